@@ -231,7 +231,7 @@ var layers = map[string][]string{
 		"internal/panics", "internal/recordformat", "internal/redisserver", "lua", "pkg/limiter/admin",
 		"pkg/limiter/store",
 	},
-	"pkg/limiter/storetest": {"internal/layers", "pkg/limiter/admin", "pkg/limiter/store"},
+	"pkg/limiter/storetest": {"internal/storecall", "pkg/limiter/admin", "pkg/limiter/store"},
 	"pkg/limiter/layouts":   {"internal/recordformat", "internal/texts", "pkg/limiter/admin", "pkg/limiter/store"},
 	"lua": {
 		"internal/denialtable", "internal/overridetable", "internal/recordformat", "internal/texts",
@@ -288,6 +288,7 @@ var layers = map[string][]string{
 	"cmd/internal/probe/headers": {"cmd/internal/endpoint", "pkg/limiter/store"},
 	"pkg/limiter/admin":          {"pkg/limiter/store"},
 	"internal/recordformat":      {},
+	"internal/storecall":         {"internal/layers", "pkg/limiter/store"},
 	"internal/layers": {
 		"internal/panics", "internal/spacesaving", "internal/sys", "pkg/limiter/admin", "pkg/limiter/store",
 	},

@@ -14,7 +14,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
-	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -54,7 +54,7 @@ func resetThree(ctx context.Context, t *testing.T, o *cli.ConsentOptions, g *cli
 	var keys []store.Key
 	for _, subject := range []string{"a", "b", "c"} {
 		key := store.Key{Subject: subject, Name: "n"}
-		if _, err := layers.New(backend).Take(t.Context(), key, store.Limit{Count: 3, Period: time.Hour}, 1); err != nil {
+		if _, err := storecall.New(backend).Take(t.Context(), key, store.Limit{Count: 3, Period: time.Hour}, 1); err != nil {
 			t.Fatal(err)
 		}
 		keys = append(keys, key)

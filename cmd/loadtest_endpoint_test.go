@@ -17,7 +17,7 @@ import (
 	"testing"
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
-	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -36,7 +36,7 @@ func newLimitedService(t *testing.T, limit string) *limitedService {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := layers.New(memorystore.New())
+	l := storecall.New(memorystore.New())
 	s := &limitedService{subjects: map[string]int{}}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		subject := r.Header.Get("X-Key") + r.URL.Query().Get("key")

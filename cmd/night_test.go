@@ -14,6 +14,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -58,7 +59,7 @@ func startService(t *testing.T, cluster *redistest.Cluster) *service {
 		s.done.Wait()
 		s.store.Close()
 	})
-	if _, err := layers.New(s.store).Take(ctx, throttled, nightLimit, nightLimit.Count); err != nil {
+	if _, err := storecall.New(s.store).Take(ctx, throttled, nightLimit, nightLimit.Count); err != nil {
 		t.Fatal(err)
 	}
 	s.done.Go(func() { s.serve(ctx) })
@@ -95,7 +96,7 @@ func fill(t *testing.T, backend admin.Keyspace) {
 
 // serve takes, a hundred times a second at most, until ctx ends.
 func (s *service) serve(ctx context.Context) {
-	limits := layers.New(s.store)
+	limits := storecall.New(s.store)
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
 	for i := 0; ; i++ {

@@ -13,7 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -28,7 +28,7 @@ func limited(t *testing.T, text string, spoil func(http.Header) (status int)) (u
 	}
 	backend := memorystore.New()
 	t.Cleanup(func() { backend.Close() })
-	lim := layers.New(backend)
+	lim := storecall.New(backend)
 	asked = new(atomic.Int64)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)

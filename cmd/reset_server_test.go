@@ -21,8 +21,8 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/backup"
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
@@ -69,7 +69,7 @@ func TestResetBesideAService(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := context.Background()
-	limits := layers.New(backend)
+	limits := storecall.New(backend)
 	var keys []store.Key
 	taken := make([]atomic.Int64, 1200) // more than a batch
 	take := func(i int) {
@@ -336,7 +336,7 @@ func TestASecondInterruptEndsIt(t *testing.T) {
 	}
 	for i := range 2000 { // more than a pipe holds
 		key := store.Key{Subject: fmt.Sprint(i, strings.Repeat("-", 500))}
-		if _, err := layers.New(backend).Take(context.Background(), key, store.Limit{Count: 10, Period: time.Hour}, 1); err != nil {
+		if _, err := storecall.New(backend).Take(context.Background(), key, store.Limit{Count: 10, Period: time.Hour}, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -390,7 +390,7 @@ func TestRestoreStoppedInTheMiddle(t *testing.T) {
 	}
 	for i := range all {
 		key, limit := store.Key{Subject: fmt.Sprintf("tenant:acme:%d", i), Name: "n"}, store.Limit{Count: 10, Period: 100 * time.Hour}
-		if _, err := layers.New(backend).Take(ctx, key, limit, 1); err != nil {
+		if _, err := storecall.New(backend).Take(ctx, key, limit, 1); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -115,7 +115,7 @@ func (o *outage) settle(servers []string) {
 		}
 	}
 	if n := o.byOthers["local"]; n > outageCount/4 {
-		o.t.Errorf("the local shadow let %d through, more than its share of %d", n, outageCount/4)
+		o.t.Errorf("the fallback store let %d through, more than its share of %d", n, outageCount/4)
 	}
 }
 

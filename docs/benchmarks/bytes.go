@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -71,7 +71,7 @@ func keyBytes(ctx context.Context, client *redis.Client) ([][]string, error) {
 		limit := store.Limit{Algorithm: algorithm, Count: int64(bytesQuota.count), Period: bytesQuota.period}
 		contestants = append(contestants, contestant{"limitctl, " + algorithm.String(), shared(
 			func(ctx context.Context, key string) (bool, error) {
-				d, err := layers.New(backend).Take(ctx, store.Key{Subject: key}, limit, 1)
+				d, err := storecall.New(backend).Take(ctx, store.Key{Subject: key}, limit, 1)
 				return d.Allowed, err
 			})})
 	}
@@ -106,7 +106,7 @@ func keyBytes(ctx context.Context, client *redis.Client) ([][]string, error) {
 // growingLog is a sliding log that gets one unit at a time, each at a different instant, and that loses none.
 type growingLog struct {
 	client   *redis.Client
-	limiter  *layers.Limiter
+	limiter  *storecall.Caller
 	storeKey string
 	units    int
 }
@@ -118,7 +118,7 @@ func newGrowingLog(client *redis.Client) (*growingLog, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &growingLog{client: client, limiter: layers.New(backend), storeKey: logStoreKey("growing")}, nil
+	return &growingLog{client: client, limiter: storecall.New(backend), storeKey: logStoreKey("growing")}, nil
 }
 
 func logStoreKey(subject string) string {
@@ -175,7 +175,7 @@ func shrunkLog(ctx context.Context, client *redis.Client, units int) (float64, e
 	if err != nil {
 		return 0, err
 	}
-	l, subject := layers.New(backend), fmt.Sprintf("shrunk:%d", units)
+	l, subject := storecall.New(backend), fmt.Sprintf("shrunk:%d", units)
 	take := func() (store.Decision, error) {
 		now = now.Add(time.Second)
 		return l.Take(ctx, store.Key{Subject: subject}, logLimit, 1)

@@ -11,7 +11,7 @@ import (
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -35,7 +35,7 @@ func limitctlOn(client redis.UniversalClient) (call, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, limit := layers.New(backend), store.Limit{Count: int64(manyKeysQuota.count), Period: manyKeysQuota.period}
+	l, limit := storecall.New(backend), store.Limit{Count: int64(manyKeysQuota.count), Period: manyKeysQuota.period}
 	return func(ctx context.Context, keys ...string) error {
 		if len(keys) == 1 {
 			_, err := l.Take(ctx, store.Key{Subject: keys[0]}, limit, 1)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -150,7 +151,7 @@ type service struct {
 }
 
 // replica makes the layers of one replica.
-func (s *service) replica(client redis.UniversalClient, policy store.FailurePolicy, breaker bool) (*layers.Limiter, error) {
+func (s *service) replica(client redis.UniversalClient, policy store.FailurePolicy, breaker bool) (*storecall.Caller, error) {
 	var backend store.Store
 	backend, err := redisstore.Own(client, redisstore.WithBudget(failureBudget))
 	if err != nil {
@@ -159,7 +160,7 @@ func (s *service) replica(client redis.UniversalClient, policy store.FailurePoli
 	if breaker {
 		backend = layers.WithBreaker(backend, layers.Breaker{Pause: 100 * time.Millisecond, MaxPause: 400 * time.Millisecond})
 	}
-	return layers.New(layers.WithFailure(backend, layers.Failure{Policy: policy, OnFailure: func(err error) {
+	return storecall.New(layers.WithFailure(backend, layers.Failure{Policy: policy, OnFailure: func(err error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if errors.Is(err, store.ErrOutcomeUnknown) {
@@ -173,7 +174,7 @@ func failureLimitOf() store.Limit {
 }
 
 // ask makes one call.
-func (s *service) ask(l *layers.Limiter, subject string) {
+func (s *service) ask(l *storecall.Caller, subject string) {
 	s.mu.Lock()
 	away := s.away
 	s.mu.Unlock()
@@ -264,7 +265,7 @@ func chargedAt(at *site) (charged int, err error) {
 		return 0, err
 	}
 	for i := range failureKeys {
-		d, err := layers.New(backend).Peek(context.Background(), store.Key{Subject: fmt.Sprintf("user:%d", i)}, failureLimitOf(), 1)
+		d, err := storecall.New(backend).Peek(context.Background(), store.Key{Subject: fmt.Sprintf("user:%d", i)}, failureLimitOf(), 1)
 		if err != nil {
 			return 0, err
 		}

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -38,7 +38,7 @@ func limitctlFile(path string) (take, io.Closer, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	l := layers.New(backend)
+	l := storecall.New(backend)
 	limit := store.Limit{Count: int64(manyKeysQuota.count) * 1000, Period: manyKeysQuota.period}
 	return func(ctx context.Context, key string) (bool, error) {
 		d, err := l.Take(ctx, store.Key{Subject: key}, limit, 1)

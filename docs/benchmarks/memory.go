@@ -12,7 +12,7 @@ import (
 	ululememory "github.com/ulule/limiter/v3/drivers/store/memory"
 	"golang.org/x/time/rate"
 
-	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -44,7 +44,7 @@ func memoryContestants(q quota) ([]contestant, error) {
 }
 
 func limitctlTake(q quota) take {
-	l := layers.New(memorystore.New())
+	l := storecall.New(memorystore.New())
 	limit := store.Limit{Count: int64(q.count), Period: q.period}
 	return func(ctx context.Context, key string) (bool, error) {
 		d, err := l.Take(ctx, store.Key{Subject: key}, limit, 1)

@@ -13,8 +13,8 @@ import (
 	ulule "github.com/ulule/limiter/v3"
 	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -42,7 +42,7 @@ func redisContestants(client *redis.Client, q quota) ([]contestant, error) {
 	if err != nil {
 		return nil, err
 	}
-	ours := layers.New(backend)
+	ours := storecall.New(backend)
 	ourLimit := store.Limit{Count: int64(q.count), Period: q.period}
 
 	rate := redis_rate.NewLimiter(client)
@@ -84,7 +84,7 @@ func redisContestants(client *redis.Client, q quota) ([]contestant, error) {
 }
 
 // takesOf returns takes of one unit under limit.
-func takesOf(l *layers.Limiter, limit store.Limit) func() take {
+func takesOf(l *storecall.Caller, limit store.Limit) func() take {
 	return shared(func(ctx context.Context, key string) (bool, error) {
 		d, err := l.Take(ctx, store.Key{Subject: key}, limit, 1)
 		return d.Allowed, err
@@ -102,7 +102,7 @@ func withFixedWindow(client *redis.Client, q quota) ([]contestant, error) {
 		return nil, err
 	}
 	window := store.Limit{Algorithm: store.FixedWindow, Count: int64(q.count), Period: q.period}
-	return append([]contestant{{"limitctl, fixed-window", takesOf(layers.New(backend), window)}}, contestants...), nil
+	return append([]contestant{{"limitctl, fixed-window", takesOf(storecall.New(backend), window)}}, contestants...), nil
 }
 
 func redisSection(ctx context.Context, p plan, out io.Writer) error {

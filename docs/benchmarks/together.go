@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -35,7 +36,7 @@ func hotKeySection(ctx context.Context, p plan, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		leased := layers.New(layers.WithLeases(backend, layers.Leases{}))
+		leased := storecall.New(layers.WithLeases(backend, layers.Leases{}))
 		limit := store.Limit{Count: int64(hotKeyQuota.count), Period: hotKeyQuota.period}
 		contestants = append([]contestant{{"limitctl, leases", takesOf(leased, limit)}}, contestants...)
 		cells := []cell{
@@ -58,7 +59,7 @@ func denialsSection(ctx context.Context, p plan, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		remembering := layers.New(layers.DenialMemory{MaxStale: time.Second}.Wrap(backend))
+		remembering := storecall.New(layers.DenialMemory{MaxStale: time.Second}.Wrap(backend))
 		limit := store.Limit{Count: int64(scarce.count), Period: scarce.period}
 		contestants = append([]contestant{{"limitctl, denial memory", takesOf(remembering, limit)}}, contestants...)
 		for i, c := range contestants { // the denials are measured
@@ -82,7 +83,7 @@ func limitsSection(ctx context.Context, p plan, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		ours, theirs := layers.New(backend), redis_rate.NewLimiter(client)
+		ours, theirs := storecall.New(backend), redis_rate.NewLimiter(client)
 		periods := []time.Duration{28 * 24 * time.Hour, 29 * 24 * time.Hour, 30 * 24 * time.Hour}
 		contestants := []contestant{
 			{"limitctl, one call", shared(func(ctx context.Context, key string) (bool, error) {
@@ -121,20 +122,20 @@ func latencySection(ctx context.Context, p plan, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		together := layers.New(merging)
+		together := storecall.New(merging)
 		// A store merges concurrent calls. With a store for every two callers, nobody ever waits for another.
-		alone := make([]*layers.Limiter, latencyGoroutines/2)
+		alone := make([]*storecall.Caller, latencyGoroutines/2)
 		for i := range alone {
 			backend, err := redisstore.New(client)
 			if err != nil {
 				return err
 			}
-			alone[i] = layers.New(backend)
+			alone[i] = storecall.New(backend)
 		}
 		limit := store.Limit{Count: int64(manyKeysQuota.count), Period: manyKeysQuota.period}
-		takes := []func(g int) *layers.Limiter{
-			func(int) *layers.Limiter { return together },
-			func(g int) *layers.Limiter { return alone[g/2] },
+		takes := []func(g int) *storecall.Caller{
+			func(int) *storecall.Caller { return together },
+			func(g int) *storecall.Caller { return alone[g/2] },
 		}
 		next := 0
 		apart := contestant{"without merging", func() take {

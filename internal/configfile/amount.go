@@ -16,20 +16,20 @@ func amountFields() []string { return []string{"limit", "algorithm", "burst", "s
 // and ok whether the result is.
 func readAmount(r *yamlfile.Reader, fields map[string]yamlfile.Value, base store.Limit, known bool) (amount store.Limit, ok bool) {
 	algorithm, ok := readAlgorithm(r, fields)
-	said, read := readLimitText(r, fields, cmp.Or(algorithm, base.Algorithm))
+	own, read := readLimitText(r, fields, cmp.Or(algorithm, base.Algorithm))
 	ok = ok && read && known
 	switch {
-	case algorithm != 0 && said.Algorithm != 0:
-		r.Mistake(fields["algorithm"], "the algorithm is given twice: as %s in the limit, and here; keep one", said.Algorithm)
+	case algorithm != 0 && own.Algorithm != 0:
+		r.Mistake(fields["algorithm"], "the algorithm is given twice: as %s in the limit, and here; keep one", own.Algorithm)
 		ok = false
 	case algorithm != 0:
-		said.Algorithm = algorithm
+		own.Algorithm = algorithm
 	}
 	for _, option := range []struct {
 		name string
 		to   *int64
 		most int64
-	}{{"burst", &said.Burst, store.MaxCount}, {"slices", &said.Slices, store.MaxSlices}} {
+	}{{"burst", &own.Burst, store.MaxCount}, {"slices", &own.Slices, store.MaxSlices}} {
 		v, given := fields[option.name]
 		if !given {
 			continue
@@ -44,7 +44,7 @@ func readAmount(r *yamlfile.Reader, fields map[string]yamlfile.Value, base store
 			*option.to = n
 		}
 	}
-	amount = over(base, said)
+	amount = over(base, own)
 	if !ok {
 		return amount, false
 	}
@@ -68,37 +68,32 @@ func readLimitText(r *yamlfile.Reader, fields map[string]yamlfile.Value, algorit
 	if !given {
 		return store.Limit{}, true
 	}
-	text, ok := r.Text(v, "limit", "COUNT/PERIOD, such as 10/1m")
-	if !ok {
-		return store.Limit{}, false
-	}
-	limit, err := store.ParseLimit(text)
-	if err != nil && algorithm != 0 { // its slices may belong to the algorithm
-		limit, err = store.ParseLimitAs(text, algorithm)
-		limit.Algorithm = 0
-	}
-	if err != nil {
-		r.Mistake(v, "%s", err)
-	}
-	return limit, err == nil
+	return parsed(r, v, "limit", "COUNT/PERIOD, such as 10/1m", func(text string) (store.Limit, error) {
+		limit, err := store.ParseLimit(text)
+		if err != nil && algorithm != 0 { // its slices may belong to the algorithm
+			limit, err = store.ParseLimitAs(text, algorithm)
+			limit.Algorithm = 0
+		}
+		return limit, err
+	})
 }
 
-// over returns base with the fields that said has. It drops the burst and slices of base if the algorithm has none.
-func over(base, said store.Limit) store.Limit {
+// over returns base with the fields that own has. It drops the burst and slices of base if the algorithm has none.
+func over(base, own store.Limit) store.Limit {
 	amount := base
-	if said.Count != 0 {
-		amount.Count, amount.Period = said.Count, said.Period
+	if own.Count != 0 {
+		amount.Count, amount.Period = own.Count, own.Period
 	}
-	if said.Algorithm != 0 {
-		amount.Algorithm = said.Algorithm
+	if own.Algorithm != 0 {
+		amount.Algorithm = own.Algorithm
 	}
-	if said.Burst != 0 {
-		amount.Burst = said.Burst
+	if own.Burst != 0 {
+		amount.Burst = own.Burst
 	} else if !amount.Algorithm.HasBurst() {
 		amount.Burst = 0
 	}
-	if said.Slices != 0 {
-		amount.Slices = said.Slices
+	if own.Slices != 0 {
+		amount.Slices = own.Slices
 	} else if !amount.Algorithm.HasSlices() {
 		amount.Slices = 0
 	}
@@ -111,15 +106,7 @@ func readAlgorithm(r *yamlfile.Reader, fields map[string]yamlfile.Value) (algori
 	if !given {
 		return 0, true
 	}
-	text, ok := r.Text(v, "algorithm", "the name of one, such as sliding-log")
-	if !ok {
-		return 0, false
-	}
-	algorithm, err := store.ParseAlgorithm(text)
-	if err != nil {
-		r.Mistake(v, "%s", err)
-	}
-	return algorithm, err == nil
+	return parsed(r, v, "algorithm", "the name of one, such as sliding-log", store.ParseAlgorithm)
 }
 
 // readCount reads a whole number from 1.

@@ -53,8 +53,8 @@ func envoyDescriptorObject() *yamlfile.Object {
 
 // readEnvoy reads the field envoy of the file, after its policies.
 func readEnvoy(r *yamlfile.Reader, file map[string]yamlfile.Value, policies []*policy.Policy) EnvoyDomains {
-	v, said := file["envoy"]
-	if !said {
+	v, given := file["envoy"]
+	if !given {
 		return nil
 	}
 	domains := EnvoyDomains{}
@@ -101,37 +101,16 @@ func readDescriptor(r *yamlfile.Reader, v yamlfile.Value, policies []*policy.Pol
 		return d
 	}
 	var decides *policy.Policy
-	if e, said := fields["policy"]; said {
-		if d.Policy, ok = r.Text(e, "policy", "the name of a policy"); ok {
-			if decides = namedPolicy(policies, d.Policy); decides == nil {
-				r.Mistake(e, "%s", unknownPolicy(d.Policy, policies))
-			}
-		}
+	if e, given := fields["policy"]; given {
+		decides, _ = parsed(r, e, "policy", "the name of a policy", func(name string) (*policy.Policy, error) {
+			d.Policy = name
+			return FindPolicy("the file", policies, name)
+		})
 	}
-	if e, said := fields["entries"]; said {
+	if e, given := fields["entries"]; given {
 		d.Entries = readEntries(r, e, decides)
 	}
 	return d
-}
-
-func namedPolicy(policies []*policy.Policy, name string) *policy.Policy {
-	for _, p := range policies {
-		if p.Name == name {
-			return p
-		}
-	}
-	return nil
-}
-
-func unknownPolicy(name string, policies []*policy.Policy) string {
-	var names []string
-	for _, p := range policies {
-		names = append(names, p.Name)
-	}
-	if len(names) == 0 {
-		return fmt.Sprintf("policy %q is unknown; the file has no policies", name)
-	}
-	return fmt.Sprintf("policy %q is unknown%s; the file has %s", name, Suggestion(name, names), strings.Join(names, ", "))
 }
 
 // readEntries reads the entries of a descriptor for the policy decides; nil means an unknown policy.

@@ -13,7 +13,7 @@ import (
 func fileObject() *yamlfile.Object {
 	return &yamlfile.Object{About: "The configuration of limitctl: policies and contexts.", Fields: []yamlfile.Field{
 		{Name: "prefix", About: "What the store's keys begin with; rl by default.", Schema: text},
-		{Name: "local_share", About: "What a local shadow gets of each limit under on_error: local, unless the policy says; 25% " +
+		{Name: "local_share", About: "A fallback store's share of each limit under on_error: local, unless the policy says; 25% " +
 			"by default.",
 			Schema: aShare},
 		{Name: "breaker", About: "When services stop asking a store that is away, and when they try again.", Schema: object("breaker")},
@@ -47,7 +47,7 @@ func policyObject() *yamlfile.Object {
 	return &yamlfile.Object{About: "Limits that are decided together, all or none, in the order written.", Fields: []yamlfile.Field{
 		{Name: "on_error", About: "What an unreachable store means for requests under the policy; fail by default.",
 			Schema: oneOf("allow", "deny", "fail", "local")},
-		{Name: "local_share", About: "What a local shadow gets of each limit under on_error: local; the file's local_share by default.",
+		{Name: "local_share", About: "A fallback store's share of each limit under on_error: local; the file's local_share by default.",
 			Schema: aShare},
 		{Name: "hash_by", About: "The attributes that put all limits into one slot of a Redis Cluster. Every limit's by begins with them.",
 			Schema: listOfNames},

@@ -76,15 +76,15 @@ func DefaultHTTP() httplimit.Settings {
 // readHTTP reads the field http of the file.
 func readHTTP(r *yamlfile.Reader, file map[string]yamlfile.Value) httplimit.Settings {
 	settings := DefaultHTTP()
-	v, said := file["http"]
-	if !said {
+	v, given := file["http"]
+	if !given {
 		return settings
 	}
 	fields, _ := r.Fields(v, "http", httpObject())
-	if e, said := fields["trusted_proxies"]; said {
+	if e, given := fields["trusted_proxies"]; given {
 		settings.Clients.Trusted = readNetworks(r, e)
 	}
-	if e, said := fields["client_header"]; said {
+	if e, given := fields["client_header"]; given {
 		name, ok := r.Text(e, "client_header", "the name of a header field, such as "+httplimit.XForwardedFor)
 		if ok && (name == "" || (&httplimit.Clients{Header: name}).Validate() != nil) {
 			r.Mistake(e, "client_header %q is not the name of a header field; write one such as %s, %s or X-Real-IP", name,
@@ -92,12 +92,12 @@ func readHTTP(r *yamlfile.Reader, file map[string]yamlfile.Value) httplimit.Sett
 		}
 		settings.Clients.Header = name
 	}
-	if e, said := fields["ipv6_prefix"]; said {
+	if e, given := fields["ipv6_prefix"]; given {
 		if bits, ok := readCount(r, e, maxIPv6Bits); ok {
 			settings.Clients.IPv6Bits = int(bits)
 		}
 	}
-	if e, said := fields["headers"]; said {
+	if e, given := fields["headers"]; given {
 		settings.Headers = 0
 		readTexts(r, e, "header fields, such as [ratelimit, retry-after]", func(word string) string {
 			for _, each := range headers {
@@ -155,13 +155,13 @@ func readTexts(r *yamlfile.Reader, v yamlfile.Value, what string, accept func(te
 func readRule(r *yamlfile.Reader, v yamlfile.Value, p *policy.Policy, path string) httplimit.Rule {
 	rule := httplimit.Rule{}
 	fields, _ := r.Fields(v, "http of the policy", policyHTTPObject())
-	if e, said := fields["attributes"]; said {
+	if e, given := fields["attributes"]; given {
 		rule.Attributes = readSources(r, e, p, path)
 	}
-	if e, said := fields["skip"]; said {
+	if e, given := fields["skip"]; given {
 		rule.Skip = readSkip(r, e)
 	}
-	if e, said := fields["denied_status"]; said {
+	if e, given := fields["denied_status"]; given {
 		status, _ := readNumber(r, e, minDeniedStatus, maxDeniedStatus)
 		rule.DeniedStatus = int(status)
 	}
@@ -181,16 +181,11 @@ func readSources(r *yamlfile.Reader, v yamlfile.Value, p *policy.Policy, path st
 			r.MistakeAtKey(e, "%s", wrong)
 			continue
 		}
-		text, ok := r.Text(e, fmt.Sprintf("attribute %q", e.Name), "where it is in a request, such as client or header:X-User")
-		if !ok {
-			continue
+		source, ok := parsed(r, e, fmt.Sprintf("attribute %q", e.Name), "where it is in a request, such as client or header:X-User",
+			httplimit.ParseSource)
+		if ok {
+			sources[e.Name] = source
 		}
-		source, err := httplimit.ParseSource(text)
-		if err != nil {
-			r.Mistake(e, "%s", err)
-			continue
-		}
-		sources[e.Name] = source
 	}
 	if missing := missingAttributes(r, httplimit.Sourced(p), path, given); len(missing) > 0 {
 		r.MistakeAtKey(v, "policy %q needs the %s, too; say where in a request %s", p.Name, attributesText(p, missing), beWhere(missing))
@@ -251,7 +246,7 @@ func beWhere(names []string) string {
 func readSkip(r *yamlfile.Reader, v yamlfile.Value) httplimit.Skip {
 	skip := httplimit.Skip{}
 	fields, _ := r.Fields(v, "skip", skipObject())
-	if e, said := fields["methods"]; said {
+	if e, given := fields["methods"]; given {
 		readTexts(r, e, "methods, such as [OPTIONS]", func(method string) string {
 			if strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") != "" {
 				return fmt.Sprintf("method %q is not valid; it is a word in upper case, such as OPTIONS", method)
@@ -260,7 +255,7 @@ func readSkip(r *yamlfile.Reader, v yamlfile.Value) httplimit.Skip {
 			return ""
 		})
 	}
-	if e, said := fields["paths"]; said {
+	if e, given := fields["paths"]; given {
 		readTexts(r, e, "paths, such as [/healthz, /static/*]", func(path string) string {
 			switch {
 			case !strings.HasPrefix(path, "/"):

@@ -15,35 +15,27 @@ const (
 )
 
 // readShare reads the field local_share of the file or of a policy.
-func readShare(r *yamlfile.Reader, fields map[string]yamlfile.Value, unlessSaid store.Share) store.Share {
-	v, said := fields["local_share"]
-	if !said {
-		return unlessSaid
+func readShare(r *yamlfile.Reader, fields map[string]yamlfile.Value, byDefault store.Share) store.Share {
+	if v, given := fields["local_share"]; given {
+		if share, ok := parsed(r, v, "local_share", "a share of each limit, such as 25%", store.ParseShare); ok {
+			return share
+		}
 	}
-	text, ok := r.Text(v, "local_share", "a share of each limit, such as 25%")
-	if !ok {
-		return unlessSaid
-	}
-	share, err := store.ParseShare(text)
-	if err != nil {
-		r.Mistake(v, "%s", err)
-		return unlessSaid
-	}
-	return share
+	return byDefault
 }
 
 // readBreaker reads the field breaker of the file.
 func readBreaker(r *yamlfile.Reader, file map[string]yamlfile.Value) *layers.Breaker {
 	breaker := layers.Breaker{}.WithDefaults()
-	v, said := file["breaker"]
-	if !said {
+	v, given := file["breaker"]
+	if !given {
 		return &breaker
 	}
 	fields, ok := r.Fields(v, "the breaker", breakerObject())
 	if !ok {
 		return &breaker
 	}
-	if e, said := fields["failures"]; said {
+	if e, given := fields["failures"]; given {
 		if n, ok := readCount(r, e, maxFailures); ok {
 			breaker.Failures = int(n)
 		}
@@ -52,20 +44,20 @@ func readBreaker(r *yamlfile.Reader, file map[string]yamlfile.Value) *layers.Bre
 		name string
 		to   *time.Duration
 	}{{"slow", &breaker.Slow}, {"pause", &breaker.Pause}, {"max_pause", &breaker.MaxPause}} {
-		if e, said := fields[field.name]; said {
+		if e, given := fields[field.name]; given {
 			readPause(r, e, field.to)
 		}
 	}
-	_, pauseSaid := fields["pause"]
-	if e, said := fields["max_pause"]; breaker.MaxPause < breaker.Pause {
-		if said && !r.HasMistake(e.Path) {
+	_, pauseGiven := fields["pause"]
+	if e, given := fields["max_pause"]; breaker.MaxPause < breaker.Pause {
+		if given && !r.HasMistake(e.Path) {
 			r.Mistake(e, "max_pause is %s, less than the pause of %s", store.FormatPeriod(breaker.MaxPause),
 				store.FormatPeriod(breaker.Pause))
-		} else if pauseSaid && !said {
+		} else if pauseGiven && !given {
 			breaker.MaxPause = breaker.Pause
 		}
 	}
-	if e, said := fields["enabled"]; said && !r.Bool(e) {
+	if e, given := fields["enabled"]; given && !r.Bool(e) {
 		return nil
 	}
 	return &breaker

@@ -51,10 +51,10 @@ func Read(path string, data []byte, operators Operators) (File, *yamlfile.Reader
 	}
 	file := File{Prefix: Prefix(r, fields), LocalShare: readShare(r, fields, store.DefaultShare), Breaker: readBreaker(r, fields),
 		HTTP: readHTTP(r, fields)}
-	if v, said := fields["denials"]; said {
+	if v, given := fields["denials"]; given {
 		file.Denials = r.Bool(v)
 	}
-	if v, said := fields["policies"]; said {
+	if v, given := fields["policies"]; given {
 		for _, each := range Named(r, v, "policy", "policies") {
 			p, rule := readPolicy(r, each, file.LocalShare)
 			file.Policies = append(file.Policies, p)
@@ -64,12 +64,12 @@ func Read(path string, data []byte, operators Operators) (File, *yamlfile.Reader
 		}
 	}
 	file.Envoy = readEnvoy(r, fields, file.Policies)
-	if v, said := fields["layouts"]; said && operators.Layouts != nil {
+	if v, given := fields["layouts"]; given && operators.Layouts != nil {
 		operators.Layouts(r, v)
 	}
-	if v, said := fields["contexts"]; said && operators.Contexts != nil {
+	if v, given := fields["contexts"]; given && operators.Contexts != nil {
 		operators.Contexts(r, v)
-	} else if said {
+	} else if given {
 		r.Hide(passwords(r.Texts(v))...)
 	}
 	return file, r
@@ -105,7 +105,7 @@ func FindPolicy(path string, policies []*policy.Policy, name string) (*policy.Po
 		names = append(names, p.Name)
 	}
 	if len(names) == 0 {
-		return nil, store.Invalidf("policy %q: %s has no policies", name, path)
+		return nil, store.Invalidf("policy %q is unknown; %s has no policies", name, path)
 	}
 	return nil, store.Invalidf("policy %q is unknown%s; %s has %s", name, Suggestion(name, names), path, strings.Join(names, ", "))
 }
@@ -127,17 +127,13 @@ func Named(r *yamlfile.Reader, v yamlfile.Value, one, many string) []yamlfile.Va
 
 // Prefix reads the field prefix of a file or of a context.
 func Prefix(r *yamlfile.Reader, fields map[string]yamlfile.Value) string {
-	v, said := fields["prefix"]
-	if !said {
+	v, given := fields["prefix"]
+	if !given {
 		return ""
 	}
-	prefix, ok := r.Text(v, "prefix", "what keys begin with, such as rl")
-	if !ok {
-		return ""
-	}
-	if err := store.ValidatePrefix(prefix); err != nil {
-		r.Mistake(v, "%s", err)
-	}
+	prefix, _ := parsed(r, v, "prefix", "what keys begin with, such as rl", func(text string) (string, error) {
+		return text, store.ValidatePrefix(text)
+	})
 	return prefix
 }
 
@@ -148,7 +144,7 @@ func readPolicy(r *yamlfile.Reader, v yamlfile.Value, share store.Share) (result
 	if !ok {
 		return result, nil
 	}
-	if e, said := fields["on_error"]; said {
+	if e, given := fields["on_error"]; given {
 		if text, ok := r.Text(e, "on_error", "allow, deny, fail or local"); ok {
 			var err error
 			if result.OnError, err = store.ParseFailurePolicy(text); err != nil {
@@ -157,10 +153,10 @@ func readPolicy(r *yamlfile.Reader, v yamlfile.Value, share store.Share) (result
 		}
 	}
 	result.LocalShare = readShare(r, fields, share)
-	if e, said := fields["hash_by"]; said {
+	if e, given := fields["hash_by"]; given {
 		result.HashBy = attributeNames(r, e)
 	}
-	if e, said := fields["limits"]; said {
+	if e, given := fields["limits"]; given {
 		values, _ := r.List(e, "limits", "a list of limits, each beginning with a dash")
 		for _, value := range values {
 			result.Limits = append(result.Limits, readLimit(r, value))
@@ -175,7 +171,7 @@ func readPolicy(r *yamlfile.Reader, v yamlfile.Value, share store.Share) (result
 			r.MistakeAt(v.Path+"."+problem.Path, "%s", problem.Text)
 		}
 	}
-	if e, said := fields["http"]; said {
+	if e, given := fields["http"]; given {
 		read := readRule(r, e, result, v.Path)
 		rule = &read
 	}
@@ -188,24 +184,24 @@ func readLimit(r *yamlfile.Reader, v yamlfile.Value) policy.Limit {
 	if !ok {
 		return result
 	}
-	if e, said := fields["name"]; said {
+	if e, given := fields["name"]; given {
 		result.Name, _ = r.Text(e, "name", "letters, digits, - and _, such as ip-minute")
 	}
-	if e, said := fields["by"]; said {
+	if e, given := fields["by"]; given {
 		result.By = attributeNames(r, e)
 	}
-	_, amountSaid := fields["limit"]
-	base, ok := readAmount(r, fields, store.Limit{}, amountSaid)
+	_, amountGiven := fields["limit"]
+	base, ok := readAmount(r, fields, store.Limit{}, amountGiven)
 	if ok {
 		result.Limit, _ = base.Normalize()
 	}
-	if e, said := fields["cost"]; said {
-		result.Cost = readCost(r, e)
+	if e, given := fields["cost"]; given {
+		result.Cost, _ = parsed(r, e, "cost", "a number of units, such as 1, or the name of a field, such as tokens", policy.ParseCost)
 	}
-	if e, said := fields["shadow"]; said {
+	if e, given := fields["shadow"]; given {
 		result.Shadow = r.Bool(e)
 	}
-	if e, said := fields["overrides"]; said {
+	if e, given := fields["overrides"]; given {
 		values, _ := r.List(e, "overrides", "a list of overrides, each beginning with a dash")
 		for _, value := range values {
 			result.Exceptions = append(result.Exceptions, readOverride(r, value, base, ok))
@@ -214,18 +210,18 @@ func readLimit(r *yamlfile.Reader, v yamlfile.Value) policy.Limit {
 	return result
 }
 
-// readCost reads the cost of a limit.
-func readCost(r *yamlfile.Reader, v yamlfile.Value) policy.Cost {
-	text, ok := r.Text(v, "cost", "a number of units, such as 1, or the name of a field, such as tokens")
+// parsed reads a text that parse turns into a value; what names it in a mistake, and want describes it. After a mistake
+// the value is what parse returned, or zero.
+func parsed[T any](r *yamlfile.Reader, v yamlfile.Value, what, want string, parse func(text string) (T, error)) (value T, ok bool) {
+	text, ok := r.Text(v, what, want)
 	if !ok {
-		return policy.Cost{}
+		return value, false
 	}
-	cost, err := policy.ParseCost(text)
+	value, err := parse(text)
 	if err != nil {
 		r.Mistake(v, "%s", err)
-		return policy.Cost{}
 	}
-	return cost
+	return value, err == nil
 }
 
 // placeholder replaces a limit with a mistake, so that it causes no other ones.
@@ -237,15 +233,15 @@ func readOverride(r *yamlfile.Reader, v yamlfile.Value, base store.Limit, baseKn
 	if !ok {
 		return result
 	}
-	if e, said := fields["when"]; said {
+	if e, given := fields["when"]; given {
 		result.When = attributes(r, e)
 	}
 	if amount, ok := readAmount(r, fields, base, baseKnown); ok {
 		result.Limit, _ = amount.Normalize()
 	}
 	changes := slices.ContainsFunc(amountFields(), func(name string) bool {
-		_, said := fields[name]
-		return said || r.HasMistake(v.Path+"."+name)
+		_, given := fields[name]
+		return given || r.HasMistake(v.Path+"."+name)
 	})
 	if !changes && len(fields) > 0 {
 		r.Mistake(v, "the override changes nothing; give it a limit, an algorithm, a burst or slices")

@@ -86,9 +86,9 @@ func WithBreaker(backend store.Store, settings Breaker) store.Store {
 
 // WithDefaults returns b with its zero fields filled in. It raises a MaxPause below Pause to Pause.
 func (b Breaker) WithDefaults() Breaker {
-	orElse := func(value *time.Duration, unlessSaid time.Duration) {
+	orElse := func(value *time.Duration, byDefault time.Duration) {
 		if *value <= 0 {
-			*value = unlessSaid
+			*value = byDefault
 		}
 	}
 	orElse(&b.Slow, time.Second)
@@ -141,22 +141,22 @@ func (s *breakerStore) Decide(ctx context.Context, op store.Op, reqs []store.Req
 // refuse returns the error for a call that c refuses, and starts a recovery check of its shard if it is time.
 func (s *breakerStore) refuse(ctx context.Context, c *circuit, op store.Op, reqs []store.Request) error {
 	// An invalid call gets its own error, and does not start a recovery check.
-	probe, err := store.NormalizeAll(nil, op, reqs)
+	normal, err := store.NormalizeAll(nil, op, reqs)
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	refusal := c.refusal
-	c.tryAgain(probe)
+	c.tryAgain(normal)
 	if err := store.GaveUp(ctx); err != nil {
 		return err // like the store: the caller's time was over first
 	}
 	return refusal
 }
 
-// probe peeks, so that the check changes nothing in the store and fits into a full one.
-func (s *breakerStore) probe(reqs []store.Request) error {
+// checkRecovery peeks, so that the check changes nothing in the store and fits into a full one.
+func (s *breakerStore) checkRecovery(reqs []store.Request) error {
 	for i := range reqs {
 		reqs[i] = store.Request{Key: reqs[i].Key, Limit: reqs[i].Limit, Cost: 1}
 	}
@@ -166,15 +166,15 @@ func (s *breakerStore) probe(reqs []store.Request) error {
 		defer cancel()
 		return s.Store.Decide(ctx, store.Peek, reqs, make([]store.Decision, len(reqs)))
 	}, func(err error) { answered <- err })
-	enough := time.NewTimer(probePatience * s.Slow) // a store that ignores its context must not block the breaker
+	enough := time.NewTimer(checkTimeFactor * s.Slow) // a store that ignores its context must not block the breaker
 	defer enough.Stop()
 	select {
 	case err := <-answered:
 		return err
 	case <-enough.C:
-		return fmt.Errorf("%w: a probe was not answered within %s", store.ErrUnavailable, probePatience*s.Slow)
+		return fmt.Errorf("%w: a recovery check was not answered within %s", store.ErrUnavailable, checkTimeFactor*s.Slow)
 	}
 }
 
-// probePatience is how long a recovery check may take, as a multiple of Slow.
-const probePatience = 2
+// checkTimeFactor bounds the time of a recovery check, as a multiple of Slow.
+const checkTimeFactor = 2

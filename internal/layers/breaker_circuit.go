@@ -48,12 +48,12 @@ func (c *circuit) tryAgain(reqs []store.Request) {
 	c.sample = reqs[0].Key
 	if c.state == BreakerOpen && !c.store.Clock().Before(c.next) {
 		c.change(BreakerHalfOpen, nil)
-		panics.Go(func() error { return c.store.probe(reqs) }, c.probed)
+		panics.Go(func() error { return c.store.checkRecovery(reqs) }, c.recoveryChecked)
 	}
 }
 
-// probed handles the result of a recovery check.
-func (c *circuit) probed(err error) {
+// recoveryChecked handles the result of a recovery check.
+func (c *circuit) recoveryChecked(err error) {
 	c.store.mu.Lock()
 	defer c.store.mu.Unlock()
 	switch {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -23,7 +24,7 @@ type shardedStore struct {
 	sick    map[string]error         // by shard
 	took    map[string]time.Duration // by shard
 	asked   map[string]int           // by shard
-	probes  chan []string            // the shards of each recovery check
+	checks  chan []string            // the shards of each recovery check
 	unnamed bool                     // errors do not name their shard
 	hold    map[string]chan struct{} // by shard: an answer waits for it
 	skips   bool                     // a denial does not need the shard that is away
@@ -53,7 +54,7 @@ func (s *shardedStore) Decide(_ context.Context, op store.Op, reqs []store.Reque
 		}
 	}
 	if op == store.Peek {
-		defer func() { s.probes <- shards }()
+		defer func() { s.checks <- shards }()
 	}
 	for i := range decisions {
 		decisions[i] = store.Decision{Allowed: true}
@@ -113,7 +114,7 @@ type fusedShards struct {
 func newFusedShards(settings layers.Breaker) *fusedShards {
 	f := &fusedShards{changes: make(chan layers.BreakerChange, 5000), shardedStore: &shardedStore{
 		now: time.Unix(1_700_000_000, 0), moved: map[string]string{}, sick: map[string]error{}, took: map[string]time.Duration{},
-		asked: map[string]int{}, probes: make(chan []string, 100), hold: map[string]chan struct{}{},
+		asked: map[string]int{}, checks: make(chan []string, 100), hold: map[string]chan struct{}{},
 	}}
 	settings.Clock = f.clock
 	settings.OnChange = func(c layers.BreakerChange) { f.changes <- c }
@@ -145,15 +146,15 @@ func (f *fusedShards) want(t *testing.T, shard string, from, to layers.BreakerSt
 	}
 }
 
-// probed returns the shards that the recovery check has called.
-func (f *fusedShards) probed(t *testing.T) []string {
+// checked returns the shards that the recovery check has called.
+func (f *fusedShards) checked(t *testing.T) []string {
 	t.Helper()
 	synctest.Wait()
 	select {
-	case shards := <-f.probes:
+	case shards := <-f.checks:
 		return shards
 	default:
-		t.Error("no shard is probed")
+		t.Error("no shard is checked")
 		return nil
 	}
 }
@@ -196,8 +197,8 @@ func TestABreakerForEachShard(t *testing.T) {
 			t.Error(err)
 		}
 		f.want(t, "a", layers.BreakerOpen, layers.BreakerHalfOpen)
-		if asked := f.probed(t); !slices.Equal(asked, []string{"a"}) {
-			t.Errorf("the probe asked %v", asked)
+		if asked := f.checked(t); !slices.Equal(asked, []string{"a"}) {
+			t.Errorf("the recovery check asked %v", asked)
 		}
 		f.want(t, "a", layers.BreakerHalfOpen, layers.BreakerClosed)
 		if err := f.take("a1"); err != nil {
@@ -235,10 +236,10 @@ func TestACallOverSeveralShardsNeedsAll(t *testing.T) {
 		if err := f.take("b1", "c1", "a1", "a2"); !isOpen(err) || !strings.Contains(err.Error(), "cut off") {
 			t.Errorf("%v; want the reason of the first shard that is away", err)
 		}
-		got := [][]string{f.probed(t), f.probed(t)}
+		got := [][]string{f.checked(t), f.checked(t)}
 		slices.SortFunc(got, slices.Compare)
 		if len(got[0]) != 1 || len(got[1]) != 1 || got[0][0] != "a" || got[1][0] != "c" {
-			t.Errorf("the probes asked %v", got)
+			t.Errorf("the recovery checks asked %v", got)
 		}
 		closed := 0
 		for len(f.changes) > 0 {
@@ -339,7 +340,7 @@ func TestAPartThatVanishesIsForgotten(t *testing.T) {
 		f.take("a1")
 		f.want(t, "a", layers.BreakerOpen, layers.BreakerHalfOpen)
 		if n := f.askedOf("a"); n != 2 {
-			t.Errorf("the shard was asked %d times, want 2: the probe is under way", n)
+			t.Errorf("the shard was asked %d times, want 2: the recovery check is under way", n)
 		}
 		f.change(func() { f.moved["a"] = "z" })
 		if err := f.take("a1"); err != nil {
@@ -347,7 +348,7 @@ func TestAPartThatVanishesIsForgotten(t *testing.T) {
 		}
 		f.want(t, "a", layers.BreakerHalfOpen, layers.BreakerClosed)
 		close(hold)
-		f.probed(t)
+		f.checked(t)
 		for n := range 3000 { // each failover gives the shard a new name
 			f.change(func() { f.sick[f.moved["a"]] = errAway })
 			f.take("a1")
@@ -376,7 +377,7 @@ func TestShardsThatAreKeptAreBounded(t *testing.T) {
 		}
 	}})
 	for n := range 1500 {
-		layers.New(broken).Take(t.Context(), store.Key{Subject: fmt.Sprint("u", n)}, store.Limit{Count: 1, Period: time.Hour}, 1)
+		storecall.New(broken).Take(t.Context(), store.Key{Subject: fmt.Sprint("u", n)}, store.Limit{Count: 1, Period: time.Hour}, 1)
 	}
 	if len(open) != 1024 {
 		t.Errorf("%d shards are kept, want 1024", len(open))

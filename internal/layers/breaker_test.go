@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -104,7 +105,7 @@ func newFused(settings layers.Breaker) *fused {
 }
 
 func (f *fused) take() error {
-	_, err := layers.New(f.Store).Take(context.Background(), store.Key{Subject: "u"}, store.Limit{Count: 1, Period: time.Hour}, 1)
+	_, err := storecall.New(f.Store).Take(context.Background(), store.Key{Subject: "u"}, store.Limit{Count: 1, Period: time.Hour}, 1)
 	return err
 }
 
@@ -200,7 +201,7 @@ func (f *fused) wantFlood(t *testing.T, open int) {
 
 // An open breaker answers at once and charges nothing. After its pause it checks the store once, however many calls
 // come, and doubles the pause after each failure.
-func TestAnOpenBreakerTriesWithOneProbe(t *testing.T) {
+func TestAnOpenBreakerTriesWithOneCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFused(layers.Breaker{Failures: 1, Pause: time.Second, MaxPause: 3 * time.Second})
 		f.set(errUnknown, 0)
@@ -225,8 +226,8 @@ func TestAnOpenBreakerTriesWithOneProbe(t *testing.T) {
 			if c := f.want(t, layers.BreakerHalfOpen, layers.BreakerOpen); !errors.Is(c.Reason, errUnknown) {
 				t.Errorf("it stays open because of %v", c.Reason)
 			}
-			if probes := f.called(store.Peek); probes != n+1 {
-				t.Errorf("%d probes after %d pauses", probes, n+1)
+			if checks := f.called(store.Peek); checks != n+1 {
+				t.Errorf("%d recovery checks after %d pauses", checks, n+1)
 			}
 		}
 		if n := f.called(store.Take); n != 1 {
@@ -237,7 +238,7 @@ func TestAnOpenBreakerTriesWithOneProbe(t *testing.T) {
 
 // When the store is back, the first recovery check closes the breaker. A flood of callers starts only that one, and
 // none of them waits for it.
-func TestTheFirstProbeClosesABreaker(t *testing.T) {
+func TestTheFirstCheckClosesABreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFused(layers.Breaker{Failures: 1, Pause: time.Second})
 		f.set(errAway, 0)
@@ -254,13 +255,13 @@ func TestTheFirstProbeClosesABreaker(t *testing.T) {
 		f.want(t, layers.BreakerHalfOpen, layers.BreakerClosed)
 		f.wantFlood(t, 0)
 		if peeks, takes := f.called(store.Peek), f.called(store.Take); peeks != 1 || takes != 101 {
-			t.Errorf("%d probes and %d takes reached the store; want 1, and 100 after the first", peeks, takes)
+			t.Errorf("%d recovery checks and %d takes reached the store; want 1, and 100 after the first", peeks, takes)
 		}
 	})
 }
 
 // A recovery check of a store that ignores its context is abandoned, so that the next one can succeed.
-func TestAProbeThatHangsIsGivenUp(t *testing.T) {
+func TestACheckThatHangsIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFused(layers.Breaker{Failures: 1, Pause: time.Second, MaxPause: time.Second, Slow: 100 * time.Millisecond})
 		f.set(errAway, 0)
@@ -274,7 +275,7 @@ func TestAProbeThatHangsIsGivenUp(t *testing.T) {
 		time.Sleep(200*time.Millisecond - 1)
 		synctest.Wait()
 		if len(f.changes) > 0 {
-			t.Errorf("the probe was given up too early: %+v", <-f.changes)
+			t.Errorf("the recovery check was given up too early: %+v", <-f.changes)
 		}
 		time.Sleep(time.Nanosecond)
 		c := f.want(t, layers.BreakerHalfOpen, layers.BreakerOpen)
@@ -401,7 +402,7 @@ func TestALateFailureDoesNotOpenABreakerAgain(t *testing.T) {
 
 // An invalid call gets its own error even while the breaker is open, and starts no recovery check. A recovery check
 // fits into a full store.
-func TestABreakerProbesWithAPeek(t *testing.T) {
+func TestABreakerChecksWithAPeek(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFused(layers.Breaker{Failures: 1, Pause: time.Second})
 		f.set(errAway, 0)
@@ -414,7 +415,7 @@ func TestABreakerProbesWithAPeek(t *testing.T) {
 			return f.Store.Decide(context.Background(), op, []store.Request{req}, make([]store.Decision, 1))
 		}
 		if err := ask(store.Take, 10); !errors.Is(err, store.ErrNeverFits) || f.called(store.Peek) != 0 {
-			t.Errorf("%v after %d probes", err, f.called(store.Peek))
+			t.Errorf("%v after %d recovery checks", err, f.called(store.Peek))
 		}
 		if err := ask(store.Adjust, 0); !isOpen(err) {
 			t.Error(err)
@@ -422,7 +423,7 @@ func TestABreakerProbesWithAPeek(t *testing.T) {
 		f.want(t, layers.BreakerOpen, layers.BreakerHalfOpen)
 		f.want(t, layers.BreakerHalfOpen, layers.BreakerClosed)
 		if reqs := f.asked(); len(reqs) != 1 || reqs[0].Key.Subject != "u" || reqs[0].Cost != 1 {
-			t.Errorf("probed with %+v", reqs)
+			t.Errorf("checked with %+v", reqs)
 		}
 	})
 }

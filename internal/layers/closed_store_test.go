@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -21,7 +22,7 @@ func TestAClosedStoreIsNotAway(t *testing.T) {
 	if err := inner.Close(); err != nil {
 		t.Fatal(err)
 	}
-	limits, key := layers.New(backend), store.Key{Subject: "u"}
+	limits, key := storecall.New(backend), store.Key{Subject: "u"}
 	for range 3 {
 		d, err := limits.Take(context.Background(), key, store.Limit{Count: 1, Period: time.Hour}, 1)
 		if !errors.Is(err, store.ErrClosed) || store.IsAway(err) || d.Allowed {
@@ -30,7 +31,7 @@ func TestAClosedStoreIsNotAway(t *testing.T) {
 	}
 	leased := layers.WithLeases(backend, layers.Leases{})
 	defer leased.Close()
-	if d, err := layers.New(leased).Take(context.Background(), key, store.Limit{Count: 1000, Period: time.Hour}, 1); d.Allowed ||
+	if d, err := storecall.New(leased).Take(context.Background(), key, store.Limit{Count: 1000, Period: time.Hour}, 1); d.Allowed ||
 		!errors.Is(err, store.ErrClosed) {
 		t.Errorf("leased: %+v, %v", d, err)
 	}

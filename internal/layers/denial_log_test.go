@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -89,7 +90,7 @@ func (s *denyingStore) sum() (bySubject map[string]int64, others int64) {
 
 func deny(t *testing.T, backend store.Store, subject string, times int) {
 	t.Helper()
-	limits := layers.New(backend)
+	limits := storecall.New(backend)
 	for range times {
 		if _, err := limits.Take(context.Background(), store.Key{Subject: subject}, store.Limit{Count: 1, Period: time.Hour},
 			1); err != nil {

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -57,7 +58,7 @@ type failer interface {
 
 func ask(t failer, backend store.Store, key store.Key, limit store.Limit, cost int64) store.Decision {
 	t.Helper()
-	d, err := layers.New(backend).Take(context.Background(), key, limit, cost)
+	d, err := storecall.New(backend).Take(context.Background(), key, limit, cost)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,14 +135,14 @@ func TestWhatTheDenialMemoryDoesNotAnswer(t *testing.T) {
 		ask       func(store.Store) (store.Decision, error)
 		forgotten bool // what was remembered
 	}{
-		"a smaller cost": {ask: func(s store.Store) (store.Decision, error) { return layers.New(s).Take(ctx, key, limit, 2) }},
-		"another limit":  {ask: func(s store.Store) (store.Decision, error) { return layers.New(s).Take(ctx, key, other, 3) }},
+		"a smaller cost": {ask: func(s store.Store) (store.Decision, error) { return storecall.New(s).Take(ctx, key, limit, 2) }},
+		"another limit":  {ask: func(s store.Store) (store.Decision, error) { return storecall.New(s).Take(ctx, key, other, 3) }},
 		"another key": {ask: func(s store.Store) (store.Decision, error) {
-			return layers.New(s).Take(ctx, store.Key{Subject: "user:2"}, limit, 3)
+			return storecall.New(s).Take(ctx, store.Key{Subject: "user:2"}, limit, 3)
 		}},
-		"a peek": {ask: func(s store.Store) (store.Decision, error) { return layers.New(s).Peek(ctx, key, limit, 3) }},
+		"a peek": {ask: func(s store.Store) (store.Decision, error) { return storecall.New(s).Peek(ctx, key, limit, 3) }},
 		"a refund": {forgotten: true, ask: func(s store.Store) (store.Decision, error) {
-			return layers.New(s).Refund(ctx, key, limit, 1)
+			return storecall.New(s).Refund(ctx, key, limit, 1)
 		}},
 		"an adjustment": {forgotten: true, ask: func(s store.Store) (store.Decision, error) {
 			d := make([]store.Decision, 1)
@@ -167,15 +168,15 @@ func TestWhatTheDenialMemoryDoesNotAnswer(t *testing.T) {
 			return d[0], err
 		}},
 		"several together": {ask: func(s store.Store) (store.Decision, error) {
-			d, err := layers.New(s).TakeAll(ctx, reqs[0], store.Request{Key: store.Key{Subject: "b"}, Limit: limit, Cost: 1})
+			d, err := storecall.New(s).TakeAll(ctx, reqs[0], store.Request{Key: store.Key{Subject: "b"}, Limit: limit, Cost: 1})
 			return d[0], err
 		}},
 		"a token": {ask: func(s store.Store) (store.Decision, error) {
-			d, err := layers.New(s).TakeAll(ctx, store.Request{Key: key, Limit: limit, Cost: 3, Token: "t"})
+			d, err := storecall.New(s).TakeAll(ctx, store.Request{Key: key, Limit: limit, Cost: 3, Token: "t"})
 			return d[0], err
 		}},
 		"a shadow": {ask: func(s store.Store) (store.Decision, error) {
-			d, err := layers.New(s).TakeAll(ctx, store.Request{Key: key, Limit: limit, Cost: 3, Shadow: true})
+			d, err := storecall.New(s).TakeAll(ctx, store.Request{Key: key, Limit: limit, Cost: 3, Shadow: true})
 			return d[0], err
 		}},
 	} {
@@ -195,7 +196,7 @@ func TestWhatTheDenialMemoryDoesNotAnswer(t *testing.T) {
 	}
 	t.Run("a cost that never fits", func(t *testing.T) {
 		_, memory := denied(t)
-		if _, err := layers.New(memory).Take(ctx, key, limit, 11); !errors.Is(err, store.ErrNeverFits) {
+		if _, err := storecall.New(memory).Take(ctx, key, limit, 11); !errors.Is(err, store.ErrNeverFits) {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -220,7 +221,7 @@ func TestADenialFromBeforeARefundIsNotRemembered(t *testing.T) {
 	ask(t, memory, key, limit, 1)
 	between.afterTake = func() {
 		between.afterTake = nil
-		if _, err := layers.New(memory).Refund(context.Background(), key, limit, 1); err != nil {
+		if _, err := storecall.New(memory).Refund(context.Background(), key, limit, 1); err != nil {
 			t.Error(err)
 		}
 	}
@@ -286,7 +287,7 @@ func TestTheDenialMemorySaysWhatTheStoreWould(t *testing.T) {
 				asked[key] = append(asked[key], cost)
 				continue
 			}
-			truth, err := layers.New(far.Store).Peek(context.Background(), key, limit, cost)
+			truth, err := storecall.New(far.Store).Peek(context.Background(), key, limit, cost)
 			switch late := d.RetryAfter - truth.RetryAfter; {
 			case err != nil:
 				t.Fatal(err)
@@ -330,7 +331,7 @@ func TestTheDenialMemoryIsBounded(t *testing.T) {
 }
 
 func TestARememberedDenialAllocatesNothing(t *testing.T) {
-	l := layers.New(layers.DenialMemory{MaxStale: time.Hour}.Wrap(memorystore.New()))
+	l := storecall.New(layers.DenialMemory{MaxStale: time.Hour}.Wrap(memorystore.New()))
 	// The limit has a name, since only some names of unnamed limits are remembered.
 	key, limit := store.Key{Subject: "user:1", Name: "all"}, store.Limit{Count: 1, Period: time.Hour}
 	take := func() {
@@ -346,7 +347,7 @@ func TestARememberedDenialAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkRememberedDenial(b *testing.B) {
-	l := layers.New(layers.DenialMemory{MaxStale: time.Hour}.Wrap(memorystore.New()))
+	l := storecall.New(layers.DenialMemory{MaxStale: time.Hour}.Wrap(memorystore.New()))
 	key, limit := store.Key{Subject: "user:1"}, store.Limit{Count: 1, Period: 24 * time.Hour}
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {

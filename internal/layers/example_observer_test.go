@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -34,7 +35,7 @@ func ExampleWithObserver() {
 			}
 		},
 	})
-	limits := layers.New(backend)
+	limits := storecall.New(backend)
 	twoAMinute := store.Limit{Count: 2, Period: time.Minute}
 	for range 3 {
 		limits.Take(context.Background(), store.Key{Subject: "user:42"}, twoAMinute, 1)
@@ -69,7 +70,7 @@ func ExampleObserver() {
 	}
 	backend := layers.WithBreaker(awayStore{}, observer.Breaker(layers.Breaker{Failures: 2}))
 	backend = layers.WithFailure(backend, layers.Failure{Policy: store.AllowOnError, OnFailure: observer.Failure()})
-	limits := layers.New(layers.WithObserver(backend, observer))
+	limits := storecall.New(layers.WithObserver(backend, observer))
 	user, tenAMinute := store.Key{Subject: "user:42"}, store.Limit{Count: 10, Period: time.Minute}
 	limits.Refund(context.Background(), user, tenAMinute, 1)
 	limits.Take(context.Background(), user, tenAMinute, 1)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -28,7 +29,7 @@ func Example_wrappers() {
 	backend = layers.WithObserver(backend, seen)
 	defer backend.Close() // gives leased units back, and writes the last denials
 
-	limits := layers.New(backend)
+	limits := storecall.New(backend)
 	for range 3 {
 		d, err := limits.Take(context.Background(), store.Key{Subject: "user:42"}, store.Limit{Count: 1, Period: time.Hour}, 1)
 		fmt.Println("allowed", d.Allowed, "by", d.DecidedBy, err)

@@ -12,29 +12,29 @@ import (
 // Failure says how takes and peeks are decided while the store is away ([store.IsAway]). The zero Failure passes
 // errors on.
 //
-// With the policy [store.LocalOnError] a shadow decides while the store is away: another store, by default in the
-// memory of this process, with a share of each limit. So an outage neither stops everything nor lets everything
-// through. The shadow does not know the usage in the store, and the store does not learn what the shadow let
-// through. In an outage, each process can therefore let through its share of a limit in addition to what the store
-// let through:
+// With the policy [store.LocalOnError] a fallback store decides while the store is away: another store, by default in
+// the memory of this process, with a share of each limit. So an outage neither stops everything nor lets everything
+// through. The fallback store does not know the usage in the store, and the store does not learn the usage in the
+// fallback store. In an outage, each process can therefore let through its share of a limit in addition to what the
+// store let through:
 //
 //	over-admission ≤ processes × share × limit
 //
-// per period of the limit, where a share is at least 1 unit. With a share of 1 ÷ processes, all shadows together
-// let through at most one limit.
+// per period of the limit, where a share is at least 1 unit. With a share of 1 ÷ processes, all fallback stores
+// together let through at most one limit.
 //
-// A shadow in memory holds 100,000 keys. The keys beyond that share 16,384 more keys for each limit, chosen by a
-// hash, so that invented keys cannot fill the memory: some of them are denied sooner.
+// A fallback store in memory holds 100,000 keys. The keys beyond that share 16,384 more keys for each limit, chosen by
+// a hash, so that invented keys cannot fill the memory: some of them are denied sooner.
 //
 // A cost that fits the limit but never its share is denied, with a RetryAfter of a second, since only the return of
 // the store can change that.
 type Failure struct {
 	Policy store.FailurePolicy
-	// Share is the shadow's part of the count and of the burst of each limit; the default is DefaultShare.
+	// Share is the fallback store's part of the count and of the burst of each limit; the default is DefaultShare.
 	Share store.Share
-	// Shadow decides instead of the store under store.LocalOnError. The default is a map in memory, which does not
+	// Fallback decides instead of the store under store.LocalOnError. The default is a map in memory, which does not
 	// remember tokens: there, a repeated call is charged again. The caller has to close it. If it fails, the error
-	// is the store's, with the shadow's error in its text.
+	// is the store's, with the fallback store's error in its text.
 	Fallback store.Store
 	// Clock is the clock of the map in memory; the default is time.Now.
 	Clock func() time.Time
@@ -43,16 +43,16 @@ type Failure struct {
 }
 
 // WithFailure wraps backend so that, while it is away ([store.IsAway]), failure decides takes and peeks instead of
-// an error. Each such decision says so in DecidedBy, and is Unguarded unless a local shadow made it. A call is
+// an error. Each such decision says so in DecidedBy, and is Unguarded unless a fallback store made it. A call is
 // decided either by the store or by the policy.
 //
 // Any other error passes through, since a wrong password is not an outage, nor is the end of the caller's own time
 // ([store.ErrGaveUp]). So does every error of other operations. Do not refund to the store what the policy let
 // through: the store did not charge it, and would give back units of others. Check Decision.DecidedBy. What a
-// shadow charged fades in the shadow.
+// fallback store charged fades there.
 //
 // The keys are those of backend. Wrap a store once and keep the result: each call of WithFailure makes a new, empty
-// shadow in memory.
+// fallback store in memory.
 func WithFailure(backend store.Store, failure Failure) store.Store {
 	if failure.Policy == store.FailOnError {
 		return backend
@@ -61,7 +61,7 @@ func WithFailure(backend store.Store, failure Failure) store.Store {
 		failure.Share = store.DefaultShare
 	}
 	if failure.Fallback == nil && failure.Policy == store.LocalOnError {
-		failure.Fallback = newShadowMap(failure.Clock)
+		failure.Fallback = newFallbackMap(failure.Clock)
 	}
 	return store.Wrap(&failurePolicyStore{Store: backend, Failure: failure}, backend)
 }

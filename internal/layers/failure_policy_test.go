@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -148,7 +149,7 @@ func TestFailuresDecidedLocallyAreTold(t *testing.T) {
 	var told []error
 	away := &fakeStore{err: store.ErrUnavailable}
 	backend := layers.WithFailure(away, layers.Failure{Policy: store.LocalOnError, OnFailure: func(err error) { told = append(told, err) }})
-	d, err := layers.New(backend).Take(context.Background(), store.Key{Subject: "u"}, store.Limit{Count: 9, Period: time.Hour}, 1)
+	d, err := storecall.New(backend).Take(context.Background(), store.Key{Subject: "u"}, store.Limit{Count: 9, Period: time.Hour}, 1)
 	if err != nil || d.DecidedBy != store.DecidedByLocal || !slices.Equal(told, []error{store.ErrUnavailable}) {
 		t.Errorf("%+v, %v; told %v", d, err, told)
 	}
@@ -156,7 +157,7 @@ func TestFailuresDecidedLocallyAreTold(t *testing.T) {
 
 func TestFailurePolicyWithoutCallback(t *testing.T) {
 	backend := layers.WithFailure(&fakeStore{err: store.ErrUnavailable}, layers.Failure{Policy: store.AllowOnError})
-	decision, err := layers.New(backend).Take(context.Background(), store.Key{Subject: "a"},
+	decision, err := storecall.New(backend).Take(context.Background(), store.Key{Subject: "a"},
 		store.Limit{Count: 1, Period: time.Second}, 1)
 	if err != nil || !decision.Allowed || !decision.Unguarded {
 		t.Errorf("%+v, %v", decision, err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -107,7 +108,7 @@ func lossOf(t *testing.T, limit store.Limit, err error) *replicas {
 	r.takes(t, 0, limit, 10*time.Microsecond, 5*time.Millisecond) // until it takes 50 at a time
 	backend.next = err
 	for range 100 {
-		if _, got := layers.New(r.stacks[0]).Take(context.Background(), hotKey, limit, 1); got != nil {
+		if _, got := storecall.New(r.stacks[0]).Take(context.Background(), hotKey, limit, 1); got != nil {
 			if !errors.Is(got, err) {
 				t.Fatalf("%v, want %v", got, err)
 			}
@@ -313,7 +314,7 @@ func TestARefillHasTheLastDeadline(t *testing.T) {
 							ctx, cancel = context.WithDeadline(ctx, slow.begun.Add(timeout))
 							defer cancel()
 						}
-						if _, err := layers.New(leases).Take(ctx, hotKey, hotLimit, 1); !errors.Is(err, store.ErrUnavailable) {
+						if _, err := storecall.New(leases).Take(ctx, hotKey, hotLimit, 1); !errors.Is(err, store.ErrUnavailable) {
 							t.Errorf("caller %d: %v", n, err)
 						}
 					})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -114,7 +115,7 @@ func TestALateRefundOfALeaseDoesNothing(t *testing.T) {
 		}
 		r.close(t)
 		r.passed += time.Minute - time.Millisecond // the late refund has not come yet
-		limits := layers.New(r.farStore.Store)
+		limits := storecall.New(r.farStore.Store)
 		if d, err := limits.Take(context.Background(), hotKey, limit, 500); err != nil || !d.Allowed {
 			t.Fatal(d, err)
 		}

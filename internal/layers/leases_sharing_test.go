@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
@@ -85,7 +86,7 @@ func TestCallersShareARefill(t *testing.T) {
 				if i != 4 {
 					ctx = context.Background()
 				}
-				d, err := layers.New(leases).Take(ctx, hotKey, hotLimit, 1)
+				d, err := storecall.New(leases).Take(ctx, hotKey, hotLimit, 1)
 				switch waited := time.Since(begin); {
 				case i == 4:
 					if !errors.Is(err, store.ErrGaveUp) || errors.Is(err, store.ErrOutcomeUnknown) || waited > 6*time.Millisecond {
@@ -103,7 +104,7 @@ func TestCallersShareARefill(t *testing.T) {
 			t.Errorf("calls %q", slow.log)
 		}
 		leases.Close()
-		d, _ := layers.New(slow.Store).Peek(context.Background(), hotKey, hotLimit, 1)
+		d, _ := storecall.New(slow.Store).Peek(context.Background(), hotKey, hotLimit, 1)
 		if d.Used != 4+9 {
 			t.Errorf("%d units are in use; 13 were taken, after %q", d.Used, slow.log)
 		}
@@ -119,7 +120,7 @@ func TestARefillEndsWithItsCallers(t *testing.T) {
 		var group sync.WaitGroup
 		for _, ctx := range []context.Context{cancelled, cancelled} {
 			group.Go(func() {
-				if _, err := layers.New(leases).Take(ctx, hotKey, hotLimit, 1); !errors.Is(err, store.ErrGaveUp) {
+				if _, err := storecall.New(leases).Take(ctx, hotKey, hotLimit, 1); !errors.Is(err, store.ErrGaveUp) {
 					t.Errorf("cancelled: %v", err)
 				}
 			})
@@ -154,7 +155,7 @@ func TestARefillsErrorIsItsCallers(t *testing.T) {
 				var group sync.WaitGroup
 				for range 5 {
 					group.Go(func() {
-						_, err := layers.New(leases).Take(context.Background(), hotKey, hotLimit, 1)
+						_, err := storecall.New(leases).Take(context.Background(), hotKey, hotLimit, 1)
 						if err == nil || test.want != nil && !errors.Is(err, test.want) {
 							t.Errorf("error %v, want %v", err, test.want)
 						}
@@ -178,14 +179,14 @@ func TestARefillsErrorIsItsCallers(t *testing.T) {
 func TestLeasesAskForLessBeforeTheyDeny(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow, leases := heated(t, 10*time.Millisecond)
-		if _, err := layers.New(slow.Store).Take(context.Background(), hotKey, hotLimit, hotLimit.Count-4-7); err != nil {
+		if _, err := storecall.New(slow.Store).Take(context.Background(), hotKey, hotLimit, hotLimit.Count-4-7); err != nil {
 			t.Fatal(err)
 		}
 		var allowed, denied atomic.Int64
 		var group sync.WaitGroup
 		for range 20 {
 			group.Go(func() {
-				d, err := layers.New(leases).Take(context.Background(), hotKey, hotLimit, 1)
+				d, err := storecall.New(leases).Take(context.Background(), hotKey, hotLimit, 1)
 				switch {
 				case err != nil:
 					t.Error(err)
@@ -237,7 +238,7 @@ func TestManyCallersOfLeases(t *testing.T) {
 							for time.Since(slow.begun) < 3*time.Second {
 								time.Sleep(time.Duration(random.ExpFloat64() * float64(30*time.Millisecond)))
 								cost := 1 + random.Int64N(2)
-								d, err := layers.New(stack).Take(context.Background(), hotKey, limit, cost)
+								d, err := storecall.New(stack).Take(context.Background(), hotKey, limit, cost)
 								if err != nil {
 									t.Error(err)
 									return

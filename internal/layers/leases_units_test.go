@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -21,7 +22,7 @@ func leased(settings layers.Leases) func(store.Store, *agenda) store.Store {
 
 func (r *replicas) used(t failer, key store.Key, limit store.Limit) int64 {
 	t.Helper()
-	d, err := layers.New(r.farStore.Store).Peek(context.Background(), key, limit, 1)
+	d, err := storecall.New(r.farStore.Store).Peek(context.Background(), key, limit, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +96,7 @@ func TestNothingGoesBackIntoANewWindow(t *testing.T) {
 			t.Errorf("%s: in the new window by the old one's %+v", limit, d)
 		}
 		const others = 100
-		limits := layers.New(r.farStore.Store)
+		limits := storecall.New(r.farStore.Store)
 		if _, err := limits.Take(context.Background(), hotKey, limit, others); err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +122,7 @@ func TestABucketGetsBackLessWhatLeaked(t *testing.T) {
 	}
 	// A minute later the bucket would be empty, and then gets 600 units of another caller.
 	r.passed += 60 * time.Second
-	limits := layers.New(r.farStore.Store)
+	limits := storecall.New(r.farStore.Store)
 	if d, err := limits.Take(context.Background(), hotKey, limit, 600); err != nil || !d.Allowed {
 		t.Fatal(d, err)
 	}
@@ -185,7 +186,7 @@ func TestWhatLeasesPassThrough(t *testing.T) {
 		}
 	}
 	for name, cost := range map[string]int64{"a negative cost": -5, "none": 0, "one that never fits": never.Cost} {
-		if _, err := layers.New(r.stacks[0]).Take(context.Background(), hotKey, limit, cost); err == nil {
+		if _, err := storecall.New(r.stacks[0]).Take(context.Background(), hotKey, limit, cost); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
@@ -202,7 +203,7 @@ func TestWhatLeasesPassThrough(t *testing.T) {
 
 func TestALeasedTakeAllocatesNothing(t *testing.T) {
 	limit := store.Limit{Count: store.MaxCount, Period: time.Hour}
-	l := layers.New(layers.WithLeases(memorystore.New(), layers.Leases{Max: 1_000_000, Term: time.Minute}))
+	l := storecall.New(layers.WithLeases(memorystore.New(), layers.Leases{Max: 1_000_000, Term: time.Minute}))
 	byLease := 0
 	take := func() {
 		d, err := l.Take(context.Background(), hotKey, limit, 1)
@@ -223,7 +224,7 @@ func TestALeasedTakeAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkLeasedTake(b *testing.B) {
-	l := layers.New(layers.WithLeases(memorystore.New(), layers.Leases{}))
+	l := storecall.New(layers.WithLeases(memorystore.New(), layers.Leases{}))
 	limit := store.Limit{Count: store.MaxCount, Period: time.Second}
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {

@@ -16,9 +16,9 @@ import (
 // store will be back, but earlier tries are of no use.
 const shareRetry = time.Second
 
-// decideLocally decides reqs with shadow, by a share of each limit.
+// decideLocally decides reqs with fallback, by a share of each limit.
 func decideLocally(
-	ctx context.Context, shadow store.Store, share store.Share, op store.Op, reqs []store.Request, decisions []store.Decision,
+	ctx context.Context, fallback store.Store, share store.Share, op store.Op, reqs []store.Request, decisions []store.Decision,
 ) error {
 	shared := make([]store.Request, len(reqs))
 	copy(shared, reqs)
@@ -32,23 +32,23 @@ func decideLocally(
 	}
 	for i := range shared {
 		if r := &shared[i]; (op == store.Take || op == store.Peek) && !r.Shadow && r.Cost > r.Limit.Capacity() {
-			// The answer is a denial. Peek at the other requests, and at this one as a shadow, since a store
+			// The answer is a denial. Peek at the other requests, and at this one as a shadow limit, since a store
 			// refuses what can never fit.
 			r.Shadow, op = true, store.Peek
 		}
 	}
-	if held, is := store.As[interface{ Len() int }](shadow); is {
-		full := held.Len() >= shadowKeys
+	if held, is := store.As[interface{ Len() int }](fallback); is {
+		full := held.Len() >= fallbackKeys
 		if full && !crowded.Load() {
 			crowded.Store(true)
 		}
 		if crowded.Load() {
-			if err := putInCrowd(ctx, shadow, shared, full); err != nil {
+			if err := putInCrowd(ctx, fallback, shared, full); err != nil {
 				return err
 			}
 		}
 	}
-	if err := shadow.Decide(ctx, op, shared, decisions); err != nil {
+	if err := fallback.Decide(ctx, op, shared, decisions); err != nil {
 		return err
 	}
 	for i := range decisions {
@@ -62,28 +62,28 @@ func decideLocally(
 }
 
 const (
-	// shadowKeys is the number of keys that a shadow in memory holds, without the crowd. Each takes less than a
-	// kilobyte.
-	shadowKeys = 100_000
+	// fallbackKeys is the number of keys that a fallback store in memory holds, without the crowd. Each takes less
+	// than a kilobyte.
+	fallbackKeys = 100_000
 	// crowdKeys is the number of keys that all other keys of a limit share.
 	crowdKeys = 1 << 14
 )
 
-// crowdSeed makes it unpredictable which keys share one. All shadows have the same seed, so that wrapping a shadow
+// crowdSeed makes it unpredictable which keys share one. All fallback stores have the same seed, so that wrapping one
 // again changes nothing.
 var crowdSeed = maphash.MakeSeed()
 
-// crowded: a shadow of this process was full, so there can be a crowd.
+// crowded: a fallback store of this process was full, so there can be a crowd.
 var crowded atomic.Bool
 
-// putInCrowd replaces keys that a full shadow does not hold by keys that they share with others of the same limit,
-// so that invented keys cannot fill the memory while the store is away. When the shadow has room again, they keep
+// putInCrowd replaces keys that a full fallback store does not hold by keys that they share with others of the same limit,
+// so that invented keys cannot fill the memory while the store is away. When the fallback store has room again, they keep
 // the shared key as long as it has usage, so that nothing is allowed twice. A shared key denies sooner, and never
 // lets more through. Shared with another limit it could: under a short period all usage of the key would fade soon.
-func putInCrowd(ctx context.Context, shadow store.Store, reqs []store.Request, full bool) error {
+func putInCrowd(ctx context.Context, fallback store.Store, reqs []store.Request, full bool) error {
 	inUse := func(r *store.Request) (bool, error) {
 		var held [1]store.Decision
-		err := shadow.Decide(ctx, store.Peek, []store.Request{{Key: r.Key, Limit: r.Limit, Cost: 1}}, held[:])
+		err := fallback.Decide(ctx, store.Peek, []store.Request{{Key: r.Key, Limit: r.Limit, Cost: 1}}, held[:])
 		return held[0].Used > 0, err
 	}
 	for i := range reqs {
@@ -116,27 +116,27 @@ func putInCrowd(ctx context.Context, shadow store.Store, reqs []store.Request, f
 	return nil
 }
 
-// shadowMap is a store in memory for a shadow, which is used only in an outage. It is simple; package memorystore
-// is fast.
-type shadowMap struct {
+// fallbackMap is the default fallback store, in memory. It is used only in an outage, so it is simple; package
+// memorystore is fast.
+type fallbackMap struct {
 	clock func() time.Time
 
 	mu     sync.Mutex
 	states map[store.Key]*store.State
 }
 
-func newShadowMap(clock func() time.Time) *shadowMap {
+func newFallbackMap(clock func() time.Time) *fallbackMap {
 	if clock == nil {
 		clock = time.Now
 	}
-	return &shadowMap{clock: clock, states: map[store.Key]*store.State{}}
+	return &fallbackMap{clock: clock, states: map[store.Key]*store.State{}}
 }
 
 // sweepForEach is the number of keys to check for each new one, so that unused keys cannot pile up.
 const sweepForEach = 4
 
 // Decide implements [store.Store].
-func (s *shadowMap) Decide(_ context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+func (s *fallbackMap) Decide(_ context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	normalized, err := store.NormalizeAll(nil, op, reqs)
 	if err != nil {
 		return err
@@ -150,12 +150,12 @@ func (s *shadowMap) Decide(_ context.Context, op store.Op, reqs []store.Request,
 			states[i] = &store.State{}
 		}
 	}
-	if len(s.states) >= shadowKeys {
+	if len(s.states) >= fallbackKeys {
 		s.sweep(now)
 	}
 	changed := false
 	if op == store.Charge {
-		changes, err := store.DecideSpecial(op, normalized, states, decisions, &store.TokenRecord{}, now)
+		changes, err := store.DecideCharging(op, normalized, states, decisions, &store.TokenRecord{}, now)
 		if err != nil {
 			return err
 		}
@@ -177,14 +177,14 @@ func (s *shadowMap) Decide(_ context.Context, op store.Op, reqs []store.Request,
 }
 
 // Len returns the number of keys.
-func (s *shadowMap) Len() int {
+func (s *fallbackMap) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.states)
 }
 
 // sweep removes unused keys among a few that the map yields, from a random start.
-func (s *shadowMap) sweep(now store.Instant) {
+func (s *fallbackMap) sweep(now store.Instant) {
 	looked := 0
 	for key, state := range s.states {
 		if state.Used(now) == 0 {
@@ -197,4 +197,4 @@ func (s *shadowMap) sweep(now store.Instant) {
 }
 
 // Close implements [store.Store].
-func (s *shadowMap) Close() error { return nil }
+func (s *fallbackMap) Close() error { return nil }

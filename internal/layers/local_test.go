@@ -119,7 +119,7 @@ func TestLocalDeniesWhatItsShareNeverFits(t *testing.T) {
 	large.Shadow = true // it denies nothing
 	got := decide(t, backend, store.Take, asking("other", "100/1h", 1), large)
 	if !got[0].Allowed || got[0].Used != 1 || got[1].Allowed || !got[1].Shadow || got[1].RetryAfter != 0 {
-		t.Errorf("with a shadow that never fits: %+v", got)
+		t.Errorf("with a fallback store that never fits: %+v", got)
 	}
 	for cost, want := range map[int64]error{101: store.ErrNeverFits, 0: store.ErrInvalid} {
 		wrong := asking("u", "100/1h", cost)
@@ -165,14 +165,14 @@ func TestLocalOverAdmitsAtMostItsShares(t *testing.T) {
 				}
 			}
 			if stored != count || local != replicas*count/5 {
-				t.Errorf("the store let %d through and the shadows %d; want %d, and %d × 8 and no more", stored, local, count, replicas)
+				t.Errorf("the store let %d through and the fallback stores %d; want %d, and at most %d × 8", stored, local, count, replicas)
 			}
 		})
 	}
 }
 
-// The shadow in memory gives the same answers as a memory store.
-func TestTheShadowInMemoryIsAStore(t *testing.T) {
+// The fallback store in memory gives the same answers as a memory store.
+func TestTheFallbackInMemoryIsAStore(t *testing.T) {
 	random := rand.New(rand.NewPCG(2, 3))
 	o := newOutage()
 	o.err = errAway
@@ -232,8 +232,8 @@ func TestLocalIsForOutagesAlone(t *testing.T) {
 	}
 }
 
-// If a shadow fails, the error is the store's, and names the cause.
-func TestAShadowThatFails(t *testing.T) {
+// If a fallback store fails, the error is the store's, and names the cause.
+func TestAFallbackThatFails(t *testing.T) {
 	for _, away := range []error{errAway, errUnknown} {
 		o := newOutage()
 		o.err = away
@@ -248,10 +248,10 @@ func TestAShadowThatFails(t *testing.T) {
 	}
 }
 
-// Invented keys in an outage fill no memory, gain nothing, and take nothing from the keys that the shadow holds.
-func TestInventedKeysFillNoShadow(t *testing.T) {
+// Invented keys in an outage fill no memory, gain nothing, and take nothing from the keys that the fallback store holds.
+func TestInventedKeysFillNoFallback(t *testing.T) {
 	tier.Full(t, "large values, and how much memory they take")
-	for name, shadow := range map[string]func(o *outage) store.Store{
+	for name, fallback := range map[string]func(o *outage) store.Store{
 		"map":         func(*outage) store.Store { return nil },
 		"memorystore": func(o *outage) store.Store { return memorystore.New(memorystore.WithClock(o.clock)) },
 	} {
@@ -259,7 +259,7 @@ func TestInventedKeysFillNoShadow(t *testing.T) {
 			o := newOutage()
 			o.err = errUnknown
 			backend := layers.WithFailure(o, layers.Failure{
-				Policy: store.LocalOnError, Share: store.DefaultShare, Clock: o.clock, Fallback: shadow(o),
+				Policy: store.LocalOnError, Share: store.DefaultShare, Clock: o.clock, Fallback: fallback(o),
 			})
 			const held, invented = 100_000, 200_000 // as in the documentation
 			first := asking("held", "8/1h", 1)
@@ -295,7 +295,7 @@ func TestInventedKeysFillNoShadow(t *testing.T) {
 			}
 			for i := range 100 { // in a crowd, a key can be alone
 				if d := decide(t, backend, store.Take, asking(fmt.Sprint("own again ", i), "8/1h", 2))[0]; !d.Allowed || d.Used != 2 {
-					t.Fatalf("the shadow stays full: %+v", d)
+					t.Fatalf("the fallback store stays full: %+v", d)
 				}
 			}
 		})
@@ -324,7 +324,7 @@ func TestACrowdHasOneLimit(t *testing.T) {
 	}
 }
 
-// A key that was charged in the crowd is not allowed again when the shadow has room for it.
+// A key that was charged in the crowd is not allowed again when the fallback store has room for it.
 func TestTheCrowdIsLeftWhenNothingOfItIsInUse(t *testing.T) {
 	tier.Full(t, "many cases, which take long")
 	o := newOutage()
@@ -343,7 +343,7 @@ func TestTheCrowdIsLeftWhenNothingOfItIsInUse(t *testing.T) {
 		return allowed
 	}
 	if allowed := let(); allowed != 25 {
-		t.Fatalf("%d were let through while the shadow was full, want 25", allowed)
+		t.Fatalf("%d were let through while the fallback store was full, want 25", allowed)
 	}
 	o.now = o.now.Add(time.Minute)
 	for i := range 100_000 { // removes the others

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -18,7 +19,7 @@ import (
 func TestAnObserverIsToldOfCalls(t *testing.T) {
 	var calls []layers.Call
 	backend := &sickStore{}
-	observed := layers.New(layers.WithObserver(backend, layers.Observer{OnCall: func(_ context.Context, call layers.Call) {
+	observed := storecall.New(layers.WithObserver(backend, layers.Observer{OnCall: func(_ context.Context, call layers.Call) {
 		call.Requests = append([]store.Request(nil), call.Requests...)
 		calls = append(calls, call)
 	}}))
@@ -74,7 +75,7 @@ func TestAnObserverIsToldOfTheBreakerAndOfFailures(t *testing.T) {
 	wrapped = layers.WithFailure(wrapped, layers.Failure{Policy: store.AllowOnError, OnFailure: observer.Failure()})
 	wrapped = layers.WithObserver(wrapped, observer)
 	key, limit := store.Key{Subject: "user:42"}, store.Limit{Count: 1, Period: time.Second}
-	if _, err := layers.New(wrapped).Take(context.Background(), key, limit, 1); err != nil {
+	if _, err := storecall.New(wrapped).Take(context.Background(), key, limit, 1); err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Join(told, "; "); got != "open; failure: store unavailable; allowed by failure-policy" || own != 1 {
@@ -90,7 +91,7 @@ func TestAnObserverThatIsNotSetCostsNothing(t *testing.T) {
 	if layers.Observer.Failure(layers.Observer{}) != nil || layers.Observer.Breaker(layers.Observer{}, layers.Breaker{}).OnChange != nil {
 		t.Error("it wants to be told")
 	}
-	observed := layers.New(layers.WithObserver(backend, layers.Observer{OnCall: func(context.Context, layers.Call) {}}))
+	observed := storecall.New(layers.WithObserver(backend, layers.Observer{OnCall: func(context.Context, layers.Call) {}}))
 	key, limit := store.Key{Subject: "user:42"}, store.Limit{Count: 1, Period: time.Hour}
 	if n := testing.AllocsPerRun(100, func() { observed.Take(context.Background(), key, limit, 1) }); n != 0 {
 		t.Errorf("%v allocations a call", n)
@@ -108,7 +109,7 @@ func TestAnObserversPanicReachesNobody(t *testing.T) {
 	var told []string
 	observer.OnPanic = func(err error) { told = append(told, err.Error()) }
 	key, limit := store.Key{Subject: "user:42"}, store.Limit{Count: 1, Period: time.Hour}
-	limits := layers.New(layers.WithObserver(memorystore.New(), observer))
+	limits := storecall.New(layers.WithObserver(memorystore.New(), observer))
 	for n := range 2 {
 		if d, err := limits.Take(context.Background(), key, limit, 1); err != nil || d.Allowed != (n == 0) {
 			t.Errorf("%+v, %v", d, err)
@@ -122,7 +123,7 @@ func TestAnObserversPanicReachesNobody(t *testing.T) {
 	}
 
 	observer.OnPanic = func(error) { panic("a bug in OnPanic") }
-	if _, err := layers.New(layers.WithObserver(memorystore.New(), observer)).Take(context.Background(), key, limit, 1); err != nil {
+	if _, err := storecall.New(layers.WithObserver(memorystore.New(), observer)).Take(context.Background(), key, limit, 1); err != nil {
 		t.Error(err)
 	}
 
@@ -131,7 +132,7 @@ func TestAnObserversPanicReachesNobody(t *testing.T) {
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 	defer slog.SetDefault(before)
-	limits = layers.New(layers.WithObserver(memorystore.New(), observer))
+	limits = storecall.New(layers.WithObserver(memorystore.New(), observer))
 	for range 3 {
 		limits.Take(context.Background(), key, limit, 1)
 	}
@@ -148,7 +149,7 @@ func BenchmarkObserver(b *testing.B) {
 		"denials": layers.WithDenialLog(memorystore.New(), layers.DenialLog{}),
 	} {
 		b.Run(name, func(b *testing.B) {
-			limits := layers.New(backend)
+			limits := storecall.New(backend)
 			b.ReportAllocs()
 			for b.Loop() {
 				limits.Take(context.Background(), key, limit, 1)

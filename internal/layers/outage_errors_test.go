@@ -24,7 +24,7 @@ func TestWrappersKeepWhatIsKnownOfACharge(t *testing.T) {
 		"policy fail": func(s store.Store) store.Store {
 			return layers.WithFailure(s, layers.Failure{Policy: store.FailOnError})
 		},
-		"local with a shadow that fails": func(s store.Store) store.Store {
+		"local with a fallback store that fails": func(s store.Store) store.Store {
 			return layers.WithFailure(s, layers.Failure{Policy: store.LocalOnError, Fallback: failing})
 		},
 		"all": func(s store.Store) store.Store {
@@ -50,14 +50,14 @@ func TestWrappersKeepWhatIsKnownOfACharge(t *testing.T) {
 	}
 }
 
-// If the store answered a call although one of its parts was away, that is the answer, and the shadow is not
+// If the store answered a call although one of its shards was away, that is the answer, and the fallback store is not
 // charged.
 func TestAnAnswerWithPartsAwayIsTheStores(t *testing.T) {
 	answer := store.Decision{Allowed: true, Unguarded: true}
-	shadow := &fakeStore{}
-	backend := layers.WithFailure(&fakeStore{decision: answer}, layers.Failure{Policy: store.LocalOnError, Fallback: shadow})
+	fallback := &fakeStore{}
+	backend := layers.WithFailure(&fakeStore{decision: answer}, layers.Failure{Policy: store.LocalOnError, Fallback: fallback})
 	got := decide(t, backend, store.Take, asking("a", "10/1h", 1), asking("b", "10/1h", 1))
-	if !slices.Equal(got, []store.Decision{answer, answer}) || len(shadow.ops) != 0 {
-		t.Errorf("decided %+v, and the shadow was asked %v", got, shadow.ops)
+	if !slices.Equal(got, []store.Decision{answer, answer}) || len(fallback.ops) != 0 {
+		t.Errorf("decided %+v, and the fallback store was asked %v", got, fallback.ops)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -31,7 +32,7 @@ func TestTheFirstDecisionsWaitForOverrides(t *testing.T) {
 		table := &slowTable{Store: memorystore.New()}
 		table.takes.Store(int64(slow))
 		backend := layers.WithOverrides(table, layers.Overrides{})
-		limits := layers.New(backend)
+		limits := storecall.New(backend)
 		wants := func(when string, blocked bool, within, takes time.Duration) {
 			t.Helper()
 			ctx, cancel := context.WithTimeout(t.Context(), within)
@@ -91,7 +92,7 @@ func TestAfterALoadNoDecisionWaits(t *testing.T) {
 				t.Errorf("loaded within %s: %v", within, err)
 			}
 			cancel()
-			limits, begin := layers.New(watch.Wrap(table)), time.Now()
+			limits, begin := storecall.New(watch.Wrap(table)), time.Now()
 			_, err := limits.Peek(t.Context(), store.Key{Subject: "u"}, store.Limit{Count: 1, Period: time.Hour}, 1)
 			if took := time.Since(begin); err != nil || took != 0 {
 				t.Errorf("loaded within %s, a decision took %s: %v", within, took, err)

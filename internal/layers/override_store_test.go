@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -92,7 +93,7 @@ type overrideFixture struct {
 	table  *watchedTable
 	store  store.Store
 	errs   []error
-	limits *layers.Limiter
+	limits *storecall.Caller
 }
 
 func newOverrideFixture(t *testing.T) *overrideFixture {
@@ -100,7 +101,7 @@ func newOverrideFixture(t *testing.T) *overrideFixture {
 	f.table = &watchedTable{Store: memorystore.New(memorystore.WithClock(f.clock))}
 	f.store = layers.WithOverrides(f.table, layers.Overrides{Clock: f.clock, Background: f.background,
 		OnError: func(err error) { f.errs = append(f.errs, err) }})
-	f.limits = layers.New(f.store)
+	f.limits = storecall.New(f.store)
 	return f
 }
 
@@ -272,7 +273,7 @@ func TestLoadedOverridesApplyToTheFirstDecision(t *testing.T) {
 	if err := watch.Load(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	limits := layers.New(watch.Wrap(table))
+	limits := storecall.New(watch.Wrap(table))
 	d, err := limits.Take(context.Background(), store.Key{Subject: "u"}, store.Limit{Count: 1, Period: time.Hour}, 1)
 	if err != nil || d.Allowed || d.DecidedBy != store.DecidedByOverride || table.looks != 1 || table.takes != 0 {
 		t.Errorf("%+v, %v, %d looks, %d takes", d, err, table.looks, table.takes)

@@ -12,7 +12,7 @@ import (
 type place struct {
 	number uint64          // in the order of arrival
 	reqs   []store.Request // with their defaults set
-	until  time.Time       // the end of its patience; zero for none
+	until  time.Time       // when its wait must end; zero for never
 
 	held []*list.Element // in the queue of each request's key; nil where it holds no place
 	// since is the beginning of its wait; zero if it does not wait.

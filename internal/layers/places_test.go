@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -124,8 +125,8 @@ func TestATurnThatBecomesTooLateIsDeniedAtOnce(t *testing.T) {
 		leaves, leave := context.WithCancel(t.Context())
 		q.come(leaves, "first", u)
 		const turn = time.Hour + time.Second
-		for name, patience := range map[string]time.Duration{"just": turn + time.Microsecond, "short": turn - time.Microsecond} {
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+		for name, wait := range map[string]time.Duration{"just": turn + time.Microsecond, "short": turn - time.Microsecond} {
+			ctx, cancel := context.WithTimeout(t.Context(), wait)
 			defer cancel()
 			q.come(ctx, name, u)
 		}
@@ -146,9 +147,9 @@ func TestATurnThatBecomesTooLateIsDeniedAtOnce(t *testing.T) {
 	})
 }
 
-// A turn at the end of patience is in time, and one that comes later by the smallest step is denied at once, for a
+// A turn at the end of the longest wait is in time, and one that comes later by the smallest step is denied at once, for a
 // caller that calls the store and for one that waits behind another.
-func TestATurnAtTheEndOfPatience(t *testing.T) {
+func TestATurnAtTheEndOfTheWait(t *testing.T) {
 	for _, behind := range []bool{false, true} {
 		for _, short := range []time.Duration{0, time.Microsecond} {
 			synctest.Test(t, func(t *testing.T) {
@@ -167,7 +168,7 @@ func TestATurnAtTheEndOfPatience(t *testing.T) {
 				}
 				calls := q.store.calls.Load()
 				patient := w
-				patient.Patience = time.Hour - short
+				patient.MaxWait = time.Hour - short
 				decisions, err := patient.Take(t.Context(), u)
 				after, want := time.Since(q.begin), time.Hour
 				if short > 0 {
@@ -199,7 +200,7 @@ func TestADenialBehindOthersIsOfItsOwnKey(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
 		_, err := q.WaitAll(ctx, a, b, func() store.Request { s := takes("s", 1, time.Hour, 1); s.Shadow = true; return s }())
-		var denied *layers.DeniedError
+		var denied *storecall.DeniedError
 		if !errors.As(err, &denied) {
 			t.Fatalf("%v", err)
 		}

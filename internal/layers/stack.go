@@ -12,7 +12,7 @@
 //	WithObserver      sees what reaches the store
 //	store.WithBudget  bounds the time of a call
 //
-// [Limiter] and [Waiter] are callers of such a stack.
+// [Waiter] is a caller of such a stack.
 package layers
 
 import "github.com/limitctl/limitctl/pkg/limiter/store"

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -72,7 +73,7 @@ func TestOverridesApplyWhileTheStoreIsAway(t *testing.T) {
 		}})
 		allowed := 0
 		for range 30 {
-			d, err := layers.New(backend).Take(ctx, store.Key{Subject: "user:1"}, limit, 1)
+			d, err := storecall.New(backend).Take(ctx, store.Key{Subject: "user:1"}, limit, 1)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -10,7 +10,7 @@ type Stats struct {
 	// LeasedKeys is the number of keys of which [WithLeases] holds units in advance, and LeasedUnits the number of
 	// these units.
 	LeasedKeys, LeasedUnits int64
-	// LocalKeys is the number of keys in the shadow of [WithFailure], in memory or in a store with a method Len()
+	// LocalKeys is the number of keys in the fallback store of [WithFailure], in memory or in a store with a method Len()
 	// int.
 	LocalKeys int64
 	// Denials is the number of denials that [DenialMemory.Wrap] repeats.
@@ -28,8 +28,8 @@ func StatsOf(s store.Store) Stats {
 		stats.LeasedKeys, stats.LeasedUnits = leases.held()
 	}
 	if failure, has := store.As[*failurePolicyStore](s); has {
-		if shadow, counts := store.As[interface{ Len() int }](failure.Fallback); counts {
-			stats.LocalKeys = int64(shadow.Len())
+		if fallback, counts := store.As[interface{ Len() int }](failure.Fallback); counts {
+			stats.LocalKeys = int64(fallback.Len())
 		}
 	}
 	if memory, has := store.As[*denialMemory](s); has {

@@ -46,8 +46,8 @@ func (t *turns) arrive(reqs []store.Request, until time.Time) *place {
 }
 
 // look decides what p does next. If behind is not nil, p sleeps until behind ends, since another caller is before
-// it. Otherwise it calls the store after wait. If denial is not nil, its turn will not come before its patience
-// ends; with over, its patience has ended.
+// it. Otherwise it calls the store after wait. If denial is not nil, its turn will not come before its wait
+// must end; with over, that time has come.
 func (t *turns) look(ctx context.Context, p *place, now time.Time, over bool) (
 	behind context.Context, wait time.Duration, denial []store.Decision,
 ) {
@@ -145,7 +145,7 @@ func (t *turns) leave(p *place) {
 	}
 }
 
-// tooLate reports whether p's turn certainly comes after its patience ends: there is not even room for an earlier
+// tooLate reports whether p's turn certainly comes after its wait must end: there is not even room for an earlier
 // caller with the same cost or less. It ignores the callers between the two, since each of them may leave.
 func (t *turns) tooLate(p *place) bool {
 	if p.until.IsZero() {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -39,9 +40,9 @@ func (s *counting) Decide(ctx context.Context, op store.Op, reqs []store.Request
 	return s.Store.Decide(ctx, op, reqs, decisions)
 }
 
-// queue is a Limiter whose callers come one after the other, in virtual time.
+// queue is a Caller whose callers come one after the other, in virtual time.
 type queue struct {
-	*layers.Limiter
+	*storecall.Caller
 	t     *testing.T
 	store *counting
 	begin time.Time
@@ -62,10 +63,10 @@ func inQueue(t *testing.T, f func(t *testing.T, q *queue)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		backend := &counting{Store: memorystore.New()}
-		q := &queue{Limiter: layers.New(backend), t: t, store: backend, begin: time.Now(), told: map[string]answer{}}
+		q := &queue{Caller: storecall.New(backend), t: t, store: backend, begin: time.Now(), told: map[string]answer{}}
 		f(t, q)
 		q.all.Wait()
-		if n := q.WaitedFor(); n != 0 {
+		if n := q.Waiter.WaitedFor(); n != 0 {
 			t.Errorf("%d keys are still waited for when nobody waits", n)
 		}
 	})
@@ -88,7 +89,7 @@ func (q *queue) come(ctx context.Context, name string, reqs ...store.Request) {
 func (q *queue) tell(name string, decisions []store.Decision, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if errors.As(err, new(*layers.DeniedError)) {
+	if errors.As(err, new(*storecall.DeniedError)) {
 		err = nil // the decision says it
 	}
 	a := answer{err: err, after: time.Since(q.begin)}
@@ -427,8 +428,8 @@ func TestALocalShareHoldsUpNobodyWhoFits(t *testing.T) {
 			}
 			return true, store.ErrUnavailable
 		})
-		soft := layers.New(layers.WithFailure(q.store, layers.Failure{Policy: store.LocalOnError}))
-		q.Limiter = soft
+		soft := storecall.New(layers.WithFailure(q.store, layers.Failure{Policy: store.LocalOnError}))
+		q.Caller = soft
 		q.come(t.Context(), "large", takes("u", 100, time.Minute, 100)) // the share is 25
 		q.come(t.Context(), "small", takes("u", 100, time.Minute, 1))
 		if _, err := soft.Wait(t.Context(), store.Key{Subject: "u"}, takes("u", 100, time.Minute, 1).Limit, 1); err != nil {

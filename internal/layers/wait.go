@@ -28,8 +28,8 @@ var ErrNotGivenBack = errors.New("what was taken was not given back")
 type Waiter struct {
 	// Store decides.
 	Store store.Store
-	// Patience is the longest wait for a turn; 0 means as long as the context lasts.
-	Patience time.Duration
+	// MaxWait is the longest wait for a turn; 0 means as long as the context lasts.
+	MaxWait time.Duration
 	// OnWait, if not nil, gets the length of each wait for units. A wait behind others comes before that and is not
 	// reported, because its length is unknown.
 	OnWait func(wait time.Duration)
@@ -40,39 +40,18 @@ type Waiter struct {
 	turns turns
 }
 
-// Wait charges cost units to key under limit once they fit, and returns when the caller may go on: at once, after a
-// wait for its turn, or after the delay of a leaky bucket. Callers of one Limiter get their turns in the order of
-// their calls; see [Waiter].
+// Take charges all reqs once they fit together, and returns when the caller may go on: at once, after a wait for its
+// turn, or after the delay of a leaky bucket. Callers of one Waiter get their turns in the order of their calls.
 //
-// The error is nil if the units were charged, and only then. If the turn would come after ctx's deadline, the error
-// is a [DeniedError], which has the decisions. It comes at once if the store said so, to this caller or to an
-// earlier one with the same cost or less. Otherwise it comes at the deadline: if others are still before this
-// caller (their number does not matter, since each of them may leave), or if the turn came just after the deadline.
-// Such a denial has the store's last answer. If the store never answered this caller, the decisions are Unguarded.
+// A denial is no error: the turn would come after ctx's deadline, or after MaxWait. It comes at once if the store said
+// so, to this caller or to an earlier one with the same cost or less. Otherwise it comes at the deadline: if others
+// are still before this caller (their number does not matter, since each of them may leave), or if the turn came just
+// after the deadline. Such a denial has the store's last answer. If the store never answered this caller, the
+// decisions are Unguarded, and so are those on limits that were not applied because the turn for another did not come.
 //
-// If ctx is cancelled while Wait waits, the error is a [store.ErrGaveUp] and nothing stays charged; if the refund
+// If ctx is cancelled during the wait, the error is a [store.ErrGaveUp] and nothing stays charged; if the refund
 // fails, it is an [ErrNotGivenBack], too. If it is unknown at the end whether the units were charged, the error is
 // a [store.ErrOutcomeUnknown].
-func (l *Limiter) Wait(ctx context.Context, key store.Key, limit store.Limit, cost int64) (store.Decision, error) {
-	decisions, err := l.WaitAll(ctx, store.Request{Key: key, Limit: limit, Cost: cost})
-	if len(decisions) == 0 || err != nil && !errors.As(err, new(*DeniedError)) {
-		return store.Decision{}, err
-	}
-	return decisions[0], err
-}
-
-// WaitAll is [Limiter.Wait] for several limits that are decided together. If the turn for one limit did not come,
-// the decisions on limits that were not applied are Unguarded.
-func (l *Limiter) WaitAll(ctx context.Context, reqs ...store.Request) ([]store.Decision, error) {
-	decisions, err := l.waiter.Take(ctx, reqs...)
-	if err == nil && !store.AllAllowed(decisions) {
-		err = &DeniedError{decisions}
-	}
-	return decisions, err
-}
-
-// Take charges all reqs once they fit together, as [Limiter.Wait] describes. The decisions say whether it did: a
-// denial is no error.
 func (w *Waiter) Take(ctx context.Context, reqs ...store.Request) ([]store.Decision, error) {
 	var last lastAnswer
 	decisions, err := w.take(ctx, reqs, &last)
@@ -221,7 +200,7 @@ func (w *Waiter) awaitTurn(ctx context.Context, p *place) (denial []store.Decisi
 	}
 }
 
-// ask takes reqs, unless their delay is longer than the rest of the patience. allowed says that they are allowed in
+// ask takes reqs, unless their delay is longer than what is left of the wait. allowed says that they are allowed in
 // time, and charged unless they are Unguarded.
 func (w *Waiter) ask(ctx context.Context, reqs []store.Request, until time.Time) (decisions []store.Decision, allowed bool, err error) {
 	// A denied take charges nothing, so a peek before it gains nothing. But a leaky bucket can allow a turn that
@@ -259,18 +238,18 @@ func (w *Waiter) decide(ctx context.Context, op store.Op, reqs []store.Request) 
 	return decisions, w.Store.Decide(ctx, op, reqs, decisions)
 }
 
-// end returns the end of the patience, zero for none.
+// end returns the instant at which the wait must end, zero for none.
 func (w *Waiter) end(ctx context.Context) time.Time {
 	until, _ := ctx.Deadline()
-	if w.Patience > 0 {
-		if end := w.now().Add(w.Patience); until.IsZero() || end.Before(until) {
+	if w.MaxWait > 0 {
+		if end := w.now().Add(w.MaxWait); until.IsZero() || end.Before(until) {
 			return end
 		}
 	}
 	return until
 }
 
-// left is the rest of the patience.
+// left is how long the wait can still be.
 func (w *Waiter) left(until time.Time) time.Duration {
 	if until.IsZero() {
 		return 1<<63 - 1
@@ -293,7 +272,7 @@ func (w *Waiter) awaitDelay(ctx context.Context, reqs []store.Request, taken []s
 const giveBackTimeout = 5 * time.Second
 
 // giveBack refunds what was taken, although the caller gives up. A shadow limit that would have denied took
-// nothing, and neither did what a failure policy or an override let through. What a local shadow charged fades
+// nothing, and neither did what a failure policy or an override let through. What a fallback store charged fades
 // there, since the store would give back units of others.
 func (w *Waiter) giveBack(ctx context.Context, reqs []store.Request, taken []store.Decision) error {
 	var back []store.Request
@@ -349,21 +328,3 @@ func gaveUp(err error) error {
 	}
 	return fmt.Errorf("%w: %w", store.ErrGaveUp, err)
 }
-
-// DeniedError says that [Limiter.Wait] did not get its turn: nothing is charged. It is also a
-// context.DeadlineExceeded.
-type DeniedError struct {
-	// Decisions are those of the call; [store.Summarize] returns when another try can succeed.
-	Decisions []store.Decision
-}
-
-// Error says when to try again, if the store knows.
-func (e *DeniedError) Error() string {
-	if after := store.Summarize(e.Decisions).RetryAfter; after > 0 {
-		return "denied: the turn does not come in time; try again in " + store.FormatPeriod(after)
-	}
-	return "denied: the turn did not come in time"
-}
-
-// Is makes every DeniedError a context.DeadlineExceeded.
-func (e *DeniedError) Is(target error) bool { return target == context.DeadlineExceeded }

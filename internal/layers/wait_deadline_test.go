@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -73,7 +74,7 @@ func TestATurnAtTheDeadlineInAnOutage(t *testing.T) {
 		req := request(store.TokenBucket, 100, time.Second)
 		all := req
 		all.Cost = 25 // the share
-		if decisions, err := layers.New(soft).TakeAll(t.Context(), all); err != nil || !store.AllAllowed(decisions) {
+		if decisions, err := storecall.New(soft).TakeAll(t.Context(), all); err != nil || !store.AllAllowed(decisions) {
 			t.Fatalf("%+v, %v", decisions, err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -35,11 +36,11 @@ func request(algorithm store.Algorithm, count int64, period time.Duration) store
 		Period: period}, Cost: 1}
 }
 
-// Every turn comes at the exact instant, and never later than patience lasts.
+// Every turn comes at the exact instant, and never later than the longest wait.
 func TestWaiterTakesItsTurns(t *testing.T) {
 	for _, algorithm := range store.Algorithms() {
 		v, w := newVirtual()
-		w.Patience = time.Hour
+		w.MaxWait = time.Hour
 		begin, req := v.now, request(algorithm, 2, time.Second)
 		for n := range 9 {
 			decisions, err := w.Take(context.Background(), req)
@@ -62,7 +63,7 @@ func TestWaiterTakesItsTurns(t *testing.T) {
 func TestWaiterDoesNotBeginAWaitThatIsTooLong(t *testing.T) {
 	for _, algorithm := range store.Algorithms() {
 		v, w := newVirtual()
-		w.Patience = time.Second
+		w.MaxWait = time.Second
 		req := request(algorithm, 1, time.Hour)
 		if _, err := w.Take(context.Background(), req); err != nil {
 			t.Fatal(err)
@@ -76,9 +77,9 @@ func TestWaiterDoesNotBeginAWaitThatIsTooLong(t *testing.T) {
 	}
 }
 
-// A deadline of the context bounds the patience, too: the denial comes at once and not after the deadline.
+// A deadline of the context bounds the wait, too: the denial comes at once and not after the deadline.
 func TestWaitHeedsTheContextsDeadline(t *testing.T) {
-	l := layers.New(memorystore.New())
+	l := storecall.New(memorystore.New())
 	limit := store.Limit{Count: 1, Period: time.Hour}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -86,7 +87,7 @@ func TestWaitHeedsTheContextsDeadline(t *testing.T) {
 		t.Fatalf("%+v, %v", d, err)
 	}
 	d, err := l.Wait(ctx, store.Key{Subject: "u"}, limit, 1)
-	var denied *layers.DeniedError
+	var denied *storecall.DeniedError
 	if !errors.As(err, &denied) || !errors.Is(err, context.DeadlineExceeded) || d.Allowed || d.RetryAfter < 59*time.Minute {
 		t.Errorf("%+v, %v", d, err)
 	}
@@ -130,7 +131,7 @@ func TestATurnThatBecameTooLateIsGivenBack(t *testing.T) {
 		ctx, interrupt := context.WithCancel(context.Background())
 		_, w := newVirtual()
 		used, refunded := int64(4), false
-		w.Patience = time.Second
+		w.MaxWait = time.Second
 		w.Store = &scripted{decide: func(ctx context.Context, op store.Op, decisions []store.Decision) error {
 			if ctx.Err() != nil && op == store.Refund {
 				return ctx.Err()

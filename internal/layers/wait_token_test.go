@@ -39,7 +39,7 @@ func TestWaitWithAToken(t *testing.T) {
 	req.Token = "late"
 	decided(t, backend, store.Take, req)
 	used := decided(t, backend, store.Peek, other).Used
-	waiter.Patience = time.Second
+	waiter.MaxWait = time.Second
 	if d, err := waiter.Take(ctx, req); err != nil || d[0].Allowed || d[0].RetryAfter <= 0 {
 		t.Errorf("a turn that comes too late is %+v, %v", d, err)
 	}
@@ -49,7 +49,7 @@ func TestWaitWithAToken(t *testing.T) {
 
 	// A token that is not remembered waits as usual.
 	req = store.Request{Key: store.Key{Subject: "b"}, Limit: store.Limit{Count: 1, Period: time.Second}, Cost: 1, Token: "b"}
-	waiter.Patience = 0
+	waiter.MaxWait = 0
 	decided(t, backend, store.Take, store.Request{Key: req.Key, Limit: req.Limit, Cost: 1})
 	begin = now
 	if d, err := waiter.Take(ctx, req); err != nil || !d[0].Allowed || d[0].Repeated || now.Sub(begin) != time.Second {
@@ -71,7 +71,7 @@ func decided(t *testing.T, backend store.Store, op store.Op, req store.Request) 
 func TestATurnOfAnotherCallIsNotGivenBack(t *testing.T) {
 	for _, repeated := range []bool{true, false} {
 		_, w := newVirtual()
-		w.Patience = time.Second
+		w.MaxWait = time.Second
 		late, refunds := time.Second+time.Microsecond, 0
 		w.Store = &scripted{decide: func(_ context.Context, op store.Op, decisions []store.Decision) error {
 			switch op {
@@ -96,8 +96,8 @@ func TestATurnOfAnotherCallIsNotGivenBack(t *testing.T) {
 	}
 }
 
-// The turn of a leaky bucket at the end of patience is in time.
-func TestALeakyTurnAtTheEndOfPatience(t *testing.T) {
+// The turn of a leaky bucket at the end of the longest wait is in time.
+func TestALeakyTurnAtTheEndOfTheWait(t *testing.T) {
 	for _, token := range []string{"", "t"} {
 		for _, short := range []time.Duration{0, time.Microsecond} {
 			v, w := newVirtual()
@@ -109,7 +109,7 @@ func TestALeakyTurnAtTheEndOfPatience(t *testing.T) {
 			if token != "" {
 				decided(t, w.Store, store.Take, req)
 			}
-			w.Patience = time.Second - short
+			w.MaxWait = time.Second - short
 			decisions, err := w.Take(context.Background(), req)
 			after, retry := time.Second, time.Duration(0)
 			if short > 0 {

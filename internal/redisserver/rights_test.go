@@ -12,9 +12,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
@@ -188,7 +188,7 @@ func prepareRepertoire(t *testing.T, connect func(user string) redis.UniversalCl
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := layers.New(backend)
+	l := storecall.New(backend)
 	client.FlushAll(ctx)
 	client.RPush(ctx, admin.OwnLayout("rl").StoreKey(listKey), "a")
 	client.Set(ctx, admin.OwnLayout("rl").StoreKey(textKey), "somebody else's", 0)

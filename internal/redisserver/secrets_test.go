@@ -12,9 +12,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -103,7 +103,7 @@ func TestErrorsHoldNoPassword(t *testing.T) {
 					t.Fatal(err)
 				}
 				what := fmt.Sprintf("%s, %s", name, kind)
-				_, err = layers.New(backend).Take(context.Background(), store.Key{Subject: "user:1"},
+				_, err = storecall.New(backend).Take(context.Background(), store.Key{Subject: "user:1"},
 					store.Limit{Count: 1, Period: time.Second}, 1)
 				if err == nil {
 					t.Errorf("%s: no error", what)

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -35,7 +35,7 @@ func BenchmarkTake(b *testing.B) {
 		}
 	})
 	b.Run("old", func(b *testing.B) {
-		l := layers.New(kept)
+		l := storecall.New(kept)
 		key, limit := r.Stored().Key, r.Stored().Limit
 		for b.Loop() {
 			if d, err := l.Take(b.Context(), key, limit, 1); err != nil || !d.Allowed {

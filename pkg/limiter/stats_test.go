@@ -89,7 +89,7 @@ func TestStatsOfAnOutage(t *testing.T) {
 			if _, err := l.Take(t.Context(), minute.For("a")); err != nil {
 				t.Fatal(err)
 			}
-			synctest.Wait() // for the probe
+			synctest.Wait() // for the recovery check
 			wantBreakers(t, l, map[string]limiter.BreakerState{"": limiter.BreakerClosed})
 		}
 	})

@@ -212,10 +212,10 @@ func StateDir(getenv func(string) string) string {
 	return filepath.Join(state, "limitctl")
 }
 
-// ShadowFile returns the path of the local shadow of the chosen store. There is one for each
+// FallbackFile returns the path of the fallback store of the chosen store. There is one for each
 // store and prefix, which all commands of the user share. The URL identifies the store, since a
 // store that is away cannot be asked.
-func ShadowFile(g *Globals) (string, error) {
+func FallbackFile(g *Globals) (string, error) {
 	s, err := g.Settings()
 	if err != nil {
 		return "", err

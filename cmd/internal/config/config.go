@@ -22,7 +22,7 @@ type Config struct {
 	Prefix string
 	// Denials: commands count denials.
 	Denials bool
-	// LocalShare is the share of a local shadow in limits without a policy.
+	// LocalShare is the share of a fallback store in limits without a policy.
 	LocalShare store.Share
 	// Breaker is for services, with its defaults filled in; nil means no breaker.
 	Breaker *layers.Breaker

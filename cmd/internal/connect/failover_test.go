@@ -11,8 +11,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -73,7 +73,7 @@ func (l *loops) run(kind string, open func() (Store, func(), error)) {
 				l.t.Errorf("opening the store: %v", err)
 				return
 			}
-			d, err := layers.New(backend).Take(context.Background(), l.key, loopedLimit, 1)
+			d, err := storecall.New(backend).Take(context.Background(), l.key, loopedLimit, 1)
 			done()
 			l.mu.Lock()
 			switch {
@@ -126,7 +126,7 @@ func (l *loops) end(lossless bool) {
 		l.t.Fatal(err)
 	}
 	defer backend.Close()
-	d, err := layers.New(backend).Peek(context.Background(), l.key, loopedLimit, 1)
+	d, err := storecall.New(backend).Peek(context.Background(), l.key, loopedLimit, 1)
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -37,7 +37,7 @@ func TestSentinelErrorsHoldNoPassword(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = layers.New(backend).Take(t.Context(), store.Key{Subject: "user:1"}, store.Limit{Count: 1, Period: time.Second}, 1)
+		_, err = storecall.New(backend).Take(t.Context(), store.Key{Subject: "user:1"}, store.Limit{Count: 1, Period: time.Second}, 1)
 		if err == nil {
 			t.Errorf("%s: no error", name)
 			continue

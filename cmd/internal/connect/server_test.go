@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -31,7 +31,7 @@ func take(url, subject string, timeout time.Duration) (used int64, err error) {
 	}
 	defer backend.Close()
 	limit := store.Limit{Count: 1000, Period: store.MaxPeriod} // so that nothing expires meanwhile
-	d, err := layers.New(backend).Take(context.Background(), store.Key{Subject: subject}, limit, 1)
+	d, err := storecall.New(backend).Take(context.Background(), store.Key{Subject: subject}, limit, 1)
 	return d.Used, err
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/cost"
 	"github.com/limitctl/limitctl/cmd/internal/naive"
 	"github.com/limitctl/limitctl/cmd/internal/report"
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
@@ -88,7 +88,7 @@ func scripts(t *testing.T, client redis.UniversalClient) *redisstore.Store {
 // take takes a unit n times, of keys in turn, one call after the other.
 func take(t *testing.T, backend store.Store, n, keys int) {
 	t.Helper()
-	l := layers.New(backend)
+	l := storecall.New(backend)
 	for i := range n {
 		if _, err := l.Take(ctx, key(i%keys), many, 1); err != nil {
 			t.Fatal(err)
@@ -171,7 +171,7 @@ func TestConcurrentCallers(t *testing.T) {
 	var all sync.WaitGroup
 	for range callers {
 		all.Go(func() {
-			l := layers.New(backend)
+			l := storecall.New(backend)
 			for i := range each {
 				if _, err := l.Take(ctx, key(i), many, 1); err != nil {
 					t.Error(err)
@@ -474,7 +474,7 @@ func TestSample(t *testing.T) {
 	log := store.Request{Key: store.Key{Subject: "log", Name: "limit"},
 		Limit: store.Limit{Algorithm: store.SlidingLog, Count: 1000, Period: time.Hour}}
 	for _, units := range []int64{1, 2, 4} {
-		if _, err := layers.New(backend).Take(ctx, log.Key, log.Limit, units); err != nil {
+		if _, err := storecall.New(backend).Take(ctx, log.Key, log.Limit, units); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -160,7 +160,7 @@ func (d *driver) take(key store.Key, limit string, cost int64) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	if _, err := layers.New(d.store).Take(d.t.Context(), key, l, cost); err != nil {
+	if _, err := storecall.New(d.store).Take(d.t.Context(), key, l, cost); err != nil {
 		d.t.Fatal(err)
 	}
 }

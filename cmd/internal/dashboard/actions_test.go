@@ -10,7 +10,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/clitest"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/dash"
-	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -34,7 +34,7 @@ func TestUndoInTheDashboardKeepsWhatWasUsedAfterIt(t *testing.T) {
 	backend := memorystore.New()
 	take := func(key store.Key, cost int64) int64 {
 		t.Helper()
-		decision, err := layers.New(backend).Take(ctx, key, store.Limit{Count: 1000, Period: 1000 * time.Hour}, cost)
+		decision, err := storecall.New(backend).Take(ctx, key, store.Limit{Count: 1000, Period: 1000 * time.Hour}, cost)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +78,7 @@ func TestUndoInTheDashboardSaysThatTheStoreWasLost(t *testing.T) {
 	backend := memorystore.New()
 	keys := []dash.ID{{Key: store.Key{Subject: "a", Name: "n"}}, {Key: store.Key{Subject: "b", Name: "n"}}}
 	for _, key := range keys {
-		if _, err := layers.New(backend).Take(ctx, key.Key, store.Limit{Count: 10, Period: time.Hour}, 5); err != nil {
+		if _, err := storecall.New(backend).Take(ctx, key.Key, store.Limit{Count: 10, Period: time.Hour}, 5); err != nil {
 			t.Fatal(err)
 		}
 	}

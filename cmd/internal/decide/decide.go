@@ -81,8 +81,8 @@ func openToDecide(ctx context.Context, g *cli.Globals, op store.Op, onError stri
 		fmt.Fprintf(g.Env.Err, "limitctl: warning: %s; %s\n", cli.Message(err), f.decides)
 	}
 	if f.Policy == store.LocalOnError {
-		f.Fallback = store.WithBudget(openShadow(g), g.Timeout)
-		with.Around = func(backend store.Store) store.Store { return &withShadow{backend, f.Fallback} }
+		f.Fallback = store.WithBudget(openFallback(g), g.Timeout)
+		with.Around = func(backend store.Store) store.Store { return &withFallback{backend, f.Fallback} }
 	}
 	with.Failure = func(backend store.Store) store.Store { return layers.WithFailure(backend, f.Failure) }
 	return layers.Stack(opened, with), nil
@@ -137,39 +137,39 @@ func budgetLayer(g *cli.Globals) func(store.Store) store.Store {
 	return func(backend store.Store) store.Store { return store.WithBudget(backend, g.Timeout) }
 }
 
-// openShadow returns the local shadow of the chosen store. It is read and written only while the store is away; if it
+// openFallback returns the fallback store of the chosen store. It is read and written only while the store is away; if it
 // cannot be opened, each decision returns the error.
-func openShadow(g *cli.Globals) store.Store {
-	path, err := cli.ShadowFile(g)
+func openFallback(g *cli.Globals) store.Store {
+	path, err := cli.FallbackFile(g)
 	if err != nil {
-		return noShadow{err}
+		return noFallback{err}
 	}
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		g.Env.Keep(path + suffix)
 	}
 	backend, _, err := connect.Open("file:"+path, connect.Options{Prefix: g.Chosen.Prefix.Value, Timeout: g.Timeout, OwnFile: true})
 	if err != nil {
-		return noShadow{err}
+		return noFallback{err}
 	}
 	return backend
 }
 
-// noShadow stands for a shadow that cannot be opened.
-type noShadow struct{ reason error }
+// noFallback stands for a fallback store that cannot be opened.
+type noFallback struct{ reason error }
 
 // Decide implements [store.Store].
-func (s noShadow) Decide(context.Context, store.Op, []store.Request, []store.Decision) error {
+func (s noFallback) Decide(context.Context, store.Op, []store.Request, []store.Decision) error {
 	return s.reason
 }
 
 // Close implements [store.Store].
-func (s noShadow) Close() error { return nil }
+func (s noFallback) Close() error { return nil }
 
-// withShadow is a store that is closed together with its shadow.
-type withShadow struct {
+// withFallback is a store that is closed together with its fallback store.
+type withFallback struct {
 	store.Store
-	shadow store.Store
+	fallback store.Store
 }
 
 // Close closes both.
-func (s *withShadow) Close() error { return errors.Join(s.Store.Close(), s.shadow.Close()) }
+func (s *withFallback) Close() error { return errors.Join(s.Store.Close(), s.fallback.Close()) }

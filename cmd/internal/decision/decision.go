@@ -41,7 +41,7 @@ func (a *Answer) Effective(i int) store.Limit {
 	return limit
 }
 
-// Capacity is how much the limit of decision i allows at once, or the local shadow's share of it.
+// Capacity is how much the limit of decision i allows at once, or the fallback store's share of it.
 func (a *Answer) Capacity(i int) int64 {
 	if share := a.Decisions[i].LocalShare; share != 0 {
 		return share.Of(a.Effective(i)).Capacity()
@@ -49,7 +49,7 @@ func (a *Answer) Capacity(i int) int64 {
 	return a.Effective(i).Capacity()
 }
 
-// localShare is the local shadow's share of each limit, zero if it did not decide. One call has one share for all
+// localShare is the fallback store's share of each limit, zero if it did not decide. One call has one share for all
 // of its limits.
 func (a *Answer) localShare() store.Share {
 	for i := range a.Decisions {

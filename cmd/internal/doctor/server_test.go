@@ -10,9 +10,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -41,7 +41,7 @@ func fill(t *testing.T, server *redistest.Server, n int) {
 	}
 	for i := range n {
 		key, limit := store.Key{Subject: fmt.Sprint("user:", i)}, store.Limit{Count: 100, Period: 1000 * time.Hour}
-		if _, err := layers.New(backend).Take(ctx, key, limit, 1); err != nil {
+		if _, err := storecall.New(backend).Take(ctx, key, limit, 1); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/limitctl/limitctl/cmd/internal/naive"
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -213,7 +213,7 @@ var (
 // Records are in the form of the real store, so that it finds and deletes them.
 func TestKeyspace(t *testing.T) {
 	backend := newStore(t, redistest.Start(t).Client())
-	l := layers.New(backend)
+	l := storecall.New(backend)
 	taken, err := l.Take(ctx, user, hundred, 3)
 	if err != nil || !taken.Allowed {
 		t.Fatalf("%+v, %v", taken, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/files"
-	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -131,7 +131,7 @@ func key(subject any) store.Key { return store.Key{Subject: fmt.Sprint(subject),
 // take takes units of a subject's key.
 func (s *site) take(t *testing.T, subject any, cost int64) {
 	t.Helper()
-	if d, err := layers.New(s.memory).Take(t.Context(), key(subject), tenAnHour, cost); err != nil || !d.Allowed {
+	if d, err := storecall.New(s.memory).Take(t.Context(), key(subject), tenAnHour, cost); err != nil || !d.Allowed {
 		t.Fatalf("%v takes %d: %+v, %v", subject, cost, d, err)
 	}
 }
@@ -139,7 +139,7 @@ func (s *site) take(t *testing.T, subject any, cost int64) {
 // used returns how many units of a subject's key are in use.
 func (s *site) used(t *testing.T, subject any) int64 {
 	t.Helper()
-	d, err := layers.New(s.memory).Peek(t.Context(), key(subject), tenAnHour, 1)
+	d, err := storecall.New(s.memory).Peek(t.Context(), key(subject), tenAnHour, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

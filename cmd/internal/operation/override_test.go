@@ -14,7 +14,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
-	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -214,7 +214,7 @@ func TestWhatAnOverrideWouldChangeOfAnOverride(t *testing.T) {
 	s.take(t, "a:before", 1) // as by a service that does not know of it yet
 	tripled := tenAnHour
 	tripled.Count = 30
-	if _, err := layers.New(s.memory).Take(t.Context(), key("a:after"), tripled, 1); err != nil {
+	if _, err := storecall.New(s.memory).Take(t.Context(), key("a:after"), tripled, 1); err != nil {
 		t.Fatal(err)
 	}
 	double := planToTriple(t, "a:*").Override

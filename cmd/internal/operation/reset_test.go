@@ -15,7 +15,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
-	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -113,7 +113,7 @@ func TestOneLimitIsTooSmall(t *testing.T) {
 	s := newSite(t)
 	s.take(t, "a", 3)
 	large := store.Key{Subject: "large", Name: "n"}
-	if _, err := layers.New(s.memory).Take(t.Context(), large, store.Limit{Count: 100, Period: tenAnHour.Period}, 1); err != nil {
+	if _, err := storecall.New(s.memory).Take(t.Context(), large, store.Limit{Count: 100, Period: tenAnHour.Period}, 1); err != nil {
 		t.Fatal(err)
 	}
 	plan := s.planToReset(t)

@@ -197,7 +197,7 @@ func (a *showAnswer) addFrom(c *config.Config, name, value string, paths ...stri
 	a.add(name, value, cmp.Or(origin, "default"))
 }
 
-// localShare is the share of a local shadow in a policy's limits, empty without on_error: local.
+// localShare is the share of a fallback store in a policy's limits, empty without on_error: local.
 func localShare(p *policy.Policy) string {
 	if p.OnError != store.LocalOnError {
 		return ""

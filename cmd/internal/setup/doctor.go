@@ -209,7 +209,7 @@ func (o *doctorOptions) localFiles() doctor.LocalFiles {
 			found.BackupBytes += info.Size()
 		}
 	}
-	shadow, shadowErr := cli.ShadowFile(o.Globals)
+	fallback, fallbackErr := cli.FallbackFile(o.Globals)
 	if entries, listErr := o.Env.List(found.Directory); listErr == nil {
 		for _, entry := range entries {
 			info, err := entry.Info()
@@ -217,7 +217,7 @@ func (o *doctorOptions) localFiles() doctor.LocalFiles {
 			case err != nil:
 			case entry.Name() == "audit.jsonl":
 				found.AuditBytes = info.Size()
-			case shadowErr == nil && entry.Name() == filepath.Base(shadow):
+			case fallbackErr == nil && entry.Name() == filepath.Base(fallback):
 				found.ShadowBytes = info.Size()
 			}
 		}

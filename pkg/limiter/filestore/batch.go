@@ -110,8 +110,8 @@ func (b *batch) decide(op store.Op, reqs []store.Request, decisions []store.Deci
 	}
 	var changed bool
 	var err error
-	if store.IsSpecial(op, reqs) {
-		changed, err = b.decideSpecial(op, reqs, states, decisions)
+	if store.IsCharging(op, reqs) {
+		changed, err = b.decideCharging(op, reqs, states, decisions)
 	} else {
 		changed = store.Decide(op, reqs, states, decisions, b.now)
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -33,7 +33,7 @@ func TestAClosedStoreOpensNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	backend := open(t, path)
 	ask := func() error {
-		_, peeked := layers.New(backend).Peek(context.Background(), store.Key{Subject: "u"}, hour, 1)
+		_, peeked := storecall.New(backend).Peek(context.Background(), store.Key{Subject: "u"}, hour, 1)
 		return errors.Join(take(backend, store.Key{Subject: "u"}, hour, 1), peeked)
 	}
 	if err := ask(); err != nil || len(openFiles(t, path)) == 0 {
@@ -86,7 +86,7 @@ func TestClosingEndsCallsThatWait(t *testing.T) {
 	if err := locker.Rollback(); err != nil {
 		t.Fatal(err)
 	}
-	if d, err := layers.New(open(t, path)).Peek(context.Background(), store.Key{Subject: "u"}, hour, 1); err != nil || d.Used != 1 {
+	if d, err := storecall.New(open(t, path)).Peek(context.Background(), store.Key{Subject: "u"}, hour, 1); err != nil || d.Used != 1 {
 		t.Errorf("%+v, %v; want 1 used", d, err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -77,7 +77,7 @@ func TestACommitThatFails(t *testing.T) {
 			t.Errorf("%d jobs were done %d times", callers/2, n)
 		}
 	}()
-	if d, err := layers.New(backend).Take(context.Background(), key, hour, 1); err != nil || d.Used != 2 {
+	if d, err := storecall.New(backend).Take(context.Background(), key, hour, 1); err != nil || d.Used != 2 {
 		t.Errorf("once it can be written: %+v, %v; want 2 used", d, err)
 	}
 }

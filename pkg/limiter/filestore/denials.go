@@ -31,13 +31,9 @@ func (s *Store) AddDenials(ctx context.Context, d admin.Denials) error {
 	if err := d.Check(); err != nil {
 		return err
 	}
-	return s.write(ctx, &job{creates: true, sql: func(tx *sql.Tx, now store.Instant) error {
-		ctx := context.Background() // it is not given up in the middle
-		if err := denialTable.make(ctx, tx); err != nil {
-			return err
-		}
+	return s.changeTable(ctx, denialTable, func(ctx context.Context, tx *sql.Tx, now store.Instant) error {
 		return s.addDenials(ctx, tx, denialtable.MinuteOf(now), &d, now)
-	}})
+	})
 }
 
 func (s *Store) addDenials(ctx context.Context, tx *sql.Tx, minute int64, d *admin.Denials, now store.Instant) error {
@@ -93,12 +89,8 @@ func (s *Store) Denials(ctx context.Context, last time.Duration) (admin.Denials,
 		return admin.Denials{}, err
 	}
 	sum := denialtable.NewSum(store.InstantOf(s.clock()), last)
-	err := s.read(ctx, func(tx *sql.Tx) error {
-		at := store.InstantOf(s.clock())
+	err := s.readTable(ctx, denialTable, func(tx *sql.Tx, at store.Instant) error {
 		sum = denialtable.NewSum(at, last)
-		if has, err := denialTable.exists(ctx, tx); !has {
-			return err
-		}
 		from, to := denialtable.Minutes(at, last)
 		for minute := from; minute <= to; minute++ {
 			if err := s.readMinute(ctx, tx, minute, sum); err != nil {

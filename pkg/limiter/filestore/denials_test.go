@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -31,7 +32,7 @@ func TestDenialsOfOneFileAddUp(t *testing.T) {
 		backend := layers.WithDenialLog(open(), layers.DenialLog{Every: time.Millisecond, OnError: func(err error) { t.Error(err) }})
 		writers.Go(func() {
 			for range 50 {
-				if _, err := layers.New(backend).Take(context.Background(), key, limit, 1); err != nil {
+				if _, err := storecall.New(backend).Take(context.Background(), key, limit, 1); err != nil {
 					t.Error(err)
 				}
 			}
@@ -57,7 +58,7 @@ func TestAForeignTableOfDenials(t *testing.T) {
 	defer backend.Close()
 	key, limit := store.Key{Subject: "user:42"}, store.Limit{Count: 1, Period: time.Hour}
 	take := func() error {
-		_, err := layers.New(backend).Take(context.Background(), key, limit, 1)
+		_, err := storecall.New(backend).Take(context.Background(), key, limit, 1)
 		return err
 	}
 	if err := take(); err != nil {

@@ -19,28 +19,27 @@ import (
 // before it gives us a chance to look at the context.
 const busyTimeout = 5 * time.Millisecond
 
-// retryBusy does what needs the file's lock until it gets it or ctx ends.
-// Nothing has been written when SQLite says busy.
-func (s *Store) retryBusy(ctx context.Context, do func() error) error {
-	if _, has := ctx.Deadline(); !has {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, patience)
-		defer cancel()
-	}
+// retryBusy calls do, which needs SQLite's lock, until it gets the lock or isOver reports true. Nothing has been
+// written when SQLite says busy. Other programs can have the lock, and other versions of this one, which do not stand
+// in line.
+func retryBusy(isOver func() bool, do func() error) error {
 	for {
 		err := do()
 		if !hasCode(err, sqlite3.SQLITE_BUSY) {
 			return err
 		}
-		// A random pause, so that processes in step get out of it.
-		pause := time.NewTimer(rand.N(2 * time.Millisecond))
-		select {
-		case <-ctx.Done():
-			pause.Stop()
+		time.Sleep(rand.N(2 * time.Millisecond)) // so that processes in step get out of it
+		if isOver() {
 			return err
-		case <-pause.C:
 		}
 	}
+}
+
+// untilEnd returns when retryBusy must end for a caller: with ctx, or after maxFileWait if ctx has no deadline.
+func untilEnd(ctx context.Context) func() bool {
+	_, isLimited := ctx.Deadline()
+	began := time.Now()
+	return func() bool { return ctx.Err() != nil || !isLimited && time.Since(began) > maxFileWait }
 }
 
 // hasCode reports whether err is an SQLite error of that primary code.

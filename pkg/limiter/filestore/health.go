@@ -49,7 +49,7 @@ func (s *Store) Health(ctx context.Context) (Health, error) {
 		return h, s.translate(ctx, err, false)
 	}
 	h.Exists = true
-	err := s.retryBusy(ctx, func() error {
+	err := retryBusy(untilEnd(ctx), func() error {
 		return errors.Join(
 			s.db.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&h.JournalMode),
 			s.db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&h.Damage),
@@ -64,7 +64,7 @@ func (s *Store) Health(ctx context.Context) (Health, error) {
 	if err != nil {
 		return h, s.translate(ctx, err, false)
 	}
-	h.NotWritable = s.translate(ctx, s.retryBusy(ctx, func() error { return s.tryToWrite(ctx) }), false)
+	h.NotWritable = s.translate(ctx, retryBusy(untilEnd(ctx), func() error { return s.tryToWrite(ctx) }), false)
 	return h, nil
 }
 

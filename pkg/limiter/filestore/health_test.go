@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -29,7 +29,7 @@ func TestHealth(t *testing.T) {
 	}
 	for i, period := range []time.Duration{time.Minute, time.Hour, time.Hour} {
 		key := store.Key{Subject: "u", Name: string(rune('a' + i))}
-		if _, err := layers.New(backend).Take(ctx, key, store.Limit{Count: 1, Period: period}, 1); err != nil {
+		if _, err := storecall.New(backend).Take(ctx, key, store.Limit{Count: 1, Period: period}, 1); err != nil {
 			t.Fatal(err)
 		}
 	}

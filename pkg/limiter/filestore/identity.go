@@ -21,7 +21,7 @@ var identityTable = sideTable{name: "identities", of: "identities", create: `CRE
 
 // StoreID implements [admin.Identity].
 func (s *Store) StoreID(ctx context.Context) (id string, err error) {
-	err = s.read(ctx, func(tx *sql.Tx) (err error) {
+	err = s.readTable(ctx, identityTable, func(tx *sql.Tx, _ store.Instant) (err error) {
 		id, err = s.identity(ctx, tx)
 		return err
 	})
@@ -36,18 +36,14 @@ func (s *Store) EnsureStoreID(ctx context.Context) (id string, err error) {
 	if id, err = s.StoreID(ctx); err != nil || id != "" {
 		return id, err
 	}
-	err = s.write(ctx, &job{creates: true, sql: func(tx *sql.Tx, _ store.Instant) (err error) {
-		ctx := context.Background() // it is not given up in the middle
+	err = s.changeTable(ctx, identityTable, func(ctx context.Context, tx *sql.Tx, _ store.Instant) (err error) {
 		if id, err = s.identity(ctx, tx); err != nil || id != "" {
-			return err
-		}
-		if err = identityTable.make(ctx, tx); err != nil {
 			return err
 		}
 		id = admin.NewStoreID()
 		_, err = tx.ExecContext(ctx, "INSERT INTO identities (prefix, id) VALUES (?, ?)", s.prefix, id)
 		return err
-	}})
+	})
 	if err != nil {
 		return "", err
 	}
@@ -56,9 +52,6 @@ func (s *Store) EnsureStoreID(ctx context.Context) (id string, err error) {
 
 // identity reads the id. It is empty if there is none.
 func (s *Store) identity(ctx context.Context, tx *sql.Tx) (id string, err error) {
-	if has, err := identityTable.exists(ctx, tx); !has {
-		return "", err
-	}
 	err = tx.QueryRowContext(ctx, "SELECT id FROM identities WHERE prefix = ?", s.prefix).Scan(&id)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -90,11 +83,28 @@ func (t sideTable) exists(ctx context.Context, tx *sql.Tx) (bool, error) {
 	return err == nil, err
 }
 
-// make makes the table unless there is one. It fails if there is one that is not limitctl's.
-func (t sideTable) make(ctx context.Context, tx *sql.Tx) error {
-	has, err := t.exists(ctx, tx)
-	if err == nil && !has {
-		_, err = tx.ExecContext(ctx, t.create)
-	}
-	return err
+// readTable calls do in a transaction that only reads, if the file has t.
+func (s *Store) readTable(ctx context.Context, t sideTable, do func(tx *sql.Tx, now store.Instant) error) error {
+	return s.read(ctx, func(tx *sql.Tx) error {
+		if has, err := t.exists(ctx, tx); !has {
+			return err
+		}
+		return do(tx, store.InstantOf(s.clock()))
+	})
+}
+
+// changeTable calls do in a transaction that writes, after it has made t if that is missing. do gets a context of its
+// own, since a transaction does not end in the middle.
+func (s *Store) changeTable(ctx context.Context, t sideTable, do func(ctx context.Context, tx *sql.Tx, now store.Instant) error) error {
+	return s.write(ctx, &job{creates: true, sql: func(tx *sql.Tx, now store.Instant) error {
+		ctx := context.Background()
+		has, err := t.exists(ctx, tx)
+		if err == nil && !has {
+			_, err = tx.ExecContext(ctx, t.create)
+		}
+		if err != nil {
+			return err
+		}
+		return do(ctx, tx, now)
+	}})
 }

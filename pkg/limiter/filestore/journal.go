@@ -25,11 +25,7 @@ func (s *Store) AppendJournal(ctx context.Context, text string) error {
 	if err := admin.CheckJournalText(text); err != nil {
 		return err
 	}
-	return s.write(ctx, &job{creates: true, sql: func(tx *sql.Tx, now store.Instant) error {
-		ctx := context.Background() // it is not given up in the middle
-		if err := journalTable.make(ctx, tx); err != nil {
-			return err
-		}
+	return s.changeTable(ctx, journalTable, func(ctx context.Context, tx *sql.Tx, now store.Instant) error {
 		if _, err := tx.ExecContext(ctx, "INSERT INTO journal (prefix, at, text) VALUES (?, ?, ?)", s.prefix, int64(now),
 			text); err != nil {
 			return err
@@ -37,16 +33,13 @@ func (s *Store) AppendJournal(ctx context.Context, text string) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM journal WHERE prefix = ? AND number <= (SELECT number FROM journal WHERE prefix = ?
 			ORDER BY number DESC LIMIT 1 OFFSET ?)`, s.prefix, s.prefix, admin.JournalKept)
 		return err
-	}})
+	})
 }
 
 // ReadJournal implements [admin.Journal].
 func (s *Store) ReadJournal(ctx context.Context, most int) (entries []admin.JournalEntry, damaged int, err error) {
-	err = s.read(ctx, func(tx *sql.Tx) (err error) {
+	err = s.readTable(ctx, journalTable, func(tx *sql.Tx, _ store.Instant) error {
 		entries, damaged = nil, 0 // it may be the second try
-		if has, err := journalTable.exists(ctx, tx); !has {
-			return err
-		}
 		// What is too long is left in the file.
 		rows, err := tx.QueryContext(ctx, `SELECT at, text FROM (SELECT number, CASE typeof(at) WHEN 'integer' THEN at ELSE 0 END AS at,
 			CASE WHEN typeof(text) = 'text' AND octet_length(text) <= ? THEN text ELSE '' END AS text

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -45,24 +45,24 @@ func TestWaitingInLine(t *testing.T) {
 	go func() { patient <- take(backend, key, hour, 1) }()
 	for range 3 {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-		_, err := layers.New(backend).Take(ctx, key, hour, 1)
+		_, err := storecall.New(backend).Take(ctx, key, hour, 1)
 		if !errors.Is(err, store.ErrGaveUp) || store.IsAway(err) || !strings.Contains(err.Error(), path) {
 			t.Errorf("got %v, want an ErrGaveUp that names the file", err)
 		}
 		cancel()
-		_, err = layers.New(store.WithBudget(backend, 20*time.Millisecond)).Take(context.Background(), key, hour, 1)
+		_, err = storecall.New(store.WithBudget(backend, 20*time.Millisecond)).Take(context.Background(), key, hour, 1)
 		if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrGaveUp) || !strings.Contains(err.Error(), path) {
 			t.Errorf("got %v, want an ErrUnavailable that names the file", err)
 		}
 	}
-	if d, err := layers.New(backend).Peek(context.Background(), key, hour, 1); err != nil || d.Used != 1 {
+	if d, err := storecall.New(backend).Peek(context.Background(), key, hour, 1); err != nil || d.Used != 1 {
 		t.Errorf("a peek: %+v, %v; want 1 used", d, err)
 	}
 	release()
 	if err := <-patient; err != nil {
 		t.Error(err)
 	}
-	if d, err := layers.New(backend).Peek(context.Background(), key, hour, 1); err != nil || d.Used != 2 {
+	if d, err := storecall.New(backend).Peek(context.Background(), key, hour, 1); err != nil || d.Used != 2 {
 		t.Errorf("at last: %+v, %v; want 2 used", d, err)
 	}
 }
@@ -85,7 +85,7 @@ func TestClosingInLine(t *testing.T) {
 		t.Error(err)
 	}
 	release()
-	if d, err := layers.New(open(t, path)).Peek(context.Background(), store.Key{Subject: "u"}, hour, 1); err != nil || d.Used != 1 {
+	if d, err := storecall.New(open(t, path)).Peek(context.Background(), store.Key{Subject: "u"}, hour, 1); err != nil || d.Used != 1 {
 		t.Errorf("%+v, %v; want 1 used", d, err)
 	}
 }
@@ -107,7 +107,7 @@ func TestAStoppedProcess(t *testing.T) {
 			redistest.Patiently(t, 20*time.Millisecond, func(timeout time.Duration) (missing error) {
 				ctx, cancel := context.WithTimeout(context.Background(), timeout)
 				defer cancel()
-				_, err := layers.New(backend).Take(ctx, shared, sharedLimit, 1)
+				_, err := storecall.New(backend).Take(ctx, shared, sharedLimit, 1)
 				switch {
 				case err == nil:
 					own++
@@ -130,7 +130,7 @@ func TestAStoppedProcess(t *testing.T) {
 		}
 		own++
 	}
-	d, err := layers.New(backend).Peek(context.Background(), shared, sharedLimit, 1)
+	d, err := storecall.New(backend).Peek(context.Background(), shared, sharedLimit, 1)
 	if err != nil || d.Used < int64(own) {
 		t.Errorf("%+v, %v; %d units were taken here alone", d, err, own)
 	}

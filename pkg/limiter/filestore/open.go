@@ -38,7 +38,7 @@ func (s *Store) open(ctx context.Context) error {
 	if s.db != nil {
 		return nil
 	}
-	return s.retryBusy(ctx, func() (err error) {
+	return retryBusy(untilEnd(ctx), func() (err error) {
 		s.db, err = s.openDatabase(ctx, false)
 		return err
 	})

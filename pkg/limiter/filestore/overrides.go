@@ -25,16 +25,6 @@ var overrideTable = sideTable{name: "overrides", of: "overrides", create: `CREAT
 	PRIMARY KEY (prefix, id)
 ) WITHOUT ROWID`}
 
-// readOverrides calls do with a transaction that only reads, if there is a table of overrides.
-func (s *Store) readOverrides(ctx context.Context, do func(tx *sql.Tx, now store.Instant) error) error {
-	return s.read(ctx, func(tx *sql.Tx) error {
-		if has, err := overrideTable.exists(ctx, tx); !has {
-			return err
-		}
-		return do(tx, store.InstantOf(s.clock()))
-	})
-}
-
 // overrideVersion returns the version at now, empty if there are no overrides.
 func (s *Store) overrideVersion(ctx context.Context, tx *sql.Tx, now store.Instant) (version string, err error) {
 	err = tx.QueryRowContext(ctx, "SELECT substr(record, 1, ?) FROM overrides WHERE prefix = ? AND id = '' AND ends > ?",
@@ -47,7 +37,7 @@ func (s *Store) overrideVersion(ctx context.Context, tx *sql.Tx, now store.Insta
 
 // OverrideVersion implements [admin.OverrideTable].
 func (s *Store) OverrideVersion(ctx context.Context) (version string, err error) {
-	err = s.readOverrides(ctx, func(tx *sql.Tx, now store.Instant) (err error) {
+	err = s.readTable(ctx, overrideTable, func(tx *sql.Tx, now store.Instant) (err error) {
 		version, err = s.overrideVersion(ctx, tx, now)
 		return err
 	})
@@ -57,7 +47,7 @@ func (s *Store) OverrideVersion(ctx context.Context) (version string, err error)
 // Overrides implements [admin.OverrideTable] in one transaction.
 func (s *Store) Overrides(ctx context.Context) (list []store.Override, version string, err error) {
 	var foreign error
-	err = s.readOverrides(ctx, func(tx *sql.Tx, now store.Instant) (err error) {
+	err = s.readTable(ctx, overrideTable, func(tx *sql.Tx, now store.Instant) (err error) {
 		list, foreign = nil, nil
 		if version, err = s.overrideVersion(ctx, tx, now); err != nil {
 			return err
@@ -113,32 +103,21 @@ func (s *Store) scanOverride(scan func(into ...any) error, now store.Instant) (s
 	return o, nil
 }
 
-// changedOverride is what a change has found out. The writer writes it, so whoever has left it alone
+// changedOverride is the result of a change. The writer writes it, so a caller that no longer waits for the writer
 // must not read it.
 type changedOverride struct {
 	store.Override
 	found, full bool
 }
 
-// changeOverrides has do called in a transaction that writes. If creates is set, there is a table then.
-func (s *Store) changeOverrides(ctx context.Context, creates bool,
-	do func(ctx context.Context, tx *sql.Tx, now store.Instant) error,
-) error {
-	return s.write(ctx, &job{creates: true, sql: func(tx *sql.Tx, now store.Instant) error {
-		ctx := context.Background() // it is not given up in the middle
-		has, err := overrideTable.exists(ctx, tx)
-		if !has && err == nil && creates {
-			has = true
-			_, err = tx.ExecContext(ctx, overrideTable.create)
-		}
-		if err != nil || !has {
-			return err
-		}
+// changeOverrides calls do in a transaction that writes, after the overrides that have ended are gone.
+func (s *Store) changeOverrides(ctx context.Context, do func(ctx context.Context, tx *sql.Tx, now store.Instant) error) error {
+	return s.changeTable(ctx, overrideTable, func(ctx context.Context, tx *sql.Tx, now store.Instant) error {
 		if _, err := tx.ExecContext(ctx, "DELETE FROM overrides WHERE ends <= ?", int64(now)); err != nil { // of any prefix
 			return err
 		}
 		return do(ctx, tx, now)
-	}})
+	})
 }
 
 // SetOverride implements [admin.OverrideTable] in one transaction.
@@ -148,7 +127,7 @@ func (s *Store) SetOverride(ctx context.Context, o store.Override, lasts time.Du
 		return store.Override{}, err
 	}
 	set := new(changedOverride)
-	err = s.changeOverrides(ctx, true, func(ctx context.Context, tx *sql.Tx, now store.Instant) (err error) {
+	err = s.changeOverrides(ctx, func(ctx context.Context, tx *sql.Tx, now store.Instant) (err error) {
 		id, isNew, err := s.overrideID(ctx, tx, written)
 		if err != nil {
 			return err
@@ -219,7 +198,7 @@ func (s *Store) RevokeOverride(ctx context.Context, id string) (o store.Override
 		return o, false, err // there is none, and perhaps no file
 	}
 	ended := new(changedOverride)
-	err = s.changeOverrides(ctx, false, func(ctx context.Context, tx *sql.Tx, now store.Instant) (err error) {
+	err = s.changeOverrides(ctx, func(ctx context.Context, tx *sql.Tx, now store.Instant) (err error) {
 		row := tx.QueryRowContext(ctx, "SELECT "+overrideColumns+" FROM overrides WHERE prefix = ? AND id = ?",
 			overridetable.MaxSize+1, s.prefix, id)
 		ended.Override, err = s.scanOverride(row.Scan, now)

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -42,7 +42,7 @@ func takeUntilDenied(path string) {
 	}
 	defer backend.Close()
 	for {
-		d, err := layers.New(backend).Take(context.Background(), shared, sharedLimit, 1)
+		d, err := storecall.New(backend).Take(context.Background(), shared, sharedLimit, 1)
 		switch {
 		case err != nil:
 			fmt.Println(err)
@@ -127,7 +127,7 @@ func TestAKilledProcessLosesAndDoublesNothing(t *testing.T) {
 			}
 		}
 		cmd.Wait()
-		d, err := layers.New(open(t, path)).Peek(context.Background(), shared, sharedLimit, 1)
+		d, err := storecall.New(open(t, path)).Peek(context.Background(), shared, sharedLimit, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,15 +159,15 @@ func TestALockedFile(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	_, err := layers.New(backend).Take(ctx, key, limit, 1)
+	_, err := storecall.New(backend).Take(ctx, key, limit, 1)
 	if !errors.Is(err, store.ErrGaveUp) || store.IsAway(err) || !strings.Contains(err.Error(), path) {
 		t.Errorf("got %v, want an ErrGaveUp that names the file", err)
 	}
-	_, err = layers.New(store.WithBudget(backend, 50*time.Millisecond)).Take(context.Background(), key, limit, 1)
+	_, err = storecall.New(store.WithBudget(backend, 50*time.Millisecond)).Take(context.Background(), key, limit, 1)
 	if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrGaveUp) || !strings.Contains(err.Error(), path) {
 		t.Errorf("got %v, want an ErrUnavailable that names the file", err)
 	}
-	if d, err := layers.New(backend).Peek(context.Background(), key, limit, 1); err != nil || d.Used != 1 {
+	if d, err := storecall.New(backend).Peek(context.Background(), key, limit, 1); err != nil || d.Used != 1 {
 		t.Errorf("a peek beside the lock: %+v, %v; want 1 used", d, err)
 	}
 	// Nor does a call without a deadline make others of this process wait beyond theirs.
@@ -176,7 +176,7 @@ func TestALockedFile(t *testing.T) {
 	until(t, "it waits", func() bool { return backend.Waiting() > 0 })
 	ctx, cancel = context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := layers.New(backend).Take(ctx, key, limit, 1); !errors.Is(err, store.ErrGaveUp) || store.IsAway(err) ||
+	if _, err := storecall.New(backend).Take(ctx, key, limit, 1); !errors.Is(err, store.ErrGaveUp) || store.IsAway(err) ||
 		!errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("behind a patient call: %v; want an ErrGaveUp for the deadline", err)
 	}

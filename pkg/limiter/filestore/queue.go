@@ -34,9 +34,8 @@ type queue struct {
 	mu      sync.Mutex
 	jobs    list.List
 	writing bool          // there is a writer
-	idle    bool          // it waits to be woken
 	closed  bool          // for good, as the Store is
-	wake    chan struct{} // wakes it; room for one
+	wake    chan struct{} // wakes the writer; room for one
 }
 
 // add appends j, and reports whether the caller must start the writer. It does neither if the
@@ -56,36 +55,25 @@ func (q *queue) add(j *job) (start, closed bool) {
 
 // rouse wakes the writer if it is idle.
 func (q *queue) rouse() {
-	if q.idle {
-		q.idle = false
-		q.wake <- struct{}{}
+	select {
+	case q.wake <- struct{}{}:
+	default: // it is awake, or will be
 	}
 }
 
-// wait waits for jobs, for some time or until the queue is closed. If it reports that
-// there are none the writer must end: the next job starts another.
-func (q *queue) wait(atMost *time.Timer) bool {
-	q.mu.Lock()
-	if q.jobs.Len() > 0 {
+// wait waits for jobs. It reports false when the queue is closed and empty: the writer must end then. An idle writer
+// stays, since to start one costs about as much as a take: SQLite needs more stack than a goroutine begins with.
+func (q *queue) wait() bool {
+	for {
+		q.mu.Lock()
+		if q.jobs.Len() > 0 || q.closed {
+			q.writing = q.jobs.Len() > 0
+			q.mu.Unlock()
+			return q.writing
+		}
 		q.mu.Unlock()
-		return true
+		<-q.wake
 	}
-	q.idle = true
-	q.mu.Unlock()
-	atMost.Reset(idleTime)
-	select {
-	case <-q.wake:
-	case <-atMost.C:
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.idle = false
-	select {
-	case <-q.wake: // it came together with the timer
-	default:
-	}
-	q.writing = q.jobs.Len() > 0
-	return q.writing
 }
 
 // expect lets those that were just answered ask again: several then come together, and one
@@ -126,20 +114,20 @@ func (q *queue) leave(j *job) bool {
 	return true
 }
 
-// take appends the next jobs that are to be done together to buf. If the file is missing,
-// they are none that make it.
-func (q *queue) take(buf []*job, missing bool) []*job {
+// take appends the next jobs to do together to buf: either one with sql, or several without. If the file is missing, it
+// takes none that creates the file.
+func (q *queue) take(buf []*job, isSQL, isMissing bool) []*job {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for e := q.jobs.Front(); e != nil && len(buf) < mostTogether; e = q.jobs.Front() {
 		j := e.Value.(*job)
-		if j.sql != nil || j.alone && len(buf) > 0 || j.creates && missing {
+		isAlone := j.alone || isSQL
+		if (j.sql != nil) != isSQL || isAlone && len(buf) > 0 || j.creates && isMissing {
 			break
 		}
 		q.jobs.Remove(e)
 		j.place = nil
-		buf = append(buf, j)
-		if j.alone {
+		if buf = append(buf, j); isAlone {
 			break
 		}
 	}
@@ -152,19 +140,6 @@ func (q *queue) isSQLNext() bool {
 	defer q.mu.Unlock()
 	front := q.jobs.Front()
 	return front != nil && front.Value.(*job).sql != nil
-}
-
-// takeSQL takes the next job if it writes by statements of its own, and returns nil else.
-func (q *queue) takeSQL() *job {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	front := q.jobs.Front()
-	if front == nil || front.Value.(*job).sql == nil {
-		return nil
-	}
-	j := q.jobs.Remove(front).(*job)
-	j.place = nil
-	return j
 }
 
 // putBack lets jobs wait again, before all others, each to be done alone.
@@ -209,11 +184,8 @@ func (q *queue) creates() bool {
 }
 
 const (
-	// idleTime is for how long a writer without a job stays. Starting one costs about as
-	// much as a take, because SQLite needs more stack than a goroutine begins with.
-	idleTime = 100 * time.Millisecond
-	// patience is how long a call without a deadline waits for the file.
-	patience = 10 * time.Second
+	// maxFileWait is how long a call without a deadline waits for the file.
+	maxFileWait = 10 * time.Second
 	// lastMoment is how long a call that is being done when its time is over waits for the
 	// outcome. Mostly it comes at once, and without it nobody knows what was charged.
 	lastMoment = 20 * time.Millisecond
@@ -232,17 +204,17 @@ func (s *Store) write(ctx context.Context, j *job) error {
 	if start {
 		panics.Go(s.writeAll, s.writerEnded)
 	}
-	var impatient <-chan time.Time
+	var tooLong <-chan time.Time
 	if _, limited := ctx.Deadline(); !limited {
-		timer := time.NewTimer(patience)
+		timer := time.NewTimer(maxFileWait)
 		defer timer.Stop()
-		impatient = timer.C
+		tooLong = timer.C
 	}
 	select {
 	case <-j.done:
 		return j.err
 	case <-ctx.Done():
-	case <-impatient:
+	case <-tooLong:
 	}
 	if s.queue.leave(j) {
 		return s.late(ctx)
@@ -263,7 +235,7 @@ func (s *Store) write(ctx context.Context, j *job) error {
 	return fmt.Errorf("%w: file %s has not answered in time", store.ErrOutcomeUnknown, s.path)
 }
 
-// late says that nothing was done before ctx ended, or before the patience did.
+// late says that nothing was done before ctx ended, or within maxFileWait.
 func (s *Store) late(ctx context.Context) error {
 	if gaveUp := store.GaveUp(ctx); gaveUp != nil {
 		return fmt.Errorf("file %s had not answered when %w", s.path, gaveUp)
@@ -271,5 +243,5 @@ func (s *Store) late(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: file %s is busy or locked by another process: %w", store.ErrUnavailable, s.path, err)
 	}
-	return fmt.Errorf("%w: file %s has been busy or locked by another process for %s", store.ErrUnavailable, s.path, patience)
+	return fmt.Errorf("%w: file %s has been busy or locked by another process for %s", store.ErrUnavailable, s.path, maxFileWait)
 }

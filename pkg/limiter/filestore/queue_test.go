@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -30,7 +30,7 @@ func TestCallersTogether(t *testing.T) {
 		switch i % 3 {
 		case 0: // both or none: hot fits 10 times
 			var decisions []store.Decision
-			decisions, results[i] = layers.New(backend).TakeAll(context.Background(),
+			decisions, results[i] = storecall.New(backend).TakeAll(context.Background(),
 				store.Request{Key: store.Key{Subject: "hot", Name: "n"}, Limit: hour, Cost: 1},
 				store.Request{Key: store.Key{Subject: "wide", Name: "n"}, Limit: wide, Cost: 1})
 			allowed[i] = results[i] == nil && store.AllAllowed(decisions)
@@ -69,7 +69,7 @@ func TestCallersTogether(t *testing.T) {
 		t.Errorf("%d were allowed, want 10", both)
 	}
 	for subject, limit := range map[string]store.Limit{"hot": hour, "wide": wide} {
-		d, err := layers.New(backend).Peek(context.Background(), store.Key{Subject: subject, Name: "n"}, limit, 1)
+		d, err := storecall.New(backend).Peek(context.Background(), store.Key{Subject: subject, Name: "n"}, limit, 1)
 		if err != nil || d.Used != 10 {
 			t.Errorf("%s: %+v, %v; want 10 used", subject, d, err)
 		}
@@ -106,11 +106,11 @@ func TestAnEndedContext(t *testing.T) {
 	defer cancel()
 	for op, call := range map[string]func(ctx context.Context) error{
 		"take": func(ctx context.Context) error {
-			_, err := layers.New(backend).Take(ctx, store.Key{Subject: "u"}, hour, 1)
+			_, err := storecall.New(backend).Take(ctx, store.Key{Subject: "u"}, hour, 1)
 			return err
 		},
 		"peek": func(ctx context.Context) error {
-			_, err := layers.New(backend).Peek(ctx, store.Key{Subject: "u"}, hour, 1)
+			_, err := storecall.New(backend).Peek(ctx, store.Key{Subject: "u"}, hour, 1)
 			return err
 		},
 		"delete": func(ctx context.Context) error {
@@ -131,23 +131,24 @@ func TestAnEndedContext(t *testing.T) {
 			t.Errorf("%s out of budget: %v", op, err)
 		}
 	}
-	if d, err := layers.New(backend).Peek(context.Background(), store.Key{Subject: "u"}, hour, 1); err != nil || d.Used != 0 {
+	if d, err := storecall.New(backend).Peek(context.Background(), store.Key{Subject: "u"}, hour, 1); err != nil || d.Used != 0 {
 		t.Errorf("%+v, %v; want nothing used", d, err)
 	}
 }
 
-// A writer that has had nothing to do is gone, and another one comes when it is needed. The last goes with the store.
-func TestAnIdleWriterEnds(t *testing.T) {
+// A store has no writer before it is needed. The writer ends with the store.
+func TestAWriterEndsWithItsStore(t *testing.T) {
 	backend := open(t, filepath.Join(t.TempDir(), "limits.db"))
 	for i := range 3 {
+		if has := backend.HasWriter(); has != (i > 0) {
+			t.Errorf("before take %d it has a writer: %t", i, has)
+		}
 		if err := take(backend, store.Key{Subject: fmt.Sprint(i)}, hour, 1); err != nil {
 			t.Fatal(err)
 		}
-		if i == 2 {
-			if err := backend.Close(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		until(t, "the writer is gone", func() bool { return !backend.HasWriter() })
 	}
+	if err := backend.Close(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the writer is gone", func() bool { return !backend.HasWriter() })
 }

@@ -17,7 +17,7 @@ func (s *Store) read(ctx context.Context, do func(tx *sql.Tx) error) error {
 	defer s.giveTurn()
 	err := s.open(ctx)
 	if err == nil {
-		err = s.retryBusy(ctx, func() error {
+		err = retryBusy(untilEnd(ctx), func() error {
 			tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 			if err != nil {
 				return err
@@ -54,8 +54,8 @@ func (s *Store) peek(ctx context.Context, reqs []store.Request, decisions []stor
 		return err
 	}
 	now := store.InstantOf(s.clock())
-	if store.IsSpecial(store.Peek, reqs) {
-		_, err := store.DecideSpecial(store.Peek, reqs, states, decisions, &record, now)
+	if store.IsCharging(store.Peek, reqs) {
+		_, err := store.DecideCharging(store.Peek, reqs, states, decisions, &record, now)
 		return err
 	}
 	store.Decide(store.Peek, reqs, states, decisions, now)

@@ -2,7 +2,7 @@ package filestore
 
 import (
 	"context"
-	"errors"
+	"database/sql"
 	"iter"
 	"strings"
 
@@ -10,12 +10,12 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// page is how many keys a scan reads at once; between pages others can write.
-const page = 500
-
-// maxPage is how many bytes of records a page has before it ends: a log of a million
-// units has 10 MB.
-const maxPage = 16 << 20
+const (
+	// batchKeys is the most keys of a scan's batch. Between batches others can write.
+	batchKeys = 500
+	// batchBytes is the number of bytes of records after which a batch ends: a log of a million units has 10 MB.
+	batchBytes = 16 << 20
+)
 
 // found is one key of a scan, described or foreign.
 type found struct {
@@ -23,7 +23,7 @@ type found struct {
 	err   error
 }
 
-// Scan implements [admin.Keyspace]. Each page of it is one instant. A file has no
+// Scan implements [admin.Keyspace]. Each batch is of one instant. A file has no
 // other users to spare with KeysPerSecond.
 func (s *Store) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
 	return func(yield func(admin.Entry, error) bool) {
@@ -32,7 +32,7 @@ func (s *Store) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, 
 		for next := (position{}); err == nil; {
 			var entries []found
 			var n int
-			entries, n, next, err = s.readPage(ctx, &q, next)
+			entries, n, next, err = s.readBatch(ctx, &q, next)
 			for _, f := range entries {
 				if !yield(f.entry, f.err) {
 					return
@@ -44,12 +44,11 @@ func (s *Store) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, 
 				break
 			}
 		}
-		switch {
-		case err == nil:
-			q.Report(total, total)
-		case !errors.Is(err, errMissing):
-			yield(admin.Entry{}, s.translate(ctx, err, false))
+		if err != nil {
+			yield(admin.Entry{}, err)
+			return
 		}
+		q.Report(total, total)
 	}
 }
 
@@ -60,15 +59,8 @@ func (s *Store) count(ctx context.Context, q *admin.Query) (total int64, err err
 		return int64(len(q.Keys)), nil
 	}
 	where, args := s.selected(q)
-	if err := s.takeTurn(ctx); err != nil {
-		return 0, err
-	}
-	defer s.giveTurn()
-	if err := s.open(ctx); err != nil {
-		return 0, err
-	}
-	err = s.retryBusy(ctx, func() error {
-		return s.db.QueryRowContext(ctx, "SELECT count(*) FROM limits WHERE "+where, args...).Scan(&total)
+	err = s.read(ctx, func(tx *sql.Tx) error {
+		return tx.QueryRowContext(ctx, "SELECT count(*) FROM limits WHERE "+where, args...).Scan(&total)
 	})
 	return total, err
 }
@@ -79,20 +71,13 @@ type position struct {
 	index int
 }
 
-// readPage describes the selected keys of the page at a position. It returns how
+// readBatch describes the selected keys of the batch at a position. It returns how
 // many it looked at, and where to go on, which is zero at the end.
-func (s *Store) readPage(ctx context.Context, q *admin.Query, from position) (entries []found, looked int, next position, err error) {
-	if err := s.takeTurn(ctx); err != nil {
-		return nil, 0, next, err
-	}
-	defer s.giveTurn()
-	if err := s.open(ctx); err != nil {
-		return nil, 0, next, err
-	}
-	query, args := s.pageQuery(q, from)
-	err = s.retryBusy(ctx, func() error {
+func (s *Store) readBatch(ctx context.Context, q *admin.Query, from position) (entries []found, looked int, next position, err error) {
+	query, args := s.batchQuery(q, from)
+	err = s.read(ctx, func(tx *sql.Tx) error {
 		entries, looked, next = entries[:0], 0, position{}
-		rows, err := s.db.QueryContext(ctx, query, args...)
+		rows, err := tx.QueryContext(ctx, query, args...)
 		if err != nil {
 			return err
 		}
@@ -100,7 +85,7 @@ func (s *Store) readPage(ctx context.Context, q *admin.Query, from position) (en
 		now := store.InstantOf(s.clock())
 		var key store.Key
 		size := 0
-		for ; (q.Keys != nil || size < maxPage) && rows.Next(); looked++ {
+		for ; (q.Keys != nil || size < batchBytes) && rows.Next(); looked++ {
 			var record []byte
 			if err := rows.Scan(&key.Subject, &key.Name, &record); err != nil {
 				return err
@@ -113,9 +98,9 @@ func (s *Store) readPage(ctx context.Context, q *admin.Query, from position) (en
 				size += len(f.entry.Record.Value)
 			}
 		}
-		if q.Keys != nil && from.index+page < len(q.Keys) {
-			next.index = from.index + page
-		} else if q.Keys == nil && (looked == page || size >= maxPage) {
+		if q.Keys != nil && from.index+batchKeys < len(q.Keys) {
+			next.index = from.index + batchKeys
+		} else if q.Keys == nil && (looked == batchKeys || size >= batchBytes) {
 			next.after = key
 		}
 		return rows.Err()
@@ -123,12 +108,12 @@ func (s *Store) readPage(ctx context.Context, q *admin.Query, from position) (en
 	return entries, looked, next, err
 }
 
-func (s *Store) pageQuery(q *admin.Query, from position) (query string, args []any) {
+func (s *Store) batchQuery(q *admin.Query, from position) (query string, args []any) {
 	query = "SELECT subject, name, " + boundedRecord + " FROM limits WHERE prefix = ?" +
 		" AND octet_length(subject) <= ? AND octet_length(name) <= ?"
 	args = []any{s.prefix, store.MaxSubjectLength, store.MaxNameLength} // a key of ours is not longer
 	if q.Keys != nil {
-		keys := q.Keys[from.index:min(from.index+page, len(q.Keys))]
+		keys := q.Keys[from.index:min(from.index+batchKeys, len(q.Keys))]
 		query += " AND (subject, name) IN (VALUES " + strings.TrimSuffix(strings.Repeat("(?, ?), ", len(keys)), ", ") + ")"
 		for _, key := range keys {
 			args = append(args, key.Subject, key.Name)
@@ -136,7 +121,7 @@ func (s *Store) pageQuery(q *admin.Query, from position) (query string, args []a
 		return query, args
 	}
 	query, args = s.selectedAfter(q, from.after, query, args)
-	return query + " ORDER BY subject, name LIMIT ?", append(args, page)
+	return query + " ORDER BY subject, name LIMIT ?", append(args, batchKeys)
 }
 
 // selected is the condition of the rows that a scan looks at: a part of the index by prefix,

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
@@ -106,6 +106,6 @@ func rowText(key store.Key, record []byte) string {
 }
 
 func take(backend store.Store, key store.Key, limit store.Limit, cost int64) error {
-	_, err := layers.New(backend).Take(context.Background(), key, limit, cost)
+	_, err := storecall.New(backend).Take(context.Background(), key, limit, cost)
 	return err
 }

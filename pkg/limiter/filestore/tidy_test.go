@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
@@ -33,7 +33,7 @@ func filled(t *testing.T, path string, keys int) (backend *filestore.Store, cloc
 	}
 	ctx := context.Background()
 	first := store.Key{Subject: "tenant:0:user:0"}
-	if _, err := layers.New(backend).Take(ctx, first, limit, 50); err != nil {
+	if _, err := storecall.New(backend).Take(ctx, first, limit, 50); err != nil {
 		t.Fatal(err)
 	}
 	all, err := store.ParsePattern("*")
@@ -70,7 +70,7 @@ func TestSpaceIsGivenBack(t *testing.T) {
 	}
 	take := func() {
 		t.Helper()
-		if _, err := layers.New(backend).Take(ctx, store.Key{Subject: "always"}, day, 1); err != nil {
+		if _, err := storecall.New(backend).Take(ctx, store.Key{Subject: "always"}, day, 1); err != nil {
 			t.Fatal(err)
 		}
 	}

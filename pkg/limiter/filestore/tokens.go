@@ -33,8 +33,8 @@ const (
 	reclaimTokens = "DELETE FROM tokens WHERE rowid IN (SELECT rowid FROM tokens WHERE ends <= ?+0 ORDER BY ends LIMIT ?)"
 )
 
-// decideSpecial decides what [store.IsSpecial].
-func (b *batch) decideSpecial(op store.Op, reqs []store.Request, states []*store.State, decisions []store.Decision,
+// decideCharging decides the calls for which [store.IsCharging] is true.
+func (b *batch) decideCharging(op store.Op, reqs []store.Request, states []*store.State, decisions []store.Decision,
 ) (changed bool, err error) {
 	var record store.TokenRecord
 	token := reqs[0].Token
@@ -43,7 +43,7 @@ func (b *batch) decideSpecial(op store.Op, reqs []store.Request, states []*store
 			return false, err
 		}
 	}
-	changes, err := store.DecideSpecial(op, reqs, states, decisions, &record, b.now)
+	changes, err := store.DecideCharging(op, reqs, states, decisions, &record, b.now)
 	if err == nil && changes.Token {
 		err = b.saveToken(token, &record)
 	}

@@ -4,10 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"math/rand/v2"
 	"time"
-
-	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -25,11 +22,9 @@ const (
 	pause = 500 * time.Microsecond
 )
 
-// writeAll does jobs until none waits. There is one of it for each Store at a time.
+// writeAll does jobs until the Store is closed. There is one of it for each Store at a time.
 func (s *Store) writeAll() error {
-	timer := time.NewTimer(idleTime)
-	defer timer.Stop()
-	for s.queue.wait(timer) {
+	for s.queue.wait() {
 		if err := s.writeBurst(); err != nil {
 			for _, j := range s.queue.takeAll(false) {
 				j.finish(err)
@@ -105,8 +100,8 @@ func (s *Store) openWriter() error {
 	if s.writer != nil {
 		return nil
 	}
-	return s.whileBusy(func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+	return retryBusy(s.queue.isEmpty, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), maxFileWait)
 		defer cancel()
 		db, err := s.openDatabase(ctx, s.queue.creates())
 		if err != nil {
@@ -115,19 +110,6 @@ func (s *Store) openWriter() error {
 		s.writer, err = newConnection(ctx, db)
 		return err
 	})
-}
-
-// whileBusy does what needs SQLite's lock until it gets it, or nobody waits any more.
-// Nothing has been written when SQLite says busy. Other programs can have the lock, and
-// other versions of this one, which do not stand in line.
-func (s *Store) whileBusy(do func() error) error {
-	for {
-		err := do()
-		if !hasCode(err, sqlite3.SQLITE_BUSY) || s.queue.isEmpty() {
-			return err
-		}
-		time.Sleep(rand.N(2 * time.Millisecond)) // so that processes in step get out of it
-	}
 }
 
 // writeOnce does the next jobs in one transaction. It needs the writer's turn.
@@ -145,7 +127,7 @@ func (s *Store) writeOnce() error {
 	}
 	return s.writer.use(func() error {
 		// Until the transaction has begun all may leave.
-		if err := s.whileBusy(s.writer.begin); err != nil {
+		if err := retryBusy(s.queue.isEmpty, s.writer.begin); err != nil {
 			return s.translate(context.Background(), err, false)
 		}
 		s.doTogether(s.writer)
@@ -156,7 +138,7 @@ func (s *Store) writeOnce() error {
 // writeSQL does the next job if it writes by statements of its own.
 func (s *Store) writeSQL() error {
 	var tx *sql.Tx
-	err := s.whileBusy(func() (err error) {
+	err := retryBusy(s.queue.isEmpty, func() (err error) {
 		tx, err = s.writer.conn.BeginTx(context.Background(), nil)
 		return err
 	})
@@ -164,10 +146,11 @@ func (s *Store) writeSQL() error {
 		return s.translate(context.Background(), err, false)
 	}
 	defer tx.Rollback()
-	j := s.queue.takeSQL()
-	if j == nil { // it has left
+	jobs := s.queue.take(nil, true, false)
+	if len(jobs) == 0 { // it has left
 		return nil
 	}
+	j := jobs[0]
 	committing := false
 	err = panics.Call(func() error {
 		if err := j.sql(tx, store.InstantOf(s.clock())); err != nil {
@@ -182,7 +165,7 @@ func (s *Store) writeSQL() error {
 
 // doTogether does the next jobs in the transaction that has begun, or in no file.
 func (s *Store) doTogether(c *connection) {
-	s.taken = s.queue.take(s.taken[:0], c == nil)
+	s.taken = s.queue.take(s.taken[:0], false, c == nil)
 	committing := false
 	err := panics.Call(func() error {
 		b := batch{connection: c, prefix: s.prefix, now: store.InstantOf(s.clock())}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -14,7 +14,7 @@ import (
 func BenchmarkTakeOneKey(b *testing.B) {
 	for _, kind := range store.Kinds() {
 		b.Run(kind.String(), func(b *testing.B) {
-			l := layers.New(memorystore.New())
+			l := storecall.New(memorystore.New())
 			limit := store.Limit{Algorithm: kind.Algorithm(), Count: store.MaxCount, Period: time.Minute} // faster than any loop
 			switch {
 			case limit.Algorithm == store.SlidingLog:
@@ -34,7 +34,7 @@ func BenchmarkTakeOneKey(b *testing.B) {
 }
 
 func BenchmarkTakeManyKeys(b *testing.B) {
-	l := layers.New(memorystore.New())
+	l := storecall.New(memorystore.New())
 	limit := store.Limit{Count: 1_000_000, Period: store.MaxPeriod} // so slow that no key lapses meanwhile
 	keys := make([]store.Key, 100_000)
 	for i := range keys {

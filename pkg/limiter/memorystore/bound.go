@@ -8,11 +8,11 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// bound counts the keys in all shards of a Store with a limited number of keys.
+// bound counts the keys in all stripes of a Store with a limited number of keys.
 type bound struct {
 	most int64
 	held atomic.Int64
-	hand atomic.Uint32 // the shard where the next search for room begins
+	hand atomic.Uint32 // the stripe where the next search for room begins
 	full error
 }
 
@@ -60,7 +60,7 @@ func (b *bound) release(n int) {
 	}
 }
 
-// withRoom calls do, and calls it again if the Store was full and some keys could be removed. do locks shards, and
+// withRoom calls do, and calls it again if the Store was full and some keys could be removed. do locks stripes, and
 // changes nothing if it returns the bound's error.
 func (s *Store) withRoom(do func() error) error {
 	err := do()
@@ -71,16 +71,16 @@ func (s *Store) withRoom(do func() error) error {
 }
 
 // makeRoom removes unused keys that it finds among lookForRoom slots, and reports whether it found any. The caller
-// must hold no shard's lock.
+// must hold no stripe's lock.
 func (s *Store) makeRoom() (made bool) {
 	now := s.clock()
-	for looked, visited := 0, 0; looked < lookForRoom && visited < shardCount; visited++ {
-		shard := &s.shards[s.bound.hand.Add(1)%shardCount]
-		shard.mu.Lock()
-		held, n := shard.held, min(len(shard.slots), lookForRoom-looked)
-		shard.sweep(n, now)
-		made = made || shard.held < held
-		shard.mu.Unlock()
+	for looked, visited := 0, 0; looked < lookForRoom && visited < stripeCount; visited++ {
+		stripe := &s.stripes[s.bound.hand.Add(1)%stripeCount]
+		stripe.mu.Lock()
+		held, n := stripe.held, min(len(stripe.slots), lookForRoom-looked)
+		stripe.sweep(n, now)
+		made = made || stripe.held < held
+		stripe.mu.Unlock()
 		looked += n
 	}
 	return made

@@ -108,9 +108,9 @@ func TestAFullStoreRefusesNewKeys(t *testing.T) {
 	f.is(store.ErrRefused, store.Take, two("held1"))
 }
 
-// A key that has become unused is removed, in any shard, and not a microsecond earlier.
+// A key that has become unused is removed, in any stripe, and not a microsecond earlier.
 func TestAFullStoreReclaimsUnusedKeys(t *testing.T) {
-	for i := range 200 { // keys of all shards
+	for i := range 200 { // keys of all stripes
 		f := newFull(t)
 		end := f.is(nil, store.Peek, two("held0"))[0].ResetAfter
 		f.now = f.now.Add(end - time.Microsecond)
@@ -199,12 +199,12 @@ func TestLooksForRoomGoOn(t *testing.T) {
 	}
 	now = now.Add(time.Second)
 	slots := 0
-	for i := range backend.shards {
-		slots += len(backend.shards[i].slots)
+	for i := range backend.stripes {
+		slots += len(backend.stripes[i].slots)
 	}
 	looks := 1
 	for ; decide("new", time.Hour) != nil; looks++ {
-		if looks > slots/lookForRoom+shardCount {
+		if looks > slots/lookForRoom+stripeCount {
 			t.Fatalf("in %d slots %d looks found nothing", slots, looks)
 		}
 	}

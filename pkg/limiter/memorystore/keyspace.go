@@ -11,7 +11,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Scan implements [admin.Keyspace]. It locks one shard at a time and reads each shard at one instant. It ignores
+// Scan implements [admin.Keyspace]. It locks one stripe at a time and reads each stripe at one instant. It ignores
 // KeysPerSecond, since it delays nobody else.
 func (s *Store) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
 	return func(yield func(admin.Entry, error) bool) {
@@ -20,8 +20,8 @@ func (s *Store) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, 
 			return
 		}
 		total := int64(0)
-		for i := range s.shards {
-			total += int64(s.shards[i].size())
+		for i := range s.stripes {
+			total += int64(s.stripes[i].size())
 		}
 		if q.Keys != nil {
 			for _, key := range q.Keys {
@@ -33,8 +33,8 @@ func (s *Store) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, 
 			return
 		}
 		looked := int64(0)
-		for i := range s.shards {
-			found, n := s.scanShard(&s.shards[i], &q)
+		for i := range s.stripes {
+			found, n := s.scanStripe(&s.stripes[i], &q)
 			for _, e := range found {
 				if err := ctx.Err(); err != nil {
 					yield(admin.Entry{}, err)
@@ -51,19 +51,19 @@ func (s *Store) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, 
 	}
 }
 
-func (s *Store) scanShard(shard *shard, q *admin.Query) (found []admin.Entry, looked int) {
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
+func (s *Store) scanStripe(stripe *stripe, q *admin.Query) (found []admin.Entry, looked int) {
+	stripe.mu.Lock()
+	defer stripe.mu.Unlock()
 	now := s.clock()
-	for _, at := range shard.slots {
+	for _, at := range stripe.slots {
 		if e := at.entry; e != nil && q.Selects(e.key) && e.state.Used(now) > 0 {
 			found = append(found, s.describe(q, e, now))
 		}
 	}
-	return found, shard.held
+	return found, stripe.held
 }
 
-func (s *shard) size() int {
+func (s *stripe) size() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.held
@@ -72,11 +72,11 @@ func (s *shard) size() int {
 // look describes one key, if it is in use.
 func (s *Store) look(q *admin.Query, key store.Key) (entry admin.Entry, inUse bool) {
 	hash := s.hash(key)
-	shard := s.shardOf(hash)
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
+	stripe := s.stripeOf(hash)
+	stripe.mu.Lock()
+	defer stripe.mu.Unlock()
 	now := s.clock()
-	e := shard.find(hash, key)
+	e := stripe.find(hash, key)
 	if e == nil || e.state.Used(now) == 0 {
 		return admin.Entry{}, false
 	}
@@ -114,18 +114,18 @@ func (s *Store) Delete(ctx context.Context, records ...admin.Record) (deleted in
 	}
 	for i := range records {
 		hash := s.hash(records[i].Key)
-		shard := s.shardOf(hash)
-		shard.mu.Lock()
-		if e := shard.find(hash, records[i].Key); e != nil {
+		stripe := s.stripeOf(hash)
+		stripe.mu.Lock()
+		if e := stripe.find(hash, records[i].Key); e != nil {
 			if now := s.clock(); e.state.Used(now) > 0 {
 				deleted++
 				if r := recordOf(e, now); records[i].Value != nil && !bytes.Equal(r.Value, records[i].Value) {
 					changed = append(changed, r)
 				}
 			}
-			shard.remove(shard.index(hash, records[i].Key))
+			stripe.remove(stripe.index(hash, records[i].Key))
 		}
-		shard.mu.Unlock()
+		stripe.mu.Unlock()
 	}
 	return deleted, changed, nil
 }
@@ -152,11 +152,11 @@ func (s *Store) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]
 
 func (s *Store) adjustOne(a *admin.Adjustment) (admin.Adjusted, error) {
 	hash := s.hash(a.Key)
-	shard := s.shardOf(hash)
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
+	stripe := s.stripeOf(hash)
+	stripe.mu.Lock()
+	defer stripe.mu.Unlock()
 	now := s.clock()
-	e := shard.find(hash, a.Key)
+	e := stripe.find(hash, a.Key)
 	if e == nil {
 		fresh := &entry{key: a.Key}
 		_, changed := a.Apply(&fresh.state, now)
@@ -165,7 +165,7 @@ func (s *Store) adjustOne(a *admin.Adjustment) (admin.Adjusted, error) {
 		}
 		if changed {
 			fresh.expireAfter(time.Duration(fresh.state.UnusedAt(now)-now)*time.Microsecond, now)
-			shard.add(hash, fresh)
+			stripe.add(hash, fresh)
 		}
 		return admin.Adjusted{Done: true, After: fresh.state.Used(now)}, nil
 	}
@@ -182,7 +182,7 @@ func (s *Store) adjustOne(a *admin.Adjustment) (admin.Adjusted, error) {
 		result.Record = held
 	}
 	if e.state.IsZero() {
-		shard.remove(shard.index(hash, a.Key))
+		stripe.remove(stripe.index(hash, a.Key))
 		return result, nil
 	}
 	e.expireAfter(time.Duration(e.state.UnusedAt(now)-now)*time.Microsecond, now)
@@ -214,15 +214,15 @@ func (s *Store) importOne(replace bool, r *admin.Record) (admin.ImportOutcome, e
 		return admin.Foreign, nil // unreachable: Check refuses it
 	}
 	hash := s.hash(r.Key)
-	shard := s.shardOf(hash)
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
+	stripe := s.stripeOf(hash)
+	stripe.mu.Lock()
+	defer stripe.mu.Unlock()
 	now := s.clock()
 	unusedAt := imported.state.UnusedAt(now)
 	if imported.state.Used(now) == 0 {
 		return admin.Lapsed, nil
 	}
-	e := shard.find(hash, r.Key)
+	e := stripe.find(hash, r.Key)
 	switch {
 	case e == nil || e.state.Used(now) == 0:
 	case bytes.Equal(e.state.AppendRecord(nil), r.Value):
@@ -238,6 +238,6 @@ func (s *Store) importOne(replace bool, r *admin.Record) (admin.ImportOutcome, e
 	if !s.bound.reserve(1) {
 		return admin.NotKnown, s.bound.full
 	}
-	shard.add(hash, imported)
+	stripe.add(hash, imported)
 	return admin.Imported, nil
 }

@@ -16,11 +16,11 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// shardCount lets callers on different keys work at once. It is 64 so that the set of locked shards fits into one
+// stripeCount lets callers on different keys work at once. It is 64 so that the set of locked stripes fits into one
 // machine word.
 const (
-	shardBits  = 6
-	shardCount = 1 << shardBits
+	stripeBits  = 6
+	stripeCount = 1 << stripeBits
 )
 
 // Store is a [store.Store] and an [admin.Keyspace] in memory.
@@ -35,7 +35,7 @@ type Store struct {
 	// The name that was hashed last.
 	lastName   atomic.Pointer[hashedName]
 	nameMisses atomic.Uint32
-	shards     [shardCount]shard
+	stripes    [stripeCount]stripe
 	denials    denials
 	journal    journal
 	overrides  overrides
@@ -61,8 +61,8 @@ func New(options ...Option) *Store {
 	for _, option := range options {
 		option(s)
 	}
-	for i := range s.shards {
-		s.shards[i].slots, s.shards[i].bound = make([]slot, minSlots), s.bound
+	for i := range s.stripes {
+		s.stripes[i].slots, s.stripes[i].bound = make([]slot, minSlots), s.bound
 	}
 	return s
 }
@@ -80,8 +80,8 @@ func monotonicClock() func() store.Instant {
 // Len returns the number of keys in memory. Some of them may no longer be in use.
 func (s *Store) Len() int {
 	held := 0
-	for i := range s.shards {
-		held += s.shards[i].size()
+	for i := range s.stripes {
+		held += s.stripes[i].size()
 	}
 	return held
 }
@@ -111,8 +111,8 @@ func (s *Store) Decide(ctx context.Context, op store.Op, reqs []store.Request, d
 	if err := ctx.Err(); err != nil {
 		return cmp.Or(store.GaveUp(ctx), fmt.Errorf("%w: %w", store.ErrUnavailable, err))
 	}
-	if store.IsSpecial(op, reqs) {
-		return s.decideSpecial(op, reqs, decisions)
+	if store.IsCharging(op, reqs) {
+		return s.decideCharging(op, reqs, decisions)
 	}
 	if len(reqs) == 1 && s.bound == nil {
 		return s.decideOne(op, &reqs[0], decisions)
@@ -137,13 +137,13 @@ func (s *Store) decideOne(op store.Op, req *store.Request, decisions []store.Dec
 		r = &own
 	}
 	hash := s.hash(r.Key)
-	shard := s.shardOf(hash)
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
+	stripe := s.stripeOf(hash)
+	stripe.mu.Lock()
+	defer stripe.mu.Unlock()
 	// Read the clock under the lock, so that the decisions on a key have instants in their order. Otherwise one at
 	// a window's end could say that it came before the window.
 	now := s.clock()
-	e := shard.find(hash, r.Key)
+	e := stripe.find(hash, r.Key)
 	isNew := e == nil
 	// An existing key was checked before, and so was its limit.
 	if isNew || e.state.Limit != r.Limit || r.Cost < 1 || r.Cost > r.Limit.Capacity() {
@@ -159,8 +159,8 @@ func (s *Store) decideOne(op store.Op, req *store.Request, decisions []store.Dec
 			return s.bound.full
 		}
 		e.expireAfter(decisions[0].ResetAfter, now)
-		shard.keep(hash, e, isNew)
-		shard.reclaim(isNew, now)
+		stripe.keep(hash, e, isNew)
+		stripe.reclaim(isNew, now)
 	}
 	return nil
 }
@@ -180,24 +180,24 @@ func (s *Store) decideSeveral(reqs []store.Request, decisions []store.Decision,
 func (s *Store) decideSeveralNow(reqs []store.Request, decisions []store.Decision,
 	decide func(states []*store.State, now store.Instant) (changed bool, err error)) error {
 	hashes := make([]uint64, len(reqs))
-	locked := uint64(0) // a bit for each shard
+	locked := uint64(0) // a bit for each stripe
 	for i := range reqs {
 		hashes[i] = s.hash(reqs[i].Key)
-		locked |= 1 << shardIndex(hashes[i])
+		locked |= 1 << stripeIndex(hashes[i])
 	}
 	// Locks are taken in one order, so that two calls cannot deadlock.
 	for rest := locked; rest != 0; rest &= rest - 1 {
-		s.shards[bits.TrailingZeros64(rest)].mu.Lock()
+		s.stripes[bits.TrailingZeros64(rest)].mu.Lock()
 	}
 	defer func() {
 		for rest := locked; rest != 0; rest &= rest - 1 {
-			s.shards[bits.TrailingZeros64(rest)].mu.Unlock()
+			s.stripes[bits.TrailingZeros64(rest)].mu.Unlock()
 		}
 	}()
 	entries, isNew := make([]*entry, len(reqs)), make([]bool, len(reqs))
 	states := make([]*store.State, len(reqs))
 	for i := range reqs {
-		entries[i] = s.shardOf(hashes[i]).find(hashes[i], reqs[i].Key)
+		entries[i] = s.stripeOf(hashes[i]).find(hashes[i], reqs[i].Key)
 		if isNew[i] = entries[i] == nil; isNew[i] {
 			entries[i] = &entry{key: reqs[i].Key}
 		}
@@ -227,10 +227,10 @@ func (s *Store) decideSeveralNow(reqs []store.Request, decisions []store.Decisio
 			e.state = *states[i]
 		}
 		e.expireAfter(decisions[i].ResetAfter, now)
-		s.shardOf(hashes[i]).keep(hashes[i], e, isNew[i])
+		s.stripeOf(hashes[i]).keep(hashes[i], e, isNew[i])
 	}
 	for i := range entries {
-		s.shardOf(hashes[i]).reclaim(isNew[i], now)
+		s.stripeOf(hashes[i]).reclaim(isNew[i], now)
 	}
 	return nil
 }
@@ -259,7 +259,7 @@ func (s *Store) hashName(name string) uint64 {
 	return hash
 }
 
-// shardIndex uses bits of the hash that the shard's table does not use.
-func shardIndex(hash uint64) int { return int(hash >> (64 - shardBits)) }
+// stripeIndex uses bits of the hash that the stripe's table does not use.
+func stripeIndex(hash uint64) int { return int(hash >> (64 - stripeBits)) }
 
-func (s *Store) shardOf(hash uint64) *shard { return &s.shards[shardIndex(hash)] }
+func (s *Store) stripeOf(hash uint64) *stripe { return &s.stripes[stripeIndex(hash)] }

@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
@@ -32,8 +32,8 @@ func TestConformance(t *testing.T) {
 // dump writes every entry with its state and expiry.
 func dump(s *Store) string {
 	var entries []*entry
-	for i := range s.shards {
-		for _, at := range s.shards[i].slots {
+	for i := range s.stripes {
+		for _, at := range s.stripes[i].slots {
 			if at.entry != nil {
 				entries = append(entries, at.entry)
 			}
@@ -55,7 +55,7 @@ func TestOneOffKeysAreReclaimed(t *testing.T) {
 	ctx := context.Background()
 	now := time.Unix(1_700_000_000, 0)
 	backend := New(WithClock(func() time.Time { return now }))
-	l := layers.New(backend)
+	l := storecall.New(backend)
 	limit := store.Limit{Count: 1, Period: time.Second}
 	keys := 10_000_000
 	if testing.Short() {
@@ -78,33 +78,33 @@ func TestOneOffKeysAreReclaimed(t *testing.T) {
 
 	now = now.Add(time.Hour)
 	busy := store.Limit{Count: store.MaxCount, Period: time.Hour}
-	for i := range 8 * sweepEvery * held(backend) { // enough for each shard to sweep all its slots
+	for i := range 8 * sweepEvery * held(backend) { // enough for each stripe to sweep all its slots
 		if _, err := l.Take(ctx, store.Key{Subject: fmt.Sprintf("busy:%d", i%1000), Name: "x"}, busy, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if left := held(backend); left > 1200 { // shards with few busy keys sweep later
+	if left := held(backend); left > 1200 { // stripes with few busy keys sweep later
 		t.Errorf("%d keys are held, of which 1000 are in use", left)
 	}
-	for i := range backend.shards {
-		if s := &backend.shards[i]; len(s.slots) > 8*max(s.held, minSlots) {
-			t.Errorf("shard %d has %d slots and holds %d entries", i, len(s.slots), s.held)
+	for i := range backend.stripes {
+		if s := &backend.stripes[i]; len(s.slots) > 8*max(s.held, minSlots) {
+			t.Errorf("stripe %d has %d slots and holds %d entries", i, len(s.slots), s.held)
 		}
 	}
 }
 
 func held(s *Store) int {
 	n := 0
-	for i := range s.shards {
-		n += s.shards[i].held
+	for i := range s.stripes {
+		n += s.stripes[i].held
 	}
 	return n
 }
 
-// A shard's table finds what a map would find, through any additions and removals, even if hashes collide.
+// A stripe's table finds what a map would find, through any additions and removals, even if hashes collide.
 func TestTableAgainstAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := shard{slots: make([]slot, minSlots)}
+		s := stripe{slots: make([]slot, minSlots)}
 		model := map[store.Key]*entry{}
 		hashOf := func(key store.Key) uint64 { return uint64(len(key.Subject)) * 5 % 23 } // few, and close together
 		for range rapid.IntRange(1, 300).Draw(t, "steps") {
@@ -135,7 +135,7 @@ func TestTableAgainstAMap(t *testing.T) {
 
 func TestTakeAllocatesNothing(t *testing.T) {
 	for _, algorithm := range store.Algorithms() {
-		l := layers.New(New())
+		l := storecall.New(New())
 		limit := store.Limit{Algorithm: algorithm, Count: 1000, Period: time.Hour}
 		key := store.Key{Subject: "user:42"}
 		take := func() {

@@ -9,7 +9,7 @@ import (
 )
 
 // tokens remembers calls by their tokens. Its lock is held during the decision on such a call, so that charge and
-// memory are one step. It is taken before the locks of shards.
+// memory are one step. It is taken before the locks of stripes.
 type tokens struct {
 	mu      sync.Mutex
 	byToken map[string]*token
@@ -23,8 +23,8 @@ type token struct {
 	index  int // in the heap
 }
 
-// decideSpecial decides the calls for which [store.IsSpecial] is true.
-func (s *Store) decideSpecial(op store.Op, reqs []store.Request, decisions []store.Decision) error {
+// decideCharging decides the calls for which [store.IsCharging] is true.
+func (s *Store) decideCharging(op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	reqs, err := store.NormalizeAll(nil, op, reqs)
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func (s *Store) decideSpecial(op store.Op, reqs []store.Request, decisions []sto
 	err = s.decideSeveral(reqs, decisions, func(states []*store.State, now store.Instant) (_ bool, err error) {
 		record = known
 		record.Charges = slices.Clone(known.Charges)
-		changes, err = store.DecideSpecial(op, reqs, states, decisions, &record, now)
+		changes, err = store.DecideCharging(op, reqs, states, decisions, &record, now)
 		return changes.States, err
 	})
 	if err == nil && changes.Token {

@@ -26,7 +26,7 @@ type Policy struct {
 	Name string
 	// OnError is the failure policy of the requests.
 	OnError store.FailurePolicy
-	// LocalShare is the part of each limit that a local shadow lets through under [store.LocalOnError]; 0 means
+	// LocalShare is the part of each limit that a fallback store lets through under [store.LocalOnError]; 0 means
 	// [store.DefaultShare].
 	LocalShare store.Share
 	// HashBy puts all limits into one slot of a Redis Cluster, so that a Cluster, too, decides them at one instant.

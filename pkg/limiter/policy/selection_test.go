@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -201,7 +201,7 @@ func TestQueryOfAnEarlierConfiguration(t *testing.T) {
 }
 
 func take(t *rapid.T, backend store.Store, key store.Key) {
-	if _, err := layers.New(backend).Take(context.Background(), key, store.Limit{Count: 1000, Period: time.Hour}, 1); err != nil {
+	if _, err := storecall.New(backend).Take(context.Background(), key, store.Limit{Count: 1000, Period: time.Hour}, 1); err != nil {
 		t.Fatal(fmt.Errorf("%q: %w", key, err))
 	}
 }

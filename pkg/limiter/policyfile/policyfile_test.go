@@ -119,7 +119,7 @@ func TestWhatAFileSays(t *testing.T) {
 	if err != nil || none.Prefix != store.DefaultPrefix {
 		t.Errorf("%+v, %v", none, err)
 	}
-	if _, err := none.Policy("x"); fmt.Sprint(err) != `policy "x": none.yaml has no policies` {
+	if _, err := none.Policy("x"); fmt.Sprint(err) != `policy "x" is unknown; none.yaml has no policies` {
 		t.Error(err)
 	}
 }

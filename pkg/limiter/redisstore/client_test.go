@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -45,7 +45,7 @@ func TestAClientGivesUpAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { backend.Close() })
-	limits := layers.New(backend)
+	limits := storecall.New(backend)
 	used := atLast(t, limits.Take)
 	server.Pause()
 	if _, err := limits.Take(context.Background(), user, hundred, 1); !store.IsAway(err) {
@@ -81,7 +81,7 @@ func TestAClusterClientGivesUpAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { backend.Close() })
-	limits := layers.New(backend)
+	limits := storecall.New(backend)
 	used := atLast(t, limits.Take)
 	master, _ := owner(t, cluster, user.Subject)
 	cluster.Masters[master].Pause()
@@ -118,7 +118,7 @@ func TestAFailoverClientFindsTheMaster(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { backend.Close() })
-	atLast(t, layers.New(backend).Take)
+	atLast(t, storecall.New(backend).Take)
 	o := client.Options()
 	if o.ReadTimeout != redisstore.DefaultTimeout || !o.ContextTimeoutEnabled || o.MaxRetries != 0 || o.DialerRetries != 1 {
 		t.Errorf("%+v", o)

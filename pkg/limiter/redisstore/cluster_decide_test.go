@@ -12,8 +12,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -52,7 +52,7 @@ func inUse(t *testing.T, backend store.Store, reqs []store.Request) []int64 {
 	t.Helper()
 	units := make([]int64, len(reqs))
 	for i, req := range reqs {
-		d, err := layers.New(backend).Peek(ctx, req.Key, req.Limit, 1)
+		d, err := storecall.New(backend).Peek(ctx, req.Key, req.Limit, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,8 +13,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -37,13 +37,13 @@ func clusterClient(t *testing.T, cluster *redistest.Cluster, options redis.Clust
 }
 
 // onCluster returns a limiter on a Cluster, and its client.
-func onCluster(t *testing.T, options redis.ClusterOptions) (*layers.Limiter, *redisstore.Store) {
+func onCluster(t *testing.T, options redis.ClusterOptions) (*storecall.Caller, *redisstore.Store) {
 	t.Helper()
 	backend, err := redisstore.Own(clusterClient(t, nil, options))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return layers.New(backend), backend
+	return storecall.New(backend), backend
 }
 
 // takes counts the script calls that the nodes have run.
@@ -220,7 +220,7 @@ func TestWhatNeverReachedANodeIsNotInDoubt(t *testing.T) {
 	if _, err := late.Take(ctx, user, hundred, 1); err != nil {
 		t.Fatal(err)
 	}
-	check := func(name string, l *layers.Limiter) {
+	check := func(name string, l *storecall.Caller) {
 		t.Helper()
 		if _, err := l.Take(ctx, user, hundred, 1); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) {
 			t.Errorf("%s: %v, want an ErrUnavailable", name, err)
@@ -305,7 +305,7 @@ func TestWhatNeverReachedANodeIsNotInDoubtAfterAScan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = layers.New(backend).Take(ctx, user, hundred, 1)
+	_, err = storecall.New(backend).Take(ctx, user, hundred, 1)
 	if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) {
 		t.Errorf("without a connection: %v, want an ErrUnavailable", err)
 	}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -37,7 +37,7 @@ func openPatient(t *testing.T, server *redistest.Server, options ...Option) *Sto
 
 // takingOf returns a function that takes a unit of backend; each i has a key of its own.
 func takingOf(backend store.Store) func(ctx context.Context, i int) error {
-	l := layers.New(backend)
+	l := storecall.New(backend)
 	return func(ctx context.Context, i int) error {
 		_, err := l.Take(ctx, store.Key{Subject: fmt.Sprintf("user:%d", i)}, neverLapsing(1000), 1)
 		return err

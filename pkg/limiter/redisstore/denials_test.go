@@ -16,6 +16,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -34,7 +35,7 @@ func takeOften(tb testing.TB, backend store.Store, subject string, times int) {
 	tb.Helper()
 	for range times {
 		key, limit := store.Key{Subject: subject}, store.Limit{Count: 1, Period: 366 * 24 * time.Hour}
-		if _, err := layers.New(backend).Take(context.Background(), key, limit, 1); err != nil {
+		if _, err := storecall.New(backend).Take(context.Background(), key, limit, 1); err != nil {
 			tb.Fatal(err)
 		}
 	}

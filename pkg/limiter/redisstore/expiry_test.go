@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -51,13 +51,13 @@ func TestLaw06_KeysExpireExactlyWhenUnused(t *testing.T) {
 				var began time.Time // the last write
 				for range 1 + i%3 {
 					began = time.Now()
-					if _, err := layers.New(backend).Take(ctx, key, limit, int64(1+7*i)); err != nil {
+					if _, err := storecall.New(backend).Take(ctx, key, limit, int64(1+7*i)); err != nil {
 						t.Fatal(err)
 					}
 				}
 				if i%5 == 4 {
 					began = time.Now()
-					if _, err := layers.New(backend).Refund(ctx, key, limit, 3); err != nil {
+					if _, err := storecall.New(backend).Refund(ctx, key, limit, 3); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -104,7 +104,7 @@ func TestLaw06_KeysOfAnyLimitExpireWhenUnused(t *testing.T) {
 		}
 		limit.Period = time.Second + time.Duration(random.Int64N(int64(store.MaxPeriod-time.Second)/1000))*time.Microsecond
 		key := store.Key{Subject: fmt.Sprintf("user:%d", i), Name: "limit"}
-		if _, err := layers.New(backend).Take(ctx, key, limit, 1+random.Int64N(limit.Count)); err != nil {
+		if _, err := storecall.New(backend).Take(ctx, key, limit, 1+random.Int64N(limit.Count)); err != nil {
 			t.Fatal(err)
 		}
 		storeKey := admin.OwnLayout("rl").StoreKey(key)

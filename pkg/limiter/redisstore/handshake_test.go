@@ -10,8 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -54,7 +54,7 @@ func TestAPanicInAHandshakeHoldsUpNobody(t *testing.T) {
 			if after {
 				client.AddHook(hook)
 			}
-			l := layers.New(backend)
+			l := storecall.New(backend)
 			panicked := 0 // not always the first take: on a busy machine that ends before the handshake
 			for n := range 3 {
 				soon, cancel := context.WithTimeout(ctx, 100*time.Millisecond)

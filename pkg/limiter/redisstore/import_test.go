@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -16,7 +16,7 @@ func TestWhatAnImportLeaves(t *testing.T) {
 	client := socketClient(t, redistest.Start(t))
 	backend := newStore(t, client)
 	key := store.Key{Subject: "s", Name: "n"}
-	if _, err := layers.New(backend).Take(ctx, key, hundred, 3); err != nil {
+	if _, err := storecall.New(backend).Take(ctx, key, hundred, 3); err != nil {
 		t.Fatal(err)
 	}
 	storeKey := admin.OwnLayout(store.DefaultPrefix).StoreKey(key)

@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
@@ -35,7 +35,7 @@ func TestAHungMasterHoldsUpItsOwnKeysOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := layers.New(backend)
+	l := storecall.New(backend)
 	limit := neverLapsing(1_000_000)
 	healthy, hung := []string{}, []string{}
 	for i := 0; len(healthy) < 64 || len(hung) < 8; i++ {
@@ -114,7 +114,7 @@ func TestADeadlineIsKeptWhateverTheClientDoes(t *testing.T) {
 				}
 				key, limit := store.Key{Subject: "user:42"}, neverLapsing(1000)
 				for _, backend := range []*Store{patient, hasty} { // so that there is a connection
-					if _, err := layers.New(backend).Take(context.Background(), key, limit, 1); err != nil && backend == patient {
+					if _, err := storecall.New(backend).Take(context.Background(), key, limit, 1); err != nil && backend == patient {
 						t.Fatal(err)
 					}
 				}
@@ -122,16 +122,16 @@ func TestADeadlineIsKeptWhateverTheClientDoes(t *testing.T) {
 				defer server.Resume()
 				ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 				defer cancel()
-				_, err = layers.New(patient).Take(ctx, key, limit, 1)
+				_, err = storecall.New(patient).Take(ctx, key, limit, 1)
 				if !errors.Is(err, store.ErrGaveUp) || !errors.Is(err, context.DeadlineExceeded) || store.IsAway(err) {
 					t.Errorf("the caller's own deadline: %v", err)
 				}
-				if _, err = layers.New(hasty).Take(context.Background(), key, limit, 1); !store.IsAway(err) {
+				if _, err = storecall.New(hasty).Take(context.Background(), key, limit, 1); !store.IsAway(err) {
 					t.Errorf("the store's budget: %v", err)
 				}
 				ctx, cancel = context.WithTimeout(context.Background(), forever)
 				defer cancel()
-				if _, err = layers.New(hasty).Take(ctx, key, limit, 1); !store.IsAway(err) {
+				if _, err = storecall.New(hasty).Take(ctx, key, limit, 1); !store.IsAway(err) {
 					t.Errorf("the store's budget, within the caller's deadline: %v", err)
 				}
 			})
@@ -218,7 +218,7 @@ func TestSilentConnectionsCostTheirOwnCallersOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := layers.New(backend)
+	l := storecall.New(backend)
 	key, limit := store.Key{Subject: "user:42"}, neverLapsing(1_000_000)
 	if _, err := l.Take(context.Background(), key, limit, 1); err != nil {
 		t.Fatal(err)
@@ -284,7 +284,7 @@ func TestAPanickingHookFailsItsOwnCallsOnly(t *testing.T) {
 		if !early {
 			client.AddHook(panicking)
 		}
-		l := layers.New(backend)
+		l := storecall.New(backend)
 		take := func(ctx context.Context, i int) error {
 			_, err := l.Take(ctx, store.Key{Subject: fmt.Sprintf("user:%d", i)}, neverLapsing(1000), 1)
 			return err
@@ -373,7 +373,7 @@ func TestStormsOfConnectionsLeaveNothingBehind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := layers.New(backend)
+	l := storecall.New(backend)
 	take := func(ctx context.Context, i int) error {
 		_, err := l.Take(ctx, store.Key{Subject: fmt.Sprintf("user:%d", i)}, neverLapsing(1_000_000), 1)
 		return err
@@ -416,7 +416,7 @@ func TestGivingBackGoesOnWithoutTheCaller(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := layers.New(backend)
+	l := storecall.New(backend)
 	var reqs []store.Request
 	for i, owner := 0, 0; owner < 2; i++ {
 		subject := fmt.Sprintf("user:%d", i)

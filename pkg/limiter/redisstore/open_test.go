@@ -8,14 +8,14 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 func takeOne(backend store.Store) error {
-	_, err := layers.New(backend).Take(ctx, user, hundred, 1)
+	_, err := storecall.New(backend).Take(ctx, user, hundred, 1)
 	return err
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -100,7 +101,7 @@ func TestOneMasterThatHangsIsNobodyElsesOutage(t *testing.T) {
 				Clock: func() time.Time { mu.Lock(); defer mu.Unlock(); return now },
 			})
 			ledger := newLedger()
-			limits := layers.New(layers.WithFailure(broken, layers.Failure{Policy: policy, OnFailure: ledger.replaced}))
+			limits := storecall.New(layers.WithFailure(broken, layers.Failure{Policy: policy, OnFailure: ledger.replaced}))
 			limit := neverLapsing(1_000_000)
 			take := func(key store.Key) (store.Decider, error) {
 				d, err := limits.Take(t.Context(), key, limit, 1)
@@ -179,7 +180,7 @@ func TestAFailoverForgetsTheBreakerOfTheOldMaster(t *testing.T) {
 	defer backend.Close()
 	var mu sync.Mutex
 	states := map[string]layers.BreakerState{}
-	limits := layers.New(layers.WithBreaker(backend, layers.Breaker{
+	limits := storecall.New(layers.WithBreaker(backend, layers.Breaker{
 		Pause: time.Millisecond, MaxPause: 10 * time.Millisecond, Slow: time.Hour,
 		OnChange: func(c layers.BreakerChange) { mu.Lock(); defer mu.Unlock(); states[c.Shard] = c.To },
 	}))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -41,7 +42,7 @@ func (l *ledger) replaced(err error) {
 }
 
 func (l *ledger) take(backend store.Store, key store.Key, limit store.Limit) {
-	d, err := layers.New(backend).Take(context.Background(), key, limit, 1)
+	d, err := storecall.New(backend).Take(context.Background(), key, limit, 1)
 	if err != nil {
 		l.replaced(err)
 	}
@@ -60,7 +61,7 @@ func (l *ledger) take(backend store.Store, key store.Key, limit store.Limit) {
 // check holds the ledger against a sound store.
 func (l *ledger) check(t *testing.T, sound store.Store, key store.Key, limit store.Limit) {
 	t.Helper()
-	d, err := layers.New(sound).Peek(context.Background(), key, limit, 1)
+	d, err := storecall.New(sound).Peek(context.Background(), key, limit, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +171,7 @@ func TestPoliciesWhileTheServerHangs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := layers.New(patient).Peek(context.Background(), key, of, 1); err != nil {
+			if _, err := storecall.New(patient).Peek(context.Background(), key, of, 1); err != nil {
 				t.Fatal(err)
 			}
 			for i, stack := range stacks {
@@ -217,7 +218,7 @@ func TestCutRepliesAreNotAskedForAgain(t *testing.T) {
 		t.Errorf("%d allowed and %d not known of %d each: %v", ledger.by[store.DecidedByStore], ledger.unknown, times, ledger.errs)
 	}
 	ledger.check(t, backend, key, limit)
-	if d, err := layers.New(backend).Peek(context.Background(), key, limit, 1); err != nil || d.Used != 2*times {
+	if d, err := storecall.New(backend).Peek(context.Background(), key, limit, 1); err != nil || d.Used != 2*times {
 		t.Errorf("%d were charged (%v); want each take once, %d", d.Used, err, 2*times)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -110,7 +111,7 @@ func TestAThousandOutagesLeaveNothingBehind(t *testing.T) {
 		},
 	})
 	soft := layers.WithFailure(guarded, layers.Failure{Policy: store.LocalOnError})
-	limits := layers.New(soft)
+	limits := storecall.New(soft)
 	limit := store.Limit{Count: store.MaxCount, Period: time.Hour}
 	take := func() store.Decider {
 		d, err := limits.Take(t.Context(), store.Key{Subject: "u"}, limit, 1)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -68,7 +69,7 @@ func TestARunningServiceAppliesOverrides(t *testing.T) {
 			defer table.Close()
 			backend := layers.WithOverrides(newDenialStore(t, service), layers.Overrides{OnError: func(err error) { t.Error(err) }})
 			defer backend.Close()
-			limits := layers.New(backend)
+			limits := storecall.New(backend)
 			take := func() store.Decision {
 				t.Helper()
 				d, err := limits.Take(context.Background(), store.Key{Subject: "tenant:acme"}, store.Limit{Count: 1, Period: time.Hour}, 1)

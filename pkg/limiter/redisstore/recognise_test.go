@@ -12,8 +12,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
@@ -88,7 +88,7 @@ func TestErrorsOfAStoreThatDescribesNothing(t *testing.T) {
 		"hash": "a hash, which is not a limit record", "text": "5 bytes that are not a limit record",
 	} {
 		var value *store.ForeignError
-		_, err := layers.New(backend).Take(ctx, store.Key{Subject: "u", Name: name}, limit, 1)
+		_, err := storecall.New(backend).Take(ctx, store.Key{Subject: "u", Name: name}, limit, 1)
 		if !errors.As(err, &value) || value.Holds != want {
 			t.Errorf("%s: got error %v, want one about %s", name, err, want)
 		}
@@ -106,7 +106,7 @@ func TestErrorsWithoutTheRightToLook(t *testing.T) {
 	options.Username, options.Password = "service", "x"
 	backend := newStore(t, redis.NewClient(&options), describing)
 	limit := store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Minute}
-	_, err := layers.New(backend).Take(ctx, store.Key{Subject: "u", Name: "n"}, limit, 1)
+	_, err := storecall.New(backend).Take(ctx, store.Key{Subject: "u", Name: "n"}, limit, 1)
 	var foreign *store.ForeignError
 	if !errors.As(err, &foreign) || foreign.Holds != "a hash, which is not a limit record" {
 		t.Errorf("got error %v", err)
@@ -140,7 +140,7 @@ func TestScanForForeignKeys(t *testing.T) {
 	server := redistest.Start(t)
 	backend := newStore(t, server.Client(), describing)
 	limit := store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Hour}
-	if _, err := layers.New(backend).Take(ctx, store.Key{Subject: "u", Name: "n"}, limit, 1); err != nil {
+	if _, err := storecall.New(backend).Take(ctx, store.Key{Subject: "u", Name: "n"}, limit, 1); err != nil {
 		t.Fatal(err)
 	}
 	server.Do("COPY", "rl:{u}:n", "rl:copy")

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -20,7 +20,7 @@ import (
 func TestMergedCallersThatLeaveDisturbNobody(t *testing.T) {
 	server := redistest.Start(t)
 	backend := openPatient(t, server)
-	l := layers.New(backend)
+	l := storecall.New(backend)
 	const callers, takes = 48, 400
 	var all sync.WaitGroup
 	for i := range callers {

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/recordformat"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/lua"
@@ -60,7 +60,7 @@ func TestARingWhoseExpiryPassesWhileTheScriptRuns(t *testing.T) {
 				}
 				request := store.Request{Key: key, Limit: limit, Cost: 2, Token: limit.Kind().String() + op, TokenTTL: time.Hour}
 				for range 2 {
-					if d, err := layers.New(before).TakeAll(ctx, request); err != nil || !d[0].Allowed {
+					if d, err := storecall.New(before).TakeAll(ctx, request); err != nil || !d[0].Allowed {
 						t.Fatalf("%+v, %v", d, err)
 					}
 					clock = clock.Add(limit.Period / 3)
@@ -74,9 +74,9 @@ func TestARingWhoseExpiryPassesWhileTheScriptRuns(t *testing.T) {
 				freezeTime(backend, limit, clock)
 				switch op {
 				case "take":
-					_, err = layers.New(backend).Take(ctx, key, limit, 1)
+					_, err = storecall.New(backend).Take(ctx, key, limit, 1)
 				case "refund":
-					_, err = layers.New(backend).Refund(ctx, key, limit, 1)
+					_, err = storecall.New(backend).Refund(ctx, key, limit, 1)
 				case "settle":
 					request.Cost = 1
 					err = backend.Decide(ctx, store.Settle, []store.Request{request}, make([]store.Decision, 1))
@@ -103,7 +103,7 @@ func TestABareRingHeals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := layers.New(backend)
+	l := storecall.New(backend)
 	for _, limit := range rings {
 		key := store.Key{Subject: "u", Name: limit.Kind().String()}
 		storeKey := admin.OwnLayout("rl").StoreKey(key)

@@ -7,8 +7,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -22,7 +22,7 @@ func TestARingUnderManyCallers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := layers.New(backend)
+	l := storecall.New(backend)
 	const subjects, each = 30, 20
 	var calls sync.WaitGroup
 	for range each {

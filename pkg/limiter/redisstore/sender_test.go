@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -45,7 +45,7 @@ func TestConcurrentCallsShareAnExchange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := layers.New(backend)
+	l := storecall.New(backend)
 	limit := store.Limit{Count: 1000, Period: time.Hour}
 	key := store.Key{Subject: "user:42"}
 	// As many connections as are needed are there before the server stops.
@@ -112,7 +112,7 @@ func TestConcurrentCallsFailOnTheirOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := layers.New(backend)
+	l := storecall.New(backend)
 	limit := store.Limit{Count: 1000, Period: store.MaxPeriod} // nothing of it lapses meanwhile
 	storm := func(check func(i int, err error)) {
 		var callers sync.WaitGroup

@@ -12,8 +12,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
@@ -36,7 +36,7 @@ func mustPattern(text string) store.Pattern {
 }
 
 // connected returns a limiter on the server, by a client with those options.
-func connected(t *testing.T, server *redistest.Server, options redis.Options) *layers.Limiter {
+func connected(t *testing.T, server *redistest.Server, options redis.Options) *storecall.Caller {
 	t.Helper()
 	options.Addr, options.DisableIdentity = server.Addr, true
 	if options.ReadTimeout == 0 {
@@ -48,10 +48,10 @@ func connected(t *testing.T, server *redistest.Server, options redis.Options) *l
 	if err != nil {
 		t.Fatal(err)
 	}
-	return layers.New(backend)
+	return storecall.New(backend)
 }
 
-func used(t *testing.T, l *layers.Limiter, limit store.Limit) int64 {
+func used(t *testing.T, l *storecall.Caller, limit store.Limit) int64 {
 	t.Helper()
 	d, err := l.Peek(ctx, user, limit, 1)
 	if err != nil {
@@ -128,7 +128,7 @@ func TestLaw09_NeverChargedTwice(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			l := layers.New(backend)
+			l := storecall.New(backend)
 			if _, err := l.Take(ctx, user, hundred, 1); err != nil {
 				t.Fatal(err)
 			}
@@ -347,7 +347,7 @@ func TestLaw12_OtherTypesAreNotTouched(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := layers.New(backend)
+	l := storecall.New(backend)
 	server.Do("RPUSH", "rl:{user:42}:token-bucket/366d", "a", "b")
 	for _, op := range []func(context.Context, store.Key, store.Limit, int64) (store.Decision, error){l.Take, l.Peek, l.Refund} {
 		_, err := op(ctx, user, hundred, 1)
@@ -444,7 +444,7 @@ func TestBytesPerLoggedUnit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := layers.New(backend)
+	l := storecall.New(backend)
 	limit := store.Limit{Algorithm: store.SlidingLog, Count: store.MaxSlidingLogCount, Period: time.Hour}
 	key := admin.OwnLayout("rl").StoreKey(store.Key{Subject: user.Subject, Name: limit.DefaultName()})
 	worst := 0.0
@@ -474,7 +474,7 @@ func TestBytesAndLooksPerSlice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := layers.New(backend)
+		l := storecall.New(backend)
 		limit := store.Limit{Algorithm: store.SlidingCounter, Count: store.MaxCount, Period: time.Hour, Slices: n}
 		plain := limit
 		plain.Slices = 0
@@ -521,7 +521,7 @@ func TestScanDescribesALargeLog(t *testing.T) {
 	}
 	limit := store.Limit{Algorithm: store.SlidingLog, Count: 200, Period: time.Hour}
 	for range 200 {
-		if _, err := layers.New(backend).Take(ctx, user, limit, 1); err != nil {
+		if _, err := storecall.New(backend).Take(ctx, user, limit, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -548,7 +548,7 @@ func TestScanEndsWhenTheCallerDoes(t *testing.T) {
 		for n := range reqs {
 			reqs[n] = store.Request{Key: store.Key{Subject: fmt.Sprintf("user:%d:%d", i, n)}, Limit: hundred, Cost: 1}
 		}
-		if _, err := layers.New(backend).TakeAll(ctx, reqs...); err != nil {
+		if _, err := storecall.New(backend).TakeAll(ctx, reqs...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -584,7 +584,7 @@ func TestScanGoesOnAfterADamagedLargeLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := layers.New(backend).Take(ctx, user, hundred, 1); err != nil {
+	if _, err := storecall.New(backend).Take(ctx, user, hundred, 1); err != nil {
 		t.Fatal(err)
 	}
 	var log store.State

@@ -118,7 +118,7 @@ func (s *Store) decideAny(ctx context.Context, op store.Op, reqs []store.Request
 			return s.decideAcrossSlots(ctx, op, groups, w.Reqs, decisions)
 		}
 	}
-	if store.IsSpecial(op, w.Reqs) {
+	if store.IsCharging(op, w.Reqs) {
 		return s.decideSpecial(ctx, op, 0, w.Reqs, decisions)
 	}
 	return s.lanes.Decide(ctx, op, w, decisions)
@@ -147,7 +147,7 @@ func (s *Store) Prefix() string { return string(s.lanes.Own) }
 
 // decideTogether decides requests of one slot, which are normalized. attempt is not zero for a token in several slots.
 func (s *Store) decideTogether(ctx context.Context, op store.Op, attempt uint64, reqs []store.Request, decisions []store.Decision) error {
-	if store.IsSpecial(op, reqs) {
+	if store.IsCharging(op, reqs) {
 		return s.decideSpecial(ctx, op, attempt, reqs, decisions)
 	}
 	w := s.lanes.NewWork()

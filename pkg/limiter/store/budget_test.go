@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -42,7 +43,7 @@ func TestAStoresBudgetIsNotTheCallersTime(t *testing.T) {
 			ctx, cancel := context.WithTimeout(test.ctx, test.caller)
 			defer cancel()
 			backend := layers.WithFailure(store.WithBudget(silentStore{}, test.budget), layers.Failure{Policy: store.AllowOnError})
-			d, err := layers.New(backend).Take(ctx, store.Key{Subject: "u"}, store.Limit{Count: 1, Period: time.Hour}, 1)
+			d, err := storecall.New(backend).Take(ctx, store.Key{Subject: "u"}, store.Limit{Count: 1, Period: time.Hour}, 1)
 			if test.gaveUp == nil && (err != nil || !d.Unguarded) {
 				t.Errorf("%+v, %v; want the policy's answer", d, err)
 			}

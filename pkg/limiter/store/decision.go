@@ -175,8 +175,8 @@ func decideSeveral(op Op, reqs []Request, states []*State, decisions []Decision,
 // takeOne is Decide for the most common call, without what only several requests need. It
 // looks the limit's rule up once.
 func takeOne(req *Request, s *State, d *Decision, now Instant) (changed bool) {
-	page, capacity := &pages[req.Limit.Kind()], req.Limit.Count
-	if page.hasBurst {
+	kind, capacity := &definitions[req.Limit.Kind()], req.Limit.Count
+	if kind.hasBurst {
 		capacity = req.Limit.Burst
 	}
 	clock, used := s.clock(now), int64(0)
@@ -188,18 +188,18 @@ func takeOne(req *Request, s *State, d *Decision, now Instant) (changed bool) {
 		d.describe(s, req, now)
 		return false
 	}
-	if page.queue != nil {
+	if kind.queue != nil {
 		d.Delay = s.Delay(&req.Limit, now)
 	}
 	if s.Limit.countsLike(&req.Limit) {
-		page.rule.charge(s, req.Cost, clock)
+		kind.rule.charge(s, req.Cost, clock)
 		s.Limit = req.Limit
 	} else {
 		s.Charge(req.Limit, req.Cost, now)
 	}
 	d.Used, d.Granted = used+req.Cost, req.Cost
 	d.Remaining = capacity - d.Used
-	d.ResetAfter = now.Until(page.rule.usedAtMost(s, 0, clock))
+	d.ResetAfter = now.Until(kind.rule.usedAtMost(s, 0, clock))
 	return true
 }
 
@@ -226,7 +226,7 @@ func (s *State) Answer(req *Request, now Instant, allowed bool) Decision {
 // turn: in a leaky bucket until all that is queued has left at limit's rate,
 // else not at all.
 func (s *State) Delay(limit *Limit, now Instant) time.Duration {
-	queue := pages[limit.Kind()].queue
+	queue := definitions[limit.Kind()].queue
 	if queue == nil || s.IsZero() {
 		return 0
 	}

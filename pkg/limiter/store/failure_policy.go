@@ -10,8 +10,7 @@ const (
 	AllowOnError
 	// DenyOnError turns requests away ("fail closed").
 	DenyOnError
-	// LocalOnError has a local shadow of the store decide, with a share of each limit
-	// ("fail soft").
+	// LocalOnError lets a fallback store decide, with a share of each limit ("fail soft").
 	LocalOnError
 )
 

@@ -11,7 +11,7 @@ import "time"
 // The twin is lua/fixed_window.lua.
 type fixedWindow struct{ wholeUnits }
 
-var fixedWindowPage = page{
+var fixedWindowDefinition = definition{
 	name: "fixed-window", algorithm: FixedWindow, rule: fixedWindow{}, maxCount: MaxCount, stateSize: 4,
 	ahead:   wholeWindows{windows: 1},
 	fadesBy: fixedWindow{}.fadesBy,
@@ -90,7 +90,7 @@ type windowFromFirst struct{ wholeUnits }
 // windowFromFirstKind is in no record, so its number may change.
 const windowFromFirstKind Kind = 7
 
-var windowFromFirstPage = page{
+var windowFromFirstDefinition = definition{
 	name: "window-from-first", algorithm: FixedWindow, rule: windowFromFirst{}, maxCount: MaxCount, described: true,
 }
 

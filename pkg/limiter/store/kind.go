@@ -11,9 +11,9 @@ import (
 // what stores do with records; people choose an [Algorithm].
 type Kind uint8
 
-// page is all that the project knows about a kind. It stands with its
-// rule, one file for each kind; lua/ has a file of the same name with the same rule.
-type page struct {
+// definition is all that the project knows about a kind. It stands with its rule, one file for each kind; lua/ has a
+// file of the same name with the same rule.
+type definition struct {
 	name      string
 	algorithm Algorithm // that this is the kind of
 	rule      rule
@@ -68,17 +68,17 @@ type Ahead interface {
 	Gone(l *Limit, at Instant) Instant
 }
 
-// pages holds every kind by its number, which never changes.
-var pages = [...]page{
-	TokenBucket:    tokenBucketPage,
-	LeakyBucket:    leakyBucketPage,
-	FixedWindow:    fixedWindowPage,
-	SlidingLog:     slidingLogPage,
-	SlidingCounter: slidingCounterPage,
+// definitions holds every kind by its number, which never changes.
+var definitions = [...]definition{
+	TokenBucket:    tokenBucketDefinition,
+	LeakyBucket:    leakyBucketDefinition,
+	FixedWindow:    fixedWindowDefinition,
+	SlidingLog:     slidingLogDefinition,
+	SlidingCounter: slidingCounterDefinition,
 
-	slicedCounterKind: slicedCounterPage,
+	slicedCounterKind: slicedCounterDefinition,
 
-	windowFromFirstKind: windowFromFirstPage,
+	windowFromFirstKind: windowFromFirstDefinition,
 }
 
 // rule is a kind's rule of counting, as pure functions on a State whose Limit it
@@ -113,8 +113,8 @@ func (wholeUnits) excess(_ *State, inUse, left int64, _ Instant) int64 { return 
 
 // Kinds lists every kind that stores keep, in the order of their numbers.
 func Kinds() []Kind {
-	kinds := make([]Kind, 0, len(pages))
-	for k := range pages {
+	kinds := make([]Kind, 0, len(definitions))
+	for k := range definitions {
 		if Kind(k).known() {
 			kinds = append(kinds, Kind(k))
 		}
@@ -123,18 +123,20 @@ func Kinds() []Kind {
 }
 
 // known reports whether stores keep records of kind k.
-func (k Kind) known() bool { return int(k) < len(pages) && pages[k].rule != nil && !pages[k].described }
+func (k Kind) known() bool {
+	return int(k) < len(definitions) && definitions[k].rule != nil && !definitions[k].described
+}
 
 // String returns the kind's name, such as "token-bucket".
-func (k Kind) String() string { return pages[k].name }
+func (k Kind) String() string { return definitions[k].name }
 
 // Algorithm returns the algorithm that k is the kind of.
-func (k Kind) Algorithm() Algorithm { return pages[k].algorithm }
+func (k Kind) Algorithm() Algorithm { return definitions[k].algorithm }
 
 // RecordsOf returns the kind whose records and script k shares, k itself if it has
 // its own.
 func (k Kind) RecordsOf() Kind {
-	if other := pages[k].recordsOf; other != 0 {
+	if other := definitions[k].recordsOf; other != 0 {
 		return other
 	}
 	return k
@@ -143,17 +145,17 @@ func (k Kind) RecordsOf() Kind {
 // RecordSize returns the bytes of a record of kind k, 0 if they vary. A record that
 // always has the same size holds two numbers at most.
 func (k Kind) RecordSize() int {
-	if pages[k].stateSize == 0 {
+	if definitions[k].stateSize == 0 {
 		return 0
 	}
-	return recordformat.HeaderSize + pages[k].stateSize
+	return recordformat.HeaderSize + definitions[k].stateSize
 }
 
 // MostRecordBytes returns the most bytes that a record under l can have, which must be
 // normalized, used units being in use: more than the capacity fits if l was lowered.
 func (l *Limit) MostRecordBytes(used int64) int64 {
 	kind := l.Kind()
-	if entries := pages[kind].entries; entries != nil {
+	if entries := definitions[kind].entries; entries != nil {
 		return int64(recordformat.HeaderSize) + recordformat.LogEntrySize*entries(l, used)
 	}
 	return int64(kind.RecordSize())
@@ -161,13 +163,13 @@ func (l *Limit) MostRecordBytes(used int64) int64 {
 
 // CountsEachUnit reports whether a record of kind k has the time of every unit. Then what
 // is in use is exactly what was charged in the last period, and takes memory for it.
-func (k Kind) CountsEachUnit() bool { return pages[k].countsEachUnit }
+func (k Kind) CountsEachUnit() bool { return definitions[k].countsEachUnit }
 
 // HasSlices reports whether limits of kind k have more than one slice.
-func (k Kind) HasSlices() bool { return pages[k].inSlices }
+func (k Kind) HasSlices() bool { return definitions[k].inSlices }
 
 // RecordVersion returns the version of the record format that records of kind k have.
-func (k Kind) RecordVersion() uint8 { return max(recordformat.Version, pages[k].version) }
+func (k Kind) RecordVersion() uint8 { return max(recordformat.Version, definitions[k].version) }
 
 // Kind returns the kind of l, which must be normalized.
 func (l *Limit) Kind() Kind {
@@ -181,12 +183,12 @@ func (l *Limit) Kind() Kind {
 }
 
 // Ahead returns how units of l, which must be normalized, can be taken ahead of need; nil if they cannot.
-func (l *Limit) Ahead() Ahead { return pages[l.Kind()].ahead }
+func (l *Limit) Ahead() Ahead { return definitions[l.Kind()].ahead }
 
 // FadesBy returns how long before it is unused a key under l, which must be normalized, has no more than room
 // units in use. It may be a microsecond short. It is not known where that depends on more than the limit.
 func (l *Limit) FadesBy(room int64) (before time.Duration, known bool) {
-	fades := pages[l.Kind()].fadesBy
+	fades := definitions[l.Kind()].fadesBy
 	if fades == nil {
 		return 0, false
 	}

@@ -45,25 +45,27 @@ func AlgorithmNames() []string {
 // String returns the algorithm's name as it is written in limits and keys.
 func (a Algorithm) String() string {
 	if a.known() {
-		return pages[a].name
+		return definitions[a].name
 	}
 	return fmt.Sprintf("algorithm(%d)", uint8(a))
 }
 
-func (a Algorithm) known() bool { return a != 0 && int(a) < len(pages) && pages[a].algorithm == a }
+func (a Algorithm) known() bool {
+	return a != 0 && int(a) < len(definitions) && definitions[a].algorithm == a
+}
 
 // HasBurst reports whether a limit of this algorithm has a burst of its own.
 // The window algorithms have none: their count is all that fits at once. The
 // zero Algorithm has one, as it stands for TokenBucket.
-func (a Algorithm) HasBurst() bool { return a == 0 || a.known() && pages[a].hasBurst }
+func (a Algorithm) HasBurst() bool { return a == 0 || a.known() && definitions[a].hasBurst }
 
 // HasSlices reports whether a limit of this algorithm can have slices.
-func (a Algorithm) HasSlices() bool { return a == pages[slicedCounterKind].algorithm }
+func (a Algorithm) HasSlices() bool { return a == definitions[slicedCounterKind].algorithm }
 
 // MaxCount returns the greatest count of a limit of this algorithm.
 func (a Algorithm) MaxCount() int64 {
 	if a.known() {
-		return pages[a].maxCount
+		return definitions[a].maxCount
 	}
 	return MaxCount
 }
@@ -137,10 +139,10 @@ func (l *Limit) check() error {
 		algorithms := Algorithms()
 		return Invalidf("unknown algorithm number %d; there are %d to %d", uint8(l.Algorithm), algorithms[0], algorithms[len(algorithms)-1])
 	}
-	page := &pages[l.Algorithm]
+	kind := &definitions[l.Algorithm]
 	switch {
-	case l.Count < MinCount || l.Count > page.maxCount:
-		return Invalidf("count %d of a %s limit is out of range; it must be from %d to %d", l.Count, l.Algorithm, MinCount, page.maxCount)
+	case l.Count < MinCount || l.Count > kind.maxCount:
+		return Invalidf("count %d of a %s limit is out of range; it must be from %d to %d", l.Count, l.Algorithm, MinCount, kind.maxCount)
 	case l.Period < MinPeriod || l.Period > MaxPeriod:
 		return Invalidf("period %s is out of range; it must be from %s to %s", FormatPeriod(l.Period), FormatPeriod(MinPeriod),
 			FormatPeriod(MaxPeriod))
@@ -154,9 +156,9 @@ func (l *Limit) check() error {
 		return Invalidf("a period of %s cannot be cut into %d slices of whole microseconds", FormatPeriod(l.Period), l.Slices)
 	case l.FromFirst && l.Algorithm != FixedWindow:
 		return Invalidf("a %s limit has no windows; from=first is for %s", l.Algorithm, FixedWindow)
-	case page.hasBurst && (l.Burst < 1 || l.Burst > MaxCount):
+	case kind.hasBurst && (l.Burst < 1 || l.Burst > MaxCount):
 		return Invalidf("burst %d is out of range; it must be from 1 to %d", l.Burst, MaxCount)
-	case !page.hasBurst && l.Burst != l.Count:
+	case !kind.hasBurst && l.Burst != l.Count:
 		return Invalidf("a %s limit has no burst; leave it out, its count of %d is allowed at once", l.Algorithm, l.Count)
 	case l.Burst > l.Count && l.drainsTooSlowly(l.Burst):
 		return Invalidf("a burst of %d at %d/%s takes more than %s to drain; lower the burst or raise the count",

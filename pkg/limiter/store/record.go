@@ -89,7 +89,7 @@ func (r *recordReader) header(size int, checked *Limit) (State, error) {
 		return State{}, fmt.Errorf("%d bytes that are not a limit record", size)
 	}
 	version, kind := uint8(r.uint(1)), Kind(r.uint(1))
-	r.overfull = version == recordformat.OverfullVersion && kind.known() && pages[kind].hasBurst
+	r.overfull = version == recordformat.OverfullVersion && kind.known() && definitions[kind].hasBurst
 	known := r.overfull || kind.known() && kind.RecordVersion() == version
 	if version != recordformat.Version && !known {
 		return State{}, fmt.Errorf("a limit record of version %d, which this limitctl does not know", version)

@@ -12,8 +12,7 @@ type Share uint32
 const (
 	// WholeShare is all of a limit, 100 %.
 	WholeShare Share = 1_000_000
-	// DefaultShare is what a local shadow gets of each limit unless something else is
-	// said, 25 %.
+	// DefaultShare is the default share of a fallback store in each limit, 25 %.
 	DefaultShare Share = WholeShare / 4
 )
 

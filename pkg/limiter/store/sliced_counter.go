@@ -18,7 +18,7 @@ type slicedCounter struct{}
 // number.
 const slicedCounterKind Kind = 6
 
-var slicedCounterPage = page{
+var slicedCounterDefinition = definition{
 	name: "sliced-counter", algorithm: SlidingCounter, rule: slicedCounter{}, maxCount: MaxCount, version: 2, inSlices: true,
 	entries: func(l *Limit, _ int64) int64 { return l.Slices + 1 },
 	ahead:   wholeWindows{windows: 2},

@@ -12,7 +12,7 @@ package store
 // the one before. The twin is lua/sliding_counter.lua.
 type slidingCounter struct{}
 
-var slidingCounterPage = page{
+var slidingCounterDefinition = definition{
 	name: "sliding-counter", algorithm: SlidingCounter, rule: slidingCounter{}, maxCount: MaxCount, stateSize: 8,
 	ahead: wholeWindows{windows: 2},
 }

@@ -9,7 +9,7 @@ import "github.com/limitctl/limitctl/internal/recordformat"
 // The twin is lua/sliding_log.lua.
 type slidingLog struct{ wholeUnits }
 
-var slidingLogPage = page{
+var slidingLogDefinition = definition{
 	name: "sliding-log", algorithm: SlidingLog, rule: slidingLog{}, maxCount: MaxSlidingLogCount, countsEachUnit: true,
 	entries: func(l *Limit, used int64) int64 { return max(l.Count, used) },
 }

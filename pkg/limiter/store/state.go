@@ -64,7 +64,7 @@ func (s *State) Clone() *State {
 }
 
 // rule returns the rule that wrote s, which must not be unused.
-func (s *State) rule() rule { return pages[s.Limit.Kind()].rule }
+func (s *State) rule() rule { return definitions[s.Limit.Kind()].rule }
 
 // IsZero reports whether s is the unused state.
 func (s *State) IsZero() bool { return s.Limit.Algorithm == 0 }

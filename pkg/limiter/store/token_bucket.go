@@ -15,7 +15,7 @@ import (
 // The twin is lua/token_bucket.lua.
 type tokenBucket struct{ wholeUnits }
 
-var tokenBucketPage = page{
+var tokenBucketDefinition = definition{
 	name: "token-bucket", algorithm: TokenBucket, rule: tokenBucket{}, hasBurst: true, maxCount: MaxCount, stateSize: 11,
 	ahead:   tokenBucket{},
 	fadesBy: tokenBucket{}.fadesBy,
@@ -106,7 +106,7 @@ func (tokenBucket) readState(r *recordReader, s *State) (problem string) {
 // isOverfull reports whether s is a bucket whose level was above its burst at s.Time, as
 // only a [Charge] or a [Settle] can leave it.
 func (s *State) isOverfull() bool {
-	return pages[s.Limit.Kind()].hasBurst && (s.Units > s.Limit.Burst || s.Units == s.Limit.Burst && s.Rest > 0)
+	return definitions[s.Limit.Kind()].hasBurst && (s.Units > s.Limit.Burst || s.Units == s.Limit.Burst && s.Rest > 0)
 }
 
 // leakyBucket: a queue that lets requests go at the constant rate count ÷ period
@@ -118,9 +118,9 @@ func (s *State) isOverfull() bool {
 // it from what the script returns.
 type leakyBucket struct{ tokenBucket }
 
-var leakyBucketPage = page{
+var leakyBucketDefinition = definition{
 	name: "leaky-bucket", algorithm: LeakyBucket, rule: leakyBucket{}, hasBurst: true, maxCount: MaxCount,
-	stateSize: tokenBucketPage.stateSize, recordsOf: Kind(TokenBucket), queue: leakyBucket{}, fadesBy: tokenBucketPage.fadesBy,
+	stateSize: tokenBucketDefinition.stateSize, recordsOf: Kind(TokenBucket), queue: leakyBucket{}, fadesBy: tokenBucketDefinition.fadesBy,
 }
 
 // turn returns the instant at which everything queued in s by now has left at

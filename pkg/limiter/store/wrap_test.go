@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -21,7 +22,7 @@ func TestAWrapperKeepsTheKeyspace(t *testing.T) {
 	once := store.Limit{Count: 1, Period: time.Hour}
 	key := store.Key{Subject: "user:42", Name: "once"}
 	for range 3 {
-		if _, err := layers.New(wrapped).Take(ctx, key, once, 1); err != nil {
+		if _, err := storecall.New(wrapped).Take(ctx, key, once, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -46,7 +47,7 @@ func TestAWrapperKeepsTheKeyspace(t *testing.T) {
 	if err != nil || len(outcomes) != 1 || outcomes[0] != admin.Imported {
 		t.Errorf("imported %v, %v", outcomes, err)
 	}
-	if d, err := layers.New(backend).Peek(ctx, key, once, 1); err != nil || d.Used != 1 {
+	if d, err := storecall.New(backend).Peek(ctx, key, once, 1); err != nil || d.Used != 1 {
 		t.Errorf("the store inside has %d in use, %v", d.Used, err)
 	}
 

@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -19,7 +19,7 @@ import (
 func keyspaceAdjusts(t *testing.T, h Harness, kind store.Kind) {
 	ctx := context.Background()
 	backend := h.newKeys(t, func() time.Time { return epoch })
-	lim := layers.New(backend)
+	lim := storecall.New(backend)
 	limit, other := limitOf(kind, 1000, time.Hour), store.Limit{Algorithm: store.FixedWindow, Count: 500, Period: time.Hour}
 	var adjustments []admin.Adjustment
 	for i := range 700 {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -46,7 +46,7 @@ func concurrentTakesEqualASerialOrder(t *testing.T, h Harness, kind store.Kind) 
 
 func storm(t *testing.T, backend store.Store, limit store.Limit) int64 {
 	t.Helper()
-	l := layers.New(backend)
+	l := storecall.New(backend)
 	var allowed atomic.Int64
 	var wait sync.WaitGroup
 	for range goroutines {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -40,7 +40,7 @@ func keyspaceFindsAndDeletes(t *testing.T, h Harness, kind store.Kind) {
 	}
 	for _, subject := range subjects {
 		for _, name := range []string{"first", "second/with:colon"} {
-			if _, err := layers.New(backend).Take(ctx, store.Key{Subject: subject, Name: name}, limit, 7); err != nil {
+			if _, err := storecall.New(backend).Take(ctx, store.Key{Subject: subject, Name: name}, limit, 7); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -130,7 +130,7 @@ func keyspaceReachesKeysDirectly(t *testing.T, h Harness, kind store.Kind) {
 			key.Name = "login/*"
 		}
 		keys = append(keys, key)
-		if _, err := layers.New(backend).Take(ctx, key, limit, 1); err != nil {
+		if _, err := storecall.New(backend).Take(ctx, key, limit, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -178,7 +178,7 @@ func keyspaceBringsRecordsBack(t *testing.T, h Harness, kind store.Kind) {
 	now := epoch
 	backend := h.newKeys(t, func() time.Time { return now })
 	limit := limitOf(kind, 1_000_000, 24*time.Hour)
-	lim := layers.New(backend)
+	lim := storecall.New(backend)
 	var keys []store.Key
 	for i := range 700 {
 		keys = append(keys, store.Key{Subject: fmt.Sprintf("user:%d", i), Name: "limit"})

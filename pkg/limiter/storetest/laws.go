@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -203,7 +203,7 @@ func absentMeansUnused(t *testing.T, h Harness, kind store.Kind) {
 	backend := h.New(t, nil)
 	limit := limitOf(kind, 10, time.Minute)
 	key := store.Key{Subject: "ttl", Name: "limit"}
-	if _, err := layers.New(backend).Take(context.Background(), key, limit, 3); err != nil {
+	if _, err := storecall.New(backend).Take(context.Background(), key, limit, 3); err != nil {
 		t.Fatal(err)
 	}
 	for entry, err := range scan(context.Background(), backend, admin.Query{Subjects: exactly(t, "ttl")}) {
@@ -351,7 +351,7 @@ func foreignDataIsNotTouched(t *testing.T, h Harness, kind store.Kind) {
 			t.Errorf("the value %q (%s) was touched", value, name)
 		}
 	}
-	good, err := layers.New(backend).Peek(ctx, store.Key{Subject: "foreign", Name: "good"}, limit, 1)
+	good, err := storecall.New(backend).Peek(ctx, store.Key{Subject: "foreign", Name: "good"}, limit, 1)
 	if err != nil || good.Used != 0 {
 		t.Errorf("a key decided together with a foreign one: %+v, %v; want it unused", good, err)
 	}

@@ -44,9 +44,9 @@ func (s *least) Decide(_ context.Context, op store.Op, reqs []store.Request, dec
 	}
 	now, token := store.InstantOf(s.clock()), reqs[0].Token
 	var changes store.Changes
-	if store.IsSpecial(op, reqs) {
+	if store.IsCharging(op, reqs) {
 		record := s.tokens[token]
-		if changes, err = store.DecideSpecial(op, reqs, states, decisions, &record, now); changes.Token {
+		if changes, err = store.DecideCharging(op, reqs, states, decisions, &record, now); changes.Token {
 			s.tokens[token] = record
 		}
 	} else {

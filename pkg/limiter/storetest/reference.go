@@ -79,7 +79,7 @@ func (c *comparison) step(backend store.Store, now *time.Time) (difference strin
 		if op == store.Adjust {
 			req.Cost = c.r.Int64N(req.Limit.Capacity() + 1)
 		}
-		c.special(op, req, token, upTo)
+		c.charging(op, req, token, upTo)
 		req.NotAfter = 0
 	}
 	if op == store.Refund && c.r.IntN(2) == 0 {
@@ -94,12 +94,12 @@ func (c *comparison) step(backend store.Store, now *time.Time) (difference strin
 		return err.Error()
 	}
 	var wantErr error
-	if store.IsSpecial(op, normalized) {
+	if store.IsCharging(op, normalized) {
 		record := new(store.TokenRecord)
 		if token != "" {
 			record = c.tokens[token]
 		}
-		_, wantErr = store.DecideSpecial(op, normalized, c.states, want, record, store.InstantOf(*now))
+		_, wantErr = store.DecideCharging(op, normalized, c.states, want, record, store.InstantOf(*now))
 	} else {
 		store.Decide(op, normalized, c.states, want, store.InstantOf(*now))
 	}

@@ -100,9 +100,9 @@ type Engine struct {
 	store     store.Store // with its time budget
 	overrides *layers.OverrideWatch
 	denials   *layers.DenialCollector
-	// shadow decides in an outage for all policies with on_error: local. The keys of different policies differ,
+	// fallback decides in an outage for all policies with on_error: local. The keys of different policies differ,
 	// since they contain the policy's name.
-	shadow store.Store
+	fallback store.Store
 
 	replacing sync.Mutex // for one replacement at a time, and for the fields below
 	breaker   *breaker   // nil for none
@@ -121,8 +121,8 @@ func New(backend admin.Keyspace, settings *Settings, options Options) *Engine {
 		}),
 		overrides: layers.WatchOverrides(backend,
 			layers.Overrides{Idle: always, OnError: options.OnOverrides, OnRecovered: options.OnOverridesRead}),
-		denials: layers.CollectDenials(backend, layers.DenialLog{OnError: options.OnDenials, OnRecovered: options.OnDenialsWritten}),
-		shadow:  memorystore.New(),
+		denials:  layers.CollectDenials(backend, layers.DenialLog{OnError: options.OnDenials, OnRecovered: options.OnDenialsWritten}),
+		fallback: memorystore.New(),
 	}
 	e.Replace(settings)
 	return e

@@ -30,7 +30,7 @@ type breaker struct {
 
 // Replace puts settings in force. Calls that are under way finish with the old ones.
 //
-// It keeps the known overrides, the denials that are not yet written, the usage of local shadows, and a breaker
+// It keeps the known overrides, the denials that are not yet written, the usage in the fallback store, and a breaker
 // whose settings stay the same.
 func (e *Engine) Replace(settings *Settings) {
 	e.replacing.Lock()
@@ -42,7 +42,7 @@ func (e *Engine) Replace(settings *Settings) {
 	f.plain = e.stack(backend, own.Denials, nil)
 	for _, p := range own.Policies {
 		failure := layers.Failure{Policy: p.OnError, Share: p.LocalShare}
-		failure.Fallback = e.shadow
+		failure.Fallback = e.fallback
 		if e.options.OnFailure != nil {
 			failure.OnFailure = func(err error) { e.options.OnFailure(p, err) }
 		}

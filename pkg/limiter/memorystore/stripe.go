@@ -6,16 +6,16 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// shard is a part of the keys under one lock: a hash table with open addressing. A look-up costs one memory access
+// stripe is a part of the keys under one lock: a hash table with open addressing. A look-up costs one memory access
 // before the entry itself, and a sweep can go slot by slot. The padding keeps the locks of neighbours in different
 // cache lines.
-type shard struct {
+type stripe struct {
 	mu      sync.Mutex
 	slots   []slot // their number is a power of two
 	held    int    // entries in them
 	hand    int    // where the next sweep begins
 	charges uint   // since the start; they trigger the sweeps
-	bound   *bound // of all shards; nil for none
+	bound   *bound // of all stripes; nil for none
 	_       [64]byte
 }
 
@@ -33,10 +33,10 @@ type entry struct {
 }
 
 const (
-	// sweepOnInsert is the number of slots that the shard sweeps for each new key. It is above one, so that expired
+	// sweepOnInsert is the number of slots that the stripe sweeps for each new key. It is above one, so that expired
 	// entries cannot pile up.
 	sweepOnInsert = 8
-	// sweepEvery is the number of charges of existing keys for which the shard sweeps one slot, so that expired
+	// sweepEvery is the number of charges of existing keys for which the stripe sweeps one slot, so that expired
 	// entries go even without new keys. When that slot has expired, others probably have, too, and then each charge
 	// sweeps one.
 	sweepEvery = 16
@@ -44,7 +44,7 @@ const (
 )
 
 // find returns the entry of key, or nil.
-func (s *shard) find(hash uint64, key store.Key) *entry {
+func (s *stripe) find(hash uint64, key store.Key) *entry {
 	if i := s.index(hash, key); s.slots[i].entry != nil {
 		return s.slots[i].entry
 	}
@@ -52,7 +52,7 @@ func (s *shard) find(hash uint64, key store.Key) *entry {
 }
 
 // index returns the slot of key, or the empty one where it would go.
-func (s *shard) index(hash uint64, key store.Key) int {
+func (s *stripe) index(hash uint64, key store.Key) int {
 	mask := len(s.slots) - 1
 	i := int(hash) & mask
 	for {
@@ -65,7 +65,7 @@ func (s *shard) index(hash uint64, key store.Key) int {
 }
 
 // keep stores e after a charge or a refund.
-func (s *shard) keep(hash uint64, e *entry, isNew bool) {
+func (s *stripe) keep(hash uint64, e *entry, isNew bool) {
 	empty := e.state.IsZero() // a refund of all units
 	switch {
 	case isNew && !empty:
@@ -77,7 +77,7 @@ func (s *shard) keep(hash uint64, e *entry, isNew bool) {
 
 // reclaim sweeps on behalf of a charge. It runs after all entries of a call are stored, since it may remove those
 // with an old expiry.
-func (s *shard) reclaim(isNew bool, now store.Instant) {
+func (s *stripe) reclaim(isNew bool, now store.Instant) {
 	if isNew {
 		s.sweep(sweepOnInsert, now)
 		return
@@ -92,7 +92,7 @@ func (s *shard) reclaim(isNew bool, now store.Instant) {
 }
 
 // add stores e in a place that is reserved.
-func (s *shard) add(hash uint64, e *entry) {
+func (s *stripe) add(hash uint64, e *entry) {
 	if (s.held+1)*4 > len(s.slots)*3 {
 		s.resize(2 * len(s.slots))
 	}
@@ -101,7 +101,7 @@ func (s *shard) add(hash uint64, e *entry) {
 }
 
 // sweep reads the next n slots and removes entries that have expired.
-func (s *shard) sweep(n int, now store.Instant) {
+func (s *stripe) sweep(n int, now store.Instant) {
 	for range n {
 		s.hand &= len(s.slots) - 1
 		if e := s.slots[s.hand].entry; e != nil && e.expiresAt <= now {
@@ -113,7 +113,7 @@ func (s *shard) sweep(n int, now store.Instant) {
 }
 
 // remove empties slot i, and moves entries up that had to be stored further on because of it.
-func (s *shard) remove(i int) {
+func (s *stripe) remove(i int) {
 	mask := len(s.slots) - 1
 	for j := (i + 1) & mask; s.slots[j].entry != nil; j = (j + 1) & mask {
 		// An entry can move from j to i unless its own place is in between.
@@ -131,7 +131,7 @@ func (s *shard) remove(i int) {
 }
 
 // resize rebuilds the table with another size, to grow or to release memory.
-func (s *shard) resize(size int) {
+func (s *stripe) resize(size int) {
 	old := s.slots
 	s.slots = make([]slot, max(minSlots, size))
 	for _, at := range old {

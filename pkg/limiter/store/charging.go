@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// IsSpecial reports whether op on reqs is for [DecideSpecial] instead of [Decide]: a
+// IsCharging reports whether op on reqs is for [DecideCharging] instead of [Decide]: a
 // charge, a settlement, a take of what fits, or anything with a token or a last instant.
-func IsSpecial(op Op, reqs []Request) bool {
+func IsCharging(op Op, reqs []Request) bool {
 	return op > Adjust || len(reqs) > 0 && (reqs[0].Token != "" || reqs[0].NotAfter != 0)
 }
 
@@ -18,12 +18,12 @@ type Changes struct {
 	Token  bool // which is then remembered, or forgotten if its record is zero
 }
 
-// DecideSpecial does what [Decide] does, for what [IsSpecial]. token is what is remembered
-// of the requests' token, zero if nothing is or there is none; it is changed accordingly.
-// After an error, which is an [ErrInvalid] or an [ErrUnknownToken], nothing has changed.
+// DecideCharging does what [Decide] does, for the calls for which [IsCharging] is true. token is the record of the
+// requests' token, zero if there is none; the call changes it. After an error, which is an [ErrInvalid] or an
+// [ErrUnknownToken], nothing has changed.
 //
 // The Lua twin is lua/decide_special.lua.
-func DecideSpecial(op Op, reqs []Request, states []*State, decisions []Decision, token *TokenRecord, now Instant) (Changes, error) {
+func DecideCharging(op Op, reqs []Request, states []*State, decisions []Decision, token *TokenRecord, now Instant) (Changes, error) {
 	if token.Expires <= now {
 		*token = TokenRecord{}
 	}
@@ -67,7 +67,7 @@ func DecideSpecial(op Op, reqs []Request, states []*State, decisions []Decision,
 	token.Charges = make([]TokenCharge, len(reqs))
 	for i := range reqs {
 		charge := TokenCharge{Cost: reqs[i].Cost, Granted: decisions[i].Granted}
-		if pages[reqs[i].Limit.Kind()].queue != nil && charge.Granted > 0 {
+		if definitions[reqs[i].Limit.Kind()].queue != nil && charge.Granted > 0 {
 			charge.Turn = now + Instant(decisions[i].Delay/time.Microsecond)
 		}
 		token.Charges[i] = charge

@@ -24,9 +24,9 @@ func (c *comparison) token(op store.Op) string {
 	return tokens[c.r.IntN(len(tokens))]
 }
 
-// special makes req part of a special call: with the token, if there is one, and then mostly with the remembered
+// charging makes req part of a call for DecideCharging: with the token, if there is one, and then mostly with the remembered
 // cost, or with a cost that does not fit.
-func (c *comparison) special(op store.Op, req *store.Request, token string, upTo int64) {
+func (c *comparison) charging(op store.Op, req *store.Request, token string, upTo int64) {
 	most := req.Limit.Algorithm.MaxCount()
 	if req.Limit.Algorithm == 0 {
 		most = store.MaxCount
