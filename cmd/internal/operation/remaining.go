@@ -104,7 +104,7 @@ func (r *Remaining) limitOf(key store.Key, recorded store.Limit) store.Limit {
 // check returns why the units cannot be left of the limit of an entry.
 func (r *Remaining) check(e *admin.Entry) error {
 	if e.Layout != "" {
-		return r.checkForeign(e)
+		return r.checkLayout(e)
 	}
 	limit := r.limitOf(e.Key, e.Limit)
 	switch capacity := limit.Capacity(); {
@@ -118,8 +118,8 @@ func (r *Remaining) check(e *admin.Entry) error {
 	return nil
 }
 
-// checkForeign is check for the limit of another limiter.
-func (r *Remaining) checkForeign(e *admin.Entry) error {
+// checkLayout is check for the limit of another limiter.
+func (r *Remaining) checkLayout(e *admin.Entry) error {
 	layout, err := layouts.Named(e.Layout)
 	if err != nil {
 		return err

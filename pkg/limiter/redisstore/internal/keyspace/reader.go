@@ -13,7 +13,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 )
 
-// reader reads values of any layout. It is for one page of a scan.
+// reader reads values of any layout. It is for one batch of a scan.
 type reader struct {
 	*keys
 	// texts: only strings are read, and so many bytes of each. Else it is all of a value, whatever its type.
@@ -36,7 +36,7 @@ type reader struct {
 	// nil or returns an error, reading ends.
 	lose func(node *redis.Client, err error) error
 	// isLost, if it is not nil, reports whether a master could not be asked before. It is not asked
-	// again: one that hangs would be waited for at each page.
+	// again: one that hangs would be waited for at each batch.
 	isLost func(node *redis.Client) bool
 }
 

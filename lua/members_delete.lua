@@ -6,7 +6,7 @@
 -- KEYS      the keys, those of a family next to each other
 -- ARGV      for each key five: the number of its family; the type that it had; the field to
 --           delete, or '' for the whole key; the value that the caller has kept, as in
---           foreign_held.lua, or '' for none; when it then expired, in ms since the epoch or -1
+--           members_held.lua, or '' for none; when it then expired, in ms since the epoch or -1
 -- Returns   an array: a string of one byte a key, '1' deleted, '0' not there, 'o' left since it
 --           has another type, '-' left with another one of its family, 'b' left since too much
 --           had to be returned; then four elements for each key that was left (its index in
