@@ -22,9 +22,17 @@ type change struct {
 	question string
 	// make makes the change.
 	make func() error
-	// storeID is the id of the store, which it has when make is called; empty if it could not
-	// be given one.
-	storeID string
+	// backup, if set, is where make keeps what it changes. It names the store's id when make is called.
+	backup *backupFile
+}
+
+// keepBackup keeps the backup of a change that ended with err, and says that there is a way back. replace: it
+// has to replace keys in use. It returns err, joined with its own error if the backup may not be whole.
+func (c *change) keepBackup(err error, replace bool, observer Observer) (*Undo, error) {
+	undo := &Undo{Backup: c.backup.path, Replace: replace}
+	err = c.backup.keep(err)
+	observer.Undoable(*undo)
+	return undo, err
 }
 
 // newEntry returns the line of the trail of a run that begins.
@@ -54,8 +62,17 @@ func (r *Runner) change(ctx context.Context, observer Observer, c *change) (made
 	if err := trails.begin(ctx, c.entry); err != nil {
 		return false, errors.Join(err, machine.Close())
 	}
-	c.storeID = r.ensureStoreID(ctx)
-	return true, trails.end(ctx, c.entry, c.make())
+	id := r.ensureStoreID(ctx)
+	if c.backup != nil {
+		err = c.backup.setStoreID(id)
+	}
+	if err == nil {
+		err = c.make()
+	}
+	if c.backup != nil && !c.backup.kept { // it is removed, since nothing was changed
+		c.entry.Backup = ""
+	}
+	return true, trails.end(ctx, c.entry, err)
 }
 
 // ensureStoreID gives the store an id if it has none, and returns it. It is empty if the user

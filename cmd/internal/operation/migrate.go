@@ -91,31 +91,18 @@ func (r *Runner) migrate(ctx context.Context, plan *MigratePlan, observer Observ
 	entry := r.newEntry("migrate", plan.Text)
 	entry.Matched = result.Matched
 	m := &migration{runner: r, plan: plan, overrides: overrides, writes: true}
-	if plan.Backup != nil {
-		of, _ := r.identify(ctx) // a backup of what is known of it
-		var err error
-		if m.backup, err = r.createBackup(plan.Backup, entry, true, &of); err != nil {
-			return nil, err
-		}
-		defer m.backup.discard() // unless it is kept
+	var err error
+	if m.backup, err = r.createBackup(ctx, plan.Backup, entry, true); err != nil {
+		return nil, err
 	}
-	c := &change{entry: entry, consent: plan.Consent, question: result.question(result.Incomplete)}
+	defer m.backup.discard() // unless it is kept
+	c := &change{entry: entry, consent: plan.Consent, question: result.question(result.Incomplete), backup: m.backup}
 	c.make = func() error {
-		if m.backup != nil {
-			if err := m.backup.setStoreID(c.storeID); err != nil {
-				entry.Backup = "" // nothing was changed
-				return err
-			}
-		}
 		found, err := m.run(ctx, &stepping{observer, Migrating})
 		planned := result.Matched
 		*result = MigrateResult{Migrated: m.Migrated, Unsure: found.Unsure, Unreadable: int64(found.Foreign.Count()), Unknown: m.unknown}
-		entry.Backup = "" // unless it is kept
 		if m.backup != nil && (m.Raised > 0 || m.unknown > 0) {
-			err = m.backup.keep(err)
-			result.Undo = &Undo{Backup: m.backup.path, Replace: true}
-			entry.Backup = result.Undo.Backup
-			observer.Undoable(*result.Undo)
+			result.Undo, err = c.keepBackup(err, true, observer)
 		}
 		entry.Matched, entry.Changed, entry.Unknown = m.Matched, m.Raised, m.unknown
 		if err != nil && !m.failed && ctx.Err() == nil {
@@ -144,11 +131,8 @@ func (r *MigrateResult) withProgress(err error, planned int64) error {
 	if err == nil {
 		return nil
 	}
-	done := "carried over"
-	if errors.Is(err, store.ErrOutcomeUnknown) {
-		done = "known to be carried over"
-	}
-	return outcome.WithProgress(err, "%d of %s %s", r.Carried(), output.Plural(int(max(planned, r.Matched)), "old limit"), done)
+	return outcome.WithProgress(err, "%d of %s %s", r.Carried(), output.Plural(int(max(planned, r.Matched)), "old limit"),
+		certainly("carried over", err))
 }
 
 // err is the error that a migration ends with: that of the store, else of the scan, else that some

@@ -127,14 +127,7 @@ func (m *migration) limitOf(req *store.Request) store.Limit {
 	if m.overrides == nil {
 		return req.Limit
 	}
-	o := m.overrides.For(req.Key)
-	if o == nil {
-		return req.Limit
-	}
-	if limit, err := o.Apply(req.Limit).Normalize(); err == nil {
-		return limit
-	}
-	return req.Limit
+	return overridden(req.Limit, m.overrides.For(req.Key))
 }
 
 // adjustmentOf returns the index of the adjustment of a key.

@@ -91,14 +91,21 @@ func (r *Remaining) limitOf(key store.Key, recorded store.Limit) store.Limit {
 		return limit
 	}
 	o := r.overrides.For(key)
-	if o == nil || !known && o.Effect != store.OverrideLimit { // the record may have what the override made of the limit already
+	if o != nil && !known && o.Effect != store.OverrideLimit { // the record may have what the override made of the limit already
 		return limit
 	}
-	applied, err := o.Apply(limit).Normalize()
-	if err != nil {
+	return overridden(limit, o)
+}
+
+// overridden is what an override makes of a limit; nil makes nothing of it, nor does one that does not fit it.
+func overridden(limit store.Limit, o *store.Override) store.Limit {
+	if o == nil {
 		return limit
 	}
-	return applied
+	if applied, err := o.Apply(limit).Normalize(); err == nil {
+		return applied
+	}
+	return limit
 }
 
 // check returns why the units cannot be left of the limit of an entry.

@@ -70,9 +70,8 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 		return nil, outcome.WithProgress(err, "nothing was changed")
 	}
 	targets := &targets{remaining: remaining, dryRun: plan.DryRun}
-	if plan.Backup != nil && !plan.DryRun {
-		of, _ := r.identify(ctx) // a backup of what is known of it
-		if targets.backup, err = r.createBackup(plan.Backup, entry, plan.Remaining != nil, &of); err != nil {
+	if !plan.DryRun {
+		if targets.backup, err = r.createBackup(ctx, plan.Backup, entry, plan.Remaining != nil); err != nil {
 			return nil, err
 		}
 		defer targets.backup.discard() // unless it is kept
@@ -105,22 +104,12 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	if len(targets.layouts) > 0 { // those of all that were looked for
 		entry.Layout = strings.Join(targets.layouts, ",")
 	}
-	c := &change{entry: entry, consent: plan.Consent, question: targets.question(scanErr)}
+	c := &change{entry: entry, consent: plan.Consent, question: targets.question(scanErr), backup: targets.backup}
 	c.make = func() error {
-		if targets.backup != nil {
-			if err := targets.backup.setStoreID(c.storeID); err != nil {
-				entry.Backup = "" // nothing was changed
-				return err
-			}
-		}
 		done, err := r.resetTargets(ctx, observer, targets)
 		found.Foreign.merge(&done.foreign)
-		entry.Backup = "" // unless it is kept
 		if targets.backup != nil && done.any(err) && int64(targets.count) > targets.damaged {
-			err = targets.backup.keep(err)
-			result.Undo = &Undo{Backup: targets.backup.path, Replace: plan.Remaining != nil}
-			entry.Backup = result.Undo.Backup
-			observer.Undoable(*result.Undo)
+			result.Undo, err = c.keepBackup(err, plan.Remaining != nil, observer)
 		}
 		result.Changed, result.Effect, result.Unknown = done.keys, done.effect, done.unknown
 		entry.Changed, entry.Unknown = done.keys, done.unknown
@@ -180,12 +169,8 @@ func (d *resetDone) withProgress(err error, count int) error {
 	if err == nil {
 		return nil
 	}
-	done := "done"
-	if errors.Is(err, store.ErrOutcomeUnknown) {
-		done = "known to be done"
-	}
 	told := d.keys + d.effect.Stay
-	err = outcome.WithProgress(err, "%d of %s %s%s", told, output.Plural(count, "key"), done, goOn(err, told))
+	err = outcome.WithProgress(err, "%d of %s %s%s", told, output.Plural(count, "key"), certainly("done", err), goOn(err, told))
 	if d.keys > 0 {
 		err = outcome.Partly(err)
 	}

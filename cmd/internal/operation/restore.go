@@ -325,11 +325,8 @@ func (r *RestoreResult) told() int64 {
 func (r *RestoreResult) err(records int, err error) error {
 	switch {
 	case err != nil:
-		done := "restored"
-		if errors.Is(err, store.ErrOutcomeUnknown) {
-			done = "known to be restored"
-		}
-		err = outcome.WithProgress(err, "%d of %s %s%s", r.Restored+r.Already, output.Plural(records, "record"), done, goOn(err, r.told()))
+		err = outcome.WithProgress(err, "%d of %s %s%s", r.Restored+r.Already, output.Plural(records, "record"), certainly("restored", err),
+			goOn(err, r.told()))
 		if r.told() > 0 {
 			return outcome.Partly(err)
 		}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -118,30 +117,25 @@ func distinct(all []*layoutAdjustment) (now, later []*layoutAdjustment) {
 func (f *Others) prepare(ctx context.Context, all []*layoutAdjustment, before map[string]*heldValue) (
 	ready []*layoutAdjustment, left []error, err error,
 ) {
-	now, err := f.timeAt(ctx, all[0].Parts[0].StoreKey)
+	server, err := f.Servers.ServerOf(ctx, all[0].Parts[0].StoreKey)
+	var now time.Time
+	if err == nil {
+		now, err = server.Time(ctx).Result()
+	}
 	if err != nil {
 		return nil, nil, f.Explain(err, store.Adjust.String(), false, nil)
 	}
 	r := &reader{keys: f.keys, dumps: true, now: now, values: map[string]*heldValue{}, server: f.Client}
 	if f.IsCluster() {
-		if r.server, err = f.Servers.ServerOf(ctx, all[0].Parts[0].StoreKey); err != nil {
-			return nil, nil, f.Explain(err, store.Adjust.String(), false, nil)
-		}
+		r.server = server
 	}
 	var storeKeys []string
 	for _, a := range all {
 		a.storeKeys = a.setting.StoreKeys(f.instant(now))
-		for _, storeKey := range a.storeKeys {
-			if r.values[storeKey] == nil {
-				r.values[storeKey] = &heldValue{}
-				storeKeys = append(storeKeys, storeKey)
-			}
-		}
+		storeKeys = append(storeKeys, a.storeKeys...)
 	}
-	for some := range slices.Chunk(storeKeys, 2*redisserver.KeysPerRead) {
-		if err := r.add(ctx, some); err != nil {
-			return nil, nil, f.Explain(err, store.Adjust.String(), false, some)
-		}
+	if _, err := r.addNew(ctx, storeKeys); err != nil {
+		return nil, nil, f.Explain(err, store.Adjust.String(), false, storeKeys)
 	}
 	for _, a := range all {
 		switch writes, err := a.plan(r, before); {
@@ -154,15 +148,6 @@ func (f *Others) prepare(ctx context.Context, all []*layoutAdjustment, before ma
 		}
 	}
 	return ready, left, nil
-}
-
-// timeAt is what the clock of the server shows that has a store key.
-func (f *Others) timeAt(ctx context.Context, storeKey string) (now time.Time, err error) {
-	server, err := f.Servers.ServerOf(ctx, storeKey)
-	if err != nil {
-		return now, err
-	}
-	return server.Time(ctx).Result()
 }
 
 // plan finds out what to write. It is false if the limit stays as it is.

@@ -75,7 +75,11 @@ func (sc *layoutScan) readOnce(ctx context.Context, server redis.Cmdable, looks 
 	// Which keys belong together can depend on the time, and that is known when they are read.
 	const turns = 3
 	for range turns {
-		if added, err := r.addAll(ctx, looks); err != nil {
+		var storeKeys []string
+		for _, look := range looks {
+			storeKeys = append(storeKeys, look.StoreKeys(r.instant(r.at(look.StoreKey)))...)
+		}
+		if added, err := r.addNew(ctx, storeKeys); err != nil {
 			return nil, err
 		} else if !added {
 			break
@@ -147,26 +151,6 @@ func (sc *layoutScan) learn(server redis.Cmdable, r *reader) {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
 	sc.ahead[server] = time.Until(r.now)
-}
-
-// addAll reads the values that looks need and that are not known yet. It reports whether there
-// were any.
-func (r *reader) addAll(ctx context.Context, looks []*layouts.Look) (added bool, err error) {
-	var storeKeys []string
-	for _, look := range looks {
-		for _, storeKey := range look.StoreKeys(r.instant(r.at(look.StoreKey))) {
-			if r.values[storeKey] == nil {
-				r.values[storeKey] = &heldValue{}
-				storeKeys = append(storeKeys, storeKey)
-			}
-		}
-	}
-	for some := range slices.Chunk(storeKeys, 2*redisserver.KeysPerRead) {
-		if err := r.add(ctx, some); err != nil {
-			return false, err
-		}
-	}
-	return len(storeKeys) > 0, nil
 }
 
 // at is when the value of a store key was read, or would be now.

@@ -29,11 +29,7 @@ func (f *Others) set(ctx context.Context, ready []*layoutAdjustment) (changed []
 	}
 	var mu sync.Mutex
 	err = f.EachBatch(ctx, tagsOf(storeKeys), keysPerCall/4, func(batch []int) error {
-		some := make([]*layoutAdjustment, len(batch))
-		for n, i := range batch {
-			some[n] = ready[i]
-		}
-		left, err := f.setTogether(ctx, some)
+		left, err := f.setTogether(ctx, pick(ready, batch))
 		mu.Lock()
 		defer mu.Unlock()
 		changed = append(changed, left...)

@@ -77,11 +77,7 @@ func (f *Others) eachUnits(ctx context.Context, units []memberSet, do func([]mem
 		longest = max(longest, len(units[i].parts))
 	}
 	return f.EachBatch(ctx, tagsOf(storeKeys), max(1, partsPerCall/longest), func(batch []int) error {
-		some := make([]memberSet, len(batch))
-		for n, i := range batch {
-			some[n] = units[i]
-		}
-		return do(some)
+		return do(pick(units, batch))
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -59,7 +60,24 @@ func execute(ctx context.Context, pipe redis.Pipeliner) error {
 	return nil
 }
 
-// add reads the values of store keys that are not known yet.
+// addNew reads the values of those store keys that are not known yet, each once. It reports whether there are any.
+func (r *reader) addNew(ctx context.Context, storeKeys []string) (added bool, err error) {
+	unread := make([]string, 0, len(storeKeys))
+	for _, storeKey := range storeKeys {
+		if r.values[storeKey] == nil {
+			r.values[storeKey] = &heldValue{}
+			unread = append(unread, storeKey)
+		}
+	}
+	for some := range slices.Chunk(unread, 2*redisserver.KeysPerRead) {
+		if err := r.add(ctx, some); err != nil {
+			return false, err
+		}
+	}
+	return len(unread) > 0, nil
+}
+
+// add reads the values of store keys.
 func (r *reader) add(ctx context.Context, storeKeys []string) error {
 	var here []*heldValue
 	var elsewhere map[*redis.Client][]*heldValue

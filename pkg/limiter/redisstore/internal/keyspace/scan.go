@@ -33,7 +33,9 @@ type found struct {
 
 // isUnused reports whether nothing of a limit is in use any more. A key with a defect counts as used, and one that never
 // expires: they stay, so people want to see them.
-func isUnused(e admin.Entry) bool { return e.UsedKnown() && e.Used <= 0 && e.TTL >= 0 && len(e.Defects) == 0 }
+func isUnused(e admin.Entry) bool {
+	return e.UsedKnown() && e.Used <= 0 && e.TTL >= 0 && len(e.Defects) == 0
+}
 
 // newScan returns a scan for a query.
 func (k *keys) newScan(q admin.Query) scan {
