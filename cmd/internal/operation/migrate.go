@@ -19,7 +19,7 @@ type MigratePlan struct {
 	// Into returns the requests whose limits are to have the usage of an old one: one, or those
 	// of a policy. A [store.ErrInvalid] says why there are none.
 	Into func(*admin.Entry) ([]store.Request, error)
-	// Text is what is carried over, in words, for the trail and the backup.
+	// Text is what is carried over, in words, for the audit log and the backup.
 	Text string
 	// KeepGoing carries over what was found if not all old keys could be looked at, also where
 	// nobody is asked. Without it that is an error then, and nothing is changed.
@@ -33,13 +33,13 @@ type MigratePlan struct {
 
 // MigrateResult is what a migration came to.
 type MigrateResult struct {
-	// Migrated is what became of the old limits, or in a dry run would become.
+	// Migrated is the outcome of the old limits, in a dry run the expected one.
 	Migrated
 	// Unsure are keys that may be of a limiter, and were left out. Unreadable are those whose values
 	// the layout cannot read.
 	Unsure     Unsure
 	Unreadable int64
-	// Unknown is of how many old limits it is not known if they were carried over, at most.
+	// Unknown is the most old limits that may or may not have been carried over.
 	Unknown int64
 	// Incomplete is why not all old keys could be looked at, nil if all were.
 	Incomplete error
@@ -57,9 +57,9 @@ func (r *MigrateResult) Missing() []string { return missingParts(r.Incomplete) }
 // again, and while others take units. The old keys are left alone. Without a result nothing
 // was changed.
 //
-// It reads the old keys twice. The first time it only counts, so that whoever is asked knows what
-// about. The second time each batch is charged right after it was read, as much may have been
-// counted since.
+// It reads the old keys twice. The first time it only counts, so that the question can say what will
+// change. The second time it charges each batch right after reading it, because the other limiter may
+// have counted since.
 func (r *Runner) Migrate(ctx context.Context, plan *MigratePlan, observer Observer) (*MigrateResult, error) {
 	overrides, err := r.overridesInForce(ctx)
 	if err != nil {

@@ -133,9 +133,9 @@ func keptValue(value []byte) []byte {
 	return append([]byte("#"), hex.EncodeToString(sum[:])...)
 }
 
-// told calls do with what a script reports of keys, from the second element of its reply on: the index of a key, and either
+// eachReported calls do with what a script reports of keys, from the second element of its reply on: the index of a key, and either
 // what it holds that was left, or what it held until when. It returns false if no script answers so.
-func told(reply []any, keys int, do func(i int, holds string, was []byte, until time.Time)) bool {
+func eachReported(reply []any, keys int, do func(i int, holds string, was []byte, until time.Time)) bool {
 	for n := 1; n < len(reply); n += 4 {
 		i := int(lanes.Integer(reply[n])) - 1
 		if i < 0 || i >= keys {

@@ -28,10 +28,9 @@ type layoutAdjustment struct {
 // adjustTries is how often a limit is looked at that is used before it could be written.
 const adjustTries = 8
 
-// Adjust implements [admin.Keyspace] for limits of a layout that is a [layouts.Setter]. What to
-// write is found out here, and written if all values are then what they were. A limit that is
-// used all the time, so that this does not come about, is a [store.ErrUnavailable] and stays
-// as it is.
+// Adjust implements [admin.Keyspace] for limits of a layout that is a [layouts.Setter]. It reads the
+// values, computes what to write, and writes that if the values are still the same. A limit that
+// changes at every try is a [store.ErrUnavailable] and stays as it is.
 func (f *Others) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]admin.Adjusted, error) {
 	if err := f.Check(); err != nil {
 		return nil, err
@@ -112,8 +111,8 @@ func distinct(all []*layoutAdjustment) (now, later []*layoutAdjustment) {
 	return now, later
 }
 
-// prepare reads what limits hold, and finds out what to write. ready are those where that is
-// something.
+// prepare reads what limits hold, and computes what to write. ready are those with something to
+// write.
 func (f *Others) prepare(ctx context.Context, all []*layoutAdjustment, before map[string]*heldValue) (
 	ready []*layoutAdjustment, left []error, err error,
 ) {
@@ -150,7 +149,7 @@ func (f *Others) prepare(ctx context.Context, all []*layoutAdjustment, before ma
 	return ready, left, nil
 }
 
-// plan finds out what to write. It is false if the limit stays as it is.
+// plan computes what to write. It is false if the limit stays as it is.
 func (a *layoutAdjustment) plan(r *reader, before map[string]*heldValue) (writes bool, err error) {
 	values := make([]layouts.Value, len(a.storeKeys))
 	for i, storeKey := range a.storeKeys {

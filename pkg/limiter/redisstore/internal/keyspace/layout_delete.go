@@ -19,8 +19,7 @@ type deletion struct {
 	*Others
 	records []admin.Record
 	mu      sync.Mutex
-	// outcomes are what became of parts, as far as that is known, and late is what parts held. Both
-	// are by the number of the part.
+	// outcomes are the known outcomes of members, and late is what members held, by the member's number.
 	outcomes map[int]byte
 	late     map[int]late
 	foreign  []error
@@ -101,7 +100,7 @@ func (d *deletion) callOnce(ctx context.Context, units []memberSet) (left []memb
 			left = append(left, units[lastLeft])
 		}
 	}
-	ok := told(reply, len(parts), func(i int, is string, was []byte, until time.Time) {
+	ok := eachReported(reply, len(parts), func(i int, is string, was []byte, until time.Time) {
 		if is != "" {
 			d.foreign = append(d.foreign, &store.ForeignError{StoreKey: storeKeys[i],
 				Holds: fmt.Sprintf("a %s by now, and held a %s", d.Servers.Redact(is), parts[i].Type)})

@@ -106,7 +106,7 @@ func (f *Others) checkRecord(r *admin.Record) error {
 	return nil
 }
 
-// importUnits brings back units by a script call, and returns what became of each of their parts.
+// importUnits brings back sets of members by a script call, and returns the outcome of each member.
 func (f *Others) importUnits(ctx context.Context, replace bool, units []memberSet) (reply string, parts []member, err error) {
 	parts, unitOf, storeKeys := flat(units)
 	arguments := []any{importFlag(replace)}
@@ -175,8 +175,8 @@ func importTries(part *admin.Part) [][]any {
 }
 
 // try runs a command that fails in any case. It returns an error if the user may not run it, or
-// if no server answers. That the user may not reach the key is not told here: a deletion needs
-// the key as well, and says so.
+// if no server answers. It does not report that the user may not reach the key: a deletion needs
+// the key as well, and reports that.
 func (f *Others) try(ctx context.Context, args []any) error {
 	command, storeKey := args[0].(string), args[1].(string)
 	err := f.Client.Do(ctx, args...).Err()

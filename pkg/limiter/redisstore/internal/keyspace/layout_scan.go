@@ -83,8 +83,8 @@ func (sc *layoutScan) readKeys(ctx context.Context) error {
 	})
 }
 
-// lookAt looks at one of the query's store keys. Of keys without a name only whom they are of is
-// known, and the query says that.
+// lookAt begins to look at one of the query's store keys. Keys without a name have only a subject, which
+// the query selects.
 func (sc *layoutScan) lookAt(storeKey string, keys []store.Key) *layouts.Look {
 	if len(keys) == 0 || keys[0].Name == "" {
 		return sc.sources.Look(storeKey, &sc.query)
@@ -92,14 +92,14 @@ func (sc *layoutScan) lookAt(storeKey string, keys []store.Key) *layouts.Look {
 	return sc.sources.LookFor(storeKey, keys...)
 }
 
-// readAndSend reads what the looks need, and sends what came of them.
+// readAndSend reads the values that the looks need, and sends the results.
 func (sc *layoutScan) readAndSend(ctx context.Context, server redis.Cmdable, looks []*layouts.Look, looked int64) error {
 	return sendBatch(ctx, &sc.scan, looks, looked, func(some []*layouts.Look, give func([]found) error) error {
 		return sc.read(ctx, server, some, give)
 	})
 }
 
-// loseMaster notes that a master could not be asked for keys that belong to others elsewhere. A
+// loseMaster notes that a master could not be reached for keys that belong to others elsewhere. A
 // scan goes on without them.
 func (sc *layoutScan) loseMaster(node *redis.Client, err error) error {
 	if sc.query.StoreKeys != nil {
@@ -113,15 +113,14 @@ func (sc *layoutScan) loseMaster(node *redis.Client, err error) error {
 	return nil
 }
 
-// hasLost reports whether a master could not be asked.
+// hasLost reports whether a master could not be reached.
 func (sc *layoutScan) hasLost(node *redis.Client) bool {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
 	return sc.lost[node.Options().Addr] != nil
 }
 
-// withLost returns the error of the scan, and those of masters that were asked in passing and
-// that it does not name.
+// withLost returns the error of the scan, joined with those of lost masters that it does not name.
 func (sc *layoutScan) withLost(err error) error {
 	if len(sc.lost) == 0 {
 		return err

@@ -33,10 +33,10 @@ type reader struct {
 	bytes   int64
 	// now is what the clock of server showed last.
 	now time.Time
-	// lose is called when a master cannot be asked; its values are marked. If lose is
+	// lose is called when a master cannot be reached; its values are marked. If lose is
 	// nil or returns an error, reading ends.
 	lose func(node *redis.Client, err error) error
-	// isLost, if it is not nil, reports whether a master could not be asked before. It is not asked
+	// isLost, if it is not nil, reports whether a master could not be reached before. It is not asked
 	// again: one that hangs would be waited for at each batch.
 	isLost func(node *redis.Client) bool
 }
@@ -115,7 +115,7 @@ func (r *reader) add(ctx context.Context, storeKeys []string) error {
 	return r.follow(ctx, moved)
 }
 
-// lose marks values whose master could not be asked.
+// lose marks values whose master could not be reached.
 func lose(values []*heldValue) {
 	for _, held := range values {
 		held.lost = true

@@ -138,7 +138,7 @@ func (k *keys) holds(kind layouts.ValueType) string {
 		kind = "value of another type"
 	case layouts.NoValue:
 		return "nothing any more"
-	default: // the others go on below
+	default: // handled below
 	}
 	return "a " + k.Servers.Redact(string(kind)) + ", which is not a limit record"
 }

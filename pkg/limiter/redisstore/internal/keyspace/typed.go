@@ -161,7 +161,7 @@ func askLength(ctx context.Context, pipe redis.Pipeliner, held *heldValue) *redi
 		return pipe.SCard(ctx, held.StoreKey)
 	case layouts.SortedSetValue:
 		return pipe.ZCard(ctx, held.StoreKey)
-	default: // the others go on below
+	default: // handled below
 	}
 	return nil
 }
