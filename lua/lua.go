@@ -38,7 +38,7 @@ func DecideOne(kind store.Kind) string {
 	if kind.RecordSize() == 0 {
 		return ""
 	}
-	return fill(text("arithmetic.lua") + text("record.lua") + functions(page(kind)) + text("decide_one.lua"))
+	return fill(text("arithmetic.lua") + text("record.lua") + functions(ruleFile(kind)) + text("decide_one.lua"))
 }
 
 // Decide returns the script that decides any requests of those kinds. It fails with
@@ -47,9 +47,9 @@ func Decide(kinds ...store.Kind) string {
 	return decideBy("decide.lua", kinds)
 }
 
-// DecideSpecial returns the script that decides what [store.IsSpecial] of requests of those
+// DecideCharging returns the script that decides what [store.IsSpecial] of requests of those
 // kinds. It fails with COMPLETE as [Decide] does.
-func DecideSpecial(kinds ...store.Kind) string { return decideBy("decide_special.lua", kinds) }
+func DecideCharging(kinds ...store.Kind) string { return decideBy("decide_charging.lua", kinds) }
 
 // decideBy returns the script of a file that works on the states of those kinds, and needs more
 // files besides.
@@ -60,7 +60,7 @@ func decideBy(file string, kinds []store.Kind, more ...string) string {
 		if kind.RecordSize() == 0 {
 			state = "ring.lua"
 		}
-		for _, name := range []string{state, page(kind)} {
+		for _, name := range []string{state, ruleFile(kind)} {
 			if !slices.Contains(names, name) {
 				names = append(names, name)
 			}
@@ -82,7 +82,7 @@ func DecideNumbers() string {
 func DecideMany(kinds ...store.Kind) string {
 	names := []string{"arithmetic.lua", "record.lua", "rules.lua"}
 	for _, kind := range kinds {
-		if name := page(kind); !slices.Contains(names, name) {
+		if name := ruleFile(kind); !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
@@ -97,15 +97,15 @@ func Numbers() []store.Kind {
 // A Name names a script that does not decide requests.
 type Name string
 
-// The scripts that do not decide. Those for other limiters' keys are the Foreign ones.
+// The scripts that do not decide. Those of members change the keys of other limiters.
 const (
 	Delete         Name = "delete.lua"
 	Adjust         Name = "adjust.lua"
 	Export         Name = "export.lua"
 	Import         Name = "import.lua"
-	ForeignDelete  Name = "foreign_delete.lua"
-	ForeignImport  Name = "foreign_import.lua"
-	ForeignSet     Name = "foreign_set.lua"
+	DeleteMembers  Name = "members_delete.lua"
+	ImportMembers  Name = "members_import.lua"
+	SetMembers     Name = "members_set.lua"
 	AddDenials     Name = "denials.lua"
 	SetOverride    Name = "override_set.lua"
 	RevokeOverride Name = "override_revoke.lua"
@@ -118,9 +118,9 @@ var needs = map[Name][]string{
 	Adjust:         {"holds.lua", "kept.lua"},
 	Export:         {"holds.lua"},
 	Import:         {"holds.lua"},
-	ForeignDelete:  {"holds.lua", "kept.lua", "foreign_held.lua"},
-	ForeignImport:  {"holds.lua", "foreign_held.lua"},
-	ForeignSet:     {"kept.lua", "foreign_held.lua"},
+	DeleteMembers:  {"holds.lua", "kept.lua", "members_held.lua"},
+	ImportMembers:  {"holds.lua", "members_held.lua"},
+	SetMembers:     {"kept.lua", "members_held.lua"},
 	AddDenials:     {},
 	SetOverride:    {"overrides_index.lua"},
 	RevokeOverride: {"overrides_index.lua"},
@@ -156,29 +156,29 @@ var all = sync.OnceValue(func() []string {
 		switch {
 		case kind.RecordsOf() != kind:
 		case kind.RecordSize() == 0:
-			all = append(all, Decide(kind), DecideSpecial(kind))
+			all = append(all, Decide(kind), DecideCharging(kind))
 		default:
-			all = append(all, DecideOne(kind), DecideMany(kind), DecideSpecial(kind))
+			all = append(all, DecideOne(kind), DecideMany(kind), DecideCharging(kind))
 		}
 	}
-	all = append(all, DecideNumbers(), DecideMany(Numbers()...), DecideAny(), DecideSpecial(store.Kinds()...))
+	all = append(all, DecideNumbers(), DecideMany(Numbers()...), DecideAny(), DecideCharging(store.Kinds()...))
 	for _, name := range slices.Sorted(maps.Keys(needs)) {
 		all = append(all, Named(name))
 	}
 	return all
 })
 
-// page returns the file with the rule of a kind.
-func page(kind store.Kind) string {
+// ruleFile returns the file with the rule of a kind.
+func ruleFile(kind store.Kind) string {
 	return strings.ReplaceAll(kind.RecordsOf().String(), "-", "_") + ".lua"
 }
 
-// functions returns what the page of a rule has besides its table: the functions and
+// functions returns what the file of a rule has besides its table: the functions and
 // numbers that decide one request. A table made anew on each call costs more.
-func functions(page string) string {
-	functions, _, found := strings.Cut(text(page), "\nrules[")
+func functions(file string) string {
+	functions, _, found := strings.Cut(text(file), "\nrules[")
 	if !found {
-		panic(page + " has no table")
+		panic(file + " has no table")
 	}
 	return functions + "\n"
 }

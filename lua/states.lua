@@ -1,4 +1,4 @@
--- What decide.lua and decide_special.lua have in common: requests as they come, the states
+-- What decide.lua and decide_charging.lua have in common: requests as they come, the states
 -- of their keys, and how those are changed and stored. Requests are packed in ARGV[1], from
 -- its second byte on, as decide.lua says.
 

@@ -106,7 +106,7 @@ func newPeer(t *testing.T, layout string, limit store.Limit, program string, scr
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.keys = backend.Foreign(layouts.Sources{{Layout: known, Limit: limit}})
+	p.keys = backend.OtherLimiters(layouts.Sources{{Layout: known, Limit: limit}})
 	p.start = func() *process { return startProcess(t, program, script, server.Addr) }
 	p.restart()
 	return p

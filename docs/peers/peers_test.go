@@ -68,7 +68,7 @@ func sequences(t *testing.T, n int, layout, storeKey string, run func(*caller)) 
 			for _, layout := range layouts.All() {
 				all = append(all, layouts.Source{Layout: layout})
 			}
-			c.auto = c.store.Foreign(all)
+			c.auto = c.store.OtherLimiters(all)
 			run(c)
 		})
 	}
@@ -97,7 +97,7 @@ func (c *caller) say(limit store.Limit) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.keys = c.store.Foreign(layouts.Sources{{Layout: c.layout, Keys: pattern, Limit: limit}})
+	c.keys = c.store.OtherLimiters(layouts.Sources{{Layout: c.layout, Keys: pattern, Limit: limit}})
 }
 
 // look returns limitctl's entry for the key at an instant, by the server's clock if it is zero. has is false if

@@ -55,7 +55,7 @@ func (anyValue) SetRemaining(found *layouts.Found, _ int64) ([]layouts.Write, er
 // operateLayout does with the keys of another limiter what a role has to do.
 func operateLayout(backend *redisstore.Store, role *redisserver.Role) error {
 	limit := store.Limit{Algorithm: store.FixedWindow, Count: 100, Period: time.Minute}
-	keys := backend.Foreign(layouts.Sources{{Layout: anyValue{}, Limit: limit}})
+	keys := backend.OtherLimiters(layouts.Sources{{Layout: anyValue{}, Limit: limit}})
 	var records []admin.Record
 	for e, err := range keys.Scan(ctx, admin.Query{Subjects: everyKey, Records: role.Writes, Bytes: true}) {
 		if err != nil {

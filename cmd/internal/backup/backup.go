@@ -49,7 +49,7 @@ type line struct {
 	Subject string `json:"key"`
 	Name    string `json:"name"`
 	Value   []byte `json:"value"`
-	foreignFields
+	layoutFields
 	// ExpiresMS is the expiry in ms since the epoch by the store's clock, or -1 for none.
 	ExpiresMS int64 `json:"expires_ms"`
 	Amends    bool  `json:"amends,omitempty"`
@@ -62,7 +62,7 @@ type line struct {
 // lineOf returns the line of a record.
 func lineOf(r *admin.Record) *line {
 	l := &line{Subject: r.Key.Subject, Name: r.Key.Name, Value: r.Value, ExpiresMS: expiryOf(r.Expires)}
-	l.setForeign(r)
+	l.setLayout(r)
 	return l
 }
 
@@ -167,7 +167,7 @@ func (w *Writer) Exclude(records ...admin.Record) error {
 		r := &records[i]
 		l := line{Subject: r.Key.Subject, Name: r.Key.Name, ExpiresMS: -1, Amends: true, Unchanged: true}
 		named := r.WithoutValues()
-		if l.setForeign(&named); len(l.Parts) > 1 {
+		if l.setLayout(&named); len(l.Parts) > 1 {
 			l.Parts = l.Parts[:1] // identifies it
 		}
 		if err := w.json.Encode(l); err != nil {
@@ -307,7 +307,7 @@ func readEntry(text *lines.Line, limits *memo[string, store.Limit]) (*entry, err
 	}
 	e.Key, e.Value = store.Key{Subject: l.Subject, Name: l.Name}, l.Value
 	if len(l.Parts) > 0 {
-		return e, e.foreign(l, limits)
+		return e, e.layout(l, limits)
 	}
 	if e.unchanged || l.Unused && l.Value == nil {
 		return e, e.Key.Validate()

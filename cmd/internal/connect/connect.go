@@ -110,7 +110,7 @@ func OpenWithClient(url string, options Options) (backend Store, client redis.Un
 		return nil, nil, "", errors.Join(err, client.Close())
 	}
 	if options.Layouts != nil {
-		return own.Foreign(options.Layouts), client, where, nil
+		return own.OtherLimiters(options.Layouts), client, where, nil
 	}
 	return own, client, where, nil
 }

@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,7 +10,6 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/files"
-	"github.com/limitctl/limitctl/cmd/internal/identity"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -45,8 +45,12 @@ type backupFile struct {
 
 // createBackup creates the file of a backup, and names it in entry: whoever finds that the run
 // has begun and never ended has to find the backup, too. It is whole before the first key
-// is changed. The header says which store it is of.
-func (r *Runner) createBackup(plan *BackupPlan, entry *auditlog.Entry, adjusts bool, of *identity.Store) (*backupFile, error) {
+// is changed. The header says which store it is of, as far as that is known. Without a plan there is no backup: it is nil.
+func (r *Runner) createBackup(ctx context.Context, plan *BackupPlan, entry *auditlog.Entry, adjusts bool) (*backupFile, error) {
+	if plan == nil {
+		return nil, nil
+	}
+	of, _ := r.identify(ctx)
 	if plan.MakeDir {
 		if err := r.Files.MakeDir(filepath.Dir(plan.Path)); err != nil {
 			return nil, &NoBackupError{err}
@@ -177,7 +181,7 @@ func (b *backupFile) keep(err error) error {
 
 // discard removes the file, unless it was kept.
 func (b *backupFile) discard() {
-	if !b.kept {
+	if b != nil && !b.kept {
 		b.file.Close()
 		b.remove(b.path)
 	}

@@ -14,7 +14,7 @@ import (
 
 // change is one run that changes keys others use.
 type change struct {
-	// entry is its line of the trail. make completes it.
+	// entry is its line of the audit log. make completes it.
 	entry *auditlog.Entry
 	// consent was given before, and question is asked if it does not cover the place; an
 	// empty question is not asked.
@@ -22,26 +22,34 @@ type change struct {
 	question string
 	// make makes the change.
 	make func() error
-	// storeID is the id of the store, which it has when make is called; empty if it could not
-	// be given one.
-	storeID string
+	// backup, if set, is where make keeps what it changes. It names the store's id when make is called.
+	backup *backupFile
 }
 
-// newEntry returns the line of the trail of a run that begins.
+// keepBackup keeps the backup of a change that ended with err, and says that there is a way back. replace: it
+// has to replace keys in use. It returns err, joined with its own error if the backup may not be whole.
+func (c *change) keepBackup(err error, replace bool, observer Observer) (*Undo, error) {
+	undo := &Undo{Backup: c.backup.path, Replace: replace}
+	err = c.backup.keep(err)
+	observer.Undoable(*undo)
+	return undo, err
+}
+
+// newEntry returns the line of the audit log of a run that begins.
 func (r *Runner) newEntry(command, selection string) *auditlog.Entry {
 	return &auditlog.Entry{Run: auditlog.NewRun(), User: r.User, Account: r.Account, Host: r.Host,
 		Context: r.Place.Context, Store: r.Place.Store, Prefix: r.Place.Prefix, Layout: r.Place.Layout, Command: command,
 		Selection: selection}
 }
 
-// change opens the trail, asks, writes that the change begins, makes it, and writes what
-// came of it. Unless made is true nothing was changed.
+// change opens the audit log, asks, records that the change begins, makes it, and records the
+// outcome. Unless made is true, nothing was changed.
 func (r *Runner) change(ctx context.Context, observer Observer, c *change) (made bool, err error) {
 	if err := c.consent.Check(r.Place.Access, c.entry.Command); err != nil {
 		return false, err
 	}
 	c.entry.Reason = cmp.Or(c.entry.Reason, c.consent.Reason)
-	machine, err := r.OpenTrail()
+	machine, err := r.OpenAuditLog()
 	if err != nil {
 		return false, err
 	}
@@ -50,12 +58,21 @@ func (r *Runner) change(ctx context.Context, observer Observer, c *change) (made
 			return false, errors.Join(err, machine.Close())
 		}
 	}
-	trails := &trails{Runner: r, machine: machine}
-	if err := trails.begin(ctx, c.entry); err != nil {
+	logs := &auditLogs{Runner: r, machine: machine}
+	if err := logs.begin(ctx, c.entry); err != nil {
 		return false, errors.Join(err, machine.Close())
 	}
-	c.storeID = r.ensureStoreID(ctx)
-	return true, trails.end(ctx, c.entry, c.make())
+	id := r.ensureStoreID(ctx)
+	if c.backup != nil {
+		err = c.backup.setStoreID(id)
+	}
+	if err == nil {
+		err = c.make()
+	}
+	if c.backup != nil && !c.backup.kept { // it is removed, since nothing was changed
+		c.entry.Backup = ""
+	}
+	return true, logs.end(ctx, c.entry, err)
 }
 
 // ensureStoreID gives the store an id if it has none, and returns it. It is empty if the user
@@ -74,10 +91,10 @@ func (r *Runner) ensureStoreID(ctx context.Context) string {
 	return id
 }
 
-// trails are the two places where a run is written down.
-type trails struct {
+// auditLogs are the two places that record a run.
+type auditLogs struct {
 	*Runner
-	// machine is the trail of this machine. Without it nothing is changed.
+	// machine is the audit log of this machine. Without it nothing is changed.
 	machine auditlog.Writer
 	// refused: the store has no journal, or does not let us write to it.
 	refused bool
@@ -86,21 +103,21 @@ type trails struct {
 }
 
 // begin writes that a run begins. If it fails nothing may be changed.
-func (t *trails) begin(ctx context.Context, entry *auditlog.Entry) error {
-	entry.Began = t.Now().UTC()
+func (l *auditLogs) begin(ctx context.Context, entry *auditlog.Entry) error {
+	entry.Began = l.Now().UTC()
 	intent := *entry
 	intent.Time, intent.Outcome = entry.Began, auditlog.Begun
-	if err := t.machine.Write(&intent); err != nil {
+	if err := l.machine.Write(&intent); err != nil {
 		return fmt.Errorf("the audit cannot be written: %w; nothing was changed", err)
 	}
-	t.tell(ctx, &intent)
+	l.tell(ctx, &intent)
 	return nil
 }
 
-// end writes the entry of a run that ended with err, and closes the trail. It returns err,
-// joined with its own error if the trail could not be written.
-func (t *trails) end(ctx context.Context, entry *auditlog.Entry, err error) error {
-	entry.Time = t.Now().UTC()
+// end writes the entry of a run that ended with err, and closes the audit log. It returns err,
+// joined with its own error if the audit log could not be written.
+func (l *auditLogs) end(ctx context.Context, entry *auditlog.Entry, err error) error {
+	entry.Time = l.Now().UTC()
 	switch {
 	case err == nil:
 		entry.Outcome = auditlog.Done
@@ -112,12 +129,12 @@ func (t *trails) end(ctx context.Context, entry *auditlog.Entry, err error) erro
 		entry.Outcome = auditlog.Failed
 	}
 	if err != nil {
-		entry.Error = t.Describe(err)
+		entry.Error = l.Describe(err)
 	}
-	trailErr := errors.Join(t.machine.Write(entry), t.machine.Close())
-	t.tell(ctx, entry)
-	if trailErr != nil {
-		return errors.Join(err, outcome.Partly(fmt.Errorf("the audit could not be written: %w", trailErr)))
+	logErr := errors.Join(l.machine.Write(entry), l.machine.Close())
+	l.tell(ctx, entry)
+	if logErr != nil {
+		return errors.Join(err, outcome.Partly(fmt.Errorf("the audit could not be written: %w", logErr)))
 	}
 	return err
 }
@@ -125,23 +142,23 @@ func (t *trails) end(ctx context.Context, entry *auditlog.Entry, err error) erro
 // tell writes an entry to the store's journal, for all who use the store, also if the
 // operation is interrupted meanwhile. That it cannot is no reason to stop: somebody at night
 // who lacks a right has to be able to go on. It is said once.
-func (t *trails) tell(ctx context.Context, entry *auditlog.Entry) {
-	journal, has := admin.JournalOf(t.Store)
-	if !has || t.refused {
+func (l *auditLogs) tell(ctx context.Context, entry *auditlog.Entry) {
+	journal, has := admin.JournalOf(l.Store)
+	if !has || l.refused {
 		return
 	}
 	text, err := entry.Text(admin.MaxJournalText)
 	if err == nil {
-		ctx, cancel := store.BudgetContext(context.WithoutCancel(ctx), t.Timeout)
+		ctx, cancel := store.BudgetContext(context.WithoutCancel(ctx), l.Timeout)
 		defer cancel()
 		err = journal.AppendJournal(ctx, text)
 	}
 	if err == nil {
 		return
 	}
-	t.refused = !store.IsAway(err) // one that was away may be back for the outcome
-	if t.Warn != nil && !t.warned {
-		t.warned = true
-		t.Warn(fmt.Errorf("the audit in the store cannot be written, so only this machine has it: %w", err))
+	l.refused = !store.IsAway(err) // one that was away may be back for the outcome
+	if l.Warn != nil && !l.warned {
+		l.warned = true
+		l.Warn(fmt.Errorf("the audit in the store cannot be written, so only this machine has it: %w", err))
 	}
 }

@@ -63,7 +63,7 @@ func TestAJournalThatCannotBeWritten(t *testing.T) {
 			var entry auditlog.Entry
 			want := []auditlog.Outcome{auditlog.Begun, auditlog.Done}[i]
 			if err := json.Unmarshal([]byte(text), &entry); err != nil || entry.Outcome != want || entry.Backup != result.Undo.Backup ||
-				entry.Run != s.trail.begun[0].Run || entry.Matched != 1 {
+				entry.Run != s.log.begun[0].Run || entry.Matched != 1 {
 				t.Errorf("%s: entry %d is %s", test.name, i, text)
 			}
 		}
@@ -74,10 +74,10 @@ func TestAJournalThatCannotBeWritten(t *testing.T) {
 func TestAnIntentThatCannotBeWritten(t *testing.T) {
 	s := newSite(t)
 	s.take(t, "a", 3)
-	s.trail.beginFail = errors.New("no room")
+	s.log.beginFail = errors.New("no room")
 	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
 	if result != nil || err == nil || !strings.HasSuffix(err.Error(), "no room; nothing was changed") || s.used(t, "a") != 3 ||
-		len(s.left(t)) != 0 || s.trail.opened != s.trail.closed {
+		len(s.left(t)) != 0 || s.log.opened != s.log.closed {
 		t.Errorf("it came to %+v, %v; left are %q", result, err, s.left(t))
 	}
 }
@@ -112,11 +112,11 @@ func TestLargeRequests(t *testing.T) {
 			}}
 		_, err := s.Consume(t.Context(), plan, w)
 		if !errors.Is(err, store.ErrOutcomeUnknown) || !taken || (len(w.questions) == 1) != test.asked ||
-			(len(s.trail.entries) == 1) != test.asked {
-			t.Errorf("%+v: %v, asked %+v, written %+v", test, err, w.questions, s.trail.entries)
+			(len(s.log.entries) == 1) != test.asked {
+			t.Errorf("%+v: %v, asked %+v, written %+v", test, err, w.questions, s.log.entries)
 		}
-		if test.asked && (s.trail.entries[0].Unknown != 1 || s.trail.entries[0].Reason != "why" || w.questions[0].Context != "prod") {
-			t.Errorf("%+v: written %+v", test, s.trail.entries[0])
+		if test.asked && (s.log.entries[0].Unknown != 1 || s.log.entries[0].Reason != "why" || w.questions[0].Context != "prod") {
+			t.Errorf("%+v: written %+v", test, s.log.entries[0])
 		}
 		w.answer, taken = errNo, false
 		if _, err := s.Consume(t.Context(), plan, w); test.asked && (!errors.Is(err, errNo) || taken) {

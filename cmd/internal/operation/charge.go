@@ -13,7 +13,7 @@ import (
 // ConsumePlan says what is taken, and how.
 type ConsumePlan struct {
 	Requests []store.Request
-	// Text is the request in the words of a command line, for the trail.
+	// Text is the request in the words of a command line, for the audit log.
 	Text    string
 	Consent Consent
 	// Take takes the units, if they fit.
@@ -21,7 +21,7 @@ type ConsumePlan struct {
 }
 
 // Consume takes units. A large request in a protected place is asked about before, and
-// written down in the trail, as it leaves the others little or nothing.
+// written down in the audit log, as it leaves the others little or nothing.
 func (r *Runner) Consume(ctx context.Context, plan *ConsumePlan, observer Observer) (decisions []store.Decision, err error) {
 	take := func(ctx context.Context) ([]store.Decision, error) {
 		decisions, err = plan.Take(ctx)

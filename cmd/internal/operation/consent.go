@@ -17,7 +17,7 @@ type Consent struct {
 	Yes bool
 	// Context agrees to any change in the context of that name, also a protected one.
 	Context string
-	// Reason is why, for the trail. Nobody has to say it.
+	// Reason is why, for the audit log. Nobody has to say it.
 	Reason string
 }
 
@@ -75,10 +75,10 @@ func (q Question) IsYes(answer string) bool {
 	return strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes")
 }
 
-// Observer is told how an operation goes and is asked before anything is changed. An
-// operation calls it from one goroutine.
+// Observer follows an operation and confirms it before anything is changed. An operation calls it from
+// one goroutine.
 type Observer interface {
-	// Begin says that a step begins, and returns what is told how far it has come.
+	// Begin says that a step begins, and returns what takes its progress.
 	Begin(step Step) Progress
 	// Selected shows what a reset is about to change, before it asks.
 	Selected(s *Selected)

@@ -62,8 +62,8 @@ type ignored struct{}
 func (ignored) Set(int64, int64, int64) {}
 func (ignored) Close()                  {}
 
-// memoryTrail is a trail that is kept in memory.
-type memoryTrail struct {
+// memoryLog is an audit log that is kept in memory.
+type memoryLog struct {
 	begun              []auditlog.Entry // those that say that a run begins
 	entries            []auditlog.Entry // those of outcomes, without the name of the run and when it began
 	opened, closed     int
@@ -71,7 +71,7 @@ type memoryTrail struct {
 	beginFail, endFail error
 }
 
-func (m *memoryTrail) open() (auditlog.Writer, error) {
+func (m *memoryLog) open() (auditlog.Writer, error) {
 	if m.openErr != nil {
 		return nil, m.openErr
 	}
@@ -79,7 +79,7 @@ func (m *memoryTrail) open() (auditlog.Writer, error) {
 	return m, nil
 }
 
-func (m *memoryTrail) Write(e *auditlog.Entry) error {
+func (m *memoryLog) Write(e *auditlog.Entry) error {
 	if e.Outcome == auditlog.Begun {
 		m.begun = append(m.begun, *e)
 		return m.beginFail
@@ -93,13 +93,13 @@ func (m *memoryTrail) Write(e *auditlog.Entry) error {
 	return m.endFail
 }
 
-func (m *memoryTrail) Close() error { m.closed++; return nil }
+func (m *memoryLog) Close() error { m.closed++; return nil }
 
 // site is a place to run operations in, with all that they leave behind.
 type site struct {
 	*Runner
 	memory *memorystore.Store
-	trail  *memoryTrail
+	log    *memoryLog
 	dir    string
 	// now is the time of the runner; the store has its own.
 	now time.Time
@@ -107,7 +107,7 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{memory: memorystore.New(), trail: &memoryTrail{}, dir: t.TempDir(), now: time.Unix(1_800_000_000, 0)}
+	s := &site{memory: memorystore.New(), log: &memoryLog{}, dir: t.TempDir(), now: time.Unix(1_800_000_000, 0)}
 	s.Runner = &Runner{
 		Store:   s.memory,
 		Place:   Place{Store: "memory", Prefix: "rl"},
@@ -118,9 +118,9 @@ func newSite(t *testing.T) *site {
 			s.now = s.now.Add(d)
 			return ctx.Err()
 		},
-		User:      "night",
-		OpenTrail: s.trail.open,
-		Describe:  func(err error) string { return "described: " + err.Error() },
+		User:         "night",
+		OpenAuditLog: s.log.open,
+		Describe:     func(err error) string { return "described: " + err.Error() },
 	}
 	return s
 }
@@ -196,8 +196,8 @@ func (s *site) checkUntouched(t *testing.T, keys int64) {
 	if names := s.left(t); len(names) > 0 {
 		t.Errorf("it left the files %q", names)
 	}
-	if len(s.trail.begun)+len(s.trail.entries) > 0 || s.trail.opened != s.trail.closed {
-		t.Errorf("the trail was opened %d times and closed %d times, and has %+v", s.trail.opened, s.trail.closed, s.trail.entries)
+	if len(s.log.begun)+len(s.log.entries) > 0 || s.log.opened != s.log.closed {
+		t.Errorf("the audit log was opened %d times and closed %d times, and has %+v", s.log.opened, s.log.closed, s.log.entries)
 	}
 }
 

@@ -54,7 +54,7 @@ func (f *Foreign) take(err error) error {
 }
 
 // merge adds the values that a later step met. The scan and the change may both meet a
-// value, and it is told once.
+// value, which is reported once.
 func (f *Foreign) merge(later *Foreign) {
 	for _, err := range later.first {
 		if !slices.ContainsFunc(f.first, func(e error) bool { return e.Error() == err.Error() }) {

@@ -19,7 +19,7 @@ type MigratePlan struct {
 	// Into returns the requests whose limits are to have the usage of an old one: one, or those
 	// of a policy. A [store.ErrInvalid] says why there are none.
 	Into func(*admin.Entry) ([]store.Request, error)
-	// Text is what is carried over, in words, for the trail and the backup.
+	// Text is what is carried over, in words, for the audit log and the backup.
 	Text string
 	// KeepGoing carries over what was found if not all old keys could be looked at, also where
 	// nobody is asked. Without it that is an error then, and nothing is changed.
@@ -33,13 +33,13 @@ type MigratePlan struct {
 
 // MigrateResult is what a migration came to.
 type MigrateResult struct {
-	// Migrated is what became of the old limits, or in a dry run would become.
+	// Migrated is the outcome of the old limits, in a dry run the expected one.
 	Migrated
 	// Unsure are keys that may be of a limiter, and were left out. Unreadable are those whose values
 	// the layout cannot read.
 	Unsure     Unsure
 	Unreadable int64
-	// Unknown is of how many old limits it is not known if they were carried over, at most.
+	// Unknown is the most old limits that may or may not have been carried over.
 	Unknown int64
 	// Incomplete is why not all old keys could be looked at, nil if all were.
 	Incomplete error
@@ -57,9 +57,9 @@ func (r *MigrateResult) Missing() []string { return missingParts(r.Incomplete) }
 // again, and while others take units. The old keys are left alone. Without a result nothing
 // was changed.
 //
-// It reads the old keys twice. The first time it only counts, so that whoever is asked knows what
-// about. The second time each batch is charged right after it was read, as much may have been
-// counted since.
+// It reads the old keys twice. The first time it only counts, so that the question can say what will
+// change. The second time it charges each batch right after reading it, because the other limiter may
+// have counted since.
 func (r *Runner) Migrate(ctx context.Context, plan *MigratePlan, observer Observer) (*MigrateResult, error) {
 	overrides, err := r.overridesInForce(ctx)
 	if err != nil {
@@ -91,31 +91,18 @@ func (r *Runner) migrate(ctx context.Context, plan *MigratePlan, observer Observ
 	entry := r.newEntry("migrate", plan.Text)
 	entry.Matched = result.Matched
 	m := &migration{runner: r, plan: plan, overrides: overrides, writes: true}
-	if plan.Backup != nil {
-		of, _ := r.identify(ctx) // a backup of what is known of it
-		var err error
-		if m.backup, err = r.createBackup(plan.Backup, entry, true, &of); err != nil {
-			return nil, err
-		}
-		defer m.backup.discard() // unless it is kept
+	var err error
+	if m.backup, err = r.createBackup(ctx, plan.Backup, entry, true); err != nil {
+		return nil, err
 	}
-	c := &change{entry: entry, consent: plan.Consent, question: result.question(result.Incomplete)}
+	defer m.backup.discard() // unless it is kept
+	c := &change{entry: entry, consent: plan.Consent, question: result.question(result.Incomplete), backup: m.backup}
 	c.make = func() error {
-		if m.backup != nil {
-			if err := m.backup.setStoreID(c.storeID); err != nil {
-				entry.Backup = "" // nothing was changed
-				return err
-			}
-		}
 		found, err := m.run(ctx, &stepping{observer, Migrating})
 		planned := result.Matched
 		*result = MigrateResult{Migrated: m.Migrated, Unsure: found.Unsure, Unreadable: int64(found.Foreign.Count()), Unknown: m.unknown}
-		entry.Backup = "" // unless it is kept
 		if m.backup != nil && (m.Raised > 0 || m.unknown > 0) {
-			err = m.backup.keep(err)
-			result.Undo = &Undo{Backup: m.backup.path, Replace: true}
-			entry.Backup = result.Undo.Backup
-			observer.Undoable(*result.Undo)
+			result.Undo, err = c.keepBackup(err, true, observer)
 		}
 		entry.Matched, entry.Changed, entry.Unknown = m.Matched, m.Raised, m.unknown
 		if err != nil && !m.failed && ctx.Err() == nil {
@@ -144,11 +131,8 @@ func (r *MigrateResult) withProgress(err error, planned int64) error {
 	if err == nil {
 		return nil
 	}
-	done := "carried over"
-	if errors.Is(err, store.ErrOutcomeUnknown) {
-		done = "known to be carried over"
-	}
-	return outcome.WithProgress(err, "%d of %s %s", r.Carried(), output.Plural(int(max(planned, r.Matched)), "old limit"), done)
+	return outcome.WithProgress(err, "%d of %s %s", r.Carried(), output.Plural(int(max(planned, r.Matched)), "old limit"),
+		certainly("carried over", err))
 }
 
 // err is the error that a migration ends with: that of the store, else of the scan, else that some

@@ -108,10 +108,10 @@ func TestMigrate(t *testing.T) {
 					t.Errorf("%d is used of %s, want %d", got, subject, used)
 				}
 			}
-			entry := s.trail.entries[0]
+			entry := s.log.entries[0]
 			if entry.Command != "migrate" || entry.Matched != 9 || entry.Changed != 3 || entry.Outcome != auditlog.Partly ||
 				entry.Backup != result.Undo.Backup || !result.Undo.Replace {
-				t.Errorf("the trail has %+v", entry)
+				t.Errorf("the audit log has %+v", entry)
 			}
 			undone := s.restoreAll(t, result.Undo.Backup)
 			if *undone != (RestoreResult{Restored: 3}) || s.used(t, "less") != 2 || s.used(t, "more") != 8 || s.inUse(t) != 2 {
@@ -218,7 +218,7 @@ func TestAMigrationThatDoesNotBegin(t *testing.T) {
 		"protected": {func(s *site, _ *MigratePlan, w *watcher) {
 			s.Place.Access, w.answer = Access{Context: "prod", Protected: true}, errNo
 		}, "no"},
-		"no audit": {func(s *site, _ *MigratePlan, _ *watcher) { s.trail.openErr = errors.New("no audit") }, "no audit"},
+		"no audit": {func(s *site, _ *MigratePlan, _ *watcher) { s.log.openErr = errors.New("no audit") }, "no audit"},
 		"old keys": {func(_ *site, p *MigratePlan, _ *watcher) {
 			p.From = &awayScan{p.From}
 		}, "nothing was changed"},
@@ -261,7 +261,7 @@ func TestAnInterruptedMigration(t *testing.T) {
 	}}
 	result, err := s.Migrate(ctx, s.planToMigrate(t, &heeding{from, ctx}), &watcher{})
 	if !errors.Is(err, context.Canceled) || result.Raised != keysPerBatch || s.inUse(t) != keysPerBatch ||
-		!strings.Contains(err.Error(), "500 of 1501 old limits carried over") || s.trail.entries[0].Outcome != auditlog.Interrupted {
+		!strings.Contains(err.Error(), "500 of 1501 old limits carried over") || s.log.entries[0].Outcome != auditlog.Interrupted {
 		t.Fatalf("it came to %+v, %v, with %d keys", result, err, s.inUse(t))
 	}
 	again, err := s.Migrate(t.Context(), s.planToMigrate(t, from), &watcher{})
@@ -307,8 +307,8 @@ func TestAMigrationWhoseOutcomeIsUnknown(t *testing.T) {
 	if !errors.Is(err, store.ErrOutcomeUnknown) || result.Unknown != 1 || result.Already != 1 || result.Raised != 0 {
 		t.Fatalf("it came to %+v, %v", result, err)
 	}
-	if s.trail.entries[0].Unknown != 1 || result.Undo == nil || s.used(t, "a") != 3 {
-		t.Fatalf("the trail has %+v", s.trail.entries)
+	if s.log.entries[0].Unknown != 1 || result.Undo == nil || s.used(t, "a") != 3 {
+		t.Fatalf("the audit log has %+v", s.log.entries)
 	}
 	s.Store = s.memory
 	if s.restoreAll(t, result.Undo.Backup); s.inUse(t) != 0 {

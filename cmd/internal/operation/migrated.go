@@ -9,21 +9,21 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Migrated counts limits of another limiter by what became of their usage.
+// Migrated counts limits of another limiter by the outcome of their usage.
 type Migrated struct {
 	// Matched is how many were selected.
 	Matched int64
-	// Raised is of how many a limit of ours got more in use, and Already of how many as much was
-	// in use there before.
+	// Raised is how many of them raised the usage of a limit of ours, and Already how many did not need to,
+	// because as much was in use there.
 	Raised, Already int64
 	// Filled is how many of these two had used more than the limit holds, which is all in use now.
 	Filled int64
 	// Shared is how many of these two went into a limit together with another one before. The most
 	// used of them counts there.
 	Shared int64
-	// UsageUnknown is of how many nobody can tell what is in use without the old limit. Unfit is
-	// how many limitctl can have no key for, and Occupied how many whose key holds what limitctl
-	// did not write. Their usage was not carried over.
+	// UsageUnknown is how many have a usage that nobody can tell without the old limit. Unfit is
+	// how many limitctl can have no key for, and Occupied how many have a key that holds a value
+	// that limitctl did not write. Their usage was not carried over.
 	UsageUnknown, Unfit, Occupied int64
 	// Stuck is how many have a defect that deleting their keys puts right, and may be used.
 	Stuck int64

@@ -19,7 +19,7 @@ type migration struct {
 	overrides *store.OverrideList // those in force; nil for none
 	writes    bool
 	backup    *backupFile
-	// unknown is of how many old limits the store has not said what became of them.
+	// unknown is how many old limits have no known outcome.
 	unknown int64
 	// failed: the store that is written to failed, or the backup.
 	failed bool
@@ -127,14 +127,7 @@ func (m *migration) limitOf(req *store.Request) store.Limit {
 	if m.overrides == nil {
 		return req.Limit
 	}
-	o := m.overrides.For(req.Key)
-	if o == nil {
-		return req.Limit
-	}
-	if limit, err := o.Apply(req.Limit).Normalize(); err == nil {
-		return limit
-	}
-	return req.Limit
+	return overridden(req.Limit, m.overrides.For(req.Key))
 }
 
 // adjustmentOf returns the index of the adjustment of a key.
@@ -151,7 +144,7 @@ func (b *migrationBatch) adjustmentOf(key store.Key, limit store.Limit) int {
 	return n
 }
 
-// flush finds out what our keys hold, charges what is missing, and counts what became of the batch.
+// flush reads what our keys hold, charges what is missing, and counts the outcomes of the batch.
 // A batch that has begun is finished, also if the migration is interrupted meanwhile.
 func (m *migration) flush(ctx context.Context) error {
 	batch := m.batch
@@ -278,8 +271,8 @@ func (m *migration) keep(changes []admin.Adjustment, held map[store.Key]admin.En
 
 func (m *migration) hash(key store.Key) uint64 { return maphash.Comparable(m.seed, key) }
 
-// count counts what became of the old limits of a batch. unknown: what the store has not told
-// may have happened all the same.
+// count counts the outcomes of the old limits of a batch. unknown: a change that the store did not report
+// may have happened.
 func (m *migration) count(batch *migrationBatch, results []admin.Adjusted, unknown bool) {
 	for i := range batch.old {
 		old := &batch.old[i]

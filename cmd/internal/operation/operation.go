@@ -1,14 +1,14 @@
 // Package operation is what limitctl does to the keys of a store: it selects them, resets
 // them or adjusts what remains of them, restores them from a backup and refunds units.
 //
-// An operation gets a plan, tells an observer how it goes, asks the observer before it
+// An operation gets a plan, reports its progress to an observer, asks the observer before it
 // changes anything, and returns a result. It knows nothing of command lines and screens:
 // a command turns its flags into a plan and the result into an answer, and the dashboard
 // calls the same operations.
 //
 // What somebody has to agree to, such as a reset, goes through the method change of the
 // [Runner]. It changes nothing that the context forbids, that nobody agreed to, or that
-// cannot be written to the audit trail.
+// cannot be written to the audit log.
 package operation
 
 import (
@@ -32,18 +32,18 @@ type Runner struct {
 	// Sleep waits between two tries of a batch, and returns the context's error if that ends first.
 	Sleep func(ctx context.Context, d time.Duration) error
 	// User is who runs the operations, Account the name of the process's user if that is
-	// another, and Host the machine, for the trail.
+	// another, and Host the machine, for the audit log.
 	User, Account, Host string
-	// OpenTrail opens the audit trail, before anything is asked or changed.
-	OpenTrail func() (auditlog.Writer, error)
-	// Describe is what the trail says of an error: one line, without passwords.
+	// OpenAuditLog opens the audit log, before anything is asked or changed.
+	OpenAuditLog func() (auditlog.Writer, error)
+	// Describe is what the audit log says of an error: one line, without passwords.
 	Describe func(error) string
 	// Identify finds out which store it is, as far as that can be known. The error says why no
 	// more than its address is known.
 	Identify func(context.Context) (identity.Store, error)
 	// LookUp resolves the names of hosts, to compare stores by their addresses.
 	LookUp identity.LookUp
-	// Warn, if set, is told what went wrong and stopped nothing.
+	// Warn, if set, gets what went wrong without stopping anything.
 	Warn func(error)
 }
 
@@ -92,7 +92,7 @@ const (
 	Migrating Step = "carrying over"
 )
 
-// Progress is told how far a step has come.
+// Progress takes how far a step has come.
 type Progress interface {
 	// Set says that done of about total keys are done, and that matched of them, in a
 	// scan, were selected.

@@ -43,7 +43,7 @@ func TestRestoreIntoItsOwnStore(t *testing.T) {
 	address = "redis b:1 db 0"
 	var other *OtherStoreError
 	_, err = s.Restore(t.Context(), &RestorePlan{Backup: b}, &watcher{})
-	if !errors.As(err, &other) || !other.MaybeCopy || !errors.Is(err, store.ErrInvalid) || len(s.trail.entries) > 2 {
+	if !errors.As(err, &other) || !other.MaybeCopy || !errors.Is(err, store.ErrInvalid) || len(s.log.entries) > 2 {
 		t.Errorf("at another address with the same id: %v", err)
 	}
 	away = store.ErrUnavailable

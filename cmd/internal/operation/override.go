@@ -22,7 +22,7 @@ type OverridePlan struct {
 	Override store.Override
 	// Lasts is for how long, at most [store.MaxOverrideTime].
 	Lasts time.Duration
-	// Text is the override in the words of a command line, for the trail.
+	// Text is the override in the words of a command line, for the audit log.
 	Text    string
 	Consent Consent
 }

@@ -38,7 +38,7 @@ func planToTriple(t *testing.T, subjects string) *OverridePlan {
 
 // ended are the entries of runs that have ended.
 func (s *site) ended() []auditlog.Entry {
-	return slices.DeleteFunc(slices.Clone(s.trail.entries), func(e auditlog.Entry) bool { return e.Outcome == auditlog.Begun })
+	return slices.DeleteFunc(slices.Clone(s.log.entries), func(e auditlog.Entry) bool { return e.Outcome == auditlog.Begun })
 }
 
 func TestAnOverrideIsAskedForSetAndWrittenDown(t *testing.T) {
@@ -51,7 +51,7 @@ func TestAnOverrideIsAskedForSetAndWrittenDown(t *testing.T) {
 	e := s.ended()[0]
 	if e.Command != "override set" || e.Selection != "a --times 3 ("+set.ID+")" || e.Reason != "why" || e.Outcome != auditlog.Done ||
 		e.Changed != 1 {
-		t.Errorf("the trail says %+v", e)
+		t.Errorf("the audit log says %+v", e)
 	}
 	inForce, err := s.Overrides(t.Context())
 	if err != nil || len(inForce) != 1 || inForce[0].ID != set.ID {
@@ -64,7 +64,7 @@ func TestAnOverrideIsAskedForSetAndWrittenDown(t *testing.T) {
 	}
 	if e := s.ended()[1]; e.Command != "override revoke" || e.Selection != set.ID+" (a, ×3)" || e.Reason != "over" ||
 		e.Outcome != auditlog.Done {
-		t.Errorf("the trail says %+v", e)
+		t.Errorf("the audit log says %+v", e)
 	}
 	if inForce, _ = s.Overrides(t.Context()); len(inForce) != 0 {
 		t.Errorf("in force are %+v", inForce)
@@ -101,7 +101,7 @@ func TestAnOverrideThatNobodyAgreedTo(t *testing.T) {
 		t.Errorf("in a read-only context: %v", err)
 	}
 	if inForce, _ := s.Overrides(t.Context()); len(inForce) != 1 || len(s.ended()) != 1 {
-		t.Errorf("in force are %+v, and the trail has %+v", inForce, s.ended())
+		t.Errorf("in force are %+v, and the audit log has %+v", inForce, s.ended())
 	}
 }
 
@@ -118,7 +118,7 @@ func TestRevokingWhatIsNotInForce(t *testing.T) {
 		t.Errorf("it says %v", err)
 	}
 	if inForce, _ := s.Overrides(t.Context()); len(inForce) != 1 || len(s.ended()) != 1 {
-		t.Errorf("in force are %+v, and the trail has %+v", inForce, s.ended())
+		t.Errorf("in force are %+v, and the audit log has %+v", inForce, s.ended())
 	}
 }
 
@@ -134,13 +134,13 @@ func TestAnOverrideThatFails(t *testing.T) {
 		t.Errorf("revoked were %+v, %v", revoked, err)
 	}
 	if e := s.ended()[2]; e.Outcome != auditlog.Partly || e.Matched != 2 || e.Changed != 1 {
-		t.Errorf("the trail says %+v", e)
+		t.Errorf("the audit log says %+v", e)
 	}
 	if _, err := s.SetOverride(t.Context(), planToTriple(t, "c"), &watcher{}); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("it says %v", err)
 	}
 	if e := s.ended()[3]; e.Outcome != auditlog.Failed || e.Changed != 0 || e.Error == "" {
-		t.Errorf("the trail says %+v", e)
+		t.Errorf("the audit log says %+v", e)
 	}
 }
 
@@ -201,7 +201,7 @@ func TestWhatAnOverrideWouldChange(t *testing.T) {
 		t.Errorf("a block of all concerns %+v", c)
 	}
 	if len(s.ended()) != 1 {
-		t.Errorf("the trail has %+v", s.ended())
+		t.Errorf("the audit log has %+v", s.ended())
 	}
 }
 

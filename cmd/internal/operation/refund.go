@@ -11,7 +11,7 @@ import (
 // never more than are in use.
 type RefundPlan struct {
 	Requests []store.Request
-	// Text is the refund in the words of a command line, for the trail.
+	// Text is the refund in the words of a command line, for the audit log.
 	Text    string
 	Consent Consent
 }

@@ -91,20 +91,27 @@ func (r *Remaining) limitOf(key store.Key, recorded store.Limit) store.Limit {
 		return limit
 	}
 	o := r.overrides.For(key)
-	if o == nil || !known && o.Effect != store.OverrideLimit { // the record may have what the override made of the limit already
+	if o != nil && !known && o.Effect != store.OverrideLimit { // the record may have what the override made of the limit already
 		return limit
 	}
-	applied, err := o.Apply(limit).Normalize()
-	if err != nil {
+	return overridden(limit, o)
+}
+
+// overridden is what an override makes of a limit; nil makes nothing of it, nor does one that does not fit it.
+func overridden(limit store.Limit, o *store.Override) store.Limit {
+	if o == nil {
 		return limit
 	}
-	return applied
+	if applied, err := o.Apply(limit).Normalize(); err == nil {
+		return applied
+	}
+	return limit
 }
 
 // check returns why the units cannot be left of the limit of an entry.
 func (r *Remaining) check(e *admin.Entry) error {
 	if e.Layout != "" {
-		return r.checkForeign(e)
+		return r.checkLayout(e)
 	}
 	limit := r.limitOf(e.Key, e.Limit)
 	switch capacity := limit.Capacity(); {
@@ -118,8 +125,8 @@ func (r *Remaining) check(e *admin.Entry) error {
 	return nil
 }
 
-// checkForeign is check for the limit of another limiter.
-func (r *Remaining) checkForeign(e *admin.Entry) error {
+// checkLayout is check for the limit of another limiter.
+func (r *Remaining) checkLayout(e *admin.Entry) error {
 	layout, err := layouts.Named(e.Layout)
 	if err != nil {
 		return err

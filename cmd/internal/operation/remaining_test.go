@@ -66,8 +66,8 @@ func TestAdjust(t *testing.T) {
 					w.selected.Effect != test.effect {
 					t.Fatalf("it came to %+v, %v, and showed %+v", result, err, w.selected)
 				}
-				if w.questions[0].Text != test.question || s.trail.entries[0].Changed != result.Changed {
-					t.Errorf("it asked %+v; the trail has %+v", w.questions, s.trail.entries)
+				if w.questions[0].Text != test.question || s.log.entries[0].Changed != result.Changed {
+					t.Errorf("it asked %+v; the audit log has %+v", w.questions, s.log.entries)
 				}
 				if (result.Undo != nil) != backup || backup && !result.Undo.Replace {
 					t.Fatalf("backup %v: the way back is %+v", backup, result.Undo)
@@ -147,7 +147,7 @@ func TestAnAdjustmentThatFailsInTheMiddle(t *testing.T) {
 				t.Fatalf("it came to %+v, %v", result, err)
 			}
 		} else if result == nil || result.Changed != 100 || result.Unknown != keysPerBatch-100 || !errors.Is(err, outcome.ErrPartly) ||
-			!strings.HasSuffix(err.Error(), "(100 of 600 keys known to be done"+goesOn) || s.trail.entries[0].Outcome != auditlog.Partly {
+			!strings.HasSuffix(err.Error(), "(100 of 600 keys known to be done"+goesOn) || s.log.entries[0].Outcome != auditlog.Partly {
 			t.Fatalf("it came to %+v, %v", result, err)
 		}
 		s.Store = s.memory

@@ -17,7 +17,7 @@ import (
 // ResetPlan says what to reset and how.
 type ResetPlan struct {
 	Selection Selection
-	// Text is what is reset, in words, for the trail and the backup.
+	// Text is what is reset, in words, for the audit log and the backup.
 	Text string
 	// Remaining, if set, is how many units to leave of each limit, instead of deleting
 	// the keys.
@@ -45,7 +45,7 @@ type ResetResult struct {
 	Gone int64
 	// Effect is what an adjustment has done for sure, or in a dry run would do.
 	Effect Effect
-	// Unknown is of how many keys it is not known what became of them, at most.
+	// Unknown is the most keys that have no known outcome.
 	Unknown int64
 	// Incomplete is why not all keys could be looked at, nil if all were.
 	Incomplete error
@@ -70,9 +70,8 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 		return nil, outcome.WithProgress(err, "nothing was changed")
 	}
 	targets := &targets{remaining: remaining, dryRun: plan.DryRun}
-	if plan.Backup != nil && !plan.DryRun {
-		of, _ := r.identify(ctx) // a backup of what is known of it
-		if targets.backup, err = r.createBackup(plan.Backup, entry, plan.Remaining != nil, &of); err != nil {
+	if !plan.DryRun {
+		if targets.backup, err = r.createBackup(ctx, plan.Backup, entry, plan.Remaining != nil); err != nil {
 			return nil, err
 		}
 		defer targets.backup.discard() // unless it is kept
@@ -105,22 +104,12 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	if len(targets.layouts) > 0 { // those of all that were looked for
 		entry.Layout = strings.Join(targets.layouts, ",")
 	}
-	c := &change{entry: entry, consent: plan.Consent, question: targets.question(scanErr)}
+	c := &change{entry: entry, consent: plan.Consent, question: targets.question(scanErr), backup: targets.backup}
 	c.make = func() error {
-		if targets.backup != nil {
-			if err := targets.backup.setStoreID(c.storeID); err != nil {
-				entry.Backup = "" // nothing was changed
-				return err
-			}
-		}
 		done, err := r.resetTargets(ctx, observer, targets)
 		found.Foreign.merge(&done.foreign)
-		entry.Backup = "" // unless it is kept
 		if targets.backup != nil && done.any(err) && int64(targets.count) > targets.damaged {
-			err = targets.backup.keep(err)
-			result.Undo = &Undo{Backup: targets.backup.path, Replace: plan.Remaining != nil}
-			entry.Backup = result.Undo.Backup
-			observer.Undoable(*result.Undo)
+			result.Undo, err = c.keepBackup(err, plan.Remaining != nil, observer)
 		}
 		result.Changed, result.Effect, result.Unknown = done.keys, done.effect, done.unknown
 		entry.Changed, entry.Unknown = done.keys, done.unknown
@@ -153,24 +142,24 @@ type resetDone struct {
 	asked   bool   // the store was asked to change some keys
 	keys    int64  // how many are changed for sure
 	effect  Effect // of an adjustment
-	unknown int64  // of how many keys it is not known what became of them, at most
+	unknown int64  // the most keys that have no known outcome
 	foreign Foreign
 }
 
 // any reports whether something may be changed after the change ended with err. Nothing
-// is if the store was never asked or could not be reached, or has said so.
+// is if no call was made, or the store could not be reached, or it has said so.
 func (d *resetDone) any(err error) bool {
 	neverReached := store.IsAway(err) && !errors.Is(err, store.ErrOutcomeUnknown)
 	return d.keys > 0 || err != nil && d.asked && !neverReached
 }
 
-// failed notes the errors of a batch, of which the store has not said what became of so many
-// keys. unsure: an earlier try may have changed them. It returns those that end the change.
-func (d *resetDone) failed(err error, untold int, unsure bool) error {
+// failed notes the errors of a batch in which so many keys have no reported outcome. unsure: an earlier try
+// may have changed them. It returns those that end the change.
+func (d *resetDone) failed(err error, unreported int, unsure bool) error {
 	known := d.foreign.Count()
 	err = d.foreign.take(err)
 	if errors.Is(err, store.ErrOutcomeUnknown) || unsure && err != nil {
-		d.unknown += int64(untold - (d.foreign.Count() - known))
+		d.unknown += int64(unreported - (d.foreign.Count() - known))
 	}
 	return err
 }
@@ -180,12 +169,8 @@ func (d *resetDone) withProgress(err error, count int) error {
 	if err == nil {
 		return nil
 	}
-	done := "done"
-	if errors.Is(err, store.ErrOutcomeUnknown) {
-		done = "known to be done"
-	}
-	told := d.keys + d.effect.Stay
-	err = outcome.WithProgress(err, "%d of %s %s%s", told, output.Plural(count, "key"), done, goOn(err, told))
+	known := d.keys + d.effect.Stay
+	err = outcome.WithProgress(err, "%d of %s %s%s", known, output.Plural(count, "key"), certainly("done", err), goOn(err, known))
 	if d.keys > 0 {
 		err = outcome.Partly(err)
 	}
@@ -227,13 +212,13 @@ func (r *Runner) resetBatch(ctx context.Context, t *targets, batch backup.Batch,
 	if t.remaining != nil {
 		return r.adjustBatch(ctx, t, batch, done)
 	}
-	before, told := *done, 0 // how many of the batch the store has said to be deleted
+	before, reported := *done, 0 // how many of the batch the store has reported as deleted
 	return r.retry(ctx, new(true), func(ctx context.Context, unsure bool) error {
 		*done = before
-		first := told == 0 && !unsure
+		first := reported == 0 && !unsure
 		deleted, late, err := r.Store.Delete(ctx, batch.Records...)
-		told += deleted
-		done.keys += int64(told)
+		reported += deleted
+		done.keys += int64(reported)
 		if t.backup != nil && first {
 			// A record that was damaged since the scan cannot be brought back, and in the
 			// backup it would be one more damaged line. The backup keeps what it was before. It
@@ -244,7 +229,7 @@ func (r *Runner) resetBatch(ctx context.Context, t *targets, batch backup.Batch,
 				return err
 			}
 		}
-		err = done.failed(err, len(batch.Records)-told, unsure)
+		err = done.failed(err, len(batch.Records)-reported, unsure)
 		if err == nil && unsure { // what is gone was deleted by the try that was not answered
 			done.keys = before.keys + int64(len(batch.Records)-(done.foreign.Count()-before.foreign.Count()))
 		}
@@ -252,8 +237,8 @@ func (r *Runner) resetBatch(ctx context.Context, t *targets, batch backup.Batch,
 	})
 }
 
-// adjustBatch adjusts the keys of a batch, and notes what becomes of them. It tries again those of
-// which the store does not say what became of them.
+// adjustBatch adjusts the keys of a batch, and notes the outcomes. It retries those whose outcome the
+// store does not report.
 func (r *Runner) adjustBatch(ctx context.Context, t *targets, batch backup.Batch, done *resetDone) error {
 	adjustments := make([]admin.Adjustment, len(batch.Records))
 	for i := range batch.Records {

@@ -52,8 +52,8 @@ func TestReset(t *testing.T) {
 	}
 	want := auditlog.Entry{Time: s.now.UTC(), User: "night", Context: "dev", Store: "memory", Prefix: "rl", Command: "reset",
 		Selection: "'*' in words", Matched: 7, Changed: 7, Backup: path, Outcome: auditlog.Done}
-	if len(s.trail.entries) != 1 || s.trail.entries[0] != want || s.trail.closed != 1 {
-		t.Errorf("the trail has %+v, want %+v", s.trail.entries, want)
+	if len(s.log.entries) != 1 || s.log.entries[0] != want || s.log.closed != 1 {
+		t.Errorf("the audit log has %+v, want %+v", s.log.entries, want)
 	}
 	if !reflect.DeepEqual(*plan, before) {
 		t.Errorf("the plan became %+v", plan)
@@ -61,7 +61,7 @@ func TestReset(t *testing.T) {
 }
 
 // Whatever keeps a reset from beginning, no key is changed, and no file and no line of
-// the trail is left.
+// the audit log is left.
 func TestAResetThatDoesNotBegin(t *testing.T) {
 	for name, test := range map[string]struct {
 		prepare func(s *site, w *watcher, plan *ResetPlan)
@@ -83,7 +83,7 @@ func TestAResetThatDoesNotBegin(t *testing.T) {
 			plan.Consent = Consent{Yes: true, Context: "dev"}
 		}, func(err error) bool { return errors.Is(err, store.ErrInvalid) },
 			"the consent is for context dev, and the context in use is prod"},
-		"a trail that cannot be opened": {func(s *site, _ *watcher, _ *ResetPlan) { s.trail.openErr = os.ErrPermission },
+		"an audit log that cannot be opened": {func(s *site, _ *watcher, _ *ResetPlan) { s.log.openErr = os.ErrPermission },
 			func(err error) bool { return errors.Is(err, os.ErrPermission) }, ""},
 		"more remaining than fits": {func(_ *site, _ *watcher, plan *ResetPlan) { plan.Remaining = &Remaining{Units: 11} },
 			func(err error) bool { return errors.Is(err, store.ErrInvalid) },
@@ -152,7 +152,7 @@ func TestADryRunAsksAndChangesNothing(t *testing.T) {
 	s.checkUntouched(t, 1)
 }
 
-// A reset of nothing asks nothing and is no line of the trail.
+// A reset of nothing asks nothing and is no line of the audit log.
 func TestAResetOfNothing(t *testing.T) {
 	s, w := newSite(t), &watcher{answer: errNo}
 	result, err := s.Reset(t.Context(), s.planToReset(t), w)
@@ -190,10 +190,10 @@ func TestAResetThatFailsInTheMiddle(t *testing.T) {
 	if !errors.Is(err, outcome.ErrPartly) || !store.IsAway(err) || !strings.HasSuffix(err.Error(), "(500 of 600 keys done"+goesOn) {
 		t.Errorf("the error is %v", err)
 	}
-	entry := s.trail.entries[0]
+	entry := s.log.entries[0]
 	if entry.Outcome != auditlog.Partly || entry.Matched != many || entry.Changed != keysPerBatch || entry.Error != "described: "+
 		err.Error() {
-		t.Errorf("the trail has %+v", entry)
+		t.Errorf("the audit log has %+v", entry)
 	}
 	s.Store = s.memory
 	if restored := s.restoreAll(t, result.Undo.Backup); restored.Restored != keysPerBatch || restored.Already != many-keysPerBatch {
@@ -224,11 +224,11 @@ func TestABackupIsKeptIfSomethingMayBeChanged(t *testing.T) {
 			continue
 		}
 		kept := len(s.left(t)) > 0
-		if kept != test.kept || (result.Undo != nil) != kept || (len(w.undo) > 0) != kept || (s.trail.entries[0].Backup != "") != kept {
-			t.Errorf("%s: a backup is kept: %v; it told %+v, %v; the trail has %+v", name, kept, result.Undo, w.undo, s.trail.entries)
+		if kept != test.kept || (result.Undo != nil) != kept || (len(w.undo) > 0) != kept || (s.log.entries[0].Backup != "") != kept {
+			t.Errorf("%s: a backup is kept: %v; it told %+v, %v; the audit log has %+v", name, kept, result.Undo, w.undo, s.log.entries)
 		}
-		if s.trail.entries[0].Outcome != auditlog.Failed {
-			t.Errorf("%s: the trail has %+v", name, s.trail.entries)
+		if s.log.entries[0].Outcome != auditlog.Failed {
+			t.Errorf("%s: the audit log has %+v", name, s.log.entries)
 		}
 	}
 }
@@ -246,8 +246,8 @@ func TestAnInterruptedReset(t *testing.T) {
 	if result == nil || result.Changed != keysPerBatch || result.Undo == nil || !errors.Is(err, context.Canceled) {
 		t.Fatalf("it came to %+v, %v", result, err)
 	}
-	if entry := s.trail.entries[0]; entry.Outcome != auditlog.Interrupted || entry.Changed != keysPerBatch {
-		t.Errorf("the trail has %+v", entry)
+	if entry := s.log.entries[0]; entry.Outcome != auditlog.Interrupted || entry.Changed != keysPerBatch {
+		t.Errorf("the audit log has %+v", entry)
 	}
 	if n := s.inUse(t); n != many-keysPerBatch {
 		t.Errorf("%d keys are left", n)
@@ -384,8 +384,8 @@ func TestAResetAfterABrokenScan(t *testing.T) {
 			}
 			if test.changed > 0 {
 				if !errors.Is(err, outcome.ErrPartly) || !strings.HasSuffix(err.Error(), "(2 of about 3 keys looked at, 2 matched)") ||
-					s.trail.entries[0].Outcome != auditlog.Partly {
-					t.Errorf("it ended with %v; the trail has %+v", err, s.trail.entries)
+					s.log.entries[0].Outcome != auditlog.Partly {
+					t.Errorf("it ended with %v; the audit log has %+v", err, s.log.entries)
 				}
 				return
 			}
@@ -440,11 +440,11 @@ func TestAValueThatBecomesForeign(t *testing.T) {
 	}
 }
 
-// That the trail could not be written does not hide how the reset ended.
+// That the audit log could not be written does not hide how the reset ended.
 func TestATrailThatCannotBeWritten(t *testing.T) {
 	s := newSite(t)
 	s.take(t, "a", 3)
-	s.trail.endFail = os.ErrPermission
+	s.log.endFail = os.ErrPermission
 	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
 	if result == nil || result.Changed != 1 || !errors.Is(err, os.ErrPermission) || !errors.Is(err, outcome.ErrPartly) {
 		t.Errorf("it came to %+v, %v", result, err)

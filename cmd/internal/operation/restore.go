@@ -107,10 +107,10 @@ type RestorePlan struct {
 	IntoOther bool
 	// Only, if set, says which keys are brought back.
 	Only func(store.Key) bool
-	// InUse, if set, is told of each key that was left because it has been used since.
+	// InUse, if set, gets each key that was left because it has been used since.
 	InUse   func(store.Key)
 	Consent Consent
-	// Command is what the trail calls it; "restore" unless said.
+	// Command is its name in the audit log. The default is "restore".
 	Command string
 	// Ask asks for a confirmation in any case.
 	Ask bool
@@ -120,16 +120,16 @@ type RestorePlan struct {
 // keys, or the place is protected.
 func (p *RestorePlan) MustAsk(a Access) bool { return p.Ask || p.Replace || a.Protected }
 
-// RestoreResult is what became of the records of a backup.
+// RestoreResult is the outcome of the records of a backup.
 type RestoreResult struct {
 	Restored int64
 	Already  int64 // as the backup has them, before and now
 	Lapsed   int64 // nothing of them would be in use by now
 	InUse    int64 // used since, and left
 	Foreign  int64 // hold what limitctl did not write, and were left
-	// Unfit is of how many the backup says what cannot be, so that they were left.
+	// Unfit is how many are invalid in the backup, and were left.
 	Unfit int64
-	// Unknown is of how many the store has not said what became of them.
+	// Unknown is how many have no known outcome, because the store did not answer.
 	Unknown int64
 	unfit   error // of the first few
 }
@@ -169,8 +169,8 @@ func (r *Runner) Restore(ctx context.Context, plan *RestorePlan, observer Observ
 	return result, err
 }
 
-// restoreRecords brings back the records of a backup, a batch at a time, and counts what
-// became of them.
+// restoreRecords brings back the records of a backup, a batch at a time, and counts the
+// outcomes.
 func (r *Runner) restoreRecords(ctx context.Context, plan *RestorePlan, observer Observer, result *RestoreResult) error {
 	if _, err := plan.Backup.file.Seek(0, 0); err != nil {
 		return fmt.Errorf("the backup cannot be read again: %w", err)
@@ -196,16 +196,16 @@ func (r *Runner) restoreRecords(ctx context.Context, plan *RestorePlan, observer
 		if err := r.restoreBatch(ctx, plan, records, result); err != nil {
 			return err
 		}
-		progress.Set(result.told(), int64(plan.Backup.Records), 0)
+		progress.Set(result.known(), int64(plan.Backup.Records), 0)
 		return nil
 	})
 }
 
-// restoreBatch brings back some records that hold usage. It tries again those of which the store does
-// not say what became of them.
+// restoreBatch brings back some records that hold usage. It retries those whose outcome the store does
+// not report.
 func (r *Runner) restoreBatch(ctx context.Context, plan *RestorePlan, records []admin.Record, result *RestoreResult) error {
 	unknown := result.Unknown
-	return r.retry(ctx, new(result.told() > 0), func(ctx context.Context, _ bool) error {
+	return r.retry(ctx, new(result.known() > 0), func(ctx context.Context, _ bool) error {
 		result.Unknown = unknown
 		outcomes, err := r.Store.Import(ctx, plan.Replace, records...)
 		var left []admin.Record
@@ -238,7 +238,7 @@ func (r *Runner) restoreUnused(ctx context.Context, plan *RestorePlan, records [
 	for i := range records {
 		keys[i] = records[i].Key
 	}
-	reached := result.told() > 0
+	reached := result.known() > 0
 	return r.retry(ctx, &reached, func(ctx context.Context, _ bool) error {
 		*result = before
 		if plan.Replace {
@@ -315,8 +315,8 @@ func (r *RestoreResult) takeUnfit(err error) error {
 	return errors.Join(others...)
 }
 
-// told is of how many records it is known what became of them.
-func (r *RestoreResult) told() int64 {
+// known is how many records have a known outcome.
+func (r *RestoreResult) known() int64 {
 	return r.Restored + r.Already + r.Lapsed + r.InUse + r.Foreign + r.Unfit
 }
 
@@ -325,12 +325,9 @@ func (r *RestoreResult) told() int64 {
 func (r *RestoreResult) err(records int, err error) error {
 	switch {
 	case err != nil:
-		done := "restored"
-		if errors.Is(err, store.ErrOutcomeUnknown) {
-			done = "known to be restored"
-		}
-		err = outcome.WithProgress(err, "%d of %s %s%s", r.Restored+r.Already, output.Plural(records, "record"), done, goOn(err, r.told()))
-		if r.told() > 0 {
+		err = outcome.WithProgress(err, "%d of %s %s%s", r.Restored+r.Already, output.Plural(records, "record"), certainly("restored", err),
+			goOn(err, r.known()))
+		if r.known() > 0 {
 			return outcome.Partly(err)
 		}
 		return err

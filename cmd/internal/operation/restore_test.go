@@ -42,7 +42,7 @@ func (s *site) reset(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.trail.entries, s.trail.opened, s.trail.closed = nil, 0, 0
+	s.log.entries, s.log.opened, s.log.closed = nil, 0, 0
 	return result.Undo.Backup
 }
 
@@ -60,8 +60,8 @@ func TestRestore(t *testing.T) {
 	}
 	want := auditlog.Entry{Time: s.now.UTC(), User: "night", Store: "memory", Prefix: "rl", Command: "restore", Selection: path,
 		Matched: 2, Changed: 2, Outcome: auditlog.Done}
-	if len(s.trail.entries) != 1 || s.trail.entries[0] != want {
-		t.Errorf("the trail has %+v, want %+v", s.trail.entries, want)
+	if len(s.log.entries) != 1 || s.log.entries[0] != want {
+		t.Errorf("the audit log has %+v, want %+v", s.log.entries, want)
 	}
 }
 
@@ -82,9 +82,9 @@ func TestARestoreOfWhatIsThere(t *testing.T) {
 		if result := s.restoreAll(t, path); *result != want.result {
 			t.Errorf("restore %d came to %+v", i, result)
 		}
-		if entry := s.trail.entries[i]; entry.Matched != 2 || entry.Changed != want.changed || entry.Unknown != 0 ||
+		if entry := s.log.entries[i]; entry.Matched != 2 || entry.Changed != want.changed || entry.Unknown != 0 ||
 			entry.Outcome != auditlog.Done {
-			t.Errorf("the trail of restore %d has %+v", i, entry)
+			t.Errorf("the audit log of restore %d has %+v", i, entry)
 		}
 	}
 }
@@ -136,10 +136,10 @@ func TestARestoreThatDoesNotBegin(t *testing.T) {
 		s, w := newSite(t), &watcher{answer: errNo}
 		s.take(t, "a", 3)
 		path := s.reset(t)
-		test.plan.Backup, s.Place.Access, s.trail.openErr = s.opened(t, path), test.access, test.openIs
+		test.plan.Backup, s.Place.Access, s.log.openErr = s.opened(t, path), test.access, test.openIs
 		result, err := s.Restore(t.Context(), &test.plan, w)
-		if result != nil || err == nil || s.inUse(t) > 0 || len(s.trail.entries) > 0 || s.trail.opened != s.trail.closed {
-			t.Errorf("%s: it came to %+v, %v; the trail has %+v", name, result, err, s.trail)
+		if result != nil || err == nil || s.inUse(t) > 0 || len(s.log.entries) > 0 || s.log.opened != s.log.closed {
+			t.Errorf("%s: it came to %+v, %v; the audit log has %+v", name, result, err, s.log)
 		}
 		if test.asks == (Question{}) && len(w.questions) > 0 ||
 			test.asks != (Question{}) && (len(w.questions) != 1 || w.questions[0] != test.asks) {
@@ -162,9 +162,9 @@ func TestAnInterruptedRestore(t *testing.T) {
 		!strings.HasSuffix(err.Error(), "(500 of 600 records restored)") {
 		t.Errorf("it came to %+v, %v", result, err)
 	}
-	if entry := s.trail.entries[0]; entry.Outcome != auditlog.Interrupted || entry.Matched != many ||
+	if entry := s.log.entries[0]; entry.Outcome != auditlog.Interrupted || entry.Matched != many ||
 		entry.Changed != keysPerBatch || s.inUse(t) != keysPerBatch {
-		t.Errorf("the trail has %+v, and %d keys are in use", entry, s.inUse(t))
+		t.Errorf("the audit log has %+v, and %d keys are in use", entry, s.inUse(t))
 	}
 }
 
@@ -227,7 +227,7 @@ func TestARestoreOfADamagedBackup(t *testing.T) {
 		t.Fatal(err)
 	}
 	result, err := s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path)}, &watcher{})
-	if result == nil || result.Restored != 1 || !errors.Is(err, outcome.ErrPartly) || s.trail.entries[0].Outcome != auditlog.Partly {
+	if result == nil || result.Restored != 1 || !errors.Is(err, outcome.ErrPartly) || s.log.entries[0].Outcome != auditlog.Partly {
 		t.Errorf("it came to %+v, %v", result, err)
 	}
 }

@@ -60,6 +60,14 @@ func (r *Runner) within(ctx context.Context, try func(context.Context) error) er
 	return try(ctx)
 }
 
+// certainly says that something is done of which the count is right, or may be too low because of err.
+func certainly(done string, err error) string {
+	if errors.Is(err, store.ErrOutcomeUnknown) {
+		return "known to be " + done
+	}
+	return done
+}
+
 // goOn says what to do next after so much was done of a change, if the store did not answer then.
 func goOn(err error, done int64) string {
 	if !store.IsAway(err) || done == 0 && !errors.Is(err, store.ErrOutcomeUnknown) {

@@ -61,8 +61,8 @@ func TestADeletionWhoseAnswerIsLost(t *testing.T) {
 			if len(*warnings) != 1 || !strings.HasSuffix((*warnings)[0], "; trying again for up to 1m0s") {
 				t.Errorf("it warned of %q", *warnings)
 			}
-			if entry := s.trail.entries[0]; entry.Changed != many || entry.Unknown != 0 || entry.Outcome != "done" {
-				t.Errorf("the trail has %+v", entry)
+			if entry := s.log.entries[0]; entry.Changed != many || entry.Unknown != 0 || entry.Outcome != "done" {
+				t.Errorf("the audit log has %+v", entry)
 			}
 			s.Store = s.memory
 			if n := s.inUse(t); n != 0 {
@@ -144,8 +144,8 @@ func TestAnInterruptedWaitForTheStore(t *testing.T) {
 	s.Sleep = func(ctx context.Context, _ time.Duration) error { interrupt(); return ctx.Err() }
 	result, err := s.Reset(ctx, s.planToReset(t), &watcher{})
 	if result == nil || tries != 1 || result.Unknown != 1 || !errors.Is(err, store.ErrOutcomeUnknown) ||
-		s.trail.entries[0].Outcome != "interrupted" {
-		t.Errorf("after %d tries it came to %+v, %v; the trail has %+v", tries, result, err, s.trail.entries)
+		s.log.entries[0].Outcome != "interrupted" {
+		t.Errorf("after %d tries it came to %+v, %v; the audit log has %+v", tries, result, err, s.log.entries)
 	}
 }
 

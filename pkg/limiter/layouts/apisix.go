@@ -89,7 +89,7 @@ func (apisix) Match(storeKey string, _ bool) (store.Key, bool) {
 		return store.Key{Subject: key, Name: "apisix/limit-req"}, key != ""
 	case apisixConnections:
 		return store.Key{Subject: key, Name: "apisix/limit-conn"}, true
-	default: // the others go on below
+	default: // handled below
 	}
 	object, value, found := strings.Cut(key, ":")
 	if version, rest, ok := strings.Cut(value, ":"); ok && strings.HasPrefix(object, "/") && isDigits(version) {
@@ -116,7 +116,7 @@ func (apisix) Together(storeKey string, limit store.Limit, now store.Instant) []
 		}
 		current := index + w.age(now)
 		return []string{apisixSlidingKey(key, current), apisixSlidingKey(key, current-1)}
-	default: // the others go on below
+	default: // handled below
 	}
 	return []string{storeKey}
 }
@@ -135,7 +135,7 @@ func (apisix) Decode(found *Found) (Reading, error) {
 		return decodeApisixConnections(found)
 	case apisixSliding:
 		return decodeApisixSliding(found, index)
-	default: // the others go on below
+	default: // handled below
 	}
 	value := &found.Values[0]
 	count, err := countOf(value)
@@ -211,7 +211,7 @@ func (apisix) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 		return nil, store.Invalidf("the connections of key %q cannot be set; they end by themselves", found.StoreKey)
 	case apisixSliding:
 		_, limit = windowOf(found.Limit, store.SlidingCounter, index, time.Second, 0, found.Now)
-	default: // the others go on below
+	default: // handled below
 	}
 	count, err := toCount(limit, remaining)
 	switch {

@@ -207,7 +207,7 @@ func upstashSum(value *Value) (sum int64, unknown bool, err error) {
 			sum += cost
 		}
 		return sum, value.Length > int64(len(value.Members)), nil
-	default: // the others go on below
+	default: // handled below
 	}
 	return 0, false, notA(value.Type, StringValue, HashValue)
 }

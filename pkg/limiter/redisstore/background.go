@@ -32,8 +32,8 @@ func (b *background) Go(f func() error, then func(err error)) {
 	})
 }
 
-// Wait waits until nothing runs, at most as long as patience says.
-func (b *background) Wait(patience time.Duration) {
+// Wait waits until nothing runs, for longest at most.
+func (b *background) Wait(longest time.Duration) {
 	b.mu.Lock()
 	idle := b.idle
 	b.mu.Unlock()
@@ -42,6 +42,6 @@ func (b *background) Wait(patience time.Duration) {
 	}
 	select {
 	case <-idle:
-	case <-time.After(patience):
+	case <-time.After(longest):
 	}
 }

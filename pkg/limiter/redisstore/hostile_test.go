@@ -51,7 +51,7 @@ func operations(t *testing.T) (all map[string]operation, fills []string) {
 	named := store.Key{Subject: "a", Name: "n"}
 	override := store.Override{Subjects: exactly(t, "c"), Effect: store.OverrideBlock, Reason: "r"}
 	own := func(backend *redisstore.Store) admin.Keyspace { return backend }
-	others := func(backend *redisstore.Store) admin.Keyspace { return backend.Foreign(testLayouts()) }
+	others := func(backend *redisstore.Store) admin.Keyspace { return backend.OtherLimiters(testLayouts()) }
 	return map[string]operation{
 		"take": deciding(store.Take, one), "take two": deciding(store.Take, one, log), "take elsewhere": deciding(store.Take, one, other),
 		"peek": deciding(store.Peek, log), "refund": deciding(store.Refund, one), "take with a token": deciding(store.Take, known),

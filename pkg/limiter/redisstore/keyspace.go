@@ -35,29 +35,29 @@ func (s *Store) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]
 	return s.keys.Adjust(ctx, adjustments...)
 }
 
-// Foreign returns the limits that other limiters keep in the servers of s, as far as sources
+// OtherLimiters returns the limits that other limiters keep in the servers of s, as far as sources
 // know them. Closing it closes s.
 //
 // Scan reads only with commands that never write. Keys that sources are not sure of come with
 // a [layouts.UnsureError]. Delete and Import go by the parts of a record, each of which is
 // checked and changed in one step. Decide is a [store.ErrInvalid]: only the limiter itself
 // decides. The journal and the identity are those of s.
-func (s *Store) Foreign(sources layouts.Sources) admin.Keyspace {
-	return &foreignKeys{s.keys.Foreign(sources), s, s, s}
+func (s *Store) OtherLimiters(sources layouts.Sources) admin.Keyspace {
+	return &layoutKeys{s.keys.OtherLimiters(sources), s, s, s}
 }
 
-// foreignKeys is the keyspace of other limiters.
-type foreignKeys struct {
-	*keyspace.Foreign
+// layoutKeys is the keyspace of other limiters.
+type layoutKeys struct {
+	*keyspace.Others
 	admin.Journal
 	admin.Identity
 	store *Store
 }
 
 // Decide implements [store.Store].
-func (f *foreignKeys) Decide(context.Context, store.Op, []store.Request, []store.Decision) error {
+func (f *layoutKeys) Decide(context.Context, store.Op, []store.Request, []store.Decision) error {
 	return store.Invalidf("only the limiter that wrote the keys can decide by them")
 }
 
 // Close implements [store.Store].
-func (f *foreignKeys) Close() error { return f.store.Close() }
+func (f *layoutKeys) Close() error { return f.store.Close() }

@@ -30,7 +30,7 @@ func freezeTime(s *Store, limit store.Limit, at time.Time) {
 	frozen := fmt.Sprintf("{ '%d', '%d' }", at.Unix(), at.Nanosecond()/1000)
 	for _, slot := range []func() *lanes.Script{
 		func() *lanes.Script { made, _ := s.lanes.Scripts.Deciding(store.Take, reqs); return made },
-		func() *lanes.Script { made, _ := s.lanes.Scripts.DecidingSpecial(reqs); return made },
+		func() *lanes.Script { made, _ := s.lanes.Scripts.DecidingCharging(reqs); return made },
 		func() *lanes.Script { return s.lanes.Scripts.Named(lua.Adjust) },
 	} {
 		made := slot()

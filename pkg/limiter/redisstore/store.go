@@ -119,7 +119,7 @@ func (s *Store) decideAny(ctx context.Context, op store.Op, reqs []store.Request
 		}
 	}
 	if store.IsCharging(op, w.Reqs) {
-		return s.decideSpecial(ctx, op, 0, w.Reqs, decisions)
+		return s.decideCharging(ctx, op, 0, w.Reqs, decisions)
 	}
 	return s.lanes.Decide(ctx, op, w, decisions)
 }
@@ -148,7 +148,7 @@ func (s *Store) Prefix() string { return string(s.lanes.Own) }
 // decideTogether decides requests of one slot, which are normalized. attempt is not zero for a token in several slots.
 func (s *Store) decideTogether(ctx context.Context, op store.Op, attempt uint64, reqs []store.Request, decisions []store.Decision) error {
 	if store.IsCharging(op, reqs) {
-		return s.decideSpecial(ctx, op, attempt, reqs, decisions)
+		return s.decideCharging(ctx, op, attempt, reqs, decisions)
 	}
 	w := s.lanes.NewWork()
 	w.Reqs = append(w.Reqs[:0], reqs...)

@@ -23,7 +23,7 @@ type heldValue struct {
 	size, reads int64
 	// tooLarge says, if it is not empty, what of the value is more than is read.
 	tooLarge string
-	// lost: the master that has it could not be asked.
+	// lost: the master that has it could not be reached.
 	lost bool
 	// read: it is known what is there.
 	read bool

@@ -36,14 +36,14 @@ func New(sender *lanes.Sender, describe func(value *layouts.Value, now store.Ins
 	return &Own{&keys{Sender: sender, describe: describe}}
 }
 
-// Foreign is the limits that other limiters keep in the servers of a sender, as far as sources know them.
-type Foreign struct {
+// Others is the limits that other limiters keep in the servers of a sender, as far as sources know them.
+type Others struct {
 	*keys
 	sources layouts.Sources
 }
 
-// Foreign returns the limits of other limiters in the same servers.
-func (o *Own) Foreign(sources layouts.Sources) *Foreign { return &Foreign{o.keys, sources} }
+// OtherLimiters returns the limits of other limiters in the same servers.
+func (o *Own) OtherLimiters(sources layouts.Sources) *Others { return &Others{o.keys, sources} }
 
 // isBeside reports whether a store key is of what limitctl keeps with its limits.
 func (k *keys) isBeside(storeKey string) bool { return strings.HasPrefix(storeKey, string(k.Own)+"!") }
@@ -133,9 +133,9 @@ func keptValue(value []byte) []byte {
 	return append([]byte("#"), hex.EncodeToString(sum[:])...)
 }
 
-// told calls do with what a script reports of keys, from the second element of its reply on: the index of a key, and either
+// eachReported calls do with what a script reports of keys, from the second element of its reply on: the index of a key, and either
 // what it holds that was left, or what it held until when. It returns false if no script answers so.
-func told(reply []any, keys int, do func(i int, holds string, was []byte, until time.Time)) bool {
+func eachReported(reply []any, keys int, do func(i int, holds string, was []byte, until time.Time)) bool {
 	for n := 1; n < len(reply); n += 4 {
 		i := int(lanes.Integer(reply[n])) - 1
 		if i < 0 || i >= keys {

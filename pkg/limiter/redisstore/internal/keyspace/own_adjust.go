@@ -118,7 +118,7 @@ func (o *Own) readAdjusted(
 			return nil, false
 		}
 	}
-	ok = told(reply, len(batch), func(n int, holds string, was []byte, until time.Time) {
+	ok = eachReported(reply, len(batch), func(n int, holds string, was []byte, until time.Time) {
 		i := batch[n]
 		if holds != "" {
 			foreign = append(foreign, &store.ForeignError{StoreKey: storeKeys[n], Holds: o.Servers.Redact(holds)})

@@ -89,7 +89,7 @@ func (o *Own) deleteBatch(ctx context.Context, records []admin.Record) (
 			return o.Refuse("deletion", true)
 		}
 		deleted += int(lanes.Integer(reply[0]))
-		ok := told(reply, len(batch), func(i int, holds string, was []byte, until time.Time) {
+		ok := eachReported(reply, len(batch), func(i int, holds string, was []byte, until time.Time) {
 			if holds != "" {
 				foreign = append(foreign, &store.ForeignError{StoreKey: names[i], Holds: o.Servers.Redact(holds)})
 				return

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -83,9 +84,9 @@ func (sc *ownScan) readKeys(ctx context.Context) error {
 	})
 }
 
-// readAndSend reads keys, and sends a page of them.
+// readAndSend reads keys, and sends a batch of them.
 func (sc *ownScan) readAndSend(ctx context.Context, server redis.Cmdable, selected []found, looked int64) error {
-	return sendPage(ctx, &sc.scan, selected, looked, func(some []found, give func([]found) error) error {
+	return sendBatch(ctx, &sc.scan, selected, looked, func(some []found, give func([]found) error) error {
 		read, err := sc.read(ctx, server, some)
 		if err == nil && sc.query.Records {
 			read, err = sc.sendLogs(ctx, read)
@@ -116,7 +117,7 @@ func (sc *ownScan) sendLogs(ctx context.Context, read []found) (others []found, 
 		if err := sc.exportLogs(ctx, logs[:n]); err != nil {
 			return nil, err
 		}
-		if err := sc.send(ctx, page{found: dropUnused(logs[:n])}); err != nil {
+		if err := sc.send(ctx, batch{found: dropUnused(logs[:n])}); err != nil {
 			return nil, err
 		}
 		logs = logs[n:]
@@ -188,20 +189,13 @@ func (sc *ownScan) read(ctx context.Context, server redis.Cmdable, selected []fo
 		kept = append(kept, f)
 	}
 	err = sc.describeLargeLogs(ctx, kept, largeLogs)
-	sc.recognisePage(ctx, server, kept)
+	sc.recogniseBatch(ctx, server, kept)
 	return dropUnused(kept), err
 }
 
-// dropUnused leaves out keys of which nothing is in use any more. It keeps those that
-// never expire, because somebody removed their expiry and they stay.
-func dropUnused(page []found) []found {
-	kept := page[:0]
-	for _, f := range page {
-		if f.err != nil || f.entry.Decision.Used > 0 || f.entry.TTL < 0 {
-			kept = append(kept, f)
-		}
-	}
-	return kept
+// dropUnused leaves out keys of which nothing is in use any more.
+func dropUnused(read []found) []found {
+	return slices.DeleteFunc(read, func(f found) bool { return f.err == nil && isUnused(f.entry) })
 }
 
 // entry fills in what the first bytes of a value say about its key. Of a large log
@@ -226,11 +220,11 @@ func (sc *ownScan) entry(entry *admin.Entry, value *heldValue) error {
 
 // describeLargeLogs asks the server about logs that are too large to fetch, all at
 // once: the calls share pipelines.
-func (sc *ownScan) describeLargeLogs(ctx context.Context, page []found, logs []int) error {
+func (sc *ownScan) describeLargeLogs(ctx context.Context, read []found, logs []int) error {
 	errs := make([]error, len(logs))
 	var asking panics.Group
 	for n, i := range logs {
-		f := &page[i]
+		f := &read[i]
 		if f.err != nil {
 			continue
 		}

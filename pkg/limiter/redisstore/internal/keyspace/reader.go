@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -13,7 +14,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 )
 
-// reader reads values of any layout. It is for one page of a scan.
+// reader reads values of any layout. It is for one batch of a scan.
 type reader struct {
 	*keys
 	// texts: only strings are read, and so many bytes of each. Else it is all of a value, whatever its type.
@@ -32,11 +33,11 @@ type reader struct {
 	bytes   int64
 	// now is what the clock of server showed last.
 	now time.Time
-	// lose is called when a master cannot be asked; its values are marked. If lose is
+	// lose is called when a master cannot be reached; its values are marked. If lose is
 	// nil or returns an error, reading ends.
 	lose func(node *redis.Client, err error) error
-	// isLost, if it is not nil, reports whether a master could not be asked before. It is not asked
-	// again: one that hangs would be waited for at each page.
+	// isLost, if it is not nil, reports whether a master could not be reached before. It is not asked
+	// again: one that hangs would be waited for at each batch.
 	isLost func(node *redis.Client) bool
 }
 
@@ -59,7 +60,24 @@ func execute(ctx context.Context, pipe redis.Pipeliner) error {
 	return nil
 }
 
-// add reads the values of store keys that are not known yet.
+// addNew reads the values of those store keys that are not known yet, each once. It reports whether there are any.
+func (r *reader) addNew(ctx context.Context, storeKeys []string) (added bool, err error) {
+	unread := make([]string, 0, len(storeKeys))
+	for _, storeKey := range storeKeys {
+		if r.values[storeKey] == nil {
+			r.values[storeKey] = &heldValue{}
+			unread = append(unread, storeKey)
+		}
+	}
+	for some := range slices.Chunk(unread, 2*redisserver.KeysPerRead) {
+		if err := r.add(ctx, some); err != nil {
+			return false, err
+		}
+	}
+	return len(unread) > 0, nil
+}
+
+// add reads the values of store keys.
 func (r *reader) add(ctx context.Context, storeKeys []string) error {
 	var here []*heldValue
 	var elsewhere map[*redis.Client][]*heldValue
@@ -97,7 +115,7 @@ func (r *reader) add(ctx context.Context, storeKeys []string) error {
 	return r.follow(ctx, moved)
 }
 
-// lose marks values whose master could not be asked.
+// lose marks values whose master could not be reached.
 func lose(values []*heldValue) {
 	for _, held := range values {
 		held.lost = true

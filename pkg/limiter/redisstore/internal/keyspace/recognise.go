@@ -56,12 +56,12 @@ func foreignIn(err error) (values []*store.ForeignError) {
 	return nil
 }
 
-// recognisePage says what the foreign values of a page are. A query for foreign values gets a full
+// recogniseBatch says what the foreign values of a batch are. A query for foreign values gets a full
 // look at each; any other scan at the first few, since no more are shown.
-func (sc *ownScan) recognisePage(ctx context.Context, server redis.Cmdable, page []found) {
+func (sc *ownScan) recogniseBatch(ctx context.Context, server redis.Cmdable, read []found) {
 	var values, others []*store.ForeignError
-	for i := range page {
-		for _, value := range foreignIn(page[i].err) {
+	for i := range read {
+		for _, value := range foreignIn(read[i].err) {
 			if sc.query.Foreign || sc.explained.Add(1) <= mostRecognised {
 				values = append(values, value)
 			} else if value.Holds == "" {
@@ -138,7 +138,7 @@ func (k *keys) holds(kind layouts.ValueType) string {
 		kind = "value of another type"
 	case layouts.NoValue:
 		return "nothing any more"
-	default: // the others go on below
+	default: // handled below
 	}
 	return "a " + k.Servers.Redact(string(kind)) + ", which is not a limit record"
 }

@@ -14,13 +14,13 @@ import (
 // scan is one scan, whatever the layout. It reads from several goroutines.
 type scan struct {
 	*keys
-	query admin.Query
-	pace  *redisserver.Pacer
-	pages chan page
+	query   admin.Query
+	pace    *redisserver.Pacer
+	batches chan batch
 }
 
-// page is what a scan has read in one go.
-type page struct {
+// batch is what a scan has read in one go.
+type batch struct {
 	found         []found
 	looked, total int64 // keys looked at, and keys known of now for the first time
 }
@@ -31,9 +31,15 @@ type found struct {
 	err   error
 }
 
+// isUnused reports whether nothing of a limit is in use any more. A key with a defect counts as used, and one that never
+// expires: they stay, so people want to see them.
+func isUnused(e admin.Entry) bool {
+	return e.UsedKnown() && e.Used <= 0 && e.TTL >= 0 && len(e.Defects) == 0
+}
+
 // newScan returns a scan for a query.
 func (k *keys) newScan(q admin.Query) scan {
-	return scan{keys: k, query: q, pages: make(chan page), pace: redisserver.NewPacer(q.KeysPerSecond)}
+	return scan{keys: k, query: q, batches: make(chan batch), pace: redisserver.NewPacer(q.KeysPerSecond)}
 }
 
 // run yields what send is given until reading is over. isFirst reports whether a store key has not come before; it is nil
@@ -49,22 +55,22 @@ func (sc *scan) run(
 	scanned := make(chan error, 1)
 	panics.Go(func() error { return read(ctx) }, func(err error) {
 		scanned <- err
-		close(sc.pages)
+		close(sc.batches)
 	})
 	defer func() { // leave nothing running behind the caller's back
 		cancel()
-		for range sc.pages {
+		for range sc.batches {
 		}
 	}()
 	var looked, total int64
-	for page := range sc.pages {
-		for i := range page.found {
-			f := &page.found[i]
+	for b := range sc.batches {
+		for i := range b.found {
+			f := &b.found[i]
 			if (isFirst == nil || isFirst(f.entry.StoreKey)) && !yield(f.entry, f.err) {
 				return
 			}
 		}
-		looked, total = looked+page.looked, total+page.total
+		looked, total = looked+b.looked, total+b.total
 		sc.query.Report(min(looked, total), total)
 	}
 	if err := <-scanned; err != nil {
@@ -75,11 +81,11 @@ func (sc *scan) run(
 }
 
 // known tells the caller how many more keys are now known to exist.
-func (sc *scan) known(ctx context.Context, keys int64) error { return sc.send(ctx, page{total: keys}) }
+func (sc *scan) known(ctx context.Context, keys int64) error { return sc.send(ctx, batch{total: keys}) }
 
-func (sc *scan) send(ctx context.Context, p page) error {
+func (sc *scan) send(ctx context.Context, p batch) error {
 	select {
-	case sc.pages <- p:
+	case sc.batches <- p:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -100,11 +106,11 @@ func (sc *scan) readExactly(ctx context.Context, storeKeys []string, read func(s
 	})
 }
 
-// sendPage sends what read makes of all, as many bytes at a time as one exchange carries. looked is how many keys the page had.
-func sendPage[T any](
+// sendBatch sends what read makes of all, as many bytes at a time as one exchange carries. looked is how many keys the batch had.
+func sendBatch[T any](
 	ctx context.Context, sc *scan, all []T, looked int64, read func(some []T, give func([]found) error) error,
 ) error {
-	p := page{found: make([]found, 0, len(all)), looked: looked}
+	p := batch{found: make([]found, 0, len(all)), looked: looked}
 	bytes := 0
 	give := func(read []found) error {
 		for i := range read {
@@ -113,7 +119,7 @@ func sendPage[T any](
 		if p.found = append(p.found, read...); bytes < bytesPerExchange {
 			return nil
 		}
-		full := page{found: p.found}
+		full := batch{found: p.found}
 		p.found, bytes = nil, 0
 		return sc.send(ctx, full)
 	}

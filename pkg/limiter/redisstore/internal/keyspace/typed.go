@@ -13,8 +13,8 @@ import (
 // readTyped reads values of any type: first the type and the size of each, and then what is
 // in it, as far as that is not too much. It returns those that are on another server.
 func (r *reader) readTyped(ctx context.Context, server redis.Cmdable, values []*heldValue) (moved []*heldValue, err error) {
-	const patience = 3 // looks at values that change their type meanwhile
-	for try := range 1 + patience {
+	const maxTypeChanges = 3 // looks at values that change their type meanwhile
+	for try := range 1 + maxTypeChanges {
 		if try == 0 && !r.hashes {
 			continue
 		}
@@ -161,7 +161,7 @@ func askLength(ctx context.Context, pipe redis.Pipeliner, held *heldValue) *redi
 		return pipe.SCard(ctx, held.StoreKey)
 	case layouts.SortedSetValue:
 		return pipe.ZCard(ctx, held.StoreKey)
-	default: // the others go on below
+	default: // handled below
 	}
 	return nil
 }

@@ -19,9 +19,9 @@ const (
 	// sharing is how many of them callers share at most. Few make large batches. With
 	// two the server has work while the answers of the last batch are handed out.
 	sharing = 2
-	// patience is how long a caller waits for one of these to end before it does not
+	// slowExchange is how long a caller waits for one of these to end before it does not
 	// count: the network is slow, or a connection silent.
-	patience = 5 * time.Millisecond
+	slowExchange = 5 * time.Millisecond
 	// maxBatch is how many calls share an exchange at most, so that the first
 	// does not wait for very many others.
 	maxBatch = 128
@@ -137,7 +137,7 @@ func (l *lane) isQuiet() bool {
 // in front of it keeps the context with the timer. The caller holds the lock.
 func (l *lane) keepBudget(end time.Time, q *queued) bool {
 	if l.last != nil && end.Before(l.last.late) {
-		if l.last.late.Sub(end) > patience { // else they came in the same moment
+		if l.last.late.Sub(end) > slowExchange { // else they came in the same moment
 			return false
 		}
 		end = l.last.late
@@ -159,7 +159,7 @@ func (l *lane) wait(ctx context.Context, own time.Time, q *queued) error {
 	l.append(q)
 	l.start()
 	if l.first == q {
-		l.watchUntil(earlier(q.late, q.since.Add(patience)))
+		l.watchUntil(earlier(q.late, q.since.Add(slowExchange)))
 	} else {
 		l.watchUntil(q.late)
 	}
@@ -336,18 +336,18 @@ func (l *lane) lookAfter() {
 	l.watched = time.Time{}
 	now := time.Now()
 	next := l.dropLate(now)
-	if room := InFlight - l.busy; room > 0 && l.first != nil && now.Sub(l.first.since) >= patience {
+	if room := InFlight - l.busy; room > 0 && l.first != nil && now.Sub(l.first.since) >= slowExchange {
 		each := (l.waiting + room - 1) / room // a connection that is silent must not cost them all
 		for l.startOne(InFlight, each) {
 		}
 	}
 	if l.first != nil && l.busy < InFlight {
-		if at := earlier(l.first.late, l.first.since.Add(patience)); next.IsZero() || at.Before(next) {
+		if at := earlier(l.first.late, l.first.since.Add(slowExchange)); next.IsZero() || at.Before(next) {
 			next = at
 		}
 	}
 	if !next.IsZero() {
-		if soon := now.Add(patience / 2); next.Before(soon) && l.first != nil && now.Sub(l.first.since) >= patience {
+		if soon := now.Add(slowExchange / 2); next.Before(soon) && l.first != nil && now.Sub(l.first.since) >= slowExchange {
 			next = soon // there was no room
 		}
 		l.watchUntil(next)

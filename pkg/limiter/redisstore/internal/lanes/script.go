@@ -32,9 +32,9 @@ func NewScript(source string) *Script {
 
 // scripts are put together when first needed; a command needs one of them.
 type scripts struct {
-	one, many, special                         []atomic.Pointer[Script] // of a kind: a request, many, and what is not usual about one
-	numbers, manyNumbers, specialAny, complete atomic.Pointer[Script]
-	all                                        sync.Map // those that were made: by their names, or by their sums if they decide
+	one, many, charging                         []atomic.Pointer[Script] // of a kind: a request, many, and charging with a token, a last instant or what fits
+	numbers, manyNumbers, chargingAny, complete atomic.Pointer[Script]
+	all                                         sync.Map // those that were made: by their names, or by their sums if they decide
 	// noReadOnly is set once the server turns out to be older than Redis 7,
 	// which brought EVALSHA_RO. The scripts themselves never write on a peek.
 	noReadOnly atomic.Bool
@@ -46,7 +46,7 @@ type scripts struct {
 func newScripts() *scripts {
 	kinds := slices.Max(store.Kinds()) + 1
 	slots := func() []atomic.Pointer[Script] { return make([]atomic.Pointer[Script], kinds) }
-	return &scripts{one: slots(), many: slots(), special: slots()}
+	return &scripts{one: slots(), many: slots(), charging: slots()}
 }
 
 // made returns the script in slot, which decides.
@@ -96,18 +96,18 @@ func (s *scripts) decidingMany(m *merged) *Script {
 	return s.made(&s.many[kind], func() string { return lua.DecideMany(kind) })
 }
 
-// DecidingSpecial returns the script for reqs. short says that it may leave them to the
+// DecidingCharging returns the script for reqs. short says that it may leave them to the
 // complete one.
-func (s *scripts) DecidingSpecial(reqs []store.Request) (script *Script, short bool) {
+func (s *scripts) DecidingCharging(reqs []store.Request) (script *Script, short bool) {
 	if len(reqs) > 1 {
-		return s.DecidingSpecialAny(), false
+		return s.DecidingChargingAny(), false
 	}
 	kind := reqs[0].Limit.Kind().RecordsOf()
-	return s.made(&s.special[kind], func() string { return lua.DecideSpecial(kind) }), true
+	return s.made(&s.charging[kind], func() string { return lua.DecideCharging(kind) }), true
 }
 
-func (s *scripts) DecidingSpecialAny() *Script {
-	return s.made(&s.specialAny, func() string { return lua.DecideSpecial(store.Kinds()...) })
+func (s *scripts) DecidingChargingAny() *Script {
+	return s.made(&s.chargingAny, func() string { return lua.DecideCharging(store.Kinds()...) })
 }
 
 func (s *scripts) decidingAll() *Script { return s.made(&s.complete, lua.DecideAny) }

@@ -41,7 +41,7 @@ func countIn(t *testing.T, aside *redistest.Server, keys admin.Keyspace, record 
 
 // While 64 clients count on one limit it is deleted with a backup again and again. All that was
 // counted is in what was deleted, as the backup has it or as it was told, and in what is left.
-func TestNothingIsLostWhileAForeignLimitIsDeleted(t *testing.T) {
+func TestNothingIsLostWhileALimitOfALayoutIsDeleted(t *testing.T) {
 	tier.Full(t, "writers beside a deletion, for seconds")
 	t.Parallel()
 	for name, write := range map[string]func(p redis.Pipeliner){
@@ -55,7 +55,7 @@ func TestNothingIsLostWhileAForeignLimitIsDeleted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server, aside := redistest.Start(t), redistest.Start(t)
-			keys, asideKeys := foreignAt(t, server), foreignAt(t, aside)
+			keys, asideKeys := othersAt(t, server), othersAt(t, aside)
 			var stop atomic.Bool
 			var counted atomic.Int64
 			var writing sync.WaitGroup
@@ -104,7 +104,7 @@ func TestNothingIsLostWhileAForeignLimitIsDeleted(t *testing.T) {
 
 // While 64 clients count on a limit and others like it, it is set again and again: either all is
 // as it was read, or it is tried again, so no count is overwritten unseen.
-func TestNothingIsLostWhileAForeignLimitIsSet(t *testing.T) {
+func TestNothingIsLostWhileALimitOfALayoutIsSet(t *testing.T) {
 	tier.Full(t, "writers beside a deletion, for seconds")
 	t.Parallel()
 	for name, write := range map[string]func(p redis.Pipeliner){
@@ -114,7 +114,7 @@ func TestNothingIsLostWhileAForeignLimitIsSet(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
-			keys := foreignAt(t, server)
+			keys := othersAt(t, server)
 			client := server.Client()
 			if _, err := client.Pipelined(ctx, func(p redis.Pipeliner) error { write(p); return nil }); err != nil {
 				t.Fatal(err)
@@ -171,9 +171,9 @@ func TestNothingIsLostWhileAForeignLimitIsSet(t *testing.T) {
 
 // Units are set as asked for, with the TTL as it was. What was there and is not what the caller has
 // kept comes back, and limits that share a value are set one after the other.
-func TestForeignLimitsAreSet(t *testing.T) {
+func TestLimitsOfLayoutsAreSet(t *testing.T) {
 	server := redistest.Start(t)
-	keys := foreignAt(t, server)
+	keys := othersAt(t, server)
 	for i := range 300 {
 		server.Do("SET", fmt.Sprint("pair:", i), 900, "EX", 1000)
 		server.Do("SET", fmt.Sprint("pair:", i, ":timer"), 1, "EX", 1000)

@@ -19,7 +19,7 @@ import (
 // there already can seem to be in use. A part that a newer server has dumped, and this one cannot read, is a
 // [store.ErrRefused]. Records are often read from a file, which anybody may have edited: one with
 // a store key that limitctl keeps something of its own under is left, with an [admin.UnfitError].
-func (f *Foreign) Import(ctx context.Context, replace bool, records ...admin.Record) ([]admin.ImportOutcome, error) {
+func (f *Others) Import(ctx context.Context, replace bool, records ...admin.Record) ([]admin.ImportOutcome, error) {
 	if err := f.Check(); err != nil {
 		return nil, err
 	}
@@ -28,7 +28,7 @@ func (f *Foreign) Import(ctx context.Context, replace bool, records ...admin.Rec
 	var fit []admin.Record
 	var places []int // of those that fit
 	for i := range records {
-		if err := f.checkForeign(&records[i]); err != nil {
+		if err := f.checkRecord(&records[i]); err != nil {
 			outcomes[i], unfit = admin.Unfit, append(unfit, &admin.UnfitError{Err: err})
 			continue
 		}
@@ -45,7 +45,7 @@ func (f *Foreign) Import(ctx context.Context, replace bool, records ...admin.Rec
 }
 
 // importFit is Import for records that were checked.
-func (f *Foreign) importFit(ctx context.Context, replace bool, records []admin.Record) ([]admin.ImportOutcome, error) {
+func (f *Others) importFit(ctx context.Context, replace bool, records []admin.Record) ([]admin.ImportOutcome, error) {
 	outcomes := make([]admin.ImportOutcome, len(records))
 	err := f.exchanges(ctx, len(records), func(i int) int { return records[i].Size() }, func(first, end int) error {
 		units, err := f.unitsOf(records[first:end])
@@ -54,7 +54,7 @@ func (f *Foreign) importFit(ctx context.Context, replace bool, records []admin.R
 		}
 		var mu sync.Mutex
 		var unread []error
-		err = f.eachUnits(ctx, units, func(some []foreignUnit) error {
+		err = f.eachUnits(ctx, units, func(some []memberSet) error {
 			reply, parts, err := f.importUnits(ctx, replace, some)
 			if err != nil {
 				return err
@@ -84,8 +84,8 @@ func (f *Foreign) importFit(ctx context.Context, replace bool, records []admin.R
 	return outcomes, err
 }
 
-// checkForeign reports, as a [store.ErrInvalid], what makes a record unfit to be imported.
-func (f *Foreign) checkForeign(r *admin.Record) error {
+// checkRecord reports, as a [store.ErrInvalid], what makes a record unfit to be imported.
+func (f *Others) checkRecord(r *admin.Record) error {
 	if err := r.Check(); err != nil {
 		return err
 	}
@@ -106,15 +106,15 @@ func (f *Foreign) checkForeign(r *admin.Record) error {
 	return nil
 }
 
-// importUnits brings back units by a script call, and returns what became of each of their parts.
-func (f *Foreign) importUnits(ctx context.Context, replace bool, units []foreignUnit) (reply string, parts []foreignPart, err error) {
+// importUnits brings back sets of members by a script call, and returns the outcome of each member.
+func (f *Others) importUnits(ctx context.Context, replace bool, units []memberSet) (reply string, parts []member, err error) {
 	parts, unitOf, storeKeys := flat(units)
 	arguments := []any{importFlag(replace)}
 	for i, part := range parts {
 		value, isText := dumpedPart(part.Member)
 		arguments = append(arguments, unitOf[i], part.Type, part.Field, append([]byte{mark(isText)}, value...), expiresMS(part.Expires))
 	}
-	cmd, err := f.run(ctx, "import", lua.ForeignImport, units, storeKeys, arguments)
+	cmd, err := f.run(ctx, "import", lua.ImportMembers, units, storeKeys, arguments)
 	if err != nil {
 		return "", nil, err
 	}
@@ -125,7 +125,7 @@ func (f *Foreign) importUnits(ctx context.Context, replace bool, units []foreign
 }
 
 // cannotRead says that the server does not take the dump of a part, which is sound.
-func (f *Foreign) cannotRead(part *admin.Member) error {
+func (f *Others) cannotRead(part *admin.Member) error {
 	return fmt.Errorf("%w: key %q was dumped by a newer server (format %d), and this one cannot read that; restore it to a server "+
 		"as new as the one it is from", store.ErrRefused, part.StoreKey, versionOf(part.Dump))
 }
@@ -144,7 +144,7 @@ func combined(a, b admin.ImportOutcome) admin.ImportOutcome {
 // CheckImport implements [admin.ImportCheck]. It tries the commands by which a script brings the
 // records back, each with arguments that no server takes. Rights are checked before arguments, so
 // that the answer tells them and nothing is changed.
-func (f *Foreign) CheckImport(ctx context.Context, records ...admin.Record) error {
+func (f *Others) CheckImport(ctx context.Context, records ...admin.Record) error {
 	if err := f.Check(); err != nil {
 		return err
 	}
@@ -175,9 +175,9 @@ func importTries(part *admin.Member) [][]any {
 }
 
 // try runs a command that fails in any case. It returns an error if the user may not run it, or
-// if no server answers. That the user may not reach the key is not told here: a deletion needs
-// the key as well, and says so.
-func (f *Foreign) try(ctx context.Context, args []any) error {
+// if no server answers. It does not report that the user may not reach the key: a deletion needs
+// the key as well, and reports that.
+func (f *Others) try(ctx context.Context, args []any) error {
 	command, storeKey := args[0].(string), args[1].(string)
 	err := f.Client.Do(ctx, args...).Err()
 	switch {

@@ -203,9 +203,9 @@ func (r *replay) advance(d time.Duration) {
 	}
 }
 
-// TestForeignReplay takes, is denied and waits as the clients of other limiters, and holds what
+// TestLayoutReplay takes, is denied and waits as the clients of other limiters, and holds what
 // we read of the keys to what these limiters do next.
-func TestForeignReplay(t *testing.T) {
+func TestLayoutReplay(t *testing.T) {
 	tier.Full(t, "many cases, which take long")
 	t.Parallel()
 	for name, l := range replayedLimiters() {
@@ -238,7 +238,7 @@ func (l replayed) run(t *testing.T, client *redis.Client, random *rand.Rand) {
 		t.Fatal(err)
 	}
 	limit.Algorithm = 0
-	keys := backend.Foreign(layouts.Sources{{Layout: layout, Keys: mustPattern(l.keys), Limit: limit}})
+	keys := backend.OtherLimiters(layouts.Sources{{Layout: layout, Keys: mustPattern(l.keys), Limit: limit}})
 	for range 12 {
 		r.advance(l.random(random))
 		r.show()

@@ -12,7 +12,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// setWords are the words of one store key for lua/foreign_set.lua, but for its family.
+// setWords are the words of one store key for lua/members_set.lua, but for its family.
 type setWords struct {
 	storeKey string
 	words    []any
@@ -20,7 +20,7 @@ type setWords struct {
 
 // set writes what adjustments have planned, each if its values are still what was read. It
 // returns those where they are not.
-func (f *Foreign) set(ctx context.Context, ready []*foreignAdjustment) (changed []*foreignAdjustment, err error) {
+func (f *Others) set(ctx context.Context, ready []*layoutAdjustment) (changed []*layoutAdjustment, err error) {
 	storeKeys := make([]string, len(ready))
 	for i, a := range ready {
 		if storeKeys[i], err = f.writtenSlot(a); err != nil {
@@ -29,11 +29,7 @@ func (f *Foreign) set(ctx context.Context, ready []*foreignAdjustment) (changed 
 	}
 	var mu sync.Mutex
 	err = f.EachBatch(ctx, tagsOf(storeKeys), keysPerCall/4, func(batch []int) error {
-		some := make([]*foreignAdjustment, len(batch))
-		for n, i := range batch {
-			some[n] = ready[i]
-		}
-		left, err := f.setTogether(ctx, some)
+		left, err := f.setTogether(ctx, pick(ready, batch))
 		mu.Lock()
 		defer mu.Unlock()
 		changed = append(changed, left...)
@@ -43,7 +39,7 @@ func (f *Foreign) set(ctx context.Context, ready []*foreignAdjustment) (changed 
 }
 
 // writtenSlot returns the store key whose slot all writes of an adjustment are in.
-func (f *Foreign) writtenSlot(a *foreignAdjustment) (string, error) {
+func (f *Others) writtenSlot(a *layoutAdjustment) (string, error) {
 	first := a.writes[0].StoreKey
 	for i := range a.writes {
 		if storeKey := a.writes[i].StoreKey; !f.together(first, storeKey) {
@@ -55,7 +51,7 @@ func (f *Foreign) writtenSlot(a *foreignAdjustment) (string, error) {
 }
 
 // setTogether is set for adjustments that one script call can make.
-func (f *Foreign) setTogether(ctx context.Context, some []*foreignAdjustment) (changed []*foreignAdjustment, err error) {
+func (f *Others) setTogether(ctx context.Context, some []*layoutAdjustment) (changed []*layoutAdjustment, err error) {
 	var storeKeys []string
 	var arguments []any
 	last := make([]int, len(some)) // of each, its last key
@@ -66,7 +62,7 @@ func (f *Foreign) setTogether(ctx context.Context, some []*foreignAdjustment) (c
 		}
 		last[n] = len(storeKeys) - 1
 	}
-	cmd, err := f.run(ctx, store.Adjust.String(), lua.ForeignSet, make([]foreignUnit, len(some)), storeKeys, arguments)
+	cmd, err := f.run(ctx, store.Adjust.String(), lua.SetMembers, make([]memberSet, len(some)), storeKeys, arguments)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +85,7 @@ func (f *Foreign) setTogether(ctx context.Context, some []*foreignAdjustment) (c
 
 // words are what the script is to check of an adjustment's store keys, and to write there. Those
 // that lie in other slots than the first write cannot be checked.
-func (a *foreignAdjustment) words(together func(a, b string) bool) (all []setWords) {
+func (a *layoutAdjustment) words(together func(a, b string) bool) (all []setWords) {
 	first := a.writes[0].StoreKey
 	for _, storeKey := range a.storeKeys {
 		if !together(first, storeKey) {

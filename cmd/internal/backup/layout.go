@@ -14,8 +14,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// foreignFields are the additional fields of a line for a limit of another limiter.
-type foreignFields struct {
+// layoutFields are the additional fields of a line for a limit of another limiter.
+type layoutFields struct {
 	// Parts are its values.
 	Parts []part `json:"parts,omitempty"`
 	// Limit is the known part of the limit, and Used its usage.
@@ -35,8 +35,8 @@ type part struct {
 	ExpiresMS int64  `json:"expires_ms"`
 }
 
-// setForeign fills in the fields for a record of another limiter.
-func (l *line) setForeign(r *admin.Record) {
+// setLayout fills in the fields for a record of another limiter.
+func (l *line) setLayout(r *admin.Record) {
 	for _, p := range r.Members {
 		l.Parts = append(l.Parts, part{[]byte(p.StoreKey), []byte(p.Field), p.Type, p.Dump, min(expiryOf(p.Expires), latestOfOthers)})
 	}
@@ -52,8 +52,8 @@ func (l *line) setForeign(r *admin.Record) {
 // cannot represent more exactly. Some limiters are known to set expiries in tens of thousands of years.
 const latestOfOthers = 1 << 53
 
-// foreign reads the record of another limiter from a line with parts.
-func (e *entry) foreign(l *line, limits *memo[string, store.Limit]) error {
+// layout reads the record of another limiter from a line with parts.
+func (e *entry) layout(l *line, limits *memo[string, store.Limit]) error {
 	for _, p := range l.Parts {
 		expires, err := readExpiry(p.ExpiresMS, latestOfOthers)
 		if err != nil {

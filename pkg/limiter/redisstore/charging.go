@@ -15,8 +15,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// specialCodes are the letters of operations in decide_special.lua.
-var specialCodes = [...]byte{
+// chargingCodes are the letters of operations in decide_charging.lua.
+var chargingCodes = [...]byte{
 	store.Take: 't', store.Peek: 'p', store.Refund: 'r', store.Charge: 'c', store.Settle: 's', store.TakeUpTo: 'u',
 }
 
@@ -29,13 +29,13 @@ func (s *Store) tokenKey(token string, key store.Key) string {
 	return string(s.lanes.Own) + "!" + store.TokenName(token)
 }
 
-// decideSpecial decides what [store.IsSpecial] of requests of one slot, which are normalized. attempt is not zero where there are
+// decideCharging decides what [store.IsSpecial] of requests of one slot, which are normalized. attempt is not zero where there are
 // others, of other slots.
-func (s *Store) decideSpecial(ctx context.Context, op store.Op, attempt uint64, reqs []store.Request,
+func (s *Store) decideCharging(ctx context.Context, op store.Op, attempt uint64, reqs []store.Request,
 	decisions []store.Decision) error {
 	keys := s.storeKeys(reqs)
 	packed := make([]byte, 1, 1+len(reqs)*lanes.RequestSize+7+len(store.TokenDigest{})+8+7)
-	packed[0] = specialCodes[op]
+	packed[0] = chargingCodes[op]
 	packed = lanes.AppendRequests(packed, reqs)
 	if token := reqs[0].Token; token != "" {
 		keys = append(keys, s.tokenKey(token, reqs[0].Key))
@@ -48,20 +48,20 @@ func (s *Store) decideSpecial(ctx context.Context, op store.Op, attempt uint64, 
 		notAfter := binary.BigEndian.AppendUint64(nil, uint64(reqs[0].NotAfter))
 		packed = append(packed, notAfter[1:]...)
 	}
-	cmd, err := s.runSpecial(ctx, op, reqs, keys, lanes.WithClock([]any{packed}, s.lanes.Clock))
+	cmd, err := s.runCharging(ctx, op, reqs, keys, lanes.WithClock([]any{packed}, s.lanes.Clock))
 	if redisserver.IsErrorReply(err, "CROSSSLOT") && reqs[0].Token != "" && !s.lanes.IsCluster() && !s.slotted.Swap(true) {
 		// What looks like a single server is a Cluster behind a proxy. Nothing has happened yet.
-		return s.decideSpecial(ctx, op, attempt, reqs, decisions)
+		return s.decideCharging(ctx, op, attempt, reqs, decisions)
 	}
 	if err != nil {
-		if explained := explainSpecial(err, reqs); explained != nil {
+		if explained := explainCharging(err, reqs); explained != nil {
 			return explained
 		}
 		return s.lanes.Explain(err, op.String(), op != store.Peek, keys)
 	}
 	reply, err := cmd.Text()
 	if err == nil {
-		err = s.parseSpecial(reply, op, keys, reqs, decisions)
+		err = s.parseCharging(reply, op, keys, reqs, decisions)
 	}
 	if err != nil {
 		return s.lanes.Wrong(err, op)
@@ -69,24 +69,24 @@ func (s *Store) decideSpecial(ctx context.Context, op store.Op, attempt uint64, 
 	return nil
 }
 
-// runSpecial calls the script that decides reqs.
-func (s *Store) runSpecial(ctx context.Context, op store.Op, reqs []store.Request, keys []string, arguments []any) (*redis.Cmd, error) {
+// runCharging calls the script that decides reqs.
+func (s *Store) runCharging(ctx context.Context, op store.Op, reqs []store.Request, keys []string, arguments []any) (*redis.Cmd, error) {
 	changes := op != store.Peek
-	script, short := s.lanes.Scripts.DecidingSpecial(reqs)
+	script, short := s.lanes.Scripts.DecidingCharging(reqs)
 	cmd, err := s.lanes.Run(ctx, changes, script, keys, arguments)
 	if short && redisserver.IsErrorReply(err, "COMPLETE") {
-		cmd, err = s.lanes.Run(ctx, changes, s.lanes.Scripts.DecidingSpecialAny(), keys, arguments)
+		cmd, err = s.lanes.Run(ctx, changes, s.lanes.Scripts.DecidingChargingAny(), keys, arguments)
 	}
 	err = lanes.OnceMoved(ctx, err, func() (err error) {
-		cmd, err = s.lanes.Run(ctx, changes, s.lanes.Scripts.DecidingSpecialAny(), keys, arguments)
+		cmd, err = s.lanes.Run(ctx, changes, s.lanes.Scripts.DecidingChargingAny(), keys, arguments)
 		return err
 	})
 	return cmd, err
 }
 
-// explainSpecial returns the limiter's error for a reply that says what is wrong with reqs,
+// explainCharging returns the limiter's error for a reply that says what is wrong with reqs,
 // nil for any other.
-func explainSpecial(err error, reqs []store.Request) error {
+func explainCharging(err error, reqs []store.Request) error {
 	if !redisserver.IsErrorReply(err, "TOKEN ") && !redisserver.IsErrorReply(err, "USAGE ") {
 		return nil
 	}
@@ -119,8 +119,8 @@ func explainSpecial(err error, reqs []store.Request) error {
 	return store.TokenMismatch{Token: token}.Err()
 }
 
-// parseSpecial derives the decisions from the reply of decide_special.lua.
-func (s *Store) parseSpecial(reply string, op store.Op, keys []string, reqs []store.Request, decisions []store.Decision) error {
+// parseCharging derives the decisions from the reply of decide_charging.lua.
+func (s *Store) parseCharging(reply string, op store.Op, keys []string, reqs []store.Request, decisions []store.Decision) error {
 	if len(reply) < 8 || reply[7] > 1 {
 		return redisserver.ErrAnswer
 	}
@@ -149,7 +149,7 @@ func (s *Store) parseSpecial(reply string, op store.Op, keys []string, reqs []st
 		if op == store.TakeUpTo {
 			req.Cost = 1 // it is enough that one fits
 		}
-		if !followsSpecial(&state, &req, op, allowed, repeated, granted, now) {
+		if !followsCharging(&state, &req, op, allowed, repeated, granted, now) {
 			return redisserver.ErrAnswer
 		}
 		d := state.Answer(&req, now, allowed)
@@ -174,8 +174,8 @@ func (s *Store) parseSpecial(reply string, op store.Op, keys []string, reqs []st
 	return nil
 }
 
-// followsSpecial is follows for decide_special.lua. req has the cost that makes it allowed.
-func followsSpecial(state *store.State, req *store.Request, op store.Op, allowed, repeated bool, granted int64,
+// followsCharging is follows for decide_charging.lua. req has the cost that makes it allowed.
+func followsCharging(state *store.State, req *store.Request, op store.Op, allowed, repeated bool, granted int64,
 	now store.Instant) bool {
 	used, capacity := state.Used(now), req.Limit.Capacity()
 	switch {

@@ -18,14 +18,14 @@ import (
 
 // A server that stalls while keys of other limiters are changed leaves the outcome unknown, and
 // nothing is sent twice. One that is away changes nothing, and says so.
-func TestForeignChangesWhileTheServerStalls(t *testing.T) {
+func TestLayoutChangesWhileTheServerStalls(t *testing.T) {
 	tier.Full(t, "outages in series, and servers that hang")
 	t.Parallel()
 	server := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, DisableIdentity: true, ReadTimeout: redistest.Patience,
 		ContextTimeoutEnabled: true, MaxRetries: 3})
 	t.Cleanup(func() { client.Close() })
-	keys := foreignOn(t, client)
+	keys := othersOn(t, client)
 	for i := range 300 {
 		server.Do("SET", fmt.Sprint("pair:", i), 5, "EX", 1000)
 	}
@@ -44,7 +44,7 @@ func TestForeignChangesWhileTheServerStalls(t *testing.T) {
 				t.Fatal(err)
 			}
 			server.Pause()
-			err := change(foreignOn(t, client, redisstore.WithBudget(budget)))
+			err := change(othersOn(t, client, redisstore.WithBudget(budget)))
 			server.Resume()
 			if !errors.Is(err, store.ErrOutcomeUnknown) || !strings.Contains(err.Error(), verb) {
 				return fmt.Errorf("%s: %w", verb, err)
@@ -69,13 +69,13 @@ func TestForeignChangesWhileTheServerStalls(t *testing.T) {
 }
 
 // Behind Sentinels another server takes over, and the families that it has are deleted and come back.
-func TestForeignFamiliesAfterAFailover(t *testing.T) {
+func TestFamiliesAfterAFailover(t *testing.T) {
 	t.Parallel()
 	sentinel := redistest.StartSentinel(t)
 	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: sentinel.Addrs(),
 		DisableIdentity: true, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { client.Close() })
-	keys := foreignOn(t, client)
+	keys := othersOn(t, client)
 	for i := range 50 {
 		client.Set(ctx, fmt.Sprint("pair:", i), 5, time.Hour)
 		client.HSet(ctx, fmt.Sprint("bucket:", i), "n", 5)
@@ -102,17 +102,17 @@ func TestForeignFamiliesAfterAFailover(t *testing.T) {
 
 // A right that is missing in the middle ends a change with its name, and half a family is never
 // changed.
-func TestForeignChangesWithoutARight(t *testing.T) {
+func TestLayoutChangesWithoutARight(t *testing.T) {
 	server := redistest.Start(t)
 	server.Do("SET", "pair:a", 5)
 	server.Do("SET", "pair:a:timer", 5)
 	server.Do("HSET", "bucket:a", "n", 5)
-	records := recordsOf(t, foreignAt(t, server))
+	records := recordsOf(t, othersAt(t, server))
 	for _, right := range []string{"unlink", "get", "dump"} {
 		server.Do("ACL", "SETUSER", "tried", "reset", "on", ">pw", "~*", "+@all", "-"+right)
 		client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "tried", Password: "pw", DisableIdentity: true})
 		t.Cleanup(func() { client.Close() })
-		keys := foreignOn(t, client)
+		keys := othersOn(t, client)
 		_, _, err := keys.Delete(ctx, records...)
 		if !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), right) || server.Do("DBSIZE") != int64(3) {
 			t.Errorf("without %s: %v; %v keys are left", right, err, server.Do("DBSIZE"))
@@ -121,7 +121,7 @@ func TestForeignChangesWithoutARight(t *testing.T) {
 	server.Do("ACL", "SETUSER", "tried", "reset", "on", ">pw", "~pair:a", "~bucket:*", "+@all")
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "tried", Password: "pw", DisableIdentity: true})
 	t.Cleanup(func() { client.Close() })
-	if _, _, err := foreignOn(t, client).Delete(ctx, records...); !errors.Is(err, store.ErrRefused) || server.Do("DBSIZE") != int64(3) {
+	if _, _, err := othersOn(t, client).Delete(ctx, records...); !errors.Is(err, store.ErrRefused) || server.Do("DBSIZE") != int64(3) {
 		t.Errorf("without the right to a key: %v; %v keys are left", err, server.Do("DBSIZE"))
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// foreignScan is a scan for limits of other limiters.
-type foreignScan struct {
+// layoutScan is a scan for limits of other limiters.
+type layoutScan struct {
 	scan
 	sources layouts.Sources
 	// hashes: most values that were read last are no strings.
@@ -30,15 +30,15 @@ type foreignScan struct {
 }
 
 // Scan implements [admin.Keyspace].
-func (f *Foreign) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
+func (f *Others) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
 	return func(yield func(admin.Entry, error) bool) {
-		sc := &foreignScan{scan: f.newScan(q), sources: f.sources, seen: newFamiliesSeen(f.Servers),
+		sc := &layoutScan{scan: f.newScan(q), sources: f.sources, seen: newFamiliesSeen(f.Servers),
 			ahead: map[redis.Cmdable]time.Duration{}, lost: map[string]error{}}
 		sc.run(ctx, yield, func(ctx context.Context) error { return sc.withLost(sc.readAll(ctx)) }, nil)
 	}
 }
 
-func (sc *foreignScan) readAll(ctx context.Context) error {
+func (sc *layoutScan) readAll(ctx context.Context) error {
 	if sc.query.StoreKeys != nil {
 		return sc.readKeys(ctx)
 	}
@@ -56,7 +56,7 @@ func (sc *foreignScan) readAll(ctx context.Context) error {
 }
 
 // readKeys looks at exactly the query's keys. A store key can have several of them.
-func (sc *foreignScan) readKeys(ctx context.Context) error {
+func (sc *layoutScan) readKeys(ctx context.Context) error {
 	if err := sc.known(ctx, int64(len(sc.query.StoreKeys))); err != nil {
 		return err
 	}
@@ -83,25 +83,25 @@ func (sc *foreignScan) readKeys(ctx context.Context) error {
 	})
 }
 
-// lookAt looks at one of the query's store keys. Of keys without a name only whom they are of is
-// known, and the query says that.
-func (sc *foreignScan) lookAt(storeKey string, keys []store.Key) *layouts.Look {
+// lookAt begins to look at one of the query's store keys. Keys without a name have only a subject, which
+// the query selects.
+func (sc *layoutScan) lookAt(storeKey string, keys []store.Key) *layouts.Look {
 	if len(keys) == 0 || keys[0].Name == "" {
 		return sc.sources.Look(storeKey, &sc.query)
 	}
 	return sc.sources.LookFor(storeKey, keys...)
 }
 
-// readAndSend reads what the looks need, and sends what came of them.
-func (sc *foreignScan) readAndSend(ctx context.Context, server redis.Cmdable, looks []*layouts.Look, looked int64) error {
-	return sendPage(ctx, &sc.scan, looks, looked, func(some []*layouts.Look, give func([]found) error) error {
+// readAndSend reads the values that the looks need, and sends the results.
+func (sc *layoutScan) readAndSend(ctx context.Context, server redis.Cmdable, looks []*layouts.Look, looked int64) error {
+	return sendBatch(ctx, &sc.scan, looks, looked, func(some []*layouts.Look, give func([]found) error) error {
 		return sc.read(ctx, server, some, give)
 	})
 }
 
-// loseMaster notes that a master could not be asked for keys that belong to others elsewhere. A
+// loseMaster notes that a master could not be reached for keys that belong to others elsewhere. A
 // scan goes on without them.
-func (sc *foreignScan) loseMaster(node *redis.Client, err error) error {
+func (sc *layoutScan) loseMaster(node *redis.Client, err error) error {
 	if sc.query.StoreKeys != nil {
 		return sc.Named(err, node)
 	}
@@ -113,16 +113,15 @@ func (sc *foreignScan) loseMaster(node *redis.Client, err error) error {
 	return nil
 }
 
-// hasLost reports whether a master could not be asked.
-func (sc *foreignScan) hasLost(node *redis.Client) bool {
+// hasLost reports whether a master could not be reached.
+func (sc *layoutScan) hasLost(node *redis.Client) bool {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
 	return sc.lost[node.Options().Addr] != nil
 }
 
-// withLost returns the error of the scan, and those of masters that were asked in passing and
-// that it does not name.
-func (sc *foreignScan) withLost(err error) error {
+// withLost returns the error of the scan, joined with those of lost masters that it does not name.
+func (sc *layoutScan) withLost(err error) error {
 	if len(sc.lost) == 0 {
 		return err
 	}

@@ -7,14 +7,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// foreignAdjustment is one adjustment on its way.
-type foreignAdjustment struct {
+// layoutAdjustment is one adjustment on its way.
+type layoutAdjustment struct {
 	*admin.Adjustment
 	setting *layouts.Setting
 	result  *admin.Adjusted
@@ -29,16 +28,15 @@ type foreignAdjustment struct {
 // adjustTries is how often a limit is looked at that is used before it could be written.
 const adjustTries = 8
 
-// Adjust implements [admin.Keyspace] for limits of a layout that is a [layouts.Setter]. What to
-// write is found out here, and written if all values are then what they were. A limit that is
-// used all the time, so that this does not come about, is a [store.ErrUnavailable] and stays
-// as it is.
-func (f *Foreign) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]admin.Adjusted, error) {
+// Adjust implements [admin.Keyspace] for limits of a layout that is a [layouts.Setter]. It reads the
+// values, computes what to write, and writes that if the values are still the same. A limit that
+// changes at every try is a [store.ErrUnavailable] and stays as it is.
+func (f *Others) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]admin.Adjusted, error) {
 	if err := f.Check(); err != nil {
 		return nil, err
 	}
 	results := make([]admin.Adjusted, len(adjustments))
-	pending := make([]*foreignAdjustment, len(adjustments))
+	pending := make([]*layoutAdjustment, len(adjustments))
 	for i := range adjustments {
 		a := &adjustments[i]
 		if len(a.Members) == 0 {
@@ -51,7 +49,7 @@ func (f *Foreign) Adjust(ctx context.Context, adjustments ...admin.Adjustment) (
 		if err != nil {
 			return nil, err
 		}
-		pending[i] = &foreignAdjustment{Adjustment: a, setting: setting, result: &results[i]}
+		pending[i] = &layoutAdjustment{Adjustment: a, setting: setting, result: &results[i]}
 	}
 	var left []error
 	before := map[string]*heldValue{}
@@ -66,7 +64,7 @@ func (f *Foreign) Adjust(ctx context.Context, adjustments ...admin.Adjustment) (
 
 // adjust makes adjustments, and returns the errors of foreign values among them. Several of the
 // same store key are made one after the other. before is what store keys held that were written.
-func (f *Foreign) adjust(ctx context.Context, pending []*foreignAdjustment, before map[string]*heldValue) (left []error, err error) {
+func (f *Others) adjust(ctx context.Context, pending []*layoutAdjustment, before map[string]*heldValue) (left []error, err error) {
 	for try := 0; len(pending) > 0; try++ {
 		if try == adjustTries {
 			return left, fmt.Errorf("%w: key %q is used so often that it could not be set in %d tries; it was left as it is",
@@ -97,7 +95,7 @@ func (f *Foreign) adjust(ctx context.Context, pending []*foreignAdjustment, befo
 }
 
 // distinct parts adjustments into such that have no store key in common, and the others.
-func distinct(all []*foreignAdjustment) (now, later []*foreignAdjustment) {
+func distinct(all []*layoutAdjustment) (now, later []*layoutAdjustment) {
 	taken := map[string]bool{}
 	for _, a := range all {
 		free := !slices.ContainsFunc(a.Members, func(p admin.Member) bool { return taken[p.StoreKey] })
@@ -113,35 +111,30 @@ func distinct(all []*foreignAdjustment) (now, later []*foreignAdjustment) {
 	return now, later
 }
 
-// prepare reads what limits hold, and finds out what to write. ready are those where that is
-// something.
-func (f *Foreign) prepare(ctx context.Context, all []*foreignAdjustment, before map[string]*heldValue) (
-	ready []*foreignAdjustment, left []error, err error,
+// prepare reads what limits hold, and computes what to write. ready are those with something to
+// write.
+func (f *Others) prepare(ctx context.Context, all []*layoutAdjustment, before map[string]*heldValue) (
+	ready []*layoutAdjustment, left []error, err error,
 ) {
-	now, err := f.timeAt(ctx, all[0].Members[0].StoreKey)
+	server, err := f.Servers.ServerOf(ctx, all[0].Members[0].StoreKey)
+	var now time.Time
+	if err == nil {
+		now, err = server.Time(ctx).Result()
+	}
 	if err != nil {
 		return nil, nil, f.Explain(err, store.Adjust.String(), false, nil)
 	}
 	r := &reader{keys: f.keys, dumps: true, now: now, values: map[string]*heldValue{}, server: f.Client}
 	if f.IsCluster() {
-		if r.server, err = f.Servers.ServerOf(ctx, all[0].Members[0].StoreKey); err != nil {
-			return nil, nil, f.Explain(err, store.Adjust.String(), false, nil)
-		}
+		r.server = server
 	}
 	var storeKeys []string
 	for _, a := range all {
 		a.storeKeys = a.setting.StoreKeys(f.instant(now))
-		for _, storeKey := range a.storeKeys {
-			if r.values[storeKey] == nil {
-				r.values[storeKey] = &heldValue{}
-				storeKeys = append(storeKeys, storeKey)
-			}
-		}
+		storeKeys = append(storeKeys, a.storeKeys...)
 	}
-	for some := range slices.Chunk(storeKeys, 2*redisserver.KeysPerRead) {
-		if err := r.add(ctx, some); err != nil {
-			return nil, nil, f.Explain(err, store.Adjust.String(), false, some)
-		}
+	if _, err := r.addNew(ctx, storeKeys); err != nil {
+		return nil, nil, f.Explain(err, store.Adjust.String(), false, storeKeys)
 	}
 	for _, a := range all {
 		switch writes, err := a.plan(r, before); {
@@ -156,17 +149,8 @@ func (f *Foreign) prepare(ctx context.Context, all []*foreignAdjustment, before 
 	return ready, left, nil
 }
 
-// timeAt is what the clock of the server shows that has a store key.
-func (f *Foreign) timeAt(ctx context.Context, storeKey string) (now time.Time, err error) {
-	server, err := f.Servers.ServerOf(ctx, storeKey)
-	if err != nil {
-		return now, err
-	}
-	return server.Time(ctx).Result()
-}
-
-// plan finds out what to write. It is false if the limit stays as it is.
-func (a *foreignAdjustment) plan(r *reader, before map[string]*heldValue) (writes bool, err error) {
+// plan computes what to write. It is false if the limit stays as it is.
+func (a *layoutAdjustment) plan(r *reader, before map[string]*heldValue) (writes bool, err error) {
 	values := make([]layouts.Value, len(a.storeKeys))
 	for i, storeKey := range a.storeKeys {
 		held := r.values[storeKey]
@@ -206,7 +190,7 @@ func (a *foreignAdjustment) plan(r *reader, before map[string]*heldValue) (write
 
 // note notes which of the limit's own parts are there and what they hold, if the caller has kept
 // something else. What other adjustments have written meanwhile is not what was there.
-func (a *foreignAdjustment) note(own []admin.Member, before map[string]*heldValue) {
+func (a *layoutAdjustment) note(own []admin.Member, before map[string]*heldValue) {
 	a.record = admin.Record{}
 	differs, kept := false, false
 	names := slices.Clone(own)

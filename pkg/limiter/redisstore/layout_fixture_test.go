@@ -169,20 +169,20 @@ func testLayouts() layouts.Sources {
 	return sources
 }
 
-// foreignOn returns the keyspace of the test layouts in the servers of a client.
-func foreignOn(t testing.TB, client redis.UniversalClient, options ...redisstore.Option) admin.Keyspace {
+// othersOn returns the keyspace of the test layouts in the servers of a client.
+func othersOn(t testing.TB, client redis.UniversalClient, options ...redisstore.Option) admin.Keyspace {
 	t.Helper()
 	backend, err := redisstore.Own(client, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return backend.Foreign(testLayouts())
+	return backend.OtherLimiters(testLayouts())
 }
 
-// foreignAt returns the keyspace of the test layouts on a server.
-func foreignAt(t testing.TB, server *redistest.Server) admin.Keyspace {
+// othersAt returns the keyspace of the test layouts on a server.
+func othersAt(t testing.TB, server *redistest.Server) admin.Keyspace {
 	t.Helper()
-	return foreignOn(t, server.Client())
+	return othersOn(t, server.Client())
 }
 
 // scanned returns the entries that a scan gives by their keys, and its errors. A key that

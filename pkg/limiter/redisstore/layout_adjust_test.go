@@ -46,7 +46,7 @@ func TestOnlyItsOwnPartsComeBackOfASetLimit(t *testing.T) {
 				t.Fatal(err)
 			}
 			limit := store.Limit{Count: 20, Period: time.Minute, Burst: 20}
-			keys := backend.Foreign(layouts.Sources{{Layout: layout, Limit: limit}})
+			keys := backend.OtherLimiters(layouts.Sources{{Layout: layout, Limit: limit}})
 			for _, command := range c.write {
 				server.Do(command...)
 			}

@@ -17,22 +17,22 @@ import (
 // Store keys that belong together are changed together where they lie in one slot. Those of a
 // family of several slots are changed slot by slot, since no script call can have them all.
 
-// foreignPart is a part of one record, or of several that share it.
-type foreignPart struct {
+// member is a part of one record, or of several that share it.
+type member struct {
 	*admin.Member
 	records []int
 	number  int // among all parts
 }
 
-// foreignUnit is parts that one script call changes together.
-type foreignUnit struct{ parts []foreignPart }
+// memberSet is parts that one script call changes together.
+type memberSet struct{ parts []member }
 
 // unitsOf returns the parts of records, each once, as units.
-func (f *Foreign) unitsOf(records []admin.Record) ([]foreignUnit, error) {
+func (f *Others) unitsOf(records []admin.Record) ([]memberSet, error) {
 	type name struct{ storeKey, field string }
 	type place struct{ unit, part int }
 	known := make(map[name]place, len(records))
-	var units []foreignUnit
+	var units []memberSet
 	for i := range records {
 		if len(records[i].Members) == 0 {
 			return nil, store.Invalidf("the record of key %q names no store keys", records[i].Key.Subject)
@@ -51,17 +51,17 @@ func (f *Foreign) unitsOf(records []admin.Record) ([]foreignUnit, error) {
 				n++
 			}
 			if n == len(units) {
-				units = append(units, foreignUnit{})
+				units = append(units, memberSet{})
 			}
 			known[as] = place{n, len(units[n].parts)}
-			units[n].parts = append(units[n].parts, foreignPart{part, []int{i}, len(known) - 1})
+			units[n].parts = append(units[n].parts, member{part, []int{i}, len(known) - 1})
 		}
 	}
 	return units, nil
 }
 
 // together reports whether one script call can have two store keys.
-func (f *Foreign) together(a, b string) bool {
+func (f *Others) together(a, b string) bool {
 	slotOf := f.SlotOf
 	return slotOf == nil || slotOf(hashTag(a)) == slotOf(hashTag(b))
 }
@@ -70,23 +70,19 @@ func (f *Foreign) together(a, b string) bool {
 const partsPerCall = keysPerCall
 
 // eachUnits calls do with units that one script call can have.
-func (f *Foreign) eachUnits(ctx context.Context, units []foreignUnit, do func([]foreignUnit) error) error {
+func (f *Others) eachUnits(ctx context.Context, units []memberSet, do func([]memberSet) error) error {
 	storeKeys, longest := make([]string, len(units)), 1
 	for i := range units {
 		storeKeys[i] = units[i].parts[0].StoreKey
 		longest = max(longest, len(units[i].parts))
 	}
 	return f.EachBatch(ctx, tagsOf(storeKeys), max(1, partsPerCall/longest), func(batch []int) error {
-		some := make([]foreignUnit, len(batch))
-		for n, i := range batch {
-			some[n] = units[i]
-		}
-		return do(some)
+		return do(pick(units, batch))
 	})
 }
 
 // flat returns the parts of units, the unit of each, and their store keys.
-func flat(units []foreignUnit) (parts []foreignPart, unitOf []int, storeKeys []string) {
+func flat(units []memberSet) (parts []member, unitOf []int, storeKeys []string) {
 	for n := range units {
 		for _, part := range units[n].parts {
 			parts, unitOf, storeKeys = append(parts, part), append(unitOf, n), append(storeKeys, part.StoreKey)
@@ -97,7 +93,7 @@ func flat(units []foreignUnit) (parts []foreignPart, unitOf []int, storeKeys []s
 
 // run calls a script that changes units. Keys of a single unit that are on their way to another
 // master are waited for.
-func (f *Foreign) run(ctx context.Context, verb string, script lua.Name, units []foreignUnit, storeKeys []string,
+func (f *Others) run(ctx context.Context, verb string, script lua.Name, units []memberSet, storeKeys []string,
 	arguments []any) (*redis.Cmd, error) {
 	var cmd *redis.Cmd
 	call := func() (err error) {
@@ -127,7 +123,7 @@ func dumpedPart(part *admin.Member) (value []byte, isText bool) {
 	return part.Dump, false
 }
 
-// keptPart tells the scripts which value of a part the caller has; see lua/foreign_held.lua.
+// keptPart tells the scripts which value of a part the caller has; see lua/members_held.lua.
 func keptPart(part *admin.Member) []byte {
 	if part.Dump == nil {
 		return []byte{}
@@ -143,7 +139,7 @@ func keptHeld(value []byte, isText bool) []byte {
 	return append([]byte{mark(isText)}, keptValue(value)...)
 }
 
-// mark begins a value as lua/foreign_held.lua has it.
+// mark begins a value as lua/members_held.lua has it.
 func mark(isText bool) byte {
 	if isText {
 		return 't'

@@ -6,7 +6,7 @@
 -- KEYS      the keys, those of a family next to each other
 -- ARGV      for each key five: the number of its family; the type that it had; the field to
 --           delete, or '' for the whole key; the value that the caller has kept, as in
---           foreign_held.lua, or '' for none; when it then expired, in ms since the epoch or -1
+--           members_held.lua, or '' for none; when it then expired, in ms since the epoch or -1
 -- Returns   an array: a string of one byte a key, '1' deleted, '0' not there, 'o' left since it
 --           has another type, '-' left with another one of its family, 'b' left since too much
 --           had to be returned; then four elements for each key that was left (its index in
@@ -16,7 +16,7 @@
 -- Cost      a GET, a PEXPIRETIME and an UNLINK a key; a TYPE, a DUMP or HGET and a DEL for what is no string
 
 local done, news = {}, {}
-local told = 0
+local reported = 0
 
 -- expiry_changed reports whether a key expires at another time than the caller has kept, as one does
 -- that was blocked again. Before Redis 7 both times are computed, so a second or less is no change.
@@ -25,7 +25,7 @@ local function expiry_changed(key, kept)
   return (at < 0) ~= (was < 0) or math.abs(at - was) > 1000
 end
 
--- look finds out about KEYS[i], and returns how many bytes have to be told of it.
+-- look looks at KEYS[i], and returns how many bytes the reply needs for it.
 local function look(i)
   local key, kind, field, kept = KEYS[i], ARGV[5 * i - 3], ARGV[5 * i - 2], ARGV[5 * i - 1]
   local is, value, same = held(key, kind, field, kept, stands_for)
@@ -64,10 +64,10 @@ while first <= #KEYS do
   end
   if foreign then
     leave(first, last, '-')
-  elseif told + bytes > EXPORT_BYTES and (told > 0 or bytes > 4 * EXPORT_BYTES) then
+  elseif reported + bytes > EXPORT_BYTES and (reported > 0 or bytes > 4 * EXPORT_BYTES) then
     leave(first, last, 'b')
   else
-    told = told + bytes
+    reported = reported + bytes
   end
   first = last + 1
 end

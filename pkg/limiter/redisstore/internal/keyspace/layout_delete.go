@@ -16,11 +16,10 @@ import (
 
 // deletion is the deletion of some records.
 type deletion struct {
-	*Foreign
+	*Others
 	records []admin.Record
 	mu      sync.Mutex
-	// outcomes are what became of parts, as far as that is known, and late is what parts held. Both
-	// are by the number of the part.
+	// outcomes are the known outcomes of members, and late is what members held, by the member's number.
 	outcomes map[int]byte
 	late     map[int]late
 	foreign  []error
@@ -35,7 +34,7 @@ type late struct {
 // Delete implements [admin.Keyspace]. A record is deleted if any of its parts was there. The
 // parts of a record that lie in one slot are deleted together or, if one has become something
 // else, not at all. A part that several records share is deleted once, for all of them.
-func (f *Foreign) Delete(ctx context.Context, records ...admin.Record) (deleted int, changed []admin.Record, err error) {
+func (f *Others) Delete(ctx context.Context, records ...admin.Record) (deleted int, changed []admin.Record, err error) {
 	if err := f.Check(); err != nil {
 		return 0, nil, err
 	}
@@ -45,8 +44,8 @@ func (f *Foreign) Delete(ctx context.Context, records ...admin.Record) (deleted 
 		if err != nil {
 			return err
 		}
-		d := &deletion{Foreign: f, records: records[first:end], outcomes: map[int]byte{}, late: map[int]late{}}
-		err = f.eachUnits(ctx, units, func(some []foreignUnit) error { return d.call(ctx, some) })
+		d := &deletion{Others: f, records: records[first:end], outcomes: map[int]byte{}, late: map[int]late{}}
+		err = f.eachUnits(ctx, units, func(some []memberSet) error { return d.call(ctx, some) })
 		gone, some := d.result(units)
 		deleted, changed, foreign = deleted+gone, append(changed, some...), append(foreign, d.foreign...)
 		return err
@@ -55,13 +54,13 @@ func (f *Foreign) Delete(ctx context.Context, records ...admin.Record) (deleted 
 }
 
 // call deletes units by a script call, and by more where the values are too large for one answer.
-func (d *deletion) call(ctx context.Context, units []foreignUnit) error {
+func (d *deletion) call(ctx context.Context, units []memberSet) error {
 	left, err := d.callOnce(ctx, units)
 	if err != nil {
 		return err
 	}
 	for _, unit := range left {
-		again, err := d.callOnce(ctx, []foreignUnit{unit})
+		again, err := d.callOnce(ctx, []memberSet{unit})
 		if err != nil {
 			return err
 		}
@@ -76,14 +75,14 @@ func (d *deletion) call(ctx context.Context, units []foreignUnit) error {
 }
 
 // callOnce deletes units, and returns those that were left since too much had to be returned.
-func (d *deletion) callOnce(ctx context.Context, units []foreignUnit) (left []foreignUnit, err error) {
+func (d *deletion) callOnce(ctx context.Context, units []memberSet) (left []memberSet, err error) {
 	parts, unitOf, storeKeys := flat(units)
 	kept, arguments := make([][]byte, len(parts)), make([]any, 0, 5*len(parts))
 	for i := range parts {
 		kept[i] = keptPart(parts[i].Member)
 		arguments = append(arguments, unitOf[i], parts[i].Type, parts[i].Field, kept[i], expiresMS(parts[i].Expires))
 	}
-	cmd, err := d.run(ctx, "deletion", lua.ForeignDelete, units, storeKeys, arguments)
+	cmd, err := d.run(ctx, "deletion", lua.DeleteMembers, units, storeKeys, arguments)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +100,7 @@ func (d *deletion) callOnce(ctx context.Context, units []foreignUnit) (left []fo
 			left = append(left, units[lastLeft])
 		}
 	}
-	ok := told(reply, len(parts), func(i int, is string, was []byte, until time.Time) {
+	ok := eachReported(reply, len(parts), func(i int, is string, was []byte, until time.Time) {
 		if is != "" {
 			d.foreign = append(d.foreign, &store.ForeignError{StoreKey: storeKeys[i],
 				Holds: fmt.Sprintf("a %s by now, and held a %s", d.Servers.Redact(is), parts[i].Type)})
@@ -117,7 +116,7 @@ func (d *deletion) callOnce(ctx context.Context, units []foreignUnit) (left []fo
 
 // result returns how many records were deleted, and those that held something else than what
 // the caller has kept, as they were.
-func (d *deletion) result(units []foreignUnit) (deleted int, changed []admin.Record) {
+func (d *deletion) result(units []memberSet) (deleted int, changed []admin.Record) {
 	type fate struct{ some, new bool }
 	fates := make([]fate, len(d.records))
 	held := make([][]admin.Member, len(d.records)) // what was deleted

@@ -16,7 +16,7 @@ import (
 
 // Before records are deleted it can be asked if the user may bring them back. That is true exactly if
 // an import of the same records works afterwards, and asking changes nothing.
-func TestAForeignImportIsChecked(t *testing.T) {
+func TestALayoutImportIsChecked(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	owner := server.Client()
@@ -40,7 +40,7 @@ func TestAForeignImportIsChecked(t *testing.T) {
 		}
 		client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "tried", Password: "pw", DisableIdentity: true})
 		t.Cleanup(func() { client.Close() })
-		keys := foreignOn(t, client)
+		keys := othersOn(t, client)
 		check, has := admin.ImportCheckOf(keys)
 		if !has {
 			t.Fatal("there is no check")

@@ -47,7 +47,7 @@ func (s *familiesSeen) isFirst(storeKey, principal string, entries []admin.Entry
 
 // read reads what the looks need, from a server and where else their keys are. If that is much
 // it reads them in parts, which it gives one after the other.
-func (sc *foreignScan) read(ctx context.Context, server redis.Cmdable, looks []*layouts.Look, give func([]found) error) error {
+func (sc *layoutScan) read(ctx context.Context, server redis.Cmdable, looks []*layouts.Look, give func([]found) error) error {
 	found, err := sc.readOnce(ctx, server, looks)
 	if errors.Is(err, errMuch) && len(looks) > 1 {
 		middle := len(looks) / 2
@@ -63,7 +63,7 @@ func (sc *foreignScan) read(ctx context.Context, server redis.Cmdable, looks []*
 }
 
 // readOnce is read in one go. The error is errMuch if that is too much for several looks.
-func (sc *foreignScan) readOnce(ctx context.Context, server redis.Cmdable, looks []*layouts.Look) ([]found, error) {
+func (sc *layoutScan) readOnce(ctx context.Context, server redis.Cmdable, looks []*layouts.Look) ([]found, error) {
 	now, err := sc.about(ctx, server)
 	if err != nil {
 		return nil, err
@@ -75,7 +75,11 @@ func (sc *foreignScan) readOnce(ctx context.Context, server redis.Cmdable, looks
 	// Which keys belong together can depend on the time, and that is known when they are read.
 	const turns = 3
 	for range turns {
-		if added, err := r.addAll(ctx, looks); err != nil {
+		var storeKeys []string
+		for _, look := range looks {
+			storeKeys = append(storeKeys, look.StoreKeys(r.instant(r.at(look.StoreKey)))...)
+		}
+		if added, err := r.addNew(ctx, storeKeys); err != nil {
 			return nil, err
 		} else if !added {
 			break
@@ -99,7 +103,7 @@ func (sc *foreignScan) readOnce(ctx context.Context, server redis.Cmdable, looks
 }
 
 // notYet leaves out looks at store keys that were found together with others before.
-func (sc *foreignScan) notYet(looks []*layouts.Look) []*layouts.Look {
+func (sc *layoutScan) notYet(looks []*layouts.Look) []*layouts.Look {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
 	left := make([]*layouts.Look, 0, len(looks))
@@ -112,7 +116,7 @@ func (sc *foreignScan) notYet(looks []*layouts.Look) []*layouts.Look {
 }
 
 // about returns about what the clock of a server shows, by what it showed before.
-func (sc *foreignScan) about(ctx context.Context, server redis.Cmdable) (time.Time, error) {
+func (sc *layoutScan) about(ctx context.Context, server redis.Cmdable) (time.Time, error) {
 	sc.mu.Lock()
 	ahead, known := sc.ahead[server]
 	sc.mu.Unlock()
@@ -129,8 +133,8 @@ func (sc *foreignScan) about(ctx context.Context, server redis.Cmdable) (time.Ti
 	return now, nil
 }
 
-// learn remembers for the next page what a server's clock shows, and what its values are.
-func (sc *foreignScan) learn(server redis.Cmdable, r *reader) {
+// learn remembers for the next batch what a server's clock shows, and what its values are.
+func (sc *layoutScan) learn(server redis.Cmdable, r *reader) {
 	strings, others := 0, 0
 	for _, held := range r.values {
 		switch held.Type {
@@ -149,26 +153,6 @@ func (sc *foreignScan) learn(server redis.Cmdable, r *reader) {
 	sc.ahead[server] = time.Until(r.now)
 }
 
-// addAll reads the values that looks need and that are not known yet. It reports whether there
-// were any.
-func (r *reader) addAll(ctx context.Context, looks []*layouts.Look) (added bool, err error) {
-	var storeKeys []string
-	for _, look := range looks {
-		for _, storeKey := range look.StoreKeys(r.instant(r.at(look.StoreKey))) {
-			if r.values[storeKey] == nil {
-				r.values[storeKey] = &heldValue{}
-				storeKeys = append(storeKeys, storeKey)
-			}
-		}
-	}
-	for some := range slices.Chunk(storeKeys, 2*redisserver.KeysPerRead) {
-		if err := r.add(ctx, some); err != nil {
-			return false, err
-		}
-	}
-	return len(storeKeys) > 0, nil
-}
-
 // at is when the value of a store key was read, or would be now.
 func (r *reader) at(storeKey string) time.Time {
 	if held := r.values[storeKey]; held != nil && !held.at.IsZero() {
@@ -178,7 +162,7 @@ func (r *reader) at(storeKey string) time.Time {
 }
 
 // judge says what the values of a look are.
-func (sc *foreignScan) judge(look *layouts.Look, r *reader) ([]admin.Entry, error) {
+func (sc *layoutScan) judge(look *layouts.Look, r *reader) ([]admin.Entry, error) {
 	tooLarge, lost := (*heldValue)(nil), false
 	entries, principal, err := look.Judge(func(storeKey string) layouts.Value {
 		held := r.values[storeKey]
@@ -203,23 +187,11 @@ func (sc *foreignScan) judge(look *layouts.Look, r *reader) ([]admin.Entry, erro
 	for i := range entries {
 		sc.complete(&entries[i], r.values, len(entries))
 	}
-	return dropUnusedForeign(entries), err
-}
-
-// dropUnusedForeign leaves out entries of which nothing is known to be in use, unless something
-// is wrong with their keys.
-func dropUnusedForeign(entries []admin.Entry) []admin.Entry {
-	kept := entries[:0]
-	for i := range entries {
-		if e := &entries[i]; !e.UsedKnown() || e.Used > 0 || e.TTL < 0 || len(e.Defects) > 0 {
-			kept = append(kept, *e)
-		}
-	}
-	return kept
+	return slices.DeleteFunc(entries, isUnused), err
 }
 
 // complete adds what the query asks for besides to one of several entries.
-func (sc *foreignScan) complete(e *admin.Entry, values map[string]*heldValue, several int) {
+func (sc *layoutScan) complete(e *admin.Entry, values map[string]*heldValue, several int) {
 	for i := range e.Record.Members {
 		part := &e.Record.Members[i]
 		held := values[part.StoreKey]

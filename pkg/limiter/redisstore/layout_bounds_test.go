@@ -31,10 +31,10 @@ func sent(server *redistest.Server) int64 {
 
 // Values that no limiter has are not fetched, whatever their type. Each is told in one line, and
 // the others come as ever. Long lists and sorted sets are read as far as is needed.
-func TestLargeForeignValuesAreNotFetched(t *testing.T) {
+func TestLargeValuesOfLayoutsAreNotFetched(t *testing.T) {
 	tier.Full(t, "large values, and how much memory they take")
 	server := redistest.Start(t)
-	keys := foreignAt(t, server)
+	keys := othersAt(t, server)
 	server.Do("SETRANGE", "times:string", 100_000_000, "x")
 	// MEMORY USAGE goes by five members, so what it says of fewer is around the bound.
 	const many = 400_000
@@ -109,14 +109,14 @@ func TestLargeForeignValuesAreNotFetched(t *testing.T) {
 }
 
 // Without the right to MEMORY USAGE the number of fields says what is too much.
-func TestLargeForeignHashesWithoutTheirSize(t *testing.T) {
+func TestLargeHashesOfLayoutsWithoutTheirSize(t *testing.T) {
 	server := redistest.Start(t)
 	server.Do("EVAL", "for i = 1, 30000 do redis.call('HSET', 'times:hash', i, i) end", 0)
 	server.Do("HSET", "times:small", 1, 1)
 	server.Do("ACL", "SETUSER", "blind", "on", ">pw", "~*", "+@all", "-memory")
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "blind", Password: "pw", DisableIdentity: true})
 	t.Cleanup(func() { client.Close() })
-	entries, errs := scanned(t, foreignOn(t, client), admin.Query{})
+	entries, errs := scanned(t, othersOn(t, client), admin.Query{})
 	if len(entries) != 1 || len(errs) != 1 || !strings.Contains(errs[0].Error(),
 		"a hash of 30000 fields, and limitctl takes at most 10000") {
 		t.Errorf("found are %v, %v", entries, errs)
@@ -124,10 +124,10 @@ func TestLargeForeignHashesWithoutTheirSize(t *testing.T) {
 }
 
 // A value may grow between the scan and its deletion beyond what an answer can have. It stays.
-func TestAForeignValueThatGrewIsNotDeletedUnseen(t *testing.T) {
+func TestAValueOfALayoutThatGrewIsNotDeletedUnseen(t *testing.T) {
 	tier.Full(t, "large values, and how much memory they take")
 	server := redistest.Start(t)
-	keys := foreignAt(t, server)
+	keys := othersAt(t, server)
 	for _, name := range []string{"a", "b", "c"} {
 		server.Do("SET", "pair:"+name, 1)
 	}
@@ -148,9 +148,9 @@ func TestAForeignValueThatGrewIsNotDeletedUnseen(t *testing.T) {
 
 // What a newer server has dumped is refused in one line, and of a family nothing comes back then.
 // So it is if the backup is damaged, or there is no memory.
-func TestAForeignImportIsRefusedWhole(t *testing.T) {
+func TestALayoutImportIsRefusedWhole(t *testing.T) {
 	server := redistest.Start(t)
-	keys := foreignAt(t, server)
+	keys := othersAt(t, server)
 	server.Do("SET", "pair:a", 1)
 	server.Do("SET", "pair:a:timer", 1)
 	server.Do("ZADD", "times:z", 1, "a")
@@ -224,7 +224,7 @@ func TestAForeignImportIsRefusedWhole(t *testing.T) {
 }
 
 // Whatever a server answers to what a scan asks, the scan ends, in time and within its bounds.
-func TestAForeignScanOfAHostileServer(t *testing.T) {
+func TestALayoutScanOfAHostileServer(t *testing.T) {
 	tier.Full(t, "hostile servers, files and texts, which many commands meet")
 	t.Parallel()
 	sound := redistest.Start(t)
@@ -239,7 +239,7 @@ func TestAForeignScanOfAHostileServer(t *testing.T) {
 				client := redis.NewClient(&redis.Options{Addr: server.Addr, DisableIdentity: true, MaxRetries: -1, Protocol: 2,
 					ReadTimeout: 200 * time.Millisecond, ContextTimeoutEnabled: true})
 				t.Cleanup(func() { client.Close() })
-				entries, errs := scanned(t, foreignOn(t, client), admin.Query{Records: true})
+				entries, errs := scanned(t, othersOn(t, client), admin.Query{Records: true})
 				if len(errs) == 0 && len(entries) == 0 && !is.Sound {
 					t.Error("it found nothing and says that all is well")
 				}
@@ -254,7 +254,7 @@ func TestAForeignScanOfAHostileServer(t *testing.T) {
 }
 
 // Many values that are just not too large are held a few at a time.
-func TestManyForeignValuesAreHeldAFewAtATime(t *testing.T) {
+func TestManyValuesOfLayoutsAreHeldAFewAtATime(t *testing.T) {
 	tier.Full(t, "large values, and how much memory they take")
 	server := redistest.Start(t)
 	pipe := server.Client().Pipeline()
@@ -265,7 +265,7 @@ func TestManyForeignValuesAreHeldAFewAtATime(t *testing.T) {
 	if _, err := pipe.Exec(ctx); err != nil {
 		t.Fatal(err)
 	}
-	keys := foreignAt(t, server)
+	keys := othersAt(t, server)
 	var most uint64
 	found := 0
 	for _, err := range keys.Scan(ctx, admin.Query{Subjects: everyKey}) {

@@ -3,7 +3,7 @@
 --
 -- KEYS      the keys, those of a family next to each other; a key can come several times
 -- ARGV      for each key seven: the number of its family; the type that it had, 'none' for
---           nothing; its value as in foreign_held.lua, or '' not to look at it; what to do, 's'
+--           nothing; its value as in members_held.lua, or '' not to look at it; what to do, 's'
 --           to set a string, 'h' a field of a hash, 'd' to delete it, '' nothing; the field; the text; for how
 --           many ms to keep the key, '0' for as long as it is kept now
 -- Returns   a string of one byte a key: '1' the family was written, 'c' it has changed

@@ -17,8 +17,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// foreignRecord is a record of a layout; each of its parts is a string.
-func foreignRecord(subject, name string, storeKeys ...string) admin.Record {
+// layoutRecord is a record of a layout; each of its parts is a string.
+func layoutRecord(subject, name string, storeKeys ...string) admin.Record {
 	r := admin.Record{Key: store.Key{Subject: subject, Name: name}}
 	for _, storeKey := range storeKeys {
 		r.Members = append(r.Members, admin.Member{StoreKey: storeKey, Type: "string", Dump: []byte("dump of " + storeKey),
@@ -27,8 +27,8 @@ func foreignRecord(subject, name string, storeKeys ...string) admin.Record {
 	return r
 }
 
-// foreignBackup is a backup of other limiters' keys. finish, if set, adds to it.
-func foreignBackup(t *testing.T, selection string, finish func(*Writer) error, records ...admin.Record) []byte {
+// layoutBackup is a backup of other limiters' keys. finish, if set, adds to it.
+func layoutBackup(t *testing.T, selection string, finish func(*Writer) error, records ...admin.Record) []byte {
 	t.Helper()
 	var file bytes.Buffer
 	w, err := NewWriter(&file, Header{Store: "s", Prefix: "rl", Layout: "auto", Selection: selection})
@@ -62,17 +62,17 @@ func recordsIn(t *testing.T, file []byte) (c *Contents, all Batch) {
 }
 
 // Records of other limiters come back unchanged: any bytes, fields, expiries and families.
-func TestForeignRoundTrip(t *testing.T) {
-	bytesOnly := foreignRecord("\xff{\n", "redis_rate", "rate:\xff{\n")
-	family := foreignRecord("a", "spring-cloud-gateway", "request_rate_limiter.{a}.tokens", "request_rate_limiter.{a}.timestamp")
+func TestLayoutRoundTrip(t *testing.T) {
+	bytesOnly := layoutRecord("\xff{\n", "redis_rate", "rate:\xff{\n")
+	family := layoutRecord("a", "spring-cloud-gateway", "request_rate_limiter.{a}.tokens", "request_rate_limiter.{a}.timestamp")
 	family.Members[1].Expires = time.Time{}
-	field := foreignRecord("bob", "kong/advanced/1m/ns", "1795294320:60:ns")
+	field := layoutRecord("bob", "kong/advanced/1m/ns", "1795294320:60:ns")
 	field.Members[0].Field, field.Members[0].Type = "bob", "hash"
-	gone := foreignRecord("u", "throttled", "u")
+	gone := layoutRecord("u", "throttled", "u")
 	records := []admin.Record{bytesOnly, family, field, gone}
-	amended := foreignRecord("a", "spring-cloud-gateway", "request_rate_limiter.{a}.tokens")
+	amended := layoutRecord("a", "spring-cloud-gateway", "request_rate_limiter.{a}.tokens")
 	amended.Members[0].Dump = []byte("later")
-	c, all := recordsIn(t, foreignBackup(t, "'*' --layout auto", func(w *Writer) error {
+	c, all := recordsIn(t, layoutBackup(t, "'*' --layout auto", func(w *Writer) error {
 		return errors.Join(w.Write(true, amended), w.Exclude(gone))
 	}, records...))
 	if c.Damaged != 0 || c.Records != 3 || !slices.Equal(c.Layouts, []string{"kong", "redis_rate", "spring-cloud-gateway", "throttled"}) {
@@ -84,16 +84,16 @@ func TestForeignRoundTrip(t *testing.T) {
 }
 
 // An expiry that the scripts cannot represent becomes the latest that they can.
-func TestForeignExpiryOfAges(t *testing.T) {
-	r := foreignRecord("u", "redis_rate", "rate:u")
+func TestLayoutExpiryOfAges(t *testing.T) {
+	r := layoutRecord("u", "redis_rate", "rate:u")
 	r.Members[0].Expires = time.UnixMilli(math.MaxInt64 / 2)
-	if _, all := recordsIn(t, foreignBackup(t, "", nil, r)); all.Records[0].Members[0].Expires.UnixMilli() != latestOfOthers {
+	if _, all := recordsIn(t, layoutBackup(t, "", nil, r)); all.Records[0].Members[0].Expires.UnixMilli() != latestOfOthers {
 		t.Errorf("it expires at %s", all.Records[0].Members[0].Expires)
 	}
 }
 
 // A record has the known part of its limit; a limit with impossible values is left out.
-func TestForeignLimits(t *testing.T) {
+func TestLayoutLimits(t *testing.T) {
 	tokens := store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Minute, Burst: 20}
 	for _, test := range []struct {
 		limit store.Limit
@@ -105,9 +105,9 @@ func TestForeignLimits(t *testing.T) {
 		{store.Limit{Algorithm: store.FixedWindow, Period: time.Minute}, false},
 		{store.Limit{Algorithm: store.FixedWindow, Count: math.MaxInt64, Burst: math.MaxInt64, Period: time.Minute}, false},
 	} {
-		e := admin.Entry{Limit: test.limit, Record: foreignRecord("u", "redis_rate", "rate:u")}
+		e := admin.Entry{Limit: test.limit, Record: layoutRecord("u", "redis_rate", "rate:u")}
 		e.Used = 7
-		_, all := recordsIn(t, foreignBackup(t, "", func(w *Writer) error { return w.WriteEntry(&e) }))
+		_, all := recordsIn(t, layoutBackup(t, "", func(w *Writer) error { return w.WriteEntry(&e) }))
 		want := test.limit
 		if !test.takes {
 			want = store.Limit{}
@@ -147,22 +147,22 @@ func TestMemoIsBounded(t *testing.T) {
 
 // A record whose store keys do not fit its layout, or were not selected, costs only itself.
 func TestEditedRecordsOfOtherLimiters(t *testing.T) {
-	fine := foreignRecord("login:42", "redis_rate", "rate:login:42")
+	fine := layoutRecord("login:42", "redis_rate", "rate:login:42")
 	for _, test := range []struct {
 		selection string
 		record    admin.Record
 		want      string
 	}{
-		{"'*' --layout auto", foreignRecord("session:alice", "redis_rate", "session:alice"), `key "session:alice" cannot be of redis_rate`},
-		{"'*' --layout auto", foreignRecord("login:42", "redis_rate", "rate:admin"), "is not of limit redis_rate"},
-		{"'*' --layout auto", foreignRecord("u", "nosuch", "rate:u"), `layout "nosuch" is not known`},
+		{"'*' --layout auto", layoutRecord("session:alice", "redis_rate", "session:alice"), `key "session:alice" cannot be of redis_rate`},
+		{"'*' --layout auto", layoutRecord("login:42", "redis_rate", "rate:admin"), "is not of limit redis_rate"},
+		{"'*' --layout auto", layoutRecord("u", "nosuch", "rate:u"), `layout "nosuch" is not known`},
 		{"'*' --layout auto", record(t, "mine", 1), `key "mine" is limitctl's own`},
-		{"'rate:*' --layout counter", foreignRecord("session:alice", "counter", "session:alice"), "was not selected by rate:*"},
-		{"'rate:*' --layout counter --stuck", foreignRecord("rate:x", "counter", "rate:x"), ""},
-		{"--exact rate:login:42 --layout counter", foreignRecord("rate:x", "counter", "rate:x"), "was not selected by rate:login:42"},
-		{"in the dashboard: a counter", foreignRecord("rate:x", "counter", "rate:x"), ""}, // the selection is unknown
+		{"'rate:*' --layout counter", layoutRecord("session:alice", "counter", "session:alice"), "was not selected by rate:*"},
+		{"'rate:*' --layout counter --stuck", layoutRecord("rate:x", "counter", "rate:x"), ""},
+		{"--exact rate:login:42 --layout counter", layoutRecord("rate:x", "counter", "rate:x"), "was not selected by rate:login:42"},
+		{"in the dashboard: a counter", layoutRecord("rate:x", "counter", "rate:x"), ""}, // the selection is unknown
 	} {
-		c, all := recordsIn(t, foreignBackup(t, test.selection, nil, fine, test.record, fine))
+		c, all := recordsIn(t, layoutBackup(t, test.selection, nil, fine, test.record, fine))
 		if test.want == "" {
 			if c.Damaged != 0 || len(all.Records) != 3 {
 				t.Errorf("%s: %v", test.selection, c.Damage)
@@ -196,7 +196,7 @@ func TestDamagedPartsOfOtherLimiters(t *testing.T) {
 		line("", `"type":"string","dump":"YQ==","expires_ms":-1`):                     "no store key, type or value",
 		line("rate:u", `"type":"string","dump":null,"expires_ms":-1`):                 "no store key, type or value",
 	} {
-		c, _ := recordsIn(t, append(foreignBackup(t, "", nil), lines...))
+		c, _ := recordsIn(t, append(layoutBackup(t, "", nil), lines...))
 		if (want != "") != (c.Damaged == 1) || want != "" && !strings.Contains(c.Damage[0].Error(), want) {
 			t.Errorf("%s is damaged by %v, want %q", lines, c.Damage, want)
 		}

@@ -20,11 +20,11 @@ import (
 
 // In a Cluster families lie in one slot or in several. They come and go whole all the same, also
 // while slots move.
-func TestForeignFamiliesInACluster(t *testing.T) {
+func TestFamiliesInACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	client := clusterClient(t, cluster, redis.ClusterOptions{})
-	keys := foreignOn(t, clusterClient(t, cluster, redis.ClusterOptions{}))
+	keys := othersOn(t, clusterClient(t, cluster, redis.ClusterOptions{}))
 	limits := plant(t, client, rand.New(rand.NewPCG(3, 4)), 900)
 	comeAndGo(t, client, keys, limits, "at rest")
 
@@ -74,11 +74,11 @@ func TestForeignFamiliesInACluster(t *testing.T) {
 }
 
 // Slots move all the time while families are deleted with a backup and restored. Nothing is lost.
-func TestForeignFamiliesWhileSlotsMove(t *testing.T) {
+func TestFamiliesWhileSlotsMove(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	client := clusterClient(t, cluster, redis.ClusterOptions{MaxRedirects: 50})
-	keys := foreignOn(t, clusterClient(t, cluster, redis.ClusterOptions{MaxRedirects: 50}))
+	keys := othersOn(t, clusterClient(t, cluster, redis.ClusterOptions{MaxRedirects: 50}))
 	const families = 40
 	names := make([]string, families)
 	for i := range names {
@@ -131,12 +131,12 @@ func TestForeignFamiliesWhileSlotsMove(t *testing.T) {
 }
 
 // A master that is away is named, and all limits that the others have whole are given.
-func TestForeignFamiliesWithoutAMaster(t *testing.T) {
+func TestFamiliesWithoutAMaster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, "--cluster-require-full-coverage", "no")
 	client := clusterClient(t, cluster, redis.ClusterOptions{})
 	options := redis.ClusterOptions{MaxRetries: -1, MaxRedirects: 2}
-	keys := foreignOn(t, clusterClient(t, cluster, options))
+	keys := othersOn(t, clusterClient(t, cluster, options))
 	whole := 0
 	lost := cluster.Masters[1]
 	for i := range 60 {
@@ -185,7 +185,7 @@ func TestForeignFamiliesWithoutAMaster(t *testing.T) {
 
 // A master that hangs is waited for by each of the others once in a scan, however many limits have
 // keys there.
-func TestForeignFamiliesBesideAMasterThatHangs(t *testing.T) {
+func TestFamiliesBesideAMasterThatHangs(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, "--cluster-require-full-coverage", "no")
 	client := clusterClient(t, cluster, redis.ClusterOptions{})
@@ -206,7 +206,7 @@ func TestForeignFamiliesBesideAMasterThatHangs(t *testing.T) {
 				node.AddHook(asked)
 			}
 		})
-		keys := foreignOn(t, reader)
+		keys := othersOn(t, reader)
 		if entries, errs := scanned(t, keys, admin.Query{}); len(entries) != 4000 || len(errs) > 0 { // which learns the Cluster
 			return fmt.Errorf("%d limits were found, and the errors are %w", len(entries), errors.Join(errs...))
 		}

@@ -116,13 +116,13 @@ func plant(t testing.TB, client redis.UniversalClient, random *rand.Rand, n int)
 
 // Whatever families there are, each limit comes once. Deleting all leaves what is not a limit,
 // and importing the records brings back every value and expiry, whether it is done once or twice.
-func TestForeignFamiliesComeAndGoWhole(t *testing.T) {
+func TestFamiliesComeAndGoWhole(t *testing.T) {
 	tier.Full(t, "many cases, which take long")
 	t.Parallel()
 	server := redistest.Start(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	client := server.Client()
-	keys := foreignAt(t, server)
+	keys := othersAt(t, server)
 	for round := range 6 {
 		server.Do("FLUSHALL")
 		limits := plant(t, client, random, 700)
@@ -182,7 +182,7 @@ func comeAndGo(t *testing.T, client redis.UniversalClient, keys admin.Keyspace, 
 
 // A scan of strings takes a round trip for each page, as that of our own does, and one more for
 // the time.
-func TestAForeignScanOfStringsIsOneRoundTripAPage(t *testing.T) {
+func TestALayoutScanOfStringsIsOneRoundTripABatch(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client()
 	pipe := client.Pipeline()
@@ -192,7 +192,7 @@ func TestAForeignScanOfStringsIsOneRoundTripAPage(t *testing.T) {
 	}
 	pipe.Exec(ctx)
 	for _, records := range []bool{false, true} {
-		keys := foreignAt(t, server)
+		keys := othersAt(t, server)
 		times, reads := server.CommandCalls("time"), server.CommandCalls("getrange")
 		if entries, errs := scanned(t, keys, admin.Query{Records: records}); len(entries) != limits || len(errs) > 0 {
 			t.Fatalf("%d limits, %v", len(entries), errs)
@@ -213,7 +213,7 @@ func TestAForeignScanOfStringsIsOneRoundTripAPage(t *testing.T) {
 }
 
 // Keys of our own are not looked at as another limiter's, but keys that only look like ours are.
-func TestForeignLeavesOutWhatIsOurs(t *testing.T) {
+func TestOtherLimitersLeaveOutWhatIsOurs(t *testing.T) {
 	server := redistest.Start(t)
 	own := connected(t, server, redis.Options{})
 	if _, err := own.Take(ctx, user, hundred, 1); err != nil {
@@ -225,7 +225,7 @@ func TestForeignLeavesOutWhatIsOurs(t *testing.T) {
 	sources := testLayouts()[:1]
 	sources[0].Layout = pair{"rl"}
 	sources[0].Keys = mustPattern("rl*")
-	entries, errs := scanned(t, backend.Foreign(sources), admin.Query{})
+	entries, errs := scanned(t, backend.OtherLimiters(sources), admin.Query{})
 	names := slices.Collect(maps.Keys(entries))
 	if len(errs) > 0 || len(names) != 1 || names[0].Subject != "{somebody}:hits" {
 		t.Errorf("found are %v, %v", names, errs)
@@ -234,9 +234,9 @@ func TestForeignLeavesOutWhatIsOurs(t *testing.T) {
 
 // A family of which one part has become something else stays whole. What has changed since, or
 // gone, is told as it was.
-func TestAForeignDeletionChecks(t *testing.T) {
+func TestALayoutDeletionChecks(t *testing.T) {
 	server := redistest.Start(t)
-	keys := foreignAt(t, server)
+	keys := othersAt(t, server)
 	for _, name := range []string{"same", "used", "alien", "halved", "gone"} {
 		server.Do("SET", "pair:"+name, 3, "EX", 1000)
 		server.Do("SET", "pair:"+name+":timer", 7, "EX", 1000)
@@ -278,9 +278,9 @@ func TestAForeignDeletionChecks(t *testing.T) {
 
 // What is kept for another time than when it was looked at is told as it was, even if the value is the
 // same: a key that was blocked again would be free too early after an undo.
-func TestAForeignDeletionTellsExpiries(t *testing.T) {
+func TestALayoutDeletionTellsExpiries(t *testing.T) {
 	server := redistest.Start(t)
-	keys := foreignAt(t, server)
+	keys := othersAt(t, server)
 	for _, name := range []string{"same", "longer", "shorter", "for ever", "no more"} {
 		server.Do("SET", "pair:"+name, 3, "EX", 1000)
 		server.Do("HSET", "bucket:"+name, "n", 3)
@@ -318,9 +318,9 @@ func TestAForeignDeletionTellsExpiries(t *testing.T) {
 
 // A family comes back whole or stays away, nothing in use is overwritten, and a field that comes
 // back into a hash leaves the expiry of that.
-func TestAForeignImportChecks(t *testing.T) {
+func TestALayoutImportChecks(t *testing.T) {
 	server := redistest.Start(t)
-	keys := foreignAt(t, server)
+	keys := othersAt(t, server)
 	for _, name := range []string{"used", "alien", "lapsed", "fine"} {
 		server.Do("SET", "pair:"+name, 3, "EX", 1000)
 		server.Do("SET", "pair:"+name+":timer", 7, "EX", 1000)
