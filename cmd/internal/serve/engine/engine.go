@@ -33,7 +33,7 @@ type Settings struct {
 	HTTP    httplimit.Settings
 	Envoy   configfile.EnvoyDomains
 
-	force *force // decides by these settings; nil unless an engine returned them
+	inForce *inForce // decides by these settings; nil unless an engine returned them
 }
 
 // Policy returns the policy of that name, or nil.
@@ -94,20 +94,20 @@ type Options struct {
 type Engine struct {
 	options Options
 	start   time.Time // the base of a monotonic clock, which costs half of time.Now
-	inForce atomic.Pointer[force]
+	inForce atomic.Pointer[inForce]
 
 	// These stay when settings are replaced, so that nothing is lost.
 	store     store.Store // with its time budget
 	overrides *layers.OverrideWatch
 	denials   *layers.DenialCollector
-	// shadow decides in an outage for all policies with on_error: local. The keys of different policies differ,
+	// fallback decides in an outage for all policies with on_error: local. The keys of different policies differ,
 	// since they contain the policy's name.
-	shadow store.Store
+	fallback store.Store
 
 	replacing sync.Mutex // for one replacement at a time, and for the fields below
 	breaker   *breaker   // nil for none
 
-	probed atomic.Uint64 // the number of keys that Probe has peeked at
+	checked atomic.Uint64 // the number of keys that CheckRecovery has peeked at
 }
 
 // New returns an engine with those settings in force. The caller closes the store.
@@ -121,8 +121,8 @@ func New(backend admin.Keyspace, settings *Settings, options Options) *Engine {
 		}),
 		overrides: layers.WatchOverrides(backend,
 			layers.Overrides{Idle: always, OnError: options.OnOverrides, OnRecovered: options.OnOverridesRead}),
-		denials: layers.CollectDenials(backend, layers.DenialLog{OnError: options.OnDenials, OnRecovered: options.OnDenialsWritten}),
-		shadow:  memorystore.New(),
+		denials:  layers.CollectDenials(backend, layers.DenialLog{OnError: options.OnDenials, OnRecovered: options.OnDenialsWritten}),
+		fallback: memorystore.New(),
 	}
 	e.Replace(settings)
 	return e
@@ -153,9 +153,9 @@ func (e *Engine) Decide(ctx context.Context, ask *Ask, answer *decision.Answer) 
 }
 
 // deciding returns what decides an ask: its own settings, else those in force.
-func (e *Engine) deciding(ask *Ask) *force {
-	if ask.Settings != nil && ask.Settings.force != nil {
-		return ask.Settings.force
+func (e *Engine) deciding(ask *Ask) *inForce {
+	if ask.Settings != nil && ask.Settings.inForce != nil {
+		return ask.Settings.inForce
 	}
 	return e.inForce.Load()
 }
@@ -212,14 +212,14 @@ func (e *Engine) Close() error {
 	return nil
 }
 
-// probes is the number of keys that Probe peeks at if the store has parts: enough to reach each part within a few
-// calls.
-const probes = 64
+// shardChecks is the number of keys that CheckRecovery peeks at if the store has shards: enough to reach each shard
+// within a few calls.
+const shardChecks = 64
 
-// Probe lets an open breaker check the store, if it is time. Calls do so, too, but without calls a breaker would
-// stay open when the store is back, and refuse the next call. parts says that the breaker is open for some parts of
-// the store only. Nothing is charged.
-func (e *Engine) Probe(ctx context.Context, parts bool) {
+// CheckRecovery lets an open breaker check whether the store is back, if it is time. Calls do so, too, but without
+// calls a breaker would stay open when the store is back, and refuse the next call. sharded says that the breaker is
+// open for some shards of the store only. Nothing is charged.
+func (e *Engine) CheckRecovery(ctx context.Context, sharded bool) {
 	e.replacing.Lock()
 	breaker := e.breaker
 	e.replacing.Unlock()
@@ -227,12 +227,12 @@ func (e *Engine) Probe(ctx context.Context, parts bool) {
 		return
 	}
 	n := 1
-	if parts {
-		n = probes
+	if sharded {
+		n = shardChecks
 	}
 	limit := store.Limit{Count: 1, Period: time.Second}
 	for range n {
-		key := store.Key{Subject: "limitctl-probe-" + strconv.FormatUint(e.probed.Add(1), 10)}
+		key := store.Key{Subject: "limitctl-probe-" + strconv.FormatUint(e.checked.Add(1), 10)}
 		reqs := []store.Request{{Key: key, Limit: limit, Cost: 1}}
 		if breaker.store.Decide(ctx, store.Peek, reqs, make([]store.Decision, 1)); ctx.Err() != nil {
 			return
