@@ -188,8 +188,9 @@ func (f *serveFrame) listener(name string, at *serve.Address, handler http.Handl
 	if name == "proxy" {
 		files = 2 // and one to the upstream
 	}
-	f.Listeners = append(f.Listeners, serve.Listener{Name: name, Address: *at, Handler: f.meter.Listener(name, handler), Certificates: f.certificates,
-		MaxConnections: f.flags.maxConnections, Files: files, RequestTime: requestTime, Open: name == "http" && f.tokens == nil && f.anyClient()})
+	f.Listeners = append(f.Listeners, serve.Listener{Name: name, Address: *at, Handler: f.meter.Listener(name, handler),
+		Certificates: f.certificates, MaxConnections: f.flags.maxConnections, Files: files, RequestTime: requestTime,
+		Open: name == "http" && f.tokens == nil && f.anyClient()})
 }
 
 // anyClient reports whether clients need no certificate.
@@ -207,8 +208,8 @@ func (f *serveFrame) envoy(e *engine.Engine, options envoy.Options) {
 		f.Log.Warn("no configuration names the domain, so its requests are not limited", "door", "grpc", "domain",
 			output.Shorten(domain, 100))
 	})
-	f.Listeners = append(f.Listeners, serve.Listener{Name: "grpc", Address: *f.grpc, Server: envoy.New(e, options), Certificates: f.certificates,
-		MaxConnections: f.flags.maxConnections, Open: f.anyClient()})
+	f.Listeners = append(f.Listeners, serve.Listener{Name: "grpc", Address: *f.grpc, Server: envoy.New(e, options),
+		Certificates: f.certificates, MaxConnections: f.flags.maxConnections, Open: f.anyClient()})
 }
 
 // operators adds the listener for operators, if there is to be one. The health checks always get an answer. answers is the
@@ -224,8 +225,8 @@ func (f *serveFrame) operators(answers http.Handler) {
 	f.Health.Register(mux)
 	mux.Handle("/metrics", serve.NewGate(operatorRequests, nil).Wrap(f.meter.Handler()))
 	mux.Handle("/", serve.Nothing(paths))
-	listener := serve.Listener{Name: "admin", Address: *f.admin, Handler: mux, MaxConnections: operatorConnections, RequestTime: operatorTime,
-		Operators: true, Open: true}
+	listener := serve.Listener{Name: "admin", Address: *f.admin, Handler: mux, MaxConnections: operatorConnections,
+		RequestTime: operatorTime, Operators: true, Open: true}
 	if answers != nil {
 		mux.Handle("/v1/", f.meter.Listener("http", answers))
 		listener.MaxConnections, listener.Lingers = f.flags.maxConnections, true

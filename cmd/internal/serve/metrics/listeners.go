@@ -75,7 +75,8 @@ func (m *Metrics) ConnectionRefused(listener string) {
 
 // Listener wraps the handler of a listener, to count its requests. name is one of the server's own words.
 func (m *Metrics) Listener(name string, next http.Handler) http.Handler {
-	listener := &countedListener{next: next, took: m.listeners.took.WithLabelValues(name), inFlight: m.listeners.inFlight.WithLabelValues(name)}
+	listener := &countedListener{next: next, took: m.listeners.took.WithLabelValues(name),
+		inFlight: m.listeners.inFlight.WithLabelValues(name)}
 	for i, class := range statusClasses {
 		listener.statuses[i] = m.listeners.requests.WithLabelValues(name, class)
 	}
