@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -23,11 +24,11 @@ type Options struct {
 	// Store is the store itself, for what it keeps apart from its limits.
 	Store store.Store
 	// Transport is how what is said to a Redis travels.
-	Transport Transport
+	Transport connect.Transport
 	// Layouts say whether and how the keys of other limiters are looked at.
 	Layouts Layouts
 	// Sentinels are what each Sentinel of a URL says, none for another URL.
-	Sentinels []Sentinel
+	Sentinels []connect.SentinelHealth
 }
 
 // server is one master, or the one server there is.

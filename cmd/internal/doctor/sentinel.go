@@ -12,14 +12,11 @@ import (
 	"github.com/limitctl/limitctl/internal/redisserver"
 )
 
-// Sentinel is what one Sentinel of a URL says about the master.
-type Sentinel = connect.SentinelHealth
-
 // fewSentinels is below how many Sentinels the failure of one can be too many.
 const fewSentinels = 3
 
 // judgeSentinels judges whether Sentinels would replace a master that fails.
-func judgeSentinels(sentinels []Sentinel) []Finding {
+func judgeSentinels(sentinels []connect.SentinelHealth) []Finding {
 	if len(sentinels) == 0 {
 		return nil
 	}
@@ -87,7 +84,7 @@ func (e *examination) isSentinel(ctx context.Context, s *server) (bool, error) {
 	}
 	var watched, urls []string
 	for _, master := range masters {
-		about := fieldsOf(master)
+		about := connect.FieldsOf(master)
 		watched = append(watched, fmt.Sprintf("%s (%s:%s)", about["name"], about["ip"], about["port"]))
 		urls = append(urls, shell.Command("--store", e.sentinelURL(ctx, s, about["name"])))
 	}
@@ -111,7 +108,7 @@ func (e *examination) sentinelURL(ctx context.Context, s *server, master string)
 	addresses := []string{s.client.Options().Addr}
 	if others, err := s.client.Do(ctx, "sentinel", "sentinels", master).Slice(); err == nil {
 		for _, other := range others {
-			about := fieldsOf(other)
+			about := connect.FieldsOf(other)
 			addresses = append(addresses, net.JoinHostPort(about["ip"], about["port"]))
 		}
 	}
@@ -121,20 +118,4 @@ func (e *examination) sentinelURL(ctx context.Context, s *server, master string)
 		scheme = "rediss+sentinel"
 	}
 	return e.servers.Redact(scheme + "://" + strings.Join(addresses, ",") + "/" + master)
-}
-
-// fieldsOf reads an answer of names and values, in a list or, by RESP3, in a map.
-func fieldsOf(answer any) map[string]string {
-	fields := map[string]string{}
-	switch answer := answer.(type) {
-	case map[any]any:
-		for name, value := range answer {
-			fields[fmt.Sprint(name)] = fmt.Sprint(value)
-		}
-	case []any:
-		for i := 0; i+1 < len(answer); i += 2 {
-			fields[fmt.Sprint(answer[i])] = fmt.Sprint(answer[i+1])
-		}
-	}
-	return fields
 }

@@ -155,7 +155,7 @@ func (o *probeOptions) tell(a *probeAnswer) error {
 
 // config is the configuration of the probe, without its client.
 func (o *probeOptions) config() (*probe.Config, error) {
-	config := &probe.Config{Budget: o.requests, MaxTime: o.maxTime, Timeout: o.Timeout, Workers: o.workers, DeniedStatus: o.deniedStatus}
+	config := &probe.Config{Quota: o.requests, MaxTime: o.maxTime, Timeout: o.Timeout, Workers: o.workers, DeniedStatus: o.deniedStatus}
 	switch {
 	case o.requests < 1:
 		return nil, cli.Usagef("--requests %d is not a number of requests; give 1 or more", o.requests)

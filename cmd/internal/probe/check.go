@@ -27,7 +27,7 @@ const (
 
 // verify holds the endpoint to the limit of a discovery: by the answers that the discovery got, and, if
 // it may ask, by further requests where these leave something open. Without a limit it tells what can
-// be told of the answers. What was seen until an error is in the result, which is never nil. A budget
+// be told of the answers. What was seen until an error is in the result, which is never nil. A quota
 // that is spent is no error.
 func verify(ctx context.Context, config *Config, discovery *Discovery, mayAsk bool) (*Result, error) {
 	v := &verification{config: config, discovery: *discovery, session: newSession(ctx, config, discovery.Events)}
@@ -37,8 +37,8 @@ func verify(ctx context.Context, config *Config, discovery *Discovery, mayAsk bo
 		if wrong != nil {
 			return &Result{Discovery: *discovery}, wrong
 		}
-		v.model = explain.Standard{Model: explain.Model{Limit: limit, Phase: discovery.Phase}, Resolution: explain.Resolution}
-		v.model = v.model.WithManner(discovery.Manner)
+		v.model = explain.Expectation{Model: explain.Model{Limit: limit, Phase: discovery.Phase}, Resolution: explain.Resolution}
+		v.model = v.model.WithBehaviour(discovery.Behaviour)
 		if discovery.PhaseKnown && discovery.Phase != 0 {
 			v.model.Resolution += min(discovery.PhaseWithin, limit.Period/inexactly)
 		}
@@ -46,7 +46,7 @@ func verify(ctx context.Context, config *Config, discovery *Discovery, mayAsk bo
 			v.model.Resolution += limit.Period / inexactly
 		}
 		if mayAsk {
-			err = v.experiments()
+			err = v.sendRequests()
 		}
 	}
 	if errors.Is(err, errSpent) {
@@ -68,7 +68,7 @@ type verification struct {
 	*session
 	config    *Config
 	discovery Discovery
-	model     explain.Standard // without a limit if there is none
+	model     explain.Expectation // without a limit if there is none
 	notes     []string
 }
 
@@ -78,7 +78,7 @@ type proof struct {
 	hasLimit,
 	// exact: count and period of the limit are known exactly.
 	exact bool
-	model explain.Standard
+	model explain.Expectation
 	// alternatives are limits that answer alike.
 	alternatives []store.Limit
 	keys         []explain.Key
@@ -138,8 +138,8 @@ func (v *verification) result() *Result {
 		r.Notes = append(r.Notes, fmt.Sprintf("The windows do not begin at whole periods since 1970, but about %s later.",
 			span(e.model.Phase)))
 	}
-	if discovered := v.discovery.Manner != (explain.Manner{}); e.hasLimit && !discovered && e.model.Manner != (explain.Manner{}) {
-		m := explain.Model{Limit: e.model.Limit, Manner: e.model.Manner}
+	if discovered := v.discovery.Behaviour != (explain.Behaviour{}); e.hasLimit && !discovered && e.model.Behaviour != (explain.Behaviour{}) {
+		m := explain.Model{Limit: e.model.Limit, Behaviour: e.model.Behaviour}
 		r.Notes = append(r.Notes, "What was seen is as of the limit, and "+strings.Join(m.Peculiarities(), ", and ")+".")
 	}
 	if other := e.others(v.discovery.PhaseKnown); other != "" {

@@ -11,17 +11,17 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
-// fit judges all keys by the phase and the manner that explain them best.
+// fit judges all keys by the phase and the behaviour that explain them best.
 func (e *proof) fit(phaseKnown bool) {
 	e.model, e.judged = explain.Fit(e.model, e.keys, phaseKnown)
 	other := e.model
-	if other.Manner != (explain.Manner{}) {
-		if other.Manner.Refreshed {
-			other.Manner.Refreshed = false
+	if other.Behaviour != (explain.Behaviour{}) {
+		if other.Behaviour.Refreshed {
+			other.Behaviour.Refreshed = false
 		} else {
-			other.Manner.ChargesDenied = !other.Manner.ChargesDenied
+			other.Behaviour.ChargesDenied = !other.Behaviour.ChargesDenied
 		}
-		other = other.WithManner(other.Manner)
+		other = other.WithBehaviour(other.Behaviour)
 	} else {
 		other.Charges = !other.Charges
 	}
@@ -48,7 +48,7 @@ func (e *proof) others(phaseKnown bool) string {
 			return
 		}
 		candidate := *e
-		candidate.model = explain.Standard{Model: explain.Model{Limit: limit}, Resolution: e.model.Resolution}
+		candidate.model = explain.Expectation{Model: explain.Model{Limit: limit}, Resolution: e.model.Resolution}
 		if candidate.fit(phaseKnown); candidate.least() == 0 {
 			names = append(names, limit.String())
 		}
@@ -131,7 +131,7 @@ func (e *proof) admitted() Check {
 // proven is what the audit by intervals is sure of: it is wrong whenever in between the requests
 // were decided. It knows limits that are counted as here, and is nil of others.
 func (e *proof) proven() *audit.Finding {
-	if e.model.Manner != (explain.Manner{}) {
+	if e.model.Behaviour != (explain.Behaviour{}) {
 		return nil
 	}
 	finding := explain.Proven(e.model.Limit, e.keys, e.model.Resolution)

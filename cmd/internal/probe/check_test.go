@@ -218,7 +218,7 @@ func TestHeadersAreNotBelieved(t *testing.T) {
 				h.Set("RateLimit-Policy", `"default";q=20;w=60`)
 			}
 		}
-		r, err := Run(context.Background(), &Config{Client: s, Budget: 2000, MaxTime: time.Hour, Clock: s.clock})
+		r, err := Run(context.Background(), &Config{Client: s, Quota: 2000, MaxTime: time.Hour, Clock: s.clock})
 		if err != nil || r.Limit == nil || r.Limit.String() != "fixed-window:10/10s,from=first" {
 			t.Fatalf("it finds %v, %v", r.Limit, err)
 		}

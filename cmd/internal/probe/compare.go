@@ -24,7 +24,7 @@ func (x *explorer) models() (models []explain.Model) {
 }
 
 // rest returns how long to leave a limit alone that all subjects share, so that the next
-// experiment finds it unused.
+// sequence finds it unused.
 func (x *explorer) rest(models []explain.Model) (longest time.Duration) {
 	if !x.shared {
 		return 0
@@ -39,10 +39,10 @@ func (x *explorer) rest(models []explain.Model) (longest time.Duration) {
 	return longest + longest/20
 }
 
-// mostRounds is how often experiments are chosen by what is known.
+// mostRounds is how often sequences are chosen by what is known.
 const mostRounds = 8
 
-// compare runs experiments for which the models that are left predict different answers.
+// compare runs sequences for which the models that are left predict different answers.
 func (x *explorer) compare() error {
 	confirmed := false
 	repeated := make(map[string]int)
@@ -56,7 +56,7 @@ func (x *explorer) compare() error {
 		p := explain.Pace{Each: each, Workers: x.config.Workers}
 		now := x.clock.Now().Add(20 * time.Millisecond).Add(x.rest(models))
 		all := explain.Design(int(models[0].Limit.Capacity()), explain.SpansOf(models), x.evidence.WindowEdges(models), now)
-		all = slices.DeleteFunc(all, func(e explain.Experiment) bool { return repeated[e.Signature()] >= 2 })
+		all = slices.DeleteFunc(all, func(e explain.Sequence) bool { return repeated[e.Signature()] >= 2 })
 		chosen := explain.Choose(all, models, now, p, unsure, x.requestsLeft(), x.timeLeft())
 		if x.shared && len(chosen) > 0 {
 			chosen = chosen[:1]
@@ -105,8 +105,8 @@ func (x *explorer) latency() (each, unsure time.Duration) {
 	return each, unsure
 }
 
-// perform runs experiments at the same time, each with a subject of its own.
-func (s *session) perform(all []explain.Experiment) error {
+// perform runs sequences at the same time, each with a subject of its own.
+func (s *session) perform(all []explain.Sequence) error {
 	type action struct {
 		at      time.Time
 		subject string

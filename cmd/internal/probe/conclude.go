@@ -48,7 +48,7 @@ func (x *explorer) conclude(spent error) {
 		}
 	}
 	limit := m.Limit
-	x.d.Limit, x.d.Manner = &limit, m.Manner
+	x.d.Limit, x.d.Behaviour = &limit, m.Behaviour
 	others := slices.ContainsFunc(x.explanations, func(e explain.Explanation) bool { return e.Models[0].Limit != limit })
 	x.d.Exact = best.Wrong == 0 && best.Round && !others && !together && !x.provenWrong(m)
 	if !best.Round {

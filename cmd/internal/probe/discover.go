@@ -12,10 +12,10 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
 )
 
-// ErrNoLimit is the error of a probe that was never denied within its budget.
+// ErrNoLimit is the error of a probe that was never denied within its quota.
 var ErrNoLimit = errors.New("no request was denied")
 
-// discoverLimit finds out what limit the endpoint has, by at most the budget of requests and time.
+// discoverLimit finds out what limit the endpoint has, by at most the quota of requests and time.
 // With a limit given it only asks until the first denial. The discovery is never nil.
 func discoverLimit(ctx context.Context, config *Config) (*Discovery, error) {
 	x := &explorer{session: newSession(ctx, config, nil), d: &Discovery{Limit: config.Limit}}
@@ -98,7 +98,7 @@ func (x *explorer) explore() error {
 		if x.burst.denied == 0 {
 			x.note("at least %d at once; more than %d requests were not asked for", x.burst.admitted, len(x.burst.events))
 			x.noteSameAnswer()
-		} else if errors.Is(err, errSpent) && x.burst.admitted > 0 { // the last requests of the budget were denied
+		} else if errors.Is(err, errSpent) && x.burst.admitted > 0 { // the last requests of the quota were denied
 			x.conclude(err)
 		}
 		return err
@@ -125,7 +125,7 @@ func (x *explorer) plan() []string {
 		longest = "at most " + span(x.config.MaxTime)
 	}
 	plan := []string{
-		fmt.Sprintf("at most %d requests in all, %s", x.config.Budget, longest),
+		fmt.Sprintf("at most %d requests in all, %s", x.config.Quota, longest),
 		"requests of one subject until one is denied: how many are admitted at once",
 	}
 	if x.config.Limit != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	patience   = 1.2 // by how much later than the request before the next one is sent while denied
+	pauseGrowth   = 1.2 // by how much later than the request before the next one is sent while denied
 	mostEdges  = 4
 	firstPause = 2 * time.Millisecond
 	// lastSecond is how often a subject is asked during the second in which it should be admitted
@@ -57,7 +57,7 @@ func (x *explorer) follow() error {
 			}
 			now := x.clock.Now()
 			elapsed := now.Sub(exhausted)
-			pause = max(firstPause, time.Duration(float64(elapsed)*(patience-1)))
+			pause = max(firstPause, time.Duration(float64(elapsed)*(pauseGrowth-1)))
 			if once > 0 && elapsed+pause > once*9/10 && elapsed < once*11/10 {
 				pause = max(firstPause, once/40) // it may take as long as before
 			}

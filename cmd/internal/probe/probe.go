@@ -16,8 +16,8 @@ type Config struct {
 	Client endpoint.Client
 	// Limit is what the endpoint is held to. Without one it is found out.
 	Limit *store.Limit
-	// Budget is the most requests that may be sent.
-	Budget int
+	// Quota is the most requests that may be sent.
+	Quota int
 	// MaxTime is the longest that the probe may take; 0 means as long as it needs.
 	MaxTime time.Duration
 	// Workers is the most requests that are under way at once, so that a large limit is
@@ -61,8 +61,8 @@ type Discovery struct {
 	PhaseKnown bool
 	// PhaseWithin is by how much the phase may be wrong, either way.
 	PhaseWithin time.Duration
-	// Manner is how it counts where that is not said by the limit.
-	Manner explain.Manner
+	// Behaviour is how it counts where that is not said by the limit.
+	Behaviour explain.Behaviour
 	// Alternatives are limits that would have answered alike.
 	Alternatives []store.Limit
 	// Notes are what could not be told apart, and why, in words.

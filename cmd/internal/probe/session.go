@@ -79,9 +79,9 @@ func (systemClock) Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// errSpent is the error of an experiment that would exceed the budget. It says which one.
+// errSpent is the error of a sequence that would exceed the quota. It says which one.
 var (
-	errSpent     = errors.New("the budget is spent")
+	errSpent     = errors.New("the quota is used up")
 	errRequests  = fmt.Errorf("%w: all requests were sent", errSpent)
 	errTime      = fmt.Errorf("%w: the time is over", errSpent)
 	errNoAnswers = errors.New("the endpoint does not answer")
@@ -90,7 +90,7 @@ var (
 // mostFailures is after how many failures in a row a probe gives up.
 const mostFailures = 20
 
-// session sends the requests of one probe and keeps its budget: no request is sent and
+// session sends the requests of one probe and keeps its quota: no request is sent and
 // nothing is waited for beyond it. Its methods return an error that is errSpent then, and what
 // they learnt until then. They are for one goroutine.
 type session struct {
@@ -110,7 +110,7 @@ type session struct {
 }
 
 // newSession returns a session that goes on after the requests of a discovery, by the
-// same budget.
+// same quota.
 func newSession(ctx context.Context, config *Config, before []explain.Event) *session {
 	s := &session{ctx: ctx, config: config, clock: config.Clock, name: strings.ToLower(rand.Text()[:8]), events: before, sent: len(before)}
 	if s.clock == nil {
@@ -139,10 +139,10 @@ func (s *session) subject() string {
 func (s *session) requestsLeft() int {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	return s.config.Budget - s.sent
+	return s.config.Quota - s.sent
 }
 
-// timeLeft returns how much of the time budget is left: very long if there is none.
+// timeLeft returns how much of the time of the probe is left: very long if there is none.
 func (s *session) timeLeft() time.Duration {
 	if s.end.IsZero() {
 		return 1 << 62
@@ -150,7 +150,7 @@ func (s *session) timeLeft() time.Duration {
 	return s.end.Sub(s.clock.Now())
 }
 
-// wait waits, and keeps the end of the time budget.
+// wait waits, and keeps the end of the time of the probe.
 func (s *session) wait(d time.Duration) error {
 	if d <= 0 {
 		return s.ctx.Err()
@@ -211,7 +211,7 @@ func (s *session) sendOne(subject string) (explain.Event, error) {
 func (s *session) takeRequest() bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if s.sent >= s.config.Budget {
+	if s.sent >= s.config.Quota {
 		return false
 	}
 	s.sent++

@@ -47,37 +47,37 @@ func (v *Evidence) family(low, high time.Duration, m Model) hypothesis {
 func (v *Evidence) hypotheses() (all []hypothesis) {
 	fixed, fromFirst := store.Limit{Algorithm: store.FixedWindow}, store.Limit{Algorithm: store.FixedWindow, FromFirst: true}
 	log, counter := store.Limit{Algorithm: store.SlidingLog}, store.Limit{Algorithm: store.SlidingCounter}
-	add := func(low, high time.Duration, limit store.Limit, by Manner) {
-		all = append(all, v.family(low, high, Model{Limit: limit, Manner: by}))
+	add := func(low, high time.Duration, limit store.Limit, by Behaviour) {
+		all = append(all, v.family(low, high, Model{Limit: limit, Behaviour: by}))
 	}
 	e := v.edges[0]
 	after, by := e.after.Sub(v.first.Answered)-2*time.Millisecond, e.by.Sub(v.first.Sent)+2*time.Millisecond
 	all = append(all, v.buckets()...)
-	add(after, by, fromFirst, Manner{})
-	add(after, by, log, Manner{})
-	add(after, by, fixed, Manner{Anchored: true})
+	add(after, by, fromFirst, Behaviour{})
+	add(after, by, log, Behaviour{})
+	add(after, by, fixed, Behaviour{Anchored: true})
 	alignedLow, alignedHigh := v.alignedPeriod()
-	add(alignedLow, alignedHigh, fixed, Manner{})
+	add(alignedLow, alignedHigh, fixed, Behaviour{})
 	low, high := v.gap()
 	n := time.Duration(v.counts[0])
-	for _, manner := range []Manner{{}, {Anchored: true, RoundsDown: true}, {RoundsDown: true}, {RoundsNearest: true}} {
+	for _, behaviour := range []Behaviour{{}, {Anchored: true, RoundsDown: true}, {RoundsDown: true}, {RoundsNearest: true}} {
 		// All of the first burst counts in full for at most one period, and one of it
 		// leaves after another nth.
-		add(max(n*low/2, after*4/9), max(n*high*2, by), counter, manner)
+		add(max(n*low/2, after*4/9), max(n*high*2, by), counter, behaviour)
 	}
 	for _, slices := range []int64{2, 3, 4, 5, 6, 8, 10, 12, 20, 24, 30, 60, 100} {
 		if time.Duration(slices)*low > 2*by {
 			break
 		}
 		sliced := store.Limit{Algorithm: store.SlidingCounter, Slices: slices}
-		add(after*9/10-2*time.Millisecond, by+by/time.Duration(slices)*2, sliced, Manner{})
+		add(after*9/10-2*time.Millisecond, by+by/time.Duration(slices)*2, sliced, Behaviour{})
 	}
 	// Those by which denied requests count.
-	add(by/50, by, fromFirst, Manner{Refreshed: true})
-	add(by/50, by, log, Manner{ChargesDenied: true})
-	add(by/50, by, counter, Manner{ChargesDenied: true})
-	add(by/50, by, counter, Manner{ChargesDenied: true, RoundsDown: true})
-	add(by/50, by, counter, Manner{ChargesDenied: true, RoundsDown: true, Anchored: true})
+	add(by/50, by, fromFirst, Behaviour{Refreshed: true})
+	add(by/50, by, log, Behaviour{ChargesDenied: true})
+	add(by/50, by, counter, Behaviour{ChargesDenied: true})
+	add(by/50, by, counter, Behaviour{ChargesDenied: true, RoundsDown: true})
+	add(by/50, by, counter, Behaviour{ChargesDenied: true, RoundsDown: true, Anchored: true})
 	return append(all, v.banning()...)
 }
 
@@ -94,7 +94,7 @@ func (v *Evidence) banning() (all []hypothesis) {
 	} {
 		build := func(n numbers) (models []Model) {
 			for _, period := range simplePeriods(max(v.last.Answered.Sub(v.first.Sent), n.span/1000), n.span, mostBanned) {
-				models = append(models, v.windows(Model{Limit: limit, Manner: Manner{Ban: n.span.Truncate(time.Microsecond)}}, period)...)
+				models = append(models, v.windows(Model{Limit: limit, Behaviour: Behaviour{Ban: n.span.Truncate(time.Microsecond)}}, period)...)
 			}
 			return models
 		}
@@ -181,7 +181,7 @@ func (v *Evidence) bucketsOf(n numbers, tick time.Duration) (models []Model) {
 		}
 		limit, err := store.Limit{Algorithm: store.TokenBucket, Count: n.count, Period: n.period, Burst: burst}.Normalize()
 		if err == nil {
-			models = append(models, Model{Limit: limit, Manner: Manner{Tick: tick}})
+			models = append(models, Model{Limit: limit, Behaviour: Behaviour{Tick: tick}})
 		}
 	}
 	return models

@@ -1,4 +1,4 @@
-// Package explain holds answers against limits: which limits explain what was seen, which experiments
+// Package explain holds answers against limits: which limits explain what was seen, which sequences
 // tell them apart, and what one limit says of each answer.
 package explain
 
@@ -8,9 +8,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Manner is how an endpoint counts where that is not said by its limit. The zero Manner is how
+// Behaviour is how an endpoint counts where that is not said by its limit. The zero Behaviour is how
 // limits count here.
-type Manner struct {
+type Behaviour struct {
 	// Anchored: windows begin at whole periods since a subject's first request.
 	Anchored bool
 	// Tick is how coarse the clock is that the endpoint decides by; 0 is exact.
@@ -34,7 +34,7 @@ type Model struct {
 	Limit store.Limit // normalized
 	// Phase is by how much windows begin later than whole periods since the epoch.
 	Phase time.Duration
-	Manner
+	Behaviour
 }
 
 // when returns the first instant from now on at which so many units fit, if nobody asks until
@@ -58,9 +58,9 @@ func (m *Model) retry(u *usage, units int64, now store.Instant) store.Instant {
 
 // isPlain reports whether what is in use is a state that knows when there is room again.
 func (m *Model) isPlain() bool {
-	by := m.Manner
+	by := m.Behaviour
 	by.ChargesDenied = false
-	return by == Manner{}
+	return by == Behaviour{}
 }
 
 // firstRoom returns the first instant after low, high at the latest, at which so many units fit, if nobody asks until then.

@@ -56,21 +56,21 @@ func Plainness(m *Model) int {
 	return order
 }
 
-// mannersOf returns the manners in which others keep a limit of an algorithm: what they let
+// behavioursOf returns the behaviours in which others keep a limit of an algorithm: what they let
 // through is not more than the limit, but for what rounding makes of it.
-func mannersOf(limit *store.Limit) []Manner {
+func behavioursOf(limit *store.Limit) []Behaviour {
 	switch {
 	case limit.Algorithm == store.FixedWindow && limit.FromFirst:
-		return []Manner{{Refreshed: true}}
+		return []Behaviour{{Refreshed: true}}
 	case limit.Algorithm == store.FixedWindow:
-		return []Manner{{Anchored: true}}
+		return []Behaviour{{Anchored: true}}
 	case limit.Algorithm == store.SlidingCounter && limit.Slices == 0:
-		return []Manner{
+		return []Behaviour{
 			{RoundsDown: true}, {RoundsDown: true, Anchored: true},
 			{RoundsDown: true, ChargesDenied: true}, {RoundsDown: true, Anchored: true, ChargesDenied: true},
 		}
 	case limit.Algorithm.HasBurst():
-		return []Manner{{Thousandths: true}}
+		return []Behaviour{{Thousandths: true}}
 	}
 	return nil
 }

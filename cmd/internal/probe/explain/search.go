@@ -141,7 +141,7 @@ func leastWrong(all []tried) (best []tried) {
 }
 
 // usual keeps, of what is least wrong between two periods, the models with the most usual
-// numbers, and those at both ends, between which experiments can decide.
+// numbers, and those at both ends, between which sequences can decide.
 func (v *Evidence) usual(h *hypothesis, best []tried, low, high time.Duration) (e Explanation) {
 	if len(best) == 0 {
 		return Explanation{Wrong: math.MaxInt}

@@ -8,7 +8,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Step is requests of an experiment: so many, one right after the other, at a time after its
+// Step is requests of a sequence: so many, one right after the other, at a time after its
 // begin. With untilDenied they end after the first denial.
 type Step struct {
 	At          time.Duration
@@ -16,27 +16,27 @@ type Step struct {
 	UntilDenied bool
 }
 
-// Experiment is a schedule for a subject that nobody has asked for yet.
-type Experiment struct {
+// Sequence is a schedule for a subject that nobody has asked for yet.
+type Sequence struct {
 	name string
 	// Begin is when it begins; zero means at once.
 	Begin time.Time
 	Steps []Step
 }
 
-// requests returns the most requests of an experiment.
-func (x *Experiment) requests() (n int) {
+// requests returns the most requests of a sequence.
+func (x *Sequence) requests() (n int) {
 	for _, step := range x.Steps {
 		n += step.N
 	}
 	return n
 }
 
-// Signature is equal for experiments that differ in when they begin.
-func (x *Experiment) Signature() string { return fmt.Sprint(x.Steps, x.Begin.IsZero()) }
+// Signature is equal for sequences that differ in when they begin.
+func (x *Sequence) Signature() string { return fmt.Sprint(x.Steps, x.Begin.IsZero()) }
 
 // Last returns when its last step is, from its beginning on.
-func (x *Experiment) Last() time.Duration { return x.Steps[len(x.Steps)-1].At }
+func (x *Sequence) Last() time.Duration { return x.Steps[len(x.Steps)-1].At }
 
 // outcome is what a model predicts, or what was seen: admitted at each step.
 type outcome [5]int64
@@ -54,7 +54,7 @@ func (p Pace) of(n int64) time.Duration {
 
 // predict returns what a model would admit if the steps after the first came later by some
 // time than planned.
-func (x *Experiment) predict(m *Model, begin store.Instant, late time.Duration, p Pace) (o outcome) {
+func (x *Sequence) predict(m *Model, begin store.Instant, late time.Duration, p Pace) (o outcome) {
 	var u usage
 	for i, s := range x.Steps {
 		now := begin + store.Instant(s.At.Microseconds())
@@ -85,9 +85,9 @@ func (x *Experiment) predict(m *Model, begin store.Instant, late time.Duration, 
 	return o
 }
 
-// Design returns experiments that tell apart limits with so much at once and with these spans of
+// Design returns sequences that tell apart limits with so much at once and with these spans of
 // time in which it comes back. edges are instants at which windows may end.
-func Design(full int, spans []time.Duration, edges []time.Time, now time.Time) (all []Experiment) {
+func Design(full int, spans []time.Duration, edges []time.Time, now time.Time) (all []Sequence) {
 	for _, span := range spans {
 		begins := []time.Time{{}}
 		for _, edge := range edges {
@@ -106,14 +106,14 @@ func Design(full int, spans []time.Duration, edges []time.Time, now time.Time) (
 	return all
 }
 
-func designFor(full int, span time.Duration, begin time.Time) (all []Experiment) {
+func designFor(full int, span time.Duration, begin time.Time) (all []Sequence) {
 	add := func(name string, steps ...Step) {
-		all = append(all, Experiment{name, begin, steps})
+		all = append(all, Sequence{name, begin, steps})
 		// The same with a single request in the end is cheaper.
 		if last := &steps[len(steps)-1]; last.N > 1 {
 			cheap := slices.Clone(steps)
 			cheap[len(steps)-1].N = 1
-			all = append(all, Experiment{name, begin, cheap})
+			all = append(all, Sequence{name, begin, cheap})
 		}
 	}
 	at := func(percent int) time.Duration { return span / 100 * time.Duration(percent) }
@@ -135,8 +135,8 @@ func designFor(full int, span time.Duration, begin time.Time) (all []Experiment)
 	return all
 }
 
-// gain is which pairs of models an experiment tells apart.
-func (x *Experiment) gain(models []Model, now time.Time, p Pace, unsure time.Duration) (pairs [][2]int) {
+// gain is which pairs of models a sequence tells apart.
+func (x *Sequence) gain(models []Model, now time.Time, p Pace, unsure time.Duration) (pairs [][2]int) {
 	begin := x.Begin
 	if begin.IsZero() {
 		begin = now
@@ -159,13 +159,13 @@ func (x *Experiment) gain(models []Model, now time.Time, p Pace, unsure time.Dur
 	return pairs
 }
 
-// Choose returns experiments that together tell as many pairs of models apart as can be, the
+// Choose returns sequences that together tell as many pairs of models apart as can be, the
 // cheapest first, within so many requests and so much time.
 func Choose(
-	all []Experiment, models []Model, now time.Time, p Pace, unsure time.Duration, requests int, left time.Duration,
-) (chosen []Experiment) {
+	all []Sequence, models []Model, now time.Time, p Pace, unsure time.Duration, requests int, left time.Duration,
+) (chosen []Sequence) {
 	type candidate struct {
-		x     *Experiment
+		x     *Sequence
 		pairs [][2]int
 		took  time.Duration
 	}
@@ -215,9 +215,9 @@ func Choose(
 	return chosen
 }
 
-// Confirmation returns experiments that would show what no model here does, one after the
+// Confirmation returns sequences that would show what no model here does, one after the
 // other with a rest in between if there is one.
-func Confirmation(m *Model, requests int, now, end time.Time, rest time.Duration) (all []Experiment) {
+func Confirmation(m *Model, requests int, now, end time.Time, rest time.Duration) (all []Sequence) {
 	full, span := int(m.Limit.Capacity()), m.FullSpan()
 	var begin time.Time
 	if rest > 0 {

@@ -13,9 +13,9 @@ import (
 // Resolution is how exactly the clocks of limiters are read: seldom finer than a millisecond.
 const Resolution = time.Millisecond
 
-// Standard is what an endpoint is held to: it says how a limit counts. The zero Manner is how limits
+// Expectation is what an endpoint is held to: it says how a limit counts. The zero Behaviour is how limits
 // count here.
-type Standard struct {
+type Expectation struct {
 	Model
 	// Charges: a denied request counts, too.
 	Charges bool
@@ -23,9 +23,9 @@ type Standard struct {
 	Resolution time.Duration
 }
 
-// WithManner returns the standard with another manner.
-func (m Standard) WithManner(by Manner) Standard {
-	m.Manner, m.Charges = by, by.ChargesDenied || by.Refreshed
+// WithBehaviour returns the expectation with another behaviour.
+func (m Expectation) WithBehaviour(by Behaviour) Expectation {
+	m.Behaviour, m.Charges = by, by.ChargesDenied || by.Refreshed
 	return m
 }
 
@@ -46,7 +46,7 @@ type View struct {
 	More, Unused time.Time
 }
 
-// Judgement is what came of holding the events of one subject to a standard.
+// Judgement is what came of holding the events of one subject to an expectation.
 type Judgement struct {
 	Views []View
 	// Over and under are the units that were admitted and denied wrongly.
@@ -78,12 +78,12 @@ type tracks struct {
 	early, late track
 }
 
-// Judge holds the events of one subject to a standard. If nobody knows what the key had in use
+// Judge holds the events of one subject to an expectation. If nobody knows what the key had in use
 // before, nothing is judged until that must be over.
-func (m Standard) Judge(events []*Event, fresh bool) *Judgement {
+func (m Expectation) Judge(events []*Event, fresh bool) *Judgement {
 	j := &Judgement{Views: make([]View, 0, len(events))}
 	t := tracks{Model: m.Model}
-	if t.anew = m.Charges && m.Manner == (Manner{}) && m.Limit.FromFirst; m.Charges && m.Manner == (Manner{}) {
+	if t.anew = m.Charges && m.Behaviour == (Behaviour{}) && m.Limit.FromFirst; m.Charges && m.Behaviour == (Behaviour{}) {
 		t.ChargesDenied = !t.anew
 	}
 	var all store.State // with everything charged, as late as it can be
@@ -102,7 +102,7 @@ func (m Standard) Judge(events []*Event, fresh bool) *Judgement {
 		if i > 0 && !e.Sent.Before(events[i-1].Answered) {
 			first = max(first, min(floor, last)) // it was not decided before the one before it
 		}
-		if e.Outcome == endpoint.Allowed && m.Manner == (Manner{}) {
+		if e.Outcome == endpoint.Allowed && m.Behaviour == (Behaviour{}) {
 			now := last
 			if m.Limit.Algorithm == store.FixedWindow { // the window that began is the one to fill
 				now = first
@@ -117,7 +117,7 @@ func (m Standard) Judge(events []*Event, fresh bool) *Judgement {
 		if v.Judged && v.Under {
 			j.Under += e.Cost
 		}
-		if e.Outcome == endpoint.Allowed && m.Manner != (Manner{}) {
+		if e.Outcome == endpoint.Allowed && m.Behaviour != (Behaviour{}) {
 			j.Peak = max(j.Peak, m.Limit.Capacity()-t.room(&t.early.usage, floor))
 		}
 		t.look(&v, first, last)
@@ -312,11 +312,11 @@ func InOrder(events []*Event) []*Event {
 // mostPhases bounds the phases that are tried.
 const mostPhases = 24
 
-// Fit finds the phase and the manner in which the limit explains the events best. A manner that
+// Fit finds the phase and the behaviour in which the limit explains the events best. A behaviour that
 // is known is kept.
-func Fit(m Standard, keys []Key, phaseKnown bool) (best Standard, judgements []*Judgement) {
+func Fit(m Expectation, keys []Key, phaseKnown bool) (best Expectation, judgements []*Judgement) {
 	least := int64(-1)
-	explains := func(candidate Standard) bool {
+	explains := func(candidate Expectation) bool {
 		wrong, judged := int64(0), make([]*Judgement, len(keys))
 		for i := range keys {
 			judged[i] = candidate.Judge(keys[i].Events, keys[i].Fresh)
@@ -327,7 +327,7 @@ func Fit(m Standard, keys []Key, phaseKnown bool) (best Standard, judgements []*
 		}
 		return wrong == 0
 	}
-	if m.Manner != (Manner{}) {
+	if m.Behaviour != (Behaviour{}) {
 		explains(m)
 		return best, judgements
 	}
@@ -345,8 +345,8 @@ func Fit(m Standard, keys []Key, phaseKnown bool) (best Standard, judgements []*
 		}
 	}
 	plain, plainJudgements := best, judgements
-	for _, by := range mannersOf(&m.Limit) {
-		if explains(m.WithManner(by)) {
+	for _, by := range behavioursOf(&m.Limit) {
+		if explains(m.WithBehaviour(by)) {
 			return best, judgements
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// experiments sends what the checks still need.
-func (v *verification) experiments() error {
+// sendRequests sends what the checks still need.
+func (v *verification) sendRequests() error {
 	capacity := v.model.Limit.Capacity()
 	if len(v.events) == 0 && v.config.Observer != nil {
 		v.config.Observer.Plan(Plan(v.config))
@@ -95,7 +95,7 @@ func Plan(config *Config) (steps []string) {
 	}
 	capacity, wait := limit.Capacity(), span(drain(&limit))
 	return []string{
-		fmt.Sprintf("at most %d requests in all, %s", config.Budget, longest),
+		fmt.Sprintf("at most %d requests in all, %s", config.Quota, longest),
 		fmt.Sprintf("requests of one subject until one is denied: about %d", capacity+1),
 		"a request of another subject",
 		fmt.Sprintf("a request now and then until the first subject is admitted again, for %s or longer", wait),
