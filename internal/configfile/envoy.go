@@ -103,7 +103,7 @@ func readDescriptor(r *yamlfile.Reader, v yamlfile.Value, policies []*policy.Pol
 	var decides *policy.Policy
 	if e, said := fields["policy"]; said {
 		if d.Policy, ok = r.Text(e, "policy", "the name of a policy"); ok {
-			if decides = namedPolicy(policies, d.Policy); decides == nil {
+			if decides = NamedPolicy(policies, d.Policy); decides == nil {
 				r.Mistake(e, "%s", unknownPolicy(d.Policy, policies))
 			}
 		}
@@ -114,7 +114,8 @@ func readDescriptor(r *yamlfile.Reader, v yamlfile.Value, policies []*policy.Pol
 	return d
 }
 
-func namedPolicy(policies []*policy.Policy, name string) *policy.Policy {
+// NamedPolicy returns the policy of that name, or nil.
+func NamedPolicy(policies []*policy.Policy, name string) *policy.Policy {
 	for _, p := range policies {
 		if p.Name == name {
 			return p

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/clusternodes"
 	"github.com/limitctl/limitctl/internal/redisserver"
 )
@@ -78,7 +79,7 @@ func judgeCluster(c clusterFacts) []Finding {
 		}
 	}
 	slots := Finding{Check: "cluster", Status: OK, Summary: fmt.Sprintf("all %d slots covered by %s", redisserver.SlotCount,
-		plural(masters, "master")),
+		output.Plural(masters, "master")),
 		Data: map[string]any{"slots_covered": covered, "masters": masters, "state": c.info["cluster_state"]}}
 	switch {
 	case covered < redisserver.SlotCount:

@@ -7,8 +7,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-
-	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
 // Status is how bad a finding is.
@@ -79,5 +77,3 @@ func (r *Report) sort() {
 }
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
-
-func plural[N int | int64](n N, noun string) string { return output.Plural(int(n), noun) }

@@ -82,7 +82,7 @@ func judgeFile(h filestore.Health, err error) []Finding {
 			"as is in use"
 	}
 	keys := Finding{Check: "keys", Status: OK, Summary: fmt.Sprintf("%s, and %d expired, which go as others are written",
-		plural(h.Keys-h.Lapsed, "limit"), h.Lapsed),
+		output.Plural(h.Keys-h.Lapsed, "limit"), h.Lapsed),
 		Data: map[string]any{"limits": h.Keys - h.Lapsed, "lapsed": h.Lapsed}}
 	return []Finding{reach, file, keys}
 }

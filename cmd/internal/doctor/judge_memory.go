@@ -96,7 +96,7 @@ func judgeEviction(i redisserver.Info, evicted int64, limits bool) Finding {
 	case evicted > 0:
 		f.Status = Fail
 		f.Summary = fmt.Sprintf("%s is evicting now (%s while we looked): limits are forgotten and let too much through", policy,
-			plural(evicted, "key"))
+			output.Plural(evicted, "key"))
 		f.Advice = "raise maxmemory, then " + advice
 	case ever > 0 && limits:
 		f.Status = Fail

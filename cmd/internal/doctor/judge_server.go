@@ -101,7 +101,7 @@ func judgeRole(i, config redisserver.Info) []Finding {
 	if len(late) > 0 {
 		replicas.Status = Warn
 		replicas.Summary = fmt.Sprintf("%s of %d out of sync: %s; at most %s and %d s behind",
-			plural(len(late), "replica"), len(all), strings.Join(late, ", "), output.Bytes(behind), lag)
+			output.Plural(len(late), "replica"), len(all), strings.Join(late, ", "), output.Bytes(behind), lag)
 		replicas.Advice = "a failover now would lose the latest charges: look at the replica's log, load and network"
 	}
 	return []Finding{role, replicas}

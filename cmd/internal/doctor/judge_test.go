@@ -347,9 +347,11 @@ func TestSentinels(t *testing.T) {
 		{"no quorum", change(func(s *connect.SentinelHealth) { s.NoQuorum = "2 usable Sentinels" })[0], Fail,
 			"no failover is possible now: 10.0.0.1:26379",
 			"SENTINEL RESET"},
-		{"down", change(func(s *connect.SentinelHealth) { s.Down = true })[1], Fail, "the master is down, says 10.0.0.1", "SENTINEL MASTER"},
+		{"down", change(func(s *connect.SentinelHealth) { s.Down = true })[1], Fail, "the master is down, says 10.0.0.1",
+			"SENTINEL MASTER"},
 		{"one silent", silent[1], Warn, "no answer from 10.0.0.1:26379 (no answer in time)", "check that it runs"},
-		{"all silent", judgeSentinels([]connect.SentinelHealth{{Problem: errors.New("no answer in time")}})[0], Fail, "no Sentinel tells", "check that"},
+		{"all silent", judgeSentinels([]connect.SentinelHealth{{Problem: errors.New("no answer in time")}})[0], Fail,
+			"no Sentinel tells", "check that"},
 	})
 	if silent[0].Status != OK {
 		t.Errorf("with one silent of two asked: %v", silent[0])

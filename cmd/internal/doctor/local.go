@@ -37,7 +37,7 @@ func JudgeLocal(l LocalFiles) Finding {
 		f.Advice = "without that directory a reset cannot be undone: look at its rights"
 		return f
 	}
-	f.Summary = fmt.Sprintf("%s: %s of %s", output.Printable(l.Directory), plural(l.Backups, "backup"), output.Bytes(l.BackupBytes))
+	f.Summary = fmt.Sprintf("%s: %s of %s", output.Printable(l.Directory), output.Plural(l.Backups, "backup"), output.Bytes(l.BackupBytes))
 	if l.AuditBytes > 0 {
 		f.Summary += ", an audit of " + output.Bytes(l.AuditBytes)
 	}

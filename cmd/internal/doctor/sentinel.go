@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/internal/redisserver"
 )
@@ -41,7 +42,7 @@ func judgeSentinels(sentinels []connect.SentinelHealth) []Finding {
 			Advice: "check that the Sentinels run; without them nothing replaces a master that fails"}}
 	}
 	f := Finding{Check: "sentinel", Status: OK, Data: data,
-		Summary: fmt.Sprintf("%s watch the master, and %d have to agree that it is down", plural(known, "Sentinel"), quorum)}
+		Summary: fmt.Sprintf("%s watch the master, and %d have to agree that it is down", output.Plural(known, "Sentinel"), quorum)}
 	switch {
 	case len(noQuorum) > 0:
 		f.Status, f.Summary = Fail, "no failover is possible now: "+strings.Join(noQuorum, "; ")

@@ -55,7 +55,7 @@ func judgeDenials(d *admin.Denials, err error) Finding {
 		f.Summary = "none in the last hour, or nobody counts them"
 		return f
 	default:
-		f.Summary = fmt.Sprintf("%s in the last hour, of %s", plural(total, "denial"), plural(len(d.Rows), "key"))
+		f.Summary = fmt.Sprintf("%s in the last hour, of %s", output.Plural(total, "denial"), output.Plural(len(d.Rows), "key"))
 	}
 	if d.Others > 0 {
 		f.Summary += fmt.Sprintf(", and %s of keys that are not told apart", output.Thousands(d.Others))
@@ -90,13 +90,13 @@ func judgeOverrides(overrides []store.Override, err error) Finding {
 			sweeping = append(sweeping, o.ID)
 		}
 	}
-	f.Summary = fmt.Sprintf("%s in force; %s ends first, in %s (limitctl override list)", plural(len(overrides), "override"),
+	f.Summary = fmt.Sprintf("%s in force; %s ends first, in %s (limitctl override list)", output.Plural(len(overrides), "override"),
 		output.Printable(first.ID), output.Duration(first.Left.Truncate(time.Second)))
 	if len(sweeping) > 0 {
 		f.Status = Warn
 		f.Summary = fmt.Sprintf("%s everybody: %s; %s in force", "an override blocks or exempts",
 			output.Printable(strings.Join(sweeping, ", ")),
-			plural(len(overrides), "override"))
+			output.Plural(len(overrides), "override"))
 		f.Advice = "see limitctl override list, and revoke it with limitctl override revoke ID unless it is meant"
 		f.Data["of_everybody"] = sweeping
 	}

@@ -21,8 +21,9 @@ func TestJudgeTransport(t *testing.T) {
 		"a far Sentinel": {connect.Transport{Told: []string{"S:26379"}}, far, "unencrypted to s:26379: "},
 		"many": {connect.Transport{LogsIn: true, Told: []string{"e:1", "d:1", "c:1"}}, []string{"b:1", "a:1", "a:1"},
 			"unencrypted to a:1, b:1, c:1, 2 others: "},
-		"encrypted":             {connect.Transport{TLS: true, LogsIn: true, Told: far}, far, ""},
-		"checked by nobody":     {connect.Transport{TLS: true, Unchecked: true, LogsIn: true, Told: far}, far, "certificate is not checked"},
+		"encrypted": {connect.Transport{TLS: true, LogsIn: true, Told: far}, far, ""},
+		"checked by nobody": {connect.Transport{TLS: true, Unchecked: true, LogsIn: true, Told: far}, far,
+			"certificate is not checked"},
 		"no password, no check": {connect.Transport{TLS: true, Unchecked: true}, nil, "certificate is not checked"},
 	} {
 		found := judgeTransport(c.transport, c.nodes, strings.ToLower)

@@ -43,7 +43,7 @@ func TestPeculiarServersFailNoCheckOfTheirLimit(t *testing.T) {
 		name, given string
 		server      func(t *testing.T) *server
 		limit       string
-		behaviour      explain.Behaviour
+		behaviour   explain.Behaviour
 	}{
 		{"haproxy", "", haproxy, "sliding-counter:10/10s", explain.Behaviour{Anchored: true, RoundsDown: true, ChargesDenied: true}},
 		{"haproxy, given", "sliding-counter:10/10s", haproxy, "sliding-counter:10/10s", explain.Behaviour{}},

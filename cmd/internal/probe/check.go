@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
 	"github.com/limitctl/limitctl/cmd/internal/probe/headers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -138,7 +139,8 @@ func (v *verification) result() *Result {
 		r.Notes = append(r.Notes, fmt.Sprintf("The windows do not begin at whole periods since 1970, but about %s later.",
 			span(e.model.Phase)))
 	}
-	if discovered := v.discovery.Behaviour != (explain.Behaviour{}); e.hasLimit && !discovered && e.model.Behaviour != (explain.Behaviour{}) {
+	none := explain.Behaviour{}
+	if e.hasLimit && v.discovery.Behaviour == none && e.model.Behaviour != none {
 		m := explain.Model{Limit: e.model.Limit, Behaviour: e.model.Behaviour}
 		r.Notes = append(r.Notes, "What was seen is as of the limit, and "+strings.Join(m.Peculiarities(), ", and ")+".")
 	}
@@ -176,14 +178,14 @@ func (e *proof) denialStatus() Check {
 	case denials == 0:
 		return c
 	case other[0] == denials: // gRPC's OK
-		c.Verdict, c.Expected, c.Seen = Pass, "OVER_LIMIT", "OVER_LIMIT on "+counted(denials, "denial")
+		c.Verdict, c.Expected, c.Seen = Pass, "OVER_LIMIT", "OVER_LIMIT on "+output.Plural(denials, "denial")
 		return c
 	}
-	c.Verdict, c.Seen = Pass, fmt.Sprintf("status %d on %s", want, counted(denials, "denial"))
+	c.Verdict, c.Seen = Pass, fmt.Sprintf("status %d on %s", want, output.Plural(denials, "denial"))
 	for status, n := range other {
-		c.Verdict, c.Seen = Fail, fmt.Sprintf("status %d on %d of %s", status, n, counted(denials, "denial"))
+		c.Verdict, c.Seen = Fail, fmt.Sprintf("status %d on %d of %s", status, n, output.Plural(denials, "denial"))
 		if text := http.StatusText(status); text != "" {
-			c.Seen = fmt.Sprintf("status %d (%s) on %d of %s", status, text, n, counted(denials, "denial"))
+			c.Seen = fmt.Sprintf("status %d (%s) on %d of %s", status, text, n, output.Plural(denials, "denial"))
 		}
 	}
 	return c

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
@@ -106,7 +107,7 @@ func (e *proof) admitted() Check {
 		}
 		c.Verdict = Fail
 		c.Seen = fmt.Sprintf("%d too many: request %d of a subject was admitted although nothing was left; %s in use at worst",
-			over, place, counted(int(peak), "unit"))
+			over, place, output.Plural(peak, "unit"))
 		if !reached {
 			c.Seen = fmt.Sprintf("%d too many: request %d of a subject was admitted although nothing was left, and no request was denied",
 				over, place)
@@ -123,7 +124,7 @@ func (e *proof) admitted() Check {
 	default:
 		c.Verdict = Pass
 		peak = min(peak, capacity) // the rest is what was given back meanwhile
-		c.Seen = fmt.Sprintf("%s in use at worst, and the next request denied", counted(int(peak), "unit"))
+		c.Seen = fmt.Sprintf("%s in use at worst, and the next request denied", output.Plural(peak, "unit"))
 	}
 	return c
 }
@@ -216,9 +217,9 @@ func (e *proof) judgeSubjects(phaseKnown bool) Check {
 	together.fit(phaseKnown)
 	switch {
 	case e.least() == 0 && together.least() > 0:
-		c.Verdict, c.Seen = Pass, fmt.Sprintf("%s were admitted each as if there were no others", counted(len(e.keys), "subject"))
+		c.Verdict, c.Seen = Pass, fmt.Sprintf("%s were admitted each as if there were no others", output.Plural(len(e.keys), "subject"))
 	case c.Verdict == Unknown && e.least() > 0 && together.least() == 0:
-		c.Verdict, c.Seen = Fail, fmt.Sprintf("%s share one limit", counted(len(e.keys), "subject"))
+		c.Verdict, c.Seen = Fail, fmt.Sprintf("%s share one limit", output.Plural(len(e.keys), "subject"))
 	}
 	if c.Verdict == Fail {
 		*e = together
@@ -262,7 +263,7 @@ func (e *proof) recovery() Check {
 		}
 	}
 	if most > 0 && c.Verdict != Fail {
-		c.Verdict, c.Seen = Pass, fmt.Sprintf("after a denial and a wait, %s admitted and then one denied", counted(most, "request"))
+		c.Verdict, c.Seen = Pass, fmt.Sprintf("after a denial and a wait, %s admitted and then one denied", output.Plural(most, "request"))
 	}
 	return c
 }
@@ -281,7 +282,7 @@ func recovers(j *explain.Judgement, c *Check, most *int) bool {
 			return false
 		case v.Outcome == endpoint.Denied && denied != nil && v.Judged && v.Under:
 			c.Verdict, c.Seen = Fail, fmt.Sprintf("too little: %s after a denial %s were admitted, and the next was denied",
-				span(j.Views[n].Sent.Sub(denied.Sent)), counted(run, "request"))
+				span(j.Views[n].Sent.Sub(denied.Sent)), output.Plural(run, "request"))
 			return false
 		case v.Outcome == endpoint.Denied:
 			if !wrong && run > 0 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
 	"github.com/limitctl/limitctl/cmd/internal/probe/headers"
 )
@@ -42,7 +43,7 @@ func (f *findings) texts() (texts []string) {
 	for _, kind := range f.kinds {
 		text := f.first[kind]
 		if n := f.count[kind]; n > 1 {
-			text += fmt.Sprintf(" (and %s more)", counted(n-1, "answer"))
+			text += fmt.Sprintf(" (and %s more)", output.Plural(n-1, "answer"))
 		}
 		texts = append(texts, text)
 	}
@@ -95,12 +96,12 @@ func (e *proof) headers() (c Check, dialects []string) {
 			c.Seen += fmt.Sprintf("; and %d more", len(texts)-mostFindings)
 		}
 	case told > 0 && !e.hasLimit:
-		c.Seen = fmt.Sprintf("%s on %s; whether it is true is not known", strings.Join(dialects, " and "), counted(told, "answer"))
+		c.Seen = fmt.Sprintf("%s on %s; whether it is true is not known", strings.Join(dialects, " and "), output.Plural(told, "answer"))
 	case told > 0 && e.least() > 0:
 		c.Seen = fmt.Sprintf("%s on %s; whether it is true is not known, since the limit is not kept", strings.Join(dialects, " and "),
-			counted(told, "answer"))
+			output.Plural(told, "answer"))
 	case told > 0:
-		c.Verdict, c.Seen = Pass, fmt.Sprintf("%s on %s, and true", strings.Join(dialects, " and "), counted(told, "answer"))
+		c.Verdict, c.Seen = Pass, fmt.Sprintf("%s on %s, and true", strings.Join(dialects, " and "), output.Plural(told, "answer"))
 	}
 	return c, dialects
 }

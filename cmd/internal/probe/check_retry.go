@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
 	"github.com/limitctl/limitctl/cmd/internal/probe/headers"
 )
@@ -47,7 +48,7 @@ func (e *proof) retryAfter() Check {
 	}
 	switch {
 	case missing > 0 && (status == http.StatusTooManyRequests || told > 0):
-		return failed(c, fmt.Sprintf("missing on %d of %s", missing, counted(denials, "denial")))
+		return failed(c, fmt.Sprintf("missing on %d of %s", missing, output.Plural(denials, "denial")))
 	case missing > 0 && status == 0:
 		c.Seen = "the service adds none to its answers, which is usual"
 	case missing > 0:
@@ -55,7 +56,7 @@ func (e *proof) retryAfter() Check {
 	case waited != "":
 		c.Verdict, c.Seen = Pass, waited
 	case told > 0:
-		c.Seen = fmt.Sprintf("it is on %s, and nobody waited so long", counted(told, "denial"))
+		c.Seen = fmt.Sprintf("it is on %s, and nobody waited so long", output.Plural(told, "denial"))
 	}
 	return c
 }

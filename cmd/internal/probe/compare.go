@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -80,7 +81,7 @@ func (x *explorer) compare() error {
 			}
 			longest = max(longest, took)
 		}
-		x.step(longest, "telling %d possible limits apart by %s", len(models), counted(len(chosen), "experiment"))
+		x.step(longest, "telling %d possible limits apart by %s", len(models), output.Plural(len(chosen), "experiment"))
 		if err := x.perform(chosen); err != nil {
 			x.judge()
 			return err

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	pauseGrowth   = 1.2 // by how much later than the request before the next one is sent while denied
-	mostEdges  = 4
-	firstPause = 2 * time.Millisecond
+	pauseGrowth = 1.2 // by how much later than the request before the next one is sent while denied
+	mostEdges   = 4
+	firstPause  = 2 * time.Millisecond
 	// lastSecond is how often a subject is asked during the second in which it should be admitted
 	// again by what a denial said, which is in whole seconds.
 	lastSecond = 200 * time.Millisecond

@@ -15,14 +15,6 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// counted is a count with its noun.
-func counted(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
-}
-
 // span writes a duration to the precision that matters in a sentence.
 func span(d time.Duration) string {
 	switch {

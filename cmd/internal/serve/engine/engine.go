@@ -37,14 +37,7 @@ type Settings struct {
 }
 
 // Policy returns the policy of that name, or nil.
-func (s *Settings) Policy(name string) *policy.Policy {
-	for _, p := range s.Policies {
-		if p.Name == name {
-			return p
-		}
-	}
-	return nil
-}
+func (s *Settings) Policy(name string) *policy.Policy { return configfile.NamedPolicy(s.Policies, name) }
 
 // Ask is a question to the engine: about the limits of a policy for attributes, or about limits of a key.
 type Ask struct {
