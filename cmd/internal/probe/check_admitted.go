@@ -61,11 +61,10 @@ func (e *proof) others(phaseKnown bool) string {
 	return strings.Join(names, ", or of ")
 }
 
-// least is how many units the limit does not explain, at the least.
+// least is the least number of units that the limit does not explain.
 func (e *proof) least() int64 { return min(e.wrong, e.wrongIfCharged) }
 
-// admitted is the check that no more than the limit is admitted, and that the first denial is
-// not too early.
+// admitted checks that no more than the limit is admitted, and that the first denial is not too early.
 func (e *proof) admitted() Check {
 	c := Check{Name: checkAdmitted, Verdict: Unknown, Seen: "no limit was found"}
 	if !e.hasLimit {
@@ -123,14 +122,14 @@ func (e *proof) admitted() Check {
 		c.Seen = "no request was denied, and the limit was not reached"
 	default:
 		c.Verdict = Pass
-		peak = min(peak, capacity) // the rest is what was given back meanwhile
+		peak = min(peak, capacity) // units that came back in between do not count
 		c.Seen = fmt.Sprintf("%s in use at worst, and the next request denied", output.Plural(peak, "unit"))
 	}
 	return c
 }
 
-// proven is what the audit by intervals is sure of: it is wrong whenever in between the requests
-// were decided. It knows limits that are counted as here, and is nil of others.
+// proven returns what the interval audit is sure of: what is wrong at whatever instants the requests were decided.
+// It is nil for a limit with a behaviour of its own, which that audit does not know.
 func (e *proof) proven() *audit.Finding {
 	if e.model.Behaviour != (explain.Behaviour{}) {
 		return nil
@@ -139,7 +138,7 @@ func (e *proof) proven() *audit.Finding {
 	return &finding
 }
 
-// allowance says in words what a limit allows.
+// allowance describes in words what a limit allows.
 func allowance(l *store.Limit) string {
 	period := store.FormatPeriod(l.Period)
 	if l.Algorithm.HasBurst() {
@@ -151,7 +150,7 @@ func allowance(l *store.Limit) string {
 	return fmt.Sprintf("%d in any %s", l.Count, period)
 }
 
-// denialsCost tells whether denied requests cost. It is not judged: both are usual.
+// denialsCost reports whether denied requests cost units. It passes no judgement, as both are common.
 func (e *proof) denialsCost() Check {
 	c := Check{Name: checkDenialsCost, Verdict: Unknown, Expected: "told, and not judged"}
 	switch {
@@ -171,7 +170,7 @@ func (e *proof) denialsCost() Check {
 	return c
 }
 
-// subjects is the check that what one subject uses is not missing to another.
+// subjects checks that the usage of one subject does not count against another.
 func (e *proof) subjects() Check {
 	c := Check{Name: checkSubjects, Verdict: Unknown, Expected: "another subject is admitted while one is denied",
 		Seen: "no other subject asked while one was denied"}
@@ -193,15 +192,15 @@ func (e *proof) subjects() Check {
 			case endpoint.Denied:
 				c.Verdict, c.Seen = Fail, "the first request of another subject was denied while one was over the limit: they share it"
 				return c
-			case endpoint.Failed: // says nothing
+			case endpoint.Failed: // proves nothing
 			}
 		}
 	}
 	return c
 }
 
-// judgeSubjects is the check of subjects with a limit: what was admitted is held to the limit for each subject,
-// and for all of them together. If they share it, they are one key from then on.
+// judgeSubjects checks subjects by the limit: it compares what was admitted with the limit of each subject, and with
+// one limit for all of them. If they share it, they are one key from then on.
 func (e *proof) judgeSubjects(phaseKnown bool) Check {
 	c := e.subjects()
 	if !e.canChoose || len(e.keys) < 2 {
@@ -227,8 +226,8 @@ func (e *proof) judgeSubjects(phaseKnown bool) Check {
 	return c
 }
 
-// exhaustedAt reports whether a key was denied right before and after another's event, or
-// right before it if nothing came after.
+// exhaustedAt reports whether a key was denied right before and right after another key's event, or right before it
+// if no event follows.
 func exhaustedAt(events []*explain.Event, other *explain.Event) bool {
 	const soon = 50 * time.Millisecond
 	for i, event := range events {
@@ -246,8 +245,7 @@ func exhaustedAt(events []*explain.Event, other *explain.Event) bool {
 	return false
 }
 
-// recovery is the check that what was used comes back: when the limit says, not less and not
-// more.
+// recovery checks that used units come back when the limit says so, neither more nor fewer.
 func (e *proof) recovery() Check {
 	c := Check{Name: checkRecovery, Verdict: Unknown, Expected: "what was used comes back as the limit says",
 		Seen: "nobody waited until then"}
@@ -272,8 +270,8 @@ func (e *proof) recovery() Check {
 // admitted between two denials.
 func recovers(j *explain.Judgement, c *Check, most *int) bool {
 	var denied *explain.View // the last denial
-	run := 0                 // admitted since
-	wrong := true            // what came before is not known
+	run := 0                 // admitted since then
+	wrong := true            // what happened before is unknown
 	for n := range j.Views {
 		v := &j.Views[n]
 		switch {
@@ -301,9 +299,9 @@ func recovers(j *explain.Judgement, c *Check, most *int) bool {
 	return true
 }
 
-// tooLate says how late a key recovered, the denial at n being wrong.
+// tooLate describes how late a key recovered. The denial at n is wrong.
 func tooLate(j *explain.Judgement, n int, denied *explain.View) string {
-	begin := denied // the first denial since something was admitted
+	begin := denied // the first denial after the last admission
 	for k := n - 1; k >= 0 && j.Views[k].Outcome == endpoint.Denied; k-- {
 		begin = &j.Views[k]
 	}
@@ -318,7 +316,7 @@ func tooLate(j *explain.Judgement, n int, denied *explain.View) string {
 	return fmt.Sprintf("denied at first, still denied %s later, and never admitted again", span(last.Sent.Sub(begin.Sent)))
 }
 
-// comesBack says in words when what was used comes back.
+// comesBack describes when used units come back.
 func comesBack(l *store.Limit) string {
 	period := store.FormatPeriod(l.Period)
 	switch {

@@ -11,7 +11,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/probe/headers"
 )
 
-// retryAfter is the check that Retry-After is there and true.
+// retryAfter checks that Retry-After is there and true.
 func (e *proof) retryAfter() Check {
 	c := Check{Name: checkRetryAfter, Verdict: Unknown, Seen: "no request was denied",
 		Expected: "on each denial, in seconds or as a date, not too early and at most 1 s late"}
@@ -66,8 +66,8 @@ func failed(c Check, seen string) Check {
 	return c
 }
 
-// retried says what became of the requests after a denial: what is wrong with what it told, or
-// that somebody waited and was admitted. gap is how near to the instant that was told anybody asked.
+// retried judges a denial by the requests after it: it returns what is wrong with its Retry-After, or that a request
+// waited for it and was admitted. gap is the time between the announced instant and the nearest request.
 func (e *proof) retried(r *headers.Reading, events []*explain.Event, n int) (wrong, seen string, gap time.Duration) {
 	event := events[n]
 	before := time.Duration(0)
@@ -95,7 +95,7 @@ func (e *proof) retried(r *headers.Reading, events []*explain.Event, n int) (wro
 			}
 			before = wait
 			if e.model.Charges {
-				return "", "", 0 // it made the wait longer, and told so itself
+				return "", "", 0 // it made the wait longer, and said so itself
 			}
 		default:
 			return "", "", 0
@@ -104,7 +104,7 @@ func (e *proof) retried(r *headers.Reading, events []*explain.Event, n int) (wro
 	return "", "", 0
 }
 
-// whenAdmitted says when a request was admitted after a denial.
+// whenAdmitted describes when a request was admitted after a denial.
 func (e *proof) whenAdmitted(events []*explain.Event, denied *explain.Event) string {
 	for _, event := range events {
 		if event.Sent.After(denied.Answered) && event.Outcome == endpoint.Allowed {
@@ -114,7 +114,7 @@ func (e *proof) whenAdmitted(events []*explain.Event, denied *explain.Event) str
 	return ""
 }
 
-// retryByModel says what is wrong with Retry-After by the limit, which explains all answers.
+// retryByModel returns what is wrong with Retry-After by the limit, which explains all answers.
 func (e *proof) retryByModel(r *headers.Reading, event *explain.Event, v *explain.View) string {
 	if v.Overlaps || !v.Judged {
 		return ""

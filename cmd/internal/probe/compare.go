@@ -9,10 +9,10 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// mostCompared is how many models are compared at once.
+// mostCompared is the most models that are compared at once.
 const mostCompared = 16
 
-// models returns models that are left, some of each family.
+// models returns some of the remaining models of each family.
 func (x *explorer) models() (models []explain.Model) {
 	for nth := range mostCompared {
 		for i := range x.explanations {
@@ -24,8 +24,7 @@ func (x *explorer) models() (models []explain.Model) {
 	return models
 }
 
-// rest returns how long to leave a limit alone that all subjects share, so that the next
-// sequence finds it unused.
+// rest returns how long to leave a limit that all subjects share alone, so that the next sequence finds it unused.
 func (x *explorer) rest(models []explain.Model) (longest time.Duration) {
 	if !x.shared {
 		return 0
@@ -43,7 +42,7 @@ func (x *explorer) rest(models []explain.Model) (longest time.Duration) {
 // mostRounds is how often sequences are chosen by what is known.
 const mostRounds = 8
 
-// compare runs sequences for which the models that are left predict different answers.
+// compare runs sequences for which the remaining models predict different answers.
 func (x *explorer) compare() error {
 	confirmed := false
 	repeated := make(map[string]int)
@@ -91,8 +90,7 @@ func (x *explorer) compare() error {
 	return nil
 }
 
-// latency returns how long a request takes of the time of a step, and how exactly a request's
-// decision can be timed.
+// latency returns how much of a step's time a request takes, and how exactly the instant of a decision can be known.
 func (x *explorer) latency() (each, unsure time.Duration) {
 	var all []time.Duration
 	for i := range x.events {

@@ -11,7 +11,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// conclude says what was found out, and what could not be told apart.
+// conclude notes what was found out, and what could not be told apart.
 func (x *explorer) conclude(spent error) {
 	if spent != nil && x.later == 0 {
 		x.note("%s before all was told apart", spent)
@@ -38,7 +38,7 @@ func (x *explorer) conclude(spent error) {
 			"comes back faster than requests can be sent one by one")
 	}
 	if together && queued {
-		return // no model here waits
+		return // no model here makes a request wait
 	}
 	if best.Wrong > 0 {
 		x.note("no algorithm known here explains all answers; the nearest one is %s, which does not explain %d of %d",
@@ -76,7 +76,7 @@ func (x *explorer) conclude(spent error) {
 	}
 }
 
-// noteHint notes what a denial said of the limit and of when to come again, which nobody waited for.
+// noteHint notes what a denial said about the limit and the retry time that the probe did not wait for.
 func (x *explorer) noteHint() {
 	i := slices.IndexFunc(x.events, func(e explain.Event) bool { return e.Outcome == endpoint.Denied })
 	if i < 0 {
@@ -101,8 +101,8 @@ func (x *explorer) noteHint() {
 	}
 }
 
-// provenWrong reports whether the audit by intervals is sure that a limit did not decide what was
-// seen. It knows plain limits only.
+// provenWrong reports whether the interval audit is sure that a limit did not decide what was seen. It knows plain
+// limits only.
 func (x *explorer) provenWrong(m *explain.Model) bool {
 	if len(m.Peculiarities()) > 0 {
 		return false
@@ -129,7 +129,7 @@ func (x *explorer) noteQueue() bool {
 	}
 	slices.Sort(took)
 	shortest, longest := took[0], took[len(took)-1]
-	// One request that took long says nothing, since a machine may be busy.
+	// One slow request proves nothing, since a machine may be busy.
 	if longest < 100*time.Millisecond || took[len(took)/2] < 10*shortest {
 		return false
 	}
@@ -142,8 +142,7 @@ func (x *explorer) noteQueue() bool {
 	return true
 }
 
-// findPhase says when windows begin: in the middle of all phases that explain as much, and 0 if
-// that is one of them.
+// findPhase sets when windows begin: the middle of all phases that explain as much, or 0 if that is one of them.
 func (x *explorer) findPhase(m *explain.Model, wrong int) {
 	period := m.Limit.Period
 	earlier, later := x.evidence.Reach(m, wrong)
@@ -158,7 +157,7 @@ func (x *explorer) findPhase(m *explain.Model, wrong int) {
 	}
 }
 
-// mostAlternatives is how many alternatives are told. More say no more.
+// mostAlternatives is the most alternatives in a note. More do not help.
 const mostAlternatives = 8
 
 // undecided names the families that were not told apart.
@@ -175,7 +174,7 @@ func (x *explorer) undecided() string {
 	return "not told apart: " + strings.Join(names, "; ")
 }
 
-// peculiarities notes what a limit cannot say about a model.
+// peculiarities notes what a limit cannot express about a model.
 func (x *explorer) peculiarities(m *explain.Model) {
 	for _, text := range m.Peculiarities() {
 		x.note("%s", text)

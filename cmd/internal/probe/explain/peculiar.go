@@ -6,7 +6,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Peculiarities returns what a limit cannot say about a model, in words.
+// Peculiarities describes what a limit cannot express about a model.
 func (m *Model) Peculiarities() (all []string) {
 	for _, p := range []struct {
 		is   bool
@@ -56,8 +56,8 @@ func Plainness(m *Model) int {
 	return order
 }
 
-// behavioursOf returns the behaviours in which others keep a limit of an algorithm: what they let
-// through is not more than the limit, but for what rounding makes of it.
+// behavioursOf returns the behaviours of other limiters with a limit of an algorithm. They let through no more than
+// the limit, except by rounding.
 func behavioursOf(limit *store.Limit) []Behaviour {
 	switch {
 	case limit.Algorithm == store.FixedWindow && limit.FromFirst:
