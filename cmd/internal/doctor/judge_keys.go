@@ -21,7 +21,7 @@ func judgeKeys(f *keyFacts) []Finding {
 	case !f.complete:
 		keys.Summary = fmt.Sprintf("stopped early: %s among the %d keys looked at (--scan-limit 0 looks at all)",
 			output.Plural(f.limits, "limit"), f.looked)
-	case !f.counted: // then looked is only about how many there are
+	case !f.counted: // then looked is only the number of keys
 		keys.Summary = output.Plural(f.limits, "limit") + " among all keys of the store"
 	}
 	all := []Finding{keys, f.judgeTTLs(), f.judgeForeign()}
@@ -92,7 +92,7 @@ func (f *keyFacts) size() Finding {
 	return found
 }
 
-// longestRanked is how many bytes of a key the text of a ranking shows. Its data has all of it.
+// longestRanked is the most bytes of a key in the text of a ranking. Its data has the whole key.
 const longestRanked = 100
 
 func (f *keyFacts) ranked(check string, ranks ranking, value func(ranked) string) Finding {
@@ -121,7 +121,7 @@ func (f *keyFacts) heat(r ranked) string {
 	return fmt.Sprintf("(%.0f %% used, idle %d s)", r.share*100, -r.value)
 }
 
-// shownPolicies is how many policies' limits are named; the data has all.
+// shownPolicies is the number of policies in the text; the data has all of them.
 const shownPolicies = 5
 
 func (f *keyFacts) policies() Finding {
@@ -149,7 +149,7 @@ func (s *sample) text() string {
 	return text
 }
 
-// orEmpty is texts as JSON lists them.
+// orEmpty returns texts so that JSON has a list.
 func orEmpty(texts []string) []string {
 	if texts == nil {
 		return []string{}

@@ -11,7 +11,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 )
 
-// judge turns what was found into findings: the layouts, then what is wrong with their keys.
+// judge turns the facts into findings: the layouts, then what is wrong with their keys.
 func (f *layoutFacts) judge(resetStuck func(layout string) string) []Finding {
 	found := []Finding{f.judgeLayouts()}
 	if f.unsure.count > 0 {
@@ -82,7 +82,7 @@ func (f *layoutFacts) judgeUnsure() Finding {
 	return finding
 }
 
-// rank says how bad a defect is: whether it denies now, and whether it stays.
+// rank returns how bad a defect is: whether it denies now, and whether it stays.
 func rank(d layoutDefect, count *defectCount) int {
 	switch {
 	case d.Stuck && count.atLimit > 0:
@@ -93,8 +93,8 @@ func rank(d layoutDefect, count *defectCount) int {
 	return 0
 }
 
-// judgeDefect makes a problem of what denies somebody now and does not pass, and a warning of
-// all else.
+// judgeDefect returns a failure for a defect that denies somebody now and does not pass by itself, and a warning for
+// any other.
 func judgeDefect(d layoutDefect, count *defectCount, resetStuck func(layout string) string) Finding {
 	finding := Finding{Check: "defects", Status: Warn, Data: map[string]any{"layout": d.layout, "kind": string(d.Kind), "text": d.Text,
 		"stuck": d.Stuck, "count": count.count, "at_limit": count.atLimit, "examples": count.examples}}
@@ -115,7 +115,7 @@ func judgeDefect(d layoutDefect, count *defectCount, resetStuck func(layout stri
 	return finding
 }
 
-// passingAdvice is what helps against a defect that deleting keys does not put right.
+// passingAdvice returns advice for a defect that deleting keys does not cure.
 func passingAdvice(kind admin.DefectKind) string {
 	switch kind {
 	case admin.ShortTTL:

@@ -6,24 +6,23 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
-// LocalFiles are the files that limitctl has on this machine, apart from its configuration.
+// LocalFiles are limitctl's files on this machine, apart from its configuration.
 type LocalFiles struct {
-	// Directory is where they are, empty if nothing says where that could be.
+	// Directory is the directory of these files; empty if the environment does not determine it.
 	Directory string
-	// Backups is how many backups there are, and BackupBytes how large they are together.
+	// Backups is the number of backups, and BackupBytes their size together.
 	Backups     int
 	BackupBytes int64
-	// AuditBytes is the size of the audit, and ShadowBytes that of the file that decides while
-	// the store is away; 0 if there is none.
+	// AuditBytes is the size of the audit log, and ShadowBytes that of the fallback store; 0 if there is none.
 	AuditBytes, ShadowBytes int64
-	// Problem is why they cannot be looked at, nil if they can.
+	// Problem says why the files cannot be read; nil if they can.
 	Problem error
 }
 
-// largeBackups is how large backups are when somebody should tidy up.
+// largeBackups is the size of backups from which on somebody should tidy up.
 const largeBackups = 1 << 30
 
-// JudgeLocal judges the files on this machine, which undo resets and say who did what.
+// JudgeLocal judges the files on this machine, which undo resets and record who did what.
 func JudgeLocal(l LocalFiles) Finding {
 	f := Finding{Check: "local", Status: OK, Data: map[string]any{"directory": l.Directory, "backups": l.Backups,
 		"backup_bytes": l.BackupBytes, "audit_bytes": l.AuditBytes, "shadow_bytes": l.ShadowBytes}}

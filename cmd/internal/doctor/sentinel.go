@@ -13,7 +13,7 @@ import (
 	"github.com/limitctl/limitctl/internal/redisserver"
 )
 
-// fewSentinels is below how many Sentinels the failure of one can be too many.
+// fewSentinels is the number of Sentinels below which the failure of one can be too many.
 const fewSentinels = 3
 
 // judgeSentinels judges whether Sentinels would replace a master that fails.
@@ -68,12 +68,12 @@ func judgeSentinels(sentinels []connect.SentinelHealth) []Finding {
 	return found
 }
 
-// isSentinel reports whether the one server is a Sentinel, which holds no limits, and
-// adds a finding with the URLs that would be right.
+// isSentinel reports whether the only server is a Sentinel, which holds no limits, and adds a finding with the right
+// URLs.
 func (e *examination) isSentinel(ctx context.Context, s *server) (bool, error) {
 	about, err := s.alone.Info(ctx, s.client, "server")
 	if redisserver.IsReply(err) || err == nil && about["redis_mode"] != "sentinel" {
-		return false, nil // what refuses INFO is examined as a server
+		return false, nil // a server that refuses INFO is examined, too
 	}
 	if err != nil {
 		return false, s.alone.Explain(err)

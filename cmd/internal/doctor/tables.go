@@ -12,8 +12,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// examineTables looks at what a store keeps apart from its limits: denials and overrides. An
-// error is that the store stopped answering; a right that is lacking is a finding.
+// examineTables examines the store's denials and overrides. An error means that the store stopped answering; a
+// missing right is a finding.
 func examineTables(ctx context.Context, backend store.Store) (found []Finding, err error) {
 	if table, has := admin.DenialTableOf(backend); has {
 		denials, err := table.Denials(ctx, admin.DenialHistory)
@@ -32,8 +32,8 @@ func examineTables(ctx context.Context, backend store.Store) (found []Finding, e
 	return found, nil
 }
 
-// unread is the finding that something beside the limits cannot be read. Which right is
-// lacking says the finding of the rights.
+// unread returns the finding that something beside the limits cannot be read. The finding of the rights says which
+// right is missing.
 func unread(check string, err error) Finding {
 	f := Finding{Check: check, Status: Warn, Summary: "cannot be read: " + oneLine(err), Advice: "look at the rights above"}
 	if errors.Is(err, store.ErrForeign) {
@@ -42,7 +42,7 @@ func unread(check string, err error) Finding {
 	return f
 }
 
-// judgeDenials judges the denials of the last hour. err is why they could not be read.
+// judgeDenials judges the denials of the last hour. err says why they could not be read.
 func judgeDenials(d *admin.Denials, err error) Finding {
 	if err != nil {
 		return unread("denials", err)
@@ -69,7 +69,7 @@ func judgeDenials(d *admin.Denials, err error) Finding {
 	return f
 }
 
-// judgeOverrides judges the overrides in force. err is why they could not be read.
+// judgeOverrides judges the overrides in force. err says why they could not be read.
 func judgeOverrides(overrides []store.Override, err error) Finding {
 	if err != nil {
 		return unread("overrides", err)
@@ -103,7 +103,7 @@ func judgeOverrides(overrides []store.Override, err error) Finding {
 	return f
 }
 
-// isEverybody reports whether an override is about all subjects and all their limits.
+// isEverybody reports whether an override is for all subjects and all their limits.
 func isEverybody(o *store.Override) bool {
 	every := func(p store.Pattern) bool { text := p.String(); return text == "" || text == "*" }
 	return every(o.Subjects) && every(o.Names) && len(o.Attributes) == 0

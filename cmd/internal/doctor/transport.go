@@ -10,8 +10,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 )
 
-// judgeTransport judges who can learn the password, and answer in a server's place.
-// nodes are a Cluster's nodes that were found, and redact takes secrets out of addresses.
+// judgeTransport judges who can read the password, and answer in a server's place. nodes are the nodes of a Cluster,
+// and redact removes secrets from addresses.
 func judgeTransport(t connect.Transport, nodes []string, redact func(string) string) (found []Finding) {
 	if t.Unchecked {
 		return []Finding{{Check: "transport", Status: Warn,

@@ -72,7 +72,7 @@ type Family struct {
 
 // Limit is what an answer says about one limit.
 type Limit struct {
-	// Name is the policy's name, if it has one.
+	// name is the policy's name, if it has one.
 	name string
 	// Count and Window are the policy, and Remaining is what is left; NotTold if it is missing.
 	Count, Remaining int64
@@ -82,7 +82,7 @@ type Limit struct {
 	HasReset bool
 	// Unit is what is counted; empty for requests.
 	Unit string
-	// CountField, leftField and resetField are the names of the fields, such as "X-RateLimit-Remaining".
+	// CountField, LeftField and ResetField are the names of the fields, such as "X-RateLimit-Remaining".
 	CountField, LeftField, ResetField string
 }
 
