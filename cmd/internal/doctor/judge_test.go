@@ -351,7 +351,7 @@ func TestSentinels(t *testing.T) {
 			"SENTINEL MASTER"},
 		{"one silent", silent[1], Warn, "no answer from 10.0.0.1:26379 (no answer in time)", "check that it runs"},
 		{"all silent", judgeSentinels([]connect.SentinelHealth{{Problem: errors.New("no answer in time")}})[0], Fail,
-			"no Sentinel tells", "check that"},
+			"no Sentinel answers", "check that"},
 	})
 	if silent[0].Status != OK {
 		t.Errorf("with one silent of two asked: %v", silent[0])

@@ -28,7 +28,7 @@ func JudgeLocal(l LocalFiles) Finding {
 		"backup_bytes": l.BackupBytes, "audit_bytes": l.AuditBytes, "shadow_bytes": l.ShadowBytes}}
 	switch {
 	case l.Directory == "":
-		f.Status, f.Summary = Warn, "no place for the audit and backups: neither XDG_STATE_HOME nor HOME is set"
+		f.Status, f.Summary = Warn, "no place for the audit log and backups: neither XDG_STATE_HOME nor HOME is set"
 		f.Advice = "set one of them; without it a reset needs --backup FILE"
 		return f
 	case l.Problem != nil:
@@ -38,10 +38,10 @@ func JudgeLocal(l LocalFiles) Finding {
 	}
 	f.Summary = fmt.Sprintf("%s: %s of %s", output.Printable(l.Directory), output.Plural(l.Backups, "backup"), output.Bytes(l.BackupBytes))
 	if l.AuditBytes > 0 {
-		f.Summary += ", an audit of " + output.Bytes(l.AuditBytes)
+		f.Summary += ", an audit log of " + output.Bytes(l.AuditBytes)
 	}
 	if l.ShadowBytes > 0 {
-		f.Summary += ", a local shadow of " + output.Bytes(l.ShadowBytes)
+		f.Summary += ", a fallback store of " + output.Bytes(l.ShadowBytes)
 	}
 	if l.BackupBytes >= largeBackups {
 		f.Status = Warn

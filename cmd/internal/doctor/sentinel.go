@@ -38,7 +38,7 @@ func judgeSentinels(sentinels []connect.SentinelHealth) []Finding {
 	}
 	data := map[string]any{"sentinels": known, "quorum": quorum, "asked": len(sentinels), "silent": len(silent)}
 	if len(silent) == len(sentinels) {
-		return []Finding{{Check: "sentinel", Status: Fail, Summary: "no Sentinel tells: " + strings.Join(silent, ", "), Data: data,
+		return []Finding{{Check: "sentinel", Status: Fail, Summary: "no Sentinel answers: " + strings.Join(silent, ", "), Data: data,
 			Advice: "check that the Sentinels run; without them nothing replaces a master that fails"}}
 	}
 	f := Finding{Check: "sentinel", Status: OK, Data: data,

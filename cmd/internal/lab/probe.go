@@ -47,7 +47,7 @@ period and burst. Then it holds the endpoint to that limit, or to --limit:
   denial-status  429, or what --denied-status says
   retry-after    there on a denial, and true
   headers        RateLimit, X-RateLimit and others: well-formed, and true
-  denials-cost   whether denied requests count (told, not judged)
+  denials-cost   whether denied requests count (reported, not judged)
   subjects       what one subject uses is not missing to another
   recovery       what was used comes back when the limit says
 

@@ -50,9 +50,9 @@ func verify(ctx context.Context, config *Config, discovery *Discovery, mayAsk bo
 		}
 	}
 	if errors.Is(err, errSpent) {
-		why := "all requests that may be sent were sent"
+		why := "all allowed requests were sent"
 		if errors.Is(err, errTime) {
-			why = "the time that it may take does not suffice"
+			why = "the time was too short"
 		}
 		v.notes = append(v.notes, fmt.Sprintf("Some checks were not finished, since %s.", why))
 		err = nil
@@ -142,10 +142,10 @@ func (v *verification) result() *Result {
 	none := explain.Behaviour{}
 	if e.hasLimit && v.discovery.Behaviour == none && e.model.Behaviour != none {
 		m := explain.Model{Limit: e.model.Limit, Behaviour: e.model.Behaviour}
-		r.Notes = append(r.Notes, "What was seen is as of the limit, and "+strings.Join(m.Peculiarities(), ", and ")+".")
+		r.Notes = append(r.Notes, "The answers fit the limit, and "+strings.Join(m.Peculiarities(), ", and ")+".")
 	}
 	if other := e.others(v.discovery.PhaseKnown); other != "" {
-		r.Notes = append(r.Notes, "The answers are as of "+other+".")
+		r.Notes = append(r.Notes, "The answers fit "+other+".")
 	}
 	headers, dialects := e.headers()
 	r.Dialects = dialects

@@ -152,20 +152,20 @@ func allowance(l *store.Limit) string {
 
 // denialsCost reports whether denied requests cost units. It passes no judgement, as both are common.
 func (e *proof) denialsCost() Check {
-	c := Check{Name: checkDenialsCost, Verdict: Unknown, Expected: "told, and not judged"}
+	c := Check{Name: checkDenialsCost, Verdict: Unknown, Expected: "reported, not judged"}
 	switch {
 	case !e.hasLimit:
 		c.Seen = "no limit was found"
 	case e.wrong == 0 && e.wrongIfCharged > 0:
 		c.Verdict, c.Seen = Pass, "denied requests cost nothing"
 	case e.wrongIfCharged == 0 && e.wrong > 0:
-		c.Verdict, c.Seen = Pass, "denied requests count as well: who goes on asking waits longer"
+		c.Verdict, c.Seen = Pass, "denied requests count, too: a client that keeps asking waits longer"
 	case e.model.Limit.Algorithm == store.FixedWindow && !e.model.Limit.FromFirst && e.least() == 0:
 		c.Seen = "it makes no difference: the window ends when it ends"
 	case e.least() == 0:
-		c.Seen = "what was seen is the same either way"
+		c.Seen = "the answers are the same either way"
 	default:
-		c.Seen = "what was seen is not as the limit says, either way"
+		c.Seen = "the answers do not fit the limit, either way"
 	}
 	return c
 }
@@ -173,7 +173,7 @@ func (e *proof) denialsCost() Check {
 // subjects checks that the usage of one subject does not count against another.
 func (e *proof) subjects() Check {
 	c := Check{Name: checkSubjects, Verdict: Unknown, Expected: "another subject is admitted while one is denied",
-		Seen: "no other subject asked while one was denied"}
+		Seen: "no other subject was tried while one was denied"}
 	if !e.canChoose {
 		c.Seen = "all requests are of one subject: there is no {subject} in the request"
 		return c
@@ -247,8 +247,8 @@ func exhaustedAt(events []*explain.Event, other *explain.Event) bool {
 
 // recovery checks that used units come back when the limit says so, neither more nor fewer.
 func (e *proof) recovery() Check {
-	c := Check{Name: checkRecovery, Verdict: Unknown, Expected: "what was used comes back as the limit says",
-		Seen: "nobody waited until then"}
+	c := Check{Name: checkRecovery, Verdict: Unknown, Expected: "used units come back as the limit says",
+		Seen: "the probe did not wait that long"}
 	if !e.hasLimit {
 		c.Seen = "no limit was found"
 		return c

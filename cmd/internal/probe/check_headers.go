@@ -52,7 +52,7 @@ func (f *findings) texts() (texts []string) {
 
 // headers checks the fields about limits, without Retry-After. dialects are those that were seen.
 func (e *proof) headers() (c Check, dialects []string) {
-	c = Check{Name: checkHeaders, Verdict: Unknown, Seen: "no field tells of a limit"}
+	c = Check{Name: checkHeaders, Verdict: Unknown, Seen: "no field is about a limit"}
 	c.Expected = "fields that can be read, agree and are true"
 	if e.hasLimit {
 		c.Expected = fmt.Sprintf("fields that can be read, agree and are true of %s", e.model.Limit)
@@ -95,10 +95,11 @@ func (e *proof) headers() (c Check, dialects []string) {
 			c.Seen += fmt.Sprintf("; and %d more", len(texts)-mostFindings)
 		}
 	case told > 0 && !e.hasLimit:
-		c.Seen = fmt.Sprintf("%s on %s; whether it is true is not known", strings.Join(dialects, " and "), output.Plural(told, "answer"))
+		c.Seen = fmt.Sprintf("%s on %s; it is not known whether they are true",
+			strings.Join(dialects, " and "), output.Plural(told, "answer"))
 	case told > 0 && e.least() > 0:
-		c.Seen = fmt.Sprintf("%s on %s; whether it is true is not known, since the limit is not kept", strings.Join(dialects, " and "),
-			output.Plural(told, "answer"))
+		c.Seen = fmt.Sprintf("%s on %s; it is not known whether they are true, since the limit is not kept",
+			strings.Join(dialects, " and "), output.Plural(told, "answer"))
 	case told > 0:
 		c.Verdict, c.Seen = Pass, fmt.Sprintf("%s on %s, and true", strings.Join(dialects, " and "), output.Plural(told, "answer"))
 	}

@@ -22,7 +22,7 @@ func (e *proof) policyTrue(answers []toldAnswer, found *findings) {
 		if l.Window != headers.NotTold {
 			seen += " in " + store.FormatPeriod(l.Window)
 		}
-		found.add("policy "+l.CountField, "%s tells %s, and the limit is %s", l.CountField, seen, e.model.Limit)
+		found.add("policy "+l.CountField, "%s says %s, and the limit is %s", l.CountField, seen, e.model.Limit)
 	}
 }
 

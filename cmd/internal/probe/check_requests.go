@@ -199,7 +199,7 @@ func (v *verification) leaveAlone(subject string) (back bool, err error) {
 		return false, nil
 	}
 	at := e.viewOf(subject).Fits[1].Add(justAfter)
-	v.step(at.Sub(v.clock.Now()), "asking no more for a while, since denied requests seem to keep the subject out")
+	v.step(at.Sub(v.clock.Now()), "pausing, since denied requests seem to keep the subject out")
 	if err := v.waitUntil(at); err != nil {
 		return false, err
 	}

@@ -56,7 +56,7 @@ func (e *proof) retryAfter() Check {
 	case waited != "":
 		c.Verdict, c.Seen = Pass, waited
 	case told > 0:
-		c.Seen = fmt.Sprintf("it is on %s, and nobody waited so long", output.Plural(told, "denial"))
+		c.Seen = fmt.Sprintf("it is on %s, and the probe did not wait that long", output.Plural(told, "denial"))
 	}
 	return c
 }

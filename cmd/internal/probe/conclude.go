@@ -14,7 +14,7 @@ import (
 // conclude notes what was found out, and what could not be told apart.
 func (x *explorer) conclude(spent error) {
 	if spent != nil && x.later == 0 {
-		x.note("%s before all was told apart", spent)
+		x.note("%s before everything was told apart", spent)
 	}
 	queued := x.noteQueue()
 	if x.shared {
@@ -23,7 +23,7 @@ func (x *explorer) conclude(spent error) {
 	if len(x.explanations) == 0 {
 		x.note("%d were admitted at once, and the next request was denied", x.burst.admitted)
 		if n := len(x.events); n > 0 && !x.evidence.Recovered() {
-			x.note("nothing came back in %s; what comes back later was not waited for", span(x.events[n-1].Answered.Sub(x.events[0].Sent)))
+			x.note("nothing came back in %s, and the probe did not wait longer", span(x.events[n-1].Answered.Sub(x.events[0].Sent)))
 			x.noteHint()
 		}
 		return
@@ -86,7 +86,7 @@ func (x *explorer) noteHint() {
 	r := headers.Read(e.Header, e.Answered, headers.SkewOf(e.Header, e.Sent, e.Answered))
 	for k := range r.Families {
 		if l := r.Families[k].Tightest(); l != nil && l.Count > 0 && l.Window > 0 {
-			x.note("its headers tell of %d in %s, which was not seen; hold it to that by --limit %d/%s", l.Count,
+			x.note("its headers say %d in %s, which was not seen; check that with --limit %d/%s", l.Count,
 				store.FormatPeriod(l.Window), l.Count, store.FormatPeriod(l.Window))
 			break
 		}
@@ -133,7 +133,7 @@ func (x *explorer) noteQueue() bool {
 	if longest < 100*time.Millisecond || took[len(took)/2] < 10*shortest {
 		return false
 	}
-	x.note("requests took from %s to %s until they were let through: they may wait in a queue, and what is found out is less exact",
+	x.note("requests took from %s to %s until they were let through: they may wait in a queue, and the findings are less exact",
 		shortest.Round(time.Millisecond), longest.Round(time.Millisecond))
 	if n := min(explain.Sequential, len(x.burst.events)); n > 2 {
 		each := x.burst.events[n-1].Answered.Sub(x.burst.events[1].Answered) / time.Duration(n-2)

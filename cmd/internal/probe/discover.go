@@ -96,7 +96,7 @@ func (x *explorer) explore() error {
 	err := x.askAtOnce()
 	if err != nil || x.burst.denied == 0 || x.config.Limit != nil {
 		if x.burst.denied == 0 {
-			x.note("at least %d at once; more than %d requests were not asked for", x.burst.admitted, len(x.burst.events))
+			x.note("at least %d at once; the probe sent no more than %d requests", x.burst.admitted, len(x.burst.events))
 			x.noteSameAnswer()
 		} else if errors.Is(err, errSpent) && x.burst.admitted > 0 { // the last requests of the quota were denied
 			x.conclude(err)
@@ -104,7 +104,7 @@ func (x *explorer) explore() error {
 		return err
 	}
 	if x.burst.admitted == 0 { // what comes back later proves nothing if the usage before is unknown
-		x.note("every request was denied, so nothing is known of a limit; ask later, or as subjects that the endpoint admits")
+		x.note("every request was denied, so nothing is known about a limit; probe later, or as subjects that the endpoint admits")
 		return nil
 	}
 	if err = x.follow(); err == nil {
@@ -134,7 +134,7 @@ func (x *explorer) plan() []string {
 	plan[0] += "; for instance 10/1s takes some 250 requests and 10s, 100/1m some 2000 and 6m"
 	return append(plan,
 		"a request now and then until one is admitted again: when, and how many",
-		"the same with other subjects, at times that tell the algorithms left apart")
+		"the same with other subjects, at times that tell the remaining algorithms apart")
 }
 
 // askAtOnce finds out how many requests are admitted at once, and whether subjects share the limit.

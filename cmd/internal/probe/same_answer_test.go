@@ -42,7 +42,7 @@ func TestTheSameAnswerToAllIsSaid(t *testing.T) {
 		{endpoint.Allowed, 302, "every answer was 302 Found, so the limit may not have been asked"},
 		{endpoint.Allowed, 200, ""},
 		{endpoint.Failed, 503, "no request was answered: 503 Service Unavailable"},
-		{endpoint.Denied, 429, "every request was denied, so nothing is known of a limit"},
+		{endpoint.Denied, 429, "every request was denied, so nothing is known about a limit"},
 	} {
 		client := &alike{clock: &testClock{now: time.Unix(1_700_000_000, 0)}, outcome: c.outcome, status: c.status}
 		result, _ := Run(t.Context(), &Config{Client: client, Clock: client.clock, Quota: 60, MaxTime: 8 * time.Second, Workers: 1})

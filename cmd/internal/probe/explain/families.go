@@ -91,7 +91,8 @@ func (v *Evidence) banning() (all []hypothesis) {
 	} {
 		build := func(n numbers) (models []Model) {
 			for _, period := range simplePeriods(max(v.last.Answered.Sub(v.first.Sent), n.span/1000), n.span, mostBanned) {
-				models = append(models, v.windows(Model{Limit: limit, Behaviour: Behaviour{Ban: n.span.Truncate(time.Microsecond)}}, period)...)
+				ban := Behaviour{Ban: n.span.Truncate(time.Microsecond)}
+				models = append(models, v.windows(Model{Limit: limit, Behaviour: ban}, period)...)
 			}
 			return models
 		}

@@ -13,15 +13,15 @@ func (m *Model) Peculiarities() (all []string) {
 		text string
 	}{
 		{m.Anchored, "its windows begin with a subject's first request, and follow each other without a gap"},
-		{m.ChargesDenied, "denied requests count as admitted ones do, so who goes on asking stays out longer"},
-		{m.Refreshed, "each request begins the window anew, also a denied one, so who goes on asking stays out"},
+		{m.ChargesDenied, "denied requests count like admitted ones, so a client that keeps asking stays out longer"},
+		{m.Refreshed, "each request, even a denied one, begins a new window, so a client that keeps asking stays out"},
 		{m.Thousandths, "it counts thousandths of a request in whole milliseconds, as nginx does"},
 		{m.RoundsDown, "it rounds down what is left of the window before"},
 		{m.RoundsNearest, "it rounds what is left of the window before to the nearest whole number, so it can let one too many through"},
 		{m.Tick > 0, "its clock counts in steps of " + store.FormatPeriod(m.Tick)},
 		{m.Phase != 0, "its windows begin " + m.Phase.Round(time.Millisecond).String() +
 			" later than whole periods since the epoch, by this machine's clock"},
-		{m.Ban > 0, "who was denied stays out for " + store.FormatPeriod(m.Ban)},
+		{m.Ban > 0, "a denied subject stays out for " + store.FormatPeriod(m.Ban)},
 	} {
 		if p.is {
 			all = append(all, p.text)

@@ -219,7 +219,7 @@ func (r *Reading) ReadLimits(told []endpoint.ToldLimit) {
 	for i := range told {
 		t := &told[i]
 		if i == mostLimits {
-			r.problem("the answer tells of %d limits", len(told))
+			r.problem("the answer names %d limits", len(told))
 			break
 		}
 		where := "status"

@@ -108,7 +108,7 @@ func (l *Log) Breaker(change layers.BreakerChange) {
 	case layers.BreakerClosed:
 		delete(l.shards, part)
 		if broken {
-			log.Info("the breaker is closed: the store is asked again", "open_for",
+			log.Info("the breaker is closed: the store is called again", "open_for",
 				change.At.Sub(before.since).Round(time.Millisecond).String())
 		}
 	case layers.BreakerOpen:
@@ -121,7 +121,7 @@ func (l *Log) Breaker(change layers.BreakerChange) {
 			return
 		}
 		l.shards[part] = brokenShard{change.At, reason}
-		log.Warn("the breaker is open: the store is not asked", "error", reason)
+		log.Warn("the breaker is open: the store is not called", "error", reason)
 	case layers.BreakerHalfOpen: // the result of the recovery check is reported
 	}
 }
