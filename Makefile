@@ -121,7 +121,7 @@ fuzz: setup ## every fuzz target, 30 seconds each
 	cd docs/envoy-client && go test . -run '^$$' -fuzz '^FuzzReadRequest$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./internal/lines -run '^$$' -fuzz '^FuzzLines$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./internal/redact -run '^$$' -fuzz '^FuzzForeign$$' -fuzztime 30s -fuzzminimizetime 20x
-	@for target in Question Door Auth; do \
+	@for target in Question Listener Auth; do \
 		go test ./cmd/internal/serve/api -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
 	done
 	go test ./cmd/internal/decision -run '^$$' -fuzz '^FuzzAppendJSON$$' -fuzztime 30s -fuzzminimizetime 20x

@@ -279,8 +279,8 @@ var layers = map[string][]string{
 	"cmd/internal/serve/grpc": {"internal/panics"},
 	"cmd/internal/endpoint":   {"internal/panics", "internal/redact", "internal/rls", "pkg/limiter/store"},
 	"cmd/internal/probe": {
-		"cmd/internal/endpoint", "cmd/internal/probe/explain", "cmd/internal/probe/headers", "internal/panics",
-		"pkg/limiter/store", "pkg/loadgen/audit",
+		"cmd/internal/endpoint", "cmd/internal/output", "cmd/internal/probe/explain", "cmd/internal/probe/headers",
+		"internal/panics", "pkg/limiter/store", "pkg/loadgen/audit",
 	},
 	"cmd/internal/probe/explain": {
 		"cmd/internal/endpoint", "pkg/limiter/store", "pkg/loadgen/audit", "pkg/loadgen/audit/interval",

@@ -50,7 +50,7 @@ func checkGrace(t *testing.T, what string, grace time.Duration, flag func(string
 	drain, err := time.ParseDuration(flag("drain"))
 	delay, err2 := time.ParseDuration(flag("drain-delay"))
 	if err != nil || err2 != nil || grace <= drain || drain <= delay {
-		t.Errorf("%s is stopped after %s; it drains for %s, of that %s with its doors open", what, grace, drain, delay)
+		t.Errorf("%s is stopped after %s; it drains for %s, of that %s with its listeners open", what, grace, drain, delay)
 	}
 }
 
@@ -74,9 +74,9 @@ func TestDeployByContainer(t *testing.T) {
 		t.Fatalf("CMD is %q", command)
 	}
 	_, flag := deployedServe(t, words)
-	for _, door := range []string{"listen", "admin"} {
-		if _, port, _ := strings.Cut(flag(door), ":"); !regexp.MustCompile(`(?m)^EXPOSE .*\b` + port + `\b`).MatchString(text) {
-			t.Errorf("port %s of --%s is not exposed", port, door)
+	for _, listener := range []string{"listen", "admin"} {
+		if _, port, _ := strings.Cut(flag(listener), ":"); !regexp.MustCompile(`(?m)^EXPOSE .*\b` + port + `\b`).MatchString(text) {
+			t.Errorf("port %s of --%s is not exposed", port, listener)
 		}
 	}
 	for _, line := range []string{

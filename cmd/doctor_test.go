@@ -62,7 +62,7 @@ func TestDoctorOfSentinels(t *testing.T) {
 	}
 	stdout, _ = w.run(t, exitYes, "doctor", "--store", url) // the third has not noticed yet
 	if !strings.Contains(stdout, "! sentinel") || !strings.Contains(stdout, "no answer from ") ||
-		strings.Contains(stdout, "no Sentinel tells") {
+		strings.Contains(stdout, "no Sentinel answers") {
 		t.Errorf("with two of three killed:\n%s", stdout)
 	}
 	_, stderr := w.run(t, exitRefused, "check", "u", "--limit", "1/1h", "--store", "redis://"+sentinel.Sentinels[0].Addr)

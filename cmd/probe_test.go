@@ -63,7 +63,7 @@ func TestProbeTellsTheVerdictFirst(t *testing.T) {
 	}
 	for _, line := range []string{
 		"sliding-log:5/1h, as given", "draft-8, x-ratelimit-unix", "✓ admitted       5 units in use at worst, and the next request denied",
-		"? recovery       nobody waited until then",
+		"? recovery       the probe did not wait that long",
 	} {
 		if !strings.Contains(stdout, line) {
 			t.Errorf("without %q:\n%s", line, stdout)

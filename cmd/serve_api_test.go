@@ -36,7 +36,7 @@ func TestTheServerAnswersAsTheCommandsDo(t *testing.T) {
 	if err := os.WriteFile(file, []byte(servedConfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	door := servedDoor(t, "redis://"+server.Addr, file)
+	listener := servedListener(t, "redis://"+server.Addr, file)
 	begin := time.Now() // what is left of a limit depends on all that was asked before
 	for _, test := range []struct {
 		command, verb, body string
@@ -73,7 +73,7 @@ func TestTheServerAnswersAsTheCommandsDo(t *testing.T) {
 		}
 		before := command("cli")
 		recorder := httptest.NewRecorder()
-		door.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/v1/"+test.verb,
+		listener.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/v1/"+test.verb,
 			strings.NewReader(strings.ReplaceAll(test.body, "ME", "web"))))
 		after := command("too") // in the window of the server's answer, if that of the command before has ended
 		passed := float64(time.Since(begin).Milliseconds() + 2)
@@ -87,8 +87,8 @@ func TestTheServerAnswersAsTheCommandsDo(t *testing.T) {
 	}
 }
 
-// servedDoor is the JSON door of a store, as serve makes it.
-func servedDoor(t *testing.T, url, file string) http.Handler {
+// servedListener is the JSON listener of a store, as serve makes it.
+func servedListener(t *testing.T, url, file string) http.Handler {
 	backend, _, err := connect.Open(url, connect.Options{Prefix: store.DefaultPrefix})
 	if err != nil {
 		t.Fatal(err)

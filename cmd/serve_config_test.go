@@ -17,14 +17,14 @@ import (
 )
 
 // body is what a server answers to a GET, or to a POST of a text.
-func (s *served) body(door, path, post string) (status int, text string) {
+func (s *served) body(listener, path, post string) (status int, text string) {
 	s.t.Helper()
 	var response *http.Response
 	var err error
 	if post == "" {
-		response, err = http.Get(s.url(door, path))
+		response, err = http.Get(s.url(listener, path))
 	} else {
-		response, err = http.Post(s.url(door, path), "application/json", strings.NewReader(post))
+		response, err = http.Post(s.url(listener, path), "application/json", strings.NewReader(post))
 	}
 	if err != nil {
 		s.t.Fatal(err)

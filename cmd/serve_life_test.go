@@ -345,10 +345,10 @@ func TestServeOnASocket(t *testing.T) {
 	s.end()
 }
 
-// get returns the text at a path of a door.
-func (s *served) get(t *testing.T, door, path string) string {
+// get returns the text at a path of a listener.
+func (s *served) get(t *testing.T, listener, path string) string {
 	t.Helper()
-	response, err := http.Get(s.url(door, path))
+	response, err := http.Get(s.url(listener, path))
 	if err != nil {
 		t.Fatal(err)
 	}

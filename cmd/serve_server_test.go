@@ -48,8 +48,8 @@ func (c *child) serving() *served {
 	return &served{c, answer.Addresses}
 }
 
-// url is that of a path at a door.
-func (s *served) url(door, path string) string { return "http://" + s.addresses[door] + path }
+// url is that of a path at a listener.
+func (s *served) url(listener, path string) string { return "http://" + s.addresses[listener] + path }
 
 // signal sends the process a signal.
 func (s *served) signal(number syscall.Signal) {

@@ -156,8 +156,8 @@ func serveAll(ctx context.Context, dir, program, beside string) (all []*served, 
 		{"limitctl serve, `memory:`", keyBody, ours(program, func(string) string { return "memory:" }), nil},
 		{"that service, deciding nothing", keyBody,
 			func(listen, _ string) []string { return []string{self, "-serve-peer", listen + ","} }, nil},
-		{"limitctl serve, Envoy's door, 256 connections", "", envoys, []string{"-grpc", "1"}},
-		{"limitctl serve, Envoy's door, 4 connections of 64 calls", "", envoys, []string{"-grpc", "64", "-connections", "4"}},
+		{"limitctl serve, Envoy's listener, 256 connections", "", envoys, []string{"-grpc", "1"}},
+		{"limitctl serve, Envoy's listener, 4 connections of 64 calls", "", envoys, []string{"-grpc", "64", "-connections", "4"}},
 	}
 	if beside != "" {
 		other := contestants[0]

@@ -56,7 +56,7 @@ type loadReport struct {
 }
 
 // Load tests of the rate limit service find limits that limitctl enforces itself right, and wrong limits wrong.
-func TestLoadTestsOfTheDoorForEnvoy(t *testing.T) {
+func TestLoadTestsOfTheListenerForEnvoy(t *testing.T) {
 	var policies, descriptors strings.Builder
 	algorithms := []string{"token-bucket", "fixed-window", "sliding-counter", "sliding-log", "leaky-bucket"}
 	for _, algorithm := range algorithms {

@@ -43,7 +43,7 @@ var expectations = []expected{
 		within: 20 * time.Millisecond,
 		fails:  []string{"retry-after"}, unknown: []string{"headers"}, any: []string{"denials-cost", "recovery"}, again: true},
 	{server: "haproxy", start: startHAProxy, path: "/counter", limit: "fixed-window:10/1s,from=first",
-		note: "each request begins the window anew", fails: []string{"retry-after"}, unknown: []string{"headers"},
+		note: "begins a new window", fails: []string{"retry-after"}, unknown: []string{"headers"},
 		any: []string{"denials-cost"}, again: true},
 	{server: "node", start: startNode, path: "/draft-8", limit: "fixed-window:10/1s,from=first", dialect: "draft-8", again: true},
 	{server: "node", start: startNode, path: "/legacy", limit: "fixed-window:10/1s,from=first", dialect: "x-ratelimit-unix"},

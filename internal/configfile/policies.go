@@ -97,17 +97,27 @@ func passwords(texts []string) (secrets []string) {
 
 // FindPolicy returns the policy of that name. An error is a [store.ErrInvalid] that lists the policies of the file.
 func FindPolicy(path string, policies []*policy.Policy, name string) (*policy.Policy, error) {
-	names := make([]string, 0, len(policies))
-	for _, p := range policies {
-		if p.Name == name {
-			return p, nil
-		}
-		names = append(names, p.Name)
+	if p := NamedPolicy(policies, name); p != nil {
+		return p, nil
 	}
-	if len(names) == 0 {
+	if len(policies) == 0 {
 		return nil, store.Invalidf("policy %q is unknown; %s has no policies", name, path)
 	}
+	names := make([]string, len(policies))
+	for i, p := range policies {
+		names[i] = p.Name
+	}
 	return nil, store.Invalidf("policy %q is unknown%s; %s has %s", name, Suggestion(name, names), path, strings.Join(names, ", "))
+}
+
+// NamedPolicy returns the policy of that name, or nil.
+func NamedPolicy(policies []*policy.Policy, name string) *policy.Policy {
+	for _, p := range policies {
+		if p.Name == name {
+			return p
+		}
+	}
+	return nil
 }
 
 // Suggestion returns "; did you mean …?" with the nearest of names, or "" if none is near.

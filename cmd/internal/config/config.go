@@ -7,31 +7,17 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/configfile"
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/yamlfile"
-	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Config is the content of one file, or of several together.
 type Config struct {
-	// PolicyFile is the file with the prefix, denials and the policies; empty if there is none.
+	// PolicyFile is the file with the policies; empty if there is none.
 	PolicyFile string
-	// Prefix is the text that the store's keys begin with; empty if no file has one.
-	Prefix string
-	// Denials: commands count denials.
-	Denials bool
-	// LocalShare is the share of a fallback store in limits without a policy.
-	LocalShare store.Share
-	// Breaker is for services, with its defaults filled in; nil means no breaker.
-	Breaker *layers.Breaker
-	// Policies are in the order of the file.
-	Policies []*policy.Policy
-	// HTTP has its defaults filled in.
-	HTTP httplimit.Settings
-	// Envoy are the descriptors for Envoy.
-	Envoy configfile.EnvoyDomains
+	// File is the content of PolicyFile, without what is for operators alone.
+	configfile.File
 	// Layouts say which keys of other limiters have which layout, in the order of the file.
 	Layouts []Mapping
 	// Contexts are in the order of the files.

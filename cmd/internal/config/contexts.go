@@ -23,8 +23,7 @@ func read(path string, data []byte, checkStore func(url string) error, refusal s
 		},
 		Layouts: func(r *yamlfile.Reader, v yamlfile.Value) { c.Layouts = readMappings(r, v) },
 	})
-	c.Prefix, c.Denials, c.Policies = file.Prefix, file.Denials, file.Policies
-	c.LocalShare, c.Breaker, c.HTTP, c.Envoy = file.LocalShare, file.Breaker, file.HTTP, file.Envoy
+	c.File = file
 	for at, line := range r.Lines() {
 		c.origins[at] = Origin{path, line}
 	}

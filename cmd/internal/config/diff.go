@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
+	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -41,7 +42,7 @@ func Differences(before, after *Config) []Difference {
 		all = append(all, Difference{Change: Changed, Old: "prefix " + before.Prefix, New: "prefix " + after.Prefix})
 	}
 	for _, p := range after.Policies {
-		old := policyOf(before, p.Name)
+		old := configfile.NamedPolicy(before.Policies, p.Name)
 		if old != nil {
 			all = append(all, policyDifferences(old, p)...)
 		}
@@ -56,22 +57,13 @@ func Differences(before, after *Config) []Difference {
 	}
 	for _, p := range before.Policies {
 		for i := range p.Limits {
-			if l := &p.Limits[i]; limitOf(policyOf(after, p.Name), l.Name) == nil {
+			if l := &p.Limits[i]; limitOf(configfile.NamedPolicy(after.Policies, p.Name), l.Name) == nil {
 				all = append(all, Difference{Policy: p.Name, Limit: l.Name, Change: Dropped, Old: limitText(l.Limit, l.Shadow)})
 			}
 		}
 	}
 	all = append(all, mappingDifferences(before, after)...)
 	return append(all, httpDifferences(before, after)...)
-}
-
-func policyOf(c *Config, name string) *policy.Policy {
-	for _, p := range c.Policies {
-		if p.Name == name {
-			return p
-		}
-	}
-	return nil
 }
 
 func limitOf(p *policy.Policy, name string) *policy.Limit {

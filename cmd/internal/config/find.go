@@ -51,7 +51,9 @@ func Load(env Environment) (*Config, error) {
 	}
 	user := env.UserFile()
 	breaker := layers.Breaker{}.WithDefaults()
-	c := &Config{origins: map[string]Origin{}, LocalShare: store.DefaultShare, Breaker: &breaker, HTTP: configfile.DefaultHTTP()}
+	c := &Config{origins: map[string]Origin{}, File: configfile.File{
+		LocalShare: store.DefaultShare, Breaker: &breaker, HTTP: configfile.DefaultHTTP(),
+	}}
 	l := loader{env: env, config: c}
 	if named != "" {
 		found, err := l.file(named, true, true)
@@ -110,9 +112,7 @@ func (l *loader) file(path string, policies, contexts bool) (found bool, err err
 	part, mistakes := read(path, data, l.env.CheckStore, refusal)
 	l.mistakes = append(l.mistakes, mistakes...)
 	if policies {
-		c.PolicyFile, c.Prefix, c.Denials, c.Policies = path, part.Prefix, part.Denials, part.Policies
-		c.LocalShare, c.Breaker, c.HTTP, c.Envoy = part.LocalShare, part.Breaker, part.HTTP, part.Envoy
-		c.Layouts = part.Layouts
+		c.PolicyFile, c.File, c.Layouts = path, part.File, part.Layouts
 	}
 	c.Contexts = l.add(part, policies)
 	return true, nil

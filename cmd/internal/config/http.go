@@ -103,7 +103,7 @@ func httpDifferences(before, after *Config) (all []Difference) {
 		name := path
 		if rest, is := strings.CutPrefix(path, "policies."); is {
 			d.Policy, name, _ = strings.Cut(rest, ".")
-			if policyOf(before, d.Policy) == nil || policyOf(after, d.Policy) == nil {
+			if configfile.NamedPolicy(before.Policies, d.Policy) == nil || configfile.NamedPolicy(after.Policies, d.Policy) == nil {
 				continue
 			}
 		}

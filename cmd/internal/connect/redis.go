@@ -1,7 +1,6 @@
 package connect
 
 import (
-	"crypto/tls"
 	"net/url"
 	"strings"
 
@@ -76,7 +75,7 @@ func clusterClient(u *redisURL, options Options) (redis.UniversalClient, error) 
 	silenceClients()
 	client := redisserver.NewClusterClient(redis.ClusterOptions{Addrs: addresses, Username: u.User, Password: u.Password,
 		TLSConfig: config}, options.Timeout)
-	client.OnNewNode(func(node *redis.Client) { node.AddHook(speechOf(config, options)) })
+	client.OnNewNode(func(node *redis.Client) { node.AddHook(portProtocolOf(config, options)) })
 	return client, nil
 }
 
@@ -85,14 +84,9 @@ func newClient(settings *redis.Options, options Options) *redis.Client {
 	silenceClients()
 	client := redisserver.NewClient(*settings, options.Timeout)
 	if settings.Dialer == nil { // otherwise the dialer does this
-		client.AddHook(speechOf(settings.TLSConfig, options))
+		client.AddHook(portProtocolOf(settings.TLSConfig, options))
 	}
 	return client
-}
-
-// speechOf returns the check of a port that does not speak the protocol of its URL; config is nil without TLS.
-func speechOf(config *tls.Config, options Options) speech {
-	return speech{tls: config != nil, wait: options.Timeout / 4}
 }
 
 // silenceClients stops the client library from printing errors. The command prints them once.

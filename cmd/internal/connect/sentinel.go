@@ -76,8 +76,8 @@ func (u *redisURL) master() (name, database string, err error) {
 // watched returns the master of the Sentinels at addresses; config is nil without TLS.
 func (u *redisURL) watched(addresses []string, config *tls.Config, options Options) *watchedMaster {
 	name, _, _ := u.master()
-	m := &watchedMaster{name: name, sentinels: addresses, patience: options.Timeout / 2, secrets: u.secrets(options),
-		speech: speechOf(config, options), dialer: &net.Dialer{}}
+	m := &watchedMaster{name: name, sentinels: addresses, wait: options.Timeout / 2, secrets: u.secrets(options),
+		protocol: portProtocolOf(config, options), dialer: &net.Dialer{}}
 	m.ask = func(ctx context.Context, sentinel string) (string, error) {
 		client := u.sentinel(sentinel, config, options)
 		defer client.Close()
@@ -129,9 +129,9 @@ func isHost(text string) bool {
 type watchedMaster struct {
 	name      string
 	sentinels []string
-	patience  time.Duration // leaves time to connect to the master
+	wait      time.Duration // leaves time to connect to the master
 	secrets   *redact.Secrets
-	speech    speech
+	protocol  portProtocol
 	ask       func(ctx context.Context, sentinel string) (address string, err error)
 	dialer    interface {
 		DialContext(ctx context.Context, network, address string) (net.Conn, error)
@@ -144,7 +144,7 @@ func (m *watchedMaster) Dial(ctx context.Context, _, _ string) (net.Conn, error)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := m.speech.dial(ctx, "tcp", address, m.dialer.DialContext)
+	conn, err := m.protocol.dial(ctx, "tcp", address, m.dialer.DialContext)
 	if err != nil {
 		return nil, fmt.Errorf("%w: redis at %s, the master %q by Sentinel, cannot be reached: %w",
 			store.ErrUnavailable, m.secrets.Foreign(address), m.name, m.plain(err))
@@ -154,7 +154,7 @@ func (m *watchedMaster) Dial(ctx context.Context, _, _ string) (net.Conn, error)
 
 // find asks all Sentinels concurrently and uses the first that knows the master.
 func (m *watchedMaster) find(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, m.patience)
+	ctx, cancel := context.WithTimeout(ctx, m.wait)
 	defer cancel()
 	type answer struct {
 		sentinel, address string
@@ -238,4 +238,84 @@ func (m *watchedMaster) plain(err error) error {
 		return m.secrets.Error(operation.Err)
 	}
 	return m.secrets.Error(err)
+}
+
+// SentinelHealth is the answer of one Sentinel about the master.
+type SentinelHealth struct {
+	Address string
+	// Problem says why the fields below are unknown; nil if they are known.
+	Problem error
+	// Known is the number of Sentinels that it knows, including itself; Quorum is how many have to agree that the
+	// master is down.
+	Known, Quorum int
+	// NoQuorum says why too few are reachable to replace the master; empty if there are enough.
+	NoQuorum string
+	// Down: it considers the master down.
+	Down bool
+}
+
+// SentinelsOf asks all Sentinels of a URL concurrently. It returns none for other URLs.
+func SentinelsOf(ctx context.Context, text string, options Options) ([]SentinelHealth, error) {
+	scheme, _, _ := strings.Cut(text, ":")
+	if !strings.HasSuffix(scheme, "+sentinel") {
+		return nil, nil
+	}
+	u, err := parseRedisURL(text)
+	if err != nil {
+		return nil, err
+	}
+	config, err := u.tlsConfig(options)
+	if err != nil {
+		return nil, err
+	}
+	addresses, err := u.addresses(sentinelPort)
+	if err != nil {
+		return nil, err
+	}
+	m := u.watched(addresses, config, options)
+	all := make([]SentinelHealth, len(addresses))
+	var asking panics.Group
+	for i, address := range addresses {
+		asking.Go(func() {
+			client := u.sentinel(address, config, options)
+			defer client.Close()
+			all[i] = m.health(ctx, client)
+			all[i].Address = address
+		})
+	}
+	return all, asking.Wait()
+}
+
+// health asks one Sentinel about the master.
+func (m *watchedMaster) health(ctx context.Context, sentinel *redis.Client) (h SentinelHealth) {
+	about, err := sentinel.Do(ctx, "SENTINEL", "MASTER", m.name).Result()
+	if err != nil {
+		h.Problem = m.plain(err)
+		return h
+	}
+	fields := FieldsOf(about)
+	others, _ := strconv.Atoi(fields["num-other-sentinels"])
+	h.Known = others + 1
+	h.Quorum, _ = strconv.Atoi(fields["quorum"])
+	h.Down = strings.Contains(fields["flags"], "_down")
+	if err := sentinel.Do(ctx, "SENTINEL", "CKQUORUM", m.name).Err(); redisserver.IsErrorReply(err, "NOQUORUM") {
+		h.NoQuorum = m.secrets.Answer(strings.TrimPrefix(err.Error(), "NOQUORUM "))
+	}
+	return h
+}
+
+// FieldsOf reads an answer of names and values, in a list or, by RESP3, in a map.
+func FieldsOf(answer any) map[string]string {
+	fields := map[string]string{}
+	switch answer := answer.(type) {
+	case map[any]any:
+		for name, value := range answer {
+			fields[fmt.Sprint(name)] = fmt.Sprint(value)
+		}
+	case []any:
+		for i := 0; i+1 < len(answer); i += 2 {
+			fields[fmt.Sprint(answer[i])] = fmt.Sprint(answer[i+1])
+		}
+	}
+	return fields
 }

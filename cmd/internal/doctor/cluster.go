@@ -6,22 +6,22 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/clusternodes"
 	"github.com/limitctl/limitctl/internal/redisserver"
 )
 
-// clusterFacts is what a Cluster's nodes say of it.
+// clusterFacts is what a Cluster's nodes report about it.
 type clusterFacts struct {
 	info  redisserver.Info // of CLUSTER INFO
 	nodes []clusternodes.Node
-	// failing are the addresses that some master flags.
+	// failing are the addresses that a master flags as failing.
 	failing []string
-	// moving are the slots whose keys are on their way, by the masters that have
-	// or get them.
+	// moving are the slots whose keys are moving, by the masters between which they move.
 	moving []int
 }
 
-// add adds what one master says of all nodes.
+// add adds what one master reports about all nodes.
 func (c *clusterFacts) add(nodes []clusternodes.Node) {
 	c.nodes = nodes
 	for _, n := range nodes {
@@ -36,8 +36,7 @@ func (c *clusterFacts) add(nodes []clusternodes.Node) {
 	}
 }
 
-// cluster looks at a Cluster as a whole. Which slots move only the masters
-// concerned know, so all are asked.
+// cluster looks at a Cluster as a whole. Only the masters concerned know which slots move, so it asks all of them.
 func (e *examination) cluster(ctx context.Context, servers []*server) error {
 	if !e.servers.IsCluster() {
 		return nil
@@ -68,7 +67,7 @@ func (e *examination) cluster(ctx context.Context, servers []*server) error {
 	return nil
 }
 
-// judgeCluster leaves it to judgeRole whether each master has replicas.
+// judgeCluster judges slots and nodes. judgeRole judges whether each master has replicas.
 func judgeCluster(c clusterFacts) []Finding {
 	var covered, masters int
 	for _, n := range c.nodes {
@@ -78,7 +77,7 @@ func judgeCluster(c clusterFacts) []Finding {
 		}
 	}
 	slots := Finding{Check: "cluster", Status: OK, Summary: fmt.Sprintf("all %d slots covered by %s", redisserver.SlotCount,
-		plural(masters, "master")),
+		output.Plural(masters, "master")),
 		Data: map[string]any{"slots_covered": covered, "masters": masters, "state": c.info["cluster_state"]}}
 	switch {
 	case covered < redisserver.SlotCount:
@@ -106,7 +105,7 @@ func judgeCluster(c clusterFacts) []Finding {
 	return found
 }
 
-// isFailing reports whether a node does not answer, in the view of who says so.
+// isFailing reports whether a node does not answer, as seen by the reporting node.
 func isFailing(n clusternodes.Node) bool {
 	return n.Is("fail") || n.Is("fail?") || n.Is("pfail") || n.Is("noaddr")
 }

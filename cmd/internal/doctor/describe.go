@@ -10,11 +10,11 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// mostDescribed is how many members of a value are read to tell what it looks like.
+// mostDescribed is the most members of a value that are read to recognize it.
 const mostDescribed = 100
 
-// described returns what a store key holds, if it looks like a limit of another limiter. What
-// cannot be read looks like nothing.
+// described says what a store key holds, if it looks like a limit of another limiter. A value that cannot be read
+// looks like nothing.
 func described(ctx context.Context, client redis.Cmdable, storeKey string) string {
 	kind, err := client.Type(ctx, storeKey).Result()
 	if err != nil {
@@ -53,7 +53,7 @@ func described(ctx context.Context, client redis.Cmdable, storeKey string) strin
 			name, _ := member.Member.(string)
 			value.Members = append(value.Members, layouts.Member{Name: name, Score: member.Score})
 		}
-	default: // the others go on below
+	default: // others follow below
 	}
 	ttl, ttlErr := client.PTTL(ctx, storeKey).Result()
 	now, timeErr := client.Time(ctx).Result()

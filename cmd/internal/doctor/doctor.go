@@ -1,17 +1,14 @@
-// Package doctor examines a store as an expert would. What it asks and how it
-// judges the answers are kept apart: fetching is in server.go, keys.go, rights.go,
-// cluster.go and embedded.go, and the judge… functions turn facts into findings.
+// Package doctor examines a store as an expert would. Reading and judging are kept apart: server.go, keys.go,
+// rights.go, cluster.go and embedded.go fetch facts, and the judge… functions turn them into findings.
 package doctor
 
 import (
 	"cmp"
 	"slices"
 	"strings"
-
-	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
-// Status is how bad a finding is.
+// Status is the severity of a finding.
 type Status string
 
 // The statuses.
@@ -21,28 +18,28 @@ const (
 	Fail Status = "fail" // it does not work, or is about to fail
 )
 
-// Finding is what one check found, each text on one line.
+// Finding is the result of one check. Each text is one line.
 type Finding struct {
 	Check   string `json:"check"`
 	Status  Status `json:"status"`
-	Server  string `json:"server,omitempty"` // where there are several
+	Server  string `json:"server,omitempty"` // if there are several
 	Summary string `json:"summary"`
-	// Advice is what to do.
+	// Advice says what to do.
 	Advice string `json:"advice,omitempty"`
-	// Command is one to paste into a shell for that.
+	// Command is a shell command that does it.
 	Command string `json:"command,omitempty"`
 	// Data has the numbers and names of the summary.
 	Data map[string]any `json:"data,omitempty"`
 }
 
-// Report is the findings of an examination.
+// Report has the findings of an examination.
 type Report struct {
 	Findings []Finding
 	// Reached: there was something to examine.
 	Reached bool
 }
 
-// Count returns how many findings have a status.
+// Count returns the number of findings with a status.
 func (r *Report) Count(status Status) int {
 	n := 0
 	for i := range r.Findings {
@@ -55,8 +52,8 @@ func (r *Report) Count(status Status) int {
 
 func (r *Report) add(findings ...Finding) { r.Findings = append(r.Findings, findings...) }
 
-// checks returns the checks in the order in which they are shown: whether it works
-// at all, whether it will go on to, and what is in it.
+// checks returns the checks in the order in which they are shown: whether the store works at all, whether it will go
+// on to work, and what is in it.
 func checks() []string {
 	return []string{"reachable", "transport", "sentinel", "version", "role", "replicas", "cluster", "persistence", "memory", "eviction",
 		"clock", "settings", "scripts", "rights", "file", "keys", "ttl", "damaged", "foreign", "size", "policies",
@@ -69,8 +66,7 @@ func (r *Report) Add(findings ...Finding) {
 	r.sort()
 }
 
-// sort brings the findings into the order of checks, those of several servers side
-// by side.
+// sort puts the findings into the order of the checks, those of several servers side by side.
 func (r *Report) sort() {
 	order := checks()
 	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
@@ -79,5 +75,3 @@ func (r *Report) sort() {
 }
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
-
-func plural[N int | int64](n N, noun string) string { return output.Plural(int(n), noun) }

@@ -11,7 +11,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Embedded examines a store that has no server. It returns nil for any other.
+// Embedded examines a store without a server. It returns nil for any other.
 func Embedded(ctx context.Context, backend store.Store) (*Report, error) {
 	report, err := embedded(ctx, backend)
 	if report == nil || err != nil || !report.Reached {
@@ -35,7 +35,7 @@ func embedded(ctx context.Context, backend store.Store) (*Report, error) {
 	return nil, nil
 }
 
-// muchFree is how much free space in a file is worth a word.
+// muchFree is the free space in a file from which on the report mentions it.
 const muchFree = 16 << 20
 
 const busyAdvice = "find out who holds the file, for example with fuser; wait for them to end, or longer (--timeout)"
@@ -82,7 +82,7 @@ func judgeFile(h filestore.Health, err error) []Finding {
 			"as is in use"
 	}
 	keys := Finding{Check: "keys", Status: OK, Summary: fmt.Sprintf("%s, and %d expired, which go as others are written",
-		plural(h.Keys-h.Lapsed, "limit"), h.Lapsed),
+		output.Plural(h.Keys-h.Lapsed, "limit"), h.Lapsed),
 		Data: map[string]any{"limits": h.Keys - h.Lapsed, "lapsed": h.Lapsed}}
 	return []Finding{reach, file, keys}
 }

@@ -6,45 +6,45 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Options is what an examination may cost.
+// Options bound an examination.
 type Options struct {
 	Prefix string
-	// ScanLimit is how many keys of all that the store has are looked at; 0 is
-	// all of them.
+	// ScanLimit is the most keys of the store that are read; 0 means all.
 	ScanLimit int
-	// KeysPerSecond bounds how fast they are looked at. 0 is as fast as it goes.
+	// KeysPerSecond bounds the speed of the scan; 0 means no bound.
 	KeysPerSecond int
 	Now           func() time.Time
-	// Store is the store itself, for what it keeps apart from its limits.
+	// Store is the store itself, for denials and overrides.
 	Store store.Store
-	// Transport is how what is said to a Redis travels.
-	Transport Transport
-	// Layouts say whether and how the keys of other limiters are looked at.
+	// Transport says how the connections are protected.
+	Transport connect.Transport
+	// Layouts say whether and how to look at the keys of other limiters.
 	Layouts Layouts
-	// Sentinels are what each Sentinel of a URL says, none for another URL.
-	Sentinels []Sentinel
+	// Sentinels are the answers of the URL's Sentinels; empty for another URL.
+	Sentinels []connect.SentinelHealth
 }
 
-// server is one master, or the one server there is.
+// server is one master, or the only server.
 type server struct {
 	client *redis.Client
 	name   string               // empty if it is the only one
-	alone  *redisserver.Servers // it by itself, for its errors
-	before redisserver.Info     // its INFO when the examination began
+	alone  *redisserver.Servers // this server alone, for its errors
+	before redisserver.Info     // its INFO at the beginning
 }
 
-// examination is one of a Redis.
+// examination is the examination of a Redis.
 type examination struct {
 	Options
 	client  redis.UniversalClient
 	servers *redisserver.Servers
 	report  Report
-	// holdsLimits: there are limits among the keys, or it is not known.
+	// holdsLimits: there are limits among the keys, or it is unknown.
 	holdsLimits bool
 }
 
@@ -55,8 +55,8 @@ func (e *examination) add(s *server, findings ...Finding) {
 	e.report.add(findings...)
 }
 
-// cannotLook adds the finding that a check needs what the server does not allow. s
-// is nil for a check of all servers together.
+// cannotLook adds the finding that the server does not allow what a check needs. s is nil for a check of all servers
+// together.
 func (e *examination) cannotLook(s *server, check, command string, err error) {
 	f := Finding{Check: check, Status: Warn, Data: map[string]any{"command": command}}
 	if s != nil {

@@ -13,23 +13,24 @@ import (
 func judgeKeys(f *keyFacts) []Finding {
 	keys := Finding{Check: "keys", Status: OK, Data: map[string]any{"looked": f.looked, "total": f.total, "complete": f.complete,
 		"limits": f.limits}}
-	keys.Summary = fmt.Sprintf("%s among all %s of the store", plural(f.limits, "limit"), plural(f.looked, "key"))
+	keys.Summary = fmt.Sprintf("%s among all %s of the store", output.Plural(f.limits, "limit"), output.Plural(f.looked, "key"))
 	switch {
 	case !f.complete && f.counted:
 		keys.Summary = fmt.Sprintf("stopped early: %s among the %d looked at of %s (--scan-limit 0 looks at all)",
-			plural(f.limits, "limit"), f.looked, plural(f.total, "key"))
+			output.Plural(f.limits, "limit"), f.looked, output.Plural(f.total, "key"))
 	case !f.complete:
-		keys.Summary = fmt.Sprintf("stopped early: %s among the %d keys looked at (--scan-limit 0 looks at all)", plural(f.limits, "limit"),
-			f.looked)
-	case !f.counted: // then looked is only about how many there are
-		keys.Summary = plural(f.limits, "limit") + " among all keys of the store"
+		keys.Summary = fmt.Sprintf("stopped early: %s among the %d keys looked at (--scan-limit 0 looks at all)",
+			output.Plural(f.limits, "limit"), f.looked)
+	case !f.counted: // then looked is only the number of keys
+		keys.Summary = output.Plural(f.limits, "limit") + " among all keys of the store"
 	}
 	all := []Finding{keys, f.judgeTTLs(), f.judgeForeign()}
 	if f.damaged.count > 0 {
 		all = append(all, Finding{Check: "damaged", Status: Fail,
-			Summary: fmt.Sprintf("%s of limitctl damaged, so that takes can fail: %s", plural(f.damaged.count, "record"), f.damaged.text()),
-			Advice:  "a reset of the key deletes the record, and the next take begins anew",
-			Data:    map[string]any{"count": f.damaged.count, "examples": orEmpty(f.damaged.examples)}})
+			Summary: fmt.Sprintf("%s of limitctl damaged, so that takes can fail: %s",
+				output.Plural(f.damaged.count, "record"), f.damaged.text()),
+			Advice: "a reset of the key deletes the record, and the next take begins anew",
+			Data:   map[string]any{"count": f.damaged.count, "examples": orEmpty(f.damaged.examples)}})
 	}
 	if f.noSize == nil {
 		all = append(all, f.size())
@@ -51,7 +52,7 @@ func (f *keyFacts) judgeTTLs() Finding {
 		Data: map[string]any{"count": f.noTTL.count, "examples": orEmpty(f.noTTL.examples)}}
 	if f.noTTL.count > 0 {
 		found.Status = Warn
-		found.Summary = fmt.Sprintf("%s without an expiry, as after a PERSIST or a copy: %s", plural(f.noTTL.count, "limit"),
+		found.Summary = fmt.Sprintf("%s without an expiry, as after a PERSIST or a copy: %s", output.Plural(f.noTTL.count, "limit"),
 			f.noTTL.text())
 		found.Advice = "see limitctl inspect '*' --no-ttl; the next take of each sets its expiry again, unless its record is damaged, " +
 			"and a reset deletes it"
@@ -64,8 +65,8 @@ func (f *keyFacts) judgeForeign() Finding {
 		Data: map[string]any{"count": f.foreign.count, "examples": orEmpty(f.foreign.examples)}}
 	if f.foreign.count > 0 {
 		found.Status = Warn
-		found.Summary = fmt.Sprintf("%s under the prefix %s that limitctl did not write: %s", plural(f.foreign.count, "key"), f.prefix,
-			f.foreign.text())
+		found.Summary = fmt.Sprintf("%s under the prefix %s that limitctl did not write: %s",
+			output.Plural(f.foreign.count, "key"), f.prefix, f.foreign.text())
 		found.Advice = "limitctl does not touch them; give limits a prefix of their own (--prefix), or delete these keys if " +
 			"nobody needs them"
 		if f.others > 0 {
@@ -86,12 +87,12 @@ func (f *keyFacts) size() Finding {
 		estimate := int64(float64(f.bytes) * float64(f.total) / float64(f.looked))
 		found.Data["estimated_bytes"] = estimate
 		found.Summary = fmt.Sprintf("limits take about %s of memory, an estimate from %s in %s", output.Bytes(estimate),
-			output.Bytes(f.bytes), plural(f.limits, "key"))
+			output.Bytes(f.bytes), output.Plural(f.limits, "key"))
 	}
 	return found
 }
 
-// longestRanked is how many bytes of a key the text of a ranking shows. Its data has all of it.
+// longestRanked is the most bytes of a key in the text of a ranking. Its data has the whole key.
 const longestRanked = 100
 
 func (f *keyFacts) ranked(check string, ranks ranking, value func(ranked) string) Finding {
@@ -120,7 +121,7 @@ func (f *keyFacts) heat(r ranked) string {
 	return fmt.Sprintf("(%.0f %% used, idle %d s)", r.share*100, -r.value)
 }
 
-// shownPolicies is how many policies' limits are named; the data has all.
+// shownPolicies is the number of policies in the text; the data has all of them.
 const shownPolicies = 5
 
 func (f *keyFacts) policies() Finding {
@@ -148,7 +149,7 @@ func (s *sample) text() string {
 	return text
 }
 
-// orEmpty is texts as JSON lists them.
+// orEmpty returns texts so that JSON has a list.
 func orEmpty(texts []string) []string {
 	if texts == nil {
 		return []string{}

@@ -7,10 +7,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 )
 
-// judge turns what was found into findings: the layouts, then what is wrong with their keys.
+// judge turns the facts into findings: the layouts, then what is wrong with their keys.
 func (f *layoutFacts) judge(resetStuck func(layout string) string) []Finding {
 	found := []Finding{f.judgeLayouts()}
 	if f.unsure.count > 0 {
@@ -18,7 +19,7 @@ func (f *layoutFacts) judge(resetStuck func(layout string) string) []Finding {
 	}
 	if f.unreadable.count > 0 {
 		found = append(found, Finding{Check: "layouts", Status: Warn,
-			Summary: fmt.Sprintf("%s left out: %s", plural(f.unreadable.count, "key"), f.unreadable.text()),
+			Summary: fmt.Sprintf("%s left out: %s", output.Plural(f.unreadable.count, "key"), f.unreadable.text()),
 			Advice:  "see whether these keys are of that layout",
 			Data:    map[string]any{"unreadable": f.unreadable.count, "examples": f.unreadable.examples}})
 	}
@@ -44,7 +45,7 @@ func (f *layoutFacts) judgeLayouts() Finding {
 	texts, data, unknown := make([]string, len(names)), map[string]any{}, int64(0)
 	for i, name := range names {
 		count := f.layouts[name]
-		texts[i] = fmt.Sprintf("%s %s", name, plural(count.limits, "limit"))
+		texts[i] = fmt.Sprintf("%s %s", name, output.Plural(count.limits, "limit"))
 		if count.atLimit > 0 {
 			texts[i] += fmt.Sprintf(" (%d at the limit)", count.atLimit)
 		}
@@ -54,11 +55,12 @@ func (f *layoutFacts) judgeLayouts() Finding {
 	finding := Finding{Check: "layouts", Status: OK, Summary: cmp.Or(strings.Join(texts, ", "), "no limits of other limiters"),
 		Data: map[string]any{"layouts": data, "looked": f.looked, "total": f.total, "complete": f.complete}}
 	if unknown > 0 {
-		finding.Summary += fmt.Sprintf("; of %s it is not known how much is allowed, and --limit can say it", plural(unknown, "limit"))
+		finding.Summary += fmt.Sprintf("; of %s it is not known how much is allowed, and --limit can say it",
+			output.Plural(unknown, "limit"))
 	}
 	if !f.complete {
 		finding.Summary = fmt.Sprintf("stopped early: %s among the %d keys looked at of %s (--scan-limit 0 looks at all)", finding.Summary,
-			f.looked, plural(f.total, "key"))
+			f.looked, output.Plural(f.total, "key"))
 	}
 	return finding
 }
@@ -66,20 +68,21 @@ func (f *layoutFacts) judgeLayouts() Finding {
 func (f *layoutFacts) judgeUnsure() Finding {
 	slices.Sort(f.mayBe)
 	finding := Finding{Check: "layouts", Status: OK,
-		Summary: fmt.Sprintf("not sure of %s that may be of %s, and left out: %s", plural(f.unsure.count, "key"),
+		Summary: fmt.Sprintf("not sure of %s that may be of %s, and left out: %s", output.Plural(f.unsure.count, "key"),
 			strings.Join(f.mayBe, " or "), f.unsure.text()),
 		Data: map[string]any{"unsure": f.unsure.count, "examples": f.unsure.examples, "may_be": f.mayBe, "no_ttl": f.unsureNoTTL.count}}
 	if f.unsureNoTTL.count > 0 {
 		finding.Status = Warn
 		finding.Summary = fmt.Sprintf("not sure of %s that may be of %s, and left out; %s without a TTL, which may deny for ever: %s",
-			plural(f.unsure.count, "key"), strings.Join(f.mayBe, " or "), plural(f.unsureNoTTL.count, "key"), f.unsureNoTTL.text())
+			output.Plural(f.unsure.count, "key"), strings.Join(f.mayBe, " or "),
+			output.Plural(f.unsureNoTTL.count, "key"), f.unsureNoTTL.text())
 		finding.Advice = "find out which limiter writes them, and look at them by its name: inspect --layout NAME with a " +
 			"pattern of these keys"
 	}
 	return finding
 }
 
-// rank says how bad a defect is: whether it denies now, and whether it stays.
+// rank returns how bad a defect is: whether it denies now, and whether it stays.
 func rank(d layoutDefect, count *defectCount) int {
 	switch {
 	case d.Stuck && count.atLimit > 0:
@@ -90,8 +93,8 @@ func rank(d layoutDefect, count *defectCount) int {
 	return 0
 }
 
-// judgeDefect makes a problem of what denies somebody now and does not pass, and a warning of
-// all else.
+// judgeDefect returns a failure for a defect that denies somebody now and does not pass by itself, and a warning for
+// any other.
 func judgeDefect(d layoutDefect, count *defectCount, resetStuck func(layout string) string) Finding {
 	finding := Finding{Check: "defects", Status: Warn, Data: map[string]any{"layout": d.layout, "kind": string(d.Kind), "text": d.Text,
 		"stuck": d.Stuck, "count": count.count, "at_limit": count.atLimit, "examples": count.examples}}
@@ -102,7 +105,7 @@ func judgeDefect(d layoutDefect, count *defectCount, resetStuck func(layout stri
 	if count.atLimit > 0 {
 		atLimit = fmt.Sprintf(", %d of them at the limit", count.atLimit)
 	}
-	finding.Summary = fmt.Sprintf("%s of %s%s: %s: %s", plural(count.count, "key"), d.layout, atLimit, d.Text, count.text())
+	finding.Summary = fmt.Sprintf("%s of %s%s: %s: %s", output.Plural(count.count, "key"), d.layout, atLimit, d.Text, count.text())
 	if d.Stuck {
 		finding.Advice = "waiting does not help; delete these keys, and look first with this command, which changes nothing:"
 		finding.Command = resetStuck(d.layout)
@@ -112,7 +115,7 @@ func judgeDefect(d layoutDefect, count *defectCount, resetStuck func(layout stri
 	return finding
 }
 
-// passingAdvice is what helps against a defect that deleting keys does not put right.
+// passingAdvice returns advice for a defect that deleting keys does not cure.
 func passingAdvice(kind admin.DefectKind) string {
 	switch kind {
 	case admin.ShortTTL:

@@ -8,8 +8,8 @@ import (
 	"github.com/limitctl/limitctl/internal/redisserver"
 )
 
-// judgePersistence judges whether usage survives a restart, and whether a failed
-// save makes the server refuse to write.
+// judgePersistence judges whether usage survives a restart, and whether a failed save makes the server refuse
+// writes.
 func judgePersistence(i, config redisserver.Info) Finding {
 	save, known := config["save"]
 	aof, rdb := i["aof_enabled"] == "1", save != ""
@@ -46,7 +46,7 @@ func judgePersistence(i, config redisserver.Info) Finding {
 	return f
 }
 
-// Shares of maxmemory from which on takes will soon be refused.
+// Shares of maxmemory from which on the server will soon refuse takes.
 const (
 	nearlyFull = 0.80
 	full       = 0.95
@@ -66,7 +66,7 @@ func judgeMemory(i redisserver.Info) Finding {
 	f.Summary = fmt.Sprintf("%s of %s used (%.0f %%), %s left", output.Bytes(used), output.Bytes(most), share*100,
 		output.Bytes(max(0, most-used)))
 	if i["maxmemory_policy"] != "noeviction" {
-		return f // it makes room; judgeEviction says at whose cost
+		return f // it makes room; judgeEviction judges the harm
 	}
 	if share >= nearlyFull {
 		f.Status = Warn
@@ -78,9 +78,8 @@ func judgeMemory(i redisserver.Info) Finding {
 	return f
 }
 
-// judgeEviction judges whether usage can be forgotten for want of memory. evicted
-// is how many keys were evicted while the examination went on, and limits says that the
-// store holds limits, or that this is not known.
+// judgeEviction judges whether a lack of memory can delete usage. evicted is the number of keys evicted during the
+// examination. limits says that the store holds limits, or that this is unknown.
 func judgeEviction(i redisserver.Info, evicted int64, limits bool) Finding {
 	policy, most, ever := i["maxmemory_policy"], i.Int("maxmemory"), i.Int("evicted_keys")
 	const advice = "choose noeviction, which refuses takes instead; other policies are safe only if the server holds nothing but limits " +
@@ -96,7 +95,7 @@ func judgeEviction(i redisserver.Info, evicted int64, limits bool) Finding {
 	case evicted > 0:
 		f.Status = Fail
 		f.Summary = fmt.Sprintf("%s is evicting now (%s while we looked): limits are forgotten and let too much through", policy,
-			plural(evicted, "key"))
+			output.Plural(evicted, "key"))
 		f.Advice = "raise maxmemory, then " + advice
 	case ever > 0 && limits:
 		f.Status = Fail
@@ -116,7 +115,7 @@ func judgeEviction(i redisserver.Info, evicted int64, limits bool) Finding {
 	return f
 }
 
-// victims says which limits an evicting policy picks. All limits expire.
+// victims describes which limits an evicting policy picks. All limits expire.
 func victims(policy string) string {
 	switch _, by, _ := strings.Cut(policy, "-"); by {
 	case "ttl":

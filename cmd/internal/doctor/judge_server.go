@@ -10,8 +10,7 @@ import (
 	"github.com/limitctl/limitctl/internal/redisserver"
 )
 
-// slowPing is the 99th percentile above which decisions are slow for what they
-// guard.
+// slowPing is the 99th percentile above which decisions are slow for the calls that they guard.
 const slowPing = 5 * time.Millisecond
 
 func judgeLatency(pings []time.Duration) Finding {
@@ -56,11 +55,11 @@ func judgeVersion(i redisserver.Info) Finding {
 	return f
 }
 
-// slowReplica is when a replica is so far behind that a failover to it would hurt.
+// slowReplica is the delay of a replica at which a failover to it would hurt.
 const slowReplica = 10 // seconds
 
-// judgeRole judges the role of the server that takes go to, and its replicas.
-// config are its settings, empty if they could not be read.
+// judgeRole judges the role of a server that gets takes, and its replicas. config are its settings, empty if they
+// could not be read.
 func judgeRole(i, config redisserver.Info) []Finding {
 	minReplicas := config["min-replicas-to-write"]
 	if i["role"] != "master" {
@@ -101,13 +100,13 @@ func judgeRole(i, config redisserver.Info) []Finding {
 	if len(late) > 0 {
 		replicas.Status = Warn
 		replicas.Summary = fmt.Sprintf("%s of %d out of sync: %s; at most %s and %d s behind",
-			plural(len(late), "replica"), len(all), strings.Join(late, ", "), output.Bytes(behind), lag)
+			output.Plural(len(late), "replica"), len(all), strings.Join(late, ", "), output.Bytes(behind), lag)
 		replicas.Advice = "a failover now would lose the latest charges: look at the replica's log, load and network"
 	}
 	return []Finding{role, replicas}
 }
 
-// skew is how far a server's clock is ahead of ours, and how far off that may be.
+// skew is how far a server's clock is ahead of this machine's, and how inexact that is.
 type skew struct {
 	server     string
 	ahead, off time.Duration
@@ -119,7 +118,7 @@ const (
 	farTooSkewed = time.Second
 )
 
-// judgeClocks compares the masters' clocks. Ours decides nothing.
+// judgeClocks compares the masters' clocks. This machine's clock decides nothing.
 func judgeClocks(skews []skew) Finding {
 	first, last := skews[0], skews[0]
 	data := map[string]any{}
@@ -154,8 +153,8 @@ func judgeClocks(skews []skew) Finding {
 	return f
 }
 
-// judgeClocksOfLayouts adds to the finding of judgeClocks what a wrong clock means for the keys of other
-// limiters. Many count by the clocks of their own processes, which are more likely like ours.
+// judgeClocksOfLayouts adds to the finding of judgeClocks what a wrong clock means for the keys of other limiters.
+// Many count by the clocks of their own processes, which are probably closer to this machine's.
 func judgeClocksOfLayouts(f Finding, skews []skew) Finding {
 	worst := skews[0]
 	for _, s := range skews {
@@ -188,10 +187,10 @@ func aheadText(ahead time.Duration) string {
 	return "the server's is " + millis(ahead) + " ahead of ours"
 }
 
-// scriptFacts is what a server says about scripts.
+// scriptFacts is what a server reports about scripts.
 type scriptFacts struct {
 	cached, total int
-	asked         bool   // whether it let us ask which are cached
+	asked         bool   // the server told which scripts are cached
 	readOnly      bool   // it has EVALSHA_RO
 	busyAfter     string // ms after which a script is reported as slow
 }

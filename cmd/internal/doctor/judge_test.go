@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/internal/clusternodes"
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -331,24 +332,26 @@ func TestReadVerdict(t *testing.T) {
 }
 
 func TestSentinels(t *testing.T) {
-	fine := Sentinel{Address: "10.0.0.1:26379", Known: 3, Quorum: 2}
-	change := func(how func(*Sentinel)) []Finding {
+	fine := connect.SentinelHealth{Address: "10.0.0.1:26379", Known: 3, Quorum: 2}
+	change := func(how func(*connect.SentinelHealth)) []Finding {
 		s := fine
 		how(&s)
-		return judgeSentinels([]Sentinel{fine, s})
+		return judgeSentinels([]connect.SentinelHealth{fine, s})
 	}
-	silent := change(func(s *Sentinel) { s.Problem = errors.New("no answer in time") })
+	silent := change(func(s *connect.SentinelHealth) { s.Problem = errors.New("no answer in time") })
 	checkVerdicts(t, []verdictTest{
-		{"fine", judgeSentinels([]Sentinel{fine})[0], OK, "3 Sentinels watch the master, and 2 have to agree", ""},
-		{"two", judgeSentinels([]Sentinel{{Known: 2, Quorum: 1}})[0], Warn, "fewer than 3", "at least three Sentinels"},
-		{"all must agree", judgeSentinels([]Sentinel{{Known: 3, Quorum: 3}})[0], Warn, "the loss of one prevents a failover",
+		{"fine", judgeSentinels([]connect.SentinelHealth{fine})[0], OK, "3 Sentinels watch the master, and 2 have to agree", ""},
+		{"two", judgeSentinels([]connect.SentinelHealth{{Known: 2, Quorum: 1}})[0], Warn, "fewer than 3", "at least three Sentinels"},
+		{"all must agree", judgeSentinels([]connect.SentinelHealth{{Known: 3, Quorum: 3}})[0], Warn, "the loss of one prevents a failover",
 			"quorum to 2"},
-		{"no quorum", change(func(s *Sentinel) { s.NoQuorum = "2 usable Sentinels" })[0], Fail,
+		{"no quorum", change(func(s *connect.SentinelHealth) { s.NoQuorum = "2 usable Sentinels" })[0], Fail,
 			"no failover is possible now: 10.0.0.1:26379",
 			"SENTINEL RESET"},
-		{"down", change(func(s *Sentinel) { s.Down = true })[1], Fail, "the master is down, says 10.0.0.1", "SENTINEL MASTER"},
+		{"down", change(func(s *connect.SentinelHealth) { s.Down = true })[1], Fail, "the master is down, says 10.0.0.1",
+			"SENTINEL MASTER"},
 		{"one silent", silent[1], Warn, "no answer from 10.0.0.1:26379 (no answer in time)", "check that it runs"},
-		{"all silent", judgeSentinels([]Sentinel{{Problem: errors.New("no answer in time")}})[0], Fail, "no Sentinel tells", "check that"},
+		{"all silent", judgeSentinels([]connect.SentinelHealth{{Problem: errors.New("no answer in time")}})[0], Fail,
+			"no Sentinel answers", "check that"},
 	})
 	if silent[0].Status != OK {
 		t.Errorf("with one silent of two asked: %v", silent[0])

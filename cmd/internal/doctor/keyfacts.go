@@ -9,32 +9,31 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// examples is how many keys are named as examples.
+// examples is the number of keys that are named as examples.
 const examples = 3
 
-// keyFacts is what a look at the keys found, in a size that does not grow with
-// their number.
+// keyFacts are the results of reading the keys. Their size does not grow with the number of keys.
 type keyFacts struct {
 	prefix         string
 	layout         admin.OwnLayout
-	looked, total  int64 // keys of the store, be they ours or not
-	counted        bool  // whether total could be had
+	looked, total  int64 // keys of the store, of limitctl or not
+	counted        bool  // total is known
 	complete       bool
 	limits, bytes  int64
-	noSize         error // why bytes could not be had
+	noSize         error // why bytes is unknown
 	noTTL, foreign sample
-	damaged        sample // records of limitctl's own that cannot be read
-	// describe, if set, says what the value of a foreign key looks like, and others is how many of
-	// the examples look like other limiters'.
+	damaged        sample // records of limitctl that cannot be read
+	// describe, if set, says what the value of a foreign key looks like, and others is the number of examples that
+	// look like those of other limiters.
 	describe         func(storeKey string) string
 	others           int
 	perPolicy        map[string]int64
 	biggest, hottest ranking
-	byFrequency      bool  // that is how hot a key is, and else how idle
-	noHeat           error // why that could not be had
+	byFrequency      bool  // keys are ranked by how often they are used, else by how long they are idle
+	noHeat           error // why the ranking is unknown
 }
 
-// sample counts, and has the first few.
+// sample counts keys, and keeps the first few.
 type sample struct {
 	count    int64
 	examples []string
@@ -46,14 +45,14 @@ func (s *sample) add(text string) {
 	}
 }
 
-// ranked is a key and what ranks it.
+// ranked is a key and the figure by which it is ranked.
 type ranked struct {
 	storeKey string
 	value    int64 // bytes, a frequency, or seconds of idleness, negated
 	share    float64
 }
 
-// ranking has the few greatest.
+// ranking keeps the few greatest.
 type ranking []ranked
 
 func (r *ranking) add(k ranked) {
@@ -68,8 +67,8 @@ func (r *ranking) add(k ranked) {
 	}
 }
 
-// heatQuestion is what OBJECT is asked: a server counts uses under an LFU policy
-// only, and idleness under any other.
+// heatQuestion returns the subcommand of OBJECT: a server counts uses only under an LFU policy, and idle time only
+// under another.
 func (f *keyFacts) heatQuestion() string {
 	if f.byFrequency {
 		return "freq"
@@ -77,8 +76,8 @@ func (f *keyFacts) heatQuestion() string {
 	return "idletime"
 }
 
-// classify counts a key as a limit, of its policy, or as foreign. err is the answer to
-// reading it. share is how much of the limit is used, as far as the value tells.
+// classify counts a key as a limit, by its policy, or as foreign. err is the error of reading it. share is the used
+// part of the limit, as far as the value shows it.
 func (f *keyFacts) classify(held *admin.Held, err error, now store.Instant) (share float64, ours bool) {
 	key, matched := f.layout.Match(held.StoreKey)
 	if !matched {
@@ -106,8 +105,8 @@ func (f *keyFacts) classify(held *admin.Held, err error, now store.Instant) (sha
 	return share, true
 }
 
-// addForeign counts a foreign key, of which something is wrong. Of an example it is told what it
-// looks like, if that is another limiter's.
+// addForeign counts a foreign key with something wrong. For an example it says what the value looks like, if that is
+// a limit of another limiter.
 func (f *keyFacts) addForeign(storeKey, wrong string) {
 	if f.describe != nil && len(f.foreign.examples) < examples {
 		if is := f.describe(storeKey); is != "" {
@@ -118,8 +117,8 @@ func (f *keyFacts) addForeign(storeKey, wrong string) {
 	f.foreign.add(storeKey + " (" + wrong + ")")
 }
 
-// groupOf names what limits are counted under: "api/user" of a policy, or the
-// algorithm and period of one without.
+// groupOf returns the name under which limits are counted: "api/user" for a policy, else the algorithm and the
+// period.
 func groupOf(e *admin.Entry) string {
 	if parts, ok := policy.ParseKey(e.Key); ok {
 		return parts.Policy + "/" + parts.Limit

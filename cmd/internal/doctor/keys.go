@@ -14,14 +14,14 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// keys looks at the keys of every master, one after the other, up to the limit.
+// keys reads the keys of every master, one after the other, up to the limit.
 func (e *examination) keys(ctx context.Context, servers []*server) error {
 	facts := keyFacts{prefix: e.Prefix, layout: admin.OwnLayout(e.Prefix), complete: true, counted: true, perPolicy: map[string]int64{},
 		byFrequency: strings.HasSuffix(servers[0].before["maxmemory_policy"], "-lfu")}
 	pace := redisserver.NewPacer(e.KeysPerSecond)
 	for i, s := range servers {
 		limit := 0
-		if e.ScanLimit > 0 { // what one leaves over is the others'
+		if e.ScanLimit > 0 { // the next masters can use what one leaves
 			limit = max(1, (e.ScanLimit-int(facts.looked))/(len(servers)-i))
 		}
 		err := e.scan(ctx, s, pace, &facts, limit)
@@ -48,7 +48,7 @@ func (e *examination) keys(ctx context.Context, servers []*server) error {
 	return nil
 }
 
-// scan looks at the keys of a server, at most limit of them; 0 is all.
+// scan reads at most limit keys of a server; 0 means all.
 func (e *examination) scan(ctx context.Context, s *server, pace *redisserver.Pacer, facts *keyFacts, limit int) error {
 	keys := redisserver.Scan[string]{
 		Servers: s.alone, Match: store.EscapeGlob(e.Prefix) + ":*", Pace: pace,
@@ -65,7 +65,7 @@ func (e *examination) scan(ctx context.Context, s *server, pace *redisserver.Pac
 	}
 	coverage, err := keys.Server(ctx, s.client, limit)
 	if coverage.Complete && coverage.Counted {
-		coverage.Looked = coverage.Total // the last page is not full
+		coverage.Looked = coverage.Total // the last batch is not full
 	}
 	facts.looked += coverage.Looked
 	facts.total += coverage.Total
@@ -74,7 +74,7 @@ func (e *examination) scan(ctx context.Context, s *server, pace *redisserver.Pac
 	return err
 }
 
-// deniedError is the answer to a command that the user may not run.
+// deniedError is the error of a command that the user may not run.
 type deniedError struct {
 	command string
 	error
@@ -82,8 +82,8 @@ type deniedError struct {
 
 func (e *deniedError) Unwrap() error { return e.error }
 
-// read asks about keys, in one round trip. How idle a key is has to be asked first:
-// to the server, reading a key is using it.
+// read reads about keys, in one round trip. The idle time comes first, since for the server, reading a key is using
+// it.
 func (f *keyFacts) read(ctx context.Context, client *redis.Client, storeKeys []string) error {
 	pipe := client.Pipeline()
 	now := pipe.Time(ctx)
@@ -104,7 +104,7 @@ func (f *keyFacts) read(ctx context.Context, client *redis.Client, storeKeys []s
 				return &deniedError{command, err}
 			}
 		}
-		if ttls[i].Val() == -2 { // it expired since the scan
+		if ttls[i].Val() == -2 { // it has expired since the scan
 			continue
 		}
 		if values[i].Err() != nil && !redisserver.IsErrorReply(values[i].Err(), "WRONGTYPE") {

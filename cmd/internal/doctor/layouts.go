@@ -10,49 +10,48 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Layouts say how the keys of other limiters are looked at.
+// Layouts say how to look at the keys of other limiters.
 type Layouts struct {
-	// Keys are those of other limiters; nil if they are not to be looked at.
+	// Keys reads those of other limiters; nil means not to.
 	Keys admin.Keyspace
 	// Subjects selects among them.
 	Subjects store.Pattern
-	// ResetStuck is the command that shows what a reset of the stuck keys of a layout would
-	// delete.
+	// ResetStuck returns the command that shows what a reset of the stuck keys of a layout would delete.
 	ResetStuck func(layout string) string
 }
 
-// layoutFacts is what a look at the keys of other limiters found, in a size that does not grow
-// with their number.
+// layoutFacts are the results of reading the keys of other limiters. Their size does not grow with the number of
+// keys.
 type layoutFacts struct {
 	looked, total int64
 	complete      bool
 	layouts       map[string]*layoutCount
 	defects       map[layoutDefect]*defectCount
-	// unsure are keys that may be of several layouts, or of none; by these.
+	// unsure are keys that may be of several layouts, or of none; mayBe are these layouts.
 	unsure      sample
 	unsureNoTTL sample // those of them that never expire
 	mayBe       []string
-	unreadable  sample // keys of a layout that was asked for, and cannot have written them
+	unreadable  sample // keys of a requested layout whose values it cannot have written
 }
 
-// layoutCount is what there is of one layout.
+// layoutCount counts the limits of one layout.
 type layoutCount struct {
 	limits, atLimit, limitUnknown int64
 }
 
-// layoutDefect is a defect that keys of a layout have.
+// layoutDefect is a defect of keys of a layout.
 type layoutDefect struct {
 	layout string
 	admin.Defect
 }
 
-// defectCount is the keys that have a defect, and how many of them are at their limit.
+// defectCount counts the keys with a defect, and those of them at their limit.
 type defectCount struct {
 	sample
 	atLimit int64
 }
 
-// layouts looks at the keys of other limiters, if that was asked for.
+// layouts looks at the keys of other limiters, if requested.
 func (e *examination) layouts(ctx context.Context, _ []*server) error {
 	if e.Layouts.Keys == nil {
 		return nil
@@ -70,7 +69,7 @@ func (e *examination) layouts(ctx context.Context, _ []*server) error {
 	return nil
 }
 
-// lookByLayouts looks at the keys, up to the limit.
+// lookByLayouts reads the keys, up to the limit.
 func (e *examination) lookByLayouts(ctx context.Context) (*layoutFacts, error) {
 	facts := &layoutFacts{complete: true, layouts: map[string]*layoutCount{}, defects: map[layoutDefect]*defectCount{}}
 	scanning, stop := context.WithCancel(ctx)
@@ -89,7 +88,7 @@ func (e *examination) lookByLayouts(ctx context.Context) (*layoutFacts, error) {
 		case errors.Is(err, store.ErrForeign):
 			facts.unreadable.add(oneLine(err))
 		case err != nil && !facts.complete && ctx.Err() == nil:
-			return facts, nil // it was stopped here
+			return facts, nil // the scan stopped here
 		case err != nil:
 			return facts, err
 		default:

@@ -6,30 +6,29 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
-// LocalFiles are the files that limitctl has on this machine, apart from its configuration.
+// LocalFiles are limitctl's files on this machine, apart from its configuration.
 type LocalFiles struct {
-	// Directory is where they are, empty if nothing says where that could be.
+	// Directory is the directory of these files; empty if the environment does not determine it.
 	Directory string
-	// Backups is how many backups there are, and BackupBytes how large they are together.
+	// Backups is the number of backups, and BackupBytes their size together.
 	Backups     int
 	BackupBytes int64
-	// AuditBytes is the size of the audit, and ShadowBytes that of the file that decides while
-	// the store is away; 0 if there is none.
+	// AuditBytes is the size of the audit log, and ShadowBytes that of the fallback store; 0 if there is none.
 	AuditBytes, ShadowBytes int64
-	// Problem is why they cannot be looked at, nil if they can.
+	// Problem says why the files cannot be read; nil if they can.
 	Problem error
 }
 
-// largeBackups is how large backups are when somebody should tidy up.
+// largeBackups is the size of backups from which on somebody should tidy up.
 const largeBackups = 1 << 30
 
-// JudgeLocal judges the files on this machine, which undo resets and say who did what.
+// JudgeLocal judges the files on this machine, which undo resets and record who did what.
 func JudgeLocal(l LocalFiles) Finding {
 	f := Finding{Check: "local", Status: OK, Data: map[string]any{"directory": l.Directory, "backups": l.Backups,
 		"backup_bytes": l.BackupBytes, "audit_bytes": l.AuditBytes, "shadow_bytes": l.ShadowBytes}}
 	switch {
 	case l.Directory == "":
-		f.Status, f.Summary = Warn, "no place for the audit and backups: neither XDG_STATE_HOME nor HOME is set"
+		f.Status, f.Summary = Warn, "no place for the audit log and backups: neither XDG_STATE_HOME nor HOME is set"
 		f.Advice = "set one of them; without it a reset needs --backup FILE"
 		return f
 	case l.Problem != nil:
@@ -37,12 +36,12 @@ func JudgeLocal(l LocalFiles) Finding {
 		f.Advice = "without that directory a reset cannot be undone: look at its rights"
 		return f
 	}
-	f.Summary = fmt.Sprintf("%s: %s of %s", output.Printable(l.Directory), plural(l.Backups, "backup"), output.Bytes(l.BackupBytes))
+	f.Summary = fmt.Sprintf("%s: %s of %s", output.Printable(l.Directory), output.Plural(l.Backups, "backup"), output.Bytes(l.BackupBytes))
 	if l.AuditBytes > 0 {
-		f.Summary += ", an audit of " + output.Bytes(l.AuditBytes)
+		f.Summary += ", an audit log of " + output.Bytes(l.AuditBytes)
 	}
 	if l.ShadowBytes > 0 {
-		f.Summary += ", a local shadow of " + output.Bytes(l.ShadowBytes)
+		f.Summary += ", a fallback store of " + output.Bytes(l.ShadowBytes)
 	}
 	if l.BackupBytes >= largeBackups {
 		f.Status = Warn

@@ -12,8 +12,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Redis examines the servers of client. It changes nothing in them. After an error
-// the report has what was found before.
+// Redis examines the servers of client. It changes nothing in them. After an error the report has what was found
+// before.
 func Redis(ctx context.Context, client redis.UniversalClient, options Options) (*Report, error) {
 	if err := store.ValidatePrefix(options.Prefix); err != nil {
 		return &Report{}, err
@@ -33,7 +33,7 @@ func (e *examination) run(ctx context.Context) error {
 	var failed error
 	var up []*server
 	pings, errs := make([][]time.Duration, len(servers)), make([]error, len(servers))
-	var pinging panics.Group // at once, or silent ones would add up
+	var pinging panics.Group // concurrently, since time-outs of silent ones would add up
 	for i, s := range servers {
 		pinging.Go(func() { pings[i], errs[i] = e.ping(ctx, s) })
 	}
@@ -68,7 +68,7 @@ func (e *examination) run(ctx context.Context) error {
 	return errors.Join(failed, ctx.Err())
 }
 
-// masters returns the servers that takes go to.
+// masters returns the servers that get takes.
 func (e *examination) masters(ctx context.Context) ([]*server, error) {
 	clients, err := e.servers.Masters(ctx)
 	servers := make([]*server, len(clients))
@@ -81,8 +81,8 @@ func (e *examination) masters(ctx context.Context) ([]*server, error) {
 	return servers, err
 }
 
-// unreachable adds the finding that a server gave no answer, or refused to, and
-// returns the error as the limiter's.
+// unreachable adds the finding that a server gave no answer, or refused to, and returns the error as one of the
+// limiter.
 func (e *examination) unreachable(s *server, err error) error {
 	err = s.alone.Explain(err)
 	advice := "check that it runs, and that its address, firewall and TLS let you through"
@@ -93,7 +93,7 @@ func (e *examination) unreachable(s *server, err error) error {
 	return err
 }
 
-// tables looks at what the store keeps apart from its limits.
+// tables looks at the store's denials and overrides.
 func (e *examination) tables(ctx context.Context, _ []*server) error {
 	found, err := examineTables(ctx, e.Store)
 	e.report.add(found...)

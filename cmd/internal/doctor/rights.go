@@ -15,32 +15,31 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// verdict is what a server says about one right.
+// verdict is a server's answer about one right.
 type verdict uint8
 
 const (
 	allowed verdict = iota
 	denied
-	keyDenied // the command is allowed, on these keys it is not
+	keyDenied // the command is allowed, but not on these keys
 	unknown   // the server has no such command
 )
 
-// runs reports whether the command is allowed, on whatever keys.
+// runs reports whether the command is allowed, on any keys.
 func (v verdict) runs() bool { return v == allowed || v == keyDenied }
 
-// rightFacts is what a server says about the rights of a user.
+// rightFacts are a server's answers about the rights of a user.
 type rightFacts struct {
 	user     string
 	prefix   string
-	asked    string // the name that the server knows the user by
+	asked    string // the user's name on the server
 	rights   []redisserver.Right
-	verdicts []verdict // of each
-	tried    bool      // by trying, not by asking
+	verdicts []verdict // by right
+	tried    bool      // by calls, since the server does not tell
 }
 
-// rights asks the server what the user may do: with ACL DRYRUN, which runs
-// nothing, or where that cannot be had by calls that change nothing. It returns
-// whether the server has EVALSHA_RO.
+// rights finds out what the user may do: by ACL DRYRUN, which runs nothing, or else by calls that change nothing. It
+// returns whether the server has EVALSHA_RO.
 func (e *examination) rights(ctx context.Context, s *server) (readOnly bool, err error) {
 	facts := rightFacts{user: redisserver.User(e.client), prefix: e.Prefix, rights: redisserver.Rights(e.Prefix)}
 	if e.servers.IsCluster() {
@@ -70,7 +69,7 @@ func (e *examination) rights(ctx context.Context, s *server) (readOnly bool, err
 	return facts.verdicts[at] != unknown, nil
 }
 
-// dryRun asks about each right. The error is that of the asking.
+// dryRun asks about each right. The error is that of the calls.
 func dryRun(ctx context.Context, client *redis.Client, user string, rights []redisserver.Right) ([]verdict, error) {
 	pipe := client.Pipeline()
 	answers := make([]*redis.Cmd, len(rights))
@@ -93,7 +92,7 @@ func dryRun(ctx context.Context, client *redis.Client, user string, rights []red
 	return found, nil
 }
 
-// tryOut runs each command, in its form that changes nothing.
+// tryOut runs each command in a form that changes nothing.
 func tryOut(ctx context.Context, client *redis.Client, rights []redisserver.Right) ([]verdict, error) {
 	pipe := client.Pipeline()
 	answers := make([]*redis.Cmd, len(rights))
@@ -112,8 +111,8 @@ func tryOut(ctx context.Context, client *redis.Client, rights []redisserver.Righ
 	return found, nil
 }
 
-// readVerdict reads an answer to a command or to ACL DRYRUN. Rights are checked
-// before anything else, so any other error says that they are there.
+// readVerdict reads an answer to a command or to ACL DRYRUN. The server checks rights before anything else, so any
+// other error means that the user has the right.
 func readVerdict(answer string) verdict {
 	answer = strings.ToLower(answer)
 	switch {
@@ -122,15 +121,14 @@ func readVerdict(answer string) verdict {
 		return unknown
 	case !strings.Contains(answer, "permission"):
 		return allowed
-	case strings.Contains(answer, "to access"): // as against "to run"
+	case strings.Contains(answer, "to access"): // in contrast to "to run"
 		return keyDenied
 	}
 	return denied
 }
 
-// missing returns what the user lacks for one limitctl command: the commands it
-// fails without, those it does worse without, and whether it lacks the keys, or those
-// beside them.
+// missing returns what the user lacks for one limitctl command: the commands without which it fails, those without
+// which it does less, and whether the keys, or those beside them, are missing.
 func (r *rightFacts) missing(command string) (fails, worse []redisserver.Right, keys, beside bool) {
 	for i, right := range r.rights {
 		if !slices.Contains(right.For, command) {
@@ -147,13 +145,13 @@ func (r *rightFacts) missing(command string) (fails, worse []redisserver.Right, 
 			beside = true
 		case is == keyDenied:
 			keys = true
-		case right.Else != "" && command != "denials": // which shows nothing else
+		case right.Else != "" && command != "denials": // which has nothing else to show
 			worse = append(worse, right)
 		default:
 			fails = append(fails, right)
 		}
 	}
-	if command == "override" { // its scripts are run on keys beside the limits
+	if command == "override" { // its scripts use keys beside the limits
 		beside = beside || slices.ContainsFunc(r.rights, r.besideDenied)
 	}
 	return fails, worse, keys, beside
@@ -165,11 +163,11 @@ func (r *rightFacts) besideDenied(right redisserver.Right) bool {
 	return right.Beside && r.verdicts[at] == keyDenied
 }
 
-// role returns the role with the fewest rights that may write all that the user may, and whether the user lacks none of
-// its rights.
+// role returns the role with the fewest rights that may write everything that the user may, and whether the user has
+// all of its rights.
 func (r *rightFacts) role() (role redisserver.Role, complete bool) {
 	roles := redisserver.Roles()
-	if !slices.ContainsFunc(r.verdicts, verdict.runs) { // nobody yet, and it is not known who it shall be
+	if !slices.ContainsFunc(r.verdicts, verdict.runs) { // a user without any rights has no role yet
 		return roles[len(roles)-1], false
 	}
 	for _, role = range roles {
@@ -200,7 +198,7 @@ func judgeRights(r rightFacts) Finding {
 	for _, command := range redisserver.Commands() {
 		fails, worse, keys, beside := r.missing(command)
 		switch {
-		case !r.needsRights(command) && (len(worse) > 0 || beside): // audit shows what this machine has
+		case !r.needsRights(command) && (len(worse) > 0 || beside): // audit also shows the file of this machine
 		case len(fails) == 0 && !keys && (!beside || !slices.Contains([]string{"denials", "override"}, command)):
 			can = append(can, command)
 		default:
@@ -244,7 +242,7 @@ func judgeRights(r rightFacts) Finding {
 		case !r.isWhole(can):
 			f.Status = Fail
 			f.Summary += ", though it has some of the rights"
-		case complete: // and more is not for such a user
+		case complete: // and such a user needs no more
 			f.Summary += "; it has all rights of a " + role.Name
 			return f
 		case add.beside:
@@ -267,9 +265,8 @@ func (r *rightFacts) needsRights(command string) bool {
 	})
 }
 
-// isWhole reports whether the rights make sense together. A user must be able to check, and
-// either to take or to write nothing that a take writes. With half of the rights to write,
-// some takes fail and others do not.
+// isWhole reports whether the rights make sense together. A user must be able to check, and either to take, or to
+// write nothing that a take writes. With half of the rights to write, some takes fail and others do not.
 func (r *rightFacts) isWhole(can []string) bool {
 	writes := false
 	for i, right := range r.rights {
@@ -279,7 +276,7 @@ func (r *rightFacts) isWhole(can []string) bool {
 	return slices.Contains(can, "check") && (takes || !writes)
 }
 
-// rightWords are words of an ACL to add.
+// rightWords are the words to add to an ACL.
 type rightWords struct {
 	keys     bool
 	beside   bool // the keys beside those
@@ -307,8 +304,8 @@ func (w *rightWords) words(prefix string) []string {
 	return words
 }
 
-// layoutRights asks which commands the user may run that the keys of other limiters need. They are
-// asked about under the prefix of limitctl: which keys of others there are, a scan finds out.
+// layoutRights finds out which commands for the keys of other limiters the user may run. It asks about keys under
+// limitctl's prefix, since only a scan finds out which keys of others there are.
 func (e *examination) layoutRights(ctx context.Context, s *server, user string) error {
 	key := admin.OwnLayout(e.Prefix).StoreKey(store.Key{Subject: "limitctl", Name: "no-such-limit"})
 	facts := rightFacts{user: user, prefix: e.Prefix, rights: redisserver.LayoutRights(key)}
@@ -351,7 +348,7 @@ func judgeLayoutRights(r rightFacts) Finding {
 		f.Summary = "user " + r.user + " can inspect, reset and restore the keys of other limiters that it may reach"
 		return f
 	}
-	switch { // a user who may only read is as it should be
+	switch { // a user who may only read is in order
 	case slices.Contains(cannot, "inspect"):
 		f.Status = Fail
 	case len(cannot) == 1: // what was reset cannot be brought back, or the other way round

@@ -8,18 +8,16 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/internal/redisserver"
 )
 
-// Sentinel is what one Sentinel of a URL says about the master.
-type Sentinel = connect.SentinelHealth
-
-// fewSentinels is below how many Sentinels the failure of one can be too many.
+// fewSentinels is the number of Sentinels below which the failure of one can be too many.
 const fewSentinels = 3
 
 // judgeSentinels judges whether Sentinels would replace a master that fails.
-func judgeSentinels(sentinels []Sentinel) []Finding {
+func judgeSentinels(sentinels []connect.SentinelHealth) []Finding {
 	if len(sentinels) == 0 {
 		return nil
 	}
@@ -40,11 +38,11 @@ func judgeSentinels(sentinels []Sentinel) []Finding {
 	}
 	data := map[string]any{"sentinels": known, "quorum": quorum, "asked": len(sentinels), "silent": len(silent)}
 	if len(silent) == len(sentinels) {
-		return []Finding{{Check: "sentinel", Status: Fail, Summary: "no Sentinel tells: " + strings.Join(silent, ", "), Data: data,
+		return []Finding{{Check: "sentinel", Status: Fail, Summary: "no Sentinel answers: " + strings.Join(silent, ", "), Data: data,
 			Advice: "check that the Sentinels run; without them nothing replaces a master that fails"}}
 	}
 	f := Finding{Check: "sentinel", Status: OK, Data: data,
-		Summary: fmt.Sprintf("%s watch the master, and %d have to agree that it is down", plural(known, "Sentinel"), quorum)}
+		Summary: fmt.Sprintf("%s watch the master, and %d have to agree that it is down", output.Plural(known, "Sentinel"), quorum)}
 	switch {
 	case len(noQuorum) > 0:
 		f.Status, f.Summary = Fail, "no failover is possible now: "+strings.Join(noQuorum, "; ")
@@ -70,12 +68,12 @@ func judgeSentinels(sentinels []Sentinel) []Finding {
 	return found
 }
 
-// isSentinel reports whether the one server is a Sentinel, which holds no limits, and
-// adds a finding with the URLs that would be right.
+// isSentinel reports whether the only server is a Sentinel, which holds no limits, and adds a finding with the right
+// URLs.
 func (e *examination) isSentinel(ctx context.Context, s *server) (bool, error) {
 	about, err := s.alone.Info(ctx, s.client, "server")
 	if redisserver.IsReply(err) || err == nil && about["redis_mode"] != "sentinel" {
-		return false, nil // what refuses INFO is examined as a server
+		return false, nil // a server that refuses INFO is examined, too
 	}
 	if err != nil {
 		return false, s.alone.Explain(err)
@@ -87,7 +85,7 @@ func (e *examination) isSentinel(ctx context.Context, s *server) (bool, error) {
 	}
 	var watched, urls []string
 	for _, master := range masters {
-		about := fieldsOf(master)
+		about := connect.FieldsOf(master)
 		watched = append(watched, fmt.Sprintf("%s (%s:%s)", about["name"], about["ip"], about["port"]))
 		urls = append(urls, shell.Command("--store", e.sentinelURL(ctx, s, about["name"])))
 	}
@@ -111,7 +109,7 @@ func (e *examination) sentinelURL(ctx context.Context, s *server, master string)
 	addresses := []string{s.client.Options().Addr}
 	if others, err := s.client.Do(ctx, "sentinel", "sentinels", master).Slice(); err == nil {
 		for _, other := range others {
-			about := fieldsOf(other)
+			about := connect.FieldsOf(other)
 			addresses = append(addresses, net.JoinHostPort(about["ip"], about["port"]))
 		}
 	}
@@ -121,20 +119,4 @@ func (e *examination) sentinelURL(ctx context.Context, s *server, master string)
 		scheme = "rediss+sentinel"
 	}
 	return e.servers.Redact(scheme + "://" + strings.Join(addresses, ",") + "/" + master)
-}
-
-// fieldsOf reads an answer of names and values, in a list or, by RESP3, in a map.
-func fieldsOf(answer any) map[string]string {
-	fields := map[string]string{}
-	switch answer := answer.(type) {
-	case map[any]any:
-		for name, value := range answer {
-			fields[fmt.Sprint(name)] = fmt.Sprint(value)
-		}
-	case []any:
-		for i := 0; i+1 < len(answer); i += 2 {
-			fields[fmt.Sprint(answer[i])] = fmt.Sprint(answer[i+1])
-		}
-	}
-	return fields
 }

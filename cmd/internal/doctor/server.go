@@ -13,8 +13,7 @@ import (
 
 const pings = 100
 
-// ping returns how long each of the pings takes. The first, which may have to connect, does
-// not count.
+// ping returns how long each ping takes. The first, which may have to connect, does not count.
 func (e *examination) ping(ctx context.Context, s *server) ([]time.Duration, error) {
 	times := make([]time.Duration, 0, pings)
 	for i := range pings + 1 {
@@ -30,7 +29,7 @@ func (e *examination) ping(ctx context.Context, s *server) ([]time.Duration, err
 	return times, nil
 }
 
-// eachServer looks at what every server has for itself.
+// eachServer examines each server by itself.
 func (e *examination) eachServer(ctx context.Context, servers []*server) error {
 	for _, s := range servers {
 		config, err := e.config(ctx, s)
@@ -59,7 +58,7 @@ func (e *examination) eachServer(ctx context.Context, servers []*server) error {
 	return nil
 }
 
-// config returns the settings that INFO does not tell, none without the right.
+// config returns settings that are not in INFO; none without the right.
 func (e *examination) config(ctx context.Context, s *server) (redisserver.Info, error) {
 	config := redisserver.Info{}
 	for _, name := range []string{"save", "stop-writes-on-bgsave-error", "min-replicas-to-write", "lua-time-limit"} {
@@ -78,8 +77,7 @@ func (e *examination) config(ctx context.Context, s *server) (redisserver.Info, 
 	return config, nil
 }
 
-// scripts looks at which of our scripts the server has cached. readOnly says whether it has
-// EVALSHA_RO.
+// scripts finds out which of limitctl's scripts the server has cached. readOnly says whether it has EVALSHA_RO.
 func (e *examination) scripts(ctx context.Context, s *server, config redisserver.Info, readOnly bool) error {
 	var shas []string
 	for _, source := range lua.All() {
@@ -106,7 +104,7 @@ func (e *examination) scripts(ctx context.Context, s *server, config redisserver
 	return nil
 }
 
-// clocks asks each server for its time, and believes the fastest answer.
+// clocks asks each server for its time, and uses the fastest answer.
 func (e *examination) clocks(ctx context.Context, servers []*server) error {
 	const samples = 10
 	var skews []skew
@@ -137,7 +135,7 @@ func (e *examination) clocks(ctx context.Context, servers []*server) error {
 	return nil
 }
 
-// evictions looks again at what was evicted, now that some time has gone by.
+// evictions counts the evictions since the beginning of the examination.
 func (e *examination) evictions(ctx context.Context, servers []*server) error {
 	for _, s := range servers {
 		if s.before == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// examineTables looks at what a store keeps apart from its limits: denials and overrides. An
-// error is that the store stopped answering; a right that is lacking is a finding.
+// examineTables examines the store's denials and overrides. An error means that the store stopped answering; a
+// missing right is a finding.
 func examineTables(ctx context.Context, backend store.Store) (found []Finding, err error) {
 	if table, has := admin.DenialTableOf(backend); has {
 		denials, err := table.Denials(ctx, admin.DenialHistory)
@@ -32,8 +32,8 @@ func examineTables(ctx context.Context, backend store.Store) (found []Finding, e
 	return found, nil
 }
 
-// unread is the finding that something beside the limits cannot be read. Which right is
-// lacking says the finding of the rights.
+// unread returns the finding that something beside the limits cannot be read. The finding of the rights says which
+// right is missing.
 func unread(check string, err error) Finding {
 	f := Finding{Check: check, Status: Warn, Summary: "cannot be read: " + oneLine(err), Advice: "look at the rights above"}
 	if errors.Is(err, store.ErrForeign) {
@@ -42,7 +42,7 @@ func unread(check string, err error) Finding {
 	return f
 }
 
-// judgeDenials judges the denials of the last hour. err is why they could not be read.
+// judgeDenials judges the denials of the last hour. err says why they could not be read.
 func judgeDenials(d *admin.Denials, err error) Finding {
 	if err != nil {
 		return unread("denials", err)
@@ -55,7 +55,7 @@ func judgeDenials(d *admin.Denials, err error) Finding {
 		f.Summary = "none in the last hour, or nobody counts them"
 		return f
 	default:
-		f.Summary = fmt.Sprintf("%s in the last hour, of %s", plural(total, "denial"), plural(len(d.Rows), "key"))
+		f.Summary = fmt.Sprintf("%s in the last hour, of %s", output.Plural(total, "denial"), output.Plural(len(d.Rows), "key"))
 	}
 	if d.Others > 0 {
 		f.Summary += fmt.Sprintf(", and %s of keys that are not told apart", output.Thousands(d.Others))
@@ -69,7 +69,7 @@ func judgeDenials(d *admin.Denials, err error) Finding {
 	return f
 }
 
-// judgeOverrides judges the overrides in force. err is why they could not be read.
+// judgeOverrides judges the overrides in force. err says why they could not be read.
 func judgeOverrides(overrides []store.Override, err error) Finding {
 	if err != nil {
 		return unread("overrides", err)
@@ -90,20 +90,20 @@ func judgeOverrides(overrides []store.Override, err error) Finding {
 			sweeping = append(sweeping, o.ID)
 		}
 	}
-	f.Summary = fmt.Sprintf("%s in force; %s ends first, in %s (limitctl override list)", plural(len(overrides), "override"),
+	f.Summary = fmt.Sprintf("%s in force; %s ends first, in %s (limitctl override list)", output.Plural(len(overrides), "override"),
 		output.Printable(first.ID), output.Duration(first.Left.Truncate(time.Second)))
 	if len(sweeping) > 0 {
 		f.Status = Warn
 		f.Summary = fmt.Sprintf("%s everybody: %s; %s in force", "an override blocks or exempts",
 			output.Printable(strings.Join(sweeping, ", ")),
-			plural(len(overrides), "override"))
+			output.Plural(len(overrides), "override"))
 		f.Advice = "see limitctl override list, and revoke it with limitctl override revoke ID unless it is meant"
 		f.Data["of_everybody"] = sweeping
 	}
 	return f
 }
 
-// isEverybody reports whether an override is about all subjects and all their limits.
+// isEverybody reports whether an override is for all subjects and all their limits.
 func isEverybody(o *store.Override) bool {
 	every := func(p store.Pattern) bool { text := p.String(); return text == "" || text == "*" }
 	return every(o.Subjects) && every(o.Names) && len(o.Attributes) == 0

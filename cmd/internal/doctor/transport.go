@@ -10,12 +10,9 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 )
 
-// Transport is how bytes travel to a Redis, as the package that connects found out.
-type Transport = connect.Transport
-
-// judgeTransport judges who can learn the password, and answer in a server's place.
-// nodes are a Cluster's nodes that were found, and redact takes secrets out of addresses.
-func judgeTransport(t Transport, nodes []string, redact func(string) string) (found []Finding) {
+// judgeTransport judges who can read the password, and answer in a server's place. nodes are the nodes of a Cluster,
+// and redact removes secrets from addresses.
+func judgeTransport(t connect.Transport, nodes []string, redact func(string) string) (found []Finding) {
 	if t.Unchecked {
 		return []Finding{{Check: "transport", Status: Warn,
 			Summary: "TLS, but the server's certificate is not checked (tls_insecure=true): " +

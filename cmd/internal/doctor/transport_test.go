@@ -3,25 +3,28 @@ package doctor
 import (
 	"strings"
 	"testing"
+
+	"github.com/limitctl/limitctl/cmd/internal/connect"
 )
 
 func TestJudgeTransport(t *testing.T) {
 	far, near := []string{"10.0.0.1:6379"}, []string{"127.0.0.1:6379", "[::1]:6379", "localhost:6379"}
 	for name, c := range map[string]struct {
-		transport Transport
+		transport connect.Transport
 		nodes     []string
 		want      string
 	}{
-		"no password":    {Transport{}, far, ""},
-		"near":           {Transport{LogsIn: true, Told: near}, near, ""},
-		"far":            {Transport{LogsIn: true, Told: far}, nil, "unencrypted to 10.0.0.1:6379: "},
-		"a far node":     {Transport{LogsIn: true, Told: near}, far, "unencrypted to 10.0.0.1:6379: "},
-		"a far Sentinel": {Transport{Told: []string{"S:26379"}}, far, "unencrypted to s:26379: "},
-		"many": {Transport{LogsIn: true, Told: []string{"e:1", "d:1", "c:1"}}, []string{"b:1", "a:1", "a:1"},
+		"no password":    {connect.Transport{}, far, ""},
+		"near":           {connect.Transport{LogsIn: true, Told: near}, near, ""},
+		"far":            {connect.Transport{LogsIn: true, Told: far}, nil, "unencrypted to 10.0.0.1:6379: "},
+		"a far node":     {connect.Transport{LogsIn: true, Told: near}, far, "unencrypted to 10.0.0.1:6379: "},
+		"a far Sentinel": {connect.Transport{Told: []string{"S:26379"}}, far, "unencrypted to s:26379: "},
+		"many": {connect.Transport{LogsIn: true, Told: []string{"e:1", "d:1", "c:1"}}, []string{"b:1", "a:1", "a:1"},
 			"unencrypted to a:1, b:1, c:1, 2 others: "},
-		"encrypted":             {Transport{TLS: true, LogsIn: true, Told: far}, far, ""},
-		"checked by nobody":     {Transport{TLS: true, Unchecked: true, LogsIn: true, Told: far}, far, "certificate is not checked"},
-		"no password, no check": {Transport{TLS: true, Unchecked: true}, nil, "certificate is not checked"},
+		"encrypted": {connect.Transport{TLS: true, LogsIn: true, Told: far}, far, ""},
+		"checked by nobody": {connect.Transport{TLS: true, Unchecked: true, LogsIn: true, Told: far}, far,
+			"certificate is not checked"},
+		"no password, no check": {connect.Transport{TLS: true, Unchecked: true}, nil, "certificate is not checked"},
 	} {
 		found := judgeTransport(c.transport, c.nodes, strings.ToLower)
 		switch {

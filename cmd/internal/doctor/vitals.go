@@ -13,22 +13,22 @@ import (
 	"github.com/limitctl/limitctl/internal/redisserver"
 )
 
-// Vitals is what a master says of itself that is worth watching.
+// Vitals are figures of a master that are worth watching.
 type Vitals struct {
-	Address      string // empty if it is the only one
+	Address      string // empty for the only one
 	Version      string // with the product: "Redis 7.0.15"
 	Role         string
 	OpsPerSecond int64
 	UsedMemory   int64
 	MaxMemory    int64 // 0: no bound
-	// RoundTrip is how long it took to answer at all.
+	// RoundTrip is the time of the answer.
 	RoundTrip time.Duration
-	// Problem is why there is nothing of the above but Address and RoundTrip.
+	// Problem says why only Address and RoundTrip are known.
 	Problem error
 }
 
-// Watch asks every master of client, all at once. A master that does not answer, or
-// does not tell, is among the results with that as its Problem.
+// Watch asks all masters of client at once. For a master that does not answer, or does not tell, the result has the
+// Problem.
 func Watch(ctx context.Context, client redis.UniversalClient) []Vitals {
 	servers := redisserver.New(client, "")
 	var mu sync.Mutex
@@ -50,8 +50,8 @@ func Watch(ctx context.Context, client redis.UniversalClient) []Vitals {
 	return all
 }
 
-// NodeOf returns what names the master that has a key with a hash tag; nil without a Cluster.
-// The name is empty while no master is known.
+// NodeOf returns a function that names the master of a key with a hash tag; nil without a Cluster. The name is empty
+// while no master is known.
 func NodeOf(client redis.UniversalClient) func(ctx context.Context, tag string) string {
 	servers := redisserver.New(client, "")
 	if !servers.IsCluster() {

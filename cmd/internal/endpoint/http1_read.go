@@ -18,7 +18,7 @@ func (c *conn) read(ctx context.Context, client *http1, answer *Answer) (keep bo
 		return false, failed(ctx, awaiting, c.headError())
 	}
 	if first[0] != 'H' {
-		return false, failed(ctx, awaiting, foreign(c.in))
+		return false, failed(ctx, awaiting, notHTTP(c.in))
 	}
 	var response *http.Response
 	for interims := 0; ; interims++ {
@@ -71,8 +71,8 @@ func bodyError(err error) error {
 	return err
 }
 
-// foreign explains an answer that does not begin like HTTP.
-func foreign(in *bufio.Reader) error {
+// notHTTP explains an answer that does not begin like HTTP.
+func notHTTP(in *bufio.Reader) error {
 	start, _ := in.Peek(min(in.Buffered(), 3))
 	if len(start) >= 2 && start[0] == 0x15 && start[1] == 3 { // a TLS alert
 		return errSpeaksTLS

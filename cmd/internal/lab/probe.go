@@ -47,7 +47,7 @@ period and burst. Then it holds the endpoint to that limit, or to --limit:
   denial-status  429, or what --denied-status says
   retry-after    there on a denial, and true
   headers        RateLimit, X-RateLimit and others: well-formed, and true
-  denials-cost   whether denied requests count (told, not judged)
+  denials-cost   whether denied requests count (reported, not judged)
   subjects       what one subject uses is not missing to another
   recovery       what was used comes back when the limit says
 
@@ -155,7 +155,7 @@ func (o *probeOptions) tell(a *probeAnswer) error {
 
 // config is the configuration of the probe, without its client.
 func (o *probeOptions) config() (*probe.Config, error) {
-	config := &probe.Config{Budget: o.requests, MaxTime: o.maxTime, Timeout: o.Timeout, Workers: o.workers, DeniedStatus: o.deniedStatus}
+	config := &probe.Config{Quota: o.requests, MaxTime: o.maxTime, Timeout: o.Timeout, Workers: o.workers, DeniedStatus: o.deniedStatus}
 	switch {
 	case o.requests < 1:
 		return nil, cli.Usagef("--requests %d is not a number of requests; give 1 or more", o.requests)

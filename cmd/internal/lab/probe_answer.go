@@ -257,7 +257,7 @@ func (a *probePlan) Document() any {
 		MostRequests  int      `json:"most_requests"`
 		MostTimeMS    int64    `json:"most_time_ms"`
 		Steps         []string `json:"steps"`
-	}{output.SchemaVersion, a.endpoint, a.config.Budget, output.Milliseconds(a.config.MaxTime), probe.Plan(a.config)}
+	}{output.SchemaVersion, a.endpoint, a.config.Quota, output.Milliseconds(a.config.MaxTime), probe.Plan(a.config)}
 }
 
 // Records implements [output.Answer].

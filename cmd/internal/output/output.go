@@ -238,7 +238,7 @@ func Decimals(f float64, digits int) string {
 }
 
 // Plural writes a count with its noun: "1 key", "3 keys".
-func Plural(n int, noun string) string {
+func Plural[N int | int64](n N, noun string) string {
 	if n != 1 {
 		noun += "s"
 	}

@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
 	"github.com/limitctl/limitctl/cmd/internal/probe/headers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// The names of the checks, in the order in which they are told.
+// The names of the checks, in the order in which they are printed.
 const (
 	checkAdmitted     = "admitted"
 	checkDenialStatus = "denial-status"
@@ -25,10 +26,9 @@ const (
 	checkRecovery     = "recovery"
 )
 
-// verify holds the endpoint to the limit of a discovery: by the answers that the discovery got, and, if
-// it may ask, by further requests where these leave something open. Without a limit it tells what can
-// be told of the answers. What was seen until an error is in the result, which is never nil. A budget
-// that is spent is no error.
+// verify checks whether the endpoint keeps the limit of a discovery: by the answers that the discovery got and, if
+// mayAsk, by further requests for what these leave open. Without a limit it checks what needs none. After an error
+// the result has what was seen until then; it is never nil. A used-up quota is no error.
 func verify(ctx context.Context, config *Config, discovery *Discovery, mayAsk bool) (*Result, error) {
 	v := &verification{config: config, discovery: *discovery, session: newSession(ctx, config, discovery.Events)}
 	var err error
@@ -37,8 +37,8 @@ func verify(ctx context.Context, config *Config, discovery *Discovery, mayAsk bo
 		if wrong != nil {
 			return &Result{Discovery: *discovery}, wrong
 		}
-		v.model = explain.Standard{Model: explain.Model{Limit: limit, Phase: discovery.Phase}, Resolution: explain.Resolution}
-		v.model = v.model.WithManner(discovery.Manner)
+		v.model = explain.Expectation{Model: explain.Model{Limit: limit, Phase: discovery.Phase}, Resolution: explain.Resolution}
+		v.model = v.model.WithBehaviour(discovery.Behaviour)
 		if discovery.PhaseKnown && discovery.Phase != 0 {
 			v.model.Resolution += min(discovery.PhaseWithin, limit.Period/inexactly)
 		}
@@ -46,13 +46,13 @@ func verify(ctx context.Context, config *Config, discovery *Discovery, mayAsk bo
 			v.model.Resolution += limit.Period / inexactly
 		}
 		if mayAsk {
-			err = v.experiments()
+			err = v.sendRequests()
 		}
 	}
 	if errors.Is(err, errSpent) {
-		why := "all requests that may be sent were sent"
+		why := "all allowed requests were sent"
 		if errors.Is(err, errTime) {
-			why = "the time that it may take does not suffice"
+			why = "the time was too short"
 		}
 		v.notes = append(v.notes, fmt.Sprintf("Some checks were not finished, since %s.", why))
 		err = nil
@@ -60,41 +60,42 @@ func verify(ctx context.Context, config *Config, discovery *Discovery, mayAsk bo
 	return v.result(), err
 }
 
-// inexactly is which part of a period that is not known exactly may be wrong.
+// inexactly is the fraction of a period by which an inexact period may be wrong.
 const inexactly = 50
 
-// verification holds an endpoint to a limit.
+// verification checks whether an endpoint keeps a limit.
 type verification struct {
 	*session
 	config    *Config
 	discovery Discovery
-	model     explain.Standard // without a limit if there is none
+	model     explain.Expectation // without a limit if there is none
 	notes     []string
 }
 
-// proof is all that checks are judged by.
+// proof is everything that the checks judge by.
 type proof struct {
 	config *Config
 	hasLimit,
-	// exact: count and period of the limit are known exactly.
+	// exact: the count and the period of the limit are known exactly.
 	exact bool
-	model explain.Standard
-	// alternatives are limits that answer alike.
+	model explain.Expectation
+	// alternatives are limits that give the same answers.
 	alternatives []store.Limit
 	keys         []explain.Key
-	// judged is what came of the keys, in the same order; none without a limit.
+	// judged are the judgements of the keys, in the same order; empty without a limit.
 	judged []*explain.Judgement
-	// wrong is how many units the limit does not explain if denials cost nothing, and if they do.
+	// wrong is the number of units that the limit does not explain if denials cost nothing, and wrongIfCharged if
+	// they do.
 	wrong, wrongIfCharged int64
 	// sharing is the check of subjects.
 	sharing Check
-	// canChoose: who asks stands in the request.
+	// canChoose: the request names the subject.
 	canChoose bool
 	readings  map[*explain.Event]*headers.Reading
 	skew      time.Duration
 }
 
-// proof judges what was seen until now.
+// proof judges what was seen so far.
 func (v *verification) proof() *proof {
 	e := &proof{config: v.config, hasLimit: v.discovery.Limit != nil, exact: v.discovery.Exact, model: v.model,
 		alternatives: v.discovery.Alternatives, canChoose: v.canChoose(), readings: make(map[*explain.Event]*headers.Reading)}
@@ -117,10 +118,10 @@ func (v *verification) proof() *proof {
 	return e
 }
 
-// canChoose reports whether who asks stands in the request.
+// canChoose reports whether the request names the subject.
 func (v *verification) canChoose() bool { return choosesSubjects(v.config.Client) }
 
-// choosesSubjects reports whether a client's requests say who asks.
+// choosesSubjects reports whether the requests of a client name the subject.
 func choosesSubjects(client endpoint.Client) bool {
 	if templated, is := client.(interface{ Places() (subject, cost bool) }); is {
 		subject, _ := templated.Places()
@@ -129,7 +130,7 @@ func choosesSubjects(client endpoint.Client) bool {
 	return true
 }
 
-// result is what all checks say.
+// result returns the results of all checks.
 func (v *verification) result() *Result {
 	e := v.proof()
 	r := &Result{Discovery: v.discovery}
@@ -138,12 +139,13 @@ func (v *verification) result() *Result {
 		r.Notes = append(r.Notes, fmt.Sprintf("The windows do not begin at whole periods since 1970, but about %s later.",
 			span(e.model.Phase)))
 	}
-	if discovered := v.discovery.Manner != (explain.Manner{}); e.hasLimit && !discovered && e.model.Manner != (explain.Manner{}) {
-		m := explain.Model{Limit: e.model.Limit, Manner: e.model.Manner}
-		r.Notes = append(r.Notes, "What was seen is as of the limit, and "+strings.Join(m.Peculiarities(), ", and ")+".")
+	none := explain.Behaviour{}
+	if e.hasLimit && v.discovery.Behaviour == none && e.model.Behaviour != none {
+		m := explain.Model{Limit: e.model.Limit, Behaviour: e.model.Behaviour}
+		r.Notes = append(r.Notes, "The answers fit the limit, and "+strings.Join(m.Peculiarities(), ", and ")+".")
 	}
 	if other := e.others(v.discovery.PhaseKnown); other != "" {
-		r.Notes = append(r.Notes, "The answers are as of "+other+".")
+		r.Notes = append(r.Notes, "The answers fit "+other+".")
 	}
 	headers, dialects := e.headers()
 	r.Dialects = dialects
@@ -154,7 +156,7 @@ func (v *verification) result() *Result {
 	return r
 }
 
-// denialStatus is the check of the status that denials have.
+// denialStatus checks the status of denials.
 func (e *proof) denialStatus() Check {
 	want := e.config.DeniedStatus
 	if want == 0 {
@@ -176,22 +178,22 @@ func (e *proof) denialStatus() Check {
 	case denials == 0:
 		return c
 	case other[0] == denials: // gRPC's OK
-		c.Verdict, c.Expected, c.Seen = Pass, "OVER_LIMIT", "OVER_LIMIT on "+counted(denials, "denial")
+		c.Verdict, c.Expected, c.Seen = Pass, "OVER_LIMIT", "OVER_LIMIT on "+output.Plural(denials, "denial")
 		return c
 	}
-	c.Verdict, c.Seen = Pass, fmt.Sprintf("status %d on %s", want, counted(denials, "denial"))
+	c.Verdict, c.Seen = Pass, fmt.Sprintf("status %d on %s", want, output.Plural(denials, "denial"))
 	for status, n := range other {
-		c.Verdict, c.Seen = Fail, fmt.Sprintf("status %d on %d of %s", status, n, counted(denials, "denial"))
+		c.Verdict, c.Seen = Fail, fmt.Sprintf("status %d on %d of %s", status, n, output.Plural(denials, "denial"))
 		if text := http.StatusText(status); text != "" {
-			c.Seen = fmt.Sprintf("status %d (%s) on %d of %s", status, text, n, counted(denials, "denial"))
+			c.Seen = fmt.Sprintf("status %d (%s) on %d of %s", status, text, n, output.Plural(denials, "denial"))
 		}
 	}
 	return c
 }
 
-// Run finds out what limit the endpoint has, unless the configuration says it, and checks the
-// endpoint. What was seen until an error is in the result. That no limit was found is an
-// [ErrNoLimit], and what could be checked without is in the result.
+// Run finds out what limit the endpoint has, unless the configuration gives it, and checks the endpoint. After an
+// error the result has what was seen until then. If there is no limit to be found, the error is an [ErrNoLimit], and
+// the result has the checks that need no limit.
 func Run(ctx context.Context, config *Config) (*Result, error) {
 	discovery := &Discovery{Limit: config.Limit, Exact: true}
 	var failure error

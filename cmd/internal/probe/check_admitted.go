@@ -6,22 +6,23 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
-// fit judges all keys by the phase and the manner that explain them best.
+// fit judges all keys by the phase and the behaviour that explain them best.
 func (e *proof) fit(phaseKnown bool) {
 	e.model, e.judged = explain.Fit(e.model, e.keys, phaseKnown)
 	other := e.model
-	if other.Manner != (explain.Manner{}) {
-		if other.Manner.Refreshed {
-			other.Manner.Refreshed = false
+	if other.Behaviour != (explain.Behaviour{}) {
+		if other.Behaviour.Refreshed {
+			other.Behaviour.Refreshed = false
 		} else {
-			other.Manner.ChargesDenied = !other.Manner.ChargesDenied
+			other.Behaviour.ChargesDenied = !other.Behaviour.ChargesDenied
 		}
-		other = other.WithManner(other.Manner)
+		other = other.WithBehaviour(other.Behaviour)
 	} else {
 		other.Charges = !other.Charges
 	}
@@ -48,7 +49,7 @@ func (e *proof) others(phaseKnown bool) string {
 			return
 		}
 		candidate := *e
-		candidate.model = explain.Standard{Model: explain.Model{Limit: limit}, Resolution: e.model.Resolution}
+		candidate.model = explain.Expectation{Model: explain.Model{Limit: limit}, Resolution: e.model.Resolution}
 		if candidate.fit(phaseKnown); candidate.least() == 0 {
 			names = append(names, limit.String())
 		}
@@ -60,11 +61,10 @@ func (e *proof) others(phaseKnown bool) string {
 	return strings.Join(names, ", or of ")
 }
 
-// least is how many units the limit does not explain, at the least.
+// least is the least number of units that the limit does not explain.
 func (e *proof) least() int64 { return min(e.wrong, e.wrongIfCharged) }
 
-// admitted is the check that no more than the limit is admitted, and that the first denial is
-// not too early.
+// admitted checks that no more than the limit is admitted, and that the first denial is not too early.
 func (e *proof) admitted() Check {
 	c := Check{Name: checkAdmitted, Verdict: Unknown, Seen: "no limit was found"}
 	if !e.hasLimit {
@@ -106,7 +106,7 @@ func (e *proof) admitted() Check {
 		}
 		c.Verdict = Fail
 		c.Seen = fmt.Sprintf("%d too many: request %d of a subject was admitted although nothing was left; %s in use at worst",
-			over, place, counted(int(peak), "unit"))
+			over, place, output.Plural(peak, "unit"))
 		if !reached {
 			c.Seen = fmt.Sprintf("%d too many: request %d of a subject was admitted although nothing was left, and no request was denied",
 				over, place)
@@ -122,23 +122,23 @@ func (e *proof) admitted() Check {
 		c.Seen = "no request was denied, and the limit was not reached"
 	default:
 		c.Verdict = Pass
-		peak = min(peak, capacity) // the rest is what was given back meanwhile
-		c.Seen = fmt.Sprintf("%s in use at worst, and the next request denied", counted(int(peak), "unit"))
+		peak = min(peak, capacity) // units that came back in between do not count
+		c.Seen = fmt.Sprintf("%s in use at worst, and the next request denied", output.Plural(peak, "unit"))
 	}
 	return c
 }
 
-// proven is what the audit by intervals is sure of: it is wrong whenever in between the requests
-// were decided. It knows limits that are counted as here, and is nil of others.
+// proven returns what the interval audit is sure of: what is wrong at whatever instants the requests were decided.
+// It is nil for a limit with a behaviour of its own, which that audit does not know.
 func (e *proof) proven() *audit.Finding {
-	if e.model.Manner != (explain.Manner{}) {
+	if e.model.Behaviour != (explain.Behaviour{}) {
 		return nil
 	}
 	finding := explain.Proven(e.model.Limit, e.keys, e.model.Resolution)
 	return &finding
 }
 
-// allowance says in words what a limit allows.
+// allowance describes in words what a limit allows.
 func allowance(l *store.Limit) string {
 	period := store.FormatPeriod(l.Period)
 	if l.Algorithm.HasBurst() {
@@ -150,30 +150,30 @@ func allowance(l *store.Limit) string {
 	return fmt.Sprintf("%d in any %s", l.Count, period)
 }
 
-// denialsCost tells whether denied requests cost. It is not judged: both are usual.
+// denialsCost reports whether denied requests cost units. It passes no judgement, as both are common.
 func (e *proof) denialsCost() Check {
-	c := Check{Name: checkDenialsCost, Verdict: Unknown, Expected: "told, and not judged"}
+	c := Check{Name: checkDenialsCost, Verdict: Unknown, Expected: "reported, not judged"}
 	switch {
 	case !e.hasLimit:
 		c.Seen = "no limit was found"
 	case e.wrong == 0 && e.wrongIfCharged > 0:
 		c.Verdict, c.Seen = Pass, "denied requests cost nothing"
 	case e.wrongIfCharged == 0 && e.wrong > 0:
-		c.Verdict, c.Seen = Pass, "denied requests count as well: who goes on asking waits longer"
+		c.Verdict, c.Seen = Pass, "denied requests count, too: a client that keeps asking waits longer"
 	case e.model.Limit.Algorithm == store.FixedWindow && !e.model.Limit.FromFirst && e.least() == 0:
 		c.Seen = "it makes no difference: the window ends when it ends"
 	case e.least() == 0:
-		c.Seen = "what was seen is the same either way"
+		c.Seen = "the answers are the same either way"
 	default:
-		c.Seen = "what was seen is not as the limit says, either way"
+		c.Seen = "the answers do not fit the limit, either way"
 	}
 	return c
 }
 
-// subjects is the check that what one subject uses is not missing to another.
+// subjects checks that the usage of one subject does not count against another.
 func (e *proof) subjects() Check {
 	c := Check{Name: checkSubjects, Verdict: Unknown, Expected: "another subject is admitted while one is denied",
-		Seen: "no other subject asked while one was denied"}
+		Seen: "no other subject was tried while one was denied"}
 	if !e.canChoose {
 		c.Seen = "all requests are of one subject: there is no {subject} in the request"
 		return c
@@ -192,15 +192,15 @@ func (e *proof) subjects() Check {
 			case endpoint.Denied:
 				c.Verdict, c.Seen = Fail, "the first request of another subject was denied while one was over the limit: they share it"
 				return c
-			case endpoint.Failed: // says nothing
+			case endpoint.Failed: // proves nothing
 			}
 		}
 	}
 	return c
 }
 
-// judgeSubjects is the check of subjects with a limit: what was admitted is held to the limit for each subject,
-// and for all of them together. If they share it, they are one key from then on.
+// judgeSubjects checks subjects by the limit: it compares what was admitted with the limit of each subject, and with
+// one limit for all of them. If they share it, they are one key from then on.
 func (e *proof) judgeSubjects(phaseKnown bool) Check {
 	c := e.subjects()
 	if !e.canChoose || len(e.keys) < 2 {
@@ -216,9 +216,9 @@ func (e *proof) judgeSubjects(phaseKnown bool) Check {
 	together.fit(phaseKnown)
 	switch {
 	case e.least() == 0 && together.least() > 0:
-		c.Verdict, c.Seen = Pass, fmt.Sprintf("%s were admitted each as if there were no others", counted(len(e.keys), "subject"))
+		c.Verdict, c.Seen = Pass, fmt.Sprintf("%s were admitted each as if there were no others", output.Plural(len(e.keys), "subject"))
 	case c.Verdict == Unknown && e.least() > 0 && together.least() == 0:
-		c.Verdict, c.Seen = Fail, fmt.Sprintf("%s share one limit", counted(len(e.keys), "subject"))
+		c.Verdict, c.Seen = Fail, fmt.Sprintf("%s share one limit", output.Plural(len(e.keys), "subject"))
 	}
 	if c.Verdict == Fail {
 		*e = together
@@ -226,8 +226,8 @@ func (e *proof) judgeSubjects(phaseKnown bool) Check {
 	return c
 }
 
-// exhaustedAt reports whether a key was denied right before and after another's event, or
-// right before it if nothing came after.
+// exhaustedAt reports whether a key was denied right before and right after another key's event, or right before it
+// if no event follows.
 func exhaustedAt(events []*explain.Event, other *explain.Event) bool {
 	const soon = 50 * time.Millisecond
 	for i, event := range events {
@@ -245,11 +245,10 @@ func exhaustedAt(events []*explain.Event, other *explain.Event) bool {
 	return false
 }
 
-// recovery is the check that what was used comes back: when the limit says, not less and not
-// more.
+// recovery checks that used units come back when the limit says so, neither more nor fewer.
 func (e *proof) recovery() Check {
-	c := Check{Name: checkRecovery, Verdict: Unknown, Expected: "what was used comes back as the limit says",
-		Seen: "nobody waited until then"}
+	c := Check{Name: checkRecovery, Verdict: Unknown, Expected: "used units come back as the limit says",
+		Seen: "the probe did not wait that long"}
 	if !e.hasLimit {
 		c.Seen = "no limit was found"
 		return c
@@ -262,7 +261,7 @@ func (e *proof) recovery() Check {
 		}
 	}
 	if most > 0 && c.Verdict != Fail {
-		c.Verdict, c.Seen = Pass, fmt.Sprintf("after a denial and a wait, %s admitted and then one denied", counted(most, "request"))
+		c.Verdict, c.Seen = Pass, fmt.Sprintf("after a denial and a wait, %s admitted and then one denied", output.Plural(most, "request"))
 	}
 	return c
 }
@@ -271,8 +270,8 @@ func (e *proof) recovery() Check {
 // admitted between two denials.
 func recovers(j *explain.Judgement, c *Check, most *int) bool {
 	var denied *explain.View // the last denial
-	run := 0                 // admitted since
-	wrong := true            // what came before is not known
+	run := 0                 // admitted since then
+	wrong := true            // what happened before is unknown
 	for n := range j.Views {
 		v := &j.Views[n]
 		switch {
@@ -281,7 +280,7 @@ func recovers(j *explain.Judgement, c *Check, most *int) bool {
 			return false
 		case v.Outcome == endpoint.Denied && denied != nil && v.Judged && v.Under:
 			c.Verdict, c.Seen = Fail, fmt.Sprintf("too little: %s after a denial %s were admitted, and the next was denied",
-				span(j.Views[n].Sent.Sub(denied.Sent)), counted(run, "request"))
+				span(j.Views[n].Sent.Sub(denied.Sent)), output.Plural(run, "request"))
 			return false
 		case v.Outcome == endpoint.Denied:
 			if !wrong && run > 0 {
@@ -300,9 +299,9 @@ func recovers(j *explain.Judgement, c *Check, most *int) bool {
 	return true
 }
 
-// tooLate says how late a key recovered, the denial at n being wrong.
+// tooLate describes how late a key recovered. The denial at n is wrong.
 func tooLate(j *explain.Judgement, n int, denied *explain.View) string {
-	begin := denied // the first denial since something was admitted
+	begin := denied // the first denial after the last admission
 	for k := n - 1; k >= 0 && j.Views[k].Outcome == endpoint.Denied; k-- {
 		begin = &j.Views[k]
 	}
@@ -317,7 +316,7 @@ func tooLate(j *explain.Judgement, n int, denied *explain.View) string {
 	return fmt.Sprintf("denied at first, still denied %s later, and never admitted again", span(last.Sent.Sub(begin.Sent)))
 }
 
-// comesBack says in words when what was used comes back.
+// comesBack describes when used units come back.
 func comesBack(l *store.Limit) string {
 	period := store.FormatPeriod(l.Period)
 	switch {

@@ -7,21 +7,22 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
 	"github.com/limitctl/limitctl/cmd/internal/probe/headers"
 )
 
-// mostFindings is how many findings about headers are told in one line.
+// mostFindings is the most findings about headers in one line.
 const mostFindings = 4
 
-// dialectOrder orders the dialects: what is told first is what clients should read.
+// dialectOrder orders the dialects: the first is the one that clients should read.
 var dialectOrder = []string{
 	headers.DialectDraft8, headers.DialectDraft7, headers.DialectDraft6, headers.DialectKong, headers.DialectGitHub,
 	headers.DialectEnvoy, headers.DialectAPISIX, headers.DialectSpring,
 	headers.DialectXUnix, headers.DialectX, headers.DialectRLS,
 }
 
-// findings are what is wrong with headers, one of a kind: the first, and how many there are.
+// findings are mistakes in headers: the first of each kind, and how many there are.
 type findings struct {
 	kinds []string
 	first map[string]string
@@ -37,22 +38,21 @@ func (f *findings) add(kind, format string, args ...any) {
 	}
 }
 
-// texts are the findings in words.
+// texts returns the findings in words.
 func (f *findings) texts() (texts []string) {
 	for _, kind := range f.kinds {
 		text := f.first[kind]
 		if n := f.count[kind]; n > 1 {
-			text += fmt.Sprintf(" (and %s more)", counted(n-1, "answer"))
+			text += fmt.Sprintf(" (and %s more)", output.Plural(n-1, "answer"))
 		}
 		texts = append(texts, text)
 	}
 	return texts
 }
 
-// headers is the check of the fields that tell of limits, Retry-After aside. dialects are those
-// that were seen.
+// headers checks the fields about limits, without Retry-After. dialects are those that were seen.
 func (e *proof) headers() (c Check, dialects []string) {
-	c = Check{Name: checkHeaders, Verdict: Unknown, Seen: "no field tells of a limit"}
+	c = Check{Name: checkHeaders, Verdict: Unknown, Seen: "no field is about a limit"}
 	c.Expected = "fields that can be read, agree and are true"
 	if e.hasLimit {
 		c.Expected = fmt.Sprintf("fields that can be read, agree and are true of %s", e.model.Limit)
@@ -95,18 +95,19 @@ func (e *proof) headers() (c Check, dialects []string) {
 			c.Seen += fmt.Sprintf("; and %d more", len(texts)-mostFindings)
 		}
 	case told > 0 && !e.hasLimit:
-		c.Seen = fmt.Sprintf("%s on %s; whether it is true is not known", strings.Join(dialects, " and "), counted(told, "answer"))
+		c.Seen = fmt.Sprintf("%s on %s; it is not known whether they are true",
+			strings.Join(dialects, " and "), output.Plural(told, "answer"))
 	case told > 0 && e.least() > 0:
-		c.Seen = fmt.Sprintf("%s on %s; whether it is true is not known, since the limit is not kept", strings.Join(dialects, " and "),
-			counted(told, "answer"))
+		c.Seen = fmt.Sprintf("%s on %s; it is not known whether they are true, since the limit is not kept",
+			strings.Join(dialects, " and "), output.Plural(told, "answer"))
 	case told > 0:
-		c.Verdict, c.Seen = Pass, fmt.Sprintf("%s on %s, and true", strings.Join(dialects, " and "), counted(told, "answer"))
+		c.Verdict, c.Seen = Pass, fmt.Sprintf("%s on %s, and true", strings.Join(dialects, " and "), output.Plural(told, "answer"))
 	}
 	return c, dialects
 }
 
-// dialects sorts the dialects that were seen. X-RateLimit without a reset is no dialect of its
-// own next to one with it.
+// dialects sorts the dialects that were seen. X-RateLimit without a reset is no dialect of its own beside one with a
+// reset.
 func (e *proof) dialects(seen []string, found *findings) []string {
 	withReset := false
 	for i := range e.keys {
@@ -139,7 +140,7 @@ func (e *proof) dialects(seen []string, found *findings) []string {
 	return seen
 }
 
-// agree finds families in one answer that say different things are left.
+// agree finds families in one answer whose remaining units differ.
 func agree(r *headers.Reading, found *findings) {
 	var first *headers.Limit
 	for i := range r.Families {
@@ -173,14 +174,14 @@ func retryAgrees(r *headers.Reading, found *findings) {
 	}
 }
 
-// subject is what a dialect told of the limit in question, in the answers of one key.
+// subject is what the fields of a dialect say about the limit in question, in the answers of one key.
 type toldAnswer struct {
 	*explain.View
 	number int // of the request, from 1
 	told   *headers.Limit
 }
 
-// truth holds what a dialect told of one key to what is true.
+// truth compares what the fields of a dialect say about one key with what is true.
 func (e *proof) truth(dialect string, at int, found *findings) {
 	var answers []toldAnswer
 	for n, event := range e.keys[at].Events {
@@ -204,7 +205,7 @@ func (e *proof) truth(dialect string, at int, found *findings) {
 		return
 	}
 	e.policyTrue(answers, found)
-	// What is true after the first answer that the limit does not explain is not known.
+	// After the first answer that the limit does not explain, the truth is unknown.
 	for i := range answers {
 		if answers[i].Over || answers[i].Under || e.least() > 0 && !answers[i].Judged {
 			answers = answers[:i]
@@ -218,7 +219,7 @@ func (e *proof) truth(dialect string, at int, found *findings) {
 	e.resetTrue(answers, found)
 }
 
-// inQuestion is the one of several limits that is like the one found, or else the tightest.
+// inQuestion returns the one of several limits that is like the one found, or else the tightest.
 func (e *proof) inQuestion(f *headers.Family) *headers.Limit {
 	var units []*headers.Limit
 	for i := range f.Limits {
@@ -256,7 +257,7 @@ func grows(e *proof, answers []toldAnswer, found *findings) {
 	}
 }
 
-// neverFalls finds that what is left is told as the same although requests were admitted.
+// neverFalls finds a number of remaining units that stays the same although requests are admitted.
 func neverFalls(answers []toldAnswer, found *findings) bool {
 	const enough = 3
 	run := 0
@@ -276,7 +277,7 @@ func neverFalls(answers []toldAnswer, found *findings) bool {
 	return true
 }
 
-// remainingTrue finds what is told as left and is not.
+// remainingTrue finds wrong numbers of remaining units.
 func remainingTrue(answers []toldAnswer, found *findings) {
 	for i := range answers {
 		a := &answers[i]
@@ -297,9 +298,9 @@ func remainingTrue(answers []toldAnswer, found *findings) {
 
 // resetTrue finds resets at which nothing happens.
 func (e *proof) resetTrue(answers []toldAnswer, found *findings) {
-	slack := time.Second + e.model.Resolution // they are whole seconds, rounded up or down
+	slack := time.Second + e.model.Resolution // they are in whole seconds, rounded up or down
 	if e.skew != 0 {
-		slack += time.Second // which is known by the second only
+		slack += time.Second // the clock's offset is known only to the second
 	}
 	for i := range answers {
 		a := &answers[i]

@@ -22,11 +22,11 @@ func (e *proof) policyTrue(answers []toldAnswer, found *findings) {
 		if l.Window != headers.NotTold {
 			seen += " in " + store.FormatPeriod(l.Window)
 		}
-		found.add("policy "+l.CountField, "%s tells %s, and the limit is %s", l.CountField, seen, e.model.Limit)
+		found.add("policy "+l.CountField, "%s says %s, and the limit is %s", l.CountField, seen, e.model.Limit)
 	}
 }
 
-// isLimit reports whether the policy that is told is the limit, or one that answers alike.
+// isLimit reports whether the policy in the fields is the limit, or one that gives the same answers.
 func (e *proof) isLimit(l *headers.Limit) bool {
 	if tells(l, &e.model.Limit) {
 		return true
@@ -40,7 +40,7 @@ func (e *proof) isLimit(l *headers.Limit) bool {
 	return false
 }
 
-// tells reports whether a policy that is told is of a limit.
+// tells reports whether the policy in the fields can be that of a limit.
 func tells(told *headers.Limit, limit *store.Limit) bool {
 	if told.Window == headers.NotTold {
 		return told.Count == limit.Count || told.Count == limit.Capacity()
@@ -55,12 +55,12 @@ func tells(told *headers.Limit, limit *store.Limit) bool {
 	if !limit.Algorithm.HasBurst() {
 		return false
 	}
-	// A bucket has a rate, which can be told in many ways.
+	// The rate of a bucket can be written in many ways.
 	return sameRate(told.Count, told.Window, limit.Count, limit.Period)
 }
 
-// sameRate reports whether two rates are the same. A window that was rounded up to a whole second makes
-// the rate that is told a little lower.
+// sameRate reports whether two rates are the same. If a window was rounded up to a whole second, the rate in the
+// fields is a little too low.
 func sameRate(count int64, window time.Duration, otherCount int64, otherPeriod time.Duration) bool {
 	const exactly = 1e-9
 	truly := float64(otherCount) / otherPeriod.Seconds()

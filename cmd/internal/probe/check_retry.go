@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
 	"github.com/limitctl/limitctl/cmd/internal/probe/headers"
 )
 
-// retryAfter is the check that Retry-After is there and true.
+// retryAfter checks that Retry-After is there and true.
 func (e *proof) retryAfter() Check {
 	c := Check{Name: checkRetryAfter, Verdict: Unknown, Seen: "no request was denied",
 		Expected: "on each denial, in seconds or as a date, not too early and at most 1 s late"}
@@ -47,7 +48,7 @@ func (e *proof) retryAfter() Check {
 	}
 	switch {
 	case missing > 0 && (status == http.StatusTooManyRequests || told > 0):
-		return failed(c, fmt.Sprintf("missing on %d of %s", missing, counted(denials, "denial")))
+		return failed(c, fmt.Sprintf("missing on %d of %s", missing, output.Plural(denials, "denial")))
 	case missing > 0 && status == 0:
 		c.Seen = "the service adds none to its answers, which is usual"
 	case missing > 0:
@@ -55,7 +56,7 @@ func (e *proof) retryAfter() Check {
 	case waited != "":
 		c.Verdict, c.Seen = Pass, waited
 	case told > 0:
-		c.Seen = fmt.Sprintf("it is on %s, and nobody waited so long", counted(told, "denial"))
+		c.Seen = fmt.Sprintf("it is on %s, and the probe did not wait that long", output.Plural(told, "denial"))
 	}
 	return c
 }
@@ -65,8 +66,8 @@ func failed(c Check, seen string) Check {
 	return c
 }
 
-// retried says what became of the requests after a denial: what is wrong with what it told, or
-// that somebody waited and was admitted. gap is how near to the instant that was told anybody asked.
+// retried judges a denial by the requests after it: it returns what is wrong with its Retry-After, or that a request
+// waited for it and was admitted. gap is the time between the announced instant and the nearest request.
 func (e *proof) retried(r *headers.Reading, events []*explain.Event, n int) (wrong, seen string, gap time.Duration) {
 	event := events[n]
 	before := time.Duration(0)
@@ -94,7 +95,7 @@ func (e *proof) retried(r *headers.Reading, events []*explain.Event, n int) (wro
 			}
 			before = wait
 			if e.model.Charges {
-				return "", "", 0 // it made the wait longer, and told so itself
+				return "", "", 0 // it made the wait longer, and said so itself
 			}
 		default:
 			return "", "", 0
@@ -103,7 +104,7 @@ func (e *proof) retried(r *headers.Reading, events []*explain.Event, n int) (wro
 	return "", "", 0
 }
 
-// whenAdmitted says when a request was admitted after a denial.
+// whenAdmitted describes when a request was admitted after a denial.
 func (e *proof) whenAdmitted(events []*explain.Event, denied *explain.Event) string {
 	for _, event := range events {
 		if event.Sent.After(denied.Answered) && event.Outcome == endpoint.Allowed {
@@ -113,7 +114,7 @@ func (e *proof) whenAdmitted(events []*explain.Event, denied *explain.Event) str
 	return ""
 }
 
-// retryByModel says what is wrong with Retry-After by the limit, which explains all answers.
+// retryByModel returns what is wrong with Retry-After by the limit, which explains all answers.
 func (e *proof) retryByModel(r *headers.Reading, event *explain.Event, v *explain.View) string {
 	if v.Overlaps || !v.Judged {
 		return ""

@@ -112,12 +112,12 @@ func TestLiesAreCaught(t *testing.T) {
 			s.lie = func(h http.Header, _ int, _ *store.Decision, _ time.Time) {
 				h.Set("RateLimit-Policy", `"default";q=20;w=10`)
 			}
-		}, "", checkHeaders, "tells 20 in 10s, and the limit is fixed-window:10/10s"},
+		}, "", checkHeaders, "says 20 in 10s, and the limit is fixed-window:10/10s"},
 		{"a wrong window in the header", "fixed-window:10/10s", headers.DialectDraft8, func(s *served) {
 			s.lie = func(h http.Header, _ int, _ *store.Decision, _ time.Time) {
 				h.Set("RateLimit-Policy", `"default";q=10;w=60`)
 			}
-		}, "", checkHeaders, "tells 10 in 1m"},
+		}, "", checkHeaders, "says 10 in 1m"},
 		{"503", "fixed-window:10/10s", headers.DialectX, func(s *served) { s.status = 503 }, "", checkDenialStatus,
 			"status 503 (Service Unavailable)"},
 		{"subjects share", "fixed-window:10/10s", headers.DialectX, func(s *served) { s.shared = true }, "", checkSubjects,
@@ -130,10 +130,10 @@ func TestLiesAreCaught(t *testing.T) {
 			"too early"},
 		{"bursts at the boundary", "fixed-window:10/10s", "none", nil, "sliding-log:10/10s", checkAdmitted, "too many"},
 		{"denied requests count", "sliding-log:10/10s", headers.DialectX, func(s *served) { s.chargeDenied = true }, "", checkDenialsCost,
-			"denied requests count as well"},
+			"denied requests count, too"},
 		{"denied requests count in a bucket", "token-bucket:10/10s", "none", func(s *served) { s.chargeDenied = true }, "",
 			checkDenialsCost,
-			"denied requests count as well"},
+			"denied requests count, too"},
 		{"it never recovers", "fixed-window:10/10s", "none", func(s *served) { s.neverRecovers = true }, "", checkRecovery,
 			"never admitted again"},
 		{"it recovers too much", "token-bucket:10/10s", "none", func(s *served) { s.extraAfter = 5 }, "", checkRecovery, "too much"},
@@ -177,7 +177,7 @@ func TestLiesAreCaught(t *testing.T) {
 			c := r.check(test.check)
 			want := Fail
 			if test.check == checkDenialsCost {
-				want = Pass // it is told, and not judged
+				want = Pass // it is reported, not judged
 			}
 			if c.Verdict != want || !strings.Contains(c.Seen, test.words) {
 				for _, c := range r.Checks {
@@ -199,7 +199,7 @@ func TestAnotherAlgorithmIsNamed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if notes := strings.Join(r.Notes, " "); !strings.Contains(notes, "The answers are as of ") ||
+		if notes := strings.Join(r.Notes, " "); !strings.Contains(notes, "The answers fit ") ||
 			!strings.Contains(notes, test.served) {
 			t.Errorf("%s held to %s: %q", test.served, test.held, notes)
 		}
@@ -218,7 +218,7 @@ func TestHeadersAreNotBelieved(t *testing.T) {
 				h.Set("RateLimit-Policy", `"default";q=20;w=60`)
 			}
 		}
-		r, err := Run(context.Background(), &Config{Client: s, Budget: 2000, MaxTime: time.Hour, Clock: s.clock})
+		r, err := Run(context.Background(), &Config{Client: s, Quota: 2000, MaxTime: time.Hour, Clock: s.clock})
 		if err != nil || r.Limit == nil || r.Limit.String() != "fixed-window:10/10s,from=first" {
 			t.Fatalf("it finds %v, %v", r.Limit, err)
 		}

@@ -4,14 +4,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// mostCompared is how many models are compared at once.
+// mostCompared is the most models that are compared at once.
 const mostCompared = 16
 
-// models returns models that are left, some of each family.
+// models returns some of the remaining models of each family.
 func (x *explorer) models() (models []explain.Model) {
 	for nth := range mostCompared {
 		for i := range x.explanations {
@@ -23,8 +24,7 @@ func (x *explorer) models() (models []explain.Model) {
 	return models
 }
 
-// rest returns how long to leave a limit alone that all subjects share, so that the next
-// experiment finds it unused.
+// rest returns how long to leave a limit that all subjects share alone, so that the next sequence finds it unused.
 func (x *explorer) rest(models []explain.Model) (longest time.Duration) {
 	if !x.shared {
 		return 0
@@ -39,10 +39,10 @@ func (x *explorer) rest(models []explain.Model) (longest time.Duration) {
 	return longest + longest/20
 }
 
-// mostRounds is how often experiments are chosen by what is known.
+// mostRounds is how often sequences are chosen by what is known.
 const mostRounds = 8
 
-// compare runs experiments for which the models that are left predict different answers.
+// compare runs sequences for which the remaining models predict different answers.
 func (x *explorer) compare() error {
 	confirmed := false
 	repeated := make(map[string]int)
@@ -56,7 +56,7 @@ func (x *explorer) compare() error {
 		p := explain.Pace{Each: each, Workers: x.config.Workers}
 		now := x.clock.Now().Add(20 * time.Millisecond).Add(x.rest(models))
 		all := explain.Design(int(models[0].Limit.Capacity()), explain.SpansOf(models), x.evidence.WindowEdges(models), now)
-		all = slices.DeleteFunc(all, func(e explain.Experiment) bool { return repeated[e.Signature()] >= 2 })
+		all = slices.DeleteFunc(all, func(e explain.Sequence) bool { return repeated[e.Signature()] >= 2 })
 		chosen := explain.Choose(all, models, now, p, unsure, x.requestsLeft(), x.timeLeft())
 		if x.shared && len(chosen) > 0 {
 			chosen = chosen[:1]
@@ -80,7 +80,7 @@ func (x *explorer) compare() error {
 			}
 			longest = max(longest, took)
 		}
-		x.step(longest, "telling %d possible limits apart by %s", len(models), counted(len(chosen), "experiment"))
+		x.step(longest, "telling %d possible limits apart by %s", len(models), output.Plural(len(chosen), "experiment"))
 		if err := x.perform(chosen); err != nil {
 			x.judge()
 			return err
@@ -90,8 +90,7 @@ func (x *explorer) compare() error {
 	return nil
 }
 
-// latency returns how long a request takes of the time of a step, and how exactly a request's
-// decision can be timed.
+// latency returns how much of a step's time a request takes, and how exactly the instant of a decision can be known.
 func (x *explorer) latency() (each, unsure time.Duration) {
 	var all []time.Duration
 	for i := range x.events {
@@ -105,8 +104,8 @@ func (x *explorer) latency() (each, unsure time.Duration) {
 	return each, unsure
 }
 
-// perform runs experiments at the same time, each with a subject of its own.
-func (s *session) perform(all []explain.Experiment) error {
+// perform runs sequences at the same time, each with a subject of its own.
+func (s *session) perform(all []explain.Sequence) error {
 	type action struct {
 		at      time.Time
 		subject string

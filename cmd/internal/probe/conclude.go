@@ -11,10 +11,10 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// conclude says what was found out, and what could not be told apart.
+// conclude notes what was found out, and what could not be told apart.
 func (x *explorer) conclude(spent error) {
 	if spent != nil && x.later == 0 {
-		x.note("%s before all was told apart", spent)
+		x.note("%s before everything was told apart", spent)
 	}
 	queued := x.noteQueue()
 	if x.shared {
@@ -23,7 +23,7 @@ func (x *explorer) conclude(spent error) {
 	if len(x.explanations) == 0 {
 		x.note("%d were admitted at once, and the next request was denied", x.burst.admitted)
 		if n := len(x.events); n > 0 && !x.evidence.Recovered() {
-			x.note("nothing came back in %s; what comes back later was not waited for", span(x.events[n-1].Answered.Sub(x.events[0].Sent)))
+			x.note("nothing came back in %s, and the probe did not wait longer", span(x.events[n-1].Answered.Sub(x.events[0].Sent)))
 			x.noteHint()
 		}
 		return
@@ -38,7 +38,7 @@ func (x *explorer) conclude(spent error) {
 			"comes back faster than requests can be sent one by one")
 	}
 	if together && queued {
-		return // no model here waits
+		return // no model here makes a request wait
 	}
 	if best.Wrong > 0 {
 		x.note("no algorithm known here explains all answers; the nearest one is %s, which does not explain %d of %d",
@@ -48,7 +48,7 @@ func (x *explorer) conclude(spent error) {
 		}
 	}
 	limit := m.Limit
-	x.d.Limit, x.d.Manner = &limit, m.Manner
+	x.d.Limit, x.d.Behaviour = &limit, m.Behaviour
 	others := slices.ContainsFunc(x.explanations, func(e explain.Explanation) bool { return e.Models[0].Limit != limit })
 	x.d.Exact = best.Wrong == 0 && best.Round && !others && !together && !x.provenWrong(m)
 	if !best.Round {
@@ -76,7 +76,7 @@ func (x *explorer) conclude(spent error) {
 	}
 }
 
-// noteHint notes what a denial said of the limit and of when to come again, which nobody waited for.
+// noteHint notes what a denial said about the limit and the retry time that the probe did not wait for.
 func (x *explorer) noteHint() {
 	i := slices.IndexFunc(x.events, func(e explain.Event) bool { return e.Outcome == endpoint.Denied })
 	if i < 0 {
@@ -86,7 +86,7 @@ func (x *explorer) noteHint() {
 	r := headers.Read(e.Header, e.Answered, headers.SkewOf(e.Header, e.Sent, e.Answered))
 	for k := range r.Families {
 		if l := r.Families[k].Tightest(); l != nil && l.Count > 0 && l.Window > 0 {
-			x.note("its headers tell of %d in %s, which was not seen; hold it to that by --limit %d/%s", l.Count,
+			x.note("its headers say %d in %s, which was not seen; check that with --limit %d/%s", l.Count,
 				store.FormatPeriod(l.Window), l.Count, store.FormatPeriod(l.Window))
 			break
 		}
@@ -101,8 +101,8 @@ func (x *explorer) noteHint() {
 	}
 }
 
-// provenWrong reports whether the audit by intervals is sure that a limit did not decide what was
-// seen. It knows plain limits only.
+// provenWrong reports whether the interval audit is sure that a limit did not decide what was seen. It knows plain
+// limits only.
 func (x *explorer) provenWrong(m *explain.Model) bool {
 	if len(m.Peculiarities()) > 0 {
 		return false
@@ -129,11 +129,11 @@ func (x *explorer) noteQueue() bool {
 	}
 	slices.Sort(took)
 	shortest, longest := took[0], took[len(took)-1]
-	// One request that took long says nothing, since a machine may be busy.
+	// One slow request proves nothing, since a machine may be busy.
 	if longest < 100*time.Millisecond || took[len(took)/2] < 10*shortest {
 		return false
 	}
-	x.note("requests took from %s to %s until they were let through: they may wait in a queue, and what is found out is less exact",
+	x.note("requests took from %s to %s until they were let through: they may wait in a queue, and the findings are less exact",
 		shortest.Round(time.Millisecond), longest.Round(time.Millisecond))
 	if n := min(explain.Sequential, len(x.burst.events)); n > 2 {
 		each := x.burst.events[n-1].Answered.Sub(x.burst.events[1].Answered) / time.Duration(n-2)
@@ -142,8 +142,7 @@ func (x *explorer) noteQueue() bool {
 	return true
 }
 
-// findPhase says when windows begin: in the middle of all phases that explain as much, and 0 if
-// that is one of them.
+// findPhase sets when windows begin: the middle of all phases that explain as much, or 0 if that is one of them.
 func (x *explorer) findPhase(m *explain.Model, wrong int) {
 	period := m.Limit.Period
 	earlier, later := x.evidence.Reach(m, wrong)
@@ -158,7 +157,7 @@ func (x *explorer) findPhase(m *explain.Model, wrong int) {
 	}
 }
 
-// mostAlternatives is how many alternatives are told. More say no more.
+// mostAlternatives is the most alternatives in a note. More do not help.
 const mostAlternatives = 8
 
 // undecided names the families that were not told apart.
@@ -175,7 +174,7 @@ func (x *explorer) undecided() string {
 	return "not told apart: " + strings.Join(names, "; ")
 }
 
-// peculiarities notes what a limit cannot say about a model.
+// peculiarities notes what a limit cannot express about a model.
 func (x *explorer) peculiarities(m *explain.Model) {
 	for _, text := range m.Peculiarities() {
 		x.note("%s", text)

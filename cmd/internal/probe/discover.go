@@ -12,11 +12,11 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
 )
 
-// ErrNoLimit is the error of a probe that was never denied within its budget.
+// ErrNoLimit is the error of a probe that was never denied within its quota.
 var ErrNoLimit = errors.New("no request was denied")
 
-// discoverLimit finds out what limit the endpoint has, by at most the budget of requests and time.
-// With a limit given it only asks until the first denial. The discovery is never nil.
+// discoverLimit finds out what limit the endpoint has, within the quota of requests and time. With a given limit it
+// only sends requests until the first denial. The discovery is never nil.
 func discoverLimit(ctx context.Context, config *Config) (*Discovery, error) {
 	x := &explorer{session: newSession(ctx, config, nil), d: &Discovery{Limit: config.Limit}}
 	err := x.explore()
@@ -34,15 +34,15 @@ func discoverLimit(ctx context.Context, config *Config) (*Discovery, error) {
 type explorer struct {
 	*session
 	d *Discovery
-	// subject is the one that is asked for first and longest.
+	// subject is the one that is used first and longest.
 	subject string
 	burst   burst
 	// shared: subjects share one limit.
 	shared bool
-	// counts are how many were admitted at once when all was back.
+	// counts are the numbers that were admitted at once when everything was back.
 	counts []int64
 
-	// later is how long to wait by what denials say, if that is longer than the probe may take.
+	// later is the wait that denials announce, if it is longer than the probe may take.
 	later time.Duration
 
 	evidence     explain.Evidence
@@ -63,7 +63,7 @@ func (x *explorer) wasAdmitted() bool {
 	return slices.ContainsFunc(x.events, func(e explain.Event) bool { return e.Outcome == endpoint.Allowed })
 }
 
-// noteSameAnswer notes that all answers were one that may come from something before the limit.
+// noteSameAnswer notes that all answers were the same one, which may come from something in front of the limit.
 func (x *explorer) noteSameAnswer() {
 	if len(x.events) == 0 {
 		return
@@ -88,7 +88,7 @@ func (x *explorer) step(atMost time.Duration, format string, values ...any) {
 	}
 }
 
-// explore asks in stages, each of which says what the next one asks.
+// explore works in stages. Each one decides what the next one sends.
 func (x *explorer) explore() error {
 	if x.config.Observer != nil {
 		x.config.Observer.Plan(x.plan())
@@ -96,15 +96,15 @@ func (x *explorer) explore() error {
 	err := x.askAtOnce()
 	if err != nil || x.burst.denied == 0 || x.config.Limit != nil {
 		if x.burst.denied == 0 {
-			x.note("at least %d at once; more than %d requests were not asked for", x.burst.admitted, len(x.burst.events))
+			x.note("at least %d at once; the probe sent no more than %d requests", x.burst.admitted, len(x.burst.events))
 			x.noteSameAnswer()
-		} else if errors.Is(err, errSpent) && x.burst.admitted > 0 { // the last requests of the budget were denied
+		} else if errors.Is(err, errSpent) && x.burst.admitted > 0 { // the last requests of the quota were denied
 			x.conclude(err)
 		}
 		return err
 	}
-	if x.burst.admitted == 0 { // what comes back later says nothing without what was used before
-		x.note("every request was denied, so nothing is known of a limit; ask later, or as subjects that the endpoint admits")
+	if x.burst.admitted == 0 { // what comes back later proves nothing if the usage before is unknown
+		x.note("every request was denied, so nothing is known about a limit; probe later, or as subjects that the endpoint admits")
 		return nil
 	}
 	if err = x.follow(); err == nil {
@@ -118,14 +118,14 @@ func (x *explorer) explore() error {
 	return err
 }
 
-// plan returns what is going to be done.
+// plan describes what the probe does.
 func (x *explorer) plan() []string {
 	longest := "as long as it takes"
 	if x.config.MaxTime > 0 {
 		longest = "at most " + span(x.config.MaxTime)
 	}
 	plan := []string{
-		fmt.Sprintf("at most %d requests in all, %s", x.config.Budget, longest),
+		fmt.Sprintf("at most %d requests in all, %s", x.config.Quota, longest),
 		"requests of one subject until one is denied: how many are admitted at once",
 	}
 	if x.config.Limit != nil {
@@ -134,10 +134,10 @@ func (x *explorer) plan() []string {
 	plan[0] += "; for instance 10/1s takes some 250 requests and 10s, 100/1m some 2000 and 6m"
 	return append(plan,
 		"a request now and then until one is admitted again: when, and how many",
-		"the same with other subjects, at times that tell the algorithms left apart")
+		"the same with other subjects, at times that tell the remaining algorithms apart")
 }
 
-// askAtOnce finds out how many are admitted at once, and whether subjects share.
+// askAtOnce finds out how many requests are admitted at once, and whether subjects share the limit.
 func (x *explorer) askAtOnce() (err error) {
 	x.subject = x.session.subject()
 	x.step(x.timeLeft(), "asking until a request is denied")
@@ -155,12 +155,12 @@ func (x *explorer) askAtOnce() (err error) {
 	return nil
 }
 
-// gather makes evidence of all that was seen.
+// gather makes evidence of everything that was seen.
 func (x *explorer) gather() {
 	x.evidence = explain.NewEvidence(x.events, x.burst.events, x.shared, x.counts)
 }
 
-// judge finds the models that explain all that was seen.
+// judge finds the models that explain everything that was seen.
 func (x *explorer) judge() {
 	x.gather()
 	x.explanations = x.evidence.Explanations(x.explanations)

@@ -193,7 +193,7 @@ func TestServersAreNamedRightly(t *testing.T) {
 			}
 			begin := time.Now()
 			s := c.server(t)
-			d, took := discover(t, s, Config{Budget: c.requests, MaxTime: c.time, Workers: 16}, 7)
+			d, took := discover(t, s, Config{Quota: c.requests, MaxTime: c.time, Workers: 16}, 7)
 			told := "nothing"
 			right := d.Limit == nil && c.want == nil
 			if d.Limit != nil {
@@ -221,7 +221,7 @@ func TestServersAreNamedRightly(t *testing.T) {
 				}
 			}
 			if s.sent > c.requests || took > c.time+time.Second {
-				t.Errorf("the budget was exceeded: %d requests, %s", s.sent, took)
+				t.Errorf("the quota was exceeded: %d requests, %s", s.sent, took)
 			}
 		})
 	}
@@ -234,7 +234,7 @@ func TestTheTruthIsNotRuledOut(t *testing.T) {
 	limit := newOurs(t, "fixed-window:10/1s,from=first").limit
 	for _, seed := range []uint64{16, 151} {
 		s := &server{decider: &milliseconds{most: 10, period: 1e6}, shortest: 300 * time.Microsecond, longest: 25 * time.Millisecond}
-		d, _ := discover(t, s, Config{Budget: 3000, MaxTime: 10 * time.Minute, Workers: 16}, seed)
+		d, _ := discover(t, s, Config{Quota: 3000, MaxTime: 10 * time.Minute, Workers: 16}, seed)
 		if d.Limit == nil || *d.Limit != limit {
 			t.Errorf("seed %d: found %v (%q), want %s", seed, d.Limit, d.Notes, limit)
 		}

@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	patience   = 1.2 // by how much later than the request before the next one is sent while denied
-	mostEdges  = 4
-	firstPause = 2 * time.Millisecond
-	// lastSecond is how often a subject is asked during the second in which it should be admitted
-	// again by what a denial said, which is in whole seconds.
+	pauseGrowth = 1.2 // the factor from one time of a request to the next, while denied
+	mostEdges   = 4
+	firstPause  = 2 * time.Millisecond
+	// lastSecond is the longest pause between requests in the second in which a denial says that the subject is
+	// admitted again. Denials give whole seconds.
 	lastSecond = 200 * time.Millisecond
-	// disbelief is how long a subject is asked although denials say that it is admitted again only
-	// when the probe must have ended.
+	// disbelief is how long a subject is followed although denials say that it is admitted again only after the end
+	// of the probe.
 	disbelief = 30 * time.Second
 )
 
-// follow asks the first subject now and then until it is admitted again, several times.
+// follow sends requests of the first subject until it is admitted again, several times.
 func (x *explorer) follow() error {
 	full := int64(x.burst.admitted)
 	x.counts = []int64{full}
@@ -48,16 +48,16 @@ func (x *explorer) follow() error {
 					x.counts = append(x.counts, n)
 				}
 				switch {
-				case b.denied == 0: // all is back, and more: faster than it can be asked for
+				case b.denied == 0: // more than everything is back: it comes back faster than requests can use it
 					most = 0
-				case n > full/2: // all comes back at once, and a second time says how often
+				case n > full/2: // everything comes back at once, and a second time shows how often
 					most = 2
 				}
 				break
 			}
 			now := x.clock.Now()
 			elapsed := now.Sub(exhausted)
-			pause = max(firstPause, time.Duration(float64(elapsed)*(patience-1)))
+			pause = max(firstPause, time.Duration(float64(elapsed)*(pauseGrowth-1)))
 			if once > 0 && elapsed+pause > once*9/10 && elapsed < once*11/10 {
 				pause = max(firstPause, once/40) // it may take as long as before
 			}
@@ -78,7 +78,7 @@ func (x *explorer) follow() error {
 	return nil
 }
 
-// tellWait says what is waited for.
+// tellWait reports what the probe waits for.
 func (x *explorer) tellWait(edges int, last []explain.Event) {
 	if edges > 0 {
 		x.step(x.timeLeft(), "waiting until a request is admitted again (%d of %d)", edges+1, mostEdges)
@@ -92,8 +92,8 @@ func (x *explorer) tellWait(edges int, last []explain.Event) {
 	x.step(x.timeLeft(), "waiting until a request is admitted again")
 }
 
-// toldBack returns when a request is admitted again by what the last denial says, at the latest; zero
-// if it says nothing. It is a hint when to ask, and nothing is concluded from it.
+// toldBack returns the latest instant at which the last denial says that a request is admitted again; zero if it
+// says nothing. It is a hint when to send a request, and the probe concludes nothing from it.
 func toldBack(events []explain.Event) time.Time {
 	if len(events) == 0 || events[len(events)-1].Outcome != endpoint.Denied {
 		return time.Time{}
@@ -112,8 +112,8 @@ func toldBack(events []explain.Event) time.Time {
 	return time.Time{}
 }
 
-// sooner makes a pause shorter so that requests are sent right before, during and right after the
-// second in which one should be admitted again.
+// sooner shortens a pause so that requests are sent right before, during and right after the second in which one
+// should be admitted again.
 func sooner(pause time.Duration, now, told time.Time) time.Duration {
 	first := told.Add(-mostLate - justBefore)
 	switch {

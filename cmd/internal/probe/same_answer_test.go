@@ -42,10 +42,10 @@ func TestTheSameAnswerToAllIsSaid(t *testing.T) {
 		{endpoint.Allowed, 302, "every answer was 302 Found, so the limit may not have been asked"},
 		{endpoint.Allowed, 200, ""},
 		{endpoint.Failed, 503, "no request was answered: 503 Service Unavailable"},
-		{endpoint.Denied, 429, "every request was denied, so nothing is known of a limit"},
+		{endpoint.Denied, 429, "every request was denied, so nothing is known about a limit"},
 	} {
 		client := &alike{clock: &testClock{now: time.Unix(1_700_000_000, 0)}, outcome: c.outcome, status: c.status}
-		result, _ := Run(t.Context(), &Config{Client: client, Clock: client.clock, Budget: 60, MaxTime: 8 * time.Second, Workers: 1})
+		result, _ := Run(t.Context(), &Config{Client: client, Clock: client.clock, Quota: 60, MaxTime: 8 * time.Second, Workers: 1})
 		has := slices.ContainsFunc(result.Notes, func(note string) bool { return c.note != "" && strings.HasPrefix(note, c.note) })
 		if says := strings.Contains(strings.Join(result.Notes, "; "), "every answer"); has != (c.note != "") || says && c.note == "" {
 			t.Errorf("status %d: notes %q, want %q", c.status, result.Notes, c.note)

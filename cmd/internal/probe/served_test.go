@@ -193,7 +193,7 @@ func hold(s *served, limit string) (*Result, error) {
 	if err != nil {
 		panic(err)
 	}
-	return Run(context.Background(), &Config{Client: s, Limit: &l, Budget: 2000, MaxTime: time.Hour, Clock: s.clock})
+	return Run(context.Background(), &Config{Client: s, Limit: &l, Quota: 2000, MaxTime: time.Hour, Clock: s.clock})
 }
 
 func (r *Result) check(name string) *Check {

@@ -15,15 +15,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// counted is a count with its noun.
-func counted(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
-}
-
-// span writes a duration to the precision that matters in a sentence.
+// span writes a duration as exactly as a sentence needs it.
 func span(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -50,17 +42,16 @@ func span(d time.Duration) string {
 }
 
 const (
-	// justAfter is how long after an instant a request is sent that should be admitted from
-	// then on, and justBefore how long before one that should be denied.
+	// justAfter is how long after an instant the probe sends a request that should be admitted from then on, and
+	// justBefore how long before it one that should be denied.
 	justAfter, justBefore = 3 * time.Millisecond, 10 * time.Millisecond
-	// polls is how many times a key is asked during a wait, besides the instants that matter.
+	// polls is the number of requests of a key during a wait, besides those at the instants that matter.
 	polls = 6
-	// overdue is how many times as long as it should take a key may take to recover until
-	// nobody waits for it any longer.
+	// overdue is the multiple of the expected time after which the probe no longer waits for a key to recover.
 	overdue = 2.5
 )
 
-// mostLate is how much later than need be Retry-After may be: it has whole seconds.
+// mostLate is how much too late Retry-After may be: it is in whole seconds.
 const mostLate = time.Second
 
 // systemClock is the clock of this machine.
@@ -79,28 +70,27 @@ func (systemClock) Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// errSpent is the error of an experiment that would exceed the budget. It says which one.
+// errSpent is the error of a request that would exceed the quota; the errors that wrap it say which one.
 var (
-	errSpent     = errors.New("the budget is spent")
+	errSpent     = errors.New("the quota is used up")
 	errRequests  = fmt.Errorf("%w: all requests were sent", errSpent)
 	errTime      = fmt.Errorf("%w: the time is over", errSpent)
 	errNoAnswers = errors.New("the endpoint does not answer")
 )
 
-// mostFailures is after how many failures in a row a probe gives up.
+// mostFailures is the number of failures in a row after which a probe gives up.
 const mostFailures = 20
 
-// session sends the requests of one probe and keeps its budget: no request is sent and
-// nothing is waited for beyond it. Its methods return an error that is errSpent then, and what
-// they learnt until then. They are for one goroutine.
+// session sends the requests of one probe and keeps its quota: it sends no request and waits for nothing beyond it,
+// and returns an error that is errSpent, with what it learned until then. Its methods are for one goroutine.
 type session struct {
 	ctx    context.Context
 	config *Config
 	clock  Clock
-	end    time.Time // of the time budget; zero if there is none
-	name   string    // what all subjects of this probe begin with
-	begun  int       // subjects
-	failed int       // requests without an answer, one after the other
+	end    time.Time // of the probe; zero if it may take any time
+	name   string    // the beginning of all subjects of this probe
+	begun  int       // the number of subjects
+	failed int       // the number of requests without an answer, in a row
 
 	statuses statuses
 
@@ -109,8 +99,7 @@ type session struct {
 	events []explain.Event // in the order in which they were answered
 }
 
-// newSession returns a session that goes on after the requests of a discovery, by the
-// same budget.
+// newSession returns a session that goes on after the requests of a discovery, with the same quota.
 func newSession(ctx context.Context, config *Config, before []explain.Event) *session {
 	s := &session{ctx: ctx, config: config, clock: config.Clock, name: strings.ToLower(rand.Text()[:8]), events: before, sent: len(before)}
 	if s.clock == nil {
@@ -129,7 +118,7 @@ func newSession(ctx context.Context, config *Config, before []explain.Event) *se
 	return s
 }
 
-// subject returns the name of a subject that nobody has asked for yet.
+// subject returns the name of a new subject.
 func (s *session) subject() string {
 	s.begun++
 	return fmt.Sprintf("%s-%d", s.name, s.begun)
@@ -139,10 +128,10 @@ func (s *session) subject() string {
 func (s *session) requestsLeft() int {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	return s.config.Budget - s.sent
+	return s.config.Quota - s.sent
 }
 
-// timeLeft returns how much of the time budget is left: very long if there is none.
+// timeLeft returns how much of the probe's time is left: very long if it may take any time.
 func (s *session) timeLeft() time.Duration {
 	if s.end.IsZero() {
 		return 1 << 62
@@ -150,7 +139,7 @@ func (s *session) timeLeft() time.Duration {
 	return s.end.Sub(s.clock.Now())
 }
 
-// wait waits, and keeps the end of the time budget.
+// wait waits, but not beyond the end of the probe's time.
 func (s *session) wait(d time.Duration) error {
 	if d <= 0 {
 		return s.ctx.Err()
@@ -165,8 +154,7 @@ func (s *session) wait(d time.Duration) error {
 // waitUntil waits until an instant.
 func (s *session) waitUntil(t time.Time) error { return s.wait(t.Sub(s.clock.Now())) }
 
-// send sends one request of a subject. A request that failed is an event, too; the
-// error is for what ends the probe.
+// send sends one request of a subject. A request that failed is an event, too; the error is for what ends the probe.
 func (s *session) send(subject string) (explain.Event, error) {
 	event, err := s.sendOne(subject)
 	if err == nil {
@@ -176,7 +164,7 @@ func (s *session) send(subject string) (explain.Event, error) {
 	return event, err
 }
 
-// sendOne sends one request, by any goroutine. It is not an event yet.
+// sendOne sends one request. It adds no event, and any goroutine can call it.
 func (s *session) sendOne(subject string) (explain.Event, error) {
 	if s.timeLeft() < 0 {
 		return explain.Event{}, errTime
@@ -211,14 +199,14 @@ func (s *session) sendOne(subject string) (explain.Event, error) {
 func (s *session) takeRequest() bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if s.sent >= s.config.Budget {
+	if s.sent >= s.config.Quota {
 		return false
 	}
 	s.sent++
 	return true
 }
 
-// add remembers events, and gives up if nothing but failures come.
+// add stores events, and gives up after too many failures in a row.
 func (s *session) add(events []explain.Event) error {
 	s.events = append(s.events, events...)
 	for i := range events {
@@ -234,7 +222,7 @@ func (s *session) add(events []explain.Event) error {
 	return nil
 }
 
-// burst is what came of many requests of one subject, one right after the other.
+// burst is the outcome of many requests of one subject, one right after the other.
 type burst struct {
 	subject                  string
 	admitted, denied, failed int
@@ -242,7 +230,7 @@ type burst struct {
 	events []explain.Event
 }
 
-// count counts the outcomes, which what is known about statuses may have corrected.
+// count counts the outcomes, after correcting them by what is known about statuses.
 func (b *burst) count(known *statuses) {
 	b.admitted, b.denied, b.failed = 0, 0, 0
 	for i := range b.events {
@@ -258,9 +246,8 @@ func (b *burst) count(known *statuses) {
 	}
 }
 
-// sendMany sends up to most requests of a subject at cost 1 as fast as the workers can, and
-// stops after so many denials in a row; 0 means that it does not stop. While it sends one at
-// a time, no denial more than these is asked for.
+// sendMany sends up to most requests of a subject at cost 1 as fast as the workers can. It stops after so many
+// denials in a row; 0 means never. While it sends one at a time, it causes no further denials.
 func (s *session) sendMany(subject string, most, denials int) (b burst, err error) {
 	b.subject = subject
 	streak, odd := 0, 0 // denials in a row, and answers in a row that may be denials
@@ -290,7 +277,7 @@ func (s *session) sendMany(subject string, most, denials int) (b burst, err erro
 	return b, nil
 }
 
-// exhaust sends requests of a subject until one is denied, at most so many.
+// exhaust sends up to most requests of a subject until one is denied.
 func (s *session) exhaust(subject string, most int) (burst, error) {
 	return s.sendMany(subject, most, 1)
 }
@@ -325,15 +312,15 @@ func (s *session) sendAtOnce(subject string, n int) ([]explain.Event, error) {
 	return kept, err
 }
 
-// statuses tells denials from failures where the endpoint denies with a status of its own,
-// such as 503. The zero statuses knows none yet.
+// statuses tells denials from failures where the endpoint denies with another status, such as 503. The zero statuses
+// knows none yet.
 type statuses struct {
-	usual  int          // of the first answer that was let through
+	usual  int          // of the first admitted answer
 	denied map[int]bool // those found to be denials
 	odd    int          // the last one that was neither
 }
 
-// take corrects what an answer means by the statuses that are known.
+// take corrects the outcome of an answer by the statuses that are known.
 func (s *statuses) take(e *explain.Event) {
 	switch {
 	case e.Err != nil || e.Outcome == endpoint.Denied:
@@ -344,12 +331,12 @@ func (s *statuses) take(e *explain.Event) {
 	}
 }
 
-// enoughOdd is after how many answers in a row with the same unusual status that is
-// a denial, and no failure.
+// enoughOdd is the number of answers in a row with the same unusual status after which the status counts as a
+// denial, and not as a failure.
 const enoughOdd = 3
 
-// inARow returns how many answers in a row, with this one, had one status that is unlike that
-// of those let through and that nobody called a denial.
+// inARow returns how many answers in a row, including this one, had the same status that is neither the usual one
+// nor a known denial.
 func (s *statuses) inARow(e *explain.Event, before int) int {
 	if e.Err != nil || e.Outcome == endpoint.Denied || s.usual == 0 || e.Status == s.usual {
 		return 0
@@ -361,7 +348,7 @@ func (s *statuses) inARow(e *explain.Event, before int) int {
 	return before + 1
 }
 
-// isDenial makes a status one of a denial, also for events that came already.
+// isDenial marks a status as a denial, also for earlier events.
 func (s *session) isDenial(status int) {
 	if s.statuses.denied == nil {
 		s.statuses.denied = make(map[int]bool)

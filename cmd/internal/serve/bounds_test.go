@@ -26,7 +26,7 @@ func TestTheLongestIdleConnectionMakesRoom(t *testing.T) {
 			<-release
 		}
 	})
-	inBubble(t, Door{Handler: handler, Patience: bounded, MaxConnections: 3}, Options{Events: events}, func(b *bubble) {
+	inBubble(t, Listener{Handler: handler, RequestTime: bounded, MaxConnections: 3}, Options{Events: events}, func(b *bubble) {
 		release = make(chan struct{})
 		busy, idle, silent := b.dial(), b.dial(), b.dial()
 		idle.send(get)
@@ -121,7 +121,7 @@ func TestAGateRefusesWhatIsBeyondIt(t *testing.T) {
 func TestSlowBodiesMakeRoom(t *testing.T) {
 	gate := NewGate(3, nil)
 	var release chan struct{}
-	door := Door{Patience: time.Minute, Handler: gate.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	listener := Listener{RequestTime: time.Minute, Handler: gate.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch _, err := io.ReadAll(r.Body); {
 		case err != nil:
 			w.Header().Set("Connection", "close")
@@ -130,7 +130,7 @@ func TestSlowBodiesMakeRoom(t *testing.T) {
 			<-release
 		}
 	}))}
-	inBubble(t, door, Options{}, func(b *bubble) {
+	inBubble(t, listener, Options{}, func(b *bubble) {
 		release = make(chan struct{})
 		begin := func(text string) *client {
 			c := b.dial()

@@ -48,15 +48,15 @@ type bubble struct {
 }
 
 // inBubble runs a test with a server. A leaked goroutine fails the test.
-func inBubble(t *testing.T, door Door, options Options, test func(b *bubble)) {
+func inBubble(t *testing.T, listener Listener, options Options, test func(b *bubble)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &bubble{t: t, options: options, ended: make(chan error, 1),
 			pipes: &pipes{dialed: make(chan net.Conn), closed: make(chan struct{})}}
-		if door.MaxConnections == 0 {
-			door.MaxConnections = 100
+		if listener.MaxConnections == 0 {
+			listener.MaxConnections = 100
 		}
-		b.options.Doors = []Door{door}
+		b.options.Listeners = []Listener{listener}
 		b.options.Log = slog.New(slog.DiscardHandler)
 		b.options.listen = func(Address) (net.Listener, error) { return b.pipes, nil }
 		if b.options.Health == nil {

@@ -28,8 +28,8 @@ func (e *CutError) Error() string {
 // Is implements [errors.Is].
 func (e *CutError) Is(target error) bool { return target == outcome.ErrPartly }
 
-// drain ends the doors so that all requests that were sent are answered.
-func drain(ctx context.Context, o *Options, doors []*opened) error {
+// drain ends the listeners so that all requests that were sent are answered.
+func drain(ctx context.Context, o *Options, listeners []*opened) error {
 	begun := time.Now()
 	ctx, cancel := context.WithDeadline(ctx, begun.Add(o.Drain))
 	defer cancel()
@@ -37,9 +37,9 @@ func drain(ctx context.Context, o *Options, doors []*opened) error {
 	var cut atomic.Int64
 	for _, operators := range []bool{false, true} {
 		var group panics.Group
-		for _, door := range doors {
-			if door.Operators == operators {
-				group.Go(func() { cut.Add(int64(door.drain(ctx, begun.Add(o.Delay+linger)))) })
+		for _, listener := range listeners {
+			if listener.Operators == operators {
+				group.Go(func() { cut.Add(int64(listener.drain(ctx, begun.Add(o.Delay+linger)))) })
 			}
 		}
 		if err := group.Wait(); err != nil {
@@ -53,25 +53,25 @@ func drain(ctx context.Context, o *Options, doors []*opened) error {
 	return nil
 }
 
-// drain ends a door, and returns how many connections it had to cut. Those without a request can stay until leave.
-func (d *opened) drain(ctx context.Context, leave time.Time) (cut int) {
-	d.connections.stop()
+// drain ends a listener, and returns how many connections it had to cut. Those without a request can stay until leave.
+func (l *opened) drain(ctx context.Context, leave time.Time) (cut int) {
+	l.connections.stop()
 	select {
-	case <-d.ended:
+	case <-l.ended:
 	case <-ctx.Done():
 	}
-	if d.Server == nil { // others inform their clients themselves
-		if !d.Operators || d.Lingers {
-			waitFor(ctx, d.connections.idle(), time.Until(leave))
+	if l.Server == nil { // others inform their clients themselves
+		if !l.Operators || l.Lingers {
+			waitFor(ctx, l.connections.idle(), time.Until(leave))
 		}
-		d.connections.leave()
-		waitFor(ctx, d.connections.idle(), 2*lastLook)
+		l.connections.leave()
+		waitFor(ctx, l.connections.idle(), 2*lastLook)
 	}
-	if d.server.Shutdown(ctx) == nil {
+	if l.server.Shutdown(ctx) == nil {
 		return 0
 	}
-	cut = d.connections.count()
-	d.server.Close()
+	cut = l.connections.count()
+	l.server.Close()
 	return cut
 }
 

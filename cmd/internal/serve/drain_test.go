@@ -13,7 +13,7 @@ import (
 
 // A request from before the end is answered, and the client gets the hint to use another connection.
 func TestARequestThatBeganIsAnswered(t *testing.T) {
-	inBubble(t, Door{Handler: echo, Patience: bounded}, Options{}, func(b *bubble) {
+	inBubble(t, Listener{Handler: echo, RequestTime: bounded}, Options{}, func(b *bubble) {
 		c := b.dial()
 		c.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nha")
 		synctest.Wait()
@@ -32,7 +32,7 @@ func TestARequestThatBeganIsAnswered(t *testing.T) {
 
 // A client with an idle connection can send one more request, and then gets the hint.
 func TestAConnectionThatWaitsMayAskOnce(t *testing.T) {
-	inBubble(t, Door{Handler: echo, Patience: bounded}, Options{}, func(b *bubble) {
+	inBubble(t, Listener{Handler: echo, RequestTime: bounded}, Options{}, func(b *bubble) {
 		used, unused, fresh := b.dial(), b.dial(), b.dial()
 		for _, c := range []*client{used, unused} {
 			c.send(get)
@@ -57,7 +57,7 @@ func TestAConnectionThatWaitsMayAskOnce(t *testing.T) {
 // A request in the moment in which its connection is to be closed is answered.
 func TestARequestInTheLastMomentIsAnswered(t *testing.T) {
 	for _, late := range []time.Duration{-time.Millisecond, 0, lastLook / 2, lastLook - time.Millisecond} {
-		inBubble(t, Door{Handler: echo, Patience: bounded}, Options{}, func(b *bubble) {
+		inBubble(t, Listener{Handler: echo, RequestTime: bounded}, Options{}, func(b *bubble) {
 			c := b.dial()
 			c.send(get)
 			c.answer()
@@ -75,7 +75,7 @@ func TestARequestInTheLastMomentIsAnswered(t *testing.T) {
 
 // Without a connection the end comes at once.
 func TestAnIdleServerEndsAtOnce(t *testing.T) {
-	inBubble(t, Door{Handler: echo, Patience: bounded}, Options{}, func(b *bubble) {
+	inBubble(t, Listener{Handler: echo, RequestTime: bounded}, Options{}, func(b *bubble) {
 		synctest.Wait()
 		begun := time.Now()
 		b.stop()
@@ -88,7 +88,7 @@ func TestAnIdleServerEndsAtOnce(t *testing.T) {
 
 // New connections are accepted as long as balancers may send them.
 func TestTheDelayTakesNewConnections(t *testing.T) {
-	inBubble(t, Door{Handler: echo, Patience: bounded}, Options{Delay: 3 * time.Second}, func(b *bubble) {
+	inBubble(t, Listener{Handler: echo, RequestTime: bounded}, Options{Delay: 3 * time.Second}, func(b *bubble) {
 		synctest.Wait()
 		b.stop()
 		begun := time.Now()
@@ -108,7 +108,7 @@ func TestTheDelayTakesNewConnections(t *testing.T) {
 // After the delay, too, an idle connection can send one more request.
 func TestAConnectionThatWaitsMayAskAfterTheDelay(t *testing.T) {
 	const delay = 3 * time.Second
-	inBubble(t, Door{Handler: echo, Patience: bounded}, Options{Delay: delay}, func(b *bubble) {
+	inBubble(t, Listener{Handler: echo, RequestTime: bounded}, Options{Delay: delay}, func(b *bubble) {
 		used, unused := b.dial(), b.dial()
 		for _, c := range []*client{used, unused} {
 			c.send(get)
@@ -129,7 +129,7 @@ func TestAConnectionThatWaitsMayAskAfterTheDelay(t *testing.T) {
 // Requests that do not end in time are cut, and counted.
 func TestWhatDoesNotEndIsCut(t *testing.T) {
 	stuck := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	inBubble(t, Door{Handler: stuck, Patience: time.Hour}, Options{}, func(b *bubble) {
+	inBubble(t, Listener{Handler: stuck, RequestTime: time.Hour}, Options{}, func(b *bubble) {
 		for range 3 {
 			b.dial().send(get)
 		}
@@ -153,7 +153,7 @@ func TestBusyClientsLoseNothing(t *testing.T) {
 		time.Sleep(7 * time.Millisecond)
 		io.WriteString(w, "ok")
 	})
-	inBubble(t, Door{Handler: handler, Patience: bounded}, Options{}, func(b *bubble) {
+	inBubble(t, Listener{Handler: handler, RequestTime: bounded}, Options{}, func(b *bubble) {
 		var sent, answered, after atomic.Int64
 		done := make(chan struct{})
 		const clients = 40

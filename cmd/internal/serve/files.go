@@ -10,11 +10,11 @@ import (
 // which a client keeps ten connections per processor, listeners, the log, the configuration.
 func ownFiles() int { return 64 + 10*runtime.GOMAXPROCS(0) }
 
-// files is the number of files that n connections of the door keep open.
-func (d *Door) files(n int) int { return n * max(1, d.Files) }
+// files is the number of files that n connections of the listener keep open.
+func (l *Listener) files(n int) int { return n * max(1, l.Files) }
 
-// fit bounds the connections of the doors so that the files of the process are enough for all of them, and logs it:
-// without a free file, no connection can be accepted, not even an operator's. A door that needs less than its share
+// fit bounds the connections of the listeners so that the files of the process are enough for all of them, and logs it:
+// without a free file, no connection can be accepted, not even an operator's. A listener that needs less than its share
 // leaves the rest to the others.
 func (o *Options) fit() {
 	most := o.openFiles
@@ -26,20 +26,20 @@ func (o *Options) fit() {
 		return
 	}
 	room := limit - min(ownFiles(), limit/4)
-	doors := make([]*Door, len(o.Doors))
-	for i := range o.Doors {
-		doors[i] = &o.Doors[i]
+	listeners := make([]*Listener, len(o.Listeners))
+	for i := range o.Listeners {
+		listeners[i] = &o.Listeners[i]
 	}
-	slices.SortStableFunc(doors, func(a, b *Door) int { return cmp.Compare(a.files(a.MaxConnections), b.files(b.MaxConnections)) })
-	for i, door := range doors {
-		share := room / (len(doors) - i)
-		if door.files(door.MaxConnections) > share {
-			wanted := door.MaxConnections
-			door.MaxConnections = max(1, share/door.files(1))
+	slices.SortStableFunc(listeners, func(a, b *Listener) int { return cmp.Compare(a.files(a.MaxConnections), b.files(b.MaxConnections)) })
+	for i, listener := range listeners {
+		share := room / (len(listeners) - i)
+		if listener.files(listener.MaxConnections) > share {
+			wanted := listener.MaxConnections
+			listener.MaxConnections = max(1, share/listener.files(1))
 			o.Log.Warn("the process may open too few files for so many connections, so there are fewer; "+
-				"raise the limit (ulimit -n, LimitNOFILE)", "door", door.Name, "open_files", limit,
-				"wanted", wanted, "connections", door.MaxConnections)
+				"raise the limit (ulimit -n, LimitNOFILE)", "door", listener.Name, "open_files", limit,
+				"wanted", wanted, "connections", listener.MaxConnections)
 		}
-		room = max(0, room-door.files(door.MaxConnections))
+		room = max(0, room-listener.files(listener.MaxConnections))
 	}
 }

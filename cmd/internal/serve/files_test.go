@@ -187,7 +187,7 @@ func TestAStalledHandshakeIsLeft(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		inBubble(t, Door{Handler: echo, Patience: bounded, Certificates: c}, Options{}, func(b *bubble) {
+		inBubble(t, Listener{Handler: echo, RequestTime: bounded, Certificates: c}, Options{}, func(b *bubble) {
 			c := b.dial()
 			c.send(begun)
 			if strings.HasPrefix(begun, "GET") { // gets the answer that this is TLS
@@ -205,7 +205,7 @@ func TestAStalledHandshakeIsLeft(t *testing.T) {
 func TestTokens(t *testing.T) {
 	one, two := strings.Repeat("1", 32), strings.Repeat("2", 32)
 	files := shelf{"t": "# of the gateway\n" + one + "\n"}
-	tokens, err := ReadTokens("t", files.read)
+	tokens, err := ReadAccessTokens("t", files.read)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,7 +283,7 @@ func TestTokensThatAreNone(t *testing.T) {
 		"xxxxxxx\x1fxxxxxxxxx":           false,
 		"xxxxxxx xxxxxxxxx":              false,
 	} {
-		if _, err := TokensOf([]byte(text)); (err == nil) != good {
+		if _, err := ParseAccessTokens([]byte(text)); (err == nil) != good {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -340,7 +340,7 @@ func TestTheEndDoesNotWaitForWhatHangs(t *testing.T) {
 
 func TestHealth(t *testing.T) {
 	ok := true
-	h := &Health{Parts: []Part{{"store", func() (bool, any) { return ok, map[string]string{"breaker": "closed"} }}}}
+	h := &Health{Components: []Component{{"store", func() (bool, any) { return ok, map[string]string{"breaker": "closed"} }}}}
 	mux := http.NewServeMux()
 	h.Register(mux)
 	ask := func(path string) (int, string) {

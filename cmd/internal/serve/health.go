@@ -11,16 +11,16 @@ import (
 
 // Health is the state of the server, for load balancers and people.
 type Health struct {
-	// Parts are the parts in /readyz, besides whether the server drains.
-	Parts    []Part
-	draining atomic.Bool
+	// Components are in /readyz, besides whether the server drains.
+	Components []Component
+	draining   atomic.Bool
 }
 
-// Part is a part of the server in /readyz, such as its configuration. A faulty part does not make the server
+// Component is a component of the server in /readyz, such as its configuration. A faulty one does not make the server
 // unready: all servers share the store, and a policy can decide without it.
-type Part struct {
+type Component struct {
 	Name string
-	// State returns whether the part is in order, and facts about it for JSON.
+	// State returns whether the component is in order, and facts about it for JSON.
 	State func() (ok bool, facts any)
 }
 
@@ -52,12 +52,12 @@ type readiness struct {
 
 func (h *Health) ready(w http.ResponseWriter) {
 	doc := readiness{SchemaVersion: output.SchemaVersion, Ready: true, Status: "ready", Parts: map[string]any{}}
-	for _, part := range h.Parts {
-		ok, facts := part.State()
+	for _, component := range h.Components {
+		ok, facts := component.State()
 		if !ok {
 			doc.Status = "degraded"
 		}
-		doc.Parts[part.Name] = facts
+		doc.Parts[component.Name] = facts
 	}
 	status := http.StatusOK
 	if h.Draining() {

@@ -13,33 +13,33 @@ import (
 	"time"
 )
 
-// The doors keep no more connections than there are files, and no door uses those of another.
+// The listeners keep no more connections than there are files, and no listener uses those of another.
 func TestConnectionsFitTheOpenFiles(t *testing.T) {
 	own := 64 + 10*runtime.GOMAXPROCS(0)
 	for _, test := range []struct {
-		name  string
-		limit int // 0 means unknown
-		doors []Door
-		want  []int
-		warns int
+		name      string
+		limit     int // 0 means unknown
+		listeners []Listener
+		want      []int
+		warns     int
 	}{
-		{"enough", own + 10_256, []Door{{MaxConnections: 10_000}, {MaxConnections: 256}}, []int{10_000, 256}, 0},
-		{"one too few", own + 10_255, []Door{{MaxConnections: 10_000}, {MaxConnections: 256}}, []int{9_999, 256}, 1},
-		{"few", 120, []Door{{MaxConnections: 10_000}, {MaxConnections: 256}}, []int{45, 45}, 2},
-		{"two files each", own + 1256, []Door{{MaxConnections: 10_000, Files: 2}, {MaxConnections: 256}}, []int{500, 256}, 1},
-		{"shared by two", own + 2256, []Door{{MaxConnections: 10_000}, {MaxConnections: 10_000}, {MaxConnections: 256}},
+		{"enough", own + 10_256, []Listener{{MaxConnections: 10_000}, {MaxConnections: 256}}, []int{10_000, 256}, 0},
+		{"one too few", own + 10_255, []Listener{{MaxConnections: 10_000}, {MaxConnections: 256}}, []int{9_999, 256}, 1},
+		{"few", 120, []Listener{{MaxConnections: 10_000}, {MaxConnections: 256}}, []int{45, 45}, 2},
+		{"two files each", own + 1256, []Listener{{MaxConnections: 10_000, Files: 2}, {MaxConnections: 256}}, []int{500, 256}, 1},
+		{"shared by two", own + 2256, []Listener{{MaxConnections: 10_000}, {MaxConnections: 10_000}, {MaxConnections: 256}},
 			[]int{1000, 1000, 256}, 2},
-		{"nearly none", 3, []Door{{MaxConnections: 10_000}, {MaxConnections: 10_000}, {MaxConnections: 256}, {MaxConnections: 5}},
+		{"nearly none", 3, []Listener{{MaxConnections: 10_000}, {MaxConnections: 10_000}, {MaxConnections: 256}, {MaxConnections: 5}},
 			[]int{1, 1, 1, 1}, 4},
-		{"not known", 0, []Door{{MaxConnections: 10_000}}, []int{10_000}, 0},
+		{"not known", 0, []Listener{{MaxConnections: 10_000}}, []int{10_000}, 0},
 	} {
 		text := new(bytes.Buffer)
-		o := &Options{Doors: test.doors, Log: slog.New(slog.NewTextHandler(text, nil)),
+		o := &Options{Listeners: test.listeners, Log: slog.New(slog.NewTextHandler(text, nil)),
 			openFiles: func() (int, bool) { return test.limit, test.limit > 0 }}
 		o.fit()
 		var got []int
-		for i := range o.Doors {
-			got = append(got, o.Doors[i].MaxConnections)
+		for i := range o.Listeners {
+			got = append(got, o.Listeners[i].MaxConnections)
 		}
 		if !slices.Equal(got, test.want) {
 			t.Errorf("%s: %v connections, not %v", test.name, got, test.want)

@@ -18,8 +18,7 @@ import (
 
 // Options say where the server listens and what it answers there.
 type Options struct {
-	// Doors are the listeners.
-	Doors []Door
+	Listeners []Listener
 	// Health learns when the server begins to drain.
 	Health *Health
 	// Delay is how long a server that stops still accepts new connections, until balancers send no more. Drain
@@ -33,7 +32,7 @@ type Options struct {
 	Background []func(ctx context.Context)
 	// Hangups receives a value when an operator wants files to be read again. It may be nil.
 	Hangups <-chan struct{}
-	// Ready gets the addresses by the doors' names, once all of them listen.
+	// Ready gets the addresses by the listeners' names, once all of them are open.
 	Ready func(addresses map[string]string) error
 	// Remove removes the file of a socket that an earlier run left.
 	Remove func(path string) error
@@ -47,15 +46,15 @@ type Options struct {
 
 // Events are callbacks of the listeners. Each can be nil.
 type Events struct {
-	// Connections gets each change of the number of a door's open connections.
-	Connections func(door string, change int)
+	// Connections gets each change of the number of a listener's open connections.
+	Connections func(listener string, change int)
 	// ConnectionRefused is called for each connection that was closed because too many are open.
-	ConnectionRefused func(door string)
+	ConnectionRefused func(listener string)
 }
 
-// Door is a listener and its handler.
-type Door struct {
-	// Name is the name of the door in logs and metrics.
+// Listener is an address of the server, and what answers there.
+type Listener struct {
+	// Name is the name of the listener in logs and metrics.
 	Name    string
 	Address Address
 	// Handler answers HTTP. If it is nil, Server answers another protocol.
@@ -69,10 +68,10 @@ type Door struct {
 	MaxConnections int
 	// Files is the number of files that a connection keeps open; 0 means 1.
 	Files int
-	// Patience is the time for a request, from its header to the end of its answer. If it is 0 the handler sets the
-	// times; see [patient].
-	Patience time.Duration
-	// Operators: the door is for operators, and so it closes last. Its idle connections get no time to linger
+	// RequestTime is the time for a request, from its header to the end of its answer. If it is 0 the handler sets the
+	// times; see [boundProgress].
+	RequestTime time.Duration
+	// Operators: the listener is for operators, and so it closes last. Its idle connections get no time to linger
 	// unless Lingers is set.
 	Operators, Lingers bool
 }
@@ -103,9 +102,9 @@ const (
 // refreshEvery is the time between two readings of files: a change must be in force within a second.
 const refreshEvery = 500 * time.Millisecond
 
-// opened is a door that listens.
+// opened is a listener that is open.
 type opened struct {
-	*Door
+	*Listener
 	connections *connections
 	server      Server
 	ended       chan struct{}
@@ -115,23 +114,23 @@ type opened struct {
 // [*CutError].
 func Run(ctx context.Context, o *Options) error {
 	o.fit()
-	doors, err := openDoors(o)
+	listeners, err := openListeners(o)
 	if err != nil {
 		return err
 	}
-	ended := make(chan error, len(doors))
+	ended := make(chan error, len(listeners))
 	addresses := map[string]string{}
-	for _, door := range doors {
-		addresses[door.Name] = name(door.connections.Addr())
-		o.Log.Info("listening", "door", door.Name, "address", addresses[door.Name], "tls", door.Certificates != nil)
-		if !local(door.connections.Addr()) {
-			door.warn(o.Log)
+	for _, listener := range listeners {
+		addresses[listener.Name] = name(listener.connections.Addr())
+		o.Log.Info("listening", "door", listener.Name, "address", addresses[listener.Name], "tls", listener.Certificates != nil)
+		if !local(listener.connections.Addr()) {
+			listener.warn(o.Log)
 		}
-		panics.Go(func() error { defer close(door.ended); return door.serve() }, func(err error) { ended <- err })
+		panics.Go(func() error { defer close(listener.ended); return listener.serve() }, func(err error) { ended <- err })
 	}
 	defer func() {
-		for _, door := range doors {
-			door.server.Close()
+		for _, listener := range listeners {
+			listener.server.Close()
 		}
 	}()
 	defer o.background(ctx)()
@@ -143,95 +142,95 @@ func Run(ctx context.Context, o *Options) error {
 	select {
 	case <-ctx.Done():
 	case err := <-ended:
-		return fmt.Errorf("a door has closed by itself: %w", err)
+		return fmt.Errorf("a listener has closed by itself: %w", err)
 	}
 	o.Health.draining.Store(true)
 	o.Log.Info("draining", "at_most", o.Drain.String())
-	return drain(context.WithoutCancel(ctx), o, doors)
+	return drain(context.WithoutCancel(ctx), o, listeners)
 }
 
-// warn logs what a door that the network reaches lacks.
-func (d *opened) warn(log *slog.Logger) {
-	if d.Certificates == nil {
-		log.Warn("the network reaches the door without TLS", "door", d.Name)
+// warn logs what a listener that the network reaches lacks.
+func (l *opened) warn(log *slog.Logger) {
+	if l.Certificates == nil {
+		log.Warn("the network reaches the listener without TLS", "door", l.Name)
 	}
-	if d.Open {
-		log.Warn("anybody who reaches the door may ask, without a token or a certificate", "door", d.Name)
+	if l.Open {
+		log.Warn("anybody who reaches the listener can call it, without an access token or a certificate", "door", l.Name)
 	}
 }
 
-// openDoors listens at all doors or at none.
-func openDoors(o *Options) (doors []*opened, err error) {
+// openListeners opens all listeners or none.
+func openListeners(o *Options) (listeners []*opened, err error) {
 	defer func() {
 		if err == nil {
 			return
 		}
-		for _, door := range doors {
-			door.connections.Close()
+		for _, listener := range listeners {
+			listener.connections.Close()
 		}
-		doors = nil
+		listeners = nil
 	}()
-	for i := range o.Doors {
-		door := &o.Doors[i]
+	for i := range o.Listeners {
+		listener := &o.Listeners[i]
 		listen := o.listen
 		if listen == nil {
 			listen = func(a Address) (net.Listener, error) { return a.listen(o.Remove) }
 		}
-		listener, err := listen(door.Address)
+		socket, err := listen(listener.Address)
 		if err != nil {
-			return doors, fmt.Errorf("--%s: %w", door.flag(), err)
+			return listeners, fmt.Errorf("--%s: %w", listener.flag(), err)
 		}
-		bounded := &connections{Listener: listener, most: door.MaxConnections, tell: func(change int, refused bool) {
+		bounded := &connections{Listener: socket, most: listener.MaxConnections, tell: func(change int, refused bool) {
 			if change != 0 && o.Events.Connections != nil {
-				o.Events.Connections(door.Name, change)
+				o.Events.Connections(listener.Name, change)
 			}
 			if refused && o.Events.ConnectionRefused != nil {
-				o.Events.ConnectionRefused(door.Name)
+				o.Events.ConnectionRefused(listener.Name)
 			}
-		}, failed: func(err error) { o.Log.Error("no connection can be accepted", "door", door.Name, "error", err) }}
-		server := door.Server
+		}, failed: func(err error) { o.Log.Error("no connection can be accepted", "door", listener.Name, "error", err) }}
+		server := listener.Server
 		if server == nil {
-			server = door.newHTTP(bounded, o)
+			server = listener.newHTTP(bounded, o)
 		} else if telling, can := server.(interface {
 			ConnState(func(net.Conn, http.ConnState))
 		}); can {
 			telling.ConnState(bounded.changed)
 		}
-		doors = append(doors, &opened{door, bounded, server, make(chan struct{})})
+		listeners = append(listeners, &opened{listener, bounded, server, make(chan struct{})})
 	}
-	return doors, nil
+	return listeners, nil
 }
 
-// flag returns the flag for the address of the door.
-func (d *Door) flag() string {
-	if d.Operators || d.Server != nil {
-		return d.Name
+// flag returns the flag for the address of the listener.
+func (l *Listener) flag() string {
+	if l.Operators || l.Server != nil {
+		return l.Name
 	}
 	return "listen"
 }
 
-// newHTTP returns the HTTP server of a door.
-func (d *Door) newHTTP(on *connections, o *Options) *http.Server {
-	handler := d.Handler
-	if d.Patience == 0 {
-		handler = patient(handler)
+// newHTTP returns the HTTP server of a listener.
+func (l *Listener) newHTTP(on *connections, o *Options) *http.Server {
+	handler := l.Handler
+	if l.RequestTime == 0 {
+		handler = boundProgress(handler)
 	} else {
-		handler = brief(handler, d.Patience)
+		handler = boundRest(handler, l.RequestTime)
 	}
 	return &http.Server{
 		Handler:           on.handle(closing(handler, o.Health)),
 		ConnContext:       on.context,
 		ConnState:         on.changed,
 		ReadHeaderTimeout: headerTime,
-		ReadTimeout:       d.Patience,
-		WriteTimeout:      d.Patience,
+		ReadTimeout:       l.RequestTime,
+		WriteTimeout:      l.RequestTime,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    maxHeader,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxStreams, MaxReceiveBufferPerConnection: 1 << 20, MaxReceiveBufferPerStream: 256 << 10,
 			SendPingTimeout: idleTime / 4, WriteByteTimeout: headerTime,
 		},
-		ErrorLog: slog.NewLogLogger(o.Log.With("door", d.Name).Handler(), slog.LevelDebug),
+		ErrorLog: slog.NewLogLogger(o.Log.With("door", l.Name).Handler(), slog.LevelDebug),
 	}
 }
 
@@ -245,16 +244,16 @@ func closing(next http.Handler, health *Health) http.Handler {
 	})
 }
 
-func (d *opened) serve() error {
-	server, isHTTP := d.server.(*http.Server)
+func (l *opened) serve() error {
+	server, isHTTP := l.server.(*http.Server)
 	switch {
-	case d.Certificates == nil:
-		return d.server.Serve(d.connections)
+	case l.Certificates == nil:
+		return l.server.Serve(l.connections)
 	case isHTTP:
-		server.TLSConfig = d.Certificates.Config("h2", "http/1.1")
-		return server.ServeTLS(d.connections, "", "")
+		server.TLSConfig = l.Certificates.Config("h2", "http/1.1")
+		return server.ServeTLS(l.connections, "", "")
 	}
-	return d.server.Serve(d.Certificates.listener(d.connections))
+	return l.server.Serve(l.Certificates.listener(l.connections))
 }
 
 // spareHeap is how much more garbage the server makes before a collection.

@@ -16,27 +16,27 @@ const bounded = 20 * time.Second
 func TestSlowClientsAreLeft(t *testing.T) {
 	header := "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n"
 	for _, test := range []struct {
-		name   string
-		door   Door
-		attack func(c *client)
-		after  time.Duration
+		name     string
+		listener Listener
+		attack   func(c *client)
+		after    time.Duration
 	}{
-		{"a connection without a word", Door{Handler: echo, Patience: bounded}, func(*client) {}, headerTime},
-		{"a header byte by byte", Door{Handler: echo, Patience: bounded},
+		{"a connection without a word", Listener{Handler: echo, RequestTime: bounded}, func(*client) {}, headerTime},
+		{"a header byte by byte", Listener{Handler: echo, RequestTime: bounded},
 			func(c *client) { c.trickle(get+strings.Repeat("X: y\r\n", 100), time.Second) }, headerTime},
-		{"a header byte by byte, bodies of any length", Door{Handler: echo},
+		{"a header byte by byte, bodies of any length", Listener{Handler: echo},
 			func(c *client) { c.trickle("GET / HTTP/1.1\r\n"+strings.Repeat("X: y\r\n", 100), time.Second) }, headerTime},
-		{"a body byte by byte", Door{Handler: echo, Patience: bounded},
+		{"a body byte by byte", Listener{Handler: echo, RequestTime: bounded},
 			func(c *client) { c.send(header); c.trickle(strings.Repeat("x", 1000), time.Second) }, bounded},
-		{"a body byte by byte, of any length", Door{Handler: echo},
-			func(c *client) { c.send(header); c.trickle(strings.Repeat("x", 1000), time.Second) }, patience},
-		{"a body that stops", Door{Handler: echo}, func(c *client) { c.send(header + "begun") }, patience},
-		{"a body that nobody reads", Door{Handler: http.NotFoundHandler()}, func(c *client) { c.send(header + "begun") }, leftover},
-		{"a body that nobody reads, in bounded time", Door{Handler: http.NotFoundHandler(), Patience: bounded},
+		{"a body byte by byte, of any length", Listener{Handler: echo},
+			func(c *client) { c.send(header); c.trickle(strings.Repeat("x", 1000), time.Second) }, clientDelay},
+		{"a body that stops", Listener{Handler: echo}, func(c *client) { c.send(header + "begun") }, clientDelay},
+		{"a body that nobody reads", Listener{Handler: http.NotFoundHandler()}, func(c *client) { c.send(header + "begun") }, leftover},
+		{"a body that nobody reads, in bounded time", Listener{Handler: http.NotFoundHandler(), RequestTime: bounded},
 			func(c *client) { c.send(header + "begun") }, leftover},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			inBubble(t, test.door, Options{}, func(b *bubble) {
+			inBubble(t, test.listener, Options{}, func(b *bubble) {
 				c := b.dial()
 				test.attack(c)
 				c.checkLeft(test.after)
@@ -48,22 +48,22 @@ func TestSlowClientsAreLeft(t *testing.T) {
 // A client that reads its answer slowly, or not at all, is disconnected, too.
 func TestSlowReadersAreLeft(t *testing.T) {
 	for _, test := range []struct {
-		name  string
-		door  Door
-		after time.Duration
+		name     string
+		listener Listener
+		after    time.Duration
 	}{
-		{"bounded", Door{Patience: bounded}, bounded},
-		{"of any length", Door{}, patience},
+		{"bounded", Listener{RequestTime: bounded}, bounded},
+		{"of any length", Listener{}, clientDelay},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for _, reads := range []bool{false, true} {
 				begun, ended := time.Time{}, make(chan time.Duration, 1)
-				test.door.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				test.listener.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					begun = time.Now()
 					endless(w, r)
 					ended <- time.Since(begun)
 				})
-				inBubble(t, test.door, Options{}, func(b *bubble) {
+				inBubble(t, test.listener, Options{}, func(b *bubble) {
 					ended = make(chan time.Duration, 1)
 					c := b.dial()
 					c.send(get)
@@ -90,7 +90,7 @@ func TestSlowReadersAreLeft(t *testing.T) {
 
 // Between two requests a connection may wait longer, but not for ever.
 func TestIdleConnectionsAreClosed(t *testing.T) {
-	inBubble(t, Door{Handler: echo, Patience: bounded}, Options{}, func(b *bubble) {
+	inBubble(t, Listener{Handler: echo, RequestTime: bounded}, Options{}, func(b *bubble) {
 		c := b.dial()
 		for range 3 {
 			c.send(get)
@@ -105,7 +105,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 
 // A body of any length gets through, if its client keeps sending and reading.
 func TestLongBodiesGetThrough(t *testing.T) {
-	inBubble(t, Door{Handler: echo}, Options{}, func(b *bubble) {
+	inBubble(t, Listener{Handler: echo}, Options{}, func(b *bubble) {
 		const pieces = 600
 		piece := strings.Repeat("x", 2<<10)
 		c := b.dial()
@@ -144,7 +144,7 @@ func TestALongAnswerIsNotTheClientsFault(t *testing.T) {
 		"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nxx\r\n0\r\n\r\n",
 		get,
 	} {
-		inBubble(t, Door{Handler: slow}, Options{}, func(b *bubble) {
+		inBubble(t, Listener{Handler: slow}, Options{}, func(b *bubble) {
 			left = make(chan error, 1)
 			c := b.dial()
 			c.send(request)
@@ -166,11 +166,11 @@ func TestALongAnswerIsNotTheClientsFault(t *testing.T) {
 
 // The times of a request do not depend on the one before on the same connection.
 func TestARequestDoesNotInheritTimes(t *testing.T) {
-	inBubble(t, Door{Handler: echo}, Options{}, func(b *bubble) {
+	inBubble(t, Listener{Handler: echo}, Options{}, func(b *bubble) {
 		c := b.dial()
 		c.send(get)
 		c.answer()
-		time.Sleep(2 * patience)
+		time.Sleep(2 * clientDelay)
 		c.send("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
 		if response, _ := c.answer(); response.StatusCode != http.StatusContinue {
 			t.Errorf("status %s", response.Status)
@@ -184,7 +184,7 @@ func TestARequestDoesNotInheritTimes(t *testing.T) {
 }
 
 func TestHugeHeadersAreRefused(t *testing.T) {
-	inBubble(t, Door{Handler: echo, Patience: bounded}, Options{}, func(b *bubble) {
+	inBubble(t, Listener{Handler: echo, RequestTime: bounded}, Options{}, func(b *bubble) {
 		c := b.dial()
 		c.send("GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("y", 2*maxHeader) + "\r\n\r\n")
 		if response, _ := c.answer(); response.StatusCode != http.StatusRequestHeaderFieldsTooLarge {

@@ -57,7 +57,7 @@ func (f *serveFrame) events() *events.Log {
 	o := f.flags
 	log := events.New(events.Options{Log: f.Log, Now: o.Env.Now, Describe: o.describe, Subjects: o.logSubjects})
 	f.Refreshes = append(f.Refreshes, log.Refresh)
-	f.Health.Parts = append(f.Health.Parts, serve.Part{Name: "store", State: func() (bool, any) { return log.State() }})
+	f.Health.Components = append(f.Health.Components, serve.Component{Name: "store", State: func() (bool, any) { return log.State() }})
 	return log
 }
 
@@ -88,12 +88,12 @@ func (f *serveFrame) engineOptions(log *events.Log) engine.Options {
 	}
 }
 
-// probes makes an open breaker ask the store again even without requests.
-func (f *serveFrame) probes(e *engine.Engine, told *events.Log) {
+// checkRecovery lets an open breaker check the store even without requests.
+func (f *serveFrame) checkRecovery(e *engine.Engine, log *events.Log) {
 	f.Refreshes = append(f.Refreshes, func(ctx context.Context, _ bool) {
-		if _, state := told.State(); len(state.Breaker) > 0 {
-			inParts := slices.ContainsFunc(state.Breaker, func(b events.OpenBreaker) bool { return b.Part != "" })
-			e.Probe(ctx, inParts)
+		if _, state := log.State(); len(state.Breaker) > 0 {
+			sharded := slices.ContainsFunc(state.Breaker, func(b events.OpenBreaker) bool { return b.Part != "" })
+			e.CheckRecovery(ctx, sharded)
 		}
 	})
 }
@@ -116,7 +116,7 @@ func (f *serveFrame) reloads(c *config.Config, e *engine.Engine, check func(*con
 	})
 	f.meter.Loaded(reloader.State().Hash)
 	f.Refreshes = append(f.Refreshes, func(ctx context.Context, asked bool) { reloader.Refresh(ctx, asked) })
-	f.Health.Parts = append(f.Health.Parts, serve.Part{Name: "config", State: func() (bool, any) {
+	f.Health.Components = append(f.Health.Components, serve.Component{Name: "config", State: func() (bool, any) {
 		state := reloader.State()
 		return state.StaleSince == nil, state
 	}})

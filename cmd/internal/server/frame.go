@@ -30,7 +30,7 @@ const (
 // see a token on the command line.
 const tokenVariable = "LIMITCTL_SERVE_TOKEN"
 
-// serveFrame is the doors of the server from the flags, before there are handlers.
+// serveFrame is the listeners of the server from the flags, before there are handlers.
 type serveFrame struct {
 	serve.Options
 	listen, admin *serve.Address // nil for none
@@ -38,7 +38,7 @@ type serveFrame struct {
 	flags         *serveOptions
 	meter         *metrics.Metrics
 	certificates  *serve.Certificates
-	tokens        *serve.Tokens
+	tokens        *serve.AccessTokens
 }
 
 // frame reads the flags, and the files that they name.
@@ -106,7 +106,7 @@ func (f *serveFrame) read(env *cli.Env) (err error) {
 			return cli.Usagef("TLS: %s", err)
 		}
 		f.Refreshes = append(f.Refreshes, f.refreshCertificates(env.Now))
-		f.Health.Parts = append(f.Health.Parts, serve.Part{Name: "certificate", State: f.certificateState(env.Now)})
+		f.Health.Components = append(f.Health.Components, serve.Component{Name: "certificate", State: f.certificateState(env.Now)})
 	}
 	variable := env.Getenv(tokenVariable)
 	switch {
@@ -114,13 +114,13 @@ func (f *serveFrame) read(env *cli.Env) (err error) {
 		return cli.Usagef("--token-file and %s both have tokens; give one of them", tokenVariable)
 	case f.flags.tokenFile != "":
 		read := func(path string) ([]byte, error) { return env.ReadFile(path, files.MaxPassword) }
-		if f.tokens, err = serve.ReadTokens(f.flags.tokenFile, read); err != nil {
+		if f.tokens, err = serve.ReadAccessTokens(f.flags.tokenFile, read); err != nil {
 			return cli.Usagef("--token-file %s: %s", f.flags.tokenFile, err)
 		}
 		f.Refreshes = append(f.Refreshes, f.refreshTokens)
-		f.Health.Parts = append(f.Health.Parts, serve.Part{Name: "tokens", State: f.tokenState})
+		f.Health.Components = append(f.Health.Components, serve.Component{Name: "tokens", State: f.tokenState})
 	case variable != "":
-		if f.tokens, err = serve.TokensOf([]byte(variable)); err != nil {
+		if f.tokens, err = serve.ParseAccessTokens([]byte(variable)); err != nil {
 			return cli.Usagef("%s: %s", tokenVariable, err)
 		}
 	}
@@ -129,7 +129,7 @@ func (f *serveFrame) read(env *cli.Env) (err error) {
 
 // refreshCertificates reads the certificates again, and says once a day if they are old.
 func (f *serveFrame) refreshCertificates(now func() time.Time) func(context.Context, bool) {
-	var told time.Time
+	var warned time.Time
 	return func(context.Context, bool) {
 		changed, err := f.certificates.Refresh()
 		switch {
@@ -138,8 +138,8 @@ func (f *serveFrame) refreshCertificates(now func() time.Time) func(context.Cont
 		case changed:
 			f.Log.Info("another certificate is in force", "expires", f.certificates.Expires())
 		}
-		if now := now(); f.certificates.Old(now) && (changed || now.Sub(told) >= 24*time.Hour) {
-			told = now
+		if now := now(); f.certificates.Old(now) && (changed || now.Sub(warned) >= 24*time.Hour) {
+			warned = now
 			f.Log.Warn("the certificate ends soon", "expires", f.certificates.Expires())
 		}
 	}
@@ -182,20 +182,21 @@ func (f *serveFrame) guard(next http.Handler) http.Handler {
 	return f.tokens.Wrap(next)
 }
 
-// door adds a door for clients. patience is that of [serve.Door].
-func (f *serveFrame) door(name string, at *serve.Address, handler http.Handler, patience time.Duration) {
+// listener adds a listener for clients. requestTime is that of [serve.Listener].
+func (f *serveFrame) listener(name string, at *serve.Address, handler http.Handler, requestTime time.Duration) {
 	files := 1
 	if name == "proxy" {
 		files = 2 // and one to the upstream
 	}
-	f.Doors = append(f.Doors, serve.Door{Name: name, Address: *at, Handler: f.meter.Door(name, handler), Certificates: f.certificates,
-		MaxConnections: f.flags.maxConnections, Files: files, Patience: patience, Open: name == "http" && f.tokens == nil && f.anyClient()})
+	f.Listeners = append(f.Listeners, serve.Listener{Name: name, Address: *at, Handler: f.meter.Listener(name, handler),
+		Certificates: f.certificates, MaxConnections: f.flags.maxConnections, Files: files, RequestTime: requestTime,
+		Open: name == "http" && f.tokens == nil && f.anyClient()})
 }
 
 // anyClient reports whether clients need no certificate.
 func (f *serveFrame) anyClient() bool { return f.flags.clientAuthority == "" }
 
-// envoy adds the door for Envoy, if there is to be one.
+// envoy adds the listener for Envoy, if there is to be one.
 func (f *serveFrame) envoy(e *engine.Engine, options envoy.Options) {
 	if f.grpc == nil {
 		return
@@ -207,12 +208,12 @@ func (f *serveFrame) envoy(e *engine.Engine, options envoy.Options) {
 		f.Log.Warn("no configuration names the domain, so its requests are not limited", "door", "grpc", "domain",
 			output.Shorten(domain, 100))
 	})
-	f.Doors = append(f.Doors, serve.Door{Name: "grpc", Address: *f.grpc, Server: envoy.New(e, options), Certificates: f.certificates,
-		MaxConnections: f.flags.maxConnections, Open: f.anyClient()})
+	f.Listeners = append(f.Listeners, serve.Listener{Name: "grpc", Address: *f.grpc, Server: envoy.New(e, options),
+		Certificates: f.certificates, MaxConnections: f.flags.maxConnections, Open: f.anyClient()})
 }
 
-// operators adds the door for operators, if there is to be one. The health checks always get an answer. answers is the
-// handler of /v1 if it has no other door, else nil.
+// operators adds the listener for operators, if there is to be one. The health checks always get an answer. answers is the
+// handler of /v1 if it has no other listener, else nil.
 func (f *serveFrame) operators(answers http.Handler) {
 	if f.admin == nil {
 		return
@@ -224,26 +225,26 @@ func (f *serveFrame) operators(answers http.Handler) {
 	f.Health.Register(mux)
 	mux.Handle("/metrics", serve.NewGate(operatorRequests, nil).Wrap(f.meter.Handler()))
 	mux.Handle("/", serve.Nothing(paths))
-	door := serve.Door{Name: "admin", Address: *f.admin, Handler: mux, MaxConnections: operatorConnections, Patience: operatorTime,
-		Operators: true, Open: true}
+	listener := serve.Listener{Name: "admin", Address: *f.admin, Handler: mux, MaxConnections: operatorConnections,
+		RequestTime: operatorTime, Operators: true, Open: true}
 	if answers != nil {
-		mux.Handle("/v1/", f.meter.Door("http", answers))
-		door.MaxConnections, door.Lingers = f.flags.maxConnections, true
+		mux.Handle("/v1/", f.meter.Listener("http", answers))
+		listener.MaxConnections, listener.Lingers = f.flags.maxConnections, true
 	}
-	f.Doors = append(f.Doors, door)
+	f.Listeners = append(f.Listeners, listener)
 }
 
 // serveAnswer is the addresses of the server, once it is ready.
 type serveAnswer struct {
 	SchemaVersion int               `json:"schema_version"`
-	Addresses     map[string]string `json:"addresses"` // by door
+	Addresses     map[string]string `json:"addresses"` // by listener
 }
 
 // Records implements output.Answer.
 func (a *serveAnswer) Records() [][]string {
 	records := [][]string{{"door", "address"}}
-	for door, address := range a.Addresses {
-		records = append(records, []string{door, address})
+	for listener, address := range a.Addresses {
+		records = append(records, []string{listener, address})
 	}
 	slices.SortFunc(records[1:], func(a, b []string) int { return strings.Compare(a[0], b[0]) })
 	return records

@@ -1,4 +1,4 @@
-// Package server has the command serve: it makes the doors of the server, and what decides behind them, of
+// Package server has the command serve: it makes the listeners of the server, and what decides behind them, of
 // the flags.
 package server
 
@@ -147,26 +147,26 @@ func runServe(cmd *cobra.Command, o *serveOptions) error {
 	}
 	defer store.Close()
 	defer serve.SpareHeap()()
-	told := frame.events()
-	frame.meter.WatchOverrides(told.OverridesStale)
-	e := engine.New(store, engineSettings(c), frame.engineOptions(told))
+	log := frame.events()
+	frame.meter.WatchOverrides(log.OverridesStale)
+	e := engine.New(store, engineSettings(c), frame.engineOptions(log))
 	defer e.Close()
 	frame.begin(cmd.Context(), c, e, where)
-	frame.probes(e, told)
+	frame.checkRecovery(e, log)
 	frame.reloads(c, e, func(c *config.Config) error {
 		_, err := o.proxy.check(cmd, c)
 		return err
 	})
 	frame.sample(store)
 
-	// The doors. One gate bounds the requests of all clients.
+	// The listeners. One gate bounds the requests of all clients.
 	gate := serve.NewGate(o.maxInFlight, frame.meter.Refused)
 	answers := gate.Wrap(frame.guard(api.Handler(e, api.Options{Describe: o.describe})))
 	if upstream == nil {
-		frame.door("http", frame.listen, answers, o.Timeout+exchangeTime)
+		frame.listener("http", frame.listen, answers, o.Timeout+exchangeTime)
 		frame.operators(nil)
 	} else {
-		frame.door("proxy", frame.listen, gate.Wrap(o.proxy.handler(e, upstream, frame.Log)), 0)
+		frame.listener("proxy", frame.listen, gate.Wrap(o.proxy.handler(e, upstream, frame.Log)), 0)
 		frame.operators(answers)
 	}
 	frame.envoy(e, envoy.Options{Gate: gate, Describe: o.describe})

@@ -182,17 +182,13 @@ func (o *doctorOptions) examineRedis(ctx context.Context, url string, options co
 	if err != nil {
 		return nil, err
 	}
-	health, err := connect.SentinelsOf(ctx, url, options)
+	sentinels, err := connect.SentinelsOf(ctx, url, options)
 	if err != nil {
 		return nil, err
 	}
-	var sentinels []doctor.Sentinel
-	for _, s := range health {
-		sentinels = append(sentinels, doctor.Sentinel(s))
-	}
 	return doctor.Redis(ctx, client, doctor.Options{
 		Prefix: options.Prefix, ScanLimit: o.scanLimit, KeysPerSecond: o.rateLimitScan, Now: o.Env.Now, Store: store,
-		Transport: doctor.Transport(transport), Sentinels: sentinels, Layouts: layouts,
+		Transport: transport, Sentinels: sentinels, Layouts: layouts,
 	})
 }
 

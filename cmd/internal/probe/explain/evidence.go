@@ -9,26 +9,26 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 )
 
-// Evidence is all that models are made of and held against.
+// Evidence is everything that models are made from and compared with.
 type Evidence struct {
 	h     history
-	first *Event // that was admitted, of the first subject
-	last  *Event // that was admitted in the first burst
-	// fast is the one after which several workers asked. Before, all may have come back at once.
+	first *Event // the first admitted one of the first subject
+	last  *Event // the last admitted one of the first burst
+	// fast is the event after which several workers sent requests. Before it, everything may have come back at once.
 	fast  *Event
 	edges []edge // of the first subject
 	// sharp are the edges of all subjects, the narrowest first.
 	sharp []edge
-	// counts are how many a full limit may admit, the likeliest first.
+	// counts are the numbers that a full limit may admit, the likeliest first.
 	counts []int64
-	// turns are instants at which windows end that were found to explain most.
+	// turns are the ends of windows that explain most.
 	turns []time.Time
-	// longest is the longest period that can be told.
+	// longest is the longest period that the probe can recognize.
 	longest time.Duration
 }
 
-// NewEvidence makes evidence of events. burst is the requests of the first subject until one was
-// denied. shared says that all subjects have one limit, and counts are how many it may admit.
+// NewEvidence makes evidence of events. burst are the requests of the first subject until one was denied. shared
+// says that all subjects have one limit, and counts are the numbers that it may admit.
 func NewEvidence(events, burst []Event, shared bool, counts []int64) Evidence {
 	v := Evidence{h: HistoryOf(events, shared), counts: counts, longest: 400 * 24 * time.Hour}
 	first := slices.IndexFunc(events, func(e Event) bool { return e.Outcome == endpoint.Allowed })
@@ -51,8 +51,8 @@ func NewEvidence(events, burst []Event, shared bool, counts []int64) Evidence {
 	return v
 }
 
-// alignedPeriod returns the range of the period of windows that do not begin with a request:
-// what lies between two edges is whole periods.
+// alignedPeriod returns the range of the period of windows that do not begin with a request: whole periods lie
+// between two edges.
 func (v *Evidence) alignedPeriod() (low, high time.Duration) {
 	low = v.edges[0].after.Sub(v.last.Answered)
 	if len(v.edges) < 2 {
@@ -62,8 +62,8 @@ func (v *Evidence) alignedPeriod() (low, high time.Duration) {
 	return max(low, b.after.Sub(a.by)-2*time.Millisecond), b.by.Sub(a.after) + 2*time.Millisecond
 }
 
-// fadingPhases returns the phases of a sliding counter's windows so that the first units came
-// back when they did, one after the other while the first window's share fades.
+// fadingPhases returns the phases of a sliding counter's windows by which the first units come back when they did,
+// one after the other while the share of the first window fades.
 func (v *Evidence) fadingPhases(m Model, period time.Duration) (phases []time.Duration) {
 	each, unit := period/time.Duration(v.counts[0]), time.Duration(1)
 	if m.floored() {
@@ -100,13 +100,12 @@ func (v *Evidence) fadingPhases(m Model, period time.Duration) (phases []time.Du
 	return phases
 }
 
-// phaseOf returns the phase of windows one of which ends at an instant.
+// phaseOf returns the phase of windows of which one ends at an instant.
 func phaseOf(end time.Time, period time.Duration) time.Duration {
 	return time.Duration(end.UnixMicro()%period.Microseconds()) * time.Microsecond
 }
 
-// phases returns the phases that windows of a period can have so that one ended at the
-// sharpest edge: 0 first.
+// phases returns the phases of windows of a period by which one ended at the sharpest edge, 0 first.
 func (v *Evidence) phases(period time.Duration) []time.Duration {
 	phases := []time.Duration{0}
 	if period < time.Microsecond {
@@ -118,7 +117,7 @@ func (v *Evidence) phases(period time.Duration) []time.Duration {
 	if len(v.sharp) == 0 {
 		return phases
 	}
-	// Whole periods lie between any two edges, so all of them together say when one was.
+	// Whole periods lie between any two edges, so all edges together bound the instant of one.
 	low, high := v.sharp[0].after, v.sharp[0].by
 	for _, e := range v.sharp[1:] {
 		periods := (low.Sub(e.after) + period/2) / period
@@ -142,7 +141,7 @@ func (v *Evidence) phases(period time.Duration) []time.Duration {
 	return phases
 }
 
-// gap returns the range of the time from one unit's coming back to the next one's.
+// gap returns the range of the time between the return of two units.
 func (v *Evidence) gap() (low, high time.Duration) {
 	first, last := v.edges[0], v.edges[len(v.edges)-1]
 	if len(v.edges) < 2 {
@@ -156,8 +155,8 @@ func (v *Evidence) gap() (low, high time.Duration) {
 	return max(low, time.Microsecond), last.by.Sub(first.after) / time.Duration(count)
 }
 
-// burstOf returns between what a bucket's burst must lie, at so many nanoseconds a unit: what
-// was admitted at first less what came back meanwhile.
+// burstOf returns the range of a bucket's burst, given the nanoseconds that a unit takes to come back: what was
+// admitted at first, less what came back meanwhile.
 func (v *Evidence) burstOf(gap float64, tick time.Duration) (lowest, highest int64) {
 	shortest := max(0, v.last.Sent.Sub(v.fast.Answered)-2*time.Millisecond)
 	longest := v.last.Answered.Sub(v.first.Sent) + 2*time.Millisecond + tick
@@ -170,8 +169,7 @@ func (v *Evidence) burstOf(gap float64, tick time.Duration) (lowest, highest int
 // Recovered reports whether the first subject was admitted again after a denial.
 func (v *Evidence) Recovered() bool { return len(v.edges) > 0 }
 
-// DeniedOnlyTogether reports whether no request was denied but while others of its subject
-// were under way.
+// DeniedOnlyTogether reports whether requests were denied only while others of their subject were under way.
 func (v *Evidence) DeniedOnlyTogether() bool {
 	for _, one := range v.h {
 		for i := range one {
@@ -184,8 +182,7 @@ func (v *Evidence) DeniedOnlyTogether() bool {
 	return true
 }
 
-// Reach returns by how much earlier and later the windows of a model can begin, so that it explains as
-// much.
+// Reach returns how much earlier and later the windows of a model can begin so that it explains as much.
 func (v *Evidence) Reach(m *Model, wrong int) (earlier, later time.Duration) {
 	period := m.Limit.Period
 	reach := func(direction time.Duration) time.Duration {
@@ -210,7 +207,8 @@ func (v *Evidence) Reach(m *Model, wrong int) (earlier, later time.Duration) {
 	return reach(-1), reach(1)
 }
 
-// WindowEdges returns when a window may end of the models whose windows do not begin with a request.
+// WindowEdges returns the instants at which a window of the models may end whose windows do not begin with a
+// request.
 func (v *Evidence) WindowEdges(models []Model) (edges []time.Time) {
 	if !slices.ContainsFunc(models, func(m Model) bool { return m.IsAligned() }) || len(v.sharp) == 0 {
 		return nil
@@ -221,7 +219,7 @@ func (v *Evidence) WindowEdges(models []Model) (edges []time.Time) {
 
 // edge is a recovery: a subject that had been denied was admitted again.
 type edge struct {
-	after, by time.Time // the last denial was sent, the admission answered
+	after, by time.Time // when the last denial was sent and the admission was answered
 	between   int       // admitted since the edge before, or since the beginning
 }
 
@@ -240,7 +238,7 @@ func edgesOf(one []observation) (edges []edge) {
 				denied, admitted = nil, 0
 			}
 			admitted += int(o.n)
-		case endpoint.Failed: // may have been counted, and shows nothing
+		case endpoint.Failed: // may have been counted, and proves nothing
 		}
 	}
 	return edges

@@ -9,23 +9,22 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// numbers are those of a limit whose kind is given. A count of 0 stands for what the
-// first burst admitted.
+// numbers are those of a limit of a given kind. A count of 0 stands for what the first burst admitted.
 type numbers struct {
-	span   time.Duration // the period, or of a bucket how long all of its burst takes to come back
+	span   time.Duration // the period, or the time that a bucket's whole burst takes to come back
 	count  int64
 	period time.Duration
 }
 
-// hypothesis is a family of models with a range in which its period must lie.
+// hypothesis is a family of models, and a range for its period.
 type hypothesis struct {
 	index     int // among all of them
 	low, high time.Duration
-	// aligned: when windows begin does not depend on requests.
+	// aligned: windows begin at instants that do not depend on requests.
 	aligned bool
 	// simple returns the usual numbers between two spans, the most usual first.
 	simple func(low, high time.Duration, most int) []numbers
-	// build returns the models with these numbers, whose other numbers follow from what was seen.
+	// build returns the models with these numbers. Their other numbers follow from what was seen.
 	build func(n numbers) []Model
 }
 
@@ -36,7 +35,7 @@ func spans(low, high time.Duration, most int) (all []numbers) {
 	return all
 }
 
-// family returns the models that are as m but for the numbers, with a period in a range.
+// family returns the models like m with other numbers, and with a period in a range.
 func (v *Evidence) family(low, high time.Duration, m Model) hypothesis {
 	build := func(n numbers) []Model { return v.models(m, n.span) }
 	aligned := m.IsAligned() && m.Limit.Slices == 0
@@ -47,43 +46,41 @@ func (v *Evidence) family(low, high time.Duration, m Model) hypothesis {
 func (v *Evidence) hypotheses() (all []hypothesis) {
 	fixed, fromFirst := store.Limit{Algorithm: store.FixedWindow}, store.Limit{Algorithm: store.FixedWindow, FromFirst: true}
 	log, counter := store.Limit{Algorithm: store.SlidingLog}, store.Limit{Algorithm: store.SlidingCounter}
-	add := func(low, high time.Duration, limit store.Limit, by Manner) {
-		all = append(all, v.family(low, high, Model{Limit: limit, Manner: by}))
+	add := func(low, high time.Duration, limit store.Limit, by Behaviour) {
+		all = append(all, v.family(low, high, Model{Limit: limit, Behaviour: by}))
 	}
 	e := v.edges[0]
 	after, by := e.after.Sub(v.first.Answered)-2*time.Millisecond, e.by.Sub(v.first.Sent)+2*time.Millisecond
 	all = append(all, v.buckets()...)
-	add(after, by, fromFirst, Manner{})
-	add(after, by, log, Manner{})
-	add(after, by, fixed, Manner{Anchored: true})
+	add(after, by, fromFirst, Behaviour{})
+	add(after, by, log, Behaviour{})
+	add(after, by, fixed, Behaviour{Anchored: true})
 	alignedLow, alignedHigh := v.alignedPeriod()
-	add(alignedLow, alignedHigh, fixed, Manner{})
+	add(alignedLow, alignedHigh, fixed, Behaviour{})
 	low, high := v.gap()
 	n := time.Duration(v.counts[0])
-	for _, manner := range []Manner{{}, {Anchored: true, RoundsDown: true}, {RoundsDown: true}, {RoundsNearest: true}} {
-		// All of the first burst counts in full for at most one period, and one of it
-		// leaves after another nth.
-		add(max(n*low/2, after*4/9), max(n*high*2, by), counter, manner)
+	for _, behaviour := range []Behaviour{{}, {Anchored: true, RoundsDown: true}, {RoundsDown: true}, {RoundsNearest: true}} {
+		// The whole first burst counts for at most one period, and one unit of it leaves after another nth.
+		add(max(n*low/2, after*4/9), max(n*high*2, by), counter, behaviour)
 	}
 	for _, slices := range []int64{2, 3, 4, 5, 6, 8, 10, 12, 20, 24, 30, 60, 100} {
 		if time.Duration(slices)*low > 2*by {
 			break
 		}
 		sliced := store.Limit{Algorithm: store.SlidingCounter, Slices: slices}
-		add(after*9/10-2*time.Millisecond, by+by/time.Duration(slices)*2, sliced, Manner{})
+		add(after*9/10-2*time.Millisecond, by+by/time.Duration(slices)*2, sliced, Behaviour{})
 	}
-	// Those by which denied requests count.
-	add(by/50, by, fromFirst, Manner{Refreshed: true})
-	add(by/50, by, log, Manner{ChargesDenied: true})
-	add(by/50, by, counter, Manner{ChargesDenied: true})
-	add(by/50, by, counter, Manner{ChargesDenied: true, RoundsDown: true})
-	add(by/50, by, counter, Manner{ChargesDenied: true, RoundsDown: true, Anchored: true})
+	// Limits that count denied requests.
+	add(by/50, by, fromFirst, Behaviour{Refreshed: true})
+	add(by/50, by, log, Behaviour{ChargesDenied: true})
+	add(by/50, by, counter, Behaviour{ChargesDenied: true})
+	add(by/50, by, counter, Behaviour{ChargesDenied: true, RoundsDown: true})
+	add(by/50, by, counter, Behaviour{ChargesDenied: true, RoundsDown: true, Anchored: true})
 	return append(all, v.banning()...)
 }
 
-// banning returns the families that deny everything for a fixed time after a denial. How long
-// that is, is seen. The period of their limit is not, so the usual ones that are shorter are tried,
-// which requests without a denial tell apart.
+// banning returns the families that deny everything for a fixed time after a denial. That time can be seen. The
+// period of the limit cannot, so the usual shorter ones are tried; requests without a denial tell them apart.
 func (v *Evidence) banning() (all []hypothesis) {
 	denied := slices.IndexFunc(v.h[0], func(o observation) bool { return o.outcome == endpoint.Denied })
 	first, e := &v.h[0][denied], v.edges[0]
@@ -94,7 +91,8 @@ func (v *Evidence) banning() (all []hypothesis) {
 	} {
 		build := func(n numbers) (models []Model) {
 			for _, period := range simplePeriods(max(v.last.Answered.Sub(v.first.Sent), n.span/1000), n.span, mostBanned) {
-				models = append(models, v.windows(Model{Limit: limit, Manner: Manner{Ban: n.span.Truncate(time.Microsecond)}}, period)...)
+				ban := Behaviour{Ban: n.span.Truncate(time.Microsecond)}
+				models = append(models, v.windows(Model{Limit: limit, Behaviour: ban}, period)...)
 			}
 			return models
 		}
@@ -103,7 +101,7 @@ func (v *Evidence) banning() (all []hypothesis) {
 	return all
 }
 
-// mostBanned is how many periods are tried of a limit that bans.
+// mostBanned is the most periods that are tried for a limit that bans.
 const mostBanned = 12
 
 // windows returns the models of a limit for each count that a full one may admit.
@@ -118,9 +116,9 @@ func (v *Evidence) windows(m Model, period time.Duration) (models []Model) {
 	return models
 }
 
-// models returns the models as m with a period. Windows that do not begin with a request begin at whole
-// periods since the epoch, or beside them where the sharpest edges say so. The first unit of a sliding
-// counter comes back after a window's end by the time that one unit takes to fade.
+// models returns the models like m with a period. Windows that do not begin with a request begin at whole periods
+// since the epoch, or beside them if the sharpest edges say so. The first unit of a sliding counter comes back after
+// a window's end, by the time that one unit takes to fade.
 func (v *Evidence) models(m Model, period time.Duration) (models []Model) {
 	if s := time.Duration(m.Limit.Slices); s > 0 {
 		return v.windows(m, period-period%(s*time.Microsecond))
@@ -138,7 +136,7 @@ func (v *Evidence) models(m Model, period time.Duration) (models []Model) {
 	return models
 }
 
-// buckets returns the families of buckets. A unit comes back at constant intervals.
+// buckets returns the families of buckets. Units come back at constant intervals.
 func (v *Evidence) buckets() []hypothesis {
 	low, high := v.gap()
 	full := func(gap time.Duration) time.Duration { return time.Duration(v.counts[0]) * gap }
@@ -158,8 +156,7 @@ func (v *Evidence) buckets() []hypothesis {
 	return []hypothesis{exact, ticking, thousandths}
 }
 
-// bucketsOf returns buckets of a rate. How much they hold is what the first burst admitted
-// less what came back meanwhile.
+// bucketsOf returns buckets of a rate. They hold what the first burst admitted, less what came back meanwhile.
 func (v *Evidence) bucketsOf(n numbers, tick time.Duration) (models []Model) {
 	admitted := v.counts[0]
 	if n.count == 0 {
@@ -181,7 +178,7 @@ func (v *Evidence) bucketsOf(n numbers, tick time.Duration) (models []Model) {
 		}
 		limit, err := store.Limit{Algorithm: store.TokenBucket, Count: n.count, Period: n.period, Burst: burst}.Normalize()
 		if err == nil {
-			models = append(models, Model{Limit: limit, Manner: Manner{Tick: tick}})
+			models = append(models, Model{Limit: limit, Behaviour: Behaviour{Tick: tick}})
 		}
 	}
 	return models

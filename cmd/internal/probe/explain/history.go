@@ -16,23 +16,23 @@ type Event struct {
 	Err error
 }
 
-// observation is an event as models are held against it.
+// observation is an event in the form in which it is compared with models.
 type observation struct {
 	sent, answered store.Instant
 	cost           int64
 	outcome        endpoint.Outcome
-	n              int64 // requests of this cost that were under way together and answered alike
+	n              int64 // requests of this cost that were under way together and had the same outcome
 }
 
-// history is what was observed of each subject, each in the order of decision. With a
-// limit that all subjects share there is one.
+// history is what was observed of each subject, in the order of decision. If all subjects share a limit, there is
+// one.
 type history [][]observation
 
-// slack is how far an instant may lie outside the time between sent and answered: clocks here
-// and there count whole milliseconds.
+// slack is how far an instant may lie outside the time between sending and answer: both clocks count whole
+// milliseconds.
 const slack = store.Instant(1100)
 
-// HistoryOf sorts events for models.
+// HistoryOf groups events for models.
 func HistoryOf(events []Event, shared bool) history {
 	index := make(map[string]int)
 	var h history
@@ -60,8 +60,8 @@ func HistoryOf(events []Event, shared bool) history {
 	return h
 }
 
-// together puts admissions before denials where requests were under way together, since a denial
-// that came after is explained by all of them, and makes one observation of those answered alike.
+// together puts admissions before denials among requests that were under way together, since a denial after them is
+// explained by all of them. It makes one observation of those with the same outcome.
 func together(one []observation) (merged []observation) {
 	for begin := 0; begin < len(one); {
 		end, until := begin+1, one[begin].answered
@@ -85,8 +85,8 @@ func together(one []observation) (merged []observation) {
 	return merged
 }
 
-// explains reports whether a model answers as was observed at an instant about when it was
-// decided. Between requests room only grows.
+// explains reports whether a model gives the observed answer at an instant near that of the decision. Between
+// requests room only grows.
 func (m *Model) explains(u *usage, o *observation) bool {
 	if o.outcome == endpoint.Allowed {
 		return m.room(u, max(u.last, o.answered+slack)) >= o.cost*o.n
@@ -94,8 +94,8 @@ func (m *Model) explains(u *usage, o *observation) bool {
 	return m.room(u, max(u.last, o.sent-slack)) < o.cost
 }
 
-// admits returns when an admission was decided: the first instant from now on at which the model has room for
-// it, since it cannot have been decided earlier. It is now if there is no such instant before the answer.
+// admits returns the instant of an admission: the first from now on at which the model has room for it, since no
+// earlier one is possible. It is now if there is no such instant before the answer.
 func (m *Model) admits(u *usage, o *observation, now store.Instant) store.Instant {
 	wanted, until := o.cost*o.n, o.answered+slack
 	if now >= until || m.room(u, now) >= wanted || m.room(u, until) < wanted {
@@ -104,6 +104,6 @@ func (m *Model) admits(u *usage, o *observation, now store.Instant) store.Instan
 	return m.firstRoom(u, wanted, now, until)
 }
 
-// Sequential is how many requests of a burst are sent one after the other before several
-// workers send them: small limits are found exactly, and large ones before they refill.
+// Sequential is the number of requests of a burst that are sent one after the other before several workers send
+// them: small limits are found exactly, and large ones before they refill.
 const Sequential = 32

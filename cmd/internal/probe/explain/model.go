@@ -1,5 +1,5 @@
-// Package explain holds answers against limits: which limits explain what was seen, which experiments
-// tell them apart, and what one limit says of each answer.
+// Package explain compares answers with limits: which limits explain what was seen, which sequences of requests tell
+// them apart, and what one limit says about each answer.
 package explain
 
 import (
@@ -8,37 +8,35 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Manner is how an endpoint counts where that is not said by its limit. The zero Manner is how
-// limits count here.
-type Manner struct {
+// Behaviour is how an endpoint counts where its limit does not say it. The zero Behaviour is how limitctl counts.
+type Behaviour struct {
 	// Anchored: windows begin at whole periods since a subject's first request.
 	Anchored bool
-	// Tick is how coarse the clock is that the endpoint decides by; 0 is exact.
+	// Tick is the resolution of the clock by which the endpoint decides; 0 is exact.
 	Tick time.Duration
-	// ChargesDenied: denied requests count as admitted ones do.
+	// ChargesDenied: denied requests count like admitted ones.
 	ChargesDenied bool
-	// Refreshed: each request, also a denied one, begins a window anew.
+	// Refreshed: each request, even a denied one, begins a new window.
 	Refreshed bool
-	// RoundsDown: a sliding counter rounds what is left of the window before down, and
-	// RoundsNearest to the nearest whole number.
+	// RoundsDown: a sliding counter rounds down what is left of the window before. RoundsNearest: it rounds that to
+	// the nearest whole number.
 	RoundsDown, RoundsNearest bool
 	// Thousandths: a bucket counts thousandths of a request in whole milliseconds, as nginx does.
 	Thousandths bool
-	// Ban is for how long a subject is denied after a denial; 0 is no ban.
+	// Ban is the time for which a subject is denied after a denial; 0 means no ban.
 	Ban time.Duration
 }
 
-// Model is what an endpoint may do: a limit, and what limiters of others do differently. Models
-// are compared, so two that are equal predict alike.
+// Model is a possible endpoint: a limit, and what other limiters do differently. Models are compared with ==, so two
+// equal ones predict the same.
 type Model struct {
 	Limit store.Limit // normalized
-	// Phase is by how much windows begin later than whole periods since the epoch.
+	// Phase is how much later than whole periods since the epoch windows begin.
 	Phase time.Duration
-	Manner
+	Behaviour
 }
 
-// when returns the first instant from now on at which so many units fit, if nobody asks until
-// then.
+// when returns the first instant from now on at which so many units fit, if there are no requests until then.
 func (m *Model) when(u *usage, units int64, now store.Instant) store.Instant {
 	if m.room(u, now) >= units {
 		return now
@@ -50,20 +48,21 @@ func (m *Model) when(u *usage, units int64, now store.Instant) store.Instant {
 	return m.firstRoom(u, units, now, now+store.Instant(longest.Microseconds()))
 }
 
-// retry is as when, for a plain model in which the units do not fit now.
+// retry is like when, for a plain model in which the units do not fit now.
 func (m *Model) retry(u *usage, units int64, now store.Instant) store.Instant {
 	answer := u.state.Answer(&store.Request{Limit: m.Limit, Cost: units}, m.at(u, now), false)
 	return now + store.Instant(answer.RetryAfter/time.Microsecond)
 }
 
-// isPlain reports whether what is in use is a state that knows when there is room again.
+// isPlain reports whether the usage is a state that knows when there is room again.
 func (m *Model) isPlain() bool {
-	by := m.Manner
+	by := m.Behaviour
 	by.ChargesDenied = false
-	return by == Manner{}
+	return by == Behaviour{}
 }
 
-// firstRoom returns the first instant after low, high at the latest, at which so many units fit, if nobody asks until then.
+// firstRoom returns the first instant after low, and at most high, at which so many units fit, if there are no
+// requests until then.
 func (m *Model) firstRoom(u *usage, units int64, low, high store.Instant) store.Instant {
 	for high-low > 1 {
 		if middle := low + (high-low)/2; m.room(u, middle) >= units {
@@ -75,11 +74,11 @@ func (m *Model) firstRoom(u *usage, units int64, low, high store.Instant) store.
 	return high
 }
 
-// floored reports whether a sliding counter rounds the share of the previous window to whole units.
-// If its windows begin with a request, the next window after two idle periods does so, too.
+// floored reports whether a sliding counter rounds the share of the previous window to whole units. If its windows
+// begin with a request, the next request after two idle periods begins a window, too.
 func (m *Model) floored() bool { return m.RoundsDown || m.RoundsNearest }
 
-// IsAligned reports whether when a subject's windows begin does not depend on its requests.
+// IsAligned reports whether a subject's windows begin at instants that do not depend on its requests.
 func (m *Model) IsAligned() bool {
 	switch m.Limit.Algorithm {
 	case store.FixedWindow:
@@ -96,7 +95,7 @@ type usage struct {
 	state       store.State
 	begun       bool
 	charged     bool
-	first, last store.Instant // request
+	first, last store.Instant // of requests
 	bannedUntil store.Instant
 	units       int64 // of a refreshed window, or thousandths above what a bucket had at first
 
@@ -111,7 +110,7 @@ func (u *usage) clone() usage {
 	return c
 }
 
-// turn moves a floored counter's windows to where they are at an instant.
+// turn moves the windows of a floored counter to an instant.
 func (m *Model) turn(u *usage, now store.Instant) {
 	period := store.Instant(m.Limit.Period.Microseconds())
 	phase := store.Instant(m.Phase.Microseconds())
@@ -125,7 +124,7 @@ func (m *Model) turn(u *usage, now store.Instant) {
 	}
 }
 
-// flooredUse returns what a floored counter has in use.
+// flooredUse returns the usage of a floored counter.
 func (m *Model) flooredUse(u *usage, now store.Instant) int64 {
 	then := *u
 	m.turn(&then, now)
@@ -173,7 +172,7 @@ func (m *Model) room(u *usage, now store.Instant) int64 {
 	return max(0, m.Limit.Capacity()-used)
 }
 
-// excess returns what a request would leave in a bucket of thousandths, beyond the first request.
+// excess returns the excess that a request would leave in a bucket of thousandths, beyond the first request.
 func (m *Model) excess(u *usage, now store.Instant) int64 {
 	if !u.charged {
 		return 0
@@ -190,7 +189,7 @@ func (m *Model) roomOfThousandths(u *usage, now store.Instant) int64 {
 	return left/1000 + 1
 }
 
-// take tells a model that n units were asked for one by one and so many of them admitted.
+// take counts n units that were asked for one by one, and how many of them were admitted.
 func (m *Model) take(u *usage, n, admitted int64, now store.Instant) {
 	if !u.begun {
 		u.first, u.begun = now, true
@@ -204,7 +203,7 @@ func (m *Model) take(u *usage, n, admitted int64, now store.Instant) {
 	}
 	switch {
 	case m.Thousandths && admitted == 0:
-		return // it writes nothing, and the time since the last admission counts
+		return // it writes nothing, so the time since the last admission counts
 	case m.Thousandths:
 		u.units, u.charged = m.excess(u, now)+(admitted-1)*1000, true
 	case m.floored():
@@ -224,7 +223,7 @@ func (m *Model) take(u *usage, n, admitted int64, now store.Instant) {
 	}
 }
 
-// FullSpan returns how long all that is admitted at once takes to come back.
+// FullSpan returns the time in which everything that is admitted at once comes back.
 func (m *Model) FullSpan() time.Duration {
 	if m.Limit.Algorithm.HasBurst() {
 		return time.Duration(float64(m.Limit.Period) * float64(m.Limit.Burst) / float64(m.Limit.Count))

@@ -6,22 +6,22 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Peculiarities returns what a limit cannot say about a model, in words.
+// Peculiarities describes what a limit cannot express about a model.
 func (m *Model) Peculiarities() (all []string) {
 	for _, p := range []struct {
 		is   bool
 		text string
 	}{
 		{m.Anchored, "its windows begin with a subject's first request, and follow each other without a gap"},
-		{m.ChargesDenied, "denied requests count as admitted ones do, so who goes on asking stays out longer"},
-		{m.Refreshed, "each request begins the window anew, also a denied one, so who goes on asking stays out"},
+		{m.ChargesDenied, "denied requests count like admitted ones, so a client that keeps asking stays out longer"},
+		{m.Refreshed, "each request, even a denied one, begins a new window, so a client that keeps asking stays out"},
 		{m.Thousandths, "it counts thousandths of a request in whole milliseconds, as nginx does"},
 		{m.RoundsDown, "it rounds down what is left of the window before"},
 		{m.RoundsNearest, "it rounds what is left of the window before to the nearest whole number, so it can let one too many through"},
 		{m.Tick > 0, "its clock counts in steps of " + store.FormatPeriod(m.Tick)},
 		{m.Phase != 0, "its windows begin " + m.Phase.Round(time.Millisecond).String() +
 			" later than whole periods since the epoch, by this machine's clock"},
-		{m.Ban > 0, "who was denied stays out for " + store.FormatPeriod(m.Ban)},
+		{m.Ban > 0, "a denied subject stays out for " + store.FormatPeriod(m.Ban)},
 	} {
 		if p.is {
 			all = append(all, p.text)
@@ -56,21 +56,21 @@ func Plainness(m *Model) int {
 	return order
 }
 
-// mannersOf returns the manners in which others keep a limit of an algorithm: what they let
-// through is not more than the limit, but for what rounding makes of it.
-func mannersOf(limit *store.Limit) []Manner {
+// behavioursOf returns the behaviours of other limiters with a limit of an algorithm. They let through no more than
+// the limit, except by rounding.
+func behavioursOf(limit *store.Limit) []Behaviour {
 	switch {
 	case limit.Algorithm == store.FixedWindow && limit.FromFirst:
-		return []Manner{{Refreshed: true}}
+		return []Behaviour{{Refreshed: true}}
 	case limit.Algorithm == store.FixedWindow:
-		return []Manner{{Anchored: true}}
+		return []Behaviour{{Anchored: true}}
 	case limit.Algorithm == store.SlidingCounter && limit.Slices == 0:
-		return []Manner{
+		return []Behaviour{
 			{RoundsDown: true}, {RoundsDown: true, Anchored: true},
 			{RoundsDown: true, ChargesDenied: true}, {RoundsDown: true, Anchored: true, ChargesDenied: true},
 		}
 	case limit.Algorithm.HasBurst():
-		return []Manner{{Thousandths: true}}
+		return []Behaviour{{Thousandths: true}}
 	}
 	return nil
 }

@@ -7,17 +7,17 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// A request was decided at some instant between sent and answered, and one that failed may have
-// been charged. Each reading supposes one way; a model is contradicted where it is by all.
+// A request was decided at some instant between sending and answer, and one that failed may have been charged. Each
+// reading assumes one possibility; a model is contradicted only where all readings contradict it.
 type reading struct {
-	place  int64  // of four quarters between sent and answered
-	failed uint64 // bits: which of the requests that failed were charged, the first one lowest
+	place  int64  // the quarter between sending and answer, of four
+	failed uint64 // bits: which of the failed requests were charged, the first one lowest
 }
 
-// readings begins with the likeliest.
+// readings are in the order of their likelihood.
 var readings = [...]reading{{2, 0}, {0, 0}, {4, ^uint64(0)}, {2, ^uint64(0)}, {2, 1}, {2, 2}, {2, 5}, {2, 6}, {2, 3}, {2, 4}}
 
-// plainReadings is how many readings there are where nothing failed.
+// plainReadings is the number of readings if nothing failed.
 const plainReadings = 3
 
 func (r *reading) instant(o *observation) store.Instant {
@@ -31,8 +31,8 @@ type supposed struct {
 	failures int // among them
 }
 
-// Contradictions counts the observations that no reading explains, and stops at most. A reading
-// is followed only as far as those before it leave something unexplained.
+// Contradictions counts the observations that no reading explains, up to most. It follows a reading only as far as
+// the ones before it leave something unexplained.
 func (h history) Contradictions(m *Model, most int) (count int) {
 	var all [len(readings)]supposed
 	for _, one := range h {
@@ -62,7 +62,7 @@ func (h history) Contradictions(m *Model, most int) (count int) {
 	return count
 }
 
-// follow charges a model with what was observed, of which it has taken the first ones already.
+// follow charges a model with what was observed. It has already taken the first observations.
 func (s *supposed) follow(m *Model, observed []observation, r *reading) {
 	for ; s.taken < len(observed); s.taken++ {
 		o := &observed[s.taken]

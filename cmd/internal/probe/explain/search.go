@@ -6,31 +6,31 @@ import (
 	"time"
 )
 
-// Explanation is what is left of a family: models that explain all observations but so many.
+// Explanation is what is left of a family: the models with the fewest unexplained observations.
 type Explanation struct {
 	index     int     // of its hypothesis
 	Models    []Model // the most usual numbers first
 	Low, High time.Duration
-	Wrong     int // observations that the best of them does not explain
-	// Round says that the first model's period can hardly be another one.
+	Wrong     int // the observations that the best of them does not explain
+	// Round says that the period of the first model is almost certainly right.
 	Round bool
 }
 
 const (
-	ladder     = 40 // periods that are tried between two at once
+	ladder     = 40 // the periods that are tried between two at once
 	zooms      = 5
-	mostUsual  = 24 // usual periods that are tried
-	mostModels = 3  // of a family that are kept
+	mostUsual  = 24 // the usual periods that are tried
+	mostModels = 3  // the models of a family that are kept
 )
 
-// tried is a period with the models that are least wrong.
+// tried is a period, and the models for it that are least wrong.
 type tried struct {
 	numbers
 	models []Model
 	wrong  int
 }
 
-// try holds the models with given numbers against the evidence, and keeps those that are least wrong.
+// try compares the models with given numbers with the evidence, and keeps those that are least wrong.
 func (v *Evidence) try(h *hypothesis, n numbers, most int) tried {
 	t := tried{numbers: n, wrong: most}
 	for _, m := range h.build(n) {
@@ -46,8 +46,7 @@ func (v *Evidence) try(h *hypothesis, n numbers, most int) tried {
 	return t
 }
 
-// explain finds the models of a family that are least wrong, by trying ever finer periods
-// about those that were.
+// explain finds the models of a family that are least wrong, by trying ever finer periods around the best ones.
 func (v *Evidence) explain(h hypothesis) Explanation {
 	most := math.MaxInt / 2
 	var best []tried
@@ -89,8 +88,8 @@ func (v *Evidence) explain(h hypothesis) Explanation {
 	return v.usual(&h, best, low, high)
 }
 
-// coarsely returns the numbers below n in an order of ever smaller steps, so that something near
-// the best is met soon, and most of what is worse ends early.
+// coarsely returns the numbers below n in an order of ever smaller steps, so that something near the best comes
+// soon, and most of what is worse ends early.
 func coarsely(n int) []int {
 	order := make([]int, 0, n)
 	step := 16
@@ -105,8 +104,7 @@ func coarsely(n int) []int {
 	return order
 }
 
-// turnsOf finds when windows end so that less is wrong, by ever smaller steps from where they
-// seem to.
+// turnsOf finds the ends of windows by which less is wrong, in ever smaller steps from where they seem to be.
 func (v *Evidence) turnsOf(t *tried) {
 	m := t.models[0]
 	period, wrong := m.Limit.Period, t.wrong
@@ -140,8 +138,8 @@ func leastWrong(all []tried) (best []tried) {
 	return best
 }
 
-// usual keeps, of what is least wrong between two periods, the models with the most usual
-// numbers, and those at both ends, between which experiments can decide.
+// usual keeps, of the models between two periods that are least wrong, those with the most usual numbers, and those
+// at both ends, so that sequences can decide between them.
 func (v *Evidence) usual(h *hypothesis, best []tried, low, high time.Duration) (e Explanation) {
 	if len(best) == 0 {
 		return Explanation{Wrong: math.MaxInt}
@@ -175,8 +173,8 @@ func (v *Evidence) usual(h *hypothesis, best []tried, low, high time.Duration) (
 	return e
 }
 
-// isRound reports whether a rate can hardly be another one, if what was admitted at first comes
-// back between low and high.
+// isRound reports whether a rate is almost certainly right, if what was admitted at first comes back between low and
+// high.
 func (n *numbers) isRound(low, high time.Duration) bool {
 	known := float64(high-low) / float64(n.span)
 	if period := float64(n.period); isRound(n.period, n.period, n.period+time.Duration(known*period)) && rankOf(n.period) > 0 {
@@ -187,13 +185,13 @@ func (n *numbers) isRound(low, high time.Duration) bool {
 		unit *= 10
 	}
 	if n.count > 1000 && len(trimZeros(n.count)) > 1 && n.period >= time.Hour {
-		return false // nobody writes that
+		return false // nobody writes such a rate
 	}
 	return known <= min(0.08, float64(unit)/float64(n.count)/2)
 }
 
-// Explanations returns the explanations that are least wrong. Those of before, when less was known, say
-// where to look first: a family that did not explain what was seen then cannot explain more.
+// Explanations returns the explanations that are least wrong. Those of before, with less evidence, say where to look
+// first: a family that did not explain less evidence cannot explain more.
 func (v *Evidence) Explanations(before []Explanation) []Explanation {
 	if !v.Recovered() {
 		return before

@@ -8,9 +8,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// simpleRates returns usual ways to write a rate at which what the first burst admitted takes
-// between low and high to come back: the burst for a usual period, or any whole number for
-// a very usual one.
+// simpleRates returns usual ways to write a rate at which the first burst comes back between low and high: the burst
+// for a usual period, or any whole number for a very usual one.
 func (v *Evidence) simpleRates(low, high time.Duration, most int) (found []numbers) {
 	type ranked struct {
 		numbers
@@ -68,8 +67,8 @@ func trimZeros(n int64) (digits []byte) {
 	return digits
 }
 
-// usualPeriods are the periods that people write into limits, the most usual first. A rank is
-// how unusual a period is.
+// usualPeriods are the periods that people write into limits, the most usual first. The rank says how unusual a
+// period is.
 var usualPeriods = []struct {
 	rank    int
 	periods []time.Duration
@@ -86,7 +85,7 @@ var usualPeriods = []struct {
 	}},
 }
 
-// steps are what other periods are whole multiples of, the simplest first.
+// steps are the units of other periods, the simplest first.
 var steps = []time.Duration{
 	time.Hour, time.Minute, 10 * time.Second, time.Second, 100 * time.Millisecond, 10 * time.Millisecond, time.Millisecond,
 	100 * time.Microsecond, 10 * time.Microsecond, time.Microsecond,
@@ -95,7 +94,7 @@ var steps = []time.Duration{
 // firstStepRank is the rank of a multiple of the first of the steps.
 const firstStepRank = 5
 
-// rankOf returns how unusual a period is; 0 is most usual.
+// rankOf returns how unusual a period is; 0 is the most usual.
 func rankOf(period time.Duration) int {
 	for _, usual := range usualPeriods {
 		for _, p := range usual.periods {
@@ -150,7 +149,7 @@ func simpleCounts(low, high int64, most int) (found []int64) {
 	return found
 }
 
-// isRound reports whether a period known to lie between two can hardly be another one.
+// isRound reports whether a period known to lie between two is almost certainly the right one.
 func isRound(period, low, high time.Duration) bool {
 	switch rank := rankOf(period); {
 	case rank < firstStepRank:

@@ -1,4 +1,4 @@
-// Package headers reads what answers tell of their limits, in all dialects.
+// Package headers reads what answers say about their limits, in all dialects.
 package headers
 
 import (
@@ -11,8 +11,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 )
 
-// Coarse is how exactly Retry-After can be known: a date has whole seconds, and is of another
-// clock.
+// Coarse is how exactly Retry-After can be known: a date has whole seconds, and comes from another clock.
 func (r *Reading) Coarse() time.Duration {
 	if r.RetryDate {
 		return time.Second
@@ -20,7 +19,7 @@ func (r *Reading) Coarse() time.Duration {
 	return 0
 }
 
-// The dialects in which headers tell of limits.
+// The dialects of header fields about limits.
 const (
 	// DialectDraft8 is RateLimit-Policy and RateLimit of draft-ietf-httpapi-ratelimit-headers-08
 	// to -10: lists of named policies.
@@ -35,11 +34,11 @@ const (
 	DialectX = "x-ratelimit"
 	// DialectXUnix is the same with a unix time in X-RateLimit-Reset.
 	DialectXUnix = "x-ratelimit-unix"
-	// DialectGitHub is dialectXUnix with X-RateLimit-Used.
+	// DialectGitHub is DialectXUnix with X-RateLimit-Used.
 	DialectGitHub = "github"
-	// DialectAPISIX is dialectX with a fraction in X-RateLimit-Reset.
+	// DialectAPISIX is DialectX with a fraction in X-RateLimit-Reset.
 	DialectAPISIX = "apisix"
-	// DialectEnvoy is dialectX with policies in X-RateLimit-Limit: "10, 10;w=1".
+	// DialectEnvoy is DialectX with policies in X-RateLimit-Limit: "10, 10;w=1".
 	DialectEnvoy = "envoy"
 	// DialectSpring is X-RateLimit-Remaining, -Replenish-Rate and -Burst-Capacity.
 	DialectSpring = "spring-gateway"
@@ -47,15 +46,15 @@ const (
 
 const (
 	longestValue = 4096 // bytes of a field that are read
-	mostLimits   = 32   // limits that are read out of one field
+	mostLimits   = 32   // limits that are read from one field
 	longestQuote = 60   // bytes of a field that are shown
 	NotTold      = -1
 )
 
-// Reading is what the header of one answer tells.
+// Reading is what the header of one answer says.
 type Reading struct {
 	Families []Family
-	// RetryAfter is NotTold if it is missing or malformed. RetryText is how it was written.
+	// RetryAfter is NotTold if it is missing or malformed. RetryText is the text of the field.
 	RetryAfter time.Duration
 	RetryText  string
 	RetryDate  bool
@@ -71,23 +70,23 @@ type Family struct {
 	Limits  []Limit
 }
 
-// Limit is what an answer tells of one limit.
+// Limit is what an answer says about one limit.
 type Limit struct {
-	// name is that of the policy, if it has one.
+	// name is the policy's name, if it has one.
 	name string
 	// Count and Window are the policy, and Remaining is what is left; NotTold if it is missing.
 	Count, Remaining int64
 	Window           time.Duration
-	// Reset is how long until there is more, or until all is back, if HasReset.
+	// Reset is how long until there is more, or until everything is back, if HasReset.
 	Reset    time.Duration
 	HasReset bool
-	// Unit is what is counted, empty for requests.
+	// Unit is what is counted; empty for requests.
 	Unit string
-	// CountField, leftField and resetField say where it stands, such as "X-RateLimit-Remaining".
+	// CountField, LeftField and ResetField are the names of the fields, such as "X-RateLimit-Remaining".
 	CountField, LeftField, ResetField string
 }
 
-// Tightest is the limit with the least left; nil if none says what is left.
+// Tightest returns the limit with the least left; nil if none says what is left.
 func (f *Family) Tightest() *Limit {
 	var found *Limit
 	for i := range f.Limits {
@@ -98,14 +97,14 @@ func (f *Family) Tightest() *Limit {
 	return found
 }
 
-// Read reads what the header of an answer tells that came at an instant of the clock here.
-// skew is by how much the clock of the other side is ahead.
+// Read reads the header of an answer that came at an instant of this machine's clock. skew is how much the other
+// side's clock is ahead.
 func Read(header http.Header, answered time.Time, skew time.Duration) Reading {
 	r := Reading{RetryAfter: NotTold}
 	there := answered.Add(skew)
 	r.readRetryAfter(header, there)
 	if age, err := strconv.Atoi(header.Get("Age")); err == nil && age > 0 {
-		return r // it is of another answer, which a cache kept
+		return r // it belongs to another answer, which a cache kept
 	}
 	r.readStructured(header)
 	r.readPlain(header, there)
@@ -117,7 +116,7 @@ func (r *Reading) problem(format string, args ...any) {
 	r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
 }
 
-// add adds a family that tells something.
+// add adds a family that says something.
 func (r *Reading) add(dialect string, limits []Limit) {
 	if len(limits) > 0 {
 		r.Families = append(r.Families, Family{dialect, limits})
@@ -155,10 +154,10 @@ func (r *Reading) readRetryAfter(header http.Header, there time.Time) {
 	r.RetryProblem = fmt.Sprintf("Retry-After: %s is neither a whole number of seconds nor a date", quote(text))
 }
 
-// longestWait bounds the durations that are read, so that sums of them fit.
+// longestWait bounds the durations that are read, so that their sums fit.
 const longestWait = 100 * 366 * 24 * time.Hour
 
-// single returns the value of a field that may be there once.
+// single returns the value of a field that may occur once.
 func (r *Reading) single(header http.Header, name string) (text string, found bool) {
 	values := header.Values(name)
 	if len(values) == 0 {
@@ -177,7 +176,7 @@ func (r *Reading) single(header http.Header, name string) (text string, found bo
 	return strings.TrimSpace(values[0]), true
 }
 
-// quote is a text of the other side in quotes, short and printable.
+// quote returns a text of the other side in quotes, short and printable.
 func quote(text string) string {
 	if len(text) > longestQuote {
 		return strconv.QuoteToASCII(text[:longestQuote]) + "…"
@@ -185,7 +184,7 @@ func quote(text string) string {
 	return strconv.QuoteToASCII(text)
 }
 
-// Shown is a text of the other side, in quotes if it needs them.
+// Shown returns a text of the other side, in quotes if it needs them.
 func Shown(text string) string {
 	if quoted := quote(text); quoted != `"`+text+`"` || strings.Contains(text, ",") || text == "" {
 		return quoted
@@ -197,8 +196,8 @@ func isDigits(text string) bool {
 	return text != "" && strings.Trim(text, "0123456789") == ""
 }
 
-// SkewOf returns by how much the other side's clock is ahead of the one here, by the field Date.
-// It has whole seconds only, so less than two seconds is none.
+// SkewOf returns how much the other side's clock is ahead of this machine's, by the field Date. It has whole seconds
+// only, so less than two seconds is none.
 func SkewOf(header http.Header, sent, answered time.Time) time.Duration {
 	date, err := http.ParseTime(header.Get("Date"))
 	if err != nil {
@@ -211,16 +210,16 @@ func SkewOf(header http.Header, sent, answered time.Time) time.Duration {
 	return 0
 }
 
-// DialectRLS is what Envoy's rate limit services tell in their answers' statuses.
+// DialectRLS is what Envoy's rate limit services say in the statuses of their answers.
 const DialectRLS = "rls"
 
-// ReadLimits reads what a rate limit service told besides the header.
+// ReadLimits reads what a rate limit service says besides the header.
 func (r *Reading) ReadLimits(told []endpoint.ToldLimit) {
 	var limits []Limit
 	for i := range told {
 		t := &told[i]
 		if i == mostLimits {
-			r.problem("the answer tells of %d limits", len(told))
+			r.problem("the answer names %d limits", len(told))
 			break
 		}
 		where := "status"

@@ -9,7 +9,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// readPlain reads the dialects with one number a field.
+// readPlain reads the dialects with one number in a field.
 func (r *Reading) readPlain(header http.Header, there time.Time) {
 	kong := r.readKong(header)
 	if limit, policies, found := r.readNumbers(header, "RateLimit-", there); found {
@@ -43,7 +43,7 @@ func (r *Reading) readPlain(header http.Header, there time.Time) {
 	r.addWithPolicies(dialect, limit, policies)
 }
 
-// addWithPolicies adds the limit that is told of, with its window out of the policies.
+// addWithPolicies adds a limit, with its window from the policies.
 func (r *Reading) addWithPolicies(dialect string, limit Limit, policies []Limit) {
 	if dialect == DialectDraft6 {
 		for i := range r.Families {
@@ -97,7 +97,7 @@ func (r *Reading) readNumbers(header http.Header, prefix string, there time.Time
 	return limit, policies, true
 }
 
-// readLimitField reads a number, behind which policies may stand: "10, 10;w=1".
+// readLimitField reads a number, which policies may follow: "10, 10;w=1".
 func (r *Reading) readLimitField(header http.Header, field string) (count int64, policies []Limit) {
 	text, found := r.single(header, field)
 	if !found {
@@ -151,7 +151,7 @@ func (r *Reading) numberIn(field, text string) int64 {
 	return NotTold
 }
 
-// readKong reads the pairs of fields that have a period in their name.
+// readKong reads the pairs of fields with a period in their names.
 func (r *Reading) readKong(header http.Header) (limits []Limit) {
 	for _, period := range kongPeriods {
 		name := "X-RateLimit-Limit-" + period.name

@@ -14,8 +14,8 @@ const (
 	stateField  = "RateLimit"
 )
 
-// readStructured reads RateLimit-Policy and RateLimit, in draft-8 or draft-7. A policy of
-// draft-6 stands in RateLimit-Policy, too.
+// readStructured reads RateLimit-Policy and RateLimit, in draft-8 or draft-7. A policy of draft-6 is in
+// RateLimit-Policy, too.
 func (r *Reading) readStructured(header http.Header) {
 	policies, policyDialect := r.readPolicies(header)
 	text, hasState := r.joined(header, stateField)
@@ -44,7 +44,7 @@ func (r *Reading) readStructured(header http.Header) {
 	r.add(DialectDraft8, limits)
 }
 
-// joined is the value of a field whose lines are parts of one list.
+// joined returns the value of a field whose lines are parts of one list.
 func (r *Reading) joined(header http.Header, name string) (text string, found bool) {
 	values := header.Values(name)
 	if len(values) == 0 {
@@ -58,7 +58,7 @@ func (r *Reading) joined(header http.Header, name string) (text string, found bo
 	return text, true
 }
 
-// isDictionary reports whether RateLimit is meant as the dictionary of draft-7.
+// isDictionary reports whether RateLimit is the dictionary of draft-7.
 func isDictionary(text string) bool {
 	for _, key := range []string{"limit=", "remaining=", "reset="} {
 		if strings.HasPrefix(strings.TrimSpace(text), key) {
@@ -68,8 +68,8 @@ func isDictionary(text string) bool {
 	return false
 }
 
-// readPolicies reads RateLimit-Policy. Its dialect is draft-8 if policies have names, and else
-// draft-7, which is also that of draft-6.
+// readPolicies reads RateLimit-Policy. Its dialect is draft-8 if policies have names, else draft-7, which has the
+// form of draft-6.
 func (r *Reading) readPolicies(header http.Header) (limits []Limit, dialect string) {
 	text, found := r.joined(header, policyField)
 	if !found {
@@ -115,7 +115,7 @@ func (r *Reading) readPolicies(header http.Header) (limits []Limit, dialect stri
 	return limits, dialect
 }
 
-// unit is what a policy of draft-8 counts, "" for requests.
+// unit returns what a policy of draft-8 counts; "" for requests.
 func (r *Reading) unit(item *httpsfv.Item, where string) string {
 	qu, has := item.Params.Get("qu")
 	if !has {
@@ -158,7 +158,7 @@ func (r *Reading) items(field, text string) ([]httpsfv.Item, bool) {
 	return items, true
 }
 
-// parameter reads an Integer of at least that much; NotTold if there is none.
+// parameter reads an Integer that is at least some number; NotTold if there is none.
 func (r *Reading) parameter(item *httpsfv.Item, where, name string, least int64, required bool) int64 {
 	value, has := item.Params.Get(name)
 	if !has {
@@ -181,7 +181,7 @@ func (r *Reading) parameter(item *httpsfv.Item, where, name string, least int64,
 	return NotTold
 }
 
-// readDraft8 reads RateLimit of draft-8, whose policies were read already.
+// readDraft8 reads RateLimit of draft-8. Its policies were read before.
 func (r *Reading) readDraft8(text string, policies []Limit) (limits []Limit) {
 	items, ok := r.items(stateField, text)
 	if !ok {
@@ -253,7 +253,7 @@ func (r *Reading) readDraft7(text string, policies []Limit) []Limit {
 	return []Limit{limit}
 }
 
-// setReset sets how long until the reset, which must be seconds and not a time of day.
+// setReset sets the time until the reset, which must be in seconds and not a time of day.
 func (r *Reading) setReset(limit *Limit, n int64) {
 	switch {
 	case n >= leastUnixMilliseconds:
@@ -265,13 +265,13 @@ func (r *Reading) setReset(limit *Limit, n int64) {
 	}
 }
 
-// Numbers from leastUnix on are times and not durations: it is a day in 2001, and 31 years.
+// Numbers from leastUnix on are times and not durations: as a time it is a day in 2001, as a duration 31 years.
 const (
 	LeastUnix             = 1_000_000_000
 	leastUnixMilliseconds = LeastUnix * 1000
 )
 
-// seconds is a number of seconds, bounded so that sums of it fit.
+// seconds returns a number of seconds, bounded so that sums of it fit.
 func seconds(n int64) time.Duration {
 	return time.Duration(min(n, int64(longestWait/time.Second))) * time.Second
 }

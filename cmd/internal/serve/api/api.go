@@ -27,8 +27,8 @@ type Options struct {
 	Describe func(error) string
 }
 
-// door answers requests.
-type door struct {
+// listener answers requests.
+type listener struct {
 	engine  *engine.Engine
 	options Options
 	calls   sync.Pool // of *call
@@ -42,21 +42,21 @@ func Handler(e *engine.Engine, options Options) http.Handler {
 	if options.Describe == nil {
 		options.Describe = error.Error
 	}
-	return &door{engine: e, options: options, calls: sync.Pool{New: newCall}}
+	return &listener{engine: e, options: options, calls: sync.Pool{New: newCall}}
 }
 
 const prefix = "/v1/"
 
 // ServeHTTP implements [http.Handler].
-func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name, found := strings.CutPrefix(r.URL.Path, prefix)
 	v := verbOf(name)
 	rest, asksForOther := strings.CutPrefix(r.URL.Path, authPrefix)
 	switch {
 	case asksForOther:
-		d.authorize(w, r, rest)
+		l.authorize(w, r, rest)
 	case name == "policies" && found:
-		d.policies(w, r)
+		l.policies(w, r)
 	case !found || v == nil:
 		refusal.Write(w, http.StatusNotFound, outcome.Usage.Word, notFound(r.URL.Path))
 	case r.Method != http.MethodPost:
@@ -64,7 +64,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refusal.Write(w, http.StatusMethodNotAllowed, outcome.Usage.Word,
 			"method "+r.Method+` is not for `+prefix+v.name+`; send POST with a body such as {"key":"user:42","limits":["10/1m"]}`)
 	default:
-		d.serve(w, r, v)
+		l.serve(w, r, v)
 	}
 }
 
@@ -106,28 +106,28 @@ func (c *call) release(calls *sync.Pool) {
 }
 
 // serve answers one request.
-func (d *door) serve(w http.ResponseWriter, r *http.Request, v *verb) {
-	c := d.calls.Get().(*call)
-	defer c.release(&d.calls)
+func (l *listener) serve(w http.ResponseWriter, r *http.Request, v *verb) {
+	c := l.calls.Get().(*call)
+	defer c.release(&l.calls)
 	var err error
 	if c.body, err = readBody(r, c.body); err != nil {
-		d.refuseBody(w, err)
+		l.refuseBody(w, err)
 		return
 	}
 	if err := c.question.read(v, string(c.body)); err != nil {
-		d.refuse(w, err)
+		l.refuse(w, err)
 		return
 	}
 	if err := c.question.ask(v, &c.ask, c.attributes); err != nil {
-		d.refuse(w, err)
+		l.refuse(w, err)
 		return
 	}
-	if err := d.decide(r.Context(), c); err != nil {
-		d.refuse(w, err)
+	if err := l.decide(r.Context(), c); err != nil {
+		l.refuse(w, err)
 		return
 	}
 	c.answer.Key = c.question.subject()
-	d.setHeaders(w.Header(), c)
+	l.setHeaders(w.Header(), c)
 	if v.op == store.Refund {
 		c.body = c.answer.AppendRefundJSON(c.body[:0])
 	} else {
@@ -151,7 +151,7 @@ const counted = 2 << 10
 var contentType = []string{"application/json"}
 
 // decide calls the engine. A panic there fails only this request.
-func (d *door) decide(ctx context.Context, c *call) (err error) {
+func (l *listener) decide(ctx context.Context, c *call) (err error) {
 	defer panics.Catch(&err)
 	whole := false
 	defer func() {
@@ -159,18 +159,18 @@ func (d *door) decide(ctx context.Context, c *call) (err error) {
 			c.answer = decision.Answer{}
 		}
 	}()
-	err = d.engine.Decide(ctx, &c.ask, &c.answer)
+	err = l.engine.Decide(ctx, &c.ask, &c.answer)
 	if whole = err == nil; whole {
 		return nil
 	}
 	if errors.Is(err, engine.ErrUnknownPolicy) {
-		return unknownPolicy(c.ask.Policy, d.engine.Settings())
+		return unknownPolicy(c.ask.Policy, l.engine.Settings())
 	}
 	return err
 }
 
 // setHeaders sets the fields that inform the client about its limits. A limit without a policy has no name.
-func (d *door) setHeaders(header http.Header, c *call) {
+func (l *listener) setHeaders(header http.Header, c *call) {
 	var names []string
 	if c.answer.Policy != nil {
 		for i := range c.answer.Requests {
@@ -178,23 +178,23 @@ func (d *door) setHeaders(header http.Header, c *call) {
 		}
 		names = c.names
 	}
-	d.engine.Settings().HTTP.Headers.Set(header, names, c.answer.Requests, c.answer.Decisions)
+	l.engine.Settings().HTTP.Headers.Set(header, names, c.answer.Requests, c.answer.Decisions)
 }
 
 // refuse answers with an error.
-func (d *door) refuse(w http.ResponseWriter, err error) {
+func (l *listener) refuse(w http.ResponseWriter, err error) {
 	kind := outcome.Of(err, nil)
 	switch {
 	case errors.Is(err, store.ErrOutcomeUnknown): // also if the request was cut short
 		kind = outcome.OutcomeUnknown
-		refusal.WriteUnknown(w, kind.Status, kind.Word, d.options.Describe(err))
+		refusal.WriteUnknown(w, kind.Status, kind.Word, l.options.Describe(err))
 	case kind == outcome.Usage:
 		// It quotes what the client sent. To hide secrets in that would let the client guess them.
 		refusal.Write(w, kind.Status, kind.Word, err.Error())
 	case errors.Is(err, store.ErrGaveUp):
 		refusal.Write(w, outcome.Interrupted.Status, outcome.Interrupted.Word, "the request ended before the store answered")
 	default:
-		refusal.Write(w, kind.Status, kind.Word, d.options.Describe(err))
+		refusal.Write(w, kind.Status, kind.Word, l.options.Describe(err))
 	}
 }
 

@@ -107,7 +107,7 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		{"settle", `{"key":"a","limits":["10/1m"],"token":"t"}`, "settle needs the real cost"},
 		{"settle", `{"key":"a","limits":["10/1m"],"token":"t","cost":-1}`, "cost -1 is negative"},
 	} {
-		w, document := ask(t, memoryDoor(t), "POST", "/v1/"+test.verb, test.body)
+		w, document := ask(t, memoryListener(t), "POST", "/v1/"+test.verb, test.body)
 		kind, message := errorOf(document)
 		oneLine := !strings.ContainsAny(message, "\n\r") && len(message) < 2100
 		if w.Code != 400 || kind != "usage" || !strings.Contains(message, test.says) || !oneLine {
@@ -117,7 +117,7 @@ func TestBodiesThatAreRefused(t *testing.T) {
 }
 
 func TestBodiesThatAreAnswered(t *testing.T) {
-	door := memoryDoor(t)
+	listener := memoryListener(t)
 	for _, test := range []struct {
 		verb, body string
 		status     int
@@ -148,7 +148,7 @@ func TestBodiesThatAreAnswered(t *testing.T) {
 		{"consume", `{"policy":"login","attributes":{"email":"😀","ip":"203.0.113.9"}}`, 200, "key email=😀 ip=203.0.113.9"},
 		{"consume", `{"policy":"login","attributes":{"email":"😀","ip":"203.0.113.9"}}`, 429, "denied_by [email]"},
 	} {
-		w, document := ask(t, door, "POST", "/v1/"+test.verb, test.body)
+		w, document := ask(t, listener, "POST", "/v1/"+test.verb, test.body)
 		field, want, _ := strings.Cut(test.has, " ")
 		if w.Code != test.status || field != "" && fmt.Sprint(document[field]) != want {
 			t.Errorf("%s %s: %d %s, want %d with %s", test.verb, test.body, w.Code, w.Body, test.status, test.has)
@@ -160,7 +160,7 @@ func TestBodiesThatAreAnswered(t *testing.T) {
 }
 
 func TestOtherPathsAndMethods(t *testing.T) {
-	door := memoryDoor(t)
+	listener := memoryListener(t)
 	for _, test := range []struct {
 		method, path string
 		status       int
@@ -176,7 +176,7 @@ func TestOtherPathsAndMethods(t *testing.T) {
 		{"POST", "/v1/consume/", 404, "", "there is nothing at"},
 		{"POST", "/v1/" + strings.Repeat("x", 5000), 404, "", "there is nothing at"},
 	} {
-		w, document := ask(t, door, test.method, test.path, "{}")
+		w, document := ask(t, listener, test.method, test.path, "{}")
 		kind, message := errorOf(document)
 		if w.Code != test.status || w.Header().Get("Allow") != test.allow || kind != "usage" || !strings.Contains(message, test.says) {
 			t.Errorf("%s %.40s: %d %v %s %s", test.method, test.path, w.Code, w.Header(), kind, message)
@@ -185,7 +185,7 @@ func TestOtherPathsAndMethods(t *testing.T) {
 }
 
 func TestPoliciesAreListed(t *testing.T) {
-	w, _ := ask(t, memoryDoor(t), http.MethodGet, "/v1/policies", "")
+	w, _ := ask(t, memoryListener(t), http.MethodGet, "/v1/policies", "")
 	const want = `{"schema_version":1,"policies":[{"name":"login","attributes":["email","ip"],"optional_attributes":["plan"],` +
 		`"on_error":"fail","limits":[{"name":"ip","by":["ip"],"limit":"token-bucket:10/1h"},` +
 		`{"name":"email","by":["email"],"limit":"token-bucket:2/1h"}]}]}` + "\n"
@@ -195,7 +195,7 @@ func TestPoliciesAreListed(t *testing.T) {
 }
 
 func TestABodyIsBounded(t *testing.T) {
-	door := memoryDoor(t)
+	listener := memoryListener(t)
 	fits := `{"key":"a","limits":["2/1h"]}`
 	fits += strings.Repeat(" ", maxBody-len(fits))
 	for body, want := range map[string]int{fits: 200, fits + " ": 413} {
@@ -204,7 +204,7 @@ func TestABodyIsBounded(t *testing.T) {
 			if !known {
 				r.ContentLength = -1 // chunked
 			}
-			door.ServeHTTP(w, r)
+			listener.ServeHTTP(w, r)
 			if w.Code != want {
 				t.Errorf("%d bytes, length known %v: %d %s", len(body), known, w.Code, w.Body)
 			}
@@ -216,7 +216,7 @@ func TestABodyIsBounded(t *testing.T) {
 }
 
 func TestLongAndShortAnswersHaveTheirLength(t *testing.T) {
-	server := httptest.NewServer(memoryDoor(t))
+	server := httptest.NewServer(memoryListener(t))
 	defer server.Close()
 	for _, n := range []int{1, 3, 4, 5, 6, 7, 8, 60} {
 		var limits []string

@@ -26,18 +26,18 @@ type believed struct {
 }
 
 // clients returns the trusted proxies of the settings, and those on this machine.
-func (d *door) clients(settings *engine.Settings) *httplimit.Clients {
-	b := d.believed.Load()
+func (l *listener) clients(settings *engine.Settings) *httplimit.Clients {
+	b := l.believed.Load()
 	if b == nil || b.settings != settings {
 		b = &believed{settings, withLoopback(settings.HTTP.Clients)}
-		d.believed.Store(b)
+		l.believed.Store(b)
 	}
 	return &b.clients
 }
 
 // authorize tells a proxy whether it may pass a request on. rest is the path behind [authPrefix]: the policy, and
 // perhaps the path of the original request.
-func (d *door) authorize(w http.ResponseWriter, r *http.Request, rest string) {
+func (l *listener) authorize(w http.ResponseWriter, r *http.Request, rest string) {
 	if r.ContentLength != 0 {
 		// The body belongs to the original request and is not needed. A proxy can announce it and not send it, so
 		// do not wait for it.
@@ -45,20 +45,20 @@ func (d *door) authorize(w http.ResponseWriter, r *http.Request, rest string) {
 	}
 	w.Header()["Cache-Control"] = noStore
 	name, _, _ := strings.Cut(rest, "/")
-	settings := d.engine.Settings()
+	settings := l.engine.Settings()
 	decides := settings.Policy(name)
 	if decides == nil {
 		refusal.Write(w, http.StatusNotFound, outcome.Usage.Word, unknownPolicy(name, settings).Error())
 		return
 	}
-	clients := d.clients(settings)
+	clients := l.clients(settings)
 	if err := checkPeer(r, clients); err != nil {
-		d.refuse(w, err)
+		l.refuse(w, err)
 		return
 	}
 	original, err := originalRequest(r, rest[len(name):])
 	if err != nil {
-		d.refuse(w, err)
+		l.refuse(w, err)
 		return
 	}
 	rule := settings.HTTP.Rules[name]
@@ -66,20 +66,20 @@ func (d *door) authorize(w http.ResponseWriter, r *http.Request, rest string) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	c := d.calls.Get().(*call)
-	defer c.release(&d.calls)
+	c := l.calls.Get().(*call)
+	defer c.release(&l.calls)
 	c.ask.Op, c.ask.Policy, c.ask.Attributes, c.ask.Cost, c.ask.Settings = store.Take, name, rule.Of(original, clients), 1, settings
 	if c.ask.Costs, err = rule.Costs(decides, original, c.ask.Attributes, nil); err == nil {
-		err = d.decide(r.Context(), c)
+		err = l.decide(r.Context(), c)
 	}
 	if err != nil {
 		if errors.Is(err, store.ErrInvalid) {
 			err = cmp.Or(lacking(decides, &rule, c.ask.Attributes), err)
 		}
-		d.refuse(w, err)
+		l.refuse(w, err)
 		return
 	}
-	d.setHeaders(w.Header(), c)
+	l.setHeaders(w.Header(), c)
 	if store.AllAllowed(c.answer.Decisions) {
 		w.WriteHeader(http.StatusNoContent)
 		return

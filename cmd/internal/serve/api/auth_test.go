@@ -22,9 +22,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// authDoor is a handler with policies "site", by client, method, host, path and user, and "cheap", by client alone.
+// authListener is a handler with policies "site", by client, method, host, path and user, and "cheap", by client alone.
 // The proxy 10.0.0.1 is trusted.
-func authDoor(t testing.TB) http.Handler {
+func authListener(t testing.TB) http.Handler {
 	backend := memorystore.New()
 	t.Cleanup(func() { backend.Close() })
 	by := []string{"client", "method", "host", "path", "user"}
@@ -81,14 +81,14 @@ func TestForwardAuthMapsTheOriginalRequest(t *testing.T) {
 		"agreement": authRequest("GET", "/v1/auth/site", "127.0.0.1:999", append(slices.Clone(first), "X-Original-Method: PUT",
 			"X-Original-URI: /a/b?c=d")...),
 	} {
-		door := authDoor(t)
+		listener := authListener(t)
 		for i, want := range []int{204, 429} {
 			r := authRequest("GET", "/v1/auth/site", "127.0.0.1:999", first...)
 			if i == 1 {
 				r = again
 			}
 			w := httptest.NewRecorder()
-			if door.ServeHTTP(w, r); w.Code != want {
+			if listener.ServeHTTP(w, r); w.Code != want {
 				t.Errorf("%s: answer %d is %d %s, want %d", name, i, w.Code, w.Body, want)
 			}
 			if w.Header().Get("RateLimit-Policy") != `"all";q=1;w=3600` || (w.Header().Get("Retry-After") != "") != (want == 429) {
@@ -102,7 +102,7 @@ func TestForwardAuthMapsTheOriginalRequest(t *testing.T) {
 }
 
 func TestForwardAuthIsRefused(t *testing.T) {
-	door := authDoor(t)
+	listener := authListener(t)
 	for _, test := range []struct {
 		r      *http.Request
 		status int
@@ -132,7 +132,7 @@ func TestForwardAuthIsRefused(t *testing.T) {
 		{authRequest("GET", "/v1/auth/cheap", "127.0.0.1:1", "X-Original-URI: %zz"), 400, "is not an address like /path?query"},
 	} {
 		w := httptest.NewRecorder()
-		door.ServeHTTP(w, test.r)
+		listener.ServeHTTP(w, test.r)
 		if _, message := errorOf(documentOf(t, w)); w.Code != test.status || !strings.Contains(message, test.says) {
 			t.Errorf("%s %v: %d %s, want %d with %q", test.r.URL, test.r.Header, w.Code, w.Body, test.status, test.says)
 		}
@@ -140,10 +140,10 @@ func TestForwardAuthIsRefused(t *testing.T) {
 }
 
 func TestForwardAuthDeniesAsConfigured(t *testing.T) {
-	door := authDoor(t)
+	listener := authListener(t)
 	get := func(fields ...string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
-		door.ServeHTTP(w, authRequest("GET", "/v1/auth/cheap", "127.0.0.1:1", append(fields, "X-Forwarded-For: 203.0.113.9")...))
+		listener.ServeHTTP(w, authRequest("GET", "/v1/auth/cheap", "127.0.0.1:1", append(fields, "X-Forwarded-For: 203.0.113.9")...))
 		return w
 	}
 	for i, test := range []struct {
@@ -172,7 +172,7 @@ func TestForwardAuthDeniesAsConfigured(t *testing.T) {
 
 // nginx announces the original body to auth_request and does not send it.
 func TestForwardAuthDoesNotWaitForABody(t *testing.T) {
-	server := httptest.NewServer(authDoor(t))
+	server := httptest.NewServer(authListener(t))
 	defer server.Close()
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
 	if err != nil {
@@ -191,17 +191,17 @@ func TestForwardAuthWhileTheStoreIsAway(t *testing.T) {
 	for onError, want := range map[store.FailurePolicy]int{store.FailOnError: 503, store.AllowOnError: 204, store.DenyOnError: 429} {
 		p := &policy.Policy{Name: "p", OnError: onError, Limits: []policy.Limit{{Name: "ip", By: []string{"ip"},
 			Limit: limitOf(t, "1/1h")}}}
-		door := doorOn(t, &failing{err: store.ErrUnavailable}, time.Second, p)
+		listener := listenerOn(t, &failing{err: store.ErrUnavailable}, time.Second, p)
 		w := httptest.NewRecorder()
 		r := authRequest("GET", "/v1/auth/p", "127.0.0.1:1")
-		if door.ServeHTTP(w, r); w.Code != 400 {
+		if listener.ServeHTTP(w, r); w.Code != 400 {
 			t.Errorf("on_error %s: a policy without a rule needs attributes, and is answered %d %s", onError, w.Code, w.Body)
 		}
 		settings := &engine.Settings{Policies: []*policy.Policy{p}, HTTP: httplimit.Settings{
 			Rules: map[string]httplimit.Rule{"p": {Attributes: map[string]httplimit.Source{"ip": sourceOf(t, "client")}}}}}
-		door = Handler(engine.New(&failing{err: store.ErrUnavailable}, settings, engine.Options{Timeout: time.Minute}), Options{})
+		listener = Handler(engine.New(&failing{err: store.ErrUnavailable}, settings, engine.Options{Timeout: time.Minute}), Options{})
 		w = httptest.NewRecorder()
-		if door.ServeHTTP(w, r); w.Code != want {
+		if listener.ServeHTTP(w, r); w.Code != want {
 			t.Errorf("on_error %s: %d %s, want %d", onError, w.Code, w.Body, want)
 		}
 	}
@@ -221,14 +221,14 @@ func FuzzAuth(f *testing.F) {
 	f.Add("site/a", "X-Forwarded-Uri", "/a?b", "X-Original-URI", "/a?b", "127.0.0.1:1")
 	f.Add("cheap", "X-Original-URL", "https://a/b", "X-Forwarded-Host", "c", "[::1]:1")
 	f.Add("cheap", "X-Forwarded-Method", "G T", "X-Forwarded-For", "1, 2, [::1]:99", "10.0.0.1:1")
-	door := authDoor(f)
+	listener := authListener(f)
 	f.Fuzz(func(t *testing.T, path, name, value, other, otherValue, peer string) {
 		r := authRequest("GET", "/v1/auth/", peer, "X-User: ann")
 		r.URL.Path += path
 		r.Header.Add(name, value)
 		r.Header.Add(other, otherValue)
 		w := httptest.NewRecorder()
-		door.ServeHTTP(w, r)
+		listener.ServeHTTP(w, r)
 		switch w.Code {
 		case 204:
 			if w.Body.Len() > 0 {

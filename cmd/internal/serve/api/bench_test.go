@@ -11,7 +11,7 @@ import (
 
 // benchmarkBody sends the same request again and again, for one of many keys.
 func benchmarkBody(b *testing.B, verb, format string) {
-	door := memoryDoor(b)
+	listener := memoryListener(b)
 	const keys = 1 << 12
 	bodies := make([][]byte, keys)
 	for i := range bodies {
@@ -26,7 +26,7 @@ func benchmarkBody(b *testing.B, verb, format string) {
 		body.Reset(bodies[i%keys])
 		r.ContentLength = body.Size()
 		clear(w.header)
-		if door.ServeHTTP(w, r); w.status >= 500 {
+		if listener.ServeHTTP(w, r); w.status >= 500 {
 			b.Fatal(w.status)
 		}
 	}
@@ -55,12 +55,12 @@ func BenchmarkRefusal(b *testing.B) {
 }
 
 func BenchmarkAuth(b *testing.B) {
-	door := authDoor(b)
+	listener := authListener(b)
 	r := authRequest("GET", "/v1/auth/cheap", "127.0.0.1:1", "X-Forwarded-For: 203.0.113.9", "X-Original-URI: /a?b")
 	w := &discard{header: http.Header{}}
 	b.ReportAllocs()
 	for b.Loop() {
 		clear(w.header)
-		door.ServeHTTP(w, r)
+		listener.ServeHTTP(w, r)
 	}
 }

@@ -45,7 +45,7 @@ func readBody(r *http.Request, b []byte) ([]byte, error) {
 }
 
 // refuseBody answers if a body could not be read. It does not wait for the rest.
-func (d *door) refuseBody(w http.ResponseWriter, err error) {
+func (l *listener) refuseBody(w http.ResponseWriter, err error) {
 	w.Header().Set("Connection", "close")
 	if errors.Is(err, errTooLarge) {
 		refusal.Write(w, http.StatusRequestEntityTooLarge, outcome.Usage.Word, err.Error())

@@ -30,12 +30,12 @@ func mixedPolicy(t testing.TB) *policy.Policy {
 	return p
 }
 
-// costDoor is a handler with these policies and a clock that stands still.
-func costDoor(t testing.TB) http.Handler {
+// costListener is a handler with these policies and a clock that stands still.
+func costListener(t testing.TB) http.Handler {
 	now := time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)
 	backend := memorystore.New(memorystore.WithClock(func() time.Time { return now }))
 	t.Cleanup(func() { backend.Close() })
-	return doorOn(t, backend, time.Minute, llmPolicy(t), mixedPolicy(t))
+	return listenerOn(t, backend, time.Minute, llmPolicy(t), mixedPolicy(t))
 }
 
 // figures returns the cost and the usage of each limit in an answer.
@@ -50,7 +50,7 @@ func figures(document map[string]any) string {
 }
 
 func TestEachLimitIsAskedForItsCost(t *testing.T) {
-	door := costDoor(t)
+	listener := costListener(t)
 	const red = `"policy":"llm","attributes":{"team":"red"}`
 	for _, test := range []struct {
 		verb, body string
@@ -67,7 +67,7 @@ func TestEachLimitIsAskedForItsCost(t *testing.T) {
 		{"settle", `{` + red + `,"costs":{"tokens":400},"token":"a"}`, 200, "1 of 2; 400 of 40400"},
 		{"consume", `{` + red + `,"costs":{"tokens":100000},"force":true}`, 200, "1 of 3; 100000 of 140400"},
 	} {
-		w, document := ask(t, door, "POST", "/v1/"+test.verb, test.body)
+		w, document := ask(t, listener, "POST", "/v1/"+test.verb, test.body)
 		if got := figures(document); w.Code != test.status || got != test.want {
 			t.Errorf("%s %s: %d, %s, not %s", test.verb, test.body, w.Code, got, test.want)
 		}
@@ -79,21 +79,21 @@ func TestEachLimitIsAskedForItsCost(t *testing.T) {
 
 // A limit without its own cost uses the cost of the request, by default 1.
 func TestTheCostOfTheQuestion(t *testing.T) {
-	door := costDoor(t)
+	listener := costListener(t)
 	const red = `"policy":"mixed","attributes":{"team":"red"},"costs":{"tokens":400}`
 	for _, test := range []struct{ verb, body, want string }{
 		{"consume", `{` + red + `}`, "1 of 1; 400 of 400"},
 		{"consume", `{` + red + `,"cost":3,"token":"a"}`, "3 of 4; 400 of 800"},
 		{"settle", `{` + red + `,"cost":0,"token":"a"}`, "0 of 1; 400 of 800"},
 	} {
-		if w, document := ask(t, door, "POST", "/v1/"+test.verb, test.body); w.Code != 200 || figures(document) != test.want {
+		if w, document := ask(t, listener, "POST", "/v1/"+test.verb, test.body); w.Code != 200 || figures(document) != test.want {
 			t.Errorf("%s %s: %d %s", test.verb, test.body, w.Code, w.Body)
 		}
 	}
 }
 
 func TestWrongCostsAreRefused(t *testing.T) {
-	door := costDoor(t)
+	listener := costListener(t)
 	for _, test := range []struct{ verb, body, says string }{
 		{"consume", ``, "needs the cost tokens; add tokens=UNITS to the costs"},
 		{"consume", `"cost":5`, `cost 5 is for no limit of policy "llm", ` +
@@ -117,23 +117,23 @@ func TestWrongCostsAreRefused(t *testing.T) {
 		{"consume", `"costs":{` + strings.Repeat(`"a":1,`, 64) + `"b":1}`, "there are more than 64 costs"},
 	} {
 		body := `{"policy":"llm","attributes":{"team":"red"},` + test.body + `}`
-		refused(t, door, test.verb, strings.Replace(body, ",}", "}", 1), test.says)
+		refused(t, listener, test.verb, strings.Replace(body, ",}", "}", 1), test.says)
 	}
-	refused(t, door, "consume", `{"policy":"llm","attributes":{"team":"red","tokens":"3"}}`,
+	refused(t, listener, "consume", `{"policy":"llm","attributes":{"team":"red","tokens":"3"}}`,
 		`"tokens" is a cost of policy "llm" and no attribute`)
-	refused(t, door, "consume", `{"key":"a","limits":["1/1m"],"costs":{"tokens":1}}`, "costs are for a policy whose limits name them")
-	refused(t, door, "settle", `{"policy":"mixed","attributes":{"team":"red"},"costs":{"tokens":1},"token":"a"}`,
+	refused(t, listener, "consume", `{"key":"a","limits":["1/1m"],"costs":{"tokens":1}}`, "costs are for a policy whose limits name them")
+	refused(t, listener, "settle", `{"policy":"mixed","attributes":{"team":"red"},"costs":{"tokens":1},"token":"a"}`,
 		`limit "requests" of policy "mixed" has no cost of its own; say its real cost, too`)
-	_, document := ask(t, door, "POST", "/v1/check", `{"policy":"llm","attributes":{"team":"red"},"costs":{"tokens":1}}`)
+	_, document := ask(t, listener, "POST", "/v1/check", `{"policy":"llm","attributes":{"team":"red"},"costs":{"tokens":1}}`)
 	if figures(document) != "1 of 0; 1 of 0" {
 		t.Errorf("what was refused was charged: %v", document)
 	}
 }
 
 // refused checks that a body is refused with that text.
-func refused(t *testing.T, door http.Handler, verb, body, says string) {
+func refused(t *testing.T, listener http.Handler, verb, body, says string) {
 	t.Helper()
-	w, document := ask(t, door, "POST", "/v1/"+verb, body)
+	w, document := ask(t, listener, "POST", "/v1/"+verb, body)
 	problem, _ := document["error"].(map[string]any)
 	if text := fmt.Sprint(problem["message"]); w.Code != 400 || !strings.Contains(text, says) || strings.Contains(text, "\n") {
 		t.Errorf("%s %.100s: %d %s", verb, body, w.Code, text)
@@ -141,7 +141,7 @@ func refused(t *testing.T, door http.Handler, verb, body, says string) {
 }
 
 func TestPoliciesTellTheirCosts(t *testing.T) {
-	w, _ := ask(t, costDoor(t), "GET", "/v1/policies", "")
+	w, _ := ask(t, costListener(t), "GET", "/v1/policies", "")
 	for _, want := range []string{
 		`"name":"llm","attributes":["team"],"costs":["tokens"],`,
 		`"name":"requests","by":["team"],"limit":"token-bucket:60/366d","cost":"1"}`,
@@ -167,7 +167,7 @@ func TestForwardAuthTakesCostsOfFields(t *testing.T) {
 	t.Cleanup(func() { backend.Close() })
 	e := engine.New(backend, settings, engine.Options{Timeout: time.Minute})
 	t.Cleanup(func() { e.Close() })
-	door := Handler(e, Options{})
+	listener := Handler(e, Options{})
 	for _, test := range []struct {
 		policy string
 		fields []string
@@ -182,7 +182,7 @@ func TestForwardAuthTakesCostsOfFields(t *testing.T) {
 			`policy \"web\" needs the cost bytes; say in http.attributes of the policy where in a request it is, such as header:X-Bytes`},
 	} {
 		w := httptest.NewRecorder()
-		door.ServeHTTP(w, authRequest("GET", "/v1/auth/"+test.policy, "127.0.0.1:999", test.fields...))
+		listener.ServeHTTP(w, authRequest("GET", "/v1/auth/"+test.policy, "127.0.0.1:999", test.fields...))
 		if w.Code != test.status || !strings.Contains(w.Body.String(), test.says) {
 			t.Errorf("%s %v: %d %s", test.policy, test.fields, w.Code, w.Body)
 		}

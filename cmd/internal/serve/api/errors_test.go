@@ -40,9 +40,9 @@ func TestErrorsOfAStore(t *testing.T) {
 		{&failing{err: errors.New("disk full")}, 500, "machine", "disk full", false},
 		{&panicking{}, 500, "bug", "internal error: a bug", false},
 	} {
-		door := doorOn(t, test.store, time.Second)
+		listener := listenerOn(t, test.store, time.Second)
 		for range 2 { // one request does not harm the next
-			w, document := ask(t, door, "POST", "/v1/consume", `{"key":"a","limits":["1/1h"]}`)
+			w, document := ask(t, listener, "POST", "/v1/consume", `{"key":"a","limits":["1/1h"]}`)
 			kind, message := errorOf(document)
 			if w.Code != test.status || kind != test.kind || !strings.Contains(message, test.says) {
 				t.Errorf("%v: %d %s, want %d %s %q", test.store, w.Code, w.Body, test.status, test.kind, test.says)

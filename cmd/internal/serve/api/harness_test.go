@@ -43,8 +43,8 @@ func sourceOf(t testing.TB, text string) httplimit.Source {
 	return source
 }
 
-// doorOn returns the handler for a store, with the given policies and login.
-func doorOn(t testing.TB, backend admin.Keyspace, timeout time.Duration, policies ...*policy.Policy) http.Handler {
+// listenerOn returns the handler for a store, with the given policies and login.
+func listenerOn(t testing.TB, backend admin.Keyspace, timeout time.Duration, policies ...*policy.Policy) http.Handler {
 	settings := &engine.Settings{Policies: append([]*policy.Policy{loginPolicy(t)}, policies...),
 		HTTP: httplimit.Settings{Headers: httplimit.AllHeaders, Rules: map[string]httplimit.Rule{}}}
 	e := engine.New(backend, settings, engine.Options{Timeout: timeout})
@@ -52,17 +52,17 @@ func doorOn(t testing.TB, backend admin.Keyspace, timeout time.Duration, policie
 	return Handler(e, Options{Describe: func(err error) string { return strings.ReplaceAll(err.Error(), "hunter2", "xxxxx") }})
 }
 
-func memoryDoor(t testing.TB) http.Handler {
+func memoryListener(t testing.TB) http.Handler {
 	backend := memorystore.New()
 	t.Cleanup(func() { backend.Close() })
-	return doorOn(t, backend, time.Minute)
+	return listenerOn(t, backend, time.Minute)
 }
 
 // ask sends a body, and returns the answer and its document. Every answer is JSON.
-func ask(t testing.TB, door http.Handler, method, path, body string) (*httptest.ResponseRecorder, map[string]any) {
+func ask(t testing.TB, listener http.Handler, method, path, body string) (*httptest.ResponseRecorder, map[string]any) {
 	t.Helper()
 	w := httptest.NewRecorder()
-	door.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
+	listener.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
 	return w, documentOf(t, w)
 }
 

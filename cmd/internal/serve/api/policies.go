@@ -53,7 +53,7 @@ type describedLimit struct {
 }
 
 // policies lists the policies in force.
-func (d *door) policies(w http.ResponseWriter, r *http.Request) {
+func (d *listener) policies(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
 		refusal.Write(w, http.StatusMethodNotAllowed, outcome.Usage.Word, "method "+shorten(r.Method)+" is not for "+r.URL.Path+

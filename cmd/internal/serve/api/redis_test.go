@@ -19,8 +19,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// redisDoor is a server that decides in a Redis with these credentials.
-func redisDoor(t *testing.T, address, user, password string, timeout time.Duration, policies ...*policy.Policy) *httptest.Server {
+// redisListener is a server that decides in a Redis with these credentials.
+func redisListener(t *testing.T, address, user, password string, timeout time.Duration, policies ...*policy.Policy) *httptest.Server {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: address, Username: user, Password: password, ContextTimeoutEnabled: true,
 		DisableIdentity: true, MaxRetries: -1, DialerRetries: 1})
@@ -28,7 +28,7 @@ func redisDoor(t *testing.T, address, user, password string, timeout time.Durati
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(doorOn(t, backend, timeout, policies...))
+	server := httptest.NewServer(listenerOn(t, backend, timeout, policies...))
 	server.Client().Transport.(*http.Transport).MaxIdleConnsPerHost = 128
 	t.Cleanup(func() {
 		server.Close()
@@ -75,7 +75,7 @@ func together(t *testing.T, n int, server *httptest.Server, body string) map[int
 }
 
 func TestManyClientsOfOneKeyGetWhatOneWould(t *testing.T) {
-	server := redisDoor(t, redistest.Start(t).Addr, "", "", time.Minute)
+	server := redisListener(t, redistest.Start(t).Addr, "", "", time.Minute)
 	year := fmt.Sprintf("%dh", int(redistest.LongPeriod().Hours()))
 	for _, limit := range []string{"100/366d", "fixed-window:100/" + year, "sliding-log:100/366d"} {
 		got := together(t, 1000, server, `{"key":"`+limit+`","limits":["`+limit+`"]}`)
@@ -86,7 +86,7 @@ func TestManyClientsOfOneKeyGetWhatOneWould(t *testing.T) {
 }
 
 func TestATokenIsChargedOnce(t *testing.T) {
-	server := redisDoor(t, redistest.Start(t).Addr, "", "", time.Minute)
+	server := redisListener(t, redistest.Start(t).Addr, "", "", time.Minute)
 	if got := together(t, 100, server, `{"key":"a","limits":["1000/366d"],"cost":7,"token":"order-1"}`); got[200] != 100 {
 		t.Fatalf("a hundred repeats were answered %v, want 200 each time", got)
 	}
@@ -131,7 +131,7 @@ func TestStoresThatDoNotDecide(t *testing.T) {
 			}
 			var server *httptest.Server
 			redistest.Patiently(t, timeout, func(timeout time.Duration) (missing error) {
-				server = redisDoor(t, redis.Addr, test.user[0], test.user[1], timeout, policies...)
+				server = redisListener(t, redis.Addr, test.user[0], test.user[1], timeout, policies...)
 				if test.user[1] != "" {
 					return nil
 				}

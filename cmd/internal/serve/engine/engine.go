@@ -33,18 +33,11 @@ type Settings struct {
 	HTTP    httplimit.Settings
 	Envoy   configfile.EnvoyDomains
 
-	force *force // decides by these settings; nil unless an engine returned them
+	inForce *inForce // decides by these settings; nil unless an engine returned them
 }
 
 // Policy returns the policy of that name, or nil.
-func (s *Settings) Policy(name string) *policy.Policy {
-	for _, p := range s.Policies {
-		if p.Name == name {
-			return p
-		}
-	}
-	return nil
-}
+func (s *Settings) Policy(name string) *policy.Policy { return configfile.NamedPolicy(s.Policies, name) }
 
 // Ask is a question to the engine: about the limits of a policy for attributes, or about limits of a key.
 type Ask struct {
@@ -94,7 +87,7 @@ type Options struct {
 type Engine struct {
 	options Options
 	start   time.Time // the base of a monotonic clock, which costs half of time.Now
-	inForce atomic.Pointer[force]
+	inForce atomic.Pointer[inForce]
 
 	// These stay when settings are replaced, so that nothing is lost.
 	store     store.Store // with its time budget
@@ -107,7 +100,7 @@ type Engine struct {
 	replacing sync.Mutex // for one replacement at a time, and for the fields below
 	breaker   *breaker   // nil for none
 
-	probed atomic.Uint64 // the number of keys that Probe has peeked at
+	checked atomic.Uint64 // the number of keys that CheckRecovery has peeked at
 }
 
 // New returns an engine with those settings in force. The caller closes the store.
@@ -153,9 +146,9 @@ func (e *Engine) Decide(ctx context.Context, ask *Ask, answer *decision.Answer) 
 }
 
 // deciding returns what decides an ask: its own settings, else those in force.
-func (e *Engine) deciding(ask *Ask) *force {
-	if ask.Settings != nil && ask.Settings.force != nil {
-		return ask.Settings.force
+func (e *Engine) deciding(ask *Ask) *inForce {
+	if ask.Settings != nil && ask.Settings.inForce != nil {
+		return ask.Settings.inForce
 	}
 	return e.inForce.Load()
 }
@@ -212,14 +205,14 @@ func (e *Engine) Close() error {
 	return nil
 }
 
-// probes is the number of keys that Probe peeks at if the store has parts: enough to reach each part within a few
-// calls.
-const probes = 64
+// shardChecks is the number of keys that CheckRecovery peeks at if the store has shards: enough to reach each shard
+// within a few calls.
+const shardChecks = 64
 
-// Probe lets an open breaker check the store, if it is time. Calls do so, too, but without calls a breaker would
-// stay open when the store is back, and refuse the next call. parts says that the breaker is open for some parts of
-// the store only. Nothing is charged.
-func (e *Engine) Probe(ctx context.Context, parts bool) {
+// CheckRecovery lets an open breaker check whether the store is back, if it is time. Calls do so, too, but without
+// calls a breaker would stay open when the store is back, and refuse the next call. sharded says that the breaker is
+// open for some shards of the store only. Nothing is charged.
+func (e *Engine) CheckRecovery(ctx context.Context, sharded bool) {
 	e.replacing.Lock()
 	breaker := e.breaker
 	e.replacing.Unlock()
@@ -227,12 +220,12 @@ func (e *Engine) Probe(ctx context.Context, parts bool) {
 		return
 	}
 	n := 1
-	if parts {
-		n = probes
+	if sharded {
+		n = shardChecks
 	}
 	limit := store.Limit{Count: 1, Period: time.Second}
 	for range n {
-		key := store.Key{Subject: "limitctl-probe-" + strconv.FormatUint(e.probed.Add(1), 10)}
+		key := store.Key{Subject: "limitctl-probe-" + strconv.FormatUint(e.checked.Add(1), 10)}
 		reqs := []store.Request{{Key: key, Limit: limit, Cost: 1}}
 		if breaker.store.Decide(ctx, store.Peek, reqs, make([]store.Decision, 1)); ctx.Err() != nil {
 			return

@@ -8,9 +8,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// force is settings and what decides by them. It is immutable and owns nothing but memory, so calls under way can
+// inForce is settings and what decides by them. It is immutable and owns nothing but memory, so calls under way can
 // finish after a replacement, and the garbage collector frees it afterwards.
-type force struct {
+type inForce struct {
 	settings *Settings
 	byName   map[string]*decider
 	plain    store.Store // for limits without a policy
@@ -30,14 +30,14 @@ type breaker struct {
 
 // Replace puts settings in force. Calls that are under way finish with the old ones.
 //
-// It keeps the known overrides, the denials that are not yet written, the usage in the fallback store, and a breaker
+// It keeps the known overrides, the denials that are not yet written, the usage of the fallback store, and a breaker
 // whose settings stay the same.
 func (e *Engine) Replace(settings *Settings) {
 	e.replacing.Lock()
 	defer e.replacing.Unlock()
 	own := *settings
-	f := &force{settings: &own, byName: make(map[string]*decider, len(own.Policies))}
-	own.force = f
+	f := &inForce{settings: &own, byName: make(map[string]*decider, len(own.Policies))}
+	own.inForce = f
 	backend, isNew := e.withBreaker(own.Breaker)
 	f.plain = e.stack(backend, own.Denials, nil)
 	for _, p := range own.Policies {

@@ -183,7 +183,7 @@ func (c calls) appendResponse(response []byte, descriptors int, headers httplimi
 		}
 	}
 	response = rls.AppendOverall(response, overall)
-	var all told
+	var all limitSet
 	next := 0
 	for i := range descriptors {
 		s := rls.Status{Code: rls.OK}

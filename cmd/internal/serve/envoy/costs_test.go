@@ -42,7 +42,7 @@ func askFor(t *testing.T, hits uint32, tokens ...string) (denied bool, used [3]i
 	}
 	calls, err := callsOf(request, e.Settings())
 	if err == nil {
-		err = (&door{engine: e}).decide(t.Context(), calls)
+		err = (&listener{engine: e}).decide(t.Context(), calls)
 	}
 	if err != nil || len(calls) != len(tokens) {
 		t.Fatalf("%q: %d calls, %v", tokens, len(calls), err)

@@ -48,26 +48,26 @@ func New(e *engine.Engine, options Options) *grpc.Server {
 	if options.Ready == nil {
 		options.Ready = func() bool { return true }
 	}
-	d := &door{e, options}
+	l := &listener{e, options}
 	onEnd := func(grpc.Code) {}
 	if options.OnEnd != nil {
 		onEnd = func(code grpc.Code) { options.OnEnd(uint8(code)) }
 	}
 	return grpc.New(grpc.Options{
-		Methods: map[string]grpc.Method{shouldRateLimit: d.answer, grpc.HealthCheck: grpc.Health(options.Ready, service, peerService)},
+		Methods: map[string]grpc.Method{shouldRateLimit: l.answer, grpc.HealthCheck: grpc.Health(options.Ready, service, peerService)},
 		Gate:    options.Gate,
 		OnBug:   options.OnBug,
 		OnEnd:   onEnd,
 	})
 }
 
-type door struct {
+type listener struct {
 	engine  *engine.Engine
 	options Options
 }
 
 // answer is ShouldRateLimit.
-func (d *door) answer(ctx context.Context, message, response []byte) ([]byte, error) {
+func (l *listener) answer(ctx context.Context, message, response []byte) ([]byte, error) {
 	r, err := rls.ReadRequest(message)
 	switch {
 	case err != nil:
@@ -77,23 +77,23 @@ func (d *door) answer(ctx context.Context, message, response []byte) ([]byte, er
 	case len(r.Descriptors) == 0:
 		return nil, &grpc.Status{Code: grpc.InvalidArgument, Message: "the request has no descriptors"}
 	}
-	settings := d.engine.Settings()
-	if _, known := settings.Envoy[r.Domain]; !known && d.options.OnUnknownDomain != nil {
-		d.options.OnUnknownDomain(r.Domain)
+	settings := l.engine.Settings()
+	if _, known := settings.Envoy[r.Domain]; !known && l.options.OnUnknownDomain != nil {
+		l.options.OnUnknownDomain(r.Domain)
 	}
 	calls, err := callsOf(r, settings)
 	if err == nil {
-		err = d.decide(ctx, calls)
+		err = l.decide(ctx, calls)
 	}
 	if err != nil {
-		return nil, d.statusOf(ctx, err)
+		return nil, l.statusOf(ctx, err)
 	}
 	return calls.appendResponse(response, len(r.Descriptors), settings.HTTP.Headers), nil
 }
 
 // decide decides all descriptors that match: first refunds, then peeks, and then, all or nothing, takes. If a peek
 // is denied, nothing is taken.
-func (d *door) decide(ctx context.Context, calls calls) error {
+func (l *listener) decide(ctx context.Context, calls calls) error {
 	denied := slices.ContainsFunc(calls, func(c *call) bool { return c.denied })
 	for _, op := range [...]store.Op{store.Refund, store.Peek, store.Take} {
 		group := calls.of(op)
@@ -106,7 +106,7 @@ func (d *door) decide(ctx context.Context, calls calls) error {
 			}
 		}
 		answers := make([]decision.Answer, len(group.asks))
-		err := d.engine.DecideAll(ctx, group.asks, answers)
+		err := l.engine.DecideAll(ctx, group.asks, answers)
 		if err != nil && !errors.Is(err, store.ErrNeverFits) {
 			return err
 		}
@@ -118,7 +118,7 @@ func (d *door) decide(ctx context.Context, calls calls) error {
 		}
 		if err != nil {
 			markNeverFits(group.calls)
-			d.look(ctx, group)
+			l.look(ctx, group)
 		}
 		for _, call := range group.calls {
 			denied = denied || call.denied
@@ -128,7 +128,7 @@ func (d *door) decide(ctx context.Context, calls calls) error {
 }
 
 // look fills in what remains of the limits of a group that was not decided, if the store answers.
-func (d *door) look(ctx context.Context, group group) {
+func (l *listener) look(ctx context.Context, group group) {
 	for i := range group.asks {
 		group.asks[i].Op, group.asks[i].Cost = store.Peek, 1
 		for j := range group.asks[i].Costs {
@@ -136,7 +136,7 @@ func (d *door) look(ctx context.Context, group group) {
 		}
 	}
 	answers := make([]decision.Answer, len(group.asks))
-	if d.engine.DecideAll(ctx, group.asks, answers) != nil {
+	if l.engine.DecideAll(ctx, group.asks, answers) != nil {
 		return // it is a denial in any case
 	}
 	for i, call := range group.calls {
@@ -167,10 +167,10 @@ func markNeverFits(group []*call) {
 }
 
 // statusOf converts an error for Envoy. Its filter then lets the request pass, unless failure_mode_deny is set.
-func (d *door) statusOf(ctx context.Context, err error) error {
+func (l *listener) statusOf(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return &grpc.Status{Code: grpc.DeadlineExceeded, Message: "the deadline has passed: " + d.options.Describe(err)}
+		return &grpc.Status{Code: grpc.DeadlineExceeded, Message: "the deadline has passed: " + l.options.Describe(err)}
 	case ctx.Err() != nil:
 		return &grpc.Status{Code: grpc.Canceled, Message: "the call was given up"}
 	case errors.Is(err, engine.ErrUnknownPolicy):
@@ -187,7 +187,7 @@ func (d *door) statusOf(ctx context.Context, err error) error {
 	default:
 		return err // a bug, whose text the client does not get
 	}
-	return &grpc.Status{Code: code, Message: d.options.Describe(err)}
+	return &grpc.Status{Code: code, Message: l.options.Describe(err)}
 }
 
 // appendHeaders appends the fields about the client's limits, in the order of their names, so that equal answers
@@ -211,13 +211,13 @@ const longestName = 200
 // It compares the first 200 bytes of a name. It is safe for concurrent use.
 func Seldom(tell func(name string)) func(name string) {
 	var mu sync.Mutex
-	told := map[string]bool{}
+	seen := map[string]bool{}
 	return func(name string) {
 		name = strings.Clone(name[:min(len(name), longestName)]) // a copy does not keep the request in memory
 		mu.Lock()
-		first := !told[name] && len(told) < longestSeldom
+		first := !seen[name] && len(seen) < longestSeldom
 		if first {
-			told[name] = true
+			seen[name] = true
 		}
 		mu.Unlock()
 		if first {

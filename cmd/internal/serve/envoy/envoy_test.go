@@ -94,7 +94,7 @@ func TestSeldomTellsEachOnceAndFewOfMany(t *testing.T) {
 
 // A client joins its fields by the names of limits, so the names are unique.
 func TestNamesOfLimitsThatAreTold(t *testing.T) {
-	all := told{policies: []string{"a", "b", "b", "b", "a"}, limits: []string{"m", "m", "m", "own", "m"}}
+	all := limitSet{policies: []string{"a", "b", "b", "b", "a"}, limits: []string{"m", "m", "m", "own", "m"}}
 	if got := strings.Join(all.names(), " "); got != "a/m b/m b/m+ own a/m+" {
 		t.Errorf("the names are %s", got)
 	}

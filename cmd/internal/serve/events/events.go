@@ -41,8 +41,8 @@ type Log struct {
 	outages sync.Map // of *outage by the policy's name
 	errors  sync.Map // of *failing by errorsOf
 
-	mu    sync.Mutex
-	parts map[string]brokenPart // the parts of the store whose breaker is not closed
+	mu     sync.Mutex
+	shards map[string]brokenShard // the shards of the store whose breaker is not closed
 	// The time and the cause of a fault; nil if there is none.
 	overrides, denials *Stale
 }
@@ -55,13 +55,13 @@ type outage struct {
 	spell   // of decisions without the store
 }
 
-type brokenPart struct {
+type brokenShard struct {
 	since  time.Time
 	reason string
 }
 
 // New returns a Log without events.
-func New(o Options) *Log { return &Log{Options: o, parts: map[string]brokenPart{}} }
+func New(o Options) *Log { return &Log{Options: o, shards: map[string]brokenShard{}} }
 
 // Failure reports that a policy decided without the store, once at the beginning. Refresh reports the rest.
 func (l *Log) Failure(p *policy.Policy, err error) {
@@ -103,12 +103,12 @@ func (l *Log) Breaker(change layers.BreakerChange) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before, broken := l.parts[part]
+	before, broken := l.shards[part]
 	switch change.To {
 	case layers.BreakerClosed:
-		delete(l.parts, part)
+		delete(l.shards, part)
 		if broken {
-			log.Info("the breaker is closed: the store is asked again", "open_for",
+			log.Info("the breaker is closed: the store is called again", "open_for",
 				change.At.Sub(before.since).Round(time.Millisecond).String())
 		}
 	case layers.BreakerOpen:
@@ -120,8 +120,8 @@ func (l *Log) Breaker(change layers.BreakerChange) {
 			log.Debug("the breaker stays open", "error", reason)
 			return
 		}
-		l.parts[part] = brokenPart{change.At, reason}
-		log.Warn("the breaker is open: the store is not asked", "error", reason)
+		l.shards[part] = brokenShard{change.At, reason}
+		log.Warn("the breaker is open: the store is not called", "error", reason)
 	case layers.BreakerHalfOpen: // the result of the recovery check is reported
 	}
 }
@@ -130,7 +130,7 @@ func (l *Log) Breaker(change layers.BreakerChange) {
 func (l *Log) NewBreaker() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	clear(l.parts)
+	clear(l.shards)
 }
 
 // Decision reports errors that callers get, and each ask at the level debug.
@@ -206,8 +206,8 @@ type Outage struct {
 // as is known.
 func (l *Log) State() (ok bool, state State) {
 	l.mu.Lock()
-	for _, part := range slices.Sorted(maps.Keys(l.parts)) {
-		state.Breaker = append(state.Breaker, OpenBreaker{part, l.parts[part].since.UTC(), l.parts[part].reason})
+	for _, part := range slices.Sorted(maps.Keys(l.shards)) {
+		state.Breaker = append(state.Breaker, OpenBreaker{part, l.shards[part].since.UTC(), l.shards[part].reason})
 	}
 	state.Overrides, state.Denials = l.overrides, l.denials
 	l.mu.Unlock()

@@ -8,12 +8,12 @@ import (
 // spell is a time in which the same thing happens again and again. It is reported at its beginning, regularly while
 // it goes on, and at its end.
 type spell struct {
-	active atomic.Bool
-	total  atomic.Int64 // how often it happened
-	last   atomic.Int64 // when it last did, in nanoseconds of unix time
-	since  atomic.Int64 // when it first did
-	told   int64        // total at the last report
-	toldAt time.Time    // when it was last reported; both are for refresh
+	active     atomic.Bool
+	total      atomic.Int64 // how often it happened
+	last       atomic.Int64 // when it last did, in nanoseconds of unix time
+	since      atomic.Int64 // when it first did
+	reported   int64        // total at the last report
+	reportedAt time.Time    // when it was last reported; both are for refresh
 }
 
 // count counts an event, and returns whether it begins the spell.
@@ -44,10 +44,10 @@ func (s *spell) refresh(now time.Time) (what news, count int64) {
 	case !s.active.Load():
 	case now.Sub(time.Unix(0, s.last.Load())) >= quiet:
 		return isOver, total
-	case s.toldAt.IsZero():
-		s.toldAt = s.begun()
-	case now.Sub(s.toldAt) >= repeat:
-		count, s.told, s.toldAt = total-s.told, total, now
+	case s.reportedAt.IsZero():
+		s.reportedAt = s.begun()
+	case now.Sub(s.reportedAt) >= repeat:
+		count, s.reported, s.reportedAt = total-s.reported, total, now
 		return goesOn, count
 	}
 	return nothing, 0

@@ -24,10 +24,10 @@ func (l *Log) OverridesStale() bool {
 }
 
 // Denials reports why denials cannot be written.
-func (l *Log) Denials(err error) { l.fail(&l.denials, "who is denied cannot be told", err) }
+func (l *Log) Denials(err error) { l.fail(&l.denials, "denials cannot be recorded", err) }
 
 // DenialsWritten reports that denials can be written again.
-func (l *Log) DenialsWritten() { l.recover(&l.denials, "who is denied can be told again") }
+func (l *Log) DenialsWritten() { l.recover(&l.denials, "denials can be recorded again") }
 
 func (l *Log) fail(what **Stale, message string, err error) {
 	stale := &Stale{l.Now().UTC(), l.Describe(err)}

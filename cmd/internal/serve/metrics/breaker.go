@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// mostParts is the most parts of a store with their own series.
-	mostParts = 64
-	// otherParts is the label of the rest.
-	otherParts = "(others)"
+	// maxShards is the most shards of a store with their own series.
+	maxShards = 64
+	// otherShards is the label of the rest.
+	otherShards = "(others)"
 )
 
 var breakerStates = []layers.BreakerState{layers.BreakerClosed, layers.BreakerOpen, layers.BreakerHalfOpen}
@@ -63,8 +63,8 @@ func (b *breakerMetrics) changed(change layers.BreakerChange) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	part := change.Shard
-	if _, known := b.parts[part]; !known && len(b.parts) >= mostParts && !b.makeRoom() {
-		b.changes.WithLabelValues(otherParts, change.To.String()).Inc()
+	if _, known := b.parts[part]; !known && len(b.parts) >= maxShards && !b.makeRoom() {
+		b.changes.WithLabelValues(otherShards, change.To.String()).Inc()
 		return
 	}
 	b.set(part, change.To)

@@ -33,7 +33,7 @@ type Metrics struct {
 	store     storeMetrics
 	breaker   breakerMetrics
 	config    configMetrics
-	doors     doorMetrics
+	listeners listenerMetrics
 	sample    sampleMetrics
 
 	inForce atomic.Pointer[view]
@@ -57,7 +57,7 @@ func New(options Options) *Metrics {
 	m.store.register(m.registry)
 	m.breaker.register(m.registry)
 	m.config.register(m.registry, m.clock())
-	m.doors.register(m.registry)
+	m.listeners.register(m.registry)
 	m.sample.register(m.registry)
 	m.registry.MustRegister(newLimitCollector(m), newSampleCollector(m))
 	m.Configure(nil, true)

@@ -185,7 +185,7 @@ func TestOutcomes(t *testing.T) {
 // Clients cannot create series, and no label contains what they send.
 func TestClientsCannotMakeSeries(t *testing.T) {
 	e, m := observed(t, memorystore.New(), &engine.Settings{Policies: []*policy.Policy{login()}})
-	door := m.Door("http", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	listener := m.Listener("http", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		status, _ := strconv.Atoi(r.URL.Query().Get("status"))
 		w.WriteHeader(max(status, 100))
 	}))
@@ -214,7 +214,7 @@ func TestClientsCannotMakeSeries(t *testing.T) {
 	}
 	for status := 100; status < 1000; status++ {
 		r := httptest.NewRequest("HOSTILE", fmt.Sprintf("/hostile?status=%d", status), nil)
-		door.ServeHTTP(httptest.NewRecorder(), r)
+		listener.ServeHTTP(httptest.NewRecorder(), r)
 	}
 	after, text := scrape(t, m)
 	if len(after) != len(before) {
@@ -238,7 +238,7 @@ func TestTheExpositionIsValid(t *testing.T) {
 	tier.Full(t, "Prometheus")
 	e, m := observed(t, memorystore.New(), &engine.Settings{Policies: []*policy.Policy{login()}, Breaker: &layers.Breaker{}})
 	decide(t, e, ask(store.Take, "192.0.2.1", "a@example.com"))
-	m.Door("http", http.NotFoundHandler())
+	m.Listener("http", http.NotFoundHandler())
 	m.Connections("http", 1)
 	m.ConnectionRefused("http")
 	m.Loaded("abc")
@@ -375,10 +375,10 @@ func TestBreakers(t *testing.T) {
 	s.want(t, `limitctl_breaker_state{part="",state="open"}`, 0)
 }
 
-// Doors count their answers, even if a handler panics or writes nothing.
-func TestDoors(t *testing.T) {
+// Listeners count their answers, even if a handler panics or writes nothing.
+func TestListeners(t *testing.T) {
 	m := metrics.New(metrics.Options{})
-	door := m.Door("http", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	listener := m.Listener("http", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/early":
 			w.WriteHeader(http.StatusEarlyHints)
@@ -393,7 +393,7 @@ func TestDoors(t *testing.T) {
 	for _, path := range []string{"/early", "/panic", "/text", "/"} {
 		func() {
 			defer func() { recover() }()
-			door.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))
+			listener.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))
 		}()
 	}
 	m.Refused()

@@ -17,13 +17,13 @@ func TestTheProxyCountsBytes(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { passed++ }))
 	defer upstream.Close()
 	settings := settingsOf(t, "10/366d")
-	door := settings.Policies[0]
+	p := settings.Policies[0]
 	traffic, err := store.ParseLimit("100/366d")
 	if err != nil {
 		t.Fatal(err)
 	}
-	door.Limits[0].Cost = policy.Cost{Units: 1}
-	door.Limits = append(door.Limits, policy.Limit{Name: "traffic", By: []string{"ip"}, Limit: traffic, Cost: policy.Cost{Field: "bytes"}})
+	p.Limits[0].Cost = policy.Cost{Units: 1}
+	p.Limits = append(p.Limits, policy.Limit{Name: "traffic", By: []string{"ip"}, Limit: traffic, Cost: policy.Cost{Field: "bytes"}})
 	to, err := ParseUpstream(upstream.URL)
 	if err != nil {
 		t.Fatal(err)

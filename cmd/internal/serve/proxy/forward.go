@@ -70,15 +70,15 @@ func saysSender(name, own string) bool {
 }
 
 // rewrite makes the upstream's request.
-func (d *door) rewrite(p *httputil.ProxyRequest) {
+func (l *listener) rewrite(p *httputil.ProxyRequest) {
 	query := p.In.URL.RawQuery // unchanged: an upstream can have its own way to read it
-	p.SetURL(d.Upstream.url)
+	p.SetURL(l.Upstream.url)
 	p.Out.URL.RawQuery = query
 	p.Out.URL.ForceQuery = p.In.URL.ForceQuery
 	p.Out.Trailer = p.In.Trailer // its values are known after the body
 	p.Out.Host = p.In.Host
-	if d.Host != "" {
-		p.Out.Host = d.Host
+	if l.Host != "" {
+		p.Out.Host = l.Host
 	}
 	// Only a WebSocket may leave HTTP. Another protocol, such as HTTP/2 without TLS, could carry requests that
 	// nobody counts.
@@ -86,14 +86,14 @@ func (d *door) rewrite(p *httputil.ProxyRequest) {
 		p.Out.Header.Del("Upgrade")
 		p.Out.Header.Del("Connection")
 	}
-	d.tellSender(p)
+	l.tellSender(p)
 }
 
 // tellSender writes the fields about the sender for the upstream. It passes the peer's fields on only if the peer
 // is a trusted proxy, and of the two lists of addresses only the one that the configuration names, since a client
 // can have written the other one.
-func (d *door) tellSender(p *httputil.ProxyRequest) {
-	clients := d.engine.Settings().HTTP.Clients
+func (l *listener) tellSender(p *httputil.ProxyRequest) {
+	clients := l.engine.Settings().HTTP.Clients
 	for name := range p.Out.Header {
 		if saysSender(name, clients.Header) {
 			delete(p.Out.Header, name)

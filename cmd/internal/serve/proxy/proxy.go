@@ -51,8 +51,8 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// door limits requests and passes them on.
-type door struct {
+// listener limits requests and passes them on.
+type listener struct {
 	Options
 	engine *engine.Engine
 	pass   *httputil.ReverseProxy
@@ -63,51 +63,51 @@ func Handler(e *engine.Engine, options Options) http.Handler {
 	if options.Timeout == 0 {
 		options.Timeout = DefaultTimeout
 	}
-	d := &door{Options: options, engine: e}
-	d.pass = &httputil.ReverseProxy{
-		Rewrite:        d.rewrite,
+	l := &listener{Options: options, engine: e}
+	l.pass = &httputil.ReverseProxy{
+		Rewrite:        l.rewrite,
 		Transport:      options.Upstream.transport(options.Timeout),
 		FlushInterval:  -1, // pass on at once what the upstream sends
 		BufferPool:     &buffers{},
 		ModifyResponse: tellLimits,
-		ErrorHandler:   d.failed,
+		ErrorHandler:   l.failed,
 		ErrorLog:       slog.NewLogLogger(options.Log.Handler(), slog.LevelDebug),
 	}
-	return d
+	return l
 }
 
-func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if status, why := unfit(r); status != 0 {
 		refuse(w, status, why)
 		return
 	}
-	if d.MaxBody > 0 {
-		if r.ContentLength > d.MaxBody {
+	if l.MaxBody > 0 {
+		if r.ContentLength > l.MaxBody {
 			refuseLargeBody(w)
 			return
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, d.MaxBody)
+		r.Body = http.MaxBytesReader(w, r.Body, l.MaxBody)
 	}
-	settings := d.engine.Settings()
-	rule := settings.HTTP.Rules[d.Policy]
+	settings := l.engine.Settings()
+	rule := settings.HTTP.Rules[l.Policy]
 	r = endToEnd(r, settings.HTTP.Clients.Header)
 	p := &passage{body: clientBody{ReadCloser: r.Body}}
 	r.Body = &p.body
 	if !rule.Skips(r) {
-		ask := engine.Ask{Settings: settings, Op: store.Take, Policy: d.Policy, Attributes: rule.Of(r, &settings.HTTP.Clients), Cost: 1}
+		ask := engine.Ask{Settings: settings, Op: store.Take, Policy: l.Policy, Attributes: rule.Of(r, &settings.HTTP.Clients), Cost: 1}
 		var answer decision.Answer
 		var err error
-		if p := settings.Policy(d.Policy); p != nil {
+		if p := settings.Policy(l.Policy); p != nil {
 			ask.Costs, err = rule.Costs(p, r, ask.Attributes, nil)
 		}
 		if err == nil {
-			err = d.engine.Decide(r.Context(), &ask, &answer)
+			err = l.engine.Decide(r.Context(), &ask, &answer)
 		}
 		if err != nil {
 			if errors.Is(err, store.ErrInvalid) {
 				err = cmp.Or(missing(&ask, &rule), err)
 			}
-			d.undecided(w, err)
+			l.undecided(w, err)
 			return
 		}
 		p.limits = fieldsOf(settings.HTTP.Headers, &answer)
@@ -121,7 +121,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			panic(http.ErrAbortHandler) // the client has left, and its turn stays charged
 		}
 	}
-	d.pass.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), passageKey{}, p)))
+	l.pass.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), passageKey{}, p)))
 }
 
 // fieldsOf returns the header fields about a client's limits.
@@ -175,7 +175,7 @@ func replace(header, fields http.Header) {
 }
 
 // failed answers a request that the upstream did not answer.
-func (d *door) failed(w http.ResponseWriter, r *http.Request, err error) {
+func (l *listener) failed(w http.ResponseWriter, r *http.Request, err error) {
 	p := passageOf(r.Context())
 	replace(w.Header(), p.limits) // it is charged, so the client gets its limits
 	var tooLarge *http.MaxBytesError
@@ -193,7 +193,7 @@ func (d *door) failed(w http.ResponseWriter, r *http.Request, err error) {
 	if timedOut(err) {
 		status, why = http.StatusGatewayTimeout, "The server behind this one did not answer in time."
 	}
-	d.Log.Warn("the upstream did not answer", "upstream", d.Upstream.String(), "status", status, "error", err.Error())
+	l.Log.Warn("the upstream did not answer", "upstream", l.Upstream.String(), "status", status, "error", err.Error())
 	refuse(w, status, why)
 }
 
@@ -216,7 +216,7 @@ func refuseLargeBody(w http.ResponseWriter) {
 }
 
 // undecided answers a request for which there is no decision.
-func (d *door) undecided(w http.ResponseWriter, err error) {
+func (l *listener) undecided(w http.ResponseWriter, err error) {
 	kind := outcome.Of(err, nil)
 	switch {
 	case errors.Is(err, store.ErrInvalid):
@@ -225,7 +225,7 @@ func (d *door) undecided(w http.ResponseWriter, err error) {
 	case errors.Is(err, engine.ErrUnknownPolicy): // a new configuration has removed it
 		kind = outcome.StoreAway
 	}
-	d.Log.Debug("a request was not decided", "policy", d.Policy, "status", kind.Status, "error", err.Error())
+	l.Log.Debug("a request was not decided", "policy", l.Policy, "status", kind.Status, "error", err.Error())
 	if kind.Status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1") // nobody knows when it can be decided again
 	}

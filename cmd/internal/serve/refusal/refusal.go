@@ -14,8 +14,8 @@ const longest = 2000
 
 // Write answers with a status and the error document of a kind (see outcome) and a message without secrets.
 func Write(w http.ResponseWriter, status int, kind, message string) {
-	told := output.Error{Kind: kind, Message: output.Shorten(output.Escape(message), longest)}
-	WriteJSON(w, status, told.Document())
+	shown := output.Error{Kind: kind, Message: output.Shorten(output.Escape(message), longest)}
+	WriteJSON(w, status, shown.Document())
 }
 
 // unknown is the error document for a request whose outcome is unknown.
@@ -27,8 +27,8 @@ type unknown struct {
 
 // WriteUnknown is [Write] for a request that may have been charged.
 func WriteUnknown(w http.ResponseWriter, status int, kind, message string) {
-	told := output.Error{Kind: kind, Message: output.Shorten(output.Escape(message), longest)}
-	WriteJSON(w, status, unknown{output.SchemaVersion, "unknown", &told})
+	shown := output.Error{Kind: kind, Message: output.Shorten(output.Escape(message), longest)}
+	WriteJSON(w, status, unknown{output.SchemaVersion, "unknown", &shown})
 }
 
 // WriteJSON answers with a document. It forbids caches to keep it, since it is true only now.

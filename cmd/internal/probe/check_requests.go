@@ -11,8 +11,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// experiments sends what the checks still need.
-func (v *verification) experiments() error {
+// sendRequests sends the requests that the checks still need.
+func (v *verification) sendRequests() error {
 	capacity := v.model.Limit.Capacity()
 	if len(v.events) == 0 && v.config.Observer != nil {
 		v.config.Observer.Plan(Plan(v.config))
@@ -49,8 +49,8 @@ func (v *verification) experiments() error {
 	return v.edge()
 }
 
-// edge uses up a window right before its end, and asks for all right after it. Windows that
-// begin with a request let through twice as much then, which a sliding limit must not.
+// edge uses up a window right before its end, and asks for all of the next one right after. Windows that begin with
+// a request let through twice as much then; a sliding limit must not.
 func (v *verification) edge() error {
 	l := &v.model.Limit
 	if l.Algorithm.HasBurst() || !v.canChoose() || l.Count < 2 || v.config.Limit == nil {
@@ -79,7 +79,7 @@ func (v *verification) edge() error {
 	return nil
 }
 
-// Plan says what a probe is going to do, and what it costs at most.
+// Plan describes what a probe does, and the most that it costs.
 func Plan(config *Config) (steps []string) {
 	if config.Limit == nil {
 		x := &explorer{session: newSession(context.Background(), config, nil), d: &Discovery{}}
@@ -95,7 +95,7 @@ func Plan(config *Config) (steps []string) {
 	}
 	capacity, wait := limit.Capacity(), span(drain(&limit))
 	return []string{
-		fmt.Sprintf("at most %d requests in all, %s", config.Budget, longest),
+		fmt.Sprintf("at most %d requests in all, %s", config.Quota, longest),
 		fmt.Sprintf("requests of one subject until one is denied: about %d", capacity+1),
 		"a request of another subject",
 		fmt.Sprintf("a request now and then until the first subject is admitted again, for %s or longer", wait),
@@ -104,31 +104,31 @@ func Plan(config *Config) (steps []string) {
 	}
 }
 
-// drain is how long a full key takes until it is unused, at most.
+// drain returns the longest time that a full key takes until it is unused.
 func drain(l *store.Limit) time.Duration {
 	var full store.State
 	full.Charge(*l, l.Capacity(), 0)
 	return time.Duration(full.UnusedAt(0)) * time.Microsecond
 }
 
-// step tells that something begins that takes a while.
+// step reports that something begins that takes a while.
 func (v *verification) step(atMost time.Duration, what string) {
 	if v.config.Observer != nil {
 		v.config.Observer.Step(what, atMost)
 	}
 }
 
-// quiet waits until what others may have used of the only key is unused.
+// quiet waits until everything that others may have used of the only key has come back.
 func (v *verification) quiet() error {
 	wait := drain(&v.model.Limit) + v.model.Limit.Period
 	if len(v.events) > 0 {
-		return nil // it is known by the requests so far
+		return nil // the requests so far show it
 	}
 	v.step(wait, "waiting until nothing can be in use, as all requests are of one subject")
 	return v.wait(wait)
 }
 
-// fill asks until a request is denied, or until twice as much was admitted as there should be.
+// fill sends requests until one is denied, or until twice the limit was admitted.
 func (v *verification) fill(subject string) (reached bool, err error) {
 	most := 2*v.model.Limit.Capacity() + 2
 	v.step(0, "asking until a request is denied")
@@ -139,13 +139,13 @@ func (v *verification) fill(subject string) (reached bool, err error) {
 	return burst.denied > 0, err
 }
 
-// other asks as another subject while one is denied, and then as the one, until it is denied
-// again.
+// other sends a request of another subject while this one is denied, and then requests of this one until it is
+// denied again.
 func (v *verification) other(subject string) error {
 	if !v.canChoose() {
 		return nil
 	}
-	// A bucket may get units back while it is asked, so one request more would say nothing.
+	// A bucket may get units back in the meantime, so one more request would prove nothing.
 	const meanwhile = 50 * time.Millisecond
 	back := 0
 	if l := &v.model.Limit; l.Algorithm.HasBurst() {
@@ -158,8 +158,8 @@ func (v *verification) other(subject string) error {
 	return err
 }
 
-// awaitRecovery asks until a denied subject is admitted again: just before and after the
-// instants that the limit and Retry-After name, and some others.
+// awaitRecovery sends requests until a denied subject is admitted again: right before and after the instants that
+// the limit and Retry-After name, and at a few others.
 func (v *verification) awaitRecovery(subject string) (back bool, err error) {
 	begin := v.last(subject)
 	if begin == nil || begin.Outcome != endpoint.Denied {
@@ -191,15 +191,15 @@ func (v *verification) awaitRecovery(subject string) (back bool, err error) {
 	}
 }
 
-// leaveAlone asks a subject once more that was never admitted, after it was left alone for as long as denied
-// requests can keep it out, if they do.
+// leaveAlone sends one more request of a subject that was never admitted, after a pause as long as denied requests
+// could keep it out.
 func (v *verification) leaveAlone(subject string) (back bool, err error) {
 	e := v.proof()
 	if !e.model.Charges || e.least() > 0 {
 		return false, nil
 	}
 	at := e.viewOf(subject).Fits[1].Add(justAfter)
-	v.step(at.Sub(v.clock.Now()), "asking no more for a while, since denied requests seem to keep the subject out")
+	v.step(at.Sub(v.clock.Now()), "pausing, since denied requests seem to keep the subject out")
 	if err := v.waitUntil(at); err != nil {
 		return false, err
 	}
@@ -207,8 +207,8 @@ func (v *verification) leaveAlone(subject string) (back bool, err error) {
 	return event.Outcome == endpoint.Allowed, err
 }
 
-// nextPoll is the next instant to ask at; zero if nobody waits any longer. What was told last
-// counts, since a denied request may have moved it.
+// nextPoll returns the instant of the next request; zero if it is no use to wait longer. It uses the last denial,
+// since a denied request may have moved the instant.
 func (v *verification) nextPoll(subject string, begin, due, giveUp time.Time) (next time.Time) {
 	last := v.last(subject)
 	now := v.clock.Now()
@@ -228,13 +228,13 @@ func (v *verification) nextPoll(subject string, begin, due, giveUp time.Time) (n
 	for n := time.Duration(1); n <= polls; n++ {
 		offer(begin.Add(n * spacing))
 	}
-	for n := time.Duration(1); n <= 2*polls; n++ { // it is late
+	for n := time.Duration(1); n <= 2*polls; n++ { // the subject is late
 		offer(due.Add(n * max(spacing, v.model.Limit.Period/8)))
 	}
 	return next
 }
 
-// idle waits until all of a subject is unused, and longer than a period, and then asks for all.
+// idle waits until a subject is unused, and for longer than a period, and then asks for all of it.
 func (v *verification) idle(subject string) error {
 	unused := v.view(subject).Unused
 	at := explain.Latest(unused, v.clock.Now().Add(v.model.Limit.Period+v.model.Limit.Period/2)).Add(justAfter)
@@ -253,7 +253,7 @@ func (v *verification) idle(subject string) error {
 	return err
 }
 
-// last is the last event of a subject; nil if there is none.
+// last returns the last event of a subject; nil if there is none.
 func (v *verification) last(subject string) *explain.Event {
 	for i := len(v.events) - 1; i >= 0; i-- {
 		if v.events[i].Subject == subject {
@@ -263,7 +263,7 @@ func (v *verification) last(subject string) *explain.Event {
 	return nil
 }
 
-// view is what must be true after the last event of a subject.
+// view returns what must be true after the last event of a subject.
 func (v *verification) view(subject string) *explain.View { return v.proof().viewOf(subject) }
 
 func (e *proof) viewOf(subject string) *explain.View {

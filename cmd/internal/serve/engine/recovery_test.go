@@ -23,8 +23,8 @@ func TestABreakerClosesWithoutCalls(t *testing.T) {
 	}})
 	allowed(t, e, ip("a"))
 	backend.gone.Store(false)
-	for probed := 0; ; probed++ {
-		e.Probe(t.Context(), probed%2 == 1)
+	for checked := 0; ; checked++ {
+		e.CheckRecovery(t.Context(), checked%2 == 1)
 		select {
 		case <-closed:
 		case <-time.After(time.Millisecond):

@@ -26,7 +26,7 @@ func run(t *testing.T, s *server, config Config) (r *Result) {
 	return r
 }
 
-// What counts in a manner of its own is held to its limit in that manner: none of the checks that
+// What counts in a way of its own is held to its limit in that behaviour: none of the checks that
 // depend on it fails, whether the limit was found or given.
 func TestPeculiarServersFailNoCheckOfTheirLimit(t *testing.T) {
 	tier.Full(t, "many cases, which take long")
@@ -43,23 +43,23 @@ func TestPeculiarServersFailNoCheckOfTheirLimit(t *testing.T) {
 		name, given string
 		server      func(t *testing.T) *server
 		limit       string
-		manner      explain.Manner
+		behaviour   explain.Behaviour
 	}{
-		{"haproxy", "", haproxy, "sliding-counter:10/10s", explain.Manner{Anchored: true, RoundsDown: true, ChargesDenied: true}},
-		{"haproxy, given", "sliding-counter:10/10s", haproxy, "sliding-counter:10/10s", explain.Manner{}},
-		{"nginx", "", nginx, "token-bucket:10/1s,burst=6", explain.Manner{}},
-		{"nginx, given", "token-bucket:10/1s,burst=6", nginx, "token-bucket:10/1s,burst=6", explain.Manner{}},
-		{"rounded", "", rounded, "sliding-counter:10/1s", explain.Manner{RoundsNearest: true}},
-		{"refreshed", "", refreshed, "fixed-window:10/10s,from=first", explain.Manner{Refreshed: true}},
-		{"refreshed, given", "fixed-window:10/10s,from=first", refreshed, "fixed-window:10/10s,from=first", explain.Manner{}},
-		{"counted", "", counted, "sliding-log:10/10s", explain.Manner{ChargesDenied: true}},
-		{"counted, given", "sliding-log:10/10s", counted, "sliding-log:10/10s", explain.Manner{}},
-		{"at intervals", "", atIntervals, "fixed-window:10/10s", explain.Manner{Anchored: true}},
-		{"at intervals, given", "fixed-window:10/10s", atIntervals, "fixed-window:10/10s", explain.Manner{}},
-		{"ban", "", ban, "sliding-log:10/2s", explain.Manner{Ban: 15 * time.Second}},
+		{"haproxy", "", haproxy, "sliding-counter:10/10s", explain.Behaviour{Anchored: true, RoundsDown: true, ChargesDenied: true}},
+		{"haproxy, given", "sliding-counter:10/10s", haproxy, "sliding-counter:10/10s", explain.Behaviour{}},
+		{"nginx", "", nginx, "token-bucket:10/1s,burst=6", explain.Behaviour{}},
+		{"nginx, given", "token-bucket:10/1s,burst=6", nginx, "token-bucket:10/1s,burst=6", explain.Behaviour{}},
+		{"rounded", "", rounded, "sliding-counter:10/1s", explain.Behaviour{RoundsNearest: true}},
+		{"refreshed", "", refreshed, "fixed-window:10/10s,from=first", explain.Behaviour{Refreshed: true}},
+		{"refreshed, given", "fixed-window:10/10s,from=first", refreshed, "fixed-window:10/10s,from=first", explain.Behaviour{}},
+		{"counted", "", counted, "sliding-log:10/10s", explain.Behaviour{ChargesDenied: true}},
+		{"counted, given", "sliding-log:10/10s", counted, "sliding-log:10/10s", explain.Behaviour{}},
+		{"at intervals", "", atIntervals, "fixed-window:10/10s", explain.Behaviour{Anchored: true}},
+		{"at intervals, given", "fixed-window:10/10s", atIntervals, "fixed-window:10/10s", explain.Behaviour{}},
+		{"ban", "", ban, "sliding-log:10/2s", explain.Behaviour{Ban: 15 * time.Second}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			config := Config{Budget: 3000, MaxTime: 20 * time.Minute, Workers: 16}
+			config := Config{Quota: 3000, MaxTime: 20 * time.Minute, Workers: 16}
 			if test.given != "" {
 				limit, err := store.ParseLimit(test.given)
 				if err != nil {
@@ -69,8 +69,8 @@ func TestPeculiarServersFailNoCheckOfTheirLimit(t *testing.T) {
 			}
 			s := test.server(t)
 			r := run(t, s, config)
-			if r.Limit == nil || canonical(t, r.Limit) != test.limit || r.Manner != test.manner {
-				t.Errorf("it finds %v, %+v, notes %q, alternatives %v", r.Limit, r.Manner, r.Notes, r.Alternatives)
+			if r.Limit == nil || canonical(t, r.Limit) != test.limit || r.Behaviour != test.behaviour {
+				t.Errorf("it finds %v, %+v, notes %q, alternatives %v", r.Limit, r.Behaviour, r.Notes, r.Alternatives)
 			}
 			for _, c := range r.Checks {
 				// Nothing here tells when to come again.

@@ -20,39 +20,39 @@ const shortestToken = 16
 // tokenHeader carries the token if Authorization belongs to the client, such as in requests of a proxy to /v1/auth.
 const tokenHeader = "X-Limitctl-Authorization"
 
-// Tokens are the access tokens for /v1. Several can be valid, so that one can replace another. They are safe for
+// AccessTokens are the access tokens for /v1. Several can be valid, so that one can replace another. They are safe for
 // concurrent use.
-type Tokens struct {
+type AccessTokens struct {
 	file    *watched
 	inForce atomic.Pointer[[][sha256.Size]byte]
 }
 
-// TokensOf returns the tokens of a text, one on a line. It ignores empty lines and those that begin with #.
-func TokensOf(text []byte) (*Tokens, error) {
-	t := new(Tokens)
+// ParseAccessTokens returns the access tokens of a text, one on a line. It ignores empty lines and those that begin with #.
+func ParseAccessTokens(text []byte) (*AccessTokens, error) {
+	t := new(AccessTokens)
 	return t, t.use(text)
 }
 
-// ReadTokens returns the tokens of a file, which Refresh reads again.
-func ReadTokens(path string, read func(path string) ([]byte, error)) (*Tokens, error) {
-	t := &Tokens{file: &watched{read: read, paths: []string{path}}}
+// ReadAccessTokens returns the access tokens of a file, which Refresh reads again.
+func ReadAccessTokens(path string, read func(path string) ([]byte, error)) (*AccessTokens, error) {
+	t := &AccessTokens{file: &watched{read: read, paths: []string{path}}}
 	_, err := t.Refresh()
 	return t, err
 }
 
 // Refresh reads the file again, and reports whether the tokens have changed. If the file cannot be read or has no
 // token, the old tokens stay valid, and each cause is returned once.
-func (t *Tokens) Refresh() (changed bool, err error) {
+func (t *AccessTokens) Refresh() (changed bool, err error) {
 	return t.file.refresh(func(texts [][]byte) error { return t.use(texts[0]) })
 }
 
 // Stale returns why the file cannot be read again; empty if it can.
-func (t *Tokens) Stale() string { return t.file.stale() }
+func (t *AccessTokens) Stale() string { return t.file.stale() }
 
 // Count returns the number of valid tokens.
-func (t *Tokens) Count() int { return len(*t.inForce.Load()) }
+func (t *AccessTokens) Count() int { return len(*t.inForce.Load()) }
 
-func (t *Tokens) use(text []byte) error {
+func (t *AccessTokens) use(text []byte) error {
 	var all [][sha256.Size]byte
 	for line := range bytes.Lines(text) {
 		token := bytes.TrimSpace(line)
@@ -75,7 +75,7 @@ func (t *Tokens) use(text []byte) error {
 }
 
 // Wrap answers requests without a valid token with 401. The next handler does not see the header with the token.
-func (t *Tokens) Wrap(next http.Handler) http.Handler {
+func (t *AccessTokens) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, name := range []string{tokenHeader, "Authorization"} {
 			if t.allow(r.Header[name]) {
@@ -90,7 +90,7 @@ func (t *Tokens) Wrap(next http.Handler) http.Handler {
 }
 
 // allow takes the same time for wrong and right tokens.
-func (t *Tokens) allow(values []string) bool {
+func (t *AccessTokens) allow(values []string) bool {
 	if len(values) != 1 {
 		return false
 	}

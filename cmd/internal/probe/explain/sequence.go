@@ -8,40 +8,40 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Step is requests of an experiment: so many, one right after the other, at a time after its
-// begin. With untilDenied they end after the first denial.
+// Step is N requests of a sequence, one right after the other, at a time after its beginning. With UntilDenied they
+// end after the first denial.
 type Step struct {
 	At          time.Duration
 	N           int
 	UntilDenied bool
 }
 
-// Experiment is a schedule for a subject that nobody has asked for yet.
-type Experiment struct {
+// Sequence is a sequence of requests for a new subject, made to tell models apart.
+type Sequence struct {
 	name string
 	// Begin is when it begins; zero means at once.
 	Begin time.Time
 	Steps []Step
 }
 
-// requests returns the most requests of an experiment.
-func (x *Experiment) requests() (n int) {
+// requests returns the most requests of a sequence.
+func (x *Sequence) requests() (n int) {
 	for _, step := range x.Steps {
 		n += step.N
 	}
 	return n
 }
 
-// Signature is equal for experiments that differ in when they begin.
-func (x *Experiment) Signature() string { return fmt.Sprint(x.Steps, x.Begin.IsZero()) }
+// Signature is equal for sequences that differ only in when they begin.
+func (x *Sequence) Signature() string { return fmt.Sprint(x.Steps, x.Begin.IsZero()) }
 
-// Last returns when its last step is, from its beginning on.
-func (x *Experiment) Last() time.Duration { return x.Steps[len(x.Steps)-1].At }
+// Last returns the time of the last step after the beginning.
+func (x *Sequence) Last() time.Duration { return x.Steps[len(x.Steps)-1].At }
 
-// outcome is what a model predicts, or what was seen: admitted at each step.
+// outcome has the admitted requests of each step, predicted or seen.
 type outcome [5]int64
 
-// Pace is how long so many requests of a step take.
+// Pace is how long the requests of a step take.
 type Pace struct {
 	Each    time.Duration // request
 	Workers int
@@ -52,9 +52,8 @@ func (p Pace) of(n int64) time.Duration {
 	return p.Each*time.Duration(one) + p.Each*time.Duration(n-one)/time.Duration(max(1, p.Workers))
 }
 
-// predict returns what a model would admit if the steps after the first came later by some
-// time than planned.
-func (x *Experiment) predict(m *Model, begin store.Instant, late time.Duration, p Pace) (o outcome) {
+// predict returns what a model would admit if the steps after the first came late by some time.
+func (x *Sequence) predict(m *Model, begin store.Instant, late time.Duration, p Pace) (o outcome) {
 	var u usage
 	for i, s := range x.Steps {
 		now := begin + store.Instant(s.At.Microseconds())
@@ -62,7 +61,7 @@ func (x *Experiment) predict(m *Model, begin store.Instant, late time.Duration, 
 			now += store.Instant(late.Microseconds())
 		}
 		now = max(now, u.last)
-		// One half of the requests comes at the begin, the other at the end.
+		// Half of the requests come at the beginning, the others at the end.
 		half := int64(s.N+1) / 2
 		room := min(m.room(&u, now), half)
 		if s.UntilDenied && room < half {
@@ -85,9 +84,9 @@ func (x *Experiment) predict(m *Model, begin store.Instant, late time.Duration, 
 	return o
 }
 
-// Design returns experiments that tell apart limits with so much at once and with these spans of
-// time in which it comes back. edges are instants at which windows may end.
-func Design(full int, spans []time.Duration, edges []time.Time, now time.Time) (all []Experiment) {
+// Design returns sequences that tell apart limits with full units at once that come back in one of these spans.
+// edges are instants at which windows may end.
+func Design(full int, spans []time.Duration, edges []time.Time, now time.Time) (all []Sequence) {
 	for _, span := range spans {
 		begins := []time.Time{{}}
 		for _, edge := range edges {
@@ -106,14 +105,14 @@ func Design(full int, spans []time.Duration, edges []time.Time, now time.Time) (
 	return all
 }
 
-func designFor(full int, span time.Duration, begin time.Time) (all []Experiment) {
+func designFor(full int, span time.Duration, begin time.Time) (all []Sequence) {
 	add := func(name string, steps ...Step) {
-		all = append(all, Experiment{name, begin, steps})
-		// The same with a single request in the end is cheaper.
+		all = append(all, Sequence{name, begin, steps})
+		// The same with a single request at the end is cheaper.
 		if last := &steps[len(steps)-1]; last.N > 1 {
 			cheap := slices.Clone(steps)
 			cheap[len(steps)-1].N = 1
-			all = append(all, Experiment{name, begin, cheap})
+			all = append(all, Sequence{name, begin, cheap})
 		}
 	}
 	at := func(percent int) time.Duration { return span / 100 * time.Duration(percent) }
@@ -135,8 +134,8 @@ func designFor(full int, span time.Duration, begin time.Time) (all []Experiment)
 	return all
 }
 
-// gain is which pairs of models an experiment tells apart.
-func (x *Experiment) gain(models []Model, now time.Time, p Pace, unsure time.Duration) (pairs [][2]int) {
+// gain returns the pairs of models that a sequence tells apart.
+func (x *Sequence) gain(models []Model, now time.Time, p Pace, unsure time.Duration) (pairs [][2]int) {
 	begin := x.Begin
 	if begin.IsZero() {
 		begin = now
@@ -159,13 +158,13 @@ func (x *Experiment) gain(models []Model, now time.Time, p Pace, unsure time.Dur
 	return pairs
 }
 
-// Choose returns experiments that together tell as many pairs of models apart as can be, the
-// cheapest first, within so many requests and so much time.
+// Choose returns sequences that together tell apart as many pairs of models as possible, the cheapest first, within
+// so many requests and so much time.
 func Choose(
-	all []Experiment, models []Model, now time.Time, p Pace, unsure time.Duration, requests int, left time.Duration,
-) (chosen []Experiment) {
+	all []Sequence, models []Model, now time.Time, p Pace, unsure time.Duration, requests int, left time.Duration,
+) (chosen []Sequence) {
 	type candidate struct {
-		x     *Experiment
+		x     *Sequence
 		pairs [][2]int
 		took  time.Duration
 	}
@@ -215,9 +214,9 @@ func Choose(
 	return chosen
 }
 
-// Confirmation returns experiments that would show what no model here does, one after the
-// other with a rest in between if there is one.
-func Confirmation(m *Model, requests int, now, end time.Time, rest time.Duration) (all []Experiment) {
+// Confirmation returns sequences that would show behaviour that no model has, one after the other, with a rest in
+// between if there is one.
+func Confirmation(m *Model, requests int, now, end time.Time, rest time.Duration) (all []Sequence) {
 	full, span := int(m.Limit.Capacity()), m.FullSpan()
 	var begin time.Time
 	if rest > 0 {
@@ -240,8 +239,7 @@ func Confirmation(m *Model, requests int, now, end time.Time, rest time.Duration
 	return all
 }
 
-// SpansOf returns spans of time that tell models apart: their periods, and what lies in the
-// middle of two.
+// SpansOf returns times that tell models apart: their periods, and the middle between two.
 func SpansOf(models []Model) (all []time.Duration) {
 	var full []time.Duration
 	for i := range models {

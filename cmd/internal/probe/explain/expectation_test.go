@@ -26,9 +26,9 @@ func TestOverlaps(t *testing.T) {
 			events[i] = &Event{Answer: endpoint.Answer{Sent: at(t[0]), Answered: at(t[1]), Outcome: endpoint.Allowed}}
 			events[i].Cost = 1
 		}
-		standard := Standard{Model: Model{Limit: store.Limit{Algorithm: store.TokenBucket, Count: 100, Period: time.Hour}}}
+		expected := Expectation{Model: Model{Limit: store.Limit{Algorithm: store.TokenBucket, Count: 100, Period: time.Hour}}}
 		var got []bool
-		for _, v := range standard.Judge(events, true).Views {
+		for _, v := range expected.Judge(events, true).Views {
 			got = append(got, v.Overlaps)
 		}
 		if !slices.Equal(got, test.want) {

@@ -10,7 +10,7 @@ import (
 )
 
 // With little to spend less is found out, and nothing is claimed that is wrong.
-func TestSmallBudgetsAreKeptAndClaimNothingWrong(t *testing.T) {
+func TestSmallQuotasAreKeptAndClaimNothingWrong(t *testing.T) {
 	tier.Full(t, "many cases, which take long")
 	exact, wanted := 0, 8
 	if !*thorough {
@@ -28,7 +28,7 @@ func TestSmallBudgetsAreKeptAndClaimNothingWrong(t *testing.T) {
 				}
 				t.Run(fmt.Sprintf("%s with %d in %s", text, requests, longest), func(t *testing.T) {
 					s := simulated(newOurs(t, text))
-					d, took := discover(t, s, Config{Budget: requests, MaxTime: longest, Workers: 16}, 3)
+					d, took := discover(t, s, Config{Quota: requests, MaxTime: longest, Workers: 16}, 3)
 					if s.sent > requests || took > longest+20*time.Millisecond {
 						t.Errorf("%d requests, %s", s.sent, took)
 					}
@@ -58,13 +58,13 @@ func TestWhatIsKnownIsSaidWithoutALimit(t *testing.T) {
 		requests int
 		note     string
 	}{
-		{"no limit", simulated(open{}), 300, "at least 300 at once; more than 300 requests were not asked for"},
-		{"a limit above the budget", simulated(newOurs(t, "fixed-window:5000/1h")), 1000, "at least 1000 at once"},
+		{"no limit", simulated(open{}), 300, "at least 300 at once; the probe sent no more than 300 requests"},
+		{"a limit above the quota", simulated(newOurs(t, "fixed-window:5000/1h")), 1000, "at least 1000 at once"},
 		{"a long period", simulated(newOurs(t, "fixed-window:10/6h,from=first")), 1000, "nothing came back in"},
 		{"concurrent requests", func() *server { s := simulated(open{}); s.concurrent = 8; return s }(), 1000, "concurrent requests"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d, _ := discover(t, c.server, Config{Budget: c.requests, MaxTime: time.Minute, Workers: 16}, 3)
+			d, _ := discover(t, c.server, Config{Quota: c.requests, MaxTime: time.Minute, Workers: 16}, 3)
 			if d.Exact || !strings.Contains(strings.Join(d.Notes, "; "), c.note) {
 				t.Errorf("limit %v, exact %v, notes %q", d.Limit, d.Exact, d.Notes)
 			}
@@ -75,16 +75,16 @@ func TestWhatIsKnownIsSaidWithoutALimit(t *testing.T) {
 func TestALargeLimitIsExhaustedByWorkers(t *testing.T) {
 	tier.Full(t, "many cases, which take long")
 	s := simulated(newOurs(t, "token-bucket:10000/1s"))
-	d, _ := discover(t, s, Config{Budget: 40_000, MaxTime: time.Minute, Workers: 64}, 3)
+	d, _ := discover(t, s, Config{Quota: 40_000, MaxTime: time.Minute, Workers: 64}, 3)
 	if d.Limit == nil || !anyOf(t, []string{"token-bucket:10000/1s"}, *d.Limit) {
 		t.Errorf("limit %v, notes %q", d.Limit, d.Notes)
 	}
 }
 
-// A budget that ends just as the first denials come says what was seen.
-func TestABudgetThatEndsWithTheFirstDenialSaysSomething(t *testing.T) {
+// A quota that ends just as the first denials come says what was seen.
+func TestAQuotaThatEndsWithTheFirstDenialSaysSomething(t *testing.T) {
 	s := simulated(newOurs(t, "token-bucket:100/1m"))
-	d, _ := discover(t, s, Config{Budget: 101, MaxTime: time.Minute}, 3)
+	d, _ := discover(t, s, Config{Quota: 101, MaxTime: time.Minute}, 3)
 	if d.Limit != nil || !strings.Contains(strings.Join(d.Notes, "; "), "100 were admitted at once") {
 		t.Errorf("found %v, notes %q", d.Limit, d.Notes)
 	}

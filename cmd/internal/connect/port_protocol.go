@@ -22,37 +22,42 @@ var (
 	errTLSPort   = errors.New("the port speaks TLS; write rediss in place of redis")
 )
 
-// speech is a [redis.Hook] that detects that a port speaks TLS and the URL does not, or the other way round.
-type speech struct {
+// portProtocol is a [redis.Hook] that detects that a port speaks TLS and the URL does not, or the other way round.
+type portProtocol struct {
 	tls bool // the URL asks for TLS
 	// wait is the time for a handshake before the check of the port, and for the check.
 	wait time.Duration
 }
 
+// portProtocolOf returns the check of a port that does not speak the protocol of its URL; config is nil without TLS.
+func portProtocolOf(config *tls.Config, options Options) portProtocol {
+	return portProtocol{tls: config != nil, wait: options.Timeout / 4}
+}
+
 // DialHook implements [redis.Hook].
-func (s speech) DialHook(next redis.DialHook) redis.DialHook {
+func (p portProtocol) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		return s.dial(ctx, network, address, next)
+		return p.dial(ctx, network, address, next)
 	}
 }
 
 // ProcessHook implements [redis.Hook].
-func (s speech) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (p portProtocol) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
 
 // ProcessPipelineHook implements [redis.Hook].
-func (s speech) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (p portProtocol) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
 
 // dial connects with next.
-func (s speech) dial(ctx context.Context, network, address string, next redis.DialHook) (net.Conn, error) {
+func (p portProtocol) dial(ctx context.Context, network, address string, next redis.DialHook) (net.Conn, error) {
 	if network == "unix" {
 		return next(ctx, network, address)
 	}
-	if !s.tls {
+	if !p.tls {
 		conn, err := next(ctx, network, address)
 		if socket, is := conn.(syscall.Conn); err == nil && is {
-			return &firstRead{Conn: conn, Socket: socket, speech: s, address: address}, nil
+			return &firstRead{Conn: conn, Socket: socket, protocol: p, address: address}, nil
 		}
 		return conn, err
 	}
@@ -66,7 +71,7 @@ func (s speech) dial(ctx context.Context, network, address string, next redis.Di
 		conn, err = next(ctx, network, address)
 		return err
 	}, func(err error) { done <- dialled{conn, err} })
-	slow := time.NewTimer(s.wait)
+	slow := time.NewTimer(p.wait)
 	defer slow.Stop()
 	select {
 	case d := <-done:
@@ -77,7 +82,7 @@ func (s speech) dial(ctx context.Context, network, address string, next redis.Di
 		return d.conn, d.err
 	case <-slow.C:
 	}
-	if !s.speaksPlain(ctx, address) {
+	if !p.speaksPlain(ctx, address) {
 		d := <-done
 		return d.conn, d.err
 	}
@@ -105,8 +110,8 @@ func (named) Network() string { return "tcp" }
 func (n named) String() string { return string(n) }
 
 // speaksPlain reports whether a port answers a PING without TLS. It sends no password.
-func (s speech) speaksPlain(ctx context.Context, address string) bool {
-	conn, err := s.look(ctx, address)
+func (p portProtocol) speaksPlain(ctx context.Context, address string) bool {
+	conn, err := p.look(ctx, address)
 	if err != nil {
 		return false
 	}
@@ -120,8 +125,8 @@ func (s speech) speaksPlain(ctx context.Context, address string) bool {
 }
 
 // speaksTLS reports whether a port answers a TLS handshake, with any result.
-func (s speech) speaksTLS(ctx context.Context, address string) bool {
-	conn, err := s.look(ctx, address)
+func (p portProtocol) speaksTLS(ctx context.Context, address string) bool {
+	conn, err := p.look(ctx, address)
 	if err != nil {
 		return false
 	}
@@ -134,23 +139,23 @@ func (s speech) speaksTLS(ctx context.Context, address string) bool {
 }
 
 // look connects to a port for the check.
-func (s speech) look(ctx context.Context, address string) (net.Conn, error) {
-	conn, err := (&net.Dialer{Timeout: s.wait}).DialContext(ctx, "tcp", address)
+func (p portProtocol) look(ctx context.Context, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{Timeout: p.wait}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	return conn, conn.SetDeadline(time.Now().Add(s.wait))
+	return conn, conn.SetDeadline(time.Now().Add(p.wait))
 }
 
 // firstRead is a connection without TLS that detects by the first answer that the port speaks TLS: such a port
 // hangs up, or sends an alert.
 type firstRead struct {
 	net.Conn
-	Socket  syscall.Conn
-	speech  speech
-	address string
-	heard   atomic.Bool // the first answer has come
-	wrong   atomic.Bool // and the port speaks TLS
+	Socket   syscall.Conn
+	protocol portProtocol
+	address  string
+	heard    atomic.Bool // the first answer has come
+	wrong    atomic.Bool // and the port speaks TLS
 }
 
 // SyscallConn implements [syscall.Conn]: clients look at sockets to see whether they are sound.
@@ -171,7 +176,7 @@ func (c *firstRead) Read(p []byte) (int, error) {
 	}
 	c.heard.Store(true)
 	odd := n > 0 && p[0] == alertRecord || n == 0 && err != nil
-	if odd && c.speech.speaksTLS(context.Background(), c.address) {
+	if odd && c.protocol.speaksTLS(context.Background(), c.address) {
 		c.wrong.Store(true)
 		return 0, opError("read", c.address, errTLSPort)
 	}

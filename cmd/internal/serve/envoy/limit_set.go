@@ -7,33 +7,33 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// told collects the limits of all descriptors for the client.
-type told struct {
+// limitSet collects the limits of all descriptors for the client.
+type limitSet struct {
 	policies, limits []string // their names
 	reqs             []store.Request
 	decisions        []store.Decision
 }
 
 // add adds the limits of a descriptor. Of two equal limits it keeps the one with less remaining.
-func (t *told) add(answer *decision.Answer) {
+func (s *limitSet) add(answer *decision.Answer) {
 	for i := range answer.Decisions {
-		if at := t.find(&answer.Requests[i]); at >= 0 {
-			if tighter(&answer.Decisions[i], &t.decisions[at]) {
-				t.decisions[at] = answer.Decisions[i]
+		if at := s.find(&answer.Requests[i]); at >= 0 {
+			if tighter(&answer.Decisions[i], &s.decisions[at]) {
+				s.decisions[at] = answer.Decisions[i]
 			}
 			continue
 		}
-		t.policies = append(t.policies, answer.Policy.Name)
-		t.limits = append(t.limits, answer.LimitName(i))
-		t.reqs = append(t.reqs, answer.Requests[i])
-		t.decisions = append(t.decisions, answer.Decisions[i])
+		s.policies = append(s.policies, answer.Policy.Name)
+		s.limits = append(s.limits, answer.LimitName(i))
+		s.reqs = append(s.reqs, answer.Requests[i])
+		s.decisions = append(s.decisions, answer.Decisions[i])
 	}
 }
 
 // find returns the index of an equal request, or -1.
-func (t *told) find(request *store.Request) int {
-	for i := range t.reqs {
-		if r := &t.reqs[i]; r.Key == request.Key && r.Limit == request.Limit && r.Shadow == request.Shadow {
+func (s *limitSet) find(request *store.Request) int {
+	for i := range s.reqs {
+		if r := &s.reqs[i]; r.Key == request.Key && r.Limit == request.Limit && r.Shadow == request.Shadow {
 			return i
 		}
 	}
@@ -43,16 +43,16 @@ func (t *told) find(request *store.Request) int {
 // names returns a unique name for each limit, by which a client joins its fields: LIMIT, or POLICY/LIMIT if several
 // policies have a limit of that name, as in current_limit. A "+" is added for each earlier subject of the same
 // limit.
-func (t *told) names() []string {
-	names := make([]string, len(t.limits))
-	for i, limit := range t.limits {
+func (s *limitSet) names() []string {
+	names := make([]string, len(s.limits))
+	for i, limit := range s.limits {
 		names[i] = limit
 		before := 0
-		for j, other := range t.limits {
+		for j, other := range s.limits {
 			switch {
 			case other != limit:
-			case t.policies[j] != t.policies[i]:
-				names[i] = t.policies[i] + "/" + limit
+			case s.policies[j] != s.policies[i]:
+				names[i] = s.policies[i] + "/" + limit
 			case j < i:
 				before++
 			}

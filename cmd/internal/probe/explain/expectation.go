@@ -10,12 +10,12 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
-// Resolution is how exactly the clocks of limiters are read: seldom finer than a millisecond.
+// Resolution is the resolution of limiters' clocks: seldom finer than a millisecond.
 const Resolution = time.Millisecond
 
-// Standard is what an endpoint is held to: it says how a limit counts. The zero Manner is how limits
-// count here.
-type Standard struct {
+// Expectation is the limit that an endpoint should keep, and how it counts. With the zero Behaviour it counts as
+// limitctl does.
+type Expectation struct {
 	Model
 	// Charges: a denied request counts, too.
 	Charges bool
@@ -23,70 +23,69 @@ type Standard struct {
 	Resolution time.Duration
 }
 
-// WithManner returns the standard with another manner.
-func (m Standard) WithManner(by Manner) Standard {
-	m.Manner, m.Charges = by, by.ChargesDenied || by.Refreshed
+// WithBehaviour returns the expectation with another behaviour.
+func (m Expectation) WithBehaviour(by Behaviour) Expectation {
+	m.Behaviour, m.Charges = by, by.ChargesDenied || by.Refreshed
 	return m
 }
 
-// View is what must be true of one answer, if the endpoint keeps the limit.
+// View is what must be true of one answer if the endpoint keeps the limit.
 type View struct {
 	*Event
-	// Judged: nothing about the key was open when the request was decided.
+	// Judged: the state of the key was known when the request was decided.
 	Judged bool
-	// Over: it was admitted and nothing was left; under: it was denied and there was enough left.
+	// Over: it was admitted and nothing was left. Under: it was denied and enough was left.
 	Over, Under bool
-	// Overlaps: others of the key were under way at the same time.
+	// Overlaps: other requests of the key were under way at the same time.
 	Overlaps bool
 	// Remaining is the least and the most that can be left after it.
 	Remaining [2]int64
-	// Fits is when the same request fits again, at the earliest and the latest.
+	// Fits are the earliest and the latest instant at which the same request fits again.
 	Fits [2]time.Time
-	// More is when there is more left at the earliest, and unused when all is unused at the latest.
+	// More is the earliest instant at which more is left, and Unused the latest at which everything is unused.
 	More, Unused time.Time
 }
 
-// Judgement is what came of holding the events of one subject to a standard.
+// Judgement is the result of comparing the events of one subject with an expectation.
 type Judgement struct {
 	Views []View
-	// Over and under are the units that were admitted and denied wrongly.
+	// Over and Under are the units that were admitted and denied wrongly.
 	Over, Under int64
-	// Peak is the most that was in use with all that was admitted, at the least.
+	// Peak is a lower bound of the most units in use, with everything that was admitted.
 	Peak int64
 }
 
-// When exactly the endpoint decided is not known, only that it was between sending and answer.
-// So a key is followed on two tracks: on one each request was counted as early as it can have
-// been, on the other as late. What is in use lies between what is in use on the two.
+// The instant of the endpoint's decision is not known, only that it lies between sending and answer. So a key is
+// followed on two tracks: one counts each request as early as possible, the other as late as possible. The usage
+// lies between those of the two.
 type track struct {
 	usage
-	// pending are charges that may be later than the next request, and so are not part of the
-	// usage yet.
+	// pending are charges that may be later than the next request, and so are not yet part of the usage.
 	pending []charge
 }
 
-// charge is a request that was counted, or asked for in vain.
+// charge is a request that was counted or denied.
 type charge struct {
 	at           store.Instant
 	cost, admits int64
 }
 
-// tracks follow one key under a model. anew says that a window begins anew with a denied request.
+// tracks follow one key under a model. anew: a denied request begins a new window.
 type tracks struct {
 	Model
 	anew        bool
 	early, late track
 }
 
-// Judge holds the events of one subject to a standard. If nobody knows what the key had in use
-// before, nothing is judged until that must be over.
-func (m Standard) Judge(events []*Event, fresh bool) *Judgement {
+// Judge compares the events of one subject with an expectation. If the usage of the key before is unknown, it judges
+// nothing until that usage must be over.
+func (m Expectation) Judge(events []*Event, fresh bool) *Judgement {
 	j := &Judgement{Views: make([]View, 0, len(events))}
 	t := tracks{Model: m.Model}
-	if t.anew = m.Charges && m.Manner == (Manner{}) && m.Limit.FromFirst; m.Charges && m.Manner == (Manner{}) {
+	if t.anew = m.Charges && m.Behaviour == (Behaviour{}) && m.Limit.FromFirst; m.Charges && m.Behaviour == (Behaviour{}) {
 		t.ChargesDenied = !t.anew
 	}
-	var all store.State // with everything charged, as late as it can be
+	var all store.State // with everything charged, as late as possible
 	known, floor := store.Instant(0), store.Instant(0)
 	if !fresh && len(events) > 0 {
 		var full store.State
@@ -100,11 +99,11 @@ func (m Standard) Judge(events []*Event, fresh bool) *Judgement {
 		v.Overlaps = overlapping[i]
 		first, last := store.InstantOf(e.Sent.Add(-m.Resolution)), store.InstantOf(e.Answered.Add(m.Resolution))
 		if i > 0 && !e.Sent.Before(events[i-1].Answered) {
-			first = max(first, min(floor, last)) // it was not decided before the one before it
+			first = max(first, min(floor, last)) // it was not decided before the request before it
 		}
-		if e.Outcome == endpoint.Allowed && m.Manner == (Manner{}) {
+		if e.Outcome == endpoint.Allowed && m.Behaviour == (Behaviour{}) {
 			now := last
-			if m.Limit.Algorithm == store.FixedWindow { // the window that began is the one to fill
+			if m.Limit.Algorithm == store.FixedWindow { // it fills the window that began
 				now = first
 			}
 			all.Charge(m.Limit, e.Cost, t.at(&t.early.usage, now))
@@ -117,7 +116,7 @@ func (m Standard) Judge(events []*Event, fresh bool) *Judgement {
 		if v.Judged && v.Under {
 			j.Under += e.Cost
 		}
-		if e.Outcome == endpoint.Allowed && m.Manner != (Manner{}) {
+		if e.Outcome == endpoint.Allowed && m.Behaviour != (Behaviour{}) {
 			j.Peak = max(j.Peak, m.Limit.Capacity()-t.room(&t.early.usage, floor))
 		}
 		t.look(&v, first, last)
@@ -126,16 +125,16 @@ func (m Standard) Judge(events []*Event, fresh bool) *Judgement {
 	return j
 }
 
-// overlaps says of each event whether another one was under way at the same time, be it many places away: while one
-// request waits, the other workers send several.
+// overlaps reports for each event whether another one was under way at the same time, even many places away: while
+// one request waits, the other workers send several.
 func overlaps(events []*Event) []bool {
 	overlapping := make([]bool, len(events))
-	var answered time.Time // the latest answer of those before
+	var answered time.Time // the latest answer to an earlier event
 	for i, e := range events {
 		overlapping[i] = e.Sent.Before(answered)
 		answered = Latest(answered, e.Answered)
 	}
-	var sent time.Time // when the first of those after was sent
+	var sent time.Time // when the first of the later events was sent
 	for i, e := range slices.Backward(events) {
 		overlapping[i] = overlapping[i] || i+1 < len(events) && sent.Before(e.Answered)
 		sent = earlier(sent, e.Sent)
@@ -163,7 +162,7 @@ func (t *tracks) count(u *usage, c charge) {
 	}
 }
 
-// used is what is in use at an instant, with all that may have been charged before.
+// used returns the usage at an instant, with everything that may have been charged before.
 func (t *tracks) used(of *track, now store.Instant) int64 {
 	used := t.Limit.Capacity() - t.room(&of.usage, now)
 	for _, c := range of.pending {
@@ -177,7 +176,7 @@ func (t *tracks) used(of *track, now store.Instant) int64 {
 	return used
 }
 
-// end is the later track with everything charged.
+// end returns the later track with everything charged.
 func (t *tracks) end() *track {
 	if len(t.late.pending) == 0 {
 		return &t.late
@@ -189,8 +188,8 @@ func (t *tracks) end() *track {
 	return &end
 }
 
-// decide says whether the answer can have been given, and goes on with it. It returns when it was decided at the
-// earliest.
+// decide judges whether the answer is possible, and continues with it. It returns the earliest instant of the
+// decision.
 func (t *tracks) decide(v *View, first, last store.Instant) (earliest store.Instant) {
 	earliest = first
 	capacity := t.Limit.Capacity()
@@ -204,7 +203,7 @@ func (t *tracks) decide(v *View, first, last store.Instant) (earliest store.Inst
 	case endpoint.Allowed:
 		if v.Over = least+v.Cost > capacity; v.Over {
 			least, most = capacity, capacity
-			break // what was wrong is not charged, so that it is told once
+			break // a mistake is not charged, so that it counts once
 		}
 		most, charged = min(most, capacity-v.Cost), v.Cost
 		if t.Limit.Algorithm == store.FixedWindow && t.used(atEnd, last)+v.Cost > capacity {
@@ -219,7 +218,7 @@ func (t *tracks) decide(v *View, first, last store.Instant) (earliest store.Inst
 		}
 		t.count(&t.early.usage, charge{at: first, cost: v.Cost})
 		t.late.pending = append(t.late.pending, charge{at: last, cost: v.Cost})
-	default: // it was charged or not
+	default: // it may have been charged
 		t.late.pending = append(t.late.pending, charge{last, v.Cost, v.Cost})
 	}
 	v.Remaining = [2]int64{max(0, capacity-most-charged), max(0, capacity-least-charged)}
@@ -260,16 +259,16 @@ func Latest(a, b time.Time) time.Time {
 	return a
 }
 
-// Key is the events of one subject, in an order in which they can have been decided.
+// Key has the events of one subject, in a possible order of their decisions.
 type Key struct {
 	Subject string
 	Events  []*Event
-	// Fresh: nobody had asked for it before.
+	// Fresh: the subject was not used before.
 	Fresh bool
 }
 
-// KeysOf sorts events by subject, which is one where it does not stand in the request. canChoose
-// says that it does: then no subject was asked for before.
+// KeysOf groups events by subject. canChoose says that the requests name the subject; then each subject is fresh.
+// Otherwise there is one key.
 func KeysOf(events []Event, canChoose bool) []Key {
 	var keys []Key
 	at := make(map[string]int)
@@ -293,8 +292,8 @@ func KeysOf(events []Event, canChoose bool) []Key {
 	return keys
 }
 
-// InOrder sorts events that were under way at the same time: those admitted come first, which
-// is the order that needs the least explanation.
+// InOrder sorts events that were under way at the same time: admitted ones come first, since that order is the
+// easiest to explain.
 func InOrder(events []*Event) []*Event {
 	slices.SortStableFunc(events, func(a, b *Event) int { return a.Sent.Compare(b.Sent) })
 	for begin := 0; begin < len(events); {
@@ -312,11 +311,10 @@ func InOrder(events []*Event) []*Event {
 // mostPhases bounds the phases that are tried.
 const mostPhases = 24
 
-// Fit finds the phase and the manner in which the limit explains the events best. A manner that
-// is known is kept.
-func Fit(m Standard, keys []Key, phaseKnown bool) (best Standard, judgements []*Judgement) {
+// Fit finds the phase and the behaviour by which the limit explains the events best. It keeps a known behaviour.
+func Fit(m Expectation, keys []Key, phaseKnown bool) (best Expectation, judgements []*Judgement) {
 	least := int64(-1)
-	explains := func(candidate Standard) bool {
+	explains := func(candidate Expectation) bool {
 		wrong, judged := int64(0), make([]*Judgement, len(keys))
 		for i := range keys {
 			judged[i] = candidate.Judge(keys[i].Events, keys[i].Fresh)
@@ -327,7 +325,7 @@ func Fit(m Standard, keys []Key, phaseKnown bool) (best Standard, judgements []*
 		}
 		return wrong == 0
 	}
-	if m.Manner != (Manner{}) {
+	if m.Behaviour != (Behaviour{}) {
 		explains(m)
 		return best, judgements
 	}
@@ -345,15 +343,15 @@ func Fit(m Standard, keys []Key, phaseKnown bool) (best Standard, judgements []*
 		}
 	}
 	plain, plainJudgements := best, judgements
-	for _, by := range mannersOf(&m.Limit) {
-		if explains(m.WithManner(by)) {
+	for _, by := range behavioursOf(&m.Limit) {
+		if explains(m.WithBehaviour(by)) {
 			return best, judgements
 		}
 	}
-	return plain, plainJudgements // none explains all, and the usual one is told about best
+	return plain, plainJudgements // none explains everything, so the usual behaviour is the best to report
 }
 
-// phasesOf returns phases that windows of a period can have, by when keys were admitted again.
+// phasesOf returns possible phases of windows of a period, from the instants at which keys were admitted again.
 func phasesOf(keys []Key, period time.Duration, known bool) (phases []time.Duration) {
 	if known {
 		return nil
@@ -376,7 +374,7 @@ func phasesOf(keys []Key, period time.Duration, known bool) (phases []time.Durat
 	return phases
 }
 
-// Proven is what the audit by intervals is sure of under a limit.
+// Proven returns what the interval audit is sure of under a limit.
 func Proven(limit store.Limit, keys []Key, resolution time.Duration) audit.Finding {
 	auditor := interval.New(interval.Options{Resolution: 2 * resolution, Skew: -1})
 	for i := range keys {
@@ -394,5 +392,5 @@ func Proven(limit store.Limit, keys []Key, resolution time.Duration) audit.Findi
 	return auditor.Finding()
 }
 
-// answers are outcomes as the audit by intervals knows them.
+// answers are outcomes in the words of the interval audit.
 var answers = [...]interval.Answer{endpoint.Allowed: interval.Admitted, endpoint.Denied: interval.Denied, endpoint.Failed: interval.Unknown}

@@ -7,9 +7,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// doorMetrics count requests by listener.
-type doorMetrics struct {
-	requests *prometheus.CounterVec // by door, status
+// listenerMetrics count requests by listener.
+type listenerMetrics struct {
+	requests *prometheus.CounterVec // by listener, status
 	took     *prometheus.HistogramVec
 	inFlight *prometheus.GaugeVec
 	refused  prometheus.Counter
@@ -22,28 +22,28 @@ type doorMetrics struct {
 // statusClasses are by the first digit of a status. The first is for those without one.
 var statusClasses = [...]string{"other", "1xx", "2xx", "3xx", "4xx", "5xx"}
 
-func (d *doorMetrics) register(r prometheus.Registerer) {
-	d.requests = prometheus.NewCounterVec(counter("http_requests_total",
-		"Requests answered, by the door they came through and the class of the status."), []string{"door", "status"})
-	d.took = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+func (l *listenerMetrics) register(r prometheus.Registerer) {
+	l.requests = prometheus.NewCounterVec(counter("http_requests_total",
+		"Requests answered, by listener and class of the status."), []string{"door", "status"})
+	l.took = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "limitctl_http_request_duration_seconds", Help: "Time from a request's header to the end of its answer.", Buckets: durations,
 	}, []string{"door"})
-	d.inFlight = prometheus.NewGaugeVec(gauge("http_requests_in_flight", "Requests that are being answered."), []string{"door"})
-	d.refused = prometheus.NewCounter(counter("refused_requests_total",
+	l.inFlight = prometheus.NewGaugeVec(gauge("http_requests_in_flight", "Requests that are being answered."), []string{"door"})
+	l.refused = prometheus.NewCounter(counter("refused_requests_total",
 		"Requests that were refused because too many were in flight."))
 	calls := prometheus.NewCounterVec(counter("grpc_calls_total",
 		"Calls of Envoy's rate limit service, by the code of gRPC."), []string{"code"})
 	for i, code := range codeWords {
-		d.calls[i] = calls.WithLabelValues(code)
+		l.calls[i] = calls.WithLabelValues(code)
 	}
-	d.connections = prometheus.NewGaugeVec(gauge("connections_open", "Connections that clients have open."), []string{"door"})
-	d.connectionsRefused = prometheus.NewCounterVec(counter("connections_refused_total",
+	l.connections = prometheus.NewGaugeVec(gauge("connections_open", "Connections that clients have open."), []string{"door"})
+	l.connectionsRefused = prometheus.NewCounterVec(counter("connections_refused_total",
 		"Connections that were closed because too many were open."), []string{"door"})
-	r.MustRegister(d.requests, d.took, d.inFlight, d.refused, calls, d.connections, d.connectionsRefused)
+	r.MustRegister(l.requests, l.took, l.inFlight, l.refused, calls, l.connections, l.connectionsRefused)
 }
 
 // Refused counts a request that is refused because too many are in flight.
-func (m *Metrics) Refused() { m.doors.refused.Inc() }
+func (m *Metrics) Refused() { m.listeners.refused.Inc() }
 
 // codes is the number of codes in gRPC.
 const codes = 17
@@ -60,31 +60,32 @@ func (m *Metrics) CallEnded(code uint8) {
 	if code >= codes {
 		code = 2
 	}
-	m.doors.calls[code].Inc()
+	m.listeners.calls[code].Inc()
 }
 
 // Connections counts connections of a listener that were opened, or closed if change is below 0.
-func (m *Metrics) Connections(door string, change int) {
-	m.doors.connections.WithLabelValues(door).Add(float64(change))
+func (m *Metrics) Connections(listener string, change int) {
+	m.listeners.connections.WithLabelValues(listener).Add(float64(change))
 }
 
 // ConnectionRefused counts a connection that was closed because too many are open.
-func (m *Metrics) ConnectionRefused(door string) {
-	m.doors.connectionsRefused.WithLabelValues(door).Inc()
+func (m *Metrics) ConnectionRefused(listener string) {
+	m.listeners.connectionsRefused.WithLabelValues(listener).Inc()
 }
 
-// Door wraps the handler of a listener, to count its requests. name is one of the server's own words.
-func (m *Metrics) Door(name string, next http.Handler) http.Handler {
-	door := &countedDoor{next: next, took: m.doors.took.WithLabelValues(name), inFlight: m.doors.inFlight.WithLabelValues(name)}
+// Listener wraps the handler of a listener, to count its requests. name is one of the server's own words.
+func (m *Metrics) Listener(name string, next http.Handler) http.Handler {
+	listener := &countedListener{next: next, took: m.listeners.took.WithLabelValues(name),
+		inFlight: m.listeners.inFlight.WithLabelValues(name)}
 	for i, class := range statusClasses {
-		door.statuses[i] = m.doors.requests.WithLabelValues(name, class)
+		listener.statuses[i] = m.listeners.requests.WithLabelValues(name, class)
 	}
-	m.doors.connections.WithLabelValues(name)
-	m.doors.connectionsRefused.WithLabelValues(name)
-	return door
+	m.listeners.connections.WithLabelValues(name)
+	m.listeners.connectionsRefused.WithLabelValues(name)
+	return listener
 }
 
-type countedDoor struct {
+type countedListener struct {
 	next     http.Handler
 	statuses [len(statusClasses)]prometheus.Counter
 	took     prometheus.Observer
@@ -92,9 +93,9 @@ type countedDoor struct {
 }
 
 // ServeHTTP implements [http.Handler].
-func (d *countedDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (l *countedListener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	begun := time.Now()
-	d.inFlight.Inc()
+	l.inFlight.Inc()
 	writer := &statusWriter{ResponseWriter: w}
 	panicked := true
 	defer func() {
@@ -106,14 +107,14 @@ func (d *countedDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			status = http.StatusOK
 		}
 		class := status / 100
-		if class < 1 || class >= len(d.statuses) {
+		if class < 1 || class >= len(l.statuses) {
 			class = 0
 		}
-		d.statuses[class].Inc()
-		d.took.Observe(time.Since(begun).Seconds())
-		d.inFlight.Dec()
+		l.statuses[class].Inc()
+		l.took.Observe(time.Since(begun).Seconds())
+		l.inFlight.Dec()
 	}()
-	d.next.ServeHTTP(writer, r)
+	l.next.ServeHTTP(writer, r)
 	panicked = false
 }
 
