@@ -25,7 +25,7 @@ func NewRunner(g *Globals, s *Settings, backend connect.Store, where string) *op
 		User:      user(g),
 		Account:   account(g),
 		Host:      g.Env.Host(),
-		OpenTrail: func() (auditlog.Writer, error) { return openTrail(g.Env) },
+		OpenTrail: func() (auditlog.Writer, error) { return openAuditLog(g.Env) },
 		Describe:  func(err error) string { return g.WithoutSecrets(Message(err)) },
 		Warn:      func(err error) { fmt.Fprintf(g.Env.Err, "limitctl: warning: %s\n", Message(err)) },
 		Identify:  func(ctx context.Context) (identity.Store, error) { return identify(ctx, g, s, backend) },
@@ -65,7 +65,7 @@ func account(g *Globals) string {
 // errNoState says that there is no place for the audit and for backups.
 var errNoState = Usagef("neither XDG_STATE_HOME nor HOME says where the audit and backups can be kept; set one of them")
 
-// AuditFile is the file of the audit trail.
+// AuditFile is the file of the audit log.
 func AuditFile(getenv func(string) string) (string, error) {
 	dir := StateDir(getenv)
 	if dir == "" {
@@ -74,8 +74,8 @@ func AuditFile(getenv func(string) string) (string, error) {
 	return filepath.Join(dir, "audit.jsonl"), nil
 }
 
-// openTrail opens the audit trail to write to it.
-func openTrail(env *Env) (auditlog.Writer, error) {
+// openAuditLog opens the audit log to write to it.
+func openAuditLog(env *Env) (auditlog.Writer, error) {
 	path, err := AuditFile(env.Getenv)
 	if err != nil {
 		return nil, err

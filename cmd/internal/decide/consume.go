@@ -27,8 +27,8 @@ type consumeOptions struct {
 	upTo    int64
 	op      store.Op // as force and upTo say
 	request *cli.LimitRequest
-	// patience is how long to wait for a turn: nothing, a while, or for ever.
-	patience time.Duration
+	// maxWait is how long to wait for a turn: nothing, a while, or for ever.
+	maxWait time.Duration
 }
 
 const forever = time.Duration(1<<63 - 1)
@@ -84,7 +84,7 @@ bring it to the real cost with "limitctl settle".`,
 			if o.request, err = o.RequestFlags.Request(cmd, global, o.op, args); err != nil {
 				return err
 			}
-			if o.patience, err = parseWait(o.wait); err != nil {
+			if o.maxWait, err = parseWait(o.wait); err != nil {
 				return err
 			}
 			return runConsume(cmd.Context(), o)
@@ -137,11 +137,11 @@ func parseWait(text string) (time.Duration, error) {
 	case "forever":
 		return forever, nil
 	}
-	patience, err := store.ParsePeriod(text)
-	if err != nil || patience <= 0 {
+	maxWait, err := store.ParsePeriod(text)
+	if err != nil || maxWait <= 0 {
 		return 0, cli.Usagef("--wait=%s is not a positive duration; write --wait=30s, or --wait alone to wait as long as it takes", text)
 	}
-	return patience, nil
+	return maxWait, nil
 }
 
 func runConsume(ctx context.Context, o *consumeOptions) error {
@@ -164,7 +164,7 @@ func runConsume(ctx context.Context, o *consumeOptions) error {
 	}
 	defer backend.Close()
 	if s.Access().ReadOnly {
-		o.patience = 0 // it is refused now, not after a wait
+		o.maxWait = 0 // it is refused now, not after a wait
 	}
 	take := func(ctx context.Context) ([]store.Decision, error) { return o.take(ctx, backend) }
 	var decisions []store.Decision
@@ -199,7 +199,7 @@ func (o *consumeOptions) verb(decisions []store.Decision) string {
 
 // take takes at once with --force and --up-to, and else waits for its turn.
 func (o *consumeOptions) take(ctx context.Context, backend store.Store) ([]store.Decision, error) {
-	if o.patience == 0 {
+	if o.maxWait == 0 {
 		return decide(ctx, backend, o.op, o.request.Reqs)
 	}
 	turn := layers.Waiter{Store: backend, Now: o.Env.Now, Sleep: o.Env.Sleep, OnWait: func(wait time.Duration) {
@@ -207,8 +207,8 @@ func (o *consumeOptions) take(ctx context.Context, backend store.Store) ([]store
 			fmt.Fprintf(o.Env.Err, "limitctl: waiting %s for a turn\n", output.Duration(wait))
 		}
 	}}
-	if o.patience != forever {
-		turn.Patience = o.patience
+	if o.maxWait != forever {
+		turn.Patience = o.maxWait
 	}
 	decisions, err := turn.Take(ctx, o.request.Reqs...)
 	if errors.Is(err, layers.ErrNotGivenBack) {

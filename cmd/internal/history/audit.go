@@ -208,13 +208,13 @@ func (o *auditOptions) readStore(ctx context.Context) (history *auditlog.History
 	return history, where, err
 }
 
-// readMachine reads the audit of this machine; one that is not there yet is empty.
+// readMachine reads the audit log of this machine; one that is not there yet is empty.
 func (o *auditOptions) readMachine(ctx context.Context, where string) (*auditlog.History, error) {
 	path, err := cli.AuditFile(o.Env.Getenv)
 	if err != nil {
 		return nil, err
 	}
-	history, err := readTrail(ctx, o.Globals, path, auditlog.Query{Most: o.limit, Keep: func(e *auditlog.Entry) bool {
+	history, err := readAuditLog(ctx, o.Globals, path, auditlog.Query{Most: o.limit, Keep: func(e *auditlog.Entry) bool {
 		return o.keep(e) && (o.ContextName == "" || e.Context == o.ContextName || e.Store == where && where != "")
 	}})
 	if err != nil {
@@ -230,8 +230,8 @@ func (o *auditOptions) readMachine(ctx context.Context, where string) (*auditlog
 	return history, nil
 }
 
-// readTrail reads the audit of this machine from its file.
-func readTrail(ctx context.Context, g *cli.Globals, path string, q auditlog.Query) (*auditlog.History, error) {
+// readAuditLog reads the audit log of this machine from its file.
+func readAuditLog(ctx context.Context, g *cli.Globals, path string, q auditlog.Query) (*auditlog.History, error) {
 	file, err := g.Env.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &auditlog.History{}, nil

@@ -204,7 +204,7 @@ func localRuns(ctx context.Context, g *cli.Globals) ([]*auditlog.Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	history, err := readTrail(ctx, g, path, auditlog.Query{})
+	history, err := readAuditLog(ctx, g, path, auditlog.Query{})
 	if err != nil {
 		return nil, cli.Usagef("the audit cannot be read: %s", err)
 	}

@@ -30,7 +30,7 @@ type inspectAnswer struct {
 func (a *inspectAnswer) rows() int { return len(a.top.rows) }
 
 // foreignDocument is a value that limitctl did not write.
-type foreignDocument struct {
+type valueDocument struct {
 	Key      string `json:"key"`
 	StoreKey string `json:"store_key"`
 	Name     string `json:"name"`
@@ -42,7 +42,7 @@ type foreignDocument struct {
 // line is the document of one row.
 func (a *inspectAnswer) line(row *inspectRow) any {
 	if a.foreign {
-		return foreignDocument{Key: row.entry.Key.Subject, StoreKey: row.entry.StoreKey, Name: row.entry.Key.Name, Holds: row.holds,
+		return valueDocument{Key: row.entry.Key.Subject, StoreKey: row.entry.StoreKey, Name: row.entry.Key.Name, Holds: row.holds,
 			StoreKeyBase64: output.Base64IfNeeded(row.entry.StoreKey)}
 	}
 	return newEntryDocument(row, a.facts)

@@ -18,7 +18,7 @@ import (
 
 type loadtestOptions struct {
 	*cli.Globals
-	trialLimitFlags
+	experimentLimitFlags
 	loadOptions
 	wrapFlags
 	logOptions
@@ -92,11 +92,11 @@ load that never reached its limit passes, with a warning.`,
 			if err != nil {
 				return err
 			}
-			return trialError(cmd, runLoadtest(cmd.Context(), o, plan))
+			return experimentError(cmd, runLoadtest(cmd.Context(), o, plan))
 		},
 	}
 	flags := cmd.Flags()
-	o.trialLimitFlags.addFlags(cmd, "to decide several together")
+	o.experimentLimitFlags.addFlags(cmd, "to decide several together")
 	flags.StringVar(&o.policyName, "policy", "",
 		"decide the limits of the policy of that `NAME`; arguments fix attributes, and the others are made up")
 	flags.StringArrayVar(&o.values, "values", nil,
@@ -266,7 +266,7 @@ func (o *loadtestOptions) target() (experiment.Target, error) {
 
 func runLoadtest(ctx context.Context, o *loadtestOptions, plan *loadtestPlan) error {
 	if o.url == "" {
-		if err := refuseTrial(ctx, o.Globals, "load test"); err != nil {
+		if err := refuseExperiment(ctx, o.Globals, "load test"); err != nil {
 			return err
 		}
 	}

@@ -66,11 +66,11 @@ func (o *sharedRunFlags) parse(cmd *cobra.Command, plan *loadtestPlan) (*report.
 // openStore opens the store of a run, under the run's prefix if others share it.
 func (o *loadtestOptions) openStore(url string, options connect.Options) (*experiment.Store, error) {
 	if o.run == "" {
-		return openTrial(o.Globals, url, options)
+		return openExperiment(o.Globals, url, options)
 	}
 	if strings.HasPrefix(url, "memory:") {
 		return nil, cli.Usagef("--run needs a store that other machines reach, and %s is in this process", url)
 	}
 	backend, err := experiment.OpenNamedStore(url, options, o.run)
-	return openedTrial(o.Globals, backend, err)
+	return openedExperiment(o.Globals, backend, err)
 }

@@ -100,7 +100,7 @@ func (r *logReading) addCost(candidates []experiment.Candidate) error {
 	slices.Sort(fields)
 	switch fields = slices.Compact(fields); {
 	case len(fields) > 1:
-		return cli.Usagef("the policies have the costs %s, and the requests of a trial have one; try limits with one of them",
+		return cli.Usagef("the policies have the costs %s, and the requests of an experiment have one; try limits with one of them",
 			strings.Join(fields, " and "))
 	case len(fields) == 1 && r.from.Cost == "":
 		r.from.Cost = fields[0]

@@ -15,7 +15,7 @@ import (
 
 type simulateOptions struct {
 	*cli.Globals
-	trialLimitFlags
+	experimentLimitFlags
 	logOptions
 	wrapFlags
 	reportingOptions
@@ -80,11 +80,11 @@ the exit code is 1.`,
 			if err != nil {
 				return err
 			}
-			return trialError(cmd, runSimulate(cmd.Context(), o, plan))
+			return experimentError(cmd, runSimulate(cmd.Context(), o, plan))
 		},
 	}
 	flags := cmd.Flags()
-	o.trialLimitFlags.addFlags(cmd, "to try several")
+	o.experimentLimitFlags.addFlags(cmd, "to try several")
 	flags.StringArrayVar(&o.policies, "policy", nil, "try the policy of that `NAME`; repeat it to try several side by side")
 	o.logOptions.addFlags(cmd)
 	o.wrapFlags.addFlags(cmd)
@@ -174,9 +174,9 @@ func (o *simulateOptions) useStore(ctx context.Context, plan *simulatePlan) erro
 	}
 	plan.Open = func(clock func() time.Time) (*experiment.Store, error) {
 		options.Clock = clock
-		return openTrial(o.Globals, url, options)
+		return openExperiment(o.Globals, url, options)
 	}
-	return refuseTrial(ctx, o.Globals, "simulation")
+	return refuseExperiment(ctx, o.Globals, "simulation")
 }
 
 func runSimulate(ctx context.Context, o *simulateOptions, plan *simulatePlan) (err error) {

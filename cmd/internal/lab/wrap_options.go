@@ -43,7 +43,7 @@ func (o *outageOptions) settings(g *cli.Globals) (*layers.Breaker, error) {
 	return c.Breaker, nil
 }
 
-// wrapFlags are the flags about the layers around the store of a trial.
+// wrapFlags are the flags about the layers around the store of an experiment.
 type wrapFlags struct {
 	replicas int
 	wraps    []string
