@@ -21,7 +21,7 @@ type sharedRunFlags struct {
 
 func (o *sharedRunFlags) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.run, "run", "",
-		"drive the keys of the run `NAME` together with other machines that name it; see --machines and --start-at")
+		"use the keys of the run `NAME` together with other machines that name it; see --machines and --start-at")
 	cmd.Flags().IntVar(&o.machines, "machines", 0, "the run has `N` machines, this one included")
 }
 
