@@ -92,7 +92,7 @@ func (l *LayoutOptions) names(g *Globals) ([]string, error) {
 		}
 	}
 	if len(names) == 0 && l.SaidLimit != "" {
-		return nil, Usagef("--limit says what the keys of another limiter do not tell; give it with --layout")
+		return nil, Usagef("--limit is for keys of another limiter that do not hold their limit; give it with --layout")
 	}
 	return names, nil
 }

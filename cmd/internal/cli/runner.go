@@ -63,7 +63,7 @@ func account(g *Globals) string {
 }
 
 // errNoState says that there is no place for the audit and for backups.
-var errNoState = Usagef("neither XDG_STATE_HOME nor HOME says where the audit and backups can be kept; set one of them")
+var errNoState = Usagef("neither XDG_STATE_HOME nor HOME is set, so there is no place for the audit log and backups; set one of them")
 
 // AuditFile is the file of the audit log.
 func AuditFile(getenv func(string) string) (string, error) {
@@ -81,11 +81,11 @@ func openAuditLog(env *Env) (auditlog.Writer, error) {
 		return nil, err
 	}
 	if err := env.MakeDir(filepath.Dir(path)); err != nil {
-		return nil, Usagef("the audit cannot be kept: %s; nothing was changed", err)
+		return nil, Usagef("the audit log cannot be written: %s; nothing was changed", err)
 	}
 	file, err := env.Append(path)
 	if err != nil {
-		return nil, Usagef("the audit cannot be kept: %s; nothing was changed", err)
+		return nil, Usagef("the audit log cannot be written: %s; nothing was changed", err)
 	}
 	return auditlog.NewFile(file), nil
 }

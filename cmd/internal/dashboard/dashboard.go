@@ -67,7 +67,7 @@ shows keys that are denied. Without a terminal it prints one frame, as with
 			}
 			if !o.once && !o.onTerminal() {
 				o.once = true
-				o.Note("this is no terminal that shows frames, so one is printed, as by --once")
+				o.Note("this terminal cannot show frames, so one frame is printed, as with --once")
 			}
 			return runDashboard(cmd.Context(), o, options)
 		},

@@ -91,15 +91,15 @@ func (r *loadRun) warnings(run *report.Run, result *loadgen.Result, target Descr
 		}
 	}
 	if n := result.Clock.Untold; n > 0 {
-		all = append(all, fmt.Sprintf("%s did not say when they were decided; they were audited by when they came, "+
-			"and the audit may be off by them", output.Plural(int(n), "answer")))
+		all = append(all, fmt.Sprintf("%s did not say when they were decided; the audit takes the time of their "+
+			"arrival, and may be wrong about them", output.Plural(int(n), "answer")))
 		for i := range run.Limits {
 			run.Limits[i].Doubtful = true
 		}
 	}
 	if n := result.ClockWentBack; n > 0 {
-		all = append(all, fmt.Sprintf("the store's clock went back: %d answers have a time before that of answers "+
-			"that had come when they were asked for, and the audit may be off by them", n))
+		all = append(all, fmt.Sprintf("the store's clock went back: %d answers have an earlier time than answers that "+
+			"came before their requests were sent, and the audit may be wrong about them", n))
 		for i := range run.Limits {
 			run.Limits[i].Doubtful = true
 		}

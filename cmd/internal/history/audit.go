@@ -219,7 +219,7 @@ func (o *auditOptions) readMachine(ctx context.Context, where string) (*auditlog
 		return o.keep(e) && (o.ContextName == "" || e.Context == o.ContextName || e.Store == where && where != "")
 	}})
 	if err != nil {
-		return nil, cli.Usagef("the audit cannot be read: %s", err)
+		return nil, cli.Usagef("the audit log cannot be read: %s", err)
 	}
 	for _, bad := range history.FirstBad {
 		fmt.Fprintf(o.Env.Err, "limitctl: warning: %s:%d is not an entry of the audit and is left out: %s\n",

@@ -205,7 +205,7 @@ func localRuns(ctx context.Context, g *cli.Globals) ([]*auditlog.Entry, error) {
 	}
 	history, err := readAuditLog(ctx, g, path, auditlog.Query{})
 	if err != nil {
-		return nil, cli.Usagef("the audit cannot be read: %s", err)
+		return nil, cli.Usagef("the audit log cannot be read: %s", err)
 	}
 	return history.Runs, nil
 }

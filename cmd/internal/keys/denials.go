@@ -167,7 +167,7 @@ func (o *denialsOptions) look(ctx context.Context, backend store.Store) (*denial
 // explain prints notes that are not in the rows.
 func (o *denialsOptions) explain(a *denialsAnswer) {
 	if a.withoutOverrides != nil {
-		o.Note("warning: overrides cannot be read, so what they block is not told apart: %s", cli.Message(a.withoutOverrides))
+		o.Note("warning: overrides cannot be read, so blocked keys are not marked: %s", cli.Message(a.withoutOverrides))
 	}
 	if a.total == 0 && a.others == 0 {
 		who := "nobody"
@@ -181,10 +181,10 @@ func (o *denialsOptions) explain(a *denialsAnswer) {
 		o.Note("no key that was denied has an attribute %s", output.Printable(a.by))
 	}
 	if a.others > 0 {
-		o.Note("%s more of keys that are not told apart: there were too many", cli.CountOf(a.others, "denial", "denials"))
+		o.Note("%s more of keys without a count of their own: there were too many", cli.CountOf(a.others, "denial", "denials"))
 	}
 	if a.lost {
-		o.Note("some denials are not counted: it is not known what became of a write")
+		o.Note("some denials may be missing: the outcome of a write is not known")
 	}
 	if shown := len(a.rows); shown < a.found {
 		o.Note("%d of %d rows shown", shown, a.found)

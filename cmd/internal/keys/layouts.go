@@ -126,7 +126,7 @@ func (a *layoutsAnswer) Print(p *output.Printer) {
 	}
 	p.Table([]output.Column{{Header: "NAME"}, {Header: "NEEDS"}, {Header: "A RESET REACHES", Drops: 2},
 		{Header: "EXAMPLE KEY", Shrinks: longestExample, Drops: 1}, {Header: "WRITTEN BY", Shrinks: 26}}, rows)
-	p.Line("limitctl layouts NAME says all about one")
+	p.Line("limitctl layouts NAME shows all about one")
 }
 
 // longestExample is how many columns of a key are shown in the list where there is little room.

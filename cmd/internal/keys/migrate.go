@@ -312,7 +312,7 @@ func (m *migrating) noteMigration(result *operation.MigrateResult, answer *migra
 	}
 	noteUnsure(m.migrateOptions.Globals, &result.Unsure, "not carried over")
 	if result.Carried() > 0 && !m.dryRun {
-		m.Note("the old keys were left alone; once nothing uses them any more, delete them with: %s", answer.ResetOld)
+		m.Note("the old keys did not change; when nothing uses them any more, delete them with: %s", answer.ResetOld)
 	}
 }
 

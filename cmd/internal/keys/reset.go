@@ -161,7 +161,7 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 		fmt.Fprintf(o.Env.Err, "limitctl: undo with: %s\n", cli.UndoLine(o.Globals, s, *result.Undo))
 	}
 	if result.Gone > 0 && answer.Undo != "" && !o.Quiet {
-		o.Note("that brings back the keys that somebody else has deleted meanwhile, too")
+		o.Note("this also brings back keys that somebody else deleted meanwhile")
 	}
 	if result.Damaged > 0 && !o.Quiet {
 		o.Note("%s; no backup keeps what cannot be read", damagedRecords(result.Damaged))

@@ -222,7 +222,7 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 	p.Table(columns, cells)
 	cli.PrintApplied(p, applied, a.now)
 	if drifting > 0 {
-		p.Line("%s %s last charged under another limit; the configuration's is in force, and shown", drifted, keysWere(drifting))
+		p.Line("%s %s last charged under another limit; that of the configuration is in force and shown", drifted, keysWere(drifting))
 	}
 	printDefects(p, defects, stuck, a.resetStuck)
 	printOverfull(p, rows)

@@ -53,7 +53,7 @@ func (o *loadtestOptions) parseURL(cmd *cobra.Command, args []string) (rest []st
 			if o.Quiet && isNumber(other) {
 				return nil, quietRate(other)
 			}
-			return nil, cli.Usagef("the URL of an endpoint is the only argument that there can be; leave out %q", endpoint.RedactURL(other))
+			return nil, cli.Usagef("the URL of an endpoint is the only argument; leave out %q", endpoint.RedactURL(other))
 		}
 		o.url = arg
 	}

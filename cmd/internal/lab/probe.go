@@ -170,7 +170,7 @@ func (o *probeOptions) config() (*probe.Config, error) {
 		return config, nil
 	}
 	if len(o.limits) > 1 {
-		return nil, cli.Usagef("--limit is there %d times, and an endpoint is held to one limit; give the one that denies first",
+		return nil, cli.Usagef("--limit is given %d times, and an endpoint is checked against one limit; give the one that denies first",
 			len(o.limits))
 	}
 	limit, err := store.ParseLimit(o.limits[0])

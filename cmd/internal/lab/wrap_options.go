@@ -38,7 +38,7 @@ func (o *outageOptions) settings(g *cli.Globals) (*layers.Breaker, error) {
 		return nil, err
 	}
 	if c.Breaker == nil {
-		return nil, cli.Usagef("--breaker needs a breaker, and the configuration says that services have none; change its field breaker")
+		return nil, cli.Usagef("--breaker needs a breaker, and the configuration disables it; change its field breaker")
 	}
 	return c.Breaker, nil
 }
