@@ -23,14 +23,14 @@ const tabTime = 300 * time.Millisecond
 func newCompletionCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "completion SHELL",
-		Short: "Print what makes a shell complete limitctl's words",
+		Short: "Print a completion script for a shell",
 		Long: `Completion prints a script for bash, zsh or fish. With it the Tab key completes
 commands, flags and their values, the names of policies, limits and contexts,
 files, and the subjects that are in use.
 
 The script never runs what is typed or what is in the store. It offers only
-names without characters that are special to a shell. PowerShell has no script,
-because this is not tested there.`,
+names without characters that are special to a shell. There is no script for
+PowerShell.`,
 		Example: `  limitctl completion bash --help
   limitctl completion zsh --help
   limitctl completion fish --help`,
@@ -86,7 +86,7 @@ For all later sessions:
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.Flags().BoolVar(&plain, "no-descriptions", false, "offer words without saying what they mean")
+	cmd.Flags().BoolVar(&plain, "no-descriptions", false, "offer words without their descriptions")
 	return cmd
 }
 

@@ -291,7 +291,7 @@ func TestOtherCommandsLeaveTheTerminalAlone(t *testing.T) {
 func TestADumbTerminalGetsOneFrame(t *testing.T) {
 	term := openTerminal(t)
 	term.start([]string{"TERM=dumb", "HOME=" + t.TempDir(), "XDG_STATE_HOME=", "LIMITCTL_STORE="}, "dashboard", "--store", "memory:")
-	term.wait(0, `this is no terminal that shows frames, so one is printed`)
+	term.wait(0, `this terminal cannot show frames, so one frame is printed`)
 	term.cmd.Wait()
 	if text := term.text(0); strings.Contains(text, "\x1b[?") { // of a screen that is taken over
 		t.Errorf("it wrote %q", text)

@@ -204,7 +204,7 @@ func TestSubjectsOfAFile(t *testing.T) {
 		stdout += string(text)
 	}
 	if strings.Contains(stdout+stderr, "sk-secret") || !strings.Contains(stdout, "subject 2") || !strings.Contains(stdout,
-		"are not new ones") {
+		"subjects are not new, so") {
 		t.Errorf("%s%s", stdout, stderr)
 	}
 	if subjects := s.seen(); !slices.Equal(subjects, []string{"sk-secret-1", "sk-secret-2", "sk-secret-3"}) {
@@ -245,8 +245,9 @@ func TestStatusesThatMayNotMeanWhatTheySeem(t *testing.T) {
 	defer server.Close()
 	for status, want := range map[int]string{
 		302: "every answer was 302 Found, and redirects are not followed",
-		401: "every answer was 401 Unauthorized, so the limit may not have been asked; does it need a --header 'Authorization: …'? ",
-		404: "every answer was 404 Not Found, so the limit may not have been asked",
+		401: "every answer was 401 Unauthorized, so the request may not have reached the limit; does it need a " +
+			"--header 'Authorization: …'? ",
+		404: "every answer was 404 Not Found, so the request may not have reached the limit",
 		503: "503 Service Unavailable counts as an error. If that is how this endpoint denies, add --denied-status 503",
 	} {
 		w := newWorld(t)

@@ -451,7 +451,7 @@ func TestAResetOfKeysThatAreGoneMeanwhile(t *testing.T) {
 	if want := "deleted 2 keys, 1 gone meanwhile (lapsed, or deleted by somebody else)\n"; stdout != want {
 		t.Errorf("it says %q, not %q", stdout, want)
 	}
-	if !strings.Contains(stderr, "that brings back the keys that somebody else has deleted meanwhile, too\n") {
+	if !strings.Contains(stderr, "this also brings back keys that somebody else deleted meanwhile\n") {
 		t.Errorf("it says %q", stderr)
 	}
 	w.Err = &w.err

@@ -140,7 +140,7 @@ func addGlobalFlags(g *cli.Globals, root *cobra.Command) {
 	flags.StringVar(&g.Store, "store", "", "store `URL`: redis://, redis+cluster://, redis+sentinel:// (rediss… for TLS), unix://, "+
 		"file:PATH or memory: "+
 		"(default $LIMITCTL_STORE, else the context, else a file)")
-	flags.StringVar(&g.ContextName, "context", "", "`NAME` of the context to use: a store of the configuration (default the one "+
+	flags.StringVar(&g.ContextName, "context", "", "use the context `NAME`: a named store of the configuration (default the one "+
 		"chosen by \"context use\")")
 	flags.StringVar(&g.ConfigFile, "config", "", "configuration `FILE` (default $LIMITCTL_CONFIG, else ./limitctl.yaml, else the user's)")
 	flags.StringVar(&g.Prefix, "prefix", "", "`PREFIX` that the store's keys begin with "+
@@ -149,7 +149,7 @@ func addGlobalFlags(g *cli.Globals, root *cobra.Command) {
 	flags.VarP(&g.Format, "output", "o", "output `FORMAT`: "+strings.Join(output.Formats(), ", "))
 	flags.Var(&g.Formulas, "csv-formulas", "`WHAT` to do with CSV cells that a spreadsheet would take for a formula: "+
 		"keep them as they are, or escape them with a '")
-	flags.BoolVarP(&g.Quiet, "quiet", "q", false, "print no answer; the exit code says it")
+	flags.BoolVarP(&g.Quiet, "quiet", "q", false, "print no answer; only the exit code gives it")
 	root.RegisterFlagCompletionFunc("context", cli.Offers(g).Contexts)
 	root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(output.Formats(), cobra.ShellCompDirectiveNoFileComp))
 	root.RegisterFlagCompletionFunc("csv-formulas", cobra.FixedCompletions(output.FormulaNames(), cobra.ShellCompDirectiveNoFileComp))

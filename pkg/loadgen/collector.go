@@ -372,7 +372,7 @@ func (c *collector) result(elapsed time.Duration) *Result {
 		}
 	}
 	if c.intervals != nil {
-		r.Findings, r.Sights = c.intervals.findings()
+		r.Findings, r.Sensitivities = c.intervals.findings()
 		return &r
 	}
 	for _, a := range c.auditors {

@@ -112,9 +112,9 @@ func (a *intervalAudit) fold(r *runner, finished bool) {
 }
 
 // findings returns the finding for each limit, and how far the audit could see.
-func (a *intervalAudit) findings() (findings []audit.Finding, sights []interval.Sight) {
+func (a *intervalAudit) findings() (findings []audit.Finding, sensitivities []interval.Sensitivity) {
 	for _, auditor := range a.auditors {
-		findings, sights = append(findings, auditor.Finding()), append(sights, auditor.Sight())
+		findings, sensitivities = append(findings, auditor.Finding()), append(sensitivities, auditor.Sensitivity())
 	}
-	return findings, sights
+	return findings, sensitivities
 }

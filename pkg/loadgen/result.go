@@ -49,9 +49,9 @@ type Result struct {
 	Tally *Tally
 	// Findings are the audits of the limits. They include the warm-up.
 	Findings []audit.Finding
-	// Sights say, for each limit that was audited by intervals, how far the audit could see. They are nil if the
+	// Sensitivities say, for each limit that was audited by intervals, what the audit would have noticed. They are nil if the
 	// store said when it decided.
-	Sights []interval.Sight
+	Sensitivities []interval.Sensitivity
 	// ByClock, if requested, is an audit of each limit by the arrival of its answers, by this machine's clock,
 	// instead of by the instants of the charges. Only its worst windows mean anything.
 	ByClock []audit.Finding

@@ -1,4 +1,4 @@
-// Package auditlog is the format of the audit trail, which `limitctl audit` shows. A run that changes keys or
+// Package auditlog is the format of the audit log, which `limitctl audit` shows. A run that changes keys or
 // overrides writes two entries: one before its first change, and one with its outcome. They go to a file of this
 // machine, a JSON line each, and to the journal of the store, where everybody sees them. Reading merges the two.
 package auditlog
@@ -119,7 +119,7 @@ func (e *Entry) Text(most int) (string, error) {
 	return string(text), err
 }
 
-// Bounded cuts a text that is too long for the trail, between two characters.
+// Bounded cuts a text that is too long for the audit log, between two characters.
 func Bounded(text string) string { return bounded(text, maxText) }
 
 func bounded(text string, most int) string {

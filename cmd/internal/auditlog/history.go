@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// MaxRuns is the default number of runs to read, so that any trail is read in bounded memory.
+	// MaxRuns is the default number of runs to read, so that any log is read in bounded memory.
 	MaxRuns = 10_000
-	// MaxSize is the most bytes of a trail that are read, from its end: some hundred thousand runs.
+	// MaxSize is the most bytes of an audit log that are read, from its end: some hundred thousand runs.
 	MaxSize = 256 << 20
 	// keptBad is the number of bad lines that are kept.
 	keptBad = 5
@@ -28,7 +28,7 @@ type Query struct {
 	Keep func(*Entry) bool
 }
 
-// History is the content of a trail.
+// History is the content of an audit log.
 type History struct {
 	Runs  []*Entry // the latest runs, in the order of time
 	Total int      // the number of runs, including those left out
@@ -43,8 +43,8 @@ type BadLine struct {
 	Reason error
 }
 
-// SkipOld seeks to the last [MaxSize] bytes of a trail, and returns the size of the file. skipped reports whether
-// something comes before. Only a fault of the file system or of a disk makes a trail so large.
+// SkipOld seeks to the last [MaxSize] bytes of an audit log, and returns the size of the file. skipped reports whether
+// something comes before. Only a fault of the file system or of a disk makes a log so large.
 func SkipOld(file files.File) (size int64, skipped bool, err error) {
 	info, err := file.Stat()
 	if err != nil || info.Size() <= MaxSize {

@@ -22,7 +22,7 @@ type BackupOptions struct {
 // AddBackupFlags adds --backup and --no-backup.
 func (o *BackupOptions) AddBackupFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.backup, "backup", "", "write the backup to a new `FILE` (default in the state directory)")
-	cmd.Flags().BoolVar(&o.noBackup, "no-backup", false, "write no backup; what is deleted is gone")
+	cmd.Flags().BoolVar(&o.noBackup, "no-backup", false, "write no backup; deleted keys cannot be restored")
 	cmd.MarkFlagFilename("backup")
 }
 

@@ -20,20 +20,20 @@ type ConsentOptions struct {
 // AddConsentFlags adds the flags of a command that asks before it changes something.
 func (o *ConsentOptions) AddConsentFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&o.Yes, "yes", "y", false, "do not ask")
-	cmd.Flags().StringVar(&o.Confirm, "confirm", "", "the `NAME` of the protected context, instead of typing it")
+	cmd.Flags().StringVar(&o.Confirm, "confirm", "", "`NAME` of the protected context, instead of typing it")
 	o.addReasonFlag(cmd)
 	cmd.RegisterFlagCompletionFunc("confirm", cobra.NoFileCompletions)
 }
 
 // AddChargeConsentFlags adds the flags of a command that asks in a protected context only.
 func (o *ConsentOptions) AddChargeConsentFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.Confirm, "confirm", "", "the `NAME` of the protected context, instead of typing it")
+	cmd.Flags().StringVar(&o.Confirm, "confirm", "", "`NAME` of the protected context, instead of typing it")
 	o.addReasonFlag(cmd)
 	cmd.RegisterFlagCompletionFunc("confirm", cobra.NoFileCompletions)
 }
 
 func (o *ConsentOptions) addReasonFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.Reason, "reason", "", "why, in a `TEXT` for others; the audit shows it")
+	cmd.Flags().StringVar(&o.Reason, "reason", "", "why; the audit log shows the `TEXT`")
 	cmd.RegisterFlagCompletionFunc("reason", cobra.NoFileCompletions)
 }
 

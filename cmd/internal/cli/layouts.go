@@ -26,7 +26,7 @@ type LayoutOptions struct {
 func (l *LayoutOptions) AddLayoutFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&l.LayoutName, "layout", "", "read the keys of another limiter, by its `NAME` or auto; see limitctl layouts")
-	flags.StringVar(&l.SaidLimit, "limit", "", "with --layout, the `LIMIT` that the keys do not tell, such as 10/1m,burst=20")
+	flags.StringVar(&l.SaidLimit, "limit", "", "with --layout, the `LIMIT` if it is not in the keys, such as 10/1m,burst=20")
 	cmd.RegisterFlagCompletionFunc("layout", CompleteLayouts)
 	cmd.RegisterFlagCompletionFunc("limit", cobra.NoFileCompletions)
 }
@@ -92,7 +92,7 @@ func (l *LayoutOptions) names(g *Globals) ([]string, error) {
 		}
 	}
 	if len(names) == 0 && l.SaidLimit != "" {
-		return nil, Usagef("--limit says what the keys of another limiter do not tell; give it with --layout")
+		return nil, Usagef("--limit is for keys of another limiter that do not hold their limit; give it with --layout")
 	}
 	return names, nil
 }

@@ -19,7 +19,7 @@ func (s *SelectionOptions) AddLikely(g *Globals, selection *operation.Selection)
 	case g.Layouts == nil:
 		selection.Likely = LikelyKeys(g, subject)
 	default:
-		selection.Likely, selection.LikelyStoreKeys = likelyForeign(g, subject)
+		selection.Likely, selection.LikelyStoreKeys = likelyStoreKeys(g, subject)
 	}
 }
 
@@ -76,7 +76,7 @@ func LikelyKeys(g *Globals, subject string) []store.Key {
 
 // likelyForeign returns the keys that a subject is likely to have in other limiters, and their
 // store keys: the subject itself, and behind each usual prefix of the layouts.
-func likelyForeign(g *Globals, subject string) (keys []store.Key, storeKeys []string) {
+func likelyStoreKeys(g *Globals, subject string) (keys []store.Key, storeKeys []string) {
 	storeKeys = []string{subject}
 	for i := range g.Layouts {
 		for _, prefix := range g.Layouts[i].Layout.Info().Prefixes {

@@ -40,7 +40,7 @@ type LimitRequest struct {
 // AddFlags adds the flags that name a policy or limits, and a cost.
 func (o *RequestFlags) AddFlags(cmd *cobra.Command, global *Globals) {
 	flags := cmd.Flags()
-	flags.StringVar(&o.Policy, "policy", "", "decide the limits of the policy of that `NAME`; the arguments are attributes, such as "+
+	flags.StringVar(&o.Policy, "policy", "", "decide the limits of the policy `NAME`; the arguments are attributes, such as "+
 		"ip=203.0.113.9")
 	// Not a StringSlice: a limit may hold a comma.
 	flags.StringArrayVarP(&o.limits, "limit", "l", nil,

@@ -96,7 +96,7 @@ func guardOf(ctx context.Context, g *Globals, s *Settings, protected []*config.C
 			return x, nil
 		}
 		if errs[i] != nil && known.ID == "" && !g.Quiet {
-			g.Note("warning: nobody can tell whether this is the store of the protected context %s, which could not be asked: %s",
+			g.Note("warning: this may be the store of the protected context %s, which did not answer: %s",
 				output.Printable(x.Name), Message(errs[i]))
 		}
 	}

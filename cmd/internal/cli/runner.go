@@ -16,20 +16,20 @@ import (
 // NewRunner returns what runs operations in an open store; where is the store's name.
 func NewRunner(g *Globals, s *Settings, backend connect.Store, where string) *operation.Runner {
 	return &operation.Runner{
-		Store:     backend,
-		Place:     operation.Place{Access: s.Access(), Store: where, Prefix: s.Prefix.Value, Layout: g.LayoutsName},
-		Timeout:   g.Timeout,
-		Files:     operationFiles(g),
-		Now:       g.Env.Now,
-		Sleep:     g.Env.Sleep,
-		User:      user(g),
-		Account:   account(g),
-		Host:      g.Env.Host(),
-		OpenAuditLog: func() (auditlog.Writer, error) { return openTrail(g.Env) },
-		Describe:  func(err error) string { return g.WithoutSecrets(Message(err)) },
-		Warn:      func(err error) { fmt.Fprintf(g.Env.Err, "limitctl: warning: %s\n", Message(err)) },
-		Identify:  func(ctx context.Context) (identity.Store, error) { return identify(ctx, g, s, backend) },
-		LookUp:    lookUp(g),
+		Store:        backend,
+		Place:        operation.Place{Access: s.Access(), Store: where, Prefix: s.Prefix.Value, Layout: g.LayoutsName},
+		Timeout:      g.Timeout,
+		Files:        operationFiles(g),
+		Now:          g.Env.Now,
+		Sleep:        g.Env.Sleep,
+		User:         user(g),
+		Account:      account(g),
+		Host:         g.Env.Host(),
+		OpenAuditLog: func() (auditlog.Writer, error) { return openAuditLog(g.Env) },
+		Describe:     func(err error) string { return g.WithoutSecrets(Message(err)) },
+		Warn:         func(err error) { fmt.Fprintf(g.Env.Err, "limitctl: warning: %s\n", Message(err)) },
+		Identify:     func(ctx context.Context) (identity.Store, error) { return identify(ctx, g, s, backend) },
+		LookUp:       lookUp(g),
 	}
 }
 
@@ -63,7 +63,7 @@ func account(g *Globals) string {
 }
 
 // errNoState says that there is no place for the audit and for backups.
-var errNoState = Usagef("neither XDG_STATE_HOME nor HOME says where the audit and backups can be kept; set one of them")
+var errNoState = Usagef("neither XDG_STATE_HOME nor HOME is set, so there is no place for the audit log and backups; set one of them")
 
 // AuditFile is the file of the audit log.
 func AuditFile(getenv func(string) string) (string, error) {
@@ -74,18 +74,18 @@ func AuditFile(getenv func(string) string) (string, error) {
 	return filepath.Join(dir, "audit.jsonl"), nil
 }
 
-// openTrail opens the audit log to write to it.
-func openTrail(env *Env) (auditlog.Writer, error) {
+// openAuditLog opens the audit log to write to it.
+func openAuditLog(env *Env) (auditlog.Writer, error) {
 	path, err := AuditFile(env.Getenv)
 	if err != nil {
 		return nil, err
 	}
 	if err := env.MakeDir(filepath.Dir(path)); err != nil {
-		return nil, Usagef("the audit cannot be kept: %s; nothing was changed", err)
+		return nil, Usagef("the audit log cannot be written: %s; nothing was changed", err)
 	}
 	file, err := env.Append(path)
 	if err != nil {
-		return nil, Usagef("the audit cannot be kept: %s; nothing was changed", err)
+		return nil, Usagef("the audit log cannot be written: %s; nothing was changed", err)
 	}
 	return auditlog.NewFile(file), nil
 }

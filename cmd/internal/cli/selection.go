@@ -18,20 +18,20 @@ import (
 // SelectionHelp explains the arguments of commands that take a selection.
 const SelectionHelp = `PATTERN is a glob over subjects: * any characters, ? one, [abc] one of a set, \
 takes the next literally. A network at its end, as in ip:203.0.113.0/24, matches
-subjects that end in an address or a network inside it. Without any of these it
-is exactly that subject, all its limits. With --exact it always is.
+subjects that end in an address or a network inside it. Without any of these, or
+with --exact, it is exactly that subject, with all its limits.
 
 With --policy the arguments are attributes instead. They select every key of the
-policy that has them; its other attributes may be anything. Keys whose names
-follow from the configuration are reached directly, without a scan. With a glob
-for POLICY, such as 'api*', all keys are looked at, also those of an earlier
-configuration.
+policy that has them; its other attributes can have any value. If the
+configuration tells the names of the keys, the command reads them without a
+scan. With a glob for POLICY, such as 'api*', it looks at all keys, also those
+of an earlier configuration.
 
 With --layout the keys are those that other limiters wrote to a Redis. PATTERN
-is then a glob over subjects, as the limiter's keys have them, or over whole
-keys of the store. Without --layout the context in use says which. --layout
-limitctl asks for limitctl's own. Keys that are not certainly of a limiter are
-told and left out, unless PATTERN or the configuration names them.`
+is then a glob over subjects, as they are in the limiter's keys, or over whole
+keys of the store. The default is the layouts of the context in use; --layout
+limitctl selects limitctl's own keys. Keys that are not certainly a limiter's
+are reported and left out, unless PATTERN or the configuration names them.`
 
 // SelectionOptions say which keys a command is for.
 type SelectionOptions struct {
@@ -55,19 +55,19 @@ func (s *SelectionOptions) AddSelectionFlags(cmd *cobra.Command, global *Globals
 	flags := cmd.Flags()
 	flags.BoolVar(&s.Exact, "exact", false, "take PATTERN as a subject, even if it holds glob characters")
 	flags.StringVar(&s.Policy, "policy", "", "only keys of the `POLICY` (a glob), with the attributes given as arguments")
-	flags.StringVar(&s.Name, "limit-name", "", "only keys of the limit of that `NAME` (a glob)")
+	flags.StringVar(&s.Name, "limit-name", "", "only keys of limits called `NAME` (a glob)")
 	flags.BoolVar(&s.AtLimit, "at-limit", false, "only keys with nothing left now")
 	flags.BoolVar(&s.AtLimit, "denied", false, "the old name of --at-limit")
 	flags.MarkHidden("denied")
 	flags.StringVar(&s.MinUsed, "min-used", "", "only keys with at least that `SHARE` of their limit used, such as 80%")
-	flags.BoolVar(&s.NoTTL, "no-ttl", false, "only keys that never expire, which limitctl does not write")
-	flags.BoolVar(&s.Stuck, "stuck", false, "with --layout, only keys with a defect that does not pass, and that deleting them puts right")
+	flags.BoolVar(&s.NoTTL, "no-ttl", false, "only keys that never expire; limitctl writes none")
+	flags.BoolVar(&s.Stuck, "stuck", false, "with --layout, only keys with a defect that lasts until the keys are deleted")
 	flags.BoolVar(&s.Foreign, "foreign", false, "only values that limitctl did not write")
 	cmd.RegisterFlagCompletionFunc("policy", Offers(global).Policies)
 	cmd.RegisterFlagCompletionFunc("limit-name", Offers(global).LimitNames)
 	cmd.RegisterFlagCompletionFunc("min-used", cobra.NoFileCompletions)
 	flags.IntVar(&s.ScanRate, "rate-limit-scan", 0,
-		"look at no more than `N` keys a second, to spare the server (default as fast as it goes)")
+		"look at no more than `N` keys a second, to spare the server (default no bound)")
 }
 
 // Arguments is the check of a command's arguments.

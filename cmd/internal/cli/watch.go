@@ -22,7 +22,7 @@ const defaultWatch = "2s"
 // AddWatchFlag adds --watch.
 func AddWatchFlag(cmd *cobra.Command, watch *string) {
 	cmd.Flags().StringVarP(watch, "watch", "w", "",
-		"look again every `INTERVAL` ("+defaultWatch+" unless given as --watch=5s) until Ctrl-C (exit code 0); into a pipe, as JSON lines")
+		"look again every `INTERVAL` ("+defaultWatch+", or as in --watch=5s) until Ctrl-C (exit code 0); print JSON lines into a pipe")
 	cmd.Flags().Lookup("watch").NoOptDefVal = defaultWatch
 	cmd.RegisterFlagCompletionFunc("watch", cobra.NoFileCompletions)
 }

@@ -181,7 +181,7 @@ func (m *model) absorbReset(done resetDone) tea.Cmd {
 	}
 	switch {
 	case done.err != nil && done.Backup != "": // the end of a long line is cut, so the facts come first
-		m.complain(fmt.Errorf("only %s deleted for sure, u brings back: %w", output.Plural(int(done.Keys), "key"), done.err))
+		m.complain(fmt.Errorf("only %s certainly deleted; u brings them back: %w", output.Plural(int(done.Keys), "key"), done.err))
 	case done.err != nil:
 		m.complain(done.err)
 	case done.Keys == 0:

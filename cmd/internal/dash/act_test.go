@@ -197,7 +197,7 @@ func TestMarksEndWithTheReset(t *testing.T) {
 func TestAResetThatFailsInTheMiddle(t *testing.T) {
 	d := begin(t, three, nil)
 	d.send(resetDone{Changed{Keys: 2, Backup: "/backups/1.jsonl"}, d.chosen(), errors.New(strings.Repeat("gone ", 40))})
-	if text := d.View(); !strings.Contains(text, "only 2 keys deleted for sure, u brings back: gone") {
+	if text := d.View(); !strings.Contains(text, "only 2 keys certainly deleted; u brings them back: gone") {
 		t.Errorf("after a failure in the middle:\n%s", text)
 	}
 }

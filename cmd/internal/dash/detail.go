@@ -75,7 +75,7 @@ func (v *detailView) text(m *model) []line {
 			say("denied", text+fmt.Sprintf("; that is %s of what was asked for, if each request is of 1 unit", r.percentDenied()),
 				output.AtEnd)
 		}
-		switch o := m.force().Override(r.Key); {
+		switch o := m.rules().Override(r.Key); {
 		case o != nil:
 			sayLines("override", overrideText(o, m.now), output.Near)
 		case m.feed.overrides.problem != nil:

@@ -36,7 +36,7 @@ func (m *model) look() tea.Cmd {
 		return nil
 	}
 	m.feed.fetching, m.feed.lookedAt = true, m.now
-	ask := source.Request{Coverage: m.feed.coverage, Force: m.force()}
+	ask := source.Request{Coverage: m.feed.coverage, Rules: m.rules()}
 	if m.Record != nil {
 		ask.Denials = m.feed.denials.frame(m.now)
 	}
@@ -105,7 +105,7 @@ func (m *model) forget(s *source.Fetched) {
 		if r == nil || r.updated.Equal(s.Time) {
 			continue
 		}
-		r.empty(s.Time, m.force())
+		r.empty(s.Time, m.rules())
 		if s.Time.Sub(r.usedAt) > forgetAfter && !m.isPinned(r) && r.denial == nil && m.Query.Keys == nil {
 			delete(m.feed.rows, key)
 		}
@@ -117,7 +117,7 @@ func (m *model) scan() tea.Cmd {
 	if m.Play != nil || m.Query.Keys != nil {
 		return nil
 	}
-	p := source.Pass{Force: m.force(), Followed: make(map[source.ID]bool, len(m.feed.rows)), Rate: m.ScanKeysPerSecond(),
+	p := source.Pass{Rules: m.rules(), Followed: make(map[source.ID]bool, len(m.feed.rows)), Rate: m.ScanKeysPerSecond(),
 		Groups: source.NewGroupTotals()}
 	for id, r := range m.feed.rows {
 		if id.StoreKey != "" { // it is read again, as its key does not say which limit it is
@@ -354,7 +354,7 @@ func (m *model) tellBlocked() {
 	if m.Play != nil { // the recording says it
 		return
 	}
-	f := m.force()
+	f := m.rules()
 	for key, known := range m.feed.denials.keys {
 		known.blocked = source.IsBlock(f.Override(key))
 	}
@@ -407,8 +407,8 @@ func (m *model) absorbOverrides(look source.OverridesLook) tea.Cmd {
 	return tea.Batch(reread, scan, m.after(max(m.Refresh, overridesEvery, look.Took), overridesDue{}))
 }
 
-func (m *model) force() source.Force {
-	return source.Force{Options: &m.Options, List: m.feed.overrides.list}
+func (m *model) rules() source.Rules {
+	return source.Rules{Options: &m.Options, List: m.feed.overrides.list}
 }
 
 // reunite makes one row of two that are of the same limit of another limiter: one whose store

@@ -33,7 +33,7 @@ func (l *keyList) arrange(m *model) {
 	l.rows = l.rows[:0]
 	for _, r := range m.feed.rows {
 		if l.shows(m, r) {
-			r.override = m.force().Override(r.Key)
+			r.override = m.rules().Override(r.Key)
 			l.rows = append(l.rows, r)
 		}
 	}

@@ -72,7 +72,7 @@ func (r *row) update(reading source.Reading, now time.Time) {
 }
 
 // empty makes the key unused as of now.
-func (r *row) empty(now time.Time, f source.Force) {
+func (r *row) empty(now time.Time, f source.Rules) {
 	r.Used, r.Remaining, r.RetryAfter, r.ResetAfter, r.TTL, r.Taken = 0, 0, 0, 0, 0, 0
 	r.inUse, r.updated, r.fullAt, r.Defects = false, now, time.Time{}, nil
 	if r.UsedUnknown = false; r.CapacityKnown() {

@@ -35,21 +35,21 @@ func NewDashboardCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "dashboard [PATTERN] | --policy POLICY [ATTRIBUTE=VALUE...]",
 		Aliases: []string{"top"},
-		Short:   "Watch who is denied, and who is near or at the limit, live",
-		Long: `Dashboard shows every limit whose subject matches PATTERN, or all, as it is
-used: those that are denied most first, then those closest to their limit.
-Press ? in it for its keys: they filter, sort and group, show all about one key,
-copy its subject, set an override, and reset what is chosen, with the same
-consent, backup and audit as limitctl reset and limitctl override.
+		Short:   "Watch live who is denied, near a limit or at it",
+		Long: `Dashboard shows live every limit whose subject matches PATTERN, or all: first
+those that are denied most, then those closest to their limit. Press ? for its
+keys: they filter, sort and group, show all about one key, copy its subject, set
+an override, and reset what is chosen. Resets and overrides ask, keep a backup
+and write to the audit log as limitctl reset and limitctl override do.
 
-With --layout it shows the keys of other rate limiters, those with defects
-marked with a ! (see limitctl doctor). They can be reset, and have no overrides
-and no denials here.
+With --layout it shows the keys of other rate limiters, and marks those with
+defects with a ! (see limitctl doctor). You can reset them; they have no
+overrides and no denials.
 
-It follows at most --max-keys keys and looks for others with a slow scan, so it
-can stay open on a busy server. It says how many of the keys it covers. Keys
-that are denied are always shown. Without a terminal it prints one frame, as
-with --once.
+It follows at most --max-keys keys and finds others with a slow scan, so it can
+stay open on a busy server. It shows how many of the keys it covers. It always
+shows keys that are denied. Without a terminal it prints one frame, as with
+--once.
 
 ` + cli.SelectionHelp,
 		Example: `  limitctl dashboard
@@ -67,7 +67,7 @@ with --once.
 			}
 			if !o.once && !o.onTerminal() {
 				o.once = true
-				o.Note("this is no terminal that shows frames, so one is printed, as by --once")
+				o.Note("this terminal cannot show frames, so one frame is printed, as with --once")
 			}
 			return runDashboard(cmd.Context(), o, options)
 		},
@@ -79,7 +79,7 @@ with --once.
 	flags.IntVar(&o.maxKeys, "max-keys", 5000, "follow at most `N` keys, those closest to their limit")
 	flags.BoolVar(&o.once, "once", false, "print one frame as text and leave")
 	flags.StringVar(&o.record, "record", "", "write the data of every frame to a new `FILE`, as JSON lines")
-	flags.StringVar(&o.play, "play", "", "show a `FILE` that --record wrote instead of a store")
+	flags.StringVar(&o.play, "play", "", "show a recording instead of a store: a `FILE` that --record wrote")
 	cmd.MarkFlagFilename("record")
 	cmd.MarkFlagFilename("play")
 	cmd.RegisterFlagCompletionFunc("refresh", cobra.NoFileCompletions)

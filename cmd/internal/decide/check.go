@@ -25,14 +25,14 @@ func NewCheckCmd(global *cli.Globals) *cobra.Command {
 	o := &checkOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "check KEY --limit [ALGORITHM:]COUNT/PERIOD | check --policy NAME ATTRIBUTE=VALUE...",
-		Short: "Would it be allowed? Writes nothing",
+		Short: "Say whether a request would be allowed, and write nothing",
 		Long: `Check says whether KEY could take --cost units now, and takes none. The exit
-code is the answer: 0 yes, 1 no. Used and remaining are shown as they are now.
+code is the answer: 0 yes, 1 no. It shows the used and remaining units of now.
 
 With --policy, the limits are those of a policy of the configuration, and
-attributes say who is limited. Without some of the attributes, check asks the
-limits that it can ask and says what the others would be. The exit code is then
-1 if one of them denies, and 5 otherwise, since it is not known. It is 2 if no
+attributes say who is limited. If attributes are missing, check asks the limits
+that it can ask and shows what the others would allow. The exit code is then 1
+if one of them denies, else 5, since the answer is not known. It is 2 if no
 limit can be asked.`,
 		Example: `  limitctl check user:42 --limit 10/1m
   limitctl check user:42 --limit 10/1m --limit 100/1h --cost 5 -o json

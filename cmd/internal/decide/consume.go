@@ -39,34 +39,34 @@ func NewConsumeCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "consume KEY --limit [ALGORITHM:]COUNT/PERIOD | consume --policy NAME ATTRIBUTE=VALUE...",
 		Short: "Take units, if they fit",
-		Long: `Consume takes --cost units of KEY if they fit all its limits, and none
-otherwise. The exit code is the answer: 0 taken, 1 denied.
+		Long: `Consume takes --cost units of KEY if they fit all its limits, else none. The
+exit code is the answer: 0 taken, 1 denied.
 
 With --policy, the limits are those of a policy of the configuration, and
-attributes say who is limited. The limits are decided together, in the order
-written. A limit with a cost of its own takes that: a fixed number, or the
+attributes say who is limited. The limits are decided together, in the order of
+the file. A limit with a cost of its own takes that cost: a fixed number, or the
 number of a field, such as --cost tokens=3000.
 
 With --wait, a denied request waits for its turn: as long as it takes, or at
-most DURATION with --wait=DURATION. A request that a leaky bucket allows waits
-out its delay. If the wait would be too long, the request is denied at once.
+most DURATION with --wait=DURATION. A request that a leaky bucket delays waits
+for that delay. If the wait would be too long, the request is denied at once.
 
-With --token, asking again is safe: if the same was allowed with the same token
-before, it is allowed again, and nothing more is charged. A token that was used
-for another key, limit or cost is refused. A denial is not remembered. In a
-Cluster a token counts for the slot of its key.
+With --token, a retry is safe: if the same request was allowed with the same
+token before, it is allowed again, and nothing more is charged. A token that was
+used for another key, limit or cost is refused. Denials are not remembered. In a
+Cluster a token is known in the slot of its key only.
 
-With --force, the units are taken even if they do not fit, such as the bytes of
-an answer that was sent already. More than the limit can be in use then, and
-requests are denied until that has faded. With --up-to, as many of N units as
-fit are taken; the exit code is 0 if that is at least one.
+With --force, it takes the units even if they do not fit, such as the bytes of
+an answer that was sent already. More units than the limit can then be in use,
+and requests are denied until enough have come back. With --up-to, it takes as
+many of N units as fit; the exit code is 0 if that is at least one.
 
-A request is large that takes more than one unit and at least half of what one
-of its limits holds. In a protected context a large one asks for the context's
-name, or takes it from --confirm, and is written to the audit.
+A large request takes more than one unit and at least half of what one of its
+limits holds. In a protected context a large request asks for the context's
+name, or takes it from --confirm, and is written to the audit log.
 
-If the real cost is known only afterwards, take an estimate with --token, and
-bring it to the real cost with "limitctl settle".`,
+If you know the real cost only afterwards, take an estimate with --token, and
+correct it with "limitctl settle".`,
 		Example: `  limitctl consume user:42 --limit 3/10s
   limitctl consume user:42 --limit 10/1m --limit sliding-log:100/1h
   limitctl consume --policy login ip=203.0.113.9 email=a@example.com
@@ -94,9 +94,9 @@ bring it to the real cost with "limitctl settle".`,
 	o.AddFlags(cmd, global)
 	o.AddChargeConsentFlags(cmd)
 	addOnErrorFlag(cmd, &o.onError)
-	cmd.Flags().StringVar(&o.wait, "wait", "", "wait for a turn instead of failing, at most `DURATION` if one is given (--wait=30s)")
+	cmd.Flags().StringVar(&o.wait, "wait", "", "wait for a turn instead of a denial, for at most `DURATION` if given (--wait=30s)")
 	cmd.Flags().Lookup("wait").NoOptDefVal = "forever"
-	o.AddTokenFlag(cmd, "charge a request once, however often it is asked with the same `TEXT`, such as the number of an order")
+	o.AddTokenFlag(cmd, "charge a request once, however often it is sent with the same `TEXT`, such as the number of an order")
 	o.AddTokenTTLFlag(cmd)
 	cmd.Flags().BoolVar(&o.force, "force", false, "take the units even if they do not fit")
 	cmd.Flags().Int64Var(&o.upTo, "up-to", 0, "take as many of `N` units as fit, and say how many")
@@ -137,11 +137,11 @@ func parseWait(text string) (time.Duration, error) {
 	case "forever":
 		return forever, nil
 	}
-	wait, err := store.ParsePeriod(text)
-	if err != nil || wait <= 0 {
+	maxWait, err := store.ParsePeriod(text)
+	if err != nil || maxWait <= 0 {
 		return 0, cli.Usagef("--wait=%s is not a positive duration; write --wait=30s, or --wait alone to wait as long as it takes", text)
 	}
-	return wait, nil
+	return maxWait, nil
 }
 
 func runConsume(ctx context.Context, o *consumeOptions) error {

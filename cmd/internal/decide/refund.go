@@ -26,14 +26,14 @@ func NewRefundCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "refund KEY --limit [ALGORITHM:]COUNT/PERIOD | refund --policy NAME ATTRIBUTE=VALUE...",
 		Short: "Give units back",
-		Long: `Refund gives --cost units that KEY took back to it, the newest first, and never
+		Long: `Refund gives KEY back --cost units that it took, the newest first, and never
 more than are in use. With --policy it does so in each limit of a policy; a
-limit with a cost of its own gets that back. If
-nothing is in use, for instance because the limit has another period or the
-units have come back by themselves, it says so and exits with 1.
+limit with a cost of its own gets that cost back. If nothing is in use, for
+instance because the limit has another period or the units have come back by
+themselves, it says so and exits with 1.
 
 In a protected context it asks for the context's name, or takes it from
---confirm, and writes to the audit.`,
+--confirm, and writes to the audit log.`,
 		Example: `  limitctl refund user:42 --limit 3/10s
   limitctl refund --policy login ip=203.0.113.9 email=a@example.com
   limitctl refund llm:team-a --limit 100000/1m --cost 1200`,

@@ -22,17 +22,17 @@ func NewSettleCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "settle KEY --limit [ALGORITHM:]COUNT/PERIOD --token TEXT --cost N | " +
 			"settle --policy NAME ATTRIBUTE=VALUE... --token TEXT --cost N",
-		Short: "Bring a consume with a token to its real cost",
-		Long: `Settle brings what "consume --token TEXT" took of KEY to its real cost, which is
-known only afterwards: --cost is what it should have taken in all. It takes
-what is missing, even if that does not fit, or gives back what is too much. A
-cost of 0 gives everything back. Key and limits must be those of the consume.
-Of a policy, a limit with a fixed cost keeps what it took, as each call costs
-that; give the real number of each field, such as --cost tokens=1874.
+		Short: "Correct a consume with a token to its real cost",
+		Long: `Settle corrects what "consume --token TEXT" took of KEY to the real cost: --cost
+is what it should have taken in all. It takes what is missing, even if that does
+not fit, or gives back what is too much. A cost of 0 gives everything back. Key
+and limits must be those of the consume. In a policy, a limit with a fixed cost
+keeps what it took; give the real number of each field, such as --cost
+tokens=1874.
 
-That happens once. The same cost again changes nothing and is answered alike,
-so asking again is safe. Another cost is refused. The exit code is 1 if nothing
-is remembered of the token: nothing was allowed with it, or its time is over.`,
+A token is settled once. The same cost again changes nothing and gets the same
+answer, so a retry is safe. Another cost is refused. The exit code is 1 if the
+token is not known: nothing was allowed with it, or it has expired.`,
 		Example: `  limitctl consume llm --limit 9000/m --cost 2300 --token a1 && limitctl settle llm --limit 9000/m --token a1 --cost 1874
   limitctl consume llm --limit 9000/m --cost 2300 --token a2 && limitctl settle llm --limit 9000/m --token a2 --cost 0`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -51,7 +51,7 @@ is remembered of the token: nothing was allowed with it, or its time is over.`,
 	}
 	o.AddFlags(cmd, global)
 	o.AddTokenFlag(cmd, "`TEXT` of the token that the units were taken with")
-	cmd.Flags().Lookup("cost").Usage = "`N` units that it really took, 0 or more, or tokens=N of the limits of a policy whose cost is " +
+	cmd.Flags().Lookup("cost").Usage = "`N` units of the real cost, 0 or more, or tokens=N of the limits of a policy whose cost is " +
 		"tokens; repeat it for several"
 	cmd.Flags().Lookup("cost").DefValue = "0" // so that help shows none; it has to be given
 	cmd.Flags().Lookup("policy").Usage =

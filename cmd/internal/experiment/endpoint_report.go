@@ -50,10 +50,10 @@ func (t *endpointTarget) describe(run *report.Run, names *endpoint.Subjects) {
 func (t *endpointTarget) warnings(run *report.Run, names *endpoint.Subjects, seen []int) (all []string) {
 	if templated, is := t.client.(endpoint.Templated); is {
 		if hasSubject, _ := templated.Places(); !hasSubject {
-			all = append(all, "nothing in a request says who asks, so the endpoint counts all of them for one subject, "+
-				"together with what was sent before and by others")
+			all = append(all, "nothing in a request says who asks, so the endpoint counts all of them for one "+
+				"subject, together with requests from before and from others")
 		} else if !names.IsFresh() {
-			all = append(all, "the subjects are not new ones, so what they used before this run, and what others use, is in use, too")
+			all = append(all, "the subjects are not new, so usage from before this run and from others counts, too")
 		}
 	}
 	if run.Denied > 0 || len(seen) == 0 || seen[0] < 100 {
@@ -70,9 +70,9 @@ func (t *endpointTarget) warnings(run *report.Run, names *endpoint.Subjects, see
 	case is(300, 399):
 		all = append(all, "every answer was a redirect, and those are not followed; give the URL that they lead to")
 	case is(401, 401), is(403, 403):
-		all = append(all, every+", so the limit may not have been asked; does it need a --header 'Authorization: …'"+hint)
+		all = append(all, every+", so the request may not have reached the limit; does it need a --header 'Authorization: …'"+hint)
 	case is(400, 499) && len(seen) == 1:
-		all = append(all, every+", so the limit may not have been asked; is this the right URL, method and body"+hint)
+		all = append(all, every+", so the request may not have reached the limit; is this the right URL, method and body"+hint)
 	case seen[len(seen)-1] >= 500 && seen[len(seen)-1] < 600: // --denied-status takes no others
 		all = append(all, endpoint.StatusText(seen[len(seen)-1])+" counts as an error"+strings.Replace(hint, "?", ".", 1))
 	}

@@ -91,7 +91,7 @@ func (l *Load) length(recorded *recording) time.Duration {
 func (l *Load) checkWarmup(length time.Duration) error {
 	if l.Warmup > 0 && l.Warmup >= length {
 		problem := fmt.Sprintf("leaves nothing to count of a run of %s; make it shorter", output.Duration(length))
-		return &PlanError{partWarmup, problem}
+		return &PlanError{fieldWarmup, problem}
 	}
 	return nil
 }
@@ -105,7 +105,7 @@ const maxAtOnce = 1_000_000
 func (l *Load) check(setting loadgen.Setting, most int64) error {
 	if costs := l.Mix.Costs; costs.Most > most {
 		problem := fmt.Sprintf("asks for %d units at once, and the limit never allows more than %d; lower the cost", costs.Most, most)
-		return &PlanError{partCost, problem}
+		return &PlanError{fieldCost, problem}
 	}
 	if l.Scenario == nil {
 		return nil
@@ -114,7 +114,7 @@ func (l *Load) check(setting loadgen.Setting, most int64) error {
 		problem := fmt.Sprintf("sends %d requests at once to %s over %s, and %d is the most there can be; use a smaller limit "+
 			"or fewer keys",
 			n, setting.Limit, output.Plural(setting.Subjects, "key"), maxAtOnce)
-		return &PlanError{partScenario, problem}
+		return &PlanError{fieldScenario, problem}
 	}
 	return nil
 }

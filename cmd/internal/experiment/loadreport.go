@@ -41,7 +41,7 @@ func (r *loadRun) report(result *loadgen.Result, target Description, l *workload
 	}
 	run.ErrorTexts = report.Commonest(result.ErrorTexts)
 	run.Warnings = r.warnings(run, result, target, l)
-	describeSights(run, result.Sights)
+	describeSensitivity(run, result.Sensitivities)
 	return run
 }
 
@@ -91,15 +91,15 @@ func (r *loadRun) warnings(run *report.Run, result *loadgen.Result, target Descr
 		}
 	}
 	if n := result.Clock.Untold; n > 0 {
-		all = append(all, fmt.Sprintf("%s did not say when they were decided; they were audited by when they came, "+
-			"and the audit may be off by them", output.Plural(int(n), "answer")))
+		all = append(all, fmt.Sprintf("%s did not say when they were decided; the audit takes the time of their "+
+			"arrival, and may be wrong about them", output.Plural(int(n), "answer")))
 		for i := range run.Limits {
 			run.Limits[i].Doubtful = true
 		}
 	}
 	if n := result.ClockWentBack; n > 0 {
-		all = append(all, fmt.Sprintf("the store's clock went back: %d answers have a time before that of answers "+
-			"that had come when they were asked for, and the audit may be off by them", n))
+		all = append(all, fmt.Sprintf("the store's clock went back: %d answers have an earlier time than answers that "+
+			"came before their requests were sent, and the audit may be wrong about them", n))
 		for i := range run.Limits {
 			run.Limits[i].Doubtful = true
 		}
@@ -123,12 +123,12 @@ func mixedWarning(keys int, limit string) string {
 		"that is not part of the key; the audit judges each of them by its first limit", output.Plural(keys, "key"), limit)
 }
 
-// describeSights says how far the audits of limits could see that somebody else decides. The
+// describeSensitivity says how far the audits of limits could see that somebody else decides. The
 // whole run's is that of the limit of which least could be seen.
-func describeSights(run *report.Run, sights []interval.Sight) {
-	for i := range sights {
-		s := &sights[i]
-		seen := &report.Sight{LeastOver: s.LeastOver, LeastUnder: s.LeastUnder}
+func describeSensitivity(run *report.Run, all []interval.Sensitivity) {
+	for i := range all {
+		s := &all[i]
+		seen := &report.Sensitivity{LeastOver: s.LeastOver, LeastUnder: s.LeastUnder}
 		if s.ChargesDenied {
 			seen.UnderIfFree = s.UnderIfFree
 			run.Warnings = append(run.Warnings, fmt.Sprintf("there was room for %s that %s denied, unless denied requests are "+
@@ -140,9 +140,9 @@ func describeSights(run *report.Run, sights []interval.Sight) {
 			phase, within := milliseconds(s.Phase), milliseconds(s.PhaseWithin)
 			seen.PhaseMS, seen.PhaseWithinMS = &phase, &within
 		}
-		run.Limits[i].Audit.Sight = seen
-		if worst := run.Audit.Sight; worst == nil || seen.LeastOver > worst.LeastOver || worst.LeastOver > 0 && seen.LeastOver == 0 {
-			run.Audit.Sight = seen
+		run.Limits[i].Audit.Sensitivity = seen
+		if worst := run.Audit.Sensitivity; worst == nil || seen.LeastOver > worst.LeastOver || worst.LeastOver > 0 && seen.LeastOver == 0 {
+			run.Audit.Sensitivity = seen
 		}
 	}
 }

@@ -225,7 +225,7 @@ func (r *loadRun) drive(ctx context.Context, target Target, clock Clock, l *work
 	setting.Duration = l.duration
 	if r.Load.Scenario != nil {
 		if _, any := r.Load.Arrivals(setting).Next(); !any {
-			return nil, &PlanError{partDuration, fmt.Sprintf(
+			return nil, &PlanError{fieldDuration, fmt.Sprintf(
 				"ends before the scenario %s begins; the next window's edge is in %s, so give more, or leave it out",
 				r.Load.Scenario.Name, output.Duration(setting.ToEdge))}
 		}

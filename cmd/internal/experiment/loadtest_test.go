@@ -224,14 +224,14 @@ func TestPlansThatCannotBeCarriedOut(t *testing.T) {
 	warm.Warmup = time.Hour
 	crowd.Scenario, crowd.Subjects = &boundary, 200_000
 	short.Scenario, short.Duration = &boundary, time.Nanosecond
-	for part, load := range map[Part]Load{partCost: costly, partWarmup: warm, partScenario: crowd, partDuration: short} {
+	for part, load := range map[PlanField]Load{fieldCost: costly, fieldWarmup: warm, fieldScenario: crowd, fieldDuration: short} {
 		o := &opener{t: t}
 		document, err := o.plan(load, "10/366d").Run(t.Context(), new(recorder))
 		var wrong *PlanError
-		if !errors.As(err, &wrong) || wrong.Part != part || !errors.Is(err, store.ErrInvalid) || len(document.Runs) != 0 {
+		if !errors.As(err, &wrong) || wrong.Field != part || !errors.Is(err, store.ErrInvalid) || len(document.Runs) != 0 {
 			t.Errorf("%s: %v", part, err)
 		}
-		if len(o.opened) > 0 && part != partDuration {
+		if len(o.opened) > 0 && part != fieldDuration {
 			t.Errorf("%s: the target was opened", part)
 		}
 	}
@@ -240,7 +240,7 @@ func TestPlansThatCannotBeCarriedOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	var wrong *PlanError
-	if _, err := NewStoreTarget(backend, Naive); !errors.As(err, &wrong) || wrong.Part != partImplementation {
+	if _, err := NewStoreTarget(backend, Naive); !errors.As(err, &wrong) || wrong.Field != fieldImplementation {
 		t.Errorf("naive in memory: %v", err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Store is a store for one trial, whose keys have a prefix of their own.
+// Store is a store for one experiment, whose keys have a prefix of their own.
 type Store struct {
 	connect.Store
 	where, prefix string
@@ -26,13 +26,13 @@ type Store struct {
 }
 
 // OpenStore opens the store at url, with the options that [connect.Open] takes, under a
-// prefix of the trial's own: the option's prefix and a random ending. It does not connect
+// prefix of the experiment's own: the option's prefix and a random ending. It does not connect
 // yet. What is wrong with the URL or the prefix is a [store.ErrInvalid].
 func OpenStore(url string, options connect.Options) (*Store, error) {
 	return OpenNamedStore(url, options, strings.ToLower(rand.Text()[:10]))
 }
 
-// OpenNamedStore is [OpenStore] with an ending of the prefix that is not random, for trials that
+// OpenNamedStore is [OpenStore] with an ending of the prefix that is not random, for experiments that
 // share their keys.
 func OpenNamedStore(url string, options connect.Options, name string) (*Store, error) {
 	// The prefix that the user knows is checked, and not the one made of it.
@@ -48,14 +48,14 @@ func OpenNamedStore(url string, options connect.Options, name string) (*Store, e
 }
 
 const (
-	// removalTime is the longest that removing the keys of a trial may take.
+	// removalTime is the longest that removing the keys of an experiment may take.
 	removalTime = time.Minute
 	// removalBatch is how many keys are removed at a time.
 	removalBatch = 10_000
 )
 
-// remove deletes the keys of a trial, also after ctx was cancelled. kind is the kind of
-// trial, such as "simulation".
+// remove deletes the keys of an experiment, also after ctx was cancelled. kind is the kind of
+// experiment, such as "simulation".
 func (s *Store) remove(ctx context.Context, kind string, keys []store.Key) error {
 	ctx, cancel := store.BudgetContext(context.WithoutCancel(ctx), removalTime)
 	defer cancel()
@@ -99,7 +99,7 @@ func NewStoreTarget(backend *Store, implementation string) (Target, error) {
 		return t, nil
 	}
 	if backend.client == nil {
-		return nil, &PlanError{partImplementation, fmt.Sprintf("is for Redis, and the store is %s; use a store at redis://…",
+		return nil, &PlanError{fieldImplementation, fmt.Sprintf("is for Redis, and the store is %s; use a store at redis://…",
 			backend.where)}
 	}
 	var err error

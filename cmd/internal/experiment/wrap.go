@@ -14,7 +14,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
-// Wrap says what is put around the store in a trial, as a service would do, and how many
+// Wrap says what is put around the store in an experiment, as a service would do, and how many
 // processes of that service there are. The zero Wrap is the store as it is.
 type Wrap struct {
 	// Replicas is how many instances there are of all wrappers, 0 for one. Requests go to

@@ -40,25 +40,26 @@ func NewAuditCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Show who changed what, and when",
-		Long: `Audit shows the runs of reset, restore and override, and those of refund and
-large consumes in protected contexts, the latest last: who, when, where, why,
-what was selected, how many keys it changed, and the backup.
+		Long: `Audit shows the audit log, the latest run last: the runs of reset, restore and
+override, and in protected contexts those of refund and large consumes. For each
+run it shows who, when, where, why, what was selected, how many keys changed,
+and the backup.
 
-It shows what the store in use has of them, from all machines and users, and
-what this machine has, of all stores. With --context only what was done in the
-store of that context is shown. --local does not ask the store. If the store
-cannot be read, that is a warning, and the runs of this machine are shown.
+It shows the entries of the store in use, from all machines and users, and the
+entries of this machine, for all stores. With --context it shows only runs in
+the store of that context. --local does not read the store. If the store cannot
+be read, it prints a warning and shows the entries of this machine.
 
-A run is written down before its first change and after its last. "begun" says
-that nothing is known of its end: it still goes on, or it was killed. If it has
-a backup, "limitctl restore" brings back what it has changed so far.
+A run is logged before its first change and after its last one. "begun" means
+that its end is not known: it still runs, or it was killed. If it has a backup,
+"limitctl restore" brings back what it has changed so far.
 
-With --layout only runs are shown that were about keys of that limiter.
+With --layout it shows only runs on keys of that limiter.
 
-Without --limit-rows these are the last 10,000. A store keeps the latest 2,500
-entries, two a run. Those of this machine are in limitctl/audit.jsonl in the
-state directory ($XDG_STATE_HOME, else ~/.local/state). Damaged ones are left
-out, with a warning.`,
+Without --limit-rows it shows the last 10,000 runs. A store keeps the latest
+2,500 entries, two for each run. This machine keeps its own in
+limitctl/audit.jsonl in the state directory ($XDG_STATE_HOME, else
+~/.local/state). Damaged entries are left out, with a warning.`,
 		Example: `  limitctl audit
   limitctl audit --since 2h
   limitctl audit --since 22:00 --user alice
@@ -74,12 +75,12 @@ out, with a warning.`,
 	}
 	flags := cmd.Flags()
 	flags.IntVar(&o.limit, "limit-rows", 0, "show only the last `N`")
-	flags.StringVar(&o.since, "since", "", "show only what ended since `TIME`: a duration such as 2h or 7d, a time such as 22:00, "+
+	flags.StringVar(&o.since, "since", "", "show only runs that ended since `TIME`: a duration such as 2h or 7d, a time such as 22:00, "+
 		"or a date and time")
-	flags.StringVar(&o.user, "user", "", "show only what the user of that `NAME` did")
-	flags.BoolVar(&o.local, "local", false, "show only what this machine has, and ask no store")
-	flags.StringVar(&o.layouts, "layout", "", "show only what concerned keys of the layout of that `NAME`; auto is those of any other "+
-		"limiter, limitctl its own")
+	flags.StringVar(&o.user, "user", "", "show only runs of the user `NAME`")
+	flags.BoolVar(&o.local, "local", false, "show only the entries of this machine, and read no store")
+	flags.StringVar(&o.layouts, "layout", "", "show only runs on keys of the layout `NAME`; auto for any other "+
+		"limiter, limitctl for its own keys")
 	cmd.RegisterFlagCompletionFunc("layout", cli.CompleteLayouts)
 	cmd.RegisterFlagCompletionFunc("since", cobra.FixedCompletions([]string{"1h", "1d", "7d"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("user", cobra.NoFileCompletions)
@@ -208,17 +209,17 @@ func (o *auditOptions) readStore(ctx context.Context) (history *auditlog.History
 	return history, where, err
 }
 
-// readMachine reads the audit of this machine; one that is not there yet is empty.
+// readMachine reads the audit log of this machine; one that is not there yet is empty.
 func (o *auditOptions) readMachine(ctx context.Context, where string) (*auditlog.History, error) {
 	path, err := cli.AuditFile(o.Env.Getenv)
 	if err != nil {
 		return nil, err
 	}
-	history, err := readTrail(ctx, o.Globals, path, auditlog.Query{Most: o.limit, Keep: func(e *auditlog.Entry) bool {
+	history, err := readAuditLog(ctx, o.Globals, path, auditlog.Query{Most: o.limit, Keep: func(e *auditlog.Entry) bool {
 		return o.keep(e) && (o.ContextName == "" || e.Context == o.ContextName || e.Store == where && where != "")
 	}})
 	if err != nil {
-		return nil, cli.Usagef("the audit cannot be read: %s", err)
+		return nil, cli.Usagef("the audit log cannot be read: %s", err)
 	}
 	for _, bad := range history.FirstBad {
 		fmt.Fprintf(o.Env.Err, "limitctl: warning: %s:%d is not an entry of the audit and is left out: %s\n",
@@ -230,8 +231,8 @@ func (o *auditOptions) readMachine(ctx context.Context, where string) (*auditlog
 	return history, nil
 }
 
-// readTrail reads the audit of this machine from its file.
-func readTrail(ctx context.Context, g *cli.Globals, path string, q auditlog.Query) (*auditlog.History, error) {
+// readAuditLog reads the audit log of this machine from its file.
+func readAuditLog(ctx context.Context, g *cli.Globals, path string, q auditlog.Query) (*auditlog.History, error) {
 	file, err := g.Env.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &auditlog.History{}, nil

@@ -18,11 +18,11 @@ import (
 func NewBackupsCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backups",
-		Short: "List the backups of this machine, look into them, remove old ones",
-		Long: `A reset writes what it is about to change to a backup, in limitctl/backups in
+		Short: "List, show and remove the backups of this machine",
+		Long: `Before a reset changes keys, it writes them to a backup, in limitctl/backups in
 the state directory ($XDG_STATE_HOME, else ~/.local/state). "limitctl undo" and
-"limitctl restore" bring back what is in it. They also read backups that were
-compressed with gzip since.`,
+"limitctl restore" bring them back. They also read backups that you compressed
+with gzip.`,
 		Example: `  limitctl backups list
   limitctl backups show 20261122T031405.120Z-4711.jsonl
   limitctl backups prune --older-than 30d --yes`,
@@ -37,10 +37,10 @@ func newBackupsListCmd(global *cli.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the backups, the newest first",
-		Long: `List shows the backups of this user on this machine, the newest first: of which
-command and store they are, how many keys they have and how large they are.
-STATE is "whole", or "torn" if the last line is not whole, because the reset was
-stopped while it wrote the line. All other lines can be restored.`,
+		Long: `List shows the backups of this user on this machine, the newest first: the
+command and the store of each, its number of keys and its size. STATE is
+"whole", or "torn" if the reset was stopped while it wrote the last line. All
+other lines can be restored.`,
 		Example:           "  limitctl backups list\n  limitctl backups list -o json",
 		Args:              cli.NoArguments,
 		RunE:              func(cmd *cobra.Command, args []string) error { return runBackupsList(cmd.Context(), global) },

@@ -31,13 +31,12 @@ func newBackupsPruneCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prune",
 		Short: "Remove old backups",
-		Long: `Prune removes the backups that are older than --older-than, those after the
-newest --keep, and the oldest ones while all together are larger than
---max-size. It shows them and asks. Without a terminal it needs --yes.
+		Long: `Prune removes the backups that are older than --older-than, all but the newest
+--keep, and the oldest ones until all together fit into --max-size. It shows
+them and asks. Without a terminal it needs --yes.
 
-It never removes the newest backup of a store, nor one of a reset that has not
-ended: the audit has no outcome of it, because it is still running or was
-killed.`,
+It never removes the newest backup of a store, nor the backup of a reset that
+has no outcome in the audit log, because it is still running or was killed.`,
 		Example: `  limitctl backups prune --older-than 30d --dry-run
   limitctl backups prune --keep 20 --yes
   limitctl backups prune --max-size 1GB --yes`,

@@ -30,10 +30,10 @@ func newBackupsShowCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show BACKUP",
 		Short: "Show what a backup holds",
-		Long: `Show prints the keys of a backup, each with its limit, how much of it would be
-in use now, and when it expires. Of keys of other limiters it is how much was in
-use when the backup was made. BACKUP is a file or the name of a backup. On a
-terminal only the first 40 keys are shown; --all shows all.`,
+		Long: `Show prints the keys of a backup, each with its limit, the units that would be
+in use now, and when it expires. For keys of other limiters it prints the units
+that were in use when the backup was made. BACKUP is a file or the name of a
+backup. On a terminal it shows the first 40 keys; --all shows all.`,
 		Example: "  limitctl backups show 20261122T031405.120Z-4711.jsonl\n  limitctl backups show backup.jsonl --all",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -44,7 +44,7 @@ terminal only the first 40 keys are shown; --all shows all.`,
 		RunE:              func(cmd *cobra.Command, args []string) error { return runBackupsShow(cmd.Context(), o, args[0]) },
 		ValidArgsFunction: cli.Offers(global).Backups,
 	}
-	cmd.Flags().BoolVar(&o.all, "all", false, "show all keys on a terminal, too")
+	cmd.Flags().BoolVar(&o.all, "all", false, "show all keys, also on a terminal")
 	return cmd
 }
 

@@ -32,18 +32,18 @@ func NewRestoreCmd(global *cli.Globals) *cobra.Command {
 		Use:   "restore BACKUP | --last",
 		Short: "Bring back what a reset deleted",
 		Long: `Restore brings back every record of a backup that reset wrote, with its original
-expiry. Keys that would have expired by now are not restored. A key that has
-been used since is left as it is. With --replace it is overwritten; restore then
-asks first, and without a terminal it needs --yes. In a protected context it
-asks for the context's name, or takes it from --confirm.
+expiry. It does not restore keys that would have expired by now. It keeps a key
+that was used since, and overwrites it with --replace; it then asks first, and
+without a terminal it needs --yes. In a protected context it asks for the
+context's name, or takes it from --confirm.
 
 BACKUP is a file, or the name of a backup as "limitctl audit" and "limitctl
 backups list" print it. --last takes the last backup of this store. Records go
-back into the store that they came from. For another store give
---into-other-store. A backup of other limiters' keys says which layout they
-have, so no --layout is needed. Lines that are damaged, or whose keys cannot be
-of that layout or were not selected by that reset, are told and left out (exit
-code 5); the others are restored.`,
+back into the store that they came from; another store needs --into-other-store.
+A backup of other limiters' keys has their layout, so it needs no --layout.
+Restore reports and leaves out lines that are damaged, or whose keys cannot be
+of that layout or were not selected by that reset (exit code 5); it restores the
+others.`,
 		Example: `  limitctl restore backup.jsonl --dry-run
   limitctl restore 20261122T031405.120Z-4711.jsonl
   limitctl restore --last
@@ -64,10 +64,10 @@ code 5); the others are restored.`,
 		ValidArgsFunction: cli.Offers(global).Backups,
 	}
 	o.AddConsentFlags(cmd)
-	cmd.Flags().BoolVar(&o.replace, "replace", false, "bring back keys that have been used since, too, over what they hold now")
-	cmd.Flags().BoolVar(&o.intoOther, "into-other-store", false, "restore also into another store than the backup came from")
+	cmd.Flags().BoolVar(&o.replace, "replace", false, "also bring back keys that were used since, and overwrite them")
+	cmd.Flags().BoolVar(&o.intoOther, "into-other-store", false, "allow another store than the one that the backup came from")
 	cmd.Flags().BoolVar(&o.last, "last", false, "take the last backup of this store")
-	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "read the backup through and show what it holds, and change nothing")
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "read the backup, show what is in it, and change nothing")
 	return cmd
 }
 

@@ -31,17 +31,16 @@ func NewUndoCmd(global *cli.Globals) *cobra.Command {
 		Use:   "undo",
 		Short: "Undo the last reset that was made from this machine",
 		Long: `Undo brings back what the last reset in this store changed, if this user made it
-on this machine and it kept a backup. It shows what it is about to do, and asks.
+on this machine and it kept a backup. It shows what it will do, and asks.
 Without a terminal it needs --yes. In a protected context it asks for the
 context's name, or takes it from --confirm.
 
-Keys that have been used since a reset deleted them are left as they are. With
---replace they are overwritten. After a reset --to-remaining the keys are always
-overwritten.
+Undo keeps keys that were used since a reset deleted them; with --replace it
+overwrites them. After a reset --to-remaining it always overwrites the keys.
 
-A second undo does not go further back: it says that the last change is undone
-already (exit code 1). For an older change give "limitctl restore" the name of
-its backup, which "limitctl audit" and "limitctl backups list" show.`,
+A second undo does not go further back: it says that the last change is already
+undone (exit code 1). For an older change, give "limitctl restore" the name of
+its backup from "limitctl audit" or "limitctl backups list".`,
 		Example: `  limitctl undo --dry-run
   limitctl undo
   limitctl undo --context prod --confirm prod`,
@@ -50,7 +49,7 @@ its backup, which "limitctl audit" and "limitctl backups list" show.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o.AddConsentFlags(cmd)
-	cmd.Flags().BoolVar(&o.replace, "replace", false, "bring back keys that have been used since, too, over what they hold now")
+	cmd.Flags().BoolVar(&o.replace, "replace", false, "also bring back keys that were used since, and overwrite them")
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be undone and change nothing")
 	return cmd
 }
@@ -204,9 +203,9 @@ func localRuns(ctx context.Context, g *cli.Globals) ([]*auditlog.Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	history, err := readTrail(ctx, g, path, auditlog.Query{})
+	history, err := readAuditLog(ctx, g, path, auditlog.Query{})
 	if err != nil {
-		return nil, cli.Usagef("the audit cannot be read: %s", err)
+		return nil, cli.Usagef("the audit log cannot be read: %s", err)
 	}
 	return history.Runs, nil
 }

@@ -102,7 +102,7 @@ func printOverfull(p *output.Printer, rows []inspectRow) {
 		}
 	}
 	if overfull > 0 {
-		p.Line("%s %s: more in use than the limit can hold; the limit that was given is hardly theirs, or was higher until lately",
+		p.Line("%s %s: more in use than the limit can hold; the given limit is probably not theirs, or was higher until recently",
 			defectMark, output.Plural(overfull, "key"))
 	}
 }

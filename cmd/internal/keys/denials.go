@@ -35,20 +35,21 @@ func NewDenialsCmd(global *cli.Globals) *cobra.Command {
 		Use:   "denials [PATTERN]",
 		Short: "Show who is being throttled",
 		Long: `Denials shows which keys were denied in the last minutes, those denied most
-first. PATTERN is a glob over subjects or a network, as of inspect; without it
-all are shown.
+first. PATTERN is a glob over subjects or a network, as in inspect; the default
+is all.
 
-Services that use the library count whom they deny, if they say so, and so does
-consume if the configuration says "denials: true". They add it to the store once
-a second. The store keeps an hour: of each minute the 1,000 keys denied most.
-Whole minutes are added up, so up to a minute more than --last may be counted.
+Services that use the library count denials if they ask for it, and consume does
+if the configuration says "denials: true". They add the counts to the store once
+a second. The store keeps an hour, with the 1,000 keys denied most in each
+minute. It counts whole minutes, so the counts can cover up to a minute more
+than --last.
 
-BLOCKED is how many of these are of keys that an operator's block denies now.
-They come last: they are denied as they should be.
+BLOCKED is how many of the denials are of keys that an operator's block denies
+now. These keys come last, since their denials are intended.
 
-Where more keys were denied than can be told apart, counts are marked with ≥.
-With --by the counts are those of an attribute's values: of limits of policies,
-and of subjects written like tenant:acme:user:42.`,
+If more keys were denied than have counts of their own, counts are marked with
+≥. With --by it counts by the values of an attribute, in limits of policies and
+in subjects written like tenant:acme:user:42.`,
 		Example: `  limitctl denials
   limitctl denials 'tenant:acme:*' --last 1h
   limitctl denials ip:203.0.113.0/24
@@ -71,7 +72,7 @@ and of subjects written like tenant:acme:user:42.`,
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, even if it holds glob characters")
-	flags.StringVar(&o.last, "last", "10m", "denials of the last `DURATION`, up to 1h")
+	flags.StringVar(&o.last, "last", "10m", "show denials of the last `DURATION`, up to 1h")
 	flags.StringVar(&o.by, "by", "", "sum up by the values of `ATTRIBUTE`, such as tenant")
 	flags.IntVar(&o.limit, "limit-rows", 0, "show only the first `N`")
 	cli.AddWatchFlag(cmd, &o.watch)
@@ -166,7 +167,7 @@ func (o *denialsOptions) look(ctx context.Context, backend store.Store) (*denial
 // explain prints notes that are not in the rows.
 func (o *denialsOptions) explain(a *denialsAnswer) {
 	if a.withoutOverrides != nil {
-		o.Note("warning: overrides cannot be read, so what they block is not told apart: %s", cli.Message(a.withoutOverrides))
+		o.Note("warning: overrides cannot be read, so blocked keys are not marked: %s", cli.Message(a.withoutOverrides))
 	}
 	if a.total == 0 && a.others == 0 {
 		who := "nobody"
@@ -180,10 +181,10 @@ func (o *denialsOptions) explain(a *denialsAnswer) {
 		o.Note("no key that was denied has an attribute %s", output.Printable(a.by))
 	}
 	if a.others > 0 {
-		o.Note("%s more of keys that are not told apart: there were too many", cli.CountOf(a.others, "denial", "denials"))
+		o.Note("%s more of keys without a count of their own: there were too many", cli.CountOf(a.others, "denial", "denials"))
 	}
 	if a.lost {
-		o.Note("some denials are not counted: it is not known what became of a write")
+		o.Note("some denials may be missing: the outcome of a write is not known")
 	}
 	if shown := len(a.rows); shown < a.found {
 		o.Note("%d of %d rows shown", shown, a.found)

@@ -50,25 +50,25 @@ func NewInspectCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
 		Short: "Show the state of every matching key",
-		Long: `Inspect shows what is used of every limit whose subject matches PATTERN, those
+		Long: `Inspect shows the usage of every limit whose subject matches PATTERN, those
 closest to their limit first. It writes nothing.
 
 ` + cli.SelectionHelp + `
 
 DENIED counts the denials of a key in the last 10 minutes, as the command
-denials does. A key at its limit has nothing left now, and may have denied
-nobody. The sign ` + drifted + ` marks a key whose limit is not the one of the configuration:
-the key has not been used since the limit changed, or by services with another
-configuration.
+denials does. A key at its limit has nothing left now, but perhaps nobody was
+denied. The sign ` + drifted + ` marks a key whose limit is not that of the configuration:
+the key was not used since the limit changed, or services with another
+configuration use it.
 
-A terminal gets the first ` + strconv.Itoa(terminalRows) + ` rows, unless --all or --limit-rows says otherwise.
-As jsonl or csv, without --sort and --limit-rows, keys are printed as they are
-found, however many there are.
+On a terminal it shows the first ` + strconv.Itoa(terminalRows) + ` rows; --all and --limit-rows change that.
+As jsonl or csv, without --sort and --limit-rows, it prints all keys in the
+order in which it finds them.
 
-In a store of more than ` + output.Thousands(operation.ScannedWhole) + ` keys a subject without glob characters is not
-looked for in all of them. Inspect asks for the limits of the configuration, and
-for limits without a name with usual periods. If it finds any, it says so with
-"complete": false. Add --limit-name '*' to look at all.`,
+In a store of more than ` + output.Thousands(operation.ScannedWhole) + ` keys it does not scan for a subject without glob
+characters. It reads the limits of the configuration, and limits without a name
+with usual periods. If it finds any, the answer has "complete": false. Add
+--limit-name '*' to look at all keys.`,
 		Example: `  limitctl inspect user:42
   limitctl inspect 'tenant:acme:*' --at-limit
   limitctl inspect --policy api tenant=acme
@@ -97,10 +97,10 @@ for limits without a name with usual periods. If it finds any, it says so with
 	o.AddSelectionFlags(cmd, global)
 	flags := cmd.Flags()
 	flags.StringVar(&o.sort, "sort", "",
-		"`ORDER` of the keys: share (of the limit that is used, the default), used, remaining, denied, bytes, reset or key")
+		"`ORDER` of the keys: share (the used share of the limit, the default), used, remaining, denied, bytes, reset or key")
 	flags.IntVar(&o.limit, "limit-rows", 0, "show only the first `N` in that order")
-	flags.BoolVar(&o.all, "all", false, "show all rows on a terminal, too")
-	flags.BoolVar(&o.bytes, "bytes", false, "show the memory each key takes in the store, too")
+	flags.BoolVar(&o.all, "all", false, "show all rows, also on a terminal")
+	flags.BoolVar(&o.bytes, "bytes", false, "also show the memory that each key takes in the store")
 	flags.BoolVar(&o.summary, "summary", false,
 		"show how many keys each limit has, how many are at their limit, how often they were denied, and the memory they take")
 	flags.StringVar(&o.by, "by", "", "sum up by the values of `ATTRIBUTE`, such as tenant, instead of by limit")

@@ -16,9 +16,10 @@ func NewLayoutsCmd(global *cli.Globals) *cobra.Command {
 		Use:   "layouts [NAME]",
 		Short: "List the rate limiters whose keys limitctl can read",
 		Long: `Layouts lists the rate limiters whose keys in Redis limitctl can read, reset and
-migrate: the names that --layout and migrate --from take, what writes such keys,
-a key as an example, what has to be said with --limit (the rest is in the keys),
-and what a reset does not reach. With a NAME it shows all that is known of it.`,
+migrate: the names for --layout and migrate --from, what writes such keys, an
+example of a key, what --limit has to give because it is not in the keys, and
+what a reset does not reach. With NAME it shows all that is known of that
+layout.`,
 		Example: `  limitctl layouts
   limitctl layouts traefik
   limitctl layouts -o json`,
@@ -125,7 +126,7 @@ func (a *layoutsAnswer) Print(p *output.Printer) {
 	}
 	p.Table([]output.Column{{Header: "NAME"}, {Header: "NEEDS"}, {Header: "A RESET REACHES", Drops: 2},
 		{Header: "EXAMPLE KEY", Shrinks: longestExample, Drops: 1}, {Header: "WRITTEN BY", Shrinks: 26}}, rows)
-	p.Line("limitctl layouts NAME says all about one")
+	p.Line("limitctl layouts NAME shows all about one")
 }
 
 // longestExample is how many columns of a key are shown in the list where there is little room.

@@ -33,28 +33,29 @@ func NewMigrateCmd(global *cli.Globals) *cobra.Command {
 	o := &migrateOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "migrate PATTERN --from LAYOUT --to LIMIT | migrate PATTERN --from LAYOUT --to-policy POLICY ATTRIBUTE=TEMPLATE...",
-		Short: "Carry over what was used of another limiter's limits",
-		Long: `Migrate reads the keys that another rate limiter wrote and carries over what
-they have used into limits of limitctl, so that a service can change from one
-to the other without giving everybody a new start. PATTERN is a glob over the
-other limiter's keys as Redis has them, or over their subjects.
+		Short: "Carry usage over from another rate limiter",
+		Long: `Migrate reads the keys of another rate limiter and carries their usage over into
+limits of limitctl, so that a service can change its limiter and nobody starts
+again at zero. PATTERN is a glob over the other limiter's keys as they are in
+Redis, or over their subjects.
 
 Afterwards at least as much is in use as the other limiter counted when its key
-was read, up to what the new limit holds. Nothing is ever lowered. So it can be
-run while services take units, and again: a unit is not charged twice. What the
-keys do not tell is said with --limit, or by the layouts of the configuration.
+was read, up to what the new limit holds. Migrate never lowers usage. So you can
+run it while services take units, and run it again: no unit is charged twice.
+Give with --limit, or in the layouts of the configuration, what is not in the
+keys.
 
-The old keys are left alone. Before you go on without the other limiter, run
-migrate again: it carries over what has been used meanwhile.
+Migrate does not change the old keys. Before you stop the other limiter, run
+migrate again: it carries over what was used meanwhile.
 
 In templates {subject} stands for the old limit's subject and {name} for its
 name, as inspect --layout shows them.
 
-It first shows what it is about to do, and asks. Without a terminal it needs
---yes. In a protected context it asks for the context's name, or takes it from
---confirm. It writes a backup of the limits that it changes, so that undo works,
-and a line to the audit. If some usage cannot be carried over, it says how much
-and why, and exits with 5.`,
+It first shows what it will do, and asks. Without a terminal it needs --yes. In
+a protected context it asks for the context's name, or takes it from --confirm.
+It writes a backup of the limits that it changes, so that undo works, and a line
+to the audit log. If some usage cannot be carried over, it says how much and
+why, and exits with 5.`,
 		Example: `  limitctl migrate 'rate:*' --from redis_rate --limit 10/1m --to token-bucket:10/1m --dry-run
   limitctl migrate 'rate:*' --from redis_rate --limit 10/1m --to token-bucket:10/1m --yes
   limitctl migrate 'rate:login:*' --from auto --to 10/1m --subject 'user:{subject}' --yes
@@ -75,7 +76,7 @@ and why, and exits with 5.`,
 func (o *migrateOptions) addFlags(cmd *cobra.Command, global *cli.Globals) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.LayoutName, "from", "", "the `LAYOUT` of the keys to read, or auto; see limitctl layouts")
-	flags.StringVar(&o.SaidLimit, "limit", "", "the old `LIMIT`, as far as the keys do not tell it, such as 10/1m,burst=20")
+	flags.StringVar(&o.SaidLimit, "limit", "", "the old `LIMIT`, if it is not in the keys, such as 10/1m,burst=20")
 	flags.StringArrayVar(&o.target.limits, "to", nil, "the new `LIMIT`, such as token-bucket:10/1m; repeat it for several of a subject")
 	flags.StringVar(&o.target.policy, "to-policy", "", "carry over into the limits of the policy of that `NAME`; the arguments "+
 		"after PATTERN "+
@@ -85,11 +86,10 @@ func (o *migrateOptions) addFlags(cmd *cobra.Command, global *cli.Globals) {
 		"--limit has it)")
 	flags.StringVar(&o.into, "into", "", "carry over into another store: its `URL` or the name of its context")
 	flags.BoolVar(&o.Exact, "exact", false, "take PATTERN as a subject or key, even if it holds glob characters")
-	flags.StringVar(&o.Name, "limit-name", "", "only old limits of that `NAME` (a glob), such as kong/minute")
-	flags.IntVar(&o.ScanRate, "rate-limit-scan", 0, "look at no more than `N` keys a second, to spare the server (default as "+
-		"fast as it goes)")
+	flags.StringVar(&o.Name, "limit-name", "", "only old limits called `NAME` (a glob), such as kong/minute")
+	flags.IntVar(&o.ScanRate, "rate-limit-scan", 0, "look at no more than `N` keys a second, to spare the server (default no bound)")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show what would be carried over and change nothing")
-	flags.BoolVar(&o.keepGoing, "keep-going", false, "if not all keys can be looked at, carry over what was found")
+	flags.BoolVar(&o.keepGoing, "keep-going", false, "if not all keys can be read, carry over what was found")
 	flags.BoolVar(&o.failIfNone, "fail-if-none", false, "exit with 1 if nothing matches")
 	cmd.RegisterFlagCompletionFunc("from", cli.CompleteLayouts)
 	cmd.RegisterFlagCompletionFunc("to-policy", cli.Offers(global).Policies)
@@ -312,7 +312,7 @@ func (m *migrating) noteMigration(result *operation.MigrateResult, answer *migra
 	}
 	noteUnsure(m.migrateOptions.Globals, &result.Unsure, "not carried over")
 	if result.Carried() > 0 && !m.dryRun {
-		m.Note("the old keys were left alone; once nothing uses them any more, delete them with: %s", answer.ResetOld)
+		m.Note("the old keys did not change; when nothing uses them any more, delete them with: %s", answer.ResetOld)
 	}
 }
 

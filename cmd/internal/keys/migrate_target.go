@@ -106,7 +106,7 @@ type template string
 func parseTemplate(what, text string) (template, error) {
 	rest := strings.NewReplacer("{subject}", "", "{name}", "").Replace(text)
 	if at := strings.IndexAny(rest, "{}"); at >= 0 {
-		return "", cli.Usagef("%s %q has a brace that is not of {subject} or {name}; these two are what it can have", what, text)
+		return "", cli.Usagef("%s %q has a brace that is not of {subject} or {name}; only these two can be used", what, text)
 	}
 	return template(text), nil
 }

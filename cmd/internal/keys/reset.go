@@ -30,28 +30,27 @@ func NewResetCmd(global *cli.Globals) *cobra.Command {
 	o := &resetOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "reset PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
-		Short: "Delete matching keys, so that nothing of them is used",
+		Short: "Delete matching keys, so that none of their units are in use",
 		Long: `Reset makes every limit whose subject matches PATTERN unused. It first shows how
-many keys match and a few of them, and asks. Without a terminal it needs --yes.
-In a protected context it asks for the context's name, or takes it from
+many keys match, with some examples, and asks. Without a terminal it needs
+--yes. In a protected context it asks for the context's name, or takes it from
 --confirm.
 
 With --to-remaining N it leaves exactly N units of each limit instead, and says
-how many keys gain units and how many lose some. With --at-least none loses any:
-a key with more than N is left as it is. It goes by the limit that applies now:
-that of the configuration, else the one by which the key was charged last.
+how many keys gain units and how many lose units. With --at-least no key loses
+units: a key with more than N stays as it is. It uses the limit that applies
+now: the one in the configuration, else that of the last charge.
 
-If not all keys can be looked at, for instance because a master of a Cluster is
-lost, nothing is changed. --keep-going changes the keys that were found. If
-somebody is asked, the question says what is missing.
+If not all keys can be read, for instance because a master of a Cluster is lost,
+it changes nothing. --keep-going changes the keys that were found. The question
+says what is missing.
 
-With --layout it deletes all keys of a limit that belong together. It says what
-that does not reach, such as a cache in the limiter's processes. --to-remaining
-needs the limit to be known: give --limit, or write it in the configuration.
+With --layout it deletes all keys of a limit together. It says what a reset does
+not reach, such as a cache in the limiter's processes. --to-remaining needs the
+limit: give --limit, or write it in the configuration.
 
-It first writes the keys that it is about to change to a backup, and prints the
-command that brings them back. It also writes a line to the audit (see
-limitctl audit).
+It first writes the keys that it will change to a backup, and prints the command
+that brings them back. It also writes to the audit log (see limitctl audit).
 
 ` + cli.SelectionHelp,
 		Example: `  limitctl reset user:42
@@ -76,9 +75,9 @@ limitctl audit).
 	o.AddConsentFlags(cmd)
 	o.AddBackupFlags(cmd)
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be changed and change nothing")
-	cmd.Flags().Int64Var(&o.toRemaining, "to-remaining", 0, "instead of deleting, leave exactly `N` units remaining of each limit")
-	cmd.Flags().BoolVar(&o.atLeast, "at-least", false, "with --to-remaining, leave keys that have more as they are")
-	cmd.Flags().BoolVar(&o.keepGoing, "keep-going", false, "if not all keys can be looked at, change those that were found")
+	cmd.Flags().Int64Var(&o.toRemaining, "to-remaining", 0, "instead of deleting, leave exactly `N` units of each limit")
+	cmd.Flags().BoolVar(&o.atLeast, "at-least", false, "with --to-remaining, do not change keys that have more")
+	cmd.Flags().BoolVar(&o.keepGoing, "keep-going", false, "if not all keys can be read, change those that were found")
 	cmd.Flags().BoolVar(&o.failIfNone, "fail-if-none", false, "exit with 1 if nothing matches")
 	return cmd
 }
@@ -162,7 +161,7 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 		fmt.Fprintf(o.Env.Err, "limitctl: undo with: %s\n", cli.UndoLine(o.Globals, s, *result.Undo))
 	}
 	if result.Gone > 0 && answer.Undo != "" && !o.Quiet {
-		o.Note("that brings back the keys that somebody else has deleted meanwhile, too")
+		o.Note("this also brings back keys that somebody else deleted meanwhile")
 	}
 	if result.Damaged > 0 && !o.Quiet {
 		o.Note("%s; no backup keeps what cannot be read", damagedRecords(result.Damaged))

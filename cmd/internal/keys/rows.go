@@ -30,7 +30,7 @@ type inspectAnswer struct {
 func (a *inspectAnswer) rows() int { return len(a.top.rows) }
 
 // foreignDocument is a value that limitctl did not write.
-type foreignDocument struct {
+type valueDocument struct {
 	Key      string `json:"key"`
 	StoreKey string `json:"store_key"`
 	Name     string `json:"name"`
@@ -42,7 +42,7 @@ type foreignDocument struct {
 // line is the document of one row.
 func (a *inspectAnswer) line(row *inspectRow) any {
 	if a.foreign {
-		return foreignDocument{Key: row.entry.Key.Subject, StoreKey: row.entry.StoreKey, Name: row.entry.Key.Name, Holds: row.holds,
+		return valueDocument{Key: row.entry.Key.Subject, StoreKey: row.entry.StoreKey, Name: row.entry.Key.Name, Holds: row.holds,
 			StoreKeyBase64: output.Base64IfNeeded(row.entry.StoreKey)}
 	}
 	return newEntryDocument(row, a.facts)
@@ -222,7 +222,7 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 	p.Table(columns, cells)
 	cli.PrintApplied(p, applied, a.now)
 	if drifting > 0 {
-		p.Line("%s %s last charged under another limit; the configuration's is in force, and shown", drifted, keysWere(drifting))
+		p.Line("%s %s last charged under another limit; that of the configuration is in force and shown", drifted, keysWere(drifting))
 	}
 	printDefects(p, defects, stuck, a.resetStuck)
 	printOverfull(p, rows)

@@ -73,7 +73,7 @@ func noteUnsure(g *cli.Globals, u *operation.Unsure, left string) {
 		g.Say("  … and %s more", output.Thousands(more))
 	}
 	if ways := waysToAsk(u.First); len(ways) > 0 {
-		g.Say("  ask for such keys with %s", strings.Join(ways, ", or "))
+		g.Say("  select such keys with %s", strings.Join(ways, ", or "))
 	}
 }
 

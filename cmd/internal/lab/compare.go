@@ -27,22 +27,23 @@ func NewCompareCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare BASE [BASE...] NEW",
 		Short: "Compare saved reports, and say what became worse",
-		Long: `Compare shows how the last report, NEW, differs from one or more earlier ones of
-the same load, for each limit that is in both, and what became worse. All are
-reports that loadtest or simulate saved.
+		Long: `Compare shows how the report NEW differs from one or more earlier reports of the
+same load, for each limit that is in both, and what became worse. The reports
+are those that loadtest or simulate saved.
 
-Give several BASE reports if you can: how much they differ from one another is
-how much a run differs by chance. A difference counts if it is beyond a margin
+Give several BASE reports if you can: the differences between them show how much
+a run varies by chance. A difference counts if it is larger than a margin
 (latencies 10% or 20 µs, throughput 5%, costs 10%, fairness 5%, the share of
 dropped arrivals 0.1 percentage points; --margin replaces the percentages),
-beyond what differs between the base reports, and beyond what differs within
-the runs: cut into ten parts, their parts must lie apart. If the generator's own
-lag says that the machine was busier, times and costs are not judged.
+larger than the differences between the base reports, and larger than the
+variation within the runs: each run is cut into ten parts, and the parts of both
+must not overlap. If the lag of the generator shows that the machine was busier,
+times and costs are not judged.
 
-The audit has no margin: one unit more over- or under-admitted, or a worst
-window that is greater and above 1.00 × the limit, is a regression, and so are
-more errors. The shares of requests allowed and of keys denied are shown, but
-not judged. With --only, nothing but what it names is judged.
+The audit has no margin: one more unit over- or under-admitted, a worst window
+that is greater and above 1.00 × the limit, or more errors are a regression. The
+shares of allowed requests and of denied keys are shown, but not judged. With
+--only, only the named figures are judged.
 
 Exit codes: 0 no regression; 1 a regression; 2 a file is not a report, or the
 reports have no limit in common.`,
@@ -75,9 +76,8 @@ reports have no limit in common.`,
 		},
 		ValidArgsFunction: completeReports,
 	}
-	cmd.Flags().StringVar(&o.margin, "margin", "", "call no relative difference up to `PERCENT` a difference, such as 10%, but for "+
-		"the audit's")
-	cmd.Flags().StringSliceVar(&o.only, "only", nil, "judge nothing but these `METRICS`, such as p99,errors,over_admitted")
+	cmd.Flags().StringVar(&o.margin, "margin", "", "ignore relative differences up to `PERCENT`, such as 10%, except in the audit")
+	cmd.Flags().StringSliceVar(&o.only, "only", nil, "judge only these `METRICS`, such as p99,errors,over_admitted")
 	cmd.RegisterFlagCompletionFunc("margin", cobra.NoFileCompletions)
 	cmd.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(compare.Metrics(), cobra.ShellCompDirectiveNoFileComp))
 	o.summaryFlags.addFlags(cmd)

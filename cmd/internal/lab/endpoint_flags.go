@@ -48,7 +48,7 @@ func (o *endpointFlags) addFlags(cmd *cobra.Command) {
 		"`TEXT` that names a subject in requests, of {run}, {subject}, {n} and {ip} (default "+endpoint.DefaultSubjects+")")
 	flags.BoolVar(&o.request.HTTP2, "http2", false, "speak HTTP/2 with an endpoint: over TLS if the URL is https, and h2c otherwise")
 	flags.BoolVar(&o.request.NoKeepAlive, "no-keepalive", false, "open a new connection to an endpoint for each request")
-	flags.StringVar(&o.request.UnixSocket, "unix-socket", "", "connect to a socket at `PATH`, whatever host the URL names")
+	flags.StringVar(&o.request.UnixSocket, "unix-socket", "", "connect to the socket at `PATH`, not to the host of the URL")
 	flags.BoolVar(&o.request.Insecure, "insecure", false, "accept any certificate of an endpoint")
 	flags.StringVar(&o.cacert, "cacert", "", "trust the authorities in `FILE` (PEM) for an endpoint's certificate")
 	flags.StringVar(&o.request.ServerName, "server-name", "", "`NAME` that an endpoint's certificate is for (default the URL's host)")

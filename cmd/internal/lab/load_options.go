@@ -47,7 +47,7 @@ const (
 func (o *loadOptions) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.VarP(&o.rate, "rate", "r",
-		fmt.Sprintf("`N` requests a second in all, on schedule (default %d, unless --workers alone is given)", defaultRate))
+		fmt.Sprintf("`N` requests a second in total, on schedule (default %d, unless --workers alone is given)", defaultRate))
 	flags.StringVar(&o.arrivals, "arrivals", "uniform", "`HOW` requests arrive: uniform, poisson, or bursts:N/INTERVAL")
 	flags.StringVar(&o.stages, "stages", "",
 		"`DURATION:RATE,...`: go evenly from the rate before, 0 at first, to each rate, such as 10s:1000,30s:5000,10s:0")
@@ -57,14 +57,14 @@ func (o *loadOptions) addFlags(cmd *cobra.Command) {
 		"send for `DURATION` (default 10s, the stages' length, or the scenario's or recording's own)")
 	flags.Int64VarP(&o.requests, "requests", "n", 0, "send at most `N` requests")
 	flags.DurationVar(&o.warmup, "warmup", 0,
-		"audit what is sent in the first `DURATION`, but do not count or time it")
+		"audit the requests of the first `DURATION`, but do not count or time them")
 	flags.IntVarP(&o.keys, "keys", "k", 1, "`N` subjects ask")
 	flags.StringVar(&o.distribution, "distribution", "uniform",
 		"`HOW` often each subject asks: uniform, zipf:S, hot:SHARE/N (such as hot:90%/3) or sequential")
 	flags.StringVar(&o.cost, "cost", "1", "`UNITS` a request takes: a number, or uniform:1-100; or tokens=UNITS of the limits of a "+
 		"policy whose cost is tokens")
 	flags.StringVar(&o.scenario, "scenario", "", "send a `PATTERN` that breaks naive limiters: "+scenarioNames())
-	flags.Uint64Var(&o.seed, "seed", 1, "`NUMBER` that random choices follow from; the same number gives the same requests")
+	flags.Uint64Var(&o.seed, "seed", 1, "`NUMBER` that starts all random choices; the same number gives the same requests")
 	open := cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace // a value can continue
 	cmd.RegisterFlagCompletionFunc("arrivals", cobra.FixedCompletions([]string{"uniform", "poisson", "bursts:"}, open))
 	cmd.RegisterFlagCompletionFunc("distribution", cobra.FixedCompletions([]string{"uniform", "zipf:", "hot:", "sequential"}, open))

@@ -18,7 +18,7 @@ import (
 
 type loadtestOptions struct {
 	*cli.Globals
-	trialLimitFlags
+	experimentLimitFlags
 	loadOptions
 	wrapFlags
 	logOptions
@@ -44,43 +44,44 @@ func NewLoadtestCmd(global *cli.Globals) *cobra.Command {
 		Use:   "loadtest --limit [ALGORITHM:]COUNT/PERIOD... | loadtest --policy NAME [ATTRIBUTE=VALUE...] | loadtest URL --limit ...",
 		Short: "Drive a limit with load: is it right, is it fast, what does it cost?",
 		Long: `Loadtest sends requests to a limit in a real store and audits every answer. It
-compares what was let through with what should have been, and measures how long
-the answers took and what they cost. docs/load-testing.md explains the figures.
+compares what the limit allowed with what it should have allowed, and measures
+how long the answers took and what they cost. docs/load-testing.md explains the
+figures.
 
 The load is an open loop: --rate requests a second are due on schedule, even if
 the store is slow, and latency counts from when a request was due. A request
-that could not be sent within --timeout is dropped, and counted. With --workers
-and no rate it is a closed loop: each worker sends a request when its last one
-is answered. A --scenario sends what breaks naive limiters. --replay sends
-recorded traffic.
+that cannot be sent within --timeout is dropped, and counted. With --workers and
+no rate it is a closed loop: each worker sends a request when its last one is
+answered. A --scenario sends a pattern that breaks naive limiters. --replay
+sends recorded traffic.
 
-Repeated --limit are decided together. --algorithm all, or a list, runs the same
+Several --limit are decided together. --algorithm all, or a list, runs the same
 load under each algorithm, one after the other, and compares them.
 
-With --run, several machines drive the same keys: give all of them the same
-load, --run, --machines and --start-at, and --save what each finds. limitctl
-report then merges the files and audits all answers together. A machine alone
-says only whether it was admitted too much itself. The keys are left to expire,
-because the other machines may still use them. Each machine has a random --seed
-of its own.
+With --run, several machines send requests for the same keys: give all of them
+the same load, --run, --machines and --start-at, and save each report with
+--save. limitctl report then merges the files and audits all answers together.
+One machine alone can only find that too much was admitted to it. The keys stay
+until they expire, because the other machines may still use them. Each machine
+has a random --seed of its own.
 
 Without --run the keys have a prefix of their own and are removed at the end.
-Contexts that are read-only or protected are refused. Ctrl-C ends the load,
-waits for the answers under way, and reports; a second Ctrl-C leaves at once.
+Loadtest refuses contexts that are read-only or protected. Ctrl-C ends the load,
+waits for the answers under way, and reports; a second Ctrl-C stops at once.
 
 While the store is away requests end in errors. With --on-error they are
 answered as by a service with that failure policy, and are counted and timed
-apart from what the limit decided. docs/failures.md has more.
+apart from the limit's own decisions. docs/failures.md has more.
 
---wrap puts what a service can have around its store around this one, and
---replicas makes several instances of it, which share the load. The report says
-how many calls of the store that saves, and what accuracy it costs.
+--wrap puts the wrappers of a service around the store, and --replicas makes
+several instances of them, which share the load. The report shows how many calls
+of the store that saves, and what accuracy it costs.
 
 A --threshold is a promise such as 'p99<5ms', 'over_admitted==0' or 'denied<1%'.
 
-Exit codes: 0 pass; 1 a threshold is missed, or the audit found answers that are
-wrong (unless --no-fail); 5 pass, but the run's keys could not all be removed. A
-load that never reached its limit passes, with a warning.`,
+Exit codes: 0 pass; 1 a threshold is missed, or the audit found wrong answers
+(unless --no-fail); 5 pass, but not all keys of the run could be removed. A load
+that never reaches its limit passes, with a warning.`,
 		Example: `  limitctl loadtest --limit 100/1s --rate 500 --duration 2s
   limitctl loadtest --limit 100/1s --algorithm all --scenario boundary --duration 1500ms
   limitctl loadtest --limit 1000/1m --workers 64 --keys 1000 --distribution zipf:1.2 --duration 1s -o json
@@ -92,13 +93,13 @@ load that never reached its limit passes, with a warning.`,
 			if err != nil {
 				return err
 			}
-			return trialError(cmd, runLoadtest(cmd.Context(), o, plan))
+			return experimentError(cmd, runLoadtest(cmd.Context(), o, plan))
 		},
 	}
 	flags := cmd.Flags()
-	o.trialLimitFlags.addFlags(cmd, "to decide several together")
+	o.experimentLimitFlags.addFlags(cmd, "to decide several together")
 	flags.StringVar(&o.policyName, "policy", "",
-		"decide the limits of the policy of that `NAME`; arguments fix attributes, and the others are made up")
+		"decide the limits of the policy `NAME`; arguments set attributes, and loadtest makes up the others")
 	flags.StringArrayVar(&o.values, "values", nil,
 		"`ATTRIBUTE=N`: a policy's attribute has N different values (default as many as --keys)")
 	o.loadOptions.addFlags(cmd)
@@ -115,8 +116,8 @@ load that never reached its limit passes, with a warning.`,
 	o.farClock.addFlags(cmd)
 	o.sharedRunFlags.addFlags(cmd)
 	flags.BoolVar(&o.abortOnFail, "abort-on-fail", false,
-		"end the run as soon as a threshold is missed for good")
-	flags.BoolVar(&o.keep, "keep", false, "leave the run's keys in the store, to look at them")
+		"end the run as soon as a threshold cannot be met any more")
+	flags.BoolVar(&o.keep, "keep", false, "keep the run's keys in the store, to look at them")
 	flags.StringVar(&o.startAt, "start-at", "",
 		"begin at `TIME`, such as 15:04:05 or 2026-01-31T15:04:05Z, so that several machines begin together")
 	cmd.RegisterFlagCompletionFunc("policy", cli.Offers(global).Policies)
@@ -266,7 +267,7 @@ func (o *loadtestOptions) target() (experiment.Target, error) {
 
 func runLoadtest(ctx context.Context, o *loadtestOptions, plan *loadtestPlan) error {
 	if o.url == "" {
-		if err := refuseTrial(ctx, o.Globals, "load test"); err != nil {
+		if err := refuseExperiment(ctx, o.Globals, "load test"); err != nil {
 			return err
 		}
 	}

@@ -19,7 +19,8 @@ func (o *farClockFlags) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.DurationVar(&o.resolution, "resolution", time.Millisecond, "an endpoint reads its clock to `DURATION` exactly")
 	flags.DurationVar(&o.skew, "clock-skew", 0,
-		"an endpoint's fixed windows begin at most `DURATION` beside those of this machine's clock (default: not known, and found out)")
+		"the fixed windows of an endpoint begin at most `DURATION` before or after those of this machine's clock "+
+			"(default: loadtest finds out)")
 	for _, flag := range []string{"resolution", "clock-skew"} {
 		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
 	}
@@ -52,7 +53,7 @@ func (o *loadtestOptions) parseURL(cmd *cobra.Command, args []string) (rest []st
 			if o.Quiet && isNumber(other) {
 				return nil, quietRate(other)
 			}
-			return nil, cli.Usagef("the URL of an endpoint is the only argument that there can be; leave out %q", endpoint.RedactURL(other))
+			return nil, cli.Usagef("the URL of an endpoint is the only argument; leave out %q", endpoint.RedactURL(other))
 		}
 		o.url = arg
 	}

@@ -21,7 +21,7 @@ type sharedRunFlags struct {
 
 func (o *sharedRunFlags) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.run, "run", "",
-		"drive the keys of the run `NAME` together with other machines that name it; see --machines and --start-at")
+		"use the keys of the run `NAME` together with other machines that name it; see --machines and --start-at")
 	cmd.Flags().IntVar(&o.machines, "machines", 0, "the run has `N` machines, this one included")
 }
 
@@ -66,11 +66,11 @@ func (o *sharedRunFlags) parse(cmd *cobra.Command, plan *loadtestPlan) (*report.
 // openStore opens the store of a run, under the run's prefix if others share it.
 func (o *loadtestOptions) openStore(url string, options connect.Options) (*experiment.Store, error) {
 	if o.run == "" {
-		return openTrial(o.Globals, url, options)
+		return openExperiment(o.Globals, url, options)
 	}
 	if strings.HasPrefix(url, "memory:") {
 		return nil, cli.Usagef("--run needs a store that other machines reach, and %s is in this process", url)
 	}
 	backend, err := experiment.OpenNamedStore(url, options, o.run)
-	return openedTrial(o.Globals, backend, err)
+	return openedExperiment(o.Globals, backend, err)
 }

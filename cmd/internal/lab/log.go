@@ -35,10 +35,10 @@ func (o *logOptions) addFlags(cmd *cobra.Command) {
 	flags.StringArrayVar(&o.keyFields, "key-field", nil,
 		"`FIELD` that says who is limited; repeat it to limit by several fields together (default ip of an access log, else key)")
 	flags.StringVar(&o.costField, "cost-field", "",
-		"`FIELD` with the units a request takes; a request without it takes 1 (default cost, if there is one, or the field that "+
-			"is the cost of a policy's limits)")
+		"`FIELD` with the units that a request takes; without it a request takes 1 (default cost, if there is one, or "+
+			"the cost field of a policy's limits)")
 	flags.StringArrayVar(&o.attributes, "attribute", nil,
-		"`NAME=FIELD`: the policies' attribute of that name is in that field (default the field of its name)")
+		"`NAME=FIELD`: the attribute NAME of the policies is in the field FIELD (default the field of that name)")
 	cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions(trace.FormatNames(), cobra.ShellCompDirectiveNoFileComp))
 	for _, flag := range logFlags()[1:] {
 		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
@@ -100,7 +100,7 @@ func (r *logReading) addCost(candidates []experiment.Candidate) error {
 	slices.Sort(fields)
 	switch fields = slices.Compact(fields); {
 	case len(fields) > 1:
-		return cli.Usagef("the policies have the costs %s, and the requests of a trial have one; try limits with one of them",
+		return cli.Usagef("the policies have the costs %s, and the requests of an experiment have one; try limits with one of them",
 			strings.Join(fields, " and "))
 	case len(fields) == 1 && r.from.Cost == "":
 		r.from.Cost = fields[0]

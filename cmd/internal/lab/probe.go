@@ -38,10 +38,11 @@ func NewProbeCmd(global *cli.Globals) *cobra.Command {
 	o := &probeOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "probe URL [--limit [ALGORITHM:]COUNT/PERIOD]",
-		Short: "Find out what limit an endpoint has, and whether it keeps what it says",
+		Short: "Find the limit of an endpoint, and check its answers",
 		Long: `Probe sends a bounded number of requests to an endpoint, an HTTP service or an
-Envoy rate limit service (grpc://), and finds out its limit: algorithm, count,
-period and burst. Then it holds the endpoint to that limit, or to --limit:
+Envoy rate limit service (grpc://), and finds its limit: algorithm, count,
+period and burst. Then it checks the endpoint against that limit, or against
+--limit:
 
   admitted       no more than the limit, and the first denial at its request
   denial-status  429, or what --denied-status says
@@ -52,8 +53,8 @@ period and burst. Then it holds the endpoint to that limit, or to --limit:
   recovery       what was used comes back when the limit says
 
 Write {subject} in the URL, a --header or the --body where the endpoint reads
-who asks. Probe asks as subjects that nobody has asked as before. It prints its
-plan first, and never sends more than --requests or goes on beyond --max-time.
+who asks. Probe uses subjects that nobody has used before. It prints its plan
+first, and never exceeds --requests or --max-time.
 
 Exit codes: 0 no check failed; 1 a check failed, or no limit was found; 2 the
 command line is wrong; 3 the endpoint cannot be reached; 130 interrupted.`,
@@ -73,11 +74,12 @@ command line is wrong; 3 the endpoint cannot be reached; 130 interrupted.`,
 	}
 	o.endpointFlags.addFlags(cmd)
 	flags := cmd.Flags()
-	flags.StringArrayVarP(&o.limits, "limit", "l", nil, "hold the endpoint to `[ALGORITHM:]COUNT/PERIOD`, and do not look for its limit")
+	flags.StringArrayVarP(&o.limits, "limit", "l", nil, "check the endpoint against `[ALGORITHM:]COUNT/PERIOD`, and "+
+		"do not look for its limit")
 	flags.IntVarP(&o.requests, "requests", "n", probeRequests, "send at most `N` requests")
-	flags.DurationVar(&o.maxTime, "max-time", probeTime, "go on for at most `DURATION`")
-	flags.IntVar(&o.workers, "workers", probeWorkers, "send up to `N` requests at once, so that a great limit is reached")
-	flags.BoolVar(&o.plan, "plan", false, "print what would be done and what it costs at most, and send nothing")
+	flags.DurationVar(&o.maxTime, "max-time", probeTime, "run for at most `DURATION`")
+	flags.IntVar(&o.workers, "workers", probeWorkers, "send up to `N` requests at once, to reach a high limit")
+	flags.BoolVar(&o.plan, "plan", false, "print the steps and the most that they can cost, and send nothing")
 	flags.BoolVar(&o.plan, "dry-run", false, "the same as --plan")
 	o.summaryFlags.addFlags(cmd)
 	flags.Lookup("junit").Usage = "write each check as a test case in JUnit XML to `FILE`, or - for standard output"
@@ -168,7 +170,7 @@ func (o *probeOptions) config() (*probe.Config, error) {
 		return config, nil
 	}
 	if len(o.limits) > 1 {
-		return nil, cli.Usagef("--limit is there %d times, and an endpoint is held to one limit; give the one that denies first",
+		return nil, cli.Usagef("--limit is given %d times, and an endpoint is checked against one limit; give the one that denies first",
 			len(o.limits))
 	}
 	limit, err := store.ParseLimit(o.limits[0])

@@ -21,17 +21,17 @@ func NewReportCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report FILE [FILE...]",
 		Short: "Show a saved report, or those of several machines as one",
-		Long: `Report shows a report that loadtest or simulate saved. Given several, it merges
-them into one: the reports of machines that ran a load test together, started
-by --start-at. It adds up counts, and timelines by the time of day. It merges
-histograms, so the quantiles are those of all requests and not averages. The
-thresholds are checked against the whole.
+		Long: `Report shows a report that loadtest or simulate saved. Several reports, of
+machines that ran a load test together with --start-at, are merged into one.
+Report adds up counts, and timelines by the time of day. It merges histograms,
+so quantiles are those of all requests and not averages. It checks the
+thresholds against the whole.
 
-Machines that named the same --run drove the same keys. Their answers are
-audited together. If a machine's file is missing, only over-admission is judged.
+Machines with the same --run used the same keys. Their answers are audited
+together. If a machine's file is missing, only over-admission is judged.
 
-The cost leaves out what the server counts, because that covers all machines at
-once. A warning names machines that did not work at the same time.
+The cost leaves out the server's own counts, because they cover all machines at
+once. A warning names machines that did not run at the same time.
 
 Exit codes: 0 pass; 1 a threshold is missed, or an audit failed (unless
 --no-fail); 2 a file is not a report, or the reports are not of one test.`,
@@ -57,7 +57,7 @@ Exit codes: 0 pass; 1 a threshold is missed, or an audit failed (unless
 	}
 	o.summaryFlags.addFlags(cmd)
 	o.verdictFlags.addFlags(cmd)
-	cmd.Flags().StringVar(&o.html, "html", "", "write the report as a page to `FILE`, too")
+	cmd.Flags().StringVar(&o.html, "html", "", "also write the report as a page to `FILE`")
 	return cmd
 }
 

@@ -28,7 +28,7 @@ type verdictFlags struct{ noFail bool }
 
 func (o *verdictFlags) addFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.noFail, "no-fail", false,
-		"do not exit with 1 because the audit found something wrong; the report still says so, and a threshold still counts")
+		"do not exit with 1 if only the audit found something wrong; the report still shows it, and thresholds still count")
 }
 
 // exit returns ErrDenied if a threshold was missed or an audit failed.
@@ -44,7 +44,7 @@ func (o *reportingOptions) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&o.save, "save", "", "write the report to `FILE` as JSON, histograms included, for compare and report")
 	flags.StringVar(&o.html, "html", "", "write the report to `FILE` as one HTML page")
 	flags.StringArrayVar(&o.thresholds, "threshold", nil,
-		"`PROMISE` that each run has to keep, such as 'p99<5ms', 'over_admitted==0' or 'denied<1%'; repeat it for more")
+		"`PROMISE` that each run must keep, such as 'p99<5ms', 'over_admitted==0' or 'denied<1%'; repeat it for more")
 	o.summaryFlags.addFlags(cmd)
 	o.verdictFlags.addFlags(cmd)
 	cmd.MarkFlagFilename("save", "json")
@@ -136,7 +136,7 @@ type summarized interface {
 func (o *summaryFlags) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.markdown, "markdown", "",
-		"write a summary in Markdown to `FILE`, or - for standard output; what $GITHUB_STEP_SUMMARY names is added to")
+		"write a summary in Markdown to `FILE`, or - for standard output; a file that $GITHUB_STEP_SUMMARY names is extended")
 	flags.StringVar(&o.junit, "junit", "", "write each audit and threshold as a test case in JUnit XML to `FILE`, or - for standard output")
 	cmd.MarkFlagFilename("markdown", "md")
 	cmd.MarkFlagFilename("junit", "xml")

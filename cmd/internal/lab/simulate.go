@@ -15,7 +15,7 @@ import (
 
 type simulateOptions struct {
 	*cli.Globals
-	trialLimitFlags
+	experimentLimitFlags
 	logOptions
 	wrapFlags
 	reportingOptions
@@ -28,15 +28,16 @@ func NewSimulateCmd(global *cli.Globals) *cobra.Command {
 	o := &simulateOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "simulate FILE --limit [ALGORITHM:]COUNT/PERIOD... | simulate FILE --policy NAME...",
-		Short: "Tell what a limit would have done to recorded traffic",
+		Short: "Show what a limit would have done to recorded traffic",
 		Long: `Simulate decides each request of a log at its own time, without waiting, and
-shows how many requests and keys would have been denied. Each --limit is tried
-by itself; the limits of a --policy are decided together.
+shows how many requests and keys would have been denied. It tries each --limit
+by itself, and decides the limits of a --policy together.
 
 FILE, or standard input for -, is an access log of Apache or nginx (common or
-combined), JSON lines, or CSV with a header; gzip is unpacked. Lines that cannot
-be read are counted and left out, and lines out of order are put in order. A
-request that costs more than a limit ever allows at once counts as denied.
+combined), JSON lines, or CSV with a header, compressed with gzip or not.
+Simulate counts and leaves out lines that it cannot read, and sorts lines that
+are out of order. A request that costs more than a limit ever allows at once
+counts as denied.
 
 The fields of an access log are ip, user, time, method, path (without its query
 string), protocol, status, bytes, referer and agent. Fields of nested JSON
@@ -45,20 +46,19 @@ an access log, and by the field key of other logs; a --policy is by the fields
 that have its attributes' names. Times are RFC 3339, or numbers since 1970: s,
 ms, µs or ns by magnitude.
 
-No store is used unless --store or --context is on the command line. Then that
-store decides, too, by the log's clock. Its keys have a prefix of their own and
-are removed at the end. If it decides differently than limitctl computes by
-itself, the exit code is 1.
+Simulate uses no store by default. With --store or --context on the command
+line, that store decides, too, by the log's clock. Its keys have a prefix of
+their own and are removed at the end. If its decisions differ from those that
+limitctl computes by itself, the exit code is 1.
 
---wrap puts what a service can have around its store around the one that
-decides, by the log's clock, and --replicas makes several instances of it, to
-which requests go in turn. The report says how many calls of the store that
-saves, and what accuracy it costs.
+--wrap puts the wrappers of a service around the store, by the log's clock, and
+--replicas makes several instances of them, to which requests go in turn. The
+report shows how many calls of the store that saves, and what accuracy it costs.
 
---suggest searches, for each --limit, the least count that keeps a promise:
-denied or denied_keys, < or <=, and a share or a number. A burst that was given
-stays as it is; otherwise it follows the count. If no count keeps the promise,
-the exit code is 1.`,
+--suggest finds, for each --limit, the lowest count that keeps a promise: denied
+or denied_keys, < or <=, and a share or a number. A burst in the limit does not
+change; otherwise the burst is the count. If no count keeps the promise, the
+exit code is 1.`,
 		Example: `  limitctl simulate access.log --limit 30/1m
   limitctl simulate access.log --limit 30/1m --limit 500/1h --algorithm all
   limitctl simulate access.log --limit sliding-log:30/1m --suggest 'denied_keys<1%'
@@ -80,16 +80,16 @@ the exit code is 1.`,
 			if err != nil {
 				return err
 			}
-			return trialError(cmd, runSimulate(cmd.Context(), o, plan))
+			return experimentError(cmd, runSimulate(cmd.Context(), o, plan))
 		},
 	}
 	flags := cmd.Flags()
-	o.trialLimitFlags.addFlags(cmd, "to try several")
-	flags.StringArrayVar(&o.policies, "policy", nil, "try the policy of that `NAME`; repeat it to try several side by side")
+	o.experimentLimitFlags.addFlags(cmd, "to try several")
+	flags.StringArrayVar(&o.policies, "policy", nil, "try the policy `NAME`; repeat it to try several side by side")
 	o.logOptions.addFlags(cmd)
 	o.wrapFlags.addFlags(cmd)
 	flags.StringVar(&o.suggest, "suggest", "",
-		"search the least count of each limit that keeps a `PROMISE`, such as 'denied_keys<1%'")
+		"find the lowest count of each limit that keeps a `PROMISE`, such as 'denied_keys<1%'")
 	o.reportingOptions.addFlags(cmd)
 	cmd.RegisterFlagCompletionFunc("policy", cli.Offers(global).Policies)
 	cmd.RegisterFlagCompletionFunc("suggest", cobra.NoFileCompletions)
@@ -174,9 +174,9 @@ func (o *simulateOptions) useStore(ctx context.Context, plan *simulatePlan) erro
 	}
 	plan.Open = func(clock func() time.Time) (*experiment.Store, error) {
 		options.Clock = clock
-		return openTrial(o.Globals, url, options)
+		return openExperiment(o.Globals, url, options)
 	}
-	return refuseTrial(ctx, o.Globals, "simulation")
+	return refuseExperiment(ctx, o.Globals, "simulation")
 }
 
 func runSimulate(ctx context.Context, o *simulateOptions, plan *simulatePlan) (err error) {

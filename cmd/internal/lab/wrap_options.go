@@ -23,7 +23,7 @@ func (o *outageOptions) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.onError, "on-error", "",
 		"answer while the store is away as a service would: `fail|allow|deny|local[=SHARE]` (default fail: an error, and counted)")
 	cmd.Flags().BoolVar(&o.breaker, "breaker", false,
-		"stop asking a store that is away, as a service with the configuration's breaker does")
+		"stop calling a store that is away, as a service with the configuration's breaker does")
 	cmd.RegisterFlagCompletionFunc("on-error", cobra.FixedCompletions([]string{"fail", "allow", "deny", "local"},
 		cobra.ShellCompDirectiveNoFileComp))
 }
@@ -38,12 +38,12 @@ func (o *outageOptions) settings(g *cli.Globals) (*layers.Breaker, error) {
 		return nil, err
 	}
 	if c.Breaker == nil {
-		return nil, cli.Usagef("--breaker needs a breaker, and the configuration says that services have none; change its field breaker")
+		return nil, cli.Usagef("--breaker needs a breaker, and the configuration disables it; change its field breaker")
 	}
 	return c.Breaker, nil
 }
 
-// wrapFlags are the flags about the layers around the store of a trial.
+// wrapFlags are the flags about the layers around the store of an experiment.
 type wrapFlags struct {
 	replicas int
 	wraps    []string
@@ -59,7 +59,7 @@ const (
 
 func (o *wrapFlags) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.IntVar(&o.replicas, "replicas", 1, "`N` instances of a service share the store, each with what --wrap says around it")
+	flags.IntVar(&o.replicas, "replicas", 1, "`N` instances of a service share the store, each with the wrappers of --wrap")
 	flags.StringArrayVar(&o.wraps, "wrap", nil,
 		"put a `WRAPPER` around the store, as a service can: denials[=MAX_STALE] remembers denials (default 1s), "+
 			"lease[=UNITS[,TERM]] takes up to UNITS of a hot key ahead for TERM (default 1000,100ms); repeat it for both")

@@ -26,9 +26,9 @@ func (o *effectOptions) addEffectFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVarP(&o.limit, "limit", "l", "", "decide by `[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N]` instead, such as 600/1m")
 	flags.StringVar(&o.times, "times", "", "multiply count and burst by `N`, such as 3, 2.5 or 0.5")
-	flags.Int64Var(&o.add, "add", 0, "add `N` units to count and burst; a negative number takes them away")
-	flags.BoolVar(&o.block, "block", false, "deny everything, and charge nothing")
-	flags.BoolVar(&o.exempt, "exempt", false, "count, and deny nothing")
+	flags.Int64Var(&o.add, "add", 0, "add `N` units to count and burst; a negative number removes units")
+	flags.BoolVar(&o.block, "block", false, "deny all requests, and charge nothing")
+	flags.BoolVar(&o.exempt, "exempt", false, "count requests, and deny none")
 	cmd.RegisterFlagCompletionFunc("limit", cobra.NoFileCompletions)
 	cmd.RegisterFlagCompletionFunc("times", cobra.FixedCompletions([]string{"2", "3", "5", "10", "0.5"},
 		cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveKeepOrder))

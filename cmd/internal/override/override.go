@@ -23,13 +23,12 @@ func NewOverrideCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "override",
 		Short: "Change limits for a while, without a deploy",
-		Long: `An override is an operator's word about some keys, with an end: another limit, a
-multiple of it, more units, a block, or an exemption. It is in the store, so all
-commands and all services with the option limiter.Overrides apply it within
-about a second. It ends by itself, also if nobody is running. What was used is
-kept.
+		Long: `An override changes the limits of some keys until an instant: another limit, a
+multiple of the limit, more units, a block, or an exemption. It is in the store,
+so all commands and all services with the option limiter.Overrides apply it
+within about a second. It ends by itself. It keeps the units in use.
 
-Of several overrides of a key one applies: a block comes first, then an
+If several overrides match a key, one applies: a block comes first, then an
 exemption, then the others. Among those an exact subject comes before a pattern,
 a longer literal beginning before a shorter one, more attributes before fewer,
 one with --limit-name before one without, and then the newest.`,
@@ -57,13 +56,12 @@ func newOverrideListCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [PATTERN]",
 		Short: "Show the overrides that are in force",
-		Long: `List shows which overrides are in force, those that end first at the top: whom
-they are about, what they do, how long they last, who set them and why. What has
-ended is not listed.
+		Long: `List shows the overrides in force, the next to end first: to whom they apply,
+what they do, how long they last, who set them and why.
 
-With PATTERN only those are shown that can apply to a subject which it matches,
-also those that were set for attributes. NAME=VALUE shows those that can apply
-to keys with that attribute.`,
+With PATTERN it shows only overrides that can apply to a matching subject, also
+those that were set for attributes. NAME=VALUE shows those that can apply to
+keys with that attribute.`,
 		Example: `  limitctl override list
   limitctl override list tenant:acme:user:7
   limitctl override list tenant=acme
@@ -199,9 +197,9 @@ func newOverrideRevokeCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke ID...",
 		Short: "End overrides now",
-		Long: `Revoke ends overrides before their time. The limits apply as they are written
-again, within about a second. If one of the IDs is of no override in force,
-nothing is done, and the exit code is 1.`,
+		Long: `Revoke ends overrides early. Within about a second the limits apply as
+configured again. If an ID belongs to no override in force, it revokes nothing,
+and the exit code is 1.`,
 		Example: `  limitctl override revoke 3f9a1c
   limitctl override revoke 3f9a1c 77b0de --yes`,
 		Args: func(_ *cobra.Command, args []string) error {

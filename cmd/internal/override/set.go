@@ -32,29 +32,28 @@ type overrideSetOptions struct {
 }
 
 // overridePatternHelp explains the arguments that select keys.
-const overridePatternHelp = `PATTERN is a glob over subjects or a network, as of inspect. With --policy the
-arguments are attributes instead, and the override is about every key of the
-policy that has them. --limit-name says which limits of theirs; without it all.
+const overridePatternHelp = `PATTERN is a glob over subjects or a network, as in inspect. With --policy the
+arguments are attributes instead, and the override applies to every key of the
+policy that has them. --limit-name selects some of their limits.
 
---for says how long, at most 30 days, or --until when: 04:00 (the next one on
-this machine's clock), a date and time, or an instant such as
-2026-11-22T04:00:00Z. It first shows which keys that concerns and asks. Without
-a terminal it needs --yes. In a protected context it asks for the context's
-name, or takes it from --confirm. If it does not ask, it says afterwards how
-many keys in use that concerns, and how many of those that were denied in the
-last 10 minutes. It looks at keys for --timeout at most. It writes a line to the
-audit (see limitctl audit).`
+It ends after --for, at most 30 days, or at --until: 04:00 (the next one on this
+machine's clock), a date and time, or an instant such as 2026-11-22T04:00:00Z.
+It first shows which keys it concerns and asks. Without a terminal it needs
+--yes. In a protected context it asks for the context's name, or takes it from
+--confirm. If it does not ask, it says afterwards how many keys in use it
+concerns, and how many of them were denied in the last 10 minutes. It looks at
+keys for at most --timeout. It writes to the audit log (see limitctl audit).`
 
 func newOverrideSetCmd(global *cli.Globals) *cobra.Command {
 	o := &overrideSetOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "set PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
-		Short: "Let some through, or hold them back, until an instant",
-		Long: `Set gives the keys whose subject matches PATTERN another limit for a while, a
-multiple of their limit, more units, a block, or an exemption. One of --limit,
---times, --add, --block and --exempt says which. The same override again is one:
-it keeps its ID and takes the new end and reason. A --limit without an algorithm
-has that of the configured limits which it is for, if they have one in common.
+		Short: "Change the limits of some subjects for a while",
+		Long: `Set gives the keys whose subject matches PATTERN another limit for a while
+(--limit), a multiple of their limit (--times), more units (--add), a block
+(--block), or an exemption (--exempt). Setting the same override again keeps its
+ID and replaces its end and reason. A --limit without an algorithm takes that of
+the configured limits that it replaces, if they all have the same.
 
 ` + overridePatternHelp,
 		Example: `  limitctl override set 'tenant:acme:*' --times 3 --for 2h --reason "launch day"
@@ -73,9 +72,9 @@ func NewBlockCmd(global *cli.Globals) *cobra.Command {
 	o := &overrideSetOptions{Globals: global, effectOptions: effectOptions{block: true}}
 	cmd := &cobra.Command{
 		Use:   "block PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
-		Short: "Deny everything of some subjects for a while",
-		Long: `Block denies every take of the keys whose subject matches PATTERN, until it ends
-or is revoked (see limitctl unblock). Nothing is charged meanwhile. It is short
+		Short: "Deny everything to some subjects for a while",
+		Long: `Block denies every request for the keys whose subject matches PATTERN, until the
+block ends or is revoked (see limitctl unblock). It charges nothing. It is short
 for "limitctl override set --block".
 
 ` + overridePatternHelp,
@@ -93,10 +92,10 @@ func NewExemptCmd(global *cli.Globals) *cobra.Command {
 	o := &overrideSetOptions{Globals: global, effectOptions: effectOptions{exempt: true}}
 	cmd := &cobra.Command{
 		Use:   "exempt PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
-		Short: "Deny nothing of some subjects for a while",
-		Long: `Exempt lets every take of the keys whose subject matches PATTERN through, until
-it ends or is revoked. They are still counted. It is short for "limitctl
-override set --exempt".
+		Short: "Allow everything to some subjects for a while",
+		Long: `Exempt allows every request for the keys whose subject matches PATTERN, until
+the exemption ends or is revoked. Requests are still counted. It is short for
+"limitctl override set --exempt".
 
 ` + overridePatternHelp,
 		Example: `  limitctl exempt tenant:acme --for 30m --reason "migration"
@@ -115,12 +114,12 @@ func (o *overrideSetOptions) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, even if it holds glob characters")
 	flags.StringVar(&o.policy, "policy", "", "keys of the `POLICY`, with the attributes given as arguments")
-	flags.StringVar(&o.limitName, "limit-name", "", "only the limit of that `NAME` (a glob)")
+	flags.StringVar(&o.limitName, "limit-name", "", "only limits called `NAME` (a glob)")
 	flags.StringVar(&o.lasts, "for", "", "for `DURATION` from now, such as 2h, at most 30d")
 	flags.StringVar(&o.until, "until", "", "until `TIME` instead, such as 04:00")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show what would change, and change nothing")
 	o.AddConsentFlags(cmd)
-	flags.Lookup("reason").Usage = "why, in a `TEXT` for others; it is shown with the override and in the audit"
+	flags.Lookup("reason").Usage = "why; the override and the audit log show the `TEXT`"
 	cmd.RegisterFlagCompletionFunc("policy", complete.Policies)
 	cmd.RegisterFlagCompletionFunc("limit-name", complete.LimitNames)
 	cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions([]string{"15m", "1h", "2h", "4h", "8h", "1d"},

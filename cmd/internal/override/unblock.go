@@ -20,8 +20,8 @@ func NewUnblockCmd(global *cli.Globals) *cobra.Command {
 		Use:   "unblock PATTERN",
 		Short: "End the blocks of a pattern now",
 		Long: `Unblock revokes all blocks that were set for exactly PATTERN, or for the
-attributes that "limitctl override list" shows as their subject. Other overrides
-stay, and so do blocks of other patterns that match the same subjects. If there
+attributes that "limitctl override list" shows as their subject. It keeps other
+overrides, and blocks of other patterns that match the same subjects. If there
 is no such block, the exit code is 1.`,
 		Example: `  limitctl unblock ip:203.0.113.9
   limitctl unblock 'tenant:acme:*' --yes`,

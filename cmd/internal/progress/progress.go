@@ -13,8 +13,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
-// patience is the time until the bar appears: short work needs none.
-const patience = 300 * time.Millisecond
+// showAfter is the time until the bar appears: short work needs none.
+const showAfter = 300 * time.Millisecond
 
 // Bar shows the progress of work. The nil Bar shows nothing, for output that nobody sees. It is for one goroutine.
 type Bar struct {
@@ -53,7 +53,7 @@ func (b *Bar) Say(done, total int64, words string) {
 
 func (b *Bar) set(done, total int64) {
 	if b.bar == nil {
-		if time.Since(b.begin) < patience {
+		if time.Since(b.begin) < showAfter {
 			return
 		}
 		b.show(total)

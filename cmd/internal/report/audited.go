@@ -59,8 +59,8 @@ type Audit struct {
 	// Fairness is Jain's index of the units that each key was admitted: 1 if all
 	// had the same, 1/keys if one had all.
 	Fairness float64 `json:"fairness"`
-	// Sight is how far the audit could see, of a limit that somebody else decides.
-	Sight *Sight `json:"sight,omitempty"`
+	// Sensitivity is what the audit would have noticed, of a limit that somebody else decides.
+	Sensitivity *Sensitivity `json:"sight,omitempty"`
 	// FairnessUnknown: the audit was merged from several without KeySums, so its
 	// Fairness means nothing.
 	FairnessUnknown bool `json:"fairness_unknown,omitempty"`
@@ -110,9 +110,9 @@ type Limit struct {
 	Audit
 }
 
-// Sight is how far the audit of a limit could see that somebody else decides, when all that is
+// Sensitivity is what the audit of a limit would have noticed that somebody else decides, when all that is
 // known of a decision is that it was made between request and answer.
-type Sight struct {
+type Sensitivity struct {
 	// LeastOver is the least number of units, admitted to one key beyond its limit, that would have
 	// been found at some time, and LeastUnder that of units less than the limit. 0 is none: nothing
 	// was admitted, or nothing was denied for a reason.

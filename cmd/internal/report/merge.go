@@ -43,11 +43,11 @@ func Merge(all []Named) (*Document, error) {
 		merged.Interrupted = merged.Interrupted || d.Interrupted
 	}
 	for i := range first.Runs {
-		parts := make([]part, len(all))
+		runs := make([]machineRun, len(all))
 		for j, d := range all {
-			parts[j] = part{d.Name, &d.Runs[i]}
+			runs[j] = machineRun{d.Name, &d.Runs[i]}
 		}
-		run, err := mergeRuns(parts)
+		run, err := mergeRuns(runs)
 		if err != nil {
 			return nil, err
 		}
@@ -109,8 +109,8 @@ func mergeable(a, b Named) error {
 	return nil
 }
 
-func mergeRuns(parts []part) (*Run, error) {
-	first := parts[0]
+func mergeRuns(runs []machineRun) (*Run, error) {
+	first := runs[0]
 	run := &Run{
 		Algorithm: first.Algorithm, Limit: first.Limit, Policy: first.Policy, Implementation: first.Implementation,
 		Scenario: first.Scenario, LocalShare: first.LocalShare, StartedAt: first.StartedAt,
@@ -118,7 +118,7 @@ func mergeRuns(parts []part) (*Run, error) {
 	}
 	counted, end := first.counted(), first.end()
 	var loads, stores []string
-	for _, p := range parts {
+	for _, p := range runs {
 		if p.StartedAt.Before(run.StartedAt) {
 			run.StartedAt = p.StartedAt
 		}
@@ -134,39 +134,39 @@ func mergeRuns(parts []part) (*Run, error) {
 			run.Warnings = append(run.Warnings, p.file+": "+warning)
 		}
 	}
-	run.Load = fmt.Sprintf("%d machines: %s", len(parts), joined(loads))
+	run.Load = fmt.Sprintf("%d machines: %s", len(runs), joined(loads))
 	run.Store = joined(stores)
 	run.DurationMS = end.Sub(run.StartedAt).Milliseconds()
 	run.WarmupMS = counted.Sub(run.StartedAt).Milliseconds()
 	if run.CountedMS() > 0 {
 		run.ThroughputPerS = 1000 * float64(run.Allowed+run.Denied) / float64(run.CountedMS())
 	}
-	run.Warnings = append(run.Warnings, apart(parts)...)
-	if err := run.mergeTimes(parts); err != nil {
+	run.Warnings = append(run.Warnings, apart(runs)...)
+	if err := run.mergeTimes(runs); err != nil {
 		return nil, err
 	}
-	if err := run.mergeAnswers(parts); err != nil {
+	if err := run.mergeAnswers(runs); err != nil {
 		return nil, err
 	}
-	audits := make([]*Audit, len(parts))
-	for i := range parts {
-		audits[i] = &parts[i].Audit
+	audits := make([]*Audit, len(runs))
+	for i := range runs {
+		audits[i] = &runs[i].Audit
 	}
 	run.Audit = mergeAudits(audits)
 	for i := range run.Limits {
 		l := &run.Limits[i]
 		l.Denied = 0
-		for j := range parts {
-			audits[j] = &parts[j].Limits[i].Audit
-			l.Denied += parts[j].Limits[i].Denied
+		for j := range runs {
+			audits[j] = &runs[j].Limits[i].Audit
+			l.Denied += runs[j].Limits[i].Denied
 		}
 		l.Audit = mergeAudits(audits)
 	}
 	run.Audit.LimitReached = leastReached(run.Limits)
-	run.Clock = mergeClocks(parts)
-	run.mergeCost(parts)
-	run.mergeTimelines(parts)
-	run.mergeKeys(parts)
+	run.Clock = mergeClocks(runs)
+	run.mergeCost(runs)
+	run.mergeTimelines(runs)
+	run.mergeKeys(runs)
 	return run, nil
 }
 
@@ -182,10 +182,10 @@ func joined(texts []string) string {
 }
 
 // apart warns of machines that did not work at the same time, by their clocks.
-func apart(parts []part) []string {
+func apart(runs []machineRun) []string {
 	var warnings []string
-	for i, a := range parts {
-		for _, b := range parts[i+1:] {
+	for i, a := range runs {
+		for _, b := range runs[i+1:] {
 			if b.StartedAt.Before(a.StartedAt) {
 				a, b = b, a
 			}

@@ -13,8 +13,8 @@ import (
 )
 
 // mergeAnswers adds up what the deciders answered.
-func (r *Run) mergeAnswers(parts []part) error {
-	for _, p := range parts {
+func (r *Run) mergeAnswers(runs []machineRun) error {
+	for _, p := range runs {
 		for _, a := range p.ByDecider {
 			i := slices.IndexFunc(r.ByDecider, func(b Answers) bool { return a.DecidedBy == b.DecidedBy })
 			if i < 0 {
@@ -26,7 +26,7 @@ func (r *Run) mergeAnswers(parts []part) error {
 	}
 	for i := range r.ByDecider {
 		by := r.ByDecider[i].DecidedBy
-		merged, err := mergeHistograms(parts, func(p part) (*hdrhistogram.Histogram, bool) {
+		merged, err := mergeHistograms(runs, func(p machineRun) (*hdrhistogram.Histogram, bool) {
 			has := slices.ContainsFunc(p.ByDecider, func(a Answers) bool { return a.DecidedBy == by && a.Latency != nil })
 			if p.Histograms == nil {
 				return nil, has
@@ -45,8 +45,8 @@ func (r *Run) mergeAnswers(parts []part) error {
 }
 
 // mergeClocks returns the worst of what several machines found of one clock, each by its own.
-func mergeClocks(parts []part) (merged *StoreClock) {
-	for _, p := range parts {
+func mergeClocks(runs []machineRun) (merged *StoreClock) {
+	for _, p := range runs {
 		switch {
 		case p.Clock == nil:
 		case merged == nil:
@@ -59,16 +59,16 @@ func mergeClocks(parts []part) (merged *StoreClock) {
 	return merged
 }
 
-// part is one machine's part of a run, and the file it was read from.
-type part struct {
+// machineRun is one machine's part of a run, and the file it was read from.
+type machineRun struct {
 	file string
 	*Run
 }
 
 // counted is when the warm-up ended.
-func (p part) counted() time.Time { return p.StartedAt.Add(FromMS(p.WarmupMS)) }
+func (p machineRun) counted() time.Time { return p.StartedAt.Add(FromMS(p.WarmupMS)) }
 
-func (p part) end() time.Time { return p.StartedAt.Add(FromMS(p.DurationMS)) }
+func (p machineRun) end() time.Time { return p.StartedAt.Add(FromMS(p.DurationMS)) }
 
 // AddUp adds to the numbers of a structure those of another one, each as its field says by the
 // tag merge: the sum, the maximum, the one farthest from 0, or whether any is true.
@@ -94,10 +94,10 @@ func addValues(into, from reflect.Value) {
 }
 
 // mergeTimes merges the histograms, and computes the quantiles of all requests.
-func (r *Run) mergeTimes(parts []part) error {
+func (r *Run) mergeTimes(runs []machineRun) error {
 	r.Histograms = &Histograms{ByDecider: map[string]*hdrhistogram.Histogram{}}
 	for i, into := range r.distributions() {
-		merged, err := mergeHistograms(parts, func(p part) (*hdrhistogram.Histogram, bool) {
+		merged, err := mergeHistograms(runs, func(p machineRun) (*hdrhistogram.Histogram, bool) {
 			own := p.distributions()[i]
 			return *own.histogram, *own.quantiles != nil
 		})
@@ -109,10 +109,11 @@ func (r *Run) mergeTimes(parts []part) error {
 	return nil
 }
 
-// mergeHistograms merges one histogram of each part that has such times; nil if no part
+// mergeHistograms merges one histogram of each machine that has such times; nil if no machine
 // has.
-func mergeHistograms(parts []part, of func(part) (h *hdrhistogram.Histogram, has bool)) (merged *hdrhistogram.Histogram, err error) {
-	for _, p := range parts {
+func mergeHistograms(runs []machineRun, of func(machineRun) (h *hdrhistogram.Histogram, has bool),
+) (merged *hdrhistogram.Histogram, err error) {
+	for _, p := range runs {
 		switch h, has := of(p); {
 		case !has:
 		case h == nil:
@@ -122,7 +123,7 @@ func mergeHistograms(parts []part, of func(part) (h *hdrhistogram.Histogram, has
 			merged = h.Clone()
 		case merged.Merge(h) > 0:
 			return nil, store.Invalidf("%s has a histogram of another range than %s; merge reports of one version of limitctl",
-				p.file, parts[0].file)
+				p.file, runs[0].file)
 		}
 	}
 	return merged, nil
@@ -193,7 +194,7 @@ func leastReached(limits []Limit) (least *float64) {
 
 // mergeCost keeps what each machine knows of itself and of its keys. A server counts the
 // work of all machines together, so no machine knows its own part.
-func (r *Run) mergeCost(parts []part) {
+func (r *Run) mergeCost(runs []machineRun) {
 	cost, left := Cost{}, false
 	for _, figure := range []struct {
 		of     func(*Cost) **float64
@@ -205,7 +206,7 @@ func (r *Run) mergeCost(parts []part) {
 		{func(c *Cost) **float64 { return &c.BytesPerUnit }, func(r *Run) int64 { return r.Allowed }},
 	} {
 		sum, weights := 0.0, 0.0
-		for _, p := range parts {
+		for _, p := range runs {
 			if p.Cost != nil && *figure.of(p.Cost) != nil {
 				weight := float64(figure.weight(p.Run))
 				sum, weights = sum+weight**(*figure.of(p.Cost)), weights+weight
@@ -216,7 +217,7 @@ func (r *Run) mergeCost(parts []part) {
 			*figure.of(&cost) = &mean
 		}
 	}
-	for _, p := range parts {
+	for _, p := range runs {
 		left = left || p.Cost != nil && (p.Cost.ServerCPU != nil || p.Cost.Commands != nil || p.Cost.NetworkIn != nil ||
 			p.Cost.NetworkOut != nil)
 	}
@@ -230,12 +231,12 @@ func (r *Run) mergeCost(parts []part) {
 
 // mergeTimelines adds up what happened at the same time. Of latencies in an
 // interval the worst is kept, since only whole runs have histograms.
-func (r *Run) mergeTimelines(parts []part) {
+func (r *Run) mergeTimelines(runs []machineRun) {
 	if r.IntervalMS == 0 {
 		return
 	}
 	at := map[int64]*Interval{}
-	for _, p := range parts {
+	for _, p := range runs {
 		shift := p.StartedAt.Sub(r.StartedAt).Milliseconds()
 		for _, interval := range p.Timeline {
 			offset := (shift + interval.OffsetMS) / r.IntervalMS * r.IntervalMS
@@ -254,9 +255,9 @@ func (r *Run) mergeTimelines(parts []part) {
 }
 
 // mergeKeys merges what is listed of keys and of errors.
-func (r *Run) mergeKeys(parts []part) {
+func (r *Run) mergeKeys(runs []machineRun) {
 	denied, errors := map[string]KeyCount{}, map[string]int64{}
-	for _, p := range parts {
+	for _, p := range runs {
 		r.Heat = append(r.Heat, p.Heat...)
 		for _, k := range p.MostDenied {
 			sum := denied[k.Key]

@@ -22,15 +22,15 @@ func NewConfigCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Check and explain the configuration file",
-		Long: `The configuration is a file, limitctl.yaml, that is reviewed like code. It has
-policies, which are limits that are decided together; contexts, which are stores
-with names; and the prefix of all keys.
+		Long: `The configuration is a file, limitctl.yaml, that you can review like code. It
+has policies, which are limits that are decided together; contexts, which are
+named stores; and the prefix of all keys.
 
-limitctl uses the first of these files that exists: the one that --config
-names, the one that LIMITCTL_CONFIG names, ./limitctl.yaml, and the user's own,
-$XDG_CONFIG_HOME/limitctl/limitctl.yaml. Contexts always come from the user's
-own file, too. Go programs load the same file with the package policyfile.
-docs/configuration.md describes every field.`,
+limitctl uses the first of these files that exists: the file of --config, the
+file of LIMITCTL_CONFIG, ./limitctl.yaml, and the user's own,
+$XDG_CONFIG_HOME/limitctl/limitctl.yaml. It always reads the contexts of the
+user's own file, too. Go programs load the same file with the package
+policyfile. docs/configuration.md describes every field.`,
 		Example: `  limitctl config validate
   limitctl config show --origin
   limitctl config explain --policy login ip=203.0.113.9 email=a@example.com`,
@@ -45,11 +45,11 @@ docs/configuration.md describes every field.`,
 func newConfigValidateCmd(global *cli.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "validate [FILE]",
-		Short: "Find all mistakes of the configuration",
+		Short: "Find all mistakes in the configuration",
 		Long: `Validate reads FILE, or the files that the other commands would read, and shows
-each mistake with its line. The exit code is 0 without mistakes, and 2
-otherwise. With -o json, the mistakes are also on standard output. A policy that
-takes a secret as it is, such as header:Authorization, is a warning.`,
+each mistake with its line. The exit code is 0 without mistakes, else 2. With -o
+json, the mistakes are also on standard output. It warns of a policy that stores
+a secret as it is, such as header:Authorization.`,
 		Example: "  limitctl config validate\n  limitctl config validate limitctl.yaml -o json",
 		Args:    cli.AtMostOneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {

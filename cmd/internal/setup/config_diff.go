@@ -22,18 +22,17 @@ func newConfigDiffCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff [OLD] [NEW]",
 		Short: "Show for whom limits are loosened, tightened or dropped",
-		Long: `Diff compares two configuration files: for each limit, and for those of each of
-its overrides, it shows whether more or less is allowed. A limit is loosened if
-more is allowed at once or in the long run, and neither is less. It is changed
-if one is more and the other less, or the algorithm is another one.
+		Long: `Diff compares two configuration files. For each limit, and for each of its
+overrides, it shows whether more or less is allowed. A limit is loosened if more
+is allowed at once or in the long run, and neither is less. It is changed if one
+is more and the other less, or if the algorithm differs.
 
-With one file, or with none for the configuration in use, it compares the keys
-in use in the store with it, and counts those whose limit would be another one.
-Each key has the limit of its last request. Keys of policies that the
-configuration does not have are shown as dropped; keys of no policy are left
-out.
+With one file, or none for the configuration in use, it compares the file with
+the keys in use in the store, and counts those whose limit would change. A key
+has the limit of its last request. Keys of policies that the configuration does
+not have are shown as dropped; keys of no policy are left out.
 
-The exit code is 0 if nothing differs, and 1 if something does.`,
+The exit code is 0 if nothing differs, else 1.`,
 		Example: `  limitctl config diff limitctl.yaml new.yaml
   limitctl config diff new.yaml --context prod
   limitctl config diff --context prod -o json`,
@@ -51,7 +50,7 @@ The exit code is 0 if nothing differs, and 1 if something does.`,
 		},
 	}
 	cmd.Flags().IntVar(&scanRate, "rate-limit-scan", 0,
-		"look at no more than `N` keys a second, to spare the server (default as fast as it goes)")
+		"look at no more than `N` keys a second, to spare the server (default no bound)")
 	return cmd
 }
 

@@ -30,8 +30,8 @@ func newConfigExplainCmd(global *cli.Globals) *cobra.Command {
 		Short: "Show which limits and overrides would apply",
 		Long: `Explain shows how a policy limits a request with these attributes: how much each
 limit allows, which override applies, and which key counts it. Overrides of the
-policy are in the configuration. Those of an operator are in the store; if it
-does not answer, there is a warning, and the limits are shown without them.`,
+policy are in the configuration. Overrides of an operator are in the store; if
+it does not answer, explain prints a warning and shows the limits without them.`,
 		Example: `  limitctl config explain --policy api tenant=acme user=7 route=/c
   limitctl config explain --policy api tenant=other plan=enterprise user=7 route=/c -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -26,15 +26,15 @@ func newConfigShowCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Show what is configured, with all defaults",
-		Long: `Show prints the settings that commands have here: the store, the prefix, and
-all policies, layouts and contexts. With --origin, it says where each value
-comes from: a line of a file, a flag, an environment variable, or the default.`,
+		Long: `Show prints the settings that commands use here: the store, the prefix, and all
+policies, layouts and contexts. With --origin, it shows where each value comes
+from: a line of a file, a flag, an environment variable, or the default.`,
 		Example:           "  limitctl config show\n  limitctl config show --origin\n  limitctl config show -o yaml",
 		Args:              cli.NoArguments,
 		RunE:              func(cmd *cobra.Command, args []string) error { return runConfigShow(o) },
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.Flags().BoolVar(&o.origin, "origin", false, "say where each value comes from")
+	cmd.Flags().BoolVar(&o.origin, "origin", false, "show where each value comes from")
 	return cmd
 }
 

@@ -21,14 +21,13 @@ func NewContextCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "context",
 		Short: "Stores with names: list them, choose one",
-		Long: `A context is a store with a name: its URL, where its password is, and what is
-allowed there. Contexts are in the user's own configuration file, or in one
-that --config names. They are not allowed in the limitctl.yaml of a working
-directory.
+		Long: `A context is a named store: its URL, where its password is, and what is allowed
+there. Contexts are in the user's own configuration file, or in the file of
+--config. They are not allowed in the limitctl.yaml of a working directory.
 
-A context can also say by which layouts the keys of other limiters are read
-there. Commands that show or reset keys then do so without --layout. The others
-work with limitctl's own keys, and say so.
+A context can also name the layouts of other limiters' keys in its store.
+Commands that show or reset keys then use them without --layout. Other commands
+use limitctl's own keys, and say so.
 
 --context NAME uses a context for one command. "context use" chooses one for
 all commands from now on.`,
@@ -84,8 +83,8 @@ func newContextUseCmd(global *cli.Globals) *cobra.Command {
 		Use:   "use NAME | use --none",
 		Short: "Use a context from now on",
 		Long: `Use chooses a context for all commands from now on. The flags --store and
---context and the variable LIMITCTL_STORE override it. The choice is a file in
-the state directory; configuration files are not written.`,
+--context and the variable LIMITCTL_STORE take precedence. The choice is a file
+in the state directory; use does not write configuration files.`,
 		Example: "  limitctl context use dev\n  limitctl context use --none",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if o.none != (len(args) == 0) || len(args) > 1 {

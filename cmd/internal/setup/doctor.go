@@ -41,23 +41,23 @@ func NewDoctorCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [PATTERN]",
 		Short: "Examine the store and say what to fix",
-		Long: `Doctor looks at the store as an expert would: whether it answers and how fast,
-its version, replicas, persistence, memory, eviction and clock, what its user
-may do, and what is under the prefix. It changes nothing. Each check is ✓ fine,
-! a warning or ✗ a problem. Warnings and problems come with advice.
+		Long: `Doctor checks the store as an expert would: whether it answers and how fast, its
+version, replicas, persistence, memory, eviction and clock, the rights of its
+user, and the keys under the prefix. It changes nothing. Each check is ✓ fine, !
+a warning or ✗ a problem. Warnings and problems come with advice.
 
-It looks at up to --scan-limit keys, and says when there are more. The biggest
-and the hottest of them come last.
+It looks at up to --scan-limit keys, and says if there are more. The biggest and
+the hottest of them come last.
 
-With --layout, or in a context that has a layout, it also looks at the keys of
-other rate limiters: how many each has, how many are at their limit, and what is
-wrong with them, such as counters that never expire and so deny for ever. For
-what a reset puts right it prints the command. PATTERN selects among these keys.
+With --layout, or in a context with a layout, it also checks the keys of other
+rate limiters: how many there are, how many are at their limit, and what is
+wrong with them, such as counters that never expire and so deny for ever. If a
+reset repairs a defect, it prints the command. PATTERN selects among these keys.
 
 Exit codes: 0 no problem; 1 a problem (✗), or with --fail-on warn a warning; 3
 the store cannot be reached; 4 the store refuses; 5 findings are missing,
-because the store stopped answering or one of several servers could not be
-reached. With 3 and 4 that is the only finding.`,
+because the store stopped answering or one of several servers cannot be reached.
+With 3 and 4 that is the only finding.`,
 		Example: `  limitctl doctor
   limitctl doctor -o json > findings.json
   limitctl doctor --scan-limit 0 --rate-limit-scan 10000
@@ -90,9 +90,9 @@ reached. With 3 and 4 that is the only finding.`,
 	o.AddLayoutFlags(cmd)
 	cmd.Flags().IntVar(&o.scanLimit, "scan-limit", 100_000, "look at no more than `N` keys of the store; 0 is all")
 	cmd.Flags().IntVar(&o.rateLimitScan, "rate-limit-scan", 0,
-		"look at no more than `N` keys a second, to spare the server (default as fast as it goes)")
+		"look at no more than `N` keys a second, to spare the server (default no bound)")
 	cmd.Flags().StringVar(&o.failOn, "fail-on", failOnError,
-		"exit with 1 from this `LEVEL` on: error is a problem (✗), warn a warning (!), too")
+		"exit with 1 from this `LEVEL` on: error for problems (✗), warn also for warnings (!)")
 	cmd.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{failOnWarn, failOnError}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

@@ -70,12 +70,12 @@ type account struct {
 	admissions admissions // of the last period
 	// time is the instant of the last charge. It and the next two are what a [store.State] has
 	// after everything charged was charged to it. A sliding log's admissions are enough, and
-	// a counter in slices is in more.
+	// a counter in slices is in doubt.
 	time        store.Instant
 	units, rest int64
 	charged     int64
 	last        store.Instant // of the last observation
-	more        *more         // nil for nearly all keys
+	doubt       *doubt        // nil for nearly all keys
 	limit       uint32        // an index into the Auditor's limits
 	denials     uint32        // since the last request that was allowed
 	flags       uint8
@@ -130,8 +130,8 @@ func (a *Auditor) Observe(o Observation) {
 		k.flags |= doubted
 	}
 	k.last = o.At
-	if k.more != nil {
-		a.observeMore(k, r, &o)
+	if k.doubt != nil {
+		a.observeDoubtful(k, r, &o)
 	} else {
 		a.observePlain(k, r, &o)
 	}
@@ -152,7 +152,7 @@ func (a *Auditor) observePlain(k *account, r *rule, o *Observation) {
 		k.admissions.forget(&a.blocks, o.At-r.period)
 		used := k.admissions.units
 		if a.wrong(r, o, used) {
-			a.observeMore(k, r, o)
+			a.observeDoubtful(k, r, o)
 			return
 		}
 		if o.Charged {
@@ -168,7 +168,7 @@ func (a *Auditor) observePlain(k *account, r *rule, o *Observation) {
 	state := k.state(r)
 	used := state.Used(o.At)
 	if r.hasSlices || a.wrong(r, o, used) {
-		a.observeMore(k, r, o)
+		a.observeDoubtful(k, r, o)
 		return
 	}
 	judges := a.judges(k, r, o)
@@ -193,7 +193,7 @@ func (a *Auditor) observePlain(k *account, r *rule, o *Observation) {
 }
 
 // wrong reports whether a decision was not the algorithm's, used units being in use, so that
-// more has to be known about the key from now on.
+// the key is in doubt from now on.
 func (a *Auditor) wrong(r *rule, o *Observation, used int64) bool {
 	if o.Charged {
 		return used+o.Cost > r.capacity

@@ -46,7 +46,7 @@ type Request struct {
 	Coverage Coverage
 	Denials  *DenialFrame
 	Detail   *ID
-	Force    Force
+	Rules    Rules
 }
 
 // Fetched is the answer to a request.
@@ -72,7 +72,7 @@ func (r *Reader) Fetch(ctx context.Context, ask Request) tea.Cmd {
 		r.read(ctx, &ask, &answer)
 		answer.Servers = r.awaitServers(ctx)
 		if ask.Detail != nil && answer.Err == nil && !answer.isUnread(*ask.Detail) {
-			answer.Detail, answer.Err = r.readDetail(ctx, *ask.Detail, ask.Force)
+			answer.Detail, answer.Err = r.readDetail(ctx, *ask.Detail, ask.Rules)
 		}
 		if answer.Err != nil {
 			answer.Problem = OneLine(answer.Err)
@@ -117,7 +117,7 @@ func (r *Reader) awaitServers(ctx context.Context) []Server {
 }
 
 // readEach reads the keys of a node, and makes now what they are.
-func (r *Reader) readEach(ctx context.Context, keys []ID, f Force, before, now map[ID]seen) (readings []Reading, err error) {
+func (r *Reader) readEach(ctx context.Context, keys []ID, f Rules, before, now map[ID]seen) (readings []Reading, err error) {
 	query := QueryOf(r.Query.Subjects, keys)
 	query.States = true
 	for entry, err := range f.scan(ctx, query) {
@@ -141,7 +141,7 @@ func (r *Reader) readEach(ctx context.Context, keys []ID, f Force, before, now m
 
 // readDetail asks when one, half and all units of a key fit, and reads its record. It
 // returns nil for a key that is unused. Of one that is blocked nothing fits before the block ends.
-func (r *Reader) readDetail(ctx context.Context, id ID, f Force) (*Detail, error) {
+func (r *Reader) readDetail(ctx context.Context, id ID, f Rules) (*Detail, error) {
 	query := QueryOf(r.Query.Subjects, []ID{id})
 	query.Records = id.StoreKey == "" // of another limiter the parts are enough
 	for entry, err := range f.scan(ctx, query) {

@@ -45,7 +45,7 @@ func (r *Reader) read(ctx context.Context, ask *Request, answer *Fetched) {
 			r.nodes[name] = n
 		}
 		if n.reading == nil {
-			r.readNode(ctx, n, byNode[name], ask.Force)
+			r.readNode(ctx, n, byNode[name], ask.Rules)
 		}
 	}
 	answer.Keys = make([]Reading, 0, len(ask.Keys))
@@ -66,7 +66,7 @@ func (r *Reader) read(ctx context.Context, ask *Request, answer *Fetched) {
 }
 
 // readNode begins to read keys of a node.
-func (r *Reader) readNode(ctx context.Context, n *node, keys []ID, f Force) {
+func (r *Reader) readNode(ctx context.Context, n *node, keys []ID, f Rules) {
 	reading := make(chan nodeAnswer, 1)
 	n.reading = reading
 	a := nodeAnswer{keys: keys, now: make(map[ID]seen, len(keys))}

@@ -60,7 +60,7 @@ type Scanned struct {
 
 // Pass is one way through all keys.
 type Pass struct {
-	Force
+	Rules
 	// Followed are known already, and only counted.
 	Followed map[ID]bool
 	// Matched and atLimit are how many of those are in use, and at their limit.
@@ -129,7 +129,7 @@ func (p *Pass) run(ctx context.Context, found chan<- Scanned) {
 			report(false)
 		}
 	}
-	for entry, err := range p.Force.scan(ctx, query) {
+	for entry, err := range p.Rules.scan(ctx, query) {
 		if unsure := unsureOf(err); unsure != nil {
 			now.Unsure++
 			if unsure.NeverExpires {

@@ -53,7 +53,7 @@ func (p *page) judge(d *report.Document, titles []string) {
 					fmt.Sprintf("p99.9 %s, max %s; %s answered", output.Micros(r.Latency.P999), output.Micros(r.Latency.Max),
 						output.PerSecond(r.ThroughputPerS))))
 		}
-		if parts := costParts(r); len(parts) > 0 {
+		if parts := costTerms(r); len(parts) > 0 {
 			cost.Answers = append(cost.Answers, answer(finding{text: parts[0].of}, parts[0].figure, joinCost(parts[1:])))
 		}
 	}

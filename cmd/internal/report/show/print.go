@@ -66,7 +66,7 @@ func printOne(d *report.Document, p *output.Printer, r *report.Run) {
 	if connections := connectionsInWords(r); connections != "" {
 		line(p, "", output.Plain, connections)
 	}
-	if parts := costParts(r); len(parts) > 0 {
+	if parts := costTerms(r); len(parts) > 0 {
 		line(p, "cost?", output.Plain, "a decision: "+joinCost(parts))
 	}
 	printTimeline(p, r)

@@ -75,8 +75,8 @@ func endpointTimes(r *report.Run) []namedTimes {
 	return []namedTimes{{"connect", r.Endpoint.Connections.Connect}, {"TLS", r.Endpoint.Connections.TLS}}
 }
 
-// sightWords says what would have been found, to be put after the figures of the audit.
-func sightWords(s *report.Sight) string {
+// sensitivityWords says what would have been found, to be put after the figures of the audit.
+func sensitivityWords(s *report.Sensitivity) string {
 	if s == nil {
 		return ""
 	}
@@ -144,7 +144,7 @@ func auditInWords(r *report.Run) string {
 	} else {
 		text += "; fairness " + output.Decimal(a.Fairness)
 	}
-	text += sightWords(a.Sight)
+	text += sensitivityWords(a.Sensitivity)
 	if n := r.Neighbours; n != nil {
 		text += fmt.Sprintf("; the neighbours were denied %s of %s", output.Thousands(n.Denied),
 			output.Count(n.Allowed+n.Denied, "request"))
@@ -153,11 +153,11 @@ func auditInWords(r *report.Run) string {
 }
 
 // costPart is one figure of the cost with its unit, and the words after it.
-type costPart struct{ figure, of string }
+type costTerm struct{ figure, of string }
 
 // costParts is the known part of the cost.
-func costParts(r *report.Run) []costPart {
-	var parts []costPart
+func costTerms(r *report.Run) []costTerm {
+	var parts []costTerm
 	for _, cost := range report.Costs {
 		if r.Cost == nil || cost.Of(r.Cost) == nil {
 			continue
@@ -170,12 +170,12 @@ func costParts(r *report.Run) []costPart {
 		if figure == "1" {
 			words = strings.TrimSuffix(words, "s") // "1 round trip"
 		}
-		parts = append(parts, costPart{figure, words})
+		parts = append(parts, costTerm{figure, words})
 	}
 	return parts
 }
 
-func joinCost(parts []costPart) string {
+func joinCost(parts []costTerm) string {
 	texts := make([]string, len(parts))
 	for i, part := range parts {
 		texts[i] = part.figure + " " + part.of

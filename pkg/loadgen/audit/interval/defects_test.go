@@ -253,19 +253,19 @@ func flood(limit store.Limit, cost int64, most store.Instant) *world {
 func TestEachDefectIsFound(t *testing.T) {
 	for _, d := range defects() {
 		limit := parse(t, d.limit)
-		f, sight := flood(limit, d.cost, 10_000).run(d.make(limit))
+		f, sensitivity := flood(limit, d.cost, 10_000).run(d.make(limit))
 		if f.OverAdmitted > 0 != d.over || f.UnderAdmitted > 0 != d.under ||
 			f.KeysOver > 0 != d.over || f.KeysUnder > 0 != d.under {
-			t.Errorf("%s: %+v, %+v", d.name, f, sight)
+			t.Errorf("%s: %+v, %+v", d.name, f, sensitivity)
 		}
 		t.Logf("%-35s over %4d, under %4d, least %4d, worst %.2f, peak %.2f, %+v",
-			d.name, f.OverAdmitted, f.UnderAdmitted, f.LeastUnder, f.WorstRatio, f.PeakRatio, sight)
+			d.name, f.OverAdmitted, f.UnderAdmitted, f.LeastUnder, f.WorstRatio, f.PeakRatio, sensitivity)
 		if d.name == "fixed window sold as a log" && (f.WorstUnits != 20 || f.WorstRatio != 2) {
 			t.Errorf("the worst of a fixed window is %d units, %.2f", f.WorstUnits, f.WorstRatio)
 		}
-		f, sight = flood(limit, d.cost, 10_000).run(newExact(limit))
-		if f.OverAdmitted > 0 || f.UnderAdmitted > 0 || f.PeakRatio != 1 || sight.ChargesDenied {
-			t.Errorf("%s, but right: %+v, %+v", d.name, f, sight)
+		f, sensitivity = flood(limit, d.cost, 10_000).run(newExact(limit))
+		if f.OverAdmitted > 0 || f.UnderAdmitted > 0 || f.PeakRatio != 1 || sensitivity.ChargesDenied {
+			t.Errorf("%s, but right: %+v, %+v", d.name, f, sensitivity)
 		}
 	}
 }
@@ -278,22 +278,22 @@ func TestWhatIsSeenIsFound(t *testing.T) {
 	} {
 		for _, most := range []store.Instant{1, 20_000, 100_000, 400_000} {
 			limit := parse(t, text)
-			_, sight := flood(limit, 1, most).run(newExact(limit))
-			over := with(limit, func(l *store.Limit) { l.Count, l.Burst = l.Count+sight.LeastOver, l.Burst+sight.LeastOver })
+			_, sensitivity := flood(limit, 1, most).run(newExact(limit))
+			over := with(limit, func(l *store.Limit) { l.Count, l.Burst = l.Count+sensitivity.LeastOver, l.Burst+sensitivity.LeastOver })
 			f, _ := flood(limit, 1, most).run(over)
-			if sight.LeastOver < 1 || f.OverAdmitted == 0 {
-				t.Errorf("%s, answers up to %d µs: %d too many: %+v", limit, 2*most, sight.LeastOver, f)
+			if sensitivity.LeastOver < 1 || f.OverAdmitted == 0 {
+				t.Errorf("%s, answers up to %d µs: %d too many: %+v", limit, 2*most, sensitivity.LeastOver, f)
 			}
 			fewer := limit
-			fewer.Count, fewer.Burst = fewer.Count-sight.LeastUnder, fewer.Burst-sight.LeastUnder
+			fewer.Count, fewer.Burst = fewer.Count-sensitivity.LeastUnder, fewer.Burst-sensitivity.LeastUnder
 			if fewer.Capacity() < 1 {
 				continue
 			}
 			f, _ = flood(limit, 1, most).run(newExact(fewer))
-			if sight.LeastUnder < 1 || f.UnderAdmitted == 0 {
-				t.Errorf("%s, answers up to %d µs: %d too few: %+v", limit, 2*most, sight.LeastUnder, f)
+			if sensitivity.LeastUnder < 1 || f.UnderAdmitted == 0 {
+				t.Errorf("%s, answers up to %d µs: %d too few: %+v", limit, 2*most, sensitivity.LeastUnder, f)
 			}
-			t.Logf("%s %d: %+v", text, most, sight)
+			t.Logf("%s %d: %+v", text, most, sensitivity)
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
-// Sight is how far an audit could see: what it would have been sure of.
-type Sight struct {
+// Sensitivity is what an audit would have noticed for certain.
+type Sensitivity struct {
 	// LeastOver is the least number of units, admitted to one key above its limit, that would
 	// have been found at some time. What is under way at once and the uncertainty of the
 	// windows' phase make it more than 1. It is 0 if nothing was admitted.
@@ -30,14 +30,14 @@ type Sight struct {
 	UnderIfFree   int64
 }
 
-// Sight returns how far the audit could see so far. It is the best of all keys, and of groups of
+// Sensitivity returns what the audit would have noticed so far. It is the best of all keys, and of groups of
 // keys with windows of different length the first one's phase.
-func (a *Auditor) Sight() Sight {
-	var s Sight
+func (a *Auditor) Sensitivity() Sensitivity {
+	var s Sensitivity
 	for _, g := range a.groups {
 		t := &g.phases[g.best()].totals
-		s.LeastOver = leastOf(s.LeastOver, t.sight.over)
-		s.LeastUnder = leastOf(s.LeastUnder, t.sight.under)
+		s.LeastOver = leastOf(s.LeastOver, t.sensitivity.over)
+		s.LeastUnder = leastOf(s.LeastUnder, t.sensitivity.under)
 		if g.chargesDenied(t) {
 			s.ChargesDenied = true
 			s.UnderIfFree += t.underFree

@@ -239,7 +239,7 @@ func (f *fullest) judge(e *ending, countsDenials bool, t *totals) {
 	}
 	if f.sample.id == e.id {
 		if wrong&free == 0 {
-			t.sight.denied(f.sample.most + f.sample.cost - f.limit.Capacity())
+			t.sensitivity.denied(f.sample.most + f.sample.cost - f.limit.Capacity())
 		}
 		f.sample = sample{}
 	}

@@ -38,9 +38,10 @@ func TestLeastIsNoMoreThanWasWrong(t *testing.T) {
 		// Where the phase has to be found, the least is that of the phases that were left.
 		w.clock, w.drift, w.options.Skew = 0, 0, 0
 		w.decide(s)
-		f, sight := w.audit()
+		f, sensitivity := w.audit()
 		if f.LeastOver > s.over || f.LeastUnder > s.under {
-			t.Errorf("seed %d: %s: over %d of %d, under %d of %d, %+v", seed, w.limit, f.LeastOver, s.over, f.LeastUnder, s.under, sight)
+			t.Errorf("seed %d: %s: over %d of %d, under %d of %d, %+v", seed, w.limit, f.LeastOver, s.over, f.LeastUnder, s.under,
+				sensitivity)
 		}
 		found[0], found[1] = found[0]+f.LeastOver, found[1]+f.LeastUnder
 		wrong[0], wrong[1] = wrong[0]+s.over, wrong[1]+s.under

@@ -61,7 +61,7 @@ func (m *model) pair(p *phase, lo, hi store.Instant, units int64) {
 	p.totals.over += tooMany
 	m.over = m.over || tooMany > 0
 	p.totals.peak = max(p.totals.peak, float64(capacity-spare+tooMany)/float64(capacity))
-	p.totals.sight.admitted(spare)
+	p.totals.sensitivity.admitted(spare)
 }
 
 func (m *model) end(p *phase, e *event) {

@@ -59,8 +59,8 @@ type totals struct {
 	leastUnder              int64 // as underFree, where correcting one explains those after it
 	// peak is the most that any key surely had in use against its capacity. A denial that had a
 	// reason had that one: the limit was reached.
-	peak  float64
-	sight sharpness
+	peak        float64
+	sensitivity sharpness
 }
 
 // sharpness is how little would have been found wrong.

@@ -42,8 +42,8 @@ func TestNothingRightIsCalledWrongOfKeysUsedBefore(t *testing.T) {
 		if !w.forget(1 + random.IntN(len(w.asked)-1)) {
 			continue
 		}
-		if f, sight := w.audit(); f.OverAdmitted != 0 || f.UnderAdmitted != 0 || f.OutOfOrder != 0 {
-			t.Errorf("seed %d: %s, charges denied %t, %+v: %+v, %+v", seed, w.limit, s.chargesDenied, w.options, f, sight)
+		if f, sensitivity := w.audit(); f.OverAdmitted != 0 || f.UnderAdmitted != 0 || f.OutOfOrder != 0 {
+			t.Errorf("seed %d: %s, charges denied %t, %+v: %+v, %+v", seed, w.limit, s.chargesDenied, w.options, f, sensitivity)
 		}
 	}
 }
@@ -64,7 +64,7 @@ func TestDenyingForeverIsFoundOfKeysUsedBefore(t *testing.T) {
 		for i := range store.Instant(100) {
 			w.ask(0, epoch+i*100_000, 100, 100, 1)
 		}
-		if f, sight := w.run(never{}); f.LeastUnder == 0 && sight.UnderIfFree == 0 {
+		if f, sensitivity := w.run(never{}); f.LeastUnder == 0 && sensitivity.UnderIfFree == 0 {
 			t.Errorf("%s: denying all for ten periods was not found: %+v", w.limit, f)
 		}
 	}

@@ -48,7 +48,7 @@ func (w *world) ask(key int, at, there, back store.Instant, cost int64) *asked {
 }
 
 // run lets a server decide, and an Auditor judge it.
-func (w *world) run(s server) (audit.Finding, Sight) {
+func (w *world) run(s server) (audit.Finding, Sensitivity) {
 	w.decide(s)
 	return w.audit()
 }
@@ -79,7 +79,7 @@ func (w *world) decide(s server) {
 }
 
 // audit gives the answers to an Auditor as they come.
-func (w *world) audit() (audit.Finding, Sight) {
+func (w *world) audit() (audit.Finding, Sensitivity) {
 	a := New(w.options)
 	for key := range w.keys {
 		a.SetLimit(uint32(key), w.limit)
@@ -101,7 +101,7 @@ func (w *world) audit() (audit.Finding, Sight) {
 		}
 	}
 	a.Settle(maxInstant)
-	return a.Finding(), a.Sight()
+	return a.Finding(), a.Sensitivity()
 }
 
 // exact is a server that is right: pkg/limiter/store's own rules.
@@ -251,9 +251,9 @@ func TestNothingRightIsCalledWrong(t *testing.T) {
 		w := randomWorld(random, 20+random.IntN(400))
 		s := newExact(w.limit)
 		s.chargesDenied = !w.limit.Algorithm.HasBurst() && chance(random, 0.3)
-		f, sight := w.run(s)
+		f, sensitivity := w.run(s)
 		if f.OverAdmitted != 0 || f.UnderAdmitted != 0 || f.OutOfOrder != 0 || f.WorstUnits > w.worst() {
-			t.Errorf("seed %d: %s, charges denied %t, %+v: %+v, %+v", seed, w.limit, s.chargesDenied, w.options, f, sight)
+			t.Errorf("seed %d: %s, charges denied %t, %+v: %+v, %+v", seed, w.limit, s.chargesDenied, w.options, f, sensitivity)
 		}
 	}
 }

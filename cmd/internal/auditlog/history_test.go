@@ -12,7 +12,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/files"
 )
 
-// From a trail of any length only the requested runs are held, and they are the latest.
+// From an audit log of any length only the requested runs are held, and they are the latest.
 func TestTheLatestRunsAreRead(t *testing.T) {
 	var file strings.Builder
 	for i := range 3*MaxRuns + 7 {

@@ -15,9 +15,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// refuseTrial refuses a trial in a protected or read-only context, since it writes to the store. kind is the kind of
-// trial, such as "simulation".
-func refuseTrial(ctx context.Context, g *cli.Globals, kind string) error {
+// refuseExperiment refuses an experiment in a protected or read-only context, since it writes to the store. kind is the kind of
+// experiment, such as "simulation".
+func refuseExperiment(ctx context.Context, g *cli.Globals, kind string) error {
 	s, err := g.SettingsToChange(ctx)
 	if err != nil {
 		return err
@@ -33,44 +33,44 @@ func refuseTrial(ctx context.Context, g *cli.Globals, kind string) error {
 	return nil
 }
 
-// openTrial opens a store for one trial, under a prefix of its own.
-func openTrial(g *cli.Globals, url string, options connect.Options) (*experiment.Store, error) {
+// openExperiment opens a store for one experiment, under a prefix of its own.
+func openExperiment(g *cli.Globals, url string, options connect.Options) (*experiment.Store, error) {
 	store, err := experiment.OpenStore(url, options)
-	return openedTrial(g, store, err)
+	return openedExperiment(g, store, err)
 }
 
-// openedTrial checks that a trial may write to the store that was opened.
-func openedTrial(g *cli.Globals, store *experiment.Store, err error) (*experiment.Store, error) {
+// openedExperiment checks that an experiment may write to the store that was opened.
+func openedExperiment(g *cli.Globals, store *experiment.Store, err error) (*experiment.Store, error) {
 	if _, err := g.OpenedToWrite(store, err); err != nil {
 		return nil, err
 	}
 	return store, nil
 }
 
-// trialError is an error of a trial in the words of the command: it names the flag of a wrong value, and keys that are
-// left in the store.
-func trialError(cmd *cobra.Command, err error) error {
+// experimentError puts an error of an experiment in the words of the command: it names the flag of a wrong value, and keys
+// that are left in the store.
+func experimentError(cmd *cobra.Command, err error) error {
 	var left *experiment.LeftoverError
 	if errors.As(err, &left) {
 		return outcome.Partly(err)
 	}
 	var plan *experiment.PlanError
 	if errors.As(err, &plan) {
-		flag := string(plan.Part)
+		flag := string(plan.Field)
 		return cli.Usagef("--%s %s %s", flag, cmd.Flags().Lookup(flag).Value, plan.Problem)
 	}
 	return err
 }
 
-// trialLimitFlags are the flags of commands that try limits under one or several algorithms.
-type trialLimitFlags struct {
+// experimentLimitFlags are the flags of commands that try limits under one or several algorithms.
+type experimentLimitFlags struct {
 	limits     []string
 	algorithms string
 	burst      int64
 }
 
 // addFlags adds the flags. repeated is the help about a repeated --limit.
-func (o *trialLimitFlags) addFlags(cmd *cobra.Command, repeated string) {
+func (o *experimentLimitFlags) addFlags(cmd *cobra.Command, repeated string) {
 	flags := cmd.Flags()
 	// Not a StringSlice: a limit may hold a comma.
 	flags.StringArrayVarP(&o.limits, "limit", "l", nil,
@@ -84,7 +84,7 @@ func (o *trialLimitFlags) addFlags(cmd *cobra.Command, repeated string) {
 }
 
 // sets returns the limits that are decided together: a set for each algorithm.
-func (o *trialLimitFlags) sets(cmd *cobra.Command) (sets [][]store.Limit, err error) {
+func (o *experimentLimitFlags) sets(cmd *cobra.Command) (sets [][]store.Limit, err error) {
 	each, err := o.each(cmd)
 	if err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func (o *trialLimitFlags) sets(cmd *cobra.Command) (sets [][]store.Limit, err er
 }
 
 // each returns every limit under each algorithm that it is tried under. A burst that is not given is 0.
-func (o *trialLimitFlags) each(cmd *cobra.Command) (each [][]store.Limit, err error) {
+func (o *experimentLimitFlags) each(cmd *cobra.Command) (each [][]store.Limit, err error) {
 	algorithms, err := parseAlgorithms(o.algorithms)
 	if err != nil {
 		return nil, err

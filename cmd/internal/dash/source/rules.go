@@ -65,15 +65,15 @@ func (r *OverrideReader) refresh(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// Force is what counts for keys besides their records.
-type Force struct {
+// Rules are what counts for keys besides their records.
+type Rules struct {
 	*Options
 	// List are the overrides in force; nil if there are none.
 	List *store.OverrideList
 }
 
 // Override returns the override that applies to a key, nil if there is none.
-func (f Force) Override(key store.Key) *store.Override {
+func (f Rules) Override(key store.Key) *store.Override {
 	if f.List == nil {
 		return nil
 	}
@@ -84,7 +84,7 @@ func (f Force) Override(key store.Key) *store.Override {
 }
 
 // Limit returns the limit that counts for the key of an entry, which has the recorded one.
-func (f Force) Limit(e *admin.Entry) store.Limit {
+func (f Rules) Limit(e *admin.Entry) store.Limit {
 	if f.InForce == nil || e.Layout != "" {
 		return e.Limit
 	}
@@ -96,14 +96,14 @@ func (f Force) Limit(e *admin.Entry) store.Limit {
 }
 
 // Block makes an entry one with nothing left, if its key is blocked.
-func (f Force) Block(e *admin.Entry) {
+func (f Rules) Block(e *admin.Entry) {
 	if o := f.Override(e.Key); o != nil {
 		allowance.Block(e, o, o.ExpiresAt.Sub(f.Now()))
 	}
 }
 
 // scan yields what a query finds, as the limits and the overrides in force leave it.
-func (f Force) scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
+func (f Rules) scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
 	q.InForce = f.Limit
 	find := f.Store.Scan
 	if f.Find != nil && q.Keys == nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// more is what the audit keeps of a key when an answer was wrong, or when a charge is uncertain.
-type more struct {
+// doubt is what the audit keeps of a key when an answer was wrong, or when a charge is uncertain.
+type doubt struct {
 	// state is the usage if no uncertain unit was charged.
 	state store.State
 	// most is the usage if all uncertain units were charged, each as late as possible; nil if it
@@ -41,31 +41,31 @@ const lateness = store.Instant(10 * time.Second / time.Microsecond)
 func (a *Auditor) Unknown(key uint32, units int64, gaveUp store.Instant) {
 	k := &a.keys[key]
 	k.flags |= seen
-	m := a.moreOf(k, &a.limits[k.limit])
+	m := a.doubtOf(k, &a.limits[k.limit])
 	m.late = append(m.late, late{units: units, gaveUp: gaveUp})
 }
 
-// moreOf returns what more is known of a key, and begins to know it.
-func (a *Auditor) moreOf(k *account, r *rule) *more {
-	if k.more != nil {
-		return k.more
+// doubtOf returns the doubt about a key, and begins it.
+func (a *Auditor) doubtOf(k *account, r *rule) *doubt {
+	if k.doubt != nil {
+		return k.doubt
 	}
-	k.more = new(more)
+	k.doubt = new(doubt)
 	switch {
 	case r.isLog:
 		k.admissions.each(&a.blocks, func(at store.Instant, units int64) bool {
-			k.more.state.Charge(r.limit, units, at)
+			k.doubt.state.Charge(r.limit, units, at)
 			return true
 		})
 	case !r.hasSlices: // of which there is nothing yet
-		k.more.state = k.state(r)
+		k.doubt.state = k.state(r)
 	}
-	return k.more
+	return k.doubt
 }
 
-// observeMore judges a decision about a key that more is known of.
-func (a *Auditor) observeMore(k *account, r *rule, o *Observation) {
-	m := a.moreOf(k, r)
+// observeDoubtful judges a decision about a key that is in doubt.
+func (a *Auditor) observeDoubtful(k *account, r *rule, o *Observation) {
+	m := a.doubtOf(k, r)
 	m.settle(r, o.At)
 	least := m.state.Used(o.At)
 	most := least
@@ -126,12 +126,12 @@ func (a *Auditor) observeMore(k *account, r *rule, o *Observation) {
 	m.tidy(o.At)
 	if m.most == nil && m.over == nil && m.under == nil && len(m.late) == 0 && !r.hasSlices {
 		k.units, k.rest = m.state.Units, m.state.Rest
-		k.more = nil
+		k.doubt = nil
 	}
 }
 
 // settle charges to most the uncertain units that cannot be charged any later.
-func (m *more) settle(r *rule, now store.Instant) {
+func (m *doubt) settle(r *rule, now store.Instant) {
 	left := m.late[:0]
 	for _, l := range m.late {
 		if l.until == 0 && now >= l.gaveUp {
@@ -154,7 +154,7 @@ func (m *more) settle(r *rule, now store.Instant) {
 
 // atMost returns what is in use at an instant if all that is unknown was charged, units of it just
 // then.
-func (m *more) atMost(r *rule, units int64, at store.Instant) *store.State {
+func (m *doubt) atMost(r *rule, units int64, at store.Instant) *store.State {
 	s := m.most
 	if s == nil {
 		s = &m.state
@@ -167,7 +167,7 @@ func (m *more) atMost(r *rule, units int64, at store.Instant) *store.State {
 }
 
 // charge charges what was charged.
-func (m *more) charge(r *rule, o *Observation) {
+func (m *doubt) charge(r *rule, o *Observation) {
 	if m.under != nil {
 		if room := r.capacity - m.under.Used(o.At); room > 0 {
 			m.under.Charge(r.limit, min(o.Cost, room), o.At)
@@ -181,7 +181,7 @@ func (m *more) charge(r *rule, o *Observation) {
 
 // chargeAtLeast charges, where what was too much is not charged, and returns how many units of
 // this charge are. It comes before charge.
-func (m *more) chargeAtLeast(r *rule, o *Observation, used int64) (excess int64) {
+func (m *doubt) chargeAtLeast(r *rule, o *Observation, used int64) (excess int64) {
 	if m.over != nil {
 		used = m.over.Used(o.At)
 	}
@@ -197,7 +197,7 @@ func (m *more) chargeAtLeast(r *rule, o *Observation, used int64) (excess int64)
 
 // deny takes a denial that was wrong, and returns how many units of it were not denied wrongly
 // before.
-func (m *more) deny(r *rule, o *Observation, possible int64) int64 {
+func (m *doubt) deny(r *rule, o *Observation, possible int64) int64 {
 	if m.under == nil {
 		m.under = m.atMost(r, 0, o.At).Clone()
 	}
@@ -210,7 +210,7 @@ func (m *more) deny(r *rule, o *Observation, possible int64) int64 {
 
 // narrow takes over what an answer told that may well be true: how much of what is unknown was
 // charged. Nothing of it can be charged any more.
-func (m *more) narrow(r *rule, o *Observation) {
+func (m *doubt) narrow(r *rule, o *Observation) {
 	m.state.Charge(r.limit, 0, o.At) // so that both are as of now
 	m.most.Charge(r.limit, 0, o.At)
 	switch {
@@ -241,7 +241,7 @@ func (r *rule) leaks(microseconds int64) (units, rest int64) {
 }
 
 // tidy forgets what makes no difference any more.
-func (m *more) tidy(at store.Instant) {
+func (m *doubt) tidy(at store.Instant) {
 	if m.state.Used(at) > 0 {
 		return
 	}

@@ -2,7 +2,7 @@
 // comes of it, a simulation decides recorded requests at their own times.
 //
 // Each is a plan ([LoadTest], [Simulation]) whose Run takes an observer and returns a
-// report. What a load test drives is a [Target]. A trial in a store uses keys under a
+// report. What a load test drives is a [Target]. An experiment in a store uses keys under a
 // prefix of its own and removes them at the end.
 package experiment
 
@@ -12,30 +12,30 @@ import "github.com/limitctl/limitctl/pkg/limiter/store"
 // [store.ErrInvalid].
 type PlanError struct {
 	// Part is the part of the plan that has to change.
-	Part Part
+	Field PlanField
 	// Problem is what is wrong with it, as a sentence that begins after the part's value.
 	Problem string
 }
 
 // Part is a part of a plan, named as the flag that sets it.
-type Part string
+type PlanField string
 
 // The parts of plans that can turn out to be wrong.
 const (
-	partCost           Part = "cost"           // of requests
-	partDuration       Part = "duration"       // of a run
-	partImplementation Part = "implementation" // of decisions in Redis
-	partScenario       Part = "scenario"       // that is sent
-	partWarmup         Part = "warmup"         // at the beginning of a run
+	fieldCost           PlanField = "cost"           // of requests
+	fieldDuration       PlanField = "duration"       // of a run
+	fieldImplementation PlanField = "implementation" // of decisions in Redis
+	fieldScenario       PlanField = "scenario"       // that is sent
+	fieldWarmup         PlanField = "warmup"         // at the beginning of a run
 )
 
 // Error names the part and its problem.
-func (e *PlanError) Error() string { return "the " + string(e.Part) + " " + e.Problem }
+func (e *PlanError) Error() string { return "the " + string(e.Field) + " " + e.Problem }
 
 // Is reports that a PlanError is a [store.ErrInvalid].
 func (e *PlanError) Is(target error) bool { return target == store.ErrInvalid }
 
-// LeftoverError says that keys of a trial could not be removed from the store.
+// LeftoverError says that keys of an experiment could not be removed from the store.
 type LeftoverError struct{ Err error }
 
 // Error is the text of the cause.
