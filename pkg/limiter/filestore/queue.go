@@ -66,12 +66,12 @@ func (q *queue) rouse() {
 func (q *queue) wait() bool {
 	for {
 		q.mu.Lock()
-		if q.jobs.Len() > 0 || q.closed {
-			q.writing = q.jobs.Len() > 0
-			q.mu.Unlock()
-			return q.writing
-		}
+		waits, closed := q.jobs.Len() > 0, q.closed
+		q.writing = waits || !closed
 		q.mu.Unlock()
+		if waits || closed {
+			return waits
+		}
 		<-q.wake
 	}
 }
