@@ -120,7 +120,7 @@ fuzz: setup ## every fuzz target, 30 seconds each
 	go test ./pkg/limiter/policyfile -run '^$$' -fuzz '^FuzzParse$$' -fuzztime 30s -fuzzminimizetime 20x
 	cd docs/envoy-client && go test . -run '^$$' -fuzz '^FuzzReadRequest$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./internal/lines -run '^$$' -fuzz '^FuzzLines$$' -fuzztime 30s -fuzzminimizetime 20x
-	go test ./internal/redact -run '^$$' -fuzz '^FuzzForeign$$' -fuzztime 30s -fuzzminimizetime 20x
+	go test ./internal/redact -run '^$$' -fuzz '^FuzzRemove$$' -fuzztime 30s -fuzzminimizetime 20x
 	@for target in Question Listener Auth; do \
 		go test ./cmd/internal/serve/api -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
 	done

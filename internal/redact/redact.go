@@ -114,8 +114,8 @@ func (s *Secrets) all() []*secret {
 	return slices.Concat(s.list, s.learned)
 }
 
-// Foreign returns a text of others without the secrets, and without parts of them at which it is cut.
-func (s *Secrets) Foreign(text string) string {
+// Remove returns an untrusted text without the secrets, and without parts of them at which it is cut.
+func (s *Secrets) Remove(text string) string {
 	secrets := s.all()
 	for _, secret := range secrets {
 		if len(secret.units) < short && secret.isIn(text) {
@@ -128,7 +128,7 @@ func (s *Secrets) Foreign(text string) string {
 	})
 }
 
-// Answer is [Secrets.Foreign] for an error reply of a server. It also removes useless parts: the arguments that
+// Answer is [Secrets.Remove] for an error reply of a server. It also removes useless parts: the arguments that
 // Redis repeats, and what exceeds the length of a line.
 func (s *Secrets) Answer(text string) string {
 	const arguments = "with args beginning with"
@@ -141,7 +141,7 @@ func (s *Secrets) Answer(text string) string {
 	if len(text) > mostOfOthers {
 		text = texts.Prefix(text, mostOfOthers) + "…"
 	}
-	return s.Foreign(text)
+	return s.Remove(text)
 }
 
 // Text returns a text of our own without the secrets, as a precaution. A short secret, or one that is a short word,
@@ -188,7 +188,7 @@ func (s *Secrets) Error(err error) error {
 		return nil
 	}
 	dirty := err.Error()
-	if text := s.Foreign(dirty); text != dirty {
+	if text := s.Remove(dirty); text != dirty {
 		return &cleaned{text, err, s}
 	}
 	return err
@@ -210,7 +210,7 @@ func (e *cleaned) As(target any) bool {
 		return false
 	}
 	found := reflect.ValueOf(target).Elem()
-	if err, is := found.Interface().(error); is && e.secrets.Foreign(err.Error()) != err.Error() {
+	if err, is := found.Interface().(error); is && e.secrets.Remove(err.Error()) != err.Error() {
 		found.SetZero()
 		return false
 	}

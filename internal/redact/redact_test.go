@@ -28,14 +28,14 @@ func spellings(text string) []string {
 	}
 }
 
-func TestForeignKnowsSpellings(t *testing.T) {
+func TestRemoveKnowsSpellings(t *testing.T) {
 	for _, secret := range []string{"hunter2-secret", `a'b"c\d e&f<g>`, "päß wörd-€", "%41%2fab", "😀-smile", "line\r\nline2",
 		`\\x41\n`, "tab\there", "''''", "a+b c+d", "\xff\xfebytes", "Hunter"} {
 		secrets := New(secret)
 		for _, spelt := range spellings(secret) {
 			for _, frame := range []string{"%s", "ERR unknown '%s' today", "ERR (%s)", "x%sx"} {
 				text := fmt.Sprintf(frame, spelt)
-				got := secrets.Foreign(text)
+				got := secrets.Remove(text)
 				if strings.Contains(got, spelt) && !strings.Contains(frame, spelt) || !strings.Contains(got, Mark) ||
 					len(got) > len(frame)+len(Mark)+6 {
 					t.Errorf("%q: of %q is left %q", secret, text, got)
@@ -45,7 +45,7 @@ func TestForeignKnowsSpellings(t *testing.T) {
 	}
 }
 
-func TestForeign(t *testing.T) {
+func TestRemove(t *testing.T) {
 	for _, c := range []struct{ secret, text, want string }{
 		{"hunter2", "nothing of it", "nothing of it"},
 		{"hunter2", "hunter2hunter2 hunter2", "xxxxx xxxxx"},
@@ -63,12 +63,12 @@ func TestForeign(t *testing.T) {
 		{"", "nothing", "nothing"},
 		{"one second", "second argument", "xxxxx argument"},
 	} {
-		if got := New(c.secret).Foreign(c.text); got != c.want {
+		if got := New(c.secret).Remove(c.text); got != c.want {
 			t.Errorf("%q of %q: %q, want %q", c.secret, c.text, got, c.want)
 		}
 	}
 	var none *Secrets
-	if got := none.Foreign("text"); got != "text" {
+	if got := none.Remove("text"); got != "text" {
 		t.Errorf("no secrets: %q", got)
 	}
 }
@@ -132,7 +132,7 @@ func TestError(t *testing.T) {
 }
 
 // A secret is removed in any spelling and whatever is around it.
-func FuzzForeign(f *testing.F) {
+func FuzzRemove(f *testing.F) {
 	f.Add("hunter2-secret", "ERR '", "'", uint8(0))
 	f.Add(`a\b"c`, `\`, `\`, uint8(7))
 	f.Add("xxxxx", "xx", "xx", uint8(1))
@@ -145,7 +145,7 @@ func FuzzForeign(f *testing.F) {
 		ways := spellings(secret)
 		spelt := ways[int(spelling)%len(ways)]
 		text := before + spelt + after
-		got := New(secret).Foreign(text)
+		got := New(secret).Remove(text)
 		if secret == "" {
 			if got != text {
 				t.Errorf("%q became %q", text, got)
@@ -173,7 +173,7 @@ func TestConcurrentLearning(t *testing.T) {
 				s.Learn(fmt.Sprintf("token-number-%d-%d", i, n))
 				s.Add("one of several words") // first as parts, then as a whole
 				s.Add("several")
-				if got := s.Foreign("the first-password here"); got != "the "+Mark+" here" {
+				if got := s.Remove("the first-password here"); got != "the "+Mark+" here" {
 					t.Errorf("%q", got)
 				}
 			}
@@ -183,10 +183,10 @@ func TestConcurrentLearning(t *testing.T) {
 	for n := range 20 {
 		s.Learn(fmt.Sprintf("the-last-token-%02d", n))
 	}
-	if got := s.Foreign("the-last-token-19"); got != Mark {
+	if got := s.Remove("the-last-token-19"); got != Mark {
 		t.Errorf("%q", got)
 	}
-	if got := s.Foreign("the-last-token-02"); !strings.Contains(got, "02") {
+	if got := s.Remove("the-last-token-02"); !strings.Contains(got, "02") {
 		t.Errorf("it remembers them all: %q", got)
 	}
 }

@@ -65,21 +65,21 @@ func (s *seenLately) Has(storeKey string) bool {
 // seenKeys remembers all keys, in 10 to 13 bytes each, by a 64-bit hash: among ten million
 // keys two share one with a probability of 3 in a million. A map takes 20 to 40 bytes.
 //
-// The first bits of a hash choose a part, which is a hash table of its own without pointers.
-// So what is copied when a table grows is small, however many keys there are.
+// The first bits of a hash choose one of many hash tables without pointers.
+// So only a little is copied when a table grows, however many keys there are.
 type seenKeys struct {
-	seed  maphash.Seed
-	parts [1 << seenPartBits]seenPart
-	count int
+	seed   maphash.Seed
+	tables [1 << tableBits]seenTable
+	count  int
 }
 
-// seenPart has hashes in slots: each in the first free one from where it belongs. 0 is free.
-type seenPart struct {
+// seenTable has hashes in slots, each in the first free slot from its place on. 0 is a free slot.
+type seenTable struct {
 	slots []uint64
 	count int
 }
 
-const seenPartBits = 10
+const tableBits = 10
 
 func newSeenKeys(seed maphash.Seed) *seenKeys { return &seenKeys{seed: seed} }
 
@@ -96,38 +96,38 @@ func (s *seenKeys) First(storeKey string) bool {
 // Has implements Seen.
 func (s *seenKeys) Has(storeKey string) bool { return s.has(s.hash(storeKey)) }
 
-// hash returns what stands for a key in all that have the same seed. It is never 0.
+// hash returns the hash of a key, which depends on the seed. It is never 0.
 func (s *seenKeys) hash(key string) uint64 { return max(1, maphash.String(s.seed, key)) }
 
-func (s *seenKeys) part(hash uint64) *seenPart { return &s.parts[hash>>(64-seenPartBits)] }
+func (s *seenKeys) table(hash uint64) *seenTable { return &s.tables[hash>>(64-tableBits)] }
 
 func (s *seenKeys) has(hash uint64) bool {
-	p := s.part(hash)
-	return len(p.slots) > 0 && p.slots[p.find(hash)] == hash
+	t := s.table(hash)
+	return len(t.slots) > 0 && t.slots[t.find(hash)] == hash
 }
 
-// add remembers a hash that is not there.
+// add adds a new hash.
 func (s *seenKeys) add(hash uint64) {
 	s.count++
-	p := s.part(hash)
-	if p.count++; p.count*5 > len(p.slots)*4 {
-		grown := seenPart{slots: make([]uint64, len(p.slots)*5/4+4), count: p.count}
-		for _, h := range p.slots {
+	t := s.table(hash)
+	if t.count++; t.count*5 > len(t.slots)*4 {
+		grown := seenTable{slots: make([]uint64, len(t.slots)*5/4+4), count: t.count}
+		for _, h := range t.slots {
 			if h != 0 {
 				grown.slots[grown.find(h)] = h
 			}
 		}
-		*p = grown
+		*t = grown
 	}
-	p.slots[p.find(hash)] = hash
+	t.slots[t.find(hash)] = hash
 }
 
-// find returns the slot that has a hash, or else the one for it.
-func (p *seenPart) find(hash uint64) int {
-	at, _ := bits.Mul64(hash<<seenPartBits, uint64(len(p.slots)))
+// find returns the slot that has a hash, or the free slot for it.
+func (t *seenTable) find(hash uint64) int {
+	at, _ := bits.Mul64(hash<<tableBits, uint64(len(t.slots)))
 	i := int(at)
-	for p.slots[i] != 0 && p.slots[i] != hash {
-		if i++; i == len(p.slots) {
+	for t.slots[i] != 0 && t.slots[i] != hash {
+		if i++; i == len(t.slots) {
 			i = 0
 		}
 	}

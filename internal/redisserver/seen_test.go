@@ -49,8 +49,8 @@ func TestSeenKeysOfAFullTable(t *testing.T) {
 	}
 	bytes := int(unsafe.Sizeof(*seen))
 	longest := 0
-	for i := range seen.parts {
-		slots := seen.parts[i].slots
+	for i := range seen.tables {
+		slots := seen.tables[i].slots
 		bytes += 8 * cap(slots)
 		for run, j := 0, 0; j < len(slots); j++ {
 			if run++; slots[j] == 0 {

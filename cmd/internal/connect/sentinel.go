@@ -147,7 +147,7 @@ func (m *watchedMaster) Dial(ctx context.Context, _, _ string) (net.Conn, error)
 	conn, err := m.protocol.dial(ctx, "tcp", address, m.dialer.DialContext)
 	if err != nil {
 		return nil, fmt.Errorf("%w: redis at %s, the master %q by Sentinel, cannot be reached: %w",
-			store.ErrUnavailable, m.secrets.Foreign(address), m.name, m.plain(err))
+			store.ErrUnavailable, m.secrets.Remove(address), m.name, m.plain(err))
 	}
 	return conn, nil
 }

@@ -163,7 +163,7 @@ func (a *partialAnswer) document(i int) partialLimitDocument {
 	for _, candidate := range l.Candidates(a.attributes) {
 		document := candidateDocument{Limit: candidate.Limit.String()}
 		if len(candidate.Unknown) > 0 {
-			document.When = l.Exceptions[candidate.Override].When
+			document.When = l.Exceptions[candidate.Exception].When
 		}
 		d.MayAllow = append(d.MayAllow, document)
 	}

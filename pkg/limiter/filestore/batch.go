@@ -13,31 +13,30 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// batch is the work of one transaction. It reads each key once and writes it once,
-// however many jobs are about it.
+// batch is the work of one transaction. It reads and writes each key once, however many jobs use it.
 type batch struct {
 	*connection // nil in a missing file, where all keys are unused
 	prefix      string
-	now         store.Instant // the lock may have been long in coming: now is when it is held
+	now         store.Instant // when the lock was taken, perhaps long after the call
 	rows        []*row
-	byKey       map[store.Key]*row // when there are many
-	wrote       bool               // something else than rows
+	byKey       map[store.Key]*row // nil for few rows
+	wrote       bool               // it wrote something other than rows
 }
 
 // row is a key in a batch.
 type row struct {
 	key     store.Key
-	id      int64         // SQLite's number of the row, 0 if there is none
-	until   store.Instant // when it may be reclaimed, as the file has it
+	id      int64         // SQLite's number of the row, 0 for a new one
+	until   store.Instant // when it may be reclaimed, according to the file
 	state   store.State
 	changed bool
 }
 
-// fewRows is up to how many rows are searched one by one.
+// fewRows is the number of rows from which a map finds them.
 const fewRows = 8
 
-// load returns the row of key, as the jobs before have left it. It fails with a
-// [store.ErrForeign] if the file holds something else there.
+// load returns the row of key, as earlier jobs have left it. The error is a [store.ErrForeign] if the row holds
+// something else.
 func (b *batch) load(key store.Key) (*row, error) {
 	if b.byKey != nil {
 		if r := b.byKey[key]; r != nil {
@@ -67,7 +66,7 @@ func (b *batch) load(key store.Key) (*row, error) {
 	return r, nil
 }
 
-// store writes what has changed. It reports whether anything has.
+// store writes the changes. It reports whether there are any.
 func (b *batch) store() (isChanged bool, err error) {
 	isChanged = b.wrote
 	fresh := int64(0)
@@ -98,7 +97,7 @@ func (b *batch) store() (isChanged bool, err error) {
 	return isChanged, err
 }
 
-// decide answers one call: all or nothing, at the instant of the batch.
+// decide answers one call, all or nothing, at the instant of the batch.
 func (b *batch) decide(op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	rows, states := make([]*row, len(reqs)), make([]*store.State, len(reqs))
 	for i := range reqs {
@@ -123,19 +122,19 @@ func (b *batch) decide(op store.Op, reqs []store.Request, decisions []store.Deci
 	return err
 }
 
-// reclaimed is how many expired keys are deleted for each new one: more than one, so
-// that they cannot pile up.
+// reclaimed is the number of expired keys to delete for each new key. It is above one, so that expired keys cannot
+// pile up.
 const reclaimed = 4
 
-// statement is one that the driver keeps prepared.
+// statement is a prepared statement of the driver.
 type statement interface {
 	driver.Stmt
 	driver.StmtExecContext
 	driver.StmtQueryContext
 }
 
-// connection is the writer's, with its statements prepared. It goes past database/sql, which
-// would take as long as SQLite itself, so nothing in it is for two goroutines at once.
+// connection is the writer's connection, with prepared statements. It bypasses database/sql, which would take as long
+// as SQLite itself. It is not safe for concurrent use.
 type connection struct {
 	db   *sql.DB
 	conn *sql.Conn
@@ -147,15 +146,14 @@ type connection struct {
 	tidied time.Time // when tidy last did something
 
 	raw       any  // the driver's connection
-	hasTokens bool // the table of tokens is there
+	hasTokens bool // the table of tokens exists
 
 	record []byte // reused
 	args   [5]driver.NamedValue
 	found  [3]driver.Value
 }
 
-// newConnection prepares the statements on the one connection of db, which it closes if it
-// fails.
+// newConnection prepares the statements on the only connection of db. It closes db if it fails.
 func newConnection(ctx context.Context, db *sql.DB) (*connection, error) {
 	c := &connection{db: db}
 	err := c.prepare(ctx)
@@ -178,7 +176,7 @@ func (c *connection) prepare(ctx context.Context) (err error) {
 			to   *statement
 			text string
 		}{
-			{&c.beginning, "BEGIN IMMEDIATE"}, // so that what is read is still so when it is written
+			{&c.beginning, "BEGIN IMMEDIATE"}, // so that nothing changes between reading and writing
 			{&c.committing, "COMMIT"},
 			{&c.rollingBack, "ROLLBACK"},
 			{&c.finding, findRow},
@@ -201,7 +199,7 @@ func (c *connection) prepare(ctx context.Context) (err error) {
 	})
 }
 
-// use calls do with the connection in hand. All that follows is for it.
+// use calls do, and keeps the connection for it. The methods below are for do.
 func (c *connection) use(do func() error) error {
 	return c.conn.Raw(func(any) error { return do() })
 }
@@ -225,8 +223,7 @@ func (c *connection) close() error {
 func (c *connection) begin() error  { return c.exec(c.beginning) }
 func (c *connection) commit() error { return c.exec(c.committing) }
 
-// rollback ends the transaction. After some errors SQLite has done so itself, which is the
-// only error there can be.
+// rollback ends the transaction. It ignores the error: after some errors SQLite has already rolled back by itself.
 func (c *connection) rollback() {
 	_ = c.exec(c.rollingBack)
 	c.hasTokens = false
@@ -244,7 +241,7 @@ func (c *connection) named(values []driver.Value) []driver.NamedValue {
 	return c.args[:len(values)]
 }
 
-// find reads what the file holds of r's key.
+// find reads the row of r's key.
 func (c *connection) find(prefix string, r *row) error {
 	rows, err := c.finding.QueryContext(context.Background(), c.named([]driver.Value{prefix, r.key.Subject, r.key.Name}))
 	if err != nil {
@@ -262,7 +259,7 @@ func (c *connection) find(prefix string, r *row) error {
 	return decode(prefix, r.key, &r.state, record)
 }
 
-// firstRow reads the first of rows into room. It returns nil if there is none.
+// firstRow reads the first of rows into room. It returns nil if there are no rows.
 func firstRow(rows driver.Rows, room []driver.Value) ([]driver.Value, error) {
 	switch err := rows.Next(room); {
 	case errors.Is(err, io.EOF):
@@ -276,8 +273,7 @@ func firstRow(rows driver.Rows, room []driver.Value) ([]driver.Value, error) {
 // findRow finds one key.
 var findRow = "SELECT rowid, unused_at, " + boundedRecord + " FROM limits WHERE prefix = ? AND subject = ? AND name = ?"
 
-// boundedRecord is the record of a row, or NULL if that is longer than any: it is not
-// even read then.
+// boundedRecord selects the record of a row, or NULL without reading it if it is longer than any record.
 var boundedRecord = fmt.Sprintf("CASE WHEN octet_length(record) <= %d THEN record END", store.MaxRecordSize)
 
 const longerThanAny = "more bytes than any record has"
@@ -307,12 +303,12 @@ func (c *connection) updateRow(r *row, now store.Instant) error {
 	return c.exec(c.updating, c.record, r.id)
 }
 
-// mostGrace bounds how long a key stays in the file after it is unused.
+// mostGrace is the longest time that an unused key stays in the file.
 const mostGrace = time.Hour
 
-// reclaimableAt returns the instant that the file has of a key in the state s: when it is
-// unused, or up to a quarter of its period later, so that most charges need not change
-// the instant. It is in an index, and to change it writes two pages more than the record.
+// reclaimableAt returns the instant from which a key in the state s may be reclaimed: when it is unused, or up to a
+// quarter of its period later. So most charges do not change the instant. It is in an index, and a change writes two
+// more pages.
 func reclaimableAt(s *store.State, now store.Instant) store.Instant {
 	grace := store.Instant(min(s.Limit.Period/4, mostGrace) / time.Microsecond)
 	unused := s.UnusedAt(now)

@@ -13,9 +13,8 @@ import (
 
 var _ admin.DenialTable = (*Store)(nil)
 
-// denialTable has a row for each key that was denied in a minute. The row without subject
-// and name counts the denials that are not told apart by key; its last_at is 1 if some are
-// counted nowhere, else 0.
+// denialTable has a row for each key that was denied in a minute. The row without subject and name counts the denials
+// of all other keys together; its last_at is 1 if some denials are counted nowhere, and otherwise 0.
 var denialTable = sideTable{name: "denials", of: "denials", create: `CREATE TABLE IF NOT EXISTS denials (
 	prefix  TEXT    NOT NULL,
 	minute  INTEGER NOT NULL, -- since the epoch
@@ -61,8 +60,7 @@ func (s *Store) addDenials(ctx context.Context, tx *sql.Tx, minute int64, d *adm
 	return s.dropDenials(ctx, tx, minute, add)
 }
 
-// dropDenials removes the rows of a minute that were denied least, if there are many more
-// than are kept.
+// dropDenials removes the least denied keys of a minute, if it has many more rows than are kept.
 func (s *Store) dropDenials(ctx context.Context, tx *sql.Tx, minute int64, add *sql.Stmt) error {
 	var rows int
 	err := tx.QueryRowContext(ctx, "SELECT count(*) FROM denials WHERE prefix = ? AND minute = ?", s.prefix, minute).Scan(&rows)

@@ -15,8 +15,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// busyTimeout is how long SQLite itself waits for another process's lock
-// before it gives us a chance to look at the context.
+// busyTimeout is how long SQLite itself waits for the lock of another process, before it returns and we can look at
+// the context.
 const busyTimeout = 5 * time.Millisecond
 
 // retryBusy calls do, which needs SQLite's lock, until it gets the lock or isOver reports true. Nothing has been
@@ -28,7 +28,7 @@ func retryBusy(isOver func() bool, do func() error) error {
 		if !hasCode(err, sqlite3.SQLITE_BUSY) {
 			return err
 		}
-		time.Sleep(rand.N(2 * time.Millisecond)) // so that processes in step get out of it
+		time.Sleep(rand.N(2 * time.Millisecond)) // a random pause, so that processes do not stay in step
 		if isOver() {
 			return err
 		}
@@ -56,13 +56,13 @@ func hasCode(err error, codes ...int) bool {
 	return false
 }
 
-// isOwn reports whether err is about one call, and says nothing about the file.
+// isOwn reports whether err is about one call, and not about the file.
 func isOwn(err error) bool {
 	return errors.Is(err, store.ErrForeign) || errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrUnknownToken)
 }
 
-// translate turns an error of the file into one of the limiter's. committing
-// says that it came when the transaction was being committed, and ctx is the caller's.
+// translate turns an error of the file into one of package store. committing: the error came during the commit. ctx
+// is the caller's.
 func (s *Store) translate(ctx context.Context, err error, committing bool) error {
 	kind := store.ErrRefused
 	isLate := hasCode(err, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_INTERRUPT) ||
@@ -72,7 +72,7 @@ func (s *Store) translate(ctx context.Context, err error, committing bool) error
 		return nil
 	case isOwn(err), errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrGaveUp),
 		store.IsAway(err):
-		return err // it is one already
+		return err // it is already one of package store
 	case isLate && store.GaveUp(ctx) != nil && committing && !hasCode(err, sqlite3.SQLITE_BUSY):
 		return fmt.Errorf("%w: file %s: %w", store.ErrOutcomeUnknown, s.path, store.GaveUp(ctx))
 	case isLate && store.GaveUp(ctx) != nil:
@@ -103,7 +103,7 @@ func (s *Store) translate(ctx context.Context, err error, committing bool) error
 	return fmt.Errorf("%w: file %s: %w", kind, s.path, shortened{err})
 }
 
-// shortened says an SQLite error without its code's description twice.
+// shortened is an SQLite error that does not repeat the description of its code.
 type shortened struct{ error }
 
 func (e shortened) Error() string {

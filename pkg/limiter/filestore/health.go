@@ -9,22 +9,22 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Health is what an operator can know of the file.
+// Health describes the file for operators.
 type Health struct {
 	Path   string
-	Exists bool  // it is made by the first take
+	Exists bool  // the first take creates the file
 	Bytes  int64 // with its log of changes
-	// JournalMode is "wal" as limitctl makes it.
+	// JournalMode is "wal" in a file that limitctl made.
 	JournalMode string
-	// Damage is what SQLite finds wrong, empty if nothing.
+	// Damage is what SQLite finds wrong; empty for a sound file.
 	Damage string
-	// NotWritable is why the file cannot be written, nil if it can.
+	// NotWritable says why the file cannot be written; nil if it can.
 	NotWritable error
-	// Keys are the limits of this prefix, Lapsed those of them that are unused
-	// by now and wait to be reclaimed.
+	// Keys is the number of keys of this prefix. Lapsed is the number of those that are unused now and wait to be
+	// reclaimed.
 	Keys, Lapsed int64
-	// Free is how many bytes of the file hold nothing. Shrinks says that they are given back
-	// to the file system, a few at a time; a file made by an earlier limitctl only uses them again.
+	// Free is the number of free bytes in the file. Shrinks says that they return to the file system, a few at a
+	// time; a file of an earlier limitctl only uses them again.
 	Free    int64
 	Shrinks bool
 }
@@ -68,7 +68,7 @@ func (s *Store) Health(ctx context.Context) (Health, error) {
 	return h, nil
 }
 
-// tryToWrite begins a transaction that writes, and takes it back.
+// tryToWrite begins a transaction that writes, and rolls it back.
 func (s *Store) tryToWrite(ctx context.Context) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {

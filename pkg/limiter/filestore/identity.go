@@ -50,7 +50,7 @@ func (s *Store) EnsureStoreID(ctx context.Context) (id string, err error) {
 	return id, nil
 }
 
-// identity reads the id. It is empty if there is none.
+// identity reads the id, which is empty before [Store.EnsureStoreID] has made one.
 func (s *Store) identity(ctx context.Context, tx *sql.Tx) (id string, err error) {
 	err = tx.QueryRowContext(ctx, "SELECT id FROM identities WHERE prefix = ?", s.prefix).Scan(&id)
 	switch {
@@ -62,15 +62,14 @@ func (s *Store) identity(ctx context.Context, tx *sql.Tx) (id string, err error)
 	return id, err
 }
 
-// sideTable is a table for what is not a limit. It is made when something is first written to
-// it, and an older limitctl does not look at it.
+// sideTable is a table beside the limits. It is made with its first row, and an older limitctl ignores it.
 type sideTable struct {
 	name   string
 	create string // the statement that makes it
-	of     string // what it is called in errors: "denials", "the journal"
+	of     string // what errors call it: "denials", "the journal"
 }
 
-// exists says whether the file has the table. It fails if that is not limitctl's.
+// exists reports whether the file has the table. It fails if another program made it.
 func (t sideTable) exists(ctx context.Context, tx *sql.Tx) (bool, error) {
 	var schema string
 	err := tx.QueryRowContext(ctx, "SELECT coalesce(sql, '') FROM sqlite_master WHERE name = ?", t.name).Scan(&schema)

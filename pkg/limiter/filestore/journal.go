@@ -40,7 +40,7 @@ func (s *Store) AppendJournal(ctx context.Context, text string) error {
 func (s *Store) ReadJournal(ctx context.Context, most int) (entries []admin.JournalEntry, damaged int, err error) {
 	err = s.readTable(ctx, journalTable, func(tx *sql.Tx, _ store.Instant) error {
 		entries, damaged = nil, 0 // it may be the second try
-		// What is too long is left in the file.
+		// Texts that are too long are not read.
 		rows, err := tx.QueryContext(ctx, `SELECT at, text FROM (SELECT number, CASE typeof(at) WHEN 'integer' THEN at ELSE 0 END AS at,
 			CASE WHEN typeof(text) = 'text' AND octet_length(text) <= ? THEN text ELSE '' END AS text
 			FROM journal WHERE prefix = ? ORDER BY number DESC LIMIT ?)`,

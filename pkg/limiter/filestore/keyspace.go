@@ -129,8 +129,8 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...admin.Recor
 	return outcomes, nil
 }
 
-// transact has do called in a transaction. A missing file is made if create is set, and else
-// has no keys.
+// transact calls do in a transaction that writes. It creates a missing file if create is set; without create, a
+// missing file has no keys.
 func (s *Store) transact(ctx context.Context, create bool, keys []store.Key, do func(b *batch) error) error {
 	for _, key := range keys {
 		if err := key.Validate(); err != nil {

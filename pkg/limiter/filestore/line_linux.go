@@ -10,16 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lineSuffix is what the name of the file that processes stand in line at has after that of
-// the limits. There is nothing in it.
+// lineSuffix follows the name of the limits in the name of the file at which processes wait in line. That file is
+// empty.
 const lineSuffix = "-lock"
 
-// line is where the processes that write one file stand in line: a lock of the kernel's on a
-// file beside it. Who waits for it sleeps, is woken when it is free, and loses it with its
-// process. SQLite's own lock, which is taken as well, would have to be asked for again and
-// again. It keeps the file sound; the line only keeps the processes from meeting there.
+// line is where the processes that write one file wait in line: a lock of the kernel on a file beside it. A process
+// that waits for it sleeps until it is free, and the lock ends with its process. SQLite's own lock is taken as well,
+// and keeps the file sound; to wait for that one, a process would have to try again and again.
 //
-// A nil line is no line: everybody goes ahead.
+// With a nil line nobody waits.
 type line struct {
 	file  *os.File
 	isIn  bool
@@ -29,12 +28,12 @@ type line struct {
 
 // The bytes of the file that are locked.
 const (
-	turnByte    = 0 // by who writes
-	presentByte = 1 // by all who wait, together
+	turnByte    = 0 // by the process that writes
+	presentByte = 1 // by all processes that wait, as a shared lock
 )
 
-// openLine opens the line at the file of limits. It returns nil if it may not make one:
-// the limits are read-only then, or somebody else's.
+// openLine opens the line of the file of limits. It returns nil if it has no right to create the line's file: then
+// the limits are read-only, or belong to another user.
 func openLine(path string) (*line, error) {
 	if unix.Access(path, unix.W_OK) != nil {
 		return nil, nil
@@ -52,8 +51,8 @@ func openLine(path string) (*line, error) {
 	return &line{file: file}, nil
 }
 
-// makeLine makes the file with the mode of the limits, and their owner, as SQLite does
-// with its other files: whoever may write the limits stands in line.
+// makeLine creates the line's file with the mode and the owner of the limits, as SQLite does with its other files: all
+// who may write the limits wait in line.
 func makeLine(path string) (*os.File, error) {
 	var limits unix.Stat_t
 	if err := unix.Stat(path, &limits); err != nil {
@@ -77,13 +76,13 @@ func makeLine(path string) (*os.File, error) {
 	return file, nil
 }
 
-// wait returns when it is this process's turn.
+// wait returns when this process has its turn.
 func (l *line) wait() {
 	if l == nil {
 		return
 	}
 	if l.lock(unix.F_OFD_SETLK, unix.F_WRLCK, turnByte) == nil {
-		if time.Since(l.left) > pause { // others could have come in
+		if time.Since(l.left) > pause { // others could have had their turn
 			l.began = time.Now()
 		}
 	} else {
@@ -95,7 +94,7 @@ func (l *line) wait() {
 	l.isIn = true
 }
 
-// isOver reports whether the burst has had its time, and others wait.
+// isOver reports whether the time of the burst is over and others wait.
 func (l *line) isOver(burst time.Duration) bool {
 	if l == nil || time.Since(l.began) < burst {
 		return false
@@ -108,7 +107,7 @@ func (l *line) isOver(burst time.Duration) bool {
 	return false
 }
 
-// leave lets the next one in.
+// leave gives the turn to the next process.
 func (l *line) leave() {
 	if l == nil || !l.isIn {
 		return

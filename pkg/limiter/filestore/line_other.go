@@ -4,11 +4,10 @@ package filestore
 
 import "time"
 
-// lineSuffix is what the name of the file that processes stand in line at has after that of
-// the limits.
+// lineSuffix follows the name of the limits in the name of the file at which processes wait in line.
 const lineSuffix = "-lock"
 
-// line is where processes that write stand in line. Here they do not, and meet at SQLite's lock.
+// line is where processes that write wait in line. On this system they do not, and meet at SQLite's lock.
 type line struct{}
 
 func openLine(string) (*line, error) { return nil, nil }

@@ -30,7 +30,7 @@ const (
 	schema = table + "; CREATE INDEX IF NOT EXISTS limits_unused_at ON limits (unused_at)"
 )
 
-// errMissing: there is no file yet, so all keys are unused.
+// errMissing: the file does not exist yet, so all keys are unused.
 var errMissing = errors.New("no file yet")
 
 // open opens the file for reading. It needs the turn.
@@ -44,8 +44,7 @@ func (s *Store) open(ctx context.Context) error {
 	})
 }
 
-// openDatabase opens the file, and makes it if create is set. It fails with errMissing if
-// there is none then.
+// openDatabase opens the file, and creates it if create is set. Without create, a missing file is an errMissing.
 func (s *Store) openDatabase(ctx context.Context, create bool) (*sql.DB, error) {
 	if create {
 		if err := s.create(); err != nil {
@@ -93,9 +92,8 @@ func (s *Store) create() error {
 	return file.Close()
 }
 
-// checkKinds returns an error if the file or one of those beside it is not a
-// regular file. SQLite would open anything, and wait for it. The file itself may be
-// reached by a link.
+// checkKinds returns an error if the file or one of those beside it is not a regular file. SQLite would open
+// anything, and wait for it. The path of the file itself may be a link.
 func (s *Store) checkKinds() error {
 	for _, suffix := range []string{"", "-wal", "-shm", "-journal", lineSuffix} {
 		look := os.Lstat
@@ -116,25 +114,25 @@ func (s *Store) checkKinds() error {
 	return nil
 }
 
-// checkpointAfter is how many pages the log of changes has, 16 MB, when they go over into the
-// database. All writers wait then, as the disk is waited for, so SQLite's own 1,000
-// pages cost a busy file up to half of its time.
+// checkpointAfter is the number of pages in the log of changes, 16 MB, at which SQLite moves them into the database.
+// All writers wait for the disk meanwhile: with SQLite's default of 1,000 pages, a busy file loses up to half of its
+// time.
 const checkpointAfter = 4000
 
-// dataSource names the file for the driver. Transactions take the write lock
-// when they begin, so that what they read is still so when they write.
+// dataSource names the file for the driver. Transactions take the write lock when they begin, so that nothing changes
+// between reading and writing.
 func dataSource(path string) string {
 	options := url.Values{"_txlock": {"immediate"}}
 	options.Add("_pragma", fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()))
 	options.Add("_pragma", "synchronous(normal)")
 	options.Add("_pragma", fmt.Sprintf("wal_autocheckpoint(%d)", checkpointAfter))
-	// The file may be damaged, or made to do harm.
+	// The file may be damaged or hostile.
 	options.Add("_pragma", "trusted_schema(off)")
 	options.Add("_pragma", "cell_size_check(on)")
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + options.Encode()
 }
 
-// prepare makes the schema in a new file, and refuses somebody else's.
+// prepare makes the schema in a new file, and refuses the database of another program.
 func prepare(ctx context.Context, db *sql.DB) error {
 	var id, version, objects int
 	err := db.QueryRowContext(ctx,
@@ -168,8 +166,8 @@ func prepare(ctx context.Context, db *sql.DB) error {
 	return tx.Commit()
 }
 
-// checkSchema refuses a file that says it is limitctl's and would do something else: by
-// a trigger, or by a view in the place of the table.
+// checkSchema refuses a file with limitctl's mark that does something else, by a trigger or by a view in place of the
+// table.
 func checkSchema(ctx context.Context, db *sql.DB) error {
 	var tables, others int
 	err := db.QueryRowContext(ctx,

@@ -14,8 +14,8 @@ import (
 
 var _ admin.OverrideTable = (*Store)(nil)
 
-// overrideTable has a row for each override, and one without an ID for the version, which lasts as
-// long as the last of them.
+// overrideTable has a row for each override, and one without an ID for the version, which ends with the last
+// override.
 var overrideTable = sideTable{name: "overrides", of: "overrides", create: `CREATE TABLE IF NOT EXISTS overrides (
 	prefix  TEXT    NOT NULL,
 	id      TEXT    NOT NULL,
@@ -25,7 +25,7 @@ var overrideTable = sideTable{name: "overrides", of: "overrides", create: `CREAT
 	PRIMARY KEY (prefix, id)
 ) WITHOUT ROWID`}
 
-// overrideVersion returns the version at now, empty if there are no overrides.
+// overrideVersion returns the version at now, which is empty without overrides.
 func (s *Store) overrideVersion(ctx context.Context, tx *sql.Tx, now store.Instant) (version string, err error) {
 	err = tx.QueryRowContext(ctx, "SELECT substr(record, 1, ?) FROM overrides WHERE prefix = ? AND id = '' AND ends > ?",
 		overridetable.VersionSize, s.prefix, int64(now)).Scan(&version)
@@ -78,11 +78,11 @@ func (s *Store) Overrides(ctx context.Context) (list []store.Override, version s
 	return list, version, foreign
 }
 
-// overrideColumns are what scanOverride reads. A file holds what it was given, whatever the table says.
+// overrideColumns are what scanOverride reads. SQLite keeps values of any type, whatever type the column has.
 const overrideColumns = `id, CASE typeof(record) WHEN 'text' THEN substr(record, 1, ?) ELSE '' END,
 	CASE typeof(created) WHEN 'integer' THEN created ELSE -1 END, CASE typeof(ends) WHEN 'integer' THEN ends ELSE -1 END`
 
-// scanOverride reads a row of the ID, the record and the times.
+// scanOverride reads a row with overrideColumns.
 func (s *Store) scanOverride(scan func(into ...any) error, now store.Instant) (store.Override, error) {
 	var id, record string
 	var created, ends store.Instant
@@ -161,7 +161,7 @@ func (s *Store) SetOverride(ctx context.Context, o store.Override, lasts time.Du
 	return set.Override, nil
 }
 
-// overrideID returns the ID that an override has, or that is free for it.
+// overrideID returns the ID of an override, or a free one for a new override.
 func (s *Store) overrideID(ctx context.Context, tx *sql.Tx, written *overridetable.Written) (id string, isNew bool, err error) {
 	for try := range overridetable.IDTries {
 		id = written.ID(try)
@@ -180,7 +180,7 @@ func (s *Store) overrideID(ctx context.Context, tx *sql.Tx, written *overridetab
 	return "", false, overridetable.ErrNoID()
 }
 
-// renewOverrideVersion makes a new version, if there are overrides, and else removes it.
+// renewOverrideVersion makes a new version, or removes it if there are no overrides.
 func (s *Store) renewOverrideVersion(ctx context.Context, tx *sql.Tx, now store.Instant) error {
 	if _, err := tx.ExecContext(ctx, "DELETE FROM overrides WHERE prefix = ? AND id = ''", s.prefix); err != nil {
 		return err
@@ -195,7 +195,7 @@ func (s *Store) renewOverrideVersion(ctx context.Context, tx *sql.Tx, now store.
 func (s *Store) RevokeOverride(ctx context.Context, id string) (o store.Override, found bool, err error) {
 	version, err := s.OverrideVersion(ctx)
 	if err != nil || version == "" || !overridetable.IsID(id) {
-		return o, false, err // there is none, and perhaps no file
+		return o, false, err // the table is empty, and perhaps the file is missing
 	}
 	ended := new(changedOverride)
 	err = s.changeOverrides(ctx, func(ctx context.Context, tx *sql.Tx, now store.Instant) (err error) {

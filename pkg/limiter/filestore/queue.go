@@ -13,28 +13,28 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// A job is one call that may write. The writer does it together with others, in one
-// transaction, but each by itself: what one refuses does not concern the others.
+// A job is one call that may write. The writer does several jobs in one transaction, but each by itself: if one is
+// refused, that does not affect the others.
 type job struct {
-	// creates: the file is made if it is missing.
+	// creates: the job creates the file if it is missing.
 	creates bool
-	// do answers the call. It returns an error only before it has changed anything.
+	// do answers the call. It returns an error only if it has changed nothing.
 	do func(b *batch) error
-	// sql is instead of do for what writes by statements of its own, always alone.
+	// sql replaces do for a job that writes by statements of its own. It is alone in its transaction.
 	sql func(tx *sql.Tx, now store.Instant) error
 
 	place *list.Element // in the queue; nil once the writer has taken the job
-	alone bool          //  it failed together with others, and is done again without them
+	alone bool          // it failed together with others, and runs again without them
 	err   error
-	done  chan struct{} // closed when err, and what do has found out, may be read
+	done  chan struct{} // closed when err and the results of do can be read
 }
 
-// queue is the jobs that wait for the writer, the oldest first.
+// queue has the jobs that wait for the writer, the oldest first.
 type queue struct {
 	mu      sync.Mutex
 	jobs    list.List
 	writing bool          // there is a writer
-	closed  bool          // for good, as the Store is
+	closed  bool          // like the Store
 	wake    chan struct{} // wakes the writer; room for one
 }
 
@@ -66,18 +66,18 @@ func (q *queue) rouse() {
 func (q *queue) wait() bool {
 	for {
 		q.mu.Lock()
-		if q.jobs.Len() > 0 || q.closed {
-			q.writing = q.jobs.Len() > 0
-			q.mu.Unlock()
-			return q.writing
-		}
+		waits, closed := q.jobs.Len() > 0, q.closed
+		q.writing = waits || !closed
 		q.mu.Unlock()
+		if waits || closed {
+			return waits
+		}
 		<-q.wake
 	}
 }
 
-// expect lets those that were just answered ask again: several then come together, and one
-// finds the file still in hand.
+// expect lets callers that just got their answers call again. Then several calls share a transaction, and a single
+// caller finds the file still locked for this process.
 func (q *queue) expect() {
 	for range 4 {
 		runtime.Gosched()
@@ -87,7 +87,7 @@ func (q *queue) expect() {
 	}
 }
 
-// close lets nothing in any more, and an idle writer end. It returns the jobs that wait.
+// close closes the queue, and ends an idle writer. It returns the jobs that wait.
 func (q *queue) close() []*job {
 	q.mu.Lock()
 	q.closed = true
@@ -102,7 +102,7 @@ func (q *queue) isClosed() bool {
 	return q.closed
 }
 
-// leave takes j out of the queue. It reports false if the writer has taken it already.
+// leave removes j from the queue. It reports false if the writer has already taken it.
 func (q *queue) leave(j *job) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -142,7 +142,7 @@ func (q *queue) isSQLNext() bool {
 	return front != nil && front.Value.(*job).sql != nil
 }
 
-// putBack lets jobs wait again, before all others, each to be done alone.
+// putBack puts jobs back in front of all others. Each then runs alone.
 func (q *queue) putBack(jobs []*job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -152,7 +152,7 @@ func (q *queue) putBack(jobs []*job) {
 	}
 }
 
-// takeAll takes all jobs, to fail them. gone says that their writer is no more.
+// takeAll takes all jobs, to fail them. gone: the writer has ended.
 func (q *queue) takeAll(gone bool) (jobs []*job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -171,7 +171,7 @@ func (q *queue) isEmpty() bool {
 	return q.jobs.Len() == 0
 }
 
-// creates reports whether a job that waits makes the file.
+// creates reports whether a waiting job creates the file.
 func (q *queue) creates() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -184,14 +184,14 @@ func (q *queue) creates() bool {
 }
 
 const (
-	// maxFileWait is how long a call without a deadline waits for the file.
+	// maxFileWait is the longest wait for the file of a call without a deadline.
 	maxFileWait = 10 * time.Second
-	// lastMoment is how long a call that is being done when its time is over waits for the
-	// outcome. Mostly it comes at once, and without it nobody knows what was charged.
+	// lastMoment is how long a call waits for its outcome if its time ends while the writer works on it. The outcome
+	// usually comes at once, and without it the caller does not know what was charged.
 	lastMoment = 20 * time.Millisecond
 )
 
-// write has the writer do j, and waits for it as long as ctx lasts.
+// write gives j to the writer, and waits for it until ctx ends.
 func (s *Store) write(ctx context.Context, j *job) error {
 	if ctx.Err() != nil {
 		return s.late(ctx)
@@ -226,7 +226,7 @@ func (s *Store) write(ctx context.Context, j *job) error {
 		return j.err
 	case <-timer.C:
 	}
-	if s.queue.leave(j) { // it failed together with others, and waits again
+	if s.queue.leave(j) { // it failed together with others, and is back in the queue
 		return s.late(ctx)
 	}
 	if gaveUp := store.GaveUp(ctx); gaveUp != nil {
@@ -235,7 +235,7 @@ func (s *Store) write(ctx context.Context, j *job) error {
 	return fmt.Errorf("%w: file %s has not answered in time", store.ErrOutcomeUnknown, s.path)
 }
 
-// late says that nothing was done before ctx ended, or within maxFileWait.
+// late returns the error of a call for which nothing was done until ctx ended, or within maxFileWait.
 func (s *Store) late(ctx context.Context) error {
 	if gaveUp := store.GaveUp(ctx); gaveUp != nil {
 		return fmt.Errorf("file %s had not answered when %w", s.path, gaveUp)

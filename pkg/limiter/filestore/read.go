@@ -8,8 +8,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// read calls do in a transaction that only reads, so that all it reads is of one instant. It
-// waits for no writer. In a missing file there is nothing to do.
+// read calls do in a transaction that only reads, so that do sees one instant. It waits for no writer. It does not
+// call do if the file is missing.
 func (s *Store) read(ctx context.Context, do func(tx *sql.Tx) error) error {
 	if err := s.takeTurn(ctx); err != nil {
 		return err
@@ -32,7 +32,7 @@ func (s *Store) read(ctx context.Context, do func(tx *sql.Tx) error) error {
 	return s.translate(ctx, err, false)
 }
 
-// peek answers what a take would.
+// peek gives the answer that a take would get.
 func (s *Store) peek(ctx context.Context, reqs []store.Request, decisions []store.Decision) error {
 	states := make([]*store.State, len(reqs))
 	var record store.TokenRecord

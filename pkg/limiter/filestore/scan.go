@@ -23,8 +23,8 @@ type found struct {
 	err   error
 }
 
-// Scan implements [admin.Keyspace]. Each batch is of one instant. A file has no
-// other users to spare with KeysPerSecond.
+// Scan implements [admin.Keyspace]. It reads each batch at one instant. It ignores KeysPerSecond, since a scan of a
+// file slows nobody else down.
 func (s *Store) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
 	return func(yield func(admin.Entry, error) bool) {
 		total, err := s.count(ctx, &q)
@@ -52,8 +52,7 @@ func (s *Store) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, 
 	}
 }
 
-// count returns about how many keys a scan will look at. It looks at these, too, in the
-// index.
+// count returns the approximate number of keys that a scan will read. It counts them in the index.
 func (s *Store) count(ctx context.Context, q *admin.Query) (total int64, err error) {
 	if q.Keys != nil {
 		return int64(len(q.Keys)), nil
@@ -65,14 +64,14 @@ func (s *Store) count(ctx context.Context, q *admin.Query) (total int64, err err
 	return total, err
 }
 
-// position is where a scan goes on: after a key, or at one of the query's.
+// position is where a scan continues: after a key, or at one of the keys of the query.
 type position struct {
 	after store.Key
 	index int
 }
 
-// readBatch describes the selected keys of the batch at a position. It returns how
-// many it looked at, and where to go on, which is zero at the end.
+// readBatch describes the selected keys of the batch at a position. It returns the number of keys that it read, and
+// the next position, which is zero at the end.
 func (s *Store) readBatch(ctx context.Context, q *admin.Query, from position) (entries []found, looked int, next position, err error) {
 	query, args := s.batchQuery(q, from)
 	err = s.read(ctx, func(tx *sql.Tx) error {

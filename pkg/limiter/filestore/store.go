@@ -3,8 +3,8 @@
 // is killed in the middle leaves nothing half done. Concurrent calls of a process share
 // transactions, and processes wait for each other in line, at a second file beside the first.
 //
-// Checking needs the right to write the file, too: SQLite keeps its readers' marks
-// in a second file.
+// A check, too, needs the right to write the file: SQLite keeps its readers' marks in a
+// second file.
 //
 // A commit survives the end of its process. The last ones before a power failure
 // may be lost, which forgets what they charged and damages nothing.
@@ -30,35 +30,34 @@ type Store struct {
 	// makesDirectory: see WithDirectory.
 	makesDirectory bool
 
-	// For what only reads.
-	turn chan struct{} // holds a token while a call is at work: one at a time, as SQLite has it
-	db   *sql.DB       // nil until the file is needed; whoever has the turn may use it
+	// For readers.
+	turn chan struct{} // holds a token while a call reads: one at a time, since SQLite allows no more
+	db   *sql.DB       // nil until the file is needed; needs the turn
 
-	// For what writes, by one goroutine for all callers: see writer.go.
+	// For the writer, which is one goroutine for all callers: see writer.go.
 	queue      queue
-	writerTurn chan struct{} // as turn
-	writer     *connection   // nil until the file is needed; whoever has the writer's turn may use it
-	line       *line         // likewise
-	taken      []*job        // room for the writer
+	writerTurn chan struct{} // like turn
+	writer     *connection   // nil until the file is needed; needs the writer's turn
+	line       *line         // the same
+	taken      []*job        // memory of the writer
 }
 
 // An Option changes how a Store is made.
 type Option func(*Store)
 
-// WithClock decides by clock instead of the machine's time.
+// WithClock makes the Store decide by clock instead of the machine's time.
 func WithClock(clock func() time.Time) Option { return func(s *Store) { s.clock = clock } }
 
 // WithPrefix keeps the limits under prefix instead of [store.DefaultPrefix],
 // apart from those of other prefixes in the same file.
 func WithPrefix(prefix string) Option { return func(s *Store) { s.prefix = prefix } }
 
-// WithDirectory makes the directory of the file, too, for its owner alone. Without it a path that is misspelt is
-// refused; else it would be a store of its own, in which everything is unused.
+// WithDirectory also creates the directory of the file, for its owner alone. Without it the Store refuses a path in a
+// missing directory, since a misspelled path would be a store of its own, in which everything is unused.
 func WithDirectory() Option { return func(s *Store) { s.makesDirectory = true } }
 
-// New returns a Store in the file at path. The file is made by the first take, in a
-// directory that is there, or that [WithDirectory] makes. It fails with a [store.ErrInvalid] on an empty path or an
-// unfit prefix.
+// New returns a Store in the file at path. The first take creates the file, in a directory that exists or that
+// [WithDirectory] creates. The error is a [store.ErrInvalid] if the path is empty or the prefix invalid.
 func New(path string, options ...Option) (*Store, error) {
 	if path == "" {
 		return nil, fmt.Errorf("%w: the file store needs a path, such as file:limits.db", store.ErrInvalid)
@@ -71,18 +70,18 @@ func New(path string, options ...Option) (*Store, error) {
 	return s, store.ValidatePrefix(s.prefix)
 }
 
-// Prefix returns the prefix that the limits are kept under; see [WithPrefix].
+// Prefix returns the prefix of the limits; see [WithPrefix].
 func (s *Store) Prefix() string { return s.prefix }
 
-// Close closes the file. All calls from now on are a [store.ErrClosed], and so are those that
-// wait for their turn; what has been begun is ended before.
+// Close closes the file, after the calls that the Store works on. Calls that wait for their turn, and all later ones,
+// get a [store.ErrClosed].
 func (s *Store) Close() error {
-	s.refuse(s.queue.close()) // before the turns: who waits for a file that is locked ends when nobody asks any more
+	s.refuse(s.queue.close()) // before the turns: the wait for a locked file ends when no job waits
 	s.turn <- struct{}{}
 	defer s.giveTurn()
 	s.writerTurn <- struct{}{}
 	defer func() { <-s.writerTurn }()
-	s.refuse(s.queue.close()) // what had to be done again alone
+	s.refuse(s.queue.close()) // jobs that were put back to run alone
 	var errs []error
 	if s.db != nil {
 		errs = append(errs, s.db.Close())
@@ -99,17 +98,17 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// errClosed is the error of each call of a Store that is closed.
+// errClosed is the error of each call of a closed Store.
 func (s *Store) errClosed() error { return fmt.Errorf("file %s is %w", s.path, store.ErrClosed) }
 
-// refuse answers jobs of which nothing was done, because the Store is closed.
+// refuse answers jobs that were not done because the Store is closed.
 func (s *Store) refuse(jobs []*job) {
 	for _, j := range jobs {
 		j.finish(s.errClosed())
 	}
 }
 
-// takeTurn waits for the readers before to end, as long as ctx lasts and the Store is not closed.
+// takeTurn waits for earlier readers, until ctx ends or the Store is closed.
 func (s *Store) takeTurn(ctx context.Context) error {
 	if s.queue.isClosed() {
 		return s.errClosed()
@@ -143,10 +142,10 @@ func (s *Store) Decide(ctx context.Context, op store.Op, reqs []store.Request, d
 	if op == store.Peek {
 		return s.peek(ctx, normalized, decisions)
 	}
-	// The writer writes into answers of its own, since the caller may leave it alone.
+	// The writer writes into answers of its own, since the caller may leave meanwhile.
 	answers := make([]store.Decision, len(decisions))
 	err = s.write(ctx, &job{
-		creates: op != store.Refund && op != store.Settle, // which find nothing in a file that is missing
+		creates: op != store.Refund && op != store.Settle, // which find nothing in a missing file
 		do:      func(b *batch) error { return b.decide(op, normalized, answers) },
 	})
 	if err == nil {

@@ -12,26 +12,24 @@ import (
 )
 
 const (
-	// tidyEvery is how often a process tidies up while it writes, and tidyRows and tidyPages
-	// are how much it does then, within a commit that others wait for: about a millisecond.
+	// tidyEvery is the time between clean-ups while a process writes. tidyRows and tidyPages bound a clean-up to about
+	// a millisecond, since others wait for the commit that it is in.
 	tidyEvery = 10 * time.Millisecond
 	tidyRows  = 100
 	tidyPages = 64
-	// keptFree is how many free pages a file keeps for new rows, besides an eighth of it.
+	// keptFree is the number of free pages that a file keeps for new rows, in addition to an eighth of its pages.
 	keptFree = 256
 )
 
-// countFree returns a row if the file has more free pages than it should keep, and can
-// shrink.
+// countFree returns a row if the file has more free pages than it should keep, and can shrink.
 var countFree = fmt.Sprintf(`SELECT 1 FROM pragma_auto_vacuum, pragma_freelist_count, pragma_page_count
 	WHERE auto_vacuum = 2 AND freelist_count > %d + page_count / 8`, keptFree)
 
-// shrink gives pages back to the file system. The file is cut when the log of changes goes
-// over into it.
+// shrink returns pages to the file system. The file gets shorter at the next checkpoint.
 var shrink = fmt.Sprintf("PRAGMA incremental_vacuum(%d)", tidyPages)
 
-// tidy deletes some expired rows, whether there are new ones or not, and gives some of the
-// space back, in the transaction that is about to end.
+// tidy deletes some expired rows, also if there are no new rows, and returns some of the space, in the transaction
+// that is about to end.
 func (c *connection) tidy(now store.Instant) error {
 	if time.Since(c.tidied) < tidyEvery {
 		return nil
@@ -47,7 +45,7 @@ func (c *connection) tidy(now store.Instant) error {
 	return err
 }
 
-// steps runs a statement to its end, and returns how many rows it gave.
+// steps runs a statement to its end, and returns the number of its rows.
 func (c *connection) steps(s statement) (n int, err error) {
 	rows, err := s.QueryContext(context.Background(), nil)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// tokensSchema is made by the first call that carries a token. Programs that know no tokens
-// leave it as it is.
+// tokensSchema is the table of tokens, which the first call with a token makes. Older programs without tokens leave
+// it unchanged.
 const tokensSchema = `CREATE TABLE IF NOT EXISTS tokens (
 	prefix TEXT    NOT NULL,
 	token  TEXT    NOT NULL,
@@ -21,8 +21,8 @@ const tokensSchema = `CREATE TABLE IF NOT EXISTS tokens (
 	PRIMARY KEY (prefix, token)
 ); CREATE INDEX IF NOT EXISTS tokens_ends ON tokens (ends)`
 
-// findToken finds the record of a token, and of a longer value than any so much that it is
-// not taken for one.
+// findToken finds the record of a token. It reads one byte more than the longest record, so that a longer value is
+// refused.
 var findToken = fmt.Sprintf("SELECT substr(record, 1, %d) FROM tokens WHERE prefix = ? AND token = ?",
 	recordformat.TokenHeaderSize+store.MaxRequests*recordformat.TokenChargeSize+1)
 
@@ -50,7 +50,7 @@ func (b *batch) decideCharging(op store.Op, reqs []store.Request, states []*stor
 	return changes.States, err
 }
 
-// loadToken returns what is remembered of token. It makes the table if it is missing.
+// loadToken returns the record of token. It makes the table if it is missing.
 func (b *batch) loadToken(token string) (t store.TokenRecord, err error) {
 	if !b.hasTokens {
 		if err := b.execText(tokensSchema); err != nil {
@@ -74,7 +74,7 @@ func decodeToken(prefix, token string, record []byte) (store.TokenRecord, error)
 	return t, nil
 }
 
-// saveToken remembers record for token, or forgets token if record is zero.
+// saveToken saves the record of token, or deletes it if record is zero.
 func (b *batch) saveToken(token string, record *store.TokenRecord) error {
 	b.wrote = true
 	if record.IsZero() {
@@ -87,7 +87,7 @@ func (b *batch) saveToken(token string, record *store.TokenRecord) error {
 	return b.execText(reclaimTokens, int64(b.now), int64(reclaimed))
 }
 
-// readToken is loadToken for what only reads.
+// readToken is loadToken for a reader.
 func (s *Store) readToken(ctx context.Context, tx *sql.Tx, token string) (t store.TokenRecord, err error) {
 	var tables int
 	err = tx.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'tokens'").Scan(&tables)
@@ -105,13 +105,13 @@ func (s *Store) readToken(ctx context.Context, tx *sql.Tx, token string) (t stor
 	return decodeToken(s.prefix, token, record)
 }
 
-// execText executes a statement that is not needed often.
+// execText executes a statement that is not prepared.
 func (c *connection) execText(text string, values ...driver.Value) error {
 	_, err := c.raw.(driver.ExecerContext).ExecContext(context.Background(), text, c.named(values))
 	return err
 }
 
-// queryRow returns the first row of a statement that is not needed often, nil if there is none.
+// queryRow returns the first row of a statement that is not prepared, nil if it has no rows.
 func (c *connection) queryRow(text string, columns int, values ...driver.Value) ([]driver.Value, error) {
 	rows, err := c.raw.(driver.QueryerContext).QueryContext(context.Background(), text, c.named(values))
 	if err != nil {

@@ -11,18 +11,16 @@ import (
 )
 
 const (
-	// mostTogether is how many jobs a transaction has. More would make nothing faster,
-	// and let the first of them wait.
+	// mostTogether is the most jobs of a transaction. More are not faster, and make the first ones wait.
 	mostTogether = 256
-	// burst is for how long one process goes on writing while others wait. Handing the
-	// file over costs as much as some takes: the other process has to wake up and to read
-	// anew what has changed.
+	// burst is how long one process goes on writing while others wait. Each change of the process costs as much as
+	// some takes: the next process must wake up and read again what has changed.
 	burst = 2 * time.Millisecond
-	// pause is what a process leaves to those that wait, after its burst.
+	// pause is how long a process leaves the file to those that wait, after its burst.
 	pause = 500 * time.Microsecond
 )
 
-// writeAll does jobs until the Store is closed. There is one of it for each Store at a time.
+// writeAll does jobs until the Store is closed. Each Store has at most one at a time.
 func (s *Store) writeAll() error {
 	for s.queue.wait() {
 		if err := s.writeBurst(); err != nil {
@@ -34,7 +32,7 @@ func (s *Store) writeAll() error {
 	return nil
 }
 
-// writerEnded lets a panic of the writer itself fail those that wait for it.
+// writerEnded fails the jobs that wait for a writer that panicked.
 func (s *Store) writerEnded(err error) {
 	if err == nil {
 		return
@@ -49,15 +47,13 @@ func (j *job) finish(err error) {
 	close(j.done)
 }
 
-// writeBurst does jobs as long as some wait, and no other process does. An error
-// is for all jobs that wait.
+// writeBurst does jobs while some wait and its burst is not over. An error is for all jobs that wait.
 func (s *Store) writeBurst() error {
 	line, err := s.prepareToWrite()
 	if err != nil {
 		return err
 	}
-	// Without the turn: another process may hold the file for long, and the Store
-	// can be closed meanwhile.
+	// It waits without the turn: another process may hold the file for long, and the Store can be closed meanwhile.
 	line.wait()
 	defer line.leave()
 	s.writerTurn <- struct{}{}
@@ -76,11 +72,11 @@ func (s *Store) writeBurst() error {
 	return nil
 }
 
-// prepareToWrite opens what a writer needs, and returns its place between the processes.
+// prepareToWrite opens what a writer needs, and returns the line of processes.
 func (s *Store) prepareToWrite() (*line, error) {
 	s.writerTurn <- struct{}{}
 	defer func() { <-s.writerTurn }()
-	if s.queue.isClosed() { // after the job came, which is answered already
+	if s.queue.isClosed() { // the jobs already have their answers
 		return nil, s.errClosed()
 	}
 	err := s.openWriter()
@@ -126,7 +122,7 @@ func (s *Store) writeOnce() error {
 		return s.writeSQL()
 	}
 	return s.writer.use(func() error {
-		// Until the transaction has begun all may leave.
+		// Until the transaction has begun, callers may leave.
 		if err := retryBusy(s.queue.isEmpty, s.writer.begin); err != nil {
 			return s.translate(context.Background(), err, false)
 		}
@@ -163,7 +159,7 @@ func (s *Store) writeSQL() error {
 	return nil
 }
 
-// doTogether does the next jobs in the transaction that has begun, or in no file.
+// doTogether does the next jobs in the transaction that has begun. c is nil if the file is missing.
 func (s *Store) doTogether(c *connection) {
 	s.taken = s.queue.take(s.taken[:0], false, c == nil)
 	committing := false
@@ -190,7 +186,7 @@ func (s *Store) doTogether(c *connection) {
 		c.rollback()
 	}
 	if err != nil && len(s.taken) > 1 && !committing {
-		s.queue.putBack(s.taken) // it may be the fault of one
+		s.queue.putBack(s.taken) // perhaps only one of them causes the error
 	} else {
 		for _, j := range s.taken {
 			if err != nil {

@@ -9,9 +9,9 @@ import (
 // Candidate is a limit that can apply to a request.
 type Candidate struct {
 	Limit store.Limit
-	// Override is the index of the override that it comes from, or -1.
-	Override int
-	// Unknown are the unknown attributes of the override, in order. If there are none, the limit applies unless an
+	// Exception is the index of the exception that it comes from, or -1.
+	Exception int
+	// Unknown are the unknown attributes of the exception, in order. If there are none, the limit applies unless an
 	// earlier candidate does.
 	Unknown []string
 }
@@ -20,20 +20,20 @@ type Candidate struct {
 // precedence. The last one applies if no earlier one does.
 func (l *Limit) Candidates(known Attributes) []Candidate {
 	var candidates []Candidate
-	for i, override := range l.Exceptions {
+	for i, exception := range l.Exceptions {
 		var unknown []string
 		contradicted := false
-		for _, name := range override.When.Names() {
+		for _, name := range exception.When.Names() {
 			value, has := known[name]
 			if !has {
 				unknown = append(unknown, name)
 			}
-			contradicted = contradicted || has && value != override.When[name]
+			contradicted = contradicted || has && value != exception.When[name]
 		}
 		if contradicted {
 			continue
 		}
-		candidates = append(candidates, Candidate{override.Limit, i, unknown})
+		candidates = append(candidates, Candidate{exception.Limit, i, unknown})
 		if len(unknown) == 0 {
 			return candidates
 		}

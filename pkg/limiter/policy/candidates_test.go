@@ -32,7 +32,7 @@ func TestTheLimitThatCountsIsACandidate(t *testing.T) {
 		}
 		limit, override := l.For(all)
 		candidates := l.Candidates(known)
-		if !slices.ContainsFunc(candidates, func(c Candidate) bool { return c.Limit == limit && c.Override == override }) {
+		if !slices.ContainsFunc(candidates, func(c Candidate) bool { return c.Limit == limit && c.Exception == override }) {
 			t.Errorf("%v counts for %v, and is not among %v of %v", limit, all, candidates, known)
 		}
 		if len(known) == len(all) && (len(candidates) != 1 || len(candidates[0].Unknown) != 0) {

@@ -41,17 +41,17 @@ type Limit struct {
 	Name string
 	// By names the attributes that together make the subject.
 	By []string
-	// Limit is how much is allowed if no override applies.
+	// Limit is how much is allowed if no exception applies.
 	Limit store.Limit
 	// Cost is the limit's own cost, instead of the cost of the call.
 	Cost Cost
-	// Overrides are other limits for some requests; the first that matches applies.
+	// Exceptions are other limits for some requests; the first that matches applies.
 	Exceptions []Exception
 	// Shadow: the limit is counted and reported, but never denies.
 	Shadow bool
 }
 
-// Override is another limit for requests that have all attributes of When. Other attributes can have any value.
+// Exception is another limit for requests that have all attributes of When. Other attributes can have any value.
 type Exception struct {
 	When  Attributes
 	Limit store.Limit
@@ -66,8 +66,8 @@ func (p *Policy) Attributes() (names []string, needed map[string]bool) {
 		for _, name := range p.Limits[i].By {
 			needed[name], all[name] = true, true
 		}
-		for _, override := range p.Limits[i].Exceptions {
-			for name := range override.When {
+		for _, exception := range p.Limits[i].Exceptions {
+			for name := range exception.When {
 				all[name] = true
 			}
 		}
@@ -82,7 +82,7 @@ func (p *Policy) Needed() []string {
 }
 
 // CheckAttributes returns a [store.ErrInvalid] if no limit of the policy uses one of the attributes: a misspelled
-// one could keep an override from applying.
+// one could keep an exception from applying.
 func (p *Policy) CheckAttributes(attributes Attributes) error {
 	known, _ := p.Attributes()
 	for _, name := range attributes.Names() {
@@ -104,15 +104,15 @@ func (p *Policy) CheckAttributes(attributes Attributes) error {
 // own [Cost] uses that; costs has one for each field. An attribute or a cost that is missing or unknown is a
 // [store.ErrInvalid] that names it. The policy must have no [Problem].
 func (p *Policy) Requests(attributes Attributes, cost int64, costs ...FieldCost) ([]store.Request, error) {
-	reqs, _, err := p.RequestsWithOverrides(attributes, cost, costs...)
+	reqs, _, err := p.RequestsWithExceptions(attributes, cost, costs...)
 	return reqs, err
 }
 
-// RequestsWithOverrides is [Policy.Requests], and returns for each request also the index of the override that
+// RequestsWithExceptions is [Policy.Requests], and returns for each request also the index of the exception that
 // applies, or -1.
-func (p *Policy) RequestsWithOverrides(
+func (p *Policy) RequestsWithExceptions(
 	attributes Attributes, cost int64, costs ...FieldCost,
-) (reqs []store.Request, overrides []int, err error) {
+) (reqs []store.Request, exceptions []int, err error) {
 	if err := p.CheckAttributes(attributes); err != nil {
 		return nil, nil, err
 	}
@@ -139,15 +139,15 @@ func (p *Policy) RequestsWithOverrides(
 	reqs = make([]store.Request, 0, len(p.Limits))
 	for i := range p.Limits {
 		l := &p.Limits[i]
-		limit, override := l.For(attributes)
-		overrides = append(overrides, override)
+		limit, exception := l.For(attributes)
+		exceptions = append(exceptions, exception)
 		reqs = append(reqs, store.Request{Key: p.Key(l, attributes), Limit: limit, Cost: units[i], Shadow: l.Shadow})
 	}
-	return reqs, overrides, nil
+	return reqs, exceptions, nil
 }
 
-// For returns the limit that applies to the attributes, and the index of its override, or -1.
-func (l *Limit) For(attributes Attributes) (limit store.Limit, override int) {
+// For returns the limit that applies to the attributes, and the index of its exception, or -1.
+func (l *Limit) For(attributes Attributes) (limit store.Limit, exception int) {
 	for i := range l.Exceptions {
 		if attributes.has(l.Exceptions[i].When) {
 			return l.Exceptions[i].Limit, i

@@ -38,19 +38,19 @@ func (p *Policy) Prepare() *Prepared {
 	return prepared
 }
 
-// AppendRequests is [Policy.RequestsWithOverrides], but appends to slices, which may be nil. It leaves them
+// AppendRequests is [Policy.RequestsWithExceptions], but appends to slices, which may be nil. It leaves them
 // unchanged on an error.
 func (p *Prepared) AppendRequests(
-	reqs []store.Request, overrides []int, attributes Attributes, cost int64, costs ...FieldCost,
+	reqs []store.Request, exceptions []int, attributes Attributes, cost int64, costs ...FieldCost,
 ) ([]store.Request, []int, error) {
 	if !p.accepts(attributes) || !p.acceptsCosts(costs) {
-		_, _, err := p.RequestsWithOverrides(attributes, cost, costs...)
-		return reqs, overrides, err
+		_, _, err := p.RequestsWithExceptions(attributes, cost, costs...)
+		return reqs, exceptions, err
 	}
 	first := len(reqs)
 	for i := range p.Limits {
 		l, prepared := &p.Limits[i], &p.limits[i]
-		limit, override := l.For(attributes)
+		limit, exception := l.For(attributes)
 		req := store.Request{Limit: limit, Cost: l.Cost.of(cost, costs), Shadow: l.Shadow}
 		switch {
 		case !prepared.fixedName:
@@ -62,9 +62,9 @@ func (p *Prepared) AppendRequests(
 		default:
 			req.Key = store.Key{Subject: join(l.By, attributes), Name: prepared.name}
 		}
-		reqs, overrides = append(reqs, req), append(overrides, override)
+		reqs, exceptions = append(reqs, req), append(exceptions, exception)
 	}
-	return reqs, overrides, nil
+	return reqs, exceptions, nil
 }
 
 // accepts reports whether attributes has all that the policy requires, and none that it does not use.

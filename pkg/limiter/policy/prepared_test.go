@@ -46,7 +46,7 @@ func TestPreparedMakesTheSameRequests(t *testing.T) {
 		for _, name := range some {
 			attributes[name] = values[r.IntN(len(values))]
 		}
-		want, wantOverrides, wantErr := p.RequestsWithOverrides(attributes, 3)
+		want, wantExceptions, wantErr := p.RequestsWithExceptions(attributes, 3)
 		before, beforeOverrides := []store.Request{{Cost: 7}}, []int{7}
 		got, overrides, err := p.Prepare().AppendRequests(before, beforeOverrides, attributes, 3)
 		if fmt.Sprint(err) != fmt.Sprint(wantErr) {
@@ -55,8 +55,8 @@ func TestPreparedMakesTheSameRequests(t *testing.T) {
 		if err == nil {
 			accepted++
 		}
-		if !reflect.DeepEqual(got, append(before, want...)) || !reflect.DeepEqual(overrides, append(beforeOverrides, wantOverrides...)) {
-			t.Fatalf("%+v for %v makes %+v %v, not %+v %v", p, attributes, got, overrides, want, wantOverrides)
+		if !reflect.DeepEqual(got, append(before, want...)) || !reflect.DeepEqual(overrides, append(beforeOverrides, wantExceptions...)) {
+			t.Fatalf("%+v for %v makes %+v %v, not %+v %v", p, attributes, got, overrides, want, wantExceptions)
 		}
 	}
 	if accepted < 1000 {
@@ -87,7 +87,7 @@ func BenchmarkRequests(b *testing.B) {
 	b.Run("policy", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			p.RequestsWithOverrides(attributes, 1)
+			p.RequestsWithExceptions(attributes, 1)
 		}
 	})
 	b.Run("prepared", func(b *testing.B) {

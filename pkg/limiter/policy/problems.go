@@ -65,29 +65,29 @@ func (l *Limit) problems(path string, add func(path, format string, args ...any)
 	if _, err := l.Limit.Normalize(); err != nil {
 		add(path+".limit", "%s", err)
 	}
-	// An override that hides a later one requires only attributes of that one with the same values, so it is found
+	// An exception that hides a later one requires only attributes of that one with the same values, so it is found
 	// by its first attribute.
 	byFirst := map[Attribute][]int{}
-	for i, override := range l.Exceptions {
+	for i, exception := range l.Exceptions {
 		at := fmt.Sprintf("%s.overrides[%d]", path, i)
-		if len(override.When) == 0 {
+		if len(exception.When) == 0 {
 			add(at+".when", "the override has no attributes in when; name at least one, such as when: {tenant: acme}")
 			continue
 		}
-		for _, name := range override.When.Names() {
+		for _, name := range exception.When.Names() {
 			if err := ValidateName("attribute", name); err != nil {
 				add(at+".when", "%s", err)
-			} else if override.When[name] == "" {
+			} else if exception.When[name] == "" {
 				add(at+".when", "attribute %q is empty; give it a value, since requests always have one", name)
 			}
 		}
-		if _, err := override.Limit.Normalize(); err != nil {
+		if _, err := exception.Limit.Normalize(); err != nil {
 			add(at+".limit", "%s", err)
 		}
 		before := i
-		for name, value := range override.When {
+		for name, value := range exception.When {
 			for _, j := range byFirst[Attribute{name, value}] {
-				if j < before && override.When.has(l.Exceptions[j].When) {
+				if j < before && exception.When.has(l.Exceptions[j].When) {
 					before = j
 				}
 			}
@@ -96,8 +96,8 @@ func (l *Limit) problems(path string, add func(path, format string, args ...any)
 			add(at+".when", "override %d of limit %q is never reached, because override %d matches first; move it up or remove it",
 				i+1, l.Name, before+1)
 		}
-		first := override.When.Names()[0]
-		byFirst[Attribute{first, override.When[first]}] = append(byFirst[Attribute{first, override.When[first]}], i)
+		first := exception.When.Names()[0]
+		byFirst[Attribute{first, exception.When[first]}] = append(byFirst[Attribute{first, exception.When[first]}], i)
 	}
 }
 

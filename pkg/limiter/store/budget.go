@@ -8,10 +8,9 @@ import (
 	"time"
 )
 
-// WithBudget wraps store so that each of its calls takes at most budget, if the store returns when its
-// context has ended, as [Store] asks for. When the budget is over, the store is away ([IsAway]), which is
-// something else than a caller whose own context has ended ([ErrGaveUp]): a failure policy decides in its
-// place.
+// WithBudget wraps store so that each of its calls takes at most budget, if the store returns when its context has
+// ended, as a [Store] must. When the budget is over, the store is away ([IsAway]), and a failure policy decides. If
+// the caller's own context has ended, the error is an [ErrGaveUp] instead.
 func WithBudget(store Store, budget time.Duration) Store {
 	return Wrap(&budgetStore{Store: store, budget: budget}, store)
 }
@@ -28,9 +27,9 @@ func (s *budgetStore) Decide(ctx context.Context, op Op, reqs []Request, decisio
 	return s.Store.Decide(own, op, reqs, decisions)
 }
 
-// BudgetOf is for stores that end what they do at a time of their own. If ctx is what
-// [WithBudget] calls a store with, it returns the caller's own context and when the store's time
-// is over, which is when the store has to be away. Else limited is false and caller is ctx.
+// BudgetOf is for stores that bound their calls by themselves. If ctx is the context of a call by [WithBudget],
+// BudgetOf returns the caller's own context, and the instant from which the store counts as away. Otherwise limited
+// is false and caller is ctx.
 //
 // A store that waits for these two needs no timer for each call.
 func BudgetOf(ctx context.Context) (caller context.Context, end time.Time, limited bool) {
@@ -40,7 +39,7 @@ func BudgetOf(ctx context.Context) (caller context.Context, end time.Time, limit
 	return ctx, time.Time{}, false
 }
 
-// budgetContext is a [BudgetContext] that costs a timer only where somebody waits for its end.
+// budgetContext is a [BudgetContext] that starts a timer only if somebody waits for its end.
 type budgetContext struct {
 	caller context.Context
 	end    time.Time
@@ -91,9 +90,8 @@ func (b *budgetContext) cancel() {
 	}
 }
 
-// BudgetContext returns a context for calls of a store that may take at most budget
-// together, such as those of an admin.Keyspace. Its end means that the store is away, unless
-// ctx itself has ended.
+// BudgetContext returns a context for several calls of a store that may take at most budget together, such as those
+// of an admin.Keyspace. Its end means that the store is away, unless ctx itself has ended.
 func BudgetContext(ctx context.Context, budget time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, budget, errBudget)
 }
@@ -101,8 +99,8 @@ func BudgetContext(ctx context.Context, budget time.Duration) (context.Context, 
 // errBudget is the cause of contexts that end because a store's time is over.
 var errBudget = errors.New("the store's time was over")
 
-// GaveUp is for stores. It returns an [ErrGaveUp] with what ended ctx, and nil if ctx has
-// not ended, or only because the budget of [WithBudget] is over: the store is away then.
+// GaveUp is for stores. It returns an [ErrGaveUp] with the reason if ctx has ended. It returns nil if ctx has not
+// ended, or only because the budget of [WithBudget] is over: then the store is away.
 func GaveUp(ctx context.Context) error {
 	if deadline, limited := ctx.Deadline(); limited && ctx.Done() != nil && !time.Now().Before(deadline) {
 		<-ctx.Done() // a connection can notice the deadline a moment before

@@ -12,7 +12,7 @@ func IsCharging(op Op, reqs []Request) bool {
 	return op > Adjust || len(reqs) > 0 && (reqs[0].Token != "" || reqs[0].NotAfter != 0)
 }
 
-// Changes says what a call has changed, and so is to be stored.
+// Changes says what a call has changed, and the store must write.
 type Changes struct {
 	States bool
 	Token  bool // which is then remembered, or forgotten if its record is zero
@@ -75,7 +75,7 @@ func DecideCharging(op Op, reqs []Request, states []*State, decisions []Decision
 	return Changes{States: true, Token: true}, nil
 }
 
-// isLate reports whether a refund comes after the instant that it may come at most.
+// isLate reports whether a refund comes after its last instant.
 func isLate(reqs []Request, states []*State, now Instant) bool {
 	last := reqs[0].NotAfter
 	return last != 0 && slices.ContainsFunc(states, func(s *State) bool { return s.clock(now) > last })
@@ -101,7 +101,7 @@ func (e *unknownTokenError) Is(target error) bool { return target == ErrUnknownT
 // UnknownToken returns the [ErrUnknownToken] for token, for stores that decide elsewhere.
 func UnknownToken(token string) error { return &unknownTokenError{token} }
 
-// decideRemembered answers a call whose token is remembered.
+// decideRemembered answers a call whose token is known.
 func decideRemembered(op Op, reqs []Request, states []*State, decisions []Decision, token *TokenRecord, now Instant) (Changes, error) {
 	if err := token.check(op, reqs); err != nil {
 		return Changes{}, err

@@ -10,20 +10,18 @@ const (
 	DecidedByStore Decider = iota
 	// DecidedByLocal: the store was away, and a share of the limit was decided locally.
 	DecidedByLocal
-	// DecidedByDenialMemory: the store denied the same before, and nothing can have changed
-	// that since but an operator.
+	// DecidedByDenialMemory: the store denied the same before, and since then only an operator can have changed the
+	// answer.
 	DecidedByDenialMemory
-	// DecidedByLease: the units had been taken from the store ahead.
+	// DecidedByLease: the units came from a lease, taken from the store in advance.
 	DecidedByLease
-	// DecidedByOverride: an operator's word stood above the limit.
+	// DecidedByOverride: an override of an operator decided instead of the limit.
 	DecidedByOverride
-	// DecidedByFailurePolicy: the store was away, and the failure policy let everybody in,
-	// or nobody.
+	// DecidedByFailurePolicy: the store was away, and the failure policy allowed or denied everything.
 	DecidedByFailurePolicy
 )
 
-// String returns the word of the decider that machine formats have, such as
-// "denial-memory".
+// String returns the decider's word in machine formats, such as "denial-memory".
 func (d Decider) String() string {
 	switch d {
 	case DecidedByLocal:
@@ -46,60 +44,53 @@ func (d Decider) String() string {
 // Used, Remaining and ResetAfter describe the key as the call leaves it: after
 // the charge of an allowed take, unchanged after a peek or a denial.
 type Decision struct {
-	// Allowed: the request fits its limit. In a call of several requests
-	// nothing is charged unless every decision is Allowed, those of shadows
-	// aside. A refund is always allowed, unless it has a NotAfter and comes late.
+	// Allowed: the request fits its limit. A call of several requests charges nothing unless every decision is
+	// Allowed, except those of shadow limits. A refund is always allowed, unless it has a NotAfter and comes late.
 	Allowed bool
-	// Shadow: the request was a shadow's, so this decision does not count.
+	// Shadow: the limit of the request is a shadow limit, so this decision does not count.
 	Shadow bool
 	// Used is the units in use, rounded up to whole ones. It can exceed the
 	// capacity after a limit was lowered.
 	Used int64
-	// Granted is the units that the call charged: the cost of an allowed take, what fitted of
-	// a TakeUpTo, the real cost of a Settle. It is zero where nothing was charged.
+	// Granted is the number of units that the call charged: the cost of an allowed take, what fit of a TakeUpTo, the
+	// real cost of a Settle. It is zero if the call charged nothing.
 	Granted int64
-	// Refunded is the units that a Refund gave back: its cost, or for a token what was charged
-	// under it, or what was in use if that is less. It is zero if there was nothing to give back.
+	// Refunded is the number of units that a Refund gave back: its cost, or for a token what was charged with it, or
+	// what was in use if that is less.
 	Refunded int64
-	// Repeated: the token of the request is remembered, so this call has charged nothing, and
-	// Granted is what the first one charged.
+	// Repeated: the token of the request was known, so this call charged nothing, and Granted is what the first call
+	// charged.
 	Repeated bool
-	// Remaining is what a take could have now: a take of Remaining is
-	// allowed, one of Remaining+1 is denied.
+	// Remaining is the largest cost that would be allowed now: a take of Remaining is allowed, one of Remaining+1 is
+	// denied.
 	Remaining int64
-	// RetryAfter is how long until the same request is allowed, if nobody
-	// else takes: at that instant it is, a microsecond earlier it is not. It
-	// is zero if Allowed, for a shadow whose limit the cost can never fit, and for a refund
-	// that came late.
+	// RetryAfter is the time until the same request is allowed, if nobody else takes: allowed at that instant, and
+	// denied a microsecond earlier. It is zero if Allowed, for a shadow limit that the cost can never fit, and for a
+	// refund that came late.
 	RetryAfter time.Duration
-	// ResetAfter is how long until the key equals an unused one.
+	// ResetAfter is the time until the key is unused, if nobody takes.
 	ResetAfter time.Duration
-	// Delay is how long an allowed request of a leaky bucket should wait for
-	// its turn to leave; zero for the other algorithms.
+	// Delay is the time that an allowed request of a leaky bucket should wait for its turn; zero for the other
+	// algorithms.
 	Delay time.Duration
-	// At is the instant that the store's clock showed when it decided, from
-	// which the durations count. In a Cluster each slot's master has a clock of
-	// its own. A clock that was set back shows here as it is, although for the
-	// key no time passed.
+	// At is the instant of the decision by the store's clock. The durations count from it. In a Cluster the master
+	// of each slot has its own clock. A clock that was set back shows its own time here, although no time passed for
+	// the key.
 	At Instant
-	// Unguarded: this decision was not made by the limit, because the store, or the
-	// part of it that has this key, was away. A failure policy made it (see
-	// limiter.FailOpen and limiter.FailClosed), or nobody did, where another limit had denied the call
-	// already. The fields of what is used and of when are zero then.
+	// Unguarded: the limit did not make this decision, because the store, or the shard that has this key, was away.
+	// A failure policy made it (see limiter.FailOpen and limiter.FailClosed), or nobody did, because another limit
+	// had already denied the call. The fields for usage and times are zero then.
 	Unguarded bool
-	// DecidedBy says who made the decision: the store, unless something that wraps it did.
+	// DecidedBy says who made the decision: the store, or one of its wrappers.
 	DecidedBy Decider
-	// LocalShare is the share of the limit that was decided by, if DecidedBy is
-	// [DecidedByLocal]; else it is zero.
+	// LocalShare is the share of the limit that applied, if DecidedBy is [DecidedByLocal]; otherwise it is zero.
 	LocalShare Share
-	// Override is the operator's override that applied; nil if none did. It is shared, and
-	// must not be changed.
+	// Override is the override that applied, or nil. It is shared, and must not be changed.
 	Override *Override
 }
 
-// AllAllowed reports whether every decision but a shadow's is allowed, that is,
-// whether the call that made them took effect. No decisions are not allowed, so that an ignored error
-// lets nobody in.
+// AllAllowed reports whether the call took effect: every decision is allowed, except those of shadow limits. It is
+// false without decisions, so that an ignored error allows nothing.
 func AllAllowed(decisions []Decision) bool {
 	if len(decisions) == 0 {
 		return false
@@ -112,12 +103,11 @@ func AllAllowed(decisions []Decision) bool {
 	return true
 }
 
-// Decide answers op on the requests against the states of their keys at one
-// instant, all or nothing, and changes the states accordingly. It is what an
-// embedded store does between reading and writing, and what the Lua scripts do
-// in Redis. The requests must be normalized and the three slices equally long.
+// Decide answers op on the requests against the states of their keys at one instant, all or nothing, and changes the
+// states. An embedded store calls it between reading and writing; the Lua scripts do the same in Redis. The requests
+// must be normalized, and the three slices equally long.
 //
-// changed reports whether any state was changed and needs to be stored.
+// changed reports whether any state changed and must be stored.
 func Decide(op Op, reqs []Request, states []*State, decisions []Decision, now Instant) (changed bool) {
 	if len(reqs) == 1 {
 		return DecideOne(op, &reqs[0], states[0], &decisions[0], now)
@@ -172,8 +162,8 @@ func decideSeveral(op Op, reqs []Request, states []*State, decisions []Decision,
 	return changed
 }
 
-// takeOne is Decide for the most common call, without what only several requests need. It
-// looks the limit's rule up once.
+// takeOne is Decide for the most common call, without the work for several requests. It looks up the rule of the
+// limit once.
 func takeOne(req *Request, s *State, d *Decision, now Instant) (changed bool) {
 	kind, capacity := &definitions[req.Limit.Kind()], req.Limit.Count
 	if kind.hasBurst {
@@ -203,8 +193,7 @@ func takeOne(req *Request, s *State, d *Decision, now Instant) (changed bool) {
 	return true
 }
 
-// describe derives the rest of d, which says whether req was allowed and what
-// is used of s at now.
+// describe derives the rest of d, which already says whether req was allowed, from the usage of s at now.
 func (d *Decision) describe(s *State, req *Request, now Instant) {
 	capacity := req.Limit.Capacity()
 	d.Remaining = max(0, capacity-d.Used)
@@ -214,17 +203,16 @@ func (d *Decision) describe(s *State, req *Request, now Instant) {
 	}
 }
 
-// Answer describes s at now, as a request has left it that was allowed or not.
-// It is for a store that decides elsewhere and brings the state back.
+// Answer describes s at now, after a request that was allowed or not. It is for a store that decides elsewhere and
+// returns the state.
 func (s *State) Answer(req *Request, now Instant, allowed bool) Decision {
 	d := Decision{Allowed: allowed, Shadow: req.Shadow, Used: s.Used(now), At: now}
 	d.describe(s, req, now)
 	return d
 }
 
-// Delay returns how long a request allowed under limit at now waits for its
-// turn: in a leaky bucket until all that is queued has left at limit's rate,
-// else not at all.
+// Delay returns how long a request that limit allows at now waits for its turn: in a leaky bucket until everything
+// in the queue has left at the rate of limit, and otherwise not at all.
 func (s *State) Delay(limit *Limit, now Instant) time.Duration {
 	queue := definitions[limit.Kind()].queue
 	if queue == nil || s.IsZero() {

@@ -6,20 +6,19 @@ import (
 	"strings"
 )
 
-// The errors a caller can branch on with errors.Is. Each one returned wraps
-// one of these and says in its text what exactly was wrong.
+// The errors that a caller can check with errors.Is. Each returned error wraps one of these, and its text says what
+// exactly is wrong.
 var (
 	// ErrInvalid: the request itself is wrong (a limit, key, pattern or cost
 	// out of bounds). Nothing was sent to the store.
 	ErrInvalid = errors.New("invalid request")
-	// ErrNeverFits: the cost is greater than the limit ever allows at once,
-	// so no wait would help. It is also an ErrInvalid.
+	// ErrNeverFits: the cost is greater than the most that the limit allows at once, so a wait does not help. It is
+	// also an ErrInvalid.
 	ErrNeverFits = errors.New("cost can never fit")
 	// ErrUnavailable: the store could not be reached, and nothing was charged.
 	ErrUnavailable = errors.New("store unavailable")
-	// ErrOutcomeUnknown: the store stopped answering after it may have seen
-	// the request, so the units may or may not have been charged. It is never
-	// retried here, and it is not an ErrUnavailable: trying again can charge
+	// ErrOutcomeUnknown: the store stopped answering after it may have received the request, so the units may or may
+	// not have been charged. It is never retried here, and it is not an ErrUnavailable: another try can charge
 	// twice.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
 	// ErrGaveUp: the caller's own context ended before the store answered, or before its turn
@@ -29,21 +28,19 @@ var (
 	// ErrRefused: the store answered and refused: wrong password, missing
 	// right, out of memory, a replica. Nothing was charged.
 	ErrRefused = errors.New("store refused")
-	// ErrForeign: the key holds a value that limitctl did not write. It is
-	// left as it is. See [ForeignError] for the key.
+	// ErrForeign: the key holds a value that limitctl did not write. The value is unchanged. [ForeignError] has the
+	// key.
 	ErrForeign = errors.New("foreign value")
-	// ErrUnknownToken: a settlement's token is not remembered, because nothing was allowed
-	// with it or because its time is over. Nothing was changed.
+	// ErrUnknownToken: the token of a settlement is unknown, because nothing was allowed with it or because its time
+	// is over. Nothing was changed.
 	ErrUnknownToken = errors.New("unknown token")
-	// ErrClosed: the store, or what wraps it, was closed before. Nothing was charged. It is not
-	// an ErrUnavailable: no failure policy decides in place of a store that is closed.
+	// ErrClosed: the store, or one of its wrappers, is closed. Nothing was charged. It is not an ErrUnavailable: no
+	// failure policy decides instead of a closed store.
 	ErrClosed = errors.New("closed")
 )
 
-// IsAway reports whether err says that the store gave no answer
-// (ErrUnavailable or ErrOutcomeUnknown), as against an answer one dislikes, and that
-// the caller had the time for one (no ErrGaveUp). A failure policy is for these errors
-// and no others.
+// IsAway reports whether err says that the store gave no answer (ErrUnavailable or ErrOutcomeUnknown) although the
+// caller had time for one (no ErrGaveUp). A failure policy is for these errors only.
 func IsAway(err error) bool {
 	return (errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown)) && !errors.Is(err, ErrGaveUp)
 }
@@ -60,8 +57,7 @@ func (e *invalidError) Is(target error) bool {
 	return target == ErrInvalid || e.neverFits && target == ErrNeverFits
 }
 
-// Invalidf returns an [ErrInvalid] with a text of its own, for packages that check
-// requests before they come here.
+// Invalidf returns an [ErrInvalid] with that text, for packages that check requests earlier.
 func Invalidf(format string, args ...any) error {
 	return &invalidError{text: fmt.Sprintf(format, args...)}
 }
@@ -81,7 +77,7 @@ func (e *ForeignError) Error() string {
 // deletes it.
 func (e *ForeignError) IsDamaged() bool { return strings.HasPrefix(e.Holds, damagedRecord) }
 
-// damagedRecord is what Holds of a damaged record begins with.
+// damagedRecord is the beginning of Holds for a damaged record.
 const damagedRecord = "a damaged limit record"
 
 // Is makes every ForeignError an ErrForeign.

@@ -1,14 +1,14 @@
 package store
 
-// FailurePolicy says what a store that is away means for the caller.
+// FailurePolicy says how requests are decided while the store is away.
 type FailurePolicy uint8
 
 const (
-	// FailOnError passes the error on; the caller decides.
+	// FailOnError returns the error; the caller decides.
 	FailOnError FailurePolicy = iota
 	// AllowOnError lets requests through unguarded ("fail open").
 	AllowOnError
-	// DenyOnError turns requests away ("fail closed").
+	// DenyOnError denies requests ("fail closed").
 	DenyOnError
 	// LocalOnError lets a fallback store decide, with a share of each limit ("fail soft").
 	LocalOnError

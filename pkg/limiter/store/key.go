@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// DefaultPrefix is what store keys begin with unless said otherwise.
+// DefaultPrefix is the default prefix of store keys.
 const DefaultPrefix = "rl"
 
 // Bounds on the parts of a key, in bytes.
@@ -16,18 +16,16 @@ const (
 	MaxPrefixLength  = 256
 )
 
-// Key is what has state: a subject (who is limited, "user:42") and the name of
-// one of its limits ("login/ip-minute"). With an empty Name the limit decides
-// under its [Limit.DefaultName].
+// Key identifies a state: a subject (who is limited, "user:42") and the name of one of its limits
+// ("login/ip-minute"). If Name is empty, [Limit.DefaultName] is the name.
 type Key struct {
 	Subject string
 	Name    string
 }
 
-// Validate reports, as an [ErrInvalid], what makes k unfit to be a key. A
-// subject or a name is UTF-8 of 1 to MaxSubjectLength (MaxNameLength) bytes
-// without control characters, "{" or "}": the braces delimit the subject in a
-// store key. An empty Name is fine, being the limit's default.
+// Validate returns an [ErrInvalid] if k is not a valid key. A subject or a name is UTF-8 of 1 to MaxSubjectLength
+// (MaxNameLength) bytes without control characters, "{" or "}": the braces delimit the subject in a store key. The
+// Name may be empty.
 func (k Key) Validate() error {
 	if err := checkPart("subject", k.Subject, MaxSubjectLength); err != nil {
 		return err
@@ -46,9 +44,8 @@ func (k Key) String() string {
 	return k.Subject + " " + k.Name
 }
 
-// ValidatePrefix reports what makes prefix unfit to begin store keys. The
-// rules are those of a subject. It cannot have a "!", which in keys follows the prefix where
-// they hold something else than a limit.
+// ValidatePrefix returns an [ErrInvalid] if prefix is not a valid prefix of store keys. The rules are those of a
+// subject. In addition, it has no "!", which follows the prefix in keys that do not hold a limit.
 func ValidatePrefix(prefix string) error {
 	if strings.Contains(prefix, "!") {
 		return Invalidf("prefix %q contains %q, which tells other keys from those of limits; leave it out", prefix, '!')

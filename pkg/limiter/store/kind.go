@@ -6,9 +6,8 @@ import (
 	"github.com/limitctl/limitctl/internal/recordformat"
 )
 
-// Kind is a way of counting, by its number in records and in requests to scripts.
-// Every algorithm is one, and a sliding counter in slices is one more. Kinds are for
-// what stores do with records; people choose an [Algorithm].
+// Kind is a way of counting, by its number in records and in requests to scripts. Every algorithm is a kind, and so
+// is a sliding counter in slices. Kinds are for stores; people choose an [Algorithm].
 type Kind uint8
 
 // definition is all that the project knows about a kind. It stands with its rule, one file for each kind; lua/ has a
@@ -20,51 +19,46 @@ type definition struct {
 	// hasBurst: its limits have a burst of their own, which is their capacity.
 	hasBurst bool
 	maxCount int64
-	// stateSize is the bytes of a record after its header, 0 if that varies.
+	// stateSize is the number of bytes of a record after its header, 0 if that varies.
 	stateSize int
-	// version is the record format's that first had it, 0 for the first one.
+	// version is the first version of the record format that has the kind, 0 for the first one.
 	version uint8
 	// inSlices: its limits have more than one slice.
 	inSlices bool
-	// described: it describes limits that others decide. No record is of it, and no script
-	// decides it.
+	// described: it describes limits that others decide. It has no records and no script.
 	described bool
-	// recordsOf is the kind whose records and script these are, 0 for its own.
+	// recordsOf is the kind whose records and script it shares, 0 for its own.
 	recordsOf Kind
-	// entries returns how many log entries a record under a limit can have, used units
-	// being in use; nil if there is no log.
+	// entries returns the most log entries of a record under a limit while used units are in use; nil without a log.
 	entries func(l *Limit, used int64) int64
-	// countsEachUnit: a log of every unit, so that what is in use is exactly what was
-	// charged in the last period.
+	// countsEachUnit: the log has every unit, so the usage is exactly what was charged in the last period.
 	countsEachUnit bool
-	// queue says when an allowed request has its turn; nil if at once.
+	// queue returns the turn of an allowed request; nil if that is at once.
 	queue queue
-	// ahead says until when units that were taken ahead count as charged now, and how many
-	// can be given back; nil if units cannot be taken ahead.
+	// ahead is for units that are taken in advance; nil if the kind does not allow that.
 	ahead Ahead
-	// fadesBy returns how long before it is unused a key has no more than room units in
-	// use; nil if that depends on more than the limit. It may be a microsecond short.
+	// fadesBy returns how long before it is unused a key has at most room units in use; nil if that depends on more
+	// than the limit. It may be a microsecond short.
 	fadesBy func(limit Limit, room int64) time.Duration
 }
 
 // queue is a kind whose allowed requests wait for their turn.
 type queue interface {
-	// turn returns the instant at which everything in s by now has left at the rate of
-	// limit, the one that takes over. The limit is passed by value, so that requests stay off the
-	// heap.
+	// turn returns the instant at which everything in s at now has left at the rate of limit, which is the new
+	// limit. The limit is passed by value, so that requests stay off the heap.
 	turn(s *State, limit Limit, now Instant) Instant
 }
 
-// Ahead is what a limit says whose units can be taken ahead of need: it does not matter which of the
-// units that were charged lately are given back.
+// Ahead is for a limit whose units can be taken in advance: it makes no difference which of the recently charged
+// units are given back.
 type Ahead interface {
-	// End returns until when units charged at an instant may be used, and given back, as if
-	// they were charged then.
+	// End returns until when units that were charged at an instant can be used or given back as if they were charged
+	// then.
 	End(l *Limit, at Instant) Instant
-	// Leaked returns at most how many units fade in so many microseconds before the end.
+	// Leaked returns the most units that can fade in span microseconds before the end.
 	Leaked(l *Limit, span int64) int64
-	// Gone returns the instant from which units charged at an instant count no longer, and 0
-	// if that depends on what else is charged.
+	// Gone returns the instant from which units that were charged at an instant no longer count, and 0 if that
+	// depends on other charges.
 	Gone(l *Limit, at Instant) Instant
 }
 
@@ -81,32 +75,29 @@ var definitions = [...]definition{
 	windowFromFirstKind: windowFromFirstDefinition,
 }
 
-// rule is a kind's rule of counting, as pure functions on a State whose Limit it
-// wrote. Whether a request fits is the same for all of them: used + cost must
-// not exceed the limit's capacity. They differ in how usage fades.
+// rule is a kind's rule of counting, as pure functions on a State whose Limit it wrote. A request fits if used +
+// cost does not exceed the capacity of the limit; that is the same for all rules. They differ in how usage fades.
 type rule interface {
 	// used returns the units in use at now, rounded up.
 	used(s *State, now Instant) int64
-	// usedAtMost returns the first instant from now on at which used is room
-	// or less, room being at least 0. For room 0 that is when s is unused.
+	// usedAtMost returns the first instant, not before now, at which used is at most room, which is at least 0. For
+	// room 0 that is when s is unused.
 	usedAtMost(s *State, room int64, now Instant) Instant
 	// charge adds cost units at now, under s.Limit.
 	charge(s *State, cost int64, now Instant)
-	// refund takes cost units off at now, the newest first, down to none.
+	// refund removes cost units at now, the newest first, or all if there are fewer.
 	refund(s *State, cost int64, now Instant)
-	// excess returns how many units to refund so that exactly left of the inUse
-	// at now stay in use.
+	// excess returns how many units to refund so that exactly left of the inUse units at now stay in use.
 	excess(s *State, inUse, left int64, now Instant) int64
 
-	// appendState appends what a record of s holds after its header.
+	// appendState appends the record of s without its header.
 	appendState(buf []byte, s *State) []byte
-	// readState reads that back into s, which has the header's Limit and Time, and
-	// says what in it no rule would have written. What it lets through is within
-	// the bounds that arithmetic needs.
+	// readState reads that back into s, which has the header's Limit and Time. problem says what no rule would have
+	// written. Without a problem, the state is within the bounds of the arithmetic.
 	readState(r *recordReader, s *State) (problem string)
 }
 
-// wholeUnits is for rules by which a unit in use counts as one until it is gone.
+// wholeUnits is for rules in which a unit counts fully until it is gone.
 type wholeUnits struct{}
 
 func (wholeUnits) excess(_ *State, inUse, left int64, _ Instant) int64 { return inUse - left }
@@ -142,8 +133,8 @@ func (k Kind) RecordsOf() Kind {
 	return k
 }
 
-// RecordSize returns the bytes of a record of kind k, 0 if they vary. A record that
-// always has the same size holds two numbers at most.
+// RecordSize returns the number of bytes of a record of kind k, 0 if that varies. A record of fixed size holds at
+// most two numbers.
 func (k Kind) RecordSize() int {
 	if definitions[k].stateSize == 0 {
 		return 0
@@ -151,8 +142,8 @@ func (k Kind) RecordSize() int {
 	return recordformat.HeaderSize + definitions[k].stateSize
 }
 
-// MostRecordBytes returns the most bytes that a record under l can have, which must be
-// normalized, used units being in use: more than the capacity fits if l was lowered.
+// MostRecordBytes returns the most bytes of a record under l, which must be normalized, while used units are in use.
+// That can be more than the capacity if l was lowered.
 func (l *Limit) MostRecordBytes(used int64) int64 {
 	kind := l.Kind()
 	if entries := definitions[kind].entries; entries != nil {
@@ -161,8 +152,8 @@ func (l *Limit) MostRecordBytes(used int64) int64 {
 	return int64(kind.RecordSize())
 }
 
-// CountsEachUnit reports whether a record of kind k has the time of every unit. Then what
-// is in use is exactly what was charged in the last period, and takes memory for it.
+// CountsEachUnit reports whether a record of kind k has the time of every unit. Then the usage is exactly what was
+// charged in the last period, and takes memory for it.
 func (k Kind) CountsEachUnit() bool { return definitions[k].countsEachUnit }
 
 // HasSlices reports whether limits of kind k have more than one slice.
@@ -182,11 +173,11 @@ func (l *Limit) Kind() Kind {
 	return Kind(l.Algorithm)
 }
 
-// Ahead returns how units of l, which must be normalized, can be taken ahead of need; nil if they cannot.
+// Ahead returns the rules for units of l, which must be normalized, that are taken in advance; nil if l does not allow that.
 func (l *Limit) Ahead() Ahead { return definitions[l.Kind()].ahead }
 
-// FadesBy returns how long before it is unused a key under l, which must be normalized, has no more than room
-// units in use. It may be a microsecond short. It is not known where that depends on more than the limit.
+// FadesBy returns how long before it is unused a key under l, which must be normalized, has at most room units in
+// use. It may be a microsecond short. known is false if that depends on more than the limit.
 func (l *Limit) FadesBy(room int64) (before time.Duration, known bool) {
 	fades := definitions[l.Kind()].fadesBy
 	if fades == nil {

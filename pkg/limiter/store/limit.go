@@ -11,15 +11,14 @@ import (
 // Its numeric value is part of the record format and never changes.
 type Algorithm uint8
 
-// The algorithms. The zero Algorithm means "not said"; [Limit.Normalize]
-// turns it into TokenBucket.
+// The algorithms. [Limit.Normalize] turns the zero Algorithm into the default, TokenBucket.
 const (
 	TokenBucket Algorithm = 1 + iota
 	LeakyBucket
 	FixedWindow
 	SlidingLog
 	SlidingCounter
-	// The next is 7, said as a number: 6 is the kind of a sliding counter in slices.
+	// The next is 7, written as a number: 6 is the kind of a sliding counter in slices.
 )
 
 // Algorithms lists every algorithm in the order of their numeric values.
@@ -54,9 +53,8 @@ func (a Algorithm) known() bool {
 	return a != 0 && int(a) < len(definitions) && definitions[a].algorithm == a
 }
 
-// HasBurst reports whether a limit of this algorithm has a burst of its own.
-// The window algorithms have none: their count is all that fits at once. The
-// zero Algorithm has one, as it stands for TokenBucket.
+// HasBurst reports whether a limit of this algorithm has a burst of its own. The window algorithms have none: they
+// allow their count at once. The zero Algorithm has one, since it means TokenBucket.
 func (a Algorithm) HasBurst() bool { return a == 0 || a.known() && definitions[a].hasBurst }
 
 // HasSlices reports whether a limit of this algorithm can have slices.
@@ -79,11 +77,11 @@ const (
 	MaxSlices          = 3600
 	MinPeriod          = time.Millisecond
 	MaxPeriod          = 366 * 24 * time.Hour
-	// MaxDrain bounds the time a full bucket takes to empty,
-	// burst × period ÷ count, so that its end is an instant one can name.
+	// MaxDrain bounds the time in which a full bucket empties, burst × period ÷ count, so that its end is a valid
+	// instant.
 	MaxDrain = 100 * 366 * 24 * time.Hour
-	// MaxUsage is how many units of a key can be in use at most, of a sliding log
-	// MaxSlidingLogCount. Only a Charge or a Settle can exceed the capacity.
+	// MaxUsage is the most units of a key that can be in use; for a sliding log that is MaxSlidingLogCount. Only a
+	// Charge or a Settle can exceed the capacity.
 	MaxUsage = MaxCount
 )
 
@@ -92,29 +90,25 @@ const (
 type Limit struct {
 	// Algorithm decides how usage is counted; zero means TokenBucket.
 	Algorithm Algorithm
-	// Count is the units allowed per Period, MinCount to MaxCount
-	// (to MaxSlidingLogCount for SlidingLog).
+	// Count is the number of units allowed per Period, from MinCount to MaxCount (MaxSlidingLogCount for
+	// SlidingLog).
 	Count int64
-	// Period is the span Count refers to: whole microseconds,
-	// MinPeriod to MaxPeriod.
+	// Period is the time that Count refers to: whole microseconds, from MinPeriod to MaxPeriod.
 	Period time.Duration
-	// Burst is what a token bucket allows at once when full, or how much
-	// waits in a leaky bucket's queue; zero means Count. The window
-	// algorithms allow Count at once, so for them it is zero or Count.
+	// Burst is what a full token bucket allows at once, or the length of a leaky bucket's queue in units; zero means
+	// Count. The window algorithms allow Count at once, so for them Burst is zero or Count.
 	Burst int64
-	// Slices is how many slices, up to MaxSlices, a sliding counter cuts its
-	// period into; zero or 1 means that it does not. Each takes some memory and
-	// makes the counter more exact. They must be whole microseconds long.
+	// Slices is the number of slices, up to MaxSlices, into which a sliding counter divides its period; zero means
+	// 1. Each takes some memory and makes the counter more exact. They must be whole microseconds long.
 	Slices int64
-	// FromFirst: windows of a FixedWindow begin with the first request after the last
-	// window's end, as INCR with EXPIRE counts, and not at whole periods since the epoch. It
-	// describes limits that others decide, for audits and simulations. Stores that keep
-	// records refuse it with an [ErrInvalid]; see [Limit.CheckStored].
+	// FromFirst: the windows of a FixedWindow begin with the first request after the end of the last window, as INCR
+	// with EXPIRE counts, and not at whole periods since the epoch. It describes limits that others decide, for
+	// audits and simulations. Stores that keep records refuse it with an [ErrInvalid]; see [Limit.CheckStored].
 	FromFirst bool
 }
 
-// Normalize returns l with its defaults filled in (Algorithm, Burst) and one slice
-// written as none, or an [ErrInvalid] that says which bound l breaks.
+// Normalize returns l with its defaults filled in (Algorithm, Burst), and with zero for one slice. The error is an
+// [ErrInvalid] that says which bound l breaks.
 func (l Limit) Normalize() (Limit, error) {
 	l.setDefaults()
 	return l, l.check()
@@ -132,8 +126,8 @@ func (l *Limit) setDefaults() {
 	}
 }
 
-// check reports the first bound that the normalized limit l breaks.
-// It allocates nothing when there is none: every decision calls it.
+// check returns an error for the first bound that the normalized limit l breaks. It allocates nothing for a valid
+// limit: every decision calls it.
 func (l *Limit) check() error {
 	if !l.Algorithm.known() {
 		algorithms := Algorithms()
@@ -167,8 +161,7 @@ func (l *Limit) check() error {
 	return nil
 }
 
-// CheckStored reports, as an [ErrInvalid], that no store keeps limits such as l, which describe
-// what others decide.
+// CheckStored returns an [ErrInvalid] if l is a limit that no store keeps, since it describes what others decide.
 func (l *Limit) CheckStored() error {
 	if l.FromFirst {
 		return Invalidf("limit %q is of somebody else's limiter, and no store here decides it; leave from=first out", l)
@@ -176,7 +169,7 @@ func (l *Limit) CheckStored() error {
 	return nil
 }
 
-// countsLike reports whether what was charged under l keeps its age under other.
+// countsLike reports whether usage under l keeps its age under other.
 func (l *Limit) countsLike(other *Limit) bool {
 	return l.Algorithm == other.Algorithm && l.Period == other.Period && l.Slices == other.Slices && l.FromFirst == other.FromFirst
 }
@@ -188,9 +181,8 @@ func (l *Limit) drainsTooSlowly(units int64) bool {
 	return drain > MaxDrain.Microseconds()
 }
 
-// CheckUsage returns an [ErrInvalid] if that many units cannot be in use under limit,
-// which must be normalized: they are too many, or would be in use for longer than
-// [MaxDrain].
+// CheckUsage returns an [ErrInvalid] if that many units cannot be in use under limit, which must be normalized: they
+// are too many, or would be in use for longer than [MaxDrain].
 func CheckUsage(limit *Limit, units int64) error {
 	switch most := limit.Algorithm.MaxCount(); {
 	case units > most:
@@ -213,8 +205,8 @@ func (l *Limit) lowerBurst() {
 // period returns the period in microseconds, the unit of all arithmetic.
 func (l *Limit) period() int64 { return int64(l.Period / time.Microsecond) }
 
-// Capacity returns the most units that l ever allows at one instant: the
-// burst of a bucket, the count of a window. A greater cost can never fit.
+// Capacity returns the most units that l allows at one instant: the burst of a bucket, the count of a window. A
+// greater cost never fits.
 func (l Limit) Capacity() int64 {
 	if l.Burst == 0 || !l.Algorithm.HasBurst() {
 		return l.Count
@@ -222,11 +214,11 @@ func (l Limit) Capacity() int64 {
 	return l.Burst
 }
 
-// fromFirst is what stands behind a limit whose windows begin with the first request.
+// fromFirst is the end of the text of a limit whose windows begin with the first request.
 const fromFirst = ",from=first"
 
-// String returns l in the form that [ParseLimit] reads, with the algorithm and
-// with burst, slices or from=first where they are not the default: "token-bucket:10/1m,burst=20".
+// String returns l in the form that [ParseLimit] reads, with the algorithm, and with burst, slices or from=first if
+// they are not the default: "token-bucket:10/1m,burst=20".
 func (l Limit) String() string {
 	if l.Algorithm == 0 {
 		l.Algorithm = TokenBucket
@@ -244,8 +236,7 @@ func (l Limit) String() string {
 	return s
 }
 
-// FormatPeriod writes a span of time as briefly as [ParsePeriod] reads it back:
-// "1d", "36h", "1m30s", "500ms".
+// FormatPeriod writes a duration in the shortest form that [ParsePeriod] reads: "1d", "36h", "1m30s", "500ms".
 func FormatPeriod(period time.Duration) string {
 	const day = 24 * time.Hour
 	if period > 0 && period%day == 0 {

@@ -7,46 +7,46 @@ import (
 	"unicode/utf8"
 )
 
-// Override is an operator's word about some keys, with an end: another limit, a block or an
-// exemption. It lives in a store (see admin.OverrideTable), and whoever decides with the option
-// limiter.Overrides applies it within about a second, unless the store is away.
+// Override changes the limits of some keys until an instant: another limit, a block or an exemption. An operator
+// sets it in a store (see admin.OverrideTable). A limiter with the option limiter.Overrides applies it within about
+// a second, unless the store is away.
 type Override struct {
-	// ID is what the store calls it, for instance to revoke it. The store makes it.
+	// ID identifies the override, for instance to revoke it. The store makes it.
 	ID string
-	// Subjects are whom it is about. The zero Pattern is everybody.
+	// Subjects selects the subjects. The zero Pattern selects all.
 	Subjects Pattern
-	// Names are which of their limits; the zero Pattern is all of them. For a key that a policy
-	// with hash_by made, the name can also be that of its limit alone, without the attributes behind it.
+	// Names selects their limits by name; the zero Pattern selects all. For a key of a policy with hash_by, the name
+	// can also be that of its limit alone, without the attributes after it.
 	Names Pattern
-	// Attributes, if there are any, are those that a key of a policy must have; it may have
-	// others. A key that no policy made has none.
+	// Attributes are those that a key of a policy must have, if any. The key may have others. A key that no policy
+	// made has none.
 	Attributes map[string]string
-	// Effect is what it does, and says which of the next three fields counts.
+	// Effect says what the override does, and which of the next three fields counts.
 	Effect OverrideEffect
-	// Limit is the limit instead, for OverrideLimit.
+	// Limit replaces the limit, for OverrideLimit.
 	Limit Limit
-	// Thousandths is by how much count and burst are multiplied, in thousandths, for
-	// OverrideTimes: 3000 is three times as much, 500 half. It is 1 to MaxOverrideThousandths.
+	// Thousandths is the factor for count and burst in thousandths, for OverrideTimes: 3000 is three times as much,
+	// 500 half. It is from 1 to MaxOverrideThousandths.
 	Thousandths int64
-	// Units are added to count and burst, for OverrideAdd; below 0 they are taken away. They are at
-	// most [MaxCount] either way, and not 0.
+	// Units are added to count and burst, for OverrideAdd; a negative number takes units away. It is not 0, and from
+	// -[MaxCount] to [MaxCount].
 	Units int64
-	// Reason is why, and By who says so, for people.
+	// Reason says why, and By who set it, for people.
 	Reason, By string
-	// CreatedAt and ExpiresAt are by the store's clock, in whole milliseconds. At ExpiresAt it
-	// ends by itself.
+	// CreatedAt and ExpiresAt are by the store's clock, in whole milliseconds. The override ends by itself at
+	// ExpiresAt.
 	CreatedAt, ExpiresAt time.Time
-	// Left is how long it still lasted when the store was asked for it.
+	// Left is the time until ExpiresAt, from the instant at which the store returned the override.
 	Left time.Duration
 }
 
 // OverrideEffect is what an override does.
 type OverrideEffect uint8
 
-// The effects. Of several overrides of a key a block comes first, then an exemption, then the
-// others; see [OverrideList].
+// The effects. Among several overrides of a key a block comes first, then an exemption, then the others; see
+// [OverrideList].
 const (
-	// OverrideLimit: another limit is decided by. Usage is kept.
+	// OverrideLimit: another limit applies. The usage stays.
 	OverrideLimit OverrideEffect = iota
 	// OverrideTimes: the limit is multiplied, and kept within the bounds of limits.
 	OverrideTimes
@@ -54,11 +54,11 @@ const (
 	OverrideAdd
 	// OverrideBlock: all takes are denied until it ends, and nothing is charged.
 	OverrideBlock
-	// OverrideExempt: takes are counted and never denied, as by a shadow.
+	// OverrideExempt: takes are counted and never denied, as by a shadow limit.
 	OverrideExempt
 )
 
-// String returns the effect's word in machine formats: "limit", "times", "add", "block" or "exempt".
+// String returns the effect's name in machine formats: "limit", "times", "add", "block" or "exempt".
 func (e OverrideEffect) String() string {
 	switch e {
 	case OverrideLimit:
@@ -75,7 +75,7 @@ func (e OverrideEffect) String() string {
 	return fmt.Sprintf("effect(%d)", uint8(e))
 }
 
-// ParseOverrideEffect reads the word of an effect.
+// ParseOverrideEffect reads the name of an effect.
 func ParseOverrideEffect(word string) (OverrideEffect, error) {
 	for effect := OverrideLimit; effect <= OverrideExempt; effect++ {
 		if effect.String() == word {
@@ -87,7 +87,7 @@ func ParseOverrideEffect(word string) (OverrideEffect, error) {
 
 // Bounds of an override. Lengths are in bytes.
 const (
-	// MaxOverrideTime is how long an override lasts at most, and MinOverrideTime at least.
+	// MaxOverrideTime is the longest time of an override, and MinOverrideTime the shortest.
 	MaxOverrideTime = 30 * 24 * time.Hour
 	MinOverrideTime = time.Millisecond
 
@@ -97,7 +97,7 @@ const (
 	MaxOverrideValue       = 256 // of an attribute
 )
 
-// Check reports, as an [ErrInvalid], what makes o unfit to be set for so long.
+// Check returns an [ErrInvalid] if o cannot be set for that time.
 func (o *Override) Check(lasts time.Duration) error {
 	switch {
 	case lasts < MinOverrideTime || lasts > MaxOverrideTime:
@@ -155,9 +155,9 @@ func checkOverrideText(what, text string) error {
 	return nil
 }
 
-// Apply returns what limit is under o: another limit, more or less of it, or itself if o is a block or
-// an exemption. The result is within the bounds of limits if limit is. Count and burst are
-// rounded down, and at least 1.
+// Apply returns limit as o changes it: another limit, more or fewer units, or limit itself if o is a block or an
+// exemption. The result is within the bounds of limits if limit is. Count and burst are rounded down, and at least
+// 1.
 func (o *Override) Apply(limit Limit) Limit {
 	var of func(units int64) int64
 	switch o.Effect {

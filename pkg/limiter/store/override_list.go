@@ -9,35 +9,36 @@ import (
 	"github.com/limitctl/limitctl/internal/subjecttext"
 )
 
-// OverrideList finds the override that applies to a key among many. It is never changed, so
-// any number of goroutines can use it.
+// OverrideList finds the override that applies to a key among many. It never changes, and is safe for concurrent
+// use.
 //
-// Of several that are about a key, one applies: a block before an exemption, and that before all
-// others. Among those that are left, one of exactly this subject comes before a network, the smaller network
-// before the larger, and a network before a glob. A pattern with a longer literal beginning comes before one with a
-// shorter, one that asks for more attributes before one that asks for fewer, one of named limits
-// before one of any, and then the newest.
+// Among several overrides for a key, one applies: a block before an exemption, and that before all others. Among the
+// rest, one for exactly this subject comes before a network, a smaller network before a larger one, and a network
+// before a glob. A pattern with a longer literal beginning comes before one with a shorter beginning, one with more
+// attributes before one with fewer, one with a pattern of names before one for all limits, and then the newest.
 type OverrideList struct {
 	all      []Override // the one that applies first
 	subjects map[string][]*rankedOverride
-	// attributes are those of no exact subject that ask for attributes, by one of these as it stands in keys.
+	// attributes has the overrides that need attributes and have no exact subject, by one of the attributes in the
+	// form of keys.
 	attributes map[string][]*rankedOverride
-	// networks are those of a network with a literal text before it. behind are these texts, each with the numbers
-	// of bits that its networks have.
+	// networks has the overrides for a network with a literal text before it. behind has these texts, each with the
+	// prefix lengths of its networks.
 	networks map[networkBehind][]*rankedOverride
 	behind   map[string][]int
-	// globs are the others, by the literal beginnings of their patterns, and lengths those that there are.
+	// globs has the others, by the literal beginnings of their patterns, and lengths has the lengths of these
+	// beginnings.
 	globs   map[string][]*rankedOverride
 	lengths []int
 }
 
-// networkBehind is a network with what stands before it in a subject.
+// networkBehind is a network with the text before it in a subject.
 type networkBehind struct {
 	before  string
 	network netip.Prefix
 }
 
-// rankedOverride is an override as it is looked for. Those in a list come in the order of rank.
+// rankedOverride is an override, prepared for the search. Lists have them in the order of rank.
 type rankedOverride struct {
 	*Override
 	rank    int
@@ -45,13 +46,13 @@ type rankedOverride struct {
 	needed  []neededAttribute
 }
 
-// neededAttribute is one that a key must have. All keys that have it hold one of the texts.
+// neededAttribute is an attribute that a key must have. Every key that has it contains one of the texts.
 type neededAttribute struct {
 	subjecttext.Attribute
 	escaped, plain string
 }
 
-// NewOverrideList returns a list of copies of overrides. When they end is not looked at.
+// NewOverrideList returns a list of copies of overrides, including those that have ended.
 func NewOverrideList(overrides []Override) *OverrideList {
 	l := &OverrideList{all: slices.Clone(overrides), subjects: map[string][]*rankedOverride{},
 		attributes: map[string][]*rankedOverride{}, globs: map[string][]*rankedOverride{},
@@ -90,7 +91,7 @@ func NewOverrideList(overrides []Override) *OverrideList {
 	return l
 }
 
-// compareOverrides puts the one first that applies if both could.
+// compareOverrides sorts the override first that applies if both could.
 func compareOverrides(a, b *Override) int {
 	_, aExact := a.Subjects.Exact()
 	_, bExact := b.Subjects.Exact()
@@ -105,7 +106,7 @@ func compareOverrides(a, b *Override) int {
 	)
 }
 
-// class is which effects come before others.
+// class is the rank of an effect.
 func (e OverrideEffect) class() int {
 	switch e {
 	case OverrideBlock:
@@ -127,7 +128,7 @@ func falseLast(a, b bool) int {
 	return 1
 }
 
-// CompareAge orders overrides by when they were set, the newest first, and those of one instant by ID.
+// CompareAge sorts overrides by their creation, the newest first, and those of one instant by ID.
 func CompareAge(a, b *Override) int {
 	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), strings.Compare(a.ID, b.ID))
 }
@@ -139,19 +140,19 @@ func (l *OverrideList) For(key Key) *Override { return l.InForce(&key, 0) }
 // All returns the overrides of the list, which must not be changed.
 func (l *OverrideList) All() []Override { return l.all }
 
-// InForce is [OverrideList.For], leaving out those that have ended at now; 0 is before all of them.
+// InForce is [OverrideList.For] without the overrides that have ended at now; 0 is before all ends.
 func (l *OverrideList) InForce(key *Key, now Instant) *Override {
 	return l.search(key, overrideSearch{now: now})
 }
 
-// BlockedUntil returns when the last of the blocks of key ends, of which block is one. All of them have
-// begun, so there is no gap before that.
+// BlockedUntil returns the end of the last block of key; block is one of them. All blocks have begun, so there is no
+// gap before that.
 func (l *OverrideList) BlockedUntil(key *Key, block *Override) Instant {
 	return InstantOf(l.search(key, overrideSearch{now: InstantOf(block.ExpiresAt), lastBlock: true, found: block}).ExpiresAt)
 }
 
-// overrideSearch is a search for the override that applies to a key, or for the block of it that ends last.
-// The key is not in it, so that it stays out of the heap.
+// overrideSearch is a search for the override that applies to a key, or for its block that ends last. The key is not
+// a field, so that it stays off the heap.
 type overrideSearch struct {
 	now       Instant // what has ended then is left out
 	lastBlock bool
@@ -159,7 +160,7 @@ type overrideSearch struct {
 	found     *Override
 }
 
-// search looks wherever there may be overrides of the key, and returns what was found.
+// search searches all places where overrides of the key can be, and returns the one that it found.
 func (l *OverrideList) search(key *Key, s overrideSearch) *Override {
 	subject := key.Subject
 	s.among(l.subjects[subject], key)
@@ -178,7 +179,7 @@ func (l *OverrideList) search(key *Key, s overrideSearch) *Override {
 	return s.found
 }
 
-// byNetwork looks among those of each network that the last value of the subject is in.
+// byNetwork searches the overrides of each network that contains the last value of the subject.
 func (l *OverrideList) byNetwork(key *Key, s *overrideSearch) {
 	for before, lengths := range l.behind {
 		value, is := strings.CutPrefix(key.Subject, before)
@@ -197,7 +198,8 @@ func (l *OverrideList) byNetwork(key *Key, s *overrideSearch) {
 	}
 }
 
-// byAttribute looks among those that ask for an attribute which stands in text, part of key, two parts between colons.
+// byAttribute searches the overrides that need an attribute which text has. text is a part of key, and an attribute
+// is two parts between colons.
 func (l *OverrideList) byAttribute(text string, key *Key, s *overrideSearch) {
 	before, start := -1, 0 // of the part before, and of this one
 	for i := 0; i <= len(text); i++ {
@@ -211,7 +213,7 @@ func (l *OverrideList) byAttribute(text string, key *Key, s *overrideSearch) {
 	}
 }
 
-// among looks among some, which come in the order of rank.
+// among searches some overrides, in the order of rank.
 func (s *overrideSearch) among(some []*rankedOverride, key *Key) {
 	for _, r := range some {
 		switch {
@@ -240,15 +242,14 @@ func (r *rankedOverride) isAbout(key *Key) bool {
 	return r.Matches(*key)
 }
 
-// isOnePair reports whether n is always written in one way, and without another colon. An IPv6 address
-// is not.
+// isOnePair reports whether n has only one written form, without another colon. An IPv6 address has several.
 func (n neededAttribute) isOnePair() bool { return !subjecttext.IsPlainIPv6(n.Value) }
 
 func (n *neededAttribute) isIn(text string) bool {
 	return strings.Contains(text, n.escaped) || n.plain != n.escaped && strings.Contains(text, n.plain)
 }
 
-// Matches reports whether o is about key, which must have a name.
+// Matches reports whether o is for key, which must have a name.
 func (o *Override) Matches(key Key) bool {
 	if !o.Subjects.IsZero() && !o.Subjects.Match(key.Subject) {
 		return false
@@ -275,7 +276,7 @@ func (o *Override) Matches(key Key) bool {
 	return true
 }
 
-// policyAttributes returns those of a key that a policy made.
+// policyAttributes returns the attributes of a key that a policy made.
 func policyAttributes(key *Key) (attributes []subjecttext.Attribute, ok bool) {
 	policy, _, attributes, ok := subjecttext.SplitKey(key.Subject, key.Name)
 	if !ok {

@@ -106,7 +106,7 @@ func parseUnits(what, text string, most int64) (int64, error) {
 	return n, nil
 }
 
-// isNumber tells a number too large to hold from a text that is not a number.
+// isNumber distinguishes a number that is too large from a text that is not a number.
 func isNumber(text string) bool {
 	digits := strings.TrimPrefix(text, "-")
 	return digits != "" && strings.Trim(digits, "0123456789") == ""

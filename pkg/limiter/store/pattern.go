@@ -215,10 +215,10 @@ func characterText(character rune) string {
 // IsZero reports whether p is the zero Pattern.
 func (p Pattern) IsZero() bool { return p.subject == "" && p.glob == "" }
 
-// Exact returns the one subject that p selects, if p is neither a glob nor a network.
+// Exact returns the only subject that p selects, if p is neither a glob nor a network.
 func (p Pattern) Exact() (subject string, exact bool) { return p.subject, p.subject != "" }
 
-// LiteralBeginning returns what all subjects begin with that p selects. It may be empty.
+// LiteralBeginning returns the text with which all subjects begin that p selects. It may be empty.
 func (p Pattern) LiteralBeginning() string {
 	if p.subject != "" {
 		return p.subject
@@ -299,10 +299,9 @@ func (t *globToken) matches(r rune) bool {
 // stack. A hundred stars narrow a scan down well enough.
 const maxRedisStars = 100
 
-// RedisGlob returns a glob for Redis's MATCH that selects at least every
-// subject p does: Redis matches bytes, so what stands for one character here is
-// widened to "*" there. Whoever scans with it asks Match again. Characters that
-// Redis would read as a glob are escaped.
+// RedisGlob returns a glob for Redis's MATCH that selects at least every subject that p selects: Redis matches
+// bytes, so an element for one character becomes "*". A scan with it must also call Match. Characters that Redis
+// would read as a glob are escaped.
 func (p Pattern) RedisGlob() string {
 	if p.subject != "" {
 		return EscapeGlob(p.subject)

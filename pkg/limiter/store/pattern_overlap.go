@@ -1,8 +1,8 @@
 package store
 
-// Overlaps reports whether there can be a subject that both p and q select; the zero Pattern selects all here.
-// It errs on the side of true: a set is taken for any character, and a network
-// for what [Pattern.RedisGlob] makes of it, beside a glob.
+// Overlaps reports whether there can be a subject that both p and q select; the zero Pattern selects all here. If it
+// is wrong, it reports true: it takes a set for any character, and a network, compared with a glob, for its
+// [Pattern.RedisGlob].
 func (p Pattern) Overlaps(q Pattern) bool {
 	subject, exact := p.Exact()
 	other, otherExact := q.Exact()

@@ -8,8 +8,8 @@ import (
 	"github.com/limitctl/limitctl/internal/recordformat"
 )
 
-// AppendPacked appends l, which must be normalized, as records and requests to
-// scripts have it: kind, count, burst or slices, and period, 16 bytes.
+// AppendPacked appends l, which must be normalized, in the form of records and requests to scripts: kind, count,
+// burst or slices, and period, 16 bytes.
 func (l *Limit) AppendPacked(buf []byte) []byte {
 	buf = append(buf, byte(l.Kind()))
 	buf = binary.BigEndian.AppendUint32(buf, uint32(l.Count))
@@ -34,13 +34,12 @@ func (s *State) AppendRecord(buf []byte) []byte {
 	return s.rule().appendState(buf, s)
 }
 
-// DecodeRecord reads a record into s, replacing what s was. The error says what is
-// wrong with a value that limitctl cannot have written; it is meant for
-// [ForeignError].Holds.
+// DecodeRecord replaces s by the state in a record. The error says what is wrong with a value that limitctl cannot
+// have written; it is meant for [ForeignError].Holds.
 func (s *State) DecodeRecord(record []byte) error { return s.decodeRecord(record, &Limit{}) }
 
-// DecodeRecordUnder is [State.DecodeRecord] for a record that is expected to be under
-// limit. If it is, that is not checked again: it must have been normalized.
+// DecodeRecordUnder is [State.DecodeRecord] for a record that is probably under limit, which must have been
+// normalized. If it is, the limit is not checked again.
 func (s *State) DecodeRecordUnder(limit *Limit, record []byte) error {
 	return s.decodeRecord(record, limit)
 }
@@ -74,16 +73,16 @@ func (r *recordReader) state(size int, s *State) error {
 	return nil
 }
 
-// DecodeRecordLimit returns the limit last applied, from the beginning of a record: its
-// header of 26 bytes, or more. The error is as in [State.DecodeRecord].
+// DecodeRecordLimit returns the last applied limit from the beginning of a record, which must have at least the
+// header of 26 bytes. The error is as in [State.DecodeRecord].
 func DecodeRecordLimit(beginning []byte) (Limit, error) {
 	r := recordReader{rest: beginning}
 	s, err := r.header(len(beginning), &Limit{})
 	return s.Limit, err
 }
 
-// header reads what all records begin with. size is for the message. A limit that
-// equals checked is known to be within its bounds.
+// header reads the header of a record. size is for the message. A limit that equals checked is known to be within
+// its bounds.
 func (r *recordReader) header(size int, checked *Limit) (State, error) {
 	if string(r.bytes(2)) != recordformat.Magic || size < recordformat.HeaderSize || size > MaxRecordSize {
 		return State{}, fmt.Errorf("%d bytes that are not a limit record", size)

@@ -7,16 +7,15 @@ import (
 
 const usageOutOfRange = "its usage is out of range"
 
-// recordReader takes unsigned numbers off the front of a record. Past its end
-// it gives zeros and remembers being short.
+// recordReader reads unsigned numbers from the front of a record. Past its end it returns zeros and sets short.
 type recordReader struct {
 	rest     []byte
 	short    bool
 	overfull bool // the record says so
 }
 
-// recordReaders spares an allocation for each record: rules are called by an interface, so
-// that a reader cannot be on the stack.
+// recordReaders saves an allocation for each record: rules are called through an interface, so a reader cannot be on
+// the stack.
 var recordReaders = sync.Pool{New: func() any { return new(recordReader) }}
 
 func (r *recordReader) bytes(n int) []byte {

@@ -5,33 +5,31 @@ import (
 	"time"
 )
 
-// Op is what a store is asked to do with its requests.
+// Op is an operation of a store on requests.
 type Op uint8
 
 const (
 	// Take decides and, if all requests are allowed, charges them all.
 	Take Op = iota
-	// Peek decides as Take would and writes nothing.
+	// Peek decides like Take, and writes nothing.
 	Peek
-	// Refund gives units back, the newest first, never more than were used.
+	// Refund gives units back, the newest first, and never more than are in use.
 	Refund
-	// Adjust leaves exactly Cost units of each key in use: it charges what is missing,
-	// or gives back what is too much. Cost may be 0. It is an operator's correction
-	// and denies nothing.
+	// Adjust leaves exactly Cost units of each key in use: it charges the missing units, or gives back those that
+	// are too many. Cost may be 0. It is for corrections by operators, and denies nothing.
 	Adjust
-	// Charge charges all requests whether they fit or not, so usage can exceed the capacity
-	// afterwards. It denies nothing. It is an [ErrInvalid], with nothing charged, if more than
-	// [MaxUsage] units would be in use, or if they would be in use for longer than [MaxDrain].
+	// Charge charges all requests even if they do not fit, so the usage can exceed the capacity afterwards. It
+	// denies nothing. It is an [ErrInvalid], and charges nothing, if more than [MaxUsage] units would be in use, or
+	// if they would be in use for longer than [MaxDrain].
 	Charge
-	// Settle brings a call that carried a token to its real costs, Cost units of each key,
-	// once: it charges what is missing as Charge does, or gives back what is too much as
-	// Refund does. Cost may be 0, which gives everything back. Settling again with the same
-	// costs changes nothing and is answered alike, with others it is an [ErrInvalid]. If the
-	// token is not remembered, it is an [ErrUnknownToken].
+	// Settle replaces the cost of a call with a token by its real cost, Cost units of each key, once: it charges the
+	// missing units like Charge, or gives back those that are too many like Refund. Cost may be 0, which gives
+	// everything back. Another Settle with the same costs changes nothing and has the same answer; with other costs
+	// it is an [ErrInvalid]. If the token is unknown, it is an [ErrUnknownToken].
 	Settle
-	// TakeUpTo charges as many of Cost units as fit, the same number to every request, and says
-	// how many those are as [Decision].Granted. It is allowed if that is at least one. All
-	// requests must have the same Cost and, in a Cluster, keys of one slot.
+	// TakeUpTo charges as many of Cost units as fit, the same number to every request, and returns it as
+	// [Decision].Granted. It is allowed if that is at least one. All requests must have the same Cost and, in a
+	// Cluster, keys of one slot.
 	TakeUpTo
 )
 
@@ -56,7 +54,7 @@ func (op Op) String() string {
 	return "unknown operation"
 }
 
-// MaxRequests is how many requests one call decides together at most.
+// MaxRequests is the most requests that one call decides together.
 const MaxRequests = 64
 
 // Request asks for Cost units of Key under Limit.
@@ -64,33 +62,30 @@ type Request struct {
 	Key   Key
 	Limit Limit
 	Cost  int64 // units, 1 or more
-	// Shadow: the limit is tried out. It is charged when the others allow the
-	// call and the cost fits it, its decision says what it would have answered,
-	// and it never keeps the call from being allowed.
+	// Shadow: the limit is on trial. It is charged when the others allow the call and the cost fits it. Its decision
+	// says what it would have answered, and it never denies the call.
 	Shadow bool
-	// Token, if not empty, makes it safe to ask again: a Take, Charge or TakeUpTo that was
-	// allowed is remembered under it, and the same call with the same token charges nothing more.
-	// Its decisions repeat what was allowed and granted, and tell the rest as it is now. With
-	// another key, limit, cost or operation it is an [ErrInvalid]. Denials are not remembered.
+	// Token, if not empty, makes it safe to repeat a call: the store remembers an allowed Take, Charge or TakeUpTo
+	// with its token, and the same call with the same token charges nothing more. Its decisions repeat what was
+	// allowed and granted, and describe the rest as it is now. With another key, limit, cost or operation it is an
+	// [ErrInvalid]. Denials are not remembered.
 	//
-	// A Peek answers what a Take with the token would. A Refund gives back what was charged under
-	// the token, once, and forgets it. A Settle needs a token. An Adjust cannot have one. All
-	// requests of a call have the same token. In a Cluster each slot remembers its own part, so
-	// there a token counts for the slot of its subject.
+	// A Peek gives the answer of a Take with the token. A Refund gives back what was charged with the token, once,
+	// and forgets it. A Settle needs a token. An Adjust cannot have one. All requests of a call have the same token.
+	// In a Cluster each slot remembers its own requests, so a token is valid for the slot of its subject.
 	//
 	// It has at most [MaxTokenLength] bytes; the other rules are those of a subject.
 	Token string
-	// TokenTTL is how long the token is remembered, up to [MaxTokenTTL]; zero means
-	// [DefaultTokenTTL]. The first call with the token decides.
+	// TokenTTL is how long the token is remembered, up to [MaxTokenTTL]; zero means [DefaultTokenTTL]. That of the
+	// first call with the token counts.
 	TokenTTL time.Duration
-	// NotAfter, if not zero, makes a Refund that comes late do nothing: if the store's clock, or
-	// the last charge of a key, is past it, nothing is given back, and the decisions are not
-	// Allowed. The instant is by the store's clock, such as the At of a decision and some time. All
-	// requests of a call have the same. In a Cluster each slot goes by its own clock. Other
-	// operations cannot have it.
+	// NotAfter, if not zero, makes a late Refund do nothing: if the store's clock, or the last charge of a key, is
+	// past it, nothing is given back, and the decisions are not Allowed. The instant is by the store's clock, such
+	// as the At of a decision plus some time. All requests of a call have the same NotAfter. In a Cluster each slot
+	// uses its own clock. Other operations cannot have it.
 	NotAfter Instant
-	// TokenFor is the request that the token stands for, with its defaults set, where a wrapper has changed this
-	// one, such as by an override's limit; nil where it stands for this one.
+	// TokenFor is the request that the token belongs to, with its defaults set, if a wrapper has changed this one,
+	// for instance by the limit of an override. It is nil if the token belongs to this request.
 	TokenFor *Request
 }
 
@@ -124,9 +119,8 @@ func (r *Request) HasDefaults() bool {
 	return r.Key.Name != "" && r.Limit.Algorithm != 0 && r.Limit.Burst != 0 && r.Limit.Slices != 1 && r.Token == ""
 }
 
-// Check reports, as an [ErrInvalid], what is out of bounds in r, whose defaults
-// are set. A cost that is more than the limit ever allows is an [ErrNeverFits] for a
-// take, a peek and an adjustment, except for a shadow.
+// Check returns an [ErrInvalid] if r, whose defaults are set, is out of bounds. For a take, a peek and an
+// adjustment, a cost above the capacity of the limit is an [ErrNeverFits], except for a shadow limit.
 func (r *Request) Check(op Op) error {
 	if err := r.Limit.check(); err != nil {
 		return err
@@ -155,7 +149,7 @@ func (r *Request) Check(op Op) error {
 	return nil
 }
 
-// checkToken reports what is wrong with r's token for op.
+// checkToken returns an error if r's token does not fit op.
 func (r *Request) checkToken(op Op) error {
 	switch {
 	case r.Token == "" && op == Settle:
@@ -171,10 +165,9 @@ func (r *Request) checkToken(op Op) error {
 	return checkPart("token", r.Token, MaxTokenLength)
 }
 
-// NormalizeAll appends the normalized reqs to buf. Besides what
-// [Request.Normalize] checks, there may be at most [MaxRequests], and no key
-// twice: two charges of one key could each fit and not both. All must have the same token,
-// if any.
+// NormalizeAll appends the normalized reqs to buf. In addition to the checks of [Request.Normalize], there may be at
+// most [MaxRequests], and no key twice: two charges of one key could each fit and not both. All must have the same
+// token, or none.
 func NormalizeAll(buf []Request, op Op, reqs []Request) ([]Request, error) {
 	if len(reqs) == 0 || len(reqs) > MaxRequests {
 		return buf, Invalidf("%d requests in one call; there must be from 1 to %d", len(reqs), MaxRequests)
@@ -198,7 +191,7 @@ func NormalizeAll(buf []Request, op Op, reqs []Request) ([]Request, error) {
 	return buf, nil
 }
 
-// CheckStored reports, as an [ErrInvalid], the first limit that no store keeps; see [Limit.CheckStored].
+// CheckStored returns an [ErrInvalid] for the first limit that no store keeps; see [Limit.CheckStored].
 func CheckStored(reqs []Request) error {
 	for i := range reqs {
 		if err := reqs[i].Limit.CheckStored(); err != nil {
@@ -208,7 +201,7 @@ func CheckStored(reqs []Request) error {
 	return nil
 }
 
-// checkBeside reports why r cannot be in one call with first.
+// checkBeside returns an error if r cannot be in one call with first.
 func (r *Request) checkBeside(op Op, first *Request) error {
 	switch {
 	case r.Token != first.Token || r.TokenTTL != first.TokenTTL && r.Token != "":

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// Share is a part of a limit, in millionths: more than nothing, and at most
-// [WholeShare].
+// Share is a part of a limit, in millionths, from 1 to [WholeShare].
 type Share uint32
 
 const (
@@ -39,7 +38,7 @@ func ParseShare(text string) (Share, error) {
 		"with at most four decimals of a percent", text)
 }
 
-// parseShare reads a decimal number of which one is 1.
+// parseShare reads a decimal number; one is the share 1.
 func parseShare(number string, one Share) (share Share, ok bool) {
 	whole, decimals, hasPoint := strings.Cut(number, ".")
 	if strings.Trim(whole+decimals, "0123456789") != "" || whole == "" || hasPoint && decimals == "" {
@@ -66,9 +65,8 @@ func (s Share) String() string {
 	return strings.TrimRight(strings.TrimRight(text, "0"), ".") + "%"
 }
 
-// Of returns the limit that is s of l: of its count and its burst, each rounded down and
-// at least 1. Where rounding would leave a bucket that takes more than [MaxDrain] to
-// empty, the burst is smaller.
+// Of returns the share s of l: of its count and its burst, each rounded down and at least 1. The burst is smaller if
+// otherwise, because of the rounding, the bucket took more than [MaxDrain] to empty.
 func (s Share) Of(l Limit) Limit {
 	of := func(units int64) int64 { return max(1, units*int64(s)/int64(WholeShare)) }
 	burst := l.Burst

@@ -29,31 +29,27 @@ import "context"
 // Store keeps the state of keys and decides against it, by its own clock. It is
 // safe for concurrent use. What wraps a store is a Store again.
 type Store interface {
-	// Decide answers op on reqs, at one instant, into decisions, which must be
-	// of the same length. A Take charges all requests if every decision is
-	// allowed and else none. A denial is not an error; the errors are those of
-	// this package, and after one the decisions mean nothing. It returns soon after ctx has ended.
+	// Decide answers op on reqs, at one instant, into decisions, which must be of the same length. A Take charges
+	// all requests if every decision is allowed, and otherwise none. A denial is not an error; the errors are those
+	// of this package, and after an error the decisions have no meaning. It returns soon after ctx has ended.
 	Decide(ctx context.Context, op Op, reqs []Request, decisions []Decision) error
-	// Close releases what the store holds. Its state stays, except in memory.
+	// Close releases the resources of the store. Its state stays, except in memory.
 	Close() error
 }
 
-// Sharded is a [Store] in shards that can fail by themselves, such as the masters of a Redis
-// Cluster. The breaker of a limiter then counts for each shard by itself. It finds the shards also through
-// wrappers that were made with [Wrap].
+// Sharded is a [Store] in shards that can fail alone, such as the masters of a Redis Cluster. The breaker of a
+// limiter then counts for each shard. It finds the shards also through wrappers that were made with [Wrap].
 type Sharded interface {
 	Store
-	// Shard names the shard that decides about key. It is empty if the store is in one piece
-	// or does not know its shards yet. It is asked before each call, by many at once, so it
-	// answers from memory. The key may be invalid.
+	// Shard returns the name of the shard that decides about key. It is empty if the store has only one shard or
+	// does not know its shards yet. Each call asks for it, and calls are concurrent, so it answers from memory. The
+	// key may be invalid.
 	Shard(key Key) string
 }
 
-// ShardError is an error of one shard of a [Sharded] store. It counts for the breaker of that
-// shard alone.
+// ShardError is an error of one shard of a [Sharded] store. It counts for the breaker of that shard only.
 type ShardError struct {
-	// Shard is the name that [Sharded] has for it. It is empty if the error says nothing
-	// about any shard.
+	// Shard is the shard's name, as [Sharded] returns it. It is empty if the error is about no shard.
 	Shard string
 	// Err is the error.
 	Err error

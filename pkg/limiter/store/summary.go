@@ -2,35 +2,33 @@ package store
 
 import "time"
 
-// Summary is what the decisions of one call come to for the caller who asked for all
-// of them together.
+// Summary is the answer to a caller who wants all limits of a call together.
 type Summary struct {
 	// Allowed: the call took effect, or would. It is [AllAllowed].
 	Allowed bool
-	// Unguarded: no store decided anything of it; see [Decision.Unguarded].
+	// Unguarded: no store decided any part of it; see [Decision.Unguarded].
 	Unguarded bool
-	// Used is that of the first limit that counts, in whole units.
+	// Used is the usage of the first limit that counts, in whole units.
 	Used int64
-	// Remaining is the least of the limits: what a next call can have at most.
+	// Remaining is the least of the limits: the largest cost of a next call.
 	Remaining int64
 	// RetryAfter, ResetAfter and Delay are the greatest of the limits: when all of
 	// them allow the same call, when all are unused, and when an allowed call may go on.
 	RetryAfter, ResetAfter, Delay time.Duration
-	// DecidedBy is who made the decision that the answer comes from: the first that denied,
-	// else the first that somebody else than the store made, else the store.
+	// DecidedBy is the source of the answer: that of the first denial, otherwise that of the first decision that the
+	// store did not make, otherwise the store.
 	DecidedBy Decider
-	// Granted is the least that the call charged to one of the limits. Repeated: it was
-	// charged before; see [Decision.Repeated].
+	// Granted is the least that the call charged to one of the limits. Repeated: an earlier call charged it; see
+	// [Decision.Repeated].
 	Granted  int64
 	Repeated bool
 	// DeniedBy are the indices of the decisions that denied, in their order.
 	DeniedBy []int
 }
 
-// Summarize sums up the decisions of one call.
-// A shadow's decision counts only where there are no others, and then it denies
-// nothing. What was not asked, because another limit had denied already, does not count
-// against what was. No decisions are a denial, as for [AllAllowed].
+// Summarize sums up the decisions of one call. Decisions of shadow limits count only if there are no others, and
+// then they deny nothing. A decision that was not made, because another limit had already denied, does not count. No
+// decisions are a denial, as for [AllAllowed].
 func Summarize(decisions []Decision) Summary {
 	sum := Summary{Allowed: AllAllowed(decisions), Unguarded: true}
 	onlyShadows := true
@@ -74,7 +72,7 @@ func Summarize(decisions []Decision) Summary {
 	return sum
 }
 
-// summarizeShadows is Summarize where nothing is in the way.
+// summarizeShadows is Summarize for a call in which no limit can deny.
 func summarizeShadows(decisions []Decision) Summary {
 	first := &decisions[0]
 	sum := Summary{Allowed: true, Unguarded: first.Unguarded, Used: first.Used, Remaining: first.Remaining,

@@ -10,8 +10,8 @@ import (
 	"github.com/limitctl/limitctl/internal/recordformat"
 )
 
-// TokenRecord is what a store remembers of an allowed call that carried a token. The zero
-// TokenRecord is that of a token that is not remembered.
+// TokenRecord is what a store remembers of an allowed call with a token. The zero TokenRecord is that of an unknown
+// token.
 type TokenRecord struct {
 	Op      Op
 	Settled bool
@@ -28,11 +28,11 @@ type TokenCharge struct {
 	Turn          Instant // when a leaky bucket lets it go, 0 for other algorithms
 }
 
-// TokenDigest stands for the keys and limits of a call.
+// TokenDigest is a hash of the keys and limits of a call.
 type TokenDigest [recordformat.TokenDigestSize]byte
 
-// TokenDigestOf returns the digest of reqs, which must be normalized. Shadows differ from
-// others. It is that of what was asked, also if an override has changed it.
+// TokenDigestOf returns the digest of reqs, which must be normalized. Shadow limits differ from others. It is the
+// digest of the caller's requests, even if an override has changed them.
 func TokenDigestOf(reqs []Request) (digest TokenDigest) {
 	var buf []byte
 	for i := range reqs {
@@ -56,8 +56,7 @@ func TokenDigestOf(reqs []Request) (digest TokenDigest) {
 	return digest
 }
 
-// TokenName returns what stands for token in a store: the token itself, or a hash of one
-// that is long.
+// TokenName returns the name of token in a store: the token itself, or a hash of a long one.
 func TokenName(token string) string {
 	const longest = 64
 	if len(token) <= longest {
@@ -67,10 +66,10 @@ func TokenName(token string) string {
 	return "token-sha256:" + hex.EncodeToString(sum[:])
 }
 
-// IsZero reports whether nothing is remembered.
+// IsZero reports whether t is the record of an unknown token.
 func (t *TokenRecord) IsZero() bool { return t.Charges == nil }
 
-// tokenOps are the operations that are remembered, by their letters in records.
+// tokenOps are the operations that tokens remember, by their letters in records.
 var tokenOps = map[Op]byte{Take: 't', Charge: 'c', TakeUpTo: 'u'}
 
 // TokenOp returns the operation that a letter in a [TokenRecord] stands for.
@@ -126,19 +125,19 @@ func DecodeTokenRecord(record []byte) (t TokenRecord, err error) {
 	return t, nil
 }
 
-// TokenMismatch is in what a call differs from the one that its token is remembered for.
+// TokenMismatch says how a call differs from the one that its token belongs to.
 type TokenMismatch struct {
 	Token string
-	// Op is the operation that the token is remembered for, if it is another.
+	// Op is the operation of the token's call, if it differs.
 	Op *Op
-	// Cost is the cost that the token is remembered for, if it is another, or that it was
-	// settled at. Asked is the one of this call.
+	// Cost is the cost of the token's call, or the one that it was settled at, if it differs. Asked is the cost of
+	// this call.
 	Cost, Asked int64
 	Settled     bool
 }
 
-// Err returns the [ErrInvalid] that says so. With neither an operation nor a cost it is
-// about a key or a limit.
+// Err returns an [ErrInvalid] that describes the difference. With neither an operation nor a cost it is about a key
+// or a limit.
 func (m TokenMismatch) Err() error {
 	const advice = "use a new token for each call"
 	switch {
@@ -152,7 +151,7 @@ func (m TokenMismatch) Err() error {
 	return Invalidf("token %q was used for another key or limit; %s", m.Token, advice)
 }
 
-// check returns an [ErrInvalid] if t is remembered for something else than op on reqs.
+// check returns an [ErrInvalid] if t belongs to another call than op on reqs.
 func (t *TokenRecord) check(op Op, reqs []Request) error {
 	token := reqs[0].Token
 	if t.Digest != TokenDigestOf(reqs) || len(t.Charges) != len(reqs) {
@@ -174,11 +173,11 @@ func (t *TokenRecord) check(op Op, reqs []Request) error {
 	return nil
 }
 
-// settles reports whether req, which was allowed with a token, is settled: what a shadow
-// would have denied stays uncharged.
+// settles reports whether a settlement charges req, which was allowed with a token: what a shadow limit would have
+// denied stays uncharged.
 func (c *TokenCharge) settles(req *Request) bool { return !req.Shadow || c.Granted > 0 }
 
-// charged is what is charged for p now.
+// charged is the number of units that are charged for c now.
 func (t *TokenRecord) charged(c *TokenCharge) int64 {
 	if t.Settled {
 		return c.Real

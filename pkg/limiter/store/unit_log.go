@@ -29,9 +29,8 @@ func (l *unitLog) sumBefore(i int) int64 {
 	return l.entry(i - 1).sum
 }
 
-// firstWhere returns the least index for which holds is true, or length if
-// there is none; holds must be false up to some index and true from it on. The
-// steps double from the oldest entry, where the answer mostly is.
+// firstWhere returns the least index for which holds is true, or length if it is never true; holds must be false up
+// to some index and true from it on. The steps double from the oldest entry, since the answer is usually near it.
 func (l *unitLog) firstWhere(holds func(*logEntry) bool) int {
 	low, high := 0, 1 // below low it is false
 	for high <= l.length && !holds(l.entry(high-1)) {

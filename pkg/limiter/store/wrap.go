@@ -26,8 +26,8 @@ type wrapped struct {
 // Unwrap returns the store inside.
 func (w *wrapped) Unwrap() Store { return w.inner }
 
-// As returns store as a T, or the first that it wraps which is one. It is how an optional part of a store is
-// found, since a wrapper has only what every store has.
+// As returns store as a T, or the first store inside it that is a T. It finds the optional parts of a store, since a
+// wrapper has only the methods of a Store.
 func As[T any](store Store) (found T, has bool) {
 	for store != nil {
 		if found, has = store.(T); has {
