@@ -113,7 +113,7 @@ func bucketToSet(said store.Limit, remaining int64) (store.Limit, error) {
 	entry := admin.Entry{Limit: withAlgorithm(said, store.TokenBucket)}
 	switch capacity := entry.Limit.Capacity(); {
 	case !entry.LimitKnown():
-		return store.Limit{}, store.Invalidf("what remains can be set only if the limit is known; say it with --limit")
+		return store.Limit{}, store.Invalidf("what remains can be set only if the limit is known; give it with --limit")
 	case remaining < 0 || remaining > capacity:
 		return store.Limit{}, store.Invalidf("%d units cannot remain of a limit of %d", remaining, capacity)
 	}

@@ -24,7 +24,7 @@ func CheckRecord(r *admin.Record, selected store.Pattern) error {
 		key, ok := layout.Match(part.StoreKey, true)
 		switch {
 		case !ok:
-			return fmt.Errorf("key %q cannot be of %s, as it says", part.StoreKey, name)
+			return fmt.Errorf("key %q cannot be of %s, as the record says", part.StoreKey, name)
 		case i == 0:
 			first = key
 		case key != first:

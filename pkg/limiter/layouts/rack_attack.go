@@ -123,7 +123,7 @@ func (r rackAttack) SetRemaining(found *Found, remaining int64) ([]Write, error)
 func setWindowCounter(found *Found, index, remaining int64) ([]Write, error) {
 	value := &found.Values[0]
 	if value.Type != StringValue {
-		return nil, store.Invalidf("what remains can only be set of a counter")
+		return nil, store.Invalidf("what remains can be set only for a counter")
 	}
 	w, limit := windowOf(found.Limit, store.FixedWindow, index, time.Second, 0, found.Now)
 	if w.period == 0 || w.age(found.Now) > 0 {

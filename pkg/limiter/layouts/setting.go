@@ -20,7 +20,7 @@ type Setting struct {
 func (s Sources) Setting(key store.Key, storeKey string, limit store.Limit) (*Setting, error) {
 	c, ok := s.named(storeKey, LayoutOf(key))
 	if !ok {
-		return nil, store.Invalidf("key %q is not of layout %s as it is looked at here", storeKey, LayoutOf(key))
+		return nil, store.Invalidf("key %q does not belong to layout %s with these mappings", storeKey, LayoutOf(key))
 	}
 	layout, can := c.Layout.(Setter)
 	if !can {

@@ -202,7 +202,7 @@ func upstashSum(value *Value) (sum int64, unknown bool, err error) {
 		for i := range value.Members {
 			cost, err := strconv.ParseInt(value.Members[i].Text, 10, 32)
 			if err != nil {
-				return 0, false, errors.New("a hash of what is not a cost")
+				return 0, false, errors.New("a hash with a field that is not a cost")
 			}
 			sum += cost
 		}

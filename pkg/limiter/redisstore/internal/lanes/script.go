@@ -32,7 +32,8 @@ func NewScript(source string) *Script {
 
 // scripts are put together when first needed; a command needs one of them.
 type scripts struct {
-	one, many, charging                         []atomic.Pointer[Script] // of a kind: a request, many, and charging with a token, a last instant or what fits
+	// one, many and charging are of a kind: one request, many, and one that charges with a token, a last instant or what fits.
+	one, many, charging                         []atomic.Pointer[Script]
 	numbers, manyNumbers, chargingAny, complete atomic.Pointer[Script]
 	all                                         sync.Map // those that were made: by their names, or by their sums if they decide
 	// noReadOnly is set once the server turns out to be older than Redis 7,
