@@ -64,8 +64,7 @@ func pastEntry(key store.Key, limit store.Limit, number int64) admin.Entry {
 	return entry
 }
 
-// fromFirst returns what is said of a limit, as one whose window begins with its first request,
-// unless it says another algorithm.
+// fromFirst returns the given part of a limit. By default its window begins with its first request.
 func fromFirst(said store.Limit) store.Limit {
 	limit := withAlgorithm(said, store.FixedWindow)
 	limit.FromFirst = limit.Algorithm == store.FixedWindow

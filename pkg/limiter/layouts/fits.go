@@ -49,8 +49,8 @@ func CheckRecord(r *admin.Record, selected store.Pattern) error {
 	return nil
 }
 
-// isNamedLike reports whether the key of an entry can be that of store keys of which Match says so. The
-// value can tell that a number at the end of a subject is a window's, or the other way round.
+// isNamedLike reports whether the key of an entry can belong to store keys with that result of Match. The
+// value can show that a number at the end of a subject is a window's, or the other way round.
 func isNamedLike(key, match store.Key) bool {
 	number, isBegin := strings.CutPrefix(match.Subject, key.Subject+":")
 	return strings.HasPrefix(key.Name, match.Name) &&

@@ -38,7 +38,7 @@ func (limits) Info() Info {
 	}
 }
 
-// limitsKey is what a store key says.
+// limitsKey is a parsed store key.
 type limitsKey struct {
 	counter string // the store key, without what is behind the braces
 	braces  bool   // of a sliding window counter

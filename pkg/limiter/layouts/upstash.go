@@ -36,10 +36,10 @@ func (upstash) Info() Info {
 	}
 }
 
-// upstashKey is what a store key says.
+// upstashKey is a parsed store key.
 type upstashKey struct {
 	prefix string // empty if it is not the usual one
-	id     string // whom it is of, with an unusual prefix in front
+	id     string // the client, with an unusual prefix in front
 	before string // the store key in front of the window's number
 	index  int64  // the window's number, 0 if there is none
 }
