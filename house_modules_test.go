@@ -86,7 +86,7 @@ func main() {
 `
 
 // A service does not need the layouts of other limiters: they are linked only into programs that use them.
-func TestAServiceLinksNoForeignLayouts(t *testing.T) {
+func TestAServiceLinksNoLayouts(t *testing.T) {
 	tier.Full(t, "what a service links, which is built for it")
 	source, program := filepath.Join(t.TempDir(), "main.go"), filepath.Join(t.TempDir(), "service")
 	if err := os.WriteFile(source, []byte(aService), 0o600); err != nil {
@@ -100,12 +100,12 @@ func TestAServiceLinksNoForeignLayouts(t *testing.T) {
 		t.Fatal(err)
 	}
 	symbols := string(output)
-	if !strings.Contains(symbols, module+"/pkg/limiter/redisstore.(*foreignKeys).Scan") {
+	if !strings.Contains(symbols, module+"/pkg/limiter/redisstore.(*layoutKeys).Scan") {
 		t.Error("the linker leaves out methods by itself; let the service keep them")
 	}
 	for _, name := range []string{"All", "all", "Describe", "Named", "traefik.Decode", "(*traefik).Decode"} {
 		if strings.Contains(symbols, module+"/pkg/limiter/layouts."+name+"\n") {
-			t.Errorf("a service links foreign.%s", name)
+			t.Errorf("a service links layouts.%s", name)
 		}
 	}
 }
