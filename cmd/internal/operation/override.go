@@ -177,7 +177,7 @@ func (r *Runner) overridesInForce(ctx context.Context) (*store.OverrideList, err
 	switch {
 	case errors.Is(err, store.ErrRefused): // for want of a right to read them; decisions go on without them, too
 		if r.Warn != nil {
-			r.Warn(fmt.Errorf("overrides cannot be read, so the limits are taken to be without them: %w", err))
+			r.Warn(fmt.Errorf("overrides cannot be read, so limits are computed without them: %w", err))
 		}
 		return nil, nil
 	case err != nil:

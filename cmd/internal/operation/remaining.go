@@ -138,10 +138,10 @@ func (r *Remaining) checkLayout(e *admin.Entry) error {
 	}
 	switch {
 	case !e.RemainingKnown():
-		return store.Invalidf("%d remaining cannot be set for key %s, whose limit is not known%s; say it with --limit, or reset it whole",
+		return store.Invalidf("%d remaining cannot be set for key %s, whose limit is not known%s; give it with --limit, or reset it whole",
 			r.Units, storeKey, inBrackets(e))
 	case e.Limit.Algorithm != 0 && !backup.TakesLimit(e.Limit):
-		return store.Invalidf("%d remaining cannot be set for key %s, whose limit %s is beyond what limitctl computes with; "+
+		return store.Invalidf("%d remaining cannot be set for key %s, whose limit %s is larger than limitctl supports; "+
 			"reset it whole, or select fewer keys", r.Units, storeKey, e.LimitText())
 	case r.Units > e.Limit.Capacity():
 		return store.Invalidf("%d remaining is more than limit %s of key %s holds; give at most %d, or select fewer keys",

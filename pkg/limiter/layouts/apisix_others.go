@@ -60,7 +60,7 @@ func apisixLeakyOf(found *Found) (leaky apisixLeaky, has bool, err error) {
 	leaky.last, lastErr = strconv.ParseFloat(texts[1], 64)
 	// Comparisons that NaN fails.
 	if excessErr != nil || lastErr != nil || !(leaky.excess >= 0 && leaky.excess < 1e15) || !(leaky.last >= 0 && leaky.last < 1e14) {
-		return leaky, false, errors.New("an excess or a time that cannot be")
+		return leaky, false, errors.New("an impossible excess or time")
 	}
 	return leaky, true, nil
 }
@@ -104,7 +104,7 @@ func setApisixRequests(found *Found, remaining int64) ([]Write, error) {
 	limit := withAlgorithm(found.Limit, store.LeakyBucket)
 	switch {
 	case limit.Count <= 0 || limit.Period <= 0:
-		return nil, store.Invalidf("the limit has to be said, since the key does not tell it")
+		return nil, store.Invalidf("what remains can be set only if the limit is known; give it with --limit")
 	case remaining < 0 || remaining >= limit.Capacity():
 		// What is written is the state after a request.
 		return nil, store.Invalidf("from 0 to %d units can remain, not %d; reset the key for all", limit.Capacity()-1, remaining)

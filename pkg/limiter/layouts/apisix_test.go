@@ -122,7 +122,7 @@ func apisixOtherVectors() []vector {
 					Text: "no expiry, so the key stays when it counts for nothing any more"}}}}},
 		{name: "a field more", storeKey: requests, key: key, wrong: "a hash without the fields excess and last alone",
 			values: []Value{hash(requests, time.Second, "excess", "0", "last", "1", "x", "2")}},
-		{name: "no number", storeKey: requests, key: key, wrong: "an excess or a time that cannot be",
+		{name: "no number", storeKey: requests, key: key, wrong: "an impossible excess or time",
 			values: []Value{hash(requests, time.Second, "excess", "NaN", "last", "1")}},
 		{name: "two of three connections", storeKey: connections, key: connKey, now: apisixNow, certain: true,
 			limit:  store.Limit{Count: 3, Period: time.Second},

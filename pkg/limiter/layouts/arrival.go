@@ -14,8 +14,7 @@ import (
 // GCRA keeps one time, when the next unit would be due if all units were evenly spaced: the
 // theoretical arrival time. With a limit of n units a period p and a burst b, units are p/n
 // apart. What is in use is how far the arrival time is ahead of now, in such intervals. Four
-// limiters keep it in ns since 1970, and count in whole ns. What they do not write alike is
-// in their own files.
+// limiters keep it in ns since 1970, and count in whole ns. Their differences are in their own files.
 
 // spacing is how far apart the units of a limit are, and how far ahead of now the arrival time
 // may be, both in ns.
@@ -108,19 +107,19 @@ func ceil(d, unit time.Duration) time.Duration {
 	return (d + unit - 1) / unit * unit
 }
 
-// bucketToSet returns what is said of a bucket's limit, if that is enough to set what remains of it.
+// bucketToSet returns the given limit of a bucket, if it is complete enough to set what remains.
 func bucketToSet(said store.Limit, remaining int64) (store.Limit, error) {
 	entry := admin.Entry{Limit: withAlgorithm(said, store.TokenBucket)}
 	switch capacity := entry.Limit.Capacity(); {
 	case !entry.LimitKnown():
-		return store.Limit{}, store.Invalidf("what remains can be set only if the limit is known; say it with --limit")
+		return store.Limit{}, store.Invalidf("what remains can be set only if the limit is known; give it with --limit")
 	case remaining < 0 || remaining > capacity:
 		return store.Limit{}, store.Invalidf("%d units cannot remain of a limit of %d", remaining, capacity)
 	}
 	return entry.Limit, nil
 }
 
-// withAlgorithm returns what is said of a limit, as one of an algorithm unless it says which.
+// withAlgorithm returns the given part of a limit, with a default algorithm and burst.
 func withAlgorithm(said store.Limit, algorithm store.Algorithm) store.Limit {
 	if said.Algorithm == 0 && said != (store.Limit{}) {
 		said.Algorithm = algorithm

@@ -33,8 +33,8 @@ func (bucket4j) Match(storeKey string, _ bool) (store.Key, bool) {
 	return store.Key{Subject: storeKey, Name: "bucket4j"}, storeKey != ""
 }
 
-// Decode implements [Layout]. The limits are in the value, so that what an operator says of them
-// counts for nothing.
+// Decode implements [Layout]. The limits are in the value, so a limit that an operator gives does
+// not count.
 func (bucket4j) Decode(found *Found) (Reading, error) {
 	value := &found.Values[0]
 	state, err := bucket4jOf(found)

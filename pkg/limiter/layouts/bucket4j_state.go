@@ -9,7 +9,7 @@ import (
 	"unicode/utf16"
 )
 
-// bucket4jState is what a value of bucket4j says: its bandwidths, and of each what is left.
+// bucket4jState is the content of a value of bucket4j: its bandwidths, and what is left of each.
 type bucket4jState struct {
 	bandwidths []bucket4jBandwidth
 }
@@ -180,7 +180,7 @@ func (b *bucket4jBandwidth) refillTo(now int64) {
 
 func (b *bucket4jBandwidth) fill() { b.tokens, b.error = b.capacity, 0 }
 
-// never is how long one waits for what does not come: the longest that can be said.
+// never is the wait for what does not come: the longest duration.
 const never = time.Duration(math.MaxInt64)
 
 // wait returns how long it takes from now, an instant that the bandwidth was refilled to, until

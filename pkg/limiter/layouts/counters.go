@@ -64,8 +64,7 @@ func pastEntry(key store.Key, limit store.Limit, number int64) admin.Entry {
 	return entry
 }
 
-// fromFirst returns what is said of a limit, as one whose window begins with its first request,
-// unless it says another algorithm.
+// fromFirst returns the given part of a limit. By default its window begins with its first request.
 func fromFirst(said store.Limit) store.Limit {
 	limit := withAlgorithm(said, store.FixedWindow)
 	limit.FromFirst = limit.Algorithm == store.FixedWindow
@@ -78,7 +77,7 @@ func couldBePeriod(ttl time.Duration) bool { return ttl > 0 && ttl <= store.MaxP
 // toCount returns what a counter of the limit must show so that so many units remain.
 func toCount(limit store.Limit, remaining int64) (int64, error) {
 	if limit.Count <= 0 {
-		return 0, store.Invalidf("what remains can be set only if the limit is known; say it with --limit")
+		return 0, store.Invalidf("what remains can be set only if the limit is known; give it with --limit")
 	}
 	if remaining < 0 || remaining > limit.Count {
 		return 0, store.Invalidf("%d units cannot remain of a limit of %d", remaining, limit.Count)

@@ -19,8 +19,8 @@ type lifetime struct {
 	// longest is the longest TTL that the limiter gives a key, jitter included. 0 is not
 	// known: then only what no limit can last is absurd.
 	longest time.Duration
-	// needed is for how long from now the value still says something: a bucket until it is
-	// full, a window until it ends. 0 is not known.
+	// needed is how long from now the value still counts: a bucket until it is full, a window
+	// until it ends. 0 is not known.
 	needed time.Duration
 	// rounding is how much shorter than needed a TTL is on purpose; 0 is a second, which
 	// clocks and whole seconds take.
@@ -72,7 +72,7 @@ func (l lifetime) defects(e *admin.Entry, values []Value) (found []admin.Defect)
 	return found
 }
 
-// isAbsurd is not said of a TTL that a limit explains which was changed a while ago.
+// isAbsurd reports whether no limit explains a TTL, not even one that was changed a while ago.
 func (l lifetime) isAbsurd(ttl time.Duration) bool {
 	const times, atLeast = 10, time.Minute
 	if l.longest <= 0 || l.longest > longestLimit/times {

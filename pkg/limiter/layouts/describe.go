@@ -17,8 +17,8 @@ type Description struct {
 	ByValue bool
 }
 
-// Describe says which layout a store key with a value looks like at now, without an operator
-// having named any. A limit of several store keys is told by one of them only if that is certain.
+// Describe says which layout a store key with a value looks like at now, if an operator has named
+// none. One of several members identifies its limit only if it is certain.
 func Describe(value *Value, now store.Instant) Description { return describe(All(), value, now) }
 
 // describeNamed is [Describe] by the layouts that the program has asked for: all or, if its layouts are its own, none.
@@ -75,8 +75,8 @@ func isCertainly(layout Layout, storeKey string, value *Value, now store.Instant
 	return err == nil && reading.Certain && len(reading.Entries) > 0
 }
 
-// tells reports whether a value can say whose it is without its key: one that is built of
-// several parts, and not a number or a list of anything.
+// tells reports whether a value can identify its limiter without its key: a value of several
+// parts can, a number or a list cannot.
 func tells(value *Value) bool {
 	if value.Type != StringValue {
 		return value.Type == HashValue

@@ -136,7 +136,7 @@ func (drf) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	case err != nil:
 		return nil, err
 	case limit.Period <= 0:
-		return nil, store.Invalidf("the period has to be said, since the key does not tell it")
+		return nil, store.Invalidf("what remains can be set only if the period is known; give it with --limit")
 	case count > most:
 		return nil, store.Invalidf("a list of %d times is too long to write; leave more units", count)
 	}

@@ -149,7 +149,7 @@ func (envoy) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	value := &found.Values[0]
 	units := envoyUnitsOf(begin, found, value)
 	if len(units) != 1 {
-		return nil, store.Invalidf("the limit has to be said, since the key does not tell its unit")
+		return nil, store.Invalidf("the key does not name its unit, so the limit must be known; give it with --limit")
 	}
 	if units[0].isOver(begin, found.Now) {
 		return nil, windowOver(found)

@@ -54,7 +54,7 @@ func envoyVectors() []vector {
 			want: []admin.Entry{{Key: entryKey(perSecond, "envoy/second"), ResetTold: true,
 				Limit:    store.Limit{Algorithm: store.FixedWindow, Period: time.Second},
 				Decision: store.Decision{Used: 1, ResetAfter: 550 * time.Millisecond}}}},
-		{name: "of no unit", storeKey: generic, key: perSecond, now: now, wrong: "a counter of no unit that its window can have",
+		{name: "of no unit", storeKey: generic, key: perSecond, now: now, wrong: "a counter whose window fits no unit",
 			values: []Value{text(generic, "1", 2*time.Hour)}},
 		{name: "a word", storeKey: minute, key: key, now: now, wrong: "a string that is not a whole number",
 			values: []Value{text(minute, "03", time.Minute)}},

@@ -24,7 +24,7 @@ func CheckRecord(r *admin.Record, selected store.Pattern) error {
 		key, ok := layout.Match(part.StoreKey, true)
 		switch {
 		case !ok:
-			return fmt.Errorf("key %q cannot be of %s, as it says", part.StoreKey, name)
+			return fmt.Errorf("key %q cannot be of %s, as the record says", part.StoreKey, name)
 		case i == 0:
 			first = key
 		case key != first:
@@ -49,8 +49,8 @@ func CheckRecord(r *admin.Record, selected store.Pattern) error {
 	return nil
 }
 
-// isNamedLike reports whether the key of an entry can be that of store keys of which Match says so. The
-// value can tell that a number at the end of a subject is a window's, or the other way round.
+// isNamedLike reports whether the key of an entry can belong to store keys with that result of Match. The
+// value can show that a number at the end of a subject is a window's, or the other way round.
 func isNamedLike(key, match store.Key) bool {
 	number, isBegin := strings.CutPrefix(match.Subject, key.Subject+":")
 	return strings.HasPrefix(key.Name, match.Name) &&

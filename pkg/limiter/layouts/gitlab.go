@@ -125,7 +125,7 @@ func (gitlab) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	}
 	counter, ban := &found.Values[0], &found.Values[1]
 	if counter.Type == SetValue || ban.Type != NoValue {
-		return nil, store.Invalidf("what remains can only be set of a counter, of a client that is not banned")
+		return nil, store.Invalidf("what remains can be set only for a counter of a client that is not banned")
 	}
 	return setCounter(counter, found.Limit, remaining, found.Limit.Period)
 }

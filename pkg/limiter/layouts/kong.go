@@ -182,8 +182,8 @@ func (w *kongWindow) name() string {
 	return name
 }
 
-// limitOf returns what is known of the limit. What an operator says counts for windows of the
-// period that he says, or of all if he says none. A month has 28 to 31 days and a year 365 or 366.
+// limitOf returns what is known of the limit. A limit that an operator gives counts for windows of its
+// period, or of all if it has none. A month has 28 to 31 days and a year 365 or 366.
 func (w *kongWindow) limitOf(said store.Limit) store.Limit {
 	limit := store.Limit{Algorithm: store.FixedWindow, Period: w.end.Sub(w.begin)}
 	isMonth := w.period == "month" && said.Period >= 28*day && said.Period <= 31*day

@@ -137,7 +137,7 @@ func (l laravel) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 		return writes, err
 	}
 	if limit.Period <= 0 {
-		return nil, store.Invalidf("what remains can be set only if the period is known, since the timer is gone; say it with --limit")
+		return nil, store.Invalidf("what remains can be set only if the period is known, since the timer is gone; give it with --limit")
 	}
 	// Without its timer a counter would count for nothing at the limit.
 	opens := int64(found.Now)/1_000_000 + int64(limit.Period/time.Second)

@@ -18,25 +18,25 @@ import (
 // Layout is how one rate limiter keeps its limits. Its functions are pure, and are called
 // from several goroutines.
 type Layout interface {
-	// Info says for people what the layout is.
+	// Info describes the layout to people.
 	Info() Info
-	// Match returns which limit a store key belongs to: whose it is, as far as the key
-	// says, and, in Name, the name of the layout, with what tells several limits of a
-	// subject apart behind a slash, such as "kong/minute". ok is false for a store key that
+	// Match returns which limit a store key belongs to: its subject, as far as the key
+	// names it, and in Name the name of the layout. What distinguishes several limits of a
+	// subject follows behind a slash, such as "kong/minute". ok is false for a store key that
 	// the limiter cannot have made.
 	//
 	// The subject is empty if one value holds several subjects: then each entry has a Key.
 	//
 	// Many limiters have a prefix that can be changed. With asked an operator has named the
-	// layout for this key, so it may have any. Without, it has the usual one.
+	// layout for this key, so any prefix will do. Without it, the key must have the usual one.
 	Match(storeKey string, asked bool) (key store.Key, ok bool)
 	// Together returns the store keys that have to be read to understand storeKey, which
 	// matched: for example those of a counter and its timer, or of the window at now and
-	// the one before. storeKey is among them. The first is the one that the entry is called
-	// by, and is the same for all that are together. A key of an older window, which counts
-	// for nothing any more, is alone. limit is what is known of the limit, or zero.
+	// the one before. storeKey is among them. The first names the entry, and is the same for
+	// all that belong together. A key of an older window, which no longer counts, is alone.
+	// limit is the known part of the limit, or zero.
 	Together(storeKey string, limit store.Limit, now store.Instant) []string
-	// Decode says what values mean, of which one at least is there. The error says in a few words what is wrong with a
+	// Decode interprets values, at least one of which exists. The error says in a few words what is wrong with a
 	// value that the limiter cannot have written, such as "a list" or "a negative count".
 	Decode(found *Found) (Reading, error)
 }
@@ -80,7 +80,7 @@ type Info struct {
 	// Prefixes are what store keys usually begin with, so that a scan can leave out others.
 	// It is nil if keys can begin with anything.
 	Prefixes []string
-	// Needs is what has to be said for everything to be known: "nothing", "the limit", "the
+	// Needs is what an operator must give so that everything is known: "nothing", "the limit", "the
 	// count", "the limit and the burst".
 	Needs string
 	// KeepsArrival: the keys hold the time at which all units are back, so that never more is in
@@ -95,7 +95,7 @@ type Info struct {
 
 // Found is what a store holds of one limit.
 type Found struct {
-	// StoreKey is the one that was found, and Key what [Layout.Match] said of it.
+	// StoreKey is the one that was found, and Key the result of [Layout.Match] for it.
 	StoreKey string
 	Key      store.Key
 	// Values are those of the store keys that [Layout.Together] named, in its order. Those
@@ -103,8 +103,8 @@ type Found struct {
 	Values []Value
 	// Now is what the server's clock showed just before the values were read.
 	Now store.Instant
-	// Limit is what an operator says of the limit; zero is not said. Without an algorithm
-	// it is the layout's.
+	// Limit is the part of the limit that an operator gives; zero is unknown. Without an
+	// algorithm it is the layout's.
 	Limit store.Limit
 }
 
@@ -161,14 +161,14 @@ func (v *Value) Field(name string) (text string, has bool) {
 	return "", false
 }
 
-// Reading is what values say.
+// Reading is the meaning of values.
 type Reading struct {
 	// Entries are the limits: usually one, none if nothing is in use, several if a value
 	// holds several. Key, StoreKey, Layout and TTL are filled in by the caller where they
 	// are zero.
 	Entries []admin.Entry
 	// Certain: the key, the type, the value and the TTL together can hardly be anything but
-	// this limiter's. Without it keys are not taken for its own unless somebody asked.
+	// this limiter's. Keys without it count as the limiter's only if an operator named the layout.
 	Certain bool
 }
 
@@ -180,6 +180,6 @@ type Write struct {
 	Text  string
 	// TTL is how long the key is to be kept. 0 keeps the expiry that it has.
 	TTL time.Duration
-	// Gone: the store key is to be deleted, and the rest says nothing.
+	// Gone: the store key is to be deleted, and the other fields do not count.
 	Gone bool
 }

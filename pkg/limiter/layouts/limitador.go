@@ -29,7 +29,7 @@ const (
 	limitadorMany = 1000
 )
 
-// limitadorKey is what a store key says.
+// limitadorKey is a parsed store key.
 type limitadorKey struct {
 	namespace, id string
 	period        time.Duration // 0 if the key does not tell it
@@ -174,8 +174,8 @@ func (k *limitadorKey) readSet(found *Found, value *Value) (Reading, error) {
 	return Reading{Entries: []admin.Entry{entry}, Certain: true}, nil
 }
 
-// limitOf returns what is known of the limit. What an operator says counts for limits of the
-// period that he says, or of all if he says none.
+// limitOf returns what is known of the limit. A limit that an operator gives counts for limits of its
+// period, or of all if it has none.
 func (k *limitadorKey) limitOf(said store.Limit) store.Limit {
 	if k.period == 0 {
 		return fromFirst(said)

@@ -38,7 +38,7 @@ func (limits) Info() Info {
 	}
 }
 
-// limitsKey is what a store key says.
+// limitsKey is a parsed store key.
 type limitsKey struct {
 	counter string // the store key, without what is behind the braces
 	braces  bool   // of a sliding window counter
@@ -137,7 +137,7 @@ func (limits) moving(found *Found, value *Value, key *limitsKey) (admin.Entry, e
 	for i := range value.Members {
 		at, err := strconv.ParseFloat(value.Members[i].Name, 64)
 		if err != nil || math.IsNaN(at) || at < 0 || at > math.MaxUint32 {
-			return entry, errors.New("a list of what is not a time")
+			return entry, errors.New("a list with a member that is not a time")
 		}
 		if int64(i) >= limit.Count {
 			continue // the limiter does not look further

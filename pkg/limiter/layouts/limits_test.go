@@ -61,7 +61,7 @@ func limitsVectors() []vector {
 			values: []Value{list(short, 59*time.Second, "1795294530", "1795294520", "1795294475")},
 			want: []admin.Entry{{Limit: three, Decision: store.Decision{Allowed: true, Used: 2, Remaining: 1,
 				ResetAfter: 44 * time.Second}}}},
-		{name: "moving window of words", storeKey: fixed, key: key, now: now, wrong: "a list of what is not a time",
+		{name: "moving window of words", storeKey: fixed, key: key, now: now, wrong: "a list with a member that is not a time",
 			values: []Value{list(fixed, 59*time.Second, "now")}},
 		{name: "sliding window", storeKey: current, key: key, now: now, certain: true,
 			values: []Value{text(current, "4", 90*time.Second), text(previous, "9", 30*time.Second)},

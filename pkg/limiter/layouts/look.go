@@ -53,8 +53,8 @@ func (s Sources) LookFor(storeKey string, keys ...store.Key) *Look {
 	return &look
 }
 
-// maySelect reports whether limits of a store key can be selected, of which [Layout.Match] said so
-// much. An entry can have more behind that name, and more of the store key behind that subject.
+// maySelect reports whether the query can select limits of a store key with that result of [Layout.Match].
+// An entry can have more behind that name, and more of the store key behind that subject.
 func (l *Look) maySelect(key store.Key) bool {
 	if key.Subject == "" {
 		return true // the value says whose it is
@@ -96,9 +96,9 @@ func (l *Look) StoreKeys(now store.Instant) []string {
 	return storeKeys
 }
 
-// Judge says whose a store key is, and returns what is in use of its limits. values returns what
-// a store key holds, for those that StoreKeys named. principal is the store key that stands for
-// all that were read together: a scan that comes across the others leaves them out.
+// Judge finds the limiter of a store key, and returns what is in use of its limits. values returns the
+// value of a store key that StoreKeys named. principal is the store key that stands for all that were
+// read together: a scan that meets the others leaves them out.
 //
 // A layout that an operator named for the key has it, if the values can be the layout's. By a mapping
 // alone they also have to be plausible beside its limit. Of all others the one that is certain has it.
@@ -130,7 +130,7 @@ func (l *Look) Judge(values func(storeKey string) Value) (entries []admin.Entry,
 	return entries, claim.together[0], nil
 }
 
-// verdict is what the candidates make of the values.
+// verdict sorts the candidates by how they read the values.
 type verdict struct {
 	asked             *candidate   // that an operator named for the key
 	certain, possible []*candidate // that can read the values
@@ -163,7 +163,7 @@ func (v *verdict) claim() *candidate {
 	return nil
 }
 
-// err says why nobody has the key, if that is worth telling.
+// err says why no layout has the key, if that is worth a message.
 func (v *verdict) err(value *Value, now store.Instant) error {
 	likely := append(v.certain, v.possible...)
 	if v.asked != nil && v.asked.mapped {
@@ -214,7 +214,7 @@ func (c *candidate) defect() string {
 	return ""
 }
 
-// notWritten says what values are that a layout cannot read.
+// notWritten describes values that a layout cannot read.
 func notWritten(layout Layout, wrong error) string {
 	return wrong.Error() + ", which " + layout.Info().Name + " does not write"
 }
@@ -229,7 +229,7 @@ func partsOf(values []Value) (parts []admin.Member) {
 	return parts
 }
 
-// entries are those of the reading, with what the layout left to us.
+// entries are those of the reading, with the fields that the layout leaves to its caller.
 func (c *candidate) entries() []admin.Entry {
 	for i := range c.reading.Entries {
 		e := &c.reading.Entries[i]
@@ -247,8 +247,8 @@ func (c *candidate) entries() []admin.Entry {
 	return c.reading.Entries
 }
 
-// ttl is how long the store keeps the first of an entry's parts, or for ever if it keeps any so.
-// Values that were read and are no part of it, such as what all limits have in common, do not count.
+// ttl is how long the store keeps the first of an entry's members, or for ever if it keeps any of them so.
+// Values that are not members, such as what all limits share, do not count.
 func (c *candidate) ttl(parts []admin.Member) (ttl time.Duration) {
 	first := true
 	for i := range c.found.Values {

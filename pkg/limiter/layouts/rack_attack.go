@@ -24,7 +24,7 @@ func (rackAttack) Info() Info {
 	}
 }
 
-// rackAttackKey is what a store key says.
+// rackAttackKey is a parsed store key.
 type rackAttackKey struct {
 	before  string // what is in front of the window's number
 	index   int64  // the window's number, 0 for a ban
@@ -33,7 +33,7 @@ type rackAttackKey struct {
 }
 
 // Match implements [Layout]. The name of a throttle and the client are both any text, with colons
-// between and perhaps in them, so they are not told apart.
+// between and perhaps in them, so they are not separated.
 func (r rackAttack) Match(storeKey string, _ bool) (store.Key, bool) {
 	key, ok := r.parse(storeKey)
 	return store.Key{Subject: key.subject, Name: key.name}, ok
@@ -123,7 +123,7 @@ func (r rackAttack) SetRemaining(found *Found, remaining int64) ([]Write, error)
 func setWindowCounter(found *Found, index, remaining int64) ([]Write, error) {
 	value := &found.Values[0]
 	if value.Type != StringValue {
-		return nil, store.Invalidf("what remains can only be set of a counter")
+		return nil, store.Invalidf("what remains can be set only for a counter")
 	}
 	w, limit := windowOf(found.Limit, store.FixedWindow, index, time.Second, 0, found.Now)
 	if w.period == 0 || w.age(found.Now) > 0 {

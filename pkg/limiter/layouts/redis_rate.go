@@ -49,8 +49,8 @@ func cutPrefix(storeKey, prefix string, asked bool) (rest string, ok bool) {
 	return rest, ok
 }
 
-// redisRateSteps are those of the script of v9.1 and later, in floats as in Lua, so that what
-// comes of them is what the library says, to the last bit. Times are in seconds.
+// redisRateSteps are those of the script of v9.1 and later, in floats as in Lua, so that the
+// results are those of the library, to the last bit. Times are in seconds.
 type redisRateSteps struct{ now, arrival, interval, tolerance float64 }
 
 func stepsOf(limit *store.Limit, arrival float64, at store.Instant) redisRateSteps {

@@ -27,7 +27,7 @@ func (redisRateWindows) Info() Info {
 	}
 }
 
-// numberedName is what the key of a window tells.
+// numberedName is the parsed key of a window.
 type numberedName struct {
 	name   string
 	period time.Duration // 0 if the key does not tell

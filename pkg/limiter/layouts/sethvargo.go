@@ -141,7 +141,7 @@ func (sethvargo) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	case err != nil:
 		return nil, cannotSet(found, err)
 	case t.interval == 0:
-		return nil, store.Invalidf("what remains can be set only if the period is known; say it with --limit")
+		return nil, store.Invalidf("what remains can be set only if the period is known; give it with --limit")
 	case remaining < 0 || remaining > int64(t.most):
 		return nil, store.Invalidf("%d units cannot remain of a limit of %d", remaining, int64(t.most))
 	}

@@ -20,7 +20,7 @@ type Setting struct {
 func (s Sources) Setting(key store.Key, storeKey string, limit store.Limit) (*Setting, error) {
 	c, ok := s.named(storeKey, LayoutOf(key))
 	if !ok {
-		return nil, store.Invalidf("key %q is not of layout %s as it is looked at here", storeKey, LayoutOf(key))
+		return nil, store.Invalidf("key %q does not belong to layout %s with these mappings", storeKey, LayoutOf(key))
 	}
 	layout, can := c.Layout.(Setter)
 	if !can {
@@ -36,8 +36,8 @@ func (s *Setting) StoreKeys(now store.Instant) []string {
 	return s.layout.Together(s.found.StoreKey, s.found.Limit, now)
 }
 
-// Entry returns what values, those of StoreKeys, say of the limit with that key, and in its record
-// which parts of them are its own. in is false if nothing is in use.
+// Entry returns the limit with that key as the values of StoreKeys have it, with its own members in its
+// record. in is false if nothing is in use.
 func (s *Setting) Entry(key store.Key, values []Value) (entry admin.Entry, in bool, err error) {
 	s.found.Values = values
 	reading, err := decode(s.layout, &s.found)

@@ -7,21 +7,21 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Source says for which keys a layout is meant.
+// Source is a layout and the keys that it applies to.
 type Source struct {
 	Layout Layout
-	// Keys are the store keys that an operator says are the layout's: the source is a mapping
-	// then. Zero if none were named, and the layout's usual ones are.
+	// Keys are the store keys that an operator assigns to the layout: the source is a mapping
+	// then. Zero stands for the layout's usual keys.
 	Keys store.Pattern
-	// Limit is what the operator says of the limits of these keys; zero is not said.
+	// Limit is what the operator gives of the limits of these keys; zero is unknown.
 	Limit store.Limit
 }
 
-// Sources are the layouts that a store is looked at by. Of the mappings the first one that has a
-// key says whose it is. The first source of a layout that has a key says which limit it has.
+// Sources are the layouts to look for in a store. The first mapping that selects a key determines its
+// layout. The first source of a layout that selects a key determines its limit.
 type Sources []Source
 
-// candidate is a source that may have a key, and what came of it.
+// candidate is a source that may have a key, and its result.
 type candidate struct {
 	*Source
 	key store.Key
@@ -34,8 +34,8 @@ type candidate struct {
 	wrong         error
 }
 
-// candidates returns the layouts that can have made a store key, at most one of them asked for.
-// What the operator selects is subjects.
+// candidates returns the layouts that can have made a store key, at most one of them named by the operator.
+// subjects is what the operator selects.
 func (s Sources) candidates(storeKey string, subjects store.Pattern) (found []candidate) {
 	only, isMapped := s.only(), false
 	named := only != nil && subjects.LiteralBeginning() != ""
@@ -153,9 +153,9 @@ func globOf(beginnings []string) string {
 	}
 }
 
-// ParseLimit reads what an operator says of a limit whose keys do not tell it: the form that
+// ParseLimit reads what an operator gives of a limit that its keys do not contain: the form that
 // [store.ParseLimit] reads, such as "10/1m,burst=20", or a count without a period, such as
-// "10", for keys that tell the period. Without an algorithm it is that of the layout, and
+// "10", for keys that contain the period. Without an algorithm it is that of the layout, and
 // Algorithm is zero. The error is a [store.ErrInvalid].
 func ParseLimit(text string) (store.Limit, error) {
 	if strings.Contains(text, "/") {
@@ -174,7 +174,7 @@ func ParseLimit(text string) (store.Limit, error) {
 	return limit, nil
 }
 
-// counted returns a limit whose period is known, with the count that an operator says: of limits
+// counted returns a limit whose period is known, with the count that an operator gives for limits
 // of that period, or of any.
 func counted(limit, said store.Limit) store.Limit {
 	if said.Period == 0 || said.Period == limit.Period {

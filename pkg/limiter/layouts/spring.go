@@ -60,7 +60,7 @@ func (spring) Decode(found *Found) (Reading, error) {
 		return Reading{}, err
 	}
 	if tokens < 0 || counted < 0 || counted != math.Trunc(counted) || counted > math.MaxUint32 {
-		return Reading{}, errors.New("tokens or a time that cannot be")
+		return Reading{}, errors.New("impossible tokens or an impossible time")
 	}
 	entry := springEntry(found, tokens, int64(counted))
 	certain := tokensValue.Type != NoValue && timestampValue.Type != NoValue

@@ -38,7 +38,7 @@ func springVectors() []vector {
 			want:   []admin.Entry{{Limit: limit, Decision: store.Decision{Allowed: true, Remaining: 10}}}},
 		{name: "a word", storeKey: tokens, key: key, wrong: "a string that is not a number",
 			values: []Value{text(tokens, "NaN", time.Second), text(timestamp, "1795294330", time.Second)}},
-		{name: "a time in ms", storeKey: tokens, key: key, wrong: "tokens or a time that cannot be",
+		{name: "a time in ms", storeKey: tokens, key: key, wrong: "impossible tokens or an impossible time",
 			values: []Value{text(tokens, "1", time.Second), text(timestamp, "1795294330000", time.Second)}},
 	}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // errNoUnit is of a window that is none of any unit.
-var errNoUnit = errors.New("a counter of no unit that its window can have")
+var errNoUnit = errors.New("a counter whose window fits no unit")
 
 // errNotHash is of a hash of counters that holds something else.
 var errNotHash = errors.New("a hash whose fields are not counters")

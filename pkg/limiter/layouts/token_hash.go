@@ -32,7 +32,7 @@ func (l tokenHash) Match(storeKey string, _ bool) (store.Key, bool) {
 	return store.Key{Subject: storeKey, Name: l.Info().Name}, storeKey != ""
 }
 
-// refilled is what a bucket says of when it was refilled.
+// refilled is when a bucket was refilled, as its hash has it.
 type refilled struct {
 	field, text string
 	unit        time.Duration

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// UnsureError says of a store key that looks like a limiter's why it was left out. It concerns
-// one key.
+// UnsureError says why a store key that looks like a limiter's was left out. It concerns one key.
 //
 // It is not a [store.ForeignError], and no reason for a command to fail: nobody asked for just
 // this key, or the key is in order and another limiter's. Several limiters have the same prefix,

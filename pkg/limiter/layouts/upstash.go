@@ -36,10 +36,10 @@ func (upstash) Info() Info {
 	}
 }
 
-// upstashKey is what a store key says.
+// upstashKey is a parsed store key.
 type upstashKey struct {
 	prefix string // empty if it is not the usual one
-	id     string // whom it is of, with an unusual prefix in front
+	id     string // the client, with an unusual prefix in front
 	before string // the store key in front of the window's number
 	index  int64  // the window's number, 0 if there is none
 }
@@ -202,7 +202,7 @@ func upstashSum(value *Value) (sum int64, unknown bool, err error) {
 		for i := range value.Members {
 			cost, err := strconv.ParseInt(value.Members[i].Text, 10, 32)
 			if err != nil {
-				return 0, false, errors.New("a hash of what is not a cost")
+				return 0, false, errors.New("a hash with a field that is not a cost")
 			}
 			sum += cost
 		}

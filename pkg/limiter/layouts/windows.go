@@ -81,10 +81,10 @@ func (w window) until(now store.Instant) time.Duration {
 	return time.Duration((1-w.age(now))*int64(w.period) - elapsed)
 }
 
-// windowOf returns the window that a key has the number of, and what is known of its limit. What
-// an operator says of the limit counts for windows of the said period. The number tells if the
-// key is of another period. Then the limit is another one, too, and its count is not known. A
-// count that is said without a period counts for windows of any.
+// windowOf returns the window whose number a key has, and what is known of its limit. A limit that an
+// operator gives counts for windows of its period. The number shows if the key is of another period:
+// then the limit is another one, too, and its count is not known. A count without a period counts for
+// windows of any.
 // The window's period is 0 if it is not known.
 func windowOf(said store.Limit, algorithm store.Algorithm, index int64, unit, kept time.Duration, now store.Instant) (
 	w window, limit store.Limit) {

@@ -224,7 +224,7 @@ func TestLimitsOfLayoutsAreSet(t *testing.T) {
 	server.Do("DEL", "pair:9")
 	gone := admin.Adjustment{Key: store.Key{Subject: "9", Name: "pair"}, Limit: tenAMinute, Used: 5,
 		Members: entries[store.Key{Subject: "9", Name: "pair"}].Record.Members}
-	if _, err := keys.Adjust(ctx, gone); err == nil || !strings.Contains(err.Error(), "has gone, so nothing can be set there") {
+	if _, err := keys.Adjust(ctx, gone); err == nil || !strings.Contains(err.Error(), "is gone, so nothing can be set there") {
 		t.Errorf("a key that has gone: %v", err)
 	}
 	gone.OnlyLess = true

@@ -180,7 +180,7 @@ func (a *layoutAdjustment) plan(r *reader, before map[string]*heldValue) (writes
 	for i := range a.writes {
 		w := &a.writes[i]
 		if held := r.values[w.StoreKey]; held == nil || held.Type == layouts.NoValue && w.TTL == 0 {
-			return false, store.Invalidf("key %q has gone, so nothing can be set there; reset it whole", w.StoreKey)
+			return false, store.Invalidf("key %q is gone, so nothing can be set there; reset it whole", w.StoreKey)
 		}
 	}
 	a.read = r.values

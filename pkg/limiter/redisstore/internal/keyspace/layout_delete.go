@@ -25,48 +25,48 @@ type deletion struct {
 	foreign  []error
 }
 
-// late is what a part held when it was deleted, and until when, if the caller had not kept that.
+// late is what a member held when it was deleted, and until when, if the caller had not kept that.
 type late struct {
 	dump    []byte
 	expires time.Time
 }
 
-// Delete implements [admin.Keyspace]. A record is deleted if any of its parts was there. The
-// parts of a record that lie in one slot are deleted together or, if one has become something
-// else, not at all. A part that several records share is deleted once, for all of them.
+// Delete implements [admin.Keyspace]. A record is deleted if any of its members was there. The
+// members of a record that lie in one slot are deleted together or, if one has become something
+// else, not at all. A member that several records share is deleted once, for all of them.
 func (f *Others) Delete(ctx context.Context, records ...admin.Record) (deleted int, changed []admin.Record, err error) {
 	if err := f.Check(); err != nil {
 		return 0, nil, err
 	}
 	var foreign []error
 	err = f.exchanges(ctx, len(records), func(i int) int { return records[i].Size() }, func(first, end int) error {
-		units, err := f.unitsOf(records[first:end])
+		sets, err := f.setsOf(records[first:end])
 		if err != nil {
 			return err
 		}
 		d := &deletion{Others: f, records: records[first:end], outcomes: map[int]byte{}, late: map[int]late{}}
-		err = f.eachUnits(ctx, units, func(some []memberSet) error { return d.call(ctx, some) })
-		gone, some := d.result(units)
+		err = f.eachSets(ctx, sets, func(some []memberSet) error { return d.call(ctx, some) })
+		gone, some := d.result(sets)
 		deleted, changed, foreign = deleted+gone, append(changed, some...), append(foreign, d.foreign...)
 		return err
 	})
 	return deleted, changed, errors.Join(append(foreign, err)...)
 }
 
-// call deletes units by a script call, and by more where the values are too large for one answer.
-func (d *deletion) call(ctx context.Context, units []memberSet) error {
-	left, err := d.callOnce(ctx, units)
+// call deletes sets by a script call, and by more where the values are too large for one answer.
+func (d *deletion) call(ctx context.Context, sets []memberSet) error {
+	left, err := d.callOnce(ctx, sets)
 	if err != nil {
 		return err
 	}
-	for _, unit := range left {
-		again, err := d.callOnce(ctx, []memberSet{unit})
+	for _, set := range left {
+		again, err := d.callOnce(ctx, []memberSet{set})
 		if err != nil {
 			return err
 		}
 		if len(again) > 0 {
 			d.mu.Lock()
-			d.foreign = append(d.foreign, &store.ForeignError{StoreKey: unit.parts[0].StoreKey,
+			d.foreign = append(d.foreign, &store.ForeignError{StoreKey: set.parts[0].StoreKey,
 				Holds: "by now more than a backup takes"})
 			d.mu.Unlock()
 		}
@@ -74,15 +74,15 @@ func (d *deletion) call(ctx context.Context, units []memberSet) error {
 	return nil
 }
 
-// callOnce deletes units, and returns those that were left since too much had to be returned.
-func (d *deletion) callOnce(ctx context.Context, units []memberSet) (left []memberSet, err error) {
-	parts, unitOf, storeKeys := flat(units)
+// callOnce deletes sets, and returns those that were left since too much had to be returned.
+func (d *deletion) callOnce(ctx context.Context, sets []memberSet) (left []memberSet, err error) {
+	parts, setOf, storeKeys := flat(sets)
 	kept, arguments := make([][]byte, len(parts)), make([]any, 0, 5*len(parts))
 	for i := range parts {
 		kept[i] = keptPart(parts[i].Member)
-		arguments = append(arguments, unitOf[i], parts[i].Type, parts[i].Field, kept[i], expiresMS(parts[i].Expires))
+		arguments = append(arguments, setOf[i], parts[i].Type, parts[i].Field, kept[i], expiresMS(parts[i].Expires))
 	}
-	cmd, err := d.run(ctx, "deletion", lua.DeleteMembers, units, storeKeys, arguments)
+	cmd, err := d.run(ctx, "deletion", lua.DeleteMembers, sets, storeKeys, arguments)
 	if err != nil {
 		return nil, err
 	}
@@ -95,9 +95,9 @@ func (d *deletion) callOnce(ctx context.Context, units []memberSet) (left []memb
 	lastLeft := -1
 	for i, outcome := range []byte(lanes.Text(reply[0])) {
 		d.outcomes[parts[i].number] = outcome
-		if outcome == 'b' && unitOf[i] != lastLeft {
-			lastLeft = unitOf[i]
-			left = append(left, units[lastLeft])
+		if outcome == 'b' && setOf[i] != lastLeft {
+			lastLeft = setOf[i]
+			left = append(left, sets[lastLeft])
 		}
 	}
 	ok := eachReported(reply, len(parts), func(i int, is string, was []byte, until time.Time) {
@@ -116,12 +116,12 @@ func (d *deletion) callOnce(ctx context.Context, units []memberSet) (left []memb
 
 // result returns how many records were deleted, and those that held something else than what
 // the caller has kept, as they were.
-func (d *deletion) result(units []memberSet) (deleted int, changed []admin.Record) {
+func (d *deletion) result(sets []memberSet) (deleted int, changed []admin.Record) {
 	type fate struct{ some, new bool }
 	fates := make([]fate, len(d.records))
 	held := make([][]admin.Member, len(d.records)) // what was deleted
-	for i := range units {
-		for _, part := range units[i].parts {
+	for i := range sets {
+		for _, part := range sets[i].parts {
 			for _, record := range part.records {
 				switch d.outcomes[part.number] {
 				case '1':

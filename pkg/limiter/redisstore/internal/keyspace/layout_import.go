@@ -48,14 +48,14 @@ func (f *Others) Import(ctx context.Context, replace bool, records ...admin.Reco
 func (f *Others) importFit(ctx context.Context, replace bool, records []admin.Record) ([]admin.ImportOutcome, error) {
 	outcomes := make([]admin.ImportOutcome, len(records))
 	err := f.exchanges(ctx, len(records), func(i int) int { return records[i].Size() }, func(first, end int) error {
-		units, err := f.unitsOf(records[first:end])
+		sets, err := f.setsOf(records[first:end])
 		if err != nil {
 			return err
 		}
 		var mu sync.Mutex
 		var unread []error
-		err = f.eachUnits(ctx, units, func(some []memberSet) error {
-			reply, parts, err := f.importUnits(ctx, replace, some)
+		err = f.eachSets(ctx, sets, func(some []memberSet) error {
+			reply, parts, err := f.importSets(ctx, replace, some)
 			if err != nil {
 				return err
 			}
@@ -106,15 +106,15 @@ func (f *Others) checkRecord(r *admin.Record) error {
 	return nil
 }
 
-// importUnits brings back sets of members by a script call, and returns the outcome of each member.
-func (f *Others) importUnits(ctx context.Context, replace bool, units []memberSet) (reply string, parts []member, err error) {
-	parts, unitOf, storeKeys := flat(units)
+// importSets brings back sets of members by a script call, and returns the outcome of each member.
+func (f *Others) importSets(ctx context.Context, replace bool, sets []memberSet) (reply string, parts []member, err error) {
+	parts, setOf, storeKeys := flat(sets)
 	arguments := []any{importFlag(replace)}
 	for i, part := range parts {
 		value, isText := dumpedPart(part.Member)
-		arguments = append(arguments, unitOf[i], part.Type, part.Field, append([]byte{mark(isText)}, value...), expiresMS(part.Expires))
+		arguments = append(arguments, setOf[i], part.Type, part.Field, append([]byte{mark(isText)}, value...), expiresMS(part.Expires))
 	}
-	cmd, err := f.run(ctx, "import", lua.ImportMembers, units, storeKeys, arguments)
+	cmd, err := f.run(ctx, "import", lua.ImportMembers, sets, storeKeys, arguments)
 	if err != nil {
 		return "", nil, err
 	}

@@ -17,47 +17,47 @@ import (
 // Store keys that belong together are changed together where they lie in one slot. Those of a
 // family of several slots are changed slot by slot, since no script call can have them all.
 
-// member is a part of one record, or of several that share it.
+// member is a store key of one record, or of several that share it, or a field of its hash.
 type member struct {
 	*admin.Member
 	records []int
-	number  int // among all parts
+	number  int // among all members
 }
 
-// memberSet is parts that one script call changes together.
+// memberSet is members of one record that one script call changes together.
 type memberSet struct{ parts []member }
 
-// unitsOf returns the parts of records, each once, as units.
-func (f *Others) unitsOf(records []admin.Record) ([]memberSet, error) {
+// setsOf returns the members of records, each once, in sets.
+func (f *Others) setsOf(records []admin.Record) ([]memberSet, error) {
 	type name struct{ storeKey, field string }
-	type place struct{ unit, part int }
+	type place struct{ set, part int }
 	known := make(map[name]place, len(records))
-	var units []memberSet
+	var sets []memberSet
 	for i := range records {
 		if len(records[i].Members) == 0 {
 			return nil, store.Invalidf("the record of key %q names no store keys", records[i].Key.Subject)
 		}
-		mine := len(units) // the units of this record begin here
+		mine := len(sets) // the sets of this record begin here
 		for j := range records[i].Members {
 			part := &records[i].Members[j]
 			as := name{part.StoreKey, part.Field}
 			if at, has := known[as]; has {
-				shared := &units[at.unit].parts[at.part]
+				shared := &sets[at.set].parts[at.part]
 				shared.records = append(shared.records, i)
 				continue
 			}
 			n := mine
-			for n < len(units) && !f.together(units[n].parts[0].StoreKey, part.StoreKey) {
+			for n < len(sets) && !f.together(sets[n].parts[0].StoreKey, part.StoreKey) {
 				n++
 			}
-			if n == len(units) {
-				units = append(units, memberSet{})
+			if n == len(sets) {
+				sets = append(sets, memberSet{})
 			}
-			known[as] = place{n, len(units[n].parts)}
-			units[n].parts = append(units[n].parts, member{part, []int{i}, len(known) - 1})
+			known[as] = place{n, len(sets[n].parts)}
+			sets[n].parts = append(sets[n].parts, member{part, []int{i}, len(known) - 1})
 		}
 	}
-	return units, nil
+	return sets, nil
 }
 
 // together reports whether one script call can have two store keys.
@@ -66,34 +66,34 @@ func (f *Others) together(a, b string) bool {
 	return slotOf == nil || slotOf(hashTag(a)) == slotOf(hashTag(b))
 }
 
-// partsPerCall is how many parts one script call changes.
+// partsPerCall is how many members one script call changes.
 const partsPerCall = keysPerCall
 
-// eachUnits calls do with units that one script call can have.
-func (f *Others) eachUnits(ctx context.Context, units []memberSet, do func([]memberSet) error) error {
-	storeKeys, longest := make([]string, len(units)), 1
-	for i := range units {
-		storeKeys[i] = units[i].parts[0].StoreKey
-		longest = max(longest, len(units[i].parts))
+// eachSets calls do with sets that one script call can have.
+func (f *Others) eachSets(ctx context.Context, sets []memberSet, do func([]memberSet) error) error {
+	storeKeys, longest := make([]string, len(sets)), 1
+	for i := range sets {
+		storeKeys[i] = sets[i].parts[0].StoreKey
+		longest = max(longest, len(sets[i].parts))
 	}
 	return f.EachBatch(ctx, tagsOf(storeKeys), max(1, partsPerCall/longest), func(batch []int) error {
-		return do(pick(units, batch))
+		return do(pick(sets, batch))
 	})
 }
 
-// flat returns the parts of units, the unit of each, and their store keys.
-func flat(units []memberSet) (parts []member, unitOf []int, storeKeys []string) {
-	for n := range units {
-		for _, part := range units[n].parts {
-			parts, unitOf, storeKeys = append(parts, part), append(unitOf, n), append(storeKeys, part.StoreKey)
+// flat returns the members of sets, the set of each, and their store keys.
+func flat(sets []memberSet) (parts []member, setOf []int, storeKeys []string) {
+	for n := range sets {
+		for _, part := range sets[n].parts {
+			parts, setOf, storeKeys = append(parts, part), append(setOf, n), append(storeKeys, part.StoreKey)
 		}
 	}
-	return parts, unitOf, storeKeys
+	return parts, setOf, storeKeys
 }
 
-// run calls a script that changes units. Keys of a single unit that are on their way to another
+// run calls a script that changes sets. Keys of a single set that are on their way to another
 // master are waited for.
-func (f *Others) run(ctx context.Context, verb string, script lua.Name, units []memberSet, storeKeys []string,
+func (f *Others) run(ctx context.Context, verb string, script lua.Name, sets []memberSet, storeKeys []string,
 	arguments []any) (*redis.Cmd, error) {
 	var cmd *redis.Cmd
 	call := func() (err error) {
@@ -101,7 +101,7 @@ func (f *Others) run(ctx context.Context, verb string, script lua.Name, units []
 		return err
 	}
 	err := call()
-	if len(units) == 1 {
+	if len(sets) == 1 {
 		err = lanes.OnceMoved(ctx, err, call)
 	}
 	if err != nil {

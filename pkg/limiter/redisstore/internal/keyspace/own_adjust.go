@@ -28,7 +28,7 @@ func (o *Own) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]ad
 		keys[i] = adjustments[i].Key
 	}
 	if i := firstRepeated(keys); i >= 0 {
-		return nil, store.Invalidf("key %s is to be adjusted twice", keys[i])
+		return nil, store.Invalidf("key %s is adjusted twice", keys[i])
 	}
 	results := make([]admin.Adjusted, len(adjustments))
 	var foreign []error

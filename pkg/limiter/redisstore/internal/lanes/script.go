@@ -32,7 +32,7 @@ func NewScript(source string) *Script {
 
 // scripts are put together when first needed; a command needs one of them.
 type scripts struct {
-	// The scripts of a kind: for one request, for many, and charging ones with a token, a last instant or what fits.
+	// one, many and charging are of a kind: one request, many, and one that charges with a token, a last instant or what fits.
 	one, many, charging                         []atomic.Pointer[Script]
 	numbers, manyNumbers, chargingAny, complete atomic.Pointer[Script]
 	all                                         sync.Map // those that were made: by their names, or by their sums if they decide
