@@ -30,13 +30,13 @@ func (o *proxyOptions) addFlags(cmd *cobra.Command) {
 		"unix:/run/app.sock; "+
 		"/v1 is then at --admin")
 	flags.StringVar(&o.policy, "policy", "", "with --proxy: limit requests by the policy `NAME`")
-	flags.StringVar(&o.host, "proxy-host", "", "with --proxy: send `HOST` as the Host header; the client's is sent unless given")
+	flags.StringVar(&o.host, "proxy-host", "", "with --proxy: send `HOST` as the Host header; the default is the client's")
 	flags.DurationVar(&o.timeout, "proxy-timeout", proxy.DefaultTimeout,
 		"with --proxy: answer 504 if the upstream does not begin its answer within `DURATION`")
 	flags.Int64Var(&o.maxBody, "proxy-max-body", 0, "with --proxy: refuse requests with a body over `BYTES`; 0 for no bound")
 }
 
-// check checks the flags. It returns no upstream if there is to be no proxy.
+// check checks the flags. It returns no upstream without --proxy.
 func (o *proxyOptions) check(cmd *cobra.Command, c *config.Config) (*proxy.Upstream, error) {
 	if o.upstream == "" {
 		for _, name := range []string{"policy", "proxy-host", "proxy-timeout", "proxy-max-body"} {

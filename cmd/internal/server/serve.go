@@ -1,5 +1,5 @@
-// Package server has the command serve: it makes the listeners of the server, and what decides behind them, of
-// the flags.
+// Package server has the command serve: from the flags it makes the listeners of the server, and what
+// decides behind them.
 package server
 
 import (
@@ -57,32 +57,33 @@ With --proxy and --policy it is a reverse proxy: requests that the policy
 allows go to UPSTREAM, and others get a 429. The paths of /v1 are then at the
 address of --admin.
 
-At the address of --grpc, Envoy is answered: its rate limit service, as gRPC,
-with the descriptors of the configuration's section envoy.
+The address of --grpc is Envoy's rate limit service, over gRPC, with the
+descriptors of the configuration's section envoy.
 
-Operators are answered at the address of --admin, without TLS and token:
+The address of --admin is for operators, without TLS and access token:
 GET /metrics for Prometheus; /healthz, 200 while the process works; and
-/readyz, 503 once it is to stop, with what is known of its parts.
+/readyz, 503 while the server stops, with the state of its components.
 
 Configurations to paste are in docs/serve.md, the fields of /v1 in
 docs/serve-api.md, and files for containers and systemd in docs/deploy:
 https://github.com/limitctl/limitctl
 
-An address is HOST:PORT or unix:PATH. The host has to be there: 127.0.0.1 is
-this machine only, 0.0.0.0 is every network. With port 0 the system chooses
-one, which the log tells, and -o json prints.
+An address is HOST:PORT or unix:PATH. The host is required: 127.0.0.1 is this
+machine only, 0.0.0.0 is every network. With port 0 the system chooses one;
+the log and -o json name it.
 
 With --token-file or $LIMITCTL_SERVE_TOKEN, requests to /v1 need the header
 "Authorization: Bearer TOKEN". A proxy that passes on the Authorization of its
-own clients can send X-Limitctl-Authorization instead. The file has one token
-on a line. Several are in force at once, so that one can replace another.
+own clients can send X-Limitctl-Authorization instead. The file has one access
+token on each line. All of them are valid, so that one can replace another.
 
-Certificates and tokens are read again when their files change, and on SIGHUP.
-Files that cannot be used leave those before in force, and the log says so.
+Certificates and access tokens are read again when their files change, and on
+SIGHUP. If new files cannot be used, the old ones stay in force, and the log
+says so.
 
-On SIGTERM or Ctrl-C it takes no new connections and answers the requests that
-it has. It exits with 0 if all were answered within --drain, else with 5. A
-second signal ends it at once.`,
+On SIGTERM or Ctrl-C it takes no new connections and answers the requests under
+way. It exits with 0 if all were answered within --drain, else with 5. A second
+signal ends it at once.`,
 		Example: `  limitctl serve
   limitctl serve --store redis://127.0.0.1:6379 --listen 0.0.0.0:8080
   limitctl serve --listen unix:http.sock --admin off --log-format json
@@ -100,19 +101,19 @@ func (f *serveFlags) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:8080", "answer requests at `ADDRESS`")
 	flags.StringVar(&f.admin, "admin", "127.0.0.1:9090", "answer operators at `ADDRESS`; off for nowhere")
 	flags.StringVar(&f.grpc, "grpc", "", "answer Envoy's rate limit service, which is gRPC, at `ADDRESS`")
-	flags.DurationVar(&f.drain, "drain", 5*time.Second, "after SIGTERM, end within `DURATION`, whether all is answered or not")
+	flags.DurationVar(&f.drain, "drain", 5*time.Second, "after SIGTERM, end within `DURATION`, even if requests are under way")
 	flags.DurationVar(&f.drainDelay, "drain-delay", 0,
 		"of that, take new connections for `DURATION`, until balancers send no more")
 	flags.StringVar(&f.certificate, "tls-cert", "", "serve with TLS by the certificates in `FILE`")
 	flags.StringVar(&f.key, "tls-key", "", "`FILE` with the key of the certificate")
-	flags.StringVar(&f.clientAuthority, "tls-client-ca", "", "want a certificate of each client, signed by an authority in `FILE`")
-	flags.StringVar(&f.tokenFile, "token-file", "", "want with each request to /v1 a token that is in `FILE`")
-	flags.IntVar(&f.maxInFlight, "max-in-flight", 1024, "answer at most `N` requests at a time, and 503 to those beyond")
-	flags.IntVar(&f.maxConnections, "max-connections", 10_000, "keep at most `N` connections open; the longest idle makes room")
+	flags.StringVar(&f.clientAuthority, "tls-client-ca", "", "require a certificate of each client, signed by an authority in `FILE`")
+	flags.StringVar(&f.tokenFile, "token-file", "", "require an access token from `FILE` with each request to /v1")
+	flags.IntVar(&f.maxInFlight, "max-in-flight", 1024, "answer at most `N` requests at a time, and others with 503")
+	flags.IntVar(&f.maxConnections, "max-connections", 10_000, "keep at most `N` connections open; the one idle longest makes room")
 	f.metricsFlags.add(flags)
 	flags.StringVar(&f.logFormat, "log-format", "text", "write the log as `FORMAT`: text, json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "log from `LEVEL` up: debug, info, warn, error")
-	flags.BoolVar(&f.logSubjects, "log-subjects", false, "say in the log who is limited: debug has a line for each request")
+	flags.BoolVar(&f.logSubjects, "log-subjects", false, "name subjects in the log; at the level debug it has a line for each request")
 	cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error"},
 		cobra.ShellCompDirectiveNoFileComp))
