@@ -230,7 +230,7 @@ func TestAskingLoadsAgain(t *testing.T) {
 }
 
 // A change of what applies only at the start is logged once, without its value.
-func TestWhatIsFixedIsToldOf(t *testing.T) {
+func TestWhatIsFixedIsReported(t *testing.T) {
 	r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), "prefix: a\n"+withLimit(1))
 	r.write("prefix: secretprefix\n" + withLimit(1))
 	r.Refresh(t.Context(), false)
