@@ -13,9 +13,9 @@ type Transport struct {
 	TLS, Unchecked bool
 	// LogsIn: the client sends a password.
 	LogsIn bool
-	// Told are the addresses that get the password, from the URL and Sentinels; those from Sentinels have to be
+	// PasswordTo are the addresses that get the password, from the URL and Sentinels; those from Sentinels have to be
 	// redacted. A socket has none.
-	Told []string
+	PasswordTo []string
 }
 
 // TransportOf returns how the connections to the Redis of a URL are protected. It asks Sentinels for the master; if
@@ -47,11 +47,11 @@ func TransportOf(ctx context.Context, text string, options Options) (Transport, 
 		return Transport{}, err
 	}
 	if !sentinels || u.option(storeurl.SentinelPassword) != "" {
-		t.Told = addresses
+		t.PasswordTo = addresses
 	}
 	if sentinels && t.LogsIn {
 		if master, err := u.watched(addresses, config, options).find(ctx); err == nil {
-			t.Told = append(t.Told, master)
+			t.PasswordTo = append(t.PasswordTo, master)
 		}
 	}
 	return t, nil

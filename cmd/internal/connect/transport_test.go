@@ -37,12 +37,12 @@ func TestTransportOf(t *testing.T) {
 		with.Password = ""
 		got, err := TransportOf(t.Context(), url, with)
 		if err != nil || got.TLS != want.tls || got.Unchecked != want.unchecked || got.LogsIn != want.logsIn ||
-			strings.Join(got.Told, " ") != want.told {
+			strings.Join(got.PasswordTo, " ") != want.told {
 			t.Errorf("%s: %+v, %v; want %+v", url, got, err, want)
 		}
 	}
 	with := options(nil) // has a password for URLs without one
-	if got, err := TransportOf(t.Context(), "redis://h", with); err != nil || !got.LogsIn || len(got.Told) != 1 {
+	if got, err := TransportOf(t.Context(), "redis://h", with); err != nil || !got.LogsIn || len(got.PasswordTo) != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

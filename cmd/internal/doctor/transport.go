@@ -24,12 +24,12 @@ func judgeTransport(t connect.Transport, nodes []string, redact func(string) str
 	if t.TLS {
 		return nil
 	}
-	told := t.Told
+	receivers := t.PasswordTo
 	if t.LogsIn {
-		told = append(slices.Clone(told), nodes...)
+		receivers = append(slices.Clone(receivers), nodes...)
 	}
 	var far []string
-	for _, address := range told {
+	for _, address := range receivers {
 		if host, _, err := net.SplitHostPort(address); err == nil && !storeurl.IsLocal(host) {
 			far = append(far, redact(address))
 		}

@@ -15,14 +15,14 @@ func TestJudgeTransport(t *testing.T) {
 		want      string
 	}{
 		"no password":    {connect.Transport{}, far, ""},
-		"near":           {connect.Transport{LogsIn: true, Told: near}, near, ""},
-		"far":            {connect.Transport{LogsIn: true, Told: far}, nil, "unencrypted to 10.0.0.1:6379: "},
-		"a far node":     {connect.Transport{LogsIn: true, Told: near}, far, "unencrypted to 10.0.0.1:6379: "},
-		"a far Sentinel": {connect.Transport{Told: []string{"S:26379"}}, far, "unencrypted to s:26379: "},
-		"many": {connect.Transport{LogsIn: true, Told: []string{"e:1", "d:1", "c:1"}}, []string{"b:1", "a:1", "a:1"},
+		"near":           {connect.Transport{LogsIn: true, PasswordTo: near}, near, ""},
+		"far":            {connect.Transport{LogsIn: true, PasswordTo: far}, nil, "unencrypted to 10.0.0.1:6379: "},
+		"a far node":     {connect.Transport{LogsIn: true, PasswordTo: near}, far, "unencrypted to 10.0.0.1:6379: "},
+		"a far Sentinel": {connect.Transport{PasswordTo: []string{"S:26379"}}, far, "unencrypted to s:26379: "},
+		"many": {connect.Transport{LogsIn: true, PasswordTo: []string{"e:1", "d:1", "c:1"}}, []string{"b:1", "a:1", "a:1"},
 			"unencrypted to a:1, b:1, c:1, 2 others: "},
-		"encrypted": {connect.Transport{TLS: true, LogsIn: true, Told: far}, far, ""},
-		"checked by nobody": {connect.Transport{TLS: true, Unchecked: true, LogsIn: true, Told: far}, far,
+		"encrypted": {connect.Transport{TLS: true, LogsIn: true, PasswordTo: far}, far, ""},
+		"checked by nobody": {connect.Transport{TLS: true, Unchecked: true, LogsIn: true, PasswordTo: far}, far,
 			"certificate is not checked"},
 		"no password, no check": {connect.Transport{TLS: true, Unchecked: true}, nil, "certificate is not checked"},
 	} {

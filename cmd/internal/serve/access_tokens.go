@@ -60,15 +60,15 @@ func (t *AccessTokens) use(text []byte) error {
 		case len(token) == 0 || token[0] == '#':
 			continue
 		case len(token) < shortestToken:
-			return fmt.Errorf("a token has %d characters, and fewer than %d can be guessed; make one by `openssl rand -hex 32`",
+			return fmt.Errorf("an access token has %d characters, and fewer than %d can be guessed; make one with `openssl rand -hex 32`",
 				len(token), shortestToken)
 		case bytes.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
-			return errors.New("a token has a character that a header cannot carry; make one by `openssl rand -hex 32`")
+			return errors.New("an access token has a character that a header cannot carry; make one with `openssl rand -hex 32`")
 		}
 		all = append(all, sha256.Sum256(token))
 	}
 	if all == nil {
-		return errors.New("there is no token; put one on a line, made by `openssl rand -hex 32`")
+		return errors.New("there is no access token; write one on a line, made with `openssl rand -hex 32`")
 	}
 	t.inForce.Store(&all)
 	return nil
@@ -85,7 +85,7 @@ func (t *AccessTokens) Wrap(next http.Handler) http.Handler {
 			}
 		}
 		w.Header().Set("WWW-Authenticate", `Bearer realm="limitctl"`)
-		refusal.Write(w, outcome.Unauthorized.Status, outcome.Unauthorized.Word, "this needs a token: Authorization: Bearer TOKEN")
+		refusal.Write(w, outcome.Unauthorized.Status, outcome.Unauthorized.Word, "this needs an access token: Authorization: Bearer TOKEN")
 	})
 }
 
@@ -114,7 +114,7 @@ func WithoutBrowsers(next http.Handler, except string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if fromPage(r.Header) && !strings.HasPrefix(r.URL.Path, except) {
 			refusal.Write(w, http.StatusForbidden, outcome.Unauthorized.Word,
-				"a page in a browser may not ask this server, as it has no tokens (--token-file)")
+				"a page in a browser may not call this server, since it has no access tokens (--token-file)")
 			return
 		}
 		next.ServeHTTP(w, r)

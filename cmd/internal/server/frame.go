@@ -53,7 +53,7 @@ func (o *serveOptions) frame() (*serveFrame, error) {
 	case o.drain <= 0:
 		return nil, cli.Usagef("--drain %s is not positive; give a duration such as 5s", o.drain)
 	case o.drainDelay < 0 || o.drainDelay >= o.drain:
-		return nil, cli.Usagef("--drain-delay %s has to be from 0 to less than %s, which --drain is", o.drainDelay, o.drain)
+		return nil, cli.Usagef("--drain-delay %s has to be from 0 to less than --drain, which is %s", o.drainDelay, o.drain)
 	case o.maxInFlight < 1:
 		return nil, cli.Usagef("--max-in-flight %d has to be at least 1", o.maxInFlight)
 	case o.maxConnections < 1:
@@ -111,7 +111,7 @@ func (f *serveFrame) read(env *cli.Env) (err error) {
 	variable := env.Getenv(tokenVariable)
 	switch {
 	case f.flags.tokenFile != "" && variable != "":
-		return cli.Usagef("--token-file and %s both have tokens; give one of them", tokenVariable)
+		return cli.Usagef("--token-file and %s both have access tokens; give one of them", tokenVariable)
 	case f.flags.tokenFile != "":
 		read := func(path string) ([]byte, error) { return env.ReadFile(path, files.MaxPassword) }
 		if f.tokens, err = serve.ReadAccessTokens(f.flags.tokenFile, read); err != nil {
@@ -134,7 +134,7 @@ func (f *serveFrame) refreshCertificates(now func() time.Time) func(context.Cont
 		changed, err := f.certificates.Refresh()
 		switch {
 		case err != nil:
-			f.Log.Error("the certificate cannot be read again; the one before stays in force", "error", err)
+			f.Log.Error("the certificate cannot be read again; the old one stays in force", "error", err)
 		case changed:
 			f.Log.Info("another certificate is in force", "expires", f.certificates.Expires())
 		}
@@ -159,9 +159,9 @@ func (f *serveFrame) certificateState(now func() time.Time) func() (bool, any) {
 func (f *serveFrame) refreshTokens(context.Context, bool) {
 	switch changed, err := f.tokens.Refresh(); {
 	case err != nil:
-		f.Log.Error("the tokens cannot be read again; those before stay in force", "error", err)
+		f.Log.Error("the access tokens cannot be read again; the old ones stay in force", "error", err)
 	case changed:
-		f.Log.Info("other tokens are in force")
+		f.Log.Info("other access tokens are in force")
 	}
 }
 
@@ -196,7 +196,7 @@ func (f *serveFrame) listener(name string, at *serve.Address, handler http.Handl
 // anyClient reports whether clients need no certificate.
 func (f *serveFrame) anyClient() bool { return f.flags.clientAuthority == "" }
 
-// envoy adds the listener for Envoy, if there is to be one.
+// envoy adds the listener for Envoy, if --grpc asks for it.
 func (f *serveFrame) envoy(e *engine.Engine, options envoy.Options) {
 	if f.grpc == nil {
 		return
@@ -212,7 +212,7 @@ func (f *serveFrame) envoy(e *engine.Engine, options envoy.Options) {
 		Certificates: f.certificates, MaxConnections: f.flags.maxConnections, Open: f.anyClient()})
 }
 
-// operators adds the listener for operators, if there is to be one. The health checks always get an answer. answers is the
+// operators adds the listener for operators, unless --admin is off. The health checks always get an answer. answers is the
 // handler of /v1 if it has no other listener, else nil.
 func (f *serveFrame) operators(answers http.Handler) {
 	if f.admin == nil {

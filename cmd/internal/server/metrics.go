@@ -17,8 +17,8 @@ type metricsFlags struct {
 
 func (f *metricsFlags) add(flags *pflag.FlagSet) {
 	flags.IntVar(&f.sampledKeys, "metrics-keys", 10_000,
-		"once a minute, look at `N` keys for the metrics; 0 for never. By default never if there are over a million")
-	flags.IntVar(&f.topDenied, "metrics-top-denied", 0, "name the `N` subjects denied most in the metrics, at most 20")
+		"once a minute, read `N` keys for the metrics; 0 for never. The default reads none if there are over a million")
+	flags.IntVar(&f.topDenied, "metrics-top-denied", 0, "name the `N` subjects denied most in the metrics, up to 20")
 }
 
 func (f *metricsFlags) check() error {

@@ -36,7 +36,7 @@ func (o *proxyOptions) addFlags(cmd *cobra.Command) {
 	flags.Int64Var(&o.maxBody, "proxy-max-body", 0, "with --proxy: refuse requests with a body over `BYTES`; 0 for no bound")
 }
 
-// check checks the flags. It returns no upstream if there is to be no proxy.
+// check checks the flags. It returns no upstream without --proxy.
 func (o *proxyOptions) check(cmd *cobra.Command, c *config.Config) (*proxy.Upstream, error) {
 	if o.upstream == "" {
 		for _, name := range []string{"policy", "proxy-host", "proxy-timeout", "proxy-max-body"} {

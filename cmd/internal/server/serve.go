@@ -1,5 +1,5 @@
-// Package server has the command serve: it makes the listeners of the server, and what decides behind them, of
-// the flags.
+// Package server has the command serve: from the flags it makes the listeners of the server, and what
+// decides behind them.
 package server
 
 import (
@@ -57,32 +57,32 @@ With --proxy and --policy it is a reverse proxy: requests that the policy
 allows go to UPSTREAM, and others get a 429. The paths of /v1 are then at the
 address of --admin.
 
-At the address of --grpc it is a rate limit service for Envoy, with the
+The address of --grpc is Envoy's rate limit service, over gRPC, with the
 descriptors of the configuration's section envoy.
 
-The address of --admin is for operators, without TLS and token: GET /metrics for
-Prometheus; /healthz, 200 while the process works; and /readyz, 503 once it
-stops, with the state of its components.
+The address of --admin is for operators, without TLS and access token:
+GET /metrics for Prometheus; /healthz, 200 while the process works; and
+/readyz, 503 while the server stops, with the state of its components.
 
 Configurations to paste are in docs/serve.md, the fields of /v1 in
 docs/serve-api.md, and files for containers and systemd in docs/deploy:
 https://github.com/limitctl/limitctl
 
 An address is HOST:PORT or unix:PATH. The host is required: 127.0.0.1 is this
-machine only, 0.0.0.0 is every network. With port 0 the system chooses a port;
-the log and -o json show it.
+machine only, 0.0.0.0 is every network. With port 0 the system chooses one;
+the log and -o json name it.
 
 With --token-file or $LIMITCTL_SERVE_TOKEN, requests to /v1 need the header
 "Authorization: Bearer TOKEN". A proxy that passes on the Authorization of its
-own clients can send X-Limitctl-Authorization instead. The file has one token on
-each line. All of them are valid, so that a new token can replace an old one.
+own clients can send X-Limitctl-Authorization instead. The file has one access
+token on each line. All of them are valid, so that one can replace another.
 
-Serve reads certificates and tokens again when their files change, and on
-SIGHUP. If a file cannot be used, the old content stays in force, and the log
+Certificates and access tokens are read again when their files change, and on
+SIGHUP. If new files cannot be used, the old ones stay in force, and the log
 says so.
 
-On SIGTERM or Ctrl-C it accepts no new connections and answers the requests that
-it has. It exits with 0 if it answers all within --drain, else with 5. A second
+On SIGTERM or Ctrl-C it takes no new connections and answers the requests under
+way. It exits with 0 if all were answered within --drain, else with 5. A second
 signal ends it at once.`,
 		Example: `  limitctl serve
   limitctl serve --store redis://127.0.0.1:6379 --listen 0.0.0.0:8080
@@ -101,19 +101,19 @@ func (f *serveFlags) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:8080", "answer requests at `ADDRESS`")
 	flags.StringVar(&f.admin, "admin", "127.0.0.1:9090", "answer operators at `ADDRESS`; off for nowhere")
 	flags.StringVar(&f.grpc, "grpc", "", "answer Envoy's rate limit service, which is gRPC, at `ADDRESS`")
-	flags.DurationVar(&f.drain, "drain", 5*time.Second, "after SIGTERM, end within `DURATION`, even if requests are not answered")
+	flags.DurationVar(&f.drain, "drain", 5*time.Second, "after SIGTERM, end within `DURATION`, even if requests are under way")
 	flags.DurationVar(&f.drainDelay, "drain-delay", 0,
 		"first accept new connections for `DURATION`, until balancers send no more")
 	flags.StringVar(&f.certificate, "tls-cert", "", "serve with TLS by the certificates in `FILE`")
-	flags.StringVar(&f.key, "tls-key", "", "`FILE` with the private key of the certificate")
-	flags.StringVar(&f.clientAuthority, "tls-client-ca", "", "require a client certificate signed by an authority in `FILE`")
-	flags.StringVar(&f.tokenFile, "token-file", "", "require a token from `FILE` with each request to /v1")
-	flags.IntVar(&f.maxInFlight, "max-in-flight", 1024, "handle at most `N` requests at a time, and answer others with 503")
-	flags.IntVar(&f.maxConnections, "max-connections", 10_000, "keep at most `N` connections open; close the longest idle one to make room")
+	flags.StringVar(&f.key, "tls-key", "", "`FILE` with the key of the certificate")
+	flags.StringVar(&f.clientAuthority, "tls-client-ca", "", "require a certificate of each client, signed by an authority in `FILE`")
+	flags.StringVar(&f.tokenFile, "token-file", "", "require an access token from `FILE` with each request to /v1")
+	flags.IntVar(&f.maxInFlight, "max-in-flight", 1024, "answer at most `N` requests at a time, and others with 503")
+	flags.IntVar(&f.maxConnections, "max-connections", 10_000, "keep at most `N` connections open; the one idle longest makes room")
 	f.metricsFlags.add(flags)
 	flags.StringVar(&f.logFormat, "log-format", "text", "write the log as `FORMAT`: text, json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "log from `LEVEL` up: debug, info, warn, error")
-	flags.BoolVar(&f.logSubjects, "log-subjects", false, "name subjects in the log: debug has a line for each request")
+	flags.BoolVar(&f.logSubjects, "log-subjects", false, "name subjects in the log; at the level debug it has a line for each request")
 	cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error"},
 		cobra.ShellCompDirectiveNoFileComp))

@@ -37,7 +37,9 @@ type Settings struct {
 }
 
 // Policy returns the policy of that name, or nil.
-func (s *Settings) Policy(name string) *policy.Policy { return configfile.NamedPolicy(s.Policies, name) }
+func (s *Settings) Policy(name string) *policy.Policy {
+	return configfile.NamedPolicy(s.Policies, name)
+}
 
 // Ask is a question to the engine: about the limits of a policy for attributes, or about limits of a key.
 type Ask struct {

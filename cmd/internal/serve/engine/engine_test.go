@@ -127,7 +127,7 @@ policies:
 }
 
 // OnDecision gets each of several asks that are decided together, with the settings for which they were made.
-func TestAsksTogetherAreToldOf(t *testing.T) {
+func TestAsksTogetherAreReported(t *testing.T) {
 	var told []string
 	e := newEngine(t, memorystore.New(), loginFile, Options{OnDecision: func(ask *Ask, answer *decision.Answer, err error,
 		_ time.Duration) {

@@ -96,17 +96,17 @@ func (l *Log) Refresh(context.Context, bool) {
 
 // Breaker reports a change of the store's breaker. Recovery checks that fail are reported at the level debug.
 func (l *Log) Breaker(change layers.BreakerChange) {
-	part := change.Shard
+	shard := change.Shard
 	log := l.Log
-	if part != "" {
-		log = log.With("part", part)
+	if shard != "" {
+		log = log.With("part", shard)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before, broken := l.shards[part]
+	before, broken := l.shards[shard]
 	switch change.To {
 	case layers.BreakerClosed:
-		delete(l.shards, part)
+		delete(l.shards, shard)
 		if broken {
 			log.Info("the breaker is closed: the store is called again", "open_for",
 				change.At.Sub(before.since).Round(time.Millisecond).String())
@@ -120,7 +120,7 @@ func (l *Log) Breaker(change layers.BreakerChange) {
 			log.Debug("the breaker stays open", "error", reason)
 			return
 		}
-		l.shards[part] = brokenShard{change.At, reason}
+		l.shards[shard] = brokenShard{change.At, reason}
 		log.Warn("the breaker is open: the store is not called", "error", reason)
 	case layers.BreakerHalfOpen: // the result of the recovery check is reported
 	}
@@ -175,7 +175,7 @@ func subject(ask *engine.Ask) string {
 
 // State is the state of the store, for operators.
 type State struct {
-	// Breaker has the parts of the store whose breaker is open; the name is empty for a store without parts.
+	// Breaker has the shards of the store whose breaker is open; the name is empty for a store without shards.
 	Breaker []OpenBreaker `json:"breaker_open,omitempty"`
 	// Without are the policies that decide without the store.
 	Without []Outage `json:"without_store,omitempty"`
@@ -187,7 +187,7 @@ type State struct {
 	Denials *Stale `json:"denials_stale,omitempty"`
 }
 
-// OpenBreaker is a part of the store that is not called.
+// OpenBreaker is a shard of the store that is not called.
 type OpenBreaker struct {
 	Part  string    `json:"part,omitempty"`
 	Since time.Time `json:"since"`
@@ -206,8 +206,8 @@ type Outage struct {
 // as is known.
 func (l *Log) State() (ok bool, state State) {
 	l.mu.Lock()
-	for _, part := range slices.Sorted(maps.Keys(l.shards)) {
-		state.Breaker = append(state.Breaker, OpenBreaker{part, l.shards[part].since.UTC(), l.shards[part].reason})
+	for _, shard := range slices.Sorted(maps.Keys(l.shards)) {
+		state.Breaker = append(state.Breaker, OpenBreaker{shard, l.shards[shard].since.UTC(), l.shards[shard].reason})
 	}
 	state.Overrides, state.Denials = l.overrides, l.denials
 	l.mu.Unlock()

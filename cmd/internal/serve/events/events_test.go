@@ -26,7 +26,7 @@ func newLog(level slog.Level) (l *Log, text *bytes.Buffer, now *time.Time) {
 }
 
 // An outage is reported at its beginning, once a minute with a count of decisions, and at its end.
-func TestAnOutageIsToldOf(t *testing.T) {
+func TestAnOutageIsReported(t *testing.T) {
 	l, text, now := newLog(slog.LevelInfo)
 	p := &policy.Policy{Name: "login", OnError: store.AllowOnError}
 	for second := range 150 {
@@ -58,7 +58,7 @@ func TestAnOutageIsToldOf(t *testing.T) {
 }
 
 // A breaker is reported when it opens and when it closes, but not at each recovery check.
-func TestABreakerIsToldOf(t *testing.T) {
+func TestABreakerIsReported(t *testing.T) {
 	l, text, now := newLog(slog.LevelInfo)
 	change := func(from, to layers.BreakerState) {
 		l.Breaker(layers.BreakerChange{From: from, To: to, At: *now, Reason: errors.New("away")})
@@ -84,7 +84,7 @@ func TestABreakerIsToldOf(t *testing.T) {
 }
 
 // Asks are reported at the level debug only, and with their subject only if the log may name subjects.
-func TestAsksAreToldOfAtDebug(t *testing.T) {
+func TestAsksAreReportedAtDebug(t *testing.T) {
 	ask := &engine.Ask{Policy: "login", Attributes: policy.Attributes{"ip": "203.0.113.9"}}
 	answer := &decision.Answer{Requests: make([]store.Request, 1), Decisions: []store.Decision{{RetryAfter: time.Second}}}
 	l, text, _ := newLog(slog.LevelInfo)
@@ -105,7 +105,7 @@ func TestAsksAreToldOfAtDebug(t *testing.T) {
 
 // Errors of callers are reported, whatever on_error says: a store that refuses is called again and again, and no
 // policy decides in its place.
-func TestErrorsOfCallersAreToldOf(t *testing.T) {
+func TestErrorsOfCallersAreReported(t *testing.T) {
 	l, text, now := newLog(slog.LevelInfo)
 	ask, plain := &engine.Ask{Policy: "login"}, &engine.Ask{Key: "user:42"}
 	for range 90 {
@@ -160,7 +160,7 @@ func TestCallersThatGiveUpAreAWarning(t *testing.T) {
 
 // Overrides that cannot be read are reported until they can be read again, since new overrides have no effect
 // meanwhile. Denials that cannot be written are reported, and harm nobody.
-func TestWhatIsStaleIsToldOf(t *testing.T) {
+func TestWhatIsStaleIsReported(t *testing.T) {
 	l, text, now := newLog(slog.LevelInfo)
 	l.OverridesRead()
 	l.Denials(errors.New("no right"))

@@ -195,7 +195,7 @@ func (r *Reloader) keep(err error) {
 	}
 	loaded, hash := r.state.LoadedAt, r.state.Hash
 	r.mu.Unlock()
-	r.Log.Error("the configuration cannot be used; the one before stays in force", "error", text, "loaded_at", loaded)
+	r.Log.Error("the configuration cannot be used; the old one stays in force", "error", text, "loaded_at", loaded)
 	if r.OnReload != nil {
 		r.OnReload(hash, err)
 	}
@@ -221,9 +221,9 @@ func (r *Reloader) replace(c *config.Config, asked bool) {
 	case changed:
 		r.tell(before, c, hash)
 	case wasStale:
-		r.Log.Info("the configuration can be used again, and says what is in force", "hash", hash)
+		r.Log.Info("the configuration can be used again, and is the one in force", "hash", hash)
 	case asked:
-		r.Log.Info("the configuration was read again, and says what is in force", "hash", hash)
+		r.Log.Info("the configuration was read again, and is the one in force", "hash", hash)
 	}
 	r.tellFixed(c)
 	if r.OnReload != nil {

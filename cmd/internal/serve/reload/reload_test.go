@@ -224,13 +224,13 @@ func TestHalfAFileIsNotPutInForce(t *testing.T) {
 func TestAskingLoadsAgain(t *testing.T) {
 	r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), withLimit(1))
 	r.Refresh(t.Context(), true)
-	if !strings.Contains(r.log.String(), "was read again, and says what is in force") || len(r.applied) > 0 {
+	if !strings.Contains(r.log.String(), "was read again, and is the one in force") || len(r.applied) > 0 {
 		t.Errorf("%v; the log says %s", r.applied, &r.log)
 	}
 }
 
 // A change of what applies only at the start is logged once, without its value.
-func TestWhatIsFixedIsToldOf(t *testing.T) {
+func TestWhatIsFixedIsReported(t *testing.T) {
 	r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), "prefix: a\n"+withLimit(1))
 	r.write("prefix: secretprefix\n" + withLimit(1))
 	r.Refresh(t.Context(), false)
