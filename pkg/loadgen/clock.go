@@ -11,9 +11,9 @@ import (
 // its request and the answer, so its instant shows the difference of the clocks, within the time that the request
 // took.
 type ClockFinding struct {
-	// Held is the number of calls whose instant was compared with this machine's clock, and Untold the number
+	// Held is the number of calls whose instant was compared with this machine's clock, and Unreported the number
 	// without an instant. Those are audited by the time of their answers, which is not exact.
-	Held, Untold int64
+	Held, Unreported int64
 	// Ahead is how far the store's clock was ahead of this machine's in the end, as far as that can be known.
 	Ahead time.Duration
 	// Drift is how much faster the store's clock ran than this machine's, as a fraction: 0.02 for 2 %, negative for
@@ -98,7 +98,7 @@ func newClockWatch(begin time.Time, length, skew time.Duration) clockWatch {
 // possible.
 func (c *clockWatch) hold(at store.Instant, sent, answered time.Duration) (right bool) {
 	if at == 0 {
-		c.finding.Untold++
+		c.finding.Unreported++
 		return false
 	}
 	c.finding.Held++

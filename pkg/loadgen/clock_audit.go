@@ -46,7 +46,7 @@ func observe(auditors []*audit.Auditor, record *joint.Writer, answers []answer, 
 			told = audit.Figures{
 				Used: int64(a.used), Remaining: int64(a.remaining), RetryAfter: a.retry, ResetAfter: a.reset, Delay: a.delay,
 			}
-			o.Told = &told
+			o.Reported = &told
 		}
 		auditor.Observe(o)
 		if record != nil {

@@ -343,7 +343,7 @@ func (s *simulator) observe(r *trace.Request, keys []uint32, decisions []store.D
 				*told = audit.Figures{
 					Used: d.Used, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter, Delay: d.Delay,
 				}
-				o.Told = told
+				o.Reported = told
 			}
 			s.auditors[j].Observe(o)
 			continue

@@ -12,17 +12,17 @@ func EndAnswer(g *Globals, err error) error {
 	if errorKindOf(err).Word == "" { // done, or an answer such as denied
 		return g.answer.End(nil)
 	}
-	told := toldError(g, err)
+	document := errorFor(g, err)
 	if g.answer != nil {
-		return g.answer.End(told)
+		return g.answer.End(document)
 	}
 	p := g.Printer()
 	p.Format = formatWanted(g)
-	return p.Error(told)
+	return p.Error(document)
 }
 
-// toldError returns an error in the form that programs get.
-func toldError(g *Globals, err error) *output.Error {
+// errorFor returns an error in the form that programs get.
+func errorFor(g *Globals, err error) *output.Error {
 	return &output.Error{Kind: errorKindOf(err).Word, Message: g.WithoutSecrets(programMessage(err))}
 }
 

@@ -176,7 +176,7 @@ func (w *watch) writeLines(answer output.Answer, away error) error {
 		lines = output.LinesOf(answer)
 	}
 	if away != nil {
-		told := toldError(w.Globals, away)
+		told := errorFor(w.Globals, away)
 		fmt.Fprintf(w.Env.Err, "limitctl: %s\n", told.Message)
 		lines = append(lines, told.Document())
 	}

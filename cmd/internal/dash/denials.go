@@ -20,7 +20,7 @@ type denials struct {
 	problem  error
 	keys     map[store.Key]*denial
 	total    float64 // denials a second, of all selected keys
-	others   float64 // denials a second of keys that are not told apart, selected or not
+	others   float64 // denials a second of keys that are without a count of their own, selected or not
 	lost     bool
 	begun    time.Time // when the first look was
 	totals   history

@@ -203,11 +203,11 @@ func (m *model) vitals() line {
 	if len(m.feed.servers) > 0 {
 		trip = line{{"  rtt " + roundTripText(roundTripOf(m.feed.servers)), output.Plain}}
 	}
-	if told := m.sums(); told != nil {
-		ops = plain("  " + output.Thousands(told.OpsPerSecond) + " ops/s")
-		memory = plain("  " + output.Bytes(told.UsedMemory))
-		if told.MaxMemory > 0 {
-			memory[0].text += " of " + output.Bytes(told.MaxMemory)
+	if sum := m.sums(); sum != nil {
+		ops = plain("  " + output.Thousands(sum.OpsPerSecond) + " ops/s")
+		memory = plain("  " + output.Bytes(sum.UsedMemory))
+		if sum.MaxMemory > 0 {
+			memory[0].text += " of " + output.Bytes(sum.MaxMemory)
 		}
 	}
 	parts := []*line{&l, &denied, &blocked, &of, &trip, &ops, &memory}
@@ -247,19 +247,19 @@ func (m *model) deniedParts() (denied, of, blocked line) {
 }
 
 // sums are what the servers say of themselves together, nil if none does.
-func (m *model) sums() (told *source.Server) {
+func (m *model) sums() (sum *source.Server) {
 	for i := range m.feed.servers {
 		s := &m.feed.servers[i]
-		if s.Problem == "" && told == nil {
-			told = &source.Server{}
+		if s.Problem == "" && sum == nil {
+			sum = &source.Server{}
 		}
-		if told != nil {
-			told.OpsPerSecond += s.OpsPerSecond
-			told.UsedMemory += s.UsedMemory
-			told.MaxMemory += s.MaxMemory
+		if sum != nil {
+			sum.OpsPerSecond += s.OpsPerSecond
+			sum.UsedMemory += s.UsedMemory
+			sum.MaxMemory += s.MaxMemory
 		}
 	}
-	return told
+	return sum
 }
 
 // roundTrips draws how long round trips took in the last seconds.

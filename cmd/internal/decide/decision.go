@@ -22,14 +22,14 @@ type decisionAnswer struct {
 	now       time.Time
 }
 
-// told returns the answer in the form that programs get.
-func (a *decisionAnswer) told() *decision.Answer {
+// answer returns the answer in the form that programs get.
+func (a *decisionAnswer) answer() *decision.Answer {
 	return &decision.Answer{Key: a.Key, Policy: a.Policy, Requests: a.Reqs, Overrides: a.Overrides,
 		Decisions: a.decisions, Charges: a.charges}
 }
 
 // Document implements output.Answer.
-func (a *decisionAnswer) Document() any { return a.told().Document() }
+func (a *decisionAnswer) Document() any { return a.answer().Document() }
 
 // Records implements output.Answer.
 func (a *decisionAnswer) Records() [][]string {
@@ -41,9 +41,9 @@ func (a *decisionAnswer) Records() [][]string {
 	if a.Policy != nil {
 		policyName = a.Policy.Name
 	}
-	told := a.told()
+	answer := a.answer()
 	for i, d := range a.decisions {
-		limit := told.Decided(i)
+		limit := answer.Decided(i)
 		record := []string{a.Key, cli.Number(a.Reqs[i].Cost), limit.Name, limit.Algorithm,
 			cli.Number(limit.Count), cli.Number(limit.PeriodMS), cli.Number(limit.Burst), strconv.FormatBool(d.Allowed),
 			cli.Number(limit.Used), cli.Number(limit.Remaining), cli.Number(limit.RetryAfterMS), cli.Number(limit.ResetAfterMS),
@@ -70,7 +70,7 @@ func (a *decisionAnswer) Print(p *output.Printer) {
 	if !sum.Allowed {
 		mark = "✗ denied" + local
 		if a.Policy != nil && !sum.Unguarded {
-			mark += " by " + strings.Join(a.told().DeniedBy(), ", ")
+			mark += " by " + strings.Join(a.answer().DeniedBy(), ", ")
 		}
 		mark = p.Paint(output.AtEnd, mark)
 	}
@@ -81,11 +81,11 @@ func (a *decisionAnswer) Print(p *output.Printer) {
 	}
 	if len(a.Reqs) == 1 && a.Policy == nil {
 		p.Line("%s  %s: %d of %d used, %d remaining%s", mark, subject,
-			sum.Used, a.told().Capacity(0), sum.Remaining, times(sum))
+			sum.Used, a.answer().Capacity(0), sum.Remaining, times(sum))
 		a.printOverrides(p)
 		return
 	}
-	if left := fmt.Sprintf("%d remaining%s", sum.Remaining, times(sum)); !a.told().OwnCosts() {
+	if left := fmt.Sprintf("%d remaining%s", sum.Remaining, times(sum)); !a.answer().OwnCosts() {
 		p.Line("%s  %s: %s", mark, subject, left)
 	} else if when := strings.TrimPrefix(times(sum), ", "); when != "" {
 		p.Line("%s  %s: %s", mark, subject, when)
@@ -111,7 +111,7 @@ func (a *decisionAnswer) printLimits(p *output.Printer) {
 		if !d.Allowed {
 			sign, style = "✗", output.AtEnd
 		}
-		rows = append(rows, []output.Cell{{Text: sign, Style: style}, {Text: a.told().Effective(i).String()}, {Text: cli.Number(d.Used)},
+		rows = append(rows, []output.Cell{{Text: sign, Style: style}, {Text: a.answer().Effective(i).String()}, {Text: cli.Number(d.Used)},
 			{Text: cli.Number(d.Remaining)}, {Text: cli.OrDash(d.RetryAfter)}, {Text: cli.OrDash(d.ResetAfter)}})
 	}
 	p.Table(columns, rows)
@@ -127,7 +127,7 @@ func (a *decisionAnswer) printPolicy(p *output.Printer) {
 	for i, d := range a.decisions {
 		sign, style := "✓", output.Calm
 		var notes []string
-		used, remaining := fmt.Sprintf("%d/%d", d.Used, a.told().Capacity(i)), cli.Number(d.Remaining)
+		used, remaining := fmt.Sprintf("%d/%d", d.Used, a.answer().Capacity(i)), cli.Number(d.Remaining)
 		switch {
 		case d.Unguarded:
 			sign, style, used, remaining = "?", output.Near, "-", "-"

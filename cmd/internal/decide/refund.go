@@ -79,7 +79,7 @@ func runRefund(ctx context.Context, o *refundOptions) error {
 	if err := o.Print(answer); err != nil {
 		return err
 	}
-	if answer.told().Refunded() == 0 {
+	if answer.answer().Refunded() == 0 {
 		if !o.Quiet {
 			o.Note("see what is in use with: %s", shell.Command("limitctl", "inspect", "--exact", o.request.Reqs[0].Key.Subject))
 		}
@@ -92,7 +92,7 @@ func runRefund(ctx context.Context, o *refundOptions) error {
 type refundAnswer struct{ decisionAnswer }
 
 // Document implements output.Answer.
-func (a *refundAnswer) Document() any { return a.told().RefundDocument() }
+func (a *refundAnswer) Document() any { return a.answer().RefundDocument() }
 
 // Records implements output.Answer.
 func (a *refundAnswer) Records() [][]string {
@@ -112,7 +112,7 @@ func (a *refundAnswer) Print(p *output.Printer) {
 		all = all && a.decisions[i].Refunded == a.Reqs[i].Cost
 	}
 	switch {
-	case a.told().Refunded() == 0:
+	case a.answer().Refunded() == 0:
 		p.Line("%s  %s: nothing was refunded", p.Paint(output.AtEnd, "✗ nothing to refund"), subject)
 		for i := range a.Reqs {
 			p.Line("   %s: %s", output.Printable(a.LimitName(i)), a.why())

@@ -121,7 +121,7 @@ func TestCorrectStoresRaiseNoAlarm(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			if !p.wrap.IsZero() {
 				f := p.wrapped(t).Findings[0]
-				if f.OverAdmitted+f.UnderAdmitted+f.Lied > 0 || f.Denied == 0 || p.wrap.Leases == nil && f.Told == 0 {
+				if f.OverAdmitted+f.UnderAdmitted+f.Lied > 0 || f.Denied == 0 || p.wrap.Leases == nil && f.Reported == 0 {
 					t.Errorf("%+v", f)
 				}
 				return

@@ -28,9 +28,9 @@ func (r *loadRun) figures(result *loadgen.Result, l *workload) report.Figures {
 	if r.Shared != nil {
 		f.Alone()
 	}
-	if c := result.Clock; c.Held > 0 || c.Untold > 0 {
+	if c := result.Clock; c.Held > 0 || c.Unreported > 0 {
 		f.Clock = &report.StoreClock{
-			Held: c.Held, Untold: c.Untold, AheadMS: milliseconds(c.Ahead), Drift: c.Drift,
+			Held: c.Held, Unreported: c.Unreported, AheadMS: milliseconds(c.Ahead), Drift: c.Drift,
 			Jumps: c.Jumps, Astray: c.Astray, FarthestMS: milliseconds(c.Farthest), CoarseMS: milliseconds(c.Coarse),
 		}
 	}
@@ -127,13 +127,13 @@ func describeKeys(run *report.Run, tally *loadgen.Tally, nameOf func(subject uin
 	}
 }
 
-// mostEdges is how many edges of windows a report marks; more could not be told apart.
+// mostEdges is how many edges of windows a report marks; more are too many to distinguish.
 const mostEdges = 60
 
 // edges returns when, in ms from the beginning of a run, one window of a limit ends and the
 // next one begins: of the first limit that counts in windows, and in the scenario that is
 // about edges of the first limit. begin is by the clock that decides. There are none where
-// they could not be told apart.
+// they are too many to distinguish.
 func edges(limits []namedLimit, scenario *loadgen.Scenario, begin time.Time, length time.Duration) []int64 {
 	var period time.Duration
 	for _, l := range limits {

@@ -90,7 +90,7 @@ func (r *loadRun) warnings(run *report.Run, result *loadgen.Result, target Descr
 			run.Limits[i].UnderExplained = true
 		}
 	}
-	if n := result.Clock.Untold; n > 0 {
+	if n := result.Clock.Unreported; n > 0 {
 		all = append(all, fmt.Sprintf("%s did not say when they were decided; the audit takes the time of their "+
 			"arrival, and may be wrong about them", output.Plural(int(n), "answer")))
 		for i := range run.Limits {

@@ -1,5 +1,5 @@
-// Package experiment tries limits out: a load test drives them with requests and measures what
-// comes of it, a simulation decides recorded requests at their own times.
+// Package experiment tries limits out: a load test drives them with requests and measures the result, and a
+// simulation decides recorded requests at their own times.
 //
 // Each is a plan ([LoadTest], [Simulation]) whose Run takes an observer and returns a
 // report. What a load test drives is a [Target]. An experiment in a store uses keys under a

@@ -32,13 +32,13 @@ func (a *Audit) Add(f *audit.Finding, name func(key uint32) string) {
 // addLies adds the lies about a limit. Of a field about which answers lied under an earlier
 // limit, too, that limit's evidence stays.
 func (a *Audit) addLies(f *audit.Finding, name func(key uint32) string) {
-	if f.Told == 0 {
+	if f.Reported == 0 {
 		return
 	}
 	if a.Lies == nil {
 		a.Lies = new(Lies)
 	}
-	a.Lies.Checked += f.Told
+	a.Lies.Checked += f.Reported
 	a.Lies.Wrong += f.Lied
 	for field := range f.Lies {
 		lie := &f.Lies[field]
@@ -52,7 +52,7 @@ func (a *Audit) addLies(f *audit.Finding, name func(key uint32) string) {
 		}
 		a.Lies.Fields = append(a.Lies.Fields, Lie{
 			Field: is.String(), Answers: lie.Answers, At: lie.At.Time(), Key: name(lie.Key),
-			Told: lieValue(is, lie.Told, lie.Told), True: lieValue(is, lie.True, lie.TrueMost),
+			Reported: lieValue(is, lie.Reported, lie.Reported), True: lieValue(is, lie.True, lie.TrueMost),
 		})
 	}
 }
@@ -73,7 +73,7 @@ func lieValue(field audit.Field, least, most int64) string {
 
 // Alone keeps of a run's audit what one of several machines can know of keys that all of them
 // use: what it was admitted beyond the limit is too much whatever the others were admitted. What
-// it was denied, and what answers told, depends on the others.
+// it was denied, and what answers reported, depends on the others.
 func (f *Figures) Alone() {
 	f.Audit.alone()
 	for i := range f.Limits {

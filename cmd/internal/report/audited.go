@@ -12,9 +12,9 @@ type Limits []Limit
 // StoreClock is the clock that decided, held against the one of the machine that asked. Each
 // decision was made between the sending of its request and the answer.
 type StoreClock struct {
-	// Held is the calls that told an instant, and Untold those that told none.
-	Held   int64 `json:"held" merge:"sum"`
-	Untold int64 `json:"untold,omitempty" merge:"sum"`
+	// Held is the calls with an instant, and Unreported those without one.
+	Held       int64 `json:"held" merge:"sum"`
+	Unreported int64 `json:"untold,omitempty" merge:"sum"`
 	// AheadMS is how far the store's clock was ahead in the end.
 	AheadMS float64 `json:"ahead_ms" range:"signed"`
 	// Drift is how much faster the store's clock ran, as a share of the time: 0.02 for 2 %,
@@ -38,7 +38,7 @@ type Audit struct {
 	// below 1 the limit was never reached, and over-admission was not tested. Of several
 	// limits it is that of the one reached least. It is nil where it is not known.
 	LimitReached *float64 `json:"limit_reached,omitempty"`
-	// Lies is what the answers told beside whether they allowed, held against the truth; nil
+	// Lies is the figures in answers compared with the truth; nil
 	// if none of them could be.
 	Lies *Lies `json:"lies,omitempty"`
 	// Excused is the units that were denied though the algorithm would have admitted them,
@@ -68,26 +68,26 @@ type Audit struct {
 	KeySums *KeySums `json:"key_sums,omitempty"`
 }
 
-// Lies is how true the figures were that answers told.
+// Lies is how true the figures in answers were.
 type Lies struct {
 	// Checked is the answers whose figures were held against the truth, and Wrong those of
-	// them that told something wrong.
+	// them with a wrong figure.
 	Checked int64 `json:"checked"`
 	Wrong   int64 `json:"wrong"`
 	Fields  []Lie `json:"fields,omitempty"` // those in which any were wrong
 }
 
-// Lie is what answers told wrong in one field.
+// Lie is what answers reported wrong in one field.
 type Lie struct {
 	// Field is remaining, used, retry_after, reset_after or delay.
 	Field   string `json:"field"`
-	Answers int64  `json:"answers"` // that told it wrong
-	// The rest is about the first of them. Told is what it said and True what it should have
+	Answers int64  `json:"answers"` // that reported it wrong
+	// The rest is about the first of them. Reported is what it said and True what it should have
 	// said, as units or a duration; after requests of an unknown outcome True may be a range.
-	Key  string    `json:"key,omitempty"`
-	At   time.Time `json:"at"`
-	Told string    `json:"told"`
-	True string    `json:"true"`
+	Key      string    `json:"key,omitempty"`
+	At       time.Time `json:"at"`
+	Reported string    `json:"told"`
+	True     string    `json:"true"`
 }
 
 // KeySums are over the units that each key was admitted: Jain's index of fairness is

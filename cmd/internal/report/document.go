@@ -80,7 +80,7 @@ type Run struct {
 	Timeline   []Interval `json:"timeline"`
 	IntervalMS int64      `json:"interval_ms" merge:"max"`
 	// EdgesMS is when, from the run's beginning, a window of the limit ended and the next
-	// one began, if the run has so few of them that they can be told apart.
+	// one began, if the run has so few of them that a reader can distinguish them.
 	EdgesMS []int64 `json:"edges_ms,omitempty"`
 	// Heat is the keys in at most 200 groups, those that asked for most first.
 	Heat []HeatGroup `json:"heat"`

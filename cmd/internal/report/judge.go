@@ -11,7 +11,7 @@ import (
 
 // inWords describes the lie with its first evidence.
 func (l *Lie) inWords() string {
-	text := fmt.Sprintf("%s was told as %s and is %s", strings.ReplaceAll(l.Field, "_", "-"), l.Told, l.True)
+	text := fmt.Sprintf("%s was told as %s and is %s", strings.ReplaceAll(l.Field, "_", "-"), l.Reported, l.True)
 	if !l.At.IsZero() {
 		text += ", at " + l.At.UTC().Format("15:04:05.000000")
 	}
@@ -24,10 +24,10 @@ func (l *Lie) inWords() string {
 	return text
 }
 
-// Lied reports whether answers told something wrong.
+// Lied reports whether an answer reported something wrong.
 func (a *Audit) Lied() bool { return a.Lies != nil && a.Lies.Wrong > 0 }
 
-// LieWords describes each field that answers told wrong.
+// LieWords describes each field that answers reported wrong.
 func (a *Audit) LieWords() []string {
 	var all []string
 	if a.Lied() {
@@ -114,7 +114,7 @@ func (d *Document) Judge() {
 }
 
 // AuditFailed reports whether the answers of a run were wrong: more or less was admitted
-// than the limit allows, an answer told something that was not so, a store decided otherwise
+// than the limit allows, an answer reported something wrong, a store decided otherwise
 // than limitctl computes, or nothing was answered at all.
 func (d *Document) AuditFailed() bool {
 	return slices.ContainsFunc(d.Runs, func(r Run) bool { return len(r.Wrong()) > 0 })

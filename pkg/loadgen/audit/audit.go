@@ -1,4 +1,4 @@
-// Package audit judges, from what a load was admitted, denied and told, whether a rate
+// Package audit judges, from what a load was admitted, denied and reported, whether a rate
 // limit did what it promises. It knows only the answers and the instants they were
 // given at, not how they came about.
 package audit
@@ -20,9 +20,9 @@ type Observation struct {
 	// Allowed is this limit's answer. Charged says that the units were taken: the
 	// limits decided together allowed it, too.
 	Allowed, Charged bool
-	// Told is what else the answer said; nil if it cannot be held against the limit, because
+	// Reported is what else the answer said; nil if it cannot be held against the limit, because
 	// something else than the store answered.
-	Told *Figures
+	Reported *Figures
 }
 
 // Figures are what an answer tells beside whether it allowed, as in [store.Decision].
@@ -32,8 +32,8 @@ type Figures struct {
 }
 
 // Auditor audits one limit over any number of keys. Observations of one key have to
-// come in the order of their instants. Of one instant, those that told fewer units used come
-// first, and of those that told the same the charged ones. An Auditor is for one goroutine.
+// come in the order of their instants. Of one instant, those that reported fewer units used come
+// first, and of those that reported the same the charged ones. An Auditor is for one goroutine.
 type Auditor struct {
 	keys    []account
 	limits  []rule // that keys are under
@@ -60,7 +60,7 @@ type rule struct {
 func New() *Auditor { return &Auditor{known: map[store.Limit]uint32{}} }
 
 // Excuse says how many units of a key under a limit may be taken ahead and held by
-// somebody. Denials that these units explain are not called wrong, and what answers told
+// somebody. Denials that these units explain are not called wrong, and what answers reported
 // about such keys is not judged: nobody outside knows how much is held at what moment. It must
 // be called before [Auditor.SetLimit].
 func (a *Auditor) Excuse(held func(store.Limit) int64) { a.held = held }
@@ -161,7 +161,7 @@ func (a *Auditor) observePlain(k *account, r *rule, o *Observation) {
 		}
 		if a.judges(k, r, o) {
 			truth := a.figuresOfLog(k, r, o)
-			a.tell(o, &truth, &truth)
+			a.compare(o, &truth, &truth)
 		}
 		return
 	}
@@ -188,7 +188,7 @@ func (a *Auditor) observePlain(k *account, r *rule, o *Observation) {
 	if judges {
 		truth := figuresOf(&state, r, o)
 		truth.Delay = delay
-		a.tell(o, &truth, &truth)
+		a.compare(o, &truth, &truth)
 	}
 }
 

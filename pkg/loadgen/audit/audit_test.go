@@ -220,7 +220,7 @@ func TestNothingIsFoundOfARightStore(t *testing.T) {
 			now += store.Instant(rapid.Int64Range(0, 1500).Draw(t, "step"))
 		}
 		found := a.Finding()
-		if found.OverAdmitted != 0 || found.UnderAdmitted != 0 || found.Lied != 0 || found.Told == 0 {
+		if found.OverAdmitted != 0 || found.UnderAdmitted != 0 || found.Lied != 0 || found.Reported == 0 {
 			t.Fatalf("%s: %+v", limit, found)
 		}
 		exact := limit.Algorithm == store.SlidingLog || limit.Algorithm.HasBurst()
@@ -260,7 +260,7 @@ func TestWhatComesTooLate(t *testing.T) {
 	a.Observe(Observation{0, 1_000_000, 1, true, true, nil})
 	a.Observe(Observation{0, 999_999, 1, true, true, nil}) // by its instant in the window before
 	a.Observe(Observation{0, 1_000_001, 1, false, false, nil})
-	if f := a.Finding(); f.OutOfOrder != 1 || f.UnderAdmitted != 0 || f.WorstUnits != 2 || f.Told != 0 {
+	if f := a.Finding(); f.OutOfOrder != 1 || f.UnderAdmitted != 0 || f.WorstUnits != 2 || f.Reported != 0 {
 		t.Errorf("%+v", f)
 	}
 	// What answers tell of the key is not judged any more, and of others it is.
@@ -268,7 +268,7 @@ func TestWhatComesTooLate(t *testing.T) {
 	for key := range uint32(2) {
 		a.Observe(Observation{key, 1_000_002, 1, false, false, &Figures{Used: 77}})
 	}
-	if f := a.Finding(); f.Told != 1 || f.Lied != 1 || f.Lies[Used].Key != 1 {
+	if f := a.Finding(); f.Reported != 1 || f.Lied != 1 || f.Lies[Used].Key != 1 {
 		t.Errorf("%+v", f)
 	}
 }

@@ -118,7 +118,7 @@ func (a *Auditor) observeDoubtful(k *account, r *rule, o *Observation) {
 			truthAtMost.Delay = delayAtMost
 		}
 		lied := a.finding.Lied
-		a.tell(o, &truth, &truthAtMost)
+		a.compare(o, &truth, &truthAtMost)
 		if lied == a.finding.Lied && possible == 0 && m.most != nil {
 			m.narrow(r, o)
 		}
@@ -208,7 +208,7 @@ func (m *doubt) deny(r *rule, o *Observation, possible int64) int64 {
 	return o.Cost
 }
 
-// narrow takes over what an answer told that may well be true: how much of what is unknown was
+// narrow takes over what an answer reported that can be true: how much of what is unknown was
 // charged. Nothing of it can be charged any more.
 func (m *doubt) narrow(r *rule, o *Observation) {
 	m.state.Charge(r.limit, 0, o.At) // so that both are as of now
@@ -217,7 +217,7 @@ func (m *doubt) narrow(r *rule, o *Observation) {
 	case r.hasBurst:
 		// A bucket is empty after level × period ÷ count, rounded up to a microsecond. So the
 		// level is known but for what leaks in one.
-		reset := o.Told.ResetAfter.Microseconds()
+		reset := o.Reported.ResetAfter.Microseconds()
 		if units, rest := r.leaks(reset - 1); units > m.state.Units || units == m.state.Units && rest > m.state.Rest {
 			m.state.Units, m.state.Rest = units, rest
 		}
@@ -225,7 +225,7 @@ func (m *doubt) narrow(r *rule, o *Observation) {
 			m.most.Units, m.most.Rest = units, rest
 		}
 	case r.limit.Algorithm == store.FixedWindow && !r.limit.FromFirst:
-		m.state.Units, m.most.Units = o.Told.Used, o.Told.Used
+		m.state.Units, m.most.Units = o.Reported.Used, o.Reported.Used
 	}
 }
 

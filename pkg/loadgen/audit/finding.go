@@ -47,13 +47,13 @@ type Finding struct {
 	// for, against the capacity. It is at most 1 where nothing was over-admitted. Below 1,
 	// the limit never had to deny, and over-admission was not tested.
 	PeakRatio float64
-	// Lies is the answers that told something wrong, by what they told, and Lied is how many
-	// answers told anything wrong. They are not about what was allowed, which the figures
+	// Lies is the answers with wrong figures, by field, and Lied is how many
+	// answers reported anything wrong. They are not about what was allowed, which the figures
 	// of admissions are about.
 	Lies Lies
 	Lied int64
-	// Told is the answers whose figures were held against the truth.
-	Told int64
+	// Reported is the answers whose figures were compared with the truth.
+	Reported int64
 	// Excused is the units denied that it would have allowed, if not for what others may
 	// hold; see [Auditor.Excuse]. They are not among those under-admitted.
 	Excused int64
@@ -99,16 +99,16 @@ func (f Field) IsTime() bool { return f >= RetryAfter }
 // Lies are the wrong answers of each field.
 type Lies [fields]Lie
 
-// Lie is what answers told wrong in one field.
+// Lie is what answers reported wrong in one field.
 type Lie struct {
-	// Answers is how many told it wrong, 0 for none. The rest is about the first of them, in
+	// Answers is how many reported it wrong, 0 for none. The rest is about the first of them, in
 	// the order of instants.
 	Answers int64
 	// Key is the key that it was about, and At the instant of the decision.
 	Key uint32
 	At  store.Instant
-	// Told is what the answer said. The truth was from True to TrueMost, which differ only
+	// Reported is what the answer said. The truth was from True to TrueMost, which differ only
 	// where requests of an unknown outcome may have been charged. Of durations these are
 	// nanoseconds.
-	Told, True, TrueMost int64
+	Reported, True, TrueMost int64
 }

@@ -22,7 +22,7 @@ func Merge(all ...Finding) Finding {
 		sum.PeakRatio = max(sum.PeakRatio, f.PeakRatio)
 		sum.Lies.merge(&f.Lies)
 		sum.Lied += f.Lied
-		sum.Told += f.Told
+		sum.Reported += f.Reported
 		sum.Excused += f.Excused
 		sum.LongestDenialRun = max(sum.LongestDenialRun, f.LongestDenialRun)
 		sum.Charged += f.Charged

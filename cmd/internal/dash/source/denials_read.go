@@ -24,7 +24,7 @@ type DenialReader struct {
 // DeniedSince is what a look at the table of denials brought.
 type DeniedSince struct {
 	Rows   []admin.Denied // counted since the look before; those of keys that are selected
-	Others int64          // of keys that are not told apart, since then
+	Others int64          // of keys that are without a count of their own, since then
 	Lost   bool           // some are counted nowhere
 	Over   time.Duration  // the time in which they were counted
 	First  bool           // there was no look before

@@ -135,7 +135,7 @@ type Fit struct {
 // DenialFrame is who was being denied at a frame.
 type DenialFrame struct {
 	// PerSecond is the denials a second of all selected keys, and OthersPerSecond those of
-	// keys that are not told apart.
+	// keys without a count of their own.
 	PerSecond       float64 `json:"per_second"`
 	OthersPerSecond float64 `json:"others_per_second,omitempty"`
 	// Lost: some denials are counted nowhere.

@@ -245,7 +245,7 @@ func curveChart(d *report.Document) (drawn template.HTML, exact bool) {
 		p.Add(class, &path)
 	}
 	for i, c := range all {
-		if len(all) <= colors { // more lines could not be told apart
+		if len(all) <= colors { // more lines are too many to distinguish
 			draw("line service "+runKey(i), c.service)
 		}
 		draw("line "+runKey(i), c.latency)
@@ -253,7 +253,7 @@ func curveChart(d *report.Document) (drawn template.HTML, exact bool) {
 	return p.HTML(), exact
 }
 
-// colors is how many runs can be told apart by colour.
+// colors is how many runs can be distinguished by colour.
 const colors = 7
 
 // curvePoint is one point of a percentile curve.

@@ -46,7 +46,7 @@ func TestVerdicts(t *testing.T) {
 		"a lie": {
 			func(r *report.Run) {
 				r.Audit.Lies = &report.Lies{Checked: 9, Wrong: 2, Fields: []report.Lie{{
-					Field: "retry_after", Answers: 2, Key: "user:3", At: time.Date(2026, 3, 1, 12, 0, 1, 2000, time.UTC), Told: "5ms",
+					Field: "retry_after", Answers: 2, Key: "user:3", At: time.Date(2026, 3, 1, 12, 0, 1, 2000, time.UTC), Reported: "5ms",
 					True: "10ms",
 				}}}
 			},

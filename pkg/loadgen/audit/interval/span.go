@@ -18,7 +18,7 @@ type span struct {
 	worstLevel float64
 }
 
-// spanSteps is how many instants are told apart in a period, which bounds the memory.
+// spanSteps is how many instants are distinguished in a period, which bounds the memory.
 const spanSteps = 256
 
 // add takes units that were admitted from lo to hi.

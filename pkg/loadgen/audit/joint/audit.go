@@ -29,28 +29,28 @@ func (h *head) advance() (ok bool, err error) {
 }
 
 // compare puts entries in the order in which they may have been given: of one instant, an answer
-// that told fewer units in use came earlier, and what was charged came before what found it in
+// that reported fewer units in use came earlier, and what was charged came before what found it in
 // use.
 func (h *head) compare(other *head) int {
 	a, b := &h.entry, &other.entry
 	return cmp.Or(cmp.Compare(h.position, other.position), cmp.Compare(a.used(), b.used()), cmp.Compare(a.kind(), b.kind()))
 }
 
-// used orders the answers of one instant. An answer that told nothing comes after all that may
+// used orders the answers of one instant. An answer that reported nothing comes after all that may
 // explain it, unless it was charged.
 func (e *Entry) used() int64 {
 	switch {
 	case e.Unknown:
 		return -1 << 63
-	case e.Told != nil:
-		return e.Told.Used
+	case e.Reported != nil:
+		return e.Reported.Used
 	case e.Charged:
 		return 0
 	}
 	return 1 << 62
 }
 
-// kind orders the answers of one instant that told the same.
+// kind orders the answers of one instant that reported the same.
 func (e *Entry) kind() int {
 	switch {
 	case e.Charged:

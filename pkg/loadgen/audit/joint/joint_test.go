@@ -61,7 +61,7 @@ func TestARecordIsReadAsItWasWritten(t *testing.T) {
 			e.Cost = 1 + random.Int64N(1000)
 		}
 		if !e.Unknown && random.IntN(4) > 0 {
-			e.Told = &audit.Figures{
+			e.Reported = &audit.Figures{
 				Used: random.Int64N(20) - 2, Remaining: random.Int64N(20) - 2, RetryAfter: time.Duration(random.Int64N(3) * 1000),
 				ResetAfter: time.Duration(random.Int64N(1e10) - 5e9), Delay: time.Duration(random.Int64N(2)),
 			}
@@ -98,7 +98,8 @@ func answers(keys Keys, machines, n int, random *rand.Rand) (all [][]Entry) {
 		store.DecideOne(store.Take, &request, s, &d, at)
 		e := Entry{Observation: audit.Observation{
 			Key: uint32(key), Cost: request.Cost, At: at, Allowed: d.Allowed, Charged: d.Allowed,
-			Told: &audit.Figures{Used: d.Used, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter, Delay: d.Delay},
+			Reported: &audit.Figures{Used: d.Used, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter,
+				Delay: d.Delay},
 		}}
 		m := random.IntN(machines)
 		all[m] = append(all[m], e)
@@ -137,7 +138,7 @@ func TestTheAnswersOfSeveralMachinesAreRightTogether(t *testing.T) {
 				t.Fatal(err)
 			}
 			f := findings[0]
-			if f.OverAdmitted != 0 || f.UnderAdmitted != 0 || f.Lied != 0 || f.Told < 29_000 || f.Denied < 1000 || f.PeakRatio != 1 {
+			if f.OverAdmitted != 0 || f.UnderAdmitted != 0 || f.Lied != 0 || f.Reported < 29_000 || f.Denied < 1000 || f.PeakRatio != 1 {
 				t.Errorf("together: %+v", f)
 			}
 			if alone, err := Audit(write(t, keys, all[:1])...); err != nil || alone[0].UnderAdmitted == 0 || alone[0].OverAdmitted != 0 {

@@ -136,7 +136,7 @@ const (
 )
 
 // row is an answer as numbers: flags, limit, key, instant since the answer before, cost, and
-// what was told. What is used and what remains mostly add up to the same.
+// what was reported. What is used and what remains mostly add up to the same.
 type row [10]int64
 
 // told is where the numbers of Told begin.
@@ -155,12 +155,12 @@ func (w *Writer) Add(e *Entry) {
 	w.entries++
 	r := row{0, int64(e.Limit), int64(e.Key), int64(e.At - w.last), e.Cost}
 	numbers := r[:told]
-	for flag, is := range [...]bool{e.Allowed, e.Charged, e.Doubted, e.Unknown, e.Told != nil} {
+	for flag, is := range [...]bool{e.Allowed, e.Charged, e.Doubted, e.Unknown, e.Reported != nil} {
 		if is {
 			r[0] |= 1 << flag
 		}
 	}
-	if t := e.Told; t != nil {
+	if t := e.Reported; t != nil {
 		copy(r[told:], []int64{t.Used, t.Used + t.Remaining, int64(t.RetryAfter), int64(t.ResetAfter), int64(t.Delay)})
 		numbers = r[:]
 	}
@@ -296,7 +296,7 @@ func (r *Reader) next(e *Entry, figures *audit.Figures) (ok bool, err error) {
 			Used: n[5], Remaining: n[6] - n[5], RetryAfter: time.Duration(n[7]), ResetAfter: time.Duration(n[8]),
 			Delay: time.Duration(n[9]),
 		}
-		e.Told = figures
+		e.Reported = figures
 	}
 	return true, nil
 }

@@ -6,12 +6,12 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// judges reports whether what an answer told can be held against the truth.
+// judges reports whether the figures that an answer reported can be compared with the truth.
 func (a *Auditor) judges(k *account, r *rule, o *Observation) bool {
-	return o.Told != nil && k.flags&doubted == 0 && r.held == 0
+	return o.Reported != nil && k.flags&doubted == 0 && r.held == 0
 }
 
-// figuresOf is what an answer should tell that leaves a key in a state, but for the delay.
+// figuresOf returns what an answer should report that leaves a key in a state, but for the delay.
 func figuresOf(s *store.State, r *rule, o *Observation) Figures {
 	used := s.Used(o.At)
 	f := Figures{Used: used, Remaining: max(0, r.capacity-used), ResetAfter: between(o.At, s.UnusedAt(o.At))}
@@ -26,32 +26,32 @@ func between(from, to store.Instant) time.Duration {
 	return time.Duration(max(0, to-from)) * time.Microsecond
 }
 
-// tell holds what an answer told against the truth, which is from least to most. Few units
-// used mean many remaining.
-func (a *Auditor) tell(o *Observation, least, most *Figures) {
-	a.finding.Told++
-	told := o.Told
-	if *told == *least {
+// compare compares what an answer reported with the truth, which is from least to most. Few units used mean
+// many remaining.
+func (a *Auditor) compare(o *Observation, least, most *Figures) {
+	a.finding.Reported++
+	got := o.Reported
+	if *got == *least {
 		return // nearly always
 	}
-	wrong := a.lie(o, Remaining, told.Remaining, most.Remaining, least.Remaining)
-	wrong = a.lie(o, Used, told.Used, least.Used, most.Used) || wrong
-	wrong = a.lie(o, RetryAfter, int64(told.RetryAfter), int64(least.RetryAfter), int64(most.RetryAfter)) || wrong
-	wrong = a.lie(o, ResetAfter, int64(told.ResetAfter), int64(least.ResetAfter), int64(most.ResetAfter)) || wrong
-	wrong = a.lie(o, Delay, int64(told.Delay), int64(least.Delay), int64(most.Delay)) || wrong
+	wrong := a.lie(o, Remaining, got.Remaining, most.Remaining, least.Remaining)
+	wrong = a.lie(o, Used, got.Used, least.Used, most.Used) || wrong
+	wrong = a.lie(o, RetryAfter, int64(got.RetryAfter), int64(least.RetryAfter), int64(most.RetryAfter)) || wrong
+	wrong = a.lie(o, ResetAfter, int64(got.ResetAfter), int64(least.ResetAfter), int64(most.ResetAfter)) || wrong
+	wrong = a.lie(o, Delay, int64(got.Delay), int64(least.Delay), int64(most.Delay)) || wrong
 	if wrong {
 		a.finding.Lied++
 	}
 }
 
-// lie notes a field that is told wrong, and reports whether it is.
-func (a *Auditor) lie(o *Observation, field Field, told, least, most int64) bool {
-	if least <= told && told <= most {
+// lie notes a field that is reported wrong, and reports whether it is.
+func (a *Auditor) lie(o *Observation, field Field, reported, least, most int64) bool {
+	if least <= reported && reported <= most {
 		return false
 	}
 	lie := &a.finding.Lies[field]
 	if lie.Answers == 0 {
-		*lie = Lie{Key: o.Key, At: o.At, Told: told, True: least, TrueMost: most}
+		*lie = Lie{Key: o.Key, At: o.At, Reported: reported, True: least, TrueMost: most}
 	}
 	lie.Answers++
 	return true
