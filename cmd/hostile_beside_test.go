@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/hostiletext"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
@@ -20,7 +21,7 @@ func TestHostileSubjectsInOverrides(t *testing.T) {
 	reasons := hostiletext.Texts()
 	for i, subject := range subjects {
 		reason := "why: " + reasons[i%len(reasons)]
-		format := append(machineFormats, "table")[i%5]
+		format := output.Formats()[i%len(output.Formats())]
 		w.OutIsTerminal = i%2 == 0 && format == "table"
 		w.try(t, "override", "set", "--exact", "--times", "2", "--for", "1h", "--dry-run", "--", subject)
 		for _, command := range [][]string{{"override", "set", "--times", "2"}, {"block"}, {"exempt"}} {

@@ -101,7 +101,8 @@ func textsOf(document any) (all []string) {
 	return all
 }
 
-var machineFormats = []string{"json", "jsonl", "yaml", "csv"}
+// machineFormats are all formats but the table.
+var machineFormats = slices.DeleteFunc(output.Formats(), func(format string) bool { return format == "table" })
 
 // wantIn runs a command in every format, and wants all of names in each as they are.
 func (w *world) wantIn(t *testing.T, names []string, args ...string) {
@@ -131,7 +132,7 @@ func hostileStore(t *testing.T) (w *world, server *redistest.Server, subjects []
 		return before(name)
 	}
 	for i, subject := range subjects {
-		format := append(machineFormats, "table")[i%5]
+		format := output.Formats()[i%len(output.Formats())]
 		stdout, _ := w.try(t, "consume", "--limit", "10/1h", "-o", format, "--", subject)
 		if format == "table" {
 			if !strings.Contains(stdout, output.Printable(subject)+": 1 of 10 used") || strings.Count(stdout, "\n") != 1 {
@@ -228,7 +229,7 @@ func TestHostileSubjectsInChanges(t *testing.T) {
 		user = users[i%len(users)]
 		w.try(t, "reset", "--exact", "--dry-run", "--", subject)
 		backup := filepath.Join(t.TempDir(), "backup.jsonl")
-		format := append(machineFormats, "table")[i%5]
+		format := output.Formats()[i%len(output.Formats())]
 		stdout, _ := w.try(t, "reset", "--exact", "--yes", "-o", format, "--backup", backup, "--", subject)
 		if format != "table" && !slices.Contains(textsOf(parsed(t, format, stdout)), backup) {
 			t.Errorf("reset of %q: %s", subject, stdout)

@@ -47,7 +47,7 @@ func CheckWatch(g *Globals, interval time.Duration) error {
 		return nil
 	case g.Quiet:
 		return Usagef("--watch shows answers, but --quiet shows none; give one of them")
-	case g.Format == "json" || g.Format == "csv" || g.Format == "yaml":
+	case g.Format.Shape() == output.AsDocument || g.Format.Shape() == output.AsRows:
 		return Usagef("--watch does not work with -o %s; use -o jsonl", g.Format)
 	}
 	return nil
@@ -65,7 +65,7 @@ func WatchAnswers(
 	g.Quiet = true // nothing but the answers belongs on this screen
 	defer func() { g.Quiet = quiet }()
 	w := &watch{Globals: g, interval: interval}
-	drawn := g.Env.OutIsTerminal && g.Format != "jsonl"
+	drawn := g.Env.OutIsTerminal && g.Format.Shape() != output.AsLines
 	if drawn {
 		fmt.Fprint(g.Env.RawOut, "\x1b[?25l\x1b[2J")      // no cursor, an empty screen
 		defer fmt.Fprint(g.Env.RawOut, "\x1b[?25h\x1b[J") // as it was, below the last answer

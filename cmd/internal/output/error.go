@@ -49,7 +49,7 @@ func (h *Pending) End(e *Error) error {
 		return nil
 	}
 	if h.text == nil {
-		if e == nil || h.printer.Format != "jsonl" {
+		if e == nil || h.printer.Format.Shape() != AsLines {
 			return nil
 		}
 		return h.printer.Error(e)
@@ -87,7 +87,7 @@ func fieldOf(format Format, e *Error) ([]byte, error) {
 // Error prints an error for programs as its own document: JSON, a JSON line, or YAML. CSV and tables cannot contain
 // it.
 func (p *Printer) Error(e *Error) error {
-	if p.Quiet || p.Format != "json" && p.Format != "jsonl" && p.Format != "yaml" {
+	if shape := p.Format.Shape(); p.Quiet || shape != AsDocument && shape != AsLines {
 		return nil
 	}
 	return p.write(e.Document())

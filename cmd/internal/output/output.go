@@ -22,8 +22,36 @@ const SchemaVersion = 1
 // Format is one of [Formats]; it is a flag's value. Empty means "table".
 type Format string
 
-// Formats returns the names of the formats.
+// Formats returns the names of the formats. Each has a [Format.Shape].
 func Formats() []string { return []string{"table", "json", "jsonl", "csv", "yaml"} }
+
+// Shape is what a format makes of an answer.
+type Shape int
+
+const (
+	// AsTable is text for people.
+	AsTable Shape = iota
+	// AsDocument is one document, which can contain an error.
+	AsDocument
+	// AsLines are documents one after the other, of which the last can be an error.
+	AsLines
+	// AsRows are records of texts, the header first. They cannot contain an error.
+	AsRows
+)
+
+// Shape returns the shape of the format.
+func (f Format) Shape() Shape {
+	switch f {
+	case "json", "yaml":
+		return AsDocument
+	case "jsonl":
+		return AsLines
+	case "csv":
+		return AsRows
+	default:
+		return AsTable
+	}
+}
 
 // Set implements pflag.Value.
 func (f *Format) Set(name string) error {
@@ -102,17 +130,17 @@ func (p *Printer) Answer(a Answer) error {
 	if p.Quiet {
 		return nil
 	}
-	switch p.Format {
-	case "json", "yaml":
+	switch p.Format.Shape() {
+	case AsDocument:
 		return p.write(documentOf(a))
-	case "jsonl":
+	case AsLines:
 		for _, line := range LinesOf(a) {
 			if err := p.write(line); err != nil {
 				return err
 			}
 		}
 		return nil
-	case "csv":
+	case AsRows:
 		w := p.newCSV(p.data())
 		for _, record := range a.Records() {
 			if err := w.write(record); err != nil {
@@ -246,7 +274,7 @@ func Plural[N int | int64](n N, noun string) string {
 }
 
 // Streams reports whether the format consists of separate documents, which need not be in memory together.
-func (p *Printer) Streams() bool { return p.Format == "jsonl" || p.Format == "csv" }
+func (p *Printer) Streams() bool { return p.Format.Shape() == AsLines || p.Format.Shape() == AsRows }
 
 // Stream prints documents one by one, in a format for which [Printer.Streams] is true.
 type Stream struct {
@@ -257,7 +285,7 @@ type Stream struct {
 // Stream begins a stream, with the header of CSV.
 func (p *Printer) Stream(header []string) (*Stream, error) {
 	s := &Stream{out: bufio.NewWriterSize(p.data(), 1<<16)}
-	if p.Format != "csv" {
+	if p.Format.Shape() != AsRows {
 		return s, nil
 	}
 	s.csv = p.newCSV(s.out)
