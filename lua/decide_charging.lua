@@ -1,6 +1,6 @@
 -- Decides what is not usual, in requests against the states of their keys at one instant: a
 -- charge that need not fit, the settlement of a real cost, a take of what fits, a refund
--- that must not come late, and anything with a token. The Go twin is DecideSpecial in pkg/limiter/store/special.go.
+-- that must not come late, and anything with a token. The Go twin is DecideCharging in pkg/limiter/store/charging.go.
 --
 -- KEYS     the store key of each request, no two the same, and then that of the token, if
 --          there is one

@@ -47,7 +47,7 @@ func Decide(kinds ...store.Kind) string {
 	return decideBy("decide.lua", kinds)
 }
 
-// DecideCharging returns the script that decides what [store.IsSpecial] of requests of those
+// DecideCharging returns the script that decides what [store.IsCharging] of requests of those
 // kinds. It fails with COMPLETE as [Decide] does.
 func DecideCharging(kinds ...store.Kind) string { return decideBy("decide_charging.lua", kinds) }
 

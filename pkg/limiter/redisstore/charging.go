@@ -29,7 +29,7 @@ func (s *Store) tokenKey(token string, key store.Key) string {
 	return string(s.lanes.Own) + "!" + store.TokenName(token)
 }
 
-// decideCharging decides what [store.IsSpecial] of requests of one slot, which are normalized. attempt is not zero where there are
+// decideCharging decides what [store.IsCharging] of requests of one slot, which are normalized. attempt is not zero where there are
 // others, of other slots.
 func (s *Store) decideCharging(ctx context.Context, op store.Op, attempt uint64, reqs []store.Request,
 	decisions []store.Decision) error {
