@@ -52,7 +52,8 @@ func (s *overrideStore) Decide(ctx context.Context, op store.Op, reqs []store.Re
 	return s.Store.Decide(ctx, op, reqs, decisions)
 }
 
-// find returns the override that applies to req, or nil, and in the first case the instant by the store's clock.
+// find returns the override that applies to req, and the instant by the store's clock. Without an override, o is nil
+// and now means nothing.
 func (s *overrideStore) find(known *knownOverrides, req *store.Request) (o *store.Override, now store.Instant) {
 	key := req.Key
 	if key.Name == "" {

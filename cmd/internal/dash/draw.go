@@ -9,6 +9,7 @@ import (
 	"github.com/charmbracelet/lipgloss"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -104,14 +105,11 @@ func (l line) reverse(columns int) line {
 	return append(reversedLine, span{strings.Repeat(" ", max(0, columns-l.width())), reversed})
 }
 
-// nearShare is from what share on a key is near its limit.
-const nearShare = 0.8
-
 func shareStyle(share float32) output.Style {
 	switch {
 	case share >= 1:
 		return output.AtEnd
-	case share >= nearShare:
+	case share >= admin.NearShare:
 		return output.Near
 	}
 	return output.Calm

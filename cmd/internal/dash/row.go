@@ -6,6 +6,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -85,9 +86,8 @@ func (r *row) empty(now time.Time, f source.Rules) {
 	r.taken.add(now, 0)
 }
 
-// isAtLimit reports whether nothing is left, or was lately and hardly anything flowed back
-// since: a key that is asked for all the time has nothing left at most looks, and a unit
-// that is about to be taken at some.
+// isAtLimit reports whether the limit is reached now, or was reached lately and is not free again. A busy key has
+// nothing left at most looks. At the others it has a unit that the next request takes.
 func (r *row) isAtLimit() bool {
 	if r.AtLimit() {
 		return true
@@ -130,7 +130,7 @@ func closeness(r *row) output.Style {
 		return output.Plain
 	case r.isAtLimit():
 		return output.AtEnd
-	case r.UsedShare() >= nearShare:
+	case r.UsedShare() >= admin.NearShare:
 		return output.Near
 	}
 	return output.Calm

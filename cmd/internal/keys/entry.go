@@ -202,7 +202,7 @@ func closeness(e *admin.Entry) output.Style {
 		return output.Plain
 	case e.AtLimit():
 		return output.AtEnd
-	case share >= 0.8:
+	case share >= admin.NearShare:
 		return output.Near
 	}
 	return output.Calm

@@ -140,8 +140,8 @@ func (l *auditLogs) end(ctx context.Context, entry *auditlog.Entry, err error) e
 }
 
 // tell writes an entry to the store's journal, for all who use the store, also if the
-// operation is interrupted meanwhile. That it cannot is no reason to stop: somebody at night
-// who lacks a right has to be able to go on. It is said once.
+// operation is interrupted meanwhile. If it cannot write, it warns once, and the operation goes on: an operator at night
+// who lacks a right must be able to work.
 func (l *auditLogs) tell(ctx context.Context, entry *auditlog.Entry) {
 	journal, has := admin.JournalOf(l.Store)
 	if !has || l.refused {

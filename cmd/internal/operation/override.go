@@ -27,8 +27,8 @@ type OverridePlan struct {
 	Consent Consent
 }
 
-// SetOverride asks and sets an override. Without a result nothing was changed, or it is not
-// known (then the error says so).
+// SetOverride asks and sets an override. If it returns no override, nothing was
+// changed, or the error says that the outcome is unknown.
 func (r *Runner) SetOverride(ctx context.Context, plan *OverridePlan, observer Observer) (*store.Override, error) {
 	table, err := r.overrideTable()
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 // connection in that time gets its answer, and the hint to use another connection.
 const linger = time.Second
 
-// CutError says that requests were not answered when the drain was over. It is an [outcome.ErrPartly], and not the
-// signal that ended the server, since to be ended is no fault.
+// CutError says that requests were not answered when the drain was over. It is an [outcome.ErrPartly], and does
+// not name the signal, since a signal is the usual way to end a server.
 type CutError struct {
 	Connections int
 	After       time.Duration

@@ -89,6 +89,10 @@ func (e *Entry) KeptOnPurpose() bool {
 		!slices.ContainsFunc(e.Defects, func(d Defect) bool { return d.Kind == NeverExpires })
 }
 
+// NearShare is the used share from which a limit counts as nearly reached: tables and the dashboard colour it, and metrics
+// count it.
+const NearShare = 0.8
+
 // AtLimit reports whether nothing remains, as far as that is known.
 func (e *Entry) AtLimit() bool { return e.RemainingKnown() && e.Remaining == 0 }
 

@@ -84,9 +84,9 @@ func (kong) Decode(found *Found) (Reading, error) {
 		entry = pastEntry(found.Key, entry.Limit, w.begin.Unix())
 		entry.RetryTold = true
 	}
-	_, strict := parseKong(found.StoreKey, false)
+	_, certain := parseKong(found.StoreKey, false)
 	kept := lifetime{longest: w.end.Sub(w.begin), passes: true, never: "Kong/kong#5763", absurd: "Kong/kong#14995"}
-	return kept.reading(found, entry, strict)
+	return kept.reading(found, entry, certain)
 }
 
 // SetRemaining implements [Setter].

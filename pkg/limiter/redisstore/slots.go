@@ -159,10 +159,10 @@ func (s *Store) undo(ctx context.Context, groups [][]int, attempt uint64, reqs [
 	return err
 }
 
-// giveBack gives back what was taken from groups, the last first, and lets their
-// decisions describe that. It goes on after an error, to leave as little as can
-// be. A refund takes the newest units: across the end of a window those are others'
-// (see docs/design/redis-store.md). What was taken with a token is given back as giveBackToken says.
+// giveBack refunds what was taken from groups, the last group first, and sets their decisions to the states after
+// that. It goes on after an error, so that as little as possible stays charged. A refund removes the newest units:
+// after the end of a window these are units of other calls (see docs/design/redis-store.md). What was taken with a
+// token is given back as giveBackToken says.
 func (s *Store) giveBack(ctx context.Context, groups [][]int, attempt uint64, reqs []store.Request,
 	decisions []store.Decision) error {
 	var failed error
@@ -217,9 +217,8 @@ func withoutToken(reqs []store.Request) []store.Request {
 	return reqs
 }
 
-// unknownOutcome is a [store.ErrOutcomeUnknown] whatever its cause is. A cause that
-// charged nothing is not what the caller should go by when something else may be
-// charged, so it is of no other kind.
+// unknownOutcome is a [store.ErrOutcomeUnknown] and hides the kind of its cause. A cause can say that its call charged
+// nothing. The caller must not conclude that from it, since another call may be charged.
 type unknownOutcome struct{ cause error }
 
 func (e *unknownOutcome) Error() string {

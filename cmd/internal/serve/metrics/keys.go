@@ -88,7 +88,7 @@ func (k *keysSample) add(names map[policyLimit]bool, entry *admin.Entry) {
 		k.counts[of] = counts
 	}
 	counts.keys++
-	if share, known := entry.Share(); known && share >= nearShare {
+	if share, known := entry.Share(); known && share >= admin.NearShare {
 		counts.near++
 	}
 	if entry.AtLimit() {

@@ -49,8 +49,6 @@ const (
 	sampleLife = 5 * time.Minute
 	// deniedLast is the time over which denials are counted.
 	deniedLast = 10 * time.Minute
-	// nearShare is the used share from which a key is near its limit.
-	nearShare = 0.8
 )
 
 // sampleMetrics are the results of the last rounds.

@@ -32,9 +32,9 @@ func oneByOne(batch []int, do func(batch []int) error) error {
 }
 
 // EachBatch calls do with the indexes of keys that one script call can take: at
-// most size of them and, in a Cluster, of one slot. There several calls of do go on
-// at once. After an error, or when ctx ends, no more calls begin; it returns the first
-// error, and with it that of a call whose outcome is unknown, which no other may hide.
+// most size of them and, in a Cluster, of one slot. There several calls of do run
+// at once. After an error, or when ctx ends, no more calls begin. It returns the first error. If the outcome of a call
+// is unknown, it returns that error as well.
 func (s *Sender) EachBatch(ctx context.Context, keys []store.Key, size int, do func(batch []int) error) error {
 	slotOf := s.SlotOf
 	if slotOf == nil {
