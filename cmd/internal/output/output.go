@@ -149,6 +149,7 @@ func (p *Printer) Answer(a Answer) error {
 		}
 		w.Flush()
 		return w.Error()
+	case AsTable:
 	}
 	var b bytes.Buffer
 	buffered := *p
