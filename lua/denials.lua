@@ -1,7 +1,7 @@
 -- Adds denials to the table of the current minute and to that of the ten minutes it is in, each a hash. A field
--- is a subject and a name with a NUL between them. Its value is packed as five numbers of 6 bytes: how often the key
--- was denied, when last and since when in ms since the epoch, how often of these by an override, and how many takes
--- were let through; then the limit as text, a NUL, and the ID of the override. Of the field '' the first number is
+-- is a subject and a name with a NUL between them. Its value is packed as six numbers of 6 bytes: how often the key
+-- was denied, when last and since when in ms since the epoch, how often of these by an override, how often
+-- after the first time that a process saw, and how many takes were let through meanwhile; then the limit as text, a NUL, and the ID of the override. Of the field '' the first number is
 -- the sum of all denials, and the second 1 if some are counted nowhere, else 0.
 --
 -- KEYS[1]  the hash of the minute
@@ -28,7 +28,7 @@ end
 local function drop(key, kept)
   local all, rows, with, counts = redis.call('HGETALL', key), 0, {}, {}
   for i = 1, #all, 2 do
-    if all[i] ~= '' and #all[i + 1] > 30 then
+    if all[i] ~= '' and #all[i + 1] > 36 then
       local count = struct.unpack('>I6', all[i + 1])
       all[i + 1] = count
       if not with[count] then
@@ -70,21 +70,22 @@ end
 
 -- sum returns the value of a field after it was added to. before is its value, or false.
 local function sum(field, added, before)
-  local count, last, since, blocked, allowed = struct.unpack('>I6I6I6I6I6', added)
-  local limit, override = string.match(string.sub(added, 31), '^(%Z*)%z(%Z*)$')
+  local count, last, since, blocked, compared, allowed = struct.unpack('>I6I6I6I6I6I6', added)
+  local limit, override = string.match(string.sub(added, 37), '^(%Z*)%z(%Z*)$')
   if field ~= '' then
     last, since = now - last, now - since
   end
   if before then
-    local count_before, last_before, since_before, blocked_before, allowed_before = struct.unpack('>I6I6I6I6I6', before)
-    local limit_before, override_before = string.match(string.sub(before, 31), '^(%Z*)%z(%Z*)$')
-    count, blocked, allowed = count + count_before, blocked + blocked_before, allowed + allowed_before
+    local count_before, last_before, since_before, blocked_before, compared_before, allowed_before = struct.unpack('>I6I6I6I6I6I6', before)
+    local limit_before, override_before = string.match(string.sub(before, 37), '^(%Z*)%z(%Z*)$')
+    count, blocked = count + count_before, blocked + blocked_before
+    compared, allowed = compared + compared_before, allowed + allowed_before
     since = since_of(since_before, last_before, since, last)
     last = math.max(last, last_before)
     limit = limit ~= '' and limit or limit_before or ''
     override = override ~= '' and override or override_before or ''
   end
-  return struct.pack('>I6I6I6I6I6', count, last, since, blocked, allowed) .. limit .. '\0' .. override
+  return struct.pack('>I6I6I6I6I6I6', count, last, since, blocked, compared, allowed) .. limit .. '\0' .. override
 end
 
 local fields = {}
@@ -101,7 +102,7 @@ for n, t in ipairs(tables) do
   t.rows, t.changed = redis.call('HLEN', t.key), {}
   local before = redis.call('HMGET', t.key, unpack(fields))
   for i, field in ipairs(fields) do
-    if t.rows > 0 and not before[1] or before[i] and #before[i] <= 30 then
+    if t.rows > 0 and not before[1] or before[i] and #before[i] <= 36 then
       return { err = 'FOREIGN ' .. n .. ' a hash that is not a table of denials' }
     end
     t.changed[#t.changed + 1] = field

@@ -83,6 +83,7 @@ func Merge(held, added admin.Denied) admin.Denied {
 	sum.Count += held.Count
 	sum.Blocked += held.Blocked
 	sum.Allowed += held.Allowed
+	sum.Compared += held.Compared
 	sum.LastAt = max(sum.LastAt, held.LastAt)
 	if sum.Limit == (store.Limit{}) {
 		sum.Limit = held.Limit

@@ -149,8 +149,9 @@ type denialNote struct {
 	limit         store.Limit
 	blocked       int64
 	override      string
-	// allowed counts what went through between two denials of a run, and passed what did since the last one.
-	allowed, passed int64
+	// compared counts the denials of a run after the first, allowed what went through between two of them, and passed
+	// what did since the last one.
+	compared, allowed, passed int64
 }
 
 func cloneKey(key store.Key) store.Key {
@@ -166,6 +167,8 @@ func (c *DenialCollector) count(req store.Request, d *store.Decision) {
 	note := stripe.sketch.Add(req.Key, 1)
 	if note.lastAt == 0 || now-note.lastAt > store.Instant(admin.DenialPause/time.Microsecond) {
 		note.since, note.passed = now, 0
+	} else {
+		note.compared++
 	}
 	note.lastAt, note.allowed, note.passed = max(note.lastAt, now), note.allowed+note.passed, 0
 	switch {
@@ -315,7 +318,7 @@ func (c *DenialCollector) drain() (counts []countedKey, d admin.Denials) {
 	for i, counted := range counts {
 		note := counted.Note
 		row := admin.Denied{Key: counted.Key, Count: counted.N, LastAt: note.lastAt, Since: note.since, Blocked: note.blocked,
-			Override: note.override, Allowed: note.allowed, Limit: note.limit}
+			Override: note.override, Allowed: note.allowed, Compared: note.compared, Limit: note.limit}
 		row.Shorten()
 		room -= len(row.Key.Subject) + len(row.Key.Name) + len(row.Override) + denialRowBytes
 		if i == admin.MaxDenialRows || room < 0 { // the others stay, and count on until they are among the first
@@ -368,6 +371,7 @@ func (n *denialNote) putBack(before *denialNote) {
 	n.lastAt = max(n.lastAt, before.lastAt)
 	n.blocked += before.blocked
 	n.allowed += before.allowed
+	n.compared += before.compared
 	if n.limit == (store.Limit{}) {
 		n.limit = before.limit
 	}

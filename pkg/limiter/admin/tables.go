@@ -78,8 +78,9 @@ type Denied struct {
 	Blocked  int64
 	Override string
 	// Allowed counts the takes that the denying processes let through between their first and their last denial of a
-	// run. What other processes let through, and what went through before and after, is not in it.
-	Allowed int64
+	// run, and Compared their denials after the first. What other processes let through, and what went through before
+	// and after, is not in it.
+	Allowed, Compared int64
 	// Steps are the steps with denials, the earliest first. A table sets them.
 	Steps []DenialStep
 }
@@ -90,12 +91,13 @@ type DenialStep struct {
 	Count  int64
 }
 
-// Share is the share of takes that the denying processes denied between the first and the last denial, from 0 to 1.
-func (d *Denied) Share() float64 {
-	if d.Count == 0 {
-		return 0
+// Share is the share of takes that the denying processes denied after the first denial of a run and up to the last,
+// from 0 to 1. It is not known if no process denied twice.
+func (d *Denied) Share() (share float64, known bool) {
+	if d.Compared == 0 {
+		return 0, false
 	}
-	return float64(d.Count) / float64(d.Count+d.Allowed)
+	return float64(d.Compared) / float64(d.Compared+d.Allowed), true
 }
 
 // Trend returns the denials of d in each step of the sum, the earliest first.
@@ -160,8 +162,9 @@ func (d *Denied) check(now store.Instant) error {
 	switch {
 	case d.Blocked < 0 || d.Blocked > d.Count:
 		return store.Invalidf("%d of %d denials of %s by an override; there must be 0 to as many", d.Blocked, d.Count, d.Key)
-	case d.Allowed < 0:
-		return store.Invalidf("%d allowed takes of %s; there must be 0 or more", d.Allowed, d.Key)
+	case d.Allowed < 0 || d.Compared < 0 || d.Compared > d.Count:
+		return store.Invalidf("%d allowed takes of %s, and %d of %d denials compared; there must be 0 or more, and of denials 0 to as many",
+			d.Allowed, d.Key, d.Compared, d.Count)
 	case len(d.Override) > MaxDenialText || strings.ContainsRune(d.Override, 0):
 		return store.Invalidf("%.40q is not the ID of an override", d.Override)
 	case d.Limit == store.Limit{}:

@@ -27,6 +27,7 @@ var denialTable = sideTable{name: "denial_steps", of: "denials", create: `CREATE
 	last_at  INTEGER NOT NULL, -- µs since the epoch
 	since    INTEGER NOT NULL, -- µs since the epoch
 	blocked  INTEGER NOT NULL,
+	compared INTEGER NOT NULL,
 	allowed  INTEGER NOT NULL,
 	limited  TEXT    NOT NULL, -- the limit
 	override TEXT    NOT NULL, -- its ID
@@ -55,13 +56,13 @@ func (s *Store) addDenials(ctx context.Context, tx *sql.Tx, steps denialtable.St
 		return err
 	}
 	add, err := tx.PrepareContext(ctx, `INSERT INTO denial_steps
-		(prefix, length, number, subject, name, count, last_at, since, blocked, allowed, limited, override)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		(prefix, length, number, subject, name, count, last_at, since, blocked, compared, allowed, limited, override)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (prefix, length, number, subject, name) DO UPDATE SET
 			count = count + excluded.count, last_at = max(last_at, excluded.last_at),
 			since = CASE WHEN excluded.since > last_at + `+strconv.FormatInt(pause, 10)+` THEN excluded.since
 				WHEN since > excluded.last_at + `+strconv.FormatInt(pause, 10)+` THEN since ELSE min(since, excluded.since) END,
-			blocked = blocked + excluded.blocked, allowed = allowed + excluded.allowed,
+			blocked = blocked + excluded.blocked, compared = compared + excluded.compared, allowed = allowed + excluded.allowed,
 			limited = CASE excluded.limited WHEN '' THEN limited ELSE excluded.limited END,
 			override = CASE excluded.override WHEN '' THEN override ELSE excluded.override END`)
 	if err != nil {
@@ -75,13 +76,13 @@ func (s *Store) addDenials(ctx context.Context, tx *sql.Tx, steps denialtable.St
 			limit = row.Limit.String()
 		}
 		_, err := add.ExecContext(ctx, s.prefix, length, number, row.Key.Subject, row.Key.Name, row.Count, int64(row.LastAt),
-			int64(row.Since), row.Blocked, row.Allowed, limit, row.Override)
+			int64(row.Since), row.Blocked, row.Compared, row.Allowed, limit, row.Override)
 		if err != nil {
 			return err
 		}
 	}
 	if others := d.Others; others > 0 || d.Lost {
-		if _, err := add.ExecContext(ctx, s.prefix, length, number, "", "", others, d.Lost, 0, 0, 0, "", ""); err != nil {
+		if _, err := add.ExecContext(ctx, s.prefix, length, number, "", "", others, d.Lost, 0, 0, 0, 0, "", ""); err != nil {
 			return err
 		}
 	}
@@ -107,7 +108,7 @@ func (s *Store) dropDenials(ctx context.Context, tx *sql.Tx, steps denialtable.S
 	if _, err := tx.ExecContext(ctx, "DELETE "+surplus, beyond...); err != nil {
 		return err
 	}
-	_, err = add.ExecContext(ctx, append(step, "", "", dropped, 0, 0, 0, 0, "", "")...)
+	_, err = add.ExecContext(ctx, append(step, "", "", dropped, 0, 0, 0, 0, 0, "", "")...)
 	return err
 }
 
@@ -133,7 +134,7 @@ func (s *Store) Denials(ctx context.Context, last time.Duration) (admin.Denials,
 
 // readDenials adds the denials of a step to sum.
 func (s *Store) readDenials(ctx context.Context, tx *sql.Tx, steps denialtable.Steps, number int64, sum *denialtable.Sum) error {
-	found, err := tx.QueryContext(ctx, `SELECT subject, name, count, last_at, since, blocked, allowed, limited, override FROM denial_steps
+	found, err := tx.QueryContext(ctx, `SELECT subject, name, count, last_at, since, blocked, compared, allowed, limited, override FROM denial_steps
 		WHERE prefix = ? AND length = ? AND number = ? AND octet_length(subject) <= ? AND octet_length(name) <= ?
 		AND octet_length(limited) <= ? AND octet_length(override) <= ? LIMIT ?`, s.prefix, stepMinutes(steps), number,
 		admin.MaxDenialText, admin.MaxDenialText, admin.MaxDenialText, admin.MaxDenialText, steps.Held()+1)
@@ -147,7 +148,8 @@ func (s *Store) readDenials(ctx context.Context, tx *sql.Tx, steps denialtable.S
 	for found.Next() {
 		var row admin.Denied
 		var limit string
-		err := found.Scan(&row.Key.Subject, &row.Key.Name, &row.Count, &row.LastAt, &row.Since, &row.Blocked, &row.Allowed, &limit, &row.Override)
+		err := found.Scan(&row.Key.Subject, &row.Key.Name, &row.Count, &row.LastAt, &row.Since, &row.Blocked, &row.Compared, &row.Allowed,
+			&limit, &row.Override)
 		if err != nil {
 			return err
 		}
@@ -155,7 +157,8 @@ func (s *Store) readDenials(ctx context.Context, tx *sql.Tx, steps denialtable.S
 		switch {
 		case row.Key.Subject == "":
 			others, lost = row.Count, row.LastAt != 0
-		case row.Count < 0 || row.Blocked < 0 || row.Blocked > row.Count || row.Allowed < 0 || row.Key.Name == "" || row.Key.Validate() != nil:
+		case row.Count < 0 || row.Blocked < 0 || row.Blocked > row.Count || row.Compared < 0 || row.Compared > row.Count || row.Allowed < 0 ||
+			row.Key.Name == "" || row.Key.Validate() != nil:
 			return &store.ForeignError{StoreKey: s.path, Holds: fmt.Sprintf("a row of denials of %s that limitctl did not write", row.Key)}
 		default:
 			rows = append(rows, row)

@@ -101,7 +101,7 @@ func denialArguments(minute int64, clock any, d *admin.Denials) []any {
 	if d.Lost {
 		lost = 1
 	}
-	arguments := append(make([]any, 0, 4+2*len(d.Rows)), minute, clock, "", packDenials("", "", d.Total(), lost, 0, 0, 0))
+	arguments := append(make([]any, 0, 4+2*len(d.Rows)), minute, clock, "", packDenials("", "", d.Total(), lost, 0, 0, 0, 0))
 	for _, row := range d.Rows {
 		limit := ""
 		if row.Limit != (store.Limit{}) {
@@ -109,14 +109,14 @@ func denialArguments(minute int64, clock any, d *admin.Denials) []any {
 		}
 		row = denialtable.ByClock(row, d.Now, 0)
 		arguments = append(arguments, row.Key.Subject+"\x00"+row.Key.Name,
-			packDenials(limit, row.Override, row.Count, -int64(row.LastAt)/1000, -int64(row.Since)/1000, row.Blocked, row.Allowed))
+			packDenials(limit, row.Override, row.Count, -int64(row.LastAt)/1000, -int64(row.Since)/1000, row.Blocked, row.Compared, row.Allowed))
 	}
 	return arguments
 }
 
 // denialNumbers is how many numbers of six bytes a value begins with, and denialHead how many bytes.
 const (
-	denialNumbers = 5
+	denialNumbers = 6
 	denialHead    = denialNumbers * 6
 )
 
@@ -323,11 +323,11 @@ func (s *Store) readDenials(ctx context.Context, key string) (step denialStep, e
 			return true
 		}
 		row := admin.Denied{Count: numbers[0], LastAt: store.Instant(numbers[1] * 1000), Since: store.Instant(numbers[2] * 1000),
-			Blocked: numbers[3], Allowed: numbers[4], Override: override}
+			Blocked: numbers[3], Compared: numbers[4], Allowed: numbers[5], Override: override}
 		row.Limit, _ = store.ParseLimit(limit) // one of a newer limitctl is not known
 		var named bool
 		row.Key.Subject, row.Key.Name, named = strings.Cut(name, "\x00")
-		if !named || row.Key.Name == "" || row.Key.Validate() != nil || row.Blocked > row.Count {
+		if !named || row.Key.Name == "" || row.Key.Validate() != nil || row.Blocked > row.Count || row.Compared > row.Count {
 			return false
 		}
 		known += row.Count

@@ -111,8 +111,8 @@ func TestWhatATableOfDenialsHolds(t *testing.T) {
 		return admin.Denied{Key: store.Key{Subject: subject, Name: "n"}, Count: count, LastAt: last}
 	}
 	type value struct {
-		count, last, since, blocked, allowed int64
-		texts                                string
+		count, last, since, blocked, compared, allowed int64
+		texts                                          string
 	}
 	want := func(fields map[string]value) {
 		t.Helper()
@@ -123,7 +123,7 @@ func TestWhatATableOfDenialsHolds(t *testing.T) {
 			}
 			for field, v := range fields {
 				var packed []byte
-				for _, n := range []int64{v.count, v.last, v.since, v.blocked, v.allowed} {
+				for _, n := range []int64{v.count, v.last, v.since, v.blocked, v.compared, v.allowed} {
 					packed = append(packed, binary.BigEndian.AppendUint64(nil, uint64(n))[2:]...)
 				}
 				if held[field] != string(packed)+v.texts {
@@ -134,21 +134,21 @@ func TestWhatATableOfDenialsHolds(t *testing.T) {
 	}
 	const none = "\x00" // neither a limit nor an override
 	a := denied("a", 3, 9_000_000)
-	a.Since, a.Blocked, a.Allowed, a.Override = 8_999_000, 1, 7, "5y7qnswd"
+	a.Since, a.Blocked, a.Compared, a.Allowed, a.Override = 8_999_000, 1, 2, 7, "5y7qnswd"
 	a.Limit = store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Minute}
 	add(false, 0, a, denied("b", 1, 10_000_000))
-	want(map[string]value{"": {count: 4, texts: none}, "b\x00n": {1, 1_795_294_331_450, 1_795_294_331_450, 0, 0, none},
-		"a\x00n": {3, 1_795_294_330_450, 1_795_294_330_449, 1, 7, "token-bucket:10/1m\x005y7qnswd"}})
+	want(map[string]value{"": {count: 4, texts: none}, "b\x00n": {1, 1_795_294_331_450, 1_795_294_331_450, 0, 0, 0, none},
+		"a\x00n": {3, 1_795_294_330_450, 1_795_294_330_449, 1, 2, 7, "token-bucket:10/1m\x005y7qnswd"}})
 	late := denied("a", 1, 8_000_000) // an older one that came late
 	late.Allowed, late.Limit = 2, store.Limit{Algorithm: store.SlidingLog, Count: 5, Period: time.Minute}
 	add(true, 5, late)
-	want(map[string]value{"": {count: 10, last: 1, texts: none}, "b\x00n": {1, 1_795_294_331_450, 1_795_294_331_450, 0, 0, none},
-		"a\x00n": {4, 1_795_294_330_450, 1_795_294_329_450, 1, 9, "sliding-log:5/1m\x005y7qnswd"}})
+	want(map[string]value{"": {count: 10, last: 1, texts: none}, "b\x00n": {1, 1_795_294_331_450, 1_795_294_331_450, 0, 0, 0, none},
+		"a\x00n": {4, 1_795_294_330_450, 1_795_294_329_450, 1, 2, 9, "sliding-log:5/1m\x005y7qnswd"}})
 	now = now.Add(2 * time.Second)
 	add(false, 0, denied("b", 1, 10_000_000), denied("c", 1, 11_000_000)) // the last is ahead of its own clock
-	want(map[string]value{"": {count: 12, last: 1, texts: none}, "b\x00n": {2, 1_795_294_333_450, 1_795_294_331_450, 0, 0, none},
-		"c\x00n": {1, 1_795_294_333_450, 1_795_294_333_450, 0, 0, none},
-		"a\x00n": {4, 1_795_294_330_450, 1_795_294_329_450, 1, 9, "sliding-log:5/1m\x005y7qnswd"}})
+	want(map[string]value{"": {count: 12, last: 1, texts: none}, "b\x00n": {2, 1_795_294_333_450, 1_795_294_331_450, 0, 0, 0, none},
+		"c\x00n": {1, 1_795_294_333_450, 1_795_294_333_450, 0, 0, 0, none},
+		"a\x00n": {4, 1_795_294_330_450, 1_795_294_329_450, 1, 2, 9, "sliding-log:5/1m\x005y7qnswd"}})
 	server.Do("DEL", coarse)
 	server.Do("DEL", key)
 	for write := range 8 {

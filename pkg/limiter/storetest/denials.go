@@ -51,6 +51,7 @@ func denialsAddUp(t *testing.T, h Harness) {
 					Count: rapid.Int64Range(1, 1<<40).Draw(t, "count"), Allowed: rapid.Int64Range(0, 1<<40).Draw(t, "allowed"),
 					LastAt: d.Now - store.Instant(rapid.IntRange(0, 3000).Draw(t, "ms ago"))*1000}
 				row.Since = row.LastAt - store.Instant(rapid.IntRange(0, 3000).Draw(t, "ms before"))*1000
+				row.Compared = rapid.Int64Range(0, row.Count).Draw(t, "compared")
 				row.Blocked = rapid.Int64Range(0, row.Count).Draw(t, "blocked")
 				row.Override = rapid.SampledFrom([]string{"", "5y7qnswd", "8e2kd01x"}).Draw(t, "override")
 				row.Limit = rapid.SampledFrom(deniedLimits).Draw(t, "limit")
@@ -192,7 +193,7 @@ func addDenied(sum, row *admin.Denied) {
 	}
 	sum.Since = min(sum.Since, row.Since)
 	sum.Count, sum.Blocked, sum.Allowed = sum.Count+row.Count, sum.Blocked+row.Blocked, sum.Allowed+row.Allowed
-	sum.LastAt = max(sum.LastAt, row.LastAt)
+	sum.LastAt, sum.Compared = max(sum.LastAt, row.LastAt), sum.Compared+row.Compared
 	if row.Limit.Count > 0 {
 		sum.Limit = row.Limit
 	}
@@ -314,6 +315,8 @@ func denialsAreChecked(t *testing.T, h Harness) {
 		{Rows: []admin.Denied{{Key: key, Count: 1, Blocked: 2}}},
 		{Rows: []admin.Denied{{Key: key, Count: 1, Blocked: -1}}},
 		{Rows: []admin.Denied{{Key: key, Count: 1, Allowed: -1}}},
+		{Rows: []admin.Denied{{Key: key, Count: 1, Compared: 2}}},
+		{Rows: []admin.Denied{{Key: key, Count: 1, Compared: -1}}},
 		{Rows: []admin.Denied{{Key: key, Count: 1, Override: "a\x00b"}}},
 		{Rows: []admin.Denied{{Key: key, Count: 1, Override: strings.Repeat("i", admin.MaxDenialText+1)}}},
 		{Rows: []admin.Denied{{Key: key, Count: 1, Limit: store.Limit{Count: -1, Period: time.Second}}}},
