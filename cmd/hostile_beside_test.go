@@ -71,9 +71,10 @@ func TestForeignValuesUnderThePrefix(t *testing.T) {
 	w.run(t, exitYes, "consume", "a", "--limit", "10/1h")
 	w.run(t, exitYes, "override", "set", "nobody:*", "--times", "2", "--for", "1h", "--reason", "r", "--yes")
 	w.run(t, exitYes, "reset", "--exact", "a", "--yes")
-	minute := time.Now().Unix() / 60
-	keys := []string{"rl!{audit}", "rl!{override}", "rl!id", fmt.Sprintf("rl!{denials:%d}", minute),
-		fmt.Sprintf("rl!{denials:%d}", minute+1)}
+	keys := []string{"rl!{audit}", "rl!{override}", "rl!id"}
+	for minute := time.Now().Unix() / 60; len(keys) < 7; minute++ { // this one and the next
+		keys = append(keys, fmt.Sprintf("rl!{denials:%d}:%d", minute/10, minute), fmt.Sprintf("rl!{denials:%d}", minute/10))
+	}
 	all, _ := server.Do("KEYS", "rl!*").([]any)
 	for _, key := range all {
 		if !slices.Contains(keys, fmt.Sprint(key)) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -427,4 +428,65 @@ func TestATableIsFoundThroughWrappers(t *testing.T) {
 	if backend := layers.WithDenialLog(plainStore{}, layers.DenialLog{}); backend != store.Store(plainStore{}) {
 		t.Error("a store without a table is wrapped")
 	}
+}
+
+// A row says since when, under which limit and how often an override denied, and compares with what went through
+// between the denials. All that a write that failed had is in the next one.
+func TestARowOfDenialsSaysHow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := &denyingStore{err: store.ErrUnavailable}
+		backend := layers.WithDenialLog(table, layers.DenialLog{})
+		block := &store.Override{ID: "5y7qnswd", Effect: store.OverrideBlock}
+		twice := &store.Override{ID: "8e2kd01x", Effect: store.OverrideTimes, Thousandths: 2000}
+		decided := func(d store.Decision, times int) {
+			t.Helper()
+			table.decision = d
+			deny(t, backend, "user:42", times)
+		}
+		decided(store.Decision{Allowed: true}, 3) // before the first denial
+		begun := time.Now()
+		decided(store.Decision{}, 1)
+		pass(200 * time.Millisecond)
+		decided(store.Decision{Allowed: true}, 5)
+		decided(store.Decision{Allowed: true, Unguarded: true}, 50) // the limit did not let it through
+		decided(store.Decision{Override: twice}, 2)
+		decided(store.Decision{Allowed: true}, 7) // after the last denial
+		check := func(want admin.Denied, last time.Time) {
+			t.Helper()
+			d := table.writes[len(table.writes)-1]
+			if len(d.Rows) != 1 {
+				t.Fatalf("%+v, want one row", d)
+			}
+			row, now := d.Rows[0], time.Now()
+			since, lastAt := now.Add(-time.Duration(d.Now-row.Since)*time.Microsecond), now.Add(-time.Duration(d.Now-row.LastAt)*time.Microsecond)
+			if since.Sub(begun).Abs() > 2*time.Microsecond || lastAt.Sub(last).Abs() > 2*time.Microsecond {
+				t.Errorf("since %s, want %s; last %s, want %s", since, begun, lastAt, last)
+			}
+			row.Since, row.LastAt, row.Key = 0, 0, store.Key{}
+			if !reflect.DeepEqual(row, want) {
+				t.Errorf("%+v, want %+v", row, want)
+			}
+		}
+		last := time.Now()
+		pass(800 * time.Millisecond)
+		limit := store.Limit{Algorithm: store.TokenBucket, Count: 2, Burst: 2, Period: time.Hour}
+		check(admin.Denied{Count: 3, Compared: 2, Allowed: 5, Limit: limit}, last)
+		table.set(nil)
+		decided(store.Decision{DecidedBy: store.DecidedByOverride, Override: block}, 1)
+		last = time.Now()
+		pass(2 * time.Second)
+		check(admin.Denied{Count: 4, Compared: 3, Allowed: 12, Limit: limit, Blocked: 1, Override: block.ID}, last)
+		table.set(nil)
+		pass(admin.DenialPause - 2*time.Second) // the longest of one run
+		decided(store.Decision{}, 1)
+		last = time.Now()
+		pass(time.Second)
+		limit.Count, limit.Burst = 1, 1
+		check(admin.Denied{Count: 1, Compared: 1, Limit: limit}, last)
+		pass(admin.DenialPause)
+		begun, last = time.Now(), time.Now()
+		decided(store.Decision{}, 1)
+		pass(time.Second)
+		check(admin.Denied{Count: 1, Limit: limit}, last)
+	})
 }

@@ -63,7 +63,7 @@ limit can be asked.`,
 }
 
 func runCheck(ctx context.Context, o *checkOptions) error {
-	backend, err := openToDecide(ctx, o.Globals, store.Peek, o.onError, o.request)
+	backend, err := openToDecide(ctx, o.Globals, store.Peek, o.onError, nil, o.request)
 	if err != nil {
 		return err
 	}

@@ -82,7 +82,7 @@ func partial(o *cli.RequestFlags, cmd *cobra.Command, g *cli.Globals, args []str
 func runPartialCheck(ctx context.Context, o *checkOptions, check *partialCheck) error {
 	answer := &partialAnswer{partialCheck: check}
 	if len(check.asked) > 0 {
-		backend, err := openToDecide(ctx, o.Globals, store.Peek, o.onError, check.request)
+		backend, err := openToDecide(ctx, o.Globals, store.Peek, o.onError, nil, check.request)
 		if err != nil {
 			return err
 		}

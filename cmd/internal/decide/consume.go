@@ -22,6 +22,8 @@ type consumeOptions struct {
 	cli.RequestFlags
 	cli.ConsentOptions
 	onError string
+	denials bool // as --count-denials says
+	counts  *bool
 	wait    string
 	force   bool
 	upTo    int64
@@ -87,6 +89,9 @@ correct it with "limitctl settle".`,
 			if o.maxWait, err = parseWait(o.wait); err != nil {
 				return err
 			}
+			if cmd.Flags().Changed("count-denials") {
+				o.counts = &o.denials
+			}
 			return runConsume(cmd.Context(), o)
 		},
 		ValidArgsFunction: cli.Offers(global).KeyOrAttributes,
@@ -98,6 +103,8 @@ correct it with "limitctl settle".`,
 	cmd.Flags().Lookup("wait").NoOptDefVal = "forever"
 	o.AddTokenFlag(cmd, "charge a request once, however often it is sent with the same `TEXT`, such as the number of an order")
 	o.AddTokenTTLFlag(cmd)
+	cmd.Flags().BoolVar(&o.denials, "count-denials", false, "count a denial in the store, for limitctl denials (default $"+countVariable+
+		", else as the configuration says)")
 	cmd.Flags().BoolVar(&o.force, "force", false, "take the units even if they do not fit")
 	cmd.Flags().Int64Var(&o.upTo, "up-to", 0, "take as many of `N` units as fit, and say how many")
 	return cmd
@@ -158,7 +165,7 @@ func runConsume(ctx context.Context, o *consumeOptions) error {
 			return err
 		}
 	}
-	backend, err := openToDecide(ctx, o.Globals, store.Take, o.onError, o.request)
+	backend, err := openToDecide(ctx, o.Globals, store.Take, o.onError, o.counts, o.request)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -52,7 +53,10 @@ func failureOf(g *cli.Globals, onError string, p *policy.Policy) (f failure, err
 
 // openToDecide opens the store for op, a take or a peek, under a failure policy: that of
 // --on-error, else that of the request's policy, if it has one.
-func openToDecide(ctx context.Context, g *cli.Globals, op store.Op, onError string, request *cli.LimitRequest) (store.Store, error) {
+//
+// countDenials asks to count denials; nil leaves that to the environment and the configuration.
+func openToDecide(ctx context.Context, g *cli.Globals, op store.Op, onError string, countDenials *bool,
+	request *cli.LimitRequest) (store.Store, error) {
 	f, err := failureOf(g, onError, request.Policy)
 	if err != nil {
 		return nil, err
@@ -73,7 +77,7 @@ func openToDecide(ctx context.Context, g *cli.Globals, op store.Op, onError stri
 		}
 	}
 	if op != store.Peek {
-		if with.DenialLog, err = denialLayer(g, opened); err != nil {
+		if with.DenialLog, err = denialLayer(g, countDenials, opened); err != nil {
 			return nil, errors.Join(err, opened.Close())
 		}
 	}
@@ -109,13 +113,27 @@ func printDecision(g *cli.Globals, a *decisionAnswer) error {
 	return nil
 }
 
-// denialLayer returns the layer that counts denials of a command that takes, if the configuration asks for it. The
-// layer writes the denials to backend when its store is closed. It does not count denials by a local file: the command
+// countVariable asks to count denials where no flag says it.
+const countVariable = "LIMITCTL_COUNT_DENIALS"
+
+// denialLayer returns the layer that counts denials of a command that takes, if the flag asks for it, else the
+// environment, else the configuration. The layer writes the denials to backend when its store is closed. It does not count denials by a local file: the command
 // ends at once, and should not wait a second time for a store that is away.
-func denialLayer(g *cli.Globals, backend store.Store) (func(store.Store) store.Store, error) {
+func denialLayer(g *cli.Globals, asked *bool, backend store.Store) (func(store.Store) store.Store, error) {
 	c, err := g.Config()
-	if err != nil || !c.Denials {
+	if err != nil {
 		return nil, err
+	}
+	counts := c.Denials
+	if text := g.Env.Getenv(countVariable); asked != nil {
+		counts = *asked
+	} else if text != "" {
+		if counts, err = strconv.ParseBool(text); err != nil {
+			return nil, cli.Usagef("%s=%s is neither true nor false", countVariable, text)
+		}
+	}
+	if !counts {
+		return nil, nil
 	}
 	return layers.CollectDenials(backend, layers.DenialLog{WithoutLocal: true, OnError: func(err error) {
 		fmt.Fprintf(g.Env.Err, "limitctl: warning: %s\n", cli.Message(err))

@@ -12,7 +12,6 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -21,6 +20,9 @@ type denialsOptions struct {
 	exact    bool
 	last     string
 	by       string
+	grouping denialGrouping
+	over     int64
+	failIf   bool
 	limit    int
 	watch    string
 	interval time.Duration
@@ -38,22 +40,34 @@ func NewDenialsCmd(global *cli.Globals) *cobra.Command {
 first. PATTERN is a glob over subjects or a network, as in inspect; the default
 is all.
 
-Services that use the library count denials if they ask for it, and consume does
-if the configuration says "denials: true". They add the counts to the store once
-a second. The store keeps an hour, with the 1,000 keys denied most in each
-minute. It counts whole minutes, so the counts can cover up to a minute more
-than --last.
+Serve counts denials, and services that use the library do if they ask for it.
+Consume does with --count-denials, with LIMITCTL_COUNT_DENIALS=true, or if the
+configuration says "denials: true". They add the counts to the store once a
+second. The store keeps an hour by the minute, with the 1,000 keys denied most
+in each, and 24 hours by ten minutes, with the 200 keys denied most. It counts
+whole steps, so the counts can cover up to one step more than --last.
 
-BLOCKED is how many of the denials are of keys that an operator's block denies
-now. These keys come last, since their denials are intended.
+  LIMIT    the limit in force that denied last
+  DENIED   how often the limit denied
+  BLOCKED  how often an operator's block denied; such keys come last
+  SHARE    the share of the requests that was denied between the first and the
+           last denial, in the processes that denied
+  SINCE    when this run of denials began: no five minutes without one since
 
 If more keys were denied than have counts of their own, counts are marked with
 ≥. With --by it counts by the values of an attribute, in limits of policies and
-in subjects written like tenant:acme:user:42.`,
+in subjects written like tenant:acme:user:42. With --by network it counts by
+networks of addresses: /24 of IPv4 and /64 of IPv6, or --by network:16,48.
+
+For scripts: --over shows only what a limit denied more than N times, and
+--fail-if-any exits with 1 if anything is shown. Denials by a block do not
+count for either.`,
 		Example: `  limitctl denials
-  limitctl denials 'tenant:acme:*' --last 1h
+  limitctl denials 'tenant:acme:*' --last 24h
   limitctl denials ip:203.0.113.0/24
   limitctl denials --by tenant --limit-rows 10
+  limitctl denials 'ip:*' --by network:24
+  limitctl denials -q 'tenant:*' --over 100 --fail-if-any
   limitctl denials -o json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -72,11 +86,13 @@ in subjects written like tenant:acme:user:42.`,
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, even if it holds glob characters")
-	flags.StringVar(&o.last, "last", "10m", "show denials of the last `DURATION`, up to 1h")
-	flags.StringVar(&o.by, "by", "", "sum up by the values of `ATTRIBUTE`, such as tenant")
+	flags.StringVar(&o.last, "last", "10m", "show denials of the last `DURATION`, up to 24h")
+	flags.StringVar(&o.by, "by", "", "sum up by the values of `ATTRIBUTE`, such as tenant, or by network[:BITS[,BITS]] of IPv4 and IPv6")
+	flags.Int64Var(&o.over, "over", 0, "show only what a limit denied more than `N` times")
+	flags.BoolVar(&o.failIf, "fail-if-any", false, "exit with 1 if anything is shown that a limit denied, for alerts")
 	flags.IntVar(&o.limit, "limit-rows", 0, "show only the first `N`")
 	cli.AddWatchFlag(cmd, &o.watch)
-	cmd.RegisterFlagCompletionFunc("last", cobra.FixedCompletions([]string{"1m", "10m", "1h"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("last", cobra.FixedCompletions([]string{"1m", "10m", "1h", "24h"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("by", cli.Offers(global).AllAttributes)
 	return cmd
 }
@@ -98,18 +114,24 @@ func (o *denialsOptions) parse(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	if o.span, err = store.ParsePeriod(o.last); err != nil || o.span <= 0 || o.span > admin.DenialHistory {
-		return cli.Usagef("--last %s is not a duration of up to 1h; write it like 10m", o.last)
+		return cli.Usagef("--last %s is not a duration of up to 24h; write it like 10m", o.last)
 	}
 	if cmd.Flags().Changed("by") {
-		if err := policy.ValidateName("attribute", o.by); err != nil {
-			return cli.Usagef("--by: %s", err)
+		if o.grouping, err = parseGrouping(o.by); err != nil {
+			return err
 		}
+	}
+	if o.over < 0 {
+		return cli.Usagef("--over %d is negative; give a number of denials", o.over)
 	}
 	if o.limit < 0 {
 		return cli.Usagef("--limit-rows %d is negative; give a number of rows, or 0 for all", o.limit)
 	}
 	if o.interval, err = cli.ParseWatch(o.watch); err != nil {
 		return err
+	}
+	if o.failIf && o.interval > 0 {
+		return cli.Usagef("--fail-if-any ends with an exit code, but --watch goes on; give one of them")
 	}
 	return cli.CheckWatch(o.Globals, o.interval)
 }
@@ -140,12 +162,15 @@ func runDenials(ctx context.Context, o *denialsOptions) error {
 	if !o.Quiet && away == nil {
 		o.explain(answer)
 	}
+	if away == nil && o.failIf && answer.hasDenials() {
+		return cli.ErrDenied
+	}
 	return away
 }
 
 // look reads the denials once.
 func (o *denialsOptions) look(ctx context.Context, backend store.Store) (*denialsAnswer, error) {
-	answer := &denialsAnswer{span: o.span, by: o.by}
+	answer := &denialsAnswer{span: o.span, by: o.grouping, over: o.over}
 	table, has := admin.DenialTableOf(backend)
 	if !has {
 		return answer, store.Invalidf("this store keeps no denials")
@@ -156,7 +181,6 @@ func (o *denialsOptions) look(ctx context.Context, backend store.Store) (*denial
 	if err != nil && !cli.IsPartial(err) {
 		return answer, err
 	}
-	answer.overrides, answer.withoutOverrides = cli.OverridesOf(ctx, o.Globals, backend)
 	answer.add(&denials, o.subjects)
 	if o.limit > 0 {
 		answer.cut(o.limit)
@@ -166,8 +190,9 @@ func (o *denialsOptions) look(ctx context.Context, backend store.Store) (*denial
 
 // explain prints notes that are not in the rows.
 func (o *denialsOptions) explain(a *denialsAnswer) {
-	if a.withoutOverrides != nil {
-		o.Note("warning: overrides cannot be read, so blocked keys are not marked: %s", cli.Message(a.withoutOverrides))
+	if a.found == 0 && o.over > 0 {
+		o.Note("no key has a count of its own above %s in the last %s", output.Thousands(o.over), output.Duration(a.span))
+		return
 	}
 	if a.total == 0 && a.others == 0 {
 		who := "nobody"
@@ -177,8 +202,8 @@ func (o *denialsOptions) explain(a *denialsAnswer) {
 		o.Note("%s is known to have been denied in the last %s; see `limitctl denials --help` for who counts", who, output.Duration(a.span))
 		return
 	}
-	if a.by != "" && !slices.ContainsFunc(a.rows, func(row denialRow) bool { return !row.isNone }) {
-		o.Note("no key that was denied has an attribute %s", output.Printable(a.by))
+	if a.by.name != "" && !slices.ContainsFunc(a.rows, func(row denialRow) bool { return !row.isNone }) {
+		o.Note("no key that was denied has %s", a.by.missing())
 	}
 	if a.others > 0 {
 		o.Note("%s more of keys without a count of their own: there were too many", cli.CountOf(a.others, "denial", "denials"))

@@ -2,7 +2,9 @@ package keys
 
 import (
 	"cmp"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,71 +17,142 @@ import (
 
 // denialsAnswer is who was denied.
 type denialsAnswer struct {
-	span   time.Duration
-	by     string // the attribute that the rows are values of; empty if they are keys
-	rows   []denialRow
-	found  int   // how many rows there are, shown or not
-	total  int64 // denials of all of them
-	others int64 // denials of keys without a row of their own
-	lost   bool
-	now    store.Instant
-	// overrides are those in force; nil for none. blocked counts denials of keys that one of them blocks.
-	overrides *store.OverrideList
-	blocked   int64
-	// withoutOverrides is why some overrides could not be read; nil if all were.
-	withoutOverrides error
+	span    time.Duration
+	by      denialGrouping
+	over    int64 // what a limit denied no more often is left out
+	rows    []denialRow
+	found   int   // how many rows there are, shown or not
+	total   int64 // denials of all of them
+	blocked int64 // of those, by an override
+	others  int64 // denials of keys without a row of their own
+	lost    bool
+	now     store.Instant
+	step    time.Duration
 }
 
-// denialRow is a key, or the value of an attribute. Keys without the attribute are in the
-// row whose isNone is set.
+// denialRow is a key, or all keys of a group. Keys that belong to no group are in the row whose isNone is set.
 type denialRow struct {
-	key     store.Key
-	value   string
-	isNone  bool
-	denied  int64
-	blocked int64 // of those, denials of keys that are blocked
-	lastAt  store.Instant
+	admin.Denied
+	trend  []int64 // by step
+	limits int     // how many different ones denied
+	group  string
+	isNone bool
 }
 
-// add adds the denials of subjects that match. Blocked keys come last, since their denials are intended. The table does
-// not hold why a key was denied, so add takes the blocks that are in force now.
+// add adds the denials of subjects that match. Blocked keys come last, since their denials are intended.
 func (a *denialsAnswer) add(d *admin.Denials, subjects store.Pattern) {
-	a.others, a.lost, a.now = d.Others, d.Lost, d.Now
+	a.others, a.lost, a.now, a.step = d.Others, d.Lost, d.Now, d.Step
 	if exact, is := subjects.Exact(); is { // a long one is shortened in the table
 		shortened := admin.Denied{Key: store.Key{Subject: exact}}
 		shortened.Shorten()
 		subjects, _ = store.ExactPattern(shortened.Key.Subject)
 	}
-	places := map[denialRow]int{}
-	for _, denied := range d.Rows {
+	type group struct {
+		key    store.Key
+		value  string
+		isNone bool
+	}
+	places := map[group]int{}
+	for i := range d.Rows {
+		denied := &d.Rows[i]
 		if !subjects.Match(denied.Key.Subject) {
 			continue
 		}
-		row := denialRow{key: denied.Key}
-		if a.by != "" {
-			value, has := attributeOf(denied.Key, a.by)
-			row = denialRow{value: value, isNone: !has}
+		of := group{key: denied.Key}
+		if a.by.name != "" {
+			value, has := a.by.of(denied.Key)
+			of = group{value: value, isNone: !has}
 		}
-		place, known := places[row]
+		place, known := places[of]
 		if !known {
 			place = len(a.rows)
-			places[row] = place
-			a.rows = append(a.rows, row)
+			places[of] = place
+			a.rows = append(a.rows, denialRow{Denied: admin.Denied{Key: of.key}, group: of.value, isNone: of.isNone})
 		}
-		a.rows[place].denied += denied.Count
-		a.rows[place].lastAt = max(a.rows[place].lastAt, denied.LastAt)
-		a.total += denied.Count
-		if a.overrides != nil {
-			if o := a.overrides.For(denied.Key); o != nil && o.Effect == store.OverrideBlock {
-				a.rows[place].blocked += denied.Count
-				a.blocked += denied.Count
-			}
-		}
+		a.rows[place].add(denied, d.Trend(denied))
+	}
+	a.rows = slices.DeleteFunc(a.rows, func(row denialRow) bool { return a.over > 0 && row.Count-row.Blocked <= a.over })
+	for i := range a.rows {
+		a.total += a.rows[i].Count
+		a.blocked += a.rows[i].Blocked
 	}
 	slices.SortStableFunc(a.rows, func(x, y denialRow) int {
-		return cmp.Or(cmp.Compare(y.denied-y.blocked, x.denied-x.blocked), cmp.Compare(y.denied, x.denied))
+		return cmp.Or(cmp.Compare(y.Count-y.Blocked, x.Count-x.Blocked), cmp.Compare(y.Count, x.Count))
 	})
 	a.found = len(a.rows)
+}
+
+// add adds a key to the row.
+func (r *denialRow) add(d *admin.Denied, trend []int64) {
+	if r.Count == 0 || d.Since < r.Since {
+		r.Since = d.Since
+	}
+	if d.Limit != (store.Limit{}) && d.Limit != r.Limit {
+		r.limits++
+		r.Limit = d.Limit
+	}
+	r.Count += d.Count
+	r.Blocked += d.Blocked
+	r.Compared += d.Compared
+	r.Allowed += d.Allowed
+	r.LastAt = max(r.LastAt, d.LastAt)
+	r.Override = cmp.Or(r.Override, d.Override)
+	if r.trend == nil {
+		r.trend = make([]int64, len(trend))
+	}
+	for i, n := range trend {
+		r.trend[i] += n
+	}
+}
+
+// denialGrouping is what --by groups keys by; the zero value does not.
+type denialGrouping struct {
+	name       string // as given
+	ipv4, ipv6 int    // the bits of networks; 0 for an attribute
+}
+
+// parseGrouping reads --by.
+func parseGrouping(text string) (denialGrouping, error) {
+	name, bits, hasBits := strings.Cut(text, ":")
+	if name != "network" {
+		if err := policy.ValidateName("attribute", text); err != nil {
+			return denialGrouping{}, cli.Usagef("--by: %s", err)
+		}
+		return denialGrouping{name: text}, nil
+	}
+	by := denialGrouping{name: text, ipv4: 24, ipv6: 64}
+	if !hasBits {
+		return by, nil
+	}
+	ipv4, ipv6, hasBoth := strings.Cut(bits, ",")
+	var err error
+	if by.ipv4, err = strconv.Atoi(ipv4); err == nil && hasBoth {
+		by.ipv6, err = strconv.Atoi(ipv6)
+	}
+	if err != nil || by.ipv4 < 1 || by.ipv4 > 32 || by.ipv6 < 1 || by.ipv6 > 128 {
+		return by, cli.Usagef("--by %s: the bits of a network are 1 to 32 for IPv4 and 1 to 128 for IPv6; write network:24 or network:24,64", text)
+	}
+	return by, nil
+}
+
+// of returns the group of a key. It need not have one.
+func (by denialGrouping) of(key store.Key) (value string, has bool) {
+	if by.ipv4 == 0 {
+		return attributeOf(key, by.name)
+	}
+	network, has := store.NetworkOf(key.Subject, by.ipv4, by.ipv6)
+	if !has {
+		return "", false
+	}
+	return network.String(), true
+}
+
+// missing says what no key has that was denied.
+func (by denialGrouping) missing() string {
+	if by.ipv4 > 0 {
+		return "an address at the end of its subject"
+	}
+	return "an attribute " + output.Printable(by.name)
 }
 
 // attributeOf returns the value of an attribute that a key was made of.
@@ -96,6 +169,11 @@ func attributeOf(key store.Key, name string) (value string, has bool) {
 		}
 	}
 	return "", false
+}
+
+// hasDenials reports whether a limit denied, and not only a block.
+func (a *denialsAnswer) hasDenials() bool {
+	return a.total > a.blocked || a.over == 0 && a.others > 0
 }
 
 // cut leaves the first rows.
@@ -115,43 +193,75 @@ func (a *denialsAnswer) count(n int64) string {
 // summary is the answer in a few words.
 func (a *denialsAnswer) summary() string {
 	what := "key"
-	if a.by != "" {
-		what = "value"
+	if a.by.name != "" {
+		what = "group"
 	}
-	text := a.count(a.total) + " denied in " + output.Duration(a.span) + ", " + output.Plural(a.found, what)
+	text := a.count(a.total-a.blocked) + " denied in " + output.Duration(a.span) + ", " + output.Plural(a.found, what)
 	if a.blocked > 0 {
-		text += "; " + a.count(a.blocked) + " of keys that are blocked now"
+		text += "; " + a.count(a.blocked) + " blocked"
 	}
 	return text
 }
 
-type denialDocument struct {
-	Key    string    `json:"key"`
-	Name   string    `json:"name"`
-	Denied int64     `json:"denied"`
-	LastAt time.Time `json:"last_at"`
-	// Blocked is how many of Denied are of keys that a block denies now.
-	Blocked int64 `json:"blocked"`
-}
-
-type denialByDocument struct {
-	By      string    `json:"by"`
-	Value   *string   `json:"value"`
+// denialFacts are what a document says of a key or a group.
+type denialFacts struct {
+	// Denied includes Blocked, which an override denied.
 	Denied  int64     `json:"denied"`
 	LastAt  time.Time `json:"last_at"`
 	Blocked int64     `json:"blocked"`
+	Since   time.Time `json:"since"`
+	// Limit is the one that denied last; nil if it is not known, or of a group in which several did.
+	Limit *string `json:"limit"`
+	// Override is the ID of the last override that denied.
+	Override *string `json:"override"`
+	// Share is the denied share of the takes after the first denial, in the processes that denied; nil if no process
+	// denied twice.
+	Share *float64 `json:"share"`
+	// Trend counts the denials of each step, the earliest first.
+	Trend []int64 `json:"trend"`
+}
+
+type denialDocument struct {
+	Key  string `json:"key"`
+	Name string `json:"name"`
+	denialFacts
+}
+
+type denialByDocument struct {
+	By    string  `json:"by"`
+	Value *string `json:"value"`
+	denialFacts
 }
 
 func (a *denialsAnswer) line(row *denialRow) any {
-	at := row.lastAt.Time().Truncate(time.Millisecond)
-	if a.by == "" {
-		return denialDocument{row.key.Subject, row.key.Name, row.denied, at, row.blocked}
+	facts := denialFacts{Denied: row.Count, LastAt: row.LastAt.Time().Truncate(time.Millisecond), Blocked: row.Blocked,
+		Since: row.Since.Time().Truncate(time.Millisecond), Trend: row.trend}
+	if limit := row.limit(); limit != "" {
+		facts.Limit = &limit
 	}
-	document := denialByDocument{By: a.by, Denied: row.denied, LastAt: at, Blocked: row.blocked}
+	if row.Override != "" {
+		facts.Override = &row.Override
+	}
+	if share, known := row.Share(); known {
+		share = math.Floor(share*1000) / 1000
+		facts.Share = &share
+	}
+	if a.by.name == "" {
+		return denialDocument{row.Key.Subject, row.Key.Name, facts}
+	}
+	document := denialByDocument{By: a.by.name, denialFacts: facts}
 	if !row.isNone {
-		document.Value = &row.value
+		document.Value = &row.group
 	}
 	return document
+}
+
+// limit is the limit that denied, if it is one and known.
+func (r *denialRow) limit() string {
+	if r.limits != 1 {
+		return ""
+	}
+	return r.Limit.String()
 }
 
 // Document implements output.Answer.
@@ -159,13 +269,15 @@ func (a *denialsAnswer) Document() any {
 	return struct {
 		SchemaVersion int   `json:"schema_version"`
 		LastMS        int64 `json:"last_ms"`
+		// StepMS is how long a step of the trends is.
+		StepMS int64 `json:"step_ms"`
 		// Exact: no count is higher in truth. Others counts denials of keys without a row of their own.
 		Exact   bool  `json:"exact"`
 		Denied  int64 `json:"denied"`
 		Others  int64 `json:"others"`
 		Blocked int64 `json:"blocked"`
 		Denials []any `json:"denials"`
-	}{output.SchemaVersion, a.span.Milliseconds(), a.isExact(), a.total, a.others, a.blocked, a.Lines()}
+	}{output.SchemaVersion, a.span.Milliseconds(), a.step.Milliseconds(), a.isExact(), a.total, a.others, a.blocked, a.Lines()}
 }
 
 // Lines implements output.Answer.
@@ -179,18 +291,30 @@ func (a *denialsAnswer) Lines() []any {
 
 // Records implements output.Answer.
 func (a *denialsAnswer) Records() [][]string {
-	records := [][]string{{"key", "name", "denied", "last_at", "blocked"}}
-	if a.by != "" {
-		records[0] = []string{"by", "value", "denied", "last_at", "blocked"}
+	first := []string{"key", "name"}
+	if a.by.name != "" {
+		first = []string{"by", "value"}
 	}
-	for _, row := range a.rows {
-		record := []string{row.key.Subject, row.key.Name}
-		if a.by != "" {
-			record = []string{a.by, row.value}
+	records := [][]string{append(first, "denied", "last_at", "blocked", "since", "limit", "override", "share")}
+	for i := range a.rows {
+		row := &a.rows[i]
+		record := []string{row.Key.Subject, row.Key.Name}
+		if a.by.name != "" {
+			record = []string{a.by.name, row.group}
 		}
-		records = append(records, append(record, cli.Number(row.denied), row.lastAt.Time().Format(time.RFC3339), cli.Number(row.blocked)))
+		records = append(records, append(record, cli.Number(row.Count), row.LastAt.Time().Format(time.RFC3339), cli.Number(row.Blocked),
+			row.Since.Time().Format(time.RFC3339), row.limit(), row.Override, row.share()))
 	}
 	return records
+}
+
+// share is the denied share in percent, rounded down, or empty.
+func (r *denialRow) share() string {
+	share, known := r.Share()
+	if !known {
+		return ""
+	}
+	return strconv.Itoa(int(share*100)) + "%"
 }
 
 // Print implements output.Answer.
@@ -199,35 +323,53 @@ func (a *denialsAnswer) Print(p *output.Printer) {
 		return
 	}
 	columns := []output.Column{{Header: "SUBJECT", Shrinks: 8, Names: true}, {Header: "NAME", Shrinks: 8, Names: true},
-		{Header: "DENIED", Right: true}, {Header: "LAST", Right: true}}
-	if a.blocked > 0 {
-		columns = slices.Insert(columns, 3, output.Column{Header: "BLOCKED", Right: true})
-	}
-	if a.by != "" {
-		columns = slices.Delete(columns, 1, 2)
-		columns[0].Header = strings.ToUpper(a.by)
+		{Header: "LIMIT", Drops: 1}, {Header: "DENIED", Right: true}, {Header: "BLOCKED", Right: true},
+		{Header: "SHARE", Right: true, Drops: 2}, {Header: "SINCE", Right: true}, {Header: "LAST", Right: true, Drops: 3}}
+	if a.by.name != "" {
+		columns[0].Header = strings.ToUpper(strings.SplitN(a.by.name, ":", 2)[0])
 	}
 	var rows [][]output.Cell
 	for i := range a.rows {
 		row := &a.rows[i]
-		ago := max(0, time.Duration(a.now-row.lastAt)*time.Microsecond).Truncate(time.Second)
-		rest := []output.Cell{{Text: a.count(row.denied), Style: output.AtEnd}}
-		if row.blocked == row.denied {
-			rest[0].Style = output.Near
-		}
-		if a.blocked > 0 {
-			rest = append(rest, output.Cell{Text: a.count(row.blocked)})
-		}
-		rest = append(rest, output.Cell{Text: output.Duration(ago) + " ago"})
+		first := output.Cell{Text: row.Key.Subject}
 		switch {
-		case a.by == "":
-			rows = append(rows, append([]output.Cell{{Text: row.key.Subject}, {Text: row.key.Name}}, rest...))
 		case row.isNone:
-			rows = append(rows, append([]output.Cell{{Text: "(none)", Style: output.Faint}}, rest...))
-		default:
-			rows = append(rows, append([]output.Cell{{Text: row.value}}, rest...))
+			first = output.Cell{Text: "(none)", Style: output.Faint}
+		case a.by.name != "":
+			first.Text = row.group
 		}
+		limit := row.limit()
+		if row.limits > 1 {
+			limit = output.Plural(row.limits, "limit")
+		}
+		denied := output.Cell{Text: a.count(row.Count - row.Blocked), Style: output.AtEnd}
+		if row.Blocked == row.Count {
+			denied.Style = output.Near
+		}
+		rows = append(rows, []output.Cell{first, {Text: row.Key.Name}, {Text: limit}, denied, {Text: a.count(row.Blocked)},
+			{Text: row.share()}, {Text: a.ago(row.Since)}, {Text: a.ago(row.LastAt)}})
+	}
+	if !slices.ContainsFunc(a.rows, func(row denialRow) bool { return row.Compared > 0 }) {
+		columns, rows = withoutColumn(columns, rows, 5)
+	}
+	if a.blocked == 0 {
+		columns, rows = withoutColumn(columns, rows, 4)
+	}
+	if a.by.name != "" {
+		columns, rows = withoutColumn(columns, rows, 1)
 	}
 	p.Table(columns, rows)
 	p.Line("%s", a.summary())
+}
+
+// ago is how long before now an instant was, in words.
+func (a *denialsAnswer) ago(at store.Instant) string {
+	return output.Duration(max(0, time.Duration(a.now-at)*time.Microsecond).Truncate(time.Second)) + " ago"
+}
+
+func withoutColumn(columns []output.Column, rows [][]output.Cell, i int) ([]output.Column, [][]output.Cell) {
+	for r := range rows {
+		rows[r] = slices.Delete(rows[r], i, i+1)
+	}
+	return slices.Delete(columns, i, i+1), rows
 }

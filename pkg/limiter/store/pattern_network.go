@@ -111,3 +111,25 @@ func networkBeginning(network netip.Prefix) string {
 	}
 	return string(b)
 }
+
+// NetworkOf returns the network that the last value of a subject is in: of an address the one of ipv4 or ipv6 bits, of
+// a network the same, or itself if it is wider. Not every subject ends in one.
+func NetworkOf(subject string, ipv4, ipv6 int) (network netip.Prefix, ok bool) {
+	for at := 0; ; {
+		if network, ok = parseNetwork(subject[at:]); ok {
+			if network.Addr().Is4In6() && network.Bits() >= 96 {
+				network = netip.PrefixFrom(network.Addr().Unmap(), network.Bits()-96)
+			}
+			bits := ipv6
+			if network.Addr().Is4() {
+				bits = ipv4
+			}
+			return netip.PrefixFrom(network.Addr(), min(bits, network.Bits())).Masked(), true
+		}
+		next := strings.IndexByte(subject[at:], ':')
+		if next < 0 {
+			return netip.Prefix{}, false
+		}
+		at += next + 1
+	}
+}
