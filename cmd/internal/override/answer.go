@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
@@ -20,6 +21,8 @@ type overrideAnswer struct {
 	now       time.Time
 	did       string               // "set" or "revoked"; empty for a list
 	concerned *operation.Concerned // what that changes; nil if unknown
+	place     string               // the name of the context in which it was done; empty without one
+	others    map[string]*others   // of a list, by ID
 }
 
 // sort orders the overrides by their end.
@@ -44,6 +47,9 @@ type operatorOverride struct {
 	CreatedAt   time.Time         `json:"created_at"`
 	ExpiresAt   time.Time         `json:"expires_at"`
 	RemainingMS int64             `json:"remaining_ms"` // until it ends
+	// Over and LosesTo are the IDs of overrides that can meet it on one key, in a list.
+	Over    []string `json:"over,omitempty"`
+	LosesTo []string `json:"loses_to,omitempty"`
 }
 
 func newOperatorOverride(o *store.Override) operatorOverride {
@@ -68,6 +74,15 @@ func newOperatorOverride(o *store.Override) operatorOverride {
 	return d
 }
 
+// document returns an override as JSON, with its others in a list.
+func (a *overrideAnswer) document(o *store.Override) operatorOverride {
+	d := newOperatorOverride(o)
+	if others := a.others[o.ID]; others != nil {
+		d.Over, d.LosesTo = others.over, others.losesTo
+	}
+	return d
+}
+
 // Document implements output.Answer.
 func (a *overrideAnswer) Document() any {
 	return struct {
@@ -81,7 +96,7 @@ func (a *overrideAnswer) Document() any {
 func (a *overrideAnswer) Lines() []any {
 	lines := make([]any, len(a.overrides))
 	for i, o := range a.overrides {
-		lines[i] = newOperatorOverride(o)
+		lines[i] = a.document(o)
 	}
 	return lines
 }
@@ -89,9 +104,9 @@ func (a *overrideAnswer) Lines() []any {
 // Records implements output.Answer. Fields that the effect does not use are empty cells.
 func (a *overrideAnswer) Records() [][]string {
 	records := [][]string{{"id", "subject", "name", "attributes", "effect", "limit", "factor", "units", "reason", "by", "created_at",
-		"expires_at", "remaining_ms"}}
+		"expires_at", "remaining_ms", "over", "loses_to"}}
 	for _, o := range a.overrides {
-		d := newOperatorOverride(o)
+		d := a.document(o)
 		subject, limit, factor, units := "", "", "", ""
 		if d.Subject != nil {
 			subject = *d.Subject
@@ -107,7 +122,8 @@ func (a *overrideAnswer) Records() [][]string {
 		}
 		records = append(records, []string{d.ID, subject, d.Name, cli.AttributesText(d.Attributes), d.Effect, limit, factor, units,
 			d.Reason,
-			d.By, d.CreatedAt.Format(time.RFC3339), d.ExpiresAt.Format(time.RFC3339), cli.Number(d.RemainingMS)})
+			d.By, d.CreatedAt.Format(time.RFC3339), d.ExpiresAt.Format(time.RFC3339), cli.Number(d.RemainingMS),
+			strings.Join(d.Over, " "), strings.Join(d.LosesTo, " ")})
 	}
 	return records
 }
@@ -115,8 +131,12 @@ func (a *overrideAnswer) Records() [][]string {
 // Print implements output.Answer.
 func (a *overrideAnswer) Print(p *output.Printer) {
 	if a.did != "" {
+		did := "✓ " + a.did
+		if a.place != "" {
+			did += " in " + output.Printable(a.place)
+		}
 		for _, o := range a.overrides {
-			p.Line("%s  %s", p.Paint(output.Calm, "✓ "+a.did), sentence(o, a.now))
+			p.Line("%s  %s", p.Paint(output.Calm, did), sentence(o, a.now))
 		}
 		return
 	}
@@ -127,31 +147,79 @@ func (a *overrideAnswer) Print(p *output.Printer) {
 		p.Table(columns, rows)
 		return
 	}
-	const indent = "    "
-	for i, line := range p.TableLines(a.table(false)) {
-		fmt.Fprintln(p.Out, line)
-		if i > 0 {
-			p.Line("%s%s", indent, output.Cut(cli.Ending(a.overrides[i-1], a.now), p.Width-len(indent)))
+	if columns, rows := a.table(false); !p.TooNarrow(columns, rows) {
+		for i, line := range p.TableLines(columns, rows) {
+			fmt.Fprintln(p.Out, line)
+			if i > 0 {
+				a.printRest(p, a.overrides[i-1])
+			}
+		}
+		return
+	}
+	for _, o := range a.overrides { // a subject, limit or effect would be cut in a table
+		p.Line("%s  %s", o.ID, p.Paint(effectStyle(o), allowance.Effect(o)))
+		whom := output.Printable(allowance.Whom(o))
+		if !o.Names.IsZero() {
+			whom += ", limit " + output.Printable(allowance.Pattern(o.Names))
+		}
+		for _, line := range output.Break(whom, p.Width-len(restIndent)) {
+			fmt.Fprintln(p.Out, restIndent+line)
+		}
+		a.printRest(p, o)
+	}
+}
+
+// restIndent is before the lines below the row of an override.
+const restIndent = "    "
+
+// printRest prints what the narrow table has no columns for.
+func (a *overrideAnswer) printRest(p *output.Printer, o *store.Override) {
+	for _, text := range []string{cli.Ending(o, a.now), a.others[o.ID].text()} {
+		if text == "" {
+			continue
+		}
+		for _, line := range output.Wrap(text, p.Width-len(restIndent)) {
+			fmt.Fprintln(p.Out, restIndent+line)
 		}
 	}
 }
 
-// table returns the table. Without whole, it lacks the end, the user and the reason, which then stand below each row.
-func (a *overrideAnswer) table(whole bool) (columns []output.Column, rows [][]output.Cell) {
-	columns = []output.Column{{Header: "SUBJECT", Shrinks: 10, Names: true}, {Header: "LIMIT", Shrinks: 6, Drops: 4},
-		{Header: "EFFECT", Shrinks: 8}, {Header: "LEFT", Right: true}, {Header: "ID"}}
-	if whole {
-		columns = slices.Insert(columns, 4, output.Column{Header: "UNTIL"}, output.Column{Header: "BY"}, output.Column{Header: "REASON"})
+// effectStyle is the style of an override's effect.
+func effectStyle(o *store.Override) output.Style {
+	switch o.Effect {
+	case store.OverrideBlock:
+		return output.AtEnd
+	case store.OverrideExempt:
+		return output.Near
+	default:
+		return output.Plain
 	}
-	styles := map[store.OverrideEffect]output.Style{store.OverrideBlock: output.AtEnd, store.OverrideExempt: output.Near}
+}
+
+// table returns the table. Without whole, it has only what says which override that is; the rest then stands below
+// each row.
+func (a *overrideAnswer) table(whole bool) (columns []output.Column, rows [][]output.Cell) {
+	columns = []output.Column{{Header: "SUBJECT"}, {Header: "LIMIT"}, {Header: "EFFECT"}}
+	if whole {
+		columns = append(columns, output.Column{Header: "LEFT", Right: true}, output.Column{Header: "UNTIL"},
+			output.Column{Header: "BY"}, output.Column{Header: "REASON"})
+	}
+	meets := slices.ContainsFunc(a.overrides, func(o *store.Override) bool { return a.others[o.ID].text() != "" })
+	if whole && meets {
+		columns = append(columns, output.Column{Header: "OTHERS"})
+	}
+	columns = append(columns, output.Column{Header: "ID"})
 	for _, o := range a.overrides {
 		row := []output.Cell{{Text: allowance.Whom(o)}, {Text: allowance.Pattern(o.Names)},
-			{Text: allowance.Effect(o), Style: styles[o.Effect]}, {Text: output.Duration(o.Left.Truncate(time.Second))}, {Text: o.ID}}
+			{Text: allowance.Effect(o), Style: effectStyle(o)}}
 		if whole {
-			row = slices.Insert(row, 4, output.Cell{Text: cli.Clock(o.ExpiresAt, a.now)}, output.Cell{Text: o.By},
-				output.Cell{Text: o.Reason})
+			row = append(row, output.Cell{Text: output.Duration(o.Left.Truncate(time.Second))},
+				output.Cell{Text: cli.Clock(o.ExpiresAt, a.now)}, output.Cell{Text: o.By}, output.Cell{Text: o.Reason})
 		}
-		rows = append(rows, row)
+		if whole && meets {
+			row = append(row, output.Cell{Text: cmp.Or(a.others[o.ID].text(), "-")})
+		}
+		rows = append(rows, append(row, output.Cell{Text: o.ID}))
 	}
 	return columns, rows
 }

@@ -300,7 +300,7 @@ func (o *overrideSetOptions) set(ctx context.Context, s *cli.Settings, plan *ove
 	}
 	defer backend.Close()
 	runner := cli.NewRunner(o.Globals, s, backend, where)
-	answer := &overrideAnswer{now: o.Env.Now(), did: "set"}
+	answer := &overrideAnswer{now: o.Env.Now(), did: "set", place: s.Place("")}
 	if o.dryRun || !plan.Consent.Covers(s.Access()) { // a question needs the list
 		if answer.concerned, err = o.preview(ctx, runner, plan, s.Place(where)); err != nil {
 			return err
