@@ -71,6 +71,36 @@ func TestAnOverrideIsAskedForSetAndWrittenDown(t *testing.T) {
 	}
 }
 
+// An override that is revoked while the question stands is not brought back, and an end that is not later changes nothing.
+func TestAnOverrideIsExtendedOnlyWhileInForce(t *testing.T) {
+	s := newSite(t)
+	set, err := s.SetOverride(t.Context(), planToTriple(t, "a"), &watcher{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, lasts := range []time.Duration{time.Minute, set.Left - time.Second} {
+		w := &watcher{}
+		if _, err := s.ExtendOverride(t.Context(), &ExtendPlan{ID: set.ID, Lasts: lasts}, w); !errors.Is(err, store.ErrInvalid) ||
+			len(w.questions) > 0 {
+			t.Errorf("to %s: %v, after %+v", lasts, err, w.questions)
+		}
+	}
+	extended, err := s.ExtendOverride(t.Context(), &ExtendPlan{ID: set.ID, Lasts: time.Hour + time.Second, Ends: "--for 3601s"}, &watcher{})
+	if err != nil || extended.ID != set.ID || extended.Reason != "why" || !extended.ExpiresAt.After(set.ExpiresAt) {
+		t.Fatalf("extended was %+v, %v", extended, err)
+	}
+	if e := s.ended()[1]; e.Command != "override extend" || e.Selection != set.ID+" (a, ×3) --for 3601s" || e.Reason != "why" {
+		t.Errorf("the audit log says %+v", e)
+	}
+	w := &watcher{onConfirm: func() { s.RevokeOverrides(t.Context(), &RevokePlan{IDs: []string{set.ID}}, &watcher{}) }}
+	if _, err := s.ExtendOverride(t.Context(), &ExtendPlan{ID: set.ID, Lasts: 2 * time.Hour}, w); !errors.Is(err, ErrNoOverride) {
+		t.Errorf("a revoked one: %v", err)
+	}
+	if inForce, _ := s.Overrides(t.Context()); len(inForce) != 0 {
+		t.Errorf("in force are %+v", inForce)
+	}
+}
+
 // Nothing is set or revoked that nobody agreed to.
 func TestAnOverrideThatNobodyAgreedTo(t *testing.T) {
 	s := newSite(t)

@@ -115,16 +115,12 @@ func (o *overrideSetOptions) addFlags(cmd *cobra.Command) {
 	flags.BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, even if it holds glob characters")
 	flags.StringVar(&o.policy, "policy", "", "keys of the `POLICY`, with the attributes given as arguments")
 	flags.StringVar(&o.limitName, "limit-name", "", "only limits called `NAME` (a glob)")
-	flags.StringVar(&o.lasts, "for", "", "for `DURATION` from now, such as 2h, at most 30d")
-	flags.StringVar(&o.until, "until", "", "until `TIME` instead, such as 04:00")
+	addEndFlags(cmd, &o.lasts, &o.until)
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show what would change, and change nothing")
 	o.AddConsentFlags(cmd)
 	flags.Lookup("reason").Usage = "why; the override and the audit log show the `TEXT`"
 	cmd.RegisterFlagCompletionFunc("policy", complete.Policies)
 	cmd.RegisterFlagCompletionFunc("limit-name", complete.LimitNames)
-	cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions([]string{"15m", "1h", "2h", "4h", "8h", "1d"},
-		cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveKeepOrder))
-	cmd.RegisterFlagCompletionFunc("until", cobra.NoFileCompletions)
 }
 
 // arguments is the check of the command's arguments.
