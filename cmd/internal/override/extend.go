@@ -25,9 +25,10 @@ func newOverrideExtendCmd(global *cli.Globals) *cobra.Command {
 		Use:   "extend ID",
 		Short: "Keep an override in force for longer",
 		Long: `Extend gives an override in force a later end. It keeps the ID, and also the
-reason if --reason gives no other. --for counts from now, not from the old end. An
-end that is not later is refused. Extend asks as "limitctl override set" does, and
-writes to the audit log. Like an override that is set again it counts as the newest.
+reason if --reason gives no other. --for counts from now, not from the old end.
+An end that is not later is refused. Extend asks as "limitctl override set"
+does, and writes to the audit log. Like an override that is set again it counts
+as the newest.
 
 If no override in force has the ID, it changes nothing, and the exit code is 1.`,
 		Example: `  limitctl override extend 3f9a1c --for 2h
