@@ -56,8 +56,8 @@ var layers = map[string][]string{
 		"internal/texts", "pkg/limiter/admin", "pkg/limiter/layouts", "pkg/limiter/store",
 	},
 	"cmd/internal/override": {
-		"cmd/internal/allowance", "cmd/internal/cli", "cmd/internal/operation", "cmd/internal/output",
-		"cmd/internal/shell", "internal/subjecttext", "pkg/limiter/admin", "pkg/limiter/policy",
+		"cmd/internal/allowance", "cmd/internal/auditlog", "cmd/internal/cli", "cmd/internal/operation",
+		"cmd/internal/outcome", "cmd/internal/output", "cmd/internal/shell", "internal/subjecttext", "pkg/limiter/admin", "pkg/limiter/policy",
 		"pkg/limiter/store",
 	},
 	"cmd/internal/lab": {

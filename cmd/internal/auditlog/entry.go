@@ -53,6 +53,18 @@ type Entry struct {
 // CountsKeys reports whether the run counts keys, and not overrides.
 func (e *Entry) CountsKeys() bool { return !strings.HasPrefix(e.Command, "override ") }
 
+// Document is the entry as JSON of an answer. For a run about overrides, how many keys it matched and changed is null.
+func (e *Entry) Document() any {
+	if e.CountsKeys() {
+		return e
+	}
+	return struct {
+		*Entry
+		Matched *int64 `json:"matched"`
+		Changed *int64 `json:"changed"`
+	}{Entry: e}
+}
+
 // Outcome is how a run ended.
 type Outcome string
 
