@@ -126,8 +126,8 @@ var layers = map[string][]string{
 	"cmd/internal/operation": {
 		"cmd/internal/allowance", "cmd/internal/backup", "cmd/internal/connect", "cmd/internal/files",
 		"cmd/internal/identity", "cmd/internal/outcome", "cmd/internal/output", "cmd/internal/auditlog",
-		"internal/layers", "internal/sys", "internal/texts", "pkg/limiter/admin", "pkg/limiter/layouts",
-		"pkg/limiter/policy", "pkg/limiter/store",
+		"internal/layers", "internal/overridetable", "internal/sys", "internal/texts", "pkg/limiter/admin",
+		"pkg/limiter/layouts", "pkg/limiter/policy", "pkg/limiter/store",
 	},
 	"cmd/internal/output":   {"internal/textcut", "internal/texts"},
 	"cmd/internal/junit":    {},

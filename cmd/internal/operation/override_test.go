@@ -101,6 +101,50 @@ func TestAnOverrideIsExtendedOnlyWhileInForce(t *testing.T) {
 	}
 }
 
+// What ended, how and when, comes from the audit log alone.
+func TestWhichOverridesHaveEnded(t *testing.T) {
+	s := newSite(t)
+	set := func(subjects string) *store.Override {
+		o, err := s.SetOverride(t.Context(), planToTriple(t, subjects), &watcher{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	over, revoked, again, kept := set("over"), set("revoked:*"), set("again"), set("kept")
+	_, err := s.RevokeOverrides(t.Context(), &RevokePlan{IDs: []string{revoked.ID, again.ID}, Consent: Consent{Reason: "done"}}, &watcher{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set("again")
+	inForce, _ := s.Overrides(t.Context())
+	var runs []*auditlog.Entry
+	for _, e := range s.ended() {
+		runs = append(runs, &e)
+	}
+	runs = append(runs, &auditlog.Entry{Overrides: []auditlog.Override{{ID: "nonsense", Override: []byte("[1]")}, {Override: []byte("{}")}}})
+	none := slices.DeleteFunc(slices.Clone(inForce), func(o store.Override) bool { return o.ID != kept.ID && o.Subjects.String() != "again" })
+	texts := func(ended []Ended) (all []string) {
+		for _, e := range ended {
+			all = append(all, fmt.Sprint(e.Subjects, " ", e.At.IsZero(), " ", e.At.Equal(e.ExpiresAt), " ", e.RevokedBy, " ", e.Why, " ", e.Reason))
+		}
+		slices.Sort(all)
+		return all
+	}
+	for _, test := range []struct {
+		now  time.Time
+		want []string
+	}{
+		{over.ExpiresAt, []string{"over false true   why", "revoked:* false false night done why"}},
+		{over.ExpiresAt.Add(-clockDifference), []string{"over false true   why", "revoked:* false false night done why"}},
+		{over.ExpiresAt.Add(-clockDifference - time.Millisecond), []string{"over true false   why", "revoked:* false false night done why"}},
+	} {
+		if got := texts(EndedOverrides(runs, none, test.now)); !slices.Equal(got, test.want) {
+			t.Errorf("at %s ended are %q, want %q", test.now, got, test.want)
+		}
+	}
+}
+
 // Nothing is set or revoked that nobody agreed to.
 func TestAnOverrideThatNobodyAgreedTo(t *testing.T) {
 	s := newSite(t)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,6 +24,7 @@ type overrideAnswer struct {
 	concerned *operation.Concerned // what that changes; nil if unknown
 	place     string               // the name of the context in which it was done; empty without one
 	others    map[string]*others   // of a list, by ID
+	ended     []operation.Ended    // of a list with --all
 }
 
 // sort orders the overrides by their end.
@@ -50,6 +52,15 @@ type operatorOverride struct {
 	// Over and LosesTo are the IDs of overrides that can meet it on one key, in a list.
 	Over    []string `json:"over,omitempty"`
 	LosesTo []string `json:"loses_to,omitempty"`
+	*endedDocument
+}
+
+// endedDocument has what is known of the end of an override that is not in force, in a list with --all.
+type endedDocument struct {
+	EndedAt   *time.Time `json:"ended_at"`   // null if the audit log does not say why it is not in force
+	RevokedBy *string    `json:"revoked_by"` // null if it ended by itself
+	// RevokedFor is the reason that was given for the revocation.
+	RevokedFor string `json:"revoked_for"`
 }
 
 func newOperatorOverride(o *store.Override) operatorOverride {
@@ -83,49 +94,82 @@ func (a *overrideAnswer) document(o *store.Override) operatorOverride {
 	return d
 }
 
+// endedOverride returns an override that has ended as JSON.
+func endedOverride(e *operation.Ended) operatorOverride {
+	d := newOperatorOverride(&e.Override)
+	d.endedDocument = &endedDocument{RevokedFor: e.Why}
+	if !e.At.IsZero() {
+		at := output.UTC(e.At)
+		d.EndedAt = &at
+	}
+	if e.RevokedBy != "" {
+		d.RevokedBy = &e.RevokedBy
+	}
+	return d
+}
+
 // Document implements output.Answer.
 func (a *overrideAnswer) Document() any {
 	return struct {
 		SchemaVersion int                `json:"schema_version"`
-		Overrides     []any              `json:"overrides"`
+		Overrides     []operatorOverride `json:"overrides"`
+		Ended         []operatorOverride `json:"ended,omitempty"` // with --all
 		Concerned     *concernedDocument `json:"concerned,omitempty"`
-	}{output.SchemaVersion, a.Lines(), newConcernedDocument(a.concerned)}
+	}{output.SchemaVersion, a.inForceDocuments(), a.endedDocuments(), newConcernedDocument(a.concerned)}
+}
+
+func (a *overrideAnswer) inForceDocuments() []operatorOverride {
+	documents := make([]operatorOverride, len(a.overrides))
+	for i, o := range a.overrides {
+		documents[i] = a.document(o)
+	}
+	return documents
+}
+
+func (a *overrideAnswer) endedDocuments() []operatorOverride {
+	documents := make([]operatorOverride, len(a.ended))
+	for i := range a.ended {
+		documents[i] = endedOverride(&a.ended[i])
+	}
+	return documents
 }
 
 // Lines implements output.Answer.
 func (a *overrideAnswer) Lines() []any {
-	lines := make([]any, len(a.overrides))
-	for i, o := range a.overrides {
-		lines[i] = a.document(o)
-	}
-	return lines
+	return output.Lines(slices.Concat(a.inForceDocuments(), a.endedDocuments()))
 }
 
 // Records implements output.Answer. Fields that the effect does not use are empty cells.
 func (a *overrideAnswer) Records() [][]string {
 	records := [][]string{{"id", "subject", "name", "attributes", "effect", "limit", "factor", "units", "reason", "by", "created_at",
-		"expires_at", "remaining_ms", "over", "loses_to"}}
-	for _, o := range a.overrides {
-		d := a.document(o)
-		subject, limit, factor, units := "", "", "", ""
-		if d.Subject != nil {
-			subject = *d.Subject
+		"expires_at", "remaining_ms", "over", "loses_to", "ended_at", "revoked_by", "revoked_for"}}
+	for _, d := range slices.Concat(a.inForceDocuments(), a.endedDocuments()) {
+		factor, units, endedAt, revokedBy, revokedFor := "", "", "", "", ""
+		if d.Factor != nil {
+			factor = strconv.FormatFloat(*d.Factor, 'f', -1, 64)
 		}
-		switch o.Effect {
-		case store.OverrideLimit:
-			limit = *d.Limit
-		case store.OverrideTimes:
-			factor = allowance.Factor(o.Thousandths)
-		case store.OverrideAdd:
-			units = cli.Number(o.Units)
-		case store.OverrideBlock, store.OverrideExempt:
+		if d.Units != nil {
+			units = cli.Number(*d.Units)
 		}
-		records = append(records, []string{d.ID, subject, d.Name, cli.AttributesText(d.Attributes), d.Effect, limit, factor, units,
-			d.Reason,
-			d.By, d.CreatedAt.Format(time.RFC3339), d.ExpiresAt.Format(time.RFC3339), cli.Number(d.RemainingMS),
-			strings.Join(d.Over, " "), strings.Join(d.LosesTo, " ")})
+		if d.endedDocument != nil {
+			endedAt, revokedBy, revokedFor = cli.NotKnown, orEmpty(d.RevokedBy), d.RevokedFor
+			if d.EndedAt != nil {
+				endedAt = d.EndedAt.Format(time.RFC3339)
+			}
+		}
+		records = append(records, []string{d.ID, orEmpty(d.Subject), d.Name, cli.AttributesText(d.Attributes), d.Effect,
+			orEmpty(d.Limit), factor, units, d.Reason, d.By, d.CreatedAt.Format(time.RFC3339), d.ExpiresAt.Format(time.RFC3339),
+			cli.Number(d.RemainingMS), strings.Join(d.Over, " "), strings.Join(d.LosesTo, " "), endedAt, revokedBy, revokedFor})
 	}
 	return records
+}
+
+// orEmpty is a text for CSV, which has no null.
+func orEmpty(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
 }
 
 // Print implements output.Answer.
@@ -140,9 +184,38 @@ func (a *overrideAnswer) Print(p *output.Printer) {
 		}
 		return
 	}
-	if len(a.overrides) == 0 {
-		return
+	if len(a.overrides) > 0 {
+		a.printInForce(p)
 	}
+	for i := range a.ended {
+		if i == 0 {
+			p.Line("%s", p.Paint(output.Faint, "NO LONGER IN FORCE"))
+		}
+		e := &a.ended[i]
+		printWhole(p, &e.Override)
+		for _, line := range output.Wrap(endText(e, a.now), restWidth(p)) {
+			fmt.Fprintln(p.Out, restIndent+line)
+		}
+	}
+}
+
+// endText is how and when an override ended, and who set it.
+func endText(e *operation.Ended, now time.Time) string {
+	text := "not in force, and the audit log does not say why"
+	switch {
+	case e.RevokedBy != "":
+		text = "revoked " + cli.Clock(e.At, now) + " by " + output.Printable(e.RevokedBy)
+		if e.Why != "" {
+			text += ": " + output.Printable(e.Why)
+		}
+	case !e.At.IsZero():
+		text = "ended " + cli.Clock(e.At, now)
+	}
+	return text + "; set by " + output.Printable(e.By) + ": " + output.Printable(e.Reason)
+}
+
+// printInForce prints the table of the overrides in force, or a few lines for each where it would not fit.
+func (a *overrideAnswer) printInForce(p *output.Printer) {
 	if columns, rows := a.table(true); !p.TooNarrow(columns, rows) {
 		p.Table(columns, rows)
 		return
@@ -157,16 +230,29 @@ func (a *overrideAnswer) Print(p *output.Printer) {
 		return
 	}
 	for _, o := range a.overrides { // a subject, limit or effect would be cut in a table
-		p.Line("%s  %s", o.ID, p.Paint(effectStyle(o), allowance.Effect(o)))
-		whom := output.Printable(allowance.Whom(o))
-		if !o.Names.IsZero() {
-			whom += ", limit " + output.Printable(allowance.Pattern(o.Names))
-		}
-		for _, line := range output.Break(whom, p.Width-len(restIndent)) {
-			fmt.Fprintln(p.Out, restIndent+line)
-		}
+		printWhole(p, o)
 		a.printRest(p, o)
 	}
+}
+
+// printWhole prints which override that is on as many lines as it needs.
+func printWhole(p *output.Printer, o *store.Override) {
+	p.Line("%s  %s", o.ID, p.Paint(effectStyle(o), allowance.Effect(o)))
+	whom := output.Printable(allowance.Whom(o))
+	if !o.Names.IsZero() {
+		whom += ", limit " + output.Printable(allowance.Pattern(o.Names))
+	}
+	for _, line := range output.Break(whom, restWidth(p)) {
+		fmt.Fprintln(p.Out, restIndent+line)
+	}
+}
+
+// restWidth is the width of the lines behind restIndent; 0 for no bound.
+func restWidth(p *output.Printer) int {
+	if p.Width == 0 {
+		return 0
+	}
+	return max(p.Width-len(restIndent), 1)
 }
 
 // restIndent is before the lines below the row of an override.
@@ -178,7 +264,7 @@ func (a *overrideAnswer) printRest(p *output.Printer, o *store.Override) {
 		if text == "" {
 			continue
 		}
-		for _, line := range output.Wrap(text, p.Width-len(restIndent)) {
+		for _, line := range output.Wrap(text, restWidth(p)) {
 			fmt.Fprintln(p.Out, restIndent+line)
 		}
 	}

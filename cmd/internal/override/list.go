@@ -3,12 +3,15 @@ package override
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/subjecttext"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -17,7 +20,7 @@ import (
 
 type overrideListOptions struct {
 	*cli.Globals
-	exact bool
+	exact, all bool
 	// text is PATTERN as given; empty for all. It selects by subjects or by attributes.
 	text       string
 	subjects   *store.Pattern
@@ -37,12 +40,17 @@ OTHERS names the overrides that can meet it on one key, where another applies
 "limitctl check" names it. On a narrow terminal the end, the user, the reason
 and the others go to lines of their own.
 
+With --all it also shows overrides that have ended, the latest first: when, and
+who revoked them. They come from the audit log in the store, which keeps its
+latest 2,500 entries, two for each run.
+
 With PATTERN it shows only overrides that can apply to a matching subject, also
 those that were set for attributes. NAME=VALUE shows those that can apply to
 keys with that attribute.`,
 		Example: `  limitctl override list
   limitctl override list tenant:acme:user:7
   limitctl override list tenant=acme
+  limitctl override list --all
   limitctl override list -o json`,
 		Args: cli.AtMostOneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -53,6 +61,7 @@ keys with that attribute.`,
 		},
 		ValidArgsFunction: cli.Offers(global).Keys,
 	}
+	cmd.Flags().BoolVar(&o.all, "all", false, "also show those that have ended, as far back as the audit log in the store goes")
 	cmd.Flags().BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, even if it holds glob characters")
 	return cmd
 }
@@ -153,6 +162,9 @@ func runOverrideList(ctx context.Context, o *overrideListOptions) error {
 		}
 	}
 	answer.sort()
+	if o.all {
+		err = errors.Join(err, o.readEnded(ctx, backend, overrides, answer))
+	}
 	if len(answer.overrides) == 0 && err == nil && !o.Quiet {
 		switch others := len(overrides); {
 		case others == 0:
@@ -163,4 +175,22 @@ func runOverrideList(ctx context.Context, o *overrideListOptions) error {
 		}
 	}
 	return errors.Join(o.Print(answer), err)
+}
+
+// readEnded adds the overrides that have ended, and says how far back they go.
+func (o *overrideListOptions) readEnded(ctx context.Context, backend store.Store, inForce []store.Override, answer *overrideAnswer) error {
+	history, err := cli.ReadJournal(ctx, o.Globals, backend, auditlog.Query{})
+	answer.ended = slices.DeleteFunc(operation.EndedOverrides(history.Runs, inForce, answer.now),
+		func(e operation.Ended) bool { return !o.keeps(&e.Override) })
+	switch {
+	case err != nil:
+		return fmt.Errorf("the overrides that have ended cannot be read: %w", err)
+	case o.Quiet:
+	case len(history.Runs) == 0:
+		o.Note("the audit log in the store is empty, so it names no override that has ended")
+	default:
+		o.Note("those that have ended are of the audit log in the store, whose oldest run is of %s",
+			cli.Clock(history.Runs[0].Time, answer.now))
+	}
+	return nil
 }
