@@ -102,7 +102,7 @@ func (r *Runner) ExtendOverride(ctx context.Context, plan *ExtendPlan, observer 
 		if err != nil {
 			return err
 		}
-		now.By, now.Reason = r.User, entry.Reason
+		now.By, now.Reason, now.Owner = r.User, entry.Reason, "" // a person decides now
 		done, err := table.SetOverride(ctx, now, plan.Lasts)
 		if err != nil {
 			return err
