@@ -61,11 +61,14 @@ func (w *Written) IsOf(text string) bool {
 	return len(text) > w.Which && text[:w.Which] == string(w.Text[:w.Which]) && (text[w.Which] == ',' || text[w.Which] == '}')
 }
 
-// SameKind reports whether two overrides are one: they are equal in all but their times, reason, author and owner.
-func SameKind(a, b *store.Override) bool {
-	written, err := Encode(a, store.MinOverrideTime)
-	other, otherErr := Encode(b, store.MinOverrideTime)
-	return err == nil && otherErr == nil && written.IsOf(string(other.Text))
+// Identity returns the part of an override's text that identifies it: overrides that differ only in their times,
+// reason, author and owner have the same. It is empty for an override that cannot be set.
+func Identity(o *store.Override) string {
+	w, err := Encode(o, store.MinOverrideTime)
+	if err != nil {
+		return ""
+	}
+	return string(w.Text[:w.Which])
 }
 
 // Encode checks o and returns its text.

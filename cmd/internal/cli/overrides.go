@@ -16,6 +16,9 @@ import (
 func Ending(o *store.Override, now time.Time) string {
 	text := fmt.Sprintf("until %s (%s left), by %s", Clock(o.ExpiresAt, now),
 		output.Duration(o.Left.Truncate(time.Second)), output.Printable(o.By))
+	if o.Owner != "" {
+		text += " for " + output.Printable(o.Owner)
+	}
 	if reason := strings.TrimSpace(o.Reason); reason != "" {
 		text += ": " + output.Printable(reason)
 	}

@@ -14,6 +14,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
+// MinApplied is the least time that an override has left when it is applied.
+const MinApplied = time.Second
+
 // SameEnd is how much two ends differ that count as one. The clocks of machines and of a store differ, and so do the
 // times that calls take.
 const SameEnd = 10 * time.Second
@@ -21,7 +24,7 @@ const SameEnd = 10 * time.Second
 // ApplyPlan says which overrides an owner wants in force.
 type ApplyPlan struct {
 	Owner string
-	// Overrides have their ends in ExpiresAt, and are different: see [overridetable.SameKind].
+	// Overrides have their ends in ExpiresAt, and are different: see [overridetable.Identity].
 	Overrides []store.Override
 	// Prune ends the overrides that the owner set before and does not want any more.
 	Prune   bool
@@ -30,13 +33,19 @@ type ApplyPlan struct {
 
 // ApplyStep is one change of an apply.
 type ApplyStep struct {
-	// Do is "set", "change" or "revoke".
-	Do string
+	Do string // DoSet, DoChange or DoRevoke
 	// Override is what is set, or what is revoked.
 	Override store.Override
 	// Before is what is changed; nil for another step.
 	Before *store.Override
 }
+
+// The words of what a step does, in JSON.
+const (
+	DoSet    = "set"
+	DoChange = "change"
+	DoRevoke = "revoke"
+)
 
 // ApplyDifference is how the overrides in force differ from what an owner wants.
 type ApplyDifference struct {
@@ -48,9 +57,6 @@ type ApplyDifference struct {
 	// Left are those that the owner set before and does not want any more, if they are not pruned.
 	Left []store.Override
 }
-
-// ErrOtherOwner is the error of an override that another owner keeps in force with another end or reason.
-var ErrOtherOwner = errors.New("another owner")
 
 // Difference returns what an apply would change. It changes nothing.
 func (r *Runner) Difference(ctx context.Context, plan *ApplyPlan) (*ApplyDifference, error) {
@@ -73,26 +79,33 @@ func (r *Runner) Difference(ctx context.Context, plan *ApplyPlan) (*ApplyDiffere
 		o.Owner = plan.Owner
 		wanted = append(wanted, o)
 	}
+	there := map[string]*store.Override{}
+	for i := range inForce {
+		there[overridetable.Identity(&inForce[i])] = &inForce[i]
+	}
+	keep := map[string]bool{}
 	added := 0
 	for _, o := range wanted {
-		at := slices.IndexFunc(inForce, func(is store.Override) bool { return overridetable.SameKind(&is, &o) })
-		if at < 0 {
-			d.Steps = append(d.Steps, ApplyStep{Do: "set", Override: o})
+		identity := overridetable.Identity(&o)
+		keep[identity] = true
+		is := there[identity]
+		if is == nil {
+			d.Steps = append(d.Steps, ApplyStep{Do: DoSet, Override: o})
 			added++
 			continue
 		}
-		is := inForce[at]
 		later := o.ExpiresAt.Sub(is.ExpiresAt)
 		switch {
 		case later.Abs() < SameEnd && o.Reason == is.Reason:
 			d.Same++
 		case is.Owner != "" && is.Owner != plan.Owner:
-			return nil, fmt.Errorf("override %s (%s) is of %w, %q; nothing was changed", is.ID, allowance.All(&is), ErrOtherOwner, is.Owner)
+			return nil, fmt.Errorf("%w: override %s (%s) is of another owner, %q; nothing was changed", store.ErrRefused, is.ID,
+				allowance.All(is), is.Owner)
 		case is.Owner == "" && later <= -SameEnd:
-			d.Kept = append(d.Kept, is)
+			d.Kept = append(d.Kept, *is)
 		default:
 			o.Owner = is.Owner // what a person has set stays theirs
-			d.Steps = append(d.Steps, ApplyStep{Do: "change", Override: o, Before: &is})
+			d.Steps = append(d.Steps, ApplyStep{Do: DoChange, Override: o, Before: is})
 		}
 	}
 	if len(inForce)+added > admin.MaxOverrides {
@@ -100,20 +113,16 @@ func (r *Runner) Difference(ctx context.Context, plan *ApplyPlan) (*ApplyDiffere
 			len(inForce)+added, admin.MaxOverrides)
 	}
 	for _, is := range inForce {
-		if is.Owner != plan.Owner || slices.ContainsFunc(wanted, func(o store.Override) bool { return overridetable.SameKind(&is, &o) }) {
-			continue
-		}
-		if plan.Prune {
-			d.Steps = append(d.Steps, ApplyStep{Do: "revoke", Override: is})
-		} else {
+		switch {
+		case is.Owner != plan.Owner || keep[overridetable.Identity(&is)]:
+		case plan.Prune:
+			d.Steps = append(d.Steps, ApplyStep{Do: DoRevoke, Override: is})
+		default:
 			d.Left = append(d.Left, is)
 		}
 	}
 	return d, nil
 }
-
-// MinApplied is the least time that an override has left when it is applied.
-const MinApplied = time.Second
 
 // storeNow is the instant by the clock of the store, as far as its overrides tell, and otherwise by that of the machine.
 func (r *Runner) storeNow(inForce []store.Override) time.Time {
@@ -126,7 +135,7 @@ func (r *Runner) storeNow(inForce []store.Override) time.Time {
 // same reports whether two differences have the same steps.
 func (d *ApplyDifference) same(other *ApplyDifference) bool {
 	return slices.EqualFunc(d.Steps, other.Steps, func(a, b ApplyStep) bool {
-		return a.Do == b.Do && overridetable.SameKind(&a.Override, &b.Override)
+		return a.Do == b.Do && overridetable.Identity(&a.Override) == overridetable.Identity(&b.Override)
 	})
 }
 
@@ -172,7 +181,7 @@ func (r *Runner) Apply(ctx context.Context, plan *ApplyPlan, d *ApplyDifference,
 // applyStep makes one change.
 func (r *Runner) applyStep(ctx context.Context, plan *ApplyPlan, step ApplyStep, agreed Consent, observer Observer) (store.Override, error) {
 	o := step.Override
-	if step.Do == "revoke" {
+	if step.Do == DoRevoke {
 		agreed.Reason = "no longer wanted by " + plan.Owner
 		_, err := r.RevokeOverrides(ctx, &RevokePlan{IDs: []string{o.ID}, Consent: agreed}, observer)
 		if errors.Is(err, ErrNoOverride) { // it ended meanwhile

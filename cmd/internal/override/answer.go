@@ -46,6 +46,7 @@ type operatorOverride struct {
 	Units       *int64            `json:"units"`
 	Reason      string            `json:"reason"`
 	By          string            `json:"by"`
+	Owner       string            `json:"owner,omitempty"` // of `override apply`
 	CreatedAt   time.Time         `json:"created_at"`
 	ExpiresAt   time.Time         `json:"expires_at"`
 	RemainingMS int64             `json:"remaining_ms"` // until it ends
@@ -65,7 +66,7 @@ type endedDocument struct {
 
 func newOperatorOverride(o *store.Override) operatorOverride {
 	d := operatorOverride{ID: o.ID, Name: allowance.Pattern(o.Names), Attributes: o.Attributes,
-		Effect: o.Effect.String(), Reason: o.Reason, By: o.By, CreatedAt: output.UTC(o.CreatedAt), ExpiresAt: output.UTC(o.ExpiresAt),
+		Effect: o.Effect.String(), Reason: o.Reason, By: o.By, Owner: o.Owner, CreatedAt: output.UTC(o.CreatedAt), ExpiresAt: output.UTC(o.ExpiresAt),
 		RemainingMS: output.Milliseconds(o.Left)}
 	if len(o.Attributes) == 0 || !o.Subjects.IsZero() {
 		subject := allowance.Pattern(o.Subjects)
@@ -142,7 +143,7 @@ func (a *overrideAnswer) Lines() []any {
 // Records implements output.Answer. Fields that the effect does not use are empty cells.
 func (a *overrideAnswer) Records() [][]string {
 	records := [][]string{{"id", "subject", "name", "attributes", "effect", "limit", "factor", "units", "reason", "by", "created_at",
-		"expires_at", "remaining_ms", "over", "loses_to", "ended_at", "revoked_by", "revoked_for"}}
+		"expires_at", "remaining_ms", "owner", "over", "loses_to", "ended_at", "revoked_by", "revoked_for"}}
 	for _, d := range slices.Concat(a.inForceDocuments(), a.endedDocuments()) {
 		factor, units, endedAt, revokedBy, revokedFor := "", "", "", "", ""
 		if d.Factor != nil {
@@ -159,7 +160,7 @@ func (a *overrideAnswer) Records() [][]string {
 		}
 		records = append(records, []string{d.ID, orEmpty(d.Subject), d.Name, cli.AttributesText(d.Attributes), d.Effect,
 			orEmpty(d.Limit), factor, units, d.Reason, d.By, d.CreatedAt.Format(time.RFC3339), d.ExpiresAt.Format(time.RFC3339),
-			cli.Number(d.RemainingMS), strings.Join(d.Over, " "), strings.Join(d.LosesTo, " "), endedAt, revokedBy, revokedFor})
+			cli.Number(d.RemainingMS), d.Owner, strings.Join(d.Over, " "), strings.Join(d.LosesTo, " "), endedAt, revokedBy, revokedFor})
 	}
 	return records
 }

@@ -33,7 +33,7 @@ one with --limit-name before one without, and then the newest.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newOverrideSetCmd(global), newOverrideListCmd(global), newOverrideExtendCmd(global),
-		newOverrideRevokeCmd(global))
+		newOverrideRevokeCmd(global), newOverrideApplyCmd(global))
 	return cmd
 }
 
