@@ -76,7 +76,7 @@ func (r *Runner) Difference(ctx context.Context, plan *ApplyPlan) (*ApplyDiffere
 			return nil, store.Invalidf("%s: it ends in %s by the clock of the store; an override lasts at most 30d", allowance.All(&o),
 				store.FormatPeriod(lasts.Round(time.Second)))
 		}
-		o.Owner = plan.Owner
+		o.Owner, o.By = plan.Owner, r.User
 		wanted = append(wanted, o)
 	}
 	there := map[string]*store.Override{}

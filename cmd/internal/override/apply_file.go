@@ -176,7 +176,7 @@ func readWhom(r *yamlfile.Reader, v yamlfile.Value, fields map[string]yamlfile.V
 		}
 	}
 	name, hasName := fields["name"]
-	if text, is := textOf(r, name, hasName, "a pattern, such as api/*"); is {
+	if text, is := textOf(r, name, hasName, "a pattern, such as api/*"); is && text != "*" { // as JSON writes that it is for all
 		if o.Names, err = store.ParsePattern(text); err != nil {
 			r.Mistake(name, "%s", err)
 		}
