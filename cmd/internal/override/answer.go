@@ -3,6 +3,7 @@ package override
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,6 +25,7 @@ type overrideAnswer struct {
 	concerned *operation.Concerned // what that changes; nil if unknown
 	place     string               // the name of the context in which it was done; empty without one
 	others    map[string]*others   // of a list, by ID
+	traffic   traffic              // of a list
 	ended     []operation.Ended    // of a list with --all
 }
 
@@ -50,6 +52,8 @@ type operatorOverride struct {
 	CreatedAt   time.Time         `json:"created_at"`
 	ExpiresAt   time.Time         `json:"expires_at"`
 	RemainingMS int64             `json:"remaining_ms"` // until it ends
+	// DeniedPerSecond is the rate at which keys are denied to which it applies, in a list. It is left out if it is not known.
+	DeniedPerSecond *float64 `json:"denied_per_second,omitempty"`
 	// Over and LosesTo are the IDs of overrides that can meet it on one key, in a list.
 	Over    []string `json:"over,omitempty"`
 	LosesTo []string `json:"loses_to,omitempty"`
@@ -91,6 +95,10 @@ func (a *overrideAnswer) document(o *store.Override) operatorOverride {
 	d := newOperatorOverride(o)
 	if others := a.others[o.ID]; others != nil {
 		d.Over, d.LosesTo = others.over, others.losesTo
+	}
+	if rate, known := a.traffic.rate(o.ID); known {
+		rate = math.Round(rate*1000) / 1000
+		d.DeniedPerSecond = &rate
 	}
 	return d
 }
@@ -143,14 +151,17 @@ func (a *overrideAnswer) Lines() []any {
 // Records implements output.Answer. Fields that the effect does not use are empty cells.
 func (a *overrideAnswer) Records() [][]string {
 	records := [][]string{{"id", "subject", "name", "attributes", "effect", "limit", "factor", "units", "reason", "by", "created_at",
-		"expires_at", "remaining_ms", "owner", "over", "loses_to", "ended_at", "revoked_by", "revoked_for"}}
+		"expires_at", "remaining_ms", "owner", "denied_per_second", "over", "loses_to", "ended_at", "revoked_by", "revoked_for"}}
 	for _, d := range slices.Concat(a.inForceDocuments(), a.endedDocuments()) {
-		factor, units, endedAt, revokedBy, revokedFor := "", "", "", "", ""
+		factor, units, denied, endedAt, revokedBy, revokedFor := "", "", "", "", "", ""
 		if d.Factor != nil {
 			factor = strconv.FormatFloat(*d.Factor, 'f', -1, 64)
 		}
 		if d.Units != nil {
 			units = cli.Number(*d.Units)
+		}
+		if d.DeniedPerSecond != nil {
+			denied = strconv.FormatFloat(*d.DeniedPerSecond, 'f', -1, 64)
 		}
 		if d.endedDocument != nil {
 			endedAt, revokedBy, revokedFor = cli.NotKnown, orEmpty(d.RevokedBy), d.RevokedFor
@@ -160,7 +171,7 @@ func (a *overrideAnswer) Records() [][]string {
 		}
 		records = append(records, []string{d.ID, orEmpty(d.Subject), d.Name, cli.AttributesText(d.Attributes), d.Effect,
 			orEmpty(d.Limit), factor, units, d.Reason, d.By, d.CreatedAt.Format(time.RFC3339), d.ExpiresAt.Format(time.RFC3339),
-			cli.Number(d.RemainingMS), d.Owner, strings.Join(d.Over, " "), strings.Join(d.LosesTo, " "), endedAt, revokedBy, revokedFor})
+			cli.Number(d.RemainingMS), d.Owner, denied, strings.Join(d.Over, " "), strings.Join(d.LosesTo, " "), endedAt, revokedBy, revokedFor})
 	}
 	return records
 }
@@ -261,7 +272,7 @@ const restIndent = "    "
 
 // printRest prints what the narrow table has no columns for.
 func (a *overrideAnswer) printRest(p *output.Printer, o *store.Override) {
-	for _, text := range []string{cli.Ending(o, a.now), a.others[o.ID].text()} {
+	for _, text := range []string{cli.Ending(o, a.now), a.nowText(o)} {
 		if text == "" {
 			continue
 		}
@@ -269,6 +280,12 @@ func (a *overrideAnswer) printRest(p *output.Printer, o *store.Override) {
 			fmt.Fprintln(p.Out, restIndent+line)
 		}
 	}
+}
+
+// nowText is what an override does now, and which others it meets; it is empty if nothing is known.
+func (a *overrideAnswer) nowText(o *store.Override) string {
+	texts := slices.DeleteFunc([]string{a.traffic.text(o.ID), a.others[o.ID].text()}, func(text string) bool { return text == "" })
+	return strings.Join(texts, "; ")
 }
 
 // effectStyle is the style of an override's effect.
@@ -287,6 +304,10 @@ func effectStyle(o *store.Override) output.Style {
 // each row.
 func (a *overrideAnswer) table(whole bool) (columns []output.Column, rows [][]output.Cell) {
 	columns = []output.Column{{Header: "SUBJECT"}, {Header: "LIMIT"}, {Header: "EFFECT"}}
+	denies := slices.ContainsFunc(a.overrides, func(o *store.Override) bool { return a.traffic.text(o.ID) != "" })
+	if whole && denies {
+		columns = append(columns, output.Column{Header: "DENIED/S", Right: true})
+	}
 	if whole {
 		columns = append(columns, output.Column{Header: "LEFT", Right: true}, output.Column{Header: "UNTIL"},
 			output.Column{Header: "BY"}, output.Column{Header: "REASON"})
@@ -299,6 +320,9 @@ func (a *overrideAnswer) table(whole bool) (columns []output.Column, rows [][]ou
 	for _, o := range a.overrides {
 		row := []output.Cell{{Text: allowance.Whom(o)}, {Text: allowance.Pattern(o.Names)},
 			{Text: allowance.Effect(o), Style: effectStyle(o)}}
+		if whole && denies {
+			row = append(row, output.Cell{Text: a.traffic.cell(o.ID)})
+		}
 		if whole {
 			row = append(row, output.Cell{Text: output.Duration(o.Left.Truncate(time.Second))},
 				output.Cell{Text: cli.Clock(o.ExpiresAt, a.now)}, output.Cell{Text: o.By}, output.Cell{Text: o.Reason})

@@ -156,8 +156,8 @@ func (a *handoverAnswer) overridesPart(p *output.Printer) *part {
 		}
 		item := output.Break("  "+o.ID+"  "+allowance.Effect(o)+"  "+whom, p.Width)
 		item = append(item, indented(p, restIndent, restIndent, cli.Ending(o, a.now))...)
-		if others := a.inForce.others[o.ID].text(); others != "" {
-			item = append(item, indented(p, restIndent, restIndent, others)...)
+		if text := a.inForce.nowText(o); text != "" {
+			item = append(item, indented(p, restIndent, restIndent, text)...)
 		}
 		made.items = append(made.items, item)
 	}

@@ -35,6 +35,10 @@ func newOverrideListCmd(global *cli.Globals) *cobra.Command {
 		Long: `List shows the overrides in force, the next to end first: to whom they apply,
 what they do, how long they last, who set them and why.
 
+DENIED/S is how many requests a second are denied of the keys to which it
+applies, over the last minute. It is shown if services count denials and any is
+known; >0 is for one that was set within that time and denies.
+
 OTHERS names the overrides that can meet it on one key, where another applies
 ("loses to ID") or it applies itself ("over ID"). Each key has one that applies;
 "limitctl check" names it. On a narrow terminal the end, the user, the reason
@@ -155,7 +159,8 @@ func runOverrideList(ctx context.Context, o *overrideListOptions) error {
 	if err != nil && !errors.Is(err, store.ErrForeign) {
 		return err
 	}
-	answer := &overrideAnswer{now: o.Env.Now(), others: together(overrides)}
+	answer := &overrideAnswer{now: o.Env.Now(), others: together(overrides),
+		traffic: readTraffic(ctx, o.Globals, backend, overrides)}
 	for i := range overrides {
 		if o.keeps(&overrides[i]) {
 			answer.overrides = append(answer.overrides, &overrides[i])
