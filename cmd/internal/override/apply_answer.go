@@ -120,7 +120,7 @@ func (a *applyAnswer) Print(p *output.Printer) {
 	if a.dryRun {
 		text += " (dry run)"
 	}
-	text += fmt.Sprintf("; %s in force as the file says", cli.CountOf(int64(d.Same), "override", "overrides"))
+	text += fmt.Sprintf(", %d unchanged", d.Same)
 	if d.Over > 0 {
 		text += fmt.Sprintf(", %d over", d.Over)
 	}
