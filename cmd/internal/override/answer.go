@@ -250,13 +250,18 @@ func (a *overrideAnswer) printInForce(p *output.Printer) {
 // printWhole prints which override that is on as many lines as it needs.
 func printWhole(p *output.Printer, o *store.Override) {
 	p.Line("%s  %s", o.ID, p.Paint(effectStyle(o), allowance.Effect(o)))
+	for _, line := range output.Break(whomText(o), restWidth(p)) {
+		fmt.Fprintln(p.Out, restIndent+line)
+	}
+}
+
+// whomText is for which keys an override is, for people.
+func whomText(o *store.Override) string {
 	whom := output.Printable(allowance.Whom(o))
 	if !o.Names.IsZero() {
 		whom += ", limit " + output.Printable(allowance.Pattern(o.Names))
 	}
-	for _, line := range output.Break(whom, restWidth(p)) {
-		fmt.Fprintln(p.Out, restIndent+line)
-	}
+	return whom
 }
 
 // restWidth is the width of the lines behind restIndent; 0 for no bound.

@@ -137,6 +137,15 @@ func indented(p *output.Printer, first, others, text string) []string {
 	return lines
 }
 
+// broken breaks a text into lines that fit the terminal, as many as it needs: what it names is not cut.
+func broken(p *output.Printer, text string) []string {
+	lines := output.Break(text, restWidth(p))
+	for i := range lines {
+		lines[i] = map[bool]string{true: "  ", false: restIndent}[i == 0] + lines[i]
+	}
+	return lines
+}
+
 func (a *handoverAnswer) overridesPart(p *output.Printer) *part {
 	blocks := 0
 	for _, o := range a.inForce.overrides {
@@ -150,12 +159,13 @@ func (a *handoverAnswer) overridesPart(p *output.Printer) *part {
 	}
 	made := a.newPart(p, partOverrides, headline, "limitctl override list")
 	for _, o := range a.inForce.overrides {
-		whom := output.Printable(allowance.Whom(o))
-		if !o.Names.IsZero() {
-			whom += ", limit " + output.Printable(allowance.Pattern(o.Names))
+		what := o.ID + "  " + allowance.Effect(o) + "  " + whomText(o)
+		var item []string
+		if line := "  " + what + "  until " + cli.Clock(o.ExpiresAt, a.now) + ", " + cli.SetBy(o); p.Width > 0 && output.Width(line) <= p.Width {
+			item = []string{line}
+		} else {
+			item = append(broken(p, what), indented(p, restIndent, restIndent, cli.Ending(o, a.now))...)
 		}
-		item := output.Break("  "+o.ID+"  "+allowance.Effect(o)+"  "+whom, p.Width)
-		item = append(item, indented(p, restIndent, restIndent, cli.Ending(o, a.now))...)
 		if text := a.inForce.nowText(o); text != "" {
 			item = append(item, indented(p, restIndent, restIndent, text)...)
 		}
@@ -213,7 +223,7 @@ func (a *handoverAnswer) denialsPart(p *output.Printer) *part {
 		if row.blocked {
 			text += ", blocked"
 		}
-		made.items = append(made.items, output.Break("  "+text, p.Width))
+		made.items = append(made.items, broken(p, text))
 	}
 	return made
 }

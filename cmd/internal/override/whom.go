@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,6 +12,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -79,9 +81,15 @@ func (w *whom) isOf(o *store.Override) bool {
 	return len(o.Attributes) == 0 && samePattern(o.Subjects, w.wanted.Subjects)
 }
 
-// isShownAs reports whether the list shows that text as the subject of an override.
+// isShownAs reports whether the list shows that text as the subject of an override, or as its subject and limits. A
+// shell has removed the quotes around it, if any.
 func (w *whom) isShownAs(o *store.Override) bool {
-	return w.policy == "" && (w.limitName == "" || allowance.Pattern(o.Names) == w.limitName) && allowance.Whom(o) == w.text
+	if w.policy != "" || w.limitName != "" && allowance.Pattern(o.Names) != w.limitName {
+		return false
+	}
+	whom := allowance.Whom(o)
+	shown := output.Printable(whom)
+	return slices.Contains([]string{whom, shown, strings.Trim(shown, `"`), whomText(o)}, w.text)
 }
 
 // couldMeet reports whether an override can be for some of the same keys.
