@@ -9,6 +9,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -43,7 +44,7 @@ func TestANarrowListLosesNothing(t *testing.T) {
 	short := []store.Override{made(t, "dddddddd", "tenant:acme:*", store.OverrideTimes), named}
 	for _, list := range [][]store.Override{short, append([]store.Override{long, hostile}, short...)} {
 		for _, width := range []int{20, 40, 80, 100} {
-			a := &overrideAnswer{now: hour, others: together(list)}
+			a := &overrideAnswer{now: hour, others: together(list, nil)}
 			for i := range list {
 				a.overrides = append(a.overrides, &list[i])
 			}
@@ -122,13 +123,67 @@ func TestWhichOverrideLoses(t *testing.T) {
 			made(t, "dddddddd", "a", times), made(t, "eeeeeeee", "a", times)},
 			"aaaaaaaa over bbbbbbbb, cccccccc, dddddddd and 1 more"},
 	} {
-		found := together(test.list)
+		found := together(test.list, nil)
 		var got strings.Builder
 		for _, o := range store.NewOverrideList(test.list).All() {
 			fmt.Fprintf(&got, "%s %s|", o.ID, found[o.ID].text())
 		}
 		if !strings.HasPrefix(got.String(), test.want) {
 			t.Errorf("%s:\n%s\nwant\n%s", test.name, got.String(), test.want)
+		}
+	}
+}
+
+// An override for a known policy meets only those that keys of the policy can have.
+func TestWhichOverridesMeetInAPolicy(t *testing.T) {
+	limit := func(name string, by ...string) policy.Limit {
+		return policy.Limit{Name: name, By: by, Limit: store.Limit{Count: 10, Period: time.Hour}}
+	}
+	policies := []*policy.Policy{
+		{Name: "exports", Limits: []policy.Limit{limit("day", "tenant")}},
+		{Name: "api", Limits: []policy.Limit{limit("t", "tenant"), limit("u", "tenant", "ip"), limit("i", "ip")}},
+		{Name: "hashed", HashBy: []string{"tenant"}, Limits: []policy.Limit{limit("t", "tenant"), limit("u", "tenant", "user")}},
+	}
+	of := func(subjects, names string, attributes ...string) *store.Override {
+		o := made(t, "aaaaaaaa", subjects, store.OverrideBlock)
+		if names != "" {
+			o.Names, _ = store.ParsePattern(names)
+		}
+		for _, attribute := range attributes {
+			name, value, _ := strings.Cut(attribute, "=")
+			if o.Attributes == nil {
+				o.Attributes = map[string]string{}
+			}
+			o.Attributes[name] = value
+		}
+		return &o
+	}
+	network := of("ip:203.0.113.0/24", "")
+	for _, test := range []struct {
+		name string
+		a, b *store.Override
+		want bool
+	}{
+		{"a network, and keys without addresses", network, of("", "exports/*", "tenant=acme"), false},
+		{"a network, and keys with one", network, of("", "api/*"), true},
+		{"a network, and keys that begin with another attribute", network, of("", "api/*", "tenant=acme"), false},
+		{"a network, and a limit without", network, of("", "api/t", "tenant=acme"), false},
+		{"an unknown policy", network, of("", "other/*", "tenant=acme"), true},
+		{"any policy", network, of("", "*/*", "tenant=acme"), true},
+		{"no policy", network, of("tenant:*", ""), false},
+		{"a pattern of the same tenant", of("tenant:acme*", ""), of("", "exports/*", "tenant=acme"), true},
+		{"a pattern of another", of("tenant:globex*", ""), of("", "exports/*", "tenant=acme"), false},
+		{"attributes that no limit has together", of("", "api/*", "tenant=acme", "user=7"), of("", "api/*", "tenant=acme"), false},
+		{"attributes that one limit has", of("", "api/*", "ip=1"), of("", "api/*", "tenant=acme"), true},
+		{"a value that is no pattern", of(`tenant:a\*b*`, ""), of("", "exports/*", "tenant=a*b"), true},
+		{"hash_by, and the name of a limit", of("", "hashed/u"), of("tenant:acme", "", "user=7"), true},
+		{"hash_by, and the whole name", of("", "hashed/u:user:7"), of("", "hashed/*", "user=7"), true},
+		{"hash_by, and another limit", of("", "hashed/t"), of("", "", "user=7"), false},
+	} {
+		for _, pair := range [][2]*store.Override{{test.a, test.b}, {test.b, test.a}} {
+			if got := meet(pair[0], pair[1]) && meetIn(policies, pair[0], pair[1]); got != test.want {
+				t.Errorf("%s: %v", test.name, got)
+			}
 		}
 	}
 }

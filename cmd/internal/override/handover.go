@@ -63,7 +63,7 @@ func runHandover(ctx context.Context, g *cli.Globals) error {
 	runner := cli.NewRunner(g, s, backend, where)
 	overrides, err := runner.Overrides(ctx)
 	a.failed[partOverrides] = err
-	a.inForce = overrideAnswer{now: a.now, others: together(overrides), traffic: readTraffic(ctx, g, backend, overrides)}
+	a.inForce = overrideAnswer{now: a.now, others: together(overrides, policiesOf(g)), traffic: readTraffic(ctx, g, backend, overrides)}
 	for i := range overrides {
 		a.inForce.overrides = append(a.inForce.overrides, &overrides[i])
 	}

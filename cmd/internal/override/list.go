@@ -40,8 +40,8 @@ applies, over the last minute. It is shown if services count denials and any is
 known; >0 is for one that was set within that time and denies.
 
 OTHERS names the overrides that can meet it on one key, where another applies
-("loses to ID") or it applies itself ("over ID"). Each key has one that applies;
-"limitctl check" names it. On a narrow terminal the end, the user, the reason
+("loses to ID") or it applies itself ("over ID"), as far as the patterns and the
+policies tell. Each key has one that applies; "limitctl check" names it. On a narrow terminal the end, the user, the reason
 and the others go to lines of their own.
 
 With --all it also shows overrides that have ended, the latest first: when, and
@@ -159,7 +159,7 @@ func runOverrideList(ctx context.Context, o *overrideListOptions) error {
 	if err != nil && !errors.Is(err, store.ErrForeign) {
 		return err
 	}
-	answer := &overrideAnswer{now: o.Env.Now(), others: together(overrides),
+	answer := &overrideAnswer{now: o.Env.Now(), others: together(overrides, policiesOf(o.Globals)),
 		traffic: readTraffic(ctx, o.Globals, backend, overrides)}
 	for i := range overrides {
 		if o.keeps(&overrides[i]) {
