@@ -97,7 +97,8 @@ func TestAnEntryFitsTheStore(t *testing.T) {
 		}
 		text, err := e.Text(4096)
 		var back Entry
-		if err != nil || len(text) > 4096 || json.Unmarshal([]byte(text), &back) != nil || len(back.Overrides) == test.overrides != test.kept {
+		if err != nil || len(text) > 4096 || json.Unmarshal([]byte(text), &back) != nil ||
+			len(back.Overrides) == test.overrides != test.kept {
 			t.Errorf("with %d overrides: %d bytes, %v, %d are there", test.overrides, len(text), err, len(back.Overrides))
 		}
 	}

@@ -14,12 +14,12 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// MinApplied is the least time that an override has left when it is applied.
-const MinApplied = time.Second
+// minApplied is the least time that an override has left when it is applied.
+const minApplied = time.Second
 
-// SameEnd is how much two ends differ that count as one. The clocks of machines and of a store differ, and so do the
+// sameEnd is how much two ends differ that count as one. The clocks of machines and of a store differ, and so do the
 // times that calls take.
-const SameEnd = 10 * time.Second
+const sameEnd = 10 * time.Second
 
 // ApplyPlan says which overrides an owner wants in force.
 type ApplyPlan struct {
@@ -69,7 +69,7 @@ func (r *Runner) Difference(ctx context.Context, plan *ApplyPlan) (*ApplyDiffere
 	var wanted []store.Override // that have not ended
 	for _, o := range plan.Overrides {
 		switch lasts := o.ExpiresAt.Sub(now); {
-		case lasts < MinApplied:
+		case lasts < minApplied:
 			d.Over++
 			continue
 		case lasts > store.MaxOverrideTime:
@@ -96,12 +96,12 @@ func (r *Runner) Difference(ctx context.Context, plan *ApplyPlan) (*ApplyDiffere
 		}
 		later := o.ExpiresAt.Sub(is.ExpiresAt)
 		switch {
-		case later.Abs() < SameEnd && o.Reason == is.Reason:
+		case later.Abs() < sameEnd && o.Reason == is.Reason:
 			d.Same++
 		case is.Owner != "" && is.Owner != plan.Owner:
 			return nil, fmt.Errorf("%w: override %s (%s) is of another owner, %q; nothing was changed", store.ErrRefused, is.ID,
 				allowance.All(is), is.Owner)
-		case is.Owner == "" && later <= -SameEnd:
+		case is.Owner == "" && later <= -sameEnd:
 			d.Kept = append(d.Kept, *is)
 		default:
 			o.Owner = is.Owner // what a person has set stays theirs
@@ -179,7 +179,8 @@ func (r *Runner) Apply(ctx context.Context, plan *ApplyPlan, d *ApplyDifference,
 }
 
 // applyStep makes one change.
-func (r *Runner) applyStep(ctx context.Context, plan *ApplyPlan, step ApplyStep, agreed Consent, observer Observer) (store.Override, error) {
+func (r *Runner) applyStep(ctx context.Context, plan *ApplyPlan, step ApplyStep, agreed Consent, observer Observer) (
+	store.Override, error) {
 	o := step.Override
 	if step.Do == DoRevoke {
 		agreed.Reason = "no longer wanted by " + plan.Owner
@@ -199,10 +200,10 @@ func (r *Runner) applyStep(ctx context.Context, plan *ApplyPlan, step ApplyStep,
 	}
 	set := func(now time.Time) (*store.Override, error) {
 		return r.SetOverride(ctx, &OverridePlan{Override: o, Lasts: o.ExpiresAt.Sub(now), Consent: agreed,
-			Text: allowance.All(&o) + " --until " + o.ExpiresAt.UTC().Format(time.RFC3339) + " of the file of " + plan.Owner}, observer)
+			Text: allowance.All(&o) + " until " + o.ExpiresAt.UTC().Format(time.RFC3339) + ", by the file of " + plan.Owner}, observer)
 	}
 	done, err := set(now)
-	if err == nil && done.ExpiresAt.Sub(o.ExpiresAt).Abs() >= SameEnd { // the first one shows what the store's clock is
+	if err == nil && done.ExpiresAt.Sub(o.ExpiresAt).Abs() >= sameEnd { // the first one shows what the store's clock is
 		if o.ExpiresAt.Sub(done.CreatedAt) < store.MinOverrideTime {
 			return *done, fmt.Errorf("%w: by the clock of the store %s is over", store.ErrRefused, o.ExpiresAt.UTC().Format(time.RFC3339))
 		}

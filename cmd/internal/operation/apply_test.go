@@ -75,7 +75,7 @@ func (a *applied) inForceNow() (all []string) {
 func TestAPlanThatIsAppliedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newApplied(t)
-		one, two, over := a.wanted("one", time.Hour), a.wanted("two", 2*time.Hour), a.wanted("over", MinApplied-1)
+		one, two, over := a.wanted("one", time.Hour), a.wanted("two", 2*time.Hour), a.wanted("over", minApplied-1)
 		plan := &ApplyPlan{Owner: "ansible", Overrides: []store.Override{one, two, over}}
 		if did, d := a.apply(plan); !slices.Equal(did, []string{"set one", "set two"}) || d.Over != 1 {
 			t.Errorf("it did %v, %+v", did, d)
@@ -118,16 +118,17 @@ func TestAPlanThatMeetsWhatOthersHaveSet(t *testing.T) {
 		then      string // whose it is afterwards, and for how long
 	}{
 		{name: "same end", owner: "ansible", lasts: time.Hour, then: "ansible 1h0m0s why"},
-		{name: "almost the same end", owner: "ansible", lasts: time.Hour - SameEnd + time.Millisecond, then: "ansible 59m50s why"},
-		{name: "an earlier end", owner: "ansible", lasts: time.Hour - SameEnd, did: 1, then: "ansible 1h0m0s why"},
-		{name: "a later end", owner: "ansible", lasts: time.Hour + SameEnd, did: 1, then: "ansible 1h0m0s why"},
+		{name: "almost the same end", owner: "ansible", lasts: time.Hour - sameEnd + time.Millisecond, then: "ansible 59m50s why"},
+		{name: "an earlier end", owner: "ansible", lasts: time.Hour - sameEnd, did: 1, then: "ansible 1h0m0s why"},
+		{name: "a later end", owner: "ansible", lasts: time.Hour + sameEnd, did: 1, then: "ansible 1h0m0s why"},
 		{name: "another reason", owner: "ansible", lasts: time.Hour, reason: "other", did: 1, then: "ansible 1h0m0s why"},
-		{name: "an operator for longer", lasts: time.Hour + SameEnd, reason: "night", kept: 1, then: " 1h0m10s night"},
-		{name: "an operator, a little longer", lasts: time.Hour + SameEnd - time.Millisecond, then: " 1h0m10s why"},
-		{name: "an operator for less", lasts: time.Hour - SameEnd, did: 1, then: " 1h0m0s why"},
+		{name: "an operator for longer", lasts: time.Hour + sameEnd, reason: "night", kept: 1, then: " 1h0m10s night"},
+		{name: "an operator, a little longer", lasts: time.Hour + sameEnd - time.Millisecond, then: " 1h0m10s why"},
+		{name: "an operator for less", lasts: time.Hour - sameEnd, did: 1, then: " 1h0m0s why"},
 		{name: "another owner, alike", owner: "terraform", lasts: time.Hour, then: "terraform 1h0m0s why"},
 		{name: "another owner, longer", owner: "terraform", lasts: 2 * time.Hour, refused: true, then: "terraform 2h0m0s why"},
-		{name: "another owner, another reason", owner: "terraform", lasts: time.Hour, reason: "r", refused: true, then: "terraform 1h0m0s r"},
+		{name: "another owner, another reason", owner: "terraform", lasts: time.Hour, reason: "r", refused: true,
+			then: "terraform 1h0m0s r"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -188,7 +189,8 @@ func failsAfter(open func() (auditlog.Writer, error), most int) func() (auditlog
 func TestAPlanThatIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newApplied(t)
-		plan := &ApplyPlan{Owner: "ansible", Overrides: []store.Override{a.wanted("one", time.Hour), a.wanted("late", store.MaxOverrideTime+1)}}
+		plan := &ApplyPlan{Owner: "ansible",
+			Overrides: []store.Override{a.wanted("one", time.Hour), a.wanted("late", store.MaxOverrideTime+1)}}
 		if _, err := a.Difference(t.Context(), plan); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "late, ×3") {
 			t.Errorf("the error is %v", err)
 		}

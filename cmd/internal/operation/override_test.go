@@ -122,11 +122,15 @@ func TestWhichOverridesHaveEnded(t *testing.T) {
 	for _, e := range s.ended() {
 		runs = append(runs, &e)
 	}
-	runs = append(runs, &auditlog.Entry{Overrides: []auditlog.Override{{ID: "nonsense", Override: []byte("[1]")}, {Override: []byte("{}")}}})
-	none := slices.DeleteFunc(slices.Clone(inForce), func(o store.Override) bool { return o.ID != kept.ID && o.Subjects.String() != "again" })
+	runs = append(runs, &auditlog.Entry{
+		Overrides: []auditlog.Override{{ID: "nonsense", Override: []byte("[1]")}, {Override: []byte("{}")}}})
+	none := slices.DeleteFunc(slices.Clone(inForce), func(o store.Override) bool {
+		return o.ID != kept.ID && o.Subjects.String() != "again"
+	})
 	texts := func(ended []Ended) (all []string) {
 		for _, e := range ended {
-			all = append(all, fmt.Sprint(e.Subjects, " ", e.At.IsZero(), " ", e.At.Equal(e.ExpiresAt), " ", e.RevokedBy, " ", e.Why, " ", e.Reason))
+			all = append(all, fmt.Sprint(e.Subjects, " ", e.At.IsZero(), " ", e.At.Equal(e.ExpiresAt), " ", e.RevokedBy, " ",
+				e.Why, " ", e.Reason))
 		}
 		slices.Sort(all)
 		return all
@@ -137,7 +141,8 @@ func TestWhichOverridesHaveEnded(t *testing.T) {
 	}{
 		{over.ExpiresAt, []string{"over false true   why", "revoked:* false false night done why"}},
 		{over.ExpiresAt.Add(-clockDifference), []string{"over false true   why", "revoked:* false false night done why"}},
-		{over.ExpiresAt.Add(-clockDifference - time.Millisecond), []string{"over true false   why", "revoked:* false false night done why"}},
+		{over.ExpiresAt.Add(-clockDifference - time.Millisecond), []string{
+			"over true false   why", "revoked:* false false night done why"}},
 	} {
 		if got := texts(EndedOverrides(runs, none, test.now)); !slices.Equal(got, test.want) {
 			t.Errorf("at %s ended are %q, want %q", test.now, got, test.want)

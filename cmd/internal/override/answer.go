@@ -70,7 +70,8 @@ type endedDocument struct {
 
 func newOperatorOverride(o *store.Override) operatorOverride {
 	d := operatorOverride{ID: o.ID, Name: allowance.Pattern(o.Names), Attributes: o.Attributes,
-		Effect: o.Effect.String(), Reason: o.Reason, By: o.By, Owner: o.Owner, CreatedAt: output.UTC(o.CreatedAt), ExpiresAt: output.UTC(o.ExpiresAt),
+		Effect: o.Effect.String(), Reason: o.Reason, By: o.By, Owner: o.Owner, CreatedAt: output.UTC(o.CreatedAt),
+		ExpiresAt:   output.UTC(o.ExpiresAt),
 		RemainingMS: output.Milliseconds(o.Left)}
 	if len(o.Attributes) == 0 || !o.Subjects.IsZero() {
 		subject := allowance.Pattern(o.Subjects)
@@ -171,7 +172,8 @@ func (a *overrideAnswer) Records() [][]string {
 		}
 		records = append(records, []string{d.ID, orEmpty(d.Subject), d.Name, cli.AttributesText(d.Attributes), d.Effect,
 			orEmpty(d.Limit), factor, units, d.Reason, d.By, d.CreatedAt.Format(time.RFC3339), d.ExpiresAt.Format(time.RFC3339),
-			cli.Number(d.RemainingMS), d.Owner, denied, strings.Join(d.Over, " "), strings.Join(d.LosesTo, " "), endedAt, revokedBy, revokedFor})
+			cli.Number(d.RemainingMS), d.Owner, denied, strings.Join(d.Over, " "), strings.Join(d.LosesTo, " "),
+			endedAt, revokedBy, revokedFor})
 	}
 	return records
 }

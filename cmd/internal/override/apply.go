@@ -88,7 +88,8 @@ func (o *overrideApplyOptions) run(ctx context.Context) error {
 	open := o.OpenToRead
 	if !o.dryRun {
 		open = o.Open
-		if err := o.Check(s.Access(), o.Env.InIsTerminal, "override apply", "changes overrides", ", or --dry-run to look first"); err != nil {
+		const otherwise = ", or --dry-run to look first"
+		if err := o.Check(s.Access(), o.Env.InIsTerminal, "override apply", "changes overrides", otherwise); err != nil {
 			return err
 		}
 	}

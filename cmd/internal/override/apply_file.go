@@ -222,7 +222,8 @@ func readEffect(r *yamlfile.Reader, v yamlfile.Value, fields map[string]yamlfile
 			r.Mistake(e, "factor %q is not a number from 0.001 to 1000000 with at most three decimals", text)
 		}
 	case store.OverrideAdd:
-		if o.Units, err = strconv.ParseInt(text, 10, 64); err != nil || o.Units == 0 || o.Units > store.MaxCount || o.Units < -store.MaxCount {
+		o.Units, err = strconv.ParseInt(text, 10, 64)
+		if err != nil || o.Units == 0 || o.Units > store.MaxCount || o.Units < -store.MaxCount {
 			r.Mistake(e, "units %q is not a number from 1 to %d, or below 0 to take units away", text, int64(store.MaxCount))
 		}
 	case store.OverrideLimit:

@@ -80,5 +80,6 @@ func (o *overrideExtendOptions) extend(ctx context.Context, id string, lasts tim
 	if set == nil {
 		return err
 	}
-	return errors.Join(err, o.Print(&overrideAnswer{now: o.Env.Now(), did: "extended", place: s.Place(""), overrides: []*store.Override{set}}))
+	answer := &overrideAnswer{now: o.Env.Now(), did: "extended", place: s.Place(""), overrides: []*store.Override{set}}
+	return errors.Join(err, o.Print(answer))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -161,7 +162,8 @@ func (a *handoverAnswer) overridesPart(p *output.Printer) *part {
 	for _, o := range a.inForce.overrides {
 		what := o.ID + "  " + allowance.Effect(o) + "  " + whomText(o)
 		var item []string
-		if line := "  " + what + "  until " + cli.Clock(o.ExpiresAt, a.now) + ", " + cli.SetBy(o); p.Width > 0 && output.Width(line) <= p.Width {
+		line := "  " + what + "  until " + cli.Clock(o.ExpiresAt, a.now) + ", " + cli.SetBy(o)
+		if p.Width > 0 && output.Width(line) <= p.Width {
 			item = []string{line}
 		} else {
 			item = append(broken(p, what), indented(p, restIndent, restIndent, cli.Ending(o, a.now))...)
@@ -177,7 +179,7 @@ func (a *handoverAnswer) overridesPart(p *output.Printer) *part {
 func (a *handoverAnswer) changesPart(p *output.Printer) *part {
 	headline := "CHANGED in the last " + store.FormatPeriod(handoverChanges) + "  " +
 		cli.CountOf(int64(len(a.changes)), "run", "runs") + map[bool]string{true: ", the latest first"}[len(a.changes) > 1]
-	made := a.newPart(p, partChanges, headline, "limitctl audit --since "+store.FormatPeriod(handoverChanges))
+	made := a.newPart(p, partChanges, headline, shell.Command("limitctl", "audit", "--since", store.FormatPeriod(handoverChanges)))
 	for _, e := range a.changes {
 		text := cli.Clock(e.Time, a.now) + "  " + output.Printable(e.User)
 		if e.Host != "" {

@@ -24,11 +24,13 @@ func handed(t *testing.T, overrides, changes, denied int) *handoverAnswer {
 		a.inForce.overrides = append(a.inForce.overrides, &o)
 	}
 	for i := range changes {
-		a.changes = append(a.changes, &auditlog.Entry{Time: hour.Add(-time.Duration(i) * time.Minute), User: "ana", Host: "here", Command: "reset",
+		a.changes = append(a.changes, &auditlog.Entry{Time: hour.Add(-time.Duration(i) * time.Minute), User: "ana", Host: "here",
+			Command:   "reset",
 			Selection: fmt.Sprintf("'tenant:t%d:*'", i), Outcome: auditlog.Done, Changed: 3, Reason: strings.Repeat("why ", i%100)})
 	}
 	for i := range denied {
-		a.denials.top = append(a.denials.top, deniedKey{Denied: admin.Denied{Key: store.Key{Subject: fmt.Sprint("user:", i), Name: "n"}, Count: 5}})
+		key := store.Key{Subject: fmt.Sprint("user:", i), Name: "n"}
+		a.denials.top = append(a.denials.top, deniedKey{Denied: admin.Denied{Key: key, Count: 5}})
 		a.denials.total += 5
 		a.denials.keys++
 	}
@@ -37,7 +39,8 @@ func handed(t *testing.T, overrides, changes, denied int) *handoverAnswer {
 
 // A handover takes one screen, leaves no part out, and says how many more there are.
 func TestAHandoverFitsTheScreen(t *testing.T) {
-	for _, test := range []struct{ overrides, changes, denied int }{{0, 0, 0}, {3, 3, 3}, {4, 5, 5}, {200, 0, 0}, {0, 200, 0}, {200, 200, 10}} {
+	for _, test := range []struct{ overrides, changes, denied int }{{0, 0, 0}, {3, 3, 3}, {4, 5, 5}, {200, 0, 0}, {0, 200, 0},
+		{200, 200, 10}} {
 		for _, size := range [][2]int{{80, 24}, {40, 12}, {120, 50}} {
 			a := handed(t, test.overrides, test.changes, test.denied)
 			a.rows = size[1]
@@ -77,7 +80,8 @@ func TestAHandoverWithoutAPart(t *testing.T) {
 	a.failed[partChanges] = errors.New("no \x1b[31mright")
 	var b bytes.Buffer
 	a.Print(&output.Printer{Out: &b, Width: 80})
-	if text := b.String(); !strings.Contains(text, "1 run: cannot be read whole\n  no \\x1b[31mright\n") || !strings.Contains(text, "2 overrides\n") {
+	if text := b.String(); !strings.Contains(text, "1 run: cannot be read whole\n  no \\x1b[31mright\n") ||
+		!strings.Contains(text, "2 overrides\n") {
 		t.Errorf("printed:\n%s", text)
 	}
 	if !errors.Is(a.err(), outcome.ErrPartly) {

@@ -28,7 +28,8 @@ func TestWhatOverridesDenyNow(t *testing.T) {
 	row := func(subject string, count int64, ago time.Duration) admin.Denied {
 		return admin.Denied{Key: store.Key{Subject: subject, Name: "n"}, Count: count, LastAt: instant(now.Add(-ago))}
 	}
-	denials := &admin.Denials{Now: instant(now), Rows: []admin.Denied{row("ip:1", 3600, 0), row("ip:2", 900, time.Second), row("tenant:a", 90, 0),
+	denials := &admin.Denials{Now: instant(now), Rows: []admin.Denied{row("ip:1", 3600, 0), row("ip:2", 900, time.Second),
+		row("tenant:a", 90, 0),
 		row("user:1", 90, 0), row("was:1", 90, time.Second+time.Microsecond)}}
 	for _, test := range []struct {
 		others   int64

@@ -13,6 +13,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -153,10 +154,10 @@ func (o *overrideRevokeOptions) revokeOf(ctx context.Context, w *whom, command, 
 func (w *whom) String() string {
 	text := w.text
 	if w.policy != "" {
-		text = strings.TrimSpace("--policy " + w.policy + " " + text)
+		text = strings.TrimSpace(shell.Command("--policy", w.policy) + " " + text)
 	}
 	if w.limitName != "" {
-		text += " --limit-name " + w.limitName
+		text += " " + shell.Command("--limit-name", w.limitName)
 	}
 	return text
 }
