@@ -41,8 +41,9 @@ known; >0 is for one that was set within that time and denies.
 
 OTHERS names the overrides that can meet it on one key, where another applies
 ("loses to ID") or it applies itself ("over ID"), as far as the patterns and the
-policies tell. Each key has one that applies; "limitctl check" names it. On a narrow terminal the end, the user, the reason
-and the others go to lines of their own.
+policies tell. Each key has one that applies; "limitctl check" names it. On a
+narrow terminal the end, the user, the reason and the others go to lines of
+their own.
 
 With --all it also shows overrides that have ended, the latest first: when, and
 who revoked them. They come from the audit log in the store, which keeps its
