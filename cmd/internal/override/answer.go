@@ -52,7 +52,7 @@ type operatorOverride struct {
 	CreatedAt   time.Time         `json:"created_at"`
 	ExpiresAt   time.Time         `json:"expires_at"`
 	RemainingMS int64             `json:"remaining_ms"` // until it ends
-	// DeniedPerSecond is the rate at which keys are denied to which it applies, in a list. It is left out if it is not known.
+	// DeniedPerSecond is the rate at which keys are denied to which it applies, in a list. It is left out if none is known.
 	DeniedPerSecond *float64 `json:"denied_per_second,omitempty"`
 	// Over and LosesTo are the IDs of overrides that can meet it on one key, in a list.
 	Over    []string `json:"over,omitempty"`
@@ -97,7 +97,7 @@ func (a *overrideAnswer) document(o *store.Override) operatorOverride {
 	if others := a.others[o.ID]; others != nil {
 		d.Over, d.LosesTo = others.over, others.losesTo
 	}
-	if rate, known := a.traffic.rate(o.ID); known {
+	if rate, known := a.traffic.rate(o.ID); known && rate > 0 { // not all services may count denials
 		rate = math.Round(rate*1000) / 1000
 		d.DeniedPerSecond = &rate
 	}
