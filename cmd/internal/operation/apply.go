@@ -1,10 +1,11 @@
 package operation
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
@@ -56,6 +57,8 @@ type ApplyDifference struct {
 	Kept []store.Override
 	// Left are those that the owner set before and does not want any more, if they are not pruned.
 	Left []store.Override
+	// ahead is how far the clock of the store is ahead of that of the machine, as far as its overrides tell.
+	ahead time.Duration
 }
 
 // Difference returns what an apply would change. It changes nothing.
@@ -64,8 +67,12 @@ func (r *Runner) Difference(ctx context.Context, plan *ApplyPlan) (*ApplyDiffere
 	if err != nil {
 		return nil, err
 	}
-	now := r.storeNow(inForce)
 	d := &ApplyDifference{}
+	now := r.Now()
+	if len(inForce) > 0 {
+		ofStore := inForce[0].ExpiresAt.Add(-inForce[0].Left)
+		now, d.ahead = ofStore, ofStore.Sub(now)
+	}
 	var wanted []store.Override // that have not ended
 	for _, o := range plan.Overrides {
 		switch lasts := o.ExpiresAt.Sub(now); {
@@ -124,14 +131,6 @@ func (r *Runner) Difference(ctx context.Context, plan *ApplyPlan) (*ApplyDiffere
 	return d, nil
 }
 
-// storeNow is the instant by the clock of the store, as far as its overrides tell, and otherwise by that of the machine.
-func (r *Runner) storeNow(inForce []store.Override) time.Time {
-	if len(inForce) == 0 {
-		return r.Now()
-	}
-	return inForce[0].ExpiresAt.Add(-inForce[0].Left)
-}
-
 // same reports whether two differences have the same steps.
 func (d *ApplyDifference) same(other *ApplyDifference) bool {
 	return slices.EqualFunc(d.Steps, other.Steps, func(a, b ApplyStep) bool {
@@ -139,8 +138,12 @@ func (d *ApplyDifference) same(other *ApplyDifference) bool {
 	})
 }
 
-// Apply asks, and makes the changes of a difference. Each is a run of the audit log of its own. It returns the steps
-// that were made, with their overrides as they are now. After an error the same plan can be applied again.
+// mostOfRun is the most changes in one run of the audit log, whose entry has room for about as many overrides. The
+// journal of a store has few entries, so that a run for each change would drive out what others did.
+const mostOfRun = 8
+
+// Apply asks, and makes the changes of a difference, several in one run of the audit log. It returns the steps that were
+// made, with their overrides as they are now. After an error the same plan can be applied again.
 func (r *Runner) Apply(ctx context.Context, plan *ApplyPlan, d *ApplyDifference, observer Observer) (made []ApplyStep, err error) {
 	if err := plan.Consent.Check(r.Place.Access, "override apply"); err != nil || len(d.Steps) == 0 {
 		return nil, err
@@ -160,57 +163,115 @@ func (r *Runner) Apply(ctx context.Context, plan *ApplyPlan, d *ApplyDifference,
 		}
 		d = now
 	}
-	agreed := Consent{Yes: true, Context: r.Place.Context, Reason: plan.Consent.Reason}
-	for _, step := range d.Steps {
-		err := ctx.Err()
-		if err == nil {
-			step.Override, err = r.applyStep(ctx, plan, step, agreed, observer)
-		}
-		if err != nil {
-			err = outcome.WithProgress(err, "%d of %d changes made; apply the file again to go on", len(made), len(d.Steps))
-			if len(made) > 0 {
-				err = outcome.Partly(err)
-			}
-			return made, err
-		}
-		made = append(made, step)
+	a := &applying{Runner: r, plan: plan, observer: observer, ahead: d.ahead}
+	if a.table, err = r.overrideTable(); err != nil {
+		return nil, err
 	}
-	return made, nil
+	for rest := d.Steps; len(rest) > 0 && err == nil; {
+		n := 1 // those that are revoked come last
+		for n < min(mostOfRun, len(rest)) && (rest[n].Do == DoRevoke) == (rest[0].Do == DoRevoke) {
+			n++
+		}
+		if err = ctx.Err(); err == nil {
+			err = a.run(ctx, rest[:n])
+		}
+		rest = rest[n:]
+	}
+	if err != nil {
+		err = outcome.WithProgress(err, "%d of %d changes made; apply the file again to go on", len(a.made), len(d.Steps))
+		if len(a.made) > 0 {
+			err = outcome.Partly(err)
+		}
+	}
+	return a.made, err
 }
 
-// applyStep makes one change.
-func (r *Runner) applyStep(ctx context.Context, plan *ApplyPlan, step ApplyStep, agreed Consent, observer Observer) (
-	store.Override, error) {
-	o := step.Override
+// applying makes the changes of a difference.
+type applying struct {
+	*Runner
+	plan     *ApplyPlan
+	observer Observer
+	table    admin.OverrideTable
+	// ahead is how far the clock of the store is ahead of that of the machine, as far as it is known.
+	ahead time.Duration
+	made  []ApplyStep
+}
+
+// run makes changes in one run of the audit log: they set, or they revoke.
+func (a *applying) run(ctx context.Context, steps []ApplyStep) error {
+	command, reason := "override set", a.plan.Consent.Reason
+	if steps[0].Do == DoRevoke {
+		command, reason = revokeCommand, cmp.Or(reason, "no longer wanted by "+a.plan.Owner)
+	}
+	texts := make([]string, len(steps))
+	for i := range steps {
+		o := &steps[i].Override
+		texts[i] = allowance.All(o) + " until " + o.ExpiresAt.UTC().Format(time.RFC3339)
+	}
+	selection := func() string { return "of the file of " + a.plan.Owner + ": " + strings.Join(texts, "; ") }
+	entry := a.newEntry(command, selection())
+	entry.Matched, entry.Reason = int64(len(steps)), reason
+	agreed := Consent{Yes: true, Context: a.Place.Context}
+	_, err := a.change(ctx, a.observer, &change{entry: entry, consent: agreed, make: func() error {
+		for i := range steps {
+			err := ctx.Err()
+			var done *store.Override
+			if err == nil {
+				done, err = a.step(ctx, &steps[i])
+			}
+			if err != nil {
+				if entry.Changed > 0 {
+					err = outcome.Partly(err)
+				}
+				return err
+			}
+			if done == nil {
+				continue // it has ended meanwhile
+			}
+			texts[i] += " (" + done.ID + ")"
+			entry.Changed, entry.Selection = entry.Changed+1, selection()
+			record(entry, done)
+			a.made = append(a.made, ApplyStep{steps[i].Do, *done, steps[i].Before})
+		}
+		return nil
+	}})
+	return err
+}
+
+// step makes one change, also if the operation is interrupted meanwhile. It returns nil for an override that has ended.
+func (a *applying) step(ctx context.Context, step *ApplyStep) (*store.Override, error) {
 	if step.Do == DoRevoke {
-		agreed.Reason = "no longer wanted by " + plan.Owner
-		_, err := r.RevokeOverrides(ctx, &RevokePlan{IDs: []string{o.ID}, Consent: agreed}, observer)
-		if errors.Is(err, ErrNoOverride) { // it ended meanwhile
-			err = nil
+		ended, found, err := a.revoke(ctx, a.table, step.Override.ID)
+		if err != nil || !found {
+			return nil, err
 		}
-		return o, err
+		return &ended, nil
 	}
-	now := r.Now()
-	inForce, err := r.Overrides(ctx)
-	if err != nil {
-		return o, err
-	}
-	if now = r.storeNow(inForce); o.ExpiresAt.Sub(now) < store.MinOverrideTime {
-		return o, nil // the changes before took that long
-	}
-	set := func(now time.Time) (*store.Override, error) {
-		return r.SetOverride(ctx, &OverridePlan{Override: o, Lasts: o.ExpiresAt.Sub(now), Consent: agreed,
-			Text: allowance.All(&o) + " until " + o.ExpiresAt.UTC().Format(time.RFC3339) + ", by the file of " + plan.Owner}, observer)
-	}
-	done, err := set(now)
-	if err == nil && done.ExpiresAt.Sub(o.ExpiresAt).Abs() >= sameEnd { // the first one shows what the store's clock is
-		if o.ExpiresAt.Sub(done.CreatedAt) < store.MinOverrideTime {
-			return *done, fmt.Errorf("%w: by the clock of the store %s is over", store.ErrRefused, o.ExpiresAt.UTC().Format(time.RFC3339))
+	ends := step.Override.ExpiresAt
+	var set *store.Override
+	for {
+		lasts := ends.Sub(a.Now().Add(a.ahead))
+		switch {
+		case lasts < store.MinOverrideTime && set != nil: // the first try showed that the store's clock is past its end
+			_, _, err := a.revoke(ctx, a.table, set.ID)
+			return nil, err
+		case lasts < store.MinOverrideTime:
+			return nil, nil
 		}
-		done, err = set(done.CreatedAt)
+		done, err := a.set(ctx, step.Override, lasts)
+		if err != nil {
+			return nil, err
+		}
+		known := a.ahead
+		a.ahead = done.CreatedAt.Sub(a.Now())
+		if set = &done; done.ExpiresAt.Sub(ends).Abs() < sameEnd || (a.ahead-known).Abs() < sameEnd/2 {
+			return set, nil
+		}
 	}
-	if done == nil {
-		return o, err
-	}
-	return *done, err
+}
+
+func (a *applying) set(ctx context.Context, o store.Override, lasts time.Duration) (store.Override, error) {
+	ctx, cancel := store.BudgetContext(context.WithoutCancel(ctx), a.Timeout)
+	defer cancel()
+	return a.table.SetOverride(ctx, o, lasts)
 }

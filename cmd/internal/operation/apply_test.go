@@ -84,8 +84,8 @@ func TestAPlanThatIsAppliedTwice(t *testing.T) {
 		if did, d := a.apply(plan); len(did) > 0 || d.Same != 2 || d.Over != 1 {
 			t.Errorf("the second time it did %v, %+v", did, d)
 		}
-		if runs := len(a.ended()); runs != 2 {
-			t.Errorf("the audit log has %d runs", runs)
+		if runs := a.ended(); len(runs) != 1 || len(runs[0].Overrides) != 2 || runs[0].Changed != 2 {
+			t.Errorf("the audit log has %+v", runs)
 		}
 		shorter := &ApplyPlan{Owner: "ansible", Overrides: []store.Override{one}}
 		if did, d := a.apply(shorter); len(did) > 0 || len(d.Left) != 1 || d.Left[0].Subjects.String() != "two" {
@@ -163,6 +163,12 @@ func TestAPlanOnAMachineWhoseClockIsWrong(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			a := newApplied(t)
 			a.Now = func() time.Time { return time.Now().Add(wrong) }
+			over := &ApplyPlan{Owner: "ansible", Overrides: []store.Override{a.wanted("over", -time.Minute)}, Consent: Consent{Yes: true}}
+			if d, err := a.Difference(t.Context(), over); err != nil {
+				t.Fatal(err)
+			} else if made, err := a.Apply(t.Context(), over, d, &watcher{}); err != nil || len(made) > 0 || len(a.inForceNow()) > 0 {
+				t.Errorf("one that is over: made %v, %v; in force are %q", made, err, a.inForceNow())
+			}
 			plan := &ApplyPlan{Owner: "ansible", Overrides: []store.Override{a.wanted("one", time.Hour), a.wanted("two", time.Hour)}}
 			a.apply(plan)
 			if got := a.inForceNow(); !slices.Equal(got, []string{"one ansible 1h0m0s why", "two ansible 1h0m0s why"}) {
@@ -215,7 +221,10 @@ func TestAPlanThatIsRefused(t *testing.T) {
 		if got := a.inForceNow(); !slices.Equal(got, []string{"one  1h0m0s why"}) {
 			t.Errorf("in force are %q", got)
 		}
-		plan.Overrides = []store.Override{a.wanted("three", time.Hour), a.wanted("four", time.Hour)}
+		plan.Overrides = nil
+		for i := range mostOfRun + 1 {
+			plan.Overrides = append(plan.Overrides, a.wanted(fmt.Sprint("n", i), time.Hour))
+		}
 		plan.Consent.Yes = true
 		if d, err = a.Difference(t.Context(), plan); err != nil {
 			t.Fatal(err)
@@ -227,8 +236,8 @@ func TestAPlanThatIsRefused(t *testing.T) {
 		a.log.beginFail = nil
 		a.OpenAuditLog = failsAfter(a.OpenAuditLog, 1)
 		made, err := a.Apply(t.Context(), plan, d, w)
-		if !errors.Is(err, outcome.ErrPartly) || !strings.Contains(fmt.Sprint(err), "1 of 2 changes made") ||
-			!slices.Equal(stepTexts(made), []string{"set three"}) {
+		if !errors.Is(err, outcome.ErrPartly) || !strings.Contains(fmt.Sprint(err), "8 of 9 changes made") || len(made) != mostOfRun ||
+			made[0].Override.ID == "" || len(a.inForceNow()) != mostOfRun+1 {
 			t.Errorf("made %v, %v", stepTexts(made), err)
 		}
 	})
