@@ -206,7 +206,9 @@ func (a *applying) run(ctx context.Context, steps []ApplyStep) error {
 	texts := make([]string, len(steps))
 	for i := range steps {
 		o := &steps[i].Override
-		texts[i] = allowance.All(o) + " until " + o.ExpiresAt.UTC().Format(time.RFC3339)
+		if texts[i] = allowance.All(o); command != revokeCommand {
+			texts[i] += " until " + o.ExpiresAt.UTC().Format(time.RFC3339)
+		}
 	}
 	selection := func() string { return "of the file of " + a.plan.Owner + ": " + strings.Join(texts, "; ") }
 	entry := a.newEntry(command, selection())
