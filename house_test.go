@@ -56,9 +56,9 @@ var layers = map[string][]string{
 		"internal/texts", "pkg/limiter/admin", "pkg/limiter/layouts", "pkg/limiter/store",
 	},
 	"cmd/internal/override": {
-		"cmd/internal/allowance", "cmd/internal/cli", "cmd/internal/operation", "cmd/internal/output",
-		"cmd/internal/shell", "internal/subjecttext", "pkg/limiter/admin", "pkg/limiter/policy",
-		"pkg/limiter/store",
+		"cmd/internal/allowance", "cmd/internal/auditlog", "cmd/internal/cli", "cmd/internal/config", "cmd/internal/operation",
+		"cmd/internal/outcome", "cmd/internal/output", "cmd/internal/shell", "internal/configfile", "internal/overridetable",
+		"internal/subjecttext", "internal/yamlfile", "pkg/limiter/admin", "pkg/limiter/policy", "pkg/limiter/store",
 	},
 	"cmd/internal/lab": {
 		"cmd/internal/cli", "cmd/internal/connect", "cmd/internal/endpoint", "cmd/internal/files",
@@ -126,8 +126,8 @@ var layers = map[string][]string{
 	"cmd/internal/operation": {
 		"cmd/internal/allowance", "cmd/internal/backup", "cmd/internal/connect", "cmd/internal/files",
 		"cmd/internal/identity", "cmd/internal/outcome", "cmd/internal/output", "cmd/internal/auditlog",
-		"internal/layers", "internal/sys", "internal/texts", "pkg/limiter/admin", "pkg/limiter/layouts",
-		"pkg/limiter/policy", "pkg/limiter/store",
+		"internal/layers", "internal/overridetable", "internal/sys", "internal/texts", "pkg/limiter/admin",
+		"pkg/limiter/layouts", "pkg/limiter/policy", "pkg/limiter/store",
 	},
 	"cmd/internal/output":   {"internal/textcut", "internal/texts"},
 	"cmd/internal/junit":    {},

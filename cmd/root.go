@@ -61,6 +61,7 @@ func commands() []command {
 		{"block", override.NewBlockCmd},
 		{"unblock", override.NewUnblockCmd},
 		{"exempt", override.NewExemptCmd},
+		{"handover", override.NewHandoverCmd},
 		{"audit", history.NewAuditCmd},
 		{"serve", server.NewServeCmd},
 		{"loadtest", lab.NewLoadtestCmd},

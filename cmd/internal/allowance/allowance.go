@@ -41,7 +41,7 @@ func Effect(o *store.Override) string {
 	case store.OverrideLimit:
 		return o.Limit.String()
 	case store.OverrideTimes:
-		return "×" + Factor(o.Thousandths)
+		return "×" + factor(o.Thousandths)
 	case store.OverrideAdd:
 		return fmt.Sprintf("%+d", o.Units)
 	default:
@@ -49,8 +49,8 @@ func Effect(o *store.Override) string {
 	}
 }
 
-// Factor writes a factor that is given in thousandths, such as "2.5" for 2500.
-func Factor(thousandths int64) string {
+// factor writes a factor that is given in thousandths, such as "2.5" for 2500.
+func factor(thousandths int64) string {
 	return strconv.FormatFloat(float64(thousandths)/1000, 'f', -1, 64)
 }
 

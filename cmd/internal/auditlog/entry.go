@@ -46,12 +46,38 @@ type Entry struct {
 	Backup  string  `json:"backup,omitempty"` // its absolute path on Host
 	Outcome Outcome `json:"outcome"`
 	Error   string  `json:"error,omitempty"`
+	// Overrides are those that the run set, extended or revoked. They are left out if they take more than half of the most bytes of
+	// an entry, and entries of
+	// older versions of limitctl have none.
+	Overrides []Override `json:"overrides,omitempty"`
 	// Source is where the entry was found. Reading sets it; it is never written.
 	Source Source `json:"source,omitempty"`
 }
 
+// Override is an override that a run set, extended or revoked.
+type Override struct {
+	ID string `json:"id"`
+	// Override is what it does, to whom and why, in the form of package overridetable.
+	Override json.RawMessage `json:"override"`
+	// CreatedAt and ExpiresAt are by the store's clock. A run that revokes it ends it before.
+	CreatedAt time.Time `json:"created_at"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
 // CountsKeys reports whether the run counts keys, and not overrides.
 func (e *Entry) CountsKeys() bool { return !strings.HasPrefix(e.Command, "override ") }
+
+// Document is the entry as JSON of an answer. For a run about overrides, how many keys it matched and changed is null.
+func (e *Entry) Document() any {
+	if e.CountsKeys() {
+		return e
+	}
+	return struct {
+		*Entry
+		Matched *int64 `json:"matched"`
+		Changed *int64 `json:"changed"`
+	}{Entry: e}
+}
 
 // Outcome is how a run ended.
 type Outcome string
@@ -107,6 +133,9 @@ func (e *Entry) Text(most int) (string, error) {
 	short := *e
 	short.Source = ""
 	short.bound()
+	if overrides, err := json.Marshal(short.Overrides); err != nil || len(overrides) > most/2 {
+		short.Overrides = nil
+	}
 	text, err := json.Marshal(&short)
 	for size := maxText; err == nil && len(text) > most && size > 0; size /= 2 {
 		for _, each := range short.texts() {

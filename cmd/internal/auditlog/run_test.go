@@ -87,6 +87,21 @@ func TestAnEntryFitsTheStore(t *testing.T) {
 			t.Error("the entry itself was cut")
 		}
 	}
+	for _, test := range []struct {
+		overrides int
+		kept      bool
+	}{{1, true}, {2, true}, {100, false}} {
+		e := &Entry{Time: time.Unix(1, 0), Selection: strings.Repeat("x", 5000), Reason: strings.Repeat("y", 5000)}
+		for range test.overrides {
+			e.Overrides = append(e.Overrides, Override{ID: "aaaaaaaa", Override: []byte(`{"subject":"` + strings.Repeat("z", 700) + `"}`)})
+		}
+		text, err := e.Text(4096)
+		var back Entry
+		if err != nil || len(text) > 4096 || json.Unmarshal([]byte(text), &back) != nil ||
+			len(back.Overrides) == test.overrides != test.kept {
+			t.Errorf("with %d overrides: %d bytes, %v, %d are there", test.overrides, len(text), err, len(back.Overrides))
+		}
+	}
 	huge := &Entry{Time: time.Unix(1, 0), Backup: strings.Repeat("\x00", 5000), Run: strings.Repeat("\x00", 5000)}
 	if text, err := huge.Text(1000); err != nil || len(text) > 1000 {
 		t.Errorf("%d bytes, %v", len(text), err)

@@ -14,8 +14,15 @@ import (
 
 // Ending says until when an override is in force, who set it and why.
 func Ending(o *store.Override, now time.Time) string {
-	text := fmt.Sprintf("until %s (%s left), by %s", Clock(o.ExpiresAt, now),
-		output.Duration(o.Left.Truncate(time.Second)), output.Printable(o.By))
+	return fmt.Sprintf("until %s (%s left), %s", Clock(o.ExpiresAt, now), output.Duration(o.Left.Truncate(time.Second)), SetBy(o))
+}
+
+// SetBy says who set an override, for which owner and why.
+func SetBy(o *store.Override) string {
+	text := "by " + output.Printable(o.By)
+	if o.Owner != "" {
+		text += " for " + output.Printable(o.Owner)
+	}
 	if reason := strings.TrimSpace(o.Reason); reason != "" {
 		text += ": " + output.Printable(reason)
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/config"
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -190,22 +189,7 @@ func (o *auditOptions) readStore(ctx context.Context) (history *auditlog.History
 		return nil, "", err
 	}
 	defer backend.Close()
-	journal, has := admin.JournalOf(backend)
-	if !has {
-		return &auditlog.History{}, where, nil
-	}
-	ctx, cancel := store.BudgetContext(ctx, o.Timeout)
-	defer cancel()
-	entries, damaged, err := journal.ReadJournal(ctx, admin.JournalKept)
-	texts := make([]string, len(entries))
-	for i := range entries {
-		texts[i] = entries[i].Text
-	}
-	history = auditlog.ReadTexts(texts, auditlog.Query{Most: o.limit, Keep: o.keep})
-	if bad := history.Bad + damaged; bad > 0 {
-		fmt.Fprintf(o.Env.Err, "limitctl: warning: %s in the journal of the store are not of the audit and are left out\n",
-			cli.CountOf(int64(bad), "text", "texts"))
-	}
+	history, err = cli.ReadJournal(ctx, o.Globals, backend, auditlog.Query{Most: o.limit, Keep: o.keep})
 	return history, where, err
 }
 

@@ -41,21 +41,11 @@ func (a *auditAnswer) Document() any {
 	}{output.SchemaVersion, a.complete, a.Lines()}
 }
 
-// overrideRun is a run about overrides in JSON. How many keys it matched and changed is null.
-type overrideRun struct {
-	*auditlog.Entry
-	Matched *int64 `json:"matched"`
-	Changed *int64 `json:"changed"`
-}
-
 // Lines implements output.Answer.
 func (a *auditAnswer) Lines() []any {
 	lines := make([]any, len(a.entries))
 	for i, entry := range a.entries {
-		lines[i] = entry
-		if !entry.CountsKeys() {
-			lines[i] = overrideRun{Entry: entry}
-		}
+		lines[i] = entry.Document()
 	}
 	return lines
 }

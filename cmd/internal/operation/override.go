@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,8 +10,10 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
+	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/internal/overridetable"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -50,14 +53,127 @@ func (r *Runner) SetOverride(ctx context.Context, plan *OverridePlan, observer O
 		}
 		set, entry.Changed = &done, 1
 		entry.Selection += " (" + done.ID + ")"
+		record(entry, &done)
 		return nil
 	}})
 	return set, err
 }
 
+// ExtendPlan says which override to keep in force for longer.
+type ExtendPlan struct {
+	ID string
+	// Lasts is for how long from now. It must be longer than the override has left.
+	Lasts time.Duration
+	// Ends is Lasts in the words of a command line, for the audit log.
+	Ends    string
+	Consent Consent // a reason in it replaces that of the override
+}
+
+// ExtendOverride asks, and gives an override in force a later end. If it returns no override, nothing was changed, or
+// the error says that the outcome is unknown.
+func (r *Runner) ExtendOverride(ctx context.Context, plan *ExtendPlan, observer Observer) (*store.Override, error) {
+	table, err := r.overrideTable()
+	if err != nil {
+		return nil, err
+	}
+	inForce := func(ctx context.Context) (store.Override, error) {
+		found, err := r.inForce(ctx, []string{plan.ID})
+		if err != nil {
+			return store.Override{}, err
+		}
+		if left := found[0].Left; plan.Lasts <= left {
+			return store.Override{}, store.Invalidf("override %s is in force for %s, which is not less than %s; to end it sooner, "+
+				"set it again or revoke it", plan.ID, output.Duration(left), output.Duration(plan.Lasts))
+		}
+		return found[0], nil
+	}
+	wanted, err := inForce(ctx)
+	if err != nil {
+		return nil, err
+	}
+	entry := r.newEntry("override extend", plan.ID+" ("+allowance.All(&wanted)+") "+plan.Ends)
+	entry.Matched, entry.Reason = 1, cmp.Or(plan.Consent.Reason, wanted.Reason)
+	var set *store.Override
+	question := fmt.Sprintf("Keep override %s (%s) in force for %s", plan.ID, allowance.All(&wanted), output.Duration(plan.Lasts))
+	_, err = r.change(ctx, observer, &change{entry: entry, consent: plan.Consent, question: question, make: func() error {
+		ctx, cancel := store.BudgetContext(context.WithoutCancel(ctx), r.Timeout)
+		defer cancel()
+		now, err := inForce(ctx) // a question can take minutes, and what was revoked meanwhile stays so
+		if err != nil {
+			return err
+		}
+		now.By, now.Reason, now.Owner = r.User, entry.Reason, "" // a person decides now
+		done, err := table.SetOverride(ctx, now, plan.Lasts)
+		if err != nil {
+			return err
+		}
+		set, entry.Changed = &done, 1
+		record(entry, &done)
+		return nil
+	}})
+	return set, err
+}
+
+// record adds an override to the entry of the run that set, extended or revoked it.
+func record(entry *auditlog.Entry, o *store.Override) {
+	written, err := overridetable.Encode(o, store.MinOverrideTime)
+	if err != nil {
+		return // it was read from a store, which may hold one that is larger than those of today
+	}
+	entry.Overrides = append(entry.Overrides, auditlog.Override{ID: o.ID, Override: written.Text, CreatedAt: o.CreatedAt.UTC(),
+		ExpiresAt: o.ExpiresAt.UTC()})
+}
+
+// Ended is an override that is no longer in force.
+type Ended struct {
+	store.Override
+	// At is when it ended. It is zero if the audit log does not say why it is no longer in force, for example because
+	// the store was emptied.
+	At time.Time
+	// RevokedBy is who revoked it, and Why for what reason; empty if it ended by itself.
+	RevokedBy, Why string
+}
+
+// clockDifference is how far the clocks of a machine and of a store may be apart.
+const clockDifference = time.Minute
+
+// EndedOverrides returns the overrides that runs of the audit log have set or revoked and that are not in force at
+// now, the latest to end first. runs are in the order of time.
+func EndedOverrides(runs []*auditlog.Entry, inForce []store.Override, now time.Time) []Ended {
+	byID := map[string]*Ended{}
+	for _, run := range runs {
+		for _, recorded := range run.Overrides {
+			o, err := overridetable.Decode(recorded.Override)
+			if err != nil || !overridetable.IsID(recorded.ID) {
+				continue // anybody who can write to the store can write to its journal
+			}
+			o.ID, o.CreatedAt, o.ExpiresAt = recorded.ID, recorded.CreatedAt, recorded.ExpiresAt
+			ended := &Ended{Override: o, At: o.ExpiresAt}
+			if run.Command == revokeCommand {
+				ended.At, ended.RevokedBy, ended.Why = run.Time, run.User, run.Reason
+			} else if ended.At.After(now.Add(clockDifference)) {
+				ended.At = time.Time{}
+			}
+			byID[o.ID] = ended
+		}
+	}
+	for i := range inForce {
+		delete(byID, inForce[i].ID)
+	}
+	var all []Ended
+	for _, ended := range byID {
+		all = append(all, *ended)
+	}
+	slices.SortFunc(all, func(x, y Ended) int { return cmp.Or(y.At.Compare(x.At), cmp.Compare(x.ID, y.ID)) })
+	return all
+}
+
 // OverrideShare is which part of the store's time the reading of overrides may take before a
 // decision, so that a store which hangs is not waited for twice.
 const OverrideShare = 4
+
+// revokeCommand is the command of a run that revokes overrides.
+const revokeCommand = "override revoke"
 
 // RevokePlan says which overrides to end.
 type RevokePlan struct {
@@ -80,7 +196,7 @@ func (r *Runner) RevokeOverrides(ctx context.Context, plan *RevokePlan, observer
 	for i := range inForce {
 		texts = append(texts, inForce[i].ID+" ("+allowance.All(&inForce[i])+")")
 	}
-	entry := r.newEntry("override revoke", strings.Join(texts, " "))
+	entry := r.newEntry(revokeCommand, strings.Join(texts, " "))
 	entry.Matched = int64(len(plan.IDs))
 	question := "Revoke " + output.Plural(len(plan.IDs), "override")
 	_, err = r.change(ctx, observer, &change{entry: entry, consent: plan.Consent, question: question, make: func() error {
@@ -92,6 +208,7 @@ func (r *Runner) RevokeOverrides(ctx context.Context, plan *RevokePlan, observer
 				failures = append(failures, err)
 			case found: // one that ended by itself meanwhile is what was wanted
 				revoked = append(revoked, ended)
+				record(entry, &ended)
 			}
 		}
 		entry.Changed = int64(len(revoked))

@@ -71,6 +71,85 @@ func TestAnOverrideIsAskedForSetAndWrittenDown(t *testing.T) {
 	}
 }
 
+// An override that is revoked while the question stands is not brought back, and an end that is not later changes nothing.
+func TestAnOverrideIsExtendedOnlyWhileInForce(t *testing.T) {
+	s := newSite(t)
+	set, err := s.SetOverride(t.Context(), planToTriple(t, "a"), &watcher{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, lasts := range []time.Duration{time.Minute, set.Left - time.Second} {
+		w := &watcher{}
+		if _, err := s.ExtendOverride(t.Context(), &ExtendPlan{ID: set.ID, Lasts: lasts}, w); !errors.Is(err, store.ErrInvalid) ||
+			len(w.questions) > 0 {
+			t.Errorf("to %s: %v, after %+v", lasts, err, w.questions)
+		}
+	}
+	extended, err := s.ExtendOverride(t.Context(), &ExtendPlan{ID: set.ID, Lasts: time.Hour + time.Second, Ends: "--for 3601s"}, &watcher{})
+	if err != nil || extended.ID != set.ID || extended.Reason != "why" || !extended.ExpiresAt.After(set.ExpiresAt) {
+		t.Fatalf("extended was %+v, %v", extended, err)
+	}
+	if e := s.ended()[1]; e.Command != "override extend" || e.Selection != set.ID+" (a, ×3) --for 3601s" || e.Reason != "why" {
+		t.Errorf("the audit log says %+v", e)
+	}
+	w := &watcher{onConfirm: func() { s.RevokeOverrides(t.Context(), &RevokePlan{IDs: []string{set.ID}}, &watcher{}) }}
+	if _, err := s.ExtendOverride(t.Context(), &ExtendPlan{ID: set.ID, Lasts: 2 * time.Hour}, w); !errors.Is(err, ErrNoOverride) {
+		t.Errorf("a revoked one: %v", err)
+	}
+	if inForce, _ := s.Overrides(t.Context()); len(inForce) != 0 {
+		t.Errorf("in force are %+v", inForce)
+	}
+}
+
+// What ended, how and when, comes from the audit log alone.
+func TestWhichOverridesHaveEnded(t *testing.T) {
+	s := newSite(t)
+	set := func(subjects string) *store.Override {
+		o, err := s.SetOverride(t.Context(), planToTriple(t, subjects), &watcher{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	over, revoked, again, kept := set("over"), set("revoked:*"), set("again"), set("kept")
+	_, err := s.RevokeOverrides(t.Context(), &RevokePlan{IDs: []string{revoked.ID, again.ID}, Consent: Consent{Reason: "done"}}, &watcher{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set("again")
+	inForce, _ := s.Overrides(t.Context())
+	var runs []*auditlog.Entry
+	for _, e := range s.ended() {
+		runs = append(runs, &e)
+	}
+	runs = append(runs, &auditlog.Entry{
+		Overrides: []auditlog.Override{{ID: "nonsense", Override: []byte("[1]")}, {Override: []byte("{}")}}})
+	none := slices.DeleteFunc(slices.Clone(inForce), func(o store.Override) bool {
+		return o.ID != kept.ID && o.Subjects.String() != "again"
+	})
+	texts := func(ended []Ended) (all []string) {
+		for _, e := range ended {
+			all = append(all, fmt.Sprint(e.Subjects, " ", e.At.IsZero(), " ", e.At.Equal(e.ExpiresAt), " ", e.RevokedBy, " ",
+				e.Why, " ", e.Reason))
+		}
+		slices.Sort(all)
+		return all
+	}
+	for _, test := range []struct {
+		now  time.Time
+		want []string
+	}{
+		{over.ExpiresAt, []string{"over false true   why", "revoked:* false false night done why"}},
+		{over.ExpiresAt.Add(-clockDifference), []string{"over false true   why", "revoked:* false false night done why"}},
+		{over.ExpiresAt.Add(-clockDifference - time.Millisecond), []string{
+			"over true false   why", "revoked:* false false night done why"}},
+	} {
+		if got := texts(EndedOverrides(runs, none, test.now)); !slices.Equal(got, test.want) {
+			t.Errorf("at %s ended are %q, want %q", test.now, got, test.want)
+		}
+	}
+}
+
 // Nothing is set or revoked that nobody agreed to.
 func TestAnOverrideThatNobodyAgreedTo(t *testing.T) {
 	s := newSite(t)

@@ -52,7 +52,7 @@ func TestReset(t *testing.T) {
 	}
 	want := auditlog.Entry{Time: s.now.UTC(), User: "night", Context: "dev", Store: "memory", Prefix: "rl", Command: "reset",
 		Selection: "'*' in words", Matched: 7, Changed: 7, Backup: path, Outcome: auditlog.Done}
-	if len(s.log.entries) != 1 || s.log.entries[0] != want || s.log.closed != 1 {
+	if len(s.log.entries) != 1 || !reflect.DeepEqual(s.log.entries[0], want) || s.log.closed != 1 {
 		t.Errorf("the audit log has %+v, want %+v", s.log.entries, want)
 	}
 	if !reflect.DeepEqual(*plan, before) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -60,7 +61,7 @@ func TestRestore(t *testing.T) {
 	}
 	want := auditlog.Entry{Time: s.now.UTC(), User: "night", Store: "memory", Prefix: "rl", Command: "restore", Selection: path,
 		Matched: 2, Changed: 2, Outcome: auditlog.Done}
-	if len(s.log.entries) != 1 || s.log.entries[0] != want {
+	if len(s.log.entries) != 1 || !reflect.DeepEqual(s.log.entries[0], want) {
 		t.Errorf("the audit log has %+v, want %+v", s.log.entries, want)
 	}
 }

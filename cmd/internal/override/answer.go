@@ -3,7 +3,10 @@ package override
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
@@ -20,6 +23,10 @@ type overrideAnswer struct {
 	now       time.Time
 	did       string               // "set" or "revoked"; empty for a list
 	concerned *operation.Concerned // what that changes; nil if unknown
+	place     string               // the name of the context in which it was done; empty without one
+	others    map[string]*others   // of a list, by ID
+	traffic   traffic              // of a list
+	ended     []operation.Ended    // of a list with --all
 }
 
 // sort orders the overrides by their end.
@@ -41,14 +48,30 @@ type operatorOverride struct {
 	Units       *int64            `json:"units"`
 	Reason      string            `json:"reason"`
 	By          string            `json:"by"`
+	Owner       string            `json:"owner,omitempty"` // of `override apply`
 	CreatedAt   time.Time         `json:"created_at"`
 	ExpiresAt   time.Time         `json:"expires_at"`
 	RemainingMS int64             `json:"remaining_ms"` // until it ends
+	// DeniedPerSecond is the rate at which keys are denied to which it applies, in a list. It is left out if none is known.
+	DeniedPerSecond *float64 `json:"denied_per_second,omitempty"`
+	// Over and LosesTo are the IDs of overrides that can meet it on one key, in a list.
+	Over    []string `json:"over,omitempty"`
+	LosesTo []string `json:"loses_to,omitempty"`
+	*endedDocument
+}
+
+// endedDocument has what is known of the end of an override that is not in force, in a list with --all.
+type endedDocument struct {
+	EndedAt   *time.Time `json:"ended_at"`   // null if the audit log does not say why it is not in force
+	RevokedBy *string    `json:"revoked_by"` // null if it ended by itself
+	// RevokedFor is the reason that was given for the revocation.
+	RevokedFor string `json:"revoked_for"`
 }
 
 func newOperatorOverride(o *store.Override) operatorOverride {
 	d := operatorOverride{ID: o.ID, Name: allowance.Pattern(o.Names), Attributes: o.Attributes,
-		Effect: o.Effect.String(), Reason: o.Reason, By: o.By, CreatedAt: output.UTC(o.CreatedAt), ExpiresAt: output.UTC(o.ExpiresAt),
+		Effect: o.Effect.String(), Reason: o.Reason, By: o.By, Owner: o.Owner, CreatedAt: output.UTC(o.CreatedAt),
+		ExpiresAt:   output.UTC(o.ExpiresAt),
 		RemainingMS: output.Milliseconds(o.Left)}
 	if len(o.Attributes) == 0 || !o.Subjects.IsZero() {
 		subject := allowance.Pattern(o.Subjects)
@@ -68,90 +91,253 @@ func newOperatorOverride(o *store.Override) operatorOverride {
 	return d
 }
 
+// document returns an override as JSON, with its others in a list.
+func (a *overrideAnswer) document(o *store.Override) operatorOverride {
+	d := newOperatorOverride(o)
+	if others := a.others[o.ID]; others != nil {
+		d.Over, d.LosesTo = others.over, others.losesTo
+	}
+	if rate, known := a.traffic.rate(o.ID); known && rate > 0 { // not all services may count denials
+		rate = math.Round(rate*1000) / 1000
+		d.DeniedPerSecond = &rate
+	}
+	return d
+}
+
+// endedOverride returns an override that has ended as JSON.
+func endedOverride(e *operation.Ended) operatorOverride {
+	d := newOperatorOverride(&e.Override)
+	d.endedDocument = &endedDocument{RevokedFor: e.Why}
+	if !e.At.IsZero() {
+		at := output.UTC(e.At)
+		d.EndedAt = &at
+	}
+	if e.RevokedBy != "" {
+		d.RevokedBy = &e.RevokedBy
+	}
+	return d
+}
+
 // Document implements output.Answer.
 func (a *overrideAnswer) Document() any {
 	return struct {
 		SchemaVersion int                `json:"schema_version"`
-		Overrides     []any              `json:"overrides"`
+		Overrides     []operatorOverride `json:"overrides"`
+		Ended         []operatorOverride `json:"ended,omitempty"` // with --all
 		Concerned     *concernedDocument `json:"concerned,omitempty"`
-	}{output.SchemaVersion, a.Lines(), newConcernedDocument(a.concerned)}
+	}{output.SchemaVersion, a.inForceDocuments(), a.endedDocuments(), newConcernedDocument(a.concerned)}
+}
+
+func (a *overrideAnswer) inForceDocuments() []operatorOverride {
+	documents := make([]operatorOverride, len(a.overrides))
+	for i, o := range a.overrides {
+		documents[i] = a.document(o)
+	}
+	return documents
+}
+
+func (a *overrideAnswer) endedDocuments() []operatorOverride {
+	documents := make([]operatorOverride, len(a.ended))
+	for i := range a.ended {
+		documents[i] = endedOverride(&a.ended[i])
+	}
+	return documents
 }
 
 // Lines implements output.Answer.
 func (a *overrideAnswer) Lines() []any {
-	lines := make([]any, len(a.overrides))
-	for i, o := range a.overrides {
-		lines[i] = newOperatorOverride(o)
-	}
-	return lines
+	return output.Lines(slices.Concat(a.inForceDocuments(), a.endedDocuments()))
 }
 
 // Records implements output.Answer. Fields that the effect does not use are empty cells.
 func (a *overrideAnswer) Records() [][]string {
 	records := [][]string{{"id", "subject", "name", "attributes", "effect", "limit", "factor", "units", "reason", "by", "created_at",
-		"expires_at", "remaining_ms"}}
-	for _, o := range a.overrides {
-		d := newOperatorOverride(o)
-		subject, limit, factor, units := "", "", "", ""
-		if d.Subject != nil {
-			subject = *d.Subject
+		"expires_at", "remaining_ms", "owner", "denied_per_second", "over", "loses_to", "ended_at", "revoked_by", "revoked_for"}}
+	for _, d := range slices.Concat(a.inForceDocuments(), a.endedDocuments()) {
+		factor, units, denied, endedAt, revokedBy, revokedFor := "", "", "", "", "", ""
+		if d.Factor != nil {
+			factor = strconv.FormatFloat(*d.Factor, 'f', -1, 64)
 		}
-		switch o.Effect {
-		case store.OverrideLimit:
-			limit = *d.Limit
-		case store.OverrideTimes:
-			factor = allowance.Factor(o.Thousandths)
-		case store.OverrideAdd:
-			units = cli.Number(o.Units)
-		case store.OverrideBlock, store.OverrideExempt:
+		if d.Units != nil {
+			units = cli.Number(*d.Units)
 		}
-		records = append(records, []string{d.ID, subject, d.Name, cli.AttributesText(d.Attributes), d.Effect, limit, factor, units,
-			d.Reason,
-			d.By, d.CreatedAt.Format(time.RFC3339), d.ExpiresAt.Format(time.RFC3339), cli.Number(d.RemainingMS)})
+		if d.DeniedPerSecond != nil {
+			denied = strconv.FormatFloat(*d.DeniedPerSecond, 'f', -1, 64)
+		}
+		if d.endedDocument != nil {
+			endedAt, revokedBy, revokedFor = cli.NotKnown, orEmpty(d.RevokedBy), d.RevokedFor
+			if d.EndedAt != nil {
+				endedAt = d.EndedAt.Format(time.RFC3339)
+			}
+		}
+		records = append(records, []string{d.ID, orEmpty(d.Subject), d.Name, cli.AttributesText(d.Attributes), d.Effect,
+			orEmpty(d.Limit), factor, units, d.Reason, d.By, d.CreatedAt.Format(time.RFC3339), d.ExpiresAt.Format(time.RFC3339),
+			cli.Number(d.RemainingMS), d.Owner, denied, strings.Join(d.Over, " "), strings.Join(d.LosesTo, " "),
+			endedAt, revokedBy, revokedFor})
 	}
 	return records
+}
+
+// orEmpty is a text for CSV, which has no null.
+func orEmpty(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
 }
 
 // Print implements output.Answer.
 func (a *overrideAnswer) Print(p *output.Printer) {
 	if a.did != "" {
+		did := "✓ " + a.did
+		if a.place != "" {
+			did += " in " + output.Printable(a.place)
+		}
 		for _, o := range a.overrides {
-			p.Line("%s  %s", p.Paint(output.Calm, "✓ "+a.did), sentence(o, a.now))
+			p.Line("%s  %s", p.Paint(output.Calm, did), sentence(o, a.now))
 		}
 		return
 	}
-	if len(a.overrides) == 0 {
-		return
+	if len(a.overrides) > 0 {
+		a.printInForce(p)
 	}
-	if columns, rows := a.table(true); !p.TooNarrow(columns, rows) {
-		p.Table(columns, rows)
-		return
-	}
-	const indent = "    "
-	for i, line := range p.TableLines(a.table(false)) {
-		fmt.Fprintln(p.Out, line)
-		if i > 0 {
-			p.Line("%s%s", indent, output.Cut(cli.Ending(a.overrides[i-1], a.now), p.Width-len(indent)))
+	for i := range a.ended {
+		if i == 0 {
+			p.Line("%s", p.Paint(output.Faint, "NO LONGER IN FORCE"))
+		}
+		e := &a.ended[i]
+		printWhole(p, &e.Override)
+		for _, line := range output.Wrap(endText(e, a.now), restWidth(p)) {
+			fmt.Fprintln(p.Out, restIndent+line)
 		}
 	}
 }
 
-// table returns the table. Without whole, it lacks the end, the user and the reason, which then stand below each row.
-func (a *overrideAnswer) table(whole bool) (columns []output.Column, rows [][]output.Cell) {
-	columns = []output.Column{{Header: "SUBJECT", Shrinks: 10, Names: true}, {Header: "LIMIT", Shrinks: 6, Drops: 4},
-		{Header: "EFFECT", Shrinks: 8}, {Header: "LEFT", Right: true}, {Header: "ID"}}
-	if whole {
-		columns = slices.Insert(columns, 4, output.Column{Header: "UNTIL"}, output.Column{Header: "BY"}, output.Column{Header: "REASON"})
+// endText is how and when an override ended, and who set it.
+func endText(e *operation.Ended, now time.Time) string {
+	text := "not in force, and the audit log does not say why"
+	switch {
+	case e.RevokedBy != "":
+		text = "revoked " + cli.Clock(e.At, now) + " by " + output.Printable(e.RevokedBy)
+		if e.Why != "" {
+			text += ": " + output.Printable(e.Why)
+		}
+	case !e.At.IsZero():
+		text = "ended " + cli.Clock(e.At, now)
 	}
-	styles := map[store.OverrideEffect]output.Style{store.OverrideBlock: output.AtEnd, store.OverrideExempt: output.Near}
+	return text + "; set by " + output.Printable(e.By) + ": " + output.Printable(e.Reason)
+}
+
+// printInForce prints the table of the overrides in force, or a few lines for each where it would not fit.
+func (a *overrideAnswer) printInForce(p *output.Printer) {
+	if columns, rows := a.table(true); !p.TooNarrow(columns, rows) {
+		p.Table(columns, rows)
+		return
+	}
+	if columns, rows := a.table(false); !p.TooNarrow(columns, rows) {
+		for i, line := range p.TableLines(columns, rows) {
+			fmt.Fprintln(p.Out, line)
+			if i > 0 {
+				a.printRest(p, a.overrides[i-1])
+			}
+		}
+		return
+	}
+	for _, o := range a.overrides { // a subject, limit or effect would be cut in a table
+		printWhole(p, o)
+		a.printRest(p, o)
+	}
+}
+
+// printWhole prints which override that is on as many lines as it needs.
+func printWhole(p *output.Printer, o *store.Override) {
+	p.Line("%s  %s", o.ID, p.Paint(effectStyle(o), allowance.Effect(o)))
+	for _, line := range output.Break(whomText(o), restWidth(p)) {
+		fmt.Fprintln(p.Out, restIndent+line)
+	}
+}
+
+// whomText is for which keys an override is, for people.
+func whomText(o *store.Override) string {
+	whom := output.Printable(allowance.Whom(o))
+	if !o.Names.IsZero() {
+		whom += ", limit " + output.Printable(allowance.Pattern(o.Names))
+	}
+	return whom
+}
+
+// restWidth is the width of the lines behind restIndent; 0 for no bound.
+func restWidth(p *output.Printer) int {
+	if p.Width == 0 {
+		return 0
+	}
+	return max(p.Width-len(restIndent), 1)
+}
+
+// restIndent is before the lines below the row of an override.
+const restIndent = "    "
+
+// printRest prints what the narrow table has no columns for.
+func (a *overrideAnswer) printRest(p *output.Printer, o *store.Override) {
+	for _, text := range []string{cli.Ending(o, a.now), a.nowText(o)} {
+		if text == "" {
+			continue
+		}
+		for _, line := range output.Wrap(text, restWidth(p)) {
+			fmt.Fprintln(p.Out, restIndent+line)
+		}
+	}
+}
+
+// nowText is what an override does now, and which others it meets; it is empty if nothing is known.
+func (a *overrideAnswer) nowText(o *store.Override) string {
+	texts := slices.DeleteFunc([]string{a.traffic.text(o.ID), a.others[o.ID].text()}, func(text string) bool { return text == "" })
+	return strings.Join(texts, "; ")
+}
+
+// effectStyle is the style of an override's effect.
+func effectStyle(o *store.Override) output.Style {
+	switch o.Effect {
+	case store.OverrideBlock:
+		return output.AtEnd
+	case store.OverrideExempt:
+		return output.Near
+	default:
+		return output.Plain
+	}
+}
+
+// table returns the table. Without whole, it has only what says which override that is; the rest then stands below
+// each row.
+func (a *overrideAnswer) table(whole bool) (columns []output.Column, rows [][]output.Cell) {
+	columns = []output.Column{{Header: "SUBJECT"}, {Header: "LIMIT"}, {Header: "EFFECT"}}
+	denies := slices.ContainsFunc(a.overrides, func(o *store.Override) bool { return a.traffic.text(o.ID) != "" })
+	if whole && denies {
+		columns = append(columns, output.Column{Header: "DENIED/S", Right: true})
+	}
+	if whole {
+		columns = append(columns, output.Column{Header: "LEFT", Right: true}, output.Column{Header: "UNTIL"},
+			output.Column{Header: "BY"}, output.Column{Header: "REASON"})
+	}
+	meets := slices.ContainsFunc(a.overrides, func(o *store.Override) bool { return a.others[o.ID].text() != "" })
+	if whole && meets {
+		columns = append(columns, output.Column{Header: "OTHERS"})
+	}
+	columns = append(columns, output.Column{Header: "ID"})
 	for _, o := range a.overrides {
 		row := []output.Cell{{Text: allowance.Whom(o)}, {Text: allowance.Pattern(o.Names)},
-			{Text: allowance.Effect(o), Style: styles[o.Effect]}, {Text: output.Duration(o.Left.Truncate(time.Second))}, {Text: o.ID}}
-		if whole {
-			row = slices.Insert(row, 4, output.Cell{Text: cli.Clock(o.ExpiresAt, a.now)}, output.Cell{Text: o.By},
-				output.Cell{Text: o.Reason})
+			{Text: allowance.Effect(o), Style: effectStyle(o)}}
+		if whole && denies {
+			row = append(row, output.Cell{Text: a.traffic.cell(o.ID)})
 		}
-		rows = append(rows, row)
+		if whole {
+			row = append(row, output.Cell{Text: output.Duration(o.Left.Truncate(time.Second))},
+				output.Cell{Text: cli.Clock(o.ExpiresAt, a.now)}, output.Cell{Text: o.By}, output.Cell{Text: o.Reason})
+		}
+		if whole && meets {
+			row = append(row, output.Cell{Text: cmp.Or(a.others[o.ID].text(), "-")})
+		}
+		rows = append(rows, append(row, output.Cell{Text: o.ID}))
 	}
 	return columns, rows
 }

@@ -74,6 +74,15 @@ func (o *effectOptions) effect(cmd *cobra.Command, override *store.Override) (te
 	}
 }
 
+// addEndFlags adds the flags for when an override ends; see [parseEnd].
+func addEndFlags(cmd *cobra.Command, lasts, until *string) {
+	cmd.Flags().StringVar(lasts, "for", "", "for `DURATION` from now, such as 2h, at most 30d")
+	cmd.Flags().StringVar(until, "until", "", "until `TIME` instead, such as 04:00")
+	cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions([]string{"15m", "1h", "2h", "4h", "8h", "1d"},
+		cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveKeepOrder))
+	cmd.RegisterFlagCompletionFunc("until", cobra.NoFileCompletions)
+}
+
 // parseEnd returns when an override ends, from --for or --until.
 func parseEnd(cmd *cobra.Command, lasts, until string, now time.Time) (end time.Time, err error) {
 	switch hasFor, hasUntil := cmd.Flags().Changed("for"), cmd.Flags().Changed("until"); {

@@ -115,16 +115,12 @@ func (o *overrideSetOptions) addFlags(cmd *cobra.Command) {
 	flags.BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, even if it holds glob characters")
 	flags.StringVar(&o.policy, "policy", "", "keys of the `POLICY`, with the attributes given as arguments")
 	flags.StringVar(&o.limitName, "limit-name", "", "only limits called `NAME` (a glob)")
-	flags.StringVar(&o.lasts, "for", "", "for `DURATION` from now, such as 2h, at most 30d")
-	flags.StringVar(&o.until, "until", "", "until `TIME` instead, such as 04:00")
+	addEndFlags(cmd, &o.lasts, &o.until)
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show what would change, and change nothing")
 	o.AddConsentFlags(cmd)
 	flags.Lookup("reason").Usage = "why; the override and the audit log show the `TEXT`"
 	cmd.RegisterFlagCompletionFunc("policy", complete.Policies)
 	cmd.RegisterFlagCompletionFunc("limit-name", complete.LimitNames)
-	cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions([]string{"15m", "1h", "2h", "4h", "8h", "1d"},
-		cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveKeepOrder))
-	cmd.RegisterFlagCompletionFunc("until", cobra.NoFileCompletions)
 }
 
 // arguments is the check of the command's arguments.
@@ -143,8 +139,7 @@ func (o *overrideSetOptions) arguments(cmd *cobra.Command, args []string) error 
 	}
 	for _, attribute := range args {
 		name, value, _ := strings.Cut(attribute, "=")
-		network, err := netip.ParsePrefix(value)
-		if strings.ContainsAny(value, "*?[") || err == nil && network.Addr().Is4() { // clients of IPv6 are networks, see httplimit
+		if isPatternValue(value) {
 			return cli.Usagef("%s: an attribute is taken as it is, so %q is no pattern; write %s without --policy", attribute, value,
 				shell.Command(name+":"+value, "--limit-name", o.policy+"/"+cmp.Or(o.limitName, "*")))
 		}
@@ -152,27 +147,44 @@ func (o *overrideSetOptions) arguments(cmd *cobra.Command, args []string) error 
 	return nil
 }
 
+// isPatternValue reports whether the value of an attribute looks like a pattern or a network, which it cannot be.
+func isPatternValue(value string) bool {
+	network, err := netip.ParsePrefix(value)
+	return strings.ContainsAny(value, "*?[") || err == nil && network.Addr().Is4() // clients of IPv6 are networks, see httplimit
+}
+
 // checkBlockable refuses patterns that look like an address, a network or an attribute and hardly match any subject:
 // the command would succeed and change nothing. --exact allows them.
 func checkBlockable(pattern string) error {
+	switch what, instead := mistaken(pattern); what {
+	case "":
+		return nil
+	case "an attribute":
+		return cli.Usagef("%s is an attribute, and without --policy a PATTERN of subjects is needed; write %s, or add --policy '*'",
+			pattern,
+			shell.Command(instead))
+	default:
+		return cli.Usagef("%s is %s, and subjects begin with a name; write %s, or add --exact if a subject is %s alone",
+			pattern, what,
+			shell.Command(instead), "the "+what[strings.IndexByte(what, ' ')+1:])
+	}
+}
+
+// mistaken returns what a text is that was meant for a pattern of subjects and hardly matches any, and what to write
+// instead; empty for others.
+func mistaken(pattern string) (what, instead string) {
 	name, value, isPair := strings.Cut(pattern, "=")
 	_, addressErr := netip.ParseAddr(pattern)
 	_, networkErr := netip.ParsePrefix(pattern)
 	switch {
 	case isPair && subjecttext.IsName(name):
-		return cli.Usagef("%s is an attribute, and without --policy a PATTERN of subjects is needed; write %s, or add --policy '*'",
-			pattern,
-			shell.Command(name+":"+value))
+		return "an attribute", name + ":" + value
 	case addressErr == nil:
-		return cli.Usagef("%s is an address, and subjects begin with a name; write %s, or add --exact if a subject is the address alone",
-			pattern,
-			shell.Command("ip:"+pattern))
+		return "an address", "ip:" + pattern
 	case networkErr == nil:
-		return cli.Usagef("%s is a network, and subjects begin with a name; write %s, or add --exact if a subject is the network alone",
-			pattern,
-			shell.Command("ip:"+pattern))
+		return "a network", "ip:" + pattern
 	}
-	return nil
+	return "", ""
 }
 
 // selection is the override's selection in the form of the commands that select keys.
@@ -300,7 +312,7 @@ func (o *overrideSetOptions) set(ctx context.Context, s *cli.Settings, plan *ove
 	}
 	defer backend.Close()
 	runner := cli.NewRunner(o.Globals, s, backend, where)
-	answer := &overrideAnswer{now: o.Env.Now(), did: "set"}
+	answer := &overrideAnswer{now: o.Env.Now(), did: "set", place: s.Place("")}
 	if o.dryRun || !plan.Consent.Covers(s.Access()) { // a question needs the list
 		if answer.concerned, err = o.preview(ctx, runner, plan, s.Place(where)); err != nil {
 			return err

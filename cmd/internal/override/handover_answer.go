@@ -1,0 +1,302 @@
+package override
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/allowance"
+	"github.com/limitctl/limitctl/cmd/internal/auditlog"
+	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// The parts of a handover, in the order in which they are shown.
+const (
+	partOverrides = iota
+	partChanges
+	partDenials
+	handoverParts
+)
+
+// handoverAnswer is what the next shift has to know.
+type handoverAnswer struct {
+	now   time.Time
+	place string
+	rows  int // of the terminal; 0 for no bound
+
+	inForce overrideAnswer
+	changes []*auditlog.Entry // the latest first
+	denials struct {
+		exact          bool // the counts are; else they are lower bounds
+		total, blocked int64
+		keys           int
+		top            []deniedKey
+	}
+	failed [handoverParts]error // why a part could not be read
+}
+
+// deniedKey is a key with its denials. A block denies a blocked one now.
+type deniedKey struct {
+	admin.Denied
+	blocked bool
+	ago     time.Duration
+}
+
+// part is one part for people: its headline, its items with their lines, and the command that shows all of them.
+type part struct {
+	headline string
+	items    [][]string
+	command  string
+	shown    int
+}
+
+// lines is how many lines the part takes.
+func (p *part) lines() (n int) {
+	for _, item := range p.items[:p.shown] {
+		n += len(item)
+	}
+	if p.shown < len(p.items) {
+		n++ // that there are more
+	}
+	return n + 1
+}
+
+// Print implements output.Answer. The parts get items in turn, so that a long one leaves room for the others.
+func (a *handoverAnswer) Print(p *output.Printer) {
+	parts := []*part{a.overridesPart(p), a.changesPart(p), a.denialsPart(p)}
+	total := func() int {
+		n := 1 + 1 // the first line, and that of the shell
+		for _, part := range parts {
+			n += part.lines()
+		}
+		return n
+	}
+	for progress := true; progress; {
+		progress = false
+		for _, part := range parts {
+			if part.shown == len(part.items) {
+				continue
+			}
+			part.shown++
+			if a.rows > 0 && total() > a.rows {
+				part.shown--
+				continue
+			}
+			progress = true
+		}
+	}
+	p.Line("%s in %s", p.Paint(output.Faint, "handover of "+a.now.Format("2006-01-02 15:04 MST")), output.Printable(a.place))
+	for i, part := range parts {
+		style := output.Bold
+		if a.failed[i] != nil {
+			style = output.AtEnd
+		}
+		p.Line("%s", p.Paint(style, part.headline))
+		for _, item := range part.items[:part.shown] {
+			for _, line := range item {
+				fmt.Fprintln(p.Out, line)
+			}
+		}
+		if more := len(part.items) - part.shown; more > 0 {
+			p.Line("  … and %d more: %s", more, part.command)
+		}
+	}
+}
+
+// newPart returns a part. If it could not be read, the reason is its first item.
+func (a *handoverAnswer) newPart(p *output.Printer, which int, headline, command string) *part {
+	made := &part{headline: headline, command: command}
+	if err := a.failed[which]; err != nil {
+		made.headline += ": cannot be read whole"
+		made.items = append(made.items, indented(p, "  ", "  ", cli.Message(err)))
+	}
+	return made
+}
+
+// indented breaks a text into lines that fit the terminal, at most three. Only what people wrote is so long.
+func indented(p *output.Printer, first, others, text string) []string {
+	const most = 3
+	width := 0
+	if p.Width > 0 {
+		width = max(p.Width-len(others), 1)
+	}
+	lines := output.Wrap(text, width)
+	if len(lines) > most {
+		lines = lines[:most]
+		lines[most-1] = output.Cut(lines[most-1]+" …", width)
+	}
+	for i, line := range lines {
+		lines[i] = others + line
+		if i == 0 {
+			lines[i] = first + line
+		}
+	}
+	return lines
+}
+
+// broken breaks a text into lines that fit the terminal, as many as it needs: what it names is not cut.
+func broken(p *output.Printer, text string) []string {
+	lines := output.Break(text, restWidth(p))
+	for i := range lines {
+		lines[i] = map[bool]string{true: "  ", false: restIndent}[i == 0] + lines[i]
+	}
+	return lines
+}
+
+func (a *handoverAnswer) overridesPart(p *output.Printer) *part {
+	blocks := 0
+	for _, o := range a.inForce.overrides {
+		if o.Effect == store.OverrideBlock {
+			blocks++
+		}
+	}
+	headline := "IN FORCE  " + cli.CountOf(int64(len(a.inForce.overrides)), "override", "overrides")
+	if blocks > 0 {
+		headline += ", " + cli.CountOf(int64(blocks), "block", "blocks")
+	}
+	made := a.newPart(p, partOverrides, headline, "limitctl override list")
+	for _, o := range a.inForce.overrides {
+		what := o.ID + "  " + allowance.Effect(o) + "  " + whomText(o)
+		var item []string
+		line := "  " + what + "  until " + cli.Clock(o.ExpiresAt, a.now) + ", " + cli.SetBy(o)
+		if p.Width > 0 && output.Width(line) <= p.Width {
+			item = []string{line}
+		} else {
+			item = append(broken(p, what), indented(p, restIndent, restIndent, cli.Ending(o, a.now))...)
+		}
+		if text := a.inForce.nowText(o); text != "" {
+			item = append(item, indented(p, restIndent, restIndent, text)...)
+		}
+		made.items = append(made.items, item)
+	}
+	return made
+}
+
+func (a *handoverAnswer) changesPart(p *output.Printer) *part {
+	headline := "CHANGED in the last " + store.FormatPeriod(handoverChanges) + "  " +
+		cli.CountOf(int64(len(a.changes)), "run", "runs") + map[bool]string{true: ", the latest first"}[len(a.changes) > 1]
+	made := a.newPart(p, partChanges, headline, shell.Command("limitctl", "audit", "--since", store.FormatPeriod(handoverChanges)))
+	for _, e := range a.changes {
+		text := cli.Clock(e.Time, a.now) + "  " + output.Printable(e.User)
+		if e.Host != "" {
+			text += "@" + output.Printable(e.Host)
+		}
+		text += "  " + output.Printable(strings.TrimSpace(e.Command+" "+e.Selection))
+		if e.CountsKeys() {
+			text += ", " + cli.CountOf(e.Changed, "key", "keys")
+		}
+		if e.Outcome != auditlog.Done {
+			text += ", " + output.Printable(string(e.Outcome))
+		}
+		if e.Reason != "" {
+			text += ": " + output.Printable(e.Reason)
+		}
+		made.items = append(made.items, indented(p, "  ", restIndent, text))
+	}
+	return made
+}
+
+func (a *handoverAnswer) denialsPart(p *output.Printer) *part {
+	d := &a.denials
+	count := func(n int64) string {
+		if d.exact {
+			return output.Thousands(n)
+		}
+		return "≥" + output.Thousands(n)
+	}
+	headline := "DENIED in the last " + store.FormatPeriod(handoverDenials) + "  "
+	if d.total == 0 {
+		headline += "nobody is known to have been"
+	} else {
+		headline += count(d.total) + " denials of " + cli.CountOf(int64(d.keys), "key", "keys")
+	}
+	if d.blocked > 0 {
+		headline += "; " + count(d.blocked) + " of keys that are blocked now"
+	}
+	made := a.newPart(p, partDenials, headline, "limitctl denials")
+	for i := range d.top {
+		row := &d.top[i]
+		text := count(row.Count) + "  " + output.Printable(row.Key.Subject) + "  " + output.Printable(row.Key.Name) + "  " +
+			output.Duration(row.ago.Truncate(time.Second)) + " ago"
+		if row.blocked {
+			text += ", blocked"
+		}
+		made.items = append(made.items, broken(p, text))
+	}
+	return made
+}
+
+type deniedDocument struct {
+	Key     string    `json:"key"`
+	Name    string    `json:"name"`
+	Denied  int64     `json:"denied"`
+	LastAt  time.Time `json:"last_at"`
+	Blocked bool      `json:"blocked"` // a block denies it now
+}
+
+type unreadDocument struct {
+	Part  string `json:"part"` // overrides, changes or denials
+	Error string `json:"error"`
+}
+
+// partNames are the names of the parts in JSON and CSV.
+var partNames = [handoverParts]string{"overrides", "changes", "denials"}
+
+// Document implements output.Answer.
+func (a *handoverAnswer) Document() any {
+	type denials struct {
+		LastMS  int64            `json:"last_ms"`
+		Exact   bool             `json:"exact"`
+		Denied  int64            `json:"denied"`
+		Blocked int64            `json:"blocked"`
+		Keys    int              `json:"keys"`
+		Top     []deniedDocument `json:"top"`
+	}
+	d := denials{handoverDenials.Milliseconds(), a.denials.exact, a.denials.total, a.denials.blocked, a.denials.keys, []deniedDocument{}}
+	for i := range a.denials.top {
+		row := &a.denials.top[i]
+		d.Top = append(d.Top, deniedDocument{row.Key.Subject, row.Key.Name, row.Count, output.UTC(row.LastAt.Time()), row.blocked})
+	}
+	changes := []any{}
+	for _, e := range a.changes {
+		changes = append(changes, e.Document())
+	}
+	unread := []unreadDocument{}
+	for i, err := range a.failed {
+		if err != nil {
+			unread = append(unread, unreadDocument{partNames[i], cli.Message(err)})
+		}
+	}
+	return struct {
+		SchemaVersion int              `json:"schema_version"`
+		At            time.Time        `json:"at"`
+		Place         string           `json:"place"` // the context, or the store
+		Overrides     []any            `json:"overrides"`
+		Changes       []any            `json:"changes"` // of the last 12 hours, the latest first
+		Denials       denials          `json:"denials"`
+		Unread        []unreadDocument `json:"unread"` // the parts that could not be read whole
+	}{output.SchemaVersion, output.UTC(a.now), a.place, a.inForce.Lines(), changes, d, unread}
+}
+
+// Records implements output.Answer.
+func (a *handoverAnswer) Records() [][]string {
+	records := [][]string{{"part", "at", "by", "what", "subject", "name", "denied", "reason"}}
+	for _, o := range a.inForce.overrides {
+		records = append(records, []string{partNames[partOverrides], o.ExpiresAt.UTC().Format(time.RFC3339), o.By,
+			allowance.Effect(o), allowance.Whom(o), allowance.Pattern(o.Names), "", o.Reason})
+	}
+	for _, e := range a.changes {
+		records = append(records, []string{partNames[partChanges], e.Time.UTC().Format(time.RFC3339), e.User,
+			strings.TrimSpace(e.Command + " " + e.Selection), "", "", "", e.Reason})
+	}
+	for i := range a.denials.top {
+		row := &a.denials.top[i]
+		records = append(records, []string{partNames[partDenials], row.LastAt.Time().UTC().Format(time.RFC3339), "", "", row.Key.Subject,
+			row.Key.Name, cli.Number(row.Count), ""})
+	}
+	return records
+}

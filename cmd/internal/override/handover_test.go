@@ -1,0 +1,98 @@
+package override
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/auditlog"
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// handed is a handover with so many overrides, changes and denied keys.
+func handed(t *testing.T, overrides, changes, denied int) *handoverAnswer {
+	t.Helper()
+	a := &handoverAnswer{now: hour, place: "prod", inForce: overrideAnswer{now: hour}}
+	for i := range overrides {
+		o := made(t, fmt.Sprintf("aaaaaa%02d", i), fmt.Sprintf("tenant:t%d:%s", i, strings.Repeat("x", i%90)), store.OverrideTimes)
+		a.inForce.overrides = append(a.inForce.overrides, &o)
+	}
+	for i := range changes {
+		a.changes = append(a.changes, &auditlog.Entry{Time: hour.Add(-time.Duration(i) * time.Minute), User: "ana", Host: "here",
+			Command:   "reset",
+			Selection: fmt.Sprintf("'tenant:t%d:*'", i), Outcome: auditlog.Done, Changed: 3, Reason: strings.Repeat("why ", i%100)})
+	}
+	for i := range denied {
+		key := store.Key{Subject: fmt.Sprint("user:", i), Name: "n"}
+		a.denials.top = append(a.denials.top, deniedKey{Denied: admin.Denied{Key: key, Count: 5}})
+		a.denials.total += 5
+		a.denials.keys++
+	}
+	return a
+}
+
+// A handover takes one screen, leaves no part out, and says how many more there are.
+func TestAHandoverFitsTheScreen(t *testing.T) {
+	for _, test := range []struct{ overrides, changes, denied int }{{0, 0, 0}, {3, 3, 3}, {4, 5, 5}, {200, 0, 0}, {0, 200, 0},
+		{200, 200, 10}} {
+		for _, size := range [][2]int{{80, 24}, {40, 12}, {120, 50}} {
+			a := handed(t, test.overrides, test.changes, test.denied)
+			a.rows = size[1]
+			var b bytes.Buffer
+			a.Print(&output.Printer{Out: &b, Width: size[0]})
+			lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+			if len(lines) >= size[1] {
+				t.Errorf("%+v: %d lines on %d rows:\n%s", test, len(lines), size[1], b.String())
+			}
+			for _, line := range lines[1:] {
+				if output.Width(line) > size[0] && !strings.Contains(line, "  … and ") && !strings.Contains(line, "in the last") {
+					t.Errorf("%d columns on %d: %s", output.Width(line), size[0], line)
+				}
+			}
+			shown := map[string]int{"  aaaaaa": test.overrides, "ana@here": test.changes, "  user:": test.denied}
+			commands := map[string]string{"  aaaaaa": "override list", "ana@here": "audit --since 12h", "  user:": "denials"}
+			for mark, all := range shown {
+				n := strings.Count(b.String(), mark)
+				more := fmt.Sprintf("  … and %d more: limitctl %s", all-n, commands[mark])
+				if n < all != strings.Contains(b.String(), more) || n == 0 && all > 0 && size[1] > 12 {
+					t.Errorf("%+v: %d of %d are shown at %v, and no %q:\n%s", test, n, all, size, more, b.String())
+				}
+			}
+		}
+	}
+	a := handed(t, 200, 200, 10)
+	var b bytes.Buffer
+	a.Print(&output.Printer{Out: &b})
+	if strings.Contains(b.String(), "more:") || strings.Count(b.String(), "  aaaaaa") != 200 {
+		t.Errorf("without a terminal something is left out:\n%s", b.String())
+	}
+}
+
+// Some parts are an error of their own; none is the error itself.
+func TestAHandoverWithoutAPart(t *testing.T) {
+	a := handed(t, 2, 1, 0)
+	a.failed[partChanges] = errors.New("no \x1b[31mright")
+	var b bytes.Buffer
+	a.Print(&output.Printer{Out: &b, Width: 80})
+	if text := b.String(); !strings.Contains(text, "1 run: cannot be read whole\n  no \\x1b[31mright\n") ||
+		!strings.Contains(text, "2 overrides\n") {
+		t.Errorf("printed:\n%s", text)
+	}
+	if !errors.Is(a.err(), outcome.ErrPartly) {
+		t.Errorf("the error is %v", a.err())
+	}
+	a.failed = [handoverParts]error{store.ErrRefused, store.ErrRefused, store.ErrRefused}
+	if errors.Is(a.err(), outcome.ErrPartly) || !errors.Is(a.err(), store.ErrRefused) {
+		t.Errorf("without any part the error is %v", a.err())
+	}
+	a.failed = [handoverParts]error{}
+	if a.err() != nil {
+		t.Errorf("with all parts the error is %v", a.err())
+	}
+}
