@@ -15,15 +15,17 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// form is where an override of one key is typed in.
+// form is where an override of one key is typed in, or how one in force is to change.
 type form struct {
-	of      *row
-	choices []choice
-	chosen  int  // of choices
-	all     bool // limits of the subject, and not this one alone
-	field   int  // that is typed in
-	inputs  [valueFields]textinput.Model
-	problem string
+	title    string
+	of       *row            // nil if the form is about an override alone
+	override *store.Override // the one in force, nil if there is none
+	choices  []choice
+	chosen   int  // of choices
+	all      bool // limits of the subject, and not this one alone
+	field    int  // that is typed in
+	inputs   [valueFields]textinput.Model
+	problem  string
 }
 
 // choice is something that the form can do.
@@ -32,6 +34,7 @@ type choice struct {
 	word    string
 	example string // of its value; empty if it has none
 	revokes bool   // it ends the override that is in force
+	extends bool   // it gives that one a later end
 }
 
 // The fields of the form, in their order. Those before valueFields hold texts.
@@ -57,7 +60,7 @@ func (m *model) askOverride() tea.Cmd {
 		m.say("this store keeps no overrides")
 		return nil
 	}
-	f := &form{of: r, field: effectField, choices: []choice{
+	f := &form{title: "Override " + output.Printable(r.Key.String()), of: r, override: r.override, choices: []choice{
 		{effect: store.OverrideTimes, word: "multiply by", example: "3"},
 		{effect: store.OverrideAdd, word: "add", example: "100"},
 		{effect: store.OverrideLimit, word: "limit", example: "600/1m"},
@@ -67,13 +70,20 @@ func (m *model) askOverride() tea.Cmd {
 	if r.override != nil {
 		f.choices = append(f.choices, choice{word: "end " + allowance.Effect(r.override), revokes: true})
 	}
+	m.openForm(f)
+	return nil
+}
+
+// openForm shows a form, with the cursor on its first field.
+func (m *model) openForm(f *form) {
 	for i := range f.inputs {
 		f.inputs[i] = newInput()
 	}
-	f.inputs[valueField].SetValue(f.choices[0].example)
+	f.inputs[valueField].SetValue(f.choices[f.chosen].example)
 	f.inputs[forField].SetValue("2h")
+	f.field = f.fields()[0]
+	f.focus()
 	m.changes.form = f
-	return nil
 }
 
 // fields are those that the chosen effect has.
@@ -81,7 +91,8 @@ func (f *form) fields() (fields []int) {
 	for _, field := range formOrder() {
 		c := &f.choices[f.chosen]
 		switch {
-		case field == valueField && c.example == "", c.revokes && (field == aboutField || field == forField):
+		case field == effectField && len(f.choices) == 1, field == valueField && c.example == "",
+			field == aboutField && (c.revokes || c.extends), field == forField && c.revokes:
 		default:
 			fields = append(fields, field)
 		}
@@ -113,13 +124,18 @@ func (m *model) fill(msg tea.KeyMsg) tea.Cmd {
 		f.problem = ""
 		f.typed(msg)
 	}
+	f.focus()
+	return nil
+}
+
+// focus gives the keys to the current field.
+func (f *form) focus() {
 	for i := range f.inputs {
 		if f.inputs[i].Blur(); i == f.field {
 			f.inputs[i].Focus()
 			f.inputs[i].CursorEnd()
 		}
 	}
-	return nil
 }
 
 // typed takes a key that is typed into the current field.
@@ -150,9 +166,12 @@ func (m *model) submit() tea.Cmd {
 	f := m.changes.form
 	c, r := &f.choices[f.chosen], f.of
 	reason := strings.TrimSpace(f.inputs[reasonField].Value())
+	if c.extends {
+		return m.submitExtension(reason)
+	}
 	if c.revokes {
 		m.changes.form = nil
-		ended := *r.override
+		ended := *f.override
 		return m.ask("End this override", overrideText(&ended, m.now), func() tea.Msg {
 			return overrideDone{override: ended, ended: true, err: m.Actions.RevokeOverride(m.ctx, ended.ID, reason)}
 		})
@@ -178,11 +197,32 @@ func (m *model) submit() tea.Cmd {
 	if reason != "" {
 		lines = append(lines, "Reason: "+output.Printable(reason))
 	}
-	if o := r.override; o != nil {
+	if o := f.override; o != nil {
 		lines = append(lines, "In force now: "+allowance.Effect(o)+" until "+until(o.ExpiresAt, m.now)+".")
 	}
 	return m.ask(fmt.Sprintf("Set this override for %s", output.Duration(lasts)), lines, func() tea.Msg {
 		set, err := m.Actions.SetOverride(m.ctx, wanted, lasts)
+		return overrideDone{override: set, err: err}
+	})
+}
+
+// submitExtension asks for a later end.
+func (m *model) submitExtension(reason string) tea.Cmd {
+	f := m.changes.form
+	now, wanted := *f.override, strings.TrimSpace(f.inputs[forField].Value())
+	// Only the time is read here: the effect stays.
+	_, lasts, err := m.Actions.ParseOverride(source.OverrideForm{Effect: store.OverrideExempt, For: wanted})
+	if err == nil && !m.now.Add(lasts).After(now.ExpiresAt) {
+		err = fmt.Errorf("it is in force until %s, which is later", until(now.ExpiresAt, m.now))
+	}
+	if err != nil {
+		f.problem = source.OneLine(err)
+		return nil
+	}
+	m.changes.form = nil
+	lines := append(overrideText(&now, m.now), "", "It then ends at "+until(m.now.Add(lasts), m.now)+".")
+	return m.ask("Extend this override to "+output.Duration(lasts)+" from now", lines, func() tea.Msg {
+		set, err := m.Actions.ExtendOverride(m.ctx, now.ID, lasts, reason)
 		return overrideDone{override: set, err: err}
 	})
 }
@@ -249,7 +289,7 @@ func (f *form) box(height, columns int) []line {
 		fields = fields[first : first+room]
 	}
 	c := &f.choices[f.chosen]
-	lines := append([]line{styled("Override "+output.Printable(f.of.Key.String()), bold)}, space...)
+	lines := append([]line{styled(f.title, bold)}, space...)
 	for _, field := range fields {
 		name, value := "", ""
 		switch field {

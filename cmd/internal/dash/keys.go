@@ -43,6 +43,11 @@ func (m *model) bindings() []binding {
 		bind([]string{"+", "="}, "+", "refresh more often", nil, (*model).faster),
 		bind([]string{"-", "_"}, "-", "refresh less often", nil, (*model).slower),
 	}
+	if !m.isOthers() {
+		all = append(all, bind([]string{"O"}, "O", "what is in force: all overrides, and their ends", nil, (*model).toggleInForce),
+			bind([]string{"r"}, "O r", "revoke the override under the cursor", []screen{&m.inForce}, (*model).revokeInForce),
+			bind([]string{"e"}, "O e", "extend it", []screen{&m.inForce}, (*model).extendInForce))
+	}
 	if !m.mayChange() {
 		return append(all, m.lastBindings()...)
 	}

@@ -210,7 +210,11 @@ func (m *model) vitals() line {
 			memory[0].text += " of " + output.Bytes(sum.MaxMemory)
 		}
 	}
-	parts := []*line{&l, &denied, &blocked, &of, &trip, &ops, &memory}
+	var inForce line
+	if text := m.inForceText(); text != "" {
+		inForce = line{{", ", output.Plain}, {text, output.Near}}
+	}
+	parts := []*line{&l, &denied, &blocked, &inForce, &of, &trip, &ops, &memory}
 	room := m.width
 	for i, part := range parts {
 		if room -= part.width(); room < 0 && i > 0 {
@@ -223,7 +227,7 @@ func (m *model) vitals() line {
 			break
 		}
 	}
-	return slices.Concat(l, denied, of, blocked, trip, ops, memory)
+	return slices.Concat(l, denied, of, blocked, inForce, trip, ops, memory)
 }
 
 // deniedParts say how much is denied in all by limits, and of how many keys, and how much by blocks.

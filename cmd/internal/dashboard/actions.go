@@ -154,6 +154,17 @@ func (a *dashActions) SetOverride(ctx context.Context, o store.Override, lasts t
 	return *set, err
 }
 
+// ExtendOverride implements dash.Actions.
+func (a *dashActions) ExtendOverride(ctx context.Context, id string, lasts time.Duration, reason string) (o store.Override, err error) {
+	plan := &operation.ExtendPlan{ID: id, Lasts: lasts, Ends: "--for " + store.FormatPeriod(lasts), Consent: a.consent}
+	plan.Consent.Reason = reason
+	set, err := a.runner.ExtendOverride(ctx, plan, &a.observer)
+	if set == nil {
+		return o, err
+	}
+	return *set, err
+}
+
 // RevokeOverride implements dash.Actions.
 func (a *dashActions) RevokeOverride(ctx context.Context, id, reason string) error {
 	plan := &operation.RevokePlan{IDs: []string{id}, Consent: a.consent}
