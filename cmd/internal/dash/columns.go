@@ -5,6 +5,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/textcut"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -56,11 +57,11 @@ func columns() [columnNames]column {
 		usedColumn:      {title: "USED", order: byCloseness, cell: barCell},
 		ofLimitColumn:   {title: "OF LIMIT", order: byUsed, right: true, cell: ofLimitCell},
 		leftColumn:      {title: "LEFT", order: byRemaining, right: true, cell: leftCell},
-		rateColumn:      {title: "/S", order: byRate, right: true, cell: text(func(r *row) string { return short(r.rate()) })},
+		rateColumn:      {title: "/S", order: byRate, right: true, cell: text(func(r *row) string { return figures.Short(r.rate()) })},
 		resetsColumn:    {title: "RESETS", order: byReset, right: true, cell: resetsCell},
 		overrideColumn:  {title: "OVERRIDE", order: -1, cell: overrideCell},
 		historyColumn: {title: "LAST MIN", order: -1, cell: func(r *row, now time.Time, width int) line {
-			return sparks(r.shares.columns(now, 60, width), 1, shareStyle)
+			return sparks(r.shares.Columns(now, 60, width), 1, shareStyle)
 		}},
 	}
 }
@@ -160,7 +161,7 @@ func deniedCell(r *row, now time.Time, width int) line {
 	if rate == 0 {
 		return plain("-")
 	}
-	text := short(rate)
+	text := figures.Short(rate)
 	if text == "0" {
 		text = "<0.1"
 	}
@@ -196,7 +197,7 @@ func ofLimitCell(r *row, _ time.Time, width int) line {
 	}
 	text := output.Thousands(r.Used) + "/" + output.Thousands(r.Limit.Capacity())
 	if len(text) > width {
-		text = short(float64(r.Used)) + "/" + short(float64(r.Limit.Capacity()))
+		text = figures.Short(float64(r.Used)) + "/" + figures.Short(float64(r.Limit.Capacity()))
 	}
 	return styled(text, closeness(r))
 }
@@ -207,7 +208,7 @@ func leftCell(r *row, _ time.Time, width int) line {
 	}
 	text := output.Thousands(r.Remaining)
 	if len(text) > width {
-		text = short(float64(r.Remaining))
+		text = figures.Short(float64(r.Remaining))
 	}
 	return plain(text)
 }
@@ -220,11 +221,11 @@ func resetsCell(r *row, _ time.Time, _ int) line {
 		if !r.RetryKnown() {
 			return styled("+?", output.AtEnd)
 		}
-		return styled("+"+seconds(r.RetryAfter), output.AtEnd)
+		return styled("+"+figures.Seconds(r.RetryAfter), output.AtEnd)
 	case r.inUse && !r.ResetKnown():
 		return plain("?")
 	}
-	return plain(seconds(r.ResetAfter))
+	return plain(figures.Seconds(r.ResetAfter))
 }
 
 // usedOf is what is used of the limit, with a question mark for what is not known.

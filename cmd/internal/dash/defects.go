@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -50,7 +51,7 @@ func partLines(d *source.Detail, columns int) (lines []string) {
 		if part.Expires.IsZero() {
 			about += ", never expires"
 		} else {
-			about += ", expires in " + seconds(part.Expires.Sub(d.At.Time()).Round(time.Millisecond))
+			about += ", expires in " + figures.Seconds(part.Expires.Sub(d.At.Time()).Round(time.Millisecond))
 		}
 		lines = append(lines, output.Wrap(output.Printable(part.StoreKey)+"  "+about, columns)...)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -23,13 +24,13 @@ type denials struct {
 	others   float64 // denials a second of keys that are without a count of their own, selected or not
 	lost     bool
 	begun    time.Time // when the first look was
-	totals   history
-	unnamed  history
+	totals   figures.History
+	unnamed  figures.History
 }
 
 // denial is how one key is being denied.
 type denial struct {
-	counts history
+	counts figures.History
 	rate   float64   // denials a second lately
 	last   time.Time // when it was denied last, by our clock
 	placed float64   // the rate that the key's place in the list goes by
@@ -66,23 +67,23 @@ func (d *denial) place() {
 
 // lateRate adds a count to a history, and returns the rate lately. At the first look only
 // the mean over more than a minute is known, which stands in until there is a difference.
-func (d *denials) lateRate(h *history, count int64, since *source.DeniedSince) float64 {
+func (d *denials) lateRate(h *figures.History, count int64, since *source.DeniedSince) float64 {
 	if since.First {
 		return float64(count) / since.Over.Seconds()
 	}
-	if h.values == nil { // none were counted since the looks began
-		h.sums = true
+	if h.Values == nil { // none were counted since the looks began
+		h.Sums = true
 		before := since.At.Add(-since.Over)
 		from := since.At.Add(-lately * time.Second)
 		if from.Before(d.begun) {
 			from = d.begun
 		}
-		if h.add(from, float32(math.NaN())); before.Unix() > from.Unix() {
-			h.add(before, 0)
+		if h.Add(from, float32(math.NaN())); before.Unix() > from.Unix() {
+			h.Add(before, 0)
 		}
 	}
-	h.add(since.At, float32(count))
-	return h.mean(lately)
+	h.Add(since.At, float32(count))
+	return h.Mean(lately)
 }
 
 // deniedRate is how often a second the key was denied lately.
@@ -138,9 +139,9 @@ func (d *denials) summary() (all, of, blocked string) {
 		return "", "", ""
 	}
 	byBlocks, blockedKeys := d.byBlocks()
-	rate, keys := short(d.total-byBlocks), fmt.Sprint(len(d.keys)-blockedKeys)
+	rate, keys := figures.Short(d.total-byBlocks), fmt.Sprint(len(d.keys)-blockedKeys)
 	if blockedKeys > 0 {
-		blocked = "blocked " + short(byBlocks) + "/s"
+		blocked = "blocked " + figures.Short(byBlocks) + "/s"
 	}
 	if d.lost || d.others > 0 {
 		rate = "≥" + rate

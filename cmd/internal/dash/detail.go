@@ -8,6 +8,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -68,7 +69,7 @@ func (v *detailView) text(m *model) []line {
 	say("limit", output.Printable(r.Key.Name), output.Plain)
 	sayDenied := func() {
 		if r.deniedRate() > 0 {
-			text := short(r.deniedRate()) + " a second lately"
+			text := figures.Short(r.deniedRate()) + " a second lately"
 			if !r.isDenied(m.now) {
 				text += ", none in the last seconds"
 			}
@@ -88,7 +89,7 @@ func (v *detailView) text(m *model) []line {
 		return lines
 	}
 	if r.LimitKnown() {
-		say("", r.Limit.String()+": "+limitWords(r.Limit), output.Plain)
+		say("", r.Limit.String()+": "+figures.LimitWords(r.Limit), output.Plain)
 	} else {
 		say("", r.LimitText()+": its keys do not tell the rest of it", output.Plain)
 	}
@@ -109,7 +110,7 @@ func (v *detailView) text(m *model) []line {
 		say("attributes", text, output.Plain)
 	}
 	state := fmt.Sprintf("%s of %s used, %s remaining, %s a second lately",
-		output.Thousands(r.Used), output.Thousands(r.Limit.Capacity()), output.Thousands(r.Remaining), short(r.rate()))
+		output.Thousands(r.Used), output.Thousands(r.Limit.Capacity()), output.Thousands(r.Remaining), figures.Short(r.rate()))
 	switch {
 	case !r.inUse:
 		state = "unused"
@@ -131,7 +132,7 @@ func (v *detailView) text(m *model) []line {
 		case source.NeverBegins(&r.Entry):
 			resets, ttl = "never", "the key does not expire"
 		case r.ResetKnown():
-			resets = seconds(r.ResetAfter)
+			resets = figures.Seconds(r.ResetAfter)
 		}
 		say("resets in", resets+", "+ttl, output.Plain)
 	}
@@ -196,9 +197,9 @@ func (m *model) looks(r *row, d *source.Detail) (commands []string) {
 // is height lines high.
 func (m *model) graphLines(r *row, height int) []line {
 	const labels = 5
-	columns := max(1, min(m.width-labels, historyLength))
+	columns := max(1, min(m.width-labels, figures.HistoryLength))
 	var lines []line
-	for i, drawn := range graph(r.shares.columns(m.now, historyLength, columns), height) {
+	for i, drawn := range graph(r.shares.Columns(m.now, figures.HistoryLength, columns), height) {
 		label := ""
 		switch i {
 		case 0:
@@ -208,7 +209,7 @@ func (m *model) graphLines(r *row, height int) []line {
 		}
 		lines = append(lines, append(line{{pad(label, labels-1, true) + "▕", output.Faint}}, drawn...))
 	}
-	return append(lines, styled(pad("", labels, false)+"used over the last "+output.Duration(historyLength*time.Second), output.Faint))
+	return append(lines, styled(pad("", labels, false)+"used over the last "+output.Duration(figures.HistoryLength*time.Second), output.Faint))
 }
 
 // shownBytes is how much of a record is shown.

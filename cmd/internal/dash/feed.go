@@ -8,6 +8,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -18,8 +19,8 @@ type feed struct {
 	rows      map[source.ID]*row // the followed keys
 	servers   []source.Server
 	coverage  source.Coverage
-	roundTrip history // in milliseconds
-	fetching  bool    // a look is under way
+	roundTrip figures.History // in milliseconds
+	fetching  bool            // a look is under way
 	lookedAt  time.Time
 	away      map[string]awayNode // nodes that do not answer, while others do
 	answered  time.Time
@@ -56,7 +57,7 @@ func (m *model) absorb(s source.Fetched) {
 	f.fetching = false
 	if len(s.Servers) > 0 && (s.Err == nil || len(s.Servers) > 1) { // else the last answer of the servers stays
 		f.servers = s.Servers
-		f.roundTrip.add(s.Time, float32(roundTripOf(s.Servers).Seconds()*1000))
+		f.roundTrip.Add(s.Time, float32(roundTripOf(s.Servers).Seconds()*1000))
 	}
 	for i := range s.Keys {
 		key := source.IDOf(&s.Keys[i].Entry)
@@ -280,7 +281,7 @@ func (m *model) absorbDenials(since source.DeniedSince) tea.Cmd {
 func (m *model) addDenials(since *source.DeniedSince) {
 	d := &m.feed.denials
 	if d.known, d.lost = true, since.Lost; since.First {
-		d.begun, d.totals, d.unnamed, d.keys = since.At, history{}, history{}, map[store.Key]*denial{}
+		d.begun, d.totals, d.unnamed, d.keys = since.At, figures.History{}, figures.History{}, map[store.Key]*denial{}
 	}
 	names := m.longNames()
 	counted := make(map[store.Key]bool, len(since.Rows))
@@ -446,15 +447,15 @@ func (m *model) reunite() {
 
 func (m *model) inherit(heir, r *row) {
 	shares, taken := r.shares, r.taken
-	if last := heir.shares.last; heir.shares.values != nil {
-		for second := last - int64(len(heir.shares.values)) + 1; second <= last; second++ {
-			shares.add(time.Unix(second, 0), heir.shares.at(second))
+	if last := heir.shares.Last; heir.shares.Values != nil {
+		for second := last - int64(len(heir.shares.Values)) + 1; second <= last; second++ {
+			shares.Add(time.Unix(second, 0), heir.shares.At(second))
 		}
 	}
-	if last := heir.taken.last; heir.taken.values != nil {
-		for second := last - int64(len(heir.taken.values)) + 1; second <= last; second++ {
-			if value := heir.taken.at(second); !math.IsNaN(float64(value)) {
-				taken.add(time.Unix(second, 0), value)
+	if last := heir.taken.Last; heir.taken.Values != nil {
+		for second := last - int64(len(heir.taken.Values)) + 1; second <= last; second++ {
+			if value := heir.taken.At(second); !math.IsNaN(float64(value)) {
+				taken.Add(time.Unix(second, 0), value)
 			}
 		}
 	}

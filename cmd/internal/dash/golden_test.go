@@ -70,9 +70,38 @@ func routes(d *driver) {
 	}
 }
 
+// governed is traffic under overrides of all kinds, one of which is about no key that is in use.
+func governed(d *driver) {
+	traffic(d)
+	for _, o := range []struct {
+		whom string
+		store.Override
+	}{
+		{"ip:203.0.113.0/24", store.Override{Effect: store.OverrideBlock, Reason: "scraper, ticket 4711", By: "ann@example.com"}},
+		{"tenant:acme:user:*", store.Override{Effect: store.OverrideTimes, Thousandths: 3000, Reason: "launch day", By: "bob"}},
+		{"tenant:globex", store.Override{Effect: store.OverrideExempt, Reason: strings.Repeat("a long story ", 9), By: "carol"}},
+		{"user:$(rm -r ~)<b>é*", store.Override{Effect: store.OverrideBlock, Reason: "it is \"so\", \u202egone", By: "e\u200bve"}},
+		{"tenant:umbrella:*:x", store.Override{Effect: store.OverrideLimit, Limit: store.Limit{Count: 600, Period: time.Minute}}},
+	} {
+		d.now = d.now.Add(time.Millisecond)
+		subjects, err := store.ParsePattern(o.whom)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		o.Subjects = subjects
+		if _, err := d.store.SetOverride(d.t.Context(), o.Override, 2*time.Hour); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+	for range 3 {
+		d.deny(admin.Denials{Rows: []admin.Denied{{Key: store.Key{Subject: "ip:203.0.113.9", Name: "login/ip"}, Count: 6}}})
+		d.second()
+	}
+}
+
 // Each view, small and large, with and without colours.
 func TestFrames(t *testing.T) {
-	sizes := []tea.WindowSizeMsg{{Width: 80, Height: 24}, {Width: 200, Height: 50}, {Width: 40, Height: 10}}
+	sizes := []tea.WindowSizeMsg{{Width: 80, Height: 24}, {Width: 100, Height: 30}, {Width: 160, Height: 50}, {Width: 40, Height: 12}}
 	for _, view := range []struct {
 		name, keys string
 		change     func(*Options)
@@ -99,6 +128,10 @@ func TestFrames(t *testing.T) {
 		{name: "override-asked", keys: "jo<enter><enter><enter><enter>launch day<enter>"},
 		{name: "override-set", keys: "joe<enter><enter><enter>launch day<enter>y<down>", then: (*driver).second},
 		{name: "override-detail", keys: "joe<enter><enter><enter>launch day<enter>y<enter>", then: (*driver).second},
+		{name: "in-force", keys: "O", fill: governed},
+		{name: "in-force-revoke", keys: "Or", fill: governed},
+		{name: "in-force-asked", keys: "Oe<enter>the import takes longer<enter>", fill: governed},
+		{name: "in-force-whole", keys: "O<down><enter>", fill: governed},
 		{name: "some-followed", change: func(o *Options) { o.MaxKeys = 8 }},
 		{name: "cluster", change: func(o *Options) {
 			o.Servers, o.Where = threeServers, "redis+cluster://10.0.0.1,10.0.0.2,10.0.0.3"

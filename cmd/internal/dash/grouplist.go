@@ -9,6 +9,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/textcut"
@@ -229,16 +230,16 @@ func (l *groupList) lines(m *model) []line {
 		denied, share := "-", ""
 		switch {
 		case g.denied > 0:
-			denied = deniedSign + " " + short(g.denied)
+			denied = deniedSign + " " + figures.Short(g.denied)
 		case g.blocked > 0:
-			denied = blockSign + " " + short(g.blocked)
+			denied = blockSign + " " + figures.Short(g.blocked)
 		}
 		if g.closest != nil {
 			share = pad(percentText(g.closest), percent-1, true) + " " + closest[i]
 		}
 		drawn := cells(output.Plain, map[columnName]string{
 			subjectColumn: names[i], leftColumn: least + output.Thousands(g.keys), usedColumn: least + output.Thousands(g.atLimit),
-			deniedColumn: denied, rateColumn: short(g.rate), historyColumn: share,
+			deniedColumn: denied, rateColumn: figures.Short(g.rate), historyColumn: share,
 		})
 		for n := range drawn {
 			switch text := strings.TrimSpace(drawn[n].text); {

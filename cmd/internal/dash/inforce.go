@@ -10,6 +10,7 @@ import (
 	"github.com/charmbracelet/lipgloss"
 
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
+	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/textcut"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -78,19 +79,21 @@ func (v *inForceView) current() *store.Override {
 	return nil
 }
 
-func (v *inForceView) move(m *model, by int) {
-	if v.table.MoveDown(by); len(v.all) > 0 {
-		v.table.SetCursor(max(0, min(v.table.Cursor(), len(v.all)-1)))
-		v.selected = v.current().ID
+func (v *inForceView) move(_ *model, by int) {
+	v.table.SetCursor(max(0, min(v.table.Cursor()+by, len(v.all)-1)))
+	if o := v.current(); o != nil {
+		v.selected = o.ID
 	}
 }
 
 func (v *inForceView) click(m *model, _, line int) tea.Cmd {
 	first := v.table.Cursor() - slices.IndexFunc(v.lines(m), isUnderCursor) + 1
-	if i := first + line - 1; line >= 1 && i >= 0 && i < len(v.all) {
-		if v.move(m, i-v.table.Cursor()); i == v.table.Cursor() {
-			return v.enter(m)
-		}
+	switch i := first + line - 1; {
+	case line < 1 || i < 0 || i >= len(v.all):
+	case i == v.table.Cursor():
+		return v.enter(m)
+	default:
+		v.move(m, i-v.table.Cursor())
 	}
 	return nil
 }
@@ -100,7 +103,7 @@ func (v *inForceView) enter(m *model) tea.Cmd {
 	if o := v.current(); o != nil {
 		now := m.effectsNow()[o.ID]
 		lines := append(overrideText(o, m.now), fmt.Sprintf("applies to %s that are followed, denied %s a second",
-			output.Plural(now.keys, "key"), short(now.denied)))
+			output.Plural(now.keys, "key"), figures.Short(now.denied)))
 		m.changes.question = &question{title: "In force", lines: wrapped(lines, m.width-questionBorder)}
 	}
 	return nil
@@ -156,9 +159,17 @@ func (v *inForceView) fill(m *model) {
 			widths[n] = max(widths[n], width(cells[i][n]))
 		}
 	}
-	room := m.width - 1 // what is denied, until when and whom it is about come first
-	for _, n := range []int{0, 2, 3, 1, 4, 6, 5} {
-		if widths[n] = min(widths[n], room-gap); widths[n] < min(4, width(titles[n])) {
+	const leastBy, leastWhy = 12, 30
+	widths[2] = min(widths[2], max(9, m.width/4))
+	room := m.width - 1 // what it does, until when and whom it is about come first
+	for _, n := range []int{0, 2, 3, 1, 4, 5, 6} {
+		if n == 5 { // who set it, where there is room for why
+			widths[n] = min(widths[n], max(leastBy, room-gap-leastWhy))
+			if room < leastBy+gap+leastWhy {
+				widths[n] = 0
+			}
+		}
+		if widths[n] = min(widths[n], room-gap); widths[n] < min(3, width(titles[n])) {
 			widths[n] = 0
 			continue
 		}
@@ -193,7 +204,7 @@ func (e effectNow) text() string {
 	case e.keys == 0:
 		return "no key"
 	case e.denied > 0:
-		return "denies " + short(e.denied) + "/s"
+		return "denies " + figures.Short(e.denied) + "/s"
 	}
 	return output.Plural(e.keys, "key")
 }

@@ -32,7 +32,7 @@ func (m *model) bindings() []binding {
 		bind([]string{"pgdown", "ctrl+f"}, "PgDn", "a page down", nil, (*model).pageDown),
 		bind([]string{"home"}, "Home", "to the first; the cursor stays there", nil, (*model).first),
 		bind([]string{"end", "G"}, "End G", "to the last", nil, (*model).last),
-		bind([]string{"enter", "l", "right"}, "enter", "everything about a key; the keys of a group", lists, (*model).enter),
+		bind([]string{"enter", "l", "right"}, "enter", "everything about a key; the keys of a group", append(lists, &m.inForce), (*model).enter),
 		bind([]string{"esc", "backspace", "h", "left"}, "esc", "go back; end the filter", nil, (*model).goBack),
 		bind([]string{"/"}, "/", "filter: a part or a glob, !inverted, >80%", lists, (*model).editFilter),
 		bind([]string{"s"}, "s", "sort by another column (or click a header)", []screen{&m.keys}, (*model).nextOrder),

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
@@ -214,7 +215,7 @@ func (m *model) vitals() line {
 	if text := m.inForceText(); text != "" {
 		inForce = line{{", ", output.Plain}, {text, output.Near}}
 	}
-	parts := []*line{&l, &denied, &blocked, &inForce, &of, &trip, &ops, &memory}
+	parts := []*line{&l, &denied, &blocked, &of, &inForce, &trip, &ops, &memory}
 	room := m.width
 	for i, part := range parts {
 		if room -= part.width(); room < 0 && i > 0 {
@@ -268,7 +269,7 @@ func (m *model) sums() (sum *source.Server) {
 
 // roundTrips draws how long round trips took in the last seconds.
 func (m *model) roundTrips(seconds int) line {
-	values := m.feed.roundTrip.columns(m.now, seconds, seconds)
+	values := m.feed.roundTrip.Columns(m.now, seconds, seconds)
 	greatest := float32(1)
 	for _, value := range values {
 		if value > greatest {
@@ -323,7 +324,7 @@ func (m *model) coverageText() string {
 		return "not all keys could be scanned: " + source.OneLine(m.feed.scanError)
 	case c.Full:
 		return fmt.Sprintf("%s of about %s followed, those closest to their limit; all scanned every %s",
-			output.Thousands(int64(len(m.feed.rows))), output.Thousands(c.Matched), output.Duration(roundUp(max(c.Took,
+			output.Thousands(int64(len(m.feed.rows))), output.Thousands(c.Matched), output.Duration(figures.RoundUp(max(c.Took,
 				passEvery), time.Second)))
 	case c.Passes == 0 && c.Total > 0 && m.Query.Keys == nil:
 		return fmt.Sprintf("looking for keys: %s of %s scanned", output.Thousands(c.Looked), output.Thousands(c.Total))
