@@ -181,7 +181,7 @@ func (m *model) evict() {
 		if c := compareBool(m.isPinned(a), m.isPinned(b)); c != 0 {
 			return c
 		}
-		return cmp.Or(compareBool(a.deniedRate() > 0 && !a.isBlocked(), b.deniedRate() > 0 && !b.isBlocked()),
+		return cmp.Or(compareBool(!a.isUnderBlock(), !b.isUnderBlock()),
 			cmp.Compare(b.deniedRate(), a.deniedRate()), source.ClosestFirst(a.Reading, b.Reading))
 	})
 	for _, r := range all[m.MaxKeys:] {

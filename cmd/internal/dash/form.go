@@ -2,6 +2,7 @@ package dash
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,6 +41,7 @@ type choice struct {
 // The fields of the form, in their order. Those before valueFields hold texts.
 const (
 	valueField = iota
+	whomField
 	forField
 	reasonField
 	valueFields
@@ -48,10 +50,19 @@ const (
 )
 
 // formOrder is the order of the fields on the screen.
-func formOrder() []int { return []int{effectField, valueField, aboutField, forField, reasonField} }
+func formOrder() []int {
+	return []int{effectField, valueField, whomField, aboutField, forField, reasonField}
+}
 
 // askOverride opens the form for the current key.
-func (m *model) askOverride() tea.Cmd {
+func (m *model) askOverride() tea.Cmd { return m.askEffect(store.OverrideTimes) }
+
+// askBlock and askExempt open it for what is wanted at once: of all limits, and of whom can be written.
+func (m *model) askBlock() tea.Cmd { return m.askEffect(store.OverrideBlock) }
+
+func (m *model) askExempt() tea.Cmd { return m.askEffect(store.OverrideExempt) }
+
+func (m *model) askEffect(effect store.OverrideEffect) tea.Cmd {
 	r := m.current()
 	if r == nil || m.isBusy() {
 		return nil
@@ -67,6 +78,8 @@ func (m *model) askOverride() tea.Cmd {
 		{effect: store.OverrideBlock, word: "block"},
 		{effect: store.OverrideExempt, word: "exempt"},
 	}}
+	f.chosen = slices.IndexFunc(f.choices, func(c choice) bool { return c.effect == effect })
+	f.all = effect == store.OverrideBlock || effect == store.OverrideExempt
 	if r.override != nil {
 		f.choices = append(f.choices, choice{word: "end " + allowance.Effect(r.override), revokes: true})
 	}
@@ -82,6 +95,14 @@ func (m *model) openForm(f *form) {
 	f.inputs[valueField].SetValue(f.choices[f.chosen].example)
 	f.inputs[forField].SetValue("2h")
 	f.field = f.fields()[0]
+	if f.of != nil {
+		if exact, err := store.ExactPattern(f.of.Key.Subject); err == nil {
+			f.inputs[whomField].SetValue(exact.String())
+		}
+		if f.all {
+			f.field = whomField
+		}
+	}
 	f.focus()
 	m.changes.form = f
 }
@@ -92,7 +113,7 @@ func (f *form) fields() (fields []int) {
 		c := &f.choices[f.chosen]
 		switch {
 		case field == effectField && len(f.choices) == 1, field == valueField && c.example == "",
-			field == aboutField && (c.revokes || c.extends), field == forField && c.revokes:
+			(field == aboutField || field == whomField) && (c.revokes || c.extends), field == forField && c.revokes:
 		default:
 			fields = append(fields, field)
 		}
@@ -179,7 +200,7 @@ func (m *model) submit() tea.Cmd {
 	wanted, lasts, err := m.Actions.ParseOverride(source.OverrideForm{Effect: c.effect,
 		Value: strings.TrimSpace(f.inputs[valueField].Value()), For: strings.TrimSpace(f.inputs[forField].Value()), Reason: reason})
 	if err == nil {
-		wanted.Subjects, err = store.ExactPattern(r.Key.Subject)
+		wanted.Subjects, err = whom(f.inputs[whomField].Value())
 	}
 	if err == nil && !f.all {
 		wanted.Names, err = store.ExactPattern(r.Key.Name)
@@ -189,11 +210,12 @@ func (m *model) submit() tea.Cmd {
 		return nil
 	}
 	m.changes.form = nil
-	about := output.Printable(r.Key.String())
+	about := output.Printable(allowance.Pattern(wanted.Subjects)) + " " + output.Printable(r.Key.Name)
 	if f.all {
-		about = output.Printable(r.Key.Subject) + ", all its limits"
+		about = output.Printable(allowance.Pattern(wanted.Subjects)) + ", all its limits"
 	}
-	lines := []string{about, m.effectOn(r, &wanted), "", "It ends by itself at " + until(m.now.Add(lasts), m.now) + "."}
+	lines := append([]string{about}, m.alsoUnder(r, &wanted)...)
+	lines = append(lines, m.effectOn(r, &wanted), "", "It ends by itself at "+until(m.now.Add(lasts), m.now)+".")
 	if reason != "" {
 		lines = append(lines, "Reason: "+output.Printable(reason))
 	}
@@ -204,6 +226,42 @@ func (m *model) submit() tea.Cmd {
 		set, err := m.Actions.SetOverride(m.ctx, wanted, lasts)
 		return overrideDone{override: set, err: err}
 	})
+}
+
+// whom reads the pattern of whom an override is about. One of everybody is for the command line.
+func whom(text string) (p store.Pattern, err error) {
+	if p, err = store.ParsePattern(strings.TrimSpace(text)); err == nil && strings.Trim(p.String(), "*") == "" {
+		err = errors.New("it is about every subject; `limitctl override set` can do that")
+	}
+	return p, err
+}
+
+// alsoUnder says which other followed keys an override is about.
+func (m *model) alsoUnder(of *row, o *store.Override) []string {
+	others := 0
+	var some []string
+	for _, r := range m.feed.rows {
+		if r.Layout != "" || r == of || !o.Matches(r.Key) {
+			continue
+		}
+		others++
+		if some = append(some, output.Printable(r.Key.String())); len(some) > 100*shownKeys {
+			slices.Sort(some)
+			some = some[:shownKeys]
+		}
+	}
+	slices.Sort(some)
+	const few = 3
+	some = some[:min(len(some), few)]
+	switch lines := []string{}; {
+	case !o.Matches(of.Key):
+		lines = append(lines, "It is NOT about "+output.Printable(of.Key.String())+".")
+		fallthrough
+	case others > 0:
+		lines = append(lines, "and about "+output.Plural(others, "other key")+" that are followed: "+strings.Join(some, ", "))
+		return wrapped(lines, m.width-questionBorder)
+	}
+	return nil
 }
 
 // submitExtension asks for a later end.
@@ -298,10 +356,12 @@ func (f *form) box(height, columns int) []line {
 		case valueField:
 			name = map[store.OverrideEffect]string{store.OverrideTimes: "by", store.OverrideAdd: "units"}[c.effect]
 			name = cmp.Or(name, "to")
+		case whomField:
+			name = "whom"
 		case aboutField:
 			name, value = "about", "‹ this limit ›"
 			if f.all {
-				value = "‹ all limits of the subject ›"
+				value = "‹ all limits of whom ›"
 			}
 		case forField:
 			name = "for"

@@ -6,6 +6,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -38,7 +39,7 @@ func TestWhatIsInForceCanBeChanged(t *testing.T) {
 			t.Errorf("%s ends at %s:\n%s", o.Subjects, o.ExpiresAt, d.View())
 		}
 	}
-	d.press("e\x7f\x7f<enter><enter>")
+	d.press("e<bs><bs><enter><enter>")
 	if d.changes.question != nil {
 		t.Error("no time was taken for a time")
 	}
@@ -82,4 +83,38 @@ func governedBy(t *testing.T, change func(*Options)) *driver {
 	d := begin(t, nil, change)
 	governed(d)
 	return d
+}
+
+// b and e are about whom is written: the key itself, or a pattern that the question says the reach of. One of
+// everybody is not taken.
+func TestBlockByAPattern(t *testing.T) {
+	for keys, want := range map[string]string{
+		"b<enter><enter><enter><enter>y":                       "full block",
+		"b<bs>*<enter><enter><enter>scraper<enter>y":           "ful* block",
+		"e<enter> <enter><enter><enter>y":                      "full exempt of token-bucket/1m",
+		"b<bs><bs><bs><bs>*<enter><enter><enter><enter>y":      "",
+		"b<bs><bs><bs><bs>**<enter><enter><enter><enter>y":     "",
+		"b<bs><bs><bs><bs><enter><enter><enter><enter>y":       "",
+		"b<bs>*<enter><enter><enter>scraper<enter>n":           "",
+		"b<bs><bs><bs><bs>ne*<enter><enter><enter><enter>y":    "ne* block",
+		"b<bs><bs><bs><bs>[<enter><enter><enter><enter>y<esc>": "",
+	} {
+		d := begin(t, three, nil)
+		d.press(keys)
+		got := ""
+		for _, o := range d.overrides() {
+			got = o.Subjects.String() + " " + allowance.Effect(&o)
+			if !o.Names.IsZero() {
+				got += " of " + o.Names.String()
+			}
+		}
+		if got != want {
+			t.Errorf("%q sets %q, want %q:\n%s", keys, got, want, d.View())
+		}
+	}
+	d := begin(t, three, nil)
+	d.press("b<bs><bs><bs><bs>ne*<enter><enter><enter><enter>")
+	if text := d.View(); !strings.Contains(text, "It is NOT about full token-bucket/1m") || !strings.Contains(text, "near token-bucket/1m") {
+		t.Errorf("of a pattern that leaves the key out it says:\n%s", text)
+	}
 }

@@ -60,7 +60,9 @@ func (m *model) bindings() []binding {
 		all = append(all, undo, why)
 	} else {
 		all = append(all,
-			bind([]string{"o"}, "o", "override the limit of this key for a while", rows, (*model).askOverride), undo,
+			bind([]string{"o"}, "o", "override the limit of this key for a while", rows, (*model).askOverride),
+			bind([]string{"b"}, "b", "block it, or all that a pattern is about", rows, (*model).askBlock),
+			bind([]string{"e"}, "e", "exempt it, or all that a pattern is about", rows, (*model).askExempt), undo,
 			bind([]string{"t"}, "t", "take one unit of this key, to see what happens", rows, (*model).askTake))
 	}
 	return append(all, m.lastBindings()...)

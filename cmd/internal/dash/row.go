@@ -101,6 +101,9 @@ func (r *row) isAtLimit() bool {
 	return !r.fullAt.IsZero() && recently && r.RemainingKnown() && r.Remaining <= max(1, r.Limit.Capacity()/hardlyOf)
 }
 
+// isUnderBlock reports whether a block denies all of the key, asked for or not.
+func (r *row) isUnderBlock() bool { return r.isBlocked() || source.IsBlock(r.override) }
+
 // found reports whether the key was ever found in use: one that was named need not be.
 func (r *row) found() bool { return r.CapacityKnown() || r.StoreKey != "" }
 
