@@ -8,6 +8,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/panics"
@@ -152,7 +153,7 @@ func (m *model) askTake() tea.Cmd {
 		return nil
 	}
 	if o := r.override; source.IsBlock(o) {
-		m.complain(fmt.Errorf("denied: %s is blocked until %s", output.Printable(r.Key.String()), until(o.ExpiresAt, m.now)))
+		m.complain(fmt.Errorf("denied: %s is blocked until %s", output.Printable(r.Key.String()), figures.Until(o.ExpiresAt, m.now)))
 		return nil
 	}
 	req := store.Request{Key: r.Key, Limit: r.Limit, Cost: 1}

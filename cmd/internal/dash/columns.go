@@ -342,7 +342,7 @@ func overrideCell(r *row, now time.Time, width int) line {
 	if r.override == nil {
 		return nil
 	}
-	effect, end := overrideTexts(r.override, now)
+	effect, end := figures.OverrideTexts(r.override, now)
 	if len([]rune(effect+end)) > width {
 		end = ""
 	}

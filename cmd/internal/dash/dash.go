@@ -15,6 +15,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/guard"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -46,7 +47,7 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	defer cancel() // ends a scan that is going on
 	m := newModel(ctx, o)
 	m.clipboard = out
-	program := tea.NewProgram(careful{m}, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithAltScreen(),
+	program := tea.NewProgram(guard.Model{Model: m, Failed: &m.failed}, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithAltScreen(),
 		tea.WithMouseCellMotion(), tea.WithoutSignalHandler())
 	_, err := program.Run()
 	if panicked := m.changes.working.Wait(); m.failed == nil { // an action that was begun is finished

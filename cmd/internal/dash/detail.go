@@ -78,7 +78,7 @@ func (v *detailView) text(m *model) []line {
 		}
 		switch o := m.rules().Override(r.Key); {
 		case o != nil:
-			sayLines("override", overrideText(o, m.now), output.Near)
+			sayLines("override", figures.OverrideText(o, m.now), output.Near)
 		case m.feed.overrides.problem != nil:
 			say("override", "not known: "+source.OneLine(m.feed.overrides.problem), output.Near)
 		}

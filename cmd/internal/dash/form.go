@@ -11,6 +11,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
+	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -193,7 +194,7 @@ func (m *model) submit() tea.Cmd {
 	if c.revokes {
 		m.changes.form = nil
 		ended := *f.override
-		return m.ask("End this override", overrideText(&ended, m.now), func() tea.Msg {
+		return m.ask("End this override", figures.OverrideText(&ended, m.now), func() tea.Msg {
 			return overrideDone{override: ended, ended: true, err: m.Actions.RevokeOverride(m.ctx, ended.ID, reason)}
 		})
 	}
@@ -215,12 +216,12 @@ func (m *model) submit() tea.Cmd {
 		about = output.Printable(allowance.Pattern(wanted.Subjects)) + ", all its limits"
 	}
 	lines := append([]string{about}, m.alsoUnder(r, &wanted)...)
-	lines = append(lines, m.effectOn(r, &wanted), "", "It ends by itself at "+until(m.now.Add(lasts), m.now)+".")
+	lines = append(lines, m.effectOn(r, &wanted), "", "It ends by itself at "+figures.Until(m.now.Add(lasts), m.now)+".")
 	if reason != "" {
 		lines = append(lines, "Reason: "+output.Printable(reason))
 	}
 	if o := f.override; o != nil {
-		lines = append(lines, "In force now: "+allowance.Effect(o)+" until "+until(o.ExpiresAt, m.now)+".")
+		lines = append(lines, "In force now: "+allowance.Effect(o)+" until "+figures.Until(o.ExpiresAt, m.now)+".")
 	}
 	return m.ask(fmt.Sprintf("Set this override for %s", output.Duration(lasts)), lines, func() tea.Msg {
 		set, err := m.Actions.SetOverride(m.ctx, wanted, lasts)
@@ -271,14 +272,14 @@ func (m *model) submitExtension(reason string) tea.Cmd {
 	// Only the time is read here: the effect stays.
 	_, lasts, err := m.Actions.ParseOverride(source.OverrideForm{Effect: store.OverrideExempt, For: wanted})
 	if err == nil && !m.now.Add(lasts).After(now.ExpiresAt) {
-		err = fmt.Errorf("it is in force until %s, which is later", until(now.ExpiresAt, m.now))
+		err = fmt.Errorf("it is in force until %s, which is later", figures.Until(now.ExpiresAt, m.now))
 	}
 	if err != nil {
 		f.problem = source.OneLine(err)
 		return nil
 	}
 	m.changes.form = nil
-	lines := append(overrideText(&now, m.now), "", "It then ends at "+until(m.now.Add(lasts), m.now)+".")
+	lines := append(figures.OverrideText(&now, m.now), "", "It then ends at "+figures.Until(m.now.Add(lasts), m.now)+".")
 	return m.ask("Extend this override to "+output.Duration(lasts)+" from now", lines, func() tea.Msg {
 		set, err := m.Actions.ExtendOverride(m.ctx, now.ID, lasts, reason)
 		return overrideDone{override: set, err: err}
@@ -325,7 +326,7 @@ func (m *model) absorbOverrideDone(done overrideDone) tea.Cmd {
 		m.say("ended: " + allowance.Effect(&done.override) + " of " + output.Printable(done.override.Subjects.String()))
 	default:
 		m.say(fmt.Sprintf("set: %s until %s; services follow within about a second", allowance.Effect(&done.override),
-			until(done.override.ExpiresAt, m.now)))
+			figures.Until(done.override.ExpiresAt, m.now)))
 	}
 	return tea.Batch(m.look(), m.lookOverrides())
 }

@@ -102,7 +102,7 @@ func (v *inForceView) click(m *model, _, line int) tea.Cmd {
 func (v *inForceView) enter(m *model) tea.Cmd {
 	if o := v.current(); o != nil {
 		now := m.effectsNow()[o.ID]
-		lines := append(overrideText(o, m.now), fmt.Sprintf("applies to %s that are followed, denied %s a second",
+		lines := append(figures.OverrideText(o, m.now), fmt.Sprintf("applies to %s that are followed, denied %s a second",
 			output.Plural(now.keys, "key"), figures.Short(now.denied)))
 		m.changes.question = &question{title: "In force", lines: wrapped(lines, m.width-questionBorder)}
 	}
@@ -152,7 +152,7 @@ func (v *inForceView) fill(m *model) {
 		if !o.Names.IsZero() {
 			whom += " " + allowance.Pattern(o.Names)
 		}
-		cells[i] = []string{" ", whom, overrideSign(o) + " " + allowance.Effect(o), until(o.ExpiresAt, m.now), effects[o.ID].text(), o.By,
+		cells[i] = []string{" ", whom, overrideSign(o) + " " + allowance.Effect(o), figures.Until(o.ExpiresAt, m.now), effects[o.ID].text(), o.By,
 			o.Reason}
 		for n := range cells[i] {
 			cells[i][n] = output.Printable(cells[i][n])

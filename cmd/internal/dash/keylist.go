@@ -221,7 +221,7 @@ func (l *keyList) measure(m *model) {
 	for _, r := range l.rows {
 		n.limit = max(n.limit, r.limitWidth)
 		if r.override != nil {
-			effect, end := overrideTexts(r.override, m.now)
+			effect, end := figures.OverrideTexts(r.override, m.now)
 			n.effect, n.ending = max(n.effect, width(effect), len("OVERRIDE")), max(n.ending, width(effect+end))
 		}
 	}

@@ -61,8 +61,8 @@ func (o order) compare(a, b *row) int {
 		return cmp.Or(compareBool(!x.blocked, !y.blocked), cmp.Compare(y.denied, x.denied), byCloseness.compare(a, b))
 	case byCloseness:
 		x, y := a.place(), b.place()
-		return cmp.Or(compareBool(!x.blocked, !y.blocked), compareBool(x.atLimit, y.atLimit), compareBool(x.inUse, y.inUse), compareBool(x.stuck, y.stuck),
-			cmp.Compare(y.percent, x.percent), compareUnknown(a, b))
+		return cmp.Or(compareBool(!x.blocked, !y.blocked), compareBool(x.atLimit, y.atLimit), compareBool(x.inUse, y.inUse),
+			compareBool(x.stuck, y.stuck), cmp.Compare(y.percent, x.percent), compareUnknown(a, b))
 	case byRate:
 		return cmp.Compare(math.Round(b.rate()*10), math.Round(a.rate()*10))
 	case byUsed:

@@ -1,4 +1,5 @@
-package dash
+// Package guard keeps the terminal whole when a program on it panics.
+package guard
 
 import (
 	tea "github.com/charmbracelet/bubbletea"
@@ -6,52 +7,55 @@ import (
 	"github.com/limitctl/limitctl/internal/panics"
 )
 
-// careful is a model in which a panic becomes an error that ends the dashboard. By itself
-// bubbletea prints the goroutine's stack over the screen.
-type careful struct{ *model }
+// Model is one in which a panic becomes an error that ends the program. By itself bubbletea prints the goroutine's
+// stack over the screen.
+type Model struct {
+	tea.Model
+	Failed *error // where the error of a panic goes
+}
 
 // panicked is the message that a command ended with a panic.
 type panicked struct{ err error }
 
 // Init implements tea.Model.
-func (c careful) Init() (cmd tea.Cmd) {
-	return c.guard(func() tea.Cmd { return c.model.Init() })
+func (c Model) Init() (cmd tea.Cmd) {
+	return c.guard(func() tea.Cmd { return c.Model.Init() })
 }
 
 // Update implements tea.Model.
-func (c careful) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+func (c Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	if bug, is := msg.(panicked); is {
-		c.failed = bug.err
+		*c.Failed = bug.err
 		return c, tea.Quit
 	}
 	return c, c.guard(func() tea.Cmd {
-		_, cmd := c.model.Update(msg)
+		_, cmd := c.Model.Update(msg)
 		return cmd
 	})
 }
 
 // View implements tea.Model. A panic here ends the dashboard at the next message.
-func (c careful) View() (view string) {
+func (c Model) View() (view string) {
 	err := panics.Call(func() error {
-		view = c.model.View()
+		view = c.Model.View()
 		return nil
 	})
 	if err != nil {
-		c.failed = err
+		*c.Failed = err
 	}
 	return view
 }
 
 // guard calls f, and quits after a panic of it or of View.
-func (c careful) guard(f func() tea.Cmd) (cmd tea.Cmd) {
+func (c Model) guard(f func() tea.Cmd) (cmd tea.Cmd) {
 	err := panics.Call(func() error {
 		cmd = f()
 		return nil
 	})
 	if err != nil {
-		c.failed = err
+		*c.Failed = err
 	}
-	if c.failed != nil {
+	if *c.Failed != nil {
 		return tea.Quit
 	}
 	return caught(cmd)
