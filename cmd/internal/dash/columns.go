@@ -170,12 +170,12 @@ func deniedCell(r *row, now time.Time, width int) line {
 		text = pad(text, 5, true) + " " + pad(r.percentDenied(), 4, true)
 	}
 	if !r.isDenied(now) {
-		return styled(text, output.AtEnd)
+		return styled(text, output.Near)
 	}
 	if r.isBlocked() {
 		return styled(blockSign+" "+text, output.Near)
 	}
-	return styled(deniedSign+" "+text, reversed+";"+output.AtEnd)
+	return styled(deniedSign+" "+text, denying)
 }
 
 // deniedSign marks what is being denied.
@@ -219,9 +219,9 @@ func resetsCell(r *row, _ time.Time, _ int) line {
 		return styled("no TTL", output.Near)
 	case r.inUse && r.AtLimit():
 		if !r.RetryKnown() {
-			return styled("+?", output.AtEnd)
+			return styled("+?", full)
 		}
-		return styled("+"+figures.Seconds(r.RetryAfter), output.AtEnd)
+		return styled("+"+figures.Seconds(r.RetryAfter), full)
 	case r.inUse && !r.ResetKnown():
 		return plain("?")
 	}

@@ -121,6 +121,12 @@ func (r *row) percentDenied() string {
 	return fmt.Sprintf("%.0f%%", math.Round(share*100))
 }
 
+// byLimits is how often a second limits deny, as far as keys are counted.
+func (d *denials) byLimits() float64 {
+	blocked, _ := d.byBlocks()
+	return d.total - blocked
+}
+
 // byBlocks is how many keys blocks deny, and how often a second.
 func (d *denials) byBlocks() (rate float64, keys int) {
 	for _, known := range d.keys {

@@ -14,6 +14,10 @@ import (
 const (
 	bold     = output.Bold
 	reversed = output.Reversed
+	// Colours that are told apart by those who cannot tell red from green, too: room is cyan, near yellow, full bold.
+	// Red is only for what is wrong, such as a key that is being denied, so that it is seen among full ones.
+	full    = bold + ";" + output.Near
+	denying = reversed + ";" + output.AtEnd
 )
 
 // span is a text in one style. The text may be anything: a server's error, a key, a line
@@ -106,11 +110,11 @@ func (l line) reverse(columns int) line {
 func shareStyle(share float32) output.Style {
 	switch {
 	case share >= 1:
-		return output.AtEnd
+		return full
 	case share >= admin.NearShare:
 		return output.Near
 	}
-	return output.Calm
+	return output.Room
 }
 
 // sparks draws values as a line of blocks, the greatest as the highest. Unknown values

@@ -28,6 +28,7 @@ type feed struct {
 	denials   denials
 	overrides overrides
 	groups    *source.GroupTotals // what the last whole scan found; nil before it
+	scanBegun time.Time           // when the scan that is going on, or was the last, began
 	scanError error               // why the last scan failed
 }
 
@@ -118,6 +119,7 @@ func (m *model) scan() tea.Cmd {
 	if m.Play != nil || m.Query.Keys != nil {
 		return nil
 	}
+	m.feed.scanBegun = m.now
 	p := source.Pass{Rules: m.rules(), Followed: make(map[source.ID]bool, len(m.feed.rows)), Rate: m.ScanKeysPerSecond(),
 		Groups: source.NewGroupTotals()}
 	for id, r := range m.feed.rows {
@@ -218,18 +220,27 @@ func (m *model) atLimit() (n int64, exact bool) {
 	return n, n == 0 || !m.feed.coverage.Full
 }
 
-// attributes returns the names of the attributes that the followed keys have, in order.
-func (f *feed) attributes() []string {
+// groupings are by the attributes that the followed keys have, in order, and by the networks of those that are addresses.
+func (f *feed) groupings() (all []source.Grouping) {
 	var names []string
+	networks := map[string]bool{}
 	for _, r := range f.rows {
 		for _, attribute := range r.attributes {
 			if !slices.Contains(names, attribute.Name) {
 				names = append(names, attribute.Name)
 			}
+			if !networks[attribute.Name] && source.NetworkOf(attribute.Value) != "" {
+				networks[attribute.Name] = true
+			}
 		}
 	}
 	slices.Sort(names)
-	return names[:min(len(names), source.MostGroupings)]
+	for _, name := range names[:min(len(names), source.MostGroupings)] {
+		if all = append(all, source.Grouping{Attribute: name}); networks[name] {
+			all = append(all, source.Grouping{Attribute: name, Network: true})
+		}
+	}
+	return all
 }
 
 // awayNode is a node that does not answer, as it is shown.

@@ -99,6 +99,24 @@ func governed(d *driver) {
 	}
 }
 
+// scraped is an attack from one network, whose addresses are each denied once a second, beside a busy tenant.
+func scraped(d *driver) {
+	for second := range 5 {
+		var rows []admin.Denied
+		for i := range 40 {
+			rows = append(rows, admin.Denied{Key: store.Key{Subject: fmt.Sprintf("ip:203.0.113.%d", i), Name: "login/ip-hour"}, Count: 1})
+			if second == 0 {
+				d.take(rows[i].Key, "10/1h", 10)
+			}
+		}
+		for i := range 3 {
+			rows = append(rows, admin.Denied{Key: store.Key{Subject: fmt.Sprintf("tenant:acme:user:%d", i), Name: "api/user"}, Count: 5})
+		}
+		d.deny(admin.Denials{Rows: rows})
+		d.second()
+	}
+}
+
 // Each view, small and large, with and without colours.
 func TestFrames(t *testing.T) {
 	sizes := []tea.WindowSizeMsg{{Width: 80, Height: 24}, {Width: 100, Height: 30}, {Width: 160, Height: 50}, {Width: 40, Height: 12}}
@@ -128,6 +146,8 @@ func TestFrames(t *testing.T) {
 		{name: "override-asked", keys: "jo<enter><enter><enter><enter><enter>launch day<enter>"},
 		{name: "override-set", keys: "joe<enter><enter><enter><enter>launch day<enter>y<down>", then: (*driver).second},
 		{name: "override-detail", keys: "joe<enter><enter><enter><enter>launch day<enter>y<enter>", then: (*driver).second},
+		{name: "offenders", fill: scraped},
+		{name: "groups-network", keys: "g3", fill: scraped},
 		{name: "blocked", fill: governed},
 		{name: "block-asked", keys: "/tenant:acme:user<enter>b<bs>*<enter><enter><enter>scraper<enter>"},
 		{name: "in-force", keys: "O", fill: governed},

@@ -100,6 +100,12 @@ func (l *groupList) addUnfollowed(m *model, of func(name string) *group) {
 		}
 		return
 	}
+	if l.by.Network { // of which there are no totals
+		for _, g := range l.groups {
+			g.least = true
+		}
+		return
+	}
 	counted, none := totals.By[l.by], source.GroupTotal{Keys: m.feed.coverage.Matched, AtLimit: m.feed.coverage.AtLimit}
 	for name, total := range counted {
 		none.Keys -= total.Keys
@@ -261,7 +267,8 @@ func (l *groupList) lines(m *model) []line {
 
 // groupMenu is where one chooses what keys are grouped by.
 type groupMenu struct {
-	choices []string // titles of groupings; the last one is no groups
+	choices []string          // titles of groupings; the last one is no groups
+	by      []source.Grouping // those of the choices
 	cursor  int
 }
 
@@ -270,8 +277,11 @@ const noGroups = "keys, not grouped"
 
 // askGrouping opens the menu, with the cursor on what was chosen last.
 func (m *model) askGrouping() tea.Cmd {
-	menu := &groupMenu{choices: append([]string{titleOf(source.Grouping{})}, m.feed.attributes()...)}
-	menu.cursor = max(0, slices.Index(menu.choices, titleOf(m.groups.by)))
+	menu := &groupMenu{by: append([]source.Grouping{{}}, m.feed.groupings()...)}
+	for _, by := range menu.by {
+		menu.choices = append(menu.choices, titleOf(by))
+	}
+	menu.cursor = max(0, slices.Index(menu.by, m.groups.by))
 	menu.choices = append(menu.choices, noGroups)
 	m.changes.menu = menu
 	return nil
@@ -318,16 +328,13 @@ func (m *model) choose(msg tea.KeyMsg) tea.Cmd {
 
 // groupBy shows the groups of a choice, or the keys.
 func (m *model) groupBy(choice int) tea.Cmd {
-	title := m.changes.menu.choices[choice]
+	by := m.changes.menu.by
 	m.changes.menu = nil
 	m.keys.within, m.back = nil, nil
-	switch by := (source.Grouping{Attribute: title}); {
-	case title == noGroups:
+	if choice == len(by) {
 		m.switchTo(&m.keys)
-	default:
-		if title == titleOf(source.Grouping{}) && choice == 0 {
-			by = source.Grouping{}
-		}
+	} else {
+		by := by[choice]
 		m.groups = groupList{by: by}
 		m.switchTo(&m.keys)
 		m.show(&m.groups)
@@ -360,8 +367,11 @@ func (menu *groupMenu) box(height, columns int) []line {
 
 // titleOf is what groups are made by.
 func titleOf(g source.Grouping) string {
-	if g.Attribute == "" {
+	switch {
+	case g.Attribute == "":
 		return "limit"
+	case g.Network:
+		return g.Attribute + " network"
 	}
 	return g.Attribute
 }
@@ -373,6 +383,9 @@ func groupOf(g source.Grouping, r *row) string {
 	}
 	for i := range r.attributes {
 		if r.attributes[i].Name == g.Attribute {
+			if g.Network {
+				return source.NetworkOf(r.attributes[i].Value)
+			}
 			return r.attributes[i].Value
 		}
 	}

@@ -27,8 +27,9 @@ type keyList struct {
 	moved       bool // the cursor stays with the selected key
 	marked      map[source.ID]bool
 
-	needs   needs // columns
-	changed bool  // by a key or a click, so the columns are fitted anew
+	offenders []offender // what many rows have in common
+	needs     needs      // columns
+	changed   bool       // by a key or a click, so the columns are fitted anew
 }
 
 // arrange lists the rows that are to be shown. Rows that are equal in the order keep
@@ -50,6 +51,7 @@ func (l *keyList) arrange(m *model) {
 		}
 		return source.CompareIDs(a.id(), b.id())
 	})
+	l.offenders = offendersOf(l.rows)
 	l.blocked = len(l.rows)
 	if l.order <= byCloseness && !l.reversed {
 		if i := slices.IndexFunc(l.rows, func(r *row) bool { return r.place().blocked }); i >= 0 {

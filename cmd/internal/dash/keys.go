@@ -250,9 +250,9 @@ func (v *helpView) text(m *model) []line {
 		lines = append(lines, line{{"  " + pad(help.Key, 8, false), bold}, {help.Desc, output.Plain}})
 	}
 	lines = append(lines, nil, styled("colours", bold), nil,
-		line{{"  ███░ ", output.Calm}, {"room is left", output.Plain}},
+		line{{"  ███░ ", output.Room}, {"room is left", output.Plain}},
 		line{{"  ███░ ", output.Near}, {"80% or more is used", output.Plain}},
-		line{{"  ████ ", output.AtEnd}, {"nothing is left; RESETS says when one unit fits again (+)", output.Plain}})
+		line{{"  ████ ", full}, {"nothing is left; RESETS says when one unit fits again (+)", output.Plain}})
 	if m.isOthers() {
 		lines = append(lines, nil, styled("other limiters", bold), nil,
 			line{{"  " + defectSign + "      ", output.AtEnd}, {"a defect that only a reset puts right, such as no expiry", output.Plain}},

@@ -133,9 +133,9 @@ func closeness(r *row) output.Style {
 	case r.isUnknown():
 		return output.Plain
 	case r.isAtLimit():
-		return output.AtEnd
+		return full
 	case r.UsedShare() >= admin.NearShare:
 		return output.Near
 	}
-	return output.Calm
+	return output.Room
 }
