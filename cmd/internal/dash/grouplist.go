@@ -188,7 +188,7 @@ func (l *groupList) lines(m *model) []line {
 	const percent = 5 // of the closest key, before its subject
 	inSight := l.groups[l.top:min(l.top+m.listHeight(), len(l.groups))]
 	names, closest := make([]string, len(inSight)), make([]string, len(inSight))
-	nameWidth, closestWidth := width(titleOf(l.by)), len("CLOSEST KEY")
+	nameWidth, closestWidth := width(l.by.String()), len("CLOSEST KEY")
 	for i, g := range inSight {
 		if names[i] = output.Printable(g.name); g.name == "" {
 			names[i] = "(none)"
@@ -220,7 +220,7 @@ func (l *groupList) lines(m *model) []line {
 	}
 	indent := strings.Repeat(" ", markWidth)
 	header := cells(output.Faint, map[columnName]string{
-		subjectColumn: prefixTitle(strings.ToUpper(titleOf(l.by)), prefix, widths[subjectColumn]), leftColumn: "KEYS",
+		subjectColumn: prefixTitle(strings.ToUpper(l.by.String()), prefix, widths[subjectColumn]), leftColumn: "KEYS",
 		usedColumn:   "AT LIMIT",
 		deniedColumn: "DENIED/S", rateColumn: "/S", historyColumn: prefixTitle("CLOSEST KEY", closestPrefix, widths[historyColumn]),
 	})
@@ -279,7 +279,7 @@ const noGroups = "keys, not grouped"
 func (m *model) askGrouping() tea.Cmd {
 	menu := &groupMenu{by: append([]source.Grouping{{}}, m.feed.groupings()...)}
 	for _, by := range menu.by {
-		menu.choices = append(menu.choices, titleOf(by))
+		menu.choices = append(menu.choices, by.String())
 	}
 	menu.cursor = max(0, slices.Index(menu.by, m.groups.by))
 	menu.choices = append(menu.choices, noGroups)
@@ -363,17 +363,6 @@ func (menu *groupMenu) box(height, columns int) []line {
 	lines = append(lines, line{{"enter", bold}, {" or its number or first letter  ", output.Plain}, {"esc", bold},
 		{" leave", output.Plain}})
 	return boxed(lines, columns)
-}
-
-// titleOf is what groups are made by.
-func titleOf(g source.Grouping) string {
-	switch {
-	case g.Attribute == "":
-		return "limit"
-	case g.Network:
-		return g.Attribute + " network"
-	}
-	return g.Attribute
 }
 
 // groupOf returns the name of the row's group, "" if it is in none.

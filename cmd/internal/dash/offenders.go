@@ -67,7 +67,7 @@ func offendersOf(rows []*row) []offender {
 }
 
 func (o *offender) before(other *offender) int {
-	return cmp.Or(cmp.Compare(other.rate, o.rate), cmp.Compare(titleOf(o.by), titleOf(other.by)), cmp.Compare(o.name, other.name))
+	return cmp.Or(cmp.Compare(other.rate, o.rate), cmp.Compare(o.by.String(), other.by.String()), cmp.Compare(o.name, other.name))
 }
 
 // line says who it is.
@@ -76,7 +76,7 @@ func (o *offender) line(total float64) line {
 	if total > 0 {
 		share = fmt.Sprintf(", %.0f%% of all", min(100, 100*o.rate/total))
 	}
-	return line{{"  " + titleOf(o.by) + " ", output.Faint}, {output.Printable(o.name), bold},
+	return line{{"  " + o.by.String() + " ", output.Faint}, {output.Printable(o.name), bold},
 		{"  " + deniedSign + " " + figures.Short(o.rate) + "/s", denying},
 		{" by " + output.Plural(o.keys, "key") + share, output.Plain}}
 }

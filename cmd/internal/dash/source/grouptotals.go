@@ -75,6 +75,17 @@ type Grouping struct {
 	Network   bool
 }
 
+// String is what groups are made by.
+func (g Grouping) String() string {
+	switch {
+	case g.Attribute == "":
+		return "limit"
+	case g.Network:
+		return g.Attribute + " network"
+	}
+	return g.Attribute
+}
+
 // NetworkOf returns the network of an address, "" for what is none: of IPv4 24 bits are what one sender often has, of
 // IPv6 64.
 func NetworkOf(value string) string {
