@@ -1,19 +1,20 @@
--- Adds denials to the table of the current minute, which is a hash of its own. A field
--- is a subject and a name with a NUL between them. Its value is how often that key was
--- denied, and when last in ms since the epoch. The field '' has the sum of all denials
--- instead, and 1 if some are counted nowhere, else 0.
+-- Adds denials to the table of the current minute and to that of the ten minutes it is in, each a hash. A field
+-- is a subject and a name with a NUL between them. Its value is packed as six numbers of 6 bytes: how often the key
+-- was denied, when last and since when in ms since the epoch, how often of these by an override, how often
+-- after the first time that a process saw, and how many takes were let through meanwhile; then the limit as text, a NUL, and the ID of the override. Of the field '' the first number is
+-- the sum of all denials, and the second 1 if some are counted nowhere, else 0.
 --
 -- KEYS[1]  the hash of the minute
+-- KEYS[2]  the hash of the ten minutes
 -- ARGV[1]  the number of the minute since the epoch
 -- ARGV[2]  the instant that counts, in ms, or '' for the server's clock
--- ARGV[3]  how many denials there are of all keys 6, whether some are counted nowhere 6;
---          then for each row: how many 6, how many ms ago the last was 6
--- ARGV[4]  '', the field of the sum; then the field of each row
+-- ARGV[3]  '', the field of the sum; ARGV[4] its value; then the field and the value of each
+--          row, with how many ms ago instead of when
 -- Returns  the instant in ms; below 0 if that is in another minute, and nothing was done
--- Cost     one TIME, HLEN, HMGET and HSET; two PEXPIREAT in a new minute; when there are
---          more than DENIALS_HELD rows, one HGETALL and one HDEL, which leave DENIALS_KEPT
+-- Cost     one TIME, and for each hash one HLEN, HMGET and HSET; two PEXPIREAT for a new one; when there are
+--          too many rows in one, an HGETALL and an HDEL
 
-local minute, key, packed = tonumber(ARGV[1]), KEYS[1], ARGV[3]
+local minute = tonumber(ARGV[1])
 local time = redis.call('TIME')
 local clock = time[1] * 1000 + math.floor(time[2] / 1000)
 local now = tonumber(ARGV[2]) or clock
@@ -23,11 +24,11 @@ if now + 2000 < minute * 60000 or now >= (minute + 1) * 60000 + 2000 then
   return -now
 end
 
--- drop removes the rows that were denied least, and of equals any.
-local function drop()
+-- drop removes the rows of key beyond kept, those that were denied least, and of equals any.
+local function drop(key, kept)
   local all, rows, with, counts = redis.call('HGETALL', key), 0, {}, {}
   for i = 1, #all, 2 do
-    if all[i] ~= '' and #all[i + 1] == 12 then
+    if all[i] ~= '' and #all[i + 1] > 36 then
       local count = struct.unpack('>I6', all[i + 1])
       all[i + 1] = count
       if not with[count] then
@@ -39,7 +40,7 @@ local function drop()
     end
   end
   table.sort(counts)
-  local below, surplus = 1, rows - DENIALS_KEPT -- all of less than counts[below] go
+  local below, surplus = 1, rows - kept -- all of less than counts[below] go
   while with[counts[below]] <= surplus do
     surplus = surplus - with[counts[below]]
     below = below + 1
@@ -57,38 +58,72 @@ local function drop()
   redis.call('HDEL', key, unpack(gone))
 end
 
-local fields, held = redis.call('HLEN', key), redis.call('HMGET', key, unpack(ARGV, 4))
-if fields > 0 and not held[1] then
-  return { err = 'FOREIGN 1 a hash that is not a table of denials' }
+-- since returns the begin of the run of denials that two counts of a key make: see Merge of internal/denialtable.
+local function since_of(since_before, last_before, since, last)
+  if since > last_before + DENIAL_PAUSE then
+    return since
+  elseif since_before > last + DENIAL_PAUSE then
+    return since_before
+  end
+  return math.min(since_before, since)
 end
-local changed = {}
-for i = 4, #ARGV do
-  local count, last = struct.unpack('>I6I6', packed, (i - 4) * 12 + 1)
-  if i > 4 then
-    last = now - last
+
+-- sum returns the value of a field after it was added to. before is its value, or false.
+local function sum(field, added, before)
+  local count, last, since, blocked, compared, allowed = struct.unpack('>I6I6I6I6I6I6', added)
+  local limit, override = string.match(string.sub(added, 37), '^(%Z*)%z(%Z*)$')
+  if field ~= '' then
+    last, since = now - last, now - since
   end
-  local value = held[i - 3]
-  if value then
-    if #value ~= 12 then
-      return { err = 'FOREIGN 1 a hash that is not a table of denials' }
+  if before then
+    local count_before, last_before, since_before, blocked_before, compared_before, allowed_before = struct.unpack('>I6I6I6I6I6I6', before)
+    local limit_before, override_before = string.match(string.sub(before, 37), '^(%Z*)%z(%Z*)$')
+    count, blocked = count + count_before, blocked + blocked_before
+    compared, allowed = compared + compared_before, allowed + allowed_before
+    since = since_of(since_before, last_before, since, last)
+    last = math.max(last, last_before)
+    limit = limit ~= '' and limit or limit_before or ''
+    override = override ~= '' and override or override_before or ''
+  end
+  return struct.pack('>I6I6I6I6I6I6', count, last, since, blocked, compared, allowed) .. limit .. '\0' .. override
+end
+
+local fields = {}
+for i = 3, #ARGV, 2 do
+  fields[#fields + 1] = ARGV[i]
+end
+
+local tables = {
+  { key = KEYS[1], kept = DENIALS_KEPT, held = DENIALS_HELD, expires = (minute + 1) * 60000 + DENIAL_MINUTES },
+  { key = KEYS[2], kept = COARSE_DENIALS_KEPT, held = COARSE_DENIALS_HELD,
+    expires = (math.floor(minute / 10) + 1) * 600000 + DENIAL_HISTORY },
+}
+for n, t in ipairs(tables) do
+  t.rows, t.changed = redis.call('HLEN', t.key), {}
+  local before = redis.call('HMGET', t.key, unpack(fields))
+  for i, field in ipairs(fields) do
+    if t.rows > 0 and not before[1] or before[i] and #before[i] <= 36 then
+      return { err = 'FOREIGN ' .. n .. ' a hash that is not a table of denials' }
     end
-    local before, last_before = struct.unpack('>I6I6', value)
-    count, last = count + before, math.max(last, last_before)
+    t.changed[#t.changed + 1] = field
+    t.changed[#t.changed + 1] = sum(field, ARGV[2 * i + 2], before[i])
   end
-  changed[#changed + 1] = ARGV[i]
-  changed[#changed + 1] = struct.pack('>I6I6', count, last)
 end
 
 -- What can fail for want of a right comes before the rows are written, or those that were
 -- refused would be added again.
-local expires = (minute + 61) * 60000 - now + clock
-if fields > DENIALS_HELD + 1 then
-  drop()
-elseif fields == 0 then
-  redis.call('PEXPIREAT', key, expires)
+for _, t in ipairs(tables) do
+  t.expires = t.expires - now + clock
+  if t.rows > t.held + 1 then
+    drop(t.key, t.kept)
+  elseif t.rows == 0 then
+    redis.call('PEXPIREAT', t.key, t.expires)
+  end
 end
-redis.call('HSET', key, unpack(changed))
-if fields == 0 then
-  redis.call('PEXPIREAT', key, expires)
+for _, t in ipairs(tables) do
+  redis.call('HSET', t.key, unpack(t.changed))
+  if t.rows == 0 then
+    redis.call('PEXPIREAT', t.key, t.expires)
+  end
 end
 return now

@@ -53,10 +53,10 @@ func CollectDenials(backend store.Store, settings DenialLog) *DenialCollector {
 	if settings.Every <= 0 {
 		settings.Every = time.Second
 	}
-	c := &DenialCollector{settings: settings, seed: maphash.MakeSeed(), start: time.Now(), pause: settings.Every}
+	c := &DenialCollector{settings: settings, seed: maphash.MakeSeed(), start: time.Now().Add(-time.Microsecond), pause: settings.Every}
 	c.table, _ = admin.DenialTableOf(backend)
 	for i := range c.stripes {
-		c.stripes[i].sketch = spacesaving.New(countersPerStripe, cloneKey)
+		c.stripes[i].sketch = spacesaving.New[store.Key, denialNote](countersPerStripe, cloneKey)
 	}
 	return c
 }
@@ -82,11 +82,15 @@ func (s *denialLogStore) Decide(ctx context.Context, op store.Op, reqs []store.R
 	if err != nil || op != store.Take && op != store.TakeUpTo {
 		return err
 	}
+	tookEffect := store.AllAllowed(decisions)
 	for i := range decisions {
 		d := &decisions[i]
-		isLeftOut := d.DecidedBy == store.DecidedByLocal && s.collector.settings.WithoutLocal
-		if !d.Allowed && !d.Shadow && !d.Unguarded && !isLeftOut {
-			s.collector.count(reqs[i])
+		switch {
+		case d.Shadow || d.Unguarded || d.DecidedBy == store.DecidedByLocal && s.collector.settings.WithoutLocal:
+		case !d.Allowed:
+			s.collector.count(reqs[i], d)
+		case tookEffect:
+			s.collector.pass(reqs[i])
 		}
 	}
 	return nil
@@ -104,7 +108,7 @@ const (
 
 	// denialBytes is the approximate size of the largest write: all 200 rows, unless their names are long.
 	denialBytes    = 56 << 10
-	denialRowBytes = 24 // of a row without its names
+	denialRowBytes = 48 // of a row without its texts
 
 	denialTimeout = time.Second      // of one write
 	mostAwayPause = 30 * time.Second // between writes to a store that is away
@@ -116,7 +120,7 @@ type DenialCollector struct {
 	settings DenialLog
 	table    admin.DenialTable // nil for a store without one
 	seed     maphash.Seed
-	start    time.Time
+	start    time.Time // just before, so that no instant is 0
 	stripes  [denialStripes]denialStripe
 	lost     atomic.Bool // a write whose outcome is unknown
 
@@ -132,9 +136,22 @@ type DenialCollector struct {
 
 // denialStripe counts the keys with certain hashes.
 type denialStripe struct {
+	known  atomic.Uint64 // a bit for each key with a counter, so that other keys cost no lock when they pass
 	mu     sync.Mutex
-	sketch *spacesaving.Sketch[store.Key]
+	sketch *spacesaving.Sketch[store.Key, denialNote]
 	_      [64]byte // keeps neighbours in different cache lines
+}
+
+// denialNote is what is known of the denials of a key, besides how many there are. A key that was denied lately keeps
+// it after a write, so that a run of denials keeps its begin.
+type denialNote struct {
+	since, lastAt store.Instant
+	limit         store.Limit
+	blocked       int64
+	override      string
+	// compared counts the denials of a run after the first, allowed what went through between two of them, and passed
+	// what did since the last one.
+	compared, allowed, passed int64
 }
 
 func cloneKey(key store.Key) store.Key {
@@ -142,14 +159,57 @@ func cloneKey(key store.Key) store.Key {
 }
 
 // count counts a denial of req.
-func (c *DenialCollector) count(req store.Request) {
+func (c *DenialCollector) count(req store.Request, d *store.Decision) {
 	req.SetDefaults() // for the key's name
 	now := c.now()
-	stripe := c.stripe(req.Key)
+	stripe, bit := c.stripe(req.Key)
 	stripe.mu.Lock()
-	stripe.sketch.Add(req.Key, 1, int64(now))
+	note := stripe.sketch.Add(req.Key, 1)
+	if note.lastAt == 0 || now-note.lastAt > store.Instant(admin.DenialPause/time.Microsecond) {
+		note.since, note.passed = now, 0
+	} else {
+		note.compared++
+	}
+	note.lastAt, note.allowed, note.passed = max(note.lastAt, now), note.allowed+note.passed, 0
+	switch {
+	case d.DecidedBy == store.DecidedByOverride && d.Override != nil:
+		note.blocked++
+		note.override = d.Override.ID
+	case d.Override != nil:
+		note.limit = d.Override.Apply(req.Limit)
+	default:
+		note.limit = req.Limit
+	}
+	stripe.known.Or(bit)
 	stripe.mu.Unlock()
 	c.writeLater()
+}
+
+// pass counts a take of req that went through, if its key was denied lately.
+func (c *DenialCollector) pass(req store.Request) {
+	if !c.knowsAny() {
+		return
+	}
+	req.SetDefaults()
+	stripe, bit := c.stripe(req.Key)
+	if stripe.known.Load()&bit == 0 {
+		return
+	}
+	stripe.mu.Lock()
+	if note := stripe.sketch.Note(req.Key); note != nil {
+		note.passed++
+	}
+	stripe.mu.Unlock()
+}
+
+// knowsAny reports whether any key was denied lately.
+func (c *DenialCollector) knowsAny() bool {
+	for i := range c.stripes {
+		if c.stripes[i].known.Load() != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // now is a clock for differences only. It costs half of time.Now.
@@ -157,10 +217,10 @@ func (c *DenialCollector) now() store.Instant {
 	return store.Instant(time.Since(c.start) / time.Microsecond)
 }
 
-// stripe returns the stripe that counts key.
-func (c *DenialCollector) stripe(key store.Key) *denialStripe {
+// stripe returns the stripe that counts key, and its bit there.
+func (c *DenialCollector) stripe(key store.Key) (stripe *denialStripe, bit uint64) {
 	hash := maphash.String(c.seed, key.Subject) ^ bits.RotateLeft64(maphash.String(c.seed, key.Name), 32)
-	return &c.stripes[hash%denialStripes]
+	return &c.stripes[hash%denialStripes], 1 << (hash / denialStripes % 64)
 }
 
 // writeLater schedules a write.
@@ -243,22 +303,24 @@ func (c *DenialCollector) write(ctx context.Context) error {
 	return err
 }
 
+type countedKey = spacesaving.Count[store.Key, denialNote]
+
 // drain removes the most denied keys from the sketches. It returns their counts, and the rows to write.
-func (c *DenialCollector) drain() (counts []spacesaving.Count[store.Key], d admin.Denials) {
+func (c *DenialCollector) drain() (counts []countedKey, d admin.Denials) {
+	d.Now = c.now()
 	for i := range c.stripes {
-		stripe := &c.stripes[i]
-		stripe.mu.Lock()
-		some, lost := stripe.sketch.Drain()
-		stripe.mu.Unlock()
+		some, lost := c.drainStripe(&c.stripes[i], d.Now)
 		counts = append(counts, some...)
 		d.Others += lost
 	}
-	slices.SortFunc(counts, func(a, b spacesaving.Count[store.Key]) int { return cmp.Compare(b.N, a.N) })
+	slices.SortFunc(counts, func(a, b countedKey) int { return cmp.Compare(b.N, a.N) })
 	room := denialBytes
 	for i, counted := range counts {
-		row := admin.Denied{Key: counted.Key, Count: counted.N, LastAt: store.Instant(counted.Last)}
+		note := counted.Note
+		row := admin.Denied{Key: counted.Key, Count: counted.N, LastAt: note.lastAt, Since: note.since, Blocked: note.blocked,
+			Override: note.override, Allowed: note.allowed, Compared: note.compared, Limit: note.limit}
 		row.Shorten()
-		room -= len(row.Key.Subject) + len(row.Key.Name) + denialRowBytes
+		room -= len(row.Key.Subject) + len(row.Key.Name) + len(row.Override) + denialRowBytes
 		if i == admin.MaxDenialRows || room < 0 { // the others stay, and count on until they are among the first
 			c.putBack(counts[i:], 0)
 			counts = counts[:i]
@@ -266,22 +328,54 @@ func (c *DenialCollector) drain() (counts []spacesaving.Count[store.Key], d admi
 		}
 		d.Rows = append(d.Rows, row)
 	}
-	d.Now = c.now()
 	return counts, d
 }
 
+// drainStripe takes the counts of a stripe. Keys that were denied lately keep their counters.
+func (c *DenialCollector) drainStripe(stripe *denialStripe, now store.Instant) (counts []countedKey, lost int64) {
+	stripe.mu.Lock()
+	defer stripe.mu.Unlock()
+	known := uint64(0)
+	counts, lost = stripe.sketch.Drain(func(counted *countedKey) (note denialNote, yes bool) {
+		if now-counted.Note.lastAt > store.Instant(admin.DenialPause/time.Microsecond) {
+			return note, false
+		}
+		_, bit := c.stripe(counted.Key)
+		known |= bit
+		return denialNote{since: counted.Note.since, lastAt: counted.Note.lastAt, passed: counted.Note.passed}, true
+	})
+	stripe.known.Store(known)
+	return counts, lost
+}
+
 // putBack adds the counts that were not written.
-func (c *DenialCollector) putBack(counts []spacesaving.Count[store.Key], others int64) {
-	for _, counted := range counts {
-		stripe := c.stripe(counted.Key)
+func (c *DenialCollector) putBack(counts []countedKey, others int64) {
+	for i := range counts {
+		stripe, bit := c.stripe(counts[i].Key)
 		stripe.mu.Lock()
-		stripe.sketch.Add(counted.Key, counted.N, counted.Last)
+		stripe.sketch.Add(counts[i].Key, counts[i].N).putBack(&counts[i].Note)
+		stripe.known.Or(bit)
 		stripe.mu.Unlock()
 	}
 	stripe := &c.stripes[0]
 	stripe.mu.Lock()
 	stripe.sketch.AddLost(others)
 	stripe.mu.Unlock()
+}
+
+// putBack adds what was noted before n was made anew.
+func (n *denialNote) putBack(before *denialNote) {
+	if n.lastAt == 0 {
+		n.since = before.since
+	}
+	n.lastAt = max(n.lastAt, before.lastAt)
+	n.blocked += before.blocked
+	n.allowed += before.allowed
+	n.compared += before.compared
+	if n.limit == (store.Limit{}) {
+		n.limit = before.limit
+	}
+	n.override = cmp.Or(n.override, before.override)
 }
 
 // Close writes the rest, and stops. The store stays open.

@@ -17,7 +17,7 @@ func TestCountsAreWithinTheirBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 20).Draw(t, "counters")
 		things := rapid.IntRange(1, 40).Draw(t, "things")
-		sketch, exact, lastAt, total := New(size, same), map[int]int64{}, map[int]int64{}, int64(0)
+		sketch, exact, lastAt, total := New[int, int64](size, same), map[int]int64{}, map[int]int64{}, int64(0)
 		for at := range rapid.IntRange(0, 400).Draw(t, "additions") {
 			// The square makes some things more frequent than others.
 			thing := rapid.IntRange(0, things*things-1).Draw(t, "thing")
@@ -25,17 +25,17 @@ func TestCountsAreWithinTheirBounds(t *testing.T) {
 				thing /= things
 			}
 			n := rapid.Int64Range(1, 3).Draw(t, "times")
-			sketch.Add(thing, n, int64(at))
+			*sketch.Add(thing, n) = int64(at)
 			exact[thing], lastAt[thing], total = exact[thing]+n, int64(at), total+n
 		}
 		if sketch.Len() > size {
 			t.Fatalf("%d counters of %d", sketch.Len(), size)
 		}
-		counts, lost := sketch.Drain()
+		counts, lost := sketch.Drain(forgotten)
 		sum, counted := lost, map[int]bool{}
 		for _, c := range counts {
 			sum, counted[c.Key] = sum+c.N, true
-			if n := exact[c.Key]; c.N < 1 || n < c.N || n > c.N+c.Over || c.Last != lastAt[c.Key] {
+			if n := exact[c.Key]; c.N < 1 || n < c.N || n > c.N+c.Over || c.Note != lastAt[c.Key] {
 				t.Fatalf("%+v came %d times, last at %d", c, n, lastAt[c.Key])
 			}
 			if c.Over > total/int64(size) {
@@ -61,11 +61,43 @@ func TestCountsAreWithinTheirBounds(t *testing.T) {
 
 func same(n int) int { return n }
 
+func forgotten(*Count[int, int64]) (note int64, stays bool) { return 0, false }
+
+// A thing that stays has a note and no count, until it comes again or another one needs its counter.
+func TestAThingThatStaysHasItsNoteAndNoCount(t *testing.T) {
+	sketch := New[int, int64](2, same)
+	*sketch.Add(1, 5) = 10
+	*sketch.Add(2, 3) = 20
+	stays := func(c *Count[int, int64]) (note int64, yes bool) { return c.Note + 1, c.Key == 1 }
+	if counts, lost := sketch.Drain(stays); len(counts) != 2 || lost != 0 || !sketch.IsEmpty() || sketch.Len() != 1 {
+		t.Fatalf("%+v, %d lost, %d stay", counts, lost, sketch.Len())
+	}
+	if note := sketch.Note(1); note == nil || *note != 11 || sketch.Note(2) != nil {
+		t.Fatal("its note is gone, or that of another is there")
+	}
+	if note := sketch.Add(1, 1); *note != 11 {
+		t.Errorf("the note is %d", *note)
+	}
+	sketch.Add(2, 2)
+	if note := sketch.Add(3, 1); *note != 0 || sketch.Note(1) != nil {
+		t.Errorf("the lowest counter was not taken over: note %d", *note)
+	}
+	counts, lost := sketch.Drain(stays)
+	if len(counts) != 2 || lost != 1 || sketch.Len() != 0 {
+		t.Errorf("%+v, %d lost, %d stay", counts, lost, sketch.Len())
+	}
+	*sketch.Add(1, 1) = 7
+	sketch.Drain(stays)
+	if counts, _ := sketch.Drain(stays); len(counts) != 0 || *sketch.Note(1) != 9 {
+		t.Errorf("%+v are counted without an occurrence", counts)
+	}
+}
+
 // Ten million different names, and some with one occurrence in a thousand each.
 func TestTenMillionNamesTakeNoMoreMemoryThanTheCounters(t *testing.T) {
 	tier.Full(t, "large values, and how much memory they take")
 	const size, names = 1024, 10_000_000
-	var sketch *Sketch[string]
+	var sketch *Sketch[string, int64]
 	memory := func() int64 {
 		runtime.GC()
 		var stats runtime.MemStats
@@ -73,22 +105,22 @@ func TestTenMillionNamesTakeNoMoreMemoryThanTheCounters(t *testing.T) {
 		return int64(stats.HeapAlloc)
 	}
 	before := memory()
-	sketch = New(size, strings.Clone)
+	sketch = New[string, int64](size, strings.Clone)
 	often := map[string]int64{}
 	text := make([]byte, 0, 32)
 	for i := range names {
 		text = strconv.AppendInt(append(text[:0], "name:"...), int64(i), 10)
-		sketch.Add(string(text), 1, int64(i))
+		sketch.Add(string(text), 1)
 		if i%50 == 0 {
 			name := fmt.Sprintf("often:%d", i/50%20)
-			sketch.Add(name, 1, int64(i))
+			sketch.Add(name, 1)
 			often[name]++
 		}
 	}
 	if grown := memory() - before; grown > 1<<20 {
 		t.Errorf("it holds %d KB", grown>>10)
 	}
-	counts, _ := sketch.Drain()
+	counts, _ := sketch.Drain(func(*Count[string, int64]) (note int64, stays bool) { return 0, false })
 	for _, c := range counts {
 		if n, is := often[c.Key]; is {
 			if n < c.N || n > c.N+c.Over {

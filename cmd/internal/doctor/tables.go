@@ -16,7 +16,7 @@ import (
 // missing right is a finding.
 func examineTables(ctx context.Context, backend store.Store) (found []Finding, err error) {
 	if table, has := admin.DenialTableOf(backend); has {
-		denials, err := table.Denials(ctx, admin.DenialHistory)
+		denials, err := table.Denials(ctx, admin.DenialMinutes)
 		if store.IsAway(err) {
 			return found, err
 		}

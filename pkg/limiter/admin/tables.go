@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -11,29 +12,37 @@ import (
 )
 
 // DenialTable counts denials per key in a store. It is separate from the limits, since a denied take changes no
-// key. There is a part for each minute of the store's clock, which expires after [DenialHistory]. A part has the
-// [DenialsKept] keys with the most denials.
+// key. It has a step for each minute of the last [DenialMinutes], with the [DenialsKept] keys denied most, and one
+// for each ten minutes of the last [DenialHistory], with the [CoarseDenialsKept] keys denied most. Steps begin and
+// end by the store's clock, and expire by themselves.
 //
 // All stores of this module have one. [DenialTableOf] finds it, and the option limiter.DenialLog writes it.
 type DenialTable interface {
-	// AddDenials adds d to the current minute. d.Rows has at most MaxDenialRows rows, each key once, shortened by
-	// [Denied.Shorten]. LastAt and Now are by the caller's clock; only their difference counts. After a
-	// [store.ErrOutcomeUnknown] the denials may have been added.
+	// AddDenials adds d to the current steps. d.Rows has at most MaxDenialRows rows, each key once, shortened by
+	// [Denied.Shorten]. Since, LastAt and Now are by the caller's clock; only their differences count. Steps of rows
+	// do not count. After a [store.ErrOutcomeUnknown] the denials may have been added.
 	AddDenials(ctx context.Context, d Denials) error
-	// Denials returns the sum of the minutes that the last period touches. last is above 0 and at most
-	// DenialHistory. With an [IncompleteError] it returns the denials of the other masters, and Lost is true.
+	// Denials returns the sum of the steps that the last period touches: minutes, or if last is above DenialMinutes
+	// ten minutes. last is above 0 and at most DenialHistory. With an [IncompleteError] it returns the denials of the
+	// other masters, and Lost is true.
 	Denials(ctx context.Context, last time.Duration) (Denials, error)
 }
 
 // Bounds of a [DenialTable].
 const (
-	DenialHistory = time.Hour
-	// DenialsKept is the most keys of a minute: those with the most denials.
-	DenialsKept = 1000
+	DenialHistory = 24 * time.Hour
+	// DenialMinutes is the latest part of the history, which is known by the minute.
+	DenialMinutes = time.Hour
+	// DenialsKept is the most keys of a minute: those with the most denials. CoarseDenialsKept is the same of ten
+	// minutes.
+	DenialsKept       = 1000
+	CoarseDenialsKept = 200
 	// MaxDenialRows is the most rows of one call.
 	MaxDenialRows = 200
 	// MaxDenialText is the most bytes of a subject or a name in a row.
 	MaxDenialText = 200
+	// DenialPause is the longest time without a denial within one run of denials; see [Denied.Since].
+	DenialPause = 5 * time.Minute
 )
 
 // Denials are counts of denials per key.
@@ -44,8 +53,12 @@ type Denials struct {
 	Others int64
 	// Lost: some denials are missing, since their outcome is unknown.
 	Lost bool
-	// Now is the time of the clock that LastAt is by.
+	// Now is the time of the clock that LastAt and Since are by.
 	Now store.Instant
+	// Step is how long each of the steps is that were summed up: a minute or ten. FirstStep is the number since the
+	// epoch of the first one. A table sets both.
+	Step      time.Duration
+	FirstStep int64
 }
 
 // Denied is the count of denials of one key.
@@ -55,6 +68,50 @@ type Denied struct {
 	Count int64
 	// LastAt is the instant of the last denial.
 	LastAt store.Instant
+	// Since is the begin of the run of denials that LastAt belongs to: between two of its denials there are at most
+	// [DenialPause]. It can be before the period that was asked for. It can be too late if the processes that denied
+	// have been started since, or if the key was one of too many.
+	Since store.Instant
+	// Limit is the limit in force that denied last, with what an override made of it; zero if none is known.
+	Limit store.Limit
+	// Blocked is how many of Count an override denied, and Override the ID of the last such override.
+	Blocked  int64
+	Override string
+	// Allowed counts the takes that the denying processes let through between their first and their last denial of a
+	// run, and Compared their denials after the first. What other processes let through, and what went through before
+	// and after, is not in it.
+	Allowed, Compared int64
+	// Steps are the steps with denials, the earliest first. A table sets them.
+	Steps []DenialStep
+}
+
+// DenialStep is the count of denials of a key in one step.
+type DenialStep struct {
+	Number int64 // since the epoch, in units of [Denials.Step]
+	Count  int64
+}
+
+// Share is the share of takes that the denying processes denied after the first denial of a run and up to the last,
+// from 0 to 1. It is not known if no process denied twice.
+func (d *Denied) Share() (share float64, known bool) {
+	if d.Compared == 0 {
+		return 0, false
+	}
+	return float64(d.Compared) / float64(d.Compared+d.Allowed), true
+}
+
+// Trend returns the denials of d in each step of the sum, the earliest first.
+func (d *Denials) Trend(row *Denied) []int64 {
+	if d.Step <= 0 {
+		return nil
+	}
+	trend := make([]int64, max(0, int64(d.Now)/d.Step.Microseconds()-d.FirstStep+1))
+	for _, step := range row.Steps {
+		if i := step.Number - d.FirstStep; i >= 0 && i < int64(len(trend)) {
+			trend[i] = step.Count
+		}
+	}
+	return trend
 }
 
 // Exact reports whether the counts of all rows are exact, and no other key was denied.
@@ -93,8 +150,28 @@ func (d *Denials) Check() error {
 		if len(key.Subject) > MaxDenialText || len(key.Name) > MaxDenialText || key.Name == "" {
 			return store.Invalidf("the key %s does not fit a row of denials, whose subject and name have 1 to %d bytes", key, MaxDenialText)
 		}
+		if err := d.Rows[i].check(d.Now); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// check checks all but the key and the count.
+func (d *Denied) check(now store.Instant) error {
+	switch {
+	case d.Blocked < 0 || d.Blocked > d.Count:
+		return store.Invalidf("%d of %d denials of %s by an override; there must be 0 to as many", d.Blocked, d.Count, d.Key)
+	case d.Allowed < 0 || d.Compared < 0 || d.Compared > d.Count:
+		return store.Invalidf("%d allowed takes of %s, and %d of %d denials compared; there must be 0 or more, and of denials 0 to as many",
+			d.Allowed, d.Key, d.Compared, d.Count)
+	case len(d.Override) > MaxDenialText || strings.ContainsRune(d.Override, 0):
+		return store.Invalidf("%.40q is not the ID of an override", d.Override)
+	case d.Limit == store.Limit{}:
+		return nil
+	}
+	_, err := d.Limit.Normalize()
+	return err
 }
 
 // Shorten cuts a subject and a name that are longer than [MaxDenialText], and ends them with a hash, so that

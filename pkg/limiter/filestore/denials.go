@@ -3,7 +3,9 @@ package filestore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/denialtable"
@@ -13,17 +15,27 @@ import (
 
 var _ admin.DenialTable = (*Store)(nil)
 
-// denialTable has a row for each key that was denied in a minute. The row without subject and name counts the denials
+// denialTable has a row for each key that was denied in a step. The row without subject and name counts the denials
 // of all other keys together; its last_at is 1 if some denials are counted nowhere, and otherwise 0.
-var denialTable = sideTable{name: "denials", of: "denials", create: `CREATE TABLE IF NOT EXISTS denials (
-	prefix  TEXT    NOT NULL,
-	minute  INTEGER NOT NULL, -- since the epoch
-	subject TEXT    NOT NULL,
-	name    TEXT    NOT NULL,
-	count   INTEGER NOT NULL,
-	last_at INTEGER NOT NULL, -- µs since the epoch
-	PRIMARY KEY (prefix, minute, subject, name)
+var denialTable = sideTable{name: "denial_steps", of: "denials", create: `CREATE TABLE IF NOT EXISTS denial_steps (
+	prefix   TEXT    NOT NULL,
+	length   INTEGER NOT NULL, -- of the step, in minutes
+	number   INTEGER NOT NULL, -- of the step, since the epoch
+	subject  TEXT    NOT NULL,
+	name     TEXT    NOT NULL,
+	count    INTEGER NOT NULL,
+	last_at  INTEGER NOT NULL, -- µs since the epoch
+	since    INTEGER NOT NULL, -- µs since the epoch
+	blocked  INTEGER NOT NULL,
+	compared INTEGER NOT NULL,
+	allowed  INTEGER NOT NULL,
+	limited  TEXT    NOT NULL, -- the limit
+	override TEXT    NOT NULL, -- its ID
+	PRIMARY KEY (prefix, length, number, subject, name)
 ) WITHOUT ROWID`}
+
+// stepMinutes is how the table writes the length of steps.
+func stepMinutes(steps denialtable.Steps) int64 { return int64(steps.Length / time.Minute) }
 
 // AddDenials implements [admin.DenialTable] in one transaction.
 func (s *Store) AddDenials(ctx context.Context, d admin.Denials) error {
@@ -31,53 +43,72 @@ func (s *Store) AddDenials(ctx context.Context, d admin.Denials) error {
 		return err
 	}
 	return s.changeTable(ctx, denialTable, func(ctx context.Context, tx *sql.Tx, now store.Instant) error {
-		return s.addDenials(ctx, tx, denialtable.MinuteOf(now), &d, now)
+		return errors.Join(s.addDenials(ctx, tx, denialtable.Minutes, &d, now), s.addDenials(ctx, tx, denialtable.Coarse, &d, now))
 	})
 }
 
-func (s *Store) addDenials(ctx context.Context, tx *sql.Tx, minute int64, d *admin.Denials, now store.Instant) error {
-	const kept = int64(admin.DenialHistory / time.Minute)
-	if _, err := tx.ExecContext(ctx, "DELETE FROM denials WHERE minute < ?", minute-kept); err != nil {
+// addDenials adds d to the current step of one length, as [denialtable.Merge] does.
+func (s *Store) addDenials(ctx context.Context, tx *sql.Tx, steps denialtable.Steps, d *admin.Denials, now store.Instant) error {
+	const pause = int64(admin.DenialPause / time.Microsecond)
+	length, number := stepMinutes(steps), steps.At(now)
+	ended := steps.At(now - store.Instant(steps.History.Microseconds()))
+	if _, err := tx.ExecContext(ctx, "DELETE FROM denial_steps WHERE length = ? AND number < ?", length, ended); err != nil {
 		return err
 	}
-	add, err := tx.PrepareContext(ctx, `INSERT INTO denials (prefix, minute, subject, name, count, last_at) VALUES (?, ?, ?, ?, ?, ?)
-		ON CONFLICT (prefix, minute, subject, name) DO UPDATE SET count = count + excluded.count, last_at = max(last_at, excluded.last_at)`)
+	add, err := tx.PrepareContext(ctx, `INSERT INTO denial_steps
+		(prefix, length, number, subject, name, count, last_at, since, blocked, compared, allowed, limited, override)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (prefix, length, number, subject, name) DO UPDATE SET
+			count = count + excluded.count, last_at = max(last_at, excluded.last_at),
+			since = CASE WHEN excluded.since > last_at + `+strconv.FormatInt(pause, 10)+` THEN excluded.since
+				WHEN since > excluded.last_at + `+strconv.FormatInt(pause, 10)+` THEN since ELSE min(since, excluded.since) END,
+			blocked = blocked + excluded.blocked, compared = compared + excluded.compared, allowed = allowed + excluded.allowed,
+			limited = CASE excluded.limited WHEN '' THEN limited ELSE excluded.limited END,
+			override = CASE excluded.override WHEN '' THEN override ELSE excluded.override END`)
 	if err != nil {
 		return err
 	}
 	defer add.Close()
 	for _, row := range d.Rows {
-		last := now - max(0, d.Now-row.LastAt)
-		if _, err := add.ExecContext(ctx, s.prefix, minute, row.Key.Subject, row.Key.Name, row.Count, int64(last)); err != nil {
+		row = denialtable.ByClock(row, d.Now, now)
+		limit := ""
+		if row.Limit != (store.Limit{}) {
+			limit = row.Limit.String()
+		}
+		_, err := add.ExecContext(ctx, s.prefix, length, number, row.Key.Subject, row.Key.Name, row.Count, int64(row.LastAt),
+			int64(row.Since), row.Blocked, row.Compared, row.Allowed, limit, row.Override)
+		if err != nil {
 			return err
 		}
 	}
 	if others := d.Others; others > 0 || d.Lost {
-		if _, err := add.ExecContext(ctx, s.prefix, minute, "", "", others, d.Lost); err != nil {
+		if _, err := add.ExecContext(ctx, s.prefix, length, number, "", "", others, d.Lost, 0, 0, 0, 0, "", ""); err != nil {
 			return err
 		}
 	}
-	return s.dropDenials(ctx, tx, minute, add)
+	return s.dropDenials(ctx, tx, steps, number, add)
 }
 
-// dropDenials removes the least denied keys of a minute, if it has many more rows than are kept.
-func (s *Store) dropDenials(ctx context.Context, tx *sql.Tx, minute int64, add *sql.Stmt) error {
+// dropDenials removes the least denied keys of a step, if it has many more rows than are kept.
+func (s *Store) dropDenials(ctx context.Context, tx *sql.Tx, steps denialtable.Steps, number int64, add *sql.Stmt) error {
 	var rows int
-	err := tx.QueryRowContext(ctx, "SELECT count(*) FROM denials WHERE prefix = ? AND minute = ?", s.prefix, minute).Scan(&rows)
-	if err != nil || rows <= denialtable.MostHeld {
+	step := []any{s.prefix, stepMinutes(steps), number}
+	err := tx.QueryRowContext(ctx, "SELECT count(*) FROM denial_steps WHERE prefix = ? AND length = ? AND number = ?", step...).Scan(&rows)
+	if err != nil || rows <= steps.Held() {
 		return err
 	}
-	const surplus = `FROM denials WHERE (prefix, minute, subject, name) IN (SELECT prefix, minute, subject, name FROM denials
-		WHERE prefix = ? AND minute = ? AND subject > '' ORDER BY count DESC, last_at DESC LIMIT -1 OFFSET ?)`
+	const surplus = `FROM denial_steps WHERE (prefix, length, number, subject, name) IN (SELECT prefix, length, number, subject, name
+		FROM denial_steps WHERE prefix = ? AND length = ? AND number = ? AND subject > ''
+		ORDER BY count DESC, last_at DESC LIMIT -1 OFFSET ?)`
 	var dropped int64
-	err = tx.QueryRowContext(ctx, "SELECT coalesce(sum(count), 0) "+surplus, s.prefix, minute, admin.DenialsKept).Scan(&dropped)
-	if err != nil {
+	beyond := append(step, steps.Kept)
+	if err := tx.QueryRowContext(ctx, "SELECT coalesce(sum(count), 0) "+surplus, beyond...).Scan(&dropped); err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, "DELETE "+surplus, s.prefix, minute, admin.DenialsKept); err != nil {
+	if _, err := tx.ExecContext(ctx, "DELETE "+surplus, beyond...); err != nil {
 		return err
 	}
-	_, err = add.ExecContext(ctx, s.prefix, minute, "", "", dropped, 0)
+	_, err = add.ExecContext(ctx, append(step, "", "", dropped, 0, 0, 0, 0, 0, "", "")...)
 	return err
 }
 
@@ -89,9 +120,10 @@ func (s *Store) Denials(ctx context.Context, last time.Duration) (admin.Denials,
 	sum := denialtable.NewSum(store.InstantOf(s.clock()), last)
 	err := s.readTable(ctx, denialTable, func(tx *sql.Tx, at store.Instant) error {
 		sum = denialtable.NewSum(at, last)
-		from, to := denialtable.Minutes(at, last)
-		for minute := from; minute <= to; minute++ {
-			if err := s.readMinute(ctx, tx, minute, sum); err != nil {
+		steps := denialtable.For(last)
+		from, to := steps.Touched(at, last)
+		for number := from; number <= to; number++ {
+			if err := s.readDenials(ctx, tx, steps, number, sum); err != nil {
 				return err
 			}
 		}
@@ -100,11 +132,12 @@ func (s *Store) Denials(ctx context.Context, last time.Duration) (admin.Denials,
 	return sum.Denials(), err
 }
 
-// readMinute adds the denials of a minute to sum.
-func (s *Store) readMinute(ctx context.Context, tx *sql.Tx, minute int64, sum *denialtable.Sum) error {
-	found, err := tx.QueryContext(ctx, `SELECT subject, name, count, last_at FROM denials WHERE prefix = ? AND minute = ?
-		AND octet_length(subject) <= ? AND octet_length(name) <= ? LIMIT ?`,
-		s.prefix, minute, admin.MaxDenialText, admin.MaxDenialText, denialtable.MostHeld+1)
+// readDenials adds the denials of a step to sum.
+func (s *Store) readDenials(ctx context.Context, tx *sql.Tx, steps denialtable.Steps, number int64, sum *denialtable.Sum) error {
+	found, err := tx.QueryContext(ctx, `SELECT subject, name, count, last_at, since, blocked, compared, allowed, limited, override FROM denial_steps
+		WHERE prefix = ? AND length = ? AND number = ? AND octet_length(subject) <= ? AND octet_length(name) <= ?
+		AND octet_length(limited) <= ? AND octet_length(override) <= ? LIMIT ?`, s.prefix, stepMinutes(steps), number,
+		admin.MaxDenialText, admin.MaxDenialText, admin.MaxDenialText, admin.MaxDenialText, steps.Held()+1)
 	if err != nil {
 		return err
 	}
@@ -114,18 +147,23 @@ func (s *Store) readMinute(ctx context.Context, tx *sql.Tx, minute int64, sum *d
 	lost := false
 	for found.Next() {
 		var row admin.Denied
-		if err := found.Scan(&row.Key.Subject, &row.Key.Name, &row.Count, &row.LastAt); err != nil {
+		var limit string
+		err := found.Scan(&row.Key.Subject, &row.Key.Name, &row.Count, &row.LastAt, &row.Since, &row.Blocked, &row.Compared, &row.Allowed,
+			&limit, &row.Override)
+		if err != nil {
 			return err
 		}
+		row.Limit, _ = store.ParseLimit(limit) // one of a newer limitctl is not known
 		switch {
 		case row.Key.Subject == "":
 			others, lost = row.Count, row.LastAt != 0
-		case row.Count < 0 || row.Key.Name == "" || row.Key.Validate() != nil:
+		case row.Count < 0 || row.Blocked < 0 || row.Blocked > row.Count || row.Compared < 0 || row.Compared > row.Count || row.Allowed < 0 ||
+			row.Key.Name == "" || row.Key.Validate() != nil:
 			return &store.ForeignError{StoreKey: s.path, Holds: fmt.Sprintf("a row of denials of %s that limitctl did not write", row.Key)}
 		default:
 			rows = append(rows, row)
 		}
 	}
-	sum.Add(rows, others, lost)
+	sum.Add(number, rows, others, lost)
 	return found.Err()
 }

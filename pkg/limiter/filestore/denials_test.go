@@ -69,7 +69,7 @@ func TestAForeignTableOfDenials(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if _, err := db.Exec("CREATE TABLE denials (a); INSERT INTO denials VALUES (1)"); err != nil {
+	if _, err := db.Exec("CREATE TABLE denial_steps (a); INSERT INTO denial_steps VALUES (1)"); err != nil {
 		t.Fatal(err)
 	}
 	row := admin.Denied{Key: store.Key{Subject: "u", Name: "n"}, Count: 1}
@@ -80,7 +80,7 @@ func TestAForeignTableOfDenials(t *testing.T) {
 		t.Errorf("read: %+v", d)
 	}
 	var rows int
-	if err := db.QueryRow("SELECT count(*) FROM denials").Scan(&rows); err != nil || rows != 1 {
+	if err := db.QueryRow("SELECT count(*) FROM denial_steps").Scan(&rows); err != nil || rows != 1 {
 		t.Errorf("%d rows, %v", rows, err)
 	}
 	if err := take(); err != nil {

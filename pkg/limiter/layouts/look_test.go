@@ -234,6 +234,7 @@ func TestLookFor(t *testing.T) {
 
 // A layout that was not named is told of, if it is certain.
 func TestJudgeTellsWhoseItIs(t *testing.T) {
+	All() // or no other layout is known
 	traefiks := hash("rate:ratelimit@file:203.0.113.9", 2*time.Second, "last", "1795294334122807", "tokens", "0.4")
 	for _, subjects := range []string{"*", "rate:*"} {
 		look := Sources{{Layout: redisRate{}}}.Look(traefiks.StoreKey, &admin.Query{Subjects: pattern(t, subjects)})

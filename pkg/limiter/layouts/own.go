@@ -32,7 +32,7 @@ func isKeptWithLimits(name string) bool {
 	case tag == "override":
 		return rest == "" || strings.HasPrefix(rest, ":")
 	case strings.HasPrefix(tag, "denials:"):
-		return rest == ""
+		return rest == "" || strings.HasPrefix(rest, ":")
 	}
 	token, is := strings.CutPrefix(rest, ":")
 	return is && isToken(token)

@@ -15,11 +15,11 @@ var _ admin.DenialTable = (*Store)(nil)
 
 // denials is the table of denials. The zero value is an empty one.
 type denials struct {
-	mu      sync.Mutex
-	minutes map[int64]*denialMinute
+	mu              sync.Mutex
+	minutes, coarse map[int64]*denialStep
 }
 
-type denialMinute struct {
+type denialStep struct {
 	rows   map[store.Key]admin.Denied
 	others int64
 	lost   bool
@@ -33,40 +33,45 @@ func (s *Store) AddDenials(_ context.Context, d admin.Denials) error {
 	now := s.clock()
 	s.denials.mu.Lock()
 	defer s.denials.mu.Unlock()
-	for number := range s.denials.minutes {
-		if denialtable.End(number) <= now {
-			delete(s.denials.minutes, number)
-		}
+	if s.denials.minutes == nil {
+		s.denials.minutes, s.denials.coarse = map[int64]*denialStep{}, map[int64]*denialStep{}
 	}
-	number := denialtable.MinuteOf(now)
-	m := s.denials.minutes[number]
-	if m == nil {
-		if s.denials.minutes == nil {
-			s.denials.minutes = map[int64]*denialMinute{}
-		}
-		m = &denialMinute{rows: map[store.Key]admin.Denied{}}
-		s.denials.minutes[number] = m
-	}
-	for _, row := range d.Rows {
-		held := m.rows[row.Key]
-		m.rows[row.Key] = admin.Denied{Key: row.Key, Count: held.Count + row.Count,
-			LastAt: max(held.LastAt, now-max(0, d.Now-row.LastAt))}
-	}
-	m.others += d.Others
-	m.lost = m.lost || d.Lost
-	if len(m.rows) > denialtable.MostHeld {
-		for _, row := range m.list()[admin.DenialsKept:] {
-			m.others += row.Count
-			delete(m.rows, row.Key)
-		}
-	}
+	addDenials(s.denials.minutes, denialtable.Minutes, &d, now)
+	addDenials(s.denials.coarse, denialtable.Coarse, &d, now)
 	return nil
 }
 
+// addDenials adds d to the current one of held, and drops those that have expired.
+func addDenials(held map[int64]*denialStep, steps denialtable.Steps, d *admin.Denials, now store.Instant) {
+	for number := range held {
+		if steps.End(number) <= now {
+			delete(held, number)
+		}
+	}
+	number := steps.At(now)
+	step := held[number]
+	if step == nil {
+		step = &denialStep{rows: map[store.Key]admin.Denied{}}
+		held[number] = step
+	}
+	for _, row := range d.Rows {
+		row.Steps = nil
+		step.rows[row.Key] = denialtable.Merge(step.rows[row.Key], denialtable.ByClock(row, d.Now, now))
+	}
+	step.others += d.Others
+	step.lost = step.lost || d.Lost
+	if len(step.rows) > steps.Held() {
+		for _, row := range step.list()[steps.Kept:] {
+			step.others += row.Count
+			delete(step.rows, row.Key)
+		}
+	}
+}
+
 // list returns the rows, those denied most first.
-func (m *denialMinute) list() []admin.Denied {
-	rows := make([]admin.Denied, 0, len(m.rows))
-	for _, row := range m.rows {
+func (s *denialStep) list() []admin.Denied {
+	rows := make([]admin.Denied, 0, len(s.rows))
+	for _, row := range s.rows {
 		rows = append(rows, row)
 	}
 	denialtable.SortMostFirst(rows)
@@ -79,13 +84,17 @@ func (s *Store) Denials(_ context.Context, last time.Duration) (admin.Denials, e
 		return admin.Denials{}, err
 	}
 	now := s.clock()
-	sum := denialtable.NewSum(now, last)
+	sum, steps := denialtable.NewSum(now, last), denialtable.For(last)
 	s.denials.mu.Lock()
 	defer s.denials.mu.Unlock()
-	from, to := denialtable.Minutes(now, last)
+	held := s.denials.minutes
+	if steps == denialtable.Coarse {
+		held = s.denials.coarse
+	}
+	from, to := steps.Touched(now, last)
 	for number := from; number <= to; number++ {
-		if m := s.denials.minutes[number]; m != nil {
-			sum.Add(m.list(), m.others, m.lost)
+		if step := held[number]; step != nil {
+			sum.Add(number, step.list(), step.others, step.lost)
 		}
 	}
 	return sum.Denials(), nil

@@ -28,26 +28,37 @@ const (
 	// minuteTries is how often a write looks for the minute that the server is in. The
 	// second one knows it, unless a minute ends just then.
 	minuteTries = 3
-	// minutesAtOnce is how many minutes are read at a time. A minute of the longest rows
-	// is 1 MB, in the answer and as it is held here; one that is not a minute can be as large
-	// as any answer.
-	minutesAtOnce = 2
+	// rowsAtOnce is how many rows are read at a time. A minute of the longest rows is 2 MB, in the answer and as it is
+	// held here; one that is not a minute can be as large as any answer.
+	rowsAtOnce = 2 * admin.DenialsKept
 
-	// minuteMasters is how many minutes are tried for one whose master tells its clock, and
+	// clockMasters is how many steps are tried for one whose master tells its clock, and
 	// awayShare of the time that is left is what one master gets.
-	minuteMasters = 8
-	awayShare     = 4
+	clockMasters = 8
+	awayShare    = 4
 
 	minuteMS = int64(time.Minute / time.Millisecond)
 )
 
-// denialKey returns the key of the denials of a minute. The number is its hash tag, so
-// that in a Cluster the minutes are spread over the masters.
-func (s *Store) denialKey(minute int64) string {
-	return fmt.Sprintf("%s!{%s}", s.lanes.Own, denialTag(minute))
+// denialKeys returns the keys of the denials of a minute, and of the ten minutes that it is in. They have one hash tag,
+// so that one script writes both, and in a Cluster the next ten minutes are elsewhere.
+func (s *Store) denialKeys(minute int64) []string {
+	coarse := s.denialKey(denialtable.Coarse, minute*minuteMS/denialtable.Coarse.Length.Milliseconds())
+	return []string{s.denialKey(denialtable.Minutes, minute), coarse}
 }
 
-func denialTag(minute int64) string { return fmt.Sprintf("denials:%d", minute) }
+// denialKey returns the key of the denials of a step.
+func (s *Store) denialKey(steps denialtable.Steps, number int64) string {
+	key := fmt.Sprintf("%s!{%s}", s.lanes.Own, denialTag(steps, number))
+	if steps == denialtable.Minutes {
+		key += fmt.Sprintf(":%d", number)
+	}
+	return key
+}
+
+func denialTag(steps denialtable.Steps, number int64) string {
+	return fmt.Sprintf("denials:%d", number*int64(steps.Length)/int64(denialtable.Coarse.Length))
+}
 
 // AddDenials implements [admin.DenialTable] in one script call. The minute is that of the
 // server's clock, which the key has to be known before: it is guessed, and the server says
@@ -67,7 +78,7 @@ func (s *Store) AddDenials(ctx context.Context, d admin.Denials) error {
 			clock = now
 		}
 		minute := now / minuteMS
-		keys := []string{s.denialKey(minute)}
+		keys := s.denialKeys(minute)
 		cmd, err := s.lanes.Run(ctx, true, s.lanes.Scripts.Named(lua.AddDenials), keys, denialArguments(minute, clock, &d))
 		if err != nil {
 			return s.lanes.Explain(err, "write of denials", true, keys)
@@ -86,20 +97,48 @@ func (s *Store) AddDenials(ctx context.Context, d admin.Denials) error {
 
 // denialArguments packs the ARGV of lua/denials.lua.
 func denialArguments(minute int64, clock any, d *admin.Denials) []any {
-	packed := appendSix(nil, uint64(d.Total()))
-	lost := uint64(0)
+	lost := int64(0)
 	if d.Lost {
 		lost = 1
 	}
-	packed = appendSix(packed, lost)
-	arguments := append(make([]any, 0, 4+len(d.Rows)), minute, clock, nil, "")
+	arguments := append(make([]any, 0, 4+2*len(d.Rows)), minute, clock, "", packDenials("", "", d.Total(), lost, 0, 0, 0, 0))
 	for _, row := range d.Rows {
-		packed = appendSix(packed, uint64(row.Count))
-		packed = appendSix(packed, uint64(max(0, d.Now-row.LastAt)/1000))
-		arguments = append(arguments, row.Key.Subject+"\x00"+row.Key.Name)
+		limit := ""
+		if row.Limit != (store.Limit{}) {
+			limit = row.Limit.String()
+		}
+		row = denialtable.ByClock(row, d.Now, 0)
+		arguments = append(arguments, row.Key.Subject+"\x00"+row.Key.Name,
+			packDenials(limit, row.Override, row.Count, -int64(row.LastAt)/1000, -int64(row.Since)/1000, row.Blocked, row.Compared, row.Allowed))
 	}
-	arguments[2] = packed
 	return arguments
+}
+
+// denialNumbers is how many numbers of six bytes a value begins with, and denialHead how many bytes.
+const (
+	denialNumbers = 6
+	denialHead    = denialNumbers * 6
+)
+
+// packDenials packs the value of a field.
+func packDenials(limit, override string, numbers ...int64) []byte {
+	packed := make([]byte, 0, denialHead+len(limit)+1+len(override))
+	for _, n := range numbers {
+		packed = appendSix(packed, uint64(n))
+	}
+	return append(packed, limit+"\x00"+override...)
+}
+
+// unpackDenials is the reverse of packDenials.
+func unpackDenials(packed string) (numbers [denialNumbers]int64, limit, override string, ok bool) {
+	if len(packed) <= denialHead {
+		return numbers, "", "", false
+	}
+	for i := range numbers {
+		numbers[i] = six(packed[6*i : 6*i+6])
+	}
+	limit, override, ok = strings.Cut(packed[denialHead:], "\x00")
+	return numbers, limit, override, ok
 }
 
 // appendSix appends the last six bytes of n.
@@ -114,7 +153,7 @@ func six(text string) int64 {
 	return int64(binary.BigEndian.Uint64(eight[:]))
 }
 
-// Denials implements [admin.DenialTable]. It reads up to 61 minutes, a key each.
+// Denials implements [admin.DenialTable]. It reads up to 61 minutes, or 145 times ten minutes, a key each.
 func (s *Store) Denials(ctx context.Context, last time.Duration) (admin.Denials, error) {
 	if err := s.lanes.Check(); err != nil {
 		return admin.Denials{}, err
@@ -132,16 +171,18 @@ func (s *Store) Denials(ctx context.Context, last time.Duration) (admin.Denials,
 	if err != nil {
 		return admin.Denials{}, err
 	}
-	sum := denialtable.NewSum(now, last)
-	from, to := denialtable.Minutes(now, last)
-	for first := from; first <= to; first += minutesAtOnce {
-		read := make([]denialMinute, min(minutesAtOnce, to-first+1))
+	sum, steps := denialtable.NewSum(now, last), denialtable.For(last)
+	from, to := steps.Touched(now, last)
+	atOnce := int64(rowsAtOnce / steps.Kept)
+	for first := from; first <= to; first += atOnce {
+		read := make([]denialStep, min(atOnce, to-first+1))
 		errs := make([]error, len(read))
 		var reading panics.Group
 		for i := range read {
 			reading.Go(func() {
-				errs[i] = away.ask(ctx, first+int64(i), func(ctx context.Context) (err error) {
-					read[i], err = s.readMinute(ctx, first+int64(i))
+				number := first + int64(i)
+				errs[i] = away.ask(ctx, denialTag(steps, number), func(ctx context.Context) (err error) {
+					read[i], err = s.readDenials(ctx, s.denialKey(steps, number))
 					return err
 				})
 			})
@@ -153,7 +194,7 @@ func (s *Store) Denials(ctx context.Context, last time.Duration) (admin.Denials,
 			if errs[i] != nil {
 				return admin.Denials{}, errs[i]
 			}
-			sum.Add(read[i].rows, read[i].others, read[i].lost)
+			sum.Add(first+int64(i), read[i].rows, read[i].others, read[i].lost)
 		}
 	}
 	denials, err := sum.Denials(), away.err()
@@ -162,16 +203,17 @@ func (s *Store) Denials(ctx context.Context, last time.Duration) (admin.Denials,
 }
 
 // denialClock returns the instant that counts: what a server's clock shows, unless the store
-// has another one. In a Cluster it is the clock of the master that has the current minute, or
-// the one before if that master is away.
+// has another one. In a Cluster it is the clock of the master that has the current ten minutes, or
+// those before if that master is away.
 func (s *Store) denialClock(ctx context.Context, away *awayMasters) (now store.Instant, err error) {
 	if s.lanes.Clock != nil {
 		return store.InstantOf(s.lanes.Clock()), nil
 	}
-	current := (time.Now().UnixMilli() + s.ahead.Load()) / minuteMS
-	for minute := current; minute > current-minuteMasters && now == 0; minute-- {
-		err = away.ask(ctx, minute, func(ctx context.Context) (err error) {
-			now, err = s.serverTime(ctx, s.denialKey(minute))
+	steps := denialtable.Coarse
+	current := (time.Now().UnixMilli() + s.ahead.Load()) / steps.Length.Milliseconds()
+	for number := current; number > current-clockMasters && now == 0; number-- {
+		err = away.ask(ctx, denialTag(steps, number), func(ctx context.Context) (err error) {
+			now, err = s.serverTime(ctx, s.denialKey(steps, number))
 			return err
 		})
 		if err != nil {
@@ -212,10 +254,10 @@ type awayMasters struct {
 	errs  map[string]error // by the master's address
 }
 
-// ask asks the master that has a minute, unless it is known to be away. That a master of
+// ask asks the master that has the steps with a hash tag, unless it is known to be away. That a master of
 // several is away is no error here, but one of err.
-func (a *awayMasters) ask(ctx context.Context, minute int64, question func(ctx context.Context) error) error {
-	shard := a.store.lanes.ShardOf(denialTag(minute))
+func (a *awayMasters) ask(ctx context.Context, tag string, question func(ctx context.Context) error) error {
+	shard := a.store.lanes.ShardOf(tag)
 	a.mu.Lock()
 	known := a.errs[shard]
 	a.mu.Unlock()
@@ -255,41 +297,41 @@ func (a *awayMasters) err() error {
 	return errors.Join(errs...)
 }
 
-type denialMinute struct {
+type denialStep struct {
 	rows   []admin.Denied
 	others int64
 	lost   bool
 }
 
-// readMinute reads the denials of a minute. There may be none.
-func (s *Store) readMinute(ctx context.Context, number int64) (m denialMinute, err error) {
-	key := s.denialKey(number)
+// readDenials reads the denials of a step. There may be none.
+func (s *Store) readDenials(ctx context.Context, key string) (step denialStep, err error) {
 	cmd, err := s.lanes.Read(ctx, key, "hgetall", key)
 	if redisserver.IsErrorReply(err, "WRONGTYPE") {
-		return m, &store.ForeignError{StoreKey: key, Holds: "a value that is not a table of denials"}
+		return step, &store.ForeignError{StoreKey: key, Holds: "a value that is not a table of denials"}
 	} else if err != nil {
-		return m, s.lanes.Explain(err, "read of denials", false, []string{key})
+		return step, s.lanes.Explain(err, "read of denials", false, []string{key})
 	}
 	total, known := int64(0), int64(0)
 	add := func(field, value any) bool {
-		name, packed := lanes.Text(field), lanes.Text(value)
-		if len(packed) != 12 {
+		name := lanes.Text(field)
+		numbers, limit, override, sound := unpackDenials(lanes.Text(value))
+		if !sound {
 			return false
 		}
-		count, last := six(packed[:6]), six(packed[6:])
 		if name == "" {
-			total, m.lost = count, last != 0
+			total, step.lost = numbers[0], numbers[1] != 0
 			return true
 		}
-		var row admin.Denied
+		row := admin.Denied{Count: numbers[0], LastAt: store.Instant(numbers[1] * 1000), Since: store.Instant(numbers[2] * 1000),
+			Blocked: numbers[3], Compared: numbers[4], Allowed: numbers[5], Override: override}
+		row.Limit, _ = store.ParseLimit(limit) // one of a newer limitctl is not known
 		var named bool
 		row.Key.Subject, row.Key.Name, named = strings.Cut(name, "\x00")
-		row.Count, row.LastAt = count, store.Instant(last*1000)
-		if !named || row.Key.Name == "" || row.Key.Validate() != nil {
+		if !named || row.Key.Name == "" || row.Key.Validate() != nil || row.Blocked > row.Count || row.Compared > row.Count {
 			return false
 		}
-		known += count
-		m.rows = append(m.rows, row)
+		known += row.Count
+		step.rows = append(step.rows, row)
 		return true
 	}
 	sound := true
@@ -303,11 +345,11 @@ func (s *Store) readMinute(ctx context.Context, number int64) (m denialMinute, e
 			sound = add(fields[i], fields[i+1]) && sound
 		}
 	default:
-		return m, s.lanes.Refuse("read of denials", false)
+		return step, s.lanes.Refuse("read of denials", false)
 	}
 	if !sound || total < known || known < 0 {
-		return m, &store.ForeignError{StoreKey: key, Holds: "a hash that is not a table of denials"}
+		return step, &store.ForeignError{StoreKey: key, Holds: "a hash that is not a table of denials"}
 	}
-	m.others = total - known
-	return m, nil
+	step.others = total - known
+	return step, nil
 }

@@ -70,15 +70,20 @@ func TestDenialsOfSeveralProcessesAddUp(t *testing.T) {
 			t.Errorf("%+v, want %+v, at %d", row, want, d.Now)
 		}
 	}
-	keys, _ := server.Do("KEYS", "rl!{denials:*}").([]any)
-	if len(keys) == 0 || len(keys) > 11 {
+	keys, _ := server.Do("KEYS", "rl!{denials:*").([]any)
+	if len(keys) < 2 || len(keys) > 12 {
 		t.Fatalf("keys: %v", keys)
 	}
 	for _, key := range keys {
-		// Until no instant of the minute is in the last hour.
-		minute, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimPrefix(fmt.Sprint(key), "rl!{denials:"), "}"), 10, 64)
-		if expires, _ := server.Do("PEXPIRETIME", key).(int64); err != nil || expires != (minute+61)*60_000 {
-			t.Errorf("%s expires at %d ms, want %d; %v", key, expires, (minute+61)*60_000, err)
+		tens, minute, isMinute := strings.Cut(strings.TrimPrefix(fmt.Sprint(key), "rl!{denials:"), "}")
+		number, err := strconv.ParseInt(tens, 10, 64)
+		want := (number+1)*600_000 + 24*3_600_000 // until no instant of the ten minutes is in the last day
+		if isMinute && minute != "" {
+			number, err = strconv.ParseInt(minute[1:], 10, 64)
+			want = (number+1)*60_000 + 3_600_000 // and none of the minute in the last hour
+		}
+		if expires, _ := server.Do("PEXPIRETIME", key).(int64); err != nil || expires != want {
+			t.Errorf("%s expires at %d ms, want %d; %v", key, expires, want, err)
 		}
 	}
 	if all := fmt.Sprint(server.Do("KEYS", "rl:*")); strings.Contains(all, "denials") {
@@ -86,14 +91,15 @@ func TestDenialsOfSeveralProcessesAddUp(t *testing.T) {
 	}
 }
 
-// What is added to a minute is in its hash: for each key how often and when last, and the sum of all with
-// whether some are lost. Beyond 1,500 keys the 1,000 stay that were denied most.
-func TestWhatAMinuteOfDenialsHolds(t *testing.T) {
+// What is added is in the hash of the minute and in that of the ten minutes, every field of it, and the sum of all with
+// whether some are lost. Beyond 1,500 keys of a minute the 1,000 stay that were denied most, and 200 of ten minutes.
+func TestWhatATableOfDenialsHolds(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	now := time.UnixMilli(1_795_294_331_450)
 	backend := newDenialStore(t, server.Client(), redisstore.WithClock(func() time.Time { return now }))
-	key := fmt.Sprintf("rl!{denials:%d}", now.Unix()/60)
+	coarse := fmt.Sprintf("rl!{denials:%d}", now.Unix()/600)
+	key := fmt.Sprintf("%s:%d", coarse, now.Unix()/60)
 	add := func(lost bool, others int64, rows ...admin.Denied) {
 		t.Helper()
 		d := admin.Denials{Rows: rows, Others: others, Lost: lost, Now: 10_000_000} // by a clock of its own
@@ -104,30 +110,46 @@ func TestWhatAMinuteOfDenialsHolds(t *testing.T) {
 	denied := func(subject string, count int64, last store.Instant) admin.Denied {
 		return admin.Denied{Key: store.Key{Subject: subject, Name: "n"}, Count: count, LastAt: last}
 	}
-	want := func(fields map[string][2]int64) {
+	type value struct {
+		count, last, since, blocked, compared, allowed int64
+		texts                                          string
+	}
+	want := func(fields map[string]value) {
 		t.Helper()
-		held, err := server.Client().HGetAll(t.Context(), key).Result()
-		if err != nil || len(held) != len(fields) {
-			t.Errorf("%q, %v; want %d fields", held, err, len(fields))
-		}
-		for field, numbers := range fields {
-			var value []byte
-			for _, n := range numbers {
-				value = append(value, binary.BigEndian.AppendUint64(nil, uint64(n))[2:]...)
+		for _, key := range []string{key, coarse} {
+			held, err := server.Client().HGetAll(t.Context(), key).Result()
+			if err != nil || len(held) != len(fields) {
+				t.Errorf("%q, %v; want %d fields", held, err, len(fields))
 			}
-			if held[field] != string(value) {
-				t.Errorf("%q holds %x, want %x: %d", field, held[field], value, numbers)
+			for field, v := range fields {
+				var packed []byte
+				for _, n := range []int64{v.count, v.last, v.since, v.blocked, v.compared, v.allowed} {
+					packed = append(packed, binary.BigEndian.AppendUint64(nil, uint64(n))[2:]...)
+				}
+				if held[field] != string(packed)+v.texts {
+					t.Errorf("%s: %q holds %q, want %+v", key, field, held[field], v)
+				}
 			}
 		}
 	}
-	add(false, 0, denied("a", 3, 9_000_000), denied("b", 1, 10_000_000))
-	want(map[string][2]int64{"": {4, 0}, "a\x00n": {3, 1_795_294_330_450}, "b\x00n": {1, 1_795_294_331_450}})
-	add(true, 5, denied("a", 1, 8_000_000)) // an older one that came late
-	want(map[string][2]int64{"": {10, 1}, "a\x00n": {4, 1_795_294_330_450}, "b\x00n": {1, 1_795_294_331_450}})
+	const none = "\x00" // neither a limit nor an override
+	a := denied("a", 3, 9_000_000)
+	a.Since, a.Blocked, a.Compared, a.Allowed, a.Override = 8_999_000, 1, 2, 7, "5y7qnswd"
+	a.Limit = store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Minute}
+	add(false, 0, a, denied("b", 1, 10_000_000))
+	want(map[string]value{"": {count: 4, texts: none}, "b\x00n": {1, 1_795_294_331_450, 1_795_294_331_450, 0, 0, 0, none},
+		"a\x00n": {3, 1_795_294_330_450, 1_795_294_330_449, 1, 2, 7, "token-bucket:10/1m\x005y7qnswd"}})
+	late := denied("a", 1, 8_000_000) // an older one that came late
+	late.Allowed, late.Limit = 2, store.Limit{Algorithm: store.SlidingLog, Count: 5, Period: time.Minute}
+	add(true, 5, late)
+	want(map[string]value{"": {count: 10, last: 1, texts: none}, "b\x00n": {1, 1_795_294_331_450, 1_795_294_331_450, 0, 0, 0, none},
+		"a\x00n": {4, 1_795_294_330_450, 1_795_294_329_450, 1, 2, 9, "sliding-log:5/1m\x005y7qnswd"}})
 	now = now.Add(2 * time.Second)
 	add(false, 0, denied("b", 1, 10_000_000), denied("c", 1, 11_000_000)) // the last is ahead of its own clock
-	want(map[string][2]int64{"": {12, 1}, "a\x00n": {4, 1_795_294_330_450}, "b\x00n": {2, 1_795_294_333_450},
-		"c\x00n": {1, 1_795_294_333_450}})
+	want(map[string]value{"": {count: 12, last: 1, texts: none}, "b\x00n": {2, 1_795_294_333_450, 1_795_294_331_450, 0, 0, 0, none},
+		"c\x00n": {1, 1_795_294_333_450, 1_795_294_333_450, 0, 0, 0, none},
+		"a\x00n": {4, 1_795_294_330_450, 1_795_294_329_450, 1, 2, 9, "sliding-log:5/1m\x005y7qnswd"}})
+	server.Do("DEL", coarse)
 	server.Do("DEL", key)
 	for write := range 8 {
 		var rows []admin.Denied
@@ -143,6 +165,9 @@ func TestWhatAMinuteOfDenialsHolds(t *testing.T) {
 	if held, _ := server.Do("HLEN", key).(int64); held != 1001 {
 		t.Errorf("%d fields are held after that, want 1,000 keys and the sum", held)
 	}
+	if held, _ := server.Do("HLEN", coarse).(int64); held != 201 && held != 202 {
+		t.Errorf("%d fields are held of ten minutes, want 200 keys and the sum, and the one that was added last", held)
+	}
 	d, err := backend.Denials(t.Context(), time.Minute)
 	if err != nil || len(d.Rows) != 1000 || d.Others != 600 || d.Lost ||
 		d.Rows[0].Count != 3 || d.Rows[799].Count != 2 || d.Rows[800].Count != 1 {
@@ -150,7 +175,7 @@ func TestWhatAMinuteOfDenialsHolds(t *testing.T) {
 	}
 }
 
-// The minutes are keys of different slots.
+// Ten minutes after the other are keys of different slots.
 func TestDenialsOfAClusterAreSpread(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
@@ -161,21 +186,21 @@ func TestDenialsOfAClusterAreSpread(t *testing.T) {
 		if err := backend.AddDenials(context.Background(), admin.Denials{Rows: []admin.Denied{row}}); err != nil {
 			t.Fatal(err)
 		}
-		now = now.Add(time.Minute)
+		now = now.Add(10 * time.Minute)
 	}
-	if d, err := backend.Denials(context.Background(), time.Hour); err != nil || len(d.Rows) != 1 || d.Rows[0].Count != 30 {
+	if d, err := backend.Denials(context.Background(), admin.DenialHistory); err != nil || len(d.Rows) != 1 || d.Rows[0].Count != 30 {
 		t.Errorf("%+v, %v", d, err)
 	}
 	for i, master := range cluster.Masters {
 		client := redis.NewClient(&redis.Options{Addr: master.Addr})
 		defer client.Close()
 		if keys, err := client.Keys(context.Background(), "rl!*").Result(); err != nil || len(keys) == 0 {
-			t.Errorf("master %d has %d of 30 minutes, %v", i, len(keys), err)
+			t.Errorf("master %d has %d of 30 steps, %v", i, len(keys), err)
 		}
 	}
 }
 
-// With a master away, the minutes of the others are read, the masters that answer are not
+// With a master away, the steps of the others are read, the masters that answer are not
 // kept waiting, and the error names the one that is missing.
 func TestDenialsWithAMasterAway(t *testing.T) {
 	t.Parallel()
@@ -188,19 +213,19 @@ func TestDenialsWithAMasterAway(t *testing.T) {
 		if err := backend.AddDenials(t.Context(), admin.Denials{Rows: []admin.Denied{row}}); err != nil {
 			t.Fatal(err)
 		}
-		now = now.Add(time.Minute)
+		now = now.Add(10 * time.Minute)
 	}
 	client := redis.NewClient(&redis.Options{Addr: cluster.Masters[1].Addr})
 	defer client.Close()
-	missing, err := client.Keys(t.Context(), "rl!{denials*").Result()
+	missing, err := client.Keys(t.Context(), "rl!{denials:*}").Result()
 	if err != nil || len(missing) == 0 || len(missing) == 30 {
-		t.Fatalf("the master has %d of 30 minutes, %v", len(missing), err)
+		t.Fatalf("the master has %d of 30 steps, %v", len(missing), err)
 	}
 	cluster.Masters[1].Pause()
 	t.Cleanup(cluster.Masters[1].Resume)
 	ctx, cancel := store.BudgetContext(t.Context(), 20*time.Second)
 	defer cancel()
-	d, err := backend.Denials(ctx, time.Hour)
+	d, err := backend.Denials(ctx, admin.DenialHistory)
 	var incomplete *admin.IncompleteError
 	if !errors.As(err, &incomplete) || incomplete.Shard != cluster.Masters[1].Addr || !store.IsAway(err) {
 		t.Errorf("with one master away: %v", err)
@@ -236,21 +261,23 @@ func TestForeignDenials(t *testing.T) {
 	server := redistest.Start(t)
 	now := time.Now()
 	backend := newDenialStore(t, server.Client(), redisstore.WithClock(func() time.Time { return now }))
-	key := fmt.Sprintf("rl!{denials:%d}", now.Unix()/60)
-	for _, plant := range [][]any{{"SET", key, "x"}, {"HSET", key, "a", "b"}, {"HSET", key, "", "b"}} {
-		server.Do(plant...)
-		before := fmt.Sprint(server.Do("DUMP", key))
-		row := admin.Denied{Key: store.Key{Subject: "u", Name: "n"}, Count: 1}
-		if err := backend.AddDenials(context.Background(), admin.Denials{Rows: []admin.Denied{row}}); err == nil || store.IsAway(err) {
-			t.Errorf("%v: added, %v", plant, err)
+	coarse := fmt.Sprintf("rl!{denials:%d}", now.Unix()/600)
+	for key, last := range map[string]time.Duration{fmt.Sprintf("%s:%d", coarse, now.Unix()/60): time.Minute, coarse: admin.DenialHistory} {
+		for _, plant := range [][]any{{"SET", key, "x"}, {"HSET", key, "a", "b"}, {"HSET", key, "", "b"}} {
+			server.Do(plant...)
+			before := fmt.Sprint(server.Do("DUMP", key))
+			row := admin.Denied{Key: store.Key{Subject: "u", Name: "n"}, Count: 1}
+			if err := backend.AddDenials(context.Background(), admin.Denials{Rows: []admin.Denied{row}}); err == nil || store.IsAway(err) {
+				t.Errorf("%v: added, %v", plant, err)
+			}
+			if _, err := backend.Denials(context.Background(), last); !errors.Is(err, store.ErrForeign) {
+				t.Errorf("%v: read, %v", plant, err)
+			}
+			if fmt.Sprint(server.Do("DUMP", key)) != before || server.Do("DBSIZE").(int64) != 1 {
+				t.Errorf("%v: something was changed", plant)
+			}
+			server.Do("DEL", key)
 		}
-		if _, err := backend.Denials(context.Background(), time.Minute); !errors.Is(err, store.ErrForeign) {
-			t.Errorf("%v: read, %v", plant, err)
-		}
-		if fmt.Sprint(server.Do("DUMP", key)) != before {
-			t.Errorf("%v: it was changed", plant)
-		}
-		server.Do("DEL", key)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +21,8 @@ func denials(t *testing.T, h Harness) {
 		return
 	}
 	t.Run("AddUp", func(t *testing.T) { t.Parallel(); denialsAddUp(t, h) })
-	t.Run("LastAnHour", func(t *testing.T) { t.Parallel(); denialsLastAnHour(t, h) })
+	t.Run("AreKeptByStep", func(t *testing.T) { t.Parallel(); denialsAreKeptByStep(t, h) })
+	t.Run("SinceWhen", func(t *testing.T) { t.Parallel(); denialsSinceWhen(t, h) })
 	t.Run("AreBounded", func(t *testing.T) { t.Parallel(); denialsAreBounded(t, h) })
 	t.Run("AreChecked", func(t *testing.T) { t.Parallel(); denialsAreChecked(t, h) })
 }
@@ -31,89 +33,143 @@ type addedDenials struct {
 	admin.Denials
 }
 
-// denialsAddUp adds random denials while time passes, and checks the sums of whole minutes.
+// denialsAddUp adds random denials while time passes, and checks every field of the sums of whole steps.
 func denialsAddUp(t *testing.T, h Harness) {
 	now := epoch
 	table, _ := admin.DenialTableOf(h.New(t, func() time.Time { return now }))
 	cases := 0
 	rapid.Check(t, func(t *rapid.T) {
 		cases++
-		now = epoch.Add(time.Duration(cases) * 24 * time.Hour) // nothing of the previous case is left
+		now = epoch.Add(time.Duration(cases) * 48 * time.Hour) // nothing of the previous case is left
 		var added []addedDenials
 		for range rapid.IntRange(1, 10).Draw(t, "writes") {
-			now = now.Add(rapid.SampledFrom([]time.Duration{0, time.Second, 20 * time.Second, 5 * time.Minute}).Draw(t, "pause"))
+			now = now.Add(rapid.SampledFrom([]time.Duration{0, time.Second, 20 * time.Second, 4 * time.Minute, 6 * time.Minute, 3 * time.Hour}).Draw(t, "pause"))
 			d := admin.Denials{Others: rapid.Int64Range(0, 2).Draw(t, "others"), Lost: rapid.Bool().Draw(t, "lost"),
 				Now: store.InstantOf(epoch)} // the caller has another clock
 			for i := range rapid.IntRange(0, 4).Draw(t, "rows") {
-				ago := store.Instant(rapid.IntRange(0, 3000).Draw(t, "ms ago")) * 1000
-				d.Rows = append(d.Rows, admin.Denied{Key: store.Key{Subject: fmt.Sprintf("user:%d", i), Name: "n"},
-					Count: rapid.Int64Range(1, 1<<40).Draw(t, "count"), LastAt: d.Now - ago})
+				row := admin.Denied{Key: store.Key{Subject: fmt.Sprintf("user:%d", i), Name: "n"},
+					Count: rapid.Int64Range(1, 1<<40).Draw(t, "count"), Allowed: rapid.Int64Range(0, 1<<40).Draw(t, "allowed"),
+					LastAt: d.Now - store.Instant(rapid.IntRange(0, 3000).Draw(t, "ms ago"))*1000}
+				row.Since = row.LastAt - store.Instant(rapid.IntRange(0, 3000).Draw(t, "ms before"))*1000
+				row.Compared = rapid.Int64Range(0, row.Count).Draw(t, "compared")
+				row.Blocked = rapid.Int64Range(0, row.Count).Draw(t, "blocked")
+				row.Override = rapid.SampledFrom([]string{"", "5y7qnswd", "8e2kd01x"}).Draw(t, "override")
+				row.Limit = rapid.SampledFrom(deniedLimits).Draw(t, "limit")
+				d.Rows = append(d.Rows, row)
 			}
 			if err := table.AddDenials(context.Background(), d); err != nil {
 				t.Fatal(err)
 			}
 			added = append(added, addedDenials{store.InstantOf(now), d})
 		}
-		last := rapid.SampledFrom([]time.Duration{time.Second, time.Minute, 10 * time.Minute, time.Hour}).Draw(t, "last")
+		last := rapid.SampledFrom([]time.Duration{time.Second, time.Minute, 10 * time.Minute, time.Hour,
+			time.Hour + time.Microsecond, 10 * time.Hour, admin.DenialHistory}).Draw(t, "last")
 		got, err := table.Denials(context.Background(), last)
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := sumOfDenials(added, store.InstantOf(now), last)
-		if got.Others != want.Others || got.Lost != want.Lost || got.Now != want.Now || len(got.Rows) != len(want.Rows) {
+		if got.Others != want.Others || got.Lost != want.Lost || got.Now != want.Now || len(got.Rows) != len(want.Rows) ||
+			got.Step != want.Step || got.FirstStep != want.FirstStep {
 			t.Fatalf("of the last %s of %+v:\n%+v, want\n%+v", last, added, got, want)
 		}
 		for i, row := range got.Rows {
 			if i > 0 && row.Count > got.Rows[i-1].Count {
 				t.Fatalf("not those denied most first: %+v", got.Rows)
 			}
-			// A store may keep only whole milliseconds.
-			held := want.find(row.Key)
-			if row.Count != held.Count || row.LastAt/1000 != held.LastAt/1000 {
-				t.Fatalf("%+v, want %+v", row, held)
+			held := *want.find(row.Key)
+			row.Since, row.LastAt = row.Since/1000, row.LastAt/1000 // a store may keep only whole milliseconds
+			held.Since, held.LastAt = held.Since/1000, held.LastAt/1000
+			if !reflect.DeepEqual(row, held) {
+				t.Fatalf("of the last %s of %+v:\n%+v, want\n%+v", last, added, row, held)
 			}
 		}
 	})
 }
 
-// denialsLastAnHour checks that a minute is kept as long as one of its instants is within the last hour, even if
-// others are added then, and a row for an hour.
-func denialsLastAnHour(t *testing.T, h Harness) {
-	begin := epoch.Truncate(time.Minute)
-	now := begin.Add(40 * time.Second)
-	table, _ := admin.DenialTableOf(h.New(t, func() time.Time { return now }))
-	ctx := context.Background()
-	of := func(subject string) admin.Denials {
-		at := store.InstantOf(now)
-		return admin.Denials{Rows: []admin.Denied{{Key: store.Key{Subject: subject, Name: "n"}, Count: 1, LastAt: at}}, Others: 1, Now: at}
-	}
-	if err := table.AddDenials(ctx, of("old")); err != nil {
-		t.Fatal(err)
-	}
-	for _, test := range []struct {
-		after        time.Duration // from the beginning of the minute
-		rows, others int64
-	}{
-		{time.Hour + 40*time.Second - time.Millisecond, 1, 1},
-		{time.Hour + 40*time.Second, 0, 1},
-		{time.Hour + time.Minute - time.Millisecond, 0, 1},
-		{time.Hour + time.Minute, 0, 0},
+// deniedLimits are limits of rows; one is unknown.
+var deniedLimits = []store.Limit{{}, {Algorithm: store.TokenBucket, Count: 10, Period: time.Minute, Burst: 20},
+	{Algorithm: store.SlidingCounter, Count: 5, Period: time.Hour, Slices: 6}}
+
+// denialsAreKeptByStep checks that a step is kept as long as one of its instants is within the history of its length,
+// even if others are added then, and a row as long as its last denial is.
+func denialsAreKeptByStep(t *testing.T, h Harness) {
+	for _, step := range []struct{ length, history time.Duration }{
+		{time.Minute, admin.DenialMinutes}, {10 * time.Minute, admin.DenialHistory},
 	} {
-		now = begin.Add(test.after)
-		before, err := table.Denials(ctx, time.Hour)
-		if err != nil {
+		begin := epoch.Truncate(step.length)
+		now := begin.Add(40 * time.Second)
+		table, _ := admin.DenialTableOf(h.New(t, func() time.Time { return now }))
+		ctx := context.Background()
+		of := func(subject string) admin.Denials {
+			at := store.InstantOf(now)
+			return admin.Denials{Rows: []admin.Denied{{Key: store.Key{Subject: subject, Name: "n"}, Count: 1, LastAt: at}}, Others: 1, Now: at}
+		}
+		if err := table.AddDenials(ctx, of("old")); err != nil {
 			t.Fatal(err)
 		}
-		if rows := int64(len(before.Rows)); rows != test.rows || before.Others != test.others {
-			t.Errorf("%s after the minute began: %+v; want %d rows and %d others", test.after, before, test.rows, test.others)
+		for _, test := range []struct {
+			after        time.Duration // from the beginning of the step
+			rows, others int64
+		}{
+			{step.history + 40*time.Second - time.Millisecond, 1, 1},
+			{step.history + 40*time.Second, 0, 1},
+			{step.history + step.length - time.Millisecond, 0, 1},
+			{step.history + step.length, 0, 0},
+		} {
+			now = begin.Add(test.after)
+			before, err := table.Denials(ctx, step.history)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rows := int64(len(before.Rows)); rows != test.rows || before.Others != test.others {
+				t.Errorf("%s after the step began: %+v; want %d rows and %d others", test.after, before, test.rows, test.others)
+			}
+		}
+		now = begin.Add(step.history + 39*time.Second)
+		if err := table.AddDenials(ctx, of("new")); err != nil {
+			t.Fatal(err)
+		}
+		if d, err := table.Denials(ctx, step.history); err != nil || len(d.Rows) != 2 || d.Others != 2 {
+			t.Errorf("%s after the step began, others being added: %+v, %v", step.history, d, err)
 		}
 	}
-	now = begin.Add(time.Hour + 39*time.Second)
-	if err := table.AddDenials(ctx, of("new")); err != nil {
-		t.Fatal(err)
-	}
-	if d, err := table.Denials(ctx, time.Hour); err != nil || len(d.Rows) != 2 || d.Others != 2 {
-		t.Errorf("an hour after the minute began, others being added: %+v, %v", d, err)
+}
+
+// denialsSinceWhen checks when a run of denials began: as far back as the process knows, and with the pause that ends
+// a run, at it and beside it.
+func denialsSinceWhen(t *testing.T, h Harness) {
+	key := store.Key{Subject: "user:42", Name: "n"}
+	for name, test := range map[string]struct {
+		pause time.Duration // since the first denial
+		since time.Duration // how long before the second denial its run began, as its process knows
+		want  time.Duration // since the second denial
+	}{
+		"within a minute": {pause: time.Second, want: time.Second},
+		"a pause":         {pause: admin.DenialPause, want: admin.DenialPause},
+		"a new run":       {pause: admin.DenialPause + time.Millisecond},
+		"known for hours": {pause: admin.DenialPause + time.Millisecond, since: 3 * time.Hour, want: 3 * time.Hour},
+		"known for less":  {pause: 2 * time.Minute, since: time.Second, want: 2 * time.Minute},
+	} {
+		for _, last := range []time.Duration{admin.DenialMinutes, admin.DenialHistory} {
+			now := epoch.Truncate(10 * time.Minute)
+			table, _ := admin.DenialTableOf(h.New(t, func() time.Time { return now }))
+			add := func(since time.Duration) {
+				t.Helper()
+				d := admin.Denials{Now: store.InstantOf(now)}
+				d.Rows = []admin.Denied{{Key: key, Count: 1, LastAt: d.Now, Since: store.InstantOf(now.Add(-since))}}
+				if err := table.AddDenials(context.Background(), d); err != nil {
+					t.Fatal(err)
+				}
+			}
+			add(0)
+			now = now.Add(test.pause)
+			add(test.since)
+			d, err := table.Denials(context.Background(), last)
+			if err != nil || len(d.Rows) != 1 || d.Rows[0].Since != store.InstantOf(now.Add(-test.want)) {
+				t.Errorf("%s: of the last %s there are %+v, %v at %d; want a run of %s", name, last, d.Rows, err, store.InstantOf(now), test.want)
+			}
+		}
 	}
 }
 
@@ -130,36 +186,59 @@ func (d *foundDenials) find(key store.Key) *admin.Denied {
 	return &d.Rows[len(d.Rows)-1]
 }
 
-// sumOfDenials returns the expected denials of a table. The rows of a minute are either all included or not at all.
+// addDenied adds what came later to the sum of a key.
+func addDenied(sum, row *admin.Denied) {
+	if sum.Count == 0 || row.Since > sum.LastAt+store.Instant(admin.DenialPause.Microseconds()) {
+		sum.Since = row.Since
+	}
+	sum.Since = min(sum.Since, row.Since)
+	sum.Count, sum.Blocked, sum.Allowed = sum.Count+row.Count, sum.Blocked+row.Blocked, sum.Allowed+row.Allowed
+	sum.LastAt, sum.Compared = max(sum.LastAt, row.LastAt), sum.Compared+row.Compared
+	if row.Limit.Count > 0 {
+		sum.Limit = row.Limit
+	}
+	if row.Override != "" {
+		sum.Override = row.Override
+	}
+	sum.Steps = append(sum.Steps, row.Steps...)
+}
+
+// sumOfDenials returns the expected denials of a table. The rows of a step are either all included or not at all. Runs
+// are short, and denials come in their order but for seconds.
 func sumOfDenials(added []addedDenials, now store.Instant, last time.Duration) (sum foundDenials) {
-	const minute = store.Instant(60e6)
-	since := now - store.Instant(last/time.Microsecond)
-	minutes := map[store.Instant]*foundDenials{}
+	length := time.Minute
+	if last > admin.DenialMinutes {
+		length = 10 * time.Minute
+	}
+	step, since := store.Instant(length.Microseconds()), now-store.Instant(last.Microseconds())
+	steps := map[store.Instant]*foundDenials{}
 	for _, d := range added {
-		if d.at/minute < since/minute {
+		if d.at/step < since/step {
 			continue
 		}
-		m := minutes[d.at/minute]
+		m := steps[d.at/step]
 		if m == nil {
 			m = &foundDenials{}
-			minutes[d.at/minute] = m
+			steps[d.at/step] = m
 		}
 		sum.Others, sum.Lost = sum.Others+d.Others, sum.Lost || d.Lost
 		for _, row := range d.Rows {
-			held := m.find(row.Key)
-			held.Count += row.Count
-			held.LastAt = max(held.LastAt, d.at-(d.Now-row.LastAt))
+			row.LastAt, row.Since = d.at-(d.Now-row.LastAt), d.at-(d.Now-row.Since)
+			addDenied(m.find(row.Key), &row)
 		}
 	}
-	for _, m := range minutes {
-		for _, row := range m.Rows {
+	for number := since / step; number <= now/step; number++ {
+		if steps[number] == nil {
+			continue
+		}
+		for _, row := range steps[number].Rows {
 			if row.LastAt/1000 > since/1000 {
-				held := sum.find(row.Key)
-				held.Count, held.LastAt = held.Count+row.Count, max(held.LastAt, row.LastAt)
+				row.Steps = []admin.DenialStep{{Number: int64(number), Count: row.Count}}
+				addDenied(sum.find(row.Key), &row)
 			}
 		}
 	}
-	sum.Now = now
+	sum.Now, sum.Step, sum.FirstStep = now, length, int64(since/step)
 	return sum
 }
 
@@ -204,9 +283,10 @@ func denialsAreBounded(t *testing.T, h Harness) {
 	for entry, err := range scan(ctx, backend, admin.Query{Subjects: patternOfAll(t)}) {
 		t.Errorf("a scan finds %+v, %v", entry, err)
 	}
-	now = now.Add(admin.DenialHistory + 2*time.Minute)
-	if got, err := table.Denials(ctx, time.Hour); err != nil || len(got.Rows) > 0 || got.Others > 0 {
-		t.Errorf("after more than an hour: %+v, %v", got, err)
+	coarse, err := table.Denials(ctx, admin.DenialHistory)
+	if err != nil || coarse.Total() != total || len(coarse.Rows) > admin.CoarseDenialsKept || len(coarse.Rows) < admin.CoarseDenialsKept/2 ||
+		coarse.Rows[9].Count != 60 {
+		t.Errorf("of a day: %d rows and %d others, %d in all, want %d; %v", len(coarse.Rows), coarse.Others, coarse.Total(), total, err)
 	}
 }
 
@@ -232,13 +312,21 @@ func denialsAreChecked(t *testing.T, h Harness) {
 		{Rows: []admin.Denied{{Key: store.Key{Subject: "a\x00b", Name: "n"}, Count: 1}}},
 		{Rows: []admin.Denied{{Key: key, Count: 0}}},
 		{Rows: []admin.Denied{{Key: key, Count: 1}, {Key: key, Count: 1}}},
+		{Rows: []admin.Denied{{Key: key, Count: 1, Blocked: 2}}},
+		{Rows: []admin.Denied{{Key: key, Count: 1, Blocked: -1}}},
+		{Rows: []admin.Denied{{Key: key, Count: 1, Allowed: -1}}},
+		{Rows: []admin.Denied{{Key: key, Count: 1, Compared: 2}}},
+		{Rows: []admin.Denied{{Key: key, Count: 1, Compared: -1}}},
+		{Rows: []admin.Denied{{Key: key, Count: 1, Override: "a\x00b"}}},
+		{Rows: []admin.Denied{{Key: key, Count: 1, Override: strings.Repeat("i", admin.MaxDenialText+1)}}},
+		{Rows: []admin.Denied{{Key: key, Count: 1, Limit: store.Limit{Count: -1, Period: time.Second}}}},
 		{Others: -1},
 	} {
 		if err := table.AddDenials(ctx, d); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%.80v: %v", d, err)
 		}
 	}
-	for _, last := range []time.Duration{0, -time.Second, time.Hour + 1} {
+	for _, last := range []time.Duration{0, -time.Second, admin.DenialHistory + 1} {
 		if _, err := table.Denials(ctx, last); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("the last %s: %v", last, err)
 		}
