@@ -24,6 +24,7 @@ const (
 	leftColumn
 	rateColumn
 	resetsColumn
+	sinceColumn
 	overrideColumn
 	historyColumn
 	columnNames // how many there are
@@ -59,10 +60,9 @@ func columns() [columnNames]column {
 		leftColumn:      {title: "LEFT", order: byRemaining, right: true, cell: leftCell},
 		rateColumn:      {title: "/S", order: byRate, right: true, cell: text(func(r *row) string { return figures.Short(r.rate()) })},
 		resetsColumn:    {title: "RESETS", order: byReset, right: true, cell: resetsCell},
+		sinceColumn:     {title: "SINCE", order: -1, cell: sinceCell},
 		overrideColumn:  {title: "OVERRIDE", order: -1, cell: overrideCell},
-		historyColumn: {title: "LAST MIN", order: -1, cell: func(r *row, now time.Time, width int) line {
-			return sparks(r.shares.Columns(now, 60, width), 1, shareStyle)
-		}},
+		historyColumn:   {title: "LAST MIN", order: -1, cell: historyCell},
 	}
 }
 
@@ -84,7 +84,7 @@ func (n *needs) wishes(denialsKnown bool) []wish {
 	all := []wish{
 		{of: subjectColumn, width: 8}, {of: ofLimitColumn, width: 9}, {of: deniedColumn, width: 9},
 		{subjectColumn, 12, true}, {ofLimitColumn, 11, true}, {of: resetsColumn, width: 7},
-		{subjectColumn, min(n.denied.columns, widestSubject), true}, {of: rateColumn, width: 5},
+		{subjectColumn, min(n.denied.columns, widestSubject), true}, {of: sinceColumn, width: 5}, {of: rateColumn, width: 5},
 		{subjectColumn, min(n.usual.columns, widestSubject), true}, {of: overrideColumn, width: min(n.effect, 11)},
 		{of: limitColumn, width: 8}, {limitColumn, min(limit, 12), true}, {subjectColumn, n.whole.columns, true},
 		{of: usedColumn, width: 6}, {limitColumn, limit, true},
@@ -96,7 +96,7 @@ func (n *needs) wishes(denialsKnown bool) []wish {
 	wanted := all[:0]
 	for _, w := range all {
 		switch {
-		case w.of == deniedColumn && !denialsKnown, w.of == overrideColumn && n.effect == 0:
+		case (w.of == deniedColumn || w.of == sinceColumn) && !denialsKnown, w.of == overrideColumn && n.effect == 0:
 		default:
 			wanted = append(wanted, w)
 		}
@@ -176,6 +176,29 @@ func deniedCell(r *row, now time.Time, width int) line {
 		return styled(blockSign+" "+text, output.Near)
 	}
 	return styled(deniedSign+" "+text, denying)
+}
+
+// sinceCell is when the key began to be denied, without a pause.
+func sinceCell(r *row, now time.Time, _ int) line {
+	if r.denial == nil || r.denial.since.IsZero() {
+		return plain("-")
+	}
+	return plain(figures.Until(r.denial.since, now))
+}
+
+// historyCell is the last minute: how often a denied key was denied, as what is used of it is always all; of others
+// what is used.
+func historyCell(r *row, now time.Time, width int) line {
+	if r.denial == nil || r.denial.counts.Values == nil {
+		return sparks(r.shares.Columns(now, 60, width), 1, shareStyle)
+	}
+	values, greatest := r.denial.counts.Columns(now, 60, width), float32(0)
+	for _, value := range values {
+		if value > greatest { // which what is not known is not
+			greatest = value
+		}
+	}
+	return sparks(values, greatest, func(float32) output.Style { return output.AtEnd })
 }
 
 // deniedSign marks what is being denied.

@@ -33,6 +33,7 @@ type denial struct {
 	counts figures.History
 	rate   float64   // denials a second lately
 	last   time.Time // when it was denied last, by our clock
+	since  time.Time // when that began without a pause; zero if it is not known
 	placed float64   // the rate that the key's place in the list goes by
 	// blocked: a block denies it, by what was in force at the last look.
 	blocked bool
@@ -84,6 +85,14 @@ func (d *denials) lateRate(h *figures.History, count int64, since *source.Denied
 	}
 	h.Add(since.At, float32(count))
 	return h.Mean(lately)
+}
+
+// sinceMS is how long ago the denials began, 0 if that is not known.
+func (d *denial) sinceMS(now time.Time) int64 {
+	if d.since.IsZero() {
+		return 0
+	}
+	return max(0, output.Milliseconds(now.Sub(d.since)))
 }
 
 // deniedRate is how often a second the key was denied lately.
@@ -170,7 +179,7 @@ func (d *denials) frame(now time.Time) *source.DenialFrame {
 	f := &source.DenialFrame{PerSecond: d.total, OthersPerSecond: d.others, Lost: d.lost}
 	for key, known := range d.keys {
 		f.Keys = append(f.Keys, source.DeniedKey{Key: key.Subject, Name: key.Name, PerSecond: known.rate,
-			AgoMS: max(0, output.Milliseconds(now.Sub(known.last))), Blocked: known.blocked})
+			AgoMS: max(0, output.Milliseconds(now.Sub(known.last))), SinceMS: known.sinceMS(now), Blocked: known.blocked})
 	}
 	slices.SortFunc(f.Keys, func(a, b source.DeniedKey) int {
 		return cmp.Or(cmp.Compare(b.PerSecond, a.PerSecond), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Name, b.Name))

@@ -70,6 +70,9 @@ func (v *detailView) text(m *model) []line {
 	sayDenied := func() {
 		if r.deniedRate() > 0 {
 			text := figures.Short(r.deniedRate()) + " a second lately"
+			if since := r.denial.since; !since.IsZero() {
+				text += ", since " + figures.Until(since, m.now)
+			}
 			if !r.isDenied(m.now) {
 				text += ", none in the last seconds"
 			}

@@ -314,7 +314,9 @@ func (m *model) addDenials(since *source.DeniedSince) {
 			d.keys[key] = known
 		}
 		sum += row.Count
-		known.last = last
+		if known.last = last; row.Since > 0 {
+			known.since = since.At.Add(-time.Duration(since.Now-row.Since) * time.Microsecond)
+		}
 		d.count(known, row.Count, since)
 	}
 	for key, known := range d.keys {
@@ -384,6 +386,9 @@ func (m *model) playDenials(f *source.DenialFrame, at time.Time) {
 			known := &denial{rate: k.PerSecond, last: at.Add(-source.Milliseconds(k.AgoMS)), blocked: k.Blocked}
 			if before := d.keys[key]; before != nil {
 				known.placed = before.placed
+			}
+			if k.SinceMS > 0 {
+				known.since = at.Add(-source.Milliseconds(k.SinceMS))
 			}
 			known.place()
 			keys[key] = known

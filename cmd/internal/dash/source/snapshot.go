@@ -150,6 +150,8 @@ type DeniedKey struct {
 	PerSecond float64 `json:"per_second"`
 	// AgoMS is how long ago its last denial was.
 	AgoMS int64 `json:"ago_ms"`
+	// SinceMS is how long ago its denials began, without a pause since; 0 if that is not known.
+	SinceMS int64 `json:"since_ms,omitempty"`
 	// Blocked: a block denies it.
 	Blocked bool `json:"blocked,omitempty"`
 }
@@ -169,7 +171,7 @@ func (f *DenialFrame) UnmarshalJSON(text []byte) error {
 		if err := (store.Key{Subject: k.Key, Name: k.Name}).Validate(); err != nil {
 			return err
 		}
-		sound = sound && isRate(k.PerSecond) && k.AgoMS >= 0 && k.AgoMS <= mostOfAnything
+		sound = sound && isRate(k.PerSecond) && k.AgoMS >= 0 && k.AgoMS <= mostOfAnything && k.SinceMS >= 0 && k.SinceMS <= mostOfAnything
 	}
 	if !sound {
 		return fmt.Errorf("a rate or a time of denials is out of range")
