@@ -33,6 +33,8 @@ type (
 	OverrideForm = source.OverrideForm
 	// ID names a row.
 	ID = source.ID
+	// Document is the data of one frame.
+	Document = source.Document
 	// Server is what one master says about itself.
 	Server = source.Server
 )
@@ -120,6 +122,10 @@ func Once(ctx context.Context, out io.Writer, o Options, columns, lines int) err
 		}
 		if m.feed.problem != nil {
 			return m.feed.problem
+		}
+		if fetched, is := msg.(source.Fetched); is && look > 0 && o.Document != nil {
+			fetched.Denials = m.feed.denials.frame(m.now)
+			return o.Document(source.NewDocument(&fetched.Snapshot, m.feed.overrides.list))
 		}
 	}
 	if columns == 0 {

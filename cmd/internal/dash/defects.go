@@ -7,7 +7,6 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
 )
 
 // defectSign marks rows with a defect.
@@ -56,22 +55,4 @@ func partLines(d *source.Detail, columns int) (lines []string) {
 		lines = append(lines, output.Wrap(output.Printable(part.StoreKey)+"  "+about, columns)...)
 	}
 	return lines
-}
-
-// whatIsKnown says which of the limit is known, for a limit of another limiter.
-func whatIsKnown(e *admin.Entry) string {
-	var lacks []string
-	if !e.CapacityKnown() {
-		lacks = append(lacks, "how much is allowed")
-	}
-	if e.Limit.Period <= 0 {
-		lacks = append(lacks, "in what time")
-	}
-	if !e.UsedKnown() {
-		lacks = append(lacks, "how much is used")
-	}
-	if len(lacks) == 0 {
-		return ""
-	}
-	return "the keys do not tell " + strings.Join(lacks, ", ") + "; --limit can say the limit"
 }

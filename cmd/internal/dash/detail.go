@@ -101,7 +101,7 @@ func (v *detailView) text(m *model) []line {
 	}
 	if r.Layout != "" {
 		say("layout", r.Layout, output.Plain)
-		if text := whatIsKnown(&r.Entry); text != "" {
+		if text := source.WhatIsKnown(&r.Entry); text != "" {
 			say("not known", text, output.Plain)
 		}
 	}

@@ -66,6 +66,8 @@ type Options struct {
 	// Sleep waits, and returns the context's error if that ends first.
 	Sleep func(ctx context.Context, d time.Duration) error
 	Color bool
+	// Document, if set, takes the data of the frame in place of its text; only Once does that.
+	Document func(*Document) error
 }
 
 // Actions are what can be done to keys from the dashboard.
