@@ -1,7 +1,6 @@
 package dash
 
 import (
-	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
