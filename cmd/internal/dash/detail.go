@@ -212,7 +212,7 @@ func (m *model) graphLines(r *row, height int) []line {
 		}
 		lines = append(lines, append(line{{pad(label, labels-1, true) + "▕", output.Faint}}, drawn...))
 	}
-	return append(lines, styled(pad("", labels, false)+"used over the last "+output.Duration(figures.HistoryLength*time.Second), output.Faint))
+	return append(lines, styled("     used over the last "+output.Duration(figures.HistoryLength*time.Second), output.Faint))
 }
 
 // shownBytes is how much of a record is shown.

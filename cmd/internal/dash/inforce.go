@@ -152,8 +152,8 @@ func (v *inForceView) fill(m *model) {
 		if !o.Names.IsZero() {
 			whom += " " + allowance.Pattern(o.Names)
 		}
-		cells[i] = []string{" ", whom, overrideSign(o) + " " + allowance.Effect(o), figures.Until(o.ExpiresAt, m.now), effects[o.ID].text(), o.By,
-			o.Reason}
+		cells[i] = []string{" ", whom, overrideSign(o) + " " + allowance.Effect(o), figures.Until(o.ExpiresAt, m.now),
+			effects[o.ID].text(), o.By, o.Reason}
 		for n := range cells[i] {
 			cells[i][n] = output.Printable(cells[i][n])
 			widths[n] = max(widths[n], width(cells[i][n]))

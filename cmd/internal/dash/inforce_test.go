@@ -114,7 +114,8 @@ func TestBlockByAPattern(t *testing.T) {
 	}
 	d := begin(t, three, nil)
 	d.press("b<bs><bs><bs><bs>ne*<enter><enter><enter><enter>")
-	if text := d.View(); !strings.Contains(text, "It is NOT about full token-bucket/1m") || !strings.Contains(text, "near token-bucket/1m") {
+	if text := d.View(); !strings.Contains(text, "It is NOT about full token-bucket/1m") ||
+		!strings.Contains(text, "near token-bucket/1m") {
 		t.Errorf("of a pattern that leaves the key out it says:\n%s", text)
 	}
 }

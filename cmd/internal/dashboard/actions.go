@@ -13,6 +13,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/dash"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -156,7 +157,7 @@ func (a *dashActions) SetOverride(ctx context.Context, o store.Override, lasts t
 
 // ExtendOverride implements dash.Actions.
 func (a *dashActions) ExtendOverride(ctx context.Context, id string, lasts time.Duration, reason string) (o store.Override, err error) {
-	plan := &operation.ExtendPlan{ID: id, Lasts: lasts, Ends: "--for " + store.FormatPeriod(lasts), Consent: a.consent}
+	plan := &operation.ExtendPlan{ID: id, Lasts: lasts, Ends: shell.Command("--for", store.FormatPeriod(lasts)), Consent: a.consent}
 	plan.Consent.Reason = reason
 	set, err := a.runner.ExtendOverride(ctx, plan, &a.observer)
 	if set == nil {

@@ -59,8 +59,8 @@ func NewDocument(s *Snapshot, list *store.OverrideList) *Document {
 	}
 	all := list.All()
 	for i := range all {
-		o := OverrideInForce{ID: all[i].ID, Whom: allowance.Whom(&all[i]), Effect: allowance.Effect(&all[i]), Expires: all[i].ExpiresAt.UTC(),
-			By: all[i].By, Reason: all[i].Reason}
+		o := OverrideInForce{ID: all[i].ID, Whom: allowance.Whom(&all[i]), Effect: allowance.Effect(&all[i]),
+			Expires: all[i].ExpiresAt.UTC(), By: all[i].By, Reason: all[i].Reason}
 		if !all[i].Names.IsZero() {
 			o.Limits = allowance.Pattern(all[i].Names)
 		}
