@@ -77,7 +77,7 @@ var layers = map[string][]string{
 	},
 	"cmd/internal/dashboard": {
 		"cmd/internal/cli", "cmd/internal/connect", "cmd/internal/dash", "cmd/internal/doctor",
-		"cmd/internal/operation", "cmd/internal/output", "pkg/limiter/admin", "pkg/limiter/store",
+		"cmd/internal/operation", "cmd/internal/output", "cmd/internal/shell", "pkg/limiter/admin", "pkg/limiter/store",
 	},
 	"cmd/internal/setup": {
 		"cmd/internal/cli", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/decision",
