@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -146,17 +145,5 @@ func TestAnOverrideThatFails(t *testing.T) {
 	d = begin(t, three, func(o *Options) { o.Actions = nil })
 	if d.press("o"); d.changes.form != nil {
 		t.Error("a form is open in a read-only context")
-	}
-}
-
-// An end is told with its date where its time of day may be taken for another day's.
-func TestUntilHasADateFromTwentyHoursOn(t *testing.T) {
-	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	for left, want := range map[time.Duration]string{
-		time.Minute: "12:01", 20*time.Hour - time.Second: "07:59", 20 * time.Hour: "Mar 2 08:00", 24 * time.Hour: "Mar 2 12:00",
-	} {
-		if got := figures.Until(now.Add(left).In(time.FixedZone("", 3600)), now); got != want {
-			t.Errorf("in %s: %s, want %s", left, got, want)
-		}
 	}
 }
