@@ -77,7 +77,7 @@ var layers = map[string][]string{
 	},
 	"cmd/internal/dashboard": {
 		"cmd/internal/cli", "cmd/internal/connect", "cmd/internal/dash", "cmd/internal/doctor",
-		"cmd/internal/operation", "cmd/internal/output", "pkg/limiter/admin", "pkg/limiter/store",
+		"cmd/internal/operation", "cmd/internal/output", "cmd/internal/shell", "pkg/limiter/admin", "pkg/limiter/store",
 	},
 	"cmd/internal/setup": {
 		"cmd/internal/cli", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/decision",
@@ -102,9 +102,11 @@ var layers = map[string][]string{
 		"pkg/limiter/memorystore", "pkg/limiter/redisstore", "pkg/limiter/store",
 	},
 	"cmd/internal/dash": {
-		"cmd/internal/allowance", "cmd/internal/dash/source", "cmd/internal/output", "internal/panics",
-		"internal/textcut", "pkg/limiter/admin", "pkg/limiter/policy", "pkg/limiter/store",
+		"cmd/internal/allowance", "cmd/internal/dash/figures", "cmd/internal/dash/guard", "cmd/internal/dash/source",
+		"cmd/internal/output", "internal/panics", "internal/textcut", "pkg/limiter/admin", "pkg/limiter/policy", "pkg/limiter/store",
 	},
+	"cmd/internal/dash/figures": {"cmd/internal/allowance", "cmd/internal/output", "pkg/limiter/store"},
+	"cmd/internal/dash/guard":   {"internal/panics"},
 	"cmd/internal/dash/source": {
 		"cmd/internal/allowance", "cmd/internal/output", "internal/panics", "pkg/limiter/admin",
 		"pkg/limiter/layouts", "pkg/limiter/policy", "pkg/limiter/store",
@@ -317,7 +319,7 @@ var drivers = map[string][]string{
 		"cmd/internal/endpoint", "cmd/internal/report", "cmd/internal/report/compare", "cmd/internal/report/sample",
 		"cmd/internal/report/show", "pkg/loadgen",
 	},
-	"github.com/charmbracelet": {"cmd/internal/dash", "cmd/internal/dash/source"},
+	"github.com/charmbracelet": {"cmd/internal/dash", "cmd/internal/dash/guard", "cmd/internal/dash/source"},
 	"encoding/csv":             {"cmd/internal/output", "pkg/loadgen/trace"},
 	"github.com/goccy/go-yaml": {"internal/yamlfile"},
 	"pgregory.net/rapid":       {"pkg/limiter/storetest"},

@@ -8,6 +8,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/panics"
@@ -152,7 +153,7 @@ func (m *model) askTake() tea.Cmd {
 		return nil
 	}
 	if o := r.override; source.IsBlock(o) {
-		m.complain(fmt.Errorf("denied: %s is blocked until %s", output.Printable(r.Key.String()), until(o.ExpiresAt, m.now)))
+		m.complain(fmt.Errorf("denied: %s is blocked until %s", output.Printable(r.Key.String()), figures.Until(o.ExpiresAt, m.now)))
 		return nil
 	}
 	req := store.Request{Key: r.Key, Limit: r.Limit, Cost: 1}
@@ -241,7 +242,7 @@ type question struct {
 	// name has to be typed for a yes, in input. It is empty where a key is enough.
 	name  string
 	input textinput.Model
-	do    func() tea.Msg // what a yes does
+	do    func() tea.Msg // what a yes does; nil if nothing is asked
 }
 
 // ask asks before do is done. In a protected context the context's name has to be typed.
@@ -260,6 +261,9 @@ func (m *model) answer(msg tea.KeyMsg) tea.Cmd {
 	q := m.changes.question
 	pressed := msg.String()
 	switch {
+	case q.do == nil: // it only says something
+		m.changes.question = nil
+		return nil
 	case q.name == "" && (pressed == "y" || pressed == "Y"):
 	case q.name != "" && msg.Type == tea.KeyEnter && q.input.Value() == q.name:
 	case q.name != "" && msg.Type != tea.KeyEnter && msg.Type != tea.KeyEsc:
@@ -277,6 +281,9 @@ func (m *model) answer(msg tea.KeyMsg) tea.Cmd {
 // box draws the question in at most that many lines and columns.
 func (q *question) box(height, columns int) []line {
 	answers := []line{{{"y", bold}, {" yes   ", output.Plain}, {"any other key", bold}, {" no", output.Plain}}}
+	if q.do == nil {
+		answers = []line{{{"any key", bold}, {" back", output.Plain}}}
+	}
 	if q.name != "" {
 		answers = []line{
 			styled(q.name+" is protected. Type its name to go on:", output.Near),
@@ -285,7 +292,11 @@ func (q *question) box(height, columns int) []line {
 	}
 	const frame = 2 // the lines of the border
 	room := height - frame - 1 - len(answers)
-	lines := []line{styled(q.title+"?", bold)}
+	title := q.title + "?"
+	if q.do == nil {
+		title = q.title
+	}
+	lines := []line{styled(title, bold)}
 	if room >= len(q.lines)+2 {
 		lines, answers = append(lines, nil), append([]line{nil}, answers...)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/textcut"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -23,6 +24,7 @@ const (
 	leftColumn
 	rateColumn
 	resetsColumn
+	sinceColumn
 	overrideColumn
 	historyColumn
 	columnNames // how many there are
@@ -56,12 +58,11 @@ func columns() [columnNames]column {
 		usedColumn:      {title: "USED", order: byCloseness, cell: barCell},
 		ofLimitColumn:   {title: "OF LIMIT", order: byUsed, right: true, cell: ofLimitCell},
 		leftColumn:      {title: "LEFT", order: byRemaining, right: true, cell: leftCell},
-		rateColumn:      {title: "/S", order: byRate, right: true, cell: text(func(r *row) string { return short(r.rate()) })},
+		rateColumn:      {title: "/S", order: byRate, right: true, cell: text(func(r *row) string { return figures.Short(r.rate()) })},
 		resetsColumn:    {title: "RESETS", order: byReset, right: true, cell: resetsCell},
+		sinceColumn:     {title: "SINCE", order: -1, cell: sinceCell},
 		overrideColumn:  {title: "OVERRIDE", order: -1, cell: overrideCell},
-		historyColumn: {title: "LAST MIN", order: -1, cell: func(r *row, now time.Time, width int) line {
-			return sparks(r.shares.columns(now, 60, width), 1, shareStyle)
-		}},
+		historyColumn:   {title: "LAST MIN", order: -1, cell: historyCell},
 	}
 }
 
@@ -83,7 +84,7 @@ func (n *needs) wishes(denialsKnown bool) []wish {
 	all := []wish{
 		{of: subjectColumn, width: 8}, {of: ofLimitColumn, width: 9}, {of: deniedColumn, width: 9},
 		{subjectColumn, 12, true}, {ofLimitColumn, 11, true}, {of: resetsColumn, width: 7},
-		{subjectColumn, min(n.denied.columns, widestSubject), true}, {of: rateColumn, width: 5},
+		{subjectColumn, min(n.denied.columns, widestSubject), true}, {of: sinceColumn, width: 5}, {of: rateColumn, width: 5},
 		{subjectColumn, min(n.usual.columns, widestSubject), true}, {of: overrideColumn, width: min(n.effect, 11)},
 		{of: limitColumn, width: 8}, {limitColumn, min(limit, 12), true}, {subjectColumn, n.whole.columns, true},
 		{of: usedColumn, width: 6}, {limitColumn, limit, true},
@@ -95,7 +96,7 @@ func (n *needs) wishes(denialsKnown bool) []wish {
 	wanted := all[:0]
 	for _, w := range all {
 		switch {
-		case w.of == deniedColumn && !denialsKnown, w.of == overrideColumn && n.effect == 0:
+		case (w.of == deniedColumn || w.of == sinceColumn) && !denialsKnown, w.of == overrideColumn && n.effect == 0:
 		default:
 			wanted = append(wanted, w)
 		}
@@ -160,7 +161,7 @@ func deniedCell(r *row, now time.Time, width int) line {
 	if rate == 0 {
 		return plain("-")
 	}
-	text := short(rate)
+	text := figures.Short(rate)
 	if text == "0" {
 		text = "<0.1"
 	}
@@ -169,12 +170,35 @@ func deniedCell(r *row, now time.Time, width int) line {
 		text = pad(text, 5, true) + " " + pad(r.percentDenied(), 4, true)
 	}
 	if !r.isDenied(now) {
-		return styled(text, output.AtEnd)
+		return styled(text, output.Near)
 	}
 	if r.isBlocked() {
 		return styled(blockSign+" "+text, output.Near)
 	}
-	return styled(deniedSign+" "+text, reversed+";"+output.AtEnd)
+	return styled(deniedSign+" "+text, denying)
+}
+
+// sinceCell is when the key began to be denied, without a pause.
+func sinceCell(r *row, now time.Time, _ int) line {
+	if r.denial == nil || r.denial.since.IsZero() {
+		return plain("-")
+	}
+	return plain(figures.Until(r.denial.since, now))
+}
+
+// historyCell is the last minute: how often a denied key was denied, as what is used of it is always all; of others
+// what is used.
+func historyCell(r *row, now time.Time, width int) line {
+	if r.denial == nil || r.denial.counts.Values == nil {
+		return sparks(r.shares.Columns(now, 60, width), 1, shareStyle)
+	}
+	values, greatest := r.denial.counts.Columns(now, 60, width), float32(0)
+	for _, value := range values {
+		if value > greatest { // which what is not known is not
+			greatest = value
+		}
+	}
+	return sparks(values, greatest, func(float32) output.Style { return output.AtEnd })
 }
 
 // deniedSign marks what is being denied.
@@ -196,7 +220,7 @@ func ofLimitCell(r *row, _ time.Time, width int) line {
 	}
 	text := output.Thousands(r.Used) + "/" + output.Thousands(r.Limit.Capacity())
 	if len(text) > width {
-		text = short(float64(r.Used)) + "/" + short(float64(r.Limit.Capacity()))
+		text = figures.Short(float64(r.Used)) + "/" + figures.Short(float64(r.Limit.Capacity()))
 	}
 	return styled(text, closeness(r))
 }
@@ -207,7 +231,7 @@ func leftCell(r *row, _ time.Time, width int) line {
 	}
 	text := output.Thousands(r.Remaining)
 	if len(text) > width {
-		text = short(float64(r.Remaining))
+		text = figures.Short(float64(r.Remaining))
 	}
 	return plain(text)
 }
@@ -218,13 +242,13 @@ func resetsCell(r *row, _ time.Time, _ int) line {
 		return styled("no TTL", output.Near)
 	case r.inUse && r.AtLimit():
 		if !r.RetryKnown() {
-			return styled("+?", output.AtEnd)
+			return styled("+?", full)
 		}
-		return styled("+"+seconds(r.RetryAfter), output.AtEnd)
+		return styled("+"+figures.Seconds(r.RetryAfter), full)
 	case r.inUse && !r.ResetKnown():
 		return plain("?")
 	}
-	return plain(seconds(r.ResetAfter))
+	return plain(figures.Seconds(r.ResetAfter))
 }
 
 // usedOf is what is used of the limit, with a question mark for what is not known.
@@ -341,7 +365,7 @@ func overrideCell(r *row, now time.Time, width int) line {
 	if r.override == nil {
 		return nil
 	}
-	effect, end := overrideTexts(r.override, now)
+	effect, end := figures.OverrideTexts(r.override, now)
 	if len([]rune(effect+end)) > width {
 		end = ""
 	}

@@ -15,6 +15,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/guard"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -32,6 +33,8 @@ type (
 	OverrideForm = source.OverrideForm
 	// ID names a row.
 	ID = source.ID
+	// Document is the data of one frame.
+	Document = source.Document
 	// Server is what one master says about itself.
 	Server = source.Server
 )
@@ -46,8 +49,8 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	defer cancel() // ends a scan that is going on
 	m := newModel(ctx, o)
 	m.clipboard = out
-	program := tea.NewProgram(careful{m}, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithAltScreen(),
-		tea.WithMouseCellMotion(), tea.WithoutSignalHandler())
+	program := tea.NewProgram(guard.Model{Model: m, Failed: &m.failed}, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out),
+		tea.WithAltScreen(), tea.WithMouseCellMotion(), tea.WithoutSignalHandler())
 	_, err := program.Run()
 	if panicked := m.changes.working.Wait(); m.failed == nil { // an action that was begun is finished
 		m.failed = panicked
@@ -119,6 +122,10 @@ func Once(ctx context.Context, out io.Writer, o Options, columns, lines int) err
 		}
 		if m.feed.problem != nil {
 			return m.feed.problem
+		}
+		if fetched, is := msg.(source.Fetched); is && look > 0 && o.Document != nil {
+			fetched.Denials = m.feed.denials.frame(m.now)
+			return o.Document(source.NewDocument(&fetched.Snapshot, m.feed.overrides.list))
 		}
 	}
 	if columns == 0 {

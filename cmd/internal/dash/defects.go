@@ -1,12 +1,11 @@
 package dash
 
 import (
-	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
 )
 
 // defectSign marks rows with a defect.
@@ -50,27 +49,9 @@ func partLines(d *source.Detail, columns int) (lines []string) {
 		if part.Expires.IsZero() {
 			about += ", never expires"
 		} else {
-			about += ", expires in " + seconds(part.Expires.Sub(d.At.Time()).Round(time.Millisecond))
+			about += ", expires in " + figures.Seconds(part.Expires.Sub(d.At.Time()).Round(time.Millisecond))
 		}
 		lines = append(lines, output.Wrap(output.Printable(part.StoreKey)+"  "+about, columns)...)
 	}
 	return lines
-}
-
-// whatIsKnown says which of the limit is known, for a limit of another limiter.
-func whatIsKnown(e *admin.Entry) string {
-	var lacks []string
-	if !e.CapacityKnown() {
-		lacks = append(lacks, "how much is allowed")
-	}
-	if e.Limit.Period <= 0 {
-		lacks = append(lacks, "in what time")
-	}
-	if !e.UsedKnown() {
-		lacks = append(lacks, "how much is used")
-	}
-	if len(lacks) == 0 {
-		return ""
-	}
-	return "the keys do not tell " + strings.Join(lacks, ", ") + "; --limit can say the limit"
 }

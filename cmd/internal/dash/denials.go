@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -23,15 +24,16 @@ type denials struct {
 	others   float64 // denials a second of keys that are without a count of their own, selected or not
 	lost     bool
 	begun    time.Time // when the first look was
-	totals   history
-	unnamed  history
+	totals   figures.History
+	unnamed  figures.History
 }
 
 // denial is how one key is being denied.
 type denial struct {
-	counts history
+	counts figures.History
 	rate   float64   // denials a second lately
 	last   time.Time // when it was denied last, by our clock
+	since  time.Time // when that began without a pause; zero if it is not known
 	placed float64   // the rate that the key's place in the list goes by
 	// blocked: a block denies it, by what was in force at the last look.
 	blocked bool
@@ -66,23 +68,31 @@ func (d *denial) place() {
 
 // lateRate adds a count to a history, and returns the rate lately. At the first look only
 // the mean over more than a minute is known, which stands in until there is a difference.
-func (d *denials) lateRate(h *history, count int64, since *source.DeniedSince) float64 {
+func (d *denials) lateRate(h *figures.History, count int64, since *source.DeniedSince) float64 {
 	if since.First {
 		return float64(count) / since.Over.Seconds()
 	}
-	if h.values == nil { // none were counted since the looks began
-		h.sums = true
+	if h.Values == nil { // none were counted since the looks began
+		h.Sums = true
 		before := since.At.Add(-since.Over)
 		from := since.At.Add(-lately * time.Second)
 		if from.Before(d.begun) {
 			from = d.begun
 		}
-		if h.add(from, float32(math.NaN())); before.Unix() > from.Unix() {
-			h.add(before, 0)
+		if h.Add(from, float32(math.NaN())); before.Unix() > from.Unix() {
+			h.Add(before, 0)
 		}
 	}
-	h.add(since.At, float32(count))
-	return h.mean(lately)
+	h.Add(since.At, float32(count))
+	return h.Mean(lately)
+}
+
+// sinceMS is how long ago the denials began, 0 if that is not known.
+func (d *denial) sinceMS(now time.Time) int64 {
+	if d.since.IsZero() {
+		return 0
+	}
+	return max(0, output.Milliseconds(now.Sub(d.since)))
 }
 
 // deniedRate is how often a second the key was denied lately.
@@ -120,6 +130,12 @@ func (r *row) percentDenied() string {
 	return fmt.Sprintf("%.0f%%", math.Round(share*100))
 }
 
+// byLimits is how often a second limits deny, as far as keys are counted.
+func (d *denials) byLimits() float64 {
+	blocked, _ := d.byBlocks()
+	return d.total - blocked
+}
+
 // byBlocks is how many keys blocks deny, and how often a second.
 func (d *denials) byBlocks() (rate float64, keys int) {
 	for _, known := range d.keys {
@@ -138,9 +154,9 @@ func (d *denials) summary() (all, of, blocked string) {
 		return "", "", ""
 	}
 	byBlocks, blockedKeys := d.byBlocks()
-	rate, keys := short(d.total-byBlocks), fmt.Sprint(len(d.keys)-blockedKeys)
+	rate, keys := figures.Short(d.total-byBlocks), fmt.Sprint(len(d.keys)-blockedKeys)
 	if blockedKeys > 0 {
-		blocked = "blocked " + short(byBlocks) + "/s"
+		blocked = "blocked " + figures.Short(byBlocks) + "/s"
 	}
 	if d.lost || d.others > 0 {
 		rate = "≥" + rate
@@ -163,7 +179,7 @@ func (d *denials) frame(now time.Time) *source.DenialFrame {
 	f := &source.DenialFrame{PerSecond: d.total, OthersPerSecond: d.others, Lost: d.lost}
 	for key, known := range d.keys {
 		f.Keys = append(f.Keys, source.DeniedKey{Key: key.Subject, Name: key.Name, PerSecond: known.rate,
-			AgoMS: max(0, output.Milliseconds(now.Sub(known.last))), Blocked: known.blocked})
+			AgoMS: max(0, output.Milliseconds(now.Sub(known.last))), SinceMS: known.sinceMS(now), Blocked: known.blocked})
 	}
 	slices.SortFunc(f.Keys, func(a, b source.DeniedKey) int {
 		return cmp.Or(cmp.Compare(b.PerSecond, a.PerSecond), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Name, b.Name))

@@ -8,6 +8,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -68,7 +69,10 @@ func (v *detailView) text(m *model) []line {
 	say("limit", output.Printable(r.Key.Name), output.Plain)
 	sayDenied := func() {
 		if r.deniedRate() > 0 {
-			text := short(r.deniedRate()) + " a second lately"
+			text := figures.Short(r.deniedRate()) + " a second lately"
+			if since := r.denial.since; !since.IsZero() {
+				text += ", since " + figures.Until(since, m.now)
+			}
 			if !r.isDenied(m.now) {
 				text += ", none in the last seconds"
 			}
@@ -77,7 +81,7 @@ func (v *detailView) text(m *model) []line {
 		}
 		switch o := m.rules().Override(r.Key); {
 		case o != nil:
-			sayLines("override", overrideText(o, m.now), output.Near)
+			sayLines("override", figures.OverrideText(o, m.now), output.Near)
 		case m.feed.overrides.problem != nil:
 			say("override", "not known: "+source.OneLine(m.feed.overrides.problem), output.Near)
 		}
@@ -88,7 +92,7 @@ func (v *detailView) text(m *model) []line {
 		return lines
 	}
 	if r.LimitKnown() {
-		say("", r.Limit.String()+": "+limitWords(r.Limit), output.Plain)
+		say("", r.Limit.String()+": "+figures.LimitWords(r.Limit), output.Plain)
 	} else {
 		say("", r.LimitText()+": its keys do not tell the rest of it", output.Plain)
 	}
@@ -97,7 +101,7 @@ func (v *detailView) text(m *model) []line {
 	}
 	if r.Layout != "" {
 		say("layout", r.Layout, output.Plain)
-		if text := whatIsKnown(&r.Entry); text != "" {
+		if text := source.WhatIsKnown(&r.Entry); text != "" {
 			say("not known", text, output.Plain)
 		}
 	}
@@ -109,7 +113,7 @@ func (v *detailView) text(m *model) []line {
 		say("attributes", text, output.Plain)
 	}
 	state := fmt.Sprintf("%s of %s used, %s remaining, %s a second lately",
-		output.Thousands(r.Used), output.Thousands(r.Limit.Capacity()), output.Thousands(r.Remaining), short(r.rate()))
+		output.Thousands(r.Used), output.Thousands(r.Limit.Capacity()), output.Thousands(r.Remaining), figures.Short(r.rate()))
 	switch {
 	case !r.inUse:
 		state = "unused"
@@ -131,7 +135,7 @@ func (v *detailView) text(m *model) []line {
 		case source.NeverBegins(&r.Entry):
 			resets, ttl = "never", "the key does not expire"
 		case r.ResetKnown():
-			resets = seconds(r.ResetAfter)
+			resets = figures.Seconds(r.ResetAfter)
 		}
 		say("resets in", resets+", "+ttl, output.Plain)
 	}
@@ -196,9 +200,9 @@ func (m *model) looks(r *row, d *source.Detail) (commands []string) {
 // is height lines high.
 func (m *model) graphLines(r *row, height int) []line {
 	const labels = 5
-	columns := max(1, min(m.width-labels, historyLength))
+	columns := max(1, min(m.width-labels, figures.HistoryLength))
 	var lines []line
-	for i, drawn := range graph(r.shares.columns(m.now, historyLength, columns), height) {
+	for i, drawn := range graph(r.shares.Columns(m.now, figures.HistoryLength, columns), height) {
 		label := ""
 		switch i {
 		case 0:
@@ -208,7 +212,7 @@ func (m *model) graphLines(r *row, height int) []line {
 		}
 		lines = append(lines, append(line{{pad(label, labels-1, true) + "▕", output.Faint}}, drawn...))
 	}
-	return append(lines, styled(pad("", labels, false)+"used over the last "+output.Duration(historyLength*time.Second), output.Faint))
+	return append(lines, styled("     used over the last "+output.Duration(figures.HistoryLength*time.Second), output.Faint))
 }
 
 // shownBytes is how much of a record is shown.

@@ -1,21 +1,23 @@
 package dash
 
 import (
-	"fmt"
 	"math"
 	"strings"
-	"time"
 
 	"github.com/charmbracelet/lipgloss"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 const (
 	bold     = output.Bold
 	reversed = output.Reversed
+	// Colours that are told apart by those who cannot tell red from green, too: room is cyan, near yellow, full bold.
+	// Red is only for what is wrong, such as a key that is being denied, so that it is seen among full ones.
+	full    = bold + ";" + output.Near
+	denying = reversed + ";" + output.AtEnd
 )
 
 // span is a text in one style. The text may be anything: a server's error, a key, a line
@@ -108,11 +110,11 @@ func (l line) reverse(columns int) line {
 func shareStyle(share float32) output.Style {
 	switch {
 	case share >= 1:
-		return output.AtEnd
+		return full
 	case share >= admin.NearShare:
 		return output.Near
 	}
-	return output.Calm
+	return output.Room
 }
 
 // sparks draws values as a line of blocks, the greatest as the highest. Unknown values
@@ -122,7 +124,7 @@ func sparks(values []float32, greatest float32, style func(float32) output.Style
 	var l line
 	for _, value := range values {
 		height := 0
-		if !isNaN(value) && greatest > 0 {
+		if !figures.IsNaN(value) && greatest > 0 {
 			height = int(math.Ceil(float64(max(0, min(value/greatest, 1))) * float64(len(blocks)-1)))
 		}
 		s := span{string(blocks[height]), output.Plain}
@@ -146,7 +148,7 @@ func graph(values []float32, height int) []line {
 		part := make([]float32, len(values))
 		for n, value := range values {
 			part[n] = max(0, min(1, min(value, 1)*float32(height)-from))
-			if isNaN(value) {
+			if figures.IsNaN(value) {
 				part[n] = value
 			}
 		}
@@ -162,68 +164,6 @@ func graph(values []float32, height int) []line {
 		lines[i] = l
 	}
 	return lines
-}
-
-// short writes a number in five columns or less.
-func short(n float64) string {
-	switch {
-	case n < 0.05:
-		return "0"
-	case n < 9.95:
-		return fmt.Sprintf("%.1f", n)
-	case n < 9999.5:
-		return fmt.Sprintf("%.0f", n)
-	case n < 99_950:
-		return fmt.Sprintf("%.1fk", n/1e3)
-	case n < 999_500:
-		return fmt.Sprintf("%.0fk", n/1e3)
-	case n < 99_950_000:
-		return fmt.Sprintf("%.1fM", n/1e6)
-	case n < 999_500_000:
-		return fmt.Sprintf("%.0fM", n/1e6)
-	}
-	return fmt.Sprintf("%.1fG", n/1e9)
-}
-
-// seconds writes a duration in seven columns or less, rounded up.
-func seconds(d time.Duration) string {
-	switch {
-	case d <= 0:
-		return "-"
-	case d < 10*time.Second:
-		return output.Duration(roundUp(d, 100*time.Millisecond))
-	case d > 24*time.Hour:
-		return output.Duration(roundUp(d, time.Hour))
-	}
-	return output.Duration(roundUp(d, time.Second))
-}
-
-func roundUp(d, to time.Duration) time.Duration { return (d + to - 1) / to * to }
-
-// limitWords says a limit in words.
-func limitWords(l store.Limit) string {
-	period := store.FormatPeriod(l.Period)
-	text := fmt.Sprintf("at most %s in %s", output.Thousands(l.Count), period)
-	if unit, is := map[string]string{"1s": "a second", "1m": "a minute", "1h": "an hour", "1d": "a day"}[period]; is {
-		text = fmt.Sprintf("at most %s %s", output.Thousands(l.Count), unit)
-	}
-	switch l.Algorithm {
-	case store.TokenBucket:
-		return fmt.Sprintf("%s, refilled steadily, %s at once", text, output.Thousands(l.Capacity()))
-	case store.LeakyBucket:
-		return fmt.Sprintf("%s, evenly spaced, %s waiting", text, output.Thousands(l.Capacity()))
-	case store.FixedWindow:
-		return text + ", counted from 0 in each window"
-	case store.SlidingLog:
-		return text + ", in any such time, exactly"
-	case store.SlidingCounter:
-		if l.Slices > 1 {
-			slice := store.FormatPeriod(l.Period / time.Duration(l.Slices))
-			return fmt.Sprintf("%s, in any such time, give or take a slice of %s", text, slice)
-		}
-		return text + ", in any such time, approximately"
-	}
-	return text
 }
 
 // boxed puts lines into a frame.

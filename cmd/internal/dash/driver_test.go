@@ -84,6 +84,16 @@ func (a *fakeActions) SetOverride(ctx context.Context, o store.Override, lasts t
 	return a.store.SetOverride(ctx, o, lasts)
 }
 
+func (a *fakeActions) ExtendOverride(ctx context.Context, id string, lasts time.Duration, _ string) (store.Override, error) {
+	all, _, err := a.store.Overrides(ctx)
+	for _, o := range all {
+		if o.ID == id {
+			return a.store.SetOverride(ctx, o, lasts)
+		}
+	}
+	return store.Override{}, err
+}
+
 func (a *fakeActions) RevokeOverride(ctx context.Context, id, _ string) error {
 	_, _, err := a.store.RevokeOverride(ctx, id)
 	return err
@@ -184,7 +194,7 @@ func (d *driver) press(keys string) {
 	d.t.Helper()
 	names := map[string]tea.KeyType{"enter": tea.KeyEnter, "esc": tea.KeyEsc, "up": tea.KeyUp, "down": tea.KeyDown, "end": tea.KeyEnd,
 		"home": tea.KeyHome, "pgdown": tea.KeyPgDown, "pgup": tea.KeyPgUp, "ctrl+c": tea.KeyCtrlC,
-		"left": tea.KeyLeft, "right": tea.KeyRight, "tab": tea.KeyTab}
+		"left": tea.KeyLeft, "bs": tea.KeyBackspace, "right": tea.KeyRight, "tab": tea.KeyTab}
 	for keys != "" {
 		if name, rest, found := strings.Cut(keys[1:], ">"); keys[0] == '<' && found && names[name] != 0 {
 			d.send(tea.KeyMsg{Type: names[name]})

@@ -8,6 +8,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -18,8 +19,8 @@ type feed struct {
 	rows      map[source.ID]*row // the followed keys
 	servers   []source.Server
 	coverage  source.Coverage
-	roundTrip history // in milliseconds
-	fetching  bool    // a look is under way
+	roundTrip figures.History // in milliseconds
+	fetching  bool            // a look is under way
 	lookedAt  time.Time
 	away      map[string]awayNode // nodes that do not answer, while others do
 	answered  time.Time
@@ -27,6 +28,7 @@ type feed struct {
 	denials   denials
 	overrides overrides
 	groups    *source.GroupTotals // what the last whole scan found; nil before it
+	scanBegun time.Time           // when the scan that is going on, or was the last, began
 	scanError error               // why the last scan failed
 }
 
@@ -56,7 +58,7 @@ func (m *model) absorb(s source.Fetched) {
 	f.fetching = false
 	if len(s.Servers) > 0 && (s.Err == nil || len(s.Servers) > 1) { // else the last answer of the servers stays
 		f.servers = s.Servers
-		f.roundTrip.add(s.Time, float32(roundTripOf(s.Servers).Seconds()*1000))
+		f.roundTrip.Add(s.Time, float32(roundTripOf(s.Servers).Seconds()*1000))
 	}
 	for i := range s.Keys {
 		key := source.IDOf(&s.Keys[i].Entry)
@@ -117,6 +119,7 @@ func (m *model) scan() tea.Cmd {
 	if m.Play != nil || m.Query.Keys != nil {
 		return nil
 	}
+	m.feed.scanBegun = m.now
 	p := source.Pass{Rules: m.rules(), Followed: make(map[source.ID]bool, len(m.feed.rows)), Rate: m.ScanKeysPerSecond(),
 		Groups: source.NewGroupTotals()}
 	for id, r := range m.feed.rows {
@@ -180,7 +183,7 @@ func (m *model) evict() {
 		if c := compareBool(m.isPinned(a), m.isPinned(b)); c != 0 {
 			return c
 		}
-		return cmp.Or(compareBool(a.deniedRate() > 0 && !a.isBlocked(), b.deniedRate() > 0 && !b.isBlocked()),
+		return cmp.Or(compareBool(!a.isUnderBlock(), !b.isUnderBlock()),
 			cmp.Compare(b.deniedRate(), a.deniedRate()), source.ClosestFirst(a.Reading, b.Reading))
 	})
 	for _, r := range all[m.MaxKeys:] {
@@ -217,18 +220,27 @@ func (m *model) atLimit() (n int64, exact bool) {
 	return n, n == 0 || !m.feed.coverage.Full
 }
 
-// attributes returns the names of the attributes that the followed keys have, in order.
-func (f *feed) attributes() []string {
+// groupings are by the attributes that the followed keys have, in order, and by the networks of those that are addresses.
+func (f *feed) groupings() (all []source.Grouping) {
 	var names []string
+	networks := map[string]bool{}
 	for _, r := range f.rows {
 		for _, attribute := range r.attributes {
 			if !slices.Contains(names, attribute.Name) {
 				names = append(names, attribute.Name)
 			}
+			if !networks[attribute.Name] && source.NetworkOf(attribute.Value) != "" {
+				networks[attribute.Name] = true
+			}
 		}
 	}
 	slices.Sort(names)
-	return names[:min(len(names), source.MostGroupings)]
+	for _, name := range names[:min(len(names), source.MostGroupings)] {
+		if all = append(all, source.Grouping{Attribute: name}); networks[name] {
+			all = append(all, source.Grouping{Attribute: name, Network: true})
+		}
+	}
+	return all
 }
 
 // awayNode is a node that does not answer, as it is shown.
@@ -280,7 +292,7 @@ func (m *model) absorbDenials(since source.DeniedSince) tea.Cmd {
 func (m *model) addDenials(since *source.DeniedSince) {
 	d := &m.feed.denials
 	if d.known, d.lost = true, since.Lost; since.First {
-		d.begun, d.totals, d.unnamed, d.keys = since.At, history{}, history{}, map[store.Key]*denial{}
+		d.begun, d.totals, d.unnamed, d.keys = since.At, figures.History{}, figures.History{}, map[store.Key]*denial{}
 	}
 	names := m.longNames()
 	counted := make(map[store.Key]bool, len(since.Rows))
@@ -302,7 +314,9 @@ func (m *model) addDenials(since *source.DeniedSince) {
 			d.keys[key] = known
 		}
 		sum += row.Count
-		known.last = last
+		if known.last = last; row.Since > 0 {
+			known.since = since.At.Add(-time.Duration(since.Now-row.Since) * time.Microsecond)
+		}
 		d.count(known, row.Count, since)
 	}
 	for key, known := range d.keys {
@@ -372,6 +386,9 @@ func (m *model) playDenials(f *source.DenialFrame, at time.Time) {
 			known := &denial{rate: k.PerSecond, last: at.Add(-source.Milliseconds(k.AgoMS)), blocked: k.Blocked}
 			if before := d.keys[key]; before != nil {
 				known.placed = before.placed
+			}
+			if k.SinceMS > 0 {
+				known.since = at.Add(-source.Milliseconds(k.SinceMS))
 			}
 			known.place()
 			keys[key] = known
@@ -446,15 +463,15 @@ func (m *model) reunite() {
 
 func (m *model) inherit(heir, r *row) {
 	shares, taken := r.shares, r.taken
-	if last := heir.shares.last; heir.shares.values != nil {
-		for second := last - int64(len(heir.shares.values)) + 1; second <= last; second++ {
-			shares.add(time.Unix(second, 0), heir.shares.at(second))
+	if last := heir.shares.Last; heir.shares.Values != nil {
+		for second := last - int64(len(heir.shares.Values)) + 1; second <= last; second++ {
+			shares.Add(time.Unix(second, 0), heir.shares.At(second))
 		}
 	}
-	if last := heir.taken.last; heir.taken.values != nil {
-		for second := last - int64(len(heir.taken.values)) + 1; second <= last; second++ {
-			if value := heir.taken.at(second); !math.IsNaN(float64(value)) {
-				taken.add(time.Unix(second, 0), value)
+	if last := heir.taken.Last; heir.taken.Values != nil {
+		for second := last - int64(len(heir.taken.Values)) + 1; second <= last; second++ {
+			if value := heir.taken.At(second); !math.IsNaN(float64(value)) {
+				taken.Add(time.Unix(second, 0), value)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package dash
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,20 +11,23 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
+	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// form is where an override of one key is typed in.
+// form is where an override of one key is typed in, or how one in force is to change.
 type form struct {
-	of      *row
-	choices []choice
-	chosen  int  // of choices
-	all     bool // limits of the subject, and not this one alone
-	field   int  // that is typed in
-	inputs  [valueFields]textinput.Model
-	problem string
+	title    string
+	of       *row            // nil if the form is about an override alone
+	override *store.Override // the one in force, nil if there is none
+	choices  []choice
+	chosen   int  // of choices
+	all      bool // limits of the subject, and not this one alone
+	field    int  // that is typed in
+	inputs   [valueFields]textinput.Model
+	problem  string
 }
 
 // choice is something that the form can do.
@@ -32,11 +36,13 @@ type choice struct {
 	word    string
 	example string // of its value; empty if it has none
 	revokes bool   // it ends the override that is in force
+	extends bool   // it gives that one a later end
 }
 
 // The fields of the form, in their order. Those before valueFields hold texts.
 const (
 	valueField = iota
+	whomField
 	forField
 	reasonField
 	valueFields
@@ -45,10 +51,19 @@ const (
 )
 
 // formOrder is the order of the fields on the screen.
-func formOrder() []int { return []int{effectField, valueField, aboutField, forField, reasonField} }
+func formOrder() []int {
+	return []int{effectField, valueField, whomField, aboutField, forField, reasonField}
+}
 
 // askOverride opens the form for the current key.
-func (m *model) askOverride() tea.Cmd {
+func (m *model) askOverride() tea.Cmd { return m.askEffect(store.OverrideTimes) }
+
+// askBlock and askExempt open it for what is wanted at once: of all limits, and of whom can be written.
+func (m *model) askBlock() tea.Cmd { return m.askEffect(store.OverrideBlock) }
+
+func (m *model) askExempt() tea.Cmd { return m.askEffect(store.OverrideExempt) }
+
+func (m *model) askEffect(effect store.OverrideEffect) tea.Cmd {
 	r := m.current()
 	if r == nil || m.isBusy() {
 		return nil
@@ -57,23 +72,40 @@ func (m *model) askOverride() tea.Cmd {
 		m.say("this store keeps no overrides")
 		return nil
 	}
-	f := &form{of: r, field: effectField, choices: []choice{
+	f := &form{title: "Override " + output.Printable(r.Key.String()), of: r, override: r.override, choices: []choice{
 		{effect: store.OverrideTimes, word: "multiply by", example: "3"},
 		{effect: store.OverrideAdd, word: "add", example: "100"},
 		{effect: store.OverrideLimit, word: "limit", example: "600/1m"},
 		{effect: store.OverrideBlock, word: "block"},
 		{effect: store.OverrideExempt, word: "exempt"},
 	}}
+	f.chosen = slices.IndexFunc(f.choices, func(c choice) bool { return c.effect == effect })
+	f.all = effect == store.OverrideBlock || effect == store.OverrideExempt
 	if r.override != nil {
 		f.choices = append(f.choices, choice{word: "end " + allowance.Effect(r.override), revokes: true})
 	}
+	m.openForm(f)
+	return nil
+}
+
+// openForm shows a form, with the cursor on its first field.
+func (m *model) openForm(f *form) {
 	for i := range f.inputs {
 		f.inputs[i] = newInput()
 	}
-	f.inputs[valueField].SetValue(f.choices[0].example)
+	f.inputs[valueField].SetValue(f.choices[f.chosen].example)
 	f.inputs[forField].SetValue("2h")
+	f.field = f.fields()[0]
+	if f.of != nil {
+		if exact, err := store.ExactPattern(f.of.Key.Subject); err == nil {
+			f.inputs[whomField].SetValue(exact.String())
+		}
+		if f.all {
+			f.field = whomField
+		}
+	}
+	f.focus()
 	m.changes.form = f
-	return nil
 }
 
 // fields are those that the chosen effect has.
@@ -81,7 +113,8 @@ func (f *form) fields() (fields []int) {
 	for _, field := range formOrder() {
 		c := &f.choices[f.chosen]
 		switch {
-		case field == valueField && c.example == "", c.revokes && (field == aboutField || field == forField):
+		case field == effectField && len(f.choices) == 1, field == valueField && c.example == "",
+			(field == aboutField || field == whomField) && (c.revokes || c.extends), field == forField && c.revokes:
 		default:
 			fields = append(fields, field)
 		}
@@ -113,13 +146,18 @@ func (m *model) fill(msg tea.KeyMsg) tea.Cmd {
 		f.problem = ""
 		f.typed(msg)
 	}
+	f.focus()
+	return nil
+}
+
+// focus gives the keys to the current field.
+func (f *form) focus() {
 	for i := range f.inputs {
 		if f.inputs[i].Blur(); i == f.field {
 			f.inputs[i].Focus()
 			f.inputs[i].CursorEnd()
 		}
 	}
-	return nil
 }
 
 // typed takes a key that is typed into the current field.
@@ -150,17 +188,20 @@ func (m *model) submit() tea.Cmd {
 	f := m.changes.form
 	c, r := &f.choices[f.chosen], f.of
 	reason := strings.TrimSpace(f.inputs[reasonField].Value())
+	if c.extends {
+		return m.submitExtension(reason)
+	}
 	if c.revokes {
 		m.changes.form = nil
-		ended := *r.override
-		return m.ask("End this override", overrideText(&ended, m.now), func() tea.Msg {
+		ended := *f.override
+		return m.ask("End this override", figures.OverrideText(&ended, m.now), func() tea.Msg {
 			return overrideDone{override: ended, ended: true, err: m.Actions.RevokeOverride(m.ctx, ended.ID, reason)}
 		})
 	}
 	wanted, lasts, err := m.Actions.ParseOverride(source.OverrideForm{Effect: c.effect,
 		Value: strings.TrimSpace(f.inputs[valueField].Value()), For: strings.TrimSpace(f.inputs[forField].Value()), Reason: reason})
 	if err == nil {
-		wanted.Subjects, err = store.ExactPattern(r.Key.Subject)
+		wanted.Subjects, err = whom(f.inputs[whomField].Value())
 	}
 	if err == nil && !f.all {
 		wanted.Names, err = store.ExactPattern(r.Key.Name)
@@ -170,19 +211,77 @@ func (m *model) submit() tea.Cmd {
 		return nil
 	}
 	m.changes.form = nil
-	about := output.Printable(r.Key.String())
+	about := output.Printable(allowance.Pattern(wanted.Subjects)) + " " + output.Printable(r.Key.Name)
 	if f.all {
-		about = output.Printable(r.Key.Subject) + ", all its limits"
+		about = output.Printable(allowance.Pattern(wanted.Subjects)) + ", all its limits"
 	}
-	lines := []string{about, m.effectOn(r, &wanted), "", "It ends by itself at " + until(m.now.Add(lasts), m.now) + "."}
+	lines := append([]string{about}, m.alsoUnder(r, &wanted)...)
+	lines = append(lines, m.effectOn(r, &wanted), "", "It ends by itself at "+figures.Until(m.now.Add(lasts), m.now)+".")
 	if reason != "" {
 		lines = append(lines, "Reason: "+output.Printable(reason))
 	}
-	if o := r.override; o != nil {
-		lines = append(lines, "In force now: "+allowance.Effect(o)+" until "+until(o.ExpiresAt, m.now)+".")
+	if o := f.override; o != nil {
+		lines = append(lines, "In force now: "+allowance.Effect(o)+" until "+figures.Until(o.ExpiresAt, m.now)+".")
 	}
 	return m.ask(fmt.Sprintf("Set this override for %s", output.Duration(lasts)), lines, func() tea.Msg {
 		set, err := m.Actions.SetOverride(m.ctx, wanted, lasts)
+		return overrideDone{override: set, err: err}
+	})
+}
+
+// whom reads the pattern of whom an override is about. One of everybody is for the command line.
+func whom(text string) (p store.Pattern, err error) {
+	if p, err = store.ParsePattern(strings.TrimSpace(text)); err == nil && strings.Trim(p.String(), "*") == "" {
+		err = errors.New("it is about every subject; `limitctl override set` can do that")
+	}
+	return p, err
+}
+
+// alsoUnder says which other followed keys an override is about.
+func (m *model) alsoUnder(of *row, o *store.Override) []string {
+	others := 0
+	var some []string
+	for _, r := range m.feed.rows {
+		if r.Layout != "" || r == of || !o.Matches(r.Key) {
+			continue
+		}
+		others++
+		if some = append(some, output.Printable(r.Key.String())); len(some) > 100*shownKeys {
+			slices.Sort(some)
+			some = some[:shownKeys]
+		}
+	}
+	slices.Sort(some)
+	const few = 3
+	some = some[:min(len(some), few)]
+	switch lines := []string{}; {
+	case !o.Matches(of.Key):
+		lines = append(lines, "It is NOT about "+output.Printable(of.Key.String())+".")
+		fallthrough
+	case others > 0:
+		lines = append(lines, "and about "+output.Plural(others, "other key")+" that are followed: "+strings.Join(some, ", "))
+		return wrapped(lines, m.width-questionBorder)
+	}
+	return nil
+}
+
+// submitExtension asks for a later end.
+func (m *model) submitExtension(reason string) tea.Cmd {
+	f := m.changes.form
+	now, wanted := *f.override, strings.TrimSpace(f.inputs[forField].Value())
+	// Only the time is read here: the effect stays.
+	_, lasts, err := m.Actions.ParseOverride(source.OverrideForm{Effect: store.OverrideExempt, For: wanted})
+	if err == nil && !m.now.Add(lasts).After(now.ExpiresAt) {
+		err = fmt.Errorf("it is in force until %s, which is later", figures.Until(now.ExpiresAt, m.now))
+	}
+	if err != nil {
+		f.problem = source.OneLine(err)
+		return nil
+	}
+	m.changes.form = nil
+	lines := append(figures.OverrideText(&now, m.now), "", "It then ends at "+figures.Until(m.now.Add(lasts), m.now)+".")
+	return m.ask("Extend this override to "+output.Duration(lasts)+" from now", lines, func() tea.Msg {
+		set, err := m.Actions.ExtendOverride(m.ctx, now.ID, lasts, reason)
 		return overrideDone{override: set, err: err}
 	})
 }
@@ -227,7 +326,7 @@ func (m *model) absorbOverrideDone(done overrideDone) tea.Cmd {
 		m.say("ended: " + allowance.Effect(&done.override) + " of " + output.Printable(done.override.Subjects.String()))
 	default:
 		m.say(fmt.Sprintf("set: %s until %s; services follow within about a second", allowance.Effect(&done.override),
-			until(done.override.ExpiresAt, m.now)))
+			figures.Until(done.override.ExpiresAt, m.now)))
 	}
 	return tea.Batch(m.look(), m.lookOverrides())
 }
@@ -249,7 +348,7 @@ func (f *form) box(height, columns int) []line {
 		fields = fields[first : first+room]
 	}
 	c := &f.choices[f.chosen]
-	lines := append([]line{styled("Override "+output.Printable(f.of.Key.String()), bold)}, space...)
+	lines := append([]line{styled(f.title, bold)}, space...)
 	for _, field := range fields {
 		name, value := "", ""
 		switch field {
@@ -258,10 +357,12 @@ func (f *form) box(height, columns int) []line {
 		case valueField:
 			name = map[store.OverrideEffect]string{store.OverrideTimes: "by", store.OverrideAdd: "units"}[c.effect]
 			name = cmp.Or(name, "to")
+		case whomField:
+			name = "whom"
 		case aboutField:
 			name, value = "about", "‹ this limit ›"
 			if f.all {
-				value = "‹ all limits of the subject ›"
+				value = "‹ all limits of whom ›"
 			}
 		case forField:
 			name = "for"

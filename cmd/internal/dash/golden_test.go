@@ -70,9 +70,56 @@ func routes(d *driver) {
 	}
 }
 
+// governed is traffic under overrides of all kinds, one of which is about no key that is in use.
+func governed(d *driver) {
+	traffic(d)
+	for _, o := range []struct {
+		whom string
+		store.Override
+	}{
+		{"ip:203.0.113.0/24", store.Override{Effect: store.OverrideBlock, Reason: "scraper, ticket 4711", By: "ann@example.com"}},
+		{"tenant:acme:user:*", store.Override{Effect: store.OverrideTimes, Thousandths: 3000, Reason: "launch day", By: "bob"}},
+		{"tenant:globex", store.Override{Effect: store.OverrideExempt, Reason: strings.Repeat("a long story ", 9), By: "carol"}},
+		{"user:$(rm -r ~)<b>é*", store.Override{Effect: store.OverrideBlock, Reason: "it is \"so\", \u202egone", By: "e\u200bve"}},
+		{"tenant:umbrella:*:x", store.Override{Effect: store.OverrideLimit, Limit: store.Limit{Count: 600, Period: time.Minute}}},
+	} {
+		d.now = d.now.Add(time.Millisecond)
+		subjects, err := store.ParsePattern(o.whom)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		o.Subjects = subjects
+		if _, err := d.store.SetOverride(d.t.Context(), o.Override, 2*time.Hour); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+	for range 3 {
+		d.deny(admin.Denials{Rows: []admin.Denied{{Key: store.Key{Subject: "ip:203.0.113.9", Name: "login/ip"}, Count: 6}}})
+		d.second()
+	}
+}
+
+// scraped is an attack from one network, whose addresses are each denied once a second, beside a busy tenant.
+func scraped(d *driver) {
+	for second := range 5 {
+		var rows []admin.Denied
+		for i := range 40 {
+			rows = append(rows, admin.Denied{Key: store.Key{Subject: fmt.Sprintf("ip:203.0.113.%d", i), Name: "login/ip-hour"}, Count: 1})
+			if second == 0 {
+				d.take(rows[i].Key, "10/1h", 10)
+			}
+		}
+		for i := range 3 {
+			rows = append(rows, admin.Denied{Key: store.Key{Subject: fmt.Sprintf("tenant:acme:user:%d", i), Name: "api/user"}, Count: 5})
+		}
+		d.deny(admin.Denials{Rows: rows})
+		d.second()
+	}
+}
+
 // Each view, small and large, with and without colours.
 func TestFrames(t *testing.T) {
-	sizes := []tea.WindowSizeMsg{{Width: 80, Height: 24}, {Width: 200, Height: 50}, {Width: 40, Height: 10}}
+	sizes := []tea.WindowSizeMsg{{Width: 80, Height: 24}, {Width: 100, Height: 30}, {Width: 160, Height: 50}, {Width: 40, Height: 12}}
 	for _, view := range []struct {
 		name, keys string
 		change     func(*Options)
@@ -95,10 +142,18 @@ func TestFrames(t *testing.T) {
 		{name: "reset", keys: "mmmmmmmr"},
 		{name: "reset-protected", keys: "rpro", change: func(o *Options) { o.Context, o.Protected = "prod", true }},
 		{name: "read-only-help", keys: "?<end>", change: func(o *Options) { o.Actions = nil }},
-		{name: "override", keys: "o<enter><enter><enter>"},
-		{name: "override-asked", keys: "jo<enter><enter><enter><enter>launch day<enter>"},
-		{name: "override-set", keys: "joe<enter><enter><enter>launch day<enter>y<down>", then: (*driver).second},
-		{name: "override-detail", keys: "joe<enter><enter><enter>launch day<enter>y<enter>", then: (*driver).second},
+		{name: "override", keys: "o<enter><enter><enter><enter>"},
+		{name: "override-asked", keys: "jo<enter><enter><enter><enter><enter>launch day<enter>"},
+		{name: "override-set", keys: "joe<enter><enter><enter><enter>launch day<enter>y<down>", then: (*driver).second},
+		{name: "override-detail", keys: "joe<enter><enter><enter><enter>launch day<enter>y<enter>", then: (*driver).second},
+		{name: "offenders", fill: scraped},
+		{name: "groups-network", keys: "g3", fill: scraped},
+		{name: "blocked", fill: governed},
+		{name: "block-asked", keys: "/tenant:acme:user<enter>b<bs>*<enter><enter><enter>scraper<enter>"},
+		{name: "in-force", keys: "O", fill: governed},
+		{name: "in-force-revoke", keys: "Or", fill: governed},
+		{name: "in-force-asked", keys: "Oe<enter>the import takes longer<enter>", fill: governed},
+		{name: "in-force-whole", keys: "O<down><enter>", fill: governed},
 		{name: "some-followed", change: func(o *Options) { o.MaxKeys = 8 }},
 		{name: "cluster", change: func(o *Options) {
 			o.Servers, o.Where = threeServers, "redis+cluster://10.0.0.1,10.0.0.2,10.0.0.3"

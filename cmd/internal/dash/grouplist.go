@@ -9,6 +9,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/textcut"
@@ -99,6 +100,12 @@ func (l *groupList) addUnfollowed(m *model, of func(name string) *group) {
 		}
 		return
 	}
+	if l.by.Network { // of which there are no totals
+		for _, g := range l.groups {
+			g.least = true
+		}
+		return
+	}
 	counted, none := totals.By[l.by], source.GroupTotal{Keys: m.feed.coverage.Matched, AtLimit: m.feed.coverage.AtLimit}
 	for name, total := range counted {
 		none.Keys -= total.Keys
@@ -181,7 +188,7 @@ func (l *groupList) lines(m *model) []line {
 	const percent = 5 // of the closest key, before its subject
 	inSight := l.groups[l.top:min(l.top+m.listHeight(), len(l.groups))]
 	names, closest := make([]string, len(inSight)), make([]string, len(inSight))
-	nameWidth, closestWidth := width(titleOf(l.by)), len("CLOSEST KEY")
+	nameWidth, closestWidth := width(l.by.String()), len("CLOSEST KEY")
 	for i, g := range inSight {
 		if names[i] = output.Printable(g.name); g.name == "" {
 			names[i] = "(none)"
@@ -213,7 +220,7 @@ func (l *groupList) lines(m *model) []line {
 	}
 	indent := strings.Repeat(" ", markWidth)
 	header := cells(output.Faint, map[columnName]string{
-		subjectColumn: prefixTitle(strings.ToUpper(titleOf(l.by)), prefix, widths[subjectColumn]), leftColumn: "KEYS",
+		subjectColumn: prefixTitle(strings.ToUpper(l.by.String()), prefix, widths[subjectColumn]), leftColumn: "KEYS",
 		usedColumn:   "AT LIMIT",
 		deniedColumn: "DENIED/S", rateColumn: "/S", historyColumn: prefixTitle("CLOSEST KEY", closestPrefix, widths[historyColumn]),
 	})
@@ -229,16 +236,16 @@ func (l *groupList) lines(m *model) []line {
 		denied, share := "-", ""
 		switch {
 		case g.denied > 0:
-			denied = deniedSign + " " + short(g.denied)
+			denied = deniedSign + " " + figures.Short(g.denied)
 		case g.blocked > 0:
-			denied = blockSign + " " + short(g.blocked)
+			denied = blockSign + " " + figures.Short(g.blocked)
 		}
 		if g.closest != nil {
 			share = pad(percentText(g.closest), percent-1, true) + " " + closest[i]
 		}
 		drawn := cells(output.Plain, map[columnName]string{
 			subjectColumn: names[i], leftColumn: least + output.Thousands(g.keys), usedColumn: least + output.Thousands(g.atLimit),
-			deniedColumn: denied, rateColumn: short(g.rate), historyColumn: share,
+			deniedColumn: denied, rateColumn: figures.Short(g.rate), historyColumn: share,
 		})
 		for n := range drawn {
 			switch text := strings.TrimSpace(drawn[n].text); {
@@ -260,7 +267,8 @@ func (l *groupList) lines(m *model) []line {
 
 // groupMenu is where one chooses what keys are grouped by.
 type groupMenu struct {
-	choices []string // titles of groupings; the last one is no groups
+	choices []string          // titles of groupings; the last one is no groups
+	by      []source.Grouping // those of the choices
 	cursor  int
 }
 
@@ -269,8 +277,11 @@ const noGroups = "keys, not grouped"
 
 // askGrouping opens the menu, with the cursor on what was chosen last.
 func (m *model) askGrouping() tea.Cmd {
-	menu := &groupMenu{choices: append([]string{titleOf(source.Grouping{})}, m.feed.attributes()...)}
-	menu.cursor = max(0, slices.Index(menu.choices, titleOf(m.groups.by)))
+	menu := &groupMenu{by: append([]source.Grouping{{}}, m.feed.groupings()...)}
+	for _, by := range menu.by {
+		menu.choices = append(menu.choices, by.String())
+	}
+	menu.cursor = max(0, slices.Index(menu.by, m.groups.by))
 	menu.choices = append(menu.choices, noGroups)
 	m.changes.menu = menu
 	return nil
@@ -317,16 +328,13 @@ func (m *model) choose(msg tea.KeyMsg) tea.Cmd {
 
 // groupBy shows the groups of a choice, or the keys.
 func (m *model) groupBy(choice int) tea.Cmd {
-	title := m.changes.menu.choices[choice]
+	by := m.changes.menu.by
 	m.changes.menu = nil
 	m.keys.within, m.back = nil, nil
-	switch by := (source.Grouping{Attribute: title}); {
-	case title == noGroups:
+	if choice == len(by) {
 		m.switchTo(&m.keys)
-	default:
-		if title == titleOf(source.Grouping{}) && choice == 0 {
-			by = source.Grouping{}
-		}
+	} else {
+		by := by[choice]
 		m.groups = groupList{by: by}
 		m.switchTo(&m.keys)
 		m.show(&m.groups)
@@ -357,14 +365,6 @@ func (menu *groupMenu) box(height, columns int) []line {
 	return boxed(lines, columns)
 }
 
-// titleOf is what groups are made by.
-func titleOf(g source.Grouping) string {
-	if g.Attribute == "" {
-		return "limit"
-	}
-	return g.Attribute
-}
-
 // groupOf returns the name of the row's group, "" if it is in none.
 func groupOf(g source.Grouping, r *row) string {
 	if g.Attribute == "" {
@@ -372,6 +372,9 @@ func groupOf(g source.Grouping, r *row) string {
 	}
 	for i := range r.attributes {
 		if r.attributes[i].Name == g.Attribute {
+			if g.Network {
+				return source.NetworkOf(r.attributes[i].Value)
+			}
 			return r.attributes[i].Value
 		}
 	}

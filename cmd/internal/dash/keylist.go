@@ -7,6 +7,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
@@ -18,13 +19,17 @@ type keyList struct {
 	within   *group // only the keys of this group are listed; nil for all
 	rows     []*row // those that are listed, in order
 
+	// blocked is the place of the first row that a block denies, if these are in a group of their own at the end.
+	// It is len(rows) if there is none.
+	blocked     int
 	cursor, top int
 	selected    source.ID
 	moved       bool // the cursor stays with the selected key
 	marked      map[source.ID]bool
 
-	needs   needs // columns
-	changed bool  // by a key or a click, so the columns are fitted anew
+	offenders []offender // what many rows have in common
+	needs     needs      // columns
+	changed   bool       // by a key or a click, so the columns are fitted anew
 }
 
 // arrange lists the rows that are to be shown. Rows that are equal in the order keep
@@ -46,6 +51,34 @@ func (l *keyList) arrange(m *model) {
 		}
 		return source.CompareIDs(a.id(), b.id())
 	})
+	l.offenders = offendersOf(l.rows)
+	l.blocked = len(l.rows)
+	if l.order <= byCloseness && !l.reversed {
+		if i := slices.IndexFunc(l.rows, func(r *row) bool { return r.place().blocked }); i >= 0 {
+			l.blocked = i
+		}
+	}
+}
+
+// height is how many rows are in sight. The group of blocked ones has a line above it.
+func (l *keyList) height(m *model) int {
+	if l.blocked < len(l.rows) {
+		return max(1, m.listHeight()-1)
+	}
+	return m.listHeight()
+}
+
+// blockedLine is above the rows that are blocked.
+func (l *keyList) blockedLine(m *model) line {
+	rate := 0.0
+	for _, r := range l.rows[l.blocked:] {
+		rate += r.deniedRate()
+	}
+	text := "   blocked by an operator: " + output.Plural(len(l.rows)-l.blocked, "key")
+	if rate > 0 {
+		text += ", " + figures.Short(rate) + " denied/s"
+	}
+	return styled(text+" (O lists the blocks)", output.Faint)
 }
 
 // shows reports whether a row is among those that were asked for.
@@ -76,7 +109,7 @@ func (l *keyList) moveTo(m *model, i int, moved bool) {
 	if r := l.current(); r != nil {
 		l.selected = r.id()
 	}
-	l.top = scrolled(l.top, l.cursor, len(l.rows), m.listHeight())
+	l.top = scrolled(l.top, l.cursor, len(l.rows), l.height(m))
 	l.measure(m)
 }
 
@@ -124,6 +157,11 @@ func (l *keyList) click(m *model, x, line int) tea.Cmd {
 		return nil
 	}
 	i := l.top + line - 1
+	if i > l.blocked {
+		i--
+	} else if i == l.blocked && i < len(l.rows) {
+		return nil // the line above the blocked ones
+	}
 	switch {
 	case line < 1 || line > m.listHeight() || i >= len(l.rows):
 		return nil
@@ -175,7 +213,7 @@ func (m *model) mark() tea.Cmd {
 
 // inSight are the rows that are drawn.
 func (l *keyList) inSight(m *model) []*row {
-	return l.rows[l.top:min(l.top+m.listHeight(), len(l.rows))]
+	return l.rows[l.top:min(l.top+l.height(m), len(l.rows))]
 }
 
 // measure finds out what the rows need.
@@ -185,7 +223,7 @@ func (l *keyList) measure(m *model) {
 	for _, r := range l.rows {
 		n.limit = max(n.limit, r.limitWidth)
 		if r.override != nil {
-			effect, end := overrideTexts(r.override, m.now)
+			effect, end := figures.OverrideTexts(r.override, m.now)
 			n.effect, n.ending = max(n.effect, width(effect), len("OVERRIDE")), max(n.ending, width(effect+end))
 		}
 	}
@@ -242,6 +280,9 @@ func (l *keyList) lines(m *model) []line {
 		return append(lines, plain(strings.Repeat(" ", markWidth)+m.nothing()))
 	}
 	for i, r := range rows {
+		if l.top+i == l.blocked {
+			lines = append(lines, l.blockedLine(m))
+		}
 		lines = append(lines, m.keyLine(r, fitted, &names, i, l.top+i == l.cursor && !m.still))
 	}
 	return lines

@@ -2,8 +2,10 @@ package dash
 
 import (
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/charmbracelet/bubbles/help"
 	"github.com/charmbracelet/bubbles/key"
 	tea "github.com/charmbracelet/bubbletea"
 
@@ -30,33 +32,40 @@ func (m *model) bindings() []binding {
 		bind([]string{"down", "j"}, "↓ j", "down", nil, moves(1)),
 		bind([]string{"pgup", "ctrl+b"}, "PgUp", "a page up", nil, (*model).pageUp),
 		bind([]string{"pgdown", "ctrl+f"}, "PgDn", "a page down", nil, (*model).pageDown),
-		bind([]string{"home"}, "Home", "to the first; the cursor stays there", nil, (*model).first),
+		bind([]string{"home"}, "Home", "to the first", nil, (*model).first),
 		bind([]string{"end", "G"}, "End G", "to the last", nil, (*model).last),
-		bind([]string{"enter", "l", "right"}, "enter", "everything about a key; the keys of a group", lists, (*model).enter),
+		bind([]string{"enter", "l", "right"}, "enter", "all about it; keys of a group", append(lists, &m.inForce), (*model).enter),
 		bind([]string{"esc", "backspace", "h", "left"}, "esc", "go back; end the filter", nil, (*model).goBack),
-		bind([]string{"/"}, "/", "filter: a part or a glob, !inverted, >80%", lists, (*model).editFilter),
-		bind([]string{"s"}, "s", "sort by another column (or click a header)", []screen{&m.keys}, (*model).nextOrder),
+		bind([]string{"/"}, "/", "filter: part, glob, !not, >80%", lists, (*model).editFilter),
+		bind([]string{"s"}, "s", "sort by another column", []screen{&m.keys}, (*model).nextOrder),
 		bind([]string{"S"}, "S", "reverse the order", []screen{&m.keys}, (*model).turnOrder),
-		bind([]string{"g"}, "g", "group by limit or by an attribute: a menu", lists, (*model).askGrouping),
-		bind([]string{"c"}, "c", "copy the subject to where one pastes from", rows, (*model).copySubject),
+		bind([]string{"g"}, "g", "group by an attribute, network", lists, (*model).askGrouping),
+		bind([]string{"c"}, "c", "copy the subject", rows, (*model).copySubject),
 		bind([]string{" "}, "space", "pause or go on", nil, (*model).pause),
 		bind([]string{"+", "="}, "+", "refresh more often", nil, (*model).faster),
 		bind([]string{"-", "_"}, "-", "refresh less often", nil, (*model).slower),
+	}
+	if !m.isOthers() {
+		all = append(all, bind([]string{"O"}, "O", "what is in force", nil, (*model).toggleInForce),
+			bind([]string{"r"}, "O r", "revoke that override", []screen{&m.inForce}, (*model).revokeInForce),
+			bind([]string{"e"}, "O e", "extend that override", []screen{&m.inForce}, (*model).extendInForce))
 	}
 	if !m.mayChange() {
 		return append(all, m.lastBindings()...)
 	}
 	all = append(all,
 		bind([]string{"m"}, "m", "mark or unmark a key", []screen{&m.keys}, (*model).mark),
-		bind([]string{"r"}, "r", "reset the marked keys, or this one", rows, (*model).askReset))
+		bind([]string{"r"}, "r", "reset the marked keys or this", rows, (*model).askReset))
 	undo := bind([]string{"u"}, "u", "undo the last reset", nil, (*model).askUndo)
 	if m.isOthers() {
-		why := bind([]string{"o", "t"}, "o t", "why there are no overrides and no takes here", rows, (*model).sayWhoDecides)
+		why := bind([]string{"o", "t"}, "o t", "why there are none here", rows, (*model).sayWhoDecides)
 		all = append(all, undo, why)
 	} else {
 		all = append(all,
-			bind([]string{"o"}, "o", "override the limit of this key for a while", rows, (*model).askOverride), undo,
-			bind([]string{"t"}, "t", "take one unit of this key, to see what happens", rows, (*model).askTake))
+			bind([]string{"o"}, "o", "override the limit for a while", rows, (*model).askOverride),
+			bind([]string{"b"}, "b", "block it, or a pattern", rows, (*model).askBlock),
+			bind([]string{"e"}, "e", "exempt it, or a pattern", rows, (*model).askExempt), undo,
+			bind([]string{"t"}, "t", "take one unit of it", rows, (*model).askTake))
 	}
 	return append(all, m.lastBindings()...)
 }
@@ -237,15 +246,29 @@ func (m *model) toggleHelp() tea.Cmd {
 }
 
 func (v *helpView) text(m *model) []line {
-	lines := []line{styled("keys", bold), nil}
-	for _, b := range m.bindings() {
-		help := b.Help()
-		lines = append(lines, line{{"  " + pad(help.Key, 8, false), bold}, {help.Desc, output.Plain}})
+	lines := []line{
+		{{deniedSign, denying}, {" denied now  ", output.Plain}, {"±", output.Near}, {" override  ", output.Plain},
+			{blockSign, output.Near}, {" block  ", output.Plain}, {"∞", output.Near}, {" exempt  ", output.Plain}, {"≥", bold},
+			{" at least  ", output.Plain}, {"?", bold}, {" not known", output.Plain}},
+		{{"+7s", full}, {" one more unit fits in 7s  ", output.Plain}, {"███░", output.Room}, {" room  ", output.Plain},
+			{"███░", output.Near}, {" 80% used  ", output.Plain}, {"████", full}, {" nothing left", output.Plain}},
+		nil,
 	}
-	lines = append(lines, nil, styled("colours", bold), nil,
-		line{{"  ███░ ", output.Calm}, {"room is left", output.Plain}},
-		line{{"  ███░ ", output.Near}, {"80% or more is used", output.Plain}},
-		line{{"  ████ ", output.AtEnd}, {"nothing is left; RESETS says when one unit fits again (+)", output.Plain}})
+	all := m.bindings()
+	keys := make([]key.Binding, len(all))
+	for i := range all {
+		keys[i] = all[i].Binding
+	}
+	columns := [][]key.Binding{keys}
+	if m.width >= 80 {
+		half := (len(keys) + 1) / 2
+		columns = [][]key.Binding{keys[:half], keys[half:]}
+	}
+	widget := help.New() // without styles, as all lines are painted alike
+	widget.Styles, widget.FullSeparator = help.Styles{}, "   "
+	for text := range strings.SplitSeq(widget.FullHelpView(columns), "\n") {
+		lines = append(lines, plain(strings.TrimRight(text, " ")))
+	}
 	if m.isOthers() {
 		lines = append(lines, nil, styled("other limiters", bold), nil,
 			line{{"  " + defectSign + "      ", output.AtEnd}, {"a defect that only a reset puts right, such as no expiry", output.Plain}},

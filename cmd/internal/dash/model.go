@@ -42,6 +42,8 @@ type model struct {
 	groups groupList
 	detail detailView
 	help   helpView
+	// inForce lists the overrides.
+	inForce inForceView
 }
 
 // screen is one of the views between the head and the foot.
@@ -74,7 +76,7 @@ func newModel(ctx context.Context, o source.Options) *model {
 		feed: feed{rows: map[source.ID]*row{}, answered: o.Now(),
 			denials: denials{keys: map[store.Key]*denial{}}},
 		filter: filterLine{input: newInput()},
-		keys:   keyList{marked: map[source.ID]bool{}},
+		keys:   keyList{marked: map[source.ID]bool{}}, inForce: newInForceView(),
 	}
 	m.screen = &m.keys
 	if m.Play != nil {

@@ -13,7 +13,7 @@ import (
 // that a row that changes little stays where it is.
 type place struct {
 	denied         float64
-	blocked        bool // what is denied is denied by a block
+	blocked        bool // a block denies all of it
 	inUse, atLimit bool
 	stuck          bool
 	percent        int
@@ -27,7 +27,7 @@ func (r *row) place() place {
 	if r.denial != nil {
 		denied = r.denial.placed
 	}
-	return place{denied, r.isBlocked(), r.inUse, r.inUse && r.isAtLimit(), r.inUse && r.IsUsed() && r.IsStuck(), percent(r.UsedShare())}
+	return place{denied, r.isUnderBlock(), r.inUse, r.inUse && r.isAtLimit(), r.inUse && r.IsUsed() && r.IsStuck(), percent(r.UsedShare())}
 }
 
 // hold keeps the row in its place for a while, so that the result of an action is seen.
@@ -37,7 +37,7 @@ func (r *row) hold(until time.Time) { r.held, r.heldUntil = r.place(), until }
 type order int
 
 const (
-	byDenied order = iota // those of blocks behind the others; those that nobody is denied by closeness, as the following
+	byDenied order = iota // those that nobody is denied by closeness, as the following; blocked ones last in both
 	byCloseness
 	byRate
 	byUsed
@@ -58,12 +58,11 @@ func (o order) compare(a, b *row) int {
 	switch o {
 	case byDenied:
 		x, y := a.place(), b.place()
-		return cmp.Or(compareBool(x.denied > 0 && !x.blocked, y.denied > 0 && !y.blocked), cmp.Compare(y.denied, x.denied),
-			byCloseness.compare(a, b))
+		return cmp.Or(compareBool(!x.blocked, !y.blocked), cmp.Compare(y.denied, x.denied), byCloseness.compare(a, b))
 	case byCloseness:
 		x, y := a.place(), b.place()
-		return cmp.Or(compareBool(x.atLimit, y.atLimit), compareBool(x.inUse, y.inUse), compareBool(x.stuck, y.stuck),
-			cmp.Compare(y.percent, x.percent), compareUnknown(a, b))
+		return cmp.Or(compareBool(!x.blocked, !y.blocked), compareBool(x.atLimit, y.atLimit), compareBool(x.inUse, y.inUse),
+			compareBool(x.stuck, y.stuck), cmp.Compare(y.percent, x.percent), compareUnknown(a, b))
 	case byRate:
 		return cmp.Compare(math.Round(b.rate()*10), math.Round(a.rate()*10))
 	case byUsed:

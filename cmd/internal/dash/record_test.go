@@ -11,6 +11,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -67,7 +68,7 @@ func TestARecordingSendsNothingToTheTerminal(t *testing.T) {
 // Nor does one whose times were tampered with end the program.
 func TestARecordingOfAnyTime(t *testing.T) {
 	var recording strings.Builder
-	for i := range historyLength + 10 {
+	for i := range figures.HistoryLength + 10 {
 		at := time.Date(1960, 1, 1, 0, 0, i, 0, time.UTC).Format(time.RFC3339)
 		fmt.Fprintf(&recording, `{"time":%q,"store":"s","coverage":{},"servers":[{}],"keys":[`+
 			`{"key":"a","name":"n","store_key":"a","limit":"10/1h","used":1,"remaining":9}]}`+"\n", at)

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -19,9 +20,9 @@ type row struct {
 	updated time.Time // when it was last read
 	// followedSince is when it was found.
 	followedSince time.Time
-	usedAt        time.Time // when it was last in use
-	shares        history   // of the limit that was used
-	taken         history   // units a second
+	usedAt        time.Time       // when it was last in use
+	shares        figures.History // of the limit that was used
+	taken         figures.History // units a second
 	parts         *policy.KeyFields
 	// attributes are those of the key: of a policy's, or of a subject that is written alike.
 	attributes []policy.Attribute
@@ -42,7 +43,7 @@ type row struct {
 func (r *row) id() source.ID { return source.IDOf(&r.Entry) }
 
 func newRow(reading source.Reading, now time.Time) *row {
-	r := &row{Reading: reading, usedAt: now, followedSince: now, inUse: reading.IsUsed(), taken: history{sums: true}}
+	r := &row{Reading: reading, usedAt: now, followedSince: now, inUse: reading.IsUsed(), taken: figures.History{Sums: true}}
 	if reading.AtLimit() {
 		r.fullAt = now
 	}
@@ -65,11 +66,11 @@ func (r *row) update(reading source.Reading, now time.Time) {
 		r.fullAt, r.sinceFull = now, 0
 	}
 	if share, known := reading.Share(); known {
-		r.shares.add(now, float32(share))
+		r.shares.Add(now, float32(share))
 	} else {
-		r.shares.add(now, float32(math.NaN()))
+		r.shares.Add(now, float32(math.NaN()))
 	}
-	r.taken.add(now, taken)
+	r.taken.Add(now, taken)
 }
 
 // empty makes the key unused as of now.
@@ -82,8 +83,8 @@ func (r *row) empty(now time.Time, f source.Rules) {
 		r.Remaining = r.Limit.Capacity()
 		f.Block(&r.Entry)
 	}
-	r.shares.add(now, 0)
-	r.taken.add(now, 0)
+	r.shares.Add(now, 0)
+	r.taken.Add(now, 0)
 }
 
 // isAtLimit reports whether the limit is reached now, or was reached lately and is not free again. A busy key has
@@ -100,6 +101,9 @@ func (r *row) isAtLimit() bool {
 	return !r.fullAt.IsZero() && recently && r.RemainingKnown() && r.Remaining <= max(1, r.Limit.Capacity()/hardlyOf)
 }
 
+// isUnderBlock reports whether a block denies all of the key, asked for or not.
+func (r *row) isUnderBlock() bool { return r.isBlocked() || source.IsBlock(r.override) }
+
 // found reports whether the key was ever found in use: one that was named need not be.
 func (r *row) found() bool { return r.CapacityKnown() || r.StoreKey != "" }
 
@@ -111,7 +115,7 @@ func (r *row) isUnknown() bool { return r.found() && !r.RemainingKnown() }
 const lately = 10
 
 // rate is the units a second lately.
-func (r *row) rate() float64 { return r.taken.mean(lately) }
+func (r *row) rate() float64 { return r.taken.Mean(lately) }
 
 // limitName is the name of the key's limit, without the attributes that can follow it.
 func (r *row) limitName() string {
@@ -129,9 +133,9 @@ func closeness(r *row) output.Style {
 	case r.isUnknown():
 		return output.Plain
 	case r.isAtLimit():
-		return output.AtEnd
+		return full
 	case r.UsedShare() >= admin.NearShare:
 		return output.Near
 	}
-	return output.Calm
+	return output.Room
 }

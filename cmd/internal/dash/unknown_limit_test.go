@@ -68,7 +68,7 @@ func TestListShowsWhatIsNotKnown(t *testing.T) {
 func TestGraphsLeaveOutWhatIsNotKnown(t *testing.T) {
 	d := beginWithUnknown(t, storetest.NotAllKnown())
 	for _, r := range d.feed.rows {
-		last := r.shares.at(r.shares.last)
+		last := r.shares.At(r.shares.Last)
 		if known := r.RemainingKnown(); known == math.IsNaN(float64(last)) {
 			t.Errorf("%s: a share of %v, known %v", r.Key, last, known)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
@@ -111,9 +112,15 @@ func (m *model) headLines() []line {
 	if m.Context != "" {
 		style := bold
 		if m.Protected {
-			style = output.Near
+			style = output.AtEnd
 		}
 		first = append(first, span{m.Context + " ", style})
+	}
+	if m.Protected {
+		first = append(first, span{"PROTECTED", reversed + ";" + output.AtEnd}, span{" ", output.Plain})
+	}
+	if m.Actions == nil && m.Play == nil && !m.still {
+		first = append(first, span{"read-only", bold}, span{" ", output.Plain})
 	}
 	first = append(first, span{m.Where, output.Plain})
 	if m.isOthers() {
@@ -141,6 +148,11 @@ func (m *model) headLines() []line {
 			for i := range m.feed.servers {
 				lines = append(lines, m.serverLine(&m.feed.servers[i]))
 			}
+		}
+	}
+	if m.screen == &m.keys && m.height >= 20 {
+		for i := range m.keys.offenders {
+			lines = append(lines, m.keys.offenders[i].line(m.feed.denials.byLimits()))
 		}
 	}
 	return lines
@@ -183,12 +195,15 @@ func (m *model) withClock(l line) line {
 // of how many keys requests are denied, what the servers say, and how the round trip was.
 func (m *model) vitals() line {
 	atLimit, exact := m.atLimit()
-	style := output.Calm
+	style := output.Room
 	if atLimit > 0 {
-		style = output.AtEnd
+		style = full
 	}
 	about := ""
-	if !exact {
+	switch {
+	case m.isScanning():
+		about = "≥"
+	case !exact:
 		about = "about "
 	}
 	l := line{{m.matchedText() + ", ", output.Plain}, {about + output.Thousands(atLimit) + " at the limit", style}}
@@ -210,7 +225,11 @@ func (m *model) vitals() line {
 			memory[0].text += " of " + output.Bytes(sum.MaxMemory)
 		}
 	}
-	parts := []*line{&l, &denied, &blocked, &of, &trip, &ops, &memory}
+	var inForce line
+	if text := m.inForceText(); text != "" {
+		inForce = line{{", ", output.Plain}, {text, output.Near}}
+	}
+	parts := []*line{&l, &denied, &blocked, &of, &inForce, &trip, &ops, &memory}
 	room := m.width
 	for i, part := range parts {
 		if room -= part.width(); room < 0 && i > 0 {
@@ -223,7 +242,7 @@ func (m *model) vitals() line {
 			break
 		}
 	}
-	return slices.Concat(l, denied, of, blocked, trip, ops, memory)
+	return slices.Concat(l, denied, of, blocked, inForce, trip, ops, memory)
 }
 
 // deniedParts say how much is denied in all by limits, and of how many keys, and how much by blocks.
@@ -236,9 +255,9 @@ func (m *model) deniedParts() (denied, of, blocked line) {
 	if all == "" {
 		return nil, nil, nil
 	}
-	style := output.Calm
+	style := output.Room
 	if _, blockedKeys := d.byBlocks(); len(d.keys) > blockedKeys || d.others > 0 {
-		style = reversed + ";" + output.AtEnd
+		style = denying
 	}
 	if byBlocks != "" {
 		blocked = line{{", ", output.Plain}, {byBlocks, output.Near}}
@@ -264,7 +283,7 @@ func (m *model) sums() (sum *source.Server) {
 
 // roundTrips draws how long round trips took in the last seconds.
 func (m *model) roundTrips(seconds int) line {
-	values := m.feed.roundTrip.columns(m.now, seconds, seconds)
+	values := m.feed.roundTrip.Columns(m.now, seconds, seconds)
 	greatest := float32(1)
 	for _, value := range values {
 		if value > greatest {
@@ -299,8 +318,8 @@ func (m *model) matchedText() string {
 	if n == 1 {
 		text = "1 key"
 	}
-	if m.feed.coverage.Passes == 0 && m.Query.Keys == nil && m.Play == nil {
-		text += " so far"
+	if m.isScanning() {
+		text = "≥" + text
 	}
 	return text
 }
@@ -319,10 +338,10 @@ func (m *model) coverageText() string {
 		return "not all keys could be scanned: " + source.OneLine(m.feed.scanError)
 	case c.Full:
 		return fmt.Sprintf("%s of about %s followed, those closest to their limit; all scanned every %s",
-			output.Thousands(int64(len(m.feed.rows))), output.Thousands(c.Matched), output.Duration(roundUp(max(c.Took,
+			output.Thousands(int64(len(m.feed.rows))), output.Thousands(c.Matched), output.Duration(figures.RoundUp(max(c.Took,
 				passEvery), time.Second)))
 	case c.Passes == 0 && c.Total > 0 && m.Query.Keys == nil:
-		return fmt.Sprintf("looking for keys: %s of %s scanned", output.Thousands(c.Looked), output.Thousands(c.Total))
+		return m.scanText()
 	case c.UnsureNoTTL > 0:
 		return fmt.Sprintf("%s left out that may be of another limiter, %s without TTL; see inspect",
 			output.Plural(int(c.Unsure), "key"), output.Thousands(c.UnsureNoTTL))
@@ -331,6 +350,23 @@ func (m *model) coverageText() string {
 			output.Plural(int(c.Unsure), "key"))
 	}
 	return ""
+}
+
+// isScanning reports whether not all keys were looked at yet, so that counts are the least that there are.
+func (m *model) isScanning() bool {
+	return m.feed.coverage.Passes == 0 && m.Query.Keys == nil && m.Play == nil
+}
+
+// scanText says how far the first scan has come, how fast it is, and when it ends.
+func (m *model) scanText() string {
+	c := &m.feed.coverage
+	text := fmt.Sprintf("looking for keys: %s of %s scanned", output.Thousands(c.Looked), output.Thousands(c.Total))
+	if elapsed := m.now.Sub(m.feed.scanBegun); elapsed >= time.Second && c.Looked > 0 {
+		rate := float64(c.Looked) / elapsed.Seconds()
+		left := time.Duration(float64(max(0, c.Total-c.Looked)) / rate * float64(time.Second))
+		text += fmt.Sprintf(", %s a second, whole in about %s", output.Thousands(int64(rate)), output.Duration(left.Round(time.Second)))
+	}
+	return text
 }
 
 // defective returns how many rows have a defect, and how many of them stay so.

@@ -3,8 +3,10 @@ package dashboard
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"time"
 
@@ -129,8 +131,9 @@ func (o *dashboardOptions) checkFlags() error {
 		return cli.Usagef("--max-keys %d is out of range; follow from 1 to %d keys", o.maxKeys, most)
 	case o.Quiet:
 		return cli.Usagef("--quiet would leave nothing of the dashboard to show; leave it out")
+	case o.Format.String() == "json" && (o.once || !o.onTerminal()) && o.play == "":
 	case o.Format.String() != "table":
-		return cli.Usagef("the dashboard cannot be shown as %s; use `limitctl inspect -o %s`, or --record FILE for its data", o.Format,
+		return cli.Usagef("the dashboard cannot be shown as %s; use `--once -o json`, `limitctl inspect`, or --record FILE for its data",
 			o.Format)
 	case o.play != "" && (o.record != "" || o.once):
 		return cli.Usagef("--play shows a recording; it cannot be given with --record or --once")
@@ -206,6 +209,9 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 		if o.Env.OutIsTerminal {
 			columns, lines = o.Env.Size()
 		}
+		if o.Format.String() == "json" {
+			options.Document = func(d *dash.Document) error { return printDocument(o.Env.Out, d) }
+		}
 		incomplete := false
 		likely := operation.Selection{Query: options.Query}
 		o.AddLikely(o.Globals, &likely)
@@ -230,6 +236,13 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 		fmt.Fprintf(o.Env.Err, "limitctl: undo with: %s\n", cli.RestoreCommand(o.Globals, s, undo))
 	}
 	return err
+}
+
+// printDocument writes the data of a frame as the other commands write JSON.
+func printDocument(w io.Writer, d *dash.Document) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(d)
 }
 
 func (o *dashboardOptions) show(ctx context.Context, options dash.Options) error {

@@ -60,7 +60,7 @@ func TestTerminal(t *testing.T) {
 // obeyed returns the first thing in text that a terminal would obey, or "".
 func obeyed(text string, styles bool) string {
 	if styles {
-		for _, style := range []Style{Calm, Near, AtEnd, Faint, Bold, Reversed, "0"} {
+		for _, style := range []Style{Calm, Near, AtEnd, Room, Faint, Bold, Reversed, "0"} {
 			text = strings.ReplaceAll(text, "\x1b["+string(style)+"m", "")
 			text = strings.ReplaceAll(text, "\x1b[7;"+string(style)+"m", "")
 		}

@@ -1,6 +1,9 @@
 package source
 
 import (
+	"net/netip"
+	"strings"
+
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
@@ -39,7 +42,7 @@ func (t *GroupTotals) Add(r *Reading) {
 	t.count(Grouping{}, name, atLimit)
 	attributes := AttributesOf(&r.Entry)
 	for i := range attributes {
-		t.count(Grouping{attributes[i].Name}, attributes[i].Value, atLimit)
+		t.count(Grouping{Attribute: attributes[i].Name}, attributes[i].Value, atLimit)
 	}
 }
 
@@ -65,9 +68,40 @@ func (t *GroupTotals) count(by Grouping, name string, atLimit bool) {
 	groups[name] = total
 }
 
-// Grouping is a way to make groups: by limit, which is the zero grouping, or by an
-// attribute.
-type Grouping struct{ Attribute string }
+// Grouping is a way to make groups: by limit, which is the zero grouping, by an attribute, or by the networks of its
+// addresses. Networks are not among the totals.
+type Grouping struct {
+	Attribute string
+	Network   bool
+}
+
+// String is what groups are made by.
+func (g Grouping) String() string {
+	switch {
+	case g.Attribute == "":
+		return "limit"
+	case g.Network:
+		return g.Attribute + " network"
+	}
+	return g.Attribute
+}
+
+// NetworkOf returns the network of an address, "" for what is none: of IPv4 24 bits are what one sender often has, of
+// IPv6 64.
+func NetworkOf(value string) string {
+	if value == "" || !strings.ContainsAny(value, ".:") {
+		return ""
+	}
+	address, err := netip.ParseAddr(value)
+	if err != nil {
+		return ""
+	}
+	bits := 24
+	if address = address.Unmap().WithZone(""); address.Is6() {
+		bits = 64
+	}
+	return netip.PrefixFrom(address, bits).Masked().String()
+}
 
 // layoutAttribute is what the layout of another limiter is called among attributes.
 const layoutAttribute = "layout"

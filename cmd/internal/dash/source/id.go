@@ -56,3 +56,21 @@ func QueryOf(subjects store.Pattern, ids []ID) admin.Query {
 	}
 	return query
 }
+
+// WhatIsKnown says which of the limit is known, for a limit of another limiter.
+func WhatIsKnown(e *admin.Entry) string {
+	var lacks []string
+	if !e.CapacityKnown() {
+		lacks = append(lacks, "how much is allowed")
+	}
+	if e.Limit.Period <= 0 {
+		lacks = append(lacks, "in what time")
+	}
+	if !e.UsedKnown() {
+		lacks = append(lacks, "how much is used")
+	}
+	if len(lacks) == 0 {
+		return ""
+	}
+	return "the keys do not tell " + strings.Join(lacks, ", ") + "; --limit can say the limit"
+}

@@ -66,6 +66,8 @@ type Options struct {
 	// Sleep waits, and returns the context's error if that ends first.
 	Sleep func(ctx context.Context, d time.Duration) error
 	Color bool
+	// Document, if set, takes the data of the frame in place of its text; only Once does that.
+	Document func(*Document) error
 }
 
 // Actions are what can be done to keys from the dashboard.
@@ -79,6 +81,9 @@ type Actions interface {
 	ParseOverride(form OverrideForm) (override store.Override, lasts time.Duration, err error)
 	// SetOverride sets an override, and returns it as the store has it.
 	SetOverride(ctx context.Context, override store.Override, lasts time.Duration) (store.Override, error)
+	// ExtendOverride lets the override of an ID last that long from now, and returns it as the store has it. An empty
+	// reason leaves it as it is.
+	ExtendOverride(ctx context.Context, id string, lasts time.Duration, reason string) (store.Override, error)
 	// RevokeOverride ends the override of an ID.
 	RevokeOverride(ctx context.Context, id, reason string) error
 }

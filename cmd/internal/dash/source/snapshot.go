@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -31,6 +32,41 @@ type Snapshot struct {
 	// Asked are the keys that were looked for; those that are not among Keys are
 	// unused.
 	Asked []ID `json:"-"`
+}
+
+// Document is the data of one frame for programs: that of a recording, and what is in force.
+type Document struct {
+	Snapshot
+	Overrides []OverrideInForce `json:"overrides"`
+}
+
+// OverrideInForce is an override in a Document.
+type OverrideInForce struct {
+	ID      string    `json:"id"`
+	Whom    string    `json:"whom"` // as in override list
+	Limits  string    `json:"limits,omitempty"`
+	Effect  string    `json:"effect"`
+	Expires time.Time `json:"expires"`
+	By      string    `json:"by,omitempty"`
+	Reason  string    `json:"reason,omitempty"`
+}
+
+// NewDocument makes the document of a snapshot and of the overrides in force; list may be nil.
+func NewDocument(s *Snapshot, list *store.OverrideList) *Document {
+	d := &Document{Snapshot: *s, Overrides: []OverrideInForce{}}
+	if list == nil {
+		return d
+	}
+	all := list.All()
+	for i := range all {
+		o := OverrideInForce{ID: all[i].ID, Whom: allowance.Whom(&all[i]), Effect: allowance.Effect(&all[i]),
+			Expires: all[i].ExpiresAt.UTC(), By: all[i].By, Reason: all[i].Reason}
+		if !all[i].Names.IsZero() {
+			o.Limits = allowance.Pattern(all[i].Names)
+		}
+		d.Overrides = append(d.Overrides, o)
+	}
+	return d
 }
 
 // Server is what one master says of itself.
@@ -150,6 +186,8 @@ type DeniedKey struct {
 	PerSecond float64 `json:"per_second"`
 	// AgoMS is how long ago its last denial was.
 	AgoMS int64 `json:"ago_ms"`
+	// SinceMS is how long ago its denials began, without a pause since; 0 if that is not known.
+	SinceMS int64 `json:"since_ms,omitempty"`
 	// Blocked: a block denies it.
 	Blocked bool `json:"blocked,omitempty"`
 }
@@ -169,7 +207,7 @@ func (f *DenialFrame) UnmarshalJSON(text []byte) error {
 		if err := (store.Key{Subject: k.Key, Name: k.Name}).Validate(); err != nil {
 			return err
 		}
-		sound = sound && isRate(k.PerSecond) && k.AgoMS >= 0 && k.AgoMS <= mostOfAnything
+		sound = sound && isRate(k.PerSecond) && k.AgoMS >= 0 && k.AgoMS <= mostOfAnything && k.SinceMS >= 0 && k.SinceMS <= mostOfAnything
 	}
 	if !sound {
 		return fmt.Errorf("a rate or a time of denials is out of range")

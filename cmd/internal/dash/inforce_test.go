@@ -1,0 +1,121 @@
+package dash
+
+import (
+	"strings"
+	"testing"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/limitctl/limitctl/cmd/internal/allowance"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// What is in force can be revoked and extended, also if no key of it is in use; the cursor stays with its override.
+func TestWhatIsInForceCanBeChanged(t *testing.T) {
+	d := governedBy(t, nil)
+	d.press("O<down>r")
+	if text := d.View(); !strings.Contains(text, "Revoke user:$(rm -r ~)<b>é*, block") {
+		t.Errorf("asked why:\n%s", text)
+	}
+	d.press("a mistake<enter>n")
+	if len(d.overrides()) != 5 {
+		t.Errorf("after a no %d are in force", len(d.overrides()))
+	}
+	d.press("ra mistake<enter>y")
+	left := d.overrides()
+	if len(left) != 4 {
+		t.Fatalf("after a yes %d are in force", len(left))
+	}
+	for i := range left {
+		if strings.HasPrefix(left[i].Subjects.String(), "user:") {
+			t.Error("another one was revoked")
+		}
+	}
+	d.press("<home>e") // the block of the network, for 2h more
+	d.second()
+	d.press("<enter><enter>y")
+	for _, o := range d.overrides() {
+		if o.Effect == store.OverrideBlock && !strings.Contains(d.View(), "set: block until 14:02") {
+			t.Errorf("%s ends at %s:\n%s", o.Subjects, o.ExpiresAt, d.View())
+		}
+	}
+	d.press("e<bs><bs><enter><enter>")
+	if d.changes.question != nil {
+		t.Error("no time was taken for a time")
+	}
+}
+
+// In a read-only context everything in force is seen and nothing changes; a protected one asks for its name.
+func TestWhatIsInForceIsGuarded(t *testing.T) {
+	d := governedBy(t, func(o *Options) { o.Actions = nil })
+	d.press("Or")
+	if text := d.View(); d.changes.form != nil || !strings.Contains(text, "the context is read-only") {
+		t.Errorf("read-only:\n%s", text)
+	}
+	d = governedBy(t, func(o *Options) { o.Context, o.Protected = "prod", true })
+	d.press("Or<enter>y")
+	if len(d.overrides()) != 5 || d.changes.question == nil {
+		t.Errorf("a y was enough for a protected context; %d are in force", len(d.overrides()))
+	}
+	d.press("<esc>r<enter>prod<enter>")
+	if len(d.overrides()) != 4 {
+		t.Errorf("with its name typed %d are in force", len(d.overrides()))
+	}
+}
+
+// A click selects an override, and a second one shows all of it.
+func TestClickOnAnOverride(t *testing.T) {
+	d := governedBy(t, nil)
+	d.press("O")
+	d.send(tea.MouseMsg{X: 4, Y: len(d.headLines()) + 3, Action: tea.MouseActionPress, Button: tea.MouseButtonLeft})
+	if o := d.inForce.current(); o == nil || o.Effect != store.OverrideExempt {
+		t.Errorf("selected is %v", o)
+	}
+	d.send(tea.MouseMsg{X: 4, Y: len(d.headLines()) + 3, Action: tea.MouseActionPress, Button: tea.MouseButtonLeft})
+	if d.changes.question == nil {
+		t.Error("a second click shows nothing")
+	}
+}
+
+// governedBy starts a dashboard of traffic under overrides.
+func governedBy(t *testing.T, change func(*Options)) *driver {
+	t.Helper()
+	d := begin(t, nil, change)
+	governed(d)
+	return d
+}
+
+// b and e are about whom is written: the key itself, or a pattern that the question says the reach of. One of
+// everybody is not taken.
+func TestBlockByAPattern(t *testing.T) {
+	for keys, want := range map[string]string{
+		"b<enter><enter><enter><enter>y":                       "full block",
+		"b<bs>*<enter><enter><enter>scraper<enter>y":           "ful* block",
+		"e<enter> <enter><enter><enter>y":                      "full exempt of token-bucket/1m",
+		"b<bs><bs><bs><bs>*<enter><enter><enter><enter>y":      "",
+		"b<bs><bs><bs><bs>**<enter><enter><enter><enter>y":     "",
+		"b<bs><bs><bs><bs><enter><enter><enter><enter>y":       "",
+		"b<bs>*<enter><enter><enter>scraper<enter>n":           "",
+		"b<bs><bs><bs><bs>ne*<enter><enter><enter><enter>y":    "ne* block",
+		"b<bs><bs><bs><bs>[<enter><enter><enter><enter>y<esc>": "",
+	} {
+		d := begin(t, three, nil)
+		d.press(keys)
+		got := ""
+		for _, o := range d.overrides() {
+			got = o.Subjects.String() + " " + allowance.Effect(&o)
+			if !o.Names.IsZero() {
+				got += " of " + o.Names.String()
+			}
+		}
+		if got != want {
+			t.Errorf("%q sets %q, want %q:\n%s", keys, got, want, d.View())
+		}
+	}
+	d := begin(t, three, nil)
+	d.press("b<bs><bs><bs><bs>ne*<enter><enter><enter><enter>")
+	if text := d.View(); !strings.Contains(text, "It is NOT about full token-bucket/1m") ||
+		!strings.Contains(text, "near token-bucket/1m") {
+		t.Errorf("of a pattern that leaves the key out it says:\n%s", text)
+	}
+}
