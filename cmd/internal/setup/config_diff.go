@@ -18,7 +18,7 @@ import (
 )
 
 func newConfigDiffCmd(global *cli.Globals) *cobra.Command {
-	scanRate := 0
+	var scanRate cli.ScanRate
 	cmd := &cobra.Command{
 		Use:   "diff [OLD] [NEW]",
 		Short: "Show for whom limits are loosened, tightened or dropped",
@@ -49,18 +49,17 @@ The exit code is 0 if nothing differs, else 1.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if scanRate < 0 {
-				return cli.Usagef("--rate-limit-scan %d is negative; give keys per second", scanRate)
-			}
-			return runConfigDiff(cmd.Context(), global, args, scanRate)
+			return runConfigDiff(cmd.Context(), global, args, &scanRate)
 		},
 	}
-	cmd.Flags().IntVar(&scanRate, "rate-limit-scan", 0,
-		"look at no more than `N` keys a second, to spare the server (default no bound)")
+	scanRate.Add(cmd.Flags())
 	return cmd
 }
 
-func runConfigDiff(ctx context.Context, g *cli.Globals, args []string, scanRate int) error {
+func runConfigDiff(ctx context.Context, g *cli.Globals, args []string, scanRate *cli.ScanRate) error {
+	if _, err := scanRate.Given(); err != nil {
+		return err
+	}
 	files := make([]*config.Config, len(args))
 	for i, path := range args {
 		data, err := g.Env.ReadConfig(path)
@@ -168,7 +167,11 @@ func (r *diffRow) overText() string {
 }
 
 // keyDifferences compares the keys in use with a configuration.
-func keyDifferences(ctx context.Context, g *cli.Globals, c *config.Config, scanRate int) ([]diffRow, error) {
+func keyDifferences(ctx context.Context, g *cli.Globals, c *config.Config, scanRate *cli.ScanRate) ([]diffRow, error) {
+	rate, err := scanRate.KeysPerSecond(g)
+	if err != nil {
+		return nil, err
+	}
 	backend, _, err := g.OpenToRead()
 	if err != nil {
 		return nil, err
@@ -180,7 +183,7 @@ func keyDifferences(ctx context.Context, g *cli.Globals, c *config.Config, scanR
 	if err != nil {
 		return nil, err
 	}
-	selection := operation.Selection{Text: "'*'", Query: admin.Query{Subjects: everything, KeysPerSecond: scanRate}}
+	selection := operation.Selection{Text: "'*'", Query: admin.Query{Subjects: everything, KeysPerSecond: rate}}
 	type group struct{ policy, limit, old, new string }
 	places := map[group]int{}
 	var rows []diffRow
