@@ -12,7 +12,8 @@ import (
 func TestWhoIsOverANewLimit(t *testing.T) {
 	w := newWorld(t)
 	policyOf := func(limit string) string {
-		return "policies:\n  api:\n    limits:\n      - name: user\n        by: [user]\n        algorithm: fixed-window\n        limit: " + limit + "\n"
+		return "policies:\n  api:\n    limits:\n      - name: user\n" +
+			"        by: [user]\n        algorithm: fixed-window\n        limit: " + limit + "\n"
 	}
 	dir := t.TempDir()
 	old, lower, either := filepath.Join(dir, "old.yaml"), filepath.Join(dir, "new.yaml"), filepath.Join(dir, "either.yaml")
@@ -30,7 +31,8 @@ func TestWhoIsOverANewLimit(t *testing.T) {
 	}
 	w.run(t, exitYes, "exempt", "--config", old, "--policy", "api", "user=exempt", "--for", "1h", "--reason", "x", "--yes")
 	for _, user := range []string{"raised", "raised-little"} {
-		w.run(t, exitYes, "override", "set", "--config", old, "--policy", "api", "user="+user, "--times", "2", "--for", "1h", "--reason", "x", "--yes")
+		w.run(t, exitYes, "override", "set", "--config", old, "--policy", "api", "user="+user, "--times", "2",
+			"--for", "1h", "--reason", "x", "--yes")
 	}
 	stdout, _ := w.run(t, exitNo, "config", "diff", lower, "-o", "jsonl")
 	const want = `"keys":7,"example":"user:eleven","over":4,"most_over":[{"subject":"user:sixty","used":60,"most":10},` +

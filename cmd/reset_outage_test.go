@@ -71,7 +71,8 @@ func TestAResetAndItsUndoOutliveTheServer(t *testing.T) {
 				mu.Lock()
 				outages, isTime = 0, when
 				mu.Unlock()
-				stdout, stderr := w.run(t, exitYes, append(args, "--yes", "-o", "jsonl", "--store", "redis://"+g.addr, "--timeout", "1s")...)
+				stdout, stderr := w.run(t, exitYes, append(args, "--yes", "-o", "jsonl", "--store", "redis://"+g.addr,
+					"--timeout", "1s")...)
 				mu.Lock()
 				defer mu.Unlock()
 				if outages != 1 || away || strings.Count(stderr, "; trying again for up to 1m0s") != 1 {

@@ -190,7 +190,9 @@ func fillTenants(ctx context.Context, client *redis.Client, first, last int) err
 }
 
 // underPings runs do while another connection sends a PING every so often, and returns the time of each.
-func underPings(ctx context.Context, addr string, every time.Duration, do func() error) (took time.Duration, latencies []time.Duration, err error) {
+func underPings(ctx context.Context, addr string, every time.Duration, do func() error) (
+	took time.Duration, latencies []time.Duration, err error,
+) {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
 		return 0, nil, err

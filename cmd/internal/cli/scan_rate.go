@@ -30,7 +30,7 @@ func (r *ScanRate) Given() (keysPerSecond int, err error) {
 // KeysPerSecond returns how many keys a second a scan may look at; 0 means no bound.
 func (r *ScanRate) KeysPerSecond(g *Globals) (int, error) {
 	keys, err := r.Given()
-	if err != nil || r.flag.Changed {
+	if err != nil || r.flag == nil || r.flag.Changed { // a command without the flag scans for a short time only
 		return keys, err
 	}
 	s, err := g.Settings()

@@ -59,10 +59,11 @@ A run is logged before its first change and after its last one. "begun" means
 that its end is not known: it still runs, or it was killed. If it has a backup,
 "limitctl restore" brings back what it has changed so far.
 
-With PATTERN it shows only runs about these subjects: those whose selection names
-one of them, such as 'tenant:acme:*' or tenant=acme, those whose selection covers
-PATTERN, such as a reset of '*', and the restores of their backups. It compares
-the texts: a run that selected a tenant by another attribute is not found.
+With PATTERN it shows only runs about these subjects: those whose selection
+names one of them, such as 'tenant:acme:*' or tenant=acme, those whose selection
+covers PATTERN, such as a reset of '*', and the restores of their backups. It
+compares the texts: a run that selected a tenant by another attribute is not
+found.
 
 --since and --until together show the runs that were going on between the two.
 With --layout it shows only runs on keys of that limiter.
@@ -138,7 +139,8 @@ func (o *auditOptions) parse(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	if o.to.Before(o.from) {
-		return cli.Usagef("--until %s is before --since %s; nothing is between them", o.to.Format(time.DateTime), o.from.Format(time.DateTime))
+		return cli.Usagef("--until %s is before --since %s; nothing is between them",
+			o.to.Format(time.DateTime), o.from.Format(time.DateTime))
 	}
 	return nil
 }

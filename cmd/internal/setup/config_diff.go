@@ -33,8 +33,8 @@ has the limit of its last request. Keys of policies that the configuration does
 not have are shown as dropped; keys of no policy are left out.
 
 OVER is how many of the keys have more in use now than the new limit allows:
-they are denied from the deploy on, until they have room again. The subjects that
-are over it by most are named. A key that an override blocks or exempts is not
+they are denied from the deploy on, until they have room again. The subjects
+that are over it by most are named. A key that an override blocks or exempts is not
 counted. ≥ means that more may be over: which limit they get depends on an
 attribute that is not in the key.
 
