@@ -34,9 +34,9 @@ not have are shown as dropped; keys of no policy are left out.
 
 OVER is how many of the keys have more in use now than the new limit allows:
 they are denied from the deploy on, until they have room again. The subjects
-that are over it by most are named. A key that an override blocks or exempts is not
-counted. ≥ means that more may be over: which limit they get depends on an
-attribute that is not in the key.
+that are over it by most are named. A key that an override blocks or exempts
+is not counted. ≥ means that more may be over: which limit they get depends on
+an attribute that is not in the key.
 
 The exit code is 0 if nothing differs, else 1.`,
 		Example: `  limitctl config diff limitctl.yaml new.yaml
