@@ -403,7 +403,8 @@ func TestRestoreStoppedInTheMiddle(t *testing.T) {
 	if want := fmt.Sprintf(`"restored":%d,"already_there":0,"lapsed":0,"in_use":0`, restored); !strings.Contains(stdout, want) {
 		t.Errorf("%d are restored, and it says %s", restored, stdout)
 	}
-	if want := fmt.Sprintf("(%d of %d records known to be restored; run it again", restored, all); !strings.Contains(stderr, want) {
+	want := fmt.Sprintf("(%d of %d records known to be restored; run it again: it restores the rest", restored, all)
+	if !strings.Contains(stderr, want) {
 		t.Errorf("it does not say %q:\n%s", want, stderr)
 	}
 }

@@ -74,7 +74,7 @@ func resetSection(ctx context.Context, p plan, out io.Writer) error {
 		progress("reset: round %d of %d", round+1, p.rounds)
 		for i, way := range ways {
 			os.Remove(filepath.Join(dir, "backup.jsonl"))
-			took, latencies, err := underPings(ctx, server.Addr, func() error { return shell(way.command) })
+			took, latencies, err := underPings(ctx, server.Addr, time.Millisecond, func() error { return shell(way.command) })
 			if err != nil {
 				return err
 			}
@@ -189,8 +189,10 @@ func fillTenants(ctx context.Context, client *redis.Client, first, last int) err
 	return nil
 }
 
-// underPings runs do while another connection sends a PING each millisecond, and returns the time of each.
-func underPings(ctx context.Context, addr string, do func() error) (took time.Duration, latencies []time.Duration, err error) {
+// underPings runs do while another connection sends a PING every so often, and returns the time of each.
+func underPings(ctx context.Context, addr string, every time.Duration, do func() error) (
+	took time.Duration, latencies []time.Duration, err error,
+) {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
 		return 0, nil, err
@@ -214,7 +216,7 @@ func underPings(ctx context.Context, addr string, do func() error) (took time.Du
 			case <-done:
 				pinged <- nil
 				return
-			case <-time.After(time.Millisecond):
+			case <-time.After(every):
 			}
 		}
 	}()

@@ -3,6 +3,7 @@ package redisserver
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -10,9 +11,9 @@ import (
 )
 
 const (
-	// keysPerScan is the number of keys for one SCAN. A thousand take the server well under a millisecond.
+	// keysPerScan is the most keys for one SCAN. A thousand take an idle server well under a millisecond.
 	keysPerScan = 1000
-	// KeysPerRead is the most keys that one pipeline reads, so that others get their turn.
+	// KeysPerRead is the most keys that one pipeline reads.
 	KeysPerRead = 250
 )
 
@@ -106,15 +107,18 @@ func (s *Scan[K]) known(ctx context.Context, keys int64) error {
 // walk sends the server's matching keys, a page for each SCAN. It stops after about most keys, 0 meaning no bound,
 // and reports whether it reached the end.
 func (s *Scan[K]) walk(ctx context.Context, walk *walk, most int, pages chan<- Page[K]) (ended bool, err error) {
-	count := s.Pace.batch(keysPerScan)
+	stride := NewStride(s.Pace.batch(keysPerScan))
 	for looked := 0; ; {
+		count := stride.Size()
 		if most > 0 {
 			count = min(count, most-looked)
 		}
 		if err := s.Pace.Wait(ctx, count); err != nil {
 			return false, err
 		}
+		begun := time.Now()
 		storeKeys, ended, err := walk.next(ctx, s.Match, count)
+		stride.Took(count, time.Since(begun))
 		if err != nil {
 			return false, err
 		}

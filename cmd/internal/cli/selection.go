@@ -44,7 +44,7 @@ type SelectionOptions struct {
 	NoTTL    bool
 	Stuck    bool
 	Foreign  bool
-	ScanRate int
+	ScanRate ScanRate
 	// JudgesPolicy: the command itself handles a --policy that is not configured.
 	JudgesPolicy bool
 }
@@ -66,8 +66,7 @@ func (s *SelectionOptions) AddSelectionFlags(cmd *cobra.Command, global *Globals
 	cmd.RegisterFlagCompletionFunc("policy", Offers(global).Policies)
 	cmd.RegisterFlagCompletionFunc("limit-name", Offers(global).LimitNames)
 	cmd.RegisterFlagCompletionFunc("min-used", cobra.NoFileCompletions)
-	flags.IntVar(&s.ScanRate, "rate-limit-scan", 0,
-		"look at no more than `N` keys a second, to spare the server (default no bound)")
+	s.ScanRate.Add(flags)
 }
 
 // Arguments is the check of a command's arguments.
@@ -113,14 +112,13 @@ func (s *SelectionOptions) Selected(g *Globals, args []string) (selection operat
 		return selection, Usagef("--foreign cannot be given with --at-limit, --min-used, --no-ttl or --stuck: a foreign value " +
 			"is not a limit")
 	}
-	if s.ScanRate < 0 {
-		return selection, Usagef("--rate-limit-scan %d is negative; give keys per second", s.ScanRate)
+	if selection.Query.KeysPerSecond, err = s.ScanRate.KeysPerSecond(g); err != nil {
+		return selection, err
 	}
 	if s.Stuck && g.Layouts == nil {
 		return selection, Usagef("--stuck finds defects of other limiters' keys; add --layout NAME, or --layout auto")
 	}
 	selection.Text += s.LayoutOptions.text(g)
-	selection.Query.KeysPerSecond = s.ScanRate
 	selection.Foreign, selection.Query.Foreign = s.Foreign, s.Foreign
 	selection.Keep = s.keep(minShare)
 	for _, flag := range []struct {

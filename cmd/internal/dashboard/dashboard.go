@@ -113,9 +113,13 @@ func (o *dashboardOptions) plan(args []string) (options dash.Options, err error)
 	if err != nil || interval < 100*time.Millisecond || interval > time.Minute {
 		return options, cli.Usagef("--refresh %q is not an interval from 100ms to 1m; write it like 500ms or 2s", o.refresh)
 	}
+	rate, err := o.ScanRate.Given() // without one it has a rate of its own, everywhere
+	if err != nil {
+		return options, err
+	}
 	options = dash.Options{
 		Query: selection.Query, Keep: selection.Keep, Selection: selection.Text,
-		Refresh: interval, Timeout: o.Timeout, MaxKeys: o.maxKeys, ScanRate: o.ScanRate,
+		Refresh: interval, Timeout: o.Timeout, MaxKeys: o.maxKeys, ScanRate: rate,
 		Now: o.Env.Now, Sleep: o.Env.Sleep, Color: o.Color(), Layouts: o.LayoutsName, Beyond: cli.BeyondOf,
 	}
 	return options, o.checkFlags()

@@ -17,6 +17,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/config"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -25,19 +26,23 @@ type auditOptions struct {
 	*cli.Globals
 	limit int
 	since string
-	user  string
+	until string
+	by    string
 	local bool
 	// layouts names layouts of other limiters.
 	layouts string
-	// from is the instant that since says.
-	from time.Time
+	// from and to are the instants that since and until say; zero without them.
+	from, to time.Time
+	// about is what the runs are about, if it is given; aboutText is its text.
+	about     *store.Pattern
+	aboutText string
 }
 
 // NewAuditCmd makes limitctl audit.
 func NewAuditCmd(global *cli.Globals) *cobra.Command {
 	o := &auditOptions{Globals: global}
 	cmd := &cobra.Command{
-		Use:   "audit",
+		Use:   "audit [PATTERN]",
 		Short: "Show who changed what, and when",
 		Long: `Audit shows the audit log, the latest run last: the runs of reset, restore and
 override, and in protected contexts those of refund and large consumes. For each
@@ -53,6 +58,13 @@ A run is logged before its first change and after its last one. "begun" means
 that its end is not known: it still runs, or it was killed. If it has a backup,
 "limitctl restore" brings back what it has changed so far.
 
+With PATTERN it shows only runs about these subjects: those whose selection
+names one of them, such as 'tenant:acme:*' or tenant=acme, those whose selection
+covers PATTERN, such as a reset of '*', and the restores of their backups. It
+compares the texts: a run that selected a tenant by another attribute is not
+found.
+
+--since and --until together show the runs that were going on between the two.
 With --layout it shows only runs on keys of that limiter.
 
 Without --limit-rows it shows the last 10,000 runs. A store keeps the latest
@@ -61,11 +73,18 @@ limitctl/audit.jsonl in the state directory ($XDG_STATE_HOME, else
 ~/.local/state). Damaged entries are left out, with a warning.`,
 		Example: `  limitctl audit
   limitctl audit --since 2h
-  limitctl audit --since 22:00 --user alice
+  limitctl audit 'tenant:acme:*' --since 1d
+  limitctl audit --since 22:00 --until 23:30 --by alice
   limitctl audit --limit-rows 3 -o jsonl`,
-		Args: cli.NoArguments,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return cli.Usagef("%s given, and audit takes at most one PATTERN; quote it, so that the shell does not expand it",
+					cli.Several(args))
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.parse(cmd); err != nil {
+			if err := o.parse(cmd, args); err != nil {
 				return err
 			}
 			return runAudit(cmd.Context(), o)
@@ -76,17 +95,22 @@ limitctl/audit.jsonl in the state directory ($XDG_STATE_HOME, else
 	flags.IntVar(&o.limit, "limit-rows", 0, "show only the last `N`")
 	flags.StringVar(&o.since, "since", "", "show only runs that ended since `TIME`: a duration such as 2h or 7d, a time such as 22:00, "+
 		"or a date and time")
-	flags.StringVar(&o.user, "user", "", "show only runs of the user `NAME`")
+	flags.StringVar(&o.until, "until", "", "show only runs that began until `TIME`, written like that of --since")
+	flags.StringVar(&o.by, "by", "", "show only runs of the user `NAME`")
+	flags.StringVar(&o.by, "user", "", "the old name of --by")
+	flags.MarkHidden("user")
 	flags.BoolVar(&o.local, "local", false, "show only the entries of this machine, and read no store")
 	flags.StringVar(&o.layouts, "layout", "", "show only runs on keys of the layout `NAME`; auto for any other "+
 		"limiter, limitctl for its own keys")
 	cmd.RegisterFlagCompletionFunc("layout", cli.CompleteLayouts)
-	cmd.RegisterFlagCompletionFunc("since", cobra.FixedCompletions([]string{"1h", "1d", "7d"}, cobra.ShellCompDirectiveNoFileComp))
-	cmd.RegisterFlagCompletionFunc("user", cobra.NoFileCompletions)
+	for _, flag := range []string{"since", "until"} {
+		cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions([]string{"1h", "1d", "7d"}, cobra.ShellCompDirectiveNoFileComp))
+	}
+	cmd.RegisterFlagCompletionFunc("by", cobra.NoFileCompletions)
 	return cmd
 }
 
-func (o *auditOptions) parse(cmd *cobra.Command) error {
+func (o *auditOptions) parse(cmd *cobra.Command, args []string) (err error) {
 	if o.limit < 0 {
 		return cli.Usagef("--limit-rows %d is negative; give a number of runs, or 0 for all", o.limit)
 	}
@@ -95,26 +119,82 @@ func (o *auditOptions) parse(cmd *cobra.Command) error {
 			return cli.Usagef("--layout: %s", err)
 		}
 	}
-	if !cmd.Flags().Changed("since") {
+	if len(args) > 0 {
+		about, err := cli.ParseSubjects(args[0], false)
+		if err != nil {
+			return err
+		}
+		o.about, o.aboutText = &about, args[0]
+	}
+	if cmd.Flags().Changed("since") {
+		if o.from, err = o.instant("since", o.since); err != nil {
+			return err
+		}
+	}
+	if !cmd.Flags().Changed("until") {
 		return nil
 	}
-	now := o.Env.Now()
-	if ago, err := store.ParsePeriod(o.since); err == nil {
-		o.from = now.Add(-ago)
-		return nil
+	if o.to, err = o.instant("until", o.until); err != nil {
+		return err
 	}
-	from, is := cli.ParseInstant(o.since, now, false)
-	if !is {
-		return cli.Usagef("--since %q is neither a duration nor a time; write it like 2h, 7d, 22:00 or '%s'", o.since,
-			now.Add(-time.Hour).Format("2006-01-02 15:04"))
+	if o.to.Before(o.from) {
+		return cli.Usagef("--until %s is before --since %s; nothing is between them",
+			o.to.Format(time.DateTime), o.from.Format(time.DateTime))
 	}
-	o.from = from
 	return nil
 }
 
-// keep reports whether an entry has the time, the user and the layout of the flags.
-func (o *auditOptions) keep(e *auditlog.Entry) bool {
-	return !e.Time.Before(o.from) && (o.user == "" || e.User == o.user || e.Account == o.user) && o.concerns(e)
+// instant reads the time of a flag: so long ago, or the last such time.
+func (o *auditOptions) instant(flag, text string) (time.Time, error) {
+	now := o.Env.Now()
+	if ago, err := store.ParsePeriod(text); err == nil {
+		return now.Add(-ago), nil
+	}
+	at, is := cli.ParseInstant(text, now, false)
+	if !is {
+		return at, cli.Usagef("--%s %q is neither a duration nor a time; write it like 2h, 7d, 22:00 or '%s'", flag, text,
+			now.Add(-time.Hour).Format("2006-01-02 15:04"))
+	}
+	return at, nil
+}
+
+// keeps returns what reports whether an entry is one that the flags ask for. It wants the entries in their order, since the
+// restore of a backup is about what the run was about that made it.
+func (o *auditOptions) keeps() func(*auditlog.Entry) bool {
+	backups := map[string]bool{} // of runs about the PATTERN
+	isAbout := func(e *auditlog.Entry) bool {
+		if o.about == nil {
+			return true
+		}
+		if bringsBack(e) {
+			return backups[plainName(e.Selection)] || o.names(e)
+		}
+		is := o.names(e)
+		if is && e.Backup != "" {
+			backups[plainName(e.Backup)] = true
+		}
+		return is
+	}
+	return func(e *auditlog.Entry) bool {
+		about := isAbout(e)
+		began := e.Began
+		if began.IsZero() {
+			began = e.Time
+		}
+		return about && !e.Time.Before(o.from) && (o.to.IsZero() || !began.After(o.to)) &&
+			(o.by == "" || e.User == o.by || e.Account == o.by) && o.concerns(e)
+	}
+}
+
+// names reports whether the selection of an entry names what the PATTERN selects, or the PATTERN what the selection does.
+func (o *auditOptions) names(e *auditlog.Entry) bool {
+	return slices.ContainsFunc(shell.ReadLine(e.Selection).Words, func(word string) bool {
+		if word == "" {
+			return false
+		}
+		selected, err := store.ParsePattern(word)
+		return o.about.Match(word) || err == nil && selected.Match(o.aboutText)
+	})
 }
 
 // concerns reports whether an entry is about a layout of the flags. A run that found no keys is about those that it
@@ -175,7 +255,7 @@ func runAudit(ctx context.Context, o *auditOptions) error {
 
 // nothing is the reason why no run is shown.
 func (o *auditOptions) nothing() string {
-	if o.since != "" || o.user != "" || o.ContextName != "" || o.layouts != "" {
+	if o.since != "" || o.by != "" || o.until != "" || o.about != nil || o.ContextName != "" || o.layouts != "" {
 		return "no run was found that the flags ask for"
 	}
 	return "nothing was changed yet"
@@ -189,7 +269,7 @@ func (o *auditOptions) readStore(ctx context.Context) (history *auditlog.History
 		return nil, "", err
 	}
 	defer backend.Close()
-	history, err = cli.ReadJournal(ctx, o.Globals, backend, auditlog.Query{Most: o.limit, Keep: o.keep})
+	history, err = cli.ReadJournal(ctx, o.Globals, backend, auditlog.Query{Most: o.limit, Keep: o.keeps()})
 	return history, where, err
 }
 
@@ -199,8 +279,9 @@ func (o *auditOptions) readMachine(ctx context.Context, where string) (*auditlog
 	if err != nil {
 		return nil, err
 	}
+	keep := o.keeps()
 	history, err := readAuditLog(ctx, o.Globals, path, auditlog.Query{Most: o.limit, Keep: func(e *auditlog.Entry) bool {
-		return o.keep(e) && (o.ContextName == "" || e.Context == o.ContextName || e.Store == where && where != "")
+		return keep(e) && (o.ContextName == "" || e.Context == o.ContextName || e.Store == where && where != "")
 	}})
 	if err != nil {
 		return nil, cli.Usagef("the audit log cannot be read: %s", err)

@@ -87,7 +87,7 @@ func (o *migrateOptions) addFlags(cmd *cobra.Command, global *cli.Globals) {
 	flags.StringVar(&o.into, "into", "", "carry over into another store: its `URL` or the name of its context")
 	flags.BoolVar(&o.Exact, "exact", false, "take PATTERN as a subject or key, even if it holds glob characters")
 	flags.StringVar(&o.Name, "limit-name", "", "only old limits called `NAME` (a glob), such as kong/minute")
-	flags.IntVar(&o.ScanRate, "rate-limit-scan", 0, "look at no more than `N` keys a second, to spare the server (default no bound)")
+	o.ScanRate.Add(flags)
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show what would be carried over and change nothing")
 	flags.BoolVar(&o.keepGoing, "keep-going", false, "if not all keys can be read, carry over what was found")
 	flags.BoolVar(&o.failIfNone, "fail-if-none", false, "exit with 1 if nothing matches")

@@ -116,7 +116,7 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 		if err == nil && plan.Remaining == nil {
 			result.Gone = int64(targets.count-done.foreign.Count()) - done.keys
 		}
-		return resetError(&found, scanErr, done.withProgress(err, targets.count))
+		return resetError(&found, scanErr, done.withProgress(err, targets))
 	}
 	made, err := r.change(ctx, observer, c)
 	if !made {
@@ -165,12 +165,17 @@ func (d *resetDone) failed(err error, unreported int, unsure bool) error {
 }
 
 // withProgress says of the error that ended the change how much of it was done.
-func (d *resetDone) withProgress(err error, count int) error {
+func (d *resetDone) withProgress(err error, t *targets) error {
 	if err == nil {
 		return nil
 	}
+	second := secondReset
+	if t.remaining != nil {
+		second = secondAdjust
+	}
 	known := d.keys + d.effect.Stay
-	err = outcome.WithProgress(err, "%d of %s %s%s", known, output.Plural(count, "key"), certainly("done", err), goOn(err, known))
+	err = outcome.WithProgress(err, "%d of %s %s%s", known, output.Plural(t.count, "key"), certainly("done", err),
+		goOn(err, known, second))
 	if d.keys > 0 {
 		err = outcome.Partly(err)
 	}

@@ -187,7 +187,7 @@ func TestAResetThatFailsInTheMiddle(t *testing.T) {
 	if result == nil || result.Matched != many || result.Changed != keysPerBatch || result.Undo == nil {
 		t.Fatalf("it came to %+v", result)
 	}
-	if !errors.Is(err, outcome.ErrPartly) || !store.IsAway(err) || !strings.HasSuffix(err.Error(), "(500 of 600 keys done"+goesOn) {
+	if !errors.Is(err, outcome.ErrPartly) || !store.IsAway(err) || !strings.HasSuffix(err.Error(), "(500 of 600 keys done"+resetEndsWith) {
 		t.Errorf("the error is %v", err)
 	}
 	entry := s.log.entries[0]
@@ -210,7 +210,7 @@ func TestABackupIsKeptIfSomethingMayBeChanged(t *testing.T) {
 		says string
 	}{
 		"not reached": {store.ErrUnavailable, false, "(0 of 1 key done)"},
-		"no answer":   {store.ErrOutcomeUnknown, true, "(0 of 1 key known to be done" + goesOn},
+		"no answer":   {store.ErrOutcomeUnknown, true, "(0 of 1 key known to be done" + resetEndsWith},
 		"a refusal":   {store.ErrRefused, true, "(0 of 1 key done)"},
 	} {
 		s, w := newSite(t), &watcher{}

@@ -158,7 +158,7 @@ func (r *Runner) Restore(ctx context.Context, plan *RestorePlan, observer Observ
 		if errors.Is(err, store.ErrOutcomeUnknown) {
 			entry.Unknown = result.Unknown
 		}
-		if err = result.err(plan.Backup.Records, err); err == nil {
+		if err = result.err(plan, err); err == nil {
 			err = plan.Backup.DamageError()
 		}
 		return err
@@ -320,13 +320,16 @@ func (r *RestoreResult) known() int64 {
 	return r.Restored + r.Already + r.Lapsed + r.InUse + r.Foreign + r.Unfit
 }
 
-// err is the error that the restore of that many records ends with: what ended it early, or
-// that some could not be restored.
-func (r *RestoreResult) err(records int, err error) error {
+// err is the error that a restore ends with: what ended it early, or that some records could not be restored.
+func (r *RestoreResult) err(plan *RestorePlan, err error) error {
 	switch {
 	case err != nil:
-		err = outcome.WithProgress(err, "%d of %s %s%s", r.Restored+r.Already, output.Plural(records, "record"), certainly("restored", err),
-			goOn(err, r.known()))
+		second := secondRestore
+		if plan.Replace {
+			second = secondReplace
+		}
+		err = outcome.WithProgress(err, "%d of %s %s%s", r.Restored+r.Already, output.Plural(plan.Backup.Records, "record"),
+			certainly("restored", err), goOn(err, r.known(), second))
 		if r.known() > 0 {
 			return outcome.Partly(err)
 		}

@@ -22,8 +22,11 @@ func (s *site) warned() *[]string {
 	return &warnings
 }
 
-// goesOn is how the error of a change ends that a store without an answer has ended.
-const goesOn = "; run it again, it goes on where it ended; --timeout 30s if the server is slow)"
+// How the errors of changes end that a store without an answer has ended.
+const (
+	slow          = "; --timeout 30s if the server is slow)"
+	resetEndsWith = "; a second run deletes the rest, and what was used since of the keys that are done, with a backup of its own" + slow
+)
 
 // A batch whose answer is lost is tried again. What its keys held is in the backup, and not what was
 // used of them between the two tries.
@@ -110,7 +113,7 @@ func TestAStoreThatDoesNotComeBack(t *testing.T) {
 	began := s.now
 	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
 	if result == nil || result.Changed != 0 || result.Unknown != keysPerBatch || result.Undo == nil ||
-		!errors.Is(err, store.ErrOutcomeUnknown) || !strings.HasSuffix(err.Error(), "(0 of 600 keys known to be done"+goesOn) {
+		!errors.Is(err, store.ErrOutcomeUnknown) || !strings.HasSuffix(err.Error(), "(0 of 600 keys known to be done"+resetEndsWith) {
 		t.Errorf("it came to %+v, %v", result, err)
 	}
 	if took := s.now.Sub(began); took < retryTime || took >= retryTime+longestPause || tries < 15 || tries > 20 {

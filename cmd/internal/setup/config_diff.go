@@ -18,7 +18,7 @@ import (
 )
 
 func newConfigDiffCmd(global *cli.Globals) *cobra.Command {
-	scanRate := 0
+	var scanRate cli.ScanRate
 	cmd := &cobra.Command{
 		Use:   "diff [OLD] [NEW]",
 		Short: "Show for whom limits are loosened, tightened or dropped",
@@ -32,6 +32,12 @@ the keys in use in the store, and counts those whose limit would change. A key
 has the limit of its last request. Keys of policies that the configuration does
 not have are shown as dropped; keys of no policy are left out.
 
+OVER is how many of the keys have more in use now than the new limit allows:
+they are denied from the deploy on, until they have room again. The subjects
+that are over it by most are named. A key that an override blocks or exempts
+is not counted. ≥ means that more may be over: which limit they get depends on
+an attribute that is not in the key.
+
 The exit code is 0 if nothing differs, else 1.`,
 		Example: `  limitctl config diff limitctl.yaml new.yaml
   limitctl config diff new.yaml --context prod
@@ -43,18 +49,17 @@ The exit code is 0 if nothing differs, else 1.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if scanRate < 0 {
-				return cli.Usagef("--rate-limit-scan %d is negative; give keys per second", scanRate)
-			}
-			return runConfigDiff(cmd.Context(), global, args, scanRate)
+			return runConfigDiff(cmd.Context(), global, args, &scanRate)
 		},
 	}
-	cmd.Flags().IntVar(&scanRate, "rate-limit-scan", 0,
-		"look at no more than `N` keys a second, to spare the server (default no bound)")
+	scanRate.Add(cmd.Flags())
 	return cmd
 }
 
-func runConfigDiff(ctx context.Context, g *cli.Globals, args []string, scanRate int) error {
+func runConfigDiff(ctx context.Context, g *cli.Globals, args []string, scanRate *cli.ScanRate) error {
+	if _, err := scanRate.Given(); err != nil {
+		return err
+	}
 	files := make([]*config.Config, len(args))
 	for i, path := range args {
 		data, err := g.Env.ReadConfig(path)
@@ -104,10 +109,69 @@ type diffRow struct {
 	config.Difference
 	keys    int64
 	example string // a subject
+	// over is how many keys have more in use than the new limit allows, and overPerhaps how many more may have,
+	// because their limit depends on an attribute that they do not hold. worst are the first by how much it is.
+	over, overPerhaps int64
+	worst             []overKey
+}
+
+// overKey is a subject that has more in use than its new limit allows.
+type overKey struct {
+	Subject string `json:"subject"`
+	Used    int64  `json:"used"`
+	Most    int64  `json:"most"` // units that the new limit allows at once
+}
+
+// keptOver is how many subjects over their new limit are kept for each difference, and shownOver how many the table names.
+const keptOver, shownOver = 10, 3
+
+// addOver counts a key if it is over its new limit, one of several if that depends on attributes which it does not hold.
+func (r *diffRow) addOver(e *admin.Entry, candidates []policy.Candidate, override *store.Override) {
+	if override != nil && (override.Effect == store.OverrideBlock || override.Effect == store.OverrideExempt) || !e.UsedKnown() {
+		return // the override decides, and not the limit
+	}
+	over, most := 0, int64(0)
+	for _, candidate := range candidates {
+		limit := candidate.Limit
+		if override != nil {
+			limit = override.Apply(limit)
+		}
+		if capacity := limit.Capacity(); e.Used > capacity {
+			over, most = over+1, max(most, capacity)
+		}
+	}
+	switch {
+	case over == 0:
+	case over < len(candidates):
+		r.overPerhaps++
+	default:
+		r.over++
+		key := overKey{Subject: e.Key.Subject, Used: e.Used, Most: most}
+		at, _ := slices.BinarySearchFunc(r.worst, key, func(a, b overKey) int {
+			return cmp.Or(cmp.Compare(b.Used-b.Most, a.Used-a.Most), cmp.Compare(a.Subject, b.Subject))
+		})
+		r.worst = slices.Insert(r.worst, at, key)
+		r.worst = r.worst[:min(keptOver, len(r.worst))]
+	}
+}
+
+// overText is how many keys are over the new limit, as people read it.
+func (r *diffRow) overText() string {
+	switch {
+	case r.New == "":
+		return "-"
+	case r.overPerhaps > 0:
+		return "≥" + cli.Number(r.over)
+	}
+	return cli.Number(r.over)
 }
 
 // keyDifferences compares the keys in use with a configuration.
-func keyDifferences(ctx context.Context, g *cli.Globals, c *config.Config, scanRate int) ([]diffRow, error) {
+func keyDifferences(ctx context.Context, g *cli.Globals, c *config.Config, scanRate *cli.ScanRate) ([]diffRow, error) {
+	rate, err := scanRate.KeysPerSecond(g)
+	if err != nil {
+		return nil, err
+	}
 	backend, _, err := g.OpenToRead()
 	if err != nil {
 		return nil, err
@@ -119,7 +183,7 @@ func keyDifferences(ctx context.Context, g *cli.Globals, c *config.Config, scanR
 	if err != nil {
 		return nil, err
 	}
-	selection := operation.Selection{Text: "'*'", Query: admin.Query{Subjects: everything, KeysPerSecond: scanRate}}
+	selection := operation.Selection{Text: "'*'", Query: admin.Query{Subjects: everything, KeysPerSecond: rate}}
 	type group struct{ policy, limit, old, new string }
 	places := map[group]int{}
 	var rows []diffRow
@@ -129,11 +193,14 @@ func keyDifferences(ctx context.Context, g *cli.Globals, c *config.Config, scanR
 			return nil
 		}
 		d := config.Difference{Policy: parts.Policy, Limit: parts.Limit, Change: config.Dropped, Old: e.Limit.String()}
+		var candidates []policy.Candidate
+		override := overrides.For(e.Key)
 		if limits[[2]string{parts.Policy, parts.Limit}] != nil {
-			if !limits.HasDrifted(e.Key, e.Limit, overrides.For(e.Key)) {
+			if !limits.HasDrifted(e.Key, e.Limit, override) {
 				return nil
 			}
-			d.Change, d.New = becomes(e.Limit, limits.Candidates(e.Key))
+			candidates = limits.Candidates(e.Key)
+			d.Change, d.New = becomes(e.Limit, candidates)
 		}
 		name := group{d.Policy, d.Limit, d.Old, d.New}
 		place, known := places[name]
@@ -144,6 +211,7 @@ func keyDifferences(ctx context.Context, g *cli.Globals, c *config.Config, scanR
 		}
 		rows[place].keys++
 		rows[place].example = min(rows[place].example, e.Key.Subject)
+		rows[place].addOver(e, candidates, override)
 		return nil
 	})
 	slices.SortFunc(rows, func(a, b diffRow) int {
@@ -189,6 +257,11 @@ type diffDocument struct {
 	// Keys is how many keys in use it concerns, and Example is the subject of one.
 	Keys    *int64 `json:"keys,omitempty"`
 	Example string `json:"example,omitempty"`
+	// Over is how many of them have more in use than the new limit allows, absent without a new limit, OverPerhaps how many
+	// more may have, and MostOver the first few subjects.
+	Over        *int64    `json:"over,omitempty"`
+	OverPerhaps int64     `json:"over_perhaps,omitempty"`
+	MostOver    []overKey `json:"most_over,omitempty"`
 }
 
 // Document implements output.Answer.
@@ -213,6 +286,9 @@ func (a *diffAnswer) Lines() []any {
 		}
 		if a.ofKeys {
 			d.Keys = &row.keys
+			if row.New != "" {
+				d.Over, d.OverPerhaps, d.MostOver = &row.over, row.overPerhaps, row.worst
+			}
 		}
 		lines[i] = d
 	}
@@ -221,14 +297,17 @@ func (a *diffAnswer) Lines() []any {
 
 // Records implements output.Answer.
 func (a *diffAnswer) Records() [][]string {
-	records := [][]string{{"policy", "limit", "when", "change", "old", "new", "keys", "example"}}
+	records := [][]string{{"policy", "limit", "when", "change", "old", "new", "keys", "example", "over"}}
 	for _, row := range a.rows {
-		keys := ""
+		keys, over := "", ""
 		if a.ofKeys {
 			keys = cli.Number(row.keys)
 		}
+		if a.ofKeys && row.New != "" {
+			over = cli.Number(row.over)
+		}
 		records = append(records, []string{row.Policy, row.Limit, cli.AttributesText(row.When), string(row.Change), row.Old, row.New, keys,
-			row.example})
+			row.example, over})
 	}
 	return records
 }
@@ -242,7 +321,7 @@ func (a *diffAnswer) Print(p *output.Printer) {
 		{Header: "OLD"}, {Header: "NEW"}}
 	if a.ofKeys {
 		columns[1] = output.Column{Header: "KEYS", Right: true}
-		columns = append(columns, output.Column{Header: "EXAMPLE", Shrinks: 10, Drops: 1})
+		columns = append(columns, output.Column{Header: "OVER", Right: true}, output.Column{Header: "EXAMPLE", Shrinks: 10, Drops: 1})
 	}
 	styles := map[config.Change]output.Style{config.Loosened: output.Calm, config.Tightened: output.AtEnd, config.Dropped: output.Near,
 		config.Added: output.AtEnd}
@@ -257,9 +336,22 @@ func (a *diffAnswer) Print(p *output.Printer) {
 			{Text: string(r.Change), Style: styles[r.Change]}, {Text: cmp.Or(r.Old, "-")}, {Text: cmp.Or(r.New, "-")}}
 		if a.ofKeys {
 			row[1] = output.Cell{Text: cli.Number(r.keys)}
-			row = append(row, output.Cell{Text: r.example})
+			style := output.Plain
+			if r.over+r.overPerhaps > 0 {
+				style = output.AtEnd
+			}
+			row = append(row, output.Cell{Text: r.overText(), Style: style}, output.Cell{Text: r.example})
 		}
 		rows = append(rows, row)
 	}
 	p.Table(columns, rows)
+	for i := range a.rows {
+		for n, key := range a.rows[i].worst {
+			if n == shownOver {
+				p.Line("and %s more over %s", cli.Number(a.rows[i].over-shownOver), a.rows[i].New)
+				break
+			}
+			p.Line("over %s: %s (%s in use)", a.rows[i].New, output.Printable(key.Subject), cli.Number(key.Used))
+		}
+	}
 }

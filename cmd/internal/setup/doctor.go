@@ -30,9 +30,10 @@ const (
 type doctorOptions struct {
 	*cli.Globals
 	cli.LayoutOptions
-	subjects                 string // a pattern of the limits of other limiters
-	scanLimit, rateLimitScan int
-	failOn                   string
+	subjects  string // a pattern of the limits of other limiters
+	scanLimit int
+	scanRate  cli.ScanRate
+	failOn    string
 }
 
 // NewDoctorCmd makes limitctl doctor.
@@ -71,10 +72,11 @@ With 3 and 4 that is the only finding.`,
 					cli.Several(args))
 			case o.scanLimit < 0:
 				return cli.Usagef("--scan-limit %d is negative; give a number of keys, or 0 for all", o.scanLimit)
-			case o.rateLimitScan < 0:
-				return cli.Usagef("--rate-limit-scan %d is negative; give keys per second, or 0 for no bound", o.rateLimitScan)
 			case o.failOn != failOnError && o.failOn != failOnWarn:
 				return cli.Usagef("--fail-on %q is neither warn nor error", o.failOn)
+			}
+			if _, err := o.scanRate.Given(); err != nil {
+				return err
 			}
 			if err := o.Use(o.Globals); err != nil {
 				return err
@@ -89,8 +91,7 @@ With 3 and 4 that is the only finding.`,
 	}
 	o.AddLayoutFlags(cmd)
 	cmd.Flags().IntVar(&o.scanLimit, "scan-limit", 100_000, "look at no more than `N` keys of the store; 0 is all")
-	cmd.Flags().IntVar(&o.rateLimitScan, "rate-limit-scan", 0,
-		"look at no more than `N` keys a second, to spare the server (default no bound)")
+	o.scanRate.Add(cmd.Flags())
 	cmd.Flags().StringVar(&o.failOn, "fail-on", failOnError,
 		"exit with 1 from this `LEVEL` on: error for problems (✗), warn also for warnings (!)")
 	cmd.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{failOnWarn, failOnError}, cobra.ShellCompDirectiveNoFileComp))
@@ -178,6 +179,10 @@ func (o *doctorOptions) examineRedis(ctx context.Context, url string, options co
 		return nil, err
 	}
 	defer client.Close()
+	rate, err := o.scanRate.KeysPerSecond(o.Globals)
+	if err != nil {
+		return nil, err
+	}
 	transport, err := connect.TransportOf(ctx, url, options)
 	if err != nil {
 		return nil, err
@@ -187,7 +192,7 @@ func (o *doctorOptions) examineRedis(ctx context.Context, url string, options co
 		return nil, err
 	}
 	return doctor.Redis(ctx, client, doctor.Options{
-		Prefix: options.Prefix, ScanLimit: o.scanLimit, KeysPerSecond: o.rateLimitScan, Now: o.Env.Now, Store: store,
+		Prefix: options.Prefix, ScanLimit: o.scanLimit, KeysPerSecond: rate, Now: o.Env.Now, Store: store,
 		Transport: transport, Sentinels: sentinels, Layouts: layouts,
 	})
 }

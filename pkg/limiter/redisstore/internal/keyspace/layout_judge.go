@@ -70,7 +70,7 @@ func (sc *layoutScan) readOnce(ctx context.Context, server redis.Cmdable, looks 
 	}
 	r := &reader{keys: sc.keys, dumps: sc.query.Records, sizes: sc.query.Bytes, hashes: sc.hashes.Load(),
 		server: server, values: map[string]*heldValue{}, now: now, lose: sc.loseMaster, isLost: sc.hasLost,
-		several: len(looks) > 1}
+		several: len(looks) > 1, stride: sc.stride(server)}
 	looks = sc.notYet(looks)
 	// Which keys belong together can depend on the time, and that is known when they are read.
 	const turns = 3

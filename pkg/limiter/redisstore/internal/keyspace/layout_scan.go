@@ -19,7 +19,7 @@ import (
 
 // layoutScan is a scan for limits of other limiters.
 type layoutScan struct {
-	scan
+	*scan
 	sources layouts.Sources
 	// hashes: most values that were read last are no strings.
 	hashes atomic.Bool
@@ -94,7 +94,7 @@ func (sc *layoutScan) lookAt(storeKey string, keys []store.Key) *layouts.Look {
 
 // readAndSend reads the values that the looks need, and sends the results.
 func (sc *layoutScan) readAndSend(ctx context.Context, server redis.Cmdable, looks []*layouts.Look, looked int64) error {
-	return sendBatch(ctx, &sc.scan, looks, looked, func(some []*layouts.Look, give func([]found) error) error {
+	return sendBatch(ctx, sc.scan, server, looks, looked, func(some []*layouts.Look, give func([]found) error) error {
 		return sc.read(ctx, server, some, give)
 	})
 }

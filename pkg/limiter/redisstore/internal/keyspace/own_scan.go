@@ -21,7 +21,7 @@ import (
 
 // ownScan is a scan for limits of limitctl.
 type ownScan struct {
-	scan
+	*scan
 	own *Own
 	// explained is how many foreign values were looked at.
 	explained atomic.Int64
@@ -86,7 +86,7 @@ func (sc *ownScan) readKeys(ctx context.Context) error {
 
 // readAndSend reads keys, and sends a batch of them.
 func (sc *ownScan) readAndSend(ctx context.Context, server redis.Cmdable, selected []found, looked int64) error {
-	return sendBatch(ctx, &sc.scan, selected, looked, func(some []found, give func([]found) error) error {
+	return sendBatch(ctx, sc.scan, server, selected, looked, func(some []found, give func([]found) error) error {
 		read, err := sc.read(ctx, server, some)
 		if err == nil && sc.query.Records {
 			read, err = sc.sendLogs(ctx, read)
@@ -153,7 +153,8 @@ const firstBytes = lua.HeadSize
 // unused. Those that went to another master before they could be read, the Cluster's
 // client finds.
 func (sc *ownScan) read(ctx context.Context, server redis.Cmdable, selected []found) ([]found, error) {
-	r := &reader{keys: sc.keys, texts: firstBytes, dumps: sc.query.Records, sizes: sc.query.Bytes, server: server}
+	r := &reader{keys: sc.keys, texts: firstBytes, dumps: sc.query.Records, sizes: sc.query.Bytes, server: server,
+		stride: sc.stride(server)}
 	values, all := make([]heldValue, len(selected)), make([]*heldValue, len(selected))
 	for i := range selected {
 		values[i].StoreKey = selected[i].entry.StoreKey

@@ -25,7 +25,8 @@ type reader struct {
 	sizes bool
 	// hashes: most values are likely not to be strings, so their types are asked for first.
 	hashes bool
-	server redis.Cmdable // that has most of the keys
+	server redis.Cmdable       // that has most of the keys
+	stride *redisserver.Stride // of reading from server; nil if nobody divides by it
 	values map[string]*heldValue
 	// several: what is read may be less than was asked for, by errMuch, and bytes is how much it
 	// is in memory.
@@ -58,6 +59,16 @@ func execute(ctx context.Context, pipe redis.Pipeliner) error {
 		return err
 	}
 	return nil
+}
+
+// timed runs a pipeline about so many values, and lets the stride learn from how long that takes.
+func (r *reader) timed(ctx context.Context, pipe redis.Pipeliner, values int) error {
+	begun := time.Now()
+	err := execute(ctx, pipe)
+	if r.stride != nil {
+		r.stride.Took(values, time.Since(begun))
+	}
+	return err
 }
 
 // addNew reads the values of those store keys that are not known yet, each once. It reports whether there are any.
@@ -228,7 +239,7 @@ func (r *reader) readStrings(ctx context.Context, server redis.Cmdable, values [
 			replies[i].size = pipe.MemoryUsage(ctx, held.StoreKey)
 		}
 	}
-	if err := execute(ctx, pipe); err != nil {
+	if err := r.timed(ctx, pipe, len(values)); err != nil {
 		return nil, nil, err
 	}
 	now, err := clock()

@@ -2,7 +2,7 @@ package keyspace
 
 import (
 	"context"
-	"slices"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 
@@ -17,6 +17,16 @@ type scan struct {
 	query   admin.Query
 	pace    *redisserver.Pacer
 	batches chan batch
+	strides sync.Map // of reading values, by redis.Cmdable
+}
+
+// stride returns the stride of reading values from a server.
+func (sc *scan) stride(server redis.Cmdable) *redisserver.Stride {
+	stride, has := sc.strides.Load(server)
+	if !has {
+		stride, _ = sc.strides.LoadOrStore(server, redisserver.NewStride(redisserver.KeysPerRead))
+	}
+	return stride.(*redisserver.Stride)
 }
 
 // batch is what a scan has read in one go.
@@ -38,8 +48,8 @@ func isUnused(e admin.Entry) bool {
 }
 
 // newScan returns a scan for a query.
-func (k *keys) newScan(q admin.Query) scan {
-	return scan{keys: k, query: q, batches: make(chan batch), pace: redisserver.NewPacer(q.KeysPerSecond)}
+func (k *keys) newScan(q admin.Query) *scan {
+	return &scan{keys: k, query: q, batches: make(chan batch), pace: redisserver.NewPacer(q.KeysPerSecond)}
 }
 
 // run yields what send is given until reading is over. isFirst reports whether a store key has not come before; it is nil
@@ -106,9 +116,11 @@ func (sc *scan) readExactly(ctx context.Context, storeKeys []string, read func(s
 	})
 }
 
-// sendBatch sends what read makes of all, as many bytes at a time as one exchange carries. looked is how many keys the batch had.
+// sendBatch sends what read makes of all, which a server has: a stride at a time, and as many bytes at a time as one exchange
+// carries. looked is how many keys the batch had.
 func sendBatch[T any](
-	ctx context.Context, sc *scan, all []T, looked int64, read func(some []T, give func([]found) error) error,
+	ctx context.Context, sc *scan, server redis.Cmdable, all []T, looked int64,
+	read func(some []T, give func([]found) error) error,
 ) error {
 	p := batch{found: make([]found, 0, len(all)), looked: looked}
 	bytes := 0
@@ -123,10 +135,12 @@ func sendBatch[T any](
 		p.found, bytes = nil, 0
 		return sc.send(ctx, full)
 	}
-	for some := range slices.Chunk(all, redisserver.KeysPerRead) {
-		if err := read(some, give); err != nil {
+	for stride := sc.stride(server); len(all) > 0; {
+		n := min(stride.Size(), len(all))
+		if err := read(all[:n], give); err != nil {
 			return err
 		}
+		all = all[n:]
 	}
 	return sc.send(ctx, p)
 }

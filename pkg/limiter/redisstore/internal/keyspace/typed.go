@@ -77,7 +77,7 @@ func (r *reader) types(ctx context.Context, server redis.Cmdable, values []*held
 		}
 		sizes[i] = pipe.MemoryUsage(ctx, held.StoreKey)
 	}
-	if err := execute(ctx, pipe); err != nil {
+	if err := r.timed(ctx, pipe, len(values)); err != nil {
 		return nil, nil, err
 	}
 	for i, held := range values {
@@ -183,7 +183,7 @@ func (r *reader) contents(ctx context.Context, server redis.Cmdable, values []*h
 	for i, held := range values {
 		replies[i] = r.ask(ctx, pipe, held)
 	}
-	if err := execute(ctx, pipe); err != nil {
+	if err := r.timed(ctx, pipe, len(values)); err != nil {
 		return nil, nil, err
 	}
 	now, err := clock()

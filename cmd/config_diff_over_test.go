@@ -1,0 +1,58 @@
+package cmd
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Before a deploy, config diff says how many keys have more in use than the new limit allows, and whose they are. A key with
+// just as much is not over it; nor is one that is exempt, and one whose override raises the new limit.
+func TestWhoIsOverANewLimit(t *testing.T) {
+	w := newWorld(t)
+	policyOf := func(limit string) string {
+		return "policies:\n  api:\n    limits:\n      - name: user\n" +
+			"        by: [user]\n        algorithm: fixed-window\n        limit: " + limit + "\n"
+	}
+	dir := t.TempDir()
+	old, lower, either := filepath.Join(dir, "old.yaml"), filepath.Join(dir, "new.yaml"), filepath.Join(dir, "either.yaml")
+	for path, text := range map[string]string{
+		old: policyOf("100/1h"), lower: policyOf("10/1h"),
+		either: policyOf("99/1h") + "        overrides:\n          - {when: {plan: free}, limit: 10/1h}\n",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for user, units := range map[string]string{"ten": "10", "eleven": "11", "fifty": "50", "sixty": "60", "exempt": "50", "raised": "15",
+		"raised-little": "25"} {
+		w.run(t, exitYes, "consume", "--config", old, "--policy", "api", "user="+user, "--cost", units)
+	}
+	w.run(t, exitYes, "exempt", "--config", old, "--policy", "api", "user=exempt", "--for", "1h", "--reason", "x", "--yes")
+	for _, user := range []string{"raised", "raised-little"} {
+		w.run(t, exitYes, "override", "set", "--config", old, "--policy", "api", "user="+user, "--times", "2",
+			"--for", "1h", "--reason", "x", "--yes")
+	}
+	stdout, _ := w.run(t, exitNo, "config", "diff", lower, "-o", "jsonl")
+	const want = `"keys":7,"example":"user:eleven","over":4,"most_over":[{"subject":"user:sixty","used":60,"most":10},` +
+		`{"subject":"user:fifty","used":50,"most":10},{"subject":"user:raised-little","used":25,"most":20},` +
+		`{"subject":"user:eleven","used":11,"most":10}]`
+	if !strings.Contains(stdout, want) {
+		t.Errorf("it says %s", stdout)
+	}
+	stdout, _ = w.run(t, exitNo, "config", "diff", lower)
+	for _, want := range []string{"OVER", "over fixed-window:10/1h: user:sixty (60 in use)", "and 1 more over fixed-window:10/1h"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("it does not say %q:\n%s", want, stdout)
+		}
+	}
+	// Nobody knows whose plan is free. 11 is over the limit of that plan, and not over the other.
+	stdout, _ = w.run(t, exitNo, "config", "diff", either, "-o", "jsonl")
+	if want := `"keys":7,"example":"user:eleven","over":0,"over_perhaps":4}`; !strings.Contains(stdout, want) {
+		t.Errorf("it says %s", stdout)
+	}
+	if stdout, _ = w.run(t, exitNo, "config", "diff", either); !strings.Contains(stdout, "≥0") {
+		t.Errorf("it does not say ≥0:\n%s", stdout)
+	}
+}

@@ -1,0 +1,68 @@
+package redisserver
+
+import (
+	"testing"
+	"time"
+)
+
+// A stride begins small, doubles while answers are quick, shrinks at a late one, and grows slowly from then on, between its
+// bounds.
+func TestAStride(t *testing.T) {
+	const quick = 100 * time.Microsecond
+	const justInTime, late = quick + strideTime, quick + strideTime + 1
+	s := NewStride(1000)
+	for i, test := range []struct {
+		took time.Duration
+		want int // after it
+	}{
+		{quick, 32}, {justInTime, 64}, {quick, 128}, {late, 85}, {quick, 96}, {quick, 109}, {late, 72}, {late, 48}, {late, 32}, {late, 21},
+		{late, leastStride}, {late, leastStride}, {quick, 19},
+	} {
+		if s.Took(s.Size(), test.took); s.Size() != test.want {
+			t.Fatalf("after answer %d, %s, the stride is %d, not %d", i+1, test.took, s.Size(), test.want)
+		}
+	}
+	for range 100 {
+		s.Took(s.Size(), quick)
+	}
+	if s.Size() != 1000 {
+		t.Errorf("after many quick answers the stride is %d", s.Size())
+	}
+}
+
+// A part of a stride that comes quickly says nothing of a whole one. One that comes late makes the next ones smaller than it was.
+func TestAPartOfAStride(t *testing.T) {
+	s := NewStride(1000)
+	for range 3 {
+		s.Took(s.Size(), time.Millisecond)
+	}
+	if s.Took(s.Size()-1, time.Millisecond); s.Size() != 128 {
+		t.Errorf("after a part the stride is %d", s.Size())
+	}
+	if s.Took(60, time.Second); s.Size() != 40 {
+		t.Errorf("after a late part the stride is %d", s.Size())
+	}
+}
+
+// A server far away may be later, by a share of the way to it.
+func TestAStrideOfAServerFarAway(t *testing.T) {
+	const way = 80 * time.Millisecond
+	s := NewStride(1000)
+	s.Took(16, way)
+	if s.Took(32, way+way/strideShare); s.Size() != 64 {
+		t.Errorf("a little later than the way: %d", s.Size())
+	}
+	if s.Took(64, way+way/strideShare+1); s.Size() != 42 {
+		t.Errorf("later: %d", s.Size())
+	}
+}
+
+// A pace can allow less than the least stride.
+func TestAStrideOfFewKeys(t *testing.T) {
+	s := NewStride(2)
+	for _, took := range []time.Duration{time.Millisecond, time.Second, time.Millisecond} {
+		if s.Took(s.Size(), took); s.Size() != 2 {
+			t.Errorf("after %s: %d", took, s.Size())
+		}
+	}
+}
