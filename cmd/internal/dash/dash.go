@@ -34,6 +34,8 @@ type (
 	ID = source.ID
 	// Server is what one master says about itself.
 	Server = source.Server
+	// Reading is the state of one key.
+	Reading = source.Reading
 )
 
 // QueryOf returns a query of exactly these rows. subjects are those of the whole selection, so
