@@ -29,6 +29,7 @@ type broadcast struct {
 	event   []byte        // nil before the first
 	changed chan struct{} // is closed when there is another event
 	ended   chan struct{}
+	endOnce sync.Once
 	clients map[string]int // how many browsers each client has open
 	open    int
 	left    time.Time // when the last of them left, or a search came
@@ -39,7 +40,7 @@ func (b *broadcast) begin(now time.Time) {
 }
 
 // end ends all streams.
-func (b *broadcast) end() { close(b.ended) }
+func (b *broadcast) end() { b.endOnce.Do(func() { close(b.ended) }) }
 
 // wanted reports whether anybody looks, or did lately.
 func (b *broadcast) wanted(now time.Time) bool {

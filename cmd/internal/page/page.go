@@ -67,6 +67,9 @@ func (p *Page) Run(ctx context.Context) error {
 	return dash.Watch(ctx, p.options.Dash, func() bool { return p.live.wanted(p.options.Dash.Now()) }, p.publish)
 }
 
+// Stop ends the streams of all browsers, so that a server that stops need not wait for them.
+func (p *Page) Stop() { p.live.end() }
+
 // Handler answers requests whose paths begin with a slash: the page itself to everybody, and data to those whom Guard lets
 // through.
 func (p *Page) Handler() http.Handler {
