@@ -18,7 +18,7 @@ function visible(text) {
 }
 
 function number(n) {
-	if (n >= 10 || n === 0) return Math.round(n).toLocaleString("en");
+	if (n >= 10 || Number.isInteger(n)) return Math.round(n).toLocaleString("en");
 	return n >= 1 ? n.toFixed(1) : n >= 0.01 ? n.toFixed(2) : "<0.01";
 }
 
