@@ -21,6 +21,9 @@ func denials(t *testing.T, h Harness) {
 	}
 	t.Run("AddUp", func(t *testing.T) { t.Parallel(); denialsAddUp(t, h) })
 	t.Run("LastAnHour", func(t *testing.T) { t.Parallel(); denialsLastAnHour(t, h) })
+	t.Run("AreDescribed", func(t *testing.T) { t.Parallel(); denialsAreDescribed(t, h) })
+	t.Run("HaveRuns", func(t *testing.T) { t.Parallel(); denialsHaveRuns(t, h) })
+	t.Run("LastADay", func(t *testing.T) { t.Parallel(); denialsLastADay(t, h) })
 	t.Run("AreBounded", func(t *testing.T) { t.Parallel(); denialsAreBounded(t, h) })
 	t.Run("AreChecked", func(t *testing.T) { t.Parallel(); denialsAreChecked(t, h) })
 }
