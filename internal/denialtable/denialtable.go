@@ -72,32 +72,31 @@ type Reader func(step Step, from, to int64, add func(number int64, part Part)) e
 // Read returns the denials of the last period, which ends at now.
 func Read(now store.Instant, last time.Duration, read Reader) (admin.Denials, error) {
 	if last <= admin.DenialMinutes {
-		sum, from, err := readSum(now, last, Minute, read)
+		sum, err := readSum(now, last, Minute, read)
 		if err == nil && last >= admin.DenialQuiet {
-			err = sum.lookBack(Hour.Number(now), from, read)
+			err = sum.lookBack(Hour.Number(now), read)
 		}
 		return sum.denials(), err
 	}
-	sum, from, err := readSum(now, last, Hour, read)
+	sum, err := readSum(now, last, Hour, read)
 	if err != nil {
 		return sum.denials(), err
 	}
-	if err := sum.lookBack(Hour.Number(from)-1, from, read); err != nil {
+	if err := sum.lookBack(Hour.Number(max(0, sum.since)), read); err != nil {
 		return sum.denials(), err
 	}
-	minutes, _, err := readSum(now, admin.DenialMinutes, Minute, read)
+	minutes, err := readSum(now, admin.DenialMinutes, Minute, read)
 	if err == nil {
 		sum.atLeast(minutes)
 	}
 	return sum.denials(), err
 }
 
-// readSum returns the sum of the parts of a period, and when the first of them begins.
-func readSum(now store.Instant, last time.Duration, step Step, read Reader) (s *sum, begin store.Instant, err error) {
+// readSum returns the sum of the parts of a period.
+func readSum(now store.Instant, last time.Duration, step Step, read Reader) (*sum, error) {
 	since := now - store.Instant(last/time.Microsecond)
-	s = &sum{step: step, now: now, since: since, rows: map[store.Key]*admin.Denied{}}
-	from := step.Number(max(0, since))
-	return s, step.Begin(from), read(step, from, step.Number(now), s.add)
+	s := &sum{step: step, now: now, since: since, rows: map[store.Key]*admin.Denied{}}
+	return s, read(step, step.Number(max(0, since)), step.Number(now), s.add)
 }
 
 // sum is the sum of parts.
@@ -163,8 +162,10 @@ func Merge(held *admin.Denied, row admin.Denied) {
 	held.Passed += row.Passed
 }
 
-// lookBack finds out when the runs began that reach back to begin, by the hours from the given one back.
-func (s *sum) lookBack(hour int64, begin store.Instant, read Reader) error {
+// lookBack finds out when the runs began that reach back to the begin of the period, by the hours from the given one
+// back.
+func (s *sum) lookBack(hour int64, read Reader) error {
+	begin := s.since // a denial that is not in the sum was then at the latest
 	oldest := Hour.Number(max(0, s.now-store.Instant(admin.DenialHistory/time.Microsecond)))
 	for ; hour >= oldest; hour-- {
 		begin = min(begin, Hour.Begin(hour+1))
