@@ -144,11 +144,10 @@ func Merge(held *admin.Denied, row admin.Denied) {
 	}
 	switch {
 	case row.Count == 0: // only let through
-	case held.Count == 0 || row.Since-held.LastAt > Quiet:
+	case held.Count == 0:
 		held.Since = row.Since
-	case held.Since-row.LastAt > Quiet: // an older one that comes late
 	default:
-		held.Since = min(held.Since, row.Since)
+		held.Since = lastRun(held, &row)
 	}
 	if row.Count > 0 && row.LastAt >= held.LastAt {
 		held.LastAt = row.LastAt
@@ -160,6 +159,14 @@ func Merge(held *admin.Denied, row admin.Denied) {
 	held.Blocked = min(held.Blocked+row.Blocked, held.Count)
 	held.Compared = min(held.Compared+row.Compared, held.Count)
 	held.Passed += row.Passed
+}
+
+// lastRun returns when the last run of two rows of one key began.
+func lastRun(a, b *admin.Denied) store.Instant {
+	if a.Since-b.LastAt > Quiet || b.Since-a.LastAt > Quiet { // they are apart
+		return max(a.Since, b.Since)
+	}
+	return min(a.Since, b.Since)
 }
 
 // lookBack finds out when the runs began that reach back to the begin of the period, by the hours from the given one
@@ -216,12 +223,8 @@ func (s *sum) atLeast(minutes *sum) {
 				step.Count = hour.Count
 			}
 		}
-		if row.LastAt > held.LastAt {
-			if row.LastAt-held.LastAt > Quiet {
-				held.Since = row.Since
-			}
-			held.LastAt = row.LastAt
-		}
+		held.Since = lastRun(held, row)
+		held.LastAt = max(held.LastAt, row.LastAt)
 	}
 }
 
