@@ -245,6 +245,7 @@ var numbers = sync.OnceValue(func() map[string]string {
 		"LAST_KIND":          strconv.Itoa(int(kinds[len(kinds)-1])),
 		"DENIALS_KEPT":       strconv.Itoa(admin.DenialsKept),
 		"DENIALS_HELD":       strconv.Itoa(denialtable.MostHeld),
+		"DENIALS_QUIET":      strconv.FormatInt(admin.DenialQuiet.Milliseconds(), 10),
 		"OVERRIDES_MAGIC":    luaText(OverridesMagic),
 		"OVERRIDES_HEAD":     strconv.Itoa(OverridesHead),
 		"OVERRIDES_SIZE":     strconv.Itoa(OverridesSize),

@@ -33,11 +33,12 @@ type DenialLog struct {
 }
 
 // WithDenialLog wraps backend so that an operator can see who is denied: it counts denied takes by key, and adds
-// them to the [admin.DenialTable] of backend in the background, at most once a second. Without denials it writes
-// nothing. It returns a store without a table unchanged.
+// them to the [admin.DenialTable] of backend in the background, at most once a second. A minute after the last
+// denial it writes nothing. It returns a store without a table unchanged.
 //
 // It counts what callers see as denied, whoever decided: the store, a denial memory, a lease or a local share. So
-// it belongs around those layers. It does not count peeks, shadow limits and denials by a failure policy.
+// it belongs around those layers. It does not count peeks, shadow limits and denials by a failure policy. Of keys that
+// it denied within a minute, it also counts the takes that it lets through, so that the share of denials is known.
 //
 // Its memory is bounded (about 1,000 keys). Beyond that, it counts the least denied keys together, so the most
 // denied ones always have their own counts. While the table cannot be written, for instance because the store is
@@ -56,7 +57,7 @@ func CollectDenials(backend store.Store, settings DenialLog) *DenialCollector {
 	c := &DenialCollector{settings: settings, seed: maphash.MakeSeed(), start: time.Now(), pause: settings.Every}
 	c.table, _ = admin.DenialTableOf(backend)
 	for i := range c.stripes {
-		c.stripes[i].sketch = spacesaving.New(countersPerStripe, cloneKey)
+		c.stripes[i].sketch = spacesaving.New[store.Key, denialFacts](countersPerStripe, cloneKey)
 	}
 	return c
 }
@@ -82,11 +83,16 @@ func (s *denialLogStore) Decide(ctx context.Context, op store.Op, reqs []store.R
 	if err != nil || op != store.Take && op != store.TakeUpTo {
 		return err
 	}
+	isAllowed := s.collector.follows.Load() > 0 && store.AllAllowed(decisions)
 	for i := range decisions {
 		d := &decisions[i]
 		isLeftOut := d.DecidedBy == store.DecidedByLocal && s.collector.settings.WithoutLocal
-		if !d.Allowed && !d.Shadow && !d.Unguarded && !isLeftOut {
-			s.collector.count(reqs[i])
+		switch {
+		case d.Shadow || d.Unguarded || isLeftOut:
+		case !d.Allowed:
+			s.collector.count(reqs[i], d)
+		case isAllowed:
+			s.collector.pass(&reqs[i])
 		}
 	}
 	return nil
@@ -104,7 +110,9 @@ const (
 
 	// denialBytes is the approximate size of the largest write: all 200 rows, unless their names are long.
 	denialBytes    = 56 << 10
-	denialRowBytes = 24 // of a row without its names
+	denialRowBytes = 64 // of a row without its texts
+
+	followedFor = store.Instant(time.Minute / time.Microsecond)
 
 	denialTimeout = time.Second      // of one write
 	mostAwayPause = 30 * time.Second // between writes to a store that is away
@@ -118,7 +126,8 @@ type DenialCollector struct {
 	seed     maphash.Seed
 	start    time.Time
 	stripes  [denialStripes]denialStripe
-	lost     atomic.Bool // a write whose outcome is unknown
+	lost     atomic.Bool  // a write whose outcome is unknown
+	follows  atomic.Int64 // how many keys are followed
 
 	due     atomic.Bool // a write is due or under way
 	writing sync.Mutex  // held by the writer; guards the fields below
@@ -133,28 +142,122 @@ type DenialCollector struct {
 // denialStripe counts the keys with certain hashes.
 type denialStripe struct {
 	mu     sync.Mutex
-	sketch *spacesaving.Sketch[store.Key]
-	_      [64]byte // keeps neighbours in different cache lines
+	sketch *spacesaving.Sketch[store.Key, denialFacts]
+	// followed are keys that were denied within a minute. What is let through of them counts.
+	followed map[store.Key]*followedKey
+	passed   int64         // the sum of those of followed
+	lookedAt store.Instant // when old ones were removed from followed
+	_        [64]byte      // keeps neighbours in different cache lines
+}
+
+// followedKey is a key that was denied lately.
+type followedKey struct {
+	deniedAt store.Instant
+	passed   int64 // let through, and not written
+}
+
+// denialFacts is what is known of denials of one key, beside their number. The numbers are of those that count.
+type denialFacts struct {
+	since             store.Instant
+	blocked, compared int64
+	limit             store.Limit // of the last
+	override          *store.Override
+}
+
+// merge adds what is known of other denials, the last of which was at last.
+func (f *denialFacts) merge(other *denialFacts, isLater bool) {
+	if f.since == 0 || other.since < f.since {
+		f.since = other.since
+	}
+	f.blocked += other.blocked
+	f.compared += other.compared
+	if isLater || f.limit == (store.Limit{}) {
+		f.limit, f.override = other.limit, other.override
+	}
 }
 
 func cloneKey(key store.Key) store.Key {
 	return store.Key{Subject: strings.Clone(key.Subject), Name: strings.Clone(key.Name)}
 }
 
-// count counts a denial of req.
-func (c *DenialCollector) count(req store.Request) {
+// count counts the denial d of req.
+func (c *DenialCollector) count(req store.Request, d *store.Decision) {
 	req.SetDefaults() // for the key's name
 	now := c.now()
+	denied := denialFacts{since: now, limit: req.Limit, override: d.Override}
+	if d.DecidedBy == store.DecidedByOverride {
+		denied.blocked = 1
+	}
 	stripe := c.stripe(req.Key)
 	stripe.mu.Lock()
-	stripe.sketch.Add(req.Key, 1, int64(now))
+	if c.follow(stripe, req.Key, now) {
+		denied.compared = 1
+	}
+	stripe.sketch.Add(req.Key, 1, int64(now)).merge(&denied, true)
 	stripe.mu.Unlock()
 	c.writeLater()
 }
 
+// follow begins to count what is let through of a key that is denied now. It reports whether there is room.
+func (c *DenialCollector) follow(stripe *denialStripe, key store.Key, now store.Instant) bool {
+	if followed := stripe.followed[key]; followed != nil {
+		followed.deniedAt = now
+		return true
+	}
+	if len(stripe.followed) >= countersPerStripe {
+		c.unfollow(stripe, now)
+	}
+	if len(stripe.followed) >= countersPerStripe {
+		return false
+	}
+	if stripe.followed == nil {
+		stripe.followed = map[store.Key]*followedKey{}
+	}
+	stripe.followed[cloneKey(key)] = &followedKey{deniedAt: now}
+	c.follows.Add(1)
+	return true
+}
+
+// unfollow forgets the keys that were not denied for a while, and of which all is written.
+func (c *DenialCollector) unfollow(stripe *denialStripe, now store.Instant) {
+	stripe.lookedAt = now
+	for key, followed := range stripe.followed {
+		if followed.passed == 0 && now-followed.deniedAt >= followedFor {
+			delete(stripe.followed, key)
+			c.follows.Add(-1)
+		}
+	}
+}
+
+// pass counts a take that was let through, if its key is followed.
+func (c *DenialCollector) pass(req *store.Request) {
+	key := req.Key
+	if key.Name == "" {
+		named := store.Request{Key: key, Limit: req.Limit}
+		named.SetDefaults()
+		key = named.Key
+	}
+	stripe := c.stripe(key)
+	stripe.mu.Lock()
+	now := c.now()
+	if now-stripe.lookedAt >= followedFor {
+		c.unfollow(stripe, now)
+	}
+	followed := stripe.followed[key]
+	isDue := followed != nil && now-followed.deniedAt < followedFor
+	if isDue {
+		followed.passed++
+		stripe.passed++
+	}
+	stripe.mu.Unlock()
+	if isDue {
+		c.writeLater()
+	}
+}
+
 // now is a clock for differences only. It costs half of time.Now.
 func (c *DenialCollector) now() store.Instant {
-	return store.Instant(time.Since(c.start) / time.Microsecond)
+	return 1 + store.Instant(time.Since(c.start)/time.Microsecond) // 0 is no instant
 }
 
 // stripe returns the stripe that counts key.
@@ -197,7 +300,7 @@ func (c *DenialCollector) isEmpty() bool {
 	for i := range c.stripes {
 		stripe := &c.stripes[i]
 		stripe.mu.Lock()
-		empty := stripe.sketch.IsEmpty()
+		empty := stripe.sketch.IsEmpty() && stripe.passed == 0
 		stripe.mu.Unlock()
 		if !empty {
 			return false
@@ -243,22 +346,38 @@ func (c *DenialCollector) write(ctx context.Context) error {
 	return err
 }
 
-// drain removes the most denied keys from the sketches. It returns their counts, and the rows to write.
-func (c *DenialCollector) drain() (counts []spacesaving.Count[store.Key], d admin.Denials) {
+// drain removes the most denied keys from the sketches. It returns their counts, and the rows to write. Rows of keys
+// that were only let through come last.
+func (c *DenialCollector) drain() (counts []deniedCount, d admin.Denials) {
+	d.Now = c.now()
+	let := map[store.Key]int64{}
 	for i := range c.stripes {
 		stripe := &c.stripes[i]
 		stripe.mu.Lock()
 		some, lost := stripe.sketch.Drain()
+		for key, followed := range stripe.followed {
+			if followed.passed > 0 {
+				let[key] = followed.passed
+				followed.passed = 0
+			}
+		}
+		stripe.passed = 0
+		c.unfollow(stripe, d.Now)
 		stripe.mu.Unlock()
-		counts = append(counts, some...)
+		for _, counted := range some {
+			counts = append(counts, deniedCount{counted, let[counted.Key]})
+			delete(let, counted.Key)
+		}
 		d.Others += lost
 	}
-	slices.SortFunc(counts, func(a, b spacesaving.Count[store.Key]) int { return cmp.Compare(b.N, a.N) })
+	for key, passed := range let {
+		counts = append(counts, deniedCount{spacesaving.Count[store.Key, denialFacts]{Key: key}, passed})
+	}
+	slices.SortFunc(counts, func(a, b deniedCount) int { return cmp.Compare(b.N, a.N) })
 	room := denialBytes
-	for i, counted := range counts {
-		row := admin.Denied{Key: counted.Key, Count: counted.N, LastAt: store.Instant(counted.Last)}
-		row.Shorten()
-		room -= len(row.Key.Subject) + len(row.Key.Name) + denialRowBytes
+	for i := range counts {
+		row := counts[i].row()
+		room -= len(row.Key.Subject) + len(row.Key.Name) + len(row.Limit) + len(row.Override) + denialRowBytes
 		if i == admin.MaxDenialRows || room < 0 { // the others stay, and count on until they are among the first
 			c.putBack(counts[i:], 0)
 			counts = counts[:i]
@@ -266,16 +385,43 @@ func (c *DenialCollector) drain() (counts []spacesaving.Count[store.Key], d admi
 		}
 		d.Rows = append(d.Rows, row)
 	}
-	d.Now = c.now()
 	return counts, d
 }
 
+// deniedCount is a count of denials, and of takes of the key that were let through.
+type deniedCount struct {
+	spacesaving.Count[store.Key, denialFacts]
+	passed int64
+}
+
+func (c *deniedCount) row() admin.Denied {
+	facts := &c.Value
+	row := admin.Denied{Key: c.Key, Count: c.N, LastAt: store.Instant(c.Last), Since: facts.since, Blocked: facts.blocked,
+		Compared: facts.compared, Passed: c.passed}
+	if c.N > 0 {
+		limit := facts.limit
+		if facts.override != nil {
+			row.Override, limit = facts.override.ID, facts.override.Apply(limit)
+		}
+		row.Limit = limit.String()
+	}
+	row.Shorten()
+	return row
+}
+
 // putBack adds the counts that were not written.
-func (c *DenialCollector) putBack(counts []spacesaving.Count[store.Key], others int64) {
-	for _, counted := range counts {
+func (c *DenialCollector) putBack(counts []deniedCount, others int64) {
+	for i := range counts {
+		counted := &counts[i]
 		stripe := c.stripe(counted.Key)
 		stripe.mu.Lock()
-		stripe.sketch.Add(counted.Key, counted.N, counted.Last)
+		if counted.N > 0 {
+			stripe.sketch.Add(counted.Key, counted.N, counted.Last).merge(&counted.Value, false)
+		}
+		if followed := stripe.followed[counted.Key]; followed != nil {
+			followed.passed += counted.passed
+			stripe.passed += counted.passed
+		}
 		stripe.mu.Unlock()
 	}
 	stripe := &c.stripes[0]

@@ -17,7 +17,7 @@ func TestCountsAreWithinTheirBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 20).Draw(t, "counters")
 		things := rapid.IntRange(1, 40).Draw(t, "things")
-		sketch, exact, lastAt, total := New(size, same), map[int]int64{}, map[int]int64{}, int64(0)
+		sketch, exact, lastAt, total := New[int, int64](size, same), map[int]int64{}, map[int]int64{}, int64(0)
 		for at := range rapid.IntRange(0, 400).Draw(t, "additions") {
 			// The square makes some things more frequent than others.
 			thing := rapid.IntRange(0, things*things-1).Draw(t, "thing")
@@ -25,7 +25,7 @@ func TestCountsAreWithinTheirBounds(t *testing.T) {
 				thing /= things
 			}
 			n := rapid.Int64Range(1, 3).Draw(t, "times")
-			sketch.Add(thing, n, int64(at))
+			*sketch.Add(thing, n, int64(at)) += n
 			exact[thing], lastAt[thing], total = exact[thing]+n, int64(at), total+n
 		}
 		if sketch.Len() > size {
@@ -35,7 +35,7 @@ func TestCountsAreWithinTheirBounds(t *testing.T) {
 		sum, counted := lost, map[int]bool{}
 		for _, c := range counts {
 			sum, counted[c.Key] = sum+c.N, true
-			if n := exact[c.Key]; c.N < 1 || n < c.N || n > c.N+c.Over || c.Last != lastAt[c.Key] {
+			if n := exact[c.Key]; c.N < 1 || n < c.N || n > c.N+c.Over || c.Last != lastAt[c.Key] || c.Value != c.N {
 				t.Fatalf("%+v came %d times, last at %d", c, n, lastAt[c.Key])
 			}
 			if c.Over > total/int64(size) {
@@ -65,7 +65,7 @@ func same(n int) int { return n }
 func TestTenMillionNamesTakeNoMoreMemoryThanTheCounters(t *testing.T) {
 	tier.Full(t, "large values, and how much memory they take")
 	const size, names = 1024, 10_000_000
-	var sketch *Sketch[string]
+	var sketch *Sketch[string, struct{}]
 	memory := func() int64 {
 		runtime.GC()
 		var stats runtime.MemStats
@@ -73,7 +73,7 @@ func TestTenMillionNamesTakeNoMoreMemoryThanTheCounters(t *testing.T) {
 		return int64(stats.HeapAlloc)
 	}
 	before := memory()
-	sketch = New(size, strings.Clone)
+	sketch = New[string, struct{}](size, strings.Clone)
 	often := map[string]int64{}
 	text := make([]byte, 0, 32)
 	for i := range names {

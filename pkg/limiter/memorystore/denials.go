@@ -15,12 +15,17 @@ var _ admin.DenialTable = (*Store)(nil)
 
 // denials is the table of denials. The zero value is an empty one.
 type denials struct {
-	mu      sync.Mutex
-	minutes map[int64]*denialMinute
+	mu    sync.Mutex
+	parts map[partKey]*denialPart
 }
 
-type denialMinute struct {
-	rows   map[store.Key]admin.Denied
+type partKey struct {
+	step   denialtable.Step
+	number int64
+}
+
+type denialPart struct {
+	rows   map[store.Key]*admin.Denied
 	others int64
 	lost   bool
 }
@@ -33,41 +38,52 @@ func (s *Store) AddDenials(_ context.Context, d admin.Denials) error {
 	now := s.clock()
 	s.denials.mu.Lock()
 	defer s.denials.mu.Unlock()
-	for number := range s.denials.minutes {
-		if denialtable.End(number) <= now {
-			delete(s.denials.minutes, number)
+	for part := range s.denials.parts {
+		if part.step.Expires(part.number) <= now {
+			delete(s.denials.parts, part)
 		}
 	}
-	number := denialtable.MinuteOf(now)
-	m := s.denials.minutes[number]
-	if m == nil {
-		if s.denials.minutes == nil {
-			s.denials.minutes = map[int64]*denialMinute{}
-		}
-		m = &denialMinute{rows: map[store.Key]admin.Denied{}}
-		s.denials.minutes[number] = m
+	if s.denials.parts == nil {
+		s.denials.parts = map[partKey]*denialPart{}
 	}
-	for _, row := range d.Rows {
-		held := m.rows[row.Key]
-		m.rows[row.Key] = admin.Denied{Key: row.Key, Count: held.Count + row.Count,
-			LastAt: max(held.LastAt, now-max(0, d.Now-row.LastAt))}
-	}
-	m.others += d.Others
-	m.lost = m.lost || d.Lost
-	if len(m.rows) > denialtable.MostHeld {
-		for _, row := range m.list()[admin.DenialsKept:] {
-			m.others += row.Count
-			delete(m.rows, row.Key)
+	for _, step := range denialtable.Steps {
+		part := partKey{step, step.Number(now)}
+		if s.denials.parts[part] == nil {
+			s.denials.parts[part] = &denialPart{rows: map[store.Key]*admin.Denied{}}
 		}
+		s.denials.parts[part].add(&d, now)
 	}
 	return nil
 }
 
+// add adds d, which comes at now.
+func (p *denialPart) add(d *admin.Denials, now store.Instant) {
+	for _, row := range d.Rows {
+		held := p.rows[row.Key]
+		if held == nil {
+			if row.Count == 0 {
+				continue
+			}
+			held = &admin.Denied{Key: row.Key}
+			p.rows[row.Key] = held
+		}
+		denialtable.Merge(held, denialtable.AtClock(row, d.Now, now))
+	}
+	p.others += d.Others
+	p.lost = p.lost || d.Lost
+	if len(p.rows) > denialtable.MostHeld {
+		for _, row := range p.list()[admin.DenialsKept:] {
+			p.others += row.Count
+			delete(p.rows, row.Key)
+		}
+	}
+}
+
 // list returns the rows, those denied most first.
-func (m *denialMinute) list() []admin.Denied {
-	rows := make([]admin.Denied, 0, len(m.rows))
-	for _, row := range m.rows {
-		rows = append(rows, row)
+func (p *denialPart) list() []admin.Denied {
+	rows := make([]admin.Denied, 0, len(p.rows))
+	for _, row := range p.rows {
+		rows = append(rows, *row)
 	}
 	denialtable.SortMostFirst(rows)
 	return rows
@@ -78,15 +94,15 @@ func (s *Store) Denials(_ context.Context, last time.Duration) (admin.Denials, e
 	if err := cmp.Or(s.check(), denialtable.CheckLast(last)); err != nil {
 		return admin.Denials{}, err
 	}
-	now := s.clock()
-	sum := denialtable.NewSum(now, last)
 	s.denials.mu.Lock()
 	defer s.denials.mu.Unlock()
-	from, to := denialtable.Minutes(now, last)
-	for number := from; number <= to; number++ {
-		if m := s.denials.minutes[number]; m != nil {
-			sum.Add(m.list(), m.others, m.lost)
+	read := func(step denialtable.Step, from, to int64, add func(number int64, part denialtable.Part)) error {
+		for number := from; number <= to; number++ {
+			if p := s.denials.parts[partKey{step, number}]; p != nil {
+				add(number, denialtable.Part{Rows: p.list(), Others: p.others, Lost: p.lost})
+			}
 		}
+		return nil
 	}
-	return sum.Denials(), nil
+	return denialtable.Read(s.clock(), last, read)
 }

@@ -25,33 +25,44 @@ import (
 var _ admin.DenialTable = (*Store)(nil)
 
 const (
-	// minuteTries is how often a write looks for the minute that the server is in. The
-	// second one knows it, unless a minute ends just then.
-	minuteTries = 3
-	// minutesAtOnce is how many minutes are read at a time. A minute of the longest rows
-	// is 1 MB, in the answer and as it is held here; one that is not a minute can be as large
+	// partTries is how often a write looks for the minute or hour that the server is in. The
+	// second one knows it, unless a part ends just then.
+	partTries = 3
+	// partsAtOnce is how many parts are read at a time. A part of the longest rows
+	// is 2 MB, in the answer and as it is held here; one that is not a part can be as large
 	// as any answer.
-	minutesAtOnce = 2
+	partsAtOnce = 2
 
 	// minuteMasters is how many minutes are tried for one whose master tells its clock, and
 	// awayShare of the time that is left is what one master gets.
 	minuteMasters = 8
 	awayShare     = 4
 
-	minuteMS = int64(time.Minute / time.Millisecond)
+	// Sizes of what lua/denials.lua packs, and where it has what.
+	denialValue, denialDetail = 12, 24
 )
 
-// denialKey returns the key of the denials of a minute. The number is its hash tag, so
-// that in a Cluster the minutes are spread over the masters.
-func (s *Store) denialKey(minute int64) string {
-	return fmt.Sprintf("%s!{%s}", s.lanes.Own, denialTag(minute))
+// denialPart is a part of the table: a minute or an hour.
+type denialPart struct {
+	step   denialtable.Step
+	number int64
 }
 
-func denialTag(minute int64) string { return fmt.Sprintf("denials:%d", minute) }
+// tag returns the hash tag of a part, so that in a Cluster the parts are spread over the masters.
+func (p denialPart) tag() string {
+	if p.step == denialtable.Minute {
+		return fmt.Sprintf("denials:%d", p.number)
+	}
+	return fmt.Sprintf("denials:hour:%d", p.number)
+}
 
-// AddDenials implements [admin.DenialTable] in one script call. The minute is that of the
-// server's clock, which the key has to be known before: it is guessed, and the server says
-// so if it is another.
+// denialKeys returns the two keys of a part. Older versions know only the first one, and only of minutes.
+func (s *Store) denialKeys(part denialPart) []string {
+	key := fmt.Sprintf("%s!{%s}", s.lanes.Own, part.tag())
+	return []string{key, key + ":more"}
+}
+
+// AddDenials implements [admin.DenialTable] in a script call for the minute and one for the hour.
 func (s *Store) AddDenials(ctx context.Context, d admin.Denials) error {
 	if err := s.lanes.Check(); err != nil {
 		return err
@@ -59,16 +70,28 @@ func (s *Store) AddDenials(ctx context.Context, d admin.Denials) error {
 	if err := d.Check(); err != nil {
 		return err
 	}
+	if err := s.addDenials(ctx, denialtable.Minute, &d); err != nil {
+		return err
+	}
+	if err := s.addDenials(ctx, denialtable.Hour, &d); err != nil {
+		return fmt.Errorf("%w: the minute has the denials, the hour may not: %w", store.ErrOutcomeUnknown, err)
+	}
+	return nil
+}
+
+// addDenials adds d to the current part of a step. The part is that of the server's clock, which
+// the keys have to be known before: it is guessed, and the server says so if it is another.
+func (s *Store) addDenials(ctx context.Context, step denialtable.Step, d *admin.Denials) error {
 	clock := any("")
-	for range minuteTries {
+	for range partTries {
 		now := time.Now().UnixMilli() + s.ahead.Load()
 		if s.lanes.Clock != nil {
 			now = s.lanes.Clock().UnixMilli()
 			clock = now
 		}
-		minute := now / minuteMS
-		keys := []string{s.denialKey(minute)}
-		cmd, err := s.lanes.Run(ctx, true, s.lanes.Scripts.Named(lua.AddDenials), keys, denialArguments(minute, clock, &d))
+		part := denialPart{step, step.Number(store.Instant(now * 1000))}
+		keys := s.denialKeys(part)
+		cmd, err := s.lanes.Run(ctx, true, s.lanes.Scripts.Named(lua.AddDenials), keys, denialArguments(part, clock, d))
 		if err != nil {
 			return s.lanes.Explain(err, "write of denials", true, keys)
 		}
@@ -85,36 +108,45 @@ func (s *Store) AddDenials(ctx context.Context, d admin.Denials) error {
 }
 
 // denialArguments packs the ARGV of lua/denials.lua.
-func denialArguments(minute int64, clock any, d *admin.Denials) []any {
-	packed := appendSix(nil, uint64(d.Total()))
-	lost := uint64(0)
+func denialArguments(part denialPart, clock any, d *admin.Denials) []any {
+	lost := int64(0)
 	if d.Lost {
 		lost = 1
 	}
-	packed = appendSix(packed, lost)
-	arguments := append(make([]any, 0, 4+len(d.Rows)), minute, clock, nil, "")
+	packed := appendSix(nil, d.Total(), lost, time.Duration(part.step).Milliseconds(), part.step.Kept().Milliseconds())
+	arguments := append(make([]any, 0, 4+2*len(d.Rows)), part.number, clock, nil, "")
+	ago := func(at store.Instant) int64 { return int64(max(0, d.Now-at)) / 1000 }
 	for _, row := range d.Rows {
-		packed = appendSix(packed, uint64(row.Count))
-		packed = appendSix(packed, uint64(max(0, d.Now-row.LastAt)/1000))
+		if row.Since == 0 {
+			row.Since = row.LastAt
+		}
+		packed = appendSix(packed, row.Count, ago(row.LastAt), ago(row.Since), row.Blocked, row.Compared, row.Passed)
 		arguments = append(arguments, row.Key.Subject+"\x00"+row.Key.Name)
+	}
+	for _, row := range d.Rows {
+		arguments = append(arguments, row.Limit+"\x00"+row.Override)
 	}
 	arguments[2] = packed
 	return arguments
 }
 
-// appendSix appends the last six bytes of n.
-func appendSix(buf []byte, n uint64) []byte {
-	eight := binary.BigEndian.AppendUint64(nil, n)
-	return append(buf, eight[2:]...)
+// appendSix appends the last six bytes of each number.
+func appendSix(buf []byte, numbers ...int64) []byte {
+	for _, n := range numbers {
+		eight := binary.BigEndian.AppendUint64(nil, uint64(n))
+		buf = append(buf, eight[2:]...)
+	}
+	return buf
 }
 
+// six reads the number in the first six bytes of text.
 func six(text string) int64 {
 	var eight [8]byte
-	copy(eight[2:], text)
+	copy(eight[2:], text[:6])
 	return int64(binary.BigEndian.Uint64(eight[:]))
 }
 
-// Denials implements [admin.DenialTable]. It reads up to 61 minutes, a key each.
+// Denials implements [admin.DenialTable]. It reads up to 61 minutes and 26 hours, two keys each.
 func (s *Store) Denials(ctx context.Context, last time.Duration) (admin.Denials, error) {
 	if err := s.lanes.Check(); err != nil {
 		return admin.Denials{}, err
@@ -132,33 +164,44 @@ func (s *Store) Denials(ctx context.Context, last time.Duration) (admin.Denials,
 	if err != nil {
 		return admin.Denials{}, err
 	}
-	sum := denialtable.NewSum(now, last)
-	from, to := denialtable.Minutes(now, last)
-	for first := from; first <= to; first += minutesAtOnce {
-		read := make([]denialMinute, min(minutesAtOnce, to-first+1))
+	denials, err := denialtable.Read(now, last, func(step denialtable.Step, from, to int64, add func(int64, denialtable.Part)) error {
+		return s.readParts(ctx, away, step, from, to, add)
+	})
+	if err != nil {
+		return admin.Denials{}, err
+	}
+	err = away.err()
+	denials.Lost = denials.Lost || err != nil
+	return denials, err
+}
+
+// readParts reads some parts at a time.
+func (s *Store) readParts(ctx context.Context, away *awayMasters, step denialtable.Step, from, to int64,
+	add func(int64, denialtable.Part)) error {
+	for first := from; first <= to; first += partsAtOnce {
+		read := make([]denialtable.Part, min(partsAtOnce, to-first+1))
 		errs := make([]error, len(read))
 		var reading panics.Group
 		for i := range read {
 			reading.Go(func() {
-				errs[i] = away.ask(ctx, first+int64(i), func(ctx context.Context) (err error) {
-					read[i], err = s.readMinute(ctx, first+int64(i))
+				part := denialPart{step, first + int64(i)}
+				errs[i] = away.ask(ctx, part, func(ctx context.Context) (err error) {
+					read[i], err = s.readPart(ctx, part)
 					return err
 				})
 			})
 		}
 		if err := reading.Wait(); err != nil {
-			return admin.Denials{}, s.lanes.Explain(lanes.MaybeSent(err), "read of denials", false, nil)
+			return s.lanes.Explain(lanes.MaybeSent(err), "read of denials", false, nil)
 		}
 		for i := range read {
 			if errs[i] != nil {
-				return admin.Denials{}, errs[i]
+				return errs[i]
 			}
-			sum.Add(read[i].rows, read[i].others, read[i].lost)
+			add(first+int64(i), read[i])
 		}
 	}
-	denials, err := sum.Denials(), away.err()
-	denials.Lost = denials.Lost || err != nil
-	return denials, err
+	return nil
 }
 
 // denialClock returns the instant that counts: what a server's clock shows, unless the store
@@ -168,10 +211,11 @@ func (s *Store) denialClock(ctx context.Context, away *awayMasters) (now store.I
 	if s.lanes.Clock != nil {
 		return store.InstantOf(s.lanes.Clock()), nil
 	}
-	current := (time.Now().UnixMilli() + s.ahead.Load()) / minuteMS
+	current := denialtable.Minute.Number(store.Instant((time.Now().UnixMilli() + s.ahead.Load()) * 1000))
 	for minute := current; minute > current-minuteMasters && now == 0; minute-- {
-		err = away.ask(ctx, minute, func(ctx context.Context) (err error) {
-			now, err = s.serverTime(ctx, s.denialKey(minute))
+		part := denialPart{denialtable.Minute, minute}
+		err = away.ask(ctx, part, func(ctx context.Context) (err error) {
+			now, err = s.serverTime(ctx, s.denialKeys(part)[0])
 			return err
 		})
 		if err != nil {
@@ -212,10 +256,10 @@ type awayMasters struct {
 	errs  map[string]error // by the master's address
 }
 
-// ask asks the master that has a minute, unless it is known to be away. That a master of
+// ask asks the master that has a part, unless it is known to be away. That a master of
 // several is away is no error here, but one of err.
-func (a *awayMasters) ask(ctx context.Context, minute int64, question func(ctx context.Context) error) error {
-	shard := a.store.lanes.ShardOf(denialTag(minute))
+func (a *awayMasters) ask(ctx context.Context, part denialPart, question func(ctx context.Context) error) error {
+	shard := a.store.lanes.ShardOf(part.tag())
 	a.mu.Lock()
 	known := a.errs[shard]
 	a.mu.Unlock()
@@ -255,59 +299,76 @@ func (a *awayMasters) err() error {
 	return errors.Join(errs...)
 }
 
-type denialMinute struct {
-	rows   []admin.Denied
-	others int64
-	lost   bool
-}
-
-// readMinute reads the denials of a minute. There may be none.
-func (s *Store) readMinute(ctx context.Context, number int64) (m denialMinute, err error) {
-	key := s.denialKey(number)
-	cmd, err := s.lanes.Read(ctx, key, "hgetall", key)
-	if redisserver.IsErrorReply(err, "WRONGTYPE") {
-		return m, &store.ForeignError{StoreKey: key, Holds: "a value that is not a table of denials"}
-	} else if err != nil {
-		return m, s.lanes.Explain(err, "read of denials", false, []string{key})
+// readPart reads a part. There may be none.
+func (s *Store) readPart(ctx context.Context, part denialPart) (p denialtable.Part, err error) {
+	keys := s.denialKeys(part)
+	values, err := s.readHash(ctx, keys[0])
+	if err != nil || len(values) == 0 {
+		return p, err
+	}
+	details, err := s.readHash(ctx, keys[1])
+	if err != nil {
+		return p, err
 	}
 	total, known := int64(0), int64(0)
-	add := func(field, value any) bool {
-		name, packed := lanes.Text(field), lanes.Text(value)
-		if len(packed) != 12 {
-			return false
+	for field, packed := range values {
+		if len(packed) != denialValue {
+			return p, &store.ForeignError{StoreKey: keys[0], Holds: "a hash that is not a table of denials"}
 		}
-		count, last := six(packed[:6]), six(packed[6:])
-		if name == "" {
-			total, m.lost = count, last != 0
-			return true
+		if field == "" {
+			total, p.Lost = six(packed), six(packed[6:]) != 0
+			continue
 		}
-		var row admin.Denied
-		var named bool
-		row.Key.Subject, row.Key.Name, named = strings.Cut(name, "\x00")
-		row.Count, row.LastAt = count, store.Instant(last*1000)
-		if !named || row.Key.Name == "" || row.Key.Validate() != nil {
-			return false
+		row, isSound := denialRow(field, packed, details[field])
+		if !isSound {
+			return p, &store.ForeignError{StoreKey: keys[0], Holds: "a hash that is not a table of denials"}
 		}
-		known += count
-		m.rows = append(m.rows, row)
-		return true
+		known += row.Count
+		p.Rows = append(p.Rows, row)
 	}
-	sound := true
+	if total < known || known < 0 {
+		return p, &store.ForeignError{StoreKey: keys[0], Holds: "a hash that is not a table of denials"}
+	}
+	p.Others = total - known
+	return p, nil
+}
+
+// denialRow reads one row. detail is empty if an older version counted it.
+func denialRow(field, packed, detail string) (row admin.Denied, isSound bool) {
+	var hasName bool
+	row.Key.Subject, row.Key.Name, hasName = strings.Cut(field, "\x00")
+	row.Count, row.LastAt = six(packed), store.Instant(six(packed[6:])*1000)
+	if detail != "" {
+		if len(detail) < denialDetail {
+			return row, false
+		}
+		row.Since = store.Instant(six(detail) * 1000)
+		row.Blocked, row.Compared, row.Passed = six(detail[6:]), six(detail[12:]), six(detail[18:])
+		row.Limit, row.Override, _ = strings.Cut(detail[denialDetail:], "\x00")
+	}
+	return row, hasName && row.Key.Name != "" && denialtable.IsSound(&row)
+}
+
+// readHash reads a hash, which may not exist.
+func (s *Store) readHash(ctx context.Context, key string) (map[string]string, error) {
+	cmd, err := s.lanes.Read(ctx, key, "hgetall", key)
+	if redisserver.IsErrorReply(err, "WRONGTYPE") {
+		return nil, &store.ForeignError{StoreKey: key, Holds: "a value that is not a table of denials"}
+	} else if err != nil {
+		return nil, s.lanes.Explain(err, "read of denials", false, []string{key})
+	}
+	held := map[string]string{}
 	switch fields := cmd.Val().(type) {
 	case map[any]any: // RESP3
 		for field, value := range fields {
-			sound = add(field, value) && sound
+			held[lanes.Text(field)] = lanes.Text(value)
 		}
 	case []any:
 		for i := 0; i+1 < len(fields); i += 2 {
-			sound = add(fields[i], fields[i+1]) && sound
+			held[lanes.Text(fields[i])] = lanes.Text(fields[i+1])
 		}
 	default:
-		return m, s.lanes.Refuse("read of denials", false)
+		return nil, s.lanes.Refuse("read of denials", false)
 	}
-	if !sound || total < known || known < 0 {
-		return m, &store.ForeignError{StoreKey: key, Holds: "a hash that is not a table of denials"}
-	}
-	m.others = total - known
-	return m, nil
+	return held, nil
 }

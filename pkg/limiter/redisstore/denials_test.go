@@ -70,7 +70,19 @@ func TestDenialsOfSeveralProcessesAddUp(t *testing.T) {
 			t.Errorf("%+v, want %+v, at %d", row, want, d.Now)
 		}
 	}
-	keys, _ := server.Do("KEYS", "rl!{denials:*}").([]any)
+	hours, _ := server.Do("KEYS", "rl!{denials:hour:*}").([]any)
+	if len(hours) == 0 || len(hours) > 2 {
+		t.Errorf("hours: %v", hours)
+	}
+	for _, key := range hours {
+		hour, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimPrefix(fmt.Sprint(key), "rl!{denials:hour:"), "}"), 10, 64)
+		for _, key := range []string{fmt.Sprint(key), fmt.Sprint(key) + ":more"} {
+			if expires, _ := server.Do("PEXPIRETIME", key).(int64); err != nil || expires != (hour+25)*3_600_000 {
+				t.Errorf("%s expires at %d ms, want %d; %v", key, expires, (hour+25)*3_600_000, err)
+			}
+		}
+	}
+	keys, _ := server.Do("KEYS", "rl!{denials:[0-9]*}").([]any)
 	if len(keys) == 0 || len(keys) > 11 {
 		t.Fatalf("keys: %v", keys)
 	}
@@ -79,6 +91,9 @@ func TestDenialsOfSeveralProcessesAddUp(t *testing.T) {
 		minute, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimPrefix(fmt.Sprint(key), "rl!{denials:"), "}"), 10, 64)
 		if expires, _ := server.Do("PEXPIRETIME", key).(int64); err != nil || expires != (minute+61)*60_000 {
 			t.Errorf("%s expires at %d ms, want %d; %v", key, expires, (minute+61)*60_000, err)
+		}
+		if expires, _ := server.Do("PEXPIRETIME", fmt.Sprint(key)+":more").(int64); expires != (minute+61)*60_000 {
+			t.Errorf("%s:more expires at %d ms, want %d", key, expires, (minute+61)*60_000)
 		}
 	}
 	if all := fmt.Sprint(server.Do("KEYS", "rl:*")); strings.Contains(all, "denials") {
@@ -192,7 +207,7 @@ func TestDenialsWithAMasterAway(t *testing.T) {
 	}
 	client := redis.NewClient(&redis.Options{Addr: cluster.Masters[1].Addr})
 	defer client.Close()
-	missing, err := client.Keys(t.Context(), "rl!{denials*").Result()
+	missing, err := client.Keys(t.Context(), "rl!{denials:[0-9]*}").Result()
 	if err != nil || len(missing) == 0 || len(missing) == 30 {
 		t.Fatalf("the master has %d of 30 minutes, %v", len(missing), err)
 	}
@@ -255,7 +270,7 @@ func TestForeignDenials(t *testing.T) {
 }
 
 // The minute is that of the server's clock. A client that is hours off asks twice the first
-// time, and once from then on.
+// time, and once for the minute and once for the hour from then on.
 func TestDenialsAreByTheServersClock(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -270,7 +285,7 @@ func TestDenialsAreByTheServersClock(t *testing.T) {
 	add()
 	first := server.CommandCalls("evalsha") + server.CommandCalls("eval")
 	add()
-	if again := server.CommandCalls("evalsha") + server.CommandCalls("eval") - first; again != 1 {
+	if again := server.CommandCalls("evalsha") + server.CommandCalls("eval") - first; again != 2 {
 		t.Errorf("the second write asks %d times", again)
 	}
 	if d, err := backend.Denials(context.Background(), 2*time.Minute); err != nil || len(d.Rows) != 1 || d.Rows[0].Count != 2 {

@@ -21,6 +21,9 @@ func denials(t *testing.T, h Harness) {
 	}
 	t.Run("AddUp", func(t *testing.T) { t.Parallel(); denialsAddUp(t, h) })
 	t.Run("LastAnHour", func(t *testing.T) { t.Parallel(); denialsLastAnHour(t, h) })
+	t.Run("AreDescribed", func(t *testing.T) { t.Parallel(); denialsAreDescribed(t, h) })
+	t.Run("HaveRuns", func(t *testing.T) { t.Parallel(); denialsHaveRuns(t, h) })
+	t.Run("LastADay", func(t *testing.T) { t.Parallel(); denialsLastADay(t, h) })
 	t.Run("AreBounded", func(t *testing.T) { t.Parallel(); denialsAreBounded(t, h) })
 	t.Run("AreChecked", func(t *testing.T) { t.Parallel(); denialsAreChecked(t, h) })
 }
@@ -238,7 +241,7 @@ func denialsAreChecked(t *testing.T, h Harness) {
 			t.Errorf("%.80v: %v", d, err)
 		}
 	}
-	for _, last := range []time.Duration{0, -time.Second, time.Hour + 1} {
+	for _, last := range []time.Duration{0, -time.Second, 24*time.Hour + 1} {
 		if _, err := table.Denials(ctx, last); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("the last %s: %v", last, err)
 		}
