@@ -46,7 +46,7 @@ func TestThePageInABrowser(t *testing.T) {
 			var title, top string
 			b.Evaluate("document.title", &title)
 			b.Evaluate(`document.querySelector("#top .name").textContent`, &top)
-			if bars != parts || added != 0 || title != "limitctl" || top != script {
+			if bars != minutes || added != 0 || title != "limitctl" || top != script {
 				t.Errorf("%s: %d bars, %d elements that names brought, the title %q, and first %q", where, bars, added, title, top)
 			}
 			if !strings.Contains(fmt.Sprint(b.Asked), "/page.js") {

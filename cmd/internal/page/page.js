@@ -203,12 +203,18 @@ function limit(l, atLeast) {
 	if (l.limit) first.append(meter(l.share));
 	second.append(make("span", l.allowed ? "text" : "text end", l.sentence));
 	e.append(first, second);
-	if (!l.denied_per_minute) return e;
-	const most = Math.max(...l.denied_per_minute);
-	const now = l.denied_per_minute[l.denied_per_minute.length - 1];
-	e.append(make("div", "faint", most === 0 ? "not denied in the last hour" :
-		"denied a minute in the last hour: " + (atLeast ? "≥" : "") + number(now) + " now, " + (atLeast ? "≥" : "") + number(most) + " at most"));
-	if (most > 0) e.append(bars(l.denied_per_minute, most));
+	const denied = l.denied;
+	if (!denied) return e;
+	const words = [];
+	if (denied.count === 0) words.push("not denied in the last hour");
+	else {
+		const minutes = denied.per_minute, most = Math.max(...minutes);
+		words.push("denied " + (atLeast ? "≥" : "") + number(denied.count) + " times in the last hour, up to " + number(most) + " a minute");
+		if (denied.blocked > 0) words.push(number(denied.blocked) + " of them by an override");
+		if (denied.since) words.push("since " + new Date(denied.since).toLocaleTimeString());
+	}
+	e.append(make("div", "faint", words.join(" · ")));
+	if (denied.count > 0) e.append(bars(denied.per_minute, Math.max(1, ...denied.per_minute)));
 	return e;
 }
 
@@ -220,10 +226,10 @@ function bars(values, most) {
 		return e;
 	};
 	set(svg, {class: "bars", viewBox: "0 0 " + values.length * width + " " + height, preserveAspectRatio: "none", role: "img",
-		"aria-label": "denied a minute, each bar five minutes, now at the right"});
+		"aria-label": "denied in each minute of the last hour, now at the right"});
 	values.forEach((value, i) => {
 		const h = value > 0 ? Math.max(1, value / most * (height - 1)) : 0;
-		svg.append(set(document.createElementNS(space, "rect"), {x: i * width + 1, y: height - h, width: width - 2, height: h}));
+		svg.append(set(document.createElementNS(space, "rect"), {x: i * width + 1, y: height - h, width: width - 1, height: h}));
 	});
 	svg.append(set(document.createElementNS(space, "line"), {x1: 0, x2: values.length * width, y1: height, y2: height}));
 	return svg;

@@ -5,7 +5,6 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/dash"
@@ -25,13 +24,6 @@ const (
 	searchesOfOne, searchesOfAll = 2, 10
 	// mostKeys is how many keys a search reads.
 	mostKeys = 1000
-	// parts is how many parts of an hour are told apart, and part how long each is.
-	parts = 12
-	part  = time.Hour / parts
-	// hourFor is how long the denials of an hour are shown before they are read again, for all who search.
-	hourFor = 30 * time.Second
-	// againAfter is after how long they are read again if they could not be.
-	againAfter = 5 * time.Second
 )
 
 // subjectDocument is the answer of /api/subject.
@@ -56,8 +48,16 @@ type subjectLimitDocument struct {
 	Share   float64 `json:"share"`
 	// Sentence says what limitctl check says of a request of one unit.
 	Sentence string `json:"sentence"`
-	// DeniedPerMinute are the denials a minute in each twelfth of the last hour, the latest last; null if not known.
-	DeniedPerMinute []float64 `json:"denied_per_minute"`
+	// Denied is null if it is not known.
+	Denied *deniedDocument `json:"denied"`
+}
+
+// deniedDocument is how a limit denied in the last hour. The counts are lower bounds if denials_at_least.
+type deniedDocument struct {
+	Count     int64      `json:"count"`
+	Blocked   int64      `json:"blocked"`         // how many of them an override denied
+	Since     *time.Time `json:"since,omitempty"` // when the last run of denials began
+	PerMinute []int64    `json:"per_minute"`      // the current minute, which is not over, is the last
 }
 
 // serveSubject answers what is known of one subject. It reads the keys that it names, and scans nothing.
@@ -140,7 +140,7 @@ func (p *Page) search(ctx context.Context, look *dash.Look, subject string) (*su
 		return nil, err
 	}
 	denied := p.deniedInAnHour(ctx)
-	d.DenialsAtLeast = denied.atLeast
+	d.DenialsAtLeast = !denied.all.Exact()
 	if denied.err != nil {
 		d.DenialsProblem = p.describe(denied.err)
 	}
@@ -151,16 +151,16 @@ func (p *Page) search(ctx context.Context, look *dash.Look, subject string) (*su
 		shown[tableKey(r.Key)] = true
 		override := inForce(look, r.Key)
 		limit := subjectLimitDocument{Name: limitName(r.Key), Limit: r.Limit.String(), Share: r.UsedShare(),
-			DeniedPerMinute: denied.of(r.Key)}
+			Denied: denied.of(r.Key)}
 		limit.Sentence, limit.Allowed = sentence(&r.Entry, override)
 		if override != nil {
 			decides[override.ID] = append(decides[override.ID], limit.Name)
 		}
 		d.Limits = append(d.Limits, limit)
 	}
-	for key := range denied.counts { // such as a blocked key, which has no record
+	for key, row := range denied.rows { // such as a blocked key, which has no record
 		if key.Subject == tableKey(store.Key{Subject: subject}).Subject && !shown[key] {
-			limit := subjectLimitDocument{Name: limitName(key), Allowed: true, DeniedPerMinute: denied.of(key),
+			limit := subjectLimitDocument{Name: limitName(key), Limit: row.Limit, Allowed: true, Denied: denied.of(key),
 				Sentence: "nothing is used"}
 			if override := inForce(look, store.Key{Subject: subject, Name: key.Name}); override != nil {
 				decides[override.ID] = append(decides[override.ID], limit.Name)
@@ -239,85 +239,4 @@ func tableKey(key store.Key) store.Key {
 	row := admin.Denied{Key: key}
 	row.Shorten()
 	return row.Key
-}
-
-// hour remembers the denials of the last hour, so that many searches read them once.
-type hour struct {
-	mu     sync.Mutex
-	readAt time.Time
-	read   hourOfDenials
-}
-
-// hourOfDenials are denials in parts of an hour, the latest first, by the keys of the table.
-type hourOfDenials struct {
-	counts  map[store.Key]*[parts]int64
-	first   float64 // the minutes of the first part, which the current one makes longer
-	atLeast bool
-	err     error
-}
-
-// of returns the denials a minute of a key, the latest last; nil if they are not known.
-func (h *hourOfDenials) of(key store.Key) []float64 {
-	if h.counts == nil {
-		return nil
-	}
-	perMinute := make([]float64, parts)
-	counts := h.counts[tableKey(key)]
-	if counts == nil {
-		return perMinute
-	}
-	for i, n := range counts {
-		minutes := part.Minutes()
-		if i == 0 {
-			minutes = h.first
-		}
-		perMinute[parts-1-i] = float64(n) / minutes
-	}
-	return perMinute
-}
-
-// deniedInAnHour reads the denials of the last hour, if that was not done lately.
-func (p *Page) deniedInAnHour(ctx context.Context) hourOfDenials {
-	if p.denials == nil {
-		return hourOfDenials{}
-	}
-	p.hour.mu.Lock()
-	defer p.hour.mu.Unlock()
-	if now := p.options.Dash.Now(); p.hour.readAt.IsZero() || now.Sub(p.hour.readAt) >= hourFor {
-		// Whoever asked may leave, and the answer is for all.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(p.options.Dash.Timeout, time.Second))
-		defer cancel()
-		if p.hour.readAt, p.hour.read = now, p.readHour(ctx); p.hour.read.err != nil {
-			p.hour.readAt = now.Add(againAfter - hourFor)
-		}
-	}
-	return p.hour.read
-}
-
-// readHour reads the sums up to each part. The table adds up whole minutes, so a minute that ends meanwhile moves a
-// few denials into the part beside theirs.
-func (p *Page) readHour(ctx context.Context) (h hourOfDenials) {
-	counts, before := map[store.Key]*[parts]int64{}, map[store.Key]int64{}
-	for i := range parts {
-		all, err := p.denials(ctx, time.Duration(i+1)*part)
-		if err != nil {
-			return hourOfDenials{err: err}
-		}
-		if i == 0 {
-			const minute = store.Instant(time.Minute / time.Microsecond)
-			h.first = part.Minutes() + float64(all.Now%minute)/float64(minute)
-		}
-		h.atLeast = h.atLeast || !all.Exact()
-		for _, row := range all.Rows {
-			of := counts[row.Key]
-			if of == nil {
-				of = new([parts]int64)
-				counts[row.Key] = of
-			}
-			of[i] = max(0, row.Count-before[row.Key])
-			before[row.Key] = row.Count
-		}
-	}
-	h.counts = counts
-	return h
 }
