@@ -69,11 +69,11 @@ var layers = map[string][]string{
 		"pkg/loadgen/audit/interval", "pkg/loadgen/trace",
 	},
 	"cmd/internal/server": {
-		"cmd/internal/cli", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/decision",
-		"cmd/internal/files", "cmd/internal/output", "cmd/internal/serve", "cmd/internal/serve/api",
-		"cmd/internal/serve/engine", "cmd/internal/serve/envoy", "cmd/internal/serve/events",
-		"cmd/internal/serve/metrics", "cmd/internal/serve/proxy", "cmd/internal/serve/reload", "internal/layers",
-		"pkg/limiter/store",
+		"cmd/internal/cli", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/dash",
+		"cmd/internal/decision", "cmd/internal/files", "cmd/internal/output", "cmd/internal/page",
+		"cmd/internal/serve", "cmd/internal/serve/api", "cmd/internal/serve/engine", "cmd/internal/serve/envoy",
+		"cmd/internal/serve/events", "cmd/internal/serve/metrics", "cmd/internal/serve/proxy",
+		"cmd/internal/serve/reload", "internal/layers", "pkg/limiter/admin", "pkg/limiter/store",
 	},
 	"cmd/internal/dashboard": {
 		"cmd/internal/cli", "cmd/internal/connect", "cmd/internal/dash", "cmd/internal/doctor",
