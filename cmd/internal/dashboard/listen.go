@@ -35,14 +35,12 @@ func (f *listenFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.mask, "mask", false, "the page shows marks instead of the values in subjects, and no reasons of overrides")
 }
 
-// check reports flags that do not belong together.
+// checkListen reports flags of the page that do not belong together.
 func (o *dashboardOptions) checkListen() error {
 	f := &o.page
 	if f.address == "" {
-		for _, name := range []string{"token-file", "tls-cert", "tls-key", "tls-client-ca", "mask"} {
-			if o.Changed(name) {
-				return cli.Usagef("--%s is about the page; give --listen ADDRESS, too", name)
-			}
+		if *f != (listenFlags{}) {
+			return cli.Usagef("--token-file, --mask and the flags of TLS are about the page; give --listen ADDRESS, too")
 		}
 		return nil
 	}

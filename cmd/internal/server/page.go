@@ -51,10 +51,15 @@ func (f *serveFrame) showPage(ctx context.Context, c *config.Config, backend con
 	f.limits = new(atomic.Pointer[cli.ConfiguredLimits])
 	f.configured(c)
 	backend = connect.ReadOnly(backend, "page")
+	everybody, err := store.ParsePattern("*")
+	if err != nil {
+		panic(err) // it is a pattern
+	}
 	o := page.Options{Mask: f.flags.mask, Describe: f.flags.describe,
 		Likely: func(subject string) []store.Key { return cli.LikelyKeys(f.flags.Globals, subject) },
-		Dash: dash.Options{Store: backend, Where: f.flags.PlaceOf(where), Refresh: time.Second, Timeout: f.flags.Timeout, MaxKeys: 5000,
-			Now: env.Now, Sleep: env.Sleep, InForce: func(e *admin.Entry, o *store.Override) store.Limit { return f.limits.Load().InForce(e, o) }}}
+		Dash: dash.Options{Store: backend, Where: f.flags.PlaceOf(where), Query: admin.Query{Subjects: everybody}, Refresh: time.Second,
+			Timeout: f.flags.Timeout, MaxKeys: 5000, Now: env.Now, Sleep: env.Sleep,
+			InForce: func(e *admin.Entry, o *store.Override) store.Limit { return f.limits.Load().InForce(e, o) }}}
 	o.Dash.Denials, _ = admin.DenialTableOf(backend)
 	o.Dash.Overrides, _ = admin.OverrideTableOf(backend)
 	if f.tokens != nil {
