@@ -42,7 +42,8 @@ func TestThePageInABrowser(t *testing.T) {
 			}
 			var bars, added int
 			b.Evaluate(`document.querySelectorAll("#found .bars rect").length`, &bars)
-			b.Evaluate(`document.querySelectorAll("body script, img, iframe, object, embed, b b, [onload], [onerror], [style]").length`, &added)
+			b.Evaluate(`document.querySelectorAll("body script, img, iframe, object, embed, b b, [onload], [onerror], [style]").length`,
+				&added)
 			var title, top string
 			b.Evaluate("document.title", &title)
 			b.Evaluate(`document.querySelector("#top .name").textContent`, &top)

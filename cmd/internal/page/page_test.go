@@ -48,7 +48,8 @@ func newFixture(t *testing.T, change func(*Options)) *fixture {
 	}
 	for _, o := range []store.Override{
 		{Subjects: exactly(t, "tenant:acme"), Effect: store.OverrideTimes, Thousandths: 2000, Reason: "launch of Acme", By: "ann"},
-		{Subjects: exactly(t, "tenant:evil:user:<b>42</b>"), Effect: store.OverrideBlock, Reason: "<img src=x onerror=alert(1)>", By: "bob"},
+		{Subjects: exactly(t, "tenant:evil:user:<b>42</b>"), Effect: store.OverrideBlock,
+			Reason: "<img src=x onerror=alert(1)>", By: "bob"},
 	} {
 		if _, err := f.store.SetOverride(t.Context(), o, time.Hour); err != nil {
 			t.Fatal(err)
@@ -155,7 +156,8 @@ func TestASubjectIsToldAsCheckWould(t *testing.T) {
 		t.Errorf("denied: %+v", got)
 	}
 	d = f.subject("tenant:evil:user:%3Cb%3E42%3C/b%3E")
-	if len(d.Limits) != 1 || d.Limits[0].Allowed || !strings.HasPrefix(d.Limits[0].Sentence, "denied by a block: 1 of 10 used, 0 remaining") {
+	if len(d.Limits) != 1 || d.Limits[0].Allowed ||
+		!strings.HasPrefix(d.Limits[0].Sentence, "denied by a block: 1 of 10 used, 0 remaining") {
 		t.Errorf("a blocked one: %+v", d.Limits)
 	}
 	if d = f.subject("nobody"); len(d.Limits) != 0 || len(d.Overrides) != 0 {
@@ -213,7 +215,8 @@ func TestDataNeedsTheTokenAndThePageDoesNot(t *testing.T) {
 	}
 	f := newFixture(t, func(o *Options) { o.Guard = tokens.Wrap })
 	foreign := func(r *http.Request) { r.Host = "page.example" } // behind a proxy
-	for path, want := range map[string]int{"/": 200, "/page.js": 200, "/page.css": 200, "/api/live": 401, "/api/subject?subject=a": 401, "/x": 401} {
+	for path, want := range map[string]int{"/": 200, "/page.js": 200, "/page.css": 200,
+		"/api/live": 401, "/api/subject?subject=a": 401, "/x": 401} {
 		if w := f.get(path, foreign); w.Code != want {
 			t.Errorf("%s: %d, want %d", path, w.Code, want)
 		}
@@ -340,7 +343,8 @@ func TestBadSubjectsAreOneClearLine(t *testing.T) {
 	for _, query := range []string{"", "%00", strings.Repeat("a", 5000), "%ff"} {
 		f.now = f.now.Add(time.Second)
 		w := f.get("/api/subject?subject="+query, nil)
-		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "no subject: ") || strings.Count(w.Body.String(), "\n") > 1 {
+		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "no subject: ") ||
+			strings.Count(w.Body.String(), "\n") > 1 {
 			t.Errorf("%.20q: %d %s", query, w.Code, w.Body)
 		}
 	}

@@ -36,7 +36,8 @@ func (f *serveFrame) checkPage() error {
 	case flags.page && f.admin == nil:
 		return cli.Usagef("--page is at the address of --admin, which is off")
 	case flags.page && !f.admin.Local() && f.tokens == nil:
-		return cli.Usagef("--page: others reach the address of --admin, %s, so it needs --token-file; 127.0.0.1:9090 is for this machine only",
+		return cli.Usagef("--page: others reach the address of --admin, %s, so it needs --token-file; "+
+			"127.0.0.1:9090 is for this machine only",
 			f.admin)
 	}
 	return nil
