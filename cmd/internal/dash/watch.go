@@ -21,7 +21,7 @@ type Look struct {
 	Followed     []store.Key
 	AtLimit      int64 // keys at their limit; at least so many unless AtLimitExact
 	AtLimitExact bool
-	// Rows are those that matter most, in the order of the screen, at most MostLookRows.
+	// Rows are those that matter most, in the order of the screen, at most mostLookRows.
 	Rows []LookRow
 	// DenialsKnown says whether the store told who is denied. The rates are denials a second, by limits and by
 	// blocks, and lower bounds if AtLeast.
@@ -36,18 +36,17 @@ type Look struct {
 // LookRow is a followed key.
 type LookRow struct {
 	source.Reading
-	LimitName string
-	// Known says whether the key was found; one that is only denied may have no record.
-	Known, AtLimit bool
-	Denied, Share  float64 // denials a second, and the share denied of what was asked for
-	IsBlocked      bool    // by a block that is in force
-	Stale          bool    // its node did not answer the last look
+	LimitName     string
+	AtLimit       bool
+	Denied, Share float64 // denials a second, and the share denied of what was asked for
+	IsBlocked     bool    // by a block that is in force
+	Stale         bool    // its node did not answer the last look
 	// Override is the one that applies to the key; nil if there is none.
 	Override *store.Override
 }
 
-// MostLookRows is how many rows a look has at most.
-const MostLookRows = 200
+// mostLookRows is how many rows a look has at most.
+const mostLookRows = 200
 
 // Watch follows the keys as Run does, without a screen, and gives a look to publish once a second and after each answer.
 // While wanted returns false, nothing is read. It ends with ctx, or with the error of a bug.
@@ -116,8 +115,8 @@ func (m *model) asLook() *Look {
 		l.Followed = append(l.Followed, id.Key)
 	}
 	rules := m.rules()
-	for _, r := range m.keys.rows[:min(len(m.keys.rows), MostLookRows)] {
-		l.Rows = append(l.Rows, LookRow{Reading: r.Reading, LimitName: r.limitName(), Known: r.found(), AtLimit: r.isAtLimit(),
+	for _, r := range m.keys.rows[:min(len(m.keys.rows), mostLookRows)] {
+		l.Rows = append(l.Rows, LookRow{Reading: r.Reading, LimitName: r.limitName(), AtLimit: r.isAtLimit(),
 			Denied: r.deniedRate(), Share: r.deniedShare(), IsBlocked: r.isBlocked(), Stale: r.stale, Override: rules.Override(r.Key)})
 	}
 	return l

@@ -107,7 +107,7 @@ func (f *fixture) look() {
 		f.t.Fatal(err)
 	}
 	for i := range readings {
-		row := dash.LookRow{Reading: readings[i], LimitName: "n", Known: true, Override: look.Overrides.For(readings[i].Key)}
+		row := dash.LookRow{Reading: readings[i], LimitName: "n", Override: look.Overrides.For(readings[i].Key)}
 		if row.Key.Subject == script {
 			row.Denied, row.Share = 2.5, 0.5
 		}
