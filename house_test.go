@@ -69,15 +69,21 @@ var layers = map[string][]string{
 		"pkg/loadgen/audit/interval", "pkg/loadgen/trace",
 	},
 	"cmd/internal/server": {
-		"cmd/internal/cli", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/decision",
-		"cmd/internal/files", "cmd/internal/output", "cmd/internal/serve", "cmd/internal/serve/api",
-		"cmd/internal/serve/engine", "cmd/internal/serve/envoy", "cmd/internal/serve/events",
-		"cmd/internal/serve/metrics", "cmd/internal/serve/proxy", "cmd/internal/serve/reload", "internal/layers",
-		"pkg/limiter/store",
+		"cmd/internal/cli", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/dash",
+		"cmd/internal/decision", "cmd/internal/files", "cmd/internal/output", "cmd/internal/page",
+		"cmd/internal/serve", "cmd/internal/serve/api", "cmd/internal/serve/engine", "cmd/internal/serve/envoy",
+		"cmd/internal/serve/events", "cmd/internal/serve/metrics", "cmd/internal/serve/proxy",
+		"cmd/internal/serve/reload", "internal/layers", "pkg/limiter/admin", "pkg/limiter/store",
 	},
 	"cmd/internal/dashboard": {
 		"cmd/internal/cli", "cmd/internal/connect", "cmd/internal/dash", "cmd/internal/doctor",
-		"cmd/internal/operation", "cmd/internal/output", "cmd/internal/shell", "pkg/limiter/admin", "pkg/limiter/store",
+		"cmd/internal/files", "cmd/internal/operation", "cmd/internal/output", "cmd/internal/page",
+		"cmd/internal/serve", "cmd/internal/shell", "pkg/limiter/admin", "pkg/limiter/store",
+	},
+	"cmd/internal/page": {
+		"cmd/internal/allowance", "cmd/internal/dash", "cmd/internal/decision", "cmd/internal/outcome",
+		"cmd/internal/output", "cmd/internal/serve/refusal", "pkg/limiter/admin", "pkg/limiter/memorystore",
+		"pkg/limiter/policy", "pkg/limiter/store",
 	},
 	"cmd/internal/setup": {
 		"cmd/internal/cli", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/decision",
@@ -248,6 +254,7 @@ var layers = map[string][]string{
 	"internal/hostiletext":      {},
 	"internal/textcut":          {},
 	"internal/tier":             {},
+	"internal/browsertest":      {"internal/tier"},
 	"internal/terminaltest":     {},
 	"cmd/internal/report/chart": {"cmd/internal/output"},
 	"internal/configfile": {
@@ -324,14 +331,15 @@ var drivers = map[string][]string{
 	"github.com/goccy/go-yaml": {"internal/yamlfile"},
 	"pgregory.net/rapid":       {"pkg/limiter/storetest"},
 	"testing": {
-		"cmd/internal/clitest", "pkg/limiter/storetest", "internal/redistest", "internal/hostile", "internal/tier",
+		"cmd/internal/clitest", "pkg/limiter/storetest", "internal/browsertest", "internal/redistest", "internal/hostile",
+		"internal/tier",
 	},
 }
 
 // systemPlaces may import os. Everything else gets what it needs as arguments.
 var systemPlaces = []string{
 	"", "cmd", "cmd/internal/clitest", "cmd/internal/files", "cmd/internal/noterminalquery", "internal/readfile",
-	"pkg/limiter/filestore", "internal/redistest", "internal/terminaltest",
+	"pkg/limiter/filestore", "internal/browsertest", "internal/redistest", "internal/terminaltest",
 	"internal/alarm", "internal/mutants", "internal/stress", "docs/examples/worker", "docs/pictures",
 }
 

@@ -37,6 +37,8 @@ type (
 	Document = source.Document
 	// Server is what one master says about itself.
 	Server = source.Server
+	// Reading is the state of one key.
+	Reading = source.Reading
 )
 
 // QueryOf returns a query of exactly these rows. subjects are those of the whole selection, so

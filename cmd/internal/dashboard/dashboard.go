@@ -29,6 +29,7 @@ type dashboardOptions struct {
 	once    bool
 	record  string
 	play    string
+	page    listenFlags
 }
 
 // NewDashboardCmd makes limitctl dashboard.
@@ -53,6 +54,10 @@ stay open on a busy server. It shows how many of the keys it covers. It always
 shows keys that are denied. Without a terminal it prints one frame, as with
 --once.
 
+With --listen it serves a page for those without a shell, instead of using the
+terminal. The page can only be read. An address that others reach needs
+--token-file or --tls-client-ca.
+
 ` + cli.SelectionHelp,
 		Example: `  limitctl dashboard
   limitctl dashboard 'tenant:acme:*'
@@ -60,12 +65,16 @@ shows keys that are denied. Without a terminal it prints one frame, as with
   limitctl dashboard --layout auto
   limitctl dashboard --once
   limitctl dashboard --record incident.jsonl
-  limitctl dashboard --play incident.jsonl`,
+  limitctl dashboard --play incident.jsonl
+  limitctl dashboard --listen 127.0.0.1:8081`,
 		Args: o.checkArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			options, err := o.plan(args)
 			if err != nil {
 				return err
+			}
+			if o.page.address != "" {
+				return runPage(cmd.Context(), o, options)
 			}
 			if !o.once && !o.onTerminal() {
 				o.once = true
@@ -82,6 +91,7 @@ shows keys that are denied. Without a terminal it prints one frame, as with
 	flags.BoolVar(&o.once, "once", false, "print one frame as text and leave")
 	flags.StringVar(&o.record, "record", "", "write the data of every frame to a new `FILE`, as JSON lines")
 	flags.StringVar(&o.play, "play", "", "show a recording instead of a store: a `FILE` that --record wrote")
+	o.page.add(flags)
 	cmd.MarkFlagFilename("record")
 	cmd.MarkFlagFilename("play")
 	cmd.RegisterFlagCompletionFunc("refresh", cobra.NoFileCompletions)
@@ -121,6 +131,9 @@ func (o *dashboardOptions) plan(args []string) (options dash.Options, err error)
 		Query: selection.Query, Keep: selection.Keep, Selection: selection.Text,
 		Refresh: interval, Timeout: o.Timeout, MaxKeys: o.maxKeys, ScanRate: rate,
 		Now: o.Env.Now, Sleep: o.Env.Sleep, Color: o.Color(), Layouts: o.LayoutsName, Beyond: cli.BeyondOf,
+	}
+	if err := o.checkListen(); err != nil {
+		return options, err
 	}
 	return options, o.checkFlags()
 }

@@ -80,14 +80,13 @@ func (a *decisionAnswer) Print(p *output.Printer) {
 		return
 	}
 	if len(a.Reqs) == 1 && a.Policy == nil {
-		p.Line("%s  %s: %d of %d used, %d remaining%s", mark, subject,
-			sum.Used, a.answer().Capacity(0), sum.Remaining, times(sum))
+		p.Line("%s  %s: %s", mark, subject, decision.Room(&sum, a.answer().Capacity(0)))
 		a.printOverrides(p)
 		return
 	}
-	if left := fmt.Sprintf("%d remaining%s", sum.Remaining, times(sum)); !a.answer().OwnCosts() {
+	if left := fmt.Sprintf("%d remaining%s", sum.Remaining, decision.Times(&sum)); !a.answer().OwnCosts() {
 		p.Line("%s  %s: %s", mark, subject, left)
-	} else if when := strings.TrimPrefix(times(sum), ", "); when != "" {
+	} else if when := strings.TrimPrefix(decision.Times(&sum), ", "); when != "" {
 		p.Line("%s  %s: %s", mark, subject, when)
 	} else {
 		p.Line("%s  %s", mark, subject)
@@ -154,21 +153,6 @@ func (a *decisionAnswer) printPolicy(p *output.Printer) {
 			{Text: cli.OrDash(d.ResetAfter)}, {Text: strings.Join(notes, ", ")}})
 	}
 	p.Table(columns, rows)
-}
-
-// times writes the waiting times that are not zero.
-func times(d store.Summary) string {
-	text := ""
-	if d.RetryAfter > 0 {
-		text += ", retry in " + output.Duration(d.RetryAfter)
-	}
-	if d.Delay > 0 {
-		text += ", its turn in " + output.Duration(d.Delay)
-	}
-	if d.ResetAfter > 0 {
-		text += ", resets in " + output.Duration(d.ResetAfter)
-	}
-	return text
 }
 
 // printOverrides prints the overrides that apply.

@@ -3,6 +3,9 @@
 package decision
 
 import (
+	"fmt"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -96,4 +99,24 @@ func (a *Answer) Refunded() (units int64) {
 		units = max(units, a.Decisions[i].Refunded)
 	}
 	return units
+}
+
+// Room says how much of a limit of that capacity is used and remains, and the waiting times.
+func Room(d *store.Summary, capacity int64) string {
+	return fmt.Sprintf("%d of %d used, %d remaining%s", d.Used, capacity, d.Remaining, Times(d))
+}
+
+// Times writes the waiting times that are not zero, each after a comma.
+func Times(d *store.Summary) string {
+	text := ""
+	if d.RetryAfter > 0 {
+		text += ", retry in " + output.Duration(d.RetryAfter)
+	}
+	if d.Delay > 0 {
+		text += ", its turn in " + output.Duration(d.Delay)
+	}
+	if d.ResetAfter > 0 {
+		text += ", resets in " + output.Duration(d.ResetAfter)
+	}
+	return text
 }

@@ -105,14 +105,17 @@ func (f *serveFrame) reloads(c *config.Config, e *engine.Engine, check func(*con
 		Environment: cli.ConfigEnvironment(o.Globals),
 		Config:      c,
 		Check:       check,
-		Apply:       func(c *config.Config) { e.Replace(engineSettings(c)) },
-		Fixed:       o.fixedSettings,
-		OnReload:    f.meter.Reloaded,
-		Describe:    o.describe,
-		Subjects:    o.logSubjects,
-		Log:         f.Log,
-		Now:         o.Env.Now,
-		Sleep:       o.Env.Sleep,
+		Apply: func(c *config.Config) {
+			e.Replace(engineSettings(c))
+			f.configured(c)
+		},
+		Fixed:    o.fixedSettings,
+		OnReload: f.meter.Reloaded,
+		Describe: o.describe,
+		Subjects: o.logSubjects,
+		Log:      f.Log,
+		Now:      o.Env.Now,
+		Sleep:    o.Env.Sleep,
 	})
 	f.meter.Loaded(reloader.State().Hash)
 	f.Refreshes = append(f.Refreshes, func(ctx context.Context, asked bool) { reloader.Refresh(ctx, asked) })

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
@@ -39,6 +40,8 @@ type serveFrame struct {
 	meter         *metrics.Metrics
 	certificates  *serve.Certificates
 	tokens        *serve.AccessTokens
+	page          http.Handler                          // nil for none
+	limits        *atomic.Pointer[cli.ConfiguredLimits] // of the page
 }
 
 // frame reads the flags, and the files that they name.
@@ -84,6 +87,9 @@ func (o *serveOptions) frame() (*serveFrame, error) {
 		return nil, err
 	}
 	if err := f.read(o.Env); err != nil {
+		return nil, err
+	}
+	if err := f.checkPage(); err != nil {
 		return nil, err
 	}
 	f.measure()
@@ -221,6 +227,10 @@ func (f *serveFrame) operators(answers http.Handler) {
 	mux, paths := http.NewServeMux(), "/metrics, /healthz and /readyz"
 	if answers != nil {
 		paths = "/v1, /metrics, /healthz and /readyz"
+	}
+	if f.page != nil {
+		paths = pagePath + ", " + paths
+		mux.Handle(pagePath, f.page)
 	}
 	f.Health.Register(mux)
 	mux.Handle("/metrics", serve.NewGate(operatorRequests, nil).Wrap(f.meter.Handler()))

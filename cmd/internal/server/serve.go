@@ -26,6 +26,7 @@ type serveFlags struct {
 	logFormat, logLevel               string
 	logSubjects                       bool
 	metricsFlags
+	pageFlags
 }
 
 type serveOptions struct {
@@ -62,7 +63,9 @@ descriptors of the configuration's section envoy.
 
 The address of --admin is for operators, without TLS and access token:
 GET /metrics for Prometheus; /healthz, 200 while the process works; and
-/readyz, 503 while the server stops, with the state of its components.
+/readyz, 503 while the server stops, with the state of its components. With
+--page it also has the dashboard as a page for browsers, at /dashboard/, which
+can only be read and needs an access token if there are any.
 
 Configurations to paste are in docs/serve.md, the fields of /v1 in
 docs/serve-api.md, and files for containers and systemd in docs/deploy:
@@ -111,6 +114,7 @@ func (f *serveFlags) addFlags(cmd *cobra.Command) {
 	flags.IntVar(&f.maxInFlight, "max-in-flight", 1024, "answer at most `N` requests at a time, and others with 503")
 	flags.IntVar(&f.maxConnections, "max-connections", 10_000, "keep at most `N` connections open; the one idle longest makes room")
 	f.metricsFlags.add(flags)
+	f.pageFlags.add(flags)
 	flags.StringVar(&f.logFormat, "log-format", "text", "write the log as `FORMAT`: text, json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "log from `LEVEL` up: debug, info, warn, error")
 	flags.BoolVar(&f.logSubjects, "log-subjects", false, "name subjects in the log; at the level debug it has a line for each request")
@@ -159,6 +163,7 @@ func runServe(cmd *cobra.Command, o *serveOptions) error {
 		return err
 	})
 	frame.sample(store)
+	frame.showPage(cmd.Context(), c, store, where)
 
 	// The listeners. One gate bounds the requests of all clients.
 	gate := serve.NewGate(o.maxInFlight, frame.meter.Refused)

@@ -10,31 +10,32 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/cmd/internal/report/sample"
+	"github.com/limitctl/limitctl/internal/browsertest"
 	"github.com/limitctl/limitctl/internal/tier"
 )
 
 func TestPagesOfStrangersInABrowser(t *testing.T) {
 	t.Parallel()
-	b := newBrowser(t)
+	b := browsertest.New(t)
 	for i, d := range sample.Strangers() {
 		page := pageOf(t, d)
 		if line := sample.Obeyed(string(page)); line != "" || !utf8.Valid(page) {
 			t.Errorf("the page has %.200q", line)
 		}
-		b.show(page, 400, "light")
+		b.Show(page, 400, "light")
 		for _, width := range []int{400, 1400} {
-			b.turn(width, "light")
+			b.Turn(width, "light")
 			var problems []string
-			b.evaluate(overflowing, &problems)
+			b.Evaluate(browsertest.Overflowing, &problems)
 			if len(problems) > 0 {
 				t.Errorf("page %d at %d: %q", i, width, problems[:min(len(problems), 4)])
 			}
 			foreign, title := 0, ""
-			b.evaluate(`document.querySelectorAll("script, img, iframe, object, embed, link, form, a, base, [onload], [onerror]").length`,
+			b.Evaluate(`document.querySelectorAll("script, img, iframe, object, embed, link, form, a, base, [onload], [onerror]").length`,
 				&foreign)
-			b.evaluate("document.title", &title)
-			if foreign != 0 || len(b.asked) != 1 || output.Escape(title) != title {
-				t.Errorf("page %d has %d elements that it should not have, asks for %q, and is called %q", i, foreign, b.asked, title)
+			b.Evaluate("document.title", &title)
+			if foreign != 0 || len(b.Asked) != 1 || output.Escape(title) != title {
+				t.Errorf("page %d has %d elements that it should not have, asks for %q, and is called %q", i, foreign, b.Asked, title)
 			}
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/cmd/internal/report/sample"
+	"github.com/limitctl/limitctl/internal/browsertest"
 )
 
 var update = flag.Bool("update", false, "write what the page of one run is now")
@@ -77,14 +78,14 @@ func TestPagesReferToNothing(t *testing.T) {
 // The pages are looked at in a browser, as they are by people.
 func TestPagesInABrowser(t *testing.T) {
 	t.Parallel()
-	b := newBrowser(t)
-	b.show(
+	b := browsertest.New(t)
+	b.Show(
 		[]byte(`<!DOCTYPE html><body><p style="width:2000px">wide</p>`+
 			`<div class="xs"><span>0</span><span style="margin-left:-2px">1</span></div>`),
 		400, "light",
 	)
 	var problems []string
-	if b.evaluate(overflowing, &problems); len(problems) != 3 { // the page, the paragraph, the label
+	if b.Evaluate(browsertest.Overflowing, &problems); len(problems) != 3 { // the page, the paragraph, the label
 		t.Fatalf("of a page that does not fit it is said: %q", problems)
 	}
 	for _, test := range []struct {
@@ -111,19 +112,19 @@ func TestPagesInABrowser(t *testing.T) {
 		{"long", map[string]int{".overtime .plot": 4, ".overtime .about": 1, ".curve path.line": 3, ".bar": 2}},
 		{"none", map[string]int{".card": 0}},
 	} {
-		b.show(pageOf(t, sample.Fixtures()[test.name]), 400, "light")
+		b.Show(pageOf(t, sample.Fixtures()[test.name]), 400, "light")
 		for _, width := range []int{400, 1400} {
 			for _, scheme := range []string{"light", "dark"} {
-				b.turn(width, scheme)
+				b.Turn(width, scheme)
 				where := fmt.Sprintf("%s-%d-%s", test.name, width, scheme)
 				var problems []string
-				b.evaluate(overflowing, &problems)
+				b.Evaluate(browsertest.Overflowing, &problems)
 				if len(problems) > 0 {
 					t.Errorf("%s: %q", where, problems[:min(len(problems), 8)])
 				}
 				for selector, want := range test.want {
 					got := 0
-					b.evaluate(fmt.Sprintf("document.querySelectorAll(%q).length", selector), &got)
+					b.Evaluate(fmt.Sprintf("document.querySelectorAll(%q).length", selector), &got)
 					if selector == "section td" { // any number, but some
 						got = min(got, want)
 					}
@@ -131,26 +132,26 @@ func TestPagesInABrowser(t *testing.T) {
 						t.Errorf("%s: %d of %s, want %d", where, got, selector, want)
 					}
 				}
-				if len(b.asked) != 1 {
-					t.Errorf("%s: it asks for %q", where, b.asked)
+				if len(b.Asked) != 1 {
+					t.Errorf("%s: it asks for %q", where, b.Asked)
 				}
 				title := ""
-				b.evaluate("document.title", &title)
+				b.Evaluate("document.title", &title)
 				if !strings.HasPrefix(title, "limitctl: ") {
 					t.Errorf("%s: the title is %q", where, title)
 				}
-				picture := b.screenshot()
-				keepScreenshot(t, where+".png", picture)
+				picture := b.Screenshot()
+				browsertest.Keep(t, where+".png", picture)
 				lookAt(t, where, picture, width, scheme)
 			}
 		}
-		b.turn(760, "print")
-		b.evaluate(overflowing, &problems)
+		b.Turn(760, "print")
+		b.Evaluate(browsertest.Overflowing, &problems)
 		if len(problems) > 0 {
 			t.Errorf("%s printed: %q", test.name, problems[:min(len(problems), 8)])
 		}
-		picture := b.screenshot()
-		keepScreenshot(t, test.name+"-print.png", picture)
+		picture := b.Screenshot()
+		browsertest.Keep(t, test.name+"-print.png", picture)
 		lookAt(t, test.name+" printed", picture, 760, "light")
 	}
 }

@@ -1,4 +1,5 @@
-package show
+// Package browsertest shows pages in a real browser, for tests.
+package browsertest
 
 import (
 	"bufio"
@@ -15,16 +16,16 @@ import (
 	"github.com/limitctl/limitctl/internal/tier"
 )
 
-// browser is a headless Chromium that is spoken to over a pipe, in the DevTools
+// Browser is a headless Chromium that is spoken to over a pipe, in the DevTools
 // protocol: a message is JSON and ends with a zero byte.
-type browser struct {
+type Browser struct {
 	t       *testing.T
 	to      io.Writer
 	from    *bufio.Reader
 	session string
 	id      int
-	// asked is what the page shown last asked for, itself included.
-	asked []string
+	// Asked is what the page shown last asked for, itself included.
+	Asked []string
 	// ended tells that it is gone, and what it said may say why.
 	ended bool
 }
@@ -37,7 +38,8 @@ type message struct {
 	Error  json.RawMessage `json:"error"`
 }
 
-func newBrowser(t *testing.T) *browser {
+// New starts a browser, which ends with the test. It belongs to the full tier.
+func New(t *testing.T) *Browser {
 	t.Helper()
 	tier.Full(t, "a browser")
 	program, err := exec.LookPath("chromium")
@@ -71,7 +73,7 @@ func newBrowser(t *testing.T) *browser {
 	theirIn.Close()
 	theirOut.Close()
 	// A browser that hangs is ended, so that the test fails rather than waits.
-	b := &browser{t: t, to: ourOut, from: bufio.NewReader(ourIn)}
+	b := &Browser{t: t, to: ourOut, from: bufio.NewReader(ourIn)}
 	patience := time.AfterFunc(4*time.Minute, func() { command.Process.Kill() })
 	t.Cleanup(func() {
 		patience.Stop()
@@ -95,7 +97,7 @@ func newBrowser(t *testing.T) *browser {
 }
 
 // call makes a call and waits for its answer.
-func (b *browser) call(method string, params any, result any) {
+func (b *Browser) call(method string, params any, result any) {
 	b.t.Helper()
 	b.id++
 	request := map[string]any{"id": b.id, "method": method}
@@ -130,7 +132,7 @@ func (b *browser) call(method string, params any, result any) {
 }
 
 // next reads a message and notes what the page asks for.
-func (b *browser) next() (m message) {
+func (b *Browser) next() (m message) {
 	b.t.Helper()
 	text, err := b.from.ReadBytes(0)
 	if err != nil {
@@ -145,29 +147,35 @@ func (b *browser) next() (m message) {
 		if err := json.Unmarshal(m.Params, &params); err != nil {
 			b.t.Fatal(err)
 		}
-		b.asked = append(b.asked, params.Request.URL)
+		b.Asked = append(b.Asked, params.Request.URL)
 	}
 	return m
 }
 
-// show opens a page in a window of that width, in the light or in the dark, or as
+// Show opens a page in a window of that width, in the light or in the dark, or as
 // it is printed.
-func (b *browser) show(page []byte, width int, scheme string) {
+func (b *Browser) Show(page []byte, width int, scheme string) {
 	b.t.Helper()
 	path := filepath.Join(b.t.TempDir(), "page.html")
 	if err := os.WriteFile(path, page, 0o644); err != nil {
 		b.t.Fatal(err)
 	}
-	b.turn(width, scheme)
-	b.asked = nil
-	b.call("Page.navigate", map[string]any{"url": "file://" + path}, nil)
+	b.Open("file://"+path, width, scheme)
+}
+
+// Open opens the page at a URL in such a window.
+func (b *Browser) Open(url string, width int, scheme string) {
+	b.t.Helper()
+	b.Turn(width, scheme)
+	b.Asked = nil
+	b.call("Page.navigate", map[string]any{"url": url}, nil)
 	for b.next().Method != "Page.loadEventFired" {
 	}
 }
 
-// turn shows the page that is open in another window. It was loaded once, so what it asks
+// Turn shows the page that is open in another window. It was loaded once, so what it asks
 // for now is among what it asked for.
-func (b *browser) turn(width int, scheme string) {
+func (b *Browser) Turn(width int, scheme string) {
 	b.t.Helper()
 	media := ""
 	if scheme == "print" {
@@ -182,12 +190,12 @@ func (b *browser) turn(width int, scheme string) {
 	is := fmt.Sprintf("innerWidth == %d && matchMedia('(prefers-color-scheme: %s)').matches && matchMedia('print').matches == %t",
 		width, scheme, media == "print")
 	for done := false; !done; { // until the browser hangs, and is ended
-		b.evaluate(is, &done)
+		b.Evaluate(is, &done)
 	}
 }
 
-// evaluate has the page reckon a value in JavaScript.
-func (b *browser) evaluate(expression string, value any) {
+// Evaluate has the page reckon a value in JavaScript.
+func (b *Browser) Evaluate(expression string, value any) {
 	b.t.Helper()
 	var result struct {
 		Result           struct{ Value json.RawMessage }
@@ -202,17 +210,17 @@ func (b *browser) evaluate(expression string, value any) {
 	}
 }
 
-// screenshot returns the whole page as PNG.
-func (b *browser) screenshot() []byte {
+// Screenshot returns the whole page as PNG.
+func (b *Browser) Screenshot() []byte {
 	b.t.Helper()
 	var result struct{ Data []byte }
 	b.call("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": true}, &result)
 	return result.Data
 }
 
-// overflowing lists what reaches over the edges of the window, other than what
+// Overflowing lists what reaches over the edges of the window, other than what
 // scrolls for itself, and texts of axes that overlap.
-const overflowing = `(() => {
+const Overflowing = `(() => {
 	const found = [];
 	const width = document.documentElement.clientWidth;
 	if (document.documentElement.scrollWidth > width) found.push("the page is " + document.documentElement.scrollWidth + " wide");
@@ -232,8 +240,8 @@ const overflowing = `(() => {
 	return found;
 })()`
 
-// keepScreenshot writes what the tests look at to $LIMITCTL_SCREENSHOTS, for people to look at, too.
-func keepScreenshot(t *testing.T, name string, data []byte) {
+// Keep writes what the tests look at to $LIMITCTL_SCREENSHOTS, for people to look at, too.
+func Keep(t *testing.T, name string, data []byte) {
 	directory := os.Getenv("LIMITCTL_SCREENSHOTS")
 	if directory == "" {
 		return
