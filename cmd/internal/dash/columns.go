@@ -180,19 +180,19 @@ func deniedCell(r *row, now time.Time, width int) line {
 
 // sinceCell is when the key began to be denied, without a pause.
 func sinceCell(r *row, now time.Time, _ int) line {
-	if r.denial == nil || r.denial.since.IsZero() {
+	if r.denial == nil || r.denial.Since.IsZero() {
 		return plain("-")
 	}
-	return plain(figures.Until(r.denial.since, now))
+	return plain(figures.Until(r.denial.Since, now))
 }
 
 // historyCell is the last minute: how often a denied key was denied, as what is used of it is always all; of others
 // what is used.
 func historyCell(r *row, now time.Time, width int) line {
-	if r.denial == nil || r.denial.counts.Values == nil {
+	if r.denial == nil || r.denial.Counts.Values == nil {
 		return sparks(r.shares.Columns(now, 60, width), 1, shareStyle)
 	}
-	values, greatest := r.denial.counts.Columns(now, 60, width), float32(0)
+	values, greatest := r.denial.Counts.Columns(now, 60, width), float32(0)
 	for _, value := range values {
 		if value > greatest { // which what is not known is not
 			greatest = value
@@ -284,7 +284,7 @@ type need struct {
 }
 
 func (n *need) take(columns int, now time.Time, atOnce bool) {
-	if atOnce || columns >= n.columns || now.Sub(n.at) > lately*time.Second {
+	if atOnce || columns >= n.columns || now.Sub(n.at) > figures.Lately*time.Second {
 		*n = need{columns, now}
 	}
 }

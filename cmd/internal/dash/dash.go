@@ -126,7 +126,7 @@ func Once(ctx context.Context, out io.Writer, o Options, columns, lines int) err
 			return m.feed.problem
 		}
 		if fetched, is := msg.(source.Fetched); is && look > 0 && o.Document != nil {
-			fetched.Denials = m.feed.denials.frame(m.now)
+			fetched.Denials = m.feed.denials.Frame(m.now)
 			return o.Document(source.NewDocument(&fetched.Snapshot, m.feed.overrides.list))
 		}
 	}

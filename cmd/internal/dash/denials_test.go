@@ -3,6 +3,7 @@ package dash
 import (
 	"context"
 	"fmt"
+	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"math"
 	"strings"
 	"testing"
@@ -13,7 +14,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-func denied(subject string, count int64) admin.Denied {
+func deniedRow(subject string, count int64) admin.Denied {
 	return admin.Denied{Key: store.Key{Subject: subject, Name: "token-bucket/1m"}, Count: count}
 }
 
@@ -21,13 +22,13 @@ func denied(subject string, count int64) admin.Denied {
 func TestDenialsASecond(t *testing.T) {
 	d := begin(t, three, nil)
 	for second := range 130 {
-		d.deny(admin.Denials{Rows: []admin.Denied{denied("full", 7), denied("near", 1)}})
+		d.deny(admin.Denials{Rows: []admin.Denied{deniedRow("full", 7), deniedRow("near", 1)}})
 		d.second()
 		if second < 1 {
 			continue
 		}
 		for subject, want := range map[string]float64{"full": 7, "near": 1} {
-			r := d.feed.rows[source.OwnID(denied(subject, 0).Key)]
+			r := d.feed.rows[source.OwnID(deniedRow(subject, 0).Key)]
 			if got := r.deniedRate(); math.Abs(got-want) > want*0.01 {
 				t.Fatalf("after %d s %s is denied %.2f a second, want %g", second, subject, got, want)
 			}
@@ -39,7 +40,7 @@ func TestDenialsASecond(t *testing.T) {
 	if text := d.View(); !strings.Contains(text, "8.0 denied/s of 2 keys") {
 		t.Errorf("it says:\n%s", text)
 	}
-	for range lately + 1 {
+	for range figures.Lately + 1 {
 		d.second()
 	}
 	if text := d.View(); !strings.Contains(text, ", 0 denied/s of 0 keys") || strings.Contains(text, deniedSign) {
@@ -50,13 +51,13 @@ func TestDenialsASecond(t *testing.T) {
 // A key that was silent for a while is not blamed again for what was counted before.
 func TestOldDenialsOfAMinuteAreNotCountedAgain(t *testing.T) {
 	d := begin(t, nil, nil)
-	d.deny(admin.Denials{Rows: []admin.Denied{denied("a", 1000)}})
+	d.deny(admin.Denials{Rows: []admin.Denied{deniedRow("a", 1000)}})
 	for range 40 {
 		d.second()
 	}
-	d.deny(admin.Denials{Rows: []admin.Denied{denied("a", 10)}})
+	d.deny(admin.Denials{Rows: []admin.Denied{deniedRow("a", 10)}})
 	d.second()
-	if got := d.feed.rows[source.OwnID(denied("a", 0).Key)].deniedRate(); got > 10 {
+	if got := d.feed.rows[source.OwnID(deniedRow("a", 0).Key)].deniedRate(); got > 10 {
 		t.Errorf("it is denied %.1f a second, want at most 10", got)
 	}
 }
@@ -70,7 +71,7 @@ func TestDeniedKeysAreShown(t *testing.T) {
 		}
 	}, func(o *Options) { o.MaxKeys = 5 })
 	hourly := admin.Denied{Key: store.Key{Subject: "user:00", Name: "token-bucket/1h"}, Count: 2}
-	d.deny(admin.Denials{Rows: []admin.Denied{hourly, denied("nobody", 90)}})
+	d.deny(admin.Denials{Rows: []admin.Denied{hourly, deniedRow("nobody", 90)}})
 	d.second()
 	d.second()
 	if want := "[nobody] user:00 user:49 user:48 user:47"; d.subjects() != want {
@@ -90,7 +91,7 @@ func TestDenialsOfOtherKeysAreNotShown(t *testing.T) {
 	d := begin(t, three, func(o *Options) {
 		o.Query.Subjects, _ = store.ParsePattern("tenant:*")
 	})
-	d.deny(admin.Denials{Rows: []admin.Denied{denied("full", 1000), denied("tenant:b", 10)}})
+	d.deny(admin.Denials{Rows: []admin.Denied{deniedRow("full", 1000), deniedRow("tenant:b", 10)}})
 	d.second()
 	if want := "[tenant:b] tenant:acme:user:7"; d.subjects() != want {
 		t.Errorf("it shows %s, want %s", d.subjects(), want)
@@ -107,7 +108,7 @@ func TestDeniedDoesNotLookLikeAtTheLimit(t *testing.T) {
 	for range 12 {
 		d.take(store.Key{Subject: "at-limit"}, "60/1m", 1)
 		d.take(store.Key{Subject: "denied"}, "60/1m", 1)
-		d.deny(admin.Denials{Rows: []admin.Denied{denied("denied", 6)}})
+		d.deny(admin.Denials{Rows: []admin.Denied{deniedRow("denied", 6)}})
 		d.second()
 	}
 	d.press("<end>") // the cursor marks a row, too
@@ -130,7 +131,7 @@ func TestRatesThatAreAlmostTheSameDoNotMoveRows(t *testing.T) {
 		if second%20 > 9 {
 			a, b = b, a
 		}
-		d.deny(admin.Denials{Rows: []admin.Denied{denied("a", a), denied("b", b)}})
+		d.deny(admin.Denials{Rows: []admin.Denied{deniedRow("a", a), deniedRow("b", b)}})
 		d.second()
 		if second == 2 {
 			first = d.subjects()
@@ -140,7 +141,7 @@ func TestRatesThatAreAlmostTheSameDoNotMoveRows(t *testing.T) {
 		}
 	}
 	for range 12 {
-		d.deny(admin.Denials{Rows: []admin.Denied{denied("a", 200), denied("b", 100)}})
+		d.deny(admin.Denials{Rows: []admin.Denied{deniedRow("a", 200), deniedRow("b", 100)}})
 		d.second()
 	}
 	if d.subjects() != "[a] b" {
@@ -163,7 +164,7 @@ func TestAtTheLimitDoesNotFlicker(t *testing.T) {
 			d.send(refreshDue{d.ticks})
 		}
 	}
-	for range lately + 10 {
+	for range figures.Lately + 10 {
 		d.second()
 	}
 	if n, _ := d.atLimit(); n != 0 {
@@ -209,9 +210,9 @@ func TestDenialsThatAreNotExactAreMarked(t *testing.T) {
 		add  admin.Denials
 		want string
 	}{
-		{admin.Denials{Rows: []admin.Denied{denied("a", 10)}}, " 10 denied/s of 1 key "},
-		{admin.Denials{Rows: []admin.Denied{denied("a", 10)}, Lost: true}, " ≥10 denied/s of 1 key "},
-		{admin.Denials{Rows: []admin.Denied{denied("a", 10)}, Others: 4}, " ≥10 denied/s of ≥1 keys "},
+		{admin.Denials{Rows: []admin.Denied{deniedRow("a", 10)}}, " 10 denied/s of 1 key "},
+		{admin.Denials{Rows: []admin.Denied{deniedRow("a", 10)}, Lost: true}, " ≥10 denied/s of 1 key "},
+		{admin.Denials{Rows: []admin.Denied{deniedRow("a", 10)}, Others: 4}, " ≥10 denied/s of ≥1 keys "},
 	} {
 		d := begin(t, nil, nil)
 		d.deny(test.add)

@@ -70,7 +70,7 @@ func (v *detailView) text(m *model) []line {
 	sayDenied := func() {
 		if r.deniedRate() > 0 {
 			text := figures.Short(r.deniedRate()) + " a second lately"
-			if since := r.denial.since; !since.IsZero() {
+			if since := r.denial.Since; !since.IsZero() {
 				text += ", since " + figures.Until(since, m.now)
 			}
 			if !r.isDenied(m.now) {

@@ -2,6 +2,7 @@ package dash
 
 import (
 	"cmp"
+	"github.com/limitctl/limitctl/cmd/internal/dash/denied"
 	"math"
 	"slices"
 	"time"
@@ -25,7 +26,7 @@ type feed struct {
 	away      map[string]awayNode // nodes that do not answer, while others do
 	answered  time.Time
 	problem   error // why the last look failed
-	denials   denials
+	denials   denied.Rates
 	overrides overrides
 	groups    *source.GroupTotals // what the last whole scan found; nil before it
 	scanBegun time.Time           // when the scan that is going on, or was the last, began
@@ -40,7 +41,7 @@ func (m *model) look() tea.Cmd {
 	m.feed.fetching, m.feed.lookedAt = true, m.now
 	ask := source.Request{Coverage: m.feed.coverage, Rules: m.rules()}
 	if m.Record != nil {
-		ask.Denials = m.feed.denials.frame(m.now)
+		ask.Denials = m.feed.denials.Frame(m.now)
 	}
 	for key := range m.feed.rows {
 		ask.Keys = append(ask.Keys, key)
@@ -271,18 +272,18 @@ func (f *feed) absorbAway(s *source.Snapshot) {
 // lookDenials reads the table, unless that is under way.
 func (m *model) lookDenials() tea.Cmd {
 	d := &m.feed.denials
-	if d.reader == nil || d.fetching {
+	if d.Reader == nil || d.Fetching {
 		return nil
 	}
-	d.fetching = true
-	return func() tea.Msg { return d.reader.Look(m.ctx) }
+	d.Fetching = true
+	return func() tea.Msg { return d.Reader.Look(m.ctx) }
 }
 
 // absorbDenials takes in what a look at the table brought.
 func (m *model) absorbDenials(since source.DeniedSince) tea.Cmd {
 	d := &m.feed.denials
-	d.fetching = false
-	if d.problem = since.Err; since.Over > 0 {
+	d.Fetching = false
+	if d.Problem = since.Err; since.Over > 0 {
 		m.addDenials(&since)
 	}
 	pause := max(m.Refresh, denialsEvery) - since.Took
@@ -291,8 +292,8 @@ func (m *model) absorbDenials(since source.DeniedSince) tea.Cmd {
 
 func (m *model) addDenials(since *source.DeniedSince) {
 	d := &m.feed.denials
-	if d.known, d.lost = true, since.Lost; since.First {
-		d.begun, d.totals, d.unnamed, d.keys = since.At, figures.History{}, figures.History{}, map[store.Key]*denial{}
+	if d.Known, d.Lost = true, since.Lost; since.First {
+		d.Begun, d.Totals, d.Unnamed, d.Keys = since.At, figures.History{}, figures.History{}, map[store.Key]*denied.Rate{}
 	}
 	names := m.longNames()
 	counted := make(map[store.Key]bool, len(since.Rows))
@@ -305,30 +306,30 @@ func (m *model) addDenials(since *source.DeniedSince) {
 		}
 		counted[key] = true
 		last := since.At.Add(-time.Duration(since.Now-row.LastAt) * time.Microsecond)
-		known := d.keys[key]
+		known := d.Keys[key]
 		if known == nil {
-			if since.At.Sub(last) > lately*time.Second {
+			if since.At.Sub(last) > figures.Lately*time.Second {
 				continue
 			}
-			known = &denial{}
-			d.keys[key] = known
+			known = &denied.Rate{}
+			d.Keys[key] = known
 		}
 		sum += row.Count
-		if known.last = last; row.Since > 0 {
-			known.since = since.At.Add(-time.Duration(since.Now-row.Since) * time.Microsecond)
+		if known.Last = last; row.Since > 0 {
+			known.Since = since.At.Add(-time.Duration(since.Now-row.Since) * time.Microsecond)
 		}
-		d.count(known, row.Count, since)
+		d.Count(known, row.Count, since)
 	}
-	for key, known := range d.keys {
+	for key, known := range d.Keys {
 		if !counted[key] {
-			d.count(known, 0, since)
+			d.Count(known, 0, since)
 		}
-		if known.rate == 0 {
-			delete(d.keys, key)
+		if known.PerSecond == 0 {
+			delete(d.Keys, key)
 		}
 	}
-	d.total = d.lateRate(&d.totals, sum, since)
-	d.others = d.lateRate(&d.unnamed, since.Others, since)
+	d.Total = d.LateRate(&d.Totals, sum, since)
+	d.Others = d.LateRate(&d.Unnamed, since.Others, since)
 	m.followDenied()
 }
 
@@ -349,13 +350,13 @@ func (m *model) longNames() map[store.Key]store.Key {
 // followDenied follows the keys that are being denied, however far from its limit the
 // store says that they are.
 func (m *model) followDenied() {
-	for key := range m.feed.denials.keys {
+	for key := range m.feed.denials.Keys {
 		if m.feed.rows[source.OwnID(key)] == nil {
 			m.feed.rows[source.OwnID(key)] = newRow(source.Reading{Entry: admin.Entry{Key: key}}, m.now)
 		}
 	}
 	for id, r := range m.feed.rows {
-		r.denial = m.feed.denials.keys[id.Key]
+		r.denial = m.feed.denials.Keys[id.Key]
 	}
 	m.tellBlocked()
 	m.evict()
@@ -369,8 +370,8 @@ func (m *model) tellBlocked() {
 		return
 	}
 	f := m.rules()
-	for key, known := range m.feed.denials.keys {
-		known.blocked = source.IsBlock(f.Override(key))
+	for key, known := range m.feed.denials.Keys {
+		known.Blocked = source.IsBlock(f.Override(key))
 	}
 }
 
@@ -378,22 +379,22 @@ func (m *model) tellBlocked() {
 func (m *model) playDenials(f *source.DenialFrame, at time.Time) {
 	d := &m.feed.denials
 	if f == nil {
-		d.known, d.keys = false, map[store.Key]*denial{}
+		d.Known, d.Keys = false, map[store.Key]*denied.Rate{}
 	} else {
-		keys := make(map[store.Key]*denial, len(f.Keys))
+		keys := make(map[store.Key]*denied.Rate, len(f.Keys))
 		for _, k := range f.Keys {
 			key := store.Key{Subject: k.Key, Name: k.Name}
-			known := &denial{rate: k.PerSecond, last: at.Add(-source.Milliseconds(k.AgoMS)), blocked: k.Blocked}
-			if before := d.keys[key]; before != nil {
-				known.placed = before.placed
+			known := &denied.Rate{PerSecond: k.PerSecond, Last: at.Add(-source.Milliseconds(k.AgoMS)), Blocked: k.Blocked}
+			if before := d.Keys[key]; before != nil {
+				known.Placed = before.Placed
 			}
 			if k.SinceMS > 0 {
-				known.since = at.Add(-source.Milliseconds(k.SinceMS))
+				known.Since = at.Add(-source.Milliseconds(k.SinceMS))
 			}
-			known.place()
+			known.Place()
 			keys[key] = known
 		}
-		d.known, d.lost, d.total, d.others, d.keys = true, f.Lost, f.PerSecond, f.OthersPerSecond, keys
+		d.Known, d.Lost, d.Total, d.Others, d.Keys = true, f.Lost, f.PerSecond, f.OthersPerSecond, keys
 	}
 	m.followDenied()
 }

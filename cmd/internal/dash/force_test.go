@@ -114,7 +114,7 @@ func TestBlockedKeysAreNoVictims(t *testing.T) {
 	d := begin(t, three, func(o *Options) { o.MaxKeys, o.Record = 5, &recorded })
 	d.setOverride("ip:203.0.113.9", store.Override{Effect: store.OverrideBlock})
 	for range 12 {
-		d.deny(admin.Denials{Rows: []admin.Denied{denied("ip:203.0.113.9", 40), denied("full", 3), denied("near", 2)}})
+		d.deny(admin.Denials{Rows: []admin.Denied{deniedRow("ip:203.0.113.9", 40), deniedRow("full", 3), deniedRow("near", 2)}})
 		d.second()
 	}
 	wanted := func(d *driver) {
@@ -129,7 +129,7 @@ func TestBlockedKeysAreNoVictims(t *testing.T) {
 		}
 	}
 	wanted(d)
-	if c := d.feed.rows[source.OwnID(denied("ip:203.0.113.9", 0).Key)]; c == nil || c.Remaining != 0 {
+	if c := d.feed.rows[source.OwnID(deniedRow("ip:203.0.113.9", 0).Key)]; c == nil || c.Remaining != 0 {
 		t.Error("the blocked key is not followed, or has something left")
 	}
 	played, _ := play(t, recorded.String())

@@ -180,7 +180,7 @@ func (l *groupList) wishes(m *model, name, closest int) []wish {
 		{of: usedColumn, width: 8}, {of: rateColumn, width: 6}, {subjectColumn, min(name, widestName), true},
 		{of: historyColumn, width: 14}, {historyColumn, closest, true}, {subjectColumn, name, true},
 	}
-	return slices.DeleteFunc(all, func(w wish) bool { return w.of == deniedColumn && !m.feed.denials.known })
+	return slices.DeleteFunc(all, func(w wish) bool { return w.of == deniedColumn && !m.feed.denials.Known })
 }
 
 // lines are the groups in sight, below their header.

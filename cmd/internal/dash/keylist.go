@@ -248,7 +248,7 @@ func (l *keyList) measure(m *model) {
 }
 
 // fitted are the columns that are shown.
-func (l *keyList) fitted(m *model) []column { return l.needs.fitted(m.width, m.feed.denials.known) }
+func (l *keyList) fitted(m *model) []column { return l.needs.fitted(m.width, m.feed.denials.Known) }
 
 // lines are the header and the rows in sight.
 func (l *keyList) lines(m *model) []line {
@@ -291,7 +291,7 @@ func (l *keyList) lines(m *model) []line {
 // arrow marks the header of the column that the list is sorted by, "" if it is another.
 func (l *keyList) arrow(m *model, of order) string {
 	sorted := l.order
-	if sorted == byDenied && !m.feed.denials.known {
+	if sorted == byDenied && !m.feed.denials.Known {
 		sorted = byCloseness // which it comes down to
 	}
 	switch {

@@ -2,6 +2,7 @@ package dash
 
 import (
 	"context"
+	"github.com/limitctl/limitctl/cmd/internal/dash/denied"
 	"io"
 	"slices"
 	"time"
@@ -74,7 +75,7 @@ func newModel(ctx context.Context, o source.Options) *model {
 	m := &model{
 		Options: o, ctx: ctx, width: 80, height: 24, now: o.Now(),
 		feed: feed{rows: map[source.ID]*row{}, answered: o.Now(),
-			denials: denials{keys: map[store.Key]*denial{}}},
+			denials: denied.Rates{Keys: map[store.Key]*denied.Rate{}}},
 		filter: filterLine{input: newInput()},
 		keys:   keyList{marked: map[source.ID]bool{}}, inForce: newInForceView(),
 	}
@@ -87,7 +88,7 @@ func newModel(ctx context.Context, o source.Options) *model {
 		m.feed.overrides.reader = &source.OverrideReader{Options: &m.Options}
 	}
 	if m.Denials != nil && m.Play == nil {
-		m.feed.denials.reader = &source.DenialReader{Options: &m.Options, Table: m.Denials}
+		m.feed.denials.Reader = &source.DenialReader{Options: &m.Options, Table: m.Denials}
 	}
 	for _, key := range o.Query.Keys {
 		m.feed.rows[source.OwnID(key)] = newRow(source.Reading{Entry: admin.Entry{Key: key}}, m.now)

@@ -44,9 +44,9 @@ func offendersOf(rows []*row) []offender {
 		}
 		for i := range r.attributes {
 			a := &r.attributes[i]
-			add(source.Grouping{Attribute: a.Name}, a.Value, r.denial.placed)
+			add(source.Grouping{Attribute: a.Name}, a.Value, r.denial.Placed)
 			if network := source.NetworkOf(a.Value); network != "" {
-				add(source.Grouping{Attribute: a.Name, Network: true}, network, r.denial.placed)
+				add(source.Grouping{Attribute: a.Name, Network: true}, network, r.denial.Placed)
 			}
 		}
 	}

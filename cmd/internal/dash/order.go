@@ -25,7 +25,7 @@ func (r *row) place() place {
 	}
 	denied := 0.0
 	if r.denial != nil {
-		denied = r.denial.placed
+		denied = r.denial.Placed
 	}
 	return place{denied, r.isUnderBlock(), r.inUse, r.inUse && r.isAtLimit(), r.inUse && r.IsUsed() && r.IsStuck(), percent(r.UsedShare())}
 }

@@ -1,6 +1,8 @@
 package dash
 
 import (
+	"fmt"
+	"github.com/limitctl/limitctl/cmd/internal/dash/denied"
 	"math"
 	"time"
 
@@ -29,7 +31,7 @@ type row struct {
 	// subjectWidth and limitWidth are the columns that its names take.
 	subjectWidth, limitWidth int
 
-	denial   *denial         // how it is being denied; nil if it is not
+	denial   *denied.Rate    // how it is being denied; nil if it is not
 	override *store.Override // the one that it is under; nil if it is under none
 
 	fullAt    time.Time // when nothing was left, at a look
@@ -97,7 +99,7 @@ func (r *row) isAtLimit() bool {
 		looks    = 2
 		hardlyOf = 20 // a twentieth of all
 	)
-	recently := r.sinceFull <= looks || r.updated.Sub(r.fullAt) < lately*time.Second
+	recently := r.sinceFull <= looks || r.updated.Sub(r.fullAt) < figures.Lately*time.Second
 	return !r.fullAt.IsZero() && recently && r.RemainingKnown() && r.Remaining <= max(1, r.Limit.Capacity()/hardlyOf)
 }
 
@@ -111,11 +113,8 @@ func (r *row) found() bool { return r.CapacityKnown() || r.StoreKey != "" }
 // told.
 func (r *row) isUnknown() bool { return r.found() && !r.RemainingKnown() }
 
-// lately is the time over which the units a second are computed.
-const lately = 10
-
 // rate is the units a second lately.
-func (r *row) rate() float64 { return r.taken.Mean(lately) }
+func (r *row) rate() float64 { return r.taken.Mean(figures.Lately) }
 
 // limitName is the name of the key's limit, without the attributes that can follow it.
 func (r *row) limitName() string {
@@ -138,4 +137,51 @@ func closeness(r *row) output.Style {
 		return output.Near
 	}
 	return output.Room
+}
+
+const (
+	// denialsEvery is the least time between two looks: services add to the table once a
+	// second.
+	denialsEvery = time.Second
+	// stillDenied is for how long after its last denial a key counts as being denied: the
+	// time that this needs to get into the table and be read, twice.
+	stillDenied = 4 * time.Second
+)
+
+// denialsDue: the table is to be read again.
+type denialsDue struct{}
+
+// deniedRate is how often a second the key was denied lately.
+func (r *row) deniedRate() float64 {
+	if r.denial == nil {
+		return 0
+	}
+	return r.denial.PerSecond
+}
+
+// isBlocked reports whether the key is denied by a block.
+func (r *row) isBlocked() bool { return r.denial != nil && r.denial.Blocked }
+
+// isDenied reports whether the key is being denied now.
+func (r *row) isDenied(now time.Time) bool {
+	return r.denial != nil && now.Sub(r.denial.Last) < stillDenied
+}
+
+// deniedShare is how much of what was asked for was denied lately, 1 being all of it, if
+// each request was of one unit.
+func (r *row) deniedShare() float64 {
+	denied := r.deniedRate()
+	if denied == 0 {
+		return 0
+	}
+	return denied / (denied + r.rate())
+}
+
+// percentDenied writes deniedShare. Less than all is not written as all.
+func (r *row) percentDenied() string {
+	share := r.deniedShare()
+	if share < 1 {
+		share = min(share, 0.99)
+	}
+	return fmt.Sprintf("%.0f%%", math.Round(share*100))
 }

@@ -152,7 +152,7 @@ func (m *model) headLines() []line {
 	}
 	if m.screen == &m.keys && m.height >= 20 {
 		for i := range m.keys.offenders {
-			lines = append(lines, m.keys.offenders[i].line(m.feed.denials.byLimits()))
+			lines = append(lines, m.keys.offenders[i].line(m.feed.denials.ByLimits()))
 		}
 	}
 	return lines
@@ -248,15 +248,15 @@ func (m *model) vitals() line {
 // deniedParts say how much is denied in all by limits, and of how many keys, and how much by blocks.
 func (m *model) deniedParts() (denied, of, blocked line) {
 	d := &m.feed.denials
-	if d.problem != nil {
+	if d.Problem != nil {
 		return line{{", denials ", output.Plain}, {"not known", output.Near}}, nil, nil
 	}
-	all, keys, byBlocks := d.summary()
+	all, keys, byBlocks := d.Summary()
 	if all == "" {
 		return nil, nil, nil
 	}
 	style := output.Room
-	if _, blockedKeys := d.byBlocks(); len(d.keys) > blockedKeys || d.others > 0 {
+	if _, blockedKeys := d.ByBlocks(); len(d.Keys) > blockedKeys || d.Others > 0 {
 		style = denying
 	}
 	if byBlocks != "" {
@@ -330,8 +330,8 @@ func (m *model) coverageText() string {
 	switch {
 	case m.isAway():
 		return ""
-	case m.feed.denials.problem != nil:
-		return "who is denied cannot be read: " + source.OneLine(m.feed.denials.problem)
+	case m.feed.denials.Problem != nil:
+		return "who is denied cannot be read: " + source.OneLine(m.feed.denials.Problem)
 	case m.feed.overrides.problem != nil:
 		return "overrides cannot be read, and are not shown: " + source.OneLine(m.feed.overrides.problem)
 	case m.feed.scanError != nil:

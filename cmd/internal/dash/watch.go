@@ -104,14 +104,14 @@ func (watching) View() string { return "" }
 func (m *model) asLook() *Look {
 	f := &m.feed
 	l := &Look{At: m.now, Answered: f.answered, Where: m.Where, Problem: f.problem, Coverage: f.coverage,
-		DenialsKnown: f.denials.known && f.denials.problem == nil, AtLeast: f.denials.lost || f.denials.others > 0,
+		DenialsKnown: f.denials.Known && f.denials.Problem == nil, AtLeast: f.denials.Lost || f.denials.Others > 0,
 		Overrides: f.overrides.list, OverridesProblem: f.overrides.problem}
 	if l.Problem == nil {
 		l.Problem = f.scanError
 	}
 	l.AtLimit, l.AtLimitExact = m.atLimit()
-	l.Blocked, _ = f.denials.byBlocks()
-	l.Denied = max(0, f.denials.total-l.Blocked)
+	l.Blocked, _ = f.denials.ByBlocks()
+	l.Denied = max(0, f.denials.Total-l.Blocked)
 	for id := range f.rows {
 		l.Followed = append(l.Followed, id.Key)
 	}

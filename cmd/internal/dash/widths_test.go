@@ -2,6 +2,7 @@ package dash
 
 import (
 	"fmt"
+	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"slices"
 	"strings"
 	"testing"
@@ -80,7 +81,7 @@ func TestAWiderTerminalShowsNoLess(t *testing.T) {
 		"texts": func(d *driver) {
 			for i, text := range hostiletext.Subjects() {
 				d.take(store.Key{Subject: "tenant:acme:" + text}, "10/1h", int64(i%10+1))
-				row := denied("tenant:acme:"+text, int64(i+1))
+				row := deniedRow("tenant:acme:"+text, int64(i+1))
 				row.Shorten()
 				d.deny(admin.Denials{Rows: []admin.Denied{row}})
 			}
@@ -169,7 +170,7 @@ func TestColumnsDoNotJump(t *testing.T) {
 	if _, _, err := d.store.Delete(t.Context(), comes...); err != nil {
 		t.Fatal(err)
 	}
-	for second := range lately {
+	for second := range figures.Lately {
 		if d.second(); subject() != wide {
 			t.Fatalf("%d s after a row went, its column has %d and not %d", second+1, subject(), wide)
 		}

@@ -125,3 +125,6 @@ func (h *History) Columns(now time.Time, seconds, columns int) []float32 {
 
 // IsNaN reports whether nothing is known.
 func IsNaN(f float32) bool { return f != f }
+
+// Lately is the time, in seconds, over which units and denials a second are computed.
+const Lately = 10
