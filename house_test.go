@@ -108,8 +108,8 @@ var layers = map[string][]string{
 		"pkg/limiter/memorystore", "pkg/limiter/redisstore", "pkg/limiter/store",
 	},
 	"cmd/internal/dash": {
-		"cmd/internal/allowance", "cmd/internal/dash/denied", "cmd/internal/dash/figures", "cmd/internal/dash/guard", "cmd/internal/dash/source",
-		"cmd/internal/output", "internal/panics", "internal/textcut", "pkg/limiter/admin", "pkg/limiter/policy", "pkg/limiter/store",
+		"cmd/internal/allowance", "cmd/internal/dash/denied", "cmd/internal/dash/figures", "cmd/internal/dash/guard",
+		"cmd/internal/dash/source", "cmd/internal/output", "internal/panics", "internal/textcut", "pkg/limiter/admin", "pkg/limiter/policy", "pkg/limiter/store",
 	},
 	"cmd/internal/dash/denied":  {"cmd/internal/dash/figures", "cmd/internal/dash/source", "cmd/internal/output", "pkg/limiter/store"},
 	"cmd/internal/dash/figures": {"cmd/internal/allowance", "cmd/internal/output", "pkg/limiter/store"},
@@ -464,6 +464,7 @@ func TestHintsAreWrittenByShellCommand(t *testing.T) {
 	unquoted := regexp.MustCompile(`"[^"]+(--[a-z-]+[ =]%[svq]|(limitctl|redis-cli) [a-z-]+ %[svq]|redis://%s|file:%s)|` +
 		`(--[a-z-]+[ =]|limitctl [a-z]+ |redis-cli [^"]*|ACL SETUSER [^"]*)" ?\+`)
 	known := []string{
+		`"--user-data-dir="+profile`,                                      // not printed
 		`"--on-error " + onError`,                                         // one of three words
 		`parseCount("--values "+name`, `so --values %s=%d does not apply`, // names of attributes have letters, digits, - and _
 		`(ACL SETUSER … +" + strings.ToLower`, // not a command, and only our own words

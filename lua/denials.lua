@@ -1,8 +1,9 @@
 -- Adds denials to the table of the current minute and to that of the ten minutes it is in, each a hash. A field
 -- is a subject and a name with a NUL between them. Its value is packed as six numbers of 6 bytes: how often the key
--- was denied, when last and since when in ms since the epoch, how often of these by an override, how often
--- after the first time that a process saw, and how many takes were let through meanwhile; then the limit as text, a NUL, and the ID of the override. Of the field '' the first number is
--- the sum of all denials, and the second 1 if some are counted nowhere, else 0.
+-- was denied, when last and since when in ms since the epoch, how often of these by an override, how often after the
+-- first time that a process saw, and how many takes were let through meanwhile; then the limit as text, a NUL, and
+-- the ID of the override. Of the field '' the first number is the sum of all denials, and the second 1 if some are
+-- counted nowhere, else 0.
 --
 -- KEYS[1]  the hash of the minute
 -- KEYS[2]  the hash of the ten minutes

@@ -458,7 +458,8 @@ func TestARowOfDenialsSaysHow(t *testing.T) {
 				t.Fatalf("%+v, want one row", d)
 			}
 			row, now := d.Rows[0], time.Now()
-			since, lastAt := now.Add(-time.Duration(d.Now-row.Since)*time.Microsecond), now.Add(-time.Duration(d.Now-row.LastAt)*time.Microsecond)
+			since := now.Add(-time.Duration(d.Now-row.Since) * time.Microsecond)
+			lastAt := now.Add(-time.Duration(d.Now-row.LastAt) * time.Microsecond)
 			if since.Sub(begun).Abs() > 2*time.Microsecond || lastAt.Sub(last).Abs() > 2*time.Microsecond {
 				t.Errorf("since %s, want %s; last %s, want %s", since, begun, lastAt, last)
 			}

@@ -117,8 +117,8 @@ func printDecision(g *cli.Globals, a *decisionAnswer) error {
 const countVariable = "LIMITCTL_COUNT_DENIALS"
 
 // denialLayer returns the layer that counts denials of a command that takes, if the flag asks for it, else the
-// environment, else the configuration. The layer writes the denials to backend when its store is closed. It does not count denials by a local file: the command
-// ends at once, and should not wait a second time for a store that is away.
+// environment, else the configuration. The layer writes the denials to backend when its store is closed. It does not
+// count denials by a local file: the command ends at once, and should not wait a second time for a store that is away.
 func denialLayer(g *cli.Globals, asked *bool, backend store.Store) (func(store.Store) store.Store, error) {
 	c, err := g.Config()
 	if err != nil {

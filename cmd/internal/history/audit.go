@@ -138,7 +138,7 @@ func (o *auditOptions) parse(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	if o.to.Before(o.from) {
-		return cli.Usagef("--until %s is before --since %s; nothing is between them",
+		return cli.Usagef("the time of --until, %s, is before that of --since, %s; nothing is between them",
 			o.to.Format(time.DateTime), o.from.Format(time.DateTime))
 	}
 	return nil

@@ -130,7 +130,8 @@ func parseGrouping(text string) (denialGrouping, error) {
 		by.ipv6, err = strconv.Atoi(ipv6)
 	}
 	if err != nil || by.ipv4 < 1 || by.ipv4 > 32 || by.ipv6 < 1 || by.ipv6 > 128 {
-		return by, cli.Usagef("--by %s: the bits of a network are 1 to 32 for IPv4 and 1 to 128 for IPv6; write network:24 or network:24,64", text)
+		return by, cli.Usagef("--by %s: the bits of a network are 1 to 32 for IPv4 and 1 to 128 for IPv6; "+
+			"write network:24 or network:24,64", text)
 	}
 	return by, nil
 }

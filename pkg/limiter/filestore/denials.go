@@ -134,8 +134,8 @@ func (s *Store) Denials(ctx context.Context, last time.Duration) (admin.Denials,
 
 // readDenials adds the denials of a step to sum.
 func (s *Store) readDenials(ctx context.Context, tx *sql.Tx, steps denialtable.Steps, number int64, sum *denialtable.Sum) error {
-	found, err := tx.QueryContext(ctx, `SELECT subject, name, count, last_at, since, blocked, compared, allowed, limited, override FROM denial_steps
-		WHERE prefix = ? AND length = ? AND number = ? AND octet_length(subject) <= ? AND octet_length(name) <= ?
+	found, err := tx.QueryContext(ctx, `SELECT subject, name, count, last_at, since, blocked, compared, allowed, limited, override
+		FROM denial_steps WHERE prefix = ? AND length = ? AND number = ? AND octet_length(subject) <= ? AND octet_length(name) <= ?
 		AND octet_length(limited) <= ? AND octet_length(override) <= ? LIMIT ?`, s.prefix, stepMinutes(steps), number,
 		admin.MaxDenialText, admin.MaxDenialText, admin.MaxDenialText, admin.MaxDenialText, steps.Held()+1)
 	if err != nil {
@@ -157,8 +157,8 @@ func (s *Store) readDenials(ctx context.Context, tx *sql.Tx, steps denialtable.S
 		switch {
 		case row.Key.Subject == "":
 			others, lost = row.Count, row.LastAt != 0
-		case row.Count < 0 || row.Blocked < 0 || row.Blocked > row.Count || row.Compared < 0 || row.Compared > row.Count || row.Allowed < 0 ||
-			row.Key.Name == "" || row.Key.Validate() != nil:
+		case row.Count < 0 || row.Blocked < 0 || row.Blocked > row.Count || row.Compared < 0 || row.Compared > row.Count ||
+			row.Allowed < 0 || row.Key.Name == "" || row.Key.Validate() != nil:
 			return &store.ForeignError{StoreKey: s.path, Holds: fmt.Sprintf("a row of denials of %s that limitctl did not write", row.Key)}
 		default:
 			rows = append(rows, row)

@@ -109,7 +109,8 @@ func denialArguments(minute int64, clock any, d *admin.Denials) []any {
 		}
 		row = denialtable.ByClock(row, d.Now, 0)
 		arguments = append(arguments, row.Key.Subject+"\x00"+row.Key.Name,
-			packDenials(limit, row.Override, row.Count, -int64(row.LastAt)/1000, -int64(row.Since)/1000, row.Blocked, row.Compared, row.Allowed))
+			packDenials(limit, row.Override, row.Count, -int64(row.LastAt)/1000, -int64(row.Since)/1000, row.Blocked, row.Compared,
+				row.Allowed))
 	}
 	return arguments
 }

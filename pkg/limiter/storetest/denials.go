@@ -43,7 +43,8 @@ func denialsAddUp(t *testing.T, h Harness) {
 		now = epoch.Add(time.Duration(cases) * 48 * time.Hour) // nothing of the previous case is left
 		var added []addedDenials
 		for range rapid.IntRange(1, 10).Draw(t, "writes") {
-			now = now.Add(rapid.SampledFrom([]time.Duration{0, time.Second, 20 * time.Second, 4 * time.Minute, 6 * time.Minute, 3 * time.Hour}).Draw(t, "pause"))
+			now = now.Add(rapid.SampledFrom([]time.Duration{0, time.Second, 20 * time.Second, 4 * time.Minute, 6 * time.Minute,
+				3 * time.Hour}).Draw(t, "pause"))
 			d := admin.Denials{Others: rapid.Int64Range(0, 2).Draw(t, "others"), Lost: rapid.Bool().Draw(t, "lost"),
 				Now: store.InstantOf(epoch)} // the caller has another clock
 			for i := range rapid.IntRange(0, 4).Draw(t, "rows") {
@@ -103,7 +104,8 @@ func denialsAreKeptByStep(t *testing.T, h Harness) {
 		ctx := context.Background()
 		of := func(subject string) admin.Denials {
 			at := store.InstantOf(now)
-			return admin.Denials{Rows: []admin.Denied{{Key: store.Key{Subject: subject, Name: "n"}, Count: 1, LastAt: at}}, Others: 1, Now: at}
+			row := admin.Denied{Key: store.Key{Subject: subject, Name: "n"}, Count: 1, LastAt: at}
+			return admin.Denials{Rows: []admin.Denied{row}, Others: 1, Now: at}
 		}
 		if err := table.AddDenials(ctx, of("old")); err != nil {
 			t.Fatal(err)
@@ -167,7 +169,8 @@ func denialsSinceWhen(t *testing.T, h Harness) {
 			add(test.since)
 			d, err := table.Denials(context.Background(), last)
 			if err != nil || len(d.Rows) != 1 || d.Rows[0].Since != store.InstantOf(now.Add(-test.want)) {
-				t.Errorf("%s: of the last %s there are %+v, %v at %d; want a run of %s", name, last, d.Rows, err, store.InstantOf(now), test.want)
+				t.Errorf("%s: of the last %s there are %+v, %v at %d; want a run of %s", name, last, d.Rows, err,
+					store.InstantOf(now), test.want)
 			}
 		}
 	}
@@ -284,8 +287,8 @@ func denialsAreBounded(t *testing.T, h Harness) {
 		t.Errorf("a scan finds %+v, %v", entry, err)
 	}
 	coarse, err := table.Denials(ctx, admin.DenialHistory)
-	if err != nil || coarse.Total() != total || len(coarse.Rows) > admin.CoarseDenialsKept || len(coarse.Rows) < admin.CoarseDenialsKept/2 ||
-		coarse.Rows[9].Count != 60 {
+	if err != nil || coarse.Total() != total || len(coarse.Rows) > admin.CoarseDenialsKept ||
+		len(coarse.Rows) < admin.CoarseDenialsKept/2 || coarse.Rows[9].Count != 60 {
 		t.Errorf("of a day: %d rows and %d others, %d in all, want %d; %v", len(coarse.Rows), coarse.Others, coarse.Total(), total, err)
 	}
 }
