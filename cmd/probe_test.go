@@ -100,7 +100,11 @@ func TestProbeDocument(t *testing.T) {
 	stdout, _ := w.run(t, exitNo, append(args, "-o", "json")...)
 	var d struct {
 		SchemaVersion int    `json:"schema_version"`
+		Verdict       string `json:"verdict"`
 		Passed        bool   `json:"passed"`
+		Allowed       int    `json:"allowed"`
+		Denied        int    `json:"denied"`
+		Failed        int    `json:"failed"`
 		Limit         string `json:"limit"`
 		Dialect       string `json:"dialect"`
 		Requests      int    `json:"requests"`
@@ -115,7 +119,7 @@ func TestProbeDocument(t *testing.T) {
 			t.Errorf("%s has no evidence: %+v", c.Name, c)
 		}
 	}
-	if d.SchemaVersion != 1 || d.Passed || d.Limit != "sliding-log:5/1h" || d.Dialect != "draft-8" || d.Requests < 7 ||
+	if d.SchemaVersion != 1 || d.Passed || d.Verdict != "fail" || d.Allowed+d.Denied != d.Requests || d.Failed != 0 || d.Limit != "sliding-log:5/1h" || d.Dialect != "draft-8" || d.Requests < 7 ||
 		len(verdicts) != 7 ||
 		verdicts["denial-status"] != "fail" || verdicts["admitted"] != "pass" || verdicts["recovery"] != "unknown" {
 		t.Errorf("%s", stdout)
@@ -191,8 +195,36 @@ func TestProbeKeepsItsBudget(t *testing.T) {
 	url, asked := limited(t, "1000000/1h", nil)
 	w := newWorld(t)
 	stdout, _ := w.run(t, exitNo, "probe", url, "-H", "X-User: {subject}", "--requests", "40")
-	if asked.Load() > 40 || !strings.HasPrefix(stdout, "NO LIMIT FOUND") {
+	if asked.Load() > 40 || !strings.HasPrefix(stdout, "INCONCLUSIVE  no limit was found") {
 		t.Errorf("%d requests were sent:\n%s", asked.Load(), stdout)
+	}
+}
+
+// A probe that did not see the limit enforced is inconclusive in every form, and counts what failed.
+func TestProbeWithoutEvidence(t *testing.T) {
+	w := newWorld(t)
+	hanging := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	t.Cleanup(hanging.Close)
+	url, asked := limited(t, "1000000/1h", nil)
+	few := []string{"probe", url, "-H", "X-User: {subject}", "--limit", "5000/1m"}
+	stdout, _ := w.run(t, exitNo, few...)
+	if !strings.HasPrefix(stdout, "INCONCLUSIVE  the limit was not seen to be enforced, 0 passed, 7 not seen\n") || asked.Load() > 0 ||
+		!strings.Contains(stdout, "! A limit of 5000 is not reached by 3000 requests, so none was sent; give") {
+		t.Errorf("after %d requests:\n%s", asked.Load(), stdout)
+	}
+	if text, _ := w.run(t, exitNo, append(few, "--junit", "-")...); !strings.Contains(text, `tests="8" failures="0" errors="0" skipped="8"`) {
+		t.Errorf("%s", text)
+	}
+	if text, _ := w.run(t, exitNo, append(few, "--markdown", "-")...); !strings.HasPrefix(text, "### ❔ INCONCLUSIVE: limit of") {
+		t.Errorf("%s", text)
+	}
+	text, _ := w.run(t, exitNo, append(few, "-o", "json")...)
+	if !strings.Contains(text, `"verdict": "inconclusive"`) || !strings.Contains(text, `"passed": false`) {
+		t.Errorf("%s", text)
+	}
+	stdout, _ = w.run(t, exitNo, "probe", hanging.URL+"/?{subject}", "--limit", "3/2s", "--timeout", "20ms")
+	if !strings.HasPrefix(stdout, "INCONCLUSIVE  ") || !strings.Contains(stdout, ": 0 allowed, 0 denied, 16 failed (16 of them timed out)") {
+		t.Errorf("%s", stdout)
 	}
 }
 
@@ -222,7 +254,7 @@ func TestProbeInterrupted(t *testing.T) {
 		return w.err.Write(p)
 	})
 	code := Run(ctx, []string{"probe", url, "-H", "X-User: {subject}", "--limit", "5/1h", "--max-time", "2h"}, w.Env)
-	if code != exitInterrupted || !strings.HasPrefix(w.out.String(), "NOT FINISHED") || asked.Load() < 6 ||
+	if code != exitInterrupted || !strings.HasPrefix(w.out.String(), "INCONCLUSIVE  the probe did not end") || asked.Load() < 6 ||
 		!strings.Contains(w.out.String(), "✓ admitted") {
 		t.Errorf("exit code %d after %d requests:\n%s%s", code, asked.Load(), &w.out, &w.err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/probe"
+	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -56,7 +57,10 @@ Write {subject} in the URL, a --header or the --body where the endpoint reads
 who asks. Probe uses subjects that nobody has used before. It prints its plan
 first, and never exceeds --requests or --max-time.
 
-Exit codes: 0 no check failed; 1 a check failed, or no limit was found; 2 the
+The verdict is pass only if probe saw the endpoint enforce its limit and no check
+failed. If nothing failed and too little was seen, it is inconclusive.
+
+Exit codes: 0 pass; 1 a check failed, or the verdict is inconclusive; 2 the
 command line is wrong; 3 the endpoint cannot be reached; 130 interrupted.`,
 		Example: `  limitctl probe 'http://127.0.0.1:8080/?user={subject}'
   limitctl probe http://127.0.0.1:8080/ -H 'X-Api-Key: {subject}' --limit 100/1m
@@ -130,15 +134,14 @@ func runProbe(ctx context.Context, o *probeOptions, url string) error {
 	}
 	result, failure := probe.Run(ctx, config)
 	a := &probeAnswer{Result: result, endpoint: client.Describe(), given: config.Limit != nil, began: began, took: o.Env.Now().Sub(began)}
-	noLimit := errors.Is(failure, probe.ErrNoLimit)
-	a.unfinished = failure != nil && !noLimit
+	a.unfinished = failure != nil && !errors.Is(failure, probe.ErrNoLimit)
 	if err := o.tell(a); err != nil {
 		return errors.Join(err, failure)
 	}
 	switch {
 	case a.unfinished:
 		return failure
-	case noLimit || a.Limit == nil || a.failed() > 0:
+	case a.verdict() != report.Pass:
 		return cli.ErrDenied
 	}
 	return nil

@@ -1,6 +1,8 @@
 package lab
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,6 +13,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/markdown"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/probe"
+	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/cmd/internal/report/show"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -24,9 +28,6 @@ type probeAnswer struct {
 	took       time.Duration
 }
 
-// failed is how many checks failed.
-func (a *probeAnswer) failed() int { return a.count(probe.Fail) }
-
 func (a *probeAnswer) count(verdict probe.Verdict) (n int) {
 	for i := range a.Checks {
 		if a.Checks[i].Verdict == verdict {
@@ -36,14 +37,37 @@ func (a *probeAnswer) count(verdict probe.Verdict) (n int) {
 	return n
 }
 
-// passed reports whether the probe ended without a failure. It needs a limit to pass.
-func (a *probeAnswer) passed() bool { return a.failed() == 0 && a.Limit != nil && !a.unfinished }
+// verdict is the verdict on the endpoint. A probe that did not end cannot pass.
+func (a *probeAnswer) verdict() report.Verdict {
+	switch overall := a.Overall(); {
+	case overall == probe.Fail:
+		return report.Fail
+	case overall == probe.Pass && !a.unfinished:
+		return report.Pass
+	}
+	return report.Inconclusive
+}
+
+// doubt is why the verdict is inconclusive.
+func (a *probeAnswer) doubt() string {
+	switch {
+	case a.unfinished:
+		return "the probe did not end"
+	case a.Limit != nil:
+		return "the limit was not seen to be enforced"
+	case a.counted(endpoint.Denied) > 0:
+		return "there is a limit, and it was not named"
+	}
+	return "no limit was found"
+}
 
 // probeDocument is the JSON document of a probe.
 type probeDocument struct {
 	SchemaVersion int    `json:"schema_version"`
 	Endpoint      string `json:"endpoint"`
-	Passed        bool   `json:"passed"`
+	// Verdict is pass, fail or inconclusive. Passed is true only for pass.
+	Verdict report.Verdict `json:"verdict"`
+	Passed  bool           `json:"passed"`
 	// Limit is the limit that the probe found or was given, or null.
 	Limit *string `json:"limit"`
 	Given bool    `json:"given"`
@@ -55,10 +79,13 @@ type probeDocument struct {
 	Dialects     []string     `json:"dialects"`
 	Checks       []probeCheck `json:"checks"`
 	Notes        []string     `json:"notes"`
-	Requests     int          `json:"requests"`
-	Denied       int          `json:"denied"`
-	Began        time.Time    `json:"began"`
-	TookMS       int64        `json:"took_ms"`
+	// Requests are all that were sent: Allowed, Denied, and Failed, which got no decision.
+	Requests int       `json:"requests"`
+	Allowed  int       `json:"allowed"`
+	Denied   int       `json:"denied"`
+	Failed   int       `json:"failed"`
+	Began    time.Time `json:"began"`
+	TookMS   int64     `json:"took_ms"`
 }
 
 type probeCheck struct {
@@ -72,10 +99,12 @@ type probeCheck struct {
 // Document implements [output.Answer].
 func (a *probeAnswer) Document() any {
 	d := &probeDocument{
-		SchemaVersion: output.SchemaVersion, Endpoint: a.endpoint, Passed: a.passed(), Given: a.given, Exact: a.Exact && a.Limit != nil,
+		SchemaVersion: output.SchemaVersion, Endpoint: a.endpoint, Verdict: a.verdict(), Given: a.given, Exact: a.Exact && a.Limit != nil,
 		Dialect: a.Dialect, Dialects: append([]string{}, a.Dialects...), Notes: append([]string{}, a.Notes...), Checks: []probeCheck{},
-		Requests: len(a.Events), Denied: a.denied(), Began: output.UTC(a.began), TookMS: output.Milliseconds(a.took),
+		Requests: len(a.Events), Allowed: a.counted(endpoint.Allowed), Denied: a.counted(endpoint.Denied),
+		Failed: a.counted(endpoint.Failed), Began: output.UTC(a.began), TookMS: output.Milliseconds(a.took),
 	}
+	d.Passed = d.Verdict == report.Pass
 	if a.Limit != nil {
 		text := canonical(a.Limit)
 		d.Limit = &text
@@ -101,13 +130,33 @@ func canonical(l *store.Limit) string {
 	return l.String()
 }
 
-func (a *probeAnswer) denied() (n int) {
+// counted is how many requests had an outcome.
+func (a *probeAnswer) counted(outcome endpoint.Outcome) (n int) {
 	for i := range a.Events {
-		if a.Events[i].Outcome == endpoint.Denied {
+		if a.Events[i].Outcome == outcome {
 			n++
 		}
 	}
 	return n
+}
+
+// requests says how many requests were sent, and what became of them.
+func (a *probeAnswer) requests() string {
+	text := fmt.Sprintf("%d in %s: %d allowed, %d denied", len(a.Events), output.Duration(a.took), a.counted(endpoint.Allowed),
+		a.counted(endpoint.Denied))
+	failed, timedOut := a.counted(endpoint.Failed), 0
+	for i := range a.Events {
+		if errors.Is(a.Events[i].Err, context.DeadlineExceeded) {
+			timedOut++
+		}
+	}
+	if failed > 0 {
+		text += fmt.Sprintf(", %d failed", failed)
+	}
+	if timedOut > 0 {
+		text += fmt.Sprintf(" (%d of them timed out)", timedOut)
+	}
+	return text
 }
 
 // Lines implements [output.Answer]: one for each check.
@@ -131,25 +180,18 @@ func (a *probeAnswer) Records() [][]string {
 func (a *probeAnswer) headline() (word, rest string) {
 	checks := func(n int, what string) string { return fmt.Sprintf("%s %s", output.Plural(n, "check"), what) }
 	var parts []string
-	if n := a.failed(); n > 0 {
+	verdict := a.verdict()
+	if verdict == report.Inconclusive {
+		parts = append(parts, a.doubt())
+	}
+	if n := a.count(probe.Fail); n > 0 {
 		parts = append(parts, checks(n, "failed"))
 	}
 	parts = append(parts, fmt.Sprintf("%d passed", a.count(probe.Pass)))
 	if n := a.count(probe.Unknown); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d not seen", n))
 	}
-	rest = strings.Join(parts, ", ")
-	switch {
-	case a.unfinished:
-		return "NOT FINISHED", rest
-	case a.Limit == nil && a.denied() > 0:
-		return "LIMIT NOT NAMED", rest
-	case a.Limit == nil:
-		return "NO LIMIT FOUND", rest
-	case a.failed() > 0:
-		return "FAIL", rest
-	}
-	return "PASS", rest
+	return strings.ToUpper(string(verdict)), strings.Join(parts, ", ")
 }
 
 // facts are the facts about the endpoint, a name and a text each.
@@ -159,7 +201,7 @@ func (a *probeAnswer) facts() (facts [][2]string) {
 	switch {
 	case a.Limit == nil && a.unfinished:
 		add("limit", "not known when the probe ended")
-	case a.Limit == nil && a.denied() > 0:
+	case a.Limit == nil && a.counted(endpoint.Denied) > 0:
 		add("limit", "there is one, and what is known of it stands below")
 	case a.Limit == nil:
 		add("limit", "none was found: no request was denied")
@@ -181,17 +223,14 @@ func (a *probeAnswer) facts() (facts [][2]string) {
 		dialects = strings.Join(a.Dialects, ", ")
 	}
 	add("headers", dialects)
-	add("requests", fmt.Sprintf("%d, of which %d were denied, in %s", len(a.Events), a.denied(), output.Duration(a.took)))
+	add("requests", a.requests())
 	return facts
 }
 
 // Print implements [output.Answer].
 func (a *probeAnswer) Print(p *output.Printer) {
 	word, rest := a.headline()
-	style := output.Calm
-	if word != "PASS" {
-		style = output.AtEnd
-	}
+	style := map[report.Verdict]output.Style{report.Pass: output.Calm, report.Fail: output.AtEnd, report.Inconclusive: output.Near}[a.verdict()]
 	fmt.Fprintln(p.Out, p.Paint(style, word)+"  "+p.Paint(output.Plain, rest))
 	const label = 10
 	for _, fact := range a.facts() {
@@ -283,12 +322,9 @@ func (a *probePlan) Print(p *output.Printer) {
 // Markdown implements summarized: a table for a pull request.
 func (a *probeAnswer) Markdown() []byte {
 	var b strings.Builder
-	word, rest := a.headline()
-	mark := "❌"
-	if word == "PASS" {
-		mark = "✅"
-	}
-	fmt.Fprintf(&b, "### %s %s: limit of %s\n\n%s\n\n", mark, word, markdown.Code(a.endpoint), markdown.Text(rest))
+	_, rest := a.headline()
+	show.Heading(&b, a.verdict(), "limit of "+markdown.Code(a.endpoint))
+	fmt.Fprintf(&b, "%s\n\n", markdown.Text(rest))
 	for _, fact := range a.facts()[1:] {
 		fmt.Fprintf(&b, "- %s: %s\n", fact[0], markdown.Text(fact[1]))
 	}
@@ -312,8 +348,8 @@ func (a *probeAnswer) JUnit() []byte {
 	for _, fact := range a.facts() {
 		limit.Said += fact[0] + ": " + fact[1] + "\n"
 	}
-	if a.Limit == nil {
-		limit.Failed = "no limit was found"
+	if a.verdict() == report.Inconclusive {
+		limit.Skipped = a.doubt()
 	}
 	suite.Cases = append(suite.Cases, limit)
 	for _, c := range a.Checks {

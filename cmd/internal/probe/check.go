@@ -78,7 +78,11 @@ type proof struct {
 	hasLimit,
 	// exact: the count and the period of the limit are known exactly.
 	exact bool
-	model explain.Expectation
+	// guessed: the limit was not given but found, and it does not explain all answers, or something of it is not known
+	// exactly; or it is an open question whether some phase of its windows explains them. Then nothing is called wrong
+	// because of it.
+	guessed bool
+	model   explain.Expectation
 	// alternatives are limits that give the same answers.
 	alternatives []store.Limit
 	keys         []explain.Key
@@ -115,6 +119,10 @@ func (v *verification) proof() *proof {
 	}
 	e.fit(v.discovery.PhaseKnown)
 	e.sharing = e.judgeSubjects(v.discovery.PhaseKnown)
+	if e.guessed = v.config.Limit == nil && (!e.exact || e.least() > 0); e.least() > 0 && !e.guessed {
+		certain := e.proven()
+		e.guessed = certain != nil && certain.LeastOver+certain.LeastUnder == 0
+	}
 	return e
 }
 
@@ -133,6 +141,9 @@ func choosesSubjects(client endpoint.Client) bool {
 // result returns the results of all checks.
 func (v *verification) result() *Result {
 	e := v.proof()
+	if e.hasLimit && e.least() == 0 { // else the phase does not matter
+		e.judged = e.model.Widened(e.keys, e.judged)
+	}
 	r := &Result{Discovery: v.discovery}
 	r.Events, r.Notes = v.events, append(r.Notes[:len(r.Notes):len(r.Notes)], v.notes...)
 	if e.hasLimit && !v.discovery.PhaseKnown && e.model.Phase != 0 && e.wrong == 0 {

@@ -96,6 +96,8 @@ func (e *proof) admitted() Check {
 	}
 	certain := e.proven()
 	switch {
+	case e.guessed && e.config.Limit == nil && (first != nil || early != nil):
+		c.Seen = "not all answers fit the limit that was found, which is a guess; give the limit with --limit to judge them"
 	case certain != nil && certain.LeastOver == 0 && first != nil:
 		c.Seen = fmt.Sprintf("request %d of a subject may be one too many, depending on when exactly it was decided", place)
 	case certain != nil && certain.LeastOver > 0 && first == nil:
@@ -254,6 +256,10 @@ func (e *proof) recovery() Check {
 		return c
 	}
 	c.Expected = comesBack(&e.model.Limit)
+	if e.guessed && e.least() > 0 {
+		c.Seen = "it is not certain that all answers fit the limit"
+		return c
+	}
 	most := 0
 	for _, j := range e.judged {
 		if !recovers(j, &c, &most) {

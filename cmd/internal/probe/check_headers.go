@@ -94,7 +94,7 @@ func (e *proof) headers() (c Check, dialects []string) {
 		if len(texts) > mostFindings {
 			c.Seen += fmt.Sprintf("; and %d more", len(texts)-mostFindings)
 		}
-	case told > 0 && !e.hasLimit:
+	case told > 0 && (!e.hasLimit || e.guessed && e.least() == 0):
 		c.Seen = fmt.Sprintf("%s on %s; it is not known whether they are true",
 			strings.Join(dialects, " and "), output.Plural(told, "answer"))
 	case told > 0 && e.least() > 0:
@@ -201,7 +201,7 @@ func (e *proof) truth(dialect string, at int, found *findings) {
 		}
 	}
 	grows(e, answers, found)
-	if !e.hasLimit {
+	if !e.hasLimit || e.guessed {
 		return
 	}
 	e.policyTrue(answers, found)

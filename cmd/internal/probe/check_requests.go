@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
@@ -19,7 +20,8 @@ func (v *verification) sendRequests() error {
 	}
 	if needed := capacity + 1; needed > int64(v.requestsLeft()) {
 		if len(v.events) == 0 {
-			v.notes = append(v.notes, fmt.Sprintf("A limit of %d is not reached by %d requests.", capacity, v.requestsLeft()))
+			v.notes = append(v.notes, fmt.Sprintf("A limit of %d is not reached by %d requests, so none was sent; give --requests %d or more.",
+				capacity, v.requestsLeft(), enoughFor(capacity)))
 		}
 		return nil
 	}
@@ -30,6 +32,12 @@ func (v *verification) sendRequests() error {
 		return err
 	}
 	reached, err := v.fill(subject)
+	if err == nil && !reached && v.config.Limit != nil {
+		if v.canChoose() {
+			subject = v.subject()
+		}
+		reached, err = v.rush(subject)
+	}
 	if err != nil || !reached {
 		return err
 	}
@@ -138,6 +146,25 @@ func (v *verification) fill(subject string) (reached bool, err error) {
 	}
 	return burst.denied > 0, err
 }
+
+// rush sends requests of a subject, as many at once as there are workers, until one is denied or twice the limit was
+// admitted: a slow endpoint is never asked fast enough one by one.
+func (v *verification) rush(subject string) (reached bool, err error) {
+	most := int(min(2*v.model.Limit.Capacity()+2, int64(v.requestsLeft())))
+	v.step(0, "asking with several requests at once, as one after the other was too slow to reach the limit")
+	for sent := 0; sent < most && !reached; {
+		events, err := v.sendAtOnce(subject, min(max(1, v.config.Workers), most-sent))
+		if err != nil {
+			return false, err
+		}
+		sent += len(events)
+		reached = slices.ContainsFunc(events, func(e explain.Event) bool { return e.Outcome == endpoint.Denied })
+	}
+	return reached, nil
+}
+
+// enoughFor is the number of requests that a check of a limit with this capacity takes at most.
+func enoughFor(capacity int64) int64 { return 6*capacity + 50 }
 
 // other sends a request of another subject while this one is denied, and then requests of this one until it is
 // denied again.

@@ -34,7 +34,7 @@ func (e *proof) retryAfter() Check {
 			}
 			told++
 			wrong, seen, gap := e.retried(r, events, n)
-			if wrong == "" && e.hasLimit && e.least() == 0 {
+			if wrong == "" && e.hasLimit && !e.guessed && e.least() == 0 {
 				wrong = e.retryByModel(r, event, &e.judged[i].Views[n])
 			}
 			if wrong != "" {

@@ -88,6 +88,8 @@ func (s *Suggestion) Words() string {
 const (
 	Pass Verdict = "pass"
 	Fail Verdict = "fail"
+	// Inconclusive: nothing is known to be wrong, and too little was seen to pass.
+	Inconclusive Verdict = "inconclusive"
 )
 
 // Judge sets the verdict and its reasons by what else is in the document.

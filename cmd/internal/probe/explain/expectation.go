@@ -342,6 +342,11 @@ func Fit(m Expectation, keys []Key, phaseKnown bool) (best Expectation, judgemen
 			}
 		}
 	}
+	if m.Limit.Algorithm == store.SlidingCounter && !phaseKnown && searchPhase(m, explains, func() (int64, time.Duration) {
+		return least, best.Phase
+	}) {
+		return best, judgements
+	}
 	plain, plainJudgements := best, judgements
 	for _, by := range behavioursOf(&m.Limit) {
 		if explains(m.WithBehaviour(by)) {
@@ -349,6 +354,89 @@ func Fit(m Expectation, keys []Key, phaseKnown bool) (best Expectation, judgemen
 		}
 	}
 	return plain, plainJudgements // none explains everything, so the usual behaviour is the best to report
+}
+
+// searchPhase looks for the phase of a counter whose windows begin at any instant, ever finer around the best one, and
+// reports whether one explains all events. found returns the least that is wrong so far, and the phase with it.
+func searchPhase(m Expectation, explains func(Expectation) bool, found func() (int64, time.Duration)) bool {
+	period := m.Limit.Period
+	try := func(phase time.Duration) bool {
+		candidate := m
+		candidate.Phase = ((phase % period) + period) % period
+		return explains(candidate)
+	}
+	for n := range phasesTried {
+		if try(period * time.Duration(n) / phasesTried) {
+			return true
+		}
+	}
+	for step := period / phasesTried / 2; step >= Resolution; step /= 2 {
+		_, middle := found()
+		for _, by := range []time.Duration{-step, step} {
+			if try(middle + by) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Widened returns the judgements of a fit that explains all events, with every bound as wide as all phases of the
+// windows make it that explain all events as well: which one of them is the right one is not known.
+func (m Expectation) Widened(keys []Key, judged []*Judgement) []*Judgement {
+	if !m.IsAligned() || m.Tick > 0 || m.Behaviour != (Behaviour{}) {
+		return judged
+	}
+	wide := make([]*Judgement, len(judged))
+	for i, j := range judged {
+		wide[i] = &Judgement{Views: slices.Clone(j.Views), Over: j.Over, Under: j.Under, Peak: j.Peak}
+	}
+	period := m.Limit.Period
+	explains := func(by time.Duration) bool {
+		other := m
+		other.Phase = ((m.Phase+by)%period + period) % period
+		under := make([]*Judgement, len(keys))
+		for i := range keys {
+			if under[i] = other.Judge(keys[i].Events, keys[i].Fresh); under[i].Over+under[i].Under > 0 {
+				return false
+			}
+		}
+		for i := range wide {
+			wide[i].include(under[i])
+		}
+		return true
+	}
+	for n := range phasesTried {
+		explains(period * time.Duration(n) / phasesTried)
+	}
+	for _, direction := range []time.Duration{-1, 1} {
+		good, bad := time.Duration(0), Resolution
+		for bad < period/2 && explains(direction*bad) {
+			good, bad = bad, 2*bad
+		}
+		for bad-good > Resolution/2 {
+			if middle := (good + (bad-good)/2).Truncate(time.Microsecond); explains(direction * middle) {
+				good = middle
+			} else {
+				bad = middle
+			}
+		}
+	}
+	return wide
+}
+
+// phasesTried is how many phases, at equal distances, are tried beside the one that was found.
+const phasesTried = 32
+
+// include widens the bounds of each view by those of the same view of another judgement.
+func (j *Judgement) include(other *Judgement) {
+	j.Peak = min(j.Peak, other.Peak)
+	for i := range j.Views {
+		v, o := &j.Views[i], &other.Views[i]
+		v.Remaining[0], v.Remaining[1] = min(v.Remaining[0], o.Remaining[0]), max(v.Remaining[1], o.Remaining[1])
+		v.Fits[0], v.Fits[1] = earlier(v.Fits[0], o.Fits[0]), Latest(v.Fits[1], o.Fits[1])
+		v.More, v.Unused = earlier(v.More, o.More), Latest(v.Unused, o.Unused)
+	}
 }
 
 // phasesOf returns possible phases of windows of a period, from the instants at which keys were admitted again.

@@ -65,7 +65,7 @@ func (a Answer) Markdown() []byte {
 
 // Heading writes the verdict on something.
 func Heading(b *strings.Builder, v report.Verdict, what string) {
-	word := map[report.Verdict]string{report.Pass: "✅ PASS", report.Fail: "❌ FAIL"}[v]
+	word := map[report.Verdict]string{report.Pass: "✅ PASS", report.Fail: "❌ FAIL", report.Inconclusive: "❔ INCONCLUSIVE"}[v]
 	fmt.Fprintf(b, "### %s: %s\n\n", word, what)
 }
 

@@ -1,0 +1,112 @@
+package probe
+
+import (
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/probe/headers"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// given runs a probe of a server with a limit that the user gives.
+func given(t *testing.T, s *server, limit string, config Config) *Result {
+	t.Helper()
+	l, err := store.ParseLimit(limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Limit = &l
+	return run(t, s, config)
+}
+
+// What was not seen is no pass, and a slow endpoint is asked with several requests at once.
+func TestVerdictNeedsEvidence(t *testing.T) {
+	slow := func(limit string) *server {
+		return &server{decider: newOurs(t, limit), shortest: 150 * time.Millisecond, longest: 151 * time.Millisecond}
+	}
+	const none = "token-bucket:1000000000/1s"
+	usual := Config{Quota: 3000, MaxTime: 10 * time.Minute, Workers: 16}
+	for _, test := range []struct {
+		what   string
+		server *server
+		limit  string
+		config Config
+		want   Verdict
+		sent   bool
+	}{
+		{"more than all requests", simulated(newOurs(t, none)), "5000/1m", usual, Unknown, false},
+		{"as many as all requests", simulated(newOurs(t, none)), "fixed-window:20/2s", Config{Quota: 20, Workers: 16}, Unknown, false},
+		{"one request more", simulated(newOurs(t, none)), "fixed-window:20/2s", Config{Quota: 21, Workers: 16}, Unknown, true},
+		{"two windows and one more", simulated(newOurs(t, none)), "fixed-window:20/2s", Config{Quota: 41, Workers: 16}, Fail, true},
+		{"a slow one without a limit", slow(none), "fixed-window:20/2s", usual, Fail, true},
+		{"a slow one with a limit", slow("fixed-window:20/2s"), "fixed-window:20/2s", usual, Pass, true},
+		{"too slow to reach it", slow(none), "fixed-window:2000/1s", Config{Quota: 3000, MaxTime: time.Minute, Workers: 2}, Unknown, true},
+	} {
+		r := given(t, test.server, test.limit, test.config)
+		if got := r.withoutRetry().Overall(); got != test.want || (len(r.Events) > 0) != test.sent || len(r.Events) > test.config.Quota {
+			t.Errorf("%s: %s after %d requests, checks %+v", test.what, got, len(r.Events), r.Checks)
+		}
+	}
+}
+
+// withoutRetry leaves out the check of Retry-After, which simulated servers do not send.
+func (r *Result) withoutRetry() *Result {
+	other := *r
+	other.Checks = nil
+	for _, c := range r.Checks {
+		if c.Name != checkRetryAfter {
+			other.Checks = append(other.Checks, c)
+		}
+	}
+	return &other
+}
+
+// When windows begin is not known, so nothing is called wrong that is right for one of the phases that explain all answers.
+func TestAGuessedPhaseAccusesNobody(t *testing.T) {
+	for seed := range uint64(24) {
+		for _, limit := range []string{"fixed-window:20/2s", "fixed-window:10/10s", "sliding-counter:20/2s"} {
+			s := newServed(limit, headers.DialectX, seed)
+			s.phase = time.Duration(37+211*seed) * time.Millisecond % s.limit.Period
+			r, err := hold(s, limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range r.Checks {
+				if c.Verdict == Fail || c.Name == checkAdmitted && c.Verdict != Pass {
+					t.Errorf("%s, windows begin at %s: %s %s: expected %s, seen %s", limit, s.phase, c.Verdict, c.Name, c.Expected, c.Seen)
+				}
+			}
+		}
+	}
+}
+
+// forgetful lets in some requests that it should deny.
+type forgetful struct {
+	decider
+	denials int
+}
+
+func (f *forgetful) decide(subject string, now store.Instant) bool {
+	if f.decider.decide(subject, now) {
+		return true
+	}
+	f.denials++
+	return f.denials%23 == 0
+}
+
+// A limit that was found and does not explain all answers is a guess, and nothing is called wrong because of it. The
+// same answers are wrong under a limit that was given.
+func TestAFoundLimitThatDoesNotExplainAllAnswersAccusesNobody(t *testing.T) {
+	for _, limit := range []string{"fixed-window:20/2s", "sliding-log:20/2s", "token-bucket:10/1s,burst=20"} {
+		odd := func() *server { return simulated(&forgetful{decider: newOurs(t, limit)}) }
+		r := run(t, odd(), Config{Quota: 3000, MaxTime: 10 * time.Minute, Workers: 16})
+		for _, c := range r.withoutRetry().Checks {
+			if c.Verdict == Fail {
+				t.Errorf("%s: %s: expected %s, seen %s", limit, c.Name, c.Expected, c.Seen)
+			}
+		}
+		if r := given(t, odd(), limit, Config{Quota: 3000, MaxTime: 10 * time.Minute, Workers: 16}); r.withoutRetry().Overall() != Fail {
+			t.Logf("%s, given: not caught: %+v", limit, r.Checks)
+		}
+	}
+}
