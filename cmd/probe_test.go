@@ -119,7 +119,8 @@ func TestProbeDocument(t *testing.T) {
 			t.Errorf("%s has no evidence: %+v", c.Name, c)
 		}
 	}
-	if d.SchemaVersion != 1 || d.Passed || d.Verdict != "fail" || d.Allowed+d.Denied != d.Requests || d.Failed != 0 || d.Limit != "sliding-log:5/1h" || d.Dialect != "draft-8" || d.Requests < 7 ||
+	if d.SchemaVersion != 1 || d.Passed || d.Verdict != "fail" || d.Allowed+d.Denied != d.Requests || d.Failed != 0 ||
+		d.Limit != "sliding-log:5/1h" || d.Dialect != "draft-8" || d.Requests < 7 ||
 		len(verdicts) != 7 ||
 		verdicts["denial-status"] != "fail" || verdicts["admitted"] != "pass" || verdicts["recovery"] != "unknown" {
 		t.Errorf("%s", stdout)
@@ -212,7 +213,8 @@ func TestProbeWithoutEvidence(t *testing.T) {
 		!strings.Contains(stdout, "! A limit of 5000 is not reached by 3000 requests, so none was sent; give") {
 		t.Errorf("after %d requests:\n%s", asked.Load(), stdout)
 	}
-	if text, _ := w.run(t, exitNo, append(few, "--junit", "-")...); !strings.Contains(text, `tests="8" failures="0" errors="0" skipped="8"`) {
+	if text, _ := w.run(t, exitNo, append(few, "--junit", "-")...); !strings.Contains(text,
+		`tests="8" failures="0" errors="0" skipped="8"`) {
 		t.Errorf("%s", text)
 	}
 	if text, _ := w.run(t, exitNo, append(few, "--markdown", "-")...); !strings.HasPrefix(text, "### ❔ INCONCLUSIVE: limit of") {
@@ -223,7 +225,8 @@ func TestProbeWithoutEvidence(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 	stdout, _ = w.run(t, exitNo, "probe", hanging.URL+"/?{subject}", "--limit", "3/2s", "--timeout", "20ms")
-	if !strings.HasPrefix(stdout, "INCONCLUSIVE  ") || !strings.Contains(stdout, ": 0 allowed, 0 denied, 16 failed (16 of them timed out)") {
+	if !strings.HasPrefix(stdout, "INCONCLUSIVE  ") || !strings.Contains(stdout,
+		": 0 allowed, 0 denied, 16 failed (16 of them timed out)") {
 		t.Errorf("%s", stdout)
 	}
 }

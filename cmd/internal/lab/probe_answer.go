@@ -230,7 +230,8 @@ func (a *probeAnswer) facts() (facts [][2]string) {
 // Print implements [output.Answer].
 func (a *probeAnswer) Print(p *output.Printer) {
 	word, rest := a.headline()
-	style := map[report.Verdict]output.Style{report.Pass: output.Calm, report.Fail: output.AtEnd, report.Inconclusive: output.Near}[a.verdict()]
+	style := map[report.Verdict]output.Style{report.Pass: output.Calm, report.Fail: output.AtEnd,
+		report.Inconclusive: output.Near}[a.verdict()]
 	fmt.Fprintln(p.Out, p.Paint(style, word)+"  "+p.Paint(output.Plain, rest))
 	const label = 10
 	for _, fact := range a.facts() {

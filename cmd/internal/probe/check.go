@@ -138,6 +138,21 @@ func choosesSubjects(client endpoint.Client) bool {
 	return true
 }
 
+// Overall is the verdict on the endpoint: Fail if a check failed, Pass if it was seen that the endpoint enforces its
+// limit, and else Unknown, whatever the other checks say.
+func (r *Result) Overall() Verdict {
+	overall := Unknown
+	for i := range r.Checks {
+		switch c := &r.Checks[i]; {
+		case c.Verdict == Fail:
+			return Fail
+		case c.Name == checkAdmitted && c.Verdict == Pass:
+			overall = Pass
+		}
+	}
+	return overall
+}
+
 // result returns the results of all checks.
 func (v *verification) result() *Result {
 	e := v.proof()

@@ -20,7 +20,8 @@ func (v *verification) sendRequests() error {
 	}
 	if needed := capacity + 1; needed > int64(v.requestsLeft()) {
 		if len(v.events) == 0 {
-			v.notes = append(v.notes, fmt.Sprintf("A limit of %d is not reached by %d requests, so none was sent; give --requests %d or more.",
+			v.notes = append(v.notes, fmt.Sprintf("A limit of %d is not reached by %d requests, so none was sent; "+
+				"give --requests %d or more.",
 				capacity, v.requestsLeft(), enoughFor(capacity)))
 		}
 		return nil

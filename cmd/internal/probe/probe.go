@@ -90,21 +90,6 @@ const (
 	Unknown Verdict = "unknown" // could not be checked
 )
 
-// Overall is the verdict on the endpoint: Fail if a check failed, Pass if it was seen that the endpoint enforces its
-// limit, and else Unknown, whatever the other checks say.
-func (r *Result) Overall() Verdict {
-	overall := Unknown
-	for i := range r.Checks {
-		switch c := &r.Checks[i]; {
-		case c.Verdict == Fail:
-			return Fail
-		case c.Name == checkAdmitted && c.Verdict == Pass:
-			overall = Pass
-		}
-	}
-	return overall
-}
-
 // Check is one thing that a probe checks.
 type Check struct {
 	Name           string
