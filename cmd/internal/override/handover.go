@@ -74,7 +74,7 @@ func runHandover(ctx context.Context, g *cli.Globals) error {
 	a.failed[partChanges] = err
 	a.changes = slices.Clone(history.Runs)
 	slices.Reverse(a.changes)
-	a.failed[partDenials] = a.readDenials(ctx, g, backend, store.NewOverrideList(overrides))
+	a.failed[partDenials] = a.readDenials(ctx, g, backend)
 	if err := g.Print(a); err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func runHandover(ctx context.Context, g *cli.Globals) error {
 }
 
 // readDenials reads who was denied most.
-func (a *handoverAnswer) readDenials(ctx context.Context, g *cli.Globals, backend store.Store, inForce *store.OverrideList) error {
+func (a *handoverAnswer) readDenials(ctx context.Context, g *cli.Globals, backend store.Store) error {
 	table, has := admin.DenialTableOf(backend)
 	if !has {
 		return store.Invalidf("this store keeps no denials")
@@ -91,23 +91,13 @@ func (a *handoverAnswer) readDenials(ctx context.Context, g *cli.Globals, backen
 	defer cancel()
 	denials, err := table.Denials(ctx, handoverDenials)
 	a.denials.exact, a.denials.total, a.denials.keys = denials.Exact(), denials.Total(), len(denials.Rows)
-	for _, row := range denials.Rows {
-		o := inForce.For(row.Key)
-		denied := deniedKey{Denied: row, blocked: o != nil && o.Effect == store.OverrideBlock,
-			ago: max(0, time.Duration(denials.Now-row.LastAt)*time.Microsecond)}
-		if denied.blocked {
-			a.denials.blocked += row.Count
-		}
-		a.denials.top = append(a.denials.top, denied)
+	a.denials.now = denials.Now
+	for i := range denials.Rows {
+		a.denials.blocked += denials.Rows[i].Blocked
 	}
-	slices.SortStableFunc(a.denials.top, func(x, y deniedKey) int {
-		switch {
-		case x.blocked != y.blocked && x.blocked:
-			return 1
-		case x.blocked != y.blocked:
-			return -1
-		}
-		return cmp.Compare(y.Count, x.Count)
+	a.denials.top = denials.Rows
+	slices.SortStableFunc(a.denials.top, func(x, y admin.Denied) int {
+		return cmp.Or(cmp.Compare(y.Count-y.Blocked, x.Count-x.Blocked), cmp.Compare(y.Count, x.Count))
 	})
 	a.denials.top = a.denials.top[:min(topDenied, len(a.denials.top))]
 	return err

@@ -34,16 +34,10 @@ type handoverAnswer struct {
 		exact          bool // the counts are; else they are lower bounds
 		total, blocked int64
 		keys           int
-		top            []deniedKey
+		top            []admin.Denied
+		now            store.Instant
 	}
 	failed [handoverParts]error // why a part could not be read
-}
-
-// deniedKey is a key with its denials. A block denies a blocked one now.
-type deniedKey struct {
-	admin.Denied
-	blocked bool
-	ago     time.Duration
 }
 
 // part is one part for people: its headline, its items with their lines, and the command that shows all of them.
@@ -212,18 +206,19 @@ func (a *handoverAnswer) denialsPart(p *output.Printer) *part {
 	if d.total == 0 {
 		headline += "nobody is known to have been"
 	} else {
-		headline += count(d.total) + " denials of " + cli.CountOf(int64(d.keys), "key", "keys")
+		headline += count(d.total-d.blocked) + " denials of " + cli.CountOf(int64(d.keys), "key", "keys")
 	}
 	if d.blocked > 0 {
-		headline += "; " + count(d.blocked) + " of keys that are blocked now"
+		headline += "; " + count(d.blocked) + " blocked"
 	}
 	made := a.newPart(p, partDenials, headline, "limitctl denials")
 	for i := range d.top {
 		row := &d.top[i]
-		text := count(row.Count) + "  " + output.Printable(row.Key.Subject) + "  " + output.Printable(row.Key.Name) + "  " +
-			output.Duration(row.ago.Truncate(time.Second)) + " ago"
-		if row.blocked {
-			text += ", blocked"
+		since := max(0, time.Duration(d.now-row.Since)*time.Microsecond).Truncate(time.Second)
+		text := count(row.Count-row.Blocked) + "  " + output.Printable(row.Key.Subject) + "  " + output.Printable(row.Key.Name) + "  since " +
+			output.Duration(since) + " ago"
+		if row.Blocked > 0 {
+			text += ", " + count(row.Blocked) + " blocked"
 		}
 		made.items = append(made.items, broken(p, text))
 	}
@@ -235,7 +230,8 @@ type deniedDocument struct {
 	Name    string    `json:"name"`
 	Denied  int64     `json:"denied"`
 	LastAt  time.Time `json:"last_at"`
-	Blocked bool      `json:"blocked"` // a block denies it now
+	Blocked int64     `json:"blocked"` // of these, by an override
+	Since   time.Time `json:"since"`
 }
 
 type unreadDocument struct {
@@ -259,7 +255,8 @@ func (a *handoverAnswer) Document() any {
 	d := denials{handoverDenials.Milliseconds(), a.denials.exact, a.denials.total, a.denials.blocked, a.denials.keys, []deniedDocument{}}
 	for i := range a.denials.top {
 		row := &a.denials.top[i]
-		d.Top = append(d.Top, deniedDocument{row.Key.Subject, row.Key.Name, row.Count, output.UTC(row.LastAt.Time()), row.blocked})
+		d.Top = append(d.Top, deniedDocument{row.Key.Subject, row.Key.Name, row.Count, output.UTC(row.LastAt.Time()), row.Blocked,
+			output.UTC(row.Since.Time())})
 	}
 	changes := []any{}
 	for _, e := range a.changes {

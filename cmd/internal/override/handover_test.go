@@ -30,7 +30,7 @@ func handed(t *testing.T, overrides, changes, denied int) *handoverAnswer {
 	}
 	for i := range denied {
 		key := store.Key{Subject: fmt.Sprint("user:", i), Name: "n"}
-		a.denials.top = append(a.denials.top, deniedKey{Denied: admin.Denied{Key: key, Count: 5}})
+		a.denials.top = append(a.denials.top, admin.Denied{Key: key, Count: 5})
 		a.denials.total += 5
 		a.denials.keys++
 	}
