@@ -331,7 +331,7 @@ func (c *conversation) judge(stage stage, b hostile.Behaviour, code int, stderr 
 		return "it panicked"
 	case c.goesOn: // a line for each look
 	case code == exitUnreachable || code == exitRefused:
-		// What changes something first says what is about to happen, or that the audit in the store does not say it.
+		// What changes something first says what is about to happen, or that the audit log in the store does not say it.
 		lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n")
 		speaks := slices.Contains([]string{"reset", "restore", "override", "block", "exempt", "unblock"}, c.args[0]) ||
 			c.args[0] == "inspect" && slices.Equal(stage, inReads) // which are of overrides, and of limits

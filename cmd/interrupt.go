@@ -12,7 +12,7 @@ import (
 
 // orderly is how long an interrupted command has to end by itself and to report its progress.
 // It may wait for something that ignores the interrupt: a file system that hangs, a pipe that
-// nobody reads, a silent server.
+// nobody reads, a silent server. A command that called Env.Hold, such as serve, is not bound by it.
 const orderly = time.Second
 
 // await returns the exit code of a command, or that of an interrupt if the command does not end

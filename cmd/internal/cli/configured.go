@@ -54,8 +54,8 @@ func AttributesOf(list []policy.Attribute) policy.Attributes {
 }
 
 // Of returns the limit that the configuration has for a key, before an override. Where it depends on
-// attributes that are not part of the key, it is the one that the key was charged under, as an
-// override may have changed it, or else the last that may count.
+// attributes that are not part of the key, it is the one that the key was charged under, with or
+// without the override; if none fits, it is the last of those that may count.
 func (c ConfiguredLimits) Of(key store.Key, recorded store.Limit, override *store.Override) (limit store.Limit, known bool) {
 	candidates := c.Candidates(key)
 	for _, candidate := range candidates {
@@ -69,8 +69,8 @@ func (c ConfiguredLimits) Of(key store.Key, recorded store.Limit, override *stor
 	return candidates[len(candidates)-1].Limit, true
 }
 
-// HasDrifted reports whether a key was charged under another limit than the configuration's, also as an
-// override has changed that.
+// HasDrifted reports whether a key was charged under another limit than the configuration's, with
+// or without the override.
 func (c ConfiguredLimits) HasDrifted(key store.Key, recorded store.Limit, override *store.Override) bool {
 	limit, known := c.Of(key, recorded, override)
 	return known && limit != recorded && (override == nil || override.Apply(limit) != recorded)

@@ -51,7 +51,7 @@ func newDashActions(g *cli.Globals, s *cli.Settings, backend connect.Store, wher
 	return actions
 }
 
-// warn keeps a warning until the dashboard ends. The first one is enough: all are about the audit in the store, and
+// warn keeps a warning until the dashboard ends. The first one is enough: all are about the audit log in the store, and
 // equal.
 func (a *dashActions) warn(err error) { a.warning = cmp.Or(a.warning, cli.Message(err)) }
 

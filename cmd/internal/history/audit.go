@@ -225,8 +225,8 @@ func runAudit(ctx context.Context, o *auditOptions) error {
 		if backend, where, err = o.readStore(ctx); backend == nil {
 			return err
 		} else if err != nil {
-			fmt.Fprintf(o.Env.Err, "limitctl: warning: the audit in the store cannot be read, so only that of this machine is shown: %s\n",
-				cli.Message(err))
+			fmt.Fprintf(o.Env.Err, "limitctl: warning: the audit log in the store cannot be read, "+
+				"so only that of this machine is shown: %s\n", cli.Message(err))
 			answer.complete = false
 		}
 	}
@@ -261,7 +261,7 @@ func (o *auditOptions) nothing() string {
 	return "nothing was changed yet"
 }
 
-// readStore reads the audit in the store; where is the store's name. The history is nil if the store cannot be opened.
+// readStore reads the audit log in the store; where is the store's name. The history is nil if the store cannot be opened.
 func (o *auditOptions) readStore(ctx context.Context) (history *auditlog.History, where string, err error) {
 	o.OfAnyKeys = true
 	backend, where, err := o.OpenToRead()

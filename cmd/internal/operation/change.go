@@ -108,7 +108,7 @@ func (l *auditLogs) begin(ctx context.Context, entry *auditlog.Entry) error {
 	intent := *entry
 	intent.Time, intent.Outcome = entry.Began, auditlog.Begun
 	if err := l.machine.Write(&intent); err != nil {
-		return fmt.Errorf("the audit cannot be written: %w; nothing was changed", err)
+		return fmt.Errorf("the audit log cannot be written: %w; nothing was changed", err)
 	}
 	l.tell(ctx, &intent)
 	return nil
@@ -134,7 +134,7 @@ func (l *auditLogs) end(ctx context.Context, entry *auditlog.Entry, err error) e
 	logErr := errors.Join(l.machine.Write(entry), l.machine.Close())
 	l.tell(ctx, entry)
 	if logErr != nil {
-		return errors.Join(err, outcome.Partly(fmt.Errorf("the audit could not be written: %w", logErr)))
+		return errors.Join(err, outcome.Partly(fmt.Errorf("the audit log could not be written: %w", logErr)))
 	}
 	return err
 }
@@ -159,6 +159,6 @@ func (l *auditLogs) tell(ctx context.Context, entry *auditlog.Entry) {
 	l.refused = !store.IsAway(err) // one that was away may be back for the outcome
 	if l.Warn != nil && !l.warned {
 		l.warned = true
-		l.Warn(fmt.Errorf("the audit in the store cannot be written, so only this machine has it: %w", err))
+		l.Warn(fmt.Errorf("the audit log in the store cannot be written, so only this machine has it: %w", err))
 	}
 }

@@ -34,7 +34,7 @@ func (j *journalStore) ReadJournal(context.Context, int) ([]admin.JournalEntry, 
 	return nil, 0, nil
 }
 
-// Without the audit in the store the work goes on, with one warning. A store that refused is
+// Without the audit log in the store the work goes on, with one warning. A store that refused is
 // not asked again, and one that was away is.
 func TestAJournalThatCannotBeWritten(t *testing.T) {
 	away, refused := store.ErrUnavailable, store.ErrRefused

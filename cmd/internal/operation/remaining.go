@@ -97,7 +97,7 @@ func (r *Remaining) limitOf(key store.Key, recorded store.Limit) store.Limit {
 	return overridden(limit, o)
 }
 
-// overridden is what an override makes of a limit; nil makes nothing of it, nor does one that does not fit it.
+// overridden is what an override makes of a limit; nil leaves it unchanged, and so does one that does not fit it.
 func overridden(limit store.Limit, o *store.Override) store.Limit {
 	if o == nil {
 		return limit

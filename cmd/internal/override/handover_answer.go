@@ -215,8 +215,8 @@ func (a *handoverAnswer) denialsPart(p *output.Printer) *part {
 	for i := range d.top {
 		row := &d.top[i]
 		since := max(0, time.Duration(d.now-row.Since)*time.Microsecond).Truncate(time.Second)
-		text := count(row.Count-row.Blocked) + "  " + output.Printable(row.Key.Subject) + "  " + output.Printable(row.Key.Name) + "  since " +
-			output.Duration(since) + " ago"
+		text := count(row.Count-row.Blocked) + "  " + output.Printable(row.Key.Subject) + "  " + output.Printable(row.Key.Name) +
+			"  since " + output.Duration(since) + " ago"
 		if row.Blocked > 0 {
 			text += ", " + count(row.Blocked) + " blocked"
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 )
 
-// lifetime is what is known of how long a limiter means a store key to be kept. The zero
+// lifetime is how long a limiter keeps a store key, as far as we know. The zero
 // lifetime is that of a counter which ends with its key, and of which nothing more is known.
 //
 // A layout's Decode ends with it, when the entry is finished:

@@ -62,7 +62,8 @@ func (kong) Together(storeKey string, _ store.Limit, now store.Instant) []string
 	return []string{storeKey}
 }
 
-// Decode implements [Layout]. Denied requests count, too.
+// Decode implements [Layout]. Denied requests count, too. A key is Certain if its route and service are UUIDs, as Kong
+// writes them.
 func (kong) Decode(found *Found) (Reading, error) {
 	w, ok := parseKong(found.StoreKey, true)
 	if !ok {

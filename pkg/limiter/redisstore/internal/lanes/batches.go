@@ -15,9 +15,9 @@ import (
 // share pipelines.
 const clusterCalls = 64
 
-// oneByOne calls do with a batch, and should that be on its way, some keys of it here
-// and others there, with each by itself. Nothing has been done then: a server does
-// not run a script whose keys it has only some of.
+// oneByOne calls do with the batch. If its slot is moving, with some of the keys here and
+// others there (TRYAGAIN), it calls do once for each key. Nothing has been done then: a server
+// does not run a script if it has only some of the keys.
 func oneByOne(batch []int, do func(batch []int) error) error {
 	err := do(batch)
 	if len(batch) == 1 || !redisserver.IsErrorReply(err, "TRYAGAIN") {

@@ -110,7 +110,8 @@ type place struct {
 	group int
 }
 
-// merge puts asks into as few calls as possible.
+// merge puts asks into as few calls as possible. Each call has keys of one slot and one operation, and at most
+// maxMerged keys.
 func (r *merger) merge(asks []*ask) []*merged {
 	if r.open == nil {
 		r.seed, r.open = maphash.MakeSeed(), map[int]*merged{}
@@ -124,7 +125,7 @@ func (r *merger) merge(asks []*ask) []*merged {
 			p.call.groups[p.group] = append(p.call.groups[p.group], a)
 			continue
 		}
-		which := a.slot*2 + int(a.op)%2
+		which := a.slot*2 + int(a.op)%2 // takes and peeks differ in the last bit
 		m := r.open[which]
 		if m == nil || m.keys+len(a.keys) > maxMerged {
 			m = r.newCall(a)
@@ -140,12 +141,12 @@ func (r *merger) merge(asks []*ask) []*merged {
 func (r *merger) place(key string) *place {
 	hash := maphash.String(r.seed, key)
 	for i := int(hash); ; i++ {
-		slot := &r.table[i&(len(r.table)-1)]
-		if *slot == 0 {
+		cell := &r.table[i&(len(r.table)-1)]
+		if *cell == 0 {
 			r.places = append(r.places, place{hash: hash, key: key})
-			*slot = int16(len(r.places))
+			*cell = int16(len(r.places))
 		}
-		if p := &r.places[*slot-1]; p.hash == hash && p.key == key {
+		if p := &r.places[*cell-1]; p.hash == hash && p.key == key {
 			return p
 		}
 	}

@@ -21,8 +21,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// sharding is where keys are, as far as that matters for which of them one script call can
-// have.
+// sharding says which keys one script call can have.
 type sharding struct {
 	// SlotOf returns the slot of a subject: those of one slot are together. It is nil if
 	// all are.
@@ -117,7 +116,7 @@ func (s *Sender) Write(ctx context.Context, key string, once bool, words ...any)
 	return s.send(ctx, &call{Cmd: *redis.NewCmd(ctx, words...), key: key, once: once})
 }
 
-// send is ask for a call.
+// send sends c and waits for its answer.
 func (s *Sender) send(ctx context.Context, c *call) (*redis.Cmd, error) {
 	q := &queued{call: c}
 	err := s.ask(ctx, q)
@@ -141,8 +140,8 @@ func (s *Sender) Load(key string) (busy, waiting, abandoned int) {
 	return l.busy, l.waiting, l.abandoned
 }
 
-// ask sends q and waits for its answer, no longer than ctx and the budget allow. What went by
-// itself is a call afterwards, and its answer there. An error of what may have reached the server is a
+// ask sends q and waits for its answer, no longer than ctx and the budget allow. If q was sent
+// alone, q.call holds the answer afterwards. An error of what may have reached the server is a
 // sentError, one that came when the caller's own time was over is a callerError, and one from a node a nodeError.
 func (s *Sender) ask(ctx context.Context, q *queued) error {
 	for {
