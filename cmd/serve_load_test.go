@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -102,15 +104,20 @@ func ofQuestions(answers []httpAnswer, questions int) [][]httpAnswer {
 	return all
 }
 
-// servedStores are servers of one and the same store, of each kind that services share.
+// servedStores are servers of one and the same store, of each kind that services share. They have no breaker, since on a
+// busy machine a store can be slow that is not away.
 func servedStores(t *testing.T, run func(t *testing.T, servers []*served)) {
+	config := filepath.Join(t.TempDir(), "limitctl.yaml")
+	if err := os.WriteFile(config, []byte("breaker: {enabled: false}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, servers := range []int{1, 2} {
 		t.Run(fmt.Sprintf("Redis and servers: %d", servers), func(t *testing.T) {
 			store := "redis://" + redistest.Start(t).Addr
-			run(t, startServers(t, servers, "--store", store))
+			run(t, startServers(t, servers, "--store", store, "--config", config))
 		})
 	}
-	t.Run("file", func(t *testing.T) { run(t, startServers(t, 1)) })
+	t.Run("file", func(t *testing.T) { run(t, startServers(t, 1, "--config", config)) })
 }
 
 func startServers(t *testing.T, n int, args ...string) (all []*served) {

@@ -25,7 +25,8 @@ func exactly(t *testing.T, subject string) store.Pattern {
 
 // keyspaceFindsAndDeletes scans and deletes among subjects with hostile names.
 func keyspaceFindsAndDeletes(t *testing.T, h Harness, kind store.Kind) {
-	ctx := context.Background()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // a file store waits less for a call without an end
+	defer cancel()
 	backend := h.newKeys(t, func() time.Time { return epoch })
 	limit := limitOf(kind, 1000, time.Minute)
 	subjects := []string{
