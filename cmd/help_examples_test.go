@@ -51,7 +51,14 @@ func TestHelpExamplesWork(t *testing.T) {
 						t.Fatalf("%v\n%s", err, output)
 					}
 					term := openTerminal(t)
+					line = strings.Replace(line, "127.0.0.1:8081", "127.0.0.1:0", 1)
 					term.run(shellIn(dir, strings.Replace(line, "--play incident", "--play played", 1), env...))
+					if strings.Contains(line, "--listen") {
+						term.wait(0, `the page is at http://127.0.0.1:[1-9]`)
+						term.press("\x03")
+						term.checkLeft(exitYes)
+						return
+					}
 					term.wait(0, `\? help`)
 					term.press("q")
 					term.checkLeft(exitYes)
@@ -149,7 +156,9 @@ func beforeExample(line string) string {
 	case strings.HasPrefix(rest, "refund"):
 		return "limitctl consume" + strings.TrimPrefix(rest, "refund")
 	case strings.HasPrefix(rest, "unblock"):
-		return "limitctl block " + strings.Fields(rest)[1] + " --for 1h --reason x --yes"
+		return "limitctl block " + strings.TrimSuffix(strings.TrimPrefix(rest, "unblock "), " --yes") + " --for 1h --reason x --yes"
+	case strings.HasPrefix(rest, "override apply"):
+		return `printf 'owner: ansible\noverrides: []\n' > overrides.yaml`
 	case strings.HasPrefix(rest, "override revoke"), strings.HasPrefix(rest, "override extend"):
 		return "limitctl override set a --times 2 --for 1h --reason x --yes && limitctl override set b --times 2 --for 1h --reason x --yes"
 	case strings.Contains(line, "base1.json"):

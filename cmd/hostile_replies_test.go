@@ -91,6 +91,8 @@ func conversations(dir string) []conversation {
 		{name: "migrate", args: []string{"migrate", "*", "--from", "redis_rate", "--limit", "10/1m", "--to", "10/1m", "--yes"},
 			stages: []stage{inScans}, begins: true},
 		{name: "denials", args: []string{"denials"}, stages: []stage{inDenials, inTimes}},
+		{name: "handover", args: []string{"handover"}, stages: []stage{inScripts, inJournal, inDenials}, codes: []int{exitPartly},
+			survives: []stage{inScripts, inJournal, inDenials}},
 		{name: "audit", args: []string{"audit"}, stages: []stage{inJournal}, survives: []stage{atOnce, inJournal}}, // that of this machine
 		{name: "config diff", args: []string{"config", "diff", "--config", filepath.Join(dir, "limitctl.yaml")},
 			stages: []stage{inScans, inReads}, begins: true},

