@@ -301,7 +301,7 @@ var layers = map[string][]string{
 	"internal/recordformat":      {},
 	"internal/storecall":         {"internal/layers", "pkg/limiter/store"},
 	"internal/layers": {
-		"internal/panics", "internal/spacesaving", "internal/sys", "pkg/limiter/admin", "pkg/limiter/store",
+		"internal/denialtable", "internal/panics", "internal/spacesaving", "internal/sys", "pkg/limiter/admin", "pkg/limiter/store",
 	},
 }
 

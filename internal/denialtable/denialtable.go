@@ -126,6 +126,8 @@ func (s *Sum) Add(number int64, rows []admin.Denied, others int64, lost bool) {
 		if row.LastAt <= s.since {
 			continue
 		}
+		row.LastAt = min(row.LastAt, s.now) // another clock's, or nobody's
+		row.Since = min(row.Since, row.LastAt)
 		sum := Merge(s.rows[row.Key], row)
 		sum.Steps = append(sum.Steps, admin.DenialStep{Number: number, Count: row.Count})
 		s.rows[row.Key] = sum

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/denialtable"
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/spacesaving"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -254,6 +255,9 @@ func (c *DenialCollector) writeNow() {
 }
 
 func (c *DenialCollector) isEmpty() bool {
+	if c.lost.Load() {
+		return false
+	}
 	for i := range c.stripes {
 		stripe := &c.stripes[i]
 		stripe.mu.Lock()
@@ -269,10 +273,10 @@ func (c *DenialCollector) isEmpty() bool {
 // write writes the most denied keys, and sets c.pause for the next write. The caller holds c.writing.
 func (c *DenialCollector) write(ctx context.Context) error {
 	counts, d := c.drain()
-	if len(d.Rows) == 0 && d.Others == 0 {
+	d.Lost = c.lost.Swap(false)
+	if len(d.Rows) == 0 && d.Others == 0 && !d.Lost {
 		return nil
 	}
-	d.Lost = c.lost.Swap(false)
 	ctx, cancel := store.BudgetContext(ctx, denialTimeout)
 	defer cancel()
 	err := panics.Call(func() error { return c.table.AddDenials(ctx, d) })
@@ -314,7 +318,7 @@ func (c *DenialCollector) drain() (counts []countedKey, d admin.Denials) {
 		d.Others += lost
 	}
 	slices.SortFunc(counts, func(a, b countedKey) int { return cmp.Compare(b.N, a.N) })
-	room := denialBytes
+	room, places := denialBytes, map[store.Key]int{}
 	for i, counted := range counts {
 		note := counted.Note
 		row := admin.Denied{Key: counted.Key, Count: counted.N, LastAt: note.lastAt, Since: note.since, Blocked: note.blocked,
@@ -326,6 +330,11 @@ func (c *DenialCollector) drain() (counts []countedKey, d admin.Denials) {
 			counts = counts[:i]
 			break
 		}
+		if place, known := places[row.Key]; known { // a long name, and one that is what Shorten makes of it
+			d.Rows[place] = denialtable.Merge(d.Rows[place], row)
+			continue
+		}
+		places[row.Key] = len(d.Rows)
 		d.Rows = append(d.Rows, row)
 	}
 	return counts, d

@@ -97,9 +97,7 @@ func (m *model) openForm(f *form) {
 	f.inputs[forField].SetValue("2h")
 	f.field = f.fields()[0]
 	if f.of != nil {
-		if exact, err := store.ExactPattern(f.of.Key.Subject); err == nil {
-			f.inputs[whomField].SetValue(exact.String())
-		}
+		f.inputs[whomField].SetValue(store.EscapeGlob(f.of.Key.Subject))
 		if f.all {
 			f.field = whomField
 		}
@@ -201,7 +199,7 @@ func (m *model) submit() tea.Cmd {
 	wanted, lasts, err := m.Actions.ParseOverride(source.OverrideForm{Effect: c.effect,
 		Value: strings.TrimSpace(f.inputs[valueField].Value()), For: strings.TrimSpace(f.inputs[forField].Value()), Reason: reason})
 	if err == nil {
-		wanted.Subjects, err = whom(f.inputs[whomField].Value())
+		wanted.Subjects, err = f.whom()
 	}
 	if err == nil && !f.all {
 		wanted.Names, err = store.ExactPattern(r.Key.Name)
@@ -229,8 +227,13 @@ func (m *model) submit() tea.Cmd {
 	})
 }
 
-// whom reads the pattern of whom an override is about. One of everybody is for the command line.
-func whom(text string) (p store.Pattern, err error) {
+// whom reads the pattern of whom an override is about: the subject under the cursor, whatever it looks like, or what was
+// made of it. One of everybody is for the command line.
+func (f *form) whom() (p store.Pattern, err error) {
+	text := f.inputs[whomField].Value()
+	if text == store.EscapeGlob(f.of.Key.Subject) {
+		return store.ExactPattern(f.of.Key.Subject)
+	}
 	if p, err = store.ParsePattern(strings.TrimSpace(text)); err == nil && strings.Trim(p.String(), "*") == "" {
 		err = errors.New("it is about every subject; `limitctl override set` can do that")
 	}

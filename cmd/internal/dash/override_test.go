@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -145,5 +147,22 @@ func TestAnOverrideThatFails(t *testing.T) {
 	d = begin(t, three, func(o *Options) { o.Actions = nil })
 	if d.press("o"); d.changes.form != nil {
 		t.Error("a form is open in a read-only context")
+	}
+}
+
+// A subject that looks like a pattern is blocked as the subject that it is.
+func TestABlockOfASubjectThatLooksLikeAPattern(t *testing.T) {
+	for _, subject := range []string{"a*b", `a\b`, "[ab]", "ip:203.0.113.0/24"} {
+		f := &form{of: &row{Reading: source.Reading{Entry: admin.Entry{Key: store.Key{Subject: subject, Name: "n"}}}},
+			choices: []choice{{effect: store.OverrideBlock}}, all: true}
+		(&model{}).openForm(f)
+		got, err := f.whom()
+		if exact, is := got.Exact(); err != nil || !is || exact != subject {
+			t.Errorf("%q: it is about %q, %v", subject, got, err)
+		}
+		f.inputs[whomField].SetValue(store.EscapeGlob(subject) + "*")
+		if got, err = f.whom(); err != nil || !got.Match(subject+"x") {
+			t.Errorf("%q made longer: it is about %q, %v", subject, got, err)
+		}
 	}
 }

@@ -202,7 +202,7 @@ func (o *denialsOptions) explain(a *denialsAnswer) {
 		o.Note("%s is known to have been denied in the last %s; see `limitctl denials --help` for who counts", who, output.Duration(a.span))
 		return
 	}
-	if a.by.name != "" && !slices.ContainsFunc(a.rows, func(row denialRow) bool { return !row.isNone }) {
+	if a.by.name != "" && o.over == 0 && !slices.ContainsFunc(a.rows, func(row denialRow) bool { return !row.isNone }) {
 		o.Note("no key that was denied has %s", a.by.missing())
 	}
 	if a.others > 0 {
