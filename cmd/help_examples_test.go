@@ -56,7 +56,7 @@ func TestHelpExamplesWork(t *testing.T) {
 					if strings.Contains(line, "--listen") {
 						term.wait(0, `the page is at http://127.0.0.1:[1-9]`)
 						term.press("\x03")
-						term.checkLeft(exitYes)
+						term.checkLeft(exitInterrupted)
 						return
 					}
 					term.wait(0, `\? help`)

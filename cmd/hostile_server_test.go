@@ -149,7 +149,7 @@ func TestHostileServerAnswers(t *testing.T) {
 
 // sequences are what a frame on a terminal may have: our styles, and what Bubble Tea draws
 // frames with and sets a terminal up by.
-var sequences = regexp.MustCompile("\x1b\\[([17];)?([0127]|3[1236])?m|" +
+var sequences = regexp.MustCompile("\x1b\\[(7;)?(1;)?([0127]|3[1236])?m|" +
 	"\x1b\\[[0-9]*[ABCDGKJX]|\x1b\\[[0-9;]*H|\x1b\\[\\?(25|1049|1002|1003|1006|2004)[hl]")
 
 // checkScreen makes sure that nothing else was written to the terminal.

@@ -21,7 +21,7 @@ import (
 )
 
 // ourStyles are the only sequences that people's output has, and that on a terminal.
-var ourStyles = regexp.MustCompile("\x1b\\[(1;)?([0127]|3[1236])m")
+var ourStyles = regexp.MustCompile("\x1b\\[(7;)?(1;)?([0127]|3[1236])m")
 
 // checkText makes sure that a terminal obeys nothing of what people are shown.
 func checkText(t *testing.T, what, text string, styles bool) {

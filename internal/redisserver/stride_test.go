@@ -15,8 +15,8 @@ func TestAStride(t *testing.T) {
 		took time.Duration
 		want int // after it
 	}{
-		{quick, 32}, {justInTime, 64}, {quick, 128}, {late, 85}, {quick, 96}, {quick, 109}, {late, 72}, {late, 48}, {late, 32}, {late, 21},
-		{late, leastStride}, {late, leastStride}, {quick, 19},
+		{quick, 200}, {justInTime, 400}, {quick, 800}, {late, 533}, {quick, 600}, {quick, 676}, {late, 450}, {late, 300}, {late, 200},
+		{late, 133}, {late, leastStride}, {late, leastStride}, {quick, 113},
 	} {
 		if s.Took(s.Size(), test.took); s.Size() != test.want {
 			t.Fatalf("after answer %d, %s, the stride is %d, not %d", i+1, test.took, s.Size(), test.want)
@@ -36,10 +36,10 @@ func TestAPartOfAStride(t *testing.T) {
 	for range 3 {
 		s.Took(s.Size(), time.Millisecond)
 	}
-	if s.Took(s.Size()-1, time.Millisecond); s.Size() != 128 {
+	if s.Took(s.Size()-1, time.Millisecond); s.Size() != 800 {
 		t.Errorf("after a part the stride is %d", s.Size())
 	}
-	if s.Took(60, time.Second); s.Size() != 40 {
+	if s.Took(300, time.Second); s.Size() != 200 {
 		t.Errorf("after a late part the stride is %d", s.Size())
 	}
 }
@@ -48,11 +48,11 @@ func TestAPartOfAStride(t *testing.T) {
 func TestAStrideOfAServerFarAway(t *testing.T) {
 	const way = 80 * time.Millisecond
 	s := NewStride(1000)
-	s.Took(16, way)
-	if s.Took(32, way+way/strideShare); s.Size() != 64 {
+	s.Took(100, way)
+	if s.Took(200, way+way/strideShare); s.Size() != 400 {
 		t.Errorf("a little later than the way: %d", s.Size())
 	}
-	if s.Took(64, way+way/strideShare+1); s.Size() != 42 {
+	if s.Took(400, way+way/strideShare+1); s.Size() != 266 {
 		t.Errorf("later: %d", s.Size())
 	}
 }

@@ -23,7 +23,7 @@ import (
 )
 
 // ourStyles are the only sequences that a frame has.
-var ourStyles = regexp.MustCompile("\x1b\\[([17];)?([0127]|3[1236])m")
+var ourStyles = regexp.MustCompile("\x1b\\[(7;)?(1;)?([0127]|3[1236])m")
 
 // checkFrame makes sure that the frame fills the terminal, and that nothing in it is
 // obeyed but our styles.

@@ -55,7 +55,7 @@ Ends that differ by less than 10 seconds are equal. An override whose time is
 over is left out. Apply asks as "limitctl override set" does, and writes to the
 audit log. After an error a second run goes on.`,
 		Example: `  limitctl override apply -f overrides.yaml --dry-run
-  limitctl override apply -f overrides.yaml --prune --confirm prod -o json`,
+  limitctl override apply -f overrides.yaml --prune --yes -o json`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.file == "" {
