@@ -164,7 +164,8 @@ func secretCommands(directory string) [][]string {
 		{"dashboard", "--once", "--refresh", "100ms"}, {"dashboard", "--once", "--refresh", "100ms", "--record", in("recording")},
 		{"context", "list"}, {"context", "list", "-o", "json"}, {"context", "show", "c"}, {"context", "use", "c"},
 		{"context", "use", "--none"},
-		{"config", "show", "--origin"}, {"config", "show", "-o", "yaml"}, {"config", "validate"}, {"audit"}, {"handover"}, {"audit", "-o", "csv"},
+		{"config", "show", "--origin"}, {"config", "show", "-o", "yaml"}, {"config", "validate"}, {"audit"},
+		{"handover"}, {"audit", "-o", "csv"},
 	}
 }
 
