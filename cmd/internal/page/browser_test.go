@@ -33,6 +33,7 @@ func TestThePageInABrowser(t *testing.T) {
 			b.Open(server.URL+"/", width, scheme)
 			until(b, `document.querySelectorAll("#near .row").length === 3 && document.querySelectorAll("#top .row").length === 1`)
 			f.now = f.now.Add(hourFor)
+			f.look()
 			b.Evaluate(`document.querySelector("#subject").value = "tenant:acme",
 				document.querySelector("#search").requestSubmit(), 0`, new(int))
 			until(b, `document.querySelector("#found-limits").textContent.includes("5 of 20 used, 15 remaining")`)
@@ -66,6 +67,7 @@ func TestThePageInABrowser(t *testing.T) {
 	f.look()
 	until(b, `document.querySelector("#near").textContent.includes("tenant:new")`)
 	f.now = f.now.Add(hourFor)
+	f.look()
 	b.Evaluate(`[...document.querySelectorAll("#near button.name")].find((e) => e.textContent.includes("evil")).click(), 0`, new(int))
 	until(b, `document.querySelector("#found-limits").textContent.includes("denied by a block")`)
 	until(b, `document.querySelector("#found-overrides").textContent.includes("<img src=x onerror=alert(1)>")`)

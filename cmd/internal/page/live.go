@@ -19,6 +19,8 @@ const (
 	patience = 10 * time.Second
 	// alive is after how long without a look an event says that the process is there.
 	alive = 15 * time.Second
+	// fresh is the age of a look that a search is answered by.
+	fresh = 3 * time.Second
 	// lingers is how long the store is read on after the last browser left.
 	lingers = 30 * time.Second
 )

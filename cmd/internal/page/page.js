@@ -191,6 +191,7 @@ function found(d) {
 	const notes = [];
 	if (!d.limits.length) notes.push("Nothing is used or denied under this subject; it has to be written as the service does.");
 	if (!d.whole) notes.push("Not all keys are followed, so only limits with known names were looked for.");
+	if (d.overrides_problem) notes.push("Overrides could not be read, so blocks may be missing: " + visible(d.overrides_problem));
 	if (d.denials_problem) notes.push("Denials could not be read: " + visible(d.denials_problem));
 	$("found-note").textContent = notes.join(" ");
 	$("found-limits").replaceChildren(...d.limits.map((l) => limit(l, d.denials_at_least)));

@@ -123,6 +123,9 @@ func (f *fixture) get(path string, change func(*http.Request)) *httptest.Respons
 	if change != nil {
 		change(r)
 	}
+	if f.latest.Load() == nil || f.now.Sub(f.latest.Load().At) >= fresh { // as the loop does
+		f.look()
+	}
 	w := httptest.NewRecorder()
 	f.handler.ServeHTTP(w, r)
 	return w
@@ -346,6 +349,25 @@ func TestBadSubjectsAreOneClearLine(t *testing.T) {
 		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "no subject: ") ||
 			strings.Count(w.Body.String(), "\n") > 1 {
 			t.Errorf("%.20q: %d %s", query, w.Code, w.Body)
+		}
+	}
+}
+
+// A search is answered by what is known now, and not by a look from before a rest.
+func TestASearchWaitsForAFreshLook(t *testing.T) {
+	f := newFixture(t, nil)
+	f.take("tenant:acme", 1, 10)
+	f.look()
+	for _, test := range []struct {
+		age  time.Duration
+		want int
+	}{{fresh - time.Millisecond, http.StatusOK}, {fresh, http.StatusServiceUnavailable}} {
+		f.now = f.latest.Load().At.Add(test.age)
+		r := httptest.NewRequest(http.MethodGet, "/api/subject?subject=tenant:acme", nil)
+		r.Host, r.RemoteAddr = "127.0.0.1:8081", "127.0.0.1:999"
+		w := httptest.NewRecorder()
+		if f.handler.ServeHTTP(w, r); w.Code != test.want {
+			t.Errorf("after %s: %d %s", test.age, w.Code, w.Body)
 		}
 	}
 }

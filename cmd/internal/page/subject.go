@@ -33,8 +33,10 @@ type subjectDocument struct {
 	// Whole: there are no other limits of the subject. Else only those with likely names were looked for.
 	Whole  bool                   `json:"whole"`
 	Limits []subjectLimitDocument `json:"limits"`
-	// Overrides are those in force that are about the subject.
-	Overrides []overrideDocument `json:"overrides"`
+	// Overrides are those in force that are about the subject. OverridesProblem is why some may be missing, and then the
+	// limits are as without them.
+	Overrides        []overrideDocument `json:"overrides"`
+	OverridesProblem string             `json:"overrides_problem,omitempty"`
 	// DenialsAtLeast: the counts of denials are lower bounds. DenialsProblem is why there are none.
 	DenialsAtLeast bool   `json:"denials_at_least"`
 	DenialsProblem string `json:"denials_problem,omitempty"`
@@ -65,7 +67,7 @@ func (p *Page) serveSubject(w http.ResponseWriter, r *http.Request) {
 	who := client(r)
 	if !p.maySearch(r.Context(), who) {
 		w.Header().Set("Retry-After", "1")
-		refusal.Write(w, http.StatusTooManyRequests, outcome.Denied.Word, "too many searches a second; try again")
+		refusal.Write(w, http.StatusTooManyRequests, outcome.Overloaded.Word, "too many searches a second; try again")
 		return
 	}
 	p.live.touch(p.options.Dash.Now())
@@ -79,22 +81,43 @@ func (p *Page) serveSubject(w http.ResponseWriter, r *http.Request) {
 		refusal.Write(w, outcome.Overloaded.Status, outcome.Overloaded.Word, "too many searches wait for the store; try again")
 		return
 	}
-	look := p.latest.Load()
-	if look == nil {
-		look = &dash.Look{At: p.options.Dash.Now()}
-	}
-	subject := p.unmasked(look, r.URL.Query().Get("subject"))
-	if err := (store.Key{Subject: subject, Name: "any"}).Validate(); err != nil {
+	text := r.URL.Query().Get("subject")
+	if err := (store.Key{Subject: text, Name: "any"}).Validate(); err != nil {
 		refusal.Write(w, http.StatusBadRequest, outcome.Usage.Word, "no subject: "+p.options.Describe(err))
 		return
 	}
-	d, err := p.search(ctx, look, subject)
+	look, ok := p.freshLook(ctx)
+	if !ok {
+		w.Header().Set("Retry-After", "1")
+		refusal.Write(w, outcome.Overloaded.Status, outcome.Overloaded.Word, "the store is looked at only now; try again")
+		return
+	}
+	d, err := p.search(ctx, look, p.unmasked(look, text))
 	if err != nil {
 		kind := outcome.Of(err, nil)
 		refusal.Write(w, kind.Status, kind.Word, p.describe(err))
 		return
 	}
 	refusal.WriteJSON(w, http.StatusOK, d)
+}
+
+// freshLook waits for a look that is not from before a rest, since that says nothing of the overrides in force now. A store
+// that does not answer has none, and the look says so.
+func (p *Page) freshLook(ctx context.Context) (look *dash.Look, ok bool) {
+	for {
+		_, changed := p.live.next()
+		if look = p.latest.Load(); look != nil {
+			age := p.options.Dash.Now().Sub(look.At)
+			if answered := p.options.Dash.Now().Sub(look.Answered); age < fresh && (answered < fresh+p.options.Dash.Refresh || look.Problem != nil) {
+				return look, true
+			}
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, false
+		}
+	}
 }
 
 // maySearch bounds how often a client searches, and all of them together. A client that may not search takes nothing
@@ -175,6 +198,9 @@ func (p *Page) search(ctx context.Context, look *dash.Look, subject string) (*su
 		return cmp.Compare(a.Name, b.Name)
 	})
 	p.addOverrides(d, look, subject, readings, decides)
+	if look.OverridesProblem != nil {
+		d.OverridesProblem = p.describe(look.OverridesProblem)
+	}
 	return d, nil
 }
 
@@ -198,8 +224,8 @@ func (p *Page) addOverrides(d *subjectDocument, look *dash.Look, subject string,
 		for j := range readings {
 			about = about || o.Matches(readings[j].Key)
 		}
-		if about && o.ExpiresAt.After(look.At) {
-			shown := p.override(o, look.At)
+		if about && o.ExpiresAt.After(p.options.Dash.Now()) {
+			shown := p.override(o, p.options.Dash.Now())
 			shown.DecidesFor = decides[o.ID]
 			d.Overrides = append(d.Overrides, shown)
 		}
