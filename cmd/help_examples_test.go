@@ -55,8 +55,8 @@ func TestHelpExamplesWork(t *testing.T) {
 					term.run(shellIn(dir, strings.Replace(line, "--play incident", "--play played", 1), env...))
 					if strings.Contains(line, "--listen") {
 						term.wait(0, `the page is at http://127.0.0.1:[1-9]`)
-						term.press("\x03")
-						term.checkLeft(exitInterrupted)
+						term.press("\x03", "limitctl: interrupted")
+						term.cmd.Wait()
 						return
 					}
 					term.wait(0, `\? help`)

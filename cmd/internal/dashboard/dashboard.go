@@ -65,7 +65,8 @@ terminal. The page can only be read. An address that others reach needs
   limitctl dashboard --layout auto
   limitctl dashboard --once
   limitctl dashboard --record incident.jsonl
-  limitctl dashboard --play incident.jsonl`,
+  limitctl dashboard --play incident.jsonl
+  limitctl dashboard --listen 127.0.0.1:8081`,
 		Args: o.checkArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			options, err := o.plan(args)
