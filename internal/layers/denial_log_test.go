@@ -491,3 +491,46 @@ func TestARowOfDenialsSaysHow(t *testing.T) {
 		check(admin.Denied{Count: 1, Limit: limit}, last)
 	})
 }
+
+// A long subject, and one that is what a row makes of it, are one row: two in a write would be refused, and so would all
+// writes after it.
+func TestASubjectAndWhatARowMakesOfItAreOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := &denyingStore{}
+		backend := layers.WithDenialLog(table, layers.DenialLog{})
+		long := admin.Denied{Key: store.Key{Subject: strings.Repeat("x", admin.MaxDenialText+1), Name: "n"}}
+		deny(t, backend, long.Key.Subject, 3)
+		long.Shorten()
+		deny(t, backend, long.Key.Subject, 2)
+		deny(t, backend, "user:42", 1)
+		pass(2 * time.Second)
+		if sum, others := table.sum(); len(sum) != 2 || sum[long.Key.Subject] != 5 || sum["user:42"] != 1 || others != 0 {
+			t.Errorf("written: %v and %d others", sum, others)
+		}
+	})
+}
+
+// That a write was lost is written although nobody is denied any more, and when the log is closed.
+func TestALostWriteOfDenialsIsToldWithoutAnother(t *testing.T) {
+	for _, closes := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			table := &denyingStore{err: store.ErrOutcomeUnknown}
+			backend := layers.WithDenialLog(table, layers.DenialLog{})
+			deny(t, backend, "user:42", 1)
+			pass(time.Second + time.Millisecond)
+			table.set(nil)
+			if closes {
+				backend.(interface{ Close() error }).Close()
+			} else {
+				pass(2 * time.Minute)
+			}
+			if len(table.writes) != 1 || !table.writes[0].Lost || len(table.writes[0].Rows) != 0 {
+				t.Errorf("closed %v: %+v is written", closes, table.writes)
+			}
+			pass(time.Hour)
+			if len(table.writes) != 1 {
+				t.Errorf("closed %v: it goes on: %+v", closes, table.writes)
+			}
+		})
+	}
+}
