@@ -23,15 +23,11 @@ import (
 // requests, over the best number of connections for each, and the lag at a rate. limitctl audits every answer.
 // vegeta's answers are only counted, which is less than its own reports do.
 func httpSection(ctx context.Context, p plan, out io.Writer) error {
-	dir, err := os.MkdirTemp("", "limitctl-benchmarks")
+	_, program, remove, err := buildLimitctl(ctx)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	program, err := buildLimitctl(ctx, dir)
-	if err != nil {
-		return err
-	}
+	defer remove()
 	self, err := os.Executable()
 	if err != nil {
 		return err

@@ -60,15 +60,11 @@ func layoutKinds() []layoutKind {
 
 // layoutsSection reads and resets keys of other limiters and as many of our own, on one server and in turns.
 func layoutsSection(ctx context.Context, p plan, out io.Writer) error {
-	dir, err := os.MkdirTemp("", "limitctl-benchmarks")
+	dir, binary, remove, err := buildLimitctl(ctx)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	binary, err := buildLimitctl(ctx, dir)
-	if err != nil {
-		return err
-	}
+	defer remove()
 	server, err := redistest.Launch()
 	if err != nil {
 		return err

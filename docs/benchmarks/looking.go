@@ -27,15 +27,11 @@ type lookCosts struct {
 
 // lookingSection looks at all keys of a store in several ways, in turn, while another client sends PINGs.
 func lookingSection(ctx context.Context, p plan, out io.Writer) error {
-	dir, err := os.MkdirTemp("", "limitctl-benchmarks")
+	dir, binary, remove, err := buildLimitctl(ctx)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	binary, err := buildLimitctl(ctx, dir)
-	if err != nil {
-		return err
-	}
+	defer remove()
 	server, err := redistest.Launch()
 	if err != nil {
 		return err

@@ -30,15 +30,11 @@ const (
 // openLoopSection measures how well limitctl's load test keeps a rate, and at what cost: limitctl as it is here
 // and, if the plan has one, another build in turns.
 func openLoopSection(ctx context.Context, p plan, out io.Writer) error {
-	dir, err := os.MkdirTemp("", "limitctl-benchmarks")
+	dir, program, remove, err := buildLimitctl(ctx)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	program, err := buildLimitctl(ctx, dir)
-	if err != nil {
-		return err
-	}
+	defer remove()
 	programs := []string{program}
 	if p.beside != "" {
 		programs = append(programs, p.beside)

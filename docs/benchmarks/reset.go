@@ -32,15 +32,11 @@ type resetting struct {
 // resetSection deletes a tenant's keys among those of others with limitctl and with redis-cli, while another client
 // sends PINGs, and restores them.
 func resetSection(ctx context.Context, p plan, out io.Writer) error {
-	dir, err := os.MkdirTemp("", "limitctl-benchmarks")
+	dir, binary, remove, err := buildLimitctl(ctx)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	binary, err := buildLimitctl(ctx, dir)
-	if err != nil {
-		return err
-	}
+	defer remove()
 	server, err := redistest.Launch()
 	if err != nil {
 		return err

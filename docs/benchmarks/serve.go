@@ -59,15 +59,11 @@ const (
 // serveSection compares HTTP decisions with a service that does the same with redis_rate, and with servers that
 // decide nothing: at the highest rate, and at one and the same rate.
 func serveSection(ctx context.Context, p plan, out io.Writer) error {
-	dir, err := os.MkdirTemp("", "limitctl-benchmarks")
+	dir, program, remove, err := buildLimitctl(ctx)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	program, err := buildLimitctl(ctx, dir)
-	if err != nil {
-		return err
-	}
+	defer remove()
 	load := filepath.Join(dir, "httpload")
 	if text, err := exec.CommandContext(ctx, "go", "build", "-o", load, "./httpload").CombinedOutput(); err != nil {
 		return fmt.Errorf("httpload: %w: %s", err, text)

@@ -27,15 +27,11 @@ const startRuns = 50
 // startSection measures whole processes, from start to end: limitctl as it is here and, if the plan has one,
 // another program in turns.
 func startSection(ctx context.Context, p plan, out io.Writer) error {
-	dir, err := os.MkdirTemp("", "limitctl-benchmarks")
+	dir, program, remove, err := buildLimitctl(ctx)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	program, err := buildLimitctl(ctx, dir)
-	if err != nil {
-		return err
-	}
+	defer remove()
 	programs := []string{program}
 	if p.beside != "" {
 		programs = append(programs, p.beside)
@@ -75,13 +71,17 @@ func startSection(ctx context.Context, p plan, out io.Writer) error {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// buildLimitctl builds the repository's limitctl in dir like `make build`.
-func buildLimitctl(ctx context.Context, dir string) (string, error) {
-	program := filepath.Join(dir, "limitctl")
+// buildLimitctl builds the repository's limitctl like `make build`, in a folder of its own. remove deletes the folder.
+func buildLimitctl(ctx context.Context) (dir, program string, remove func(), err error) {
+	if dir, err = os.MkdirTemp("", "limitctl-benchmarks"); err != nil {
+		return "", "", nil, err
+	}
+	program = filepath.Join(dir, "limitctl")
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, ".")
 	build.Dir = filepath.Join("..", "..")
 	if text, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w: %s", err, text)
+		os.RemoveAll(dir)
+		return "", "", nil, fmt.Errorf("go build: %w: %s", err, text)
 	}
-	return program, nil
+	return dir, program, func() { os.RemoveAll(dir) }, nil
 }
