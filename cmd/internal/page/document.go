@@ -98,7 +98,7 @@ func (p *Page) document(look *dash.Look) *liveDocument {
 func isWhole(look *dash.Look) bool { return look.Coverage.Passes > 0 && !look.Coverage.Full }
 
 func (p *Page) row(r *dash.LookRow) rowDocument {
-	d := rowDocument{Subject: p.mask.subject(r.Key.Subject), LimitName: r.LimitName, Used: r.Used, Remaining: r.Remaining,
+	d := rowDocument{Subject: p.mask.subject(r.Key.Subject), LimitName: p.mask.limit(r.LimitName), Used: r.Used, Remaining: r.Remaining,
 		Share: r.UsedShare(), AtLimit: r.AtLimit, RetryAfterMS: output.Milliseconds(r.RetryAfter), DeniedPerSecond: r.Denied,
 		DeniedShare: r.Share, Blocked: r.IsBlocked, Stale: r.Stale}
 	if r.LimitKnown() {

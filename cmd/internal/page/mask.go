@@ -70,3 +70,12 @@ func (m *mask) whom(o *store.Override) string {
 	}
 	return strings.Join(parts, " ")
 }
+
+// limit returns the name of a limit without what may be attributes. A long name is shortened where denials are counted, and
+// may not be parsed any more.
+func (m *mask) limit(name string) string {
+	if m != nil {
+		name, _, _ = strings.Cut(name, ":")
+	}
+	return name
+}

@@ -371,3 +371,18 @@ func TestASearchWaitsForAFreshLook(t *testing.T) {
 		}
 	}
 }
+
+// A name that is cut, so that its attributes cannot be told from it, shows none of them.
+func TestAMaskedNameShowsNoAttributes(t *testing.T) {
+	const cut = "api/lim:email:carol@example.com:rou…e7677c5503595e88"
+	var unmasked *mask
+	if got := newMask().limit(cut); got != "api/lim" {
+		t.Errorf("it is shown as %q", got)
+	}
+	if got := newMask().limit("api/user"); got != "api/user" {
+		t.Errorf("a whole name is shown as %q", got)
+	}
+	if got := unmasked.limit(cut); got != cut {
+		t.Errorf("without a mask it is shown as %q", got)
+	}
+}

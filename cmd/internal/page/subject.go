@@ -173,7 +173,7 @@ func (p *Page) search(ctx context.Context, look *dash.Look, subject string) (*su
 		r := &readings[i]
 		shown[tableKey(r.Key)] = true
 		override := inForce(look, r.Key)
-		limit := subjectLimitDocument{Name: limitName(r.Key), Limit: r.Limit.String(), Share: r.UsedShare(),
+		limit := subjectLimitDocument{Name: p.mask.limit(limitName(r.Key)), Limit: r.Limit.String(), Share: r.UsedShare(),
 			Denied: denied.of(r.Key)}
 		limit.Sentence, limit.Allowed = sentence(&r.Entry, override)
 		if override != nil {
@@ -183,7 +183,7 @@ func (p *Page) search(ctx context.Context, look *dash.Look, subject string) (*su
 	}
 	for key, row := range denied.rows { // such as a blocked key, which has no record
 		if key.Subject == tableKey(store.Key{Subject: subject}).Subject && !shown[key] {
-			limit := subjectLimitDocument{Name: limitName(key), Limit: limitText(row.Limit), Allowed: true, Denied: denied.of(key),
+			limit := subjectLimitDocument{Name: p.mask.limit(limitName(key)), Limit: limitText(row.Limit), Allowed: true, Denied: denied.of(key),
 				Sentence: "nothing is used"}
 			if override := inForce(look, store.Key{Subject: subject, Name: key.Name}); override != nil {
 				decides[override.ID] = append(decides[override.ID], limit.Name)
