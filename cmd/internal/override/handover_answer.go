@@ -46,6 +46,7 @@ type part struct {
 	items    [][]string
 	command  string
 	shown    int
+	left     int // how many are not among items
 }
 
 // lines is how many lines the part takes.
@@ -53,11 +54,14 @@ func (p *part) lines() (n int) {
 	for _, item := range p.items[:p.shown] {
 		n += len(item)
 	}
-	if p.shown < len(p.items) {
+	if p.more() > 0 {
 		n++ // that there are more
 	}
 	return n + 1
 }
+
+// more is how many items are not shown.
+func (p *part) more() int { return len(p.items) - p.shown + p.left }
 
 // Print implements output.Answer. The parts get items in turn, so that a long one leaves room for the others.
 func (a *handoverAnswer) Print(p *output.Printer) {
@@ -95,7 +99,7 @@ func (a *handoverAnswer) Print(p *output.Printer) {
 				fmt.Fprintln(p.Out, line)
 			}
 		}
-		if more := len(part.items) - part.shown; more > 0 {
+		if more := part.more(); more > 0 {
 			p.Line("  … and %d more: %s", more, part.command)
 		}
 	}
@@ -212,6 +216,7 @@ func (a *handoverAnswer) denialsPart(p *output.Printer) *part {
 		headline += "; " + count(d.blocked) + " blocked"
 	}
 	made := a.newPart(p, partDenials, headline, "limitctl denials")
+	made.left = d.keys - len(d.top)
 	for i := range d.top {
 		row := &d.top[i]
 		since := max(0, time.Duration(d.now-row.Since)*time.Microsecond).Truncate(time.Second)

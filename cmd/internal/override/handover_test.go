@@ -34,13 +34,14 @@ func handed(t *testing.T, overrides, changes, denied int) *handoverAnswer {
 		a.denials.total += 5
 		a.denials.keys++
 	}
+	a.denials.top = a.denials.top[:min(topDenied, denied)]
 	return a
 }
 
 // A handover takes one screen, leaves no part out, and says how many more there are.
 func TestAHandoverFitsTheScreen(t *testing.T) {
 	for _, test := range []struct{ overrides, changes, denied int }{{0, 0, 0}, {3, 3, 3}, {4, 5, 5}, {200, 0, 0}, {0, 200, 0},
-		{200, 200, 10}} {
+		{200, 200, 10}, {0, 0, 18}} {
 		for _, size := range [][2]int{{80, 24}, {40, 12}, {120, 50}} {
 			a := handed(t, test.overrides, test.changes, test.denied)
 			a.rows = size[1]
