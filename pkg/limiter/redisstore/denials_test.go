@@ -369,3 +369,25 @@ func TestAWriteOfDenialsIsBounded(t *testing.T) {
 		t.Errorf("%d of %d keys, %d others; %v", len(d.Rows), keys, d.Others, err)
 	}
 }
+
+// What was denied in the future, by a clock that is wrong or by nobody, was denied now at the latest: a year beyond 9999 could
+// not be written as JSON.
+func TestDenialsOfTheFuture(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	now := time.UnixMilli(1_795_294_331_450)
+	backend := newDenialStore(t, server.Client(), redisstore.WithClock(func() time.Time { return now }))
+	key := fmt.Sprintf("rl!{denials:%d}:%d", now.Unix()/600, now.Unix()/60)
+	value := func(numbers ...int64) (packed string) {
+		for _, n := range numbers {
+			packed += string(binary.BigEndian.AppendUint64(nil, uint64(n))[2:])
+		}
+		return packed + "\x00"
+	}
+	const most = 1<<48 - 1
+	server.Do("HSET", key, "", value(1, 0, 0, 0, 0, 0), "a\x00n", value(1, most, most, 0, 0, 0))
+	d, err := backend.Denials(t.Context(), time.Minute)
+	if at := store.InstantOf(now); err != nil || len(d.Rows) != 1 || d.Rows[0].LastAt != at || d.Rows[0].Since != at {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
