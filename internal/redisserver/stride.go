@@ -11,7 +11,8 @@ const (
 	// times vary more.
 	strideTime  = 200 * time.Microsecond
 	strideShare = 8
-	// leastStride is the least that a stride shrinks to: below that, the server spends more on exchanges than on keys.
+	// leastStride is the least that a stride shrinks to. A server took as much time for a key then as with 1,000 keys at a
+	// time, and a third more with 16.
 	leastStride = 100
 )
 
