@@ -33,8 +33,8 @@ type denialsAnswer struct {
 // denialRow is a key, or all keys of a group. Keys that belong to no group are in the row whose isNone is set.
 type denialRow struct {
 	admin.Denied
-	trend  []int64 // by step
-	limits int     // how many different ones denied
+	trend  []int64       // by step
+	limits []store.Limit // that denied
 	group  string
 	isNone bool
 }
@@ -87,9 +87,8 @@ func (r *denialRow) add(d *admin.Denied, trend []int64) {
 	if r.Count == 0 || d.Since < r.Since {
 		r.Since = d.Since
 	}
-	if d.Limit != (store.Limit{}) && d.Limit != r.Limit {
-		r.limits++
-		r.Limit = d.Limit
+	if d.Limit != (store.Limit{}) && !slices.Contains(r.limits, d.Limit) {
+		r.limits = append(r.limits, d.Limit)
 	}
 	r.Count += d.Count
 	r.Blocked += d.Blocked
@@ -173,9 +172,7 @@ func attributeOf(key store.Key, name string) (value string, has bool) {
 }
 
 // hasDenials reports whether a limit denied, and not only a block.
-func (a *denialsAnswer) hasDenials() bool {
-	return a.total > a.blocked || a.over == 0 && a.others > 0
-}
+func (a *denialsAnswer) hasDenials() bool { return a.total > a.blocked }
 
 // cut leaves the first rows.
 func (a *denialsAnswer) cut(rows int) { a.rows = a.rows[:min(rows, len(a.rows))] }
@@ -259,10 +256,10 @@ func (a *denialsAnswer) line(row *denialRow) any {
 
 // limit is the limit that denied, if it is one and known.
 func (r *denialRow) limit() string {
-	if r.limits != 1 {
+	if len(r.limits) != 1 {
 		return ""
 	}
-	return r.Limit.String()
+	return r.limits[0].String()
 }
 
 // Document implements output.Answer.
@@ -340,8 +337,8 @@ func (a *denialsAnswer) Print(p *output.Printer) {
 			first.Text = row.group
 		}
 		limit := row.limit()
-		if row.limits > 1 {
-			limit = output.Plural(row.limits, "limit")
+		if n := len(row.limits); n > 1 {
+			limit = output.Plural(n, "limit")
 		}
 		denied := output.Cell{Text: a.count(row.Count - row.Blocked), Style: output.AtEnd}
 		if row.Blocked == row.Count {
