@@ -69,7 +69,7 @@ func (l *keyList) height(m *model) int {
 }
 
 // blockedLine is above the rows that are blocked.
-func (l *keyList) blockedLine(m *model) line {
+func (l *keyList) blockedLine() line {
 	rate := 0.0
 	for _, r := range l.rows[l.blocked:] {
 		rate += r.deniedRate()
@@ -281,7 +281,7 @@ func (l *keyList) lines(m *model) []line {
 	}
 	for i, r := range rows {
 		if l.top+i == l.blocked {
-			lines = append(lines, l.blockedLine(m))
+			lines = append(lines, l.blockedLine())
 		}
 		lines = append(lines, m.keyLine(r, fitted, &names, i, l.top+i == l.cursor && !m.still))
 	}

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -138,7 +139,7 @@ func runPage(ctx context.Context, o *dashboardOptions, options dash.Options) err
 	defer stop()
 	o.Env.Hold() // an interrupt lets it end in order
 	err = serve.Run(ctx, &server)
-	if cause := context.Cause(ctx); err == nil && cause != nil && cause != context.Canceled {
+	if cause := context.Cause(ctx); err == nil && cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
 	}
 	return err

@@ -107,8 +107,9 @@ func (p *Page) freshLook(ctx context.Context) (look *dash.Look, ok bool) {
 	for {
 		_, changed := p.live.next()
 		if look = p.latest.Load(); look != nil {
-			age := p.options.Dash.Now().Sub(look.At)
-			if answered := p.options.Dash.Now().Sub(look.Answered); age < fresh && (answered < fresh+p.options.Dash.Refresh || look.Problem != nil) {
+			now := p.options.Dash.Now()
+			answered := now.Sub(look.Answered) < fresh+p.options.Dash.Refresh
+			if now.Sub(look.At) < fresh && (answered || look.Problem != nil) {
 				return look, true
 			}
 		}
@@ -183,8 +184,8 @@ func (p *Page) search(ctx context.Context, look *dash.Look, subject string) (*su
 	}
 	for key, row := range denied.rows { // such as a blocked key, which has no record
 		if key.Subject == tableKey(store.Key{Subject: subject}).Subject && !shown[key] {
-			limit := subjectLimitDocument{Name: p.mask.limit(limitName(key)), Limit: limitText(row.Limit), Allowed: true, Denied: denied.of(key),
-				Sentence: "nothing is used"}
+			limit := subjectLimitDocument{Name: p.mask.limit(limitName(key)), Limit: limitText(row.Limit), Allowed: true,
+				Denied: denied.of(key), Sentence: "nothing is used"}
 			if override := inForce(look, store.Key{Subject: subject, Name: key.Name}); override != nil {
 				decides[override.ID] = append(decides[override.ID], limit.Name)
 				if override.Effect == store.OverrideBlock {

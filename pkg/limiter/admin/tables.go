@@ -150,7 +150,7 @@ func (d *Denials) Check() error {
 		if len(key.Subject) > MaxDenialText || len(key.Name) > MaxDenialText || key.Name == "" {
 			return store.Invalidf("the key %s does not fit a row of denials, whose subject and name have 1 to %d bytes", key, MaxDenialText)
 		}
-		if err := d.Rows[i].check(d.Now); err != nil {
+		if err := d.Rows[i].check(); err != nil {
 			return err
 		}
 	}
@@ -158,7 +158,7 @@ func (d *Denials) Check() error {
 }
 
 // check checks all but the key and the count.
-func (d *Denied) check(now store.Instant) error {
+func (d *Denied) check() error {
 	switch {
 	case d.Blocked < 0 || d.Blocked > d.Count:
 		return store.Invalidf("%d of %d denials of %s by an override; there must be 0 to as many", d.Blocked, d.Count, d.Key)
