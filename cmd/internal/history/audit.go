@@ -192,7 +192,9 @@ func (o *auditOptions) keeps() func(*auditlog.Entry) bool {
 }
 
 // names reports whether the selection of an entry names what the PATTERN selects, or the PATTERN what the selection does.
-func (o *auditOptions) names(e *auditlog.Entry) bool { return slices.ContainsFunc(selected(e), o.meets) }
+func (o *auditOptions) names(e *auditlog.Entry) bool {
+	return slices.ContainsFunc(selected(e), o.meets)
+}
 
 // selected returns the words of an entry that can name subjects, and others. An entry about overrides has the subjects of
 // IDs in brackets, and those of a file between commas, cut at blanks; if it has the overrides themselves, also as they are.
