@@ -147,8 +147,8 @@ func (p *Page) unmasked(look *dash.Look, text string) string {
 }
 
 func (p *Page) search(ctx context.Context, look *dash.Look, subject string) (*subjectDocument, error) {
-	d := &subjectDocument{SchemaVersion: output.SchemaVersion, At: p.options.Dash.Now(), Subject: p.mask.subject(subject), Whole: isWhole(look),
-		Limits: []subjectLimitDocument{}, Overrides: []overrideDocument{}}
+	d := &subjectDocument{SchemaVersion: output.SchemaVersion, At: p.options.Dash.Now(), Subject: p.mask.subject(subject),
+		Whole: isWhole(look), Limits: []subjectLimitDocument{}, Overrides: []overrideDocument{}}
 	var keys []store.Key
 	for _, key := range look.Followed {
 		if key.Subject == subject {
