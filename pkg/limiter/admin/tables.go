@@ -20,7 +20,8 @@ import (
 type DenialTable interface {
 	// AddDenials adds d to the current steps. d.Rows and d.LetThrough have at most MaxDenialRows each; of d.Rows each
 	// key is there once, shortened by [Denied.Shorten], and of d.LetThrough each override once. Since, LastAt and Now
-	// are by the caller's clock; only their differences count. Steps of rows do not count. After a [store.ErrOutcomeUnknown] the denials may have been added.
+	// are by the caller's clock; only their differences count. Steps of rows do not count. After a
+	// [store.ErrOutcomeUnknown] the denials may have been added.
 	AddDenials(ctx context.Context, d Denials) error
 	// Denials returns the sum of the steps that the last period touches: minutes, or if last is above DenialMinutes
 	// ten minutes. last is above 0 and at most DenialHistory. With an [IncompleteError] it returns the denials of the

@@ -240,7 +240,8 @@ func (s *Store) readDenials(ctx context.Context, tx *sql.Tx, steps denialtable.S
 			step.Others, step.Lost = row.Count, row.LastAt != 0
 		case row.Count < 0 || row.Blocked < 0 || row.Blocked > row.Count || row.Compared < 0 || row.Compared > row.Count ||
 			row.Allowed < 0 || row.Key.Name == "" || row.Key.Validate() != nil:
-			return nil, &store.ForeignError{StoreKey: s.path, Holds: fmt.Sprintf("a row of denials of %s that limitctl did not write", row.Key)}
+			return nil, &store.ForeignError{StoreKey: s.path,
+				Holds: fmt.Sprintf("a row of denials of %s that limitctl did not write", row.Key)}
 		default:
 			step.Rows = append(step.Rows, row)
 		}
