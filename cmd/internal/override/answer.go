@@ -176,7 +176,8 @@ func (a *overrideAnswer) Records() [][]string {
 		}
 		records = append(records, []string{d.ID, orEmpty(d.Subject), d.Name, cli.AttributesText(d.Attributes), d.Effect,
 			orEmpty(d.Limit), numberOrEmpty(d.Factor), units, d.Reason, d.By, d.CreatedAt.Format(time.RFC3339),
-			d.ExpiresAt.Format(time.RFC3339), cli.Number(d.RemainingMS), d.Owner, numberOrEmpty(d.DeniedPerSecond), numberOrEmpty(d.LetThroughPerSecond),
+			d.ExpiresAt.Format(time.RFC3339), cli.Number(d.RemainingMS), d.Owner,
+			numberOrEmpty(d.DeniedPerSecond), numberOrEmpty(d.LetThroughPerSecond),
 			strings.Join(d.Over, " "), strings.Join(d.LosesTo, " "), endedAt, revokedBy, revokedFor})
 	}
 	return records
