@@ -51,7 +51,13 @@ type SelectionOptions struct {
 
 // AddSelectionFlags adds the flags that select keys.
 func (s *SelectionOptions) AddSelectionFlags(cmd *cobra.Command, global *Globals) {
-	s.AddLayoutFlags(cmd)
+	GroupFlags(cmd, "Which keys", s.addOwnFlags)
+	GroupFlags(cmd, "Keys of another rate limiter", s.AddLayoutFlags)
+	cmd.RegisterFlagCompletionFunc("policy", Offers(global).Policies)
+	cmd.RegisterFlagCompletionFunc("limit-name", Offers(global).LimitNames)
+}
+
+func (s *SelectionOptions) addOwnFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVar(&s.Exact, "exact", false, "take PATTERN as a subject, even if it holds glob characters")
 	flags.StringVar(&s.Policy, "policy", "", "only keys of the `POLICY` (a glob), with the attributes given as arguments")
@@ -63,8 +69,6 @@ func (s *SelectionOptions) AddSelectionFlags(cmd *cobra.Command, global *Globals
 	flags.BoolVar(&s.NoTTL, "no-ttl", false, "only keys that never expire; limitctl writes none")
 	flags.BoolVar(&s.Stuck, "stuck", false, "with --layout, only keys with a defect that lasts until the keys are deleted")
 	flags.BoolVar(&s.Foreign, "foreign", false, "only values that limitctl did not write")
-	cmd.RegisterFlagCompletionFunc("policy", Offers(global).Policies)
-	cmd.RegisterFlagCompletionFunc("limit-name", Offers(global).LimitNames)
 	cmd.RegisterFlagCompletionFunc("min-used", cobra.NoFileCompletions)
 	s.ScanRate.Add(flags)
 }

@@ -72,8 +72,8 @@ that brings them back. It also writes to the audit log (see limitctl audit).
 		ValidArgsFunction: cli.Offers(global).KeyOrAttributes,
 	}
 	o.AddSelectionFlags(cmd, global)
-	o.AddConsentFlags(cmd)
-	o.AddBackupFlags(cmd)
+	cli.GroupFlags(cmd, "Consent and backup", o.AddConsentFlags)
+	cli.GroupFlags(cmd, "Consent and backup", o.AddBackupFlags)
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be changed and change nothing")
 	cmd.Flags().Int64Var(&o.toRemaining, "to-remaining", 0, "instead of deleting, leave exactly `N` units of each limit")
 	cmd.Flags().BoolVar(&o.atLeast, "at-least", false, "with --to-remaining, do not change keys that have more")
