@@ -330,6 +330,7 @@ func (m *model) addDenials(since *source.DeniedSince) {
 	}
 	d.Total = d.LateRate(&d.Totals, sum, since)
 	d.Others = d.LateRate(&d.Unnamed, since.Others, since)
+	d.CountLetThrough(since)
 	m.followDenied()
 }
 
@@ -379,7 +380,7 @@ func (m *model) tellBlocked() {
 func (m *model) playDenials(f *source.DenialFrame, at time.Time) {
 	d := &m.feed.denials
 	if f == nil {
-		d.Known, d.Keys = false, map[store.Key]*denied.Rate{}
+		d.Known, d.Keys, d.LetThrough = false, map[store.Key]*denied.Rate{}, nil
 	} else {
 		keys := make(map[store.Key]*denied.Rate, len(f.Keys))
 		for _, k := range f.Keys {
@@ -395,6 +396,7 @@ func (m *model) playDenials(f *source.DenialFrame, at time.Time) {
 			keys[key] = known
 		}
 		d.Known, d.Lost, d.Total, d.Others, d.Keys = true, f.Lost, f.PerSecond, f.OthersPerSecond, keys
+		d.PlayLetThrough(f.LetThroughPerSecond)
 	}
 	m.followDenied()
 }

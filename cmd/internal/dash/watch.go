@@ -8,6 +8,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/denied"
 	"github.com/limitctl/limitctl/cmd/internal/dash/guard"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -30,6 +31,8 @@ type Look struct {
 	Denied, Blocked       float64
 	// Overrides are those in force; nil if there are none.
 	Overrides *store.OverrideList
+	// Effects are what overrides do now, by their IDs.
+	Effects map[string]denied.Effect
 	// OverridesProblem is why the overrides could not be read.
 	OverridesProblem error
 }
@@ -105,7 +108,7 @@ func (m *model) asLook() *Look {
 	f := &m.feed
 	l := &Look{At: m.now, Answered: f.answered, Where: m.Where, Problem: f.problem, Coverage: f.coverage,
 		DenialsKnown: f.denials.Known && f.denials.Problem == nil, AtLeast: f.denials.Lost || f.denials.Others > 0,
-		Overrides: f.overrides.list, OverridesProblem: f.overrides.problem}
+		Overrides: f.overrides.list, OverridesProblem: f.overrides.problem, Effects: m.effectsNow()}
 	if l.Problem == nil {
 		l.Problem = f.scanError
 	}

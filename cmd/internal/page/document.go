@@ -58,6 +58,10 @@ type overrideDocument struct {
 	LeftMS int64  `json:"left_ms"`
 	By     string `json:"by,omitempty"`
 	Reason string `json:"reason,omitempty"`
+	// DeniedPerSecond is how many requests a second are denied of the followed keys to which it applies, and
+	// LetThroughPerSecond how many it lets through, of all keys. They are left out if none is known.
+	DeniedPerSecond     float64 `json:"denied_per_second,omitempty"`
+	LetThroughPerSecond float64 `json:"let_through_per_second,omitempty"`
 	// DecidesFor are the names of the searched subject's limits for which this override wins.
 	DecidesFor []string `json:"decides_for,omitempty"`
 }
@@ -86,7 +90,9 @@ func (p *Page) document(look *dash.Look) *liveDocument {
 			all := look.Overrides.All()
 			for i := range all {
 				if all[i].ExpiresAt.After(look.At) {
-					d.Overrides = append(d.Overrides, p.override(&all[i], look.At))
+					shown, effect := p.override(&all[i], look.At), look.Effects[all[i].ID]
+					shown.DeniedPerSecond, shown.LetThroughPerSecond = effect.Denied, effect.LetThrough
+					d.Overrides = append(d.Overrides, shown)
 				}
 			}
 		}

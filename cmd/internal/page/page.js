@@ -147,6 +147,8 @@ function override(o) {
 	first.append(make("span", "name", visible(o.whom)), make("span", o.block ? "end" : "text", o.effect),
 		make("span", "number", time(o.left_ms) + " left"));
 	const words = [o.limits ? "limits " + visible(o.limits) : "all limits"];
+	if (o.let_through_per_second) words.push("lets through " + number(o.let_through_per_second) + "/s");
+	if (o.denied_per_second) words.push("denies " + number(o.denied_per_second) + "/s");
 	if (o.decides_for) words.push("decides for " + o.decides_for.map(visible).join(", "));
 	if (o.by) words.push("by " + visible(o.by));
 	if (o.reason) words.push(visible(o.reason));
