@@ -123,9 +123,9 @@ func (m *model) effectsNow() map[string]denied.Effect {
 	}
 	f := m.rules()
 	for _, r := range m.feed.rows {
-		if o := f.Override(r.Key); o != nil && (r.inUse || r.deniedRate() > 0) {
+		if o := f.Override(r.Key); o != nil && (r.InUse || r.DeniedRate() > 0) {
 			e := effects[o.ID]
-			e.Keys, e.Denied = e.Keys+1, e.Denied+r.deniedRate()
+			e.Keys, e.Denied = e.Keys+1, e.Denied+r.DeniedRate()
 			effects[o.ID] = e
 		}
 	}

@@ -2,10 +2,11 @@ package dash
 
 import (
 	"fmt"
-	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 
 	tea "github.com/charmbracelet/bubbletea"
 
