@@ -389,7 +389,7 @@ func (m *model) tellBlocked() {
 func (m *model) playDenials(f *source.DenialFrame, at time.Time) {
 	d := &m.feed.denials
 	if f == nil {
-		d.Known, d.Keys, d.LetThrough = false, map[store.Key]*denied.Rate{}, nil
+		d.Known, d.Keys = false, map[store.Key]*denied.Rate{}
 	} else {
 		keys := make(map[store.Key]*denied.Rate, len(f.Keys))
 		for _, k := range f.Keys {
@@ -405,7 +405,6 @@ func (m *model) playDenials(f *source.DenialFrame, at time.Time) {
 			keys[key] = known
 		}
 		d.Known, d.Lost, d.Total, d.Others, d.Keys = true, f.Lost, f.PerSecond, f.OthersPerSecond, keys
-		d.PlayLetThrough(f.LetThroughPerSecond)
 	}
 	m.followDenied()
 }

@@ -8,7 +8,6 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/limitctl/limitctl/cmd/internal/dash/denied"
 	"github.com/limitctl/limitctl/cmd/internal/dash/guard"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -32,7 +31,7 @@ type Look struct {
 	// Overrides are those in force; nil if there are none.
 	Overrides *store.OverrideList
 	// Effects are what overrides do now, by their IDs.
-	Effects map[string]denied.Effect
+	Effects map[string]Effect
 	// OverridesProblem is why the overrides could not be read.
 	OverridesProblem error
 }

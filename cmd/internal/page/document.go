@@ -90,9 +90,7 @@ func (p *Page) document(look *dash.Look) *liveDocument {
 			all := look.Overrides.All()
 			for i := range all {
 				if all[i].ExpiresAt.After(look.At) {
-					shown, effect := p.override(&all[i], look.At), look.Effects[all[i].ID]
-					shown.DeniedPerSecond, shown.LetThroughPerSecond = effect.Denied, effect.LetThrough
-					d.Overrides = append(d.Overrides, shown)
+					d.Overrides = append(d.Overrides, p.override(&all[i], look.Effects[all[i].ID], look.At))
 				}
 			}
 		}
@@ -116,9 +114,9 @@ func (p *Page) row(r *dash.LookRow) rowDocument {
 	return d
 }
 
-func (p *Page) override(o *store.Override, now time.Time) overrideDocument {
+func (p *Page) override(o *store.Override, effect dash.Effect, now time.Time) overrideDocument {
 	d := overrideDocument{ID: o.ID, Whom: p.mask.whom(o), Effect: allowance.Effect(o), Block: o.Effect == store.OverrideBlock,
-		LeftMS: output.Milliseconds(o.ExpiresAt.Sub(now))}
+		LeftMS: output.Milliseconds(o.ExpiresAt.Sub(now)), DeniedPerSecond: effect.Denied, LetThroughPerSecond: effect.LetThrough}
 	if !o.Names.IsZero() {
 		d.Limits = allowance.Pattern(o.Names)
 	}

@@ -226,7 +226,7 @@ func (p *Page) addOverrides(d *subjectDocument, look *dash.Look, subject string,
 			about = about || o.Matches(readings[j].Key)
 		}
 		if about && o.ExpiresAt.After(p.options.Dash.Now()) {
-			shown := p.override(o, p.options.Dash.Now())
+			shown := p.override(o, look.Effects[o.ID], p.options.Dash.Now())
 			shown.DecidesFor = decides[o.ID]
 			d.Overrides = append(d.Overrides, shown)
 		}

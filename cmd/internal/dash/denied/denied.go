@@ -134,7 +134,7 @@ func (d *Rates) Frame(now time.Time) *source.DenialFrame {
 		return nil
 	}
 	f := &source.DenialFrame{PerSecond: d.Total, OthersPerSecond: d.Others, Lost: d.Lost,
-		LetThroughPerSecond: d.letThrough()}
+		LetThrough: d.letThrough()}
 	for key, known := range d.Keys {
 		f.Keys = append(f.Keys, source.DeniedKey{Key: key.Subject, Name: key.Name, PerSecond: known.PerSecond,
 			AgoMS: max(0, output.Milliseconds(now.Sub(known.Last))), SinceMS: known.SinceMS(now), Blocked: known.Blocked})

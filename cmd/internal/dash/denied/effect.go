@@ -41,14 +41,6 @@ func (d *Rates) countLetThrough(id string, count int64, since *source.DeniedSinc
 	}
 }
 
-// PlayLetThrough takes in what overrides let through at a recorded frame.
-func (d *Rates) PlayLetThrough(perSecond map[string]float64) {
-	d.LetThrough = map[string]*Rate{}
-	for id, rate := range perSecond {
-		d.LetThrough[id] = &Rate{PerSecond: rate}
-	}
-}
-
 // letThrough is what overrides let through a second, by their IDs; nil for nothing.
 func (d *Rates) letThrough() map[string]float64 {
 	if len(d.LetThrough) == 0 {

@@ -67,7 +67,7 @@ func NewDocument(s *Snapshot, list *store.OverrideList) *Document {
 			o.Limits = allowance.Pattern(all[i].Names)
 		}
 		if s.Denials != nil {
-			o.LetThroughPerSecond = s.Denials.LetThroughPerSecond[o.ID]
+			o.LetThroughPerSecond = s.Denials.LetThrough[o.ID]
 		}
 		d.Overrides = append(d.Overrides, o)
 	}
@@ -182,8 +182,8 @@ type DenialFrame struct {
 	// Lost: some denials are counted nowhere.
 	Lost bool        `json:"lost,omitempty"`
 	Keys []DeniedKey `json:"keys,omitempty"`
-	// LetThroughPerSecond is what overrides let through, by their IDs.
-	LetThroughPerSecond map[string]float64 `json:"let_through_per_second,omitempty"`
+	// LetThrough is what overrides let through a second, by their IDs. A recording has neither.
+	LetThrough map[string]float64 `json:"-"`
 }
 
 // DeniedKey is how one key was being denied.
@@ -209,9 +209,6 @@ func (f *DenialFrame) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	sound := isRate(f.PerSecond) && isRate(f.OthersPerSecond)
-	for _, rate := range f.LetThroughPerSecond {
-		sound = sound && isRate(rate)
-	}
 	for i := range f.Keys {
 		k := &f.Keys[i]
 		if err := (store.Key{Subject: k.Key, Name: k.Name}).Validate(); err != nil {
