@@ -70,13 +70,18 @@ func TestWhatIsInForceIsGuarded(t *testing.T) {
 // What an override lets through is what was added between looks, also across the minutes that the table is in, and no more
 // when that is over. It is of all keys, whatever is followed.
 func TestWhatAnOverrideLetsThroughASecond(t *testing.T) {
-	d := begin(t, three, nil)
+	d := begin(t, func(d *driver) {
+		three(d)
+		d.deny(admin.Denials{LetThrough: []admin.LetThrough{{Override: "ended", Count: 6000}}})
+	}, nil)
 	set, err := d.store.SetOverride(t.Context(), store.Override{Effect: store.OverrideTimes, Thousandths: 2000}, 2*time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.deny(admin.Denials{LetThrough: []admin.LetThrough{{Override: "ended", Count: 10}}})
 	d.second()
+	if got := d.effectsNow()["ended"].LetThrough; got > 100 {
+		t.Errorf("what was let through before the first look is %g a second", got)
+	}
 	for second := range 130 {
 		d.deny(admin.Denials{Rows: []admin.Denied{deniedRow("full", 3)}, LetThrough: []admin.LetThrough{{Override: set.ID, Count: 40}}})
 		d.second()
