@@ -197,14 +197,11 @@ func (c *DenialCollector) count(req store.Request, d *store.Decision) {
 		note.compared++
 	}
 	note.lastAt, note.allowed, note.passed = max(note.lastAt, now), note.allowed+note.passed, 0
-	switch {
-	case d.DecidedBy == store.DecidedByOverride && d.Override != nil:
+	if d.DecidedBy == store.DecidedByOverride && d.Override != nil {
 		note.blocked++
 		note.override = d.Override.ID
-	case d.Override != nil:
+	} else {
 		note.limit = d.Override.Apply(req.Limit)
-	default:
-		note.limit = req.Limit
 	}
 	stripe.known.Or(bit)
 	stripe.mu.Unlock()

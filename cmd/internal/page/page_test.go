@@ -61,12 +61,7 @@ func newFixture(t *testing.T, change func(*Options)) *fixture {
 	o := Options{Describe: func(err error) string { return err.Error() }, Likely: func(string) []store.Key { return nil }}
 	o.Dash = dash.Options{Store: f.store, Denials: f.store, Overrides: f.store, Timeout: time.Second, MaxKeys: 100, Where: "memory",
 		Refresh: time.Second, Now: func() time.Time { return f.now },
-		InForce: func(e *admin.Entry, o *store.Override) store.Limit {
-			if o != nil {
-				return o.Apply(e.Limit)
-			}
-			return e.Limit
-		}}
+		InForce: func(e *admin.Entry, o *store.Override) store.Limit { return o.Apply(e.Limit) }}
 	if change != nil {
 		change(&o)
 	}
