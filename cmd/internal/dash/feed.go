@@ -353,6 +353,7 @@ func (m *model) addDenials(since *source.DeniedSince) {
 	}
 	d.Total = d.LateRate(&d.Totals, sum, since)
 	d.Others = d.LateRate(&d.Unnamed, since.Others, since)
+	d.CountLetThrough(since)
 	m.followDenied()
 }
 
