@@ -135,8 +135,8 @@ func TestFrames(t *testing.T) {
 		{name: "filter-none", keys: "/nobody<enter>"},
 		{name: "groups-menu", keys: "g"},
 		{name: "groups", keys: "g<enter>"},
-		{name: "groups-tenant", keys: "gt"},
-		{name: "groups-some-followed", keys: "gt", change: func(o *Options) { o.MaxKeys = 8 }},
+		{name: "groups-tenant", keys: "g4"},
+		{name: "groups-some-followed", keys: "g4", change: func(o *Options) { o.MaxKeys = 8 }},
 		{name: "detail", keys: "j<enter>"},
 		{name: "detail-log", keys: "/利用者<enter><enter>"},
 		{name: "help", keys: "?"},
@@ -200,7 +200,7 @@ func TestFrames(t *testing.T) {
 // No terminal is too small, or of a size that a frame does not fill.
 func TestFramesFitAnyTerminal(t *testing.T) {
 	tier.Full(t, "many cases, which take long")
-	for _, keys := range []string{"", "/acme", "g", "gt", "g<enter>", "<enter>", "?", "mmmr", "o",
+	for _, keys := range []string{"", "/acme", "g", "g2", "g<enter>", "<enter>", "?", "mmmr", "o",
 		"o<enter>x<enter><enter><enter><enter>"} {
 		d := begin(t, three, func(o *Options) { o.Servers = threeServers })
 		d.press(keys)

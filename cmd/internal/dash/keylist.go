@@ -1,7 +1,6 @@
 package dash
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -347,8 +346,10 @@ func (m *model) keyLine(r *followed.Row, fitted []column, names *names, i int, s
 // nothing says why a list is empty.
 func (m *model) nothing() string {
 	switch {
+	case m.filter.Text != "" && m.foundText() != "" && !m.feed.search.whole:
+		return "none that is followed matches; looking in the store…"
 	case m.filter.Text != "" && len(m.feed.rows) > 0:
-		return fmt.Sprintf("none of the %s matches %s; esc ends the filter", output.Plural(len(m.feed.rows), "key"), m.filter.Text)
+		return "none matches; esc ends the filter"
 	case m.feed.coverage.Passes == 0 && m.Query.Keys == nil && m.Play == nil:
 		return "looking for keys…"
 	}

@@ -156,7 +156,7 @@ func (m *model) headLines() []line {
 			lines = append(lines, offenderLine(&m.keys.offenders[i], m.feed.denials.ByLimits()))
 		}
 	}
-	return lines
+	return append(lines, m.filterLines()...)
 }
 
 // offenderLine says who denied keys have in common.
