@@ -91,11 +91,11 @@ func (m *model) searchStore() tea.Cmd {
 
 // filterLines say what is not listed, and how that ends: a list never leaves out keys in silence.
 func (m *model) filterLines() []line {
-	if !m.onList() || m.filter.Text == "" && (m.screen != &m.keys || m.keys.within == nil) {
+	if m.screen != &m.groups && !m.listsKeys() || m.filter.Text == "" && (!m.listsKeys() || m.keys.within == nil) {
 		return nil
 	}
 	name, ends := "", "; esc goes back"
-	if group := m.keys.within; m.screen == &m.keys && group != nil {
+	if group := m.keys.within; m.listsKeys() && group != nil {
 		name = group.by.String() + " " + group.title()
 	}
 	if m.filter.Text != "" {

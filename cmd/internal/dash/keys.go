@@ -35,6 +35,8 @@ func (m *model) bindings() []binding {
 		bind([]string{"home"}, "Home", "to the first", nil, (*model).first),
 		bind([]string{"end", "G"}, "End G", "to the last", nil, (*model).last),
 		bind([]string{"enter", "l", "right"}, "enter", "all about it; keys of a group", append(lists, &m.inForce), (*model).enter),
+		bind([]string{"J", "shift+down"}, "J", "scroll the detail down", []screen{&m.detail}, scrolls(1)),
+		bind([]string{"K", "shift+up"}, "K", "scroll the detail up", []screen{&m.detail}, scrolls(-1)),
 		bind([]string{"esc", "backspace", "h", "left"}, "esc", "go back; end the filter", nil, (*model).goBack),
 		bind([]string{"/"}, "/", "filter: part, glob, !not, >80%", lists, (*model).editFilter),
 		bind([]string{"s"}, "s", "sort by another column", []screen{&m.keys}, (*model).nextOrder),
@@ -116,7 +118,7 @@ func (m *model) press(msg tea.KeyMsg) tea.Cmd {
 		return tea.Batch(all...)
 	}
 	for _, b := range m.bindings() {
-		if key.Matches(msg, b.Binding) && b.isOn(m.screen) {
+		if key.Matches(msg, b.Binding) && (b.isOn(m.screen) || m.isBeside() && b.isOn(&m.keys)) {
 			return b.do(m)
 		}
 	}

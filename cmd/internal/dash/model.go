@@ -204,7 +204,7 @@ func (m *model) current() *followed.Row {
 // the current one. What is not seen is not changed. If only keys that are not listed are
 // marked, there are none: the one under the cursor is not what was meant.
 func (m *model) chosen() []source.ID {
-	if len(m.keys.marked) > 0 && m.screen != &m.detail {
+	if len(m.keys.marked) > 0 && m.listsKeys() {
 		var keys []source.ID
 		for _, r := range m.keys.rows {
 			if m.keys.marked[r.ID()] {
@@ -223,7 +223,7 @@ func (m *model) chosen() []source.ID {
 // hiddenMarks returns how many keys are marked that an action is not about, since they are
 // not listed.
 func (m *model) hiddenMarks() int {
-	if m.screen == &m.detail {
+	if !m.listsKeys() {
 		return 0
 	}
 	hidden := len(m.keys.marked)
