@@ -287,14 +287,37 @@ func TestOtherCommandsLeaveTheTerminalAlone(t *testing.T) {
 	}
 }
 
-// A terminal that cannot move its cursor gets one frame, as no terminal does.
-func TestADumbTerminalGetsOneFrame(t *testing.T) {
-	term := openTerminal(t)
-	term.start([]string{"TERM=dumb", "HOME=" + t.TempDir(), "XDG_STATE_HOME=", "LIMITCTL_STORE="}, "dashboard", "--store", "memory:")
-	term.wait(0, `this terminal cannot show frames, so one frame is printed`)
-	term.cmd.Wait()
-	if text := term.text(0); strings.Contains(text, "\x1b[?") { // of a screen that is taken over
-		t.Errorf("it wrote %q", text)
+// A terminal that cannot move its cursor, or does not say what it is, is told what to use instead, and one that has no
+// UTF-8 gets ASCII.
+func TestDashboardOnOtherTerminals(t *testing.T) {
+	t.Parallel()
+	start := func(variables ...string) *terminal {
+		term := openTerminal(t)
+		term.start(append([]string{"LC_ALL=", "LANG=C.UTF-8", "HOME=" + t.TempDir(), "XDG_STATE_HOME=", "LIMITCTL_STORE="}, variables...),
+			"dashboard", "--store", "memory:")
+		return term
+	}
+	for _, name := range []string{"dumb", "unknown", ""} {
+		term := start("TERM=" + name)
+		term.wait(0, `limitctl: a terminal with TERM="`+name+`" cannot show the dashboard; use .*dashboard --once`)
+		if term.cmd.Wait(); term.cmd.ProcessState.ExitCode() != exitUsage {
+			t.Errorf("TERM=%q: it ended with %s", name, term.cmd.ProcessState)
+		}
+		if text := term.text(0); strings.Contains(text, "\x1b") || strings.Count(text, "\n") != 1 {
+			t.Errorf("TERM=%q: it wrote %q", name, text)
+		}
+	}
+	for _, variable := range []string{"LC_ALL=C", "LC_ALL=C.UTF-8"} {
+		term := start("TERM=xterm-256color", variable)
+		term.wait(0, `0 at the limit`)
+		from := len(term.text(0))
+		term.press("?")
+		term.wait(from, `refresh less often`)
+		if isASCII := strings.IndexFunc(term.text(0), func(r rune) bool { return r > '~' }) < 0; isASCII != (variable == "LC_ALL=C") {
+			t.Errorf("%s: only ASCII is %t in %q", variable, isASCII, term.text(0))
+		}
+		term.press("q")
+		term.checkLeft(exitYes)
 	}
 }
 

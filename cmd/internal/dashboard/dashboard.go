@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -76,9 +77,12 @@ terminal. The page can only be read. An address that others reach needs
 			if o.page.address != "" {
 				return runPage(cmd.Context(), o, options)
 			}
+			if err := o.checkTerminal(); err != nil {
+				return err
+			}
 			if !o.once && !o.onTerminal() {
 				o.once = true
-				o.Note("this terminal cannot show frames, so one frame is printed, as with --once")
+				o.Note("without a terminal one frame is printed, as with --once")
 			}
 			return runDashboard(cmd.Context(), o, options)
 		},
@@ -130,7 +134,7 @@ func (o *dashboardOptions) plan(args []string) (options dash.Options, err error)
 	options = dash.Options{
 		Query: selection.Query, Keep: selection.Keep, Selection: selection.Text,
 		Refresh: interval, Timeout: o.Timeout, MaxKeys: o.maxKeys, ScanRate: rate,
-		Now: o.Env.Now, Sleep: o.Env.Sleep, Color: o.Color(), Layouts: o.LayoutsName, Beyond: cli.BeyondOf,
+		Now: o.Env.Now, Sleep: o.Env.Sleep, Color: o.Color(), ASCII: o.Env.ASCII(), Layouts: o.LayoutsName, Beyond: cli.BeyondOf,
 	}
 	if err := o.checkListen(); err != nil {
 		return options, err
@@ -160,10 +164,20 @@ func (o *dashboardOptions) checkFlags() error {
 	return nil
 }
 
-// onTerminal reports whether the dashboard can draw on a terminal and read keys. A dumb terminal cannot move its
-// cursor.
-func (o *dashboardOptions) onTerminal() bool {
-	return o.Env.InIsTerminal && o.Env.OutIsTerminal && o.Env.Getenv("TERM") != "dumb"
+// onTerminal reports whether there is a terminal to draw on and to read keys from.
+func (o *dashboardOptions) onTerminal() bool { return o.Env.InIsTerminal && o.Env.OutIsTerminal }
+
+// checkTerminal reports a terminal that does not move its cursor, or does not say what it is. Any other is taken to obey
+// the usual sequences. Windows has no TERM, and its terminals obey.
+func (o *dashboardOptions) checkTerminal() error {
+	term := o.Env.Getenv("TERM")
+	switch {
+	case o.once || o.page.address != "" || !o.onTerminal():
+	case term == "dumb", term == "unknown", term == "" && runtime.GOOS != "windows":
+		return cli.Usagef("a terminal with TERM=%q cannot show the dashboard; use `dashboard --once`, or `dashboard --listen 127.0.0.1:8081` "+
+			"for a page", term)
+	}
+	return nil
 }
 
 func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options) error {
@@ -227,7 +241,7 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 			columns, lines = o.Env.Size()
 		}
 		if o.Format.String() == "json" {
-			options.Document = func(d *dash.Document) error { return printDocument(o.Env.Out, d) }
+			options.Document = func(d *dash.Document) error { return printDocument(o.Env.DataOut, d) }
 		}
 		incomplete := false
 		likely := operation.Selection{Query: options.Query}
