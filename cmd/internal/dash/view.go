@@ -26,6 +26,8 @@ func (m *model) View() string {
 		body = m.over(body, m.changes.question.box(m.bodyHeight(), m.width))
 	case m.changes.menu != nil:
 		body = m.over(body, m.changes.menu.box(m.bodyHeight(), m.width))
+	case m.changes.contexts != nil:
+		body = m.over(body, m.contextsBox())
 	case m.changes.form != nil:
 		body = m.over(body, m.changes.form.box(m.bodyHeight(), m.width))
 	}
@@ -47,7 +49,7 @@ func (m *model) View() string {
 
 // isAsking reports whether something is to be answered, chosen or filled in.
 func (m *model) isAsking() bool {
-	return m.changes.question != nil || m.changes.form != nil || m.changes.menu != nil
+	return m.changes.question != nil || m.changes.form != nil || m.changes.menu != nil || m.changes.contexts != nil
 }
 
 // bodyHeight is how many lines are between the head and the foot.
