@@ -14,7 +14,10 @@ import (
 var ErrSwitched = errors.New("another context was chosen")
 
 // switched: another context was opened, or could not be.
-type switched struct{ err error }
+type switched struct {
+	name string
+	err  error
+}
 
 // askContext lists the contexts that can be looked at.
 func (m *model) askContext() tea.Cmd {
@@ -49,7 +52,7 @@ func (m *model) chooseContext(msg tea.KeyMsg) tea.Cmd {
 		return nil
 	}
 	name := chosen.Name
-	do := func() tea.Msg { return switched{m.Switch(m.ctx, name)} }
+	do := func() tea.Msg { return switched{name, m.Switch(m.ctx, name)} }
 	var lost []string
 	if marked := len(m.keys.marked); marked > 0 {
 		lost = append(lost, areKeys(marked)+" marked. The marks are lost.")
@@ -68,7 +71,7 @@ func (m *model) chooseContext(msg tea.KeyMsg) tea.Cmd {
 func (m *model) absorbSwitched(done switched) tea.Cmd {
 	m.changes.acting = false
 	if done.err != nil {
-		m.complain(fmt.Errorf("this context stays: %w", done.err))
+		m.complain(fmt.Errorf("%s cannot be opened: %w", output.Printable(done.name), done.err))
 		return nil
 	}
 	m.switched = true

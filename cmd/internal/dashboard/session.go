@@ -12,6 +12,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/dash"
 	"github.com/limitctl/limitctl/cmd/internal/doctor"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 )
@@ -70,7 +71,9 @@ func (o *dashboardOptions) open(ctx context.Context, options dash.Options) (s *s
 		options.LookYourself = func(storeKey, valueType string) string { return connect.Look(words, storeKey, valueType) }
 	}
 	s = &session{dashboardOptions: o, found: &finder{selection: o.selection}, chosen: chosen, close: backend.Close}
-	options.Find = func(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] { return s.found.find(ctx, backend, q) }
+	options.Find = func(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
+		return s.found.find(ctx, backend, q)
+	}
 	if !o.once {
 		if s.actions = newDashActions(o.Globals, chosen, backend, where, options.Query.Subjects); s.actions != nil {
 			options.Actions = s.actions
@@ -154,7 +157,7 @@ func (s *session) openContext(ctx context.Context, name string, args []string) (
 	if err != nil {
 		return nil, inWords(err)
 	}
-	said := append([]string{"now in " + name}, strings.Split(strings.TrimSpace(notes.String()), "\n")...)
+	said := append([]string{"now in " + output.Printable(name)}, strings.Split(strings.TrimSpace(notes.String()), "\n")...)
 	for i := range said {
 		said[i] = strings.TrimPrefix(said[i], "limitctl: ")
 	}
