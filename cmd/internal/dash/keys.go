@@ -80,11 +80,14 @@ func (m *model) sayWhoDecides() tea.Cmd {
 
 // lastBindings are those that the help shows last.
 func (m *model) lastBindings() []binding {
-	return []binding{
+	var last []binding
+	if m.Switch != nil {
+		last = append(last, bind([]string{":"}, ":", "go to another context", nil, (*model).askContext))
+	}
+	return append(last,
 		bind([]string{"?"}, "?", "this help", nil, (*model).toggleHelp),
 		bind([]string{"ctrl+z"}, "ctrl+z", "suspend", nil, func(*model) tea.Cmd { return tea.Suspend }),
-		bind([]string{"q"}, "q", "leave", nil, func(*model) tea.Cmd { return tea.Quit }),
-	}
+		bind([]string{"q"}, "q", "leave", nil, func(*model) tea.Cmd { return tea.Quit }))
 }
 
 func (b *binding) isOn(s screen) bool {
@@ -116,6 +119,9 @@ func (m *model) press(msg tea.KeyMsg) tea.Cmd {
 			all = append(all, m.press(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{typed}}))
 		}
 		return tea.Batch(all...)
+	}
+	if m.changes.contexts != nil {
+		return m.chooseContext(msg)
 	}
 	for _, b := range m.bindings() {
 		if key.Matches(msg, b.Binding) && (b.isOn(m.screen) || m.isBeside() && b.isOn(&m.keys)) {

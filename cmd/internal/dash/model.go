@@ -32,6 +32,7 @@ type model struct {
 	still         bool  // one frame is written, and nobody presses keys
 	played        bool  // all of a recording was shown
 	interrupted   bool  // by Ctrl-C
+	switched      bool  // another context was opened
 	failed        error // what ended the dashboard
 	note          note
 
@@ -82,6 +83,9 @@ func newModel(ctx context.Context, o source.Options) *model {
 		keys:   keyList{marked: map[source.ID]bool{}}, inForce: newInForceView(),
 	}
 	m.screen = &m.keys
+	if m.Begin != "" {
+		m.say(m.Begin)
+	}
 	if m.Play != nil {
 		m.MaxKeys = source.MostPlayed // the recording itself says how many keys were followed
 	}

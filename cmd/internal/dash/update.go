@@ -86,6 +86,8 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.clock()
 	case resetDone:
 		return m, m.absorbReset(msg)
+	case switched:
+		return m, m.absorbSwitched(msg)
 	case actionFailed:
 		m.changes.acting = false
 		m.complain(msg.err)
