@@ -15,6 +15,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/denied"
 	"github.com/limitctl/limitctl/cmd/internal/dash/guard"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -35,17 +36,21 @@ type (
 	ID = source.ID
 	// Document is the data of one frame.
 	Document = source.Document
+	// Context is a store with a name.
+	Context = source.Context
 	// Server is what one master says about itself.
 	Server = source.Server
 	// Reading is the state of one key.
 	Reading = source.Reading
+	// Effect is what an override does now.
+	Effect = denied.Effect
 )
 
 // QueryOf returns a query of exactly these rows. subjects are those of the whole selection, so
 // that layouts are asked for these keys as they are for all.
 func QueryOf(subjects store.Pattern, ids []ID) admin.Query { return source.QueryOf(subjects, ids) }
 
-// Run shows the dashboard on a terminal until it is left.
+// Run shows the dashboard on a terminal until it is left, or until another context is chosen ([ErrSwitched]).
 func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends a scan that is going on
@@ -66,6 +71,8 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 		return context.Canceled
 	case m.failed != nil:
 		return m.failed
+	case m.switched && err == nil:
+		return ErrSwitched
 	}
 	return err
 }

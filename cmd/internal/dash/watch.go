@@ -30,6 +30,8 @@ type Look struct {
 	Denied, Blocked       float64
 	// Overrides are those in force; nil if there are none.
 	Overrides *store.OverrideList
+	// Effects are what overrides do now, by their IDs.
+	Effects map[string]Effect
 	// OverridesProblem is why the overrides could not be read.
 	OverridesProblem error
 }
@@ -104,7 +106,7 @@ func (m *model) asLook() *Look {
 	f := &m.feed
 	l := &Look{At: m.now, Answered: f.answered, Where: m.Where, Problem: f.problem, Coverage: f.coverage,
 		DenialsKnown: f.denials.Known && f.denials.Problem == nil, AtLeast: f.denials.Lost || f.denials.Others > 0,
-		Overrides: f.overrides.list, OverridesProblem: f.overrides.problem}
+		Overrides: f.overrides.list, OverridesProblem: f.overrides.problem, Effects: m.effectsNow()}
 	if l.Problem == nil {
 		l.Problem = f.scanError
 	}

@@ -228,6 +228,7 @@ func (p *Page) addOverrides(d *subjectDocument, look *dash.Look, subject string,
 		}
 		if about && o.ExpiresAt.After(p.options.Dash.Now()) {
 			shown := p.override(o)
+			shown.effectDocument = newEffectDocument(look.Effects[o.ID])
 			shown.DecidesFor = decides[o.ID]
 			d.Overrides = append(d.Overrides, shown)
 		}
