@@ -253,7 +253,11 @@ configuration.`,
 func variables() [][2]string {
 	return [][2]string{
 		{"LIMITCTL_STORE", "the default of --store"},
+		{"LIMITCTL_CONTEXT", "the default of --context; set this or LIMITCTL_STORE"},
 		{"LIMITCTL_CONFIG", "the default of --config"},
+		{"LIMITCTL_PREFIX", "the default of --prefix"},
+		{"LIMITCTL_OUTPUT", "the default of --output"},
+		{"LIMITCTL_TIMEOUT", "the default of --timeout"},
 		{"LIMITCTL_PASSWORD", "the password of the store; a context can name another variable or a file"},
 		{"LIMITCTL_COUNT_DENIALS", "1 or 0: the default of --count-denials"},
 		{"LIMITCTL_SERVE_TOKEN", "the access token of serve, instead of --token-file"},

@@ -103,7 +103,7 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 					return cli.Usagef("--%s is empty; give it a value or leave it out", flag)
 				}
 			}
-			return nil
+			return global.ReadVariables(cmd.Root().PersistentFlags())
 		},
 		Version:       global.Env.ProgramVersion(), // for --version
 		SilenceUsage:  true,

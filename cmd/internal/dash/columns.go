@@ -77,18 +77,25 @@ type wish struct {
 }
 
 // widestSubject is how much of long subjects is shown before any other column is left out
-// for them.
-const widestSubject = 60
+// for them, and widestDenied how much of those that are denied before there are columns that only add to what they say.
+const (
+	widestSubject = 60
+	widestDenied  = 100
+)
 
 // wishes are for the widths of columns, the most important first. What a subject in sight needs to be
 // read comes before what only repeats other columns in another way.
 func (n *needs) wishes(denialsKnown bool) []wish {
-	limit := n.limit
+	limit, since := n.limit, 0
+	if n.denied.columns > leastSubject { // else nobody in sight is denied
+		since = 5
+	}
 	all := []wish{
-		{of: subjectColumn, width: 8}, {of: ofLimitColumn, width: 9}, {of: deniedColumn, width: 9},
-		{subjectColumn, 12, true}, {ofLimitColumn, 11, true}, {of: resetsColumn, width: 7},
-		{subjectColumn, min(n.denied.columns, widestSubject), true}, {of: sinceColumn, width: 5}, {of: rateColumn, width: 5},
-		{subjectColumn, min(n.usual.columns, widestSubject), true}, {of: overrideColumn, width: min(n.effect, 11)},
+		{of: subjectColumn, width: 8}, {of: deniedColumn, width: 9}, {subjectColumn, min(n.denied.columns, widestSubject), true},
+		{of: ofLimitColumn, width: 9}, {subjectColumn, 12, true}, {ofLimitColumn, 11, true}, {of: resetsColumn, width: 7},
+		{of: sinceColumn, width: since}, {subjectColumn, min(n.denied.columns, widestDenied), true},
+		{subjectColumn, min(n.usual.columns, widestSubject), true}, {of: rateColumn, width: 5}, {of: sinceColumn, width: 5},
+		{of: overrideColumn, width: min(n.effect, 11)},
 		{of: limitColumn, width: 8}, {limitColumn, min(limit, 12), true}, {subjectColumn, n.whole.columns, true},
 		{of: usedColumn, width: 6}, {limitColumn, limit, true},
 		{of: leftColumn, width: 5}, {of: historyColumn, width: 8}, {deniedColumn, 12, true}, {overrideColumn, min(n.ending, 20), true},
@@ -113,11 +120,11 @@ func allot(columns int, wishes []wish) (widths [columnNames]int) {
 	room := columns - markWidth + gap
 	for _, w := range wishes {
 		more := w.width - widths[w.of]
-		if widths[w.of] == 0 {
-			more += gap
-		}
 		if more <= 0 {
 			continue
+		}
+		if widths[w.of] == 0 {
+			more += gap
 		}
 		if more > room {
 			if w.grows && widths[w.of] > 0 {
@@ -280,6 +287,9 @@ func usedOf(r *followed.Row) string {
 	}
 	return used + "/" + capacity
 }
+
+// leastSubject is the least that subjects need, with the arrow of the header.
+const leastSubject = len("SUBJECT") + 1
 
 // markWidth is the column of the cursor and of marks.
 const markWidth = 3

@@ -2,6 +2,7 @@ package dash
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"slices"
 	"time"
@@ -33,6 +34,8 @@ type feed struct {
 	groups    *source.GroupTotals // what the last whole scan found; nil before it
 	scanBegun time.Time           // when the scan that is going on, or was the last, began
 	scanError error               // why the last scan failed
+	endScan   context.CancelFunc  // ends the scan that is going on; nil if there is none
+	scanCut   bool                // a pause has ended a scan, or it was due then
 }
 
 // look reads the followed keys, unless that is under way.
@@ -122,6 +125,10 @@ func (m *model) scan() tea.Cmd {
 	if m.Play != nil || m.Query.Keys != nil {
 		return nil
 	}
+	if m.paused {
+		m.feed.scanCut = true
+		return nil
+	}
 	m.feed.scanBegun = m.now
 	p := source.Pass{Rules: m.rules(), Followed: make(map[source.ID]bool, len(m.feed.rows)), Rate: m.ScanKeysPerSecond(),
 		Groups: source.NewGroupTotals()}
@@ -139,7 +146,9 @@ func (m *model) scan() tea.Cmd {
 		}
 		p.Groups.Add(&r.Reading)
 	}
-	return p.Start(m.ctx)
+	var ctx context.Context
+	ctx, m.feed.endScan = context.WithCancel(m.ctx)
+	return p.Start(ctx)
 }
 
 // passEvery is how often all keys are scanned if a scan is quick.
@@ -162,6 +171,11 @@ func (m *model) absorbScan(s source.Scanned) tea.Cmd {
 	if !s.Done {
 		return source.Await(s.Next)
 	}
+	if f.endScan == nil { // a pause came first, and what goes on begins another
+		return nil
+	}
+	f.endScan()
+	f.endScan = nil
 	if f.scanError = s.Err; s.Err == nil {
 		f.coverage.Passes++
 		f.coverage.Took, f.coverage.Matched, f.coverage.AtLimit = s.Took, s.Matched, s.AtLimit

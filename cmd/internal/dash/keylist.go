@@ -228,8 +228,7 @@ func (l *keyList) measure(m *model) {
 			n.effect, n.ending = max(n.effect, width(effect), len("OVERRIDE")), max(n.ending, width(effect+end))
 		}
 	}
-	const least = len("SUBJECT") + 1
-	widths, denied, whole := []int{least}, least, least
+	widths, denied, whole := []int{leastSubject}, leastSubject, leastSubject
 	for _, r := range l.inSight(m) {
 		widths = append(widths, r.SubjectWidth)
 		if r.DeniedRate() > 0 && !r.IsBlocked() {
