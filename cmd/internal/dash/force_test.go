@@ -38,9 +38,6 @@ func (d *driver) row(subject string) *followed.Row {
 
 // byOverrides is how the command has the limits in force of keys that are not of a policy.
 func byOverrides(e *admin.Entry, o *store.Override) store.Limit {
-	if o == nil {
-		return e.Limit
-	}
 	return o.Apply(e.Limit)
 }
 
@@ -135,7 +132,7 @@ func TestBlockedKeysAreNoVictims(t *testing.T) {
 	}
 	played, _ := play(t, recorded.String())
 	wanted(played)
-	d.press("gl<home>")
+	d.press("g1<home>")
 	if text := d.View(); !strings.Contains(text, "✗ 5.0") || strings.Contains(text, "✗ 45") {
 		t.Errorf("the groups:\n%s", text)
 	}

@@ -156,12 +156,12 @@ func (m *model) headLines() []line {
 			}
 		}
 	}
-	if m.screen == &m.keys && m.height >= 20 {
+	if m.listsKeys() && m.height >= 20 {
 		for i := range m.keys.offenders {
 			lines = append(lines, offenderLine(&m.keys.offenders[i], m.feed.denials.ByLimits()))
 		}
 	}
-	return lines
+	return append(lines, m.filterLines()...)
 }
 
 // offenderLine says who denied keys have in common.

@@ -221,11 +221,8 @@ func scaled(n, thousandths int64) int64 { return (n*1000 + thousandths/2) / max(
 // ruleOf is what applies to a key of a limit under an override, which may be nil.
 func ruleOf(o *store.Override, limit store.Limit, known bool) Rule {
 	rule := Rule{Override: o}
-	switch {
-	case o != nil && (known || o.Effect == store.OverrideLimit):
+	if known || o != nil && o.Effect == store.OverrideLimit {
 		rule.Limit = o.Apply(limit)
-	case known:
-		rule.Limit = limit
 	}
 	return rule
 }
