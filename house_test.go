@@ -109,8 +109,8 @@ var layers = map[string][]string{
 	},
 	"cmd/internal/dash": {
 		"cmd/internal/allowance", "cmd/internal/dash/contexts", "cmd/internal/dash/denied", "cmd/internal/dash/figures",
-		"cmd/internal/dash/followed", "cmd/internal/dash/guard", "cmd/internal/dash/source", "cmd/internal/output", "internal/panics", "internal/textcut",
-		"pkg/limiter/admin", "pkg/limiter/store",
+		"cmd/internal/dash/followed", "cmd/internal/dash/guard", "cmd/internal/dash/source", "cmd/internal/output",
+		"internal/panics", "internal/textcut", "pkg/limiter/admin", "pkg/limiter/store",
 	},
 	"cmd/internal/dash/contexts": {"cmd/internal/dash/source", "cmd/internal/output"},
 	"cmd/internal/dash/denied":   {"cmd/internal/dash/figures", "cmd/internal/dash/source", "cmd/internal/output", "pkg/limiter/store"},

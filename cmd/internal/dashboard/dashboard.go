@@ -41,8 +41,9 @@ func NewDashboardCmd(global *cli.Globals) *cobra.Command {
 		Long: `Dashboard shows live every limit whose subject matches PATTERN, or all: first
 those that are denied most, then those closest to their limit. Press ? for its
 keys: they filter, sort and group, show all about one key, copy its subject, set
-an override, and reset what is chosen. Resets and overrides ask, keep a backup
-and write to the audit log as limitctl reset and limitctl override do.
+an override, reset what is chosen, and go to another context. Resets and
+overrides ask, keep a backup and write to the audit log as limitctl reset and
+limitctl override do.
 
 With --layout it shows the keys of other rate limiters, and marks those with
 defects with a ! (see limitctl doctor). You can reset them; they have no
@@ -173,8 +174,8 @@ func (o *dashboardOptions) checkTerminal() error {
 	switch {
 	case o.once || o.page.address != "" || !o.onTerminal():
 	case term == "dumb", term == "unknown", term == "" && runtime.GOOS != "windows":
-		return cli.Usagef("a terminal with TERM=%q cannot show the dashboard; use `dashboard --once`, or `dashboard --listen 127.0.0.1:8081` "+
-			"for a page", term)
+		return cli.Usagef("a terminal with TERM=%q cannot show the dashboard; use `dashboard --once`, "+
+			"or `dashboard --listen 127.0.0.1:8081` for a page", term)
 	}
 	return nil
 }

@@ -125,7 +125,8 @@ func checkSigns(t *testing.T, elsewhere []string) fs.WalkDirFunc {
 				}
 			}
 			for _, r := range literal {
-				if r > '~' && r != utf8.RuneError && signs[r] == "" && strings.ContainsRune(string(text), r) { // not one that is written as an escape
+				isEscaped := !strings.ContainsRune(string(text), r)
+				if r > '~' && r != utf8.RuneError && signs[r] == "" && !isEscaped {
 					t.Errorf("%s: %q has no ASCII", files.Position(at), r)
 				}
 			}
