@@ -51,9 +51,9 @@ var layers = map[string][]string{
 		"pkg/limiter/store",
 	},
 	"cmd/internal/history": {
-		"cmd/internal/backup", "cmd/internal/cli", "cmd/internal/config", "cmd/internal/operation",
+		"cmd/internal/allowance", "cmd/internal/backup", "cmd/internal/cli", "cmd/internal/config", "cmd/internal/operation",
 		"cmd/internal/outcome", "cmd/internal/output", "cmd/internal/shell", "cmd/internal/auditlog",
-		"internal/texts", "pkg/limiter/admin", "pkg/limiter/layouts", "pkg/limiter/store",
+		"internal/overridetable", "internal/texts", "pkg/limiter/admin", "pkg/limiter/layouts", "pkg/limiter/store",
 	},
 	"cmd/internal/override": {
 		"cmd/internal/allowance", "cmd/internal/auditlog", "cmd/internal/cli", "cmd/internal/config", "cmd/internal/operation",

@@ -5,15 +5,21 @@
 -- the ID of the override. Of the field '' the first number is the sum of all denials, and the second 1 if some are
 -- counted nowhere, else 0.
 --
--- KEYS[1]  the hash of the minute
--- KEYS[2]  the hash of the ten minutes
+-- What overrides let through is added to two more hashes. A field is the ID of an override, and its value how many
+-- takes it let through, in decimal digits. The field '' counts those of all overrides, also of those that had no room.
+--
+-- KEYS[1]  the hash of the denials of the minute
+-- KEYS[2]  that of the ten minutes
+-- KEYS[3]  the hash of what overrides let through in the minute
+-- KEYS[4]  that of the ten minutes
 -- ARGV[1]  the number of the minute since the epoch
 -- ARGV[2]  the instant that counts, in ms, or '' for the server's clock
--- ARGV[3]  '', the field of the sum; ARGV[4] its value; then the field and the value of each
---          row, with how many ms ago instead of when
+-- ARGV[3]  how many pairs of a field and a value follow for the hashes of denials: none, or first '' and its sum, then
+--          one for each row, with how many ms ago instead of when. The pairs after them are for the other
+--          hashes: none, or first '' and its count, then one for each override
 -- Returns  the instant in ms; below 0 if that is in another minute, and nothing was done
--- Cost     one TIME, and for each hash one HLEN, HMGET and HSET; two PEXPIREAT for a new one; when there are
---          too many rows in one, an HGETALL and an HDEL
+-- Cost     one TIME, and for each hash with pairs one HLEN, HMGET and HSET; two PEXPIREAT for a new one; when there
+--          are too many rows in one, an HGETALL and an HDEL
 
 local minute = tonumber(ARGV[1])
 local time = redis.call('TIME')
@@ -89,25 +95,44 @@ local function sum(field, added, before)
   return struct.pack('>I6I6I6I6I6I6', count, last, since, blocked, compared, allowed) .. limit .. '\0' .. override
 end
 
-local fields = {}
-for i = 3, #ARGV, 2 do
-  fields[#fields + 1] = ARGV[i]
+local pairs_of_denials, denied, through = tonumber(ARGV[3]), { fields = {}, values = {} }, { fields = {}, values = {} }
+for i = 4, #ARGV, 2 do
+  local to = i < 4 + 2 * pairs_of_denials and denied or through
+  to.fields[#to.fields + 1], to.values[#to.values + 1] = ARGV[i], ARGV[i + 1]
 end
 
-local tables = {
-  { key = KEYS[1], kept = DENIALS_KEPT, held = DENIALS_HELD, expires = (minute + 1) * 60000 + DENIAL_MINUTES },
-  { key = KEYS[2], kept = COARSE_DENIALS_KEPT, held = COARSE_DENIALS_HELD,
-    expires = (math.floor(minute / 10) + 1) * 600000 + DENIAL_HISTORY },
-}
-for n, t in ipairs(tables) do
+local minute_expires = (minute + 1) * 60000 + DENIAL_MINUTES
+local coarse_expires = (math.floor(minute / 10) + 1) * 600000 + DENIAL_HISTORY
+local tables = {}
+if #denied.fields > 0 then
+  tables[1] = { n = 1, added = denied, kept = DENIALS_KEPT, held = DENIALS_HELD, expires = minute_expires }
+  tables[2] = { n = 2, added = denied, kept = COARSE_DENIALS_KEPT, held = COARSE_DENIALS_HELD, expires = coarse_expires }
+end
+if #through.fields > 0 then
+  tables[#tables + 1] = { n = 3, added = through, expires = minute_expires }
+  tables[#tables + 1] = { n = 4, added = through, expires = coarse_expires }
+end
+for _, t in ipairs(tables) do
+  t.key = KEYS[t.n]
   t.rows, t.changed = redis.call('HLEN', t.key), {}
-  local before = redis.call('HMGET', t.key, unpack(fields))
-  for i, field in ipairs(fields) do
-    if t.rows > 0 and not before[1] or before[i] and #before[i] <= 36 then
-      return { err = 'FOREIGN ' .. n .. ' a hash that is not a table of denials' }
+  local before, room = redis.call('HMGET', t.key, unpack(t.added.fields)), LET_THROUGH_KEPT + 1 - t.rows
+  for i, field in ipairs(t.added.fields) do
+    local value, held = t.added.values[i], before[i]
+    if t.rows > 0 and not before[1] or held and (t.held and #held <= 36 or not t.held and not string.find(held, '^%d+$')) then
+      return { err = 'FOREIGN ' .. t.n .. ' a hash that is not a table of denials' }
     end
-    t.changed[#t.changed + 1] = field
-    t.changed[#t.changed + 1] = sum(field, ARGV[2 * i + 2], before[i])
+    if t.held then
+      value = sum(field, value, held)
+    elseif held or room > 0 then
+      room = room - (held and 0 or 1)
+      value = string.format('%.0f', value + (held or 0))
+    else
+      value = nil
+    end
+    if value then
+      t.changed[#t.changed + 1] = field
+      t.changed[#t.changed + 1] = value
+    end
   end
 end
 
@@ -115,7 +140,7 @@ end
 -- refused would be added again.
 for _, t in ipairs(tables) do
   t.expires = t.expires - now + clock
-  if t.rows > t.held + 1 then
+  if t.held and t.rows > t.held + 1 then
     drop(t.key, t.kept)
   elseif t.rows == 0 then
     redis.call('PEXPIREAT', t.key, t.expires)

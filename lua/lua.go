@@ -250,6 +250,7 @@ var numbers = sync.OnceValue(func() map[string]string {
 		"DENIAL_MINUTES":      strconv.FormatInt(denialtable.Minutes.History.Milliseconds(), 10),
 		"DENIAL_HISTORY":      strconv.FormatInt(denialtable.Coarse.History.Milliseconds(), 10),
 		"DENIAL_PAUSE":        strconv.FormatInt(admin.DenialPause.Milliseconds(), 10),
+		"LET_THROUGH_KEPT":    strconv.Itoa(admin.LetThroughKept),
 		"OVERRIDES_MAGIC":     luaText(OverridesMagic),
 		"OVERRIDES_HEAD":      strconv.Itoa(OverridesHead),
 		"OVERRIDES_SIZE":      strconv.Itoa(OverridesSize),

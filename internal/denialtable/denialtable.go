@@ -99,6 +99,7 @@ type Sum struct {
 	now, since store.Instant
 	first      int64
 	rows       map[store.Key]admin.Denied
+	letThrough map[string]int64 // by the ID of an override
 	others     int64
 	lost       bool
 }
@@ -107,14 +108,19 @@ type Sum struct {
 func NewSum(now store.Instant, last time.Duration) *Sum {
 	steps := For(last)
 	first, _ := steps.Touched(now, last)
-	return &Sum{steps: steps, now: now, since: now - store.Instant(last.Microseconds()), first: first, rows: map[store.Key]admin.Denied{}}
+	return &Sum{steps: steps, now: now, since: now - store.Instant(last.Microseconds()), first: first, rows: map[store.Key]admin.Denied{},
+		letThrough: map[string]int64{}}
 }
 
 // Add adds the step with that number, after those before it, and may reorder its rows. Only the most denied rows keep
 // their own counts. It leaves out rows whose last denial is before the period.
-func (s *Sum) Add(number int64, rows []admin.Denied, others int64, lost bool) {
-	s.others += others
-	s.lost = s.lost || lost
+func (s *Sum) Add(number int64, step *admin.Denials) {
+	s.others += step.Others
+	s.lost = s.lost || step.Lost
+	for _, l := range step.LetThrough {
+		s.letThrough[l.Override] += l.Count
+	}
+	rows := step.Rows
 	if len(rows) > s.steps.Kept {
 		SortMostFirst(rows)
 		for _, row := range rows[s.steps.Kept:] {
@@ -142,6 +148,12 @@ func (s *Sum) Denials() admin.Denials {
 		d.Rows = append(d.Rows, row)
 	}
 	SortMostFirst(d.Rows)
+	for id, count := range s.letThrough {
+		d.LetThrough = append(d.LetThrough, admin.LetThrough{Override: id, Count: count})
+	}
+	slices.SortFunc(d.LetThrough, func(a, b admin.LetThrough) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Override, b.Override))
+	})
 	return d
 }
 

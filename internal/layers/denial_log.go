@@ -33,12 +33,14 @@ type DenialLog struct {
 	OnRecovered func()
 }
 
-// WithDenialLog wraps backend so that an operator can see who is denied: it counts denied takes by key, and adds
-// them to the [admin.DenialTable] of backend in the background, at most once a second. Without denials it writes
-// nothing. It returns a store without a table unchanged.
+// WithDenialLog wraps backend so that an operator can see who is denied, and what overrides let through: it counts
+// denied takes by key, and allowed calls by the override that applied. It adds them to the [admin.DenialTable] of
+// backend in the background, at most once a second. Without any it writes nothing. It returns a store without a table
+// unchanged.
 //
-// It counts what callers see as denied, whoever decided: the store, a denial memory, a lease or a local share. So
-// it belongs around those layers. It does not count peeks, shadow limits and denials by a failure policy.
+// It counts what callers see as denied or allowed, whoever decided: the store, an override, a denial memory, a lease or
+// a local share. So it belongs around those layers. It does not count peeks, shadow limits, repeated calls that were
+// allowed before, and what a failure policy decides.
 //
 // Its memory is bounded (about 1,000 keys). Beyond that, it counts the least denied keys together, so the most
 // denied ones always have their own counts. While the table cannot be written, for instance because the store is
@@ -87,14 +89,32 @@ func (s *denialLogStore) Decide(ctx context.Context, op store.Op, reqs []store.R
 	for i := range decisions {
 		d := &decisions[i]
 		switch {
-		case d.Shadow || d.Unguarded || d.DecidedBy == store.DecidedByLocal && s.collector.settings.WithoutLocal:
+		case !s.counts(d):
 		case !d.Allowed:
 			s.collector.count(reqs[i], d)
 		case tookEffect:
 			s.collector.pass(reqs[i])
+			if d.Override != nil && !d.Repeated && !s.isCounted(decisions[:i], d.Override) {
+				s.collector.passUnder(d.Override)
+			}
 		}
 	}
 	return nil
+}
+
+// counts reports whether a decision is one of those that are counted.
+func (s *denialLogStore) counts(d *store.Decision) bool {
+	return !d.Shadow && !d.Unguarded && (d.DecidedBy != store.DecidedByLocal || !s.collector.settings.WithoutLocal)
+}
+
+// isCounted reports whether an earlier decision of the same call was counted for an override.
+func (s *denialLogStore) isCounted(earlier []store.Decision, o *store.Override) bool {
+	for i := range earlier {
+		if earlier[i].Override == o && s.counts(&earlier[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 // Close writes the rest and closes the store.
@@ -110,13 +130,16 @@ const (
 	// denialBytes is the approximate size of the largest write: all 200 rows, unless their names are long.
 	denialBytes    = 56 << 10
 	denialRowBytes = 48 // of a row without its texts
+	// letThroughBytes is that of what an override let through, without its ID.
+	letThroughBytes = 24
 
 	denialTimeout = time.Second      // of one write
 	mostAwayPause = 30 * time.Second // between writes to a store that is away
 	refusedPause  = time.Minute      // after a refusal, which somebody has to fix
 )
 
-// DenialCollector counts denials by key and writes them to a store from time to time. Its memory is bounded.
+// DenialCollector counts denials by key, and by override what that let through. It writes them to a store from time to
+// time. Its memory is bounded.
 type DenialCollector struct {
 	settings DenialLog
 	table    admin.DenialTable // nil for a store without one
@@ -124,6 +147,8 @@ type DenialCollector struct {
 	start    time.Time // just before, so that no instant is 0
 	stripes  [denialStripes]denialStripe
 	lost     atomic.Bool // a write whose outcome is unknown
+
+	letThrough letThrough
 
 	due     atomic.Bool // a write is due or under way
 	writing sync.Mutex  // held by the writer; guards the fields below
@@ -172,14 +197,11 @@ func (c *DenialCollector) count(req store.Request, d *store.Decision) {
 		note.compared++
 	}
 	note.lastAt, note.allowed, note.passed = max(note.lastAt, now), note.allowed+note.passed, 0
-	switch {
-	case d.DecidedBy == store.DecidedByOverride && d.Override != nil:
+	if d.DecidedBy == store.DecidedByOverride && d.Override != nil {
 		note.blocked++
 		note.override = d.Override.ID
-	case d.Override != nil:
+	} else {
 		note.limit = d.Override.Apply(req.Limit)
-	default:
-		note.limit = req.Limit
 	}
 	stripe.known.Or(bit)
 	stripe.mu.Unlock()
@@ -201,6 +223,13 @@ func (c *DenialCollector) pass(req store.Request) {
 		note.passed++
 	}
 	stripe.mu.Unlock()
+}
+
+// passUnder counts a call that an override let through.
+func (c *DenialCollector) passUnder(o *store.Override) {
+	if c.letThrough.add(o.ID, 1) {
+		c.writeLater()
+	}
 }
 
 // knowsAny reports whether any key was denied lately.
@@ -255,7 +284,7 @@ func (c *DenialCollector) writeNow() {
 }
 
 func (c *DenialCollector) isEmpty() bool {
-	if c.lost.Load() {
+	if c.lost.Load() || !c.letThrough.isEmpty() {
 		return false
 	}
 	for i := range c.stripes {
@@ -274,7 +303,7 @@ func (c *DenialCollector) isEmpty() bool {
 func (c *DenialCollector) write(ctx context.Context) error {
 	counts, d := c.drain()
 	d.Lost = c.lost.Swap(false)
-	if len(d.Rows) == 0 && d.Others == 0 && !d.Lost {
+	if len(d.Rows) == 0 && len(d.LetThrough) == 0 && d.Others == 0 && !d.Lost {
 		return nil
 	}
 	ctx, cancel := store.BudgetContext(ctx, denialTimeout)
@@ -291,6 +320,9 @@ func (c *DenialCollector) write(ctx context.Context) error {
 		c.lost.Store(true)
 	default:
 		c.putBack(counts, d.Others)
+		for _, l := range d.LetThrough {
+			c.letThrough.add(l.Override, l.Count)
+		}
 		if d.Lost {
 			c.lost.Store(true)
 		}
@@ -309,9 +341,10 @@ func (c *DenialCollector) write(ctx context.Context) error {
 
 type countedKey = spacesaving.Count[store.Key, denialNote]
 
-// drain removes the most denied keys from the sketches. It returns their counts, and the rows to write.
+// drain removes the most denied keys from the sketches, and counts of what overrides let through. It returns the
+// counts of the keys, and what to write.
 func (c *DenialCollector) drain() (counts []countedKey, d admin.Denials) {
-	d.Now = c.now()
+	d.Now, d.LetThrough = c.now(), c.letThrough.drain()
 	for i := range c.stripes {
 		some, lost := c.drainStripe(&c.stripes[i], d.Now)
 		counts = append(counts, some...)
@@ -319,6 +352,9 @@ func (c *DenialCollector) drain() (counts []countedKey, d admin.Denials) {
 	}
 	slices.SortFunc(counts, func(a, b countedKey) int { return cmp.Compare(b.N, a.N) })
 	room, places := denialBytes, map[store.Key]int{}
+	for _, l := range d.LetThrough {
+		room -= len(l.Override) + letThroughBytes
+	}
 	for i, counted := range counts {
 		note := counted.Note
 		row := admin.Denied{Key: counted.Key, Count: counted.N, LastAt: note.lastAt, Since: note.since, Blocked: note.blocked,

@@ -188,10 +188,7 @@ func (t *turns) denial(p *place, now time.Time) []store.Decision {
 		passed := now.Sub(q.answered).Truncate(time.Microsecond)
 		*d = q.answer
 		d.At += store.Instant(passed.Microseconds())
-		limit := req.Limit
-		if d.Override != nil {
-			limit = d.Override.Apply(limit)
-		}
+		limit := d.Override.Apply(req.Limit)
 		d.Remaining = max(0, limit.Capacity()-d.Used)
 		d.RetryAfter = max(time.Microsecond, ahead.notBefore().Sub(now).Truncate(time.Microsecond))
 		d.ResetAfter = max(d.RetryAfter, d.ResetAfter-passed)

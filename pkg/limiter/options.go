@@ -206,8 +206,9 @@ func (o Overrides) add(b *builder) error {
 	return b.once("Overrides", int64(o.Every), int64(o.Idle))
 }
 
-// DenialLog counts denials per key in the store, where `limitctl denials` and the dashboard show them. It writes in
-// the background, and when the limiter is closed. The store has to keep denials, as the stores of this module do.
+// DenialLog counts in the store denials per key, and per override what it lets through: `limitctl denials`, `limitctl
+// override list` and the dashboard show that. It writes in the background, and when the limiter is closed. The store
+// has to keep denials, as the stores of this module do.
 type DenialLog struct {
 	// Every is the shortest time between two writes. The default is 1 s.
 	Every time.Duration

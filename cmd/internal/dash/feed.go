@@ -35,7 +35,8 @@ type feed struct {
 	scanBegun time.Time           // when the scan that is going on, or was the last, began
 	scanError error               // why the last scan failed
 	pass      int                 // the number of the scan that is going on, or was the last
-	stopScan  context.CancelFunc  // ends it
+	endScan   context.CancelFunc  // ends the scan that is going on; nil if there is none
+	scanCut   bool                // a pause has ended a scan, or it was due then
 	search    search
 }
 
@@ -126,9 +127,12 @@ func (m *model) scan() tea.Cmd {
 	if m.Play != nil || m.Query.Keys != nil {
 		return nil
 	}
-	ctx, stop := context.WithCancel(m.ctx)
+	if m.paused {
+		m.feed.scanCut = true
+		return nil
+	}
 	m.feed.pass++
-	m.feed.scanBegun, m.feed.stopScan, m.feed.search = m.now, stop, search{text: m.filter.Text}
+	m.feed.scanBegun, m.feed.search = m.now, search{text: m.filter.Text}
 	p := source.Pass{Number: m.feed.pass,
 		Rules: m.rules(), Followed: make(map[source.ID]bool, len(m.feed.rows)), Rate: m.ScanKeysPerSecond(),
 		Groups: source.NewGroupTotals()}
@@ -152,6 +156,8 @@ func (m *model) scan() tea.Cmd {
 	if wanted := m.filter.Filter; wanted.Text != "" {
 		p.Wanted = wanted.MatchesReading
 	}
+	var ctx context.Context
+	ctx, m.feed.endScan = context.WithCancel(m.ctx)
 	return p.Start(ctx)
 }
 
@@ -179,7 +185,11 @@ func (m *model) absorbScan(s source.Scanned) tea.Cmd {
 	if !s.Done {
 		return source.Await(s.Next)
 	}
-	f.stopScan()
+	if f.endScan == nil { // a pause came first, and what goes on begins another
+		return nil
+	}
+	f.endScan()
+	f.endScan = nil
 	f.search.whole = s.Err == nil
 	if f.scanError = s.Err; s.Err == nil {
 		f.coverage.Passes++
@@ -358,6 +368,7 @@ func (m *model) addDenials(since *source.DeniedSince) {
 	}
 	d.Total = d.LateRate(&d.Totals, sum, since)
 	d.Others = d.LateRate(&d.Unnamed, since.Others, since)
+	d.CountLetThrough(since)
 	m.followDenied()
 }
 

@@ -85,7 +85,9 @@ func (m *model) searchStore() tea.Cmd {
 	if isAll || m.paused || m.feed.pass == 0 || m.filter.Text == "" || m.filter.Text == m.feed.search.text {
 		return nil
 	}
-	m.feed.stopScan()
+	if m.feed.endScan != nil {
+		m.feed.endScan()
+	}
 	return m.scan()
 }
 

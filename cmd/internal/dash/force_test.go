@@ -38,9 +38,6 @@ func (d *driver) row(subject string) *followed.Row {
 
 // byOverrides is how the command has the limits in force of keys that are not of a policy.
 func byOverrides(e *admin.Entry, o *store.Override) store.Limit {
-	if o == nil {
-		return e.Limit
-	}
 	return o.Apply(e.Limit)
 }
 

@@ -73,6 +73,7 @@ func routes(d *driver) {
 // governed is traffic under overrides of all kinds, one of which is about no key that is in use.
 func governed(d *driver) {
 	traffic(d)
+	var through []admin.LetThrough
 	for _, o := range []struct {
 		whom string
 		store.Override
@@ -89,12 +90,16 @@ func governed(d *driver) {
 			d.t.Fatal(err)
 		}
 		o.Subjects = subjects
-		if _, err := d.store.SetOverride(d.t.Context(), o.Override, 2*time.Hour); err != nil {
+		set, err := d.store.SetOverride(d.t.Context(), o.Override, 2*time.Hour)
+		if err != nil {
 			d.t.Fatal(err)
+		}
+		if o.Effect == store.OverrideExempt {
+			through = append(through, admin.LetThrough{Override: set.ID, Count: 40})
 		}
 	}
 	for range 3 {
-		d.deny(admin.Denials{Rows: []admin.Denied{{Key: store.Key{Subject: "ip:203.0.113.9", Name: "login/ip"}, Count: 6}}})
+		d.deny(admin.Denials{Rows: []admin.Denied{{Key: store.Key{Subject: "ip:203.0.113.9", Name: "login/ip"}, Count: 6}}, LetThrough: through})
 		d.second()
 	}
 }

@@ -1,7 +1,6 @@
 package dash
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/charmbracelet/lipgloss"
 
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
+	"github.com/limitctl/limitctl/cmd/internal/dash/denied"
 	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/textcut"
@@ -21,12 +21,6 @@ type inForceView struct {
 	table    table.Model
 	all      []store.Override // as they are listed, the ones that apply first at the top
 	selected string           // the ID of the one under the cursor
-}
-
-// effectNow is what an override does to the followed keys.
-type effectNow struct {
-	keys   int     // that it applies to
-	denied float64 // denials a second of these
 }
 
 // newInForceView returns a view whose table adds no styles: the lines are painted as all others are.
@@ -101,9 +95,7 @@ func (v *inForceView) click(m *model, _, line int) tea.Cmd {
 // enter shows the whole of the override under the cursor.
 func (v *inForceView) enter(m *model) tea.Cmd {
 	if o := v.current(); o != nil {
-		now := m.effectsNow()[o.ID]
-		lines := append(figures.OverrideText(o, m.now), fmt.Sprintf("applies to %s that are followed, denied %s a second",
-			output.Plural(now.keys, "key"), figures.Short(now.denied)))
+		lines := append(figures.OverrideText(o, m.now), m.effectsNow()[o.ID].Sentence())
 		m.changes.question = &question{title: "In force", lines: wrapped(lines, m.width-questionBorder)}
 	}
 	return nil
@@ -123,14 +115,17 @@ func (v *inForceView) hints(m *model) string {
 	return "enter all about it  r revoke  e extend  esc back"
 }
 
-// effectsNow is what each override does to the followed keys, by its ID.
-func (m *model) effectsNow() map[string]effectNow {
-	effects := map[string]effectNow{}
+// effectsNow is what each override does now, by its ID.
+func (m *model) effectsNow() map[string]denied.Effect {
+	effects := map[string]denied.Effect{}
+	for id, known := range m.feed.denials.LetThrough {
+		effects[id] = denied.Effect{LetThrough: known.PerSecond}
+	}
 	f := m.rules()
 	for _, r := range m.feed.rows {
 		if o := f.Override(r.Key); o != nil && (r.InUse || r.DeniedRate() > 0) {
 			e := effects[o.ID]
-			e.keys, e.denied = e.keys+1, e.denied+r.DeniedRate()
+			e.Keys, e.Denied = e.Keys+1, e.Denied+r.DeniedRate()
 			effects[o.ID] = e
 		}
 	}
@@ -153,7 +148,7 @@ func (v *inForceView) fill(m *model) {
 			whom += " " + allowance.Pattern(o.Names)
 		}
 		cells[i] = []string{" ", whom, overrideSign(o) + " " + allowance.Effect(o), figures.Until(o.ExpiresAt, m.now),
-			effects[o.ID].text(), o.By, o.Reason}
+			effects[o.ID].Text(), o.By, o.Reason}
 		for n := range cells[i] {
 			cells[i][n] = output.Printable(cells[i][n])
 			widths[n] = max(widths[n], width(cells[i][n]))
@@ -196,17 +191,6 @@ func (v *inForceView) fill(m *model) {
 	v.table.SetRows(rows)
 	v.table.SetWidth(m.width)
 	v.table.SetHeight(m.bodyHeight())
-}
-
-// text says what an override does now.
-func (e effectNow) text() string {
-	switch {
-	case e.keys == 0:
-		return "no key"
-	case e.denied > 0:
-		return "denies " + figures.Short(e.denied) + "/s"
-	}
-	return output.Plural(e.keys, "key")
 }
 
 // isUnderCursor reports whether a line is the one under the cursor.

@@ -1,12 +1,16 @@
 package dash
 
 import (
+	"math"
 	"strings"
 	"testing"
+	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
+	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -60,6 +64,48 @@ func TestWhatIsInForceIsGuarded(t *testing.T) {
 	d.press("<esc>r<enter>prod<enter>")
 	if len(d.overrides()) != 4 {
 		t.Errorf("with its name typed %d are in force", len(d.overrides()))
+	}
+}
+
+// What an override lets through is what was added between looks, also across the minutes that the table is in, and no more
+// when that is over. It is of all keys, whatever is followed.
+func TestWhatAnOverrideLetsThroughASecond(t *testing.T) {
+	d := begin(t, func(d *driver) {
+		three(d)
+		d.deny(admin.Denials{LetThrough: []admin.LetThrough{{Override: "ended", Count: 6000}}})
+	}, nil)
+	set, err := d.store.SetOverride(t.Context(), store.Override{Effect: store.OverrideTimes, Thousandths: 2000}, 2*time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.second()
+	if got := d.effectsNow()["ended"].LetThrough; got > 100 {
+		t.Errorf("what was let through before the first look is %g a second", got)
+	}
+	for second := range 130 {
+		d.deny(admin.Denials{Rows: []admin.Denied{deniedRow("full", 3)}, LetThrough: []admin.LetThrough{{Override: set.ID, Count: 40}}})
+		d.second()
+		if got := d.effectsNow()[set.ID]; second > figures.Lately && math.Abs(got.LetThrough-40) > 0.4 {
+			t.Fatalf("after %d s it is %+v, want 40 a second", second, got)
+		}
+	}
+	d.press("O")
+	if text := d.View(); !strings.Contains(text, "  lets through 40/s, denies 3.0/s") {
+		t.Errorf("it says:\n%s", text)
+	}
+	d.press("<enter>")
+	if text := strings.Join(strings.Fields(d.View()), " "); !strings.Contains(text, "denied 3.0 a second; lets through 40 a") {
+		t.Errorf("the whole of it is:\n%s", d.View())
+	}
+	d.press("<esc>")
+	if look := d.asLook(); look.Effects[set.ID].LetThrough < 39 {
+		t.Errorf("the page gets %+v", look.Effects)
+	}
+	for range figures.Lately + 1 {
+		d.second()
+	}
+	if text := d.View(); strings.Contains(text, "lets through") || len(d.feed.denials.LetThrough) != 0 {
+		t.Errorf("when nothing is let through any more it says:\n%s", text)
 	}
 }
 

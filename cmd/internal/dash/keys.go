@@ -158,9 +158,19 @@ func intervals() []time.Duration {
 	}
 }
 
+// pause stops reading, or goes on.
 func (m *model) pause() tea.Cmd {
+	f := &m.feed
 	if m.paused = !m.paused; m.paused {
+		if f.endScan != nil {
+			f.endScan()
+			f.endScan, f.scanCut = nil, true
+		}
 		return nil
+	}
+	if f.scanCut {
+		f.scanCut = false
+		return tea.Batch(m.look(), m.scan())
 	}
 	return m.look()
 }

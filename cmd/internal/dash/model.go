@@ -76,7 +76,7 @@ const noteStays = 8 * time.Second
 func newModel(ctx context.Context, o source.Options) *model {
 	m := &model{
 		Options: o, ctx: ctx, width: 80, height: 24, now: o.Now(),
-		feed: feed{stopScan: func() {}, rows: map[source.ID]*followed.Row{}, answered: o.Now(),
+		feed: feed{rows: map[source.ID]*followed.Row{}, answered: o.Now(),
 			denials: denied.Rates{Keys: map[store.Key]*denied.Rate{}}},
 		filter: filterLine{input: newInput()},
 		keys:   keyList{marked: map[source.ID]bool{}}, inForce: newInForceView(),

@@ -30,6 +30,8 @@ type Look struct {
 	Denied, Blocked       float64
 	// Overrides are those in force; nil if there are none.
 	Overrides *store.OverrideList
+	// Effects are what overrides do now, by their IDs.
+	Effects map[string]Effect
 	// OverridesProblem is why the overrides could not be read.
 	OverridesProblem error
 }
@@ -50,7 +52,7 @@ type LookRow struct {
 const mostLookRows = 200
 
 // Watch follows the keys as Run does, without a screen, and gives a look to publish once a second and after each answer.
-// While wanted returns false, nothing is read. It ends with ctx, or with the error of a bug.
+// While wanted returns false, nothing is read, and a scan that was going on ends. It ends with ctx, or with the error of a bug.
 func Watch(ctx context.Context, o Options, wanted func() bool, publish func(*Look)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends a scan that is going on
@@ -83,9 +85,8 @@ func (w watching) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	_, cmd := w.model.Update(msg)
 	switch msg.(type) {
 	case clockTick:
-		rested := w.paused
-		if w.paused = !w.wanted(); rested && !w.paused {
-			cmd = tea.Batch(cmd, w.look())
+		if w.wanted() == w.paused {
+			cmd = tea.Batch(cmd, w.pause())
 		}
 	case source.Fetched:
 	default:
@@ -105,7 +106,7 @@ func (m *model) asLook() *Look {
 	f := &m.feed
 	l := &Look{At: m.now, Answered: f.answered, Where: m.Where, Problem: f.problem, Coverage: f.coverage,
 		DenialsKnown: f.denials.Known && f.denials.Problem == nil, AtLeast: f.denials.Lost || f.denials.Others > 0,
-		Overrides: f.overrides.list, OverridesProblem: f.overrides.problem}
+		Overrides: f.overrides.list, OverridesProblem: f.overrides.problem, Effects: m.effectsNow()}
 	if l.Problem == nil {
 		l.Problem = f.scanError
 	}

@@ -3,6 +3,7 @@ package dash
 import (
 	"context"
 	"errors"
+	"iter"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -89,6 +90,74 @@ func TestWatchFollowsRestsAndEnds(t *testing.T) {
 	until("the key that came meanwhile", func(l *Look) bool { return len(l.Rows) == 2 })
 	leave()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("it ends with %v", err)
+	}
+}
+
+// endlessKeys is a store whose scans go on until they are ended.
+type endlessKeys struct {
+	*memorystore.Store
+	begun, ended chan bool
+}
+
+func (s endlessKeys) Scan(ctx context.Context, _ admin.Query) iter.Seq2[admin.Entry, error] {
+	return func(yield func(admin.Entry, error) bool) {
+		s.begun <- true
+		<-ctx.Done()
+		s.ended <- true
+		yield(admin.Entry{}, ctx.Err())
+	}
+}
+
+// A scan that is going on when the last one leaves ends, and who comes then begins another: one, and not several.
+func TestWatchScansForNobody(t *testing.T) {
+	backend := endlessKeys{memorystore.New(), make(chan bool), make(chan bool)}
+	all, err := store.ParsePattern("*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	var wanted atomic.Bool
+	wanted.Store(true)
+	pause := func(ctx context.Context, _ time.Duration) error {
+		timer := time.NewTimer(time.Millisecond)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		return ctx.Err()
+	}
+	watched := make(chan error, 1)
+	go func() {
+		watched <- Watch(ctx, Options{Store: backend, Query: admin.Query{Subjects: all}, MaxKeys: 10, Refresh: time.Second, Now: time.Now,
+			Sleep: pause, Where: "memory"}, wanted.Load, func(*Look) {})
+	}()
+	await := func(what string, is <-chan bool) {
+		t.Helper()
+		select {
+		case <-is:
+		case <-time.After(20 * time.Second):
+			t.Fatalf("no scan %s", what)
+		}
+	}
+	for range 3 {
+		await("begins", backend.begun)
+		wanted.Store(false)
+		await("ends", backend.ended)
+		wanted.Store(true)
+	}
+	await("begins", backend.begun)
+	leave()
+	for open := true; open; { // what is left of it ends with the loop
+		select {
+		case <-backend.begun:
+			t.Error("two scans go on at once")
+		case <-backend.ended:
+			open = false
+		}
+	}
+	if err := <-watched; !errors.Is(err, context.Canceled) {
 		t.Errorf("it ends with %v", err)
 	}
 }

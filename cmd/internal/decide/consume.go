@@ -103,8 +103,8 @@ correct it with "limitctl settle".`,
 	cmd.Flags().Lookup("wait").NoOptDefVal = "forever"
 	o.AddTokenFlag(cmd, "charge a request once, however often it is sent with the same `TEXT`, such as the number of an order")
 	o.AddTokenTTLFlag(cmd)
-	cmd.Flags().BoolVar(&o.denials, "count-denials", false, "count a denial in the store, for limitctl denials (default $"+countVariable+
-		", else as the configuration says)")
+	cmd.Flags().BoolVar(&o.denials, "count-denials", false, "count in the store a denial, and what an override lets through (default $"+
+		countVariable+", else as the configuration says)")
 	cmd.Flags().BoolVar(&o.force, "force", false, "take the units even if they do not fit")
 	cmd.Flags().Int64Var(&o.upTo, "up-to", 0, "take as many of `N` units as fit, and say how many")
 	return cmd

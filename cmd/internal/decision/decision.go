@@ -37,11 +37,7 @@ func (a *Answer) LimitName(i int) string {
 
 // Effective is the limit of decision i: the limit of the request, perhaps changed by an operator's override.
 func (a *Answer) Effective(i int) store.Limit {
-	limit := a.Requests[i].Limit
-	if o := a.Decisions[i].Override; o != nil {
-		limit = o.Apply(limit)
-	}
-	return limit
+	return a.Decisions[i].Override.Apply(a.Requests[i].Limit)
 }
 
 // Capacity is how much the limit of decision i allows at once, or the fallback store's share of it.

@@ -14,10 +14,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/internal/overridetable"
 	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -33,9 +35,10 @@ type auditOptions struct {
 	layouts string
 	// from and to are the instants that since and until say; zero without them.
 	from, to time.Time
-	// about is what the runs are about, if it is given; aboutText is its text.
-	about     *store.Pattern
-	aboutText string
+	// about is what the runs are about, if it is given; aboutText is its text, which was an attribute if ofAttribute.
+	about       *store.Pattern
+	aboutText   string
+	ofAttribute bool
 }
 
 // NewAuditCmd makes limitctl audit.
@@ -60,8 +63,9 @@ that its end is not known: it still runs, or it was killed. If it has a backup,
 
 With PATTERN it shows only runs about these subjects: those whose selection
 names one of them, such as 'tenant:acme:*' or tenant=acme, those whose selection
-covers PATTERN, such as a reset of '*', and the restores of their backups. It
-compares the texts: a run that selected a tenant by another attribute is not
+covers PATTERN, such as a reset of '*', and the restores of their backups. A run
+about an override is about whom the override is for, also if its ID was given.
+It compares the texts: a run that selected a tenant by another attribute is not
 found.
 
 --since and --until together show the runs that were going on between the two.
@@ -120,11 +124,12 @@ func (o *auditOptions) parse(cmd *cobra.Command, args []string) (err error) {
 		}
 	}
 	if len(args) > 0 {
-		about, err := cli.ParseSubjects(args[0], false)
+		o.aboutText, o.ofAttribute = attributeAsSubject(args[0])
+		about, err := cli.ParseSubjects(o.aboutText, false)
 		if err != nil {
 			return err
 		}
-		o.about, o.aboutText = &about, args[0]
+		o.about = &about
 	}
 	if cmd.Flags().Changed("since") {
 		if o.from, err = o.instant("since", o.since); err != nil {
@@ -188,14 +193,58 @@ func (o *auditOptions) keeps() func(*auditlog.Entry) bool {
 
 // names reports whether the selection of an entry names what the PATTERN selects, or the PATTERN what the selection does.
 func (o *auditOptions) names(e *auditlog.Entry) bool {
-	return slices.ContainsFunc(shell.ReadLine(e.Selection).Words, func(word string) bool {
-		if word == "" {
-			return false
-		}
-		selected, err := store.ParsePattern(word)
-		return o.about.Match(word) || err == nil && selected.Match(o.aboutText)
-	})
+	return slices.ContainsFunc(selected(e), o.meets)
 }
+
+// selected returns the words of an entry that can name subjects, and others. An entry about overrides has the subjects of
+// IDs in brackets, and those of a file between commas, cut at blanks; if it has the overrides themselves, also as they are.
+func selected(e *auditlog.Entry) []string {
+	words := shell.ReadLine(e.Selection).Words
+	if e.CountsKeys() {
+		return words
+	}
+	words = append(words, strings.FieldsFunc(e.Selection, func(r rune) bool { return strings.ContainsRune(" ,;()", r) })...)
+	for _, recorded := range e.Overrides {
+		o, err := overridetable.Decode(recorded.Override)
+		if err != nil {
+			continue // anybody who can write to the store can write to its journal
+		}
+		if !o.Subjects.IsZero() {
+			words = append(words, allowance.Pattern(o.Subjects))
+		}
+		for name, value := range o.Attributes {
+			words = append(words, name+"="+value)
+		}
+	}
+	return words
+}
+
+// meets reports whether the PATTERN and a word of a selection have a subject in common. An attribute is a part of the
+// subjects that policies make of it: tenant=acme of tenant:acme:user:7.
+func (o *auditOptions) meets(word string) bool {
+	if word == "" {
+		return false
+	}
+	word, isAttribute := attributeAsSubject(word)
+	selected, err := store.ParsePattern(word)
+	if o.about.Match(word) || err == nil && selected.Match(o.aboutText) {
+		return true
+	}
+	return isAttribute && (o.about.Match(word+":") || hasPart(o.aboutText, word)) ||
+		o.ofAttribute && (err == nil && selected.Match(o.aboutText+":") || hasPart(word, o.aboutText))
+}
+
+// attributeAsSubject returns NAME=VALUE as it is in subjects, and other words as they are.
+func attributeAsSubject(word string) (subject string, is bool) {
+	name, value, is := strings.Cut(word, "=")
+	if is = is && name != "" && !strings.HasPrefix(name, "-"); !is {
+		return word, false
+	}
+	return name + ":" + value, true
+}
+
+// hasPart reports whether a subject has a part, between colons.
+func hasPart(subject, part string) bool { return strings.Contains(":"+subject+":", ":"+part+":") }
 
 // concerns reports whether an entry is about a layout of the flags. A run that found no keys is about those that it
 // looked for.

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
@@ -94,7 +97,7 @@ type restoreAnswer struct {
 func runRestore(ctx context.Context, o *restoreOptions, args []string) error {
 	r := &restoring{Globals: o.Globals, ConsentOptions: o.ConsentOptions, command: "restore", dryRun: o.dryRun,
 		plan: &operation.RestorePlan{Replace: o.replace, IntoOther: o.intoOther, Consent: o.Given()}}
-	return r.run(ctx, func(runner *operation.Runner) (string, error) {
+	return r.run(ctx, func(_ *cli.Settings, runner *operation.Runner) (string, error) {
 		if o.last {
 			return o.lastBackup(ctx, runner)
 		}
@@ -148,7 +151,7 @@ type restoring struct {
 }
 
 // run restores the backup whose path choose returns.
-func (r *restoring) run(ctx context.Context, choose func(*operation.Runner) (path string, err error)) error {
+func (r *restoring) run(ctx context.Context, choose func(*cli.Settings, *operation.Runner) (path string, err error)) error {
 	s, err := r.settingsToRestore(ctx)
 	if err != nil {
 		return err
@@ -164,12 +167,12 @@ func (r *restoring) run(ctx context.Context, choose func(*operation.Runner) (pat
 	}
 	defer backend.Close()
 	runner := cli.NewRunner(r.Globals, s, backend, where)
-	path, err := choose(runner)
+	path, err := choose(s, runner)
 	if err != nil {
 		return err
 	}
 	if r.plan.Backup, err = operation.OpenBackup(&runner.Files, path, s.Prefix.Value); err != nil {
-		return withRestoreHint(err)
+		return withRestoreHint(err, false)
 	}
 	defer r.plan.Backup.Close()
 	if layout := r.plan.Backup.Layout; layout != "" {
@@ -190,7 +193,7 @@ func (r *restoring) run(ctx context.Context, choose func(*operation.Runner) (pat
 	}
 	if !r.plan.IntoOther {
 		if err := runner.CheckOrigin(ctx, r.plan.Backup); err != nil {
-			return withRestoreHint(err)
+			return withRestoreHint(err, false)
 		}
 	}
 	if !r.Quiet || r.asks(s) && !r.plan.Consent.Covers(s.Access()) {
@@ -210,13 +213,26 @@ func (r *restoring) run(ctx context.Context, choose func(*operation.Runner) (pat
 			return err
 		}
 	}
+	again := r.isAgain(ctx, path)
 	result, err := runner.Restore(ctx, r.plan, &cli.Observer{Global: r.Globals})
+	err = withRestoreHint(err, again)
 	if result == nil {
-		return withRestoreHint(err)
+		return err
 	}
 	answer.Restored, answer.Already, answer.Lapsed = result.Restored, result.Already, result.Lapsed
 	answer.InUse, answer.Foreign, answer.Unfit = result.InUse, result.Foreign, result.Unfit
-	return errors.Join(withRestoreHint(err), r.Print(answer))
+	return errors.Join(err, r.Print(answer))
+}
+
+// isAgain reports whether a run of this machine has brought back some keys of a backup.
+func (r *restoring) isAgain(ctx context.Context, path string) bool {
+	if whole, err := filepath.Abs(path); err == nil { // as the audit has it
+		path = whole
+	}
+	runs, err := localRuns(ctx, r.Globals)
+	return err == nil && slices.ContainsFunc(runs, func(e *auditlog.Entry) bool {
+		return bringsBack(e) && plainName(e.Selection) == plainName(path) && e.Changed+e.Unknown > 0
+	})
 }
 
 // settingsToRestore finds the store, and reports what forbids a restore there. It runs again when the backup is open:
@@ -287,8 +303,8 @@ func (r *restoring) warnOfBackup(b *operation.Backup) {
 	}
 }
 
-// withRestoreHint adds the flag that helps to the error of a restore.
-func withRestoreHint(err error) error {
+// withRestoreHint adds the flag that helps to the error of a restore; again if an earlier run has restored from the backup.
+func withRestoreHint(err error, again bool) error {
 	var prefix *operation.PrefixError
 	var left *operation.UsedSinceError
 	var origin *operation.OtherStoreError
@@ -300,6 +316,9 @@ func withRestoreHint(err error) error {
 		return cli.Usagef("%s; to restore it here all the same, give --into-other-store", origin)
 	case errors.As(err, &unknown) && !store.IsAway(err): // such as a user without the right to ask
 		return fmt.Errorf("%w; to restore it here all the same, give --into-other-store", err)
+	case errors.As(err, &left) && again: // these may be keys that it brought back
+		return fmt.Errorf("%w; an earlier run has brought back keys of this backup, and --replace would forget what was used since then",
+			err)
 	case errors.As(err, &left):
 		return fmt.Errorf("%w; --replace brings back what the backup has of them, and forgets what was used since", err)
 	}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/cli"
@@ -15,6 +17,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/internal/texts"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 type undoOptions struct {
@@ -57,8 +60,8 @@ its backup from "limitctl audit" or "limitctl backups list".`,
 func runUndo(ctx context.Context, o *undoOptions) error {
 	r := &restoring{Globals: o.Globals, ConsentOptions: o.ConsentOptions, command: "undo", dryRun: o.dryRun,
 		plan: &operation.RestorePlan{Command: "undo", Ask: true, Replace: o.replace, Consent: o.Given()}}
-	return r.run(ctx, func(runner *operation.Runner) (string, error) {
-		path, adjusts, err := o.lastChange(ctx, runner)
+	return r.run(ctx, func(s *cli.Settings, runner *operation.Runner) (string, error) {
+		path, adjusts, err := o.lastChange(ctx, s, runner)
 		r.plan.Replace = r.plan.Replace || adjusts
 		return path, err
 	})
@@ -72,14 +75,14 @@ func (e *nothingToUndo) Error() string { return e.reason }
 func (e *nothingToUndo) Is(target error) bool { return target == cli.ErrNothing }
 
 // lastChange returns the backup of the last change in the store, and whether the keys are in use after the change.
-func (o *undoOptions) lastChange(ctx context.Context, runner *operation.Runner) (path string, adjusts bool, err error) {
+func (o *undoOptions) lastChange(ctx context.Context, s *cli.Settings, runner *operation.Runner) (path string, adjusts bool, err error) {
 	runs, err := localRuns(ctx, o.Globals)
 	if err != nil {
 		return "", false, err
 	}
 	headers := map[*auditlog.Entry]*backup.Header{}
 	paths := map[*auditlog.Entry]string{}
-	last := lastChange(runs, func(e *auditlog.Entry) bool {
+	here := func(e *auditlog.Entry) bool {
 		if e.Prefix != runner.Place.Prefix && e.Layout == "" {
 			return false
 		}
@@ -88,10 +91,11 @@ func (o *undoOptions) lastChange(ctx context.Context, runner *operation.Runner) 
 			return runner.IsOrigin(ctx, header)
 		}
 		return withoutLogin(e.Store) == withoutLogin(runner.Place.Store)
-	})
+	}
+	last := lastChange(runs, here)
 	if last.run == nil {
 		return "", false, &nothingToUndo{"nothing to undo: the audit of this machine has no change of " + runner.Place.Store +
-			" that kept a backup; a block, an exemption or another override ends with limitctl override revoke ID"}
+			" that kept a backup; " + o.overrideToEnd(ctx, s, runner, runs, here)}
 	}
 	what := describeRun(last.run)
 	header := headers[last.run]
@@ -115,6 +119,22 @@ func (o *undoOptions) lastChange(ctx context.Context, runner *operation.Runner) 
 		}
 	}
 	return paths[last.run], header.Adjusts || adjusted().MatchString(header.Selection), nil
+}
+
+// overrideToEnd says how to end the override that this machine has set last, if it is in force, or else any override.
+func (o *undoOptions) overrideToEnd(ctx context.Context, s *cli.Settings, runner *operation.Runner, runs []*auditlog.Entry,
+	here func(*auditlog.Entry) bool) string {
+	inForce, _ := runner.Overrides(ctx) // without the right to read them no command can be named
+	for _, e := range slices.Backward(runs) {
+		for _, set := range e.Overrides {
+			at := slices.IndexFunc(inForce, func(o store.Override) bool { return o.ID == set.ID })
+			if at >= 0 && here(e) {
+				return "the last override, " + output.Printable(allowance.All(&inForce[at])) + ", ends with: " +
+					cli.CommandHere(o.Globals, s, "override", "revoke", set.ID)
+			}
+		}
+	}
+	return "a block, an exemption or another override ends with limitctl override revoke ID"
 }
 
 // adjusted matches the selection that an earlier limitctl wrote for a reset --to-remaining.

@@ -54,6 +54,8 @@ type operatorOverride struct {
 	RemainingMS int64             `json:"remaining_ms"` // until it ends
 	// DeniedPerSecond is the rate at which keys are denied to which it applies, in a list. It is left out if none is known.
 	DeniedPerSecond *float64 `json:"denied_per_second,omitempty"`
+	// LetThroughPerSecond is the rate of requests that were allowed while it applied, in the same way.
+	LetThroughPerSecond *float64 `json:"let_through_per_second,omitempty"`
 	// Over and LosesTo are the IDs of overrides that can meet it on one key, in a list.
 	Over    []string `json:"over,omitempty"`
 	LosesTo []string `json:"loses_to,omitempty"`
@@ -98,10 +100,17 @@ func (a *overrideAnswer) document(o *store.Override) operatorOverride {
 		d.Over, d.LosesTo = others.over, others.losesTo
 	}
 	if rate, known := a.traffic.rate(o.ID); known && rate > 0 { // not all services may count denials
-		rate = math.Round(rate*1000) / 1000
-		d.DeniedPerSecond = &rate
+		d.DeniedPerSecond = rounded(rate)
+	}
+	if rate := a.traffic.letThroughRate(o.ID); rate > 0 {
+		d.LetThroughPerSecond = rounded(rate)
 	}
 	return d
+}
+
+func rounded(rate float64) *float64 {
+	rate = math.Round(rate*1000) / 1000
+	return &rate
 }
 
 // endedOverride returns an override that has ended as JSON.
@@ -152,17 +161,12 @@ func (a *overrideAnswer) Lines() []any {
 // Records implements output.Answer. Fields that the effect does not use are empty cells.
 func (a *overrideAnswer) Records() [][]string {
 	records := [][]string{{"id", "subject", "name", "attributes", "effect", "limit", "factor", "units", "reason", "by", "created_at",
-		"expires_at", "remaining_ms", "owner", "denied_per_second", "over", "loses_to", "ended_at", "revoked_by", "revoked_for"}}
+		"expires_at", "remaining_ms", "owner", "denied_per_second", "let_through_per_second", "over", "loses_to", "ended_at",
+		"revoked_by", "revoked_for"}}
 	for _, d := range slices.Concat(a.inForceDocuments(), a.endedDocuments()) {
-		factor, units, denied, endedAt, revokedBy, revokedFor := "", "", "", "", "", ""
-		if d.Factor != nil {
-			factor = strconv.FormatFloat(*d.Factor, 'f', -1, 64)
-		}
+		units, endedAt, revokedBy, revokedFor := "", "", "", ""
 		if d.Units != nil {
 			units = cli.Number(*d.Units)
-		}
-		if d.DeniedPerSecond != nil {
-			denied = strconv.FormatFloat(*d.DeniedPerSecond, 'f', -1, 64)
 		}
 		if d.endedDocument != nil {
 			endedAt, revokedBy, revokedFor = cli.NotKnown, orEmpty(d.RevokedBy), d.RevokedFor
@@ -171,9 +175,10 @@ func (a *overrideAnswer) Records() [][]string {
 			}
 		}
 		records = append(records, []string{d.ID, orEmpty(d.Subject), d.Name, cli.AttributesText(d.Attributes), d.Effect,
-			orEmpty(d.Limit), factor, units, d.Reason, d.By, d.CreatedAt.Format(time.RFC3339), d.ExpiresAt.Format(time.RFC3339),
-			cli.Number(d.RemainingMS), d.Owner, denied, strings.Join(d.Over, " "), strings.Join(d.LosesTo, " "),
-			endedAt, revokedBy, revokedFor})
+			orEmpty(d.Limit), numberOrEmpty(d.Factor), units, d.Reason, d.By, d.CreatedAt.Format(time.RFC3339),
+			d.ExpiresAt.Format(time.RFC3339), cli.Number(d.RemainingMS), d.Owner,
+			numberOrEmpty(d.DeniedPerSecond), numberOrEmpty(d.LetThroughPerSecond),
+			strings.Join(d.Over, " "), strings.Join(d.LosesTo, " "), endedAt, revokedBy, revokedFor})
 	}
 	return records
 }
@@ -184,6 +189,14 @@ func orEmpty(text *string) string {
 		return ""
 	}
 	return *text
+}
+
+// numberOrEmpty is orEmpty for a number.
+func numberOrEmpty(number *float64) string {
+	if number == nil {
+		return ""
+	}
+	return strconv.FormatFloat(*number, 'f', -1, 64)
 }
 
 // Print implements output.Answer.
@@ -311,9 +324,9 @@ func effectStyle(o *store.Override) output.Style {
 // each row.
 func (a *overrideAnswer) table(whole bool) (columns []output.Column, rows [][]output.Cell) {
 	columns = []output.Column{{Header: "SUBJECT"}, {Header: "LIMIT"}, {Header: "EFFECT"}}
-	denies := slices.ContainsFunc(a.overrides, func(o *store.Override) bool { return a.traffic.text(o.ID) != "" })
-	if whole && denies {
-		columns = append(columns, output.Column{Header: "DENIED/S", Right: true})
+	does := slices.ContainsFunc(a.overrides, func(o *store.Override) bool { return a.traffic.text(o.ID) != "" })
+	if whole && does {
+		columns = append(columns, output.Column{Header: "DOES NOW"})
 	}
 	if whole {
 		columns = append(columns, output.Column{Header: "LEFT", Right: true}, output.Column{Header: "UNTIL"},
@@ -327,7 +340,7 @@ func (a *overrideAnswer) table(whole bool) (columns []output.Column, rows [][]ou
 	for _, o := range a.overrides {
 		row := []output.Cell{{Text: allowance.Whom(o)}, {Text: allowance.Pattern(o.Names)},
 			{Text: allowance.Effect(o), Style: effectStyle(o)}}
-		if whole && denies {
+		if whole && does {
 			row = append(row, output.Cell{Text: a.traffic.cell(o.ID)})
 		}
 		if whole {

@@ -36,7 +36,8 @@ Keys that a block denies now come last, since their denials are intended.
 
 The changes are those of the audit log in the store, of all machines. If a part
 cannot be read, it says so in the place of the part, shows the others, and the
-exit code is 5. If none can be read, the exit code is that of the error.`,
+exit code is 5. If none can be read, it shows nothing but the error, and the exit
+code is that of the error.`,
 		Example: `  limitctl handover
   limitctl handover --context prod -o json`,
 		Args:              cli.NoArguments,
@@ -75,6 +76,9 @@ func runHandover(ctx context.Context, g *cli.Globals) error {
 	a.changes = slices.Clone(history.Runs)
 	slices.Reverse(a.changes)
 	a.failed[partDenials] = a.readDenials(ctx, g, backend)
+	if !slices.Contains(a.failed[:], nil) { // there is nothing to hand over
+		return a.err()
+	}
 	if err := g.Print(a); err != nil {
 		return err
 	}
@@ -103,9 +107,16 @@ func (a *handoverAnswer) readDenials(ctx context.Context, g *cli.Globals, backen
 	return err
 }
 
-// err is the error of the command: that of all parts, or one that says that some were read.
+// err is the error of the command: that of all parts, or one that says that some were read. What several parts have in
+// common is said once.
 func (a *handoverAnswer) err() error {
-	err := errors.Join(a.failed[:]...)
+	var different []error
+	for _, err := range a.failed {
+		if err != nil && !slices.ContainsFunc(different, func(d error) bool { return d.Error() == err.Error() }) {
+			different = append(different, err)
+		}
+	}
+	err := errors.Join(different...)
 	if err != nil && slices.Contains(a.failed[:], nil) {
 		return outcome.Partly(err)
 	}

@@ -49,15 +49,32 @@ type part struct {
 	left     int // how many are not among items
 }
 
-// lines is how many lines the part takes.
-func (p *part) lines() (n int) {
+// lines is how many lines the part takes on a terminal of that width.
+func (p *part) lines(width int) int {
+	n := rowsOf(p.headline, width)
 	for _, item := range p.items[:p.shown] {
 		n += len(item)
 	}
-	if p.more() > 0 {
-		n++ // that there are more
+	if more := p.moreText(); more != "" {
+		n += rowsOf(more, width)
 	}
-	return n + 1
+	return n
+}
+
+// moreText says how many items are not shown, and where they are; it is empty if all are.
+func (p *part) moreText() string {
+	if p.more() == 0 {
+		return ""
+	}
+	return fmt.Sprintf("  … and %d more: %s", p.more(), p.command)
+}
+
+// rowsOf is how many rows of a terminal a line takes, which the terminal itself breaks.
+func rowsOf(line string, width int) int {
+	if width <= 0 {
+		return 1
+	}
+	return max(1, (output.Width(output.Escape(line))+width-1)/width)
 }
 
 // more is how many items are not shown.
@@ -66,10 +83,16 @@ func (p *part) more() int { return len(p.items) - p.shown + p.left }
 // Print implements output.Answer. The parts get items in turn, so that a long one leaves room for the others.
 func (a *handoverAnswer) Print(p *output.Printer) {
 	parts := []*part{a.overridesPart(p), a.changesPart(p), a.denialsPart(p)}
+	first := "handover of " + a.now.Format("2006-01-02 15:04 MST")
+	place := " in " + output.Printable(a.place)
+	around := rowsOf(first+place, p.Width) + 1 // and that of the shell
+	if err := a.err(); err != nil {
+		around += rowsOf("limitctl: "+cli.Message(err), p.Width)
+	}
 	total := func() int {
-		n := 1 + 1 // the first line, and that of the shell
+		n := around
 		for _, part := range parts {
-			n += part.lines()
+			n += part.lines(p.Width)
 		}
 		return n
 	}
@@ -87,7 +110,7 @@ func (a *handoverAnswer) Print(p *output.Printer) {
 			progress = true
 		}
 	}
-	p.Line("%s in %s", p.Paint(output.Faint, "handover of "+a.now.Format("2006-01-02 15:04 MST")), output.Printable(a.place))
+	p.Line("%s%s", p.Paint(output.Faint, first), place)
 	for i, part := range parts {
 		style := output.Bold
 		if a.failed[i] != nil {
@@ -99,17 +122,21 @@ func (a *handoverAnswer) Print(p *output.Printer) {
 				fmt.Fprintln(p.Out, line)
 			}
 		}
-		if more := part.more(); more > 0 {
-			p.Line("  … and %d more: %s", more, part.command)
+		if more := part.moreText(); more != "" {
+			p.Line("%s", more)
 		}
 	}
 }
 
-// newPart returns a part. If it could not be read, the reason is its first item.
-func (a *handoverAnswer) newPart(p *output.Printer, which int, headline, command string) *part {
-	made := &part{headline: headline, command: command}
+// newPart returns a part with so many things read, which count says in words. If it could not be read, or not whole, the
+// reason is its first item.
+func (a *handoverAnswer) newPart(p *output.Printer, which int, name string, read int, count, command string) *part {
+	made := &part{headline: name + "  " + count, command: command}
 	if err := a.failed[which]; err != nil {
-		made.headline += ": cannot be read whole"
+		made.headline += "; not all can be read"
+		if read == 0 { // then there may be any number
+			made.headline = name + "  cannot be read"
+		}
 		made.items = append(made.items, indented(p, "  ", "  ", cli.Message(err)))
 	}
 	return made
@@ -152,11 +179,11 @@ func (a *handoverAnswer) overridesPart(p *output.Printer) *part {
 			blocks++
 		}
 	}
-	headline := "IN FORCE  " + cli.CountOf(int64(len(a.inForce.overrides)), "override", "overrides")
+	count := cli.CountOf(int64(len(a.inForce.overrides)), "override", "overrides")
 	if blocks > 0 {
-		headline += ", " + cli.CountOf(int64(blocks), "block", "blocks")
+		count += ", " + cli.CountOf(int64(blocks), "block", "blocks")
 	}
-	made := a.newPart(p, partOverrides, headline, "limitctl override list")
+	made := a.newPart(p, partOverrides, "IN FORCE", len(a.inForce.overrides), count, "limitctl override list")
 	for _, o := range a.inForce.overrides {
 		what := o.ID + "  " + allowance.Effect(o) + "  " + whomText(o)
 		var item []string
@@ -175,9 +202,9 @@ func (a *handoverAnswer) overridesPart(p *output.Printer) *part {
 }
 
 func (a *handoverAnswer) changesPart(p *output.Printer) *part {
-	headline := "CHANGED in the last " + store.FormatPeriod(handoverChanges) + "  " +
-		cli.CountOf(int64(len(a.changes)), "run", "runs") + map[bool]string{true: ", the latest first"}[len(a.changes) > 1]
-	made := a.newPart(p, partChanges, headline, shell.Command("limitctl", "audit", "--since", store.FormatPeriod(handoverChanges)))
+	count := cli.CountOf(int64(len(a.changes)), "run", "runs") + map[bool]string{true: ", the latest first"}[len(a.changes) > 1]
+	made := a.newPart(p, partChanges, "CHANGED in the last "+store.FormatPeriod(handoverChanges), len(a.changes), count,
+		shell.Command("limitctl", "audit", "--since", store.FormatPeriod(handoverChanges)))
 	for _, e := range a.changes {
 		text := cli.Clock(e.Time, a.now) + "  " + output.Printable(e.User)
 		if e.Host != "" {
@@ -206,16 +233,14 @@ func (a *handoverAnswer) denialsPart(p *output.Printer) *part {
 		}
 		return "≥" + output.Thousands(n)
 	}
-	headline := "DENIED in the last " + store.FormatPeriod(handoverDenials) + "  "
-	if d.total == 0 {
-		headline += "nobody is known to have been"
-	} else {
-		headline += count(d.total-d.blocked) + " denials of " + cli.CountOf(int64(d.keys), "key", "keys")
+	text := "nobody is known to have been"
+	if d.total > 0 {
+		text = count(d.total-d.blocked) + " denials of " + cli.CountOf(int64(d.keys), "key", "keys")
 	}
 	if d.blocked > 0 {
-		headline += "; " + count(d.blocked) + " blocked"
+		text += "; " + count(d.blocked) + " blocked"
 	}
-	made := a.newPart(p, partDenials, headline, "limitctl denials")
+	made := a.newPart(p, partDenials, "DENIED in the last "+store.FormatPeriod(handoverDenials), d.keys, text, "limitctl denials")
 	made.left = d.keys - len(d.top)
 	for i := range d.top {
 		row := &d.top[i]

@@ -48,8 +48,12 @@ func TestAHandoverFitsTheScreen(t *testing.T) {
 			var b bytes.Buffer
 			a.Print(&output.Printer{Out: &b, Width: size[0]})
 			lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
-			if len(lines) >= size[1] {
-				t.Errorf("%+v: %d lines on %d rows:\n%s", test, len(lines), size[1], b.String())
+			rows := 0
+			for _, line := range lines {
+				rows += max(1, (output.Width(line)+size[0]-1)/size[0])
+			}
+			if rows >= size[1] {
+				t.Errorf("%+v: %d rows of %d:\n%s", test, rows, size[1], b.String())
 			}
 			for _, line := range lines[1:] {
 				if output.Width(line) > size[0] && !strings.Contains(line, "  … and ") && !strings.Contains(line, "in the last") {
@@ -81,12 +85,25 @@ func TestAHandoverWithoutAPart(t *testing.T) {
 	a.failed[partChanges] = errors.New("no \x1b[31mright")
 	var b bytes.Buffer
 	a.Print(&output.Printer{Out: &b, Width: 80})
-	if text := b.String(); !strings.Contains(text, "1 run: cannot be read whole\n  no \\x1b[31mright\n") ||
+	if text := b.String(); !strings.Contains(text, "1 run; not all can be read\n  no \\x1b[31mright\n") ||
 		!strings.Contains(text, "2 overrides\n") {
 		t.Errorf("printed:\n%s", text)
 	}
 	if !errors.Is(a.err(), outcome.ErrPartly) {
 		t.Errorf("the error is %v", a.err())
+	}
+	none := handed(t, 0, 0, 0)
+	none.failed = [handoverParts]error{store.ErrForeign, errors.New("gone"), store.ErrForeign}
+	b.Reset()
+	none.Print(&output.Printer{Out: &b, Width: 80})
+	for _, line := range []string{"IN FORCE  cannot be read\n", "CHANGED in the last 12h  cannot be read\n  gone\n",
+		"DENIED in the last 10m  cannot be read\n"} {
+		if !strings.Contains(b.String(), line) {
+			t.Errorf("no %q in:\n%s", line, b.String())
+		}
+	}
+	if text := none.err().Error(); strings.Count(text, store.ErrForeign.Error()) != 1 || !strings.Contains(text, "gone") {
+		t.Errorf("the error is %q", text)
 	}
 	a.failed = [handoverParts]error{store.ErrRefused, store.ErrRefused, store.ErrRefused}
 	if errors.Is(a.err(), outcome.ErrPartly) || !errors.Is(a.err(), store.ErrRefused) {

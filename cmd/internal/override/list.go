@@ -35,9 +35,11 @@ func newOverrideListCmd(global *cli.Globals) *cobra.Command {
 		Long: `List shows the overrides in force, the next to end first: to whom they apply,
 what they do, how long they last, who set them and why.
 
-DENIED/S is how many requests a second are denied of the keys to which it
-applies, over the last minute. It is shown if services count denials and any is
-known; >0 is for one that was set within that time and denies.
+DOES NOW is how many requests a second it lets through, and how many are denied
+of the keys to which it applies, over the last minute. A request is let through
+if it is allowed while the override applies; without it, some of them would be
+allowed, too. The column is shown if services count denials and anything is
+known; >0 is for an override that was set within that time and denies.
 
 OTHERS names the overrides that can meet it on one key, where another applies
 ("loses to ID") or it applies itself ("over ID"), as far as the patterns and the

@@ -13,6 +13,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/internal/subjecttext"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -313,32 +314,46 @@ func (o *overrideSetOptions) set(ctx context.Context, s *cli.Settings, plan *ove
 	defer backend.Close()
 	runner := cli.NewRunner(o.Globals, s, backend, where)
 	answer := &overrideAnswer{now: o.Env.Now(), did: "set", place: s.Place("")}
+	before := &beside{}
+	if !o.Quiet {
+		inForce, _ := runner.Overrides(ctx) // only to print what changes
+		before = besideOf(&plan.Override, inForce, policiesOf(o.Globals))
+	}
 	if o.dryRun || !plan.Consent.Covers(s.Access()) { // a question needs the list
 		if answer.concerned, err = o.preview(ctx, runner, plan, s.Place(where)); err != nil {
 			return err
 		}
+		if before.same != nil {
+			o.Say("it is in force already, %s; its end and its reason change", cli.Ending(before.same, o.Env.Now()))
+		}
+		before.say(o.Say, o.Env.Now(), answer.concerned)
 	}
 	if o.dryRun {
-		answer.overrides = []*store.Override{&plan.Override}
+		answer.overrides, answer.others = []*store.Override{&plan.Override}, map[string]*others{"": before.others()}
 		return o.Print(&previewAnswer{overrideAnswer: *answer})
-	}
-	var before []store.Override
-	if !o.Quiet {
-		before, _ = runner.Overrides(ctx) // only to print what changes
 	}
 	set, err := runner.SetOverride(ctx, &plan.OverridePlan, &cli.Observer{Global: o.Globals})
 	if set == nil {
 		return err
 	}
-	answer.overrides = []*store.Override{set}
+	answer.overrides, answer.others = []*store.Override{set}, map[string]*others{set.ID: before.others()}
 	printErr := o.Print(answer)
-	if at := slices.IndexFunc(before, func(b store.Override) bool { return b.ID == set.ID }); at >= 0 {
-		o.Note("it was in force already, %s; its end and its reason are new", cli.Ending(&before[at], o.Env.Now()))
+	if same := before.same; same != nil {
+		what := "its end and its reason are new"
+		if same.Reason == set.Reason {
+			what = "only its end is new"
+		}
+		if same.Owner != "" {
+			what += "; override apply of " + output.Printable(same.Owner) + " no longer ends it"
+		}
+		o.Note("it was in force already, %s; %s", cli.Ending(same, o.Env.Now()), what)
 	}
+	before.say(o.Note, o.Env.Now(), nil)
 	if answer.concerned == nil && !o.Quiet {
 		if under, err := o.concerned(ctx, runner, plan, o.Timeout); err == nil && under.Incomplete == nil {
 			o.noteUnder(plan, under, s.Place(where))
 			o.noteAlgorithm(plan, under)
+			o.noteUnscanned(under)
 		}
 	}
 	if !o.Quiet || printErr != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Denials count for the override that applies, and not from before it was set.
-func TestWhatOverridesDenyNow(t *testing.T) {
+// Denials count for the override that applies, and not from before it was set. What it let through is its own.
+func TestWhatOverridesDoNow(t *testing.T) {
 	now := hour.Add(30 * time.Second)
 	over := 90 * time.Second // the last minute, and the part of the one before
 	instant := func(at time.Time) store.Instant { return store.Instant(at.UnixMicro()) }
@@ -30,23 +30,31 @@ func TestWhatOverridesDenyNow(t *testing.T) {
 	}
 	denials := &admin.Denials{Now: instant(now), Rows: []admin.Denied{row("ip:1", 3600, 0), row("ip:2", 900, time.Second),
 		row("tenant:a", 90, 0),
-		row("user:1", 90, 0), row("was:1", 90, time.Second+time.Microsecond)}}
+		row("user:1", 90, 0), row("was:1", 90, time.Second+time.Microsecond)},
+		LetThrough: []admin.LetThrough{{Override: "times", Count: 3600}, {Override: "before", Count: 90},
+			{Override: "fresh", Count: 8}, {Override: "revoked", Count: 5}}}
 	for _, test := range []struct {
 		others   int64
+		lost     bool
 		id, cell string
 		rate     float64
 		known    bool
 		text     string
 	}{
-		{id: "block", cell: "50", rate: 50, known: true, text: "50 denied a second"},
-		{id: "times", cell: "1.0", rate: 1, known: true, text: "1.0 denied a second"},
-		{id: "fresh", cell: ">0", text: ">0 denied a second"},
+		{id: "block", cell: "denies 50/s", rate: 50, known: true},
+		{id: "times", cell: "lets through 40/s, denies 1.0/s", rate: 1, known: true},
+		{id: "fresh", cell: "lets through >0/s, denies >0/s"},
 		{id: "idle", cell: "-", known: true},
-		{id: "before", cell: "-", known: true},
-		{id: "block", others: 1, cell: "≥50", rate: 50, known: true, text: "≥50 denied a second"},
+		{id: "before", cell: "lets through ≥1.0/s", known: true}, // since it was set
+		{id: "block", others: 1, cell: "denies ≥50/s", rate: 50, known: true},
+		{id: "times", others: 1, cell: "lets through 40/s, denies ≥1.0/s", rate: 1, known: true},
+		{id: "times", lost: true, cell: "lets through ≥40/s, denies ≥1.0/s", rate: 1, known: true},
 	} {
-		denials.Others = test.others
+		denials.Others, denials.Lost = test.others, test.lost
 		tr := trafficOf(denials, overrides)
+		if test.text = test.cell; test.text == "-" {
+			test.text = ""
+		}
 		rate, known := tr.rate(test.id)
 		if rate != test.rate || known != test.known || tr.cell(test.id) != test.cell || tr.text(test.id) != test.text {
 			t.Errorf("%s: %g, %v, %q, %q; want %+v", test.id, rate, known, tr.cell(test.id), tr.text(test.id), test)
@@ -54,7 +62,7 @@ func TestWhatOverridesDenyNow(t *testing.T) {
 	}
 	few := trafficOf(&admin.Denials{Now: instant(now), Rows: []admin.Denied{row("ip:1", 8, 0)}}, overrides)
 	some := trafficOf(&admin.Denials{Now: instant(now), Rows: []admin.Denied{row("ip:1", 9, 0)}}, overrides)
-	if few.cell("block") != "<0.1" || some.cell("block") != "0.1" {
+	if few.cell("block") != "denies <0.1/s" || some.cell("block") != "denies 0.1/s" {
 		t.Errorf("few are %q and %q", few.cell("block"), some.cell("block"))
 	}
 	var none traffic

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/serve"
 	"github.com/limitctl/limitctl/internal/browsertest"
@@ -62,6 +63,16 @@ func TestThePageInABrowser(t *testing.T) {
 			browsertest.Keep(t, where+".png", b.Screenshot())
 		}
 	}
+	// Overrides come only when they change, and what is left of them goes down all the same.
+	for _, later := range []time.Duration{0, 10 * time.Minute} {
+		now := f.now
+		f.now = now.Add(later)
+		f.look()
+		left := fmt.Sprintf("%.0fm left", f.overrides.All()[0].ExpiresAt.Sub(f.now).Minutes())
+		until(b, fmt.Sprintf(`[...document.querySelectorAll("#overrides .row")].filter((e) => e.textContent.includes(%q)).length === 2`, left))
+		f.now = now
+	}
+	f.look()
 	// What happens next comes by itself, and the one that is searched for is clicked on.
 	f.take("tenant:new", 7, 10)
 	f.look()

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
@@ -27,8 +28,11 @@ type liveDocument struct {
 	BlockedPerSecond *float64      `json:"blocked_per_second"`
 	AtLeast          bool          `json:"at_least"`
 	Rows             []rowDocument `json:"rows"`
-	// Overrides are those in force; null if they are not known.
-	Overrides []overrideDocument `json:"overrides"`
+	// Overrides are those in force, [overrideDocument]s; null if they are not known. Without the field they are those of
+	// the event before.
+	Overrides json.RawMessage `json:"overrides,omitempty"`
+	// Effects are what the overrides do now, by their IDs, as far as that is known.
+	Effects map[string]effectDocument `json:"effects"`
 }
 
 // rowDocument is a key: what is shown of it in the list.
@@ -50,16 +54,28 @@ type rowDocument struct {
 
 // overrideDocument is an override in force.
 type overrideDocument struct {
-	ID     string `json:"id"`
-	Whom   string `json:"whom"`
-	Limits string `json:"limits,omitempty"` // a pattern of their names; empty for all
-	Effect string `json:"effect"`
-	Block  bool   `json:"block"`
-	LeftMS int64  `json:"left_ms"`
-	By     string `json:"by,omitempty"`
-	Reason string `json:"reason,omitempty"`
+	ID     string    `json:"id"`
+	Whom   string    `json:"whom"`
+	Limits string    `json:"limits,omitempty"` // a pattern of their names; empty for all
+	Effect string    `json:"effect"`
+	Block  bool      `json:"block"`
+	EndsAt time.Time `json:"ends_at"`
+	By     string    `json:"by,omitempty"`
+	Reason string    `json:"reason,omitempty"`
+	effectDocument
 	// DecidesFor are the names of the searched subject's limits for which this override wins.
 	DecidesFor []string `json:"decides_for,omitempty"`
+}
+
+// effectDocument is what an override does now: DeniedPerSecond is how many requests a second are denied of the followed keys to
+// which it applies, and LetThroughPerSecond how many it lets through, of all keys. They are left out if none is known.
+type effectDocument struct {
+	DeniedPerSecond     float64 `json:"denied_per_second,omitempty"`
+	LetThroughPerSecond float64 `json:"let_through_per_second,omitempty"`
+}
+
+func newEffectDocument(effect dash.Effect) effectDocument {
+	return effectDocument{DeniedPerSecond: effect.Denied, LetThroughPerSecond: effect.LetThrough}
 }
 
 // document describes a look.
@@ -67,7 +83,7 @@ func (p *Page) document(look *dash.Look) *liveDocument {
 	d := &liveDocument{SchemaVersion: output.SchemaVersion, At: look.At, Store: look.Where, Masked: p.mask != nil,
 		AnsweredAgoMS: output.Milliseconds(look.At.Sub(look.Answered)), AtLimit: look.AtLimit,
 		Keys: max(look.Coverage.Matched, int64(len(look.Followed))), Whole: isWhole(look) && look.AtLimitExact,
-		AtLeast: look.AtLeast, Rows: []rowDocument{}}
+		AtLeast: look.AtLeast, Rows: []rowDocument{}, Effects: map[string]effectDocument{}}
 	if look.Coverage.Passes > 0 {
 		d.Keys = look.Coverage.Matched
 	}
@@ -80,18 +96,51 @@ func (p *Page) document(look *dash.Look) *liveDocument {
 	for i := range look.Rows {
 		d.Rows = append(d.Rows, p.row(&look.Rows[i]))
 	}
-	if look.OverridesProblem == nil {
-		d.Overrides = []overrideDocument{}
-		if look.Overrides != nil {
-			all := look.Overrides.All()
-			for i := range all {
-				if all[i].ExpiresAt.After(look.At) {
-					d.Overrides = append(d.Overrides, p.override(&all[i], look.At))
-				}
-			}
+	for id, effect := range look.Effects {
+		if shown := newEffectDocument(effect); shown != (effectDocument{}) {
+			d.Effects[id] = shown
 		}
 	}
 	return d
+}
+
+// shownOverrides are the overrides of events, and what tells whether they are others than before.
+type shownOverrides struct {
+	list    *store.OverrideList
+	known   bool
+	inForce int
+	text    json.RawMessage // [overrideDocument]s; null if they are not known
+	changes int             // how often they became others
+}
+
+// take takes in the overrides of a look. There can be a thousand, so they become a text only if they are others.
+func (s *shownOverrides) take(p *Page, look *dash.Look) error {
+	var inForce []*store.Override
+	if look.Overrides != nil {
+		all := look.Overrides.All()
+		for i := range all {
+			if all[i].ExpiresAt.After(look.At) {
+				inForce = append(inForce, &all[i])
+			}
+		}
+	}
+	known := look.OverridesProblem == nil
+	if s.changes > 0 && s.list == look.Overrides && s.known == known && s.inForce == len(inForce) {
+		return nil
+	}
+	var documents []overrideDocument
+	if known {
+		documents = []overrideDocument{}
+		for _, o := range inForce {
+			documents = append(documents, p.override(o))
+		}
+	}
+	text, err := output.JSON(documents)
+	if err != nil {
+		return err
+	}
+	*s = shownOverrides{look.Overrides, known, len(inForce), text, s.changes + 1}
+	return nil
 }
 
 // isWhole reports whether all keys of the store are followed.
@@ -110,9 +159,9 @@ func (p *Page) row(r *dash.LookRow) rowDocument {
 	return d
 }
 
-func (p *Page) override(o *store.Override, now time.Time) overrideDocument {
+func (p *Page) override(o *store.Override) overrideDocument {
 	d := overrideDocument{ID: o.ID, Whom: p.mask.whom(o), Effect: allowance.Effect(o), Block: o.Effect == store.OverrideBlock,
-		LeftMS: output.Milliseconds(o.ExpiresAt.Sub(now))}
+		EndsAt: output.UTC(o.ExpiresAt)}
 	if !o.Names.IsZero() {
 		d.Limits = allowance.Pattern(o.Names)
 	}

@@ -25,10 +25,17 @@ const (
 	lingers = 30 * time.Second
 )
 
+// event is an event with the overrides, and without them for a browser that has had them. overrides counts how often they
+// became others; it is 0 before the first event.
+type event struct {
+	whole, brief []byte
+	overrides    int
+}
+
 // broadcast gives the latest event to all browsers. One that is slow misses events, and delays nobody.
 type broadcast struct {
 	mu      sync.Mutex
-	event   []byte        // nil before the first
+	event   event
 	changed chan struct{} // is closed when there is another event
 	ended   chan struct{}
 	endOnce sync.Once
@@ -58,16 +65,16 @@ func (b *broadcast) touch(now time.Time) {
 	b.left = now
 }
 
-func (b *broadcast) send(event []byte) {
+func (b *broadcast) send(e event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.event = event
+	b.event = e
 	close(b.changed)
 	b.changed = make(chan struct{})
 }
 
 // next returns the latest event, and what is closed when there is another.
-func (b *broadcast) next() (event []byte, changed <-chan struct{}) {
+func (b *broadcast) next() (latest event, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.event, b.changed
@@ -97,11 +104,18 @@ func (b *broadcast) leave(client string, now time.Time) {
 // publish makes an event of a look.
 func (p *Page) publish(look *dash.Look) {
 	p.latest.Store(look)
-	text, err := output.JSON(p.document(look))
-	if err != nil { // texts, numbers and times can always be written
+	d := p.document(look)
+	brief, err := output.JSON(d)
+	if err == nil {
+		err = p.shown.take(p, look)
+	}
+	d.Overrides = p.shown.text
+	whole, wholeErr := output.JSON(d)
+	if err != nil || wholeErr != nil { // texts, numbers and times can always be written
 		return
 	}
-	p.live.send(slices.Concat([]byte("data: "), text, []byte("\n\n"))) // the document is on one line
+	line := func(text []byte) []byte { return slices.Concat([]byte("data: "), text, []byte("\n\n")) } // a document is on one line
+	p.live.send(event{whole: line(whole), brief: line(brief), overrides: p.shown.changes})
 }
 
 // serveLive sends events until the browser or the process leaves.
@@ -132,11 +146,16 @@ func (p *Page) serveLive(w http.ResponseWriter, r *http.Request) {
 	}
 	quiet := time.NewTicker(alive)
 	defer quiet.Stop()
-	for {
-		event, changed := p.live.next()
-		if event != nil && !send(event) {
+	for had := 0; ; {
+		latest, changed := p.live.next()
+		text := latest.whole
+		if latest.overrides == had {
+			text = latest.brief
+		}
+		if text != nil && !send(text) {
 			return
 		}
+		had = latest.overrides
 		for waiting := true; waiting; {
 			select {
 			case <-changed:

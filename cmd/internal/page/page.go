@@ -43,6 +43,7 @@ type Page struct {
 	denials func(context.Context, time.Duration) (admin.Denials, error) // nil if the store keeps none
 	latest  atomic.Pointer[dash.Look]
 	live    broadcast
+	shown   shownOverrides     // of the events; publish alone uses it
 	bounds  *memorystore.Store // how often each client searches, and all
 	busy    chan struct{}      // has a value for each search under way
 	hour    hour

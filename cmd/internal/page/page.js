@@ -53,6 +53,8 @@ function login(problem) {
 	$("token").focus();
 }
 
+let overrides = null;
+
 async function follow() {
 	const leave = new AbortController();
 	const watch = setInterval(() => {
@@ -72,8 +74,13 @@ async function follow() {
 			rest += value;
 			const events = rest.split("\n\n");
 			rest = events.pop();
-			const last = events.filter((e) => e.startsWith("data: ")).pop();
-			if (last) show(JSON.parse(last.slice(6)));
+			let latest = null;
+			for (const e of events) {
+				if (!e.startsWith("data: ")) continue;
+				latest = JSON.parse(e.slice(6));
+				if (latest.overrides !== undefined) overrides = latest.overrides; // else they are as before
+			}
+			if (latest) show(latest);
 		}
 		throw new Error("the server has ended the connection");
 	} catch (problem) {
@@ -98,7 +105,8 @@ function show(d) {
 	const denied = d.rows.filter((r) => r.denied_per_second > 0);
 	list($("top"), denied.slice(0, 50), row, d.denied_per_second === null ? "It is not known who is denied." : "Nobody is denied.");
 	list($("near"), d.rows.filter((r) => !(r.denied_per_second > 0)).slice(0, 50), row, "No keys are in use.");
-	list($("overrides"), d.overrides || [], override, d.overrides ? "No overrides are in force." : "The overrides could not be read.");
+	const inForce = (overrides || []).map((o) => ({...o, ...d.effects[o.id]}));
+	list($("overrides"), inForce, override(d.at), overrides ? "No overrides are in force." : "The overrides could not be read.");
 }
 
 function list(place, items, one, none) {
@@ -142,11 +150,13 @@ function meter(share) {
 	return m;
 }
 
-function override(o) {
+const override = (now) => (o) => {
 	const e = make("div", "row"), first = make("div"), second = make("div", "faint");
 	first.append(make("span", "name", visible(o.whom)), make("span", o.block ? "end" : "text", o.effect),
-		make("span", "number", time(o.left_ms) + " left"));
+		make("span", "number", time(Date.parse(o.ends_at) - Date.parse(now)) + " left"));
 	const words = [o.limits ? "limits " + visible(o.limits) : "all limits"];
+	if (o.let_through_per_second) words.push("lets through " + number(o.let_through_per_second) + "/s");
+	if (o.denied_per_second) words.push("denies " + number(o.denied_per_second) + "/s");
 	if (o.decides_for) words.push("decides for " + o.decides_for.map(visible).join(", "));
 	if (o.by) words.push("by " + visible(o.by));
 	if (o.reason) words.push(visible(o.reason));
@@ -154,7 +164,7 @@ function override(o) {
 	second.append(make("span", "text", words.join(" · ")));
 	e.append(first, second);
 	return e;
-}
+};
 
 let asked = "", timer = 0;
 
@@ -195,7 +205,7 @@ function found(d) {
 	if (d.denials_problem) notes.push("Denials could not be read: " + visible(d.denials_problem));
 	$("found-note").textContent = notes.join(" ");
 	$("found-limits").replaceChildren(...d.limits.map((l) => limit(l, d.denials_at_least)));
-	list($("found-overrides"), d.overrides, override, "No override is about it.");
+	list($("found-overrides"), d.overrides, override(d.at), "No override is about it.");
 }
 
 function limit(l, atLeast) {

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,13 +31,17 @@ type fixture struct {
 	now     time.Time
 	handler http.Handler
 	follows []store.Key
+	// overrides are those of the last look, and unread is why they cannot be read.
+	overrides *store.OverrideList
+	unread    error
+	effects   map[string]dash.Effect
 }
 
 const script = "<script>document.title='pwned'</script>"
 
 func newFixture(t *testing.T, change func(*Options)) *fixture {
 	t.Helper()
-	f := &fixture{t: t, now: noon}
+	f := &fixture{t: t, now: noon, effects: map[string]dash.Effect{}}
 	f.store = memorystore.New(memorystore.WithClock(func() time.Time { return f.now }))
 	f.take("tenant:acme", 5, 10)
 	f.take(script, 9, 10)
@@ -51,19 +56,16 @@ func newFixture(t *testing.T, change func(*Options)) *fixture {
 		{Subjects: exactly(t, "tenant:evil:user:<b>42</b>"), Effect: store.OverrideBlock,
 			Reason: "<img src=x onerror=alert(1)>", By: "bob"},
 	} {
-		if _, err := f.store.SetOverride(t.Context(), o, time.Hour); err != nil {
+		set, err := f.store.SetOverride(t.Context(), o, time.Hour)
+		if err != nil {
 			t.Fatal(err)
 		}
+		f.effects[set.ID] = dash.Effect{Keys: 1, Denied: 1.5, LetThrough: map[bool]float64{true: 40}[o.Effect == store.OverrideTimes]}
 	}
 	o := Options{Describe: func(err error) string { return err.Error() }, Likely: func(string) []store.Key { return nil }}
 	o.Dash = dash.Options{Store: f.store, Denials: f.store, Overrides: f.store, Timeout: time.Second, MaxKeys: 100, Where: "memory",
 		Refresh: time.Second, Now: func() time.Time { return f.now },
-		InForce: func(e *admin.Entry, o *store.Override) store.Limit {
-			if o != nil {
-				return o.Apply(e.Limit)
-			}
-			return e.Limit
-		}}
+		InForce: func(e *admin.Entry, o *store.Override) store.Limit { return o.Apply(e.Limit) }}
 	if change != nil {
 		change(&o)
 	}
@@ -99,8 +101,11 @@ func (f *fixture) look() {
 	if err != nil {
 		f.t.Fatal(err)
 	}
+	if f.overrides == nil || len(f.overrides.All()) != len(all) { // as the loop does, which keeps the list while it is the same
+		f.overrides = store.NewOverrideList(all)
+	}
 	look := &dash.Look{At: f.now, Answered: f.now, Where: "memory", Followed: f.follows, AtLimitExact: true, DenialsKnown: true,
-		Denied: 2.5, Overrides: store.NewOverrideList(all)}
+		Denied: 2.5, Overrides: f.overrides, OverridesProblem: f.unread, Effects: f.effects}
 	look.Coverage.Passes, look.Coverage.Matched = 1, int64(len(f.follows))
 	readings, err := dash.ReadKeys(f.t.Context(), &f.options.Dash, look.Overrides, f.follows)
 	if err != nil {
@@ -151,7 +156,8 @@ func TestASubjectIsToldAsCheckWould(t *testing.T) {
 	if want := "allowed: 5 of 20 used, 15 remaining, resets in 59m28s"; l.Sentence != want || !l.Allowed {
 		t.Errorf("it says %q, want %q", l.Sentence, want)
 	}
-	if o := d.Overrides[0]; o.Effect != "×2" || o.Reason != "launch of Acme" || len(o.DecidesFor) != 1 || o.DecidesFor[0] != "n" {
+	if o := d.Overrides[0]; o.Effect != "×2" || o.Reason != "launch of Acme" || len(o.DecidesFor) != 1 || o.DecidesFor[0] != "n" ||
+		o.DeniedPerSecond != 1.5 || o.LetThroughPerSecond != 40 {
 		t.Errorf("in force on it: %+v", o)
 	}
 	if got := l.Denied; got == nil || got.Count != 60 || got.Blocked != 7 || len(got.PerMinute) != 60 || got.PerMinute[59] != 60 ||
@@ -230,9 +236,79 @@ func TestDataNeedsTheTokenAndThePageDoesNot(t *testing.T) {
 	}
 }
 
+// A browser gets the overrides with its first event, and then when they are others: there can be a thousand of them.
+func TestOverridesComeWhenTheyChange(t *testing.T) {
+	f := newFixture(t, nil)
+	server := httptest.NewServer(f.handler)
+	defer server.Close()
+	defer f.Stop()
+	open := func() (next func() string) {
+		t.Helper()
+		answer, err := server.Client().Get(server.URL + "/api/live")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { answer.Body.Close() })
+		lines := bufio.NewScanner(answer.Body)
+		return func() string {
+			for lines.Scan() {
+				text, isEvent := strings.CutPrefix(lines.Text(), "data: ")
+				if !isEvent {
+					continue
+				}
+				var d struct {
+					Rows      []json.RawMessage
+					Overrides json.RawMessage
+				}
+				if err := json.Unmarshal([]byte(text), &d); err != nil || d.Rows == nil {
+					t.Fatalf("%v: %s", err, text)
+				}
+				return string(d.Overrides)
+			}
+			t.Fatal("the stream has ended")
+			return ""
+		}
+	}
+	both := func(text string) bool { return strings.Count(text, `"id"`) == 2 && strings.Contains(text, `"ends_at"`) }
+	first := open()
+	if got := first(); !both(got) {
+		t.Errorf("the first event has %s", got)
+	}
+	f.look()
+	if got := first(); got != "" {
+		t.Errorf("the next has again %s", got)
+	}
+	second := open()
+	if got := second(); !both(got) {
+		t.Errorf("the first of another browser has %s", got)
+	}
+	all := f.overrides.All()
+	if _, _, err := f.store.RevokeOverride(t.Context(), all[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	f.look()
+	for i, next := range []func() string{first, second} {
+		if got := next(); strings.Count(got, `"id"`) != 1 || strings.Contains(got, all[0].ID) {
+			t.Errorf("after a change browser %d has %s", i, got)
+		}
+	}
+	f.unread = errors.New("no right")
+	f.look()
+	if got := first(); got != "null" {
+		t.Errorf("if they cannot be read it is %s", got)
+	}
+	f.unread = nil
+	f.now = f.now.Add(time.Hour) // both have ended, though the list is the same
+	f.look()
+	if got := first(); got != "[]" {
+		t.Errorf("after their end it is %s", got)
+	}
+}
+
 func TestMaskedSubjectsAreNowhere(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Mask = true })
-	event, _ := f.live.next()
+	latest, _ := f.live.next()
+	event := latest.whole
 	var live liveDocument
 	if err := json.Unmarshal([]byte(strings.TrimPrefix(string(event), "data: ")), &live); err != nil {
 		t.Fatal(err)
@@ -249,6 +325,15 @@ func TestMaskedSubjectsAreNowhere(t *testing.T) {
 	}
 	if !live.Masked || len(live.Rows) != 3 {
 		t.Errorf("%+v", live)
+	}
+	var inForce []overrideDocument
+	if err := json.Unmarshal(live.Overrides, &inForce); err != nil || len(inForce) != 2 {
+		t.Fatalf("%s: %v", live.Overrides, err)
+	}
+	for _, o := range inForce {
+		if want := (effectDocument{1.5, map[bool]float64{false: 40}[o.Block]}); live.Effects[o.ID] != want {
+			t.Errorf("%+v does %+v, want %+v", o, live.Effects[o.ID], want)
+		}
 	}
 }
 

@@ -28,8 +28,9 @@ const (
 
 // subjectDocument is the answer of /api/subject.
 type subjectDocument struct {
-	SchemaVersion int    `json:"schema_version"`
-	Subject       string `json:"subject"`
+	SchemaVersion int       `json:"schema_version"`
+	At            time.Time `json:"at"`
+	Subject       string    `json:"subject"`
 	// Whole: there are no other limits of the subject. Else only those with likely names were looked for.
 	Whole  bool                   `json:"whole"`
 	Limits []subjectLimitDocument `json:"limits"`
@@ -146,7 +147,7 @@ func (p *Page) unmasked(look *dash.Look, text string) string {
 }
 
 func (p *Page) search(ctx context.Context, look *dash.Look, subject string) (*subjectDocument, error) {
-	d := &subjectDocument{SchemaVersion: output.SchemaVersion, Subject: p.mask.subject(subject), Whole: isWhole(look),
+	d := &subjectDocument{SchemaVersion: output.SchemaVersion, At: p.options.Dash.Now(), Subject: p.mask.subject(subject), Whole: isWhole(look),
 		Limits: []subjectLimitDocument{}, Overrides: []overrideDocument{}}
 	var keys []store.Key
 	for _, key := range look.Followed {
@@ -226,7 +227,8 @@ func (p *Page) addOverrides(d *subjectDocument, look *dash.Look, subject string,
 			about = about || o.Matches(readings[j].Key)
 		}
 		if about && o.ExpiresAt.After(p.options.Dash.Now()) {
-			shown := p.override(o, p.options.Dash.Now())
+			shown := p.override(o)
+			shown.effectDocument = newEffectDocument(look.Effects[o.ID])
 			shown.DecidesFor = decides[o.ID]
 			d.Overrides = append(d.Overrides, shown)
 		}

@@ -132,10 +132,7 @@ func (r *diffRow) addOver(e *admin.Entry, candidates []policy.Candidate, overrid
 	}
 	over, most := 0, int64(0)
 	for _, candidate := range candidates {
-		limit := candidate.Limit
-		if override != nil {
-			limit = override.Apply(limit)
-		}
+		limit := override.Apply(candidate.Limit)
 		if capacity := limit.Capacity(); e.Used > capacity {
 			over, most = over+1, max(most, capacity)
 		}

@@ -67,10 +67,8 @@ func runConfigExplain(ctx context.Context, o *configExplainOptions) error {
 	answer.now = o.Env.Now()
 	overrides := o.readOverrides(ctx)
 	for i, req := range d.Reqs {
-		applied, limit := overrides.For(req.Key), req.Limit
-		if applied != nil {
-			limit = applied.Apply(limit)
-		}
+		applied := overrides.For(req.Key)
+		limit := applied.Apply(req.Limit)
 		explained := explainedLimit{
 			Limit: d.LimitName(i), By: d.Policy.Limits[i].By, Key: req.Key.Subject, Name: req.Key.Name,
 			StoreKey:  admin.OwnLayout(s.Prefix.Value).StoreKey(req.Key),

@@ -48,7 +48,9 @@ user, and the keys under the prefix. It changes nothing. Each check is ✓ fine,
 a warning or ✗ a problem. Warnings and problems come with advice.
 
 It looks at up to --scan-limit keys, and says if there are more. The biggest and
-the hottest of them come last.
+the hottest of them come last. What else is in the server comes from a sample of
+at most 10,000 keys, or 1,000 of each master if there are many: the prefixes
+that take the most memory, and how much that is, estimated.
 
 With --layout, or in a context with a layout, it also checks the keys of other
 rate limiters: how many there are, how many are at their limit, and what is

@@ -11,16 +11,17 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// DenialTable counts denials per key in a store. It is separate from the limits, since a denied take changes no
-// key. It has a step for each minute of the last [DenialMinutes], with the [DenialsKept] keys denied most, and one
-// for each ten minutes of the last [DenialHistory], with the [CoarseDenialsKept] keys denied most. Steps begin and
-// end by the store's clock, and expire by themselves.
+// DenialTable counts denials per key in a store, and per override what that let through. It is separate from the
+// limits, since a denied take changes no key. It has a step for each minute of the last [DenialMinutes], with the
+// [DenialsKept] keys denied most, and one for each ten minutes of the last [DenialHistory], with the
+// [CoarseDenialsKept] keys denied most. Steps begin and end by the store's clock, and expire by themselves.
 //
 // All stores of this module have one. [DenialTableOf] finds it, and the option limiter.DenialLog writes it.
 type DenialTable interface {
-	// AddDenials adds d to the current steps. d.Rows has at most MaxDenialRows rows, each key once, shortened by
-	// [Denied.Shorten]. Since, LastAt and Now are by the caller's clock; only their differences count. Steps of rows
-	// do not count. After a [store.ErrOutcomeUnknown] the denials may have been added.
+	// AddDenials adds d to the current steps. d.Rows and d.LetThrough have at most MaxDenialRows each; of d.Rows each
+	// key is there once, shortened by [Denied.Shorten], and of d.LetThrough each override once. Since, LastAt and Now
+	// are by the caller's clock; only their differences count. Steps of rows do not count. After a
+	// [store.ErrOutcomeUnknown] the denials may have been added.
 	AddDenials(ctx context.Context, d Denials) error
 	// Denials returns the sum of the steps that the last period touches: minutes, or if last is above DenialMinutes
 	// ten minutes. last is above 0 and at most DenialHistory. With an [IncompleteError] it returns the denials of the
@@ -37,9 +38,11 @@ const (
 	// minutes.
 	DenialsKept       = 1000
 	CoarseDenialsKept = 200
-	// MaxDenialRows is the most rows of one call.
+	// MaxDenialRows is the most rows of one call, of keys and of overrides.
 	MaxDenialRows = 200
-	// MaxDenialText is the most bytes of a subject or a name in a row.
+	// LetThroughKept is the most overrides of a step. What others let through in it is counted nowhere.
+	LetThroughKept = MaxOverrides
+	// MaxDenialText is the most bytes of a subject, a name or an ID in a row.
 	MaxDenialText = 200
 	// DenialPause is the longest time without a denial within one run of denials; see [Denied.Since].
 	DenialPause = 5 * time.Minute
@@ -51,7 +54,9 @@ type Denials struct {
 	Rows []Denied
 	// Others counts the denials without a row, because there were too many different keys.
 	Others int64
-	// Lost: some denials are missing, since their outcome is unknown.
+	// LetThrough is what overrides let through. A table returns those that let most through first.
+	LetThrough []LetThrough
+	// Lost: some denials, or some of what was let through, are missing, since their outcome is unknown.
 	Lost bool
 	// Now is the time of the clock that LastAt and Since are by.
 	Now store.Instant
@@ -90,6 +95,28 @@ type DenialStep struct {
 	Number int64 // since the epoch, in units of [Denials.Step]
 	Count  int64
 }
+
+// LetThrough is how many takes an override let through: they were allowed while it applied. How many of them the
+// limit would have allowed without it is not known.
+type LetThrough struct {
+	Override string // its ID
+	// Count counts calls: one that the override applied to for several limits is counted once.
+	Count int64
+}
+
+// Check returns a [store.ErrInvalid] if l cannot be added.
+func (l LetThrough) Check() error {
+	switch {
+	case l.Override == "" || !isOverrideID(l.Override):
+		return store.Invalidf("%.40q is not the ID of an override", l.Override)
+	case l.Count < 1:
+		return store.Invalidf("%d takes let through by the override %s; there must be 1 or more", l.Count, l.Override)
+	}
+	return nil
+}
+
+// isOverrideID reports whether id fits a row; an empty one stands for none.
+func isOverrideID(id string) bool { return len(id) <= MaxDenialText && !strings.ContainsRune(id, 0) }
 
 // Share is the share of takes that the denying processes denied after the first denial of a run and up to the last,
 // from 0 to 1. It is not known if no process denied twice.
@@ -134,6 +161,9 @@ func (d *Denials) Check() error {
 	if d.Others < 0 {
 		return store.Invalidf("%d other denials; there must be 0 or more", d.Others)
 	}
+	if err := d.checkLetThrough(); err != nil {
+		return err
+	}
 	seen := make(map[store.Key]bool, len(d.Rows))
 	for i := range d.Rows {
 		key := d.Rows[i].Key
@@ -157,6 +187,23 @@ func (d *Denials) Check() error {
 	return nil
 }
 
+func (d *Denials) checkLetThrough() error {
+	if len(d.LetThrough) > MaxDenialRows {
+		return store.Invalidf("%d overrides that let takes through in one call; at most %d fit", len(d.LetThrough), MaxDenialRows)
+	}
+	seen := make(map[string]bool, len(d.LetThrough))
+	for _, l := range d.LetThrough {
+		if err := l.Check(); err != nil {
+			return err
+		}
+		if seen[l.Override] {
+			return store.Invalidf("what the override %s let through is there twice; sum it up", l.Override)
+		}
+		seen[l.Override] = true
+	}
+	return nil
+}
+
 // check checks all but the key and the count.
 func (d *Denied) check() error {
 	switch {
@@ -165,7 +212,7 @@ func (d *Denied) check() error {
 	case d.Allowed < 0 || d.Compared < 0 || d.Compared > d.Count:
 		return store.Invalidf("%d allowed takes of %s, and %d of %d denials compared; there must be 0 or more, and of denials 0 to as many",
 			d.Allowed, d.Key, d.Compared, d.Count)
-	case len(d.Override) > MaxDenialText || strings.ContainsRune(d.Override, 0):
+	case !isOverrideID(d.Override):
 		return store.Invalidf("%.40q is not the ID of an override", d.Override)
 	case d.Limit == store.Limit{}:
 		return nil

@@ -34,6 +34,17 @@ var denialTable = sideTable{name: "denial_steps", of: "denials", create: `CREATE
 	PRIMARY KEY (prefix, length, number, subject, name)
 ) WITHOUT ROWID`}
 
+// letThroughTable has a row for each override that let takes through in a step of denialTable.
+var letThroughTable = sideTable{name: "let_through_steps", of: "what overrides let through",
+	create: `CREATE TABLE IF NOT EXISTS let_through_steps (
+	prefix   TEXT    NOT NULL,
+	length   INTEGER NOT NULL, -- of the step, in minutes
+	number   INTEGER NOT NULL, -- of the step, since the epoch
+	override TEXT    NOT NULL, -- its ID
+	count    INTEGER NOT NULL,
+	PRIMARY KEY (prefix, length, number, override)
+) WITHOUT ROWID`}
+
 // stepMinutes is how the table writes the length of steps.
 func stepMinutes(steps denialtable.Steps) int64 { return int64(steps.Length / time.Minute) }
 
@@ -43,8 +54,71 @@ func (s *Store) AddDenials(ctx context.Context, d admin.Denials) error {
 		return err
 	}
 	return s.changeTable(ctx, denialTable, func(ctx context.Context, tx *sql.Tx, now store.Instant) error {
-		return errors.Join(s.addDenials(ctx, tx, denialtable.Minutes, &d, now), s.addDenials(ctx, tx, denialtable.Coarse, &d, now))
+		err := errors.Join(s.addDenials(ctx, tx, denialtable.Minutes, &d, now), s.addDenials(ctx, tx, denialtable.Coarse, &d, now))
+		if err != nil || len(d.LetThrough) == 0 {
+			return err
+		}
+		if err := letThroughTable.make(ctx, tx); err != nil {
+			return err
+		}
+		return errors.Join(s.addLetThrough(ctx, tx, denialtable.Minutes, d.LetThrough, now),
+			s.addLetThrough(ctx, tx, denialtable.Coarse, d.LetThrough, now))
 	})
+}
+
+// addLetThrough adds to the current step of one length what overrides let through.
+func (s *Store) addLetThrough(
+	ctx context.Context, tx *sql.Tx, steps denialtable.Steps, added []admin.LetThrough, now store.Instant,
+) error {
+	length, number := stepMinutes(steps), steps.At(now)
+	ended := steps.At(now - store.Instant(steps.History.Microseconds()))
+	if _, err := tx.ExecContext(ctx, "DELETE FROM let_through_steps WHERE length = ? AND number < ?", length, ended); err != nil {
+		return err
+	}
+	held, err := s.readLetThrough(ctx, tx, steps, number)
+	if err != nil {
+		return err
+	}
+	known := map[string]bool{}
+	for _, l := range held {
+		known[l.Override] = true
+	}
+	for _, l := range added {
+		if !known[l.Override] && len(known) >= admin.LetThroughKept {
+			continue
+		}
+		known[l.Override] = true
+		if _, err := tx.ExecContext(ctx, `INSERT INTO let_through_steps (prefix, length, number, override, count) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (prefix, length, number, override) DO UPDATE SET count = count + excluded.count`,
+			s.prefix, length, number, l.Override, l.Count); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readLetThrough returns what overrides let through in a step.
+func (s *Store) readLetThrough(
+	ctx context.Context, tx *sql.Tx, steps denialtable.Steps, number int64,
+) (all []admin.LetThrough, err error) {
+	found, err := tx.QueryContext(ctx, `SELECT override, count FROM let_through_steps
+		WHERE prefix = ? AND length = ? AND number = ? AND octet_length(override) <= ? LIMIT ?`,
+		s.prefix, stepMinutes(steps), number, admin.MaxDenialText, admin.LetThroughKept)
+	if err != nil {
+		return nil, err
+	}
+	defer found.Close()
+	for found.Next() {
+		var l admin.LetThrough
+		if err := found.Scan(&l.Override, &l.Count); err != nil {
+			return nil, err
+		}
+		if l.Check() != nil {
+			return nil, &store.ForeignError{StoreKey: s.path, Holds: "a row of what overrides let through that limitctl did not write"}
+		}
+		all = append(all, l)
+	}
+	return all, found.Err()
 }
 
 // addDenials adds d to the current step of one length, as [denialtable.Merge] does.
@@ -121,49 +195,56 @@ func (s *Store) Denials(ctx context.Context, last time.Duration) (admin.Denials,
 	err := s.readTable(ctx, denialTable, func(tx *sql.Tx, at store.Instant) error {
 		sum = denialtable.NewSum(at, last)
 		steps := denialtable.For(last)
+		counts, err := letThroughTable.exists(ctx, tx)
+		if err != nil {
+			return err
+		}
 		from, to := steps.Touched(at, last)
 		for number := from; number <= to; number++ {
-			if err := s.readDenials(ctx, tx, steps, number, sum); err != nil {
+			step, err := s.readDenials(ctx, tx, steps, number)
+			if err == nil && counts {
+				step.LetThrough, err = s.readLetThrough(ctx, tx, steps, number)
+			}
+			if err != nil {
 				return err
 			}
+			sum.Add(number, step)
 		}
 		return nil
 	})
 	return sum.Denials(), err
 }
 
-// readDenials adds the denials of a step to sum.
-func (s *Store) readDenials(ctx context.Context, tx *sql.Tx, steps denialtable.Steps, number int64, sum *denialtable.Sum) error {
+// readDenials returns the denials of a step.
+func (s *Store) readDenials(ctx context.Context, tx *sql.Tx, steps denialtable.Steps, number int64) (*admin.Denials, error) {
 	found, err := tx.QueryContext(ctx, `SELECT subject, name, count, last_at, since, blocked, compared, allowed, limited, override
 		FROM denial_steps WHERE prefix = ? AND length = ? AND number = ? AND octet_length(subject) <= ? AND octet_length(name) <= ?
 		AND octet_length(limited) <= ? AND octet_length(override) <= ? LIMIT ?`, s.prefix, stepMinutes(steps), number,
 		admin.MaxDenialText, admin.MaxDenialText, admin.MaxDenialText, admin.MaxDenialText, steps.Held()+1)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer found.Close()
-	var rows []admin.Denied
-	var others int64
-	lost := false
+	step := &admin.Denials{}
 	for found.Next() {
 		var row admin.Denied
 		var limit string
 		err := found.Scan(&row.Key.Subject, &row.Key.Name, &row.Count, &row.LastAt, &row.Since, &row.Blocked, &row.Compared, &row.Allowed,
 			&limit, &row.Override)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		row.Limit, _ = store.ParseLimit(limit) // one of a newer limitctl is not known
 		switch {
 		case row.Key.Subject == "":
-			others, lost = row.Count, row.LastAt != 0
+			step.Others, step.Lost = row.Count, row.LastAt != 0
 		case row.Count < 0 || row.Blocked < 0 || row.Blocked > row.Count || row.Compared < 0 || row.Compared > row.Count ||
 			row.Allowed < 0 || row.Key.Name == "" || row.Key.Validate() != nil:
-			return &store.ForeignError{StoreKey: s.path, Holds: fmt.Sprintf("a row of denials of %s that limitctl did not write", row.Key)}
+			return nil, &store.ForeignError{StoreKey: s.path,
+				Holds: fmt.Sprintf("a row of denials of %s that limitctl did not write", row.Key)}
 		default:
-			rows = append(rows, row)
+			step.Rows = append(step.Rows, row)
 		}
 	}
-	sum.Add(number, rows, others, lost)
-	return found.Err()
+	return step, found.Err()
 }

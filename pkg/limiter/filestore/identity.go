@@ -97,13 +97,18 @@ func (s *Store) readTable(ctx context.Context, t sideTable, do func(tx *sql.Tx, 
 func (s *Store) changeTable(ctx context.Context, t sideTable, do func(ctx context.Context, tx *sql.Tx, now store.Instant) error) error {
 	return s.write(ctx, &job{creates: true, sql: func(tx *sql.Tx, now store.Instant) error {
 		ctx := context.Background()
-		has, err := t.exists(ctx, tx)
-		if err == nil && !has {
-			_, err = tx.ExecContext(ctx, t.create)
-		}
-		if err != nil {
+		if err := t.make(ctx, tx); err != nil {
 			return err
 		}
 		return do(ctx, tx, now)
 	}})
+}
+
+// make makes the table if it is missing.
+func (t sideTable) make(ctx context.Context, tx *sql.Tx) error {
+	has, err := t.exists(ctx, tx)
+	if err == nil && !has {
+		_, err = tx.ExecContext(ctx, t.create)
+	}
+	return err
 }

@@ -165,10 +165,7 @@ func isTighter(d, other *store.Decision) bool {
 
 // effective returns the limit by which d was decided when the request had limit.
 func effective(limit *store.Limit, d *store.Decision) store.Limit {
-	l := *limit
-	if d.Override != nil {
-		l = d.Override.Apply(l)
-	}
+	l := d.Override.Apply(*limit)
 	if d.LocalShare != 0 {
 		l = d.LocalShare.Of(l)
 	}

@@ -20,9 +20,10 @@ type denials struct {
 }
 
 type denialStep struct {
-	rows   map[store.Key]admin.Denied
-	others int64
-	lost   bool
+	rows       map[store.Key]admin.Denied
+	letThrough map[string]int64 // by the ID of an override
+	others     int64
+	lost       bool
 }
 
 // AddDenials implements [admin.DenialTable].
@@ -51,12 +52,17 @@ func addDenials(held map[int64]*denialStep, steps denialtable.Steps, d *admin.De
 	number := steps.At(now)
 	step := held[number]
 	if step == nil {
-		step = &denialStep{rows: map[store.Key]admin.Denied{}}
+		step = &denialStep{rows: map[store.Key]admin.Denied{}, letThrough: map[string]int64{}}
 		held[number] = step
 	}
 	for _, row := range d.Rows {
 		row.Steps = nil
 		step.rows[row.Key] = denialtable.Merge(step.rows[row.Key], denialtable.ByClock(row, d.Now, now))
+	}
+	for _, l := range d.LetThrough {
+		if before := step.letThrough[l.Override]; before > 0 || len(step.letThrough) < admin.LetThroughKept {
+			step.letThrough[l.Override] = before + l.Count
+		}
 	}
 	step.others += d.Others
 	step.lost = step.lost || d.Lost
@@ -78,6 +84,15 @@ func (s *denialStep) list() []admin.Denied {
 	return rows
 }
 
+// denials returns the step as a table does.
+func (s *denialStep) denials() *admin.Denials {
+	d := &admin.Denials{Rows: s.list(), Others: s.others, Lost: s.lost}
+	for id, count := range s.letThrough {
+		d.LetThrough = append(d.LetThrough, admin.LetThrough{Override: id, Count: count})
+	}
+	return d
+}
+
 // Denials implements [admin.DenialTable].
 func (s *Store) Denials(_ context.Context, last time.Duration) (admin.Denials, error) {
 	if err := cmp.Or(s.check(), denialtable.CheckLast(last)); err != nil {
@@ -94,7 +109,7 @@ func (s *Store) Denials(_ context.Context, last time.Duration) (admin.Denials, e
 	from, to := steps.Touched(now, last)
 	for number := from; number <= to; number++ {
 		if step := held[number]; step != nil {
-			sum.Add(number, step.list(), step.others, step.lost)
+			sum.Add(number, step.denials())
 		}
 	}
 	return sum.Denials(), nil

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -40,12 +41,17 @@ const (
 	minuteMS = int64(time.Minute / time.Millisecond)
 )
 
-// denialKeys returns the keys of the denials of a minute, and of the ten minutes that it is in. They have one hash tag,
-// so that one script writes both, and in a Cluster the next ten minutes are elsewhere.
+// denialKeys returns the keys of the denials of a minute, and of the ten minutes that it is in, and those of what
+// overrides let through in both. They have one hash tag, so that one script writes all, and in a Cluster the next ten
+// minutes are elsewhere.
 func (s *Store) denialKeys(minute int64) []string {
+	fine := s.denialKey(denialtable.Minutes, minute)
 	coarse := s.denialKey(denialtable.Coarse, minute*minuteMS/denialtable.Coarse.Length.Milliseconds())
-	return []string{s.denialKey(denialtable.Minutes, minute), coarse}
+	return []string{fine, coarse, letThroughKey(fine), letThroughKey(coarse)}
 }
+
+// letThroughKey returns the key of what overrides let through in the step whose denials have a key.
+func letThroughKey(denials string) string { return denials + ":overrides" }
 
 // denialKey returns the key of the denials of a step.
 func (s *Store) denialKey(steps denialtable.Steps, number int64) string {
@@ -101,7 +107,11 @@ func denialArguments(minute int64, clock any, d *admin.Denials) []any {
 	if d.Lost {
 		lost = 1
 	}
-	arguments := append(make([]any, 0, 4+2*len(d.Rows)), minute, clock, "", packDenials("", "", d.Total(), lost, 0, 0, 0, 0))
+	arguments := append(make([]any, 0, 7+2*len(d.Rows)+2*len(d.LetThrough)), minute, clock, 0)
+	if total := d.Total(); total > 0 || d.Lost {
+		arguments[2] = 1 + len(d.Rows)
+		arguments = append(arguments, "", packDenials("", "", total, lost, 0, 0, 0, 0))
+	}
 	for _, row := range d.Rows {
 		limit := ""
 		if row.Limit != (store.Limit{}) {
@@ -111,6 +121,15 @@ func denialArguments(minute int64, clock any, d *admin.Denials) []any {
 		arguments = append(arguments, row.Key.Subject+"\x00"+row.Key.Name,
 			packDenials(limit, row.Override, row.Count, -int64(row.LastAt)/1000, -int64(row.Since)/1000, row.Blocked, row.Compared,
 				row.Allowed))
+	}
+	if len(d.LetThrough) == 0 {
+		return arguments
+	}
+	sum := len(arguments) + 1
+	arguments = append(arguments, "", int64(0))
+	for _, l := range d.LetThrough {
+		arguments = append(arguments, l.Override, l.Count)
+		arguments[sum] = arguments[sum].(int64) + l.Count
 	}
 	return arguments
 }
@@ -154,7 +173,7 @@ func six(text string) int64 {
 	return int64(binary.BigEndian.Uint64(eight[:]))
 }
 
-// Denials implements [admin.DenialTable]. It reads up to 61 minutes, or 145 times ten minutes, a key each.
+// Denials implements [admin.DenialTable]. It reads up to 61 minutes, or 145 times ten minutes, two keys each.
 func (s *Store) Denials(ctx context.Context, last time.Duration) (admin.Denials, error) {
 	if err := s.lanes.Check(); err != nil {
 		return admin.Denials{}, err
@@ -176,14 +195,20 @@ func (s *Store) Denials(ctx context.Context, last time.Duration) (admin.Denials,
 	from, to := steps.Touched(now, last)
 	atOnce := int64(rowsAtOnce / steps.Kept)
 	for first := from; first <= to; first += atOnce {
-		read := make([]denialStep, min(atOnce, to-first+1))
-		errs := make([]error, len(read))
+		read := make([]admin.Denials, min(atOnce, to-first+1))
+		through, errs := make([][]admin.LetThrough, len(read)), make([]error, 2*len(read))
 		var reading panics.Group
 		for i := range read {
+			number, key := first+int64(i), s.denialKey(steps, first+int64(i))
 			reading.Go(func() {
-				number := first + int64(i)
-				errs[i] = away.ask(ctx, denialTag(steps, number), func(ctx context.Context) (err error) {
-					read[i], err = s.readDenials(ctx, s.denialKey(steps, number))
+				errs[2*i] = away.ask(ctx, denialTag(steps, number), func(ctx context.Context) (err error) {
+					read[i], err = s.readDenials(ctx, key)
+					return err
+				})
+			})
+			reading.Go(func() {
+				errs[2*i+1] = away.ask(ctx, denialTag(steps, number), func(ctx context.Context) (err error) {
+					through[i], err = s.readLetThrough(ctx, letThroughKey(key))
 					return err
 				})
 			})
@@ -192,10 +217,11 @@ func (s *Store) Denials(ctx context.Context, last time.Duration) (admin.Denials,
 			return admin.Denials{}, s.lanes.Explain(lanes.MaybeSent(err), "read of denials", false, nil)
 		}
 		for i := range read {
-			if errs[i] != nil {
-				return admin.Denials{}, errs[i]
+			if err := cmp.Or(errs[2*i], errs[2*i+1]); err != nil {
+				return admin.Denials{}, err
 			}
-			sum.Add(first+int64(i), read[i].rows, read[i].others, read[i].lost)
+			read[i].LetThrough = through[i]
+			sum.Add(first+int64(i), &read[i])
 		}
 	}
 	denials, err := sum.Denials(), away.err()
@@ -298,29 +324,16 @@ func (a *awayMasters) err() error {
 	return errors.Join(errs...)
 }
 
-type denialStep struct {
-	rows   []admin.Denied
-	others int64
-	lost   bool
-}
-
 // readDenials reads the denials of a step. There may be none.
-func (s *Store) readDenials(ctx context.Context, key string) (step denialStep, err error) {
-	cmd, err := s.lanes.Read(ctx, key, "hgetall", key)
-	if redisserver.IsErrorReply(err, "WRONGTYPE") {
-		return step, &store.ForeignError{StoreKey: key, Holds: "a value that is not a table of denials"}
-	} else if err != nil {
-		return step, s.lanes.Explain(err, "read of denials", false, []string{key})
-	}
+func (s *Store) readDenials(ctx context.Context, key string) (step admin.Denials, err error) {
 	total, known := int64(0), int64(0)
-	add := func(field, value any) bool {
-		name := lanes.Text(field)
-		numbers, limit, override, sound := unpackDenials(lanes.Text(value))
+	sound, err := s.readHash(ctx, key, func(name, value string) bool {
+		numbers, limit, override, sound := unpackDenials(value)
 		if !sound {
 			return false
 		}
 		if name == "" {
-			total, step.lost = numbers[0], numbers[1] != 0
+			total, step.Lost = numbers[0], numbers[1] != 0
 			return true
 		}
 		row := admin.Denied{Count: numbers[0], LastAt: store.Instant(numbers[1] * 1000), Since: store.Instant(numbers[2] * 1000),
@@ -332,25 +345,62 @@ func (s *Store) readDenials(ctx context.Context, key string) (step denialStep, e
 			return false
 		}
 		known += row.Count
-		step.rows = append(step.rows, row)
+		step.Rows = append(step.Rows, row)
 		return true
+	})
+	if err != nil {
+		return step, err
 	}
-	sound := true
+	if !sound || total < known || known < 0 {
+		return step, foreignDenials(key)
+	}
+	step.Others = total - known
+	return step, nil
+}
+
+// readLetThrough reads what overrides let through in a step.
+func (s *Store) readLetThrough(ctx context.Context, key string) (all []admin.LetThrough, err error) {
+	sound, err := s.readHash(ctx, key, func(id, value string) bool {
+		count, err := strconv.ParseInt(value, 10, 64)
+		l := admin.LetThrough{Override: id, Count: count}
+		if err != nil || id != "" && l.Check() != nil {
+			return false
+		}
+		if id != "" && len(all) < admin.LetThroughKept {
+			all = append(all, l)
+		}
+		return true
+	})
+	if err == nil && !sound {
+		err = foreignDenials(key)
+	}
+	return all, err
+}
+
+func foreignDenials(key string) error {
+	return &store.ForeignError{StoreKey: key, Holds: "a hash that is not a table of denials"}
+}
+
+// readHash calls add with each field of a hash and its value. sound reports whether add returned true for all.
+func (s *Store) readHash(ctx context.Context, key string, add func(field, value string) bool) (sound bool, err error) {
+	cmd, err := s.lanes.Read(ctx, key, "hgetall", key)
+	if redisserver.IsErrorReply(err, "WRONGTYPE") {
+		return false, &store.ForeignError{StoreKey: key, Holds: "a value that is not a table of denials"}
+	} else if err != nil {
+		return false, s.lanes.Explain(err, "read of denials", false, []string{key})
+	}
+	sound = true
 	switch fields := cmd.Val().(type) {
 	case map[any]any: // RESP3
 		for field, value := range fields {
-			sound = add(field, value) && sound
+			sound = add(lanes.Text(field), lanes.Text(value)) && sound
 		}
 	case []any:
 		for i := 0; i+1 < len(fields); i += 2 {
-			sound = add(fields[i], fields[i+1]) && sound
+			sound = add(lanes.Text(fields[i]), lanes.Text(fields[i+1])) && sound
 		}
 	default:
-		return step, s.lanes.Refuse("read of denials", false)
+		return false, s.lanes.Refuse("read of denials", false)
 	}
-	if !sound || total < known || known < 0 {
-		return step, &store.ForeignError{StoreKey: key, Holds: "a hash that is not a table of denials"}
-	}
-	step.others = total - known
-	return step, nil
+	return sound, nil
 }

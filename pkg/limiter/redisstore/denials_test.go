@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -175,6 +176,46 @@ func TestWhatATableOfDenialsHolds(t *testing.T) {
 	}
 }
 
+// What overrides let through is in two hashes of its own, with the sum of all, and they expire with those of the denials.
+// A write that has nothing else makes no other keys. Of more overrides than have room only the sum knows.
+func TestWhatATableHoldsOfOverrides(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	now := time.Now()
+	backend := newDenialStore(t, server.Client(), redisstore.WithClock(func() time.Time { return now }))
+	coarse := fmt.Sprintf("rl!{denials:%d}:overrides", now.Unix()/600)
+	fine := fmt.Sprintf("rl!{denials:%d}:%d:overrides", now.Unix()/600, now.Unix()/60)
+	add := func(all ...admin.LetThrough) {
+		t.Helper()
+		if err := backend.AddDenials(t.Context(), admin.Denials{LetThrough: all}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(admin.LetThrough{Override: "5y7qnswd", Count: 1 << 52}, admin.LetThrough{Override: "8e2kd01x", Count: 2})
+	add(admin.LetThrough{Override: "8e2kd01x", Count: 3})
+	if keys, _ := server.Do("KEYS", "*").([]any); len(keys) != 2 {
+		t.Errorf("keys: %v", keys)
+	}
+	for key, expires := range map[string]int64{fine: (now.Unix()/60+1)*60_000 + 3_600_000,
+		coarse: (now.Unix()/600+1)*600_000 + 24*3_600_000} {
+		held, err := server.Client().HGetAll(t.Context(), key).Result()
+		want := map[string]string{"": "4503599627370501", "5y7qnswd": "4503599627370496", "8e2kd01x": "5"}
+		if err != nil || !maps.Equal(held, want) {
+			t.Errorf("%s holds %q, %v; want %q", key, held, err, want)
+		}
+		if got, _ := server.Do("PEXPIRETIME", key).(int64); got < expires-1 || got > expires+time.Since(now).Milliseconds()+1 {
+			t.Errorf("%s expires at %d ms, want %d by our clock", key, got, expires)
+		}
+	}
+	server.Do("DEL", fine)
+	for i := range admin.LetThroughKept + 1 {
+		add(admin.LetThrough{Override: fmt.Sprint(i), Count: 2})
+	}
+	if held, _ := server.Do("HLEN", fine).(int64); held != admin.LetThroughKept+1 || server.Do("HGET", fine, "") != "2002" {
+		t.Errorf("%d fields are held, and %v of all overrides", held, server.Do("HGET", fine, ""))
+	}
+}
+
 // Ten minutes after the other are keys of different slots.
 func TestDenialsOfAClusterAreSpread(t *testing.T) {
 	t.Parallel()
@@ -262,12 +303,15 @@ func TestForeignDenials(t *testing.T) {
 	now := time.Now()
 	backend := newDenialStore(t, server.Client(), redisstore.WithClock(func() time.Time { return now }))
 	coarse := fmt.Sprintf("rl!{denials:%d}", now.Unix()/600)
-	for key, last := range map[string]time.Duration{fmt.Sprintf("%s:%d", coarse, now.Unix()/60): time.Minute, coarse: admin.DenialHistory} {
+	fine := fmt.Sprintf("%s:%d", coarse, now.Unix()/60)
+	for key, last := range map[string]time.Duration{fine: time.Minute, coarse: admin.DenialHistory,
+		fine + ":overrides": time.Minute, coarse + ":overrides": admin.DenialHistory} {
 		for _, plant := range [][]any{{"SET", key, "x"}, {"HSET", key, "a", "b"}, {"HSET", key, "", "b"}} {
 			server.Do(plant...)
 			before := fmt.Sprint(server.Do("DUMP", key))
 			row := admin.Denied{Key: store.Key{Subject: "u", Name: "n"}, Count: 1}
-			if err := backend.AddDenials(context.Background(), admin.Denials{Rows: []admin.Denied{row}}); err == nil || store.IsAway(err) {
+			d := admin.Denials{Rows: []admin.Denied{row}, LetThrough: []admin.LetThrough{{Override: "5y7qnswd", Count: 1}}}
+			if err := backend.AddDenials(context.Background(), d); err == nil || store.IsAway(err) {
 				t.Errorf("%v: added, %v", plant, err)
 			}
 			if _, err := backend.Denials(context.Background(), last); !errors.Is(err, store.ErrForeign) {

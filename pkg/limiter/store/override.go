@@ -161,10 +161,13 @@ func checkOverrideText(what, text string) error {
 	return nil
 }
 
-// Apply returns limit as o changes it: another limit, more or fewer units, or limit itself if o is a block or an
+// Apply returns limit as o changes it: another limit, more or fewer units, or limit itself if o is nil, a block or an
 // exemption. The result is within the bounds of limits if limit is. Count and burst are rounded down, and at least
 // 1.
 func (o *Override) Apply(limit Limit) Limit {
+	if o == nil {
+		return limit
+	}
 	var of func(units int64) int64
 	switch o.Effect {
 	case OverrideLimit:

@@ -187,6 +187,12 @@ func TestAnOverriddenLimitIsWithinItsBounds(t *testing.T) {
 				}
 			}
 		}
+		var none *store.Override
+		for _, o := range []*store.Override{none, {Effect: store.OverrideBlock}, {Effect: store.OverrideExempt}} {
+			if got := o.Apply(limit); got != limit {
+				t.Fatalf("%s under %+v is %s", limit, o, got)
+			}
+		}
 		most := normalized.Algorithm.MaxCount()
 		if got := times.Apply(normalized).Count; got > 1 && got < most && got != normalized.Count*times.Thousandths/1000 {
 			t.Fatalf("%s times %d/1000 has a count of %d", normalized, times.Thousandths, got)

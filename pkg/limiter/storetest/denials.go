@@ -1,10 +1,12 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +26,7 @@ func denials(t *testing.T, h Harness) {
 	t.Run("AreKeptByStep", func(t *testing.T) { t.Parallel(); denialsAreKeptByStep(t, h) })
 	t.Run("SinceWhen", func(t *testing.T) { t.Parallel(); denialsSinceWhen(t, h) })
 	t.Run("AreBounded", func(t *testing.T) { t.Parallel(); denialsAreBounded(t, h) })
+	t.Run("LetThroughIsBounded", func(t *testing.T) { t.Parallel(); letThroughIsBounded(t, h) })
 	t.Run("AreChecked", func(t *testing.T) { t.Parallel(); denialsAreChecked(t, h) })
 }
 
@@ -58,6 +61,10 @@ func denialsAddUp(t *testing.T, h Harness) {
 				row.Limit = rapid.SampledFrom(deniedLimits).Draw(t, "limit")
 				d.Rows = append(d.Rows, row)
 			}
+			for _, id := range rapid.SampledFrom(lettingThrough).Draw(t, "overrides") {
+				count := rapid.Int64Range(1, 1<<40).Draw(t, "let through")
+				d.LetThrough = append(d.LetThrough, admin.LetThrough{Override: id, Count: count})
+			}
 			if err := table.AddDenials(context.Background(), d); err != nil {
 				t.Fatal(err)
 			}
@@ -74,6 +81,9 @@ func denialsAddUp(t *testing.T, h Harness) {
 			got.Step != want.Step || got.FirstStep != want.FirstStep {
 			t.Fatalf("of the last %s of %+v:\n%+v, want\n%+v", last, added, got, want)
 		}
+		if !reflect.DeepEqual(got.LetThrough, want.LetThrough) {
+			t.Fatalf("of the last %s of %+v:\n%+v are let through, want\n%+v", last, added, got.LetThrough, want.LetThrough)
+		}
 		for i, row := range got.Rows {
 			if i > 0 && row.Count > got.Rows[i-1].Count {
 				t.Fatalf("not those denied most first: %+v", got.Rows)
@@ -87,6 +97,9 @@ func denialsAddUp(t *testing.T, h Harness) {
 		}
 	})
 }
+
+// lettingThrough are IDs of overrides; a store takes any.
+var lettingThrough = [][]string{nil, {"5y7qnswd"}, {"8e2kd01x", "5y7qnswd", "a: '\"\n*ü\xff"}}
 
 // deniedLimits are limits of rows; one is unknown.
 var deniedLimits = []store.Limit{{}, {Algorithm: store.TokenBucket, Count: 10, Period: time.Minute, Burst: 20},
@@ -105,7 +118,8 @@ func denialsAreKeptByStep(t *testing.T, h Harness) {
 		of := func(subject string) admin.Denials {
 			at := store.InstantOf(now)
 			row := admin.Denied{Key: store.Key{Subject: subject, Name: "n"}, Count: 1, LastAt: at}
-			return admin.Denials{Rows: []admin.Denied{row}, Others: 1, Now: at}
+			return admin.Denials{Rows: []admin.Denied{row}, Others: 1, Now: at,
+				LetThrough: []admin.LetThrough{{Override: "5y7qnswd", Count: 1}}}
 		}
 		if err := table.AddDenials(ctx, of("old")); err != nil {
 			t.Fatal(err)
@@ -124,15 +138,17 @@ func denialsAreKeptByStep(t *testing.T, h Harness) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if rows := int64(len(before.Rows)); rows != test.rows || before.Others != test.others {
-				t.Errorf("%s after the step began: %+v; want %d rows and %d others", test.after, before, test.rows, test.others)
+			if rows := int64(len(before.Rows)); rows != test.rows || before.Others != test.others ||
+				letThrough(&before, "5y7qnswd") != test.others {
+				t.Errorf("%s after the step began: %+v; want %d rows, %d others and as many let through", test.after, before,
+					test.rows, test.others)
 			}
 		}
 		now = begin.Add(step.history + 39*time.Second)
 		if err := table.AddDenials(ctx, of("new")); err != nil {
 			t.Fatal(err)
 		}
-		if d, err := table.Denials(ctx, step.history); err != nil || len(d.Rows) != 2 || d.Others != 2 {
+		if d, err := table.Denials(ctx, step.history); err != nil || len(d.Rows) != 2 || d.Others != 2 || letThrough(&d, "5y7qnswd") != 2 {
 			t.Errorf("%s after the step began, others being added: %+v, %v", step.history, d, err)
 		}
 	}
@@ -215,9 +231,13 @@ func sumOfDenials(added []addedDenials, now store.Instant, last time.Duration) (
 	}
 	step, since := store.Instant(length.Microseconds()), now-store.Instant(last.Microseconds())
 	steps := map[store.Instant]*foundDenials{}
+	through := map[string]int64{}
 	for _, d := range added {
 		if d.at/step < since/step {
 			continue
+		}
+		for _, l := range d.LetThrough {
+			through[l.Override] += l.Count
 		}
 		m := steps[d.at/step]
 		if m == nil {
@@ -241,6 +261,12 @@ func sumOfDenials(added []addedDenials, now store.Instant, last time.Duration) (
 			}
 		}
 	}
+	for id, count := range through {
+		sum.LetThrough = append(sum.LetThrough, admin.LetThrough{Override: id, Count: count})
+	}
+	slices.SortFunc(sum.LetThrough, func(a, b admin.LetThrough) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), strings.Compare(a.Override, b.Override))
+	})
 	sum.Now, sum.Step, sum.FirstStep = now, length, int64(since/step)
 	return sum
 }
@@ -293,6 +319,67 @@ func denialsAreBounded(t *testing.T, h Harness) {
 	}
 }
 
+// letThrough returns how many takes an override let through.
+func letThrough(d *admin.Denials, override string) (count int64) {
+	for _, l := range d.LetThrough {
+		if l.Override == override {
+			count += l.Count
+		}
+	}
+	return count
+}
+
+// letThroughIsBounded checks that a step has so many overrides, whether one more comes by itself or beside one that is
+// known, and that the next step has room again.
+func letThroughIsBounded(t *testing.T, h Harness) {
+	now := epoch.Truncate(10 * time.Minute).Add(30 * time.Second)
+	table, _ := admin.DenialTableOf(h.New(t, func() time.Time { return now }))
+	ctx := context.Background()
+	add := func(ids ...string) {
+		t.Helper()
+		d := admin.Denials{Now: store.InstantOf(now)}
+		for _, id := range ids {
+			d.LetThrough = append(d.LetThrough, admin.LetThrough{Override: id, Count: 2})
+		}
+		if err := table.AddDenials(ctx, d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(last time.Duration, overrides int, of map[string]int64) {
+		t.Helper()
+		d, err := table.Denials(ctx, last)
+		if err != nil || len(d.LetThrough) != overrides || len(d.Rows) != 0 || !d.Exact() || d.Total() != 0 {
+			t.Errorf("of the last %s: %d overrides, %d denials, %v; want %d overrides", last, len(d.LetThrough), d.Total(), err, overrides)
+		}
+		for id, count := range of {
+			if got := letThrough(&d, id); got != count {
+				t.Errorf("of the last %s: %s let through %d, want %d", last, id, got, count)
+			}
+		}
+	}
+	id := func(i int) string { return fmt.Sprintf("id%06d", i) }
+	for first := 0; first < admin.LetThroughKept-1; first += admin.MaxDenialRows {
+		var ids []string
+		for i := first; i < min(first+admin.MaxDenialRows, admin.LetThroughKept-1); i++ {
+			ids = append(ids, id(i))
+		}
+		add(ids...)
+	}
+	add("last", "beyond", id(0)) // there is room for one of them
+	add("beyond")
+	add("last", "beyond")
+	for _, last := range []time.Duration{time.Second, admin.DenialHistory} {
+		check(last, admin.LetThroughKept, map[string]int64{"last": 4, "beyond": 0, id(0): 4, id(admin.LetThroughKept - 2): 2})
+	}
+	now = now.Add(time.Minute) // another minute of the same ten
+	add("beyond")
+	check(time.Second, 1, map[string]int64{"beyond": 2})
+	check(admin.DenialHistory, admin.LetThroughKept, map[string]int64{"beyond": 0})
+	now = now.Add(10 * time.Minute)
+	add("beyond")
+	check(2*time.Hour, admin.LetThroughKept+1, map[string]int64{"beyond": 2})
+}
+
 func patternOfAll(t *testing.T) store.Pattern {
 	t.Helper()
 	all, err := store.ParsePattern("*")
@@ -324,6 +411,13 @@ func denialsAreChecked(t *testing.T, h Harness) {
 		{Rows: []admin.Denied{{Key: key, Count: 1, Override: strings.Repeat("i", admin.MaxDenialText+1)}}},
 		{Rows: []admin.Denied{{Key: key, Count: 1, Limit: store.Limit{Count: -1, Period: time.Second}}}},
 		{Others: -1},
+		{LetThrough: make([]admin.LetThrough, admin.MaxDenialRows+1)},
+		{LetThrough: []admin.LetThrough{{Override: "5y7qnswd", Count: 0}}},
+		{LetThrough: []admin.LetThrough{{Override: "5y7qnswd", Count: -1}}},
+		{LetThrough: []admin.LetThrough{{Override: "", Count: 1}}},
+		{LetThrough: []admin.LetThrough{{Override: "a\x00b", Count: 1}}},
+		{LetThrough: []admin.LetThrough{{Override: strings.Repeat("i", admin.MaxDenialText+1), Count: 1}}},
+		{LetThrough: []admin.LetThrough{{Override: "5y7qnswd", Count: 1}, {Override: "5y7qnswd", Count: 1}}},
 	} {
 		if err := table.AddDenials(ctx, d); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%.80v: %v", d, err)
@@ -336,10 +430,13 @@ func denialsAreChecked(t *testing.T, h Harness) {
 	}
 	shortened := admin.Denied{Key: long, Count: 1}
 	shortened.Shorten()
-	if err := table.AddDenials(ctx, admin.Denials{Rows: []admin.Denied{shortened}}); err != nil {
+	longest := admin.LetThrough{Override: strings.Repeat("i", admin.MaxDenialText), Count: 1}
+	added := admin.Denials{Rows: []admin.Denied{shortened}, LetThrough: []admin.LetThrough{longest}}
+	if err := table.AddDenials(ctx, added); err != nil {
 		t.Errorf("%q: %v", shortened.Key.Subject, err)
 	}
-	if got, err := table.Denials(ctx, time.Hour); err != nil || len(got.Rows) != 1 || got.Rows[0].Key != shortened.Key || !got.Exact() {
+	if got, err := table.Denials(ctx, time.Hour); err != nil || len(got.Rows) != 1 || got.Rows[0].Key != shortened.Key || !got.Exact() ||
+		!slices.Equal(got.LetThrough, added.LetThrough) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

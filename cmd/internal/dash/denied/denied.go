@@ -27,9 +27,11 @@ type Rates struct {
 	Begun    time.Time // when the first look was
 	Totals   figures.History
 	Unnamed  figures.History
+	// LetThrough is what overrides let through, by their IDs.
+	LetThrough map[string]*Rate
 }
 
-// Rate is how one key is being denied.
+// Rate is how one key is being denied, or how much one override lets through.
 type Rate struct {
 	Counts    figures.History
 	PerSecond float64   // denials a second lately
@@ -131,7 +133,8 @@ func (d *Rates) Frame(now time.Time) *source.DenialFrame {
 	if !d.Known || d.Problem != nil {
 		return nil
 	}
-	f := &source.DenialFrame{PerSecond: d.Total, OthersPerSecond: d.Others, Lost: d.Lost}
+	f := &source.DenialFrame{PerSecond: d.Total, OthersPerSecond: d.Others, Lost: d.Lost,
+		LetThrough: d.letThrough()}
 	for key, known := range d.Keys {
 		f.Keys = append(f.Keys, source.DeniedKey{Key: key.Subject, Name: key.Name, PerSecond: known.PerSecond,
 			AgoMS: max(0, output.Milliseconds(now.Sub(known.Last))), SinceMS: known.SinceMS(now), Blocked: known.Blocked})

@@ -14,21 +14,24 @@ type DenialReader struct {
 	*Options
 	Table admin.DenialTable
 	// counts and others are what the look before found since a minute began.
-	counts map[store.Key]int64
-	others int64
-	since  store.Instant // when that minute began
-	now    store.Instant // the store's clock at the look before; 0 if there was none
-	at     time.Time     // our clock then
+	counts     map[store.Key]int64
+	letThrough map[string]int64 // by the ID of an override
+	others     int64
+	since      store.Instant // when that minute began
+	now        store.Instant // the store's clock at the look before; 0 if there was none
+	at         time.Time     // our clock then
 }
 
 // DeniedSince is what a look at the table of denials brought.
 type DeniedSince struct {
 	Rows   []admin.Denied // counted since the look before; those of keys that are selected
 	Others int64          // of keys that are without a count of their own, since then
-	Lost   bool           // some are counted nowhere
-	Over   time.Duration  // the time in which they were counted
-	First  bool           // there was no look before
-	Now    store.Instant  // by the store's clock, as LastAt of rows
+	// LetThrough is what overrides let through since then, by their IDs, whatever keys are selected.
+	LetThrough map[string]int64
+	Lost       bool          // some are counted nowhere
+	Over       time.Duration // the time in which they were counted
+	First      bool          // there was no look before
+	Now        store.Instant // by the store's clock, as LastAt of rows
 
 	At   time.Time
 	Took time.Duration
@@ -64,7 +67,7 @@ func (r *DenialReader) begin(ctx context.Context, d *DeniedSince) error {
 	if err != nil {
 		return err
 	}
-	d.First, d.Now, d.Lost, d.Others = true, all.Now, all.Lost, all.Others
+	d.First, d.Now, d.Lost, d.Others, d.LetThrough = true, all.Now, all.Lost, all.Others, byID(all.LetThrough)
 	d.Over = time.Minute + time.Duration(all.Now%minute)*time.Microsecond // whole minutes are counted
 	for _, row := range all.Rows {
 		if r.follows(row.Key) {
@@ -93,7 +96,17 @@ func (r *DenialReader) goOn(ctx context.Context, d *DeniedSince) error {
 			d.Rows = append(d.Rows, row)
 		}
 	}
-	r.counts, r.others, r.now, r.at = counts, all.Others, all.Now, d.At
+	letThrough := byID(all.LetThrough)
+	d.LetThrough = map[string]int64{}
+	for id, count := range letThrough {
+		if before := r.letThrough[id]; before <= count {
+			count -= before
+		}
+		if count > 0 {
+			d.LetThrough[id] = count
+		}
+	}
+	r.counts, r.letThrough, r.others, r.now, r.at = counts, letThrough, all.Others, all.Now, d.At
 	if all.Now/minute > r.since/minute {
 		return r.beginMinute(ctx, all.Now, d.At)
 	}
@@ -129,8 +142,16 @@ func (r *DenialReader) beginMinute(ctx context.Context, now store.Instant, at ti
 	for _, row := range all.Rows {
 		r.counts[row.Key] = row.Count
 	}
-	r.others, r.now, r.at = all.Others, all.Now, at
+	r.letThrough, r.others, r.now, r.at = byID(all.LetThrough), all.Others, all.Now, at
 	return nil
+}
+
+func byID(all []admin.LetThrough) map[string]int64 {
+	counts := make(map[string]int64, len(all))
+	for _, l := range all {
+		counts[l.Override] = l.Count
+	}
+	return counts
 }
 
 // follows reports whether a key is among those that are looked at.

@@ -49,6 +49,8 @@ type OverrideInForce struct {
 	Expires time.Time `json:"expires"`
 	By      string    `json:"by,omitempty"`
 	Reason  string    `json:"reason,omitempty"`
+	// LetThroughPerSecond is how many requests a second it lets through.
+	LetThroughPerSecond float64 `json:"let_through_per_second,omitempty"`
 }
 
 // NewDocument makes the document of a snapshot and of the overrides in force; list may be nil.
@@ -63,6 +65,9 @@ func NewDocument(s *Snapshot, list *store.OverrideList) *Document {
 			Expires: all[i].ExpiresAt.UTC(), By: all[i].By, Reason: all[i].Reason}
 		if !all[i].Names.IsZero() {
 			o.Limits = allowance.Pattern(all[i].Names)
+		}
+		if s.Denials != nil {
+			o.LetThroughPerSecond = s.Denials.LetThrough[o.ID]
 		}
 		d.Overrides = append(d.Overrides, o)
 	}
@@ -177,6 +182,8 @@ type DenialFrame struct {
 	// Lost: some denials are counted nowhere.
 	Lost bool        `json:"lost,omitempty"`
 	Keys []DeniedKey `json:"keys,omitempty"`
+	// LetThrough is what overrides let through a second, by their IDs. A recording has neither.
+	LetThrough map[string]float64 `json:"-"`
 }
 
 // DeniedKey is how one key was being denied.
