@@ -87,13 +87,13 @@ const (
 // read comes before what only repeats other columns in another way.
 func (n *needs) wishes(denialsKnown bool) []wish {
 	limit, since := n.limit, 0
-	if n.denied.columns > leastSubject { // else nobody in sight is denied
+	if n.hottest.columns > leastSubject { // else nobody in sight is denied
 		since = 5
 	}
 	all := []wish{
-		{of: subjectColumn, width: 8}, {of: deniedColumn, width: 9}, {subjectColumn, min(n.denied.columns, widestSubject), true},
-		{of: ofLimitColumn, width: 9}, {subjectColumn, 12, true}, {ofLimitColumn, 11, true}, {of: resetsColumn, width: 7},
-		{of: sinceColumn, width: since}, {subjectColumn, min(n.denied.columns, widestDenied), true},
+		{of: subjectColumn, width: 8}, {of: deniedColumn, width: 9}, {subjectColumn, n.denied.columns, true},
+		{of: sinceColumn, width: since}, {of: ofLimitColumn, width: 9}, {subjectColumn, 12, true}, {ofLimitColumn, 11, true},
+		{of: resetsColumn, width: 7}, {subjectColumn, min(n.hottest.columns, widestDenied), true},
 		{subjectColumn, min(n.usual.columns, widestSubject), true}, {of: rateColumn, width: 5}, {of: sinceColumn, width: 5},
 		{of: overrideColumn, width: min(n.effect, 11)},
 		{of: limitColumn, width: 8}, {limitColumn, min(limit, 12), true}, {subjectColumn, n.whole.columns, true},
@@ -296,10 +296,10 @@ const markWidth = 3
 
 // needs are the columns that the names of the listed rows take.
 type needs struct {
-	// Of the subjects in sight: what those take that are denied by a limit, and what nine in ten take; then
-	// what the widest takes that can be shown whole, and what the widest of all takes.
-	denied, usual, whole, longest need
-	limit                         int // the widest name
+	// Of the subjects in sight that are denied by a limit: what the widest takes that is always shown whole, and what the
+	// widest takes. Of all in sight: what nine in ten take, and then the same.
+	denied, hottest, usual, whole, longest need
+	limit                                  int // the widest name
 	// effect is of the widest effect of an override, and ending with its end; 0 if no row is under one.
 	effect, ending int
 }

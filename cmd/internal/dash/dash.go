@@ -138,7 +138,7 @@ func Once(ctx context.Context, out io.Writer, o Options, columns, lines int) err
 		}
 	}
 	if columns == 0 {
-		m.width = leastOnce + max(m.keys.needs.usual.columns, m.keys.needs.denied.columns)
+		m.width = leastOnce + max(m.keys.needs.usual.columns, m.keys.needs.hottest.columns)
 	}
 	if lines == 0 {
 		m.height = len(m.headLines()) + len(m.keys.lines(m)) + 1

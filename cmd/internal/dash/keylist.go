@@ -230,11 +230,13 @@ func (l *keyList) measure(m *model) {
 			n.effect, n.ending = max(n.effect, width(effect), len("OVERRIDE")), max(n.ending, width(effect+end))
 		}
 	}
-	widths, denied, whole := []int{leastSubject}, leastSubject, leastSubject
+	widths, denied, hottest, whole := []int{leastSubject}, leastSubject, leastSubject, leastSubject
 	for _, r := range l.inSight(m) {
 		widths = append(widths, r.SubjectWidth)
 		if r.DeniedRate() > 0 && !r.IsBlocked() {
-			denied = max(denied, r.SubjectWidth)
+			if hottest = max(hottest, r.SubjectWidth); r.SubjectWidth <= widestSubject {
+				denied = max(denied, r.SubjectWidth)
+			}
 		}
 		if r.SubjectWidth <= widestSubject {
 			whole = max(whole, r.SubjectWidth)
@@ -243,6 +245,7 @@ func (l *keyList) measure(m *model) {
 	slices.Sort(widths)
 	last := len(widths) - 1
 	n.denied.take(denied, m.now, l.changed)
+	n.hottest.take(hottest, m.now, l.changed)
 	n.usual.take(widths[(last*9+9)/10], m.now, l.changed)
 	n.whole.take(whole, m.now, l.changed)
 	n.longest.take(widths[last], m.now, l.changed)
