@@ -77,8 +77,9 @@ func TestHelpExamplesWork(t *testing.T) {
 				if asks && strings.Contains(string(output), "there is no terminal to ask on; give --yes") {
 					return // there is no terminal here
 				}
-				if strings.HasPrefix(line, "limitctl probe") && strings.Contains(string(output), "INCONCLUSIVE") {
-					return // a busy machine blurs what is seen, and this is what probe says of it
+				isOfLoad := strings.HasPrefix(line, "limitctl probe") || strings.HasPrefix(line, "limitctl loadtest")
+				if isOfLoad && (strings.Contains(string(output), "INCONCLUSIVE") || strings.Contains(string(output), `"inconclusive"`)) {
+					return // a busy machine blurs what is seen and drops requests, and this is what the commands say of it
 				}
 				if err != nil {
 					t.Errorf("%v\n%s", err, output)

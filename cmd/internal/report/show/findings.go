@@ -17,6 +17,33 @@ func findingOf(s *report.Suggestion) finding {
 	return finding{output.AtEnd, s.Words()}
 }
 
+// findingOfThreshold is what became of a promise.
+func findingOfThreshold(t *report.Threshold) finding {
+	switch {
+	case t.OK:
+		return finding{output.Calm, t.Expression + ": " + t.Actual}
+	case t.IsMissed():
+		return finding{output.AtEnd, t.Expression + ": " + t.Actual}
+	}
+	return finding{output.Near, fmt.Sprintf("%s: %s, not judged, because %s", t.Expression, t.Actual, t.NotJudged)}
+}
+
+// ruling judges a document, and says why the verdict is what it is.
+func ruling(d *report.Document) (texts []string, style output.Style) {
+	d.Judge()
+	switch d.Verdict {
+	case report.Fail:
+		return d.Reasons, output.AtEnd
+	case report.Inconclusive:
+		return d.Reasons, output.Near
+	}
+	texts, uncovered := d.Passes()
+	if len(uncovered) > 0 {
+		return append(texts, uncovered...), output.Near
+	}
+	return texts, output.Calm
+}
+
 // verdictOf says in words how right the decisions were.
 func verdictOf(r *report.Run) finding {
 	a := r.Audit
@@ -75,7 +102,8 @@ func alarmsOfRun(r *report.Run) []finding {
 		if r.Unknown > 0 {
 			unknown = fmt.Sprintf("; %s of them may have been charged all the same", output.Thousands(r.Unknown))
 		}
-		add(output.AtEnd, "%s ended in an error (%s)%s", output.Count(r.Errors, "request"), output.Share(r.Errors, r.Requests), unknown)
+		add(output.AtEnd, "%s ended in an error (%s)%s%s", output.Count(r.Errors, "request"), output.Share(r.Errors, r.Requests),
+			r.TimedOutWords(), unknown)
 		for _, e := range r.ErrorTexts {
 			add(output.AtEnd, "%s × %s", output.Thousands(e.Count), e.Text)
 		}

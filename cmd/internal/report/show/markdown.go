@@ -14,7 +14,6 @@ import (
 // build: the verdict, what was run, the runs side by side, and the thresholds.
 func (a Answer) Markdown() []byte {
 	d := a.Report
-	d.Judge()
 	var b strings.Builder
 	what := map[report.Kind]string{report.LoadTest: "load test", report.Simulation: "simulation"}[d.Kind]
 	if len(d.Runs) == 1 {
@@ -22,10 +21,7 @@ func (a Answer) Markdown() []byte {
 	} else {
 		what += " of " + output.Count(int64(len(d.Runs)), "run")
 	}
-	reasons := d.Reasons
-	if d.Verdict == report.Pass {
-		reasons, _ = passed(d)
-	}
+	reasons, _ := ruling(d)
 	Heading(&b, d.Verdict, what)
 	if d.Interrupted {
 		b.WriteString("**Interrupted: these are the results up to then.**\n\n")
@@ -40,7 +36,7 @@ func (a Answer) Markdown() []byte {
 		}
 		var rows [][]string
 		for _, t := range missedFirst(d) {
-			row := []string{mark(t.OK), markdown.Code(Name(t.Expression)), markdown.Text(Name(t.Actual))}
+			row := []string{mark(&t), markdown.Code(Name(t.Expression)), markdown.Text(Name(t.Actual))}
 			if len(d.Runs) > 1 {
 				row = append(row, markdown.Code(Name(d.Runs[t.Run].Title())))
 			}
@@ -69,11 +65,14 @@ func Heading(b *strings.Builder, v report.Verdict, what string) {
 	fmt.Fprintf(b, "### %s: %s\n\n", word, what)
 }
 
-func mark(ok bool) string {
-	if ok {
+func mark(t *report.Threshold) string {
+	switch {
+	case t.OK:
 		return "✅"
+	case t.IsMissed():
+		return "❌"
 	}
-	return "❌"
+	return "❔"
 }
 
 // Bullets writes texts as a list.

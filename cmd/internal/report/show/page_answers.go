@@ -62,10 +62,16 @@ func (p *page) judge(d *report.Document, titles []string) {
 		p.Cards = append(p.Cards, cost)
 	}
 	for _, t := range missedFirst(d) {
-		p.Thresholds = append(p.Thresholds, pageThreshold{t.OK, Name(t.Expression), Name(t.Actual), titles[t.Run]})
-		if !t.OK {
+		found := findingOfThreshold(&t).onPage("")
+		actual := t.Actual
+		switch {
+		case t.NotJudged != "":
+			p.NotJudged++
+			actual += ", not judged, because " + t.NotJudged
+		case !t.OK:
 			p.Missed++
 		}
+		p.Thresholds = append(p.Thresholds, pageThreshold{found.Class, found.Mark, Name(t.Expression), Name(actual), titles[t.Run]})
 	}
 }
 
