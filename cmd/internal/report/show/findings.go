@@ -48,17 +48,18 @@ func ruling(d *report.Document) (texts []string, style output.Style) {
 func verdictOf(r *report.Run) finding {
 	a := r.Audit
 	let := fmt.Sprintf("let %s the limit through in one period", output.Ratio(a.WorstRatio))
-	if r.Requests == 0 {
+	switch {
+	case r.Requests == 0:
 		return finding{output.Near, "nothing was sent, so nothing is known"}
+	case r.Requests == r.Errors:
+		return finding{output.Near, "no request was answered, so nothing is known"}
 	}
 	var wrong []string
 	if a.OverAdmitted > 0 {
 		wrong = append(wrong, a.TooMany())
-	}
-	if isWrong := a.OverAdmitted+a.UnderAdmitted > 0 || a.Lied(); isWrong && a.WorstRatio > 1 {
-		wrong = append(wrong, let)
-	} else if isWrong && a.OverAdmitted == 0 {
-		wrong = append(wrong, "never more than the limit")
+		if a.WorstRatio > 1 {
+			wrong = append(wrong, let)
+		}
 	}
 	if a.UnderAdmitted > 0 {
 		wrong = append(wrong, a.TooFew())
@@ -66,17 +67,21 @@ func verdictOf(r *report.Run) finding {
 	if a.Lied() { // the reasons of the verdict have their evidence
 		wrong = append(wrong, output.Count(a.Lies.Wrong, "answer")+" told something wrong")
 	}
+	right := finding{output.Calm, "never more than the limit"}
+	if a.WorstRatio > 1 {
+		right = finding{output.Near, let + ", as this algorithm may"}
+	}
 	if len(wrong) > 0 {
+		if a.OverAdmitted == 0 {
+			wrong = append(wrong, right.text)
+		}
 		style := output.AtEnd
 		if len(r.Wrong()) == 0 { // something else than the limiter explains it
 			style = output.Near
 		}
 		return finding{style, strings.Join(wrong, "; ")}
 	}
-	if a.WorstRatio > 1 {
-		return finding{output.Near, let + ", as this algorithm may"}
-	}
-	return finding{output.Calm, "never more than the limit"}
+	return right
 }
 
 // alarmsOfRun are what a reader must know before trusting the figures, the worst first.
