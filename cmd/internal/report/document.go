@@ -204,6 +204,9 @@ type Cost struct {
 	BytesPerUnit *float64 `json:"bytes_per_unit,omitempty"`
 	// ClientCPU is this process's time.
 	ClientCPU *float64 `json:"client_cpu_us,omitempty"`
+	// Others is the commands that other clients of the server sent meanwhile, if they were so many that
+	// the server's figures are partly theirs.
+	Others int64 `json:"commands_of_others,omitempty"`
 }
 
 // Interval is what happened in one interval of the timeline.
