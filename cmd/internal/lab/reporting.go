@@ -132,6 +132,8 @@ const standardOutput = "-"
 type summarized interface {
 	Markdown() []byte
 	JUnit() []byte
+	// Ruling is the verdict on something, and why it did not pass.
+	Ruling() (verdict report.Verdict, what string, reasons []string)
 }
 
 func (o *summaryFlags) addFlags(cmd *cobra.Command) {
@@ -156,8 +158,9 @@ func (o *summaryFlags) replacesAnswer() bool {
 	return o.markdown == standardOutput || o.junit == standardOutput
 }
 
-// write writes the summaries.
+// write writes the summaries and, where GitHub runs this, an annotation.
 func (o *summaryFlags) write(g *cli.Globals, s summarized) error {
+	annotate(g, s)
 	for _, summary := range []struct {
 		flag, path string
 		text       func() []byte

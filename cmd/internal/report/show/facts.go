@@ -38,7 +38,11 @@ func facts(d *report.Document) []fact {
 	}
 	add("Load", func(r *report.Run) string { return r.Load })
 	add("Scenario", func(r *report.Run) string { return r.Scenario })
-	add("Store", func(r *report.Run) string { return r.Store })
+	asked := "Store"
+	if d.Runs[0].Endpoint != nil {
+		asked = "Endpoint"
+	}
+	add(asked, func(r *report.Run) string { return r.Store })
 	add("Server", func(r *report.Run) string { return r.Server })
 	add("Keys", func(r *report.Run) string { return counted(r.Keys) })
 	add("Workers", func(r *report.Run) string { return counted(int64(r.Workers)) })

@@ -65,6 +65,7 @@ type page struct {
 	HasHeat         bool
 	HasMostDenied   bool
 	Cost            pageTable
+	Requests        pageTable // what became of the requests
 	Colors          []int
 }
 
@@ -167,6 +168,7 @@ func newPage(d *report.Document) *page {
 	p.overTime(d, titles)
 	p.keys(d)
 	p.cost(d, titles)
+	p.requests(d, titles)
 	return p
 }
 

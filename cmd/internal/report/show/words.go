@@ -2,6 +2,7 @@ package show
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -43,24 +44,18 @@ func answersInWords(f *report.Figures) string {
 // statusesInWords says how often there was each status.
 func statusesInWords(r *report.Run) string {
 	var parts []string
-	for _, status := range sortedStatuses(r) {
-		name := status
-		if n, err := strconv.Atoi(status); err == nil && http.StatusText(n) != "" {
-			name += " " + http.StatusText(n)
-		}
-		parts = append(parts, fmt.Sprintf("%s × %s", output.Thousands(r.Statuses[status]), name))
+	for _, status := range slices.Sorted(maps.Keys(r.Statuses)) {
+		parts = append(parts, fmt.Sprintf("%s × %s", output.Thousands(r.Statuses[status]), statusInWords(status)))
 	}
 	return strings.Join(parts, " · ")
 }
 
-// sortedStatuses returns the statuses, the smallest first.
-func sortedStatuses(r *report.Run) []string {
-	var all []string
-	for status := range r.Statuses {
-		all = append(all, status)
+// statusInWords is a status with its name: "200 OK".
+func statusInWords(status string) string {
+	if n, err := strconv.Atoi(status); err == nil && http.StatusText(n) != "" {
+		return status + " " + http.StatusText(n)
 	}
-	slices.Sort(all)
-	return all
+	return status
 }
 
 // connectionsInWords says how many connections were opened.
