@@ -108,13 +108,17 @@ var layers = map[string][]string{
 		"pkg/limiter/memorystore", "pkg/limiter/redisstore", "pkg/limiter/store",
 	},
 	"cmd/internal/dash": {
-		"cmd/internal/allowance", "cmd/internal/dash/denied", "cmd/internal/dash/figures", "cmd/internal/dash/guard",
-		"cmd/internal/dash/source", "cmd/internal/output", "internal/panics", "internal/textcut", "pkg/limiter/admin",
-		"pkg/limiter/policy", "pkg/limiter/store",
+		"cmd/internal/allowance", "cmd/internal/dash/denied", "cmd/internal/dash/figures", "cmd/internal/dash/followed",
+		"cmd/internal/dash/guard", "cmd/internal/dash/source", "cmd/internal/output", "internal/panics", "internal/textcut",
+		"pkg/limiter/admin", "pkg/limiter/store",
 	},
 	"cmd/internal/dash/denied":  {"cmd/internal/dash/figures", "cmd/internal/dash/source", "cmd/internal/output", "pkg/limiter/store"},
 	"cmd/internal/dash/figures": {"cmd/internal/allowance", "cmd/internal/output", "pkg/limiter/store"},
-	"cmd/internal/dash/guard":   {"internal/panics"},
+	"cmd/internal/dash/followed": {
+		"cmd/internal/dash/denied", "cmd/internal/dash/figures", "cmd/internal/dash/source", "cmd/internal/output",
+		"pkg/limiter/admin", "pkg/limiter/policy", "pkg/limiter/store",
+	},
+	"cmd/internal/dash/guard": {"internal/panics"},
 	"cmd/internal/dash/source": {
 		"cmd/internal/allowance", "cmd/internal/output", "internal/panics", "pkg/limiter/admin",
 		"pkg/limiter/layouts", "pkg/limiter/policy", "pkg/limiter/store",

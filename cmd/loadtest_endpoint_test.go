@@ -85,7 +85,7 @@ func endpointTested(t *testing.T, w *world, exit int, args ...string) *report.Do
 func TestLoadtestOfAnEndpoint(t *testing.T) {
 	tier.Full(t, "load tests of seconds")
 	for _, algorithm := range store.Algorithms() {
-		limit := algorithm.String() + ":20/1s"
+		limit := algorithm.String() + ":20/1h"
 		t.Run(limit, func(t *testing.T) {
 			t.Parallel()
 			s := newLimitedService(t, limit)
@@ -97,7 +97,7 @@ func TestLoadtestOfAnEndpoint(t *testing.T) {
 					continue
 				}
 				run := endpointTested(t, newWorld(t), exitYes,
-					append(args, "--limit", limit, "--rate", "400", "--keys", "5", "--duration", "1s",
+					append(args, "--limit", limit, "--workers", "8", "--requests", "300", "--keys", "5", "--duration", "10m",
 						"--threshold", "errors==0", "--timeout", "1m")...).Runs[0]
 				prefix, found := strings.CutSuffix(run.Endpoint.Subjects, "*")
 				if sum := run.Statuses["200"] + run.Statuses["429"]; sum != run.Requests || run.Allowed != run.Statuses["200"] ||

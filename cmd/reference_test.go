@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -87,11 +86,20 @@ Written by ` + "`make docs`" + ` from what ` + "`limitctl COMMAND --help`" + ` s
 
 `)
 	all := commandsOf(root)
-	for _, c := range all {
-		fmt.Fprintf(&b, "- [%s](#%s): %s\n", c.CommandPath(), strings.ReplaceAll(c.CommandPath(), " ", "-"), escapeMarkdown(c.Short))
+	for _, group := range root.Groups() {
+		fmt.Fprintf(&b, "%s\n\n", group.Title)
+		for _, c := range all {
+			if groupOf(c) == group.ID {
+				path := c.CommandPath()
+				fmt.Fprintf(&b, "- [%s](#%s): %s\n", path, strings.ReplaceAll(path, " ", "-"), escapeMarkdown(c.Short))
+			}
+		}
+		b.WriteString("\n")
 	}
-	b.WriteString("\n## Flags of every command\n\n")
-	writeFlags(&b, root.PersistentFlags())
+	b.WriteString("## Flags of every command\n\n")
+	var global []*pflag.Flag
+	root.PersistentFlags().VisitAll(func(flag *pflag.Flag) { global = append(global, flag) })
+	writeFlags(&b, global)
 	known := 0
 	for _, c := range all {
 		fmt.Fprintf(&b, "## %s\n\n", c.CommandPath())
@@ -104,8 +112,11 @@ Written by ` + "`make docs`" + ` from what ` + "`limitctl COMMAND --help`" + ` s
 			known++
 			fmt.Fprintf(&b, "Exit code 1: %s.\n\n", no)
 		}
-		if flags := c.LocalNonPersistentFlags(); flags.HasAvailableFlags() {
-			writeFlags(&b, flags)
+		for i, group := range flagGroupsOf(c) {
+			if i > 0 {
+				fmt.Fprintf(&b, "%s\n\n", group.title)
+			}
+			writeFlags(&b, group.flags)
 		}
 		if c.Example != "" {
 			fmt.Fprintf(&b, "```text\n%s\n```\n\n", unindented(c.Example))
@@ -128,25 +139,23 @@ func commandsOf(c *cobra.Command) []*cobra.Command {
 	return all
 }
 
-func writeFlags(b *strings.Builder, flags *pflag.FlagSet) {
+// groupOf is the group of a command, or of the one that it is below.
+func groupOf(c *cobra.Command) string {
+	for c.GroupID == "" {
+		c = c.Parent()
+	}
+	return c.GroupID
+}
+
+func writeFlags(b *strings.Builder, flags []*pflag.Flag) {
 	b.WriteString("| flag | |\n|---|---|\n")
-	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Hidden || f.Name == "help" {
-			return
+	for _, f := range flags {
+		if f.Name == "help" {
+			continue
 		}
-		kind, usage := pflag.UnquoteUsage(f)
-		name := "--" + f.Name
-		if f.Shorthand != "" {
-			name = "-" + f.Shorthand + ", " + name
-		}
-		if kind != "" {
-			name += " " + kind
-		}
-		if !strings.Contains(usage, "(default") && !slices.Contains([]string{"", "0", "false", "[]", "0s"}, f.DefValue) {
-			usage += " (default " + f.DefValue + ")"
-		}
+		name, usage := describeFlag(f)
 		fmt.Fprintf(b, "| `%s` | %s |\n", strings.ReplaceAll(name, "|", `\|`), strings.ReplaceAll(escapeMarkdown(usage), "|", `\|`))
-	})
+	}
 	b.WriteString("\n")
 }
 

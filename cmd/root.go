@@ -38,42 +38,43 @@ func rootFor(global *cli.Globals) *cobra.Command {
 
 // command is a command that is made only if it is needed.
 type command struct {
-	name string
-	make func(*cli.Globals) *cobra.Command
+	name, group string
+	make        func(*cli.Globals) *cobra.Command
 }
 
 func commands() []command {
 	return []command{
-		{"check", decide.NewCheckCmd},
-		{"consume", decide.NewConsumeCmd},
-		{"refund", decide.NewRefundCmd},
-		{"settle", decide.NewSettleCmd},
-		{"inspect", keys.NewInspectCmd},
-		{"denials", keys.NewDenialsCmd},
-		{"dashboard", dashboard.NewDashboardCmd},
-		{"reset", keys.NewResetCmd},
-		{"restore", history.NewRestoreCmd},
-		{"undo", history.NewUndoCmd},
-		{"backups", history.NewBackupsCmd},
-		{"migrate", keys.NewMigrateCmd},
-		{"layouts", keys.NewLayoutsCmd},
-		{"override", override.NewOverrideCmd},
-		{"block", override.NewBlockCmd},
-		{"unblock", override.NewUnblockCmd},
-		{"exempt", override.NewExemptCmd},
-		{"handover", override.NewHandoverCmd},
-		{"audit", history.NewAuditCmd},
-		{"serve", server.NewServeCmd},
-		{"loadtest", lab.NewLoadtestCmd},
-		{"probe", lab.NewProbeCmd},
-		{"simulate", lab.NewSimulateCmd},
-		{"config", setup.NewConfigCmd},
-		{"context", setup.NewContextCmd},
-		{"doctor", setup.NewDoctorCmd},
-		{"report", lab.NewReportCmd},
-		{"compare", lab.NewCompareCmd},
-		{"version", setup.NewVersionCmd},
-		{"completion", newCompletionCmd},
+		{"check", toDecide, decide.NewCheckCmd},
+		{"consume", toDecide, decide.NewConsumeCmd},
+		{"refund", toDecide, decide.NewRefundCmd},
+		{"settle", toDecide, decide.NewSettleCmd},
+		{"inspect", toLook, keys.NewInspectCmd},
+		{"denials", toLook, keys.NewDenialsCmd},
+		{"dashboard", toLook, dashboard.NewDashboardCmd},
+		{"handover", toLook, override.NewHandoverCmd},
+		{"audit", toLook, history.NewAuditCmd},
+		{"doctor", toLook, setup.NewDoctorCmd},
+		{"layouts", toLook, keys.NewLayoutsCmd},
+		{"reset", toChange, keys.NewResetCmd},
+		{"restore", toChange, history.NewRestoreCmd},
+		{"undo", toChange, history.NewUndoCmd},
+		{"backups", toChange, history.NewBackupsCmd},
+		{"migrate", toChange, keys.NewMigrateCmd},
+		{"override", toChange, override.NewOverrideCmd},
+		{"block", toChange, override.NewBlockCmd},
+		{"unblock", toChange, override.NewUnblockCmd},
+		{"exempt", toChange, override.NewExemptCmd},
+		{"loadtest", toTest, lab.NewLoadtestCmd},
+		{"probe", toTest, lab.NewProbeCmd},
+		{"simulate", toTest, lab.NewSimulateCmd},
+		{"report", toTest, lab.NewReportCmd},
+		{"compare", toTest, lab.NewCompareCmd},
+		{"serve", toServe, server.NewServeCmd},
+		{"config", toServe, setup.NewConfigCmd},
+		{"context", toServe, setup.NewContextCmd},
+		{"version", toServe, setup.NewVersionCmd},
+		{"completion", toServe, newCompletionCmd},
+		{"options", toServe, newOptionsCmd},
 	}
 }
 
@@ -102,7 +103,7 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 					return cli.Usagef("--%s is empty; give it a value or leave it out", flag)
 				}
 			}
-			return nil
+			return global.ReadVariables(cmd.Root().PersistentFlags())
 		},
 		Version:       global.Env.ProgramVersion(), // for --version
 		SilenceUsage:  true,
@@ -127,8 +128,11 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 		return cli.Usagef("%s%s; see `%s --help`", complaint, hint, cmd.CommandPath())
 	})
 	addGlobalFlags(global, root)
+	root.AddGroup(commandGroups()...)
 	for _, c := range commands {
-		root.AddCommand(c.make(global))
+		made := c.make(global)
+		made.GroupID = c.group
+		root.AddCommand(made)
 	}
 	addUsualAliases(root)
 	return root

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/spf13/cobra"
+
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
@@ -44,7 +46,12 @@ func execute(ctx context.Context, g *cli.Globals) error {
 	root.SetIn(g.Env.In)
 	root.SetOut(g.Env.Out)
 	root.SetErr(g.Env.Err)
-	return root.ExecuteContext(ctx)
+	var wrong error // cobra takes none from a help
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { wrong = printHelp(g, cmd) })
+	if err := root.ExecuteContext(ctx); err != nil {
+		return err
+	}
+	return wrong
 }
 
 // interruptedError is the error of a command that was interrupted.
@@ -86,8 +93,11 @@ func bugComplaint(what string) string {
 		" (LIMITCTL_DEBUG=1 shows where it is)"
 }
 
-// bugReports is where to report a bug.
-const bugReports = "https://github.com/limitctl/limitctl/issues"
+const (
+	projectPage = "https://github.com/limitctl/limitctl"
+	// bugReports is where to report a bug.
+	bugReports = projectPage + "/issues"
+)
 
 // bugIn returns the panic that an error is about, or nil.
 func bugIn(err error) *panics.Error {

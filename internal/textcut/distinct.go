@@ -2,7 +2,10 @@
 // apart.
 package textcut
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // ellipsis stands for what is left out. It is one column wide.
 const ellipsis = "…"
@@ -13,8 +16,9 @@ const leastWidth = 8
 
 // Distinct cuts subjects to a width in columns of a terminal. If one is too wide, the
 // beginning that all have in common is taken away from each. It is returned as prefix, to
-// be shown once, and ends behind a ":" or "/". What is still too wide is cut within, an
-// ellipsis marking it:
+// be shown once, and ends behind a ":" or "/". It is no wider than the column, with an ellipsis
+// behind it, and empty if all subjects are the same one. What is still too wide is cut within,
+// an ellipsis marking it:
 //
 //   - Equal subjects stay equal, and different ones are different, from [leastWidth] on.
 //   - All are cut at the same place if they differ then. Else each shows where it differs
@@ -33,7 +37,7 @@ func Distinct(subjects []string, width int) (prefix string, cut []string) {
 	if fits {
 		return "", append([]string(nil), subjects...)
 	}
-	prefix = CommonPrefix(subjects)
+	prefix = prefixOf(subjects, width)
 	cut = make([]string, len(subjects))
 	if width <= 0 {
 		return prefix, cut
@@ -74,6 +78,19 @@ func CommonPrefix(subjects []string) string {
 		}
 		common = common[:len(common)-1]
 	}
+}
+
+// prefixOf is the common prefix that is taken away in a column of that width. One that the header has no room for would
+// be gone, and so would be most of a subject that stands alone.
+func prefixOf(subjects []string, width int) string {
+	if !slices.ContainsFunc(subjects, func(subject string) bool { return subject != subjects[0] }) {
+		return ""
+	}
+	prefix := CommonPrefix(subjects)
+	for r := newRow(prefix); prefix != "" && r.columns() >= width; r = newRow(prefix) {
+		prefix = prefix[:strings.LastIndexAny(prefix[:len(prefix)-1], ":/")+1]
+	}
+	return prefix
 }
 
 // mostTried is up to how many subjects that look alike a place to cut all at is searched for.

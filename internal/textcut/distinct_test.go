@@ -16,11 +16,13 @@ func TestDistinct(t *testing.T) {
 		prefix   string
 		want     []string
 	}{
-		"fit":     {[]string{"tenant:acme:user:1", "ip:1"}, 18, "", []string{"tenant:acme:user:1", "ip:1"}},
-		"none":    {nil, 10, "", nil},
-		"fold":    {[]string{"tenant:acme:user:1", "tenant:acme:user:22"}, 18, "tenant:acme:user:", []string{"1", "22"}},
-		"one":     {[]string{"tenant:acme:user:1"}, 17, "tenant:acme:user:", []string{"1"}},
-		"equal":   {[]string{"tenant:acme", "tenant:acme"}, 10, "tenant:", []string{"acme", "acme"}},
+		"fit":   {[]string{"tenant:acme:user:1", "ip:1"}, 18, "", []string{"tenant:acme:user:1", "ip:1"}},
+		"none":  {nil, 10, "", nil},
+		"fold":  {[]string{"tenant:acme:user:1", "tenant:acme:user:22"}, 18, "tenant:acme:user:", []string{"1", "22"}},
+		"one":   {[]string{"tenant:acme:user:1"}, 17, "", []string{"tenant:a…e:user:1"}},
+		"equal": {[]string{"tenant:acme", "tenant:acme"}, 10, "", []string{"tenan…acme", "tenan…acme"}},
+		"long prefix": {[]string{"tenant:acme:user:7:refunds/1", "tenant:acme:user:7:refunds/2"}, 18, "tenant:acme:user:",
+			[]string{"7:refunds/1", "7:refunds/2"}},
 		"whole":   {[]string{"tenant:acme", "tenant:acme:u:1"}, 12, "tenant:", []string{"acme", "acme:u:1"}},
 		"leaves":  {[]string{"a:", "a:b:ccccccccccc"}, 8, "", []string{"a:", "a:b:…ccc"}},
 		"middle":  {[]string{"0123456789", "abcdefghijklm"}, 9, "", []string{"0123…6789", "abcd…jklm"}},

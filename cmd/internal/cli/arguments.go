@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // NoArguments is the argument check of commands that take none, and of those that
@@ -106,4 +107,19 @@ func Habits() map[string]map[string]string {
 			"check": "limitctl config validate", "lint": "limitctl config validate", "test": "limitctl config validate",
 		},
 	}
+}
+
+// FlagGroup is the annotation of a flag with the title under which the help lists it.
+const FlagGroup = "limitctl-group"
+
+// GroupFlags gives the flags that add adds to a command a title in its help.
+func GroupFlags(cmd *cobra.Command, title string, add func(*cobra.Command)) {
+	before := map[string]bool{}
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) { before[flag.Name] = true })
+	add(cmd)
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+		if !before[flag.Name] && flag.Annotations[FlagGroup] == nil {
+			cmd.Flags().SetAnnotation(flag.Name, FlagGroup, []string{title})
+		}
+	})
 }

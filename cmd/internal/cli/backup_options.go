@@ -108,7 +108,7 @@ func CommandHere(g *Globals, s *Settings, words ...string) string {
 	if g.ConfigFile != "" {
 		words = append(words, "--config", g.ConfigFile)
 	}
-	if g.Changed("prefix") {
+	if _, given := g.GivenBy("prefix"); given { // it may be pasted where the environment is another
 		words = append(words, "--prefix", g.Prefix)
 	}
 	return shell.Command(words...)

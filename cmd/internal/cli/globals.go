@@ -64,6 +64,8 @@ type Settings struct {
 	Context *config.Context
 	// byFlag: the command line or the environment names the store.
 	byFlag bool
+	// chosenBy is what chose the context, if the command line does not name a store.
+	chosenBy string
 	// hidden is the context chosen by "context use" that LIMITCTL_STORE overrides.
 	hidden string
 	// Guard is another, protected context that has the same store; see protect.go.

@@ -1,18 +1,21 @@
 package cli
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// AddLikely adds to a selection which keys are likely to be all of it, if it is of one subject.
-func (s *SelectionOptions) AddLikely(g *Globals, selection *operation.Selection) {
+// addLikely adds to a selection which keys are likely to be all of it, if it is of one subject.
+func (s *SelectionOptions) addLikely(g *Globals, selection *operation.Selection) {
 	subject, exact := selection.Query.Subjects.Exact()
 	switch {
 	case !exact || s.Policy != "" || s.Name != "" || s.Foreign:
@@ -23,13 +26,24 @@ func (s *SelectionOptions) AddLikely(g *Globals, selection *operation.Selection)
 	}
 }
 
-// NoteIncomplete reports that the command looked for the likely keys only.
-func NoteIncomplete(g *Globals) {
-	names := "limits with known names"
+// UnscannedText says under which names a command looked for the keys of one subject, and how to look at all keys.
+func UnscannedText(g *Globals, u *operation.Unscanned) string {
+	const shown = 5
+	names := "those without a name, of usual periods"
 	if g.Layouts != nil {
-		names = "usual ones of that subject"
+		names = "those with usual prefixes"
+	} else if len(u.Names) > 0 {
+		some := make([]string, 0, shown+1)
+		for _, name := range u.Names[:min(shown, len(u.Names))] {
+			some = append(some, output.Printable(output.Shorten(name, LongestKey)))
+		}
+		if more := len(u.Names) - shown; more > 0 {
+			some = append(some, fmt.Sprintf("%d more", more))
+		}
+		names = strings.Join(some, ", ") + ", and " + names
 	}
-	g.Note("the store has many keys, so only %s were looked for; add %s to look at all", names, shell.Command("--limit-name", "*"))
+	return fmt.Sprintf("the store has many keys, so only these limits were looked for: %s; add %s to look at all keys", names,
+		shell.Command("--limit-name", "*"))
 }
 
 // usualPeriods are the likely periods of limits without a name.

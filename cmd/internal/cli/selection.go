@@ -9,6 +9,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -16,10 +17,16 @@ import (
 )
 
 // SelectionHelp explains the arguments of commands that take a selection.
-const SelectionHelp = `PATTERN is a glob over subjects: * any characters, ? one, [abc] one of a set, \
+var SelectionHelp = `PATTERN is a glob over subjects: * any characters, ? one, [abc] one of a set, \
 takes the next literally. A network at its end, as in ip:203.0.113.0/24, matches
 subjects that end in an address or a network inside it. Without any of these, or
 with --exact, it is exactly that subject, with all its limits.
+
+A Redis of more than ` + output.Thousands(operation.ScannedWhole) + ` keys is not scanned for one subject, because Redis
+has no index of a subject's keys. The command looks for them under the names of
+limits in the configuration, of keys denied in the last hour and of a sample of
+the store, and without a name with usual periods. It says so. Add --limit-name
+'*' to look at all keys. In a Cluster it finds all keys of a subject.
 
 With --policy the arguments are attributes instead. They select every key of the
 policy that has them; its other attributes can have any value. If the
@@ -51,7 +58,13 @@ type SelectionOptions struct {
 
 // AddSelectionFlags adds the flags that select keys.
 func (s *SelectionOptions) AddSelectionFlags(cmd *cobra.Command, global *Globals) {
-	s.AddLayoutFlags(cmd)
+	GroupFlags(cmd, "Which keys", s.addOwnFlags)
+	GroupFlags(cmd, "Keys of another rate limiter", s.AddLayoutFlags)
+	cmd.RegisterFlagCompletionFunc("policy", Offers(global).Policies)
+	cmd.RegisterFlagCompletionFunc("limit-name", Offers(global).LimitNames)
+}
+
+func (s *SelectionOptions) addOwnFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVar(&s.Exact, "exact", false, "take PATTERN as a subject, even if it holds glob characters")
 	flags.StringVar(&s.Policy, "policy", "", "only keys of the `POLICY` (a glob), with the attributes given as arguments")
@@ -63,8 +76,6 @@ func (s *SelectionOptions) AddSelectionFlags(cmd *cobra.Command, global *Globals
 	flags.BoolVar(&s.NoTTL, "no-ttl", false, "only keys that never expire; limitctl writes none")
 	flags.BoolVar(&s.Stuck, "stuck", false, "with --layout, only keys with a defect that lasts until the keys are deleted")
 	flags.BoolVar(&s.Foreign, "foreign", false, "only values that limitctl did not write")
-	cmd.RegisterFlagCompletionFunc("policy", Offers(global).Policies)
-	cmd.RegisterFlagCompletionFunc("limit-name", Offers(global).LimitNames)
 	cmd.RegisterFlagCompletionFunc("min-used", cobra.NoFileCompletions)
 	s.ScanRate.Add(flags)
 }
@@ -121,6 +132,7 @@ func (s *SelectionOptions) Selected(g *Globals, args []string) (selection operat
 	selection.Text += s.LayoutOptions.text(g)
 	selection.Foreign, selection.Query.Foreign = s.Foreign, s.Foreign
 	selection.Keep = s.keep(minShare)
+	s.addLikely(g, &selection)
 	for _, flag := range []struct {
 		set  bool
 		text string

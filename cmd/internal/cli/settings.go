@@ -36,7 +36,7 @@ func (g *Globals) PlaceOf(where string) string {
 }
 
 // Settings finds out which store is meant: that of --store, else of --context,
-// else of LIMITCTL_STORE, else of the context chosen by "context use", else the
+// else of LIMITCTL_STORE or LIMITCTL_CONTEXT, else of the context chosen by "context use", else the
 // user's own file. The configuration must have no mistakes. It is not read if flags and
 // variables say everything.
 func (g *Globals) Settings() (*Settings, error) {
@@ -52,16 +52,18 @@ func (g *Globals) Settings() (*Settings, error) {
 		s.Store = Setting{g.Store, "flag --store"}
 	case g.ContextName != "":
 		contextName, contextOrigin = g.ContextName, "flag --context"
+	case g.Env.Getenv("LIMITCTL_STORE") != "" && g.Env.Getenv(contextVariable) != "":
+		return nil, Usagef("LIMITCTL_STORE and %s both name a store; set one of them", contextVariable)
 	case g.Env.Getenv("LIMITCTL_STORE") != "":
 		s.Store = Setting{g.Env.Getenv("LIMITCTL_STORE"), "environment variable LIMITCTL_STORE"}
-		s.hidden, _ = g.chosenContext() // an error does not matter here: the choice is not used
+		s.hidden, _, _ = g.chosenContext() // an error does not matter here: the choice is not used
 	default:
 		s.byFlag = false
-		name, err := g.chosenContext()
-		if err != nil {
+		var err error
+		if contextName, contextOrigin, err = g.chosenContext(); err != nil {
 			return nil, err
 		}
-		contextName, contextOrigin = name, "context use"
+		s.chosenBy = contextOrigin
 	}
 	if contextName != "" {
 		if err := s.useContext(g, contextName, contextOrigin); err != nil {
@@ -88,7 +90,7 @@ func (s *Settings) useContext(g *Globals, name, origin string) error {
 		return err
 	}
 	if s.Context, err = c.Context(name); err != nil {
-		if origin == "context use" {
+		if origin == byUse {
 			err = fmt.Errorf("%w; it was chosen by `limitctl context use`: choose another, or none", err)
 		}
 		return err
@@ -99,8 +101,8 @@ func (s *Settings) useContext(g *Globals, name, origin string) error {
 }
 
 func (s *Settings) findPrefix(g *Globals) error {
-	if g.Changed("prefix") {
-		s.Prefix = Setting{g.Prefix, "flag --prefix"}
+	if origin, given := g.GivenBy("prefix"); given {
+		s.Prefix = Setting{g.Prefix, origin}
 		return nil
 	}
 	c, err := g.Config()
@@ -130,7 +132,7 @@ func (s *Settings) announce(w io.Writer) {
 			output.Escape(storeurl.Redact(s.Store.Value)), output.Escape(s.hidden))
 	case s.byFlag:
 	case s.Context != nil:
-		fmt.Fprintf(w, "limitctl: using the context %s (chosen by context use)\n", output.Escape(s.Context.Name))
+		fmt.Fprintf(w, "limitctl: using the context %s (chosen by %s)\n", output.Escape(s.Context.Name), s.chosenBy)
 	default:
 		fmt.Fprintf(w, "limitctl: using the file %s (no --store given)\n", output.Escape(strings.TrimPrefix(s.Store.Value, "file:")))
 	}
@@ -154,20 +156,26 @@ func ConfigEnvironment(g *Globals) config.Environment {
 	return config.Environment{Explicit: g.ConfigFile, Getenv: g.Env.Getenv, ReadFile: g.Env.ReadConfig}
 }
 
-// chosenContext returns the name that "context use" has remembered, or "".
-func (g *Globals) chosenContext() (string, error) {
+// byUse is the origin of a context that "context use" has remembered.
+const byUse = "context use"
+
+// chosenContext returns the name in LIMITCTL_CONTEXT, else the one that "context use" has remembered, or "".
+func (g *Globals) chosenContext() (name, origin string, err error) {
+	if name = g.Env.Getenv(contextVariable); name != "" {
+		return name, contextVariable, nil
+	}
 	path := ContextFile(g.Env.Getenv)
 	if path == "" {
-		return "", nil
+		return "", "", nil
 	}
 	text, err := g.Env.ReadFile(path, files.MaxChoice)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", nil
+		return "", "", nil
 	case err != nil: // without the choice, the command would use another store
-		return "", Usagef("the choice of a context cannot be read: %s", err)
+		return "", "", Usagef("the choice of a context cannot be read: %s", err)
 	}
-	return strings.TrimSpace(string(text)), nil
+	return strings.TrimSpace(string(text)), byUse, nil
 }
 
 // CurrentContext returns the name of the context that a command would use, or "".
@@ -178,7 +186,8 @@ func (g *Globals) CurrentContext() (string, error) {
 	case g.Store != "" || g.Env.Getenv("LIMITCTL_STORE") != "":
 		return "", nil
 	}
-	return g.chosenContext()
+	name, _, err := g.chosenContext()
+	return name, err
 }
 
 // ContextFile is where "context use" remembers its choice; empty if there is no directory for it.

@@ -76,7 +76,7 @@ func (m *model) askReset() tea.Cmd {
 	var lines []string
 	for _, key := range keys[:min(len(keys), shownKeys)] {
 		used := ""
-		if r := m.feed.rows[key]; r != nil && r.found() {
+		if r := m.feed.rows[key]; r != nil && r.Found() {
 			used = fmt.Sprintf("  %s used", usedOf(r))
 		}
 		lines = append(lines, output.Printable(key.String())+used)
@@ -145,14 +145,14 @@ func (m *model) askUndo() tea.Cmd {
 
 func (m *model) askTake() tea.Cmd {
 	r := m.current()
-	if r == nil || !r.found() || m.isBusy() {
+	if r == nil || !r.Found() || m.isBusy() {
 		return nil
 	}
 	if !r.LimitKnown() {
 		m.say("the limit of " + output.Printable(r.Key.String()) + " is not known, so nothing can be taken")
 		return nil
 	}
-	if o := r.override; source.IsBlock(o) {
+	if o := r.Override; source.IsBlock(o) {
 		m.complain(fmt.Errorf("denied: %s is blocked until %s", output.Printable(r.Key.String()), figures.Until(o.ExpiresAt, m.now)))
 		return nil
 	}
@@ -174,7 +174,7 @@ func (m *model) absorbReset(done resetDone) tea.Cmd {
 	m.changes.acting = false
 	for _, key := range done.keys {
 		if r := m.feed.rows[key]; r != nil {
-			r.hold(m.now.Add(noteStays))
+			r.Hold(m.now.Add(noteStays))
 		}
 	}
 	if done.Backup != "" {

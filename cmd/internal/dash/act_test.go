@@ -66,7 +66,7 @@ func TestAReadOnlyContextHasNoActions(t *testing.T) {
 func TestResetIsSeenAndUndone(t *testing.T) {
 	d := begin(t, three, nil)
 	d.press("jry")
-	if r := d.current(); r == nil || r.Key.Subject != "near" || r.inUse || !strings.Contains(d.View(), "deleted 1 key") {
+	if r := d.current(); r == nil || r.Key.Subject != "near" || r.InUse || !strings.Contains(d.View(), "deleted 1 key") {
 		t.Errorf("after the reset:\n%s", d.View())
 	}
 	if want := "full [near] tenant:acme:user:7 calm"; d.subjects() != want {
@@ -159,7 +159,7 @@ func TestUndoAfterAResetOfNothing(t *testing.T) {
 func TestUndoNamesWhatWasReset(t *testing.T) {
 	for _, before := range []bool{true, false} {
 		d := begin(t, three, nil)
-		full, near := d.keys.rows[0].id(), d.keys.rows[1].id()
+		full, near := d.keys.rows[0].ID(), d.keys.rows[1].ID()
 		if before {
 			d.press("jm")
 		}

@@ -6,8 +6,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
+	"github.com/limitctl/limitctl/cmd/internal/dash/followed"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/textcut"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -33,10 +35,10 @@ const (
 // column is one of the list of keys.
 type column struct {
 	title string
-	order order // that a click on the header sorts by; -1 for none
+	order followed.Order // that a click on the header sorts by; -1 for none
 	right bool
 	// cell draws a row's cell; nil for texts, which are cut so that rows differ.
-	cell func(r *row, now time.Time, width int) line
+	cell func(r *followed.Row, now time.Time, width int) line
 
 	name      columnName
 	width, at int // once fitted; a width of 0 is not shown
@@ -47,22 +49,23 @@ const gap = 2
 
 // columns are all of them.
 func columns() [columnNames]column {
-	text := func(get func(r *row) string) func(*row, time.Time, int) line {
-		return func(r *row, _ time.Time, _ int) line { return plain(get(r)) }
+	text := func(get func(r *followed.Row) string) func(*followed.Row, time.Time, int) line {
+		return func(r *followed.Row, _ time.Time, _ int) line { return plain(get(r)) }
 	}
 	return [columnNames]column{
-		subjectColumn:   {title: "SUBJECT", order: bySubject},
-		limitColumn:     {title: "LIMIT", order: byLimit},
+		subjectColumn:   {title: "SUBJECT", order: followed.BySubject},
+		limitColumn:     {title: "LIMIT", order: followed.ByLimit},
 		algorithmColumn: {title: "ALGORITHM", order: -1, cell: text(algorithmOf)},
-		deniedColumn:    {title: "DENIED/S", order: byDenied, right: true, cell: deniedCell},
-		usedColumn:      {title: "USED", order: byCloseness, cell: barCell},
-		ofLimitColumn:   {title: "OF LIMIT", order: byUsed, right: true, cell: ofLimitCell},
-		leftColumn:      {title: "LEFT", order: byRemaining, right: true, cell: leftCell},
-		rateColumn:      {title: "/S", order: byRate, right: true, cell: text(func(r *row) string { return figures.Short(r.rate()) })},
-		resetsColumn:    {title: "RESETS", order: byReset, right: true, cell: resetsCell},
-		sinceColumn:     {title: "SINCE", order: -1, cell: sinceCell},
-		overrideColumn:  {title: "OVERRIDE", order: -1, cell: overrideCell},
-		historyColumn:   {title: "LAST MIN", order: -1, cell: historyCell},
+		deniedColumn:    {title: "DENIED/S", order: followed.ByDenied, right: true, cell: deniedCell},
+		usedColumn:      {title: "USED", order: followed.ByCloseness, cell: barCell},
+		ofLimitColumn:   {title: "OF LIMIT", order: followed.ByUsed, right: true, cell: ofLimitCell},
+		leftColumn:      {title: "LEFT", order: followed.ByRemaining, right: true, cell: leftCell},
+		rateColumn: {title: "/S", order: followed.ByRate, right: true,
+			cell: text(func(r *followed.Row) string { return figures.Short(r.Rate()) })},
+		resetsColumn:   {title: "RESETS", order: followed.ByReset, right: true, cell: resetsCell},
+		sinceColumn:    {title: "SINCE", order: -1, cell: sinceCell},
+		overrideColumn: {title: "OVERRIDE", order: -1, cell: overrideCell},
+		historyColumn:  {title: "LAST MIN", order: -1, cell: historyCell},
 	}
 }
 
@@ -74,18 +77,25 @@ type wish struct {
 }
 
 // widestSubject is how much of long subjects is shown before any other column is left out
-// for them.
-const widestSubject = 60
+// for them, and widestDenied how much of those that are denied before there are columns that only add to what they say.
+const (
+	widestSubject = 60
+	widestDenied  = 100
+)
 
 // wishes are for the widths of columns, the most important first. What a subject in sight needs to be
 // read comes before what only repeats other columns in another way.
 func (n *needs) wishes(denialsKnown bool) []wish {
-	limit := n.limit
+	limit, since := n.limit, 0
+	if n.denied.columns > leastSubject { // else nobody in sight is denied
+		since = 5
+	}
 	all := []wish{
-		{of: subjectColumn, width: 8}, {of: ofLimitColumn, width: 9}, {of: deniedColumn, width: 9},
-		{subjectColumn, 12, true}, {ofLimitColumn, 11, true}, {of: resetsColumn, width: 7},
-		{subjectColumn, min(n.denied.columns, widestSubject), true}, {of: sinceColumn, width: 5}, {of: rateColumn, width: 5},
-		{subjectColumn, min(n.usual.columns, widestSubject), true}, {of: overrideColumn, width: min(n.effect, 11)},
+		{of: subjectColumn, width: 8}, {of: deniedColumn, width: 9}, {subjectColumn, min(n.denied.columns, widestSubject), true},
+		{of: ofLimitColumn, width: 9}, {subjectColumn, 12, true}, {ofLimitColumn, 11, true}, {of: resetsColumn, width: 7},
+		{of: sinceColumn, width: since}, {subjectColumn, min(n.denied.columns, widestDenied), true},
+		{subjectColumn, min(n.usual.columns, widestSubject), true}, {of: rateColumn, width: 5}, {of: sinceColumn, width: 5},
+		{of: overrideColumn, width: min(n.effect, 11)},
 		{of: limitColumn, width: 8}, {limitColumn, min(limit, 12), true}, {subjectColumn, n.whole.columns, true},
 		{of: usedColumn, width: 6}, {limitColumn, limit, true},
 		{of: leftColumn, width: 5}, {of: historyColumn, width: 8}, {deniedColumn, 12, true}, {overrideColumn, min(n.ending, 20), true},
@@ -110,11 +120,11 @@ func allot(columns int, wishes []wish) (widths [columnNames]int) {
 	room := columns - markWidth + gap
 	for _, w := range wishes {
 		more := w.width - widths[w.of]
-		if widths[w.of] == 0 {
-			more += gap
-		}
 		if more <= 0 {
 			continue
+		}
+		if widths[w.of] == 0 {
+			more += gap
 		}
 		if more > room {
 			if w.grows && widths[w.of] > 0 {
@@ -146,7 +156,22 @@ func (n *needs) fitted(width int, denialsKnown bool) []column {
 	return shown
 }
 
-func algorithmOf(r *row) string {
+// closeness is the colour of a share of a limit: calm, near, or at it.
+func closeness(r *followed.Row) output.Style {
+	switch {
+	case !r.InUse:
+		return output.Faint
+	case r.IsUnknown():
+		return output.Plain
+	case r.IsAtLimit():
+		return full
+	case r.UsedShare() >= admin.NearShare:
+		return output.Near
+	}
+	return output.Room
+}
+
+func algorithmOf(r *followed.Row) string {
 	if r.Limit.Algorithm == 0 {
 		return ""
 	}
@@ -156,8 +181,8 @@ func algorithmOf(r *row) string {
 // deniedCell is how often a second the key is denied, and where there is room how much of
 // what is asked. It has a sign while the key is being denied, which a key at its limit has
 // not.
-func deniedCell(r *row, now time.Time, width int) line {
-	rate := r.deniedRate()
+func deniedCell(r *followed.Row, now time.Time, width int) line {
+	rate := r.DeniedRate()
 	if rate == 0 {
 		return plain("-")
 	}
@@ -167,32 +192,32 @@ func deniedCell(r *row, now time.Time, width int) line {
 	}
 	const withPercent = 12
 	if width >= withPercent {
-		text = pad(text, 5, true) + " " + pad(r.percentDenied(), 4, true)
+		text = pad(text, 5, true) + " " + pad(r.PercentDenied(), 4, true)
 	}
-	if !r.isDenied(now) {
+	if !r.IsDenied(now) {
 		return styled(text, output.Near)
 	}
-	if r.isBlocked() {
+	if r.IsBlocked() {
 		return styled(blockSign+" "+text, output.Near)
 	}
 	return styled(deniedSign+" "+text, denying)
 }
 
 // sinceCell is when the key began to be denied, without a pause.
-func sinceCell(r *row, now time.Time, _ int) line {
-	if r.denial == nil || r.denial.Since.IsZero() {
+func sinceCell(r *followed.Row, now time.Time, _ int) line {
+	if r.Denial == nil || r.Denial.Since.IsZero() {
 		return plain("-")
 	}
-	return plain(figures.Until(r.denial.Since, now))
+	return plain(figures.Until(r.Denial.Since, now))
 }
 
 // historyCell is the last minute: how often a denied key was denied, as what is used of it is always all; of others
 // what is used.
-func historyCell(r *row, now time.Time, width int) line {
-	if r.denial == nil || r.denial.Counts.Values == nil {
-		return sparks(r.shares.Columns(now, 60, width), 1, shareStyle)
+func historyCell(r *followed.Row, now time.Time, width int) line {
+	if r.Denial == nil || r.Denial.Counts.Values == nil {
+		return sparks(r.Shares.Columns(now, 60, width), 1, shareStyle)
 	}
-	values, greatest := r.denial.Counts.Columns(now, 60, width), float32(0)
+	values, greatest := r.Denial.Counts.Columns(now, 60, width), float32(0)
 	for _, value := range values {
 		if value > greatest { // which what is not known is not
 			greatest = value
@@ -204,16 +229,16 @@ func historyCell(r *row, now time.Time, width int) line {
 // deniedSign marks what is being denied.
 const deniedSign = "✗"
 
-func barCell(r *row, _ time.Time, width int) line {
+func barCell(r *followed.Row, _ time.Time, width int) line {
 	if !r.RemainingKnown() {
 		return nil
 	}
 	return styled(output.Bar(r.Used, r.Limit.Capacity(), width), closeness(r))
 }
 
-func ofLimitCell(r *row, _ time.Time, width int) line {
+func ofLimitCell(r *followed.Row, _ time.Time, width int) line {
 	switch {
-	case !r.found():
+	case !r.Found():
 		return plain("-")
 	case !r.RemainingKnown():
 		return styled(usedOf(r), closeness(r))
@@ -225,8 +250,8 @@ func ofLimitCell(r *row, _ time.Time, width int) line {
 	return styled(text, closeness(r))
 }
 
-func leftCell(r *row, _ time.Time, width int) line {
-	if r.isUnknown() {
+func leftCell(r *followed.Row, _ time.Time, width int) line {
+	if r.IsUnknown() {
 		return plain("?")
 	}
 	text := output.Thousands(r.Remaining)
@@ -236,23 +261,23 @@ func leftCell(r *row, _ time.Time, width int) line {
 	return plain(text)
 }
 
-func resetsCell(r *row, _ time.Time, _ int) line {
+func resetsCell(r *followed.Row, _ time.Time, _ int) line {
 	switch {
-	case r.inUse && r.TTL < 0 && !r.KeptOnPurpose():
+	case r.InUse && r.TTL < 0 && !r.KeptOnPurpose():
 		return styled("no TTL", output.Near)
-	case r.inUse && r.AtLimit():
+	case r.InUse && r.AtLimit():
 		if !r.RetryKnown() {
 			return styled("+?", full)
 		}
 		return styled("+"+figures.Seconds(r.RetryAfter), full)
-	case r.inUse && !r.ResetKnown():
+	case r.InUse && !r.ResetKnown():
 		return plain("?")
 	}
 	return plain(figures.Seconds(r.ResetAfter))
 }
 
 // usedOf is what is used of the limit, with a question mark for what is not known.
-func usedOf(r *row) string {
+func usedOf(r *followed.Row) string {
 	used, capacity := "?", "?"
 	if r.UsedKnown() {
 		used = output.Thousands(r.Used)
@@ -262,6 +287,9 @@ func usedOf(r *row) string {
 	}
 	return used + "/" + capacity
 }
+
+// leastSubject is the least that subjects need, with the arrow of the header.
+const leastSubject = len("SUBJECT") + 1
 
 // markWidth is the column of the cursor and of marks.
 const markWidth = 3
@@ -300,7 +328,7 @@ type names struct {
 // tell cuts the names of rows to the columns that there are, so that no two rows look the
 // same. Unless the names of limits are shown whole, they go behind a subject that several rows
 // have, and names that are the same but for attributes always do.
-func tell(rows []*row, shown []column) (n names) {
+func tell(rows []*followed.Row, shown []column) (n names) {
 	if len(rows) == 0 {
 		return n
 	}
@@ -311,19 +339,19 @@ func tell(rows []*row, shown []column) (n names) {
 	limitsWhole := true
 	bySubject, byBoth, byKey := map[string]int{}, map[store.Key]int{}, map[store.Key]int{}
 	for _, r := range rows {
-		limitsWhole = limitsWhole && r.limitWidth <= widths[limitColumn]
+		limitsWhole = limitsWhole && r.LimitWidth <= widths[limitColumn]
 		bySubject[r.Key.Subject]++
-		byBoth[store.Key{Subject: r.Key.Subject, Name: r.limitName()}]++
+		byBoth[store.Key{Subject: r.Key.Subject, Name: r.LimitName()}]++
 		byKey[r.Key]++
 	}
 	subjects, limits := make([]string, len(rows)), make([]string, len(rows))
 	n.joined = make([]bool, len(rows))
 	for i, r := range rows {
-		subjects[i], limits[i] = output.Printable(r.Key.Subject), output.Printable(r.limitName())
+		subjects[i], limits[i] = output.Printable(r.Key.Subject), output.Printable(r.LimitName())
 		switch n.joined[i] = true; {
 		case byKey[r.Key] > 1: // then they are of another limiter
 			subjects[i] = output.Printable(r.StoreKey)
-		case byBoth[store.Key{Subject: r.Key.Subject, Name: r.limitName()}] > 1:
+		case byBoth[store.Key{Subject: r.Key.Subject, Name: r.LimitName()}] > 1:
 			subjects[i] += " " + output.Printable(r.Key.Name)
 		case bySubject[r.Key.Subject] > 1 && !limitsWhole:
 			subjects[i] += " " + limits[i]
@@ -361,11 +389,11 @@ func cursorMark(selected bool) string {
 	return " "
 }
 
-func overrideCell(r *row, now time.Time, width int) line {
-	if r.override == nil {
+func overrideCell(r *followed.Row, now time.Time, width int) line {
+	if r.Override == nil {
 		return nil
 	}
-	effect, end := figures.OverrideTexts(r.override, now)
+	effect, end := figures.OverrideTexts(r.Override, now)
 	if len([]rune(effect+end)) > width {
 		end = ""
 	}

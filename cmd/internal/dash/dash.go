@@ -1,8 +1,8 @@
 // Package dash is a live view of rate limits in a terminal. One loop (update.go) owns the
 // state: model.go, feed.go for what the store said, and a file for each screen and each box,
 // which also draws it. view.go draws what is around them. Package source reads the store
-// outside the loop. The other files know nothing of the model: rows, and how they are
-// ordered, counted, cut into columns and drawn.
+// outside the loop, and package followed knows the keys and their order. The other files know
+// nothing of the model: how rows are cut into columns and drawn.
 package dash
 
 import (

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
+	"github.com/limitctl/limitctl/cmd/internal/dash/followed"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
@@ -11,23 +12,23 @@ import (
 // defectSign marks rows with a defect.
 const defectSign = "!"
 
-// sign is what stands before a row's subject.
-func (r *row) sign() span {
+// signOf is what stands before a row's subject.
+func signOf(r *followed.Row) span {
 	switch {
-	case r.stale:
+	case r.Stale:
 		return span{"?", output.AtEnd}
 	case r.IsStuck():
 		return span{defectSign, output.AtEnd}
 	case len(r.Defects) > 0:
 		return span{defectSign, output.Near}
-	case r.override == nil: // a colour would show in the selected row, which is reversed
+	case r.Override == nil: // a colour would show in the selected row, which is reversed
 		return span{" ", output.Plain}
 	}
-	return span{overrideSign(r.override), output.Near}
+	return span{overrideSign(r.Override), output.Near}
 }
 
 // defectLines are the defects of a row in words.
-func defectLines(r *row, columns int) (lines []string) {
+func defectLines(r *followed.Row, columns int) (lines []string) {
 	for _, d := range r.Defects {
 		text := d.Text
 		if d.Stuck {

@@ -3,11 +3,12 @@ package dash
 import (
 	"context"
 	"fmt"
-	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"math"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -29,10 +30,10 @@ func TestDenialsASecond(t *testing.T) {
 		}
 		for subject, want := range map[string]float64{"full": 7, "near": 1} {
 			r := d.feed.rows[source.OwnID(deniedRow(subject, 0).Key)]
-			if got := r.deniedRate(); math.Abs(got-want) > want*0.01 {
+			if got := r.DeniedRate(); math.Abs(got-want) > want*0.01 {
 				t.Fatalf("after %d s %s is denied %.2f a second, want %g", second, subject, got, want)
 			}
-			if !r.isDenied(d.now) {
+			if !r.IsDenied(d.now) {
 				t.Fatalf("after %d s %s is not denied", second, subject)
 			}
 		}
@@ -57,7 +58,7 @@ func TestOldDenialsOfAMinuteAreNotCountedAgain(t *testing.T) {
 	}
 	d.deny(admin.Denials{Rows: []admin.Denied{deniedRow("a", 10)}})
 	d.second()
-	if got := d.feed.rows[source.OwnID(deniedRow("a", 0).Key)].deniedRate(); got > 10 {
+	if got := d.feed.rows[source.OwnID(deniedRow("a", 0).Key)].DeniedRate(); got > 10 {
 		t.Errorf("it is denied %.1f a second, want at most 10", got)
 	}
 }
@@ -200,7 +201,7 @@ func TestDenialsOfALongKey(t *testing.T) {
 	row.Shorten()
 	d.deny(admin.Denials{Rows: []admin.Denied{row}})
 	d.second()
-	if len(d.keys.rows) != 1 || d.keys.rows[0].Key != key || d.keys.rows[0].deniedRate() == 0 {
+	if len(d.keys.rows) != 1 || d.keys.rows[0].Key != key || d.keys.rows[0].DeniedRate() == 0 {
 		t.Errorf("it shows %s", d.subjects())
 	}
 }

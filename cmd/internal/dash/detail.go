@@ -9,6 +9,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
+	"github.com/limitctl/limitctl/cmd/internal/dash/followed"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -68,15 +69,15 @@ func (v *detailView) text(m *model) []line {
 	say("subject", output.Printable(r.Key.Subject), bold)
 	say("limit", output.Printable(r.Key.Name), output.Plain)
 	sayDenied := func() {
-		if r.deniedRate() > 0 {
-			text := figures.Short(r.deniedRate()) + " a second lately"
-			if since := r.denial.Since; !since.IsZero() {
+		if r.DeniedRate() > 0 {
+			text := figures.Short(r.DeniedRate()) + " a second lately"
+			if since := r.Denial.Since; !since.IsZero() {
 				text += ", since " + figures.Until(since, m.now)
 			}
-			if !r.isDenied(m.now) {
+			if !r.IsDenied(m.now) {
 				text += ", none in the last seconds"
 			}
-			say("denied", text+fmt.Sprintf("; that is %s of what was asked for, if each request is of 1 unit", r.percentDenied()),
+			say("denied", text+fmt.Sprintf("; that is %s of what was asked for, if each request is of 1 unit", r.PercentDenied()),
 				output.AtEnd)
 		}
 		switch o := m.rules().Override(r.Key); {
@@ -86,7 +87,7 @@ func (v *detailView) text(m *model) []line {
 			say("override", "not known: "+source.OneLine(m.feed.overrides.problem), output.Near)
 		}
 	}
-	if !r.found() {
+	if !r.Found() {
 		say("state", "unused", output.Plain)
 		sayDenied()
 		return lines
@@ -105,25 +106,25 @@ func (v *detailView) text(m *model) []line {
 			say("not known", text, output.Plain)
 		}
 	}
-	if r.parts != nil {
+	if r.Parts != nil {
 		text := ""
-		for _, attribute := range r.parts.Attributes {
+		for _, attribute := range r.Parts.Attributes {
 			text += " " + attribute.Name + "=" + output.Printable(attribute.Value)
 		}
 		say("attributes", text, output.Plain)
 	}
 	state := fmt.Sprintf("%s of %s used, %s remaining, %s a second lately",
-		output.Thousands(r.Used), output.Thousands(r.Limit.Capacity()), output.Thousands(r.Remaining), figures.Short(r.rate()))
+		output.Thousands(r.Used), output.Thousands(r.Limit.Capacity()), output.Thousands(r.Remaining), figures.Short(r.Rate()))
 	switch {
-	case !r.inUse:
+	case !r.InUse:
 		state = "unused"
-	case r.isUnknown():
+	case r.IsUnknown():
 		state = usedOf(r) + " used"
 	}
 	say("state", state, closeness(r))
 	sayLines("defect", defectLines(r, m.width-indent), output.AtEnd)
 	sayDenied()
-	if r.inUse {
+	if r.InUse {
 		ttl := "expires in " + output.Duration(r.TTL)
 		if r.TTL < 0 {
 			if ttl = "never expires"; r.Layout == "" {
@@ -169,7 +170,7 @@ func (v *detailView) text(m *model) []line {
 		}
 		sayLines(label, output.Break(command, m.width-indent), output.Plain)
 	}
-	for _, text := range m.beyond([]source.ID{r.id()}) {
+	for _, text := range m.beyond([]source.ID{r.ID()}) {
 		say("reset", "It does not reach everything. "+output.Printable(text), output.Plain)
 	}
 	const around = 3 // an empty line on each side of the graph, and the one that says what it is
@@ -178,7 +179,7 @@ func (v *detailView) text(m *model) []line {
 }
 
 // looks are the commands that show the values of a row. d is what was read of it, or nil.
-func (m *model) looks(r *row, d *source.Detail) (commands []string) {
+func (m *model) looks(r *followed.Row, d *source.Detail) (commands []string) {
 	if m.LookYourself == nil {
 		return nil
 	}
@@ -198,11 +199,11 @@ func (m *model) looks(r *row, d *source.Detail) (commands []string) {
 
 // graphLines are what was used of the key over all that is remembered, in a graph that
 // is height lines high.
-func (m *model) graphLines(r *row, height int) []line {
+func (m *model) graphLines(r *followed.Row, height int) []line {
 	const labels = 5
 	columns := max(1, min(m.width-labels, figures.HistoryLength))
 	var lines []line
-	for i, drawn := range graph(r.shares.Columns(m.now, figures.HistoryLength, columns), height) {
+	for i, drawn := range graph(r.Shares.Columns(m.now, figures.HistoryLength, columns), height) {
 		label := ""
 		switch i {
 		case 0:

@@ -217,7 +217,7 @@ func (d *driver) subjects() string {
 	var all []string
 	for i, r := range d.keys.rows {
 		name := r.Key.Subject
-		if d.keys.marked[r.id()] {
+		if d.keys.marked[r.ID()] {
 			name += "*"
 		}
 		if i == d.keys.cursor {

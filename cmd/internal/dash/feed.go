@@ -2,14 +2,16 @@ package dash
 
 import (
 	"cmp"
-	"github.com/limitctl/limitctl/cmd/internal/dash/denied"
 	"math"
 	"slices"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/denied"
+
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
+	"github.com/limitctl/limitctl/cmd/internal/dash/followed"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -17,7 +19,7 @@ import (
 
 // feed is what the store said.
 type feed struct {
-	rows      map[source.ID]*row // the followed keys
+	rows      map[source.ID]*followed.Row // the followed keys
 	servers   []source.Server
 	coverage  source.Coverage
 	roundTrip figures.History // in milliseconds
@@ -68,10 +70,10 @@ func (m *model) absorb(s source.Fetched) {
 			if m.Play == nil {
 				continue // it stopped being followed meanwhile
 			}
-			r = newRow(s.Keys[i], s.Time)
+			r = followed.New(s.Keys[i], s.Time)
 			f.rows[key] = r
 		}
-		r.update(s.Keys[i], s.Time)
+		r.Update(s.Keys[i], s.Time)
 	}
 	if m.Play != nil {
 		f.coverage = s.Coverage
@@ -98,18 +100,18 @@ const forgetAfter = time.Minute
 func (m *model) forget(s *source.Fetched) {
 	if m.Play != nil { // a recording has all keys that were followed
 		for key, r := range m.feed.rows {
-			if !r.stale {
+			if !r.Stale {
 				s.Asked = append(s.Asked, key)
 			}
 		}
 	}
 	for _, key := range s.Asked {
 		r := m.feed.rows[key]
-		if r == nil || r.updated.Equal(s.Time) {
+		if r == nil || r.Updated.Equal(s.Time) {
 			continue
 		}
-		r.empty(s.Time, m.rules())
-		if s.Time.Sub(r.usedAt) > forgetAfter && !m.isPinned(r) && r.denial == nil && m.Query.Keys == nil {
+		r.Empty(s.Time, m.rules())
+		if s.Time.Sub(r.UsedAt) > forgetAfter && !m.isPinned(r) && r.Denial == nil && m.Query.Keys == nil {
 			delete(m.feed.rows, key)
 		}
 	}
@@ -128,11 +130,11 @@ func (m *model) scan() tea.Cmd {
 			continue
 		}
 		p.Followed[id] = true
-		if !r.inUse || !m.selects(r) {
+		if !r.InUse || !m.selects(r) {
 			continue
 		}
 		p.Matched++
-		if r.isAtLimit() {
+		if r.IsAtLimit() {
 			p.AtLimit++
 		}
 		p.Groups.Add(&r.Reading)
@@ -149,7 +151,7 @@ func (m *model) absorbScan(s source.Scanned) tea.Cmd {
 	f.coverage.Looked, f.coverage.Total = s.Looked, s.Total
 	for _, reading := range s.Readings {
 		if id := source.IDOf(&reading.Entry); f.rows[id] == nil {
-			f.rows[id] = newRow(reading, m.now)
+			f.rows[id] = followed.New(reading, m.now)
 		}
 	}
 	if len(s.Readings) > 0 {
@@ -176,27 +178,27 @@ func (m *model) evict() {
 	if len(rows) <= m.MaxKeys {
 		return
 	}
-	all := make([]*row, 0, len(rows))
+	all := make([]*followed.Row, 0, len(rows))
 	for _, r := range rows {
 		all = append(all, r)
 	}
-	slices.SortFunc(all, func(a, b *row) int {
-		if c := compareBool(m.isPinned(a), m.isPinned(b)); c != 0 {
+	slices.SortFunc(all, func(a, b *followed.Row) int {
+		if c := followed.TrueFirst(m.isPinned(a), m.isPinned(b)); c != 0 {
 			return c
 		}
-		return cmp.Or(compareBool(!a.isUnderBlock(), !b.isUnderBlock()),
-			cmp.Compare(b.deniedRate(), a.deniedRate()), source.ClosestFirst(a.Reading, b.Reading))
+		return cmp.Or(followed.TrueFirst(!a.IsUnderBlock(), !b.IsUnderBlock()),
+			cmp.Compare(b.DeniedRate(), a.DeniedRate()), source.ClosestFirst(a.Reading, b.Reading))
 	})
 	for _, r := range all[m.MaxKeys:] {
-		delete(rows, r.id())
+		delete(rows, r.ID())
 	}
 }
 
 // isPinned reports whether somebody works with a key, so that it stays followed however
 // far it is from its limit.
-func (m *model) isPinned(r *row) bool {
-	return m.keys.marked[r.id()] || m.keys.moved && r.id() == m.keys.selected ||
-		m.screen == &m.detail && r.id() == m.detail.key || m.filter.text != "" && m.filter.matches(r)
+func (m *model) isPinned(r *followed.Row) bool {
+	return m.keys.marked[r.ID()] || m.keys.moved && r.ID() == m.keys.selected ||
+		m.screen == &m.detail && r.ID() == m.detail.key || m.filter.Text != "" && m.filter.Matches(r)
 }
 
 // isAway reports whether the store did not answer the last look.
@@ -211,7 +213,7 @@ func (m *model) isWaiting() bool {
 // keys than are followed.
 func (m *model) atLimit() (n int64, exact bool) {
 	for _, r := range m.feed.rows {
-		if r.inUse && r.isAtLimit() && m.selects(r) {
+		if r.InUse && r.IsAtLimit() && m.selects(r) {
 			n++
 		}
 	}
@@ -226,7 +228,7 @@ func (f *feed) groupings() (all []source.Grouping) {
 	var names []string
 	networks := map[string]bool{}
 	for _, r := range f.rows {
-		for _, attribute := range r.attributes {
+		for _, attribute := range r.Attributes {
 			if !slices.Contains(names, attribute.Name) {
 				names = append(names, attribute.Name)
 			}
@@ -265,9 +267,16 @@ func (f *feed) absorbAway(s *source.Snapshot) {
 	f.away = away
 	unread := s.Unread()
 	for key, r := range f.rows {
-		_, r.stale = unread[key]
+		_, r.Stale = unread[key]
 	}
 }
+
+// denialsEvery is the least time between two looks: services add to the table once a
+// second.
+const denialsEvery = time.Second
+
+// denialsDue: the table is to be read again.
+type denialsDue struct{}
 
 // lookDenials reads the table, unless that is under way.
 func (m *model) lookDenials() tea.Cmd {
@@ -352,11 +361,11 @@ func (m *model) longNames() map[store.Key]store.Key {
 func (m *model) followDenied() {
 	for key := range m.feed.denials.Keys {
 		if m.feed.rows[source.OwnID(key)] == nil {
-			m.feed.rows[source.OwnID(key)] = newRow(source.Reading{Entry: admin.Entry{Key: key}}, m.now)
+			m.feed.rows[source.OwnID(key)] = followed.New(source.Reading{Entry: admin.Entry{Key: key}}, m.now)
 		}
 	}
 	for id, r := range m.feed.rows {
-		r.denial = m.feed.denials.Keys[id.Key]
+		r.Denial = m.feed.denials.Keys[id.Key]
 	}
 	m.tellBlocked()
 	m.evict()
@@ -433,26 +442,26 @@ func (m *model) rules() source.Rules {
 // key is gone, and one that was found under another store key since then, as where these have the
 // number of a window. The newer one goes on with the history, the mark and the cursor.
 func (m *model) reunite() {
-	var gone []*row
+	var gone []*followed.Row
 	for id, r := range m.feed.rows {
-		if id.StoreKey != "" && !r.inUse && !r.updated.IsZero() && !r.stale {
+		if id.StoreKey != "" && !r.InUse && !r.Updated.IsZero() && !r.Stale {
 			gone = append(gone, r)
 		}
 	}
 	if len(gone) == 0 {
 		return
 	}
-	heirs := map[store.Key][]*row{}
+	heirs := map[store.Key][]*followed.Row{}
 	for id, r := range m.feed.rows {
-		if id.StoreKey != "" && r.inUse {
+		if id.StoreKey != "" && r.InUse {
 			heirs[id.Key] = append(heirs[id.Key], r)
 		}
 	}
 	for _, r := range gone {
-		var heir *row
+		var heir *followed.Row
 		several := false
 		for _, other := range heirs[r.Key] {
-			if !other.followedSince.Before(r.usedAt) { // else they were there together, and are two
+			if !other.FollowedSince.Before(r.UsedAt) { // else they were there together, and are two
 				several, heir = heir != nil, other
 			}
 		}
@@ -462,22 +471,22 @@ func (m *model) reunite() {
 	}
 }
 
-func (m *model) inherit(heir, r *row) {
-	shares, taken := r.shares, r.taken
-	if last := heir.shares.Last; heir.shares.Values != nil {
-		for second := last - int64(len(heir.shares.Values)) + 1; second <= last; second++ {
-			shares.Add(time.Unix(second, 0), heir.shares.At(second))
+func (m *model) inherit(heir, r *followed.Row) {
+	shares, taken := r.Shares, r.Units
+	if last := heir.Shares.Last; heir.Shares.Values != nil {
+		for second := last - int64(len(heir.Shares.Values)) + 1; second <= last; second++ {
+			shares.Add(time.Unix(second, 0), heir.Shares.At(second))
 		}
 	}
-	if last := heir.taken.Last; heir.taken.Values != nil {
-		for second := last - int64(len(heir.taken.Values)) + 1; second <= last; second++ {
-			if value := heir.taken.At(second); !math.IsNaN(float64(value)) {
+	if last := heir.Units.Last; heir.Units.Values != nil {
+		for second := last - int64(len(heir.Units.Values)) + 1; second <= last; second++ {
+			if value := heir.Units.At(second); !math.IsNaN(float64(value)) {
 				taken.Add(time.Unix(second, 0), value)
 			}
 		}
 	}
-	heir.shares, heir.taken, heir.followedSince = shares, taken, r.followedSince
-	from, to := r.id(), heir.id()
+	heir.Shares, heir.Units, heir.FollowedSince = shares, taken, r.FollowedSince
+	from, to := r.ID(), heir.ID()
 	delete(m.feed.rows, from)
 	if m.keys.marked[from] {
 		delete(m.keys.marked, from)

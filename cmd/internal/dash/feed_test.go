@@ -44,7 +44,7 @@ func TestALostStoreLeavesTheLastFrameAndComesBack(t *testing.T) {
 	if text := d.View(); !strings.Contains(text, "no answer for 7s, retrying") || !strings.Contains(text, "\x1b[2mfull") {
 		t.Errorf("away:\n%s", text)
 	}
-	if r := d.feed.rows[source.OwnID(store.Key{Subject: "full", Name: "token-bucket/1m"})]; !r.inUse {
+	if r := d.feed.rows[source.OwnID(store.Key{Subject: "full", Name: "token-bucket/1m"})]; !r.InUse {
 		t.Error("a key is taken for unused")
 	}
 	backend.away = false
@@ -63,7 +63,7 @@ func TestUnitsASecond(t *testing.T) {
 			d.take(key, limit, 2)
 			d.second()
 		}
-		if got := d.keys.rows[0].rate(); got < 1.9 || got > 2.1 {
+		if got := d.keys.rows[0].Rate(); got < 1.9 || got > 2.1 {
 			t.Errorf("%s: %.2f units a second, want 2", limit, got)
 		}
 	}
@@ -94,7 +94,7 @@ func TestNoMoreThanMaxKeysAreFollowed(t *testing.T) {
 func TestUnusedKeysAreForgotten(t *testing.T) {
 	d := begin(t, func(d *driver) { d.take(store.Key{Subject: "a"}, "10/1s", 1) }, nil)
 	d.second()
-	if d.subjects() != "[a]" || d.keys.rows[0].inUse {
+	if d.subjects() != "[a]" || d.keys.rows[0].InUse {
 		t.Errorf("it shows %s", d.subjects())
 	}
 	for range 62 {
@@ -132,10 +132,10 @@ func TestOnce(t *testing.T) {
 // What is asked of a key while another's answer is under way is not answered by that.
 func TestTheDetailIsOfItsKey(t *testing.T) {
 	d := begin(t, three, nil)
-	d.detail.key, d.feed.fetching = d.keys.rows[0].id(), false
+	d.detail.key, d.feed.fetching = d.keys.rows[0].ID(), false
 	d.screen = &d.detail
 	look := d.look()
-	d.detail.key, d.detail.read = d.keys.rows[1].id(), nil
+	d.detail.key, d.detail.read = d.keys.rows[1].ID(), nil
 	d.run(look)
 	if got := d.detail.read; got != nil {
 		t.Errorf("the detail of %v is %+v, which is of another key", d.detail.key, got)
@@ -201,7 +201,7 @@ func TestOneNodeIsAway(t *testing.T) {
 		d.second()
 		text := d.View()
 		ofA, ofB := d.feed.rows[source.OwnID(a)], d.feed.rows[source.OwnID(b)]
-		if ofA.Used != int64(6+i) || ofA.stale || ofB.Used != 6 || !ofB.stale {
+		if ofA.Used != int64(6+i) || ofA.Stale || ofB.Used != 6 || !ofB.Stale {
 			t.Errorf("%d of a and %d of b are used:\n%s", ofA.Used, ofB.Used, text)
 		}
 		if want := fmt.Sprintf("no answer from 10.0.0.2:6379 for %ds: 1 key marked ? as they were then", i+2); !strings.Contains(text,
@@ -213,14 +213,14 @@ func TestOneNodeIsAway(t *testing.T) {
 	last := recording.String()
 	backend.hangs.Store(false)
 	close(backend.hung)
-	for d.feed.rows[source.OwnID(b)].stale { // the answer that hung comes at some look, and a sound one at a later one
+	for d.feed.rows[source.OwnID(b)].Stale { // the answer that hung comes at some look, and a sound one at a later one
 		d.second()
 	}
 	if text := d.View(); d.feed.rows[source.OwnID(b)].Used != 10 || strings.Contains(text, "no answer") {
 		t.Errorf("back:\n%s", text)
 	}
 	played, _ := play(t, last)
-	if text := played.View(); played.failed != nil || !strings.Contains(text, "  ?b ") || !played.feed.rows[source.OwnID(b)].inUse {
+	if text := played.View(); played.failed != nil || !strings.Contains(text, "  ?b ") || !played.feed.rows[source.OwnID(b)].InUse {
 		t.Errorf("played:\n%s", text)
 	}
 }

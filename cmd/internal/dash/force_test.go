@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/followed"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -24,7 +25,7 @@ func (d *driver) setOverride(subject string, o store.Override) {
 	}
 }
 
-func (d *driver) row(subject string) *row {
+func (d *driver) row(subject string) *followed.Row {
 	d.t.Helper()
 	for _, r := range d.feed.rows {
 		if r.Key.Subject == subject {
@@ -75,7 +76,7 @@ func TestOverridesTellWhatIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.second()
-	if calm, full := d.row("calm"), d.row("full"); calm.inUse || calm.Remaining != 0 || full.Remaining != 30 {
+	if calm, full := d.row("calm"), d.row("full"); calm.InUse || calm.Remaining != 0 || full.Remaining != 30 {
 		t.Errorf("unused, the blocked key has %d left, and the one with ×3 has %d", calm.Remaining, full.Remaining)
 	}
 }
@@ -100,8 +101,8 @@ func TestAnotherLimitInForceIsNoUsage(t *testing.T) {
 				d.take(key, limit, 3)
 				d.second()
 			}
-			if r := d.row("busy"); math.Abs(r.rate()-3) > 1.1 || r.Limit.Count != 99 {
-				t.Errorf("%s, %s: 3 a second are taken, and %.2f are shown, of %s", limit, name, r.rate(), r.Limit)
+			if r := d.row("busy"); math.Abs(r.Rate()-3) > 1.1 || r.Limit.Count != 99 {
+				t.Errorf("%s, %s: 3 a second are taken, and %.2f are shown, of %s", limit, name, r.Rate(), r.Limit)
 			}
 		}
 	}

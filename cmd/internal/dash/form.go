@@ -12,6 +12,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
+	"github.com/limitctl/limitctl/cmd/internal/dash/followed"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -20,7 +21,7 @@ import (
 // form is where an override of one key is typed in, or how one in force is to change.
 type form struct {
 	title    string
-	of       *row            // nil if the form is about an override alone
+	of       *followed.Row   // nil if the form is about an override alone
 	override *store.Override // the one in force, nil if there is none
 	choices  []choice
 	chosen   int  // of choices
@@ -72,7 +73,7 @@ func (m *model) askEffect(effect store.OverrideEffect) tea.Cmd {
 		m.say("this store keeps no overrides")
 		return nil
 	}
-	f := &form{title: "Override " + output.Printable(r.Key.String()), of: r, override: r.override, choices: []choice{
+	f := &form{title: "Override " + output.Printable(r.Key.String()), of: r, override: r.Override, choices: []choice{
 		{effect: store.OverrideTimes, word: "multiply by", example: "3"},
 		{effect: store.OverrideAdd, word: "add", example: "100"},
 		{effect: store.OverrideLimit, word: "limit", example: "600/1m"},
@@ -81,8 +82,8 @@ func (m *model) askEffect(effect store.OverrideEffect) tea.Cmd {
 	}}
 	f.chosen = slices.IndexFunc(f.choices, func(c choice) bool { return c.effect == effect })
 	f.all = effect == store.OverrideBlock || effect == store.OverrideExempt
-	if r.override != nil {
-		f.choices = append(f.choices, choice{word: "end " + allowance.Effect(r.override), revokes: true})
+	if r.Override != nil {
+		f.choices = append(f.choices, choice{word: "end " + allowance.Effect(r.Override), revokes: true})
 	}
 	m.openForm(f)
 	return nil
@@ -241,7 +242,7 @@ func (f *form) whom() (p store.Pattern, err error) {
 }
 
 // alsoUnder says which other followed keys an override is about.
-func (m *model) alsoUnder(of *row, o *store.Override) []string {
+func (m *model) alsoUnder(of *followed.Row, o *store.Override) []string {
 	others := 0
 	var some []string
 	for _, r := range m.feed.rows {
@@ -291,13 +292,13 @@ func (m *model) submitExtension(reason string) tea.Cmd {
 
 // effectOn says what an override does to a row, and whether that loosens or tightens its
 // limit.
-func (m *model) effectOn(r *row, o *store.Override) string {
+func (m *model) effectOn(r *followed.Row, o *store.Override) string {
 	switch {
 	case o.Effect == store.OverrideBlock:
 		return "tightened: everything is denied, and nothing is charged"
 	case o.Effect == store.OverrideExempt:
 		return "loosened: nothing is denied, and all is counted"
-	case !r.LimitKnown() || r.override != nil && o.Effect != store.OverrideLimit:
+	case !r.LimitKnown() || r.Override != nil && o.Effect != store.OverrideLimit:
 		return allowance.Effect(o) + " of the limit that is configured"
 	}
 	before, after := r.Limit, o.Apply(r.Limit)

@@ -127,6 +127,7 @@ func TestFrames(t *testing.T) {
 		then       func(*driver)
 	}{
 		{name: "keys"},
+		{name: "few", fill: few},
 		{name: "routes", keys: "/route<enter>", fill: routes},
 		{name: "routes-limits", keys: "/tenant:acme:user:7:route:/v1/charges<enter>", fill: routes},
 		{name: "keys-chosen", keys: "jmmj"},

@@ -10,6 +10,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
+	"github.com/limitctl/limitctl/cmd/internal/dash/followed"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/textcut"
@@ -31,10 +32,10 @@ type group struct {
 	keys, atLimit int64
 	least         bool
 	followed      int64
-	rate          float64 // of those that are followed, in units a second
-	denied        float64 // denials a second, by limits
-	blocked       float64 // and by blocks
-	closest       *row    // to its limit; nil if none of its keys is followed
+	rate          float64       // of those that are followed, in units a second
+	denied        float64       // denials a second, by limits
+	blocked       float64       // and by blocks
+	closest       *followed.Row // to its limit; nil if none of its keys is followed
 }
 
 // arrange makes the groups of the rows in the list of keys, and counts all keys where not all
@@ -53,24 +54,24 @@ func (l *groupList) arrange(m *model) {
 		return g
 	}
 	for _, r := range m.keys.rows {
-		if !r.inUse && r.deniedRate() == 0 {
+		if !r.InUse && r.DeniedRate() == 0 {
 			continue
 		}
 		g := of(groupOf(l.by, r))
-		g.rate += r.rate()
-		if r.isBlocked() {
-			g.blocked += r.deniedRate()
+		g.rate += r.Rate()
+		if r.IsBlocked() {
+			g.blocked += r.DeniedRate()
 		} else {
-			g.denied += r.deniedRate()
+			g.denied += r.DeniedRate()
 		}
-		if g.closest == nil || byDenied.compare(r, g.closest) < 0 {
+		if g.closest == nil || followed.ByDenied.Compare(r, g.closest) < 0 {
 			g.closest = r
 		}
-		if !r.inUse {
+		if !r.InUse {
 			continue
 		}
 		g.keys++
-		if r.isAtLimit() {
+		if r.IsAtLimit() {
 			g.atLimit++
 		}
 	}
@@ -94,7 +95,7 @@ func (l *groupList) addUnfollowed(m *model, of func(name string) *group) {
 	switch {
 	case isWhole && !m.feed.coverage.Full: // all are followed
 		return
-	case !isWhole || totals == nil || m.filter.text != "":
+	case !isWhole || totals == nil || m.filter.Text != "":
 		for _, g := range l.groups {
 			g.least = true
 		}
@@ -125,12 +126,12 @@ func (l *groupList) addUnfollowed(m *model, of func(name string) *group) {
 }
 
 // compareClosest compares the closest keys of groups. A group without any comes last.
-func compareClosest(a, b *row) int {
+func compareClosest(a, b *followed.Row) int {
 	switch {
 	case a == nil || b == nil:
-		return compareBool(a != nil, b != nil)
+		return followed.TrueFirst(a != nil, b != nil)
 	default:
-		return byCloseness.compare(a, b)
+		return followed.ByCloseness.Compare(a, b)
 	}
 }
 
@@ -241,7 +242,7 @@ func (l *groupList) lines(m *model) []line {
 			denied = blockSign + " " + figures.Short(g.blocked)
 		}
 		if g.closest != nil {
-			share = pad(percentText(g.closest), percent-1, true) + " " + closest[i]
+			share = pad(followed.PercentText(g.closest), percent-1, true) + " " + closest[i]
 		}
 		drawn := cells(output.Plain, map[columnName]string{
 			subjectColumn: names[i], leftColumn: least + output.Thousands(g.keys), usedColumn: least + output.Thousands(g.atLimit),
@@ -366,16 +367,16 @@ func (menu *groupMenu) box(height, columns int) []line {
 }
 
 // groupOf returns the name of the row's group, "" if it is in none.
-func groupOf(g source.Grouping, r *row) string {
+func groupOf(g source.Grouping, r *followed.Row) string {
 	if g.Attribute == "" {
-		return r.limitName()
+		return r.LimitName()
 	}
-	for i := range r.attributes {
-		if r.attributes[i].Name == g.Attribute {
+	for i := range r.Attributes {
+		if r.Attributes[i].Name == g.Attribute {
 			if g.Network {
-				return source.NetworkOf(r.attributes[i].Value)
+				return source.NetworkOf(r.Attributes[i].Value)
 			}
-			return r.attributes[i].Value
+			return r.Attributes[i].Value
 		}
 	}
 	return ""

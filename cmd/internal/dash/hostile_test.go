@@ -15,6 +15,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/followed"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/hostiletext"
@@ -104,7 +105,7 @@ func TestResetOfHostileNames(t *testing.T) {
 	d.send(tea.WindowSizeMsg{Width: 120, Height: 40})
 	for _, text := range hostiletext.Subjects() {
 		key := store.Key{Subject: text, Name: "token-bucket/1h"}
-		i := slices.IndexFunc(d.keys.rows, func(r *row) bool { return r.Key == key })
+		i := slices.IndexFunc(d.keys.rows, func(r *followed.Row) bool { return r.Key == key })
 		if i < 0 {
 			t.Fatalf("%q is not shown", text)
 		}
@@ -117,7 +118,7 @@ func TestResetOfHostileNames(t *testing.T) {
 		if !slices.Equal(d.actions.reset, []ID{source.OwnID(key)}) {
 			t.Errorf("for %q it reset %q", text, d.actions.reset)
 		}
-		d.keys.moveTo(d.model, slices.IndexFunc(d.keys.rows, func(r *row) bool { return r.Key == key }), true)
+		d.keys.moveTo(d.model, slices.IndexFunc(d.keys.rows, func(r *followed.Row) bool { return r.Key == key }), true)
 		d.press("m")
 		if !d.keys.marked[source.OwnID(key)] || len(d.keys.marked) != 1 {
 			t.Errorf("for %q it marked %v", text, d.keys.marked)

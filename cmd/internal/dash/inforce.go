@@ -128,9 +128,9 @@ func (m *model) effectsNow() map[string]effectNow {
 	effects := map[string]effectNow{}
 	f := m.rules()
 	for _, r := range m.feed.rows {
-		if o := f.Override(r.Key); o != nil && (r.inUse || r.deniedRate() > 0) {
+		if o := f.Override(r.Key); o != nil && (r.InUse || r.DeniedRate() > 0) {
 			e := effects[o.ID]
-			e.keys, e.denied = e.keys+1, e.denied+r.deniedRate()
+			e.keys, e.denied = e.keys+1, e.denied+r.DeniedRate()
 			effects[o.ID] = e
 		}
 	}

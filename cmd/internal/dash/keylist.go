@@ -8,16 +8,17 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
+	"github.com/limitctl/limitctl/cmd/internal/dash/followed"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
 // keyList is the screen that lists keys.
 type keyList struct {
-	order    order
+	order    followed.Order
 	reversed bool
-	within   *group // only the keys of this group are listed; nil for all
-	rows     []*row // those that are listed, in order
+	within   *group          // only the keys of this group are listed; nil for all
+	rows     []*followed.Row // those that are listed, in order
 
 	// blocked is the place of the first row that a block denies, if these are in a group of their own at the end.
 	// It is len(rows) if there is none.
@@ -27,9 +28,9 @@ type keyList struct {
 	moved       bool // the cursor stays with the selected key
 	marked      map[source.ID]bool
 
-	offenders []offender // what many rows have in common
-	needs     needs      // columns
-	changed   bool       // by a key or a click, so the columns are fitted anew
+	offenders []followed.Offender // what many rows have in common
+	needs     needs               // columns
+	changed   bool                // by a key or a click, so the columns are fitted anew
 }
 
 // arrange lists the rows that are to be shown. Rows that are equal in the order keep
@@ -38,23 +39,23 @@ func (l *keyList) arrange(m *model) {
 	l.rows = l.rows[:0]
 	for _, r := range m.feed.rows {
 		if l.shows(m, r) {
-			r.override = m.rules().Override(r.Key)
+			r.Override = m.rules().Override(r.Key)
 			l.rows = append(l.rows, r)
 		}
 	}
-	slices.SortFunc(l.rows, func(a, b *row) int {
-		if c := l.order.compare(a, b); c != 0 {
+	slices.SortFunc(l.rows, func(a, b *followed.Row) int {
+		if c := l.order.Compare(a, b); c != 0 {
 			if l.reversed {
 				return -c
 			}
 			return c
 		}
-		return source.CompareIDs(a.id(), b.id())
+		return source.CompareIDs(a.ID(), b.ID())
 	})
-	l.offenders = offendersOf(l.rows)
+	l.offenders = followed.OffendersOf(l.rows)
 	l.blocked = len(l.rows)
-	if l.order <= byCloseness && !l.reversed {
-		if i := slices.IndexFunc(l.rows, func(r *row) bool { return r.place().blocked }); i >= 0 {
+	if l.order <= followed.ByCloseness && !l.reversed {
+		if i := slices.IndexFunc(l.rows, (*followed.Row).IsSunk); i >= 0 {
 			l.blocked = i
 		}
 	}
@@ -72,7 +73,7 @@ func (l *keyList) height(m *model) int {
 func (l *keyList) blockedLine() line {
 	rate := 0.0
 	for _, r := range l.rows[l.blocked:] {
-		rate += r.deniedRate()
+		rate += r.DeniedRate()
 	}
 	text := "   blocked by an operator: " + output.Plural(len(l.rows)-l.blocked, "key")
 	if rate > 0 {
@@ -82,20 +83,20 @@ func (l *keyList) blockedLine() line {
 }
 
 // shows reports whether a row is among those that were asked for.
-func (l *keyList) shows(m *model, r *row) bool {
+func (l *keyList) shows(m *model, r *followed.Row) bool {
 	if !m.selects(r) {
 		return false
 	}
-	if r.updated.IsZero() && m.Query.Keys != nil { // it was named, and not found yet
+	if r.Updated.IsZero() && m.Query.Keys != nil { // it was named, and not found yet
 		return false
 	}
-	return (l.within == nil || groupOf(*l.within.by, r) == l.within.name) && m.filter.matches(r)
+	return (l.within == nil || groupOf(*l.within.by, r) == l.within.name) && m.filter.Matches(r)
 }
 
 // follow keeps the cursor with its key, and in sight.
 func (l *keyList) follow(m *model) {
 	if l.moved {
-		if i := slices.IndexFunc(l.rows, func(r *row) bool { return r.id() == l.selected }); i >= 0 {
+		if i := slices.IndexFunc(l.rows, func(r *followed.Row) bool { return r.ID() == l.selected }); i >= 0 {
 			l.cursor = i
 		}
 	}
@@ -107,7 +108,7 @@ func (l *keyList) moveTo(m *model, i int, moved bool) {
 	l.cursor = max(0, min(i, len(l.rows)-1))
 	l.moved = moved
 	if r := l.current(); r != nil {
-		l.selected = r.id()
+		l.selected = r.ID()
 	}
 	l.top = scrolled(l.top, l.cursor, len(l.rows), l.height(m))
 	l.measure(m)
@@ -122,7 +123,7 @@ func scrolled(top, cursor, rows, height int) int {
 }
 
 // current returns the row under the cursor, or nil.
-func (l *keyList) current() *row {
+func (l *keyList) current() *followed.Row {
 	if l.cursor < len(l.rows) {
 		return l.rows[l.cursor]
 	}
@@ -138,7 +139,7 @@ func (l *keyList) enter(m *model) tea.Cmd {
 		return nil
 	}
 	l.moveTo(m, l.cursor, true)
-	m.detail = detailView{key: r.id()}
+	m.detail = detailView{key: r.ID()}
 	m.show(&m.detail)
 	return m.look()
 }
@@ -182,7 +183,7 @@ func (l *keyList) hints(m *model) string {
 	return hints
 }
 
-func (m *model) nextOrder() tea.Cmd { return m.sortBy((m.keys.order + 1) % orders) }
+func (m *model) nextOrder() tea.Cmd { return m.sortBy((m.keys.order + 1) % followed.Orders) }
 
 func (m *model) turnOrder() tea.Cmd {
 	m.keys.reversed = !m.keys.reversed
@@ -190,7 +191,7 @@ func (m *model) turnOrder() tea.Cmd {
 	return nil
 }
 
-func (m *model) sortBy(o order) tea.Cmd {
+func (m *model) sortBy(o followed.Order) tea.Cmd {
 	m.keys.order, m.keys.reversed = o, false
 	m.arrange()
 	m.say("sorted by " + o.String())
@@ -201,10 +202,10 @@ func (m *model) sortBy(o order) tea.Cmd {
 func (m *model) mark() tea.Cmd {
 	l := &m.keys
 	if r := l.current(); r != nil {
-		if l.marked[r.id()] {
-			delete(l.marked, r.id())
+		if l.marked[r.ID()] {
+			delete(l.marked, r.ID())
 		} else {
-			l.marked[r.id()] = true
+			l.marked[r.ID()] = true
 		}
 		l.move(m, 1)
 	}
@@ -212,7 +213,7 @@ func (m *model) mark() tea.Cmd {
 }
 
 // inSight are the rows that are drawn.
-func (l *keyList) inSight(m *model) []*row {
+func (l *keyList) inSight(m *model) []*followed.Row {
 	return l.rows[l.top:min(l.top+l.height(m), len(l.rows))]
 }
 
@@ -221,21 +222,20 @@ func (l *keyList) measure(m *model) {
 	n := &l.needs
 	n.limit, n.effect, n.ending = len("LIMIT")+1, 0, 0
 	for _, r := range l.rows {
-		n.limit = max(n.limit, r.limitWidth)
-		if r.override != nil {
-			effect, end := figures.OverrideTexts(r.override, m.now)
+		n.limit = max(n.limit, r.LimitWidth)
+		if r.Override != nil {
+			effect, end := figures.OverrideTexts(r.Override, m.now)
 			n.effect, n.ending = max(n.effect, width(effect), len("OVERRIDE")), max(n.ending, width(effect+end))
 		}
 	}
-	const least = len("SUBJECT") + 1
-	widths, denied, whole := []int{least}, least, least
+	widths, denied, whole := []int{leastSubject}, leastSubject, leastSubject
 	for _, r := range l.inSight(m) {
-		widths = append(widths, r.subjectWidth)
-		if r.deniedRate() > 0 && !r.isBlocked() {
-			denied = max(denied, r.subjectWidth)
+		widths = append(widths, r.SubjectWidth)
+		if r.DeniedRate() > 0 && !r.IsBlocked() {
+			denied = max(denied, r.SubjectWidth)
 		}
-		if r.subjectWidth <= widestSubject {
-			whole = max(whole, r.subjectWidth)
+		if r.SubjectWidth <= widestSubject {
+			whole = max(whole, r.SubjectWidth)
 		}
 	}
 	slices.Sort(widths)
@@ -289,10 +289,10 @@ func (l *keyList) lines(m *model) []line {
 }
 
 // arrow marks the header of the column that the list is sorted by, "" if it is another.
-func (l *keyList) arrow(m *model, of order) string {
+func (l *keyList) arrow(m *model, of followed.Order) string {
 	sorted := l.order
-	if sorted == byDenied && !m.feed.denials.Known {
-		sorted = byCloseness // which it comes down to
+	if sorted == followed.ByDenied && !m.feed.denials.Known {
+		sorted = followed.ByCloseness // which it comes down to
 	}
 	switch {
 	case of != sorted:
@@ -303,12 +303,12 @@ func (l *keyList) arrow(m *model, of order) string {
 	return "▾"
 }
 
-func (m *model) keyLine(r *row, fitted []column, names *names, i int, selected bool) line {
+func (m *model) keyLine(r *followed.Row, fitted []column, names *names, i int, selected bool) line {
 	mark := " "
-	if m.keys.marked[r.id()] {
+	if m.keys.marked[r.ID()] {
 		mark = "●"
 	}
-	sign := r.sign()
+	sign := signOf(r)
 	l := line{{cursorMark(selected) + mark, bold}, sign}
 	for n, c := range fitted {
 		var cell line
@@ -331,9 +331,9 @@ func (m *model) keyLine(r *row, fitted []column, names *names, i int, selected b
 			l = append(l, span{strings.Repeat(" ", gap), output.Plain})
 		}
 	}
-	if r.stale || !r.inUse && r.deniedRate() == 0 {
+	if r.Stale || !r.InUse && r.DeniedRate() == 0 {
 		for i := range l {
-			if l[i] != sign || !r.stale {
+			if l[i] != sign || !r.Stale {
 				l[i].style = output.Faint
 			}
 		}
@@ -347,8 +347,8 @@ func (m *model) keyLine(r *row, fitted []column, names *names, i int, selected b
 // nothing says why a list is empty.
 func (m *model) nothing() string {
 	switch {
-	case m.filter.text != "" && len(m.feed.rows) > 0:
-		return fmt.Sprintf("none of the %s matches %s; esc ends the filter", output.Plural(len(m.feed.rows), "key"), m.filter.text)
+	case m.filter.Text != "" && len(m.feed.rows) > 0:
+		return fmt.Sprintf("none of the %s matches %s; esc ends the filter", output.Plural(len(m.feed.rows), "key"), m.filter.Text)
 	case m.feed.coverage.Passes == 0 && m.Query.Keys == nil && m.Play == nil:
 		return "looking for keys…"
 	}

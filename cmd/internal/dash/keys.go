@@ -5,10 +5,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/bubbles/cursor"
 	"github.com/charmbracelet/bubbles/help"
 	"github.com/charmbracelet/bubbles/key"
+	"github.com/charmbracelet/bubbles/textinput"
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/followed"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
@@ -179,11 +182,27 @@ func (m *model) refreshEvery(steps int) tea.Cmd {
 	return m.look()
 }
 
+// filterLine is the filter of the lists, and the line that it is typed in.
+type filterLine struct {
+	followed.Filter
+	editing bool
+	before  string // the filter's text before it was edited
+	input   textinput.Model
+}
+
+// newInput returns a line to type in that needs nothing but keys.
+func newInput() textinput.Model {
+	input := textinput.New()
+	input.Cursor.SetMode(cursor.CursorStatic)
+	input.KeyMap.Paste.SetEnabled(false) // terminals paste by themselves
+	return input
+}
+
 // editFilter lets one type a filter, which applies while it is typed.
 func (m *model) editFilter() tea.Cmd {
 	f := &m.filter
-	f.editing, f.before = true, f.text
-	f.input.SetValue(f.text)
+	f.editing, f.before = true, f.Text
+	f.input.SetValue(f.Text)
 	f.input.CursorEnd()
 	f.input.Focus()
 	return nil
@@ -213,13 +232,13 @@ func (m *model) typeFilter(msg tea.KeyMsg) tea.Cmd {
 
 // useFilter applies a filter. A filter that cannot be read leaves the last one as it is.
 func (m *model) useFilter(text string) {
-	parsed, err := parseFilter(text)
+	parsed, err := followed.ParseFilter(text)
 	if err != nil {
 		m.complain(err)
 		return
 	}
 	m.note = note{}
-	m.filter.filter = parsed
+	m.filter.Filter = parsed
 	m.arrange()
 }
 

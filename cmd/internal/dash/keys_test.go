@@ -9,6 +9,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/followed"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -131,7 +132,7 @@ func TestTheMouse(t *testing.T) {
 		t.Error("a second click shows no detail")
 	}
 	d.press("<esc>")
-	if click(3, head); d.keys.order != bySubject {
+	if click(3, head); d.keys.order != followed.BySubject {
 		t.Errorf("after a click on a header it is sorted by %s", d.keys.order)
 	}
 	if click(3, head); !d.keys.reversed {
@@ -144,7 +145,7 @@ func TestTheMouse(t *testing.T) {
 
 func TestFiltersThatAreNone(t *testing.T) {
 	for _, text := range []string{"[a", ">x", "<-1", "a*b[", "!>1%%"} {
-		if _, err := parseFilter(text); err == nil {
+		if _, err := followed.ParseFilter(text); err == nil {
 			t.Errorf("%q is a filter", text)
 		}
 		d := begin(t, three, nil)
@@ -193,10 +194,11 @@ func TestOrders(t *testing.T) {
 	d.take(store.Key{Subject: "c", Name: "huge"}, "1000/1m", 100)
 	d.take(store.Key{Subject: "a", Name: "slow"}, "fixed-window:100/1h", 10)
 	d.second()
-	for o, want := range map[order]string{
-		byDenied: "b a c", byCloseness: "b a c", byRate: "c a b", byUsed: "c a b", byRemaining: "b a c", byReset: "a b c",
-		bySubject: "a b c",
-		byLimit:   "b c a",
+	for o, want := range map[followed.Order]string{
+		followed.ByDenied: "b a c", followed.ByCloseness: "b a c", followed.ByRate: "c a b", followed.ByUsed: "c a b",
+		followed.ByRemaining: "b a c", followed.ByReset: "a b c",
+		followed.BySubject: "a b c",
+		followed.ByLimit:   "b c a",
 	} {
 		d.run(d.sortBy(o))
 		for range 2 {

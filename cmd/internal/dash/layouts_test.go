@@ -151,7 +151,7 @@ func TestARowGoesOnInTheNextWindow(t *testing.T) {
 	if r == nil || len(d.feed.rows) != 2 || !d.keys.marked[of] || d.detail.key != of || d.keys.selected != of {
 		t.Fatalf("rows %v, marked %v, page of %v", d.feed.rows, d.keys.marked, d.detail.key)
 	}
-	if values := len(r.shares.Values); values < 7 {
+	if values := len(r.Shares.Values); values < 7 {
 		t.Errorf("%d seconds are remembered", values)
 	}
 	// One that was there beside another all the time is not its next window.

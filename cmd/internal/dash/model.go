@@ -2,13 +2,15 @@ package dash
 
 import (
 	"context"
-	"github.com/limitctl/limitctl/cmd/internal/dash/denied"
 	"io"
 	"slices"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/denied"
+
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/followed"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -74,7 +76,7 @@ const noteStays = 8 * time.Second
 func newModel(ctx context.Context, o source.Options) *model {
 	m := &model{
 		Options: o, ctx: ctx, width: 80, height: 24, now: o.Now(),
-		feed: feed{rows: map[source.ID]*row{}, answered: o.Now(),
+		feed: feed{rows: map[source.ID]*followed.Row{}, answered: o.Now(),
 			denials: denied.Rates{Keys: map[store.Key]*denied.Rate{}}},
 		filter: filterLine{input: newInput()},
 		keys:   keyList{marked: map[source.ID]bool{}}, inForce: newInForceView(),
@@ -91,7 +93,7 @@ func newModel(ctx context.Context, o source.Options) *model {
 		m.feed.denials.Reader = &source.DenialReader{Options: &m.Options, Table: m.Denials}
 	}
 	for _, key := range o.Query.Keys {
-		m.feed.rows[source.OwnID(key)] = newRow(source.Reading{Entry: admin.Entry{Key: key}}, m.now)
+		m.feed.rows[source.OwnID(key)] = followed.New(source.Reading{Entry: admin.Entry{Key: key}}, m.now)
 	}
 	return m
 }
@@ -162,8 +164,8 @@ func (m *model) onList() bool { return m.screen == &m.keys || m.screen == &m.gro
 // marks.
 func (m *model) goBack() tea.Cmd {
 	switch {
-	case m.onList() && m.filter.text != "":
-		m.filter.filter = filter{}
+	case m.onList() && m.filter.Text != "":
+		m.filter.Filter = followed.Filter{}
 	case len(m.back) > 0:
 		if m.screen == &m.keys {
 			m.keys.within = nil
@@ -188,10 +190,10 @@ func (m *model) arrange() {
 }
 
 // selects reports whether the state of a row is one that was selected.
-func (m *model) selects(r *row) bool { return m.Keep == nil || r.found() && m.Keep(&r.Entry) }
+func (m *model) selects(r *followed.Row) bool { return m.Keep == nil || r.Found() && m.Keep(&r.Entry) }
 
 // current returns the row that an action is about, or nil.
-func (m *model) current() *row {
+func (m *model) current() *followed.Row {
 	if m.screen == &m.detail {
 		return m.feed.rows[m.detail.key]
 	}
@@ -205,15 +207,15 @@ func (m *model) chosen() []source.ID {
 	if len(m.keys.marked) > 0 && m.screen != &m.detail {
 		var keys []source.ID
 		for _, r := range m.keys.rows {
-			if m.keys.marked[r.id()] {
-				keys = append(keys, r.id())
+			if m.keys.marked[r.ID()] {
+				keys = append(keys, r.ID())
 			}
 		}
 		slices.SortFunc(keys, source.CompareIDs)
 		return keys
 	}
 	if r := m.current(); r != nil {
-		return []source.ID{r.id()}
+		return []source.ID{r.ID()}
 	}
 	return nil
 }
@@ -226,7 +228,7 @@ func (m *model) hiddenMarks() int {
 	}
 	hidden := len(m.keys.marked)
 	for _, r := range m.keys.rows {
-		if m.keys.marked[r.id()] {
+		if m.keys.marked[r.ID()] {
 			hidden--
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/followed"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
@@ -53,9 +54,9 @@ func TestListShowsWhatIsNotKnown(t *testing.T) {
 		}
 		return subjects
 	}
-	for by, want := range map[order]string{
-		byUsed: "whole no-period no-count used-only silent ", byRemaining: "whole no-period no-count silent used-only ",
-		byCloseness: "whole no-period no-count used-only silent ",
+	for by, want := range map[followed.Order]string{
+		followed.ByUsed: "whole no-period no-count used-only silent ", followed.ByRemaining: "whole no-period no-count silent used-only ",
+		followed.ByCloseness: "whole no-period no-count used-only silent ",
 	} {
 		d.keys.order = by
 		d.arrange()
@@ -68,7 +69,7 @@ func TestListShowsWhatIsNotKnown(t *testing.T) {
 func TestGraphsLeaveOutWhatIsNotKnown(t *testing.T) {
 	d := beginWithUnknown(t, storetest.NotAllKnown())
 	for _, r := range d.feed.rows {
-		last := r.shares.At(r.shares.Last)
+		last := r.Shares.At(r.Shares.Last)
 		if known := r.RemainingKnown(); known == math.IsNaN(float64(last)) {
 			t.Errorf("%s: a share of %v, known %v", r.Key, last, known)
 		}
@@ -78,11 +79,11 @@ func TestGraphsLeaveOutWhatIsNotKnown(t *testing.T) {
 func TestFilterBySharesNeedsThemKnown(t *testing.T) {
 	d := beginWithUnknown(t, storetest.NotAllKnown())
 	for text, want := range map[string]int{">80%": 2, "<95%": 1, "<200%": 2, "": 5} {
-		filter, err := parseFilter(text)
+		filter, err := followed.ParseFilter(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.filter.filter = filter
+		d.filter.Filter = filter
 		d.arrange()
 		if len(d.keys.rows) != want {
 			t.Errorf("%q keeps %d, want %d", text, len(d.keys.rows), want)

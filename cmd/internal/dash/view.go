@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
+	"github.com/limitctl/limitctl/cmd/internal/dash/followed"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
@@ -152,10 +153,21 @@ func (m *model) headLines() []line {
 	}
 	if m.screen == &m.keys && m.height >= 20 {
 		for i := range m.keys.offenders {
-			lines = append(lines, m.keys.offenders[i].line(m.feed.denials.ByLimits()))
+			lines = append(lines, offenderLine(&m.keys.offenders[i], m.feed.denials.ByLimits()))
 		}
 	}
 	return lines
+}
+
+// offenderLine says who denied keys have in common.
+func offenderLine(o *followed.Offender, total float64) line {
+	share := ""
+	if total > 0 {
+		share = fmt.Sprintf(", %.0f%% of all", min(100, 100*o.Rate/total))
+	}
+	return line{{"  " + o.By.String() + " ", output.Faint}, {output.Printable(o.Name), bold},
+		{"  " + deniedSign + " " + figures.Short(o.Rate) + "/s", denying},
+		{" by " + output.Plural(o.Keys, "key") + share, output.Plain}}
 }
 
 // awayLines say who does not answer, while others do.
@@ -310,7 +322,7 @@ func (m *model) matchedText() string {
 	}
 	n := 0
 	for _, r := range m.feed.rows {
-		if r.inUse && m.selects(r) {
+		if r.InUse && m.selects(r) {
 			n++
 		}
 	}
@@ -372,7 +384,7 @@ func (m *model) scanText() string {
 // defective returns how many rows have a defect, and how many of them stay so.
 func (m *model) defective() (defective, stuck int) {
 	for _, r := range m.feed.rows {
-		if !r.inUse || len(r.Defects) == 0 || !m.selects(r) {
+		if !r.InUse || len(r.Defects) == 0 || !m.selects(r) {
 			continue
 		}
 		if defective++; r.IsStuck() {

@@ -117,8 +117,8 @@ func (m *model) asLook() *Look {
 	}
 	rules := m.rules()
 	for _, r := range m.keys.rows[:min(len(m.keys.rows), mostLookRows)] {
-		l.Rows = append(l.Rows, LookRow{Reading: r.Reading, LimitName: r.limitName(), AtLimit: r.isAtLimit(),
-			Denied: r.deniedRate(), Share: r.deniedShare(), IsBlocked: r.isBlocked(), Stale: r.stale, Override: rules.Override(r.Key)})
+		l.Rows = append(l.Rows, LookRow{Reading: r.Reading, LimitName: r.LimitName(), AtLimit: r.IsAtLimit(),
+			Denied: r.DeniedRate(), Share: r.DeniedShare(), IsBlocked: r.IsBlocked(), Stale: r.Stale, Override: rules.Override(r.Key)})
 	}
 	return l
 }

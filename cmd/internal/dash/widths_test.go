@@ -2,10 +2,11 @@ package dash
 
 import (
 	"fmt"
-	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 
 	tea "github.com/charmbracelet/bubbletea"
 
@@ -153,6 +154,39 @@ func TestTheSubjectOfADeniedKeyIsWhole(t *testing.T) {
 	}
 	if text := d.View(); !strings.Contains(text, "×3 until 13:00") || !strings.Contains(text, "LAST MIN") {
 		t.Errorf("at 160 columns there is room for all:\n%s", text)
+	}
+}
+
+// few is one key, which is denied, with a subject about as long as one that is always shown whole.
+func few(d *driver) {
+	d.take(store.Key{Subject: longest, Name: "api/user-route"}, "60/1h", 60)
+	for range 3 {
+		d.deny(admin.Denials{Rows: []admin.Denied{{Key: store.Key{Subject: longest, Name: "api/user-route"}, Count: 17}}})
+		d.second()
+	}
+}
+
+const longest = "tenant:acme:user:7:route:/v1/orders/42/items/17/refunds/9" // 57 columns
+
+// A subject that stands alone is in its row and not in the header, and who is denied is whole at 80 columns.
+func TestTheSubjectOfALoneKeyIsInItsRow(t *testing.T) {
+	d := begin(t, nil, nil)
+	few(d)
+	for _, columns := range []int{80, 100, 160} {
+		d.send(tea.WindowSizeMsg{Width: columns, Height: 24})
+		if text := d.View(); !strings.Contains(text, "▸  "+longest+" ") {
+			t.Errorf("at %d columns:\n%s", columns, text)
+		}
+	}
+	d.send(tea.WindowSizeMsg{Width: 40, Height: 12})
+	if text := d.View(); !strings.Contains(text, "▸  tenant:acme:u…") || !strings.Contains(text, "SUBJECT") {
+		t.Errorf("at 40 columns:\n%s", text)
+	}
+	calm := begin(t, func(d *driver) { d.take(store.Key{Subject: hottest}, "60/1h", 1) }, nil)
+	calm.second()
+	calm.second()
+	if text := calm.View(); !strings.Contains(text, "▸  "+hottest+" ") {
+		t.Errorf("nobody is denied, and at 80 columns it is:\n%s", text)
 	}
 }
 

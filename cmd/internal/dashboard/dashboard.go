@@ -30,6 +30,8 @@ type dashboardOptions struct {
 	record  string
 	play    string
 	page    listenFlags
+	// selection is that of the flags and arguments.
+	selection operation.Selection
 }
 
 // NewDashboardCmd makes limitctl dashboard.
@@ -119,6 +121,7 @@ func (o *dashboardOptions) plan(args []string) (options dash.Options, err error)
 	if err != nil {
 		return options, err
 	}
+	o.selection = selection
 	interval, err := store.ParsePeriod(o.refresh)
 	if err != nil || interval < 100*time.Millisecond || interval > time.Minute {
 		return options, cli.Usagef("--refresh %q is not an interval from 100ms to 1m; write it like 500ms or 2s", o.refresh)
@@ -221,6 +224,10 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 		defer file.Close()
 		options.Record = file
 	}
+	found := &finder{selection: o.selection}
+	options.Find = func(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
+		return found.find(ctx, backend, q)
+	}
 	if o.once {
 		columns, lines := 0, 0 // all rows, as a pipe or a file has room for them
 		if o.Env.OutIsTerminal {
@@ -229,17 +236,12 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 		if o.Format.String() == "json" {
 			options.Document = func(d *dash.Document) error { return printDocument(o.Env.Out, d) }
 		}
-		incomplete := false
-		likely := operation.Selection{Query: options.Query}
-		o.AddLikely(o.Globals, &likely)
-		options.Find = func(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
-			return likely.Entries(ctx, backend, q, &incomplete)
-		}
-		if err = dash.Once(ctx, o.Env.Out, options, columns, lines); err == nil && incomplete {
-			cli.NoteIncomplete(o.Globals)
+		if err = dash.Once(ctx, o.Env.Out, options, columns, lines); err == nil {
+			found.note(o.Globals)
 		}
 		return err
 	}
+	defer found.note(o.Globals)
 	actions := newDashActions(o.Globals, s, backend, where, options.Query.Subjects)
 	if actions == nil {
 		return o.show(ctx, options)

@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -127,6 +126,7 @@ func runPage(ctx context.Context, o *dashboardOptions, options dash.Options) err
 		}
 		return nil
 	}
+	interrupted := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	server.Background = []func(context.Context){func(inner context.Context) {
@@ -138,9 +138,11 @@ func runPage(ctx context.Context, o *dashboardOptions, options dash.Options) err
 	stop := context.AfterFunc(ctx, shown.Stop)
 	defer stop()
 	o.Env.Hold() // an interrupt lets it end in order
-	err = serve.Run(ctx, &server)
-	if cause := context.Cause(ctx); err == nil && cause != nil && !errors.Is(cause, context.Canceled) {
-		return cause
+	if err := serve.Run(ctx, &server); err != nil {
+		return err
 	}
-	return err
+	if err := interrupted.Err(); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
 }

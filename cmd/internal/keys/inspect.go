@@ -63,12 +63,7 @@ configuration use it.
 
 On a terminal it shows the first ` + strconv.Itoa(terminalRows) + ` rows; --all and --limit-rows change that.
 As jsonl or csv, without --sort and --limit-rows, it prints all keys in the
-order in which it finds them.
-
-In a store of more than ` + output.Thousands(operation.ScannedWhole) + ` keys it does not scan for a subject without glob
-characters. It reads the limits of the configuration, and limits without a name
-with usual periods. If it finds any, the answer has "complete": false. Add
---limit-name '*' to look at all keys.`,
+order in which it finds them.`,
 		Example: `  limitctl inspect user:42
   limitctl inspect 'tenant:acme:*' --at-limit
   limitctl inspect --policy api tenant=acme
@@ -135,7 +130,6 @@ func (o *inspectOptions) parse(args []string) (err error) {
 	if o.Foreign && (o.sort != "" && o.sort != "key") {
 		return cli.Usagef("--foreign shows values that are not limits; the only order they have is --sort key")
 	}
-	o.AddLikely(o.Globals, &o.keys)
 	o.keys.Query.Bytes = o.bytes || o.summary || o.sort == "bytes"
 	if o.interval, err = cli.ParseWatch(o.watch); err != nil {
 		return err
@@ -250,7 +244,7 @@ func (o *inspectOptions) look(ctx context.Context, backend admin.Keyspace, most 
 		return nil
 	})
 	answer.top.sort()
-	answer.complete, answer.unsure = err == nil && !f.Incomplete, f.Unsure
+	answer.complete, answer.unsure = err == nil && !f.Unscanned.Is, f.Unsure
 	return answer, f, err
 }
 
@@ -340,11 +334,11 @@ func (o *inspectOptions) explain(ctx context.Context, backend admin.Keyspace, an
 	} else {
 		noteUnsure(o.Globals, &f.Unsure, "not shown")
 	}
-	switch {
-	case f.Incomplete:
-		cli.NoteIncomplete(o.Globals)
-	case f.Matched == 0 && f.Foreign.Count() == 0 && f.Unsure.Count == 0:
+	if f.Matched == 0 && f.Foreign.Count() == 0 && f.Unsure.Count == 0 {
 		cli.SayNothingMatches(ctx, o.Globals, backend, &o.keys, o.where, operation.Similar)
+	}
+	if f.Unscanned.Is {
+		o.Note("%s", cli.UnscannedText(o.Globals, &f.Unscanned))
 	}
 }
 

@@ -266,6 +266,9 @@ func (m *migrating) tell(ctx context.Context, s *cli.Settings, old connect.Store
 	if err == nil && result.Matched == 0 && !m.Quiet {
 		cli.SayNothingMatches(ctx, m.from, old, &m.plan.Selection, oldPlace, operation.Similar)
 	}
+	if result.Unscanned.Is && (result.Matched == 0 || m.Quiet) { // else the list says it
+		warnOfUnscanned(m.from, &result.Unscanned)
+	}
 	if err == nil && printErr == nil && result.Matched == 0 && m.failIfNone {
 		return cli.ErrDenied
 	}
@@ -334,5 +337,8 @@ func (m *migrating) show(s *operation.Selected, place string) {
 	}
 	if s.Incomplete != nil {
 		fmt.Fprintf(m.Env.Err, "limitctl: warning: not all keys could be looked at: %s\n", cli.Message(s.Incomplete))
+	}
+	if s.Unscanned.Is {
+		warnOfUnscanned(m.from, &s.Unscanned)
 	}
 }

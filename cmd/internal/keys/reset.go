@@ -72,8 +72,8 @@ that brings them back. It also writes to the audit log (see limitctl audit).
 		ValidArgsFunction: cli.Offers(global).KeyOrAttributes,
 	}
 	o.AddSelectionFlags(cmd, global)
-	o.AddConsentFlags(cmd)
-	o.AddBackupFlags(cmd)
+	cli.GroupFlags(cmd, "Consent and backup", o.AddConsentFlags)
+	cli.GroupFlags(cmd, "Consent and backup", o.AddBackupFlags)
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be changed and change nothing")
 	cmd.Flags().Int64Var(&o.toRemaining, "to-remaining", 0, "instead of deleting, leave exactly `N` units of each limit")
 	cmd.Flags().BoolVar(&o.atLeast, "at-least", false, "with --to-remaining, do not change keys that have more")
@@ -172,10 +172,18 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 	if err == nil && result.Matched == 0 && result.Unsure.Count == 0 && !o.Quiet {
 		cli.SayNothingMatches(ctx, o.Globals, store, &plan.Selection, where, operation.NearestSubject)
 	}
+	if result.Unscanned.Is && (result.Matched == 0 || watching.Show == nil) { // else the list says it
+		warnOfUnscanned(o.Globals, &result.Unscanned)
+	}
 	if err == nil && printErr == nil && result.Matched == 0 && o.failIfNone {
 		return cli.ErrDenied
 	}
 	return errors.Join(err, printErr)
+}
+
+// warnOfUnscanned says which keys a change does not reach, also with --quiet.
+func warnOfUnscanned(g *cli.Globals, u *operation.Unscanned) {
+	fmt.Fprintf(g.Env.Err, "limitctl: warning: %s\n", cli.UnscannedText(g, u))
 }
 
 // damagedRecords warns of keys of a reset that hold damaged records.
@@ -227,6 +235,9 @@ func (o *resetOptions) showSelected(s *operation.Selected, selection, place stri
 	}
 	if s.Incomplete != nil {
 		fmt.Fprintf(o.Env.Err, "limitctl: warning: not all keys could be looked at: %s\n", cli.Message(s.Incomplete))
+	}
+	if s.Unscanned.Is {
+		warnOfUnscanned(o.Globals, &s.Unscanned)
 	}
 }
 
@@ -301,7 +312,7 @@ func allBeyond(layouts []string) (all []beyondDocument) {
 // newResetAnswer is the answer for the result of a plan, which ended with err.
 func newResetAnswer(plan *operation.ResetPlan, result *operation.ResetResult, err error) *resetAnswer {
 	a := &resetAnswer{SchemaVersion: output.SchemaVersion, Matched: result.Matched, Deleted: result.Changed, Gone: result.Gone,
-		DryRun: plan.DryRun, Complete: err == nil, Missing: result.Missing(), Unknown: result.Unknown,
+		DryRun: plan.DryRun, Complete: err == nil && !result.Unscanned.Is, Missing: result.Missing(), Unknown: result.Unknown,
 		Damaged: result.Damaged, effect: result.Effect}
 	a.Layouts, a.Beyond = result.Layouts, allBeyond(result.Layouts)
 	if result.Unsure.Count > 0 {

@@ -108,23 +108,25 @@ no decision; 5 no failure, but not all keys of the run could be removed.`,
 		"decide the limits of the policy `NAME`; arguments set attributes, and loadtest makes up the others")
 	flags.StringArrayVar(&o.values, "values", nil,
 		"`ATTRIBUTE=N`: a policy's attribute has N different values (default as many as --keys)")
-	o.loadOptions.addFlags(cmd)
-	o.wrapFlags.addFlags(cmd)
-	o.reportingOptions.addFlags(cmd)
+	cli.GroupFlags(cmd, "The load", o.loadOptions.addFlags)
+	cli.GroupFlags(cmd, wrapTitle, o.wrapFlags.addFlags)
+	cli.GroupFlags(cmd, reportingTitle, o.reportingOptions.addFlags)
+	cli.GroupFlags(cmd, reportingTitle, func(cmd *cobra.Command) {
+		cmd.Flags().StringVar(&o.maxErrors, "max-errors", "1%",
+			"exit with 1 if more than `PERCENT` of the planned requests got no decision: they failed, timed out or were dropped")
+	})
 	flags.StringVar(&o.logOptions.file, "replay", "",
 		"send the requests of a recorded log at their own times: a `FILE` as simulate reads it, or - for standard input")
 	flags.StringVar(&o.speed, "speed", "1", "replay that many `TIMES` as fast as recorded, such as 10")
-	o.logOptions.addFlags(cmd)
+	cli.GroupFlags(cmd, logTitle, o.logOptions.addFlags)
 	flags.StringVar(&o.implementation, "implementation", experiment.Script,
 		"`NAME` of how to decide in Redis: script, or naive (several commands, to see what an audit finds)")
-	o.outageOptions.addFlags(cmd)
-	o.endpointFlags.addFlags(cmd)
-	o.farClock.addFlags(cmd)
-	o.sharedRunFlags.addFlags(cmd)
+	cli.GroupFlags(cmd, wrapTitle, o.outageOptions.addFlags)
+	cli.GroupFlags(cmd, endpointTitle, o.endpointFlags.addFlags)
+	cli.GroupFlags(cmd, endpointTitle, o.farClock.addFlags)
+	cli.GroupFlags(cmd, "Several machines", o.sharedRunFlags.addFlags)
 	flags.BoolVar(&o.abortOnFail, "abort-on-fail", false,
 		"end the run as soon as a threshold cannot be met any more")
-	flags.StringVar(&o.maxErrors, "max-errors", "1%",
-		"exit with 1 if more than `PERCENT` of the planned requests got no decision: they failed, timed out or were dropped")
 	flags.BoolVar(&o.keep, "keep", false, "keep the run's keys in the store, to look at them")
 	flags.StringVar(&o.startAt, "start-at", "",
 		"begin at `TIME`, such as 15:04:05 or 2026-01-31T15:04:05Z, so that several machines begin together")

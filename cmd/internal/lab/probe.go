@@ -76,7 +76,7 @@ command line is wrong; 3 the endpoint cannot be reached; 130 interrupted.`,
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	o.endpointFlags.addFlags(cmd)
+	cli.GroupFlags(cmd, endpointTitle, o.endpointFlags.addFlags)
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&o.limits, "limit", "l", nil, "check the endpoint against `[ALGORITHM:]COUNT/PERIOD`, and "+
 		"do not look for its limit")
@@ -85,7 +85,7 @@ command line is wrong; 3 the endpoint cannot be reached; 130 interrupted.`,
 	flags.IntVar(&o.workers, "workers", probeWorkers, "send up to `N` requests at once, to reach a high limit")
 	flags.BoolVar(&o.plan, "plan", false, "print the steps and the most that they can cost, and send nothing")
 	flags.BoolVar(&o.plan, "dry-run", false, "the same as --plan")
-	o.summaryFlags.addFlags(cmd)
+	cli.GroupFlags(cmd, reportingTitle, o.summaryFlags.addFlags)
 	flags.Lookup("junit").Usage = "write each check as a test case in JUnit XML to `FILE`, or - for standard output"
 	for _, flag := range []string{"limit", "requests", "max-time", "workers"} {
 		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)

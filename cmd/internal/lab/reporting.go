@@ -15,6 +15,14 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 )
 
+// The titles of groups of flags that several commands have.
+const (
+	reportingTitle = "The report and the verdict"
+	endpointTitle  = "An endpoint"
+	wrapTitle      = "What a service has around its store"
+	logTitle       = "Recorded traffic"
+)
+
 // reportingOptions are the flags about the output of a report, and its thresholds.
 type reportingOptions struct {
 	save, html string

@@ -86,11 +86,11 @@ exit code is 1.`,
 	flags := cmd.Flags()
 	o.experimentLimitFlags.addFlags(cmd, "to try several")
 	flags.StringArrayVar(&o.policies, "policy", nil, "try the policy `NAME`; repeat it to try several side by side")
-	o.logOptions.addFlags(cmd)
-	o.wrapFlags.addFlags(cmd)
+	cli.GroupFlags(cmd, logTitle, o.logOptions.addFlags)
+	cli.GroupFlags(cmd, wrapTitle, o.wrapFlags.addFlags)
 	flags.StringVar(&o.suggest, "suggest", "",
 		"find the lowest count of each limit that keeps a `PROMISE`, such as 'denied_keys<1%'")
-	o.reportingOptions.addFlags(cmd)
+	cli.GroupFlags(cmd, reportingTitle, o.reportingOptions.addFlags)
 	cmd.RegisterFlagCompletionFunc("policy", cli.Offers(global).Policies)
 	cmd.RegisterFlagCompletionFunc("suggest", cobra.NoFileCompletions)
 	return cmd

@@ -43,6 +43,8 @@ type MigrateResult struct {
 	Unknown int64
 	// Incomplete is why not all old keys could be looked at, nil if all were.
 	Incomplete error
+	// Unscanned says under which names old keys were looked for, if the store was not scanned.
+	Unscanned Unscanned
 	// Undo is the way back, nil if nothing was changed or without a backup.
 	Undo *Undo
 }
@@ -71,11 +73,12 @@ func (r *Runner) Migrate(ctx context.Context, plan *MigratePlan, observer Observ
 		return nil, nothingChanged(&found, scanErr)
 	}
 	result := &MigrateResult{Migrated: look.Migrated, Unsure: found.Unsure, Unreadable: int64(found.Foreign.Count()),
-		Incomplete: found.WithProgress(scanErr)}
+		Incomplete: found.WithProgress(scanErr), Unscanned: found.Unscanned}
 	if scanErr != nil && result.Matched == 0 {
 		return result, nothingChanged(&found, scanErr)
 	}
-	observer.Selected(&Selected{Count: int(result.Matched), Incomplete: result.Incomplete, Migration: &result.Migrated})
+	observer.Selected(&Selected{Count: int(result.Matched), Incomplete: result.Incomplete, Unscanned: found.Unscanned,
+		Migration: &result.Migrated})
 	if plan.DryRun || result.Raised == 0 {
 		return result, result.err(&found, scanErr, nil)
 	}
@@ -100,7 +103,8 @@ func (r *Runner) migrate(ctx context.Context, plan *MigratePlan, observer Observ
 	c.make = func() error {
 		found, err := m.run(ctx, &stepping{observer, Migrating})
 		planned := result.Matched
-		*result = MigrateResult{Migrated: m.Migrated, Unsure: found.Unsure, Unreadable: int64(found.Foreign.Count()), Unknown: m.unknown}
+		*result = MigrateResult{Migrated: m.Migrated, Unsure: found.Unsure, Unreadable: int64(found.Foreign.Count()), Unknown: m.unknown,
+			Unscanned: found.Unscanned}
 		if m.backup != nil && (m.Raised > 0 || m.unknown > 0) {
 			result.Undo, err = c.keepBackup(err, true, observer)
 		}

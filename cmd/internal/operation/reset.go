@@ -49,6 +49,8 @@ type ResetResult struct {
 	Unknown int64
 	// Incomplete is why not all keys could be looked at, nil if all were.
 	Incomplete error
+	// Unscanned says under which names keys were looked for, if the store was not scanned.
+	Unscanned Unscanned
 	// Layouts are those of other limiters whose keys were selected, by name, and Unsure the keys
 	// that look like one's and were left out.
 	Layouts []string
@@ -85,11 +87,11 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 		return nil, nothingChanged(&found, scanErr)
 	}
 	result := &ResetResult{Matched: found.Matched, Incomplete: found.WithProgress(scanErr), Layouts: targets.layouts, Unsure: found.Unsure,
-		Damaged: targets.damaged}
+		Damaged: targets.damaged, Unscanned: found.Unscanned}
 	if scanErr != nil && targets.count == 0 {
 		return result, nothingChanged(&found, scanErr)
 	}
-	observer.Selected(targets.selected(result.Incomplete))
+	observer.Selected(targets.selected(result.Incomplete, &found))
 	if plan.DryRun || targets.count == 0 {
 		result.Effect = targets.effect
 		return result, resetError(&found, scanErr, nil)

@@ -3,7 +3,6 @@ package operation
 import (
 	"context"
 	"errors"
-	"iter"
 	"slices"
 	"strings"
 
@@ -19,8 +18,8 @@ type Selection struct {
 	Query admin.Query
 	// Keep, if set, says which of the states that the query finds are selected.
 	Keep func(*admin.Entry) bool
-	// Likely, if set, are keys that the query selects and that are likely to be all of them. In
-	// a store of more than ScannedWhole keys, if any of these is found, no others are looked for.
+	// Likely, if set, are keys that the query selects and that are likely to be all of them. A store of more than
+	// ScannedWhole keys is not scanned then: only these are looked for, and those under names that other keys have.
 	Likely []store.Key
 	// LikelyStoreKeys are the store keys of Likely, in the same order, where they are of other
 	// limiters.
@@ -44,13 +43,9 @@ type Found struct {
 	Foreign       Foreign
 	// Unsure are keys that may be of a limiter, and were left out.
 	Unsure Unsure
-	// Incomplete: there may be more keys than the likely ones, which were found.
-	Incomplete bool
+	// Unscanned says under which names keys were looked for, if the store was not scanned.
+	Unscanned Unscanned
 }
-
-// ScannedWhole is up to how many keys a store has to be scanned for a subject whose likely
-// keys are known.
-const ScannedWhole = 100_000
 
 // manyKeys is from how many selected keys on a scan is careful with memory.
 const manyKeys = 1_000_000
@@ -66,7 +61,7 @@ func Scan(ctx context.Context, backend admin.Keyspace, s *Selection, observer Ob
 		found.Looked, found.Total = looked, total
 		progress.Set(looked, total, found.Matched)
 	}
-	for entry, err := range s.Entries(ctx, backend, query, &found.Incomplete) {
+	for entry, err := range s.Entries(ctx, backend, query, &found.Unscanned) {
 		var unsure *layouts.UnsureError
 		switch {
 		case errors.As(err, &unsure):
@@ -95,52 +90,6 @@ func Scan(ctx context.Context, backend admin.Keyspace, s *Selection, observer Ob
 		}
 	}
 	return found, nil
-}
-
-// Entries yields what a scan of a query finds, which is that of the selection but for what it asks for. In a
-// store of many keys it looks at the likely ones only, and if any of these is found sets incomplete.
-func (s *Selection) Entries(ctx context.Context, backend admin.Keyspace, query admin.Query,
-	incomplete *bool) iter.Seq2[admin.Entry, error] {
-	return func(yield func(admin.Entry, error) bool) {
-		whole := true
-		counting, enough := context.WithCancel(ctx)
-		defer enough()
-		counted := query
-		counted.Progress = func(looked, total int64) {
-			if query.Report(looked, total); len(s.Likely) > 0 && looked == 0 && total > ScannedWhole {
-				whole = false
-				enough()
-			}
-		}
-		for entry, err := range backend.Scan(counting, counted) {
-			if !whole && ctx.Err() == nil {
-				break
-			}
-			if !yield(entry, err) {
-				return
-			}
-		}
-		if whole || ctx.Err() != nil {
-			return
-		}
-		likely := query
-		likely.Keys, likely.StoreKeys = s.Likely, s.LikelyStoreKeys
-		for entry, err := range backend.Scan(ctx, likely) {
-			var unsure *layouts.UnsureError
-			if *incomplete = *incomplete || !errors.As(err, &unsure) &&
-				(err != nil || s.Keep == nil || s.Keep(&entry)); !yield(entry, err) {
-				return
-			}
-		}
-		if *incomplete {
-			return
-		}
-		for entry, err := range backend.Scan(ctx, query) {
-			if !yield(entry, err) {
-				return
-			}
-		}
-	}
 }
 
 // WithProgress says of an error of the scan how far it had come.

@@ -339,6 +339,7 @@ func (o *overrideSetOptions) set(ctx context.Context, s *cli.Settings, plan *ove
 		if under, err := o.concerned(ctx, runner, plan, o.Timeout); err == nil && under.Incomplete == nil {
 			o.noteUnder(plan, under, s.Place(where))
 			o.noteAlgorithm(plan, under)
+			o.noteUnscanned(under)
 		}
 	}
 	if !o.Quiet || printErr != nil {

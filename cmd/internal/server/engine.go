@@ -139,7 +139,7 @@ func (o *serveOptions) fixedSettings(c *config.Config) map[string]string {
 			fixed["store"] = "none"
 		}
 	}
-	if !o.Changed("prefix") {
+	if _, given := o.GivenBy("prefix"); !given {
 		fixed["prefix"] = prefix
 	}
 	return fixed

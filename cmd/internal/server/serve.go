@@ -95,7 +95,9 @@ signal ends it at once.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd, o) },
 	}
 	o.addFlags(cmd)
-	o.proxy.addFlags(cmd)
+	cli.GroupFlags(cmd, "Who may ask", o.addAccessFlags)
+	cli.GroupFlags(cmd, "Log", o.addLogFlags)
+	cli.GroupFlags(cmd, "Reverse proxy", o.proxy.addFlags)
 	return cmd
 }
 
@@ -107,14 +109,22 @@ func (f *serveFlags) addFlags(cmd *cobra.Command) {
 	flags.DurationVar(&f.drain, "drain", 5*time.Second, "after SIGTERM, end within `DURATION`, even if requests are under way")
 	flags.DurationVar(&f.drainDelay, "drain-delay", 0,
 		"first accept new connections for `DURATION`, until balancers send no more")
-	flags.StringVar(&f.certificate, "tls-cert", "", "serve with TLS by the certificates in `FILE`")
-	flags.StringVar(&f.key, "tls-key", "", "`FILE` with the key of the certificate")
-	flags.StringVar(&f.clientAuthority, "tls-client-ca", "", "require a certificate of each client, signed by an authority in `FILE`")
-	flags.StringVar(&f.tokenFile, "token-file", "", "require an access token from `FILE` with each request to /v1")
 	flags.IntVar(&f.maxInFlight, "max-in-flight", 1024, "answer at most `N` requests at a time, and others with 503")
 	flags.IntVar(&f.maxConnections, "max-connections", 10_000, "keep at most `N` connections open; the one idle longest makes room")
 	f.metricsFlags.add(flags)
 	f.pageFlags.add(flags)
+}
+
+func (f *serveFlags) addAccessFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.certificate, "tls-cert", "", "serve with TLS by the certificates in `FILE`")
+	flags.StringVar(&f.key, "tls-key", "", "`FILE` with the key of the certificate")
+	flags.StringVar(&f.clientAuthority, "tls-client-ca", "", "require a certificate of each client, signed by an authority in `FILE`")
+	flags.StringVar(&f.tokenFile, "token-file", "", "require an access token from `FILE` with each request to /v1")
+}
+
+func (f *serveFlags) addLogFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
 	flags.StringVar(&f.logFormat, "log-format", "text", "write the log as `FORMAT`: text, json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "log from `LEVEL` up: debug, info, warn, error")
 	flags.BoolVar(&f.logSubjects, "log-subjects", false, "name subjects in the log; at the level debug it has a line for each request")

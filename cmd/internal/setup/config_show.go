@@ -50,9 +50,9 @@ func runConfigShow(o *configShowOptions) error {
 	answer := &showAnswer{origins: o.origin}
 	answer.add("store", storeurl.Redact(s.Store.Value), s.Store.Origin)
 	answer.add("prefix", s.Prefix.Value, s.Prefix.Origin)
-	timeout := "default"
-	if o.Changed("timeout") {
-		timeout = "flag --timeout"
+	timeout, given := o.GivenBy("timeout")
+	if !given {
+		timeout = "default"
 	}
 	answer.add("timeout", o.Timeout.String(), timeout)
 	answer.addOutage(c)

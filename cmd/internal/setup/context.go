@@ -83,8 +83,9 @@ func newContextUseCmd(global *cli.Globals) *cobra.Command {
 		Use:   "use NAME | use --none",
 		Short: "Use a context from now on",
 		Long: `Use chooses a context for all commands from now on. The flags --store and
---context and the variable LIMITCTL_STORE take precedence. The choice is a file
-in the state directory; use does not write configuration files.`,
+--context and the variables LIMITCTL_STORE and LIMITCTL_CONTEXT take precedence.
+The choice is a file in the state directory; use does not write configuration
+files.`,
 		Example: "  limitctl context use dev\n  limitctl context use --none",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if o.none != (len(args) == 0) || len(args) > 1 {
@@ -126,8 +127,10 @@ func runContextUse(o *contextUseOptions) error {
 	if err := o.Env.WriteFile(path, []byte(x.Name+"\n")); err != nil {
 		return cli.Usagef("the choice of a context cannot be written: %s", err)
 	}
-	if o.Env.Getenv("LIMITCTL_STORE") != "" && !o.Quiet {
-		fmt.Fprintln(o.Env.Err, "limitctl: LIMITCTL_STORE is set, and overrides the chosen context")
+	for _, variable := range []string{"LIMITCTL_STORE", "LIMITCTL_CONTEXT"} {
+		if o.Env.Getenv(variable) != "" && !o.Quiet {
+			fmt.Fprintf(o.Env.Err, "limitctl: %s is set, and overrides the chosen context\n", variable)
+		}
 	}
 	return o.confirm("using the context %s from now on: %s", x.Name, storeurl.Redact(x.Store))
 }

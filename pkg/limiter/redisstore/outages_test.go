@@ -100,13 +100,16 @@ func TestAThousandOutagesLeaveNothingBehind(t *testing.T) {
 	}
 	t.Cleanup(func() { backend.Close() })
 	var ahead atomic.Int64 // how far the breaker's clock is ahead, so that nothing waits for its pauses
-	var closed atomic.Int64
+	var opened, closed atomic.Int64
 	guarded := layers.WithBreaker(backend, layers.Breaker{
 		Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
 		Slow:  time.Hour, // a machine with much to do is no outage
 		OnChange: func(c layers.BreakerChange) {
-			if c.To == layers.BreakerClosed {
+			switch {
+			case c.To == layers.BreakerClosed:
 				closed.Add(1)
+			case c.From == layers.BreakerClosed:
+				opened.Add(1)
 			}
 		},
 	})
@@ -157,8 +160,9 @@ func TestAThousandOutagesLeaveNothingBehind(t *testing.T) {
 	_, bytesBetween := settled(t, goroutinesBefore)
 	outages(half)
 	goroutinesAfter, bytesAfter := settled(t, goroutinesBefore)
-	if closed.Load() != few+2*half {
-		t.Errorf("the breaker closed %d times", closed.Load())
+	// On a busy machine five answers in a row can be late, which is one more outage.
+	if closed.Load() < few+2*half || opened.Load() != closed.Load() {
+		t.Errorf("the breaker opened %d times, and closed %d times", opened.Load(), closed.Load())
 	}
 	if goroutinesAfter > goroutinesBefore {
 		all := make([]byte, 1<<20)

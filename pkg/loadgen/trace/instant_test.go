@@ -73,7 +73,7 @@ func TestALogInAZone(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	json := `{"time":"2026-07-01T12:00:00","key":"a"}` + "\n"
-	if got := read(t, json, Options{Zone: berlin}); got.Bad != 0 || got.Twice != 0 || got.Requests[0].At != instant("2026-07-01T10:00:00Z") {
+	if got = read(t, json, Options{Zone: berlin}); got.Bad != 0 || got.Twice != 0 || got.Requests[0].At != instant("2026-07-01T10:00:00Z") {
 		t.Errorf("%+v", got)
 	}
 	if _, err := Read(t.Context(), strings.NewReader(apacheLine+"\n"), Options{Zone: berlin}); err == nil ||

@@ -1,4 +1,4 @@
-package dash
+package followed
 
 import (
 	"fmt"
@@ -6,16 +6,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/charmbracelet/bubbles/cursor"
-	"github.com/charmbracelet/bubbles/textinput"
-
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// filter keeps the rows that pass all of its terms; the zero filter keeps all.
-type filter struct {
-	text  string
+// Filter keeps the rows that pass all of its terms; the zero filter keeps all.
+type Filter struct {
+	Text  string
 	terms []term
 }
 
@@ -30,15 +27,15 @@ type term struct {
 	share   float64
 }
 
-// parseFilter reads words of a filter: globs or parts of a subject or of a limit's
+// ParseFilter reads words of a filter: globs or parts of a subject or of a limit's
 // name, ">80%" and "<20%" for what is used, and any of these inverted by a "!" before
 // it.
-func parseFilter(text string) (filter, error) {
-	f := filter{text: strings.TrimSpace(text)}
+func ParseFilter(text string) (Filter, error) {
+	f := Filter{Text: strings.TrimSpace(text)}
 	for word := range strings.FieldsSeq(text) {
 		t, err := parseTerm(word)
 		if err != nil {
-			return filter{}, err
+			return Filter{}, err
 		}
 		if t != nil {
 			f.terms = append(f.terms, *t)
@@ -76,8 +73,8 @@ func parseTerm(word string) (t *term, err error) {
 	return t, nil
 }
 
-// matches reports whether the filter keeps a row.
-func (f *filter) matches(r *row) bool {
+// Matches reports whether the filter keeps a row.
+func (f *Filter) Matches(r *Row) bool {
 	for i := range f.terms {
 		if t := &f.terms[i]; t.matches(r) == t.inverted {
 			return false
@@ -86,9 +83,9 @@ func (f *filter) matches(r *row) bool {
 	return true
 }
 
-func (t *term) matches(r *row) bool {
+func (t *term) matches(r *Row) bool {
 	switch {
-	case t.sign != 0 && r.inUse && r.isUnknown():
+	case t.sign != 0 && r.InUse && r.IsUnknown():
 		return false // it may be any share
 	case t.sign == '>':
 		return r.UsedShare() > t.share
@@ -102,25 +99,9 @@ func (t *term) matches(r *row) bool {
 
 // anyName reports whether something is so of any name of a row: of its subject, its limit, and
 // for another limiter's also of its store key, and of the kinds of its defects.
-func (r *row) anyName(is func(name string) bool) bool {
+func (r *Row) anyName(is func(name string) bool) bool {
 	if is(r.Key.Subject) || is(r.Key.Name) {
 		return true
 	}
 	return r.Layout != "" && (is(r.StoreKey) || slices.ContainsFunc(r.Defects, func(d admin.Defect) bool { return is(string(d.Kind)) }))
-}
-
-// filterLine is the filter of the lists, and the line that it is typed in.
-type filterLine struct {
-	filter
-	editing bool
-	before  string // the filter's text before it was edited
-	input   textinput.Model
-}
-
-// newInput returns a line to type in that needs nothing but keys.
-func newInput() textinput.Model {
-	input := textinput.New()
-	input.Cursor.SetMode(cursor.CursorStatic)
-	input.KeyMap.Paste.SetEnabled(false) // terminals paste by themselves
-	return input
 }

@@ -1,0 +1,270 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+)
+
+const (
+	helpColumns     = 80  // of what is no terminal
+	mostHelpColumns = 100 // longer lines are hard to read
+	// flagColumns is the most columns of a flag with its text beside it. The text of a longer one is below it.
+	flagColumns = 26
+)
+
+// The groups of commands, by what the user wants. The help lists them in this order.
+const (
+	toDecide = "decide"
+	toLook   = "look"
+	toChange = "change"
+	toTest   = "test"
+	toServe  = "serve"
+)
+
+func commandGroups() []*cobra.Group {
+	return []*cobra.Group{
+		{ID: toDecide, Title: "Decide whether something may happen now:"},
+		{ID: toLook, Title: "See what is in use, who is denied, and what was changed:"},
+		{ID: toChange, Title: "Step in:"},
+		{ID: toTest, Title: "Test and compare limits:"},
+		{ID: toServe, Title: "Serve and set up:"},
+	}
+}
+
+// helpPrinter prints the help of commands.
+type helpPrinter struct {
+	out     io.Writer
+	columns int
+}
+
+// printHelp prints the help of a command. An argument that names none of its commands is an error, instead of a help
+// that was not asked for.
+func printHelp(g *cli.Globals, cmd *cobra.Command) error {
+	if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
+		return cli.UnknownCommand(cmd, args[0])
+	}
+	newHelpPrinter(g, cmd).print(cmd)
+	return nil
+}
+
+func newHelpPrinter(g *cli.Globals, cmd *cobra.Command) *helpPrinter {
+	p := &helpPrinter{cmd.OutOrStdout(), helpColumns}
+	if g.Env.OutIsTerminal && g.Env.Size != nil {
+		if columns, _ := g.Env.Size(); columns > 0 {
+			p.columns = min(columns, mostHelpColumns)
+		}
+	}
+	return p
+}
+
+func (p *helpPrinter) print(cmd *cobra.Command) {
+	p.prose(cmd.Long, cmd.Short+".")
+	p.title("Usage:")
+	for _, line := range usageLines(cmd) {
+		p.text("  ", "      ", line)
+	}
+	if len(cmd.Aliases) > 0 {
+		p.title("Also called:")
+		p.text("  ", "  ", strings.Join(cmd.Aliases, ", "))
+	}
+	if cmd.HasExample() {
+		p.title("Examples:")
+		fmt.Fprintln(p.out, cmd.Example)
+	}
+	p.commands(cmd)
+	for _, group := range flagGroupsOf(cmd) {
+		p.title(group.title)
+		for _, flag := range group.flags {
+			p.flag(flag)
+		}
+	}
+	fmt.Fprintln(p.out)
+	if cmd.HasSubCommands() {
+		p.text("", "", fmt.Sprintf("The help of one of them: %s COMMAND --help", cmd.CommandPath()))
+	}
+	p.text("", "", "Flags of every command, such as --store and --output: limitctl options")
+	if !cmd.HasParent() {
+		p.text("", "", "Documentation and reports of bugs: "+projectPage)
+	}
+}
+
+// prose prints a text whose lines end by themselves within 80 columns, and breaks them anew on fewer. An indented
+// paragraph is something to type, and stays as it is.
+func (p *helpPrinter) prose(text, otherwise string) {
+	if text = strings.TrimSpace(text); text == "" {
+		text = otherwise
+	}
+	if p.columns >= helpColumns {
+		fmt.Fprintln(p.out, text)
+		return
+	}
+	for i, paragraph := range strings.Split(text, "\n\n") {
+		if i > 0 {
+			fmt.Fprintln(p.out)
+		}
+		if strings.HasPrefix(paragraph, " ") {
+			fmt.Fprintln(p.out, paragraph)
+			continue
+		}
+		p.text("", "", paragraph)
+	}
+}
+
+func (p *helpPrinter) title(text string) { fmt.Fprintf(p.out, "\n%s\n", text) }
+
+// text prints a text in lines that fit: first goes before the first line, and indent before the others.
+func (p *helpPrinter) text(first, indent, text string) {
+	for _, line := range output.Wrap(text, max(20, p.columns-len(indent))) {
+		fmt.Fprintln(p.out, first+line)
+		first = indent
+	}
+}
+
+// labelled prints a text beside a label of so many columns, or below a longer one.
+func (p *helpPrinter) labelled(label string, columns int, text string) {
+	if output.Width(label) > columns {
+		fmt.Fprintln(p.out, "  "+label)
+		label = ""
+	}
+	p.text("  "+label+strings.Repeat(" ", columns-output.Width(label)+2), strings.Repeat(" ", columns+4), text)
+}
+
+// commands prints the commands below one, in their groups.
+func (p *helpPrinter) commands(cmd *cobra.Command) {
+	columns := 0
+	groups := map[string][]*cobra.Command{}
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			columns = max(columns, len(sub.Name()))
+			groups[sub.GroupID] = append(groups[sub.GroupID], sub)
+		}
+	}
+	for _, group := range append(slices.Clone(cmd.Groups()), &cobra.Group{Title: "Commands:"}) {
+		if len(groups[group.ID]) > 0 {
+			p.title(group.Title)
+		}
+		for _, sub := range groups[group.ID] {
+			p.labelled(sub.Name(), columns, sub.Short)
+		}
+	}
+}
+
+func (p *helpPrinter) flag(flag *pflag.Flag) {
+	name, usage := describeFlag(flag)
+	if flag.Shorthand == "" {
+		name = "    " + name
+	}
+	p.labelled(name, flagColumns, usage)
+}
+
+// describeFlag returns a flag as it is typed, and what it does.
+func describeFlag(flag *pflag.Flag) (name, usage string) {
+	kind, usage := pflag.UnquoteUsage(flag)
+	name = "--" + flag.Name
+	if flag.Shorthand != "" {
+		name = "-" + flag.Shorthand + ", " + name
+	}
+	if kind != "" {
+		name += " " + kind
+	}
+	if !strings.Contains(usage, "(default") && !slices.Contains([]string{"", "0", "false", "[]", "0s"}, flag.DefValue) {
+		usage += " (default " + flag.DefValue + ")"
+	}
+	return name, usage
+}
+
+// usageLines are the forms in which a command is typed, one a line.
+func usageLines(cmd *cobra.Command) []string {
+	forms := strings.Split(cmd.UseLine(), " | ")
+	for i := 1; i < len(forms); i++ {
+		forms[i] = cmd.CommandPath() + " " + strings.TrimPrefix(forms[i], cmd.Name()+" ")
+	}
+	if cmd.HasAvailableSubCommands() {
+		forms = []string{cmd.CommandPath() + " COMMAND [flags]"}
+	}
+	return forms
+}
+
+// flagGroup are flags of a command that belong together.
+type flagGroup struct {
+	title string
+	flags []*pflag.Flag
+}
+
+// flagGroupsOf returns the flags of a command without those of every command: first those of no group, then the groups in
+// the order in which they were added.
+func flagGroupsOf(cmd *cobra.Command) []flagGroup {
+	groups := []flagGroup{{title: "Flags:"}}
+	flags := cmd.LocalNonPersistentFlags()
+	flags.SortFlags = false
+	flags.VisitAll(func(flag *pflag.Flag) {
+		if flag.Hidden {
+			return
+		}
+		title := "Flags:"
+		if given := flag.Annotations[cli.FlagGroup]; len(given) > 0 {
+			title = given[0] + ":"
+		}
+		i := slices.IndexFunc(groups, func(g flagGroup) bool { return g.title == title })
+		if i < 0 {
+			i = len(groups)
+			groups = append(groups, flagGroup{title: title})
+		}
+		groups[i].flags = append(groups[i].flags, flag)
+	})
+	for i := range groups {
+		slices.SortStableFunc(groups[i].flags, func(a, b *pflag.Flag) int { return strings.Compare(a.Name, b.Name) })
+	}
+	return slices.DeleteFunc(groups, func(g flagGroup) bool { return len(g.flags) == 0 })
+}
+
+// newOptionsCmd makes "limitctl options", which lists the flags of every command.
+func newOptionsCmd(g *cli.Globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "options",
+		Short: "List the flags and variables of every command",
+		Long: `Options lists the flags that every command has, and the environment variables
+that limitctl reads. A flag goes before a variable, and a variable before the
+configuration.`,
+		Example: "  limitctl options",
+		Args:    cli.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p := newHelpPrinter(g, cmd)
+			fmt.Fprintln(p.out, "Flags of every command:")
+			cmd.Root().PersistentFlags().VisitAll(p.flag)
+			p.title("Environment variables:")
+			for _, variable := range variables() {
+				p.labelled(variable[0], flagColumns, variable[1])
+			}
+			return nil
+		},
+	}
+}
+
+// variables are the environment variables that limitctl reads, and what each is for.
+func variables() [][2]string {
+	return [][2]string{
+		{"LIMITCTL_STORE", "the default of --store"},
+		{"LIMITCTL_CONTEXT", "the default of --context; set this or LIMITCTL_STORE"},
+		{"LIMITCTL_CONFIG", "the default of --config"},
+		{"LIMITCTL_PREFIX", "the default of --prefix"},
+		{"LIMITCTL_OUTPUT", "the default of --output"},
+		{"LIMITCTL_TIMEOUT", "the default of --timeout"},
+		{"LIMITCTL_PASSWORD", "the password of the store; a context can name another variable or a file"},
+		{"LIMITCTL_COUNT_DENIALS", "1 or 0: the default of --count-denials"},
+		{"LIMITCTL_SERVE_TOKEN", "the access token of serve, instead of --token-file"},
+		{"LIMITCTL_DEBUG", "1: print where a bug of limitctl is"},
+		{"GITHUB_ACTIONS", "true: annotate the build with what did not pass"},
+		{"NO_COLOR", "not empty: print no colours"},
+		{"XDG_CONFIG_HOME", "the folder of limitctl/limitctl.yaml (default ~/.config)"},
+		{"XDG_STATE_HOME", "the folder of the audit log, the backups and the default store (default ~/.local/state)"},
+	}
+}
