@@ -61,7 +61,7 @@ func printOne(d *report.Document, p *output.Printer, r *report.Run) {
 	}
 	printTimes(p, r)
 	if isMixed(&r.Figures) {
-		columns, rows := deciderTable(&r.Figures)
+		columns, rows := deciderTable(r)
 		fold(p, columns, rows)
 	}
 	if connections := connectionsInWords(r); connections != "" {

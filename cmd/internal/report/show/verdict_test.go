@@ -126,6 +126,10 @@ func TestALimitOfAPolicyThatWasNeverReached(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 	r.Limits[0].Denied, r.Limits[0].LimitReached = 0, sample.Pointer(0.99)
+	if text := sample.Printed(Answer{d}, 0); !strings.HasPrefix(text, "PASS ") {
+		t.Errorf("with denials of a limit that nobody knows:\n%s", text)
+	}
+	r.Allowed, r.Denied = r.Requests, 0
 	if text := sample.Printed(Answer{d}, 0); !strings.HasPrefix(text, "INCONCLUSIVE  hour was never above 10% of the limit, so") {
 		t.Errorf("with no limit reached:\n%s", text)
 	}
