@@ -262,6 +262,7 @@ func variables() [][2]string {
 		{"LIMITCTL_COUNT_DENIALS", "1 or 0: the default of --count-denials"},
 		{"LIMITCTL_SERVE_TOKEN", "the access token of serve, instead of --token-file"},
 		{"LIMITCTL_DEBUG", "1: print where a bug of limitctl is"},
+		{"GITHUB_ACTIONS", "true: annotate the build with what did not pass"},
 		{"NO_COLOR", "not empty: print no colours"},
 		{"XDG_CONFIG_HOME", "the folder of limitctl/limitctl.yaml (default ~/.config)"},
 		{"XDG_STATE_HOME", "the folder of the audit log, the backups and the default store (default ~/.local/state)"},

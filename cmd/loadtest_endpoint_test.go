@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
@@ -73,7 +74,7 @@ func (s *limitedService) seen() (subjects []string) {
 // endpointTested runs a load test and returns its report.
 func endpointTested(t *testing.T, w *world, exit int, args ...string) *report.Document {
 	t.Helper()
-	stdout, _ := w.run(t, exit, append([]string{"loadtest", "-o", "json"}, args...)...)
+	stdout, _ := w.run(t, exit, append([]string{"loadtest", "-o", "json", anyErrors}, args...)...)
 	var document report.Document
 	if err := json.Unmarshal([]byte(stdout), &document); err != nil {
 		t.Fatalf("%v: %s", err, stdout)
@@ -194,7 +195,7 @@ func TestSubjectsOfAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	args := []string{s.URL, "-H", "X-Key: {subject}", "--subjects", keys, "--limit", "3/1h", "-n", "100"}
-	stdout, stderr := w.run(t, exitYes, append([]string{"loadtest", "--html", filepath.Join(dir, "page.html"), "--save",
+	stdout, stderr := w.run(t, exitYes, append([]string{"loadtest", anyErrors, "--html", filepath.Join(dir, "page.html"), "--save",
 		filepath.Join(dir, "run.json")}, args...)...)
 	for _, name := range []string{"page.html", "run.json"} {
 		text, err := os.ReadFile(filepath.Join(dir, name))
@@ -223,9 +224,8 @@ func TestScenariosAndReportsOfAnEndpoint(t *testing.T) {
 	dir := t.TempDir()
 	saved := filepath.Join(dir, "run.json")
 	for _, scenario := range []string{"boundary", "thundering-herd", "steady", "noisy-neighbour", "slow-drip"} {
-		stdout, _ := w.run(t, exitYes, "loadtest", s.URL+"/?key={subject}", "--limit", "20/1s", "--scenario", scenario, "--duration",
-			"1500ms",
-			"--save", saved, "--html", filepath.Join(dir, "page.html"), "--threshold", "least_over_admitted==0")
+		stdout, _ := w.run(t, exitYes, "loadtest", anyErrors, s.URL+"/?key={subject}", "--limit", "20/1s", "--scenario", scenario,
+			"--duration", "1500ms", "--save", saved, "--html", filepath.Join(dir, "page.html"), "--threshold", "least_over_admitted==0")
 		for _, want := range []string{"× 200 OK", " opened", "on " + s.URL} {
 			if !strings.Contains(stdout, want) {
 				t.Errorf("%s: no %q in\n%s", scenario, want, stdout)
@@ -234,6 +234,49 @@ func TestScenariosAndReportsOfAnEndpoint(t *testing.T) {
 	}
 	w.run(t, exitYes, "compare", saved, saved)
 	w.run(t, exitYes, "report", saved)
+}
+
+// A service that fails nearly always, or a load that never reaches its limit, shows nothing about the limit.
+func TestVerdictsOfAnEndpoint(t *testing.T) {
+	limited := newLimitedService(t, "20/1h")
+	var asked atomic.Int64
+	failing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1)%10 != 0 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer failing.Close()
+	const closed = "--workers=1"
+	for name, test := range map[string]struct {
+		url  string
+		args []string
+		exit int
+		want string
+	}{
+		"fails": {failing.URL, []string{"-n", "100"}, exitNo,
+			"INCONCLUSIVE  90 of 100 planned requests got no decision (90%), and at most 1% may: 90 failed, and 0 were dropped\n"},
+		"fails as often as it may": {failing.URL, []string{"-n", "100", "--max-errors", "90%"}, exitYes,
+			"INCONCLUSIVE  never above 50% of the limit, so over-admission was not tested; ask for more"},
+		"fails, and is watched": {failing.URL, []string{"-n", "100", "--no-fail"}, exitNo, "INCONCLUSIVE  90 of 100"},
+		"is wrong, too":         {failing.URL, []string{"-n", "500"}, exitNo, "FAIL       admitted 30 units too many"},
+		"never reached":         {limited.URL, []string{"-n", "19"}, exitYes, "INCONCLUSIVE  never above 95% of the limit"},
+		"never reached, strictly": {limited.URL, []string{"-n", "19", "--strict"}, exitNo,
+			"INCONCLUSIVE  never above 95% of the limit"},
+		"enforced, strictly": {limited.URL, []string{"-n", "30", "--strict"}, exitYes, "PASS "},
+	} {
+		w := newWorld(t)
+		args := append([]string{"loadtest", test.url + "/?key={subject}", "--limit", "20/1h", closed}, test.args...)
+		if stdout, _ := w.run(t, test.exit, args...); !strings.HasPrefix(stdout, test.want) {
+			t.Errorf("%s: no %q in\n%s", name, test.want, stdout)
+		}
+	}
+	for _, wrong := range []string{"101%", "1", "-1%", "x"} {
+		w := newWorld(t)
+		_, stderr := w.run(t, exitUsage, "loadtest", limited.URL, "--limit", "20/1h", "--max-errors="+wrong)
+		if !strings.Contains(stderr, "is not a percentage from 0% to 100%; write one such as 1%") {
+			t.Errorf("%s: %s", wrong, stderr)
+		}
+	}
 }
 
 func TestStatusesThatMayNotMeanWhatTheySeem(t *testing.T) {
@@ -346,7 +389,7 @@ func TestPasswordsOfEndpointsAreNotShown(t *testing.T) {
 	w := newWorld(t)
 	stdout, stderr := w.run(t, exitYes, "loadtest", url, "-H", "Authorization2: Bearer hunter2hunter2", "-HCookie: hunter2hunter2=",
 		"--header=X-A: hunter2hunter2",
-		"--limit", "10/1s", "-n", "10", "--html", page,
+		"--limit", "10/1s", "-n", "10", anyErrors, "--html", page,
 		"--save", page+".json")
 	all := bytes.NewBufferString(stdout + stderr)
 	for _, path := range []string{page, page + ".json"} {

@@ -51,6 +51,7 @@ func TestALoadTestShowsAnOutageBeforeItHappens(t *testing.T) {
 				server := redistest.Start(t)
 				state, stdout, stderr = underLoad(t, server, func(*os.Process) { server.Pause() }, "--limit", "40/366d",
 					"--rate", "300", "--duration", "2s", "--timeout", timeout.String(), "--on-error", policy, "--breaker", "-o", "json",
+					anyErrors,
 					"--threshold", "over_admitted==0")
 				if state.ExitCode() != exitUnreachable {
 					break

@@ -146,7 +146,7 @@ func TestALoadTestWhoseServerDies(t *testing.T) {
 	w := newWorld(t)
 	w.Now, w.Sleep = time.Now, sys.Sleep
 	stdout, stderr := w.run(t, exitPartly, "loadtest", "--store", "redis://"+server.Addr, "--limit", "10/1h",
-		"--rate", "200", "--requests", "400", "--duration", "10m", "--timeout", "5s", "-o", "json")
+		"--rate", "200", "--requests", "400", "--duration", "10m", "--timeout", "5s", "-o", "json", anyErrors)
 	var document report.Document
 	if err := json.Unmarshal([]byte(stdout), &document); err != nil || len(document.Runs) != 1 {
 		t.Fatalf("%v: %s%s", err, stdout, stderr)

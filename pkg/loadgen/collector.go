@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -334,6 +335,10 @@ func microseconds(h *hdrhistogram.Histogram, percentile float64) time.Duration {
 // addError counts an error by its text. The number of different texts is bounded, since each error can have its
 // own.
 func (c *collector) addError(err error) {
+	var late interface{ Timeout() bool }
+	if errors.As(err, &late) && late.Timeout() {
+		c.partial.TimedOut++
+	}
 	text := err.Error()
 	if _, known := c.errors[text]; !known && len(c.errors) == maxErrorTexts {
 		text = "other errors"

@@ -19,8 +19,9 @@ type Result struct {
 	Interrupted bool
 
 	// Requests is the number that were sent after the warm-up. Each was allowed or denied, or answered without the
-	// limit, or ended in an error; Unknown counts the errors after which the store may have charged.
-	Requests, Allowed, Denied, Errors, Unknown int64
+	// limit, or ended in an error; Unknown counts the errors after which the store may have charged, and TimedOut
+	// those of requests that were not answered in time.
+	Requests, Allowed, Denied, Errors, Unknown, TimedOut int64
 	// Local counts the requests that a local share of the limit decided, and Unguarded those that a failure policy
 	// allowed or denied, because the store was away. Neither is among Allowed and Denied, nor in the audit.
 	Local, Unguarded int64

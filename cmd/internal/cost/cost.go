@@ -125,6 +125,7 @@ func (b *Measurement) End(ctx context.Context, decisions int64) (cost report.Cos
 		own = sent.plain
 	}
 	if others := max(0, top.Calls-own) + took.other; others > tolerated(own) {
+		cost.Others = others
 		warnings = append(warnings, fmt.Sprintf("others used the server at the same time: it ran %d commands "+
 			"besides the %d of this run, so its time, commands and bytes are partly theirs", others, own))
 	}

@@ -33,7 +33,9 @@ var (
 )
 
 // notGRPC is the error about an answer that is not gRPC.
-func notGRPC(err error) error { return &sendError{err.Error(), store.ErrOutcomeUnknown, err} }
+func notGRPC(err error) error {
+	return &sendError{text: err.Error(), kind: store.ErrOutcomeUnknown, cause: err}
+}
 
 // call makes a gRPC call, with a message that begins with space for its head. It fills in the times, the status
 // and, if the call failed, the outcome and the reason. Otherwise it returns the answer's message.

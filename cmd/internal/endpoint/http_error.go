@@ -21,7 +21,11 @@ type sendError struct {
 	text  string
 	kind  error // store.ErrUnavailable, or store.ErrOutcomeUnknown if something was sent
 	cause error
+	late  bool // its time was over
 }
+
+// Timeout reports whether the request's time was over.
+func (e *sendError) Timeout() bool { return e.late }
 
 // Error returns the text.
 func (e *sendError) Error() string { return e.text }
@@ -79,9 +83,10 @@ func failed(ctx context.Context, at stage, err error) error {
 		return err
 	}
 	if ctx.Err() != nil { // a Transport returns the cause and not the context's error
-		return &sendError{at.late, at.kind, err}
+		return &sendError{at.late, at.kind, err, true}
 	}
-	return &sendError{textOf(at, err), at.kind, err}
+	text := textOf(at, err)
+	return &sendError{text, at.kind, err, text == at.late}
 }
 
 // textOf describes an error in words that are the same for equal errors.
@@ -165,5 +170,5 @@ func NotAnswered(answer *Answer) error {
 	if text == "" {
 		text = StatusText(answer.Status)
 	}
-	return &sendError{text, store.ErrOutcomeUnknown, nil}
+	return &sendError{text: text, kind: store.ErrOutcomeUnknown}
 }

@@ -160,7 +160,7 @@ func (c *rlsClient) Connect(ctx context.Context) error {
 		if answer.Status == statusUnavailable || answer.Status == statusDeadlineExceeded {
 			kind = store.ErrUnavailable
 		}
-		return &sendError{c.name + " " + answer.Reason, kind, errFailedCall}
+		return &sendError{text: c.name + " " + answer.Reason, kind: kind, cause: errFailedCall}
 	}
 	return nil
 }

@@ -17,7 +17,8 @@ func (r *loadRun) figures(result *loadgen.Result, l *workload) report.Figures {
 	elapsed := output.Milliseconds(result.Elapsed)
 	f := report.Figures{
 		Requests: result.Requests, Allowed: result.Allowed, Denied: result.Denied,
-		Local: result.Local, Unguarded: result.Unguarded, Errors: result.Errors, Unknown: result.Unknown, Dropped: result.Dropped,
+		Local: result.Local, Unguarded: result.Unguarded, Errors: result.Errors, Unknown: result.Unknown,
+		TimedOut: result.TimedOut, Dropped: result.Dropped,
 		Late: result.Late, LateAfterMS: lateAfter.Milliseconds(),
 		Keys: result.Tally.Keys(), KeysDenied: result.Tally.KeysDenied(),
 		DurationMS: elapsed, WarmupMS: min(output.Milliseconds(r.Load.Warmup), elapsed),

@@ -73,7 +73,7 @@ func (r *loadRun) warnings(run *report.Run, result *loadgen.Result, target Descr
 				output.Plural(n, "request")))
 		}
 	}
-	if warning := tooFewWorkers(result, &r.Load, run.GeneratorLimited); warning != "" {
+	if warning := r.tooFewWorkers(result, run.GeneratorLimited); warning != "" {
 		all = append(all, warning)
 	}
 	for i := range l.limits {
@@ -109,12 +109,16 @@ func (r *loadRun) warnings(run *report.Run, result *loadgen.Result, target Descr
 
 // tooFewWorkers says that requests of an open loop waited for a worker, if those were
 // enough to make a difference and the generator was not the limit anyway.
-func tooFewWorkers(result *loadgen.Result, l *Load, generatorLimited bool) string {
-	if l.IsClosed() || generatorLimited || result.Waited <= result.Requests/100 {
+func (r *loadRun) tooFewWorkers(result *loadgen.Result, generatorLimited bool) string {
+	if r.Load.IsClosed() || generatorLimited || result.Waited <= result.Requests/100 {
 		return ""
 	}
-	return fmt.Sprintf("%s found no worker free; the latency includes the wait. Either the store is at its limit, or %s are too few",
-		output.Plural(int(result.Waited), "request"), output.Plural(l.Workers, "worker"))
+	asked := "store"
+	if r.Endpoint != nil {
+		asked = "endpoint"
+	}
+	return fmt.Sprintf("%s found no worker free; the latency includes the wait. Either the %s is at its limit, or %s are too few",
+		output.Plural(int(result.Waited), "request"), asked, output.Plural(r.Load.Workers, "worker"))
 }
 
 // mixedWarning says that overrides make a limit's audit doubtful.

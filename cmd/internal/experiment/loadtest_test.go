@@ -362,9 +362,14 @@ func TestTooFewWorkers(t *testing.T) {
 		{loadgen.Result{Requests: 1000, Waited: 10}, make([]loadgen.Stage, 1), false, ""},
 		{loadgen.Result{Requests: 50, Waited: 1}, nil, false, ""},
 	} {
-		text := tooFewWorkers(&test.result, &Load{Workers: 3, Stages: test.stages}, test.limited)
+		r := &loadRun{LoadTest: &LoadTest{Load: Load{Workers: 3, Stages: test.stages}}}
+		text := r.tooFewWorkers(&test.result, test.limited)
 		if !strings.HasPrefix(text, test.want) || (text == "") != (test.want == "") {
 			t.Errorf("%d of %d waited: %q", test.result.Waited, test.result.Requests, text)
+		}
+		r.Endpoint = new(EndpointPlan)
+		if text := r.tooFewWorkers(&test.result, test.limited); strings.Contains(text, "store") {
+			t.Errorf("of an endpoint: %q", text)
 		}
 	}
 }

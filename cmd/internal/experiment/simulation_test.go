@@ -161,36 +161,40 @@ func TestAnInterruptedSimulationHasNoResult(t *testing.T) {
 	}
 }
 
-// Keys and denials under a policy are those of each of its limits: an attacker who tries many
-// names from one address is one key that was denied, and none of the names is.
-func TestKeysOfAPolicyAreItsLimits(t *testing.T) {
+// A policy has the subjects that a load test of it has, whose requests all of its limits decide together: a limit that
+// never denies changes no figure of them.
+func TestSubjectsOfAPolicyWithSeveralLimits(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("time,ip,email\n")
-	for i := range 40 {
-		fmt.Fprintf(&b, "%d,10.0.0.66,victim-%d\n", 1431857100+i, i)
+	b.WriteString("time,user\n")
+	for i := range 60 {
+		for n := range 1 + 4*(i/52) { // the last eight ask five times
+			fmt.Fprintf(&b, "%d,user-%d\n", 1431857100+5*i+n, i)
+		}
 	}
-	b.WriteString("1431857200,10.0.0.1,one\n1431857201,10.0.0.2,one\n")
 	limits := []policy.Limit{
-		{Name: "address", By: []string{"ip"}, Limit: limitOf(t, "5/1h").Limits[0]},
-		{Name: "name", By: []string{"email"}, Limit: limitOf(t, "3/1h").Limits[0]},
-		{Name: "trial", By: []string{"email"}, Limit: limitOf(t, "1/1h").Limits[0], Shadow: true},
+		{Name: "hour", By: []string{"user"}, Limit: limitOf(t, "sliding-log:4/1h").Limits[0]},
+		{Name: "minute", By: []string{"user"}, Limit: limitOf(t, "sliding-log:3/1m").Limits[0]},
+		{Name: "day", By: []string{"user"}, Limit: limitOf(t, "sliding-log:100/1d").Limits[0]},
+		{Name: "trial", By: []string{"user"}, Limit: limitOf(t, "1/1h").Limits[0], Shadow: true},
 	}
-	log := readLog(t, b.String(), "ip", "email")
-	for _, test := range []struct {
-		limits []policy.Limit
-		keys   int64
-		most   string
-	}{{limits, 3 + 41, "ip=10.0.0.66 (address)"}, {limits[:1], 3, "ip=10.0.0.66"}} {
-		plan := &Simulation{Candidates: []Candidate{{Policy: &policy.Policy{Name: "login", Limits: test.limits}}}, Log: log}
+	log := readLog(t, b.String(), "user")
+	for from := range 2 {
+		candidate := Candidate{Policy: &policy.Policy{Name: "api", Limits: limits[from:]}}
+		plan := &Simulation{Candidates: []Candidate{candidate}, Log: log}
 		result, err := plan.Run(t.Context(), new(watcher))
 		if err != nil {
 			t.Fatal(err)
 		}
 		run := &result.Report.Runs[0]
-		if run.Requests != 42 || run.Denied != 35 || run.Keys != test.keys || run.KeysDenied != 1 ||
-			!slices.Equal(run.MostDenied, []report.KeyCount{{Key: test.most, Allowed: 5, Denied: 35}}) {
-			t.Errorf("%d requests, %d denied, %d keys, %d of them denied, most %+v",
-				run.Requests, run.Denied, run.Keys, run.KeysDenied, run.MostDenied)
+		if run.Requests != 92 || run.Denied != 16 || run.Keys != 60 || run.KeysDenied != 8 || len(run.MostDenied) != 8 ||
+			run.MostDenied[0] != (report.KeyCount{Key: "user=user-52", Allowed: 3, Denied: 2}) {
+			t.Errorf("%d limits: %d requests, %d denied, %d keys, %d of them denied, most %+v",
+				len(limits)-from, run.Requests, run.Denied, run.Keys, run.KeysDenied, run.MostDenied)
+		}
+		replay := &Replay{Log: log, Speed: 1}
+		_, population, err := replay.under(&candidate)
+		if err != nil || int64(population.Size()) != run.Keys || population.nameOf(52) != run.MostDenied[0].Key {
+			t.Errorf("a load test has %d subjects, and one of them is %s: %v", population.Size(), population.nameOf(52), err)
 		}
 	}
 }

@@ -27,31 +27,9 @@ func (r *simulationRun) describeWrapped(run *report.Run) {
 	run.Warnings = append(run.Warnings, r.warnings...)
 }
 
-// keyName is what to call a key of a policy: the attributes that its limit is by, and where the
-// policy has several limits, the limit's name.
-func (r *simulationRun) keyName(key uint32) string {
-	limits := r.candidate.Policy.Limits
-	i, subject := r.result.OwnerOf(key)
-	var values, names []string
-	for n, name := range r.fields {
-		if slices.Contains(limits[i].By, name) {
-			values, names = append(values, r.result.Subjects.At(subject)[n]), append(names, name)
-		}
-	}
-	text := subjectName(values, names, true)
-	if len(limits) > 1 {
-		text += " (" + limits[i].Name + ")"
-	}
-	return text
-}
-
 // report puts the result of a run in the terms of a report.
 func (r *simulationRun) report() report.Run {
 	result, tally := r.result, &r.result.Tally
-	keys, nameOf := tally, r.subjectName
-	if r.candidate.Policy != nil {
-		keys, nameOf = &result.Keys, r.keyName
-	}
 	span := result.End.Time().Sub(result.Begin.Time())
 	run := report.Run{
 		Store: r.store,
@@ -62,8 +40,8 @@ func (r *simulationRun) report() report.Run {
 			Requests:   tally.Requests(),
 			Allowed:    tally.Allowed(),
 			Denied:     tally.Denied(),
-			Keys:       keys.Keys(),
-			KeysDenied: keys.KeysDenied(),
+			Keys:       tally.Keys(),
+			KeysDenied: tally.KeysDenied(),
 			DurationMS: output.Milliseconds(span),
 		},
 		IntervalMS: result.Interval.Milliseconds(),
@@ -82,7 +60,7 @@ func (r *simulationRun) report() report.Run {
 			Denied: counts.Denied})
 	}
 	run.EdgesMS = edges(r.candidate.limits(), nil, result.Begin.Time(), span)
-	describeKeys(&run, keys, nameOf)
+	describeKeys(&run, tally, r.subjectName)
 	if r.candidate.Policy != nil {
 		run.Policy = r.candidate.Policy.Name
 	}

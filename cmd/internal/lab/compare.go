@@ -38,7 +38,9 @@ dropped arrivals 0.1 percentage points; --margin replaces the percentages),
 larger than the differences between the base reports, and larger than the
 variation within the runs: each run is cut into ten parts, and the parts of both
 must not overlap. If the lag of the generator shows that the machine was busier,
-times and costs are not judged.
+times and costs are not judged. Commands and bytes may grow as much as the round
+trips of callers that shared them; with one BASE, round trips may double. What
+the server counted is not judged if others used it.
 
 The audit has no margin: one more unit over- or under-admitted, a worst window
 that is greater and above 1.00 × the limit, or more errors are a regression. The

@@ -34,6 +34,7 @@ type loadtestOptions struct {
 	abortOnFail    bool
 	keep           bool
 	startAt        string
+	maxErrors      string
 	url            string // of an endpoint; empty for a store
 }
 
@@ -79,9 +80,14 @@ of the store that saves, and what accuracy it costs.
 
 A --threshold is a promise such as 'p99<5ms', 'over_admitted==0' or 'denied<1%'.
 
-Exit codes: 0 pass; 1 a threshold is missed, or the audit found wrong answers
-(unless --no-fail); 5 pass, but not all keys of the run could be removed. A load
-that never reaches its limit passes, with a warning.`,
+The verdict is inconclusive if nothing is known to be wrong and too little was
+seen: no limit of the run was reached, more than --max-errors of the planned
+requests got no decision, or the load generator was the limit and a threshold
+cannot be judged.
+
+Exit codes: 0 pass, or inconclusive (1 with --strict); 1 a threshold is missed,
+the audit found wrong answers (unless --no-fail), or more than --max-errors got
+no decision; 5 no failure, but not all keys of the run could be removed.`,
 		Example: `  limitctl loadtest --limit 100/1s --rate 500 --duration 2s
   limitctl loadtest --limit 100/1s --algorithm all --scenario boundary --duration 1500ms
   limitctl loadtest --limit 1000/1m --workers 64 --keys 1000 --distribution zipf:1.2 --duration 1s -o json
@@ -105,6 +111,10 @@ that never reaches its limit passes, with a warning.`,
 	cli.GroupFlags(cmd, "The load", o.loadOptions.addFlags)
 	cli.GroupFlags(cmd, wrapTitle, o.wrapFlags.addFlags)
 	cli.GroupFlags(cmd, reportingTitle, o.reportingOptions.addFlags)
+	cli.GroupFlags(cmd, reportingTitle, func(cmd *cobra.Command) {
+		cmd.Flags().StringVar(&o.maxErrors, "max-errors", "1%",
+			"exit with 1 if more than `PERCENT` of the planned requests got no decision: they failed, timed out or were dropped")
+	})
 	flags.StringVar(&o.logOptions.file, "replay", "",
 		"send the requests of a recorded log at their own times: a `FILE` as simulate reads it, or - for standard input")
 	flags.StringVar(&o.speed, "speed", "1", "replay that many `TIMES` as fast as recorded, such as 10")
@@ -123,7 +133,7 @@ that never reaches its limit passes, with a warning.`,
 	cmd.RegisterFlagCompletionFunc("policy", cli.Offers(global).Policies)
 	cmd.RegisterFlagCompletionFunc("implementation",
 		cobra.FixedCompletions([]string{experiment.Script, experiment.Naive}, cobra.ShellCompDirectiveNoFileComp))
-	for _, flag := range []string{"values", "start-at", "run", "machines"} {
+	for _, flag := range []string{"values", "start-at", "run", "machines", "max-errors"} {
 		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
 	}
 	return cmd
@@ -135,6 +145,7 @@ type loadtestPlan struct {
 	log      *logReading // of a replay, else nil
 	speed    float64
 	start    time.Time // zero for at once
+	mayFail  float64   // the share of planned requests that may get no decision
 	promises []report.Expression
 }
 
@@ -165,6 +176,10 @@ func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (plan *loadte
 	}
 	if plan.promises, err = o.reportingOptions.parse(cmd, o.Globals, report.LoadTest, o.logOptions.file); err != nil {
 		return nil, err
+	}
+	var isShare bool
+	if plan.mayFail, isShare = parsePercent(o.maxErrors); !isShare || plan.mayFail > 1 {
+		return nil, cli.Usagef("--max-errors %q is not a percentage from 0%% to 100%%; write one such as 1%%", o.maxErrors)
 	}
 	if o.abortOnFail {
 		if plan.AbortOn = plan.promises; len(plan.AbortOn) == 0 {
@@ -283,6 +298,7 @@ func runLoadtest(ctx context.Context, o *loadtestOptions, plan *loadtestPlan) er
 	if len(document.Runs) == 0 {
 		return failure
 	}
+	document.MaxErrors = &plan.mayFail
 	err := o.finish(o.Globals, document, plan.promises)
 	var left *experiment.LeftoverError
 	switch {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,6 +27,7 @@ type logOptions struct {
 	keyFields  []string
 	costField  string
 	attributes []string
+	zone       string
 }
 
 func (o *logOptions) addFlags(cmd *cobra.Command) {
@@ -39,6 +41,8 @@ func (o *logOptions) addFlags(cmd *cobra.Command) {
 			"the cost field of a policy's limits)")
 	flags.StringArrayVar(&o.attributes, "attribute", nil,
 		"`NAME=FIELD`: the attribute NAME of the policies is in the field FIELD (default the field of that name)")
+	flags.StringVar(&o.zone, "timezone", "",
+		"the times of JSON and CSV that name no zone are in `ZONE`, such as Europe/Berlin or +02:00 (default: they cannot be read)")
 	cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions(trace.FormatNames(), cobra.ShellCompDirectiveNoFileComp))
 	for _, flag := range logFlags()[1:] {
 		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
@@ -47,7 +51,7 @@ func (o *logOptions) addFlags(cmd *cobra.Command) {
 
 // logFlags are the flags about a log.
 func logFlags() []string {
-	return []string{"log-format", "time-field", "key-field", "cost-field", "attribute"}
+	return []string{"log-format", "time-field", "key-field", "cost-field", "attribute", "timezone"}
 }
 
 // logReading is how to read a log.
@@ -74,6 +78,11 @@ func (o *logOptions) parse(cmd *cobra.Command, candidates []experiment.Candidate
 	if r.from.Format, err = trace.ParseFormat(o.logFormat); err != nil {
 		return nil, cli.Usagef("--log-format: %s", err)
 	}
+	if cmd.Flags().Changed("timezone") {
+		if r.from.Zone, err = parseZone(o.zone); err != nil {
+			return nil, err
+		}
+	}
 	r.from.Time, r.from.Cost, r.from.Key = o.timeField, o.costField, o.keyFields
 	for i, name := range o.keyFields {
 		if name == "" || slices.Index(o.keyFields, name) < i {
@@ -87,6 +96,19 @@ func (o *logOptions) parse(cmd *cobra.Command, candidates []experiment.Candidate
 		return r, err
 	}
 	return r, r.addAttributes(candidates)
+}
+
+// parseZone reads a time zone: its name, or how far its clocks are ahead.
+func parseZone(text string) (*time.Location, error) {
+	if at, err := time.Parse("-07:00", text); err == nil {
+		_, offset := at.Zone()
+		return time.FixedZone(text, offset), nil
+	}
+	zone, err := time.LoadLocation(text)
+	if err != nil || text == "" {
+		return nil, cli.Usagef("--timezone %q is not known here; write a name such as Europe/Berlin, or an offset such as +02:00", text)
+	}
+	return zone, nil
 }
 
 // addCost adds the cost field of a policy's limits, unless the flags name another field.
@@ -190,6 +212,10 @@ func logWarnings(g *cli.Globals, log *trace.Trace) []string {
 		for _, bad := range log.FirstBad[1:] {
 			g.Warn(fmt.Sprintf("line %d, %q: %s", bad.Number, bad.Excerpt, bad.Reason))
 		}
+	}
+	if log.Twice > 0 {
+		warn("the time zone has the times of %d of %d lines twice, because its clocks are set back; the first of the two is taken",
+			log.Twice, log.Lines)
 	}
 	if log.OutOfOrder > 0 {
 		warn("%d of %d lines were out of order, and were put in order", log.OutOfOrder, log.Lines)

@@ -342,6 +342,19 @@ func (a *probeAnswer) Markdown() []byte {
 	return []byte(b.String())
 }
 
+// Ruling implements summarized.
+func (a *probeAnswer) Ruling() (verdict report.Verdict, what string, reasons []string) {
+	if verdict = a.verdict(); verdict == report.Inconclusive {
+		reasons = append(reasons, a.doubt())
+	}
+	for _, c := range a.Checks {
+		if c.Verdict == probe.Fail {
+			reasons = append(reasons, fmt.Sprintf("%s: expected %s; seen: %s", c.Name, c.Expected, c.Seen))
+		}
+	}
+	return verdict, "limit of " + a.endpoint, reasons
+}
+
 // JUnit implements summarized: each check is a test case.
 func (a *probeAnswer) JUnit() []byte {
 	suite := junit.Suite{Name: "probe of " + a.endpoint, Began: a.began, Took: a.took}

@@ -33,8 +33,9 @@ together. If a machine's file is missing, only over-admission is judged.
 The cost leaves out the server's own counts, because they cover all machines at
 once. A warning names machines that did not run at the same time.
 
-Exit codes: 0 pass; 1 a threshold is missed, or an audit failed (unless
---no-fail); 2 a file is not a report, or the reports are not of one test.`,
+Exit codes: 0 pass, or inconclusive (1 with --strict); 1 a threshold is missed,
+an audit failed (unless --no-fail), or too many requests got no decision; 2 a
+file is not a report, or the reports are not of one test.`,
 		Example: `  limitctl report run.json
   limitctl report run.json --html report.html --junit report.xml
   limitctl report machine-a.json machine-b.json -o csv`,

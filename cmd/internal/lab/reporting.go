@@ -32,16 +32,17 @@ type reportingOptions struct {
 }
 
 // verdictFlags are the flags about the verdict and the exit code.
-type verdictFlags struct{ noFail bool }
+type verdictFlags struct{ noFail, strict bool }
 
 func (o *verdictFlags) addFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.noFail, "no-fail", false,
 		"do not exit with 1 if only the audit found something wrong; the report still shows it, and thresholds still count")
+	cmd.Flags().BoolVar(&o.strict, "strict", false, "exit with 1 if too little was seen for a verdict, too")
 }
 
-// exit returns ErrDenied if a threshold was missed or an audit failed.
+// exit returns ErrDenied if a threshold was missed, an audit failed or too many requests got no decision.
 func (o *verdictFlags) exit(d *report.Document) error {
-	if d.Missed() || d.AuditFailed() && !o.noFail {
+	if d.Missed() || d.AuditFailed() && !o.noFail || d.IsUndecided() || o.strict && len(d.Doubts()) > 0 {
 		return cli.ErrDenied
 	}
 	return nil
@@ -139,6 +140,8 @@ const standardOutput = "-"
 type summarized interface {
 	Markdown() []byte
 	JUnit() []byte
+	// Ruling is the verdict on something, and why it did not pass.
+	Ruling() (verdict report.Verdict, what string, reasons []string)
 }
 
 func (o *summaryFlags) addFlags(cmd *cobra.Command) {
@@ -163,8 +166,9 @@ func (o *summaryFlags) replacesAnswer() bool {
 	return o.markdown == standardOutput || o.junit == standardOutput
 }
 
-// write writes the summaries.
+// write writes the summaries and, where GitHub runs this, an annotation.
 func (o *summaryFlags) write(g *cli.Globals, s summarized) error {
+	annotate(g, s)
 	for _, summary := range []struct {
 		flag, path string
 		text       func() []byte

@@ -95,7 +95,9 @@ func (e *proof) admitted() Check {
 		}
 	}
 	certain := e.proven()
-	switch {
+	switch text := e.unasked(); {
+	case !reached && text != "":
+		c.Seen = text
 	case e.guessed && e.config.Limit == nil && (first != nil || early != nil):
 		c.Seen = "not all answers fit the limit that was found, which is a guess; give the limit with --limit to judge them"
 	case certain != nil && certain.LeastOver == 0 && first != nil:
@@ -128,6 +130,17 @@ func (e *proof) admitted() Check {
 		c.Seen = fmt.Sprintf("%s in use at worst, and the next request denied", output.Plural(peak, "unit"))
 	}
 	return c
+}
+
+// unasked says that all answers were the same one, which may come from something in front of the limit.
+func (e *proof) unasked() string {
+	var all []explain.Event
+	for i := range e.keys {
+		for _, event := range e.keys[i].Events {
+			all = append(all, *event)
+		}
+	}
+	return unasked(all)
 }
 
 // proven returns what the interval audit is sure of: what is wrong at whatever instants the requests were decided.
@@ -285,7 +298,7 @@ func recovers(j *explain.Judgement, c *Check, most *int) bool {
 			c.Verdict, c.Seen = Fail, tooLate(j, n, denied)
 			return false
 		case v.Outcome == endpoint.Denied && denied != nil && v.Judged && v.Under:
-			c.Verdict, c.Seen = Fail, fmt.Sprintf("too little: %s after a denial %s were admitted, and the next was denied",
+			c.Verdict, c.Seen = Fail, fmt.Sprintf("too little: denied again %s after a denial, with %s admitted in between",
 				span(j.Views[n].Sent.Sub(denied.Sent)), output.Plural(run, "request"))
 			return false
 		case v.Outcome == endpoint.Denied:
@@ -319,7 +332,8 @@ func tooLate(j *explain.Judgement, n int, denied *explain.View) string {
 		}
 		last = &later
 	}
-	return fmt.Sprintf("denied at first, still denied %s later, and never admitted again", span(last.Sent.Sub(begin.Sent)))
+	return fmt.Sprintf("denied at first, still denied %s later, and no later request of that subject was admitted",
+		span(last.Sent.Sub(begin.Sent)))
 }
 
 // comesBack describes when used units come back.

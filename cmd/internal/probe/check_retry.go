@@ -79,7 +79,7 @@ func (e *proof) retried(r *headers.Reading, events []*explain.Event, n int) (wro
 		switch later.Outcome {
 		case endpoint.Allowed:
 			if latest := later.Answered.Sub(event.Sent); latest < r.RetryAfter-mostLate {
-				return fmt.Sprintf(", but a request %s later was admitted already%s", span(wait), hint(r.RetryAfter, latest)), "", 0
+				return fmt.Sprintf(", but a request %s later was admitted already%s", span(wait), hint(r, latest)), "", 0
 			}
 			gap = wait - r.RetryAfter
 			switch {
@@ -126,14 +126,17 @@ func (e *proof) retryByModel(r *headers.Reading, event *explain.Event, v *explai
 		return fmt.Sprintf(", but the limit admits it after %s", span(v.Fits[0].Sub(event.Answered)))
 	case late.After(v.Fits[1].Add(mostLate)):
 		wait := v.Fits[1].Sub(event.Answered)
-		return fmt.Sprintf(", but the limit admits it after %s%s", span(wait), hint(r.RetryAfter, wait))
+		return fmt.Sprintf(", but the limit admits it after %s%s", span(wait), hint(r, wait))
 	}
 	return ""
 }
 
-// hint guesses why a wait is far too long.
-func hint(told, truly time.Duration) string {
-	switch n := told / time.Second; {
+// hint guesses why a wait that was told as a number is far too long.
+func hint(r *headers.Reading, truly time.Duration) string {
+	if r.RetryDate {
+		return ""
+	}
+	switch n := r.RetryAfter / time.Second; {
 	case n >= headers.LeastUnix:
 		return "; it looks like a unix time"
 	case n >= 100 && time.Duration(n)*time.Millisecond <= truly+2*mostLate && time.Duration(n)*time.Millisecond >= truly/2:

@@ -135,7 +135,7 @@ func TestLiesAreCaught(t *testing.T) {
 			checkDenialsCost,
 			"denied requests count, too"},
 		{"it never recovers", "fixed-window:10/10s", "none", func(s *served) { s.neverRecovers = true }, "", checkRecovery,
-			"never admitted again"},
+			"no later request of that subject was admitted"},
 		{"it recovers too much", "token-bucket:10/10s", "none", func(s *served) { s.extraAfter = 5 }, "", checkRecovery, "too much"},
 		{"the name is not in the policy", "fixed-window:10/10s", headers.DialectDraft8, func(s *served) {
 			s.lie = func(h http.Header, _ int, _ *store.Decision, _ time.Time) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
 )
 
@@ -63,6 +64,32 @@ func (x *explorer) wasAdmitted() bool {
 	return slices.ContainsFunc(x.events, func(e explain.Event) bool { return e.Outcome == endpoint.Allowed })
 }
 
+// noteBurst notes how many requests were admitted without a denial, and in what time.
+func (x *explorer) noteBurst() {
+	sent := x.burst.events
+	if len(sent) == 0 {
+		return
+	}
+	last := slices.MaxFunc(sent, func(a, b explain.Event) int { return a.Answered.Compare(b.Answered) })
+	x.note("%d of %s were admitted in %s and none was denied; the probe sent no more", x.burst.admitted,
+		output.Plural(len(sent), "request"), span(last.Answered.Sub(sent[0].Sent)))
+}
+
+// unasked says that all answers were the same one, which may come from something in front of the limit; empty if not.
+func unasked(events []explain.Event) string {
+	if len(events) == 0 {
+		return ""
+	}
+	first := &events[0]
+	if first.Status < http.StatusMultipleChoices || slices.ContainsFunc(events, func(e explain.Event) bool {
+		return e.Outcome != first.Outcome || e.Status != first.Status
+	}) {
+		return ""
+	}
+	return fmt.Sprintf("every answer was %s, so the limit may not have been asked; are the URL, the method, the headers and "+
+		"the body right?", endpoint.StatusText(first.Status))
+}
+
 // noteSameAnswer notes that all answers were the same one, which may come from something in front of the limit.
 func (x *explorer) noteSameAnswer() {
 	if len(x.events) == 0 {
@@ -76,9 +103,8 @@ func (x *explorer) noteSameAnswer() {
 		x.note("no request was answered: %s", first.Err)
 	case first.Outcome == endpoint.Failed:
 		x.note("no request was answered: %s", endpoint.NotAnswered(&first.Answer))
-	case first.Status >= http.StatusMultipleChoices:
-		x.note("every answer was %s, so the limit may not have been asked; are the URL, the method, the headers and the body right?",
-			endpoint.StatusText(first.Status))
+	case unasked(x.events) != "":
+		x.note("%s", unasked(x.events))
 	}
 }
 
@@ -96,7 +122,7 @@ func (x *explorer) explore() error {
 	err := x.askAtOnce()
 	if err != nil || x.burst.denied == 0 || x.config.Limit != nil {
 		if x.burst.denied == 0 {
-			x.note("at least %d at once; the probe sent no more than %d requests", x.burst.admitted, len(x.burst.events))
+			x.noteBurst()
 			x.noteSameAnswer()
 		} else if errors.Is(err, errSpent) && x.burst.admitted > 0 { // the last requests of the quota were denied
 			x.conclude(err)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/cmd/internal/probe/headers"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // alike is an endpoint that answers all requests alike.
@@ -52,6 +54,50 @@ func TestTheSameAnswerToAllIsSaid(t *testing.T) {
 		}
 		if result.Limit != nil {
 			t.Errorf("status %d: found %s", c.status, result.Limit)
+		}
+	}
+}
+
+// An endpoint that turns all requests away before its limit is not accused of admitting too many.
+func TestALimitThatWasNotAskedIsNotJudged(t *testing.T) {
+	limit, err := store.ParseLimit("fixed-window:20/2s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for status, want := range map[int]Check{
+		401: {Verdict: Unknown, Seen: "every answer was 401 Unauthorized, so the limit may not have been asked; are the"},
+		404: {Verdict: Unknown, Seen: "every answer was 404 Not Found, so the limit may not have been asked; are the"},
+		200: {Verdict: Fail, Seen: "4 too many: request 22 of a subject was admitted"},
+	} {
+		client := &alike{clock: &testClock{now: time.Unix(1_700_000_000, 0)}, outcome: endpoint.Allowed, status: status}
+		result, err := Run(t.Context(),
+			&Config{Client: client, Clock: client.clock, Limit: &limit, Quota: 3000, MaxTime: time.Minute, Workers: 1})
+		if c := result.Checks[0]; err != nil || c.Verdict != want.Verdict || !strings.HasPrefix(c.Seen, want.Seen) ||
+			result.Overall() != want.Verdict {
+			t.Errorf("%d: %s, %+v, %v", status, result.Overall(), c, err)
+		}
+	}
+}
+
+func TestHintsAboutAWait(t *testing.T) {
+	for _, c := range []struct {
+		told   time.Duration
+		isDate bool
+		want   string
+	}{
+		{3602 * time.Second, false, "; it looks like milliseconds"}, {3602 * time.Second, true, ""}, {9 * time.Second, false, ""},
+		{1_700_000_000 * time.Second, false, "; it looks like a unix time"},
+	} {
+		if got := hint(&headers.Reading{RetryAfter: c.told, RetryDate: c.isDate}, 2*time.Second); got != c.want {
+			t.Errorf("%s, a date %t: %q", c.told, c.isDate, got)
+		}
+	}
+}
+
+func TestASpanHasNoMoreDigitsThanItWasRoundedTo(t *testing.T) {
+	for d := range 1000 {
+		if text := span(time.Second + time.Duration(d)*10*time.Millisecond); len(text) > len("10.99 s") {
+			t.Errorf("%s", text)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func span(d time.Duration) string {
 		return d.String()
 	}
 	if d >= time.Second {
-		return fmt.Sprintf("%g s", d.Seconds())
+		return fmt.Sprintf("%.6g s", d.Seconds()) // no more digits than it was rounded to
 	}
 	return fmt.Sprintf("%d ms", d.Milliseconds())
 }

@@ -15,11 +15,16 @@ import (
 type Document struct {
 	SchemaVersion int  `json:"schema_version"`
 	Kind          Kind `json:"kind"`
-	// Verdict is [Fail] if the audit of a run failed or a promise was not kept, and else
-	// [Pass]. Reasons say why, a sentence each. Both follow from what else there is: they
+	// Verdict is [Fail] if the audit of a run failed or a promise was not kept, else
+	// [Inconclusive] if too little was seen, and else [Pass], for which alone Passed is true.
+	// Reasons say why, a sentence each. They follow from what else there is: they
 	// are set when the document is written, and not read.
-	Verdict     Verdict     `json:"verdict"`
-	Reasons     []string    `json:"reasons"`
+	Verdict Verdict  `json:"verdict"`
+	Passed  bool     `json:"passed"`
+	Reasons []string `json:"reasons"`
+	// MaxErrors is the share of the planned requests of a run that may get no decision; nil for the
+	// default of 1 %.
+	MaxErrors   *float64    `json:"max_errors,omitempty"`
 	Origin      *Origin     `json:"origin,omitempty"`
 	Interrupted bool        `json:"interrupted"`
 	Runs        []Run       `json:"runs"`
@@ -123,8 +128,10 @@ type Figures struct {
 	Local     int64 `json:"local" merge:"sum"`
 	Unguarded int64 `json:"unguarded" merge:"sum"`
 	Errors    int64 `json:"errors" merge:"sum"`
-	// Unknown is how many of the errors may have been charged all the same.
-	Unknown int64 `json:"unknown" merge:"sum"`
+	// Unknown is how many of the errors may have been charged all the same, and TimedOut how
+	// many were requests that were not answered in time.
+	Unknown  int64 `json:"unknown" merge:"sum"`
+	TimedOut int64 `json:"timed_out,omitempty" merge:"sum"`
 	// Dropped is the arrivals that could not be sent in time.
 	Dropped int64 `json:"dropped" merge:"sum"`
 	// Late is the requests answered more than LateAfterMS after they were due.
@@ -197,6 +204,9 @@ type Cost struct {
 	BytesPerUnit *float64 `json:"bytes_per_unit,omitempty"`
 	// ClientCPU is this process's time.
 	ClientCPU *float64 `json:"client_cpu_us,omitempty"`
+	// Others is the commands that other clients of the server sent meanwhile, if they were so many that
+	// the server's figures are partly theirs.
+	Others int64 `json:"commands_of_others,omitempty"`
 }
 
 // Interval is what happened in one interval of the timeline.
@@ -257,6 +267,8 @@ type Threshold struct {
 	Run    int    `json:"run"`
 	Actual string `json:"actual"` // in the expression's unit
 	OK     bool   `json:"ok"`
+	// NotJudged is why the promise was neither kept nor missed; empty if it was judged.
+	NotJudged string `json:"not_judged,omitempty"`
 }
 
 // Suggestion is the least count of a limit that keeps a promise.

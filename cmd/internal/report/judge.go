@@ -101,8 +101,8 @@ func (d *Document) Judge() {
 		}
 	}
 	for _, t := range d.Thresholds {
-		if !t.OK {
-			d.Reasons = append(d.Reasons, d.About(t.Run)+t.Missed())
+		if t.IsMissed() {
+			d.Reasons = append(d.Reasons, d.About(t.Run)+t.Words())
 		}
 	}
 	for i := range d.Suggestions {
@@ -112,12 +112,15 @@ func (d *Document) Judge() {
 	}
 	if len(d.Reasons) > 0 {
 		d.Verdict = Fail
+	} else if doubts := d.Doubts(); len(doubts) > 0 {
+		d.Verdict, d.Reasons = Inconclusive, doubts
 	}
+	d.Passed = d.Verdict == Pass
 }
 
 // AuditFailed reports whether the answers of a run were wrong: more or less was admitted
-// than the limit allows, an answer reported something wrong, a store decided otherwise
-// than limitctl computes, or nothing was answered at all.
+// than the limit allows, an answer reported something wrong, or a store decided otherwise
+// than limitctl computes.
 func (d *Document) AuditFailed() bool {
 	return slices.ContainsFunc(d.Runs, func(r Run) bool { return len(r.Wrong()) > 0 })
 }
@@ -130,17 +133,24 @@ func (d *Document) About(run int) string {
 	return d.Runs[run].Title() + ": "
 }
 
-// Missed says how the promise was missed.
-func (t *Threshold) Missed() string { return fmt.Sprintf("%s was missed: %s", t.Expression, t.Actual) }
+// IsMissed reports whether the promise was judged and not kept.
+func (t *Threshold) IsMissed() bool { return !t.OK && t.NotJudged == "" }
+
+// Words says what became of the promise.
+func (t *Threshold) Words() string {
+	switch {
+	case t.NotJudged != "":
+		return fmt.Sprintf("%s was not judged: it was %s, and %s", t.Expression, t.Actual, t.NotJudged)
+	case t.OK:
+		return fmt.Sprintf("%s: %s", t.Expression, t.Actual)
+	}
+	return fmt.Sprintf("%s was missed: %s", t.Expression, t.Actual)
+}
 
 // Wrong is what the audit of a run found wrong, a sentence each. A limit's audit that is
 // doubtful proves nothing.
 func (r *Run) Wrong() []string {
 	var all []string
-	answered := r.Allowed + r.Denied + r.Local + r.Unguarded
-	if r.Requests > 0 && answered == 0 && r.Errors > 0 {
-		all = append(all, "no request was answered")
-	}
 	limits := r.Judged()
 	for _, l := range limits {
 		for _, wrong := range l.Audit.Wrong() {
@@ -171,7 +181,7 @@ func (r *Run) Judged() []Limit {
 		}
 	}
 	if len(r.Limits) == 0 { // an old or a foreign document
-		limits = []Limit{{Audit: r.Audit}}
+		limits = []Limit{{Audit: r.Audit, Denied: r.Denied}}
 	}
 	return limits
 }

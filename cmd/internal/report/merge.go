@@ -41,6 +41,9 @@ func Merge(all []Named) (*Document, error) {
 			}
 		}
 		merged.Interrupted = merged.Interrupted || d.Interrupted
+		if share := d.mayFail(); share < merged.mayFail() || merged.MaxErrors == nil {
+			merged.MaxErrors = &share
+		}
 	}
 	for i := range first.Runs {
 		runs := make([]machineRun, len(all))

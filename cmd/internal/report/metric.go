@@ -46,6 +46,8 @@ type metric struct {
 	optional bool
 	// whole is what a percentage of the figure is of; nil if it is of nothing.
 	whole func(*Figures) int64
+	// longer and lower say what a load generator that is the limit makes of the figure.
+	longer, lower bool
 }
 
 // metrics is all that can be promised, in the order in which it is listed.
@@ -67,6 +69,7 @@ func allMetrics() []metric {
 	} {
 		for _, figure := range TimeFigures() {
 			all = append(all, metric{name: times.prefix + figure.Name, kind: duration, optional: times.optional,
+				longer: times.prefix != "lag_", // which is about the generator
 				of: func(f *Figures) *big.Rat {
 					if us, known := figure.Known(times.of(f)); known {
 						return new(big.Rat).SetInt64(us)
@@ -89,6 +92,7 @@ func allMetrics() []metric {
 		{"local", func(f *Figures) int64 { return f.Local }, requests},
 		{"unguarded", func(f *Figures) int64 { return f.Unguarded }, requests},
 		{"errors", func(f *Figures) int64 { return f.Errors }, requests},
+		{"timed_out", func(f *Figures) int64 { return f.TimedOut }, requests},
 		{"unknown", func(f *Figures) int64 { return f.Unknown }, requests},
 		{"late", func(f *Figures) int64 { return f.Late }, requests},
 		{"dropped", func(f *Figures) int64 { return f.Dropped }, arrivals},
@@ -101,9 +105,10 @@ func allMetrics() []metric {
 		{"longest_denial_run", func(f *Figures) int64 { return f.Audit.LongestDenialRun }, nil},
 		{"worst_window_units", func(f *Figures) int64 { return f.Audit.WorstUnits }, nil},
 	} {
-		all = append(all, metric{name: counted.name, kind: count, whole: counted.whole, of: func(f *Figures) *big.Rat {
-			return new(big.Rat).SetInt64(counted.of(f))
-		}})
+		all = append(all, metric{name: counted.name, kind: count, whole: counted.whole, longer: counted.name == "late",
+			of: func(f *Figures) *big.Rat {
+				return new(big.Rat).SetInt64(counted.of(f))
+			}})
 	}
 	for _, figure := range []struct {
 		name string
@@ -112,7 +117,9 @@ func allMetrics() []metric {
 		{"worst_window_ratio", func(f *Figures) float64 { return f.Audit.WorstRatio }},
 		{"throughput", func(f *Figures) float64 { return f.ThroughputPerS }},
 	} {
-		all = append(all, metric{name: figure.name, of: func(f *Figures) *big.Rat { return ratOf(figure.of(f)) }})
+		all = append(all, metric{name: figure.name, lower: figure.name == "throughput", of: func(f *Figures) *big.Rat {
+			return ratOf(figure.of(f))
+		}})
 	}
 	all = append(all,
 		metric{name: "lies", kind: count, of: func(f *Figures) *big.Rat {
@@ -139,7 +146,7 @@ func allMetrics() []metric {
 			}
 			return ratOf(f.Audit.Fairness)
 		}},
-		metric{name: "rate", of: func(f *Figures) *big.Rat {
+		metric{name: "rate", lower: true, of: func(f *Figures) *big.Rat {
 			if f.CountedMS() <= 0 {
 				return new(big.Rat)
 			}

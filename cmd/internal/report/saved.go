@@ -61,6 +61,7 @@ func Read(name string, data []byte) (*Document, error) {
 		Kind          Kind            `json:"kind"`
 		Origin        *Origin         `json:"origin"`
 		Interrupted   bool            `json:"interrupted"`
+		MaxErrors     *float64        `json:"max_errors"`
 		Runs          json.RawMessage `json:"runs"`
 		Thresholds    json.RawMessage `json:"thresholds"`
 		Suggestions   json.RawMessage `json:"suggestions"`
@@ -83,6 +84,10 @@ func Read(name string, data []byte) (*Document, error) {
 	}
 	d := &Document{
 		SchemaVersion: *head.SchemaVersion, Kind: head.Kind, Origin: head.Origin, Interrupted: head.Interrupted, Answers: head.Answers,
+		MaxErrors: head.MaxErrors,
+	}
+	if share := d.mayFail(); share < 0 || share > 1 {
+		return nil, notAReport(name, fmt.Errorf("max_errors %v is not a share of requests", share))
 	}
 	var err error
 	histograms := 0

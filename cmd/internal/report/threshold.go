@@ -117,7 +117,7 @@ func Lost(promises []Expression, f *Figures) bool {
 			return false
 		}
 		value := e.value(f)
-		return value != nil && !e.compare(value)
+		return value != nil && !e.compare(value) && !(f.GeneratorLimited && e.isUncertain(false))
 	})
 }
 
@@ -163,6 +163,20 @@ func (e Expression) write(value *big.Rat) string {
 	return text + e.unit
 }
 
+// isUncertain reports whether a generator that was the limit can have made the difference between
+// a promise that was kept and one that was missed. It makes times longer than they were, and rates lower. So a
+// time that is short enough all the same is, and a rate that is high enough is, too.
+func (e Expression) isUncertain(kept bool) bool {
+	switch {
+	case !e.metric.longer && !e.metric.lower:
+		return false
+	case e.operator == "==" || e.operator == "!=":
+		return true
+	}
+	isAtMost := e.operator == "<" || e.operator == "<="
+	return kept != (isAtMost == e.metric.longer)
+}
+
 // Evaluate holds every run against every promise, in place of what the document had
 // of thresholds before, and reports whether all were kept. Its errors are those of
 // [Expression.Holds], but that a load test without any answer has missed what was
@@ -181,8 +195,12 @@ func (d *Document) Evaluate(expressions []Expression) (held bool, err error) {
 			case err != nil:
 				return false, err
 			}
-			held = held && ok
-			thresholds = append(thresholds, Threshold{Expression: e.text, Run: i, Actual: actual, OK: ok})
+			t := Threshold{Expression: e.text, Run: i, Actual: actual, OK: ok}
+			if err == nil && d.Runs[i].GeneratorLimited && e.isUncertain(ok) {
+				t.OK, t.NotJudged = false, "the load generator was the limit"
+			}
+			held = held && t.OK
+			thresholds = append(thresholds, t)
 		}
 	}
 	d.Thresholds = thresholds
@@ -215,7 +233,7 @@ func (e Expression) AppliesTo(kind Kind) error {
 
 // Missed reports whether any run missed any threshold.
 func (d *Document) Missed() bool {
-	return slices.ContainsFunc(d.Thresholds, func(t Threshold) bool { return !t.OK })
+	return slices.ContainsFunc(d.Thresholds, func(t Threshold) bool { return t.IsMissed() })
 }
 
 // IsAboutDenials reports whether the promise bounds how many requests or keys

@@ -160,6 +160,38 @@ func TestNothingMeasuredIsMissed(t *testing.T) {
 	}
 }
 
+// A generator that is the limit makes times longer and rates lower than they were. What it cannot have changed is judged.
+func TestPromisesWhenTheGeneratorWasTheLimit(t *testing.T) {
+	for text, want := range map[string]string{
+		"p99<1us": "unknown", "p99<=1us": "unknown", "p99<5ms": "kept", "p99>5ms": "missed", "p99>1us": "unknown", "p99!=1us": "unknown",
+		"p99==1us": "unknown", "service_mean<1us": "unknown", "late<=0": "unknown", "lag_p99<1us": "missed",
+		"throughput>1000000": "unknown", "throughput>1": "kept", "throughput<1": "missed", "throughput<1000000": "unknown",
+		"rate>=1000000": "unknown", "over_admitted==0": "kept", "denied<1%": "missed", "dropped<1": "missed",
+	} {
+		d := report.New(report.LoadTest)
+		run := sample.LoadRun("token-bucket", 1, 1, 0)
+		run.GeneratorLimited, run.Late, run.Dropped = true, 5, 5
+		d.Runs = []report.Run{run}
+		sample.Promised(d, text)
+		got := "missed"
+		if one := d.Thresholds[0]; one.OK {
+			got = "kept"
+		} else if one.NotJudged != "" {
+			got = "unknown"
+		}
+		if got != want || d.Missed() != (want == "missed") {
+			t.Errorf("%s: %s, want %s: %+v", text, got, want, d.Thresholds)
+		}
+		e, err := report.ParseThreshold(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want != "missed" && report.Lost([]report.Expression{e}, &run.Figures) {
+			t.Errorf("%s: the run is lost", text)
+		}
+	}
+}
+
 // Every run is held against every promise, each time anew.
 func TestEvaluate(t *testing.T) {
 	d := sample.FiveRuns()

@@ -48,9 +48,8 @@ func (c *csvParser) parse(line []byte, r *record) (reason string) {
 	if len(c.values) != c.columns {
 		return fmt.Sprintf("it has %d values, and the header %d", len(c.values), c.columns)
 	}
-	var ok bool
-	if r.at, ok = parseInstant(c.values[c.time]); !ok {
-		return wrongTime(c.values[c.time])
+	if reason = c.plan.instant(c.values[c.time], r); reason != "" {
+		return reason
 	}
 	if c.cost >= 0 && len(c.values[c.cost]) > 0 {
 		r.cost = c.values[c.cost]

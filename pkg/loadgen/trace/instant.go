@@ -52,6 +52,47 @@ func parseInstant(text []byte) (at store.Instant, ok bool) {
 	return at, at < maxInstant
 }
 
+// localTimes are the forms of times without a zone. A fraction may follow each.
+var localTimes = [...]string{"2006-01-02T15:04:05", "2006-01-02 15:04:05"}
+
+// parseLocal reads a time without a zone by the clocks of one. Of a time that these show twice, because they are set
+// back, it returns the first. A time that they never show cannot be read.
+func parseLocal(text []byte, zone *time.Location) (at store.Instant, twice, ok bool) {
+	if len(text) < len(localTimes[0]) || text[4] != '-' {
+		return 0, false, false
+	}
+	for _, form := range localTimes {
+		t, err := time.ParseInLocation(form, string(text), zone)
+		if err != nil {
+			continue
+		}
+		if hour, _ := digits(text[11:13]); int64(t.Hour()) != hour || t.Unix() < 0 {
+			return 0, false, false
+		}
+		t, twice = firstOf(t)
+		at = store.InstantOf(t)
+		return at, twice, at < maxInstant
+	}
+	return 0, false, false
+}
+
+// firstOf returns the first instant at which the clocks of t's zone show what they show at t, and whether there are two.
+func firstOf(t time.Time) (first time.Time, twice bool) {
+	start, end := t.ZoneBounds()
+	_, offset := t.Zone()
+	if !start.IsZero() {
+		_, before := start.Add(-1).Zone()
+		if back := time.Duration(before-offset) * time.Second; t.Sub(start) < back {
+			return t.Add(-back), true
+		}
+	}
+	if !end.IsZero() {
+		_, after := end.Zone()
+		return t, end.Sub(t) <= time.Duration(offset-after)*time.Second
+	}
+	return t, false
+}
+
 // digits reads a whole number of at most 19 digits.
 func digits(text []byte) (n int64, ok bool) {
 	for _, c := range text {

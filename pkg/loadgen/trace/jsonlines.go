@@ -119,9 +119,8 @@ func (j *jsonParser) parse(line []byte, r *record) (reason string) {
 	if text == nil {
 		return fmt.Sprintf("it has no %s", j.time.name)
 	}
-	var ok bool
-	if r.at, ok = parseInstant(text); !ok {
-		return wrongTime(text)
+	if reason = j.plan.instant(text, r); reason != "" {
+		return reason
 	}
 	if r.cost, reason = object.text(&j.cost); reason != "" {
 		return reason

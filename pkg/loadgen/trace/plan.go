@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -17,11 +18,14 @@ type plan struct {
 	costGiven bool     // by the caller, so it must exist
 	wanted    []Field  // that make the subject
 	names     []string // of the log's fields, as far as known
+	zone      *time.Location
 }
 
 // newPlan detects how to read the log that begins with head, and removes a header from it.
 func newPlan(head *chunk, options Options) (*plan, error) {
-	p := &plan{format: options.Format, time: options.Time, cost: options.Cost, costGiven: options.Cost != ""}
+	p := &plan{
+		format: options.Format, time: options.Time, cost: options.Cost, costGiven: options.Cost != "", zone: options.Zone,
+	}
 	timeName := options.Time
 	if timeName == "" {
 		timeName = "time"
@@ -55,6 +59,9 @@ func newPlan(head *chunk, options Options) (*plan, error) {
 		p.names = ApacheFields()
 		if p.time != "time" {
 			return nil, store.Invalidf("the time of an access log is its field \"time\", and %q was asked for", p.time)
+		}
+		if p.zone != nil {
+			return nil, store.Invalidf("the times of an access log name their zone, and %s was given; leave it out", p.zone)
 		}
 	case JSONLines:
 		p.names = namesOfJSON(head)
@@ -186,6 +193,27 @@ func (p *plan) takeHeader(head *chunk) error {
 }
 
 // wrongTime says that a text is not a time.
+// instant reads the time of a line, or returns what is wrong with it.
+func (p *plan) instant(text []byte, r *record) (reason string) {
+	var ok bool
+	if r.at, ok = parseInstant(text); ok {
+		return ""
+	}
+	zone := p.zone
+	if zone == nil {
+		zone = time.UTC
+	}
+	switch at, twice, is := parseLocal(text, zone); {
+	case !is:
+		return wrongTime(text)
+	case p.zone == nil:
+		return fmt.Sprintf("its time, %q, has no time zone; say which one the times of the log are in", excerpt(text))
+	default:
+		r.at, r.twice = at, twice
+	}
+	return ""
+}
+
 func wrongTime(text []byte) string {
 	return fmt.Sprintf("its time, %q, is neither like 2015-05-17T10:05:03Z nor a number of seconds, ms, µs or ns "+
 		"from 1970 to 2099", excerpt(text))

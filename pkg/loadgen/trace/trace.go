@@ -11,6 +11,7 @@ import (
 	"math"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -40,6 +41,9 @@ type Trace struct {
 	// Bad is the number of lines that could not be read, and FirstBad the first few.
 	Bad      int64
 	FirstBad []BadLine
+	// Twice is the number of requests whose times Zone has twice, because its clocks are set back. The first of the
+	// two is taken.
+	Twice int64
 	// OutOfOrder is the number of requests that came after one with a later instant.
 	OutOfOrder int64
 	// Damage says why the log ends early, such as a compressed log that was cut off; empty if it does not. An
@@ -71,6 +75,9 @@ type Options struct {
 	Key        []string
 	// Further are more fields of the subject.
 	Further []Field
+	// Zone is the zone of times that do not name theirs; nil if such times cannot be read. It is not for access logs,
+	// whose times have one.
+	Zone *time.Location
 }
 
 // Field is a field of the subject.
@@ -243,6 +250,7 @@ func (m *merger) add(p *parsed) {
 		}
 	}
 	t.Bad += p.bad
+	t.Twice += p.twice
 	t.Lines += p.lines
 	m.skipped += p.lines + p.blank
 	m.costs += p.costs

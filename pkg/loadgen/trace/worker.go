@@ -12,6 +12,8 @@ import (
 // record is the content of a line.
 type record struct {
 	at store.Instant
+	// twice: the zone of the log has its time twice.
+	twice bool
 	// cost is the text of the cost, nil if there is none.
 	cost []byte
 	// values are the values of the plan's fields, nil if missing. They may point into the line.
@@ -37,6 +39,7 @@ type parsed struct {
 	lines    int64
 	blank    int64
 	costs    int64 // lines with a cost
+	twice    int64 // lines whose times the zone has twice
 }
 
 var parsedPool = sync.Pool{New: func() any { return new(parsed) }}
@@ -91,7 +94,7 @@ func (w *worker) line(p *parsed, line []byte) {
 	}
 	p.lines++
 	r := &w.record
-	r.cost = nil
+	r.cost, r.twice = nil, false
 	clear(r.values)
 	reason := w.parser.parse(line, r)
 	cost := uint32(1)
@@ -107,6 +110,9 @@ func (w *worker) line(p *parsed, line []byte) {
 	if reason != "" {
 		p.addBad(line, reason)
 		return
+	}
+	if r.twice {
+		p.twice++
 	}
 	hash := hashOf(r.encoded)
 	subject := w.index.number(&p.subjects, r.encoded, hash)

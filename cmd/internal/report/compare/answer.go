@@ -35,6 +35,11 @@ func (c *Comparison) Records() [][]string {
 	return records
 }
 
+// Ruling returns the verdict on the new report, and what became worse.
+func (c *Comparison) Ruling() (verdict report.Verdict, what string, reasons []string) {
+	return c.Verdict, "comparison with earlier reports", c.worse()
+}
+
 // Print implements [output.Answer]: the verdict with its reasons, what makes it doubtful,
 // and the table of each run.
 func (c *Comparison) Print(p *output.Printer) {

@@ -129,6 +129,7 @@ func (c *Comparison) compare(m matched, o Options) {
 		c.warn("%s: the machine was %s in the new run: the generator's own lag was %s at p90, and is %s; times, throughput and costs "+
 			"are shown, but not judged", title, word, output.Micros(was), output.Micros(now))
 	}
+	disturbed := c.disturbed(title, m)
 	run := RunComparison{Run: title, Differences: []Difference{}}
 	for _, figure := range comparedFigures() {
 		var bases []measured
@@ -142,8 +143,12 @@ func (c *Comparison) compare(m matched, o Options) {
 			!slices.ContainsFunc(bases, func(b measured) bool { return b.value != 0 }) {
 			continue
 		}
+		if alone := undisturbed(bases); figure.ofServer && len(alone) > 0 {
+			bases = alone
+		}
 		d := figure.difference(bases, measured{m.is, after}, o.Margins)
-		d.Judged = figure.good != 0 && (len(o.Only) == 0 || slices.Contains(o.Only, figure.name())) && !(tooBusy && figure.noise != exact)
+		d.Judged = figure.good != 0 && (len(o.Only) == 0 || slices.Contains(o.Only, figure.name())) &&
+			!(tooBusy && figure.noise != exact) && !(disturbed && figure.ofServer)
 		if !d.Judged && d.Verdict != Same {
 			d.Verdict = Changed
 		}
@@ -174,6 +179,23 @@ func (c *comparedFigure) difference(bases []measured, after measured, margins Ma
 		d.Verdict = verdict
 	}
 	return d
+}
+
+// disturbed reports whether others used the server in the new run or in all base runs, so that what it counted is
+// partly theirs, and warns of it.
+func (c *Comparison) disturbed(title string, m matched) bool {
+	others := func(r *report.Run) bool { return r.Cost != nil && r.Cost.Others > 0 }
+	which := ""
+	switch {
+	case others(m.is):
+		which = "the new run"
+	case !slices.ContainsFunc(m.bases, func(r *report.Run) bool { return !others(r) }):
+		which = "each base run"
+	default:
+		return false
+	}
+	c.warn("%s: others used the server in %s; what it counted is shown, but not judged", title, which)
+	return true
 }
 
 func (c *Comparison) warn(format string, args ...any) {

@@ -3,6 +3,7 @@ package compare
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -191,5 +192,70 @@ func TestDifferentLoadsAreSaid(t *testing.T) {
 	}
 	if _, c := compared(t, DefaultMargins(), func(*report.Run) {}); len(c.Warnings) != 0 || c.Regressions != 0 {
 		t.Errorf("of a run and itself it says %+v", c)
+	}
+}
+
+// counted is a report of 100,000 decisions with the counters of a server.
+func counted(roundTrips, commands, bytes float64, others int64) report.Named {
+	run := sample.LoadRun("token-bucket", 1, 1, 0)
+	run.Allowed, run.Denied, run.Requests, run.Errors = 60_000, 40_000, 100_000, 0
+	run.Cost = &report.Cost{RoundTrips: &roundTrips, Commands: &commands, NetworkIn: &bytes, Others: others}
+	d := report.New(report.LoadTest)
+	d.Runs = []report.Run{run}
+	return report.Named{Name: "counted", Document: d}
+}
+
+// What a server counts for a decision depends on how many callers shared an exchange. It grows at most as the
+// round trips do.
+func TestCountersDifferByHowCallersShare(t *testing.T) {
+	o := Options{Margins: DefaultMargins()}
+	base := []report.Named{counted(0.7377, 2.694, 115.5, 0)}
+	for name, test := range map[string]struct {
+		bases  []report.Named
+		latest report.Named
+		want   []string
+	}{
+		"less is shared":                         {base, counted(0.938, 3.463, 144.8, 0), nil},
+		"far less is shared":                     {base, counted(1.5, 2.7, 115.5, 0), []string{"round_trips"}},
+		"it runs more, shared as ever":           {base, counted(0.7377, 3.1, 130, 0), []string{"commands", "network_in_bytes"}},
+		"it runs more than the sharing explains": {base, counted(0.938, 3.9, 170, 0), []string{"commands", "network_in_bytes"}},
+		"nobody shares": {[]report.Named{counted(1, 4, 150, 0)}, counted(1.2, 4.8, 180, 0),
+			[]string{"round_trips", "commands", "network_in_bytes"}},
+		"three differ as much": {[]report.Named{base[0], counted(0.9, 3.4, 140, 0), counted(0.8, 3, 125, 0)},
+			counted(0.99, 3.9, 160, 0), nil},
+		"three agree": {[]report.Named{base[0], base[0], counted(0.74, 2.7, 116, 0)}, counted(0.938, 3.463, 144.8, 0),
+			[]string{"round_trips", "commands", "network_in_bytes"}},
+		"others used it":       {base, counted(0.7377, 9.69, 400, 600), nil},
+		"others used the base": {[]report.Named{counted(0.7377, 1, 40, 600)}, counted(0.7377, 2.7, 115.5, 0), nil},
+		"others used one base": {[]report.Named{counted(0.7377, 9, 400, 600), base[0]}, counted(0.7377, 3.1, 130, 0),
+			[]string{"commands", "network_in_bytes"}},
+	} {
+		if found := worse(t, test.bases, test.latest, o); !slices.Equal(found, test.want) {
+			t.Errorf("%s: %v, want %v", name, found, test.want)
+		}
+	}
+	c, err := Reports(base, counted(0.7377, 9.69, 400, 600), o)
+	const want = "token-bucket 100/10s: others used the server in the new run; what it counted is shown, but not judged"
+	if err != nil || !slices.Contains(c.Warnings, want) {
+		t.Errorf("%v, %v", c, err)
+	}
+	if c, err = Reports(base, counted(0.7377, 2.694, 115.5, 0), o); err != nil || len(c.Warnings) > 0 {
+		t.Errorf("%v, %v", c, err)
+	}
+}
+
+// What happens once in a run is much for a decision only if there are few of them.
+func TestWhatHappensOnceIsNoRegression(t *testing.T) {
+	few := func(bytes float64) report.Named {
+		n := counted(1, 4, bytes, 0)
+		n.Runs[0].Allowed, n.Runs[0].Denied = 600, 400
+		return n
+	}
+	o := Options{Margins: DefaultMargins()}
+	if found := worse(t, []report.Named{few(100)}, few(116), o); len(found) > 0 {
+		t.Errorf("a script that was loaded: %v", found)
+	}
+	if found := worse(t, []report.Named{few(100)}, few(117), o); !slices.Equal(found, []string{"network_in_bytes"}) {
+		t.Errorf("more than that: %v", found)
 	}
 }

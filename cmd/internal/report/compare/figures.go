@@ -2,6 +2,7 @@ package compare
 
 import (
 	"math"
+	"strings"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
@@ -52,7 +53,18 @@ type comparedFigure struct {
 	// is; histogram is nil for other figures.
 	quantile  float64
 	histogram func(*report.Histograms) *hdrhistogram.Histogram
+	// ofServer: the server counts it, and the work of all of its clients is in it.
+	ofServer bool
+	// once is how much of it a run can have that belongs to no decision.
+	once float64
 }
+
+// What happens once in a run and not in each: scripts are loaded into a server that has just begun, and connections
+// are opened and greeted.
+const (
+	onceBytes    = 16 << 10
+	onceCommands = 100
+)
 
 // comparedFigures returns all figures that are compared, in the order of the table.
 func comparedFigures() []*comparedFigure {
@@ -87,17 +99,20 @@ func comparedFigures() []*comparedFigure {
 			margin: func(m Margins) float64 { return m.Throughput }},
 	}...)
 	for _, cost := range report.Costs {
-		noise := byMachine
-		switch cost.Unit + " " + cost.Words {
-		case "µs of the server", "µs of the client":
-			noise = byTime
-		case "B of memory per key", "B per logged unit":
-			noise = exact
+		figure := &comparedFigure{
+			metric: cost.Name, of: named(cost.Name), good: -1, write: output.Decimal, margin: func(m Margins) float64 { return m.Cost },
 		}
-		all = append(all, &comparedFigure{
-			metric: cost.Name, of: named(cost.Name), good: -1, noise: noise, write: output.Decimal,
-			margin: func(m Margins) float64 { return m.Cost },
-		})
+		switch cost.Name {
+		case "server_cpu_us", "client_cpu_us":
+			figure.noise = byTime
+		case "round_trips", "commands", "network_in_bytes", "network_out_bytes":
+			figure.noise = bySharing
+			if figure.once = onceCommands; cost.Unit == "B" {
+				figure.once = onceBytes
+			}
+		}
+		figure.ofServer = strings.HasPrefix(cost.Name, "network") || cost.Name == "commands" || cost.Name == "server_cpu_us"
+		all = append(all, figure)
 	}
 	return all
 }

@@ -16,9 +16,11 @@ const (
 	exact noiseKind = iota
 	// byTime: on how long answers took, as the parts of a run tell.
 	byTime
-	// byMachine: on what else the machine did, as round trips are shared by callers that
-	// wait together.
+	// byMachine: on what else the machine did.
 	byMachine
+	// bySharing: on how many callers waited together and shared an exchange with the server, which
+	// depends on what else the machine did.
+	bySharing
 )
 
 // measured is the figure of one base run or of the new one.
@@ -44,6 +46,9 @@ func (c *comparedFigure) certain(bases []measured, near float64, after measured)
 	if len(bases) > 1 && least > 0 && after.value > 0 && math.Abs(math.Log(after.value/near)) <= math.Log(most/least) {
 		return false
 	}
+	if c.noise == bySharing && c.isShared(bases, near, after) {
+		return false
+	}
 	outliers := 0.0
 	if len(bases) > 1 {
 		outliers = 0.1
@@ -54,6 +59,38 @@ func (c *comparedFigure) certain(bases []measured, near float64, after measured)
 		}
 	}
 	return true
+}
+
+// isShared reports whether the way in which callers shared exchanges, or what happens once in a run, can explain that a
+// figure changed. Several base runs tell by how much the sharing differs. After one of them all that is known is that
+// no figure grows by a greater factor than the round trips, and these have no bound; a factor of two is taken for chance.
+func (c *comparedFigure) isShared(bases []measured, near float64, after measured) bool {
+	decided := after.run.Allowed + after.run.Denied
+	for _, base := range bases {
+		decided = min(decided, base.run.Allowed+base.run.Denied)
+	}
+	if math.Abs(after.value-near) <= c.once/float64(max(decided, 1)) {
+		return true
+	}
+	if len(bases) > 1 || near <= 0 || after.value <= 0 {
+		return false
+	}
+	was, known := bases[0].run.Value("round_trips")
+	is, knownToo := after.run.Value("round_trips")
+	const alone = 0.99 // from there on nobody shares
+	if !known || !knownToo || was <= 0 || is <= 0 || was > alone && is > alone {
+		return false
+	}
+	band := math.Log(2)
+	if c.metric != "round_trips" {
+		band = math.Abs(math.Log(is/was)) + math.Log(1+DefaultMargins().Cost)
+	}
+	return math.Abs(math.Log(after.value/near)) <= band
+}
+
+// undisturbed are the runs whose servers worked for nobody else.
+func undisturbed(runs []measured) []measured {
+	return slices.DeleteFunc(slices.Clone(runs), func(m measured) bool { return m.run.Cost != nil && m.run.Cost.Others > 0 })
 }
 
 func byValue(a, b measured) int { return cmp.Compare(a.value, b.value) }

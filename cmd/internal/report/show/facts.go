@@ -38,7 +38,11 @@ func facts(d *report.Document) []fact {
 	}
 	add("Load", func(r *report.Run) string { return r.Load })
 	add("Scenario", func(r *report.Run) string { return r.Scenario })
-	add("Store", func(r *report.Run) string { return r.Store })
+	asked := "Store"
+	if d.Runs[0].Endpoint != nil {
+		asked = "Endpoint"
+	}
+	add(asked, func(r *report.Run) string { return r.Store })
 	add("Server", func(r *report.Run) string { return r.Server })
 	add("Keys", func(r *report.Run) string { return counted(r.Keys) })
 	add("Workers", func(r *report.Run) string { return counted(int64(r.Workers)) })
@@ -67,10 +71,18 @@ func facts(d *report.Document) []fact {
 	return all
 }
 
-// missedFirst is the thresholds with those first that were missed.
+// missedFirst is the thresholds with those first that were missed, and those last that were kept.
 func missedFirst(d *report.Document) []report.Threshold {
-	rank := map[bool]int{true: 1}
+	rank := func(t report.Threshold) int {
+		switch {
+		case t.IsMissed():
+			return 0
+		case !t.OK:
+			return 1
+		}
+		return 2
+	}
 	thresholds := slices.Clone(d.Thresholds)
-	slices.SortStableFunc(thresholds, func(a, b report.Threshold) int { return rank[a.OK] - rank[b.OK] })
+	slices.SortStableFunc(thresholds, func(a, b report.Threshold) int { return rank(a) - rank(b) })
 	return thresholds
 }

@@ -17,21 +17,49 @@ func findingOf(s *report.Suggestion) finding {
 	return finding{output.AtEnd, s.Words()}
 }
 
+// findingOfThreshold is what became of a promise.
+func findingOfThreshold(t *report.Threshold) finding {
+	switch {
+	case t.OK:
+		return finding{output.Calm, t.Expression + ": " + t.Actual}
+	case t.IsMissed():
+		return finding{output.AtEnd, t.Expression + ": " + t.Actual}
+	}
+	return finding{output.Near, fmt.Sprintf("%s: %s, not judged, because %s", t.Expression, t.Actual, t.NotJudged)}
+}
+
+// ruling judges a document, and says why the verdict is what it is.
+func ruling(d *report.Document) (texts []string, style output.Style) {
+	d.Judge()
+	switch d.Verdict {
+	case report.Fail:
+		return d.Reasons, output.AtEnd
+	case report.Inconclusive:
+		return d.Reasons, output.Near
+	}
+	texts, uncovered := d.Passes()
+	if len(uncovered) > 0 {
+		return append(texts, uncovered...), output.Near
+	}
+	return texts, output.Calm
+}
+
 // verdictOf says in words how right the decisions were.
 func verdictOf(r *report.Run) finding {
 	a := r.Audit
 	let := fmt.Sprintf("let %s the limit through in one period", output.Ratio(a.WorstRatio))
-	if r.Requests == 0 {
+	switch {
+	case r.Requests == 0:
 		return finding{output.Near, "nothing was sent, so nothing is known"}
+	case r.Requests == r.Errors:
+		return finding{output.Near, "no request was answered, so nothing is known"}
 	}
 	var wrong []string
 	if a.OverAdmitted > 0 {
 		wrong = append(wrong, a.TooMany())
-	}
-	if isWrong := a.OverAdmitted+a.UnderAdmitted > 0 || a.Lied(); isWrong && a.WorstRatio > 1 {
-		wrong = append(wrong, let)
-	} else if isWrong && a.OverAdmitted == 0 {
-		wrong = append(wrong, "never more than the limit")
+		if a.WorstRatio > 1 {
+			wrong = append(wrong, let)
+		}
 	}
 	if a.UnderAdmitted > 0 {
 		wrong = append(wrong, a.TooFew())
@@ -39,17 +67,21 @@ func verdictOf(r *report.Run) finding {
 	if a.Lied() { // the reasons of the verdict have their evidence
 		wrong = append(wrong, output.Count(a.Lies.Wrong, "answer")+" told something wrong")
 	}
+	right := finding{output.Calm, "never more than the limit"}
+	if a.WorstRatio > 1 {
+		right = finding{output.Near, let + ", as this algorithm may"}
+	}
 	if len(wrong) > 0 {
+		if a.OverAdmitted == 0 {
+			wrong = append(wrong, right.text)
+		}
 		style := output.AtEnd
 		if len(r.Wrong()) == 0 { // something else than the limiter explains it
 			style = output.Near
 		}
 		return finding{style, strings.Join(wrong, "; ")}
 	}
-	if a.WorstRatio > 1 {
-		return finding{output.Near, let + ", as this algorithm may"}
-	}
-	return finding{output.Calm, "never more than the limit"}
+	return right
 }
 
 // alarmsOfRun are what a reader must know before trusting the figures, the worst first.
@@ -75,7 +107,8 @@ func alarmsOfRun(r *report.Run) []finding {
 		if r.Unknown > 0 {
 			unknown = fmt.Sprintf("; %s of them may have been charged all the same", output.Thousands(r.Unknown))
 		}
-		add(output.AtEnd, "%s ended in an error (%s)%s", output.Count(r.Errors, "request"), output.Share(r.Errors, r.Requests), unknown)
+		add(output.AtEnd, "%s ended in an error (%s)%s%s", output.Count(r.Errors, "request"), output.Share(r.Errors, r.Requests),
+			r.TimedOutWords(), unknown)
 		for _, e := range r.ErrorTexts {
 			add(output.AtEnd, "%s × %s", output.Thousands(e.Count), e.Text)
 		}

@@ -190,3 +190,36 @@ func lookAt(t *testing.T, where string, data []byte, width int, scheme string) {
 		t.Errorf("%s: there are %d colours in it", where, len(seen))
 	}
 }
+
+// The page says what became of the requests of each run, and what an endpoint answered.
+func TestRequestsOnThePage(t *testing.T) {
+	d := judged(func(r *report.Run) {
+		r.Requests, r.Allowed, r.Denied, r.Errors, r.TimedOut, r.Dropped = 9900, 9000, 850, 50, 20, 100
+		r.Statuses, r.Endpoint = map[string]int64{"200": 9000, "503": 30, "429": 850}, new(report.Endpoint)
+		r.Store = "http://127.0.0.1/"
+		r.ByDecider = []report.Answers{{DecidedBy: "store", Allowed: 9000, Denied: 850}}
+	})
+	if text := sample.Printed(Answer{d}, 0); !strings.Contains(text, "\nendpoint       9,850    9,000     850 ") {
+		t.Errorf("a store decided:\n%s", text)
+	}
+	p := newPage(d)
+	var rows []string
+	for _, row := range p.Requests.Rows {
+		rows = append(rows, row[0].Text+": "+row[1].Text)
+	}
+	want := []string{
+		"Requests: 10,000", "Allowed: 9,000 (90%)", "Denied: 850 (8.5%)", "Failed: 50 (0.5%)", "Failed: timed out: 20 (0.2%)",
+		"Dropped before they were sent: 100 (1.0%)", "Answers 200 OK: 9,000", "Answers 429 Too Many Requests: 850",
+		"Answers 503 Service Unavailable: 30",
+	}
+	if !slices.Equal(rows, want) {
+		t.Errorf("%q", rows)
+	}
+	if i := slices.IndexFunc(p.Facts, func(f fact) bool { return f.Name == "Endpoint" }); i < 0 || p.Facts[i].Value != d.Runs[0].Store {
+		t.Errorf("%+v", p.Facts)
+	}
+	d = sample.Racing()
+	if p := newPage(d); len(p.Requests.Rows[0]) != 1+len(d.Runs) {
+		t.Errorf("%+v", p.Requests)
+	}
+}

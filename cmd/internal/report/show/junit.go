@@ -24,14 +24,16 @@ func (a Answer) JUnit() []byte {
 		add := func(name, failed, skipped, said string) {
 			s.Cases = append(s.Cases, junit.Case{Class: r.Title(), Name: name, Failed: failed, Skipped: skipped, Said: said})
 		}
-		auditCases(r, d.Kind, add)
+		auditCases(r, d.Kind, d.Undecided(i), add)
 		for _, t := range d.Thresholds {
 			switch {
 			case t.Run != i:
 			case t.OK:
 				add(t.Expression, "", "", t.Expression+": "+t.Actual)
+			case t.NotJudged != "":
+				add(t.Expression, "", t.Words(), "")
 			default:
-				add(t.Expression, t.Missed(), "", "")
+				add(t.Expression, t.Words(), "", "")
 			}
 		}
 	}
@@ -50,16 +52,11 @@ func (a Answer) JUnit() []byte {
 }
 
 // auditCases are the tests that the audit of a run is made of.
-func auditCases(r *report.Run, kind report.Kind, add func(name, failed, skipped, said string)) {
-	answered := r.Allowed + r.Denied + r.Local + r.Unguarded
-	switch {
-	case r.Requests == 0:
-		add("answered", "", "nothing was sent", "")
-	case answered == 0:
-		add("answered", "no request was answered", "", "")
-	default:
-		add("answered", "", "", answersInWords(&r.Figures))
+func auditCases(r *report.Run, kind report.Kind, undecided string, add func(name, failed, skipped, said string)) {
+	if r.Requests == 0 && undecided == "" {
+		undecided = "nothing was sent"
 	}
+	add("answered", "", undecided, answersInWords(&r.Figures))
 	for i := range r.Limits {
 		l := &r.Limits[i]
 		if l.Shadow {
@@ -81,11 +78,14 @@ func auditCases(r *report.Run, kind report.Kind, add func(name, failed, skipped,
 			over, under, lies, doubt = "", "", "", "something else than the limit can explain what was found; see the warnings"
 		}
 		untested := doubt
-		if over == "" && untested == "" && isUntested(l, kind, r) {
-			untested = fmt.Sprintf("never above %s of the limit", percentUp(reached(l)))
+		if over == "" && untested == "" && r.IsUntested(l, kind) {
+			untested = l.NeverAbove()
 		}
 		add(about+"no over-admission", over, untested, "")
-		add(about+"no under-admission", under, doubt, "")
+		if untested = doubt; under == "" && untested == "" {
+			untested = r.UnderUntested(l)
+		}
+		add(about+"no under-admission", under, untested, "")
 		if l.Lies != nil {
 			add(about+"true answers", lies, doubt, fmt.Sprintf("%s were held against the truth", output.Count(l.Lies.Checked, "answer")))
 		}

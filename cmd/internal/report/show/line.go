@@ -122,11 +122,12 @@ func shortened(reasons []string) []string {
 
 // Labelled prints texts after a label in the same colour, a line or more for each.
 func Labelled(p *output.Printer, label string, style output.Style, texts []string) {
-	lead := p.Paint(style, label) + strings.Repeat(" ", indent-output.Width(label))
+	at := max(indent, output.Width(label)+2)
+	lead := p.Paint(style, label) + strings.Repeat(" ", at-output.Width(label))
 	if p.Width > 0 && p.Width < narrow {
 		lead = p.Paint(style, label) + "  "
 	}
-	rest := strings.Repeat(" ", indent)
+	rest := strings.Repeat(" ", at)
 	if p.Width > 0 && p.Width < narrow {
 		rest = strings.Repeat(" ", len(label)+2)
 	}

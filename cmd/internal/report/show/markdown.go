@@ -14,19 +14,9 @@ import (
 // build: the verdict, what was run, the runs side by side, and the thresholds.
 func (a Answer) Markdown() []byte {
 	d := a.Report
-	d.Judge()
 	var b strings.Builder
-	what := map[report.Kind]string{report.LoadTest: "load test", report.Simulation: "simulation"}[d.Kind]
-	if len(d.Runs) == 1 {
-		what += " of " + markdown.Code(Name(d.Runs[0].Title()))
-	} else {
-		what += " of " + output.Count(int64(len(d.Runs)), "run")
-	}
-	reasons := d.Reasons
-	if d.Verdict == report.Pass {
-		reasons, _ = passed(d)
-	}
-	Heading(&b, d.Verdict, what)
+	reasons, _ := ruling(d)
+	Heading(&b, d.Verdict, a.what(markdown.Code))
 	if d.Interrupted {
 		b.WriteString("**Interrupted: these are the results up to then.**\n\n")
 	}
@@ -40,7 +30,7 @@ func (a Answer) Markdown() []byte {
 		}
 		var rows [][]string
 		for _, t := range missedFirst(d) {
-			row := []string{mark(t.OK), markdown.Code(Name(t.Expression)), markdown.Text(Name(t.Actual))}
+			row := []string{mark(&t), markdown.Code(Name(t.Expression)), markdown.Text(Name(t.Actual))}
 			if len(d.Runs) > 1 {
 				row = append(row, markdown.Code(Name(d.Runs[t.Run].Title())))
 			}
@@ -63,17 +53,35 @@ func (a Answer) Markdown() []byte {
 	return []byte(b.String())
 }
 
+// what names what a document is of, with the title of a single run as code writes it.
+func (a Answer) what(code func(string) string) string {
+	kind := map[report.Kind]string{report.LoadTest: "load test", report.Simulation: "simulation"}[a.Report.Kind]
+	if len(a.Report.Runs) == 1 {
+		return kind + " of " + code(Name(a.Report.Runs[0].Title()))
+	}
+	return kind + " of " + output.Count(int64(len(a.Report.Runs)), "run")
+}
+
+// Ruling returns the verdict on the document, and why it did not pass.
+func (a Answer) Ruling() (verdict report.Verdict, what string, reasons []string) {
+	a.Report.Judge()
+	return a.Report.Verdict, a.what(func(title string) string { return title }), slices.Clone(shortened(a.Report.Reasons))
+}
+
 // Heading writes the verdict on something.
 func Heading(b *strings.Builder, v report.Verdict, what string) {
 	word := map[report.Verdict]string{report.Pass: "✅ PASS", report.Fail: "❌ FAIL", report.Inconclusive: "❔ INCONCLUSIVE"}[v]
 	fmt.Fprintf(b, "### %s: %s\n\n", word, what)
 }
 
-func mark(ok bool) string {
-	if ok {
+func mark(t *report.Threshold) string {
+	switch {
+	case t.OK:
 		return "✅"
+	case t.IsMissed():
+		return "❌"
 	}
-	return "❌"
+	return "❔"
 }
 
 // Bullets writes texts as a list.
@@ -89,6 +97,13 @@ func Bullets(b *strings.Builder, texts []string) {
 // factsInMarkdown says what was run.
 func factsInMarkdown(d *report.Document, b *strings.Builder) {
 	var rows [][]string
+	if len(d.Runs) == 1 {
+		words := answersInWords(&d.Runs[0].Figures)
+		if statuses := statusesInWords(&d.Runs[0]); statuses != "" {
+			words += "; answers: " + statuses
+		}
+		rows = append(rows, []string{"Requests", markdown.Text(output.Cut(output.Printable(words), longestFact))})
+	}
 	for _, f := range facts(d) {
 		value := markdown.Text(f.Value)
 		if f.Name == "Command" {

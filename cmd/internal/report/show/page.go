@@ -38,7 +38,7 @@ func (a Answer) HTML(w io.Writer) error {
 // that a page can bear.
 type page struct {
 	Title, Subtitle string
-	Verdict         string // PASS or FAIL
+	Verdict         string // PASS, FAIL or INCONCLUSIVE
 	VerdictClass    string
 	Reasons         []string
 	Interrupted     bool
@@ -48,6 +48,7 @@ type page struct {
 	Thresholds      []pageThreshold
 	Suggestions     []pageFinding
 	Missed          int
+	NotJudged       int
 	Several         bool
 	Simulation      bool
 	Comparison      pageTable
@@ -64,6 +65,7 @@ type page struct {
 	HasHeat         bool
 	HasMostDenied   bool
 	Cost            pageTable
+	Requests        pageTable // what became of the requests
 	Colors          []int
 }
 
@@ -84,7 +86,7 @@ type cardAnswer struct {
 }
 
 type pageThreshold struct {
-	OK                      bool
+	Class, Mark             string
 	Expression, Actual, Run string
 }
 
@@ -166,19 +168,16 @@ func newPage(d *report.Document) *page {
 	p.overTime(d, titles)
 	p.keys(d)
 	p.cost(d, titles)
+	p.requests(d, titles)
 	return p
 }
 
 // rule says whether all is well.
 func (p *page) rule(d *report.Document) {
-	d.Judge()
+	reasons, style := ruling(d)
 	p.Verdict, p.VerdictClass = strings.ToUpper(string(d.Verdict)), string(d.Verdict)
-	reasons := d.Reasons
-	if d.Verdict == report.Pass {
-		var style output.Style
-		if reasons, style = passed(d); style != output.Calm {
-			p.VerdictClass = "doubt"
-		}
+	if style == output.Near {
+		p.VerdictClass = "doubt"
 	}
 	for _, reason := range shortened(reasons) {
 		p.Reasons = append(p.Reasons, output.Cut(output.Printable(reason), longestFact))

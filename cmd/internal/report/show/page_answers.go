@@ -2,7 +2,9 @@ package show
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/report"
@@ -62,10 +64,16 @@ func (p *page) judge(d *report.Document, titles []string) {
 		p.Cards = append(p.Cards, cost)
 	}
 	for _, t := range missedFirst(d) {
-		p.Thresholds = append(p.Thresholds, pageThreshold{t.OK, Name(t.Expression), Name(t.Actual), titles[t.Run]})
-		if !t.OK {
+		found := findingOfThreshold(&t).onPage("")
+		actual := t.Actual
+		switch {
+		case t.NotJudged != "":
+			p.NotJudged++
+			actual += ", not judged, because " + t.NotJudged
+		case !t.OK:
 			p.Missed++
 		}
+		p.Thresholds = append(p.Thresholds, pageThreshold{found.Class, found.Mark, Name(t.Expression), Name(actual), titles[t.Run]})
 	}
 }
 
@@ -90,6 +98,45 @@ func (p *page) worstWindows(d *report.Document, titles []string) {
 			b.Class = "over"
 		}
 		p.Worst = append(p.Worst, b)
+	}
+}
+
+// requests fills in the table of what became of the requests, of the outcomes that any run has.
+func (p *page) requests(d *report.Document, titles []string) {
+	p.Requests.Header = append([]string{""}, titles...)
+	add := func(name string, always, share bool, of func(*report.Run) int64) {
+		row, any := []pageCell{{Text: Name(name)}}, always
+		for i := range d.Runs {
+			r := &d.Runs[i]
+			n := of(r)
+			any = any || n > 0
+			text := output.Thousands(n)
+			if share && n > 0 {
+				text += " (" + output.Share(n, r.Planned()) + ")"
+			}
+			row = append(row, pageCell{Text: text, Right: true})
+		}
+		if any {
+			p.Requests.Rows = append(p.Requests.Rows, row)
+		}
+	}
+	add("Requests", true, false, func(r *report.Run) int64 { return r.Planned() })
+	add("Allowed", true, true, func(r *report.Run) int64 { return r.Allowed })
+	add("Denied", true, true, func(r *report.Run) int64 { return r.Denied })
+	add("Decided by a local share", false, true, func(r *report.Run) int64 { return r.Local })
+	add("Answered by the failure policy", false, true, func(r *report.Run) int64 { return r.Unguarded })
+	add("Failed", d.Kind == report.LoadTest, true, func(r *report.Run) int64 { return r.Errors })
+	add("Failed: timed out", false, true, func(r *report.Run) int64 { return r.TimedOut })
+	add("Dropped before they were sent", false, true, func(r *report.Run) int64 { return r.Dropped })
+	// Their counts have the warm-up, too.
+	statuses := map[string]bool{}
+	for i := range d.Runs {
+		for status := range d.Runs[i].Statuses {
+			statuses[status] = true
+		}
+	}
+	for _, status := range slices.Sorted(maps.Keys(statuses)) {
+		add("Answers "+statusInWords(status), false, false, func(r *report.Run) int64 { return r.Statuses[status] })
 	}
 }
 

@@ -31,7 +31,7 @@ func (p *page) overTime(d *report.Document, titles []string) {
 			one.Limits = pageTableOf(limitsTable(r))
 		}
 		if isMixed(&r.Figures) {
-			one.Deciders = pageTableOf(deciderTable(&r.Figures))
+			one.Deciders = pageTableOf(deciderTable(r))
 		}
 		if r.Wrapped != nil {
 			one.Wrapped = []string{savedWords(r.Wrapped, r), priceWords(r.Wrapped, r)}

@@ -3,6 +3,7 @@ package show
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/report"
@@ -60,7 +61,7 @@ func printOne(d *report.Document, p *output.Printer, r *report.Run) {
 	}
 	printTimes(p, r)
 	if isMixed(&r.Figures) {
-		columns, rows := deciderTable(&r.Figures)
+		columns, rows := deciderTable(r)
 		fold(p, columns, rows)
 	}
 	if connections := connectionsInWords(r); connections != "" {
@@ -211,10 +212,7 @@ func printThresholds(d *report.Document, p *output.Printer) {
 		fmt.Fprintln(p.Out)
 	}
 	for _, t := range missedFirst(d) {
-		f := finding{output.Calm, fmt.Sprintf("%s: %s", t.Expression, t.Actual)}
-		if !t.OK {
-			f.style = output.AtEnd
-		}
+		f := findingOfThreshold(&t)
 		if len(d.Runs) > 1 {
 			f.text += " with " + output.Printable(d.Runs[t.Run].Title())
 		}
@@ -224,11 +222,6 @@ func printThresholds(d *report.Document, p *output.Printer) {
 
 // printVerdict prints whether all is well, before anything else.
 func printVerdict(d *report.Document, p *output.Printer) {
-	d.Judge()
-	if d.Verdict == report.Fail {
-		Labelled(p, "FAIL", output.AtEnd, d.Reasons)
-		return
-	}
-	text, style := passed(d)
-	Labelled(p, "PASS", style, text)
+	texts, style := ruling(d)
+	Labelled(p, strings.ToUpper(string(d.Verdict)), style, texts)
 }

@@ -40,10 +40,10 @@ func TestVerdictsInWords(t *testing.T) {
 		"✗ admitted 1 unit too many; let 1.01 × the limit through in one period": {
 			WorstRatio: 1.01, OverAdmitted: 1,
 		},
-		"✗ never more than the limit; denied 1,200 units that fitted": {
+		"✗ denied 1,200 units that fitted; never more than the limit": {
 			WorstRatio: 0.9, UnderAdmitted: 1200,
 		},
-		"✗ let 1.97 × the limit through in one period; denied 2 units that fitted": {
+		"✗ denied 2 units that fitted; let 1.97 × the limit through in one period, as this algorithm may": {
 			WorstRatio: 1.97, UnderAdmitted: 2,
 		},
 		"✗ admitted 3 units too many; let 2.00 × the limit through in one period; denied 2 units that fitted": {
@@ -54,6 +54,10 @@ func TestVerdictsInWords(t *testing.T) {
 		if got := f.mark() + " " + f.text; got != want {
 			t.Errorf("%+v: %s, want %s", totals, got, want)
 		}
+	}
+	failed := report.Run{Figures: report.Figures{Requests: 10, Errors: 10}}
+	if f := verdictOf(&failed); f.mark()+f.text != "!no request was answered, so nothing is known" {
+		t.Errorf("of no answers: %s %s", f.mark(), f.text)
 	}
 	nothing := report.Run{Figures: report.Figures{Audit: report.Audit{Totals: audit.Totals{WorstRatio: 0}}}}
 	if f := verdictOf(&nothing); f.text != "nothing was sent, so nothing is known" {

@@ -12,13 +12,14 @@ import (
 
 // deciderTable shows who answered how many requests, and how fast. Errors are a row of
 // it.
-func deciderTable(f *report.Figures) ([]output.Column, [][]output.Cell) {
+func deciderTable(r *report.Run) ([]output.Column, [][]output.Cell) {
 	columns := []output.Column{
 		{Header: "DECIDED BY"}, {Header: "REQUESTS", Right: true}, {Header: "ALLOWED", Right: true, Drops: 3},
 		{Header: "DENIED", Right: true, Drops: 4}, {Header: "p50", Right: true, Drops: 2}, {Header: "p99", Right: true},
 		{Header: "max", Right: true, Drops: 1},
 	}
 	var rows [][]output.Cell
+	f := &r.Figures
 	add := func(name string, n int64, allowed, denied string, q *report.Quantiles, style output.Style) {
 		row := []output.Cell{{Text: name, Style: style}, {Text: output.Thousands(n)}, {Text: allowed}, {Text: denied}}
 		if q == nil { // in a simulation nothing takes time
@@ -35,7 +36,11 @@ func deciderTable(f *report.Figures) ([]output.Column, [][]output.Cell) {
 		if a.DecidedBy == store.DecidedByLocal.String() || a.DecidedBy == store.DecidedByFailurePolicy.String() {
 			style = output.Near
 		}
-		add(output.Printable(a.DecidedBy), a.Allowed+a.Denied, output.Thousands(a.Allowed), output.Thousands(a.Denied), a.Latency, style)
+		by := a.DecidedBy
+		if r.Endpoint != nil && by == store.DecidedByStore.String() {
+			by = "endpoint"
+		}
+		add(output.Printable(by), a.Allowed+a.Denied, output.Thousands(a.Allowed), output.Thousands(a.Denied), a.Latency, style)
 	}
 	if f.Errors > 0 {
 		add("error", f.Errors, "-", "-", f.ErrorLatency, output.AtEnd)

@@ -2,6 +2,7 @@ package show
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -33,30 +34,28 @@ func answersInWords(f *report.Figures) string {
 			text += fmt.Sprintf(", %s %s (%s)", output.Thousands(other.n), other.words, output.Share(other.n, f.Requests))
 		}
 	}
+	text += f.TimedOutWords()
+	if f.Dropped > 0 {
+		text += fmt.Sprintf("; %s dropped", output.Thousands(f.Dropped))
+	}
 	return text
 }
 
 // statusesInWords says how often there was each status.
 func statusesInWords(r *report.Run) string {
 	var parts []string
-	for _, status := range sortedStatuses(r) {
-		name := status
-		if n, err := strconv.Atoi(status); err == nil && http.StatusText(n) != "" {
-			name += " " + http.StatusText(n)
-		}
-		parts = append(parts, fmt.Sprintf("%s × %s", output.Thousands(r.Statuses[status]), name))
+	for _, status := range slices.Sorted(maps.Keys(r.Statuses)) {
+		parts = append(parts, fmt.Sprintf("%s × %s", output.Thousands(r.Statuses[status]), statusInWords(status)))
 	}
 	return strings.Join(parts, " · ")
 }
 
-// sortedStatuses returns the statuses, the smallest first.
-func sortedStatuses(r *report.Run) []string {
-	var all []string
-	for status := range r.Statuses {
-		all = append(all, status)
+// statusInWords is a status with its name: "200 OK".
+func statusInWords(status string) string {
+	if n, err := strconv.Atoi(status); err == nil && http.StatusText(n) != "" {
+		return status + " " + http.StatusText(n)
 	}
-	slices.Sort(all)
-	return all
+	return status
 }
 
 // connectionsInWords says how many connections were opened.
@@ -76,7 +75,8 @@ func endpointTimes(r *report.Run) []namedTimes {
 }
 
 // sensitivityWords says what would have been found, to be put after the figures of the audit.
-func sensitivityWords(s *report.Sensitivity) string {
+func sensitivityWords(a *report.Audit) string {
+	s := a.Sensitivity
 	if s == nil {
 		return ""
 	}
@@ -87,7 +87,10 @@ func sensitivityWords(s *report.Sensitivity) string {
 	if s.LeastUnder > 0 {
 		under = fmt.Sprintf("a lack of %s would have shown", output.Count(s.LeastUnder, "unit"))
 	}
-	text := "; " + over + ", " + under
+	text := "; " + over
+	if a.UnderAdmitted == 0 { // else it was found
+		text += ", " + under
+	}
 	if s.PhaseMS != nil && s.PhaseWithinMS != nil {
 		text += fmt.Sprintf("; windows begin %s after whole periods (± %s)",
 			output.Duration(report.FromMS(*s.PhaseMS)), output.Duration(report.FromMS(*s.PhaseWithinMS)))
@@ -144,7 +147,7 @@ func auditInWords(r *report.Run) string {
 	} else {
 		text += "; fairness " + output.Decimal(a.Fairness)
 	}
-	text += sensitivityWords(a.Sensitivity)
+	text += sensitivityWords(&a)
 	if n := r.Neighbours; n != nil {
 		text += fmt.Sprintf("; the neighbours were denied %s of %s", output.Thousands(n.Denied),
 			output.Count(n.Allowed+n.Denied, "request"))

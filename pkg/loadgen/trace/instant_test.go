@@ -1,0 +1,83 @@
+package trace
+
+import (
+	"strings"
+	"testing"
+	"time"
+	_ "time/tzdata" // whatever the machine has
+)
+
+// zoneOf returns a zone by its name.
+func zoneOf(t *testing.T, name string) *time.Location {
+	t.Helper()
+	zone, err := time.LoadLocation(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return zone
+}
+
+// Times without a zone are read by the clocks of the given one, also when these are set back or forward.
+func TestTimesWithoutAZone(t *testing.T) {
+	berlin, howe := zoneOf(t, "Europe/Berlin"), zoneOf(t, "Australia/Lord_Howe") // its clocks move half an hour
+	for _, test := range []struct {
+		zone  *time.Location
+		text  string
+		want  string // empty if it cannot be read
+		twice bool
+	}{
+		{berlin, "2026-07-01T12:00:00", "2026-07-01T10:00:00Z", false},
+		{berlin, "2026-01-01 12:00:00.5", "2026-01-01T11:00:00.5Z", false},
+		{berlin, "2026-01-01 12:00:00,25", "2026-01-01T11:00:00.25Z", false},
+		{berlin, "2026-01-01T12:00:00+05:00", "2026-01-01T07:00:00Z", false}, // it has one
+		{berlin, "1767265200", "2026-01-01T11:00:00Z", false},
+		{time.FixedZone("+02:00", 7200), "2026-01-01 12:00:00", "2026-01-01T10:00:00Z", false},
+		// Set back at 3:00, which is 2:00 again.
+		{berlin, "2026-10-25 01:59:59", "2026-10-24T23:59:59Z", false},
+		{berlin, "2026-10-25 02:00:00", "2026-10-25T00:00:00Z", true},
+		{berlin, "2026-10-25 02:59:59", "2026-10-25T00:59:59Z", true},
+		{berlin, "2026-10-25 03:00:00", "2026-10-25T02:00:00Z", false},
+		// Set forward at 2:00, which is 3:00.
+		{berlin, "2026-03-29 01:59:59", "2026-03-29T00:59:59Z", false},
+		{berlin, "2026-03-29 02:00:00", "", false},
+		{berlin, "2026-03-29 02:59:59", "", false},
+		{berlin, "2026-03-29 03:00:00", "2026-03-29T01:00:00Z", false},
+		{howe, "2026-04-05 01:29:59", "2026-04-04T14:29:59Z", false},
+		{howe, "2026-04-05 01:30:00", "2026-04-04T14:30:00Z", true},
+		{howe, "2026-04-05 01:59:59", "2026-04-04T14:59:59Z", true},
+		{howe, "2026-04-05 02:00:00", "2026-04-04T15:30:00Z", false},
+		{berlin, "2026-13-01 12:00:00", "", false}, {berlin, "2026-01-01 12:00", "", false}, {berlin, "1969-12-31 12:00:00", "", false},
+		{berlin, "2100-01-02 12:00:00", "", false}, {berlin, "2026-01-01x12:00:00", "", false}, {berlin, "", "", false},
+	} {
+		r := new(record)
+		reason := (&plan{zone: test.zone}).instant([]byte(test.text), r)
+		got := ""
+		if reason == "" {
+			got = r.at.Time().UTC().Format(time.RFC3339Nano)
+		}
+		if got != test.want || r.twice != test.twice {
+			t.Errorf("%s in %s: %s, twice %t (%s), want %s", test.text, test.zone, got, r.twice, reason, test.want)
+		}
+	}
+	reason := (&plan{}).instant([]byte("2026-01-01 12:00:00"), new(record))
+	if !strings.HasPrefix(reason, `its time, "2026-01-01 12:00:00", has no time zone; `) {
+		t.Errorf("without a zone: %q", reason)
+	}
+}
+
+func TestALogInAZone(t *testing.T) {
+	berlin := zoneOf(t, "Europe/Berlin")
+	const csv = "time,key\n2026-10-25 01:59:00,a\n2026-10-25 02:30:00,a\n2026-10-25 02:10:00,a\n2026-10-25 03:00:00,a\n"
+	got := read(t, csv, Options{Zone: berlin})
+	if got.Bad != 0 || len(got.Requests) != 4 || got.Twice != 2 || got.OutOfOrder != 1 {
+		t.Errorf("%+v", got)
+	}
+	json := `{"time":"2026-07-01T12:00:00","key":"a"}` + "\n"
+	if got = read(t, json, Options{Zone: berlin}); got.Bad != 0 || got.Twice != 0 || got.Requests[0].At != instant("2026-07-01T10:00:00Z") {
+		t.Errorf("%+v", got)
+	}
+	if _, err := Read(t.Context(), strings.NewReader(apacheLine+"\n"), Options{Zone: berlin}); err == nil ||
+		!strings.Contains(err.Error(), "name their zone, and Europe/Berlin was given; leave it out") {
+		t.Errorf("an access log: %v", err)
+	}
+}
