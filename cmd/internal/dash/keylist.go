@@ -35,13 +35,27 @@ type keyList struct {
 // arrange lists the rows that are to be shown. Rows that are equal in the order keep
 // their places.
 func (l *keyList) arrange(m *model) {
-	l.rows = l.rows[:0]
+	rules := m.rules()
+	var all tally
+	before := l.rows
+	rows := make([]*row, len(before), len(m.feed.rows)+len(before))
 	for _, r := range m.feed.rows {
-		if l.shows(m, r) {
-			r.override = m.rules().Override(r.Key)
-			l.rows = append(l.rows, r)
+		if !m.selects(r) {
+			continue
+		}
+		r.override = rules.Override(r.Key)
+		r.placed = r.place()
+		all.add(r)
+		switch {
+		case !l.shows(m, r):
+		case r.listed < len(before) && before[r.listed] == r: // most stay in their order, which makes sorting quick
+			rows[r.listed] = r
+		default:
+			rows = append(rows, r)
 		}
 	}
+	m.feed.tally = all
+	l.rows = slices.DeleteFunc(rows, func(r *row) bool { return r == nil })
 	slices.SortFunc(l.rows, func(a, b *row) int {
 		if c := l.order.compare(a, b); c != 0 {
 			if l.reversed {
@@ -51,10 +65,13 @@ func (l *keyList) arrange(m *model) {
 		}
 		return source.CompareIDs(a.id(), b.id())
 	})
+	for i, r := range l.rows {
+		r.listed = i
+	}
 	l.offenders = offendersOf(l.rows)
 	l.blocked = len(l.rows)
 	if l.order <= byCloseness && !l.reversed {
-		if i := slices.IndexFunc(l.rows, func(r *row) bool { return r.place().blocked }); i >= 0 {
+		if i := slices.IndexFunc(l.rows, func(r *row) bool { return r.placed.blocked }); i >= 0 {
 			l.blocked = i
 		}
 	}
@@ -81,11 +98,8 @@ func (l *keyList) blockedLine() line {
 	return styled(text+" (O lists the blocks)", output.Faint)
 }
 
-// shows reports whether a row is among those that were asked for.
+// shows reports whether a row that is selected is among those that were asked for.
 func (l *keyList) shows(m *model, r *row) bool {
-	if !m.selects(r) {
-		return false
-	}
 	if r.updated.IsZero() && m.Query.Keys != nil { // it was named, and not found yet
 		return false
 	}

@@ -57,10 +57,10 @@ func (o order) String() string {
 func (o order) compare(a, b *row) int {
 	switch o {
 	case byDenied:
-		x, y := a.place(), b.place()
+		x, y := &a.placed, &b.placed
 		return cmp.Or(compareBool(!x.blocked, !y.blocked), cmp.Compare(y.denied, x.denied), byCloseness.compare(a, b))
 	case byCloseness:
-		x, y := a.place(), b.place()
+		x, y := &a.placed, &b.placed
 		return cmp.Or(compareBool(!x.blocked, !y.blocked), compareBool(x.atLimit, y.atLimit), compareBool(x.inUse, y.inUse),
 			compareBool(x.stuck, y.stuck), cmp.Compare(y.percent, x.percent), compareUnknown(a, b))
 	case byRate:

@@ -37,6 +37,8 @@ type row struct {
 	fullAt    time.Time // when nothing was left, at a look
 	sinceFull int       // how many looks ago that was
 
+	placed    place // where it belonged when the rows were arranged
+	listed    int   // where it was listed then
 	held      place
 	heldUntil time.Time
 }
