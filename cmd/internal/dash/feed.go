@@ -127,8 +127,8 @@ func (m *model) scan() tea.Cmd {
 		return nil
 	}
 	m.feed.scanBegun = m.now
-	p := source.Pass{Rules: m.rules(), Followed: make(map[source.ID]bool, len(m.feed.rows)), Rate: m.ScanKeysPerSecond(m.feed.coverage.Full),
-		Groups: source.NewGroupTotals(), LeastShare: &m.feed.leastShare}
+	p := source.Pass{Rules: m.rules(), Followed: make(map[source.ID]bool, len(m.feed.rows)),
+		Rate: m.ScanKeysPerSecond(m.feed.coverage.Full), Groups: source.NewGroupTotals(), LeastShare: &m.feed.leastShare}
 	for id, r := range m.feed.rows {
 		if id.StoreKey != "" { // it is read again, as its key does not say which limit it is
 			continue
