@@ -118,7 +118,7 @@ func (s *Scan[K]) walk(ctx context.Context, walk *walk, most int, pages chan<- P
 		}
 		begun := time.Now()
 		storeKeys, ended, err := walk.next(ctx, s.Match, count)
-		stride.Took(count, time.Since(begun))
+		took := time.Since(begun)
 		if err != nil {
 			return false, err
 		}
@@ -131,6 +131,9 @@ func (s *Scan[K]) walk(ctx context.Context, walk *walk, most int, pages chan<- P
 		looked += page.Looked
 		if ended || most > 0 && looked >= most {
 			return ended, nil
+		}
+		if err := stride.Rest(ctx, count, took); err != nil {
+			return false, err
 		}
 	}
 }

@@ -1,8 +1,11 @@
 package redisserver
 
 import (
+	"context"
 	"sync"
 	"time"
+
+	"github.com/limitctl/limitctl/internal/sys"
 )
 
 const (
@@ -14,6 +17,10 @@ const (
 	// leastStride is the least that a stride shrinks to. A server took as much time for a key then as with 1,000 keys at a
 	// time, and a third more with 16.
 	leastStride = 100
+	// mostQuick is how much of the quickest answer may be the server's work. The rest of it is the way there and back.
+	mostQuick = 500 * time.Microsecond
+	// longestPause is the longest time between two exchanges. A server that takes longer is not busy with the scan.
+	longestPause = 20 * time.Millisecond
 )
 
 // Stride is how many keys one exchange of a scan is about. It begins small, grows while answers come quickly, and shrinks
@@ -39,8 +46,14 @@ func (s *Stride) Size() int {
 	return s.size
 }
 
-// Took notes how long an exchange about that many keys took.
-func (s *Stride) Took(keys int, took time.Duration) {
+// Rest notes how long an exchange about that many keys took, and pauses before the next one. Its error is that of ctx.
+func (s *Stride) Rest(ctx context.Context, keys int, took time.Duration) error {
+	return sys.Sleep(ctx, s.Took(keys, took))
+}
+
+// Took notes how long an exchange about that many keys took. It returns how long to pause before the next one: about as long
+// as the server was busy, so that most others find it idle.
+func (s *Stride) Took(keys int, took time.Duration) (pause time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.quickest == 0 || took < s.quickest {
@@ -57,4 +70,5 @@ func (s *Stride) Took(keys int, took time.Duration) {
 	default:
 		s.size = min(s.most, s.size+s.size/8+1)
 	}
+	return min(took-max(0, s.quickest-mostQuick), longestPause)
 }

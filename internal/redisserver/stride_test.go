@@ -2,6 +2,7 @@ package redisserver
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -65,4 +66,28 @@ func TestAStrideOfFewKeys(t *testing.T) {
 			t.Errorf("after %s: %d", took, s.Size())
 		}
 	}
+}
+
+// Between two exchanges a scan pauses for as long as the server was busy, so that most others find it idle. The way there and
+// back is not the server's work, and a server that hangs is not waited for longer.
+func TestAStridePauses(t *testing.T) {
+	for _, test := range []struct{ quickest, took, want time.Duration }{
+		{100 * time.Microsecond, 100 * time.Microsecond, 100 * time.Microsecond},
+		{100 * time.Microsecond, 700 * time.Microsecond, 700 * time.Microsecond},
+		{80 * time.Millisecond, 80 * time.Millisecond, mostQuick},
+		{80 * time.Millisecond, 83 * time.Millisecond, 3*time.Millisecond + mostQuick},
+		{time.Millisecond, 2 * time.Second, longestPause},
+	} {
+		s := NewStride(1000)
+		s.Took(100, test.quickest)
+		if got := s.Took(100, test.took); got != test.want {
+			t.Errorf("after %s, %s at best, the pause is %s, not %s", test.took, test.quickest, got, test.want)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s, begun := NewStride(1000), time.Now()
+		if err := s.Rest(t.Context(), 100, time.Millisecond); err != nil || time.Since(begun) != mostQuick {
+			t.Errorf("it rested for %s, %v", time.Since(begun), err)
+		}
+	})
 }

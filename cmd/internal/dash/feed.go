@@ -5,6 +5,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/dash/denied"
@@ -29,16 +30,21 @@ type feed struct {
 	away      map[string]awayNode // nodes that do not answer, while others do
 	answered  time.Time
 	problem   error // why the last look failed
+	tally     tally // of the followed keys
 	denials   denied.Rates
+	anyDenied bool // some rows have a denial
 	overrides overrides
 	groups    *source.GroupTotals // what the last whole scan found; nil before it
-	scanBegun time.Time           // when the scan that is going on, or was the last, began
-	scanError error               // why the last scan failed
-	pass      int                 // the number of the scan that is going on, or was the last
-	scanning  bool                // a scan is going on
-	scanCut   bool                // a pause has ended one
-	stopScan  context.CancelFunc  // ends it
-	search    search
+	// least is the row that what a scan finds must be closer to its limit than to be followed; nil if there is none.
+	least      *followed.Row
+	leastShare atomic.Uint64 // its used share, for the scan
+	scanBegun  time.Time     // when the scan that is going on, or was the last, began
+	scanError  error         // why the last scan failed
+	pass       int           // the number of the scan that is going on, or was the last
+	scanning   bool          // a scan is going on
+	scanCut    bool          // a pause has ended one
+	stopScan   context.CancelFunc
+	search     search
 }
 
 // look reads the followed keys, unless that is under way.
@@ -131,9 +137,8 @@ func (m *model) scan() tea.Cmd {
 	ctx, stop := context.WithCancel(m.ctx)
 	m.feed.pass++
 	m.feed.scanning, m.feed.scanBegun, m.feed.stopScan, m.feed.search = true, m.now, stop, search{text: m.filter.Text}
-	p := source.Pass{Number: m.feed.pass,
-		Rules: m.rules(), Followed: make(map[source.ID]bool, len(m.feed.rows)), Rate: m.ScanKeysPerSecond(),
-		Groups: source.NewGroupTotals()}
+	p := source.Pass{Number: m.feed.pass, Rules: m.rules(), Followed: make(map[source.ID]bool, len(m.feed.rows)),
+		Rate: m.ScanKeysPerSecond(m.feed.coverage.Full), Groups: source.NewGroupTotals(), LeastShare: &m.feed.leastShare}
 	for id, r := range m.feed.rows {
 		if id.StoreKey != "" { // it is read again, as its key does not say which limit it is
 			continue
@@ -168,12 +173,18 @@ func (m *model) absorbScan(s source.Scanned) tea.Cmd {
 	}
 	f.coverage.Looked, f.coverage.Total = s.Looked, s.Total
 	f.search.found = s.Wanted
-	for _, reading := range s.Readings {
+	added := false
+	for i := range s.Readings {
+		reading := &s.Readings[i]
+		if f.least != nil && source.ClosestFirst(reading, &f.least.Reading) > 0 {
+			continue // evict would take it
+		}
 		if id := source.IDOf(&reading.Entry); f.rows[id] == nil {
-			f.rows[id] = followed.New(reading, m.now)
+			f.rows[id] = followed.New(*reading, m.now)
+			added = true
 		}
 	}
-	if len(s.Readings) > 0 {
+	if added {
 		m.reunite()
 		m.evict()
 		m.arrange()
@@ -203,15 +214,60 @@ func (m *model) evict() {
 	for _, r := range rows {
 		all = append(all, r)
 	}
-	slices.SortFunc(all, func(a, b *followed.Row) int {
-		if c := followed.TrueFirst(m.isPinned(a), m.isPinned(b)); c != 0 {
-			return c
-		}
-		return cmp.Or(followed.TrueFirst(!a.IsUnderBlock(), !b.IsUnderBlock()),
-			cmp.Compare(b.DeniedRate(), a.DeniedRate()), source.ClosestFirst(a.Reading, b.Reading))
-	})
+	slices.SortFunc(all, m.compareWorth)
 	for _, r := range all[m.MaxKeys:] {
 		delete(rows, r.ID())
+	}
+}
+
+// compareWorth says which of two rows is rather followed.
+func (m *model) compareWorth(a, b *followed.Row) int {
+	if c := followed.TrueFirst(m.isPinned(a), m.isPinned(b)); c != 0 {
+		return c
+	}
+	return cmp.Or(followed.TrueFirst(!a.IsUnderBlock(), !b.IsUnderBlock()),
+		cmp.Compare(b.DeniedRate(), a.DeniedRate()), source.ClosestFirst(&a.Reading, &b.Reading))
+}
+
+// findLeast finds the row that evict would take first. There is none with room for more rows, and while a filter
+// pins what it matches.
+func (m *model) findLeast() {
+	f := &m.feed
+	f.least = nil
+	f.leastShare.Store(0)
+	if len(f.rows) < m.MaxKeys || m.filter.Text != "" {
+		return
+	}
+	for _, r := range f.rows {
+		if f.least == nil || m.compareWorth(r, f.least) > 0 {
+			f.least = r
+		}
+	}
+	if f.least == nil || f.least.IsUnderBlock() || f.least.DeniedRate() > 0 || m.isPinned(f.least) {
+		f.least = nil // which one is followed goes by more than how close it is to its limit
+		return
+	}
+	f.leastShare.Store(math.Float64bits(f.least.UsedShare()))
+}
+
+// tally counts followed rows.
+type tally struct {
+	inUse, atLimit   int64
+	defective, stuck int // those that have a defect, and those that stay so
+}
+
+func (t *tally) add(r *followed.Row) {
+	if !r.InUse {
+		return
+	}
+	if t.inUse++; r.PlacedAtLimit() {
+		t.atLimit++
+	}
+	if len(r.Defects) == 0 {
+		return
+	}
+	if t.defective++; r.IsStuck() {
+		t.stuck++
 	}
 }
 
@@ -233,11 +289,7 @@ func (m *model) isWaiting() bool {
 // atLimit returns how many keys are at their limit. It is exact unless there are more
 // keys than are followed.
 func (m *model) atLimit() (n int64, exact bool) {
-	for _, r := range m.feed.rows {
-		if r.InUse && r.IsAtLimit() && m.selects(r) {
-			n++
-		}
-	}
+	n = m.feed.tally.atLimit
 	if c := &m.feed.coverage; c.Full && c.AtLimit > n {
 		return c.AtLimit, false
 	}
@@ -381,6 +433,11 @@ func (m *model) longNames() map[store.Key]store.Key {
 // followDenied follows the keys that are being denied, however far from its limit the
 // store says that they are.
 func (m *model) followDenied() {
+	denied := len(m.feed.denials.Keys) > 0
+	if !denied && !m.feed.anyDenied {
+		return
+	}
+	m.feed.anyDenied = denied
 	for key := range m.feed.denials.Keys {
 		if m.feed.rows[source.OwnID(key)] == nil {
 			m.feed.rows[source.OwnID(key)] = followed.New(source.Reading{Entry: admin.Entry{Key: key}}, m.now)
@@ -447,12 +504,12 @@ func (m *model) absorbOverrides(look source.OverridesLook) tea.Cmd {
 	var reread, scan tea.Cmd
 	if m.feed.overrides.take(look) {
 		reread = m.look()
+		m.tellBlocked()
+		m.arrange()
 	}
 	if first {
 		scan = m.scan()
 	}
-	m.tellBlocked()
-	m.arrange()
 	return tea.Batch(reread, scan, m.after(max(m.Refresh, overridesEvery, look.Took), overridesDue{}))
 }
 

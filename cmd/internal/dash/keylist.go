@@ -35,13 +35,27 @@ type keyList struct {
 // arrange lists the rows that are to be shown. Rows that are equal in the order keep
 // their places.
 func (l *keyList) arrange(m *model) {
-	l.rows = l.rows[:0]
+	rules := m.rules()
+	var all tally
+	before := l.rows
+	rows := make([]*followed.Row, len(before), len(m.feed.rows)+len(before))
 	for _, r := range m.feed.rows {
-		if l.shows(m, r) {
-			r.Override = m.rules().Override(r.Key)
-			l.rows = append(l.rows, r)
+		if !m.selects(r) {
+			continue
+		}
+		r.Override = rules.Override(r.Key)
+		r.Place()
+		all.add(r)
+		switch {
+		case !l.shows(m, r):
+		case r.Listed < len(before) && before[r.Listed] == r: // most stay in their order, which makes sorting quick
+			rows[r.Listed] = r
+		default:
+			rows = append(rows, r)
 		}
 	}
+	m.feed.tally = all
+	l.rows = slices.DeleteFunc(rows, func(r *followed.Row) bool { return r == nil })
 	slices.SortFunc(l.rows, func(a, b *followed.Row) int {
 		if c := l.order.Compare(a, b); c != 0 {
 			if l.reversed {
@@ -51,6 +65,9 @@ func (l *keyList) arrange(m *model) {
 		}
 		return source.CompareIDs(a.ID(), b.ID())
 	})
+	for i, r := range l.rows {
+		r.Listed = i
+	}
 	l.offenders = followed.OffendersOf(l.rows)
 	l.blocked = len(l.rows)
 	if l.order <= followed.ByCloseness && !l.reversed {
@@ -81,11 +98,8 @@ func (l *keyList) blockedLine() line {
 	return styled(text+" (O lists the blocks)", output.Faint)
 }
 
-// shows reports whether a row is among those that were asked for.
+// shows reports whether a row that is selected is among those that were asked for.
 func (l *keyList) shows(m *model, r *followed.Row) bool {
-	if !m.selects(r) {
-		return false
-	}
 	if r.Updated.IsZero() && m.Query.Keys != nil { // it was named, and not found yet
 		return false
 	}

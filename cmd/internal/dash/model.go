@@ -187,6 +187,7 @@ func (m *model) goBack() tea.Cmd {
 // arrange brings the lists up to date with the rows.
 func (m *model) arrange() {
 	m.keys.arrange(m)
+	m.findLeast()
 	if m.screen == &m.groups {
 		m.groups.arrange(m)
 	}

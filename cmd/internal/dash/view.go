@@ -224,9 +224,9 @@ func (m *model) vitals() line {
 		about = "about "
 	}
 	l := line{{m.matchedText() + ", ", output.Plain}, {about + output.Thousands(atLimit) + " at the limit", style}}
-	if defective, stuck := m.defective(); defective > 0 {
-		l = append(l, span{", ", output.Plain}, span{output.Plural(defective, "defect"), output.Near})
-		if stuck > 0 {
+	if t := &m.feed.tally; t.defective > 0 {
+		l = append(l, span{", ", output.Plain}, span{output.Plural(t.defective, "defect"), output.Near})
+		if t.stuck > 0 {
 			l[len(l)-1].style = output.AtEnd
 		}
 	}
@@ -325,13 +325,8 @@ func (m *model) matchedText() string {
 	if m.feed.coverage.Full {
 		return "about " + output.Thousands(m.feed.coverage.Matched) + " keys"
 	}
-	n := 0
-	for _, r := range m.feed.rows {
-		if r.InUse && m.selects(r) {
-			n++
-		}
-	}
-	text := output.Thousands(int64(n)) + " keys"
+	n := m.feed.tally.inUse
+	text := output.Thousands(n) + " keys"
 	if n == 1 {
 		text = "1 key"
 	}
@@ -384,19 +379,6 @@ func (m *model) scanText() string {
 		text += fmt.Sprintf(", %s a second, whole in about %s", output.Thousands(int64(rate)), output.Duration(left.Round(time.Second)))
 	}
 	return text
-}
-
-// defective returns how many rows have a defect, and how many of them stay so.
-func (m *model) defective() (defective, stuck int) {
-	for _, r := range m.feed.rows {
-		if !r.InUse || len(r.Defects) == 0 || !m.selects(r) {
-			continue
-		}
-		if defective++; r.IsStuck() {
-			stuck++
-		}
-	}
-	return defective, stuck
 }
 
 // roundTripOf returns the longest round trip to any of the servers.

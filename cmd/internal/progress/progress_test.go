@@ -45,7 +45,7 @@ func TestWhatIsQuicklyDoneShowsNothing(t *testing.T) {
 	none.Set(1, 2, 3)
 	none.Close()
 	var terminal bytes.Buffer
-	bar := New(&terminal, "scanning", "matched")
+	bar := New(&terminal, false, "scanning", "matched")
 	bar.begin = time.Now().Add(time.Hour) // as fast as possible
 	bar.Set(1, 100, 1)
 	bar.Set(100, 100, 1)

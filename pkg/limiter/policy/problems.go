@@ -128,11 +128,17 @@ func (p *Policy) costProblems(l *Limit, path string, add func(path, format strin
 // validateOwnName is ValidateName for texts that begin the names of keys. They cannot be the name of an algorithm,
 // with which the name of a limit without its own name begins.
 func validateOwnName(what, name string) error {
-	if _, err := store.ParseAlgorithm(name); err == nil && what == "policy" {
+	if what == "policy" && isAlgorithm(name) {
 		return store.Invalidf("policy name %q is the name of an algorithm; choose another, since its keys would look like those "+
 			"of unnamed limits", name)
 	}
 	return ValidateName(what, name)
+}
+
+// isAlgorithm reports whether a name is one that store.ParseAlgorithm takes. A scan asks that of each key, so it does not look
+// for a similar one.
+func isAlgorithm(name string) bool {
+	return name == "gcra" || slices.ContainsFunc(store.Algorithms(), func(a store.Algorithm) bool { return a.String() == name })
 }
 
 func duplicates(names []string) []string {

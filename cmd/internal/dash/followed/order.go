@@ -30,8 +30,14 @@ func (r *Row) place() place {
 	return place{denied, r.IsUnderBlock(), r.InUse, r.InUse && r.IsAtLimit(), r.InUse && r.IsUsed() && r.IsStuck(), percent(r.UsedShare())}
 }
 
+// Place notes where the row belongs now. [Order.Compare], IsSunk and PlacedAtLimit go by that.
+func (r *Row) Place() { r.placed = r.place() }
+
 // IsSunk reports whether the row is among the blocked ones, which are last.
-func (r *Row) IsSunk() bool { return r.place().blocked }
+func (r *Row) IsSunk() bool { return r.placed.blocked }
+
+// PlacedAtLimit reports whether the row was in use and at its limit when it was placed.
+func (r *Row) PlacedAtLimit() bool { return r.placed.atLimit }
 
 // Hold keeps the row in its place for a while, so that the result of an action is seen.
 func (r *Row) Hold(until time.Time) { r.held, r.heldUntil = r.place(), until }
@@ -61,10 +67,10 @@ func (o Order) String() string {
 func (o Order) Compare(a, b *Row) int {
 	switch o {
 	case ByDenied:
-		x, y := a.place(), b.place()
+		x, y := &a.placed, &b.placed
 		return cmp.Or(TrueFirst(!x.blocked, !y.blocked), cmp.Compare(y.denied, x.denied), ByCloseness.Compare(a, b))
 	case ByCloseness:
-		x, y := a.place(), b.place()
+		x, y := &a.placed, &b.placed
 		return cmp.Or(TrueFirst(!x.blocked, !y.blocked), TrueFirst(x.atLimit, y.atLimit), TrueFirst(x.inUse, y.inUse),
 			TrueFirst(x.stuck, y.stuck), cmp.Compare(y.percent, x.percent), compareUnknown(a, b))
 	case ByRate:

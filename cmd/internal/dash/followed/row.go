@@ -39,6 +39,10 @@ type Row struct {
 	fullAt    time.Time // when nothing was left, at a look
 	sinceFull int       // how many looks ago that was
 
+	// Listed is where the row was listed when the rows were arranged.
+	Listed int
+	placed place // where it belonged then
+
 	held      place
 	heldUntil time.Time
 }

@@ -120,6 +120,7 @@ func (r *Reader) awaitServers(ctx context.Context) []Server {
 func (r *Reader) readEach(ctx context.Context, keys []ID, f Rules, before, now map[ID]seen) (readings []Reading, err error) {
 	query := QueryOf(r.Query.Subjects, keys)
 	query.States = true
+	readings = make([]Reading, 0, len(keys))
 	for entry, err := range f.scan(ctx, query) {
 		if isOfOneKey(err) {
 			continue

@@ -35,12 +35,13 @@ func NewGroupTotals() *GroupTotals {
 // Add counts a key in all of its groups.
 func (t *GroupTotals) Add(r *Reading) {
 	atLimit := r.AtLimit()
-	name := policy.LimitName(r.Key)
-	if r.Layout != "" {
-		name = r.Key.Name
+	name, attributes := r.Key.Name, []policy.Attribute(nil)
+	if parts, is := policy.ParseKey(r.Key); is && r.Layout == "" {
+		name, attributes = parts.LimitName(), parts.Attributes
+	} else {
+		attributes = AttributesOf(&r.Entry)
 	}
 	t.count(Grouping{}, name, atLimit)
-	attributes := AttributesOf(&r.Entry)
 	for i := range attributes {
 		t.count(Grouping{Attribute: attributes[i].Name}, attributes[i].Value, atLimit)
 	}

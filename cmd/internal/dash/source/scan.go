@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -21,10 +23,14 @@ import (
 // of a core. Of it a scan has at least a quarter.
 const politeRate = 20_000
 
-// ScanKeysPerSecond is how many keys a second a scan looks at.
-func (o *Options) ScanKeysPerSecond() int {
+// ScanKeysPerSecond is how many keys a second a scan looks at. full: the keys closest to their limits are followed, and the
+// scan only finds what has come closer since the scan before.
+func (o *Options) ScanKeysPerSecond(full bool) int {
 	if o.ScanRate != 0 {
 		return max(0, o.ScanRate)
+	}
+	if full {
+		return politeRate / 4
 	}
 	following := int(float64(o.MaxKeys) / max(o.Refresh, o.LeastRefresh(o.MaxKeys)).Seconds())
 	return max(politeRate/4, politeRate-following)
@@ -76,6 +82,8 @@ type Pass struct {
 	// Rate is how many keys a second are looked at. The options it follows from are
 	// the loop's to change.
 	Rate int
+	// LeastShare is the used share, as math.Float64bits, below which keys are only counted. The loop changes it meanwhile.
+	LeastShare *atomic.Uint64
 }
 
 // Start begins the pass. What it finds comes as messages of type scanned. Call await
@@ -112,8 +120,11 @@ func (p *Pass) run(ctx context.Context, found chan<- Scanned) {
 	now := Scanned{Matched: p.Matched, AtLimit: p.AtLimit, Pass: p.Number}
 	var wanted []Reading
 	report := func(done bool) {
-		slices.SortFunc(wanted, ClosestFirst)
-		slices.SortFunc(now.Readings, ClosestFirst)
+		byCloseness := func(a, b Reading) int { return ClosestFirst(&a, &b) }
+		if len(wanted)+len(now.Readings) > p.MaxKeys {
+			slices.SortFunc(wanted, byCloseness)
+			slices.SortFunc(now.Readings, byCloseness)
+		}
 		now.Readings = append(wanted, now.Readings...)
 		now.Readings = slices.Clip(now.Readings[:min(len(now.Readings), p.MaxKeys)])
 		if now.Done, now.Took = done, p.Now().Sub(begun); done {
@@ -165,7 +176,9 @@ func (p *Pass) run(ctx context.Context, found chan<- Scanned) {
 			wanted = append(wanted, reading)
 			continue
 		}
-		now.Readings = append(now.Readings, reading)
+		if reading.UsedShare() >= math.Float64frombits(p.LeastShare.Load()) {
+			now.Readings = append(now.Readings, reading)
+		}
 	}
 	if ctx.Err() == nil {
 		report(true)
@@ -173,7 +186,7 @@ func (p *Pass) run(ctx context.Context, found chan<- Scanned) {
 }
 
 // ClosestFirst orders readings by how close they are to their limit, then by key.
-func ClosestFirst(a, b Reading) int {
+func ClosestFirst(a, b *Reading) int {
 	return cmp.Or(cmp.Compare(b.UsedShare(), a.UsedShare()), CompareIDs(IDOf(&a.Entry), IDOf(&b.Entry)))
 }
 

@@ -27,6 +27,13 @@ type ownScan struct {
 	explained atomic.Int64
 }
 
+// chosen is a key that a query selects, before it is read.
+type chosen struct {
+	key      store.Key
+	storeKey string
+	err      error // why it is no limit, if its name says so
+}
+
 // Scan implements [admin.Keyspace] with SCAN on the server, on every master
 // of a Cluster at once, and batched reads. An exact subject is looked for in its
 // slot of a Cluster alone.
@@ -41,9 +48,9 @@ func (sc *ownScan) readAll(ctx context.Context) error {
 	if sc.query.Keys != nil {
 		return sc.readKeys(ctx)
 	}
-	keys := redisserver.Scan[found]{Servers: sc.Servers, Match: sc.Own.Glob(sc.query.Subjects, sc.query.Names), Pace: sc.pace,
+	keys := redisserver.Scan[chosen]{Servers: sc.Servers, Match: sc.Own.Glob(sc.query.Subjects, sc.query.Names), Pace: sc.pace,
 		Select: sc.selects, Known: sc.known,
-		Read: func(ctx context.Context, p redisserver.Page[found]) error {
+		Read: func(ctx context.Context, p redisserver.Page[chosen]) error {
 			return sc.readAndSend(ctx, p.Server, p.Keys, int64(p.Looked))
 		}}
 	if sc.query.Foreign {
@@ -55,14 +62,14 @@ func (sc *ownScan) readAll(ctx context.Context) error {
 }
 
 // selects reports whether the query selects a key.
-func (sc *ownScan) selects(storeKey string) (found, bool) {
+func (sc *ownScan) selects(storeKey string) (chosen, bool) {
 	key, ok := sc.Own.Match(storeKey)
-	f := found{entry: admin.Entry{Key: key, StoreKey: storeKey}}
+	c := chosen{key: key, storeKey: storeKey}
 	if !ok && sc.query.Foreign {
-		f.entry.Key.Subject, ok = strings.CutPrefix(storeKey, string(sc.Own)+":")
-		f.err = &store.ForeignError{StoreKey: storeKey} // what it holds comes later
+		c.key.Subject, ok = strings.CutPrefix(storeKey, string(sc.Own)+":")
+		c.err = &store.ForeignError{StoreKey: storeKey} // what it holds comes later
 	}
-	return f, ok && sc.query.Selects(f.entry.Key)
+	return c, ok && sc.query.Selects(c.key)
 }
 
 // readKeys looks at exactly the query's keys.
@@ -76,17 +83,17 @@ func (sc *ownScan) readKeys(ctx context.Context) error {
 	}
 	storeKeys := sc.own.storeKeys(keys)
 	return sc.readExactly(ctx, storeKeys, func(server redis.Cmdable, batch []int) error {
-		selected := make([]found, len(batch))
+		selected := make([]chosen, len(batch))
 		for n, i := range batch {
-			selected[n].entry = admin.Entry{Key: keys[i], StoreKey: storeKeys[i]}
+			selected[n] = chosen{key: keys[i], storeKey: storeKeys[i]}
 		}
 		return sc.readAndSend(ctx, server, selected, int64(len(batch)))
 	})
 }
 
 // readAndSend reads keys, and sends a batch of them.
-func (sc *ownScan) readAndSend(ctx context.Context, server redis.Cmdable, selected []found, looked int64) error {
-	return sendBatch(ctx, sc.scan, server, selected, looked, func(some []found, give func([]found) error) error {
+func (sc *ownScan) readAndSend(ctx context.Context, server redis.Cmdable, selected []chosen, looked int64) error {
+	return sendBatch(ctx, sc.scan, server, selected, looked, func(some []chosen, give func([]found) error) error {
 		read, err := sc.read(ctx, server, some)
 		if err == nil && sc.query.Records {
 			read, err = sc.sendLogs(ctx, read)
@@ -152,12 +159,12 @@ const firstBytes = lua.HeadSize
 // logs among them, whose records it does not have. It leaves out those that are gone or
 // unused. Those that went to another master before they could be read, the Cluster's
 // client finds.
-func (sc *ownScan) read(ctx context.Context, server redis.Cmdable, selected []found) ([]found, error) {
+func (sc *ownScan) read(ctx context.Context, server redis.Cmdable, selected []chosen) ([]found, error) {
 	r := &reader{keys: sc.keys, texts: firstBytes, dumps: sc.query.Records, sizes: sc.query.Bytes, server: server,
 		stride: sc.stride(server)}
 	values, all := make([]heldValue, len(selected)), make([]*heldValue, len(selected))
 	for i := range selected {
-		values[i].StoreKey = selected[i].entry.StoreKey
+		values[i].StoreKey = selected[i].storeKey
 		all[i] = &values[i]
 	}
 	moved, err := r.readFrom(ctx, server, all)
@@ -169,9 +176,9 @@ func (sc *ownScan) read(ctx context.Context, server redis.Cmdable, selected []fo
 	}
 	kept := make([]found, 0, len(selected))
 	var largeLogs []int // in kept
-	for i, f := range selected {
+	for i := range selected {
 		held := &values[i]
-		f.entry.Bytes = held.bytes
+		f := found{admin.Entry{Key: selected[i].key, StoreKey: selected[i].storeKey, Bytes: held.bytes}, selected[i].err}
 		switch {
 		case held.Type == layouts.NoValue: // it expired since the scan
 			continue

@@ -61,14 +61,14 @@ func execute(ctx context.Context, pipe redis.Pipeliner) error {
 	return nil
 }
 
-// timed runs a pipeline about so many values, and lets the stride learn from how long that takes.
+// timed runs a pipeline about so many values, and lets the stride learn from how long that takes, and pauses as it says.
 func (r *reader) timed(ctx context.Context, pipe redis.Pipeliner, values int) error {
 	begun := time.Now()
 	err := execute(ctx, pipe)
-	if r.stride != nil {
-		r.stride.Took(values, time.Since(begun))
+	if r.stride == nil || err != nil {
+		return err
 	}
-	return err
+	return r.stride.Rest(ctx, values, time.Since(begun))
 }
 
 // addNew reads the values of those store keys that are not known yet, each once. It reports whether there are any.

@@ -116,25 +116,12 @@ func (sc *scan) readExactly(ctx context.Context, storeKeys []string, read func(s
 	})
 }
 
-// sendBatch sends what read makes of all, which a server has: a stride at a time, and as many bytes at a time as one exchange
-// carries. looked is how many keys the batch had.
+// sendBatch sends what read makes of all, which a server has: a stride at a time. looked is how many keys the batch had.
 func sendBatch[T any](
 	ctx context.Context, sc *scan, server redis.Cmdable, all []T, looked int64,
 	read func(some []T, give func([]found) error) error,
 ) error {
-	p := batch{found: make([]found, 0, len(all)), looked: looked}
-	bytes := 0
-	give := func(read []found) error {
-		for i := range read {
-			bytes += read[i].entry.Record.Size()
-		}
-		if p.found = append(p.found, read...); bytes < bytesPerExchange {
-			return nil
-		}
-		full := batch{found: p.found}
-		p.found, bytes = nil, 0
-		return sc.send(ctx, full)
-	}
+	give := func(read []found) error { return sc.send(ctx, batch{found: read}) }
 	for stride := sc.stride(server); len(all) > 0; {
 		n := min(stride.Size(), len(all))
 		if err := read(all[:n], give); err != nil {
@@ -142,5 +129,5 @@ func sendBatch[T any](
 		}
 		all = all[n:]
 	}
-	return sc.send(ctx, p)
+	return sc.send(ctx, batch{looked: looked})
 }
