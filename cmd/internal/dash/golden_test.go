@@ -99,7 +99,8 @@ func governed(d *driver) {
 		}
 	}
 	for range 3 {
-		d.deny(admin.Denials{Rows: []admin.Denied{{Key: store.Key{Subject: "ip:203.0.113.9", Name: "login/ip"}, Count: 6}}, LetThrough: through})
+		d.deny(admin.Denials{LetThrough: through,
+			Rows: []admin.Denied{{Key: store.Key{Subject: "ip:203.0.113.9", Name: "login/ip"}, Count: 6}}})
 		d.second()
 	}
 }
