@@ -59,7 +59,7 @@ func (v *inForceView) arrange(m *model) {
 		at = i
 	}
 	v.fill(m)
-	v.table.SetCursor(max(0, min(at, len(v.all)-1)))
+	v.moveTo(at)
 	if o := v.current(); o != nil {
 		v.selected = o.ID
 	}
@@ -73,8 +73,17 @@ func (v *inForceView) current() *store.Override {
 	return nil
 }
 
+// moveTo sets the cursor. SetCursor of the table would not scroll to it.
+func (v *inForceView) moveTo(at int) {
+	if by := max(0, min(at, len(v.all)-1)) - v.table.Cursor(); by > 0 {
+		v.table.MoveDown(by)
+	} else {
+		v.table.MoveUp(-by)
+	}
+}
+
 func (v *inForceView) move(_ *model, by int) {
-	v.table.SetCursor(max(0, min(v.table.Cursor()+by, len(v.all)-1)))
+	v.moveTo(v.table.Cursor() + by)
 	if o := v.current(); o != nil {
 		v.selected = o.ID
 	}

@@ -1,6 +1,7 @@
 package dash
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -163,5 +164,24 @@ func TestBlockByAPattern(t *testing.T) {
 	if text := d.View(); !strings.Contains(text, "It is NOT about full token-bucket/1m") ||
 		!strings.Contains(text, "near token-bucket/1m") {
 		t.Errorf("of a pattern that leaves the key out it says:\n%s", text)
+	}
+}
+
+// What r revokes is in sight, in a list of any length.
+func TestTheCursorStaysInSightOfManyOverrides(t *testing.T) {
+	d := begin(t, func(d *driver) {
+		for i := range 60 {
+			o := store.Override{Effect: store.OverrideExempt, Reason: "x"}
+			o.Subjects, _ = store.ExactPattern(fmt.Sprintf("u:%d", i))
+			if _, err := d.store.SetOverride(t.Context(), o, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}, nil)
+	d.send(tea.WindowSizeMsg{Width: 80, Height: 16})
+	for _, keys := range []string{"O", "<down><down>", "<end>", "<up><up>", "<home>", "<pgdown>", "<pgdown>"} {
+		if d.press(keys); strings.Count(d.View(), "\n"+cursorMark(true)) != 1 {
+			t.Fatalf("after %s:\n%s", keys, d.View())
+		}
 	}
 }
