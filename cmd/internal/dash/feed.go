@@ -132,7 +132,10 @@ func (m *model) scan() tea.Cmd {
 		return nil
 	}
 	m.feed.pass++
-	m.feed.scanBegun, m.feed.search = m.now, search{text: m.filter.Text}
+	last := m.feed.search
+	if m.feed.scanBegun, m.feed.search = m.now, (search{text: m.filter.Text}); last.text == m.filter.Text {
+		m.feed.search.whole, m.feed.search.total = last.whole, last.total
+	}
 	p := source.Pass{Number: m.feed.pass,
 		Rules: m.rules(), Followed: make(map[source.ID]bool, len(m.feed.rows)), Rate: m.ScanKeysPerSecond(),
 		Groups: source.NewGroupTotals()}
@@ -190,7 +193,9 @@ func (m *model) absorbScan(s source.Scanned) tea.Cmd {
 	}
 	f.endScan()
 	f.endScan = nil
-	f.search.whole = s.Err == nil
+	if s.Err == nil {
+		f.search.whole, f.search.total = true, f.search.followed+f.search.found
+	}
 	if f.scanError = s.Err; s.Err == nil {
 		f.coverage.Passes++
 		f.coverage.Took, f.coverage.Matched, f.coverage.AtLimit = s.Took, s.Matched, s.AtLimit
