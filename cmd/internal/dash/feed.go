@@ -136,7 +136,11 @@ func (m *model) scan() tea.Cmd {
 	}
 	ctx, stop := context.WithCancel(m.ctx)
 	m.feed.pass++
+	last := m.feed.search
 	m.feed.scanning, m.feed.scanBegun, m.feed.stopScan, m.feed.search = true, m.now, stop, search{text: m.filter.Text}
+	if last.text == m.filter.Text {
+		m.feed.search.whole, m.feed.search.total = last.whole, last.total
+	}
 	p := source.Pass{Number: m.feed.pass, Rules: m.rules(), Followed: make(map[source.ID]bool, len(m.feed.rows)),
 		Rate: m.ScanKeysPerSecond(m.feed.coverage.Full), Groups: source.NewGroupTotals(), LeastShare: &m.feed.leastShare}
 	for id, r := range m.feed.rows {
@@ -193,7 +197,10 @@ func (m *model) absorbScan(s source.Scanned) tea.Cmd {
 		return source.Await(s.Next)
 	}
 	f.stopScan()
-	f.scanning, f.search.whole = false, s.Err == nil
+	f.scanning = false
+	if s.Err == nil {
+		f.search.whole, f.search.total = true, f.search.followed+f.search.found
+	}
 	if f.scanError = s.Err; s.Err == nil {
 		f.coverage.Passes++
 		f.coverage.Took, f.coverage.Matched, f.coverage.AtLimit = s.Took, s.Matched, s.AtLimit

@@ -76,7 +76,8 @@ func (m *model) useFilter(text string) {
 type search struct {
 	text            string // the filter's; empty if there was none
 	followed, found int64  // the followed keys that it keeps, when the scan began, and those found since then
-	whole           bool   // the scan is over
+	whole           bool   // a scan for the same filter is over, and found total
+	total           int64
 }
 
 // searchStore looks for the keys of the filter in the whole store, at once, unless all its keys are followed.
@@ -111,6 +112,10 @@ func (m *model) filterLines() []line {
 	if store := m.foundText(); store != "" {
 		counts = ": " + store + ", " + output.Thousands(int64(len(m.keys.rows))) + " followed"
 	}
+	const leastName = 12
+	if m.width-width(counts)-width(ends) < min(leastName, width(name)) {
+		ends = ""
+	}
 	room := max(8, m.width-width(counts)-width(ends))
 	return []line{{{cutMiddle(name, room), bold}, {counts, output.Plain}, {ends, output.Faint}}}
 }
@@ -124,10 +129,11 @@ func (m *model) foundText() string {
 	case s.text != m.filter.Text:
 		return "not counted in the store yet"
 	}
-	n := output.Thousands(max(s.followed+s.found, int64(len(m.keys.rows))))
-	if s.whole {
-		return n + " in the store"
+	listed := int64(len(m.keys.rows))
+	if s.whole { // what the next scan has found so far says less
+		return output.Thousands(max(s.total, listed)) + " in the store"
 	}
+	n := output.Thousands(max(s.followed+s.found, listed))
 	return fmt.Sprintf("≥%s in the store (%d%% scanned)", n, min(99, 100*c.Looked/max(1, c.Total)))
 }
 

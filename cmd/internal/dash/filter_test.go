@@ -38,6 +38,16 @@ func TestAFilterLooksInTheWholeStore(t *testing.T) {
 	if !strings.Contains(d.View(), "filter /acme: 6 in the store, 6 followed; esc ends it") || len(d.keys.rows) != 6 {
 		t.Errorf("after a scan %d are listed:\n%s", len(d.keys.rows), d.View())
 	}
+	next := d.scan() // which has found nothing yet
+	if !strings.Contains(d.View(), "filter /acme: 6 in the store, 6 followed") {
+		t.Errorf("while the next scan goes on:\n%s", d.View())
+	}
+	d.run(next)
+	d.send(tea.WindowSizeMsg{Width: 40, Height: 12})
+	if !strings.Contains(d.View(), "filter /acme: 6 in the store, 6 followed") {
+		t.Errorf("on a small screen:\n%s", d.View())
+	}
+	d.send(tea.WindowSizeMsg{Width: 100, Height: 24})
 	d.take(store.Key{Subject: "tenant:acme:late"}, "100/1h", 1)
 	if d.second(); !strings.Contains(d.View(), "filter /acme: 7 in the store, 7 followed") {
 		t.Errorf("with another key:\n%s", d.View())
