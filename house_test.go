@@ -78,7 +78,7 @@ var layers = map[string][]string{
 	"cmd/internal/dashboard": {
 		"cmd/internal/cli", "cmd/internal/connect", "cmd/internal/dash", "cmd/internal/doctor",
 		"cmd/internal/files", "cmd/internal/operation", "cmd/internal/output", "cmd/internal/page",
-		"cmd/internal/serve", "cmd/internal/shell", "pkg/limiter/admin", "pkg/limiter/store",
+		"cmd/internal/serve", "cmd/internal/shell", "cmd/internal/storeurl", "pkg/limiter/admin", "pkg/limiter/store",
 	},
 	"cmd/internal/page": {
 		"cmd/internal/allowance", "cmd/internal/dash", "cmd/internal/decision", "cmd/internal/outcome",
@@ -108,12 +108,13 @@ var layers = map[string][]string{
 		"pkg/limiter/memorystore", "pkg/limiter/redisstore", "pkg/limiter/store",
 	},
 	"cmd/internal/dash": {
-		"cmd/internal/allowance", "cmd/internal/dash/denied", "cmd/internal/dash/figures", "cmd/internal/dash/followed",
-		"cmd/internal/dash/guard", "cmd/internal/dash/source", "cmd/internal/output", "internal/panics", "internal/textcut",
+		"cmd/internal/allowance", "cmd/internal/dash/contexts", "cmd/internal/dash/denied", "cmd/internal/dash/figures",
+		"cmd/internal/dash/followed", "cmd/internal/dash/guard", "cmd/internal/dash/source", "cmd/internal/output", "internal/panics", "internal/textcut",
 		"pkg/limiter/admin", "pkg/limiter/store",
 	},
-	"cmd/internal/dash/denied":  {"cmd/internal/dash/figures", "cmd/internal/dash/source", "cmd/internal/output", "pkg/limiter/store"},
-	"cmd/internal/dash/figures": {"cmd/internal/allowance", "cmd/internal/output", "pkg/limiter/store"},
+	"cmd/internal/dash/contexts": {"cmd/internal/dash/source", "cmd/internal/output"},
+	"cmd/internal/dash/denied":   {"cmd/internal/dash/figures", "cmd/internal/dash/source", "cmd/internal/output", "pkg/limiter/store"},
+	"cmd/internal/dash/figures":  {"cmd/internal/allowance", "cmd/internal/output", "pkg/limiter/store"},
 	"cmd/internal/dash/followed": {
 		"cmd/internal/dash/denied", "cmd/internal/dash/figures", "cmd/internal/dash/source", "cmd/internal/output",
 		"pkg/limiter/admin", "pkg/limiter/policy", "pkg/limiter/store",
@@ -332,7 +333,7 @@ var drivers = map[string][]string{
 		"cmd/internal/endpoint", "cmd/internal/report", "cmd/internal/report/compare", "cmd/internal/report/sample",
 		"cmd/internal/report/show", "pkg/loadgen",
 	},
-	"github.com/charmbracelet": {"cmd/internal/dash", "cmd/internal/dash/guard", "cmd/internal/dash/source"},
+	"github.com/charmbracelet": {"cmd/internal/dash", "cmd/internal/dash/contexts", "cmd/internal/dash/guard", "cmd/internal/dash/source"},
 	"encoding/csv":             {"cmd/internal/output", "pkg/loadgen/trace"},
 	"github.com/goccy/go-yaml": {"internal/yamlfile"},
 	"pgregory.net/rapid":       {"pkg/limiter/storetest"},

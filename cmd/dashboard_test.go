@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -287,15 +288,80 @@ func TestOtherCommandsLeaveTheTerminalAlone(t *testing.T) {
 	}
 }
 
-// A terminal that cannot move its cursor gets one frame, as no terminal does.
-func TestADumbTerminalGetsOneFrame(t *testing.T) {
-	term := openTerminal(t)
-	term.start([]string{"TERM=dumb", "HOME=" + t.TempDir(), "XDG_STATE_HOME=", "LIMITCTL_STORE="}, "dashboard", "--store", "memory:")
-	term.wait(0, `this terminal cannot show frames, so one frame is printed`)
-	term.cmd.Wait()
-	if text := term.text(0); strings.Contains(text, "\x1b[?") { // of a screen that is taken over
-		t.Errorf("it wrote %q", text)
+// A terminal that cannot move its cursor, or does not say what it is, is told what to use instead, and one that has no
+// UTF-8 gets ASCII.
+func TestDashboardOnOtherTerminals(t *testing.T) {
+	t.Parallel()
+	start := func(variables ...string) *terminal {
+		term := openTerminal(t)
+		term.start(append([]string{"LC_ALL=", "LANG=C.UTF-8", "HOME=" + t.TempDir(), "XDG_STATE_HOME=", "LIMITCTL_STORE="}, variables...),
+			"dashboard", "--store", "memory:")
+		return term
 	}
+	for _, name := range []string{"dumb", "unknown", ""} {
+		term := start("TERM=" + name)
+		term.wait(0, `limitctl: a terminal with TERM="`+name+`" cannot show the dashboard; use .*dashboard --once`)
+		if term.cmd.Wait(); term.cmd.ProcessState.ExitCode() != exitUsage {
+			t.Errorf("TERM=%q: it ended with %s", name, term.cmd.ProcessState)
+		}
+		if text := term.text(0); strings.Contains(text, "\x1b") || strings.Count(text, "\n") != 1 {
+			t.Errorf("TERM=%q: it wrote %q", name, text)
+		}
+	}
+	for _, variable := range []string{"LC_ALL=C", "LC_ALL=C.UTF-8"} {
+		term := start("TERM=xterm-256color", variable)
+		term.wait(0, `0 at the limit`)
+		from := len(term.text(0))
+		term.press("?")
+		term.wait(from, `refresh less often`)
+		if isASCII := strings.IndexFunc(term.text(0), func(r rune) bool { return r > '~' }) < 0; isASCII != (variable == "LC_ALL=C") {
+			t.Errorf("%s: only ASCII is %t in %q", variable, isASCII, term.text(0))
+		}
+		term.press("q")
+		term.checkLeft(exitYes)
+	}
+}
+
+// From one context to another and back: what was done in each can be undone after the dashboard, and what a protected one
+// needs is asked each time.
+func TestDashboardGoesToAnotherContext(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	config := filepath.Join(dir, "contexts.yaml")
+	text := fmt.Sprintf("contexts:\n  a: {store: 'file:%s/a.db', protected: true}\n  b: {store: 'file:%s/b.db', prefix: bb}\n"+
+		"  c: {store: 'redis://127.0.0.1:1'}\n", dir, dir)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"NO_COLOR=1", "TERM=xterm-256color", "HOME=" + dir, "XDG_STATE_HOME=", "LIMITCTL_STORE="}
+	for _, args := range []string{"one --context a --prefix aa --confirm a", "two --context b"} {
+		cmd := exec.Command("limitctl", append([]string{"consume", "--limit", "10/1h", "--cost", "3", "--config", config},
+			strings.Fields(args)...)...)
+		cmd.Env = append(os.Environ(), env...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s\n%s", err, out)
+		}
+	}
+	term := openTerminal(t)
+	term.start(env, "dashboard", "--config", config, "--context", "a", "--prefix", "aa", "--refresh", "100ms")
+	term.wait(0, `limitctl a PROTECTED`, `one .* 3/10`)
+	term.press(":", `a \(in view\) +PROTECTED`, `b +file:`, `c +redis:`)
+	term.press("jj\r", `c cannot be opened: .*127\.0\.0\.1:1`) // and a stays
+	term.press("r", `Type its name to go on`)
+	term.press("a\r", `deleted 1 key`)
+	term.press(":j\r", `u cannot undo the last reset any more`)
+	term.press("y", `limitctl b `, `now in b`, `two .* 3/10`) // which has another prefix
+	term.press("u", `nothing was reset from here yet`)
+	term.press("r", `Delete 1 key`)
+	term.press("y", `deleted 1 key`)
+	term.press(":k\r", `Go to a\?`)
+	term.press("y", `limitctl a PROTECTED`, `now in a`)
+	from := len(term.text(0))
+	term.press("q")
+	term.checkLeft(exitYes)
+	config = regexp.QuoteMeta(config)
+	term.wait(from, `undo with: limitctl restore \S+ --context a --config `+config+` --prefix aa\s`,
+		`undo with: limitctl restore \S+ --context b --config `+config+`\s`)
 }
 
 // With one master of a Cluster away the keys of the others stay live, and its own are marked,

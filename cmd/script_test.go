@@ -51,8 +51,10 @@ func (u unhurried) Run() (code int) {
 	if err := flag.Set("test.parallel", "4"); err != nil { // which the command line can overrule
 		panic(err)
 	}
-	if err := os.Setenv(patientVariable, "1"); err != nil { // for the processes that tests start
-		panic(err)
+	for name, value := range map[string]string{patientVariable: "1", "LC_ALL": "C.UTF-8"} { // for the processes that tests start
+		if err := os.Setenv(name, value); err != nil {
+			panic(err)
+		}
 	}
 	return u.tests.Run()
 }

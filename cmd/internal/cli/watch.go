@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -157,7 +158,11 @@ func (w *watch) drawFrame(answer output.Answer, note string, away error, columns
 		frame.WriteString(output.CutPainted(line, columns) + "\x1b[K\r\n")
 	}
 	frame.WriteString("\x1b[J")
-	_, err := w.Env.RawOut.Write([]byte(frame.String()))
+	text := frame.String()
+	if p.ASCII {
+		text = output.ASCII(text)
+	}
+	_, err := io.WriteString(w.Env.RawOut, text)
 	return err
 }
 

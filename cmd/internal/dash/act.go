@@ -8,6 +8,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/contexts"
 	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
@@ -19,6 +20,7 @@ import (
 type changes struct {
 	question  *question
 	menu      *groupMenu      // where a grouping is chosen; nil if it is not open
+	contexts  *contexts.Menu  // where a context is chosen; nil if it is not open
 	form      *form           // where an override is typed in; nil if it is not open
 	lastReset *source.Changed // what u undoes; nil if there is nothing to undo
 	lastKeys  []source.ID     // those of lastReset

@@ -36,6 +36,8 @@ type (
 	ID = source.ID
 	// Document is the data of one frame.
 	Document = source.Document
+	// Context is a store with a name.
+	Context = source.Context
 	// Server is what one master says about itself.
 	Server = source.Server
 	// Reading is the state of one key.
@@ -48,7 +50,7 @@ type (
 // that layouts are asked for these keys as they are for all.
 func QueryOf(subjects store.Pattern, ids []ID) admin.Query { return source.QueryOf(subjects, ids) }
 
-// Run shows the dashboard on a terminal until it is left.
+// Run shows the dashboard on a terminal until it is left, or until another context is chosen ([ErrSwitched]).
 func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends a scan that is going on
@@ -69,6 +71,8 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 		return context.Canceled
 	case m.failed != nil:
 		return m.failed
+	case m.switched && err == nil:
+		return ErrSwitched
 	}
 	return err
 }

@@ -140,32 +140,6 @@ func sparks(values []float32, greatest float32, style func(float32) output.Style
 	return l
 }
 
-// graph draws values as columns over that many lines, from top to bottom.
-func graph(values []float32, height int) []line {
-	lines := make([]line, height)
-	for i := range lines {
-		from := float32(height - 1 - i)
-		part := make([]float32, len(values))
-		for n, value := range values {
-			part[n] = max(0, min(1, min(value, 1)*float32(height)-from))
-			if figures.IsNaN(value) {
-				part[n] = value
-			}
-		}
-		drawn := sparks(part, 1, func(float32) output.Style { return output.Plain })
-		var l line
-		n := 0
-		for _, s := range drawn { // in the colours of the values, not of their parts
-			for _, block := range s.text {
-				l = append(l, span{string(block), shareStyle(values[n])})
-				n++
-			}
-		}
-		lines[i] = l
-	}
-	return lines
-}
-
 // boxed puts lines into a frame.
 func boxed(lines []line, columns int) []line {
 	widest := 0

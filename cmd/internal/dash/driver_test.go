@@ -161,7 +161,7 @@ func (d *driver) second() {
 	d.send(refreshDue{d.ticks})
 	d.send(denialsDue{})
 	d.send(overridesDue{})
-	d.send(passDue{})
+	d.send(passDue{d.feed.pass})
 }
 
 func (d *driver) take(key store.Key, limit string, cost int64) {

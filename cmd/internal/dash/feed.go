@@ -34,8 +34,11 @@ type feed struct {
 	groups    *source.GroupTotals // what the last whole scan found; nil before it
 	scanBegun time.Time           // when the scan that is going on, or was the last, began
 	scanError error               // why the last scan failed
-	endScan   context.CancelFunc  // ends the scan that is going on; nil if there is none
-	scanCut   bool                // a pause has ended a scan, or it was due then
+	pass      int                 // the number of the scan that is going on, or was the last
+	scanning  bool                // a scan is going on
+	scanCut   bool                // a pause has ended one
+	stopScan  context.CancelFunc  // ends it
+	search    search
 }
 
 // look reads the followed keys, unless that is under way.
@@ -125,12 +128,11 @@ func (m *model) scan() tea.Cmd {
 	if m.Play != nil || m.Query.Keys != nil {
 		return nil
 	}
-	if m.paused {
-		m.feed.scanCut = true
-		return nil
-	}
-	m.feed.scanBegun = m.now
-	p := source.Pass{Rules: m.rules(), Followed: make(map[source.ID]bool, len(m.feed.rows)), Rate: m.ScanKeysPerSecond(),
+	ctx, stop := context.WithCancel(m.ctx)
+	m.feed.pass++
+	m.feed.scanning, m.feed.scanBegun, m.feed.stopScan, m.feed.search = true, m.now, stop, search{text: m.filter.Text}
+	p := source.Pass{Number: m.feed.pass,
+		Rules: m.rules(), Followed: make(map[source.ID]bool, len(m.feed.rows)), Rate: m.ScanKeysPerSecond(),
 		Groups: source.NewGroupTotals()}
 	for id, r := range m.feed.rows {
 		if id.StoreKey != "" { // it is read again, as its key does not say which limit it is
@@ -144,10 +146,14 @@ func (m *model) scan() tea.Cmd {
 		if r.IsAtLimit() {
 			p.AtLimit++
 		}
+		if m.filter.Text != "" && m.filter.Matches(r) {
+			m.feed.search.followed++
+		}
 		p.Groups.Add(&r.Reading)
 	}
-	var ctx context.Context
-	ctx, m.feed.endScan = context.WithCancel(m.ctx)
+	if wanted := m.filter.Filter; wanted.Text != "" {
+		p.Wanted = wanted.MatchesReading
+	}
 	return p.Start(ctx)
 }
 
@@ -157,7 +163,11 @@ const passEvery = 2 * time.Second
 // absorbScan takes in what a scan has found.
 func (m *model) absorbScan(s source.Scanned) tea.Cmd {
 	f := &m.feed
+	if s.Pass != f.pass { // it was given up
+		return nil
+	}
 	f.coverage.Looked, f.coverage.Total = s.Looked, s.Total
+	f.search.found = s.Wanted
 	for _, reading := range s.Readings {
 		if id := source.IDOf(&reading.Entry); f.rows[id] == nil {
 			f.rows[id] = followed.New(reading, m.now)
@@ -171,11 +181,8 @@ func (m *model) absorbScan(s source.Scanned) tea.Cmd {
 	if !s.Done {
 		return source.Await(s.Next)
 	}
-	if f.endScan == nil { // a pause came first, and what goes on begins another
-		return nil
-	}
-	f.endScan()
-	f.endScan = nil
+	f.stopScan()
+	f.scanning, f.search.whole = false, s.Err == nil
 	if f.scanError = s.Err; s.Err == nil {
 		f.coverage.Passes++
 		f.coverage.Took, f.coverage.Matched, f.coverage.AtLimit = s.Took, s.Matched, s.AtLimit
@@ -183,7 +190,7 @@ func (m *model) absorbScan(s source.Scanned) tea.Cmd {
 		f.coverage.Full = s.Matched > int64(m.MaxKeys)
 		f.groups = s.Groups
 	}
-	return m.after(max(passEvery-s.Took, passEvery/2), passDue{})
+	return m.after(max(passEvery-s.Took, passEvery/2), passDue{f.pass})
 }
 
 // evict stops following the keys that matter least, if there are too many.

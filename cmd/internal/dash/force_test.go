@@ -132,7 +132,7 @@ func TestBlockedKeysAreNoVictims(t *testing.T) {
 	}
 	played, _ := play(t, recorded.String())
 	wanted(played)
-	d.press("gl<home>")
+	d.press("g1<home>")
 	if text := d.View(); !strings.Contains(text, "✗ 5.0") || strings.Contains(text, "✗ 45") {
 		t.Errorf("the groups:\n%s", text)
 	}

@@ -140,9 +140,11 @@ func TestFrames(t *testing.T) {
 		{name: "filter-none", keys: "/nobody<enter>"},
 		{name: "groups-menu", keys: "g"},
 		{name: "groups", keys: "g<enter>"},
-		{name: "groups-tenant", keys: "gt"},
-		{name: "groups-some-followed", keys: "gt", change: func(o *Options) { o.MaxKeys = 8 }},
+		{name: "groups-tenant", keys: "g4"},
+		{name: "groups-some-followed", keys: "g4", change: func(o *Options) { o.MaxKeys = 8 }},
 		{name: "detail", keys: "j<enter>"},
+		{name: "detail-follows", keys: "/tenant<enter>j<enter>jjj"},
+		{name: "detail-long", keys: "/route<enter><enter>", fill: routes},
 		{name: "detail-log", keys: "/利用者<enter><enter>"},
 		{name: "help", keys: "?"},
 		{name: "reset", keys: "mmmmmmmr"},
@@ -205,11 +207,11 @@ func TestFrames(t *testing.T) {
 // No terminal is too small, or of a size that a frame does not fill.
 func TestFramesFitAnyTerminal(t *testing.T) {
 	tier.Full(t, "many cases, which take long")
-	for _, keys := range []string{"", "/acme", "g", "gt", "g<enter>", "<enter>", "?", "mmmr", "o",
+	for _, keys := range []string{"", "/acme", "g", "g2", "g<enter>", "<enter>", "?", "mmmr", "o",
 		"o<enter>x<enter><enter><enter><enter>"} {
 		d := begin(t, three, func(o *Options) { o.Servers = threeServers })
 		d.press(keys)
-		for width := 1; width < 130; width += 3 {
+		for width := 1; width < 170; width += 3 {
 			for height := 1; height < 32; height += 2 {
 				d.send(tea.WindowSizeMsg{Width: width, Height: height})
 				d.checkSize(fmt.Sprintf("%q at %dx%d", keys, width, height), d.View())

@@ -36,7 +36,7 @@ func TestGroupsCountAllKeys(t *testing.T) {
 	for _, most := range []int{5000, 5} {
 		d := begin(t, fill, func(o *Options) { o.MaxKeys = most })
 		d.send(tea.WindowSizeMsg{Width: 120, Height: 24})
-		d.press("gt")
+		d.press("g2")
 		for name, want := range map[string]string{"globex": "globex 30 30 -", "acme": "acme 60 0 -", "(none)": "(none) 1 0 -"} {
 			if line := d.groupLine(name); !strings.Contains(line, want) {
 				t.Errorf("with %d followed the group is %q, want %q:\n%s", most, line, want, d.View())
@@ -46,7 +46,7 @@ func TestGroupsCountAllKeys(t *testing.T) {
 		if line := d.groupLine("api/user"); !strings.Contains(line, "api/user 30 30") {
 			t.Errorf("with %d followed the group is %q", most, line)
 		}
-		d.press("gt/globex<enter>")
+		d.press("g2/globex<enter>")
 		if line, least := d.groupLine("globex"), most == 5; strings.Contains(line, "≥") != least {
 			t.Errorf("filtered, with %d followed the group is %q", most, line)
 		}
@@ -66,22 +66,22 @@ func TestGroupsThatAreNotCountedAreMarked(t *testing.T) {
 	d.now = d.now.Add(2e9)
 	d.send(denialsDue{})
 	d.send(refreshDue{d.ticks})
-	d.press("gt")
+	d.press("g2")
 	if line := d.groupLine("acme"); !strings.Contains(line, "acme ≥1 ≥0 ✗ 4.5") {
 		t.Errorf("the group is %q:\n%s", line, d.View())
 	}
 }
 
-// The menu remembers what was chosen, and a grouping is one letter away.
+// The menu remembers what was chosen, and a grouping is one digit away.
 func TestTheMenuOfGroupings(t *testing.T) {
 	d := begin(t, three, nil)
-	if d.press("gt"); d.groups.by.Attribute != "tenant" || d.screen != &d.groups {
+	if d.press("g2"); d.groups.by.Attribute != "tenant" || d.screen != &d.groups {
 		t.Errorf("grouped by %q", d.groups.by.Attribute)
 	}
 	if d.press("<esc>g<enter>"); d.groups.by.Attribute != "tenant" || d.screen != &d.groups {
 		t.Errorf("again it is grouped by %q", d.groups.by.Attribute)
 	}
-	if d.press("gg<enter>"); d.groups.by.Attribute != "user" {
+	if d.press("gj<enter>"); d.groups.by.Attribute != "user" {
 		t.Errorf("by the next one it is grouped by %q", d.groups.by.Attribute)
 	}
 	if d.press("g<esc>"); d.screen != &d.groups || d.isAsking() {
@@ -89,5 +89,14 @@ func TestTheMenuOfGroupings(t *testing.T) {
 	}
 	if d.press("gk"); d.changes.menu == nil || d.changes.menu.choices[d.changes.menu.cursor] != "tenant" {
 		t.Error("k does not go up")
+	}
+	if d.press("tx9"); d.changes.menu == nil || d.changes.menu.choices[d.changes.menu.cursor] != "tenant" {
+		t.Error("a letter, or a number that no entry has, does something")
+	}
+	if d.press("g"); d.isAsking() || d.screen != &d.groups {
+		t.Error("g does not close what it opens")
+	}
+	if d.press("g0"); d.screen != &d.keys {
+		t.Error("0 does not show the keys")
 	}
 }

@@ -38,6 +38,14 @@ type group struct {
 	closest       *followed.Row // to its limit; nil if none of its keys is followed
 }
 
+// title is the name of the group, as it is shown.
+func (g *group) title() string {
+	if g.name == "" {
+		return "(none)"
+	}
+	return output.Printable(g.name)
+}
+
 // arrange makes the groups of the rows in the list of keys, and counts all keys where not all
 // are followed.
 func (l *groupList) arrange(m *model) {
@@ -191,9 +199,7 @@ func (l *groupList) lines(m *model) []line {
 	names, closest := make([]string, len(inSight)), make([]string, len(inSight))
 	nameWidth, closestWidth := width(l.by.String()), len("CLOSEST KEY")
 	for i, g := range inSight {
-		if names[i] = output.Printable(g.name); g.name == "" {
-			names[i] = "(none)"
-		}
+		names[i] = g.title()
 		if g.closest != nil {
 			closest[i] = output.Printable(g.closest.Key.Subject)
 		}
@@ -288,43 +294,39 @@ func (m *model) askGrouping() tea.Cmd {
 	return nil
 }
 
-// choose takes a key that is pressed at the menu: it moves, or chooses by number or by the
-// first letter where only one choice has it.
+// choose takes a key that is pressed at the menu: it moves, or chooses by the number before an entry. Letters would mean
+// another thing with each store, and some of them move.
 func (m *model) choose(msg tea.KeyMsg) tea.Cmd {
 	menu := m.changes.menu
 	pressed := msg.String()
 	switch pressed {
-	case "esc", "q":
+	case "esc", "q", "g":
 		m.changes.menu = nil
-		return nil
-	case "down", "j", "g", "tab":
+	case "down", "j", "tab":
 		menu.cursor = (menu.cursor + 1) % len(menu.choices)
-		return nil
 	case "up", "k":
 		menu.cursor = (menu.cursor + len(menu.choices) - 1) % len(menu.choices)
-		return nil
 	case "enter", " ":
 		return m.groupBy(menu.cursor)
-	}
-	if len(pressed) == 1 && pressed >= "1" && pressed <= "9" {
-		if n := int(pressed[0] - '1'); n < len(menu.choices) {
-			return m.groupBy(n)
+	default:
+		for i := range menu.choices {
+			if pressed != "" && pressed == menu.number(i) {
+				return m.groupBy(i)
+			}
 		}
-		return nil
-	}
-	var with []int
-	for i, title := range menu.choices {
-		if strings.HasPrefix(title, pressed) {
-			with = append(with, i)
-		}
-	}
-	if len(with) == 1 {
-		return m.groupBy(with[0])
-	}
-	if len(with) > 1 {
-		menu.cursor = with[0]
 	}
 	return nil
+}
+
+// number is the key that chooses an entry; empty for those beyond the ninth. No groups are 0 in every store.
+func (menu *groupMenu) number(i int) string {
+	switch {
+	case i == len(menu.by):
+		return "0"
+	case i < 9:
+		return fmt.Sprint(i + 1)
+	}
+	return ""
 }
 
 // groupBy shows the groups of a choice, or the keys.
@@ -351,18 +353,15 @@ func (menu *groupMenu) box(height, columns int) []line {
 	first := max(0, min(menu.cursor-room/2, len(menu.choices)-room))
 	lines := []line{styled("Group by", bold)}
 	for i := first; i < min(first+room, len(menu.choices)); i++ {
-		number := " "
-		if i < 9 {
-			number = fmt.Sprint(i + 1)
-		}
-		l := plain(cursorMark(i == menu.cursor) + " " + number + " " + output.Printable(menu.choices[i]))
+		l := line{{cursorMark(i == menu.cursor) + " ", output.Plain}, {pad(menu.number(i), 2, false), bold},
+			{output.Printable(menu.choices[i]), output.Plain}}
 		if i == menu.cursor {
 			l = l.reverse(0)
 		}
 		lines = append(lines, l)
 	}
-	lines = append(lines, line{{"enter", bold}, {" or its number or first letter  ", output.Plain}, {"esc", bold},
-		{" leave", output.Plain}})
+	lines = append(lines, line{{"0-9", bold}, {" or ", output.Plain}, {"↑↓ enter", bold}, {" choose  ", output.Plain},
+		{"esc", bold}, {" leave", output.Plain}})
 	return boxed(lines, columns)
 }
 

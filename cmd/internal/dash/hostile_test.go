@@ -86,7 +86,7 @@ func TestFramesOfHostileNames(t *testing.T) {
 		d.checkFrame("filtered by " + text)
 		d.press("<esc>")
 		for _, msg := range []tea.Msg{actionFailed{errors.New(text)}, resetDone{Changed{Keys: 1, Backup: text}, d.chosen(), nil},
-			undoDone{Changed{}, errors.New(text)}, source.Scanned{Done: true, Err: errors.New(text)}} {
+			undoDone{Changed{}, errors.New(text)}, source.Scanned{Pass: d.feed.pass, Done: true, Err: errors.New(text)}} {
 			d.Update(msg)
 			d.checkFrame(fmt.Sprintf("%T of %q", msg, text))
 		}

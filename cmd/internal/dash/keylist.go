@@ -1,7 +1,6 @@
 package dash
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -112,6 +111,9 @@ func (l *keyList) moveTo(m *model, i int, moved bool) {
 	}
 	l.top = scrolled(l.top, l.cursor, len(l.rows), l.height(m))
 	l.measure(m)
+	if m.isBeside() {
+		m.detail.follow(l.current())
+	}
 }
 
 // scrolled returns the first row of a list that is in sight, so that the cursor is in
@@ -135,7 +137,7 @@ func (l *keyList) move(m *model, by int) { l.moveTo(m, l.cursor+by, true) }
 // enter shows everything about the key under the cursor.
 func (l *keyList) enter(m *model) tea.Cmd {
 	r := l.current()
-	if r == nil {
+	if r == nil || m.isBeside() {
 		return nil
 	}
 	l.moveTo(m, l.cursor, true)
@@ -248,7 +250,9 @@ func (l *keyList) measure(m *model) {
 }
 
 // fitted are the columns that are shown.
-func (l *keyList) fitted(m *model) []column { return l.needs.fitted(m.width, m.feed.denials.Known) }
+func (l *keyList) fitted(m *model) []column {
+	return l.needs.fitted(m.listWidth(), m.feed.denials.Known)
+}
 
 // lines are the header and the rows in sight.
 func (l *keyList) lines(m *model) []line {
@@ -339,7 +343,7 @@ func (m *model) keyLine(r *followed.Row, fitted []column, names *names, i int, s
 		}
 	}
 	if selected {
-		return l.reverse(m.width)
+		return l.reverse(m.listWidth())
 	}
 	return l
 }
@@ -347,8 +351,10 @@ func (m *model) keyLine(r *followed.Row, fitted []column, names *names, i int, s
 // nothing says why a list is empty.
 func (m *model) nothing() string {
 	switch {
+	case m.filter.Text != "" && m.foundText() != "" && !m.feed.search.whole:
+		return "none that is followed matches; looking in the store…"
 	case m.filter.Text != "" && len(m.feed.rows) > 0:
-		return fmt.Sprintf("none of the %s matches %s; esc ends the filter", output.Plural(len(m.feed.rows), "key"), m.filter.Text)
+		return "none matches; esc ends the filter"
 	case m.feed.coverage.Passes == 0 && m.Query.Keys == nil && m.Play == nil:
 		return "looking for keys…"
 	}

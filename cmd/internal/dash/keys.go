@@ -5,13 +5,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/charmbracelet/bubbles/cursor"
 	"github.com/charmbracelet/bubbles/help"
 	"github.com/charmbracelet/bubbles/key"
-	"github.com/charmbracelet/bubbles/textinput"
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/limitctl/limitctl/cmd/internal/dash/followed"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
@@ -38,6 +35,8 @@ func (m *model) bindings() []binding {
 		bind([]string{"home"}, "Home", "to the first", nil, (*model).first),
 		bind([]string{"end", "G"}, "End G", "to the last", nil, (*model).last),
 		bind([]string{"enter", "l", "right"}, "enter", "all about it; keys of a group", append(lists, &m.inForce), (*model).enter),
+		bind([]string{"J", "shift+down"}, "J", "scroll the detail down", []screen{&m.detail}, scrolls(1)),
+		bind([]string{"K", "shift+up"}, "K", "scroll the detail up", []screen{&m.detail}, scrolls(-1)),
 		bind([]string{"esc", "backspace", "h", "left"}, "esc", "go back; end the filter", nil, (*model).goBack),
 		bind([]string{"/"}, "/", "filter: part, glob, !not, >80%", lists, (*model).editFilter),
 		bind([]string{"s"}, "s", "sort by another column", []screen{&m.keys}, (*model).nextOrder),
@@ -81,11 +80,14 @@ func (m *model) sayWhoDecides() tea.Cmd {
 
 // lastBindings are those that the help shows last.
 func (m *model) lastBindings() []binding {
-	return []binding{
+	var last []binding
+	if m.Switch != nil {
+		last = append(last, bind([]string{":"}, ":", "go to another context", nil, (*model).askContext))
+	}
+	return append(last,
 		bind([]string{"?"}, "?", "this help", nil, (*model).toggleHelp),
 		bind([]string{"ctrl+z"}, "ctrl+z", "suspend", nil, func(*model) tea.Cmd { return tea.Suspend }),
-		bind([]string{"q"}, "q", "leave", nil, func(*model) tea.Cmd { return tea.Quit }),
-	}
+		bind([]string{"q"}, "q", "leave", nil, func(*model) tea.Cmd { return tea.Quit }))
 }
 
 func (b *binding) isOn(s screen) bool {
@@ -118,8 +120,11 @@ func (m *model) press(msg tea.KeyMsg) tea.Cmd {
 		}
 		return tea.Batch(all...)
 	}
+	if m.changes.contexts != nil {
+		return m.chooseContext(msg)
+	}
 	for _, b := range m.bindings() {
-		if key.Matches(msg, b.Binding) && b.isOn(m.screen) {
+		if key.Matches(msg, b.Binding) && (b.isOn(m.screen) || m.isBeside() && b.isOn(&m.keys)) {
 			return b.do(m)
 		}
 	}
@@ -163,9 +168,10 @@ func intervals() []time.Duration {
 func (m *model) pause() tea.Cmd {
 	f := &m.feed
 	if m.paused = !m.paused; m.paused {
-		if f.endScan != nil {
-			f.endScan()
-			f.endScan, f.scanCut = nil, true
+		if f.scanning {
+			f.stopScan()
+			f.pass++ // what it still finds does not count
+			f.scanning, f.scanCut = false, true
 		}
 		return nil
 	}
@@ -190,66 +196,6 @@ func (m *model) refreshEvery(steps int) tea.Cmd {
 	m.Refresh = all[max(0, min(at+steps, len(all)-1))]
 	m.ticks++ // the tick that is under way does not count
 	return m.look()
-}
-
-// filterLine is the filter of the lists, and the line that it is typed in.
-type filterLine struct {
-	followed.Filter
-	editing bool
-	before  string // the filter's text before it was edited
-	input   textinput.Model
-}
-
-// newInput returns a line to type in that needs nothing but keys.
-func newInput() textinput.Model {
-	input := textinput.New()
-	input.Cursor.SetMode(cursor.CursorStatic)
-	input.KeyMap.Paste.SetEnabled(false) // terminals paste by themselves
-	return input
-}
-
-// editFilter lets one type a filter, which applies while it is typed.
-func (m *model) editFilter() tea.Cmd {
-	f := &m.filter
-	f.editing, f.before = true, f.Text
-	f.input.SetValue(f.Text)
-	f.input.CursorEnd()
-	f.input.Focus()
-	return nil
-}
-
-func (m *model) typeFilter(msg tea.KeyMsg) tea.Cmd {
-	f := &m.filter
-	switch msg.Type {
-	case tea.KeyEnter:
-		f.editing = false
-		f.input.Blur()
-		return nil
-	case tea.KeyEsc:
-		f.editing = false
-		f.input.Blur()
-		m.useFilter(f.before)
-		return nil
-	case tea.KeyUp:
-		return m.move(-1)
-	case tea.KeyDown:
-		return m.move(1)
-	}
-	f.input, _ = f.input.Update(msg)
-	m.useFilter(f.input.Value())
-	return nil
-}
-
-// useFilter applies a filter. A filter that cannot be read leaves the last one as it is.
-func (m *model) useFilter(text string) {
-	parsed, err := followed.ParseFilter(text)
-	if err != nil {
-		m.complain(err)
-		return
-	}
-	m.note = note{}
-	m.filter.Filter = parsed
-	m.arrange()
 }
 
 // helpView is the screen that says what each key does.

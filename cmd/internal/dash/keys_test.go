@@ -48,9 +48,9 @@ func TestKeysDo(t *testing.T) {
 		{"m<esc>", "full [near] tenant:acme:user:7 calm"},
 		{"g<enter><enter>", "[full] near"},
 		{"g<enter><enter><esc><esc>", "[full] near tenant:acme:user:7 calm"},
-		{"gt<down><enter>", "[tenant:acme:user:7]"},
-		{"gtgk<enter>", "[full] near tenant:acme:user:7 calm"},
-		{"g4", "[full] near tenant:acme:user:7 calm"},
+		{"g2<down><enter>", "[tenant:acme:user:7]"},
+		{"g2gk<enter>", "[full] near tenant:acme:user:7 calm"},
+		{"g0", "[full] near tenant:acme:user:7 calm"},
 	} {
 		d := begin(t, three, nil)
 		d.press(test.keys)
@@ -66,8 +66,8 @@ func TestKeysGoToScreensAndBack(t *testing.T) {
 		want string
 	}{
 		{"?", "help"}, {"??", "keys"}, {"?<esc>", "keys"}, {"<enter>", "detail"}, {"<enter><esc>", "keys"},
-		{"g<enter>", "groups"}, {"g<esc>", "keys"}, {"g<enter><esc>", "keys"}, {"gt", "groups"}, {"gtg<esc>", "groups"},
-		{"gt<enter>", "keys"},
+		{"g<enter>", "groups"}, {"g<esc>", "keys"}, {"g<enter><esc>", "keys"}, {"g2", "groups"}, {"g2g<esc>", "groups"},
+		{"g2<enter>", "keys"},
 		{"g<enter><enter><enter>", "detail"},
 		{"g<enter><enter><enter><esc><esc>", "groups"}, {"<enter>?<esc>", "detail"}, {"<enter>?<esc><esc>", "keys"}, {"?jjj<esc>", "keys"},
 	} {

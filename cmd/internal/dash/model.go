@@ -32,6 +32,7 @@ type model struct {
 	still         bool  // one frame is written, and nobody presses keys
 	played        bool  // all of a recording was shown
 	interrupted   bool  // by Ctrl-C
+	switched      bool  // another context was opened
 	failed        error // what ended the dashboard
 	note          note
 
@@ -76,12 +77,15 @@ const noteStays = 8 * time.Second
 func newModel(ctx context.Context, o source.Options) *model {
 	m := &model{
 		Options: o, ctx: ctx, width: 80, height: 24, now: o.Now(),
-		feed: feed{rows: map[source.ID]*followed.Row{}, answered: o.Now(),
+		feed: feed{stopScan: func() {}, rows: map[source.ID]*followed.Row{}, answered: o.Now(),
 			denials: denied.Rates{Keys: map[store.Key]*denied.Rate{}}},
 		filter: filterLine{input: newInput()},
 		keys:   keyList{marked: map[source.ID]bool{}}, inForce: newInForceView(),
 	}
 	m.screen = &m.keys
+	if m.Begin != "" {
+		m.say(m.Begin)
+	}
 	if m.Play != nil {
 		m.MaxKeys = source.MostPlayed // the recording itself says how many keys were followed
 	}
@@ -105,8 +109,8 @@ type (
 	refreshDue struct{ tick int }
 	// clockTick moves the clock on, also while the store does not answer.
 	clockTick struct{}
-	// passDue: all keys are to be scanned again.
-	passDue struct{}
+	// passDue: all keys are to be scanned again, that long after the scan of that number.
+	passDue struct{ pass int }
 )
 
 // Init implements tea.Model.
@@ -204,7 +208,7 @@ func (m *model) current() *followed.Row {
 // the current one. What is not seen is not changed. If only keys that are not listed are
 // marked, there are none: the one under the cursor is not what was meant.
 func (m *model) chosen() []source.ID {
-	if len(m.keys.marked) > 0 && m.screen != &m.detail {
+	if len(m.keys.marked) > 0 && m.listsKeys() {
 		var keys []source.ID
 		for _, r := range m.keys.rows {
 			if m.keys.marked[r.ID()] {
@@ -223,7 +227,7 @@ func (m *model) chosen() []source.ID {
 // hiddenMarks returns how many keys are marked that an action is not about, since they are
 // not listed.
 func (m *model) hiddenMarks() int {
-	if m.screen == &m.detail {
+	if !m.listsKeys() {
 		return 0
 	}
 	hidden := len(m.keys.marked)

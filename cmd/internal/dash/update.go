@@ -56,8 +56,11 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case overrideDone:
 		return m, m.absorbOverrideDone(msg)
 	case passDue:
-		if m.paused || m.isAway() {
-			return m, m.after(passEvery/2, passDue{})
+		switch {
+		case msg.pass != m.feed.pass: // a scan began meanwhile
+			return m, nil
+		case m.paused || m.isAway():
+			return m, m.after(passEvery/2, msg)
 		}
 		return m, m.scan()
 	case source.PlayedOut:
@@ -83,6 +86,8 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.clock()
 	case resetDone:
 		return m, m.absorbReset(msg)
+	case switched:
+		return m, m.absorbSwitched(msg)
 	case actionFailed:
 		m.changes.acting = false
 		m.complain(msg.err)

@@ -26,6 +26,8 @@ func (m *model) View() string {
 		body = m.over(body, m.changes.question.box(m.bodyHeight(), m.width))
 	case m.changes.menu != nil:
 		body = m.over(body, m.changes.menu.box(m.bodyHeight(), m.width))
+	case m.changes.contexts != nil:
+		body = m.over(body, m.contextsBox())
 	case m.changes.form != nil:
 		body = m.over(body, m.changes.form.box(m.bodyHeight(), m.width))
 	}
@@ -39,12 +41,15 @@ func (m *model) View() string {
 		p := painter{color: m.Color, faint: m.isAway() && inBody && !m.isAsking()}
 		p.paint(&b, l.fit(m.width))
 	}
+	if m.ASCII {
+		return output.ASCII(b.String())
+	}
 	return b.String()
 }
 
 // isAsking reports whether something is to be answered, chosen or filled in.
 func (m *model) isAsking() bool {
-	return m.changes.question != nil || m.changes.form != nil || m.changes.menu != nil
+	return m.changes.question != nil || m.changes.form != nil || m.changes.menu != nil || m.changes.contexts != nil
 }
 
 // bodyHeight is how many lines are between the head and the foot.
@@ -151,12 +156,12 @@ func (m *model) headLines() []line {
 			}
 		}
 	}
-	if m.screen == &m.keys && m.height >= 20 {
+	if m.listsKeys() && m.height >= 20 {
 		for i := range m.keys.offenders {
 			lines = append(lines, offenderLine(&m.keys.offenders[i], m.feed.denials.ByLimits()))
 		}
 	}
-	return lines
+	return append(lines, m.filterLines()...)
 }
 
 // offenderLine says who denied keys have in common.

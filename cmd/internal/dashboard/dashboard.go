@@ -5,19 +5,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"iter"
+	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
-	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/dash"
 	"github.com/limitctl/limitctl/cmd/internal/doctor"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -78,11 +75,14 @@ terminal. The page can only be read. An address that others reach needs
 			if o.page.address != "" {
 				return runPage(cmd.Context(), o, options)
 			}
+			if err := o.checkTerminal(); err != nil {
+				return err
+			}
 			if !o.once && !o.onTerminal() {
 				o.once = true
-				o.Note("this terminal cannot show frames, so one frame is printed, as with --once")
+				o.Note("without a terminal one frame is printed, as with --once")
 			}
-			return runDashboard(cmd.Context(), o, options)
+			return runDashboard(cmd.Context(), o, options, args)
 		},
 		ValidArgsFunction: cli.Offers(global).KeyOrAttributes,
 	}
@@ -133,7 +133,7 @@ func (o *dashboardOptions) plan(args []string) (options dash.Options, err error)
 	options = dash.Options{
 		Query: selection.Query, Keep: selection.Keep, Selection: selection.Text,
 		Refresh: interval, Timeout: o.Timeout, MaxKeys: o.maxKeys, ScanRate: rate,
-		Now: o.Env.Now, Sleep: o.Env.Sleep, Color: o.Color(), Layouts: o.LayoutsName, Beyond: cli.BeyondOf,
+		Now: o.Env.Now, Sleep: o.Env.Sleep, Color: o.Color(), ASCII: o.Env.ASCII(), Layouts: o.LayoutsName, Beyond: cli.BeyondOf,
 	}
 	if err := o.checkListen(); err != nil {
 		return options, err
@@ -163,13 +163,23 @@ func (o *dashboardOptions) checkFlags() error {
 	return nil
 }
 
-// onTerminal reports whether the dashboard can draw on a terminal and read keys. A dumb terminal cannot move its
-// cursor.
-func (o *dashboardOptions) onTerminal() bool {
-	return o.Env.InIsTerminal && o.Env.OutIsTerminal && o.Env.Getenv("TERM") != "dumb"
+// onTerminal reports whether there is a terminal to draw on and to read keys from.
+func (o *dashboardOptions) onTerminal() bool { return o.Env.InIsTerminal && o.Env.OutIsTerminal }
+
+// checkTerminal reports a terminal that does not move its cursor, or does not say what it is. Any other is taken to obey
+// the usual sequences. Windows has no TERM, and its terminals obey.
+func (o *dashboardOptions) checkTerminal() error {
+	term := o.Env.Getenv("TERM")
+	switch {
+	case o.once || o.page.address != "" || !o.onTerminal():
+	case term == "dumb", term == "unknown", term == "" && runtime.GOOS != "windows":
+		return cli.Usagef("a terminal with TERM=%q cannot show the dashboard; use `dashboard --once`, or `dashboard --listen 127.0.0.1:8081` "+
+			"for a page", term)
+	}
+	return nil
 }
 
-func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options) error {
+func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options, args []string) error {
 	if o.play != "" {
 		recording, err := o.Env.Open(o.play)
 		if err != nil {
@@ -179,80 +189,32 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 		options.Play, options.Where = recording, o.play
 		return o.show(ctx, options)
 	}
-	url, connection, err := o.Connection()
+	now, err := o.open(ctx, options)
 	if err != nil {
 		return err
-	}
-	backend, client, where, err := connect.OpenWithClient(url, connection)
-	allow := o.OpenedToWrite
-	if o.once {
-		allow = o.Opened // it writes nothing
-	}
-	if backend, err = allow(backend, err); err != nil {
-		return err
-	}
-	defer backend.Close()
-	options.Store, options.Where = backend, where
-	options.Denials, _ = admin.DenialTableOf(backend)
-	options.Overrides, _ = admin.OverrideTableOf(backend)
-	s, err := o.Settings()
-	if err == nil && !o.once {
-		s, err = o.SettingsToChange(ctx)
-	}
-	if err != nil {
-		return err
-	}
-	options.Context, options.Protected = s.Access().Context, s.Access().Protected
-	if c, err := o.Config(); err == nil && o.Layouts == nil {
-		options.InForce = cli.NewConfiguredLimits(c).InForce
-	}
-	if client != nil {
-		options.NodeOf = doctor.NodeOf(client)
-		options.Servers = func(ctx context.Context) []dash.Server { return dashServers(doctor.Watch(ctx, client)) }
-		if err := unreachable(doctor.Watch(ctx, client)); err != nil {
-			return err // instead of waiting, since the address may be mistyped
-		}
-	}
-	if words := connect.CLI(client); words != nil {
-		options.LookYourself = func(storeKey, valueType string) string { return connect.Look(words, storeKey, valueType) }
 	}
 	if o.record != "" {
 		file, err := o.Env.Create(o.record)
 		if err != nil {
+			now.close()
 			return cli.Usagef("the recording cannot be written: %s", err)
 		}
 		defer file.Close()
-		options.Record = file
+		now.options.Record = file
 	}
-	found := &finder{selection: o.selection}
-	options.Find = func(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
-		return found.find(ctx, backend, q)
+	if !o.once {
+		return now.showAll(ctx, args)
 	}
-	if o.once {
-		columns, lines := 0, 0 // all rows, as a pipe or a file has room for them
-		if o.Env.OutIsTerminal {
-			columns, lines = o.Env.Size()
-		}
-		if o.Format.String() == "json" {
-			options.Document = func(d *dash.Document) error { return printDocument(o.Env.Out, d) }
-		}
-		if err = dash.Once(ctx, o.Env.Out, options, columns, lines); err == nil {
-			found.note(o.Globals)
-		}
-		return err
+	defer now.close()
+	columns, lines := 0, 0 // all rows, as a pipe or a file has room for them
+	if o.Env.OutIsTerminal {
+		columns, lines = o.Env.Size()
 	}
-	defer found.note(o.Globals)
-	actions := newDashActions(o.Globals, s, backend, where, options.Query.Subjects)
-	if actions == nil {
-		return o.show(ctx, options)
+	if o.Format.String() == "json" {
+		now.options.Document = func(d *dash.Document) error { return printDocument(o.Env.DataOut, d) }
 	}
-	options.Actions = actions
-	err = o.show(ctx, options)
-	if actions.warning != "" {
-		fmt.Fprintf(o.Env.Err, "limitctl: warning: %s\n", actions.warning)
-	}
-	for _, undo := range actions.undo() {
-		fmt.Fprintf(o.Env.Err, "limitctl: undo with: %s\n", cli.RestoreCommand(o.Globals, s, undo))
+	if err = dash.Once(ctx, o.Env.Out, now.options, columns, lines); err == nil {
+		now.found.note(o.Globals)
 	}
 	return err
 }

@@ -120,7 +120,8 @@ type Printer struct {
 	Formulas Formulas
 	Quiet    bool // print nothing
 	Color    bool
-	Width    int // columns of the terminal, 0 if there is none
+	ASCII    bool // what is written to Out becomes [ASCII]
+	Width    int  // columns of the terminal, 0 if there is none
 
 	formulaCells, hiddenCells int
 }

@@ -41,7 +41,8 @@ func TestWhatAnOverrideIsSetBeside(t *testing.T) {
 	}
 	const first = "where both match, override block: tenant:acme:user:7, block until 02:00:00 UTC (1h left), by ann: r of block applies, " +
 		"and not this one"
-	const after = "where both match, this one applies, and not override twice: tenant:*, ×2 until 02:00:00 UTC (1h left), by ann: r of twice"
+	const after = "where both match, this one applies, and not override twice: tenant:*, ×2 until 02:00:00 UTC (1h left), " +
+		"by ann: r of twice"
 	if got := lines(b, nil); !slices.Equal(got, []string{first, after}) {
 		t.Errorf("%q", got)
 	}

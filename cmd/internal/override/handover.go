@@ -36,8 +36,8 @@ Keys that a block denies now come last, since their denials are intended.
 
 The changes are those of the audit log in the store, of all machines. If a part
 cannot be read, it says so in the place of the part, shows the others, and the
-exit code is 5. If none can be read, it shows nothing but the error, and the exit
-code is that of the error.`,
+exit code is 5. If none can be read, it shows only the error, and the exit code
+is that of the error.`,
 		Example: `  limitctl handover
   limitctl handover --context prod -o json`,
 		Args:              cli.NoArguments,

@@ -69,7 +69,8 @@ func TestThePageInABrowser(t *testing.T) {
 		f.now = now.Add(later)
 		f.look()
 		left := fmt.Sprintf("%.0fm left", f.overrides.All()[0].ExpiresAt.Sub(f.now).Minutes())
-		until(b, fmt.Sprintf(`[...document.querySelectorAll("#overrides .row")].filter((e) => e.textContent.includes(%q)).length === 2`, left))
+		const shown = `[...document.querySelectorAll("#overrides .row")].filter((e) => e.textContent.includes(%q)).length === 2`
+		until(b, fmt.Sprintf(shown, left))
 		f.now = now
 	}
 	f.look()

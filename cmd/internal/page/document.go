@@ -31,15 +31,8 @@ type liveDocument struct {
 	// Overrides are those in force, [overrideDocument]s; null if they are not known. Without the field they are those of
 	// the event before.
 	Overrides json.RawMessage `json:"overrides,omitempty"`
-	// DoesNow is what overrides do now, by their IDs. It leaves out those of which nothing is known.
-	DoesNow map[string]effectDocument `json:"does_now,omitempty"`
-}
-
-// effectDocument is what an override does now: how many requests a second are denied of the followed keys to which it
-// applies, and how many it lets through, of all keys.
-type effectDocument struct {
-	DeniedPerSecond     float64 `json:"denied_per_second,omitempty"`
-	LetThroughPerSecond float64 `json:"let_through_per_second,omitempty"`
+	// Effects are what the overrides do now, by their IDs, as far as that is known.
+	Effects map[string]effectDocument `json:"effects"`
 }
 
 // rowDocument is a key: what is shown of it in the list.
@@ -69,10 +62,20 @@ type overrideDocument struct {
 	EndsAt time.Time `json:"ends_at"`
 	By     string    `json:"by,omitempty"`
 	Reason string    `json:"reason,omitempty"`
-	// What it does now, of the searched subject's. In events it is in DoesNow, since that changes each second.
 	effectDocument
 	// DecidesFor are the names of the searched subject's limits for which this override wins.
 	DecidesFor []string `json:"decides_for,omitempty"`
+}
+
+// effectDocument is what an override does now: DeniedPerSecond is how many requests a second are denied of the followed keys to
+// which it applies, and LetThroughPerSecond how many it lets through, of all keys. They are left out if none is known.
+type effectDocument struct {
+	DeniedPerSecond     float64 `json:"denied_per_second,omitempty"`
+	LetThroughPerSecond float64 `json:"let_through_per_second,omitempty"`
+}
+
+func newEffectDocument(effect dash.Effect) effectDocument {
+	return effectDocument{DeniedPerSecond: effect.Denied, LetThroughPerSecond: effect.LetThrough}
 }
 
 // document describes a look.
@@ -80,7 +83,7 @@ func (p *Page) document(look *dash.Look) *liveDocument {
 	d := &liveDocument{SchemaVersion: output.SchemaVersion, At: look.At, Store: look.Where, Masked: p.mask != nil,
 		AnsweredAgoMS: output.Milliseconds(look.At.Sub(look.Answered)), AtLimit: look.AtLimit,
 		Keys: max(look.Coverage.Matched, int64(len(look.Followed))), Whole: isWhole(look) && look.AtLimitExact,
-		AtLeast: look.AtLeast, Rows: []rowDocument{}, DoesNow: doesNow(look)}
+		AtLeast: look.AtLeast, Rows: []rowDocument{}, Effects: map[string]effectDocument{}}
 	if look.Coverage.Passes > 0 {
 		d.Keys = look.Coverage.Matched
 	}
@@ -93,19 +96,12 @@ func (p *Page) document(look *dash.Look) *liveDocument {
 	for i := range look.Rows {
 		d.Rows = append(d.Rows, p.row(&look.Rows[i]))
 	}
-	return d
-}
-
-func newEffect(e dash.Effect) effectDocument { return effectDocument{e.Denied, e.LetThrough} }
-
-func doesNow(look *dash.Look) map[string]effectDocument {
-	effects := map[string]effectDocument{}
-	for id, e := range look.Effects {
-		if shown := newEffect(e); shown != (effectDocument{}) {
-			effects[id] = shown
+	for id, effect := range look.Effects {
+		if shown := newEffectDocument(effect); shown != (effectDocument{}) {
+			d.Effects[id] = shown
 		}
 	}
-	return effects
+	return d
 }
 
 // shownOverrides are the overrides of events, and what tells whether they are others than before.

@@ -105,7 +105,8 @@ function show(d) {
 	const denied = d.rows.filter((r) => r.denied_per_second > 0);
 	list($("top"), denied.slice(0, 50), row, d.denied_per_second === null ? "It is not known who is denied." : "Nobody is denied.");
 	list($("near"), d.rows.filter((r) => !(r.denied_per_second > 0)).slice(0, 50), row, "No keys are in use.");
-	list($("overrides"), overrides || [], override(d.at, d.does_now), overrides ? "No overrides are in force." : "The overrides could not be read.");
+	const inForce = (overrides || []).map((o) => ({...o, ...d.effects[o.id]}));
+	list($("overrides"), inForce, override(d.at), overrides ? "No overrides are in force." : "The overrides could not be read.");
 }
 
 function list(place, items, one, none) {
@@ -149,14 +150,13 @@ function meter(share) {
 	return m;
 }
 
-const override = (now, doesNow) => (o) => {
+const override = (now) => (o) => {
 	const e = make("div", "row"), first = make("div"), second = make("div", "faint");
 	first.append(make("span", "name", visible(o.whom)), make("span", o.block ? "end" : "text", o.effect),
 		make("span", "number", time(Date.parse(o.ends_at) - Date.parse(now)) + " left"));
 	const words = [o.limits ? "limits " + visible(o.limits) : "all limits"];
-	const does = doesNow && doesNow[o.id] || o;
-	if (does.let_through_per_second) words.push("lets through " + number(does.let_through_per_second) + "/s");
-	if (does.denied_per_second) words.push("denies " + number(does.denied_per_second) + "/s");
+	if (o.let_through_per_second) words.push("lets through " + number(o.let_through_per_second) + "/s");
+	if (o.denied_per_second) words.push("denies " + number(o.denied_per_second) + "/s");
 	if (o.decides_for) words.push("decides for " + o.decides_for.map(visible).join(", "));
 	if (o.by) words.push("by " + visible(o.by));
 	if (o.reason) words.push(visible(o.reason));

@@ -60,11 +60,7 @@ func newFixture(t *testing.T, change func(*Options)) *fixture {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if o.Effect == store.OverrideTimes {
-			f.effects[set.ID] = dash.Effect{Keys: 1, Denied: 1.5, LetThrough: 40}
-		} else {
-			f.effects[set.ID] = dash.Effect{Keys: 1} // nobody asks
-		}
+		f.effects[set.ID] = dash.Effect{Keys: 1, Denied: 1.5, LetThrough: map[bool]float64{true: 40}[o.Effect == store.OverrideTimes]}
 	}
 	o := Options{Describe: func(err error) string { return err.Error() }, Likely: func(string) []store.Key { return nil }}
 	o.Dash = dash.Options{Store: f.store, Denials: f.store, Overrides: f.store, Timeout: time.Second, MaxKeys: 100, Where: "memory",
@@ -330,13 +326,14 @@ func TestMaskedSubjectsAreNowhere(t *testing.T) {
 	if !live.Masked || len(live.Rows) != 3 {
 		t.Errorf("%+v", live)
 	}
-	for id, does := range live.DoesNow {
-		if len(live.DoesNow) != 1 || does.LetThroughPerSecond != f.effects[id].LetThrough || does.DeniedPerSecond != 1.5 {
-			t.Errorf("now they do %+v, want %+v", live.DoesNow, f.effects)
-		}
+	var inForce []overrideDocument
+	if err := json.Unmarshal(live.Overrides, &inForce); err != nil || len(inForce) != 2 {
+		t.Fatalf("%s: %v", live.Overrides, err)
 	}
-	if len(live.DoesNow) == 0 {
-		t.Error("what overrides do now is not told")
+	for _, o := range inForce {
+		if want := (effectDocument{1.5, map[bool]float64{false: 40}[o.Block]}); live.Effects[o.ID] != want {
+			t.Errorf("%+v does %+v, want %+v", o, live.Effects[o.ID], want)
+		}
 	}
 }
 

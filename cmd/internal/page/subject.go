@@ -147,8 +147,8 @@ func (p *Page) unmasked(look *dash.Look, text string) string {
 }
 
 func (p *Page) search(ctx context.Context, look *dash.Look, subject string) (*subjectDocument, error) {
-	d := &subjectDocument{SchemaVersion: output.SchemaVersion, At: p.options.Dash.Now(), Subject: p.mask.subject(subject), Whole: isWhole(look),
-		Limits: []subjectLimitDocument{}, Overrides: []overrideDocument{}}
+	d := &subjectDocument{SchemaVersion: output.SchemaVersion, At: p.options.Dash.Now(), Subject: p.mask.subject(subject),
+		Whole: isWhole(look), Limits: []subjectLimitDocument{}, Overrides: []overrideDocument{}}
 	var keys []store.Key
 	for _, key := range look.Followed {
 		if key.Subject == subject {
@@ -228,7 +228,8 @@ func (p *Page) addOverrides(d *subjectDocument, look *dash.Look, subject string,
 		}
 		if about && o.ExpiresAt.After(p.options.Dash.Now()) {
 			shown := p.override(o)
-			shown.effectDocument, shown.DecidesFor = newEffect(look.Effects[o.ID]), decides[o.ID]
+			shown.effectDocument = newEffectDocument(look.Effects[o.ID])
+			shown.DecidesFor = decides[o.ID]
 			d.Overrides = append(d.Overrides, shown)
 		}
 	}

@@ -106,6 +106,16 @@ func (h *History) Mean(seconds int64) float64 {
 	return sum / float64(max(1, known))
 }
 
+// Sum adds up the values of the seconds behind from, up to and including to. known is false if it knows none of them.
+func (h *History) Sum(from, to int64) (sum float64, known bool) {
+	for second := from + 1; second <= to; second++ {
+		if value := h.At(second); !IsNaN(value) {
+			sum, known = sum+float64(value), true
+		}
+	}
+	return sum, known
+}
+
 // Columns returns the greatest value of each of that many equal parts of the last seconds
 // up to now.
 func (h *History) Columns(now time.Time, seconds, columns int) []float32 {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -81,6 +82,11 @@ func (f *Filter) Matches(r *Row) bool {
 		}
 	}
 	return true
+}
+
+// MatchesReading reports whether the filter keeps a key that is in use.
+func (f *Filter) MatchesReading(reading *source.Reading) bool {
+	return f.Matches(&Row{Reading: *reading, InUse: true})
 }
 
 func (t *term) matches(r *Row) bool {

@@ -44,6 +44,12 @@ type Options struct {
 	// in a Protected one needs its name typed.
 	Where, Context string
 	Protected      bool
+	// Contexts lists what can be looked at instead, and Switch opens it by its name, for the caller of the dashboard to show
+	// after that; nil where there is one store only.
+	Contexts func() ([]Context, error)
+	Switch   func(ctx context.Context, name string) error
+	// Begin is what the dashboard says first.
+	Begin string
 	// Selection is the selected keys in words.
 	Selection string
 	// Refresh is how often the keys are looked at.
@@ -65,9 +71,17 @@ type Options struct {
 	Tmux bool
 	// Sleep waits, and returns the context's error if that ends first.
 	Sleep func(ctx context.Context, d time.Duration) error
-	Color bool
+	// Color: styles are shown. ASCII: signs are shown as [output.ASCII].
+	Color, ASCII bool
 	// Document, if set, takes the data of the frame in place of its text; only Once does that.
 	Document func(*Document) error
+}
+
+// Context is a store with a name.
+type Context struct {
+	Name, Store         string
+	ReadOnly, Protected bool
+	InView              bool // it is the one that is shown
 }
 
 // Actions are what can be done to keys from the dashboard.

@@ -47,6 +47,7 @@ type Scanned struct {
 	Readings      []Reading // those closest to their limit
 	Looked, Total int64
 	Matched       int64
+	Wanted        int64 // of those of the pass that are wanted and were not followed when it began
 	AtLimit       int64
 	Unsure        int64 // keys that may be of another limiter, and were left out
 	UnsureNoTTL   int64 // those of them that never expire
@@ -55,6 +56,7 @@ type Scanned struct {
 	Took          time.Duration
 	Groups        *GroupTotals // of the whole pass, once it is done
 
+	Pass int // the number of the pass
 	Next <-chan Scanned
 }
 
@@ -65,6 +67,10 @@ type Pass struct {
 	Followed map[ID]bool
 	// Matched and atLimit are how many of those are in use, and at their limit.
 	Matched, AtLimit int64
+	// Wanted are looked for: they are told before those closer to their limit, and counted. Nil if none are.
+	Wanted func(*Reading) bool
+	// Number tells passes apart.
+	Number int
 	// Groups counts them all by what they have in common.
 	Groups *GroupTotals
 	// Rate is how many keys a second are looked at. The options it follows from are
@@ -79,7 +85,7 @@ func (p *Pass) Start(ctx context.Context) tea.Cmd {
 	panics.Go(func() error { p.run(ctx, found); return nil }, func(panicked error) {
 		if panicked != nil { // it would leave the terminal as it is
 			select {
-			case found <- Scanned{Done: true, Err: panicked}:
+			case found <- Scanned{Done: true, Err: panicked, Pass: p.Number}:
 			case <-ctx.Done():
 			}
 		}
@@ -103,9 +109,12 @@ func Await(found <-chan Scanned) tea.Cmd {
 func (p *Pass) run(ctx context.Context, found chan<- Scanned) {
 	begun := p.Now()
 	reported := begun
-	now := Scanned{Matched: p.Matched, AtLimit: p.AtLimit}
+	now := Scanned{Matched: p.Matched, AtLimit: p.AtLimit, Pass: p.Number}
+	var wanted []Reading
 	report := func(done bool) {
+		slices.SortFunc(wanted, ClosestFirst)
 		slices.SortFunc(now.Readings, ClosestFirst)
+		now.Readings = append(wanted, now.Readings...)
 		now.Readings = slices.Clip(now.Readings[:min(len(now.Readings), p.MaxKeys)])
 		if now.Done, now.Took = done, p.Now().Sub(begun); done {
 			now.Groups = p.Groups
@@ -114,7 +123,7 @@ func (p *Pass) run(ctx context.Context, found chan<- Scanned) {
 		case found <- now:
 		case <-ctx.Done():
 		}
-		if now.Readings = nil; !done { // nobody waits for what comes after the last
+		if now.Readings, wanted = nil, nil; !done { // nobody waits for what comes after the last
 			reported = p.Now()
 		}
 	}
@@ -151,6 +160,11 @@ func (p *Pass) run(ctx context.Context, found chan<- Scanned) {
 			now.AtLimit++
 		}
 		p.Groups.Add(&reading)
+		if p.Wanted != nil && p.Wanted(&reading) {
+			now.Wanted++
+			wanted = append(wanted, reading)
+			continue
+		}
 		now.Readings = append(now.Readings, reading)
 	}
 	if ctx.Err() == nil {
