@@ -36,6 +36,7 @@ func ruling(d *report.Document) (texts []string, style output.Style) {
 		return d.Reasons, output.AtEnd
 	case report.Inconclusive:
 		return d.Reasons, output.Near
+	case report.Pass:
 	}
 	texts, uncovered := d.Passes()
 	if len(uncovered) > 0 {
