@@ -241,30 +241,10 @@ configuration.`,
 			fmt.Fprintln(p.out, "Flags of every command:")
 			cmd.Root().PersistentFlags().VisitAll(p.flag)
 			p.title("Environment variables:")
-			for _, variable := range variables() {
+			for _, variable := range cli.Variables() {
 				p.labelled(variable[0], flagColumns, variable[1])
 			}
 			return nil
 		},
-	}
-}
-
-// variables are the environment variables that limitctl reads, and what each is for.
-func variables() [][2]string {
-	return [][2]string{
-		{"LIMITCTL_STORE", "the default of --store"},
-		{"LIMITCTL_CONTEXT", "the default of --context; set this or LIMITCTL_STORE"},
-		{"LIMITCTL_CONFIG", "the default of --config"},
-		{"LIMITCTL_PREFIX", "the default of --prefix"},
-		{"LIMITCTL_OUTPUT", "the default of --output"},
-		{"LIMITCTL_TIMEOUT", "the default of --timeout"},
-		{"LIMITCTL_PASSWORD", "the password of the store; a context can name another variable or a file"},
-		{"LIMITCTL_COUNT_DENIALS", "1 or 0: the default of --count-denials"},
-		{"LIMITCTL_SERVE_TOKEN", "the access token of serve, instead of --token-file"},
-		{"LIMITCTL_DEBUG", "1: print where a bug of limitctl is"},
-		{"GITHUB_ACTIONS", "true: annotate the build with what did not pass"},
-		{"NO_COLOR", "not empty: print no colours"},
-		{"XDG_CONFIG_HOME", "the folder of limitctl/limitctl.yaml (default ~/.config)"},
-		{"XDG_STATE_HOME", "the folder of the audit log, the backups and the default store (default ~/.local/state)"},
 	}
 }
