@@ -33,7 +33,7 @@ func TestPartsAreAsTheWhole(t *testing.T) {
 					t.Fatalf("subject %d is %q, not %q", i, got, want)
 				}
 			}
-			whole.Subjects = parts.Subjects
+			whole.Keys, whole.population, whole.Subjects = Tally{}, nil, parts.Subjects
 			if got, want := fmt.Sprintf("%+v", *parts), fmt.Sprintf("%+v", *whole); got != want {
 				t.Errorf("%s by %v:\n%.600s\n%.600s", algorithm, fields, got, want)
 			}

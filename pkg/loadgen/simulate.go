@@ -33,6 +33,10 @@ type Simulation struct {
 	// Subjects are the limited subjects, the values of the candidate's fields, by their numbers in Tally.
 	Subjects *trace.Subjects
 	Tally    Tally
+	// Keys counts, for each key of the limits that can deny, the requests that its own limit denied, and those that all
+	// limits allowed. [Simulation.OwnerOf] returns the limit and a subject of a key. It is empty if no subjects share keys; then
+	// Tally has everything.
+	Keys Tally
 	// NeverFits counts the denied requests that cost more than a limit ever allows at once. A store would have
 	// refused them as mistakes.
 	NeverFits int64
@@ -53,6 +57,19 @@ type Simulation struct {
 	FirstDisagreements []Disagreement
 	// StoreKeys are the keys of which a store can hold something after the simulation.
 	StoreKeys []store.Key
+
+	population *TracePopulation // of the keys of Keys
+}
+
+// OwnerOf returns the limit of a key of Keys, and one of the subjects that have it.
+func (s *Simulation) OwnerOf(key uint32) (limit int, subject uint32) {
+	for limit, owners := range s.population.owners {
+		if int(key) < len(owners) {
+			return limit, owners[key] / uint32(s.population.limits)
+		}
+		key -= uint32(len(owners))
+	}
+	panic("no such key")
 }
 
 // LimitResult is the result of one of the limits.
@@ -145,7 +162,7 @@ func newSimulator(population *TracePopulation) *simulator {
 	}
 	s := emptySimulator(keys...)
 	s.own = population.own
-	s.population, s.result.Subjects = population, population.Values
+	s.population, s.result.population, s.result.Subjects = population, population, population.Values
 	for limit := range s.result.Limits {
 		s.result.Limits[limit].MixedKeys = int64(population.MixedKeys(limit))
 	}
@@ -251,6 +268,15 @@ func (s *simulator) decide(ctx context.Context, i int64, r *trace.Request, subje
 	}
 	allowed := store.AllAllowed(decisions)
 	s.result.Tally.Add(subject, allowed)
+	if s.population != nil {
+		first := uint32(0) // of the limit's keys
+		for j := range decisions {
+			if !reqs[j].Shadow && (allowed || !decisions[j].Allowed) {
+				s.result.Keys.Add(first+keys[j], allowed)
+			}
+			first += uint32(len(s.states[j]))
+		}
+	}
 	if s.audited {
 		s.observe(r, keys, decisions, allowed)
 	}

@@ -119,13 +119,18 @@ func limitWords(limits []namedLimit) string {
 
 // describeKeys fills in what became of the subjects of a run. nameOf is what to call one.
 func describeKeys(run *report.Run, tally *loadgen.Tally, nameOf func(subject uint32) string) {
-	run.Heat, run.MostDenied = []report.HeatGroup{}, []report.KeyCount{}
+	run.Heat, run.MostDenied = []report.HeatGroup{}, mostDenied(tally, nameOf)
 	for _, group := range tally.Heat(report.MostGroups) {
 		run.Heat = append(run.Heat, report.HeatGroup{Keys: group.Keys, Allowed: group.Allowed, Denied: group.Denied})
 	}
+}
+
+func mostDenied(tally *loadgen.Tally, nameOf func(subject uint32) string) []report.KeyCount {
+	most := []report.KeyCount{}
 	for _, count := range tally.MostDenied(report.MostDeniedKeys) {
-		run.MostDenied = append(run.MostDenied, report.KeyCount{Key: nameOf(count.Subject), Allowed: count.Allowed, Denied: count.Denied})
+		most = append(most, report.KeyCount{Key: nameOf(count.Subject), Allowed: count.Allowed, Denied: count.Denied})
 	}
+	return most
 }
 
 // mostEdges is how many edges of windows a report marks; more are too many to distinguish.

@@ -161,6 +161,36 @@ func TestAnInterruptedSimulationHasNoResult(t *testing.T) {
 	}
 }
 
+// What is denied most under a policy with limits by different attributes are keys of these limits: an attacker who tries many
+// names from one address is one key, and none of the names is. What other limits denied does not count as allowed.
+func TestTheMostDeniedOfAPolicyAreKeysOfItsLimits(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("time,ip,email\n")
+	for i := range 40 {
+		fmt.Fprintf(&b, "%d,10.0.0.66,victim-%d\n", 1431857100+i, i)
+	}
+	for i, ip := range []string{"10.0.0.1", "10.0.0.2", "10.0.0.66", "10.0.0.3", "10.0.0.4"} {
+		fmt.Fprintf(&b, "%d,%s,one\n", 1431857200+i, ip)
+	}
+	limits := []policy.Limit{
+		{Name: "address", By: []string{"ip"}, Limit: limitOf(t, "5/1h").Limits[0]},
+		{Name: "name", By: []string{"email"}, Limit: limitOf(t, "3/1h").Limits[0]},
+		{Name: "trial", By: []string{"email"}, Limit: limitOf(t, "1/1h").Limits[0], Shadow: true},
+	}
+	plan := &Simulation{Candidates: []Candidate{{Policy: &policy.Policy{Name: "login", Limits: limits}}},
+		Log: readLog(t, b.String(), "ip", "email")}
+	result, err := plan.Run(t.Context(), new(watcher))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := &result.Report.Runs[0]
+	most := []report.KeyCount{{Key: "ip=10.0.0.66 (address)", Allowed: 5, Denied: 36}, {Key: "email=one (name)", Allowed: 3, Denied: 1}}
+	if run.Requests != 45 || run.Denied != 37 || run.Keys != 45 || run.KeysDenied != 37 || !slices.Equal(run.MostDenied, most) {
+		t.Errorf("%d requests, %d denied, %d keys, %d of them denied, most %+v",
+			run.Requests, run.Denied, run.Keys, run.KeysDenied, run.MostDenied)
+	}
+}
+
 // A policy has the subjects that a load test of it has, whose requests all of its limits decide together: a limit that
 // never denies changes no figure of them.
 func TestSubjectsOfAPolicyWithSeveralLimits(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
@@ -25,6 +26,26 @@ func (r *simulationRun) describeWrapped(run *report.Run) {
 		run.ByDecider = append(run.ByDecider, report.Answers{DecidedBy: by.String(), Allowed: counts.Allowed, Denied: counts.Denied})
 	}
 	run.Warnings = append(run.Warnings, r.warnings...)
+}
+
+// keyName is what to call a key of a policy: the attributes that its limit is by, and the limit's name.
+func (r *simulationRun) keyName(key uint32) string {
+	i, subject := r.result.OwnerOf(key)
+	limit := &r.candidate.Policy.Limits[i]
+	var values, names []string
+	for n, name := range r.fields {
+		if slices.Contains(limit.By, name) {
+			values, names = append(values, r.result.Subjects.At(subject)[n]), append(names, name)
+		}
+	}
+	return subjectName(values, names, true) + " (" + limit.Name + ")"
+}
+
+// hasKeysOfItsOwn reports whether limits of the policy are by other attributes than all of them together. Who asks often
+// under many names is then one key of a limit, and many subjects.
+func (r *simulationRun) hasKeysOfItsOwn() bool {
+	return r.candidate.Policy != nil && len(r.candidate.Policy.Limits) > 1 &&
+		slices.ContainsFunc(r.candidate.Policy.Limits, func(l policy.Limit) bool { return len(l.By) < len(r.fields) })
 }
 
 // report puts the result of a run in the terms of a report.
@@ -61,6 +82,9 @@ func (r *simulationRun) report() report.Run {
 	}
 	run.EdgesMS = edges(r.candidate.limits(), nil, result.Begin.Time(), span)
 	describeKeys(&run, tally, r.subjectName)
+	if r.hasKeysOfItsOwn() {
+		run.MostDenied = mostDenied(&result.Keys, r.keyName)
+	}
 	if r.candidate.Policy != nil {
 		run.Policy = r.candidate.Policy.Name
 	}

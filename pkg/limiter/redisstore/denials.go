@@ -31,7 +31,7 @@ const (
 	minuteTries = 3
 	// rowsAtOnce is how many rows are read at a time. A minute of the longest rows is 2 MB, in the answer and as it is
 	// held here; one that is not a minute can be as large as any answer.
-	rowsAtOnce = 2 * admin.DenialsKept
+	rowsAtOnce = admin.DenialsKept
 
 	// clockMasters is how many steps are tried for one whose master tells its clock, and
 	// awayShare of the time that is left is what one master gets.

@@ -59,6 +59,7 @@ func (sc *layoutScan) read(ctx context.Context, server redis.Cmdable, looks []*l
 	if err != nil {
 		return err
 	}
+	clear(looks) // the values that they hold would else stay until the whole batch is read
 	return give(found)
 }
 
