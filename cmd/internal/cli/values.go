@@ -2,6 +2,7 @@ package cli
 
 import (
 	"math"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -101,7 +102,40 @@ func ParseSubjects(text string, exact bool) (store.Pattern, error) {
 	if exact {
 		return store.ExactPattern(text)
 	}
+	if before, address, is := addressWithTooManyBits(text); is {
+		return store.Pattern{}, Usagef("%q is no network: %s has %d bits; write it like %s%s/%d, or give --exact for a subject of that name",
+			text, address, address.BitLen(), before, address, address.BitLen()-8)
+	}
 	return store.ParsePattern(text)
+}
+
+// addressWithTooManyBits takes apart what looks like a network and is none, such as ip:203.0.113.9/33. It would match no
+// address, so that a block of it denies nobody.
+func addressWithTooManyBits(text string) (before string, address netip.Addr, is bool) {
+	end := strings.LastIndexByte(text, '/')
+	if end < 0 || text[end+1:] == "" || strings.Trim(text[end+1:], "0123456789") != "" {
+		return "", address, false
+	}
+	for at := 0; at <= end; {
+		if address, err := netip.ParseAddr(text[at:end]); err == nil {
+			_, err := address.Prefix(atMost(text[end+1:]))
+			return text[:at], address, err != nil
+		}
+		next := strings.IndexByte(text[at:end], ':')
+		if next < 0 {
+			break
+		}
+		at += next + 1
+	}
+	return "", address, false
+}
+
+// atMost reads a number of bits; one that is too large for any address is 1000.
+func atMost(digits string) int {
+	if n, err := strconv.Atoi(digits); err == nil && n < 1000 {
+		return n
+	}
+	return 1000
 }
 
 // ParseTimes reads a factor such as 3, 2.5 or 0.5, in thousandths.

@@ -232,7 +232,9 @@ func (m *model) compareWorth(a, b *followed.Row) int {
 	if c := followed.TrueFirst(m.isPinned(a), m.isPinned(b)); c != 0 {
 		return c
 	}
-	return cmp.Or(followed.TrueFirst(!a.IsUnderBlock(), !b.IsUnderBlock()),
+	aDenied, bDenied := a.DeniedRate() > 0, b.DeniedRate() > 0 // also by a block, so that one sees what it does
+	return cmp.Or(followed.TrueFirst(aDenied && !a.IsUnderBlock(), bDenied && !b.IsUnderBlock()), followed.TrueFirst(aDenied, bDenied),
+		followed.TrueFirst(!a.IsUnderBlock(), !b.IsUnderBlock()),
 		cmp.Compare(b.DeniedRate(), a.DeniedRate()), source.ClosestFirst(&a.Reading, &b.Reading))
 }
 

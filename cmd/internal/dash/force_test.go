@@ -1,6 +1,7 @@
 package dash
 
 import (
+	"fmt"
 	"math"
 	"regexp"
 	"strings"
@@ -102,6 +103,35 @@ func TestAnotherLimitInForceIsNoUsage(t *testing.T) {
 				t.Errorf("%s, %s: 3 a second are taken, and %.2f are shown, of %s", limit, name, r.Rate(), r.Limit)
 			}
 		}
+	}
+}
+
+// In a store of more keys than are followed, those that a block denies stay followed: only they tell what it does. A blocked
+// key that nobody asks for makes room.
+func TestABlockedKeyThatIsDeniedStaysFollowed(t *testing.T) {
+	d := begin(t, func(d *driver) {
+		for i := range 50 {
+			d.take(store.Key{Subject: fmt.Sprintf("user:%02d", i)}, "100/1h", 1+int64(i))
+		}
+	}, func(o *Options) { o.MaxKeys = 5 })
+	d.setOverride("ip:203.0.113.9", store.Override{Effect: store.OverrideBlock})
+	for range 12 {
+		d.deny(admin.Denials{Rows: []admin.Denied{deniedRow("ip:203.0.113.9", 40)}})
+		d.second()
+	}
+	if want := "[user:49] user:48 user:47 user:46 ip:203.0.113.9"; d.subjects() != want {
+		t.Errorf("it shows %s, want %s", d.subjects(), want)
+	}
+	d.press("O")
+	if text := d.View(); !strings.Contains(text, "denies 40/s") {
+		t.Errorf("what the block does:\n%s", text)
+	}
+	d.press("<esc>")
+	for range 120 {
+		d.second()
+	}
+	if want := "[user:49] user:48 user:47 user:46 user:45"; d.subjects() != want {
+		t.Errorf("without denials it shows %s, want %s", d.subjects(), want)
 	}
 }
 

@@ -372,13 +372,15 @@ func (m *model) isScanning() bool {
 // scanText says how far the first scan has come, how fast it is, and when it ends.
 func (m *model) scanText() string {
 	c := &m.feed.coverage
-	text := fmt.Sprintf("looking for keys: %s of %s scanned", output.Thousands(c.Looked), output.Thousands(c.Total))
-	if elapsed := m.now.Sub(m.feed.scanBegun); elapsed >= time.Second && c.Looked > 0 {
-		rate := float64(c.Looked) / elapsed.Seconds()
-		left := time.Duration(float64(max(0, c.Total-c.Looked)) / rate * float64(time.Second))
-		text += fmt.Sprintf(", %s a second, whole in about %s", output.Thousands(int64(rate)), output.Duration(left.Round(time.Second)))
+	scanned := fmt.Sprintf("%s of %s scanned", output.Thousands(c.Looked), output.Thousands(c.Total))
+	elapsed := m.now.Sub(m.feed.scanBegun)
+	if elapsed < time.Second || c.Looked == 0 {
+		return "looking for keys: " + scanned
 	}
-	return text
+	rate := float64(c.Looked) / elapsed.Seconds()
+	left := time.Duration(float64(max(0, c.Total-c.Looked)) / rate * float64(time.Second))
+	return fmt.Sprintf("looking for keys, about %s left: %s, %s a second", output.Duration(left.Round(time.Second)), scanned,
+		output.Thousands(int64(rate)))
 }
 
 // roundTripOf returns the longest round trip to any of the servers.

@@ -193,30 +193,50 @@ func (o *auditOptions) keeps() func(*auditlog.Entry) bool {
 
 // names reports whether the selection of an entry names what the PATTERN selects, or the PATTERN what the selection does.
 func (o *auditOptions) names(e *auditlog.Entry) bool {
-	return slices.ContainsFunc(selected(e), o.meets)
+	return slices.ContainsFunc(selected(e), func(words []string) bool {
+		return slices.ContainsFunc(words, o.meets) && !slices.ContainsFunc(words, o.excludes)
+	})
 }
 
-// selected returns the words of an entry that can name subjects, and others. An entry about overrides has the subjects of
-// IDs in brackets, and those of a file between commas, cut at blanks; if it has the overrides themselves, also as they are.
-func selected(e *auditlog.Entry) []string {
+// selected returns the words of an entry that can name subjects, and others: those of its selection, and of each override. An
+// entry about overrides has the subjects of IDs in brackets, and those of a file between commas, cut at blanks; if it has the
+// overrides themselves, also as they are.
+func selected(e *auditlog.Entry) [][]string {
 	words := shell.ReadLine(e.Selection).Words
 	if e.CountsKeys() {
-		return words
+		return [][]string{words}
 	}
-	words = append(words, strings.FieldsFunc(e.Selection, func(r rune) bool { return strings.ContainsRune(" ,;()", r) })...)
+	all := [][]string{append(words, strings.FieldsFunc(e.Selection, func(r rune) bool { return strings.ContainsRune(" ,;()", r) })...)}
 	for _, recorded := range e.Overrides {
 		o, err := overridetable.Decode(recorded.Override)
 		if err != nil {
 			continue // anybody who can write to the store can write to its journal
 		}
+		var ofOne []string
 		if !o.Subjects.IsZero() {
-			words = append(words, allowance.Pattern(o.Subjects))
+			ofOne = append(ofOne, allowance.Pattern(o.Subjects))
 		}
 		for name, value := range o.Attributes {
-			words = append(words, name+"="+value)
+			ofOne = append(ofOne, name+"="+value)
 		}
+		all = append(all, ofOne)
 	}
-	return words
+	return all
+}
+
+// excludes reports whether a word is an attribute that subjects of the PATTERN have with another value. An override for
+// tenant=acme user=7 is not about tenant:zzz:user:7.
+func (o *auditOptions) excludes(word string) bool {
+	name, value, is := strings.Cut(word, "=")
+	if !is || name == "" || strings.HasPrefix(name, "-") {
+		return false
+	}
+	_, after, has := strings.Cut(":"+o.aboutText+":", ":"+name+":")
+	if !has || strings.ContainsAny(o.aboutText, "*?[\\") {
+		return false
+	}
+	other, _, _ := strings.Cut(after, ":")
+	return other != "" && other != value
 }
 
 // meets reports whether the PATTERN and a word of a selection have a subject in common. An attribute is a part of the
@@ -304,6 +324,9 @@ func runAudit(ctx context.Context, o *auditOptions) error {
 
 // nothing is the reason why no run is shown.
 func (o *auditOptions) nothing() string {
+	if o.about != nil && o.since == "" && o.by == "" && o.until == "" && o.layouts == "" {
+		return "no run was about " + shell.Command(o.aboutText) + "; a subject is written like tenant:acme, and an attribute like tenant=acme"
+	}
 	if o.since != "" || o.by != "" || o.until != "" || o.about != nil || o.ContextName != "" || o.layouts != "" {
 		return "no run was found that the flags ask for"
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -198,6 +199,9 @@ func (o *denialsOptions) explain(a *denialsAnswer) {
 		who := "nobody"
 		if pattern := o.subjects.String(); pattern != "*" {
 			who = "nobody matching " + shell.Command(pattern)
+			if !strings.ContainsAny(pattern, ":*") {
+				o.Note("%s is a whole subject; one with that in it matches %s", shell.Command(pattern), shell.Command("*"+pattern+"*"))
+			}
 		}
 		o.Note("%s is known to have been denied in the last %s; see `limitctl denials --help` for who counts", who, output.Duration(a.span))
 		return

@@ -270,6 +270,9 @@ func (o *overrideSetOptions) subjects(override *store.Override, args []string) (
 	limits := o.limitName
 	switch {
 	case o.policy == "":
+		if trimmed := strings.TrimSpace(args[0]); trimmed != args[0] && !o.exact {
+			return cli.Usagef("the pattern %q begins or ends with a blank; write %q, or give --exact for a subject of that name", args[0], trimmed)
+		}
 		if override.Subjects, err = cli.ParseSubjects(args[0], o.exact); err != nil || limits == "" {
 			return err
 		}
