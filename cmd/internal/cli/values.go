@@ -103,7 +103,7 @@ func ParseSubjects(text string, exact bool) (store.Pattern, error) {
 		return store.ExactPattern(text)
 	}
 	if before, address, is := addressWithTooManyBits(text); is {
-		return store.Pattern{}, Usagef("%q is no network: %s has %d bits; write it like %s%s/%d, or give --exact for a subject of that name",
+		return store.Pattern{}, Usagef("%q is no network: %s has %d bits; write it like %s%s/%d, or give --exact for that subject",
 			text, address, address.BitLen(), before, address, address.BitLen()-8)
 	}
 	return store.ParsePattern(text)

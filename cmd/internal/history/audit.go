@@ -325,7 +325,7 @@ func runAudit(ctx context.Context, o *auditOptions) error {
 // nothing is the reason why no run is shown.
 func (o *auditOptions) nothing() string {
 	if o.about != nil && o.since == "" && o.by == "" && o.until == "" && o.layouts == "" {
-		return "no run was about " + shell.Command(o.aboutText) + "; a subject is written like tenant:acme, and an attribute like tenant=acme"
+		return "no run was about " + shell.Command(o.aboutText) + "; write a subject like tenant:acme, and an attribute like tenant=acme"
 	}
 	if o.since != "" || o.by != "" || o.until != "" || o.about != nil || o.ContextName != "" || o.layouts != "" {
 		return "no run was found that the flags ask for"

@@ -271,7 +271,7 @@ func (o *overrideSetOptions) subjects(override *store.Override, args []string) (
 	switch {
 	case o.policy == "":
 		if trimmed := strings.TrimSpace(args[0]); trimmed != args[0] && !o.exact {
-			return cli.Usagef("the pattern %q begins or ends with a blank; write %q, or give --exact for a subject of that name", args[0], trimmed)
+			return cli.Usagef("the pattern %q begins or ends with a blank; write %q, or give --exact for that subject", args[0], trimmed)
 		}
 		if override.Subjects, err = cli.ParseSubjects(args[0], o.exact); err != nil || limits == "" {
 			return err
