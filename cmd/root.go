@@ -145,13 +145,14 @@ func addGlobalFlags(g *cli.Globals, root *cobra.Command) {
 	flags.StringVar(&g.Store, "store", "", "store `URL`: redis://, redis+cluster://, redis+sentinel:// (rediss… for TLS), unix://, "+
 		"file:PATH or memory: "+
 		"(default $LIMITCTL_STORE, else the context, else a file)")
-	flags.StringVar(&g.ContextName, "context", "", "use the context `NAME`: a named store of the configuration (default the one "+
-		"chosen by \"context use\")")
+	flags.StringVar(&g.ContextName, "context", "", "use the context `NAME`: a named store of the configuration "+
+		"(default $LIMITCTL_CONTEXT, else the one chosen by \"context use\")")
 	flags.StringVar(&g.ConfigFile, "config", "", "configuration `FILE` (default $LIMITCTL_CONFIG, else ./limitctl.yaml, else the user's)")
 	flags.StringVar(&g.Prefix, "prefix", "", "`PREFIX` that the store's keys begin with "+
-		"(default the context's, else the configuration's, else "+store.DefaultPrefix+")")
-	flags.DurationVar(&g.Timeout, "timeout", cmp.Or(g.Env.Timeout, 2*time.Second), "wait at most `DURATION` for the store's answer")
-	flags.VarP(&g.Format, "output", "o", "output `FORMAT`: "+strings.Join(output.Formats(), ", "))
+		"(default $LIMITCTL_PREFIX, else the context's, else the configuration's, else "+store.DefaultPrefix+")")
+	flags.DurationVar(&g.Timeout, "timeout", cmp.Or(g.Env.Timeout, 2*time.Second), "wait at most `DURATION` for the store's answer "+
+		"(default $LIMITCTL_TIMEOUT, else "+store.FormatPeriod(cmp.Or(g.Env.Timeout, 2*time.Second))+")")
+	flags.VarP(&g.Format, "output", "o", "output `FORMAT`: "+strings.Join(output.Formats(), ", ")+" (default $LIMITCTL_OUTPUT, else table)")
 	flags.Var(&g.Formulas, "csv-formulas", "`WHAT` to do with CSV cells that a spreadsheet would take for a formula: "+
 		"keep them as they are, or escape them with a '")
 	flags.BoolVarP(&g.Quiet, "quiet", "q", false, "print no answer; only the exit code gives it")

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -30,6 +31,33 @@ func TestCompare(t *testing.T) {
 		if back, backAtOnce := Compare(test.after, test.before); back != -overTime || backAtOnce != -atOnce {
 			t.Errorf("%s, the other way round: %d and %d", name, back, backAtOnce)
 		}
+	}
+}
+
+// A key under two blocks is denied until the last one ends.
+func TestABlockLastsUntilTheLastOneEnds(t *testing.T) {
+	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	block := func(id, subject string, lasts time.Duration) store.Override {
+		pattern, err := store.ParsePattern(subject)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store.Override{ID: id, Subjects: pattern, Effect: store.OverrideBlock, CreatedAt: now, ExpiresAt: now.Add(lasts), Left: lasts}
+	}
+	list := store.NewOverrideList([]store.Override{block("a", "ip:203.0.113.9", time.Minute), block("b", "ip:203.0.113.0/24", time.Hour)})
+	e := admin.Entry{Key: store.Key{Subject: "ip:203.0.113.9", Name: "n"}}
+	e.Allowed, e.Remaining = true, 3
+	o := list.For(e.Key)
+	if o.ID != "a" {
+		t.Fatalf("%s applies", o.ID)
+	}
+	Block(&e, list, o, o.Left)
+	if e.Allowed || e.Remaining != 0 || e.RetryAfter != time.Hour {
+		t.Errorf("%v, %d remaining, retry in %s, want denied for an hour", e.Allowed, e.Remaining, e.RetryAfter)
+	}
+	others := admin.Entry{Key: e.Key, Layout: "ulule"}
+	if Block(&others, list, o, o.Left); others.RetryAfter != 0 {
+		t.Errorf("a key of another limiter waits %s", others.RetryAfter)
 	}
 }
 

@@ -117,7 +117,7 @@ func (f *keyFacts) selecting(s *operation.Selection) *operation.Selection {
 	own.Query.InForce = func(e *admin.Entry) store.Limit { return f.limits.InForce(e, f.overrideOf(e.Key)) }
 	own.Keep = func(e *admin.Entry) bool {
 		if o := f.overrideOf(e.Key); o != nil {
-			allowance.Block(e, o, o.Left)
+			allowance.Block(e, f.overrides, o, o.Left)
 		}
 		return s.Keep == nil || s.Keep(e)
 	}

@@ -85,9 +85,10 @@ seen: no limit of the run was reached, more than --max-errors of the planned
 requests got no decision, or the load generator was the limit and a threshold
 cannot be judged.
 
-Exit codes: 0 pass, or inconclusive (1 with --strict); 1 a threshold is missed,
-the audit found wrong answers (unless --no-fail), or more than --max-errors got
-no decision; 5 no failure, but not all keys of the run could be removed.`,
+Exit codes: 0 pass; 1 a threshold is missed, the audit found wrong answers
+(unless --no-fail), or more than --max-errors got no decision; if the verdict is
+inconclusive for another reason, 0, and 1 with --strict; 5 no failure, but not
+all keys of the run could be removed.`,
 		Example: `  limitctl loadtest --limit 100/1s --rate 500 --duration 2s
   limitctl loadtest --limit 100/1s --algorithm all --scenario boundary --duration 1500ms
   limitctl loadtest --limit 1000/1m --workers 64 --keys 1000 --distribution zipf:1.2 --duration 1s -o json

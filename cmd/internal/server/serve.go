@@ -40,7 +40,7 @@ func NewServeCmd(global *cli.Globals) *cobra.Command {
 	o := &serveOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve limits to programs over HTTP",
+		Short: "Serve limits to programs over HTTP and gRPC",
 		Long: `Serve answers requests about limits, for programs in any language and for
 proxies.
 

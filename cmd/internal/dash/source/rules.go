@@ -98,7 +98,7 @@ func (f Rules) Limit(e *admin.Entry) store.Limit {
 // Block makes an entry one with nothing left, if its key is blocked.
 func (f Rules) Block(e *admin.Entry) {
 	if o := f.Override(e.Key); o != nil {
-		allowance.Block(e, o, o.ExpiresAt.Sub(f.Now()))
+		allowance.Block(e, f.List, o, o.ExpiresAt.Sub(f.Now()))
 	}
 }
 
