@@ -42,7 +42,8 @@ func TestABlockLastsUntilTheLastOneEnds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return store.Override{ID: id, Subjects: pattern, Effect: store.OverrideBlock, CreatedAt: now, ExpiresAt: now.Add(lasts), Left: lasts}
+		return store.Override{ID: id, Subjects: pattern, Effect: store.OverrideBlock, CreatedAt: now, ExpiresAt: now.Add(lasts),
+			Left: lasts}
 	}
 	list := store.NewOverrideList([]store.Override{block("a", "ip:203.0.113.9", time.Minute), block("b", "ip:203.0.113.0/24", time.Hour)})
 	e := admin.Entry{Key: store.Key{Subject: "ip:203.0.113.9", Name: "n"}}
