@@ -31,7 +31,8 @@ shoot() {
 		--screenshot="$images/$2" "file://$1" >"$work/chromium" 2>&1 || { cat "$work/chromium" >&2; exit 1; }
 }
 
-cd "$samples"
+cp -R "$samples" "$work/samples" # so that the commands that pictures show have no path of this machine
+cd "$work/samples"
 
 # The dashboard, with some busy tenants, one of them above its limit, and a blocked scraper.
 { cat limitctl.yaml; echo 'denials: true'; } >"$work/limitctl.yaml"
@@ -73,13 +74,13 @@ tmux -S "$socket" kill-server
 redis-cli -p $port flushall >/dev/null
 for try in 1 2 3 4 5 6 7 8; do
 	"$limitctl" loadtest --limit 100/1s --algorithm token-bucket,fixed-window,sliding-log --scenario boundary \
-		--html "$work/report.html" --save "$work/report.json" >/dev/null
-	"$limitctl" report "$work/report.json" | grep -q -e '^✗' -e '^!' || break
-	rm "$work/report.json"
+		--html report.html --save report.json >/dev/null
+	"$limitctl" report report.json | grep -q -e '^✗' -e '^!' || break
+	rm report.json
 done
-shoot "$work/report.html" report.png 1000 1080
+shoot "$work/samples/report.html" report.png 1000 1440
 sh stall.sh "$LIMITCTL_STORE" &
-"$limitctl" loadtest --limit 1000000/1m --rate 1000 --duration 5s --html "$work/stall.html" >/dev/null
-shoot "$work/stall.html" stall.png 1000 1620
-"$limitctl" simulate access.log --limit 30/1m --algorithm token-bucket,fixed-window --html "$work/simulate.html" >/dev/null
-shoot "$work/simulate.html" simulate.png 1000 1500
+"$limitctl" loadtest --limit 1000000/1m --rate 1000 --duration 5s --html stall.html >/dev/null
+shoot "$work/samples/stall.html" stall.png 1000 1620
+"$limitctl" simulate access.log --limit 30/1m --algorithm token-bucket,fixed-window --html simulate.html >/dev/null
+shoot "$work/samples/simulate.html" simulate.png 1000 1500
