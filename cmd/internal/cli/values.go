@@ -118,7 +118,8 @@ func addressWithTooManyBits(text string) (before string, address netip.Addr, is 
 	}
 	for at := 0; at <= end; {
 		if address, err := netip.ParseAddr(text[at:end]); err == nil {
-			_, err := address.Prefix(atMost(text[end+1:]))
+			bits, _ := strconv.Atoi(text[end+1:]) // one that is too large for an int becomes the largest int
+			_, err := address.Prefix(bits)
 			return text[:at], address, err != nil
 		}
 		next := strings.IndexByte(text[at:end], ':')
@@ -128,14 +129,6 @@ func addressWithTooManyBits(text string) (before string, address netip.Addr, is 
 		at += next + 1
 	}
 	return "", address, false
-}
-
-// atMost reads a number of bits; one that is too large for any address is 1000.
-func atMost(digits string) int {
-	if n, err := strconv.Atoi(digits); err == nil && n < 1000 {
-		return n
-	}
-	return 1000
 }
 
 // ParseTimes reads a factor such as 3, 2.5 or 0.5, in thousandths.

@@ -8,10 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/limitctl/limitctl/cmd/internal/dash/denied"
-
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/denied"
 	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"github.com/limitctl/limitctl/cmd/internal/dash/followed"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
@@ -37,13 +36,13 @@ type feed struct {
 	groups    *source.GroupTotals // what the last whole scan found; nil before it
 	// least is the row that what a scan finds must be closer to its limit than to be followed; nil if there is none.
 	least      *followed.Row
-	leastShare atomic.Uint64 // its used share, for the scan
-	scanBegun  time.Time     // when the scan that is going on, or was the last, began
-	scanError  error         // why the last scan failed
-	pass       int           // the number of the scan that is going on, or was the last
-	scanning   bool          // a scan is going on
-	scanCut    bool          // a pause has ended one
-	stopScan   context.CancelFunc
+	leastShare atomic.Uint64      // its used share, for the scan
+	scanBegun  time.Time          // when the scan that is going on, or was the last, began
+	scanError  error              // why the last scan failed
+	pass       int                // the number of the scan that is going on, or was the last
+	scanning   bool               // a scan is going on
+	scanCut    bool               // a pause has ended one
+	stopScan   context.CancelFunc // ends it
 	search     search
 }
 
