@@ -5,6 +5,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 UNPARAM     := mvdan.cc/unparam@v0.0.0-20260823230713-2fa3d841b0c8
 MISSPELL    := github.com/golangci/misspell/cmd/misspell@v0.8.0
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
+NFPM        := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2
 
 # What runs under the race detector: the tests whose names have one of these, and all tests
 # but the slowest of the packages in which everything goes on side by side.
@@ -19,33 +20,40 @@ SELDOM      := GOGC=300
 # What `make test` runs: the quick tier (see internal/tier), without a C compiler. A busy machine gives each
 # thread a share, so more packages, tests and threads run at once than there are processors. SQLite is
 # inlined, since it is five times slower otherwise.
-QUICK       := -short -vet=off -ldflags='-s -w' $(LEAN) -gcflags=modernc.org/...=-dwarf=false -p 16 -parallel 12 -timeout 10m
+QUICK_BUILD := $(LEAN) -gcflags=modernc.org/...=-dwarf=false -p 16
+QUICK       := -short -vet=off -ldflags='-s -w' $(QUICK_BUILD) -parallel 12 -timeout 10m
 QUICKLY     := CGO_ENABLED=0 $(SELDOM) GOMAXPROCS=$$((4 * $$(getconf _NPROCESSORS_ONLN)))
 TRIED       := . ./cmd/... ./internal/... ./lua/... ./pkg/...
 # The packages that have tests, each after how much it depends on. go test runs the tests of a package only when all
-# packages before it in the list are built, and what needs SQLite is built last.
-EARLIER     := {{if or .TestGoFiles .XTestGoFiles}}{{range .Deps}}{{if eq . "modernc.org/sqlite/lib"}}1{{end}}{{end}}{{len .Deps}} {{.ImportPath}}{{end}}
+# packages before it in the list are built, and what needs SQLite is built last. SQLite itself is one package that takes
+# a minute and cannot be split, so it is built beside everything else, as soon as there is what both need of Go.
+SQLITE      := modernc.org/sqlite/lib
+EARLIER     := {{if or .TestGoFiles .XTestGoFiles}}{{range .Deps}}{{if eq . "$(SQLITE)"}}1{{end}}{{end}}{{len .Deps}} {{.ImportPath}}{{end}}
 
 # The systems that limitctl is built for, as GOOS/GOARCH and for arm /GOARM, and those of them that
 # people develop on besides Linux.
 SYSTEMS     := linux/amd64 linux/arm64 linux/arm/7 darwin/amd64 darwin/arm64 windows/amd64 freebsd/amd64
 DEVELOPED   := darwin/arm64 windows/amd64
+# What a release has a program for; docs/releasing.md says how it is made.
+RELEASED    := $(SYSTEMS) windows/arm64
 
 # The parts of `make ci`. One after the other they take what two processors have to give.
-PARTS       := setup lint systems demo test-module test-races test-races-of-all test-envoy-client test-probed test-peers test-benchmarks test-interceptor test-metrics
+PARTS       := setup lint systems demo release-try test-module test-races test-races-of-all test-envoy-client test-probed test-peers test-benchmarks test-interceptor test-metrics test-site
 # The packages that have one of RACES and are not in RACING: the others are not built under the race
 # detector for nothing. And what of RACING takes long, none of which is one of RACES.
 HAVING       = $(filter-out $(RACING),$(patsubst %/,%,$(sort $(dir $(shell grep -rlE --include='*_test.go' --exclude-dir=docs --exclude-dir=prom \
 	'^func (Test|Fuzz|Example)[A-Za-z0-9_]*($(subst /Law11,,$(RACES)))' .)))))
 RACELESS    := Failover|ClientsCannotMakeSeries
 
-.PHONY: build test ci $(PARTS) mutants stress nightly nightly-races nightly-thrice fuzz bench soak drills docs pictures vulnerabilities clean
+.PHONY: build test ci release $(PARTS) mutants stress nightly nightly-races nightly-thrice fuzz bench soak drills docs site pictures vulnerabilities clean
 
 build: ## build bin/limitctl
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/limitctl .
 
 test: ## the quick tests, in a few minutes; needs Go and redis-server only
 	@sh docs/install-test-tools.sh --unasked redis-server
+	@$(QUICKLY) go build $(QUICK_BUILD) $$(go list -deps -f '{{if .Standard}}{{.ImportPath}}{{end}}' $(SQLITE))
+	@$(QUICKLY) go build $(QUICK_BUILD) $(SQLITE) & \
 	$(QUICKLY) go test $(QUICK) $$(go list -f '$(EARLIER)' $(TRIED) | sort -n | cut -d' ' -f2)
 	@echo; echo "The quick tests pass. Left out, and run by make ci: linters, builds for other systems, races, the examples, the scripts on the file store, and the tests of"
 	@find . -name '*_test.go' -exec grep -hoE 'tier\.Full\([a-z]+, "[^"]*"' {} + | sed 's/^[^"]*"\(.*\)"$$/\1/' | sort | uniq -c
@@ -55,6 +63,12 @@ ci: ## everything that has to pass before a change lands; installs first what th
 
 demo: build ## show the main job on the embedded file store; needs no server
 	@sh docs/demo.sh bin/limitctl
+
+release: ## make archives, packages, inventories and checksums of this commit in bin/release; see docs/releasing.md
+	go run ./internal/release -nfpm $(NFPM) $(RELEASED)
+
+release-try: ## make the release of one system twice, which gives the same bytes, and look into its packages
+	@sh docs/deploy/try-release.sh $(NFPM)
 
 setup: ## install what the tests run and is missing: redis-server, chromium, shells, PyYAML, proxies, packages of Node.js
 	@sh docs/install-test-tools.sh
@@ -82,6 +96,9 @@ test-interceptor:
 test-metrics:
 	cd pkg/limiter/prom && go test -vet=off -timeout 10m ./...
 	cd docs/examples/opentelemetry && go test -vet=off -timeout 10m ./...
+
+test-site:
+	cd docs/site && go test -vet=off -count=1 -timeout 10m ./... # the pages are not in the cache's key
 
 test-probed:
 	cd docs/probed && go test -vet=off -count=1 -timeout 10m ./... # neither are the servers that it probes
@@ -118,12 +135,12 @@ fuzz: setup ## every fuzz target, 30 seconds each
 		go test ./pkg/limiter/httplimit -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
 	done
 	go test ./pkg/limiter/policyfile -run '^$$' -fuzz '^FuzzParse$$' -fuzztime 30s -fuzzminimizetime 20x
+	@for target in Question Listener Auth Lists; do \
+		go test ./cmd/internal/serve/api -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
+	done
 	cd docs/envoy-client && go test . -run '^$$' -fuzz '^FuzzReadRequest$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./internal/lines -run '^$$' -fuzz '^FuzzLines$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./internal/redact -run '^$$' -fuzz '^FuzzRemove$$' -fuzztime 30s -fuzzminimizetime 20x
-	@for target in Question Listener Auth; do \
-		go test ./cmd/internal/serve/api -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
-	done
 	go test ./cmd/internal/decision -run '^$$' -fuzz '^FuzzAppendJSON$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./cmd/internal/storeurl -run '^$$' -fuzz '^FuzzShown$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./cmd/internal/backup -run '^$$' -fuzz '^FuzzBackup$$' -fuzztime 30s -fuzzminimizetime 20x
@@ -146,6 +163,7 @@ lint: ## gofmt, vet, staticcheck, misspell, unparam and what lint/ has, warnings
 	cd docs/examples/grpc-interceptor && go vet ./... && go run $(STATICCHECK) ./...
 	cd docs/examples/opentelemetry && go vet ./... && go run $(STATICCHECK) ./...
 	cd docs/probed && go vet ./... && go run $(STATICCHECK) ./...
+	cd docs/site && go vet ./... && go run $(STATICCHECK) ./...
 	cd pkg/limiter/prom && go vet ./... && go run $(STATICCHECK) ./...
 	cd docs/peers && go vet ./... && go run $(STATICCHECK) ./...
 
@@ -184,11 +202,14 @@ drills: ## one sick part beside a peer, and what callers see in each failure; se
 	@sh docs/install-test-tools.sh redis-server
 	cd docs/benchmarks && go run . -only drills && go run . -only failures
 
-docs: ## write anew what the docs show of commands: the reference, the layouts, and outputs of the pages
-	go test ./cmd -run '^TestTheReferenceIsUpToDate$$' -update
+docs: ## write anew what the docs show of commands: the references, the layouts, and outputs of the pages
+	go test ./cmd -run '^TestThe(Reference|Documents)(Is|Are)UpToDate$$' -update
 	go test ./cmd/internal/keys -run '^TestTheTableOfLayoutsIsUpToDate$$' -update
 	-go test . -run '^TestThePagesShowWhatCommandsPrint$$' -update
 	@echo "read the difference with git diff, and try again: go test ."
+
+site: ## write the documentation as a site that works offline to bin/site; a dead link is an error
+	cd docs/site && go run .
 
 pictures: build ## make the pictures of docs/images anew; best on a quiet machine
 	@sh docs/install-test-tools.sh redis-server chromium tmux

@@ -27,7 +27,7 @@ var layers = map[string][]string{
 	"cmd": {
 		"cmd/internal/cli", "cmd/internal/dashboard", "cmd/internal/decide", "cmd/internal/files",
 		"cmd/internal/history", "cmd/internal/keys", "cmd/internal/lab", "cmd/internal/noterminalquery",
-		"cmd/internal/outcome", "cmd/internal/output", "cmd/internal/override", "cmd/internal/serve",
+		"cmd/internal/outcome", "cmd/internal/output", "cmd/internal/override", "cmd/internal/publish", "cmd/internal/serve",
 		"cmd/internal/server", "cmd/internal/setup", "cmd/internal/shell", "internal/panics", "internal/sys",
 		"internal/texts", "pkg/limiter/store",
 	},
@@ -73,12 +73,13 @@ var layers = map[string][]string{
 		"cmd/internal/decision", "cmd/internal/files", "cmd/internal/output", "cmd/internal/page",
 		"cmd/internal/serve", "cmd/internal/serve/api", "cmd/internal/serve/engine", "cmd/internal/serve/envoy",
 		"cmd/internal/serve/events", "cmd/internal/serve/metrics", "cmd/internal/serve/proxy",
-		"cmd/internal/serve/reload", "internal/layers", "pkg/limiter/admin", "pkg/limiter/store",
+		"cmd/internal/serve/reload", "internal/layers", "internal/published", "pkg/limiter/admin", "pkg/limiter/store",
 	},
 	"cmd/internal/dashboard": {
 		"cmd/internal/cli", "cmd/internal/connect", "cmd/internal/dash", "cmd/internal/doctor",
 		"cmd/internal/files", "cmd/internal/operation", "cmd/internal/output", "cmd/internal/page",
-		"cmd/internal/serve", "cmd/internal/shell", "cmd/internal/storeurl", "pkg/limiter/admin", "pkg/limiter/store",
+		"cmd/internal/serve", "cmd/internal/shell", "cmd/internal/storeurl", "pkg/limiter/admin", "pkg/limiter/policy",
+		"pkg/limiter/store",
 	},
 	"cmd/internal/page": {
 		"cmd/internal/allowance", "cmd/internal/dash", "cmd/internal/decision", "cmd/internal/outcome",
@@ -88,8 +89,13 @@ var layers = map[string][]string{
 	"cmd/internal/setup": {
 		"cmd/internal/cli", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/decision",
 		"cmd/internal/doctor", "cmd/internal/operation", "cmd/internal/outcome", "cmd/internal/output",
-		"cmd/internal/shell", "cmd/internal/storeurl", "internal/configfile", "internal/layers",
+		"cmd/internal/ratelimitfile", "cmd/internal/shell", "cmd/internal/storeurl", "internal/configfile", "internal/layers",
 		"pkg/limiter/admin", "pkg/limiter/policy", "pkg/limiter/store",
+	},
+	"cmd/internal/publish": {
+		"cmd/internal/cli", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/markdown", "cmd/internal/operation",
+		"cmd/internal/output", "cmd/internal/shell", "internal/configfile", "internal/published", "pkg/limiter/admin", "pkg/limiter/policy",
+		"pkg/limiter/store", "pkg/loadgen", "pkg/loadgen/trace",
 	},
 	"cmd/internal/allowance": {"pkg/limiter/admin", "pkg/limiter/store"},
 	"cmd/internal/backup": {
@@ -97,9 +103,12 @@ var layers = map[string][]string{
 		"pkg/limiter/layouts", "pkg/limiter/store",
 	},
 	"cmd/internal/progress": {"cmd/internal/output"},
+	"cmd/internal/ratelimitfile": {
+		"internal/configfile", "internal/texts", "internal/yamlfile", "pkg/limiter/policy", "pkg/limiter/store",
+	},
 	"cmd/internal/config": {
-		"cmd/internal/allowance", "cmd/internal/storeurl", "internal/configfile", "internal/layers",
-		"internal/yamlfile", "pkg/limiter/layouts", "pkg/limiter/httplimit", "pkg/limiter/policy",
+		"cmd/internal/allowance", "cmd/internal/ratelimitfile", "cmd/internal/storeurl", "internal/configfile", "internal/layers",
+		"internal/published", "internal/yamlfile", "pkg/limiter/layouts", "pkg/limiter/httplimit", "pkg/limiter/policy",
 		"pkg/limiter/store",
 	},
 	"cmd/internal/connect": {
@@ -121,8 +130,8 @@ var layers = map[string][]string{
 	},
 	"cmd/internal/dash/guard": {"internal/panics"},
 	"cmd/internal/dash/source": {
-		"cmd/internal/allowance", "cmd/internal/output", "internal/panics", "pkg/limiter/admin",
-		"pkg/limiter/layouts", "pkg/limiter/policy", "pkg/limiter/store",
+		"cmd/internal/allowance", "cmd/internal/dash/figures", "cmd/internal/output", "internal/calendar", "internal/panics",
+		"pkg/limiter/admin", "pkg/limiter/layouts", "pkg/limiter/policy", "pkg/limiter/store",
 	},
 	"cmd/internal/decision": {"cmd/internal/output", "pkg/limiter/policy", "pkg/limiter/store"},
 	"cmd/internal/doctor": {
@@ -141,14 +150,15 @@ var layers = map[string][]string{
 	"cmd/internal/operation": {
 		"cmd/internal/allowance", "cmd/internal/backup", "cmd/internal/connect", "cmd/internal/files",
 		"cmd/internal/identity", "cmd/internal/outcome", "cmd/internal/output", "cmd/internal/auditlog",
-		"internal/layers", "internal/overridetable", "internal/sys", "internal/texts", "pkg/limiter/admin",
+		"internal/layers", "internal/overridetable", "internal/published", "internal/sys", "internal/texts", "pkg/limiter/admin",
 		"pkg/limiter/layouts", "pkg/limiter/policy", "pkg/limiter/store",
 	},
 	"cmd/internal/output":   {"internal/textcut", "internal/texts"},
 	"cmd/internal/junit":    {},
 	"cmd/internal/markdown": {"cmd/internal/output"},
 	"cmd/internal/report": {
-		"cmd/internal/output", "pkg/limiter/store", "pkg/loadgen/audit", "pkg/loadgen/audit/joint",
+		"cmd/internal/output", "pkg/limiter/store", "pkg/loadgen/audit", "pkg/loadgen/audit/interval",
+		"pkg/loadgen/audit/joint",
 	},
 	"cmd/internal/report/show": {
 		"cmd/internal/junit", "cmd/internal/markdown", "cmd/internal/output", "cmd/internal/report",
@@ -162,7 +172,8 @@ var layers = map[string][]string{
 		"cmd/internal/output", "cmd/internal/report", "internal/hostiletext", "pkg/loadgen/audit",
 	},
 	"cmd/internal/serve": {
-		"cmd/internal/outcome", "cmd/internal/output", "cmd/internal/serve/refusal", "internal/panics",
+		"cmd/internal/outcome", "cmd/internal/output", "cmd/internal/serve/refusal", "internal/panics", "internal/subjecttext",
+		"pkg/limiter/memorystore", "pkg/limiter/store",
 	},
 	"cmd/internal/serve/api": {
 		"cmd/internal/decision", "cmd/internal/outcome", "cmd/internal/output", "cmd/internal/serve/engine",
@@ -173,14 +184,16 @@ var layers = map[string][]string{
 		"cmd/internal/decision", "internal/configfile", "internal/layers", "pkg/limiter/admin",
 		"pkg/limiter/httplimit", "pkg/limiter/memorystore", "pkg/limiter/policy", "pkg/limiter/store",
 	},
-	"cmd/internal/serve/reload": {"cmd/internal/config", "pkg/limiter/policy", "pkg/limiter/store"},
+	"cmd/internal/serve/reload": {
+		"cmd/internal/config", "internal/published", "pkg/limiter/policy", "pkg/limiter/store",
+	},
 	"cmd/internal/serve/events": {
 		"cmd/internal/decision", "cmd/internal/serve/engine", "internal/layers", "pkg/limiter/policy",
 		"pkg/limiter/store",
 	},
 	"cmd/internal/serve/refusal": {"cmd/internal/output"},
 	"cmd/internal/serve/metrics": {
-		"cmd/internal/decision", "cmd/internal/serve/engine", "internal/layers", "pkg/limiter/admin",
+		"cmd/internal/decision", "cmd/internal/serve/engine", "internal/layers", "internal/published", "pkg/limiter/admin",
 		"pkg/limiter/policy", "pkg/limiter/store",
 	},
 	"pkg/limiter":           {"internal/layers", "pkg/limiter/admin", "pkg/limiter/store"},
@@ -198,20 +211,22 @@ var layers = map[string][]string{
 		"internal/alarm", "internal/panics", "pkg/limiter/policy", "pkg/limiter/store", "pkg/loadgen/audit",
 		"pkg/loadgen/audit/interval", "pkg/loadgen/audit/joint", "pkg/loadgen/trace",
 	},
-	"pkg/loadgen/audit/joint":    {"pkg/limiter/store", "pkg/loadgen/audit"},
+	"pkg/loadgen/audit/joint":    {"pkg/limiter/store", "pkg/loadgen/audit", "pkg/loadgen/audit/interval"},
 	"pkg/loadgen/audit":          {"pkg/limiter/store"},
 	"pkg/loadgen/audit/interval": {"pkg/limiter/store", "pkg/loadgen/audit"},
 	"pkg/loadgen/trace":          {"internal/panics", "pkg/limiter/store"},
 	"pkg/limiter/store": {
-		"internal/panics", "internal/recordformat", "internal/spacesaving", "internal/subjecttext", "internal/sys",
+		"internal/calendar", "internal/panics", "internal/recordformat", "internal/spacesaving", "internal/subjecttext", "internal/sys",
 		"internal/texts",
 	},
 	"internal/alarm":        {},
+	"internal/calendar":     {},
 	"internal/clusternodes": {},
 	"internal/readfile":     {},
 	"internal/texts":        {},
 	"internal/lines":        {},
 	"internal/mutants":      {"internal/panics"},
+	"internal/release":      {"cmd", "internal/texts"},
 	"internal/redact":       {"internal/texts"},
 	"internal/hostile":      {"internal/panics"},
 	"internal/panics":       {},
@@ -221,8 +236,12 @@ var layers = map[string][]string{
 	},
 	"internal/denialtable":   {"pkg/limiter/admin", "pkg/limiter/store"},
 	"internal/overridetable": {"internal/subjecttext", "pkg/limiter/admin", "pkg/limiter/store"},
-	"internal/respguard":     {},
-	"internal/spacesaving":   {},
+	"internal/published": {
+		"internal/configfile", "internal/panics", "internal/spacesaving", "internal/texts", "internal/yamlfile", "pkg/limiter/admin",
+		"pkg/limiter/policy", "pkg/limiter/store",
+	},
+	"internal/respguard":   {},
+	"internal/spacesaving": {},
 	"pkg/limiter/policy": {
 		"internal/layers", "internal/subjecttext", "internal/texts", "pkg/limiter/admin", "pkg/limiter/store",
 	},
@@ -271,13 +290,13 @@ var layers = map[string][]string{
 	"internal/stress":   {"internal/panics"},
 	"internal/yamlfile": {"internal/redact", "internal/texts"},
 	"pkg/limiter/policyfile": {
-		"internal/configfile", "internal/layers", "internal/readfile", "internal/sys", "internal/yamlfile",
-		"pkg/limiter", "pkg/limiter/admin", "pkg/limiter/httplimit", "pkg/limiter/memorystore",
+		"internal/configfile", "internal/layers", "internal/published", "internal/readfile", "internal/sys",
+		"internal/yamlfile", "pkg/limiter", "pkg/limiter/admin", "pkg/limiter/httplimit", "pkg/limiter/memorystore",
 		"pkg/limiter/policy", "pkg/limiter/store",
 	},
 	"cmd/internal/experiment": {
 		"cmd/internal/connect", "cmd/internal/cost", "cmd/internal/endpoint", "cmd/internal/naive",
-		"cmd/internal/output", "cmd/internal/report", "internal/layers", "internal/sys", "pkg/limiter/admin",
+		"cmd/internal/output", "cmd/internal/probe/headers", "cmd/internal/report", "internal/layers", "internal/sys", "pkg/limiter/admin",
 		"pkg/limiter/policy", "pkg/limiter/store", "pkg/loadgen", "pkg/loadgen/audit",
 		"pkg/loadgen/audit/interval", "pkg/loadgen/trace",
 	},
@@ -325,7 +344,7 @@ var drivers = map[string][]string{
 	"github.com/prometheus/client_golang": {"cmd/internal/serve/metrics"},
 	"github.com/spf13/cobra": {
 		"cmd", "cmd/internal/cli", "cmd/internal/dashboard", "cmd/internal/decide", "cmd/internal/history",
-		"cmd/internal/keys", "cmd/internal/lab", "cmd/internal/override", "cmd/internal/server",
+		"cmd/internal/keys", "cmd/internal/lab", "cmd/internal/override", "cmd/internal/publish", "cmd/internal/server",
 		"cmd/internal/setup",
 	},
 	"github.com/olekukonko/tablewriter": {"cmd/internal/output"},
@@ -336,6 +355,7 @@ var drivers = map[string][]string{
 	"github.com/charmbracelet": {"cmd/internal/dash", "cmd/internal/dash/contexts", "cmd/internal/dash/guard", "cmd/internal/dash/source"},
 	"encoding/csv":             {"cmd/internal/output", "pkg/loadgen/trace"},
 	"github.com/goccy/go-yaml": {"internal/yamlfile"},
+	"github.com/itchyny/gojq":  {"cmd/internal/output"},
 	"pgregory.net/rapid":       {"pkg/limiter/storetest"},
 	"testing": {
 		"cmd/internal/clitest", "pkg/limiter/storetest", "internal/browsertest", "internal/redistest", "internal/hostile",
@@ -347,7 +367,7 @@ var drivers = map[string][]string{
 var systemPlaces = []string{
 	"", "cmd", "cmd/internal/clitest", "cmd/internal/files", "cmd/internal/noterminalquery", "internal/readfile",
 	"pkg/limiter/filestore", "internal/browsertest", "internal/redistest", "internal/terminaltest",
-	"internal/alarm", "internal/mutants", "internal/stress", "docs/examples/worker", "docs/pictures",
+	"internal/alarm", "internal/mutants", "internal/release", "internal/stress", "docs/examples/worker", "docs/pictures",
 }
 
 // Imports point one way: main → cmd → cmd/internal → pkg/limiter → internal/layers → pkg/limiter/admin →

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,47 +25,48 @@ const tabTime = 300 * time.Millisecond
 func newCompletionCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "completion SHELL",
-		Short: "Print a completion script for a shell",
-		Long: `Completion prints a script for bash, zsh or fish. With it the Tab key completes
-commands, flags and their values, the names of policies, limits and contexts,
-files, and the subjects that are in use.
+		Short: "Print or install a completion script for a shell",
+		Long: `Completion prints a script for bash, zsh, fish or PowerShell. With it the Tab
+key completes commands, flags and their values, the names of policies, limits
+and contexts, files, and the subjects that are in use.
 
 The script never runs what is typed or what is in the store. It offers only
-names without characters that are special to a shell. There is no script for
-PowerShell.`,
-		Example: `  limitctl completion bash --help
-  limitctl completion zsh --help
-  limitctl completion fish --help`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 && args[0] == "powershell" {
-				return cli.Usagef("limitctl cannot complete in PowerShell; it can in %s",
-					strings.Join(shell.Completed(), ", "))
-			}
-			return cli.NoArguments(cmd, args)
-		},
+names without characters that are special to a shell. The script for PowerShell
+is new, and not tried by the tests of limitctl.`,
+		Example: `  limitctl completion install fish
+  limitctl completion bash --help
+  limitctl completion powershell --help`,
+		Args:              cli.NoArguments,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	for _, name := range shell.Completed() {
 		cmd.AddCommand(newCompletionOfCmd(global, name))
 	}
+	cmd.AddCommand(newCompletionInstallCmd(global))
 	return cmd
+}
+
+// completionFile is where a shell finds a script for later sessions, and what else it needs.
+type completionFile struct{ now, always, needs string }
+
+func completionFileOf(name string) completionFile {
+	return map[string]completionFile{
+		"bash": {"source <(limitctl completion bash)", "limitctl completion install bash",
+			"The file is found by the package bash-completion. Without it, put the first line\n" +
+				"into ~/.bashrc; the script itself does not need the package."},
+		"zsh": {"source <(limitctl completion zsh)", "limitctl completion install zsh",
+			"It needs zsh's own completion: `autoload -U compinit; compinit` in ~/.zshrc."},
+		"fish": {"limitctl completion fish | source", "limitctl completion install fish", "Nothing else is needed."},
+		shell.PowerShell: {"limitctl completion powershell | Out-String | Invoke-Expression",
+			"limitctl completion powershell >> $PROFILE", "Nothing else is needed."},
+	}[name]
 }
 
 // newCompletionOfCmd makes the command that prints the script of a shell.
 func newCompletionOfCmd(global *cli.Globals, name string) *cobra.Command {
 	plain := false
-	install := map[string]struct{ now, always string }{
-		"bash": {"source <(limitctl completion bash)", "limitctl completion bash > ~/.local/share/bash-completion/completions/limitctl"},
-		"zsh":  {"source <(limitctl completion zsh)", `limitctl completion zsh > "${fpath[1]}/_limitctl"`},
-		"fish": {"limitctl completion fish | source", "limitctl completion fish > ~/.config/fish/completions/limitctl.fish"},
-	}[name]
-	needs := map[string]string{
-		"bash": "The file is found by the package bash-completion. Without it, put the first line\n" +
-			"into ~/.bashrc; the script itself does not need the package.",
-		"zsh":  "It needs zsh's own completion: `autoload -U compinit; compinit` in ~/.zshrc.",
-		"fish": "Nothing else is needed.",
-	}[name]
+	file := completionFileOf(name)
 	cmd := &cobra.Command{
 		Use:   name,
 		Short: "Print what makes " + name + " complete limitctl's words",
@@ -75,7 +78,7 @@ For all later sessions:
 
   %s
 
-%s`, name, install.now, install.always, needs),
+%s`, name, file.now, file.always, file.needs),
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			script, _ := shell.Script(name, !plain)
@@ -86,8 +89,69 @@ For all later sessions:
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.Flags().BoolVar(&plain, "no-descriptions", false, "offer words without their descriptions")
+	if name != shell.PowerShell {
+		cmd.Flags().BoolVar(&plain, "no-descriptions", false, "offer words without their descriptions")
+	}
 	return cmd
+}
+
+// newCompletionInstallCmd makes limitctl completion install.
+func newCompletionInstallCmd(g *cli.Globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "install [SHELL]",
+		Short: "Write the script to where your shell finds it",
+		Long: `Install writes the script of SHELL to the folder of this user from which the
+shell loads completions: bash, zsh or fish. The default is the shell of $SHELL.
+It replaces the script of an earlier limitctl, and changes no file of the shell.`,
+		Example: "  limitctl completion install fish",
+		Args:    cli.AtMostOneArgument,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name := path.Base(g.Env.Getenv("SHELL"))
+			if len(args) > 0 {
+				name = args[0]
+			} else if name == "." {
+				return cli.Usagef("SHELL is not set; name one of %s", strings.Join(installed, ", "))
+			}
+			return installCompletion(g, name)
+		},
+		ValidArgsFunction: cobra.FixedCompletions(installed, cobra.ShellCompDirectiveNoFileComp),
+	}
+}
+
+// installed are the shells that look for a script in a folder of their own.
+var installed = []string{"bash", "zsh", "fish"}
+
+func installCompletion(g *cli.Globals, name string) error {
+	folder := func(variable, otherwise string) string {
+		if given := g.Env.Getenv(variable); filepath.IsAbs(given) { // the XDG specification ignores a relative one
+			return given
+		}
+		return filepath.Join(g.Env.Getenv("HOME"), filepath.FromSlash(otherwise))
+	}
+	var file, then string
+	switch name {
+	case "bash":
+		file = filepath.Join(folder("XDG_DATA_HOME", ".local/share"), "bash-completion", "completions", "limitctl")
+	case "zsh":
+		file = filepath.Join(folder("XDG_DATA_HOME", ".local/share"), "zsh", "site-functions", "_limitctl")
+		then = "; in ~/.zshrc, before compinit: fpath=(" + shell.Command(filepath.Dir(file)) + " $fpath)"
+	case "fish":
+		file = filepath.Join(folder("XDG_CONFIG_HOME", ".config"), "fish", "completions", "limitctl.fish")
+	case shell.PowerShell:
+		return cli.Usagef("a profile of PowerShell is not changed; add the script to it: `%s`", completionFileOf(name).always)
+	default:
+		return cli.Usagef("no script for the shell %s; name one of %s", shell.Command(name), strings.Join(installed, ", "))
+	}
+	if !filepath.IsAbs(file) {
+		return cli.Usagef("HOME is not set to find the folder of %s; write the script where you want it: "+
+			"`limitctl completion %[1]s > FILE`", name)
+	}
+	script, _ := shell.Script(name, true)
+	if err := g.Env.WriteShared(file, []byte(script)); err != nil {
+		return cli.Usagef("%s cannot be written: %s", shell.Command(file), cli.Cause(err))
+	}
+	g.Say("wrote %s, for new sessions of %s%s", shell.Command(file), name, then)
+	return nil
 }
 
 // isTab reports whether args are a request for completion: of our own scripts, or of

@@ -141,6 +141,9 @@ func TestDeployBySystemd(t *testing.T) {
 	}
 	words := strings.Fields(value("ExecStart"))
 	cmd, flag := deployedServe(t, words[1:])
+	if got, want := value("ExecStartPre"), value("ExecStart")+" --check-config"; got != want {
+		t.Errorf("what starts is checked by %q, and not by %q", got, want)
+	}
 	grace, err := time.ParseDuration(value("TimeoutStopSec") + "s")
 	if err != nil {
 		t.Fatal(err)
@@ -155,6 +158,25 @@ func TestDeployBySystemd(t *testing.T) {
 	if value("ExecReload") != "/bin/kill -HUP $MAINPID" || value("DynamicUser") != "yes" || value("ProtectSystem") != "strict" {
 		t.Error("the unit is not what the page says")
 	}
+}
+
+// The socket's unit starts the service at the address that it names, and its lines for the service are right.
+func TestDeployByASocket(t *testing.T) {
+	text := deployFile(t, "limitctl.socket")
+	for _, want := range []string{"ListenStream=127.0.0.1:8080\n", "FileDescriptorName=http\n", "Service=limitctl.service\n"} {
+		if !strings.Contains(text, "\n"+want) {
+			t.Errorf("%q is not there", want)
+		}
+	}
+	start := regexp.MustCompile(`(?m)^# +ExecStart=(/.*)$`).FindStringSubmatch(text)
+	if start == nil {
+		t.Fatal("nothing says how to start the service")
+	}
+	service := regexp.MustCompile(`(?m)^ExecStart=(.*)$`).FindStringSubmatch(deployFile(t, "limitctl.service"))
+	if want := strings.Replace(service[1], " serve ", " serve --listen systemd:http ", 1); start[1] != want {
+		t.Errorf("the service is started by %s, not by %s", start[1], want)
+	}
+	deployedServe(t, strings.Fields(start[1])[1:])
 }
 
 // manifest is as much of a Kubernetes object as the manifests use; a field that is misspelled is

@@ -92,6 +92,7 @@ func (p *helpPrinter) print(cmd *cobra.Command) {
 	}
 	p.text("", "", "Flags of every command, such as --store and --output: limitctl options")
 	if !cmd.HasParent() {
+		p.text("", "", "Other pages, for limitctl help PAGE: "+strings.Join(topicNames(), ", "))
 		p.text("", "", "Documentation and reports of bugs: "+projectPage)
 	}
 }

@@ -34,12 +34,13 @@ func TestHelpExamplesWork(t *testing.T) {
 				t.Parallel()
 				dir := t.TempDir()
 				writeExampleConfig(t, dir)
-				var env []string
+				env := []string{"CI_COMMIT_TITLE=more for acme"}
 				if strings.Contains(line, " --layout ") || strings.Contains(line, " --from ") { // the keys are in a Redis
-					env = []string{"LIMITCTL_STORE=redis://" + layouts.Addr}
+					env = append(env, "LIMITCTL_STORE=redis://"+layouts.Addr)
 				}
 				run := func(line string) ([]byte, error) { return shellIn(dir, line, env...).CombinedOutput() }
-				if strings.HasPrefix(line, "limitctl serve") || strings.HasPrefix(line, "curl") {
+				serves := strings.HasPrefix(line, "limitctl serve") && !strings.Contains(line, "--check-config")
+				if serves || strings.HasPrefix(line, "curl") {
 					serveExample(t, dir, line)
 					return
 				}
@@ -74,7 +75,8 @@ func TestHelpExamplesWork(t *testing.T) {
 				}
 				output, err := run(withExampleIDs(line))
 				asks := !strings.Contains(line, "--yes") && !strings.Contains(line, "--confirm") && !strings.Contains(line, "--dry-run")
-				if asks && strings.Contains(string(output), "there is no terminal to ask on; give --yes") {
+				if asks && (strings.Contains(string(output), "there is no terminal to ask on; give --yes") ||
+					strings.Contains(string(output), "there is no terminal to type its name on; give --confirm prod")) {
 					return // there is no terminal here
 				}
 				if strings.HasPrefix(line, "limitctl probe") && strings.Contains(string(output), "INCONCLUSIVE") {
@@ -166,14 +168,37 @@ func beforeExample(line string) string {
 		return "limitctl override set a --times 2 --for 1h --reason x --yes && limitctl override set b --times 2 --for 1h --reason x --yes"
 	case strings.Contains(line, "base1.json"):
 		return "cp base.json base1.json && cp base.json base2.json && cp base.json base3.json"
+	case strings.HasPrefix(rest, "config import"):
+		return "mkdir config && printf 'domain: d\ndescriptors: [{key: k, rate_limit: {unit: minute, requests_per_unit: 5}}]\n'" +
+			" > config/config.yaml"
+	case strings.HasPrefix(rest, "config fetch"), strings.HasPrefix(rest, "config history"), strings.HasPrefix(rest, "config rollback"),
+		strings.HasPrefix(rest, "config status"), strings.HasPrefix(rest, "config promote"),
+		strings.HasPrefix(rest, "config publish") && (strings.Contains(line, "--shadow") || strings.Contains(line, "--percent")):
+		publish := "limitctl config publish limitctl.yaml -m first --yes"
+		if strings.Contains(line, "--context prod") {
+			publish += " --context prod --confirm prod"
+		}
+		edit := " && sed -i.before s/1000/900/ limitctl.yaml"
+		switch {
+		case strings.HasPrefix(rest, "config publish"): // which tries it
+			return publish + edit
+		case strings.HasPrefix(rest, "config promote"):
+			publish += edit + " && " + publish + " --shadow"
+			return publish
+		}
+		return publish + edit + " && " + publish
+	case strings.Contains(line, "--trace requests.jsonl"):
+		return `echo '{"time":"2026-07-01T12:00:00Z","ip":"192.0.2.1","email":"a@b","tenant":"acme","plan":"free","user":"7","route":"/",` +
+			`"team":"search","environment":"staging","tokens":5}' > requests.jsonl`
 	case strings.HasPrefix(rest, "config diff"):
 		return "cp limitctl.yaml new.yaml"
 	}
 	return ""
 }
 
-// withExampleIDs puts the IDs of overrides that there are in the place of an example's.
+// withExampleIDs puts the IDs of overrides and the versions that there are in the place of an example's.
 func withExampleIDs(line string) string {
+	line = strings.NewReplacer("rollback 12", "rollback 1", "--version 12", "--version 1").Replace(line)
 	for n, id := range []string{"3f9a1c", "77b0de"} {
 		line = strings.ReplaceAll(line, id, fmt.Sprintf(
 			"$(limitctl override list -o jsonl 2>/dev/null | sed -n '%ds/.*\"id\":\"\\([^\"]*\\)\".*/\\1/p')", n+1))

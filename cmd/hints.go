@@ -37,7 +37,8 @@ func flagHabits() map[string]string {
 	return map[string]string{
 		"json": "-o json", "yaml": "-o yaml", "csv": "-o csv", "format": "-o FORMAT", "out": "-o FORMAT",
 		"url": "--store URL", "host": "--store redis://HOST:PORT", "force": "--yes", "f": "--yes", "follow": "--watch",
-		"name": "--limit-name NAME", "reason-text": "--reason TEXT", "noop": "--dry-run", "simulate": "--dry-run",
+		"name": "--limit-name NAME", "fields": "--jq FILTER", "columns": "--jq FILTER", "query": "--jq FILTER",
+		"go-template": "--template TEXT", "reason-text": "--reason TEXT", "noop": "--dry-run", "simulate": "--dry-run",
 	}
 }
 
@@ -74,6 +75,21 @@ func flagHint(cmd *cobra.Command, complaint string) string {
 	})
 	if near := texts.Nearest(name, names, 2); near != "" && len(name) > 1 {
 		return fmt.Sprintf("; did you mean --%s?", near)
+	}
+	return ""
+}
+
+// oneDash returns the first flag of cmd among args that is written with one dash, such as -limit, which is read as the flag
+// -l with the value "imit". It is "" if there is none.
+func oneDash(cmd *cobra.Command, args []string) string {
+	for _, arg := range args {
+		name, _, _ := strings.Cut(strings.TrimPrefix(arg, "-"), "=")
+		switch {
+		case arg == "--":
+			return ""
+		case strings.HasPrefix(arg, "-") && len(name) > 1 && name[0] != '-' && cmd.Flag(name) != nil:
+			return name
+		}
 	}
 	return ""
 }

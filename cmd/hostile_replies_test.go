@@ -62,6 +62,8 @@ func conversations(dir string) []conversation {
 		{name: "check", args: []string{"check", "user:1", "--limit", "10/1h"}, stages: []stage{inScripts, inReads},
 			survives: []stage{inReads}},
 		{name: "consume", args: []string{"consume", "user:1", "--limit", "10/1h"}, stages: []stage{inScripts}},
+		{name: "run", args: []string{"run", "user:1", "--limit", "10/1h", "--on-unavailable", "3", "--", "true"},
+			stages: []stage{inScripts}},
 		{name: "refund", args: []string{"refund", "user:1", "--limit", "10/1h"}, stages: []stage{inScripts}},
 		{name: "inspect all", args: []string{"inspect", "*"}, stages: []stage{inScans, inReads, inScripts, inSizes, inTimes, inExpiry}},
 		{name: "inspect one", args: []string{"inspect", "user:1", "-o", "json"}, stages: []stage{inScans, inReads}},
@@ -308,6 +310,9 @@ func (c *conversation) to(url string, timeout time.Duration) []string {
 	flags := []string{"--store", url, "--timeout", timeout.String()}
 	if c.args[0] == "__complete" { // which takes flags before the word that is begun
 		return slices.Concat(c.args[:2], flags, c.args[2:])
+	}
+	if at := slices.Index(c.args, "--"); at >= 0 { // behind which is a command of the caller
+		return slices.Insert(slices.Clone(c.args), at, flags...)
 	}
 	return append(slices.Clone(c.args), flags...)
 }

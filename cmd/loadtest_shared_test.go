@@ -21,6 +21,12 @@ import (
 // files they saved.
 func sharedRun(t *testing.T, server *redistest.Server, args ...string) (files []string) {
 	t.Helper()
+	return sharedRunOf(t, append([]string{"--store", "redis://" + server.Addr}, args...)...)
+}
+
+// sharedRunOf is as sharedRun for any target.
+func sharedRunOf(t *testing.T, args ...string) (files []string) {
+	t.Helper()
 	dir := t.TempDir()
 	start := time.Now().Add(5 * time.Second).UTC().Format(time.RFC3339Nano)
 	var machines sync.WaitGroup
@@ -28,8 +34,8 @@ func sharedRun(t *testing.T, server *redistest.Server, args ...string) (files []
 		file := filepath.Join(dir, strconv.Itoa(i)+".json")
 		files = append(files, file)
 		machines.Go(func() {
-			cmd := exec.Command("limitctl", append([]string{"loadtest", "--store", "redis://" + server.Addr, "-q", "--machines", "2",
-				"--start-at", start, "--save", file, "--keys", "5", "--duration", "2s"}, args...)...)
+			cmd := exec.Command("limitctl", append([]string{"loadtest", "-q", "--machines", "2", "--start-at", start, "--save", file,
+				"--keys", "5", "--duration", "2s"}, args...)...)
 			cmd.Dir = dir
 			cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+dir, "XDG_CONFIG_HOME="+dir)
 			if out, err := cmd.CombinedOutput(); err != nil && cmd.ProcessState.ExitCode() != exitNo {
@@ -118,6 +124,30 @@ func TestMachinesTogetherFindWhatNeitherSeesAlone(t *testing.T) {
 	for _, file := range files {
 		if alone, _, code := merged(t, file); code != 0 || alone.Runs[0].Audit.OverAdmitted != 0 {
 			t.Errorf("alone: exit code %d, %+v", code, alone.Runs[0].Audit)
+		}
+	}
+}
+
+// Two machines that drive the subjects of one endpoint are audited together: each is admitted less than the limit, and an
+// endpoint that lets in too much is found all the same.
+func TestMachinesThatDriveOneEndpointAreAuditedTogether(t *testing.T) {
+	tier.Full(t, "load tests of seconds")
+	t.Parallel()
+	for _, limit := range []string{"sliding-log:20/1s", "sliding-log:24/1s"} {
+		service := newLimitedService(t, limit)
+		files := sharedRunOf(t, service.URL+"/?key={subject}", "--run", "both", "--limit", "sliding-log:20/1s", "--rate", "200",
+			anyErrors)
+		wrong := limit != "sliding-log:20/1s"
+		both, stderr, code := merged(t, files...)
+		a, r := both.Runs[0].Audit, &both.Runs[0]
+		if code == exitNo != wrong || a.OverAdmitted > 0 != wrong || !wrong && a.UnderAdmitted > 0 || r.Keys != 5 || !r.Shared.Audited ||
+			a.Sensitivity == nil || a.Sensitivity.LeastOver == 0 {
+			t.Errorf("%s: exit code %d, %+v, %+v: %s", limit, code, a, r.Shared, stderr)
+		}
+		for _, file := range files {
+			if alone, _, code := merged(t, file); code != 0 || alone.Runs[0].Audit.OverAdmitted+alone.Runs[0].Audit.UnderAdmitted > 0 {
+				t.Errorf("%s alone: exit code %d, %+v", limit, code, alone.Runs[0].Audit)
+			}
 		}
 	}
 }

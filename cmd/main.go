@@ -4,12 +4,17 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"net"
 	"os"
+	"os/exec"
 	"os/signal"
 	"os/user"
 	"syscall"
 	"time"
+	_ "time/tzdata" // the zones of limits, whatever the host has
 
 	"golang.org/x/term"
 
@@ -21,10 +26,14 @@ import (
 	"github.com/limitctl/limitctl/internal/sys"
 )
 
+// Build says what this program was built from. What is empty comes from the build information of Go, as far as that has it.
+type Build struct{ Version, Commit, Date string }
+
 // Main runs limitctl in the process's own environment and returns its exit code. See Env for the
 // timeout.
-func Main(version string, timeout time.Duration) int {
-	env := osEnv(version)
+func Main(build Build, timeout time.Duration) int {
+	env := osEnv(build.Version)
+	env.Commit, env.Date = build.Commit, build.Date
 	env.Timeout = timeout
 	return mainIn(env)
 }
@@ -81,6 +90,11 @@ func osEnv(version string) *cli.Env {
 		Size:          size,
 		Version:       version,
 		TabTime:       tabTime,
+		Inherit:       inherit,
+		FindProgram:   findProgram,
+		Become: func(path string, words []string) (int, error) {
+			return become(&exec.Cmd{Path: path, Args: words, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr})
+		},
 	}
 }
 
@@ -98,6 +112,22 @@ func getenv(name string) string {
 		return account.HomeDir
 	}
 	return ""
+}
+
+// inherit is Env.Inherit of a process.
+func inherit(descriptor int) (net.Listener, error) {
+	file := os.NewFile(uintptr(descriptor), "inherited socket")
+	defer file.Close() // the listener has a copy
+	return net.FileListener(file)
+}
+
+// findProgram is Env.FindProgram of a process.
+func findProgram(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if errors.Is(err, exec.ErrNotFound) {
+		return "", fs.ErrNotExist
+	}
+	return path, err
 }
 
 // sameInterrupt is how long after a signal another one is the same Ctrl-C.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -121,14 +122,14 @@ func TestProbeDocument(t *testing.T) {
 	}
 	if d.SchemaVersion != 1 || d.Passed || d.Verdict != "fail" || d.Allowed+d.Denied != d.Requests || d.Failed != 0 ||
 		d.Limit != "sliding-log:5/1h" || d.Dialect != "draft-8" || d.Requests < 7 ||
-		len(verdicts) != 7 ||
+		len(verdicts) != 12 || verdicts["connections"] != "pass" || verdicts["similar-names"] != "pass" ||
 		verdicts["denial-status"] != "fail" || verdicts["admitted"] != "pass" || verdicts["recovery"] != "unknown" {
 		t.Errorf("%s", stdout)
 	}
 	lines, _ := w.run(t, exitNo, append(args, "-o", "jsonl")...)
 	records, _ := w.run(t, exitNo, append(args, "-o", "csv")...)
 	yaml, _ := w.run(t, exitNo, append(args, "-o", "yaml")...)
-	if strings.Count(lines, "\n") != 7 || strings.Count(records, "\n") != 8 || !strings.Contains(yaml, "\nlimit: sliding-log:5/1h\n") {
+	if strings.Count(lines, "\n") != 12 || strings.Count(records, "\n") != 13 || !strings.Contains(yaml, "\nlimit: sliding-log:5/1h\n") {
 		t.Errorf("%s\n%s\n%s", lines, records, yaml)
 	}
 }
@@ -156,7 +157,7 @@ func TestProbeSummaries(t *testing.T) {
 	if err := xml.Unmarshal([]byte(text), &suites); err != nil {
 		t.Fatal(err)
 	}
-	if suites.Tests != 8 || suites.Failures != 1 {
+	if suites.Tests != 13 || suites.Failures != 1 {
 		t.Errorf("%d tests, %d failures:\n%s", suites.Tests, suites.Failures, text)
 	}
 	for _, c := range suites.Cases {
@@ -209,12 +210,12 @@ func TestProbeWithoutEvidence(t *testing.T) {
 	url, asked := limited(t, "1000000/1h", nil)
 	few := []string{"probe", url, "-H", "X-User: {subject}", "--limit", "5000/1m"}
 	stdout, _ := w.run(t, exitNo, few...)
-	if !strings.HasPrefix(stdout, "INCONCLUSIVE  the limit was not seen to be enforced, 0 passed, 7 not seen\n") || asked.Load() > 0 ||
+	if !strings.HasPrefix(stdout, "INCONCLUSIVE  the limit was not seen to be enforced, 0 passed, 12 not seen\n") || asked.Load() > 0 ||
 		!strings.Contains(stdout, "! A limit of 5000 is not reached by 3000 requests, so none was sent; give") {
 		t.Errorf("after %d requests:\n%s", asked.Load(), stdout)
 	}
 	if text, _ := w.run(t, exitNo, append(few, "--junit", "-")...); !strings.Contains(text,
-		`tests="8" failures="0" errors="0" skipped="8"`) {
+		`tests="13" failures="0" errors="0" skipped="13"`) {
 		t.Errorf("%s", text)
 	}
 	if text, _ := w.run(t, exitNo, append(few, "--markdown", "-")...); !strings.HasPrefix(text, "### ❔ INCONCLUSIVE: limit of") {
@@ -309,4 +310,67 @@ func probeExample(t *testing.T, line string) string {
 	}
 	line = strings.NewReplacer("http://127.0.0.1:8080/", url, "X-Api-Key", "X-User").Replace(line)
 	return line + bounds
+}
+
+// A check that is demanded and was not seen keeps a probe from passing, and one that does not exist is refused.
+func TestProbeDemandsChecks(t *testing.T) {
+	url, asked := limited(t, "sliding-log:5/1h", nil)
+	w := newWorld(t)
+	args := []string{"probe", url, "-H", "X-User: {subject}", "--limit", "sliding-log:5/1h", "--max-time", "30s"}
+	for _, test := range []struct {
+		code  int
+		flags []string
+		words string
+	}{
+		{exitYes, []string{"--require", "admitted,connections,at-once"}, "PASS  "},
+		{exitYes, nil, "PASS  "},
+		{exitNo, []string{"--require", "admitted", "--require", "recovery"}, "INCONCLUSIVE  recovery was required and not seen, "},
+		{exitNo, []string{"--require", "costs,recovery"}, "INCONCLUSIVE  costs, recovery were required and not seen, "},
+		{exitNo, []string{"--strict"}, "INCONCLUSIVE  "},
+	} {
+		stdout, _ := w.run(t, test.code, append(args[:len(args):len(args)], test.flags...)...)
+		if !strings.HasPrefix(stdout, test.words) {
+			t.Errorf("%q: %s", test.flags, stdout)
+		}
+	}
+	before := asked.Load()
+	for _, wrong := range []string{"recovering", "", "admitted,,recovery", "all"} {
+		_, stderr := w.run(t, exitUsage, append(args[:len(args):len(args)], "--require", wrong)...)
+		if !strings.Contains(stderr, "the checks are admitted, denial-status, ") || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%q: %s", wrong, stderr)
+		}
+	}
+	if asked.Load() > before {
+		t.Error("a request was sent")
+	}
+}
+
+// Two processes behind one address, each with counters of its own, are found by default.
+func TestProbeFindsCountersOfConnections(t *testing.T) {
+	limit := store.Limit{Algorithm: store.FixedWindow, Count: 20, Period: time.Hour}
+	var all [2]*storecall.Caller
+	for i := range all {
+		backend := memorystore.New()
+		t.Cleanup(func() { backend.Close() })
+		all[i] = storecall.New(backend)
+	}
+	var opened atomic.Int64
+	type process struct{}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		lim := all[r.Context().Value(process{}).(int64)%2]
+		decision, err := lim.Take(r.Context(), store.Key{Subject: "user:" + r.URL.Query().Get("user")}, limit, 1)
+		if err != nil || !decision.Allowed {
+			w.Header().Set("Retry-After", strconv.Itoa(int(decision.RetryAfter.Seconds())+1))
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+	}))
+	server.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
+		return context.WithValue(ctx, process{}, opened.Add(1))
+	}
+	server.Start()
+	t.Cleanup(server.Close)
+	stdout, _ := newWorld(t).run(t, exitNo, "probe", server.URL+"/?user={subject}", "--limit", "fixed-window:20/1h", "--max-time", "20s")
+	if !strings.Contains(stdout, "✗ connections") || !strings.Contains(stdout, "counted by connection, port or process") {
+		t.Errorf("%s", stdout)
+	}
 }

@@ -25,6 +25,11 @@ var exitNoOf = map[string]string{
 	"limitctl restore": "the question was not answered yes; nothing was changed",
 	"limitctl doctor":  "a problem was found",
 
+	"limitctl config publish":  "the question was not answered yes; nothing was changed",
+	"limitctl config promote":  "the question was not answered yes; nothing was changed",
+	"limitctl config rollback": "the question was not answered yes; nothing was changed",
+	"limitctl config status":   "a process lags",
+
 	"limitctl override set":    "the question was not answered yes; nothing was changed",
 	"limitctl override extend": "the ID is of no override in force, or the question was not answered yes; nothing was changed",
 	"limitctl override revoke": "an ID is of no override in force, or the question was not answered yes; nothing was changed",
@@ -74,15 +79,7 @@ func reference(t *testing.T, root *cobra.Command) string {
 
 Written by ` + "`make docs`" + ` from what ` + "`limitctl COMMAND --help`" + ` says; a test holds it up to date.
 
-| exit code | means |
-|---|---|
-| 0 | yes, done |
-| 1 | no; each command says what that means |
-| 2 | usage or configuration; nothing was done |
-| 3 | store unreachable or timed out |
-| 4 | store refused: auth, ACL, foreign data, out of memory |
-| 5 | partly done, or for ` + "`check`" + ` partly decided |
-| 130 | interrupted |
+## All commands
 
 `)
 	all := commandsOf(root)
@@ -100,6 +97,17 @@ Written by ` + "`make docs`" + ` from what ` + "`limitctl COMMAND --help`" + ` s
 	var global []*pflag.Flag
 	root.PersistentFlags().VisitAll(func(flag *pflag.Flag) { global = append(global, flag) })
 	writeFlags(&b, global)
+	b.WriteString("## Environment\n\nA flag goes before a variable, and a variable before the configuration.\n\n")
+	b.WriteString("| variable | |\n|---|---|\n")
+	for _, variable := range cli.Variables() {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", variable[0], escapeMarkdown(variable[1]))
+	}
+	b.WriteString("\n## Exit codes\n\n| exit code | means |\n|---|---|\n")
+	for _, line := range exitCodeLines() {
+		fmt.Fprintf(&b, "| %s | %s |\n", line[0], escapeMarkdown(line[1]))
+	}
+	b.WriteString("\nEach command says below what 1 means.\n\n")
+	writeProse(&b, exitCodesMore, "")
 	known := 0
 	for _, c := range all {
 		fmt.Fprintf(&b, "## %s\n\n", c.CommandPath())

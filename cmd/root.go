@@ -16,6 +16,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/lab"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/override"
+	"github.com/limitctl/limitctl/cmd/internal/publish"
 	"github.com/limitctl/limitctl/cmd/internal/server"
 	"github.com/limitctl/limitctl/cmd/internal/setup"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -46,6 +47,7 @@ func commands() []command {
 	return []command{
 		{"check", toDecide, decide.NewCheckCmd},
 		{"consume", toDecide, decide.NewConsumeCmd},
+		{"run", toDecide, decide.NewRunCmd},
 		{"refund", toDecide, decide.NewRefundCmd},
 		{"settle", toDecide, decide.NewSettleCmd},
 		{"inspect", toLook, keys.NewInspectCmd},
@@ -70,12 +72,19 @@ func commands() []command {
 		{"report", toTest, lab.NewReportCmd},
 		{"compare", toTest, lab.NewCompareCmd},
 		{"serve", toServe, server.NewServeCmd},
-		{"config", toServe, setup.NewConfigCmd},
+		{"config", toServe, newConfigCmd},
 		{"context", toServe, setup.NewContextCmd},
 		{"version", toServe, setup.NewVersionCmd},
 		{"completion", toServe, newCompletionCmd},
 		{"options", toServe, newOptionsCmd},
 	}
+}
+
+// newConfigCmd makes limitctl config: what is about a file, and what is about a configuration in a store.
+func newConfigCmd(global *cli.Globals) *cobra.Command {
+	cmd := setup.NewConfigCmd(global)
+	cmd.AddCommand(publish.Commands(global)...)
+	return cmd
 }
 
 func newRootOf(global *cli.Globals, commands []command) *cobra.Command {
@@ -103,7 +112,10 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 					return cli.Usagef("--%s is empty; give it a value or leave it out", flag)
 				}
 			}
-			return global.ReadVariables(cmd.Root().PersistentFlags())
+			if err := global.ReadVariables(cmd.Root().PersistentFlags()); err != nil {
+				return err
+			}
+			return global.ReadFilter(cmd)
 		},
 		Version:       global.Env.ProgramVersion(), // for --version
 		SilenceUsage:  true,
@@ -118,7 +130,8 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 		SuggestionsMinimumDistance: 2,
 		CompletionOptions:          cobra.CompletionOptions{DisableDefaultCmd: true}, // it has one of its own
 	}
-	root.SetHelpCommand(newHelpCmd())
+	root.SetVersionTemplate("limitctl {{.Version}}\n")
+	root.SetHelpCommand(newHelpCmd(global))
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
 			return cli.UnknownCommand(cmd, args[0]) // whose flags cannot be known
@@ -152,23 +165,35 @@ func addGlobalFlags(g *cli.Globals, root *cobra.Command) {
 		"(default $LIMITCTL_PREFIX, else the context's, else the configuration's, else "+store.DefaultPrefix+")")
 	flags.DurationVar(&g.Timeout, "timeout", cmp.Or(g.Env.Timeout, 2*time.Second), "wait at most `DURATION` for the store's answer "+
 		"(default $LIMITCTL_TIMEOUT, else "+store.FormatPeriod(cmp.Or(g.Env.Timeout, 2*time.Second))+")")
-	flags.VarP(&g.Format, "output", "o", "output `FORMAT`: "+strings.Join(output.Formats(), ", ")+" (default $LIMITCTL_OUTPUT, else table)")
+	flags.VarP(&g.Format, "output", "o", "output `FORMAT`: "+strings.Join(output.Formats(), ", ")+
+		", or name for a list (default $LIMITCTL_OUTPUT, else table)")
+	flags.StringVar(&g.JQ, "jq", "", "print what the jq `FILTER` makes of the JSON answer, such as .remaining")
+	flags.StringVar(&g.Template, "template", "", "print what the Go template `TEXT` makes of the JSON answer, such as {{.remaining}}")
 	flags.Var(&g.Formulas, "csv-formulas", "`WHAT` to do with CSV cells that a spreadsheet would take for a formula: "+
 		"keep them as they are, or escape them with a '")
 	flags.BoolVarP(&g.Quiet, "quiet", "q", false, "print no answer; only the exit code gives it")
 	root.RegisterFlagCompletionFunc("context", cli.Offers(g).Contexts)
-	root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(output.Formats(), cobra.ShellCompDirectiveNoFileComp))
+	root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(append(output.Formats(), string(output.Names)),
+		cobra.ShellCompDirectiveNoFileComp))
+	root.RegisterFlagCompletionFunc("jq", cobra.NoFileCompletions)
+	root.RegisterFlagCompletionFunc("template", cobra.NoFileCompletions)
 	root.RegisterFlagCompletionFunc("csv-formulas", cobra.FixedCompletions(output.FormulaNames(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// newHelpCmd makes "limitctl help COMMAND", which is "limitctl COMMAND --help".
-func newHelpCmd() *cobra.Command {
+// newHelpCmd makes "limitctl help COMMAND", which is "limitctl COMMAND --help", and "limitctl help TOPIC".
+func newHelpCmd(g *cli.Globals) *cobra.Command {
 	return &cobra.Command{
-		Use:               "help [COMMAND]",
+		Use:               "help [COMMAND|TOPIC]",
 		Short:             "Help about any command",
-		Example:           "  limitctl help consume\n  limitctl help context use",
+		Example:           "  limitctl help consume\n  limitctl help context use\n  limitctl help limits",
 		ValidArgsFunction: completeCommands,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				if t := topicNamed(args[0]); t != nil {
+					newHelpPrinter(g, cmd).prose(t.text, "")
+					return nil
+				}
+			}
 			about, rest, err := cmd.Root().Find(args)
 			switch {
 			case err != nil:
@@ -189,6 +214,13 @@ func completeCommands(cmd *cobra.Command, args []string, begun string) (names []
 	about, rest, err := cmd.Root().Find(args)
 	if err != nil || len(rest) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	if about == cmd.Root() {
+		for _, t := range topics() {
+			if strings.HasPrefix(t.name, begun) {
+				names = append(names, t.name+"\t"+t.short)
+			}
+		}
 	}
 	for _, sub := range about.Commands() {
 		if sub.IsAvailableCommand() && strings.HasPrefix(sub.Name(), begun) {

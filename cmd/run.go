@@ -28,7 +28,7 @@ func Run(ctx context.Context, args []string, env *cli.Env) int {
 	if ended := cli.EndAnswer(global, err); ended != nil {
 		err = errors.Join(err, cli.NotPrinted(ended))
 	}
-	if err != nil && !errors.Is(err, cli.ErrDenied) && !errors.Is(err, cli.ErrLeft) {
+	if err != nil && !errors.Is(err, cli.ErrDenied) && !errors.Is(err, cli.ErrLeft) && !errors.Is(err, cli.ErrEnded) {
 		fmt.Fprintln(env.Err, complaint(global, err))
 	}
 	if bug := bugIn(err); bug != nil && env.Getenv("LIMITCTL_DEBUG") == "1" {
@@ -48,7 +48,13 @@ func execute(ctx context.Context, g *cli.Globals) error {
 	root.SetErr(g.Env.Err)
 	var wrong error // cobra takes none from a help
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { wrong = printHelp(g, cmd) })
-	if err := root.ExecuteContext(ctx); err != nil {
+	cmd, err := root.ExecuteContextC(ctx)
+	if cli.ExitCode(err) == cli.ExitCode(cli.Usagef("")) {
+		if name := oneDash(cmd, g.Args); name != "" {
+			return cli.Usagef("-%s has one dash; write --%[1]s; see `%s --help`", name, cmd.CommandPath())
+		}
+	}
+	if err != nil {
 		return err
 	}
 	return wrong

@@ -145,7 +145,7 @@ func secretCommands(directory string) [][]string {
 	in := func(name string) string { return filepath.Join(directory, name) }
 	return [][]string{
 		{"check", "user:1", "--limit", "3/1h"}, {"check", "user:1", "--limit", "3/1h", "-o", "json"},
-		{"consume", "user:1", "--limit", "3/1h"},
+		{"consume", "user:1", "--limit", "3/1h"}, {"run", "user:1", "--limit", "3/1h", "--", "true"},
 		{"consume", "user:1", "--limit", "3/1h", "--on-error", "allow"}, {"refund", "user:1", "--limit", "3/1h"},
 		{"inspect", "user:*"}, {"inspect", "user:1", "-o", "csv"}, {"inspect", "--foreign", "*", "-o", "yaml"},
 		{"reset", "user:*", "--yes"}, {"reset", "user:1", "--yes", "-o", "json"}, {"restore", in("backup.jsonl"), "--replace", "--yes"},

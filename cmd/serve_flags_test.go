@@ -69,7 +69,7 @@ func TestServeSaysWhatIsWrongWithItsFlags(t *testing.T) {
 		{"--tls-cert " + certificate + " --tls-key " + otherKey, "TLS: the certificate " + certificate + " and the key " + otherKey + ": "},
 		{"--tls-cert " + certificate + " --tls-key " + key + " --tls-client-ca " + none, "TLS: no certificate is in " + none},
 		{"--tls-cert " + dir + "/lost --tls-key " + key, "no such file"},
-		{"--token-file " + short, "--token-file " + short + ": an access token has 6 characters, and fewer than 16 can be guessed"},
+		{"--token-file " + short, "--token-file " + short + ": line 1: an access token has 6 characters, and fewer than 16 can be guessed"},
 		{"--token-file " + none, "--token-file " + none + ": there is no access token"},
 		{"--log-level loud", `--log-level "loud" is not known; give debug, info, warn or error`},
 		{"--log-format xml", `--log-format "xml" is not known; give text or json`},

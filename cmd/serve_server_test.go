@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/limitctl/limitctl/internal/redistest"
 )
 
 // served is `limitctl serve` as a process of its own, on ports that the system chose.
@@ -91,6 +93,13 @@ func serveExample(t *testing.T, dir, line string) {
 	args = append(args, "--admin", "127.0.0.1:0", "-o", "jsonl")
 	if !strings.Contains(line, "unix:") {
 		args = append(args, "--listen", "127.0.0.1:0")
+	}
+	if strings.Contains(line, "redis://127.0.0.1:6379 --config store:") { // follows what is published there
+		args = append(args, "--store", "redis://"+redistest.Start(t).Addr)
+		publish := "limitctl config publish limitctl.yaml -m first --yes --store " + args[len(args)-1]
+		if output, err := shellIn(dir, publish).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, output)
+		}
 	}
 	c := newChild(t, args...)
 	c.cmd.Dir = dir

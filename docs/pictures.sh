@@ -25,10 +25,16 @@ server=$!
 export LIMITCTL_STORE=redis://localhost:$port
 until redis-cli -p $port ping >/dev/null 2>&1; do sleep 0.1; done
 
-# shoot PAGE IMAGE WIDTH HEIGHT
+# shoot PAGE IMAGE WIDTH HEIGHT [FLAG]
 shoot() {
-	chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size="$3,$4" \
+	chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size="$3,$4" ${5-} \
 		--screenshot="$images/$2" "file://$1" >"$work/chromium" 2>&1 || { cat "$work/chromium" >&2; exit 1; }
+}
+
+# shoot_both PAGE NAME WIDTH HEIGHT makes a picture for light pages, and one for dark ones.
+shoot_both() {
+	shoot "$1" "$2.png" "$3" "$4" --blink-settings=preferredColorScheme=1
+	shoot "$1" "$2-dark.png" "$3" "$4" --blink-settings=preferredColorScheme=0
 }
 
 cp -R "$samples" "$work/samples" # so that the commands that pictures show have no path of this machine
@@ -61,11 +67,13 @@ sleep 25
 tmux -S "$socket" send-keys Down Down
 sleep 1.5
 tmux -S "$socket" capture-pane -e -p >"$work/screen"
-"$work/pictures" <"$work/screen" >"$work/dashboard.html"
+"$work/pictures" <"$work/screen" >"$work/dark.html"
+"$work/pictures" -light <"$work/screen" >"$work/light.html"
 kill $traffic
 wait $traffic 2>/dev/null || true
 traffic=
-shoot "$work/dashboard.html" dashboard.png 1235 498
+shoot "$work/light.html" dashboard.png 1235 498
+shoot "$work/dark.html" dashboard-dark.png 1235 498
 unset LIMITCTL_CONFIG
 
 # Reports: at the edge of a window, of a store that stopped, and of recorded traffic. They begin with a warning if
@@ -78,9 +86,9 @@ for try in 1 2 3 4 5 6 7 8; do
 	"$limitctl" report report.json | grep -q -e '^✗' -e '^!' || break
 	rm report.json
 done
-shoot "$work/samples/report.html" report.png 1000 1440
+shoot_both "$work/samples/report.html" report 1000 1440
 sh stall.sh "$LIMITCTL_STORE" &
 "$limitctl" loadtest --limit 1000000/1m --rate 1000 --duration 5s --html stall.html >/dev/null
-shoot "$work/samples/stall.html" stall.png 1000 1620
+shoot_both "$work/samples/stall.html" stall 1000 1620
 "$limitctl" simulate access.log --limit 30/1m --algorithm token-bucket,fixed-window --html simulate.html >/dev/null
-shoot "$work/samples/simulate.html" simulate.png 1000 1500
+shoot_both "$work/samples/simulate.html" simulate 1130 1480

@@ -5,15 +5,18 @@
 -- ARGV[1]  op 1 ('t' take, 'p' peek, which writes nothing, 'r' refund, 'a' adjust:
 --          bring usage to exactly the cost), then each request in 20 bytes,
 --          big-endian: kind 1 (+ 128 for a shadow, which is charged if it fits and
---          keeps no other from being charged), count 4, burst 4, period 7 (µs),
---          cost 4
--- ARGV[2]  now in µs, instead of the server's clock; for tests and simulation
+--          keeps no other from being charged), count 4, burst, slices or window 4,
+--          period 7 (µs), cost 4
+-- ARGV[2]  now in µs, instead of the server's clock; for tests and simulation. Missing or '' else
+-- ARGV[3]  for each request the units 4 that it leaves to others: it is allowed if used + cost + leave is
+--          within the capacity. Missing if none leaves any
 -- Returns  a string: now 7, then for each request: allowed 1 (0 or 1), length 1,
 --          and that many bytes of the record as it is now, none if unused. The
 --          caller derives the rest from it. Of a ring the record is a digest. After
 --          that, of a refund, the units 4 that it gave back.
 -- Errors   'FOREIGN <request> <what the key holds>': not a record of ours. 'COMPLETE':
---          a record of a kind that this script was not put together for.
+--          a record of a kind that this script was not put together for. 'WINDOW <request>
+--          <instant> <now>': the window of that request does not hold that instant.
 --          After an error nothing has been written.
 -- Cost     one TIME, and for each request one GETRANGE and one SET; for a ring
 --          O(log n) GETRANGEs of an entry, 2 SETRANGEs, and now and then a rewrite

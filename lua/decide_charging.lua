@@ -10,7 +10,7 @@
 --          attempt 8: not zero in a call over several slots. A refund then gives back only
 --          what that attempt answers for. At the end of a refund that must not come late:
 --          not after 7 (µs). With the clock or a key's last charge past it, nothing changes.
--- ARGV[2]  as in decide.lua
+-- ARGV[2]  and ARGV[3] as in decide.lua
 -- Returns  a string: now 7, whether this repeats what was done before 1 (0 or 1), then for each
 --          request: allowed 1, granted (or given back) 4, turn 7 (when a leaky bucket lets it go, else 0),
 --          and length and record as in decide.lua

@@ -7,7 +7,7 @@
 -- ARGV[1]  runs of calls that differ in nothing but their keys. Each run: how many calls
 --          1, op 1 ('t' take, 'p' peek), limits 1, times 2 (how often each is asked),
 --          and then each limit as in decide.lua
--- ARGV[2]  as in decide.lua
+-- ARGV[2]  and ARGV[3] as in decide.lua, with the requests being the limits of the runs
 -- Returns  now 7, then for each call a status 1:
 --          0  decided: granted 2 (how many of the times were allowed), and for each
 --             limit: allowed 1 (0 or 1, whether one more time, or the last, fits),
@@ -21,13 +21,17 @@ local reply, parts = { struct.pack('>I7', now) }, 1
 local argument, place, next_key, all_keys = ARGV[1], 1, 1, #KEYS
 
 -- decide_single decides the calls of a run that have one limit each: what decide does,
--- without its tables.
-local function decide_single(calls, op, times)
+-- without its tables. leaves is what the limits of the run leave, or nil.
+local function decide_single(calls, op, times, leaves)
   local kind, count, burst, period, cost
   kind, count, burst, period, cost, place = struct.unpack('>BI4I4I7I4', argument, place)
   local rule = rules[kind]
   local size, sound, at, unused_at, layout = rule.size, rule.sound, rule.at, rule.unused_at, '>I3BI4I4I7I7' .. rule.format
   local all_granted = struct.pack('>BI2BB', 0, times, 1, size) -- what mostly is the answer
+  local capacity = burst -- which is the count for a rule without bursts
+  if leaves then
+    capacity = burst - struct.unpack('>I4', leaves)
+  end
   for call = 1, calls do
     local key = KEYS[next_key + call - 1]
     local record = redis.pcall('GET', key)
@@ -48,7 +52,7 @@ local function decide_single(calls, op, times)
         a, b, used = at(old_count, period, time, old_a, old_b, instant)
       end
     end
-    local granted, room = times, burst - used -- the burst is the count for a rule without bursts
+    local granted, room = times, capacity - used
     if room < times * cost then
       granted = room < cost and 0 or op == 'p' and times or (room - room % cost) / cost
     end
@@ -63,14 +67,14 @@ local function decide_single(calls, op, times)
     elseif granted == times and #record == size then
       reply[parts - 1], reply[parts] = all_granted, record
     else
-      local fits = granted == times or used + cost <= burst
+      local fits = granted == times or used + cost <= capacity
       reply[parts - 1], reply[parts] = struct.pack('>BI2BB', 0, granted, fits and 1 or 0, #record), record
     end
   end
   next_key = next_key + calls
 end
 
--- The limits of one run, and their states in the call at hand.
+-- The limits of one run, and their states in the call at hand. What a limit leaves counts as used.
 local kinds, counts, bursts, periods, costs, used_rules, layouts = {}, {}, {}, {}, {}, {}, {}
 local instants, as, bs, useds, records = {}, {}, {}, {}, {}
 
@@ -91,14 +95,14 @@ end
 
 -- decide decides the call at hand, and returns how many of its times are granted, or
 -- nothing for what decide.lua should look at.
-local function decide(op, limits, times)
-  local granted, usual = times, true
+local function decide(op, limits, times, leaves)
+  local granted = times
   for i = 1, limits do
     local rule, period, cost = used_rules[i], periods[i], costs[i]
     local record = redis.pcall('GET', KEYS[next_key + i - 1])
     local used = 0
     if not record then
-      instants[i], as[i], bs[i], useds[i], records[i] = now, 0, 0, 0, ''
+      instants[i], as[i], bs[i], records[i] = now, 0, 0, ''
     elseif type(record) ~= 'string' or #record ~= rule.size then
       return
     else
@@ -109,8 +113,12 @@ local function decide(op, limits, times)
       end
       local instant = time > now and time or now -- time never runs backwards
       as[i], bs[i], used = rule.at(old_count, period, time, a, b, instant)
-      instants[i], useds[i], records[i] = instant, used, record
+      instants[i], records[i] = instant, record
     end
+    if leaves then
+      used = used + struct.unpack('>I4', leaves, i * 4 - 3)
+    end
+    useds[i] = used
     local room = bursts[i] - used -- the burst is the count for a rule without bursts
     if room < times * cost then
       local fit = room < cost and 0 or op == 'p' and times or (room - room % cost) / cost
@@ -126,14 +134,14 @@ local function decide(op, limits, times)
 end
 
 -- decide_several decides the calls of a run that have several limits each.
-local function decide_several(calls, op, limits, times)
+local function decide_several(calls, op, limits, times, leaves)
   for i = 1, limits do
     kinds[i], counts[i], bursts[i], periods[i], costs[i], place = struct.unpack('>BI4I4I7I4', argument, place)
     used_rules[i] = rules[kinds[i]]
     layouts[i] = '>I3BI4I4I7I7' .. used_rules[i].format
   end
   for _ = 1, calls do
-    local granted = decide(op, limits, times)
+    local granted = decide(op, limits, times, leaves)
     parts = parts + 1
     if granted then
       reply[parts] = struct.pack('>BI2', 0, granted)
@@ -149,13 +157,18 @@ local function decide_several(calls, op, limits, times)
   end
 end
 
+local all_leaves, next_leave = ARGV[3], 1
 while next_key <= all_keys do
-  local calls, op, limits, times
+  local calls, op, limits, times, leaves
   calls, op, limits, times, place = struct.unpack('>Bc1BI2', argument, place)
+  if all_leaves then
+    leaves = string.sub(all_leaves, next_leave, next_leave + limits * 4 - 1)
+    next_leave = next_leave + limits * 4
+  end
   if limits == 1 then
-    decide_single(calls, op, times)
+    decide_single(calls, op, times, leaves)
   else
-    decide_several(calls, op, limits, times)
+    decide_several(calls, op, limits, times, leaves)
   end
 end
 return table.concat(reply)

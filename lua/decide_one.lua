@@ -4,7 +4,7 @@
 -- KEYS[1]  the store key
 -- ARGV[1]  the request: op 1 ('t' take, 'p' peek, which writes nothing), then as
 --          in decide.lua
--- ARGV[2]  as in decide.lua
+-- ARGV[2]  and ARGV[3] as in decide.lua
 -- Returns  as decide.lua
 -- Errors   'COMPLETE', or WRONGTYPE: call decide.lua, which will explain or cope.
 --          After an error nothing has been written.
@@ -31,8 +31,11 @@ else
   record = ''
 end
 
-local allowed = 0
-if used + cost <= burst then -- which is the count for a rule without bursts
+local allowed, capacity = 0, burst -- which is the count for a rule without bursts
+if ARGV[3] then
+  capacity = burst - struct.unpack('>I4', ARGV[3])
+end
+if used + cost <= capacity then
   allowed = 1
   if op == 't' then
     a = a + cost

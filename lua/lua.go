@@ -32,10 +32,10 @@ const (
 )
 
 // DecideOne returns the script that decides one take or peek of that kind in the
-// usual case, and fails with COMPLETE in any other. It is "" for a kind whose state
-// is too large for it.
+// usual case, and fails with COMPLETE in any other. It is "" for a kind that no short script
+// decides.
 func DecideOne(kind store.Kind) string {
-	if kind.RecordSize() == 0 {
+	if !kind.DecidesShort() {
 		return ""
 	}
 	return fill(text("arithmetic.lua") + text("record.lua") + functions(ruleFile(kind)) + text("decide_one.lua"))
@@ -89,9 +89,9 @@ func DecideMany(kinds ...store.Kind) string {
 	return join(append(names, "decide_many.lua")...)
 }
 
-// Numbers returns the kinds whose state is two numbers.
+// Numbers returns the kinds whose state is two numbers, and that the short scripts decide.
 func Numbers() []store.Kind {
-	return slices.DeleteFunc(store.Kinds(), func(k store.Kind) bool { return k.RecordSize() == 0 })
+	return slices.DeleteFunc(store.Kinds(), func(k store.Kind) bool { return !k.DecidesShort() })
 }
 
 // A Name names a script that does not decide requests.
@@ -110,6 +110,8 @@ const (
 	SetOverride    Name = "override_set.lua"
 	RevokeOverride Name = "override_revoke.lua"
 	ListOverrides  Name = "override_list.lua"
+	PublishConfig  Name = "config_publish.lua"
+	ConfigReports  Name = "config_reports.lua"
 )
 
 // needs are the files that a script has before its own.
@@ -125,6 +127,8 @@ var needs = map[Name][]string{
 	SetOverride:    {"overrides_index.lua"},
 	RevokeOverride: {"overrides_index.lua"},
 	ListOverrides:  {"overrides_index.lua"},
+	PublishConfig:  {},
+	ConfigReports:  {},
 }
 
 // Named returns the script of a name.
@@ -155,7 +159,7 @@ var all = sync.OnceValue(func() []string {
 	for _, kind := range store.Kinds() {
 		switch {
 		case kind.RecordsOf() != kind:
-		case kind.RecordSize() == 0:
+		case !kind.DecidesShort():
 			all = append(all, Decide(kind), DecideCharging(kind))
 		default:
 			all = append(all, DecideOne(kind), DecideMany(kind), DecideCharging(kind))
@@ -258,9 +262,12 @@ var numbers = sync.OnceValue(func() map[string]string {
 		"OVERRIDE_HEAD":       strconv.Itoa(OverrideHead),
 		"OVERRIDE_SIZE":       strconv.Itoa(OverrideSize),
 		"MAX_OVERRIDES":       strconv.Itoa(admin.MaxOverrides),
+		"MAX_CONFIG_HEAD":     strconv.Itoa(admin.MaxConfigHead),
+		"MAX_CONFIG_REPORT":   strconv.Itoa(admin.MaxConfigReport),
 		"MAX_SLICES":          strconv.Itoa(store.MaxSlices),
 		"MAX_COUNT":           strconv.Itoa(store.MaxCount),
 		"MIN_PERIOD":          strconv.FormatInt(store.MinPeriod.Microseconds(), 10),
+		"MAX_WINDOW":          strconv.FormatInt(store.MaxWindow.Microseconds(), 10),
 		"MAX_PERIOD":          strconv.FormatInt(store.MaxPeriod.Microseconds(), 10),
 		"MAX_INSTANT":         strconv.FormatInt(store.MaxInstant, 10),
 		"MAX_DRAIN":           strconv.FormatInt(store.MaxDrain.Microseconds(), 10),

@@ -13,12 +13,15 @@ function numbers.load(s, size)
     return false
   end
   s.a, s.b = struct.unpack('>' .. rule.format, s.raw, RECORD_HEADER_SIZE + 1)
+  if rule.fresh then
+    rule.fresh(s)
+  end
   if s.overfull then
     local units = s.b > 0 and s.a + 1 or s.a
     return numbers.is_overfull(s) and s.burst >= 1 and s.burst <= MAX_COUNT and s.b < s.period and units <= MAX_COUNT
       and mul_div(s.period, units, s.count) <= MAX_DRAIN
   end
-  return rule.sound(s.count, s.burst, s.period, s.a, s.b)
+  return rule.sound(s.count, s.burst, s.period, s.a, s.b, s.time)
 end
 
 -- is_overfull returns whether s is a bucket whose level is above its burst, which its record's version
@@ -55,7 +58,7 @@ end
 -- answer returns the record as it is now, for the caller.
 function numbers.answer(s)
   if not s.raw then
-    local begins = numbers.is_overfull(s) and OVERFULL_MAGIC or magic
+    local begins = numbers.is_overfull(s) and OVERFULL_MAGIC or s.rule.magic or magic
     s.raw = struct.pack('>I3BI4I4I7I7' .. s.rule.format, begins, s.kind, s.count, s.burst, s.period, s.time, s.a, s.b)
   end
   return s.raw

@@ -6,6 +6,9 @@ local magic = RECORD_MAGIC
 
 -- The clock: the server's, or the caller's in tests and simulations.
 local simulated = ARGV[2]
+if simulated == '' then
+  simulated = nil
+end
 local now
 if simulated then
   now = tonumber(simulated)

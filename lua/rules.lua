@@ -2,7 +2,7 @@
 -- What all have:
 --   has_burst                            only if its limits have one of their own;
 --                                        else the capacity is the count
---   sound(count, burst, period, a, b)    whether that can be the limit and the state
+--   sound(count, burst, period, a, b)    (and time, from decide.lua) whether that can be the limit and the state
 --                                        of a record; what Go would call damaged is
 --                                        nothing to decide or overwrite
 -- Rules whose state is two numbers, a and b, have these. time is the instant of the
@@ -15,5 +15,9 @@
 --   unused_at(count, period, time, a, b) when nothing is in use any more
 --   excess(period, a, b, now, left)      only where a unit can count for less than
 --                                        one: what to refund to leave exactly left
+--   fresh(s)                             only if s.b comes from the header: sets it
+--   max_period                           only if that is not MAX_PERIOD
+-- A rule whose windows the caller computes has holds(burst, period, instant), whether the one
+-- of a request holds that instant, and measure, as rings have it.
 -- A charge adds its cost to a. What the others have is in ring.lua.
 local rules = {}

@@ -3,24 +3,28 @@
 -- its second byte on, as decide.lua says.
 
 -- request returns kind, count, burst, period, cost and capacity of KEYS[i], and
--- whether it is a shadow.
+-- whether it is a shadow. The capacity is that of the limit, less what the request leaves.
 local function request(i)
   local kind, count, burst, period, cost = struct.unpack('>BI4I4I7I4', ARGV[1], i * 20 - 18)
   local shadow = kind >= 128
   if shadow then
     kind = kind - 128
   end
-  return kind, count, burst, period, cost, rules[kind].has_burst and burst or count, shadow
+  local capacity = rules[kind].has_burst and burst or count
+  if ARGV[3] then
+    capacity = capacity - struct.unpack('>I4', ARGV[3], i * 4 - 3)
+  end
+  return kind, count, burst, period, cost, capacity, shadow
 end
 
 local function foreign(i, holds)
   return nil, { err = 'FOREIGN ' .. i .. ' ' .. holds }
 end
 
--- load reads the state of KEYS[i]: a table, false if unused, or nil and an error
+-- read reads the state of KEYS[i]: a table, false if unused, or nil and an error
 -- reply. The table has the fields of the record's header, the rule of its kind, and
 -- how to handle it.
-local function load(i)
+local function read(i)
   local key = KEYS[i]
   local raw = redis.pcall('GETRANGE', key, '0', 'HEAD_END') -- all records but large logs
   if type(raw) == 'table' then
@@ -49,7 +53,8 @@ local function load(i)
   if version ~= (rule and rule.magic or magic) % 256 and not overfull then
     return foreign(i, 'a limit record of version ' .. version .. ', which this limitctl does not know')
   end
-  if rule and count >= 1 and count <= MAX_COUNT and period >= MIN_PERIOD and period <= MAX_PERIOD and time <= MAX_INSTANT then
+  if rule and count >= 1 and count <= MAX_COUNT and period >= MIN_PERIOD and period <= (rule.max_period or MAX_PERIOD)
+    and time <= MAX_INSTANT then
     local how = rule.load and rule or numbers -- see numbers.lua
     local s = {
       kind = kind, rule = rule, how = how, count = count, burst = burst, period = period, time = time, raw = raw, key = key,
@@ -65,6 +70,22 @@ local function load(i)
     end
   end
   return foreign(i, 'a damaged limit record')
+end
+
+-- load is read, with an error reply also if the window that the caller has computed for the
+-- request does not hold the instant: nothing may be decided in a wrong one. The error says
+-- that instant, and now.
+local function load(i)
+  local s, failure = read(i)
+  local kind, _, burst, period = request(i)
+  local holds = rules[kind].holds
+  if holds and not failure then
+    local instant = s and math.max(now, s.time) or now
+    if not holds(burst, period, instant) then
+      return nil, { err = string.format('WINDOW %d %.0f %.0f', i, instant, now) }
+    end
+  end
+  return s, failure
 end
 
 -- charged returns the state s of KEYS[i] with cost added, under the request's

@@ -56,6 +56,15 @@ const (
 		"envoy:\n  edge:\n    - {policy: api, entries: {user: user}}\n"
 )
 
+// buildLoad builds the load generator into dir, and returns its path.
+func buildLoad(ctx context.Context, dir string) (string, error) {
+	load := filepath.Join(dir, "httpload")
+	if text, err := exec.CommandContext(ctx, "go", "build", "-o", load, "./httpload").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("httpload: %w: %s", err, text)
+	}
+	return load, nil
+}
+
 // serveSection compares HTTP decisions with a service that does the same with redis_rate, and with servers that
 // decide nothing: at the highest rate, and at one and the same rate.
 func serveSection(ctx context.Context, p plan, out io.Writer) error {
@@ -64,9 +73,9 @@ func serveSection(ctx context.Context, p plan, out io.Writer) error {
 		return err
 	}
 	defer remove()
-	load := filepath.Join(dir, "httpload")
-	if text, err := exec.CommandContext(ctx, "go", "build", "-o", load, "./httpload").CombinedOutput(); err != nil {
-		return fmt.Errorf("httpload: %w: %s", err, text)
+	load, err := buildLoad(ctx, dir)
+	if err != nil {
+		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the processes

@@ -1,9 +1,10 @@
 // Command pictures converts a terminal's screen with its colours, from `tmux capture-pane -e`, to an HTML page that
-// looks like it: pictures <screen >page.html
+// looks like it, dark or with -light: pictures [-light] <screen >page.html
 package main
 
 import (
 	"bufio"
+	"flag"
 	"fmt"
 	"html"
 	"io"
@@ -13,24 +14,36 @@ import (
 )
 
 const head = `<!DOCTYPE html><meta charset="utf-8"><style>
-body { margin: 0; background: #1c1f24 }
-pre { margin: 0; padding: 16px 20px; color: #d8dce3; font: 15px/1.27 "DejaVu Sans Mono", monospace; display: inline-block }
+body { margin: 0; background: %s }
+pre { margin: 0; padding: 16px 20px; color: %s; font: 15px/1.27 "DejaVu Sans Mono", monospace; display: inline-block }
 </style><pre>`
 
+// A theme is the colours of a terminal: what it writes on, what it writes in, and the sixteen colours from 1.
+type theme struct {
+	ground, text string
+	colours      [17]string
+}
+
 func main() {
-	if err := page(os.Stdout, os.Stdin); err != nil {
+	light := flag.Bool("light", false, "show a light terminal")
+	flag.Parse()
+	shown := &dark
+	if *light {
+		shown = &bright
+	}
+	if err := page(os.Stdout, os.Stdin, shown); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func page(to io.Writer, from io.Reader) error {
+func page(to io.Writer, from io.Reader, shown *theme) error {
 	text, err := io.ReadAll(from)
 	if err != nil {
 		return err
 	}
 	w := bufio.NewWriter(to)
-	w.WriteString(head)
+	fmt.Fprintf(w, head, shown.ground, shown.text)
 	var now style
 	for i, part := range strings.Split(strings.TrimRight(string(text), "\n"), "\x1b[") {
 		if codes, rest, found := strings.Cut(part, "m"); i > 0 && found {
@@ -38,7 +51,7 @@ func page(to io.Writer, from io.Reader) error {
 			part = rest
 		}
 		if part != "" {
-			fmt.Fprintf(w, `<span style="%s">%s</span>`, now.css(), html.EscapeString(part))
+			fmt.Fprintf(w, `<span style="%s">%s</span>`, now.css(shown), html.EscapeString(part))
 		}
 	}
 	w.WriteString("</pre>\n")
@@ -87,20 +100,24 @@ func (s style) after(codes string) style {
 	return s
 }
 
-// colours are those of a usual dark terminal. 0 is none.
-var colours = []string{"",
+// dark and bright are usual terminals.
+var dark = theme{"#1c1f24", "#d8dce3", [17]string{"",
 	"#3b4048", "#e0606c", "#8fbf6b", "#dfb45c", "#61a8e8", "#c07bd8", "#55b4bf", "#d8dce3",
-	"#6b7280", "#f07178", "#a5d37f", "#f0c870", "#78b9f5", "#d18ee8", "#6cc8d2", "#ffffff"}
+	"#6b7280", "#f07178", "#a5d37f", "#f0c870", "#78b9f5", "#d18ee8", "#6cc8d2", "#ffffff"}}
 
-func (s style) css() string {
-	colour, ground := colours[s.colour], colours[s.ground]
+var bright = theme{"#ffffff", "#24292f", [17]string{"",
+	"#24292f", "#b3261e", "#1a6b54", "#8a5a00", "#15599c", "#8c2f6b", "#0e6f78", "#dfe4ea",
+	"#5a636e", "#c4453d", "#2b8a6e", "#a87900", "#2f7fc1", "#a84488", "#17808a", "#24292f"}}
+
+func (s style) css(shown *theme) string {
+	colour, ground := shown.colours[s.colour], shown.colours[s.ground]
 	if s.swaps {
 		colour, ground = ground, colour
 		if colour == "" {
-			colour = "#1c1f24"
+			colour = shown.ground
 		}
 		if ground == "" {
-			ground = "#d8dce3"
+			ground = shown.text
 		}
 	}
 	var css strings.Builder

@@ -26,6 +26,8 @@ type Browser struct {
 	id      int
 	// Asked is what the page shown last asked for, itself included.
 	Asked []string
+	// Console is what the page shown last got on its console: messages, errors, and exceptions that nobody caught.
+	Console []string
 	// ended tells that it is gone, and what it said may say why.
 	ended bool
 }
@@ -93,6 +95,8 @@ func New(t *testing.T) *Browser {
 	b.session = session.SessionID
 	b.call("Page.enable", nil, nil)
 	b.call("Network.enable", nil, nil)
+	b.call("Runtime.enable", nil, nil)
+	b.call("Log.enable", nil, nil)
 	return b
 }
 
@@ -131,7 +135,7 @@ func (b *Browser) call(method string, params any, result any) {
 	}
 }
 
-// next reads a message and notes what the page asks for.
+// next reads a message and notes what the page asks for, and what is on its console.
 func (b *Browser) next() (m message) {
 	b.t.Helper()
 	text, err := b.from.ReadBytes(0)
@@ -148,6 +152,10 @@ func (b *Browser) next() (m message) {
 			b.t.Fatal(err)
 		}
 		b.Asked = append(b.Asked, params.Request.URL)
+	}
+	switch m.Method {
+	case "Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded":
+		b.Console = append(b.Console, string(m.Params))
 	}
 	return m
 }
@@ -167,7 +175,7 @@ func (b *Browser) Show(page []byte, width int, scheme string) {
 func (b *Browser) Open(url string, width int, scheme string) {
 	b.t.Helper()
 	b.Turn(width, scheme)
-	b.Asked = nil
+	b.Asked, b.Console = nil, nil
 	b.call("Page.navigate", map[string]any{"url": url}, nil)
 	for b.next().Method != "Page.loadEventFired" {
 	}

@@ -74,6 +74,9 @@ func readLimitText(r *yamlfile.Reader, fields map[string]yamlfile.Value, algorit
 			limit, err = store.ParseLimitAs(text, algorithm)
 			limit.Algorithm = 0
 		}
+		if err == nil {
+			err = limit.CheckStored()
+		}
 		return limit, err
 	})
 }
@@ -82,7 +85,7 @@ func readLimitText(r *yamlfile.Reader, fields map[string]yamlfile.Value, algorit
 func over(base, own store.Limit) store.Limit {
 	amount := base
 	if own.Count != 0 {
-		amount.Count, amount.Period = own.Count, own.Period
+		amount.Count, amount.Period, amount.Calendar = own.Count, own.Period, own.Calendar
 	}
 	if own.Algorithm != 0 {
 		amount.Algorithm = own.Algorithm

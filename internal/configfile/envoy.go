@@ -17,11 +17,21 @@ const maxEnvoyName = 200
 // EnvoyDomains are the descriptors of Envoy, by domain. The first descriptor of a domain that matches decides.
 type EnvoyDomains map[string][]EnvoyDescriptor
 
-// EnvoyDescriptor names the policy for descriptors with exactly these entries.
+// EnvoyDescriptor says what decides descriptors with exactly these entries: a policy, nothing (Unlimited, Deny), or no
+// limit at all.
 type EnvoyDescriptor struct {
 	Policy string
-	// Entries are in the order of the file, with different keys.
+	// Entries are in the order of the file. Unless Ordered, their keys differ.
 	Entries []EnvoyEntry
+	// Ordered: the entries of a descriptor must be in this order, and * in a value stands for any text. The ordered
+	// descriptors of a domain are looked up entry by entry, as envoyproxy/ratelimit does.
+	Ordered bool
+	// Unlimited: the descriptor is never limited, and Envoy learns that. Deny: it is always denied.
+	Unlimited, Deny bool
+	// Name is a name for the Replaces of others, and the name of the limit in answers; empty for none.
+	Name string
+	// Replaces are names of descriptors that do not count in a request which matches this one.
+	Replaces []string
 }
 
 // EnvoyEntry is an entry of a descriptor.
@@ -45,20 +55,28 @@ func (e *EnvoyEntry) String() string {
 
 func envoyDescriptorObject() *yamlfile.Object {
 	return &yamlfile.Object{About: "Which policy decides a descriptor of Envoy.", Fields: []yamlfile.Field{
-		{Name: "policy", About: "The policy that decides.", Required: true, Schema: aName},
+		{Name: "policy", About: "The policy that decides.", Schema: aName},
 		{Name: "entries", About: "The keys of the descriptor's entries, all of them, and which attribute the value of each is. KEY=VALUE " +
-			"asks for that value, and may leave the attribute empty.", Required: true, Schema: mapOfEntries},
+			"asks for that value, and may leave the attribute empty. A list asks for this order, and for * in a value.",
+			Required: true, Schema: entries},
+		{Name: "unlimited", About: "Never limit the descriptor. Instead of a policy.", Schema: yesOrNo},
+		{Name: "deny", About: "Always deny the descriptor. Instead of a policy.", Schema: yesOrNo},
+		{Name: "name", About: "The name of the limit in answers, and in the replaces of other descriptors.", Schema: text},
+		{Name: "replaces", About: "The names of descriptors that do not count in a request with this one.", Schema: listOfTexts},
 	}}
 }
 
 // readEnvoy reads the field envoy of the file, after its policies.
-func readEnvoy(r *yamlfile.Reader, file map[string]yamlfile.Value, policies []*policy.Policy) EnvoyDomains {
+func readEnvoy(r *yamlfile.Reader, file map[string]yamlfile.Value, policies []*policy.Policy) (domains EnvoyDomains, options EnvoyOptions) {
 	v, given := file["envoy"]
 	if !given {
-		return nil
+		return nil, options
 	}
-	domains := EnvoyDomains{}
+	domains = EnvoyDomains{}
 	for _, domain := range r.Named(v, "envoy", "a map from each domain to its descriptors", validDomain) {
+		if !r.IsList(domain) && options.read(r, domain) {
+			continue
+		}
 		values, _ := r.List(domain, fmt.Sprintf("domain %q", domain.Name), "a list of descriptors, each beginning with a dash")
 		descriptors := make([]EnvoyDescriptor, 0, len(values))
 		for _, value := range values {
@@ -75,7 +93,7 @@ func readEnvoy(r *yamlfile.Reader, file map[string]yamlfile.Value, policies []*p
 		}
 		domains[domain.Name] = descriptors
 	}
-	return domains
+	return domains, options
 }
 
 // validDomain returns what is wrong with the name of a domain.
@@ -88,6 +106,11 @@ func validDomain(name string) error {
 
 // covers reports whether d matches everything that other matches.
 func (d *EnvoyDescriptor) covers(other *EnvoyDescriptor) bool {
+	if d.Ordered || other.Ordered {
+		return d.Ordered && other.Ordered && slices.EqualFunc(d.Entries, other.Entries, func(e, o EnvoyEntry) bool {
+			return e.Key == o.Key && e.Value == o.Value
+		})
+	}
 	return len(d.Entries) == len(other.Entries) && !slices.ContainsFunc(d.Entries, func(e EnvoyEntry) bool {
 		return !slices.ContainsFunc(other.Entries, func(o EnvoyEntry) bool {
 			return e.Key == o.Key && (!e.Fixed || o.Fixed && e.Value == o.Value)
@@ -107,14 +130,21 @@ func readDescriptor(r *yamlfile.Reader, v yamlfile.Value, policies []*policy.Pol
 			return FindPolicy("the file", policies, name)
 		})
 	}
+	d.readWithoutPolicy(r, v, fields)
 	if e, given := fields["entries"]; given {
-		d.Entries = readEntries(r, e, decides)
+		_, hasPolicy := fields["policy"]
+		if d.Ordered = r.IsList(e); d.Ordered {
+			d.Entries = readOrdered(r, e, decides, !hasPolicy)
+		} else {
+			d.Entries = readEntries(r, e, decides, !hasPolicy && (d.Unlimited || d.Deny))
+		}
 	}
 	return d
 }
 
-// readEntries reads the entries of a descriptor for the policy decides; nil means an unknown policy.
-func readEntries(r *yamlfile.Reader, v yamlfile.Value, decides *policy.Policy) (entries []EnvoyEntry) {
+// readEntries reads the entries of a descriptor for the policy decides; nil means an unknown policy, and free that there is
+// none.
+func readEntries(r *yamlfile.Reader, v yamlfile.Value, decides *policy.Policy, free bool) (entries []EnvoyEntry) {
 	values, ok := r.Map(v, v.Name, "a map from the entries' keys to attributes, such as {remote_address: ip}")
 	if !ok {
 		return nil
@@ -131,34 +161,51 @@ func readEntries(r *yamlfile.Reader, v yamlfile.Value, decides *policy.Policy) (
 			r.MistakeAtKey(e, "%s", wrong)
 			continue
 		}
-		if !entry.Fixed || !r.IsEmpty(e) {
-			entry.Attribute, ok = r.Text(e, fmt.Sprintf("entry %q", e.Name), "the name of an attribute, such as ip")
-			if !ok {
+		switch {
+		case (entry.Fixed || free) && r.IsEmpty(e):
+		case free:
+			r.Mistake(e, uncounted, e.Name)
+		default:
+			if entry.Attribute, ok = readEntryAttribute(r, e, decides, given); !ok {
 				continue
 			}
-			wrong := ""
-			if decides != nil {
-				wrong = unknownAttribute(r, decides, policyPath(decides), entry.Attribute)
-			}
-			if given[entry.Attribute] {
-				wrong = fmt.Sprintf("attribute %q is the value of two entries; keep one", entry.Attribute)
-			}
-			if wrong != "" {
-				r.Mistake(e, "%s", wrong)
-			}
-			given[entry.Attribute] = true
 		}
 		entries = append(entries, entry)
 	}
+	checkNeeded(r, v, decides, given)
+	return entries
+}
+
+// readEntryAttribute reads the attribute of an entry of a descriptor. given has those of the entries before it.
+func readEntryAttribute(r *yamlfile.Reader, e yamlfile.Value, decides *policy.Policy, given map[string]bool) (name string, ok bool) {
+	name, ok = r.Text(e, fmt.Sprintf("entry %q", e.Name), "the name of an attribute, such as ip")
+	if !ok {
+		return "", false
+	}
+	wrong := ""
+	if decides != nil {
+		wrong = unknownAttribute(r, decides, policyPath(decides), name)
+	}
+	if given[name] {
+		wrong = fmt.Sprintf("attribute %q is the value of two entries; keep one", name)
+	}
+	if wrong != "" {
+		r.Mistake(e, "%s", wrong)
+	}
+	given[name] = true
+	return name, true
+}
+
+// checkNeeded notes a mistake if the entries at v do not give all attributes that the policy decides needs.
+func checkNeeded(r *yamlfile.Reader, v yamlfile.Value, decides *policy.Policy, given map[string]bool) {
 	if decides == nil || r.HasMistakeWithin(v.Path) {
-		return entries
+		return
 	}
 	needed := append(decides.Needed(), decides.CostFields()...)
 	if missing := missingAttributes(r, needed, policyPath(decides), given); len(missing) > 0 {
 		r.MistakeAtKey(v, "policy %q needs the %s, too; say which entry %s", decides.Name, attributesText(decides, missing),
 			beWhere(missing))
 	}
-	return entries
 }
 
 func policyPath(p *policy.Policy) string { return "policies." + p.Name }

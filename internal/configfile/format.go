@@ -36,10 +36,10 @@ func breakerObject() *yamlfile.Object {
 		{Name: "failures", About: fmt.Sprintf("How many failures in a row open it; %d by default.", unlessSaid.Failures),
 			Schema: countTo(maxFailures)},
 		{Name: "slow", About: "How long an answer may take before it is a failure; " + store.FormatPeriod(unlessSaid.Slow) + " by default.",
-			Schema: text},
+			Schema: aDuration},
 		{Name: "pause", About: "How long nothing is asked before the first try; " + store.FormatPeriod(unlessSaid.Pause) +
-			" by default. It doubles with each try that fails.", Schema: text},
-		{Name: "max_pause", About: "The longest pause; " + store.FormatPeriod(unlessSaid.MaxPause) + " by default.", Schema: text},
+			" by default. It doubles with each try that fails.", Schema: aDuration},
+		{Name: "max_pause", About: "The longest pause; " + store.FormatPeriod(unlessSaid.MaxPause) + " by default.", Schema: aDuration},
 	}}
 }
 
@@ -60,13 +60,17 @@ func limitObject() *yamlfile.Object {
 	return &yamlfile.Object{About: "One limit of a policy.", Fields: []yamlfile.Field{
 		{Name: "name", About: "The limit's name, which is a part of its keys.", Required: true, Schema: aName},
 		{Name: "by", About: "The attributes that together say who is limited.", Required: true, Schema: listOfNames},
-		{Name: "limit", About: limitAbout, Required: true, Schema: text},
+		{Name: "limit", About: limitAbout, Required: true, Schema: aLimit},
 		{Name: "algorithm", About: algorithmAbout, Schema: anAlgorithm},
 		{Name: "burst", About: burstAbout, Schema: countTo(store.MaxCount)},
 		{Name: "slices", About: slicesAbout, Schema: countTo(store.MaxSlices)},
 		{Name: "cost", About: "What a call takes of the limit, if that is not what the call says for all limits: a number of units, or " +
 			"the name of a field that holds it, such as tokens. In HTTP requests, bytes is Content-Length.", Schema: aCost},
+		{Name: "classes", About: "How much of the limit each class of callers leaves to others: the attribute that is the class, and for " +
+			"each of its values a share of what the limit allows at once. Any other value leaves the largest of them.", Schema: aClasses},
 		{Name: "shadow", About: "Count and report the limit, but never deny because of it.", Schema: yesOrNo},
+		{Name: "warn", About: "Warn clients and operators once this share of the limit is used, such as 80%; never by default.",
+			Schema: aShare},
 		{Name: "overrides", About: "Other limits for some requests; the first that matches applies.", Schema: listOf("override")},
 	}}
 }
@@ -75,7 +79,7 @@ func overrideObject() *yamlfile.Object {
 	return &yamlfile.Object{About: "Another limit for requests with certain attributes. What it leaves out is taken from the limit.",
 		Fields: []yamlfile.Field{
 			{Name: "when", About: "The attributes and values that a request must have, all of them.", Required: true, Schema: mapOfTexts},
-			{Name: "limit", About: limitAbout, Schema: text},
+			{Name: "limit", About: limitAbout, Schema: aLimit},
 			{Name: "algorithm", About: algorithmAbout, Schema: anAlgorithm},
 			{Name: "burst", About: burstAbout, Schema: countTo(store.MaxCount)},
 			{Name: "slices", About: slicesAbout, Schema: countTo(store.MaxSlices)},
@@ -109,7 +113,8 @@ func LayoutObject() *yamlfile.Object {
 }
 
 const (
-	limitAbout     = "How much is allowed: [ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N], such as 10/1m."
+	limitAbout = "How much is allowed: [ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N|,tz=ZONE], such as 10/1m, or " +
+		"fixed-window:1000000/1mo,tz=Europe/Berlin."
 	algorithmAbout = "How usage is counted; token-bucket by default."
 	burstAbout     = "What a bucket allows at once when it is full; the count by default."
 	slicesAbout    = "How many slices a sliding-counter cuts its period into. More slices are more exact; 1 by default."

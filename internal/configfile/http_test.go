@@ -66,15 +66,32 @@ func TestEnvoyIsRead(t *testing.T) {
 	got := readGood(t, "http").Envoy
 	want := EnvoyDomains{
 		"edge": {
-			{"tenants", []EnvoyEntry{{"generic_key", "big", true, ""}, {"tenant", "", false, "tenant"}, {"plan", "big", true, "plan"}}},
-			{"tenants", []EnvoyEntry{{"generic_key", "small", true, ""}, {"tenant", "", false, "tenant"}, {"plan", "", false, "plan"}}},
-			{"tenants", []EnvoyEntry{{"tenant", "", false, "tenant"}}},
+			{Policy: "tenants",
+				Entries: []EnvoyEntry{{"generic_key", "big", true, ""}, {"tenant", "", false, "tenant"}, {"plan", "big", true, "plan"}}},
+			{Policy: "tenants",
+				Entries: []EnvoyEntry{{"generic_key", "small", true, ""}, {"tenant", "", false, "tenant"}, {"plan", "", false, "plan"}}},
+			{Policy: "tenants", Entries: []EnvoyEntry{{"tenant", "", false, "tenant"}}},
 		},
 		"inner.example/a b": {
-			{"login", []EnvoyEntry{{"remote_address", "", false, "ip"}, {"user", "", false, "user"}, {"path", "", false, "route"}}},
+			{Policy: "login",
+				Entries: []EnvoyEntry{{"remote_address", "", false, "ip"}, {"user", "", false, "user"}, {"path", "", false, "route"}}},
+			{Policy: "login", Ordered: true, Name: "paths", Replaces: []string{"all", "none"}, Entries: []EnvoyEntry{
+				{"path", "/a*", true, "route"}, {"generic_key", "x", true, ""}, {"generic_key", "", false, "ip"},
+				{"user", "", false, "user"}}},
+			{Ordered: true, Unlimited: true, Entries: []EnvoyEntry{{"tenant", "acme", true, ""}}},
+			{Deny: true, Entries: []EnvoyEntry{{"tenant", "", false, ""}}},
+			{Ordered: true, Entries: []EnvoyEntry{{"tenant", "", false, ""}}},
 		},
+		"shadow": {{Deny: true, Entries: []EnvoyEntry{{"a", "", false, ""}}}},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("it is\n%+v\nnot\n%+v", got, want)
+	}
+	options := EnvoyOptions{RatelimitConfig: "ratelimit/config", Headers: EnvoyHeaders{"X-Limit", "X-Left", "X-Reset"}}
+	if got := readGood(t, "http").EnvoyOptions; got != options {
+		t.Errorf("the options are %+v", got)
+	}
+	if got := readGood(t, "envoy-shadow").EnvoyOptions; got != (EnvoyOptions{Shadow: true}) {
+		t.Errorf("the options are %+v", got)
 	}
 }

@@ -32,6 +32,8 @@ type File struct {
 	HTTP httplimit.Settings
 	// Envoy uses only policies of the file.
 	Envoy EnvoyDomains
+	// EnvoyOptions are for all domains.
+	EnvoyOptions EnvoyOptions
 }
 
 // Operators read the parts of a file for operators alone, if it has them. A nil function ignores its part.
@@ -63,7 +65,7 @@ func Read(path string, data []byte, operators Operators) (File, *yamlfile.Reader
 			}
 		}
 	}
-	file.Envoy = readEnvoy(r, fields, file.Policies)
+	file.Envoy, file.EnvoyOptions = readEnvoy(r, fields, file.Policies)
 	if v, given := fields["layouts"]; given && operators.Layouts != nil {
 		operators.Layouts(r, v)
 	}
@@ -208,8 +210,14 @@ func readLimit(r *yamlfile.Reader, v yamlfile.Value) policy.Limit {
 	if e, given := fields["cost"]; given {
 		result.Cost, _ = parsed(r, e, "cost", "a number of units, such as 1, or the name of a field, such as tokens", policy.ParseCost)
 	}
+	if e, given := fields["classes"]; given {
+		result.Classes = readClasses(r, e)
+	}
 	if e, given := fields["shadow"]; given {
 		result.Shadow = r.Bool(e)
+	}
+	if e, given := fields["warn"]; given {
+		result.Warn, _ = parsed(r, e, "warn", "a share of the limit, such as 80%", store.ParseShare)
 	}
 	if e, given := fields["overrides"]; given {
 		values, _ := r.List(e, "overrides", "a list of overrides, each beginning with a dash")
@@ -218,6 +226,31 @@ func readLimit(r *yamlfile.Reader, v yamlfile.Value) policy.Limit {
 		}
 	}
 	return result
+}
+
+// readClasses reads the classes of a limit: the attribute is the entry by, and all others are classes.
+func readClasses(r *yamlfile.Reader, v yamlfile.Value) (classes policy.Classes) {
+	entries, ok := r.Map(v, "classes", "a map, such as {by: plan, paid: 0, free: 30%}")
+	if !ok {
+		return classes
+	}
+	for _, e := range entries {
+		if e.Name == "by" {
+			if classes.By, ok = r.Text(e, "by", "the name of an attribute, such as plan"); !ok {
+				return policy.Classes{}
+			}
+			continue
+		}
+		leave, ok := parsed(r, e, fmt.Sprintf("class %q", e.Name), "the share that it leaves to others, such as 30%", policy.ParseLeave)
+		if !ok {
+			return policy.Classes{}
+		}
+		classes.Of = append(classes.Of, policy.Class{Name: e.Name, Leave: leave})
+	}
+	if classes.IsZero() {
+		r.Mistake(v, "there are no classes; give the attribute and what each class leaves, such as {by: plan, paid: 0, free: 30%%}")
+	}
+	return classes
 }
 
 // parsed reads a text that parse turns into a value; what names it in a mistake, and want describes it. After a mistake

@@ -2,6 +2,7 @@ package configfile
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/limitctl/limitctl/internal/yamlfile"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -13,6 +14,7 @@ import (
 func schemaDocument() map[string]any {
 	document := schemaOf(fileObject())
 	document["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	document["$id"] = "https://raw.githubusercontent.com/limitctl/limitctl/main/docs/limitctl.schema.json"
 	document["title"] = "limitctl.yaml"
 	override := schemaOf(overrideObject())
 	override["anyOf"] = []any{required("limit"), required("algorithm"), required("burst"), required("slices")}
@@ -29,6 +31,7 @@ func schemaDocument() map[string]any {
 		"policy-http":      schemaOf(policyHTTPObject()),
 		"skip":             schemaOf(skipObject()),
 		"envoy-descriptor": schemaOf(envoyDescriptorObject()),
+		"envoy-headers":    schemaOf(envoyHeadersObject()),
 	}
 	return document
 }
@@ -62,6 +65,31 @@ func text() map[string]any { return map[string]any{"type": "string", "minLength"
 func textOrNumber() map[string]any {
 	return map[string]any{"type": []string{"string", "integer"}, "minLength": 1, "minimum": 1, "maximum": store.MaxCount}
 }
+
+// The forms of limits and durations. The reader also checks bounds, and which options go together.
+const (
+	durationForm = `([0-9]*(ms|s|sec|seconds?|m|min|minutes?|h|hours?|d|days?|w|weeks?)|` +
+		`[0-9.]+(d|ns|us|µs|μs|ms|s|m|h)([0-9.]+(ns|us|µs|μs|ms|s|m|h))*)`
+	calendarForm = `[13]?mo|1?y|month|year`
+	unitsForm    = `[0-9]+(_[0-9]{3})*[kM]?`
+)
+
+// wrongForm is the field of a schema with what editors show in place of a pattern. It is not part of JSON Schema, and others ignore it.
+const wrongForm = "patternErrorMessage"
+
+func aDuration() map[string]any {
+	return map[string]any{"type": "string", "pattern": "^" + durationForm + "$", wrongForm: "write a duration such as 500ms, 10s or 1h30m"}
+}
+
+func aLimit() map[string]any {
+	algorithms := strings.Join(append(store.AlgorithmNames(), "gcra"), "|")
+	// A folded text ends with a line break.
+	return map[string]any{"type": "string", "pattern": "^((" + algorithms + "):)?" + unitsForm + "/(" + durationForm + "|" +
+		calendarForm + ")(,(tz=[A-Za-z0-9_+/-]+|(burst|slices)=" + unitsForm + "|from=first|spacing=even|(phase|refill)=" +
+		durationForm + `))*\n?$`,
+		wrongForm: "write [ALGORITHM:]COUNT/PERIOD, such as 10/1m or fixed-window:100/1h"}
+}
+
 func yesOrNo() map[string]any { return map[string]any{"type": "boolean"} }
 
 func aName() map[string]any {
@@ -85,6 +113,14 @@ func numberFrom(least, most int) func() map[string]any {
 // aShare is a text with a percent sign, or a fraction, which may be a number.
 func aShare() map[string]any {
 	return map[string]any{"type": []string{"string", "number"}, "pattern": `^[0-9]+(\.[0-9]+)?%?$`, "minimum": 0.000001, "maximum": 1}
+}
+
+// aClasses is an attribute, and a share for each of its values.
+func aClasses() map[string]any {
+	share := aShare()
+	share["minimum"], share["maximum"] = 0, 0.999999
+	return map[string]any{"type": "object", "properties": map[string]any{"by": aName()}, "required": []string{"by"}, "minProperties": 2,
+		"additionalProperties": share}
 }
 
 func object(definition string) func() map[string]any {
@@ -116,14 +152,31 @@ func listOfWords(words ...string) func() map[string]any {
 	}
 }
 
-// mapOfDescriptors maps domains to lists of descriptors.
+// mapOfDescriptors maps domains to lists of descriptors, beside the options for all domains. A domain can have the name of an
+// option.
 func mapOfDescriptors() map[string]any {
-	return map[string]any{"type": "object", "additionalProperties": listOf("envoy-descriptor")()}
+	properties := schemaOf(envoyObject())["properties"].(map[string]any)
+	for name, option := range properties {
+		about := option.(map[string]any)["description"]
+		properties[name] = map[string]any{"description": about, "anyOf": []any{option, listOf("envoy-descriptor")()}}
+	}
+	return map[string]any{"type": "object", "properties": properties, "additionalProperties": listOf("envoy-descriptor")()}
 }
 
-// mapOfEntries maps the keys of a descriptor's entries to attributes, or to nothing.
-func mapOfEntries() map[string]any {
-	return map[string]any{"type": "object", "minProperties": 1, "additionalProperties": map[string]any{"type": []string{"string", "null"}}}
+// entries maps the keys of a descriptor's entries to attributes, or to nothing; or is a list of keys, and of maps with one key.
+func entries() map[string]any {
+	attributes := func(most int) map[string]any {
+		of := map[string]any{"type": "object", "minProperties": 1}
+		of["additionalProperties"] = map[string]any{"type": []string{"string", "null"}}
+		if most > 0 {
+			of["maxProperties"] = most
+		}
+		return of
+	}
+	return map[string]any{"anyOf": []any{
+		attributes(0),
+		map[string]any{"type": "array", "minItems": 1, "items": map[string]any{"anyOf": []any{text(), attributes(1)}}},
+	}}
 }
 
 func listOfNames() map[string]any {

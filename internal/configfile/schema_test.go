@@ -155,7 +155,7 @@ func TestSchemaAgreesWithTheReader(t *testing.T) {
 	}
 	for _, name := range []string{"a-list", "a-text", "comma-in-flow", "contexts", "missing-fields", "on-error", "shadow-yes",
 		"unknown-algorithm", "unknown-field", "unfit-names", "wrong-types", "override-mistakes", "http", "http-attributes", "http-headers",
-		"envoy", "costs",
+		"envoy", "costs", "warn", "classes",
 		"envoy-is-a-list"} {
 		check("testdata/broken/"+name+".yaml", false)
 	}
@@ -193,6 +193,36 @@ func TestCostsInTheSchemaAndTheReader(t *testing.T) {
 		}
 		if got := accepts(schema, schema, value); got != want {
 			t.Errorf("the schema accepts cost: %s: %t", written, got)
+		}
+	}
+}
+
+// A limit and a duration have a form that the schema knows. It accepts all that the reader accepts, and rejects what a reader
+// of YAML in an editor is to see at once.
+func TestLimitsAndDurationsInTheSchemaAndTheReader(t *testing.T) {
+	limits, durations := regexp.MustCompile(aLimit()["pattern"].(string)), regexp.MustCompile(aDuration()["pattern"].(string))
+	for text, want := range map[string]bool{
+		"10/1m": true, "10/m": true, "10/min": true, "10/5min": true, "3/week": true, "1k/1d12h": true, "1_000/90s": true, "5/1.5h": true,
+		"gcra:10/1m": true, "token-bucket:10/1m,burst=20": true, "sliding-counter:10/1m,slices=60": true, "sliding-log:100/1h30m": true,
+		"10/1month": false, "10/1mim": false, "10": false, "10/": false, "ten/1m": false, "10/1m,brust=20": false, "bucket:10/1m": false,
+		"10 /1m": false, "10/1m/1h": false, "10/1h,100/1d": false, "1_00/1m": false, "1.5/1m": false, "-1/1m": false,
+	} {
+		_, r := Read("limitctl.yaml", []byte("policies: {p: {limits: [{name: a, by: [team], limit: '"+text+"'}]}}"), Operators{})
+		if got := len(r.Mistakes()) == 0; got != want {
+			t.Errorf("the reader accepts limit: %s: %t", text, got)
+		}
+		if got := limits.MatchString(text); got != want {
+			t.Errorf("the schema accepts limit: %s: %t", text, got)
+		}
+	}
+	for text, want := range map[string]bool{"500ms": true, "1s": true, "1m30s": true, "2min": true, "5": false, "soon": false, "1 s": false,
+		"-1s": false} {
+		_, r := Read("limitctl.yaml", []byte("breaker: {slow: '"+text+"'}"), Operators{})
+		if got := len(r.Mistakes()) == 0; got != want {
+			t.Errorf("the reader accepts slow: %s: %t", text, got)
+		}
+		if got := durations.MatchString(text); got != want {
+			t.Errorf("the schema accepts slow: %s: %t", text, got)
 		}
 	}
 }

@@ -25,7 +25,8 @@ type DenialMemory struct {
 //
 // The memory never allows anything. It can deny what the store would allow only after somebody outside this store
 // gave units back, deleted the key or charged it under another limit: it notices that up to MaxStale late. A
-// refund, an adjustment or a charge through this store makes it forget the key at once. It keeps limits apart.
+// refund, an adjustment or a charge through this store makes it forget the key at once. It keeps limits apart, and
+// requests that leave different numbers of units.
 //
 // RetryAfter and ResetAfter count down. For a take of more units than were denied before, RetryAfter is the time
 // until those fewer units fit, so it can be too short; then the store is called and returns the right one.
@@ -78,7 +79,7 @@ func (s *denialMemory) Decide(ctx context.Context, op store.Op, reqs []store.Req
 		return err
 	}
 	if d := &decisions[0]; !d.Allowed && d.DecidedBy == store.DecidedByStore && !d.Unguarded && d.RetryAfter > 0 {
-		remembered := &keyed[denial]{req.Key, req.Limit, denial{
+		remembered := &keyed[denial]{req.Key, req.Limit, req.Leave, denial{
 			decision: *d, cost: req.Cost, until: sent + min(d.RetryAfter, s.maxStale), answered: s.time.now(),
 		}}
 		s.remember(set, remembered, forgotten)
@@ -111,7 +112,7 @@ func (s *denialMemory) forget(reqs []store.Request) {
 
 // answer repeats the denial for req, if it is still valid at now.
 func (k *denial) answer(req *store.Request, now time.Duration, d *store.Decision) bool {
-	if now >= k.until || req.Cost < k.cost || req.Cost > req.Limit.Capacity() {
+	if now >= k.until || req.Cost < k.cost || req.NeverFits(store.Take) {
 		return false
 	}
 	passed := max(0, now-k.answered).Truncate(time.Microsecond)
@@ -135,7 +136,8 @@ func (s *denialMemory) remember(set *keySet[denial], k *keyed[denial], forgotten
 	if set.forgotten.Load() != forgotten {
 		return
 	}
-	if old := set.find(&store.Request{Key: k.key, Limit: k.limit}); old != nil && old.value.cost < k.value.cost && now < old.value.until {
+	asked := k.request(k.value.cost)
+	if old := set.find(&asked); old != nil && old.value.cost < k.value.cost && now < old.value.until {
 		return
 	}
 	set.put(k, func(d *denial) time.Duration { return d.until })

@@ -257,6 +257,9 @@ func anyLimit(t *rapid.T) store.Limit {
 	if limit.Algorithm.HasSlices() {
 		limit.Slices = rapid.SampledFrom([]int64{1, 2, 10}).Draw(t, "slices")
 	}
+	if limit.Algorithm == store.FixedWindow && rapid.Bool().Draw(t, "calendar") {
+		limit, _ = store.ParseLimit(fmt.Sprintf("fixed-window:%d/1d,tz=Europe/Berlin", limit.Count))
+	}
 	limit, err := limit.Normalize()
 	if err != nil {
 		t.Fatal(err)

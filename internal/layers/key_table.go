@@ -9,8 +9,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// keyTable remembers values of type T for keys, each under one limit. It holds a fixed number of them, in sets of
-// four; a key is always in the set of its hash. A look-up takes no lock and allocates nothing.
+// keyTable remembers values of type T for keys, each under one limit and for requests that leave as much. It holds a fixed
+// number of them, in sets of four; a key is always in the set of its hash. A look-up takes no lock and allocates nothing.
 type keyTable[T any] struct {
 	seed maphash.Seed
 	sets []keySet[T] // their number is a power of two
@@ -25,14 +25,22 @@ type keySet[T any] struct {
 	forgotten atomic.Uint64
 }
 
-// keyed is a value for a key under a limit.
+// keyed is a value for a key under a limit, for requests that leave as much.
 type keyed[T any] struct {
 	key   store.Key
 	limit store.Limit
+	leave int64 // see [store.Request].Leave
 	value T
 }
 
-func (k *keyed[T]) is(req *store.Request) bool { return k.key == req.Key && k.limit == req.Limit }
+func (k *keyed[T]) is(req *store.Request) bool {
+	return k.key == req.Key && k.limit == req.Limit && k.leave == req.Leave
+}
+
+// request returns a request for cost units of k.
+func (k *keyed[T]) request(cost int64) store.Request {
+	return store.Request{Key: k.key, Limit: k.limit, Cost: cost, Leave: k.leave}
+}
 
 // newKeyTable returns a table for at least that many keys.
 func newKeyTable[T any](keys int) *keyTable[T] {
@@ -60,7 +68,7 @@ func (s *keySet[T]) find(req *store.Request) *keyed[T] {
 	return nil
 }
 
-// put stores k, in place of a value for the same key and limit. If the set is full, it replaces the value with the
+// put stores k, in place of a value for the same key, limit and leave. If the set is full, it replaces the value with the
 // least worth; a value with a negative worth is never replaced. It returns the replaced value, and whether there
 // was room. The caller holds s.mu.
 func (s *keySet[T]) put(k *keyed[T], worth func(*T) time.Duration) (givenUp *keyed[T], done bool) {
@@ -74,7 +82,7 @@ func (s *keySet[T]) put(k *keyed[T], worth func(*T) time.Duration) (givenUp *key
 			}
 			continue
 		}
-		if old.key == k.key && old.limit == k.limit {
+		if old.key == k.key && old.limit == k.limit && old.leave == k.leave {
 			place = i
 			break
 		}
@@ -88,7 +96,7 @@ func (s *keySet[T]) put(k *keyed[T], worth func(*T) time.Duration) (givenUp *key
 	return s.slots[place].Swap(k), true
 }
 
-// forget removes all values of a key, under any limit.
+// forget removes all values of a key, under any limit and leave.
 func (s *keySet[T]) forget(key *store.Key) {
 	s.forgotten.Add(1)
 	s.mu.Lock()

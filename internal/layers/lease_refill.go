@@ -66,9 +66,10 @@ type leaseAnswer struct {
 // ask takes units from the store: first all, then, if they do not fit, as many as the store says remain, and
 // finally only those that the first caller needs.
 func (s *leaseStore) ask(ctx context.Context, k *keyed[leasedKey], cost, chunk int64) (a leaseAnswer, err error) {
-	a.cost = min(cost+chunk, k.limit.Capacity())
+	reach := k.request(0)
+	a.cost = min(cost+chunk, reach.Capacity())
 	for tries := 0; ; tries++ {
-		reqs, decisions := [1]store.Request{{Key: k.key, Limit: k.limit, Cost: a.cost}}, [1]store.Decision{}
+		reqs, decisions := [1]store.Request{k.request(a.cost)}, [1]store.Decision{}
 		a.sent = s.time.now()
 		err = panics.Call(func() error { return s.Store.Decide(ctx, store.Take, reqs[:], decisions[:]) })
 		a.decision, a.got = decisions[0], s.time.now()
@@ -123,7 +124,8 @@ func (s *leaseStore) share(k *keyed[leasedKey], call *asking, a leaseAnswer, err
 	}
 	rule := k.limit.Ahead()
 	at := a.decision.At
-	l := &lease{decision: a.decision, capacity: k.limit.Capacity(), sent: a.sent, got: a.got}
+	reach := k.request(0)
+	l := &lease{decision: a.decision, capacity: reach.Capacity(), sent: a.sent, got: a.got}
 	// The store decided between sent and got. The earlier one is the safe assumption.
 	l.ends = a.sent + s.Term
 	if inWindow := rule.End(&k.limit, at) - at; inWindow < store.Instant(s.Term/time.Microsecond) {

@@ -14,8 +14,8 @@ import (
 // Leases has the settings of [WithLeases]. A zero field means its default.
 type Leases struct {
 	// Max is the most units of a key that are held in advance, and never more than a tenth of what the limit allows
-	// at once; the default is 1000. The number follows the rate of the key: about what is taken in a quarter to a
-	// half of a Term.
+	// at once to requests that leave as much; the default is 1000. The number follows the rate of the key: about what
+	// is taken in a quarter to a half of a Term.
 	Max int64
 	// Term is the longest time that units are held; the default is 100 ms.
 	Term time.Duration
@@ -44,8 +44,9 @@ type Leases struct {
 // Units that nobody takes go back to the store, after Idle, at the end of the Term, and on Close: to a bucket minus
 // what leaked meanwhile, and never into a new window. So the store can deny requests because others hold units: at
 // most Max for each store with leases, including units that could not go back, until they would have been free
-// again anyway. A process that ends without Close loses at most Max units of a key, besides those that its callers
-// were waiting for. The store rejects a refund that comes a quarter of a second late (see
+// again anyway. Requests that leave different numbers of units have leases of their own, each with its Max, so nobody
+// gets units that were taken for those who leave less. A process that ends without Close loses at most Max units of a
+// key, besides those that its callers were waiting for. The store rejects a refund that comes a quarter of a second late (see
 // [store.Request].NotAfter), so a slow network or a paused server also costs units, but never lets more through.
 // This assumes that nobody deletes the key meanwhile.
 //
@@ -113,15 +114,18 @@ const (
 	leaseShare = 10
 )
 
-// Held returns the most units of a key under the normalized limit that a store with these leases holds, and 0 if
-// such a key is not leased.
-func (l Leases) Held(limit store.Limit) int64 {
+// Held returns the most units of a key under the normalized limit that a store with these leases holds for requests
+// that leave nothing, and 0 if such a key is not leased.
+func (l Leases) Held(limit store.Limit) int64 { return l.heldFor(&store.Request{Limit: limit}) }
+
+// heldFor is Held for requests that leave as much as req.
+func (l Leases) heldFor(req *store.Request) int64 {
 	const least = 2 // with less there is nothing to hold in advance
 	most := l.Max
 	if most <= 0 {
 		most = defaultLeaseMax
 	}
-	if most = min(most, limit.Capacity()/leaseShare); limit.Ahead() == nil || most < least {
+	if most = min(most, req.Capacity()/leaseShare); req.Limit.Ahead() == nil || most < least {
 		return 0
 	}
 	return most
@@ -150,7 +154,7 @@ func (s *leaseStore) Decide(ctx context.Context, op store.Op, reqs []store.Reque
 	}
 	// Take units in advance only while plenty remain.
 	d := &decisions[0]
-	if d.Allowed && isOfStore(d) && d.Remaining >= req.Limit.Capacity()/leaseShare && s.heat.add(hash, s.time.now()) {
+	if d.Allowed && isOfStore(d) && d.Remaining >= req.Capacity()/leaseShare && s.heat.add(hash, s.time.now()) {
 		s.lease(set, &req, d)
 	}
 	return nil
@@ -161,7 +165,7 @@ func isOfStore(d *store.Decision) bool { return d.DecidedBy == store.DecidedBySt
 
 // lease begins to take units of a key in advance. d is the store's last decision on it.
 func (s *leaseStore) lease(set *keySet[leasedKey], req *store.Request, d *store.Decision) {
-	bound := s.Held(req.Limit)
+	bound := s.heldFor(req)
 	if bound == 0 {
 		return
 	}
@@ -169,7 +173,7 @@ func (s *leaseStore) lease(set *keySet[leasedKey], req *store.Request, d *store.
 	k := set.find(req)
 	var givenUp *keyed[leasedKey]
 	if k == nil {
-		k = &keyed[leasedKey]{key: req.Key, limit: req.Limit}
+		k = &keyed[leasedKey]{key: req.Key, limit: req.Limit, leave: req.Leave}
 		k.value.bound = bound
 		k.value.cold.Store(true)
 		var done bool

@@ -2,6 +2,7 @@ package layers
 
 import (
 	"maps"
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -15,11 +16,13 @@ type letThrough struct {
 	mu    sync.Mutex                               // held while another map takes its place
 }
 
-// add adds n to the count of an override. It reports false if there is no room for that.
+// dropped is a count that is in no map any more. What is added to it leaves it negative, and counts elsewhere.
+const dropped = math.MinInt64
+
+// add adds n, at least 1, to the count of an override. It reports false if there is no room for that.
 func (l *letThrough) add(id string, n int64) bool {
 	if known := l.known.Load(); known != nil {
-		if count := (*known)[id]; count != nil {
-			count.Add(n)
+		if count := (*known)[id]; count != nil && count.Add(n) > 0 { // else it was dropped since the map was loaded
 			return true
 		}
 	}
@@ -34,7 +37,7 @@ func (l *letThrough) add(id string, n int64) bool {
 	}
 	count := next[id]
 	if count == nil && len(next) >= admin.LetThroughKept { // of so many, most have ended
-		maps.DeleteFunc(next, func(_ string, count *atomic.Int64) bool { return count.Load() == 0 })
+		maps.DeleteFunc(next, func(_ string, count *atomic.Int64) bool { return count.CompareAndSwap(0, dropped) })
 		if len(next) >= admin.LetThroughKept {
 			return false
 		}
@@ -48,7 +51,7 @@ func (l *letThrough) add(id string, n int64) bool {
 	return true
 }
 
-// drain takes the counts, as many as one call writes.
+// drain takes the counts, as many as one call writes. One call at a time is under way.
 func (l *letThrough) drain() (counts []admin.LetThrough) {
 	known := l.known.Load()
 	if known == nil {
@@ -58,8 +61,8 @@ func (l *letThrough) drain() (counts []admin.LetThrough) {
 		if len(counts) == admin.MaxDenialRows {
 			break
 		}
-		if n := count.Swap(0); n > 0 {
-			counts = append(counts, admin.LetThrough{Override: id, Count: n})
+		if count.Load() > 0 { // else it may be a dropped one, which stays that
+			counts = append(counts, admin.LetThrough{Override: id, Count: count.Swap(0)})
 		}
 	}
 	return counts

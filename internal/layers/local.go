@@ -28,10 +28,10 @@ func decideLocally(
 		if err := r.Normalize(op); err != nil {
 			return err
 		}
-		r.Limit = share.Of(r.Limit)
+		r.SetLimit(share.Of(r.Limit))
 	}
 	for i := range shared {
-		if r := &shared[i]; (op == store.Take || op == store.Peek) && !r.Shadow && r.Cost > r.Limit.Capacity() {
+		if r := &shared[i]; (op == store.Take || op == store.Peek) && r.NeverFits(op) {
 			// The answer is a denial. Peek at the other requests, and at this one as a shadow limit, since a store
 			// refuses what can never fit.
 			r.Shadow, op = true, store.Peek

@@ -13,6 +13,7 @@ import (
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
 
 // outage is a store that can go away, with its own clock.
@@ -143,10 +144,7 @@ func TestLocalOverAdmitsAtMostItsShares(t *testing.T) {
 				stores = append(stores, o.locally(store.WholeShare/5))
 			}
 			req := store.Request{Key: store.Key{Subject: "u"}, Cost: 1,
-				Limit: store.Limit{Algorithm: kind.Algorithm(), Count: count, Period: time.Hour}}
-			if kind.HasSlices() {
-				req.Limit.Slices = 60
-			}
+				Limit: storetest.LimitOf(kind, count, time.Hour)}
 			stored, local := 0, 0
 			for range 2000 {
 				if o.err = nil; random.IntN(2) == 0 {
@@ -188,6 +186,9 @@ func TestTheFallbackInMemoryIsAStore(t *testing.T) {
 			limit := store.Limit{Algorithm: kind.Algorithm(), Count: 5, Period: 10 * time.Second}
 			if kind.HasSlices() {
 				limit.Slices = 10
+			}
+			if kind.InCalendar() {
+				limit = storetest.LimitOf(kind, 5, 0)
 			}
 			key := store.Key{Subject: fmt.Sprint(subject, random.IntN(4))}
 			reqs = append(reqs, store.Request{Key: key, Limit: limit, Cost: 1 + random.Int64N(5), Shadow: random.IntN(8) == 0})

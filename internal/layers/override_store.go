@@ -61,6 +61,7 @@ func (s *overrideStore) find(known *knownOverrides, req *store.Request) (o *stor
 		named.SetDefaults()
 		key = named.Key
 	}
+	key.Name = store.WithoutNext(key.Name) // operators name the limit, whichever version decides
 	if o = known.InForce(&key, 0); o == nil {
 		return nil, 0
 	}
@@ -138,10 +139,12 @@ func (c *overriddenCall) add(req store.Request, o *store.Override, known *knownO
 	switch o.Effect {
 	case store.OverrideBlock:
 		if isTake(c.op) {
-			effect.denied = known.BlockedUntil(&req.Key, o)
+			key := store.Key{Subject: req.Key.Subject, Name: store.WithoutNext(req.Key.Name)}
+			effect.denied = known.BlockedUntil(&key, o)
 		}
 	case store.OverrideExempt:
 		effect.exempt = isTake(c.op) && !req.Shadow
+		req.Leave = 0
 		// A single request goes to the store unchanged, so that leases and merged calls apply. If it is denied it
 		// charges nothing, like a shadow.
 		effect.shadowed = effect.exempt && (!single || req.Cost > req.Limit.Capacity())
@@ -150,11 +153,12 @@ func (c *overriddenCall) add(req store.Request, o *store.Override, known *knownO
 		if _, err := req.Limit.Normalize(); err != nil {
 			break // the store refuses the original request, as it does without the override
 		}
-		limit := o.Apply(req.Limit)
-		switch fits := req.Cost <= limit.Capacity() || req.Shadow || c.op != store.Take && c.op != store.Peek && c.op != store.Adjust; {
-		case fits:
-			req.Limit = limit
-		case req.Cost <= req.Limit.Capacity() && c.op != store.Adjust:
+		under := req
+		under.SetLimit(o.Apply(req.Limit))
+		switch {
+		case !under.NeverFits(c.op):
+			req = under
+		case !req.NeverFits(c.op) && c.op != store.Adjust:
 			effect.denied = store.InstantOf(o.ExpiresAt)
 		}
 	}

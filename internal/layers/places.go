@@ -3,6 +3,7 @@ package layers
 import (
 	"container/list"
 	"context"
+	"math"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -43,14 +44,18 @@ func (p *place) notBefore() (latest time.Time) {
 	return latest
 }
 
-// ahead returns the first in q who arrived before p and has not had its turn.
-func (q *turnQueue) ahead(p *place) *place {
+// ahead returns the first in q who arrived before p, leaves no more than p's request i, and has not had its turn. Who
+// leaves more gets its units later, so p does not wait for it.
+func (q *turnQueue) ahead(p *place, i int) *place {
+	if q.least > p.reqs[i].Leave {
+		return nil // all of them leave more
+	}
 	for e := q.places.Front(); e != nil; e = e.Next() {
 		other := e.Value.(*place)
 		if other.number >= p.number {
 			return nil
 		}
-		if !other.passing {
+		if !other.passing && other.leaves(p.reqs[i].Key) <= p.reqs[i].Leave {
 			return other
 		}
 	}
@@ -65,7 +70,7 @@ func (t *turns) blocked(p *place) (at int, ahead *place) {
 		if q == nil || p.reqs[i].Shadow {
 			continue
 		}
-		if other := q.ahead(p); other != nil && (ahead == nil || other.notBefore().After(ahead.notBefore())) {
+		if other := q.ahead(p, i); other != nil && (ahead == nil || other.notBefore().After(ahead.notBefore())) {
 			at, ahead = i, other
 		}
 	}
@@ -94,9 +99,10 @@ func (t *turns) hold(p *place, i int, wait time.Duration, now time.Time) {
 		if t.queues == nil {
 			t.queues = make(map[store.Key]*turnQueue)
 		}
-		q = new(turnQueue)
+		q = &turnQueue{least: math.MaxInt64}
 		t.queues[key] = q
 	}
+	q.least = min(q.least, p.reqs[i].Leave)
 	after := q.places.Back()
 	for after != nil && after.Value.(*place).number > p.number {
 		after = after.Prev()
@@ -132,17 +138,20 @@ func (t *turns) drop(p *place) (held []bool) {
 	return held
 }
 
-// next gives the turn at key i, which p has left, to the first in the queue.
+// next gives the turn at key i, which p has left, to the first in the queue, and to those who leave less than all
+// before them.
 func (t *turns) next(p *place, i int) {
 	q := t.queues[p.reqs[i].Key]
 	if q == nil {
 		return
 	}
-	for e := q.places.Front(); e != nil; e = e.Next() {
+	least := int64(math.MaxInt64)
+	for e := q.places.Front(); e != nil && least > q.least; e = e.Next() {
 		first := e.Value.(*place)
-		if first.passing {
+		if first.passing || first.leaves(p.reqs[i].Key) >= least {
 			continue
 		}
+		least = first.leaves(p.reqs[i].Key)
 		for j := range first.reqs {
 			// The answer to p also holds for a request of the same cost or more.
 			if fitsNoSooner(&first.reqs[j], &p.reqs[i]) && p.fits[i].After(first.fits[j]) {
@@ -150,37 +159,42 @@ func (t *turns) next(p *place, i int) {
 			}
 		}
 		first.stir()
-		return
 	}
 }
 
 // pass gives a turn to all for whom there is room after the decision on req, and wakes the first for whom there is
-// not, to wait until there is.
+// not, to wait until there is. Those behind it who leave less do not wait for it.
 func (t *turns) pass(q *turnQueue, req *store.Request, d *store.Decision, now time.Time) {
-	room := d.Remaining
-	for e := q.places.Front(); e != nil; e = e.Next() {
+	free := d.Remaining + req.Leave // for one who leaves nothing
+	least := int64(math.MaxInt64)   // that anyone leaves who stays
+	for e := q.places.Front(); e != nil && least > q.least; e = e.Next() {
 		p := e.Value.(*place)
 		i := p.request(req.Key)
-		cost := p.reqs[i].Cost
-		if p.passing {
-			room -= cost
+		cost, leave := p.reqs[i].Cost, p.reqs[i].Leave
+		switch {
+		case p.passing:
+			free -= cost
 			continue
-		}
-		if p.wake == nil {
-			return // it is the first already
+		case leave >= least:
+			continue
+		case p.wake == nil: // it is the first already
+			least = leave
+			continue
 		}
 		p.stir()
 		if _, ahead := t.blocked(p); ahead != nil {
-			return // it still waits, at another key
+			least = leave // it still waits, at another key
+			continue
 		}
-		if cost > room {
+		if cost > free-leave {
 			if wait, known := fitsNext(d, req, &p.reqs[i]); known && now.Add(wait).After(p.fits[i]) {
 				p.fits[i] = now.Add(wait)
 			}
-			return
+			least = leave
+			continue
 		}
 		p.passing = true
-		room -= cost
+		free -= cost
 	}
 }
 
@@ -194,16 +208,19 @@ func (p *place) request(key store.Key) int {
 	return -1
 }
 
+// leaves returns what p's request for key leaves.
+func (p *place) leaves(key store.Key) int64 { return p.reqs[p.request(key)].Leave }
+
 // fitsNoSooner reports whether req fits no sooner than other.
 func fitsNoSooner(req, other *store.Request) bool {
-	return req.Key == other.Key && req.Limit == other.Limit && req.Cost >= other.Cost
+	return req.Key == other.Key && req.Limit == other.Limit && req.Cost+req.Leave >= other.Cost+other.Leave
 }
 
 // fitsNext returns how long after d, which granted req, there is room for next, if d determines that.
 func fitsNext(d *store.Decision, req, next *store.Request) (wait time.Duration, known bool) {
 	limit := &req.Limit
-	room := limit.Capacity() - next.Cost
-	if room < 0 || *limit != next.Limit || d.DecidedBy != store.DecidedByStore || d.Used+d.Remaining != limit.Capacity() {
+	room := next.Capacity() - next.Cost
+	if room < 0 || *limit != next.Limit || d.DecidedBy != store.DecidedByStore || d.Used+d.Remaining != req.Capacity() {
 		return 0, false // the last two: it was not this limit that decided
 	}
 	before, known := limit.FadesBy(room)

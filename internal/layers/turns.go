@@ -13,7 +13,8 @@ import (
 // turns has the queues of callers for each key, in the order of arrival. A key without a queue takes no memory. The
 // zero turns is ready for use.
 //
-// A caller holds places at keys. A later caller that needs such a key waits behind it and does not call the store.
+// A caller holds places at keys. A later caller that needs such a key and leaves as much there, or more, waits behind it
+// and does not call the store.
 // A caller holds a place only at the key that makes it wait longest, so that a wait for one key does not block
 // callers of another key of the same call. It keeps earlier places as long as the new wait is no longer than its
 // whole wait so far: then nobody takes the units of one key while it waits for the other, and calls with several
@@ -29,6 +30,7 @@ type turns struct {
 // turnQueue has the callers with a place at a key.
 type turnQueue struct {
 	places list.List // of *place, in the order of arrival
+	least  int64     // nobody in it leaves less
 	// answer is the last denial that one of them got from the store, and answered its local time.
 	answer   store.Decision
 	answered time.Time
@@ -171,7 +173,7 @@ func (t *turns) ahead(p *place, req *store.Request) (q *turnQueue, ahead *place)
 	if q = t.queues[req.Key]; q == nil || req.Shadow {
 		return nil, nil
 	}
-	return q, q.ahead(p)
+	return q, q.ahead(p, p.request(req.Key))
 }
 
 // denial is the answer to p if its turn does not come in time. It has the store's last answers to callers of the
@@ -188,8 +190,9 @@ func (t *turns) denial(p *place, now time.Time) []store.Decision {
 		passed := now.Sub(q.answered).Truncate(time.Microsecond)
 		*d = q.answer
 		d.At += store.Instant(passed.Microseconds())
-		limit := d.Override.Apply(req.Limit)
-		d.Remaining = max(0, limit.Capacity()-d.Used)
+		under := *req
+		under.SetLimit(d.Override.Apply(req.Limit))
+		d.Remaining = max(0, under.Capacity()-d.Used)
 		d.RetryAfter = max(time.Microsecond, ahead.notBefore().Sub(now).Truncate(time.Microsecond))
 		d.ResetAfter = max(d.RetryAfter, d.ResetAfter-passed)
 	}

@@ -18,7 +18,8 @@ var ErrNotGivenBack = errors.New("what was taken was not given back")
 // Waiter takes units as soon as they fit. While it waits for a turn nothing is charged, except by a leaky bucket,
 // whose turns are in the order of the charges.
 //
-// Callers of one Waiter who wait for the same key take turns in the order of their calls, whatever their costs.
+// Callers of one Waiter who wait for the same key take turns in the order of their calls, whatever their costs. Only
+// one who leaves less than an earlier caller does not wait for it; see [store.Request].Leave.
 // Only the first calls the store, when its turn has come, so there are about as many calls as granted units. Of the
 // limits of one call, the queue is for the one that makes it wait longest. Callers of other Waiters, of other
 // processes, and those who take without waiting are not in this order. While the store is away there is no order:

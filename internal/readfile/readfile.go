@@ -1,5 +1,5 @@
-// Package readfile opens and reads files that somebody else may have put in place. It opens only regular files,
-// without waiting, and reads no more than a bound.
+// Package readfile opens and reads files that somebody else may have put in place, and replaces files as a whole. It
+// opens only regular files, without waiting, and reads no more than a bound.
 package readfile
 
 import (

@@ -9,20 +9,25 @@
 //	offset size
 //	     0    2  "RL"
 //	     2    1  format version: 1, of a sliding counter in slices 2, of a bucket whose
-//	             level is above its burst 3
-//	     3    1  kind: 1 to 5 in the order of the algorithms, 6 a sliding counter in slices
-//	     4    4  count            \
-//	     8    4  burst, or slices  } with the kind, the limit last applied
-//	    12    7  period in µs     /
+//	             level is above its burst 3, of a window of a calendar 4
+//	     3    1  kind: 1 to 5 in the order of the algorithms, 6 a sliding counter in slices,
+//	             7 a fixed window of a calendar
+//	     4    4  count                     \
+//	     8    4  burst, slices, or window   } with the kind, the limit last applied
+//	    12    7  period in µs              /
 //	    19    7  instant of the last charge
 //	    26       state:
 //	             token-bucket, leaky-bucket: 4 units, 7 fraction
-//	             fixed-window:               4 units
+//	             fixed-window:               4 units, also of a calendar
 //	             sliding-counter:            4 units, 4 previous units
 //	             sliding-log:                4 head, 4 length, 3 base sum, then the
 //	                                         ring of entries: 7 instant, 3 sum
 //	             in slices:                  2 head, 2 length, 4 base sum, then the
 //	                                         ring of entries: 2 slice, 4 sum
+//
+// A window of a calendar has its length as the period, and in place of the burst 25 bits of its begin, in quarters of
+// an hour since the epoch, and 7 bits of what local time is ahead of UTC at its end, in quarters of an hour above −64.
+// Neither the zone nor the unit is recorded: the bounds are all that counts.
 //
 // A program that is older than a kind, or than version 3, refuses its records because of the version. Slices are
 // numbered from the epoch. A record has the last two bytes of a number.

@@ -3,7 +3,6 @@ package redisserver
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -116,10 +115,12 @@ func (s *Scan[K]) walk(ctx context.Context, walk *walk, most int, pages chan<- P
 		if err := s.Pace.Wait(ctx, count); err != nil {
 			return false, err
 		}
-		begun := time.Now()
-		storeKeys, ended, err := walk.next(ctx, s.Match, count)
-		took := time.Since(begun)
-		if err != nil {
+		var storeKeys []string
+		var ended bool
+		if err := stride.Exchange(ctx, count, func() (err error) {
+			storeKeys, ended, err = walk.next(ctx, s.Match, count)
+			return err
+		}); err != nil {
 			return false, err
 		}
 		page := s.page(walk.server, storeKeys, max(count, len(storeKeys))) // a server can return more than count
@@ -131,9 +132,6 @@ func (s *Scan[K]) walk(ctx context.Context, walk *walk, most int, pages chan<- P
 		looked += page.Looked
 		if ended || most > 0 && looked >= most {
 			return ended, nil
-		}
-		if err := stride.Rest(ctx, count, took); err != nil {
-			return false, err
 		}
 	}
 }

@@ -32,6 +32,7 @@ type Stride struct {
 	most     int
 	steep    bool          // no answer was late yet
 	quickest time.Duration // 0 before the first answer
+	rested   time.Time     // when the next exchange may begin
 }
 
 // NewStride returns a Stride of at most most keys.
@@ -46,14 +47,27 @@ func (s *Stride) Size() int {
 	return s.size
 }
 
-// Rest notes how long an exchange about that many keys took, and pauses before the next one. Its error is that of ctx.
-func (s *Stride) Rest(ctx context.Context, keys int, took time.Duration) error {
-	return sys.Sleep(ctx, s.Took(keys, took))
+// Exchange does an exchange about that many keys and learns from how long it takes. Before that, it waits until the server
+// has rested from the one before for about as long as it was busy with it, so that most others find it idle. What the
+// caller does in between counts as rest.
+func (s *Stride) Exchange(ctx context.Context, keys int, do func() error) error {
+	s.mu.Lock()
+	rested := s.rested
+	s.mu.Unlock()
+	if err := sys.Sleep(ctx, time.Until(rested)); err != nil {
+		return err
+	}
+	begun := time.Now()
+	err := do()
+	if err == nil {
+		s.took(keys, time.Since(begun))
+	}
+	return err
 }
 
-// Took notes how long an exchange about that many keys took. It returns how long to pause before the next one: about as long
-// as the server was busy, so that most others find it idle.
-func (s *Stride) Took(keys int, took time.Duration) (pause time.Duration) {
+// took notes how long an exchange about that many keys took that has just ended. It returns how long to pause before the
+// next one.
+func (s *Stride) took(keys int, took time.Duration) (pause time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.quickest == 0 || took < s.quickest {
@@ -70,5 +84,7 @@ func (s *Stride) Took(keys int, took time.Duration) (pause time.Duration) {
 	default:
 		s.size = min(s.most, s.size+s.size/8+1)
 	}
-	return min(took-max(0, s.quickest-mostQuick), longestPause)
+	pause = min(took-max(0, s.quickest-mostQuick), longestPause)
+	s.rested = time.Now().Add(pause)
+	return pause
 }

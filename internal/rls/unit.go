@@ -23,6 +23,11 @@ func UnitOf(period time.Duration) int32 {
 	return 0
 }
 
+// UnitNamed returns the unit of a window of a calendar, as limits have it; 0 for none.
+func UnitNamed(window string) int32 {
+	return map[string]int32{"1d": 4, "1mo": 5, "1y": 6, "1w": 7}[window]
+}
+
 // UnitPeriod returns the length of a unit; 0 for an unknown one.
 func UnitPeriod(unit int32) time.Duration {
 	if unit < 0 || int(unit) >= len(units) {

@@ -65,6 +65,9 @@ func (s *Sketch[K, V]) Add(key K, n int64) *V {
 	return &s.heap[s.place[key]].Note
 }
 
+// Counts returns a copy of the counters, unordered.
+func (s *Sketch[K, V]) Counts() []Count[K, V] { return slices.Clone(s.heap) }
+
 // Note returns the note of a thing that has a counter, else nil. It holds until the next call.
 func (s *Sketch[K, V]) Note(key K) *V {
 	if i, known := s.place[key]; known {

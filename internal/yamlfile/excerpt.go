@@ -14,7 +14,9 @@ import (
 // shown returns the lines for excerpts.
 func (r *Reader) shown() []string {
 	if r.masked == nil {
-		r.masked = r.mask(r.lines)
+		if r.masked = r.lines; r.mask != nil {
+			r.masked = r.mask(r.lines)
+		}
 	}
 	return r.masked
 }

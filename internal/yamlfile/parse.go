@@ -18,7 +18,8 @@ import (
 type Options struct {
 	// Holds says what an empty file lacks, such as "policies or a prefix".
 	Holds string
-	// Mask returns the lines for excerpts, with something of the same width in place of each secret character.
+	// Mask returns the lines for excerpts, with something of the same width in place of each secret character. nil is for
+	// files without secrets.
 	Mask func(lines []string) []string
 }
 

@@ -125,6 +125,9 @@ func (r *Reader) IsList(v Value) bool {
 	return is
 }
 
+// IsMap reports whether a value is a map.
+func (r *Reader) IsMap(v Value) bool { return mapValues(r.resolve(v.node)) != nil }
+
 // Text reads a scalar as it is written.
 func (r *Reader) Text(v Value, what, want string) (text string, ok bool) {
 	if !r.known(v) {

@@ -50,6 +50,8 @@ type Limit struct {
 	// Shadow puts the limit on trial: it counts, its decision says what it would have answered, and it never
 	// denies.
 	Shadow bool
+	// calendar is for windows of a calendar; only ParseLimit can say them.
+	calendar *store.Calendar
 
 	_ struct{} // callers have to name the fields, so that fields can be added
 }
@@ -60,7 +62,9 @@ func Per(name string, count int64, period time.Duration) Limit {
 }
 
 // ParseLimit reads a limit in the form of the command line and of policies, such as "10/1m", "100/h,burst=20" or
-// "sliding-counter:1000/1d,slices=24", and gives it name. An error is an [ErrInvalid] that says what is wrong.
+// "sliding-counter:1000/1d,slices=24", and gives it name. Only it makes limits in windows of a calendar, such as
+// "fixed-window:1000000/1mo,tz=Europe/Berlin"; the zone comes from the host's database, or from time/tzdata if the
+// program imports that. An error is an [ErrInvalid] that says what is wrong.
 func ParseLimit(name, text string) (Limit, error) {
 	parsed, err := store.ParseLimit(text)
 	if err != nil {
@@ -83,7 +87,7 @@ func unnamed(l store.Limit) error {
 }
 
 func limitOf(l store.Limit) Limit {
-	return Limit{Count: l.Count, Period: l.Period, Algorithm: l.Algorithm, Burst: l.Burst, Slices: l.Slices}
+	return Limit{Count: l.Count, Period: l.Period, Algorithm: l.Algorithm, Burst: l.Burst, Slices: l.Slices, calendar: l.Calendar}
 }
 
 // Leaky returns l as a [LeakyBucket] whose queue holds queue units; 0 means Count.
@@ -103,8 +107,10 @@ func (l Limit) For(parts ...string) Request {
 // fails with an [ErrInvalid].
 func (l Limit) ForSubject(subject string) Request {
 	r := Request{store.Request{
-		Key:    store.Key{Subject: subject, Name: l.Name},
-		Limit:  store.Limit{Algorithm: l.Algorithm, Count: l.Count, Period: l.Period, Burst: l.Burst, Slices: l.Slices},
+		Key: store.Key{Subject: subject, Name: l.Name},
+		Limit: store.Limit{
+			Algorithm: l.Algorithm, Count: l.Count, Period: l.Period, Burst: l.Burst, Slices: l.Slices, Calendar: l.calendar,
+		},
 		Cost:   1,
 		Shadow: l.Shadow,
 	}}
@@ -140,6 +146,15 @@ func (r Request) N(cost int64) Request {
 		cost = 1
 	}
 	r.asked.Cost = cost
+	return r
+}
+
+// Leave returns r such that it leaves that many units to others: it is allowed only if they stay free after it. So
+// callers who leave less get units that it does not. Remaining and RetryAfter of the decision are those of a request
+// that leaves as much. A cost and units left that are more together than the limit allows at once are an
+// [ErrNeverFits]. Charge, Refund and Reset ignore it.
+func (r Request) Leave(units int64) Request {
+	r.asked.Leave = units
 	return r
 }
 

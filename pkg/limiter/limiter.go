@@ -91,7 +91,8 @@ func (l *Limiter) Refund(ctx context.Context, requests ...Request) (Decisions, e
 // context.DeadlineExceeded. Wait returns it at once if it knows. If ctx is cancelled, the error is an [ErrGaveUp],
 // and Wait takes the charge back; if it cannot, the error is an [ErrNotGivenBack], too.
 //
-// Callers of one Limiter who wait for the same key get their turns in the order of their calls. Across processes
+// Callers of one Limiter who wait for the same key get their turns in the order of their calls, except that nobody
+// waits for an earlier caller who leaves more units than he does (see [Request.Leave]). Across processes
 // only a [LeakyBucket] keeps an order, since the store assigns its turns.
 func (l *Limiter) Wait(ctx context.Context, requests ...Request) error {
 	asked, err := l.asked(ctx, requests)

@@ -8,6 +8,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
 // Answers are the requests that one decider answered.
@@ -87,25 +88,34 @@ func deciderOf(decisions []store.Decision) store.Decider {
 // [Run] calls Exchange instead of Decide.
 type Exchanger interface {
 	store.Store
-	// Exchange sends one request of a subject of the [Population], at a cost, for all of its limits together. sent
-	// is the instant before the request is written, and answered the instant at which its answer is complete. They
-	// leave out one-time work, such as a connection. Either is zero if it was not reached.
-	Exchange(ctx context.Context, subject uint32, cost int64) (allowed bool, sent, answered time.Time, err error)
+	// Exchange sends one request of a subject of the [Population], at a cost, for all of its limits together.
+	Exchange(ctx context.Context, subject uint32, cost int64) (Exchanged, error)
+}
+
+// Exchanged is the answer to a request that an [Exchanger] sent.
+type Exchanged struct {
+	Allowed bool
+	// Sent is the instant before the request was written, and Answered the instant at which its answer was complete.
+	// They leave out one-time work, such as a connection. Either is zero if it was not reached.
+	Sent, Answered time.Time
+	// Reported is what the answer said about the only limit; nil if nothing.
+	Reported *interval.Reported
 }
 
 // exchange calls e and returns when the request was sent and answered, since the beginning of the run. began is
 // when the call began.
 func (w *worker) exchange(e Exchanger, a Arrival, began time.Duration) (sent, answered time.Duration, err error) {
 	r := w.run
-	allowed, wrote, came, err := e.Exchange(r.deadlines.at(r.begin, began), a.Subject, a.Cost)
+	answer, err := e.Exchange(r.deadlines.at(r.begin, began), a.Subject, a.Cost)
 	for i := range w.decisions {
-		w.decisions[i] = store.Decision{Allowed: allowed}
+		w.decisions[i] = store.Decision{Allowed: answer.Allowed}
 	}
-	if sent = began; !wrote.IsZero() {
-		sent = wrote.Sub(r.begin)
+	w.reported = answer.Reported
+	if sent = began; !answer.Sent.IsZero() {
+		sent = answer.Sent.Sub(r.begin)
 	}
-	if came.IsZero() {
+	if answer.Answered.IsZero() {
 		return sent, r.elapsed(), err
 	}
-	return sent, came.Sub(r.begin), err
+	return sent, answer.Answered.Sub(r.begin), err
 }

@@ -41,7 +41,8 @@ func observe(auditors []*audit.Auditor, record *joint.Writer, answers []answer, 
 		if a.doubted {
 			auditor.Doubt(a.key)
 		}
-		o := audit.Observation{Key: a.key, At: a.at, Cost: int64(a.cost), Allowed: a.kind != refused, Charged: a.kind == charged}
+		o := audit.Observation{Key: a.key, At: a.at, Cost: int64(a.cost), Leave: int64(a.leave), Allowed: a.kind != refused,
+			Charged: a.kind == charged}
 		if a.tells {
 			told = audit.Figures{
 				Used: int64(a.used), Remaining: int64(a.remaining), RetryAfter: a.retry, ResetAfter: a.reset, Delay: a.delay,

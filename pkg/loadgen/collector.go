@@ -76,15 +76,14 @@ func newCollector(r *runner) *collector {
 	if r.ByClock {
 		c.byClock = &clockAudit{auditors: r.Population.auditors(r.Held)}
 	}
-	c.intervals = newIntervalAudit(r)
 	c.record = newRecord(r)
+	c.intervals = newIntervalAudit(r, c.record)
 	return c
 }
 
-// newRecord begins a record of the answers of a run. It is nil if none is wanted or the instants of answers are
-// unknown.
+// newRecord begins a record of the answers of a run. It is nil if none is wanted.
 func newRecord(r *runner) *joint.Writer {
-	if !r.Record || r.Intervals != nil {
+	if !r.Record {
 		return nil
 	}
 	all := make([]joint.Keys, r.Population.limits)
@@ -97,6 +96,9 @@ func newRecord(r *runner) *joint.Writer {
 		for key := range r.Population.mixed[limit] {
 			k.Doubted = append(k.Doubted, key)
 		}
+	}
+	if r.Intervals != nil {
+		return joint.NewIntervalWriter(all, *r.Intervals)
 	}
 	return joint.NewWriter(all)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit/joint"
 )
 
 // intervalAnswer is one limit's answer to one request, given at an unknown time between sent and answered, which
@@ -16,6 +17,7 @@ type intervalAnswer struct {
 	key, cost      uint32
 	limit          uint8
 	answer         interval.Answer
+	reported       *interval.Reported
 }
 
 // sending is the time since which a worker has had a request under way, from the beginning of the run; idle if it
@@ -46,9 +48,13 @@ func (w *worker) recordInterval(keys []uint32, own []int64, cost int64, sent, an
 	default:
 		answer = interval.Uncertain // nobody knows which of the limits denied
 	}
+	reported := w.reported
+	if len(keys) > 1 {
+		reported = nil // nobody knows which of the limits it is about
+	}
 	for limit, key := range keys {
 		w.filled.intervals = append(w.filled.intervals,
-			intervalAnswer{sent, answered, key, uint32(costOf(own, limit, cost)), uint8(limit), answer})
+			intervalAnswer{sent, answered, key, uint32(costOf(own, limit, cost)), uint8(limit), answer, reported})
 	}
 }
 
@@ -56,14 +62,15 @@ func (w *worker) recordInterval(keys []uint32, own []int64, cost int64, sent, an
 type intervalAudit struct {
 	auditors []*interval.Auditor
 	safe     time.Duration // of the last collection
+	record   *joint.Writer // nil unless the answers are recorded
 }
 
 // newIntervalAudit returns nil if intervals are not audited.
-func newIntervalAudit(r *runner) *intervalAudit {
+func newIntervalAudit(r *runner, record *joint.Writer) *intervalAudit {
 	if r.Intervals == nil {
 		return nil
 	}
-	a := &intervalAudit{}
+	a := &intervalAudit{record: record}
 	p := r.Population
 	for limit := range p.limits {
 		auditor := interval.New(*r.Intervals)
@@ -90,10 +97,14 @@ func (a *intervalAudit) ready(r *runner) {
 func (a *intervalAudit) add(r *runner, answers []intervalAnswer) {
 	for i := range answers {
 		o := &answers[i]
-		a.auditors[o.limit].Observe(interval.Observation{
+		observed := interval.Observation{
 			Key: o.key, Sent: store.InstantOf(r.begin.Add(o.sent)), Answered: store.InstantOf(r.begin.Add(o.answered)),
-			Cost: int64(o.cost), Answer: o.answer,
-		})
+			Cost: int64(o.cost), Answer: o.answer, Reported: o.reported,
+		}
+		a.auditors[o.limit].Observe(observed)
+		if a.record != nil {
+			a.record.AddInterval(o.limit, &observed)
+		}
 	}
 }
 
@@ -108,6 +119,9 @@ func (a *intervalAudit) fold(r *runner, finished bool) {
 	}
 	for _, auditor := range a.auditors {
 		auditor.Settle(safe)
+	}
+	if a.record != nil && !finished {
+		a.record.Settle(safe)
 	}
 }
 

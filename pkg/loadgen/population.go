@@ -150,7 +150,7 @@ func (p *Population) auditors(held func(store.Limit) int64) []*audit.Auditor {
 	all := make([]*audit.Auditor, p.limits)
 	for limit := range all {
 		all[limit] = audit.New()
-		all[limit].Excuse(held)
+		all[limit].Excuse(p.Held(limit, held))
 		for key, owner := range p.owners[limit] {
 			all[limit].SetLimit(uint32(key), p.requests[owner].Limit)
 		}
@@ -159,6 +159,19 @@ func (p *Population) auditors(held func(store.Limit) int64) []*audit.Auditor {
 		}
 	}
 	return all
+}
+
+// Held returns how many units of a key of one limit can be held in advance, if requests that leave different numbers of
+// units hold each their own as held says. It returns nil if held is nil.
+func (p *Population) Held(limit int, held func(store.Limit) int64) func(store.Limit) int64 {
+	if held == nil {
+		return nil
+	}
+	shares := map[int64]bool{}
+	for first := 0; first < len(p.requests); first += p.limits {
+		shares[p.requests[first+limit].Leave] = true
+	}
+	return func(l store.Limit) int64 { return int64(len(shares)) * held(l) }
 }
 
 // Keys returns the keys of all subjects for one limit, by their index.
@@ -197,7 +210,7 @@ func (p *Population) MostAtOnce() int64 {
 	most := int64(store.MaxCount)
 	for i := range p.requests {
 		if r := &p.requests[i]; !r.Shadow && p.own[i%p.limits] == 0 {
-			most = min(most, r.Limit.Capacity())
+			most = min(most, r.Capacity())
 		}
 	}
 	return most

@@ -75,6 +75,7 @@ type answer struct {
 	doubted bool
 	// used orders the answers of one instant, and is the store's figure if tells.
 	used, remaining     uint32
+	leave               uint32 // what must stay free, at most store.MaxCount
 	retry, reset, delay time.Duration
 }
 
@@ -104,7 +105,9 @@ func (a *answer) tell(d *store.Decision, tells bool) {
 	if a.tells = tells; tells {
 		a.used, a.remaining = bounded(d.Used), bounded(d.Remaining)
 		a.retry, a.reset, a.delay = d.RetryAfter, d.ResetAfter, d.Delay
-	} else if a.kind != charged {
+	} else if a.kind == charged {
+		a.used = bounded(d.Used) // of a lease, which is exact but for what is not taken of it
+	} else {
 		a.used = math.MaxUint32 // after all that can explain it
 	}
 }
@@ -138,6 +141,7 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 		s.timed = s.decider == store.DecidedByStore
 	}
 	own := r.Population.own
+	reqs := r.Population.Requests(a.Subject)
 	keys, came := r.Population.KeyIndexes(a.Subject), store.InstantOf(r.begin.Add(answered))
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -153,7 +157,8 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 		for limit := range w.decisions {
 			d := &w.decisions[limit]
 			kind := kindOf(d.Allowed, s.outcome == allowed)
-			one := answer{at: d.At, key: keys[limit], cost: uint32(costOf(own, limit, a.Cost)), limit: uint8(limit), kind: kind}
+			one := answer{at: d.At, key: keys[limit], cost: uint32(costOf(own, limit, a.Cost)), leave: uint32(reqs[limit].Leave),
+				limit: uint8(limit), kind: kind}
 			if d.At != 0 && int64(d.At) < w.watermark.Load()-r.Skew.Microseconds() {
 				w.filled.early++
 				one.doubted = true

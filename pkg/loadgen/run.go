@@ -169,7 +169,8 @@ type worker struct {
 	decisions []store.Decision
 	waited    bool // the request under way found all workers busy
 	lag       time.Duration
-	wanted    chan struct{} // wakes a worker that stands by
+	wanted    chan struct{}      // wakes a worker that stands by
+	reported  *interval.Reported // by the answer of an Exchanger
 	records
 }
 

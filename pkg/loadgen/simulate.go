@@ -61,6 +61,11 @@ type Simulation struct {
 	population *TracePopulation // of the keys of Keys
 }
 
+// Held is [Population.Held] for the subjects of the log.
+func (s *Simulation) Held(limit int, held func(store.Limit) int64) func(store.Limit) int64 {
+	return s.population.Held(limit, held)
+}
+
 // OwnerOf returns the limit of a key of Keys, and one of the subjects that have it.
 func (s *Simulation) OwnerOf(key uint32) (limit int, subject uint32) {
 	for limit, owners := range s.population.owners {
@@ -151,7 +156,9 @@ type simulator struct {
 	theirs  []store.Decision
 	told    audit.Figures // of the decision that is observed
 	audited bool
-	wrote   bool // the store can hold something now
+	under   *IntervalCount // the interval of the request before
+	until   store.Instant  // its end
+	wrote   bool           // the store can hold something now
 }
 
 // newSimulator returns a simulator of a population that has used nothing yet.
@@ -246,7 +253,7 @@ func (s *simulator) decide(ctx context.Context, i int64, r *trace.Request, subje
 	for j := range reqs {
 		reqs[j].Cost = costOf(s.own, j, int64(r.Cost))
 		s.current[j] = &s.states[j][keys[j]]
-		fits = fits && (reqs[j].Shadow || reqs[j].Cost <= reqs[j].Limit.Capacity())
+		fits = fits && !reqs[j].NeverFits(store.Take)
 	}
 	store.Decide(store.Take, reqs, s.current, s.ours, r.At)
 	decisions := s.ours
@@ -278,7 +285,7 @@ func (s *simulator) decide(ctx context.Context, i int64, r *trace.Request, subje
 		}
 	}
 	if s.audited {
-		s.observe(r, keys, decisions, allowed)
+		s.observe(r, reqs, keys, decisions, allowed)
 	}
 	return nil
 }
@@ -319,14 +326,23 @@ func (s *simulator) compare(i int64, at store.Instant, subject uint32) {
 	}
 }
 
-// observe adds a decided request to the audits and the timeline.
-func (s *simulator) observe(r *trace.Request, keys []uint32, decisions []store.Decision, allowed bool) {
-	interval := &s.result.Timeline[int64(r.At-s.result.Begin)/s.result.Interval.Microseconds()]
-	if allowed {
-		interval.Allowed++
-	} else {
-		interval.Denied++
+// countAt adds a decided request to the timeline.
+func (s *simulator) countAt(at store.Instant, allowed bool) {
+	if at >= s.until || s.under == nil {
+		width := s.result.Interval.Microseconds()
+		number := int64(at-s.result.Begin) / width
+		s.under, s.until = &s.result.Timeline[number], s.result.Begin+store.Instant((number+1)*width)
 	}
+	if allowed {
+		s.under.Allowed++
+	} else {
+		s.under.Denied++
+	}
+}
+
+// observe adds a decided request to the audits and the timeline.
+func (s *simulator) observe(r *trace.Request, reqs []store.Request, keys []uint32, decisions []store.Decision, allowed bool) {
+	s.countAt(r.At, allowed)
 	var told *audit.Figures // of a store; Go's figures are the truth
 	if s.options.Store != nil {
 		told = &s.told
@@ -336,8 +352,8 @@ func (s *simulator) observe(r *trace.Request, keys []uint32, decisions []store.D
 		if !d.Allowed {
 			s.result.Limits[j].Denied++
 		}
-		o := audit.Observation{Key: keys[j], At: r.At, Cost: costOf(s.own, j, int64(r.Cost)), Allowed: d.Allowed, Charged: allowed &&
-			d.Allowed}
+		o := audit.Observation{Key: keys[j], At: r.At, Cost: costOf(s.own, j, int64(r.Cost)), Leave: reqs[j].Leave, Allowed: d.Allowed,
+			Charged: allowed && d.Allowed}
 		if !s.options.Wrapped {
 			if told != nil {
 				*told = audit.Figures{
@@ -349,7 +365,8 @@ func (s *simulator) observe(r *trace.Request, keys []uint32, decisions []store.D
 			continue
 		}
 		s.byClock[j].Observe(o)
-		one := answer{at: d.At, key: keys[j], cost: uint32(o.Cost), limit: uint8(j), kind: kindOf(d.Allowed, allowed)}
+		one := answer{at: d.At, key: keys[j], cost: uint32(o.Cost), leave: uint32(o.Leave), limit: uint8(j),
+			kind: kindOf(d.Allowed, allowed)}
 		one.tell(d, deciderOf(decisions) == store.DecidedByStore)
 		s.answers.add([]answer{one})
 	}

@@ -87,7 +87,7 @@ func Habits() map[string]map[string]string {
 			"log": "limitctl audit", "history": "limitctl audit", "rollback": "limitctl undo", "revert": "limitctl undo",
 			"bench": "limitctl loadtest --limit LIMIT", "benchmark": "limitctl loadtest --limit LIMIT",
 			"policies": "limitctl config show", "use": "limitctl context use NAME", "contexts": "limitctl context list",
-			"overrides": "limitctl override list", "backup": "limitctl backups list",
+			"init": "limitctl config init", "overrides": "limitctl override list", "backup": "limitctl backups list",
 		},
 		"limitctl context": {
 			"get": "limitctl context show", "current": "limitctl context show", "current-context": "limitctl context show",

@@ -59,7 +59,7 @@ func AttributesOf(list []policy.Attribute) policy.Attributes {
 func (c ConfiguredLimits) Of(key store.Key, recorded store.Limit, override *store.Override) (limit store.Limit, known bool) {
 	candidates := c.Candidates(key)
 	for _, candidate := range candidates {
-		if candidate.Limit == recorded || override.Apply(candidate.Limit) == recorded {
+		if candidate.Limit.IsRecordedAs(recorded) || override.Apply(candidate.Limit).IsRecordedAs(recorded) {
 			return candidate.Limit, true
 		}
 	}
@@ -73,7 +73,7 @@ func (c ConfiguredLimits) Of(key store.Key, recorded store.Limit, override *stor
 // or without the override.
 func (c ConfiguredLimits) HasDrifted(key store.Key, recorded store.Limit, override *store.Override) bool {
 	limit, known := c.Of(key, recorded, override)
-	return known && limit != recorded && override.Apply(limit) != recorded
+	return known && !limit.IsRecordedAs(recorded) && !override.Apply(limit).IsRecordedAs(recorded)
 }
 
 // InForce returns the limit that counts now for the key of an entry: that of the configuration, as the

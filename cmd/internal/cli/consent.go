@@ -21,19 +21,28 @@ type ConsentOptions struct {
 func (o *ConsentOptions) AddConsentFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&o.Yes, "yes", "y", false, "do not ask")
 	cmd.Flags().StringVar(&o.Confirm, "confirm", "", "`NAME` of the protected context, instead of typing it")
-	o.addReasonFlag(cmd)
+	o.addReasonFlag(cmd, "")
+	cmd.RegisterFlagCompletionFunc("confirm", cobra.NoFileCompletions)
+}
+
+// AddPublishConsentFlags is AddConsentFlags with a short form of --reason, which every version needs.
+func (o *ConsentOptions) AddPublishConsentFlags(cmd *cobra.Command) {
+	cmd.Flags().BoolVarP(&o.Yes, "yes", "y", false, "do not ask")
+	cmd.Flags().StringVar(&o.Confirm, "confirm", "", "`NAME` of the protected context, instead of typing it")
+	o.addReasonFlag(cmd, "m")
+	cmd.Flags().Lookup("reason").Usage = "why; the history and the audit log show the `TEXT`"
 	cmd.RegisterFlagCompletionFunc("confirm", cobra.NoFileCompletions)
 }
 
 // AddChargeConsentFlags adds the flags of a command that asks in a protected context only.
 func (o *ConsentOptions) AddChargeConsentFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.Confirm, "confirm", "", "`NAME` of the protected context, instead of typing it")
-	o.addReasonFlag(cmd)
+	o.addReasonFlag(cmd, "")
 	cmd.RegisterFlagCompletionFunc("confirm", cobra.NoFileCompletions)
 }
 
-func (o *ConsentOptions) addReasonFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.Reason, "reason", "", "why; the audit log shows the `TEXT`")
+func (o *ConsentOptions) addReasonFlag(cmd *cobra.Command, short string) {
+	cmd.Flags().StringVarP(&o.Reason, "reason", short, "", "why; the audit log shows the `TEXT`")
 	cmd.RegisterFlagCompletionFunc("reason", cobra.NoFileCompletions)
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"io/fs"
+	"net"
 	"runtime/debug"
 	"time"
 
@@ -58,8 +59,9 @@ type Env struct {
 	// ErrIsTerminal whether somebody is looking.
 	InIsTerminal, OutIsTerminal, ErrIsTerminal bool
 	// Size returns the columns and rows of the terminal that Out is.
-	Size    func() (columns, rows int)
-	Version string
+	Size func() (columns, rows int)
+	// Version, Commit and Date say what the program was built from; empty for what Go knows itself.
+	Version, Commit, Date string
 	// Timeout is the default of --timeout, or 0 for that of production.
 	Timeout time.Duration
 	// TabTime is how long the completion of a word may take.
@@ -67,6 +69,15 @@ type Env struct {
 	// Hold says that from now on the command ends by itself, even after an interrupt: it may be
 	// in the middle of work on a store, or have to restore a terminal.
 	Hold func()
+	// Inherit opens a listening socket that the process was started with, by the number of its descriptor. Call it once for each.
+	Inherit func(descriptor int) (net.Listener, error)
+	// FindProgram returns the path of the program that a command of that name runs: fs.ErrNotExist if there is none, and
+	// fs.ErrPermission if it is not executable.
+	FindProgram func(name string) (path string, err error)
+	// Become runs a program in place of this process, with its streams and environment; words are the command, name
+	// included. It returns only if the program cannot be started, or where no process can be replaced, as on Windows: there
+	// it returns the exit code of the program.
+	Become func(path string, words []string) (code int, err error)
 }
 
 // WithTerminals returns env with an [output.Terminal] before each of its streams, so that text of
@@ -96,6 +107,15 @@ func (e *Env) ReadConfig(path string) ([]byte, error) {
 	return e.ReadFile(path, configfile.MaxSize)
 }
 
+// names returns the names of what is in a directory.
+func (e *Env) names(path string) (names []string, err error) {
+	entries, err := e.List(path)
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names, err
+}
+
 // ReadCertificate reads the file of a certificate or its key.
 func (e *Env) ReadCertificate(path string) ([]byte, error) {
 	return e.ReadFile(path, files.MaxCertificate)
@@ -108,4 +128,21 @@ func (e *Env) ProgramVersion() string {
 		version = cmp.Or(version, info.Main.Version)
 	}
 	return cmp.Or(version, "(devel)")
+}
+
+// Source returns the commit of which this program is built, and its date, as the build or Go set them. Both are empty if
+// neither did.
+func (e *Env) Source() (commit, date string) {
+	commit, date = e.Commit, e.Date
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, setting := range info.Settings {
+			switch setting.Key {
+			case "vcs.revision":
+				commit = cmp.Or(commit, setting.Value)
+			case "vcs.time":
+				date = cmp.Or(date, setting.Value)
+			}
+		}
+	}
+	return commit, date
 }

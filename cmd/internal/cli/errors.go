@@ -20,6 +20,8 @@ var (
 	ErrNothing = errors.New("nothing to undo")
 	// ErrLeft ends a command that Ctrl-C ends in the usual way. Nothing is printed for it.
 	ErrLeft = fmt.Errorf("left: %w", context.Canceled)
+	// ErrEnded ends a command in whose place a program ran. Nothing is printed for it.
+	ErrEnded = errors.New("ended")
 	// errUsage marks a mistake on the command line.
 	errUsage = errors.New("usage")
 )
@@ -60,6 +62,8 @@ func commandsKind(err error) (kind outcome.Kind, known bool) {
 		return outcome.Kind{Word: "nothing_to_undo", Exit: outcome.ExitNo}, true
 	case errors.Is(err, ErrDenied):
 		return outcome.Denied, true
+	case errors.Is(err, ErrEnded):
+		return outcome.Done, true
 	case MistakesOf(err) != nil:
 		return outcome.Kind{Word: "config", Exit: outcome.ExitUsage}, true
 	case errors.Is(err, errUsage):
@@ -68,8 +72,26 @@ func commandsKind(err error) (kind outcome.Kind, known bool) {
 	return outcome.Kind{}, false
 }
 
+// exitError is an error with an exit code of its own.
+type exitError struct {
+	error
+	code int
+}
+
+func (e *exitError) Unwrap() error { return e.error }
+
+// WithExitCode gives an error another exit code than that of its kind.
+func WithExitCode(err error, code int) error { return &exitError{err, code} }
+
 // ExitCode returns the exit code of an error.
-func ExitCode(err error) int { return errorKindOf(err).Exit }
+func ExitCode(err error) int {
+	kind := errorKindOf(err)
+	var own *exitError
+	if kind != outcome.Interrupted && errors.As(err, &own) {
+		return own.code
+	}
+	return kind.Exit
+}
 
 // MistakesOf returns the mistakes of a configuration that an error holds, or nil.
 func MistakesOf(err error) *config.Mistakes {

@@ -22,6 +22,8 @@ type Flags struct {
 	Timeout     time.Duration
 	Format      output.Format
 	Formulas    output.Formulas
+	JQ          string
+	Template    string
 	Quiet       bool
 	// Changed tells whether a flag was given.
 	Changed func(flag string) bool
@@ -33,10 +35,14 @@ type Globals struct {
 	Env *Env
 	// Args are the words of the command line.
 	Args []string
+	// Filter is that of --jq or --template, nil without them; see ReadFilter.
+	Filter output.Filter
 	// Parsed: the flags were read without a mistake.
 	Parsed bool
 	// answer is what was printed, nil if nothing was; see EndAnswer.
 	answer *output.Pending
+	// Follows: the command can use the configuration that was published to the store.
+	Follows bool
 	// Loaded and Chosen are nil until Config and Settings have found them.
 	Loaded *config.Config
 	Chosen *Settings

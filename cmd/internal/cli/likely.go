@@ -63,18 +63,15 @@ func LikelyKeys(g *Globals, subject string) []store.Key {
 	}
 	var keys []store.Key
 	periods := usualPeriods()
-	list, _ := policy.ParseSubject(subject)
-	attributes := AttributesOf(list)
 	for _, p := range c.Policies {
 		for i := range p.Limits {
-			l := &p.Limits[i]
-			periods = append(periods, l.Limit.Period)
-			if len(l.Missing(attributes)) > 0 {
-				continue
-			}
-			if key := p.Key(l, attributes); key.Subject == subject {
-				keys = append(keys, key)
-			}
+			periods = append(periods, p.Limits[i].Limit.Period)
+		}
+	}
+	list, _ := policy.ParseSubject(subject)
+	for _, key := range NamedKeys(g, AttributesOf(list)) {
+		if key.Subject == subject {
+			keys = append(keys, key)
 		}
 	}
 	slices.Sort(periods)
@@ -83,6 +80,23 @@ func LikelyKeys(g *Globals, subject string) []store.Key {
 		for _, period := range periods {
 			limit := store.Limit{Algorithm: algorithm, Count: 1, Period: period}
 			keys = append(keys, store.Key{Subject: subject, Name: limit.DefaultName()})
+		}
+	}
+	return keys
+}
+
+// NamedKeys returns the keys of configured limits that the attributes alone determine; none if the configuration has
+// mistakes.
+func NamedKeys(g *Globals, attributes policy.Attributes) (keys []store.Key) {
+	c, err := g.Config()
+	if err != nil {
+		return nil
+	}
+	for _, p := range c.Policies {
+		for i := range p.Limits {
+			if l := &p.Limits[i]; len(l.Missing(attributes)) == 0 {
+				keys = append(keys, p.Key(l, attributes))
+			}
 		}
 	}
 	return keys

@@ -18,6 +18,7 @@ type RequestFlags struct {
 	algorithm string
 	burst     int64
 	Cost      CostFlag
+	leave     int64
 	token     string
 	tokenTTL  string
 }
@@ -44,7 +45,7 @@ func (o *RequestFlags) AddFlags(cmd *cobra.Command, global *Globals) {
 		"ip=203.0.113.9")
 	// Not a StringSlice: a limit may hold a comma.
 	flags.StringArrayVarP(&o.limits, "limit", "l", nil,
-		"`[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N]`, such as 10/1m; repeat it to decide several together")
+		"`[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N]`, such as 10/1m; repeat it, or put commas between, to decide several together")
 	flags.StringVarP(&o.algorithm, "algorithm", "a", "",
 		"`ALGORITHM` of limits that name none: "+strings.Join(store.AlgorithmNames(), ", ")+" (default token-bucket)")
 	flags.Int64Var(&o.burst, "burst", 0, "burst of `N` units for bucket limits without one of their own (default their count)")
@@ -70,6 +71,9 @@ func (o *RequestFlags) Request(cmd *cobra.Command, global *Globals, op store.Op,
 		reqs, err := o.requests(cmd, op, args[0])
 		return &LimitRequest{Key: args[0], Reqs: reqs}, err
 	}
+	if cmd.Flags().Changed("leave") {
+		return nil, Usagef("--leave %d is for --limit; with --policy the classes of its limits say what is left to others", o.leave)
+	}
 	for _, flag := range []string{"limit", "algorithm", "burst"} {
 		if cmd.Flags().Changed(flag) {
 			return nil, Usagef("--policy and --%s both say what is allowed; give one of them", flag)
@@ -80,6 +84,12 @@ func (o *RequestFlags) Request(cmd *cobra.Command, global *Globals, op store.Op,
 		return nil, err
 	}
 	return PolicyRequest(global, o.Policy, op, args, &o.Cost, carry)
+}
+
+// AddLeaveFlag adds --leave.
+func (o *RequestFlags) AddLeaveFlag(cmd *cobra.Command) {
+	cmd.Flags().Int64Var(&o.leave, "leave", 0, "leave `N` units of each limit to others: allow the request only if they stay free after it")
+	cmd.RegisterFlagCompletionFunc("leave", cobra.NoFileCompletions)
 }
 
 // AddTokenFlag adds --token.
@@ -161,6 +171,9 @@ func (o *RequestFlags) Words(request *LimitRequest) string {
 		for i := range request.Reqs {
 			words = append(words, "--limit", request.Reqs[i].Limit.String())
 		}
+		if o.leave != 0 {
+			words = append(words, "--leave", Number(o.leave))
+		}
 	}
 	return shell.Command(append(words, o.Cost.words(request.Policy)...)...)
 }
@@ -198,12 +211,15 @@ func (o *RequestFlags) requests(cmd *cobra.Command, op store.Op, subject string)
 	if err != nil {
 		return nil, err
 	}
+	if o.leave < 0 || o.leave > store.MaxCount {
+		return nil, Usagef("--leave %d is out of range; it must be from 0 to %d", o.leave, store.MaxCount)
+	}
 	carry, err := o.carriedToken(cmd)
 	if err != nil {
 		return nil, err
 	}
 	var reqs []store.Request
-	for _, text := range o.limits {
+	for _, text := range EachLimit(o.limits) {
 		limit, err := store.ParseLimitAs(text, fallback)
 		if err != nil {
 			return nil, err
@@ -213,7 +229,10 @@ func (o *RequestFlags) requests(cmd *cobra.Command, op store.Op, subject string)
 		if _, err := limit.Normalize(); err != nil {
 			return nil, Usagef("limit %q: %s", text, err)
 		}
-		req := store.Request{Key: store.Key{Subject: subject}, Limit: limit, Cost: o.Cost.Units}
+		if err := limit.CheckStored(); err != nil {
+			return nil, err
+		}
+		req := store.Request{Key: store.Key{Subject: subject}, Limit: limit, Cost: o.Cost.Units, Leave: o.leave}
 		carry(&req)
 		reqs = append(reqs, req)
 	}
@@ -221,6 +240,22 @@ func (o *RequestFlags) requests(cmd *cobra.Command, op store.Op, subject string)
 		return nil, err
 	}
 	return normalized(op, reqs)
+}
+
+// EachLimit returns the limits of a flag that can be repeated. A comma before a COUNT/PERIOD separates limits, and any other
+// one an option, which can have a slash: tz=Europe/Berlin.
+func EachLimit(given []string) (each []string) {
+	for _, text := range given {
+		begins := len(each)
+		for part := range strings.SplitSeq(text, ",") {
+			if before, _, isLimit := strings.Cut(part, "/"); len(each) > begins && (!isLimit || strings.Contains(before, "=")) {
+				each[len(each)-1] += "," + part
+			} else {
+				each = append(each, part)
+			}
+		}
+	}
+	return each
 }
 
 // normalized checks requests before a store is opened. Whether a cost can ever fit its limit is

@@ -71,7 +71,7 @@ func (g *Globals) Connection() (url string, options connect.Options, err error) 
 		return "", options, err
 	}
 	if !g.Quiet && !s.announced {
-		s.announce(g.Env.Err)
+		s.announce(g.Env)
 		if s.Context != nil && len(s.Context.Layouts) > 0 && !g.OfAnyKeys {
 			g.Note("the context %s reads the keys of other limiters, and this command works with limitctl's own keys there",
 				output.Printable(s.Context.Name))

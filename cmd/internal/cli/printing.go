@@ -9,7 +9,7 @@ import (
 
 // Printer returns where and how to print the answer.
 func (g *Globals) Printer() *output.Printer {
-	p := &output.Printer{Out: g.Env.Out, Data: g.Env.RawOut, Format: g.Format, Formulas: g.Formulas, Quiet: g.Quiet,
+	p := &output.Printer{Out: g.Env.Out, Data: g.Env.RawOut, Format: g.Format, Filter: g.Filter, Formulas: g.Formulas, Quiet: g.Quiet,
 		ASCII: g.Env.ASCII()}
 	if g.Env.OutIsTerminal {
 		p.Data = g.Env.DataOut // somebody is looking at it

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -122,8 +121,10 @@ func (s *Settings) findPrefix(g *Globals) error {
 	return nil
 }
 
-// announce names a store that the user has not typed.
-func (s *Settings) announce(w io.Writer) {
+// announce names a store that the user has not typed. It names the user's own file only until the file is there, since it
+// is always the same one.
+func (s *Settings) announce(env *Env) {
+	w, file := env.Err, strings.TrimPrefix(s.Store.Value, "file:")
 	switch {
 	case strings.HasPrefix(s.Store.Value, "memory:"):
 		fmt.Fprintln(w, "limitctl: the store memory: holds limits for this command only")
@@ -134,7 +135,12 @@ func (s *Settings) announce(w io.Writer) {
 	case s.Context != nil:
 		fmt.Fprintf(w, "limitctl: using the context %s (chosen by %s)\n", output.Escape(s.Context.Name), s.chosenBy)
 	default:
-		fmt.Fprintf(w, "limitctl: using the file %s (no --store given)\n", output.Escape(strings.TrimPrefix(s.Store.Value, "file:")))
+		opened, err := env.Open(file)
+		if err == nil {
+			opened.Close()
+			return
+		}
+		fmt.Fprintf(w, "limitctl: using the file %s (no --store given)\n", output.Escape(file))
 	}
 }
 
@@ -142,6 +148,10 @@ func (s *Settings) announce(w io.Writer) {
 func (g *Globals) Config() (*config.Config, error) {
 	if g.Loaded != nil {
 		return g.Loaded, nil
+	}
+	if g.FromStore() && !g.Follows {
+		return nil, Usagef("--config %s is for serve, which follows what is published there; for this command, get the file by "+
+			"`limitctl config fetch > published.yaml`", publishedConfig)
 	}
 	c, err := config.Load(ConfigEnvironment(g))
 	if err != nil {
@@ -153,7 +163,19 @@ func (g *Globals) Config() (*config.Config, error) {
 
 // ConfigEnvironment is what the configuration is read from.
 func ConfigEnvironment(g *Globals) config.Environment {
-	return config.Environment{Explicit: g.ConfigFile, Getenv: g.Env.Getenv, ReadFile: g.Env.ReadConfig}
+	e := config.Environment{Explicit: g.ConfigFile, Getenv: g.Env.Getenv, ReadFile: g.Env.ReadConfig, List: g.Env.names}
+	if g.FromStore() {
+		e.Explicit, e.FromStore = "", true
+	}
+	return e
+}
+
+// publishedConfig is a --config that means the configuration that was published to the store.
+const publishedConfig = "store:"
+
+// FromStore reports whether the configuration is the one that was published to the store.
+func (g *Globals) FromStore() bool {
+	return g.ConfigFile == publishedConfig || g.ConfigFile == "" && g.Env.Getenv("LIMITCTL_CONFIG") == publishedConfig
 }
 
 // byUse is the origin of a context that "context use" has remembered.
@@ -224,7 +246,13 @@ func StateDir(getenv func(string) string) string {
 // FallbackFile returns the path of the fallback store of the chosen store. There is one for each
 // store and prefix, which all commands of the user share. The URL identifies the store, since a
 // store that is away cannot be asked.
-func FallbackFile(g *Globals) (string, error) {
+func FallbackFile(g *Globals) (string, error) { return storeFile(g, "local-shadow-", ".db") }
+
+// PublishedFile returns the path of the file in which serve keeps the published configuration of the chosen store.
+func PublishedFile(g *Globals) (string, error) { return storeFile(g, "published-", ".config") }
+
+// storeFile returns the path of a file of the user about the chosen store.
+func storeFile(g *Globals, before, after string) (string, error) {
 	s, err := g.Settings()
 	if err != nil {
 		return "", err
@@ -238,5 +266,5 @@ func FallbackFile(g *Globals) (string, error) {
 		return "", err
 	}
 	hash := sha256.Sum256([]byte(address + "\x00" + s.Prefix.Value))
-	return filepath.Join(directory, "local-shadow-"+hex.EncodeToString(hash[:8])+".db"), nil
+	return filepath.Join(directory, before+hex.EncodeToString(hash[:8])+after), nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/configfile"
+	"github.com/limitctl/limitctl/internal/published"
 	"github.com/limitctl/limitctl/internal/yamlfile"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -26,6 +27,12 @@ type Config struct {
 	Read []string
 	// Searched are the files that were looked for, in the order of their precedence.
 	Searched []string
+	// Ratelimit is the file or directory of envoy.ratelimit_config, empty for none; and RatelimitFiles are its files.
+	Ratelimit      string
+	RatelimitFiles []string
+	// Trial is the published version that is tried beside this one, nil for none, and Tried are the policies with it.
+	Trial *published.Trial
+	Tried []*policy.Policy
 
 	origins map[string]Origin
 }
@@ -38,6 +45,21 @@ func Parse(path string, data []byte, checkStore func(url string) error) (*Config
 		return nil, &Mistakes{mistakes}
 	}
 	return c, nil
+}
+
+// WithPublished returns c with the policies of a published text, and what else decides; name is the text's name in
+// messages. A text with contexts or layouts was not published by limitctl, and is a [store.ErrInvalid]; other errors
+// are [*Mistakes].
+func (c *Config) WithPublished(name string, text []byte) (*Config, error) {
+	published, err := Parse(name, text, nil)
+	if err != nil {
+		return nil, err
+	}
+	if len(published.Contexts) > 0 || len(published.Layouts) > 0 {
+		return nil, store.Invalidf("%s has contexts or layouts, so limitctl did not publish it", name)
+	}
+	published.Prefix, published.Contexts, published.Layouts, published.Searched = c.Prefix, c.Contexts, c.Layouts, c.Searched
+	return published, nil
 }
 
 // Context is a store with a name, and rules for what may be done to it.

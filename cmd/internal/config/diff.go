@@ -108,6 +108,13 @@ func limitDifferences(policyName string, before, after *policy.Limit) (all []Dif
 		all = append(all, Difference{Policy: policyName, Limit: after.Name, Change: Changed,
 			Old: costText(before.Cost), New: costText(after.Cost)})
 	}
+	if before.Warn != after.Warn {
+		all = append(all, Difference{Policy: policyName, Limit: after.Name, Change: Changed,
+			Old: warnText(before.Warn), New: warnText(after.Warn)})
+	}
+	if old, now := classesText(before), classesText(after); old != now {
+		all = append(all, Difference{Policy: policyName, Limit: after.Name, Change: Changed, Old: old, New: now})
+	}
 	whos := []policy.Attributes{{}}
 	for _, override := range slices.Concat(before.Exceptions, after.Exceptions) {
 		if !slices.ContainsFunc(whos, func(who policy.Attributes) bool { return maps.Equal(who, override.When) }) {
@@ -139,6 +146,20 @@ func costText(c policy.Cost) string {
 		return "cost of the call"
 	}
 	return "cost " + c.String()
+}
+
+func warnText(share store.Share) string {
+	if share == 0 {
+		return "no warning"
+	}
+	return "warn " + share.String()
+}
+
+func classesText(l *policy.Limit) string {
+	if l.Classes.IsZero() {
+		return "no classes"
+	}
+	return "classes " + l.Classes.String()
 }
 
 func limitText(l store.Limit, shadow bool) string {

@@ -21,6 +21,10 @@ type Environment struct {
 	Getenv   func(name string) string
 	// ReadFile reads a file; the error for a missing one is [fs.ErrNotExist].
 	ReadFile func(path string) ([]byte, error)
+	// List returns the names of the files in a directory, for envoy.ratelimit_config.
+	List func(path string) (names []string, err error)
+	// FromStore: the policies are not in a file, and only the user's own file is read, for contexts and the prefix.
+	FromStore bool
 	// CheckStore, if not nil, returns what is wrong with a store's URL.
 	CheckStore func(url string) error
 }
@@ -43,7 +47,8 @@ func (e *Environment) UserFile() string {
 // file, and then from the user's own; a file that happens to be in the working directory must not choose the server
 // of a command.
 //
-// An error is a [store.ErrInvalid]: a named file that cannot be read, or the [*Mistakes] of the files.
+// An error is a [store.ErrInvalid]: a named file that cannot be read, or the [*Mistakes] of the files. If it is about
+// envoy.ratelimit_config, there is a Config, of which only Ratelimit counts.
 func Load(env Environment) (*Config, error) {
 	named, by := env.Explicit, "--config"
 	if named == "" {
@@ -55,7 +60,18 @@ func Load(env Environment) (*Config, error) {
 		LocalShare: store.DefaultShare, Breaker: &breaker, HTTP: configfile.DefaultHTTP(),
 	}}
 	l := loader{env: env, config: c}
-	if named != "" {
+	switch {
+	case env.FromStore:
+		if user != "" {
+			if _, err := l.file(user, false, true); err != nil {
+				return nil, err
+			}
+		}
+		if len(l.mistakes) > 0 {
+			return nil, &Mistakes{l.mistakes}
+		}
+		return c, nil
+	case named != "":
 		found, err := l.file(named, true, true)
 		if err == nil && !found {
 			err = store.Invalidf("%s names %s, which does not exist", by, named)
@@ -63,7 +79,11 @@ func Load(env Environment) (*Config, error) {
 		if err != nil {
 			return nil, err
 		}
-	} else if local, err := filepath.Abs(LocalFile); err != nil || local != user {
+	default:
+		local, err := filepath.Abs(LocalFile)
+		if err == nil && local == user {
+			break
+		}
 		if _, err := l.file(LocalFile, true, false); err != nil {
 			return nil, err
 		}
@@ -76,7 +96,7 @@ func Load(env Environment) (*Config, error) {
 	if len(l.mistakes) > 0 {
 		return nil, &Mistakes{l.mistakes}
 	}
-	return c, nil
+	return c, c.AddRatelimit(&env)
 }
 
 // same reports whether two paths name the same file, judged by their texts.
@@ -113,6 +133,9 @@ func (l *loader) file(path string, policies, contexts bool) (found bool, err err
 	l.mistakes = append(l.mistakes, mistakes...)
 	if policies {
 		c.PolicyFile, c.File, c.Layouts = path, part.File, part.Layouts
+	}
+	if l.env.FromStore {
+		c.Prefix = part.Prefix
 	}
 	c.Contexts = l.add(part, policies)
 	return true, nil

@@ -31,10 +31,42 @@ func HTTPSettings(c *Config) []Setting {
 		}
 	}
 	for _, domain := range slices.Sorted(maps.Keys(c.Envoy)) {
-		for i, d := range c.Envoy[domain] {
+		for i := range c.Envoy[domain] {
 			path := fmt.Sprintf("envoy.%s[%d]", domain, i)
-			settings = append(settings, Setting{path + ".policy", d.Policy}, Setting{path + ".entries", entriesText(&d)})
+			for _, s := range descriptorSettings(&c.Envoy[domain][i]) {
+				settings = append(settings, Setting{path + "." + s.Name, s.Value})
+			}
 		}
+	}
+	options := &c.EnvoyOptions
+	for _, s := range []Setting{{"ratelimit_config", options.RatelimitConfig}, {"headers.limit", options.Headers.Limit},
+		{"headers.remaining", options.Headers.Remaining}, {"headers.reset", options.Headers.Reset}} {
+		if s.Value != "" {
+			settings = append(settings, Setting{"envoy." + s.Name, s.Value})
+		}
+	}
+	if options.Shadow {
+		settings = append(settings, Setting{"envoy.shadow", "true"})
+	}
+	return settings
+}
+
+// descriptorSettings returns the settings of a descriptor of Envoy, by their names in it.
+func descriptorSettings(d *configfile.EnvoyDescriptor) (settings []Setting) {
+	switch {
+	case d.Unlimited:
+		settings = append(settings, Setting{"unlimited", "true"})
+	case d.Deny:
+		settings = append(settings, Setting{"deny", "true"})
+	case d.Policy != "":
+		settings = append(settings, Setting{"policy", d.Policy})
+	}
+	settings = append(settings, Setting{"entries", entriesText(d)})
+	if d.Name != "" {
+		settings = append(settings, Setting{"name", d.Name})
+	}
+	if len(d.Replaces) > 0 {
+		settings = append(settings, Setting{"replaces", list(d.Replaces)})
 	}
 	return settings
 }
@@ -67,7 +99,17 @@ func ruleSettings(rule *httplimit.Rule) (settings []Setting) {
 func entriesText(d *configfile.EnvoyDescriptor) string {
 	var words []string
 	for i := range d.Entries {
-		words = append(words, strings.TrimSuffix(d.Entries[i].String()+": "+d.Entries[i].Attribute, " "))
+		word := d.Entries[i].String()
+		switch attribute := d.Entries[i].Attribute; {
+		case !d.Ordered:
+			word = strings.TrimSuffix(word+": "+attribute, " ")
+		case attribute != "":
+			word = "{" + word + ": " + attribute + "}"
+		}
+		words = append(words, word)
+	}
+	if d.Ordered {
+		return list(words)
 	}
 	return "{" + strings.Join(words, ", ") + "}"
 }

@@ -132,5 +132,68 @@ func (s *readOnlyStore) RevokeOverride(context.Context, string) (store.Override,
 	return store.Override{}, false, &ReadOnlyError{s.name, "revocation of an override"}
 }
 
+// ConfigHead implements [admin.ConfigTable].
+func (s *readOnlyStore) ConfigHead(ctx context.Context) (string, error) {
+	table, err := s.configs()
+	if err != nil {
+		return "", err
+	}
+	return table.ConfigHead(ctx)
+}
+
+// ConfigTime implements [admin.ConfigTable].
+func (s *readOnlyStore) ConfigTime(ctx context.Context) (store.Instant, error) {
+	table, err := s.configs()
+	if err != nil {
+		return 0, err
+	}
+	return table.ConfigTime(ctx)
+}
+
+// ConfigVersion implements [admin.ConfigTable].
+func (s *readOnlyStore) ConfigVersion(ctx context.Context, number int64) (string, error) {
+	table, err := s.configs()
+	if err != nil {
+		return "", err
+	}
+	return table.ConfigVersion(ctx, number)
+}
+
+// ConfigHistory implements [admin.ConfigTable].
+func (s *readOnlyStore) ConfigHistory(ctx context.Context, most int) ([]admin.JournalEntry, int, error) {
+	table, err := s.configs()
+	if err != nil {
+		return nil, 0, err
+	}
+	return table.ConfigHistory(ctx, most)
+}
+
+// PublishConfig refuses.
+func (s *readOnlyStore) PublishConfig(context.Context, admin.ConfigChange) (bool, error) {
+	return false, &ReadOnlyError{s.name, "publication"}
+}
+
+// ReportConfig refuses.
+func (s *readOnlyStore) ReportConfig(context.Context, admin.ConfigReport) (bool, error) {
+	return false, &ReadOnlyError{s.name, "report"}
+}
+
+// ConfigReports implements [admin.ConfigTable].
+func (s *readOnlyStore) ConfigReports(ctx context.Context) ([]admin.ConfigReport, error) {
+	table, err := s.configs()
+	if err != nil {
+		return nil, err
+	}
+	return table.ConfigReports(ctx)
+}
+
+func (s *readOnlyStore) configs() (admin.ConfigTable, error) {
+	table, has := admin.ConfigTableOf(s.store)
+	if !has {
+		return nil, store.Invalidf("this store keeps no published configurations")
+	}
+	return table, nil
+}
+
 // Close implements store.Store.
 func (s *readOnlyStore) Close() error { return s.store.Close() }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/charmbracelet/bubbles/textinput"
 	tea "github.com/charmbracelet/bubbletea"
@@ -26,7 +27,9 @@ type changes struct {
 	lastReset *source.Changed // what u undoes; nil if there is nothing to undo
 	lastKeys  []source.ID     // those of lastReset
 	acting    bool            // an action is under way
-	working   panics.Group    // runs the actions
+	// lastCommand is the command that was copied last.
+	lastCommand string
+	working     panics.Group // runs the actions
 }
 
 // act does what was asked for, outside the loop. The dashboard ends only after it is done.
@@ -309,29 +312,56 @@ func (q *question) box(height, columns int) []line {
 	return boxed(append(lines, answers...), columns)
 }
 
-// copySubject gives the subject of the current key to the terminal, which puts it where
-// texts are pasted from (OSC 52). A subject has at most 1,024 bytes, and goes as base64, so
-// it does nothing else to the terminal, whatever it holds.
+// copySubject copies the subject of the current key.
 func (m *model) copySubject() tea.Cmd {
 	r := m.current()
-	if r == nil || m.clipboard == nil {
+	if r == nil {
 		return nil
 	}
-	subject, tmux, to := r.Key.Subject, m.Tmux, m.clipboard
+	return m.copyText(r.Key.Subject, "")
+}
+
+// copyCommand copies a command about the current key, and the next one when it is pressed again.
+func (m *model) copyCommand() tea.Cmd {
+	r := m.current()
+	if r == nil || m.Commands == nil {
+		return nil
+	}
+	all := m.Commands(&r.Entry)
+	if len(all) == 0 {
+		m.say("no command is about this key alone; c copies its subject")
+		return nil
+	}
+	next := (slices.Index(all, m.changes.lastCommand) + 1) % len(all)
+	m.changes.lastCommand = all[next]
+	hint := ""
+	if len(all) > 1 {
+		hint = " (y again: the next)"
+	}
+	return m.copyText(all[next], hint)
+}
+
+// copyText gives a text to the terminal, which puts it where texts are pasted from (OSC 52). A subject has at most 1,024
+// bytes, and the text goes as base64, so it does nothing else to the terminal, whatever it holds.
+func (m *model) copyText(text, hint string) tea.Cmd {
+	if m.clipboard == nil {
+		return nil
+	}
+	tmux, to := m.Tmux, m.clipboard
 	return func() tea.Msg {
-		sequence := ansi.SetSystemClipboard(subject)
+		sequence := ansi.SetSystemClipboard(text)
 		if tmux { // which may itself take it, pass it on, or neither, by its settings
 			sequence += ansi.TmuxPassthrough(sequence)
 		}
 		_, err := io.WriteString(to, sequence)
-		return copied{subject, err}
+		return copied{text, hint, err}
 	}
 }
 
 // copied: a text was given to the terminal.
 type copied struct {
-	text string
-	err  error
+	text, hint string
+	err        error
 }
 
 func (m *model) absorbCopied(msg copied) {
@@ -339,7 +369,7 @@ func (m *model) absorbCopied(msg copied) {
 		m.complain(msg.err)
 		return
 	}
-	m.say("copied " + output.Printable(msg.text))
+	m.say("copied" + msg.hint + " " + output.Printable(msg.text))
 }
 
 // ErrSwitched is returned by Run when another context was opened to be shown instead.

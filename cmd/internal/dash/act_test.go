@@ -224,6 +224,32 @@ func TestMarksThatAreHiddenAreLeft(t *testing.T) {
 	}
 }
 
+// y copies the commands about a key in turn, from the first one for another key.
+func TestCopyCommands(t *testing.T) {
+	d := begin(t, three, func(o *Options) {
+		o.Commands = func(e *admin.Entry) []string { return []string{"check " + e.Key.Subject, "block " + e.Key.Subject} }
+	})
+	var terminal bytes.Buffer
+	d.clipboard = &terminal
+	for _, step := range []struct{ keys, want, says string }{
+		{"/full<enter>y", "check full", "copied (y again: the next) check full"}, {"y", "block full", "block full"},
+		{"y", "check full", ""},
+		{"<esc>/near<enter>y", "check near", "copied (y again: the next) check near"}, {"<enter>y", "block near", "block near"},
+	} {
+		terminal.Reset()
+		d.press(step.keys)
+		want := "\x1b]52;c;" + base64.StdEncoding.EncodeToString([]byte(step.want)) + "\a"
+		if terminal.String() != want || !strings.Contains(d.View(), step.says) {
+			t.Errorf("%s: %q, want %q, and\n%s", step.keys, terminal.String(), want, d.View())
+		}
+	}
+	d.Commands = func(*admin.Entry) []string { return nil }
+	terminal.Reset()
+	if d.press("y"); terminal.Len() > 0 || !strings.Contains(d.View(), "no command is about this key alone") {
+		t.Errorf("without any: %q,\n%s", terminal.String(), d.View())
+	}
+}
+
 // A subject is copied as it is, and nothing of it is obeyed.
 func TestCopyASubject(t *testing.T) {
 	for _, tmux := range []bool{false, true} {

@@ -156,6 +156,24 @@ func (n *needs) fitted(width int, denialsKnown bool) []column {
 	return shown
 }
 
+// defectSign marks rows with a defect.
+const defectSign = "!"
+
+// signOf is what stands before a row's subject.
+func signOf(r *followed.Row) span {
+	switch {
+	case r.Stale:
+		return span{"?", output.AtEnd}
+	case r.IsStuck():
+		return span{defectSign, output.AtEnd}
+	case len(r.Defects) > 0:
+		return span{defectSign, output.Near}
+	case r.Override == nil: // a colour would show in the selected row, which is reversed
+		return span{" ", output.Plain}
+	}
+	return span{overrideSign(r.Override), output.Near}
+}
+
 // closeness is the colour of a share of a limit: calm, near, or at it.
 func closeness(r *followed.Row) output.Style {
 	switch {

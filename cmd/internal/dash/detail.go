@@ -233,6 +233,9 @@ func resetsText(r *followed.Row) string {
 		resets, ttl = "never", "the key does not expire"
 	case r.ResetKnown():
 		resets = figures.Seconds(r.ResetAfter)
+		if end, has := r.LastLimit().WindowEnds(); has {
+			resets += " (" + output.Minute(end) + ")"
+		}
 	}
 	return resets + ", " + ttl
 }
@@ -305,7 +308,11 @@ func (v *detailView) sayStored(m *model, t *detailText, r *followed.Row) {
 		t.say("record", fmt.Sprintf("%d bytes: %s", len(d.Record), text), output.Plain)
 	}
 	if d := v.read; d != nil && len(d.Parts) > 0 {
-		t.parts("store keys", partLines(d, t.columns-detailIndent), output.Plain)
+		var lines []string
+		for i := range d.Parts {
+			lines = append(lines, output.Wrap(d.PartText(i), t.columns-detailIndent)...)
+		}
+		t.parts("store keys", lines, output.Plain)
 	} else if r.StoreKey != "" {
 		t.say("store key", output.Printable(r.StoreKey), output.Plain)
 	}
@@ -347,4 +354,16 @@ func fitWords(f *source.Fit, now time.Time) string {
 		return units + ": now"
 	}
 	return fmt.Sprintf("%s: in %s, at %s", units, output.Duration(f.In), f.At.In(now.Location()).Format("15:04:05.000"))
+}
+
+// defectLines are the defects of a row in words.
+func defectLines(r *followed.Row, columns int) (lines []string) {
+	for _, d := range r.Defects {
+		text := d.Text
+		if d.Stuck {
+			text += "; waiting does not help, and a reset (r) does"
+		}
+		lines = append(lines, output.Wrap(output.Printable(text), columns)...)
+	}
+	return lines
 }

@@ -52,7 +52,7 @@ func (m *model) look() tea.Cmd {
 		return nil
 	}
 	m.feed.fetching, m.feed.lookedAt = true, m.now
-	ask := source.Request{Coverage: m.feed.coverage, Rules: m.rules()}
+	ask := source.Request{Keys: make([]source.ID, 0, len(m.feed.rows)), Coverage: m.feed.coverage, Rules: m.rules()}
 	if m.Record != nil {
 		ask.Denials = m.feed.denials.Frame(m.now)
 	}

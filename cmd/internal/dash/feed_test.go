@@ -235,7 +235,36 @@ func TestAnAnswerThatTakesLong(t *testing.T) {
 		d.now = d.now.Add(time.Second)
 		d.send(clockTick{})
 	}
-	if text := d.View(); !strings.Contains(text, "no answer for 3s so far") {
+	if text := d.View(); !strings.Contains(text, "no answer for 3s so far") || strings.Contains(text, "busy") {
 		t.Errorf("it says:\n%s", text)
+	}
+}
+
+// Where this process does not get the processor in time, the store is not to blame alone.
+func TestAClientThatIsBusy(t *testing.T) {
+	const busy = "so far (this client is busy)"
+	for late, want := range map[time.Duration]bool{0: false, lateTick - 1: false, lateTick: true, suspended - 1: true, suspended: false} {
+		d := begin(t, three, nil)
+		d.look() // which does not answer
+		d.now = d.now.Add(2*time.Second + late)
+		d.send(clockTick{d.now.Add(-late)})
+		if text := d.View(); strings.Contains(text, busy) != want || !strings.Contains(text, "so far") {
+			t.Errorf("%s late:\n%s", late, text)
+		}
+		d.now = d.now.Add(busyFor)
+		d.send(clockTick{d.now})
+		if text := d.View(); strings.Contains(text, "busy") {
+			t.Errorf("%s late, and then in time:\n%s", late, text)
+		}
+	}
+	d := begin(t, three, nil)
+	d.now = d.now.Add(time.Second)
+	d.send(clockTick{d.now.Add(-time.Second)})
+	if text := d.View(); strings.Contains(text, "busy") {
+		t.Errorf("while the store answers:\n%s", text)
+	}
+	d.send(source.Fetched{Err: store.ErrUnavailable})
+	if text := d.View(); !strings.Contains(text, "(this client is busy), retrying: ") {
+		t.Errorf("without an answer:\n%s", text)
 	}
 }

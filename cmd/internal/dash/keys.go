@@ -43,10 +43,18 @@ func (m *model) bindings() []binding {
 		bind([]string{"S"}, "S", "reverse the order", []screen{&m.keys}, (*model).turnOrder),
 		bind([]string{"g"}, "g", "group by an attribute, network", lists, (*model).askGrouping),
 		bind([]string{"c"}, "c", "copy the subject", rows, (*model).copySubject),
+	}
+	if !m.isOthers() {
+		copies := "copy its check command"
+		if m.mayChange() {
+			copies = "copy check; again: copy block"
+		}
+		all = append(all, bind([]string{"y"}, "y", copies, rows, (*model).copyCommand))
+	}
+	all = append(all,
 		bind([]string{" "}, "space", "pause or go on", nil, (*model).pause),
 		bind([]string{"+", "="}, "+", "refresh more often", nil, (*model).faster),
-		bind([]string{"-", "_"}, "-", "refresh less often", nil, (*model).slower),
-	}
+		bind([]string{"-", "_"}, "-", "refresh less often", nil, (*model).slower))
 	if !m.isOthers() {
 		all = append(all, bind([]string{"O"}, "O", "what is in force", nil, (*model).toggleInForce),
 			bind([]string{"r"}, "O r", "revoke that override", []screen{&m.inForce}, (*model).revokeInForce),

@@ -35,6 +35,7 @@ type model struct {
 	switched      bool  // another context was opened
 	failed        error // what ended the dashboard
 	note          note
+	lateAt        time.Time // when the clock last came late; zero if it never did
 
 	feed    feed // what the store said
 	filter  filterLine
@@ -107,8 +108,8 @@ type (
 	// refreshDue: the followed keys are to be read again. A tick of an interval that was
 	// changed meanwhile does not count.
 	refreshDue struct{ tick int }
-	// clockTick moves the clock on, also while the store does not answer.
-	clockTick struct{}
+	// clockTick moves the clock on, also while the store does not answer. due is when it should come.
+	clockTick struct{ due time.Time }
 	// passDue: all keys are to be scanned again, that long after the scan of that number.
 	passDue struct{ pass int }
 )
@@ -127,7 +128,30 @@ func (m *model) clock() tea.Cmd {
 	if m.Play != nil {
 		return nil
 	}
-	return m.after(time.Second, clockTick{})
+	return m.after(time.Second, clockTick{m.Now().Add(time.Second)})
+}
+
+const (
+	// A clock that comes lateTick late shows that this process does not get the processor in time. One that comes later
+	// than suspended was stopped, as by ctrl+z.
+	lateTick, suspended = 500 * time.Millisecond, 30 * time.Second
+	// busyFor is for how long it then is to blame for what takes long.
+	busyFor = 5 * time.Second
+)
+
+// noteLateness notes whether the clock came late.
+func (m *model) noteLateness(due time.Time) {
+	if late := m.now.Sub(due); !due.IsZero() && late >= lateTick && late < suspended {
+		m.lateAt = m.now
+	}
+}
+
+// busyText says that this process cannot keep up, if that is so, where the store seems to be slow.
+func (m *model) busyText() string {
+	if m.lateAt.IsZero() || m.now.Sub(m.lateAt) >= busyFor {
+		return ""
+	}
+	return " (this client is busy)"
 }
 
 // after brings a message when some time has passed.

@@ -79,6 +79,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case clockTick:
 		if m.Play == nil {
 			m.now = m.Now()
+			m.noteLateness(msg.due)
 		}
 		if m.now.After(m.note.until) {
 			m.note = note{}

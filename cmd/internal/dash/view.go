@@ -140,7 +140,7 @@ func (m *model) headLines() []line {
 	lines := []line{m.withClock(first)}
 	if m.isAway() {
 		since := output.Duration(m.now.Sub(m.feed.answered).Truncate(time.Second))
-		text := fmt.Sprintf("no answer for %s, retrying: %s", since, source.OneLine(m.feed.problem))
+		text := fmt.Sprintf("no answer for %s%s, retrying: %s", since, m.busyText(), source.OneLine(m.feed.problem))
 		lines = append(lines, styled(text, output.AtEnd))
 	} else {
 		lines = append(lines, m.vitals())
@@ -185,7 +185,7 @@ func (m *model) awayLines() (lines []line) {
 	}
 	if m.isWaiting() {
 		waited := output.Duration(m.now.Sub(m.feed.lookedAt).Truncate(time.Second))
-		lines = append(lines, styled("no answer for "+waited+" so far", output.AtEnd))
+		lines = append(lines, styled("no answer for "+waited+" so far"+m.busyText(), output.AtEnd))
 	}
 	return lines
 }

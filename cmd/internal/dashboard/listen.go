@@ -95,7 +95,7 @@ func runPage(ctx context.Context, o *dashboardOptions, options dash.Options) err
 			return cli.Usagef("--token-file %s: %s", f.tokenFile, err)
 		}
 		refresh("the file of access tokens", tokens.Refresh)
-		show.Guard = tokens.Wrap
+		show.Guard = tokens.Readers
 	} else if f.clientAuthority != "" {
 		show.Guard = func(next http.Handler) http.Handler { return next } // the handshake has asked for the certificate
 	}

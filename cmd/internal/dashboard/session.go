@@ -13,8 +13,11 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/dash"
 	"github.com/limitctl/limitctl/cmd/internal/doctor"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // session is a dashboard of one store, from when that opens until it is closed.
@@ -71,6 +74,9 @@ func (o *dashboardOptions) open(ctx context.Context, options dash.Options) (s *s
 		options.LookYourself = func(storeKey, valueType string) string { return connect.Look(words, storeKey, valueType) }
 	}
 	s = &session{dashboardOptions: o, found: &finder{selection: o.selection}, chosen: chosen, close: backend.Close}
+	if o.Layouts == nil {
+		options.Commands = s.commands
+	}
 	options.Find = func(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
 		return s.found.find(ctx, backend, q)
 	}
@@ -81,6 +87,46 @@ func (o *dashboardOptions) open(ctx context.Context, options dash.Options) (s *s
 	}
 	s.options = options
 	return s, nil
+}
+
+// commands are check and block for a key. Check knows limits of a policy and limits without a name; a block is left out
+// where nothing may be changed.
+func (s *session) commands(e *admin.Entry) (all []string) {
+	command := func(words []string, about ...string) {
+		if strings.HasPrefix(about[0], "-") {
+			about = append([]string{"--"}, about...)
+		}
+		all = append(all, cli.CommandHere(s.Globals, s.chosen, words...)+" "+shell.Command(about...))
+	}
+	limit := e.Limit
+	if e.Recorded != (store.Limit{}) {
+		limit = e.Recorded // an override in force is added by the command itself
+	}
+	if parts, is := policy.ParseKey(e.Key); is {
+		var attributes []string
+		for _, attribute := range parts.Attributes {
+			attributes = append(attributes, attribute.Name+"="+attribute.Value)
+		}
+		command([]string{"check", "--policy", parts.Policy}, attributes...)
+	} else if e.LimitKnown() && limit.DefaultName() == e.Key.Name {
+		command([]string{"check", "--limit", limit.String()}, e.Key.Subject)
+	}
+	if s.actions == nil {
+		return all
+	}
+	words := []string{"block", "--for", "1h", "--reason", "seen in the dashboard"}
+	if pattern, err := store.ParsePattern(e.Key.Subject); err != nil || !isExactly(pattern, e.Key.Subject) {
+		words = append(words, "--exact")
+	}
+	command(words, e.Key.Subject)
+	return all
+}
+
+// isExactly reports whether block takes a pattern for that subject and no other, and for no mistake, without --exact.
+func isExactly(pattern store.Pattern, subject string) bool {
+	exact, is := pattern.Exact()
+	_, isWritten := policy.ParseSubject(subject)
+	return is && exact == subject && isWritten && !strings.Contains(subject, "=")
 }
 
 // report prints what is to be known after the dashboard: warnings, and how to undo what was done.

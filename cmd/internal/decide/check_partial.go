@@ -62,10 +62,8 @@ func partial(o *cli.RequestFlags, cmd *cobra.Command, g *cli.Globals, args []str
 			}
 		}
 		if len(missing) == 0 {
-			limit, _ := l.For(attributes)
 			check.asked = append(check.asked, i)
-			check.request.Reqs = append(check.request.Reqs,
-				store.Request{Key: p.Key(l, attributes), Limit: limit, Cost: units[i], Shadow: l.Shadow})
+			check.request.Reqs = append(check.request.Reqs, p.Request(l, attributes, units[i]))
 		}
 	}
 	if len(check.request.Reqs) > 0 {
@@ -155,8 +153,9 @@ func (a *partialAnswer) document(i int) partialLimitDocument {
 	l := &a.policy.Limits[i]
 	d := partialLimitDocument{Limit: l.Name, By: l.By, Missing: l.Missing(a.attributes), Shadow: l.Shadow}
 	if request, made := a.decision(i); made != nil {
-		decided := decision.NewLimit(request.Key.Name, request.Limit, *made)
+		decided := decision.NewLimit(request.Key.Name, decision.Under(*request, made.Override, 0).Limit, *made)
 		decided.Allowed = &made.Allowed
+		decided.Leave = decision.Under(*request, made.Override, made.LocalShare).Leave
 		d.Decided, d.Key = &decided, request.Key.Subject
 		return d
 	}
@@ -238,12 +237,15 @@ func (a *partialAnswer) Print(p *output.Printer) {
 		row := []output.Cell{{Text: "?", Style: output.Near}, {Text: l.Name}, {Text: "-"}, {Text: "-"}, {Text: "-"},
 			{Text: "needs " + strings.Join(l.Missing(a.attributes), " and ") + "; would allow " + a.mayAllow(i)}}
 		if d != nil {
-			note := request.Key.Subject
+			note, under := request.Key.Subject, decision.Under(*request, d.Override, d.LocalShare)
+			if under.Leave > 0 {
+				note += fmt.Sprintf(", leaves %d", under.Leave)
+			}
 			if l.Shadow {
 				note += ", shadow"
 			}
 			row = []output.Cell{{Text: "✓", Style: output.Calm}, {Text: l.Name},
-				{Text: fmt.Sprintf("%d/%d", d.Used, request.Limit.Capacity())},
+				{Text: fmt.Sprintf("%d/%d", d.Used, under.Limit.Capacity())},
 				{Text: cli.Number(d.Remaining)}, {Text: cli.OrDash(d.RetryAfter)}, {Text: note}}
 			switch {
 			case !d.Allowed && l.Shadow:

@@ -44,6 +44,10 @@ func NewConsumeCmd(global *cli.Globals) *cobra.Command {
 		Long: `Consume takes --cost units of KEY if they fit all its limits, else none. The
 exit code is the answer: 0 taken, 1 denied.
 
+If KEY is - (not after --), it reads keys from standard input, one on each
+line, and decides them one after the other. The exit code is 0 if all of them
+are allowed.
+
 With --policy, the limits are those of a policy of the configuration, and
 attributes say who is limited. The limits are decided together, in the order of
 the file. A limit with a cost of its own takes that cost: a fixed number, or the
@@ -80,31 +84,36 @@ correct it with "limitctl settle".`,
   limitctl consume egress:team-a --limit 1000000/1h --cost 734003 --force
   limitctl consume batch --limit 500/1m --up-to 200 -o json`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if readsKeys(cmd, args) {
+				requests, err := requestsOfKeys(global, &o.RequestFlags, cmd, store.Take)
+				if err != nil {
+					return err
+				}
+				if err := o.readWait(cmd); err != nil {
+					return err
+				}
+				return decideKeys(cmd.Context(), global, store.Take, o.onError, o.counts, requests)
+			}
 			if o.op, err = o.chooseOp(cmd); err != nil {
 				return err
 			}
 			if o.request, err = o.RequestFlags.Request(cmd, global, o.op, args); err != nil {
 				return err
 			}
-			if o.maxWait, err = parseWait(o.wait); err != nil {
+			if err = o.readWait(cmd); err != nil {
 				return err
-			}
-			if cmd.Flags().Changed("count-denials") {
-				o.counts = &o.denials
 			}
 			return runConsume(cmd.Context(), o)
 		},
 		ValidArgsFunction: cli.Offers(global).KeyOrAttributes,
 	}
 	o.AddFlags(cmd, global)
+	o.AddLeaveFlag(cmd)
 	o.AddChargeConsentFlags(cmd)
 	addOnErrorFlag(cmd, &o.onError)
-	cmd.Flags().StringVar(&o.wait, "wait", "", "wait for a turn instead of a denial, for at most `DURATION` if given (--wait=30s)")
-	cmd.Flags().Lookup("wait").NoOptDefVal = "forever"
+	o.addWaitFlags(cmd)
 	o.AddTokenFlag(cmd, "charge a request once, however often it is sent with the same `TEXT`, such as the number of an order")
 	o.AddTokenTTLFlag(cmd)
-	cmd.Flags().BoolVar(&o.denials, "count-denials", false, "count in the store a denial, and what an override lets through (default $"+
-		countVariable+", else as the configuration says)")
 	cmd.Flags().BoolVar(&o.force, "force", false, "take the units even if they do not fit")
 	cmd.Flags().Int64Var(&o.upTo, "up-to", 0, "take as many of `N` units as fit, and say how many")
 	return cmd
@@ -137,6 +146,23 @@ func (o *consumeOptions) chooseOp(cmd *cobra.Command) (store.Op, error) {
 	return op, nil
 }
 
+// addWaitFlags adds the flags about a denial: --wait and --count-denials.
+func (o *consumeOptions) addWaitFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.wait, "wait", "", "wait for a turn instead of a denial, for at most `DURATION` if given (--wait=30s)")
+	cmd.Flags().Lookup("wait").NoOptDefVal = "forever"
+	cmd.Flags().BoolVar(&o.denials, "count-denials", false, "count in the store a denial, and what an override lets through (default $"+
+		countVariable+", else as the configuration says)")
+}
+
+// readWait reads the flags of addWaitFlags.
+func (o *consumeOptions) readWait(cmd *cobra.Command) (err error) {
+	if cmd.Flags().Changed("count-denials") {
+		o.counts = &o.denials
+	}
+	o.maxWait, err = parseWait(o.wait)
+	return err
+}
+
 func parseWait(text string) (time.Duration, error) {
 	switch text {
 	case "":
@@ -152,40 +178,43 @@ func parseWait(text string) (time.Duration, error) {
 }
 
 func runConsume(ctx context.Context, o *consumeOptions) error {
+	decisions, err := o.charge(ctx, "consume")
+	if err != nil {
+		return err
+	}
+	return printDecision(o.Globals, &decisionAnswer{verb: o.verb(decisions), LimitRequest: o.request, decisions: decisions,
+		charges: true, again: "already decided: nothing more was charged"})
+}
+
+// charge asks the store to take the units, for the command of that name, and closes it.
+func (o *consumeOptions) charge(ctx context.Context, command string) (decisions []store.Decision, err error) {
 	asked := operation.IsLarge(o.request.Reqs) || o.Confirm != ""
 	s, err := o.Settings()
 	if asked {
 		s, err = o.SettingsToChange(ctx)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if asked {
-		if err := o.CheckCharge(s.Access(), o.Env.InIsTerminal, "consume"); err != nil {
-			return err
+		if err := o.CheckCharge(s.Access(), o.Env.InIsTerminal, command); err != nil {
+			return nil, err
 		}
 	}
 	backend, err := openToDecide(ctx, o.Globals, store.Take, o.onError, o.counts, o.request)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer backend.Close()
 	if s.Access().ReadOnly {
 		o.maxWait = 0 // it is refused now, not after a wait
 	}
 	take := func(ctx context.Context) ([]store.Decision, error) { return o.take(ctx, backend) }
-	var decisions []store.Decision
 	if keyspace, has := store.As[connect.Store](backend); asked && has {
 		plan := &operation.ConsumePlan{Requests: o.request.Reqs, Text: o.Words(o.request), Consent: o.Given(), Take: take}
-		decisions, err = cli.NewRunner(o.Globals, s, keyspace, o.request.Where).Consume(ctx, plan, &cli.Observer{Global: o.Globals})
-	} else {
-		decisions, err = take(ctx)
+		return cli.NewRunner(o.Globals, s, keyspace, o.request.Where).Consume(ctx, plan, &cli.Observer{Global: o.Globals})
 	}
-	if err != nil {
-		return err
-	}
-	return printDecision(o.Globals, &decisionAnswer{verb: o.verb(decisions), LimitRequest: o.request, decisions: decisions,
-		charges: true, again: "already decided: nothing more was charged"})
+	return take(ctx)
 }
 
 // verb is the word for what the command did, if it did it.

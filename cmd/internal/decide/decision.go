@@ -36,7 +36,7 @@ func (a *decisionAnswer) Records() [][]string {
 	records := [][]string{{"key", "cost", "name", "algorithm", "count", "period_ms", "burst", "allowed",
 		"used", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms", "unguarded", "policy", "limit", "subject", "shadow",
 		"override", "granted", "repeated", "decided_by", "applied_override", "override_effect", "override_expires_at",
-		"override_reason", "override_by"}}
+		"override_reason", "override_by", "leave"}}
 	policyName := ""
 	if a.Policy != nil {
 		policyName = a.Policy.Name
@@ -51,7 +51,7 @@ func (a *decisionAnswer) Records() [][]string {
 			strconv.FormatBool(d.Unguarded),
 			policyName, limit.PolicysName, a.Reqs[i].Key.Subject, strconv.FormatBool(d.Shadow), cli.Number(int64(limit.Override)),
 			cli.Number(d.Granted), strconv.FormatBool(d.Repeated), limit.DecidedBy}
-		records = append(records, append(record, limit.Applied.Cells()...))
+		records = append(records, append(append(record, limit.Applied.Cells()...), cli.Number(limit.Leave)))
 	}
 	return records
 }
@@ -80,13 +80,14 @@ func (a *decisionAnswer) Print(p *output.Printer) {
 		return
 	}
 	if len(a.Reqs) == 1 && a.Policy == nil {
-		p.Line("%s  %s: %s", mark, subject, decision.Room(&sum, a.answer().Capacity(0)))
+		p.Line("%s  %s: %s", mark, subject, decision.Room(&sum, a.answer().Capacity(0), a.answer().Leave(0)))
 		a.printOverrides(p)
 		return
 	}
-	if left := fmt.Sprintf("%d remaining%s", sum.Remaining, decision.Times(&sum)); !a.answer().OwnCosts() {
+	times := output.Printable(a.answer().Times(&sum))
+	if left := fmt.Sprintf("%d remaining%s", sum.Remaining, times); !a.answer().OwnCosts() {
 		p.Line("%s  %s: %s", mark, subject, left)
-	} else if when := strings.TrimPrefix(decision.Times(&sum), ", "); when != "" {
+	} else if when := strings.TrimPrefix(times, ", "); when != "" {
 		p.Line("%s  %s: %s", mark, subject, when)
 	} else {
 		p.Line("%s  %s", mark, subject)
@@ -141,6 +142,9 @@ func (a *decisionAnswer) printPolicy(p *output.Printer) {
 		}
 		if a.Policy.HasOwnCosts() {
 			notes = append(notes, fmt.Sprintf("cost %d", a.Reqs[i].Cost))
+		}
+		if leave := a.answer().Leave(i); leave > 0 {
+			notes = append(notes, fmt.Sprintf("leaves %d", leave))
 		}
 		if a.Overrides[i] >= 0 {
 			notes = append(notes, fmt.Sprintf("override %d", a.Overrides[i]+1))

@@ -33,3 +33,29 @@ func TestALimitThatWasNotAsked(t *testing.T) {
 		t.Errorf("it says %s, %v", document, err)
 	}
 }
+
+// Waiting times of several limits say which limit each is of, and those of one limit do not.
+func TestWaitingTimesOfSeveralLimits(t *testing.T) {
+	const minute, day = time.Minute, 24 * time.Hour
+	p := &policy.Policy{Name: "api", Limits: []policy.Limit{{Name: "minute"}, {Name: "day"}, {Name: "trial"}}}
+	reqs := make([]store.Request, 3)
+	for i := range reqs {
+		reqs[i] = store.Request{Key: store.Key{Subject: "a:1", Name: "api/" + p.Limits[i].Name},
+			Limit: store.Limit{Algorithm: store.TokenBucket, Count: 10, Burst: 10, Period: minute}, Cost: 1}
+	}
+	trial := store.Decision{Shadow: true, RetryAfter: minute, ResetAfter: day}
+	for want, decisions := range map[string][]store.Decision{
+		": 0 remaining, retry in 1m (minute), resets in 1d (day)\n": {{RetryAfter: minute}, {Allowed: true, ResetAfter: day}, trial},
+		": 0 remaining, retry in 1m, resets in 1d\n":                {{RetryAfter: minute, ResetAfter: day}, {Allowed: true}, trial},
+		": 0 remaining, resets in 1d\n":                             {{Allowed: true}, {Allowed: true, ResetAfter: day}, trial},
+		": 0 remaining, its turn in 1m (day), resets in 1m (minute)\n": {{Allowed: true, ResetAfter: minute},
+			{Allowed: true, Delay: minute}, trial},
+	} {
+		answer := &decisionAnswer{verb: "allowed", decisions: decisions,
+			LimitRequest: &cli.LimitRequest{Key: "a=1", Reqs: reqs, Policy: p, Overrides: []int{-1, -1, -1}}}
+		var out strings.Builder
+		if answer.Print(&output.Printer{Out: &out}); !strings.Contains(out.String(), want) {
+			t.Errorf("it says\n%s\nand not %q", out.String(), want)
+		}
+	}
+}

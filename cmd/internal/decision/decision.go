@@ -4,6 +4,8 @@ package decision
 
 import (
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -37,16 +39,41 @@ func (a *Answer) LimitName(i int) string {
 
 // Effective is the limit of decision i: the limit of the request, perhaps changed by an operator's override.
 func (a *Answer) Effective(i int) store.Limit {
-	return a.Decisions[i].Override.Apply(a.Requests[i].Limit)
+	limit := a.Decisions[i].Override.Apply(a.Requests[i].Limit)
+	if at := a.Decisions[i].At; at > 0 {
+		return limit.InWindow(at)
+	}
+	return limit
+}
+
+// Under is a request as it is decided under an operator's override, nil for none, and by the share of a fallback store, 0
+// for the whole limit.
+func Under(r store.Request, o *store.Override, share store.Share) store.Request {
+	if o != nil {
+		r.SetLimit(o.Apply(r.Limit))
+		if o.Effect == store.OverrideExempt {
+			r.Leave = 0
+		}
+	}
+	if share != 0 {
+		r.SetLimit(share.Of(r.Limit))
+	}
+	return r
+}
+
+// under is request i as it was decided.
+func (a *Answer) under(i int) store.Request {
+	return Under(a.Requests[i], a.Decisions[i].Override, a.Decisions[i].LocalShare)
 }
 
 // Capacity is how much the limit of decision i allows at once, or the fallback store's share of it.
 func (a *Answer) Capacity(i int) int64 {
-	if share := a.Decisions[i].LocalShare; share != 0 {
-		return share.Of(a.Effective(i)).Capacity()
-	}
-	return a.Effective(i).Capacity()
+	r := a.under(i)
+	return r.Limit.Capacity()
 }
+
+// Leave is how many units of that the request of decision i leaves to others.
+func (a *Answer) Leave(i int) int64 { return a.under(i).Leave }
 
 // localShare is the fallback store's share of each limit, zero if it did not decide. One call has one share for all
 // of its limits.
@@ -97,22 +124,52 @@ func (a *Answer) Refunded() (units int64) {
 	return units
 }
 
-// Room says how much of a limit of that capacity is used and remains, and the waiting times.
-func Room(d *store.Summary, capacity int64) string {
-	return fmt.Sprintf("%d of %d used, %d remaining%s", d.Used, capacity, d.Remaining, Times(d))
-}
-
-// Times writes the waiting times that are not zero, each after a comma.
-func Times(d *store.Summary) string {
-	text := ""
-	if d.RetryAfter > 0 {
-		text += ", retry in " + output.Duration(d.RetryAfter)
+// Room says how much of a limit of that capacity is used, remains and is left to others, and the waiting times.
+func Room(d *store.Summary, capacity, leave int64) string {
+	text := fmt.Sprintf("%d of %d used, %d remaining", d.Used, capacity, d.Remaining)
+	if leave > 0 {
+		text += fmt.Sprintf(", %d left to others", leave)
 	}
-	if d.Delay > 0 {
-		text += ", its turn in " + output.Duration(d.Delay)
-	}
-	if d.ResetAfter > 0 {
-		text += ", resets in " + output.Duration(d.ResetAfter)
+	for _, w := range waits(d.RetryAfter, d.Delay, d.ResetAfter) {
+		text += ", " + w.String()
 	}
 	return text
+}
+
+// Times writes the waiting times that are not zero, each after a comma. If they are of several limits, each has the name
+// of its limit behind it.
+func (a *Answer) Times(sum *store.Summary) (text string) {
+	all := waits(sum.RetryAfter, sum.Delay, sum.ResetAfter)
+	names := make([]string, len(all))
+	for n, w := range all {
+		names[n] = a.LimitName(a.longest(w))
+	}
+	several := len(names) > 0 && slices.ContainsFunc(names, func(name string) bool { return name != names[0] })
+	for n, w := range all {
+		if text += ", " + w.String(); several {
+			text += " (" + names[n] + ")"
+		}
+	}
+	return text
+}
+
+// longest returns the index of the limit that a waiting time of the summary is of.
+func (a *Answer) longest(w wait) int {
+	return max(0, slices.IndexFunc(a.Decisions, func(d store.Decision) bool {
+		return !d.Shadow && !d.Unguarded && slices.Contains(waits(d.RetryAfter, d.Delay, d.ResetAfter), w)
+	}))
+}
+
+// wait is a time that a caller may have to wait, and until what.
+type wait struct {
+	until string
+	time  time.Duration
+}
+
+func (w wait) String() string { return w.until + " in " + output.Duration(w.time) }
+
+// waits are the times that are not zero.
+func waits(retry, delay, reset time.Duration) []wait {
+	all := []wait{{"retry", retry}, {"its turn", delay}, {"resets", reset}}
+	return slices.DeleteFunc(all, func(w wait) bool { return w.time <= 0 })
 }

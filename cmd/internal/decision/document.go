@@ -18,6 +18,8 @@ type Limit struct {
 	PeriodMS     int64  `json:"period_ms"`
 	Burst        int64  `json:"burst"`
 	Slices       int64  `json:"slices,omitempty"`
+	Leave        int64  `json:"leave,omitempty"` // to others, of a decision
+	WindowEndsAt string `json:"window_ends_at,omitempty"`
 	Allowed      *bool  `json:"allowed,omitempty"`
 	Used         int64  `json:"used"`
 	Remaining    int64  `json:"remaining"`
@@ -35,12 +37,22 @@ func NewLimit(name string, limit store.Limit, d store.Decision) Limit {
 		PeriodMS:     output.Milliseconds(limit.Period),
 		Burst:        limit.Burst,
 		Slices:       limit.Slices,
+		WindowEndsAt: WindowEnd(limit),
 		Used:         d.Used,
 		Remaining:    d.Remaining,
 		RetryAfterMS: output.Milliseconds(d.RetryAfter),
 		ResetAfterMS: output.Milliseconds(d.ResetAfter),
 		DelayMS:      output.Milliseconds(d.Delay),
 	}
+}
+
+// WindowEnd returns when the window ends that a limit with a calendar is in, as JSON has it; empty for none.
+func WindowEnd(limit store.Limit) string {
+	end, has := limit.WindowEnds()
+	if !has {
+		return ""
+	}
+	return end.Format(time.RFC3339)
 }
 
 // Decided is a decided limit, for tables.
@@ -60,6 +72,7 @@ func (a *Answer) Decided(i int) Decided {
 	d := &a.Decisions[i]
 	decided := Decided{Limit: NewLimit(a.Requests[i].Key.Name, a.Effective(i), *d), DecidedBy: decidedBy(d),
 		Applied: NewAppliedOverride(d.Override, a.Requests[i].Limit)}
+	decided.Leave = a.Leave(i)
 	if a.Policy != nil {
 		decided.PolicysName, decided.Override = a.LimitName(i), a.Overrides[i]+1
 	}
@@ -154,6 +167,10 @@ func (a *Answer) appendDecided(b []byte, i int) []byte {
 	if limit.Slices != 0 {
 		b = appendNumber(b, `,"slices":`, limit.Slices)
 	}
+	if a.Requests[i].Leave != 0 {
+		b = appendNumber(b, `,"leave":`, a.Leave(i))
+	}
+	b = appendOptional(b, `,"window_ends_at":`, WindowEnd(limit))
 	b = appendBool(b, `,"allowed":`, d.Allowed)
 	b = appendNumber(b, `,"used":`, d.Used)
 	b = appendNumber(b, `,"remaining":`, d.Remaining)

@@ -13,15 +13,16 @@ type Status string
 
 // The statuses.
 const (
-	OK   Status = "ok"
-	Warn Status = "warn" // it works, with a risk
-	Fail Status = "fail" // it does not work, or is about to fail
+	OK      Status = "ok"
+	Unknown Status = "unknown" // nothing shows whether it is fine
+	Warn    Status = "warn"    // it works, with a risk
+	Fail    Status = "fail"    // it does not work, or is about to fail
 )
 
 // Finding is the result of one check. Each text is one line.
 type Finding struct {
 	Check   string `json:"check"`
-	Status  Status `json:"status"`
+	Status  Status `json:"status"`           // ok, unknown, warn or fail
 	Server  string `json:"server,omitempty"` // if there are several
 	Summary string `json:"summary"`
 	// Advice says what to do.
@@ -56,8 +57,8 @@ func (r *Report) add(findings ...Finding) { r.Findings = append(r.Findings, find
 // on to work, and what is in it.
 func checks() []string {
 	return []string{"reachable", "transport", "sentinel", "version", "role", "replicas", "cluster", "persistence", "memory", "eviction",
-		"clock", "settings", "scripts", "rights", "file", "keys", "ttl", "damaged", "foreign", "size", "other keys", "policies",
-		"denials", "overrides", "layouts", "defects", "local", "biggest", "hottest"}
+		"clock", "settings", "scripts", "rights", "publishing", "file", "keys", "ttl", "damaged", "foreign", "size", "other keys",
+		"policies", "denials", "overrides", "layouts", "defects", "local", "biggest", "hottest"}
 }
 
 // Add adds findings, in the order in which they are shown.

@@ -90,18 +90,29 @@ func (s *Subjects) Pattern() string {
 	return strings.NewReplacer("{run}", s.run, "{subject}", "*", "{n}", "*", "{ip}", "10.*").Replace(s.format())
 }
 
-// Rename returns a client that gives subjects these names, in the order of their first requests. If the names are a
-// list and all of it is in use, another subject is a [store.ErrInvalid].
-func (s *Subjects) Rename(client Client) Client {
-	r := &renamed{Client: client, names: s.Fresh(), known: map[string]string{}}
-	if peeker, is := client.(Peeker); is {
-		return &renamedPeeker{r, peeker}
+// Rename returns clients that give subjects these names, in the order of their first requests by any of them. If the
+// names are a list and all of it is in use, another subject is a [store.ErrInvalid].
+func (s *Subjects) Rename(clients ...Client) []Client {
+	book := &nameBook{names: s.Fresh(), known: map[string]string{}}
+	all := make([]Client, len(clients))
+	for i, client := range clients {
+		r := &renamed{client, book}
+		if all[i] = r; client == nil {
+			all[i] = nil
+		} else if peeker, is := client.(Peeker); is {
+			all[i] = &renamedPeeker{r, peeker}
+		}
 	}
-	return r
+	return all
 }
 
 type renamed struct {
 	Client
+	*nameBook
+}
+
+// nameBook has the names that subjects were given.
+type nameBook struct {
 	names *Subjects
 	mu    sync.Mutex
 	known map[string]string
@@ -114,7 +125,7 @@ type renamedPeeker struct {
 }
 
 // name returns the name of a subject in requests.
-func (r *renamed) name(subject string) (string, error) {
+func (r *nameBook) name(subject string) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if name, is := r.known[subject]; is {

@@ -11,6 +11,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/loadgen"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
@@ -55,6 +56,9 @@ type endpointTarget struct {
 	hasCost  bool
 	statuses [maxStatus]atomic.Int64
 	meter    *cost.Meter
+	// limit is the only limit, in its normal form; nil if there are several.
+	limit *store.Limit
+	heard
 }
 
 // maxStatus is above all statuses that there are.
@@ -70,22 +74,25 @@ func NewEndpointTarget(client endpoint.Client) Target {
 }
 
 // Exchange implements [loadgen.Exchanger]. One request asks for all limits.
-func (t *endpointTarget) Exchange(ctx context.Context, subject uint32, cost int64) (allowed bool, sent, answered time.Time, err error) {
+func (t *endpointTarget) Exchange(ctx context.Context, subject uint32, cost int64) (loadgen.Exchanged, error) {
 	if cost != 1 && !t.hasCost {
-		return false, sent, answered, store.Invalidf("a request costs %d, and nothing in it says so; put %s into it", cost,
+		return loadgen.Exchanged{}, store.Invalidf("a request costs %d, and nothing in it says so; put %s into it", cost,
 			endpoint.CostPlace)
 	}
 	var answer endpoint.Answer
-	if err := t.client.Send(ctx, t.nameOf(subject), cost, &answer); err != nil {
-		return false, answer.Sent, answer.Answered, err
+	err := t.client.Send(ctx, t.nameOf(subject), cost, &answer)
+	exchanged := loadgen.Exchanged{Sent: answer.Sent, Answered: answer.Answered}
+	if err != nil {
+		return exchanged, err
 	}
 	if answer.Status >= 0 && answer.Status < maxStatus {
 		t.statuses[answer.Status].Add(1)
 	}
 	if answer.Outcome == endpoint.Failed {
-		err = endpoint.NotAnswered(&answer)
+		return exchanged, endpoint.NotAnswered(&answer)
 	}
-	return answer.Outcome == endpoint.Allowed, answer.Sent, answer.Answered, err
+	exchanged.Allowed, exchanged.Reported = answer.Outcome == endpoint.Allowed, t.reported(&answer)
+	return exchanged, nil
 }
 
 // Decide implements [store.Store] for one that is not asked by subjects' numbers.

@@ -56,6 +56,9 @@ func (t *endpointTarget) warnings(run *report.Run, names *endpoint.Subjects, see
 			all = append(all, "the subjects are not new, so usage from before this run and from others counts, too")
 		}
 	}
+	if other := t.otherLimit(); other != "" {
+		all = append(all, other)
+	}
 	if run.Denied > 0 || len(seen) == 0 || seen[0] < 100 {
 		return all
 	}

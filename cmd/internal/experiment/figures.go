@@ -31,8 +31,8 @@ func (r *loadRun) figures(result *loadgen.Result, l *workload) report.Figures {
 	}
 	if c := result.Clock; c.Held > 0 || c.Unreported > 0 {
 		f.Clock = &report.StoreClock{
-			Held: c.Held, Unreported: c.Unreported, AheadMS: milliseconds(c.Ahead), Drift: c.Drift,
-			Jumps: c.Jumps, Astray: c.Astray, FarthestMS: milliseconds(c.Farthest), CoarseMS: milliseconds(c.Coarse),
+			Held: c.Held, Unreported: c.Unreported, AheadMS: report.InMS(c.Ahead), Drift: c.Drift,
+			Jumps: c.Jumps, Astray: c.Astray, FarthestMS: report.InMS(c.Farthest), CoarseMS: report.InMS(c.Coarse),
 		}
 	}
 	for _, a := range result.ByDecider {
@@ -49,9 +49,6 @@ func (r *loadRun) figures(result *loadgen.Result, l *workload) report.Figures {
 	}
 	return f
 }
-
-// milliseconds is a time in milliseconds, to the microsecond.
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // audited is the limits of a run.
 type audited struct {
@@ -141,23 +138,30 @@ const mostEdges = 60
 // about edges of the first limit. begin is by the clock that decides. There are none where
 // they are too many to distinguish.
 func edges(limits []namedLimit, scenario *loadgen.Scenario, begin time.Time, length time.Duration) []int64 {
-	var period time.Duration
+	var limit store.Limit
 	for _, l := range limits {
 		counts := l.limit.Algorithm == store.FixedWindow || l.limit.Algorithm == store.SlidingCounter
 		if counts && !l.limit.FromFirst || scenario != nil && scenario.Name == boundaryScenario {
-			period = l.limit.Period
+			limit = l.limit
 			break
 		}
 	}
-	if period <= 0 || length/period > mostEdges {
+	if limit.Period <= 0 || length/limit.Period > mostEdges {
 		return nil
 	}
 	var all []int64
-	first := period - time.Duration(begin.UnixNano()%int64(period))
-	for at := first; at < length; at += period {
+	for at := toEdge(&limit, begin); at < length; at += toEdge(&limit, begin.Add(at)) {
 		all = append(all, at.Milliseconds())
 	}
 	return all
+}
+
+// toEdge returns how long after an instant the window that holds it ends.
+func toEdge(limit *store.Limit, at time.Time) time.Duration {
+	if end, has := limit.WindowEnd(store.InstantOf(at)); has {
+		return end.Sub(at)
+	}
+	return limit.Period - time.Duration(at.UnixNano()%int64(limit.Period))
 }
 
 // boundaryScenario is the name of the scenario about the edges of windows.

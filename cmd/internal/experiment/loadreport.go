@@ -41,7 +41,13 @@ func (r *loadRun) report(result *loadgen.Result, target Description, l *workload
 	}
 	run.ErrorTexts = report.Commonest(result.ErrorTexts)
 	run.Warnings = r.warnings(run, result, target, l)
-	describeSensitivity(run, result.Sensitivities)
+	sensitivities := slices.Clone(result.Sensitivities)
+	for i := range sensitivities {
+		if r.Shared != nil { // what was denied depends on what others were admitted
+			sensitivities[i] = interval.Sensitivity{LeastOver: sensitivities[i].LeastOver}
+		}
+	}
+	run.Sees(sensitivities)
 	return run
 }
 
@@ -117,36 +123,17 @@ func (r *loadRun) tooFewWorkers(result *loadgen.Result, generatorLimited bool) s
 	if r.Endpoint != nil {
 		asked = "endpoint"
 	}
+	waited, workers := output.Plural(int(result.Waited), "request"), output.Plural(r.Load.Workers, "worker")
+	if int64(r.Load.Workers) >= result.Requests { // there was one for each request
+		return fmt.Sprintf("%s had to wait although there were %s for %s; the latency includes the wait. This machine was busy",
+			waited, workers, output.Plural(int(result.Requests), "request"))
+	}
 	return fmt.Sprintf("%s found no worker free; the latency includes the wait. Either the %s is at its limit, or %s are too few",
-		output.Plural(int(result.Waited), "request"), asked, output.Plural(r.Load.Workers, "worker"))
+		waited, asked, workers)
 }
 
 // mixedWarning says that overrides make a limit's audit doubtful.
 func mixedWarning(keys int, limit string) string {
 	return fmt.Sprintf("%s of the limit %s had different limits at different times, because an override depends on an attribute "+
 		"that is not part of the key; the audit judges each of them by its first limit", output.Plural(keys, "key"), limit)
-}
-
-// describeSensitivity says how far the audits of limits could see that somebody else decides. The
-// whole run's is that of the limit of which least could be seen.
-func describeSensitivity(run *report.Run, all []interval.Sensitivity) {
-	for i := range all {
-		s := &all[i]
-		seen := &report.Sensitivity{LeastOver: s.LeastOver, LeastUnder: s.LeastUnder}
-		if s.ChargesDenied {
-			seen.UnderIfFree = s.UnderIfFree
-			run.Warnings = append(run.Warnings, fmt.Sprintf("there was room for %s that %s denied, unless denied requests are "+
-				"charged as well, "+
-				"as many limiters do; they are not counted as under-admitted", output.Plural(int(s.UnderIfFree), "unit"),
-				run.Limits[i].Name))
-		}
-		if s.PhaseKnown {
-			phase, within := milliseconds(s.Phase), milliseconds(s.PhaseWithin)
-			seen.PhaseMS, seen.PhaseWithinMS = &phase, &within
-		}
-		run.Limits[i].Audit.Sensitivity = seen
-		if worst := run.Audit.Sensitivity; worst == nil || seen.LeastOver > worst.LeastOver || worst.LeastOver > 0 && seen.LeastOver == 0 {
-			run.Audit.Sensitivity = seen
-		}
-	}
 }

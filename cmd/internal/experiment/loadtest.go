@@ -142,6 +142,9 @@ func (r *loadRun) try(ctx context.Context) (run *report.Run, err error) {
 	defer target.Close()
 	if e, is := target.(*endpointTarget); is {
 		e.nameOf = l.sentAs
+		if limit, err := l.limits[0].limit.Normalize(); err == nil && len(l.limits) == 1 {
+			e.limit = &limit
+		}
 	}
 	r.boundMemory(l)
 	clock, err := target.Prepare(ctx, l.population.Requests(0), r.Timeout)
@@ -158,7 +161,9 @@ func (r *loadRun) try(ctx context.Context) (run *report.Run, err error) {
 	}
 	defer func() {
 		if r.Keep || r.Shared != nil {
-			r.observer.Kept(target.Describe().Prefix)
+			if r.Endpoint == nil { // what an endpoint keeps is its own business
+				r.observer.Kept(target.Describe().Prefix)
+			}
 		} else if cleaning := target.CleanUp(ctx, l.population.AllKeys()); cleaning != nil {
 			err = errors.Join(err, cleaning)
 		}
@@ -214,8 +219,7 @@ func (r *loadRun) drive(ctx context.Context, target Target, clock Clock, l *work
 	// This takes a while, so it comes before the time until the edge is found.
 	measurement := target.Measure(ctx)
 	setting := r.setting(l)
-	period := setting.Limit.Period
-	setting.ToEdge = period - time.Duration(time.Now().Add(clock.Ahead).UnixNano()%int64(period))
+	setting.ToEdge = toEdge(&setting.Limit, time.Now().Add(clock.Ahead))
 	if l.duration == 0 {
 		l.duration = r.Load.Scenario.Length(setting)
 		if err := r.Load.checkWarmup(l.duration); err != nil {
@@ -247,7 +251,7 @@ func (r *loadRun) drive(ctx context.Context, target Target, clock Clock, l *work
 	r.share(run, result)
 	run.EdgesMS = edges(l.limits, r.Load.Scenario, result.Started.Add(clock.Ahead), result.Elapsed)
 	if wrapped, is := target.(*wrappedTarget); is {
-		run.Wrapped = r.Wrap.report(wrapped.replicas, l.limits, result.Decided)
+		run.Wrapped = r.Wrap.report(wrapped.replicas, l.limits, result.Decided, l.population.Held(0, r.Wrap.held))
 		run.Wrapped.ByClock(worstByClock(result.ByClock))
 		run.Warnings = append(run.Warnings, r.Wrap.warnings(l.limits)...)
 	}

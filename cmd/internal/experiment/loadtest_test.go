@@ -337,7 +337,9 @@ func TestAReplayInItsOwnWords(t *testing.T) {
 		t.Errorf("%+v", run)
 	}
 	want := []string{"a note", "left out, for costing more than the limit ever allows at once: 1 request of the log"}
-	busy := func(warning string) bool { return strings.Contains(warning, "found no worker free") } // the machine is
+	busy := func(warning string) bool {
+		return strings.Contains(warning, "had to wait although there were 64 workers")
+	}
 	if got := slices.DeleteFunc(run.Warnings, busy); !slices.Equal(got, want) {
 		t.Errorf("it warns of %q", got)
 	}
@@ -358,6 +360,9 @@ func TestTooFewWorkers(t *testing.T) {
 		{loadgen.Result{Requests: 50, Waited: 1}, make([]loadgen.Stage, 1), false,
 			"1 request found no worker free; the latency includes the wait. Either the store is at its limit, or 3 workers are too few"},
 		{loadgen.Result{Requests: 1000, Waited: 20}, make([]loadgen.Stage, 1), false, "20 requests found no worker free; "},
+		{loadgen.Result{Requests: 4, Waited: 1}, make([]loadgen.Stage, 1), false, "1 request found no worker free; "},
+		{loadgen.Result{Requests: 3, Waited: 2}, make([]loadgen.Stage, 1), false,
+			"2 requests had to wait although there were 3 workers for 3 requests; the latency includes the wait. This machine was busy"},
 		{loadgen.Result{Requests: 1000, Waited: 20}, make([]loadgen.Stage, 1), true, ""},
 		{loadgen.Result{Requests: 1000, Waited: 10}, make([]loadgen.Stage, 1), false, ""},
 		{loadgen.Result{Requests: 50, Waited: 1}, nil, false, ""},
@@ -392,5 +397,22 @@ func TestWarningsOfARun(t *testing.T) {
 		if !slices.EqualFunc(warnings, want, strings.HasPrefix) {
 			t.Errorf("divided %t: it warns of %q", divided, warnings)
 		}
+	}
+}
+
+// What a machine of a shared run cannot know is in doubt for each limit, and said once.
+func TestAMachineSaysOnceWhatItCannotKnow(t *testing.T) {
+	r := &loadRun{LoadTest: &LoadTest{Shared: &report.Shared{Name: "r"}, Endpoint: new(EndpointPlan)}}
+	run := &report.Run{Figures: report.Figures{Limits: []report.Limit{
+		{Limit: "fixed-window:5/1h,from=first"}, {Limit: "token-bucket:6/1h,refill=10m"}, {Limit: "token-bucket:6/1h"},
+	}}}
+	r.share(run, new(loadgen.Result))
+	for i, want := range []bool{true, true, false} {
+		if l := run.Limits[i]; l.Doubtful != want {
+			t.Errorf("%s is doubtful: %v", l.Limit, l.Doubtful)
+		}
+	}
+	if len(run.Warnings) != 2 || !strings.HasPrefix(run.Warnings[1], "requests of other machines can have begun ") {
+		t.Errorf("it warns of %q", run.Warnings)
 	}
 }

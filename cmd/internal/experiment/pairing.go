@@ -18,6 +18,8 @@ type pairing struct {
 	values map[string]int // how many values each attribute has that is made up
 	groups []pairedGroup
 	size   int // of a group, rounded up
+	// classes has the classes of each attribute that is the class of a request, if that is made up. Subjects take turns.
+	classes map[string][]string
 }
 
 // pairedGroup is the subjects that are there for the limits by some attributes.
@@ -28,10 +30,11 @@ type pairedGroup struct {
 
 // newPairing returns the pairing of that many subjects.
 func newPairing(c *Candidate, subjects int) *pairing {
-	p := &pairing{fixed: c.Fixed, values: c.Values}
+	p := &pairing{fixed: c.Fixed, values: c.Values, classes: map[string][]string{}}
 	most, least := map[string]int64{}, map[string]int64{} // capacities, by the attributes
 	for i := range c.Policy.Limits {
 		l := &c.Policy.Limits[i]
+		p.addClasses(&l.Classes)
 		by := slices.DeleteFunc(slices.Clone(l.By), func(name string) bool { return c.Values[name] == 0 })
 		slices.Sort(by)
 		if len(by) == 0 {
@@ -76,5 +79,20 @@ func (p *pairing) of(subject int) policy.Attributes {
 		}
 		all[name] = fmt.Sprintf("%s-%d", name, value%n)
 	}
+	for name, classes := range p.classes {
+		all[name] = classes[index%len(classes)]
+	}
 	return all
+}
+
+// addClasses adds the classes of a limit, unless their attribute is fixed or has other values.
+func (p *pairing) addClasses(c *policy.Classes) {
+	if p.fixed[c.By] != "" || p.values[c.By] > 0 {
+		return
+	}
+	for _, class := range c.Of {
+		if !slices.Contains(p.classes[c.By], class.Name) {
+			p.classes[c.By] = append(p.classes[c.By], class.Name)
+		}
+	}
 }

@@ -54,12 +54,17 @@ func (r *loadRun) share(run *report.Run, result *loadgen.Result) {
 	shared := *r.Shared
 	r.answers, shared.NotRecorded = result.Record, result.NotRecorded
 	if r.Endpoint != nil {
-		shared.NotRecorded = "an endpoint does not tell when it decided"
 		run.Warnings = append(run.Warnings, "the subjects follow from the name of the run, so another run of that name would "+
-			"find them used; "+
-			"what other machines were admitted is not known, so the audit of this one proves nothing")
+			"find them used")
+		begun := false
 		for i := range run.Limits {
-			run.Limits[i].Doubtful = true
+			if run.Limits[i].BeginsWithARequest() {
+				run.Limits[i].Doubtful, begun = true, true
+			}
+		}
+		if begun {
+			run.Warnings = append(run.Warnings, "requests of other machines can have begun windows, or intervals of a refill, so the "+
+				"audit of this machine alone proves nothing")
 		}
 	}
 	run.Shared = &shared

@@ -174,7 +174,7 @@ func (s *Simulation) try(ctx context.Context, candidate *Candidate, observer Sim
 		wrapped := s.Wrap.around(backend, &clock, layers.Layers{})
 		options.Store, options.Wrapped, options.Skew, options.Held = wrapped, true, s.Wrap.skew(), s.Wrap.held
 		run.result, err = loadgen.Simulate(ctx, s.Log.Trace, onLog, options)
-		run.wrap = s.Wrap.report(wrapped, candidate.limits(), run.result.Tally.Requests())
+		run.wrap = s.Wrap.report(wrapped, candidate.limits(), run.result.Tally.Requests(), run.result.Held(0, s.Wrap.held))
 		run.warnings = s.Wrap.warnings(candidate.limits())
 		return run, errors.Join(err, wrapped.Close(), backend.remove(ctx, "simulation", run.result.StoreKeys))
 	}

@@ -93,8 +93,8 @@ func (w *Wrap) warnings(limits []namedLimit) []string {
 	return nil
 }
 
-// report describes what came of the wrappers in a run of that many decisions.
-func (w *Wrap) report(r *replicas, limits []namedLimit, decisions int64) *report.Wrapped {
+// report describes what came of the wrappers in a run of that many decisions. held is how many units of a key they hold.
+func (w *Wrap) report(r *replicas, limits []namedLimit, decisions int64, held func(store.Limit) int64) *report.Wrapped {
 	wrapped := &report.Wrapped{Replicas: w.replicas(), Wrap: w.Words, StoreCalls: r.store.calls.Load()}
 	if wrapped.Wrap == nil {
 		wrapped.Wrap = []string{}
@@ -103,7 +103,7 @@ func (w *Wrap) report(r *replicas, limits []namedLimit, decisions int64) *report
 		wrapped.CallsPerDecision = float64(wrapped.StoreCalls) / float64(decisions)
 	}
 	if len(limits) == 1 {
-		wrapped.HeldUnits = w.held(limits[0].limit)
+		wrapped.HeldUnits = held(limits[0].limit)
 	}
 	return wrapped
 }

@@ -17,11 +17,7 @@ const private, privateDir fs.FileMode = 0o600, 0o700
 
 // Write replaces a file as a whole and creates its directory. It writes a second file and renames it, so that every
 // reader sees the old or the new one. Only its owner can read it.
-func Write(path string, data []byte) error {
-	return write(path, data, privateDir, func(directory string) (*os.File, error) {
-		return os.CreateTemp(directory, filepath.Base(path)+".*")
-	})
-}
+func Write(path string, data []byte) error { return readfile.Write(path, data) }
 
 // shared is the mode of files that the user named and will pass on, reduced by the umask like any file of a shell.
 const shared, sharedDir fs.FileMode = 0o666, 0o777
@@ -29,7 +25,7 @@ const shared, sharedDir fs.FileMode = 0o666, 0o777
 // WriteShared is Write for a file that others may read, such as a report in CI that another user collects: its mode
 // follows the umask. A file that is replaced keeps its mode.
 func WriteShared(path string, data []byte) error {
-	return write(path, data, sharedDir, func(directory string) (*os.File, error) {
+	return readfile.Replace(path, data, sharedDir, func(directory string) (*os.File, error) {
 		second := filepath.Join(directory, filepath.Base(path)+"."+rand.Text()[:10])
 		file, err := os.OpenFile(second, os.O_WRONLY|os.O_CREATE|os.O_EXCL, shared)
 		if err != nil {
@@ -44,45 +40,9 @@ func WriteShared(path string, data []byte) error {
 	})
 }
 
-// write replaces a file as a whole. create creates the second file in a directory.
-func write(path string, data []byte, mode fs.FileMode, create func(directory string) (*os.File, error)) error {
-	if err := replaceable(path); err != nil {
-		return err
-	}
-	directory := filepath.Dir(path)
-	if err := os.MkdirAll(directory, mode); err != nil {
-		return err
-	}
-	file, err := create(directory)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(data)
-	if closeErr := file.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		os.Remove(file.Name())
-	}
-	return err
-}
-
-// replaceable returns an error if the path is something other than a file, such as a directory or a device, which
-// cannot or must not be replaced.
-func replaceable(path string) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil
-	}
-	return readfile.Check("write", path, info)
-}
-
 // CanWrite tries the steps of Write in the directory, or the nearest existing one above, and leaves nothing behind.
 func CanWrite(path string) error {
-	if err := replaceable(path); err != nil {
+	if err := readfile.Replaceable(path); err != nil {
 		return err
 	}
 	directory := filepath.Dir(path)

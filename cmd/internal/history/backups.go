@@ -34,7 +34,7 @@ with gzip.`,
 }
 
 func newBackupsListCmd(global *cli.Globals) *cobra.Command {
-	return &cobra.Command{
+	return cli.ListsNames(&cobra.Command{
 		Use:   "list",
 		Short: "List the backups, the newest first",
 		Long: `List shows the backups of this user on this machine, the newest first: the
@@ -45,7 +45,7 @@ other lines can be restored.`,
 		Args:              cli.NoArguments,
 		RunE:              func(cmd *cobra.Command, args []string) error { return runBackupsList(cmd.Context(), global) },
 		ValidArgsFunction: cobra.NoFileCompletions,
-	}
+	})
 }
 
 // backupDocument is a backup in an answer.

@@ -91,11 +91,11 @@ count for either.`,
 	flags.StringVar(&o.by, "by", "", "sum up by the values of `ATTRIBUTE`, such as tenant, or by network[:BITS[,BITS]] of IPv4 and IPv6")
 	flags.Int64Var(&o.over, "over", 0, "show only what a limit denied more than `N` times")
 	flags.BoolVar(&o.failIf, "fail-if-any", false, "exit with 1 if anything is shown that a limit denied, for alerts")
-	flags.IntVar(&o.limit, "limit-rows", 0, "show only the first `N`")
+	flags.IntVarP(&o.limit, "limit-rows", "n", 0, "show only the first `N`")
 	cli.AddWatchFlag(cmd, &o.watch)
 	cmd.RegisterFlagCompletionFunc("last", cobra.FixedCompletions([]string{"1m", "10m", "1h", "24h"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("by", cli.Offers(global).AllAttributes)
-	return cmd
+	return cli.ListsNames(cmd)
 }
 
 func (o *denialsOptions) parse(cmd *cobra.Command, args []string) (err error) {

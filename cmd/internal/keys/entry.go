@@ -31,6 +31,7 @@ type entryDocument struct {
 	PeriodMS        *int64   `json:"period_ms"`
 	Burst           *int64   `json:"burst"`
 	Slices          int64    `json:"slices,omitempty"`
+	WindowEndsAt    string   `json:"window_ends_at,omitempty"`
 	Used            *int64   `json:"used"`
 	Remaining       *int64   `json:"remaining"`
 	RetryAfterMS    *int64   `json:"retry_after_ms"`
@@ -81,7 +82,7 @@ func severalStoreKeys(e *admin.Entry) (storeKeys []string) {
 func newEntryDocument(row *inspectRow, facts *keyFacts) *entryDocument {
 	e := &row.entry
 	d := &entryDocument{Key: e.Key.Subject, StoreKey: e.StoreKey, TTLMS: output.Milliseconds(e.TTL), Name: e.Key.Name, Layout: e.Layout,
-		Slices: e.Limit.Slices, Bytes: e.Bytes}
+		Slices: e.Limit.Slices, WindowEndsAt: decision.WindowEnd(e.Limit), Bytes: e.Bytes}
 	if e.TTL < 0 {
 		d.TTLMS = -1
 	}
@@ -150,6 +151,9 @@ func resetText(e *admin.Entry) output.Cell {
 		return output.Cell{Text: "no TTL", Style: output.Near}
 	case !e.ResetKnown():
 		return output.Cell{Text: cli.NotKnown}
+	}
+	if end, has := e.LastLimit().WindowEnds(); has && e.ResetAfter > 0 {
+		return output.Cell{Text: output.Minute(end)}
 	}
 	return output.Cell{Text: cli.OrDash(e.ResetAfter)}
 }

@@ -84,7 +84,7 @@ func (f *keyFacts) row(e *admin.Entry, foreign error) inspectRow {
 	if row.override == nil && e.Recorded == (store.Limit{}) {
 		return row // it was charged under the limit that is in force
 	}
-	recorded := recordedLimit(e)
+	recorded := e.LastLimit()
 	limit, _ := f.limits.Of(e.Key, recorded, row.override)
 	if row.override != nil {
 		row.limit = limit
@@ -93,14 +93,6 @@ func (f *keyFacts) row(e *admin.Entry, foreign error) inspectRow {
 		row.configured = limit
 	}
 	return row
-}
-
-// recordedLimit is the limit that a key was last charged under.
-func recordedLimit(e *admin.Entry) store.Limit {
-	if e.Recorded != (store.Limit{}) {
-		return e.Recorded
-	}
-	return e.Limit
 }
 
 // overrideOf returns the operator's override that applies to a key, or nil.

@@ -12,7 +12,7 @@ import (
 
 // NewLayoutsCmd makes limitctl layouts.
 func NewLayoutsCmd(global *cli.Globals) *cobra.Command {
-	return &cobra.Command{
+	return cli.ListsNames(&cobra.Command{
 		Use:   "layouts [NAME]",
 		Short: "List the rate limiters whose keys limitctl can read",
 		Long: `Layouts lists the rate limiters whose keys in Redis limitctl can read, reset and
@@ -36,7 +36,7 @@ layout.`,
 			}
 			return cli.LayoutNames()[1:], cobra.ShellCompDirectiveNoFileComp
 		},
-	}
+	})
 }
 
 func runLayouts(g *cli.Globals, args []string) error {

@@ -43,7 +43,10 @@ func (t *migrateTarget) requests(g *cli.Globals, arguments []string) (func(*admi
 	limits := make([]store.Limit, len(t.limits))
 	for i, text := range t.limits {
 		var err error
-		if limits[i], err = store.ParseLimit(text); err != nil {
+		if limits[i], err = store.ParseLimit(text); err == nil {
+			err = limits[i].CheckStored()
+		}
+		if err != nil {
 			return nil, cli.Usagef("--to: %s", err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // endpointFlags are the flags of commands that send requests to an endpoint.
@@ -74,16 +75,29 @@ func endpointOnlyFlags() []string {
 		"resolution", "clock-skew")
 }
 
+// notInCalendar returns the mistake of a limit in windows of a calendar for an endpoint, whose windows are found out or audited by
+// their length.
+func notInCalendar(text string, limit *store.Limit) error {
+	if limit.Calendar == nil {
+		return nil
+	}
+	return cli.Usagef("limit %q: windows of a calendar are checked in a store and not at an endpoint; leave tz= out, or give a limit of "+
+		"the endpoint with a shorter window", text)
+}
+
 // isEndpoint reports whether an argument is the URL of an endpoint.
 func isEndpoint(text string) bool { return strings.Contains(text, "://") }
 
-// client returns the client of the endpoint at a URL.
-func (o *endpointFlags) client(g *cli.Globals, url string) (endpoint.Client, error) {
+// client returns the client of the endpoint at a URL. The changes are made to the options of an HTTP client.
+func (o *endpointFlags) client(g *cli.Globals, url string, changes ...func(*endpoint.HTTPOptions)) (endpoint.Client, error) {
 	isRLS := endpoint.IsRLS(url)
 	if !isRLS && o.rls.given() {
 		return nil, cli.Usagef("--domain and --descriptor are for a rate limit service, such as grpc://127.0.0.1:8081")
 	}
 	options := o.request
+	for _, change := range changes {
+		change(&options)
+	}
 	options.URL, options.DeniedStatuses, options.Permitted, options.Timeout = url, o.denied.statuses, o.hosts, g.Timeout
 	options.UserAgent = userAgent(g)
 	options.Body = o.body
@@ -118,13 +132,13 @@ func userAgent(g *cli.Globals) string {
 	return "limitctl/" + g.Env.ProgramVersion() + " (rate limit test; https://github.com/limitctl/limitctl)"
 }
 
-// renamed returns a client that uses the names of subjects from the flags.
-func (o *endpointFlags) renamed(g *cli.Globals, client endpoint.Client) (endpoint.Client, error) {
+// renamed returns clients that use the names of subjects from the flags.
+func (o *endpointFlags) renamed(g *cli.Globals, clients ...endpoint.Client) ([]endpoint.Client, error) {
 	if o.subjects == "" && o.naming.Format == "" {
-		return client, nil
+		return clients, nil
 	}
 	names, err := o.names(g)
-	return names.Rename(client), err
+	return names.Rename(clients...), err
 }
 
 // names returns the names of subjects.

@@ -121,7 +121,7 @@ func (o *experimentLimitFlags) each(cmd *cobra.Command) (each [][]store.Limit, e
 		return nil, err
 	}
 	algorithmUsed := false
-	for _, text := range o.limits {
+	for _, text := range cli.EachLimit(o.limits) {
 		tried, named, err := underEach(text, algorithms)
 		if err != nil {
 			return nil, err

@@ -191,6 +191,13 @@ func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (plan *loadte
 	if err != nil {
 		return nil, err
 	}
+	for i := range plan.Candidates {
+		for _, limit := range plan.Candidates[i].Limits {
+			if err := notInCalendar(limit.String(), &limit); err != nil && o.url != "" {
+				return nil, err
+			}
+		}
+	}
 	if !cmd.Flags().Changed("replay") {
 		if err := o.loadOptions.checkCost(plan.Candidates[0].Policy, &plan.Load, cmd.Flags().Changed("cost")); err != nil {
 			return nil, err

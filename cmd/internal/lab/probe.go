@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/probe"
 	"github.com/limitctl/limitctl/cmd/internal/report"
@@ -23,6 +27,8 @@ type probeOptions struct {
 	requests int
 	maxTime  time.Duration
 	workers  int
+	require  []string
+	strict   bool
 	plan     bool
 }
 
@@ -51,6 +57,11 @@ period and burst. Then it checks the endpoint against that limit, or against
   headers        RateLimit, X-RateLimit and others: well-formed, and true
   denials-cost   whether denied requests count (reported, not judged)
   subjects       what one subject uses is not missing to another
+  similar-names  names that differ in case or at their end are not the same
+  connections    the limit holds over a new connection for each request
+  at-once        the limit holds for many requests at the same time
+  methods        HEAD and OPTIONS do not pass the limit for GET
+  costs          a request counts for its {cost}
   recovery       what was used comes back when the limit says
 
 Write {subject} in the URL, a --header or the --body where the endpoint reads
@@ -58,19 +69,24 @@ who asks. Probe uses subjects that nobody has used before. It prints its plan
 first, and never exceeds --requests or --max-time.
 
 The verdict is pass only if probe saw the endpoint enforce its limit, and no
-check failed. If nothing failed and too little was seen, it is inconclusive.
+check failed. If nothing failed and too little was seen, it is inconclusive. So
+it is if a check that --require or --strict demands was not seen.
 
 Exit codes: 0 pass; 1 a check failed, or the verdict is inconclusive; 2 the
 command line is wrong; 3 the endpoint cannot be reached; 130 interrupted.`,
 		Example: `  limitctl probe 'http://127.0.0.1:8080/?user={subject}'
   limitctl probe http://127.0.0.1:8080/ -H 'X-Api-Key: {subject}' --limit 100/1m
   limitctl probe http://127.0.0.1:8080/ --limit fixed-window:10/1s --plan
+  limitctl probe 'http://127.0.0.1:8080/?user={subject}' --require recovery,connections
   limitctl probe http://127.0.0.1:8080/ --requests 300 --max-time 2m -o json
   limitctl probe http://127.0.0.1:8080/ --junit probe.xml --markdown probe.md`,
 		Args: exactlyOneURL("probe"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.summaryFlags.check(cmd, global); err != nil {
 				return err
+			}
+			if len(o.require) == 0 && cmd.Flags().Changed("require") {
+				return cli.Usagef("--require is empty; the checks are %s", strings.Join(probe.CheckNames(), ", "))
 			}
 			return runProbe(cmd.Context(), o, args[0])
 		},
@@ -83,6 +99,8 @@ command line is wrong; 3 the endpoint cannot be reached; 130 interrupted.`,
 	flags.IntVarP(&o.requests, "requests", "n", probeRequests, "send at most `N` requests")
 	flags.DurationVar(&o.maxTime, "max-time", probeTime, "run for at most `DURATION`")
 	flags.IntVar(&o.workers, "workers", probeWorkers, "send up to `N` requests at once, to reach a high limit")
+	flags.StringSliceVar(&o.require, "require", nil, "pass only if these `CHECKS` pass, with commas between")
+	flags.BoolVar(&o.strict, "strict", false, "pass only if every check passes for which there is something to test")
 	flags.BoolVar(&o.plan, "plan", false, "print the steps and the most that they can cost, and send nothing")
 	flags.BoolVar(&o.plan, "dry-run", false, "the same as --plan")
 	cli.GroupFlags(cmd, reportingTitle, o.summaryFlags.addFlags)
@@ -90,6 +108,7 @@ command line is wrong; 3 the endpoint cannot be reached; 130 interrupted.`,
 	for _, flag := range []string{"limit", "requests", "max-time", "workers"} {
 		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
 	}
+	cmd.RegisterFlagCompletionFunc("require", cobra.FixedCompletions(probe.CheckNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -118,7 +137,9 @@ func runProbe(ctx context.Context, o *probeOptions, url string) error {
 		return err
 	}
 	defer client.Close()
-	if config.Client, err = o.renamed(o.Globals, client); err != nil {
+	closeOthers, err := o.addClients(config, url, client)
+	defer closeOthers()
+	if err != nil {
 		return err
 	}
 	if o.plan {
@@ -147,6 +168,49 @@ func runProbe(ctx context.Context, o *probeOptions, url string) error {
 	return nil
 }
 
+// addClients adds the clients of a probe to its configuration: the given one, and others that differ from it in one
+// thing. They are closed by the function that is returned.
+func (o *probeOptions) addClients(config *probe.Config, url string, client endpoint.Client) (closeOthers func(), err error) {
+	clients := []endpoint.Client{client, nil}
+	closeOthers = func() {
+		for _, one := range clients[1:] {
+			if one != nil {
+				one.Close()
+			}
+		}
+	}
+	add := func(change func(*endpoint.HTTPOptions)) (endpoint.Client, error) {
+		return o.client(o.Globals, url, change)
+	}
+	isHTTP := !endpoint.IsRLS(url)
+	if isHTTP && !o.request.HTTP2 && !o.request.NoKeepAlive {
+		if clients[1], err = add(func(options *endpoint.HTTPOptions) { options.NoKeepAlive = true }); err != nil {
+			return closeOthers, err
+		}
+	}
+	var methods []string
+	if isHTTP && (o.request.Method == "" || o.request.Method == http.MethodGet) && o.body == "" {
+		methods = []string{http.MethodHead, http.MethodOptions}
+	}
+	for _, method := range methods {
+		other, err := add(func(options *endpoint.HTTPOptions) { options.Method = method })
+		if err != nil {
+			return closeOthers, err
+		}
+		clients = append(clients, other)
+	}
+	named, err := o.renamed(o.Globals, clients...)
+	if err != nil {
+		return closeOthers, err
+	}
+	config.Client, config.Fresh = named[0], named[1]
+	for i, method := range methods {
+		config.Methods = append(config.Methods, probe.Method{Name: method, Client: named[2+i]})
+	}
+	config.AnyName = o.subjects == "" && (o.naming.Format == "" || strings.Contains(o.naming.Format, endpoint.SubjectPlace))
+	return closeOthers, nil
+}
+
 // tell prints the answer, and writes the files for CI systems.
 func (o *probeOptions) tell(a *probeAnswer) error {
 	if err := o.summaryFlags.write(o.Globals, a); err != nil {
@@ -160,7 +224,13 @@ func (o *probeOptions) tell(a *probeAnswer) error {
 
 // config is the configuration of the probe, without its client.
 func (o *probeOptions) config() (*probe.Config, error) {
-	config := &probe.Config{Quota: o.requests, MaxTime: o.maxTime, Timeout: o.Timeout, Workers: o.workers, DeniedStatus: o.deniedStatus}
+	config := &probe.Config{Quota: o.requests, MaxTime: o.maxTime, Timeout: o.Timeout, Workers: o.workers, DeniedStatus: o.deniedStatus,
+		Require: o.require, Strict: o.strict}
+	for _, name := range o.require {
+		if !slices.Contains(probe.CheckNames(), name) {
+			return nil, cli.Usagef("--require %q is not a check; the checks are %s", name, strings.Join(probe.CheckNames(), ", "))
+		}
+	}
 	switch {
 	case o.requests < 1:
 		return nil, cli.Usagef("--requests %d is not a number of requests; give 1 or more", o.requests)
@@ -178,6 +248,9 @@ func (o *probeOptions) config() (*probe.Config, error) {
 	}
 	limit, err := store.ParseLimit(o.limits[0])
 	if err != nil {
+		return nil, err
+	}
+	if err := notInCalendar(o.limits[0], &limit); err != nil {
 		return nil, err
 	}
 	config.Limit = &limit

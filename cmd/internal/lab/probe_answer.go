@@ -53,6 +53,10 @@ func (a *probeAnswer) doubt() string {
 	switch {
 	case a.unfinished:
 		return "the probe did not end"
+	case len(a.Missing) == 1 && a.Enforced():
+		return a.Missing[0] + " was required and not seen"
+	case len(a.Missing) > 1 && a.Enforced():
+		return strings.Join(a.Missing, ", ") + " were required and not seen"
 	case a.Limit != nil:
 		return "the limit was not seen to be enforced"
 	case a.counted(endpoint.Denied) > 0:
@@ -78,7 +82,9 @@ type probeDocument struct {
 	Dialect      string       `json:"dialect"`
 	Dialects     []string     `json:"dialects"`
 	Checks       []probeCheck `json:"checks"`
-	Notes        []string     `json:"notes"`
+	// Missing are the required checks that were not seen.
+	Missing []string `json:"missing,omitempty"`
+	Notes   []string `json:"notes"`
 	// Requests are all that were sent: Allowed, Denied, and Failed, which got no decision.
 	Requests int       `json:"requests"`
 	Allowed  int       `json:"allowed"`
@@ -101,6 +107,7 @@ func (a *probeAnswer) Document() any {
 	d := &probeDocument{
 		SchemaVersion: output.SchemaVersion, Endpoint: a.endpoint, Verdict: a.verdict(), Given: a.given, Exact: a.Exact && a.Limit != nil,
 		Dialect: a.Dialect, Dialects: append([]string{}, a.Dialects...), Notes: append([]string{}, a.Notes...), Checks: []probeCheck{},
+		Missing:  a.Missing,
 		Requests: len(a.Events), Allowed: a.counted(endpoint.Allowed), Denied: a.counted(endpoint.Denied),
 		Failed: a.counted(endpoint.Failed), Began: output.UTC(a.began), TookMS: output.Milliseconds(a.took),
 	}

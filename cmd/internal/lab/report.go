@@ -1,6 +1,8 @@
 package lab
 
 import (
+	"time"
+
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
@@ -12,7 +14,8 @@ type reportOptions struct {
 	*cli.Globals
 	summaryFlags
 	verdictFlags
-	html string
+	html  string
+	apart time.Duration
 }
 
 // NewReportCmd makes limitctl report.
@@ -28,7 +31,9 @@ so quantiles are those of all requests and not averages. It checks the
 thresholds against the whole.
 
 Machines with the same --run used the same keys. Their answers are audited
-together. If a machine's file is missing, only over-admission is judged.
+together. If a machine's file is missing, only over-admission is judged. Of an
+endpoint nobody knows when exactly it decided; the clocks of the machines must
+not differ by more than --clocks-within.
 
 The cost leaves out the server's own counts, because they cover all machines at
 once. A warning names machines that did not run at the same time.
@@ -49,6 +54,9 @@ file is not a report, or the reports are not of one test.`,
 			if cmd.Flags().Changed("html") && o.html == "" {
 				return cli.Usagef("--html is empty; give the file to write")
 			}
+			if o.apart < 0 || o.apart > time.Minute {
+				return cli.Usagef("--clocks-within %s is out of range; it must be from 0 to 1m", o.apart)
+			}
 			if err := o.summaryFlags.check(cmd, o.Globals); err != nil {
 				return err
 			}
@@ -59,6 +67,9 @@ file is not a report, or the reports are not of one test.`,
 	o.summaryFlags.addFlags(cmd)
 	o.verdictFlags.addFlags(cmd)
 	cmd.Flags().StringVar(&o.html, "html", "", "also write the report as a page to `FILE`")
+	cmd.Flags().DurationVar(&o.apart, "clocks-within", report.ClocksApart,
+		"the clocks of machines that shared a --run on an endpoint differ by at most `DURATION`")
+	cmd.RegisterFlagCompletionFunc("clocks-within", cobra.NoFileCompletions)
 	return cmd
 }
 
@@ -78,7 +89,7 @@ func runReport(o *reportOptions, paths []string) error {
 	d := all[0].Document
 	if len(all) > 1 {
 		var err error
-		if d, err = report.Merge(all); err != nil {
+		if d, err = report.MergeApart(all, o.apart); err != nil {
 			return err
 		}
 	}

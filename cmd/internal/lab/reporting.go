@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -80,7 +78,7 @@ func (o *reportingOptions) parse(cmd *cobra.Command, g *cli.Globals, kind report
 	if err := o.summaryFlags.check(cmd, g); err != nil {
 		return nil, err
 	}
-	return promises, checkPlaces(cmd, g, reads, "save", "html", "markdown", "junit")
+	return promises, cli.CheckPlaces(cmd, g, reads, "save", "html", "markdown", "junit")
 }
 
 // finish prints the document, writes its files, and returns ErrDenied if a threshold was missed or an audit failed.
@@ -135,9 +133,6 @@ func writePage(g *cli.Globals, d *report.Document, path string) error {
 // summaryFlags are the flags for summaries that CI systems show.
 type summaryFlags struct{ markdown, junit string }
 
-// standardOutput is the file name that stands for standard output.
-const standardOutput = "-"
-
 // summarized is an answer that can be shown by CI systems.
 type summarized interface {
 	Markdown() []byte
@@ -157,15 +152,15 @@ func (o *summaryFlags) addFlags(cmd *cobra.Command) {
 
 // check reports a file that a summary cannot be written to.
 func (o *summaryFlags) check(cmd *cobra.Command, g *cli.Globals) error {
-	if o.markdown == standardOutput && o.junit == standardOutput {
+	if o.markdown == cli.StandardOutput && o.junit == cli.StandardOutput {
 		return cli.Usagef("--markdown - and --junit - both want standard output; give one of them a file")
 	}
-	return checkPlaces(cmd, g, "", "markdown", "junit")
+	return cli.CheckPlaces(cmd, g, "", "markdown", "junit")
 }
 
 // replacesAnswer reports whether a summary goes to standard output instead of the answer.
 func (o *summaryFlags) replacesAnswer() bool {
-	return o.markdown == standardOutput || o.junit == standardOutput
+	return o.markdown == cli.StandardOutput || o.junit == cli.StandardOutput
 }
 
 // write writes the summaries and, where GitHub runs this, an annotation.
@@ -178,53 +173,8 @@ func (o *summaryFlags) write(g *cli.Globals, s summarized) error {
 		if summary.path == "" {
 			continue
 		}
-		if err := writeSummary(g, summary.path, summary.text()); err != nil {
+		if err := cli.WriteSummary(g, summary.path, summary.text()); err != nil {
 			return cli.NotPrinted(fmt.Errorf("%s: %w", shell.Command(summary.flag, summary.path), cli.Cause(err)))
-		}
-	}
-	return nil
-}
-
-// mostSummaries is the largest size in bytes of the summary file of a build.
-const mostSummaries = 4 << 20
-
-// writeSummary writes a summary to a file. It appends to the file that GitHub shows for a step, since other commands of
-// the step write there, too.
-func writeSummary(g *cli.Globals, path string, text []byte) error {
-	switch {
-	case path == standardOutput:
-		_, err := g.Printer().Data.Write(text)
-		return err
-	case path == g.Env.Getenv("GITHUB_STEP_SUMMARY"):
-		before, err := g.Env.ReadFile(path, mostSummaries)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		text = append(before, text...)
-	}
-	return g.Env.WriteShared(path, text)
-}
-
-// checkPlaces reports a flag whose file cannot be written, so that the output is not lost after the work. reads is the
-// file that the command reads.
-func checkPlaces(cmd *cobra.Command, g *cli.Globals, reads string, flags ...string) error {
-	taken := map[string]string{} // the flag that names a file
-	for _, flag := range flags {
-		path := cmd.Flags().Lookup(flag).Value.String()
-		switch {
-		case !cmd.Flags().Changed(flag), path == standardOutput && flag != "save" && flag != "html":
-			continue
-		case path == "":
-			return cli.Usagef("--%s is empty; name a file, or leave it out", flag)
-		case reads != "" && filepath.Clean(path) == filepath.Clean(reads):
-			return cli.Usagef("--%s %s would replace the log that is read; name another file", flag, path)
-		case taken[filepath.Clean(path)] != "":
-			return cli.Usagef("--%s and --%s both name %s; give each a file of its own", taken[filepath.Clean(path)], flag,
-				filepath.Clean(path))
-		}
-		taken[filepath.Clean(path)] = flag
-		if err := g.Env.CanWrite(path); err != nil {
-			return cli.Usagef("--%s %s: the report cannot be written there: %s", flag, path, cli.Cause(err))
 		}
 	}
 	return nil

@@ -19,6 +19,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
 
 var ctx = context.Background()
@@ -201,6 +202,9 @@ func drawLimit(t *rapid.T) store.Limit {
 	if kind.HasSlices() {
 		limit.Slices = rapid.Int64Range(2, 20).Draw(t, "slices")
 		limit.Period *= time.Duration(limit.Slices)
+	}
+	if kind.InCalendar() {
+		limit = storetest.LimitOf(kind, limit.Count, 0)
 	}
 	return limit
 }

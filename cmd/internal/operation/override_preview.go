@@ -86,8 +86,10 @@ type PreviewPlan struct {
 	// Configured, if set, returns the limit that the configuration has for a key. Where it
 	// has none, the limit of the key's last charge counts.
 	Configured func(store.Key) (store.Limit, bool)
-	// Most, if above 0, is how long the keys are looked at.
-	Most time.Duration
+	// Most, if above 0, is how long the keys are looked at. Named are keys that it may be about; they are looked at first,
+	// with those denied lately, since that time can be too short for a scan to come across them.
+	Most  time.Duration
+	Named []store.Key
 }
 
 // PreviewOverride finds out what an override would change. It changes nothing.
@@ -111,7 +113,10 @@ func (r *Runner) PreviewOverride(ctx context.Context, plan *PreviewPlan, observe
 		looking, cancel = context.WithTimeout(ctx, plan.Most)
 		defer cancel()
 	}
-	p.denied(looking, r.Store)
+	named := p.denied(looking, r.Store)
+	if query := &plan.Selection.Query; plan.Most > 0 && query.Keys == nil && plan.Selection.Likely == nil {
+		p.addNamed(looking, r.Store, append(named, plan.Named...))
+	}
 	found, err := Scan(looking, r.Store, &plan.Selection, observer, p.add)
 	p.Looked, p.Total, p.Unscanned = found.Looked, found.Total, found.Unscanned
 	switch {
@@ -125,19 +130,37 @@ func (r *Runner) PreviewOverride(ctx context.Context, plan *PreviewPlan, observe
 	return p.concerned(), nil
 }
 
-// denied counts the keys that were denied lately. A store that cannot say so has none.
-func (p *preview) denied(ctx context.Context, backend store.Store) {
+// denied counts the keys that were denied lately, and returns those that the override is about. A store that cannot say
+// so has none.
+func (p *preview) denied(ctx context.Context, backend store.Store) (named []store.Key) {
 	table, has := admin.DenialTableOf(backend)
 	if !has {
-		return
+		return nil
 	}
 	denials, _ := table.Denials(ctx, DeniedLately) // an incomplete answer has those of the other masters
 	p.DeniedOf = len(denials.Rows)
 	for i := range denials.Rows {
-		if p.candidate.Matches(denials.Rows[i].Key) {
-			p.Denied++
+		if key := denials.Rows[i].Key; p.candidate.Matches(key) {
+			named = append(named, key)
 		}
 	}
+	p.Denied = len(named)
+	return named
+}
+
+// addNamed adds those of some keys that are in use. The scan reports what goes wrong.
+func (p *preview) addNamed(ctx context.Context, backend admin.Keyspace, keys []store.Key) {
+	if len(keys) == 0 {
+		return
+	}
+	seen := map[store.Key]bool{}
+	for entry, err := range backend.Scan(ctx, admin.Query{Keys: keys}) {
+		if err == nil && !seen[entry.Key] {
+			seen[entry.Key] = true
+			_ = p.add(&entry, nil) // it never fails
+		}
+	}
+	p.seen = seen
 }
 
 // preview counts the keys that a scan finds.
@@ -147,12 +170,13 @@ type preview struct {
 	configured func(store.Key) (store.Limit, bool)
 	now, then  *store.OverrideList
 	winning    map[string]*WinningOverride
-	unchanged  []ChangedKey // examples of last resort
+	unchanged  []ChangedKey       // examples of last resort
+	seen       map[store.Key]bool // those of the named keys that were added
 }
 
 // add adds a key.
 func (p *preview) add(e *admin.Entry, _ error) error {
-	if !p.candidate.Matches(e.Key) {
+	if p.seen[e.Key] || !p.candidate.Matches(e.Key) {
 		return nil
 	}
 	p.Keys++

@@ -323,10 +323,18 @@ func (c crowded) Unwrap() store.Store { return c.Store }
 
 func (crowded) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
 	return func(yield func(admin.Entry, error) bool) {
-		for i := range 3 {
+		for _, named := range q.Keys {
+			if named != key("a:idle") && !yield(admin.Entry{Key: named}, nil) {
+				return
+			}
+		}
+		for i := 0; q.Keys == nil && i < 3; i++ {
 			if !yield(admin.Entry{Key: key(fmt.Sprintf("a:%d", i))}, nil) {
 				return
 			}
+		}
+		if q.Keys != nil {
+			return
 		}
 		q.Progress(81_000, 2_750_000)
 		<-ctx.Done()
@@ -345,10 +353,12 @@ func TestWhatAnOverrideWouldChangeInACrowd(t *testing.T) {
 		if err := table.AddDenials(t.Context(), admin.Denials{Rows: denied}); err != nil {
 			t.Fatal(err)
 		}
-		plan := &PreviewPlan{Override: planToTriple(t, "a:*").Override, Selection: everything(t), Most: 2 * time.Second}
+		// Those that have a name are looked at first, each once.
+		plan := &PreviewPlan{Override: planToTriple(t, "a:*").Override, Selection: everything(t), Most: 2 * time.Second,
+			Named: []store.Key{key("a:7"), key("a:1"), key("b:1"), key("a:idle")}}
 		begin := time.Now()
 		c, err := s.PreviewOverride(t.Context(), plan, &watcher{})
-		if err != nil || !c.Cut || c.Incomplete != nil || c.Keys != 3 || c.Looked != 81_000 || c.Total != 2_750_000 || c.Denied != 1 ||
+		if err != nil || !c.Cut || c.Incomplete != nil || c.Keys != 4 || c.Looked != 81_000 || c.Total != 2_750_000 || c.Denied != 1 ||
 			c.DeniedOf != 2 {
 			t.Errorf("it concerns %+v, %v", c, err)
 		}

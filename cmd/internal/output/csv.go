@@ -2,6 +2,7 @@ package output
 
 import (
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -50,10 +51,24 @@ type csvWriter struct {
 	formulas Formulas
 	begun    *int // the number of cells that begin like formulas
 	hidden   *int // the number of cells that are not only text
+	names    *nameColumn
 }
 
+// nameColumn is what a writer of [Names] writes: one column, and the same name once in a row.
+type nameColumn struct {
+	index int // -1 before the header
+	last  string
+}
+
+// nameHeaders are the headers of columns with names, the best first.
+var nameHeaders = []string{"key", "value", "id", "name"}
+
 func (p *Printer) newCSV(out io.Writer) *csvWriter {
-	return &csvWriter{csv.NewWriter(out), p.Formulas, &p.formulaCells, &p.hiddenCells}
+	w := &csvWriter{csv.NewWriter(out), p.Formulas, &p.formulaCells, &p.hiddenCells, nil}
+	if p.Format == Names {
+		w.names = &nameColumn{index: -1}
+	}
+	return w
 }
 
 // FormulaCells returns how many printed cells a spreadsheet would take for formulas.
@@ -78,8 +93,31 @@ func isText(text string) bool {
 
 func isHidden(r rune) bool { return !strings.ContainsRune("\t\n\r", r) && !texts.IsVisible(r) }
 
+// writeName writes the name of a row, unless it is the header or the row before has the same.
+func (w *csvWriter) writeName(record []string) error {
+	if w.names.index < 0 {
+		for _, header := range nameHeaders {
+			if w.names.index = slices.Index(record, header); w.names.index >= 0 {
+				return nil
+			}
+		}
+		return errors.New("the answer has no names")
+	}
+	name := record[w.names.index]
+	if name == w.names.last {
+		return nil
+	}
+	if w.names.last = name; !isText(name) {
+		*w.hidden++
+	}
+	return w.Write([]string{name})
+}
+
 // write writes a row.
 func (w *csvWriter) write(record []string) error {
+	if w.names != nil {
+		return w.writeName(record)
+	}
 	for _, cell := range record {
 		if !isText(cell) {
 			*w.hidden++

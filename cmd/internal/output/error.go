@@ -31,6 +31,8 @@ func (p *Printer) Hold(a Answer) (*Pending, error) {
 	var err error
 	switch {
 	case p.Quiet:
+	case p.Filter != nil:
+		err = p.Answer(a)
 	case p.Format == "json":
 		held.text, err = indentedJSON(documentOf(a))
 		held.text = bytes.TrimRight(bytes.TrimSuffix(held.text, []byte("}")), "\n")
@@ -84,10 +86,10 @@ func fieldOf(format Format, e *Error) ([]byte, error) {
 	return bytes.TrimSuffix(bytes.TrimPrefix(text, []byte("{")), []byte("\n}")), err
 }
 
-// Error prints an error for programs as its own document: JSON, a JSON line, or YAML. CSV and tables cannot contain
-// it.
+// Error prints an error for programs as its own document: JSON, a JSON line, or YAML. CSV, tables and what a filter makes
+// cannot contain it.
 func (p *Printer) Error(e *Error) error {
-	if shape := p.Format.Shape(); p.Quiet || shape != AsDocument && shape != AsLines {
+	if shape := p.Format.Shape(); p.Quiet || p.Filter != nil || shape != AsDocument && shape != AsLines {
 		return nil
 	}
 	return p.write(e.Document())

@@ -22,7 +22,10 @@ const SchemaVersion = 1
 // Format is one of [Formats]; it is a flag's value. Empty means "table".
 type Format string
 
-// Formats returns the names of the formats. Each has a [Format.Shape].
+// Names is the format of commands that list things: the name of each, a line. It is CSV of one column without a header.
+const Names Format = "name"
+
+// Formats returns the names of the formats that every answer has. Each has a [Format.Shape].
 func Formats() []string { return []string{"table", "json", "jsonl", "csv", "yaml"} }
 
 // Shape is what a format makes of an answer.
@@ -46,7 +49,7 @@ func (f Format) Shape() Shape {
 		return AsDocument
 	case "jsonl":
 		return AsLines
-	case "csv":
+	case "csv", Names:
 		return AsRows
 	default:
 		return AsTable
@@ -55,8 +58,8 @@ func (f Format) Shape() Shape {
 
 // Set implements pflag.Value.
 func (f *Format) Set(name string) error {
-	if !slices.Contains(Formats(), name) {
-		if near := texts.Nearest(name, Formats(), 1); near != "" {
+	if !slices.Contains(Formats(), name) && name != string(Names) {
+		if near := texts.Nearest(name, append(Formats(), string(Names)), 1); near != "" {
 			return fmt.Errorf("the format is one of %s; did you mean %s?", strings.Join(Formats(), ", "), near)
 		}
 		return fmt.Errorf("the format is one of %s", strings.Join(Formats(), ", "))
@@ -117,6 +120,7 @@ type Printer struct {
 	// Data is for programs: JSON, CSV and YAML. The default is Out.
 	Data     io.Writer
 	Format   Format
+	Filter   Filter // prints the document in place of Format, if not nil
 	Formulas Formulas
 	Quiet    bool // print nothing
 	Color    bool
@@ -130,6 +134,9 @@ type Printer struct {
 func (p *Printer) Answer(a Answer) error {
 	if p.Quiet {
 		return nil
+	}
+	if p.Filter != nil {
+		return p.filtered(documentOf(a))
 	}
 	switch p.Format.Shape() {
 	case AsDocument:
@@ -204,6 +211,9 @@ func Milliseconds(d time.Duration) int64 {
 // UTC converts an instant for JSON.
 func UTC(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
+// Minute writes an instant for people, to the minute, by the clocks of its zone.
+func Minute(t time.Time) string { return t.Format("2006-01-02 15:04 Z07:00") }
+
 // Duration writes d for people, with a useful precision, and never too short.
 func Duration(d time.Duration) string {
 	precision := time.Millisecond
@@ -273,6 +283,14 @@ func Plural[N int | int64](n N, noun string) string {
 		noun += "s"
 	}
 	return fmt.Sprintf("%d %s", n, noun)
+}
+
+// Counted is [Plural] for a noun whose plural needs more than an s.
+func Counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // Streams reports whether the format consists of separate documents, which need not be in memory together.

@@ -24,7 +24,8 @@ var effectFlags = []string{"limit", "times", "add", "block", "exempt"}
 
 func (o *effectOptions) addEffectFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVarP(&o.limit, "limit", "l", "", "decide by `[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N]` instead, such as 600/1m")
+	flags.StringVarP(&o.limit, "limit", "l", "",
+		"decide by `[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N|,tz=ZONE]` instead, such as 600/1m")
 	flags.StringVar(&o.times, "times", "", "multiply count and burst by `N`, such as 3, 2.5 or 0.5")
 	flags.Int64Var(&o.add, "add", 0, "add `N` units to count and burst; a negative number removes units")
 	flags.BoolVar(&o.block, "block", false, "deny all requests, and charge nothing")
@@ -92,7 +93,10 @@ func parseEnd(cmd *cobra.Command, lasts, until string, now time.Time) (end time.
 		return end, cli.Usagef("nothing says when it ends; give --for DURATION, such as 2h, or --until TIME, such as 04:00")
 	case hasFor:
 		d, err := store.ParsePeriod(lasts)
-		if err != nil || d < time.Second || d > store.MaxOverrideTime {
+		if err == nil && d > store.MaxOverrideTime {
+			return end, cli.Usagef("--for %s is too long; an override lasts at most 30d", lasts)
+		}
+		if err != nil || d < time.Second {
 			return end, cli.Usagef("--for %q is not a duration from 1s to 30d; write it like 45m, 2h or 1d", lasts)
 		}
 		return now.Add(d), nil

@@ -19,7 +19,7 @@ func TestTheBoundsOfAnEnd(t *testing.T) {
 		mistake     string // a part of its text
 	}{
 		{"for", "999ms", 0, "from 1s to 30d"}, {"for", "1s", time.Second, ""},
-		{"for", "30d", store.MaxOverrideTime, ""}, {"for", "720h1s", 0, "from 1s to 30d"},
+		{"for", "30d", store.MaxOverrideTime, ""}, {"for", "720h1s", 0, "an override lasts at most 30d"},
 		{"until", "2026-03-01T11:59:59Z", 0, "is over"}, {"until", "2026-03-01T12:00:00Z", 0, "is over"},
 		{"until", "2026-03-01T12:00:00.999Z", 0, "less than 1s away"}, {"until", "2026-03-01T12:00:01Z", time.Second, ""},
 		{"until", "2026-03-31T12:00:00Z", store.MaxOverrideTime, ""}, {"until", "2026-03-31T12:00:01Z", 0, "at most 30d"},

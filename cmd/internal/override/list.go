@@ -70,7 +70,7 @@ keys with that attribute.`,
 	}
 	cmd.Flags().BoolVar(&o.all, "all", false, "also show those that have ended, as far back as the audit log in the store goes")
 	cmd.Flags().BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, even if it holds glob characters")
-	return cmd
+	return cli.ListsNames(cmd)
 }
 
 func (o *overrideListOptions) parse(args []string) error {

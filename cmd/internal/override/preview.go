@@ -36,7 +36,7 @@ func (o *overrideSetOptions) preview(ctx context.Context, runner *operation.Runn
 		o.Say("%s in use %s %s in %s: %s", cli.CountOf(concerned.Keys, "key", "keys"), verb, plan.selection.Text, place,
 			changesText(concerned))
 		if concerned.DeniedOf > 0 {
-			o.Say("among them %s", deniedText(concerned))
+			o.Say("it concerns %s", deniedText(concerned))
 		}
 	}
 	for i := range concerned.Examples {
@@ -61,7 +61,7 @@ func (o *overrideSetOptions) preview(ctx context.Context, runner *operation.Runn
 func (o *overrideSetOptions) concerned(ctx context.Context, runner *operation.Runner, plan *overridePlan, most time.Duration) (
 	*operation.Concerned, error) {
 	return runner.PreviewOverride(ctx, &operation.PreviewPlan{Override: plan.Override, Selection: plan.selection,
-		Configured: cli.Configured(o.Globals), Most: most}, &cli.Observer{Global: o.Globals})
+		Configured: cli.Configured(o.Globals), Most: most, Named: plan.named}, &cli.Observer{Global: o.Globals})
 }
 
 // noteUnscanned says which keys were not looked for. The override is for them, too.
@@ -99,9 +99,11 @@ func (o *overrideSetOptions) noteUnder(plan *overridePlan, c *operation.Concerne
 	o.Note("%s concerns %s%s", plan.selection.Text, strings.Join(parts, ", and "), doubt)
 }
 
-// deniedText is how many of the keys denied lately an override concerns.
+// deniedText is how many of the keys denied lately an override concerns. They need not be among those in use: a denial
+// writes nothing.
 func deniedText(c *operation.Concerned) string {
-	return fmt.Sprintf("%d of %d denied in the last %s", c.Denied, c.DeniedOf, store.FormatPeriod(operation.DeniedLately))
+	return fmt.Sprintf("%d of the %s denied in the last %s, in use or not", c.Denied, output.Plural(c.DeniedOf, "key"),
+		store.FormatPeriod(operation.DeniedLately))
 }
 
 // changesText is how many keys change in which way.

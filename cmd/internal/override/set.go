@@ -218,8 +218,9 @@ func (o *overrideSetOptions) run(cmd *cobra.Command, args []string) error {
 // overridePlan is the override of a command line.
 type overridePlan struct {
 	operation.OverridePlan
-	// selection finds the keys in use that the override concerns.
+	// selection finds the keys in use that the override concerns, and named are some of them by the configuration.
 	selection operation.Selection
+	named     []store.Key
 }
 
 // plan turns the flags and arguments into an override.
@@ -253,6 +254,7 @@ func (o *overrideSetOptions) plan(cmd *cobra.Command, args []string) (*overrideP
 	if subject, exact := override.Subjects.Exact(); exact && plan.selection.Query.Keys == nil {
 		plan.selection.Likely = cli.LikelyKeys(o.Globals, subject)
 	}
+	plan.named = cli.NamedKeys(o.Globals, namedAttributes(override))
 	if err := override.Check(plan.Lasts); err != nil { // before the audit records the begin of a change
 		return nil, err
 	}
@@ -263,6 +265,19 @@ func (o *overrideSetOptions) plan(cmd *cobra.Command, args []string) (*overrideP
 		plan.Text += " " + shell.Command("--for", store.FormatPeriod(plan.Lasts))
 	}
 	return plan, nil
+}
+
+// namedAttributes are the attributes of an override, or those that its pattern begins with.
+func namedAttributes(o *store.Override) policy.Attributes {
+	if len(o.Attributes) > 0 {
+		return o.Attributes
+	}
+	text := o.Subjects.String()
+	if special := strings.IndexAny(text, `*?[\`); special >= 0 {
+		text = text[:special]
+	}
+	list, _ := policy.ParseSubject(strings.TrimRight(text, ":"))
+	return cli.AttributesOf(list)
 }
 
 // subjects sets the subjects or attributes of the override.

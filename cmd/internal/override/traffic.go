@@ -60,15 +60,30 @@ func trafficOf(denials *admin.Denials, overrides []store.Override) traffic {
 	list := store.NewOverrideList(overrides)
 	for _, row := range denials.Rows {
 		o := list.For(row.Key)
-		switch {
-		case o == nil || row.LastAt.Time().Before(o.CreatedAt):
+		if o == nil || row.LastAt.Time().Before(o.CreatedAt) {
+			continue
+		}
+		switch count := deniedUnder(o, &row); {
+		case count == 0:
 		case t.isNew[o.ID]:
 			t.deniesSince[o.ID] = true
 		default:
-			t.denied[o.ID] += row.Count
+			t.denied[o.ID] += count
 		}
 	}
 	return t
+}
+
+// deniedUnder is how many denials of a row can be of an override that applies now. What another block denied, which has
+// ended since, is not of this one.
+func deniedUnder(o *store.Override, row *admin.Denied) int64 {
+	switch {
+	case o.Effect != store.OverrideBlock:
+		return row.Count - row.Blocked
+	case row.Override != "" && row.Override != o.ID:
+		return 0
+	}
+	return row.Count
 }
 
 // rate is the denials a second under an override. It is unknown for one that has just been set and denies.

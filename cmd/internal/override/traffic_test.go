@@ -65,6 +65,22 @@ func TestWhatOverridesDoNow(t *testing.T) {
 	if few.cell("block") != "denies <0.1/s" || some.cell("block") != "denies 0.1/s" {
 		t.Errorf("few are %q and %q", few.cell("block"), some.cell("block"))
 	}
+	// What a block has denied that was ended since is of no override that applies now.
+	blocked := row("ip:1", 90, time.Second)
+	blocked.Blocked, blocked.Override = 90, "ended"
+	mixed := row("tenant:a", 180, time.Second)
+	mixed.Blocked, mixed.Override = 90, "ended"
+	own := row("user:1", 90, time.Second)
+	own.Blocked, own.Override = 90, "fresh"
+	ended := trafficOf(&admin.Denials{Now: instant(now), Rows: []admin.Denied{blocked, mixed, own}}, overrides)
+	if ended.cell("block") != "-" || ended.cell("times") != "denies 1.0/s" || ended.cell("fresh") != "denies >0/s" {
+		t.Errorf("after a block: %q, %q, %q", ended.cell("block"), ended.cell("times"), ended.cell("fresh"))
+	}
+	fresh := trafficOf(&admin.Denials{Now: instant(now), Rows: []admin.Denied{blocked}},
+		[]store.Override{set("fresh", "ip:*", store.OverrideTimes, time.Minute)})
+	if fresh.cell("fresh") != "-" {
+		t.Errorf("an override set before an unblock: %q", fresh.cell("fresh"))
+	}
 	var none traffic
 	if none.cell("block") != "?" || none.text("block") != "" {
 		t.Errorf("unread it is %q, %q", none.cell("block"), none.text("block"))

@@ -97,7 +97,7 @@ func TestThePageAsksForTheTokenInABrowser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := newFixture(t, func(o *Options) { o.Guard = tokens.Wrap })
+	f := newFixture(t, func(o *Options) { o.Guard = tokens.Readers })
 	mux := http.NewServeMux()
 	mux.Handle("/dashboard/", http.StripPrefix("/dashboard", f.handler)) // as serve has it
 	server := httptest.NewServer(mux)

@@ -222,7 +222,7 @@ func TestDataNeedsTheTokenAndThePageDoesNot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := newFixture(t, func(o *Options) { o.Guard = tokens.Wrap })
+	f := newFixture(t, func(o *Options) { o.Guard = tokens.Readers })
 	foreign := func(r *http.Request) { r.Host = "page.example" } // behind a proxy
 	for path, want := range map[string]int{"/": 200, "/page.js": 200, "/page.css": 200,
 		"/api/live": 401, "/api/subject?subject=a": 401, "/x": 401} {

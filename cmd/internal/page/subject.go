@@ -251,7 +251,7 @@ func sentence(e *admin.Entry, override *store.Override) (text string, allowed bo
 	exempt := override != nil && override.Effect == store.OverrideExempt
 	decisions[0].Shadow = exempt
 	sum := store.Summarize(decisions)
-	room := decision.Room(&sum, e.Limit.Capacity())
+	room := decision.Room(&sum, e.Limit.Capacity(), 0)
 	switch {
 	case exempt && !e.Allowed:
 		return "allowed by an exemption, else denied: " + room, true

@@ -45,7 +45,8 @@ func TestPeculiarServersFailNoCheckOfTheirLimit(t *testing.T) {
 		limit       string
 		behaviour   explain.Behaviour
 	}{
-		{"haproxy", "", haproxy, "sliding-counter:10/10s", explain.Behaviour{Anchored: true, RoundsDown: true, ChargesDenied: true}},
+		{"haproxy", "", haproxy, "sliding-counter:10/10s,from=first",
+			explain.Behaviour{Anchored: true, RoundsDown: true, ChargesDenied: true}},
 		{"haproxy, given", "sliding-counter:10/10s", haproxy, "sliding-counter:10/10s", explain.Behaviour{}},
 		{"nginx", "", nginx, "token-bucket:10/1s,burst=6", explain.Behaviour{}},
 		{"nginx, given", "token-bucket:10/1s,burst=6", nginx, "token-bucket:10/1s,burst=6", explain.Behaviour{}},
@@ -54,7 +55,7 @@ func TestPeculiarServersFailNoCheckOfTheirLimit(t *testing.T) {
 		{"refreshed, given", "fixed-window:10/10s,from=first", refreshed, "fixed-window:10/10s,from=first", explain.Behaviour{}},
 		{"counted", "", counted, "sliding-log:10/10s", explain.Behaviour{ChargesDenied: true}},
 		{"counted, given", "sliding-log:10/10s", counted, "sliding-log:10/10s", explain.Behaviour{}},
-		{"at intervals", "", atIntervals, "fixed-window:10/10s", explain.Behaviour{Anchored: true}},
+		{"at intervals", "", atIntervals, "token-bucket:10/10s,refill=10s", explain.Behaviour{}},
 		{"at intervals, given", "fixed-window:10/10s", atIntervals, "fixed-window:10/10s", explain.Behaviour{}},
 		{"ban", "", ban, "sliding-log:10/2s", explain.Behaviour{Ban: 15 * time.Second}},
 	} {

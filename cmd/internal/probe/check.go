@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
@@ -13,6 +15,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
 	"github.com/limitctl/limitctl/cmd/internal/probe/headers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
 // The names of the checks, in the order in which they are printed.
@@ -23,8 +26,19 @@ const (
 	checkHeaders      = "headers"
 	checkDenialsCost  = "denials-cost"
 	checkSubjects     = "subjects"
+	checkSimilarNames = "similar-names"
+	checkConnections  = "connections"
+	checkAtOnce       = "at-once"
+	checkMethods      = "methods"
+	checkCosts        = "costs"
 	checkRecovery     = "recovery"
 )
+
+// CheckNames returns the names of all checks, in the order in which they are printed.
+func CheckNames() []string {
+	return []string{checkAdmitted, checkDenialStatus, checkRetryAfter, checkHeaders, checkDenialsCost, checkSubjects, checkSimilarNames,
+		checkConnections, checkAtOnce, checkMethods, checkCosts, checkRecovery}
+}
 
 // verify checks whether the endpoint keeps the limit of a discovery: by the answers that the discovery got and, if
 // mayAsk, by further requests for what these leave open. Without a limit it checks what needs none. After an error
@@ -37,9 +51,16 @@ func verify(ctx context.Context, config *Config, discovery *Discovery, mayAsk bo
 		if wrong != nil {
 			return &Result{Discovery: *discovery}, wrong
 		}
-		v.model = explain.Expectation{Model: explain.Model{Limit: limit, Phase: discovery.Phase}, Resolution: explain.Resolution}
-		v.model = v.model.WithBehaviour(discovery.Behaviour)
-		if discovery.PhaseKnown && discovery.Phase != 0 {
+		v.model = explain.Expectation{Model: explain.ModelOf(limit), Resolution: explain.Resolution}
+		switch {
+		case config.Limit == nil:
+			v.model.Phase = discovery.Phase
+			v.model = v.model.WithBehaviour(discovery.Behaviour)
+		case limit.Phase != 0:
+			v.discovery.Phase, v.discovery.PhaseWithin, v.discovery.PhaseKnown = limit.Phase, limit.PhaseWithin(), true
+			v.model.PhaseWithin = limit.PhaseWithin()
+		}
+		if config.Limit == nil && discovery.PhaseKnown && discovery.Phase != 0 {
 			v.model.Resolution += min(discovery.PhaseWithin, limit.Period/inexactly)
 		}
 		if !discovery.Exact {
@@ -70,6 +91,7 @@ type verification struct {
 	discovery Discovery
 	model     explain.Expectation // without a limit if there is none
 	notes     []string
+	tried     []Check // by the trials
 }
 
 // proof is everything that the checks judge by.
@@ -91,6 +113,12 @@ type proof struct {
 	// wrong is the number of units that the limit does not explain if denials cost nothing, and wrongIfCharged if
 	// they do.
 	wrong, wrongIfCharged int64
+	// promptly is the number of units too many if each request was decided when it came and waited after that.
+	promptly int64
+	// certain returns what the interval audit is sure of: what is wrong at whatever instants the requests were decided. It is
+	// nil for a limit with a behaviour that no word of a limit describes, which that audit does not know. The first call
+	// audits, which takes long.
+	certain func() *audit.Finding
 	// sharing is the check of subjects.
 	sharing Check
 	// canChoose: the request names the subject.
@@ -101,6 +129,7 @@ type proof struct {
 
 // proof judges what was seen so far.
 func (v *verification) proof() *proof {
+	defer v.judged(v.clock.Now())
 	e := &proof{config: v.config, hasLimit: v.discovery.Limit != nil, exact: v.discovery.Exact, model: v.model,
 		alternatives: v.discovery.Alternatives, canChoose: v.canChoose(), readings: make(map[*explain.Event]*headers.Reading)}
 	e.keys = explain.KeysOf(v.events, e.canChoose)
@@ -119,8 +148,10 @@ func (v *verification) proof() *proof {
 	}
 	e.fit(v.discovery.PhaseKnown)
 	e.sharing = e.judgeSubjects(v.discovery.PhaseKnown)
+	e.fitPromptly(v.discovery.PhaseKnown)
+	e.certain = sync.OnceValue(e.proven)
 	if e.guessed = v.config.Limit == nil && (!e.exact || e.least() > 0); e.least() > 0 && !e.guessed {
-		certain := e.proven()
+		certain := e.certain()
 		e.guessed = certain != nil && certain.LeastOver+certain.LeastUnder == 0
 	}
 	return e
@@ -139,18 +170,20 @@ func choosesSubjects(client endpoint.Client) bool {
 }
 
 // Overall is the verdict on the endpoint: Fail if a check failed, Pass if it was seen that the endpoint enforces its
-// limit, and else Unknown, whatever the other checks say.
+// limit and no required check is missing, and else Unknown, whatever the other checks say.
 func (r *Result) Overall() Verdict {
-	overall := Unknown
-	for i := range r.Checks {
-		switch c := &r.Checks[i]; {
-		case c.Verdict == Fail:
-			return Fail
-		case c.Name == checkAdmitted && c.Verdict == Pass:
-			overall = Pass
-		}
+	switch {
+	case slices.ContainsFunc(r.Checks, func(c Check) bool { return c.Verdict == Fail }):
+		return Fail
+	case r.Enforced() && len(r.Missing) == 0:
+		return Pass
 	}
-	return overall
+	return Unknown
+}
+
+// Enforced reports whether the endpoint was seen to enforce its limit.
+func (r *Result) Enforced() bool {
+	return slices.ContainsFunc(r.Checks, func(c Check) bool { return c.Name == checkAdmitted && c.Verdict == Pass })
 }
 
 // result returns the results of all checks.
@@ -178,7 +211,13 @@ func (v *verification) result() *Result {
 	if len(dialects) > 0 {
 		r.Dialect = dialects[0]
 	}
-	r.Checks = []Check{e.admitted(), e.denialStatus(), e.retryAfter(), headers, e.denialsCost(), e.sharing, e.recovery()}
+	r.Checks = []Check{e.admitted(), e.denialStatus(), e.retryAfter(), headers, e.denialsCost(), e.sharing}
+	r.Checks = append(append(r.Checks, v.trialChecks(e)...), e.recovery())
+	for _, c := range r.Checks {
+		if c.Verdict == Unknown && (slices.Contains(v.config.Require, c.Name) || v.config.Strict && !c.Moot) {
+			r.Missing = append(r.Missing, c.Name)
+		}
+	}
 	return r
 }
 

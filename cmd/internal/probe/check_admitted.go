@@ -2,6 +2,7 @@ package probe
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,6 +36,35 @@ func (e *proof) fit(phaseKnown bool) {
 	if e.wrong, e.wrongIfCharged = wrong, wrongOther; e.model.Charges {
 		e.wrong, e.wrongIfCharged = wrongOther, wrong
 	}
+}
+
+// fitPromptly judges all keys as if requests that waited had been let in when they came. The answers of a queue come later,
+// and all that has gone on meanwhile would explain them, however many the queue holds.
+func (e *proof) fitPromptly(phaseKnown bool) {
+	if !e.model.Limit.Even && !e.waits() {
+		return
+	}
+	keys, changed := explain.Prompt(e.keys)
+	if !changed {
+		return
+	}
+	_, judged := explain.Fit(e.model, keys, phaseKnown)
+	for _, j := range judged {
+		e.promptly += j.Over
+	}
+}
+
+// waits reports whether most admitted requests took far longer than the quickest.
+func (e *proof) waits() bool {
+	var took []time.Duration
+	for i := range e.keys {
+		for _, event := range e.keys[i].Events {
+			if event.Outcome == endpoint.Allowed {
+				took = append(took, event.Answered.Sub(event.Sent))
+			}
+		}
+	}
+	return areHeld(took)
 }
 
 // others names limits of the same count and period that explain the answers, if this one does not.
@@ -94,7 +124,10 @@ func (e *proof) admitted() Check {
 			}
 		}
 	}
-	certain := e.proven()
+	certain := e.certain()
+	if early != nil && certain != nil && certain.LeastUnder > 0 && certain.LeastOver == 0 {
+		first = nil // it only follows from what was denied before, if that is counted
+	}
 	switch text := e.unasked(); {
 	case !reached && text != "":
 		c.Seen = text
@@ -124,6 +157,9 @@ func (e *proof) admitted() Check {
 		c.Expected += fmt.Sprintf(", and the first denial not before request %d", capacity+1)
 	case !reached:
 		c.Seen = "no request was denied, and the limit was not reached"
+	case e.promptly > 0:
+		c.Seen = fmt.Sprintf("requests were held, and %d were too many if each was let in when it came: it may hold more than the limit",
+			e.promptly)
 	default:
 		c.Verdict = Pass
 		peak = min(peak, capacity) // units that came back in between do not count
@@ -143,13 +179,18 @@ func (e *proof) unasked() string {
 	return unasked(all)
 }
 
-// proven returns what the interval audit is sure of: what is wrong at whatever instants the requests were decided.
-// It is nil for a limit with a behaviour of its own, which that audit does not know.
+// proven audits all keys by intervals; see certain.
 func (e *proof) proven() *audit.Finding {
-	if e.model.Behaviour != (explain.Behaviour{}) {
+	limit, all := e.model.Named(0)
+	if e.config.Limit == nil {
+		limit.Phase = 0 // it is an estimate
+	} else if given, err := e.config.Limit.Normalize(); err == nil {
+		limit.Phase = given.Phase
+	}
+	if !all {
 		return nil
 	}
-	finding := explain.Proven(e.model.Limit, e.keys, e.model.Resolution)
+	finding := explain.Proven(limit, e.keys, e.model.Resolution)
 	return &finding
 }
 
@@ -176,9 +217,9 @@ func (e *proof) denialsCost() Check {
 	case e.wrongIfCharged == 0 && e.wrong > 0:
 		c.Verdict, c.Seen = Pass, "denied requests count, too: a client that keeps asking waits longer"
 	case e.model.Limit.Algorithm == store.FixedWindow && !e.model.Limit.FromFirst && e.least() == 0:
-		c.Seen = "it makes no difference: the window ends when it ends"
+		c.Moot, c.Seen = true, "it makes no difference: the window ends when it ends"
 	case e.least() == 0:
-		c.Seen = "the answers are the same either way"
+		c.Moot, c.Seen = true, "the answers are the same either way"
 	default:
 		c.Seen = "the answers do not fit the limit, either way"
 	}
@@ -190,7 +231,7 @@ func (e *proof) subjects() Check {
 	c := Check{Name: checkSubjects, Verdict: Unknown, Expected: "another subject is admitted while one is denied",
 		Seen: "no other subject was tried while one was denied"}
 	if !e.canChoose {
-		c.Seen = "all requests are of one subject: there is no {subject} in the request"
+		c.Moot, c.Seen = true, "all requests are of one subject: there is no {subject} in the request"
 		return c
 	}
 	for i := range e.keys {
@@ -232,13 +273,26 @@ func (e *proof) judgeSubjects(phaseKnown bool) Check {
 	switch {
 	case e.least() == 0 && together.least() > 0:
 		c.Verdict, c.Seen = Pass, fmt.Sprintf("%s were admitted each as if there were no others", output.Plural(len(e.keys), "subject"))
-	case c.Verdict == Unknown && e.least() > 0 && together.least() == 0:
+	case c.Verdict == Unknown && e.least() > 0 && together.least() == 0 && e.confirmed():
 		c.Verdict, c.Seen = Fail, fmt.Sprintf("%s share one limit", output.Plural(len(e.keys), "subject"))
 	}
 	if c.Verdict == Fail {
 		*e = together
 	}
 	return c
+}
+
+// confirmed reports whether all answers to one of the subjects fit the limit, among them a denial. Otherwise the limit may be
+// another one, and that of several subjects together explains the answers by chance.
+func (e *proof) confirmed() bool {
+	for i, j := range e.judged {
+		if e.keys[i].Fresh && j.Over+j.Under == 0 && slices.ContainsFunc(j.Views, func(v explain.View) bool {
+			return v.Outcome == endpoint.Denied
+		}) {
+			return true
+		}
+	}
+	return false
 }
 
 // exhaustedAt reports whether a key was denied right before and right after another key's event, or right before it
@@ -274,10 +328,16 @@ func (e *proof) recovery() Check {
 		return c
 	}
 	most := 0
+	certain := e.certain()
 	for _, j := range e.judged {
-		if !recovers(j, &c, &most) {
-			return c
+		wrong := recovers(j, &c, &most)
+		if wrong == nil {
+			continue
 		}
+		if certain != nil && (wrong.Over && certain.LeastOver == 0 || wrong.Under && certain.LeastUnder == 0) {
+			c.Verdict, c.Seen = Unknown, "it depends on when exactly the requests were decided, or on whether denied ones count"
+		}
+		return c
 	}
 	if most > 0 && c.Verdict != Fail {
 		c.Verdict, c.Seen = Pass, fmt.Sprintf("after a denial and a wait, %s admitted and then one denied", output.Plural(most, "request"))
@@ -285,22 +345,24 @@ func (e *proof) recovery() Check {
 	return c
 }
 
-// recovers looks at one key, and reports whether nothing was wrong. most becomes the most requests that were
+// recovers looks at one key, and returns the first answer that was wrong; nil if none was. most becomes the most requests that were
 // admitted between two denials.
-func recovers(j *explain.Judgement, c *Check, most *int) bool {
+func recovers(j *explain.Judgement, c *Check, most *int) *explain.View {
 	var denied *explain.View // the last denial
 	run := 0                 // admitted since then
 	wrong := true            // what happened before is unknown
 	for n := range j.Views {
 		v := &j.Views[n]
 		switch {
+		case v.Outcome == endpoint.Denied && denied != nil && run == 0 && v.Sent.Before(denied.Answered):
+			// Under way together, so nothing had time to come back.
 		case v.Outcome == endpoint.Denied && denied != nil && v.Judged && v.Under && run == 0:
 			c.Verdict, c.Seen = Fail, tooLate(j, n, denied)
-			return false
+			return v
 		case v.Outcome == endpoint.Denied && denied != nil && v.Judged && v.Under:
 			c.Verdict, c.Seen = Fail, fmt.Sprintf("too little: denied again %s after a denial, with %s admitted in between",
 				span(j.Views[n].Sent.Sub(denied.Sent)), output.Plural(run, "request"))
-			return false
+			return v
 		case v.Outcome == endpoint.Denied:
 			if !wrong && run > 0 {
 				*most = max(*most, run)
@@ -311,11 +373,11 @@ func recovers(j *explain.Judgement, c *Check, most *int) bool {
 				c.Verdict = Fail
 				c.Seen = fmt.Sprintf("too much or too early: %s after a denial request %d was admitted although nothing was left",
 					span(v.Sent.Sub(denied.Sent)), run)
-				return false
+				return v
 			}
 		}
 	}
-	return true
+	return nil
 }
 
 // tooLate describes how late a key recovered. The denial at n is wrong.
@@ -340,6 +402,8 @@ func tooLate(j *explain.Judgement, n int, denied *explain.View) string {
 func comesBack(l *store.Limit) string {
 	period := store.FormatPeriod(l.Period)
 	switch {
+	case l.Refill != 0:
+		return fmt.Sprintf("%d come back every %s, at once, up to %d", l.RefillUnits(), store.FormatPeriod(l.Refill), l.Capacity())
 	case l.Algorithm.HasBurst():
 		return fmt.Sprintf("%d come back in %s, up to %d", l.Count, period, l.Capacity())
 	case l.Algorithm == store.FixedWindow:

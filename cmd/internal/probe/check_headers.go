@@ -94,13 +94,15 @@ func (e *proof) headers() (c Check, dialects []string) {
 		if len(texts) > mostFindings {
 			c.Seen += fmt.Sprintf("; and %d more", len(texts)-mostFindings)
 		}
-	case told > 0 && (!e.hasLimit || e.guessed && e.least() == 0):
+	case told == 0:
+		c.Moot = len(e.keys) > 0
+	case !e.hasLimit || e.guessed && e.least() == 0:
 		c.Seen = fmt.Sprintf("%s on %s; it is not known whether they are true",
 			strings.Join(dialects, " and "), output.Plural(told, "answer"))
-	case told > 0 && e.least() > 0:
+	case e.least() > 0:
 		c.Seen = fmt.Sprintf("%s on %s; it is not known whether they are true, since the limit is not kept",
 			strings.Join(dialects, " and "), output.Plural(told, "answer"))
-	case told > 0:
+	default:
 		c.Verdict, c.Seen = Pass, fmt.Sprintf("%s on %s, and true", strings.Join(dialects, " and "), output.Plural(told, "answer"))
 	}
 	return c, dialects
@@ -190,7 +192,7 @@ func (e *proof) truth(dialect string, at int, found *findings) {
 			if r.Families[k].Dialect != dialect {
 				continue
 			}
-			if limit := e.inQuestion(&r.Families[k]); limit != nil {
+			if limit := r.Families[k].About(func(l *headers.Limit) bool { return e.hasLimit && e.isLimit(l) }); limit != nil {
 				v := &explain.View{Event: event}
 				if e.hasLimit {
 					v = &e.judged[at].Views[n]
@@ -217,28 +219,6 @@ func (e *proof) truth(dialect string, at int, found *findings) {
 	}
 	remainingTrue(answers, found)
 	e.resetTrue(answers, found)
-}
-
-// inQuestion returns the one of several limits that is like the one found, or else the tightest.
-func (e *proof) inQuestion(f *headers.Family) *headers.Limit {
-	var units []*headers.Limit
-	for i := range f.Limits {
-		if f.Limits[i].Unit == "" {
-			units = append(units, &f.Limits[i])
-		}
-	}
-	if len(units) == 1 {
-		return units[0]
-	}
-	for _, l := range units {
-		if e.hasLimit && l.Window != headers.NotTold && e.isLimit(l) {
-			return l
-		}
-	}
-	if tightest := f.Tightest(); tightest != nil && tightest.Unit == "" {
-		return tightest
-	}
-	return nil
 }
 
 // grows finds a reset that moves away while nothing is admitted.

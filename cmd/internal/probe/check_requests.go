@@ -1,7 +1,9 @@
 package probe
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -42,6 +44,15 @@ func (v *verification) sendRequests() error {
 	if err != nil || !reached {
 		return err
 	}
+	err = v.exercise(subject)
+	if err != nil && !errors.Is(err, errSpent) {
+		return err
+	}
+	return cmp.Or(v.sendTrials(), err)
+}
+
+// exercise sends what shows how a denied subject is admitted again.
+func (v *verification) exercise(subject string) error {
 	if err := v.other(subject); err != nil {
 		return err
 	}
@@ -110,6 +121,8 @@ func Plan(config *Config) (steps []string) {
 		fmt.Sprintf("a request now and then until the first subject is admitted again, for %s or longer", wait),
 		fmt.Sprintf("a pause until all is unused, and requests until one is denied: about %d", capacity+1),
 		fmt.Sprintf("for limits with windows, requests of another subject right before and after a window's end: about %d", 2*capacity+1),
+		fmt.Sprintf("other subjects over new connections, with requests at once, with HEAD and OPTIONS, with similar names: "+
+			"about %d each, as far as requests and time are left", capacity+1),
 	}
 }
 
@@ -152,9 +165,13 @@ func (v *verification) fill(subject string) (reached bool, err error) {
 // admitted: a slow endpoint is never asked fast enough one by one.
 func (v *verification) rush(subject string) (reached bool, err error) {
 	most := int(min(2*v.model.Limit.Capacity()+2, int64(v.requestsLeft())))
+	atOnce := max(1, v.config.Workers)
+	if v.model.Limit.Even { // what fits waits, so only more than that at once is denied
+		atOnce = min(max(atOnce, most), mostAtOnce)
+	}
 	v.step(0, "asking with several requests at once, as one after the other was too slow to reach the limit")
 	for sent := 0; sent < most && !reached; {
-		events, err := v.sendAtOnce(subject, min(max(1, v.config.Workers), most-sent))
+		events, err := v.sendAtOnce(subject, min(atOnce, most-sent))
 		if err != nil {
 			return false, err
 		}
@@ -163,6 +180,9 @@ func (v *verification) rush(subject string) (reached bool, err error) {
 	}
 	return reached, nil
 }
+
+// mostAtOnce bounds the requests at once that show the end of a queue.
+const mostAtOnce = 1000
 
 // enoughFor is the number of requests that a check of a limit with this capacity takes at most.
 func enoughFor(capacity int64) int64 { return 6*capacity + 50 }
@@ -173,17 +193,22 @@ func (v *verification) other(subject string) error {
 	if !v.canChoose() {
 		return nil
 	}
-	// A bucket may get units back in the meantime, so one more request would prove nothing.
-	const meanwhile = 50 * time.Millisecond
-	back := 0
-	if l := &v.model.Limit; l.Algorithm.HasBurst() {
-		back = int(min(float64(l.Capacity())/2, 2*meanwhile.Seconds()*float64(l.Count)/l.Period.Seconds()))
-	}
-	if _, err := v.sendMany(v.subject(), 1+back, 0); err != nil {
+	if _, err := v.sendMany(v.subject(), 1+v.meanwhile(), 0); err != nil {
 		return err
 	}
 	_, err := v.exhaust(subject, int(min(v.model.Limit.Capacity()+1, int64(v.requestsLeft()))))
 	return err
+}
+
+// meanwhile is how many units a bucket may get back between two requests of one subject, so that one more request would
+// prove nothing.
+func (v *verification) meanwhile() int {
+	const soon = 50 * time.Millisecond
+	l := &v.model.Limit
+	if !l.Algorithm.HasBurst() {
+		return 0
+	}
+	return int(min(float64(l.Capacity())/2, 2*soon.Seconds()*float64(l.Count)/l.Period.Seconds()))
 }
 
 // awaitRecovery sends requests until a denied subject is admitted again: right before and after the instants that

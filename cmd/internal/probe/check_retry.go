@@ -16,6 +16,7 @@ func (e *proof) retryAfter() Check {
 	c := Check{Name: checkRetryAfter, Verdict: Unknown, Seen: "no request was denied",
 		Expected: "on each denial, in seconds or as a date, not too early and at most 1 s late"}
 	told, missing, denials, status := 0, 0, 0, 0
+	spread, most := e.spread()
 	waited, nearest := "", time.Duration(0)
 	for i := range e.keys {
 		events := e.keys[i].Events
@@ -33,9 +34,9 @@ func (e *proof) retryAfter() Check {
 				continue
 			}
 			told++
-			wrong, seen, gap := e.retried(r, events, n)
+			wrong, seen, gap := e.retried(r, mostLate+most, events, n)
 			if wrong == "" && e.hasLimit && !e.guessed && e.least() == 0 {
-				wrong = e.retryByModel(r, event, &e.judged[i].Views[n])
+				wrong = e.retryByModel(r, mostLate+most, event, &e.judged[i].Views[n])
 			}
 			if wrong != "" {
 				return failed(c, fmt.Sprintf("Retry-After: %s%s", r.RetryText, wrong))
@@ -50,15 +51,56 @@ func (e *proof) retryAfter() Check {
 	case missing > 0 && (status == http.StatusTooManyRequests || told > 0):
 		return failed(c, fmt.Sprintf("missing on %d of %s", missing, output.Plural(denials, "denial")))
 	case missing > 0 && status == 0:
-		c.Seen = "the service adds none to its answers, which is usual"
+		c.Moot, c.Seen = true, "the service adds none to its answers, which is usual"
 	case missing > 0:
+		c.Moot = true
 		c.Seen = fmt.Sprintf("missing, but it is only asked for with status %d, and denials have %d", http.StatusTooManyRequests, status)
 	case waited != "":
 		c.Verdict, c.Seen = Pass, waited
+		if spread {
+			c.Seen += fmt.Sprintf("; it is up to %s later than needed, by another time on each denial, so that clients come back apart",
+				span(most))
+		}
 	case told > 0:
 		c.Seen = fmt.Sprintf("it is on %s, and the probe did not wait that long", output.Plural(told, "denial"))
 	}
 	return c
+}
+
+// spread reports whether denials of one wait name instants that go up and down by more than a second, the first of them
+// no later than it should be. Then the waits are longer on purpose, so that clients do not come back all at once. A wait
+// that is always the same, or in another unit, only moves them one way. most is how much later than needed the last is, and 0
+// if they do not.
+func (e *proof) spread() (is bool, most time.Duration) {
+	for i := range e.keys {
+		events := e.keys[i].Events
+		for n := 0; n < len(events); n++ {
+			var first, last, before time.Time
+			up, down := false, false
+			for ; n < len(events) && events[n].Outcome == endpoint.Denied; n++ {
+				r := e.readings[events[n]]
+				if r.RetryAfter == headers.NotTold || r.RetryProblem != "" {
+					continue
+				}
+				named := events[n].Answered.Add(r.RetryAfter)
+				if before.IsZero() {
+					first, last, before = named, named, named
+				}
+				up, down = up || named.Sub(before) > mostLate+r.Coarse(), down || before.Sub(named) > mostLate+r.Coarse()
+				if before = named; named.Before(first) {
+					first = named
+				}
+				last = explain.Latest(last, named)
+			}
+			if !up || !down || n == len(events) || events[n].Outcome != endpoint.Allowed {
+				continue
+			}
+			if late := first.Sub(events[n].Answered); late <= mostLate {
+				is, most = true, max(most, last.Sub(events[n].Sent))
+			}
+		}
+	}
+	return is, most
 }
 
 func failed(c Check, seen string) Check {
@@ -67,8 +109,11 @@ func failed(c Check, seen string) Check {
 }
 
 // retried judges a denial by the requests after it: it returns what is wrong with its Retry-After, or that a request
-// waited for it and was admitted. gap is the time between the announced instant and the nearest request.
-func (e *proof) retried(r *headers.Reading, events []*explain.Event, n int) (wrong, seen string, gap time.Duration) {
+// waited for it and was admitted. The field may be mayBeLate too late. gap is the time between the announced instant and
+// the nearest request.
+func (e *proof) retried(r *headers.Reading, mayBeLate time.Duration, events []*explain.Event, n int) (
+	wrong, seen string, gap time.Duration,
+) {
 	event := events[n]
 	before := time.Duration(0)
 	for _, later := range events[n+1:] {
@@ -78,7 +123,7 @@ func (e *proof) retried(r *headers.Reading, events []*explain.Event, n int) (wro
 		wait := later.Sent.Sub(event.Answered)
 		switch later.Outcome {
 		case endpoint.Allowed:
-			if latest := later.Answered.Sub(event.Sent); latest < r.RetryAfter-mostLate {
+			if latest := later.Answered.Sub(event.Sent); latest < r.RetryAfter-mayBeLate {
 				return fmt.Sprintf(", but a request %s later was admitted already%s", span(wait), hint(r, latest)), "", 0
 			}
 			gap = wait - r.RetryAfter
@@ -114,8 +159,9 @@ func (e *proof) whenAdmitted(events []*explain.Event, denied *explain.Event) str
 	return ""
 }
 
-// retryByModel returns what is wrong with Retry-After by the limit, which explains all answers.
-func (e *proof) retryByModel(r *headers.Reading, event *explain.Event, v *explain.View) string {
+// retryByModel returns what is wrong with Retry-After by the limit, which explains all answers. The field may be
+// mayBeLate too late.
+func (e *proof) retryByModel(r *headers.Reading, mayBeLate time.Duration, event *explain.Event, v *explain.View) string {
 	if v.Overlaps || !v.Judged {
 		return ""
 	}
@@ -124,7 +170,7 @@ func (e *proof) retryByModel(r *headers.Reading, event *explain.Event, v *explai
 	switch {
 	case early.Before(v.Fits[0]):
 		return fmt.Sprintf(", but the limit admits it after %s", span(v.Fits[0].Sub(event.Answered)))
-	case late.After(v.Fits[1].Add(mostLate)):
+	case late.After(v.Fits[1].Add(mayBeLate)):
 		wait := v.Fits[1].Sub(event.Answered)
 		return fmt.Sprintf(", but the limit admits it after %s%s", span(wait), hint(r, wait))
 	}

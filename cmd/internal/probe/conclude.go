@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -54,13 +55,17 @@ func (x *explorer) conclude(spent error) {
 	if !best.Round {
 		x.note("the period can be from %s to %s", store.FormatPeriod(best.Low), store.FormatPeriod(best.High))
 	}
+	within := time.Duration(math.MaxInt64 / 4)
 	if m.IsAligned() && m.Tick == 0 {
-		x.findPhase(m, best.Wrong)
+		if x.findPhase(m, best.Wrong); x.d.PhaseKnown && best.Wrong == 0 {
+			within = x.d.PhaseWithin
+		}
 	}
+	limit, _ = m.Named(within)
 	x.peculiarities(m)
 	for i := range x.explanations {
 		for _, other := range x.explanations[i].Models {
-			if other.Limit != limit && len(x.d.Alternatives) < mostAlternatives && !slices.Contains(x.d.Alternatives, other.Limit) {
+			if other.Limit != m.Limit && len(x.d.Alternatives) < mostAlternatives && !slices.Contains(x.d.Alternatives, other.Limit) {
 				x.d.Alternatives = append(x.d.Alternatives, other.Limit)
 			}
 		}
@@ -68,7 +73,7 @@ func (x *explorer) conclude(spent error) {
 	if others {
 		x.note("%s", x.undecided())
 	}
-	if limit.Algorithm == store.TokenBucket {
+	if limit.Algorithm == store.TokenBucket && limit.Refill == 0 {
 		leaky := limit
 		leaky.Algorithm = store.LeakyBucket
 		x.d.Alternatives = append(x.d.Alternatives, leaky)
@@ -104,15 +109,16 @@ func (x *explorer) noteHint() {
 // provenWrong reports whether the interval audit is sure that a limit did not decide what was seen. It knows plain
 // limits only.
 func (x *explorer) provenWrong(m *explain.Model) bool {
-	if len(m.Peculiarities()) > 0 {
+	limit, all := m.Named(0)
+	if limit.Phase = 0; !all || m.Phase != 0 {
 		return false
 	}
-	finding := explain.Proven(m.Limit, explain.KeysOf(x.events, !x.shared), explain.Resolution)
+	finding := explain.Proven(limit, explain.KeysOf(x.events, !x.shared), explain.Resolution)
 	if finding.OverAdmitted+finding.UnderAdmitted == 0 {
 		return false
 	}
 	x.note("the audit by intervals is sure that at least %d of the answers are not those of %s", finding.LeastOver+finding.LeastUnder,
-		m.Limit)
+		limit)
 	return true
 }
 
@@ -124,15 +130,10 @@ func (x *explorer) noteQueue() bool {
 			took = append(took, e.Answered.Sub(e.Sent))
 		}
 	}
-	if len(took) == 0 {
+	if !areHeld(took) {
 		return false
 	}
-	slices.Sort(took)
-	shortest, longest := took[0], took[len(took)-1]
-	// One slow request proves nothing, since a machine may be busy.
-	if longest < 100*time.Millisecond || took[len(took)/2] < 10*shortest {
-		return false
-	}
+	shortest, longest := slices.Min(took), slices.Max(took)
 	x.note("requests took from %s to %s until they were let through: they may wait in a queue, and the findings are less exact",
 		shortest.Round(time.Millisecond), longest.Round(time.Millisecond))
 	if n := min(explain.Sequential, len(x.burst.events)); n > 2 {
@@ -140,6 +141,16 @@ func (x *explorer) noteQueue() bool {
 		x.note("sent one by one, a request was let through every %s", each.Round(time.Millisecond))
 	}
 	return true
+}
+
+// areHeld reports whether most requests took far longer than the shortest of these times. One slow request proves nothing,
+// since a machine may be busy.
+func areHeld(took []time.Duration) bool {
+	if len(took) == 0 {
+		return false
+	}
+	slices.Sort(took)
+	return took[len(took)-1] >= 100*time.Millisecond && took[len(took)/2] >= 10*took[0]
 }
 
 // findPhase sets when windows begin: the middle of all phases that explain as much, or 0 if that is one of them.

@@ -75,15 +75,24 @@ func (x *explorer) noteBurst() {
 		output.Plural(len(sent), "request"), span(last.Answered.Sub(sent[0].Sent)))
 }
 
+// sameAnswer returns the first answer if all that were awaited were the same one, else nil.
+func sameAnswer(events []explain.Event) (first *explain.Event) {
+	for i := range events {
+		switch e := &events[i]; {
+		case isUnawaited(e):
+		case first == nil:
+			first = e
+		case e.Outcome != first.Outcome || e.Status != first.Status:
+			return nil
+		}
+	}
+	return first
+}
+
 // unasked says that all answers were the same one, which may come from something in front of the limit; empty if not.
 func unasked(events []explain.Event) string {
-	if len(events) == 0 {
-		return ""
-	}
-	first := &events[0]
-	if first.Status < http.StatusMultipleChoices || slices.ContainsFunc(events, func(e explain.Event) bool {
-		return e.Outcome != first.Outcome || e.Status != first.Status
-	}) {
+	first := sameAnswer(events)
+	if first == nil || first.Status < http.StatusMultipleChoices {
 		return ""
 	}
 	return fmt.Sprintf("every answer was %s, so the limit may not have been asked; are the URL, the method, the headers and "+
@@ -92,13 +101,8 @@ func unasked(events []explain.Event) string {
 
 // noteSameAnswer notes that all answers were the same one, which may come from something in front of the limit.
 func (x *explorer) noteSameAnswer() {
-	if len(x.events) == 0 {
-		return
-	}
-	first := &x.events[0]
-	same := !slices.ContainsFunc(x.events, func(e explain.Event) bool { return e.Outcome != first.Outcome || e.Status != first.Status })
-	switch {
-	case !same:
+	switch first := sameAnswer(x.events); {
+	case first == nil:
 	case first.Outcome == endpoint.Failed && first.Err != nil:
 		x.note("no request was answered: %s", first.Err)
 	case first.Outcome == endpoint.Failed:
@@ -188,6 +192,7 @@ func (x *explorer) gather() {
 
 // judge finds the models that explain everything that was seen.
 func (x *explorer) judge() {
+	defer x.judged(x.clock.Now())
 	x.gather()
 	x.explanations = x.evidence.Explanations(x.explanations)
 }

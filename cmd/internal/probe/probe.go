@@ -27,10 +27,26 @@ type Config struct {
 	Timeout time.Duration
 	// DeniedStatus is the status that a denial must have; 0 means 429.
 	DeniedStatus int
+	// Fresh sends the same requests as Client, each over a connection of its own; nil if there is none.
+	Fresh endpoint.Client
+	// Methods send the same requests with methods that should be limited like that of Client.
+	Methods []Method
+	// AnyName says that a subject may have any name. Otherwise names are made from numbers or come from a list.
+	AnyName bool
+	// Require are the names of checks that must pass; see [CheckNames].
+	Require []string
+	// Strict requires every check for which there is something to test.
+	Strict bool
 	// Clock tells the time and waits, for tests in virtual time; nil is this machine's.
 	Clock Clock
 	// Observer gets reports of the progress. It may be nil.
 	Observer Observer
+}
+
+// Method is a client and the name of the method of its requests.
+type Method struct {
+	Name   string
+	Client endpoint.Client
 }
 
 // Clock is the time of a probe.
@@ -78,6 +94,8 @@ type Result struct {
 	// Dialects are all of them, the newest first.
 	Dialects []string
 	Checks   []Check
+	// Missing are the required checks that were not seen.
+	Missing []string
 }
 
 // Verdict is the result of a check.
@@ -97,4 +115,6 @@ type Check struct {
 	Expected, Seen string
 	// Details list what Seen sums up, if that is more than one thing.
 	Details []string
+	// Moot says that there is nothing to test, so an unknown verdict leaves nothing open.
+	Moot bool
 }

@@ -95,6 +95,7 @@ type ours struct {
 	states map[string]*store.State
 	shared bool
 	tick   store.Instant
+	cost   int64 // of the request; 0 is 1
 }
 
 func newOurs(t testing.TB, text string) *ours {
@@ -121,7 +122,7 @@ func (o *ours) decide(subject string, now store.Instant) bool {
 		state = new(store.State)
 		o.states[subject] = state
 	}
-	request, decision := store.Request{Limit: o.limit, Cost: 1}, store.Decision{}
+	request, decision := store.Request{Limit: o.limit, Cost: max(1, o.cost)}, store.Decision{}
 	store.DecideOne(store.Take, &request, state, &decision, now)
 	return decision.Allowed
 }

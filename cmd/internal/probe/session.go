@@ -88,20 +88,31 @@ type session struct {
 	config *Config
 	clock  Clock
 	end    time.Time // of the probe; zero if it may take any time
-	name   string    // the beginning of all subjects of this probe
-	begun  int       // the number of subjects
-	failed int       // the number of requests without an answer, in a row
+	// judging is the longest time that a judgement of what was seen took: on a busy machine it can be seconds.
+	judging time.Duration
+	name    string // the beginning of all subjects of this probe
+	begun   int    // the number of subjects
+	failed  int    // the number of requests without an answer, in a row
 
 	statuses statuses
+	way      way
 
 	mutex  sync.Mutex
 	sent   int
 	events []explain.Event // in the order in which they were answered
 }
 
+// way is how requests are sent, and what for.
+type way struct {
+	client endpoint.Client
+	cost   int64
+	trial  string // see [explain.Event]
+}
+
 // newSession returns a session that goes on after the requests of a discovery, with the same quota.
 func newSession(ctx context.Context, config *Config, before []explain.Event) *session {
-	s := &session{ctx: ctx, config: config, clock: config.Clock, name: strings.ToLower(rand.Text()[:8]), events: before, sent: len(before)}
+	s := &session{ctx: ctx, config: config, clock: config.Clock, name: strings.ToLower(rand.Text()[:8]), events: before, sent: len(before),
+		way: way{client: config.Client, cost: 1}}
 	if s.clock == nil {
 		s.clock = systemClock{}
 	}
@@ -131,13 +142,17 @@ func (s *session) requestsLeft() int {
 	return s.config.Quota - s.sent
 }
 
-// timeLeft returns how much of the probe's time is left: very long if it may take any time.
+// timeLeft returns how much of the probe's time is left for requests: very long if it may take any time. The end of it
+// is for the judgement, which takes as long as the longest one before.
 func (s *session) timeLeft() time.Duration {
 	if s.end.IsZero() {
 		return 1 << 62
 	}
-	return s.end.Sub(s.clock.Now())
+	return s.end.Sub(s.clock.Now()) - s.judging
 }
+
+// judged notes that a judgement began at an instant and has ended.
+func (s *session) judged(began time.Time) { s.judging = max(s.judging, s.clock.Now().Sub(began)) }
 
 // wait waits, but not beyond the end of the probe's time.
 func (s *session) wait(d time.Duration) error {
@@ -157,43 +172,73 @@ func (s *session) waitUntil(t time.Time) error { return s.wait(t.Sub(s.clock.Now
 // send sends one request of a subject. A request that failed is an event, too; the error is for what ends the probe.
 func (s *session) send(subject string) (explain.Event, error) {
 	event, err := s.sendOne(subject)
-	if err == nil {
-		s.statuses.take(&event)
-		err = s.add([]explain.Event{event})
+	if err != nil {
+		s.keepUnawaited(&event)
+		return event, err
 	}
-	return event, err
+	s.statuses.take(&event)
+	return event, s.add([]explain.Event{event})
 }
 
-// sendOne sends one request. It adds no event, and any goroutine can call it.
+// sendOne sends one request. It adds no event, and any goroutine can call it. Beside an error the event is the
+// zero event if none was sent.
 func (s *session) sendOne(subject string) (explain.Event, error) {
+	if err := s.ctx.Err(); err != nil {
+		return explain.Event{}, err
+	}
 	if s.timeLeft() < 0 {
 		return explain.Event{}, errTime
 	}
 	if !s.takeRequest() {
 		return explain.Event{}, errRequests
 	}
-	event := explain.Event{Subject: subject, Cost: 1}
+	event := explain.Event{Subject: subject, Cost: s.way.cost, Trial: s.way.trial}
 	before := s.clock.Now()
-	ctx := s.ctx
-	if s.config.Timeout > 0 {
+	ctx, longest := s.ctx, s.config.Timeout
+	left := s.timeLeft()
+	isLast := longest <= 0 || left < longest
+	if isLast {
+		longest = left
+	}
+	if !isLast || !s.end.IsZero() {
 		var cancel context.CancelFunc
-		ctx, cancel = store.BudgetContext(ctx, s.config.Timeout)
+		ctx, cancel = store.BudgetContext(ctx, longest)
 		defer cancel()
 	}
-	event.Err = s.config.Client.Send(ctx, subject, event.Cost, &event.Answer)
-	if s.ctx.Err() != nil {
-		return event, s.ctx.Err()
+	if event.Err = s.way.client.Send(ctx, subject, event.Cost, &event.Answer); event.Err == nil {
+		return event, nil
 	}
-	if event.Err != nil {
-		event.Outcome = endpoint.Failed
-		if event.Sent.IsZero() {
-			event.Sent = before
-		}
-		if event.Answered.IsZero() {
-			event.Answered = s.clock.Now()
-		}
+	event.Outcome = endpoint.Failed
+	if event.Sent.IsZero() {
+		event.Sent = before
 	}
-	return event, nil
+	if event.Answered.IsZero() {
+		event.Answered = s.clock.Now()
+	}
+	err := s.ctx.Err()
+	if err == nil && isLast && s.timeLeft() <= 0 {
+		err = errTime
+	}
+	if err != nil {
+		event.Err = unawaited{event.Err}
+	}
+	return event, err
+}
+
+// unawaited is the error of a request for whose answer there was no time. It may have been charged, and says nothing about
+// the endpoint.
+type unawaited struct{ error }
+
+func isUnawaited(e *explain.Event) bool {
+	_, is := errors.AsType[unawaited](e.Err)
+	return is
+}
+
+// keepUnawaited stores the event of a request that ended the probe, if its answer was not awaited.
+func (s *session) keepUnawaited(event *explain.Event) {
+	if isUnawaited(event) {
+		s.events = append(s.events, *event)
+	}
 }
 
 func (s *session) takeRequest() bool {
@@ -286,7 +331,7 @@ func (s *session) exhaust(subject string, most int) (burst, error) {
 func (s *session) sendAtOnce(subject string, n int) ([]explain.Event, error) {
 	if n == 1 {
 		event, err := s.send(subject)
-		if err != nil && event.Sent.IsZero() {
+		if err != nil && (event.Sent.IsZero() || isUnawaited(&event)) {
 			return nil, err
 		}
 		return []explain.Event{event}, err
@@ -301,6 +346,7 @@ func (s *session) sendAtOnce(subject string, n int) ([]explain.Event, error) {
 	for i := range events {
 		if failures[i] != nil {
 			err = failures[i]
+			s.keepUnawaited(&events[i])
 			continue
 		}
 		s.statuses.take(&events[i])

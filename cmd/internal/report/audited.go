@@ -1,9 +1,12 @@
 package report
 
 import (
+	"fmt"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
 // Limits are those of a run.
@@ -34,7 +37,7 @@ type StoreClock struct {
 // worst of their ratios and the sum of their units.
 type Audit struct {
 	audit.Totals
-	// LimitReached is the most that any key had in use or asked for, against the capacity;
+	// LimitReached is the most that any key had in use or asked for, with what it left to others, against the capacity;
 	// below 1 the limit was never reached, and over-admission was not tested. Of several
 	// limits it is that of the one reached least. It is nil where it is not known.
 	LimitReached *float64 `json:"limit_reached,omitempty"`
@@ -147,3 +150,30 @@ type Wrapped struct {
 	AllowedBesides int64 `json:"allowed_differently,omitempty"`
 	DeniedBesides  int64 `json:"denied_differently,omitempty"`
 }
+
+// Sees notes how far the audits of the limits could see that somebody else decides. The whole run's sensitivity is that of
+// the limit of which least could be seen.
+func (r *Run) Sees(all []interval.Sensitivity) {
+	r.Audit.Sensitivity = nil
+	for i := range all {
+		s := &all[i]
+		seen := &Sensitivity{LeastOver: s.LeastOver, LeastUnder: s.LeastUnder}
+		if s.ChargesDenied {
+			seen.UnderIfFree = s.UnderIfFree
+			r.Warnings = append(r.Warnings, fmt.Sprintf("there was room for %s that %s denied, unless denied requests are "+
+				"charged as well, as many limiters do; they are not counted as under-admitted", output.Plural(int(s.UnderIfFree), "unit"),
+				r.Limits[i].Name))
+		}
+		if s.PhaseKnown {
+			phase, within := InMS(s.Phase), InMS(s.PhaseWithin)
+			seen.PhaseMS, seen.PhaseWithinMS = &phase, &within
+		}
+		r.Limits[i].Audit.Sensitivity = seen
+		if worst := r.Audit.Sensitivity; worst == nil || seen.LeastOver > worst.LeastOver || worst.LeastOver > 0 && seen.LeastOver == 0 {
+			r.Audit.Sensitivity = seen
+		}
+	}
+}
+
+// InMS is a time in milliseconds, to the microsecond.
+func InMS(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

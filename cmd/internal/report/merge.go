@@ -28,7 +28,14 @@ const (
 // Histograms are merged, so the quantiles are those of all requests together. The result
 // is judged by the thresholds of all of them. Reports that cannot be merged are a
 // [store.ErrInvalid].
-func Merge(all []Named) (*Document, error) {
+func Merge(all []Named) (*Document, error) { return MergeApart(all, ClocksApart) }
+
+// ClocksApart is the default of how much the clocks of machines differ that drove one endpoint: far more than NTP leaves.
+const ClocksApart = 100 * time.Millisecond
+
+// MergeApart is as [Merge] for machines whose clocks differ by at most a time. Only runs on an endpoint depend on it: a
+// store says itself when it decided.
+func MergeApart(all []Named, apart time.Duration) (*Document, error) {
 	first := all[0]
 	merged := New(first.Kind)
 	for i, d := range all {
@@ -56,7 +63,7 @@ func Merge(all []Named) (*Document, error) {
 		}
 		merged.Runs = append(merged.Runs, *run)
 	}
-	if err := merged.auditTogether(all); err != nil {
+	if err := merged.auditTogether(all, apart); err != nil {
 		return nil, err
 	}
 	return merged, merged.holdAgain(all)

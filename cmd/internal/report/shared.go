@@ -3,10 +3,13 @@ package report
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/joint"
 )
 
@@ -59,7 +62,7 @@ func (s *Shared) words() string {
 }
 
 // auditTogether audits the answers of all machines that shared keys, if there were any.
-func (d *Document) auditTogether(all []Named) error {
+func (d *Document) auditTogether(all []Named, apart time.Duration) error {
 	for i := range d.Runs {
 		first := all[0].Runs[i].Shared
 		if first == nil {
@@ -88,7 +91,7 @@ func (d *Document) auditTogether(all []Named) error {
 			readers = append(readers, reader)
 		}
 		if run.Shared.NotRecorded == "" {
-			if err := run.auditShared(readers); err != nil {
+			if err := run.auditShared(readers, apart); err != nil {
 				return err
 			}
 		}
@@ -97,9 +100,17 @@ func (d *Document) auditTogether(all []Named) error {
 	return nil
 }
 
-// auditShared replaces the audits of the machines by one of all answers.
-func (r *Run) auditShared(readers []*joint.Reader) error {
-	findings, err := joint.Audit(readers...)
+// auditShared replaces the audits of the machines by one of all answers. The clocks of the machines differ by at most
+// apart.
+func (r *Run) auditShared(readers []*joint.Reader, apart time.Duration) error {
+	var findings []audit.Finding
+	var sensitivities []interval.Sensitivity
+	var err error
+	if readers[0].IsIntervals() {
+		findings, sensitivities, err = joint.AuditIntervals(apart, readers...)
+	} else {
+		findings, err = joint.Audit(readers...)
+	}
 	switch {
 	case errors.Is(err, joint.ErrOtherKeys):
 		return store.Invalidf("the machines did not use the same keys: %v; run the same load on all of them", err)
@@ -113,6 +124,10 @@ func (r *Run) auditShared(readers []*joint.Reader) error {
 		l.Audit = Audit{Fairness: 1}
 		name := func(key uint32) string { return readers[0].Name(i, key) }
 		l.Audit.Add(&findings[i], name)
+		if len(sensitivities) > 0 {
+			doubtful = r.Shared.Missing > 0 && l.BeginsWithARequest() ||
+				slices.ContainsFunc(readers, func(r *joint.Reader) bool { return r.Doubts(i) })
+		}
 		l.Doubtful, l.UnderExplained = doubtful, explained && findings[i].UnderAdmitted > 0
 		if !l.Shadow {
 			r.Audit.Add(&findings[i], name)
@@ -123,10 +138,27 @@ func (r *Run) auditShared(readers []*joint.Reader) error {
 		r.Keys, r.KeysDenied = max(r.Keys, findings[i].Keys), max(r.KeysDenied, findings[i].KeysDenied)
 	}
 	r.Shared.Audited = true
+	if len(sensitivities) > 0 {
+		if r.Shared.Missing > 0 {
+			for i := range sensitivities {
+				sensitivities[i] = interval.Sensitivity{LeastOver: sensitivities[i].LeastOver}
+			}
+		}
+		r.Sees(sensitivities)
+		r.Warnings = append(r.Warnings, fmt.Sprintf("the answers of all machines were audited together, as if their clocks "+
+			"differed by at most %s; the figures in them were not", output.Duration(apart)))
+	}
 	if r.Shared.Missing > 0 {
 		r.Figures.Alone()
 	}
 	return nil
+}
+
+// BeginsWithARequest reports whether the windows of the limit, or the intervals of its refill, begin with a request, so that
+// who does not know all requests does not know them.
+func (l *Limit) BeginsWithARequest() bool {
+	limit, err := store.ParseLimit(l.Limit)
+	return err == nil && (limit.FromFirst || limit.Refill != 0)
 }
 
 // warnings say what the audit of a shared run covers.

@@ -11,8 +11,15 @@ import (
 
 // Address is the address of a listener.
 type Address struct {
-	network string // tcp or unix
+	network string // tcp, unix, or empty for open
 	text    string // HOST:PORT, or the path of a socket
+	// open opens a socket that another program has made.
+	open func() (net.Listener, error)
+}
+
+// Inherited is the address of a socket that another program has made, and open opens. text names it in errors.
+func Inherited(text string, open func() (net.Listener, error)) Address {
+	return Address{text: text, open: open}
 }
 
 // ParseAddress reads HOST:PORT or unix:PATH. The host is required, so that a forgotten word does not open the port
@@ -22,7 +29,7 @@ func ParseAddress(text string) (Address, error) {
 		if path == "" {
 			return Address{}, errors.New("names no socket; write unix:/run/limitctl/http.sock")
 		}
-		return Address{"unix", path}, nil
+		return Address{network: "unix", text: path}, nil
 	}
 	host, port, err := net.SplitHostPort(text)
 	switch {
@@ -35,7 +42,7 @@ func ParseAddress(text string) (Address, error) {
 	if _, err := net.LookupPort("tcp", port); err != nil || port == "" {
 		return Address{}, fmt.Errorf("%q has no port from 0 to 65535; write for example %s", text, net.JoinHostPort(host, "8080"))
 	}
-	return Address{"tcp", text}, nil
+	return Address{network: "tcp", text: text}, nil
 }
 
 // String returns the address as it was written.
@@ -46,7 +53,7 @@ func (a Address) String() string {
 	return a.text
 }
 
-// Local reports whether only this machine can reach the address.
+// Local reports whether only this machine can reach the address. Of an inherited one that is not known.
 func (a Address) Local() bool {
 	host, _, err := net.SplitHostPort(a.text)
 	if a.network == "unix" || err == nil && strings.EqualFold(host, "localhost") {
@@ -68,6 +75,13 @@ func local(address net.Addr) bool {
 
 // listen listens at an address. remove removes the file of an abandoned socket.
 func (a Address) listen(remove func(path string) error) (net.Listener, error) {
+	if a.open != nil {
+		listener, err := a.open()
+		if err != nil {
+			return nil, fmt.Errorf("%s cannot be used: %w", a, err)
+		}
+		return listener, nil
+	}
 	listener, err := net.Listen(a.network, a.text)
 	if a.network == "unix" && errors.Is(err, syscall.EADDRINUSE) && deserted(a.text) {
 		if err := remove(a.text); err != nil {

@@ -180,7 +180,8 @@ func openListeners(o *Options) (listeners []*opened, err error) {
 		if err != nil {
 			return listeners, fmt.Errorf("--%s: %w", listener.flag(), err)
 		}
-		bounded := &connections{Listener: socket, most: listener.MaxConnections, tell: func(change int, refused bool) {
+		opaque := listener.Certificates != nil || listener.Server != nil
+		bounded := &connections{Listener: socket, most: listener.MaxConnections, opaque: opaque, tell: func(change int, refused bool) {
 			if change != 0 && o.Events.Connections != nil {
 				o.Events.Connections(listener.Name, change)
 			}

@@ -14,12 +14,18 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/serve/events"
 	"github.com/limitctl/limitctl/cmd/internal/serve/reload"
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/published"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // engineSettings are the settings of an engine from a configuration.
 func engineSettings(c *config.Config) *engine.Settings {
-	return &engine.Settings{Policies: c.Policies, Breaker: c.Breaker, Denials: c.ServesDenials(), HTTP: c.HTTP, Envoy: c.Envoy}
+	policies := c.Policies
+	if c.Trial != nil {
+		policies = c.Tried
+	}
+	return &engine.Settings{Policies: policies, Breaker: c.Breaker, Denials: c.ServesDenials(), HTTP: c.HTTP, Envoy: c.Envoy,
+		EnvoyOptions: c.EnvoyOptions}
 }
 
 // begin reads the operators' overrides, so that they apply to the first request, and logs what is in force.
@@ -98,10 +104,11 @@ func (f *serveFrame) checkRecovery(e *engine.Engine, log *events.Log) {
 	})
 }
 
-// reloads puts a new configuration in force when the files change. check returns why one cannot be.
-func (f *serveFrame) reloads(c *config.Config, e *engine.Engine, check func(*config.Config) error) {
+// reloads puts a new configuration in force when the files change, or the published version if followed is not nil. check
+// returns why one cannot be.
+func (f *serveFrame) reloads(c *config.Config, e *engine.Engine, check func(*config.Config) error, followed *reload.Published) {
 	o := f.flags
-	reloader := reload.New(reload.Options{
+	options := reload.Options{
 		Environment: cli.ConfigEnvironment(o.Globals),
 		Config:      c,
 		Check:       check,
@@ -116,9 +123,21 @@ func (f *serveFrame) reloads(c *config.Config, e *engine.Engine, check func(*con
 		Log:      f.Log,
 		Now:      o.Env.Now,
 		Sleep:    o.Env.Sleep,
-	})
+	}
+	var reloader *reload.Reloader
+	if followed == nil {
+		reloader = reload.New(options)
+		f.Refreshes = append(f.Refreshes, func(ctx context.Context, asked bool) { reloader.Refresh(ctx, asked) })
+	} else {
+		reloader = followed.Begin(options)
+		f.meter.WatchNext(followed.Trial)
+		f.Background = append(f.Background, func(ctx context.Context) {
+			for o.Env.Sleep(ctx, published.LookEvery) == nil {
+				followed.Refresh(ctx)
+			}
+		})
+	}
 	f.meter.Loaded(reloader.State().Hash)
-	f.Refreshes = append(f.Refreshes, func(ctx context.Context, asked bool) { reloader.Refresh(ctx, asked) })
 	f.Health.Components = append(f.Health.Components, serve.Component{Name: "config", State: func() (bool, any) {
 		state := reloader.State()
 		return state.StaleSince == nil, state

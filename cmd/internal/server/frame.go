@@ -12,6 +12,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/serve"
+	"github.com/limitctl/limitctl/cmd/internal/serve/api"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/envoy"
 	"github.com/limitctl/limitctl/cmd/internal/serve/metrics"
@@ -21,6 +22,8 @@ const (
 	// exchangeTime is how long a client may take to send a request and to read its answer, besides the time of the
 	// store.
 	exchangeTime = 20 * time.Second
+	// leastAge is the least --grpc-max-age: connections that end sooner cost more than they carry.
+	leastAge = 10 * time.Second
 	// operatorTime is how long a request of an operator may take. By default a scrape gives up after ten seconds.
 	operatorTime = time.Minute
 	// operatorConnections and operatorRequests bound the concurrent requests of operators.
@@ -40,6 +43,7 @@ type serveFrame struct {
 	meter         *metrics.Metrics
 	certificates  *serve.Certificates
 	tokens        *serve.AccessTokens
+	taken         []int                                 // the inherited sockets that have a listener
 	page          http.Handler                          // nil for none
 	limits        *atomic.Pointer[cli.ConfiguredLimits] // of the page
 }
@@ -57,6 +61,8 @@ func (o *serveOptions) frame() (*serveFrame, error) {
 		return nil, cli.Usagef("--drain %s is not positive; give a duration such as 5s", o.drain)
 	case o.drainDelay < 0 || o.drainDelay >= o.drain:
 		return nil, cli.Usagef("--drain-delay %s has to be from 0 to less than --drain, which is %s", o.drainDelay, o.drain)
+	case o.grpcAge != 0 && o.grpcAge < leastAge:
+		return nil, cli.Usagef("--grpc-max-age %s has to be at least %s, or 0 for never", o.grpcAge, leastAge)
 	case o.maxInFlight < 1:
 		return nil, cli.Usagef("--max-in-flight %d has to be at least 1", o.maxInFlight)
 	case o.maxConnections < 1:
@@ -70,16 +76,16 @@ func (o *serveOptions) frame() (*serveFrame, error) {
 	if f.Log, err = o.logger(); err != nil {
 		return nil, err
 	}
-	if f.listen, err = serveAddress("listen", o.listen); err != nil {
+	if f.listen, err = f.address("listen", o.listen); err != nil {
 		return nil, err
 	}
 	if o.admin != "" && o.admin != "off" {
-		if f.admin, err = serveAddress("admin", o.admin); err != nil {
+		if f.admin, err = f.address("admin", o.admin); err != nil {
 			return nil, err
 		}
 	}
 	if o.grpc != "" && o.grpc != "off" {
-		if f.grpc, err = serveAddress("grpc", o.grpc); err != nil {
+		if f.grpc, err = f.address("grpc", o.grpc); err != nil {
 			return nil, err
 		}
 	}
@@ -89,6 +95,9 @@ func (o *serveOptions) frame() (*serveFrame, error) {
 	if err := f.read(o.Env); err != nil {
 		return nil, err
 	}
+	if o.grpcTokens && (f.grpc == nil || f.tokens == nil) {
+		return nil, cli.Usagef("--grpc-tokens needs --grpc, and access tokens (--token-file or %s)", tokenVariable)
+	}
 	if err := f.checkPage(); err != nil {
 		return nil, err
 	}
@@ -96,7 +105,11 @@ func (o *serveOptions) frame() (*serveFrame, error) {
 	return f, nil
 }
 
-func serveAddress(flag, text string) (*serve.Address, error) {
+// address reads the address that a flag gives.
+func (f *serveFrame) address(flag, text string) (*serve.Address, error) {
+	if name, is := strings.CutPrefix(text, inheritedScheme); is {
+		return f.inherited(flag, name)
+	}
 	address, err := serve.ParseAddress(text)
 	if err != nil {
 		return nil, cli.Usagef("--%s %s", flag, err)
@@ -185,7 +198,7 @@ func (f *serveFrame) guard(next http.Handler) http.Handler {
 	if f.tokens == nil {
 		return serve.WithoutBrowsers(next, "/v1/auth/")
 	}
-	return f.tokens.Wrap(next)
+	return f.tokens.Wrap(next, func(r *http.Request) []string { return api.Scopes(r.URL.Path) })
 }
 
 // listener adds a listener for clients. requestTime is that of [serve.Listener].
@@ -194,9 +207,18 @@ func (f *serveFrame) listener(name string, at *serve.Address, handler http.Handl
 	if name == "proxy" {
 		files = 2 // and one to the upstream
 	}
-	f.Listeners = append(f.Listeners, serve.Listener{Name: name, Address: *at, Handler: f.meter.Listener(name, handler),
+	f.Listeners = append(f.Listeners, serve.Listener{Name: name, Address: *at, Handler: f.counted(name, handler),
 		Certificates: f.certificates, MaxConnections: f.flags.maxConnections, Files: files, RequestTime: requestTime,
 		Open: name == "http" && f.tokens == nil && f.anyClient()})
+}
+
+// counted wraps the handler of a listener for the metrics, and with --log-requests for the log.
+func (f *serveFrame) counted(name string, handler http.Handler) http.Handler {
+	if !f.flags.logRequests {
+		return f.meter.Listener(name, handler, nil)
+	}
+	log := &serve.AccessLog{Log: f.Log, Listener: name}
+	return log.Wrap(f.meter.Listener(name, handler, log.Answered))
 }
 
 // anyClient reports whether clients need no certificate.
@@ -209,13 +231,16 @@ func (f *serveFrame) envoy(e *engine.Engine, options envoy.Options) {
 	}
 	options.Ready = func() bool { return !f.Health.Draining() }
 	options.OnEnd = f.meter.CallEnded
+	if f.flags.grpcTokens {
+		options.Admits = f.tokens.Admits
+	}
 	options.OnBug = func(err error) { f.Log.Error("a call failed by a bug", "door", "grpc", "error", err) }
 	options.OnUnknownDomain = envoy.Seldom(func(domain string) {
 		f.Log.Warn("no configuration names the domain, so its requests are not limited", "door", "grpc", "domain",
 			output.Shorten(domain, 100))
 	})
 	f.Listeners = append(f.Listeners, serve.Listener{Name: "grpc", Address: *f.grpc, Server: envoy.New(e, options),
-		Certificates: f.certificates, MaxConnections: f.flags.maxConnections, Open: f.anyClient()})
+		Certificates: f.certificates, MaxConnections: f.flags.maxConnections, Open: f.anyClient() && !f.flags.grpcTokens})
 }
 
 // operators adds the listener for operators, unless --admin is off. The health checks always get an answer. answers is the
@@ -238,7 +263,7 @@ func (f *serveFrame) operators(answers http.Handler) {
 	listener := serve.Listener{Name: "admin", Address: *f.admin, Handler: mux, MaxConnections: operatorConnections,
 		RequestTime: operatorTime, Operators: true, Open: true}
 	if answers != nil {
-		mux.Handle("/v1/", f.meter.Listener("http", answers))
+		mux.Handle("/v1/", f.counted("http", answers))
 		listener.MaxConnections, listener.Lingers = f.flags.maxConnections, true
 	}
 	f.Listeners = append(f.Listeners, listener)

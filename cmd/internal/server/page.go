@@ -64,7 +64,7 @@ func (f *serveFrame) showPage(ctx context.Context, c *config.Config, backend con
 	o.Dash.Denials, _ = admin.DenialTableOf(backend)
 	o.Dash.Overrides, _ = admin.OverrideTableOf(backend)
 	if f.tokens != nil {
-		o.Guard = f.tokens.Wrap
+		o.Guard = f.tokens.Readers
 	}
 	shown := page.New(o)
 	f.page = http.StripPrefix(pagePath[:len(pagePath)-1], shown.Handler())

@@ -26,9 +26,8 @@ type proxyOptions struct {
 
 func (o *proxyOptions) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&o.upstream, "proxy", "", "pass allowed requests on to `UPSTREAM`, such as http://127.0.0.1:3000 or "+
-		"unix:/run/app.sock; "+
-		"/v1 is then at --admin")
+	flags.StringVar(&o.upstream, "proxy", "", "pass allowed requests on to `UPSTREAM`, such as http://127.0.0.1:3000, "+
+		"h2c://127.0.0.1:3000 or unix:/run/app.sock; /v1 is then at --admin")
 	flags.StringVar(&o.policy, "policy", "", "with --proxy: limit requests by the policy `NAME`")
 	flags.StringVar(&o.host, "proxy-host", "", "with --proxy: send `HOST` as the Host header; the default is the client's")
 	flags.DurationVar(&o.timeout, "proxy-timeout", proxy.DefaultTimeout,

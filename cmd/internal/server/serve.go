@@ -3,6 +3,7 @@
 package server
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -19,14 +20,17 @@ import (
 // serveFlags are the flags of serve.
 type serveFlags struct {
 	listen, admin, grpc               string
+	grpcAge                           time.Duration
 	drain, drainDelay                 time.Duration
 	certificate, key, clientAuthority string
 	tokenFile                         string
 	maxInFlight, maxConnections       int
 	logFormat, logLevel               string
-	logSubjects                       bool
+	logSubjects, logRequests          bool
+	grpcTokens                        bool
 	metricsFlags
 	pageFlags
+	publishedFlags
 }
 
 type serveOptions struct {
@@ -47,7 +51,8 @@ proxies.
 Programs send JSON. POST /v1/check and /v1/consume take {"key", "limits",
 "cost"}, or {"policy", "attributes", "cost", "costs"}. The answer is that of the
 command, with status 200 if it is allowed and 429 if it is denied. There are
-also /v1/refund, /v1/settle and GET /v1/policies.
+also /v1/refund, /v1/settle, /v1/reset (for access tokens that may) and GET
+/v1/policies.
 
 nginx, Caddy, HAProxy and Traefik ask /v1/auth/POLICY before they pass a request
 on: the answer is 204 if it is allowed, else 429 or the policy's denied_status.
@@ -73,22 +78,37 @@ https://github.com/limitctl/limitctl
 
 An address is HOST:PORT or unix:PATH. The host is required: 127.0.0.1 is this
 machine only, 0.0.0.0 is every network. With port 0 the system chooses one;
-the log and -o json name it.
+the log and -o json name it. systemd:NAME is the socket that a socket unit of
+systemd has opened, with FileDescriptorName=NAME.
 
 With --token-file or $LIMITCTL_SERVE_TOKEN, requests to /v1 need the header
 "Authorization: Bearer TOKEN". A proxy that passes on the Authorization of its
 own clients can send X-Limitctl-Authorization instead. The file has one access
 token on each line. All of them are valid, so that one can replace another.
+Fields can follow a token: name=NAME for the log, limit=100/1s for its requests
+to this process, and scopes=SCOPE,SCOPE for what it may do: decide (check,
+consume, auth), refund (refund, settle), read (check, policies, the dashboard)
+and reset. Without them it may do all but reset.
+
+With --config store: the configuration is the one that "limitctl config publish"
+has put into the store. Each further version is in force within two seconds. The
+last one is kept on disk for a start without the store; --config-fallback FILE
+is for a start before anything was published.
 
 Certificates and access tokens are read again when their files change, and on
 SIGHUP. If new files cannot be used, the old ones stay in force, and the log
 says so.
+
+With --check-config it reads all files, says what is wrong with them and with
+the flags, and exits with 0 or 2. It connects to nothing and listens nowhere.
 
 On SIGTERM or Ctrl-C it takes no new connections and answers the requests under
 way. It exits with 0 if all were answered within --drain, else with 5. A second
 signal ends it at once.`,
 		Example: `  limitctl serve
   limitctl serve --store redis://127.0.0.1:6379 --listen 0.0.0.0:8080
+  limitctl serve --config limitctl.yaml --check-config
+  limitctl serve --store redis://127.0.0.1:6379 --config store:
   limitctl serve --listen unix:http.sock --admin off --log-format json
   curl -d '{"key":"user:42","limits":["10/1m"]}' localhost:8080/v1/consume`,
 		Args: cli.NoArguments,
@@ -106,6 +126,8 @@ func (f *serveFlags) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:8080", "answer requests at `ADDRESS`")
 	flags.StringVar(&f.admin, "admin", "127.0.0.1:9090", "answer operators at `ADDRESS`; off for nowhere")
 	flags.StringVar(&f.grpc, "grpc", "", "answer Envoy's rate limit service, which is gRPC, at `ADDRESS`")
+	flags.DurationVar(&f.grpcAge, "grpc-max-age", 0,
+		"end each connection of --grpc after about `DURATION`, so that clients spread over new servers; 0 for never")
 	flags.DurationVar(&f.drain, "drain", 5*time.Second, "after SIGTERM, end within `DURATION`, even if requests are under way")
 	flags.DurationVar(&f.drainDelay, "drain-delay", 0,
 		"first accept new connections for `DURATION`, until balancers send no more")
@@ -113,6 +135,7 @@ func (f *serveFlags) addFlags(cmd *cobra.Command) {
 	flags.IntVar(&f.maxConnections, "max-connections", 10_000, "keep at most `N` connections open; the one idle longest makes room")
 	f.metricsFlags.add(flags)
 	f.pageFlags.add(flags)
+	f.publishedFlags.add(flags)
 }
 
 func (f *serveFlags) addAccessFlags(cmd *cobra.Command) {
@@ -121,6 +144,8 @@ func (f *serveFlags) addAccessFlags(cmd *cobra.Command) {
 	flags.StringVar(&f.key, "tls-key", "", "`FILE` with the key of the certificate")
 	flags.StringVar(&f.clientAuthority, "tls-client-ca", "", "require a certificate of each client, signed by an authority in `FILE`")
 	flags.StringVar(&f.tokenFile, "token-file", "", "require an access token from `FILE` with each request to /v1")
+	flags.BoolVar(&f.grpcTokens, "grpc-tokens", false,
+		"require an access token with each call of --grpc, too, in the metadata authorization")
 }
 
 func (f *serveFlags) addLogFlags(cmd *cobra.Command) {
@@ -128,6 +153,7 @@ func (f *serveFlags) addLogFlags(cmd *cobra.Command) {
 	flags.StringVar(&f.logFormat, "log-format", "text", "write the log as `FORMAT`: text, json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "log from `LEVEL` up: debug, info, warn, error")
 	flags.BoolVar(&f.logSubjects, "log-subjects", false, "name subjects in the log; at the level debug it has a line for each request")
+	flags.BoolVar(&f.logRequests, "log-requests", false, "log each request, with the name of its access token and without its query")
 	cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error"},
 		cobra.ShellCompDirectiveNoFileComp))
@@ -139,11 +165,16 @@ func runServe(cmd *cobra.Command, o *serveOptions) error {
 	if err != nil {
 		return err
 	}
+	o.Follows = true
 	c, err := o.Config()
 	if err != nil {
 		return err
 	}
-	upstream, err := o.proxy.check(cmd, c)
+	check := func(c *config.Config) error {
+		_, err := o.proxy.check(cmd, c)
+		return err
+	}
+	fallback, err := o.checkPublished(c, check)
 	if err != nil {
 		return err
 	}
@@ -161,6 +192,21 @@ func runServe(cmd *cobra.Command, o *serveOptions) error {
 		return err
 	}
 	defer store.Close()
+	if o.checkOnly { // opening does not connect
+		return frame.checked(c, store, where)
+	}
+	followed, err := frame.follow(cmd.Context(), c, fallback, store, check)
+	if err != nil {
+		return err
+	}
+	if followed != nil {
+		c = followed.Config()
+		defer followed.Close(context.WithoutCancel(cmd.Context()))
+	}
+	upstream, err := o.proxy.check(cmd, c)
+	if err != nil {
+		return err
+	}
 	defer serve.SpareHeap()()
 	log := frame.events()
 	frame.meter.WatchOverrides(log.OverridesStale)
@@ -168,16 +214,15 @@ func runServe(cmd *cobra.Command, o *serveOptions) error {
 	defer e.Close()
 	frame.begin(cmd.Context(), c, e, where)
 	frame.checkRecovery(e, log)
-	frame.reloads(c, e, func(c *config.Config) error {
-		_, err := o.proxy.check(cmd, c)
-		return err
-	})
+	frame.reloads(c, e, check, followed)
 	frame.sample(store)
 	frame.showPage(cmd.Context(), c, store, where)
 
 	// The listeners. One gate bounds the requests of all clients.
 	gate := serve.NewGate(o.maxInFlight, frame.meter.Refused)
-	answers := gate.Wrap(frame.guard(api.Handler(e, api.Options{Describe: o.describe})))
+	answers := gate.Wrap(frame.guard(api.Handler(e, api.Options{
+		Describe: o.describe, Resets: frame.tokens != nil, ListTime: o.Timeout + exchangeTime/2,
+	})))
 	if upstream == nil {
 		frame.listener("http", frame.listen, answers, o.Timeout+exchangeTime)
 		frame.operators(nil)
@@ -185,7 +230,7 @@ func runServe(cmd *cobra.Command, o *serveOptions) error {
 		frame.listener("proxy", frame.listen, gate.Wrap(o.proxy.handler(e, upstream, frame.Log)), 0)
 		frame.operators(answers)
 	}
-	frame.envoy(e, envoy.Options{Gate: gate, Describe: o.describe})
+	frame.envoy(e, envoy.Options{Gate: gate, Describe: o.describe, Age: o.grpcAge})
 	return serve.Run(cmd.Context(), &frame.Options)
 }
 

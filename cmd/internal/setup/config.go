@@ -30,15 +30,21 @@ limitctl uses the first of these files that exists: the file of --config, the
 file of LIMITCTL_CONFIG, ./limitctl.yaml, and the user's own,
 $XDG_CONFIG_HOME/limitctl/limitctl.yaml. It always reads the contexts of the
 user's own file, too. Go programs load the same file with the package
-policyfile. docs/configuration.md describes every field.`,
-		Example: `  limitctl config validate
+policyfile. docs/configuration.md describes every field.
+
+Config publish puts the policies of a file in force in all processes that follow
+the store: limitctl serve --config store:, and Go services. docs/publish.md says
+how a team changes limits by pull requests.`,
+		Example: `  limitctl config init limits/limitctl.yaml
+  limitctl config validate
   limitctl config show --origin
+  limitctl config publish limitctl.yaml -m "more for acme" --context prod
   limitctl config explain --policy login ip=203.0.113.9 email=a@example.com`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newConfigValidateCmd(global), newConfigShowCmd(global), newConfigExplainCmd(global),
-		newConfigDiffCmd(global), newConfigSchemaCmd(global))
+	cmd.AddCommand(newConfigInitCmd(global), newConfigValidateCmd(global), newConfigShowCmd(global), newConfigExplainCmd(global),
+		newConfigImportCmd(global), newConfigSchemaCmd(global))
 	return cmd
 }
 
@@ -77,6 +83,10 @@ func runConfigValidateFile(g *cli.Globals, path string) error {
 		return cli.Usagef("the file cannot be read: %s", err)
 	}
 	c, err := config.Parse(path, data, storeChecker(g))
+	if err == nil {
+		env := cli.ConfigEnvironment(g)
+		err = c.AddRatelimit(&env)
+	}
 	return printValidation(g, c, err)
 }
 
@@ -140,15 +150,8 @@ func (a *validAnswer) Print(p *output.Printer) {
 			layouts = ", " + output.Plural(a.Layouts, "mapping") + " of layouts"
 		}
 		p.Line("%s %s: %s%s, %s", p.Paint(output.Calm, "✓ valid"), strings.Join(a.Files, ", "),
-			counted(a.Policies, "policy", "policies"), layouts, output.Plural(a.Contexts, "context"))
+			output.Counted(a.Policies, "policy", "policies"), layouts, output.Plural(a.Contexts, "context"))
 	}
-}
-
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 func newConfigSchemaCmd(global *cli.Globals) *cobra.Command {

@@ -68,12 +68,14 @@ func runConfigExplain(ctx context.Context, o *configExplainOptions) error {
 	overrides := o.readOverrides(ctx)
 	for i, req := range d.Reqs {
 		applied := overrides.For(req.Key)
-		limit := applied.Apply(req.Limit)
+		under := decision.Under(req, applied, 0)
+		limit := under.Limit.InWindow(store.InstantOf(answer.now))
 		explained := explainedLimit{
 			Limit: d.LimitName(i), By: d.Policy.Limits[i].By, Key: req.Key.Subject, Name: req.Key.Name,
 			StoreKey:  admin.OwnLayout(s.Prefix.Value).StoreKey(req.Key),
 			Algorithm: limit.Algorithm.String(), Count: limit.Count, PeriodMS: output.Milliseconds(limit.Period),
-			Burst: limit.Burst, Slices: limit.Slices, Cost: d.Policy.Limits[i].Cost.String(),
+			Burst: limit.Burst, Slices: limit.Slices, WindowEndsAt: decision.WindowEnd(limit),
+			Cost: d.Policy.Limits[i].Cost.String(), Leave: under.Leave,
 			Shadow: req.Shadow, Override: d.Overrides[i] + 1, Applied: decision.NewAppliedOverride(applied, req.Limit),
 			applied: applied, text: limit.String(),
 		}
@@ -114,20 +116,22 @@ type explainAnswer struct {
 }
 
 type explainedLimit struct {
-	Limit     string            `json:"limit"`
-	By        []string          `json:"by"`
-	Key       string            `json:"key"`
-	Name      string            `json:"name"`
-	StoreKey  string            `json:"store_key"`
-	Algorithm string            `json:"algorithm"`
-	Count     int64             `json:"count"`
-	PeriodMS  int64             `json:"period_ms"`
-	Burst     int64             `json:"burst"`
-	Slices    int64             `json:"slices,omitempty"`
-	Cost      string            `json:"cost,omitempty"`
-	Shadow    bool              `json:"shadow,omitempty"`
-	Override  int               `json:"override,omitempty"`
-	When      policy.Attributes `json:"when,omitempty"`
+	Limit        string            `json:"limit"`
+	By           []string          `json:"by"`
+	Key          string            `json:"key"`
+	Name         string            `json:"name"`
+	StoreKey     string            `json:"store_key"`
+	Algorithm    string            `json:"algorithm"`
+	Count        int64             `json:"count"`
+	PeriodMS     int64             `json:"period_ms"`
+	Burst        int64             `json:"burst"`
+	Slices       int64             `json:"slices,omitempty"`
+	WindowEndsAt string            `json:"window_ends_at,omitempty"`
+	Cost         string            `json:"cost,omitempty"`
+	Leave        int64             `json:"leave,omitempty"`
+	Shadow       bool              `json:"shadow,omitempty"`
+	Override     int               `json:"override,omitempty"`
+	When         policy.Attributes `json:"when,omitempty"`
 	// Applied is an operator's override, which the limit above includes.
 	Applied *decision.AppliedOverride `json:"applied_override,omitempty"`
 	applied *store.Override
@@ -165,6 +169,9 @@ func (a *explainAnswer) Print(p *output.Printer) {
 		var notes []string
 		if l.Cost != "" {
 			notes = append(notes, "cost "+l.Cost)
+		}
+		if l.Leave > 0 {
+			notes = append(notes, fmt.Sprintf("leaves %d", l.Leave))
 		}
 		if l.Shadow {
 			notes = append(notes, "shadow")

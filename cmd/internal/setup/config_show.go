@@ -160,7 +160,27 @@ type policyLimitDocument struct {
 	Limit     string             `json:"limit"`
 	Cost      string             `json:"cost,omitempty"`
 	Shadow    bool               `json:"shadow"`
+	Warn      string             `json:"warn,omitempty"`
 	Overrides []overrideDocument `json:"overrides,omitempty"`
+	Classes   *classesDocument   `json:"classes,omitempty"`
+}
+
+// classesDocument is the classes of a limit.
+type classesDocument struct {
+	By string `json:"by"`
+	// Leave has the share that each class leaves, such as "30%".
+	Leave map[string]string `json:"leave"`
+}
+
+func newClassesDocument(c *policy.Classes) *classesDocument {
+	if c.IsZero() {
+		return nil
+	}
+	document := &classesDocument{c.By, map[string]string{}}
+	for _, class := range c.Of {
+		document.Leave[class.Name] = class.Leave.String()
+	}
+	return document
 }
 
 type overrideDocument struct {
@@ -172,7 +192,8 @@ func newPolicyDocument(p *policy.Policy) policyDocument {
 	document := policyDocument{p.OnError.String(), localShare(p), p.HashBy, nil}
 	for i := range p.Limits {
 		l := &p.Limits[i]
-		limit := policyLimitDocument{l.Name, l.By, l.Limit.String(), l.Cost.String(), l.Shadow, nil}
+		limit := policyLimitDocument{l.Name, l.By, l.Limit.String(), l.Cost.String(), l.Shadow, warn(l), nil,
+			newClassesDocument(&l.Classes)}
 		for _, override := range l.Exceptions {
 			limit.Overrides = append(limit.Overrides, overrideDocument{override.When, override.Limit.String()})
 		}
@@ -195,6 +216,14 @@ func (a *showAnswer) addFrom(c *config.Config, name, value string, paths ...stri
 		}
 	}
 	a.add(name, value, cmp.Or(origin, "default"))
+}
+
+// warn is the share of a limit from which on it warns, empty for never.
+func warn(l *policy.Limit) string {
+	if l.Warn == 0 {
+		return ""
+	}
+	return l.Warn.String()
 }
 
 // localShare is the share of a fallback store in a policy's limits, empty without on_error: local.
@@ -236,7 +265,13 @@ func (a *showAnswer) addPolicy(c *config.Config, p *policy.Policy) {
 		if cost := l.Cost.String(); cost != "" {
 			a.addFrom(c, path+".cost", cost)
 		}
+		if !l.Classes.IsZero() {
+			a.addFrom(c, path+".classes", l.Classes.String())
+		}
 		a.addFrom(c, path+".shadow", fmt.Sprint(l.Shadow))
+		if warn := warn(l); warn != "" {
+			a.addFrom(c, path+".warn", warn)
+		}
 		for j, override := range l.Exceptions {
 			path := fmt.Sprintf("%s.overrides[%d]", path, j)
 			a.addFrom(c, path+".when", cli.AttributesText(override.When))

@@ -44,8 +44,8 @@ func NewDoctorCmd(global *cli.Globals) *cobra.Command {
 		Short: "Examine the store and say what to fix",
 		Long: `Doctor checks the store as an expert would: whether it answers and how fast, its
 version, replicas, persistence, memory, eviction and clock, the rights of its
-user, and the keys under the prefix. It changes nothing. Each check is ✓ fine, !
-a warning or ✗ a problem. Warnings and problems come with advice.
+user, and the keys under the prefix. It changes nothing. Each check is ✓ fine, ?
+not known, ! a warning or ✗ a problem. Warnings and problems come with advice.
 
 It looks at up to --scan-limit keys, and says if there are more. The biggest and
 the hottest of them come last. What else is in the server comes from a sample of
@@ -241,10 +241,12 @@ func (a *doctorAnswer) Document() any {
 	return struct {
 		SchemaVersion int              `json:"schema_version"`
 		Failed        int              `json:"failed"`
-		Warnings      int              `json:"warnings"`
+		Warnings      int              `json:"warnings"` // how many checks work with a risk
 		Fine          int              `json:"fine"`
+		Unknown       int              `json:"unknown"` // how many checks nothing answers
 		Findings      []doctor.Finding `json:"findings"`
-	}{output.SchemaVersion, a.report.Count(doctor.Fail), a.report.Count(doctor.Warn), a.report.Count(doctor.OK), a.report.Findings}
+	}{output.SchemaVersion, a.report.Count(doctor.Fail), a.report.Count(doctor.Warn), a.report.Count(doctor.OK),
+		a.report.Count(doctor.Unknown), a.report.Findings}
 }
 
 // Lines implements output.Answer.
@@ -289,8 +291,11 @@ func (a *doctorAnswer) Print(p *output.Printer) {
 	}
 	fails, warns := a.report.Count(doctor.Fail), a.report.Count(doctor.Warn)
 	_, style := markOf(worst(fails, warns))
-	fmt.Fprintln(p.Out, p.Paint(style, fmt.Sprintf("%s, %s, %d fine", output.Plural(fails, "problem"), output.Plural(warns, "warning"),
-		a.report.Count(doctor.OK))))
+	counts := fmt.Sprintf("%s, %s, %d fine", output.Plural(fails, "problem"), output.Plural(warns, "warning"), a.report.Count(doctor.OK))
+	if n := a.report.Count(doctor.Unknown); n > 0 {
+		counts += fmt.Sprintf(", %d not known", n)
+	}
+	fmt.Fprintln(p.Out, p.Paint(style, counts))
 	for _, f := range keys { // which are no findings to people, and so have a line each
 		line := fmt.Sprintf("%s  %s", f.Check, f.Summary)
 		if p.Width > 0 {
@@ -348,6 +353,8 @@ func markOf(status doctor.Status) (mark string, style output.Style) {
 		return "✗", output.AtEnd
 	case doctor.Warn:
 		return "!", output.Near
+	case doctor.Unknown:
+		return "?", output.Plain
 	default:
 		return "✓", output.Calm
 	}

@@ -27,20 +27,28 @@ func NewVersionCmd(global *cli.Globals) *cobra.Command {
 type versionAnswer struct {
 	SchemaVersion int    `json:"schema_version"`
 	Version       string `json:"version"`
-	Go            string `json:"go"`
-	Platform      string `json:"platform"`
+	// Commit and Date are empty if the build does not say them, as that of go install.
+	Commit   string `json:"commit,omitempty"`
+	Date     string `json:"date,omitempty"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
 }
 
 func newVersionAnswer(env *cli.Env) *versionAnswer {
-	return &versionAnswer{output.SchemaVersion, env.ProgramVersion(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+	commit, date := env.Source()
+	return &versionAnswer{output.SchemaVersion, env.ProgramVersion(), commit, date, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
 }
 
 // Records implements output.Answer.
 func (v *versionAnswer) Records() [][]string {
-	return [][]string{{"version", "go", "platform"}, {v.Version, v.Go, v.Platform}}
+	return [][]string{{"version", "go", "platform", "commit", "date"}, {v.Version, v.Go, v.Platform, v.Commit, v.Date}}
 }
 
 // Print implements output.Answer.
 func (v *versionAnswer) Print(p *output.Printer) {
-	fmt.Fprintf(p.Out, "limitctl %s (%s, %s)\n", v.Version, v.Go, v.Platform)
+	source := ""
+	if v.Commit != "" {
+		source = "commit " + v.Commit[:min(12, len(v.Commit))] + " of " + v.Date + ", "
+	}
+	fmt.Fprintf(p.Out, "limitctl %s (%s%s, %s)\n", v.Version, source, v.Go, v.Platform)
 }

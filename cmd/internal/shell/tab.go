@@ -18,8 +18,11 @@ const noDescriptions = "no-descriptions"
 //go:embed scripts
 var scripts embed.FS
 
+// PowerShell is the one shell whose script is not tried in tests. It asks as the scripts of the cobra library do.
+const PowerShell = "powershell"
+
 // Completed returns the names of the shells for [Script].
-func Completed() []string { return []string{"bash", "zsh", "fish"} }
+func Completed() []string { return []string{"bash", "zsh", "fish", PowerShell} }
 
 // Script returns the completion script of a shell, which calls limitctl with [Tab] at every Tab key; ok is false
 // for an unknown shell.
@@ -28,6 +31,9 @@ func Script(shell string, descriptions bool) (script string, ok bool) {
 		return "", false
 	}
 	text, err := scripts.ReadFile("scripts/limitctl." + shell)
+	if shell == PowerShell {
+		return string(text), err == nil
+	}
 	if script = string(text); !descriptions {
 		script = strings.Replace(script, Tab+" "+shell, Tab+" "+noDescriptions+" "+shell, 1)
 	}

@@ -1,7 +1,6 @@
 package shell
 
 import (
-	"slices"
 	"strings"
 	"testing"
 )
@@ -80,6 +79,17 @@ func TestScript(t *testing.T) {
 	for _, shell := range Completed() {
 		script, ok := Script(shell, true)
 		without, _ := Script(shell, false)
+		if shell == PowerShell {
+			for _, runs := range []string{"Invoke-Expression", "iex ", "ExpandString", "Create("} {
+				if strings.Contains(script, runs) {
+					t.Errorf("the script for %s has %q, which runs words", shell, runs)
+				}
+			}
+			if !ok || script != without || !strings.Contains(script, "& limitctl __complete @words") {
+				t.Errorf("the script for %s does not hand the words over as arguments", shell)
+			}
+			continue
+		}
 		if !ok || !strings.Contains(script, Tab+" "+shell+" ") || !strings.Contains(without, Tab+" no-descriptions "+shell+" ") {
 			t.Errorf("the script for %s asks otherwise", shell)
 		}
@@ -89,7 +99,7 @@ func TestScript(t *testing.T) {
 			}
 		}
 	}
-	if _, ok := Script("powershell", true); ok || slices.Contains(Completed(), "powershell") {
-		t.Error("there is a script for PowerShell, and no test of it")
+	if _, ok := Script("tcsh", true); ok {
+		t.Error("there is a script for an unknown shell")
 	}
 }

@@ -1,12 +1,12 @@
 // Llm-gateway limits what teams spend on a language model: a hundred thousand tokens a minute for each team, and a
-// million a minute for all. The tokens of a call are known only after its answer, so it takes an estimate first and
-// settles with the real cost afterwards.
+// million a minute for all. Free callers leave 30 % of that to paid ones, and nobody who pays stands in a queue behind them.
+// The tokens of a call are known only after its answer, so it takes an estimate first and settles with the real cost afterwards.
 //
 // The limits are in limitctl.yaml beside this file, which the command reads, too. A change takes effect within
 // about a second:
 //
 //	limitctl config validate docs/examples/llm-gateway/limitctl.yaml
-//	go run ./docs/examples/llm-gateway -redis localhost:6379 -team red -prompt "why is the sky blue?"
+//	go run ./docs/examples/llm-gateway -redis localhost:6379 -team red -plan paid -prompt "why is the sky blue?"
 package main
 
 import (
@@ -28,15 +28,16 @@ import (
 func main() {
 	address := flag.String("redis", "localhost:6379", "where the Redis is")
 	team := flag.String("team", "red", "who pays")
+	plan := flag.String("plan", "free", "what the team pays for: paid, free or batch")
 	prompt := flag.String("prompt", "why is the sky blue?", "what is asked")
 	path := flag.String("limits", "docs/examples/llm-gateway/limitctl.yaml", "the file with the limits")
 	flag.Parse()
-	if err := run(*address, *path, *team, *prompt); err != nil {
+	if err := run(*address, *path, *team, *plan, *prompt); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(address, path, team, prompt string) error {
+func run(address, path, team, plan, prompt string) error {
 	file, err := policyfile.Load(path)
 	if err != nil {
 		return err
@@ -54,7 +55,7 @@ func run(address, path, team, prompt string) error {
 	defer policies.Close()
 	go policies.Watch(context.Background(), time.Second, func(err error) { log.Print("limits reloaded: ", err) })
 	g := &gateway{policies: policies, model: parrot}
-	answer, err := g.ask(context.Background(), team, prompt)
+	answer, err := g.ask(context.Background(), team, plan, prompt)
 	if answer != "" { // it is paid for, even if settling failed
 		fmt.Println(answer)
 	}
@@ -71,10 +72,11 @@ type gateway struct {
 	model func(ctx context.Context, prompt string) (answer string, took int64, err error)
 }
 
-// ask calls the model for a team. A team that has to wait gets a *limiter.DeniedError, which says how long.
-func (g *gateway) ask(ctx context.Context, team, prompt string) (string, error) {
+// ask calls the model for a team on a plan. The plan comes from the team's contract and not from the request, or everybody
+// would be a paid caller. A team that has to wait gets a *limiter.DeniedError, which says how long.
+func (g *gateway) ask(ctx context.Context, team, plan, prompt string) (string, error) {
 	estimate := int64(len(prompt)/4+1) + mostAnswered
-	call, err := g.policies.Call("tokens", policy.Attributes{"model": "sky-1", "team": team}, estimate)
+	call, err := g.policies.Call("tokens", policy.Attributes{"model": "sky-1", "team": team, "plan": plan}, estimate)
 	if err != nil {
 		return "", err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,7 +62,7 @@ func (g *gateway) peek(t *testing.T, team string) limiter.Decisions {
 
 func TestACallCostsWhatItTook(t *testing.T) {
 	g := newGateway(t, noon(), 1500)
-	if answer, err := g.ask(t.Context(), "red", "why?"); err != nil || answer != "blue" {
+	if answer, err := g.ask(t.Context(), "red", "free", "why?"); err != nil || answer != "blue" {
 		t.Fatalf("%q, %v", answer, err)
 	}
 	if d := g.peek(t, "red"); d.At(0).Used != 1500 || d.At(1).Used != 1500 {
@@ -69,7 +70,7 @@ func TestACallCostsWhatItTook(t *testing.T) {
 	}
 	failing := errors.New("the model is away")
 	g.model = func(context.Context, string) (string, int64, error) { return "", 0, failing }
-	if _, err := g.ask(t.Context(), "red", "why?"); !errors.Is(err, failing) {
+	if _, err := g.ask(t.Context(), "red", "free", "why?"); !errors.Is(err, failing) {
 		t.Errorf("%v", err)
 	}
 	if d := g.peek(t, "red"); d.At(0).Used != 1500 || d.At(1).Used != 1500 {
@@ -82,7 +83,7 @@ func TestACallerWhoLeavesIsSettled(t *testing.T) {
 	g := newGateway(t, noon(), 0)
 	ctx, leave := context.WithCancel(t.Context())
 	g.model = func(context.Context, string) (string, int64, error) { leave(); return "", 700, ctx.Err() }
-	if _, err := g.ask(ctx, "red", "why?"); !errors.Is(err, context.Canceled) {
+	if _, err := g.ask(ctx, "red", "free", "why?"); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 	if d := g.peek(t, "red"); d.At(0).Used != 700 || d.At(1).Used != 700 {
@@ -93,17 +94,59 @@ func TestACallerWhoLeavesIsSettled(t *testing.T) {
 func TestATeamThatHasSpentItAllWaits(t *testing.T) {
 	g := newGateway(t, noon(), 4001)
 	for range 24 {
-		if _, err := g.ask(t.Context(), "red", "why?"); err != nil {
+		if _, err := g.ask(t.Context(), "red", "free", "why?"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	_, err := g.ask(t.Context(), "red", "why?")
+	_, err := g.ask(t.Context(), "red", "free", "why?")
 	if denied, is := errors.AsType[*limiter.DeniedError](err); !is || denied.RetryAfter() <= 0 {
 		t.Errorf("%v", err)
 	}
-	if _, err := g.ask(t.Context(), "blue", "why?"); err != nil {
+	if _, err := g.ask(t.Context(), "blue", "free", "why?"); err != nil {
 		t.Errorf("another team: %v", err)
 	}
+}
+
+// When the free callers have used all that is for them, paid ones are still served, and do not wait in a queue behind them.
+func TestPaidCallersDoNotQueueBehindTheFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, memorystore.New(), 4001)
+		free := 0 // calls
+		for team := 'a'; ; team++ {
+			_, err := g.ask(t.Context(), string(team), "free", "why?")
+			if denied, is := errors.AsType[*limiter.DeniedError](err); is && denied.Decisions.DeniedBy()[0] == 1 {
+				break // by the limit for all
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			free++
+			time.Sleep(time.Millisecond)
+		}
+		if used := g.peek(t, "red").At(1).Used; used > 700_000 || used < 690_000 {
+			t.Errorf("free callers have %d of a million in use, want all but 30 %%", used)
+		}
+		for n := range 5 { // who wait for a unit
+			go func() {
+				call, err := g.policies.Call("tokens", policy.Attributes{"model": "sky-1", "team": fmt.Sprint(n), "plan": "free"}, 100_000)
+				if err == nil {
+					err = call.Limits.Wait(t.Context(), call.Requests...)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+		synctest.Wait()
+		begin := time.Now()
+		call, err := g.policies.Call("tokens", policy.Attributes{"model": "sky-1", "team": "red", "plan": "paid"}, 100_000)
+		if err == nil {
+			err = call.Limits.Wait(t.Context(), call.Requests...)
+		}
+		if waited := time.Since(begin); err != nil || waited != 0 {
+			t.Errorf("a paid caller waited for %s: %v", waited, err)
+		}
+		time.Sleep(time.Hour) // the free ones have had their turns
+	})
 }
 
 // away is a store that is away.
@@ -117,7 +160,7 @@ func (away) Decide(context.Context, store.Op, []store.Request, []store.Decision)
 func TestAnOutageTakesNoAnswerAway(t *testing.T) {
 	for name, option := range map[string]limiter.Option{"open": limiter.FailOpen(), "local": limiter.FailLocal(0.25)} {
 		g := newGateway(t, away{memorystore.New()}, 1500, option)
-		if answer, err := g.ask(t.Context(), "red", "why?"); err != nil || answer != "blue" {
+		if answer, err := g.ask(t.Context(), "red", "free", "why?"); err != nil || answer != "blue" {
 			t.Errorf("%s: %q, %v", name, answer, err)
 		}
 	}
@@ -140,7 +183,7 @@ func TestAnExemptedTeamIsSettled(t *testing.T) {
 		if d := g.peek(t, "red"); d.At(0).Override == nil {
 			t.Fatalf("the team is not exempt: %+v", d.At(0))
 		}
-		if _, err := g.ask(t.Context(), "red", "why?"); err != nil {
+		if _, err := g.ask(t.Context(), "red", "free", "why?"); err != nil {
 			t.Fatal(err)
 		}
 		if used := g.peek(t, "red").At(1).Used; used > 1500 {

@@ -3,6 +3,7 @@ package admin
 import (
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -44,11 +45,39 @@ type Entry struct {
 // NewEntry describes the state s of key at now for q, for a store in which an unused key expires. State of the
 // Entry is s itself.
 func NewEntry(q *Query, key store.Key, storeKey string, s *store.State, now store.Instant) Entry {
-	reqs, decisions := [1]store.Request{{Key: key, Limit: s.Limit, Cost: 1}}, [1]store.Decision{}
-	store.Decide(store.Peek, reqs[:], []*store.State{s}, decisions[:], now)
-	entry := Entry{Key: key, StoreKey: storeKey, Limit: s.Limit, Decision: decisions[0], TTL: decisions[0].ResetAfter, State: s}
+	entry := Entry{Key: key, StoreKey: storeKey, Limit: s.Limit, Decision: peek(key, s.Limit, s, now), State: s}
+	entry.TTL = entry.ResetAfter
 	q.describe(&entry, now)
 	return entry
+}
+
+// peeks are of type *peeked. Scans peek at millions of keys.
+var peeks = sync.Pool{New: func() any { return new(peeked) }}
+
+// peeked is what a peek needs, of one request.
+type peeked struct {
+	reqs      [1]store.Request
+	states    [1]*store.State
+	decisions [1]store.Decision
+}
+
+// peek says what a limit would decide by a state.
+func peek(key store.Key, limit store.Limit, s *store.State, now store.Instant) store.Decision {
+	p := peeks.Get().(*peeked)
+	*p = peeked{reqs: [1]store.Request{{Key: key, Limit: limit, Cost: 1}}, states: [1]*store.State{s}}
+	store.Decide(store.Peek, p.reqs[:], p.states[:], p.decisions[:], now)
+	decision := p.decisions[0]
+	*p = peeked{}
+	peeks.Put(p)
+	return decision
+}
+
+// LastLimit returns the limit of the last charge, by which the usage fades.
+func (e *Entry) LastLimit() store.Limit {
+	if e.Recorded != (store.Limit{}) {
+		return e.Recorded
+	}
+	return e.Limit
 }
 
 // UsedKnown reports whether Used is known.

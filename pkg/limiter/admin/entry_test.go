@@ -51,11 +51,7 @@ func TestWhatIsKnownOfAnEntry(t *testing.T) {
 func TestACloneOfAStateIsItsOwn(t *testing.T) {
 	now := store.Instant(1_700_000_000_000_000)
 	for _, kind := range store.Kinds() {
-		limit := store.Limit{Algorithm: kind.Algorithm(), Count: 100, Period: time.Minute}
-		if kind.HasSlices() {
-			limit.Slices = 6
-		}
-		limit, err := limit.Normalize()
+		limit, err := storetest.LimitOf(kind, 100, time.Minute).Normalize()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -88,11 +88,14 @@ func (q *Query) describe(e *Entry, now store.Instant) {
 	if err != nil || limit == e.Limit {
 		return
 	}
+	if limit.IsRecordedAs(e.Limit) { // a record has its window, and not its zone
+		e.Limit.Calendar = limit.Calendar
+		return
+	}
+	limit = limit.InWindow(now)
 	e.Recorded, e.Limit = e.Limit, limit
 	if e.State != nil {
-		reqs, decisions := [1]store.Request{{Key: e.Key, Limit: limit, Cost: 1}}, [1]store.Decision{}
-		store.Decide(store.Peek, reqs[:], []*store.State{e.State}, decisions[:], now)
-		e.Decision = decisions[0]
+		e.Decision = peek(e.Key, limit, e.State, now)
 	}
 }
 

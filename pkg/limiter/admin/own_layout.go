@@ -23,11 +23,14 @@ func (l OwnLayout) StoreKey(k store.Key) string {
 // Glob returns a Redis glob that matches the store keys of all limits whose subject and name match. It can match
 // others, too.
 func (l OwnLayout) Glob(subjects, names store.Pattern) string {
-	name := "*"
-	if !names.IsZero() {
-		name = names.RedisGlob()
+	glob := store.EscapeGlob(string(l)) + ":{" + subjects.RedisGlob()
+	switch {
+	case !names.IsZero():
+		return glob + "}:" + names.RedisGlob()
+	case strings.HasSuffix(glob, "*") && !strings.HasSuffix(glob, `\*`):
+		return glob // to look for what follows a "*" would cost Redis time for each key
 	}
-	return store.EscapeGlob(string(l)) + ":{" + subjects.RedisGlob() + "}:" + name
+	return glob + "}:*"
 }
 
 // Match returns the key of a store key. ok is false if the store key is not one of a limit under the prefix.

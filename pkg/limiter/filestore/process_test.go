@@ -141,6 +141,37 @@ func TestAKilledProcessLosesAndDoublesNothing(t *testing.T) {
 	}
 }
 
+// The writer stops trying a locked file when the last caller leaves. Who comes at that moment waits as others do.
+func TestWhoComesAsTheLastOneLeavesWaits(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	backend := open(t, path)
+	limit := store.Limit{Count: 10, Period: 24 * time.Hour}
+	key := store.Key{Subject: "u", Name: "limit"}
+	if err := take(backend, key, limit, 1); err != nil {
+		t.Fatal(err)
+	}
+	other := raw(t, path)
+	defer other.Close()
+	other.SetMaxOpenConns(1)
+	if _, err := other.Exec("BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	for range 200 {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Millisecond)
+		_, err := storecall.New(backend).Take(ctx, key, limit, 1)
+		cancel()
+		if !errors.Is(err, store.ErrGaveUp) {
+			t.Fatalf("got %v, want an ErrGaveUp", err)
+		}
+	}
+	if _, err := other.Exec("COMMIT"); err != nil {
+		t.Fatal(err)
+	}
+	if err := take(backend, key, limit, 1); err != nil {
+		t.Errorf("after the lock was released: %v", err)
+	}
+}
+
 // Another process that holds the file's lock is waited for as long as the caller
 // has time; then nothing was charged.
 func TestALockedFile(t *testing.T) {

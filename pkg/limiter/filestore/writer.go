@@ -6,6 +6,8 @@ import (
 	"errors"
 	"time"
 
+	sqlite3 "modernc.org/sqlite/lib"
+
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -23,7 +25,8 @@ const (
 // writeAll does jobs until the Store is closed. Each Store has at most one at a time.
 func (s *Store) writeAll() error {
 	for s.queue.wait() {
-		if err := s.writeBurst(); err != nil {
+		// The writer stops trying a busy file when nobody waits. Who has come since then is not refused for that.
+		if err := s.writeBurst(); err != nil && !hasCode(err, sqlite3.SQLITE_BUSY) {
 			for _, j := range s.queue.takeAll(false) {
 				j.finish(err)
 			}

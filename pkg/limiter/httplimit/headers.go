@@ -55,7 +55,7 @@ const (
 // limit that denied, the next unit of a bucket, the end of a window. For the sliding algorithms t is the reset
 // after, since nothing nearer is known; more can remain earlier. X-RateLimit-Reset is the instant of t for its
 // limit, and not before Retry-After, so that a client can sleep until then and is allowed. It is by this machine's
-// clock, like the field Date.
+// clock, like the field Date, except for the end of a window of a calendar, which is the same by all.
 //
 // Retry-After is the time until the same request is allowed, if nobody else takes. It is never less than the t of a
 // limit that denied.
@@ -129,7 +129,11 @@ func (h Headers) set(header http.Header, names []string, reqs []store.Request, d
 		if denied {
 			wait = max(wait, retryAfter)
 		}
-		number(resetField, wholeSeconds(time.Duration(clock().UnixNano())+wait))
+		reset := wholeSeconds(time.Duration(clock().UnixNano()) + wait)
+		if end, has := limit.WindowEnd(d.At); has && wait == d.ResetAfter && wait == end.Sub(d.At.Time()) {
+			reset = end.Unix() // a whole second of every clock
+		}
+		number(resetField, reset)
 	}
 	if h&RetryAfter != 0 && denied && retryAfter > 0 {
 		number(retryAfterField, wholeSeconds(retryAfter))
@@ -168,6 +172,9 @@ func effective(limit *store.Limit, d *store.Decision) store.Limit {
 	l := d.Override.Apply(*limit)
 	if d.LocalShare != 0 {
 		l = d.LocalShare.Of(l)
+	}
+	if d.At > 0 {
+		l = l.InWindow(d.At)
 	}
 	return l
 }

@@ -149,6 +149,7 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		return
 	}
 	m.options.Headers.Set(w.Header(), o.names, o.requests, o.decisions)
+	m.options.Headers.SetWarning(w.Header(), o.names, o.limits, o.requests, o.decisions)
 	if !store.AllAllowed(o.decisions) {
 		if m.options.Denied != nil {
 			m.options.Denied(w, r, o)
@@ -194,8 +195,10 @@ type policyAsker struct {
 	policy  *policy.Prepared
 	options *Options
 	names   []string // of the limits
-	known   []string // the attributes of the policy, and its costs
-	needed  []string // those that are required
+	// nextNames are those of a version that is tried beside the policy.
+	nextNames []string
+	known     []string // the attributes of the policy, and its costs
+	needed    []string // those that are required
 	// attributes are empty policy.Attributes, for reuse while requests are made.
 	attributes sync.Pool
 }
@@ -207,6 +210,11 @@ func newPolicyAsker(p *policy.Policy, options *Options) *policyAsker {
 	a.attributes.New = func() any { return policy.Attributes{} }
 	for i := range p.Limits {
 		a.names = append(a.names, p.Limits[i].Name)
+	}
+	if next := p.Next(); next != nil {
+		for i := range next.Limits {
+			a.nextNames = append(a.nextNames, next.Limits[i].Name)
+		}
 	}
 	return a
 }
@@ -225,8 +233,11 @@ func (a *policyAsker) ask(o *Outcome, r *http.Request, cost int64) error {
 	if err != nil {
 		return err
 	}
-	o.names = a.names
-	o.requests, _, err = a.policy.AppendRequests(o.requests, overrides[:0], attributes, cost, costs...)
+	p := a.policy.For(attributes, costs...)
+	if o.names, o.limits = a.names, p.Limits; p != a.policy {
+		o.names = a.nextNames
+	}
+	o.requests, _, err = p.AppendRequests(o.requests, overrides[:0], attributes, cost, costs...)
 	return err
 }
 

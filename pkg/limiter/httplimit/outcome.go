@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -14,6 +15,7 @@ type Outcome struct {
 	requests  []store.Request
 	decisions []store.Decision
 	names     []string
+	limits    []policy.Limit // of the policy that decided
 	status    int
 }
 

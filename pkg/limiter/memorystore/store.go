@@ -146,7 +146,7 @@ func (s *Store) decideOne(op store.Op, req *store.Request, decisions []store.Dec
 	e := stripe.find(hash, r.Key)
 	isNew := e == nil
 	// An existing key was checked before, and so was its limit.
-	if isNew || e.state.Limit != r.Limit || r.Cost < 1 || r.Cost > r.Limit.Capacity() {
+	if isNew || e.state.Limit != r.Limit || r.Cost < 1 || r.Leave < 0 || r.Cost > r.Capacity() {
 		if err := r.Check(op); err != nil {
 			return err
 		}

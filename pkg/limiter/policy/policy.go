@@ -34,6 +34,9 @@ type Policy struct {
 	// HashBy the subject of a limit is all of its By.
 	HashBy []string
 	Limits []Limit
+
+	canary *Canary // see WithCanary; nil for none
+	beside *Policy // whose attributes are accepted, too; nil for none
 }
 
 // Limit is one limit of a policy.
@@ -47,8 +50,18 @@ type Limit struct {
 	Cost Cost
 	// Exceptions are other limits for some requests; the first that matches applies.
 	Exceptions []Exception
+	// Classes say how much of the limit each class of callers leaves to others.
+	Classes Classes
 	// Shadow: the limit is counted and reported, but never denies.
 	Shadow bool
+	// Warn is the share of the limit from whose use on clients and operators are warned; 0 for never.
+	Warn store.Share
+}
+
+// Warns reports whether to warn after a decision on a limit of that capacity, in units.
+func (l *Limit) Warns(d *store.Decision, capacity int64) bool {
+	return l.Warn != 0 && !d.Unguarded && (d.Override == nil || d.Override.Effect != store.OverrideExempt) &&
+		d.Used*int64(store.WholeShare) >= capacity*int64(l.Warn)
 }
 
 // Exception is another limit for requests that have all attributes of When. Other attributes can have any value.
@@ -58,21 +71,37 @@ type Exception struct {
 }
 
 // Attributes returns the names of all attributes that the policy can use, in order; needed has those that it
-// requires.
+// requires. Those of a version beside it can be used, too (see [Policy.WithCanary]).
 func (p *Policy) Attributes() (names []string, needed map[string]bool) {
 	needed = map[string]bool{}
 	all := map[string]bool{}
 	for i := range p.Limits {
+		p.Limits[i].addAttributes(all)
 		for _, name := range p.Limits[i].By {
-			needed[name], all[name] = true, true
+			needed[name] = true
 		}
-		for _, exception := range p.Limits[i].Exceptions {
-			for name := range exception.When {
-				all[name] = true
-			}
+	}
+	if p.beside != nil {
+		for i := range p.beside.Limits {
+			p.beside.Limits[i].addAttributes(all)
 		}
 	}
 	return slices.Sorted(maps.Keys(all)), needed
+}
+
+// addAttributes adds the names of all attributes that the limit can use.
+func (l *Limit) addAttributes(all map[string]bool) {
+	for _, name := range l.By {
+		all[name] = true
+	}
+	for _, exception := range l.Exceptions {
+		for name := range exception.When {
+			all[name] = true
+		}
+	}
+	if by := l.Classes.By; by != "" {
+		all[by] = true
+	}
 }
 
 // Needed returns the names of the attributes that the policy requires, in order.
@@ -141,7 +170,7 @@ func (p *Policy) RequestsWithExceptions(
 		l := &p.Limits[i]
 		limit, exception := l.For(attributes)
 		exceptions = append(exceptions, exception)
-		reqs = append(reqs, store.Request{Key: p.Key(l, attributes), Limit: limit, Cost: units[i], Shadow: l.Shadow})
+		reqs = append(reqs, l.request(p.Key(l, attributes), limit, units[i], attributes))
 	}
 	return reqs, exceptions, nil
 }
@@ -154,6 +183,17 @@ func (l *Limit) For(attributes Attributes) (limit store.Limit, exception int) {
 		}
 	}
 	return l.Limit, -1
+}
+
+// Request returns the request of limit l of the policy for cost units. The attributes must include those of its By.
+func (p *Policy) Request(l *Limit, attributes Attributes, cost int64) store.Request {
+	limit, _ := l.For(attributes)
+	return l.request(p.Key(l, attributes), limit, cost, attributes)
+}
+
+// request returns the request of l under limit, which applies to the attributes.
+func (l *Limit) request(key store.Key, limit store.Limit, cost int64, attributes Attributes) store.Request {
+	return store.Request{Key: key, Limit: limit, Cost: cost, Leave: l.Leave(limit, attributes), Shadow: l.Shadow}
 }
 
 // Key returns the key of a limit of the policy for the attributes, which must include those of its By. The subject

@@ -13,6 +13,8 @@ type Prepared struct {
 	known, needed []string
 	costs         []string // the fields that are costs
 	limits        []preparedLimit
+	tried         *preparedCanary // the version that is tried beside it; nil for none
+	counted       *store.Trial    // of a version that is tried itself; nil for none
 }
 
 // preparedLimit is what is known about the keys of a limit without attributes.
@@ -35,11 +37,15 @@ func (p *Policy) Prepare() *Prepared {
 		})
 		prepared.limits = append(prepared.limits, limit)
 	}
+	if p.canary != nil {
+		prepared.tried = prepareCanary(p.canary)
+	}
 	return prepared
 }
 
 // AppendRequests is [Policy.RequestsWithExceptions], but appends to slices, which may be nil. It leaves them
-// unchanged on an error.
+// unchanged on an error. The first request has what is to be judged beside the call, if another version is tried; call it on
+// what [Prepared.For] returns.
 func (p *Prepared) AppendRequests(
 	reqs []store.Request, exceptions []int, attributes Attributes, cost int64, costs ...FieldCost,
 ) ([]store.Request, []int, error) {
@@ -51,7 +57,7 @@ func (p *Prepared) AppendRequests(
 	for i := range p.Limits {
 		l, prepared := &p.Limits[i], &p.limits[i]
 		limit, exception := l.For(attributes)
-		req := store.Request{Limit: limit, Cost: l.Cost.of(cost, costs), Shadow: l.Shadow}
+		req := l.request(store.Key{}, limit, l.Cost.of(cost, costs), attributes)
 		switch {
 		case !prepared.fixedName:
 			req.Key = p.Key(l, attributes)
@@ -63,6 +69,9 @@ func (p *Prepared) AppendRequests(
 			req.Key = store.Key{Subject: join(l.By, attributes), Name: prepared.name}
 		}
 		reqs, exceptions = append(reqs, req), append(exceptions, exception)
+	}
+	if p.tried != nil || p.counted != nil {
+		reqs[first].Trial = p.trial(attributes, cost, costs)
 	}
 	return reqs, exceptions, nil
 }

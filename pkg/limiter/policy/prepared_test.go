@@ -34,6 +34,9 @@ func TestPreparedMakesTheSameRequests(t *testing.T) {
 			l := Limit{Name: fmt.Sprintf("l%d", i), By: by, Limit: store.Limit{Count: int64(i + 1), Period: time.Second},
 				Shadow: r.IntN(2) == 0}
 			if r.IntN(2) == 0 {
+				l.Classes = Classes{By: names[r.IntN(5)], Of: []Class{{"x", 0}, {"é", 200_000}, {"a b", 500_000}}}
+			}
+			if r.IntN(2) == 0 {
 				l.Exceptions = []Exception{{When: Attributes{names[r.IntN(5)]: "x"}, Limit: store.Limit{Count: 9, Period: time.Second}}}
 			}
 			p.Limits = append(p.Limits, l)

@@ -42,6 +42,7 @@ func (p *Policy) Problems() []Problem {
 		}
 		limit.problems(path, add)
 		p.costProblems(limit, path, add)
+		limit.classProblems(path, add)
 		if n := len(p.HashBy); len(limit.By) > 0 && (len(limit.By) < n || !slices.Equal(limit.By[:n], p.HashBy)) {
 			add(path+".by", "limit %q has by: %s, which must begin with the policy's hash_by: %s, so that all keys are in one slot",
 				limit.Name, list(limit.By), list(p.HashBy))

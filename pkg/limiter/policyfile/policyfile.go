@@ -28,6 +28,18 @@
 //	go policies.Watch(ctx, time.Second, func(err error) { log.Print("limits reloaded: ", err) })
 //	...
 //	decisions, err := policies.Take(ctx, "login", policy.Attributes{"ip": ip, "email": email}, 1)
+//
+// # Published
+//
+// [Follow] gets the policies from the store instead, where "limitctl config publish" puts them. Then Watch puts each
+// further version in force within two seconds:
+//
+//	file, err := policyfile.Follow(ctx, store, policyfile.Published{Process: "checkout", Cache: "/var/lib/checkout/limits"})
+//	...
+//	policies, err := policyfile.NewRuntime(file, store)
+//
+// A version that is tried beside the one in force decides for its share here, too, or is only judged. The requests and
+// decisions of a call are those of one version alone.
 package policyfile
 
 import (
@@ -59,6 +71,8 @@ type File struct {
 	HTTP httplimit.Settings
 
 	sum [sha256.Size]byte // of the text
+	// published follows the store that the file was published to; nil for a file of the machine.
+	published *publishedFile
 }
 
 // Load reads a file, which must be a regular file of at most [MaxSize] bytes. It returns at once, even for a FIFO

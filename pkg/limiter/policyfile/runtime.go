@@ -132,10 +132,11 @@ func (r *Runtime) Call(name string, attributes policy.Attributes, cost int64, co
 		_, err := version.file.Policy(name)
 		return Call{}, err
 	}
-	if err := p.policy.CheckCost(store.Take, cost, cost != 0 && cost != 1); err != nil {
+	asks := p.policy.For(attributes, costs...)
+	if err := asks.CheckCost(store.Take, cost, cost != 0 && cost != 1); err != nil {
 		return Call{}, err
 	}
-	asked, _, err := p.policy.AppendRequests(nil, nil, attributes, cost, costs...)
+	asked, _, err := asks.AppendRequests(nil, nil, attributes, cost, costs...)
 	if err != nil {
 		return Call{}, err
 	}
@@ -143,7 +144,7 @@ func (r *Runtime) Call(name string, attributes policy.Attributes, cost int64, co
 	for i := range asked {
 		requests[i] = limiter.RequestOf(asked[i])
 	}
-	return Call{p.limits, requests, p.policy.Policy}, nil
+	return Call{p.limits, requests, asks.Policy}, nil
 }
 
 // Take charges cost units to all limits of a policy, or to none. A limit with its own cost uses that: costs has one
@@ -191,9 +192,13 @@ func (r *Runtime) Stats() limiter.Stats {
 	return stats
 }
 
-// Reload reads the file again and applies it. On an error the file before stays in force.
+// Reload reads the file again, or looks at the store that it was published to, and applies it. On an error the file
+// before stays in force.
 func (r *Runtime) Reload() error {
 	before := r.File()
+	if before.published != nil {
+		return before.published.look(context.Background(), r)
+	}
 	file, err := Load(before.Name)
 	if err != nil {
 		return err
@@ -209,8 +214,16 @@ const settle = 100 * time.Millisecond
 
 // Watch reloads the file when it changes, until ctx ends. It looks at it with the period every, such as a second.
 // onChange, if not nil, gets nil after each reload, and an error once for each change that cannot be used.
+//
+// It follows the store if the file was published there: by one small read each time, for which no decision waits. It
+// also reports which version is in force, for "limitctl config status"; onChange also gets the error when the store
+// cannot be read, and nil when it can be read again, and an error if a version is in force and cannot be kept in the cache.
 func (r *Runtime) Watch(ctx context.Context, every time.Duration, onChange func(error)) {
 	inForce := r.File()
+	if inForce.published != nil {
+		r.watchPublished(ctx, inForce.published, every, onChange)
+		return
+	}
 	looked := string(inForce.sum[:])
 	for sys.Sleep(ctx, max(every, time.Millisecond)) == nil {
 		now := contentOf(inForce.Name)

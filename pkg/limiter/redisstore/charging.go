@@ -33,6 +33,13 @@ func (s *Store) tokenKey(token string, key store.Key) string {
 // others, of other slots.
 func (s *Store) decideCharging(ctx context.Context, op store.Op, attempt uint64, reqs []store.Request,
 	decisions []store.Decision) error {
+	s.lanes.SetWindows(reqs)
+	return s.decideChargingInWindows(ctx, op, attempt, reqs, decisions, 0)
+}
+
+// decideChargingInWindows is decideCharging for requests in the windows of their calendars, in which tries calls have been made.
+func (s *Store) decideChargingInWindows(ctx context.Context, op store.Op, attempt uint64, reqs []store.Request,
+	decisions []store.Decision, tries int) error {
 	keys := s.storeKeys(reqs)
 	packed := make([]byte, 1, 1+len(reqs)*lanes.RequestSize+7+len(store.TokenDigest{})+8+7)
 	packed[0] = chargingCodes[op]
@@ -48,10 +55,13 @@ func (s *Store) decideCharging(ctx context.Context, op store.Op, attempt uint64,
 		notAfter := binary.BigEndian.AppendUint64(nil, uint64(reqs[0].NotAfter))
 		packed = append(packed, notAfter[1:]...)
 	}
-	cmd, err := s.runCharging(ctx, op, reqs, keys, lanes.WithClock([]any{packed}, s.lanes.Clock))
+	cmd, err := s.runCharging(ctx, op, reqs, keys, lanes.WithOptions([]any{packed}, s.lanes.Clock, lanes.Leaves(reqs)))
 	if redisserver.IsErrorReply(err, "CROSSSLOT") && reqs[0].Token != "" && !s.lanes.IsCluster() && !s.slotted.Swap(true) {
 		// What looks like a single server is a Cluster behind a proxy. Nothing has happened yet.
 		return s.decideCharging(ctx, op, attempt, reqs, decisions)
+	}
+	if s.lanes.CorrectWindows(err, reqs, &tries) {
+		return s.decideChargingInWindows(ctx, op, attempt, reqs, decisions, tries)
 	}
 	if err != nil {
 		if explained := explainCharging(err, reqs); explained != nil {
@@ -177,7 +187,7 @@ func (s *Store) parseCharging(reply string, op store.Op, keys []string, reqs []s
 // followsCharging is follows for decide_charging.lua. req has the cost that makes it allowed.
 func followsCharging(state *store.State, req *store.Request, op store.Op, allowed, repeated bool, granted int64,
 	now store.Instant) bool {
-	used, capacity := state.Used(now), req.Limit.Capacity()
+	used, capacity := state.Used(now), req.Capacity()
 	switch {
 	case op == store.Refund && req.NotAfter != 0:
 		return !allowed || max(now, state.Time) <= req.NotAfter

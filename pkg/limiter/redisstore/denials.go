@@ -78,7 +78,7 @@ func (s *Store) AddDenials(ctx context.Context, d admin.Denials) error {
 	}
 	clock := any("")
 	for range minuteTries {
-		now := time.Now().UnixMilli() + s.ahead.Load()
+		now := time.Now().UnixMilli() + s.lanes.Ahead.Load()
 		if s.lanes.Clock != nil {
 			now = s.lanes.Clock().UnixMilli()
 			clock = now
@@ -93,7 +93,7 @@ func (s *Store) AddDenials(ctx context.Context, d admin.Denials) error {
 		if err != nil || at == 0 {
 			return s.lanes.Refuse("write of denials", true)
 		}
-		s.ahead.Store(max(at, -at) - time.Now().UnixMilli())
+		s.lanes.Ahead.Store(max(at, -at) - time.Now().UnixMilli())
 		if at > 0 {
 			return nil
 		}
@@ -237,7 +237,7 @@ func (s *Store) denialClock(ctx context.Context, away *awayMasters) (now store.I
 		return store.InstantOf(s.lanes.Clock()), nil
 	}
 	steps := denialtable.Coarse
-	current := (time.Now().UnixMilli() + s.ahead.Load()) / steps.Length.Milliseconds()
+	current := (time.Now().UnixMilli() + s.lanes.Ahead.Load()) / steps.Length.Milliseconds()
 	for number := current; number > current-clockMasters && now == 0; number-- {
 		err = away.ask(ctx, denialTag(steps, number), func(ctx context.Context) (err error) {
 			now, err = s.serverTime(ctx, s.denialKey(steps, number))

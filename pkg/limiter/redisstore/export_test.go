@@ -7,7 +7,7 @@ import (
 )
 
 // SetAhead lets s believe that the server's clock is ahead of ours.
-func (s *Store) SetAhead(d time.Duration) { s.ahead.Store(d.Milliseconds()) }
+func (s *Store) SetAhead(d time.Duration) { s.lanes.Ahead.Store(d.Milliseconds()) }
 
 // NewerDump is a dump as a server of a later version would make it.
 func NewerDump(dump []byte) []byte {

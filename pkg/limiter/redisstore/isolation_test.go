@@ -27,7 +27,7 @@ import (
 // holds for a caller that sends its calls one by one.
 func TestAHungMasterHoldsUpItsOwnKeysOnly(t *testing.T) {
 	t.Parallel()
-	cluster := redistest.StartCluster(t)
+	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "60000") // the others go on
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), ReadTimeout: forever, PoolTimeout: forever,
 		MaxRetries: -1})
 	defer client.Close()
@@ -408,7 +408,7 @@ func TestStormsOfConnectionsLeaveNothingBehind(t *testing.T) {
 // which goes on without it.
 func TestGivingBackGoesOnWithoutTheCaller(t *testing.T) {
 	t.Parallel()
-	cluster := redistest.StartCluster(t)
+	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "60000") // the others go on
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), ReadTimeout: forever, PoolTimeout: forever,
 		MaxRetries: -1})
 	defer client.Close()

@@ -51,8 +51,15 @@ func notAJournal(key string) error {
 	return &store.ForeignError{StoreKey: key, Holds: "a value that is not a journal"}
 }
 
-// ReadJournal implements [admin.Journal], a page at a time.
+// ReadJournal implements [admin.Journal].
 func (s *Store) ReadJournal(ctx context.Context, most int) (entries []admin.JournalEntry, damaged int, err error) {
+	return s.readStream(ctx, s.journalKey(), min(most, admin.JournalKept), "read of the journal", notAJournal)
+}
+
+// readStream returns the latest texts of a stream, a page at a time.
+func (s *Store) readStream(ctx context.Context, key string, most int, reading string, foreign func(key string) error) (
+	entries []admin.JournalEntry, damaged int, err error,
+) {
 	if err := s.lanes.Check(); err != nil {
 		return nil, 0, err
 	}
@@ -61,18 +68,18 @@ func (s *Store) ReadJournal(ctx context.Context, most int) (entries []admin.Jour
 		return nil, 0, err
 	}
 	defer end()
-	key, before := s.journalKey(), "+"
-	for most = min(most, admin.JournalKept); most > 0 && before != ""; {
+	before := "+"
+	for most > 0 && before != "" {
 		page := min(most, journalPage)
 		cmd, err := s.lanes.Read(ctx, key, "xrevrange", key, before, "-", "count", page)
 		if redisserver.IsErrorReply(err, "WRONGTYPE") {
-			return nil, 0, notAJournal(key)
+			return nil, 0, foreign(key)
 		} else if err != nil {
-			return nil, 0, s.lanes.Explain(err, "read of the journal", false, []string{key})
+			return nil, 0, s.lanes.Explain(err, reading, false, []string{key})
 		}
 		found, isArray := cmd.Val().([]any)
 		if !isArray || len(found) > page {
-			return nil, 0, s.lanes.Refuse("read of the journal", false)
+			return nil, 0, s.lanes.Refuse(reading, false)
 		}
 		before = ""
 		for _, each := range found {

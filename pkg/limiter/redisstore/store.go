@@ -28,9 +28,8 @@ type Store struct {
 	keys     *keyspace.Own
 	closing  sync.Once
 	closeErr error
-	undoing  background   // takes that are being given back
-	slotted  atomic.Bool  // what looks like a single server has slots
-	ahead    atomic.Int64 // ms that the server's clock is ahead of ours, as far as known
+	undoing  background  // takes that are being given back
+	slotted  atomic.Bool // what looks like a single server has slots
 }
 
 // settings are what options change.

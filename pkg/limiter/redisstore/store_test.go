@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
@@ -77,6 +78,9 @@ func dump(tb testing.TB, client *redis.Client) string {
 	var b strings.Builder
 	for _, key := range keys {
 		value, err := client.Get(ctx, key).Result()
+		if redisserver.IsErrorReply(err, "WRONGTYPE") { // a stream
+			value, err = client.Dump(ctx, key).Result()
+		}
 		if err != nil {
 			tb.Fatal(err)
 		}

@@ -176,7 +176,7 @@ func takeUpTo(reqs []Request, states []*State, decisions []Decision, now Instant
 	fits := reqs[0].Cost
 	for i, s := range states {
 		used := s.Used(now)
-		room := max(0, reqs[i].Limit.Capacity()-used)
+		room := max(0, reqs[i].Capacity()-used)
 		decisions[i] = Decision{Allowed: room > 0, Shadow: reqs[i].Shadow, Used: used, Remaining: room, At: now}
 		if !reqs[i].Shadow {
 			fits = min(fits, room)
@@ -192,7 +192,7 @@ func takeUpTo(reqs []Request, states []*State, decisions []Decision, now Instant
 		if d.Allowed {
 			d.Delay = s.Delay(&req.Limit, now)
 		}
-		d.describe(s, &Request{Limit: req.Limit, Cost: 1}, now)
+		d.describe(s, &Request{Limit: req.Limit, Cost: 1, Leave: req.Leave}, now)
 	}
 	return changed
 }

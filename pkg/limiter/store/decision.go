@@ -61,8 +61,8 @@ type Decision struct {
 	// Repeated: the token of the request was known, so this call charged nothing, and Granted is what the first call
 	// charged.
 	Repeated bool
-	// Remaining is the largest cost that would be allowed now: a take of Remaining is allowed, one of Remaining+1 is
-	// denied.
+	// Remaining is the largest cost that would be allowed now to one who leaves as much: a take of Remaining is
+	// allowed, one of Remaining+1 is denied.
 	Remaining int64
 	// RetryAfter is the time until the same request is allowed, if nobody else takes: allowed at that instant, and
 	// denied a microsecond earlier. It is zero if Allowed, for a shadow limit that the cost can never fit, and for a
@@ -109,8 +109,8 @@ func AllAllowed(decisions []Decision) bool {
 //
 // changed reports whether any state changed and must be stored.
 func Decide(op Op, reqs []Request, states []*State, decisions []Decision, now Instant) (changed bool) {
-	if len(reqs) == 1 {
-		return DecideOne(op, &reqs[0], states[0], &decisions[0], now)
+	if len(reqs) == 1 && op == Take {
+		return takeOne(&reqs[0], states[0], &decisions[0], now)
 	}
 	return decideSeveral(op, reqs, states, decisions, now)
 }
@@ -143,7 +143,7 @@ func decideSeveral(op Op, reqs []Request, states []*State, decisions []Decision,
 	}
 	for i, s := range states {
 		req, used := &reqs[i], s.Used(now)
-		decisions[i] = Decision{Allowed: used+req.Cost <= req.Limit.Capacity(), Shadow: req.Shadow, Used: used, At: now}
+		decisions[i] = Decision{Allowed: used+req.Cost <= req.Capacity(), Shadow: req.Shadow, Used: used, At: now}
 	}
 	charge := op == Take && AllAllowed(decisions)
 	for i, s := range states {
@@ -169,6 +169,7 @@ func takeOne(req *Request, s *State, d *Decision, now Instant) (changed bool) {
 	if kind.hasBurst {
 		capacity = req.Limit.Burst
 	}
+	capacity -= req.Leave
 	clock, used := s.clock(now), int64(0)
 	if !s.IsZero() {
 		used = s.rule().used(s, clock)
@@ -181,7 +182,7 @@ func takeOne(req *Request, s *State, d *Decision, now Instant) (changed bool) {
 	if kind.queue != nil {
 		d.Delay = s.Delay(&req.Limit, now)
 	}
-	if s.Limit.countsLike(&req.Limit) {
+	if req.Limit.Calendar == nil && s.Limit.countsLike(&req.Limit) {
 		kind.rule.charge(s, req.Cost, clock)
 		s.Limit = req.Limit
 	} else {
@@ -195,7 +196,7 @@ func takeOne(req *Request, s *State, d *Decision, now Instant) (changed bool) {
 
 // describe derives the rest of d, which already says whether req was allowed, from the usage of s at now.
 func (d *Decision) describe(s *State, req *Request, now Instant) {
-	capacity := req.Limit.Capacity()
+	capacity := req.Capacity()
 	d.Remaining = max(0, capacity-d.Used)
 	d.ResetAfter = now.Until(s.UnusedAt(now))
 	if !d.Allowed && req.Cost <= capacity {

@@ -7,11 +7,11 @@ import (
 )
 
 // Kind is a way of counting, by its number in records and in requests to scripts. Every algorithm is a kind, and so
-// is a sliding counter in slices. Kinds are for stores; people choose an [Algorithm].
+// are a sliding counter in slices and a fixed window of a calendar. Kinds are for stores; people choose an [Algorithm].
 type Kind uint8
 
-// definition is all that the project knows about a kind. It stands with its rule, one file for each kind; lua/ has a
-// file of the same name with the same rule.
+// definition is all that the project knows about a kind. It stands with its rule, one file for each kind but those
+// of fixed windows, which share one; lua/ has a file with the name of each kind and the same rule.
 type definition struct {
 	name      string
 	algorithm Algorithm // that this is the kind of
@@ -27,6 +27,8 @@ type definition struct {
 	inSlices bool
 	// described: it describes limits that others decide. It has no records and no script.
 	described bool
+	// inCalendar: its limits are decided in windows of a calendar, whose bounds come with the request.
+	inCalendar bool
 	// recordsOf is the kind whose records and script it shares, 0 for its own.
 	recordsOf Kind
 	// entries returns the most log entries of a record under a limit while used units are in use; nil without a log.
@@ -70,9 +72,12 @@ var definitions = [...]definition{
 	SlidingLog:     slidingLogDefinition,
 	SlidingCounter: slidingCounterDefinition,
 
-	slicedCounterKind: slicedCounterDefinition,
+	slicedCounterKind:  slicedCounterDefinition,
+	calendarWindowKind: calendarWindowDefinition,
 
-	windowFromFirstKind: windowFromFirstDefinition,
+	windowFromFirstKind:  windowFromFirstDefinition,
+	counterFromFirstKind: counterFromFirstDefinition,
+	refilledBucketKind:   refilledBucketDefinition,
 }
 
 // rule is a kind's rule of counting, as pure functions on a State whose Limit it wrote. A request fits if used +
@@ -159,6 +164,14 @@ func (k Kind) CountsEachUnit() bool { return definitions[k].countsEachUnit }
 // HasSlices reports whether limits of kind k have more than one slice.
 func (k Kind) HasSlices() bool { return definitions[k].inSlices }
 
+// InCalendar reports whether limits of kind k are decided in windows of a calendar. A request has to say the bounds of
+// its window then (see [Limit.InWindow]), and a script that finds them wrong decides nothing.
+func (k Kind) InCalendar() bool { return definitions[k].inCalendar }
+
+// DecidesShort reports whether a short script decides limits of kind k: their states are two numbers, and nothing else
+// is to be looked at.
+func (k Kind) DecidesShort() bool { return k.RecordSize() > 0 && !k.InCalendar() }
+
 // RecordVersion returns the version of the record format that records of kind k have.
 func (k Kind) RecordVersion() uint8 { return max(recordformat.Version, definitions[k].version) }
 
@@ -167,8 +180,14 @@ func (l *Limit) Kind() Kind {
 	switch {
 	case l.Slices > 1:
 		return slicedCounterKind
-	case l.FromFirst:
+	case l.Calendar != nil:
+		return calendarWindowKind
+	case l.FromFirst && l.Algorithm == FixedWindow:
 		return windowFromFirstKind
+	case l.FromFirst:
+		return counterFromFirstKind
+	case l.Refill != 0:
+		return refilledBucketKind
 	}
 	return Kind(l.Algorithm)
 }

@@ -316,7 +316,7 @@ func TestAWindowFromTheFirstRequest(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"token-bucket:2/1m,from=first":  "from=first is for fixed-window",
+		"token-bucket:2/1m,from=first":  "from=first is for a fixed-window",
 		"fixed-window:2/1m,from=second": `"from=second" is not where windows can begin`,
 	} {
 		if _, err := ParseLimit(text); err == nil || !strings.Contains(err.Error(), want) {

@@ -2,8 +2,8 @@ package store
 
 import (
 	"strconv"
+	"strings"
 	"sync/atomic"
-	"time"
 )
 
 // defaultNames remembers the names of unnamed limits, so that deciding one
@@ -15,11 +15,8 @@ var defaultNames nameCache
 const maxCachedNames = 16
 
 type cachedName struct {
-	algorithm Algorithm
-	period    time.Duration
-	slices    int64
-	fromFirst bool
-	name      string
+	limit Limit // without its count and burst
+	name  string
 }
 
 // nameCache is read without a lock; a writer replaces the whole.
@@ -29,25 +26,33 @@ type nameCache struct {
 
 // of returns the name of a limit whose algorithm is set.
 func (c *nameCache) of(l *Limit) string {
+	named := *l
+	named.Count, named.Burst = 0, 0
+	if named.Calendar != nil { // one name for all its windows
+		named.Period, named.Phase = 0, 0
+	}
 	var names []cachedName
 	snapshot := c.names.Load()
 	if snapshot != nil {
 		names = *snapshot
 	}
 	for i := range names {
-		if n := &names[i]; n.period == l.Period && n.algorithm == l.Algorithm && n.slices == l.Slices && n.fromFirst == l.FromFirst {
-			return n.name
+		if names[i].limit == named {
+			return names[i].name
 		}
 	}
-	name := l.Algorithm.String() + "/" + FormatPeriod(l.Period)
+	name := l.Algorithm.String() + "/" + l.PeriodText()
 	if l.Slices > 1 {
 		name += "," + strconv.FormatInt(l.Slices, 10)
 	}
-	if l.FromFirst {
-		name += ",first"
+	if l.Calendar != nil {
+		name += "," + strings.TrimPrefix(l.calendarOption(), zoneOption)
+	}
+	for _, word := range l.foreignWords() {
+		name += "," + strings.TrimPrefix(word, "from=")
 	}
 	if len(names) < maxCachedNames {
-		grown := append(names[:len(names):len(names)], cachedName{l.Algorithm, l.Period, l.Slices, l.FromFirst, name})
+		grown := append(names[:len(names):len(names)], cachedName{named, name})
 		// A lost race only means that the name is formatted once more.
 		c.names.CompareAndSwap(snapshot, &grown)
 	}
@@ -55,7 +60,8 @@ func (c *nameCache) of(l *Limit) string {
 }
 
 // DefaultName returns the name of an unnamed limit: algorithm and period, such
-// as "token-bucket/1m", and the slices if there are several, "sliding-counter/1h,60".
+// as "token-bucket/1m", and the slices if there are several, "sliding-counter/1h,60", or the zone of a calendar,
+// "fixed-window/1mo,Europe/Berlin".
 // The count is not part of it, so that raising the count keeps what was used.
 func (l Limit) DefaultName() string {
 	if l.Algorithm == 0 {

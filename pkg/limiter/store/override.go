@@ -129,8 +129,10 @@ func (o *Override) Check(lasts time.Duration) error {
 func (o *Override) checkEffect() error {
 	switch o.Effect {
 	case OverrideLimit:
-		_, err := o.Limit.Normalize()
-		return err
+		if _, err := o.Limit.Normalize(); err != nil {
+			return err
+		}
+		return o.Limit.CheckStored()
 	case OverrideTimes:
 		if o.Thousandths < 1 || o.Thousandths > MaxOverrideThousandths {
 			return Invalidf("an override multiplies by %d thousandths; it must be 1 to %d", o.Thousandths, MaxOverrideThousandths)

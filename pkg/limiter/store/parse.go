@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/calendar"
 	"github.com/limitctl/limitctl/internal/texts"
 )
 
@@ -14,10 +15,18 @@ import (
 //
 //	[ALGORITHM:]COUNT/PERIOD[,burst=N]
 //	sliding-counter:COUNT/PERIOD[,slices=N]
-//	fixed-window:COUNT/PERIOD[,from=first]
+//	fixed-window:COUNT/PERIOD,tz=ZONE          1d, 1w, 1mo, 3mo or 1y of a calendar
+//
+// and limits of others, which no store here decides:
+//
+//	fixed-window:COUNT/PERIOD,from=first       also of a sliding-counter
+//	fixed-window:COUNT/PERIOD,phase=17s        also of a sliding-counter
+//	token-bucket:COUNT/PERIOD[,burst=N],refill=1s
+//	token-bucket:COUNT/PERIOD[,burst=N],spacing=even
 //
 // such as "10/1m", "5/s", "sliding-log:100/1h" or "1000/1m,burst=200". PERIOD is a Go
-// duration, a number of days ("1d", "1d12h"), or a bare unit ("10/s"). What is left out
+// duration, a number of days ("1d", "1d12h"), or a bare unit or word ("10/s", "10/min"); see
+// [ParsePeriod]. A count can have thousands ("1k", "2M", "1_000"). What is left out
 // stays zero: [Limit.Normalize] fills it in, so a caller can put its own default first.
 // Slices need an algorithm in text; see [ParseLimitAs]. Bounds are checked. The error is an [ErrInvalid]
 // that quotes text.
@@ -59,18 +68,39 @@ func parseLimit(text string, algorithm Algorithm) (limit Limit, err error) {
 	if limit.Count, err = parseUnits("count", count, MaxCount); err != nil {
 		return Limit{}, err
 	}
-	if limit.Period, err = ParsePeriod(period); err != nil {
+	if is, err := limit.setCalendar(period, options); err != nil {
 		return Limit{}, err
+	} else if !is {
+		if limit.Period, err = ParsePeriod(period); err != nil {
+			if needs := calendar.NeedsZone(period); needs != nil {
+				err = Invalidf("%s", needs)
+			}
+			return Limit{}, err
+		}
 	}
-	if hasOptions {
-		err = limit.parseOption(options)
+	if !hasOptions {
+		return limit, nil
 	}
-	return limit, err
+	given := map[string]bool{}
+	for option := range strings.SplitSeq(options, ",") {
+		name, _, _ := strings.Cut(option, "=")
+		if given[name] {
+			return limit, Invalidf("%q gives %s twice; give it once", options, name)
+		}
+		given[name] = true
+		if err = limit.parseOption(option); err != nil {
+			return limit, err
+		}
+	}
+	return limit, nil
 }
 
 func (l *Limit) parseOption(text string) (err error) {
-	if strings.Contains(text, ",") {
-		return Invalidf("%q is several options; there can be one", text)
+	if strings.HasPrefix(text, zoneOption) {
+		return nil // parsed with the period
+	}
+	if strings.Contains(text, "/") {
+		return Invalidf("%q is another limit; give each limit on its own", text)
 	}
 	if value, is := strings.CutPrefix(text, "burst="); is {
 		l.Burst, err = parseUnits("burst", value, MaxCount)
@@ -83,27 +113,67 @@ func (l *Limit) parseOption(text string) (err error) {
 		l.Slices, err = parseUnits("slices", value, MaxSlices)
 		return err
 	}
-	if strings.HasPrefix(text, "from=") {
-		if l.FromFirst = ","+text == fromFirst; l.FromFirst {
-			return nil
-		}
-		return Invalidf("%q is not where windows can begin; it is from=first, or leave it out for windows at whole periods", text)
-	}
-	return Invalidf("unknown option %q; there is burst=N, slices=N for a %s, and from=first for a %s", text, SlidingCounter, FixedWindow)
+	return l.parseForeign(text)
 }
 
-func parseUnits(what, text string, most int64) (int64, error) {
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || strings.HasPrefix(text, "+") {
-		if isNumber(text) {
-			return 0, Invalidf("%s %s is out of range; it must be from 1 to %d", what, text, most)
+// parseForeign reads an option that describes limits of others.
+func (l *Limit) parseForeign(text string) (err error) {
+	value, isPhase := strings.CutPrefix(text, phaseOption)
+	if isPhase {
+		if l.Calendar != nil {
+			return Invalidf("windows of a calendar have no phase; leave phase or tz= out")
 		}
+		if l.Phase, err = ParsePeriod(value); err != nil {
+			return Invalidf("phase %q is not a duration; write it like 250ms or 17s", value)
+		}
+		return nil
+	}
+	if value, is := strings.CutPrefix(text, refillOption); is {
+		if l.Refill, err = ParsePeriod(value); err != nil || l.Refill == 0 {
+			return Invalidf("refill %q is not a duration; write it like 500ms or 1m", value)
+		}
+		return nil
+	}
+	switch {
+	case l.Calendar != nil && text == fromFirst:
+		return Invalidf("windows of a calendar do not begin with a request; leave from=first or tz= out")
+	case text == fromFirst:
+		l.FromFirst = true
+	case text == spacingEven:
+		l.Even = true
+	case strings.HasPrefix(text, untilOption):
+		return Invalidf("%q is how the window of a record is shown; write the window and its zone, such as 1mo,tz=Europe/Berlin", text)
+	case strings.HasPrefix(text, "from="):
+		return Invalidf("%q is not where windows can begin; it is from=first, or leave it out for windows at whole periods", text)
+	case strings.HasPrefix(text, "spacing="):
+		return Invalidf("%q is not how requests can be spaced; it is spacing=even, or leave it out", text)
+	default:
+		return Invalidf("unknown option %q; there is burst=N, slices=N for a %s, tz=ZONE for a %s, and for limits of others from=first, "+
+			"phase=DURATION, refill=DURATION and spacing=even", text, SlidingCounter, FixedWindow)
+	}
+	return nil
+}
+
+// parseUnits reads a number of units, which can have thousands: "1k", "2M", "1_000".
+func parseUnits(what, text string, most int64) (int64, error) {
+	digits, factor := text, int64(1)
+	if rest, is := strings.CutSuffix(text, "k"); is {
+		digits, factor = rest, 1000
+	} else if rest, is := strings.CutSuffix(text, "M"); is {
+		digits, factor = rest, 1_000_000
+	}
+	groups := strings.Split(digits, "_")
+	if groups[0] != "" && !slices.ContainsFunc(groups[1:], func(group string) bool { return len(group) != 3 }) {
+		digits = strings.Join(groups, "")
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	switch {
+	case strings.HasPrefix(digits, "+") || err != nil && !isNumber(digits):
 		return 0, Invalidf("%s %q is not a whole number", what, text)
+	case err != nil || n < 1 || n > most/factor:
+		return 0, Invalidf("%s %s is out of range; it must be from 1 to %d", what, text, most)
 	}
-	if n < 1 || n > most {
-		return 0, Invalidf("%s %d is out of range; it must be from 1 to %d", what, n, most)
-	}
-	return n, nil
+	return n * factor, nil
 }
 
 // isNumber distinguishes a number that is too large from a text that is not a number.
@@ -112,14 +182,45 @@ func isNumber(text string) bool {
 	return digits != "" && strings.Trim(digits, "0123456789") == ""
 }
 
+// wordedPeriod reads a period whose unit is a word that no Go duration has, such as "min" or "5min".
+func wordedPeriod(text string) (n uint64, unit time.Duration, is bool) {
+	word := strings.TrimLeft(text, "0123456789")
+	switch word {
+	case "sec", "second", "seconds":
+		unit = time.Second
+	case "min", "minute", "minutes":
+		unit = time.Minute
+	case "hour", "hours":
+		unit = time.Hour
+	case "day", "days":
+		unit = 24 * time.Hour
+	case "w", "week", "weeks":
+		unit = 7 * 24 * time.Hour
+	default:
+		return 0, 0, false
+	}
+	if word == text {
+		return 1, unit, true
+	}
+	n, err := strconv.ParseUint(strings.TrimSuffix(text, word), 10, 64)
+	return n, unit, err == nil
+}
+
 // ParsePeriod reads a span of time: a Go duration ("90s", "1h30m"), a number of
-// days before it ("1d", "1d12h"), or a bare unit ("s", "m", "h", "d").
+// days before it ("1d", "1d12h"), a bare unit ("s", "m", "h", "d"), or one of the words
+// second, minute, hour, day and week with or without a number ("5min", "hour", "1w").
 func ParsePeriod(text string) (time.Duration, error) {
 	wrong := func() (time.Duration, error) {
 		return 0, Invalidf("period %q is not a duration from %s to %s; write it like 500ms, 10s, 1m, 2h or 1d",
 			text, FormatPeriod(MinPeriod), FormatPeriod(MaxPeriod))
 	}
 	rest := text
+	if n, unit, is := wordedPeriod(text); is {
+		if n > uint64(math.MaxInt64/unit) {
+			return wrong()
+		}
+		return time.Duration(n) * unit, nil
+	}
 	switch rest {
 	case "ms", "s", "m", "h", "d":
 		rest = "1" + rest

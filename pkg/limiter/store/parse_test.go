@@ -58,6 +58,19 @@ func TestParseLimit(t *testing.T) {
 		{"sliding-counter:100/1h,slices=1", store.Limit{Algorithm: store.SlidingCounter, Count: 100, Period: time.Hour, Slices: 1}},
 		{"sliding-counter:1/3.6ms,slices=3600",
 			store.Limit{Algorithm: store.SlidingCounter, Count: 1, Period: 3600 * time.Microsecond, Slices: 3600}},
+		{"10/min", store.Limit{Count: 10, Period: time.Minute}},
+		{"10/minute", store.Limit{Count: 10, Period: time.Minute}},
+		{"3/5min", store.Limit{Count: 3, Period: 5 * time.Minute}},
+		{"3/second", store.Limit{Count: 3, Period: time.Second}},
+		{"3/hour", store.Limit{Count: 3, Period: time.Hour}},
+		{"3/2hours", store.Limit{Count: 3, Period: 2 * time.Hour}},
+		{"3/day", store.Limit{Count: 3, Period: day}},
+		{"3/week", store.Limit{Count: 3, Period: 7 * day}},
+		{"3/2w", store.Limit{Count: 3, Period: 14 * day}},
+		{"1k/1m", store.Limit{Count: 1000, Period: time.Minute}},
+		{"2M/1m,burst=10k", store.Limit{Count: 2_000_000, Period: time.Minute, Burst: 10_000}},
+		{"1_000/1m", store.Limit{Count: 1000, Period: time.Minute}},
+		{"12_345_678/1m", store.Limit{Count: 12_345_678, Period: time.Minute}},
 		{"1/1ms", store.Limit{Count: 1, Period: time.Millisecond}},
 		{"1/1.001ms", store.Limit{Count: 1, Period: 1001 * time.Microsecond}},
 	} {
@@ -75,9 +88,17 @@ func TestParseLimitErrors(t *testing.T) {
 		count    = "; it must be from 1 to 1000000000"
 		period   = "; it must be from 1ms to 366d"
 		duration = " is not a duration from 1ms to 366d; write it like 500ms, 10s, 1m, 2h or 1d"
-		noPeriod = "it has no period; write COUNT/PERIOD, such as 10/1m"
-		all      = "; there are token-bucket, leaky-bucket, fixed-window, sliding-log, sliding-counter"
+		options  = "there is burst=N, slices=N for a sliding-counter, tz=ZONE for a fixed-window, and for limits of others from=first, " +
+			"phase=DURATION, refill=DURATION and spacing=even"
+		calendarWindows = " is no window of a calendar; in a time zone there are 1d, 1w, 1mo, 3mo and 1y"
+		zones           = "; write a name of the IANA database, such as tz=Europe/Berlin or tz=UTC"
+		windowed        = "; phase is for a fixed-window, and for a sliding-counter without slices"
+		noPeriod        = "it has no period; write COUNT/PERIOD, such as 10/1m"
+		all             = "; there are token-bucket, leaky-bucket, fixed-window, sliding-log, sliding-counter"
 	)
+	needsZone := func(period string) string {
+		return " needs a time zone; write fixed-window:COUNT/" + period + ",tz=Europe/Berlin, or tz=UTC"
+	}
 	for _, test := range []struct{ text, want string }{
 		{"", noPeriod},
 		{"10", noPeriod},
@@ -90,6 +111,16 @@ func TestParseLimitErrors(t *testing.T) {
 		{"+10/1m", `count "+10" is not a whole number`},
 		{" 10/1m", `count " 10" is not a whole number`},
 		{"-/1m", `count "-" is not a whole number`},
+		{"1_00/1m", `count "1_00" is not a whole number`},
+		{"_100/1m", `count "_100" is not a whole number`},
+		{"k/1m", `count "k" is not a whole number`},
+		{"1K/1m", `count "1K" is not a whole number`},
+		{"1.5k/1m", `count "1.5k" is not a whole number`},
+		{"1001M/1m", "count 1001M is out of range" + count},
+		{"0k/1m", "count 0k is out of range" + count},
+		{"10/5month", `"5month" is no window of a calendar; there are 1mo, 3mo and 1y, with tz=ZONE`},
+		{"10/1h,100/1d", `"100/1d" is another limit; give each limit on its own`},
+		{"10/1h,burst=5,100/1d", `"100/1d" is another limit; give each limit on its own`},
 		{"0/1m", "count 0 is out of range" + count},
 		{"-1/1m", "count -1 is out of range" + count},
 		{"1000000001/1m", "count 1000000001 is out of range" + count},
@@ -97,8 +128,31 @@ func TestParseLimitErrors(t *testing.T) {
 		{"-99999999999999999999/1m", "count -99999999999999999999 is out of range" + count},
 		{"sliding-log:1000001/1m", "count 1000001 of a sliding-log limit is out of range; it must be from 1 to 1000000"},
 		{"10/", `period ""` + duration},
-		{"10/y", `period "y"` + duration},
-		{"10/1y", `period "1y"` + duration},
+		{"10/y", "a window of y" + needsZone("y")},
+		{"10/1y", "a window of 1y" + needsZone("1y")},
+		{"fixed-window:10/1mo", "a window of 1mo" + needsZone("1mo")},
+		{"fixed-window:10/3mo", "a window of 3mo" + needsZone("3mo")},
+		{"fixed-window:10/2mo", `"2mo" is no window of a calendar; there are 1mo, 3mo and 1y, with tz=ZONE`},
+		{"fixed-window:10/2mo,tz=UTC", `"2mo"` + calendarWindows},
+		{"fixed-window:10/1h,tz=UTC", `"1h"` + calendarWindows},
+		{"fixed-window:10/24h,tz=UTC", `"24h"` + calendarWindows},
+		{"fixed-window:10/,tz=UTC", `""` + calendarWindows},
+		{"10/1mo,tz=UTC", "only a fixed-window limit has windows in a time zone; write fixed-window: before the count"},
+		{"token-bucket:10/1mo,tz=UTC", "a token-bucket limit has no windows in a time zone; leave tz=UTC out, or choose fixed-window"},
+		{"sliding-log:10/1d,tz=UTC", "a sliding-log limit has no windows in a time zone; leave tz=UTC out, or choose fixed-window"},
+		{"fixed-window:10/1mo,tz=Europe/Berlinn", `unknown time zone "Europe/Berlinn"` + zones},
+		{"fixed-window:10/1mo,tz=Local", `unknown time zone "Local"` + zones},
+		{"fixed-window:10/1mo,tz=localtime", `unknown time zone "localtime"` + zones},
+		{"fixed-window:10/1mo,tz=../UTC", `unknown time zone "../UTC"` + zones},
+		{"fixed-window:10/1mo,tz=/etc/localtime", `unknown time zone "/etc/localtime"` + zones},
+		{"fixed-window:10/1mo,tz=Europe//Berlin", `unknown time zone "Europe//Berlin"` + zones},
+		{"fixed-window:10/1mo,tz=UTC\n", `unknown time zone "UTC\n"` + zones},
+		{"fixed-window:10/1mo,tz=", "tz= names no time zone" + zones},
+		{"fixed-window:10/1mo,tz=UTC,tz=UTC", `"tz=UTC,tz=UTC" gives tz twice; give it once`},
+		{"fixed-window:10/1mo,tz=UTC,burst=20", "a fixed-window limit has no burst; leave it out, its count of 10 is allowed at once"},
+		{"fixed-window:10/1mo,tz=UTC,from=first", "windows of a calendar do not begin with a request; leave from=first or tz= out"},
+		{"fixed-window:10/1mo,tz=UTC,phase=1h", "windows of a calendar have no phase; leave phase or tz= out"},
+		{"fixed-window:10/1mo,tz=UTC,slices=2", "a fixed-window limit has no slices; leave slices=2 out, or choose sliding-counter"},
 		{"10/5", `period "5"` + duration},
 		{"10/1m/1h", `period "1m/1h"` + duration},
 		{"10/-1m", `period "-1m"` + duration},
@@ -111,11 +165,11 @@ func TestParseLimitErrors(t *testing.T) {
 		{"10/999us", "period 999µs is out of range" + period},
 		{"10/367d", "period 367d is out of range" + period},
 		{"10/1.0000001s", "period 1.0000001s is not a whole number of microseconds"},
-		{"10/1m,", `unknown option ""; there is burst=N, slices=N for a sliding-counter, and from=first for a fixed-window`},
-		{"10/1m,brst=5", `unknown option "brst=5"; there is burst=N, slices=N for a sliding-counter, and from=first for a fixed-window`},
-		{"10/1m,burst", `unknown option "burst"; there is burst=N, slices=N for a sliding-counter, and from=first for a fixed-window`},
+		{"10/1m,", `unknown option ""; ` + options},
+		{"10/1m,brst=5", `unknown option "brst=5"; ` + options},
+		{"10/1m,burst", `unknown option "burst"; ` + options},
 		{"10/1m,burst=", `burst "" is not a whole number`},
-		{"10/1m,burst=5,burst=6", `"burst=5,burst=6" is several options; there can be one`},
+		{"10/1m,burst=5,burst=6", `"burst=5,burst=6" gives burst twice; give it once`},
 		{"10/1m,burst=0", "burst 0 is out of range" + count},
 		{"10/1m,burst=-1", "burst -1 is out of range" + count},
 		{"10/1m,burst=1000000001", "burst 1000000001 is out of range" + count},
@@ -131,8 +185,26 @@ func TestParseLimitErrors(t *testing.T) {
 		{"sliding-counter:10/1m,slices=6.5", `slices "6.5" is not a whole number`},
 		{"sliding-counter:10/1h,slices=7", "a period of 1h cannot be cut into 7 slices of whole microseconds"},
 		{"sliding-counter:10/1ms,slices=3600", "a period of 1ms cannot be cut into 3600 slices of whole microseconds"},
-		{"sliding-counter:10/1m,slices=6,burst=10", `"slices=6,burst=10" is several options; there can be one`},
-		{"sliding-counter:10/1m,slices=6,", `"slices=6," is several options; there can be one`},
+		{"sliding-counter:10/1m,slices=6,burst=11",
+			"a sliding-counter limit has no burst; leave it out, its count of 10 is allowed at once"},
+		{"sliding-counter:10/1m,slices=6,", `unknown option ""; ` + options},
+		{"sliding-counter:10/1m,slices=6,phase=1s", "a sliced sliding-counter limit has no windows with a phase" + windowed},
+		{"token-bucket:10/1m,phase=1s", "a token-bucket limit has no windows with a phase" + windowed},
+		{"fixed-window:10/1m,phase=1m", "phase 1m is not from 0s to below the period, 1m, in whole microseconds"},
+		{"fixed-window:10/1m,phase=1.5us", "phase 1.5µs is not from 0s to below the period, 1m, in whole microseconds"},
+		{"fixed-window:10/1m,phase=-1s", `phase "-1s" is not a duration; write it like 250ms or 17s`},
+		{"fixed-window:10/1m,phase=1s,from=first", "windows begin at a phase or with the first request; leave phase or from=first out"},
+		{"sliding-log:10/1m,refill=1m", "a sliding-log limit is not refilled; refill and spacing are for a token-bucket"},
+		{"leaky-bucket:10/1m,spacing=even", "a leaky-bucket limit is not refilled; refill and spacing are for a token-bucket"},
+		{"fixed-window:10/1m,spacing=even", "a fixed-window limit is not refilled; refill and spacing are for a token-bucket"},
+		{"sliding-counter:10/1m,slices=6,spacing=even",
+			"a sliced sliding-counter limit is not refilled; refill and spacing are for a token-bucket"},
+		{"536870912/366d,refill=34359738368us", "refill 9h32m39.738368s brings no whole number of units; 536870912 come in 366d"},
+		{"10/1m,refill=0s", `refill "0s" is not a duration; write it like 500ms or 1m`},
+		{"10/1m,refill=2m", "refill 2m is out of range; it must be from 1ms to the period, 1m"},
+		{"10/1m,refill=7s", "refill 7s brings no whole number of units; 10 come in 1m"},
+		{"10/1m,refill=6s,spacing=even", "a bucket that is refilled at intervals spaces nothing evenly; leave refill or spacing out"},
+		{"10/1m,spacing=odd", `"spacing=odd" is not how requests can be spaced; it is spacing=even, or leave it out`},
 		{"10/1m,slices=6", "only a sliding-counter limit has slices; write sliding-counter: before the count"},
 		{"token-bucket:10/1m,slices=6", "a token-bucket limit has no slices; leave slices=6 out, or choose sliding-counter"},
 		{"sliding-log:10/1m,slices=1", "a sliding-log limit has no slices; leave slices=1 out, or choose sliding-counter"},
@@ -168,7 +240,7 @@ func checkParseLimit(t interface{ Fatalf(string, ...any) }, text string) {
 	if said := strings.Contains(text, ":"); said == (limit.Algorithm == 0) {
 		t.Fatalf("%q is read as %+v", text, limit)
 	}
-	if said := strings.Contains(text, ","); said == (limit.Burst == 0 && limit.Slices == 0) {
+	if said := strings.Contains(text, ","); said == (limit.Burst == 0 && limit.Slices == 0 && limit.Calendar == nil) {
 		t.Fatalf("%q is read as %+v", text, limit)
 	}
 	normal, err := limit.Normalize()
@@ -194,6 +266,7 @@ func FuzzParseLimit(f *testing.F) {
 		"", "10/1m", "5/s", "sliding-log:100/1h", "gcra:1000/1m,burst=200", "fixed-window:10/1d12h,burst=10",
 		"leaky-bucket:1/366d,burst=100", "0/1m", "10/0s", "10/1y", "-1/1m", "99999999999999999999/1m", "10/9999999d",
 		"10/9999999d\n", "tokn-bucket:10/1m", "10/1m,burst=0", "fixed-window:10/1m,burst=20", "10/1.0000001s", "10/1h0m0.5s",
+		"fixed-window:10/3mo,tz=Europe/Berlin",
 		"sliding-counter:100/1h,slices=60", "sliding-counter:100/1h,slices=7", "10/1m,slices=6", "sliding-counter:10/1m,slices=1,burst=1",
 	} {
 		f.Add(seed)
@@ -275,6 +348,8 @@ func TestParsePeriod(t *testing.T) {
 		{"1d12h", 36 * time.Hour, "36h"},
 		{"1d1ms", day + time.Millisecond, "24h0m0.001s"},
 		{"7d", 7 * day, "7d"},
+		{"1w", 7 * day, "7d"},
+		{"15250weeks", 15250 * 7 * day, "106750d"},
 		{"366d", 366 * day, "366d"},
 		{"36600d", store.MaxDrain, "36600d"},
 		{"65535d", 65535 * day, "65535d"},
@@ -291,7 +366,8 @@ func TestParsePeriod(t *testing.T) {
 
 func TestParsePeriodErrors(t *testing.T) {
 	for _, text := range []string{
-		"", "1", "1y", "1w", "y", "us", "1 m", "m1", "d1", "-1s", "+1s", "-1d", "+1d", "1d-1h", "1d+1h", "1dd", "1d1d", "1h1d", "1.5d",
+		"", "1", "1y", "15251w", "99999999999999999999min", "1.5min", "-1min", "1minx", "min5", "y",
+		"us", "1 m", "m1", "d1", "-1s", "+1s", "-1d", "+1d", "1d-1h", "1d+1h", "1dd", "1d1d", "1h1d", "1.5d",
 		"1_0d", "65536d", "9999999d", "99999999999999999999d", "99999999999999999999s", "9223372037s", "65535d9999999h", "\n", "1d\n",
 		"1m\x00",
 		"9999999d\n", "\x1b[1m", "\xff",

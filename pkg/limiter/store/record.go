@@ -9,15 +9,18 @@ import (
 )
 
 // AppendPacked appends l, which must be normalized, in the form of records and requests to scripts: kind, count,
-// burst or slices, and period, 16 bytes.
+// burst, slices or window, and period, 16 bytes. One with a calendar must be in a window; see [Limit.InWindow].
 func (l *Limit) AppendPacked(buf []byte) []byte {
 	buf = append(buf, byte(l.Kind()))
 	buf = binary.BigEndian.AppendUint32(buf, uint32(l.Count))
-	own := l.Burst
-	if l.Kind().HasSlices() {
-		own = l.Slices
+	own := uint32(l.Burst)
+	switch kind := l.Kind(); {
+	case kind.HasSlices():
+		own = uint32(l.Slices)
+	case kind.InCalendar():
+		own = l.packedWindow()
 	}
-	buf = binary.BigEndian.AppendUint32(buf, uint32(own))
+	buf = binary.BigEndian.AppendUint32(buf, own)
 	return appendUint(buf, l.period(), 7)
 }
 
@@ -100,8 +103,19 @@ func (r *recordReader) header(size int, checked *Limit) (State, error) {
 	if known && kind.HasSlices() {
 		s.Limit.Algorithm, s.Limit.Slices, s.Limit.Burst = kind.Algorithm(), s.Limit.Burst, s.Limit.Count
 	}
-	s.Limit.Period = time.Duration(min(r.uint(7), int64(MaxPeriod/time.Microsecond)+1)) * time.Microsecond
+	longest := MaxPeriod
+	if known && kind.InCalendar() {
+		longest = MaxWindow
+		packed := uint32(s.Limit.Burst)
+		if s.Limit.Algorithm, s.Limit.Burst = kind.Algorithm(), s.Limit.Count; !s.Limit.setPackedWindow(packed) {
+			return State{}, damaged("its window is out of range")
+		}
+	}
+	s.Limit.Period = time.Duration(min(r.uint(7), int64(longest/time.Microsecond)+1)) * time.Microsecond
 	s.Time = Instant(r.uint(7))
+	if checked.isInWindowOf(&s.Limit) {
+		s.Limit.Calendar = checked.Calendar
+	}
 	if s.Limit != *checked {
 		if err := s.Limit.check(); err != nil {
 			return State{}, damaged(err.Error())

@@ -351,6 +351,10 @@ func charged(steps []byte) (s store.State, now store.Instant) {
 			if kind.HasSlices() {
 				limit.Slices = []int64{10, 7, 11, 1000}[what>>6]
 			}
+			if kind.InCalendar() {
+				text := []string{"1d,tz=UTC", "1w,tz=Europe/Berlin", "1mo,tz=America/Havana", "1y,tz=Asia/Kathmandu"}[what>>6]
+				limit, _ = store.ParseLimit(fmt.Sprintf("fixed-window:%d/%s", 1+much, text))
+			}
 			limit.Burst = limit.Count
 		case 1:
 			if limit.Algorithm.HasBurst() {
@@ -376,7 +380,10 @@ func checkCharged(t interface{ Fatalf(string, ...any) }, steps []byte) {
 	if !bytes.Equal(decoded.AppendRecord(nil), record) {
 		t.Fatalf("%x is recorded again as %x", record, decoded.AppendRecord(nil))
 	}
-	// Not compared as a whole: a log's units can stand in rings of different sizes.
+	// Not compared as a whole: a log's units can stand in rings of different sizes, and a record has no zone.
+	if decoded.Limit.Calendar != nil && s.Limit.Calendar != nil {
+		decoded.Limit.Calendar = s.Limit.Calendar
+	}
 	if decoded.Limit != s.Limit || decoded.Time != s.Time || decoded.Units != s.Units || decoded.Rest != s.Rest {
 		t.Fatalf("%+v is read as %+v", s, *decoded)
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -62,6 +63,11 @@ type Request struct {
 	Key   Key
 	Limit Limit
 	Cost  int64 // units, 1 or more
+	// Leave is the number of units that must stay free for others: the request is allowed only if used + Cost + Leave
+	// do not exceed the capacity of the limit. So one who leaves less gets units that this one does not. Remaining and
+	// RetryAfter are those of a request that leaves as much; the state of the key does not have it. A Charge, a
+	// Settle, a Refund and an Adjust ignore it.
+	Leave int64
 	// Shadow: the limit is on trial. It is charged when the others allow the call and the cost fits it. Its decision
 	// says what it would have answered, and it never denies the call.
 	Shadow bool
@@ -87,6 +93,9 @@ type Request struct {
 	// TokenFor is the request that the token belongs to, with its defaults set, if a wrapper has changed this one,
 	// for instance by the limit of an override. It is nil if the token belongs to this request.
 	TokenFor *Request
+	// Trial is what the next version of a configuration would ask instead of the requests of one policy, nil for nothing. It
+	// is on the first of these requests. A layer judges it; stores ignore it.
+	Trial *Trial
 }
 
 // Bounds of tokens, in bytes and in time.
@@ -119,8 +128,35 @@ func (r *Request) HasDefaults() bool {
 	return r.Key.Name != "" && r.Limit.Algorithm != 0 && r.Limit.Burst != 0 && r.Limit.Slices != 1 && r.Token == ""
 }
 
-// Check returns an [ErrInvalid] if r, whose defaults are set, is out of bounds. For a take, a peek and an
-// adjustment, a cost above the capacity of the limit is an [ErrNeverFits], except for a shadow limit.
+// Capacity returns the most units that may be in use after r is allowed: what its limit allows at one instant, less
+// what r leaves.
+func (r *Request) Capacity() int64 { return r.Limit.Capacity() - r.Leave }
+
+// NeverFits reports whether op on r can never be allowed, however little is in use.
+func (r *Request) NeverFits(op Op) bool {
+	switch op {
+	case Take, Peek:
+		return !r.Shadow && r.Cost > r.Capacity()
+	case TakeUpTo:
+		return !r.Shadow && r.Capacity() < 1
+	case Adjust:
+		return !r.Shadow && r.Cost > r.Limit.Capacity()
+	case Refund, Charge, Settle: // they need no room
+	}
+	return false
+}
+
+// SetLimit puts r, whose defaults are set, under another limit. What r leaves stays the same share of the capacity, rounded up.
+func (r *Request) SetLimit(limit Limit) {
+	if r.Leave > 0 && r.Leave <= MaxCount {
+		r.Leave = mulAddDivCeil(r.Leave, limit.Capacity(), 0, r.Limit.Capacity())
+		r.Leave = min(r.Leave, MaxCount)
+	}
+	r.Limit = limit
+}
+
+// Check returns an [ErrInvalid] if r, whose defaults are set, is out of bounds. It is an [ErrNeverFits] if
+// [Request.NeverFits] is true.
 func (r *Request) Check(op Op) error {
 	if err := r.Limit.check(); err != nil {
 		return err
@@ -140,13 +176,27 @@ func (r *Request) Check(op Op) error {
 		return Invalidf("the last instant %d of a refund is out of range; it must be from 1 to %d", r.NotAfter, int64(MaxInstant))
 	case r.Cost < 0 || r.Cost == 0 && op != Adjust && op != Settle:
 		return Invalidf("cost %d is not positive; it must be 1 or more", r.Cost)
-	case (op == Take || op == Peek || op == Adjust) && !r.Shadow && r.Cost > r.Limit.Capacity():
-		return &invalidError{neverFits: true, text: fmt.Sprintf(
-			"cost %d can never fit limit %s, which allows at most %d at once", r.Cost, r.Limit, r.Limit.Capacity())}
+	case r.Leave < 0 || r.Leave > MaxCount:
+		return Invalidf("leave %d is out of range; it must be from 0 to %d", r.Leave, MaxCount)
+	case r.NeverFits(op):
+		return r.neverFitsError(op)
 	case r.Cost > MaxCount:
 		return Invalidf("cost %d is out of range; it must be from 1 to %d", r.Cost, MaxCount)
 	}
 	return nil
+}
+
+// neverFitsError returns the [ErrNeverFits] of op on r.
+func (r *Request) neverFitsError(op Op) error {
+	capacity, cost := r.Limit.Capacity(), fmt.Sprintf("cost %d", r.Cost)
+	if op == TakeUpTo {
+		cost = "a cost of 1"
+	}
+	text := fmt.Sprintf("%s can never fit limit %s, which allows at most %d at once", cost, r.Limit, capacity)
+	if r.Leave > 0 && op != Adjust {
+		text += fmt.Sprintf(", of which %d must stay free", r.Leave)
+	}
+	return &invalidError{neverFits: true, text: text}
 }
 
 // checkToken returns an error if r's token does not fit op.
@@ -212,4 +262,32 @@ func (r *Request) checkBeside(op Op, first *Request) error {
 		return Invalidf("costs %d and %d in one take of what fits; all must be the same", first.Cost, r.Cost)
 	}
 	return nil
+}
+
+// Trial is what the next version of a policy would ask in a call, to be judged beside the call. It charges nothing of the
+// requests of the call, and no call fails or is denied because of it.
+type Trial struct {
+	// Requests are those of the next version. One with the key of a request of the call is judged on the usage of that key.
+	// The others have keys of their own, whose names have [NextSuffix], and are charged there.
+	Requests []Request
+	// Judged gets each judged take and its answer. next has whether the next version would allow each of Requests; it is nil if that
+	// is not known, as it is for a call that was decided without the store. All must stay unchanged, and none may be kept.
+	Judged func(t *Trial, reqs []Request, decisions []Decision, next []bool)
+}
+
+// NextSuffix ends the names of keys under which the next version of a configuration counts what it cannot share with the
+// version in force: limits with another algorithm, period or subject.
+const NextSuffix = "~next"
+
+// WithoutNext returns the name of a key without [NextSuffix]: the name of the limit that operators know.
+func WithoutNext(name string) string {
+	at := strings.Index(name, NextSuffix)
+	if at < 0 {
+		return name
+	}
+	rest := name[at+len(NextSuffix):]
+	if rest != "" && rest[0] != ':' { // attributes can follow the name of a limit
+		return name
+	}
+	return name[:at] + rest
 }

@@ -98,10 +98,11 @@ func (s *State) usedAtMost(room int64, now Instant) Instant {
 }
 
 // Charge adds cost units under limit at now, whether or not they fit.
-// When the algorithm, the period or its slices differ from those s was written
+// When the algorithm, the period, its slices or the window of a calendar differ from those s was written
 // under, what was used until now counts as used at now: usage is kept, its age is not.
 func (s *State) Charge(limit Limit, cost int64, now Instant) {
 	now = s.clock(now)
+	limit = limit.InWindow(now)
 	if !s.Limit.countsLike(&limit) {
 		cost += s.Used(now)
 		*s = State{Limit: limit, Time: now}

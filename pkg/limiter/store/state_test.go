@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -20,6 +21,9 @@ func someStates(t *testing.T, f func(s *store.State, limit store.Limit, now stor
 			}
 			if limit.Algorithm.HasBurst() {
 				limit.Burst = 1 + random.Int64N(20)
+			}
+			if kind.InCalendar() {
+				limit, _ = store.ParseLimit(fmt.Sprintf("fixed-window:%d/1d,tz=Asia/Tokyo", limit.Count))
 			}
 			limit = normal(t, limit)
 			s, now := new(store.State), store.Instant(1e15)

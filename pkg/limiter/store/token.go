@@ -40,7 +40,7 @@ func TokenDigestOf(reqs []Request) (digest TokenDigest) {
 		if r.TokenFor != nil {
 			r = r.TokenFor
 		}
-		buf = r.Limit.AppendPacked(buf)
+		buf = r.Limit.appendAsked(buf)
 		if r.Shadow {
 			buf = append(buf, 1)
 		} else {
@@ -54,6 +54,16 @@ func TokenDigestOf(reqs []Request) (digest TokenDigest) {
 	sum := sha256.Sum256(buf)
 	copy(digest[:], sum[:])
 	return digest
+}
+
+// appendAsked appends l as it was asked for: one with a calendar without a window, which can end before the call is
+// repeated.
+func (l *Limit) appendAsked(buf []byte) []byte {
+	if l.Calendar == nil {
+		return l.AppendPacked(buf)
+	}
+	buf = append(binary.BigEndian.AppendUint32(append(buf, byte(l.Kind())), uint32(l.Count)), l.Calendar.Unit...)
+	return append(append(append(buf, ','), l.Calendar.Zone...), 0)
 }
 
 // TokenName returns the name of token in a store: the token itself, or a hash of a long one.

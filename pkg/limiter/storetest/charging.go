@@ -238,7 +238,7 @@ func chargeExceedsTheCapacity(t *testing.T, h Harness, kind store.Kind) {
 // chargeIsBounded checks that a charge above the bound is refused and writes nothing.
 func chargeIsBounded(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
-		limit := limitOf(kind, 500, time.Minute)
+		limit := LimitOf(kind, 500, time.Minute)
 		most := limit.Algorithm.MaxCount()
 		f.decide(store.Charge, f.request(limit, most-1))
 		dump := h.dump(t, f.store)

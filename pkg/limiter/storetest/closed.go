@@ -104,6 +104,21 @@ func everyCall(backend store.Store) (calls []storeCall) {
 		add("Overrides", func() error { _, _, err := table.Overrides(ctx); return err })
 		add("RevokeOverride", func() error { _, _, err := table.RevokeOverride(ctx, "none"); return err })
 	}
+	if table, has := admin.ConfigTableOf(backend); has {
+		add("ConfigHead", func() error { _, err := table.ConfigHead(ctx); return err })
+		add("ConfigTime", func() error { _, err := table.ConfigTime(ctx); return err })
+		add("ConfigVersion", func() error { _, err := table.ConfigVersion(ctx, 1); return err })
+		add("ConfigHistory", func() error { _, _, err := table.ConfigHistory(ctx, 1); return err })
+		add("PublishConfig", func() error {
+			_, err := table.PublishConfig(ctx, admin.ConfigChange{Head: "head", Line: "line"})
+			return err
+		})
+		add("ReportConfig", func() error {
+			_, err := table.ReportConfig(ctx, admin.ConfigReport{ID: "0123456789abcdef", Text: "report", Left: time.Minute})
+			return err
+		})
+		add("ConfigReports", func() error { _, err := table.ConfigReports(ctx); return err })
+	}
 	return calls
 }
 

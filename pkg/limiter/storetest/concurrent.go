@@ -20,7 +20,7 @@ const (
 // concurrentTakesEqualASerialOrder takes from one key of 1000/1h with 64 goroutines. With a clock that stands still
 // exactly 1000 are allowed; with the store's own clock also those that leak meanwhile.
 func concurrentTakesEqualASerialOrder(t *testing.T, h Harness, kind store.Kind) {
-	limit := limitOf(kind, hotCount, time.Hour)
+	limit := LimitOf(kind, hotCount, time.Hour)
 
 	still := h.New(t, func() time.Time { return epoch })
 	if allowed := storm(t, still, limit); allowed != hotCount {

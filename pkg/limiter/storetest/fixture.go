@@ -108,12 +108,40 @@ func (f *fixture) takeOrRefund(limit store.Limit) {
 	f.advance(drawPause(f.T, limit))
 }
 
-// limitOf returns a limit of that kind; period must be whole minutes.
-func limitOf(kind store.Kind, count int64, period time.Duration) store.Limit {
+// LimitOf returns a limit of that kind, which is in 60 slices if its kind has some. period must be whole minutes; it is a
+// day of UTC if the kind has a calendar.
+func LimitOf(kind store.Kind, count int64, period time.Duration) store.Limit {
 	limit := store.Limit{Algorithm: kind.Algorithm(), Count: count, Period: period}
 	if kind.HasSlices() {
 		limit.Slices = 60
 	}
+	if kind.InCalendar() {
+		limit = inCalendar(count, "1d,tz=UTC")
+	}
+	return limit
+}
+
+// calendars are windows of calendars: such as have a bound soon after the epoch of the tests, and such as have all
+// lengths.
+var calendars = []string{
+	"1d,tz=Etc/GMT+1", "1d,tz=Europe/Berlin", "1d,tz=America/Havana", "1d,tz=America/Santiago", "1d,tz=Australia/Lord_Howe",
+	"1w,tz=Asia/Kathmandu", "1mo,tz=Europe/Berlin", "3mo,tz=America/St_Johns", "1y,tz=UTC", "1y,tz=Asia/Almaty",
+}
+
+// inCalendar returns a limit in windows of a calendar.
+func inCalendar(count int64, window string) store.Limit {
+	limit, err := store.ParseLimit(fmt.Sprintf("fixed-window:%d/%s", count, window))
+	if err != nil {
+		panic(err)
+	}
+	return limit
+}
+
+// inWindow returns a limit as it is recorded at an instant, without its zone, which no record has.
+func inWindow(limit store.Limit, at time.Time) store.Limit {
+	limit, _ = limit.Normalize()
+	limit = limit.InWindow(store.InstantOf(at))
+	limit.Calendar = nil
 	return limit
 }
 
@@ -132,7 +160,7 @@ func inSlices(limit store.Limit, n int64) store.Limit {
 
 // withPeriod returns limit, a random one, with the period of another.
 func withPeriod(limit, other store.Limit) store.Limit {
-	limit.Period = other.Period
+	limit.Period, limit.Calendar = other.Period, other.Calendar
 	if limit.Slices > 0 && limit.Period.Microseconds()%limit.Slices != 0 {
 		limit.Slices = other.Slices
 	}
@@ -157,6 +185,9 @@ func drawLimit(t *rapid.T, kind store.Kind) store.Limit {
 	}
 	if kind.HasSlices() {
 		limit = inSlices(limit, rapid.SampledFrom(cuts).Draw(t, "slices"))
+	}
+	if kind.InCalendar() {
+		limit = inCalendar(limit.Count, rapid.SampledFrom(calendars).Draw(t, "calendar"))
 	}
 	return drainable(limit)
 }

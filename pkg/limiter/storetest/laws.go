@@ -201,7 +201,7 @@ func absentMeansUnused(t *testing.T, h Harness, kind store.Kind) {
 	})
 	// With the store's own clock, a key stays until its reset after and not much longer.
 	backend := h.New(t, nil)
-	limit := limitOf(kind, 10, time.Minute)
+	limit := LimitOf(kind, 10, time.Minute)
 	key := store.Key{Subject: "ttl", Name: "limit"}
 	if _, err := storecall.New(backend).Take(context.Background(), key, limit, 3); err != nil {
 		t.Fatal(err)
@@ -307,7 +307,7 @@ func foreignDataIsNotTouched(t *testing.T, h Harness, kind store.Kind) {
 	}
 	ctx := context.Background()
 	backend := h.New(t, nil)
-	limit := limitOf(kind, 10, time.Minute)
+	limit := LimitOf(kind, 10, time.Minute)
 	// A record of limitctl, to be damaged.
 	own := store.State{}
 	normalized, _ := limit.Normalize()

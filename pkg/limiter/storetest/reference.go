@@ -80,6 +80,7 @@ func (c *comparison) step(backend store.Store, now *time.Time) (difference strin
 			req.Cost = c.r.Int64N(req.Limit.Capacity() + 1)
 		}
 		c.charging(op, req, token, upTo)
+		req.Leave = c.leave(op, req)
 		req.NotAfter = 0
 	}
 	if op == store.Refund && c.r.IntN(2) == 0 {
@@ -151,13 +152,16 @@ func randomLimit(r *rand.Rand, kind store.Kind) store.Limit {
 	}
 	periods := []time.Duration{time.Millisecond, 7 * time.Millisecond, time.Second, 10 * time.Second, time.Minute, time.Hour,
 		24 * time.Hour, store.MaxPeriod}
-	limit := limitOf(kind, units(), periods[r.IntN(len(periods))])
+	limit := LimitOf(kind, units(), periods[r.IntN(len(periods))])
 	if r.IntN(4) == 0 {
 		limit.Period = store.MinPeriod +
 			time.Duration(r.Int64N(int64((store.MaxPeriod-store.MinPeriod)/time.Microsecond)))*time.Microsecond
 	}
 	if kind.HasSlices() {
 		limit = inSlices(limit, cuts[r.IntN(len(cuts))])
+	}
+	if kind.InCalendar() {
+		limit = inCalendar(limit.Count, calendars[r.IntN(len(calendars))])
 	}
 	if kind.Algorithm().HasBurst() && r.IntN(2) == 0 {
 		limit.Burst = units()
@@ -179,12 +183,36 @@ func (c *comparison) cost(limit store.Limit) int64 {
 	return min(capacity, 1+c.r.Int64N(3))
 }
 
+// leave returns what a request of op leaves, mostly nothing, and otherwise at most so much that it fits.
+func (c *comparison) leave(op store.Op, req *store.Request) int64 {
+	if c.r.IntN(3) > 0 {
+		return 0
+	}
+	most := req.Limit.Capacity()
+	switch {
+	case req.Shadow:
+		most = min(store.MaxCount, most+3)
+	case op == store.TakeUpTo:
+		most--
+	default:
+		most -= req.Cost
+	}
+	if c.r.IntN(3) == 0 {
+		return max(0, most)
+	}
+	return c.r.Int64N(max(0, most) + 1)
+}
+
 // pause returns a time in which something can expire, and sometimes a negative one. The clock is not set back while
 // a key's usage has expired: then both answers are right, since it depends on the store whether it still knows the
 // key.
 func (c *comparison) pause(now store.Instant) time.Duration {
 	limit := c.reqs[c.r.IntN(len(c.reqs))].Limit
 	period := int64(limit.Period / time.Microsecond)
+	if end, has := limit.WindowEnd(now); has && c.r.IntN(4) == 0 { // the bound, and beside it
+		beside := []time.Duration{-time.Millisecond, -time.Microsecond, 0, time.Microsecond, time.Millisecond}
+		return max(0, end.Sub(now.Time())+beside[c.r.IntN(len(beside))])
+	}
 	var us int64
 	width := period / max(1, limit.Slices)
 	switch c.r.IntN(10) {

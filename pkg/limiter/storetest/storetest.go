@@ -102,6 +102,9 @@ func Run(t *testing.T, h Harness) {
 		{"ChargedRecords", recordsAboveTheCapacityComeBack, false},
 		{"Settle", settleBringsToTheRealCost, false},
 		{"TakeUpTo", takeUpToGrantsWhatFits, false},
+		{"Leave", leaveKeepsUnitsFree, false},
+		{"LeaveTogether", eachLimitHasItsOwnLeave, false},
+		{"LeaveIsIgnored", leaveIsForTakes, false},
 		{"Keyspace", keyspaceFindsAndDeletes, true},
 		{"KeyspaceDirectly", keyspaceReachesKeysDirectly, true},
 		{"KeyspaceRecords", keyspaceBringsRecordsBack, true},
@@ -127,9 +130,11 @@ func Run(t *testing.T, h Harness) {
 			}
 		})
 	}
+	t.Run("Calendar", func(t *testing.T) { calendarWindows(t, h) })
 	t.Run("Closed", func(t *testing.T) { closed(t, h) })
 	t.Run("Denials", func(t *testing.T) { denials(t, h) })
 	t.Run("Identity", func(t *testing.T) { identity(t, h) })
 	t.Run("Journal", func(t *testing.T) { journal(t, h) })
 	t.Run("Overrides", func(t *testing.T) { overrides(t, h) })
+	t.Run("Published", func(t *testing.T) { published(t, h) })
 }

@@ -17,6 +17,8 @@ type Observation struct {
 	At store.Instant
 	// Cost is the units asked for, 1 or more.
 	Cost int64
+	// Leave is the units that must stay free after it; see [store.Request].Leave.
+	Leave int64
 	// Allowed is this limit's answer. Charged says that the units were taken: the
 	// limits decided together allowed it, too.
 	Allowed, Charged bool
@@ -46,12 +48,13 @@ type Auditor struct {
 
 // rule is a limit, and what is often asked of it.
 type rule struct {
-	limit      store.Limit
-	capacity   int64
-	period     store.Instant
-	hasBurst   bool
-	isLog      bool // what is in use is exactly the admissions of the last period
-	hasSlices  bool
+	limit    store.Limit
+	capacity int64
+	period   store.Instant
+	hasBurst bool
+	isLog    bool // what is in use is exactly the admissions of the last period
+	// keepsState: what an account has is not enough to follow the state of a key.
+	keepsState bool
 	tellsDelay bool
 	held       int64 // units that may be held ahead
 }
@@ -101,7 +104,8 @@ func (a *Auditor) SetLimit(key uint32, limit store.Limit) {
 		a.known[limit] = number
 		r := rule{
 			limit: limit, capacity: limit.Capacity(), period: store.Instant(limit.Period.Microseconds()),
-			hasBurst: limit.Algorithm.HasBurst(), isLog: limit.Kind().CountsEachUnit(), hasSlices: limit.Kind().HasSlices(),
+			hasBurst: limit.Algorithm.HasBurst(), isLog: limit.Kind().CountsEachUnit(),
+			keepsState: limit.Kind().HasSlices() || limit.FromFirst && limit.Algorithm == store.SlidingCounter,
 			tellsDelay: limit.Algorithm == store.LeakyBucket,
 		}
 		if a.held != nil {
@@ -130,12 +134,20 @@ func (a *Auditor) Observe(o Observation) {
 		k.flags |= doubted
 	}
 	k.last = o.At
+	if o.Charged && k.flags&doubted != 0 {
+		o.Leave = 0 // units that were charged later may come before it
+	}
 	if k.doubt != nil {
 		a.observeDoubtful(k, r, &o)
 	} else {
 		a.observePlain(k, r, &o)
 	}
-	if o.Allowed {
+	a.answered(k, o.Allowed)
+}
+
+// answered counts an answer.
+func (a *Auditor) answered(k *account, allowed bool) {
+	if allowed {
 		k.denials = 0
 		return
 	}
@@ -143,6 +155,25 @@ func (a *Auditor) Observe(o Observation) {
 	k.denials++
 	a.finding.Denied++
 	a.finding.LongestDenialRun = max(a.finding.LongestDenialRun, int64(k.denials))
+}
+
+// Count adds a decision that the rule of the limit itself made when used units were in use, so that it needs no
+// judgement. Those of one key come in the order of their instants, and none of them is observed.
+func (a *Auditor) Count(o Observation, used int64) {
+	k := &a.keys[o.Key]
+	r := &a.limits[k.limit]
+	k.flags |= seen
+	if !o.Allowed {
+		a.finding.PeakRatio = max(a.finding.PeakRatio, 1)
+	}
+	if o.Charged {
+		a.reached(r, used+o.Cost)
+		a.charge(k, r, &o)
+		if r.hasBurst {
+			a.finding.WorstRatio = max(a.finding.WorstRatio, float64(used+o.Cost)/float64(r.capacity))
+		}
+	}
+	a.answered(k, o.Allowed)
 }
 
 // observePlain judges a decision about a key of which everything is known, and nothing was
@@ -167,7 +198,7 @@ func (a *Auditor) observePlain(k *account, r *rule, o *Observation) {
 	}
 	state := k.state(r)
 	used := state.Used(o.At)
-	if r.hasSlices || a.wrong(r, o, used) {
+	if r.keepsState || a.wrong(r, o, used) {
 		a.observeDoubtful(k, r, o)
 		return
 	}
@@ -192,14 +223,17 @@ func (a *Auditor) observePlain(k *account, r *rule, o *Observation) {
 	}
 }
 
+// reach is the most units that may be in use after o is allowed.
+func (r *rule) reach(o *Observation) int64 { return r.capacity - o.Leave }
+
 // wrong reports whether a decision was not the algorithm's, used units being in use, so that
 // the key is in doubt from now on.
 func (a *Auditor) wrong(r *rule, o *Observation, used int64) bool {
 	if o.Charged {
-		return used+o.Cost > r.capacity
+		return used+o.Cost > r.reach(o)
 	}
 	if !o.Allowed {
-		if used+o.Cost <= r.capacity {
+		if used+o.Cost <= r.reach(o) {
 			return true
 		}
 		a.finding.PeakRatio = max(a.finding.PeakRatio, 1)
@@ -230,7 +264,7 @@ func (k *account) state(r *rule) store.State {
 	if k.charged == 0 {
 		return store.State{}
 	}
-	return store.State{Limit: r.limit, Time: k.time, Units: k.units, Rest: k.rest}
+	return store.State{Limit: r.limit.InWindow(k.time), Time: k.time, Units: k.units, Rest: k.rest}
 }
 
 // Finding returns what was found so far.

@@ -147,7 +147,7 @@ func TestFindsWhatTheDefinitionsSay(t *testing.T) {
 			answers := []string{"right", "right", "right", "charge", "deny", "leave"}
 			switch fits := used+cost <= h.limit.Capacity(); rapid.SampledFrom(answers).Draw(t, "answer") {
 			case "leave": // another limit of the same call denied
-				a.Observe(Observation{0, store.Instant(now), cost, true, false, nil})
+				a.Observe(Observation{At: store.Instant(now), Cost: cost, Allowed: true})
 				run = 0
 				continue
 			case "charge":
@@ -167,7 +167,7 @@ func TestFindsWhatTheDefinitionsSay(t *testing.T) {
 						under.charge(now, min(cost, max(0, h.limit.Capacity()-under.used(now))))
 					}
 					h.charge(now, cost)
-					a.Observe(Observation{0, store.Instant(now), cost, true, true, nil})
+					a.Observe(Observation{At: store.Instant(now), Cost: cost, Allowed: true, Charged: true})
 					run = 0
 					continue
 				}
@@ -185,7 +185,7 @@ func TestFindsWhatTheDefinitionsSay(t *testing.T) {
 			} else {
 				want.PeakRatio = max(want.PeakRatio, 1)
 			}
-			a.Observe(Observation{0, store.Instant(now), cost, false, false, nil})
+			a.Observe(Observation{At: store.Instant(now), Cost: cost})
 			run++
 			want.Denied++
 			want.KeysDenied = 1
@@ -201,6 +201,70 @@ func TestFindsWhatTheDefinitionsSay(t *testing.T) {
 	})
 }
 
+// What a request leaves to others counts: one unit that it gets of it is too much, and one that it is denied beside it too
+// little. The figures are those of requests that leave as much.
+func TestWhatIsLeftIsAudited(t *testing.T) {
+	for _, algorithm := range store.Algorithms() {
+		limit, err := store.Limit{Algorithm: algorithm, Count: 10, Period: time.Hour}.Normalize()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, test := range []struct {
+			used, leave           int64
+			allowed               bool
+			remaining             int64
+			over, under, reported int64
+		}{
+			{6, 3, true, 0, 0, 0, 0},
+			{7, 3, true, 0, 1, 0, 0},
+			{7, 3, false, 0, 0, 0, 0},
+			{6, 3, false, 1, 0, 1, 0},
+			{9, 0, true, 0, 0, 0, 0},
+			{5, 3, true, 1, 0, 0, 0},
+			{5, 3, true, 4, 0, 0, 1}, // what remains to one who leaves nothing
+		} {
+			a := New()
+			a.SetLimit(0, limit)
+			var state store.State
+			at := store.Instant(3_600_000_000 * 10)
+			state.Charge(limit, test.used, at)
+			a.Observe(Observation{At: at, Cost: test.used, Allowed: true, Charged: true})
+			request := store.Request{Limit: limit, Cost: 1, Leave: test.leave}
+			if test.allowed {
+				state.Charge(limit, 1, at)
+			}
+			d := state.Answer(&request, at, test.allowed)
+			d.Remaining = test.remaining
+			if test.allowed && algorithm == store.LeakyBucket {
+				d.Delay = time.Duration(test.used) * limit.Period / 10
+			}
+			a.Observe(Observation{At: at, Cost: 1, Leave: test.leave, Allowed: test.allowed, Charged: test.allowed, Reported: told(&d)})
+			if f := a.Finding(); f.OverAdmitted != test.over || f.UnderAdmitted != test.under || f.Lied != test.reported {
+				t.Errorf("%s, %+v: %+v", algorithm, test, f)
+			}
+		}
+	}
+}
+
+// If the order of the answers is not known, nothing is too much because others are to have it, but what no order explains is.
+func TestWhatIsLeftIsNotAuditedWithoutAnOrder(t *testing.T) {
+	limit, err := store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: time.Hour}.Normalize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := New()
+	a.SetLimit(0, limit)
+	a.Observe(Observation{At: 2, Cost: 7, Allowed: true, Charged: true})
+	a.Observe(Observation{At: 1, Cost: 3, Leave: 5, Allowed: true, Charged: true})
+	if f := a.Finding(); f.OverAdmitted != 0 || f.OutOfOrder != 1 {
+		t.Errorf("%+v", f)
+	}
+	a.Observe(Observation{At: 3, Cost: 1, Leave: 5, Allowed: true, Charged: true})
+	if f := a.Finding(); f.OverAdmitted != 1 {
+		t.Errorf("one more than the limit: %+v", f)
+	}
+}
+
 // What the limits of this project admit is never too much nor too little, and what a
 // log or a bucket is pressed to admit is exactly the limit.
 func TestNothingIsFoundOfARightStore(t *testing.T) {
@@ -212,18 +276,22 @@ func TestNothingIsFoundOfARightStore(t *testing.T) {
 		reqs := []store.Request{{Key: store.Key{Subject: "s"}, Limit: limit, Cost: 1}}
 		var decisions [1]store.Decision
 		now := store.Instant(rapid.Int64Range(0, 20_000).Draw(t, "begin"))
-		pressed := false
+		pressed, leaves := false, rapid.Bool().Draw(t, "leaves")
 		for range rapid.IntRange(1, 100).Draw(t, "requests") {
+			if leaves {
+				reqs[0].Leave = rapid.Int64Range(0, limit.Capacity()-1).Draw(t, "leave")
+			}
 			store.Decide(store.Take, reqs, []*store.State{&state}, decisions[:], now)
-			a.Observe(Observation{0, now, 1, decisions[0].Allowed, decisions[0].Allowed, told(&decisions[0])})
-			pressed = pressed || !decisions[0].Allowed
+			a.Observe(Observation{At: now, Cost: 1, Leave: reqs[0].Leave, Allowed: decisions[0].Allowed, Charged: decisions[0].Allowed,
+				Reported: told(&decisions[0])})
+			pressed = pressed || !decisions[0].Allowed && !leaves
 			now += store.Instant(rapid.Int64Range(0, 1500).Draw(t, "step"))
 		}
 		found := a.Finding()
 		if found.OverAdmitted != 0 || found.UnderAdmitted != 0 || found.Lied != 0 || found.Reported == 0 {
 			t.Fatalf("%s: %+v", limit, found)
 		}
-		exact := limit.Algorithm == store.SlidingLog || limit.Algorithm.HasBurst()
+		exact := !leaves && (limit.Algorithm == store.SlidingLog || limit.Algorithm.HasBurst())
 		if exact && (found.WorstRatio > 1 || pressed && found.WorstRatio != 1) {
 			t.Fatalf("%s: worst ratio %v, denied %t", limit, found.WorstRatio, pressed)
 		}
@@ -240,14 +308,14 @@ func TestUnknownOutcomes(t *testing.T) {
 	a.SetLimit(0, limit)
 	a.Unknown(0, 4, 0)
 	for range 6 {
-		a.Observe(Observation{0, 1, 1, true, true, nil})
+		a.Observe(Observation{At: 1, Cost: 1, Allowed: true, Charged: true})
 	}
-	a.Observe(Observation{0, 2, 1, false, false, nil}) // 6 + 4 are in use, perhaps
+	a.Observe(Observation{At: 2, Cost: 1}) // 6 + 4 are in use, perhaps
 	if f := a.Finding(); f.UnderAdmitted != 0 {
 		t.Errorf("a denial that an unknown charge explains: %+v", f)
 	}
 	for range 5 {
-		a.Observe(Observation{0, 3, 1, true, true, nil})
+		a.Observe(Observation{At: 3, Cost: 1, Allowed: true, Charged: true})
 	}
 	if f := a.Finding(); f.OverAdmitted != 1 || f.WorstRatio != 1.1 {
 		t.Errorf("the eleventh of ten: %+v", f)
@@ -257,16 +325,16 @@ func TestUnknownOutcomes(t *testing.T) {
 func TestWhatComesTooLate(t *testing.T) {
 	a := New()
 	a.SetLimit(0, store.Limit{Algorithm: store.FixedWindow, Count: 2, Period: time.Second, Burst: 2})
-	a.Observe(Observation{0, 1_000_000, 1, true, true, nil})
-	a.Observe(Observation{0, 999_999, 1, true, true, nil}) // by its instant in the window before
-	a.Observe(Observation{0, 1_000_001, 1, false, false, nil})
+	a.Observe(Observation{At: 1_000_000, Cost: 1, Allowed: true, Charged: true})
+	a.Observe(Observation{At: 999_999, Cost: 1, Allowed: true, Charged: true}) // by its instant in the window before
+	a.Observe(Observation{At: 1_000_001, Cost: 1})
 	if f := a.Finding(); f.OutOfOrder != 1 || f.UnderAdmitted != 0 || f.WorstUnits != 2 || f.Reported != 0 {
 		t.Errorf("%+v", f)
 	}
 	// What answers tell of the key is not judged any more, and of others it is.
 	a.SetLimit(1, store.Limit{Algorithm: store.FixedWindow, Count: 2, Period: time.Second, Burst: 2})
 	for key := range uint32(2) {
-		a.Observe(Observation{key, 1_000_002, 1, false, false, &Figures{Used: 77}})
+		a.Observe(Observation{Key: key, At: 1_000_002, Cost: 1, Reported: &Figures{Used: 77}})
 	}
 	if f := a.Finding(); f.Reported != 1 || f.Lied != 1 || f.Lies[Used].Key != 1 {
 		t.Errorf("%+v", f)
@@ -285,9 +353,9 @@ func TestFairness(t *testing.T) {
 		for i, units := range test.charged {
 			key := uint32(i)
 			a.SetLimit(key, store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Second, Burst: 10})
-			a.Observe(Observation{key, 5, 1, false, false, nil})
+			a.Observe(Observation{Key: key, At: 5, Cost: 1})
 			if units > 0 {
-				a.Observe(Observation{key, 5, units, true, true, nil})
+				a.Observe(Observation{Key: key, At: 5, Cost: units, Allowed: true, Charged: true})
 			}
 		}
 		if got := a.Finding(); math.Abs(got.Fairness-test.want) > 1e-12 || got.Keys != int64(len(test.charged)) {
@@ -316,7 +384,7 @@ func TestAnHourInBoundedMemory(t *testing.T) {
 		for range requests {
 			state = state*6364136223846793005 + 1442695040888963407
 			at += store.Instant(state>>55) * 2 // 0 to 1,022 µs, 500 on average
-			a.Observe(Observation{uint32(state>>33) % test.keys, at, 1, true, true, nil})
+			a.Observe(Observation{Key: uint32(state>>33) % test.keys, At: at, Cost: 1, Allowed: true, Charged: true})
 		}
 		runtime.GC()
 		runtime.ReadMemStats(&after)
@@ -343,7 +411,7 @@ func BenchmarkObserve(b *testing.B) {
 			b.ReportAllocs()
 			for i := range b.N {
 				at++
-				a.Observe(Observation{uint32(i*7919) % keys, at, 1, i%3 != 0, i%3 != 0, nil})
+				a.Observe(Observation{Key: uint32(i*7919) % keys, At: at, Cost: 1, Allowed: i%3 != 0, Charged: i%3 != 0})
 			}
 		})
 	}

@@ -57,7 +57,7 @@ func (a *Auditor) doubtOf(k *account, r *rule) *doubt {
 			k.doubt.state.Charge(r.limit, units, at)
 			return true
 		})
-	case !r.hasSlices: // of which there is nothing yet
+	case !r.keepsState: // of which there is nothing yet
 		k.doubt.state = k.state(r)
 	}
 	return k.doubt
@@ -85,7 +85,7 @@ func (a *Auditor) observeDoubtful(k *account, r *rule, o *Observation) {
 	}
 	switch {
 	case o.Charged:
-		if beyond := min(least+o.Cost-r.capacity, o.Cost); beyond > 0 {
+		if beyond := min(least+o.Cost-r.reach(o), o.Cost); beyond > 0 {
 			a.finding.OverAdmitted += beyond
 			k.flags |= overAdmitted
 		}
@@ -97,11 +97,11 @@ func (a *Auditor) observeDoubtful(k *account, r *rule, o *Observation) {
 			a.finding.WorstRatio = max(a.finding.WorstRatio, float64(least+o.Cost)/float64(r.capacity))
 		}
 	case o.Allowed:
-	case most+o.Cost > r.capacity:
-		if least+o.Cost > r.capacity {
+	case most+o.Cost > r.reach(o):
+		if least+o.Cost > r.reach(o) {
 			a.finding.PeakRatio = max(a.finding.PeakRatio, 1)
 		}
-	case most+o.Cost+r.held > r.capacity:
+	case most+o.Cost+r.held > r.reach(o):
 		a.finding.Excused += o.Cost
 	default:
 		k.flags |= underAdmitted
@@ -124,7 +124,7 @@ func (a *Auditor) observeDoubtful(k *account, r *rule, o *Observation) {
 		}
 	}
 	m.tidy(o.At)
-	if m.most == nil && m.over == nil && m.under == nil && len(m.late) == 0 && !r.hasSlices {
+	if m.most == nil && m.over == nil && m.under == nil && len(m.late) == 0 && !r.keepsState {
 		k.units, k.rest = m.state.Units, m.state.Rest
 		k.doubt = nil
 	}
@@ -169,7 +169,7 @@ func (m *doubt) atMost(r *rule, units int64, at store.Instant) *store.State {
 // charge charges what was charged.
 func (m *doubt) charge(r *rule, o *Observation) {
 	if m.under != nil {
-		if room := r.capacity - m.under.Used(o.At); room > 0 {
+		if room := r.reach(o) - m.under.Used(o.At); room > 0 {
 			m.under.Charge(r.limit, min(o.Cost, room), o.At)
 		}
 	}
@@ -185,7 +185,7 @@ func (m *doubt) chargeAtLeast(r *rule, o *Observation, used int64) (excess int64
 	if m.over != nil {
 		used = m.over.Used(o.At)
 	}
-	excess = min(max(0, used+o.Cost-r.capacity), o.Cost)
+	excess = min(max(0, used+o.Cost-r.reach(o)), o.Cost)
 	if excess > 0 && m.over == nil {
 		m.over = m.state.Clone()
 	}
@@ -201,7 +201,7 @@ func (m *doubt) deny(r *rule, o *Observation, possible int64) int64 {
 	if m.under == nil {
 		m.under = m.atMost(r, 0, o.At).Clone()
 	}
-	if m.under.Used(o.At)+possible+o.Cost > r.capacity {
+	if m.under.Used(o.At)+possible+o.Cost > r.reach(o) {
 		return 0
 	}
 	m.under.Charge(r.limit, o.Cost, o.At)

@@ -44,7 +44,7 @@ type Finding struct {
 	// KeysOver and KeysUnder are the keys with any units over- and under-admitted.
 	KeysOver, KeysUnder int64
 	// PeakRatio is the most that any key had in use, or would have had with what it asked
-	// for, against the capacity. It is at most 1 where nothing was over-admitted. Below 1,
+	// for and left to others, against the capacity. It is at most 1 where nothing was over-admitted. Below 1,
 	// the limit never had to deny, and over-admission was not tested.
 	PeakRatio float64
 	// Lies is the answers with wrong figures, by field, and Lied is how many

@@ -20,7 +20,7 @@ func Merge(all ...Finding) Finding {
 		sum.KeysOver += f.KeysOver
 		sum.KeysUnder += f.KeysUnder
 		sum.PeakRatio = max(sum.PeakRatio, f.PeakRatio)
-		sum.Lies.merge(&f.Lies)
+		sum.Lies.Add(&f.Lies)
 		sum.Lied += f.Lied
 		sum.Reported += f.Reported
 		sum.Excused += f.Excused
@@ -36,8 +36,8 @@ func Merge(all ...Finding) Finding {
 	return sum
 }
 
-// merge adds others. The first of each field stays the first.
-func (l *Lies) merge(others *Lies) {
+// Add adds others. The first of each field stays the first.
+func (l *Lies) Add(others *Lies) {
 	for field := range l {
 		mine, other := &l[field], others[field]
 		if other.Answers == 0 {

@@ -14,9 +14,9 @@ func (a *Auditor) judges(k *account, r *rule, o *Observation) bool {
 // figuresOf returns what an answer should report that leaves a key in a state, but for the delay.
 func figuresOf(s *store.State, r *rule, o *Observation) Figures {
 	used := s.Used(o.At)
-	f := Figures{Used: used, Remaining: max(0, r.capacity-used), ResetAfter: between(o.At, s.UnusedAt(o.At))}
-	if !o.Allowed && o.Cost <= r.capacity {
-		f.RetryAfter = between(o.At, s.UsedAtMost(r.capacity-o.Cost, o.At))
+	f := Figures{Used: used, Remaining: max(0, r.reach(o)-used), ResetAfter: between(o.At, s.UnusedAt(o.At))}
+	if !o.Allowed && o.Cost <= r.reach(o) {
+		f.RetryAfter = between(o.At, s.UsedAtMost(r.reach(o)-o.Cost, o.At))
 	}
 	return f
 }
@@ -68,14 +68,14 @@ type fitting struct {
 // figuresOfLog is figuresOf a sliding log, by its admissions.
 func (a *Auditor) figuresOfLog(k *account, r *rule, o *Observation) Figures {
 	used := k.admissions.units
-	f := Figures{Used: used, Remaining: max(0, r.capacity-used)}
+	f := Figures{Used: used, Remaining: max(0, r.reach(o)-used)}
 	if used > 0 {
 		f.ResetAfter = between(o.At, k.time+r.period)
 	}
-	if o.Allowed || o.Cost > r.capacity {
+	if o.Allowed || o.Cost > r.reach(o) {
 		return f
 	}
-	room := r.capacity - o.Cost
+	room := r.reach(o) - o.Cost
 	known := a.fits.charged > 0 && a.fits.key == o.Key && a.fits.room == room && a.fits.charged == k.charged
 	if !known {
 		a.fits = fitting{o.Key, room, k.charged, 0}

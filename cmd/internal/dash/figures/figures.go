@@ -48,7 +48,7 @@ func RoundUp(d, to time.Duration) time.Duration { return (d + to - 1) / to * to 
 
 // LimitWords says a limit in words.
 func LimitWords(l store.Limit) string {
-	period := store.FormatPeriod(l.Period)
+	period := l.PeriodText()
 	text := fmt.Sprintf("at most %s in %s", output.Thousands(l.Count), period)
 	if unit, is := map[string]string{"1s": "a second", "1m": "a minute", "1h": "an hour", "1d": "a day"}[period]; is {
 		text = fmt.Sprintf("at most %s %s", output.Thousands(l.Count), unit)
@@ -59,6 +59,9 @@ func LimitWords(l store.Limit) string {
 	case store.LeakyBucket:
 		return fmt.Sprintf("%s, evenly spaced, %s waiting", text, output.Thousands(l.Capacity()))
 	case store.FixedWindow:
+		if l.Calendar != nil {
+			return text + ", counted from 0 in each window of a calendar"
+		}
 		return text + ", counted from 0 in each window"
 	case store.SlidingLog:
 		return text + ", in any such time, exactly"

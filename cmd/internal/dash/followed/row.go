@@ -90,7 +90,7 @@ func (r *Row) Empty(now time.Time, f source.Rules) {
 	r.Used, r.Remaining, r.RetryAfter, r.ResetAfter, r.TTL, r.Taken = 0, 0, 0, 0, 0, 0
 	r.InUse, r.Updated, r.fullAt, r.Defects = false, now, time.Time{}, nil
 	if r.UsedUnknown = false; r.CapacityKnown() {
-		r.Limit, r.Recorded = source.RecordedLimit(&r.Entry), store.Limit{}
+		r.Limit, r.Recorded = r.LastLimit(), store.Limit{}
 		r.Limit = f.Limit(&r.Entry) // there is no record any more, so no other limit is told
 		r.Remaining = r.Limit.Capacity()
 		f.Block(&r.Entry)

@@ -13,6 +13,7 @@ import (
 // not answer does not keep the keys of others from being read.
 type node struct {
 	before  map[ID]seen
+	spare   map[ID]seen     // an empty one, for the next look; nil if there is none
 	reading chan nodeAnswer // while it is being read
 	away    bool            // it did not answer the last time
 	problem error           // why
@@ -48,7 +49,7 @@ func (r *Reader) read(ctx context.Context, ask *Request, answer *Fetched) {
 			r.readNode(ctx, n, byNode[name], ask.Rules)
 		}
 	}
-	answer.Keys = make([]Reading, 0, len(ask.Keys))
+	answer.Keys = []Reading{}
 	for _, name := range names {
 		n := r.nodes[name]
 		if !n.await(ctx, !n.away || len(names) == 1, answer) {
@@ -69,7 +70,10 @@ func (r *Reader) read(ctx context.Context, ask *Request, answer *Fetched) {
 func (r *Reader) readNode(ctx context.Context, n *node, keys []ID, f Rules) {
 	reading := make(chan nodeAnswer, 1)
 	n.reading = reading
-	a := nodeAnswer{keys: keys, now: make(map[ID]seen, len(keys))}
+	a := nodeAnswer{keys: keys, now: n.spare}
+	if n.spare = nil; a.now == nil {
+		a.now = make(map[ID]seen, len(keys))
+	}
 	before := n.before
 	panics.Go(func() (err error) {
 		a.readings, err = r.readEach(ctx, keys, f, before, a.now)
@@ -89,9 +93,14 @@ func (n *node) await(ctx context.Context, wait bool, answer *Fetched) bool {
 		return false
 	}
 	n.reading, n.away, n.problem = nil, a.err != nil, a.err
-	answer.Keys = append(answer.Keys, a.readings...)
+	if len(answer.Keys) == 0 && a.readings != nil {
+		answer.Keys = a.readings
+	} else {
+		answer.Keys = append(answer.Keys, a.readings...)
+	}
 	if n.away { // what is known of the others is still so
 		maps.Copy(n.before, a.now)
+		n.keep(a.now)
 		return false
 	}
 	answer.Asked = append(answer.Asked, a.keys...)
@@ -100,8 +109,15 @@ func (n *node) await(ctx context.Context, wait bool, answer *Fetched) bool {
 			a.now[key] = seen{} // it is unused
 		}
 	}
+	n.keep(n.before)
 	n.before = a.now
 	return true
+}
+
+// keep keeps a map that is not needed any more for the next look: two in turn hold what many looks see.
+func (n *node) keep(spare map[ID]seen) {
+	clear(spare)
+	n.spare = spare
 }
 
 // receive takes what comes through a channel, and waits for it if it is to.

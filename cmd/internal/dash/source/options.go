@@ -62,6 +62,8 @@ type Options struct {
 	// LookYourself is the command that shows a value of a type, which the command TYPE names, ""
 	// if there is none.
 	LookYourself func(storeKey, valueType string) string
+	// Commands are those about the key of an entry alone, to be copied: check and block, as far as they can be given.
+	Commands func(*admin.Entry) []string
 	// Record, if set, gets every snapshot as a line of JSON; Play, if set, is such
 	// lines to be shown instead of a store.
 	Record io.Writer

@@ -3,10 +3,13 @@ package source
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
+	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/internal/calendar"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -166,6 +169,20 @@ type Detail struct {
 	Fits  []Fit
 }
 
+// PartText is one of the store keys that belong together, printable, with its type and how long it is kept, in words.
+func (d *Detail) PartText(i int) string {
+	part := &d.Parts[i]
+	about := part.Type
+	if part.Field != "" {
+		about = "the field " + output.Printable(part.Field) + " of a " + part.Type
+	}
+	name := output.Printable(part.StoreKey)
+	if part.Expires.IsZero() {
+		return name + "  " + about + ", never expires"
+	}
+	return name + "  " + about + ", expires in " + figures.Seconds(part.Expires.Sub(d.At.Time()).Round(time.Millisecond))
+}
+
 // Fit is when that many units fit.
 type Fit struct {
 	Units int64
@@ -302,7 +319,7 @@ func (r *Reading) UnmarshalJSON(text []byte) error {
 	}
 	var recorded store.Limit
 	if d.RecordedLimit != "" {
-		if recorded, err = store.ParseLimit(d.RecordedLimit); err != nil {
+		if recorded, err = parseWritten(d.RecordedLimit); err != nil {
 			return err
 		}
 	}
@@ -338,7 +355,7 @@ func (r *Reading) UnmarshalJSON(text []byte) error {
 // limit is what the document says of the limit.
 func (d *readingDocument) limit() (limit store.Limit, err error) {
 	if d.Limit != "" {
-		return store.ParseLimit(d.Limit)
+		return parseWritten(d.Limit)
 	}
 	if d.Algorithm != "" {
 		if limit.Algorithm, err = store.ParseAlgorithm(d.Algorithm); err != nil {
@@ -347,6 +364,22 @@ func (d *readingDocument) limit() (limit store.Limit, err error) {
 	}
 	limit.Count, limit.Burst, limit.Period = d.Count, d.Burst, Milliseconds(d.PeriodMS)
 	return limit, nil
+}
+
+// parseWritten reads a limit as it is written, also one of a record, in a window of a calendar of which only the end is known.
+func parseWritten(text string) (store.Limit, error) {
+	before, until, is := strings.Cut(text, ",until=")
+	limit, err := store.ParseLimit(before)
+	if err != nil || !is {
+		return limit, err
+	}
+	end, err := time.Parse(time.RFC3339, until)
+	_, seconds := end.Zone()
+	limit.Phase = time.Duration(store.InstantOf(end))*time.Microsecond - limit.Period
+	if limit.Calendar = calendar.Known(seconds / int(calendar.Bound/1e6)); err != nil || limit.Calendar == nil {
+		return store.Limit{}, fmt.Errorf("the limit %q has a window that ends at no instant", output.Shorten(text, 100))
+	}
+	return limit.Normalize()
 }
 
 // mostOfAnything is more than any count or time, in milliseconds, of a limit of limitctl, and

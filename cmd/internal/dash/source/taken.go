@@ -22,7 +22,7 @@ type seen struct {
 }
 
 func newSeen(e *admin.Entry) seen {
-	return seen{at: e.At, used: e.Used, limit: RecordedLimit(e), state: e.State, other: e.Layout != "",
+	return seen{at: e.At, used: e.Used, limit: e.LastLimit(), state: e.State, other: e.Layout != "",
 		resets: e.At + store.Instant(e.ResetAfter/time.Microsecond), resetKnown: e.ResetKnown() && !NeverBegins(e)}
 }
 
@@ -73,12 +73,4 @@ func (s *seen) takenOfOther(now *seen) int64 {
 		return now.used
 	}
 	return now.used - s.used
-}
-
-// RecordedLimit is the limit that a key was last charged under.
-func RecordedLimit(e *admin.Entry) store.Limit {
-	if e.Recorded != (store.Limit{}) {
-		return e.Recorded
-	}
-	return e.Limit
 }

@@ -1,13 +1,12 @@
 package explain
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
-	"github.com/limitctl/limitctl/pkg/loadgen/audit"
-	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
 // Resolution is the resolution of limiters' clocks: seldom finer than a millisecond.
@@ -21,6 +20,8 @@ type Expectation struct {
 	Charges bool
 	// Resolution is how exactly times are known.
 	Resolution time.Duration
+	// PhaseWithin is by how much windows can begin before or after a phase that is given.
+	PhaseWithin time.Duration
 }
 
 // WithBehaviour returns the expectation with another behaviour.
@@ -206,7 +207,14 @@ func (t *tracks) decide(v *View, first, last store.Instant) (earliest store.Inst
 			break // a mistake is not charged, so that it counts once
 		}
 		most, charged = min(most, capacity-v.Cost), v.Cost
-		if t.Limit.Algorithm == store.FixedWindow && t.used(atEnd, last)+v.Cost > capacity {
+		switch windows := t.Limit.Algorithm == store.FixedWindow; {
+		case !windows && t.Limit.Refill == 0 || t.used(atEnd, last)+v.Cost <= capacity:
+		case windows && t.IsAligned(): // some before it belong to the window before, no more than it needs
+			t.late = track{}
+			if before := capacity - v.Cost; before > 0 {
+				t.take(&t.late.usage, before, before, last)
+			}
+		default:
 			t.late = track{usage: t.early.usage.clone()} // its window had ended before
 		}
 		earliest = min(max(first, fits), last)
@@ -267,13 +275,16 @@ type Key struct {
 	Fresh bool
 }
 
-// KeysOf groups events by subject. canChoose says that the requests name the subject; then each subject is fresh.
-// Otherwise there is one key.
+// KeysOf groups the events by which the limit is judged by subject. canChoose says that the requests name the subject;
+// then each subject is fresh. Otherwise there is one key.
 func KeysOf(events []Event, canChoose bool) []Key {
 	var keys []Key
 	at := make(map[string]int)
 	for i := range events {
 		e := &events[i]
+		if e.Trial != "" {
+			continue
+		}
 		subject := e.Subject
 		if !canChoose {
 			subject = ""
@@ -292,8 +303,8 @@ func KeysOf(events []Event, canChoose bool) []Key {
 	return keys
 }
 
-// InOrder sorts events that were under way at the same time: admitted ones come first, since that order is the
-// easiest to explain.
+// InOrder sorts events that were under way at the same time: admitted ones come first, in the order of their answers, since
+// that order is the easiest to explain.
 func InOrder(events []*Event) []*Event {
 	slices.SortStableFunc(events, func(a, b *Event) int { return a.Sent.Compare(b.Sent) })
 	for begin := 0; begin < len(events); {
@@ -302,10 +313,41 @@ func InOrder(events []*Event) []*Event {
 			until = Latest(until, events[end].Answered)
 			end++
 		}
-		slices.SortStableFunc(events[begin:end], func(a, b *Event) int { return int(a.Outcome) - int(b.Outcome) })
+		slices.SortStableFunc(events[begin:end], func(a, b *Event) int {
+			return cmp.Or(int(a.Outcome)-int(b.Outcome), a.Answered.Compare(b.Answered))
+		})
 		begin = end
 	}
 	return events
+}
+
+// Prompt returns the keys as if each request was decided no later after it was sent than the slowest denial was answered:
+// what takes longer waits in a queue, or for a service, after it was let in. changed says that this makes a difference.
+func Prompt(keys []Key) (prompt []Key, changed bool) {
+	longest := time.Duration(-1)
+	for i := range keys {
+		for _, e := range keys[i].Events {
+			if e.Outcome == endpoint.Denied {
+				longest = max(longest, e.Answered.Sub(e.Sent))
+			}
+		}
+	}
+	if longest < 0 {
+		return keys, false
+	}
+	prompt = slices.Clone(keys)
+	for i := range keys {
+		prompt[i].Events = slices.Clone(keys[i].Events)
+		for n, e := range keys[i].Events {
+			if e.Answered.Sub(e.Sent) > longest {
+				at := *e
+				at.Answered, changed = e.Sent.Add(longest), true
+				prompt[i].Events[n] = &at
+			}
+		}
+		prompt[i].Events = InOrder(prompt[i].Events)
+	}
+	return prompt, changed
 }
 
 // mostPhases bounds the phases that are tried.
@@ -326,10 +368,17 @@ func Fit(m Expectation, keys []Key, phaseKnown bool) (best Expectation, judgemen
 		return wrong == 0
 	}
 	if m.Behaviour != (Behaviour{}) {
-		explains(m)
+		if by := m.Behaviour; !explains(m) && by.Anchored && by.RoundsDown && !by.ChargesDenied { // no word says whether denials count
+			by.ChargesDenied = true
+			explains(m.WithBehaviour(by))
+		}
 		return best, judgements
 	}
 	phases := []time.Duration{m.Phase}
+	for n := time.Duration(1); n <= phasesGiven && m.PhaseWithin > 0; n++ {
+		by := m.PhaseWithin * n / phasesGiven
+		phases = append(phases, m.Phase+by, (m.Phase-by+m.Limit.Period)%m.Limit.Period)
+	}
 	if m.Limit.Algorithm == store.FixedWindow && !m.Limit.FromFirst {
 		phases = append(phases, phasesOf(keys, m.Limit.Period, phaseKnown)...)
 	}
@@ -425,6 +474,9 @@ func (m Expectation) Widened(keys []Key, judged []*Judgement) []*Judgement {
 	return wide
 }
 
+// phasesGiven is how many phases are tried on each side of one that is given.
+const phasesGiven = 8
+
 // phasesTried is how many phases, at equal distances, are tried beside the one that was found.
 const phasesTried = 32
 
@@ -461,24 +513,3 @@ func phasesOf(keys []Key, period time.Duration, known bool) (phases []time.Durat
 	}
 	return phases
 }
-
-// Proven returns what the interval audit is sure of under a limit.
-func Proven(limit store.Limit, keys []Key, resolution time.Duration) audit.Finding {
-	auditor := interval.New(interval.Options{Resolution: 2 * resolution, Skew: -1})
-	for i := range keys {
-		auditor.SetLimit(uint32(i), limit)
-		for _, e := range keys[i].Events {
-			if e.Cost > 0 {
-				auditor.Observe(interval.Observation{
-					Key: uint32(i), Sent: store.InstantOf(e.Sent), Answered: store.InstantOf(e.Answered), Cost: e.Cost,
-					Answer: answers[e.Outcome],
-				})
-			}
-		}
-	}
-	auditor.Settle(1 << 62)
-	return auditor.Finding()
-}
-
-// answers are outcomes in the words of the interval audit.
-var answers = [...]interval.Answer{endpoint.Allowed: interval.Admitted, endpoint.Denied: interval.Denied, endpoint.Failed: interval.Unknown}

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -33,6 +34,54 @@ func TestOverlaps(t *testing.T) {
 		}
 		if !slices.Equal(got, test.want) {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+// A subject that is asked across the end of a window is judged by what can have been used before and after it: which of its
+// requests came before the end is not known.
+func TestAWindowEndsWhileASubjectIsAsked(t *testing.T) {
+	limit, err := store.Limit{Algorithm: store.FixedWindow, Count: 20, Period: 2 * time.Second}.Normalize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	expected := Expectation{Model: Model{Limit: limit}, Resolution: Resolution}
+	for seed := range uint64(40) {
+		random := rand.New(rand.NewPCG(3, seed))
+		travel := func() time.Duration {
+			return time.Duration(random.Float64() * random.Float64() * float64(2*time.Millisecond))
+		}
+		end := time.Unix(1_700_000_000, 0)
+		now := end.Add(-time.Duration(random.Int64N(int64(20 * time.Millisecond))))
+		var state store.State
+		var events []*Event
+		for denied := 0; denied < 3; {
+			e := &Event{Cost: 1, Answer: endpoint.Answer{Sent: now, Outcome: endpoint.Allowed}}
+			now = now.Add(travel())
+			request, decision := store.Request{Limit: limit, Cost: 1}, store.Decision{}
+			store.DecideOne(store.Take, &request, &state, &decision, store.InstantOf(now))
+			if !decision.Allowed {
+				e.Outcome = endpoint.Denied
+				denied++
+			}
+			now = now.Add(travel())
+			e.Answered = now
+			events = append(events, e)
+		}
+		j := expected.Judge(events, true)
+		if j.Over+j.Under > 0 {
+			t.Errorf("seed %d: %d too many, %d too few", seed, j.Over, j.Under)
+		}
+		straddling := 0
+		for _, e := range events {
+			if e.Sent.Before(end.Add(Resolution)) && e.Answered.After(end.Add(-Resolution)) {
+				straddling++
+			}
+		}
+		more := expected
+		more.Limit.Count += int64(straddling) + 1
+		if j = more.Judge(events, true); j.Under == 0 {
+			t.Errorf("seed %d: what a limit of %d denies too early is not seen", seed, more.Limit.Count)
 		}
 	}
 }

@@ -54,7 +54,7 @@ func (v *Evidence) hypotheses() (all []hypothesis) {
 	all = append(all, v.buckets()...)
 	add(after, by, fromFirst, Behaviour{})
 	add(after, by, log, Behaviour{})
-	add(after, by, fixed, Behaviour{Anchored: true})
+	all = append(all, v.refilled(after, by)...)
 	alignedLow, alignedHigh := v.alignedPeriod()
 	add(alignedLow, alignedHigh, fixed, Behaviour{})
 	low, high := v.gap()
@@ -77,6 +77,32 @@ func (v *Evidence) hypotheses() (all []hypothesis) {
 	add(by/50, by, counter, Behaviour{ChargesDenied: true, RoundsDown: true})
 	add(by/50, by, counter, Behaviour{ChargesDenied: true, RoundsDown: true, Anchored: true})
 	return append(all, v.banning()...)
+}
+
+// refilled returns the families of buckets that get units at intervals since the first request: all of them, or as many
+// as were admitted between two recoveries.
+func (v *Evidence) refilled(low, high time.Duration) (all []hypothesis) {
+	full := store.Limit{Algorithm: store.TokenBucket, Refill: 1}
+	all = append(all, v.family(low, high, Model{Limit: full}))
+	for i := 1; i < len(v.edges); i++ {
+		units := int64(v.edges[i].between)
+		if units < 2 || units >= v.counts[0] {
+			continue
+		}
+		part := v.family(low, high, Model{Limit: full})
+		part.build = func(n numbers) (models []Model) {
+			period := n.span.Truncate(time.Microsecond)
+			for _, burst := range v.counts {
+				limit := store.Limit{Algorithm: store.TokenBucket, Count: units, Period: period, Burst: burst, Refill: period}
+				if limit, err := limit.Normalize(); err == nil {
+					models = append(models, Model{Limit: limit})
+				}
+			}
+			return models
+		}
+		return append(all, part)
+	}
+	return all
 }
 
 // banning returns the families that deny everything for a fixed time after a denial. That time can be seen. The
@@ -108,6 +134,9 @@ const mostBanned = 12
 func (v *Evidence) windows(m Model, period time.Duration) (models []Model) {
 	for _, n := range v.counts {
 		m.Limit.Count, m.Limit.Period, m.Limit.Burst = n, period.Truncate(time.Microsecond), n
+		if m.Limit.Refill != 0 {
+			m.Limit.Refill = m.Limit.Period
+		}
 		if limit, err := m.Limit.Normalize(); err == nil {
 			m.Limit = limit
 			models = append(models, m)

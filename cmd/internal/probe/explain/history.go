@@ -14,6 +14,8 @@ type Event struct {
 	endpoint.Answer
 	// Err is why there was no answer; the request may have been counted.
 	Err error
+	// Trial is the check that the request was sent for alone. It is empty for the requests by which the limit is judged.
+	Trial string
 }
 
 // observation is an event in the form in which it is compared with models.

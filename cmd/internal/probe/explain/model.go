@@ -225,6 +225,10 @@ func (m *Model) take(u *usage, n, admitted int64, now store.Instant) {
 
 // FullSpan returns the time in which everything that is admitted at once comes back.
 func (m *Model) FullSpan() time.Duration {
+	if m.Limit.Refill != 0 {
+		units := m.Limit.RefillUnits()
+		return m.Limit.Refill * time.Duration((m.Limit.Burst+units-1)/units)
+	}
 	if m.Limit.Algorithm.HasBurst() {
 		return time.Duration(float64(m.Limit.Period) * float64(m.Limit.Burst) / float64(m.Limit.Count))
 	}

@@ -12,6 +12,7 @@ func (m *Model) Peculiarities() (all []string) {
 		is   bool
 		text string
 	}{
+		{m.Limit.Refill != 0, "its units come back at intervals since a subject's first request, all those of an interval at once"},
 		{m.Anchored, "its windows begin with a subject's first request, and follow each other without a gap"},
 		{m.ChargesDenied, "denied requests count like admitted ones, so a client that keeps asking stays out longer"},
 		{m.Refreshed, "each request, even a denied one, begins a new window, so a client that keeps asking stays out"},
@@ -34,8 +35,10 @@ func (m *Model) Peculiarities() (all []string) {
 func Plainness(m *Model) int {
 	order := 0
 	switch {
-	case m.Limit.Algorithm == store.TokenBucket:
+	case m.Limit.Algorithm == store.TokenBucket && m.Limit.Refill == 0:
 		order = 0
+	case m.Limit.Refill != 0:
+		order = 10
 	case m.Limit.FromFirst:
 		order = 20
 	case m.Limit.Algorithm == store.FixedWindow:
@@ -47,7 +50,7 @@ func Plainness(m *Model) int {
 	}
 	for _, unusual := range []bool{
 		m.Anchored, m.Tick > 0, m.ChargesDenied, m.Refreshed, m.floored() && !m.Anchored, m.RoundsNearest, m.Thousandths, m.Ban > 0,
-		m.Phase != 0,
+		m.Phase != 0, m.Limit.Refill != 0,
 	} {
 		if unusual {
 			order += 100
@@ -69,7 +72,7 @@ func behavioursOf(limit *store.Limit) []Behaviour {
 			{RoundsDown: true}, {RoundsDown: true, Anchored: true},
 			{RoundsDown: true, ChargesDenied: true}, {RoundsDown: true, Anchored: true, ChargesDenied: true},
 		}
-	case limit.Algorithm.HasBurst():
+	case limit.Algorithm.HasBurst() && limit.Refill == 0:
 		return []Behaviour{{Thousandths: true}}
 	}
 	return nil

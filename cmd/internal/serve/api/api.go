@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
@@ -25,6 +26,11 @@ import (
 type Options struct {
 	// Describe returns an error of a store in one line without secrets. nil means the error's own text.
 	Describe func(error) string
+	// Resets: requests can reset limits. It is for a server whose access tokens say who may.
+	Resets bool
+	// ListTime is how long a list of questions is decided at most, so that its answer is sent before the request's time is
+	// over. Questions without an answer by then are interrupted. 0 means no bound.
+	ListTime time.Duration
 }
 
 // listener answers requests.
@@ -36,7 +42,7 @@ type listener struct {
 	believed atomic.Pointer[believed]
 }
 
-// Handler answers POST /v1/check, /v1/consume, /v1/refund and /v1/settle, GET /v1/policies, and
+// Handler answers POST /v1/check, /v1/consume, /v1/refund, /v1/settle and /v1/reset, GET /v1/policies, and
 // any method of /v1/auth/POLICY.
 func Handler(e *engine.Engine, options Options) http.Handler {
 	if options.Describe == nil {
@@ -59,6 +65,9 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		l.policies(w, r)
 	case !found || v == nil:
 		refusal.Write(w, http.StatusNotFound, outcome.Usage.Word, notFound(r.URL.Path))
+	case v.op == store.Adjust && !l.options.Resets:
+		refusal.Write(w, http.StatusForbidden, outcome.Unauthorized.Word,
+			prefix+v.name+" needs an access token with the scope reset, and the server has no access tokens (--token-file)")
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
 		refusal.Write(w, http.StatusMethodNotAllowed, outcome.Usage.Word,
@@ -114,35 +123,56 @@ func (l *listener) serve(w http.ResponseWriter, r *http.Request, v *verb) {
 		l.refuseBody(w, err)
 		return
 	}
-	if err := c.question.read(v, string(c.body)); err != nil {
+	if isList(c.body) {
+		l.serveList(w, r, v, string(c.body))
+		return
+	}
+	if err = c.question.read(v, string(c.body)); err == nil {
+		err = l.answer(r.Context(), v, c)
+	}
+	if err != nil {
 		l.refuse(w, err)
 		return
 	}
-	if err := c.question.ask(v, &c.ask, c.attributes); err != nil {
-		l.refuse(w, err)
-		return
-	}
-	if err := l.decide(r.Context(), c); err != nil {
-		l.refuse(w, err)
-		return
-	}
-	c.answer.Key = c.question.subject()
 	l.setHeaders(w.Header(), c)
-	if v.op == store.Refund {
-		c.body = c.answer.AppendRefundJSON(c.body[:0])
-	} else {
-		c.body = c.answer.AppendJSON(c.body[:0])
-	}
-	c.body = append(c.body, '\n')
+	c.body = append(c.appendAnswer(v, c.body[:0]), '\n')
 	header := w.Header()
 	header["Content-Type"] = contentType
 	if len(c.body) > counted {
 		header["Content-Length"] = []string{strconv.Itoa(len(c.body))}
 	}
-	if !store.AllAllowed(c.answer.Decisions) {
-		w.WriteHeader(http.StatusTooManyRequests)
+	if status := c.status(); status != http.StatusOK {
+		w.WriteHeader(status)
 	}
 	w.Write(c.body)
+}
+
+// answer decides about the question, which was read.
+func (l *listener) answer(ctx context.Context, v *verb, c *call) error {
+	if err := c.question.ask(v, &c.ask, c.attributes); err != nil {
+		return err
+	}
+	if err := l.decide(ctx, c); err != nil {
+		return err
+	}
+	c.answer.Key = c.question.subject()
+	return nil
+}
+
+// appendAnswer appends the document of the answer.
+func (c *call) appendAnswer(v *verb, to []byte) []byte {
+	if v.op == store.Refund {
+		return c.answer.AppendRefundJSON(to)
+	}
+	return c.answer.AppendJSON(to)
+}
+
+// status is the status of the answer.
+func (c *call) status() int {
+	if store.AllAllowed(c.answer.Decisions) {
+		return http.StatusOK
+	}
+	return http.StatusTooManyRequests
 }
 
 // counted is the longest body for which net/http sets the length itself, which costs less.
@@ -178,24 +208,32 @@ func (l *listener) setHeaders(header http.Header, c *call) {
 		}
 		names = c.names
 	}
-	l.engine.Settings().HTTP.Headers.Set(header, names, c.answer.Requests, c.answer.Decisions)
+	headers := l.engine.Settings().HTTP.Headers
+	headers.Set(header, names, c.answer.Requests, c.answer.Decisions)
+	if c.answer.Policy != nil {
+		headers.SetWarning(header, names, c.answer.Policy.Limits, c.answer.Requests, c.answer.Decisions)
+	}
 }
 
 // refuse answers with an error.
 func (l *listener) refuse(w http.ResponseWriter, err error) {
-	kind := outcome.Of(err, nil)
+	kind, message := l.explain(err)
+	refusal.WriteJSON(w, kind.Status, refusal.Document(kind.Word, message, kind == outcome.OutcomeUnknown))
+}
+
+// explain returns what an error means, and says it without secrets.
+func (l *listener) explain(err error) (kind outcome.Kind, message string) {
+	kind = outcome.Of(err, nil)
 	switch {
 	case errors.Is(err, store.ErrOutcomeUnknown): // also if the request was cut short
-		kind = outcome.OutcomeUnknown
-		refusal.WriteUnknown(w, kind.Status, kind.Word, l.options.Describe(err))
+		return outcome.OutcomeUnknown, l.options.Describe(err)
 	case kind == outcome.Usage:
 		// It quotes what the client sent. To hide secrets in that would let the client guess them.
-		refusal.Write(w, kind.Status, kind.Word, err.Error())
+		return kind, err.Error()
 	case errors.Is(err, store.ErrGaveUp):
-		refusal.Write(w, outcome.Interrupted.Status, outcome.Interrupted.Word, "the request ended before the store answered")
-	default:
-		refusal.Write(w, kind.Status, kind.Word, l.options.Describe(err))
+		return outcome.Interrupted, "the request ended before the store answered"
 	}
+	return kind, l.options.Describe(err)
 }
 
 func shorten(text string) string {

@@ -7,6 +7,11 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 func TestBodiesThatAreRefused(t *testing.T) {
@@ -21,7 +26,7 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		{"consume", "\ufeff{}", "byte order mark"},
 		{"consume", "\x00", `'\x00', where an object`},
 		{"consume", "null", "'n', where an object"},
-		{"consume", "[]", "'[', where an object"},
+		{"consume", "[]", "the list is empty"},
 		{"consume", `"x"`, `'"', where an object`},
 		{"consume", `{`, "the body ends too early: a name in quotes was expected"},
 		{"consume", `{"key"`, "a colon was expected"},
@@ -171,7 +176,7 @@ func TestOtherPathsAndMethods(t *testing.T) {
 		{"PUT", "/v1/settle", 405, "POST", "method PUT is not for"},
 		{"POST", "/v1/policies", 405, "GET, HEAD", "send GET"},
 		{"POST", "/", 404, "",
-			"there is nothing at /; there are /v1/check, /v1/consume, /v1/refund, /v1/settle, /v1/policies and /v1/auth/POLICY"},
+			"there is nothing at /; there are /v1/check, /v1/consume, /v1/refund, /v1/settle, /v1/reset, /v1/policies and /v1/auth/POLICY"},
 		{"POST", "/v1/", 404, "", "there is nothing at /v1/"},
 		{"POST", "/v1/consume/", 404, "", "there is nothing at"},
 		{"POST", "/v1/" + strings.Repeat("x", 5000), 404, "", "there is nothing at"},
@@ -232,5 +237,60 @@ func TestLongAndShortAnswersHaveTheirLength(t *testing.T) {
 		if err != nil || answer.StatusCode != 200 || answer.ContentLength != int64(len(body)) {
 			t.Errorf("%d limits: %d, Content-Length %d of %d bytes, %v", n, answer.StatusCode, answer.ContentLength, len(body), err)
 		}
+	}
+}
+
+// A limit warns from its share on, in the header and not in the document. Limits of a key cannot.
+func TestWarnings(t *testing.T) {
+	warned := loginPolicy(t)
+	warned.Name, warned.Limits[1].Warn = "warned", store.WholeShare/2
+	listener := listenerOn(t, memorystore.New(), time.Minute, warned)
+	for _, want := range []string{`"email";used=50`, `"email";used=100`, `"email";used=100`} {
+		w, _ := ask(t, listener, "POST", "/v1/consume", `{"policy":"warned","attributes":{"ip":"a","email":"b"}}`)
+		if got := w.Header().Get("X-RateLimit-Warning"); got != want {
+			t.Errorf("status %d, warning %q, not %q", w.Code, got, want)
+		}
+	}
+	for _, body := range []string{`{"policy":"login","attributes":{"ip":"a","email":"c"},"cost":2}`, `{"key":"a","limits":["1/1m"]}`} {
+		if w, _ := ask(t, listener, "POST", "/v1/consume", body); len(w.Header()["X-Ratelimit-Warning"]) > 0 {
+			t.Errorf("%s: %v", body, w.Header())
+		}
+	}
+	if w, _ := ask(t, listener, "GET", "/v1/policies", ""); strings.Count(w.Body.String(), `"warn":"50%"`) != 1 {
+		t.Errorf("policies: %s", w.Body)
+	}
+}
+
+// The attribute of a request is its class: it decides what is left to others, and the document and the fields say what remains.
+func TestClasses(t *testing.T) {
+	classed := loginPolicy(t)
+	classed.Name, classed.Limits = "classed", classed.Limits[:1]
+	l := &classed.Limits[0]
+	l.Limit = store.Limit{Algorithm: store.FixedWindow, Count: 10, Burst: 10, Period: 24 * time.Hour}
+	l.Classes = policy.Classes{By: "plan", Of: []policy.Class{{Name: "paid"}, {Name: "free", Leave: 3 * store.WholeShare / 10}}}
+	listener := listenerOn(t, memorystore.New(), time.Minute, classed)
+	for _, test := range []struct {
+		attributes, cost string
+		status           int
+		remaining, leave string
+	}{
+		{`"plan":"free"`, "7", 200, "0", `"leave":3,`},
+		{`"plan":"free"`, "1", 429, "0", `"leave":3,`},
+		{`"plan":"none"`, "1", 429, "0", `"leave":3,`},
+		{`"plan":"paid"`, "1", 200, "2", ""},
+	} {
+		body := `{"policy":"classed","attributes":{"ip":"a",` + test.attributes + `},"cost":` + test.cost + `}`
+		w, _ := ask(t, listener, "POST", "/v1/consume", body)
+		if got := w.Header().Get("X-RateLimit-Remaining"); w.Code != test.status || got != test.remaining {
+			t.Errorf("%s: status %d, %s remaining", body, w.Code, got)
+		}
+		if text := w.Body.String(); !strings.Contains(text, `"remaining":`+test.remaining+`,`) || !strings.Contains(text, test.leave) ||
+			test.leave == "" && strings.Contains(text, `"leave"`) {
+			t.Errorf("%s: %s", body, text)
+		}
+	}
+	if w, _ := ask(t, listener, "GET", "/v1/policies", ""); !strings.Contains(w.Body.String(),
+		`"optional_attributes":["plan"]`) || !strings.Contains(w.Body.String(), `"classes":"by plan: paid leaves 0%, free leaves 30%"`) {
+		t.Errorf("policies: %s", w.Body)
 	}
 }

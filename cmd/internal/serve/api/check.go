@@ -64,6 +64,8 @@ func (q *question) ask(v *verb, ask *engine.Ask, attributes policy.Attributes) (
 	}
 	ask.Op, ask.Cost, ask.Key, ask.Policy, ask.Token = v.op, 1, q.key, q.policy, q.token
 	switch {
+	case v.op == store.Adjust:
+		ask.Cost = 0 // units that stay in use
 	case q.force:
 		ask.Op = store.Charge
 	case q.has&fieldUpTo != 0:
@@ -80,6 +82,9 @@ func (q *question) ask(v *verb, ask *engine.Ask, attributes policy.Attributes) (
 	}
 	for _, text := range q.limits {
 		limit, err := store.ParseLimit(text)
+		if err == nil {
+			err = limit.CheckStored()
+		}
 		if err != nil {
 			return err
 		}

@@ -99,7 +99,7 @@ func FuzzQuestion(f *testing.F) {
 	} {
 		f.Add(body)
 	}
-	everything := verb{"all", store.Take, 1<<len(fieldNames) - 1}
+	everything := verb{name: "all", op: store.Take, fields: 1<<len(fieldNames) - 1}
 	f.Fuzz(func(t *testing.T, text string) {
 		var q question
 		err := q.read(&everything, text)

@@ -50,6 +50,9 @@ type describedLimit struct {
 	Limit  string   `json:"limit"`
 	Cost   string   `json:"cost,omitempty"`
 	Shadow bool     `json:"shadow,omitempty"`
+	Warn   string   `json:"warn,omitempty"`
+	// Classes say what each class of callers leaves to others.
+	Classes string `json:"classes,omitempty"`
 }
 
 // policies lists the policies in force.
@@ -73,7 +76,12 @@ func (d *listener) policies(w http.ResponseWriter, r *http.Request) {
 		}
 		for i := range p.Limits {
 			l := &p.Limits[i]
-			described.Limits = append(described.Limits, describedLimit{l.Name, l.By, l.Limit.String(), l.Cost.String(), l.Shadow})
+			limit := describedLimit{Name: l.Name, By: l.By, Limit: l.Limit.String(), Cost: l.Cost.String(), Shadow: l.Shadow,
+				Classes: l.Classes.String()}
+			if l.Warn != 0 {
+				limit.Warn = l.Warn.String()
+			}
+			described.Limits = append(described.Limits, limit)
 		}
 		list.Policies = append(list.Policies, described)
 	}

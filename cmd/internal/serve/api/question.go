@@ -42,7 +42,8 @@ func (f fields) names() (names []string) {
 type verb struct {
 	name   string
 	op     store.Op
-	fields fields // that a body may have
+	fields fields   // that a body may have
+	scopes []string // of which a token needs one
 }
 
 // whoAndWhat has the fields that every verb accepts. It is no constant, since constants of this type are single
@@ -51,10 +52,23 @@ var whoAndWhat = fieldKey | fieldLimits | fieldPolicy | fieldAttributes | fieldC
 
 // verbs are all operations.
 var verbs = []verb{
-	{"check", store.Peek, whoAndWhat | fieldToken | fieldTokenTTL},
-	{"consume", store.Take, whoAndWhat | fieldToken | fieldTokenTTL | fieldUpTo | fieldForce},
-	{"refund", store.Refund, whoAndWhat | fieldToken},
-	{"settle", store.Settle, whoAndWhat | fieldToken},
+	{"check", store.Peek, whoAndWhat | fieldToken | fieldTokenTTL, []string{"decide", "read"}},
+	{"consume", store.Take, whoAndWhat | fieldToken | fieldTokenTTL | fieldUpTo | fieldForce, []string{"decide"}},
+	{"refund", store.Refund, whoAndWhat | fieldToken, []string{"refund"}},
+	{"settle", store.Settle, whoAndWhat | fieldToken, []string{"refund"}},
+	{"reset", store.Adjust, whoAndWhat &^ (fieldCost | fieldCosts), []string{"reset"}},
+}
+
+// Scopes returns the scopes of which the access token for a path needs one.
+func Scopes(path string) []string {
+	name, _ := strings.CutPrefix(path, prefix)
+	switch v := verbOf(name); {
+	case v != nil:
+		return v.scopes
+	case strings.HasPrefix(path, authPrefix):
+		return []string{"decide"}
+	}
+	return []string{"read"}
 }
 
 // verbOf returns the verb of that name, or nil.

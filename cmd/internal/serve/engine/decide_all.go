@@ -52,7 +52,7 @@ func (e *Engine) decideAll(ctx context.Context, asks []Ask, answers []decision.A
 		if strictest == nil || stricter(d.policy.Policy, strictest.policy.Policy) {
 			strictest = d
 		}
-		if err := ask.requests(d, answer); err != nil {
+		if err := ask.requests(versionOf(f, asks, i), answer); err != nil {
 			return err
 		}
 		for _, request := range answer.Requests {
@@ -84,18 +84,44 @@ func (e *Engine) decideAll(ctx context.Context, asks []Ask, answers []decision.A
 	return nil
 }
 
-// requests fills in the requests for ask under the policy of d.
-func (ask *Ask) requests(d *decider, answer *decision.Answer) (err error) {
-	*answer = decision.Answer{Policy: d.policy.Policy, Charges: charges(ask.Op)}
-	answer.Requests, answer.Overrides, err = d.policy.AppendRequests(nil, nil, ask.Attributes, ask.Cost, ask.Costs...)
+// version returns the version of its policy that decides an ask. Limits that it gives are for those of the version in force.
+func (ask *Ask) version(d *decider) *policy.Prepared {
+	if len(ask.Limits) > 0 {
+		return d.policy
+	}
+	return d.policy.For(ask.Attributes, ask.Costs...)
+}
+
+// versionOf returns the version that decides asks[i]. Asks of one policy are decided by one version, since they can share keys:
+// by the one in force, unless the next one is to decide all of them.
+func versionOf(f *inForce, asks []Ask, i int) *policy.Prepared {
+	d := f.byName[asks[i].Policy]
+	p := asks[i].version(d)
+	if p == d.policy {
+		return p
+	}
+	for j := range asks {
+		if j != i && asks[j].Policy == asks[i].Policy && asks[j].version(d) != p {
+			return d.policy
+		}
+	}
+	return p
+}
+
+// requests fills in the requests for ask under a version of its policy.
+func (ask *Ask) requests(p *policy.Prepared, answer *decision.Answer) (err error) {
+	*answer = decision.Answer{Policy: p.Policy, Charges: charges(ask.Op)}
+	answer.Requests, answer.Overrides, err = p.AppendRequests(nil, nil, ask.Attributes, ask.Cost, ask.Costs...)
 	if err != nil {
 		return err
 	}
 	if n := len(ask.Limits); n > 0 && n != len(answer.Requests) {
 		return store.Invalidf("policy %q has %d limits, and %d are given instead", ask.Policy, len(answer.Requests), n)
 	}
-	for j := range ask.Limits {
-		answer.Requests[j].Limit = ask.Limits[j]
+	for j, limit := range ask.Limits {
+		r := &answer.Requests[j]
+		r.Limit, r.Leave = limit, p.Limits[j].Leave(limit, ask.Attributes)
+		r.Trial = nil // the next version has no limits for it
 	}
 	return nil
 }
@@ -103,7 +129,8 @@ func (ask *Ask) requests(d *decider, answer *decision.Answer) (err error) {
 // placeOf returns the index of an equal request, or -1.
 func placeOf(requests []store.Request, request *store.Request) int {
 	for i := range requests {
-		if requests[i].Key == request.Key && requests[i].Limit == request.Limit && requests[i].Shadow == request.Shadow {
+		if requests[i].Key == request.Key && requests[i].Limit == request.Limit && requests[i].Leave == request.Leave &&
+			requests[i].Shadow == request.Shadow {
 			return i
 		}
 	}

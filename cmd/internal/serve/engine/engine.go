@@ -32,6 +32,8 @@ type Settings struct {
 	Denials bool
 	HTTP    httplimit.Settings
 	Envoy   configfile.EnvoyDomains
+	// EnvoyOptions are for all domains of Envoy.
+	EnvoyOptions configfile.EnvoyOptions
 
 	inForce *inForce // decides by these settings; nil unless an engine returned them
 }
@@ -164,14 +166,24 @@ func (e *Engine) decide(ctx context.Context, ask *Ask, answer *decision.Answer) 
 		if d == nil {
 			return ErrUnknownPolicy
 		}
-		backend, answer.Policy = d.store, d.policy.Policy
-		if err := d.policy.CheckCost(ask.Op, ask.Cost, ask.CostSaid); err != nil {
+		p := d.policy.For(ask.Attributes, ask.Costs...)
+		backend, answer.Policy = d.store, p.Policy
+		if err := p.CheckCost(ask.Op, ask.Cost, ask.CostSaid); err != nil {
 			return err
 		}
-		answer.Requests, answer.Overrides, err = d.policy.AppendRequests(answer.Requests, answer.Overrides, ask.Attributes, ask.Cost,
-			ask.Costs...)
+		costs := ask.Costs
+		if ask.Op == store.Adjust { // the same for all limits
+			costs = p.AllCosts(1)
+		}
+		answer.Requests, answer.Overrides, err = p.AppendRequests(answer.Requests, answer.Overrides, ask.Attributes, ask.Cost,
+			costs...)
 		if err != nil {
 			return err
+		}
+		for i := range answer.Requests {
+			if ask.Op == store.Adjust {
+				answer.Requests[i].Cost = ask.Cost
+			}
 		}
 	} else {
 		for _, limit := range ask.Limits {
@@ -197,7 +209,7 @@ func (e *Engine) decide(ctx context.Context, ask *Ask, answer *decision.Answer) 
 }
 
 // charges reports whether an answer to op has granted units.
-func charges(op store.Op) bool { return op != store.Peek && op != store.Refund }
+func charges(op store.Op) bool { return op != store.Peek && op != store.Refund && op != store.Adjust }
 
 // Close writes the denials that are not yet written, and ends the work in the background. The store stays open. Do
 // not call the engine afterwards.

@@ -5,23 +5,28 @@ import (
 	"encoding/base64"
 	"math"
 	"net/http"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/internal/rls"
-	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// call is a descriptor that a policy decides.
+// call is a descriptor that the configuration decides.
 type call struct {
 	index  int // of the descriptor in the request
-	ask    engine.Ask
-	answer decision.Answer
-	denied bool
+	rule   *configfile.EnvoyDescriptor
+	policy *policy.Policy // nil for none
+	// overridden: Envoy's own limit replaces that of the policy.
+	overridden bool
+	ask        engine.Ask
+	answer     decision.Answer
+	denied     bool
 	// undecided: nothing is known about the limit: its override is zero, an entry is no valid cost, or one of the
 	// calls costs more than its limit ever allows and the store did not say what remains.
 	undecided bool
@@ -44,40 +49,55 @@ func (c calls) of(op store.Op) (g group) {
 	return g
 }
 
-// callsOf returns a call for each descriptor of r that the configuration has. An error is a [store.ErrInvalid].
-func callsOf(r *rls.Request, settings *engine.Settings) (all calls, err error) {
-	known := settings.Envoy[r.Domain]
+// callsOf returns a call for each descriptor of r that the configuration limits, or names as unlimited. An error is a
+// [store.ErrInvalid].
+func callsOf(r *rls.Request, in *index) (all calls, err error) {
+	known := in.domains[r.Domain]
+	if known == nil {
+		return nil, nil
+	}
+	var replaced []string
 	for i := range r.Descriptors {
 		d := &r.Descriptors[i]
-		for j := range known {
-			attributes, matches := match(d, &known[j])
-			if !matches {
-				continue
-			}
-			each := &call{index: i, ask: engine.Ask{Settings: settings, Policy: known[j].Policy, Attributes: attributes}}
+		rule, attributes := known.find(d)
+		if rule == nil {
+			continue
+		}
+		replaced = append(replaced, rule.Replaces...)
+		each := &call{index: i, rule: rule, ask: engine.Ask{Settings: in.settings, Policy: rule.Policy, Attributes: attributes}}
+		switch {
+		case rule.Unlimited, rule.Deny:
+			each.undecided, each.denied = true, rule.Deny
+		case rule.Policy == "":
+			continue
+		default:
 			each.ask.Op, each.ask.Cost = operation(d, r.Hits)
-			each.addCosts(settings)
+			each.policy = in.policies[rule.Policy]
+			each.addCosts()
 			if d.HasLimit {
-				if err := each.override(&d.Limit, settings); err != nil {
+				if err := each.override(&d.Limit); err != nil {
 					return nil, err
 				}
 			}
-			all = append(all, each)
-			break
 		}
+		all = append(all, each)
+	}
+	if len(replaced) > 0 {
+		all = slices.DeleteFunc(all, func(c *call) bool {
+			return !c.rule.Unlimited && !c.overridden && c.rule.Name != "" && slices.Contains(replaced, c.rule.Name)
+		})
 	}
 	return all, nil
 }
 
 // addCosts reads the costs in the entries. An error would let the request pass: so an entry that is no valid cost
 // is a denial, and each cost is at least 1.
-func (c *call) addCosts(settings *engine.Settings) {
-	p := settings.Policy(c.ask.Policy)
-	if p == nil {
+func (c *call) addCosts() {
+	if c.policy == nil {
 		return
 	}
 	var err error
-	if c.ask.Costs, err = p.CostsIn(c.ask.Attributes, nil); err != nil {
+	if c.ask.Costs, err = c.policy.CostsIn(c.ask.Attributes, nil); err != nil {
 		c.denied, c.undecided = true, true
 	}
 	for i := range c.ask.Costs {
@@ -87,15 +107,16 @@ func (c *call) addCosts(settings *engine.Settings) {
 
 // override replaces the policy's limit by Envoy's, if the policy has a single one. With several it is unclear which
 // one Envoy means, so they stay.
-func (c *call) override(l *rls.LimitOverride, settings *engine.Settings) error {
+func (c *call) override(l *rls.LimitOverride) error {
 	period := l.Period()
 	if period == 0 {
 		return store.Invalidf("the limit of descriptor %d has unit %d and multiplier %d, which is no period", c.index+1, l.Unit,
 			l.Multiplier)
 	}
-	p := settings.Policy(c.ask.Policy)
+	p := c.policy
+	c.overridden = p != nil && len(p.Limits) == 1
 	switch {
-	case p == nil || len(p.Limits) != 1:
+	case !c.overridden:
 	case l.RequestsPerUnit == 0:
 		c.denied, c.undecided = true, true
 	default:
@@ -120,34 +141,6 @@ func operation(d *rls.Descriptor, ofRequest uint32) (store.Op, int64) {
 	default:
 		return store.Take, units
 	}
-}
-
-// match returns the attributes of d, if it has exactly the entries of known.
-func match(d *rls.Descriptor, known *configfile.EnvoyDescriptor) (policy.Attributes, bool) {
-	if len(d.Entries) != len(known.Entries) {
-		return nil, false
-	}
-	values := make([]string, len(known.Entries))
-	for i := range known.Entries {
-		wanted := &known.Entries[i]
-		found := false
-		for j := range d.Entries {
-			if e := &d.Entries[j]; e.Key == wanted.Key && (!wanted.Fixed || e.Value == wanted.Value) {
-				values[i], found = e.Value, true
-				break
-			}
-		}
-		if !found {
-			return nil, false
-		}
-	}
-	attributes := make(policy.Attributes, len(values))
-	for i := range known.Entries {
-		if name := known.Entries[i].Attribute; name != "" {
-			attributes[name] = attributeOf(values[i], len(values))
-		}
-	}
-	return attributes, true
 }
 
 // emptyValue replaces an empty value, which no attribute can have. All clients without a value share their limits,
@@ -175,15 +168,20 @@ func attributeOf(value string, of int) string {
 }
 
 // appendResponse appends the RateLimitResponse to a request with that many descriptors.
-func (c calls) appendResponse(response []byte, descriptors int, headers httplimit.Headers) []byte {
+func (c calls) appendResponse(response []byte, descriptors int, settings *engine.Settings) []byte {
+	headers, own := settings.HTTP.Headers, settings.EnvoyOptions.Headers
+	if own != (configfile.EnvoyHeaders{}) {
+		headers = 0
+	}
 	overall := rls.OK
 	for _, each := range c {
-		if each.denied {
+		if each.denied && !settings.EnvoyOptions.Shadow {
 			overall = rls.OverLimit
 		}
 	}
 	response = rls.AppendOverall(response, overall)
 	var all limitSet
+	var nearest rls.Status
 	next := 0
 	for i := range descriptors {
 		s := rls.Status{Code: rls.OK}
@@ -194,12 +192,22 @@ func (c calls) appendResponse(response []byte, descriptors int, headers httplimi
 			if headers != 0 && !each.undecided {
 				all.add(&each.answer)
 			}
+			if s.HasLimit && (!nearest.HasLimit || nearer(&s, &nearest)) {
+				nearest = s
+			}
 		}
 		response = rls.AppendStatus(response, &s)
 	}
+	if nearest.HasLimit && own.Limit != "" {
+		response = rls.AppendHeader(response, own.Limit, strconv.FormatUint(uint64(nearest.RequestsPerUnit), 10))
+		response = rls.AppendHeader(response, own.Remaining, strconv.FormatUint(uint64(nearest.Remaining), 10))
+		response = rls.AppendHeader(response, own.Reset, strconv.FormatUint(nearest.ResetSeconds, 10))
+	}
 	if len(all.decisions) > 0 {
 		header := http.Header{}
-		headers.Set(header, all.names(), all.reqs, all.decisions)
+		names := all.names()
+		headers.Set(header, names, all.reqs, all.decisions)
+		headers.SetWarning(header, names, all.configured, all.reqs, all.decisions)
 		response = appendHeaders(response, header)
 	}
 	return response
@@ -210,6 +218,9 @@ func (c *call) status() rls.Status {
 	s := rls.Status{Code: rls.OK}
 	if c.denied {
 		s.Code = rls.OverLimit
+	}
+	if c.rule.Unlimited {
+		s.Remaining = math.MaxUint32
 	}
 	if c.undecided {
 		return s
@@ -225,8 +236,13 @@ func (c *call) status() rls.Status {
 	}
 	d, limit := &c.answer.Decisions[tightest], c.answer.Effective(tightest)
 	s.HasLimit = true
-	s.Name = c.answer.Policy.Name + "/" + c.answer.LimitName(tightest)
+	if s.Name = c.rule.Name; s.Name == "" {
+		s.Name = c.answer.Policy.Name + "/" + c.answer.LimitName(tightest)
+	}
 	s.RequestsPerUnit, s.Unit = clamped(limit.Count), rls.UnitOf(limit.Period)
+	if limit.Calendar != nil {
+		s.Unit = rls.UnitNamed(limit.PeriodText())
+	}
 	s.Remaining = clamped(d.Remaining)
 	until := d.ResetAfter
 	if !d.Allowed && d.RetryAfter > 0 {
@@ -234,6 +250,14 @@ func (c *call) status() rls.Status {
 	}
 	s.HasReset, s.ResetSeconds = true, uint64((until+time.Second-1)/time.Second)
 	return s
+}
+
+// nearer reports whether s is nearer to its end than other: denied, or with less left.
+func nearer(s, other *rls.Status) bool {
+	if s.Code != other.Code {
+		return s.Code == rls.OverLimit
+	}
+	return s.Remaining < other.Remaining
 }
 
 // tighter reports whether d is nearer to its end than other.

@@ -40,7 +40,7 @@ func askFor(t *testing.T, hits uint32, tokens ...string) (denied bool, used [3]i
 		entries := []rls.Entry{{Key: "team", Value: "red"}, {Key: "tokens", Value: text}}
 		request.Descriptors = append(request.Descriptors, rls.Descriptor{Entries: entries})
 	}
-	calls, err := callsOf(request, e.Settings())
+	calls, err := callsOf(request, newIndex(e.Settings()))
 	if err == nil {
 		err = (&listener{engine: e}).decide(t.Context(), calls)
 	}

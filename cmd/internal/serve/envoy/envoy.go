@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
@@ -31,6 +33,11 @@ const (
 type Options struct {
 	// Ready reports whether the server is healthy; nil means always.
 	Ready func() bool
+	// Admits, if set, says why a call with that authorization is refused, "" if it is not, and whether it only came too
+	// soon. Health checks need no authorization.
+	Admits func(authorization []string) (refusal string, tooSoon bool)
+	// Age is how long a connection may last; 0 means without a bound.
+	Age time.Duration
 	// Gate bounds the calls that are decided at a time; nil means no bound.
 	Gate grpc.Gate
 	// Describe returns an error of a store for clients: one line without secrets.
@@ -48,13 +55,31 @@ func New(e *engine.Engine, options Options) *grpc.Server {
 	if options.Ready == nil {
 		options.Ready = func() bool { return true }
 	}
-	l := &listener{e, options}
+	l := &listener{engine: e, options: options}
 	onEnd := func(grpc.Code) {}
 	if options.OnEnd != nil {
 		onEnd = func(code grpc.Code) { options.OnEnd(uint8(code)) }
 	}
+	var admits func(authorization []string) *grpc.Status
+	if options.Admits != nil {
+		admits = func(authorization []string) *grpc.Status {
+			switch refusal, tooSoon := options.Admits(authorization); {
+			case refusal == "":
+				return nil
+			case tooSoon:
+				return &grpc.Status{Code: grpc.ResourceExhausted, Message: refusal}
+			default:
+				return &grpc.Status{Code: grpc.Unauthenticated, Message: refusal}
+			}
+		}
+	}
+	check, watch := grpc.Health(options.Ready, service, peerService)
 	return grpc.New(grpc.Options{
-		Methods: map[string]grpc.Method{shouldRateLimit: l.answer, grpc.HealthCheck: grpc.Health(options.Ready, service, peerService)},
+		Methods: map[string]grpc.Method{shouldRateLimit: l.answer, grpc.HealthCheck: check},
+		Watches: map[string]grpc.Watch{grpc.HealthWatch: watch},
+		Bounds:  grpc.Bounds{Age: options.Age},
+		Admits:  admits,
+		Open:    map[string]bool{grpc.HealthCheck: true, grpc.HealthWatch: true},
 		Gate:    options.Gate,
 		OnBug:   options.OnBug,
 		OnEnd:   onEnd,
@@ -64,6 +89,18 @@ func New(e *engine.Engine, options Options) *grpc.Server {
 type listener struct {
 	engine  *engine.Engine
 	options Options
+	last    atomic.Pointer[index]
+}
+
+// index returns the index of the settings in force.
+func (l *listener) index() *index {
+	settings := l.engine.Settings()
+	in := l.last.Load()
+	if in == nil || in.settings != settings {
+		in = newIndex(settings)
+		l.last.Store(in)
+	}
+	return in
 }
 
 // answer is ShouldRateLimit.
@@ -77,18 +114,18 @@ func (l *listener) answer(ctx context.Context, message, response []byte) ([]byte
 	case len(r.Descriptors) == 0:
 		return nil, &grpc.Status{Code: grpc.InvalidArgument, Message: "the request has no descriptors"}
 	}
-	settings := l.engine.Settings()
-	if _, known := settings.Envoy[r.Domain]; !known && l.options.OnUnknownDomain != nil {
+	in := l.index()
+	if in.domains[r.Domain] == nil && l.options.OnUnknownDomain != nil {
 		l.options.OnUnknownDomain(r.Domain)
 	}
-	calls, err := callsOf(r, settings)
+	calls, err := callsOf(r, in)
 	if err == nil {
 		err = l.decide(ctx, calls)
 	}
 	if err != nil {
 		return nil, l.statusOf(ctx, err)
 	}
-	return calls.appendResponse(response, len(r.Descriptors), settings.HTTP.Headers), nil
+	return calls.appendResponse(response, len(r.Descriptors), in.settings), nil
 }
 
 // decide decides all descriptors that match: first refunds, then peeks, and then, all or nothing, takes. If a peek

@@ -4,12 +4,14 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // limitSet collects the limits of all descriptors for the client.
 type limitSet struct {
 	policies, limits []string // their names
+	configured       []policy.Limit
 	reqs             []store.Request
 	decisions        []store.Decision
 }
@@ -25,6 +27,7 @@ func (s *limitSet) add(answer *decision.Answer) {
 		}
 		s.policies = append(s.policies, answer.Policy.Name)
 		s.limits = append(s.limits, answer.LimitName(i))
+		s.configured = append(s.configured, answer.Policy.Limits[i])
 		s.reqs = append(s.reqs, answer.Requests[i])
 		s.decisions = append(s.decisions, answer.Decisions[i])
 	}

@@ -27,8 +27,8 @@ type client struct {
 	fields *hpack.Encoder
 }
 
-// start serves methods on a new listener until the test ends.
-func start(t testing.TB, options Options) (*Server, net.Addr) {
+// start serves methods on a new listener until the test ends. prepare get the server before it serves.
+func start(t testing.TB, options Options, prepare ...func(*Server)) (*Server, net.Addr) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -36,6 +36,9 @@ func start(t testing.TB, options Options) (*Server, net.Addr) {
 	}
 	options.OnBug = func(err error) { t.Errorf("a bug: %v", err) }
 	server := New(options)
+	for _, each := range prepare {
+		each(server)
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	t.Cleanup(func() {
@@ -132,15 +135,18 @@ func (c *client) answerTo(stream uint32) (a answer) {
 					a.encodings = field.Value
 				}
 			}
+			if status := frame.PseudoValue("status"); status != "" && status != "200" {
+				a.status = "http " + status
+			}
 			if frame.StreamEnded() {
-				if a.status == "" {
-					a.status = "http " + frame.PseudoValue("status")
-				}
 				return a
 			}
 		case *http2.DataFrame:
 			if frame.StreamID == stream {
 				a.message += string(frame.Data())
+				if frame.StreamEnded() {
+					return a
+				}
 			}
 		case *http2.RSTStreamFrame:
 			if frame.StreamID == stream {

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
@@ -30,9 +31,8 @@ const (
 	fewBytes = 16 << 10
 	// idleFrames is how many frames without a request, such as pings, a client may send between two sweeps, in
 	// addition to one for each answer: clients of grpc-go ping that often.
-	idleFrames   = 1000
-	mostSettings = 100        // in a frame
-	lastPing     = "limitctl" // the data of the ping that ends a drain
+	idleFrames = 1000
+	lastPing   = "limitctl" // the data of the ping that ends a drain
 )
 
 // conn is a connection. One goroutine reads, one writes, and each call has its own.
@@ -40,6 +40,7 @@ type conn struct {
 	server *Server
 	net    net.Conn
 	opened time.Time
+	age    time.Duration // after which it ends; 0 for never
 
 	// Only for the goroutine that reads.
 	buffered *bufio.Reader
@@ -52,6 +53,7 @@ type conn struct {
 
 	mu      sync.Mutex
 	streams map[uint32]*stream
+	watches uint32 // those of active that watch; for a listener they do not keep a connection from being idle
 	active  uint32 // calls that have begun and not ended, including those that the client has reset
 	lastID  uint32
 	begun   bool // the server's preface is written, so the client can be sent more
@@ -76,6 +78,9 @@ func newConn(s *Server, accepted net.Conn) *conn {
 	c := &conn{
 		server: s, net: accepted, opened: now, lastUse: now, wake: make(chan struct{}, 1), streams: map[uint32]*stream{},
 		window: defaultWindow, initialWindow: defaultWindow,
+	}
+	if age := s.options.Bounds.Age; age > 0 {
+		c.age = age - age/10 + rand.N(age/5+1)
 	}
 	c.buffered = bufio.NewReaderSize(accepted, frameBytes)
 	c.framer = http2.NewFramer(nil, c.buffered)
@@ -226,6 +231,10 @@ func (c *conn) handle(frame http2.Frame) error {
 		} else if string(frame.Data[:]) == lastPing && !c.draining.IsZero() {
 			c.lastCall()
 		}
+	case *http2.PriorityFrame:
+		if frame.StreamDep == frame.StreamID {
+			return http2.ConnectionError(http2.ErrCodeProtocol)
+		}
 	case *http2.PushPromiseFrame:
 		return http2.ConnectionError(http2.ErrCodeProtocol)
 	}
@@ -260,28 +269,24 @@ func (c *conn) settings(frame *http2.SettingsFrame) error {
 	if frame.IsAck() {
 		return nil
 	}
-	// Each change of the initial window takes time for all streams.
-	if frame.NumSettings() > mostSettings || frame.HasDuplicates() {
-		return http2.ConnectionError(http2.ErrCodeProtocol)
-	}
+	// A frame can have a setting a thousand times, and a change of the initial window is work for all streams. So only the
+	// last value takes effect.
+	before := c.initialWindow
 	err := frame.ForeachSetting(func(setting http2.Setting) error {
-		if err := setting.Valid(); err != nil {
-			return err
+		if setting.ID == http2.SettingInitialWindowSize {
+			c.initialWindow = int64(setting.Val)
 		}
-		if setting.ID != http2.SettingInitialWindowSize {
-			return nil
-		}
-		change := int64(setting.Val) - c.initialWindow
-		c.initialWindow = int64(setting.Val)
+		return setting.Valid()
+	})
+	if err != nil {
+		return err
+	}
+	if change := c.initialWindow - before; change != 0 {
 		for _, s := range c.streams {
 			if s.window += change; s.window > largestWindow {
 				return http2.ConnectionError(http2.ErrCodeFlowControl)
 			}
 		}
-		return nil
-	})
-	if err != nil {
-		return err
 	}
 	frames{&c.out}.settingsAck()
 	for _, s := range c.streams {

@@ -103,6 +103,7 @@ func (c *conn) drain() {
 	out := frames{&c.out}
 	out.goAway(largestWindow, http2.ErrCodeNo, "")
 	out.ping(false, [8]byte([]byte(lastPing)))
+	c.endWatches()
 	c.signal()
 }
 
@@ -126,7 +127,7 @@ func (c *conn) state(state http.ConnState) {
 
 // less ends a call. The caller holds c.mu.
 func (c *conn) less() {
-	if c.active--; c.active == 0 {
+	if c.active--; c.active == c.watches {
 		c.state(http.StateIdle)
 	}
 	c.endDrain()
@@ -151,11 +152,16 @@ func (c *conn) sweep(now time.Time) {
 		switch {
 		case s.blocked && late(s.opened):
 			kill = true
+		case !s.started && late(s.opened) && s.http != "":
+			c.answerHTTP(s)
 		case !s.started && late(s.opened):
 			c.refuseCall(s, &Status{DeadlineExceeded, "the request took too long to arrive"})
+		case s.state != nil && !s.blocked:
+			c.tellState(s)
 		}
 	}
-	if c.active == 0 && now.Sub(c.lastUse) > bounds.Idle && c.draining.IsZero() {
+	unused := c.active == 0 && now.Sub(c.lastUse) > bounds.Idle
+	if (unused || c.age > 0 && now.Sub(c.opened) > c.age) && c.draining.IsZero() {
 		c.mu.Unlock()
 		c.drain()
 		c.mu.Lock()

@@ -92,31 +92,42 @@ func TestAWindowWakesOnlyWhoWaitsForIt(t *testing.T) {
 	}
 }
 
-// Each change of the initial window is work for all calls, so a frame may have only one.
-func TestSettingsAreFew(t *testing.T) {
-	many := func(n int) (settings []http2.Setting) {
-		for i := range n {
-			settings = append(settings, http2.Setting{ID: http2.SettingID(1000 + i), Val: 1})
+// A frame can repeat a setting. The last value takes effect, for calls that wait as well, and all of them together are the
+// work of one.
+func TestTheLastOfEqualSettingsCounts(t *testing.T) {
+	window := func(sizes ...uint32) (settings []http2.Setting) {
+		for _, size := range sizes {
+			settings = append(settings, http2.Setting{ID: http2.SettingInitialWindowSize, Val: size})
 		}
 		return settings
 	}
-	window := http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1}
-	for _, test := range []struct {
-		name     string
-		settings []http2.Setting
-		ends     bool
-	}{
-		{"100 settings", many(mostSettings), false},
-		{"101 settings", many(mostSettings + 1), true},
-		{"one twice", []http2.Setting{window, {ID: http2.SettingMaxFrameSize, Val: 1 << 14}, window}, true},
-	} {
-		_, address := start(t, Options{Methods: methods})
-		c := dial(t, address)
-		c.WriteSettings(test.settings...)
-		c.call(1, "/a/Upper", "x")
-		got := c.answerTo(1)
-		if ended := got.goneAway && got.code == http2.ErrCodeProtocol; ended != test.ends || !ended && got.status != "0" {
-			t.Errorf("%s: answered %+v", test.name, got)
+	_, address := start(t, Options{Methods: methods})
+	c := dial(t, address, window(0)...)
+	c.call(1, "/a/Upper", "x")
+	var many []uint32
+	for i := range uint32(frameBytes/6 - 2) {
+		many = append(many, i%2)
+	}
+	c.WriteSettings(window(append(many, 1<<16, 1)...)...)
+	message := ""
+	for message == "" {
+		frame, err := c.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
 		}
+		if data, is := frame.(*http2.DataFrame); is {
+			message = string(data.Data())
+		}
+	}
+	if message != "\x00" {
+		t.Errorf("a window of one byte lets %d through: %q", len(message), message)
+	}
+	c.WriteSettings(window(1<<31-1, 1<<16)...)
+	if got := c.answerTo(1); got.status != "0" || message+got.message != string(framed("X")) {
+		t.Errorf("answered %+v", got)
+	}
+	c.WriteSettings(window(1, 1<<31)...)
+	if got := c.answerTo(3); !got.goneAway || got.code != http2.ErrCodeFlowControl {
+		t.Errorf("a window that is too large is answered %+v", got)
 	}
 }

@@ -31,6 +31,11 @@ func (f frames) data(stream uint32, bytes []byte) {
 	*f.to = append(*f.to, bytes...)
 }
 
+// lastData ends an answer without trailers.
+func (f frames) lastData(stream uint32) {
+	f.header(0, http2.FrameData, http2.FlagDataEndStream, stream)
+}
+
 func (f frames) reset(stream uint32, code http2.ErrCode) {
 	f.header(4, http2.FrameRSTStream, 0, stream)
 	*f.to = binary.BigEndian.AppendUint32(*f.to, uint32(code))

@@ -1,7 +1,7 @@
-// Package grpc answers unary gRPC calls over HTTP/2: a small server for methods that read and write
-// their messages themselves.
+// Package grpc answers unary gRPC calls over HTTP/2, and calls that watch a state: a small server for methods that read
+// and write their messages themselves.
 //
-// It has only what a rate limit service needs: no streams of messages, no compression, no reflection. It registers
+// It has only what a rate limit service needs: no other streams, no compression, no reflection. It registers
 // nothing, so that a program that links it starts as fast as before. Frames and header compression come from
 // golang.org/x/net/http2.
 package grpc
@@ -18,6 +18,13 @@ import (
 // The caller gets an error that is not a [*Status] as [Internal], without its text.
 type Method func(ctx context.Context, request, response []byte) ([]byte, error)
 
+// A Watch answers a call that watches a state with a function for its message. The server sends that message, and again
+// whenever it differs, which it checks with each sweep. The function must be quick. An error is one of [Method].
+type Watch func(request []byte) (state func() []byte, err error)
+
+// mostWatches is the most calls of a connection that watch at a time.
+const mostWatches = 16
+
 // Code is gRPC's number for the result of a call.
 type Code uint8
 
@@ -33,6 +40,7 @@ const (
 	Unimplemented      Code = 12
 	Internal           Code = 13
 	Unavailable        Code = 14
+	Unauthenticated    Code = 16
 )
 
 // Status is an error for the caller.
@@ -62,6 +70,9 @@ type Bounds struct {
 	Stall time.Duration
 	// Idle is how long a connection may be without a call: 1 h, which is Envoy's own bound.
 	Idle time.Duration
+	// Age is how long a connection may last, give or take a tenth, so that not all end at the same time. It then gets no new
+	// calls, and ends with the last. The default is no bound.
+	Age time.Duration
 }
 
 func (b *Bounds) setDefaults() {
@@ -99,7 +110,13 @@ type Gate interface {
 type Options struct {
 	// Methods are by their paths, such as "/package.Service/Method".
 	Methods map[string]Method
+	// Watches are the methods that watch a state, by their paths.
+	Watches map[string]Watch
 	Bounds  Bounds
+	// Admits, if set, returns the status of a call that is refused for these values of its metadata authorization, or nil.
+	// Open are the paths of methods that need none. It is called concurrently and must be quick.
+	Admits func(authorization []string) *Status
+	Open   map[string]bool
 	// Gate, if not nil, bounds the calls that are decided at a time. Others fail as unavailable.
 	Gate Gate
 	// OnBug, if set, gets each panic of a method; the caller gets [Internal].

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 )
 
 func TestCallsAreAnswered(t *testing.T) {
@@ -34,6 +35,103 @@ func TestCallsAreAnswered(t *testing.T) {
 		}
 		if got := c.answerTo(stream); got != want {
 			t.Errorf("%s %q is answered %+v, not %+v", test.path, test.message, got, want)
+		}
+	}
+}
+
+// A request lacks none of its fields, has as much data as it says, and its stream never begins again.
+func TestMalformedRequests(t *testing.T) {
+	_, address := start(t, Options{Methods: methods})
+	usual := []string{":method", "POST", ":scheme", "http", ":path", "/a/Upper", "content-type", "application/grpc", "te", "trailers"}
+	for name, fields := range map[string][]string{
+		"no method": usual[2:], "no scheme": append(append([]string{}, usual[:2]...), usual[4:]...),
+		"no path": append(append([]string{}, usual[:4]...), usual[6:]...), "an empty path": append([]string{":path", ""}, usual[:4]...),
+		"too little data": append(append([]string{}, usual...), "content-length", "7"),
+		"too much data":   append(append([]string{}, usual...), "content-length", "5"),
+		"not gRPC":        append(append([]string{}, usual[:6]...), "content-length", "7"),
+	} {
+		c := dial(t, address)
+		c.headers(1, false, fields...)
+		c.WriteData(1, true, framed("x"))
+		if got := c.answerTo(1); !got.reset || got.code != http2.ErrCodeProtocol {
+			t.Errorf("%s: answered %+v", name, got)
+		}
+		c.headers(3, false, append(append([]string{}, usual...), "content-length", "6")...)
+		c.WriteData(3, true, framed("x"))
+		if got := c.answerTo(3); got.status != "0" {
+			t.Errorf("after %s another call is answered %+v", name, got)
+		}
+		c.headers(1, false, usual...)
+		if got := c.answerTo(1); !got.goneAway || got.code != http2.ErrCodeStreamClosed {
+			t.Errorf("after %s the stream begins again: %+v", name, got)
+		}
+	}
+	for name, write := range map[string]func(*client) error{
+		"HEADERS": func(c *client) error {
+			c.fields.WriteField(hpack.HeaderField{Name: ":method", Value: "POST"})
+			return c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.header.Bytes(), EndHeaders: true, EndStream: true,
+				Priority: http2.PriorityParam{StreamDep: 1}})
+		},
+		"PRIORITY": func(c *client) error { return c.WritePriority(1, http2.PriorityParam{StreamDep: 1}) },
+	} {
+		c := dial(t, address)
+		if err := write(c); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.answerTo(1); got.code != http2.ErrCodeProtocol {
+			t.Errorf("%s that depends on itself: %+v", name, got)
+		}
+	}
+}
+
+// Data behind the end of a request is refused, whether it was answered or not, and ends nothing else.
+func TestDataBehindTheEnd(t *testing.T) {
+	_, address := start(t, Options{Methods: methods})
+	c := dial(t, address)
+	c.call(1, "/a/Upper", "x")
+	c.answerTo(1)
+	c.WriteData(1, true, []byte("more"))
+	if got := c.answerTo(1); !got.reset || got.code != http2.ErrCodeStreamClosed {
+		t.Errorf("behind an answer: %+v", got)
+	}
+	c.call(3, "/a/Wait", "x")
+	c.WriteData(3, true, []byte("more"))
+	if got := c.answerTo(3); !got.reset || got.code != http2.ErrCodeStreamClosed {
+		t.Errorf("behind a request: %+v", got)
+	}
+	c.call(5, "/a/Upper", "x")
+	if got := c.answerTo(5); got.status != "0" {
+		t.Errorf("another call is answered %+v", got)
+	}
+}
+
+// With Admits, a call needs what that wants, unless its method is open.
+func TestCallsNeedWhatAdmitsThem(t *testing.T) {
+	admits := func(values []string) *Status {
+		if len(values) == 1 && values[0] == "Bearer x" {
+			return nil
+		}
+		return &Status{Unauthenticated, "no"}
+	}
+	_, address := start(t, Options{Methods: methods, Admits: admits, Open: map[string]bool{"/a/Deny": true}})
+	c := dial(t, address)
+	for i, test := range []struct {
+		path   string
+		fields []string
+		status string
+	}{
+		{"/a/Upper", []string{"authorization", "Bearer x"}, "0"},
+		{"/a/Upper", nil, "16"},
+		{"/a/Upper", []string{"authorization", "Bearer y"}, "16"},
+		{"/a/Upper", []string{"authorization", "Bearer x", "authorization", "Bearer x"}, "16"},
+		{"/a/None", nil, "16"},
+		{"/a/Deny", nil, "9"},
+	} {
+		stream := uint32(2*i + 1)
+		c.begin(stream, test.path, test.fields...)
+		c.WriteData(stream, true, framed("x"))
+		if got := c.answerTo(stream); got.status != test.status {
+			t.Errorf("%s with %q is answered %+v", test.path, test.fields, got)
 		}
 	}
 }
@@ -85,10 +183,13 @@ func TestWhatIsNotACallOfGRPC(t *testing.T) {
 	}{
 		{"GET", func(c *client) {
 			c.headers(1, true, ":method", "GET", ":scheme", "http", ":path", "/a/Upper", "content-type", "application/grpc")
+		}, answer{status: "http 405", message: string(notGRPC)}},
+		{"HEAD", func(c *client) {
+			c.headers(1, true, ":method", "HEAD", ":scheme", "http", ":path", "/", ":authority", "x")
 		}, answer{status: "http 405"}},
 		{"JSON", func(c *client) {
 			c.headers(1, true, ":method", "POST", ":scheme", "http", ":path", "/a/Upper", "content-type", "application/json")
-		}, answer{status: "http 415"}},
+		}, answer{status: "http 415", message: string(notGRPC)}},
 		{"no message", func(c *client) {
 			c.begin(1, "/a/Upper")
 			c.WriteData(1, true, nil)
@@ -110,7 +211,7 @@ func TestWhatIsNotACallOfGRPC(t *testing.T) {
 		}, answer{status: "12", text: "the message is compressed; send it as it is", encodings: "identity"}},
 		{"gRPC-Web", func(c *client) {
 			c.headers(1, true, ":method", "POST", ":scheme", "http", ":path", "/a/Upper", "content-type", "application/grpc-web")
-		}, answer{status: "http 415"}},
+		}, answer{status: "http 415", message: string(notGRPC)}},
 		{"a format of messages", func(c *client) {
 			c.headers(1, false, ":method", "POST", ":scheme", "http", ":path", "/a/Upper", "content-type", "application/grpc+proto")
 			c.WriteData(1, true, framed("a"))
@@ -302,5 +403,16 @@ func TestOverTLS(t *testing.T) {
 	}
 	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
 		t.Error(err)
+	}
+}
+
+// A request that is not gRPC is answered before its end if it is longer than a message.
+func TestALongRequestThatIsNotGRPC(t *testing.T) {
+	_, address := start(t, Options{Methods: methods, Bounds: Bounds{MessageBytes: 10, Stall: time.Hour}})
+	c := dial(t, address)
+	c.headers(1, false, ":method", "POST", ":scheme", "http", ":path", "/a/Upper", ":authority", "x", "content-type", "text/plain")
+	c.WriteData(1, false, make([]byte, 11))
+	if got := c.answerTo(1); got.status != "http 415" {
+		t.Errorf("it is answered %+v", got)
 	}
 }

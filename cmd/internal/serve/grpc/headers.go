@@ -15,6 +15,9 @@ var (
 	okTrailers    = appendField(nil, "grpc-status", "0")
 )
 
+// notGRPC is the answer to a request that is not gRPC.
+var notGRPC = []byte("this is a gRPC server; send POST with the content-type application/grpc\n")
+
 const (
 	indexedStatus200 = 0x88 // RFC 7541, appendix A: index 8
 	literalNewName   = 0x00 // RFC 7541, section 6.2.2: without indexing
@@ -84,16 +87,22 @@ var errCompressed = &Status{Unimplemented, "the message is compressed; send it a
 
 // request is the content of a call's headers.
 type request struct {
-	path    string
-	timeout time.Duration // 0 for none
+	path string
+	// authorization are the values of that metadata.
+	authorization []string
+	timeout       time.Duration // 0 for none
+	length        int64         // in content-length, -1 without one
 	// refusal, if not nil, says why there is no call.
 	refusal *Status
 	// httpStatus, if not empty, is the answer to a request that is not gRPC at all.
 	httpStatus string
+	// head: its method is HEAD.
+	head bool
 }
 
 func readRequest(frame *http2.MetaHeadersFrame) (r request) {
 	method, contentType := "", ""
+	r.length = -1
 	for i := range frame.Fields {
 		field := &frame.Fields[i]
 		switch field.Name {
@@ -103,6 +112,12 @@ func readRequest(frame *http2.MetaHeadersFrame) (r request) {
 			r.path = field.Value
 		case "content-type":
 			contentType = field.Value
+		case "content-length":
+			if n, err := strconv.ParseInt(field.Value, 10, 64); err == nil && n >= 0 {
+				r.length = n
+			}
+		case "authorization":
+			r.authorization = append(r.authorization, field.Value)
 		case "grpc-timeout":
 			timeout, ok := parseTimeout(field.Value)
 			if !ok {
@@ -111,6 +126,7 @@ func readRequest(frame *http2.MetaHeadersFrame) (r request) {
 			r.timeout = timeout
 		}
 	}
+	r.head = method == "HEAD"
 	switch {
 	case frame.Truncated:
 		r.refusal = &Status{ResourceExhausted, "the headers are too large"}
@@ -129,9 +145,18 @@ func isGRPC(contentType string) bool {
 	return found && (rest == "" || rest[0] == '+' || rest[0] == ';')
 }
 
-// isMalformed reports whether a header block has fields about a connection, which HTTP/2 forbids (RFC 9113, section
-// 8.2.2).
+// isRequest reports whether a header block begins a request, with the fields that each must have (RFC 9113, section 8.3.1).
+func isRequest(frame *http2.MetaHeadersFrame) bool {
+	method := frame.PseudoValue("method")
+	return method == "CONNECT" || method != "" && frame.PseudoValue("scheme") != "" && frame.PseudoValue("path") != ""
+}
+
+// isMalformed reports whether a header block depends on itself, or has fields about a connection, which HTTP/2 forbids
+// (RFC 9113, section 8.2.2).
 func isMalformed(frame *http2.MetaHeadersFrame) bool {
+	if frame.HasPriority() && frame.Priority.StreamDep == frame.StreamID {
+		return true
+	}
 	for i := range frame.Fields {
 		switch field := &frame.Fields[i]; field.Name {
 		case "connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade":

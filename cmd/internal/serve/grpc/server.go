@@ -95,6 +95,14 @@ func (s *Server) accept(accepted net.Conn) {
 	})
 }
 
+// refusal returns the status of a call that may not be made, or nil.
+func (s *Server) refusal(r *request) *Status {
+	if r.refusal != nil || s.options.Admits == nil || s.options.Open[r.path] {
+		return r.refusal
+	}
+	return s.options.Admits(r.authorization)
+}
+
 // told passes a panic to OnBug.
 func (s *Server) told(err error) {
 	if bug, is := errors.AsType[*panics.Error](err); is && s.options.OnBug != nil {

@@ -20,9 +20,14 @@ const prefixBytes = 5
 type stream struct {
 	id       uint32
 	method   Method
+	watch    Watch     // instead of method
 	deadline time.Time // zero for none
 	request  []byte    // with its prefix
 	received int       // with padding
+	data     int64     // without it
+	declared int64     // length of data, -1 if unknown
+	http     string    // the status for a request that is not gRPC, once it was read; empty for a call
+	head     bool      // it may have no body
 	answer   []byte    // with its prefix; belongs to the goroutine that decides until it ends
 
 	opened  time.Time
@@ -36,6 +41,9 @@ type stream struct {
 	begun   bool // the headers of the answer were sent
 	blocked bool
 	hasTurn bool // is in the connection's turns
+
+	state func() []byte // of a watch: its next message
+	last  []byte        // the last one
 }
 
 // headers begins a call, or ends a request by its trailers.
@@ -61,10 +69,21 @@ func (c *conn) headers(frame *http2.MetaHeadersFrame) error {
 		c.start(s)
 		return nil
 	}
-	if id <= c.lastID || c.lastAsked || c.closing {
+	switch {
+	case id <= c.lastID && len(frame.PseudoFields()) > 0:
+		return http2.ConnectionError(http2.ErrCodeStreamClosed) // a stream cannot begin again
+	case id <= c.lastID || c.lastAsked || c.closing:
 		return nil // it has ended, or came after the announced last call
 	}
 	c.lastID = id
+	if !isRequest(frame) && !frame.Truncated {
+		if c.idle++; c.idle > idleFrames {
+			return c.calm("too many malformed frames")
+		}
+		frames{&c.out}.reset(id, http2.ErrCodeProtocol)
+		c.signal()
+		return nil
+	}
 	now := time.Now()
 	c.lastUse = now
 	if c.active >= c.server.options.Bounds.Streams {
@@ -74,23 +93,26 @@ func (c *conn) headers(frame *http2.MetaHeadersFrame) error {
 		return nil
 	}
 	r := readRequest(frame)
-	s := &stream{id: id, opened: now, window: c.initialWindow, wasRead: frame.StreamEnded()}
+	s := &stream{id: id, opened: now, window: c.initialWindow, wasRead: frame.StreamEnded(), declared: r.length,
+		http: r.httpStatus, head: r.head}
 	c.streams[id] = s
-	if c.active++; c.active == 1 {
+	if c.active++; c.active == c.watches+1 {
 		c.state(http.StateActive)
 	}
 	if r.httpStatus != "" {
-		c.answerHTTP(s, r.httpStatus)
+		if s.wasRead {
+			c.start(s)
+		}
 		return nil
 	}
 	if r.timeout > 0 {
 		s.deadline = now.Add(r.timeout)
 	}
-	s.method = c.server.options.Methods[r.path]
-	switch {
-	case r.refusal != nil:
-		c.refuseCall(s, r.refusal)
-	case s.method == nil:
+	s.method, s.watch = c.server.options.Methods[r.path], c.server.options.Watches[r.path]
+	switch refusal := c.server.refusal(&r); {
+	case refusal != nil:
+		c.refuseCall(s, refusal)
+	case s.method == nil && s.watch == nil:
 		c.refuseCall(s, &Status{Unimplemented, "unknown method"})
 	case s.wasRead:
 		c.start(s)
@@ -110,10 +132,7 @@ func (c *conn) data(frame *http2.DataFrame) error {
 	}
 	s := c.streams[frame.StreamID]
 	if s == nil || s.wasRead {
-		if frame.StreamID > c.lastID && !c.lastAsked {
-			return http2.ConnectionError(http2.ErrCodeProtocol)
-		}
-		return nil
+		return c.dataOfClosed(s, frame)
 	}
 	if size == 0 && !frame.StreamEnded() {
 		if c.idle++; c.idle > idleFrames {
@@ -129,6 +148,15 @@ func (c *conn) data(frame *http2.DataFrame) error {
 		return nil // it was refused
 	}
 	data := frame.Data()
+	s.data += int64(len(data))
+	if s.http != "" {
+		if s.wasRead {
+			c.start(s)
+		} else if s.data > int64(c.server.options.Bounds.MessageBytes) {
+			c.answerHTTP(s) // whose window for more is not opened
+		}
+		return nil
+	}
 	if c.server.buffered.Add(int64(len(data))) > c.server.options.Bounds.BufferedBytes {
 		c.server.buffered.Add(-int64(len(data)))
 		c.refuseCall(s, &Status{ResourceExhausted, "too much of unfinished requests is held; send this one later"})
@@ -143,12 +171,44 @@ func (c *conn) data(frame *http2.DataFrame) error {
 	return nil
 }
 
+// dataOfClosed handles data of a request that has ended; s is nil if it was answered. Data that is on its way when a request
+// is refused is no mistake of the client, which ignores another reset. The caller holds c.mu.
+func (c *conn) dataOfClosed(s *stream, frame *http2.DataFrame) error {
+	switch {
+	case c.lastAsked:
+		return nil
+	case frame.StreamID > c.lastID:
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	case frame.Length == 0 && frame.StreamEnded() && s == nil:
+		return nil
+	case frame.Length == 0:
+		if c.idle++; c.idle > idleFrames {
+			return c.calm("too many empty DATA frames")
+		}
+	}
+	if s != nil {
+		c.resetWith(s, http2.ErrCodeStreamClosed)
+		return nil
+	}
+	frames{&c.out}.reset(frame.StreamID, http2.ErrCodeStreamClosed)
+	c.signal()
+	return nil
+}
+
 // length is the length of the message in its prefix.
 func (s *stream) length() int { return int(binary.BigEndian.Uint32(s.request[1:prefixBytes])) }
 
 // start decides a call whose request is complete. The caller holds c.mu.
 func (c *conn) start(s *stream) {
 	if s.started {
+		return
+	}
+	if s.declared >= 0 && s.declared != s.data {
+		c.resetWith(s, http2.ErrCodeProtocol)
+		return
+	}
+	if s.http != "" {
+		c.answerHTTP(s)
 		return
 	}
 	switch {
@@ -160,6 +220,10 @@ func (c *conn) start(s *stream) {
 		return
 	case s.length() != len(s.request)-prefixBytes:
 		c.refuseCall(s, &Status{Internal, "the request is not one message"})
+		return
+	}
+	if s.watch != nil {
+		c.startWatch(s)
 		return
 	}
 	if gate := c.server.options.Gate; gate != nil && !gate.Enter() {
@@ -191,18 +255,19 @@ func (c *conn) release(s *stream) {
 // refuseCall answers a call without a decision. The caller holds c.mu.
 func (c *conn) refuseCall(s *stream, status *Status) {
 	c.release(s)
-	s.started, s.status, s.request = true, status, nil
+	s.started, s.status, s.request, s.unsent = true, status, nil, nil
 	c.server.ended(status)
 	c.send(s)
 	c.signal()
 }
 
 // answerHTTP answers a request that is not gRPC. The caller holds c.mu.
-func (c *conn) answerHTTP(s *stream, status string) {
+func (c *conn) answerHTTP(s *stream) {
 	s.started = true
-	out := frames{&c.out}
-	out.headers(s.id, appendField(nil, ":status", status), true)
-	c.end(s)
+	if !s.head {
+		s.unsent = notGRPC
+	}
+	c.send(s)
 	c.signal()
 }
 
@@ -239,13 +304,21 @@ func (c *conn) finish(s *stream, err error) {
 func (c *conn) send(s *stream) {
 	out := frames{&c.out}
 	if s.status != nil {
-		out.headers(s.id, appendStatus(answerHeaders[:len(answerHeaders):len(answerHeaders)], s.status), true)
+		block := answerHeaders[:len(answerHeaders):len(answerHeaders)]
+		if s.begun {
+			block = nil
+		}
+		out.headers(s.id, appendStatus(block, s.status), true)
 		c.end(s)
 		return
 	}
 	if !s.begun {
 		s.begun = true
-		out.headers(s.id, answerHeaders, false)
+		block := answerHeaders
+		if s.http != "" {
+			block = appendField(appendField(nil, ":status", s.http), "content-type", "text/plain")
+		}
+		out.headers(s.id, block, false)
 	}
 	for len(s.unsent) > 0 {
 		n := min(int64(len(s.unsent)), frameBytes, c.window, s.window)
@@ -258,7 +331,14 @@ func (c *conn) send(s *stream) {
 		c.window -= n
 		s.window -= n
 	}
-	out.headers(s.id, okTrailers, true)
+	if s.blocked = false; s.state != nil {
+		return
+	}
+	if s.http != "" {
+		out.lastData(s.id)
+	} else {
+		out.headers(s.id, okTrailers, true)
+	}
 	c.end(s)
 }
 
@@ -303,6 +383,9 @@ func (c *conn) end(s *stream) {
 	c.unblock(s)
 	c.idle = max(0, c.idle-1)
 	delete(c.streams, s.id)
+	if s.state != nil {
+		c.watches--
+	}
 	c.less()
 }
 
@@ -317,6 +400,9 @@ func (c *conn) reset(s *stream) {
 		s.reset = true // finish ends it
 		s.cancel()
 		return
+	}
+	if s.state != nil {
+		c.watches--
 	}
 	c.release(s)
 	c.less()

@@ -20,7 +20,8 @@ const (
 // decisionMetrics count calls by policy and limit.
 type decisionMetrics struct {
 	decisions, checks *prometheus.CounterVec // by policy, limit, outcome
-	granted           *prometheus.CounterVec // by policy, limit
+	granted, warnings *prometheus.CounterVec // by policy, limit
+	byClass           *prometheus.CounterVec // by policy, limit, class, outcome
 	calls             *prometheus.CounterVec // by policy, operation, result
 	errors            *prometheus.CounterVec // by policy, kind
 	took              *prometheus.HistogramVec
@@ -33,6 +34,12 @@ func (d *decisionMetrics) register(r prometheus.Registerer) {
 	d.checks = prometheus.NewCounterVec(counter("checks_total",
 		"Decisions about requests that are never charged, by limit: what would have been decided."), byOutcome)
 	d.granted = prometheus.NewCounterVec(counter("granted_units_total", "Units charged, by limit."), []string{"policy", "limit"})
+	d.warnings = prometheus.NewCounterVec(counter("warnings_total",
+		"Decisions after which as much of a limit was used as its field warn says, by limit. Limits without it have no series."),
+		[]string{"policy", "limit"})
+	d.byClass = prometheus.NewCounterVec(counter("class_decisions_total",
+		"Decisions about requests that are to be charged, by class, for limits that have classes. Any other class counts as other."),
+		[]string{"policy", "limit", "class", "outcome"})
 	d.calls = prometheus.NewCounterVec(counter("calls_total",
 		"Calls of all limits of a policy together, by what was asked and its result."), []string{"policy", "operation", "result"})
 	d.errors = prometheus.NewCounterVec(counter("errors_total",
@@ -40,14 +47,15 @@ func (d *decisionMetrics) register(r prometheus.Registerer) {
 	d.took = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "limitctl_decision_duration_seconds", Help: "Time that a call took, with the store's.", Buckets: durations,
 	}, []string{"policy"})
-	r.MustRegister(d.decisions, d.checks, d.granted, d.calls, d.errors, d.took)
+	r.MustRegister(d.decisions, d.checks, d.granted, d.warnings, d.byClass, d.calls, d.errors, d.took)
 }
 
 // countedLimit has the counters of one limit.
 type countedLimit struct {
 	decisions, checks [outcomes]prometheus.Counter
 	granted           prometheus.Counter
-	retired           time.Time // zero while it is in force
+	classes           map[string]*byOutcome // of all that had series; the lock guards it
+	retired           time.Time             // zero while it is in force
 }
 
 // countedPolicy has the counters of one policy.
@@ -90,6 +98,8 @@ func (d *decisionMetrics) forgetLimit(policy, name string) {
 		d.checks.DeleteLabelValues(policy, name, outcome)
 	}
 	d.granted.DeleteLabelValues(policy, name)
+	d.warnings.DeleteLabelValues(policy, name)
+	d.byClass.DeletePartialMatch(prometheus.Labels{"policy": policy, "limit": name})
 }
 
 // forgetPolicy removes the series of a policy whose limits are already removed.
@@ -109,6 +119,10 @@ func (d *decisionMetrics) forgetPolicy(name string) {
 type countedInForce struct {
 	*countedPolicy
 	ordered []*countedLimit
+	// warnings are of the same limits, nil for those that do not warn; nil if none does.
+	warnings []prometheus.Counter
+	// classes are of the same limits, nil for those without; nil if none has any.
+	classes []*countedClasses
 }
 
 // Decided counts one call. It is for [engine.Options].
@@ -138,8 +152,14 @@ func (m *Metrics) Decided(ask *engine.Ask, answer *decision.Answer, err error, t
 			continue
 		}
 		limit.decisions[outcomeOf(d)].Inc()
+		if counted.classes != nil && counted.classes[i] != nil {
+			counted.classes[i].count(ask.Attributes, outcomeOf(d))
+		}
 		if d.Granted > 0 && !d.Repeated {
 			limit.granted.Add(float64(d.Granted))
+		}
+		if counted.warnings != nil && counted.warnings[i] != nil && answer.Policy.Limits[i].Warns(d, answer.Capacity(i)) {
+			counted.warnings[i].Inc()
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -43,6 +44,10 @@ func (m *Metrics) Configure(settings *engine.Settings, newBreaker bool) {
 	for _, p := range settings.Policies {
 		counted := m.counted(p)
 		v.byPolicy[p] = &counted
+		if next := p.Next(); next != nil { // its limits with other usage have names of their own
+			counted := m.counted(next)
+			v.byPolicy[next] = &counted
+		}
 	}
 	m.inForce.Store(v)
 	m.forget(now)
@@ -69,6 +74,18 @@ func (m *Metrics) counted(p *policy.Policy) countedInForce {
 		}
 		limit.retired = time.Time{}
 		counted.ordered = append(counted.ordered, limit)
+		if classes := m.decisions.classesOf(p, &p.Limits[i], limit); classes != nil {
+			if counted.classes == nil {
+				counted.classes = make([]*countedClasses, len(p.Limits))
+			}
+			counted.classes[i] = classes
+		}
+		if p.Limits[i].Warn != 0 {
+			if counted.warnings == nil {
+				counted.warnings = make([]prometheus.Counter, len(p.Limits))
+			}
+			counted.warnings[i] = m.decisions.warnings.WithLabelValues(p.Name, name)
+		}
 	}
 	return counted
 }
@@ -142,4 +159,59 @@ func (m *Metrics) WatchOverrides(stale func() bool) {
 		}
 		return 0
 	}))
+}
+
+const (
+	// mostClasses is the most classes of a limit that have series of their own, however often the configuration changes.
+	mostClasses = 50
+	// otherClass has the decisions about all other requests: of no class that the limit has, or of one without a series.
+	otherClass = "other"
+)
+
+// byOutcome has a counter for each outcome.
+type byOutcome [outcomes]prometheus.Counter
+
+// countedClasses has the counters of a limit by class. It is immutable, and nil for a limit without classes.
+type countedClasses struct {
+	by      string
+	classes map[string]*byOutcome
+}
+
+// classesOf returns the counters of a limit's classes. The caller holds the lock.
+func (d *decisionMetrics) classesOf(p *policy.Policy, l *policy.Limit, limit *countedLimit) *countedClasses {
+	if l.Classes.IsZero() {
+		return nil
+	}
+	counted := &countedClasses{l.Classes.By, map[string]*byOutcome{}}
+	if limit.classes == nil {
+		limit.classes = map[string]*byOutcome{}
+	}
+	add := func(name string) {
+		counters := limit.classes[name]
+		if counters == nil {
+			if len(limit.classes) > mostClasses { // with the one for all others
+				return
+			}
+			counters = new(byOutcome)
+			for i, outcome := range outcomeWords {
+				counters[i] = d.byClass.WithLabelValues(p.Name, l.Name, strings.ToValidUTF8(name, "?"), outcome)
+			}
+			limit.classes[name] = counters
+		}
+		counted.classes[name] = counters
+	}
+	add(otherClass)
+	for _, class := range l.Classes.Of {
+		add(class.Name)
+	}
+	return counted
+}
+
+// count counts a decision about a request with these attributes.
+func (c *countedClasses) count(attributes policy.Attributes, o outcome) {
+	counters := c.classes[attributes[c.by]]
+	if counters == nil {
+		counters = c.classes[otherClass]
+	}
+	counters[o].Inc()
 }

@@ -3,8 +3,11 @@ package metrics
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // limitCollector has the metrics of the limits in force.
@@ -42,7 +45,7 @@ func (c *limitCollector) Collect(metrics chan<- prometheus.Metric) {
 		for i := range p.Limits {
 			l := &p.Limits[i]
 			tell(c.count, float64(l.Limit.Count), p.Name, l.Name)
-			tell(c.period, l.Limit.Period.Seconds(), p.Name, l.Name)
+			tell(c.period, l.Limit.InWindow(store.InstantOf(time.Now())).Period.Seconds(), p.Name, l.Name)
 			tell(c.burst, float64(l.Limit.Capacity()), p.Name, l.Name)
 			tell(c.info, 1, p.Name, l.Name, l.Limit.Algorithm.String(), strings.Join(l.By, ","),
 				strconv.FormatBool(l.Shadow), p.OnError.String())

@@ -73,9 +73,10 @@ func (m *Metrics) ConnectionRefused(listener string) {
 	m.listeners.connectionsRefused.WithLabelValues(listener).Inc()
 }
 
-// Listener wraps the handler of a listener, to count its requests. name is one of the server's own words.
-func (m *Metrics) Listener(name string, next http.Handler) http.Handler {
-	listener := &countedListener{next: next, took: m.listeners.took.WithLabelValues(name),
+// Listener wraps the handler of a listener, to count its requests. name is one of the server's own words. answered, if not nil,
+// gets each request with the status of its answer.
+func (m *Metrics) Listener(name string, next http.Handler, answered func(r *http.Request, status int, took time.Duration)) http.Handler {
+	listener := &countedListener{next: next, answered: answered, took: m.listeners.took.WithLabelValues(name),
 		inFlight: m.listeners.inFlight.WithLabelValues(name)}
 	for i, class := range statusClasses {
 		listener.statuses[i] = m.listeners.requests.WithLabelValues(name, class)
@@ -87,6 +88,7 @@ func (m *Metrics) Listener(name string, next http.Handler) http.Handler {
 
 type countedListener struct {
 	next     http.Handler
+	answered func(r *http.Request, status int, took time.Duration)
 	statuses [len(statusClasses)]prometheus.Counter
 	took     prometheus.Observer
 	inFlight prometheus.Gauge
@@ -110,8 +112,12 @@ func (l *countedListener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if class < 1 || class >= len(l.statuses) {
 			class = 0
 		}
+		took := time.Since(begun)
 		l.statuses[class].Inc()
-		l.took.Observe(time.Since(begun).Seconds())
+		l.took.Observe(took.Seconds())
+		if l.answered != nil {
+			l.answered(r, status, took)
+		}
 		l.inFlight.Dec()
 	}()
 	l.next.ServeHTTP(writer, r)

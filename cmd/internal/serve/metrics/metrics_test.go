@@ -109,6 +109,81 @@ func decide(t *testing.T, e *engine.Engine, ask *engine.Ask) *decision.Answer {
 	return answer
 }
 
+// Only a limit with a share to warn at has a series of warnings. Each decision that charges counts from that share on.
+func TestWarningsAreCounted(t *testing.T) {
+	p := login()
+	p.Limits[0].Warn = 80 * store.WholeShare / 100
+	e, m := observed(t, memorystore.New(), &engine.Settings{Policies: []*policy.Policy{p}})
+	count := func(want float64) {
+		t.Helper()
+		s, _ := scrape(t, m)
+		s.want(t, `limitctl_warnings_total{limit="ip",policy="login"}`, want)
+		if s.sum("limitctl_warnings_total") != want || s.sum("limitctl_warnings_total", `limit="email"`) != 0 {
+			t.Error("other limits warn")
+		}
+	}
+	count(0)
+	for i, want := range []float64{0, 0, 0, 1, 2, 3} { // the last is denied
+		if decide(t, e, ask(store.Take, "192.0.2.1", "a@example.com")); want == 0 {
+			count(0)
+		} else if count(want); i == 5 {
+			decide(t, e, ask(store.Peek, "192.0.2.1", "a@example.com"))
+			decide(t, e, ask(store.Refund, "192.0.2.1", "a@example.com"))
+			count(want)
+		}
+	}
+	e.Replace(&engine.Settings{Policies: []*policy.Policy{login()}})
+	decide(t, e, ask(store.Take, "192.0.2.1", "a@example.com"))
+	count(3)
+}
+
+// Only a limit with classes has series of them: one for each, up to a bound, and one for all others.
+func TestClassesAreCounted(t *testing.T) {
+	p := login()
+	p.Limits[0].Classes = policy.Classes{By: "plan", Of: []policy.Class{{Name: "paid"}, {Name: "free", Leave: 400_000}}}
+	e, m := observed(t, memorystore.New(), &engine.Settings{Policies: []*policy.Policy{p}})
+	for i, plan := range []string{"free", "free", "free", "free", "paid", "gold", ""} { // the fourth and the last two are denied
+		asked := ask(store.Take, "192.0.2.1", "a@example.com")
+		if plan != "" {
+			asked.Attributes["plan"] = plan
+		}
+		if answer := decide(t, e, asked); answer.Decisions[0].Allowed != (i < 3 || plan == "paid") {
+			t.Fatalf("request %d: %+v", i, answer.Decisions[0])
+		}
+		asked.Op = store.Peek
+		decide(t, e, asked)
+	}
+	count := func() samples {
+		t.Helper()
+		s, _ := scrape(t, m)
+		for class, want := range map[string][2]float64{"free": {3, 1}, "paid": {1, 0}, "other": {0, 2}} {
+			series := `limitctl_class_decisions_total{class="` + class + `",limit="ip",outcome="`
+			s.want(t, series+`allowed",policy="login"}`, want[0])
+			s.want(t, series+`denied",policy="login"}`, want[1])
+		}
+		if sum := s.sum("limitctl_class_decisions_total"); sum != 7 {
+			t.Errorf("%v decisions of classes", sum)
+		}
+		return s
+	}
+	count()
+	for n := range 100 { // each time with another class
+		next := login()
+		next.Limits[0].Classes = policy.Classes{By: "plan", Of: []policy.Class{{Name: "paid"}, {Name: fmt.Sprint("class ", n)}}}
+		e.Replace(&engine.Settings{Policies: []*policy.Policy{next}})
+	}
+	classes := map[string]bool{}
+	for series := range count() {
+		if _, rest, is := strings.Cut(series, `limitctl_class_decisions_total{class="`); is {
+			class, _, _ := strings.Cut(rest, `"`)
+			classes[class] = true
+		}
+	}
+	if len(classes) != 51 {
+		t.Errorf("%d classes have series, want 50 and the others", len(classes))
+	}
+}
+
 // Each limit of a call is counted exactly once, by its outcome.
 func TestEachLimitOfACallIsCountedOnce(t *testing.T) {
 	e, m := observed(t, memorystore.New(), &engine.Settings{Policies: []*policy.Policy{login()}})
@@ -188,7 +263,7 @@ func TestClientsCannotMakeSeries(t *testing.T) {
 	listener := m.Listener("http", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		status, _ := strconv.Atoi(r.URL.Query().Get("status"))
 		w.WriteHeader(max(status, 100))
-	}))
+	}), nil)
 	before, _ := scrape(t, m)
 	million := 1_000_000
 	if testing.Short() {
@@ -238,7 +313,7 @@ func TestTheExpositionIsValid(t *testing.T) {
 	tier.Full(t, "Prometheus")
 	e, m := observed(t, memorystore.New(), &engine.Settings{Policies: []*policy.Policy{login()}, Breaker: &layers.Breaker{}})
 	decide(t, e, ask(store.Take, "192.0.2.1", "a@example.com"))
-	m.Listener("http", http.NotFoundHandler())
+	m.Listener("http", http.NotFoundHandler(), nil)
 	m.Connections("http", 1)
 	m.ConnectionRefused("http")
 	m.Loaded("abc")
@@ -389,7 +464,7 @@ func TestListeners(t *testing.T) {
 			io.WriteString(w, "text")
 			http.NewResponseController(w).Flush()
 		}
-	}))
+	}), nil)
 	for _, path := range []string{"/early", "/panic", "/text", "/"} {
 		func() {
 			defer func() { recover() }()

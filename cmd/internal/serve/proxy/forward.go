@@ -80,9 +80,12 @@ func (l *listener) rewrite(p *httputil.ProxyRequest) {
 	if l.Host != "" {
 		p.Out.Host = l.Host
 	}
+	if p.Out.Body != nil {
+		p.Out.Body = &sentBody{ReadCloser: p.Out.Body, closed: make(chan struct{}), ended: p.In.Context().Done()}
+	}
 	// Only a WebSocket may leave HTTP. Another protocol, such as HTTP/2 without TLS, could carry requests that
-	// nobody counts.
-	if !strings.EqualFold(p.Out.Header.Get("Upgrade"), "websocket") {
+	// nobody counts. HTTP/2 has no upgrades.
+	if !strings.EqualFold(p.Out.Header.Get("Upgrade"), "websocket") || l.Upstream.h2c {
 		p.Out.Header.Del("Upgrade")
 		p.Out.Header.Del("Connection")
 	}

@@ -132,6 +132,7 @@ func fieldsOf(headers httplimit.Headers, answer *decision.Answer) http.Header {
 		names[i] = answer.LimitName(i)
 	}
 	headers.Set(fields, names, answer.Requests, answer.Decisions)
+	headers.SetWarning(fields, names, answer.Policy.Limits, answer.Requests, answer.Decisions)
 	return fields
 }
 

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // front starts a proxy in front of handler.
@@ -90,6 +91,24 @@ func TestADeniedRequestNeverReachesTheUpstream(t *testing.T) {
 	var problem struct{ Status int }
 	if err := json.Unmarshal([]byte(body), &problem); err != nil || problem.Status != http.StatusTooManyRequests {
 		t.Errorf("body %s, %v", body, err)
+	}
+}
+
+// A limit that is nearly used up is named to the client, beside what the upstream says.
+func TestAWarningIsPassedOn(t *testing.T) {
+	settings := settingsOf(t, "fixed-window:2/1h")
+	settings.Policies[0].Limits[0].Warn = store.WholeShare
+	upstream := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(upstream.Close)
+	parsed, err := ParseUpstream(upstream.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, settings, Options{Upstream: parsed})
+	for _, want := range []string{"", `"client";used=100`, `"client";used=100`} {
+		if answer, _ := r.get(t, "/"); answer.Header.Get("X-RateLimit-Warning") != want {
+			t.Errorf("%s: %v", answer.Status, answer.Header)
+		}
 	}
 }
 

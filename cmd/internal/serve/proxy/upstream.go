@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -26,9 +27,10 @@ const (
 type Upstream struct {
 	url    *url.URL
 	socket string // path of a unix socket, or empty
+	h2c    bool   // it speaks HTTP/2 without TLS
 }
 
-// ParseUpstream reads http://HOST[:PORT][/PREFIX], https://… or unix:/PATH/OF/SOCKET. An error is a
+// ParseUpstream reads http://HOST[:PORT][/PREFIX], https://…, h2c://… or unix:/PATH/OF/SOCKET. An error is a
 // [store.ErrInvalid].
 func ParseUpstream(text string) (*Upstream, error) {
 	if path, is := strings.CutPrefix(text, "unix:"); is {
@@ -36,25 +38,32 @@ func ParseUpstream(text string) (*Upstream, error) {
 		if !strings.HasPrefix(path, "/") {
 			return nil, store.Invalidf("the upstream's socket %q needs a path that begins with /, such as unix:/run/app.sock", path)
 		}
-		return &Upstream{&url.URL{Scheme: "http", Host: "localhost"}, path}, nil
+		return &Upstream{url: &url.URL{Scheme: "http", Host: "localhost"}, socket: path}, nil
+	}
+	rest, h2c := strings.CutPrefix(text, "h2c://")
+	if h2c {
+		text = "http://" + rest
 	}
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		return nil, store.Invalidf("the upstream must be an address such as http://127.0.0.1:3000, https://app.internal or " +
-			"unix:/run/app.sock")
+		return nil, store.Invalidf("the upstream must be an address such as http://127.0.0.1:3000, https://app.internal, " +
+			"h2c://127.0.0.1:3000 or unix:/run/app.sock")
 	case u.User != nil:
 		return nil, store.Invalidf("the upstream's address may not hold a user or password; clients' own are passed on")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return nil, store.Invalidf("the upstream's address %q ends with its path; it may have no ? and no #", text)
 	}
-	return &Upstream{url: u}, nil
+	return &Upstream{url: u, h2c: h2c}, nil
 }
 
 // String returns the address in the form that ParseUpstream reads.
 func (u *Upstream) String() string {
 	if u.socket != "" {
 		return "unix:" + u.socket
+	}
+	if u.h2c {
+		return "h2c" + strings.TrimPrefix(u.url.String(), "http")
 	}
 	return u.url.String()
 }
@@ -74,12 +83,44 @@ func (u *Upstream) transport(timeout time.Duration) *http.Transport {
 		DisableCompression:     true,
 		ForceAttemptHTTP2:      true,
 	}
+	if u.h2c {
+		t.Protocols = new(http.Protocols)
+		t.Protocols.SetUnencryptedHTTP2(true)
+		t.HTTP2 = &http.HTTP2Config{SendPingTimeout: idleTimeout / 4, PingTimeout: timeout}
+	}
 	if u.socket != "" {
 		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return dialer.DialContext(ctx, "unix", u.socket)
 		}
 	}
 	return t
+}
+
+// sentBody is the body of the upstream's request. If the upstream answers before the body's end, net/http drops the rest over
+// HTTP/1.1. A transport that is told of that as an error drops the answer, too. So it learns nothing until it has no more use for
+// the body, or the answer has ended.
+type sentBody struct {
+	io.ReadCloser
+	closing sync.Once
+	closed  chan struct{}
+	ended   <-chan struct{}
+}
+
+func (b *sentBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, http.ErrBodyReadAfterClose) {
+		select {
+		case <-b.closed:
+		case <-b.ended:
+		}
+	}
+	return n, err
+}
+
+// Close ends the reading.
+func (b *sentBody) Close() error {
+	b.closing.Do(func() { close(b.closed) })
+	return b.ReadCloser.Close()
 }
 
 // timedOut reports whether an upstream was too slow, and not away.

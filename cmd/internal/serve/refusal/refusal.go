@@ -14,8 +14,7 @@ const longest = 2000
 
 // Write answers with a status and the error document of a kind (see outcome) and a message without secrets.
 func Write(w http.ResponseWriter, status int, kind, message string) {
-	shown := output.Error{Kind: kind, Message: output.Shorten(output.Escape(message), longest)}
-	WriteJSON(w, status, shown.Document())
+	WriteJSON(w, status, Document(kind, message, false))
 }
 
 // unknown is the error document for a request whose outcome is unknown.
@@ -25,10 +24,13 @@ type unknown struct {
 	Error         *output.Error `json:"error"`
 }
 
-// WriteUnknown is [Write] for a request that may have been charged.
-func WriteUnknown(w http.ResponseWriter, status int, kind, message string) {
+// Document returns the error document that Write writes. isUnknown says that the request may have been charged.
+func Document(kind, message string, isUnknown bool) any {
 	shown := output.Error{Kind: kind, Message: output.Shorten(output.Escape(message), longest)}
-	WriteJSON(w, status, unknown{output.SchemaVersion, "unknown", &shown})
+	if isUnknown {
+		return unknown{output.SchemaVersion, "unknown", &shown}
+	}
+	return shown.Document()
 }
 
 // WriteJSON answers with a document. It forbids caches to keep it, since it is true only now.

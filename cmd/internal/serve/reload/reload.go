@@ -58,6 +58,7 @@ type Reloader struct {
 	Options
 	start  map[string]string // the fixed parts at the start
 	paths  []string          // the files to read
+	listed string            // envoy.ratelimit_config, whose files are read, too; empty for none
 	seen   [sha256.Size]byte // their content at the last loading
 	loaded *config.Config    // the last one without mistakes, which is in force
 	fixed  map[string]string // the fixed parts of loaded
@@ -73,6 +74,11 @@ type State struct {
 	// Hash is for comparing servers of one version; see [Hash].
 	Hash     string `json:"hash"`
 	Policies int    `json:"policies"`
+	// Version is the published version in force, and Refused one that this server cannot use; 0 for none.
+	Version int64 `json:"version,omitempty"`
+	Refused int64 `json:"refused,omitempty"`
+	// Next is the version that is tried beside it; 0 for none.
+	Next int64 `json:"next,omitempty"`
 	// LoadedAt is when the configuration in force was loaded.
 	LoadedAt time.Time `json:"loaded_at"`
 	// Error says why the current content of the files is not in force, and StaleSince since when.
@@ -82,7 +88,7 @@ type State struct {
 
 // New returns a Reloader of the configuration in force.
 func New(o Options) *Reloader {
-	r := &Reloader{Options: o, paths: o.Config.Searched, loaded: o.Config, start: o.Fixed(o.Config)}
+	r := &Reloader{Options: o, paths: o.Config.Searched, listed: o.Config.Ratelimit, loaded: o.Config, start: o.Fixed(o.Config)}
 	r.fixed = r.start
 	r.state = State{Files: slices.Clone(o.Config.Read), Hash: Hash(o.Config), Policies: len(o.Config.Policies), LoadedAt: o.Now().UTC()}
 	return r
@@ -114,7 +120,10 @@ func (r *Reloader) Refresh(ctx context.Context, asked bool) {
 	r.seen = now.sum
 	c, err := r.load(now)
 	if err != nil {
-		r.keep(err)
+		if c != nil && c.Ratelimit != "" {
+			r.listed = c.Ratelimit // a mistake there can be mended, too
+		}
+		r.keep("the configuration cannot be used", err)
 		return
 	}
 	r.replace(c, asked)
@@ -134,7 +143,13 @@ type content struct {
 func (r *Reloader) read() contents {
 	now := contents{files: map[string]content{}}
 	sum := sha256.New()
-	for _, path := range r.paths {
+	paths := r.paths
+	if r.listed != "" {
+		more, err := config.RatelimitPaths(r.listed, r.Environment.List)
+		fmt.Fprintf(sum, "%q %v\n", more, err)
+		paths = slices.Concat(paths, more)
+	}
+	for _, path := range paths {
 		data, err := r.Environment.ReadFile(path)
 		now.files[path] = content{data, err}
 		fmt.Fprintf(sum, "%q %d %q\n", path, len(data), fmt.Sprint(err))
@@ -155,9 +170,12 @@ func (r *Reloader) load(now contents) (*config.Config, error) {
 	}
 	c, err := config.Load(environment)
 	if err != nil {
-		return nil, err
+		return c, err
 	}
-	for _, path := range r.loaded.Read {
+	for _, path := range r.loaded.Searched {
+		if !slices.Contains(r.loaded.Read, path) {
+			continue
+		}
 		if held, known := now.files[path]; known && errors.Is(held.err, fs.ErrNotExist) {
 			return nil, store.Invalidf("%s does not exist any more", path)
 		}
@@ -168,8 +186,8 @@ func (r *Reloader) load(now contents) (*config.Config, error) {
 	return c, err
 }
 
-// keep keeps the configuration in force, because of an error in the files.
-func (r *Reloader) keep(err error) {
+// keep keeps the configuration in force, because of an error; what says in the log what is wrong.
+func (r *Reloader) keep(what string, err error) {
 	text := r.Describe(err)
 	if mistakes := new(config.Mistakes); errors.As(err, &mistakes) {
 		const most = 20
@@ -195,7 +213,7 @@ func (r *Reloader) keep(err error) {
 	}
 	loaded, hash := r.state.LoadedAt, r.state.Hash
 	r.mu.Unlock()
-	r.Log.Error("the configuration cannot be used; the old one stays in force", "error", text, "loaded_at", loaded)
+	r.Log.Error(what+"; the old one stays in force", "error", text, "loaded_at", loaded)
 	if r.OnReload != nil {
 		r.OnReload(hash, err)
 	}
@@ -208,7 +226,7 @@ func (r *Reloader) replace(c *config.Config, asked bool) {
 	if changed {
 		r.Apply(c)
 	}
-	r.loaded, r.paths = c, c.Searched
+	r.loaded, r.paths, r.listed = c, c.Searched, c.Ratelimit
 	r.mu.Lock()
 	wasStale := r.state.StaleSince != nil
 	r.state.Files, r.state.Hash, r.state.Policies = slices.Clone(c.Read), hash, len(c.Policies)

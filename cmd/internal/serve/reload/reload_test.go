@@ -45,7 +45,14 @@ func newRig(t *testing.T, path, text string) *rig {
 	if text != "" {
 		r.write(text)
 	}
-	environment := config.Environment{Explicit: path, Getenv: func(string) string { return "" }, ReadFile: os.ReadFile}
+	environment := config.Environment{Explicit: path, Getenv: func(string) string { return "" }, ReadFile: os.ReadFile,
+		List: func(path string) (names []string, err error) {
+			entries, err := os.ReadDir(path)
+			for _, e := range entries {
+				names = append(names, e.Name())
+			}
+			return names, err
+		}}
 	c, err := config.Load(environment)
 	if err != nil {
 		t.Fatal(err)
@@ -309,4 +316,57 @@ func TestAStormOfChanges(t *testing.T) {
 	if last := r.applied[len(r.applied)-1]; last != "7" || r.State().StaleSince != nil {
 		t.Errorf("in the end %s is in force: %+v", last, r.State())
 	}
+}
+
+// The files of envoyproxy/ratelimit are read again with the file that names their directory: changed ones, new ones, and
+// those that are gone.
+func TestFilesOfRatelimitAreFollowed(t *testing.T) {
+	directory := t.TempDir()
+	in := func(name string) string { return filepath.Join(directory, name) }
+	write := func(name string, n int) {
+		text := fmt.Sprintf("domain: %s\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: %d}}]\n", name, n)
+		if err := os.WriteFile(in("limits/"+name+".yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(in("limits"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write("b", 1)
+	r := newRig(t, in("limitctl.yaml"), "envoy: {ratelimit_config: limits}\n")
+	r.wants("nothing changed")
+	write("b", 2)
+	r.wants("changed", "2")
+	write("a", 3)
+	r.wants("a new one, which comes first", "2", "3")
+	if files := r.State().Files; len(files) != 3 {
+		t.Errorf("the files are %q", files)
+	}
+	if err := os.Remove(in("limits/a.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	r.wants("one is gone", "2", "3", "2")
+	write("b", -1)
+	r.wants("broken", "2", "3", "2")
+	if state := r.State(); !strings.Contains(state.Error, "b.yaml:2:") {
+		t.Errorf("the state is %+v", state)
+	}
+	write("b", 4)
+	r.wants("mended", "2", "3", "2", "4")
+	if err := os.RemoveAll(in("limits")); err != nil {
+		t.Fatal(err)
+	}
+	r.wants("all are gone", "2", "3", "2", "4")
+	if r.State().StaleSince == nil {
+		t.Error("that is not told")
+	}
+	// A mistake in a directory that the file names only now can be mended there.
+	if err := os.Mkdir(in("limits"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write("b", -1)
+	r.write("envoy: {ratelimit_config: limits/}\n")
+	r.wants("broken from the start", "2", "3", "2", "4")
+	write("b", 5)
+	r.wants("mended there", "2", "3", "2", "4", "5")
 }

@@ -21,13 +21,32 @@ type account struct {
 	cost             int64 // of its requests, or 0 before the first
 	// countsDenials says that charging denied requests would make a difference.
 	countsDenials bool
-	rates         *rates // of some keys
+	rated         bool     // few keys are followed in more ways
+	rates         *rates   // of those
+	levels        []*level // of those, if the first answer reports something
+
+	// until is the last instant at which a request that has begun can have been decided. charge is the first one at which
+	// the newest that was admitted can, and asked that of the newest that was admitted or denied: others need not have
+	// been charged, or the first.
+	until, asked, charge store.Instant
+	wasOver, wasUnder    bool // before the windows began anew
 }
 
 // begin takes a request from the first instant at which it can have been decided.
 func (k *account) begin(a *Auditor, e *event) {
 	f := &a.finding
+	if k.cost == 0 && e.reported != nil && k.rated && !(a.usedBefore && k.limit.FromFirst) {
+		k.openLevels()
+	}
 	k.price(e.cost)
+	isFirst := k.until == 0
+	if isFirst || e.answer == Admitted {
+		k.charge = e.lo
+	}
+	if isFirst || e.answer == Admitted || e.answer == Denied {
+		k.asked = e.lo
+	}
+	k.until = max(k.until, e.hi)
 	switch e.answer {
 	case Admitted:
 		k.charged += e.cost
@@ -42,15 +61,21 @@ func (k *account) begin(a *Auditor, e *event) {
 		f.LongestDenialRun = max(f.LongestDenialRun, k.denials)
 	case Unknown, Uncertain: // by others, or by nobody
 	}
-	k.rates.begin(k, e)
+	if k.rates.begin(k.limit, e) {
+		k.group.deniedFree = true
+	}
+	k.beginLevels(e)
 	for i, m := range k.models {
 		m.begin(k.group.phases[i], e, k.countsDenials)
 	}
 }
 
 // end takes a request from the last instant at which it can have been decided.
-func (k *account) end(e *event) {
+func (k *account) end(a *Auditor, e *event) {
 	k.rates.end(e)
+	if e.reported != nil {
+		a.finding.Reported++
+	}
 	if e.answer == Admitted {
 		for units := e.cost; units > 0; {
 			lo, n := k.begun.take(units)
@@ -61,6 +86,7 @@ func (k *account) end(e *event) {
 			k.span.add(k.limit, lo, e.hi, n)
 		}
 	}
+	k.endLevels(e)
 	for i, m := range k.models {
 		m.end(k.group.phases[i], e)
 	}

@@ -10,9 +10,12 @@ import (
 // for each unit that can have been a window's first, the earliest instant. The latest one is the end
 // of its interval, since nothing keeps a request from coming late.
 type chain struct {
-	limit *store.Limit
-	units int64 // that were not too many
-	last  store.Instant
+	limit *store.Limit // with the period as short as it may look
+	// longest is the period as long as it may look. No length is kindest: a longer window can hold a late unit that begins
+	// the next window too early otherwise.
+	longest store.Instant
+	units   int64 // that were not too many
+	last    store.Instant
 	// starts is the units that can have been first, oldest first. Where a later one can have
 	// begun as early, the older one is of no use.
 	starts   queue[start]
@@ -35,7 +38,8 @@ type start struct {
 
 func newChain(limit *store.Limit) *chain {
 	double := store.Limit{Algorithm: store.TokenBucket, Count: limit.Count, Period: limit.Period, Burst: 2 * limit.Count}
-	return &chain{limit: limit, double: double}
+	shortest := periodOf(limit)
+	return &chain{limit: limit, longest: shortest + 2*(shortest/(drift-1)), double: double}
 }
 
 // place implements [placer].
@@ -55,14 +59,14 @@ func (c *chain) add(lo, hi store.Instant) {
 	first := start{c.units, lo, hi}
 	if c.units == 0 && c.broken == 0 {
 		if c.startsAt = true; c.unknownEnd > 0 {
-			first.from = lo - period
+			first.from = lo - c.longest
 		}
 	} else {
-		for s := c.starts.first(); s != nil && (s.unit < c.units-c.limit.Count || s.to <= c.last-period); s = c.starts.first() {
+		for s := c.starts.first(); s != nil && (s.unit < c.units-c.limit.Count || s.to <= c.last-c.longest); s = c.starts.first() {
 			c.starts.pop()
 		}
 		if s := c.starts.first(); s != nil {
-			ends := max(s.from, c.last-period+1) + period
+			ends := max(s.from+period, c.last+1)
 			if first.from = max(lo, ends); c.unknownEnd >= c.last {
 				first.from = ends // another request can have begun the window before
 			}
@@ -70,7 +74,7 @@ func (c *chain) add(lo, hi store.Instant) {
 		}
 	}
 	newest := c.starts.last()
-	belongs := newest != nil && newest.unit > c.units-c.limit.Count && newest.to > lo-period
+	belongs := newest != nil && newest.unit > c.units-c.limit.Count && newest.to > lo-c.longest
 	switch {
 	case c.startsAt:
 		for s := c.starts.last(); s != nil && s.from >= first.from; s = c.starts.last() {
@@ -82,7 +86,7 @@ func (c *chain) add(lo, hi store.Instant) {
 		// from here on.
 		c.broken++
 		c.starts = queue[start]{}
-		c.starts.push(start{c.units, lo - period, hi})
+		c.starts.push(start{c.units, lo - c.longest, hi})
 		c.last = lo - 1
 		return
 	}
@@ -97,6 +101,27 @@ func (c *chain) spare(store.Instant) int64 {
 		return c.limit.Count
 	}
 	return c.limit.Count - (c.units - newest.unit)
+}
+
+// used implements [placer]. Where the window can have ended, nothing is.
+func (c *chain) used(hi store.Instant) int64 {
+	newest := c.starts.last()
+	if newest == nil || c.broken > 0 || hi >= c.ends() || c.unknownEnd > 0 {
+		return 0
+	}
+	return c.units - newest.unit
+}
+
+// fits implements [placer].
+func (c *chain) fits(_ int64, at store.Instant) store.Instant { return max(at, c.ends()) }
+
+// ends returns the earliest instant at which the window of the last unit can end, whichever unit began it.
+func (c *chain) ends() store.Instant {
+	oldest := c.starts.first()
+	if oldest == nil || c.unknownEnd > 0 {
+		return -maxInstant
+	}
+	return oldest.from + periodOf(c.limit)
 }
 
 // uncertain implements [placer].

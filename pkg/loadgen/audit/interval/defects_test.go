@@ -234,6 +234,18 @@ func defects() []defect {
 	}
 }
 
+// A request just before the end of a window that began with the first one belongs to it, though the window of a clock
+// that runs fast would have ended.
+func TestTheLastRequestOfAWindowIsNotTheFirstOfTheNext(t *testing.T) {
+	w := &world{limit: parse(t, "fixed-window:2/1s,from=first"), keys: 1, options: Options{Skew: -1}}
+	for _, at := range []store.Instant{0, 999_900, 1_100_000, 1_950_000} {
+		w.ask(0, epoch+at, 1, 1, 1)
+	}
+	if f, _ := w.run(newExact(w.limit)); f.Charged != 4 || f.OverAdmitted > 0 {
+		t.Errorf("%+v", f)
+	}
+}
+
 // flood asks three keys three times as often as is allowed, with answers that take up to most, and
 // pauses now and then.
 func flood(limit store.Limit, cost int64, most store.Instant) *world {

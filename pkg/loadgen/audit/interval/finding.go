@@ -3,7 +3,6 @@ package interval
 import (
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
@@ -35,10 +34,10 @@ type Sensitivity struct {
 func (a *Auditor) Sensitivity() Sensitivity {
 	var s Sensitivity
 	for _, g := range a.groups {
-		t := &g.phases[g.best()].totals
+		t := g.totals()
 		s.LeastOver = leastOf(s.LeastOver, t.sensitivity.over)
 		s.LeastUnder = leastOf(s.LeastUnder, t.sensitivity.under)
-		if g.chargesDenied(t) {
+		if g.chargesDenied(&t) {
 			s.ChargesDenied = true
 			s.UnderIfFree += t.underFree
 		}
@@ -49,16 +48,8 @@ func (a *Auditor) Sensitivity() Sensitivity {
 	return s
 }
 
-// leastOf returns the lesser of those that are not 0.
-func leastOf(a, b int64) int64 {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
-}
-
-// Finding returns what was found so far. What is not judged yet is left out. OverAdmitted is what
-// is certain, and so the same as what would have been too many at least.
+// Finding returns what was found so far. What is not judged yet is left out. OverAdmitted is what is certain under the
+// best phase, and LeastOver under whichever phase.
 func (a *Auditor) Finding() audit.Finding {
 	f := a.finding
 	for _, g := range a.groups {
@@ -71,24 +62,30 @@ func (a *Auditor) Finding() audit.Finding {
 // find adds what was found of the keys of a group.
 func (g *group) find(f *audit.Finding) {
 	best := g.best()
-	t := &g.phases[best].totals
-	underIsWrong := !g.chargesDenied(t)
+	t := g.totals()
+	underIsWrong := !g.chargesDenied(&t)
 	f.OverAdmitted += t.over
-	f.LeastOver += t.over
+	f.LeastOver += t.leastOver
 	if underIsWrong {
 		f.UnderAdmitted += t.underFree
 		f.LeastUnder += t.leastUnder
 	}
 	f.PeakRatio = max(f.PeakRatio, t.peak)
+	f.Lies.Add(&t.lies)
+	f.Lied += t.lied
 	for _, k := range g.keys {
 		f.Keys++
 		if k.denied {
 			f.KeysDenied++
 		}
-		if k.models[best].over {
+		over, under := k.wasOver, k.wasUnder
+		if k.models != nil {
+			over, under = over || k.models[best].over, under || k.models[best].most.under
+		}
+		if over {
 			f.KeysOver++
 		}
-		if k.models[best].most.under && underIsWrong {
+		if under && underIsWrong {
 			f.KeysUnder++
 		}
 		x := float64(k.charged)
@@ -112,10 +109,10 @@ func (g *group) phase() (middle, within time.Duration, known bool) {
 			right = append(right, p)
 		}
 	}
-	if len(right) == 0 || !aligned(g.limit) {
+	if len(right) == 0 || !aligned(g.limit) || g.own {
 		return 0, 0, false
 	}
-	width := periodOf(g.limit) / store.Instant(max(1, g.limit.Slices))
+	width := widthOf(g.limit)
 	from, length := right[0].from, right[len(right)-1].to-right[0].from
 	for i, p := range right[1:] { // the range may reach over the end of the width
 		if without := width - (p.from - right[i].to); without < length {

@@ -13,6 +13,7 @@ import (
 type fullest struct {
 	limit *store.Limit // how units are counted
 	begun int64        // units of intervals that have begun and not ended
+	asked int64        // units of all intervals that have begun and can have been charged
 	// denials have no reason yet under some supposition, in the order in which they began.
 	denials []openDenial
 	ending  queue[ending]
@@ -103,6 +104,9 @@ func (f *fullest) used(at store.Instant) (isFree, isCharged, isCorrected int64) 
 // before that of another. countsDenials says whether charging the denied makes a difference.
 func (f *fullest) begin(at, end store.Instant, e *event, countsDenials bool) {
 	f.lastEnd = max(f.lastEnd, end)
+	if e.answer != Denied || countsDenials {
+		f.asked += e.cost
+	}
 	if e.answer != Denied {
 		f.begun += e.cost
 		if len(f.denials) > 0 || f.sample.id != 0 {

@@ -26,6 +26,8 @@ type Observation struct {
 	Cost int64
 	// Answer is what became of it.
 	Answer Answer
+	// Reported is what the answer said about the limit; nil if nothing.
+	Reported *Reported
 }
 
 // Options say what is known about the other side.
@@ -100,7 +102,10 @@ func (a *Auditor) SetLimit(key uint32, limit store.Limit) {
 func (a *Auditor) Observe(o Observation) {
 	e := event{
 		lo: o.Sent - a.resolution, hi: o.Answered + a.resolution + 1, // an instant is cut to the microsecond
-		key: o.Key, cost: o.Cost, answer: o.Answer,
+		key: o.Key, cost: o.Cost, answer: o.Answer, reported: o.Reported,
+	}
+	if o.Answer != Admitted && o.Answer != Denied || !isHeld(a.setups[o.Key]) {
+		e.reported = nil
 	}
 	if o.Answer == Unknown {
 		e.hi += unansweredFor
@@ -110,7 +115,7 @@ func (a *Auditor) Observe(o Observation) {
 		if o.Answer == Denied {
 			return // it may have had a reason that is forgotten
 		}
-		e.lo, e.hi, e.answer = a.settled, max(e.hi, a.settled), Uncertain
+		e.lo, e.hi, e.answer, e.reported = a.settled, max(e.hi, a.settled), Uncertain, nil
 	}
 	e.at = e.lo
 	a.queue.push(e)
@@ -123,11 +128,14 @@ func (a *Auditor) Settle(before store.Instant) {
 	judged := len(a.queue) > 0
 	for len(a.queue) > 0 && a.queue[0].at < before {
 		e := a.queue.pop()
-		k := a.account(e.key, e.lo+2*a.resolution+1)
 		if e.end {
-			k.end(&e)
+			k := a.keys[e.key]
+			k.group.follow(e.at)
+			k.end(a, &e)
 			continue
 		}
+		k := a.account(&e)
+		k.group.follow(e.at)
 		k.begin(a, &e)
 		e.at, e.end = e.hi, true
 		a.queue.push(e)
@@ -141,20 +149,21 @@ func (a *Auditor) Settle(before store.Instant) {
 	}
 }
 
-// account returns what is known of a key. at is the last instant at which what was sent before its
-// first request can have been charged.
-func (a *Auditor) account(key uint32, at store.Instant) *account {
-	if a.keys[key] == nil {
-		limit := a.setups[key]
-		k := a.group(limit).newAccount(limit)
-		if a.usedBefore {
-			for i, m := range k.models {
-				m.usedBefore(k.group.phases[i], at)
-			}
+// account returns what is known of the key of a request that begins.
+func (a *Auditor) account(e *event) *account {
+	if k := a.keys[e.key]; k != nil {
+		if k.group.own {
+			a.restart(k, e)
 		}
-		a.keys[key] = k
+		return k
 	}
-	return a.keys[key]
+	limit := a.setups[e.key]
+	k := a.group(limit, e).newAccount(limit)
+	if a.usedBefore {
+		k.usedBefore(a, e)
+	}
+	a.keys[e.key] = k
+	return k
 }
 
 // finish judges, when nothing is under way, what was decided before an instant.

@@ -1,6 +1,8 @@
 package interval
 
 import (
+	"slices"
+
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -9,28 +11,26 @@ type model struct {
 	least placer
 	most  fullest
 	over  bool // any units were too many
+	open  []openReport
+	// levels find what was reported as remaining too often; see level.
+	levels []placer
 }
 
-// placer finds what was admitted and should not have been.
-type placer interface {
-	// place takes units that were admitted from lo to hi. Neither is before that of units that
-	// were placed before. It returns how many more are too many for sure.
-	place(lo, hi store.Instant, units int64) (tooMany int64)
-	// spare returns how many more units would have been placed at hi, the last one.
-	spare(hi store.Instant) int64
-	// uncertain says that a request has begun whose fate is not known, and which can be decided
-	// until an instant.
-	uncertain(until store.Instant)
-	clone() placer
-}
-
-func newModel(limit *store.Limit) *model {
-	m := &model{most: fullest{limit: slowest(limit)}}
+// newModel returns the model of a key of which nothing is known yet. roundsDown: a counter rounds down what is left of
+// the window before. No rounding is fuller than up, which is the rule of the fullest model.
+func newModel(limit *store.Limit, roundsDown bool) *model {
+	m := &model{most: fullest{limit: slowest(limit), free: unusedState(limit)}}
 	if !limit.FromFirst {
-		m.least = &early{limit: fastest(limit)}
+		least := &early{limit: fastest(limit), kindest: kindest{unusedState(limit)}}
+		if roundsDown {
+			down := *least.limit
+			down.FromFirst = true
+			least.limit = &down
+		}
+		m.least = least
 		return m
 	}
-	m.least = newChain(fastest(limit))
+	m.least = newPlacer(fastest(limit))
 	// What is in use is of the last period at most, and nothing is if none was admitted in it.
 	m.most.limit.Algorithm, m.most.limit.FromFirst = store.SlidingLog, false
 	m.most.afterFirst = true
@@ -49,6 +49,9 @@ func (m *model) begin(p *phase, e *event, countsDenials bool) {
 	lo, hi := p.interval(e.lo, e.hi)
 	m.most.settle(lo, countsDenials, &p.totals)
 	m.most.begin(lo, hi, e, countsDenials)
+	if e.reported != nil {
+		m.reports(lo, hi, e)
+	}
 	if e.answer == Unknown || e.answer == Uncertain {
 		m.least.uncertain(hi)
 	}
@@ -66,7 +69,16 @@ func (m *model) pair(p *phase, lo, hi store.Instant, units int64) {
 
 func (m *model) end(p *phase, e *event) {
 	_, hi := p.interval(e.lo, e.hi)
+	if e.reported != nil {
+		m.hold(p, e)
+	}
 	m.most.end(hi, e)
 }
 
-func (m *model) clone() *model { return &model{m.least.clone(), m.most.clone(), m.over} }
+func (m *model) clone() *model {
+	c := &model{least: m.least.clone(), most: m.most.clone(), over: m.over, open: slices.Clone(m.open)}
+	for _, l := range m.levels {
+		c.levels = append(c.levels, l.clone())
+	}
+	return c
+}

@@ -9,12 +9,20 @@ import (
 // window's beginning, is less exact by the length of the range.
 type phase struct {
 	from, to store.Instant
-	totals   totals
+	// since is the beginning of the first window, by a clock whose windows begin at the epoch. Nothing was decided before
+	// it. It is 0 if it is not known.
+	since  store.Instant
+	totals totals
+	liar   *Reported // of the last answer that reported something wrong
 }
 
 // interval returns when a request was decided, by a clock whose windows begin at the epoch.
 func (p *phase) interval(lo, hi store.Instant) (from, to store.Instant) {
-	return lo - p.to, hi - p.from
+	from, to = lo-p.to, hi-p.from
+	if p.since != 0 {
+		from, to = max(from, p.since), max(to, p.since)
+	}
+	return from, to
 }
 
 const (
@@ -24,30 +32,31 @@ const (
 	maxModels = 1 << 18
 )
 
-// phases returns the phases that there can be.
-func (a *Auditor) phases(limit *store.Limit, width store.Instant, most int) []*phase {
-	if !aligned(limit) {
-		return []*phase{{}}
-	}
-	from, length := -a.skew, 2*a.skew
-	if a.skew < 0 || length >= width {
-		from, length = 0, width
-	}
-	count := store.Instant(most)
-	if length < count {
-		count = 1
-	}
-	var phases []*phase
+// phases divides a range of phases into at most so many.
+func phases(from, length store.Instant, most int) (all []*phase) {
+	count := max(1, min(store.Instant(most), length))
 	for i := range count {
-		phases = append(phases, &phase{from: from + length*i/count, to: from + length*(i+1)/count})
+		all = append(all, &phase{from: from + length*i/count, to: from + length*(i+1)/count})
 	}
-	return phases
+	return all
 }
 
 // widen widens a phase by how far it can move in a time, if its clock runs fast or slow. A phase that is
 // known to lie within a skew stays there.
 func (g *group) widen(p *phase, during store.Instant) {
 	p.from, p.to = max(p.from-during/drift, g.from), min(p.to+during/drift, g.to)
+}
+
+// follow widens the phases before a request of an instant is judged, if they were widened for a time that is nearly over.
+func (g *group) follow(now store.Instant) {
+	since := now - g.followed
+	if since < periodOf(g.limit) || !aligned(g.limit) {
+		return
+	}
+	for _, p := range g.phases {
+		g.widen(p, since)
+	}
+	g.followed = now
 }
 
 // ahead is for how long a phase is widened when it is made: until it is widened again.
@@ -67,9 +76,6 @@ func (g *group) narrow(now store.Instant) {
 	if now-g.narrowed < periodOf(g.limit) {
 		return
 	}
-	for _, p := range g.phases {
-		g.widen(p, now-g.narrowed)
-	}
 	g.narrowed = now
 	least := g.wrong(g.phases[0])
 	for _, p := range g.phases[1:] {
@@ -88,8 +94,10 @@ func (g *group) narrow(now store.Instant) {
 	}
 }
 
-// fewWrong is how many units may be wrong under a phase before it is dropped.
-const fewWrong = 3
+// fewWrong is how many units may be wrong under a phase before it is dropped. A server that makes mistakes has as many under
+// the true phase while, by chance, another one explains more: of 19,000 random servers 5 lost their true phase with 3
+// units, and none with 8.
+const fewWrong = 8
 
 // keep drops the other phases.
 func (g *group) keep(indexes []int) {

@@ -15,6 +15,8 @@ type event struct {
 	key    uint32
 	answer Answer
 	end    bool
+	// reported is what the answer reported; nil if nothing.
+	reported *Reported
 }
 
 // before puts events in order. At one instant intervals begin before others end, since they

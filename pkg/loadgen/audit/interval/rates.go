@@ -31,9 +31,10 @@ func newRates(limit *store.Limit) *rates {
 	}
 }
 
-func (r *rates) begin(k *account, e *event) {
+// begin takes a request that begins. It reports whether not all that was denied can have been charged.
+func (r *rates) begin(limit *store.Limit, e *event) (deniedFree bool) {
 	if r == nil || e.answer != Admitted && e.answer != Denied {
-		return
+		return false
 	}
 	step := max(1, r.span/spanSteps)
 	if last := r.before.last(); last == nil || last.at < e.lo {
@@ -44,9 +45,7 @@ func (r *rates) begin(k *account, e *event) {
 	for first := r.before.first(); first.at < e.lo-r.span; first = r.before.first() {
 		r.before.pop()
 	}
-	if e.answer == Admitted && r.within(e)/r.share+e.cost > k.limit.Capacity() {
-		k.group.deniedFree = true
-	}
+	return e.answer == Admitted && r.within(e)/r.share+e.cost > limit.Capacity()
 }
 
 // within returns how many units were surely asked for in the span before a request.

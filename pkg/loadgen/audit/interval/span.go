@@ -2,6 +2,7 @@ package interval
 
 import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
 // span finds the most units that were surely admitted within some span of time.
@@ -57,10 +58,27 @@ type totals struct {
 	over                    int64 // admitted and too many, at least
 	underFree, underCharged int64 // denied wrongly, if denied requests are charged or not
 	leastUnder              int64 // as underFree, where correcting one explains those after it
+	// leastOver is as over, and leastUnder too, under whichever phase it is least; only of a group.
+	leastOver int64
 	// peak is the most that any key surely had in use against its capacity. A denial that had a
 	// reason had that one: the limit was reached.
 	peak        float64
 	sensitivity sharpness
+	// lies is what answers reported wrong, and lied how many answers did.
+	lies audit.Lies
+	lied int64
+}
+
+// add adds what was found before.
+func (t *totals) add(before *totals) {
+	t.over += before.over
+	t.underFree += before.underFree
+	t.underCharged += before.underCharged
+	t.leastOver += before.leastOver
+	t.leastUnder += before.leastUnder
+	t.peak = max(t.peak, before.peak)
+	t.sensitivity.over = leastOf(t.sensitivity.over, before.sensitivity.over)
+	t.sensitivity.under = leastOf(t.sensitivity.under, before.sensitivity.under)
 }
 
 // sharpness is how little would have been found wrong.
@@ -78,4 +96,12 @@ func (s *sharpness) denied(beyond int64) {
 	if s.under == 0 || beyond < s.under {
 		s.under = max(1, beyond)
 	}
+}
+
+// leastOf returns the lesser of those that are not 0.
+func leastOf(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
 }

@@ -37,6 +37,7 @@ type world struct {
 	uncertain bool
 	keys      int
 	asked     []asked
+	reports   func() *Reported // what the server reported last
 }
 
 // ask adds a request that takes some time to the server and some back.
@@ -74,6 +75,9 @@ func (w *world) decide(s server) {
 			a.Answer = Uncertain
 		default:
 			a.Answer = Denied
+		}
+		if w.reports != nil && !a.lost {
+			a.Reported = w.reports()
 		}
 	}
 }
@@ -147,6 +151,16 @@ func limitOf(kind int, count int64, period time.Duration, random *rand.Rand) sto
 		l.Algorithm = store.SlidingCounter
 	case 6:
 		l.Algorithm, l.Slices = store.SlidingCounter, 4
+	case 7:
+		l.Algorithm, l.FromFirst = store.SlidingCounter, true
+	case 8:
+		l.Burst, l.Refill = 1+random.Int64N(2*count), period
+		if count%2 == 0 {
+			l.Refill /= 2
+		}
+	case 9, 10:
+		l.Algorithm = []store.Algorithm{store.FixedWindow, store.SlidingCounter}[kind-9]
+		l.Phase = (period / 1000 * time.Duration(1+random.Int64N(998))).Truncate(time.Millisecond)
 	}
 	l, err := l.Normalize()
 	if err != nil {
@@ -155,7 +169,7 @@ func limitOf(kind int, count int64, period time.Duration, random *rand.Rand) sto
 	return l
 }
 
-const kinds = 7
+const kinds = 11
 
 // chance reports true so often.
 func chance(random *rand.Rand, often float64) bool { return random.Float64() < often }
@@ -171,7 +185,7 @@ func randomWorld(random *rand.Rand, requests int) *world {
 	if chance(random, 0.3) {
 		w.options.Skew = 2 * period
 	}
-	if chance(random, 0.4) {
+	if chance(random, 0.4) || w.limit.Phase != 0 {
 		w.clock = store.Instant(random.Int64N(2001)) - 1000
 		w.options.Skew = time.Millisecond
 	}

@@ -85,7 +85,7 @@ func Audit(all ...*Reader) ([]audit.Finding, error) {
 	}
 	var heads []*head
 	for _, r := range all {
-		if r.Fingerprint != all[0].Fingerprint {
+		if !r.isLike(all[0]) || r.IsIntervals() {
 			return nil, ErrOtherKeys
 		}
 		h := &head{Reader: r}

@@ -60,6 +60,9 @@ func TestARecordIsReadAsItWasWritten(t *testing.T) {
 		if random.IntN(3) == 0 {
 			e.Cost = 1 + random.Int64N(1000)
 		}
+		if random.IntN(3) == 0 {
+			e.Leave = random.Int64N(store.MaxCount + 1)
+		}
 		if !e.Unknown && random.IntN(4) > 0 {
 			e.Reported = &audit.Figures{
 				Used: random.Int64N(20) - 2, Remaining: random.Int64N(20) - 2, RetryAfter: time.Duration(random.Int64N(3) * 1000),
@@ -93,11 +96,11 @@ func answers(keys Keys, machines, n int, random *rand.Rand) (all [][]Entry) {
 		at += store.Instant(random.Int64N(4) * 100) // several of one instant
 		key := random.IntN(len(states))
 		s := &states[key]
-		request := store.Request{Limit: keys.Rules[0].Limit, Cost: 1 + random.Int64N(2)}
+		request := store.Request{Limit: keys.Rules[0].Limit, Cost: 1 + random.Int64N(2), Leave: 4 * random.Int64N(2)}
 		var d store.Decision
 		store.DecideOne(store.Take, &request, s, &d, at)
 		e := Entry{Observation: audit.Observation{
-			Key: uint32(key), Cost: request.Cost, At: at, Allowed: d.Allowed, Charged: d.Allowed,
+			Key: uint32(key), Cost: request.Cost, Leave: request.Leave, At: at, Allowed: d.Allowed, Charged: d.Allowed,
 			Reported: &audit.Figures{Used: d.Used, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter,
 				Delay: d.Delay},
 		}}

@@ -15,10 +15,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
 // Bounds of a record, so that any record is read in bounded memory.
@@ -76,6 +78,8 @@ func (k *Keys) Add(name string, limit store.Limit) {
 type header struct {
 	Fingerprint [sha256.Size]byte
 	Limits      []Keys
+	// Intervals is what is known of the clock that decided, if the instants of decisions are not.
+	Intervals *interval.Options `json:",omitempty"`
 }
 
 // Writer writes a record. It is for one goroutine.
@@ -88,11 +92,21 @@ type Writer struct {
 	problem string
 }
 
-// version is the first number of a record.
-const version = 2
+// The first number of a record: of one with instants, and of one with intervals.
+const (
+	version          = 2
+	versionIntervals = 3
+)
 
 // NewWriter begins a record of answers about the keys of each limit.
-func NewWriter(limits []Keys) *Writer {
+func NewWriter(limits []Keys) *Writer { return newWriter(limits, nil) }
+
+// NewIntervalWriter begins a record of answers that say only in which interval they were decided.
+func NewIntervalWriter(limits []Keys, options interval.Options) *Writer {
+	return newWriter(limits, &options)
+}
+
+func newWriter(limits []Keys, intervals *interval.Options) *Writer {
 	w := new(Writer)
 	w.zip, _ = flate.NewWriter(&w.out, flate.BestSpeed) // the level is valid
 	hash := sha256.New()
@@ -110,7 +124,7 @@ func NewWriter(limits []Keys) *Writer {
 		w.giveUp(fmt.Sprintf("there are %d keys, and it holds %d", keys, MostKeys))
 		return w
 	}
-	h := header{[sha256.Size]byte(hash.Sum(nil)), limits}
+	h := header{[sha256.Size]byte(hash.Sum(nil)), limits, intervals}
 	if names > mostNameBytes {
 		h.Limits = nil
 		for _, k := range limits {
@@ -119,7 +133,11 @@ func NewWriter(limits []Keys) *Writer {
 		}
 	}
 	text, _ := json.Marshal(h) // there is nothing in it that JSON cannot have
-	w.buf = binary.AppendUvarint(binary.AppendUvarint(w.buf[:0], version), uint64(len(text)))
+	is := uint64(version)
+	if intervals != nil {
+		is = versionIntervals
+	}
+	w.buf = binary.AppendUvarint(binary.AppendUvarint(w.buf[:0], is), uint64(len(text)))
 	w.buf = append(w.buf, text...)
 	w.flush()
 	return w
@@ -131,8 +149,9 @@ const (
 	flagCharged
 	flagDoubted
 	flagUnknown
-	flagTold // the row has the numbers of Told
-	flags    = 1<<iota - 1
+	flagTold   // the row has the numbers of Told
+	flagLeaves // and then one more, what the request leaves
+	flags      = 1<<iota - 1
 )
 
 // row is an answer as numbers: flags, limit, key, instant since the answer before, cost, and
@@ -167,6 +186,15 @@ func (w *Writer) Add(e *Entry) {
 	if !e.Unknown {
 		w.last = e.At
 	}
+	if e.Leave != 0 {
+		r[0] |= flagLeaves
+		numbers = append(numbers[:len(numbers):len(numbers)], e.Leave)
+	}
+	w.append(numbers...)
+}
+
+// append adds the numbers of a row.
+func (w *Writer) append(numbers ...int64) {
 	for _, n := range numbers {
 		w.buf = binary.AppendVarint(w.buf, n)
 	}
@@ -215,15 +243,17 @@ var errDamaged = errors.New("the record of its answers is damaged")
 func NewReader(data []byte) (*Reader, error) {
 	r := &Reader{in: bufio.NewReader(flate.NewReader(bytes.NewReader(data)))}
 	is, err := binary.ReadUvarint(r.in)
-	if err == nil && is != version {
-		return nil, fmt.Errorf("the record of its answers is of version %d, and this limitctl reads %d", is, version)
+	if err == nil && is != version && is != versionIntervals {
+		return nil, fmt.Errorf("the record of its answers is of version %d, and this limitctl reads %d and %d", is, version,
+			versionIntervals)
 	}
 	size, err := binary.ReadUvarint(r.in)
 	if err != nil || size > mostHeader {
 		return nil, errDamaged
 	}
 	text, err := io.ReadAll(io.LimitReader(r.in, int64(size)))
-	if err != nil || json.Unmarshal(text, &r.header) != nil || len(r.header.Limits) > mostLimits {
+	if err != nil || json.Unmarshal(text, &r.header) != nil || len(r.header.Limits) > mostLimits ||
+		(is == versionIntervals) != (r.Intervals != nil) || r.Intervals != nil && !possible(r.Intervals) {
 		return nil, errDamaged
 	}
 	all := 0
@@ -257,6 +287,16 @@ func (r *Reader) Name(limit int, key uint32) string {
 	return fmt.Sprintf("key %d", key)
 }
 
+// Doubts reports whether some keys of a limit were under several limits in turn, so that nothing is certain about it.
+// [Audit] knows which keys, [AuditIntervals] does not.
+func (r *Reader) Doubts(limit int) bool { return len(r.header.Limits[limit].Doubted) > 0 }
+
+// isLike reports whether two records are about the same keys. A damaged header can have another number of keys than
+// its fingerprint is of, and its answers are within that number.
+func (r *Reader) isLike(other *Reader) bool {
+	return r.Fingerprint == other.Fingerprint && slices.Equal(r.keys, other.keys)
+}
+
 // Limits returns how many limits were decided together.
 func (r *Reader) Limits() int { return len(r.header.Limits) }
 
@@ -264,7 +304,7 @@ func (r *Reader) Limits() int { return len(r.header.Limits) }
 // answer told.
 func (r *Reader) next(e *Entry, figures *audit.Figures) (ok bool, err error) {
 	var n row
-	if n[0], err = binary.ReadVarint(r.in); errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+	if n[0], err = binary.ReadVarint(r.in); errors.Is(err, io.EOF) {
 		return false, nil
 	}
 	numbers := n[1:told]
@@ -276,6 +316,12 @@ func (r *Reader) next(e *Entry, figures *audit.Figures) (ok bool, err error) {
 			numbers[i], err = binary.ReadVarint(r.in)
 		}
 	}
+	leave := int64(0)
+	if n[0]&flagLeaves != 0 && err == nil {
+		if leave, err = binary.ReadVarint(r.in); leave < 1 || leave > store.MaxCount {
+			return false, errDamaged
+		}
+	}
 	at := r.last + store.Instant(n[3])
 	limit, key, cost := n[1], n[2], n[4]
 	r.entries++
@@ -285,8 +331,9 @@ func (r *Reader) next(e *Entry, figures *audit.Figures) (ok bool, err error) {
 	}
 	is := func(flag int64) bool { return n[0]&flag != 0 }
 	*e = Entry{
-		Observation: audit.Observation{Key: uint32(key), At: at, Cost: cost, Allowed: is(flagAllowed), Charged: is(flagCharged)},
-		Limit:       uint8(limit), Doubted: is(flagDoubted), Unknown: is(flagUnknown),
+		Observation: audit.Observation{Key: uint32(key), At: at, Cost: cost, Leave: leave, Allowed: is(flagAllowed),
+			Charged: is(flagCharged)},
+		Limit: uint8(limit), Doubted: is(flagDoubted), Unknown: is(flagUnknown),
 	}
 	if !e.Unknown {
 		r.last = at

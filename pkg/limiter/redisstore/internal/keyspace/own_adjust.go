@@ -62,8 +62,20 @@ func (o *Own) adjustBatch(ctx context.Context, adjustments []admin.Adjustment, k
 	var mu sync.Mutex
 	err = o.EachBatch(ctx, keys, keysPerCall, func(batch []int) error {
 		storeKeys := o.storeKeys(pick(keys, batch))
-		arguments := lanes.WithClock([]any{packAdjustments(adjustments, batch)}, o.Clock)
-		reply, err := o.Array(ctx, true, o.Scripts.Named(lua.Adjust), storeKeys, arguments, 4)
+		limits := make([]store.Request, len(batch))
+		for n, i := range batch {
+			limits[n] = store.Request{Limit: adjustments[i].Limit, Cost: adjustments[i].Used}
+		}
+		o.SetWindows(limits)
+		call := func() ([]any, error) {
+			arguments := lanes.WithClock([]any{packAdjustments(adjustments, batch, limits)}, o.Clock)
+			return o.Array(ctx, true, o.Scripts.Named(lua.Adjust), storeKeys, arguments, 4)
+		}
+		tries := 0
+		reply, err := call()
+		for err != nil && o.CorrectWindows(err, limits, &tries) {
+			reply, err = call()
+		}
 		if err != nil {
 			return o.Explain(err, store.Adjust.String(), true, storeKeys)
 		}
@@ -79,13 +91,9 @@ func (o *Own) adjustBatch(ctx context.Context, adjustments []admin.Adjustment, k
 	return foreign, err
 }
 
-// packAdjustments packs ARGV[1] of lua/adjust.lua.
-func packAdjustments(adjustments []admin.Adjustment, batch []int) []byte {
-	packed := []byte{lanes.OpCodes[store.Adjust]}
-	for _, i := range batch {
-		a := &adjustments[i]
-		packed = lanes.AppendRequests(packed, []store.Request{{Limit: a.Limit, Cost: a.Used}})
-	}
+// packAdjustments packs ARGV[1] of lua/adjust.lua. limits are the adjustments of the batch as requests.
+func packAdjustments(adjustments []admin.Adjustment, batch []int, limits []store.Request) []byte {
+	packed := lanes.AppendRequests([]byte{lanes.OpCodes[store.Adjust]}, limits)
 	for _, i := range batch {
 		a := &adjustments[i]
 		only := byte('=')

@@ -61,14 +61,12 @@ func execute(ctx context.Context, pipe redis.Pipeliner) error {
 	return nil
 }
 
-// timed runs a pipeline about so many values, and lets the stride learn from how long that takes, and pauses as it says.
+// timed runs a pipeline about so many values as an exchange of the stride.
 func (r *reader) timed(ctx context.Context, pipe redis.Pipeliner, values int) error {
-	begun := time.Now()
-	err := execute(ctx, pipe)
-	if r.stride == nil || err != nil {
-		return err
+	if r.stride == nil {
+		return execute(ctx, pipe)
 	}
-	return r.stride.Rest(ctx, values, time.Since(begun))
+	return r.stride.Exchange(ctx, values, func() error { return execute(ctx, pipe) })
 }
 
 // addNew reads the values of those store keys that are not known yet, each once. It reports whether there are any.

@@ -15,7 +15,7 @@ const LongAgo = store.Instant(1e15)
 // follows reports whether an answer follows from the state that came with it. No script
 // answers otherwise; a proxy, or something in the server's place, might.
 func follows(state *store.State, req *store.Request, op store.Op, allowed, charged bool, now store.Instant) bool {
-	used, capacity := state.Used(now), req.Limit.Capacity()
+	used, capacity := state.Used(now), req.Capacity()
 	switch {
 	case op == store.Refund || op == store.Adjust:
 		return allowed

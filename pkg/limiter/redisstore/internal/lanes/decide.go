@@ -71,6 +71,12 @@ const (
 // Decide decides the requests of w, which are of one slot and normalized: together with what
 // others ask, or by itself.
 func (s *Sender) Decide(ctx context.Context, op store.Op, w *work, decisions []store.Decision) error {
+	s.SetWindows(w.Reqs)
+	return s.decideInWindows(ctx, op, w, decisions, 0)
+}
+
+// decideInWindows is Decide for requests in the windows of their calendars, in which tries calls have been made.
+func (s *Sender) decideInWindows(ctx context.Context, op store.Op, w *work, decisions []store.Decision, tries int) error {
 	w.setKeys(s.Own)
 	usual, short := s.Scripts.Deciding(op, w.Reqs)
 	q, a := w.toAsk(s, op, usual), &w.ask
@@ -90,6 +96,11 @@ func (s *Sender) Decide(ctx context.Context, op store.Op, w *work, decisions []s
 		err = again(s.Scripts.decidingAll())
 	}
 	if err = OnceMoved(ctx, err, func() error { return again(s.Scripts.decidingAll()) }); err != nil {
+		if s.CorrectWindows(err, w.Reqs, &tries) {
+			corrected := s.NewWork()
+			corrected.Reqs = append(corrected.Reqs[:0], w.Reqs...)
+			return s.decideInWindows(ctx, op, corrected, decisions, tries)
+		}
 		return s.Explain(err, op.String(), op != store.Peek, w.keys)
 	}
 	if q.call != nil {
@@ -151,10 +162,45 @@ func AppendRequests(packed []byte, reqs []store.Request) []byte {
 	return packed
 }
 
+// Leaves returns what reqs leave as the scripts read it, nil if none of them leaves anything.
+func Leaves(reqs []store.Request) []byte {
+	if !leaves(reqs) {
+		return nil
+	}
+	return appendLeaves(nil, reqs)
+}
+
+func leaves(reqs []store.Request) bool {
+	for i := range reqs {
+		if reqs[i].Leave != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func appendLeaves(packed []byte, reqs []store.Request) []byte {
+	for i := range reqs {
+		packed = binary.BigEndian.AppendUint32(packed, uint32(reqs[i].Leave))
+	}
+	return packed
+}
+
 // WithClock appends the instant to a script's arguments, if it is not the server's.
 func WithClock(arguments []any, clock func() time.Time) []any {
-	if clock != nil {
+	return WithOptions(arguments, clock, nil)
+}
+
+// WithOptions is WithClock, and appends what the requests leave, unless that is nil.
+func WithOptions(arguments []any, clock func() time.Time, leaves []byte) []any {
+	switch {
+	case clock != nil:
 		arguments = append(arguments, int64(store.InstantOf(clock())))
+	case leaves != nil:
+		arguments = append(arguments, "")
+	}
+	if leaves != nil {
+		arguments = append(arguments, leaves)
 	}
 	return arguments
 }

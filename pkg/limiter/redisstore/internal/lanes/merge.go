@@ -49,14 +49,14 @@ type ask struct {
 // all two numbers.
 func (s *Sender) canMerge(op store.Op, reqs []store.Request) bool {
 	return !s.MayDiffer && (op == store.Take || op == store.Peek) && len(reqs) <= maxLimits &&
-		!slices.ContainsFunc(reqs, func(r store.Request) bool { return r.Shadow || r.Limit.Kind().RecordSize() == 0 })
+		!slices.ContainsFunc(reqs, func(r store.Request) bool { return r.Shadow || !r.Limit.Kind().DecidesShort() })
 }
 
 // alone returns the call of script for a by itself.
 func (a *ask) alone(ctx context.Context, script *Script) *call {
 	packed := append(make([]byte, 0, 1+len(a.reqs)*RequestSize), OpCodes[a.op])
 	words := append(append(make([]any, 2, 5+len(a.keys)), len(a.keys)), a.words...)
-	words = WithClock(append(words, AppendRequests(packed, a.reqs)), a.sender.Clock)
+	words = WithOptions(append(words, AppendRequests(packed, a.reqs)), a.sender.Clock, Leaves(a.reqs))
 	return a.sender.Scripts.newCall(ctx, a.op != store.Peek, script, a.keys[0], words)
 }
 
@@ -76,7 +76,7 @@ func (a *ask) equals(b *ask) bool {
 	}
 	for i := range a.reqs {
 		x, y := &a.reqs[i], &b.reqs[i]
-		if a.keys[i] != b.keys[i] || x.Limit != y.Limit || x.Cost != y.Cost {
+		if a.keys[i] != b.keys[i] || x.Limit != y.Limit || x.Cost != y.Cost || x.Leave != y.Leave {
 			return false
 		}
 	}
@@ -202,7 +202,8 @@ func (m *merged) call(ctx context.Context, byName, readOnly bool, clock func() t
 // build puts the words of m's call together.
 func (m *merged) build(byName, readOnly bool, clock func() time.Time) []any {
 	packed := make([]byte, 0, 128)
-	run := 0        // where the last one begins
+	run := 0 // where the last one begins
+	leaving, left, runLeft := m.leaves(), []byte(nil), 0
 	const first = 3 // of the words that are keys
 	words := append(m.words[:0], nil, nil, nil)
 	m.script.command(words, byName, readOnly)
@@ -216,11 +217,15 @@ func (m *merged) build(byName, readOnly bool, clock func() time.Time) []any {
 		packed = append(packed, 1, OpCodes[m.op], byte(len(group[0].reqs)))
 		packed = binary.BigEndian.AppendUint16(packed, uint16(len(group)))
 		packed = AppendRequests(packed, group[0].reqs)
-		if next > 0 && bytes.Equal(packed[run+1:next], packed[next+1:]) {
+		nextLeft := len(left)
+		if leaving {
+			left = appendLeaves(left, group[0].reqs)
+		}
+		if next > 0 && bytes.Equal(packed[run+1:next], packed[next+1:]) && bytes.Equal(left[runLeft:nextLeft], left[nextLeft:]) {
 			packed[run]++ // the same but for its keys
-			packed = packed[:next]
+			packed, left = packed[:next], left[:nextLeft]
 		} else {
-			run = next
+			run, runLeft = next, nextLeft
 		}
 	}
 	m.words = words
@@ -228,8 +233,13 @@ func (m *merged) build(byName, readOnly bool, clock func() time.Time) []any {
 		return withdrawnWords
 	}
 	words[first-1] = len(words) - first
-	m.words = WithClock(append(words, packed), clock)
+	m.words = WithOptions(append(words, packed), clock, left)
 	return m.words
+}
+
+// leaves reports whether anyone in m leaves something.
+func (m *merged) leaves() bool {
+	return slices.ContainsFunc(m.groups, func(group []*ask) bool { return len(group) > 0 && leaves(group[0].reqs) })
 }
 
 // took takes what became of c, which was m's, and reports whether it was an answer.

@@ -47,7 +47,8 @@ func TestMergedDecisionsAreSerial(t *testing.T) {
 			for i := range 1 + random.IntN(3) {
 				limit := store.Limit{Algorithm: kinds[(i+random.IntN(8)/7)%4], Count: 5 + random.Int64N(2),
 					Period: time.Duration(1+i) * 10 * time.Second}
-				req := store.Request{Key: store.Key{Subject: subject, Name: fmt.Sprint(i)}, Limit: limit, Cost: 1 + random.Int64N(8)/7}
+				req := store.Request{Key: store.Key{Subject: subject, Name: fmt.Sprint(i)}, Limit: limit, Cost: 1 + random.Int64N(8)/7,
+					Leave: max(0, random.Int64N(8)-4)}
 				a.reqs = append(a.reqs, req)
 			}
 			var err error

@@ -73,7 +73,7 @@ func (s *scripts) Named(name lua.Name) *Script {
 // that it may leave that to the complete one.
 func (s *scripts) Deciding(op store.Op, reqs []store.Request) (script *Script, short bool) {
 	kind := reqs[0].Limit.Kind()
-	isNumbers := func(r store.Request) bool { return r.Limit.Kind().RecordSize() > 0 }
+	isNumbers := func(r store.Request) bool { return r.Limit.Kind().DecidesShort() }
 	usual := len(reqs) == 1 && !reqs[0].Shadow && (op == store.Take || op == store.Peek)
 	switch {
 	case usual && isNumbers(reqs[0]):

@@ -70,6 +70,7 @@ type Sender struct {
 	works   sync.Pool     // of *work
 	large   chan struct{} // holds the one call whose answer may be large
 	closed  atomic.Bool
+	Ahead   atomic.Int64 // ms that the server's clock is ahead of ours, as far as known
 
 	single *lane // without a Cluster
 

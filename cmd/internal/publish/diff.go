@@ -1,15 +1,15 @@
-package setup
+package publish
 
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/config"
+	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -17,8 +17,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-func newConfigDiffCmd(global *cli.Globals) *cobra.Command {
+func newDiffCmd(global *cli.Globals) *cobra.Command {
 	var scanRate cli.ScanRate
+	var summary markdownFlag
 	cmd := &cobra.Command{
 		Use:   "diff [OLD] [NEW]",
 		Short: "Show for whom limits are loosened, tightened or dropped",
@@ -41,7 +42,8 @@ an attribute that is not in the key.
 The exit code is 0 if nothing differs, else 1.`,
 		Example: `  limitctl config diff limitctl.yaml new.yaml
   limitctl config diff new.yaml --context prod
-  limitctl config diff --context prod -o json`,
+  limitctl config diff --context prod -o json
+  limitctl config diff new.yaml --context prod --markdown change.md`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 2 {
 				return cli.Usagef("%s given, and diff takes at most two files", cli.Several(args))
@@ -49,14 +51,18 @@ The exit code is 0 if nothing differs, else 1.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runConfigDiff(cmd.Context(), global, args, &scanRate)
+			if err := cli.CheckPlaces(cmd, global, "", "markdown"); err != nil {
+				return err
+			}
+			return runDiff(cmd.Context(), global, args, &scanRate, &summary)
 		},
 	}
 	scanRate.Add(cmd.Flags())
+	summary.add(cmd)
 	return cmd
 }
 
-func runConfigDiff(ctx context.Context, g *cli.Globals, args []string, scanRate *cli.ScanRate) error {
+func runDiff(ctx context.Context, g *cli.Globals, args []string, scanRate *cli.ScanRate, summary *markdownFlag) error {
 	if _, err := scanRate.Given(); err != nil {
 		return err
 	}
@@ -67,6 +73,10 @@ func runConfigDiff(ctx context.Context, g *cli.Globals, args []string, scanRate 
 			return cli.Usagef("the file cannot be read: %s", err)
 		}
 		if files[i], err = config.Parse(path, data, nil); err != nil {
+			return err
+		}
+		env := cli.ConfigEnvironment(g)
+		if err := files[i].AddRatelimit(&env); err != nil {
 			return err
 		}
 	}
@@ -92,7 +102,7 @@ func runConfigDiff(ctx context.Context, g *cli.Globals, args []string, scanRate 
 	if err != nil {
 		return err
 	}
-	if err := g.Print(answer); err != nil {
+	if err := summary.print(g, answer); err != nil {
 		return err
 	}
 	if len(answer.rows) > 0 {
@@ -152,6 +162,14 @@ func (r *diffRow) addOver(e *admin.Entry, candidates []policy.Candidate, overrid
 	}
 }
 
+// name names what differs: the limit of a policy, the policy, or - for all of the file.
+func (r *diffRow) name() string {
+	if r.Limit != "" {
+		return r.Policy + "/" + r.Limit
+	}
+	return cmp.Or(r.Policy, "-")
+}
+
 // overText is how many keys are over the new limit, as people read it.
 func (r *diffRow) overText() string {
 	switch {
@@ -163,17 +181,23 @@ func (r *diffRow) overText() string {
 	return cli.Number(r.over)
 }
 
-// keyDifferences compares the keys in use with a configuration.
+// keyDifferences compares the keys in use in the chosen store with a configuration.
 func keyDifferences(ctx context.Context, g *cli.Globals, c *config.Config, scanRate *cli.ScanRate) ([]diffRow, error) {
-	rate, err := scanRate.KeysPerSecond(g)
-	if err != nil {
-		return nil, err
-	}
 	backend, _, err := g.OpenToRead()
 	if err != nil {
 		return nil, err
 	}
 	defer backend.Close()
+	return keyDifferencesOf(ctx, g, backend, c, scanRate)
+}
+
+// keyDifferencesOf compares the keys in use in an open store with a configuration.
+func keyDifferencesOf(ctx context.Context, g *cli.Globals, backend connect.Store, c *config.Config, scanRate *cli.ScanRate) ([]diffRow,
+	error) {
+	rate, err := scanRate.KeysPerSecond(g)
+	if err != nil {
+		return nil, err
+	}
 	overrides, withoutOverrides := cli.OverridesOf(ctx, g, backend)
 	limits := cli.NewConfiguredLimits(c)
 	everything, err := store.ParsePattern("*")
@@ -325,11 +349,7 @@ func (a *diffAnswer) Print(p *output.Printer) {
 	var rows [][]output.Cell
 	for i := range a.rows {
 		r := &a.rows[i]
-		name := r.Policy
-		if r.Limit != "" {
-			name = fmt.Sprintf("%s/%s", r.Policy, r.Limit)
-		}
-		row := []output.Cell{{Text: cmp.Or(name, "-")}, {Text: cmp.Or(cli.AttributesText(r.When), "all others")},
+		row := []output.Cell{{Text: r.name()}, {Text: cmp.Or(cli.AttributesText(r.When), "all others")},
 			{Text: string(r.Change), Style: styles[r.Change]}, {Text: cmp.Or(r.Old, "-")}, {Text: cmp.Or(r.New, "-")}}
 		if a.ofKeys {
 			row[1] = output.Cell{Text: cli.Number(r.keys)}

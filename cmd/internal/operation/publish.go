@@ -1,0 +1,61 @@
+package operation
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/limitctl/limitctl/internal/published"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// PublishPlan says which configuration to publish.
+type PublishPlan struct {
+	// Command is the command, such as "config publish", and Text says in the words of its command line what it
+	// publishes, for the audit log.
+	Command, Text string
+	// State is what was published when the change was shown. If it is no longer that, nothing is published.
+	State *published.State
+	// Config is the text to publish, and Of the version that it was before; 0 for a file.
+	Config []byte
+	Of     int64
+	// Change makes the change, and completes the version; nil puts the version in force.
+	Change func(v *published.Version) admin.ConfigChange
+	// Question is asked before.
+	Question string
+	Consent  Consent
+}
+
+// Publish asks, and puts a configuration in force as the next version, or makes the change of the plan. If it returns no
+// version, nothing was changed, or the error says that the outcome is unknown.
+func (r *Runner) Publish(ctx context.Context, plan *PublishPlan, observer Observer) (*published.Version, error) {
+	table, has := admin.ConfigTableOf(r.Store)
+	if !has {
+		return nil, store.Invalidf("this store keeps no published configurations")
+	}
+	v := &published.Version{At: r.Now().UTC(), By: r.User, Reason: plan.Consent.Reason, Of: plan.Of, Text: plan.Config}
+	makeChange := plan.Change
+	if makeChange == nil {
+		makeChange = plan.State.Next
+	}
+	next := makeChange(v)
+	entry := r.newEntry(plan.Command, fmt.Sprintf("%s (version %d)", plan.Text, v.Number))
+	entry.Matched = 1
+	var made *published.Version
+	_, err := r.change(ctx, observer, &change{entry: entry, consent: plan.Consent, question: plan.Question, make: func() error {
+		// A change that has begun is finished, so that it is known what became of it.
+		ctx, cancel := store.BudgetContext(context.WithoutCancel(ctx), r.Timeout)
+		defer cancel()
+		done, err := table.PublishConfig(ctx, next)
+		switch {
+		case err != nil:
+			return err
+		case !done:
+			return fmt.Errorf("%w: another version was published meanwhile; see `limitctl config history`, and publish again; nothing was "+
+				"changed", store.ErrRefused)
+		}
+		made, entry.Changed = v, 1
+		return nil
+	}})
+	return made, err
+}

@@ -1,0 +1,113 @@
+package output
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"text/template"
+
+	"github.com/itchyny/gojq"
+)
+
+// Filter makes a text of the JSON document of an answer. Its value is that of [JSON] read back: a number is an int if it
+// is whole.
+type Filter func(value any) ([]byte, error)
+
+// JQ returns the filter of a jq program: a line for each result, a text without quotes. The error says what is wrong with
+// the program.
+func JQ(program string) (Filter, error) {
+	query, err := gojq.Parse(program)
+	if err != nil {
+		return nil, err
+	}
+	code, err := gojq.Compile(query)
+	if err != nil {
+		return nil, err
+	}
+	return func(value any) (text []byte, err error) {
+		for results := code.Run(value); ; {
+			result, more := results.Next()
+			if !more {
+				return text, nil
+			}
+			switch result := result.(type) {
+			case error:
+				if halt := new(gojq.HaltError); errors.As(result, &halt) && halt.Value() == nil {
+					return text, nil
+				}
+				return text, fmt.Errorf("--jq: %w", result)
+			case string:
+				text = append(text, result...)
+			default:
+				line, err := gojq.Marshal(result)
+				if err != nil {
+					return text, err
+				}
+				text = append(text, escapeJSON(line)...)
+			}
+			text = append(text, '\n')
+		}
+	}, nil
+}
+
+// Template returns the filter of a Go template. It ends the text with a line break, if it has none. The error says what is
+// wrong with the template.
+func Template(text string) (Filter, error) {
+	parsed, err := template.New("--template").Option("missingkey=error").Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	return func(value any) ([]byte, error) {
+		var b bytes.Buffer
+		if err := parsed.Execute(&b, value); err != nil {
+			return nil, err
+		}
+		if b.Len() > 0 && b.Bytes()[b.Len()-1] != '\n' {
+			b.WriteByte('\n')
+		}
+		return b.Bytes(), nil
+	}, nil
+}
+
+// filtered prints what the filter makes of a document.
+func (p *Printer) filtered(document any) error {
+	text, err := json.Marshal(document)
+	if err != nil {
+		return err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		return err
+	}
+	made, err := p.Filter(withNumbers(value))
+	if err != nil {
+		return err
+	}
+	_, err = p.data().Write(made)
+	return err
+}
+
+// withNumbers turns the numbers of a decoded document into an int, or a float64 if they are not whole or too large.
+func withNumbers(value any) any {
+	switch value := value.(type) {
+	case json.Number:
+		if n, err := strconv.Atoi(value.String()); err == nil {
+			return n
+		}
+		f, _ := value.Float64() // the encoder wrote a number
+		return f
+	case []any:
+		for i := range value {
+			value[i] = withNumbers(value[i])
+		}
+	case map[string]any:
+		for name := range value {
+			value[name] = withNumbers(value[name])
+		}
+	}
+	return value
+}

@@ -1,0 +1,99 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/config"
+	"github.com/limitctl/limitctl/internal/configfile"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/loadgen"
+	"github.com/limitctl/limitctl/pkg/loadgen/trace"
+)
+
+// replay decides the recorded traffic under the policies that differ, before and after, in the order of the new ones.
+// A policy that cannot be tried on the log, such as one whose attributes it does not have, has the reason instead.
+func (o *options) replay(ctx context.Context, before, after *config.Config) (all []traffic, err error) {
+	fieldOf, err := policy.ParseAttributes(o.attributes)
+	if err != nil {
+		return nil, cli.Usagef("--attribute: %s", err)
+	}
+	names := []string{}
+	for _, p := range slices.Concat(after.Policies, before.Policies) {
+		old, now := configfile.NamedPolicy(before.Policies, p.Name), configfile.NamedPolicy(after.Policies, p.Name)
+		if slices.Contains(names, p.Name) || old != nil && now != nil && !differs(before, after, p.Name) {
+			continue
+		}
+		names = append(names, p.Name)
+		t := traffic{Policy: p.Name}
+		for _, under := range []struct {
+			policy *policy.Policy
+			denied **int64
+		}{{old, &t.DeniedBefore}, {now, &t.DeniedAfter}} {
+			if under.policy == nil {
+				continue
+			}
+			simulation, leftOut, err := o.simulate(ctx, under.policy, fieldOf)
+			if wrong := new(notOnLogError); errors.As(err, &wrong) {
+				t.Error = wrong.Error()
+				continue
+			} else if err != nil {
+				return nil, err
+			}
+			denied := simulation.Tally.Denied()
+			t.Requests, t.LeftOut, *under.denied = simulation.Tally.Requests(), leftOut, &denied
+		}
+		all = append(all, t)
+	}
+	return all, nil
+}
+
+// notOnLogError says why a policy cannot be tried on the log.
+type notOnLogError struct{ error }
+
+// differs reports whether the limits of a policy differ.
+func differs(before, after *config.Config, name string) bool {
+	return slices.ContainsFunc(config.Differences(before, after), func(d config.Difference) bool { return d.Policy == name })
+}
+
+// simulate decides the log under one policy.
+func (o *options) simulate(ctx context.Context, p *policy.Policy, fieldOf policy.Attributes) (*loadgen.Simulation, int64, error) {
+	attributes, needed := p.Attributes()
+	from := trace.Options{}
+	var fields []string
+	for _, name := range attributes {
+		field := name
+		if other, given := fieldOf[name]; given {
+			field = other
+		}
+		fields = append(fields, field)
+		if needed[name] {
+			from.Key = append(from.Key, field)
+		} else {
+			from.Further = append(from.Further, trace.Field{Name: field, Optional: true})
+		}
+	}
+	if costs := p.CostFields(); len(costs) == 1 {
+		from.Cost = costs[0]
+	}
+	file, err := o.Env.Open(o.trace)
+	if err != nil {
+		return nil, 0, cli.Usagef("the trace cannot be read: %s", cli.Cause(err))
+	}
+	defer file.Close()
+	log, err := trace.Read(ctx, file, from)
+	switch {
+	case ctx.Err() != nil:
+		return nil, 0, ctx.Err()
+	case err != nil:
+		return nil, 0, &notOnLogError{err}
+	}
+	indexes := make([]int, len(fields))
+	for i, field := range fields {
+		indexes[i] = slices.Index(log.Fields, field)
+	}
+	simulation, err := loadgen.Simulate(ctx, log, loadgen.UnderPolicy(indexes, attributes, p), loadgen.SimulateOptions{})
+	return simulation, log.Bad, err
+}

@@ -1,0 +1,44 @@
+package serve
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+)
+
+// bearerKey is the key of a *bearer in the context of a request.
+type bearerKey struct{}
+
+// bearer is the name of the access token of a request, once that is known.
+type bearer struct{ name string }
+
+// noteBearer notes the name of a request's access token for the access log, if there is one.
+func noteBearer(ctx context.Context, name string) {
+	if b, is := ctx.Value(bearerKey{}).(*bearer); is {
+		b.name = name
+	}
+}
+
+// AccessLog writes a line for each request of a listener. It names the access token by its name, and holds no query, since
+// that can be a secret.
+type AccessLog struct {
+	Log      *slog.Logger
+	Listener string
+}
+
+// Wrap prepares the requests to the next handler for the log.
+func (l *AccessLog) Wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), bearerKey{}, new(bearer))))
+	})
+}
+
+// Answered writes the line of a request that was prepared and then answered with a status.
+func (l *AccessLog) Answered(r *http.Request, status int, took time.Duration) {
+	args := []any{"door", l.Listener, "method", r.Method, "path", r.URL.Path, "status", status, "took", took, "from", r.RemoteAddr}
+	if b, is := r.Context().Value(bearerKey{}).(*bearer); is && b.name != "" {
+		args = append(args, "token", b.name)
+	}
+	l.Log.Info("request", args...)
+}

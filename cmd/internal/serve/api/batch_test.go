@@ -1,0 +1,178 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+)
+
+// answersIn returns the answers to a list, as texts.
+func answersIn(t *testing.T, text []byte) (answers []string) {
+	t.Helper()
+	var list struct {
+		SchemaVersion int               `json:"schema_version"`
+		Answers       []json.RawMessage `json:"answers"`
+	}
+	if err := json.Unmarshal(text, &list); err != nil || list.SchemaVersion != 1 {
+		t.Fatalf("%v: %s", err, text)
+	}
+	for _, answer := range list.Answers {
+		answers = append(answers, string(answer))
+	}
+	return answers
+}
+
+// Each question of a list is answered like one that comes by itself, with its status.
+func TestAListIsAnsweredLikeItsQuestions(t *testing.T) {
+	now := time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)
+	still := func() *memorystore.Store {
+		return memorystore.New(memorystore.WithClock(func() time.Time { return now }))
+	}
+	alone, together := listenerOn(t, still(), time.Minute), listenerOn(t, still(), time.Minute)
+	for _, verb := range []string{"check", "consume", "settle", "refund"} {
+		questions := []string{
+			`{"key":"user:1","limits":["2/1h"],"cost":2,"token":"a"}`,
+			`{"key":"user:1","limits":["2/1h"],"token":"b","cost":1}`, // has no room after the first
+			` {"policy":"login","attributes":{"email":"a@example.com","ip":"203.0.113.9"},"token":"c","cost":1} `,
+			`{"policy":"login","attributes":{"ip":"203.0.113.9","email":"a@example.com"},"token":"d","cost":2}`,
+			`{"policy":"logn"}`,
+			`{"key":"user:2","limits":["2/1h"],"cost":3,"token":"e"}`,
+			`{"key":"user:2","limt":["2/1h"]}`,
+			`{"key":"user:2","limits":["2/1h","]},{"]}`,
+			`7`, `{]`,
+		}
+		w, _ := ask(t, together, "POST", "/v1/"+verb, "\n["+strings.Join(questions, ",")+"] ")
+		answers := answersIn(t, w.Body.Bytes())
+		if w.Code != 200 || len(answers) != len(questions) {
+			t.Fatalf("%s: status %d, %d answers: %s", verb, w.Code, len(answers), w.Body)
+		}
+		statuses := ""
+		for i, question := range questions {
+			own, _ := ask(t, alone, "POST", "/v1/"+verb, question)
+			want := fmt.Sprintf(`{"status":%d,%s`, own.Code, strings.TrimSpace(own.Body.String())[1:])
+			statuses += fmt.Sprint(own.Code, " ")
+			if answers[i] != want {
+				t.Errorf("%s %s\nis answered with %s\nand not      with %s", verb, question, answers[i], want)
+			}
+		}
+		if verb == "consume" && statuses != "200 429 200 429 400 400 400 400 400 400 " {
+			t.Errorf("%s: %s", verb, statuses)
+		}
+	}
+}
+
+func TestListsThatAreRefused(t *testing.T) {
+	const one = `{"key":"a","limits":["1/1h"]}`
+	listener := memoryListener(t)
+	for body, says := range map[string]string{
+		"[":                               "the body ends too early: the end of the list was expected",
+		"[ ]":                             "the list is empty; send questions, such as",
+		"[" + one:                         "the body ends too early",
+		"[" + one + ",]":                  "']', where a question, which is an object, was expected",
+		"[," + one + "]":                  "',', where a question",
+		"[" + one + "]x":                  "where the end of the body was expected",
+		"[" + one + "][" + one + "]":      "where the end of the body was expected",
+		`[{"key":"a`:                      "the end of a text was expected",
+		"[" + strings.Repeat("{", 10_000): "the body ends too early",
+		"[" + strings.Repeat(one+",", mostQuestions) + one + "]": "the list has more than 64 questions; send them in several requests",
+	} {
+		refused(t, listener, "consume", body, says)
+	}
+	if w, _ := ask(t, listener, "POST", "/v1/check", one); w.Code != 200 {
+		t.Error("a list that was refused was charged")
+	}
+	most := "[" + strings.Repeat(one+",", mostQuestions-1) + one + "]"
+	w, _ := ask(t, listener, "POST", "/v1/consume", most)
+	if answers := answersIn(t, w.Body.Bytes()); len(answers) != mostQuestions || !strings.HasPrefix(answers[0], `{"status":200,`) ||
+		!strings.HasPrefix(answers[1], `{"status":429,`) {
+		t.Errorf("the largest list: status %d, %.300s", w.Code, w.Body)
+	}
+}
+
+// Questions about one subject are decided in their order, so that the first ones get what is left.
+func TestQuestionsOfOneSubjectKeepTheirOrder(t *testing.T) {
+	listener := memoryListener(t)
+	for round := range 20 {
+		var questions []string
+		for i := range mostQuestions {
+			questions = append(questions, fmt.Sprintf(`{"key":"user:%d-%d","limits":["20/366d"]}`, round, i%3))
+		}
+		w, _ := ask(t, listener, "POST", "/v1/consume", "["+strings.Join(questions, ",")+"]")
+		for i, answer := range answersIn(t, w.Body.Bytes()) {
+			if want := fmt.Sprintf(`"remaining":%d,`, max(0, 19-i/3)); !strings.Contains(answer, want) {
+				t.Fatalf("question %d is answered %s", i, answer)
+			}
+		}
+	}
+}
+
+// Redis decides a list in few exchanges.
+func TestAListNeedsFewExchanges(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr})
+	t.Cleanup(func() { client.Close() })
+	var exchanges, calls atomic.Int64
+	backend, err := redisstore.New(client, redisstore.WithBatchObserver(func(n int) { exchanges.Add(1); calls.Add(int64(n)) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { backend.Close() })
+	listener := listenerOn(t, backend, time.Minute)
+	var questions []string
+	for i := range mostQuestions {
+		questions = append(questions, fmt.Sprintf(`{"key":"user:%d","limits":["1/1h"]}`, i))
+	}
+	list := "[" + strings.Join(questions, ",") + "]"
+	for _, want := range []string{"200", "429"} {
+		before, asked := exchanges.Load(), calls.Load()
+		w, _ := ask(t, listener, "POST", "/v1/consume", list)
+		for i, answer := range answersIn(t, w.Body.Bytes()) {
+			if !strings.HasPrefix(answer, `{"status":`+want) {
+				t.Errorf("question %d is answered %s", i, answer)
+			}
+		}
+		n := exchanges.Load() - before
+		t.Logf("%d exchanges for %d calls", n, calls.Load()-asked)
+		if n > mostQuestions/2 {
+			t.Errorf("%d questions took %d exchanges", mostQuestions, n)
+		}
+	}
+}
+
+// A list is read in pieces as encoding/json reads it.
+func FuzzLists(f *testing.F) {
+	for _, text := range []string{`[]`, `[{}]`, `[{"a":"]"},[1,{"b":[]}], 7 ]`, `[{"a":"\""},"\\",{}]`,
+		"[1", `["\u00e9"]`, "[1]]", "[1,]"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var want []json.RawMessage
+		valid := json.Unmarshal([]byte(text), &want) == nil && isList([]byte(text))
+		got, err := questionsIn(text)
+		if !valid || len(want) == 0 || len(want) > mostQuestions || hasHalfASurrogate(text) {
+			return
+		}
+		if err != nil {
+			if strings.Contains(err.Error(), "UTF-8") {
+				return // encoding/json replaces what is not valid
+			}
+			t.Fatalf("%q: %v", text, err)
+		}
+		if len(got) != len(want) {
+			t.Fatalf("%q has %d values, not %d", text, len(got), len(want))
+		}
+		for i := range want {
+			if strings.TrimSpace(got[i]) != strings.TrimSpace(string(want[i])) {
+				t.Errorf("%q: value %d is %q, not %q", text, i, got[i], want[i])
+			}
+		}
+	})
+}

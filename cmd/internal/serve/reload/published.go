@@ -1,0 +1,156 @@
+package reload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/limitctl/limitctl/cmd/internal/config"
+	"github.com/limitctl/limitctl/internal/published"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// Published keeps the configuration that was published to a store in force.
+type Published struct {
+	follower *published.Follower
+	base     *config.Config
+	check    func(*config.Config) error
+	current  *config.Config // nil before there is one
+	reloader *Reloader      // nil before the server decides
+	wrong    error          // why the published version is not in force; nil if it is
+}
+
+// Follow puts the published configuration in force, for Config; without one, the version that was kept, and else
+// fallback, if it is not nil. base has what is not published: contexts and the prefix. check says why a configuration
+// cannot be used here. An error says why there is no configuration to begin with.
+func Follow(ctx context.Context, settings published.Settings, base, fallback *config.Config, check func(*config.Config) error) (*Published,
+	error) {
+	p := &Published{base: base, check: check}
+	settings.Use, settings.OnError = p.use, p.looked
+	p.follower = published.NewFollower(settings)
+	err := p.follower.Start(ctx)
+	switch {
+	case p.current != nil:
+		return p, nil
+	case fallback == nil:
+		return nil, err
+	}
+	c := *fallback
+	c.Contexts, c.Prefix = base.Contexts, base.Prefix
+	if err := check(&c); err != nil {
+		return nil, err
+	}
+	p.current = &c
+	return p, nil
+}
+
+// Config returns the configuration to begin with.
+func (p *Published) Config() *config.Config { return p.current }
+
+// Begin makes o.Apply get each further version. Refresh is to be called once a [published.LookEvery].
+func (p *Published) Begin(o Options) *Reloader {
+	p.reloader = New(o)
+	p.setVersion()
+	if p.wrong != nil {
+		p.keep()
+	}
+	return p.reloader
+}
+
+// Refresh looks whether another version is in force.
+func (p *Published) Refresh(ctx context.Context) {
+	p.follower.Look(ctx)
+	p.setVersion()
+}
+
+// Trial returns the version that is tried beside the one in force; nil for none.
+func (p *Published) Trial() *published.Trial {
+	if next := p.follower.State().Next; next != nil {
+		return next.Trial
+	}
+	return nil
+}
+
+// Close says that this process no longer follows.
+func (p *Published) Close(ctx context.Context) { p.follower.Close(ctx) }
+
+// use puts a version in force, and tries next beside it, nil for none.
+func (p *Published) use(v *published.Version, next *published.Next) error {
+	c, err := p.read(v)
+	if err != nil {
+		return err
+	}
+	if next != nil {
+		tried, err := p.read(next.Version)
+		if err != nil {
+			return err
+		}
+		c.Trial, c.Tried = next.Trial, next.Trial.Policies(c.Policies, tried.Policies)
+	}
+	p.current = c
+	if p.reloader != nil {
+		p.reloader.replace(c, false)
+	}
+	return nil
+}
+
+// read returns the configuration of a version.
+func (p *Published) read(v *published.Version) (*config.Config, error) {
+	c, err := p.base.WithPublished(fmt.Sprintf("published version %d", v.Number), v.Text)
+	if err == nil && p.check != nil {
+		err = p.check(c)
+	}
+	if err != nil {
+		return nil, oneLine(err)
+	}
+	return c, nil
+}
+
+// oneLine is the first of several mistakes, for reports and the log.
+func oneLine(err error) error {
+	mistakes := new(config.Mistakes)
+	if !errors.As(err, &mistakes) || len(mistakes.List) == 0 {
+		return err
+	}
+	m := mistakes.List[0]
+	more := ""
+	if n := len(mistakes.List); n > 1 {
+		more = fmt.Sprintf(" (and %d more)", n-1)
+	}
+	return store.Invalidf("%s:%d:%d: %s%s", m.Path, m.Line, m.Column, m.Text, more)
+}
+
+// looked gets why the published version is not in force, and nil when it is again.
+func (p *Published) looked(err error) {
+	p.wrong = err
+	switch {
+	case p.reloader == nil:
+	case err != nil:
+		p.keep()
+	case p.reloader.State().StaleSince != nil: // no other version is in force, which would have ended that
+		p.reloader.replace(p.current, false)
+	}
+}
+
+// keep keeps the configuration in force.
+func (p *Published) keep() {
+	what := "the published configuration cannot be used"
+	if store.IsAway(p.wrong) {
+		what = "the store with the published configuration cannot be reached"
+	}
+	p.reloader.keep(what, p.wrong)
+}
+
+// setVersion tells operators which version is in force.
+func (p *Published) setVersion() {
+	state := p.follower.State()
+	p.reloader.mu.Lock()
+	defer p.reloader.mu.Unlock()
+	p.reloader.state.Refused, p.reloader.state.Next = state.Refused, 0
+	if next := state.Next; next != nil && !next.Trial.Ended() {
+		p.reloader.state.Next = next.Number
+	}
+	if state.InForce != nil {
+		p.reloader.state.Version = state.InForce.Number
+	}
+}

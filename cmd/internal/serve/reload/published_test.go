@@ -1,0 +1,102 @@
+package reload
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/config"
+	"github.com/limitctl/limitctl/internal/published"
+	"github.com/limitctl/limitctl/pkg/limiter/filestore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// awayTable is a store's table that can be away.
+type awayTable struct {
+	*filestore.Store
+	away bool
+}
+
+func (t *awayTable) ConfigHead(ctx context.Context) (string, error) {
+	if t.away {
+		return "", store.ErrUnavailable
+	}
+	return t.Store.ConfigHead(ctx)
+}
+
+// Each change of what is in force is told once, also the first sound version after one that cannot be used, and the log
+// tells a store that is away from a version that cannot be used.
+func TestAPublishedVersionIsToldOnce(t *testing.T) {
+	backend, err := filestore.New(filepath.Join(t.TempDir(), "limits.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer backend.Close()
+	table := &awayTable{Store: backend}
+	publish := func(text string) {
+		t.Helper()
+		s, err := published.Read(t.Context(), table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done, err := table.PublishConfig(t.Context(), s.Next(&published.Version{By: "anna", Reason: "a test", Text: []byte(text)}))
+		if err != nil || !done {
+			t.Fatal(done, err)
+		}
+	}
+	publish(withLimit(1))
+	now := func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
+	settings := published.Settings{Table: table, Now: now, Timeout: time.Minute, Process: published.Process{Name: "gate"}}
+	followed, err := Follow(t.Context(), settings, &config.Config{}, nil, func(*config.Config) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told, applied []string
+	var log bytes.Buffer
+	r := followed.Begin(Options{
+		Config:   followed.Config(),
+		Apply:    func(c *config.Config) { applied = append(applied, limitOf(c)) },
+		Fixed:    func(*config.Config) map[string]string { return nil },
+		OnReload: func(_ string, err error) { told = append(told, fmt.Sprint(err == nil)) },
+		Describe: func(err error) string { return err.Error() },
+		Log:      slog.New(slog.NewTextHandler(&log, nil)),
+		Now:      now,
+	})
+	for _, step := range []struct {
+		what          string
+		do            func()
+		told, applied string
+		stale         bool
+		says          string
+	}{
+		{"nothing new", func() {}, "[]", "[]", false, ""},
+		{"another version", func() { publish(withLimit(2)) }, "[true]", "[2]", false, "another configuration is in force"},
+		{"a broken one", func() { publish("policies: {login: {}}\n") }, "[false]", "[]", true,
+			"the published configuration cannot be used; the old one stays in force"},
+		{"a sound one", func() { publish(withLimit(3)) }, "[true]", "[3]", false, "another configuration is in force"},
+		{"away", func() { table.away = true }, "[false]", "[]", true,
+			"the store with the published configuration cannot be reached; the old one stays in force"},
+		{"back", func() { table.away = false }, "[true]", "[]", false, "the configuration can be used again"},
+		{"away again", func() { table.away = true }, "[false]", "[]", true, "cannot be reached"},
+		{"back with another", func() { table.away = false; publish(withLimit(4)) }, "[true]", "[4]", false,
+			"another configuration is in force"},
+	} {
+		told, applied = nil, nil
+		log.Reset()
+		step.do()
+		for range 3 {
+			followed.Refresh(t.Context())
+		}
+		if fmt.Sprint(told) != step.told || fmt.Sprint(applied) != step.applied || (r.State().StaleSince != nil) != step.stale {
+			t.Errorf("%s: told %v, applied %v, %+v", step.what, told, applied, r.State())
+		}
+		if !strings.Contains(log.String(), step.says) {
+			t.Errorf("%s: the log has\n%s", step.what, &log)
+		}
+	}
+}

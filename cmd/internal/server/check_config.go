@@ -1,0 +1,71 @@
+package server
+
+import (
+	"strings"
+
+	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/config"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/serve"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// configTable returns where a store keeps published configurations.
+func configTable(backend store.Store) (admin.ConfigTable, error) {
+	table, has := admin.ConfigTableOf(backend)
+	if !has {
+		return nil, cli.Usagef("--config store: needs a store that other processes can publish to; give --store with a Redis or a file")
+	}
+	return table, nil
+}
+
+// checked answers --check-config. Flags and files are read and have no mistake, and backend is not connected to; where is its
+// name.
+func (f *serveFrame) checked(c *config.Config, backend store.Store, where string) error {
+	o := f.flags
+	if o.FromStore() {
+		if _, err := configTable(backend); err != nil {
+			return err
+		}
+	}
+	answer := &checkAnswer{SchemaVersion: output.SchemaVersion, Valid: true, Files: c.Read, Policies: len(c.Policies), Store: where,
+		Addresses: map[string]string{}}
+	for listener, address := range map[string]*serve.Address{"http": f.listen, "admin": f.admin, "grpc": f.grpc} {
+		if address != nil {
+			answer.Addresses[listener] = address.String()
+		}
+	}
+	if o.proxy.upstream != "" {
+		answer.Addresses["proxy"] = answer.Addresses["http"]
+		delete(answer.Addresses, "http")
+	}
+	return o.Print(answer)
+}
+
+// checkAnswer is what serve would start with.
+type checkAnswer struct {
+	SchemaVersion int               `json:"schema_version"`
+	Valid         bool              `json:"valid"`
+	Files         []string          `json:"files,omitempty"` // that the configuration is read from
+	Policies      int               `json:"policies"`
+	Store         string            `json:"store"`
+	Addresses     map[string]string `json:"addresses"` // by listener
+}
+
+// Records implements output.Answer.
+func (a *checkAnswer) Records() [][]string {
+	return (&serveAnswer{Addresses: a.Addresses}).Records()
+}
+
+// Print implements output.Answer.
+func (a *checkAnswer) Print(p *output.Printer) {
+	from := ""
+	if len(a.Files) > 0 {
+		from = " of " + strings.Join(a.Files, ", ")
+	}
+	p.Line("%s: %s%s, limits in %s", p.Paint(output.Calm, "✓ valid"), output.Counted(a.Policies, "policy", "policies"), from, a.Store)
+	for _, row := range a.Records()[1:] {
+		p.Line("  %s at %s", row[0], row[1])
+	}
+}

@@ -1,0 +1,90 @@
+package server
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/spf13/pflag"
+
+	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/config"
+	"github.com/limitctl/limitctl/cmd/internal/serve/reload"
+	"github.com/limitctl/limitctl/internal/published"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// publishedFlags are the flags of serve about a published configuration.
+type publishedFlags struct {
+	fallback, process string
+	checkOnly         bool // do not serve
+}
+
+func (f *publishedFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.fallback, "config-fallback", "",
+		"with --config store:, begin with `FILE` if nothing was published and none was kept")
+	flags.BoolVar(&f.checkOnly, "check-config", false, "find mistakes in flags and files, serve nothing, and connect to nothing")
+	flags.StringVar(&f.process, "process-name", "", "with --config store:, be called `NAME` in config status (default serve)")
+}
+
+// checkPublished checks the flags, and returns the configuration to begin with if nothing was published; nil for none. A
+// configuration of files is checked here, before anything is opened.
+func (o *serveOptions) checkPublished(c *config.Config, check func(*config.Config) error) (fallback *config.Config, err error) {
+	switch {
+	case !o.FromStore() && o.fallback != "":
+		return nil, cli.Usagef("--config-fallback is for --config store:; give a file with --config instead")
+	case !o.FromStore() && o.process != "":
+		return nil, cli.Usagef("--process-name is for --config store:, whose processes config status shows")
+	case !o.FromStore():
+		return nil, check(c)
+	case o.fallback == "":
+		return nil, nil
+	}
+	data, err := o.Env.ReadConfig(o.fallback)
+	if err != nil {
+		return nil, cli.Usagef("--config-fallback %s cannot be read: %s", o.fallback, err)
+	}
+	if fallback, err = config.Parse(o.fallback, data, nil); err != nil {
+		return nil, err
+	}
+	env := cli.ConfigEnvironment(o.Globals)
+	return fallback, fallback.AddRatelimit(&env)
+}
+
+// follow puts the published configuration in force; nil if the configuration is not in the store.
+func (f *serveFrame) follow(ctx context.Context, base, fallback *config.Config, backend store.Store, check func(*config.Config) error) (
+	*reload.Published, error,
+) {
+	o := f.flags
+	if !o.FromStore() {
+		return nil, nil
+	}
+	table, err := configTable(backend)
+	if err != nil {
+		return nil, err
+	}
+	settings := published.Settings{Table: table, Now: o.Env.Now, Timeout: o.Timeout,
+		Process: published.Process{Name: cmp.Or(o.process, "serve"), Host: o.Env.Host(), PID: o.Env.Process, Program: "limitctl " +
+			o.Env.ProgramVersion()},
+		OnUnkept: func(err error) {
+			f.Log.Warn("the published configuration is not kept for a start without the store", "error", err)
+		},
+		OnUnreported: func(err error) {
+			f.Log.Warn("this process cannot report which configuration it has, so config status does not show it", "error", err)
+		}}
+	path, err := cli.PublishedFile(o.Globals)
+	if err != nil {
+		f.Log.Warn("the published configuration is not kept for a start without the store", "error", err)
+	} else {
+		settings.Keep = func(record string) error { return o.Env.WriteFile(path, []byte(record)) }
+		settings.Kept = func() (string, error) {
+			record, err := o.Env.ReadFile(path, admin.MaxConfigRecord)
+			return string(record), err
+		}
+	}
+	followed, err := reload.Follow(ctx, settings, base, fallback, check)
+	if err != nil {
+		return nil, err
+	}
+	return followed, nil
+}

@@ -1,0 +1,143 @@
+package cmd
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
+)
+
+// topic is a page of the help that is about no command.
+type topic struct{ name, short, text string }
+
+// topics are the pages of "limitctl help TOPIC", in the order in which the help lists them.
+func topics() []topic {
+	return []topic{
+		{"limits", "How a limit is written, and which algorithm to choose",
+			`A limit is [ALGORITHM:]COUNT/PERIOD, with an option after a comma:
+
+  10/1m                             ten a minute; a token bucket
+  1k/day                            a thousand a day
+  token-bucket:10/1m,burst=20       bursts of 20, then one every 6 seconds
+  leaky-bucket:10/1m                the same, and says when each has its turn
+  fixed-window:10/1m                ten in each minute of the clock
+  fixed-window:1M/1mo,tz=Asia/Tokyo a million in each month of Tokyo
+  sliding-log:10/1m                 exactly ten in any 60 seconds
+  sliding-counter:10/1m             about ten in any 60 seconds
+  sliding-counter:10/1m,slices=60   the same, more exactly
+
+COUNT is a whole number; 1k, 2M and 1_000 are thousands. PERIOD is a duration
+such as 500ms, 10s, 1m, 2h or 1d, or a word: second, minute, hour, day, week.
+
+A bucket gives back units all the time: 5/1d lets five through at once, and then
+one every 4.8 hours. Five on a calendar day (UTC) are fixed-window:5/1d.
+
+Repeat --limit, or put commas between, to decide several limits together: all
+are charged, or none.`},
+		{"patterns", "How keys are selected", cli.SelectionHelp},
+		{"exit-codes", "What the exit codes mean", exitCodes()},
+		{"environment", "The variables that limitctl reads", variablesText()},
+		{"files", "The files that limitctl reads and writes", `limitctl.yaml   policies, contexts and the prefix of all keys. limitctl uses
+                the first of: --config FILE, $LIMITCTL_CONFIG, ./limitctl.yaml,
+                $XDG_CONFIG_HOME/limitctl/limitctl.yaml (default ~/.config)
+
+The others are in $XDG_STATE_HOME/limitctl (default ~/.local/state/limitctl),
+and only their owner can read them:
+
+limits.db       the limits, if no --store and no context names a store
+context         the choice of "limitctl context use"
+audit.jsonl     who changed what, when and why: "limitctl audit"
+backups/        what a change replaced: "limitctl backups list"
+local-shadow-*.db
+                what decides under --on-error local while the store is away
+published-*.config
+                what serve --config store: found there last
+
+The command "limitctl config show --origin" prints where each setting comes from.`},
+		{"formatting", "Answers for programs: --output, --jq and --template", `-o json, yaml   one document; "error" is a field of it
+-o jsonl        a document a line
+-o csv          rows, the header first
+-o name         only the names, a line each, for xargs and while read
+
+  limitctl inspect '*' --at-limit -o name | xargs -n 1 limitctl reset --yes
+
+--jq FILTER prints what a jq filter makes of the JSON document; no jq need be
+installed. A text is printed without quotes, everything else as JSON.
+
+  limitctl check user:42 --limit 10/1m --jq .remaining
+  limitctl inspect '*' --jq '.keys[] | select(.used > 5) | .key'
+
+--template TEXT prints what a Go template makes of it.
+
+  limitctl check user:42 --limit 10/1m --template '{{.remaining}} left'
+
+Durations in JSON are whole milliseconds, rounded up. Fields may be added, but
+are never renamed; schema_version says so.`},
+	}
+}
+
+// exitCodeLines are the exit codes with their meanings.
+func exitCodeLines() [][2]string {
+	var lines [][2]string
+	for _, line := range []struct {
+		code int
+		text string
+	}{
+		{outcome.ExitYes, "yes, done"},
+		{outcome.ExitNo, "no: denied, a threshold missed, a regression, nothing found with --fail-if-none"},
+		{outcome.ExitUsage, "usage or configuration; nothing was done"},
+		{outcome.ExitUnreachable, "the store was unreachable, or gave no answer in time"},
+		{outcome.ExitRefused, "the store refused: login, ACL, foreign data, out of memory"},
+		{outcome.ExitPartly, "partly done, or for check partly decided"},
+		{outcome.ExitInterrupted, "interrupted"},
+	} {
+		lines = append(lines, [2]string{strconv.Itoa(line.code), line.text})
+	}
+	return lines
+}
+
+// exitCodesMore is what the help says below the exit codes.
+const exitCodesMore = `"limitctl run" has the exit code of its command; if that did not run, 75 for a
+denial, 69 for a store that is away, 126 or 127 for a command that cannot start.
+
+A gate that only asks "may I?" needs one test:
+
+  if limitctl consume -q deploys --limit 3/1h; then ./deploy.sh; fi
+
+The test "if" takes a store that is away for a no. Where that matters, give
+--on-error allow, or look at the code.`
+
+func exitCodes() string {
+	var b strings.Builder
+	for _, line := range exitCodeLines() {
+		fmt.Fprintf(&b, "%-3s  %s\n", line[0], line[1])
+	}
+	return b.String() + "\n" + exitCodesMore
+}
+
+func variablesText() string {
+	var b strings.Builder
+	for _, variable := range cli.Variables() {
+		fmt.Fprintf(&b, "%-23s %s\n", variable[0], variable[1])
+	}
+	return b.String() + "\nA flag goes before a variable, and a variable before the configuration."
+}
+
+// topicNamed returns the topic of that name, or nil.
+func topicNamed(name string) *topic {
+	for _, t := range topics() {
+		if t.name == name {
+			return &t
+		}
+	}
+	return nil
+}
+
+func topicNames() (names []string) {
+	for _, t := range topics() {
+		names = append(names, t.name)
+	}
+	return names
+}

@@ -1,0 +1,221 @@
+package layers_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// leaves is takes for a request that leaves units of a bucket of ten, of which one comes back each second.
+func leaves(cost, leave int64) store.Request {
+	req := takes("u", 10, 10*time.Second, cost)
+	req.Leave = leave
+	return req
+}
+
+// A caller does not wait for an earlier one that leaves more: neither for its turn, nor for the end of its wait. One
+// that leaves as much or more waits.
+func TestNobodyWaitsForWhoLeavesMore(t *testing.T) {
+	inQueue(t, func(t *testing.T, q *queue) {
+		q.others(store.Take, leaves(10, 0))
+		q.come(t.Context(), "free", leaves(1, 5))
+		q.come(t.Context(), "batch", leaves(1, 8))
+		q.come(t.Context(), "paid", leaves(1, 0))
+		q.come(t.Context(), "free again", leaves(1, 5))
+		q.come(t.Context(), "paid again", leaves(1, 0))
+		// The first of those who leave 5 comes when 4 are in use, with the two of the others 8 s after the beginning.
+		q.want(map[string]time.Duration{"paid": time.Second, "paid again": 2 * time.Second, "free": 8 * time.Second,
+			"free again": 9 * time.Second, "batch": 13 * time.Second})
+	})
+}
+
+// A caller that leaves units does not overtake an earlier one that leaves as much, or less, and needs more.
+func TestALargeCostIsNotOvertakenByWhoLeavesAsMuch(t *testing.T) {
+	for _, test := range []struct {
+		large, small store.Request
+		after        map[string]time.Duration
+	}{
+		{leaves(9, 0), leaves(1, 4), map[string]time.Duration{"large": 9 * time.Second, "small": 14 * time.Second}},
+		{leaves(4, 5), leaves(1, 5), map[string]time.Duration{"large": 9 * time.Second, "small": 10 * time.Second}},
+	} {
+		inQueue(t, func(t *testing.T, q *queue) {
+			q.others(store.Take, leaves(10, 0))
+			q.come(t.Context(), "large", test.large)
+			q.come(t.Context(), "small", test.small)
+			q.want(test.after)
+		})
+	}
+}
+
+// Who leaves the queue gives the turn to the next that leaves less, past those that leave more.
+func TestALeaverWakesWhoLeavesLess(t *testing.T) {
+	inQueue(t, func(t *testing.T, q *queue) {
+		q.others(store.Take, leaves(10, 0))
+		impatient, leave := context.WithCancel(t.Context())
+		q.come(impatient, "first", leaves(1, 0))
+		q.come(t.Context(), "free", leaves(1, 5))
+		q.come(t.Context(), "paid", leaves(1, 0))
+		q.sleepUntil(time.Second / 2)
+		leave()
+		q.want(map[string]time.Duration{"paid": time.Second, "free": 7 * time.Second})
+	})
+}
+
+// A grant gives turns to all for whom it leaves room, each by what it leaves.
+func TestAGrantCountsWhatEachLeaves(t *testing.T) {
+	inQueue(t, func(t *testing.T, q *queue) {
+		window := func(cost, leave int64) store.Request {
+			req := store.Request{Key: store.Key{Subject: "u"}, Cost: cost, Leave: leave,
+				Limit: store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: 10 * time.Second}}
+			return req
+		}
+		ends := q.begin.Truncate(10 * time.Second).Add(10 * time.Second).Sub(q.begin)
+		q.others(store.Take, window(10, 0))
+		q.come(t.Context(), "first", window(3, 0))
+		q.come(t.Context(), "fits", window(1, 4))
+		q.come(t.Context(), "does not", window(2, 5))
+		q.come(t.Context(), "leaves less", window(2, 2))
+		calls := q.store.calls.Load()
+		q.want(map[string]time.Duration{"first": ends, "fits": ends, "leaves less": ends, "does not": ends + 10*time.Second})
+		// Each asks once when its turn has come, and nobody for whom there is no room.
+		if asked := q.store.calls.Load() - calls; asked != 4 {
+			t.Errorf("the store was asked %d times for four", asked)
+		}
+	})
+}
+
+// A grant wakes one that leaves less also if one before it that leaves more does not fit, and nobody else is granted.
+func TestAGrantWakesWhoLeavesLess(t *testing.T) {
+	inQueue(t, func(t *testing.T, q *queue) {
+		q.others(store.Take, leaves(10, 0))
+		q.come(t.Context(), "first", leaves(1, 2))
+		q.come(t.Context(), "does not fit", leaves(2, 6))
+		q.come(t.Context(), "leaves less", leaves(1, 3))
+		// At three seconds "first" leaves no room; "leaves less" has it at five, and "does not fit" when two are in use.
+		q.want(map[string]time.Duration{"first": 3 * time.Second, "leaves less": 5 * time.Second, "does not fit": 10 * time.Second})
+	})
+}
+
+// The denial memory repeats a denial only to those who leave as much, with what remains for them.
+func TestADenialIsOfThoseWhoLeaveAsMuch(t *testing.T) {
+	far := newFarStore(0, 0)
+	memory := layers.DenialMemory{Clock: far.time.local}.Wrap(far)
+	req := func(cost, leave int64) store.Request {
+		req := takes("u", 10, 10*time.Second, cost)
+		req.Leave = leave
+		return req
+	}
+	decide(t, memory, store.Take, req(6, 0))
+	for i, test := range []struct {
+		req     store.Request
+		allowed bool
+		by      store.Decider
+		remain  int64
+	}{
+		{req(1, 5), false, store.DecidedByStore, 0},
+		{req(1, 5), false, store.DecidedByDenialMemory, 0},
+		{req(2, 3), false, store.DecidedByStore, 1},
+		{req(1, 6), false, store.DecidedByStore, 0},
+		{req(3, 3), false, store.DecidedByDenialMemory, 1},
+		{req(4, 0), true, store.DecidedByStore, 0},
+	} {
+		d := decide(t, memory, store.Take, test.req)[0]
+		if d.Allowed != test.allowed || d.DecidedBy != test.by || d.Remaining != test.remain {
+			t.Errorf("take %d of %d that leaves %d: %+v", i, test.req.Cost, test.req.Leave, d)
+		}
+	}
+	decide(t, memory, store.Refund, req(10, 0))
+	for _, leave := range []int64{5, 6, 3} {
+		if d := decide(t, memory, store.Peek, req(1, leave))[0]; !d.Allowed {
+			t.Errorf("after the refund, with %d to be left: %+v", leave, d)
+		}
+	}
+}
+
+// Units that were taken in advance for those who leave nothing are not given to others, and what is left stays free.
+func TestLeasesAreOfThoseWhoLeaveAsMuch(t *testing.T) {
+	r := newReplicas(1, 0, 0, func(backend store.Store, a *agenda) store.Store {
+		return layers.WithLeases(backend, layers.Leases{Clock: a.local, Background: a.background})
+	})
+	limit := store.Limit{Algorithm: store.FixedWindow, Count: 1000, Period: time.Hour}
+	req := func(leave int64) store.Request {
+		return store.Request{Key: store.Key{Subject: "hot"}, Limit: limit, Cost: 1, Leave: leave}
+	}
+	granted, leased := map[int64]int64{}, map[int64]bool{}
+	for range 2000 {
+		for _, leave := range []int64{400, 0} {
+			if leave == 0 && granted[0] >= 100 {
+				continue // the paid callers are done, and the others go on
+			}
+			d := decide(t, r.stacks[0], store.Take, req(leave))[0]
+			if d.Allowed {
+				granted[leave]++
+				leased[leave] = leased[leave] || d.DecidedBy == store.DecidedByLease
+			}
+			if d.Used+d.Remaining != limit.Count-leave && d.Used <= limit.Count-leave {
+				t.Fatalf("with %d to be left: %+v", leave, d)
+			}
+		}
+		r.pass(100 * time.Microsecond)
+	}
+	r.pass(time.Second)
+	if granted[0] != 100 || granted[400] != 500 || !leased[0] || !leased[400] {
+		t.Errorf("granted %v, by leases %v", granted, leased)
+	}
+	if d := decide(t, r.stacks[0], store.Peek, req(0))[0]; d.Remaining != 400 {
+		t.Errorf("what is left to the others: %+v", d)
+	}
+	r.close(t)
+}
+
+// Overrides scale what is left with the limit, and an exemption leaves nothing.
+func TestOverridesScaleWhatIsLeft(t *testing.T) {
+	f := newOverrideFixture(t)
+	f.set(time.Minute, "doubled", store.Override{Effect: store.OverrideTimes, Thousandths: 2000})
+	f.set(time.Minute, "third", store.Override{Effect: store.OverrideLimit,
+		Limit: store.Limit{Algorithm: store.TokenBucket, Count: 3, Period: time.Hour}})
+	one := f.set(time.Minute, "one", store.Override{Effect: store.OverrideLimit,
+		Limit: store.Limit{Algorithm: store.TokenBucket, Count: 1, Period: time.Hour}})
+	f.apply(time.Minute, "exempt", store.Override{Effect: store.OverrideExempt})
+	ask := func(subject string) store.Request {
+		req := asks(subject, 10, 1)
+		req.Leave = 4
+		return req
+	}
+	for subject, remaining := range map[string]int64{"plain": 5, "doubled": 11, "third": 0, "exempt": 9} {
+		// 4 of 10 are 8 of 20 and, rounded up, 2 of 3.
+		if d := f.decide(store.Take, ask(subject))[0]; !d.Allowed || d.Remaining != remaining || d.Granted != 1 {
+			t.Errorf("%s: %+v", subject, d)
+		}
+	}
+	// 4 of 10 are 1 of 1, so nothing is left for the request. That is no error for a caller who knows only the original limit.
+	for _, op := range []store.Op{store.Take, store.Peek, store.TakeUpTo} {
+		if d := f.decide(op, ask("one"))[0]; d.Allowed || d.Override == nil || d.Override.ID != one.ID || d.RetryAfter <= 0 {
+			t.Errorf("a %s: %+v", op, d)
+		}
+	}
+	large := ask("exempt")
+	large.Cost = 7 // which the limit allows, and not to one who leaves 4
+	if d := f.decide(store.Take, large)[0]; !d.Allowed || d.Granted != 7 {
+		t.Errorf("a large cost of the exempt one: %+v", d)
+	}
+}
+
+// A local share scales what is left with the limit.
+func TestALocalShareScalesWhatIsLeft(t *testing.T) {
+	o := newOutage()
+	backend := o.locally(0)
+	o.err = errUnknown
+	req := asking("u", "100/1h", 1)
+	req.Leave = 30
+	if d := decide(t, backend, store.Take, req)[0]; !d.Allowed || d.Remaining != 16 { // of 25, with 8 to be left
+		t.Errorf("%+v", d)
+	}
+	req.Cost = 60 // it fits the limit and not the share
+	if d := decide(t, backend, store.Take, req)[0]; d.Allowed || d.RetryAfter != time.Second {
+		t.Errorf("%+v", d)
+	}
+}

@@ -1,0 +1,326 @@
+package policyfile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/published"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/filestore"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/policyfile"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// pair is a configuration whose two limits always have the same count.
+func pair(count string) string {
+	return "policies:\n  llm:\n    limits:\n      - {name: one, by: [team], limit: " + count + "/1h}\n" +
+		"      - {name: two, by: [team], limit: " + count + "/1h}\n"
+}
+
+// publish puts a text in force in a store, as the command does.
+func publish(t *testing.T, backend store.Store, text string) {
+	t.Helper()
+	table, _ := admin.ConfigTableOf(backend)
+	s, err := published.Read(t.Context(), table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := table.PublishConfig(t.Context(), s.Next(&published.Version{By: "anna", Reason: "a test", Text: []byte(text)}))
+	if err != nil || !done {
+		t.Fatal(done, err)
+	}
+}
+
+func openFile(t *testing.T) *filestore.Store {
+	t.Helper()
+	backend, err := filestore.New(filepath.Join(t.TempDir(), "limits.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { backend.Close() })
+	return backend
+}
+
+// awayTable hides the published configurations of a store while it is away.
+type awayTable struct {
+	*filestore.Store
+	away bool
+}
+
+func (s *awayTable) ConfigHead(ctx context.Context) (string, error) {
+	if s.away {
+		return "", store.ErrUnavailable
+	}
+	return s.Store.ConfigHead(ctx)
+}
+
+// A service has each published version in force, all limits of it at one instant, and keeps the one before if it cannot
+// use one. No decision is made by a mixture of versions.
+func TestARuntimeFollowsWhatIsPublished(t *testing.T) {
+	backend := openFile(t)
+	publish(t, backend, pair("1000"))
+	file, err := policyfile.Follow(t.Context(), backend, policyfile.Published{Process: "checkout", Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	policies, err := policyfile.NewRuntime(file, memorystore.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer policies.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	told := make(chan error, 100)
+	running.Go(func() { policies.Watch(ctx, time.Millisecond, func(err error) { told <- err }) })
+	for range 3 {
+		running.Go(func() {
+			for ctx.Err() == nil {
+				call, err := policies.Call("llm", policy.Attributes{"team": "red"}, 1)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				one, two := call.Requests[0].Limit().String(), call.Requests[1].Limit().String()
+				if strings.TrimPrefix(one, "llm/one") != strings.TrimPrefix(two, "llm/two") {
+					t.Errorf("a call is under %s and %s", one, two)
+					return
+				}
+			}
+		})
+	}
+	countOf := func() string { return policies.File().Policies[0].Limits[0].Limit.String() }
+	next := func() error {
+		select {
+		case err := <-told:
+			return err
+		case <-time.After(time.Minute):
+			t.Fatal("nothing is told of a version")
+			return nil
+		}
+	}
+	for _, count := range []string{"2000", "10", "3000"} {
+		publish(t, backend, pair(count))
+		if err := next(); err != nil || countOf() != "token-bucket:"+count+"/1h" {
+			t.Errorf("of %s it tells %v, and has %s in force", count, err, countOf())
+		}
+	}
+	publish(t, backend, strings.Replace(pair("4"), "limit:", "limt:", 1))
+	if err := next(); err == nil || !strings.Contains(err.Error(), "did you mean limit?") || countOf() != "token-bucket:3000/1h" {
+		t.Errorf("of a broken version it tells %v, and has %s in force", err, countOf())
+	}
+	publish(t, backend, pair("5"))
+	if err := next(); err != nil || countOf() != "token-bucket:5/1h" {
+		t.Errorf("of a sound one it tells %v, and has %s in force", err, countOf())
+	}
+	processes, err := published.Processes(t.Context(), backend)
+	if err != nil || len(processes) != 1 || processes[0].Name != "checkout" || processes[0].Version != 6 {
+		t.Errorf("the processes are %+v, %v", processes, err)
+	}
+	cancel()
+	running.Wait()
+}
+
+// A start without the store decides by the version that was kept, and before anything was published by the fallback.
+func TestAStartWithoutWhatIsPublished(t *testing.T) {
+	backend := &awayTable{Store: openFile(t)}
+	cache := filepath.Join(t.TempDir(), "kept", "limits")
+	fallback, err := policyfile.Parse("fallback.yaml", []byte("prefix: other\n"+pair("7")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := func(p policyfile.Published) (string, error) {
+		p.Cache = cache
+		file, err := policyfile.Follow(t.Context(), backend, p)
+		if err != nil {
+			return "", err
+		}
+		if _, err := policyfile.NewRuntime(file, backend.Store); err != nil {
+			t.Error(err)
+		}
+		return file.Policies[0].Limits[0].Limit.String(), nil
+	}
+	if _, err := start(policyfile.Published{}); !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), "was published") {
+		t.Errorf("nothing was published: %v", err)
+	}
+	if limit, err := start(policyfile.Published{Fallback: fallback}); limit != "token-bucket:7/1h" {
+		t.Errorf("with a fallback: %s, %v", limit, err)
+	}
+	publish(t, backend, pair("8"))
+	if limit, err := start(policyfile.Published{Fallback: fallback}); limit != "token-bucket:8/1h" {
+		t.Errorf("published: %s, %v", limit, err)
+	}
+	backend.away = true
+	if limit, err := start(policyfile.Published{Fallback: fallback}); limit != "token-bucket:8/1h" {
+		t.Errorf("kept: %s, %v", limit, err)
+	}
+	if err := os.WriteFile(cache, []byte("spoilt"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := start(policyfile.Published{}); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("spoilt and away: %v", err)
+	}
+	if _, err := policyfile.Follow(t.Context(), memorystore.New(), policyfile.Published{}); !errors.Is(err, limiter.ErrInvalid) {
+		t.Errorf("a store in memory: %v", err)
+	}
+}
+
+// Each Runtime of a followed file has each version in force, whichever of them looks first.
+func TestRuntimesOfOneFileFollow(t *testing.T) {
+	backend := openFile(t)
+	publish(t, backend, pair("1"))
+	file, err := policyfile.Follow(t.Context(), backend, policyfile.Published{Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := func() *policyfile.Runtime {
+		r, err := policyfile.NewRuntime(file, memorystore.New())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { r.Close() })
+		return r
+	}
+	one, other := begin(), begin()
+	for _, count := range []string{"2", "3"} {
+		publish(t, backend, pair(count))
+		for i, r := range []*policyfile.Runtime{one, other, begin()} { // the last one begins with an older version
+			if err := r.Reload(); err != nil {
+				t.Fatal(err)
+			}
+			if limit := r.File().Policies[0].Limits[0].Limit.String(); limit != "token-bucket:"+count+"/1h" {
+				t.Errorf("of %s, Runtime %d has %s in force", count, i, limit)
+			}
+		}
+		one, other = other, one
+	}
+}
+
+// A service that ends may still reload: nothing races with the end of Watch.
+func TestAReloadBesideTheEndOfWatch(t *testing.T) {
+	backend := openFile(t)
+	publish(t, backend, pair("1"))
+	file, err := policyfile.Follow(t.Context(), backend, policyfile.Published{Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	policies, err := policyfile.NewRuntime(file, memorystore.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer policies.Close()
+	for count := range 10 {
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { policies.Watch(ctx, time.Hour, nil) })
+		publish(t, backend, pair(fmt.Sprint(count+2)))
+		running.Go(func() {
+			if err := policies.Reload(); err != nil {
+				t.Error(err)
+			}
+		})
+		cancel()
+		running.Wait()
+	}
+}
+
+// A version that cannot be kept is in force, and Watch tells why it is not kept, once.
+func TestAVersionThatCannotBeKeptIsTold(t *testing.T) {
+	backend := openFile(t)
+	publish(t, backend, pair("1"))
+	cache := filepath.Join(t.TempDir(), "a directory")
+	if err := os.MkdirAll(filepath.Join(cache, "within"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file, err := policyfile.Follow(t.Context(), backend, policyfile.Published{Timeout: time.Minute, Cache: cache})
+	if err != nil {
+		t.Fatal(err)
+	}
+	policies, err := policyfile.NewRuntime(file, memorystore.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer policies.Close()
+	if err := policies.Reload(); err != nil {
+		t.Errorf("a version that is in force is an error: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var told []string
+	policies.Watch(ctx, time.Millisecond, func(err error) {
+		told = append(told, err.Error())
+		cancel()
+	})
+	if len(told) != 1 || !strings.HasPrefix(told[0], "version 1 is in force, and cannot be kept for a start without the store: ") {
+		t.Errorf("told %q", told)
+	}
+}
+
+// A service tries a version, too: a shadow decides nothing, and counts apart what counts otherwise; a share decides.
+func TestARuntimeTriesTheNextVersion(t *testing.T) {
+	backend := openFile(t)
+	publish(t, backend, pair("1000"))
+	file, err := policyfile.Follow(t.Context(), backend, policyfile.Published{Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	policies, err := policyfile.NewRuntime(file, backend)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer policies.Close()
+	next := strings.Replace(pair("1"), "two, by: [team], limit: 1/1h", "two, by: [team], limit: 'fixed-window:1/366d'", 1)
+	try := func(plan published.Canary) {
+		t.Helper()
+		s, err := published.Read(t.Context(), backend)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done, err := backend.PublishConfig(t.Context(), s.Try(&published.Version{By: "anna", Reason: "a test", Text: []byte(next)}, plan))
+		if err = errors.Join(err, policies.Reload()); err != nil || !done {
+			t.Fatal(done, err)
+		}
+	}
+	take := func(want bool, names string) {
+		t.Helper()
+		call, err := policies.Call("llm", policy.Attributes{"team": "red"}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		decisions, err := call.Limits.Take(t.Context(), call.Requests...)
+		got := call.Requests[0].Limit().Name + " " + call.Requests[1].Limit().Name
+		if err != nil || decisions.Allowed() != want || decisions.Len() != 2 || got != names || call.Policy.Limits[1].Name != names[12:] {
+			t.Errorf("%s: %t with %d decisions, %v", got, decisions.Allowed(), decisions.Len(), err)
+		}
+	}
+	used := func(name string) int64 {
+		t.Helper()
+		reqs := []store.Request{{Key: store.Key{Subject: "team:red", Name: name}, Cost: 1,
+			Limit: store.Limit{Algorithm: store.FixedWindow, Count: 9, Period: 366 * 24 * time.Hour}}}
+		decisions := make([]store.Decision, 1)
+		if err := backend.Decide(t.Context(), store.Peek, reqs, decisions); err != nil {
+			t.Fatal(err)
+		}
+		return decisions[0].Used
+	}
+	try(published.Canary{})
+	take(true, "llm/one llm/two")
+	take(true, "llm/one llm/two")
+	if apart, own := used("llm/two~next"), used("llm/two"); apart != 1 || own != 2 {
+		t.Errorf("%d are in use apart, and %d of the version in force", apart, own)
+	}
+	try(published.Canary{Share: policy.WholeShare, By: "team"})
+	take(false, "llm/one llm/two~next")
+	if apart, own := used("llm/two~next"), used("llm/two"); apart != 1 || own != 2 {
+		t.Errorf("after a denial %d are in use apart, and %d of the version in force", apart, own)
+	}
+}
