@@ -25,6 +25,7 @@ tar -tzf limitctl_*_site.tar.gz | grep -q '_site/index.html$'
 starts() {
 	"$1" version
 	"$1" serve --config "$2" --check-config --store memory:
+	rm -f "$folder/ready" # of the server before; the shell that empties it may come late
 	"$1" serve --config "$2" --store memory: --listen 127.0.0.1:0 --admin 127.0.0.1:0 -o json >"$folder/ready" 2>"$folder/log" &
 	server=$!
 	tries=0

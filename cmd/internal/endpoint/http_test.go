@@ -243,14 +243,16 @@ func TestConnections(t *testing.T) {
 		name    string
 		options HTTPOptions
 		opened  int64
+		most    int64
 	}{
-		{"HTTP/1.1", HTTPOptions{URL: plain.URL}, 1},
-		{"no keep-alive", HTTPOptions{URL: plain.URL, NoKeepAlive: true}, 5},
-		{"h2c", HTTPOptions{URL: plain.URL, HTTP2: true}, 1},
-		{"TLS", HTTPOptions{URL: secure.URL, Roots: roots}, 1},
-		{"TLS, no keep-alive", HTTPOptions{URL: secure.URL, Insecure: true, NoKeepAlive: true}, 5},
-		{"HTTP/2", HTTPOptions{URL: secure.URL, Roots: roots, HTTP2: true}, 1},
-		{"another name", HTTPOptions{URL: secure.URL, Roots: roots, ServerName: "example.com"}, 1},
+		{"HTTP/1.1", HTTPOptions{URL: plain.URL}, 1, 1},
+		{"no keep-alive", HTTPOptions{URL: plain.URL, NoKeepAlive: true}, 5, 5},
+		// A Transport without TLS gives a connection to its first request before others can find it.
+		{"h2c", HTTPOptions{URL: plain.URL, HTTP2: true}, 1, 2},
+		{"TLS", HTTPOptions{URL: secure.URL, Roots: roots}, 1, 1},
+		{"TLS, no keep-alive", HTTPOptions{URL: secure.URL, Insecure: true, NoKeepAlive: true}, 5, 5},
+		{"HTTP/2", HTTPOptions{URL: secure.URL, Roots: roots, HTTP2: true}, 1, 1},
+		{"another name", HTTPOptions{URL: secure.URL, Roots: roots, ServerName: "example.com"}, 1, 1},
 	} {
 		client := newClient(t, test.options)
 		for range 5 {
@@ -260,7 +262,7 @@ func TestConnections(t *testing.T) {
 		}
 		o := client.(Connected).Openings()
 		isTLS := strings.HasPrefix(test.options.URL, "https")
-		if o.Count != test.opened || o.Connect.TotalCount() != test.opened || isTLS != (o.TLS.TotalCount() == test.opened) {
+		if o.Count < test.opened || o.Count > test.most || o.Connect.TotalCount() != o.Count || isTLS != (o.TLS.TotalCount() == o.Count) {
 			t.Errorf("%s: %d connections, %d with TLS", test.name, o.Count, o.TLS.TotalCount())
 		}
 	}
