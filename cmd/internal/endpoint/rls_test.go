@@ -23,11 +23,15 @@ import (
 func rlsServer(t *testing.T, secure bool, answer func(http.ResponseWriter, *http.Request, *rls.Request)) *httptest.Server {
 	t.Helper()
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
+		body, err := io.ReadAll(r.Body)
+		if err != nil { // the caller gave up
+			return
+		}
 		if r.URL.Path != "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit" || r.ProtoMajor != 2 ||
 			r.Header.Get("Te") != "trailers" || r.Header.Get("Content-Type") != "application/grpc" ||
 			len(body) < 5 || int(binary.BigEndian.Uint32(body[1:])) != len(body)-5 {
 			t.Errorf("%s %s with %v and %x", r.Method, r.URL, r.Header, body)
+			return
 		}
 		request, err := rls.ReadRequest(body[5:])
 		if err != nil {
