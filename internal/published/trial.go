@@ -193,16 +193,16 @@ type Figures struct {
 	// Anew are those that it allowed and the next version would have denied, and NoMore those that it denied and the next
 	// version would have allowed.
 	Anew   int64 `json:"anew,omitempty"`
-	NoMore int64 `json:"no_more,omitempty"`
+	NoMore int64 `json:"no_more,omitempty"` // takes that were denied and that the next version would have allowed
 	// ByNext are those that the next version decided, and ByNextDenied those of them that it denied.
 	ByNext       int64 `json:"by_next,omitempty"`
-	ByNextDenied int64 `json:"by_next_denied,omitempty"`
+	ByNextDenied int64 `json:"by_next_denied,omitempty"` // takes that the next version denied
 	// Unjudged are those that lacked what the next version needs, or that were not decided in the store.
 	Unjudged int64 `json:"unjudged,omitempty"`
 	// TopAnew are the subjects that the next version would have denied, or has denied, most often, and TopNoMore those
 	// that it would no longer deny. The first have the highest counts. A count can be too low, but not too high.
 	TopAnew   []SubjectCount `json:"top_anew,omitempty"`
-	TopNoMore []SubjectCount `json:"top_no_more,omitempty"`
+	TopNoMore []SubjectCount `json:"top_no_more,omitempty"` // the subjects that would no longer be denied most often
 }
 
 // SubjectCount is how often a subject was denied under a limit.

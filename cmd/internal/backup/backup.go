@@ -25,9 +25,9 @@ const version = 1
 
 // Header describes a backup.
 type Header struct {
-	Version   int       `json:"limitctl_backup"`
-	Time      time.Time `json:"time"`
-	Store     string    `json:"store"` // without a password
+	Version   int       `json:"limitctl_backup"` // the version of the format
+	Time      time.Time `json:"time"`            // when it was made
+	Store     string    `json:"store"`           // without a password
 	Context   string    `json:"context,omitempty"`
 	Prefix    string    `json:"prefix"`
 	Command   string    `json:"command"`

@@ -138,7 +138,7 @@ type partialLimitDocument struct {
 	Missing []string `json:"missing,omitempty"`
 	// MayAllow are the limits that may apply: the first whose attributes match does.
 	MayAllow []candidateDocument `json:"may_allow,omitempty"`
-	Decided  *decision.Limit     `json:"decided,omitempty"`
+	Decided  *decision.Limit     `json:"decided,omitempty"` // the limit as decided, if its attributes are given
 	Key      string              `json:"key,omitempty"`
 	Shadow   bool                `json:"shadow,omitempty"`
 }

@@ -16,12 +16,12 @@ type migrateAnswer struct {
 	// limit is used up. Carried is the sum of Raised, whose usage grew, and Already, whose usage was there before.
 	Matched int64 `json:"matched"`
 	Carried int64 `json:"carried"`
-	Raised  int64 `json:"raised"`
-	Already int64 `json:"already"`
+	Raised  int64 `json:"raised"`  // those whose usage grew
+	Already int64 `json:"already"` // those whose usage was there before
 	// Filled counts the old limits whose usage exceeds the new limit, and Shared those that share their new limit with
 	// another one.
 	Filled int64 `json:"filled"`
-	Shared int64 `json:"shared"`
+	Shared int64 `json:"shared"` // those that share their new limit with another one
 	// These were not carried over.
 	UsageUnknown int64 `json:"usage_unknown"`
 	Unfit        int64 `json:"unfit"`      // limitctl cannot have such a key

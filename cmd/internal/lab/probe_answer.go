@@ -78,7 +78,7 @@ type probeDocument struct {
 	Exact bool    `json:"exact"`
 	// PhaseMS is how much later windows begin than whole periods since the epoch.
 	PhaseMS      *int64       `json:"phase_ms,omitempty"`
-	Alternatives []string     `json:"alternatives,omitempty"`
+	Alternatives []string     `json:"alternatives,omitempty"` // other limits that explain all answers
 	Dialect      string       `json:"dialect"`
 	Dialects     []string     `json:"dialects"`
 	Checks       []probeCheck `json:"checks"`
@@ -91,7 +91,7 @@ type probeDocument struct {
 	Denied   int       `json:"denied"`
 	Failed   int       `json:"failed"`
 	Began    time.Time `json:"began"`
-	TookMS   int64     `json:"took_ms"`
+	TookMS   int64     `json:"took_ms"` // how long the probe took
 }
 
 type probeCheck struct {
@@ -99,7 +99,7 @@ type probeCheck struct {
 	Verdict  string   `json:"verdict"`
 	Expected string   `json:"expected"`
 	Seen     string   `json:"seen"`
-	Details  []string `json:"details,omitempty"`
+	Details  []string `json:"details,omitempty"` // more lines about what was seen
 }
 
 // Document implements [output.Answer].

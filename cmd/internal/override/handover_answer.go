@@ -280,7 +280,7 @@ func (a *handoverAnswer) Document() any {
 		Denied  int64            `json:"denied"`
 		Blocked int64            `json:"blocked"`
 		Keys    int              `json:"keys"`
-		Top     []deniedDocument `json:"top"`
+		Top     []deniedDocument `json:"top"` // the subjects with the most denials
 	}
 	d := denials{handoverDenials.Milliseconds(), a.denials.exact, a.denials.total, a.denials.blocked, a.denials.keys, []deniedDocument{}}
 	for i := range a.denials.top {

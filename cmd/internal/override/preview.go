@@ -169,9 +169,9 @@ type concernedDocument struct {
 	Mixed     int64                `json:"mixed"`
 	Unchanged int64                `json:"unchanged"`
 	Unknown   int64                `json:"unknown"`
-	Complete  bool                 `json:"complete"` // the scan saw all keys
-	Denied    int                  `json:"denied"`   // how many of the denied_of keys denied in the last 10 minutes
-	DeniedOf  int                  `json:"denied_of"`
+	Complete  bool                 `json:"complete"`  // the scan saw all keys
+	Denied    int                  `json:"denied"`    // how many of the denied_of keys denied in the last 10 minutes
+	DeniedOf  int                  `json:"denied_of"` // how many keys were looked at
 	Examples  []changedKeyDocument `json:"examples"`
 	Winning   []winningDocument    `json:"winning"` // overrides that apply instead
 }

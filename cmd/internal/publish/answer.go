@@ -54,7 +54,7 @@ type document struct {
 	Differences []any      `json:"differences"`
 	// Keys are the keys in use whose limit changes; null if they were not looked at.
 	Keys    []any     `json:"keys"`
-	Traffic []traffic `json:"traffic,omitempty"`
+	Traffic []traffic `json:"traffic,omitempty"` // what recorded traffic would have got, by policy
 }
 
 // Document implements output.Answer.
@@ -191,7 +191,7 @@ type traffic struct {
 	Requests int64  `json:"requests"`
 	// DeniedBefore and DeniedAfter are how many would have been denied; null without the policy.
 	DeniedBefore *int64 `json:"denied_before"`
-	DeniedAfter  *int64 `json:"denied_after"`
+	DeniedAfter  *int64 `json:"denied_after"` // how many the new version would have denied; null without the policy
 	// LeftOut counts the lines of the log that lack an attribute of the policy, or cannot be read.
 	LeftOut int64 `json:"left_out,omitempty"`
 	// Error says why the log was not tried under the policy, such as that it lacks a field.

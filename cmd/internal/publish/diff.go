@@ -281,8 +281,8 @@ type diffDocument struct {
 	// Over is how many of them have more in use than the new limit allows, absent without a new limit, OverPerhaps how many
 	// more may have, and MostOver the first few subjects.
 	Over        *int64    `json:"over,omitempty"`
-	OverPerhaps int64     `json:"over_perhaps,omitempty"`
-	MostOver    []overKey `json:"most_over,omitempty"`
+	OverPerhaps int64     `json:"over_perhaps,omitempty"` // how many more may have more in use than the new limit allows
+	MostOver    []overKey `json:"most_over,omitempty"`    // the first few subjects over the new limit
 }
 
 // Document implements output.Answer.

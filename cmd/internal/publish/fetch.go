@@ -60,12 +60,12 @@ func runFetch(ctx context.Context, g *cli.Globals, number int64) error {
 type fetchAnswer struct {
 	SchemaVersion int       `json:"schema_version"`
 	Version       int64     `json:"version"`
-	InForce       bool      `json:"in_force"`
+	InForce       bool      `json:"in_force"` // whether it decides now
 	Hash          string    `json:"hash"`
 	At            time.Time `json:"at"`
 	By            string    `json:"by"`
 	Reason        string    `json:"reason"`
-	Of            int64     `json:"of,omitempty"`
+	Of            int64     `json:"of,omitempty"` // the version that it brought back
 	Text          string    `json:"text"`
 	data          io.Writer
 }

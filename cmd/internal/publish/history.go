@@ -78,8 +78,8 @@ type historyEntry struct {
 	Version int64     `json:"version"`
 	At      time.Time `json:"at"`
 	By      string    `json:"by"`
-	Did     string    `json:"did"` // publish, rollback, shadow, canary, promote or withdraw
-	Of      int64     `json:"of,omitempty"`
+	Did     string    `json:"did"`          // publish, rollback, shadow, canary, promote or withdraw
+	Of      int64     `json:"of,omitempty"` // the version that it brought back
 	// Percent, Attribute and Until are of a version that is tried.
 	Percent   float64    `json:"percent,omitempty"`
 	Attribute string     `json:"by_attribute,omitempty"`
@@ -87,7 +87,7 @@ type historyEntry struct {
 	Reason    string     `json:"reason"`
 	Hash      string     `json:"hash"`
 	Bytes     int        `json:"bytes"` // compressed
-	Kept      bool       `json:"kept"`
+	Kept      bool       `json:"kept"`  // whether the store still has its text
 }
 
 // did is what was done, for people.

@@ -194,8 +194,8 @@ type statusAnswer struct {
 	At            *time.Time     `json:"at,omitempty"` // when it was published
 	By            string         `json:"by,omitempty"`
 	Reason        string         `json:"reason,omitempty"`
-	Lagging       int            `json:"lagging"` // how many processes have another version
-	Next          *nextEntry     `json:"next,omitempty"`
+	Lagging       int            `json:"lagging"`        // how many processes have another version
+	Next          *nextEntry     `json:"next,omitempty"` // the version that is tried beside it
 	Processes     []processEntry `json:"processes"`
 	now           time.Time
 }
@@ -207,11 +207,11 @@ type processEntry struct {
 	Program   string    `json:"program,omitempty"`
 	Version   int64     `json:"version"` // 0 for the file of a first start
 	Hash      string    `json:"hash,omitempty"`
-	Since     time.Time `json:"since"` // by the clock of the process
-	SeenAgoMS int64     `json:"seen_ago_ms"`
+	Since     time.Time `json:"since"`       // by the clock of the process
+	SeenAgoMS int64     `json:"seen_ago_ms"` // since its last report
 	Current   bool      `json:"current"`
-	Next      int64     `json:"next,omitempty"` // the version that it tries
-	Refused   int64     `json:"refused,omitempty"`
+	Next      int64     `json:"next,omitempty"`    // the version that it tries
+	Refused   int64     `json:"refused,omitempty"` // the version that it cannot use
 	Error     string    `json:"error,omitempty"`
 }
 

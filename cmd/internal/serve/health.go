@@ -45,9 +45,9 @@ func Nothing(paths string) http.Handler {
 // readiness is the document of /readyz.
 type readiness struct {
 	SchemaVersion int            `json:"schema_version"`
-	Ready         bool           `json:"ready"`
-	Status        string         `json:"status"` // ready, degraded or draining
-	Parts         map[string]any `json:"parts,omitempty"`
+	Ready         bool           `json:"ready"`           // whether it takes requests
+	Status        string         `json:"status"`          // ready, degraded or draining
+	Parts         map[string]any `json:"parts,omitempty"` // the state of each part of the server
 }
 
 func (h *Health) ready(w http.ResponseWriter) {

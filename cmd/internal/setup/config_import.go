@@ -93,10 +93,10 @@ func runConfigImport(g *cli.Globals, places []string) error {
 type importAnswer struct {
 	SchemaVersion int `json:"schema_version"`
 	Policies      int `json:"policies"`
-	Descriptors   int `json:"descriptors"`
+	Descriptors   int `json:"descriptors"` // how many were read
 	// Configuration is the text of a limitctl.yaml.
 	Configuration string           `json:"configuration"`
-	Remarks       []remarkDocument `json:"remarks"`
+	Remarks       []remarkDocument `json:"remarks"` // what has no equal, or means something else
 }
 
 type remarkDocument struct {

@@ -120,23 +120,23 @@ type showDocument struct {
 	Prefix        string                    `json:"prefix"`
 	Timeout       string                    `json:"timeout"`
 	LocalShare    string                    `json:"local_share"`
-	Breaker       breakerDocument           `json:"breaker"`
+	Breaker       breakerDocument           `json:"breaker"` // when the store is not asked for a while
 	Policies      map[string]policyDocument `json:"policies"`
 	Layouts       []mappingDocument         `json:"layouts,omitempty"`
 	Contexts      []contextDocument         `json:"contexts"`
 	Denials       bool                      `json:"denials"`
 	// HTTP is how HTTP requests and Envoy's descriptors are limited, by the settings' paths.
 	HTTP    map[string]string `json:"http"`
-	Origins map[string]string `json:"origins,omitempty"`
+	Origins map[string]string `json:"origins,omitempty"` // where each setting is from, by its path
 }
 
 // breakerDocument has the settings of a breaker if there is one.
 type breakerDocument struct {
-	Enabled  bool   `json:"enabled"`
-	Failures int    `json:"failures,omitempty"`
-	Slow     string `json:"slow,omitempty"`
-	Pause    string `json:"pause,omitempty"`
-	MaxPause string `json:"max_pause,omitempty"`
+	Enabled  bool   `json:"enabled"`             // whether there is one
+	Failures int    `json:"failures,omitempty"`  // so many failures in a row open it
+	Slow     string `json:"slow,omitempty"`      // an answer that takes longer counts as a failure
+	Pause    string `json:"pause,omitempty"`     // how long it stays open the first time
+	MaxPause string `json:"max_pause,omitempty"` // the longest that it stays open
 }
 
 func newBreakerDocument(b *layers.Breaker) breakerDocument {

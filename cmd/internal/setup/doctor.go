@@ -242,8 +242,8 @@ func (a *doctorAnswer) Document() any {
 		SchemaVersion int              `json:"schema_version"`
 		Failed        int              `json:"failed"`
 		Warnings      int              `json:"warnings"` // how many checks work with a risk
-		Fine          int              `json:"fine"`
-		Unknown       int              `json:"unknown"` // how many checks nothing answers
+		Fine          int              `json:"fine"`     // how many checks found nothing
+		Unknown       int              `json:"unknown"`  // how many checks nothing answers
 		Findings      []doctor.Finding `json:"findings"`
 	}{output.SchemaVersion, a.report.Count(doctor.Fail), a.report.Count(doctor.Warn), a.report.Count(doctor.OK),
 		a.report.Count(doctor.Unknown), a.report.Findings}

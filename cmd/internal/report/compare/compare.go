@@ -38,8 +38,8 @@ type Difference struct {
 	// Base is the figure of the base run; of several, the middle one. BaseLeast and BaseMost
 	// are the least and the greatest then.
 	Base      float64        `json:"base"`
-	BaseLeast *float64       `json:"base_least,omitempty"`
-	BaseMost  *float64       `json:"base_most,omitempty"`
+	BaseLeast *float64       `json:"base_least,omitempty"` // the least of several base runs
+	BaseMost  *float64       `json:"base_most,omitempty"`  // the greatest of them
 	New       float64        `json:"new"`
 	Verdict   report.Verdict `json:"verdict"`
 	// Judged: it can be a regression. It is not judged if others were named, or if the

@@ -37,7 +37,7 @@ type describedPolicy struct {
 	Name string `json:"name"`
 	// Attributes are those that a request needs. Optional ones only select an override.
 	Attributes []string `json:"attributes"`
-	Optional   []string `json:"optional_attributes,omitempty"`
+	Optional   []string `json:"optional_attributes,omitempty"` // those that only select an override
 	// Costs are the names that a request needs in costs.
 	Costs   []string         `json:"costs,omitempty"`
 	OnError string           `json:"on_error"`
