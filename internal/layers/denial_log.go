@@ -184,8 +184,17 @@ func cloneKey(key store.Key) store.Key {
 	return store.Key{Subject: strings.Clone(key.Subject), Name: strings.Clone(key.Name)}
 }
 
+// Count counts a denial of req that no store has decided. A request without a limit has a name. An invalid key is left out, since
+// no table takes it.
+func (c *DenialCollector) Count(req store.Request, d *store.Decision) {
+	if c.table != nil && req.Key.Validate() == nil {
+		c.count(req, d)
+	}
+}
+
 // count counts a denial of req.
 func (c *DenialCollector) count(req store.Request, d *store.Decision) {
+	known := req.Limit != (store.Limit{})
 	req.SetDefaults() // for the key's name
 	now := c.now()
 	stripe, bit := c.stripe(req.Key)
@@ -200,7 +209,7 @@ func (c *DenialCollector) count(req store.Request, d *store.Decision) {
 	if d.DecidedBy == store.DecidedByOverride && d.Override != nil {
 		note.blocked++
 		note.override = d.Override.ID
-	} else {
+	} else if known {
 		note.limit = d.Override.Apply(req.Limit)
 	}
 	stripe.known.Or(bit)

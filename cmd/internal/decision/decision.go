@@ -24,7 +24,22 @@ type Answer struct {
 	Decisions []store.Decision
 	// Charges: the answer has granted units.
 	Charges bool
+	shared  []bool // nil for none; see IsShared
 }
+
+// SetShared notes that decision i is also that of an ask that was made at the same time, and counts there.
+func (a *Answer) SetShared(i int) {
+	if a.shared == nil {
+		a.shared = make([]bool, len(a.Requests))
+	}
+	a.shared[i] = true
+}
+
+// IsShared reports whether decision i counts for another ask.
+func (a *Answer) IsShared(i int) bool { return a.shared != nil && a.shared[i] }
+
+// IsOwn reports whether any decision counts for this ask, or there is none.
+func (a *Answer) IsOwn() bool { return a.shared == nil || slices.Contains(a.shared, false) }
 
 // OwnCosts reports whether the limits can have different costs, so that their remaining units cannot be compared.
 func (a *Answer) OwnCosts() bool { return a.Policy != nil && a.Policy.HasOwnCosts() }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -36,8 +38,17 @@ func TestDecideAllIsAllOrNothing(t *testing.T) {
 		if err := e.DecideAll(t.Context(), asks, answers); err != nil {
 			t.Fatal(err)
 		}
-		if told-before != len(asks) {
-			t.Errorf("the observer was told of %d asks, and there were %d", told-before, len(asks))
+		own := 0 // one that has all its keys in common with an earlier one counts there
+		for i := range asks {
+			same := func(other Ask) bool {
+				return other.Policy == asks[i].Policy && maps.Equal(other.Attributes, asks[i].Attributes)
+			}
+			if !slices.ContainsFunc(asks[:i], same) {
+				own++
+			}
+		}
+		if told-before != own {
+			t.Errorf("the observer was told of %d asks, and %d differ", told-before, own)
 		}
 		for i := range answers {
 			n := answers[i].Decisions[0].Remaining
@@ -70,6 +81,71 @@ func TestDecideAllIsAllOrNothing(t *testing.T) {
 	if err := e.DecideAll(t.Context(), asks, make([]decision.Answer, 2)); !errors.Is(err, ErrUnknownPolicy) {
 		t.Errorf("error %v", err)
 	}
+}
+
+// What can never fit is denied, and tells what is left, without a time to wait. So does the sum of equal asks, and the others of a
+// call are answered for what they ask. Nothing is charged.
+func TestWhatNeverFitsIsDenied(t *testing.T) {
+	away := false
+	backend := awayAt{memorystore.New(), &away}
+	e := New(backend, &Settings{Policies: []*policy.Policy{tenants("a", store.FailOnError, 5), tenants("b", store.FailOnError, 2)}},
+		Options{Timeout: time.Minute})
+	defer e.Close()
+	decide := func(asks ...Ask) (text string) {
+		t.Helper()
+		answers := make([]decision.Answer, len(asks))
+		if err := e.DecideAll(t.Context(), asks, answers); err != nil {
+			t.Fatal(err)
+		}
+		for i := range answers {
+			d := &answers[i].Decisions[0]
+			text += fmt.Sprintf("%t %d left, %d granted, retry %s, unguarded %t, shadow %t; ", d.Allowed, d.Remaining, d.Granted,
+				d.RetryAfter, d.Unguarded, d.Shadow)
+			if answers[i].Requests[0].Shadow {
+				t.Errorf("the request of ask %d became a shadow", i)
+			}
+		}
+		return text
+	}
+	decide(askFor(store.Take, "a", "x", 1), askFor(store.Take, "b", "full", 2))
+	denied := func(left int) string {
+		return fmt.Sprintf("false %d left, 0 granted, retry 0s, unguarded false, shadow false; ", left)
+	}
+	fits := "true 4 left, 0 granted, retry 0s, unguarded false, shadow false; "
+	for i, test := range []struct {
+		asks []Ask
+		want string
+	}{
+		{[]Ask{askFor(store.Take, "a", "x", 6)}, denied(4)},
+		{[]Ask{askFor(store.Take, "a", "x", store.MaxCount+1)}, denied(4)},
+		{[]Ask{askFor(store.Peek, "a", "x", 6)}, denied(4)},
+		{[]Ask{askFor(store.Take, "a", "x", 3), askFor(store.Take, "a", "x", 3)}, denied(4) + denied(4)},
+		{[]Ask{askFor(store.Take, "a", "x", 4), askFor(store.Take, "b", "x", 3)}, fits + denied(2)},
+		{[]Ask{askFor(store.Take, "b", "x", 3), askFor(store.Take, "a", "x", 5)}, denied(2) + denied(4)}, // 5 do not fit, but could
+		{[]Ask{askFor(store.Take, "b", "x", 3), askFor(store.Take, "b", "full", 1)}, denied(2) + denied(0)},
+	} {
+		if got := decide(test.asks...); got != test.want {
+			t.Errorf("asks %d: %s, want %s", i, got, test.want)
+		}
+	}
+	away = true
+	unasked := "true 0 left, 0 granted, retry 0s, unguarded true, shadow false; "
+	if got := decide(askFor(store.Take, "a", "x", 6), askFor(store.Take, "b", "x", 1)); got != denied(0)+unasked {
+		t.Errorf("without a store: %s", got)
+	}
+}
+
+// awayAt is a store that can be away.
+type awayAt struct {
+	*memorystore.Store
+	away *bool
+}
+
+func (s awayAt) Decide(ctx context.Context, op store.Op, requests []store.Request, decisions []store.Decision) error {
+	if *s.away {
+		return store.ErrUnavailable
+	}
+	return s.Store.Decide(ctx, op, requests, decisions)
 }
 
 // A sum of costs that exceeds the bound of a request is not the caller's mistake.

@@ -36,6 +36,7 @@ type Settings struct {
 	EnvoyOptions configfile.EnvoyOptions
 
 	inForce *inForce // decides by these settings; nil unless an engine returned them
+	deniers map[*configfile.EnvoyDescriptor]*policy.Policy
 }
 
 // Policy returns the policy of that name, or nil.

@@ -37,7 +37,7 @@ func (e *Engine) Replace(settings *Settings) {
 	defer e.replacing.Unlock()
 	own := *settings
 	f := &inForce{settings: &own, byName: make(map[string]*decider, len(own.Policies))}
-	own.inForce = f
+	own.inForce, own.deniers = f, deniers(own.Envoy)
 	backend, isNew := e.withBreaker(own.Breaker)
 	f.plain = e.stack(backend, own.Denials, nil)
 	for _, p := range own.Policies {

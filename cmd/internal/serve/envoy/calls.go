@@ -21,14 +21,14 @@ import (
 type call struct {
 	index  int // of the descriptor in the request
 	rule   *configfile.EnvoyDescriptor
-	policy *policy.Policy // nil for none
+	policy *policy.Policy // nil for none; that of a descriptor that is always denied stands for it
 	// overridden: Envoy's own limit replaces that of the policy.
 	overridden bool
 	ask        engine.Ask
 	answer     decision.Answer
 	denied     bool
-	// undecided: nothing is known about the limit: its override is zero, an entry is no valid cost, or one of the
-	// calls costs more than its limit ever allows and the store did not say what remains.
+	// undecided: there is no limit to ask: the descriptor is always or never denied, the override of the limit is zero, or an
+	// entry is no valid cost.
 	undecided bool
 }
 
@@ -66,8 +66,12 @@ func callsOf(r *rls.Request, in *index) (all calls, err error) {
 		replaced = append(replaced, rule.Replaces...)
 		each := &call{index: i, rule: rule, ask: engine.Ask{Settings: in.settings, Policy: rule.Policy, Attributes: attributes}}
 		switch {
-		case rule.Unlimited, rule.Deny:
-			each.undecided, each.denied = true, rule.Deny
+		case rule.Unlimited:
+			each.undecided = true
+		case rule.Deny:
+			each.undecided, each.denied = true, true
+			each.policy, each.ask.Policy = in.deniers[rule], engine.DenyPolicy
+			each.ask.Op, each.ask.Cost = operation(d, r.Hits)
 		case rule.Policy == "":
 			continue
 		default:
@@ -103,6 +107,16 @@ func (c *call) addCosts() {
 	for i := range c.ask.Costs {
 		c.ask.Costs[i].Units = max(1, c.ask.Costs[i].Units)
 	}
+}
+
+// refuses reports whether a limit denies a call that nobody decides.
+func (c *call) refuses(l *policy.Limit) bool {
+	if c.rule.Deny || c.overridden {
+		return true
+	}
+	text, has := c.ask.Attributes[l.Cost.Field]
+	_, err := policy.ParseFieldCost(l.Cost.Field, text)
+	return l.Cost.Field != "" && has && err != nil
 }
 
 // override replaces the policy's limit by Envoy's, if the policy has a single one. With several it is unclear which

@@ -143,64 +143,22 @@ func (l *listener) decide(ctx context.Context, calls calls) error {
 			}
 		}
 		answers := make([]decision.Answer, len(group.asks))
-		err := l.engine.DecideAll(ctx, group.asks, answers)
-		if err != nil && !errors.Is(err, store.ErrNeverFits) {
+		if err := l.engine.DecideAll(ctx, group.asks, answers); err != nil {
 			return err
 		}
 		for i := range answers {
 			call := group.calls[i]
 			call.answer = answers[i]
-			call.undecided = err != nil
-			call.denied = err == nil && op != store.Refund && !store.AllAllowed(answers[i].Decisions)
-		}
-		if err != nil {
-			markNeverFits(group.calls)
-			l.look(ctx, group)
-		}
-		for _, call := range group.calls {
+			call.denied = op != store.Refund && !store.AllAllowed(answers[i].Decisions)
 			denied = denied || call.denied
 		}
 	}
+	for _, call := range calls {
+		if call.undecided && call.denied {
+			l.engine.Refuse(&call.ask, call.policy, call.refuses)
+		}
+	}
 	return nil
-}
-
-// look fills in what remains of the limits of a group that was not decided, if the store answers.
-func (l *listener) look(ctx context.Context, group group) {
-	for i := range group.asks {
-		group.asks[i].Op, group.asks[i].Cost = store.Peek, 1
-		for j := range group.asks[i].Costs {
-			group.asks[i].Costs[j].Units = 1
-		}
-	}
-	answers := make([]decision.Answer, len(group.asks))
-	if l.engine.DecideAll(ctx, group.asks, answers) != nil {
-		return // it is a denial in any case
-	}
-	for i, call := range group.calls {
-		call.answer, call.undecided = answers[i], false
-		for j := range answers[i].Decisions {
-			answers[i].Decisions[j].RetryAfter = 0 // it is for one unit
-		}
-	}
-}
-
-// markNeverFits marks the calls that cost more than a limit ever allows. For Envoy that is a denial, because an
-// error would let the request pass.
-func markNeverFits(group []*call) {
-	found := false
-	for _, call := range group {
-		for i := range call.answer.Requests {
-			r := &call.answer.Requests[i]
-			if limit := r.Limit; !r.Shadow && r.Cost > max(limit.Burst, limit.Count) {
-				call.denied, found = true, true
-			}
-		}
-	}
-	if !found { // only their sum is too much
-		for _, call := range group {
-			call.denied = true
-		}
-	}
 }
 
 // statusOf converts an error for Envoy. Its filter then lets the request pass, unless failure_mode_deny is set.

@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
@@ -14,6 +15,7 @@ type index struct {
 	settings *engine.Settings
 	domains  map[string]*domain
 	policies map[string]*policy.Policy
+	deniers  map[*configfile.EnvoyDescriptor]*policy.Policy // of those that are always denied
 }
 
 // domain is the descriptors of a domain.
@@ -42,7 +44,8 @@ type pattern struct {
 }
 
 func newIndex(settings *engine.Settings) *index {
-	in := &index{settings: settings, domains: map[string]*domain{}, policies: map[string]*policy.Policy{}}
+	in := &index{settings: settings, domains: map[string]*domain{}, policies: map[string]*policy.Policy{},
+		deniers: map[*configfile.EnvoyDescriptor]*policy.Policy{}}
 	for _, p := range settings.Policies {
 		in.policies[p.Name] = p
 	}
@@ -50,20 +53,35 @@ func newIndex(settings *engine.Settings) *index {
 		d := &domain{}
 		in.domains[name] = d
 		for i := range descriptors {
-			if !descriptors[i].Ordered {
-				d.unordered = append(d.unordered, &descriptors[i])
+			rule := &descriptors[i]
+			if rule.Deny {
+				rule = in.denier(rule)
+			}
+			if !rule.Ordered {
+				d.unordered = append(d.unordered, rule)
 				continue
 			}
 			at := &d.root
-			for _, entry := range descriptors[i].Entries {
+			for _, entry := range rule.Entries {
 				at = at.child(&entry)
 			}
 			if at.rule == nil {
-				at.rule = &descriptors[i]
+				at.rule = rule
 			}
 		}
 	}
 	return in
+}
+
+// denier returns a descriptor that is always denied with an attribute for each entry, so that its denials name who it is.
+func (in *index) denier(d *configfile.EnvoyDescriptor) *configfile.EnvoyDescriptor {
+	named, p := *d, in.settings.Denier(d)
+	named.Entries = slices.Clone(d.Entries)
+	for i := range named.Entries {
+		named.Entries[i].Attribute = p.Limits[0].By[i]
+	}
+	in.deniers[&named] = p
+	return &named
 }
 
 // child returns the node for the next entry, which it makes if there is none.

@@ -145,6 +145,9 @@ func (m *Metrics) Decided(ask *engine.Ask, answer *decision.Answer, err error, t
 		return
 	}
 	for i := range answer.Decisions {
+		if answer.IsShared(i) {
+			continue
+		}
 		limit := counted.ordered[min(i, len(counted.ordered)-1)]
 		d := &answer.Decisions[i]
 		if counts == countsCheck {

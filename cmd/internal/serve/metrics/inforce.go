@@ -49,6 +49,10 @@ func (m *Metrics) Configure(settings *engine.Settings, newBreaker bool) {
 			v.byPolicy[next] = &counted
 		}
 	}
+	for _, p := range settings.Deniers() {
+		counted := m.counted(p)
+		v.byPolicy[p] = &counted
+	}
 	m.inForce.Store(v)
 	m.forget(now)
 	if newBreaker {
