@@ -1,8 +1,6 @@
 package envoy
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
 	"math"
 	"net/http"
 	"slices"
@@ -155,30 +153,6 @@ func operation(d *rls.Descriptor, ofRequest uint32) (store.Op, int64) {
 	default:
 		return store.Take, units
 	}
-}
-
-// emptyValue replaces an empty value, which no attribute can have. All clients without a value share their limits,
-// since an error would let all of them pass.
-const emptyValue = "(empty)"
-
-// attributeOf returns the form of an entry's value in keys. A long value is cut and ends with a hash of the whole
-// value, so that a client cannot make its key too long to be limited. of is the most values of a key.
-func attributeOf(value string, of int) string {
-	if value == "" {
-		return emptyValue
-	}
-	const (
-		room    = 800 // of the 1,024 bytes of a subject; the rest is for names
-		escaped = 3   // the most that a byte takes
-		hash    = 24  // bytes: 192 bits
-	)
-	longest := max(room/of, 48)
-	if len(value) <= longest/escaped {
-		return value
-	}
-	sum := sha256.Sum256([]byte(value))
-	mark := "~" + base64.RawURLEncoding.EncodeToString(sum[:hash])
-	return value[:(longest-len(mark))/escaped] + mark
 }
 
 // appendResponse appends the RateLimitResponse to a request with that many descriptors.

@@ -19,10 +19,11 @@ func TestEveryValueHasAKeyOfItsOwn(t *testing.T) {
 			for _, length := range []int{0, 1, 10, 50, 100, 300, 1000, 100_000} {
 				value := strings.Repeat(part, length)
 				limit, attributes := policy.Limit{Name: "l"}, policy.Attributes{}
+				d := configfile.EnvoyDescriptor{Entries: make([]configfile.EnvoyEntry, n)}
 				for i := range n {
 					name := fmt.Sprint("a", i)
 					limit.By = append(limit.By, name)
-					attributes[name] = attributeOf(value, n)
+					attributes[name] = d.AttributeOf(value)
 				}
 				key := (&policy.Policy{Name: "p"}).Key(&limit, attributes)
 				if err := key.Validate(); err != nil {

@@ -95,7 +95,7 @@ func (n *node) child(e *configfile.EnvoyEntry) *node {
 			n.any[e.Key] = &node{}
 		}
 		return n.any[e.Key]
-	case strings.Contains(e.Value, "*"):
+	case e.IsPattern():
 		for _, p := range n.patterns {
 			if p.key == e.Key && p.text == e.Value {
 				return p.next
@@ -193,7 +193,7 @@ func attributesOf(known *configfile.EnvoyDescriptor, value func(i int) string) p
 	attributes := make(policy.Attributes, len(known.Entries))
 	for i := range known.Entries {
 		if name := known.Entries[i].Attribute; name != "" {
-			attributes[name] = attributeOf(value(i), len(known.Entries))
+			attributes[name] = known.AttributeOf(value(i))
 		}
 	}
 	return attributes

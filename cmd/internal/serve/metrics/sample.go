@@ -174,13 +174,14 @@ func fixedAttributes(settings *engine.Settings, name string) policy.Attributes {
 		add(attribute, value, isFixed)
 	}
 	for _, descriptors := range settings.Envoy {
-		for _, descriptor := range descriptors {
+		for i := range descriptors {
+			descriptor := &descriptors[i]
 			if descriptor.Policy != name {
 				continue
 			}
 			for _, entry := range descriptor.Entries {
 				if entry.Attribute != "" {
-					add(entry.Attribute, entry.Value, entry.Fixed)
+					add(entry.Attribute, descriptor.AttributeOf(entry.Value), descriptor.IsOneValue(&entry))
 				}
 			}
 		}

@@ -128,6 +128,34 @@ func TestTheSampleIsBounded(t *testing.T) {
 	}
 }
 
+// A value with * stands for any text, so each value has its own key and no gauge shows them as unused. A long value is looked up by
+// the form that it has in keys.
+func TestTheShareInUseOfLimitsOfEnvoy(t *testing.T) {
+	long := strings.Repeat("long", 50)
+	limits := func(name string) *policy.Policy {
+		return &policy.Policy{Name: name, Limits: []policy.Limit{{Name: "all", By: []string{"a"}, Limit: perMinute(4)}}}
+	}
+	of := func(name, value string, ordered bool) configfile.EnvoyDescriptor {
+		return configfile.EnvoyDescriptor{Policy: name, Ordered: ordered, Entries: []configfile.EnvoyEntry{
+			{Key: "k", Value: value, Fixed: true, Attribute: "a"}, {Key: "b"}, {Key: "c"}, {Key: "d"}}}
+	}
+	descriptors := []configfile.EnvoyDescriptor{of("pattern", "/api/*", true), of("star", "/api/*", false), of("long", long, true)}
+	backend := memorystore.New()
+	e, m := observed(t, backend, &engine.Settings{Policies: []*policy.Policy{limits("pattern"), limits("star"), limits("long")},
+		Envoy: configfile.EnvoyDomains{"d": descriptors}})
+	for i, value := range []string{"/api/x", "/api/*", long} {
+		d := &descriptors[i]
+		decide(t, e, &engine.Ask{Op: store.Take, Policy: d.Policy, Attributes: policy.Attributes{"a": d.AttributeOf(value)}, Cost: 2})
+	}
+	m.Round(t.Context(), metrics.Sampling{Store: backend, Timeout: time.Minute}, 0)
+	s, _ := scrape(t, m)
+	s.want(t, `limitctl_limit_used_ratio{limit="all",policy="star"}`, .5)
+	s.want(t, `limitctl_limit_used_ratio{limit="all",policy="long"}`, .5)
+	if value, is := s[`limitctl_limit_used_ratio{limit="all",policy="pattern"}`]; is {
+		t.Errorf("a limit with a key for each value has the share %v", value)
+	}
+}
+
 // The metrics show the used share of limits with one key, and of no others.
 func TestTheShareInUseOfLimitsWithOneKey(t *testing.T) {
 	fixed, err := httplimit.ParseSource("value:all")
