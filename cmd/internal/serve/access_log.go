@@ -20,7 +20,7 @@ func noteBearer(ctx context.Context, name string) {
 	}
 }
 
-// AccessLog writes a line for each request of a listener. It names the access token by its name, and holds no query, since
+// AccessLog writes a line for each request of a listener, or for each gRPC call. It names the access token by its name, and holds no query, since
 // that can be a secret.
 type AccessLog struct {
 	Log      *slog.Logger
@@ -39,6 +39,15 @@ func (l *AccessLog) Answered(r *http.Request, status int, took time.Duration) {
 	args := []any{"door", l.Listener, "method", r.Method, "path", r.URL.Path, "status", status, "took", took, "from", r.RemoteAddr}
 	if b, is := r.Context().Value(bearerKey{}).(*bearer); is && b.name != "" {
 		args = append(args, "token", b.name)
+	}
+	l.Log.Info("request", args...)
+}
+
+// Called writes the line of a gRPC call that has ended with that code. token is the name of its access token, empty for none.
+func (l *AccessLog) Called(path, code string, took time.Duration, from, token string) {
+	args := []any{"door", l.Listener, "method", http.MethodPost, "path", path, "status", code, "took", took, "from", from}
+	if token != "" {
+		args = append(args, "token", token)
 	}
 	l.Log.Info("request", args...)
 }

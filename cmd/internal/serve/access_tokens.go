@@ -238,6 +238,14 @@ func (t *AccessTokens) Admits(values []string) (refusal string, tooSoon bool) {
 	return "", false
 }
 
+// Name returns the name of the token that the values of the metadata authorization are; empty for none.
+func (t *AccessTokens) Name(values []string) string {
+	if token := t.find(values); token != nil {
+		return token.name
+	}
+	return ""
+}
+
 // find returns the token that the values of a header field are. It takes the same time for wrong and right tokens.
 func (t *AccessTokens) find(values []string) *accessToken {
 	if len(values) != 1 {

@@ -232,7 +232,13 @@ func (f *serveFrame) envoy(e *engine.Engine, options envoy.Options) {
 	options.Ready = func() bool { return !f.Health.Draining() }
 	options.OnEnd = f.meter.CallEnded
 	if f.flags.grpcTokens {
-		options.Admits = f.tokens.Admits
+		options.Admits, options.Caller = f.tokens.Admits, f.tokens.Name
+	}
+	if f.flags.logRequests {
+		log := &serve.AccessLog{Log: f.Log, Listener: "grpc"}
+		options.OnCall = func(c *envoy.Call) {
+			log.Called(c.Path, metrics.CodeWord(uint8(c.Code)), c.Took, c.From.String(), c.Caller)
+		}
 	}
 	options.OnBug = func(err error) { f.Log.Error("a call failed by a bug", "door", "grpc", "error", err) }
 	options.OnUnknownDomain = envoy.Seldom(func(domain string) {

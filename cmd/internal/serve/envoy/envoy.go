@@ -48,7 +48,13 @@ type Options struct {
 	OnBug func(error)
 	// OnEnd, if set, gets the gRPC code of each call.
 	OnEnd func(code uint8)
+	// OnCall, if set, gets each call, for a log. Caller, if set, gives the name of who calls with that authorization.
+	OnCall func(*Call)
+	Caller func(authorization []string) string
 }
+
+// Call is a call that has ended.
+type Call = grpc.Call
 
 // New returns a server that answers Envoy with the decisions of e.
 func New(e *engine.Engine, options Options) *grpc.Server {
@@ -83,6 +89,8 @@ func New(e *engine.Engine, options Options) *grpc.Server {
 		Gate:    options.Gate,
 		OnBug:   options.OnBug,
 		OnEnd:   onEnd,
+		OnCall:  options.OnCall,
+		Caller:  options.Caller,
 	})
 }
 

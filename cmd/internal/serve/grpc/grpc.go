@@ -9,6 +9,7 @@ package grpc
 import (
 	"context"
 	"fmt"
+	"net"
 	"time"
 )
 
@@ -123,4 +124,20 @@ type Options struct {
 	OnBug func(error)
 	// OnEnd, if set, gets the code of each call. It is called concurrently and must be quick.
 	OnEnd func(Code)
+	// OnCall, if set, gets each call that OnEnd gets, in the same way, and Caller, if set with it, gives the call's caller for the
+	// values of its metadata authorization.
+	OnCall func(*Call)
+	Caller func(authorization []string) string
+}
+
+// Call is a call that has ended, for a log.
+type Call struct {
+	// Path is the path of the method, as the client sent it.
+	Path string
+	Code Code
+	// Took is the time from the headers of the request until the answer was there.
+	Took time.Duration
+	From net.Addr
+	// Caller is who called, if that is known. It is no secret.
+	Caller string
 }

@@ -136,6 +136,40 @@ func TestCallsNeedWhatAdmitsThem(t *testing.T) {
 	}
 }
 
+// OnCall gets each call once, with its path, its code and its caller, also if it is refused.
+func TestCallsAreTold(t *testing.T) {
+	calls, codes := make(chan *Call, 10), make(chan Code, 10)
+	admits := func(values []string) *Status {
+		if len(values) == 0 {
+			return &Status{Unauthenticated, "no"}
+		}
+		return nil
+	}
+	_, address := start(t, Options{Methods: methods, Admits: admits, OnCall: func(c *Call) { calls <- c },
+		OnEnd: func(code Code) { codes <- code }, Caller: func(values []string) string { return strings.Join(values, "+") }})
+	c := dial(t, address)
+	for i, test := range []struct {
+		path, caller string
+		code         Code
+	}{{"/a/Upper", "x", OK}, {"/a/Upper", "", Unauthenticated}, {"/a/Deny", "y", FailedPrecondition}, {"/a/None", "x", Unimplemented}} {
+		stream, fields := uint32(2*i+1), []string(nil)
+		if test.caller != "" {
+			fields = []string{"authorization", test.caller}
+		}
+		c.begin(stream, test.path, fields...)
+		c.WriteData(stream, true, framed("x"))
+		c.answerTo(stream)
+		got := <-calls
+		if got.Path != test.path || got.Code != test.code || got.Caller != test.caller || got.Took < 0 || got.Took > time.Hour ||
+			got.From.String() != c.conn.LocalAddr().String() || <-codes != test.code {
+			t.Errorf("%s by %q is told as %+v", test.path, test.caller, got)
+		}
+	}
+	if len(calls) > 0 {
+		t.Errorf("more calls are told: %+v", <-calls)
+	}
+}
+
 // A message can come in any number of frames, and an answer in as many as the windows allow.
 func TestMessagesInPieces(t *testing.T) {
 	_, address := start(t, Options{Methods: methods, Bounds: Bounds{MessageBytes: 1 << 20}})

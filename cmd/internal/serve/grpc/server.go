@@ -110,16 +110,19 @@ func (s *Server) told(err error) {
 	}
 }
 
-// ended passes the result of a call to OnEnd.
-func (s *Server) ended(status *Status) {
-	if s.options.OnEnd == nil {
-		return
-	}
+// ended passes the result of a call to OnEnd and OnCall.
+func (c *conn) ended(s *stream, status *Status) {
 	code := OK
 	if status != nil {
 		code = status.Code
 	}
-	s.options.OnEnd(code)
+	options := &c.server.options
+	if options.OnEnd != nil {
+		options.OnEnd(code)
+	}
+	if options.OnCall != nil {
+		options.OnCall(&Call{Path: s.path, Code: code, Took: time.Since(s.opened), From: c.net.RemoteAddr(), Caller: s.caller})
+	}
 }
 
 func (s *Server) forget(c *conn) {

@@ -21,6 +21,8 @@ type stream struct {
 	id       uint32
 	method   Method
 	watch    Watch     // instead of method
+	path     string    // of the method
+	caller   string    // for OnCall
 	deadline time.Time // zero for none
 	request  []byte    // with its prefix
 	received int       // with padding
@@ -94,7 +96,10 @@ func (c *conn) headers(frame *http2.MetaHeadersFrame) error {
 	}
 	r := readRequest(frame)
 	s := &stream{id: id, opened: now, window: c.initialWindow, wasRead: frame.StreamEnded(), declared: r.length,
-		http: r.httpStatus, head: r.head}
+		path: r.path, http: r.httpStatus, head: r.head}
+	if options := &c.server.options; options.OnCall != nil && options.Caller != nil {
+		s.caller = options.Caller(r.authorization)
+	}
 	c.streams[id] = s
 	if c.active++; c.active == c.watches+1 {
 		c.state(http.StateActive)
@@ -256,7 +261,7 @@ func (c *conn) release(s *stream) {
 func (c *conn) refuseCall(s *stream, status *Status) {
 	c.release(s)
 	s.started, s.status, s.request, s.unsent = true, status, nil, nil
-	c.server.ended(status)
+	c.ended(s, status)
 	c.send(s)
 	c.signal()
 }
@@ -290,7 +295,7 @@ func (c *conn) finish(s *stream, err error) {
 		s.status = &Status{Internal, "internal error"}
 	}
 	s.answer = nil
-	c.server.ended(s.status)
+	c.ended(s, s.status)
 	if s.reset || c.dead {
 		delete(c.streams, s.id) // otherwise cancelAll would end it again
 		c.less()

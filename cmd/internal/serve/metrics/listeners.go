@@ -63,6 +63,14 @@ func (m *Metrics) CallEnded(code uint8) {
 	m.listeners.calls[code].Inc()
 }
 
+// CodeWord returns the name of a gRPC code in its documents.
+func CodeWord(code uint8) string {
+	if code >= codes {
+		code = 2
+	}
+	return codeWords[code]
+}
+
 // Connections counts connections of a listener that were opened, or closed if change is below 0.
 func (m *Metrics) Connections(listener string, change int) {
 	m.listeners.connections.WithLabelValues(listener).Add(float64(change))

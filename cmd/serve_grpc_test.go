@@ -1,0 +1,88 @@
+//go:build unix
+
+package cmd
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/limitctl/limitctl/internal/rls"
+)
+
+// callGRPC asks for a descriptor of the domain edge, and returns the status of gRPC.
+func callGRPC(t *testing.T, address, authorization, key, value string) string {
+	t.Helper()
+	message := rls.AppendRequest(nil, &rls.Request{Domain: "edge",
+		Descriptors: []rls.Descriptor{{Entries: []rls.Entry{{Key: key, Value: value}}}}})
+	body := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message)))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+		"http://"+address+"/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", bytes.NewReader(append(body, message...)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header = http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}, "Authorization": {authorization}}
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	defer transport.CloseIdleConnections()
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		t.Fatal(err)
+	}
+	return response.Header.Get("Grpc-Status") + response.Trailer.Get("Grpc-Status")
+}
+
+// With --log-requests each call of gRPC has a line with the name of its access token, also one that is refused, and never the token.
+// Without it there is none. What a descriptor that is always denied denies is counted under its name.
+func TestCallsOfGRPCAreLogged(t *testing.T) {
+	dir := t.TempDir()
+	token, config, tokens := strings.Repeat("a", 32), filepath.Join(dir, "limitctl.yaml"), filepath.Join(dir, "tokens")
+	for path, text := range map[string]string{tokens: token + " name=gateway\n",
+		config: "envoy:\n  edge:\n    - {deny: true, entries: {user: }}\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := []string{"--config", config, "--grpc", "127.0.0.1:0", "--token-file", tokens, "--grpc-tokens"}
+	for _, logs := range []bool{true, false} {
+		flags := args
+		if logs {
+			flags = append(slices.Clone(args), "--log-requests")
+		}
+		s := startServe(t, flags...)
+		for _, test := range []struct{ authorization, status string }{{"Bearer " + token, "0"}, {"Bearer " + token[1:] + "b", "16"}} {
+			if got := callGRPC(t, s.addresses["grpc"], test.authorization, "user", "eve"); got != test.status {
+				t.Errorf("the status is %s, want %s", got, test.status)
+			}
+		}
+		response, err := http.Get(s.url("admin", "/metrics"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if want := `limitctl_decisions_total{limit="edge/user",outcome="denied",policy="(deny)"} 1`; err != nil ||
+			!strings.Contains(string(text), want) {
+			t.Errorf("the metrics have no %s: %v", want, err)
+		}
+		log := s.end()
+		const line = `msg=request door=grpc method=POST path=/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit status=`
+		known := regexp.MustCompile(line + `OK took=\S+ from=127\.0\.0\.1:\d+ token=gateway\n`).MatchString(log)
+		other := regexp.MustCompile(line + `UNAUTHENTICATED took=\S+ from=127\.0\.0\.1:\d+\n`).MatchString(log)
+		if known != logs || other != logs || strings.Count(log, "msg=request") != map[bool]int{true: 2}[logs] ||
+			strings.Contains(log, token[1:]) {
+			t.Errorf("with --log-requests %t the log is\n%s", logs, log)
+		}
+	}
+}
