@@ -181,7 +181,7 @@ var layers = map[string][]string{
 		"pkg/limiter/policy", "pkg/limiter/store",
 	},
 	"cmd/internal/serve/engine": {
-		"cmd/internal/decision", "internal/configfile", "internal/layers", "pkg/limiter/admin",
+		"cmd/internal/decision", "internal/configfile", "internal/layers", "internal/subjecttext", "pkg/limiter/admin",
 		"pkg/limiter/httplimit", "pkg/limiter/memorystore", "pkg/limiter/policy", "pkg/limiter/store",
 	},
 	"cmd/internal/serve/reload": {

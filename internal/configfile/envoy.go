@@ -45,14 +45,6 @@ type EnvoyEntry struct {
 	Attribute string
 }
 
-// String returns the entry's key in the form of a file: KEY or KEY=VALUE.
-func (e *EnvoyEntry) String() string {
-	if e.Fixed {
-		return e.Key + "=" + e.Value
-	}
-	return e.Key
-}
-
 func envoyDescriptorObject() *yamlfile.Object {
 	return &yamlfile.Object{About: "Which policy decides a descriptor of Envoy.", Fields: []yamlfile.Field{
 		{Name: "policy", About: "The policy that decides.", Schema: aName},

@@ -6,6 +6,14 @@ import (
 	"strings"
 )
 
+// String returns the entry's key in the form of a file: KEY or KEY=VALUE.
+func (e *EnvoyEntry) String() string {
+	if e.Fixed {
+		return e.Key + "=" + e.Value
+	}
+	return e.Key
+}
+
 // IsPattern reports whether * in the entry's value stands for any text, if its descriptor is ordered.
 func (e *EnvoyEntry) IsPattern() bool { return e.Fixed && strings.Contains(e.Value, "*") }
 

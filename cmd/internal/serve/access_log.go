@@ -20,8 +20,8 @@ func noteBearer(ctx context.Context, name string) {
 	}
 }
 
-// AccessLog writes a line for each request of a listener, or for each gRPC call. It names the access token by its name, and holds no query, since
-// that can be a secret.
+// AccessLog writes a line for each request of a listener, or for each gRPC call. It names the access token by its name, and holds
+// no query, since that can be a secret.
 type AccessLog struct {
 	Log      *slog.Logger
 	Listener string
