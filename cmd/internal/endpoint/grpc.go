@@ -55,7 +55,7 @@ func (c *rlsClient) call(ctx context.Context, message []byte, answer *Answer) ([
 	request := (&http.Request{
 		Method: http.MethodPost, URL: c.url, Host: c.url.Host, Proto: "HTTP/2.0", ProtoMajor: 2,
 		Header: header,
-		Body: io.NopCloser(bytes.NewReader(message)), ContentLength: int64(len(message)),
+		Body:   io.NopCloser(bytes.NewReader(message)), ContentLength: int64(len(message)),
 		// The call is sent again only if the service said that it did not process it.
 		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(message)), nil },
 	}).WithContext(httptrace.WithClientTrace(ctx, trace))

@@ -122,7 +122,7 @@ func (o *endpointFlags) client(g *cli.Globals, url string, changes ...func(*endp
 		return endpoint.NewRLS(endpoint.RLSOptions{
 			URL: url, Domain: o.rls.domain, Descriptors: o.rls.descriptors, Headers: options.Headers, UserAgent: options.UserAgent,
 			Permitted: o.hosts,
-			Timeout: options.Timeout, Insecure: options.Insecure, Roots: options.Roots, ServerName: options.ServerName,
+			Timeout:   options.Timeout, Insecure: options.Insecure, Roots: options.Roots, ServerName: options.ServerName,
 		})
 	}
 	return endpoint.NewHTTP(options)
