@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,6 +87,9 @@ func sameFields(t *testing.T, messages protoreflect.MessageDescriptors) {
 	}
 }
 
+// unanswered is the method of a service that the server does not have.
+const unanswered = "grpc.health.v1.Health.List"
+
 // published returns the descriptors of the server's services, and of all that they need. Each file comes after its imports.
 func published() *descriptorpb.FileDescriptorSet {
 	n := needed{}
@@ -121,8 +125,10 @@ func (n needed) add(d protoreflect.Descriptor) string {
 		n.addFields(d, imports)
 	case protoreflect.ServiceDescriptor:
 		for i := range d.Methods().Len() {
-			imports[n.add(d.Methods().Get(i).Input())] = true
-			imports[n.add(d.Methods().Get(i).Output())] = true
+			if method := d.Methods().Get(i); method.FullName() != unanswered {
+				imports[n.add(method.Input())] = true
+				imports[n.add(method.Output())] = true
+			}
 		}
 	}
 	delete(imports, path)
@@ -173,6 +179,9 @@ func (n needed) write(file protoreflect.FileDescriptor, set *descriptorpb.FileDe
 	}
 	for _, d := range all.Service {
 		if keep(d.GetName()) {
+			d.Method = slices.DeleteFunc(d.Method, func(m *descriptorpb.MethodDescriptorProto) bool {
+				return file.Package()+"."+protoreflect.FullName(d.GetName()+"."+m.GetName()) == unanswered
+			})
 			part.Service = append(part.Service, d)
 		}
 	}
@@ -297,8 +306,8 @@ func TestReflectionIsEnoughForACall(t *testing.T) {
 			method := found.(protoreflect.ServiceDescriptor).Methods().ByName("ShouldRateLimit")
 			for _, want := range []string{"OK", "OVER_LIMIT"} {
 				asked, answer := dynamicpb.NewMessage(method.Input()), dynamicpb.NewMessage(method.Output())
-				err := protojson.Unmarshal([]byte(`{"domain": "edge", "descriptors": [{"entries": [{"key": "user", "value": "`+version+`"}]}]}`),
-					asked)
+				text := `{"domain": "edge", "descriptors": [{"entries": [{"key": "user", "value": "` + version + `"}]}]}`
+				err := protojson.Unmarshal([]byte(text), asked)
 				if err == nil {
 					err = conn.Invoke(t.Context(), "/"+name+"/ShouldRateLimit", asked, answer)
 				}
@@ -310,7 +319,8 @@ func TestReflectionIsEnoughForACall(t *testing.T) {
 		}
 		missing := r.ask(&reflectionv1.ServerReflectionRequest{
 			MessageRequest: &reflectionv1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: "no.Such"}})
-		if e := missing.GetErrorResponse(); codes.Code(e.GetErrorCode()) != codes.NotFound || e.ErrorMessage != `there is no symbol "no.Such"` {
+		if e := missing.GetErrorResponse(); codes.Code(e.GetErrorCode()) != codes.NotFound ||
+			e.ErrorMessage != `there is no symbol "no.Such"` {
 			t.Errorf("%s: what is missing is answered %v", version, missing)
 		}
 		if err := r.stream.CloseSend(); err != nil {

@@ -43,7 +43,8 @@ func ask(t *testing.T, address, path string, message []byte) (answer, status str
 // Reflection is answered if it is asked for, without authorization, about all services.
 func TestReflection(t *testing.T) {
 	const alpha = "grpc.reflection.v1alpha.ServerReflection"
-	services := []string{service, "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", alpha}
+	methods := map[string]string{service: "ShouldRateLimit", "grpc.health.v1.Health": "Watch",
+		"grpc.reflection.v1.ServerReflection": "ServerReflectionInfo", alpha: "ServerReflectionInfo"}
 	list := protowire.AppendString(protowire.AppendTag(nil, 7, protowire.BytesType), "")
 	for _, on := range []bool{true, false} {
 		backend := memorystore.New()
@@ -65,13 +66,13 @@ func TestReflection(t *testing.T) {
 				}
 				continue
 			}
-			for _, name := range services {
+			for name, method := range methods {
 				if !strings.Contains(answer, name) || status != "0" {
 					t.Errorf("%s is answered %q, %s", path, answer, status)
 				}
 				symbol := protowire.AppendString(protowire.AppendTag(nil, 4, protowire.BytesType), name)
 				answer, status := ask(t, listener.Addr().String(), path, symbol)
-				if status != "0" || strings.Contains(answer, "there is no") || !strings.Contains(answer, name[strings.LastIndexByte(name, '.')+1:]) {
+				if status != "0" || !strings.Contains(answer, method) {
 					t.Errorf("%s says of %s: %q, %s", path, name, answer, status)
 				}
 			}
