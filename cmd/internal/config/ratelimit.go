@@ -51,10 +51,12 @@ func pathsIn(directory string, names []string, list func(path string) ([]string,
 		}
 		inside, err := list(path)
 		if err != nil {
-			return nil, store.Invalidf("%s in the directory of envoyproxy/ratelimit does not end with .yaml or .yml; rename it, or move it away", path)
+			return nil, store.Invalidf("%s in the directory of envoyproxy/ratelimit does not end with .yaml or .yml; "+
+				"rename it, or move it away", path)
 		}
 		if level == mostLevels {
-			return nil, store.Invalidf("directory %s of envoyproxy/ratelimit is the %dth inside another; is there a link to one above?", path, level)
+			return nil, store.Invalidf("directory %s of envoyproxy/ratelimit is the %dth inside another; is there a link to one above?",
+				path, level)
 		}
 		below, err := pathsIn(path, inside, list, level+1)
 		if err != nil {
