@@ -15,19 +15,16 @@ func (f *fleet) measure(master string) {
 	ctx := f.t.Context()
 	client := redis.NewClient(&redis.Options{Addr: master, DisableIdentity: true})
 	defer client.Close()
-	figure := func(section, before string) (n int64) {
-		text, err := client.Info(ctx, section).Result()
+	figures := func() (in, out, reads, micros int64) {
+		text, err := client.Info(ctx, "stats", "commandstats").Result()
 		if err != nil {
 			f.t.Fatal(err)
 		}
-		_, rest, _ := strings.Cut(text, before)
-		fmt.Sscan(rest, &n) // 0 if there is none
-		return n
-	}
-	all := func() (in, out, micros, reads int64) {
-		return figure("stats", "total_net_input_bytes:"), figure("stats", "total_net_output_bytes:"),
-			figure("commandstats", "cmdstat_getrange:calls="+fmt.Sprint(figure("commandstats", "cmdstat_getrange:calls="))+",usec="),
-			figure("commandstats", "cmdstat_getrange:calls=")
+		after := func(name string) string { _, rest, _ := strings.Cut(text, name); return rest }
+		fmt.Sscan(after("total_net_input_bytes:"), &in)
+		fmt.Sscan(after("total_net_output_bytes:"), &out)
+		fmt.Sscanf(after("cmdstat_getrange:"), "calls=%d,usec=%d", &reads, &micros)
+		return in, out, reads, micros
 	}
 	looked := func() (n int) {
 		for _, m := range f.members {
@@ -39,10 +36,10 @@ func (f *fleet) measure(master string) {
 	for i, m := range f.members {
 		before[i] = m.recorder.looked()
 	}
-	in, out, micros, reads := all()
+	in, out, reads, micros := figures()
 	begun, first := time.Now(), looked()
 	f.until("processes look", func() bool { return looked() >= first+looks })
-	in2, out2, micros2, reads2 := all()
+	in2, out2, reads2, micros2 := figures()
 	n := int64(looked() - first)
 	f.t.Logf("a look: %d bytes to the server and %d from it, reports and other watches included, and %d ns of the server; %d looks in %v",
 		(in2-in)/n, (out2-out)/n, (micros2-micros)*1000/max(1, reads2-reads), n, time.Since(begun).Round(time.Millisecond))

@@ -25,6 +25,10 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
+// answers is how long a process waits for an answer: far longer than a busy machine takes, and far shorter than
+// [redistest.Patience], so that a lost answer does not hold up the test.
+const answers = 10 * time.Second
+
 // fleet are processes that follow one store while somebody publishes.
 type fleet struct {
 	t       *testing.T
@@ -63,11 +67,17 @@ func (f *fleet) start(m *member) {
 		return m.policies.File().Name
 	}}
 	recorded := store.Wrap(m.recorder, backend)
-	file, err := policyfile.Follow(context.Background(), recorded, policyfile.Published{Process: m.name, Cache: m.cache})
-	if err != nil {
-		f.t.Fatalf("%s does not start: %v", m.name, err)
-	}
-	if m.policies, err = policyfile.NewRuntime(file, recorded); err != nil {
+	var file *policyfile.File
+	var err error
+	f.until(m.name+" starts", func() bool {
+		file, err = policyfile.Follow(context.Background(), recorded,
+			policyfile.Published{Process: m.name, Cache: m.cache, Timeout: answers})
+		if err != nil && !errors.Is(err, limiter.ErrUnavailable) {
+			f.t.Fatalf("%s does not start: %v", m.name, err)
+		}
+		return err == nil
+	})
+	if m.policies, err = policyfile.NewRuntime(file, recorded, limiter.Timeout(answers)); err != nil {
 		f.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -300,7 +310,7 @@ func sentinels(t *testing.T) servers {
 	return servers{
 		client: func() redis.UniversalClient {
 			return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: sentinel.Addrs(),
-				MaxRetries: -1, DisableIdentity: true})
+				MaxRetries: -1, DisableIdentity: true, ReadTimeout: answers})
 		},
 		fail: func(t *testing.T, time int, hold sync.Locker, do func()) {
 			if time > 0 {
@@ -336,7 +346,8 @@ func cluster(t *testing.T) servers {
 	owner := configMaster(t)
 	return servers{
 		client: func() redis.UniversalClient {
-			return redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs(), MaxRetries: -1, DisableIdentity: true})
+			return redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs(), MaxRetries: -1, DisableIdentity: true,
+				ReadTimeout: answers})
 		},
 		fail: func(t *testing.T, time int, hold sync.Locker, do func()) {
 			if time > 0 { // in order, the next master, while takes go on
