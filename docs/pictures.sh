@@ -76,6 +76,41 @@ shoot "$work/light.html" dashboard.png 1235 498
 shoot "$work/dark.html" dashboard-dark.png 1235 498
 unset LIMITCTL_CONFIG
 
+# A limit in five commands, as a moving picture.
+redis-cli -p $port flushall >/dev/null
+mkdir "$work/bin"
+ln -s "$limitctl" "$work/bin/limitctl"
+tmux -S "$socket" kill-server
+PATH=$work/bin:$PATH tmux -S "$socket" -f /dev/null new-session -d -x 100 -y 26 sh
+tmux -S "$socket" send-keys "PS1='$ '; clear" Enter
+sleep 1
+
+# screen SECONDS adds what the terminal shows now.
+screen() {
+	printf '\f%s\n' "$1"
+	tmux -S "$socket" capture-pane -e -p
+}
+
+# types TEXT SECONDS SECONDS types a line, and shows it before and after.
+types() {
+	tmux -S "$socket" send-keys -l "$1"
+	sleep 0.3
+	screen "$2"
+	tmux -S "$socket" send-keys Enter
+	sleep 1.5
+	screen "$3"
+}
+{
+	screen 0.4
+	types 'limitctl consume user:42 --limit 3/1h --cost 3' 0.8 1.4
+	types 'limitctl consume user:42 --limit 3/1h' 0.6 1.8
+	types "limitctl inspect 'user:*'" 0.6 1.8
+	types 'limitctl reset user:42' 0.6 1.4
+	types y 0.3 1.4
+	types 'limitctl undo' 0.6 1.2
+	types y 0.3 2.6
+} | "$work/pictures" -movie >"$images/demo.svg"
+
 # Reports: at the edge of a window, of a store that stopped, and of recorded traffic. They begin with a warning if
 # the machine was busy, so they are made again until it is quiet.
 tmux -S "$socket" kill-server

@@ -1,5 +1,8 @@
 // Command pictures converts a terminal's screen with its colours, from `tmux capture-pane -e`, to an HTML page that
-// looks like it, dark or with -light: pictures [-light] <screen >page.html
+// looks like it, dark or with -light, and several of them to a moving picture:
+//
+//	pictures [-light] <screen >page.html
+//	pictures -movie <screens >movie.svg
 package main
 
 import (
@@ -26,12 +29,17 @@ type theme struct {
 
 func main() {
 	light := flag.Bool("light", false, "show a light terminal")
+	moving := flag.Bool("movie", false, "show screens one after the other")
 	flag.Parse()
 	shown := &dark
 	if *light {
 		shown = &bright
 	}
-	if err := page(os.Stdout, os.Stdin, shown); err != nil {
+	show := func() error { return page(os.Stdout, os.Stdin, shown) }
+	if *moving {
+		show = func() error { return movie(os.Stdout, os.Stdin) }
+	}
+	if err := show(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
