@@ -35,8 +35,8 @@ func denyingSettings() *engine.Settings {
 	return settings
 }
 
-// ask is a request for one or more descriptors of the domain edge.
-func ask(hits uint32, descriptors ...string) *rls.Request {
+// askEdge is a request for one or more descriptors of the domain edge.
+func askEdge(hits uint32, descriptors ...string) *rls.Request {
 	r := &rls.Request{Domain: "edge", Hits: hits}
 	for _, text := range descriptors {
 		d := rls.Descriptor{}
@@ -94,37 +94,37 @@ func counted(t *testing.T, settings *engine.Settings, r *rls.Request) (series, d
 // Every OVER_LIMIT counts once as a denial, of the limit that denies, in the metrics and in the table of denials. No error and no
 // other decision does. A shadow of all domains changes nothing of that.
 func TestEveryDenialIsCounted(t *testing.T) {
-	zero := ask(1, "user=eve")
+	zero := askEdge(1, "user=eve")
 	zero.Descriptors[0].HasLimit, zero.Descriptors[0].Limit = true, rls.LimitOverride{RequestsPerUnit: 0, Unit: 2}
-	looks := ask(1, "user=eve,plan=none")
+	looks := askEdge(1, "user=eve,plan=none")
 	looks.Descriptors[0].HasHits = true
 	for name, test := range map[string]struct {
 		request         *rls.Request
 		series, denials []string
 	}{
-		"always denied": {ask(1, "user=eve,plan=none"),
+		"always denied": {askEdge(1, "user=eve,plan=none"),
 			[]string{"calls consume,(deny),denied 1", "decisions edge/user/plan=none,denied,(deny) 1"},
 			[]string{"user:eve:plan:none (deny)/edge/user/plan=none 1"}},
-		"always denied by a name": {ask(1, "path=/old/a,path=b:c"),
+		"always denied by a name": {askEdge(1, "path=/old/a,path=b:c"),
 			[]string{"calls consume,(deny),denied 1", "decisions gone,denied,(deny) 1"},
 			[]string{"path:/old/a:path_2:b%3Ac (deny)/gone 1"}},
 		"always denied, without hits": {looks,
 			[]string{"calls check,(deny),denied 1", "checks edge/user/plan=none,denied,(deny) 1"}, nil},
-		"never fits": {ask(5, "user=eve"),
+		"never fits": {askEdge(5, "user=eve"),
 			[]string{"calls consume,few,denied 1", "decisions two,denied,few 1"}, []string{"user:eve few/two 1"}},
-		"a sum that never fits": {ask(1, "user=eve", "user=eve", "user=eve"),
+		"a sum that never fits": {askEdge(1, "user=eve", "user=eve", "user=eve"),
 			[]string{"calls consume,few,denied 1", "decisions two,denied,few 1"}, []string{"user:eve few/two 1"}},
-		"an equal descriptor": {ask(1, "user=eve", "user=eve"),
+		"an equal descriptor": {askEdge(1, "user=eve", "user=eve"),
 			[]string{"calls consume,few,allowed 1", "decisions two,allowed,few 1", "granted_units two,few 2"}, nil},
 		"a limit of 0": {zero,
 			[]string{"calls consume,few,denied 1", "decisions two,denied,few 1"}, []string{"user:eve few/two 1"}},
-		"no cost": {ask(1, "team=red,tokens=many"),
+		"no cost": {askEdge(1, "team=red,tokens=many"),
 			[]string{"calls consume,llm,denied 1", "decisions hits,not-asked,llm 1", "decisions requests,not-asked,llm 1",
 				"decisions tokens,denied,llm 1"}, []string{"team:red llm/tokens 1"}},
-		"a cost that never fits": {ask(1, "team=red,tokens=99999999999"),
+		"a cost that never fits": {askEdge(1, "team=red,tokens=99999999999"),
 			[]string{"calls consume,llm,denied 1", "decisions hits,not-asked,llm 1", "decisions requests,not-asked,llm 1",
 				"decisions tokens,denied,llm 1"}, []string{"team:red llm/tokens 1"}},
-		"one of several limits": {ask(1, "team=red,tokens=1001"),
+		"one of several limits": {askEdge(1, "team=red,tokens=1001"),
 			[]string{"calls consume,llm,denied 1", "decisions hits,allowed,llm 1", "decisions requests,allowed,llm 1",
 				"decisions tokens,denied,llm 1"}, []string{"team:red llm/tokens 1"}},
 	} {
@@ -147,7 +147,7 @@ func TestEveryDenialIsCounted(t *testing.T) {
 func TestAShadowLimitCountsWhatNeverFits(t *testing.T) {
 	settings := denyingSettings()
 	settings.Policies[1].Limits[0].Shadow = true
-	series, denials, answer := counted(t, settings, ask(5, "user=eve"))
+	series, denials, answer := counted(t, settings, askEdge(5, "user=eve"))
 	if want := []string{"calls consume,few,allowed 1", "decisions two,shadow-denied,few 1"}; !slices.Equal(series, want) ||
 		len(denials) > 0 || answer.Overall != rls.OK {
 		t.Errorf("counted are %q, and denials %q; the answer is %+v", series, denials, answer)
@@ -157,7 +157,7 @@ func TestAShadowLimitCountsWhatNeverFits(t *testing.T) {
 // A cost that never fits, and a sum of them, have the answers of other denials: the limit and what is left of it, and no time after
 // which the same would fit.
 func TestAnswersAboutWhatNeverFits(t *testing.T) {
-	for _, r := range []*rls.Request{ask(5, "user=eve"), ask(1, "user=eve", "user=eve", "user=eve")} {
+	for _, r := range []*rls.Request{askEdge(5, "user=eve"), askEdge(1, "user=eve", "user=eve", "user=eve")} {
 		settings := denyingSettings()
 		settings.HTTP.Headers = httplimit.RateLimit | httplimit.RetryAfter
 		_, _, answer := counted(t, settings, r)
