@@ -87,10 +87,9 @@ func (r *reflection) add(of part, scope string, descriptor, answer []byte) {
 		}
 		name := scope + "." + textIn(value, 1)
 		r.symbols[name] = answer
-		switch kind {
-		case message:
+		if kind == message {
 			r.messages[name] = true
-		case service:
+		} else if kind == service {
 			r.services = append(r.services, name)
 		}
 		r.add(kind, name, value, answer)
@@ -128,7 +127,7 @@ func (r *reflection) answer(request, response []byte) ([]byte, error) {
 			return appendBytes(response, extensions, appendBytes(nil, 1, []byte(about))), nil
 		}
 		what = fmt.Sprintf("message %q", about)
-	case askServices:
+	default: // askServices
 		var answer []byte
 		for _, name := range r.services {
 			answer = appendBytes(answer, 1, appendBytes(nil, 1, []byte(name)))
