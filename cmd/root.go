@@ -148,6 +148,7 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 		root.AddCommand(made)
 	}
 	addUsualAliases(root)
+	refuseApartValues(global, root)
 	return root
 }
 
