@@ -181,10 +181,10 @@ func addGlobalFlags(g *cli.Globals, root *cobra.Command) {
 	root.RegisterFlagCompletionFunc("csv-formulas", cobra.FixedCompletions(output.FormulaNames(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// newHelpCmd makes "limitctl help COMMAND", which is "limitctl COMMAND --help", and "limitctl help TOPIC".
+// newHelpCmd makes "limitctl help COMMAND", which is "limitctl COMMAND --help", and "limitctl help PAGE".
 func newHelpCmd(g *cli.Globals) *cobra.Command {
 	return &cobra.Command{
-		Use:               "help [COMMAND|TOPIC]",
+		Use:               "help [COMMAND|PAGE]",
 		Short:             "Help about any command",
 		Example:           "  limitctl help consume\n  limitctl help context use\n  limitctl help limits",
 		ValidArgsFunction: completeCommands,
