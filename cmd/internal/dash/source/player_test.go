@@ -15,7 +15,7 @@ type endless struct{ left int }
 
 func (e *endless) Read(p []byte) (int, error) {
 	if e.left == 0 {
-		return copy(p, "\n{\"store\":\"after\"}\n"), errEnd
+		return copy(p, "\n{\"time\":\"2026-01-02T03:04:05Z\",\"store\":\"after\"}\n"), errEnd
 	}
 	n := min(e.left, len(p))
 	for i := range p[:n] {
