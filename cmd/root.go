@@ -19,6 +19,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/publish"
 	"github.com/limitctl/limitctl/cmd/internal/server"
 	"github.com/limitctl/limitctl/cmd/internal/setup"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/internal/texts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -199,7 +200,7 @@ func newHelpCmd(g *cli.Globals) *cobra.Command {
 			about, rest, err := cmd.Root().Find(args)
 			if len(args) == 1 && about == cmd.Root() {
 				if near := texts.Nearest(args[0], topicNames(), 1); near != "" {
-					return cli.Usagef("unknown page %q; did you mean `limitctl help %s`?", args[0], near)
+					return cli.Usagef("unknown page %q; did you mean `%s`?", args[0], shell.Command("limitctl", "help", near))
 				}
 			}
 			switch {

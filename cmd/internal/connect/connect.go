@@ -170,7 +170,8 @@ func unknownScheme(url string) error {
 		return badURL("%q has no scheme; did you mean %s or %s?", url, shell.Command("redis://"+url), shell.Command("file:"+url))
 	}
 	// Another pair may be a user and a password.
-	if host, port, _ := strings.Cut(url, ":"); !strings.ContainsAny(host, "@/?") && (port == redisPort || isPort(port) && storeurl.IsLocal(host)) {
+	host, port, _ := strings.Cut(url, ":")
+	if !strings.ContainsAny(host, "@/?") && (port == redisPort || isPort(port) && storeurl.IsLocal(host)) {
 		return badURL("it has no scheme; did you mean %s?", shell.Command("redis://"+url))
 	}
 	return badURL("it has no scheme; write redis://[user[:password]@]host:port, file:PATH or memory:")

@@ -59,7 +59,8 @@ audit log. After an error a second run goes on.`,
   limitctl override apply -f overrides.yaml --prune --yes -o json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 && o.file == "" {
-				return cli.Usagef("the file is not named with a flag; write `%s`", shell.Command("limitctl", "override", "apply", "-f", args[0]))
+				return cli.Usagef("the file is not named with a flag; write `%s`",
+					shell.Command("limitctl", "override", "apply", "-f", args[0]))
 			}
 			return cli.NoArguments(cmd, args)
 		},

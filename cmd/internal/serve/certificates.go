@@ -35,7 +35,7 @@ func ReadCertificates(certificate, key, clients string, read func(path string) (
 	return c, err
 }
 
-// CertificateFlag names the flag of the file that an error of [ReadCertificates] is about, or all of them.
+// CertificateFlag names the flag of the file that an error of [ReadCertificates] is about, or TLS if it is about several.
 func CertificateFlag(err error, certificate, key, clients string) string {
 	var path *fs.PathError
 	if errors.As(err, &path) {
@@ -48,7 +48,7 @@ func CertificateFlag(err error, certificate, key, clients string) string {
 			return "--tls-client-ca"
 		}
 	}
-	return "--tls-cert, --tls-key or --tls-client-ca"
+	return "TLS"
 }
 
 // Refresh reads the files again if they have changed, and reports whether others are in force. If the files do not
