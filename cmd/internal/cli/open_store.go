@@ -1,13 +1,11 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Open connects to the chosen store; where names it in messages. The command may write to the store,
@@ -55,7 +53,7 @@ func (g *Globals) Opened(opened connect.Store, err error) (connect.Store, error)
 	switch {
 	case err != nil && s.Context != nil:
 		return nil, fmt.Errorf("context %q: %w", s.Context.Name, err)
-	case s.Store.Origin == byVariable && errors.Is(err, store.ErrInvalid):
+	case err != nil && s.Store.Origin == byVariable && strings.HasPrefix(err.Error(), "store URL: "): // and not about the prefix
 		return nil, fmt.Errorf("LIMITCTL_STORE: %w", err)
 	case err != nil:
 		return nil, err

@@ -42,3 +42,13 @@ func TestARecordingWithALongLine(t *testing.T) {
 		t.Errorf("once it is left: %v", msg)
 	}
 }
+
+// What no dashboard recorded is refused, and not shown as an empty store.
+func TestAFileThatIsNoRecording(t *testing.T) {
+	for text, want := range map[string]string{"{\"a\":1}\n": "it has no time; play a file", "PK\n": "it is not JSON; play a file"} {
+		msg := newPlayer(&Options{Play: strings.NewReader(text), Now: time.Now}).next(t.Context())
+		if out, is := msg.(PlayedOut); !is || out.Err == nil || !strings.Contains(out.Err.Error(), want) {
+			t.Errorf("%q: %+v", text, msg)
+		}
+	}
+}
