@@ -43,7 +43,7 @@ func movie(to io.Writer, from io.Reader) error {
 	}
 	w := bufio.NewWriter(to)
 	wide, high := float64(columns)*across+2*edge, rows*down+2*edge
-	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %d" width="%.0f" height="%d"><style>`+"\n", wide, high, wide, high)
+	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %d" width="%.0[1]f" height="%d">`+"\n<style>\n", wide, high)
 	w.WriteString("text{font:14px 'DejaVu Sans Mono',Menlo,Consolas,monospace;white-space:pre}\n")
 	colours(w, &bright)
 	w.WriteString("@media (prefers-color-scheme:dark){\n")

@@ -166,9 +166,18 @@ func (s *Sentinel) KillMaster() (old *Process, err error) {
 	if old = s.Master(); old == nil {
 		return nil, errors.New("no Sentinel names a master")
 	}
-	err = until("a replica catching up", func(ctx context.Context) error {
+	err = untilSame(s.Servers)
+	if err == nil {
+		old.Kill()
+	}
+	return old, err
+}
+
+// untilSame waits until a master and its replica have the same data.
+func untilSame(servers []*Process) error {
+	return until("a replica catching up", func(ctx context.Context) error {
 		var offsets []string
-		for _, server := range s.Servers {
+		for _, server := range servers {
 			info, err := server.do(ctx, "INFO", "replication").Text()
 			if err != nil {
 				return err
@@ -182,10 +191,6 @@ func (s *Sentinel) KillMaster() (old *Process, err error) {
 		}
 		return nil
 	})
-	if err == nil {
-		old.Kill()
-	}
-	return old, err
 }
 
 // Failover makes the Sentinels promote the replica while the master runs, and returns the old master;

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/limitctl/limitctl/cmd/internal/ratelimitfile"
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/internal/published"
 	"github.com/limitctl/limitctl/internal/yamlfile"
@@ -30,6 +31,8 @@ type Config struct {
 	// Ratelimit is the file or directory of envoy.ratelimit_config, empty for none; and RatelimitFiles are its files.
 	Ratelimit      string
 	RatelimitFiles []string
+	// Remarks say what in these files has no equal.
+	Remarks []ratelimitfile.Remark
 	// Trial is the published version that is tried beside this one, nil for none, and Tried are the policies with it.
 	Trial *published.Trial
 	Tried []*policy.Policy

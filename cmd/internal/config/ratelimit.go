@@ -10,27 +10,59 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// RatelimitPaths returns the files of envoyproxy/ratelimit that path names: the file, or those of a directory whose names end
-// with .yaml or .yml and do not begin with a dot. list is [Environment.List].
+// mostLevels is the most directories inside each other, so that a symbolic link to one above is found.
+const mostLevels = 16
+
+// RatelimitPaths returns the files of envoyproxy/ratelimit that path names: the file, or those of a directory and of those in
+// it, but for names that begin with a dot. All must end with .yaml or .yml: envoyproxy/ratelimit reads the others as well, so
+// leaving one out would open its limits. list is [Environment.List].
 func RatelimitPaths(path string, list func(path string) ([]string, error)) (paths []string, err error) {
-	isFile := func(name string) bool {
-		extension := filepath.Ext(name)
-		return (extension == ".yaml" || extension == ".yml") && !strings.HasPrefix(name, ".")
-	}
-	if isFile(filepath.Base(path)) {
+	if isRatelimitFile(path) {
 		return []string{path}, nil
 	}
 	names, err := list(path)
 	if err != nil {
-		return nil, store.Invalidf("directory %s of ratelimit_config cannot be read: %s", path, reason(err))
+		return nil, store.Invalidf("directory %s of envoyproxy/ratelimit cannot be read: %s", path, reason(err))
 	}
-	for _, name := range slices.Sorted(slices.Values(names)) {
-		if isFile(name) {
-			paths = append(paths, filepath.Join(path, name))
-		}
+	if paths, err = pathsIn(path, names, list, 1); err != nil {
+		return nil, err
 	}
 	if len(paths) == 0 {
-		return nil, store.Invalidf("directory %s of ratelimit_config has no file that ends with .yaml or .yml", path)
+		return nil, store.Invalidf("directory %s of envoyproxy/ratelimit has no file that ends with .yaml or .yml", path)
+	}
+	return paths, nil
+}
+
+func isRatelimitFile(path string) bool {
+	extension := filepath.Ext(path)
+	return extension == ".yaml" || extension == ".yml"
+}
+
+// pathsIn returns the files in a directory that has these names.
+func pathsIn(directory string, names []string, list func(path string) ([]string, error), level int) (paths []string, err error) {
+	for _, name := range slices.Sorted(slices.Values(names)) {
+		path := filepath.Join(directory, name)
+		if strings.HasPrefix(name, ".") {
+			continue
+		}
+		if isRatelimitFile(name) {
+			paths = append(paths, path)
+			continue
+		}
+		inside, err := list(path)
+		if err != nil {
+			return nil, store.Invalidf("%s in the directory of envoyproxy/ratelimit does not end with .yaml or .yml; "+
+				"rename it, or move it away", path)
+		}
+		if level == mostLevels {
+			return nil, store.Invalidf("directory %s of envoyproxy/ratelimit is the %dth inside another; is there a link to one above?",
+				path, level)
+		}
+		below, err := pathsIn(path, inside, list, level+1)
+		if err != nil {
+			return nil, err
+		}
+		paths = append(paths, below...)
 	}
 	return paths, nil
 }
@@ -61,6 +93,7 @@ func (c *Config) AddRatelimit(env *Environment) error {
 		return &Mistakes{mistakes}
 	}
 	c.Read = append(c.Read, c.RatelimitFiles...)
+	c.Remarks = rules.Remarks
 	own := map[string]bool{}
 	for _, p := range c.Policies {
 		own[p.Name] = true

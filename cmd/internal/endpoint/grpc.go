@@ -49,14 +49,13 @@ func (c *rlsClient) call(ctx context.Context, message []byte, answer *Answer) ([
 		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
 	}
+	header := c.header.Clone()
+	header.Set("Grpc-Timeout", deadlineText(time.Until(deadline)))
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { answer.Sent = time.Now() }}
 	request := (&http.Request{
 		Method: http.MethodPost, URL: c.url, Host: c.url.Host, Proto: "HTTP/2.0", ProtoMajor: 2,
-		Header: http.Header{
-			"Content-Type": {"application/grpc"}, "Te": {"trailers"}, "User-Agent": {c.userAgent},
-			"Grpc-Timeout": {deadlineText(time.Until(deadline))},
-		},
-		Body: io.NopCloser(bytes.NewReader(message)), ContentLength: int64(len(message)),
+		Header: header,
+		Body:   io.NopCloser(bytes.NewReader(message)), ContentLength: int64(len(message)),
 		// The call is sent again only if the service said that it did not process it.
 		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(message)), nil },
 	}).WithContext(httptrace.WithClientTrace(ctx, trace))

@@ -23,6 +23,8 @@ type RLSOptions struct {
 	Domain string
 	// Descriptors are the descriptors of each request, in the form of [parseDescriptor]. At least one is needed.
 	Descriptors []string
+	// Headers are sent with each call, such as an access token. They have the form "Name: value".
+	Headers []string
 	// UserAgent identifies the program to the service.
 	UserAgent string
 	// Permitted are hosts beyond loopback that may be tested.
@@ -78,7 +80,10 @@ func NewRLS(options RLSOptions) (Client, error) {
 			"write grpcs://, or leave out --insecure, --cacert and --server-name")
 	}
 	way.prepareTLS()
-	c := &rlsClient{http2: newHTTP2(way), name: options.URL, domain: options.Domain, userAgent: options.UserAgent}
+	c := &rlsClient{http2: newHTTP2(way), name: options.URL, domain: options.Domain}
+	if c.header, err = callHeader(options.Headers, options.UserAgent); err != nil {
+		return nil, err
+	}
 	target.Path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 	for _, text := range options.Descriptors {
 		descriptor, err := parseDescriptor(text)
@@ -91,6 +96,25 @@ func NewRLS(options RLSOptions) (Client, error) {
 		return nil, store.Invalidf("there are %d descriptors; there may be %d", len(c.descriptors), rls.MaxDescriptors)
 	}
 	return c, nil
+}
+
+// callHeader returns the header of each call, but for its deadline.
+func callHeader(headers []string, userAgent string) (http.Header, error) {
+	header := http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}, "User-Agent": {userAgent}}
+	for _, text := range headers {
+		h, err := parseHeader(text)
+		switch {
+		case err != nil:
+			return nil, err
+		case header[h.name] != nil || h.name == "Host" || strings.HasPrefix(h.name, "Grpc-"):
+			return nil, store.Invalidf("--header %s is about how calls are sent, which limitctl says itself; leave it out", h.name)
+		case h.value.has(subjectPart) || h.value.has(costPart):
+			return nil, store.Invalidf("--header %s is the same for all calls of a rate limit service; put %s into a --descriptor",
+				h.name, SubjectPlace)
+		}
+		header[h.name] = []string{string(h.value.append(nil, "", 0))}
+	}
+	return header, nil
 }
 
 // parseDescriptor reads a descriptor: KEY=VALUE,KEY=VALUE… A value can contain [SubjectPlace], and a backslash
@@ -134,7 +158,7 @@ type rlsClient struct {
 	*http2
 	name        string
 	domain      string
-	userAgent   string
+	header      http.Header      // of each call, but for its deadline
 	descriptors []rls.Descriptor // values can contain SubjectPlace
 }
 

@@ -76,7 +76,8 @@ func TestWhatARateLimitServiceIsAskedAndAnswers(t *testing.T) {
 		var asked []rls.Request
 		s := rlsServer(t, secure, func(w http.ResponseWriter, r *http.Request, request *rls.Request) {
 			asked = append(asked, *request)
-			if r.Header.Get("User-Agent") != "limitctl test" || r.Header.Get("Grpc-Timeout") == "" {
+			if r.Header.Get("User-Agent") != "limitctl test" || r.Header.Get("Authorization") != "Bearer t" ||
+				r.Header.Get("Grpc-Timeout") == "" {
 				t.Errorf("the request has %v", r.Header)
 			}
 			overall := rls.OK
@@ -96,7 +97,7 @@ func TestWhatARateLimitServiceIsAskedAndAnswers(t *testing.T) {
 			pool.AddCert(s.Certificate())
 		}
 		client := newRLS(t, RLSOptions{URL: url, Domain: "edge", UserAgent: "limitctl test", Roots: pool,
-			Descriptors: []string{"generic_key=login", `user=a-{subject},path=/x\,y\\`}})
+			Headers: []string{"authorization: Bearer t"}, Descriptors: []string{"generic_key=login", `user=a-{subject},path=/x\,y\\`}})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		before := time.Now()
@@ -244,6 +245,12 @@ func TestWhatIsWrongWithARateLimitServicesOptions(t *testing.T) {
 		{RLSOptions{URL: good, Descriptors: []string{"k=v"}}, "--domain NAME --descriptor"},
 		{RLSOptions{URL: good, Domain: "d"}, "--domain NAME --descriptor"},
 		{RLSOptions{URL: good, Domain: "d", Descriptors: []string{"k"}}, `"k" is not KEY=VALUE`},
+		{RLSOptions{URL: good, Domain: "d", Descriptors: []string{"k=v"}, Headers: []string{"grpc-timeout: 1S"}},
+			"--header Grpc-Timeout is"},
+		{RLSOptions{URL: good, Domain: "d", Descriptors: []string{"k=v"}, Headers: []string{"content-type: a"}},
+			"--header Content-Type is"},
+		{RLSOptions{URL: good, Domain: "d", Descriptors: []string{"k=v"}, Headers: []string{"a: {subject}"}},
+			"put {subject} into a --descriptor"},
 		{RLSOptions{URL: good, Domain: "d", Descriptors: []string{"k=v,"}}, `"" is not KEY=VALUE`},
 		{RLSOptions{URL: good, Domain: "d", Descriptors: []string{"=v"}}, `"=v" is not KEY=VALUE`},
 		{RLSOptions{URL: good, Domain: "d", Descriptors: []string{strings.Repeat("k=v,", 64) + "k=v"}}, "65 entries"},

@@ -76,7 +76,7 @@ func (o *loadtestOptions) parseURL(cmd *cobra.Command, args []string) (rest []st
 	}
 	if endpoint.IsRLS(o.url) {
 		for _, flag := range httpFlags() {
-			if given(flag) {
+			if given(flag) && flag != "header" {
 				return nil, cli.Usagef("--%s is for HTTP, and %s is a rate limit service; leave it out", flag, endpoint.RedactURL(o.url))
 			}
 		}

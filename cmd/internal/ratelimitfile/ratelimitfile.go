@@ -39,6 +39,9 @@ type Remark struct {
 	Text string
 }
 
+// String is the remark with its place, on one line.
+func (r Remark) String() string { return fmt.Sprintf("%s:%d: %s: %s", r.Path, r.Line, r.Field, r.Text) }
+
 // Read reads files together. With mistakes there are no rules.
 func Read(files []File) (*Rules, []yamlfile.Mistake) {
 	b := &builder{rules: &Rules{Envoy: configfile.EnvoyDomains{}}, names: newNames(), domains: map[string]string{},

@@ -40,6 +40,9 @@ func (f *serveFrame) checked(c *config.Config, backend store.Store, where string
 		answer.Addresses["proxy"] = answer.Addresses["http"]
 		delete(answer.Addresses, "http")
 	}
+	for _, r := range c.Remarks {
+		o.Warn(r.String())
+	}
 	return o.Print(answer)
 }
 

@@ -95,6 +95,9 @@ func (o *serveOptions) frame() (*serveFrame, error) {
 	if err := f.read(o.Env); err != nil {
 		return nil, err
 	}
+	if o.grpcReflection && f.grpc == nil {
+		return nil, cli.Usagef("--grpc-reflection needs --grpc ADDRESS")
+	}
 	if o.grpcTokens && (f.grpc == nil || f.tokens == nil) {
 		return nil, cli.Usagef("--grpc-tokens needs --grpc, and access tokens (--token-file or %s)", tokenVariable)
 	}

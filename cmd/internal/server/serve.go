@@ -27,7 +27,7 @@ type serveFlags struct {
 	maxInFlight, maxConnections       int
 	logFormat, logLevel               string
 	logSubjects, logRequests          bool
-	grpcTokens                        bool
+	grpcTokens, grpcReflection        bool
 	metricsFlags
 	pageFlags
 	publishedFlags
@@ -128,6 +128,8 @@ func (f *serveFlags) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&f.grpc, "grpc", "", "answer Envoy's rate limit service, which is gRPC, at `ADDRESS`")
 	flags.DurationVar(&f.grpcAge, "grpc-max-age", 0,
 		"end each connection of --grpc after about `DURATION`, so that clients spread over new servers; 0 for never")
+	flags.BoolVar(&f.grpcReflection, "grpc-reflection", false,
+		"tell clients of --grpc its services and messages, for tools such as grpcurl")
 	flags.DurationVar(&f.drain, "drain", 5*time.Second, "after SIGTERM, end within `DURATION`, even if requests are under way")
 	flags.DurationVar(&f.drainDelay, "drain-delay", 0,
 		"first accept new connections for `DURATION`, until balancers send no more")
@@ -230,7 +232,7 @@ func runServe(cmd *cobra.Command, o *serveOptions) error {
 		frame.listener("proxy", frame.listen, gate.Wrap(o.proxy.handler(e, upstream, frame.Log)), 0)
 		frame.operators(answers)
 	}
-	frame.envoy(e, envoy.Options{Gate: gate, Describe: o.describe, Age: o.grpcAge})
+	frame.envoy(e, envoy.Options{Gate: gate, Describe: o.describe, Age: o.grpcAge, Reflection: o.grpcReflection})
 	return serve.Run(cmd.Context(), &frame.Options)
 }
 

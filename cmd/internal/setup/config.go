@@ -115,6 +115,10 @@ func printValidation(g *cli.Globals, c *config.Config, err error) error {
 	if err == nil {
 		answer.Files, answer.Policies, answer.Layouts, answer.Contexts = c.Read, len(c.Policies), len(c.Layouts), len(c.Contexts)
 		warnOfSecrets(g, c)
+		for _, r := range c.Remarks {
+			answer.Remarks = append(answer.Remarks, remarkDocument(r))
+			g.Warn(r.String())
+		}
 	}
 	if printErr := g.Print(answer); printErr != nil {
 		return printErr
@@ -131,6 +135,8 @@ type validAnswer struct {
 	Layouts       int              `json:"layouts,omitempty"`
 	Contexts      int              `json:"contexts"`
 	Mistakes      []config.Mistake `json:"mistakes"`
+	// Remarks say what has no equal in the files of envoyproxy/ratelimit.
+	Remarks []remarkDocument `json:"remarks,omitempty"`
 }
 
 // Records implements output.Answer.

@@ -77,7 +77,7 @@ func runConfigImport(g *cli.Globals, places []string) error {
 	}
 	for _, r := range rules.Remarks {
 		answer.Remarks = append(answer.Remarks, remarkDocument(r))
-		g.Warn(fmt.Sprintf("%s:%d: %s: %s", r.Path, r.Line, r.Field, r.Text))
+		g.Warn(r.String())
 	}
 	if err := g.Print(answer); err != nil {
 		return err

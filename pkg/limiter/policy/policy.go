@@ -230,6 +230,16 @@ func ParseKey(key store.Key) (parts KeyFields, ok bool) {
 	return KeyFields{Policy: policy, Limit: limit, Attributes: listOf(attributes)}, true
 }
 
+// ParseAnyKey is [ParseKey] also for a key under which the next version of a limit counts apart: its Limit ends with
+// [store.NextSuffix].
+func ParseAnyKey(key store.Key) (parts KeyFields, ok bool) {
+	own := store.WithoutNext(key.Name)
+	if parts, ok = ParseKey(store.Key{Subject: key.Subject, Name: own}); ok && own != key.Name {
+		parts.Limit += store.NextSuffix
+	}
+	return parts, ok
+}
+
 // ParseSubject splits a subject that consists of attributes, such as "tenant:acme:user:42", even if no policy made
 // it. ok is false for any other.
 func ParseSubject(subject string) (attributes []Attribute, ok bool) {
@@ -243,9 +253,10 @@ func ParseSubject(subject string) (attributes []Attribute, ok bool) {
 // LimitName is the name of the policy and the name of the limit: "api/user-route".
 func (p *KeyFields) LimitName() string { return p.Policy + "/" + p.Limit }
 
-// LimitName is the name of a key's limit, without the attributes that a policy can append to it.
+// LimitName is the name of a key's limit, without the attributes that a policy can append to it. That of the next version of a
+// limit ends with [store.NextSuffix].
 func LimitName(key store.Key) string {
-	if parts, ok := ParseKey(key); ok {
+	if parts, ok := ParseAnyKey(key); ok {
 		return parts.LimitName()
 	}
 	return key.Name

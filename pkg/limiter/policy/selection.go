@@ -9,7 +9,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Selection says which keys of policies an operator means.
+// Selection says which keys of policies an operator means. Those under which the next version of a limit counts apart, with
+// [store.NextSuffix], are among them.
 type Selection struct {
 	// Policies and Limits select by name; the zero Pattern is every name.
 	Policies, Limits store.Pattern
@@ -19,8 +20,9 @@ type Selection struct {
 
 // Match reports whether the key is selected. It needs only the key.
 func (s *Selection) Match(key store.Key) bool {
-	parts, ok := ParseKey(key)
-	return ok && matches(s.Policies, parts.Policy) && matches(s.Limits, parts.Limit) && parts.Has(s.Attributes)
+	parts, ok := ParseAnyKey(key)
+	return ok && matches(s.Policies, parts.Policy) && parts.Has(s.Attributes) &&
+		(matches(s.Limits, parts.Limit) || matches(s.Limits, store.WithoutNext(parts.Limit)))
 }
 
 func matches(p store.Pattern, name string) bool { return p.IsZero() || p.Match(name) }
@@ -73,7 +75,7 @@ func (s *Selection) limitsOf(p *Policy) ([]*Limit, error) {
 	var named []string
 	for i := range p.Limits {
 		l := &p.Limits[i]
-		if !matches(s.Limits, l.Name) {
+		if !matches(s.Limits, l.Name) && !matches(s.Limits, l.Name+store.NextSuffix) {
 			continue
 		}
 		named = append(named, l.Name)
@@ -104,7 +106,12 @@ func (s *Selection) keys(p *Policy, limits []*Limit) []store.Key {
 				return nil
 			}
 		}
-		keys = append(keys, p.Key(l, s.Attributes))
+		if matches(s.Limits, l.Name) {
+			keys = append(keys, p.Key(l, s.Attributes))
+		}
+		next := *l
+		next.Name += store.NextSuffix
+		keys = append(keys, p.Key(&next, s.Attributes))
 	}
 	return keys
 }

@@ -25,6 +25,10 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
+// answers is how long a process waits for an answer: far longer than a busy machine takes, and far shorter than
+// [redistest.Patience], so that a lost answer does not hold up the test.
+const answers = 10 * time.Second
+
 // fleet are processes that follow one store while somebody publishes.
 type fleet struct {
 	t       *testing.T
@@ -32,38 +36,48 @@ type fleet struct {
 	table   admin.ConfigTable // the publisher's
 	members []*member
 	random  *rand.Rand
+	book    book
+	plans   plans
+	// versions is how many versions were published or tried, and broken how many of them were broken.
+	versions, broken int
 
-	mu   sync.Mutex
-	good map[int64]bool // the counts of versions without a mistake
-
-	takes, byNext, errs, mixed atomic.Int64
+	holding     sync.RWMutex // is locked while nobody takes
+	epoch       atomic.Int64 // names the teams
+	takes, errs atomic.Int64
 }
 
 // member is one process.
 type member struct {
 	name, cache string
-	backend     store.Store
+	recorder    *recorder
 	policies    *policyfile.Runtime
 	end         func()
-}
-
-// version is the configuration number n: the count of both limits says which it is. The second limit of some versions counts
-// otherwise than that of others.
-func version(n int64) string {
-	algorithm := [...]string{"fixed-window", "token-bucket", "sliding-log"}[n%3]
-	return fmt.Sprintf("policies:\n  llm:\n    limits:\n      - {name: one, by: [team], limit: 'fixed-window:%d/%s'}\n"+
-		"      - {name: two, by: [team], limit: '%s:%d/1h'}\n", 100_000+n, redistest.LongPeriod(), algorithm, 100_000+n)
 }
 
 // start starts a process.
 func (f *fleet) start(m *member) {
 	f.t.Helper()
-	m.backend = f.open()
-	file, err := policyfile.Follow(context.Background(), m.backend, policyfile.Published{Process: m.name, Cache: m.cache})
-	if err != nil {
-		f.t.Fatalf("%s does not start: %v", m.name, err)
-	}
-	if m.policies, err = policyfile.NewRuntime(file, m.backend); err != nil {
+	backend := f.open()
+	table, _ := admin.ConfigTableOf(backend)
+	m.policies = nil
+	m.recorder = &recorder{Store: backend, ConfigTable: table, book: &f.book, inForce: func() string {
+		if m.policies == nil {
+			return ""
+		}
+		return m.policies.File().Name
+	}}
+	recorded := store.Wrap(m.recorder, backend)
+	var file *policyfile.File
+	var err error
+	f.until(m.name+" starts", func() bool {
+		file, err = policyfile.Follow(context.Background(), recorded,
+			policyfile.Published{Process: m.name, Cache: m.cache, Timeout: answers})
+		if err != nil && !errors.Is(err, limiter.ErrUnavailable) {
+			f.t.Fatalf("%s does not start: %v", m.name, err)
+		}
+		return err == nil
+	})
+	if m.policies, err = policyfile.NewRuntime(file, recorded, limiter.Timeout(answers)); err != nil {
 		f.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -76,120 +90,131 @@ func (f *fleet) start(m *member) {
 		cancel()
 		running.Wait()
 		m.policies.Close()
-		m.backend.Close()
+		recorded.Close()
 	}
 }
 
-// take takes as long as ctx lasts, and checks that each call is decided by one sound version alone.
+// take takes as long as ctx lasts. A take that has begun goes on, so that its outcome is known.
 func (f *fleet) take(ctx context.Context, m *member, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	for ctx.Err() == nil {
-		team := fmt.Sprint("team-", random.IntN(50))
+		f.holding.RLock()
+		team := fmt.Sprintf("team-%d-%d", f.epoch.Load(), random.IntN(10))
 		call, err := m.policies.Call("llm", policy.Attributes{"team": team}, 1)
-		if err != nil {
-			f.t.Error(err)
+		if err == nil {
+			_, err = call.Limits.Take(context.Background(), call.Requests...)
+		}
+		f.holding.RUnlock()
+		switch {
+		case err == nil:
+			f.takes.Add(1)
+			continue
+		case !errors.Is(err, limiter.ErrUnavailable) && !errors.Is(err, limiter.ErrOutcomeUnknown) && !errors.Is(err, limiter.ErrRefused):
+			f.t.Errorf("%s: a take fails with %v", m.name, err)
 			return
 		}
-		f.check(m, call.Requests)
-		if _, err := call.Limits.Take(ctx, call.Requests...); err != nil { // a failover
-			if ctx.Err() == nil && !errors.Is(err, limiter.ErrUnavailable) && !errors.Is(err, limiter.ErrOutcomeUnknown) &&
-				!errors.Is(err, limiter.ErrRefused) && !errors.Is(err, limiter.ErrGaveUp) {
-				f.t.Errorf("%s: a take fails with %v", m.name, err)
-				return
-			}
-			f.errs.Add(1)
-			time.Sleep(time.Millisecond)
-			continue
-		}
-		f.takes.Add(1)
-	}
-}
-
-// check checks that requests are those of one version.
-func (f *fleet) check(m *member, requests []limiter.Request) {
-	one, two := requests[0].Limit(), requests[1].Limit()
-	n := one.Count - 100_000
-	f.mu.Lock()
-	good := f.good[n]
-	f.mu.Unlock()
-	want := [...]limiter.Algorithm{limiter.FixedWindow, limiter.TokenBucket, limiter.SlidingLog}[((n%3)+3)%3]
-	if len(requests) != 2 || one.Count != two.Count || two.Algorithm != want || one.Name != "llm/one" ||
-		store.WithoutNext(two.Name) != "llm/two" || !good {
-		if f.mixed.Add(1) == 1 {
-			f.t.Errorf("%s decides by %v and %v", m.name, one, two)
-		}
-	}
-	if strings.HasSuffix(two.Name, store.NextSuffix) {
-		f.byNext.Add(1)
+		f.errs.Add(1) // a failover
+		time.Sleep(time.Millisecond)
 	}
 }
 
 // change makes a change of what is published; without an answer of the store nothing is known.
-func (f *fleet) change(make func(s *published.State) admin.ConfigChange) error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+func (f *fleet) change(timeout time.Duration, make func(ctx context.Context, s *published.State) admin.ConfigChange) error {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	s, err := published.Read(ctx, f.table)
 	if err != nil && (s == nil || s.Was == "") {
 		return err
 	}
-	c := make(s)
+	c := make(ctx, s)
 	if c.Head == "" {
 		return nil // there is nothing to do
 	}
-	_, err = f.table.PublishConfig(ctx, c)
+	done, err := f.table.PublishConfig(ctx, c)
+	if done && c.Record != "" {
+		f.versions++
+	}
 	return err
+}
+
+// next publishes the version of a number.
+func (f *fleet) next(n int64, reason string) func(context.Context, *published.State) admin.ConfigChange {
+	f.plans.whole[n] = true
+	return func(_ context.Context, s *published.State) admin.ConfigChange {
+		return s.Next(&published.Version{By: "anna", Reason: reason, Text: []byte(version(n))})
+	}
+}
+
+// try tries the version of a number; with no share as a shadow.
+func (f *fleet) try(n int64, share int) func(context.Context, *published.State) admin.ConfigChange {
+	plan := published.Canary{}
+	if share > 0 {
+		plan.Share, plan.By = share, "team"
+	}
+	return func(_ context.Context, s *published.State) admin.ConfigChange {
+		f.plans.tried[n] = share
+		return s.Try(&published.Version{By: "anna", Reason: "a trial", Text: []byte(version(n))}, plan)
+	}
 }
 
 // step does something that people do.
 func (f *fleet) step(n int64) {
-	isGood := func() {
-		f.mu.Lock()
-		f.good[n] = true
-		f.mu.Unlock()
-	}
 	v := &published.Version{By: "anna", Reason: "a test", Text: []byte(version(n))}
-	canary := published.Canary{}
+	share := 0
 	if f.random.IntN(2) == 0 {
-		canary.Share, canary.By = 1+f.random.IntN(policy.WholeShare), "team"
+		share = 1 + f.random.IntN(policy.WholeShare)
 	}
-	f.change(func(s *published.State) admin.ConfigChange {
-		switch f.random.IntN(10) {
-		case 0: // a broken version
-			v.Text = []byte(strings.Replace(version(n), "limit:", "limt:", 1))
+	do := f.random.IntN(12)
+	before := f.versions
+	err := f.change(time.Second, func(ctx context.Context, s *published.State) admin.ConfigChange {
+		mistaken := []byte(strings.Replace(version(n), "limit:", "limt:", 1))
+		switch isTried := s.Head.Next.Exists(); {
+		case do == 0:
+			v.Text = mistaken
 			return s.Next(v)
-		case 1: // a broken next version
-			v.Text = []byte(strings.Replace(version(n), "limit:", "limt:", 1))
-			if s.Head.Version > 0 {
-				return s.Try(v, canary)
-			}
-		case 2: // a record that no publisher wrote
+		case do == 1 && s.Head.Version > 0: // a broken next version
+			v.Text = mistaken
+			return s.Try(v, published.Canary{})
+		case do == 2: // a record that no publisher wrote
 			c := s.Next(v)
 			c.Record = "spoilt"
 			return c
-		case 3, 4, 5:
-			if s.Head.Version > 0 {
-				isGood()
-				return s.Try(v, canary)
-			}
-		case 6:
-			if s.Head.Next.Exists() {
-				return s.Promote(v)
-			}
-		case 7:
-			if s.Head.Next.Exists() {
-				return s.Withdraw(v)
+		case do <= 5 && s.Head.Version > 0:
+			return f.try(n, share)(ctx, s)
+		case do == 6 && isTried: // sound or not
+			return f.promote(ctx, s)
+		case do == 7 && isTried:
+			return s.Withdraw(v)
+		case do == 8 && s.Before() > 0: // which may have a mistake
+			if old, err := s.Fetch(ctx, f.table, s.Before()); err == nil {
+				return s.Next(&published.Version{By: "anna", Reason: "back", Of: old.Number, Text: old.Text})
 			}
 		}
-		isGood()
-		return s.Next(v)
+		return f.next(n, "a test")(ctx, s)
 	})
+	if err == nil && do <= 2 && f.versions > before {
+		f.broken++
+	}
 }
 
-// settled waits until each process has what the store says is in force.
-func (f *fleet) settled(what string) {
+// promote puts the version in force that is tried, unless it cannot be read.
+func (f *fleet) promote(ctx context.Context, s *published.State) admin.ConfigChange {
+	v, err := s.Fetch(ctx, f.table, s.Head.Next.Version)
+	if err != nil {
+		return admin.ConfigChange{}
+	}
+	if file, err := policyfile.Parse("the promoted version", v.Text); err == nil {
+		f.plans.whole[file.Policies[0].Limits[0].Limit.Count-fewest] = true
+	}
+	return s.Promote(&published.Version{By: "anna", Reason: "fine"})
+}
+
+// settled waits until each process has what the store says is in force, and returns how long it took.
+func (f *fleet) settled(what string) time.Duration {
 	f.t.Helper()
 	var missing string
-	for begun := time.Now(); time.Since(begun) < redistest.Patience; time.Sleep(10 * time.Millisecond) {
+	begun := time.Now()
+	for ; time.Since(begun) < redistest.Patience; time.Sleep(10 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		s, err := published.Read(ctx, f.table)
 		processes, err2 := published.Processes(ctx, f.table)
@@ -204,10 +229,56 @@ func (f *fleet) settled(what string) {
 			}
 		}
 		if missing = fmt.Sprintf("%+v is in force, and there are %+v", s.Head, processes); len(names) == len(f.members) {
-			return
+			return time.Since(begun)
 		}
 	}
 	f.t.Fatalf("%s: %s", what, missing)
+	return 0
+}
+
+// publishLast publishes a version while the store is quiet. Each process has it in force at the end of the first look that begins
+// afterwards, so a process that looks once a second has it within two.
+func (f *fleet) publishLast(n int64) {
+	f.t.Helper()
+	if err := f.change(redistest.Patience, f.next(n, "the last")); err != nil {
+		f.t.Fatal(err)
+	}
+	before := make([]int, len(f.members))
+	for i, m := range f.members {
+		before[i] = m.recorder.looked()
+	}
+	took := f.settled("after the last version")
+	s, err := published.Read(f.t.Context(), f.table)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	name := fmt.Sprintf("published version %d", s.Head.Version)
+	for i, m := range f.members {
+		f.until(m.name+" looks again", func() bool {
+			looks := m.recorder.from(before[i])
+			for k := range looks {
+				if k == 0 || looks[k-1].failed {
+					continue
+				}
+				if looks[k].inForce != name {
+					f.t.Fatalf("after look %d of %s, %s is in force, want %s", k, m.name, looks[k].inForce, name)
+				}
+				return true
+			}
+			return false
+		})
+	}
+	f.t.Logf("all processes, which look every 10ms, report the last version after %v", took.Round(time.Millisecond))
+}
+
+// until waits until something is so.
+func (f *fleet) until(what string, is func() bool) {
+	f.t.Helper()
+	for begun := time.Now(); !is() && !f.t.Failed(); time.Sleep(time.Millisecond) {
+		if time.Since(begun) > redistest.Patience {
+			f.t.Fatalf("it does not happen: %s", what)
+		}
+	}
 }
 
 // used returns what a team has in use of the first limit.
@@ -224,29 +295,108 @@ func (f *fleet) used(team string) int64 {
 	return decisions.At(0).Used
 }
 
-// While somebody publishes, tries, promotes and withdraws versions, good and broken ones, processes restart and a master fails
-// over, each call is decided by one sound version alone. Afterwards all processes have the last version, and a rollback loses
-// nothing that was used.
-func TestAFleetDecidesByOneVersionAtATime(t *testing.T) {
-	tier.Full(t, "four processes follow what is published through a failover, which takes half a minute")
+// servers are the Redis of a fleet.
+type servers struct {
+	client func() redis.UniversalClient
+	// fail makes a master fail over, the first time the one of the configurations, which crashes: hold keeps takes away while it
+	// does, so that all of them are on its replica. do is done before the replica has taken over.
+	fail func(t *testing.T, time int, hold sync.Locker, do func())
+	// configMaster returns the address of the master that has the configurations.
+	configMaster func(t *testing.T) string
+}
+
+func sentinels(t *testing.T) servers {
 	sentinel := redistest.StartSentinel(t)
-	open := func() store.Store {
-		client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: sentinel.Addrs(),
-			MaxRetries: -1, DisableIdentity: true})
-		backend, err := redisstore.New(client)
+	return servers{
+		client: func() redis.UniversalClient {
+			return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: sentinel.Addrs(),
+				MaxRetries: -1, DisableIdentity: true, ReadTimeout: answers})
+		},
+		fail: func(t *testing.T, time int, hold sync.Locker, do func()) {
+			if time > 0 {
+				return // there is one replica
+			}
+			hold.Lock()
+			old, err := sentinel.KillMaster()
+			hold.Unlock()
+			if do(); err == nil {
+				err = sentinel.WaitFailover(old)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		},
+		configMaster: func(*testing.T) string { return sentinel.Master().Addr },
+	}
+}
+
+func cluster(t *testing.T) servers {
+	c := redistest.StartClusterWithReplicas(t)
+	configMaster := func(t *testing.T) int {
+		slot, err := c.SlotOf("rl!{config}:head")
+		if err != nil {
+			t.Fatal(err)
+		}
+		owner, err := c.Owner(slot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return owner
+	}
+	owner := configMaster(t)
+	return servers{
+		client: func() redis.UniversalClient {
+			return redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs(), MaxRetries: -1, DisableIdentity: true,
+				ReadTimeout: answers})
+		},
+		fail: func(t *testing.T, time int, hold sync.Locker, do func()) {
+			if time > 0 { // in order, the next master, while takes go on
+				do()
+				if err := c.Failover((owner + time) % len(c.Masters)); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			hold.Lock()
+			err := c.KillMaster(owner)
+			hold.Unlock()
+			if do(); err == nil {
+				err = c.Failover(owner)
+			}
+			if err == nil {
+				err = c.Replicas[owner].Restart()
+			}
+			if err = errors.Join(err, c.WaitUsable()); err != nil {
+				t.Fatal(err)
+			}
+		},
+		configMaster: func(t *testing.T) string { return c.Masters[configMaster(t)].Addr },
+	}
+}
+
+// While somebody publishes fifty versions, good and broken ones, tries, promotes and withdraws them, processes restart and
+// masters fail over, each take is decided by one sound version alone, exactly as a model of that version decides. Afterwards all
+// processes have the last version, and a rollback loses nothing that was used.
+func TestAFleetDecidesByOneVersionAtATime(t *testing.T) {
+	tier.Full(t, "four processes follow what is published through failovers, which takes half a minute")
+	t.Run("Cluster", func(t *testing.T) { testAFleet(t, cluster(t)) })
+	t.Run("Sentinel", func(t *testing.T) { testAFleet(t, sentinels(t)) })
+}
+
+func testAFleet(t *testing.T, servers servers) {
+	f := &fleet{t: t, random: rand.New(rand.NewPCG(1, 2)), book: book{unknown: map[string]bool{}},
+		plans: plans{whole: map[int64]bool{}, tried: map[int64]int{}}}
+	f.open = func() store.Store {
+		backend, err := redisstore.New(servers.client())
 		if err != nil {
 			t.Fatal(err)
 		}
 		return backend
 	}
-	publisher := open()
+	publisher := f.open()
 	defer publisher.Close()
-	f := &fleet{t: t, open: open, good: map[int64]bool{}, random: rand.New(rand.NewPCG(1, 2))}
 	f.table, _ = admin.ConfigTableOf(publisher)
-	f.good[1] = true
-	if err := f.change(func(s *published.State) admin.ConfigChange {
-		return s.Next(&published.Version{By: "anna", Reason: "first", Text: []byte(version(1))})
-	}); err != nil {
+	if err := f.change(redistest.Patience, f.next(1, "first")); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 4 {
@@ -255,38 +405,31 @@ func TestAFleetDecidesByOneVersionAtATime(t *testing.T) {
 		f.start(m)
 		defer func() { m.end() }()
 	}
-	const steps, failover = 60, 30
-	for n := range int64(steps) {
-		if n == failover {
-			old, err := sentinel.KillMaster()
-			if err != nil {
-				t.Fatal(err)
-			}
-			for k := range int64(5) { // meanwhile somebody goes on
-				f.step(steps + 10 + k)
-			}
-			if err := sentinel.WaitFailover(old); err != nil {
-				t.Fatal(err)
-			}
+	const versions = 50
+	failures, n := 0, int64(1)
+	step := func() { n++; f.step(n) }
+	for steps := 1; f.versions < versions && !t.Failed(); steps++ {
+		if f.versions > versions/3*(failures+1) && failures < 2 {
+			f.epoch.Add(1)
+			servers.fail(t, failures, &f.holding, func() {
+				for range 5 { // meanwhile somebody goes on
+					step()
+				}
+			})
+			failures++
+			f.epoch.Add(1)
 		}
-		f.step(2 + n)
-		if n%7 == 6 {
+		step()
+		if steps%7 == 0 {
 			m := f.members[f.random.IntN(len(f.members))]
 			m.end()
 			f.start(m)
+			f.epoch.Add(1)
 		}
-		for target := f.takes.Load() + 200; f.takes.Load() < target && !t.Failed(); {
-			time.Sleep(time.Millisecond)
-		}
+		target := f.takes.Load() + 200
+		f.until("takes go on", func() bool { return f.takes.Load() >= target })
 	}
-	last := &published.Version{By: "anna", Reason: "the last", Text: []byte(version(1000))}
-	f.mu.Lock()
-	f.good[1000] = true
-	f.mu.Unlock()
-	if err := f.change(func(s *published.State) admin.ConfigChange { return s.Next(last) }); err != nil {
-		t.Fatal(err)
-	}
-	f.settled("after the last version")
+	f.publishLast(1000)
 
 	// A trial and its end, and a rollback, keep what was used.
 	call, err := f.members[0].policies.Call("llm", policy.Attributes{"team": "alone"}, 5)
@@ -296,25 +439,21 @@ func TestAFleetDecidesByOneVersionAtATime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.mu.Lock()
-	f.good[1001] = true
-	f.mu.Unlock()
-	try := &published.Version{By: "anna", Reason: "a trial", Text: []byte(version(1001))}
 	for _, step := range []struct {
 		what string
-		make func(s *published.State) admin.ConfigChange
+		make func(ctx context.Context, s *published.State) admin.ConfigChange
 	}{
-		{"tried", func(s *published.State) admin.ConfigChange {
-			return s.Try(try, published.Canary{Share: policy.WholeShare, By: "team"})
+		{"tried", f.try(1001, policy.WholeShare)},
+		{"withdrawn", func(_ context.Context, s *published.State) admin.ConfigChange {
+			return s.Withdraw(&published.Version{By: "anna", Reason: "enough"})
 		}},
-		{"withdrawn", func(s *published.State) admin.ConfigChange { return s.Withdraw(try) }},
-		{"tried again", func(s *published.State) admin.ConfigChange { return s.Try(try, published.Canary{}) }},
-		{"promoted", func(s *published.State) admin.ConfigChange { return s.Promote(try) }},
-		{"rolled back", func(s *published.State) admin.ConfigChange {
-			return s.Next(&published.Version{By: "anna", Reason: "back", Of: last.Number, Text: last.Text})
+		{"tried again", f.try(1002, 0)},
+		{"promoted", f.promote},
+		{"rolled back", func(_ context.Context, s *published.State) admin.ConfigChange {
+			return s.Next(&published.Version{By: "anna", Reason: "back", Of: s.Before(), Text: []byte(version(1000))})
 		}},
 	} {
-		if err := f.change(step.make); err != nil {
+		if err := f.change(redistest.Patience, step.make); err != nil {
 			t.Fatal(err)
 		}
 		f.settled(step.what)
@@ -322,9 +461,12 @@ func TestAFleetDecidesByOneVersionAtATime(t *testing.T) {
 			t.Errorf("%s: %d are in use, want 5", step.what, used)
 		}
 	}
-	t.Logf("%d takes and %d calls by a next version, %d errors, %d by a mixture", f.takes.Load(), f.byNext.Load(), f.errs.Load(),
-		f.mixed.Load())
-	if f.byNext.Load() == 0 {
-		t.Error("no next version has decided")
+	f.holding.Lock()
+	defer f.holding.Unlock()
+	f.measure(servers.configMaster(t))
+	a := f.book.audit(t, &f.plans)
+	t.Logf("%d versions, %d of them broken; %d takes and %d errors; audited: %+v", f.versions, f.broken, f.takes.Load(), f.errs.Load(), a)
+	if a.takes == 0 || a.denied == 0 || a.byNext == 0 || a.shadows == 0 || f.broken == 0 {
+		t.Error("the audit has not seen everything")
 	}
 }

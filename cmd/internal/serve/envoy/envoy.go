@@ -4,6 +4,7 @@ package envoy
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"maps"
 	"net/http"
@@ -29,13 +30,21 @@ const (
 	peerService = "ratelimit"
 )
 
+// descriptors is the FileDescriptorSet of the services: the published descriptors, with what they need and nothing else. The
+// tests with Envoy's client, in docs/envoy-client, write and compare it.
+//
+//go:embed reflection.pb
+var descriptors []byte
+
 // Options are the parts of the service.
 type Options struct {
 	// Ready reports whether the server is healthy; nil means always.
 	Ready func() bool
 	// Admits, if set, says why a call with that authorization is refused, "" if it is not, and whether it only came too
-	// soon. Health checks need no authorization.
+	// soon. Health checks and reflection need no authorization.
 	Admits func(authorization []string) (refusal string, tooSoon bool)
+	// Reflection: clients may ask for the services and their messages.
+	Reflection bool
 	// Age is how long a connection may last; 0 means without a bound.
 	Age time.Duration
 	// Gate bounds the calls that are decided at a time; nil means no bound.
@@ -74,15 +83,24 @@ func New(e *engine.Engine, options Options) *grpc.Server {
 		}
 	}
 	check, watch := grpc.Health(options.Ready, service, peerService)
+	open := map[string]bool{grpc.HealthCheck: true, grpc.HealthWatch: true}
+	dialogues := map[string]grpc.Dialogue{}
+	if options.Reflection {
+		reflection := grpc.Reflection(descriptors)
+		for _, path := range []string{grpc.ReflectionV1, grpc.ReflectionV1Alpha} {
+			dialogues[path], open[path] = reflection, true
+		}
+	}
 	return grpc.New(grpc.Options{
-		Methods: map[string]grpc.Method{shouldRateLimit: l.answer, grpc.HealthCheck: check},
-		Watches: map[string]grpc.Watch{grpc.HealthWatch: watch},
-		Bounds:  grpc.Bounds{Age: options.Age},
-		Admits:  admits,
-		Open:    map[string]bool{grpc.HealthCheck: true, grpc.HealthWatch: true},
-		Gate:    options.Gate,
-		OnBug:   options.OnBug,
-		OnEnd:   onEnd,
+		Methods:   map[string]grpc.Method{shouldRateLimit: l.answer, grpc.HealthCheck: check},
+		Watches:   map[string]grpc.Watch{grpc.HealthWatch: watch},
+		Dialogues: dialogues,
+		Bounds:    grpc.Bounds{Age: options.Age},
+		Admits:    admits,
+		Open:      open,
+		Gate:      options.Gate,
+		OnBug:     options.OnBug,
+		OnEnd:     onEnd,
 	})
 }
 

@@ -53,7 +53,7 @@ type conn struct {
 
 	mu      sync.Mutex
 	streams map[uint32]*stream
-	watches uint32 // those of active that watch; for a listener they do not keep a connection from being idle
+	watches uint32 // those of active that last; for a listener they do not keep a connection from being idle
 	active  uint32 // calls that have begun and not ended, including those that the client has reset
 	lastID  uint32
 	begun   bool // the server's preface is written, so the client can be sent more

@@ -1,13 +1,13 @@
-// Package grpc answers unary gRPC calls over HTTP/2, and calls that watch a state: a small server for methods that read
-// and write their messages themselves.
+// Package grpc answers unary gRPC calls over HTTP/2, calls that watch a state, and dialogues: a small server for methods that
+// read and write their messages themselves.
 //
-// It has only what a rate limit service needs: no other streams, no compression, no reflection. It registers
-// nothing, so that a program that links it starts as fast as before. Frames and header compression come from
-// golang.org/x/net/http2.
+// It has only what a rate limit service needs: no other streams, and no compression. It registers nothing, so that a program
+// that links it starts as fast as before. Frames and header compression come from golang.org/x/net/http2.
 package grpc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -22,8 +22,9 @@ type Method func(ctx context.Context, request, response []byte) ([]byte, error)
 // whenever it differs, which it checks with each sweep. The function must be quick. An error is one of [Method].
 type Watch func(request []byte) (state func() []byte, err error)
 
-// mostWatches is the most calls of a connection that watch at a time.
-const mostWatches = 16
+// A Dialogue answers each message of a stream with one, while the stream lasts. It appends to response like a [Method], must be
+// quick, and gets short messages only. An error is one of [Method], and ends the stream.
+type Dialogue func(request, response []byte) ([]byte, error)
 
 // Code is gRPC's number for the result of a call.
 type Code uint8
@@ -50,6 +51,14 @@ type Status struct {
 }
 
 func (s *Status) Error() string { return fmt.Sprintf("grpc status %d: %s", s.Code, s.Message) }
+
+// statusOf is what the caller gets for the error of a method.
+func statusOf(err error) *Status {
+	if status, is := errors.AsType[*Status](err); is {
+		return status
+	}
+	return &Status{Internal, "internal error"}
+}
 
 // Bounds limit what clients can make the server hold. A zero field means its default.
 type Bounds struct {
@@ -112,7 +121,9 @@ type Options struct {
 	Methods map[string]Method
 	// Watches are the methods that watch a state, by their paths.
 	Watches map[string]Watch
-	Bounds  Bounds
+	// Dialogues are the methods that answer each message, by their paths.
+	Dialogues map[string]Dialogue
+	Bounds    Bounds
 	// Admits, if set, returns the status of a call that is refused for these values of its metadata authorization, or nil.
 	// Open are the paths of methods that need none. It is called concurrently and must be quick.
 	Admits func(authorization []string) *Status

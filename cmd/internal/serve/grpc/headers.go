@@ -83,6 +83,8 @@ func percentEncoded(text string) string {
 	return b.String()
 }
 
+var errTooLarge = &Status{ResourceExhausted, "the message is too large"}
+
 var errCompressed = &Status{Unimplemented, "the message is compressed; send it as it is"}
 
 // request is the content of a call's headers.

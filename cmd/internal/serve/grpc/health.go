@@ -60,24 +60,12 @@ func Health(ready func() bool, services ...string) (Method, Watch) {
 
 // serviceIn returns the service in a HealthCheckRequest.
 func serviceIn(request []byte) (service string, err error) {
-	for len(request) > 0 {
-		number, kind, n := protowire.ConsumeTag(request)
-		if n < 0 {
-			return "", errNotHealth
+	if !eachField(request, func(number protowire.Number, value []byte) {
+		if number == 1 {
+			service = string(value)
 		}
-		request = request[n:]
-		if number == 1 && kind == protowire.BytesType {
-			value, n := protowire.ConsumeBytes(request)
-			if n < 0 {
-				return "", errNotHealth
-			}
-			service, request = string(value), request[n:]
-			continue
-		}
-		if n = protowire.ConsumeFieldValue(number, kind, request); n < 0 {
-			return "", errNotHealth
-		}
-		request = request[n:]
+	}) {
+		return "", errNotHealth
 	}
 	return service, nil
 }

@@ -3,7 +3,6 @@ package grpc
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"net/http"
 	"slices"
 	"time"
@@ -21,6 +20,7 @@ type stream struct {
 	id       uint32
 	method   Method
 	watch    Watch     // instead of method
+	dialogue Dialogue  // instead of both
 	deadline time.Time // zero for none
 	request  []byte    // with its prefix
 	received int       // with padding
@@ -41,6 +41,7 @@ type stream struct {
 	begun   bool // the headers of the answer were sent
 	blocked bool
 	hasTurn bool // is in the connection's turns
+	lasts   bool // counts among the connection's watches
 
 	state func() []byte // of a watch: its next message
 	last  []byte        // the last one
@@ -108,12 +109,14 @@ func (c *conn) headers(frame *http2.MetaHeadersFrame) error {
 	if r.timeout > 0 {
 		s.deadline = now.Add(r.timeout)
 	}
-	s.method, s.watch = c.server.options.Methods[r.path], c.server.options.Watches[r.path]
+	options := &c.server.options
+	s.method, s.watch, s.dialogue = options.Methods[r.path], options.Watches[r.path], options.Dialogues[r.path]
 	switch refusal := c.server.refusal(&r); {
 	case refusal != nil:
 		c.refuseCall(s, refusal)
-	case s.method == nil && s.watch == nil:
+	case s.method == nil && s.watch == nil && s.dialogue == nil:
 		c.refuseCall(s, &Status{Unimplemented, "unknown method"})
+	case s.dialogue != nil && !c.keep(s):
 	case s.wasRead:
 		c.start(s)
 	}
@@ -164,9 +167,11 @@ func (c *conn) data(frame *http2.DataFrame) error {
 	}
 	s.request = append(s.request, data...)
 	if n := c.server.options.Bounds.MessageBytes; len(s.request) >= prefixBytes && s.length() > n {
-		c.refuseCall(s, &Status{ResourceExhausted, "the message is too large"})
+		c.refuseCall(s, errTooLarge)
 	} else if s.wasRead {
 		c.start(s)
+	} else if s.dialogue != nil {
+		c.converse(s)
 	}
 	return nil
 }
@@ -209,6 +214,10 @@ func (c *conn) start(s *stream) {
 	}
 	if s.http != "" {
 		c.answerHTTP(s)
+		return
+	}
+	if s.dialogue != nil {
+		c.converse(s)
 		return
 	}
 	switch {
@@ -284,10 +293,8 @@ func (c *conn) finish(s *stream, err error) {
 	if err == nil && len(s.answer) >= prefixBytes {
 		binary.BigEndian.PutUint32(s.answer[1:prefixBytes], uint32(len(s.answer)-prefixBytes))
 		s.unsent = s.answer
-	} else if status, is := errors.AsType[*Status](err); is {
-		s.status = status
 	} else {
-		s.status = &Status{Internal, "internal error"}
+		s.status = statusOf(err)
 	}
 	s.answer = nil
 	c.server.ended(s.status)
@@ -331,7 +338,7 @@ func (c *conn) send(s *stream) {
 		c.window -= n
 		s.window -= n
 	}
-	if s.blocked = false; s.state != nil {
+	if s.blocked = false; s.goesOn() {
 		return
 	}
 	if s.http != "" {
@@ -383,7 +390,7 @@ func (c *conn) end(s *stream) {
 	c.unblock(s)
 	c.idle = max(0, c.idle-1)
 	delete(c.streams, s.id)
-	if s.state != nil {
+	if s.lasts {
 		c.watches--
 	}
 	c.less()
@@ -401,7 +408,7 @@ func (c *conn) reset(s *stream) {
 		s.cancel()
 		return
 	}
-	if s.state != nil {
+	if s.lasts {
 		c.watches--
 	}
 	c.release(s)

@@ -3,35 +3,22 @@ package grpc
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
-	"net/http"
 )
 
 var errConnectionEnds = &Status{Unavailable, "the connection ends"}
 
 // startWatch begins a call that watches. The caller holds c.mu.
 func (c *conn) startWatch(s *stream) {
-	if !c.draining.IsZero() { // the client has not read yet that the connection ends
-		c.refuseCall(s, errConnectionEnds)
-		return
-	}
-	if c.watches >= mostWatches {
-		c.refuseCall(s, &Status{ResourceExhausted, "the connection watches too much"})
+	if !c.keep(s) {
 		return
 	}
 	state, err := s.watch(s.request[prefixBytes:])
-	if status, is := errors.AsType[*Status](err); is {
-		c.refuseCall(s, status)
-		return
-	} else if err != nil {
-		c.refuseCall(s, &Status{Internal, "internal error"})
+	if err != nil {
+		c.refuseCall(s, statusOf(err))
 		return
 	}
 	c.release(s)
 	s.started, s.request, s.state = true, nil, state
-	if c.watches++; c.active == c.watches {
-		c.state(http.StateIdle)
-	}
 	c.tellState(s)
 }
 
@@ -49,14 +36,16 @@ func (c *conn) tellState(s *stream) {
 	c.signal()
 }
 
-// endWatches tells the state for the last time to the calls that watch, and ends them: the connection gets no more. The
-// caller holds c.mu.
+// endWatches tells the state for the last time to the calls that watch, and ends them and dialogues: the connection gets no
+// more. The caller holds c.mu.
 func (c *conn) endWatches() {
 	for _, s := range c.streams {
-		if s.state == nil {
+		if !s.goesOn() {
 			continue
 		}
-		c.tellState(s)
+		if s.state != nil {
+			c.tellState(s)
+		}
 		c.refuseCall(s, errConnectionEnds)
 	}
 }

@@ -36,6 +36,18 @@ func Hash(c *config.Config) string {
 // mostTold is the most differences that the log lists.
 const mostTold = 50
 
+// tellRemarks logs what has no equal in the files of envoyproxy/ratelimit.
+func (r *Reloader) tellRemarks(c *config.Config) {
+	for i, remark := range c.Remarks {
+		if i == mostTold {
+			r.Log.Warn("more of the files of envoyproxy/ratelimit has no equal", "more", len(c.Remarks)-mostTold)
+			break
+		}
+		r.Log.Warn("a setting of envoyproxy/ratelimit has no equal", "at", fmt.Sprintf("%s:%d", remark.Path, remark.Line),
+			"setting", remark.Field, "remark", remark.Text)
+	}
+}
+
 // tell logs what is in force now, and for whom that is more or less.
 func (r *Reloader) tell(before, after *config.Config, hash string) {
 	// tellFixed reports what is fixed.

@@ -91,6 +91,7 @@ func New(o Options) *Reloader {
 	r := &Reloader{Options: o, paths: o.Config.Searched, listed: o.Config.Ratelimit, loaded: o.Config, start: o.Fixed(o.Config)}
 	r.fixed = r.start
 	r.state = State{Files: slices.Clone(o.Config.Read), Hash: Hash(o.Config), Policies: len(o.Config.Policies), LoadedAt: o.Now().UTC()}
+	r.tellRemarks(o.Config)
 	return r
 }
 
@@ -242,6 +243,9 @@ func (r *Reloader) replace(c *config.Config, asked bool) {
 		r.Log.Info("the configuration can be used again, and is the one in force", "hash", hash)
 	case asked:
 		r.Log.Info("the configuration was read again, and is the one in force", "hash", hash)
+	}
+	if !slices.Equal(c.Remarks, before.Remarks) {
+		r.tellRemarks(c)
 	}
 	r.tellFixed(c)
 	if r.OnReload != nil {

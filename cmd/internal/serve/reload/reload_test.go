@@ -369,4 +369,16 @@ func TestFilesOfRatelimitAreFollowed(t *testing.T) {
 	r.wants("broken from the start", "2", "3", "2", "4")
 	write("b", 5)
 	r.wants("mended there", "2", "3", "2", "4", "5")
+
+	// What has no equal is said when it comes, and not again with every change.
+	text := "domain: b\ndescriptors: [{key: k, quota_mode: true, rate_limit: {unit: day, requests_per_unit: 6}}]\n"
+	if err := os.WriteFile(in("limits/b.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.wants("quota_mode", "2", "3", "2", "4", "5", "6")
+	write("c", 7)
+	r.wants("another file", "2", "3", "2", "4", "5", "6", "6")
+	if n := strings.Count(r.log.String(), "setting=quota_mode"); n != 1 {
+		t.Errorf("it is said %d times:\n%s", n, &r.log)
+	}
 }
