@@ -113,7 +113,7 @@ var layers = map[string][]string{
 	},
 	"cmd/internal/connect": {
 		"cmd/internal/shell", "cmd/internal/storeurl", "internal/panics", "internal/redact",
-		"internal/redisserver", "pkg/limiter/admin", "pkg/limiter/filestore", "pkg/limiter/layouts",
+		"internal/redisserver", "internal/texts", "pkg/limiter/admin", "pkg/limiter/filestore", "pkg/limiter/layouts",
 		"pkg/limiter/memorystore", "pkg/limiter/redisstore", "pkg/limiter/store",
 	},
 	"cmd/internal/dash": {

@@ -2,6 +2,8 @@ package cmd
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -68,5 +70,15 @@ func TestDoctorOfSentinels(t *testing.T) {
 	_, stderr := w.run(t, exitRefused, "check", "u", "--limit", "1/1h", "--store", "redis://"+sentinel.Sentinels[0].Addr)
 	if !strings.Contains(stderr, "if this is a Sentinel's port, limitctl doctor names the URL to give") {
 		t.Errorf("a check at a Sentinel's port says %q", stderr)
+	}
+}
+
+// A server of another protocol has no password to check.
+func TestDoctorOfAnotherProgramsPort(t *testing.T) {
+	other := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(other.Close)
+	stdout, _ := newWorld(t).run(t, exitRefused, "doctor", "--store", "redis://"+other.Listener.Addr().String())
+	if !strings.Contains(stdout, "→ another program listens there,") || strings.Contains(stdout, "password") {
+		t.Errorf("%s", stdout)
 	}
 }

@@ -9,7 +9,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/internal/texts"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // flagComplaint describes a mistake in a flag, instead of the text of Go's own error.
@@ -92,6 +94,45 @@ func oneDash(cmd *cobra.Command, args []string) string {
 		}
 	}
 	return ""
+}
+
+// refuseApartValues makes cmd and the commands below it refuse a value that stands apart from its flag, as in --watch 5s, if the
+// flag takes one only after an equals sign. It would be an argument, such as a pattern that matches nothing.
+func refuseApartValues(g *cli.Globals, cmd *cobra.Command) {
+	check := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if flag, value := apartValue(cmd, g.Args); flag != "" {
+			return cli.Usagef("%s takes its value after an =, and %s is an argument of its own; write %[1]s=%[2]s", flag, value)
+		}
+		if check == nil {
+			return nil
+		}
+		return check(cmd, args)
+	}
+	for _, sub := range cmd.Commands() {
+		refuseApartValues(g, sub)
+	}
+}
+
+// apartValue returns the first flag among args with a value that may be left out, and the duration that follows it as another
+// argument. The flag is "" if there is none.
+func apartValue(cmd *cobra.Command, args []string) (flag, value string) {
+	for i, arg := range args[:max(0, len(args)-1)] {
+		if arg == "--" {
+			break
+		}
+		f := cmd.Flags().Lookup(strings.TrimPrefix(arg, "--"))
+		if len(arg) == 2 && arg[0] == '-' {
+			f = cmd.Flags().ShorthandLookup(arg[1:])
+		}
+		if f == nil || arg[0] != '-' || f.NoOptDefVal == "" || f.Value.Type() == "bool" {
+			continue
+		}
+		if _, err := store.ParsePeriod(args[i+1]); err == nil {
+			return "--" + f.Name, args[i+1]
+		}
+	}
+	return "", ""
 }
 
 // addUsualAliases lets commands be called as other programs call theirs.

@@ -449,7 +449,7 @@ func TestAResetOfKeysThatAreGoneMeanwhile(t *testing.T) {
 		return w.err.Write(p)
 	})
 	stdout, stderr := w.run(t, exitYes, "reset", "tenant:*", "--yes", "--store", "redis://"+server.Addr)
-	if want := "deleted 2 keys, 1 gone meanwhile (lapsed, or deleted by somebody else)\n"; stdout != want {
+	if want := "deleted 2 keys, 1 gone meanwhile (expired, or deleted by somebody else)\n"; stdout != want {
 		t.Errorf("it says %q, not %q", stdout, want)
 	}
 	if !strings.Contains(stderr, "this also brings back keys that somebody else deleted meanwhile\n") {

@@ -19,6 +19,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/publish"
 	"github.com/limitctl/limitctl/cmd/internal/server"
 	"github.com/limitctl/limitctl/cmd/internal/setup"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/internal/texts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -148,6 +150,7 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 		root.AddCommand(made)
 	}
 	addUsualAliases(root)
+	refuseApartValues(global, root)
 	return root
 }
 
@@ -180,10 +183,10 @@ func addGlobalFlags(g *cli.Globals, root *cobra.Command) {
 	root.RegisterFlagCompletionFunc("csv-formulas", cobra.FixedCompletions(output.FormulaNames(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// newHelpCmd makes "limitctl help COMMAND", which is "limitctl COMMAND --help", and "limitctl help TOPIC".
+// newHelpCmd makes "limitctl help COMMAND", which is "limitctl COMMAND --help", and "limitctl help PAGE".
 func newHelpCmd(g *cli.Globals) *cobra.Command {
 	return &cobra.Command{
-		Use:               "help [COMMAND|TOPIC]",
+		Use:               "help [COMMAND|PAGE]",
 		Short:             "Help about any command",
 		Example:           "  limitctl help consume\n  limitctl help context use\n  limitctl help limits",
 		ValidArgsFunction: completeCommands,
@@ -195,6 +198,11 @@ func newHelpCmd(g *cli.Globals) *cobra.Command {
 				}
 			}
 			about, rest, err := cmd.Root().Find(args)
+			if len(args) == 1 && about == cmd.Root() {
+				if near := texts.Nearest(args[0], topicNames(), 1); near != "" {
+					return cli.Usagef("unknown page %q; did you mean `%s`?", args[0], shell.Command("limitctl", "help", near))
+				}
+			}
 			switch {
 			case err != nil:
 				return cli.Usagef("%s", err)

@@ -12,7 +12,7 @@ import (
 // topic is a page of the help that is about no command.
 type topic struct{ name, short, text string }
 
-// topics are the pages of "limitctl help TOPIC", in the order in which the help lists them.
+// topics are the pages of "limitctl help PAGE", in the order in which the help lists them.
 func topics() []topic {
 	return []topic{
 		{"limits", "How a limit is written, and which algorithm to choose",

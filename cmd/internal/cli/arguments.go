@@ -49,11 +49,7 @@ func oneSubject(cmd *cobra.Command, args []string) error {
 	case len(args) == 0:
 		return Usagef("no KEY given; say who is limited, as in `%s user:42`", cmd.CommandPath())
 	case len(args) > 1:
-		hint := ""
-		if cmd.Flags().Lookup("wait") != nil {
-			hint = ", and write --wait=30s with the ="
-		}
-		return Usagef("%s given, but %s takes one KEY; quote it if it contains spaces%s", Several(args), cmd.Name(), hint)
+		return Usagef("%s given, but %s takes one KEY; quote it if it contains spaces", Several(args), cmd.Name())
 	}
 	return nil
 }

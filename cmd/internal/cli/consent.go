@@ -30,7 +30,7 @@ func (o *ConsentOptions) AddPublishConsentFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&o.Yes, "yes", "y", false, "do not ask")
 	cmd.Flags().StringVar(&o.Confirm, "confirm", "", "`NAME` of the protected context, instead of typing it")
 	o.addReasonFlag(cmd, "m")
-	cmd.Flags().Lookup("reason").Usage = "why; the history and the audit log show the `TEXT`"
+	cmd.Flags().Lookup("reason").Usage = "why (required); the history and the audit log show the `TEXT`"
 	cmd.RegisterFlagCompletionFunc("confirm", cobra.NoFileCompletions)
 }
 

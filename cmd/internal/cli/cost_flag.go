@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -24,6 +26,9 @@ func (c *CostFlag) Set(text string) error {
 		return err
 	}
 	units, err := strconv.ParseInt(text, 0, 64)
+	if errors.Is(err, strconv.ErrRange) {
+		return fmt.Errorf("it is out of range; it must be from 1 to %d", store.MaxCount)
+	}
 	c.Units, c.said = units, true
 	return err
 }

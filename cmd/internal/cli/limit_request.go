@@ -195,10 +195,18 @@ func (d *LimitRequest) Amounts() string {
 	return strings.Join(parts, ", ")
 }
 
+// HasLimit reports that no --limit is given.
+func (o *RequestFlags) HasLimit() error {
+	if len(o.limits) == 0 {
+		return Usagef("no limit given; add --limit COUNT/PERIOD, such as --limit 10/1m")
+	}
+	return nil
+}
+
 // requests returns a checked request of the subject for each limit.
 func (o *RequestFlags) requests(cmd *cobra.Command, op store.Op, subject string) ([]store.Request, error) {
-	if len(o.limits) == 0 {
-		return nil, Usagef("no limit given; add --limit COUNT/PERIOD, such as --limit 10/1m")
+	if err := o.HasLimit(); err != nil {
+		return nil, err
 	}
 	var fallback store.Algorithm
 	if o.algorithm != "" {

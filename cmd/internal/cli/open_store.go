@@ -45,7 +45,7 @@ func (g *Globals) OpenedToWrite(store connect.Store, err error) (connect.Store, 
 }
 
 // Opened restricts an opened store to what the context in use allows.
-func (g *Globals) Opened(store connect.Store, err error) (connect.Store, error) {
+func (g *Globals) Opened(opened connect.Store, err error) (connect.Store, error) {
 	s, settingsErr := g.Settings()
 	if settingsErr != nil {
 		return nil, settingsErr
@@ -53,18 +53,24 @@ func (g *Globals) Opened(store connect.Store, err error) (connect.Store, error) 
 	switch {
 	case err != nil && s.Context != nil:
 		return nil, fmt.Errorf("context %q: %w", s.Context.Name, err)
+	case err != nil && s.Store.Origin == byVariable && strings.HasPrefix(err.Error(), "store URL: "): // and not about the prefix
+		return nil, fmt.Errorf("LIMITCTL_STORE: %w", err)
 	case err != nil:
 		return nil, err
 	case s.Context != nil && s.Context.ReadOnly:
-		store = connect.ReadOnly(store, s.Context.Name)
+		opened = connect.ReadOnly(opened, s.Context.Name)
 	}
-	return store, nil
+	return opened, nil
 }
 
 // Connection returns the URL of the chosen store, and the options that a URL does not hold.
 func (g *Globals) Connection() (url string, options connect.Options, err error) {
 	if g.Timeout <= 0 {
-		return "", options, Usagef("--timeout %s is not positive; give a duration such as 2s", g.Timeout)
+		by := "--timeout "
+		if !g.Changed("timeout") {
+			by = variableOf("timeout") + "="
+		}
+		return "", options, Usagef("%s%s is not positive; give a duration such as 2s", by, g.Timeout)
 	}
 	s, err := g.Settings()
 	if err != nil {

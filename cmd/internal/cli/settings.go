@@ -54,7 +54,7 @@ func (g *Globals) Settings() (*Settings, error) {
 	case g.Env.Getenv("LIMITCTL_STORE") != "" && g.Env.Getenv(contextVariable) != "":
 		return nil, Usagef("LIMITCTL_STORE and %s both name a store; set one of them", contextVariable)
 	case g.Env.Getenv("LIMITCTL_STORE") != "":
-		s.Store = Setting{g.Env.Getenv("LIMITCTL_STORE"), "environment variable LIMITCTL_STORE"}
+		s.Store = Setting{g.Env.Getenv("LIMITCTL_STORE"), byVariable}
 		s.hidden, _, _ = g.chosenContext() // an error does not matter here: the choice is not used
 	default:
 		s.byFlag = false
@@ -89,7 +89,10 @@ func (s *Settings) useContext(g *Globals, name, origin string) error {
 		return err
 	}
 	if s.Context, err = c.Context(name); err != nil {
-		if origin == byUse {
+		switch origin {
+		case contextVariable:
+			err = fmt.Errorf("%s: %w", contextVariable, err)
+		case byUse:
 			err = fmt.Errorf("%w; it was chosen by `limitctl context use`: choose another, or none", err)
 		}
 		return err
@@ -181,6 +184,9 @@ func (g *Globals) FromStore() bool {
 // byUse is the origin of a context that "context use" has remembered.
 const byUse = "context use"
 
+// byVariable is the origin of a store that the environment names.
+const byVariable = "environment variable LIMITCTL_STORE"
+
 // chosenContext returns the name in LIMITCTL_CONTEXT, else the one that "context use" has remembered, or "".
 func (g *Globals) chosenContext() (name, origin string, err error) {
 	if name = g.Env.Getenv(contextVariable); name != "" {
@@ -195,7 +201,7 @@ func (g *Globals) chosenContext() (name, origin string, err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", "", nil
 	case err != nil: // without the choice, the command would use another store
-		return "", "", Usagef("the choice of a context cannot be read: %s", err)
+		return "", "", Usagef("the choice of a context cannot be read: %s%s", err, StateHint(g.Env.Getenv))
 	}
 	return strings.TrimSpace(string(text)), byUse, nil
 }
@@ -228,6 +234,14 @@ func defaultFile(getenv func(string) string) (string, error) {
 		return "", Usagef("no --store given, and neither XDG_STATE_HOME nor HOME is set to find a file; give --store file:PATH")
 	}
 	return filepath.Join(directory, "limits.db"), nil
+}
+
+// StateHint names the variable that says where the state is, for the end of an error about a file there.
+func StateHint(getenv func(string) string) string {
+	if state := getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {
+		return "; XDG_STATE_HOME=" + state + " says where it is"
+	}
+	return ""
 }
 
 // StateDir is where limitctl keeps its state; empty if the environment names no directory.

@@ -21,7 +21,11 @@ func (g *Globals) ReadVariables(flags *pflag.FlagSet) error {
 			continue
 		}
 		if err := flags.Lookup(name).Value.Set(value); err != nil {
-			return Usagef("%s=%q is no value of --%s; correct it, or give --%s", variableOf(name), value, name, name)
+			right := err.Error()
+			if name == "timeout" {
+				right = "write a duration like 500ms, 2s or 1m"
+			}
+			return Usagef("%s=%q is no value of --%s: %s", variableOf(name), value, name, right)
 		}
 	}
 	return nil
@@ -48,7 +52,7 @@ func Variables() [][2]string {
 		{"LIMITCTL_OUTPUT", "the default of --output"},
 		{"LIMITCTL_TIMEOUT", "the default of --timeout"},
 		{"LIMITCTL_PASSWORD", "the password of the store; a context can name another variable or a file"},
-		{"LIMITCTL_COUNT_DENIALS", "1 or 0: the default of --count-denials"},
+		{"LIMITCTL_COUNT_DENIALS", "true or false (1 or 0): the default of --count-denials"},
 		{"LIMITCTL_SERVE_TOKEN", "the access token of serve, instead of --token-file"},
 		{"LIMITCTL_DEBUG", "1: print where a bug of limitctl is"},
 		{"GITHUB_ACTIONS", "true: annotate the build with what did not pass"},

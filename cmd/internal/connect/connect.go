@@ -13,6 +13,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/internal/texts"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/layouts"
@@ -160,10 +161,18 @@ func newClientFor(url string, options Options) (client redis.UniversalClient, wh
 // unknownScheme returns an error that does not repeat what can contain a password.
 func unknownScheme(url string) error {
 	if scheme, _, found := strings.Cut(url, "://"); found && !strings.ContainsAny(scheme, "@:/") {
+		if near := texts.Nearest(strings.ToLower(scheme), slices.Sorted(maps.Keys(openers())), 2); near != "" {
+			return badURL("unknown scheme %q; did you mean %s://?", scheme, near)
+		}
 		return badURL("unknown scheme %q; it is one of %s", scheme, schemes())
 	}
 	if !strings.ContainsAny(url, ":@") {
 		return badURL("%q has no scheme; did you mean %s or %s?", url, shell.Command("redis://"+url), shell.Command("file:"+url))
+	}
+	// Another pair may be a user and a password.
+	host, port, _ := strings.Cut(url, ":")
+	if !strings.ContainsAny(host, "@/?") && (port == redisPort || isPort(port) && storeurl.IsLocal(host)) {
+		return badURL("it has no scheme; did you mean %s?", shell.Command("redis://"+url))
 	}
 	return badURL("it has no scheme; write redis://[user[:password]@]host:port, file:PATH or memory:")
 }

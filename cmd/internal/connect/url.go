@@ -59,6 +59,12 @@ func (u *redisURL) onlyOptions(known ...string) error {
 	return badURL("its option %q is unknown; known are %s", name, strings.Join(known, ", "))
 }
 
+// isPort reports whether text is the number of a port.
+func isPort(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && n > 0
+}
+
 // addresses returns the hosts with their ports.
 func (u *redisURL) addresses(defaultPort string) ([]string, error) {
 	if len(u.Hosts) == 0 {
@@ -70,7 +76,10 @@ func (u *redisURL) addresses(defaultPort string) ([]string, error) {
 		if port == "" {
 			port = defaultPort
 		}
-		if n, err := strconv.ParseUint(port, 10, 16); !ok || err != nil || n == 0 {
+		switch {
+		case ok && !isPort(port): // which may be a password
+			return nil, badURL("a port is not a number from 1 to 65535; write %s", u.form)
+		case !ok:
 			return nil, badURL("a host or its port is wrong; write %s, IPv6 addresses as [::1]:%s", u.form, defaultPort)
 		}
 		addresses[i] = net.JoinHostPort(host, port)

@@ -39,8 +39,16 @@ func (f *listenFlags) add(flags *pflag.FlagSet) {
 func (o *dashboardOptions) checkListen() error {
 	f := &o.page
 	if f.address == "" {
-		if *f != (listenFlags{}) {
-			return cli.Usagef("--token-file, --mask and the flags of TLS are about the page; give --listen ADDRESS, too")
+		for _, flag := range []struct {
+			name  string
+			given bool
+		}{
+			{"token-file", f.tokenFile != ""}, {"tls-cert", f.certificate != ""}, {"tls-key", f.key != ""},
+			{"tls-client-ca", f.clientAuthority != ""}, {"mask", f.mask},
+		} {
+			if flag.given {
+				return cli.Usagef("--%s is about the page; give --listen ADDRESS, too", flag.name)
+			}
 		}
 		return nil
 	}
@@ -82,7 +90,7 @@ func runPage(ctx context.Context, o *dashboardOptions, options dash.Options) err
 	if f.certificate != "" {
 		listener.Certificates, err = serve.ReadCertificates(f.certificate, f.key, f.clientAuthority, o.Env.ReadCertificate)
 		if err != nil {
-			return cli.Usagef("TLS: %s", err)
+			return cli.Usagef("%s: %s", serve.CertificateFlag(err, f.certificate, f.key, f.clientAuthority), err)
 		}
 		refresh("the certificate", listener.Certificates.Refresh)
 	}

@@ -129,7 +129,7 @@ func denialLayer(g *cli.Globals, asked *bool, backend store.Store) (func(store.S
 		counts = *asked
 	} else if text != "" {
 		if counts, err = strconv.ParseBool(text); err != nil {
-			return nil, cli.Usagef("%s=%s is neither true nor false", countVariable, text)
+			return nil, cli.Usagef("%s=%s is neither true nor false (1 or 0)", countVariable, text)
 		}
 	}
 	if !counts {

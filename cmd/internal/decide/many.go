@@ -3,6 +3,7 @@ package decide
 import (
 	"bufio"
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -30,8 +31,11 @@ func requestsOfKeys(g *cli.Globals, flags *cli.RequestFlags, cmd *cobra.Command,
 		}
 	}
 	var requests []*cli.LimitRequest
-	lines := bufio.NewScanner(g.Env.In)
-	for n := 1; lines.Scan(); n++ {
+	if err := flags.HasLimit(); err != nil { // else a terminal waits for keys in vain
+		return nil, err
+	}
+	lines, n := bufio.NewScanner(g.Env.In), 1
+	for ; lines.Scan(); n++ {
 		subject := strings.TrimSuffix(lines.Text(), "\r")
 		if subject == "" {
 			continue
@@ -43,6 +47,10 @@ func requestsOfKeys(g *cli.Globals, flags *cli.RequestFlags, cmd *cobra.Command,
 		if requests = append(requests, request); len(requests) > mostKeysRead {
 			return nil, cli.Usagef("standard input has more than %d keys; divide it", mostKeysRead)
 		}
+	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		return nil, cli.Usagef("line %d: it is longer than %d KiB, and a KEY has at most %d bytes", n, bufio.MaxScanTokenSize>>10,
+			store.MaxSubjectLength)
 	}
 	if err := lines.Err(); err != nil {
 		return nil, cli.Usagef("standard input cannot be read as keys, a line each: %s", err)

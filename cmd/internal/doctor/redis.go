@@ -84,9 +84,13 @@ func (e *examination) masters(ctx context.Context) ([]*server, error) {
 // unreachable adds the finding that a server gave no answer, or refused to, and returns the error as one of the
 // limiter.
 func (e *examination) unreachable(s *server, err error) error {
+	wrong := redisserver.WrongAnswer(err)
 	err = s.alone.Explain(err)
 	advice := "check that it runs, and that its address, firewall and TLS let you through"
-	if errors.Is(err, store.ErrRefused) {
+	switch {
+	case wrong != nil:
+		advice = "another program listens there, or one in between changes the answers; check the host and the port"
+	case errors.Is(err, store.ErrRefused):
 		advice = "check the user name and password, or ask the server's operator for the rights (docs/operations.md)"
 	}
 	e.report.add(Finding{Check: "reachable", Status: Fail, Server: s.name, Summary: oneLine(err), Advice: advice})

@@ -128,7 +128,7 @@ func runBackupsList(ctx context.Context, g *cli.Globals) error {
 	}
 	listed, err := folder.List()
 	if err != nil {
-		return cli.Usagef("the backups cannot be listed: %s", err)
+		return cli.Usagef("the backups cannot be listed: %s%s", err, cli.StateHint(g.Env.Getenv))
 	}
 	answer := &backupsAnswer{SchemaVersion: output.SchemaVersion, Directory: folder.Path, Backups: []backupDocument{}}
 	for i := range listed {

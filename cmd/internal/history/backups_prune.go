@@ -216,7 +216,7 @@ func (o *backupsPruneOptions) keptBackups(ctx context.Context) (*backup.Folder, 
 	}
 	files, err := folder.List()
 	if err != nil {
-		return nil, nil, cli.Usagef("the backups cannot be listed: %s", err)
+		return nil, nil, cli.Usagef("the backups cannot be listed: %s%s", err, cli.StateHint(o.Env.Getenv))
 	}
 	runs, err := localRuns(ctx, o.Globals)
 	if err != nil {

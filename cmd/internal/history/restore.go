@@ -80,7 +80,7 @@ type restoreAnswer struct {
 	InBackup      int    `json:"records"`
 	Restored      int64  `json:"restored"`
 	Already       int64  `json:"already_there"`   // equal to the backup before
-	Lapsed        int64  `json:"lapsed"`          // their usage has lapsed since
+	Lapsed        int64  `json:"lapsed"`          // their usage has expired since
 	InUse         int64  `json:"in_use"`          // used since, and left
 	Foreign       int64  `json:"foreign"`         // not written by limitctl, and left
 	Unfit         int64  `json:"unfit,omitempty"` // cannot be restored, and left
@@ -130,7 +130,7 @@ func (o *restoreOptions) lastBackup(ctx context.Context, runner *operation.Runne
 	}
 	files, err := folder.List()
 	if err != nil {
-		return "", cli.Usagef("the backups cannot be listed: %s", err)
+		return "", cli.Usagef("the backups cannot be listed: %s%s", err, cli.StateHint(o.Env.Getenv))
 	}
 	for _, file := range files {
 		if header, err := folder.Header(file.Path); err == nil && runner.IsOrigin(ctx, &header) {
@@ -350,7 +350,7 @@ func (a *restoreAnswer) Print(p *output.Printer) {
 	for _, other := range []struct {
 		n    int64
 		what string
-	}{{a.Already, "already there"}, {a.Lapsed, "lapsed meanwhile"}, {a.InUse, "used since and left"}, {a.Foreign, "foreign and left"},
+	}{{a.Already, "already there"}, {a.Lapsed, "expired meanwhile"}, {a.InUse, "used since and left"}, {a.Foreign, "foreign and left"},
 		{a.Unfit, "unfit and left"}} {
 		if other.n > 0 {
 			text += fmt.Sprintf(", %d %s", other.n, other.what)

@@ -47,6 +47,9 @@ func runLayouts(g *cli.Globals, args []string) error {
 		}
 		return g.Print(answer)
 	}
+	if args[0] == "auto" {
+		return cli.Usagef("auto is no layout of its own: --layout auto finds which one wrote each key; `limitctl layouts` lists them")
+	}
 	layout, err := layouts.Named(args[0])
 	if err != nil {
 		return err

@@ -349,7 +349,7 @@ func (a *resetAnswer) Print(p *output.Printer) {
 	default:
 		gone := ""
 		if a.Gone > 0 {
-			gone = fmt.Sprintf(", %d gone meanwhile (lapsed, or deleted by somebody else)", a.Gone)
+			gone = fmt.Sprintf(", %d gone meanwhile (expired, or deleted by somebody else)", a.Gone)
 		}
 		fmt.Fprintf(p.Out, "deleted %s%s\n", keys(a.Deleted), gone)
 	}

@@ -83,14 +83,18 @@ func (o *experimentLimitFlags) addFlags(cmd *cobra.Command, repeated string) {
 	}
 }
 
-// sets returns the limits that are decided together: a set for each algorithm.
-func (o *experimentLimitFlags) sets(cmd *cobra.Command) (sets [][]store.Limit, err error) {
+// sets returns the limits that are decided together: a set for each algorithm. endpoint: an endpoint decides them.
+func (o *experimentLimitFlags) sets(cmd *cobra.Command, endpoint bool) (sets [][]store.Limit, err error) {
 	each, err := o.each(cmd)
 	if err != nil {
 		return nil, err
 	}
 	if len(each) == 0 {
-		return nil, cli.Usagef("no limit given; add --limit COUNT/PERIOD, such as --limit 10/1m, or --policy NAME")
+		orPolicy := ", or --policy NAME"
+		if endpoint { // which no policy is for
+			orPolicy = ""
+		}
+		return nil, cli.Usagef("no limit given; add --limit COUNT/PERIOD, such as --limit 10/1m%s", orPolicy)
 	}
 	runs := 1
 	for _, under := range each {

@@ -27,7 +27,7 @@ func (o *loadtestOptions) candidates(cmd *cobra.Command, args []string) ([]exper
 	case len(o.values) > 0:
 		return nil, cli.Usagef("--values needs a --policy, whose attributes it is for")
 	}
-	sets, err := o.experimentLimitFlags.sets(cmd)
+	sets, err := o.experimentLimitFlags.sets(cmd, o.url != "")
 	if err != nil {
 		return nil, err
 	}

@@ -73,7 +73,8 @@ check failed. If nothing failed and too little was seen, it is inconclusive. So
 it is if a check that --require or --strict demands was not seen.
 
 Exit codes: 0 pass; 1 a check failed, or the verdict is inconclusive; 2 the
-command line is wrong; 3 the endpoint cannot be reached; 130 interrupted.`,
+command line is wrong; 3 the endpoint cannot be reached, or answered nothing;
+130 interrupted.`,
 		Example: `  limitctl probe 'http://127.0.0.1:8080/?user={subject}'
   limitctl probe http://127.0.0.1:8080/ -H 'X-Api-Key: {subject}' --limit 100/1m
   limitctl probe http://127.0.0.1:8080/ --limit fixed-window:10/1s --plan
@@ -162,6 +163,8 @@ func runProbe(ctx context.Context, o *probeOptions, url string) error {
 	switch {
 	case a.unfinished:
 		return failure
+	case a.Unanswered() != nil:
+		return fmt.Errorf("%s: %w", client.Describe(), a.Unanswered())
 	case a.verdict() != report.Pass:
 		return cli.ErrDenied
 	}

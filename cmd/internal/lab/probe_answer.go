@@ -53,6 +53,8 @@ func (a *probeAnswer) doubt() string {
 	switch {
 	case a.unfinished:
 		return "the probe did not end"
+	case a.Unanswered() != nil:
+		return "no request was answered"
 	case len(a.Missing) == 1 && a.Enforced():
 		return a.Missing[0] + " was required and not seen"
 	case len(a.Missing) > 1 && a.Enforced():

@@ -59,10 +59,11 @@ func (f Format) Shape() Shape {
 // Set implements pflag.Value.
 func (f *Format) Set(name string) error {
 	if !slices.Contains(Formats(), name) && name != string(Names) {
-		if near := texts.Nearest(name, append(Formats(), string(Names)), 1); near != "" {
-			return fmt.Errorf("the format is one of %s; did you mean %s?", strings.Join(Formats(), ", "), near)
+		err := fmt.Errorf("the format is one of %s, or name for a list", strings.Join(Formats(), ", "))
+		if near := texts.Nearest(strings.ToLower(name), append(Formats(), string(Names)), 1); near != "" {
+			return fmt.Errorf("%w; did you mean %s?", err, near)
 		}
-		return fmt.Errorf("the format is one of %s", strings.Join(Formats(), ", "))
+		return err
 	}
 	*f = Format(name)
 	return nil

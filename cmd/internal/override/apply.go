@@ -9,6 +9,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -56,7 +57,13 @@ over is left out. Apply asks as "limitctl override set" does, and writes to the
 audit log. After an error a second run goes on.`,
 		Example: `  limitctl override apply -f overrides.yaml --dry-run
   limitctl override apply -f overrides.yaml --prune --yes -o json`,
-		Args: cli.NoArguments,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && o.file == "" {
+				return cli.Usagef("the file is not named with a flag; write `%s`",
+					shell.Command("limitctl", "override", "apply", "-f", args[0]))
+			}
+			return cli.NoArguments(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.file == "" {
 				return cli.Usagef("no file given; give -f FILE, or -f - for standard input")

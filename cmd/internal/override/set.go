@@ -119,7 +119,7 @@ func (o *overrideSetOptions) addFlags(cmd *cobra.Command) {
 	addEndFlags(cmd, &o.lasts, &o.until)
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show what would change, and change nothing")
 	o.AddConsentFlags(cmd)
-	flags.Lookup("reason").Usage = "why; the override and the audit log show the `TEXT`"
+	flags.Lookup("reason").Usage = "why (required); the override and the audit log show the `TEXT`"
 	cmd.RegisterFlagCompletionFunc("policy", complete.Policies)
 	cmd.RegisterFlagCompletionFunc("limit-name", complete.LimitNames)
 }

@@ -99,6 +99,17 @@ func unasked(events []explain.Event) string {
 		"the body right?", endpoint.StatusText(first.Status))
 }
 
+// Unanswered is the error of a probe that sent requests and got no answer to any of them, of whatever status; else nil.
+func (r *Result) Unanswered() error {
+	if len(r.Events) == 0 || slices.ContainsFunc(r.Events, func(e explain.Event) bool { return e.Err == nil }) {
+		return nil
+	}
+	if awaited := slices.IndexFunc(r.Events, func(e explain.Event) bool { return !isUnawaited(&e) }); awaited >= 0 {
+		return fmt.Errorf("no request was answered: %w", r.Events[awaited].Err)
+	}
+	return endpoint.NotAnswered(&endpoint.Answer{Reason: "no request was answered in the time of the probe"})
+}
+
 // noteSameAnswer notes that all answers were the same one, which may come from something in front of the limit.
 func (x *explorer) noteSameAnswer() {
 	switch first := sameAnswer(x.events); {

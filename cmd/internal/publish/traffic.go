@@ -7,6 +7,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/config"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/loadgen"
@@ -80,7 +81,7 @@ func (o *options) simulate(ctx context.Context, p *policy.Policy, fieldOf policy
 	}
 	file, err := o.Env.Open(o.trace)
 	if err != nil {
-		return nil, 0, cli.Usagef("the trace cannot be read: %s", cli.Cause(err))
+		return nil, 0, cli.Usagef("--trace %s cannot be read: %s", output.Printable(o.trace), cli.Cause(err))
 	}
 	defer file.Close()
 	log, err := trace.Read(ctx, file, from)

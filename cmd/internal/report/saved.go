@@ -137,6 +137,8 @@ func notJSON(name string, err error) error {
 		return store.Invalidf("%s ends in the middle of its JSON; save the report again", name)
 	case errors.As(err, &syntax) && strings.HasSuffix(syntax.Error(), "after top-level value"):
 		return store.Invalidf("%s goes on after its report; give a file with one report in it", name)
+	case errors.As(err, &syntax) && syntax.Offset <= 1: // not even its first letter
+		return store.Invalidf("%s is not JSON; give a report that loadtest or simulate saved", name)
 	}
 	return notAReport(name, err)
 }

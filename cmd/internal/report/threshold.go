@@ -62,7 +62,9 @@ func ParseThreshold(text string) (Expression, error) {
 	case e.metric.kind == duration:
 		return Expression{}, wrong(text, "%q has no unit of time; write %s", value, e.metric.valueHint())
 	case e.unit == "%" && e.metric.whole != nil:
-		e.bound.Quo(e.bound, new(big.Rat).SetInt64(100))
+		if e.bound.Quo(e.bound, new(big.Rat).SetInt64(100)); e.bound.Cmp(big.NewRat(1, 1)) > 0 {
+			return Expression{}, wrong(text, "%q is not a percentage from 0%% to 100%%; write one such as 1%%", value)
+		}
 	case e.unit != "":
 		return Expression{}, wrong(text, "%s is not in %q; write %s", name, e.unit, e.metric.valueHint())
 	case e.metric.kind == count && !e.bound.IsInt():

@@ -117,6 +117,7 @@ func TestWrongThresholds(t *testing.T) {
 		"requests>5%":                            `requests is not in "%"`,
 		"errors==0ms":                            `errors is not in "ms"`,
 		"denied<1.5":                             "denied is a whole number and never 1.5",
+		"denied<200%":                            `"200%" is not a percentage from 0% to 100%; write one such as 1%`,
 		"denied<1%%":                             `denied is not in "%%"`,
 		"throughput>1000/s":                      `"1000/s" is not a value of throughput; write a number such as 1.5`,
 		"denied<1" + "0000000000000000000000000": "is not a value of denied",

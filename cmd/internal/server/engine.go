@@ -28,7 +28,7 @@ func engineSettings(c *config.Config) *engine.Settings {
 		EnvoyOptions: c.EnvoyOptions}
 }
 
-// begin reads the operators' overrides, so that they apply to the first request, and logs what is in force.
+// begin reads the operators' overrides, so that they apply to the first request, and logs what is in force once the listeners are open.
 func (f *serveFrame) begin(ctx context.Context, c *config.Config, e *engine.Engine, where string) {
 	ctx, cancel := store.BudgetContext(ctx, f.flags.Timeout)
 	defer cancel()
@@ -39,9 +39,12 @@ func (f *serveFrame) begin(ctx context.Context, c *config.Config, e *engine.Engi
 	for i, p := range c.Policies {
 		names[i] = p.Name
 	}
-	version := f.flags.Env.ProgramVersion()
-	f.Log.Info("limitctl serves", "version", version, "store", f.flags.PlaceOf(where), "files", c.Read, "policies", names,
-		"hash", reload.Hash(c), "denials", c.ServesDenials())
+	version, tell := f.flags.Env.ProgramVersion(), f.Ready
+	f.Ready = func(addresses map[string]string) error { // with an address in use it does not serve
+		f.Log.Info("limitctl serves", "version", version, "store", f.flags.PlaceOf(where), "files", c.Read, "policies", names,
+			"hash", reload.Hash(c), "denials", c.ServesDenials())
+		return tell(addresses)
+	}
 }
 
 // withoutSecretsIn removes secrets from the log.

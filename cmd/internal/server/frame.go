@@ -125,7 +125,7 @@ func (f *serveFrame) read(env *cli.Env) (err error) {
 	if f.flags.certificate != "" {
 		f.certificates, err = serve.ReadCertificates(f.flags.certificate, f.flags.key, f.flags.clientAuthority, env.ReadCertificate)
 		if err != nil {
-			return cli.Usagef("TLS: %s", err)
+			return cli.Usagef("%s: %s", serve.CertificateFlag(err, f.flags.certificate, f.flags.key, f.flags.clientAuthority), err)
 		}
 		f.Refreshes = append(f.Refreshes, f.refreshCertificates(env.Now))
 		f.Health.Components = append(f.Health.Components, serve.Component{Name: "certificate", State: f.certificateState(env.Now)})

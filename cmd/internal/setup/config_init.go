@@ -39,6 +39,9 @@ no file.`,
 }
 
 func runConfigInit(g *cli.Globals, path string) error {
+	if path == "" {
+		return cli.Usagef("FILE is empty; name it, or leave it out for limitctl.yaml")
+	}
 	schema, err := configfile.SchemaText()
 	if err != nil {
 		return err

@@ -169,7 +169,11 @@ func parseUnits(what, text string, most int64) (int64, error) {
 	n, err := strconv.ParseInt(digits, 10, 64)
 	switch {
 	case strings.HasPrefix(digits, "+") || err != nil && !isNumber(digits):
-		return 0, Invalidf("%s %q is not a whole number", what, text)
+		hint := ""
+		if what == "count" {
+			hint = "; write COUNT/PERIOD, such as 10/1m"
+		}
+		return 0, Invalidf("%s %q is not a whole number%s", what, text, hint)
 	case err != nil || n < 1 || n > most/factor:
 		return 0, Invalidf("%s %s is out of range; it must be from 1 to %d", what, text, most)
 	}

@@ -233,8 +233,8 @@ func NormalizeAll(buf []Request, op Op, reqs []Request) ([]Request, error) {
 		}
 		for j := first; j < i; j++ {
 			if buf[j].Key == buf[i].Key {
-				return buf, Invalidf("limits %q and %q of subject %q share the name %q; name them apart or drop one",
-					buf[j].Limit, buf[i].Limit, buf[i].Key.Subject, buf[i].Key.Name)
+				return buf, Invalidf("limits %q and %q of subject %q share the name %q; drop one, choose another algorithm, "+
+					"or name them apart in a policy", buf[j].Limit, buf[i].Limit, buf[i].Key.Subject, buf[i].Key.Name)
 			}
 		}
 	}

@@ -15,7 +15,7 @@ type endless struct{ left int }
 
 func (e *endless) Read(p []byte) (int, error) {
 	if e.left == 0 {
-		return copy(p, "\n{\"store\":\"after\"}\n"), errEnd
+		return copy(p, "\n{\"time\":\"2026-01-02T03:04:05Z\",\"store\":\"after\"}\n"), errEnd
 	}
 	n := min(e.left, len(p))
 	for i := range p[:n] {
@@ -40,5 +40,15 @@ func TestARecordingWithALongLine(t *testing.T) {
 	cancel()
 	if msg := newPlayer(&Options{Play: &endless{left: 1 << 60}, Now: time.Now}).next(ctx); msg != nil {
 		t.Errorf("once it is left: %v", msg)
+	}
+}
+
+// What no dashboard recorded is refused, and not shown as an empty store.
+func TestAFileThatIsNoRecording(t *testing.T) {
+	for text, want := range map[string]string{"{\"a\":1}\n": "it has no time; play a file", "PK\n": "it is not JSON; play a file"} {
+		msg := newPlayer(&Options{Play: strings.NewReader(text), Now: time.Now}).next(t.Context())
+		if out, is := msg.(PlayedOut); !is || out.Err == nil || !strings.Contains(out.Err.Error(), want) {
+			t.Errorf("%q: %+v", text, msg)
+		}
 	}
 }

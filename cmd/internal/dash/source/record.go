@@ -64,7 +64,7 @@ func (p *player) next(ctx context.Context) tea.Msg {
 		p.number++
 		var s Snapshot
 		if err == nil {
-			err = json.Unmarshal(text, &s)
+			err = readFrame(text, &s)
 		}
 		if err == nil {
 			return p.show(ctx, s, bad)
@@ -79,6 +79,19 @@ func (p *player) next(ctx context.Context) tea.Msg {
 		}
 	}
 	return nil
+}
+
+// readFrame reads the frame of a line. What is none says what a recording is.
+func readFrame(text []byte, s *Snapshot) error {
+	var syntax *json.SyntaxError
+	err := json.Unmarshal(text, s)
+	switch {
+	case errors.As(err, &syntax):
+		return errors.New("it is not JSON; play a file that limitctl dashboard --record has written")
+	case err == nil && s.Time.IsZero():
+		return errors.New("it has no time; play a file that limitctl dashboard --record has written")
+	}
+	return err
 }
 
 // show waits until it is time for a snapshot. bad is what was left out before it.
