@@ -120,11 +120,14 @@ func (f *keyFacts) addForeign(storeKey, wrong string) {
 // groupOf returns the name under which limits are counted: "api/user" for a policy, else the algorithm and the
 // period.
 func groupOf(e *admin.Entry) string {
-	if parts, ok := policy.ParseKey(e.Key); ok {
-		return parts.Policy + "/" + parts.Limit
+	if parts, ok := policy.ParseAnyKey(e.Key); ok {
+		return parts.LimitName()
 	}
 	if !e.LimitKnown() {
 		return e.LimitText()
+	}
+	if e.Limit.Calendar != nil { // a record has the end of its window, which is not the same for all keys
+		return e.Key.Name
 	}
 	return e.Limit.DefaultName()
 }

@@ -70,6 +70,7 @@ func Follow(ctx context.Context, backend store.Store, p Published) (*File, error
 	case source.file != nil:
 		return source.file, nil
 	case p.Fallback == nil:
+		source.follower.Close(context.WithoutCancel(ctx))
 		return nil, err
 	}
 	file := *p.Fallback

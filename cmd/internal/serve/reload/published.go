@@ -33,11 +33,13 @@ func Follow(ctx context.Context, settings published.Settings, base, fallback *co
 	case p.current != nil:
 		return p, nil
 	case fallback == nil:
+		p.Close(context.WithoutCancel(ctx))
 		return nil, err
 	}
 	c := *fallback
 	c.Contexts, c.Prefix = base.Contexts, base.Prefix
 	if err := check(&c); err != nil {
+		p.Close(context.WithoutCancel(ctx))
 		return nil, err
 	}
 	p.current = &c

@@ -3,6 +3,7 @@ package reload
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/internal/published"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -20,6 +22,12 @@ import (
 type awayTable struct {
 	*filestore.Store
 	away bool
+	left time.Duration // of the last report
+}
+
+func (t *awayTable) ReportConfig(ctx context.Context, r admin.ConfigReport) (bool, error) {
+	t.left = r.Left
+	return t.Store.ReportConfig(ctx, r)
 }
 
 func (t *awayTable) ConfigHead(ctx context.Context) (string, error) {
@@ -49,9 +57,12 @@ func TestAPublishedVersionIsToldOnce(t *testing.T) {
 			t.Fatal(done, err)
 		}
 	}
-	publish(withLimit(1))
 	now := func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
 	settings := published.Settings{Table: table, Now: now, Timeout: time.Minute, Process: published.Process{Name: "gate"}}
+	if _, err := Follow(t.Context(), settings, &config.Config{}, nil, nil); !errors.Is(err, store.ErrInvalid) || table.left > time.Second {
+		t.Errorf("before the first version: %v, and the process is reported for %s", err, table.left)
+	}
+	publish(withLimit(1))
 	followed, err := Follow(t.Context(), settings, &config.Config{}, nil, func(*config.Config) error { return nil })
 	if err != nil {
 		t.Fatal(err)
