@@ -213,6 +213,8 @@ func TestWhatAPageDoes(t *testing.T) {
 	for words, want := range map[string]string{
 		"sliding counter slices": "limits.html", "probe": "commands/probe.html", "xyzzy": "nothing",
 		"cannot be reached: connect": "troubleshooting.html", "THUNDERING-herd": "loadtest.html",
+		`limitctl: limit "10": it has no period`:       "troubleshooting.html",
+		"cost 5 can never fit limit token-bucket:3/1h": "troubleshooting.html",
 	} {
 		var hits []string
 		search := `(q => (q.focus(), q.value = %q, q.oninput(), null))(document.getElementById("site-query"))`

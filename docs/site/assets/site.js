@@ -84,12 +84,15 @@
 		script.src = root + "search-index.js";
 		document.head.append(script);
 	};
-	// A section is found if it has all words. A word in a title counts more than one in the text.
-	const score = (e, words) => {
-		let sum = 0;
+	// A section is found if it has so many of the words. A word in a title counts more than one in the text.
+	const score = (e, words, least) => {
+		let sum = 0, missing = 0;
 		for (const word of words) {
 			const inTitle = e.title.includes(word), inPage = e.page.includes(word), inText = e.low.includes(word);
-			if (!inTitle && !inPage && !inText) return 0;
+			if (!inTitle && !inPage && !inText) {
+				if (++missing > words.length - least) return 0;
+				continue;
+			}
 			sum += (inTitle ? 12 : 0) + (inPage ? (e.h ? 3 : 14) : 0) + (inText ? 1 + Math.min(3, e.low.split(word).length / 3) : 0);
 			if (e.title === word || !e.h && (e.page === word || e.page === "limitctl " + word)) sum += 30;
 		}
@@ -111,14 +114,19 @@
 		return part;
 	};
 	const search = () => {
-		const words = query.value.toLowerCase().split(/\s+/).filter(w => w);
+		// Without the quotes and stops of a pasted message.
+		const words = query.value.toLowerCase().split(/\s+/).map(w => w.replace(/^["'(✗✓]+|["'),.:;]+$/g, ""))
+			.filter((w, _, all) => w && (w !== "limitctl" || all.length === 1));
 		results.replaceChildren();
 		chosen = -1;
 		const any = words.length > 0 && index !== null;
 		results.hidden = !any;
 		query.setAttribute("aria-expanded", any);
 		if (!any) return;
-		const hits = index.map(e => [score(e, words), e]).filter(([n]) => n > 0).sort(([a], [b]) => b - a).slice(0, 12);
+		const ranked = least => index.map(e => [score(e, words, least), e]).filter(([n]) => n > 0).sort(([a], [b]) => b - a).slice(0, 12);
+		let hits = ranked(words.length);
+		// A pasted message has values that no page has: what has the most of its words is shown, from half of them on.
+		for (let least = words.length - 1; !hits.length && least > 1 && least >= words.length / 2; least--) hits = ranked(least);
 		for (const [, e] of hits) {
 			const a = document.createElement("a");
 			a.href = root + e.u;
@@ -132,7 +140,7 @@
 		}
 		if (!hits.length) {
 			const none = document.createElement("p");
-			none.textContent = "Nothing has all of these words.";
+			none.textContent = "Nothing has these words.";
 			results.append(none);
 		}
 	};
