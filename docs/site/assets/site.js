@@ -84,19 +84,21 @@
 		script.src = root + "search-index.js";
 		document.head.append(script);
 	};
-	// A section is found if it has so many of the words. A word in a title counts more than one in the text.
+	// A section is found if it has so many of the words. A word in a title counts more than one in the text, and a
+	// title with several of them counts most: that of an error which was pasted.
 	const score = (e, words, least) => {
-		let sum = 0, missing = 0;
+		let sum = 0, missing = 0, titled = 0;
 		for (const word of words) {
 			const inTitle = e.title.includes(word), inPage = e.page.includes(word), inText = e.low.includes(word);
 			if (!inTitle && !inPage && !inText) {
 				if (++missing > words.length - least) return 0;
 				continue;
 			}
+			titled += inTitle;
 			sum += (inTitle ? 12 : 0) + (inPage ? (e.h ? 3 : 14) : 0) + (inText ? 1 + Math.min(3, e.low.split(word).length / 3) : 0);
 			if (e.title === word || !e.h && (e.page === word || e.page === "limitctl " + word)) sum += 30;
 		}
-		return sum;
+		return (sum + (titled > 2 ? 6 * titled * titled : 0)) * (1 - missing / words.length) ** 2;
 	};
 	const marked = (text, words) => {
 		const part = document.createElement("span");
@@ -123,10 +125,9 @@
 		results.hidden = !any;
 		query.setAttribute("aria-expanded", any);
 		if (!any) return;
-		const ranked = least => index.map(e => [score(e, words, least), e]).filter(([n]) => n > 0).sort(([a], [b]) => b - a).slice(0, 12);
-		let hits = ranked(words.length);
-		// A pasted message has values that no page has: what has the most of its words is shown, from half of them on.
-		for (let least = words.length - 1; !hits.length && least > 1 && least >= words.length / 2; least--) hits = ranked(least);
+		// A pasted message has values that no page has, so half of many words are enough.
+		const least = words.length > 2 ? Math.max(2, Math.ceil(words.length / 2)) : words.length;
+		const hits = index.map(e => [score(e, words, least), e]).filter(([n]) => n > 0).sort(([a], [b]) => b - a).slice(0, 12);
 		for (const [, e] of hits) {
 			const a = document.createElement("a");
 			a.href = root + e.u;
