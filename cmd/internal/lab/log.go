@@ -202,7 +202,6 @@ func readingHint(err error) string {
 	text := err.Error()
 	for _, hint := range []struct{ asked, flags string }{
 		{"say the format, or which column is the time", " (--log-format, --time-field)"},
-		{"the log has no field", "; --time-field, --key-field, --cost-field and --attribute name fields"},
 		{"was given; leave it out", " (--timezone)"},
 		{"was asked for", " (--time-field)"},
 		{"zone", " (--timezone)"},
