@@ -240,6 +240,8 @@ func TestDialoguesThatStall(t *testing.T) {
 	if got := c.told(1); got != prefixed("C") {
 		t.Errorf("a dialogue that goes on is answered %q", got)
 	}
+	// The client can have an answer before the server knows that it is written.
+	eventually(t, server, "an answer is not written", func(c *conn) bool { return c.writing.IsZero() && len(c.out) == 0 })
 	sweep(2 * time.Hour)
 	if got := c.answerTo(1); got.status != "4" {
 		t.Errorf("a dialogue that stalls is answered %+v", got)
