@@ -195,8 +195,8 @@ func (d *LimitRequest) Amounts() string {
 	return strings.Join(parts, ", ")
 }
 
-// HasLimit reports that no --limit is given.
-func (o *RequestFlags) HasLimit() error {
+// CheckLimits returns an error if no --limit is given.
+func (o *RequestFlags) CheckLimits() error {
 	if len(o.limits) == 0 {
 		return Usagef("no limit given; add --limit COUNT/PERIOD, such as --limit 10/1m")
 	}
@@ -205,7 +205,7 @@ func (o *RequestFlags) HasLimit() error {
 
 // requests returns a checked request of the subject for each limit.
 func (o *RequestFlags) requests(cmd *cobra.Command, op store.Op, subject string) ([]store.Request, error) {
-	if err := o.HasLimit(); err != nil {
+	if err := o.CheckLimits(); err != nil {
 		return nil, err
 	}
 	var fallback store.Algorithm

@@ -53,7 +53,7 @@ func (g *Globals) Opened(opened connect.Store, err error) (connect.Store, error)
 	switch {
 	case err != nil && s.Context != nil:
 		return nil, fmt.Errorf("context %q: %w", s.Context.Name, err)
-	case err != nil && s.Store.Origin == byVariable && strings.HasPrefix(err.Error(), "store URL: "): // and not about the prefix
+	case s.Store.Origin == byVariable && connect.IsURLWrong(err): // and not the prefix
 		return nil, fmt.Errorf("LIMITCTL_STORE: %w", err)
 	case err != nil:
 		return nil, err

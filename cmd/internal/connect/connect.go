@@ -177,9 +177,20 @@ func unknownScheme(url string) error {
 	return badURL("it has no scheme; write redis://[user[:password]@]host:port, file:PATH or memory:")
 }
 
-// badURL is an ErrInvalid about the store's URL.
+// urlError is a [store.ErrInvalid] about the store's URL.
+type urlError struct{ error }
+
+// Unwrap makes it the kind of error that it is.
+func (e urlError) Unwrap() error { return e.error }
+
+// IsURLWrong reports whether an error is about the store's URL, and not about another option.
+func IsURLWrong(err error) bool {
+	_, is := errors.AsType[urlError](err)
+	return is
+}
+
 func badURL(format string, args ...any) error {
-	return store.Invalidf("store URL: "+format, args...)
+	return urlError{store.Invalidf("store URL: "+format, args...)}
 }
 
 func openMemory(rest string, options Options) (Store, string, error) {

@@ -31,7 +31,7 @@ func requestsOfKeys(g *cli.Globals, flags *cli.RequestFlags, cmd *cobra.Command,
 		}
 	}
 	var requests []*cli.LimitRequest
-	if err := flags.HasLimit(); err != nil { // else a terminal waits for keys in vain
+	if err := flags.CheckLimits(); err != nil { // else a terminal waits for keys in vain
 		return nil, err
 	}
 	lines, n := bufio.NewScanner(g.Env.In), 1

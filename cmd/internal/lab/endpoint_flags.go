@@ -120,9 +120,9 @@ func (o *endpointFlags) client(g *cli.Globals, url string, changes ...func(*endp
 	}
 	if isRLS {
 		return endpoint.NewRLS(endpoint.RLSOptions{
-			URL: url, Domain: o.rls.domain, Descriptors: o.rls.descriptors, Headers: options.Headers, UserAgent: options.UserAgent,
-			Permitted: o.hosts,
-			Timeout:   options.Timeout, Insecure: options.Insecure, Roots: options.Roots, ServerName: options.ServerName,
+			URL: url, Domain: o.rls.domain, Descriptors: o.rls.descriptors, Headers: options.Headers,
+			UserAgent: options.UserAgent, Permitted: o.hosts, Timeout: options.Timeout,
+			Insecure: options.Insecure, Roots: options.Roots, ServerName: options.ServerName,
 		})
 	}
 	return endpoint.NewHTTP(options)

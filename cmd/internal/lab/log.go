@@ -193,24 +193,10 @@ func (r *logReading) explain(err error) error {
 		return cli.Usagef("the log %s cannot be read: %s; give - instead, and the log as standard input", r.name, cli.Cause(err))
 	case errors.As(err, &path):
 		return cli.Usagef("the log %s cannot be read: %s", r.name, path.Err)
+	case errors.Is(err, trace.ErrFormat):
+		return fmt.Errorf("%s: %w (--log-format, --time-field)", r.name, err)
 	}
-	return fmt.Errorf("%s: %w%s", r.name, err, readingHint(err))
-}
-
-// readingHint names the flag for what the reader of logs, which knows no flags, asks to say; empty if it asks nothing.
-func readingHint(err error) string {
-	text := err.Error()
-	for _, hint := range []struct{ asked, flags string }{
-		{"say the format, or which column is the time", " (--log-format, --time-field)"},
-		{"was given; leave it out", " (--timezone)"},
-		{"was asked for", " (--time-field)"},
-		{"zone", " (--timezone)"},
-	} {
-		if strings.Contains(text, hint.asked) {
-			return hint.flags
-		}
-	}
-	return ""
+	return fmt.Errorf("%s: %w", r.name, err)
 }
 
 // logWarnings returns warnings about the log for the report, and prints them if the report is for a program.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"text/template"
@@ -23,7 +22,7 @@ type Filter func(value any) ([]byte, error)
 // the program.
 func JQ(program string) (Filter, error) {
 	query, err := gojq.Parse(program)
-	if errors.Is(err, io.ErrUnexpectedEOF) || err != nil && err.Error() == "unexpected EOF" {
+	if err != nil && err.Error() == "unexpected EOF" { // gojq has no value for it
 		return nil, fmt.Errorf("the filter %q ends too early; a bracket, a quote or a value is missing", program)
 	}
 	if err != nil {

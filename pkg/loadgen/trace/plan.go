@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,15 @@ import (
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
+
+// ErrFormat is the kind of a [store.ErrInvalid] about a log whose format its first line does not show. [Options] can say it, or
+// which column is the time.
+var ErrFormat = errors.New("the format of the log is not known")
+
+// formatError is an ErrFormat with words of its own.
+type formatError struct{ error }
+
+func (e formatError) Unwrap() []error { return []error{e.error, ErrFormat} }
 
 // plan says how to read the lines of one log.
 type plan struct {
@@ -32,9 +42,9 @@ func newPlan(head *chunk, options Options) (*plan, error) {
 	}
 	if p.format == Auto {
 		if p.format = detect(head, timeName); p.format == Auto {
-			return nil, store.Invalidf("the log's format cannot be told from its first line, %q: that is neither an access log "+
-				"nor JSON, nor a CSV header with a column %q; say the format, or which column is the time",
-				excerpt(firstLine(head.data)), timeName)
+			return nil, formatError{store.Invalidf("the log's format cannot be told from its first line, %q: that is neither an access "+
+				"log nor JSON, nor a CSV header with a column %q; say the format, or which column is the time",
+				excerpt(firstLine(head.data)), timeName)}
 		}
 	}
 	keys := options.Key
