@@ -18,11 +18,11 @@ RACING      := ./internal/alarm ./internal/panics ./internal/respguard ./interna
 LEAN        := -gcflags='all=-l -dwarf=false'
 SELDOM      := GOGC=300
 # What `make test` runs: the quick tier (see internal/tier), without a C compiler. A busy machine gives each
-# thread a share, so more packages, tests and threads run at once than there are processors. SQLite is
-# inlined, since it is five times slower otherwise.
+# process a share, so more packages and tests run at once than there are processors. SQLite is inlined, since it is
+# five times slower otherwise.
 QUICK_BUILD := $(LEAN) -gcflags=modernc.org/...=-dwarf=false -p 16
 QUICK       := -short -vet=off -ldflags='-s -w' $(QUICK_BUILD) -parallel 12 -timeout 10m
-QUICKLY     := CGO_ENABLED=0 $(SELDOM) GOMAXPROCS=$$((4 * $$(getconf _NPROCESSORS_ONLN)))
+QUICKLY     := CGO_ENABLED=0 $(SELDOM)
 TRIED       := . ./cmd/... ./internal/... ./lua/... ./pkg/...
 # The packages that have tests, each after how much it depends on. go test runs the tests of a package only when all
 # packages before it in the list are built, and what needs SQLite is built last. SQLite itself is one package that takes
