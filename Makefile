@@ -55,7 +55,7 @@ test: ## the quick tests, in a few minutes; needs Go and redis-server only
 	@$(QUICKLY) go build $(QUICK_BUILD) $$(go list -deps -f '{{if .Standard}}{{.ImportPath}}{{end}}' $(SQLITE))
 	@$(QUICKLY) go build $(QUICK_BUILD) $(SQLITE) & \
 	$(QUICKLY) go test $(QUICK) $$(go list -f '$(EARLIER)' $(TRIED) | sort -n | cut -d' ' -f2)
-	@echo; echo "The quick tests pass. Left out, and run by make ci: linters, builds for other systems, races, the examples, two in three scripts of commands, and the tests of"
+	@echo; echo "The quick tests pass. Left out, and run by make ci: linters, builds for other systems, races, the examples, four in five scripts of commands, and the tests of"
 	@find . -name '*_test.go' -exec grep -hoE 'tier\.Full\([a-z]+, "[^"]*"' {} + | sed 's/^[^"]*"\(.*\)"$$/\1/' | sort | uniq -c
 
 ci: ## everything that has to pass before a change lands; installs first what the tests run
