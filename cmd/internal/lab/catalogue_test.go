@@ -1,0 +1,142 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/cmd/internal/experiment"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/probe"
+	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/cmd/internal/report/show"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/loadgen"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
+)
+
+var thorough = flag.Bool("thorough", false, "try every service with every command, and honest ones with many seeds")
+
+// clients are the clients of a service that a command has by default: GET, and what else is given to add.
+func clients(h handler, seed uint64, withCosts bool) (get, fresh *client, methods []probe.Method) {
+	get = &client{service: newService(h, seed), connections: &connections{}, method: http.MethodGet, withCosts: withCosts}
+	change := func(change func(c *client)) *client {
+		other := *get
+		change(&other)
+		return &other
+	}
+	fresh = change(func(c *client) { c.fresh = true })
+	for _, method := range []string{http.MethodHead, http.MethodOptions} {
+		methods = append(methods, probe.Method{Name: method, Client: change(func(c *client) { c.method = method })})
+	}
+	return get, fresh, methods
+}
+
+// standardTimeout is the default of --timeout.
+const standardTimeout = 2 * time.Second
+
+// probed runs `probe`, with --limit unless that is empty, and what else a flag says.
+func probed(t *testing.T, h handler, limit string, seed uint64, flag string) (a *probeAnswer) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		config := &probe.Config{Quota: probeRequests, MaxTime: probeTime, Timeout: standardTimeout, Workers: probeWorkers, AnyName: true}
+		fmt.Sscanf(flag, "--workers %d", &config.Workers)
+		get, fresh, methods := clients(h, seed, flag == endpoint.CostPlace)
+		config.Client, config.Fresh, config.Methods = get, fresh, methods
+		if limit != "" {
+			l := limitOf(limit)
+			config.Limit = &l
+		}
+		result, err := probe.Run(t.Context(), config)
+		a = &probeAnswer{Result: result, endpoint: get.Describe(), given: limit != "", unfinished: err != nil && limit != ""}
+	})
+	return a
+}
+
+// loaded runs `loadtest --limit` with the default load, and what else a flag says.
+func loaded(t *testing.T, h handler, limit string, seed uint64, flag string) (d *report.Document) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		keys, long := 1, defaultDuration
+		fmt.Sscanf(flag, "--keys %d", &keys)
+		if text, has := strings.CutPrefix(flag, "--duration "); has {
+			long, _ = time.ParseDuration(text)
+		}
+		get, _, _ := clients(h, seed, false)
+		get.pace = &pace{time.Now(), time.Second / defaultRate}
+		plan := experiment.LoadTest{
+			Candidates: []experiment.Candidate{{Limits: []store.Limit{limitOf(limit)}}}, Timeout: standardTimeout,
+			Load: experiment.Load{
+				Subjects: keys, Seed: 1, Workers: defaultWorkers, Duration: long,
+				Mix: loadgen.Mix{Subjects: loadgen.Evenly(uint32(keys)), Costs: loadgen.Costs{Least: 1, Most: 1}},
+			},
+			Endpoint: &experiment.EndpointPlan{Intervals: interval.Options{Resolution: time.Millisecond, Skew: -1}},
+			Open:     func() (experiment.Target, error) { return experiment.NewEndpointTarget(get), nil },
+		}
+		var err error
+		if d, err = plan.Run(t.Context(), noWatcher{}); err != nil && len(d.Runs) == 0 {
+			t.Fatal(err)
+		}
+		d.Judge()
+	})
+	return d
+}
+
+type noWatcher struct{}
+
+func (noWatcher) Ready(context.Context) error             { return nil }
+func (noWatcher) Begin(*experiment.Candidate) bool        { return false }
+func (noWatcher) Progress(*loadgen.Result, time.Duration) {}
+func (noWatcher) End()                                    {}
+func (noWatcher) Kept(string)                             {}
+
+// printed is what a command prints.
+func printed(a output.Answer) string {
+	var out bytes.Buffer
+	a.Print(&output.Printer{Out: &out})
+	return out.String()
+}
+
+// detects runs the finder of a defect, and reports whether it says what it should. said is the whole report.
+func (d *defect) detects(t *testing.T, flag string) (is bool, said string) {
+	finder, words, _ := strings.Cut(d.found, " ")
+	if finder == "loadtest" {
+		document := loaded(t, d.is(d.limit), d.limit, 1, flag)
+		said = printed(show.Answer{Report: document})
+		return document.Verdict != report.Pass && slices.ContainsFunc(document.Reasons, func(reason string) bool {
+			return strings.Contains(reason, words)
+		}), said
+	}
+	name, words, _ := strings.Cut(words, ": ")
+	a := probed(t, d.is(d.limit), d.limit, 1, flag)
+	return slices.ContainsFunc(a.Checks, func(c probe.Check) bool {
+		return c.Name == name && strings.Contains(c.Seen, words) && (c.Verdict == probe.Fail || words != "")
+	}), printed(a)
+}
+
+func TestX(t *testing.T) {
+	for _, list := range [][]defect{reviewed, own} {
+		for _, d := range list {
+			t.Run(d.name, func(t *testing.T) {
+				if is, said := d.detects(t, d.flag); !is {
+					t.Errorf("%s: not found by %s\n%s", d.what, d.found, said)
+				}
+				if d.flag == "" {
+					return
+				}
+				name, _, _ := strings.Cut(d.flag, " ")
+				if is, said := d.detects(t, ""); is || !strings.Contains(said, name) {
+					t.Errorf("%s: found without %s: %v; or not named\n%s", d.what, name, is, said)
+				}
+			})
+		}
+	}
+}
