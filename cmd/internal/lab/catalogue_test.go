@@ -122,21 +122,72 @@ func (d *defect) detects(t *testing.T, flag string) (is bool, said string) {
 	}), printed(a)
 }
 
-func TestX(t *testing.T) {
-	for _, list := range [][]defect{reviewed, own} {
-		for _, d := range list {
-			t.Run(d.name, func(t *testing.T) {
-				if is, said := d.detects(t, d.flag); !is {
-					t.Errorf("%s: not found by %s\n%s", d.what, d.found, said)
-				}
-				if d.flag == "" {
-					return
-				}
-				name, _, _ := strings.Cut(d.flag, " ")
-				if is, said := d.detects(t, ""); is || !strings.Contains(said, name) {
-					t.Errorf("%s: found without %s: %v; or not named\n%s", d.what, name, is, said)
-				}
-			})
+// tried are the defects that a test tries: all of them or, in the quick tier, each seventh.
+func tried(t *testing.T, all []defect) (some []defect) {
+	for i, d := range all {
+		if !testing.Short() || i%7 == 3 {
+			some = append(some, d)
 		}
 	}
+	t.Logf("%d of %d", len(some), len(all))
+	return some
+}
+
+// Each defect is found by a command with its default flags, or the report names the flag that finds it.
+func TestTheCatalogueOfDefectsIsFound(t *testing.T) {
+	for _, d := range tried(t, append(slices.Clone(reviewed), own...)) {
+		t.Run(d.name, func(t *testing.T) {
+			if d.flag == "" || *thorough || d.flag[0] == '{' {
+				if is, said := d.detects(t, d.flag); !is {
+					t.Errorf("%s: %s does not find it:\n%s", d.what, d.found, said)
+				}
+			}
+			if d.flag == "" {
+				return
+			}
+			name, _, _ := strings.Cut(d.flag, " ")
+			if is, said := d.detects(t, ""); is || !strings.Contains(said, name) {
+				t.Errorf("%s: found without %s: %v; or the report does not name the flag:\n%s", d.what, name, is, said)
+			}
+		})
+	}
+}
+
+// No command reports a failure of a service that does what it says.
+func TestNoFailureIsReportedOfTheHonest(t *testing.T) {
+	runs := 0
+	for i, h := range honestOnes {
+		if testing.Short() && i%7 != 2 {
+			continue
+		}
+		t.Run(h.name, func(t *testing.T) {
+			probes, loads, finds := 2, i%2, 0
+			if *thorough {
+				probes, loads, finds = 6, 3, 3
+			}
+			if testing.Short() {
+				probes = 1
+			}
+			if h.limit == "" { // looking for what is not there takes long
+				probes, loads, finds = 0, 0, finds/3
+			}
+			runs += probes + loads + finds
+			for seed := range uint64(probes) {
+				if a := probed(t, h.is(), h.limit, seed, ""); a.verdict() == report.Fail {
+					t.Errorf("%s: probe --limit, seed %d:\n%s", h.what, seed, printed(a))
+				}
+			}
+			for seed := range uint64(finds) {
+				if a := probed(t, h.is(), "", seed, ""); a.verdict() == report.Fail {
+					t.Errorf("%s: probe, seed %d:\n%s", h.what, seed, printed(a))
+				}
+			}
+			for seed := range uint64(loads) {
+				if d := loaded(t, h.is(), h.limit, seed, ""); d.Verdict == report.Fail {
+					t.Errorf("%s: loadtest, seed %d:\n%s", h.what, seed, printed(show.Answer{Report: d}))
+				}
+			}
+		})
+	}
+	t.Logf("%d runs", runs)
 }
