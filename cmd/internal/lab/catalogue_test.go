@@ -76,7 +76,7 @@ func loaded(t *testing.T, h handler, limit string, seed uint64, flag string) (d 
 		plan := experiment.LoadTest{
 			Candidates: []experiment.Candidate{{Limits: []store.Limit{limitOf(limit)}}}, Timeout: standardTimeout,
 			Load: experiment.Load{
-				Subjects: keys, Seed: 1, Workers: defaultWorkers, Duration: long,
+				Subjects: keys, Seed: 1, Workers: 64, Duration: long, // more are never busy at this rate
 				Mix: loadgen.Mix{Subjects: loadgen.Evenly(uint32(keys)), Costs: loadgen.Costs{Least: 1, Most: 1}},
 			},
 			Endpoint: &experiment.EndpointPlan{Intervals: interval.Options{Resolution: time.Millisecond, Skew: -1}},
@@ -132,8 +132,10 @@ func TestTheCatalogueOfDefectsIsFound(t *testing.T) {
 				continue
 			}
 			t.Run(d.name, func(t *testing.T) {
-				if is, said := d.detects(t, d.flag); !is {
-					t.Errorf("%s: %s does not find it:\n%s", d.what, d.found, said)
+				if isLong := d.flag != "" && strings.HasPrefix(d.found, "loadtest"); !isLong || *thorough {
+					if is, said := d.detects(t, d.flag); !is {
+						t.Errorf("%s: %s does not find it:\n%s", d.what, d.found, said)
+					}
 				}
 				if d.flag == "" {
 					return
@@ -151,7 +153,7 @@ func TestTheCatalogueOfDefectsIsFound(t *testing.T) {
 func TestNoFailureIsReportedOfTheHonest(t *testing.T) {
 	runs := 0
 	for i, h := range honestOnes {
-		if testing.Short() && i%7 != 2 {
+		if testing.Short() && i%7 != 2 || !*thorough && i%2 == 1 {
 			continue
 		}
 		t.Run(h.name, func(t *testing.T) {
@@ -159,7 +161,7 @@ func TestNoFailureIsReportedOfTheHonest(t *testing.T) {
 			switch {
 			case *thorough:
 				probes, loads, finds = 6, 3, 3
-			case i%4 == 1 && !testing.Short():
+			case i%8 == 4 && !testing.Short():
 				loads = 1
 			}
 			if h.limit == "" { // looking for what is not there takes long

@@ -75,7 +75,7 @@ func (e *proof) spread() (is bool, most time.Duration) {
 	for i := range e.keys {
 		events := e.keys[i].Events
 		for n := 0; n < len(events); n++ {
-			var first, last time.Time
+			var first, last, before time.Time
 			up, down := false, false
 			for ; n < len(events) && events[n].Outcome == endpoint.Denied; n++ {
 				r := e.readings[events[n]]
@@ -83,11 +83,11 @@ func (e *proof) spread() (is bool, most time.Duration) {
 					continue
 				}
 				named := events[n].Answered.Add(r.RetryAfter)
-				if first.IsZero() {
-					first, last = named, named
+				if before.IsZero() {
+					first, last, before = named, named, named
 				}
-				up, down = up || named.Sub(first) > mostLate+r.Coarse(), down || last.Sub(named) > mostLate+r.Coarse()
-				if named.Before(first) {
+				up, down = up || named.Sub(before) > mostLate+r.Coarse(), down || before.Sub(named) > mostLate+r.Coarse()
+				if before = named; named.Before(first) {
 					first = named
 				}
 				last = explain.Latest(last, named)
