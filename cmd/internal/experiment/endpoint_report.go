@@ -62,7 +62,7 @@ func (t *endpointTarget) warnings(run *report.Run, names *endpoint.Subjects, see
 		all = append(all, other)
 	}
 	if run.Denied > 0 {
-		return append(all, t.unseen(run)...)
+		return append(all, t.unseen(run, names)...)
 	}
 	if len(seen) == 0 || seen[0] < 100 {
 		return all
@@ -93,15 +93,16 @@ const (
 	fewPeriods     = 3
 	enoughPeriods  = 10
 	enoughTime     = 2 * time.Minute // clocks and calendars repeat each minute
+	longest        = time.Hour       // that somebody waits for a load
 )
 
 // unseen says what of a limit such a load cannot show, and the flag that would.
-func (t *endpointTarget) unseen(run *report.Run) (all []string) {
+func (t *endpointTarget) unseen(run *report.Run, names *endpoint.Subjects) (all []string) {
 	templated, is := t.client.(endpoint.Templated)
 	if !is {
 		return nil
 	}
-	if hasSubject, _ := templated.Places(); hasSubject && run.Keys == 1 {
+	if hasSubject, _ := templated.Places(); hasSubject && run.Keys == 1 && len(names.List) == 0 {
 		all = append(all, fmt.Sprintf("only one subject asked; whether subjects share a limit, or push one another out of memory, "+
 			"is seen with --keys %d", enoughSubjects))
 	}
@@ -109,7 +110,7 @@ func (t *endpointTarget) unseen(run *report.Run) (all []string) {
 		return all
 	}
 	sent := time.Duration(run.CountedMS()) * time.Millisecond
-	if long := max(enoughTime, enoughPeriods*t.limit.Period); sent < fewPeriods*t.limit.Period && long <= MaxDuration {
+	if long := max(enoughTime, enoughPeriods*t.limit.Period); sent < fewPeriods*t.limit.Period && long <= longest {
 		all = append(all, fmt.Sprintf("the load lasted less than %d periods of the limit; what goes wrong later is seen with --duration %s",
 			fewPeriods, store.FormatPeriod(long)))
 	}

@@ -112,10 +112,14 @@ func counters(l store.Limit, next func(q *asked, c *counter)) handler {
 	}
 }
 
-// losesExpiry never ends a share of the windows.
-func losesExpiry(l store.Limit, share float64) handler {
+// losesExpiry never ends each window of that number.
+func losesExpiry(l store.Limit, each int) handler {
+	begun := 0
 	return counters(l, func(q *asked, c *counter) {
-		if c.n == 0 && q.chance(share) {
+		if c.n > 0 {
+			return
+		}
+		if begun++; begun%each == 0 {
 			c.ends = q.now().Add(24 * time.Hour)
 		}
 	})

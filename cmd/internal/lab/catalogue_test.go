@@ -24,7 +24,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
-var thorough = flag.Bool("thorough", false, "try every service with every command, and honest ones with many seeds")
+var thorough = flag.Bool("thorough", false, "try long loads, and honest services with many seeds")
 
 // clients are the clients of a service that a command has by default: GET, and what else is given to add.
 func clients(h handler, seed uint64, withCosts bool) (get, fresh *client, methods []probe.Method) {
