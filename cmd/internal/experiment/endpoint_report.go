@@ -11,7 +11,6 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/report"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // describe adds to a report what is known of an endpoint alone.
@@ -111,8 +110,8 @@ func (t *endpointTarget) unseen(run *report.Run, names *endpoint.Subjects) (all 
 	}
 	sent := time.Duration(run.CountedMS()) * time.Millisecond
 	if long := max(enoughTime, enoughPeriods*t.limit.Period); sent < fewPeriods*t.limit.Period && long <= longest {
-		all = append(all, fmt.Sprintf("the load lasted less than %d periods of the limit; what goes wrong later is seen with --duration %s",
-			fewPeriods, store.FormatPeriod(long)))
+		all = append(all, fmt.Sprintf("the load was shorter than %d periods of the limit; what goes wrong then is seen with --duration %dm",
+			fewPeriods, (long+time.Minute-1)/time.Minute))
 	}
 	return all
 }

@@ -224,8 +224,10 @@ var catalogue = []family{
 		{"34", "begins windows anew at each full minute", "fixed-window:20/7s", silent(func() handler {
 			return windows(func(q *asked) string { return fmt.Sprint(q.now().Unix()/60, " ", q.now().Unix()%60/7) }, 20)
 		}), "loadtest too many", "--duration 70s"},
-		{"41", "weighs the window before the wrong way", "sliding-counter:20/2s", silent(func() handler { return weighsWrongly(20, 2*time.Second) }), "loadtest too many", ""},
-		{"42", "refills by whole units, and forgets the rest", "token-bucket:5/2s", silent(func() handler { return truncates(5, 2*time.Second) }),
+		{"41", "weighs the window before the wrong way", "sliding-counter:20/2s",
+			silent(func() handler { return weighsWrongly(20, 2*time.Second) }), "loadtest too many", ""},
+		{"42", "refills by whole units, and forgets the rest", "token-bucket:5/2s",
+			silent(func() handler { return truncates(5, 2*time.Second) }),
 			"loadtest that fitted", ""},
 		{"49", "a cache before it repeats denials for 3 s", window, outside(repeatsDenials(3 * time.Second)), "probe recovery", ""},
 		{"09", "two backends whose clocks are 300 ms apart", window, silent(func() handler {
@@ -236,7 +238,8 @@ var catalogue = []family{
 		{"30", "forgets everything each 5 s", "fixed-window:20/10s", outside(func(h handler) handler {
 			return named(func(q *asked) string { return fmt.Sprint(q.subject, q.now().Unix()/5) }, h)
 		}), "loadtest too many", ""},
-		{"31", "keeps a subject out for 30 s after 10 denials in a row", window, outside(bans(10, 30*time.Second)), "loadtest that fitted", ""},
+		{"31", "keeps a subject out for 30 s after 10 denials in a row", window, outside(bans(10, 30*time.Second)),
+			"loadtest that fitted", ""},
 		{"62", "reads, and writes 3 ms later", window, outside(races(3 * time.Millisecond)), "probe at-once", ""},
 		{"47", "lets in everything while more than 32 requests are under way", window,
 			outside(func(h handler) handler {
@@ -261,7 +264,8 @@ var catalogue = []family{
 				}
 			}
 		}), "loadtest that fitted", ""},
-		{"n10", "the counter has 8 bits and counts denied requests", first, around(func(handler) handler { return overflows(limitOf(first)) }),
+		{"n10", "the counter has 8 bits and counts denied requests", first,
+			around(func(handler) handler { return overflows(limitOf(first)) }),
 			"loadtest too many", ""},
 		{"n11", "rounds the period of 1.5 s down to whole seconds", "fixed-window:20/1500ms", keepsOther("fixed-window:20/1s"),
 			"probe recovery", ""},
@@ -279,18 +283,21 @@ var catalogue = []family{
 				h(q, a)
 			}
 		}), "loadtest that fitted", ""},
-		{"n14", "counts a request when its answer is sent, 20 ms later", window, outside(countsLater(20 * time.Millisecond)), "probe admitted", ""},
+		{"n14", "counts a request when its answer is sent, 20 ms later", window, outside(countsLater(20 * time.Millisecond)),
+			"probe admitted", ""},
 		{"n15", "lets in everything for 50 ms each 3 s, while its store is slow", log,
 			free(func(q *asked) bool { return within(q, 50*time.Millisecond, 3*time.Second) }), "loadtest too many", ""},
 		{"n17", "requests of the same millisecond count as one (the member of a sorted set is the time)", log,
 			around(func(handler) handler { return sameMillisecond(limitOf(log)) }), "probe admitted", ""},
 		{"n20", "all units of a sliding log come back at once", log, keepsOther(first), "probe recovery", ""},
-		{"n21", "a leaky bucket that leaks per second and says a window", window, keepsOther("token-bucket:10/1s,burst=20"), "probe recovery", ""},
+		{"n21", "a leaky bucket that leaks per second and says a window", window, keepsOther("token-bucket:10/1s,burst=20"),
+			"probe recovery", ""},
 	}},
 	{"how it denies", []defect{
 		{"32", "denies with 503", window, outside(denies(http.StatusServiceUnavailable)), "probe denial-status", ""},
 		{"33", "denies with 200 and an error in the body", window, outside(denies(http.StatusOK)), "probe admitted", ""},
-		{"01", "delays and never denies", "token-bucket:10/1s,burst=20", outside(delays(100 * time.Millisecond)), "loadtest got no decision", ""},
+		{"01", "delays and never denies", "token-bucket:10/1s,burst=20", outside(delays(100 * time.Millisecond)),
+			"loadtest got no decision", ""},
 		{"64", "answers a denial after 3 s", window, outside(func(h handler) handler {
 			return saying(func(_ *asked, a *answered) {
 				if a.status == http.StatusTooManyRequests {
@@ -329,9 +336,10 @@ var catalogue = []family{
 		{"55", "no Retry-After", window, lies(plainly, "Retry-After", nil), "probe retry-after", ""},
 		{"13", "one more remains than is true", window, lies(plainly, "X-RateLimit-Remaining", more(1)), "probe headers", ""},
 		{"14", "one less remains than is true", window, lies(plainly, "X-RateLimit-Remaining", more(-1)), "probe headers", ""},
-		{"15", "a reset in milliseconds since 1970", window, lies(byUnix, "X-RateLimit-Reset", func(q *asked, _ *answered, _ string) string {
-			return fmt.Sprint(q.now().UnixMilli() + 1500)
-		}), "probe headers", ""},
+		{"15", "a reset in milliseconds since 1970", window,
+			lies(byUnix, "X-RateLimit-Reset", func(q *asked, _ *answered, _ string) string {
+				return fmt.Sprint(q.now().UnixMilli() + 1500)
+			}), "probe headers", ""},
 		{"16", "says what is true of another limit", window, func(limit string) handler {
 			other := tells(plainly, "fixed-window:100/1m", keeps("fixed-window:100/1m"))
 			return saying(func(q *asked, a *answered) {
@@ -349,7 +357,8 @@ var catalogue = []family{
 		{"n22", "Retry-After is rounded down", window, lies(plainly, "Retry-After", func(_ *asked, a *answered, _ string) string {
 			return fmt.Sprint(int64(a.RetryAfter / time.Second))
 		}), "probe retry-after", ""},
-		{"n23", "Retry-After is always the period", "fixed-window:20/5s", lies(plainly, "Retry-After", always("5")), "probe retry-after", ""},
+		{"n23", "Retry-After is always the period", "fixed-window:20/5s", lies(plainly, "Retry-After", always("5")),
+			"probe retry-after", ""},
 		{"n24", "Retry-After is a date in the time zone UTC, which is no HTTP date", window,
 			lies(plainly, "Retry-After", func(q *asked, a *answered, _ string) string {
 				return q.now().Add(a.RetryAfter + time.Second).UTC().Format(time.RFC1123)
@@ -364,15 +373,17 @@ var catalogue = []family{
 			}, h)
 		}), "probe retry-after", ""},
 		{"n26", "what remains is always the limit", window, lies(plainly, "X-RateLimit-Remaining", always("20")), "probe headers", ""},
-		{"n27", "what remains falls below 0", window, lies(plainly, "X-RateLimit-Remaining", func(_ *asked, a *answered, was string) string {
-			if !a.Allowed {
-				return "-1"
-			}
-			return was
-		}), "probe headers", ""},
+		{"n27", "what remains falls below 0", window,
+			lies(plainly, "X-RateLimit-Remaining", func(_ *asked, a *answered, was string) string {
+				if !a.Allowed {
+					return "-1"
+				}
+				return was
+			}), "probe headers", ""},
 		{"n28", "a reset of another time zone", window, lies(byUnix, "X-RateLimit-Reset", more(3600)), "probe headers", ""},
 		{"n29", "the policy says a minute", window, lies(draft8, "RateLimit-Policy", always(`"default";q=20;w=60`)), "probe headers", ""},
-		{"n30", "what remains is that of the request before, if several are under way", window, outside(staleRemaining), "loadtest told", ""},
+		{"n30", "what remains is that of the request before, if several are under way", window, outside(staleRemaining),
+			"loadtest told", ""},
 	}},
 }
 

@@ -118,8 +118,8 @@ func (c *client) Send(ctx context.Context, subject string, cost int64, answer *e
 	}
 	answer.Sent = time.Now()
 	c.mu.Lock()
-	q, a := &asked{service: c.service, subject: subject, method: c.method, cost: cost}, &answered{status: http.StatusOK, header: http.Header{}}
-	q.connection = c.connect()
+	q := &asked{service: c.service, subject: subject, method: c.method, cost: cost, connection: c.connect()}
+	a := &answered{status: http.StatusOK, header: http.Header{}}
 	there, back := c.way(), c.way()
 	c.mu.Unlock()
 	time.Sleep(there)

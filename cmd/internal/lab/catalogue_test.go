@@ -190,7 +190,8 @@ func TestNoFailureIsReportedOfTheHonest(t *testing.T) {
 
 // The table of the catalogue in the docs is that of the tests.
 func TestTheCatalogueIsInTheDocs(t *testing.T) {
-	table := "| defects | number | found by `probe --limit` | by `loadtest --limit` | with a flag that the report names |\n|---|---|---|---|---|\n"
+	table := "| defects | number | found by `probe --limit` | by `loadtest --limit` | with a flag that the report names |\n" +
+		"|---|---|---|---|---|\n"
 	var all [4]int
 	row := func(name string, n [4]int) string {
 		return fmt.Sprintf("| %s | %d | %d | %d | %d |\n", name, n[0], n[1], n[2], n[3])
