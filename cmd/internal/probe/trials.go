@@ -337,7 +337,7 @@ func (t *trial) atOnce() error {
 		if err := t.ask(way{client: t.config.Client, cost: 1}, t.subject(), t.config.Workers, 1); err != nil {
 			return err
 		}
-		t.judge(fmt.Sprintf("of up to %d at once", t.config.Workers), "requests at the same time do not see each other")
+		t.judge(fmt.Sprintf("of up to %d at once (--workers)", t.config.Workers), "requests at the same time do not see each other")
 		return nil
 	})
 }
@@ -459,6 +459,12 @@ func (t *trial) similarNames() error {
 		return err
 	}
 	if t.count(endpoint.Denied) == 0 {
+		if t.by.judges() && t.beyond(t.asked) > 0 {
+			t.Verdict = Fail
+			t.Seen = fmt.Sprintf("a subject of %d characters was never denied in %s, which is too many: it seems not to be limited",
+				len(name), output.Plural(len(t.asked), "request"))
+			return nil
+		}
 		return errEnough("the first of the subjects was never denied")
 	}
 	t.Verdict = Pass
