@@ -66,6 +66,16 @@ func verify(ctx context.Context, config *Config, discovery *Discovery, mayAsk bo
 		if !discovery.Exact {
 			v.model.Resolution += limit.Period / inexactly
 		}
+		for _, other := range discovery.Beside {
+			if other, wrong = other.Normalize(); wrong != nil {
+				return &Result{Discovery: *discovery}, wrong
+			}
+			beside := explain.Expectation{Model: explain.ModelOf(other)}
+			if config.Limit != nil && other.Phase != 0 {
+				beside.PhaseWithin = other.PhaseWithin()
+			}
+			v.model.Beside = append(v.model.Beside, beside)
+		}
 		if mayAsk {
 			err = v.sendRequests()
 		}
@@ -92,6 +102,8 @@ type verification struct {
 	model     explain.Expectation // without a limit if there is none
 	notes     []string
 	tried     []Check // by the trials
+	// fitted is what explained everything last, of several limits.
+	fitted explain.Expectation
 }
 
 // proof is everything that the checks judge by.
@@ -146,7 +158,12 @@ func (v *verification) proof() *proof {
 		e.sharing = e.subjects()
 		return e
 	}
-	e.fit(v.discovery.PhaseKnown)
+	if len(v.model.Beside) == 0 || !e.fitsAs(v.fitted) {
+		e.fit(v.discovery.PhaseKnown)
+	}
+	if v.fitted = e.model; e.least() > 0 {
+		v.fitted = explain.Expectation{}
+	}
 	e.sharing = e.judgeSubjects(v.discovery.PhaseKnown)
 	e.fitPromptly(v.discovery.PhaseKnown)
 	e.certain = sync.OnceValue(e.proven)
@@ -260,7 +277,7 @@ func (e *proof) denialStatus() Check {
 // error the result has what was seen until then. If there is no limit to be found, the error is an [ErrNoLimit], and
 // the result has the checks that need no limit.
 func Run(ctx context.Context, config *Config) (*Result, error) {
-	discovery := &Discovery{Limit: config.Limit, Exact: true}
+	discovery := &Discovery{Limit: config.Limit, Beside: config.Beside, Exact: true}
 	var failure error
 	if config.Limit == nil {
 		discovery, failure = discoverLimit(ctx, config)
