@@ -102,8 +102,10 @@ type verification struct {
 	model     explain.Expectation // without a limit if there is none
 	notes     []string
 	tried     []Check // by the trials
-	// fitted is what explained everything last, of several limits.
-	fitted explain.Expectation
+	// fitted is what explained most last, of several limits. unexplained is the number of events then if something was left; 0 if
+	// not.
+	fitted      explain.Expectation
+	unexplained int
 }
 
 // proof is everything that the checks judge by.
@@ -158,12 +160,7 @@ func (v *verification) proof() *proof {
 		e.sharing = e.subjects()
 		return e
 	}
-	if len(v.model.Beside) == 0 || !e.fitsAs(v.fitted) {
-		e.fit(v.discovery.PhaseKnown)
-	}
-	if v.fitted = e.model; e.least() > 0 {
-		v.fitted = explain.Expectation{}
-	}
+	v.fit(e)
 	e.sharing = e.judgeSubjects(v.discovery.PhaseKnown)
 	e.fitPromptly(v.discovery.PhaseKnown)
 	e.certain = sync.OnceValue(e.proven)
@@ -205,6 +202,7 @@ func (r *Result) Enforced() bool {
 
 // result returns the results of all checks.
 func (v *verification) result() *Result {
+	v.unexplained = 0
 	e := v.proof()
 	if e.hasLimit && e.least() == 0 { // else the phase does not matter
 		e.judged = e.model.Widened(e.keys, e.judged)

@@ -283,9 +283,9 @@ func (e *proof) judgeSubjects(phaseKnown bool) Check {
 	}
 	all.Events = explain.InOrder(all.Events)
 	together.keys = []explain.Key{all}
-	if len(e.model.Beside) == 0 || e.least() > 0 {
+	if len(e.model.Beside) == 0 {
 		together.fit(phaseKnown)
-	} else { // what explains them apart says enough, and a search for what explains them together takes long
+	} else { // a search for what explains them together takes long
 		together.judged = []*explain.Judgement{e.model.Judge(all.Events, all.Fresh)}
 		together.weighTogether()
 	}

@@ -279,7 +279,9 @@ func (v *verification) nextPoll(subject string, begin, due, giveUp time.Time) (n
 	}
 	fits := v.view(subject).Fits
 	offer(fits[0].Add(-justBefore))
-	offer(fits[1].Add(justAfter))
+	if fits[1].After(last.Answered.Add(v.model.Resolution)) { // else it is late, and would fit at any time
+		offer(fits[1].Add(justAfter))
+	}
 	if r := headers.Read(last.Header, last.Answered, 0); r.RetryAfter != headers.NotTold {
 		offer(last.Sent.Add(r.RetryAfter - mostLate - justBefore))
 		offer(last.Answered.Add(r.RetryAfter + justAfter))

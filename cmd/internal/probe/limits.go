@@ -16,21 +16,30 @@ import (
 // Several limits of one endpoint: a request is admitted only if it fits all of them, and an answer seldom says which one
 // denied it.
 
-// fitsAs reports whether an expectation explains everything that was seen, and judges by it if so.
-func (e *proof) fitsAs(m explain.Expectation) bool {
-	if len(m.Beside) == 0 {
-		return false
+// fit judges all keys by what explains them best. For several limits that takes long, so what explained everything before is
+// tried first, and if nothing did, it looks again only when much more was seen.
+func (v *verification) fit(e *proof) {
+	if len(v.model.Beside) == 0 {
+		e.fit(v.discovery.PhaseKnown)
+		return
 	}
-	candidate := *e
-	candidate.model, candidate.judged = m, nil
-	for i := range e.keys {
-		candidate.judged = append(candidate.judged, m.Judge(e.keys[i].Events, e.keys[i].Fresh))
+	const more = 1.5
+	hopeless := v.unexplained > 0 && float64(len(v.events)) < more*float64(v.unexplained)
+	if len(v.fitted.Beside) > 0 {
+		e.model, e.judged = v.fitted, nil
+		for i := range e.keys {
+			e.judged = append(e.judged, e.model.Judge(e.keys[i].Events, e.keys[i].Fresh))
+		}
+		if e.weighTogether() == 0 || hopeless {
+			return
+		}
+		e.model = v.model
 	}
-	if candidate.weighTogether() > 0 {
-		return false
+	e.fit(v.discovery.PhaseKnown)
+	v.fitted, v.unexplained = e.model, 0
+	if e.least() > 0 {
+		v.unexplained = len(v.events)
 	}
-	*e = candidate
-	return true
 }
 
 // weighTogether counts what several limits do not explain, as they are and if all of them counted denied requests. It returns the
@@ -90,7 +99,7 @@ func (e *proof) name() string {
 
 // provenTogether audits all keys by the intervals of their answers, of several limits.
 func (e *proof) provenTogether() *audit.Finding {
-	finding := explain.ProvenTogether(e.limits(), e.keys, e.judged, e.model.Resolution)
+	finding := e.model.ProvenTogether(e.limits(), e.keys)
 	return &finding
 }
 
@@ -247,32 +256,55 @@ func (e *proof) truthTogether(dialect string, at int, found *findings) {
 }
 
 // climb uses up all that the first limit gives, again and again, until each other limit was seen to deny, or until it must have
-// been.
+// been. At first it asks for no more than fits the first limit, since what that one denies may count in the others.
 func (v *verification) climb() error {
 	if len(v.model.Beside) == 0 {
 		return nil
 	}
-	subject := ""
-	if v.canChoose() {
-		subject = v.subject()
-	}
-	longest := v.drain()
+	subject, longest := "", v.drain()
 	v.step(longest, "using up what the first limit gives, until another one denies")
-	for begin := v.clock.Now(); v.clock.Now().Sub(begin) <= longest; {
-		if _, err := v.fill(subject); err != nil {
-			return err
+	for _, gently := range []bool{true, false} {
+		if v.canChoose() {
+			subject = v.subject()
 		}
-		e := v.proof()
-		if len(e.notSeenToDeny()) == 0 {
-			_, err := v.awaitRecovery(subject)
-			return err
+		seen, err := v.climbBy(subject, longest, gently)
+		if err == nil && seen {
+			_, err = v.awaitRecovery(subject)
 		}
-		at := explain.Latest(e.soonest(subject).Add(justAfter), v.clock.Now().Add(v.model.Limit.Period/8))
-		if err := v.waitUntil(at); err != nil {
+		if err != nil || seen || v.unexplained > 0 {
 			return err
 		}
 	}
 	return nil
+}
+
+// climbBy climbs with one subject, and reports whether each limit was seen to deny.
+func (v *verification) climbBy(subject string, longest time.Duration, gently bool) (seen bool, err error) {
+	for begin := v.clock.Now(); v.clock.Now().Sub(begin) <= longest; {
+		if gently {
+			_, err = v.exhaust(subject, int(min(v.model.Limit.Capacity(), int64(v.requestsLeft()))))
+		} else {
+			_, err = v.fill(subject)
+		}
+		if err == nil && v.requestsLeft() == 0 {
+			err = errRequests
+		}
+		if err != nil {
+			return false, err
+		}
+		e := v.proof()
+		if len(e.notSeenToDeny()) == 0 {
+			return true, nil
+		}
+		at := e.soonest(subject)
+		if first := e.firstView(subject); gently && first != nil {
+			at = first.Unused
+		}
+		if err := v.waitUntil(explain.Latest(at.Add(justAfter), v.clock.Now().Add(v.model.Limit.Period/8))); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
 }
 
 // soonest returns the first instant at which one of the limits that may have denied a subject's last request has room again: what

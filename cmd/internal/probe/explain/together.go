@@ -203,7 +203,7 @@ func fitTogether(m Expectation, keys []Key) (best Expectation, judgements []*Jud
 				}
 			}
 		}
-		if least < 0 || f.wrong < least {
+		if least < 0 || f.wrong == 0 { // if none explains everything, the usual way to count is the best to report
 			least = f.wrong
 			best = joined(f.all)
 			judgements, _ = f.together()
@@ -216,21 +216,23 @@ func fitTogether(m Expectation, keys []Key) (best Expectation, judgements []*Jud
 }
 
 // ProvenTogether is as [Proven] for several limits that are decided together. A denial tells of a limit only if the
-// other ones surely had room, and may have been charged by it if not. mayBe are the judgements of the keys: only denials for which
-// a limit had room by them are looked at closely.
-func ProvenTogether(limits []store.Limit, keys []Key, judged []*Judgement, resolution time.Duration) (all audit.Finding) {
+// other ones surely had room, and may have been charged by it if not. Only denials for which the others had room by the expectation are
+// looked at closely.
+func (m Expectation) ProvenTogether(limits []store.Limit, keys []Key) (all audit.Finding) {
+	each, resolution := m.Each(), m.Resolution
 	spared := make([]map[*Event]bool, len(limits)) // the denials for which a limit surely had room
 	for i := range limits {
 		spared[i] = make(map[*Event]bool)
+		each[i].Charges, each[i].Before = false, false
 		for k := range keys {
-			looks := 0
+			looks, judged := 0, each[i].Judge(keys[k].Events, keys[k].Fresh)
 			for n, e := range keys[k].Events {
-				if e.Outcome != endpoint.Denied || !judged[k].Each[i].Views[n].Under || looks == mostLooks {
+				if e.Outcome != endpoint.Denied || !judged.Views[n].Under || looks == mostLooks {
 					continue
 				}
 				looks++
 				one := Key{Subject: keys[k].Subject, Events: keys[k].Events[:n+1], Fresh: keys[k].Fresh}
-				spared[i][e] = auditAmong(limits[i], []Key{one}, resolution, func(d *Event) bool { return d == e }).LeastUnder > 0
+				spared[i][e] = auditAmong(limits[i], []Key{one}, resolution, func(d *Event) bool { return d == e }, false).LeastUnder > 0
 			}
 		}
 	}
@@ -242,7 +244,7 @@ func ProvenTogether(limits []store.Limit, keys []Key, judged []*Judgement, resol
 				}
 			}
 			return true
-		})
+		}, true)
 		all.LeastOver += one.LeastOver
 		all.LeastUnder = max(all.LeastUnder, one.LeastUnder)
 	}
@@ -253,14 +255,29 @@ func ProvenTogether(limits []store.Limit, keys []Key, judged []*Judgement, resol
 // mostLooks is the most denials of a key that are looked at closely.
 const mostLooks = 40
 
-// auditAmong audits one of several limits. isOwn reports whether a denial is its own.
-func auditAmong(limit store.Limit, keys []Key, resolution time.Duration, isOwn func(*Event) bool) audit.Finding {
-	skew := time.Duration(-1)
-	phase := limit.Phase
+// auditAmong audits one of several limits. isOwn reports whether a denial is its own. closely: each phase that windows can have is
+// looked at alone.
+func auditAmong(limit store.Limit, keys []Key, resolution time.Duration, isOwn func(*Event) bool, closely bool) audit.Finding {
+	phase, skew := limit.Phase, time.Duration(-1)
 	if phase != 0 {
 		skew = limit.PhaseWithin()
 	}
 	limit.Phase = 0
+	around := func(phase, skew time.Duration) audit.Finding {
+		return auditAround(limit, keys, resolution, phase, skew, isOwn)
+	}
+	finding := around(phase, skew)
+	m := Model{Limit: limit}
+	if !closely || finding.LeastOver+finding.LeastUnder > 0 || skew >= 0 || !m.IsAligned() {
+		return finding
+	}
+	return provenByPhase(around, resolution, 0, limit.Period/2)
+}
+
+// auditAround audits windows that begin at most skew before or after a phase; a negative skew is any phase.
+func auditAround(
+	limit store.Limit, keys []Key, resolution, phase, skew time.Duration, isOwn func(*Event) bool,
+) audit.Finding {
 	auditor := interval.New(interval.Options{Resolution: 2 * resolution, Skew: skew})
 	for i := range keys {
 		auditor.SetLimit(uint32(i), limit)
