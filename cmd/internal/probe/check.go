@@ -221,6 +221,7 @@ func (v *verification) result() *Result {
 	if other := e.others(v.discovery.PhaseKnown); other != "" {
 		r.Notes = append(r.Notes, "The answers fit "+other+".")
 	}
+	r.Notes = append(r.Notes, e.noteOthersTold()...)
 	headers, dialects := e.headers()
 	r.Dialects = dialects
 	if len(dialects) > 0 {

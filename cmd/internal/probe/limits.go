@@ -223,6 +223,35 @@ func (e *proof) toldOf(l *headers.Limit) (places []int) {
 	return places
 }
 
+// noteOthersTold notes limits of which headers tell beside the one that was found, which denies first.
+func (e *proof) noteOthersTold() []string {
+	if !e.hasLimit || e.config.Limit != nil {
+		return nil
+	}
+	for _, key := range e.keys {
+		for _, event := range key.Events {
+			for _, family := range e.readings[event].Families {
+				var others []string
+				found := false
+				for k := range family.Limits {
+					switch l := &family.Limits[k]; {
+					case l.Unit != "" || l.Count <= 0 || l.Window <= 0:
+					case e.isLimit(l):
+						found = true
+					default:
+						others = append(others, fmt.Sprintf("--limit %d/%s", l.Count, store.FormatPeriod(l.Window)))
+					}
+				}
+				if found && len(others) > 0 {
+					return []string{fmt.Sprintf("Its headers tell of another limit, which was not seen to deny; check both with --limit %s %s.",
+						e.model.Limit, strings.Join(others, " "))}
+				}
+			}
+		}
+	}
+	return nil
+}
+
 // truthTogether compares what the fields of a dialect say about each of several limits with what is true. Fields that can be
 // about more than one of them are compared with none.
 func (e *proof) truthTogether(dialect string, at int, found *findings) {

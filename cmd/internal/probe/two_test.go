@@ -141,3 +141,27 @@ func TestDefectsOfOneOfTwoLimitsAreFound(t *testing.T) {
 		}
 	}
 }
+
+// A probe without a limit names the one that denies first, and says that another one denied behind it. An endpoint with one limit has
+// no other.
+func TestAnotherLimitBehindTheFirstIsSaid(t *testing.T) {
+	for _, test := range []struct {
+		limits []string
+		note   string
+	}{
+		{[]string{"token-bucket:10/1s", "fixed-window:50/1m"}, "Behind token-bucket:10/1s is another limit"},
+		{[]string{"fixed-window:10/1s,from=first", "sliding-log:60/30s"}, "after 60 requests"},
+		{[]string{"token-bucket:10/1s"}, ""}, {[]string{"sliding-log:10/1s"}, ""}, {[]string{"fixed-window:10/1s"}, ""},
+		{[]string{"sliding-counter:10/1s"}, ""}, {[]string{"token-bucket:5/1s,refill=1s"}, ""},
+	} {
+		for seed := range seeds(12) {
+			s := simulated(together(t, false, test.limits...))
+			worlds[seed%3](s)
+			r := runWhole(t, s, everything(s), seed).withoutRetry()
+			notes := strings.Join(r.Notes, "; ")
+			if r.Overall() == Fail || strings.Contains(notes, "another limit") != (test.note != "") || !strings.Contains(notes, test.note) {
+				t.Errorf("%v, seed %d: %s, %v, %q", test.limits, seed, r.Overall(), r.Limit, notes)
+			}
+		}
+	}
+}
