@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -16,6 +17,7 @@ func (b *bursty) decide(subject string, now store.Instant) bool {
 
 // What no word of a limit describes is no failure: the probe says what it saw, and what to do next.
 func TestABurstyPairIsNotNamedAndFailsNothing(t *testing.T) {
+	tier.Full(t, "finding that no limit explains the answers takes long")
 	for seed := range seeds(12) {
 		s := simulated(&bursty{newOurs(t, "fixed-window:5/1s,from=first"), newOurs(t, "fixed-window:10/10s,from=first")})
 		r := runWhole(t, s, everything(s), seed).withoutRetry()
