@@ -260,7 +260,7 @@ func (o *probeOptions) config() (*probe.Config, error) {
 			return nil, err
 		}
 		if twice := slices.Index(all[:i], all[i]); twice >= 0 {
-			return nil, cli.Usagef("--limit %s is the same limit as --limit %s; give each limit once", text, o.limits[twice])
+			return nil, cli.Usagef("--limit: %s is the same limit as %s; give each limit once", text, o.limits[twice])
 		}
 	}
 	// The one that denies first is that with the fewest units.

@@ -239,12 +239,12 @@ func (e *proof) noteOthersTold() []string {
 					case e.isLimit(l):
 						found = true
 					default:
-						others = append(others, fmt.Sprintf("--limit %d/%s", l.Count, store.FormatPeriod(l.Window)))
+						others = append(others, fmt.Sprintf("%d/%s", l.Count, store.FormatPeriod(l.Window)))
 					}
 				}
 				if found && len(others) > 0 {
-					return []string{fmt.Sprintf("Its headers tell of another limit, which was not seen to deny; check both with --limit %s %s.",
-						e.model.Limit, strings.Join(others, " "))}
+					return []string{fmt.Sprintf("Its headers tell of another limit, %s; check both, with one --limit each.",
+						strings.Join(others, ", "))}
 				}
 			}
 		}

@@ -128,7 +128,8 @@ func TestDefectsOfOneOfTwoLimitsAreFound(t *testing.T) {
 		{"one too many at once", "sliding-log:11/1s sliding-log:40/20s", "sliding-log:10/1s sliding-log:40/20s", Fail, checkAdmitted},
 		{"too late", "sliding-log:10/1s sliding-log:40/25s", "sliding-log:10/1s sliding-log:40/20s", Fail, checkRecovery},
 		// One unit more of a window whose beginning is not known: no pass, and not certain.
-		{"one too many of windows", "token-bucket:10/1s fixed-window:41/20s", "token-bucket:10/1s fixed-window:40/20s", Unknown, checkAdmitted},
+		{"one too many of windows", "token-bucket:10/1s fixed-window:41/20s", "token-bucket:10/1s fixed-window:40/20s", Unknown,
+			checkAdmitted},
 		{"never reached", "sliding-log:10/1s sliding-log:40/2s", "sliding-log:10/1s sliding-log:40/2s", Unknown, checkAdmitted},
 	} {
 		for seed := range max(1, seeds(4)) {
