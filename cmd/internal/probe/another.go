@@ -83,7 +83,7 @@ func (t *trial) followAnother(subject string, admitted int64, after, wave time.D
 }
 
 func (t *trial) noteAnother(admitted int64, after time.Duration, back string) {
-	t.notes = append(t.notes, fmt.Sprintf("Behind %s is another limit: it denied after %s in %s, and %s. That is its count, unless a window "+
-		"ended meanwhile. If you know its period, check both, with one --limit each.", t.model.Limit,
+	t.notes = append(t.notes, fmt.Sprintf("Behind %s is another limit: it denied after %s in %s, and %s. That is its count, unless a "+
+		"window ended meanwhile. If you know its period, check both, with one --limit each.", t.model.Limit,
 		output.Plural(int(admitted), "request"), span(after), back))
 }

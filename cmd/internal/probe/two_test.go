@@ -136,7 +136,7 @@ func TestDefectsOfOneOfTwoLimitsAreFound(t *testing.T) {
 			s := simulated(together(t, false, strings.Fields(test.kept)...))
 			r := givenTogether(t, s, strings.Fields(test.given), everything(s), seed).withoutRetry()
 			if c := r.check(test.check); r.Overall() != test.want || c.Verdict != test.want {
-				t.Errorf("%s, seed %d: %s after %d requests: %s %s, notes %q, checks %+v", test.what, seed, r.Overall(), len(r.Events), c.Name,
+				t.Errorf("%s, seed %d: %s after %d requests: %s %s, %q, %+v", test.what, seed, r.Overall(), len(r.Events), c.Name,
 					c.Seen, r.Notes, r.Checks)
 			}
 		}
