@@ -54,7 +54,7 @@ func (v *verification) sendTrials() error {
 			return err
 		}
 	}
-	return nil
+	return (&trial{verification: v, by: e}).another()
 }
 
 // trialChecks returns the checks of the trials. Those that did not end are unknown.
@@ -233,6 +233,9 @@ func (e *proof) beyond(trials ...[]explain.Event) int64 {
 	if e.model.Behaviour != (explain.Behaviour{}) {
 		return over
 	}
+	if len(e.model.Beside) > 0 {
+		return e.beyondTogether(keys)
+	}
 	certain := explain.ProvenByPhase(e.model.Limit, keys, e.model.Resolution)
 	return certain.LeastOver + certain.LeastUnder
 }
@@ -318,7 +321,7 @@ func (t *trial) connections() error {
 // untilUnused waits until nothing of the only subject is in use, if there is time.
 func (t *trial) untilUnused() error {
 	last := &t.events[len(t.events)-1]
-	wait := last.Answered.Add(drain(&t.model.Limit) + t.model.Limit.Period/2).Sub(t.clock.Now())
+	wait := last.Answered.Add(t.drain() - t.model.Limit.Period/2).Sub(t.clock.Now())
 	if t.timeLeft() < wait {
 		return errEnough("there was no time to wait until all is unused again")
 	}
