@@ -128,7 +128,8 @@ func manSeeAlso(c *cobra.Command, also, pages []string, version string) string {
 var referred = texts.Regexp("\"limitctl(\\s[a-z\\s]+)\"|\\blimitctl(\\s[a-z\\s]+)`?--help\\b`?|\\bdocs/([a-z/-]+)\\.md\\b")
 
 // references replaces in a help text the names of commands, as in "limitctl settle", and of pages, as in docs/redis.md.
-func references(root *cobra.Command, text string, command func(to *cobra.Command, found string) string, page func(name string) string) string {
+func references(root *cobra.Command, text string, command func(to *cobra.Command, found string) string,
+	page func(name string) string) string {
 	return referred().ReplaceAllStringFunc(text, func(found string) string {
 		m := referred().FindStringSubmatch(found)
 		if m[3] != "" {

@@ -6,8 +6,9 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
-	"regexp"
 	"strings"
+
+	"github.com/limitctl/limitctl/internal/texts"
 )
 
 // packed are the files of docs that the pages name, and that somebody without the repository needs, in the words of git ls-files.
@@ -42,13 +43,13 @@ func (r *release) pages() error {
 }
 
 // link is a link of a page to another file of the repository.
-var link = regexp.MustCompile(`\]\(([^):#]+)(#[^)]*)?\)`)
+var link = texts.Regexp(`\]\(([^):#]+)(#[^)]*)?\)`)
 
 // relink leads the links of a page to where the files are in the archive, by their places in the repository, and other links
 // to the forge, whose address of the repository is tree.
 func relink(text []byte, page, tree string, places map[string]string) []byte {
-	return link.ReplaceAllFunc(text, func(found []byte) []byte {
-		m := link.FindSubmatch(found)
+	return link().ReplaceAllFunc(text, func(found []byte) []byte {
+		m := link().FindSubmatch(found)
 		target := path.Join(path.Dir(page), string(m[1]))
 		way := tree + target
 		if name, has := places[target]; has {
