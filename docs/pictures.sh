@@ -18,6 +18,7 @@ clean_up() {
 	rm -rf "$work"
 }
 trap 'clean_up 2>/dev/null' EXIT
+trap 'exit 1' INT TERM # which ends what it started
 
 port=6392
 redis-server --port $port --bind 127.0.0.1 --save '' --dir "$work" --logfile "$work/log" &
@@ -134,7 +135,7 @@ EOT
 "$limitctl" serve --config "$work/probed.yaml" --store memory: --listen 127.0.0.1:8080 --admin 127.0.0.1:6394 2>"$work/served" &
 page=$!
 until curl -sf http://127.0.0.1:6394/readyz >/dev/null; do sleep 0.1; done
-tmux -S "$socket" send-keys clear Enter
+tmux -S "$socket" send-keys 'limitctl() { command limitctl "$@" 2>/dev/null; }; clear' Enter # without its progress
 sleep 1
 tmux -S "$socket" send-keys "limitctl probe http://127.0.0.1:8080/v1/auth/api -H 'X-User: {subject}'" Enter
 until tmux -S "$socket" capture-pane -e -p >"$work/screen" && grep -q 'costs.* there is no' "$work/screen"; do sleep 0.5; done
