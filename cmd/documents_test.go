@@ -299,7 +299,7 @@ func TestTheDocumentsAreUpToDate(t *testing.T) {
 	}
 	text, err := json.MarshalIndent(map[string]any{
 		"$schema": "https://json-schema.org/draft/2020-12/schema",
-		"$id":     "https://github.com/limitctl/limitctl/docs/limitctl.output.schema.json",
+		"$id":     "https://raw.githubusercontent.com/limitctl/limitctl/main/docs/limitctl.output.schema.json",
 		"title":   "The JSON documents that limitctl prints", "$defs": schemas,
 	}, "", "  ")
 	if err != nil {

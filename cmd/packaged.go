@@ -2,13 +2,16 @@ package cmd
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/internal/texts"
 )
 
 // PackageFiles returns what a package of limitctl contains besides the program, by path: a man page for each command in man,
@@ -37,8 +40,19 @@ func addManPages(files map[string][]byte, c *cobra.Command, version string, date
 
 func manName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
 
-// manPage writes the help of a command for man.
+// manPage writes the help of a command for man. The page of limitctl itself has what all commands share.
 func manPage(c *cobra.Command, version string, date time.Time) []byte {
+	var also []string // commands
+	var pages []string
+	refer := func(text string) string {
+		return roff(references(c.Root(), text, func(to *cobra.Command, _ string) string {
+			also = append(also, manName(to))
+			return manName(to) + "(1)"
+		}, func(page string) string {
+			pages = append(pages, page)
+			return page + ".html"
+		}))
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, ".TH %s 1 %s %q %q\n", strings.ToUpper(manName(c)), date.UTC().Format(time.DateOnly), "limitctl "+version, "limitctl")
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n.SH SYNOPSIS\n.nf\n", roff(manName(c)), roff(c.Short))
@@ -50,32 +64,84 @@ func manPage(c *cobra.Command, version string, date time.Time) []byte {
 		if strings.HasPrefix(paragraph, " ") {
 			fmt.Fprintf(&b, ".PP\n.nf\n%s\n.fi\n", roff(paragraph))
 		} else if paragraph != "" {
-			fmt.Fprintf(&b, ".PP\n%s\n", roff(paragraph))
+			fmt.Fprintf(&b, ".PP\n%s\n", refer(paragraph))
 		}
 	}
-	for _, group := range flagGroupsOf(c) {
+	groups := flagGroupsOf(c)
+	if !c.HasParent() {
+		all := flagGroup{title: "Flags of every command"}
+		c.PersistentFlags().VisitAll(func(flag *pflag.Flag) { all.flags = append(all.flags, flag) })
+		groups = append(groups, all)
+	}
+	for _, group := range groups {
 		fmt.Fprintf(&b, ".SH %s\n", roff(strings.ToUpper(strings.TrimSuffix(group.title, ":"))))
 		for _, flag := range group.flags {
 			name, usage := describeFlag(flag)
-			fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", roff(name), roff(usage))
+			fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", roff(name), refer(usage))
 		}
 	}
 	if c.Example != "" {
 		fmt.Fprintf(&b, ".SH EXAMPLES\n.nf\n%s\n.fi\n", roff(c.Example))
 	}
-	var also []string
-	if c.HasParent() {
-		also = append(also, manName(c.Parent()))
+	if !c.HasParent() {
+		b.WriteString(".SH ENVIRONMENT\n")
+		for _, variable := range cli.Variables() {
+			fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", roff(variable[0]), refer(variable[1]))
+		}
+		b.WriteString(".SH EXIT STATUS\n")
+		for _, line := range exitCodeLines() {
+			fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", roff(line[0]), refer(line[1]))
+		}
+	}
+	b.WriteString(manSeeAlso(c, also, pages, version))
+	return []byte(b.String())
+}
+
+// manSeeAlso is the end of a page: the commands that it names and those beside it, and where the documentation is.
+func manSeeAlso(c *cobra.Command, also, pages []string, version string) string {
+	for above := c.Parent(); above != nil; above = above.Parent() {
+		also = append(also, manName(above))
 	}
 	for _, sub := range c.Commands() {
 		if sub.IsAvailableCommand() && sub.Name() != "help" {
 			also = append(also, manName(sub))
 		}
 	}
+	slices.Sort(also)
+	also = slices.DeleteFunc(slices.Compact(also), func(name string) bool { return name == manName(c) })
+	text := ".SH SEE ALSO\n"
 	if len(also) > 0 {
-		fmt.Fprintf(&b, ".SH SEE ALSO\n%s(1)\n", roff(strings.Join(also, "(1), ")))
+		text += roff(strings.Join(also, "(1), ")) + "(1)\n.PP\n"
 	}
-	return []byte(b.String())
+	if c.HasParent() {
+		text += "The flags of every command, such as \\-\\-store and \\-\\-output, are in limitctl(1).\n"
+	}
+	slices.Sort(pages)
+	named := ""
+	if pages = slices.Compact(pages); len(pages) > 0 {
+		named = " with " + strings.Join(pages, ".html, ") + ".html"
+	}
+	return text + roff(fmt.Sprintf("The documentation%s: limitctl_%s_site.tar.gz, and\n%s", named, version, projectPage)) + "\n"
+}
+
+// referred is a command or a page of the docs that a help text names.
+var referred = texts.Regexp("\"limitctl(\\s[a-z\\s]+)\"|\\blimitctl(\\s[a-z\\s]+)`?--help\\b`?|\\bdocs/([a-z/-]+)\\.md\\b")
+
+// references replaces in a help text the names of commands, as in "limitctl settle", and of pages, as in docs/redis.md.
+func references(root *cobra.Command, text string, command func(to *cobra.Command, found string) string,
+	page func(name string) string) string {
+	return referred().ReplaceAllStringFunc(text, func(found string) string {
+		m := referred().FindStringSubmatch(found)
+		if m[3] != "" {
+			return page(m[3])
+		}
+		words := strings.Fields(m[1] + m[2])
+		to, rest, err := root.Find(words)
+		if err != nil || len(rest) > 0 {
+			return found // a word of another kind
+		}
+		return command(to, strings.Trim(found, `"`))
+	})
 }
 
 // roff escapes a text for man.

@@ -4,6 +4,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -85,49 +87,53 @@ Written by ` + "`make docs`" + ` from what ` + "`limitctl COMMAND --help`" + ` s
 	all := commandsOf(root)
 	for _, group := range root.Groups() {
 		fmt.Fprintf(&b, "%s\n\n", group.Title)
-		for _, c := range all {
-			if groupOf(c) == group.ID {
-				path := c.CommandPath()
-				fmt.Fprintf(&b, "- [%s](#%s): %s\n", path, strings.ReplaceAll(path, " ", "-"), escapeMarkdown(c.Short))
-			}
-		}
-		b.WriteString("\n")
+		writeCommands(&b, slices.DeleteFunc(slices.Clone(all), func(c *cobra.Command) bool { return groupOf(c) != group.ID }))
 	}
 	b.WriteString("## Flags of every command\n\n")
 	var global []*pflag.Flag
 	root.PersistentFlags().VisitAll(func(flag *pflag.Flag) { global = append(global, flag) })
-	writeFlags(&b, global)
+	writeFlags(&b, root, global)
 	b.WriteString("## Environment\n\nA flag goes before a variable, and a variable before the configuration.\n\n")
 	b.WriteString("| variable | |\n|---|---|\n")
 	for _, variable := range cli.Variables() {
-		fmt.Fprintf(&b, "| `%s` | %s |\n", variable[0], escapeMarkdown(variable[1]))
+		fmt.Fprintf(&b, "| `%s` | %s |\n", variable[0], markdownProse(root, variable[1]))
 	}
 	b.WriteString("\n## Exit codes\n\n| exit code | means |\n|---|---|\n")
 	for _, line := range exitCodeLines() {
-		fmt.Fprintf(&b, "| %s | %s |\n", line[0], escapeMarkdown(line[1]))
+		fmt.Fprintf(&b, "| %s | %s |\n", line[0], markdownProse(root, line[1]))
 	}
 	b.WriteString("\nEach command says below what 1 means.\n\n")
-	writeProse(&b, exitCodesMore, "")
+	writeProse(&b, root, exitCodesMore, "")
 	known := 0
 	for _, c := range all {
 		fmt.Fprintf(&b, "## %s\n\n", c.CommandPath())
-		writeProse(&b, c.Long, c.Short)
-		fmt.Fprintf(&b, "```text\n%s\n```\n\n", c.UseLine())
+		writeSearchWords(&b, c)
+		first, more, _ := strings.Cut(strings.TrimSpace(c.Long), "\n\n")
+		writeProse(&b, root, first, c.Short)
+		fmt.Fprintf(&b, "```text\n%s\n```\n\n", strings.Join(usageLines(c), "\n"))
 		if len(c.Aliases) > 0 {
 			fmt.Fprintf(&b, "Also called: %s.\n\n", strings.Join(c.Aliases, ", "))
 		}
 		if no, has := exitNoOf[c.CommandPath()]; has {
 			known++
-			fmt.Fprintf(&b, "Exit code 1: %s.\n\n", no)
-		}
-		for i, group := range flagGroupsOf(c) {
-			if i > 0 {
-				fmt.Fprintf(&b, "%s\n\n", group.title)
-			}
-			writeFlags(&b, group.flags)
+			b.WriteString(markdownProse(root, "Exit code 1: "+no) + ".\n\n")
 		}
 		if c.Example != "" {
-			fmt.Fprintf(&b, "```text\n%s\n```\n\n", unindented(c.Example))
+			fmt.Fprintf(&b, "### Examples\n\n```text\n%s\n```\n\n", unindented(c.Example))
+		}
+		if below := commandsOf(c); len(below) > 0 {
+			b.WriteString("### Commands\n\n")
+			writeCommands(&b, below)
+		}
+		for _, group := range flagGroupsOf(c) {
+			if len(group.flags) > 1 || group.flags[0].Name != "help" {
+				fmt.Fprintf(&b, "### %s\n\n", strings.TrimSuffix(group.title, ":"))
+				writeFlags(&b, root, group.flags)
+			}
+		}
+		if more != "" {
+			b.WriteString("### Details\n\n")
+			writeProse(&b, root, more, "")
 		}
 	}
 	if known != len(exitNoOf) {
@@ -155,30 +161,75 @@ func groupOf(c *cobra.Command) string {
 	return c.GroupID
 }
 
-func writeFlags(b *strings.Builder, flags []*pflag.Flag) {
+// writeCommands lists commands with links to what is said of them.
+func writeCommands(b *strings.Builder, commands []*cobra.Command) {
+	for _, c := range commands {
+		path := c.CommandPath()
+		fmt.Fprintf(b, "- [%s](#%s): %s\n", path, strings.ReplaceAll(path, " ", "-"), escapeMarkdown(c.Short))
+	}
+	b.WriteString("\n")
+}
+
+// writeSearchWords writes the words of other programs for a command, by which the search of the site finds it.
+func writeSearchWords(b *strings.Builder, c *cobra.Command) {
+	var words []string
+	for _, habits := range cli.Habits() {
+		for word, instead := range habits {
+			if to, _, err := c.Root().Find(strings.Fields(instead)[1:]); err == nil && to == c {
+				words = append(words, word)
+			}
+		}
+	}
+	slices.Sort(words)
+	if words = slices.Compact(words); len(words) > 0 {
+		fmt.Fprintf(b, "<!-- search: %s -->\n\n", strings.Join(words, " "))
+	}
+}
+
+func writeFlags(b *strings.Builder, root *cobra.Command, flags []*pflag.Flag) {
 	b.WriteString("| flag | |\n|---|---|\n")
 	for _, f := range flags {
 		if f.Name == "help" {
 			continue
 		}
 		name, usage := describeFlag(f)
-		fmt.Fprintf(b, "| `%s` | %s |\n", strings.ReplaceAll(name, "|", `\|`), strings.ReplaceAll(escapeMarkdown(usage), "|", `\|`))
+		fmt.Fprintf(b, "| `%s` | %s |\n", strings.ReplaceAll(name, "|", `\|`), strings.ReplaceAll(markdownProse(root, usage), "|", `\|`))
 	}
 	b.WriteString("\n")
 }
 
 // writeProse writes the long help, whose indented paragraphs are what is typed or shown.
-func writeProse(b *strings.Builder, long, short string) {
+func writeProse(b *strings.Builder, root *cobra.Command, long, short string) {
 	if long == "" {
 		long = short + "."
 	}
-	for paragraph := range strings.SplitSeq(strings.TrimSpace(long), "\n\n") {
+	for paragraph := range strings.SplitSeq(strings.Trim(long, "\n"), "\n\n") {
 		if strings.HasPrefix(paragraph, " ") || strings.HasPrefix(paragraph, "\t") {
 			fmt.Fprintf(b, "```text\n%s\n```\n\n", unindented(paragraph))
 			continue
 		}
-		fmt.Fprintf(b, "%s\n\n", escapeMarkdown(paragraph))
+		fmt.Fprintf(b, "%s\n\n", markdownProse(root, paragraph))
 	}
+}
+
+// flagInProse is a flag in a help text, with what goes before it.
+var flagInProse = regexp.MustCompile(`(^|[\s("])(--[a-z][a-z0-9-]*(?:=[A-Za-z0-9:@/_]+)?)`)
+
+// markdownProse makes Markdown of a help text: flags are code, and the commands and pages that it names are links.
+func markdownProse(root *cobra.Command, text string) string {
+	var b strings.Builder
+	at := 0
+	for _, found := range flagInProse.FindAllStringSubmatchIndex(text, -1) {
+		b.WriteString(escapeMarkdown(text[at:found[4]]))
+		fmt.Fprintf(&b, "`%s`", text[found[4]:found[5]])
+		at = found[5]
+	}
+	b.WriteString(escapeMarkdown(text[at:]))
+	return references(root, b.String(), func(to *cobra.Command, found string) string {
+		return fmt.Sprintf("[%s](#%s)", found, strings.ReplaceAll(to.CommandPath(), " ", "-"))
+	}, func(page string) string {
+		return fmt.Sprintf("[docs/%s.md](%[1]s.md)", page)
+	})
 }
 
 func unindented(text string) string {

@@ -24,10 +24,12 @@ run)
 	code=0
 	answer=$("$bin/limitctl" -o json "$@") || code=$? # what follows -- is a command's own
 	printf '%s\n' "$answer"
+	# A command that "limitctl run" runs prints what it likes, so nobody can know the line that ends the answer.
+	end=LIMITCTL_ANSWER_$(od -An -N8 -tx8 /dev/urandom | tr -d ' ')
 	{
-		echo 'answer<<LIMITCTL_ANSWER_ENDS'
+		echo "answer<<$end"
 		printf '%s\n' "$answer"
-		echo LIMITCTL_ANSWER_ENDS
+		echo "$end"
 	} >>"${GITHUB_OUTPUT:-/dev/null}"
 	exit "$code"
 	;;

@@ -15,9 +15,11 @@ server=
 trap 'test -z "$server" || kill $server; rm -rf "$folder"' EXIT
 tar -xzf limitctl_*_linux_amd64.tar.gz -C "$folder" --strip-components 1
 "$folder/limitctl" version | grep -q "commit $(git rev-parse --short=12 HEAD) of "
-for wanted in LICENSE NOTICES README.md man/limitctl-consume.1 completions/limitctl.bash limitctl.service; do
+for wanted in LICENSE NOTICES README.md INSTALL.md man/limitctl-consume.1 completions/limitctl.bash limitctl.service \
+	docs/samples/access.log docs/limitctl.schema.json; do
 	test -s "$folder/$wanted" || { echo "the archive has no $wanted" >&2; exit 1; }
 done
+(cd "$folder/docs/samples" && ../../limitctl config validate limitctl.yaml)
 
 tar -tzf limitctl_*_site.tar.gz | grep -q '_site/index.html$'
 

@@ -1,25 +1,18 @@
-// Command pictures converts a terminal's screen with its colours, from `tmux capture-pane -e`, to an HTML page that
-// looks like it, dark or with -light, and several of them to a moving picture:
+// Command pictures converts what a terminal shows, from `tmux capture-pane -e`, to an SVG in its colours, for light and for dark pages:
+// a picture of one screen, or a moving one of several. Before each screen stands a line with a form feed and the seconds for
+// which it is shown. With -small it makes a PNG smaller:
 //
-//	pictures [-light] <screen >page.html
-//	pictures -movie <screens >movie.svg
+//	pictures <screens >picture.svg
+//	pictures -small <page.png >small.png
 package main
 
 import (
-	"bufio"
 	"flag"
 	"fmt"
-	"html"
-	"io"
 	"os"
 	"strconv"
 	"strings"
 )
-
-const head = `<!DOCTYPE html><meta charset="utf-8"><style>
-body { margin: 0; background: %s }
-pre { margin: 0; padding: 16px 20px; color: %s; font: 15px/1.27 "DejaVu Sans Mono", monospace; display: inline-block }
-</style><pre>`
 
 // A theme is the colours of a terminal: what it writes on, what it writes in, and the sixteen colours from 1.
 type theme struct {
@@ -28,42 +21,16 @@ type theme struct {
 }
 
 func main() {
-	light := flag.Bool("light", false, "show a light terminal")
-	moving := flag.Bool("movie", false, "show screens one after the other")
+	compress := flag.Bool("small", false, "make a picture of a page smaller: a PNG of at most 256 colours")
 	flag.Parse()
-	shown := &dark
-	if *light {
-		shown = &bright
+	show := movie
+	if *compress {
+		show = small
 	}
-	show := func() error { return page(os.Stdout, os.Stdin, shown) }
-	if *moving {
-		show = func() error { return movie(os.Stdout, os.Stdin) }
-	}
-	if err := show(); err != nil {
+	if err := show(os.Stdout, os.Stdin); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-}
-
-func page(to io.Writer, from io.Reader, shown *theme) error {
-	text, err := io.ReadAll(from)
-	if err != nil {
-		return err
-	}
-	w := bufio.NewWriter(to)
-	fmt.Fprintf(w, head, shown.ground, shown.text)
-	var now style
-	for i, part := range strings.Split(strings.TrimRight(string(text), "\n"), "\x1b[") {
-		if codes, rest, found := strings.Cut(part, "m"); i > 0 && found {
-			now = now.after(codes)
-			part = rest
-		}
-		if part != "" {
-			fmt.Fprintf(w, `<span style="%s">%s</span>`, now.css(shown), html.EscapeString(part))
-		}
-	}
-	w.WriteString("</pre>\n")
-	return w.Flush()
 }
 
 // style is the style of the next characters. colour and ground are numbers of the sixteen colours from 1, or 0.
@@ -116,33 +83,3 @@ var dark = theme{"#1c1f24", "#d8dce3", [17]string{"",
 var bright = theme{"#ffffff", "#24292f", [17]string{"",
 	"#24292f", "#b3261e", "#1a6b54", "#8a5a00", "#15599c", "#8c2f6b", "#0e6f78", "#dfe4ea",
 	"#5a636e", "#c4453d", "#2b8a6e", "#a87900", "#2f7fc1", "#a84488", "#17808a", "#24292f"}}
-
-func (s style) css(shown *theme) string {
-	colour, ground := shown.colours[s.colour], shown.colours[s.ground]
-	if s.swaps {
-		colour, ground = ground, colour
-		if colour == "" {
-			colour = shown.ground
-		}
-		if ground == "" {
-			ground = shown.text
-		}
-	}
-	var css strings.Builder
-	for _, rule := range []struct {
-		holds bool
-		text  string
-	}{
-		{colour != "", "color:" + colour},
-		{ground != "", "background:" + ground},
-		{s.bold, "font-weight:bold"},
-		{s.faint, "opacity:.6"},
-		{s.italic, "font-style:italic"},
-		{s.underline, "text-decoration:underline"},
-	} {
-		if rule.holds {
-			css.WriteString(rule.text + ";")
-		}
-	}
-	return css.String()
-}

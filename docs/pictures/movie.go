@@ -79,7 +79,7 @@ func visible(is bool) int {
 }
 
 func colours(w io.Writer, shown *theme) {
-	fmt.Fprintf(w, ".g{fill:%s}text{fill:%s}", shown.ground, shown.text)
+	fmt.Fprintf(w, "text,.t{fill:%s}.g{fill:%s}", shown.text, shown.ground)
 	for i, colour := range shown.colours[1:] {
 		fmt.Fprintf(w, ".c%d{fill:%s}", i+1, colour)
 	}
@@ -90,24 +90,55 @@ func colours(w io.Writer, shown *theme) {
 func draw(w io.Writer, screen string) {
 	var now style
 	for row, line := range strings.Split(screen, "\n") {
-		fmt.Fprintf(w, `<text x="%d" y="%d">`, edge, edge+down*(row+1)-5)
+		var text strings.Builder
+		column := 0
 		for i, part := range strings.Split(line, "\x1b[") {
 			if codes, rest, found := strings.Cut(part, "m"); i > 0 && found {
 				now = now.after(codes)
 				part = rest
 			}
-			if part != "" {
-				fmt.Fprintf(w, `<tspan%s>%s</tspan>`, now.attributes(), html.EscapeString(part))
+			if part == "" {
+				continue
+			}
+			at := edge + float64(column)*across
+			column += len([]rune(part))
+			if ground := now.groundClass(); ground != "" {
+				fmt.Fprintf(w, `<rect class="%s" x="%.1f" y="%d" width="%.1f" height="%d"/>`, ground, at, edge+down*row,
+					edge+float64(column)*across-at, down)
+			}
+			if strings.TrimSpace(part) != "" {
+				fmt.Fprintf(&text, `<tspan x="%.1f"%s>%s</tspan>`, at, now.attributes(), html.EscapeString(strings.TrimRight(part, " ")))
 			}
 		}
-		io.WriteString(w, "</text>\n")
+		if text.Len() > 0 {
+			fmt.Fprintf(w, `<text y="%d">%s</text>`+"\n", edge+down*(row+1)-5, &text)
+		}
 	}
 }
 
-// attributes are those of an SVG text. It has no ground of its own.
+// groundClass is the class of what a text is written on, or "" for the ground of the terminal.
+func (s style) groundClass() string {
+	switch {
+	case s.swaps && s.colour == 0:
+		return "t"
+	case s.swaps:
+		return fmt.Sprintf("c%d", s.colour)
+	case s.ground > 0:
+		return fmt.Sprintf("c%d", s.ground)
+	}
+	return ""
+}
+
+// attributes are those of an SVG text.
 func (s style) attributes() (text string) {
-	if s.colour > 0 {
-		text += fmt.Sprintf(` class="c%d"`, s.colour)
+	colour := s.colour
+	if s.swaps {
+		colour = s.ground
+	}
+	if s.swaps && colour == 0 {
+		text += ` class="g"`
+	} else if colour > 0 {
+		text += fmt.Sprintf(` class="c%d"`, colour)
 	}
 	if s.bold {
 		text += ` font-weight="bold"`

@@ -53,6 +53,9 @@ var called = map[string]string{"console": "shell", "sh": "shell", "go": "Go", "y
 // writeCode writes a block of code.
 func writeCode(w io.Writer, language, text string) {
 	fmt.Fprintf(w, `<div class="code" data-language="%s"><pre class="scroll" tabindex="0"><code>`, html.EscapeString(called[language]))
+	if language == "text" && strings.HasPrefix(text, "limitctl ") { // the examples of a command
+		language = "sh"
+	}
 	if language == "console" {
 		writeSession(w, text)
 	} else {

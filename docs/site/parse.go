@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode"
 
@@ -55,6 +56,9 @@ func githubID(title string) string {
 	}, strings.TrimSpace(title))
 }
 
+// searchWords is the comment below a heading with words for what is there that other people use.
+var searchWords = regexp.MustCompile(`<!-- search: (.*) -->`)
+
 // parse reads a page: its title, its headings, and the text of its sections for the search.
 func (s *site) parse(p *page) {
 	context := parser.NewContext(parser.WithIDs(&githubIDs{map[string]int{}}))
@@ -62,9 +66,14 @@ func (s *site) parse(p *page) {
 	for node := p.document.FirstChild(); node != nil; node = node.NextSibling() {
 		h, is := node.(*ast.Heading)
 		if !is {
-			if len(p.sections) > 0 && node.Kind() != ast.KindHTMLBlock {
-				last := &p.sections[len(p.sections)-1]
+			if len(p.sections) == 0 {
+				continue
+			}
+			last := &p.sections[len(p.sections)-1]
+			if block, is := node.(*ast.HTMLBlock); !is {
 				last.text = append(last.text, plain(node, p.source))
+			} else if m := searchWords.FindSubmatch(block.Lines().Value(p.source)); m != nil {
+				last.words = string(m[1])
 			}
 			continue
 		}
@@ -147,7 +156,10 @@ func label(table *extast.Table, source []byte) {
 			i++
 		}
 	}
-	if long {
+	switch {
+	case len(columns) > 0 && columns[0] == "flag":
+		table.SetAttributeString("class", []byte("rows flags"))
+	case long:
 		table.SetAttributeString("class", []byte("rows"))
 	}
 }

@@ -42,6 +42,7 @@ type blocks struct{ resolve func(link string) string }
 func (b blocks) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 	r.Register(ast.KindHeading, b.heading)
 	r.Register(ast.KindFencedCodeBlock, b.code)
+	r.Register(ast.KindCodeSpan, b.span)
 	r.Register(ast.KindHTMLBlock, b.html)
 }
 
@@ -83,6 +84,35 @@ func (blocks) heading(w util.BufWriter, _ []byte, node ast.Node, entering bool) 
 	fmt.Fprintf(w, "</h%d>\n", h.Level)
 	return ast.WalkContinue, nil
 }
+
+// unbroken is how long a word in a text may be that is not broken, for instance behind a dash.
+const unbroken = 28
+
+// span is code in a text. Its short words stay whole, and others are broken where they have a sign.
+func (blocks) span(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
+	if !entering {
+		return ast.WalkContinue, nil
+	}
+	w.WriteString("<code>")
+	for i, word := range strings.Split(plain(node, source), " ") {
+		if i > 0 {
+			w.WriteByte(' ')
+		}
+		switch text := html.EscapeString(word); {
+		case len(word) > unbroken:
+			w.WriteString(breaks.Replace(text))
+		case strings.ContainsAny(word, "-/|?"):
+			fmt.Fprintf(w, `<span class="word">%s</span>`, text)
+		default:
+			w.WriteString(text)
+		}
+	}
+	w.WriteString("</code>")
+	return ast.WalkSkipChildren, nil
+}
+
+// breaks says where a long word of code may go on in the next line.
+var breaks = strings.NewReplacer("[", "<wbr>[", ",", ",<wbr>", "|", "|<wbr>", "/", "/<wbr>")
 
 // code is a block with the name of its language; the script of the page adds the button that copies it.
 func (blocks) code(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {

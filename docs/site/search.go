@@ -9,6 +9,7 @@ import (
 type section struct {
 	id, title string // empty for what stands before the first heading
 	text      []string
+	words     string // of a comment, with a blank between
 }
 
 // An indexed section is an entry of the index. Its names are short, since the index has thousands.
@@ -18,6 +19,7 @@ type indexed struct {
 	URL   string `json:"u"`
 	Group string `json:"g"`
 	Text  string `json:"t"`
+	Words string `json:"w,omitempty"`
 }
 
 // index is the script with all that can be found. A script works without a server, where a page may not read files.
@@ -30,7 +32,7 @@ func (s *site) index() ([]byte, error) {
 				url += "#" + part.id
 			}
 			text := strings.Join(strings.Fields(strings.Join(part.text, " ")), " ")
-			all = append(all, indexed{Page: p.Title, Title: part.title, URL: url, Group: p.group.Title, Text: text})
+			all = append(all, indexed{Page: p.Title, Title: part.title, URL: url, Group: p.group.Title, Text: text, Words: part.words})
 		}
 	}
 	text, err := json.Marshal(all)

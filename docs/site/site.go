@@ -138,7 +138,7 @@ func divide(text []byte) (rest []byte, commands [][]byte) {
 	rest = parts[0]
 	for _, part := range parts[1:] {
 		if bytes.HasPrefix(part, []byte("limitctl ")) {
-			commands = append(commands, slices.Concat([]byte("# "), part))
+			commands = append(commands, slices.Concat([]byte("# "), bytes.ReplaceAll(part, []byte("\n### "), []byte("\n## "))))
 		} else {
 			rest = slices.Concat(rest, []byte("\n## "), part)
 		}

@@ -215,6 +215,10 @@ func TestWhatAPageDoes(t *testing.T) {
 		"cannot be reached: connect": "troubleshooting.html", "THUNDERING-herd": "loadtest.html",
 		`limitctl: limit "10": it has no period`:       "troubleshooting.html",
 		"cost 5 can never fit limit token-bucket:3/1h": "troubleshooting.html",
+		// Words that the pages do not have, or have elsewhere.
+		"whitelist": "operations.html#let-them-through", "ban": "commands/block.html", "crontab": "automation.html#a-script-or-a-cron-job",
+		"unblock": "commands/unblock.html", "throttle": "operations.html#who-is-being-throttled", "quota": "limits.html",
+		"429": "troubleshooting.html#status-429", "docker": "deploy/index.html", "brew": "install.html",
 	} {
 		var hits []string
 		search := `(q => (q.focus(), q.value = %q, q.oninput(), null))(document.getElementById("site-query"))`
@@ -222,8 +226,8 @@ func TestWhatAPageDoes(t *testing.T) {
 		for len(hits) == 0 { // until the index is loaded
 			b.Evaluate(`[...document.querySelectorAll("#site-results a, #site-results p")].map(e => e.href || "nothing")`, &hits)
 		}
-		if !slices.ContainsFunc(hits, func(hit string) bool { return strings.Contains(hit, want) }) {
-			t.Errorf("the search for %q finds %q, and not %s", words, hits, want)
+		if !slices.ContainsFunc(hits[:min(3, len(hits))], func(hit string) bool { return strings.Contains(hit, want) }) {
+			t.Errorf("the search for %q finds %q, and not first %s", words, hits, want)
 		}
 	}
 	browsertest.Keep(t, "site-search.png", b.Screenshot())

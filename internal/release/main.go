@@ -135,10 +135,11 @@ func (r *release) build(t target) (program string, err error) {
 // collect reads what all archives and packages share.
 func (r *release) collect(programs []string) (err error) {
 	r.shared = cmd.PackageFiles(r.version, r.date)
-	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md"} {
-		if r.shared[name], err = os.ReadFile(name); err != nil {
-			return err
-		}
+	if r.shared["LICENSE"], err = os.ReadFile("LICENSE"); err != nil {
+		return err
+	}
+	if err := r.pages(); err != nil {
+		return err
 	}
 	unit, err := os.ReadFile("docs/deploy/limitctl.service")
 	if err != nil {

@@ -53,8 +53,13 @@ func (r *release) packages(t target, program string) error {
 		}
 	}
 	for name, text := range r.shared {
-		if page, is := strings.CutPrefix(name, "man/"); is && err == nil {
+		page, isMan := strings.CutPrefix(name, "man/")
+		switch {
+		case err != nil:
+		case isMan:
 			err = add(nfpmContent{Path: "/usr/share/man/man1/" + page + ".gz", Info: fileInfo{Mode: 0o644}}, name, compressed(text))
+		case strings.HasPrefix(name, "docs/"):
+			err = add(nfpmContent{Path: "/usr/share/doc/limitctl/" + name, Info: fileInfo{Mode: 0o644}}, name, text)
 		}
 	}
 	if err != nil {
@@ -95,6 +100,7 @@ func places() map[string]nfpmContent {
 		"NOTICES":                   {Path: "/usr/share/doc/limitctl/NOTICES"},
 		"CHANGELOG.md":              {Path: "/usr/share/doc/limitctl/CHANGELOG.md"},
 		"README.md":                 {Path: "/usr/share/doc/limitctl/README.md"},
+		"INSTALL.md":                {Path: "/usr/share/doc/limitctl/INSTALL.md"},
 		"limitctl.service":          {Path: "/usr/lib/systemd/system/limitctl.service"},
 		"limitctl.yaml":             {Path: "/etc/limitctl/limitctl.yaml", Type: "config|noreplace"},
 		"completions/limitctl.bash": {Path: "/usr/share/bash-completion/completions/limitctl"},

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -90,6 +91,24 @@ func TestImageRecipe(t *testing.T) {
 	}
 }
 
+// The links of the pages in an archive lead into it, or to the forge.
+func TestLinksOfPagesInAnArchive(t *testing.T) {
+	places := map[string]string{"README.md": "README.md", "docs/install.md": "INSTALL.md", "docs/samples/a.yaml": "docs/samples/a.yaml",
+		"docs/samples/README.md": "docs/samples/README.md"}
+	for _, c := range []struct{ page, text, want string }{
+		{"README.md", "[a](docs/install.md#linux)", "[a](INSTALL.md#linux)"},
+		{"docs/install.md", "[a](../README.md)", "[a](README.md)"},
+		{"docs/install.md", "[a](samples/a.yaml)", "[a](docs/samples/a.yaml)"},
+		{"docs/samples/README.md", "[a](a.yaml)", "[a](a.yaml)"},
+		{"docs/install.md", "[a](redis.md#tls), [b](#here), [c](https://example.com/a)",
+			"[a](https://forge/blob/v1/docs/redis.md#tls), [b](#here), [c](https://example.com/a)"},
+	} {
+		if got := string(relink([]byte(c.text), c.page, "https://forge/blob/v1/", places)); got != c.want {
+			t.Errorf("%s: %s becomes %s, want %s", c.page, c.text, got, c.want)
+		}
+	}
+}
+
 // A tree that differs from its commit is not released under the name of the commit.
 func TestAChangedTreeIsNoRelease(t *testing.T) {
 	folder := t.TempDir()
@@ -159,7 +178,7 @@ func TestManPages(t *testing.T) {
 	page := string(files["man/limitctl-override-set.1"])
 	for _, want := range []string{".TH LIMITCTL-OVERRIDE-SET 1 2026-11-26 \"limitctl 1.2.3\"",
 		".SH SYNOPSIS", "\\-\\-reason TEXT", ".SH EXAMPLES",
-		"limitctl\\-override(1)"} {
+		"limitctl\\-override(1)", ".SH SEE ALSO", "limitctl_1.2.3_site.tar.gz"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %s:\n%s", want, page)
 		}
@@ -169,7 +188,16 @@ func TestManPages(t *testing.T) {
 			t.Errorf("packages want %s", name)
 		}
 	}
+	all := string(files["man/limitctl.1"])
+	for _, want := range []string{".SH FLAGS OF EVERY COMMAND", "\\-\\-store URL", ".SH ENVIRONMENT", "LIMITCTL_STORE", ".SH EXIT STATUS"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("the page of limitctl has no %s:\n%s", want, all)
+		}
+	}
 	for name, page := range files {
+		if strings.HasPrefix(name, "man/") && regexp.MustCompile(`docs/[a-z-]+\.md`).Match(page) {
+			t.Errorf("%s names a page that is not in a package", name)
+		}
 		for line := range strings.Lines(string(page)) {
 			request, _, _ := strings.Cut(strings.TrimSpace(line), " ")
 			if strings.HasPrefix(name, "man/") && (line[0] == '.' || line[0] == '\'') &&

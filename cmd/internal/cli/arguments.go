@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // NoArguments is the argument check of commands that take none, and of those that
@@ -48,10 +50,17 @@ func oneSubject(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
 		return Usagef("no KEY given; say who is limited, as in `%s user:42`", cmd.CommandPath())
+	case len(args) == 2 && strings.Contains(args[1], "/") && isLimit(args[1]):
+		return Usagef("%q is no KEY but a limit; write --limit %s", args[1], args[1])
 	case len(args) > 1:
 		return Usagef("%s given, but %s takes one KEY; quote it if it contains spaces", Several(args), cmd.Name())
 	}
 	return nil
+}
+
+func isLimit(text string) bool {
+	_, err := store.ParseLimit(text)
+	return err == nil
 }
 
 // Several describes the arguments where there are too many.
@@ -75,7 +84,10 @@ func Habits() map[string]map[string]string {
 			"rm": "limitctl reset PATTERN", "remove": "limitctl reset PATTERN", "clear": "limitctl reset PATTERN",
 			"flush": "limitctl reset PATTERN", "unlimit": "limitctl exempt PATTERN --for 1h --reason TEXT",
 			"set": "limitctl override set PATTERN --limit LIMIT --for 1h --reason TEXT",
-			"ban": "limitctl block PATTERN --for 1h --reason TEXT", "deny": "limitctl block PATTERN --for 1h --reason TEXT",
+			"ban": "limitctl block PATTERN --for 1h --reason TEXT", "blacklist": "limitctl block PATTERN --for 1h --reason TEXT",
+			"whitelist": "limitctl exempt PATTERN --for 1h --reason TEXT", "allowlist": "limitctl exempt PATTERN --for 1h --reason TEXT",
+			"throttled": "limitctl denials", "denied": "limitctl denials", "top": "limitctl dashboard", "quota": "limitctl inspect PATTERN",
+			"deny":  "limitctl block PATTERN --for 1h --reason TEXT",
 			"unban": "limitctl unblock PATTERN", "allow": "limitctl exempt PATTERN --for 1h --reason TEXT",
 			"take": "limitctl consume KEY --limit LIMIT", "acquire": "limitctl consume KEY --limit LIMIT",
 			"peek": "limitctl check KEY --limit LIMIT", "test": "limitctl check KEY --limit LIMIT",

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -38,8 +39,8 @@ type Difference struct {
 // comes last.
 func Differences(before, after *Config) []Difference {
 	var all []Difference
-	if before.Prefix != after.Prefix {
-		all = append(all, Difference{Change: Changed, Old: "prefix " + before.Prefix, New: "prefix " + after.Prefix})
+	if was, is := cmp.Or(before.Prefix, store.DefaultPrefix), cmp.Or(after.Prefix, store.DefaultPrefix); was != is {
+		all = append(all, Difference{Change: Changed, Old: "prefix " + was, New: "prefix " + is})
 	}
 	for _, p := range after.Policies {
 		old := configfile.NamedPolicy(before.Policies, p.Name)

@@ -43,6 +43,7 @@ func TestDifferences(t *testing.T) {
 		return c
 	}
 	before := parse(`
+prefix: rl # which is the default
 policies:
   api:
     limits:

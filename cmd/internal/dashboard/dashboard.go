@@ -15,6 +15,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/dash"
 	"github.com/limitctl/limitctl/cmd/internal/doctor"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -184,7 +185,7 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 	if o.play != "" {
 		recording, err := o.Env.Open(o.play)
 		if err != nil {
-			return cli.Usagef("the recording cannot be read: %s", err)
+			return cli.Usagef("the recording %s cannot be read: %s; --record writes one", shell.Command(o.play), cli.Cause(err))
 		}
 		defer recording.Close()
 		options.Play, options.Where = recording, o.play

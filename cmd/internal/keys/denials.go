@@ -115,7 +115,7 @@ func (o *denialsOptions) parse(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	if o.span, err = store.ParsePeriod(o.last); err != nil || o.span <= 0 || o.span > admin.DenialHistory {
-		return cli.Usagef("--last %s is not a duration of up to 24h; write it like 10m", o.last)
+		return cli.Usagef("--last %s is not a duration of up to 24h, which is how long denials are kept; write it like 10m or 24h", o.last)
 	}
 	if cmd.Flags().Changed("by") {
 		if o.grouping, err = parseGrouping(o.by); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -70,7 +71,7 @@ func runDiff(ctx context.Context, g *cli.Globals, args []string, scanRate *cli.S
 	for i, path := range args {
 		data, err := g.Env.ReadConfig(path)
 		if err != nil {
-			return cli.Usagef("the file cannot be read: %s", err)
+			return cli.Usagef("the file %s cannot be read: %s", shell.Command(path), cli.Cause(err))
 		}
 		if files[i], err = config.Parse(path, data, nil); err != nil {
 			return err

@@ -143,7 +143,7 @@ func (o *options) publish(ctx context.Context, path string) error {
 	}
 	data, err := o.Env.ReadConfig(path)
 	if err != nil {
-		return cli.Usagef("the file cannot be read: %s", err)
+		return cli.Usagef("the file %s cannot be read: %s", shell.Command(path), cli.Cause(err))
 	}
 	c, err := config.Parse(path, data, nil)
 	if err != nil {

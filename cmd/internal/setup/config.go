@@ -13,6 +13,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -80,7 +81,7 @@ func runConfigValidate(g *cli.Globals) error {
 func runConfigValidateFile(g *cli.Globals, path string) error {
 	data, err := g.Env.ReadConfig(path)
 	if err != nil {
-		return cli.Usagef("the file cannot be read: %s", err)
+		return cli.Usagef("the file %s cannot be read: %s", shell.Command(path), cli.Cause(err))
 	}
 	c, err := config.Parse(path, data, storeChecker(g))
 	if err == nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/ratelimitfile"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 )
 
 // importFrom is the only kind of file that config import reads.
@@ -61,7 +62,7 @@ func runConfigImport(g *cli.Globals, places []string) error {
 		for _, path := range paths {
 			data, err := g.Env.ReadConfig(path)
 			if err != nil {
-				return cli.Usagef("the file cannot be read: %s", err)
+				return cli.Usagef("the file %s cannot be read: %s", shell.Command(path), cli.Cause(err))
 			}
 			files = append(files, ratelimitfile.File{Path: path, Data: data})
 		}

@@ -74,7 +74,7 @@
 	let index = null, chosen = -1;
 	query.parentElement.hidden = false;
 	window.found = all => {
-		index = all.map(e => ({...e, low: e.t.toLowerCase(), page: e.p.toLowerCase(), title: e.h.toLowerCase()}));
+		index = all.map(e => ({...e, low: e.t.toLowerCase(), page: e.p.toLowerCase(), title: e.h.toLowerCase(), words: (e.w || "").split(" ")}));
 		search();
 	};
 	const load = () => {
@@ -89,16 +89,19 @@
 	const score = (e, words, least) => {
 		let sum = 0, missing = 0, titled = 0;
 		for (const word of words) {
+			// A word of other programs for what a section has, also while it is typed.
+			const called = word.length > 2 && e.words.some(w => w.startsWith(word));
 			const inTitle = e.title.includes(word), inPage = e.page.includes(word), inText = e.low.includes(word);
-			if (!inTitle && !inPage && !inText) {
+			if (!called && !inTitle && !inPage && !inText) {
 				if (++missing > words.length - least) return 0;
 				continue;
 			}
 			titled += inTitle;
-			sum += (inTitle ? 12 : 0) + (inPage ? (e.h ? 3 : 14) : 0) + (inText ? 1 + Math.min(3, e.low.split(word).length / 3) : 0);
-			if (e.title === word || !e.h && (e.page === word || e.page === "limitctl " + word)) sum += 30;
+			sum += (called ? 12 : 0) + (inTitle ? 12 : 0) + (inPage ? (e.h ? 3 : 14) : 0) + (inText ? 1 + Math.min(3, e.low.split(word).length / 3) : 0);
+			if (called || e.title === word || !e.h && (e.page === word || e.page === "limitctl " + word)) sum += 30;
 		}
-		return (sum + (titled > 2 ? 6 * titled * titled : 0)) * (1 - missing / words.length) ** 2;
+		const aside = /^(repository|design|peers|probed)\//.test(e.u) ? 0.5 : 1; // what a user seldom wants
+		return aside * (sum + (titled > 2 ? 6 * titled * titled : 0)) * (1 - missing / words.length) ** 2;
 	};
 	const marked = (text, words) => {
 		const part = document.createElement("span");

@@ -74,6 +74,8 @@ func parseLimit(text string, algorithm Algorithm) (limit Limit, err error) {
 		if limit.Period, err = ParsePeriod(period); err != nil {
 			if needs := calendar.NeedsZone(period); needs != nil {
 				err = Invalidf("%s", needs)
+			} else if strings.ContainsAny(period, " ;") && strings.Contains(period, "/") {
+				err = Invalidf("it is several limits; put a comma between them")
 			}
 			return Limit{}, err
 		}
