@@ -1,11 +1,10 @@
-// Package sys waits for as long as a context lasts, and sets how much memory and how many processors the process may use.
-// These settings affect the whole process, so no other package changes them.
+// Package sys waits for as long as a context lasts, and sets how much memory the process may use. The settings of memory
+// affect the whole process, so no other package changes them.
 package sys
 
 import (
 	"context"
 	"math"
-	"runtime"
 	"runtime/debug"
 	"time"
 )
@@ -37,16 +36,8 @@ const (
 // set GOGC.
 func CollectOften() (asUsual func()) { return collectAt(little) }
 
-// BeSmall makes the process use one processor at a time and less memory, until asUsual is called. What wakes up often
-// for a little work then costs a fifth less, as its goroutines need not wake threads. It leaves GOGC as the user has set it.
-func BeSmall() (asUsual func()) {
-	collectAsUsual, processors := collectAt(less), runtime.GOMAXPROCS(1)
-	return func() {
-		if collectAsUsual(); processors > 1 {
-			runtime.GOMAXPROCS(processors)
-		}
-	}
-}
+// BeSmall is CollectOften for a process that makes little garbage: memory grows by half instead of by as much again.
+func BeSmall() (asUsual func()) { return collectAt(less) }
 
 func collectAt(percent int) (asUsual func()) {
 	if before := debug.SetGCPercent(percent); before != usual {

@@ -44,8 +44,12 @@ func (o *Options) LeastRefresh(keys int) time.Duration {
 // AtOnce is the ScanRate without a bound.
 const AtOnce = -1
 
-// reportEvery is how often a scan says what it has found.
-const reportEvery = 250 * time.Millisecond
+// reportEvery is how often a scan says what it has found, and reportProgress how far it is, if it has found nothing. Each
+// report draws the screen.
+const (
+	reportEvery    = 250 * time.Millisecond
+	reportProgress = time.Second
+)
 
 // Scanned is what a scan has found since it last said so. Counts are of the whole
 // pass so far.
@@ -145,7 +149,11 @@ func (p *Pass) run(ctx context.Context, found chan<- Scanned) {
 	}
 	query.Progress = func(looked, total int64) {
 		now.Looked, now.Total = looked, total
-		if p.Now().Sub(reported) >= reportEvery {
+		every := reportEvery
+		if len(now.Readings)+len(wanted) == 0 {
+			every = reportProgress
+		}
+		if p.Now().Sub(reported) >= every {
 			report(false)
 		}
 	}

@@ -49,7 +49,7 @@ func (sc *scan) release(m *readMemory) {
 func (sc *scan) stride(server redis.Cmdable) *redisserver.Stride {
 	stride, has := sc.strides.Load(server)
 	if !has {
-		stride, _ = sc.strides.LoadOrStore(server, redisserver.NewStride(redisserver.KeysPerRead))
+		stride, _ = sc.strides.LoadOrStore(server, redisserver.NewStride(redisserver.KeysPerRead, sc.pace))
 	}
 	return stride.(*redisserver.Stride)
 }
