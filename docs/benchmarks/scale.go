@@ -128,7 +128,8 @@ func scaleRow(ctx context.Context, client *redis.Client, addr string, cmd *exec.
 	}
 	own := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	row := []string{fmt.Sprintf("%.2f", took.Seconds()), fmt.Sprintf("%.2f s", (after - before).Seconds()),
-		fmt.Sprintf("%.0f %%", 100*(after-before).Seconds()/took.Seconds()), at(0.5), at(0.99), at(1), fmt.Sprintf("%.2f s", own.Seconds()), ""}
+		fmt.Sprintf("%.0f %%", 100*(after-before).Seconds()/took.Seconds()), at(0.5), at(0.99), at(1),
+		fmt.Sprintf("%.2f s", own.Seconds()), ""}
 	if usage, is := cmd.ProcessState.SysUsage().(*syscall.Rusage); is {
 		row[len(row)-1] = fmt.Sprintf("%d MB", usage.Maxrss>>10)
 	}
