@@ -78,8 +78,8 @@ var layers = map[string][]string{
 	"cmd/internal/dashboard": {
 		"cmd/internal/cli", "cmd/internal/connect", "cmd/internal/dash", "cmd/internal/doctor",
 		"cmd/internal/files", "cmd/internal/operation", "cmd/internal/output", "cmd/internal/page",
-		"cmd/internal/serve", "cmd/internal/shell", "cmd/internal/storeurl", "pkg/limiter/admin", "pkg/limiter/policy",
-		"pkg/limiter/store",
+		"cmd/internal/serve", "cmd/internal/shell", "cmd/internal/storeurl", "internal/sys", "pkg/limiter/admin",
+		"pkg/limiter/policy", "pkg/limiter/store",
 	},
 	"cmd/internal/page": {
 		"cmd/internal/allowance", "cmd/internal/dash", "cmd/internal/decision", "cmd/internal/outcome",
