@@ -223,8 +223,8 @@ func (a *apart) part(ctx context.Context, limits []store.Limit, audited bool, pa
 	return s
 }
 
-// decideOne decides a request of a key under its only limit, of the subject whose state is the only one. It is decide without what only a store or several limits
-// need, since this is nearly all that a simulation does.
+// decideOne decides a request of a key under its only limit, of the subject whose state is the only one. It is decide without what
+// only a store or several limits need, since this is nearly all that a simulation does.
 func (s *simulator) decideOne(r *trace.Request, key uint32, limit *store.Limit) {
 	cost, capacity, state := int64(r.Cost), limit.Capacity(), &s.states[0][0]
 	if cost > capacity {

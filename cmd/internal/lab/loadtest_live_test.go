@@ -37,7 +37,8 @@ func aSecond(latencies ...int64) *loadgen.Second {
 // Every field of a line has its figure; a closed loop has no plan, and a second without an answer no latency.
 func TestALineOfSamples(t *testing.T) {
 	const fields = `{"schema_version":1,"algorithm":"gcra","limit":"20/1s","at":"2026-03-01T11:00:03Z","offset_ms":3000,` +
-		`"duration_ms":500,"planned":40,"requests":30,"allowed":9,"denied":8,"local":7,"unguarded":4,"errors":2,"unknown":1,"timed_out":1,"dropped":5,` +
+		`"duration_ms":500,"planned":40,"requests":30,"allowed":9,"denied":8,"local":7,"unguarded":4,` +
+		`"errors":2,"unknown":1,"timed_out":1,"dropped":5,` +
 		`"error_texts":[{"text":"odd\u001b[2J","count":2}],"planned_per_s":80,"reached_per_s":60`
 	latency := `,"latency_us":{"p50":2,"p90":3,"p95":3,"p99":3,"p999":3,"p9999":3,"max":3,"mean":2}`
 	closed := aSecond()

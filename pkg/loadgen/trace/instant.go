@@ -64,9 +64,12 @@ func parseUsual(text []byte) (at store.Instant, ok bool) {
 	if len(text) <= len(usualTime) || text[4] != '-' || text[7] != '-' || text[10] != 'T' || text[13] != ':' || text[16] != ':' {
 		return 0, false
 	}
-	year, month, day := two(text[0:2])*100+two(text[2:4]), two(text[5:7]), two(text[8:10])
+	century, year, month, day := two(text[0:2]), two(text[2:4]), two(text[5:7]), two(text[8:10])
 	hour, minute, second := two(text[11:13]), two(text[14:16]), two(text[17:19])
-	if (year|month|day|hour|minute|second) < 0 || year < 1970 || month < 1 || month > 12 || day < 1 || day > 28 && day > daysIn(year, month) ||
+	if (century | year | month | day | hour | minute | second) < 0 { // one of them is no number
+		return 0, false
+	}
+	if year += 100 * century; year < 1970 || month < 1 || month > 12 || day < 1 || day > 28 && day > daysIn(year, month) ||
 		hour > 23 || minute > 59 || second > 59 {
 		return 0, false
 	}
