@@ -171,7 +171,7 @@ func signOf(r *followed.Row) span {
 	case r.Override == nil: // a colour would show in the selected row, which is reversed
 		return span{" ", output.Plain}
 	}
-	return span{overrideSign(r.Override), output.Near}
+	return span{figures.OverrideSign(r.Override), output.Near}
 }
 
 // closeness is the colour of a share of a limit: calm, near, or at it.
@@ -216,7 +216,7 @@ func deniedCell(r *followed.Row, now time.Time, width int) line {
 		return styled(text, output.Near)
 	}
 	if r.IsBlocked() {
-		return styled(blockSign+" "+text, output.Near)
+		return styled(figures.BlockSign+" "+text, output.Near)
 	}
 	return styled(deniedSign+" "+text, denying)
 }

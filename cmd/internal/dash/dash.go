@@ -56,8 +56,9 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	defer cancel() // ends a scan that is going on
 	m := newModel(ctx, o)
 	m.clipboard = out
-	program := tea.NewProgram(guard.Model{Model: &drawn{model: m, isOld: true}, Failed: &m.failed}, tea.WithContext(ctx), tea.WithInput(in),
-		tea.WithOutput(out), tea.WithAltScreen(), tea.WithMouseCellMotion(), tea.WithoutSignalHandler(), tea.WithFPS(framesPerSecond))
+	guarded := guard.Model{Model: &guard.Frames{Model: m, Silent: onlyReads}, Failed: &m.failed}
+	program := tea.NewProgram(guarded, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithAltScreen(),
+		tea.WithMouseCellMotion(), tea.WithoutSignalHandler(), tea.WithFPS(guard.FramesPerSecond))
 	_, err := program.Run()
 	if panicked := m.changes.working.Wait(); m.failed == nil { // an action that was begun is finished
 		m.failed = panicked

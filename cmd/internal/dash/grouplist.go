@@ -245,7 +245,7 @@ func (l *groupList) lines(m *model) []line {
 		case g.denied > 0:
 			denied = deniedSign + " " + figures.Short(g.denied)
 		case g.blocked > 0:
-			denied = blockSign + " " + figures.Short(g.blocked)
+			denied = figures.BlockSign + " " + figures.Short(g.blocked)
 		}
 		if g.closest != nil {
 			share = pad(followed.PercentText(g.closest), percent-1, true) + " " + closest[i]

@@ -156,7 +156,7 @@ func (v *inForceView) fill(m *model) {
 		if !o.Names.IsZero() {
 			whom += " " + allowance.Pattern(o.Names)
 		}
-		cells[i] = []string{" ", whom, overrideSign(o) + " " + allowance.Effect(o), figures.Until(o.ExpiresAt, m.now),
+		cells[i] = []string{" ", whom, figures.OverrideSign(o) + " " + allowance.Effect(o), figures.Until(o.ExpiresAt, m.now),
 			effects[o.ID].Text(), o.By, o.Reason}
 		for n := range cells[i] {
 			cells[i][n] = output.Printable(cells[i][n])
@@ -224,7 +224,7 @@ func (v *inForceView) lines(m *model) []line {
 			lines = append(lines, styled(text, output.Faint))
 		case isUnderCursor(l):
 			lines = append(lines, l.reverse(m.width))
-		case strings.Contains(text, blockSign):
+		case strings.Contains(text, figures.BlockSign):
 			lines = append(lines, styled(text, output.Near))
 		default:
 			lines = append(lines, l)

@@ -48,3 +48,17 @@ func OverrideText(o *store.Override, now time.Time) []string {
 	}
 	return append(lines, by)
 }
+
+// BlockSign marks what is under a block.
+const BlockSign = "⊘"
+
+// OverrideSign marks rows under an override.
+func OverrideSign(o *store.Override) string {
+	switch {
+	case o.Effect == store.OverrideBlock:
+		return BlockSign
+	case o.Effect == store.OverrideExempt:
+		return "∞"
+	}
+	return "±"
+}

@@ -1,4 +1,5 @@
-// Package guard keeps the terminal whole when a program on it panics.
+// Package guard stands between a terminal and a model: the terminal stays whole when the model panics, and a frame is
+// drawn only if it can have changed.
 package guard
 
 import (
@@ -81,4 +82,30 @@ func caught(cmd tea.Cmd) tea.Cmd {
 		}
 		return msg
 	}
+}
+
+// FramesPerSecond is how often a terminal gets what has changed. More often costs more than it shows.
+const FramesPerSecond = 20
+
+// Frames is a model that draws again only after messages that can change what is drawn.
+type Frames struct {
+	tea.Model
+	Silent func(tea.Msg) bool // reports whether a message changes nothing that is drawn
+	last   string
+	drawn  bool // nothing has changed since
+}
+
+// Update implements tea.Model.
+func (f *Frames) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	f.drawn = f.drawn && f.Silent(msg)
+	_, cmd := f.Model.Update(msg)
+	return f, cmd
+}
+
+// View implements tea.Model.
+func (f *Frames) View() string {
+	if !f.drawn {
+		f.last, f.drawn = f.Model.View(), true
+	}
+	return f.last
 }
