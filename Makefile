@@ -18,11 +18,11 @@ RACING      := ./internal/alarm ./internal/panics ./internal/respguard ./interna
 LEAN        := -gcflags='all=-l -dwarf=false'
 SELDOM      := GOGC=300
 # What `make test` runs: the quick tier (see internal/tier), without a C compiler. A busy machine gives each
-# thread a share, so more packages, tests and threads run at once than there are processors. SQLite is
-# inlined, since it is five times slower otherwise.
+# process a share, so more packages and tests run at once than there are processors. SQLite is inlined, since it is
+# five times slower otherwise.
 QUICK_BUILD := $(LEAN) -gcflags=modernc.org/...=-dwarf=false -p 16
 QUICK       := -short -vet=off -ldflags='-s -w' $(QUICK_BUILD) -parallel 12 -timeout 10m
-QUICKLY     := CGO_ENABLED=0 $(SELDOM) GOMAXPROCS=$$((4 * $$(getconf _NPROCESSORS_ONLN)))
+QUICKLY     := CGO_ENABLED=0 $(SELDOM)
 TRIED       := . ./cmd/... ./internal/... ./lua/... ./pkg/...
 # The packages that have tests, each after how much it depends on. go test runs the tests of a package only when all
 # packages before it in the list are built, and what needs SQLite is built last. SQLite itself is one package that takes
@@ -55,7 +55,7 @@ test: ## the quick tests, in a few minutes; needs Go and redis-server only
 	@$(QUICKLY) go build $(QUICK_BUILD) $$(go list -deps -f '{{if .Standard}}{{.ImportPath}}{{end}}' $(SQLITE))
 	@$(QUICKLY) go build $(QUICK_BUILD) $(SQLITE) & \
 	$(QUICKLY) go test $(QUICK) $$(go list -f '$(EARLIER)' $(TRIED) | sort -n | cut -d' ' -f2)
-	@echo; echo "The quick tests pass. Left out, and run by make ci: linters, builds for other systems, races, the examples, two in three scripts of commands, and the tests of"
+	@echo; echo "The quick tests pass. Left out, and run by make ci: linters, builds for other systems, races, the examples, four in five scripts of commands, and the tests of"
 	@find . -name '*_test.go' -exec grep -hoE 'tier\.Full\([a-z]+, "[^"]*"' {} + | sed 's/^[^"]*"\(.*\)"$$/\1/' | sort | uniq -c
 
 ci: ## everything that has to pass before a change lands; installs first what the tests run
@@ -195,7 +195,7 @@ nightly-thrice:
 	go test -vet=off -timeout 2h -count=3 -shuffle=on ./...
 
 soak: setup ## ten minutes of load, rubbish and outages on a server, which has to end as it began, and every simulated server
-	go test -count 1 ./cmd/internal/probe ./pkg/loadgen/audit/interval -thorough
+	go test -count 1 -timeout 1h ./cmd/internal/probe ./cmd/internal/lab ./pkg/loadgen/audit/interval -thorough
 	go test ./cmd -timeout 20m -count 1 -v -run '^TestServeSoak$$' -soak 10m
 
 drills: ## one sick part beside a peer, and what callers see in each failure; see docs/failures.md

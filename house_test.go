@@ -64,7 +64,8 @@ var layers = map[string][]string{
 		"cmd/internal/cli", "cmd/internal/connect", "cmd/internal/endpoint", "cmd/internal/files",
 		"cmd/internal/junit", "cmd/internal/markdown", "cmd/internal/outcome", "cmd/internal/output",
 		"cmd/internal/probe", "cmd/internal/progress", "cmd/internal/report", "cmd/internal/report/compare",
-		"cmd/internal/report/show", "cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/experiment",
+		"cmd/internal/report/show", "cmd/internal/serve", "cmd/internal/serve/metrics", "cmd/internal/shell",
+		"cmd/internal/storeurl", "cmd/internal/experiment", "internal/panics",
 		"internal/layers", "internal/texts", "pkg/limiter/policy", "pkg/limiter/store", "pkg/loadgen",
 		"pkg/loadgen/audit/interval", "pkg/loadgen/trace",
 	},
@@ -78,8 +79,8 @@ var layers = map[string][]string{
 	"cmd/internal/dashboard": {
 		"cmd/internal/cli", "cmd/internal/connect", "cmd/internal/dash", "cmd/internal/doctor",
 		"cmd/internal/files", "cmd/internal/operation", "cmd/internal/output", "cmd/internal/page",
-		"cmd/internal/serve", "cmd/internal/shell", "cmd/internal/storeurl", "pkg/limiter/admin", "pkg/limiter/policy",
-		"pkg/limiter/store",
+		"cmd/internal/serve", "cmd/internal/shell", "cmd/internal/storeurl", "internal/sys", "pkg/limiter/admin",
+		"pkg/limiter/policy", "pkg/limiter/store",
 	},
 	"cmd/internal/page": {
 		"cmd/internal/allowance", "cmd/internal/dash", "cmd/internal/decision", "cmd/internal/outcome",
@@ -194,7 +195,7 @@ var layers = map[string][]string{
 	"cmd/internal/serve/refusal": {"cmd/internal/output"},
 	"cmd/internal/serve/metrics": {
 		"cmd/internal/decision", "cmd/internal/serve/engine", "internal/layers", "internal/published", "pkg/limiter/admin",
-		"pkg/limiter/policy", "pkg/limiter/store",
+		"pkg/limiter/policy", "pkg/limiter/store", "pkg/loadgen",
 	},
 	"pkg/limiter":           {"internal/layers", "pkg/limiter/admin", "pkg/limiter/store"},
 	"pkg/limiter/httplimit": {"internal/sys", "pkg/limiter", "pkg/limiter/policy", "pkg/limiter/store"},
@@ -350,7 +351,7 @@ var drivers = map[string][]string{
 	"github.com/olekukonko/tablewriter": {"cmd/internal/output"},
 	"github.com/HdrHistogram/hdrhistogram-go": {
 		"cmd/internal/endpoint", "cmd/internal/report", "cmd/internal/report/compare", "cmd/internal/report/sample",
-		"cmd/internal/report/show", "pkg/loadgen",
+		"cmd/internal/report/show", "cmd/internal/serve/metrics", "pkg/loadgen",
 	},
 	"github.com/charmbracelet": {"cmd/internal/dash", "cmd/internal/dash/contexts", "cmd/internal/dash/guard", "cmd/internal/dash/source"},
 	"encoding/csv":             {"cmd/internal/output", "pkg/loadgen/trace"},

@@ -42,6 +42,7 @@ var documents = []document{
 	{"history/pruneAnswer", "Removed backups", "`backups prune`"},
 	{"setup/doctorAnswer.Document", "An examination", "`doctor`"},
 	{"report/Document", "A report", "`loadtest`, `simulate` and `report`; [load testing](load-testing.md#as-json) explains the figures"},
+	{"lab/sample", "A second of a load test", "`loadtest --samples`, a line for each"},
 	{"compare/Comparison", "A comparison", "`compare`"},
 	{"lab/probeDocument", "A probe", "`probe`"},
 	{"lab/probePlan.Document", "The plan of a probe", "`probe --dry-run`"},

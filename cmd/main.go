@@ -74,6 +74,8 @@ func osEnv(version string) *cli.Env {
 		CanWrite:      files.CanWrite,
 		Create:        files.Create,
 		Append:        files.Append,
+		Stream:        files.Stream,
+		KeepOn:        func() { signal.Ignore(syscall.SIGPIPE) },
 		MakeDir:       files.MakeDir,
 		Keep:          files.Keep,
 		Remove:        os.Remove,

@@ -83,7 +83,7 @@ func (u unhurried) Run() (code int) {
 //	sentinel pause|resume|kill  the Sentinels
 //	replicate ADDRESS           make the server a replica, and wait until it is in step
 //
-// Each script runs once on each topology (see topology_test.go), where $STORE is
+// Each script runs once on each topology (see topology_test.go and scriptsOn), where $STORE is
 // an empty store of that kind and `redis` works on its servers. One that is about
 // something else says so at its head, such as `[!file] stop`.
 //
@@ -142,29 +142,38 @@ func TestScripts(t *testing.T) {
 // quickScripts are those of the quick tier. Each starts some dozens of processes, which is most of the time of the
 // tests of commands.
 var quickScripts = strings.Fields(`
-	ascii audit classes config config-import config-init dashboard errors examples file handover help inspect keys-read layout
-	output override-apply override-extend policy protect publish refund report reset restore run serve-bad-input undo variables wait`)
+	audit config-init dashboard file handover help inspect keys-read output override-extend policy protect refund reset undo
+	variables wait`)
 
-// scriptsOn returns the scripts that run on a topology. In the quick tier a script that runs on a server
-// does not run on the file, too.
+// scriptsOn returns the scripts that run on a topology. A server that Sentinels name answers as a single one does, so
+// there only the quick scripts run, and those about Sentinels. In the quick tier a script that runs on a server does
+// not run on the file, too.
 func scriptsOn(t *testing.T, topology topology) (files []string) {
 	t.Helper()
-	if !testing.Short() {
-		all, err := filepath.Glob("testdata/*.txtar")
-		if err != nil || len(all) == 0 {
-			t.Fatalf("no scripts: %v", err)
-		}
-		return all
+	all, err := filepath.Glob("testdata/*.txtar")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, name := range quickScripts {
-		file := filepath.Join("testdata", name+".txtar")
+	quick := 0
+	for _, file := range all {
 		content, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if topology.name != "file" || strings.Contains(string(content), "[!file] stop") {
+		says := func(condition string) bool { return strings.Contains(string(content), condition) }
+		isQuick := slices.Contains(quickScripts, strings.TrimSuffix(filepath.Base(file), ".txtar"))
+		if isQuick {
+			quick++
+		}
+		switch {
+		case testing.Short() && (!isQuick || topology.name == "file" && !says("[!file] stop")):
+		case topology.name == "sentinel" && !isQuick && !says("sentinel]"):
+		default:
 			files = append(files, file)
 		}
+	}
+	if quick != len(quickScripts) {
+		t.Fatalf("%d of the quick scripts exist, of %d", quick, len(quickScripts))
 	}
 	return files
 }

@@ -32,7 +32,7 @@ type section struct {
 var sections = []section{
 	{"redis", redisSection}, {"lone", loneSection}, {"hotkey", hotKeySection}, {"denials", denialsSection}, {"limits", limitsSection},
 	{"latency", latencySection}, {"script", scriptSection}, {"memory", memorySection}, {"file", fileSection},
-	{"bytes", bytesSection}, {"reset", resetSection}, {"looking", lookingSection}, {"layouts", layoutsSection},
+	{"bytes", bytesSection}, {"reset", resetSection}, {"looking", lookingSection}, {"scale", scaleSection}, {"layouts", layoutsSection},
 	{"loadtest", loadtestSection}, {"openloop", openLoopSection},
 	{"start", startSection}, {"serve", serveSection}, {"proxy", proxySection}, {"http", httpSection},
 	{"overrides", operatorsSection}, {"drills", drillsSection}, {"failures", failuresSection},

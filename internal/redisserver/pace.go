@@ -8,6 +8,9 @@ import (
 	"github.com/limitctl/limitctl/internal/sys"
 )
 
+// slowPace is the least time for a key at a slow rate. A key takes a server 4 µs, so that is 4 % of its time.
+const slowPace = 100 * time.Microsecond
+
 // Pacer limits the rate of a scan, over all masters together. It is safe for concurrent use.
 type Pacer struct {
 	perKey time.Duration // 0 for no limit
@@ -23,6 +26,9 @@ func NewPacer(keysPerSecond int) *Pacer {
 	}
 	return p
 }
+
+// isSlow reports whether a scan at this rate leaves the server idle for nearly all of the time, whatever its batches are.
+func (p *Pacer) isSlow() bool { return p.perKey >= slowPace }
 
 // batch returns how many keys to read at a time, at most most. It is what the pace allows in a tenth of a second,
 // so that a slow scan is even.

@@ -106,7 +106,7 @@ func (s *Scan[K]) known(ctx context.Context, keys int64) error {
 // walk sends the server's matching keys, a page for each SCAN. It stops after about most keys, 0 meaning no bound,
 // and reports whether it reached the end.
 func (s *Scan[K]) walk(ctx context.Context, walk *walk, most int, pages chan<- Page[K]) (ended bool, err error) {
-	stride := NewStride(s.Pace.batch(keysPerScan))
+	stride := NewStride(s.Pace.batch(keysPerScan), s.Pace)
 	for looked := 0; ; {
 		count := stride.Size()
 		if most > 0 {

@@ -35,8 +35,9 @@ type seenLately struct {
 	young, former *seenKeys
 }
 
-// seenGeneration is the least number of the last keys that are remembered.
-const seenGeneration = 1 << 19
+// seenGeneration is the least number of the last keys that are remembered: enough for a table that shrinks to a hundred-thousandth
+// in the middle of a scan. More takes memory, and is not in the processor's cache.
+const seenGeneration = 1 << 17
 
 func newSeenLately(generation int) *seenLately {
 	seed := maphash.MakeSeed()

@@ -29,15 +29,21 @@ const (
 type Stride struct {
 	mu       sync.Mutex
 	size     int
+	least    int
 	most     int
 	steep    bool          // no answer was late yet
 	quickest time.Duration // 0 before the first answer
 	rested   time.Time     // when the next exchange may begin
 }
 
-// NewStride returns a Stride of at most most keys.
-func NewStride(most int) *Stride {
-	return &Stride{size: min(leastStride, most), most: most, steep: true}
+// NewStride returns a Stride of at most most keys for a scan at a pace. It is as large as that at a slow pace: most others find
+// the server idle then, and many small exchanges would cost both sides more.
+func NewStride(most int, pace *Pacer) *Stride {
+	least := min(leastStride, most)
+	if pace.isSlow() {
+		least = most
+	}
+	return &Stride{size: least, least: least, most: most, steep: true}
 }
 
 // Size returns how many keys the next exchange should be about.
@@ -77,7 +83,7 @@ func (s *Stride) took(keys int, took time.Duration) (pause time.Duration) {
 	switch {
 	case late:
 		s.steep = false
-		s.size = max(min(leastStride, s.most), min(s.size, keys)*2/3)
+		s.size = max(s.least, min(s.size, keys)*2/3)
 	case keys < s.size: // it says nothing about a larger one
 	case s.steep:
 		s.size = min(s.most, 2*s.size)

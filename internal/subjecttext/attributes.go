@@ -46,6 +46,7 @@ func appendJoined(b []byte, starts []int, attributes []Attribute) []byte {
 // Split is the inverse of [Join]. ok is false for a text that Join cannot have made from attributes with different
 // names.
 func Split(text string) (attributes []Attribute, ok bool) {
+	attributes = make([]Attribute, 0, strings.Count(text, ":")/2+1)
 	for rest := text; ; {
 		name, after, found := strings.Cut(rest, ":")
 		if !found || !IsName(name) {
@@ -65,7 +66,9 @@ func Split(text string) (attributes []Attribute, ok bool) {
 		}
 		attributes = append(attributes, Attribute{name, value})
 		if !more {
-			return attributes, Join(attributes) == text
+			var short [160]byte // as in Join; nothing keeps the text
+			var starts [4]int
+			return attributes, string(appendJoined(short[:0], starts[:0], attributes)) == text
 		}
 		rest = next
 	}

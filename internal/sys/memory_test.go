@@ -24,6 +24,17 @@ func TestCollectOften(t *testing.T) {
 	}
 }
 
+func TestBeSmall(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(usual))
+	asUsual := BeSmall()
+	if got := percent(); got != less {
+		t.Errorf("%d %% in a small process, want %d %%", got, less)
+	}
+	if asUsual(); percent() != usual {
+		t.Errorf("%d %% afterwards, want %d %%", percent(), usual)
+	}
+}
+
 // The user's setting stays, before and after.
 func TestCollectOftenLeavesTheUsersSetting(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(300))

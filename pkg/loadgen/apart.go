@@ -20,12 +20,17 @@ type apart struct {
 	limits    []store.Limit // normalized
 	values    *trace.Subjects
 	subjectOf []uint32 // of the trace's subjects; nil if they are the same
+	// The requests by subject, each subject's in their order: those of subject i are from ends[i-1] to ends[i]. Deciding one
+	// subject after the other finds its state and its audit in the processor's cache.
+	instants []store.Instant
+	costs    []uint32 // nil if all are 1
+	ends     []uint32
 }
 
 const (
 	// subjectsInPart is the number of subjects in a part. Their state fits into some ten megabytes.
 	subjectsInPart = 1 << 16
-	// mostParts bounds how often the requests are read.
+	// mostParts bounds how many findings are merged.
 	mostParts = 32
 )
 
@@ -41,7 +46,51 @@ func newApart(t *trace.Trace, c *Candidate) (*apart, error) {
 		a.limits = append(a.limits, normalized)
 	}
 	a.values, a.subjectOf = t.Subjects.By(c.Fields)
+	a.group()
 	return a, nil
+}
+
+// subject converts a subject of the trace to one of the candidate.
+func (a *apart) subject(ofTrace uint32) uint32 {
+	if a.subjectOf == nil {
+		return ofTrace
+	}
+	return a.subjectOf[ofTrace]
+}
+
+// group puts the requests in the order of their subjects.
+func (a *apart) group() {
+	next := make([]uint32, a.values.Len()+1) // where each subject begins, at the index after its own
+	requests, same := a.trace.Requests, true
+	for i := range requests {
+		next[a.subject(requests[i].Subject)+1]++
+		same = same && requests[i].Cost == 1
+	}
+	for i := 1; i < len(next); i++ {
+		next[i] += next[i-1]
+	}
+	a.instants = make([]store.Instant, len(requests))
+	if !same {
+		a.costs = make([]uint32, len(requests))
+	}
+	for i := range requests {
+		r := &requests[i]
+		at := &next[a.subject(r.Subject)]
+		a.instants[*at] = r.At
+		if !same {
+			a.costs[*at] = r.Cost
+		}
+		*at++
+	}
+	a.ends = next[:len(next)-1]
+}
+
+// of returns the range of a subject's requests.
+func (a *apart) of(subject uint32) (from, to uint32) {
+	if subject > 0 {
+		from = a.ends[subject-1]
+	}
+	return from, a.ends[subject]
 }
 
 // parts is the number of parts, a power of two.
@@ -129,10 +178,11 @@ func (a *apart) part(ctx context.Context, limits []store.Limit, audited bool, pa
 	counts := make([]int, len(limits))
 	requests, keys := make([]store.Request, len(limits)), make([]uint32, len(limits))
 	for i, limit := range limits {
-		counts[i] = size
+		counts[i] = 1 // since they come one after the other
 		requests[i] = store.Request{Key: store.Key{Subject: "subject", Name: limit.DefaultName()}, Limit: limit}
 	}
 	s := emptySimulator(counts...)
+	s.result.Tally.counts = make([]tallied, size)
 	if audited {
 		auditors := make([]*audit.Auditor, len(limits))
 		for i, limit := range limits {
@@ -144,44 +194,39 @@ func (a *apart) part(ctx context.Context, limits []store.Limit, audited bool, pa
 		s.begin(a.trace, auditors)
 	}
 	var decided, denied int64
-	mask, shift := uint32(parts-1), uint32(0)
-	for 1<<shift < parts {
-		shift++
-	}
-	for i := range a.trace.Requests {
-		r := &a.trace.Requests[i]
-		subject := r.Subject
-		if a.subjectOf != nil {
-			subject = a.subjectOf[subject]
+	for own := range uint32(size) {
+		for j := range keys {
+			keys[j], s.states[j][0] = own, store.State{}
 		}
-		if subject&mask != uint32(part) {
-			continue
-		}
-		if own := subject >> shift; len(limits) == 1 {
-			s.decideOne(r, own, &limits[0])
-		} else {
-			for j := range keys {
-				keys[j] = own
+		from, to := a.of(own*uint32(parts) + uint32(part))
+		for i := from; i < to; i++ {
+			r := trace.Request{At: a.instants[i], Cost: 1}
+			if a.costs != nil {
+				r.Cost = a.costs[i]
 			}
-			_ = s.decide(ctx, int64(i), r, own, requests, keys) // only stores return errors
-		}
-		if decided++; decided%checkEvery == 0 {
-			if ctx.Err() != nil {
-				return s
+			if len(limits) == 1 {
+				s.decideOne(&r, own, &limits[0])
+			} else {
+				_ = s.decide(ctx, int64(i), &r, own, requests, keys) // only stores return errors
 			}
-			now := s.result.Tally.Denied()
-			tell(checkEvery, now-denied)
-			denied = now
+			if decided++; decided%checkEvery == 0 {
+				if ctx.Err() != nil {
+					return s
+				}
+				now := s.result.Tally.Denied()
+				tell(checkEvery, now-denied)
+				denied = now
+			}
 		}
 	}
 	tell(decided%checkEvery, s.result.Tally.Denied()-denied)
 	return s
 }
 
-// decideOne decides a request of a key under its only limit. It is decide without what only a store or several limits
-// need, since this is nearly all that a simulation does.
+// decideOne decides a request of a key under its only limit, of the subject whose state is the only one. It is decide without what
+// only a store or several limits need, since this is nearly all that a simulation does.
 func (s *simulator) decideOne(r *trace.Request, key uint32, limit *store.Limit) {
-	cost, capacity, state := int64(r.Cost), limit.Capacity(), &s.states[0][key]
+	cost, capacity, state := int64(r.Cost), limit.Capacity(), &s.states[0][0]
 	if cost > capacity {
 		s.result.NeverFits++
 	}

@@ -45,6 +45,7 @@ type collector struct {
 	intervals     *intervalAudit // nil unless intervals are audited
 	spare         batch
 	record        *joint.Writer // nil unless the answers are recorded
+	seconds       *seconds      // nil unless they are told
 
 	lag      *hdrhistogram.Histogram
 	dropping sync.Mutex // guards what workers add directly
@@ -78,6 +79,7 @@ func newCollector(r *runner) *collector {
 	}
 	c.record = newRecord(r)
 	c.intervals = newIntervalAudit(r, c.record)
+	c.seconds = newSeconds(r)
 	return c
 }
 
@@ -145,6 +147,9 @@ func (c *collector) collect(finished <-chan struct{}) {
 		case <-ticker.C:
 		}
 		c.step()
+		if c.seconds != nil {
+			c.seconds.tell(c.run.elapsed(), c.dropped())
+		}
 		if now := c.run.elapsed(); c.run.Progress != nil && now-told >= progressEvery {
 			told = now
 			if !c.run.Progress(c.result(now)) {
@@ -193,10 +198,14 @@ func (c *collector) fetchAll() {
 	newest := c.run.newest.Load()
 	for _, w := range c.run.workers {
 		b := w.fetch(c.spare)
-		first := 0 // of a sample's answers
+		first, errored := 0, 0 // of a sample's answers, and of the errors
 		for i := range b.samples {
 			s := &b.samples[i]
 			c.add(s)
+			if !s.warmup && (s.outcome == failed || s.outcome == unknown) {
+				c.addError(s, b.errors[errored])
+				errored++
+			}
 			c.time(s, b.answers[first:first+int(s.answers)])
 			first += int(s.answers)
 		}
@@ -207,9 +216,6 @@ func (c *collector) fetchAll() {
 				unknown := audit.Observation{Key: u.key, Cost: int64(u.cost), At: u.gaveUp}
 				c.record.Add(&joint.Entry{Observation: unknown, Limit: u.limit, Unknown: true})
 			}
-		}
-		for _, err := range b.errors {
-			c.addError(err)
 		}
 		c.partial.ClockWentBack += b.early
 		for i := range b.answers {
@@ -274,6 +280,7 @@ func (c *collector) add(s *sample) {
 	if s.waited && s.latency-s.service > busyAfter {
 		p.Waited++
 	}
+	c.seconds.add(s)
 	i := int(s.answered / p.Interval)
 	c.openInterval(i)
 	interval := &p.Timeline[i]
@@ -334,11 +341,12 @@ func microseconds(h *hdrhistogram.Histogram, percentile float64) time.Duration {
 	return time.Duration(h.ValueAtPercentile(percentile)) * time.Microsecond
 }
 
-// addError counts an error by its text. The number of different texts is bounded, since each error can have its
+// addError counts the error of a request by its text. The number of different texts is bounded, since each error can have its
 // own.
-func (c *collector) addError(err error) {
-	var late interface{ Timeout() bool }
-	if errors.As(err, &late) && late.Timeout() {
+func (c *collector) addError(s *sample, err error) {
+	var timed interface{ Timeout() bool }
+	late := errors.As(err, &timed) && timed.Timeout()
+	if late {
 		c.partial.TimedOut++
 	}
 	text := err.Error()
@@ -349,6 +357,17 @@ func (c *collector) addError(err error) {
 		c.partial.FirstError = err
 	}
 	c.errors[text]++
+	c.seconds.addError(s, text, late)
+}
+
+// dropped returns how many requests were dropped so far.
+func (c *collector) dropped() (n int64) {
+	c.dropping.Lock()
+	defer c.dropping.Unlock()
+	for _, drops := range c.drops {
+		n += drops
+	}
+	return n
 }
 
 // result returns the result so far.

@@ -51,6 +51,11 @@ type Config struct {
 	Record bool
 	// Progress, if set, is called from time to time with the result so far. It ends the run by returning false.
 	Progress func(*Result) (goOn bool)
+	// EachSecond, if set, is called with each second of the run, in order and soon after its end. It must not wait, and the
+	// Second is valid only during that call.
+	EachSecond func(*Second)
+	// Planned is Load once more, of which the seconds count what was planned. It may be nil.
+	Planned Load
 
 	nap func(time.Duration) // for tests in virtual time; nil for the machine's clock
 }
@@ -135,6 +140,7 @@ func Run(ctx context.Context, config Config) *Result {
 		// The time that this machine needs to drop requests is not part of the run.
 		elapsed = max(r.end, r.collector.answered)
 	}
+	r.collector.seconds.end(elapsed, r.collector.dropped())
 	result := r.collector.result(elapsed)
 	result.Interrupted = ctx.Err() != nil
 	result.throttled = r.throttled.Load()

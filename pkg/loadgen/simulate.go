@@ -146,7 +146,7 @@ type simulator struct {
 	result     *Simulation
 	population *TracePopulation
 	own        []int64          // see [Population]
-	states     [][]store.State  // of each limit's keys
+	states     [][]store.State  // of each limit's keys; of one at a time if population is nil
 	auditors   []*audit.Auditor // of each limit
 	// For a wrapped store: its answers in the order of their instants, and audits by the clock.
 	answers clockAudit
@@ -157,6 +157,7 @@ type simulator struct {
 	told    audit.Figures // of the decision that is observed
 	audited bool
 	under   *IntervalCount // the interval of the request before
+	since   store.Instant  // its beginning
 	until   store.Instant  // its end
 	wrote   bool           // the store can hold something now
 }
@@ -252,7 +253,10 @@ func (s *simulator) decide(ctx context.Context, i int64, r *trace.Request, subje
 	fits := true
 	for j := range reqs {
 		reqs[j].Cost = costOf(s.own, j, int64(r.Cost))
-		s.current[j] = &s.states[j][keys[j]]
+		s.current[j] = &s.states[j][0]
+		if s.population != nil {
+			s.current[j] = &s.states[j][keys[j]]
+		}
 		fits = fits && !reqs[j].NeverFits(store.Take)
 	}
 	store.Decide(store.Take, reqs, s.current, s.ours, r.At)
@@ -328,10 +332,11 @@ func (s *simulator) compare(i int64, at store.Instant, subject uint32) {
 
 // countAt adds a decided request to the timeline.
 func (s *simulator) countAt(at store.Instant, allowed bool) {
-	if at >= s.until || s.under == nil {
+	if at >= s.until || at < s.since || s.under == nil { // the subject before can have later requests
 		width := s.result.Interval.Microseconds()
 		number := int64(at-s.result.Begin) / width
-		s.under, s.until = &s.result.Timeline[number], s.result.Begin+store.Instant((number+1)*width)
+		s.since = s.result.Begin + store.Instant(number*width)
+		s.under, s.until = &s.result.Timeline[number], s.since+store.Instant(width)
 	}
 	if allowed {
 		s.under.Allowed++

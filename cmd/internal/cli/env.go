@@ -41,6 +41,10 @@ type Env struct {
 	// end. MakeDir makes a directory of limitctl's own.
 	Create, Append func(path string) (files.File, error)
 	MakeDir        func(path string) error
+	// Stream opens a file that grows while others read it; see [files.Stream].
+	Stream func(path string) (io.WriteCloser, error)
+	// KeepOn says that from now on a write to a pipe that nobody reads is an error, and does not end the process.
+	KeepOn func()
 	// Keep takes the right to read one of limitctl's own files from other users.
 	Keep   func(path string)
 	Remove func(path string) error

@@ -49,6 +49,9 @@ func CheckPlaces(cmd *cobra.Command, g *Globals, reads string, flags ...string) 
 				filepath.Clean(path))
 		}
 		taken[filepath.Clean(path)] = flag
+		if flag == "samples" { // it may be a pipe
+			continue
+		}
 		if err := g.Env.CanWrite(path); err != nil {
 			return Usagef("--%s %s: the report cannot be written there: %s", flag, path, Cause(err))
 		}

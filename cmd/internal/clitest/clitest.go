@@ -28,6 +28,7 @@ func Env(t *testing.T) *cli.Env {
 		ReadFile: files.Read, Open: files.Open, List: files.List,
 		WriteFile: files.Write, WriteShared: files.WriteShared, CanWrite: files.CanWrite,
 		Create: files.Create, Append: files.Append, MakeDir: files.MakeDir, Keep: files.Keep, Remove: os.Remove,
+		Stream: files.Stream, KeepOn: func() {},
 		Account: func() string { return "builder" }, Host: func() string { return "here" },
 		Now: func() time.Time { return now },
 		Sleep: func(ctx context.Context, d time.Duration) error {

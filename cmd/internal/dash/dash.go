@@ -56,8 +56,8 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	defer cancel() // ends a scan that is going on
 	m := newModel(ctx, o)
 	m.clipboard = out
-	program := tea.NewProgram(guard.Model{Model: m, Failed: &m.failed}, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out),
-		tea.WithAltScreen(), tea.WithMouseCellMotion(), tea.WithoutSignalHandler())
+	program := tea.NewProgram(guard.Model{Model: &drawn{model: m, isOld: true}, Failed: &m.failed}, tea.WithContext(ctx), tea.WithInput(in),
+		tea.WithOutput(out), tea.WithAltScreen(), tea.WithMouseCellMotion(), tea.WithoutSignalHandler(), tea.WithFPS(framesPerSecond))
 	_, err := program.Run()
 	if panicked := m.changes.working.Wait(); m.failed == nil { // an action that was begun is finished
 		m.failed = panicked

@@ -216,12 +216,18 @@ func (m *model) evict() {
 	if len(rows) <= m.MaxKeys {
 		return
 	}
-	all := make([]*followed.Row, 0, len(rows))
+	over := len(rows) - m.MaxKeys
+	worst := make([]*followed.Row, 0, over+1) // the best of them first; they are few, so all rows need not be sorted
 	for _, r := range rows {
-		all = append(all, r)
+		if len(worst) == over && m.compareWorth(r, worst[0]) < 0 {
+			continue
+		}
+		i, _ := slices.BinarySearchFunc(worst, r, m.compareWorth)
+		if worst = slices.Insert(worst, i, r); len(worst) > over {
+			worst = slices.Delete(worst, 0, 1)
+		}
 	}
-	slices.SortFunc(all, m.compareWorth)
-	for _, r := range all[m.MaxKeys:] {
+	for _, r := range worst {
 		delete(rows, r.ID())
 	}
 }
@@ -232,9 +238,11 @@ func (m *model) compareWorth(a, b *followed.Row) int {
 		return c
 	}
 	aDenied, bDenied := a.DeniedRate() > 0, b.DeniedRate() > 0 // also by a block, so that one sees what it does
-	return cmp.Or(followed.TrueFirst(aDenied && !a.IsUnderBlock(), bDenied && !b.IsUnderBlock()), followed.TrueFirst(aDenied, bDenied),
-		followed.TrueFirst(!a.IsUnderBlock(), !b.IsUnderBlock()),
-		cmp.Compare(b.DeniedRate(), a.DeniedRate()), source.ClosestFirst(&a.Reading, &b.Reading))
+	if c := cmp.Or(followed.TrueFirst(aDenied && !a.IsUnderBlock(), bDenied && !b.IsUnderBlock()), followed.TrueFirst(aDenied, bDenied),
+		followed.TrueFirst(!a.IsUnderBlock(), !b.IsUnderBlock()), cmp.Compare(b.DeniedRate(), a.DeniedRate())); c != 0 {
+		return c
+	}
+	return source.ClosestFirst(&a.Reading, &b.Reading)
 }
 
 // findLeast finds the row that evict would take first. There is none with room for more rows, and while a filter

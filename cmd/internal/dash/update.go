@@ -10,6 +10,36 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
+// framesPerSecond is how often the terminal gets what has changed. More often costs more than it shows.
+const framesPerSecond = 20
+
+// drawn is a model on a terminal. It draws again only after messages that can change what is drawn; the others only make it
+// read the store.
+type drawn struct {
+	*model
+	frame string
+	isOld bool
+}
+
+// Update implements tea.Model.
+func (d *drawn) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg.(type) {
+	case refreshDue, denialsDue, overridesDue, passDue:
+	default:
+		d.isOld = true
+	}
+	_, cmd := d.model.Update(msg)
+	return d, cmd
+}
+
+// View implements tea.Model.
+func (d *drawn) View() string {
+	if d.isOld {
+		d.frame, d.isOld = d.model.View(), false
+	}
+	return d.frame
+}
+
 // Update implements tea.Model.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg.(type) {

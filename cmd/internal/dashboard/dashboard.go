@@ -16,6 +16,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/doctor"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -230,6 +231,7 @@ func printDocument(w io.Writer, d *dash.Document) error {
 
 func (o *dashboardOptions) show(ctx context.Context, options dash.Options) error {
 	o.Env.Hold() // the terminal must be restored at the end
+	defer sys.BeSmall()()
 	options.Tmux = o.Env.Getenv("TMUX") != ""
 	err := dash.Run(ctx, o.Env.In, o.Env.RawOut, options)
 	if errors.Is(err, context.Canceled) && ctx.Err() == nil {

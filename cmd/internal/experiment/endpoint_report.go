@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 	"github.com/limitctl/limitctl/cmd/internal/output"
@@ -59,7 +60,10 @@ func (t *endpointTarget) warnings(run *report.Run, names *endpoint.Subjects, see
 	if other := t.otherLimit(); other != "" {
 		all = append(all, other)
 	}
-	if run.Denied > 0 || len(seen) == 0 || seen[0] < 100 {
+	if run.Denied > 0 {
+		return append(all, t.unseen(run, names)...)
+	}
+	if len(seen) == 0 || seen[0] < 100 {
 		return all
 	}
 	is := func(low, high int) bool {
@@ -78,6 +82,36 @@ func (t *endpointTarget) warnings(run *report.Run, names *endpoint.Subjects, see
 		all = append(all, every+", so the request may not have reached the limit; is this the right URL, method and body"+hint)
 	case seen[len(seen)-1] >= 500 && seen[len(seen)-1] < 600: // --denied-status takes no others
 		all = append(all, endpoint.StatusText(seen[len(seen)-1])+" counts as an error"+strings.Replace(hint, "?", ".", 1))
+	}
+	return all
+}
+
+// Loads of fewer subjects, or of fewer periods, leave something open about a limit.
+const (
+	enoughSubjects = 12
+	fewPeriods     = 3
+	enoughPeriods  = 10
+	enoughTime     = 2 * time.Minute // clocks and calendars repeat each minute
+	longest        = time.Hour       // that somebody waits for a load
+)
+
+// unseen says what of a limit such a load cannot show, and the flag that would.
+func (t *endpointTarget) unseen(run *report.Run, names *endpoint.Subjects) (all []string) {
+	templated, is := t.client.(endpoint.Templated)
+	if !is {
+		return nil
+	}
+	if hasSubject, _ := templated.Places(); hasSubject && run.Keys == 1 && len(names.List) == 0 {
+		all = append(all, fmt.Sprintf("only one subject asked; whether subjects share a limit, or push one another out of memory, "+
+			"is seen with --keys %d", enoughSubjects))
+	}
+	if t.limit == nil {
+		return all
+	}
+	sent := time.Duration(run.CountedMS()) * time.Millisecond
+	if long := max(enoughTime, enoughPeriods*t.limit.Period); sent < fewPeriods*t.limit.Period && long <= longest {
+		all = append(all, fmt.Sprintf("the load was shorter than %d periods of the limit; what goes wrong then is seen with --duration %dm",
+			fewPeriods, (long+time.Minute-1)/time.Minute))
 	}
 	return all
 }

@@ -86,19 +86,25 @@ func worstByClock(findings []audit.Finding) (worst report.Audit) {
 
 // describe fills in what the limits of a run are, and what their audits found.
 func (a *audited) describe(run *report.Run, findings []audit.Finding) {
-	var algorithms []string
 	for i, l := range a.limits {
-		algorithm := l.limit.Algorithm.String()
-		if !slices.Contains(algorithms, algorithm) {
-			algorithms = append(algorithms, algorithm)
-		}
 		run.Limits = append(run.Limits, report.Limit{
-			Name: l.name, Algorithm: algorithm, Limit: l.limit.String(), Shadow: l.shadow,
+			Name: l.name, Algorithm: l.limit.Algorithm.String(), Limit: l.limit.String(), Shadow: l.shadow,
 			Denied: findings[i].Denied, Audit: a.audit(findings, func(j int) bool { return i == j }),
 		})
 	}
-	run.Algorithm, run.Limit = strings.Join(algorithms, "+"), limitWords(a.limits)
+	run.Algorithm, run.Limit = algorithmWords(a.limits), limitWords(a.limits)
 	run.Audit = a.audit(findings, a.decides)
+}
+
+// algorithmWords writes the algorithms of limits that are decided together, each once.
+func algorithmWords(limits []namedLimit) string {
+	var algorithms []string
+	for _, l := range limits {
+		if algorithm := l.limit.Algorithm.String(); !slices.Contains(algorithms, algorithm) {
+			algorithms = append(algorithms, algorithm)
+		}
+	}
+	return strings.Join(algorithms, "+")
 }
 
 // limitWords writes limits that are decided together.

@@ -49,6 +49,9 @@ type LoadTest struct {
 	Failure layers.Failure
 	// Breaker, if set, stops asking a target that is away.
 	Breaker *layers.Breaker
+	// EachSecond, if set, is called with each second of each run and the limits of the run, as a report names them. It must
+	// not wait, and the Second is valid only during that call.
+	EachSecond func(algorithm, limit string, second *loadgen.Second)
 }
 
 // LoadTestObserver follows a load test.
@@ -238,13 +241,14 @@ func (r *loadRun) drive(ctx context.Context, target Target, clock Clock, l *work
 	if r.Wrap.IsZero() {
 		backend = layers.Stack(target, r.layers())
 	}
+	each, planned := r.eachSecond(l, setting)
 	result := loadgen.Run(ctx, loadgen.Config{
 		Store: backend, Population: l.population.Population, Load: r.arrivals(l, setting),
 		Mix: r.Load.Mix, Seed: r.Load.Seed,
 		Workers: r.Load.Workers, Duration: r.end(l), Requests: r.Load.Requests, Warmup: r.Load.Warmup,
 		Timeout: r.Timeout, LateAfter: lateAfter, Skew: clock.Skew, Divided: target.Describe().Divided, Intervals: r.intervals(),
 		Record:   r.Shared != nil,
-		Progress: r.follow(l), Held: r.Wrap.held, ByClock: !r.Wrap.IsZero(),
+		Progress: r.follow(l), Held: r.Wrap.held, ByClock: !r.Wrap.IsZero(), EachSecond: each, Planned: planned,
 	})
 	r.observer.End()
 	run := r.report(result, target.Describe(), l)
@@ -265,6 +269,16 @@ func (r *loadRun) drive(ctx context.Context, target Target, clock Clock, l *work
 		return run, result.FirstError
 	}
 	return run, nil
+}
+
+// eachSecond returns what gets the seconds of the run, and the load once more, to count what was planned. Both are nil if nobody
+// wants to know.
+func (r *loadRun) eachSecond(l *workload, setting loadgen.Setting) (each func(*loadgen.Second), planned loadgen.Load) {
+	if r.EachSecond == nil {
+		return nil, nil
+	}
+	algorithm, limit := algorithmWords(l.limits), limitWords(l.limits)
+	return func(second *loadgen.Second) { r.EachSecond(algorithm, limit, second) }, r.arrivals(l, setting)
 }
 
 // arrivals returns the run's requests, nil for a closed loop.

@@ -3,6 +3,7 @@
 package files
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"syscall"
@@ -10,6 +11,12 @@ import (
 
 // noFollow refuses a link.
 const noFollow = syscall.O_NOFOLLOW
+
+// noWait opens a FIFO without a wait for its reader: without one it is the error ENXIO.
+const noWait = syscall.O_NONBLOCK
+
+// nobodyReads reports whether a FIFO could not be opened because it has no reader.
+func nobodyReads(err error) bool { return errors.Is(err, syscall.ENXIO) }
 
 // isOwn reports whether a file belongs to the user. For root all do.
 func isOwn(info fs.FileInfo) bool {

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -62,6 +63,19 @@ func CanWrite(path string) error {
 	}
 	file.Close()
 	return os.Remove(file.Name())
+}
+
+// Stream opens a file that grows while others read it, such as a FIFO. It empties a file that exists. A file or FIFO has the mode
+// of [WriteShared].
+func Stream(path string) (io.WriteCloser, error) {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|noWait, shared)
+	switch {
+	case nobodyReads(err):
+		return nil, errors.New("nobody reads the pipe; start its reader first")
+	case err != nil:
+		return nil, err
+	}
+	return file, nil
 }
 
 // Create creates a file that only its owner may read, and that must not exist yet: it neither follows nor replaces

@@ -26,6 +26,7 @@ type loadtestOptions struct {
 	endpointFlags
 	farClock farClockFlags
 	sharedRunFlags
+	liveFlags
 	speed string
 	reportingOptions
 	policyName     string
@@ -58,6 +59,9 @@ sends recorded traffic.
 
 Several --limit are decided together. --algorithm all, or a list, runs the same
 load under each algorithm, one after the other, and compares them.
+
+--samples streams the figures of each second while the load test runs, and
+--metrics has them for Prometheus.
 
 With --run, several machines send requests for the same keys: give all of them
 the same load, --run, --machines and --start-at, and save each report with
@@ -94,7 +98,8 @@ all keys of the run could be removed.`,
   limitctl loadtest --limit 1000/1m --workers 64 --keys 1000 --distribution zipf:1.2 --duration 1s -o json
   limitctl loadtest --limit 30/1m --replay access.log --speed 1000
   limitctl loadtest --limit 1000/1s --rate 3000 --duration 1s --replicas 3 --wrap lease=50 --wrap denials
-  limitctl loadtest --policy api tenant=acme --keys 20 --stages 1s:200,1s:0 --threshold 'errors==0'`,
+  limitctl loadtest --policy api tenant=acme --keys 20 --stages 1s:200,1s:0 --threshold 'errors==0'
+  limitctl loadtest --limit 100/1s --rate 500 --duration 3s --samples seconds.jsonl`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			plan, err := o.parse(cmd, args)
 			if err != nil {
@@ -126,6 +131,7 @@ all keys of the run could be removed.`,
 	cli.GroupFlags(cmd, endpointTitle, o.endpointFlags.addFlags)
 	cli.GroupFlags(cmd, endpointTitle, o.farClock.addFlags)
 	cli.GroupFlags(cmd, "Several machines", o.sharedRunFlags.addFlags)
+	cli.GroupFlags(cmd, "While it runs", o.liveFlags.addFlags)
 	flags.BoolVar(&o.abortOnFail, "abort-on-fail", false,
 		"end the run as soon as a threshold cannot be met any more")
 	flags.BoolVar(&o.keep, "keep", false, "keep the run's keys in the store, to look at them")
@@ -134,7 +140,7 @@ all keys of the run could be removed.`,
 	cmd.RegisterFlagCompletionFunc("policy", cli.Offers(global).Policies)
 	cmd.RegisterFlagCompletionFunc("implementation",
 		cobra.FixedCompletions([]string{experiment.Script, experiment.Naive}, cobra.ShellCompDirectiveNoFileComp))
-	for _, flag := range []string{"values", "start-at", "run", "machines", "max-errors"} {
+	for _, flag := range []string{"values", "start-at", "run", "machines", "max-errors", "metrics"} {
 		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
 	}
 	return cmd
@@ -176,6 +182,9 @@ func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (plan *loadte
 		return nil, err
 	}
 	if plan.promises, err = o.reportingOptions.parse(cmd, o.Globals, report.LoadTest, o.logOptions.file); err != nil {
+		return nil, err
+	}
+	if err = o.liveFlags.check(cmd, o.Globals, &o.reportingOptions, o.logOptions.file); err != nil {
 		return nil, err
 	}
 	var isShare bool
@@ -288,7 +297,7 @@ func (o *loadtestOptions) target() (experiment.Target, error) {
 	return target, nil
 }
 
-func runLoadtest(ctx context.Context, o *loadtestOptions, plan *loadtestPlan) error {
+func runLoadtest(ctx context.Context, o *loadtestOptions, plan *loadtestPlan) (err error) {
 	if o.url == "" {
 		if err := refuseExperiment(ctx, o.Globals, "load test"); err != nil {
 			return err
@@ -301,13 +310,26 @@ func runLoadtest(ctx context.Context, o *loadtestOptions, plan *loadtestPlan) er
 		}
 		plan.Load.Replay = &experiment.Replay{Log: log, Speed: plan.speed}
 	}
+	live, err := o.liveFlags.begin(ctx, o.Globals)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		switch unwritten := live.end(); {
+		case errors.Is(err, cli.ErrDenied) && unwritten != nil: // a pipeline needs the verdict
+			o.Note("%s", o.WithoutSecrets(cli.Message(unwritten)))
+		default:
+			err = errors.Join(err, unwritten)
+		}
+	}()
+	plan.EachSecond = live.each()
 	watcher := &loadtestWatcher{global: o.Globals, start: plan.start, several: len(plan.Candidates) > 1}
 	document, failure := plan.Run(ctx, watcher)
 	if len(document.Runs) == 0 {
 		return failure
 	}
 	document.MaxErrors = &plan.mayFail
-	err := o.finish(o.Globals, document, plan.promises)
+	err = o.finish(o.Globals, document, plan.promises, o.samples == cli.StandardOutput)
 	var left *experiment.LeftoverError
 	switch {
 	case failure == nil:

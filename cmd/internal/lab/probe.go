@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,12 +45,12 @@ const (
 func NewProbeCmd(global *cli.Globals) *cobra.Command {
 	o := &probeOptions{Globals: global}
 	cmd := &cobra.Command{
-		Use:   "probe URL [--limit [ALGORITHM:]COUNT/PERIOD]",
+		Use:   "probe URL [--limit [ALGORITHM:]COUNT/PERIOD]...",
 		Short: "Find the limit of an endpoint, and check its answers",
 		Long: `Probe sends a bounded number of requests to an endpoint, an HTTP service or an
 Envoy rate limit service (grpc://), and finds its limit: algorithm, count,
 period and burst. Then it checks the endpoint against that limit, or against
---limit:
+--limit, or several of them that must all have room:
 
   admitted       no more than the limit, and the first denial at its request
   denial-status  429, or what --denied-status says
@@ -77,6 +78,7 @@ command line is wrong; 3 the endpoint cannot be reached, or answered nothing;
 130 interrupted.`,
 		Example: `  limitctl probe 'http://127.0.0.1:8080/?user={subject}'
   limitctl probe http://127.0.0.1:8080/ -H 'X-Api-Key: {subject}' --limit 100/1m
+  limitctl probe 'http://127.0.0.1:8080/?user={subject}' --limit 10/1s --limit 100/1m
   limitctl probe http://127.0.0.1:8080/ --limit fixed-window:10/1s --plan
   limitctl probe 'http://127.0.0.1:8080/?user={subject}' --require recovery,connections
   limitctl probe http://127.0.0.1:8080/ --requests 300 --max-time 2m -o json
@@ -96,7 +98,7 @@ command line is wrong; 3 the endpoint cannot be reached, or answered nothing;
 	cli.GroupFlags(cmd, endpointTitle, o.endpointFlags.addFlags)
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&o.limits, "limit", "l", nil, "check the endpoint against `[ALGORITHM:]COUNT/PERIOD`, and "+
-		"do not look for its limit")
+		"do not look for its limit; repeat it for limits that are decided together")
 	flags.IntVarP(&o.requests, "requests", "n", probeRequests, "send at most `N` requests")
 	flags.DurationVar(&o.maxTime, "max-time", probeTime, "run for at most `DURATION`")
 	flags.IntVar(&o.workers, "workers", probeWorkers, "send up to `N` requests at once, to reach a high limit")
@@ -245,18 +247,27 @@ func (o *probeOptions) config() (*probe.Config, error) {
 	if len(o.limits) == 0 {
 		return config, nil
 	}
-	if len(o.limits) > 1 {
-		return nil, cli.Usagef("--limit is given %d times, and an endpoint is checked against one limit; give the one that denies first",
-			len(o.limits))
+	all := make([]store.Limit, len(o.limits))
+	for i, text := range o.limits {
+		limit, err := store.ParseLimit(text)
+		if err == nil {
+			err = notInCalendar(text, &limit)
+		}
+		if err == nil {
+			all[i], err = limit.Normalize()
+		}
+		if err != nil {
+			return nil, err
+		}
+		if twice := slices.Index(all[:i], all[i]); twice >= 0 {
+			return nil, cli.Usagef("--limit: %s is the same limit as %s; give each limit once", text, o.limits[twice])
+		}
 	}
-	limit, err := store.ParseLimit(o.limits[0])
-	if err != nil {
-		return nil, err
-	}
-	if err := notInCalendar(o.limits[0], &limit); err != nil {
-		return nil, err
-	}
-	config.Limit = &limit
+	// The one that denies first is that with the fewest units.
+	slices.SortStableFunc(all, func(a, b store.Limit) int {
+		return cmp.Or(cmp.Compare(a.Capacity(), b.Capacity()), cmp.Compare(a.Period, b.Period))
+	})
+	config.Limit, config.Beside = &all[0], all[1:]
 	return config, nil
 }
 

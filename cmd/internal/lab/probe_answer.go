@@ -76,8 +76,10 @@ type probeDocument struct {
 	Passed  bool           `json:"passed"`
 	// Limit is the limit that the probe found or was given, or null.
 	Limit *string `json:"limit"`
-	Given bool    `json:"given"`
-	Exact bool    `json:"exact"`
+	// Limits are all limits that are decided together, if there are several. Limit is the first of them.
+	Limits []string `json:"limits,omitempty"`
+	Given  bool     `json:"given"`
+	Exact  bool     `json:"exact"`
 	// PhaseMS is how much later windows begin than whole periods since the epoch.
 	PhaseMS      *int64       `json:"phase_ms,omitempty"`
 	Alternatives []string     `json:"alternatives,omitempty"` // other limits that explain all answers
@@ -117,6 +119,9 @@ func (a *probeAnswer) Document() any {
 	if a.Limit != nil {
 		text := canonical(a.Limit)
 		d.Limit = &text
+		if len(a.Beside) > 0 {
+			d.Limits = a.limits()
+		}
 	}
 	if a.PhaseKnown {
 		ms := a.Phase.Milliseconds()
@@ -129,6 +134,15 @@ func (a *probeAnswer) Document() any {
 		d.Checks = append(d.Checks, probeCheck{c.Name, string(c.Verdict), c.Expected, c.Seen, c.Details})
 	}
 	return d
+}
+
+// limits are the limits of the endpoint in their full form.
+func (a *probeAnswer) limits() []string {
+	all := []string{canonical(a.Limit)}
+	for i := range a.Beside {
+		all = append(all, canonical(&a.Beside[i]))
+	}
+	return all
 }
 
 // canonical is a limit in its full form.
@@ -215,11 +229,11 @@ func (a *probeAnswer) facts() (facts [][2]string) {
 	case a.Limit == nil:
 		add("limit", "none was found: no request was denied")
 	case a.given:
-		add("limit", canonical(a.Limit)+", as given")
+		add("limit", strings.Join(a.limits(), " and ")+", as given")
 	case a.Exact:
-		add("limit", canonical(a.Limit)+", found")
+		add("limit", strings.Join(a.limits(), " and ")+", found")
 	default:
-		add("limit", canonical(a.Limit)+", or nearly so")
+		add("limit", strings.Join(a.limits(), " and ")+", or nearly so")
 	}
 	if a.PhaseKnown && a.Phase.Milliseconds() > 0 && a.Limit != nil && a.Limit.Algorithm == store.FixedWindow && !a.Limit.FromFirst {
 		add("windows", "begin "+output.Duration(a.Phase)+" after whole periods since 1970")

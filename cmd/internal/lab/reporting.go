@@ -81,15 +81,16 @@ func (o *reportingOptions) parse(cmd *cobra.Command, g *cli.Globals, kind report
 	return promises, cli.CheckPlaces(cmd, g, reads, "save", "html", "markdown", "junit")
 }
 
-// finish prints the document, writes its files, and returns ErrDenied if a threshold was missed or an audit failed.
-func (o *reportingOptions) finish(g *cli.Globals, document *report.Document, promises []report.Expression) error {
+// finish prints the document, unless something else replaces it, writes its files, and returns ErrDenied if a threshold was missed
+// or an audit failed.
+func (o *reportingOptions) finish(g *cli.Globals, document *report.Document, promises []report.Expression, replaced bool) error {
 	// A run may lack the metric of a threshold. The rest is printed anyway.
 	document.Origin = origin(g)
 	_, failure := document.Evaluate(promises)
 	if err := o.write(g, document); err != nil {
 		failure = errors.Join(err, failure)
 	}
-	if !o.summaryFlags.replacesAnswer() {
+	if !replaced && !o.summaryFlags.replacesAnswer() {
 		if err := g.Print(show.Answer{Report: document}); err != nil {
 			return errors.Join(err, failure)
 		}

@@ -201,7 +201,7 @@ func runSimulate(ctx context.Context, o *simulateOptions, plan *simulatePlan) (e
 			o.Note("%s", line)
 		}
 	}
-	if err := o.finish(o.Globals, result.Report, plan.promises); err != nil {
+	if err := o.finish(o.Globals, result.Report, plan.promises, false); err != nil {
 		return err
 	}
 	if !result.PromiseKept || len(result.Disagreements) > 0 {

@@ -108,11 +108,14 @@ func (a *handoverAnswer) readDenials(ctx context.Context, g *cli.Globals, backen
 }
 
 // err is the error of the command: that of all parts, or one that says that some were read. What several parts have in
-// common is said once.
+// common is said once, and a store that is away is that in whatever way each part met it.
 func (a *handoverAnswer) err() error {
 	var different []error
 	for _, err := range a.failed {
-		if err != nil && !slices.ContainsFunc(different, func(d error) bool { return d.Error() == err.Error() }) {
+		same := func(d error) bool {
+			return d.Error() == err.Error() || errors.Is(d, store.ErrUnavailable) && errors.Is(err, store.ErrUnavailable)
+		}
+		if err != nil && !slices.ContainsFunc(different, same) {
 			different = append(different, err)
 		}
 	}

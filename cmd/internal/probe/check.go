@@ -66,6 +66,16 @@ func verify(ctx context.Context, config *Config, discovery *Discovery, mayAsk bo
 		if !discovery.Exact {
 			v.model.Resolution += limit.Period / inexactly
 		}
+		for _, other := range discovery.Beside {
+			if other, wrong = other.Normalize(); wrong != nil {
+				return &Result{Discovery: *discovery}, wrong
+			}
+			beside := explain.Expectation{Model: explain.ModelOf(other)}
+			if config.Limit != nil && other.Phase != 0 {
+				beside.PhaseWithin = other.PhaseWithin()
+			}
+			v.model.Beside = append(v.model.Beside, beside)
+		}
 		if mayAsk {
 			err = v.sendRequests()
 		}
@@ -92,6 +102,10 @@ type verification struct {
 	model     explain.Expectation // without a limit if there is none
 	notes     []string
 	tried     []Check // by the trials
+	// fitted is what explained most last, of several limits. unexplained is the number of events then if something was left; 0 if
+	// not.
+	fitted      explain.Expectation
+	unexplained int
 }
 
 // proof is everything that the checks judge by.
@@ -146,7 +160,7 @@ func (v *verification) proof() *proof {
 		e.sharing = e.subjects()
 		return e
 	}
-	e.fit(v.discovery.PhaseKnown)
+	v.fit(e)
 	e.sharing = e.judgeSubjects(v.discovery.PhaseKnown)
 	e.fitPromptly(v.discovery.PhaseKnown)
 	e.certain = sync.OnceValue(e.proven)
@@ -188,6 +202,7 @@ func (r *Result) Enforced() bool {
 
 // result returns the results of all checks.
 func (v *verification) result() *Result {
+	v.unexplained = 0
 	e := v.proof()
 	if e.hasLimit && e.least() == 0 { // else the phase does not matter
 		e.judged = e.model.Widened(e.keys, e.judged)
@@ -206,6 +221,7 @@ func (v *verification) result() *Result {
 	if other := e.others(v.discovery.PhaseKnown); other != "" {
 		r.Notes = append(r.Notes, "The answers fit "+other+".")
 	}
+	r.Notes = append(r.Notes, e.noteOthersTold()...)
 	headers, dialects := e.headers()
 	r.Dialects = dialects
 	if len(dialects) > 0 {
@@ -260,7 +276,7 @@ func (e *proof) denialStatus() Check {
 // error the result has what was seen until then. If there is no limit to be found, the error is an [ErrNoLimit], and
 // the result has the checks that need no limit.
 func Run(ctx context.Context, config *Config) (*Result, error) {
-	discovery := &Discovery{Limit: config.Limit, Exact: true}
+	discovery := &Discovery{Limit: config.Limit, Beside: config.Beside, Exact: true}
 	var failure error
 	if config.Limit == nil {
 		discovery, failure = discoverLimit(ctx, config)

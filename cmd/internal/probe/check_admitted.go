@@ -16,6 +16,10 @@ import (
 // fit judges all keys by the phase and the behaviour that explain them best.
 func (e *proof) fit(phaseKnown bool) {
 	e.model, e.judged = explain.Fit(e.model, e.keys, phaseKnown)
+	if len(e.model.Beside) > 0 {
+		e.weighTogether()
+		return
+	}
 	other := e.model
 	if other.Behaviour != (explain.Behaviour{}) {
 		if other.Behaviour.Refreshed {
@@ -69,7 +73,7 @@ func (e *proof) waits() bool {
 
 // others names limits of the same count and period that explain the answers, if this one does not.
 func (e *proof) others(phaseKnown bool) string {
-	if !e.hasLimit || e.least() == 0 {
+	if !e.hasLimit || e.least() == 0 || len(e.model.Beside) > 0 {
 		return ""
 	}
 	var names []string
@@ -102,7 +106,7 @@ func (e *proof) admitted() Check {
 		return c
 	}
 	capacity := e.model.Limit.Capacity()
-	c.Expected = fmt.Sprintf("at most %s", allowance(&e.model.Limit))
+	c.Expected = "at most " + e.allowance()
 	reached, over, peak := false, int64(0), int64(0)
 	var first, early *explain.View
 	var place, earlyPlace int
@@ -157,6 +161,8 @@ func (e *proof) admitted() Check {
 		c.Expected += fmt.Sprintf(", and the first denial not before request %d", capacity+1)
 	case !reached:
 		c.Seen = "no request was denied, and the limit was not reached"
+	case len(e.notSeenToDeny()) > 0:
+		c.Seen = "not seen to deny: " + strings.Join(e.notSeenToDeny(), ", ") + "; " + e.denials()
 	case e.promptly > 0:
 		c.Seen = fmt.Sprintf("requests were held, and %d were too many if each was let in when it came: it may hold more than the limit",
 			e.promptly)
@@ -164,6 +170,9 @@ func (e *proof) admitted() Check {
 		c.Verdict = Pass
 		peak = min(peak, capacity) // units that came back in between do not count
 		c.Seen = fmt.Sprintf("%s in use at worst, and the next request denied", output.Plural(peak, "unit"))
+		if len(e.model.Beside) > 0 {
+			c.Seen = e.denials()
+		}
 	}
 	return c
 }
@@ -181,6 +190,9 @@ func (e *proof) unasked() string {
 
 // proven audits all keys by intervals; see certain.
 func (e *proof) proven() *audit.Finding {
+	if len(e.model.Beside) > 0 {
+		return e.provenTogether()
+	}
 	limit, all := e.model.Named(0)
 	if e.config.Limit == nil {
 		limit.Phase = 0 // it is an estimate
@@ -212,6 +224,8 @@ func (e *proof) denialsCost() Check {
 	switch {
 	case !e.hasLimit:
 		c.Seen = "no limit was found"
+	case e.countsOthers() != "":
+		c.Verdict, c.Seen = Pass, e.countsOthers()
 	case e.wrong == 0 && e.wrongIfCharged > 0:
 		c.Verdict, c.Seen = Pass, "denied requests cost nothing"
 	case e.wrongIfCharged == 0 && e.wrong > 0:
@@ -269,7 +283,12 @@ func (e *proof) judgeSubjects(phaseKnown bool) Check {
 	}
 	all.Events = explain.InOrder(all.Events)
 	together.keys = []explain.Key{all}
-	together.fit(phaseKnown)
+	if len(e.model.Beside) == 0 {
+		together.fit(phaseKnown)
+	} else { // a search for what explains them together takes long
+		together.judged = []*explain.Judgement{e.model.Judge(all.Events, all.Fresh)}
+		together.weighTogether()
+	}
 	switch {
 	case e.least() == 0 && together.least() > 0:
 		c.Verdict, c.Seen = Pass, fmt.Sprintf("%s were admitted each as if there were no others", output.Plural(len(e.keys), "subject"))
@@ -322,7 +341,7 @@ func (e *proof) recovery() Check {
 		c.Seen = "no limit was found"
 		return c
 	}
-	c.Expected = comesBack(&e.model.Limit)
+	c.Expected = e.comesBack()
 	if e.guessed && e.least() > 0 {
 		c.Seen = "it is not certain that all answers fit the limit"
 		return c

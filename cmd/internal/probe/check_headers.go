@@ -10,6 +10,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
 	"github.com/limitctl/limitctl/cmd/internal/probe/headers"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // mostFindings is the most findings about headers in one line.
@@ -55,7 +56,7 @@ func (e *proof) headers() (c Check, dialects []string) {
 	c = Check{Name: checkHeaders, Verdict: Unknown, Seen: "no field is about a limit"}
 	c.Expected = "fields that can be read, agree and are true"
 	if e.hasLimit {
-		c.Expected = fmt.Sprintf("fields that can be read, agree and are true of %s", e.model.Limit)
+		c.Expected = "fields that can be read, agree and are true of " + e.name()
 	}
 	var found findings
 	told := 0
@@ -185,6 +186,10 @@ type toldAnswer struct {
 
 // truth compares what the fields of a dialect say about one key with what is true.
 func (e *proof) truth(dialect string, at int, found *findings) {
+	if len(e.model.Beside) > 0 {
+		e.truthTogether(dialect, at, found)
+		return
+	}
 	var answers []toldAnswer
 	for n, event := range e.keys[at].Events {
 		r := e.readings[event]
@@ -202,7 +207,12 @@ func (e *proof) truth(dialect string, at int, found *findings) {
 			break
 		}
 	}
-	grows(e, answers, found)
+	e.compareTold(answers, &e.model.Limit, found)
+}
+
+// compareTold compares what answers to one key say about a limit with what is true.
+func (e *proof) compareTold(answers []toldAnswer, limit *store.Limit, found *findings) {
+	grows(e, answers, limit, found)
 	if !e.hasLimit || e.guessed {
 		return
 	}
@@ -222,11 +232,11 @@ func (e *proof) truth(dialect string, at int, found *findings) {
 }
 
 // grows finds a reset that moves away while nothing is admitted.
-func grows(e *proof, answers []toldAnswer, found *findings) {
+func grows(e *proof, answers []toldAnswer, limit *store.Limit, found *findings) {
 	for i := 1; i < len(answers); i++ {
 		a, b := &answers[i-1], &answers[i]
 		if b.Outcome != endpoint.Denied || a.Outcome == endpoint.Failed || !a.told.HasReset || !b.told.HasReset || e.model.Charges ||
-			b.number != a.number+1 || a.Outcome == endpoint.Allowed && e.hasLimit && e.model.Limit.Algorithm.HasBurst() {
+			b.number != a.number+1 || a.Outcome == endpoint.Allowed && e.hasLimit && limit.Algorithm.HasBurst() {
 			continue
 		}
 		before, after := a.Answered.Add(a.told.Reset), b.Sent.Add(b.told.Reset)

@@ -21,13 +21,13 @@ func (e *proof) policyTrue(answers []toldAnswer, found *findings) {
 		if l.Window != headers.NotTold {
 			seen += " in " + store.FormatPeriod(l.Window)
 		}
-		found.add("policy "+l.CountField, "%s says %s, and the limit is %s", l.CountField, seen, e.model.Limit)
+		found.add("policy "+l.CountField, "%s says %s, and the limit is %s", l.CountField, seen, e.name())
 	}
 }
 
 // isLimit reports whether the policy in the fields is the limit, or one that gives the same answers.
 func (e *proof) isLimit(l *headers.Limit) bool {
-	if l.Tells(&e.model.Limit) {
+	if e.toldOf(l) != nil {
 		return true
 	}
 	for i := range e.alternatives {

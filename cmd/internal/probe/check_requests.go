@@ -45,6 +45,9 @@ func (v *verification) sendRequests() error {
 		return err
 	}
 	err = v.exercise(subject)
+	if err == nil || errors.Is(err, errSpent) {
+		err = cmp.Or(err, v.climb())
+	}
 	if err != nil && !errors.Is(err, errSpent) {
 		return err
 	}
@@ -114,7 +117,7 @@ func Plan(config *Config) (steps []string) {
 		longest = "at most " + span(config.MaxTime)
 	}
 	capacity, wait := limit.Capacity(), span(drain(&limit))
-	return []string{
+	steps = []string{
 		fmt.Sprintf("at most %d requests in all, %s", config.Quota, longest),
 		fmt.Sprintf("requests of one subject until one is denied: about %d", capacity+1),
 		"a request of another subject",
@@ -124,6 +127,10 @@ func Plan(config *Config) (steps []string) {
 		fmt.Sprintf("other subjects over new connections, with requests at once, with HEAD and OPTIONS, with similar names: "+
 			"about %d each, as far as requests and time are left", capacity+1),
 	}
+	if len(config.Beside) > 0 {
+		steps = slices.Insert(steps, len(steps)-1, climbPlan(config.Beside))
+	}
+	return steps
 }
 
 // drain returns the longest time that a full key takes until it is unused.
@@ -142,7 +149,7 @@ func (v *verification) step(atMost time.Duration, what string) {
 
 // quiet waits until everything that others may have used of the only key has come back.
 func (v *verification) quiet() error {
-	wait := drain(&v.model.Limit) + v.model.Limit.Period
+	wait := v.drain()
 	if len(v.events) > 0 {
 		return nil // the requests so far show it
 	}
@@ -272,7 +279,9 @@ func (v *verification) nextPoll(subject string, begin, due, giveUp time.Time) (n
 	}
 	fits := v.view(subject).Fits
 	offer(fits[0].Add(-justBefore))
-	offer(fits[1].Add(justAfter))
+	if fits[1].After(last.Answered.Add(v.model.Resolution)) { // else it is late, and would fit at any time
+		offer(fits[1].Add(justAfter))
+	}
 	if r := headers.Read(last.Header, last.Answered, 0); r.RetryAfter != headers.NotTold {
 		offer(last.Sent.Add(r.RetryAfter - mostLate - justBefore))
 		offer(last.Answered.Add(r.RetryAfter + justAfter))
@@ -289,7 +298,11 @@ func (v *verification) nextPoll(subject string, begin, due, giveUp time.Time) (n
 
 // idle waits until a subject is unused, and for longer than a period, and then asks for all of it.
 func (v *verification) idle(subject string) error {
-	unused := v.view(subject).Unused
+	e := v.proof()
+	unused := e.viewOf(subject).Unused
+	if first := e.firstView(subject); first != nil { // the other limits have longer periods
+		unused = explain.Latest(first.Unused, e.viewOf(subject).Fits[1])
+	}
 	at := explain.Latest(unused, v.clock.Now().Add(v.model.Limit.Period+v.model.Limit.Period/2)).Add(justAfter)
 	wait := at.Sub(v.clock.Now())
 	if left := v.timeLeft(); left < wait {

@@ -36,7 +36,7 @@ func (e *proof) retryAfter() Check {
 			told++
 			wrong, seen, gap := e.retried(r, mostLate+most, events, n)
 			if wrong == "" && e.hasLimit && !e.guessed && e.least() == 0 {
-				wrong = e.retryByModel(r, mostLate+most, event, &e.judged[i].Views[n])
+				wrong = e.retryByModel(r, mostLate+most, event, e.judged[i], n)
 			}
 			if wrong != "" {
 				return failed(c, fmt.Sprintf("Retry-After: %s%s", r.RetryText, wrong))
@@ -135,6 +135,10 @@ func (e *proof) retried(r *headers.Reading, mayBeLate time.Duration, events []*e
 			}
 			return "", fmt.Sprintf(": a request %s later was admitted", span(wait)), gap + mostLate
 		case endpoint.Denied:
+			if len(e.model.Beside) > 0 { // perhaps by another limit, so the limits judge
+				before = wait
+				continue
+			}
 			if wait >= r.RetryAfter+r.Coarse()+explain.Resolution && later.Answered != event.Answered {
 				return fmt.Sprintf(", but a request %s later was denied%s", span(wait), e.whenAdmitted(events, event)), "", 0
 			}
@@ -161,14 +165,21 @@ func (e *proof) whenAdmitted(events []*explain.Event, denied *explain.Event) str
 
 // retryByModel returns what is wrong with Retry-After by the limit, which explains all answers. The field may be
 // mayBeLate too late.
-func (e *proof) retryByModel(r *headers.Reading, mayBeLate time.Duration, event *explain.Event, v *explain.View) string {
+func (e *proof) retryByModel(r *headers.Reading, mayBeLate time.Duration, event *explain.Event, judged *explain.Judgement, at int) string {
+	v := judged.Views[at]
 	if v.Overlaps || !v.Judged {
 		return ""
 	}
 	early, late := event.Answered.Add(r.RetryAfter+r.Coarse()+e.model.Resolution),
 		event.Sent.Add(r.RetryAfter-r.Coarse()-e.model.Resolution)
+	first := v.Fits[0]
+	for _, n := range judged.MayDeny(at) { // each tells of itself alone
+		if fits := judged.Each[n].Views[at].Fits[0]; fits.Before(first) {
+			first = fits
+		}
+	}
 	switch {
-	case early.Before(v.Fits[0]):
+	case early.Before(first):
 		return fmt.Sprintf(", but the limit admits it after %s", span(v.Fits[0].Sub(event.Answered)))
 	case late.After(v.Fits[1].Add(mayBeLate)):
 		wait := v.Fits[1].Sub(event.Answered)

@@ -1,12 +1,14 @@
 package probe
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
 	"github.com/limitctl/limitctl/cmd/internal/probe/headers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -45,6 +47,7 @@ func (x *explorer) conclude(spent error) {
 		x.note("no algorithm known here explains all answers; the nearest one is %s, which does not explain %d of %d",
 			m.Limit, best.Wrong, len(x.events))
 		if best.Wrong > 1+len(x.events)/100 || !best.Round || together {
+			x.noteSeen()
 			return
 		}
 	}
@@ -78,6 +81,24 @@ func (x *explorer) conclude(spent error) {
 		leaky.Algorithm = store.LeakyBucket
 		x.d.Alternatives = append(x.d.Alternatives, leaky)
 		x.note("a token bucket, GCRA, and a leaky bucket that turns away what does not fit answer alike")
+	}
+}
+
+// noteSeen notes what was seen of a limit that is not named, and what to do next.
+func (x *explorer) noteSeen() {
+	seen := fmt.Sprintf("seen: %s admitted at once", output.Plural(x.burst.admitted, "request"))
+	var denied *explain.Event
+	for i := range x.events {
+		switch e := &x.events[i]; {
+		case e.Subject != x.subject:
+		case e.Outcome == endpoint.Denied && denied == nil:
+			denied = e
+		case e.Outcome == endpoint.Allowed && denied != nil:
+			x.note("%s, and one again %s after the first denial; it may be several limits, or a kind that has no name here: "+
+				"check a limit that you know with --limit, and several that must all have room with one --limit each", seen,
+				span(e.Sent.Sub(denied.Sent)))
+			return
+		}
 	}
 }
 

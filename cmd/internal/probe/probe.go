@@ -16,6 +16,9 @@ type Config struct {
 	Client endpoint.Client
 	// Limit is the limit that the endpoint should keep. If it is nil, the probe finds it out.
 	Limit *store.Limit
+	// Beside are limits that the endpoint should keep as well: only what fits all of them is admitted. Limit is the one that
+	// denies first.
+	Beside []store.Limit
 	// Quota is the most requests that may be sent.
 	Quota int
 	// MaxTime is the longest time that the probe may take; 0 means as long as it needs.
@@ -68,6 +71,8 @@ type Observer interface {
 type Discovery struct {
 	// Limit is the limit in canonical form; nil if none was found.
 	Limit *store.Limit
+	// Beside are limits that are decided together with Limit, which denies first.
+	Beside []store.Limit
 	// Exact says that the count, the period and the burst are known exactly.
 	Exact bool
 	// Phase is how much later than whole periods since the epoch its windows begin, if PhaseKnown.

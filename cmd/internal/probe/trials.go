@@ -54,7 +54,7 @@ func (v *verification) sendTrials() error {
 			return err
 		}
 	}
-	return nil
+	return (&trial{verification: v, by: e}).another()
 }
 
 // trialChecks returns the checks of the trials. Those that did not end are unknown.
@@ -233,6 +233,9 @@ func (e *proof) beyond(trials ...[]explain.Event) int64 {
 	if e.model.Behaviour != (explain.Behaviour{}) {
 		return over
 	}
+	if len(e.model.Beside) > 0 {
+		return e.beyondTogether(keys)
+	}
 	certain := explain.ProvenByPhase(e.model.Limit, keys, e.model.Resolution)
 	return certain.LeastOver + certain.LeastUnder
 }
@@ -318,7 +321,7 @@ func (t *trial) connections() error {
 // untilUnused waits until nothing of the only subject is in use, if there is time.
 func (t *trial) untilUnused() error {
 	last := &t.events[len(t.events)-1]
-	wait := last.Answered.Add(drain(&t.model.Limit) + t.model.Limit.Period/2).Sub(t.clock.Now())
+	wait := last.Answered.Add(t.drain() - t.model.Limit.Period/2).Sub(t.clock.Now())
 	if t.timeLeft() < wait {
 		return errEnough("there was no time to wait until all is unused again")
 	}
@@ -337,7 +340,7 @@ func (t *trial) atOnce() error {
 		if err := t.ask(way{client: t.config.Client, cost: 1}, t.subject(), t.config.Workers, 1); err != nil {
 			return err
 		}
-		t.judge(fmt.Sprintf("of up to %d at once", t.config.Workers), "requests at the same time do not see each other")
+		t.judge(fmt.Sprintf("of up to %d at once (--workers)", t.config.Workers), "requests at the same time do not see each other")
 		return nil
 	})
 }
@@ -459,6 +462,12 @@ func (t *trial) similarNames() error {
 		return err
 	}
 	if t.count(endpoint.Denied) == 0 {
+		if t.by.judges() && t.beyond(t.asked) > 0 {
+			t.Verdict = Fail
+			t.Seen = fmt.Sprintf("a subject of %d characters was never denied in %s, which is too many: it seems not to be limited",
+				len(name), output.Plural(len(t.asked), "request"))
+			return nil
+		}
 		return errEnough("the first of the subjects was never denied")
 	}
 	t.Verdict = Pass

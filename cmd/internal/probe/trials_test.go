@@ -39,10 +39,23 @@ func (v *view) Send(ctx context.Context, subject string, cost int64, answer *end
 		v.answer(answer)
 		return nil
 	}
-	if o, is := v.decider.(*ours); is && v.costs {
-		o.cost = cost // trials of costs send one request at a time
+	for _, o := range limitsOf(v.decider) {
+		if v.costs {
+			o.cost = cost // trials of costs send one request at a time
+		}
 	}
 	return v.server.Send(ctx, subject, cost, answer)
+}
+
+// limitsOf returns the limits of a simulated limiter, if it decides as limitctl does.
+func limitsOf(d decider) []*ours {
+	switch d := d.(type) {
+	case *ours:
+		return []*ours{d}
+	case *several:
+		return d.limits
+	}
+	return nil
 }
 
 // racing reads what is in use, and writes it a little later.

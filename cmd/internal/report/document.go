@@ -174,14 +174,14 @@ type Figures struct {
 // Quantiles are of a distribution of times, in whole microseconds. Mean, P95 and P9999
 // are 0 in documents of versions that did not have them.
 type Quantiles struct {
-	P50   int64 `json:"p50"`
-	P90   int64 `json:"p90"`
-	P95   int64 `json:"p95"`
-	P99   int64 `json:"p99"`
-	P999  int64 `json:"p999"`
-	P9999 int64 `json:"p9999"`
-	Max   int64 `json:"max"`
-	Mean  int64 `json:"mean"`
+	P50   int64 `json:"p50"`   // half took at most that
+	P90   int64 `json:"p90"`   // 90 % took at most that
+	P95   int64 `json:"p95"`   // 95 %
+	P99   int64 `json:"p99"`   // 99 %
+	P999  int64 `json:"p999"`  // 99.9 %
+	P9999 int64 `json:"p9999"` // 99.99 %
+	Max   int64 `json:"max"`   // the longest
+	Mean  int64 `json:"mean"`  // the mean
 }
 
 // Cost is what one decision took of the server, the network and this process. A figure
@@ -242,8 +242,10 @@ type KeyCount struct {
 
 // ErrorCount is how often there was an error.
 type ErrorCount struct {
-	Text  string `json:"text"`
-	Count int64  `json:"count"`
+	// Text is the error, in words that are the same for equal errors.
+	Text string `json:"text"`
+	// Count is how many requests had it.
+	Count int64 `json:"count"`
 }
 
 // Answers is the requests that one decider answered.

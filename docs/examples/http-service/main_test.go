@@ -159,7 +159,11 @@ func TestTheLoad(t *testing.T) {
 	loading(ctx, strings.TrimPrefix(listening.URL, "http://"), 200, func(format string, args ...any) {
 		told <- fmt.Sprintf(format, args...)
 	})
-	if text := <-told; !strings.Contains(text, "answers, p50") || !strings.Contains(text, "not 200: 0") {
+	text := <-told
+	for text == "no answers" { // in a second of a busy machine
+		text = <-told
+	}
+	if !strings.Contains(text, "answers, p50") || !strings.Contains(text, "not 200: 0") {
 		t.Errorf("told %q", text)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -66,8 +67,8 @@ type Query struct {
 	// Bytes, Records and States fill in [Entry.Bytes], [Entry.Record] and [Entry.State].
 	Bytes, Records, States bool
 	// InForce, if set, returns the limit that applies to a key now; the Limit of the entry is the recorded one.
-	// Usage and remaining of the entry then follow from it. Calls may be concurrent, and must not change the entry.
-	// The keys of other limiters have no such limit.
+	// Usage and remaining of the entry then follow from it. Calls may be concurrent, and must neither change the entry
+	// nor keep it. The keys of other limiters have no such limit.
 	InForce func(*Entry) store.Limit
 	// Foreign selects also store keys that begin like those of limits but belong to none. Each comes with a
 	// [store.ForeignError], and its subject is what follows the prefix. A store that holds only limits has none.
@@ -79,12 +80,20 @@ type Query struct {
 	Progress func(looked, total int64)
 }
 
+// asks are of type *Entry. A function could keep what it gets, so the entry itself would be on the heap for each of the
+// millions of keys of a scan.
+var asks = sync.Pool{New: func() any { return new(Entry) }}
+
 // describe sets the usage and the remaining units of an entry by the limit in force at now.
 func (q *Query) describe(e *Entry, now store.Instant) {
 	if q.InForce == nil {
 		return
 	}
-	limit, err := q.InForce(e).Normalize()
+	asked := asks.Get().(*Entry)
+	*asked = *e
+	limit, err := q.InForce(asked).Normalize()
+	*asked = Entry{}
+	asks.Put(asked)
 	if err != nil || limit == e.Limit {
 		return
 	}

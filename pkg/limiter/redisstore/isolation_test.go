@@ -447,7 +447,7 @@ func TestGivingBackGoesOnWithoutTheCaller(t *testing.T) {
 		t.Errorf("%v; want an ErrGaveUp and ErrOutcomeUnknown", err)
 	}
 	cluster.Masters[0].Resume()
-	backend.undoing.Wait(forever)
+	backend.givingBack.Wait(forever)
 	if d, err := l.Peek(context.Background(), reqs[0].Key, reqs[0].Limit, 1); err != nil || d.Used != 1 {
 		t.Errorf("%d used (%v) of what was given back, want 1", d.Used, err)
 	}

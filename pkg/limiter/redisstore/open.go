@@ -155,7 +155,7 @@ func (s *Store) Close() error {
 	s.closing.Do(func() {
 		s.lanes.Close()
 		s.lanes.Servers.Close()
-		s.undoing.Wait(undoTimeout)
+		s.givingBack.Wait(giveBackTimeout)
 		if s.lanes.Owned {
 			s.closeErr = s.lanes.Client.Close()
 		}

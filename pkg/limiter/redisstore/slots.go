@@ -40,13 +40,13 @@ func groupBySlot(slotOf func(subject string) int, reqs []store.Request) [][]int 
 	return groups
 }
 
-// undoTimeout bounds the giving back of what was taken, which goes on when the
+// giveBackTimeout bounds the giving back of what was taken, which goes on when the
 // caller gives up.
-const undoTimeout = 5 * time.Second
+const giveBackTimeout = 5 * time.Second
 
-// undoGrace is how long a caller whose time is over still waits for that, since it is
+// giveBackGrace is how long a caller whose time is over still waits for that, since it is
 // better to know the outcome than to be on time to the millisecond.
-const undoGrace = 20 * time.Millisecond
+const giveBackGrace = 20 * time.Millisecond
 
 // decideAcrossSlots decides groups one after the other, each atomically. A take
 // ends at the first group that denies or fails; what earlier ones charged is given
@@ -69,8 +69,8 @@ func (s *Store) decideAcrossSlots(ctx context.Context, op store.Op, groups [][]i
 		case err != nil && charges:
 			// What an earlier call charged stays: it may have been all that was asked.
 			back := slices.DeleteFunc(slices.Clone(groups[:n]), func(group []int) bool { return decisions[group[0]].Repeated })
-			if undoErr := s.undo(ctx, back, attempt, reqs, decisions); undoErr != nil {
-				return &unknownOutcome{fmt.Errorf("%w; %w", undoErr, err)}
+			if backErr := s.giveBackFor(ctx, back, attempt, reqs, decisions); backErr != nil {
+				return &unknownOutcome{fmt.Errorf("%w; %w", backErr, err)}
 			}
 			return err
 		case err != nil && op != store.Peek && n > 0:
@@ -78,11 +78,11 @@ func (s *Store) decideAcrossSlots(ctx context.Context, op store.Op, groups [][]i
 		case err != nil:
 			return err
 		case op == store.Take && !allowedIn(group, decisions):
-			if err := s.undo(ctx, groups[:n], attempt, reqs, decisions); err != nil {
+			if err := s.giveBackFor(ctx, groups[:n], attempt, reqs, decisions); err != nil {
 				return &unknownOutcome{err}
 			}
 			if hasToken { // an earlier call may have come as far as the slots after this one
-				if err := s.undo(ctx, groups[n+1:], 0, reqs, decisions); errors.Is(err, store.ErrInvalid) {
+				if err := s.giveBackFor(ctx, groups[n+1:], 0, reqs, decisions); errors.Is(err, store.ErrInvalid) {
 					return err
 				} else if err != nil && !store.IsAway(err) { // that one of them is away makes it no less denied
 					return &unknownOutcome{err}
@@ -135,13 +135,13 @@ func allowedIn(group []int, decisions []store.Decision) bool {
 	return true
 }
 
-// undo gives back what was taken from groups, as giveBack says, and waits for that as
+// giveBackFor gives back what a caller took from groups, as giveBack says, and waits for that as
 // long as ctx lasts. It goes on when the caller leaves.
-func (s *Store) undo(ctx context.Context, groups [][]int, attempt uint64, reqs []store.Request, decisions []store.Decision) error {
-	back, cancel := store.BudgetContext(context.WithoutCancel(ctx), undoTimeout)
+func (s *Store) giveBackFor(ctx context.Context, groups [][]int, attempt uint64, reqs []store.Request, decisions []store.Decision) error {
+	back, cancel := store.BudgetContext(context.WithoutCancel(ctx), giveBackTimeout)
 	reqs, given := slices.Clone(reqs), slices.Clone(decisions) // the caller's are its own again when it leaves
 	done := make(chan error, 1)
-	s.undoing.Go(func() error { return s.giveBack(back, groups, attempt, reqs, given) }, func(err error) {
+	s.givingBack.Go(func() error { return s.giveBack(back, groups, attempt, reqs, given) }, func(err error) {
 		cancel()
 		done <- err
 	})
@@ -151,7 +151,7 @@ func (s *Store) undo(ctx context.Context, groups [][]int, attempt uint64, reqs [
 	case <-ctx.Done():
 		select {
 		case err = <-done:
-		case <-time.After(undoGrace):
+		case <-time.After(giveBackGrace):
 			return fmt.Errorf("what was taken is still being given back: %w", cmp.Or(store.GaveUp(ctx), errors.New("no answer in time")))
 		}
 	}

@@ -24,12 +24,12 @@ import (
 // Store is a [store.Store] and an [admin.Keyspace] in Redis.
 type Store struct {
 	settings
-	lanes    *lanes.Sender
-	keys     *keyspace.Own
-	closing  sync.Once
-	closeErr error
-	undoing  background  // takes that are being given back
-	slotted  atomic.Bool // what looks like a single server has slots
+	lanes      *lanes.Sender
+	keys       *keyspace.Own
+	closing    sync.Once
+	closeErr   error
+	givingBack background  // takes that are being given back
+	slotted    atomic.Bool // what looks like a single server has slots
 }
 
 // settings are what options change.

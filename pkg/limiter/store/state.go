@@ -102,7 +102,9 @@ func (s *State) usedAtMost(room int64, now Instant) Instant {
 // under, what was used until now counts as used at now: usage is kept, its age is not.
 func (s *State) Charge(limit Limit, cost int64, now Instant) {
 	now = s.clock(now)
-	limit = limit.InWindow(now)
+	if limit.Calendar != nil {
+		limit = limit.InWindow(now)
+	}
 	if !s.Limit.countsLike(&limit) {
 		cost += s.Used(now)
 		*s = State{Limit: limit, Time: now}

@@ -67,6 +67,15 @@ func (a *apacheParser) parse(line []byte, r *record) (reason string) {
 		return "it does not begin with a client's address and a space"
 	}
 	f := &a.found
+	if rest := line[ip:]; len(rest) > len(nobody)+apacheTimeLength && string(rest[:len(nobody)]) == nobody &&
+		rest[len(nobody)+apacheTimeLength] == ']' {
+		if at, ok := a.clock.parse(rest[len(nobody) : len(nobody)+apacheTimeLength]); ok { // as nearly all lines are
+			r.at = at
+			f[apacheIP], f[apacheUser], f[apacheTimeField] = line[:ip], rest[len(" - "):len(" - -")],
+				rest[len(nobody):len(nobody)+apacheTimeLength]
+			return a.rest(rest[len(nobody)+apacheTimeLength+1:], r)
+		}
+	}
 	// A user name can contain spaces and brackets, so it ends where a time begins.
 	begin, end := ip, 0
 	for end == 0 {
@@ -98,7 +107,16 @@ func (a *apacheParser) parse(line []byte, r *record) (reason string) {
 		return "it has no identity and user between the client and the time"
 	}
 	f[apacheIP], f[apacheUser] = client, user
-	rest, opened := bytes.CutPrefix(line[end+1:], []byte(` "`))
+	return a.rest(line[end+1:], r)
+}
+
+// nobody is what comes between a client without a name and the time.
+const nobody = " - - ["
+
+// rest reads what comes after the time, and sets the values of the record.
+func (a *apacheParser) rest(text []byte, r *record) (reason string) {
+	f := &a.found
+	rest, opened := bytes.CutPrefix(text, []byte(` "`))
 	quote := closingQuote(rest)
 	if !opened || quote < 0 {
 		return "it has no request in quotes after the time"

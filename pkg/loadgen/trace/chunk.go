@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"sync"
 	"unicode/utf8"
 )
@@ -44,6 +45,7 @@ type chunker struct {
 	ended  bool
 	inLine bool // the beginning of the line was returned, and its end is still to come
 	damage string
+	size   int64 // in bytes; 0 if it is not known
 }
 
 // newChunker returns a chunker of in, which it unpacks if it is compressed.
@@ -57,7 +59,7 @@ func newChunker(in io.Reader) (*chunker, error) {
 		if bytes.Equal(magic, []byte("\ufeff")) { // a byte order mark
 			buffered.Discard(len(magic))
 		}
-		return &chunker{in: buffered}, nil
+		return &chunker{in: buffered, size: sizeOf(in)}, nil
 	}
 	c := new(chunker)
 	unpacked, err := gzip.NewReader(buffered)
@@ -70,6 +72,19 @@ func newChunker(in io.Reader) (*chunker, error) {
 	}
 	c.in = unpacked
 	return c, nil
+}
+
+// sizeOf returns the size of a file, and 0 of anything else.
+func sizeOf(in io.Reader) int64 {
+	file, is := in.(interface{ Stat() (fs.FileInfo, error) })
+	if !is {
+		return 0
+	}
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return 0
+	}
+	return info.Size()
 }
 
 // damage says what is wrong with a compressed log. It is empty if err has another cause.

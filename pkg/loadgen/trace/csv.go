@@ -37,16 +37,17 @@ func splitHeader(line []byte) ([]string, error) {
 
 // parse implements parser.
 func (c *csvParser) parse(line []byte, r *record) (reason string) {
-	if bytes.IndexByte(line, '"') < 0 { // a line of commas allocates nothing for its values
-		if n := 1 + bytes.Count(line, []byte{','}); n != c.columns {
-			return fmt.Sprintf("it has %d values, and the header %d", n, c.columns)
-		}
-	}
-	if c.values, reason = splitRecord(c.values[:0], line); reason != "" {
+	c.values = c.values[:0]
+	n := 0
+	if bytes.IndexByte(line, '"') < 0 {
+		n = c.split(line)
+	} else if c.values, reason = splitRecord(c.values, line); reason != "" {
 		return reason
+	} else {
+		n = len(c.values)
 	}
-	if len(c.values) != c.columns {
-		return fmt.Sprintf("it has %d values, and the header %d", len(c.values), c.columns)
+	if n != c.columns {
+		return fmt.Sprintf("it has %d values, and the header %d", n, c.columns)
 	}
 	if reason = c.plan.instant(c.values[c.time], r); reason != "" {
 		return reason
@@ -62,17 +63,27 @@ func (c *csvParser) parse(line []byte, r *record) (reason string) {
 	return ""
 }
 
-// splitRecord appends the values of a line. Without quotes they are the texts between the commas.
-func splitRecord(values [][]byte, line []byte) (_ [][]byte, reason string) {
-	if bytes.IndexByte(line, '"') < 0 {
-		for {
-			end := bytes.IndexByte(line, ',')
-			if end < 0 {
-				return append(values, line), ""
-			}
-			values, line = append(values, line[:end]), line[end+1:]
+// split splits a line without quotes at its commas, and returns the number of its values. A line of commas allocates nothing for
+// those that are too many.
+func (c *csvParser) split(line []byte) (n int) {
+	begin := 0
+	for i, char := range line {
+		if char != ',' {
+			continue
 		}
+		if n++; n <= c.columns {
+			c.values = append(c.values, line[begin:i])
+		}
+		begin = i + 1
 	}
+	if n++; n <= c.columns {
+		c.values = append(c.values, line[begin:])
+	}
+	return n
+}
+
+// splitRecord appends the values of a line that has quotes.
+func splitRecord(values [][]byte, line []byte) (_ [][]byte, reason string) {
 	texts, err := csv.NewReader(bytes.NewReader(line)).Read()
 	var parse *csv.ParseError
 	switch {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -15,6 +14,7 @@ type jsonParser struct {
 	plan       *plan
 	time, cost jsonPath
 	wanted     []jsonPath
+	fields     []jsonField // of the line, for reuse
 }
 
 // jsonPath is the name of a field, or a path with dots into nested objects.
@@ -41,78 +41,15 @@ func newJSONParser(p *plan) *jsonParser {
 	return j
 }
 
-// jsonObject is the text of a valid object. Decoding it would take several times as long as finding the few fields
-// that are wanted.
-type jsonObject []byte
-
-// objectOf returns text as an object, or nil.
-func objectOf(text []byte) jsonObject {
-	text = bytes.TrimSpace(text)
-	if len(text) == 0 || text[0] != '{' || !json.Valid(text) {
-		return nil
-	}
-	return text
-}
-
-// fields yields the names, as written between their quotes, and the values.
-func (o jsonObject) fields() iter.Seq2[[]byte, []byte] {
-	return func(yield func(name, value []byte) bool) {
-		for i := 1; ; {
-			for o[i] != '"' { // space, and the comma after the field before
-				if o[i] == '}' {
-					return
-				}
-				i++
-			}
-			name := o[i+1 : i+1+closingQuote(o[i+1:])]
-			for i += len(name) + 2; o[i] != ':'; i++ {
-			}
-			for i++; isJSONSpace(o[i]); i++ {
-			}
-			end := i + valueLength(o[i:])
-			if !yield(name, o[i:end]) {
-				return
-			}
-			i = end
-		}
-	}
-}
-
 func isJSONSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
-
-// valueLength returns the length of the value at the beginning of text, which goes on after it.
-func valueLength(text []byte) int {
-	depth := 0
-	for i := 0; ; i++ {
-		switch c := text[i]; {
-		case c == '"':
-			i += 1 + closingQuote(text[i+1:])
-		case c == '{' || c == '[':
-			depth++
-			continue
-		case c == '}' || c == ']':
-			if depth == 0 { // the end of the enclosing object or list
-				return i
-			}
-			depth--
-		case depth == 0 && (c == ',' || isJSONSpace(c)):
-			return i
-		default:
-			continue
-		}
-		if depth == 0 {
-			return i + 1
-		}
-	}
-}
 
 // parse implements parser.
 func (j *jsonParser) parse(line []byte, r *record) (reason string) {
-	object := objectOf(line)
-	if object == nil {
+	var is bool
+	if j.fields, is = scanObject(j.fields[:0], bytes.TrimSpace(line)); !is {
 		return "it is not a JSON object"
 	}
-	text, reason := object.text(&j.time)
+	text, reason := textOf(j.find(&j.time), &j.time)
 	if reason != "" {
 		return reason
 	}
@@ -122,21 +59,20 @@ func (j *jsonParser) parse(line []byte, r *record) (reason string) {
 	if reason = j.plan.instant(text, r); reason != "" {
 		return reason
 	}
-	if r.cost, reason = object.text(&j.cost); reason != "" {
+	if r.cost, reason = textOf(j.find(&j.cost), &j.cost); reason != "" {
 		return reason
 	}
 	for i := range j.wanted {
-		if r.values[i], reason = object.text(&j.wanted[i]); reason != "" {
+		if r.values[i], reason = textOf(j.find(&j.wanted[i]), &j.wanted[i]); reason != "" {
 			return reason
 		}
 	}
 	return ""
 }
 
-// text returns the value of a field: the content of a string, or a number or truth value as it is written; nil if
+// textOf returns the value of a field from its JSON: the content of a string, or a number or truth value as it is written; nil if
 // there is none.
-func (o jsonObject) text(path *jsonPath) (text []byte, reason string) {
-	raw := o.find(path)
+func textOf(raw []byte, path *jsonPath) (text []byte, reason string) {
 	switch {
 	case len(raw) == 0 || string(raw) == "null":
 		return nil, ""
@@ -152,29 +88,36 @@ func (o jsonObject) text(path *jsonPath) (text []byte, reason string) {
 	return raw, ""
 }
 
-// find returns the value of a field, nil if there is none. Of several with the same name it returns the last.
-func (o jsonObject) find(path *jsonPath) []byte {
-	var inner, value []byte
-	for name, v := range o.fields() {
-		switch {
-		case isNamed(name, path.name):
-			value = v
-		case path.rest != nil && isNamed(name, path.first):
-			inner = v
-		}
-	}
-	if value == nil && len(inner) > 0 && inner[0] == '{' {
-		return jsonObject(inner).find(path.rest)
+// find returns the value of a field of the line, nil if there is none. Of several with the same name it returns the last.
+func (j *jsonParser) find(path *jsonPath) []byte {
+	value, inner := findIn(j.fields, path)
+	for value == nil && len(inner) > 0 && inner[0] == '{' {
+		path = path.rest
+		fields, _ := scanObject(nil, inner)
+		value, inner = findIn(fields, path)
 	}
 	return value
 }
 
-// isNamed reports whether a name in JSON notation equals name.
-func isNamed(written []byte, name string) bool {
-	if bytes.IndexByte(written, '\\') < 0 {
-		return string(written) == name
+// findIn returns the value of a field of one object, and the value that the rest of its path would lie in.
+func findIn(fields []jsonField, path *jsonPath) (value, inner []byte) {
+	for i := range fields {
+		switch f := &fields[i]; {
+		case f.isNamed(path.name):
+			value = f.value
+		case path.rest != nil && f.isNamed(path.first):
+			inner = f.value
+		}
 	}
-	return unescaped(written) == name
+	return value, inner
+}
+
+// isNamed reports whether the name of f is name.
+func (f *jsonField) isNamed(name string) bool {
+	if f.escaped {
+		return unescaped(f.name) == name
+	}
+	return string(f.name) == name
 }
 
 // unescaped decodes the text between the quotes of a valid string.
@@ -188,8 +131,8 @@ func unescaped(written []byte) (text string) {
 // namesOfJSON returns the paths of the fields of the first object.
 func namesOfJSON(head *chunk) []string {
 	for line := range bytes.Lines(head.data) {
-		if object := objectOf(line); object != nil {
-			names := object.names("")
+		if fields, is := scanObject(nil, bytes.TrimSpace(line)); is {
+			names := namesOf(fields, "")
 			slices.Sort(names)
 			return slices.Compact(names)
 		}
@@ -197,12 +140,12 @@ func namesOfJSON(head *chunk) []string {
 	return nil
 }
 
-func (o jsonObject) names(prefix string) []string {
+func namesOf(fields []jsonField, prefix string) []string {
 	var names []string
-	for written, value := range o.fields() {
-		name := prefix + unescaped(written)
-		if value[0] == '{' {
-			names = append(names, jsonObject(value).names(name+".")...)
+	for _, f := range fields {
+		name := prefix + unescaped(f.name)
+		if inner, is := scanObject(nil, f.value); is {
+			names = append(names, namesOf(inner, name+".")...)
 		} else {
 			names = append(names, name)
 		}

@@ -163,8 +163,9 @@ func detect(head *chunk, timeName string) Format {
 		if n++; n > most {
 			break
 		}
+		_, isObject := scanObject(nil, line)
 		switch {
-		case line[0] == '{' && objectOf(line) != nil:
+		case isObject:
 			return JSONLines
 		case apache.parse(line, r) == "":
 			return Apache

@@ -176,7 +176,7 @@ func produce(ctx context.Context, in io.Reader, options Options, m *merger, queu
 	if err != nil {
 		return err
 	}
-	m.damage = func() string { return chunks.damage }
+	m.damage, m.size = func() string { return chunks.damage }, chunks.size
 	if head == nil {
 		if chunks.damage != "" {
 			return store.Invalidf("the log cannot be read: %s", chunks.damage)
@@ -226,6 +226,7 @@ type merger struct {
 	index   *subjectIndex // of the trace's subjects
 	damage  func() string
 	latest  store.Instant
+	size    int64 // of the log in bytes; 0 if it is not known
 	skipped int64 // lines that count only for the line numbers of others
 	costs   int64
 	global  []uint32 // of the subjects of a chunk
@@ -234,6 +235,7 @@ type merger struct {
 func (m *merger) add(p *parsed) {
 	t := m.trace
 	m.number(p)
+	m.makeRoom(p)
 	for _, r := range p.requests {
 		if r.At < m.latest {
 			t.OutOfOrder++
@@ -255,6 +257,27 @@ func (m *merger) add(p *parsed) {
 	m.skipped += p.lines + p.blank
 	m.costs += p.costs
 	p.release()
+}
+
+// mostReserved bounds the room that is made before any request is known, since a file can be far longer than what it holds.
+const mostReserved = 1 << 25 // requests
+
+// makeRoom makes room for the requests of a chunk: at first for as many as the whole log probably has, and later for as many again.
+// A slice that grows by a quarter, as append lets a long one, would copy each request several times.
+func (m *merger) makeRoom(p *parsed) {
+	t := m.trace
+	needed := len(t.Requests) + len(p.requests)
+	if needed <= cap(t.Requests) {
+		return
+	}
+	room := max(2*len(t.Requests), needed)
+	if t.Requests == nil && p.bytes > 0 {
+		const spare = 1.02 // lines are not all of the same length
+		room = max(room, int(min(mostReserved, spare*float64(len(p.requests))*float64(m.size)/float64(p.bytes))))
+	}
+	longer := make([]Request, len(t.Requests), room)
+	copy(longer, t.Requests)
+	t.Requests = longer
 }
 
 // number finds the numbers of a chunk's subjects among all. With millions of them, each look-up waits for memory.

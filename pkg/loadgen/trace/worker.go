@@ -36,6 +36,7 @@ type parsed struct {
 	hashes   []uint32 // of the subjects' texts
 	bad      int64
 	firstBad []BadLine // numbered within the chunk
+	bytes    int       // of the chunk
 	lines    int64
 	blank    int64
 	costs    int64 // lines with a cost
@@ -66,6 +67,7 @@ func newWorker(p *plan) *worker {
 func (w *worker) parse(c *chunk) *parsed {
 	p := parsedPool.Get().(*parsed)
 	w.index.reset()
+	p.bytes = len(c.data)
 	if c.tooLong {
 		p.lines = 1
 		p.addBad(c.data, fmt.Sprintf("it is longer than %d bytes", chunkSize))

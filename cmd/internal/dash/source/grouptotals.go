@@ -12,7 +12,7 @@ import (
 // not followed. What strangers chose, such as addresses, can be any number of groups, so only
 // some of a grouping are counted. Those that are, are counted from their first key on.
 type GroupTotals struct {
-	By map[Grouping]map[string]GroupTotal
+	By map[Grouping]map[string]*GroupTotal
 	// More: there are groups of a grouping that are not counted.
 	More map[Grouping]bool
 }
@@ -29,7 +29,7 @@ const (
 
 // NewGroupTotals returns totals of no keys.
 func NewGroupTotals() *GroupTotals {
-	return &GroupTotals{By: map[Grouping]map[string]GroupTotal{}, More: map[Grouping]bool{}}
+	return &GroupTotals{By: map[Grouping]map[string]*GroupTotal{}, More: map[Grouping]bool{}}
 }
 
 // Add counts a key in all of its groups.
@@ -54,19 +54,22 @@ func (t *GroupTotals) count(by Grouping, name string, atLimit bool) {
 			t.More[by] = true
 			return
 		}
-		groups = map[string]GroupTotal{}
+		groups = map[string]*GroupTotal{}
 		t.By[by] = groups
 	}
-	total, known := groups[name]
-	if !known && len(groups) >= mostGroups {
-		t.More[by] = true
-		return
+	total := groups[name]
+	if total == nil {
+		if len(groups) >= mostGroups {
+			t.More[by] = true
+			return
+		}
+		total = &GroupTotal{}
+		groups[strings.Clone(name)] = total // not the whole key that it is a part of
 	}
 	total.Keys++
 	if atLimit {
 		total.AtLimit++
 	}
-	groups[name] = total
 }
 
 // Grouping is a way to make groups: by limit, which is the zero grouping, by an attribute, or by the networks of its

@@ -18,7 +18,7 @@ func TestNotAllGroupsAreCounted(t *testing.T) {
 	}
 	totals.Add(&Reading{Entry: admin.Entry{Key: store.Key{Subject: "user:0", Name: "other"}}})
 	if len(totals.By[Grouping{Attribute: "user"}]) != mostGroups || !totals.More[Grouping{Attribute: "user"}] || totals.More[Grouping{}] ||
-		totals.By[Grouping{Attribute: "user"}]["0"] != (GroupTotal{2, 1}) {
+		*totals.By[Grouping{Attribute: "user"}]["0"] != (GroupTotal{2, 1}) {
 		t.Errorf("counted are %d, more: %v", len(totals.By[Grouping{Attribute: "user"}]), totals.More)
 	}
 }

@@ -29,7 +29,10 @@ func OwnID(key store.Key) ID { return ID{Key: key} }
 
 // CompareIDs orders rows by subject, limit and store key.
 func CompareIDs(a, b ID) int {
-	return cmp.Or(strings.Compare(a.Subject, b.Subject), strings.Compare(a.Name, b.Name), strings.Compare(a.StoreKey, b.StoreKey))
+	if c := strings.Compare(a.Subject, b.Subject); c != 0 {
+		return c
+	}
+	return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.StoreKey, b.StoreKey))
 }
 
 // tag is what decides which node of a Cluster has the keys of a row.

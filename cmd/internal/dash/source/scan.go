@@ -44,8 +44,12 @@ func (o *Options) LeastRefresh(keys int) time.Duration {
 // AtOnce is the ScanRate without a bound.
 const AtOnce = -1
 
-// reportEvery is how often a scan says what it has found.
-const reportEvery = 250 * time.Millisecond
+// reportEvery is how often a scan says what it has found, and reportProgress how far it is, if it has found nothing. Each
+// report draws the screen.
+const (
+	reportEvery    = 250 * time.Millisecond
+	reportProgress = time.Second
+)
 
 // Scanned is what a scan has found since it last said so. Counts are of the whole
 // pass so far.
@@ -145,10 +149,15 @@ func (p *Pass) run(ctx context.Context, found chan<- Scanned) {
 	}
 	query.Progress = func(looked, total int64) {
 		now.Looked, now.Total = looked, total
-		if p.Now().Sub(reported) >= reportEvery {
+		every := reportEvery
+		if len(now.Readings)+len(wanted) == 0 {
+			every = reportProgress
+		}
+		if p.Now().Sub(reported) >= every {
 			report(false)
 		}
 	}
+	var reading Reading // one for all, since what functions get a pointer to is on the heap
 	for entry, err := range p.Rules.scan(ctx, query) {
 		if unsure := unsureOf(err); unsure != nil {
 			now.Unsure++
@@ -162,10 +171,10 @@ func (p *Pass) run(ctx context.Context, found chan<- Scanned) {
 		if now.Err = err; err != nil {
 			break
 		}
-		if p.Keep != nil && !p.Keep(&entry) {
+		reading = Reading{Entry: entry}
+		if p.Keep != nil && !p.Keep(&reading.Entry) {
 			continue
 		}
-		reading := Reading{Entry: entry}
 		now.Matched++
 		if reading.AtLimit() {
 			now.AtLimit++
@@ -187,7 +196,10 @@ func (p *Pass) run(ctx context.Context, found chan<- Scanned) {
 
 // ClosestFirst orders readings by how close they are to their limit, then by key.
 func ClosestFirst(a, b *Reading) int {
-	return cmp.Or(cmp.Compare(b.UsedShare(), a.UsedShare()), CompareIDs(IDOf(&a.Entry), IDOf(&b.Entry)))
+	if c := cmp.Compare(b.UsedShare(), a.UsedShare()); c != 0 { // which decides most of the millions that a scan compares
+		return c
+	}
+	return CompareIDs(IDOf(&a.Entry), IDOf(&b.Entry))
 }
 
 // isOfOneKey reports whether an error is of one key alone, so that the others can be read.

@@ -22,6 +22,12 @@ type Expectation struct {
 	Resolution time.Duration
 	// PhaseWithin is by how much windows can begin before or after a phase that is given.
 	PhaseWithin time.Duration
+	// Beside are limits that are decided together with this one: only what fits all of them is admitted.
+	Beside []Expectation
+	// Before: of several limits, this one counts what it lets in and another one denies.
+	Before bool
+	// among: another limit may have denied what was denied.
+	among bool
 }
 
 // WithBehaviour returns the expectation with another behaviour.
@@ -54,6 +60,8 @@ type Judgement struct {
 	Over, Under int64
 	// Peak is a lower bound of the most units in use, with everything that was admitted.
 	Peak int64
+	// Each are the judgements by each of several limits that are decided together, of which this one is made.
+	Each []*Judgement
 }
 
 // The instant of the endpoint's decision is not known, only that it lies between sending and answer. So a key is
@@ -71,18 +79,27 @@ type charge struct {
 	cost, admits int64
 }
 
-// tracks follow one key under a model. anew: a denied request begins a new window.
+// tracks follow one key under a model. anew: a denied request begins a new window. before and among are those of the
+// expectation.
 type tracks struct {
 	Model
-	anew        bool
+	anew, before, among bool
+
 	early, late track
 }
 
 // Judge compares the events of one subject with an expectation. If the usage of the key before is unknown, it judges
 // nothing until that usage must be over.
 func (m Expectation) Judge(events []*Event, fresh bool) *Judgement {
+	if len(m.Beside) > 0 {
+		var each []*Judgement
+		for _, one := range m.Each() {
+			each = append(each, one.Judge(events, fresh))
+		}
+		return combine(each)
+	}
 	j := &Judgement{Views: make([]View, 0, len(events))}
-	t := tracks{Model: m.Model}
+	t := tracks{Model: m.Model, before: m.Before, among: m.among}
 	if t.anew = m.Charges && m.Behaviour == (Behaviour{}) && m.Limit.FromFirst; m.Charges && m.Behaviour == (Behaviour{}) {
 		t.ChargesDenied = !t.anew
 	}
@@ -156,6 +173,9 @@ func (t *tracks) count(u *usage, c charge) {
 	if !t.isPlain() {
 		c.at = max(c.at, u.last)
 	}
+	if t.before && c.admits == 0 && t.room(u, c.at) >= c.cost {
+		c.admits = c.cost
+	}
 	t.take(u, c.cost, c.admits, c.at)
 	if t.anew && c.admits == 0 {
 		u.state = store.State{}
@@ -168,7 +188,7 @@ func (t *tracks) used(of *track, now store.Instant) int64 {
 	used := t.Limit.Capacity() - t.room(&of.usage, now)
 	for _, c := range of.pending {
 		switch {
-		case c.admits > 0 || t.ChargesDenied:
+		case c.admits > 0 || t.ChargesDenied || t.before:
 			used += c.cost
 		case t.Refreshed, t.anew:
 			used += t.Limit.Capacity()
@@ -221,7 +241,7 @@ func (t *tracks) decide(v *View, first, last store.Instant) (earliest store.Inst
 		t.count(&t.early.usage, charge{earliest, v.Cost, v.Cost})
 		t.late.pending = append(t.late.pending, charge{last, v.Cost, v.Cost})
 	case endpoint.Denied:
-		if v.Under = most+v.Cost <= capacity; !v.Under {
+		if v.Under = most+v.Cost <= capacity; !v.Under && !t.among {
 			least = max(least, capacity-v.Cost+1)
 		}
 		t.count(&t.early.usage, charge{at: first, cost: v.Cost})
@@ -355,6 +375,9 @@ const mostPhases = 24
 
 // Fit finds the phase and the behaviour by which the limit explains the events best. It keeps a known behaviour.
 func Fit(m Expectation, keys []Key, phaseKnown bool) (best Expectation, judgements []*Judgement) {
+	if len(m.Beside) > 0 {
+		return fitTogether(m, keys)
+	}
 	least := int64(-1)
 	explains := func(candidate Expectation) bool {
 		wrong, judged := int64(0), make([]*Judgement, len(keys))
@@ -433,18 +456,35 @@ func searchPhase(m Expectation, explains func(Expectation) bool, found func() (i
 // Widened returns the judgements of a fit that explains all events, with every bound as wide as all phases of the
 // windows make it that explain all events as well: which one of them is the right one is not known.
 func (m Expectation) Widened(keys []Key, judged []*Judgement) []*Judgement {
-	if !m.IsAligned() || m.Tick > 0 || m.Behaviour != (Behaviour{}) {
-		return judged
-	}
 	wide := make([]*Judgement, len(judged))
 	for i, j := range judged {
-		wide[i] = &Judgement{Views: slices.Clone(j.Views), Over: j.Over, Under: j.Under, Peak: j.Peak}
+		wide[i] = j.clone()
 	}
-	period := m.Limit.Period
+	for n, one := range m.Each() {
+		if one.IsAligned() && one.Tick == 0 && one.Behaviour == (Behaviour{}) {
+			m.widen(n, keys, wide)
+		}
+	}
+	return wide
+}
+
+// clone returns a judgement whose bounds can be changed.
+func (j *Judgement) clone() *Judgement {
+	c := *j
+	c.Views, c.Each = slices.Clone(j.Views), nil
+	for _, one := range j.Each {
+		c.Each = append(c.Each, one.clone())
+	}
+	return &c
+}
+
+// widen widens the bounds by the phases of one of the limits.
+func (m Expectation) widen(n int, keys []Key, wide []*Judgement) {
+	all := m.Each()
+	phase, period := all[n].Phase, all[n].Limit.Period
 	explains := func(by time.Duration) bool {
-		other := m
-		other.Phase = ((m.Phase+by)%period + period) % period
-		under := make([]*Judgement, len(keys))
+		all[n].Phase = ((phase+by)%period + period) % period
+		other, under := joined(all), make([]*Judgement, len(keys))
 		for i := range keys {
 			if under[i] = other.Judge(keys[i].Events, keys[i].Fresh); under[i].Over+under[i].Under > 0 {
 				return false
@@ -471,7 +511,6 @@ func (m Expectation) Widened(keys []Key, judged []*Judgement) []*Judgement {
 			}
 		}
 	}
-	return wide
 }
 
 // phasesGiven is how many phases are tried on each side of one that is given.
@@ -488,6 +527,10 @@ func (j *Judgement) include(other *Judgement) {
 		v.Remaining[0], v.Remaining[1] = min(v.Remaining[0], o.Remaining[0]), max(v.Remaining[1], o.Remaining[1])
 		v.Fits[0], v.Fits[1] = earlier(v.Fits[0], o.Fits[0]), Latest(v.Fits[1], o.Fits[1])
 		v.More, v.Unused = earlier(v.More, o.More), Latest(v.Unused, o.Unused)
+		v.Under = v.Under && o.Under
+	}
+	for i, one := range j.Each {
+		one.include(other.Each[i])
 	}
 }
 

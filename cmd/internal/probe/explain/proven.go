@@ -43,18 +43,20 @@ func ProvenByPhase(limit store.Limit, keys []Key, resolution time.Duration) audi
 	if finding.LeastOver+finding.LeastUnder > 0 || !m.IsAligned() {
 		return finding
 	}
-	return provenByPhase(limit, keys, resolution, 0, limit.Period/2)
+	return provenByPhase(func(phase, skew time.Duration) audit.Finding {
+		return provenAround(limit, keys, resolution, phase, skew)
+	}, resolution, 0, limit.Period/2)
 }
 
 // provenByPhase returns the finding under the phases of a range that explain most.
-func provenByPhase(limit store.Limit, keys []Key, resolution, phase, skew time.Duration) (best audit.Finding) {
-	best = provenAround(limit, keys, resolution, phase, skew)
+func provenByPhase(around func(phase, skew time.Duration) audit.Finding, resolution, phase, skew time.Duration) (best audit.Finding) {
+	best = around(phase, skew)
 	if best.LeastOver+best.LeastUnder > 0 || skew <= resolution {
 		return best
 	}
 	const parts = 8
 	for n := range time.Duration(parts) {
-		one := provenByPhase(limit, keys, resolution, phase-skew+(2*n+1)*skew/parts, skew/parts)
+		one := provenByPhase(around, resolution, phase-skew+(2*n+1)*skew/parts, skew/parts)
 		if n == 0 || one.LeastOver+one.LeastUnder < best.LeastOver+best.LeastUnder {
 			best = one
 		}

@@ -1,4 +1,4 @@
-// Package metrics counts the decisions of the server, for Prometheus.
+// Package metrics counts the decisions of the server, and the answers in a load test, for Prometheus.
 //
 // Labels contain only names of the configuration and words of this package, so the number of series is bounded
 // whatever clients send. The exception is the most denied keys, which are optional.
@@ -43,16 +43,10 @@ type Metrics struct {
 
 // New returns metrics that are all zero.
 func New(options Options) *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry(), clock: options.Clock, known: map[string]*countedPolicy{}}
+	m := &Metrics{registry: newRegistry(options.Version), clock: options.Clock, known: map[string]*countedPolicy{}}
 	if m.clock == nil {
 		m.clock = time.Now
 	}
-	build := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "limitctl_build_info", Help: "1; the labels say which program this is.",
-		ConstLabels: prometheus.Labels{"version": options.Version, "goversion": runtime.Version()},
-	})
-	build.Set(1)
-	m.registry.MustRegister(build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.decisions.register(m.registry)
 	m.store.register(m.registry)
 	m.breaker.register(m.registry)
@@ -64,6 +58,18 @@ func New(options Options) *Metrics {
 	return m
 }
 
+// newRegistry returns a registry of the metrics about this process.
+func newRegistry(version string) *prometheus.Registry {
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "limitctl_build_info", Help: "1; the labels say which program this is.",
+		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
+	})
+	build.Set(1)
+	r := prometheus.NewRegistry()
+	r.MustRegister(build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r
+}
+
 const (
 	// scrapes is the most scrapes at once. Others are refused.
 	scrapes = 4
@@ -73,12 +79,17 @@ const (
 
 // Handler answers GET /metrics.
 func (m *Metrics) Handler() http.Handler {
-	metrics := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
-		EnableOpenMetrics: true, MaxRequestsInFlight: scrapes, Timeout: scrapeTime, ErrorHandling: promhttp.ContinueOnError,
-	})
+	metrics := handlerOf(m.registry)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.forgetRetired()
 		metrics.ServeHTTP(w, r)
+	})
+}
+
+// handlerOf answers with all that a registry has.
+func handlerOf(registry *prometheus.Registry) http.Handler {
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		EnableOpenMetrics: true, MaxRequestsInFlight: scrapes, Timeout: scrapeTime, ErrorHandling: promhttp.ContinueOnError,
 	})
 }
 

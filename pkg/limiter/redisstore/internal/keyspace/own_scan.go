@@ -93,15 +93,16 @@ func (sc *ownScan) readKeys(ctx context.Context) error {
 
 // readAndSend reads keys, and sends a batch of them.
 func (sc *ownScan) readAndSend(ctx context.Context, server redis.Cmdable, selected []chosen, looked int64) error {
-	return sendBatch(ctx, sc.scan, server, selected, looked, func(some []chosen, give func([]found) error) error {
-		read, err := sc.read(ctx, server, some)
+	return sendBatch(ctx, sc.scan, server, selected, looked, func(some []chosen, _ func([]found) error) error {
+		memory := sc.memory(len(some))
+		read, err := sc.read(ctx, server, some, memory)
 		if err == nil && sc.query.Records {
 			read, err = sc.sendLogs(ctx, read)
 		}
 		if err != nil {
 			return err
 		}
-		return give(read)
+		return sc.send(ctx, batch{found: read, memory: memory})
 	})
 }
 
@@ -159,10 +160,10 @@ const firstBytes = lua.HeadSize
 // logs among them, whose records it does not have. It leaves out those that are gone or
 // unused. Those that went to another master before they could be read, the Cluster's
 // client finds.
-func (sc *ownScan) read(ctx context.Context, server redis.Cmdable, selected []chosen) ([]found, error) {
+func (sc *ownScan) read(ctx context.Context, server redis.Cmdable, selected []chosen, memory *readMemory) ([]found, error) {
 	r := &reader{keys: sc.keys, texts: firstBytes, dumps: sc.query.Records, sizes: sc.query.Bytes, server: server,
 		stride: sc.stride(server)}
-	values, all := make([]heldValue, len(selected)), make([]*heldValue, len(selected))
+	values, all := memory.values, make([]*heldValue, len(selected))
 	for i := range selected {
 		values[i].StoreKey = selected[i].storeKey
 		all[i] = &values[i]
@@ -174,7 +175,7 @@ func (sc *ownScan) read(ctx context.Context, server redis.Cmdable, selected []ch
 	if err != nil {
 		return nil, err
 	}
-	kept := make([]found, 0, len(selected))
+	kept := memory.kept
 	var largeLogs []int // in kept
 	for i := range selected {
 		held := &values[i]

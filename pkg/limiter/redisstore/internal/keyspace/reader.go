@@ -192,10 +192,16 @@ func (r *reader) clock(ctx context.Context, pipe redis.Pipeliner, server redis.C
 
 // lifetimeOf asks until when a key is kept.
 func (r *reader) lifetimeOf(ctx context.Context, pipe redis.Pipeliner, storeKey string) lifetime {
+	command, until := r.lifetimeCommand()
+	return lifetime{askInt(ctx, pipe, command, storeKey), until}
+}
+
+// lifetimeCommand is the command for that, and whether it says an instant.
+func (r *reader) lifetimeCommand() (command string, until bool) {
 	if r.dumps && !r.Scripts.NoExpireTime.Load() {
-		return lifetime{askInt(ctx, pipe, "pexpiretime", storeKey), true}
+		return "pexpiretime", true
 	}
-	return lifetime{askInt(ctx, pipe, "pttl", storeKey), false}
+	return "pttl", false
 }
 
 // askInt asks what a store key has, in the numbers that the server says it in.
@@ -222,6 +228,32 @@ type stringReply struct {
 	size  *redis.IntCmd
 }
 
+// askStrings adds the commands about values to a pipeline. A scan asks about millions, so those of one pipeline share the memory of
+// their words.
+func (r *reader) askStrings(ctx context.Context, pipe redis.Pipeliner, values []*heldValue) []stringReply {
+	const perKey = 3 // commands
+	var first, last any = 0, cmp.Or(r.texts, firstText) - 1
+	lifetimeWord, isInstant := r.lifetimeCommand()
+	replies, cmds, words := make([]stringReply, len(values)), make([]redis.Cmder, 0, perKey*len(values)), make([]any, 0, 6*len(values))
+	said := func(command ...any) []any {
+		words = append(words, command...)
+		return words[len(words)-len(command) : len(words) : len(words)]
+	}
+	for i, held := range values {
+		var key any = held.StoreKey
+		reply := &replies[i]
+		reply.text = redis.NewStringCmd(ctx, said("getrange", key, first, last)...)
+		reply.until = lifetime{redis.NewIntCmd(ctx, said(lifetimeWord, key)...), isInstant}
+		cmds = append(cmds, reply.text, reply.until.cmd)
+		if r.sizes {
+			reply.size = redis.NewIntCmd(ctx, "memory", "usage", key)
+			cmds = append(cmds, reply.size)
+		}
+	}
+	_ = pipe.BatchProcess(ctx, cmds...) // the error is that of the pipeline
+	return replies
+}
+
 // readStrings reads values as if they were strings. others are those that are not, or that may be
 // longer than what was read though all is wanted.
 func (r *reader) readStrings(ctx context.Context, server redis.Cmdable, values []*heldValue) (
@@ -229,14 +261,7 @@ func (r *reader) readStrings(ctx context.Context, server redis.Cmdable, values [
 ) {
 	pipe := server.Pipeline()
 	clock := r.clock(ctx, pipe, server)
-	replies := make([]stringReply, len(values))
-	for i, held := range values {
-		replies[i].text = pipe.GetRange(ctx, held.StoreKey, 0, int64(cmp.Or(r.texts, firstText))-1)
-		replies[i].until = r.lifetimeOf(ctx, pipe, held.StoreKey)
-		if r.sizes {
-			replies[i].size = pipe.MemoryUsage(ctx, held.StoreKey)
-		}
-	}
+	replies := r.askStrings(ctx, pipe, values)
 	if err := r.timed(ctx, pipe, len(values)); err != nil {
 		return nil, nil, err
 	}

@@ -18,13 +18,38 @@ type scan struct {
 	pace    *redisserver.Pacer
 	batches chan batch
 	strides sync.Map // of reading values, by redis.Cmdable
+	spare   sync.Pool
+}
+
+// readMemory is what a batch is read into. A scan of millions of keys uses it again for the next ones.
+type readMemory struct {
+	values []heldValue
+	kept   []found
+}
+
+// memory returns memory for that many keys.
+func (sc *scan) memory(keys int) *readMemory {
+	m, has := sc.spare.Get().(*readMemory)
+	if !has || cap(m.values) < keys {
+		m = &readMemory{values: make([]heldValue, 0, keys), kept: make([]found, 0, keys)}
+	}
+	m.values = m.values[:keys]
+	return m
+}
+
+// release makes memory free for another batch. Nothing may refer to it any more.
+func (sc *scan) release(m *readMemory) {
+	clear(m.values)
+	clear(m.kept[:cap(m.kept)])
+	m.values, m.kept = m.values[:0], m.kept[:0]
+	sc.spare.Put(m)
 }
 
 // stride returns the stride of reading values from a server.
 func (sc *scan) stride(server redis.Cmdable) *redisserver.Stride {
 	stride, has := sc.strides.Load(server)
 	if !has {
-		stride, _ = sc.strides.LoadOrStore(server, redisserver.NewStride(redisserver.KeysPerRead))
+		stride, _ = sc.strides.LoadOrStore(server, redisserver.NewStride(redisserver.KeysPerRead, sc.pace))
 	}
 	return stride.(*redisserver.Stride)
 }
@@ -32,7 +57,8 @@ func (sc *scan) stride(server redis.Cmdable) *redisserver.Stride {
 // batch is what a scan has read in one go.
 type batch struct {
 	found         []found
-	looked, total int64 // keys looked at, and keys known of now for the first time
+	memory        *readMemory // of found, if it can be used again
+	looked, total int64       // keys looked at, and keys known of now for the first time
 }
 
 // found is an entry, or an error about its store key.
@@ -79,6 +105,9 @@ func (sc *scan) run(
 			if (isFirst == nil || isFirst(f.entry.StoreKey)) && !yield(f.entry, f.err) {
 				return
 			}
+		}
+		if b.memory != nil {
+			sc.release(b.memory)
 		}
 		looked, total = looked+b.looked, total+b.total
 		sc.query.Report(min(looked, total), total)

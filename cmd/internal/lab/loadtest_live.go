@@ -1,0 +1,293 @@
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/cmd/internal/serve"
+	"github.com/limitctl/limitctl/cmd/internal/serve/metrics"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/pkg/loadgen"
+)
+
+// liveFlags are the flags about what others see of a load test while it runs.
+type liveFlags struct {
+	samples, metrics string
+	address          serve.Address
+}
+
+func (o *liveFlags) addFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.samples, "samples", "",
+		"write the figures of each second to `FILE` as a JSON line when it ends, or to standard output for -, in place of the answer")
+	cmd.Flags().StringVar(&o.metrics, "metrics", "",
+		"answer GET /metrics for Prometheus at `ADDRESS` while the load test runs, such as 127.0.0.1:9100")
+	cmd.MarkFlagFilename("samples", "jsonl")
+}
+
+// check reports flags that do not belong together, so that no stream replaces a report or the log that is read.
+func (o *liveFlags) check(cmd *cobra.Command, g *cli.Globals, reporting *reportingOptions, reads string) (err error) {
+	given := cmd.Flags().Changed
+	if given("metrics") {
+		if o.address, err = serve.ParseAddress(o.metrics); err != nil {
+			return cli.Usagef("--metrics: %s", err)
+		}
+	}
+	if o.samples == cli.StandardOutput {
+		switch {
+		case given("output"), given("jq"), given("template"):
+			return cli.Usagef("--samples - and the answer of -o, --jq or --template both want standard output; give --samples a file")
+		case reporting.replacesAnswer():
+			return cli.Usagef("--samples - and a summary both want standard output; give one of them a file")
+		}
+	}
+	return cli.CheckPlaces(cmd, g, reads, "save", "html", "markdown", "junit", "samples")
+}
+
+// live shows a load test while it runs.
+type live struct {
+	stream  *stream       // nil without --samples
+	metrics *metrics.Load // nil without --metrics
+	stop    context.CancelFunc
+	stopped chan error
+}
+
+// begin opens the stream and the address, before anything is sent.
+func (o *liveFlags) begin(ctx context.Context, g *cli.Globals) (l *live, err error) {
+	l = &live{stop: func() {}}
+	if o.metrics != "" {
+		l.metrics = metrics.NewLoad(g.Env.ProgramVersion())
+		if err := l.serve(ctx, g, o.address); err != nil {
+			return nil, err
+		}
+	}
+	if o.samples != "" {
+		if l.stream, err = newStream(g, o.samples); err != nil {
+			return nil, errors.Join(err, l.end())
+		}
+	}
+	return l, nil
+}
+
+// serve answers scrapes until end. An interrupt does not stop it: the load test goes on until its last answer.
+func (l *live) serve(ctx context.Context, g *cli.Globals, address serve.Address) error {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", l.metrics.Handler())
+	mux.Handle("/", serve.Nothing("/metrics"))
+	ctx, l.stop = context.WithCancel(context.WithoutCancel(ctx))
+	ready := make(chan struct{})
+	l.stopped = make(chan error, 1)
+	options := serve.Options{
+		Health: new(serve.Health), Drain: time.Second, Remove: g.Env.Remove,
+		Log: slog.New(slog.NewTextHandler(g.Env.DataErr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Listeners: []serve.Listener{{Name: "metrics", Address: address, Handler: mux, Operators: true, Open: true, MaxConnections: 64,
+			RequestTime: time.Minute}},
+		Ready: func(addresses map[string]string) error {
+			if !g.Quiet {
+				g.Note("the metrics are at http://%s/metrics, until the load test ends", addresses["metrics"]) // or at a socket
+			}
+			close(ready)
+			return nil
+		},
+	}
+	panics.Go(func() error { return serve.Run(ctx, &options) }, func(err error) { l.stopped <- err })
+	select {
+	case <-ready:
+		return nil
+	case err := <-l.stopped:
+		l.stop()
+		return cli.Usagef("%s", err)
+	}
+}
+
+// each returns what gets the seconds; nil if nobody wants to see them.
+func (l *live) each() func(algorithm, limit string, second *loadgen.Second) {
+	if l.stream == nil && l.metrics == nil {
+		return nil
+	}
+	return func(algorithm, limit string, second *loadgen.Second) {
+		if l.metrics != nil {
+			l.metrics.Add(algorithm, limit, second)
+		}
+		if l.stream != nil {
+			l.stream.add(sampleOf(algorithm, limit, second))
+		}
+	}
+}
+
+// end ends the stream and stops answering scrapes.
+func (l *live) end() (err error) {
+	if l.stream != nil {
+		err = l.stream.end()
+	}
+	l.stop()
+	if l.stopped != nil {
+		var cut *serve.CutError
+		if stopping := <-l.stopped; stopping != nil && !errors.As(stopping, &cut) { // who still scrapes has no right to more
+			err = errors.Join(err, stopping)
+		}
+	}
+	return err
+}
+
+// sample is the figures of one second of a load test, a line of --samples.
+type sample struct {
+	SchemaVersion int `json:"schema_version"`
+	// Algorithm is that of the run's limit, as in the report; several that differ are joined by "+".
+	Algorithm string `json:"algorithm"`
+	// Limit is the limit of the run in words, as in the report.
+	Limit string `json:"limit"`
+	// At is when the second began.
+	At time.Time `json:"at"`
+	// OffsetMS is when the second began, from the beginning of the run.
+	OffsetMS int64 `json:"offset_ms"`
+	// DurationMS is 1000, and less for the last line of a run.
+	DurationMS int64 `json:"duration_ms"`
+	// Planned is how many requests were due by the schedule; null for a closed loop. Those of the warm-up are in no figure.
+	Planned *int64 `json:"planned"`
+	// Requests is those that were answered or failed in the second. The sum of all lines is the report's figure, as for all that
+	// is counted here.
+	Requests int64 `json:"requests"`
+	// Allowed is the requests that the limit itself allowed.
+	Allowed int64 `json:"allowed"`
+	// Denied is the requests that the limit itself denied.
+	Denied int64 `json:"denied"`
+	// Local is the requests that a local share of the limit decided, because the store was away.
+	Local int64 `json:"local"`
+	// Unguarded is the requests that a failure policy let in or turned away, because the store was away.
+	Unguarded int64 `json:"unguarded"`
+	// Errors is the requests that failed.
+	Errors int64 `json:"errors"`
+	// Unknown is how many of the errors may have been charged all the same.
+	Unknown int64 `json:"unknown"`
+	// TimedOut is how many of the errors are requests that were not answered in time.
+	TimedOut int64 `json:"timed_out"`
+	// Dropped is the requests that were given up in the second, since they could not be sent in time.
+	Dropped int64 `json:"dropped"`
+	// ErrorTexts is the errors by their kind, the commonest first, at most five; absent if there were none.
+	ErrorTexts []report.ErrorCount `json:"error_texts,omitempty"`
+	// PlannedPerS is the rate by the schedule; null for a closed loop.
+	PlannedPerS *float64 `json:"planned_per_s"`
+	// ReachedPerS is the rate of requests that were answered or failed. If it stays behind the planned one, the target or the load
+	// generator is at its limit.
+	ReachedPerS float64 `json:"reached_per_s"`
+	// Latency is from when a request was due until its answer, of requests allowed or denied in the second; absent if there were
+	// none.
+	Latency *report.Quantiles `json:"latency_us,omitempty"`
+}
+
+// sampleOf returns the line of a second.
+func sampleOf(algorithm, limit string, second *loadgen.Second) *sample {
+	s := &sample{
+		SchemaVersion: output.SchemaVersion, Algorithm: algorithm, Limit: limit, At: second.Began.UTC(),
+		OffsetMS: second.Offset.Milliseconds(), DurationMS: output.Milliseconds(second.Length), Requests: second.Requests,
+		Allowed: second.Allowed, Denied: second.Denied, Local: second.Local, Unguarded: second.Unguarded, Errors: second.Errors,
+		Unknown: second.Unknown, TimedOut: second.TimedOut, Dropped: second.Dropped, ErrorTexts: report.Commonest(second.ErrorTexts),
+		Latency: report.QuantilesOf(second.Latency),
+	}
+	if second.Latency.TotalCount() == 0 {
+		s.Latency = nil
+	}
+	perSecond := func(n int64) float64 {
+		if second.Length == 0 {
+			return 0
+		}
+		return float64(n) / second.Length.Seconds()
+	}
+	s.ReachedPerS = perSecond(second.Requests)
+	if planned := second.Planned; planned >= 0 {
+		rate := perSecond(planned)
+		s.Planned, s.PlannedPerS = &planned, &rate
+	}
+	return s
+}
+
+const (
+	// mostWaiting is how many lines wait for a slow reader: those of more than four hours.
+	mostWaiting = 1 << 14
+	// lastLines is how long the end of a load test waits until a reader has taken the last lines.
+	lastLines = 5 * time.Second
+)
+
+// stream writes samples. A reader that is slow or gone does not delay the load.
+type stream struct {
+	global *cli.Globals
+	path   string
+	out    io.Writer
+	close  func() error
+	queue  chan *sample
+	ended  chan error // gets why not everything was written, or nil
+	lost   int        // lines that found the queue full
+}
+
+// newStream opens a stream.
+func newStream(g *cli.Globals, path string) (*stream, error) {
+	s := &stream{global: g, path: path, out: g.Printer().Data, close: func() error { return nil },
+		queue: make(chan *sample, mostWaiting), ended: make(chan error, 1)}
+	if path != cli.StandardOutput {
+		file, err := g.Env.Stream(path)
+		if err != nil {
+			return nil, cli.Usagef("--samples %s: the file cannot be written: %s", path, cli.Cause(err))
+		}
+		s.out = file
+		s.close = sync.OnceValue(file.Close)
+	}
+	g.Env.KeepOn() // the load test ends in order, and removes its keys, whoever reads
+	panics.Go(s.write, func(err error) { s.ended <- err })
+	return s, nil
+}
+
+// write writes what is queued until the end. After an error it drops the rest.
+func (s *stream) write() (failed error) {
+	lines := json.NewEncoder(s.out)
+	lines.SetEscapeHTML(false)
+	for one := range s.queue {
+		if failed != nil {
+			continue
+		}
+		if failed = lines.Encode(one); failed != nil && !s.global.Quiet {
+			s.global.Note("warning: no more samples can be written: %s; the load test goes on", cli.Cause(failed))
+		}
+	}
+	return errors.Join(failed, s.close())
+}
+
+// add queues a line. It does not wait.
+func (s *stream) add(one *sample) {
+	select {
+	case s.queue <- one:
+	default:
+		s.lost++
+	}
+}
+
+// end waits until all lines are written, but not long.
+func (s *stream) end() error {
+	close(s.queue)
+	var failed error
+	select {
+	case failed = <-s.ended:
+	case <-time.After(lastLines):
+		s.close()
+		failed = fmt.Errorf("its reader did not take the last lines within %s", output.Duration(lastLines))
+	}
+	if s.lost > 0 {
+		failed = errors.Join(failed, fmt.Errorf("%s found no room, since its reader was slow", output.Plural(s.lost, "line")))
+	}
+	if failed != nil {
+		return cli.NotPrinted(fmt.Errorf("%s: %w", shell.Command("--samples", s.path), cli.Cause(failed)))
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package trace
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// An object is one exactly if encoding/json says so, and its fields have the values that a decoder finds.
+func FuzzScanObject(f *testing.F) {
+	for _, text := range []string{
+		`{}`, `{ }`, `{"a":1}`, ` {"a":1}`, `{"a":1} `, `{"a":1}x`,
+		`{"a":1,}`, `{,}`, `{"a"}`, `{"a":}`, `{"a" : [1, {"b":[]}, "]"] }`, `[]`, `"a"`,
+		`{"a":01}`, `{"a":-}`, `{"a":-0.0e-1}`, `{"a":1.}`, `{"a":.1}`,
+		`{"a":1e}`, `{"a":1E+05}`, `{"a":truE}`, `{"a":true,"b":false,"c":null}`,
+		`{"a":tru}`, `{"a":"\u00e9\"\\\/\b\f\n\r\t"}`, `{"a":"\u00g0"}`, `{"a":"\u00`, `{"a":"\x"}`, `{"a":"\`, `{"a\"b":"","a\"b":2}`,
+		"{\"a\":\"\x1f\"}", "{\"a\":\"12345678\x1f\"}", "{\"a\":\"\x7f\xff\xc3\"}",
+		"{\n\t\"a\"\r:\n2\t,\"b\":3}", `{"a":"0123456789abcdef\"0123456"}`,
+		`{"a":[1 2]}`, `{"a":[,]}`, `{"a":[1,]}`, `{"a":{"b":1}`, `{a:1}`, "{\"a\":1,\u00a0\"b\":2}",
+		`{"a":"` + strings.Repeat("€", 9) + `"}`,
+		`{"a":` + strings.Repeat("[", maxDepth-1) + strings.Repeat("]", maxDepth-1) + `}`,
+		`{"a":` + strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth) + `}`,
+		strings.Repeat(`{"a":`, maxDepth) + "1" + strings.Repeat("}", maxDepth),
+		strings.Repeat(`{"a":`, maxDepth+1) + "1" + strings.Repeat("}", maxDepth+1),
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		fields, is := scanObject(nil, text)
+		want := json.Valid(text) && text[0] == '{' && text[len(text)-1] == '}'
+		if is != want {
+			t.Fatalf("%.100q: %v, and encoding/json says %v", text, is, want)
+		}
+		if !is {
+			return
+		}
+		decoder := json.NewDecoder(bytes.NewReader(text))
+		_, _ = decoder.Token()
+		for i := 0; decoder.More(); i++ {
+			name, _ := decoder.Token()
+			var value json.RawMessage
+			if err := decoder.Decode(&value); err != nil {
+				t.Fatal(err)
+			}
+			if i >= len(fields) || !fields[i].isNamed(name.(string)) && strings.ToValidUTF8(string(fields[i].name), "�") != name ||
+				!bytes.Equal(fields[i].value, value) {
+				t.Fatalf("%.100q: field %d is not %q: %s", text, i, name, value)
+			}
+			fields[i].value = nil
+		}
+		if left := slices.IndexFunc(fields, func(f jsonField) bool { return f.value != nil }); left >= 0 {
+			t.Fatalf("%.100q: there is no field %d", text, left)
+		}
+	})
+}
+
+// The usual form of a time is read as package time reads it, or left to that.
+func FuzzUsualTimes(f *testing.F) {
+	for _, text := range []string{
+		"2015-05-17T10:05:03Z", "2015-05-17T10:05:03.1Z", "2015-05-17T10:05:03.123456789+02:30",
+		"2015-05-17T10:05:03.1234567890Z",
+		"2015-05-17T10:05:03-23:59", "2015-05-17T10:05:03+24:00", "2016-02-29T00:00:00Z", "2015-02-29T00:00:00Z",
+		"2000-02-29T00:00:00Z",
+		"2100-01-01T00:00:00Z", "2099-12-31T23:59:59.999999Z", "1970-01-01T00:00:00Z", "1970-01-01T00:00:00+00:01",
+		"1969-12-31T23:59:59-01:00",
+		"2015-04-31T00:00:00Z", "2015-12-31T23:59:60Z", "2015-12-31T24:00:00Z", "2015-00-10T00:00:00Z", "2015-13-10T00:00:00Z",
+		"2015-10-00T00:00:00Z", "2015-05-17T10:05:03", "2015-05-17T10:05:03.Z", "2015-05-17 10:05:03Z", "2015-05-17T10:05:03z",
+		"2015-05-17T1a:05:03Z", "20A0-01-01T00:00:00Z",
+		"2015-05-17T10:05:03+0200", "2015-05-17T10:05:03,5Z", "2015-05-17T10:05:03.00000099Z",
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		got, ok := parseUsual(text)
+		if !ok {
+			return
+		}
+		want, err := time.Parse(time.RFC3339Nano, string(text))
+		if err != nil || store.InstantOf(want) != got || want.Unix() < 0 {
+			t.Fatalf("%q is %s, and not %s, %v", text, got.Time(), want, err)
+		}
+	})
+}
+
+// The usual form is read for each day that a log can have, so that the slow way stays one for the unusual.
+func TestEveryDayIsReadTheFastWay(t *testing.T) {
+	for day := time.Unix(0, 0).UTC(); store.InstantOf(day) < maxInstant; day = day.AddDate(0, 0, 1) {
+		at, ok := parseUsual([]byte(day.Format(time.RFC3339)))
+		if !ok || at != store.InstantOf(day) {
+			t.Fatalf("%s is %s, %v", day, at.Time(), ok)
+		}
+	}
+}
+
+// There is room for all requests of a file from its first lines on, without much to spare, and none for what its length only
+// pretends.
+func TestTheRoomForALog(t *testing.T) {
+	var log bytes.Buffer
+	log.WriteString("time,key\n")
+	for range 100_000 {
+		log.WriteString("1700000000,abc\n")
+	}
+	path := filepath.Join(t.TempDir(), "log.csv")
+	if err := os.WriteFile(path, log.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	room := func() int {
+		file, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		read, err := Read(t.Context(), file, Options{})
+		if err != nil || len(read.Requests) != 100_000 {
+			t.Fatalf("%d requests, %v", len(read.Requests), err)
+		}
+		return cap(read.Requests)
+	}
+	if n := room(); n > 110_000 {
+		t.Errorf("there is room for %d requests", n)
+	}
+	if testing.Short() {
+		return
+	}
+	m := &merger{trace: new(Trace), size: 1 << 60}
+	if m.makeRoom(&parsed{requests: make([]Request, 1000), bytes: 1 << 10}); cap(m.trace.Requests) > mostReserved {
+		t.Errorf("a long file gets room for %d requests", cap(m.trace.Requests))
+	}
+}
