@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -51,7 +52,7 @@ func oneSubject(cmd *cobra.Command, args []string) error {
 	case len(args) == 0:
 		return Usagef("no KEY given; say who is limited, as in `%s user:42`", cmd.CommandPath())
 	case len(args) == 2 && strings.Contains(args[1], "/") && isLimit(args[1]):
-		return Usagef("%q is no KEY but a limit; write --limit %s", args[1], args[1])
+		return Usagef("%q is no KEY but a limit; write %s", args[1], shell.Command("--limit", args[1]))
 	case len(args) > 1:
 		return Usagef("%s given, but %s takes one KEY; quote it if it contains spaces", Several(args), cmd.Name())
 	}

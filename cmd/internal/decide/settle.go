@@ -38,7 +38,8 @@ token is not known: nothing was allowed with it, or it has expired.`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			for _, name := range []string{"token", "cost"} {
 				if !cmd.Flags().Changed(name) {
-					return cli.Usagef("no %s given; settle needs --token TEXT, which is that of the consume, and --cost N, the real cost", name)
+					return cli.Usagef("no %s given; settle needs --token TEXT, which is that of the consume, and --cost N, the real cost",
+						name)
 				}
 			}
 			if o.request, err = o.RequestFlags.Request(cmd, global, store.Settle, args); err != nil {

@@ -147,7 +147,8 @@ func parsePercent(text string) (share float64, ok bool) {
 func readReport(g *cli.Globals, path string) (report.Named, error) {
 	data, err := g.Env.ReadFile(path, report.MaxSize+report.MaxAnswers)
 	if err != nil {
-		return report.Named{}, cli.Usagef("the report %s cannot be read: %s; loadtest and simulate write one with --save", shell.Command(path), cli.Cause(err))
+		return report.Named{}, cli.Usagef("the report %s cannot be read: %s; loadtest and simulate write one with --save",
+			shell.Command(path), cli.Cause(err))
 	}
 	d, err := report.Read(path, data)
 	return report.Named{Name: path, Document: d}, err
