@@ -87,7 +87,7 @@ func Habits() map[string]map[string]string {
 			"set": "limitctl override set PATTERN --limit LIMIT --for 1h --reason TEXT",
 			"ban": "limitctl block PATTERN --for 1h --reason TEXT", "blacklist": "limitctl block PATTERN --for 1h --reason TEXT",
 			"whitelist": "limitctl exempt PATTERN --for 1h --reason TEXT", "allowlist": "limitctl exempt PATTERN --for 1h --reason TEXT",
-			"throttled": "limitctl denials", "denied": "limitctl denials", "top": "limitctl dashboard", "quota": "limitctl inspect PATTERN",
+			"throttled": "limitctl denials", "denied": "limitctl denials", "quota": "limitctl inspect PATTERN",
 			"deny":  "limitctl block PATTERN --for 1h --reason TEXT",
 			"unban": "limitctl unblock PATTERN", "allow": "limitctl exempt PATTERN --for 1h --reason TEXT",
 			"take": "limitctl consume KEY --limit LIMIT", "acquire": "limitctl consume KEY --limit LIMIT",

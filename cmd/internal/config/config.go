@@ -122,8 +122,8 @@ func (c *Config) Context(name string) (*Context, error) {
 		names = append(names, x.Name)
 	}
 	if len(names) == 0 {
-		return nil, store.Invalidf("context %q: no contexts are configured; looked in %s; write contexts: {NAME: {store: URL}} there",
-			name, strings.Join(c.ContextFiles(), ", "))
+		return nil, store.Invalidf("context %q: no contexts are configured; looked in %s; write contexts: {NAME: {store: URL}} there", name,
+			strings.Join(c.ContextFiles(), ", "))
 	}
 	return nil, store.Invalidf("context %q is unknown%s; there are %s", name, configfile.Suggestion(name, names),
 		strings.Join(names, ", "))

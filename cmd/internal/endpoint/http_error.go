@@ -140,7 +140,7 @@ func isTimeout(err error) bool {
 func textOfErrno(at stage, number syscall.Errno) string {
 	switch number {
 	case syscall.ECONNREFUSED:
-		return "connection refused; check that it runs and listens there"
+		return "connection refused"
 	case syscall.ECONNRESET, syscall.EPIPE:
 		return at.ended // a system can report an end as a reset, if something was unread
 	case syscall.EADDRNOTAVAIL:

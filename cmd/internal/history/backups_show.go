@@ -67,8 +67,8 @@ func runBackupsShow(ctx context.Context, o *backupsShowOptions, name string) err
 	path := findBackup(o.Globals, name)
 	file, err := o.Env.Open(path)
 	if err != nil {
-		return cli.Usagef("the backup %s cannot be read: %s; `limitctl backups list` names those that are there",
-			shell.Command(name), cli.Cause(err))
+		return cli.Usagef("the backup %s cannot be read: %s; `limitctl backups list` names those that are there", shell.Command(name),
+			cli.Cause(err))
 	}
 	defer file.Close()
 	contents, err := backup.Check(file)

@@ -31,8 +31,8 @@ type Backup struct {
 func OpenBackup(f *Files, path, prefix string) (*Backup, error) {
 	file, err := f.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("the backup %q cannot be read: %w; `limitctl backups list` names those of this machine, "+
-			"and `limitctl audit` the machine that has another", path, fs.ErrNotExist)
+		return nil, fmt.Errorf("the backup %q cannot be read: %w; `limitctl backups list` names those of this machine, and "+
+			"`limitctl audit` the machine that has another", path, fs.ErrNotExist)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the backup cannot be read: %w", err)
