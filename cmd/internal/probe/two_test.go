@@ -82,9 +82,12 @@ var worlds = []func(*server){
 // An endpoint that keeps two limits fails no check, in whatever order it asks them and whenever its windows begin. Each of
 // the limits is named as the one that denied.
 func TestHonestServersWithTwoLimitsFailNothing(t *testing.T) {
-	runs, wanted, passed := 0, 300, 0
-	if testing.Short() {
-		wanted = 24
+	runs, wanted, passed := 0, 24, 0
+	switch {
+	case testing.Short():
+		wanted = len(pairs)
+	case *thorough:
+		wanted = 300
 	}
 	for seed := uint64(0); runs < wanted; seed++ {
 		for _, texts := range pairs {
