@@ -1,89 +1,191 @@
 package probe
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
 )
 
 const (
 	// mostWaves is how often all that the limit gives is used up to meet another limit, and leastWaves the fewest that are worth it.
 	mostWaves, leastWaves = 12, 3
-	// longestSearch bounds the search for another limit, and the wait for what it gives back.
-	longestSearch = 15 * time.Second
-	searched      = "another limit"
+	// longestSearch bounds the search for another limit, and mostSearches times that the wait for what it gives back.
+	longestSearch, mostSearches = 15 * time.Second, 5
+	// mostReturns is how often a request is awaited after a denial by another limit: each return tells more of its period.
+	mostReturns = 4
+	// mostCounts is the most numbers that a limit may admit that are tried.
+	mostCounts = 4
+	searched   = "another limit"
 )
 
+// behind is another limit than the one that was found, as one subject sees it that never asks for more than the first limit gives:
+// what is denied, the other one denies.
+type behind struct {
+	*trial
+	subject string
+	// wave is the time in which the first limit gives back all that it has.
+	wave   time.Duration
+	events []explain.Event
+	first  int // the events until the first denial
+	// admitted is how many were admitted since the last denial, and counts the numbers that were before one.
+	admitted int64
+	counts   []int64
+	// explanations are what explains all events, if anything does.
+	explanations []explain.Explanation
+}
+
 // another looks for a limit behind the one that was found: it uses up what that one gives, again and again, and never asks
-// for more. A denial is then another limit's. What it finds is a note, as the numbers of the other limit are not known well
-// enough to judge by it.
+// for more. What it finds is a note, since it is seen by one subject only.
 func (t *trial) another() error {
 	l := &t.model.Limit
-	wave, capacity := drain(l)+justAfter+l.Period/50, l.Capacity()
-	waves := min(mostWaves, int64(min(longestSearch, t.timeLeft()/4)/wave), int64(t.requestsLeft()/2)/capacity)
+	b := &behind{trial: t, wave: drain(l) + justAfter + l.Period/50}
+	waves := min(mostWaves, int64(min(longestSearch, t.timeLeft()/4)/b.wave), int64(t.requestsLeft()/2)/l.Capacity())
 	if t.config.Limit != nil || !t.canChoose() || waves < leastWaves || t.by.sharing.Verdict == Fail || !t.by.judges() {
 		return nil
 	}
-	t.step(time.Duration(waves)*wave, "using up what the limit gives again and again, in case another one denies")
-	usual := way{client: t.config.Client, cost: 1, trial: searched}
-	subject, begin, admitted := t.subject(), t.clock.Now(), int64(0)
-	for range waves {
-		for range capacity {
-			event, err := t.sendBy(usual, subject)
-			if err != nil {
-				return err
-			}
-			switch event.Outcome {
-			case endpoint.Allowed:
-				admitted++
-			case endpoint.Denied:
-				return t.followAnother(subject, admitted, event.Answered.Sub(begin), wave)
-			default:
-				return nil // what it counts is not known any more
-			}
-		}
-		if err := t.wait(wave); err != nil {
-			return err
-		}
+	b.subject = t.subject()
+	t.step(time.Duration(waves)*b.wave, "using up what the limit gives again and again, in case another one denies")
+	denied, err := b.climb(waves)
+	if !denied || err != nil {
+		return err
 	}
-	return nil
-}
-
-// followAnother asks a subject that another limit denied until it is admitted again, and notes what was seen.
-func (t *trial) followAnother(subject string, admitted int64, after, wave time.Duration) error {
-	usual := way{client: t.config.Client, cost: 1}
-	denied := t.clock.Now()
-	longest := min(4*longestSearch, t.timeLeft()/2)
-	for n := 0; ; n++ {
-		pause := max(wave, t.clock.Now().Sub(denied)/8) // so that a denial is not due to the first limit
-		if t.clock.Now().Sub(denied)+pause > longest || t.requestsLeft() == 0 {
+	b.first = len(b.events)
+	until := t.clock.Now().Add(min(mostSearches*longestSearch, t.timeLeft()/2))
+	for range mostReturns {
+		var back bool
+		if back, err = b.follow(until); !back || err != nil || !b.denies() || b.known() {
 			break
 		}
-		if err := t.wait(pause); err != nil {
-			return err
-		}
-		event, err := t.sendBy(usual, subject)
-		if err != nil {
-			return err
-		}
-		switch {
-		case event.Outcome == endpoint.Failed || event.Outcome == endpoint.Allowed && n == 0:
-			return nil // it may have been one slow answer
-		case event.Outcome == endpoint.Allowed:
-			t.noteAnother(admitted, after, fmt.Sprintf("one was admitted again %s later", span(event.Sent.Sub(denied))))
-			return nil
+		// Right after its return a window gives as much as before, and what slides does not, if requests came apart.
+		period := t.clock.Now().Sub(b.events[0].Sent)
+		until = t.clock.Now().Add(min(2*period, t.timeLeft()/2))
+		if denied, err = b.climbApart(waves, min(period/3, t.timeLeft()/4)); !denied || err != nil {
+			break
 		}
 	}
-	if t.clock.Now().Sub(denied) > wave { // it was denied a second time
-		t.noteAnother(admitted, after, fmt.Sprintf("none was admitted again in %s", span(t.clock.Now().Sub(denied))))
+	if b.denies() {
+		t.notes = append(t.notes, b.inWords())
 	}
-	return nil
+	return err
 }
 
-func (t *trial) noteAnother(admitted int64, after time.Duration, back string) {
-	t.notes = append(t.notes, fmt.Sprintf("Behind %s is another limit: it denied after %s in %s, and %s. That is its count, unless a "+
-		"window ended meanwhile. If you know its period, check both, with one --limit each.", t.model.Limit,
-		output.Plural(int(admitted), "request"), span(after), back))
+// ask sends one request.
+func (b *behind) ask() (explain.Event, error) {
+	event, err := b.sendBy(way{client: b.config.Client, cost: 1, trial: searched}, b.subject)
+	if err != nil {
+		return event, err
+	}
+	b.events = append(b.events, event)
+	switch event.Outcome {
+	case endpoint.Allowed:
+		b.admitted++
+	case endpoint.Denied: // what slides gives back little at once, which is no limit
+		if n := b.admitted; len(b.counts) == 0 || n > b.counts[0]/2 && !slices.Contains(b.counts, n) && len(b.counts) < mostCounts {
+			b.counts = append(b.counts, n)
+		}
+		b.admitted = 0
+	}
+	return event, nil
+}
+
+// climb uses up what the first limit gives until the other one denies, and reports whether it does.
+func (b *behind) climb(waves int64) (denied bool, err error) {
+	for range waves {
+		for range b.model.Limit.Capacity() {
+			if b.requestsLeft() == 0 {
+				return false, nil
+			}
+			event, err := b.ask()
+			switch {
+			case err != nil || event.Outcome == endpoint.Failed: // what it counts is not known any more
+				return false, err
+			case event.Outcome == endpoint.Denied:
+				return true, nil
+			}
+		}
+		if err := b.wait(b.wave); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// climbApart climbs with a pause after what the first limit gives at once.
+func (b *behind) climbApart(waves int64, pause time.Duration) (denied bool, err error) {
+	if err := b.wait(b.wave); err != nil {
+		return false, err
+	}
+	if denied, err = b.climb(1); denied || err != nil {
+		return denied, err
+	}
+	if err := b.wait(pause); err != nil {
+		return false, err
+	}
+	return b.climb(2 * waves)
+}
+
+// follow asks now and then until the other limit admits again, and reports whether it does.
+func (b *behind) follow(until time.Time) (back bool, err error) {
+	b.step(until.Sub(b.clock.Now()), "waiting until another limit admits again")
+	for denied := b.clock.Now(); ; {
+		pause := max(b.wave, b.clock.Now().Sub(denied)/8) // so that a denial is not due to the first limit
+		if b.clock.Now().Add(pause).After(until) || b.requestsLeft() == 0 {
+			return false, nil
+		}
+		if err := b.wait(pause); err != nil {
+			return false, err
+		}
+		event, err := b.ask()
+		if err != nil || event.Outcome != endpoint.Denied {
+			return event.Outcome == endpoint.Allowed, err
+		}
+	}
+}
+
+// denies reports whether a request was denied once more after the first denial, which alone may have been one slow answer.
+func (b *behind) denies() bool {
+	return len(b.events) > b.first && b.events[b.first].Outcome == endpoint.Denied
+}
+
+// known explains what was seen, and reports whether one limit alone does.
+func (b *behind) known() bool {
+	defer b.judged(b.clock.Now())
+	evidence := explain.NewEvidence(b.events, b.events[:b.first], false, b.counts)
+	b.explanations = slices.DeleteFunc(evidence.Explanations(nil), func(e explain.Explanation) bool { return e.Wrong > 0 || !e.Round })
+	slices.SortStableFunc(b.explanations, func(a, b explain.Explanation) int {
+		return cmp.Compare(explain.Plainness(&a.Models[0]), explain.Plainness(&b.Models[0]))
+	})
+	return len(b.names()) == 1
+}
+
+// names are the limits that explain what was seen, the plainest first.
+func (b *behind) names() (names []string) {
+	for i := range b.explanations {
+		limit, plain := b.explanations[i].Models[0].Named(0)
+		if limit.Phase = 0; plain && !slices.Contains(names, limit.String()) {
+			names = append(names, limit.String())
+		}
+	}
+	return names[:min(len(names), mostAlternatives)]
+}
+
+// inWords says what was seen of the other limit.
+func (b *behind) inWords() string {
+	denied := b.events[b.first-1]
+	what, next := "", "If you know its period, check both, with one --limit each."
+	if names := b.names(); len(names) > 0 {
+		what, next = ", which can be "+strings.Join(names, " or "), "Check both, with one --limit each."
+	}
+	back := "none was admitted again in " + span(b.events[len(b.events)-1].Sent.Sub(denied.Sent))
+	if i := slices.IndexFunc(b.events[b.first:], func(e explain.Event) bool { return e.Outcome == endpoint.Allowed }); i >= 0 {
+		back = fmt.Sprintf("one was admitted again %s later", span(b.events[b.first+i].Sent.Sub(denied.Sent)))
+	}
+	return fmt.Sprintf("Behind %s is another limit%s: it denied after %s in %s, and %s. %s", b.model.Limit, what,
+		output.Plural(b.first-1, "request"), span(denied.Answered.Sub(b.events[0].Sent)), back, next)
 }

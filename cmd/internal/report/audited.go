@@ -164,6 +164,10 @@ func (r *Run) Sees(all []interval.Sensitivity) {
 				"charged as well, as many limiters do; they are not counted as under-admitted", output.Plural(int(s.UnderIfFree), "unit"),
 				r.Limits[i].Name))
 		}
+		if s.RetryApart > 0 {
+			r.Warnings = append(r.Warnings, fmt.Sprintf("Retry-After of %s is up to %s later than needed, by another time on each denial, "+
+				"so that clients come back apart; that is not counted as wrong", r.Limits[i].Name, s.RetryApart.Round(time.Millisecond)))
+		}
 		if s.PhaseKnown {
 			phase, within := InMS(s.Phase), InMS(s.PhaseWithin)
 			seen.PhaseMS, seen.PhaseWithinMS = &phase, &within

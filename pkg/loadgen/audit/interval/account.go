@@ -30,6 +30,7 @@ type account struct {
 	// been charged, or the first.
 	until, asked, charge store.Instant
 	wasOver, wasUnder    bool // before the windows began anew
+	wait                 wait
 }
 
 // begin takes a request from the first instant at which it can have been decided.
@@ -76,6 +77,7 @@ func (k *account) end(a *Auditor, e *event) {
 	if e.reported != nil {
 		a.finding.Reported++
 	}
+	k.group.apart = k.wait.apart(e) || k.group.apart
 	if e.answer == Admitted {
 		for units := e.cost; units > 0; {
 			lo, n := k.begun.take(units)

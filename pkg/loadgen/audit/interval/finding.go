@@ -27,6 +27,10 @@ type Sensitivity struct {
 	// UnderIfFree units otherwise.
 	ChargesDenied bool
 	UnderIfFree   int64
+	// RetryApart is by how much the waits that denials named were too long at most, if denials of one wait named instants that
+	// go up and down: then clients come back apart, on purpose. Such waits are not called wrong, as long as none is too
+	// short and some are as they should be. It is 0 if there are none.
+	RetryApart time.Duration
 }
 
 // Sensitivity returns what the audit would have noticed so far. It is the best of all keys, and of groups of
@@ -40,6 +44,9 @@ func (a *Auditor) Sensitivity() Sensitivity {
 		if g.chargesDenied(&t) {
 			s.ChargesDenied = true
 			s.UnderIfFree += t.underFree
+		}
+		if g.retriesApart(&t) {
+			s.RetryApart = max(s.RetryApart, time.Duration(t.longest)*time.Microsecond)
 		}
 		if !s.PhaseKnown {
 			s.Phase, s.PhaseWithin, s.PhaseKnown = g.phase()
@@ -71,6 +78,10 @@ func (g *group) find(f *audit.Finding) {
 		f.LeastUnder += t.leastUnder
 	}
 	f.PeakRatio = max(f.PeakRatio, t.peak)
+	if t.late.Answers > 0 && !g.retriesApart(&t) {
+		t.lies.Add(&audit.Lies{audit.RetryAfter: t.late})
+		t.lied += t.late.Answers
+	}
 	f.Lies.Add(&t.lies)
 	f.Lied += t.lied
 	for _, k := range g.keys {
@@ -98,6 +109,11 @@ func (g *group) find(f *audit.Finding) {
 		}
 		f.WorstRatio = max(f.WorstRatio, ratio)
 	}
+}
+
+// retriesApart reports whether waits are too long on purpose.
+func (g *group) retriesApart(t *totals) bool {
+	return g.apart && t.onTime > 0 && t.lies[audit.RetryAfter].Answers == 0
 }
 
 // phase returns the middle of the phases under which nothing is wrong, and how far they reach from

@@ -29,6 +29,8 @@ type group struct {
 	narrowed, followed store.Instant
 	// deniedFree says that denied requests cannot all have been charged.
 	deniedFree bool
+	// apart: denials of one wait named instants that go up and down.
+	apart bool
 	// own: the group is one key, whose windows begin with its first request.
 	own bool
 	// before is what was found before the windows of the key began anew.
@@ -147,7 +149,7 @@ func (g *group) best() int {
 		b := g.phases[best]
 		mixed, leastMixed := min(p.totals.over, g.under(p)), min(b.totals.over, g.under(b))
 		if cmp.Or(cmp.Compare(mixed, leastMixed), cmp.Compare(g.wrong(p), g.wrong(b)),
-			cmp.Compare(p.totals.lied, b.totals.lied), cmp.Compare(p.totals.underFree, b.totals.underFree)) < 0 {
+			cmp.Compare(p.totals.lied+p.totals.late.Answers, b.totals.lied+b.totals.late.Answers), cmp.Compare(p.totals.underFree, b.totals.underFree)) < 0 {
 			best = i
 		}
 	}

@@ -72,15 +72,15 @@ func (m *model) hold(p *phase, e *event) {
 		least, greatest = max(0, least-1), greatest+1
 	}
 	l.hold(audit.Remaining, told.Remaining, least, max(0, greatest))
-	if e.answer == Denied {
-		within := microseconds(told.RetryWithin)
-		l.time(audit.RetryAfter, told.RetryAfter, r.fits-hi-within, hi-lo+m.back(hi, most+e.cost-capacity)+rounding+within)
-	}
 	within := microseconds(told.ResetWithin) + rounding
 	if !limit.Algorithm.HasBurst() && limit.Algorithm != store.FixedWindow && !m.most.afterFirst {
 		r.more = lo
 	}
 	l.time(audit.ResetAfter, told.ResetAfter, r.more-hi-within, hi-lo+m.back(hi, most)+within)
+	if e.answer == Denied {
+		within := microseconds(told.RetryWithin)
+		l.retry(told.RetryAfter, r.fits-hi-within, hi-lo+m.back(hi, most+e.cost-capacity)+rounding+within)
+	}
 }
 
 // back returns the longest time from an instant until that many units are back, of those that were in use.
@@ -128,6 +128,51 @@ func (l *liar) time(field audit.Field, reported time.Duration, least, most store
 	if reported != NotReported {
 		l.hold(field, int64(reported), int64(max(0, least))*int64(time.Microsecond), int64(most)*int64(time.Microsecond))
 	}
+}
+
+// retry compares the wait that a denial named. One that is too long is counted apart.
+func (l *liar) retry(reported time.Duration, least, most store.Instant) {
+	t := &l.p.totals
+	late := microseconds(reported) - most
+	switch {
+	case reported == NotReported:
+	case late <= 0:
+		t.onTime++
+		fallthrough
+	case l.p.liar == l.e.reported:
+		l.time(audit.RetryAfter, reported, least, most)
+	default:
+		if t.late.Answers == 0 {
+			t.late = audit.Lie{Key: l.e.key, At: l.e.hi, Reported: int64(reported), True: int64(max(0, least)) * int64(time.Microsecond),
+				TrueMost: int64(most) * int64(time.Microsecond)}
+		}
+		t.late.Answers++
+		t.longest = max(t.longest, late)
+	}
+}
+
+// wait is the denials of a key since a request was admitted.
+type wait struct {
+	named    store.Instant // by the last of them; 0 if none has named one
+	up, down bool
+}
+
+// apart takes an answer, and reports whether denials named instants that go up and down by more than their rounding. A wait
+// that is always the same, or in another unit, only moves them one way.
+func (w *wait) apart(e *event) bool {
+	if e.answer != Denied {
+		*w = wait{}
+		return false
+	}
+	if e.reported == nil || e.reported.RetryAfter == NotReported {
+		return false
+	}
+	named, coarse := e.hi+microseconds(e.reported.RetryAfter), rounding+microseconds(e.reported.RetryWithin)+e.hi-e.lo
+	if w.named != 0 {
+		w.up, w.down = w.up || named > w.named+coarse, w.down || named < w.named-coarse
+	}
+	w.named = named
+	return w.up && w.down
 }
 
 // level follows the admitted answers that report at least so many units as remaining. What was in use after each was at

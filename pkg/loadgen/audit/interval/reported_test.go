@@ -130,6 +130,47 @@ func TestLiesUnderLoadAreFound(t *testing.T) {
 	}
 }
 
+// Waits that are longer by another time on each denial are no lies: clients come back apart. Waits that are always longer, or now
+// and then too short, are.
+func TestWaitsThatDifferOnPurposeAreNoLies(t *testing.T) {
+	for kind := range kinds {
+		random := rand.New(rand.NewPCG(uint64(kind), 5))
+		w := &world{limit: limitOf(kind, 20, 5*time.Second, random), keys: 1, options: near}
+		if !isHeld(&w.limit) {
+			continue
+		}
+		at := epoch
+		for range 2000 {
+			at += store.Instant(random.Int64N(20_000))
+			w.ask(0, at, store.Instant(random.Int64N(30_000)), store.Instant(random.Int64N(30_000)), 1)
+		}
+		for _, test := range []struct {
+			what   string
+			later  func() time.Duration
+			isFine bool
+		}{
+			{"0 to 20 s later", func() time.Duration { return time.Duration(random.Int64N(int64(20 * time.Second))).Round(time.Second) }, true},
+			{"always 20 s later", func() time.Duration { return 20 * time.Second }, false},
+			{"5 to 20 s later", func() time.Duration { return time.Duration(5+random.IntN(16)) * time.Second }, false},
+			{"20 s sooner to 20 s later", func() time.Duration { return time.Duration(random.IntN(41)-20) * time.Second }, false},
+		} {
+			s := &telling{exact: newExact(w.limit), random: random}
+			s.spoil = func(_ *store.Decision, r *Reported) {
+				if r.RetryAfter != NotReported {
+					r.RetryAfter = max(0, r.RetryAfter+test.later())
+				}
+			}
+			w.reports = func() *Reported { return s.last }
+			f, sensitivity := w.run(s)
+			lies := f.Lies[audit.RetryAfter].Answers
+			apart := sensitivity.RetryApart
+			if test.isFine != (lies == 0) || test.isFine != (f.Lied == 0) || test.isFine != (apart > 10*time.Second && apart <= 20*time.Second) {
+				t.Errorf("%s, %s: %d of %d wrong, %s later: %+v", w.limit, test.what, lies, f.Lied, apart, f.Lies)
+			}
+		}
+	}
+}
+
 // Answers that were under way together may each be true and still exclude each other.
 func TestAnswersThatForgetEachOther(t *testing.T) {
 	for kind := range kinds {

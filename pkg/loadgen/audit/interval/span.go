@@ -64,9 +64,12 @@ type totals struct {
 	// reason had that one: the limit was reached.
 	peak        float64
 	sensitivity sharpness
-	// lies is what answers reported wrong, and lied how many answers did.
-	lies audit.Lies
-	lied int64
+	// lies is what answers reported wrong, and lied how many answers did. late is those of them whose only lie is a wait that is
+	// too long, by at most longest, and onTime the waits that were not.
+	lies         audit.Lies
+	lied, onTime int64
+	late         audit.Lie
+	longest      store.Instant
 }
 
 // add adds what was found before.
