@@ -111,6 +111,11 @@ var honestOnes = []honest{
 			h(q, a)
 		}
 	}},
+	{"h30", "Retry-After is up to ten seconds late, by another time on each denial", window, func() handler {
+		return lies(plainly, "Retry-After", func(q *asked, a *answered, _ string) string {
+			return seconds(a.RetryAfter + time.Duration(q.random.IntN(11))*time.Second)
+		})(window)
+	}},
 	{"h29", "only GET is served", window, func() handler {
 		h := usual(window)
 		return func(q *asked, a *answered) {

@@ -15,10 +15,11 @@ import (
 const (
 	// mostWaves is how often all that the limit gives is used up to meet another limit, and leastWaves the fewest that are worth it.
 	mostWaves, leastWaves = 12, 3
-	// longestSearch bounds the search for another limit, and mostSearches times that the wait for what it gives back.
-	longestSearch, mostSearches = 15 * time.Second, 5
+	// longestSearch bounds the search for another limit, longestReturn the wait for what it gives back, and longestNaming the
+	// time in which it is named.
+	longestSearch, longestReturn, longestNaming = 15 * time.Second, 75 * time.Second, 4 * time.Minute
 	// mostReturns is how often a request is awaited after a denial by another limit: each return tells more of its period.
-	mostReturns = 4
+	mostReturns = 24
 	// mostCounts is the most numbers that a limit may admit that are tried.
 	mostCounts = 4
 	searched   = "another limit"
@@ -30,9 +31,10 @@ type behind struct {
 	*trial
 	subject string
 	// wave is the time in which the first limit gives back all that it has.
-	wave   time.Duration
-	events []explain.Event
-	first  int // the events until the first denial
+	wave    time.Duration
+	events  []explain.Event
+	first   int // the events until the first denial
+	denials int
 	// admitted is how many were admitted since the last denial, and counts the numbers that were before one.
 	admitted int64
 	counts   []int64
@@ -56,20 +58,27 @@ func (t *trial) another() error {
 		return err
 	}
 	b.first = len(b.events)
-	until := t.clock.Now().Add(min(mostSearches*longestSearch, t.timeLeft()/2))
-	for range mostReturns {
+	begin, period := t.clock.Now(), time.Duration(0)
+	until, end := begin.Add(min(longestReturn, t.timeLeft()/2)), begin.Add(min(longestNaming, t.timeLeft()/2))
+	for n := range mostReturns {
 		var back bool
-		if back, err = b.follow(until); !back || err != nil || !b.denies() || b.known() {
+		if back, err = b.follow(until); !back || err != nil || b.known(n) {
 			break
 		}
-		// Right after its return a window gives as much as before, and what slides does not, if requests came apart.
-		period := t.clock.Now().Sub(b.events[0].Sent)
-		until = t.clock.Now().Add(min(2*period, t.timeLeft()/2))
-		if denied, err = b.climbApart(waves, min(period/3, t.timeLeft()/4)); !denied || err != nil {
+		if period == 0 {
+			period = t.clock.Now().Sub(b.events[0].Sent)
+		}
+		// After requests that came apart a window gives all back at once, and what slides does not.
+		apart := min(period/3, end.Sub(t.clock.Now())/4)
+		if n%2 == 1 {
+			apart = 0
+		}
+		until = end
+		if denied, err = b.climbApart(waves, apart); !denied || err != nil {
 			break
 		}
 	}
-	if b.denies() {
+	if b.denials > 1 { // one alone may be due to a slow answer
 		t.notes = append(t.notes, b.inWords())
 	}
 	return err
@@ -89,7 +98,7 @@ func (b *behind) ask() (explain.Event, error) {
 		if n := b.admitted; len(b.counts) == 0 || n > b.counts[0]/2 && !slices.Contains(b.counts, n) && len(b.counts) < mostCounts {
 			b.counts = append(b.counts, n)
 		}
-		b.admitted = 0
+		b.admitted, b.denials = 0, b.denials+1
 	}
 	return event, nil
 }
@@ -134,7 +143,7 @@ func (b *behind) climbApart(waves int64, pause time.Duration) (denied bool, err 
 func (b *behind) follow(until time.Time) (back bool, err error) {
 	b.step(until.Sub(b.clock.Now()), "waiting until another limit admits again")
 	for denied := b.clock.Now(); ; {
-		pause := max(b.wave, b.clock.Now().Sub(denied)/8) // so that a denial is not due to the first limit
+		pause := max(b.wave, b.clock.Now().Sub(denied)/20) // so that a denial is not due to the first limit
 		if b.clock.Now().Add(pause).After(until) || b.requestsLeft() == 0 {
 			return false, nil
 		}
@@ -148,27 +157,24 @@ func (b *behind) follow(until time.Time) (back bool, err error) {
 	}
 }
 
-// denies reports whether a request was denied once more after the first denial, which alone may have been one slow answer.
-func (b *behind) denies() bool {
-	return len(b.events) > b.first && b.events[b.first].Outcome == endpoint.Denied
-}
-
-// known explains what was seen, and reports whether one limit alone does.
-func (b *behind) known() bool {
+// known explains what was seen by so many returns and one more, and reports whether one limit alone does. Later than that only one must
+// have numbers that people write.
+func (b *behind) known(returns int) bool {
 	defer b.judged(b.clock.Now())
 	evidence := explain.NewEvidence(b.events, b.events[:b.first], false, b.counts)
-	b.explanations = slices.DeleteFunc(evidence.Explanations(nil), func(e explain.Explanation) bool { return e.Wrong > 0 || !e.Round })
+	b.explanations = evidence.Explanations(b.explanations)
 	slices.SortStableFunc(b.explanations, func(a, b explain.Explanation) int {
 		return cmp.Compare(explain.Plainness(&a.Models[0]), explain.Plainness(&b.Models[0]))
 	})
-	return len(b.names()) == 1
+	return len(b.names()) == 1 && (len(b.explanations) == 1 || returns >= 2)
 }
 
-// names are the limits that explain what was seen, the plainest first.
+// names are the limits that explain all that was seen, the plainest first.
 func (b *behind) names() (names []string) {
 	for i := range b.explanations {
-		limit, plain := b.explanations[i].Models[0].Named(0)
-		if limit.Phase = 0; plain && !slices.Contains(names, limit.String()) {
+		e := &b.explanations[i]
+		limit, plain := e.Models[0].Named(0)
+		if limit.Phase = 0; plain && e.Wrong == 0 && e.Round && !slices.Contains(names, limit.String()) {
 			names = append(names, limit.String())
 		}
 	}

@@ -16,7 +16,7 @@ func (e *proof) retryAfter() Check {
 	c := Check{Name: checkRetryAfter, Verdict: Unknown, Seen: "no request was denied",
 		Expected: "on each denial, in seconds or as a date, not too early and at most 1 s late"}
 	told, missing, denials, status := 0, 0, 0, 0
-	spread, most := e.spread()
+	late, longest := e.spread()
 	waited, nearest := "", time.Duration(0)
 	for i := range e.keys {
 		events := e.keys[i].Events
@@ -34,9 +34,9 @@ func (e *proof) retryAfter() Check {
 				continue
 			}
 			told++
-			wrong, seen, gap := e.retried(r, mostLate+most, events, n)
+			wrong, seen, gap := e.retried(r, mostLate+longest, events, n)
 			if wrong == "" && e.hasLimit && !e.guessed && e.least() == 0 {
-				wrong = e.retryByModel(r, mostLate+most, event, e.judged[i], n)
+				wrong = e.retryByModel(r, mostLate+longest, event, e.judged[i], n)
 			}
 			if wrong != "" {
 				return failed(c, fmt.Sprintf("Retry-After: %s%s", r.RetryText, wrong))
@@ -57,9 +57,9 @@ func (e *proof) retryAfter() Check {
 		c.Seen = fmt.Sprintf("missing, but it is only asked for with status %d, and denials have %d", http.StatusTooManyRequests, status)
 	case waited != "":
 		c.Verdict, c.Seen = Pass, waited
-		if spread {
+		if late > mostLate {
 			c.Seen += fmt.Sprintf("; it is up to %s later than needed, by another time on each denial, so that clients come back apart",
-				span(most))
+				span(late))
 		}
 	case told > 0:
 		c.Seen = fmt.Sprintf("it is on %s, and the probe did not wait that long", output.Plural(told, "denial"))
@@ -67,40 +67,37 @@ func (e *proof) retryAfter() Check {
 	return c
 }
 
-// spread reports whether denials of one wait name instants that go up and down by more than a second, the first of them
-// no later than it should be. Then the waits are longer on purpose, so that clients do not come back all at once. A wait
-// that is always the same, or in another unit, only moves them one way. most is how much later than needed the last is, and 0
-// if they do not.
-func (e *proof) spread() (is bool, most time.Duration) {
+// spread reports whether denials of one wait name instants that go up and down by more than a second, be it in another wait. Then
+// the waits are longer on purpose, so that clients do not come back all at once. A wait that is always the same, or in another
+// unit, only moves them one way. late is how much later than needed they were seen to be at most, and longest the longest of them; both
+// are 0 if they are not.
+func (e *proof) spread() (late, longest time.Duration) {
+	up, down := false, false
 	for i := range e.keys {
 		events := e.keys[i].Events
 		for n := 0; n < len(events); n++ {
-			var first, last, before time.Time
-			up, down := false, false
+			var last, before time.Time
 			for ; n < len(events) && events[n].Outcome == endpoint.Denied; n++ {
 				r := e.readings[events[n]]
 				if r.RetryAfter == headers.NotTold || r.RetryProblem != "" {
 					continue
 				}
 				named := events[n].Answered.Add(r.RetryAfter)
-				if before.IsZero() {
-					first, last, before = named, named, named
+				if !before.IsZero() {
+					up = up || named.Sub(before) > mostLate+r.Coarse()
+					down = down || before.Sub(named) > mostLate+r.Coarse()
 				}
-				up, down = up || named.Sub(before) > mostLate+r.Coarse(), down || before.Sub(named) > mostLate+r.Coarse()
-				if before = named; named.Before(first) {
-					first = named
-				}
-				last = explain.Latest(last, named)
+				before, last, longest = named, explain.Latest(last, named), max(longest, r.RetryAfter)
 			}
-			if !up || !down || n == len(events) || events[n].Outcome != endpoint.Allowed {
-				continue
-			}
-			if late := first.Sub(events[n].Answered); late <= mostLate {
-				is, most = true, max(most, last.Sub(events[n].Sent))
+			if n < len(events) && events[n].Outcome == endpoint.Allowed && !last.IsZero() {
+				late = max(late, last.Sub(events[n].Sent))
 			}
 		}
 	}
-	return is, most
+	if !up || !down {
+		return 0, 0
+	}
+	return late, longest
 }
 
 func failed(c Check, seen string) Check {

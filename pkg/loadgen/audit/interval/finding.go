@@ -111,9 +111,10 @@ func (g *group) find(f *audit.Finding) {
 	}
 }
 
-// retriesApart reports whether waits are too long on purpose.
+// retriesApart reports whether waits are too long on purpose. Of those that are always too long, a few are not for certain.
 func (g *group) retriesApart(t *totals) bool {
-	return g.apart && t.onTime > 0 && t.lies[audit.RetryAfter].Answers == 0
+	const fewest = 50
+	return g.apart && t.onTime*fewest >= t.late.Answers && t.lies[audit.RetryAfter].Answers == 0
 }
 
 // phase returns the middle of the phases under which nothing is wrong, and how far they reach from

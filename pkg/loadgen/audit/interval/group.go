@@ -149,7 +149,8 @@ func (g *group) best() int {
 		b := g.phases[best]
 		mixed, leastMixed := min(p.totals.over, g.under(p)), min(b.totals.over, g.under(b))
 		if cmp.Or(cmp.Compare(mixed, leastMixed), cmp.Compare(g.wrong(p), g.wrong(b)),
-			cmp.Compare(p.totals.lied+p.totals.late.Answers, b.totals.lied+b.totals.late.Answers), cmp.Compare(p.totals.underFree, b.totals.underFree)) < 0 {
+			cmp.Compare(p.totals.lied, b.totals.lied), cmp.Compare(p.totals.late.Answers, b.totals.late.Answers),
+			cmp.Compare(p.totals.underFree, b.totals.underFree)) < 0 {
 			best = i
 		}
 	}

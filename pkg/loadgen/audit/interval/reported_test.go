@@ -151,7 +151,7 @@ func TestWaitsThatDifferOnPurposeAreNoLies(t *testing.T) {
 		}{
 			{"0 to 20 s later", func() time.Duration { return time.Duration(random.Int64N(int64(20 * time.Second))).Round(time.Second) }, true},
 			{"always 20 s later", func() time.Duration { return 20 * time.Second }, false},
-			{"5 to 20 s later", func() time.Duration { return time.Duration(5+random.IntN(16)) * time.Second }, false},
+			{"15 to 30 s later", func() time.Duration { return time.Duration(15+random.IntN(16)) * time.Second }, false},
 			{"20 s sooner to 20 s later", func() time.Duration { return time.Duration(random.IntN(41)-20) * time.Second }, false},
 		} {
 			s := &telling{exact: newExact(w.limit), random: random}
