@@ -111,9 +111,9 @@ var honestOnes = []honest{
 			h(q, a)
 		}
 	}},
-	{"h30", "Retry-After is up to ten seconds late, by another time on each denial", window, func() handler {
+	{"h30", "Retry-After is up to four seconds late, by another time on each denial", window, func() handler {
 		return lies(plainly, "Retry-After", func(q *asked, a *answered, _ string) string {
-			return seconds(a.RetryAfter + time.Duration(q.random.IntN(11))*time.Second)
+			return seconds(a.RetryAfter + time.Duration(q.random.IntN(5))*time.Second)
 		})(window)
 	}},
 	{"h29", "only GET is served", window, func() handler {

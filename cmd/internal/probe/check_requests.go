@@ -225,6 +225,9 @@ func (v *verification) awaitRecovery(subject string) (back bool, err error) {
 	if begin == nil || begin.Outcome != endpoint.Denied {
 		return false, nil
 	}
+	if err := v.askAgain(subject); err != nil {
+		return false, err
+	}
 	due := v.view(subject).Fits[1]
 	giveUp := begin.Answered.Add(max(time.Duration(overdue*float64(due.Sub(begin.Answered))), 2*v.model.Limit.Period+time.Second))
 	v.step(due.Sub(begin.Answered), "waiting until the subject is admitted again")
@@ -249,6 +252,23 @@ func (v *verification) awaitRecovery(subject string) (back bool, err error) {
 			return true, nil
 		}
 	}
+}
+
+// askAgain sends some more requests of a denied subject at once, if the wait that it was told is too long: it may be another one each
+// time.
+func (v *verification) askAgain(subject string) error {
+	const more = 6
+	last := v.last(subject)
+	r := headers.Read(last.Header, last.Answered, 0)
+	if r.RetryAfter == headers.NotTold || !last.Answered.Add(r.RetryAfter-mostLate-r.Coarse()).After(v.view(subject).Fits[1]) {
+		return nil
+	}
+	for range min(more, v.requestsLeft()) {
+		if _, err := v.send(subject); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // leaveAlone sends one more request of a subject that was never admitted, after a pause as long as denied requests

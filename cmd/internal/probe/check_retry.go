@@ -67,12 +67,12 @@ func (e *proof) retryAfter() Check {
 	return c
 }
 
-// spread reports whether denials of one wait name instants that go up and down by more than a second, be it in another wait. Then
-// the waits are longer on purpose, so that clients do not come back all at once. A wait that is always the same, or in another
+// spread reports whether denials of one wait name instants that go up and down by more than a second, be it in another wait, and
+// some are in time. Then the waits are longer on purpose, so that clients do not come back all at once. A wait that is always the same, or in another
 // unit, only moves them one way. late is how much later than needed they were seen to be at most, and longest the longest of them; both
 // are 0 if they are not.
 func (e *proof) spread() (late, longest time.Duration) {
-	up, down := false, false
+	up, down, inTime := false, false, false
 	for i := range e.keys {
 		events := e.keys[i].Events
 		for n := 0; n < len(events); n++ {
@@ -87,6 +87,8 @@ func (e *proof) spread() (late, longest time.Duration) {
 					up = up || named.Sub(before) > mostLate+r.Coarse()
 					down = down || before.Sub(named) > mostLate+r.Coarse()
 				}
+				v := &e.judged[i].Views[n]
+				inTime = inTime || v.Judged && !named.After(v.Fits[1].Add(mostLate+r.Coarse()))
 				before, last, longest = named, explain.Latest(last, named), max(longest, r.RetryAfter)
 			}
 			if n < len(events) && events[n].Outcome == endpoint.Allowed && !last.IsZero() {
@@ -94,7 +96,7 @@ func (e *proof) spread() (late, longest time.Duration) {
 			}
 		}
 	}
-	if !up || !down {
+	if !up || !down || !inTime {
 		return 0, 0
 	}
 	return late, longest
