@@ -95,7 +95,7 @@ func comparedFigures() []*comparedFigure {
 		{metric: "errors_percent", of: shareOf("errors"), good: -1, write: inPercent},
 		{metric: "dropped_percent", of: shareOf("dropped"), good: -1, noise: byMachine, write: inPercent, least: least / 10},
 		{metric: "denied_keys_percent", of: deniedKeys, write: inPercent, least: least},
-		{metric: "throughput", of: throughput, good: 1, noise: byMachine, write: output.PerSecond,
+		{metric: "throughput", of: throughput, good: 1, noise: byPauses, write: output.PerSecond,
 			margin: func(m Margins) float64 { return m.Throughput }},
 	}...)
 	for _, cost := range report.Costs {

@@ -18,6 +18,8 @@ const (
 	byTime
 	// byMachine: on what else the machine did.
 	byMachine
+	// byPauses: on what else the machine did, as the rates of the parts of a run tell. One late last answer makes a run longer.
+	byPauses
 	// bySharing: on how many callers waited together and shared an exchange with the server, which
 	// depends on what else the machine did.
 	bySharing
@@ -98,7 +100,7 @@ func byValue(a, b measured) int { return cmp.Compare(a.value, b.value) }
 // apart reports whether the parts of two runs lie apart, on the side that the figures do.
 // Where the parts are not known, it is taken that they do.
 func (c *comparedFigure) apart(base, after measured, outliers float64) bool {
-	if c.noise != byTime {
+	if c.noise != byTime && c.noise != byPauses {
 		return true
 	}
 	before, now := c.parts(base.run), c.parts(after.run)
@@ -133,6 +135,9 @@ const (
 // timeline tells: of high quantiles the worst in the part, of others the middle one. It is
 // empty if the timeline is too short.
 func (c *comparedFigure) parts(r *report.Run) []float64 {
+	if c.noise == byPauses {
+		return rates(r)
+	}
 	var answered []report.Interval
 	for _, i := range r.Timeline {
 		if i.P50 > 0 {
@@ -165,6 +170,24 @@ func (c *comparedFigure) parts(r *report.Run) []float64 {
 	}
 	slices.Sort(values)
 	return values
+}
+
+// rates is how many requests were answered in each part of the run's time, in order of size, and at least one.
+func rates(r *report.Run) (rates []float64) {
+	n := min(partsOfRun, len(r.Timeline))
+	if n < leastParts {
+		return nil
+	}
+	for part := range n {
+		from, to := part*len(r.Timeline)/n, (part+1)*len(r.Timeline)/n
+		answered := int64(0)
+		for _, i := range r.Timeline[from:to] {
+			answered += i.Allowed + i.Denied + i.Errors
+		}
+		rates = append(rates, math.Max(1, float64(answered))/float64(to-from))
+	}
+	slices.Sort(rates)
+	return rates
 }
 
 // busier says by how much the machine of one run was busier than that of the others, as

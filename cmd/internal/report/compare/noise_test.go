@@ -136,3 +136,31 @@ func TestOnlyWhatIsNamedIsJudged(t *testing.T) {
 		}
 	}
 }
+
+// One late last answer makes a run longer, and is no regression. Fewer answers in every part of a run are.
+func TestALateLastAnswerIsNoRegression(t *testing.T) {
+	even := func(perInterval int64, intervals int) (timeline []report.Interval) {
+		for range intervals {
+			timeline = append(timeline, report.Interval{Allowed: perInterval, P50: 100})
+		}
+		return timeline
+	}
+	base := report.New(report.LoadTest)
+	base.Runs = []report.Run{{Figures: report.Figures{Latency: &report.Quantiles{P50: 100}, ThroughputPerS: 1000}, Timeline: even(100, 20)}}
+	late, slower := even(100, 19), even(90, 20)
+	late = append(late, report.Interval{}, report.Interval{}, report.Interval{Denied: 1, P50: 300_000})
+	for _, test := range []struct {
+		what     string
+		timeline []report.Interval
+		isWorse  bool
+	}{{"a late last answer", late, false}, {"fewer answers", slower, true}} {
+		latest := report.New(report.LoadTest)
+		latest.Runs = []report.Run{{Figures: report.Figures{Latency: &report.Quantiles{P50: 100}, ThroughputPerS: 900},
+			Timeline: test.timeline}}
+		found := worse(t, []report.Named{{Name: "base", Document: base}}, report.Named{Name: "new", Document: latest},
+			Options{Margins: DefaultMargins()})
+		if slices.Contains(found, "throughput") != test.isWorse {
+			t.Errorf("%s: %v", test.what, found)
+		}
+	}
+}
