@@ -33,7 +33,7 @@ var sections = []section{
 	{"redis", redisSection}, {"lone", loneSection}, {"hotkey", hotKeySection}, {"denials", denialsSection}, {"limits", limitsSection},
 	{"latency", latencySection}, {"script", scriptSection}, {"memory", memorySection}, {"file", fileSection},
 	{"bytes", bytesSection}, {"reset", resetSection}, {"looking", lookingSection}, {"scale", scaleSection}, {"layouts", layoutsSection},
-	{"loadtest", loadtestSection}, {"openloop", openLoopSection},
+	{"loadtest", loadtestSection}, {"logs", logsSection}, {"openloop", openLoopSection},
 	{"start", startSection}, {"serve", serveSection}, {"proxy", proxySection}, {"http", httpSection},
 	{"overrides", operatorsSection}, {"drills", drillsSection}, {"failures", failuresSection},
 }
@@ -56,7 +56,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	names := sectionNames()
 	only := flags.String("only", "", "run one section: "+names)
 	flags.StringVar(&p.beside, "beside", "",
-		"another build to measure in turn: of this program for -only file, of limitctl for -only start, looking, openloop and serve")
+		"another build to measure in turn: of this program for -only file, of limitctl for -only start, logs, looking, openloop and serve")
 	worker := flags.String("file-worker", "", "be one of the processes of -only file")
 	asked := flags.String("http-peer", "", "be one of the processes of -only http")
 	peer := flags.String("serve-peer", "", "be one of the processes of -only serve")
