@@ -92,7 +92,7 @@ terminal. The page can only be read. An address that others reach needs
 	o.AddSelectionFlags(cmd, global)
 	flags := cmd.Flags()
 	flags.StringVar(&o.refresh, "refresh", "1s", "look at the keys every `INTERVAL`")
-	flags.IntVar(&o.maxKeys, "max-keys", 2000, "follow at most `N` keys, those closest to their limit")
+	flags.IntVar(&o.maxKeys, "max-keys", 1000, "follow at most `N` keys, those closest to their limit")
 	flags.BoolVar(&o.once, "once", false, "print one frame as text and leave")
 	flags.StringVar(&o.record, "record", "", "write the data of every frame to a new `FILE`, as JSON lines")
 	flags.StringVar(&o.play, "play", "", "show a recording instead of a store: a `FILE` that --record wrote")
