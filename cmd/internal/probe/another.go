@@ -158,7 +158,7 @@ func (b *behind) follow(until time.Time) (back bool, err error) {
 }
 
 // known explains what was seen by so many returns and one more, and reports whether one limit alone does. Later than that only one must
-// have numbers that people write.
+// have numbers that people write, the plainest.
 func (b *behind) known(returns int) bool {
 	defer b.judged(b.clock.Now())
 	evidence := explain.NewEvidence(b.events, b.events[:b.first], false, b.counts)
@@ -169,13 +169,16 @@ func (b *behind) known(returns int) bool {
 	return len(b.names()) == 1 && (len(b.explanations) == 1 || returns >= 2)
 }
 
-// names are the limits that explain all that was seen, the plainest first.
+// names are the limits that explain all that was seen, with numbers that people write, the plainest first. There are none while the
+// plainest of all has other numbers: more returns may give it better ones.
 func (b *behind) names() (names []string) {
 	for i := range b.explanations {
 		e := &b.explanations[i]
 		limit, plain := e.Models[0].Named(0)
 		if limit.Phase = 0; plain && e.Wrong == 0 && e.Round && !slices.Contains(names, limit.String()) {
 			names = append(names, limit.String())
+		} else if i == 0 {
+			return nil
 		}
 	}
 	return names[:min(len(names), mostAlternatives)]
