@@ -55,4 +55,10 @@ func TestWhoIsOverANewLimit(t *testing.T) {
 	if stdout, _ = w.run(t, exitNo, "config", "diff", either); !strings.Contains(stdout, "≥0") {
 		t.Errorf("it does not say ≥0:\n%s", stdout)
 	}
+	// Charged under its override, a key is compared with the new limit as the override changes it.
+	w.run(t, exitYes, "consume", "--config", old, "--policy", "api", "user=raised")
+	stdout, _ = w.run(t, exitNo, "config", "diff", lower, "-o", "jsonl")
+	if want := `"old":"sliding-log:200/1h","new":"sliding-log:20/1h","keys":1,"example":"user:raised","over":0}`; !strings.Contains(stdout, want) {
+		t.Errorf("it says %s", stdout)
+	}
 }

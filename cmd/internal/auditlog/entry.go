@@ -64,6 +64,9 @@ type Override struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
+// MayHaveChanged reports whether anything changed, or may have.
+func (e *Entry) MayHaveChanged() bool { return e.Outcome == Begun || e.Changed+e.Unknown > 0 }
+
 // CountsKeys reports whether the run counts keys, and not overrides.
 func (e *Entry) CountsKeys() bool { return !strings.HasPrefix(e.Command, "override ") }
 

@@ -92,3 +92,23 @@ func parsed(text string) (*store.Pattern, error) {
 	p, err := cli.ParseSubjects(text, false)
 	return &p, err
 }
+
+// A run that certainly changed nothing is not the last change: another one is to be undone.
+func TestWhatChangedNothingIsNotUndone(t *testing.T) {
+	here := func(*auditlog.Entry) bool { return true }
+	first := &auditlog.Entry{Command: "reset", Selection: "a", Changed: 1, Outcome: auditlog.Done, Backup: "a.jsonl"}
+	for _, test := range []struct {
+		then auditlog.Entry
+		want string
+	}{
+		{auditlog.Entry{Outcome: auditlog.Failed}, "a"},
+		{auditlog.Entry{Outcome: auditlog.Failed, Unknown: 1}, "b"},
+		{auditlog.Entry{Outcome: auditlog.Partly, Changed: 1}, "b"},
+		{auditlog.Entry{Outcome: auditlog.Begun}, "b"},
+	} {
+		test.then.Command, test.then.Selection, test.then.Backup = "reset", "b", "b.jsonl"
+		if last := lastChange([]*auditlog.Entry{first, &test.then}, here); last.run.Selection != test.want {
+			t.Errorf("after %+v the last change is %s", test.then, last.run.Selection)
+		}
+	}
+}

@@ -112,7 +112,7 @@ func (o *undoOptions) lastChange(ctx context.Context, s *cli.Settings, runner *o
 			what, output.Printable(last.run.Backup))
 	}
 	if !o.Quiet {
-		o.Note("undo %s by %s: %s of %s changed", what, output.Printable(last.run.User), cli.Number(last.run.Changed),
+		o.Note("undo %s by %s: %s of %s changed", what, output.Printable(last.run.User), changedText(last.run),
 			output.Plural(int(last.run.Matched), "key"))
 		for _, e := range last.after {
 			o.Note("warning: %s came later, has no backup and stays", describeRun(e))
@@ -184,7 +184,7 @@ func lastChange(runs []*auditlog.Entry, here func(*auditlog.Entry) bool) lastRun
 	var last lastRun
 	at := len(runs) - 1
 	for ; at >= 0; at-- {
-		if e := runs[at]; e.Backup != "" && here(e) {
+		if e := runs[at]; e.Backup != "" && e.MayHaveChanged() && here(e) {
 			last.run = e
 			break
 		}
@@ -203,7 +203,7 @@ func lastChange(runs []*auditlog.Entry, here func(*auditlog.Entry) bool) lastRun
 		}
 	}
 	for at--; at >= 0; at-- {
-		if e := runs[at]; e.Backup != "" && e.Backup != last.run.Backup && here(e) {
+		if e := runs[at]; e.Backup != "" && e.MayHaveChanged() && e.Backup != last.run.Backup && here(e) {
 			last.before = e
 			break
 		}

@@ -211,7 +211,7 @@ func (a *handoverAnswer) changesPart(p *output.Printer) *part {
 			text += "@" + output.Printable(e.Host)
 		}
 		text += "  " + output.Printable(strings.TrimSpace(e.Command+" "+e.Selection))
-		if e.CountsKeys() {
+		if e.CountsKeys() && e.Outcome != auditlog.Begun { // else it is not known how many
 			text += ", " + cli.CountOf(e.Changed, "key", "keys")
 		}
 		if e.Outcome != auditlog.Done {

@@ -206,6 +206,7 @@ func keyDifferencesOf(ctx context.Context, g *cli.Globals, backend connect.Store
 		return nil, err
 	}
 	selection := operation.Selection{Text: "'*'", Query: admin.Query{Subjects: everything, KeysPerSecond: rate}}
+	selection.Query.States = len(overrides.All()) > 0 // which say when the last request was
 	type group struct{ policy, limit, old, new string }
 	places := map[group]int{}
 	var rows []diffRow
@@ -222,7 +223,11 @@ func keyDifferencesOf(ctx context.Context, g *cli.Globals, backend connect.Store
 				return nil
 			}
 			candidates = limits.Candidates(e.Key)
-			d.Change, d.New = becomes(e.Limit, candidates)
+			applied := override
+			if e.State == nil || override != nil && e.State.Time < store.InstantOf(override.CreatedAt) {
+				applied = nil // it is not in the limit of the last request
+			}
+			d.Change, d.New = becomes(e.Limit, candidates, applied)
 		}
 		name := group{d.Policy, d.Limit, d.Old, d.New}
 		place, known := places[name]
@@ -246,14 +251,16 @@ func keyDifferencesOf(ctx context.Context, g *cli.Globals, backend connect.Store
 	return rows, found.WithProgress(err)
 }
 
-// becomes is what a limit becomes: one of several if that depends on attributes which the key does not hold.
-func becomes(old store.Limit, candidates []policy.Candidate) (change config.Change, text string) {
+// becomes is what a limit becomes: one of several if that depends on attributes which the key does not hold. override is the one
+// that is in the old limit, and will be in the new one; nil for none.
+func becomes(old store.Limit, candidates []policy.Candidate, override *store.Override) (change config.Change, text string) {
 	for i, candidate := range candidates {
-		one, _ := config.Compare(old, candidate.Limit)
+		limit := override.Apply(candidate.Limit)
+		one, _ := config.Compare(old, limit)
 		if i > 0 {
 			text += " or "
 		}
-		text += candidate.Limit.String()
+		text += limit.String()
 		if change == "" || change == one {
 			change = one
 		} else {
