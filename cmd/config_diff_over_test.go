@@ -13,7 +13,7 @@ func TestWhoIsOverANewLimit(t *testing.T) {
 	w := newWorld(t)
 	policyOf := func(limit string) string {
 		return "policies:\n  api:\n    limits:\n      - name: user\n" +
-			"        by: [user]\n        algorithm: fixed-window\n        limit: " + limit + "\n"
+			"        by: [user]\n        algorithm: sliding-log\n        limit: " + limit + "\n"
 	}
 	dir := t.TempDir()
 	old, lower, either := filepath.Join(dir, "old.yaml"), filepath.Join(dir, "new.yaml"), filepath.Join(dir, "either.yaml")
@@ -42,7 +42,7 @@ func TestWhoIsOverANewLimit(t *testing.T) {
 		t.Errorf("it says %s", stdout)
 	}
 	stdout, _ = w.run(t, exitNo, "config", "diff", lower)
-	for _, want := range []string{"OVER", "over fixed-window:10/1h: user:sixty (60 in use)", "and 1 more over fixed-window:10/1h"} {
+	for _, want := range []string{"OVER", "over sliding-log:10/1h: user:sixty (60 in use)", "and 1 more over sliding-log:10/1h"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("it does not say %q:\n%s", want, stdout)
 		}

@@ -225,7 +225,7 @@ func TestProbeWithoutEvidence(t *testing.T) {
 	if !strings.Contains(text, `"verdict": "inconclusive"`) || !strings.Contains(text, `"passed": false`) {
 		t.Errorf("%s", text)
 	}
-	stdout, stderr := w.run(t, exitUnreachable, "probe", hanging.URL+"/?{subject}", "--limit", "3/2s", "--timeout", "20ms")
+	stdout, stderr := w.run(t, exitUnreachable, "probe", hanging.URL+"/?{subject}", "--limit", "3/2s", "--timeout", "300ms")
 	if !strings.HasPrefix(stdout, "INCONCLUSIVE  no request was answered, ") || !strings.HasSuffix(stderr,
 		"?{subject}: no request was answered: no answer in time\n") || !strings.Contains(stdout,
 		": 0 allowed, 0 denied, 16 failed") {
