@@ -114,7 +114,7 @@ var layers = map[string][]string{
 	},
 	"cmd/internal/connect": {
 		"cmd/internal/shell", "cmd/internal/storeurl", "internal/panics", "internal/redact",
-		"internal/redisserver", "internal/texts", "pkg/limiter/admin", "pkg/limiter/filestore", "pkg/limiter/layouts",
+		"internal/redisserver", "internal/sys", "internal/texts", "pkg/limiter/admin", "pkg/limiter/filestore", "pkg/limiter/layouts",
 		"pkg/limiter/memorystore", "pkg/limiter/redisstore", "pkg/limiter/store",
 	},
 	"cmd/internal/dash": {
@@ -174,11 +174,11 @@ var layers = map[string][]string{
 	},
 	"cmd/internal/serve": {
 		"cmd/internal/outcome", "cmd/internal/output", "cmd/internal/serve/refusal", "internal/panics", "internal/subjecttext",
-		"pkg/limiter/memorystore", "pkg/limiter/store",
+		"internal/sys", "pkg/limiter/memorystore", "pkg/limiter/store",
 	},
 	"cmd/internal/serve/api": {
 		"cmd/internal/decision", "cmd/internal/outcome", "cmd/internal/output", "cmd/internal/serve/engine",
-		"cmd/internal/serve/refusal", "internal/panics", "internal/texts", "pkg/limiter/httplimit",
+		"cmd/internal/serve/refusal", "internal/panics", "internal/sys", "internal/texts", "pkg/limiter/httplimit",
 		"pkg/limiter/policy", "pkg/limiter/store",
 	},
 	"cmd/internal/serve/engine": {
@@ -203,13 +203,13 @@ var layers = map[string][]string{
 		"cmd/internal/report", "cmd/internal/shell", "internal/redisserver", "pkg/limiter/admin",
 		"pkg/limiter/store",
 	},
-	"cmd/internal/shell":           {},
+	"cmd/internal/shell":           {"internal/texts"},
 	"cmd/internal/storeurl":        {},
 	"cmd/internal/auditlog":        {"cmd/internal/files", "internal/lines"},
 	"cmd/internal/noterminalquery": {},
 	"cmd/internal/naive":           {"internal/redisserver", "pkg/limiter/admin", "pkg/limiter/redisstore", "pkg/limiter/store"},
 	"pkg/loadgen": {
-		"internal/alarm", "internal/panics", "pkg/limiter/policy", "pkg/limiter/store", "pkg/loadgen/audit",
+		"internal/alarm", "internal/panics", "internal/sys", "pkg/limiter/policy", "pkg/limiter/store", "pkg/loadgen/audit",
 		"pkg/loadgen/audit/interval", "pkg/loadgen/audit/joint", "pkg/loadgen/trace",
 	},
 	"pkg/loadgen/audit/joint":    {"pkg/limiter/store", "pkg/loadgen/audit", "pkg/loadgen/audit/interval"},
@@ -313,10 +313,10 @@ var layers = map[string][]string{
 	},
 	"internal/rls":            {},
 	"cmd/internal/serve/grpc": {"internal/panics"},
-	"cmd/internal/endpoint":   {"internal/panics", "internal/redact", "internal/rls", "pkg/limiter/store"},
+	"cmd/internal/endpoint":   {"internal/panics", "internal/redact", "internal/rls", "internal/sys", "pkg/limiter/store"},
 	"cmd/internal/probe": {
 		"cmd/internal/endpoint", "cmd/internal/output", "cmd/internal/probe/explain", "cmd/internal/probe/headers",
-		"internal/panics", "pkg/limiter/store", "pkg/loadgen/audit",
+		"internal/panics", "internal/sys", "pkg/limiter/store", "pkg/loadgen/audit",
 	},
 	"cmd/internal/probe/explain": {
 		"cmd/internal/endpoint", "pkg/limiter/store", "pkg/loadgen/audit", "pkg/loadgen/audit/interval",

@@ -16,7 +16,7 @@ import (
 // answer for longer than budget, whatever the time-outs of client are. Other commands keep these. Call it before
 // the first use of client.
 func BoundExchanges(client redis.UniversalClient, budget time.Duration) {
-	hook := budgetHook{budget}
+	hook := budgetHook{budget: budget}
 	switch c := client.(type) {
 	case *redis.Client:
 		c.AddHook(hook)
@@ -28,7 +28,24 @@ func BoundExchanges(client redis.UniversalClient, budget time.Duration) {
 }
 
 // budgetHook is a [redis.Hook] for new connections.
-type budgetHook struct{ budget time.Duration }
+type budgetHook struct {
+	PassHook
+	budget time.Duration
+}
+
+// PassHook is a [redis.Hook] that changes nothing. Hooks embed it for what they leave as it is.
+type PassHook struct{}
+
+// DialHook implements [redis.Hook].
+func (PassHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements [redis.Hook].
+func (PassHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+// ProcessPipelineHook implements [redis.Hook].
+func (PassHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
 
 // DialHook implements [redis.Hook].
 func (h budgetHook) DialHook(next redis.DialHook) redis.DialHook {
@@ -39,14 +56,6 @@ func (h budgetHook) DialHook(next redis.DialHook) redis.DialHook {
 		}
 		return bound(conn, h.budget), nil
 	}
-}
-
-// ProcessHook implements [redis.Hook].
-func (budgetHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-
-// ProcessPipelineHook implements [redis.Hook].
-func (budgetHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }
 
 // bounded are the commands with a budget.

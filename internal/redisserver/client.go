@@ -84,12 +84,10 @@ func NewFailoverClient(options redis.FailoverOptions, timeout time.Duration) *re
 
 // deadline is a [redis.Hook] that bounds the time of commands, including redirects and retries.
 type deadline struct {
+	PassHook
 	within time.Duration
 	only   string // the only command to bound; empty for all
 }
-
-// DialHook implements [redis.Hook].
-func (d deadline) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 // ProcessHook implements [redis.Hook].
 func (d deadline) ProcessHook(next redis.ProcessHook) redis.ProcessHook {

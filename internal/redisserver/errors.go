@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -155,11 +156,10 @@ func (s *Servers) reason(err error) error {
 	clean := s.secrets.Error(err)
 	var operation *net.OpError
 	var system syscall.Errno
-	var slow net.Error
 	switch {
 	case errors.Is(err, context.Canceled):
 		return &shortError{"the caller gave up", clean}
-	case errors.As(err, &slow) && slow.Timeout():
+	case sys.IsTimeout(err):
 		return &shortError{"no answer in time", clean}
 	case errors.As(err, &operation) && errors.As(operation.Err, &system):
 		return &shortError{operation.Err.Error(), clean}

@@ -14,30 +14,25 @@ const failoverAddress = "FailoverClient"
 // adds a hook to the client.
 func (s *Servers) WatchMaster() {
 	if client, ok := s.client.(*redis.Client); ok && s.address == failoverAddress {
-		client.AddHook(dialHook(func(address string) { s.master.Store(&address) }))
+		client.AddHook(dialHook{dialled: func(address string) { s.master.Store(&address) }})
 	}
 }
 
 // dialHook is a [redis.Hook] that gets the address of each connection.
-type dialHook func(address string)
+type dialHook struct {
+	PassHook
+	dialled func(address string)
+}
 
 // DialHook implements [redis.Hook].
 func (h dialHook) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := next(ctx, network, address)
 		if err == nil {
-			h(conn.RemoteAddr().String())
+			h.dialled(conn.RemoteAddr().String())
 		}
 		return conn, err
 	}
-}
-
-// ProcessHook implements [redis.Hook].
-func (dialHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-
-// ProcessPipelineHook implements [redis.Hook].
-func (dialHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }
 
 // serverAddress names the server or servers in messages.

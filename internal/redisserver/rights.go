@@ -139,6 +139,30 @@ func ClusterRights() []Right {
 	}
 }
 
+// LayoutRights are the additional rights of roles to read and change the keys of other limiters. They are tried on
+// an unused store key.
+func LayoutRights(storeKey string) []Right {
+	var (
+		looking  = []string{"inspect", "doctor", "reset"}
+		changing = []string{"reset", "restore"}
+	)
+	return []Right{
+		{Command: "hgetall", For: looking, Try: []any{"hgetall", storeKey}},
+		{Command: "hlen", For: looking, Try: []any{"hlen", storeKey}},
+		{Command: "llen", For: looking, Try: []any{"llen", storeKey}},
+		{Command: "lrange", For: looking, Try: []any{"lrange", storeKey, 0, 0}},
+		{Command: "scard", For: looking, Try: []any{"scard", storeKey}},
+		{Command: "zcard", For: looking, Try: []any{"zcard", storeKey}},
+		{Command: "zrange", For: looking, Try: []any{"zrange", storeKey, 0, 0}},
+		{Command: "dump", For: changing, Try: []any{"dump", storeKey}},
+		{Command: "hget", For: changing, Try: []any{"hget", storeKey, ""}},
+		{Command: "hset", For: changing, Try: []any{"hset", storeKey, "", "", ""}, Writes: true}, // a value is missing
+		{Command: "hdel", For: []string{"reset"}, Try: []any{"hdel", storeKey, ""}, Writes: true},
+		{Command: "unlink", For: changing, Try: []any{"unlink", storeKey}, Writes: true},
+		{Command: "restore", For: []string{"restore"}, Try: []any{"restore", storeKey, -1, ""}, Writes: true},
+	}
+}
+
 // Needs reports whether a user of the role needs the right.
 func (r *Role) Needs(right Right) bool {
 	return slices.ContainsFunc(right.For, func(command string) bool { return slices.Contains(r.For, command) })
@@ -180,17 +204,6 @@ func keyRule(prefix, rest string, writes bool) string {
 		return "%R" + pattern
 	}
 	return pattern
-}
-
-// ClusterRule returns the words to add to a Rule for a Cluster.
-func (r *Role) ClusterRule() []string {
-	var words []string
-	for _, right := range ClusterRights() {
-		if r.Needs(right) {
-			words = append(words, "+"+right.Command)
-		}
-	}
-	return words
 }
 
 // User returns the name with which client logs in, for messages about its rights.

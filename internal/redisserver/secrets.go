@@ -35,21 +35,21 @@ func learnLogins(client redis.UniversalClient, secrets *redact.Secrets) {
 	case *redis.Client:
 		o := c.Options()
 		if o.CredentialsProvider != nil || o.CredentialsProviderContext != nil || o.StreamingCredentialsProvider != nil {
-			c.AddHook(loginHook{secrets})
+			c.AddHook(loginHook{secrets: secrets})
 		}
 	case *redis.ClusterClient:
 		o := c.Options()
 		if o.CredentialsProvider != nil || o.CredentialsProviderContext != nil || o.StreamingCredentialsProvider != nil {
-			c.OnNewNode(func(node *redis.Client) { node.AddHook(loginHook{secrets}) })
+			c.OnNewNode(func(node *redis.Client) { node.AddHook(loginHook{secrets: secrets}) })
 		}
 	}
 }
 
 // loginHook is a [redis.Hook] that learns passwords from logins.
-type loginHook struct{ secrets *redact.Secrets }
-
-// DialHook implements [redis.Hook].
-func (loginHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+type loginHook struct {
+	PassHook
+	secrets *redact.Secrets
+}
 
 // ProcessHook implements [redis.Hook].
 func (h loginHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {

@@ -3,6 +3,9 @@ package sys_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,4 +35,16 @@ func TestSleep(t *testing.T) {
 			cancel()
 		}
 	})
+}
+
+func TestIsTimeout(t *testing.T) {
+	slow := &net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded}
+	for err, want := range map[error]bool{
+		slow: true, fmt.Errorf("of a Sentinel: %w", slow): true, context.DeadlineExceeded: true,
+		net.ErrClosed: false, context.Canceled: false, nil: false,
+	} {
+		if got := sys.IsTimeout(err); got != want {
+			t.Errorf("IsTimeout(%v) = %t", err, got)
+		}
+	}
 }

@@ -1,9 +1,10 @@
-// Package sys waits for as long as a context lasts, and sets how much memory the process may use. The settings of memory
-// affect the whole process, so no other package changes them.
+// Package sys waits for as long as a context lasts, recognizes time-outs, and sets how much memory the process may use. The
+// settings of memory affect the whole process, so no other package changes them.
 package sys
 
 import (
 	"context"
+	"errors"
 	"math"
 	"runtime/debug"
 	"time"
@@ -22,6 +23,12 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	case <-timer.C:
 		return nil
 	}
+}
+
+// IsTimeout reports whether err is the time-out of a connection, a request or a context.
+func IsTimeout(err error) bool {
+	var timed interface{ Timeout() bool }
+	return errors.As(err, &timed) && timed.Timeout()
 }
 
 const (

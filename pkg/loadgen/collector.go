@@ -1,13 +1,13 @@
 package loadgen
 
 import (
-	"errors"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/joint"
@@ -344,8 +344,7 @@ func microseconds(h *hdrhistogram.Histogram, percentile float64) time.Duration {
 // addError counts the error of a request by its text. The number of different texts is bounded, since each error can have its
 // own.
 func (c *collector) addError(s *sample, err error) {
-	var timed interface{ Timeout() bool }
-	late := errors.As(err, &timed) && timed.Timeout()
+	late := sys.IsTimeout(err)
 	if late {
 		c.partial.TimedOut++
 	}

@@ -16,24 +16,23 @@ func (g *Globals) Open() (store connect.Store, where string, err error) {
 
 // OpenWatched is open with [connect.Options.OnBatch].
 func (g *Globals) OpenWatched(onBatch func(calls int)) (store connect.Store, where string, err error) {
+	return g.open(onBatch, g.OpenedToWrite)
+}
+
+// OpenToRead is open for a command that writes nothing, and so may end at any time.
+func (g *Globals) OpenToRead() (store connect.Store, where string, err error) {
+	return g.open(nil, g.Opened)
+}
+
+func (g *Globals) open(onBatch func(calls int), opened func(connect.Store, error) (connect.Store, error)) (
+	store connect.Store, where string, err error) {
 	url, options, err := g.Connection()
 	if err != nil {
 		return nil, "", err
 	}
 	options.OnBatch = onBatch
 	store, where, err = connect.Open(url, options)
-	store, err = g.OpenedToWrite(store, err)
-	return store, where, err
-}
-
-// OpenToRead is open for a command that writes nothing, and so may end at any time.
-func (g *Globals) OpenToRead() (store connect.Store, where string, err error) {
-	url, options, err := g.Connection()
-	if err != nil {
-		return nil, "", err
-	}
-	store, where, err = connect.Open(url, options)
-	store, err = g.Opened(store, err)
+	store, err = opened(store, err)
 	return store, where, err
 }
 

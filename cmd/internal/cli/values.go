@@ -58,15 +58,6 @@ func ParseShare(text string) (share float64, percent bool, err error) {
 	return share, percent, err
 }
 
-// AttributesText writes attributes as they are given on the command line.
-func AttributesText(attributes policy.Attributes) string {
-	var parts []string
-	for _, name := range attributes.Names() {
-		parts = append(parts, name+"="+attributes[name])
-	}
-	return strings.Join(parts, " ")
-}
-
 // ParseOnError reads the value of --on-error. The default share is that of the limits' policy,
 // which may be nil, else that of the configuration.
 func ParseOnError(g *Globals, onError string, p *policy.Policy) (f layers.Failure, err error) {

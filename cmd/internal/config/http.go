@@ -18,10 +18,10 @@ type Setting struct{ Name, Value string }
 // all policies.
 func HTTPSettings(c *Config) []Setting {
 	settings := []Setting{
-		{"http.trusted_proxies", list(texts(c.HTTP.Clients.Trusted))},
+		{"http.trusted_proxies", Listed(texts(c.HTTP.Clients.Trusted))},
 		{"http.client_header", c.HTTP.Clients.Header},
 		{"http.ipv6_prefix", fmt.Sprint(c.HTTP.Clients.IPv6Bits)},
-		{"http.headers", list(configfile.HeaderWords(c.HTTP.Headers))},
+		{"http.headers", Listed(configfile.HeaderWords(c.HTTP.Headers))},
 	}
 	for _, p := range c.Policies {
 		if rule, has := c.HTTP.Rules[p.Name]; has {
@@ -66,7 +66,7 @@ func descriptorSettings(d *configfile.EnvoyDescriptor) (settings []Setting) {
 		settings = append(settings, Setting{"name", d.Name})
 	}
 	if len(d.Replaces) > 0 {
-		settings = append(settings, Setting{"replaces", list(d.Replaces)})
+		settings = append(settings, Setting{"replaces", Listed(d.Replaces)})
 	}
 	return settings
 }
@@ -87,10 +87,10 @@ func ruleSettings(rule *httplimit.Rule) (settings []Setting) {
 		settings = append(settings, Setting{"attributes", "{" + strings.Join(words, ", ") + "}"})
 	}
 	if len(rule.Skip.Methods) > 0 {
-		settings = append(settings, Setting{"skip.methods", list(rule.Skip.Methods)})
+		settings = append(settings, Setting{"skip.methods", Listed(rule.Skip.Methods)})
 	}
 	if len(rule.Skip.Paths) > 0 {
-		settings = append(settings, Setting{"skip.paths", list(rule.Skip.Paths)})
+		settings = append(settings, Setting{"skip.paths", Listed(rule.Skip.Paths)})
 	}
 	return append(settings, Setting{"denied_status", fmt.Sprint(rule.Status())})
 }
@@ -109,12 +109,13 @@ func entriesText(d *configfile.EnvoyDescriptor) string {
 		words = append(words, word)
 	}
 	if d.Ordered {
-		return list(words)
+		return Listed(words)
 	}
 	return "{" + strings.Join(words, ", ") + "}"
 }
 
-func list(words []string) string { return "[" + strings.Join(words, ", ") + "]" }
+// Listed writes words as a list of YAML.
+func Listed(words []string) string { return "[" + strings.Join(words, ", ") + "]" }
 
 func texts[T fmt.Stringer](values []T) []string {
 	var texts []string

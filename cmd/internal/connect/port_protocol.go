@@ -13,6 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/internal/sys"
 )
 
 // Disagreements of a URL and a port about TLS. Without a check of the port both look like a server that is silent
@@ -24,6 +26,7 @@ var (
 
 // portProtocol is a [redis.Hook] that detects that a port speaks TLS and the URL does not, or the other way round.
 type portProtocol struct {
+	redisserver.PassHook
 	tls bool // the URL asks for TLS
 	// wait is the time for a handshake before the check of the port, and for the check.
 	wait time.Duration
@@ -39,14 +42,6 @@ func (p portProtocol) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		return p.dial(ctx, network, address, next)
 	}
-}
-
-// ProcessHook implements [redis.Hook].
-func (p portProtocol) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-
-// ProcessPipelineHook implements [redis.Hook].
-func (p portProtocol) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }
 
 // dial connects with next.
@@ -170,8 +165,7 @@ func (c *firstRead) Read(p []byte) (int, error) {
 		return 0, opError("read", c.address, errTLSPort)
 	}
 	n, err := c.Conn.Read(p)
-	var slow net.Error
-	if c.heard.Load() || errors.As(err, &slow) && slow.Timeout() {
+	if c.heard.Load() || sys.IsTimeout(err) {
 		return n, err
 	}
 	c.heard.Store(true)

@@ -68,6 +68,20 @@ func (s *readOnlyStore) Import(context.Context, bool, ...admin.Record) ([]admin.
 	return nil, &ReadOnlyError{s.name, "import"}
 }
 
+// StoreID implements [admin.Identity].
+func (s *readOnlyStore) StoreID(ctx context.Context) (string, error) {
+	of, has := admin.IdentityOf(s.store)
+	if !has {
+		return "", nil
+	}
+	return of.StoreID(ctx)
+}
+
+// EnsureStoreID refuses.
+func (s *readOnlyStore) EnsureStoreID(context.Context) (string, error) {
+	return "", &ReadOnlyError{s.name, "write of the store's id"}
+}
+
 // Denials implements [admin.DenialTable].
 func (s *readOnlyStore) Denials(ctx context.Context, last time.Duration) (admin.Denials, error) {
 	table, has := admin.DenialTableOf(s.store)

@@ -19,6 +19,7 @@ import (
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redact"
 	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -228,9 +229,8 @@ func (m *watchedMaster) explain(reply redis.Error) string {
 func (m *watchedMaster) plain(err error) error {
 	var operation *net.OpError
 	var system syscall.Errno
-	var slow net.Error
 	switch {
-	case errors.As(err, &slow) && slow.Timeout():
+	case sys.IsTimeout(err):
 		return errors.New("no answer in time")
 	case errors.As(err, &operation) && errors.As(operation.Err, &system):
 		return operation.Err

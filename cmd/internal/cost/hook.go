@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redisserver"
 )
 
 // kind says how a command relates to decisions.
@@ -32,6 +34,7 @@ func kindOf(command string) kind {
 // A hook also sees the commands with which a client sets up its connections and learns about a Cluster. They are of
 // the kind other, and not counted.
 type counters struct {
+	redisserver.PassHook
 	exchanges, scripts, plain atomic.Int64
 }
 
@@ -47,9 +50,6 @@ func (c *counters) now() counts {
 func (c counts) minus(before counts) counts {
 	return counts{exchanges: c.exchanges - before.exchanges, scripts: c.scripts - before.scripts, plain: c.plain - before.plain}
 }
-
-// DialHook implements [redis.Hook].
-func (c *counters) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 // ProcessHook implements [redis.Hook].
 func (c *counters) ProcessHook(next redis.ProcessHook) redis.ProcessHook {

@@ -9,7 +9,6 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/dash/followed"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/textcut"
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -183,10 +182,8 @@ func closeness(r *followed.Row) output.Style {
 		return output.Plain
 	case r.IsAtLimit():
 		return full
-	case r.UsedShare() >= admin.NearShare:
-		return output.Near
 	}
-	return output.Room
+	return shareStyle(r.UsedShare())
 }
 
 func algorithmOf(r *followed.Row) string {
@@ -235,13 +232,8 @@ func historyCell(r *followed.Row, now time.Time, width int) line {
 	if r.Denial == nil || r.Denial.Counts.Values == nil {
 		return sparks(r.Shares.Columns(now, 60, width), 1, shareStyle)
 	}
-	values, greatest := r.Denial.Counts.Columns(now, 60, width), float32(0)
-	for _, value := range values {
-		if value > greatest { // which what is not known is not
-			greatest = value
-		}
-	}
-	return sparks(values, greatest, func(float32) output.Style { return output.AtEnd })
+	values := r.Denial.Counts.Columns(now, 60, width)
+	return sparks(values, greatest(values, 0), func(float32) output.Style { return output.AtEnd })
 }
 
 // deniedSign marks what is being denied.

@@ -22,7 +22,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// What the caller of a dashboard has to do with is declared where the store is read.
+// The types that a caller of the dashboard needs. Package source, which reads the store, needs them too and declares them.
 type (
 	// Options say what a dashboard shows and what it may do.
 	Options = source.Options

@@ -107,7 +107,7 @@ func (l line) reverse(columns int) line {
 	return append(reversedLine, span{strings.Repeat(" ", max(0, columns-l.width())), reversed})
 }
 
-func shareStyle(share float32) output.Style {
+func shareStyle[F float32 | float64](share F) output.Style {
 	switch {
 	case share >= 1:
 		return full
@@ -115,6 +115,16 @@ func shareStyle(share float32) output.Style {
 		return output.Near
 	}
 	return output.Room
+}
+
+// greatest returns the greatest of values, and at least least. A value that is not known (NaN) is never greater.
+func greatest(values []float32, least float32) float32 {
+	for _, value := range values {
+		if value > least {
+			least = value
+		}
+	}
+	return least
 }
 
 // sparks draws values as a line of blocks, the greatest as the highest. Unknown values

@@ -59,7 +59,8 @@ func formOrder() []int {
 // askOverride opens the form for the current key.
 func (m *model) askOverride() tea.Cmd { return m.askEffect(store.OverrideTimes) }
 
-// askBlock and askExempt open it for what is wanted at once: of all limits, and of whom can be written.
+// askBlock and askExempt open the form with the effect already chosen. It applies to all limits, and the user can type another
+// subject or pattern.
 func (m *model) askBlock() tea.Cmd { return m.askEffect(store.OverrideBlock) }
 
 func (m *model) askExempt() tea.Cmd { return m.askEffect(store.OverrideExempt) }

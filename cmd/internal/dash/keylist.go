@@ -376,7 +376,7 @@ func (m *model) nothing() string {
 		return "none that is followed matches; looking in the store…"
 	case m.filter.Text != "" && len(m.feed.rows) > 0:
 		return "none matches; esc ends the filter"
-	case m.feed.coverage.Passes == 0 && m.Query.Keys == nil && m.Play == nil:
+	case m.isScanning():
 		return "looking for keys…"
 	}
 	return "nothing in use matches " + m.Selection

@@ -301,13 +301,7 @@ func (m *model) sums() (sum *source.Server) {
 // roundTrips draws how long round trips took in the last seconds.
 func (m *model) roundTrips(seconds int) line {
 	values := m.feed.roundTrip.Columns(m.now, seconds, seconds)
-	greatest := float32(1)
-	for _, value := range values {
-		if value > greatest {
-			greatest = value
-		}
-	}
-	return sparks(values, greatest, func(float32) output.Style { return output.Plain })
+	return sparks(values, greatest(values, 1), func(float32) output.Style { return output.Plain })
 }
 
 func roundTripText(d time.Duration) string { return fmt.Sprintf("%.1f ms", d.Seconds()*1000) }

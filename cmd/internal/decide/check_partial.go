@@ -213,7 +213,7 @@ func (a *partialAnswer) mayAllow(i int) string {
 	for _, candidate := range a.document(i).MayAllow {
 		text := candidate.Limit
 		if len(candidate.When) > 0 {
-			text += " if " + cli.AttributesText(candidate.When)
+			text += " if " + candidate.When.Text()
 		}
 		texts = append(texts, text)
 	}

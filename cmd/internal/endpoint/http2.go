@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/limitctl/limitctl/internal/sys"
 )
 
 // http2 is a client of HTTP/2, with a [http.Transport]. That repeats a request only if the server said that it did
@@ -134,7 +136,7 @@ func (c *http2) failed(ctx context.Context, at stage, err error) error {
 		{"GOAWAY", errHTTP2GoAway}, {"stream error", errHTTP2Refused}, {"response header list larger", errLongHead},
 		{"frame", errHTTP2}, {"http2: ", errHTTP2}, {"malformed", errHTTP2}, {"connection error", errHTTP2},
 	} {
-		if strings.Contains(text, one.words) && !isTimeout(err) && ctx.Err() == nil {
+		if strings.Contains(text, one.words) && !sys.IsTimeout(err) && ctx.Err() == nil {
 			return failed(ctx, at, one.means)
 		}
 	}

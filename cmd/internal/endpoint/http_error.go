@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -107,7 +108,7 @@ func textOf(at stage, err error) string {
 		}
 	}
 	switch {
-	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
+	case errors.Is(err, context.DeadlineExceeded), sys.IsTimeout(err):
 		return at.late
 	case errors.As(err, &unknownHost):
 		return "the name of the host is not known"
@@ -129,11 +130,6 @@ func textOf(at stage, err error) string {
 		return at.ended
 	}
 	return "the connection failed"
-}
-
-func isTimeout(err error) bool {
-	var timeout net.Error
-	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
 // textOfErrno describes an error of the system.

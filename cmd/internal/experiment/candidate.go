@@ -3,7 +3,6 @@ package experiment
 import (
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -89,12 +88,5 @@ func (c *Candidate) madeUpByPolicy(subjects int) (*population, error) {
 	all, err := loadgen.NewPopulation(subjects, func(subject int) ([]store.Request, error) {
 		return loadgen.PolicyRequests(c.Policy, attributesOf(subject))
 	})
-	return &population{all, func(subject uint32) string {
-		attributes := attributesOf(int(subject))
-		var words []string
-		for _, name := range attributes.Names() {
-			words = append(words, name+"="+attributes[name])
-		}
-		return strings.Join(words, " ")
-	}}, err
+	return &population{all, func(subject uint32) string { return attributesOf(int(subject)).Text() }}, err
 }

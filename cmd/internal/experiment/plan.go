@@ -11,13 +11,13 @@ import "github.com/limitctl/limitctl/pkg/limiter/store"
 // PlanError says that a plan cannot be carried out as it is. It is a
 // [store.ErrInvalid].
 type PlanError struct {
-	// Part is the part of the plan that has to change.
+	// Field is the part of the plan that has to change.
 	Field PlanField
 	// Problem is what is wrong with it, as a sentence that begins after the part's value.
 	Problem string
 }
 
-// Part is a part of a plan, named as the flag that sets it.
+// PlanField is a part of a plan, named as the flag that sets it.
 type PlanField string
 
 // The parts of plans that can turn out to be wrong.

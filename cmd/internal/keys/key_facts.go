@@ -130,16 +130,3 @@ func shortenedKey(key store.Key) store.Key {
 	shortened.Shorten()
 	return shortened.Key
 }
-
-// selects reports whether a query selects a key.
-func selects(query *admin.Query, key store.Key) bool {
-	if query.Keys == nil {
-		return query.Selects(key)
-	}
-	for _, one := range query.Keys {
-		if one == key {
-			return true
-		}
-	}
-	return false
-}

@@ -92,7 +92,7 @@ func (a *inspectAnswer) csvRow(row *inspectRow) []string {
 	if row.override != nil {
 		override = row.override.ID
 	}
-	cells = append(cells, override, cell(d.Denied), d.Policy, d.Limit, cli.AttributesText(d.Attributes), d.ConfiguredLimit, d.RecordedLimit)
+	cells = append(cells, override, cell(d.Denied), d.Policy, d.Limit, d.Attributes.Text(), d.ConfiguredLimit, d.RecordedLimit)
 	if a.layouts {
 		var kinds []string
 		for i := range d.Defects {

@@ -125,7 +125,7 @@ func (a *summaryAnswer) add(row *inspectRow) {
 // addUnused adds the denials of keys that the query selects and that are unused again.
 func (a *summaryAnswer) addUnused(query *admin.Query) {
 	for _, row := range a.facts.denials {
-		if !a.seen[row.Key] && selects(query, row.Key) {
+		if !a.seen[row.Key] && query.Has(row.Key) {
 			a.group(row.Key, "").denied += row.Count
 			a.overall.denied += row.Count
 		}

@@ -235,10 +235,7 @@ func (r *Runner) restoreUnused(ctx context.Context, plan *RestorePlan, records [
 		return nil
 	}
 	before, deleted := *result, 0
-	keys := make([]store.Key, len(records))
-	for i := range records {
-		keys[i] = records[i].Key
-	}
+	keys := admin.KeysOf(records)
 	reached := result.known() > 0
 	return r.retry(ctx, &reached, func(ctx context.Context, _ bool) error {
 		*result = before

@@ -19,10 +19,10 @@ const (
 )
 
 // retry calls try until the store answers, for up to retryTime. try gets whether the store may have
-// carried out an earlier try whose answer did not come. It is for work that can be repeated: what a
-// second try costs is what was used in between. The error is a [store.ErrOutcomeUnknown] if that of any
-// try is, and no later one was answered. A store that has never been reached is not
-// waited for: its address may be wrong.
+// carried out an earlier try whose answer did not come. It is for work that can be repeated: a second
+// try loses only the usage between the two tries. The error is a [store.ErrOutcomeUnknown] if the outcome
+// of any try is unknown and the store answered no later try. retry does not wait for a store that has
+// never been reached: its address may be wrong.
 func (r *Runner) retry(ctx context.Context, reached *bool, try func(ctx context.Context, unsure bool) error) error {
 	var unanswered error
 	var giveUp time.Time

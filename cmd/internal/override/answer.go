@@ -174,7 +174,7 @@ func (a *overrideAnswer) Records() [][]string {
 				endedAt = d.EndedAt.Format(time.RFC3339)
 			}
 		}
-		records = append(records, []string{d.ID, orEmpty(d.Subject), d.Name, cli.AttributesText(d.Attributes), d.Effect,
+		records = append(records, []string{d.ID, orEmpty(d.Subject), d.Name, d.Attributes.Text(), d.Effect,
 			orEmpty(d.Limit), numberOrEmpty(d.Factor), units, d.Reason, d.By, d.CreatedAt.Format(time.RFC3339),
 			d.ExpiresAt.Format(time.RFC3339), cli.Number(d.RemainingMS), d.Owner,
 			numberOrEmpty(d.DeniedPerSecond), numberOrEmpty(d.LetThroughPerSecond),

@@ -66,7 +66,7 @@ func (a *applyAnswer) Records() [][]string {
 	records := [][]string{{"do", "id", "subject", "name", "attributes", "effect", "reason", "expires_at"}}
 	add := func(do string, o *store.Override) {
 		d := newOperatorOverride(o)
-		records = append(records, []string{do, d.ID, orEmpty(d.Subject), d.Name, cli.AttributesText(d.Attributes), allowance.Effect(o),
+		records = append(records, []string{do, d.ID, orEmpty(d.Subject), d.Name, d.Attributes.Text(), allowance.Effect(o),
 			d.Reason, d.ExpiresAt.Format(time.RFC3339)})
 	}
 	for i := range a.steps {

@@ -1,5 +1,6 @@
 "use strict";
 // All texts of the store are put in as text, never as markup. The token is kept until the tab is closed.
+const nearShare = 0.8; // as admin.NearShare: this page is a fixed file, so it does not get the value
 const $ = (id) => document.getElementById(id);
 let token = sessionStorage.getItem("limitctl-token") || "";
 let heard = 0;
@@ -126,7 +127,7 @@ function row(r) {
 		first.append(make("span", "number end", number(r.denied_per_second) + "/s denied"));
 	}
 	if (r.limit) {
-		const style = r.at_limit ? "number end" : r.share >= 0.8 ? "number near" : "number";
+		const style = r.at_limit ? "number end" : r.share >= nearShare ? "number near" : "number";
 		first.append(make("span", style, Math.floor(r.share * 100) + "%"), meter(r.share));
 	}
 	const words = [visible(r.limit_name)];
@@ -143,7 +144,7 @@ function row(r) {
 function meter(share) {
 	const m = make("meter");
 	m.max = 1;
-	m.high = 0.8;
+	m.high = nearShare;
 	m.optimum = 0;
 	m.value = Math.min(1, share);
 	m.setAttribute("aria-hidden", "true");

@@ -12,6 +12,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
 	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -59,16 +60,7 @@ type systemClock struct{}
 
 func (systemClock) Now() time.Time { return time.Now() }
 
-func (systemClock) Sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
-}
+func (systemClock) Sleep(ctx context.Context, d time.Duration) error { return sys.Sleep(ctx, d) }
 
 // errSpent is the error of a request that would exceed the quota; the errors that wrap it say which one.
 var (

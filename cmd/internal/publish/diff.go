@@ -335,7 +335,7 @@ func (a *diffAnswer) Records() [][]string {
 		if a.ofKeys && row.New != "" {
 			over = cli.Number(row.over)
 		}
-		records = append(records, []string{row.Policy, row.Limit, cli.AttributesText(row.When), string(row.Change), row.Old, row.New, keys,
+		records = append(records, []string{row.Policy, row.Limit, row.When.Text(), string(row.Change), row.Old, row.New, keys,
 			row.example, over})
 	}
 	return records
@@ -357,7 +357,7 @@ func (a *diffAnswer) Print(p *output.Printer) {
 	var rows [][]output.Cell
 	for i := range a.rows {
 		r := &a.rows[i]
-		row := []output.Cell{{Text: r.name()}, {Text: cmp.Or(cli.AttributesText(r.When), "all others")},
+		row := []output.Cell{{Text: r.name()}, {Text: cmp.Or(r.When.Text(), "all others")},
 			{Text: string(r.Change), Style: styles[r.Change]}, {Text: cmp.Or(r.Old, "-")}, {Text: cmp.Or(r.New, "-")}}
 		if a.ofKeys {
 			row[1] = output.Cell{Text: cli.Number(r.keys)}

@@ -65,7 +65,7 @@ func (a *diffAnswer) writeLimits(b *strings.Builder) {
 	var rows [][]string
 	for i := range a.rows[:min(len(a.rows), mostRows)] {
 		r := &a.rows[i]
-		rows = append(rows, []string{markdown.Code(r.name()), markdown.Code(cmp.Or(cli.AttributesText(r.When), "all others")),
+		rows = append(rows, []string{markdown.Code(r.name()), markdown.Code(cmp.Or(r.When.Text(), "all others")),
 			markdown.Text(string(r.Change)), markdown.Code(cmp.Or(r.Old, "-")), markdown.Code(cmp.Or(r.New, "-"))})
 	}
 	markdown.Table(b, []string{"limit", "for", "change", "old", "new"}, make([]bool, 5), rows)

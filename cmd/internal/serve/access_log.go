@@ -36,16 +36,20 @@ func (l *AccessLog) Wrap(next http.Handler) http.Handler {
 
 // Answered writes the line of a request that was prepared and then answered with a status.
 func (l *AccessLog) Answered(r *http.Request, status int, took time.Duration) {
-	args := []any{"door", l.Listener, "method", r.Method, "path", r.URL.Path, "status", status, "took", took, "from", r.RemoteAddr}
-	if b, is := r.Context().Value(bearerKey{}).(*bearer); is && b.name != "" {
-		args = append(args, "token", b.name)
+	token := ""
+	if b, is := r.Context().Value(bearerKey{}).(*bearer); is {
+		token = b.name
 	}
-	l.Log.Info("request", args...)
+	l.write(r.Method, r.URL.Path, status, took, r.RemoteAddr, token)
 }
 
 // Called writes the line of a gRPC call that has ended with that code. token is the name of its access token, empty for none.
 func (l *AccessLog) Called(path, code string, took time.Duration, from, token string) {
-	args := []any{"door", l.Listener, "method", http.MethodPost, "path", path, "status", code, "took", took, "from", from}
+	l.write(http.MethodPost, path, code, took, from, token)
+}
+
+func (l *AccessLog) write(method, path string, status any, took time.Duration, from, token string) {
+	args := []any{"door", l.Listener, "method", method, "path", path, "status", status, "took", took, "from", from}
 	if token != "" {
 		args = append(args, "token", token)
 	}

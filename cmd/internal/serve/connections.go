@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/limitctl/limitctl/internal/sys"
 )
 
 // connections is a listener that bounds the number of open connections. A connection beyond the bound replaces the
@@ -61,7 +63,7 @@ func (l *connections) Accept() (net.Conn, error) {
 	for {
 		inner, err := l.Listener.Accept()
 		if err != nil {
-			if l.closing.Load() && isTimeout(err) {
+			if l.closing.Load() && sys.IsTimeout(err) {
 				err = errors.Join(net.ErrClosed, l.Listener.Close())
 			}
 			if now := time.Now(); !errors.Is(err, net.ErrClosed) && now.Sub(l.failedAt) >= time.Minute {
@@ -239,7 +241,7 @@ func (c *conn) Read(p []byte) (n int, err error) {
 func (c *conn) read(p []byte) (n int, err error) {
 	if !c.leaving.Load() || !c.waits.Load() {
 		n, err = c.Conn.Read(p)
-		if !c.leaving.Load() || !c.waits.Load() || !isTimeout(err) { // net/http ends each request with a time-out
+		if !c.leaving.Load() || !c.waits.Load() || !sys.IsTimeout(err) { // net/http ends each request with a time-out
 			return n, err
 		}
 	}
@@ -277,9 +279,4 @@ func (l *connections) count() int {
 	l.turn.Lock()
 	defer l.turn.Unlock()
 	return l.open
-}
-
-func isTimeout(err error) bool {
-	var network net.Error
-	return errors.As(err, &network) && network.Timeout()
 }

@@ -145,7 +145,7 @@ func (a *explainAnswer) Records() [][]string {
 	for _, l := range a.Limits {
 		record := []string{a.Policy, l.Limit, l.Key, l.Name, l.StoreKey, l.Algorithm, cli.Number(l.Count),
 			cli.Number(l.PeriodMS), cli.Number(l.Burst),
-			strconv.FormatBool(l.Shadow), strconv.Itoa(l.Override), cli.AttributesText(l.When)}
+			strconv.FormatBool(l.Shadow), strconv.Itoa(l.Override), l.When.Text()}
 		records = append(records, append(record, l.Applied.Cells()...))
 	}
 	return records
@@ -177,7 +177,7 @@ func (a *explainAnswer) Print(p *output.Printer) {
 			notes = append(notes, "shadow")
 		}
 		if l.Override > 0 {
-			notes = append(notes, fmt.Sprintf("override %d: %s", l.Override, cli.AttributesText(l.When)))
+			notes = append(notes, fmt.Sprintf("override %d: %s", l.Override, l.When.Text()))
 		}
 		if l.applied != nil {
 			notes = append(notes, cli.OperatorsText(l.applied))

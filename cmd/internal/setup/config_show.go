@@ -255,12 +255,12 @@ func (a *showAnswer) addPolicy(c *config.Config, p *policy.Policy) {
 		a.addFrom(c, path+".local_share", share, "local_share")
 	}
 	if len(p.HashBy) > 0 {
-		a.addFrom(c, path+".hash_by", listed(p.HashBy))
+		a.addFrom(c, path+".hash_by", config.Listed(p.HashBy))
 	}
 	for i := range p.Limits {
 		l, path := &p.Limits[i], fmt.Sprintf("%s.limits[%d]", path, i)
 		a.addFrom(c, path+".name", l.Name)
-		a.addFrom(c, path+".by", listed(l.By))
+		a.addFrom(c, path+".by", config.Listed(l.By))
 		a.addFrom(c, path+".limit", l.Limit.String())
 		if cost := l.Cost.String(); cost != "" {
 			a.addFrom(c, path+".cost", cost)
@@ -274,7 +274,7 @@ func (a *showAnswer) addPolicy(c *config.Config, p *policy.Policy) {
 		}
 		for j, override := range l.Exceptions {
 			path := fmt.Sprintf("%s.overrides[%d]", path, j)
-			a.addFrom(c, path+".when", cli.AttributesText(override.When))
+			a.addFrom(c, path+".when", override.When.Text())
 			a.addFrom(c, path+".limit", override.Limit.String(), path+".burst", path+".algorithm")
 		}
 	}
@@ -316,8 +316,6 @@ func (a *showAnswer) addContext(c *config.Config, x *config.Context) {
 	a.addFrom(c, path+".read_only", fmt.Sprint(x.ReadOnly))
 	a.addFrom(c, path+".protected", fmt.Sprint(x.Protected))
 }
-
-func listed(names []string) string { return "[" + strings.Join(names, ", ") + "]" }
 
 // Document implements output.Answer.
 func (a *showAnswer) Document() any { return a.document }

@@ -4,10 +4,11 @@ package shell
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/limitctl/limitctl/internal/texts"
 )
 
 // IsPlain reports whether no shell, under any options, gives word another meaning: it has letters and digits of any
@@ -37,10 +38,9 @@ func isWord(r rune) bool {
 	return (unicode.IsLetter(r) || unicode.IsDigit(r)) && isVisible(r)
 }
 
-// isVisible reports whether r is visible, and does not affect its neighbours.
-func isVisible(r rune) bool {
-	return strconv.IsPrint(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
-}
+// isVisible reports whether r is visible by itself. That is stricter than on a screen, where a variation selector belongs
+// to the emoji before it: without one, it is invisible.
+func isVisible(r rune) bool { return texts.IsVisible(r) && !unicode.Is(unicode.Variation_Selector, r) }
 
 // Quote writes a word in the one form that bash, zsh and fish all read back unchanged, in scripts and at their
 // prompts, on one line and without invisible characters. ok is false if there is no such form: for a word with a

@@ -22,7 +22,7 @@ func hostile() []string {
 		"*", "?", "[a-z]", "**/*", "{a,b}", "{1..3}", "(a)", "a(N)", "*(e:touch PWNED:)", "<(touch PWNED)", ">x", "<x", "2>x", "%self",
 		"%1", "%d%s",
 		"a\tb", "a\nb", "\na", "\n\na", "a\n\nb", "\nx'y", "\n'", "\n\\", "\r", "\x1b[31m", "\x1b]0;x\x07", "\x7f", "\u0085", "\u00a0",
-		"\u200b", "\u202ertl", "\u2066x\u2069", "\ufeff",
+		"\u200b", "\u2800", "\u202ertl", "\u2066x\u2069", "\ufeff",
 		"\u3000", "\u3164", "e\u0301", "\u034f", "\ufe0f", "\xff", "\xc3", "a\xffb\xfe", "\xed\xa0\x80", "\U0010ffff", "\uf8ff", "\uf600",
 		"\ufdd0", "利用者:山田太郎", "שלום", "😀", "👩\u200d👩",
 		"end", "and", "L", "@(a)", "+(a)", "a,b", "a;b", "\n%s", "\x01%s", "\n\x01", "\x011", "\n7", "\x010",
@@ -115,7 +115,7 @@ func TestQuote(t *testing.T) {
 	for _, test := range []struct{ word, want string }{
 		{"", "''"}, {"user:42", "user:42"}, {"--store=redis://x:1/2", "--store=redis://x:1/2"}, {"a b", "'a b'"}, {"it's", `'it'\''s'`},
 		{`a\b`, `'a'\\'b'`}, {"a\x1b[m", `'a'"$(printf '\033')"'[m'`}, {"\n é", `"$(printf '\012\040')"'é'`}, {"=ls", "'=ls'"},
-		{"山田", "山田"},
+		{"山田", "山田"}, {"a\u2800b", `'a'"$(printf '\342\240\200')"'b'`}, {"❤\ufe0f", `'❤'"$(printf '\357\270\217')"`},
 	} {
 		if got, ok := Quote(test.word); !ok || got != test.want {
 			t.Errorf("Quote(%q) = %s, %t, want %s", test.word, got, ok, test.want)

@@ -113,6 +113,14 @@ func (q *Query) Selects(key store.Key) bool {
 	return q.Subjects.Match(key.Subject) && (q.Names.IsZero() || q.Names.Match(key.Name)) && (q.Match == nil || q.Match(key))
 }
 
+// Has reports whether q selects a key, which is one of q.Keys if they are set.
+func (q *Query) Has(key store.Key) bool {
+	if q.Keys == nil {
+		return q.Selects(key)
+	}
+	return slices.Contains(q.Keys, key)
+}
+
 // Report calls q.Progress, if it is set.
 func (q *Query) Report(looked, total int64) {
 	if q.Progress != nil {
@@ -176,6 +184,15 @@ func Records(keys ...store.Key) []Record {
 		records[i].Key = key
 	}
 	return records
+}
+
+// KeysOf returns the keys of records.
+func KeysOf(records []Record) []store.Key {
+	keys := make([]store.Key, len(records))
+	for i := range records {
+		keys[i] = records[i].Key
+	}
+	return keys
 }
 
 // Check returns a [store.ErrInvalid] if r cannot be imported, because of its key or because a value is not a limit

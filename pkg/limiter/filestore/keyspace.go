@@ -17,7 +17,7 @@ func recordOf(key store.Key, state *store.State, now store.Instant) admin.Record
 // Delete implements [admin.Keyspace] in one transaction.
 func (s *Store) Delete(ctx context.Context, records ...admin.Record) (deleted int, changed []admin.Record, err error) {
 	var foreign []error
-	err = s.transact(ctx, false, keysOf(records), func(b *batch) error {
+	err = s.transact(ctx, false, admin.KeysOf(records), func(b *batch) error {
 		deleted, changed, foreign = 0, nil, nil
 		for i := range records {
 			r, err := b.load(records[i].Key)
@@ -98,7 +98,7 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...admin.Recor
 		}
 	}
 	outcomes := make([]admin.ImportOutcome, len(records))
-	err := s.transact(ctx, true, keysOf(records), func(b *batch) error {
+	err := s.transact(ctx, true, admin.KeysOf(records), func(b *batch) error {
 		for i := range records {
 			var imported store.State
 			if err := imported.DecodeRecord(records[i].Value); err != nil {
@@ -138,12 +138,4 @@ func (s *Store) transact(ctx context.Context, create bool, keys []store.Key, do 
 		}
 	}
 	return s.write(ctx, &job{creates: create, do: do})
-}
-
-func keysOf(records []admin.Record) []store.Key {
-	keys := make([]store.Key, len(records))
-	for i := range records {
-		keys[i] = records[i].Key
-	}
-	return keys
 }

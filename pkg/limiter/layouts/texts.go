@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// errNoUnit is of a window that is none of any unit.
+// errNoUnit says that begin and expiry of a counter fit the window of no unit of time, such as a minute.
 var errNoUnit = errors.New("a counter whose window fits no unit")
 
 // errNotHash is of a hash of counters that holds something else.

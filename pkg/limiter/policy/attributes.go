@@ -21,6 +21,15 @@ func (a Attributes) Names() []string {
 	return names
 }
 
+// Text writes the attributes in the order of their names as name=value, with spaces between, as on the command line.
+func (a Attributes) Text() string {
+	var words []string
+	for _, name := range a.Names() {
+		words = append(words, name+"="+a[name])
+	}
+	return strings.Join(words, " ")
+}
+
 // has reports whether a contains all of other.
 func (a Attributes) has(other Attributes) bool {
 	for name, value := range other {

@@ -71,10 +71,10 @@ func Open(options redis.Options, settings ...Option) (*Store, error) {
 // not close it. So a service can have its limits on the client that it uses for all else.
 // Whatever retries client is configured for, takes and refunds are never sent twice.
 //
-// What its servers answer costs what client lets it cost: see [Own] for a client that is there
-// for the limits alone. Of a ClusterClient's call that never reached a node it may not be
-// known, which then is a [store.ErrOutcomeUnknown] and not a [store.ErrUnavailable]. Errors
-// hold the password of client's options never, and one of a provider only if a server repeats it.
+// New does not bound the size of answers; [Own] does, for a client that is there for the limits
+// alone. If a call of a ClusterClient fails before it reaches a node, New may not know that, and
+// returns a [store.ErrOutcomeUnknown] instead of a [store.ErrUnavailable]. Errors never contain
+// the password of the client's options, and that of a provider only if a server repeats it.
 //
 // On a [redis.Ring], or a client of the caller's own, decisions of several callers share
 // pipelines and not script calls, because nobody knows which keys are on one server. The

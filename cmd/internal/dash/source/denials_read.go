@@ -70,7 +70,7 @@ func (r *DenialReader) begin(ctx context.Context, d *DeniedSince) error {
 	d.First, d.Now, d.Lost, d.Others, d.LetThrough = true, all.Now, all.Lost, all.Others, byID(all.LetThrough)
 	d.Over = time.Minute + time.Duration(all.Now%minute)*time.Microsecond // whole minutes are counted
 	for _, row := range all.Rows {
-		if r.follows(row.Key) {
+		if r.Query.Has(row.Key) {
 			d.Rows = append(d.Rows, row)
 		}
 	}
@@ -92,7 +92,7 @@ func (r *DenialReader) goOn(ctx context.Context, d *DeniedSince) error {
 		if before := r.counts[row.Key]; before <= row.Count { // else it had lost its place in the table meanwhile
 			row.Count -= before
 		}
-		if row.Count > 0 && r.follows(row.Key) {
+		if row.Count > 0 && r.Query.Has(row.Key) {
 			d.Rows = append(d.Rows, row)
 		}
 	}
@@ -152,17 +152,4 @@ func byID(all []admin.LetThrough) map[string]int64 {
 		counts[l.Override] = l.Count
 	}
 	return counts
-}
-
-// follows reports whether a key is among those that are looked at.
-func (o *Options) follows(key store.Key) bool {
-	if o.Query.Keys == nil {
-		return o.Query.Selects(key)
-	}
-	for _, named := range o.Query.Keys {
-		if named == key {
-			return true
-		}
-	}
-	return false
 }

@@ -2,6 +2,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -256,7 +257,7 @@ func (c *Comparison) differentLoads(title string, base, bases int, was, is *repo
 		{"store", func(r *report.Run) string { return r.Store }},
 	} {
 		if before, after := what.of(was), what.of(is); before != after {
-			c.warn("%s: the %s differs: %s, and now %s", title, what.name, orNone(before), orNone(after))
+			c.warn("%s: the %s differs: %s, and now %s", title, what.name, cmp.Or(before, "none"), cmp.Or(after, "none"))
 		}
 	}
 	const tolerance = 0.05
@@ -267,13 +268,6 @@ func (c *Comparison) differentLoads(title string, base, bases int, was, is *repo
 	if was.GeneratorLimited || is.GeneratorLimited {
 		c.warn("%s: the load generator was the limit, not the store", title)
 	}
-}
-
-func orNone(text string) string {
-	if text == "" {
-		return "none"
-	}
-	return text
 }
 
 // name is the metric without its unit, as in a threshold.

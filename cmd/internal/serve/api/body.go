@@ -8,6 +8,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/serve/refusal"
+	"github.com/limitctl/limitctl/internal/sys"
 )
 
 const (
@@ -51,8 +52,7 @@ func (l *listener) refuseBody(w http.ResponseWriter, err error) {
 		refusal.Write(w, http.StatusRequestEntityTooLarge, outcome.Usage.Word, err.Error())
 		return
 	}
-	var slow interface{ Timeout() bool }
-	if errors.As(err, &slow) && slow.Timeout() {
+	if sys.IsTimeout(err) {
 		refusal.Write(w, http.StatusRequestTimeout, outcome.Interrupted.Word, "the body did not arrive in time: "+err.Error())
 		return
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -53,13 +54,7 @@ func deniers(domains configfile.EnvoyDomains) map[*configfile.EnvoyDescriptor]*p
 func (s *Settings) Denier(d *configfile.EnvoyDescriptor) *policy.Policy { return s.deniers[d] }
 
 // Deniers returns the policies that [Settings.Denier] returns.
-func (s *Settings) Deniers() []*policy.Policy {
-	all := make([]*policy.Policy, 0, len(s.deniers))
-	for _, p := range s.deniers {
-		all = append(all, p)
-	}
-	return all
-}
+func (s *Settings) Deniers() []*policy.Policy { return slices.Collect(maps.Values(s.deniers)) }
 
 // Refuse notes that a listener denied an ask without a decision, because no usage would allow it. It is told and counted like a
 // decision: denies says which limits of p denied, and the others were not asked. Nothing is charged.

@@ -166,11 +166,7 @@ func subject(ask *engine.Ask) string {
 	if ask.Policy == "" {
 		return ask.Key
 	}
-	var words []string
-	for _, name := range ask.Attributes.Names() {
-		words = append(words, name+"="+ask.Attributes[name])
-	}
-	return strings.Join(words, " ")
+	return ask.Attributes.Text()
 }
 
 // State is the state of the store, for operators.

@@ -191,7 +191,7 @@ func (l *listener) failed(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	status, why := http.StatusBadGateway, "The server behind this one cannot be reached."
-	if timedOut(err) {
+	if sys.IsTimeout(err) {
 		status, why = http.StatusGatewayTimeout, "The server behind this one did not answer in time."
 	}
 	l.Log.Warn("the upstream did not answer", "upstream", l.Upstream.String(), "status", status, "error", err.Error())

@@ -123,12 +123,6 @@ func (b *sentBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// timedOut reports whether an upstream was too slow, and not away.
-func timedOut(err error) bool {
-	var timeout interface{ Timeout() bool }
-	return errors.As(err, &timeout) && timeout.Timeout()
-}
-
 // buffers are for copying bodies.
 type buffers struct{ pool sync.Pool }
 

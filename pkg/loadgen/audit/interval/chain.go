@@ -4,11 +4,11 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// chain is what can be said of windows that begin with the first request after the last one's
-// end. There is no kindest order of these: a later first request makes its window end later,
-// which may be better or worse. So all instants at which a window can have begun are followed:
-// for each unit that can have been a window's first, the earliest instant. The latest one is the end
-// of its interval, since nothing keeps a request from coming late.
+// chain audits windows that begin with the first request after the end of the last window. No order of
+// the requests is the kindest: a later first request makes its window end later, which may be better or
+// worse. So the chain follows all instants at which a window can have begun: for each unit that can have
+// been the first of a window, the earliest instant. The latest instant is the end of the unit's interval,
+// since a request can always come late.
 type chain struct {
 	limit *store.Limit // with the period as short as it may look
 	// longest is the period as long as it may look. No length is kindest: a longer window can hold a late unit that begins
@@ -16,14 +16,14 @@ type chain struct {
 	longest store.Instant
 	units   int64 // that were not too many
 	last    store.Instant
-	// starts is the units that can have been first, oldest first. Where a later one can have
-	// begun as early, the older one is of no use.
+	// starts is the units that can have been the first of a window, the oldest unit first. An older unit is
+	// dropped if a later one can have begun a window as early.
 	starts   queue[start]
 	broken   int64 // how often no chain of windows was possible
 	startsAt bool  // the last unit can have been first
 
-	// A span of time touches at most that of a period more than two windows, so that a bucket
-	// of twice the count bounds it.
+	// A span of time touches at most two windows more than it has periods. So a bucket with a burst of twice
+	// the count bounds the units in it.
 	bucket     kindest
 	bucketOver int64
 	double     store.Limit

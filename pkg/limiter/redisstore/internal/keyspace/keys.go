@@ -92,8 +92,9 @@ func perExchange(n int, size func(i int) int) int {
 	return n
 }
 
-// exchanges calls do with n records, as many at a time as one exchange can carry: what has changed since comes back, and is
-// about as large. It is alone with what is large. It ends with the first error of do.
+// exchanges calls do with n records, as many at a time as one exchange can carry. Values that have changed come back in the
+// answer, which is then about as large as the request. An exchange with large records runs while no other such one does.
+// exchanges ends with the first error of do.
 func (k *keys) exchanges(ctx context.Context, n int, size func(i int) int, do func(first, end int) error) error {
 	for first := 0; first < n; {
 		end := first + perExchange(n-first, func(i int) int { return size(first + i) })
@@ -133,8 +134,9 @@ func keptValue(value []byte) []byte {
 	return append([]byte("#"), hex.EncodeToString(sum[:])...)
 }
 
-// eachReported calls do with what a script reports of keys, from the second element of its reply on: the index of a key, and either
-// what it holds that was left, or what it held until when. It returns false if no script answers so.
+// eachReported calls do for each key that a script reports. The reply has four elements for each, after its first element: the
+// index of the key, what it holds if the script left it, and else the value that it held, and when that would have expired.
+// eachReported returns false if the reply is not like that.
 func eachReported(reply []any, keys int, do func(i int, holds string, was []byte, until time.Time)) bool {
 	for n := 1; n < len(reply); n += 4 {
 		i := int(lanes.Integer(reply[n])) - 1

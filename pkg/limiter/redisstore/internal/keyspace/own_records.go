@@ -54,7 +54,7 @@ func (o *Own) Delete(ctx context.Context, records ...admin.Record) (deleted int,
 	if err := o.Check(); err != nil {
 		return 0, nil, err
 	}
-	if err := validate(keysOf(records)); err != nil {
+	if err := validate(admin.KeysOf(records)); err != nil {
 		return 0, nil, err
 	}
 	var foreign []error
@@ -70,7 +70,7 @@ func (o *Own) Delete(ctx context.Context, records ...admin.Record) (deleted int,
 func (o *Own) deleteBatch(ctx context.Context, records []admin.Record) (
 	deleted int, changed []admin.Record, foreign []error, err error,
 ) {
-	keys := keysOf(records)
+	keys := admin.KeysOf(records)
 	storeKeys := o.storeKeys(keys)
 	var mu sync.Mutex
 	err = o.EachBatch(ctx, keys, keysPerCall, func(batch []int) error {
@@ -116,7 +116,7 @@ func (o *Own) Import(ctx context.Context, replace bool, records ...admin.Record)
 		}
 		expires[i] = expiresMS(expiryOf(&records[i]))
 	}
-	keys := keysOf(records)
+	keys := admin.KeysOf(records)
 	storeKeys := o.storeKeys(keys)
 	outcomes := make([]admin.ImportOutcome, len(records))
 	err := o.EachBatch(ctx, keys, keysPerCall, func(batch []int) error {
@@ -165,14 +165,6 @@ func validate(keys []store.Key) error {
 		}
 	}
 	return nil
-}
-
-func keysOf(records []admin.Record) []store.Key {
-	keys := make([]store.Key, len(records))
-	for i := range records {
-		keys[i] = records[i].Key
-	}
-	return keys
 }
 
 func (o *Own) storeKeys(keys []store.Key) []string {

@@ -18,10 +18,7 @@ func WatchNodes(client redis.UniversalClient) {
 }
 
 // nodeHook is a [redis.Hook] of the nodes of a Cluster.
-type nodeHook struct{}
-
-// DialHook implements [redis.Hook].
-func (nodeHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+type nodeHook struct{ redisserver.PassHook }
 
 // ProcessHook implements [redis.Hook]. What comes by here goes to the node, or is
 // how the client learns what nodes there are.
