@@ -3,6 +3,7 @@ package cmd
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -34,11 +35,16 @@ func flagComplaint(err error) string {
 	return strings.Replace(text, number.Error(), "write a whole number", 1)
 }
 
+// withPassword is where the password of a server goes: in no argument, as other users of the machine see those.
+const withPassword = "--store redis://USER@HOST, with the password in LIMITCTL_PASSWORD"
+
 // flagHabits are flags that other programs have, and what to give instead.
 func flagHabits() map[string]string {
 	return map[string]string{
 		"json": "-o json", "yaml": "-o yaml", "csv": "-o csv", "format": "-o FORMAT", "out": "-o FORMAT",
-		"url": "--store URL", "host": "--store redis://HOST:PORT", "force": "--yes", "f": "--yes", "follow": "--watch",
+		"url": "--store URL", "host": "--store redis://HOST:PORT", "port": "--store redis://HOST:PORT", "p": "--store redis://HOST:PORT",
+		"db": "--store redis://HOST:PORT/DB", "database": "--store redis://HOST:PORT/DB", "user": "--store redis://USER@HOST",
+		"password": withPassword, "pass": withPassword, "force": "--yes", "f": "--yes", "follow": "--watch",
 		"name": "--limit-name NAME", "fields": "--jq FILTER", "columns": "--jq FILTER", "query": "--jq FILTER",
 		"go-template": "--template TEXT", "reason-text": "--reason TEXT", "noop": "--dry-run", "simulate": "--dry-run",
 	}
@@ -63,6 +69,12 @@ func flagHint(cmd *cobra.Command, complaint string) string {
 			habit, has = forLoad, true
 		}
 	}
+	switch {
+	case cmd.Flags().Lookup("admin") != nil && slices.Contains([]string{"port", "p", "addr", "address", "bind", "host"}, name):
+		habit, has = "--listen HOST:PORT", true
+	case cmd.Flags().Lookup("log-format") != nil && name == "format":
+		habit = "--log-format FORMAT for the log, or -o FORMAT for the answer"
+	}
 	if has {
 		flag, _, _ := strings.Cut(strings.TrimLeft(habit, "-"), " ")
 		if cmd.Flags().Lookup(flag) != nil || len(flag) == 1 && cmd.Flags().ShorthandLookup(flag) != nil {
@@ -75,7 +87,8 @@ func flagHint(cmd *cobra.Command, complaint string) string {
 			names = append(names, f.Name)
 		}
 	})
-	if near := texts.Nearest(name, names, 2); near != "" && len(name) > 1 {
+	// In a short name two other letters are no slip: --db is not --jq.
+	if near := texts.Nearest(name, names, min(2, (len(name)-1)/2)); near != "" {
 		return fmt.Sprintf("; did you mean --%s?", near)
 	}
 	return ""

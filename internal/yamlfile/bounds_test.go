@@ -82,7 +82,7 @@ func TestBombs(t *testing.T) {
 		"levels":                 {repeated("a:\n b:\n  c:\n"), "20001:1: " + lines},
 		"an indented map":        {"a:\n" + counted("  a%d: x\n"), "10002:3: " + level},
 		"indentation":            {"a:\n" + strings.Repeat(" ", 501) + "b: c\n", "2:501: the line is indented by more than 500 characters"},
-		"a quote":                {"a: \"" + strings.Repeat("x\n", 9_000), "1:4: could not find end character of double-quoted text"},
+		"a quote":                {"a: \"" + strings.Repeat("x\n", 9_000), "1:4: the text that begins here has no closing quote"},
 		"quotes":                 {broken("''"), "2:40001: " + marks},
 		"a flow":                 {"a: [\n" + broken("x,") + "]", "5:19998: " + marks},
 		"braces":                 {broken("{}"), "2:40001: " + marks},

@@ -79,6 +79,14 @@ func (r *Reader) syntax(err error) {
 	switch {
 	case strings.Contains(text, `'	'`), strings.Contains(text, "tab character"):
 		text = "the line is indented with a tab; use spaces"
+	case strings.HasPrefix(text, "sequence end token"):
+		text = "the list that begins here has no closing ]"
+	case strings.HasPrefix(text, "could not find flow mapping end token"):
+		text = "the map that begins here has no closing }"
+	case strings.HasPrefix(text, "could not find end character of"):
+		text = "the text that begins here has no closing quote"
+	case strings.HasPrefix(text, "non-map value"):
+		text = `a "key: value" is expected here; is the line indented like those around it?`
 	case strings.HasPrefix(text, "value is not allowed"):
 		text = "no value is allowed here; is the line indented like those around it?"
 	case strings.HasPrefix(text, "mapping value is not allowed"):

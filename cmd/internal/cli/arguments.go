@@ -96,6 +96,8 @@ func Habits() map[string]map[string]string {
 			"log": "limitctl audit", "history": "limitctl audit", "rollback": "limitctl undo", "revert": "limitctl undo",
 			"bench": "limitctl loadtest --limit LIMIT", "benchmark": "limitctl loadtest --limit LIMIT",
 			"policies": "limitctl config show", "use": "limitctl context use NAME", "contexts": "limitctl context list",
+			"validate": "limitctl config validate FILE", "lint": "limitctl config validate FILE", "diff": "limitctl config diff OLD NEW",
+			"import": "limitctl config import", "publish": "limitctl config publish FILE", "monitor": "limitctl dashboard",
 			"init": "limitctl config init", "overrides": "limitctl override list", "backup": "limitctl backups list",
 		},
 		"limitctl context": {

@@ -227,7 +227,7 @@ func (s *SelectionOptions) byPolicy(g *Globals, args []string) (selection operat
 	if wanted.Policies, err = store.ParsePattern(s.Policy); err != nil {
 		return selection, Usagef("--policy: %s", err)
 	}
-	selection.Text = shell.Command("--policy", s.Policy)
+	selection.OfPolicy, selection.Text = true, shell.Command("--policy", s.Policy)
 	if s.Name != "" {
 		name, err := WithoutPolicy(s.Name, s.Policy)
 		if err != nil {
@@ -294,6 +294,10 @@ func SayNothingMatches(ctx context.Context, g *Globals, backend admin.Keyspace, 
 	}
 	patterns, filtered := meant(ctx, backend, selection)
 	for i := range patterns {
+		if selection.OfPolicy { // beside --policy there are attributes, and no pattern
+			patterns[i] = "`" + shell.Command("limitctl", "inspect", patterns[i]) + "`"
+			continue
+		}
 		patterns[i] = shell.Command(patterns[i])
 	}
 	switch last := len(patterns) - 1; {
@@ -305,7 +309,7 @@ func SayNothingMatches(ctx context.Context, g *Globals, backend admin.Keyspace, 
 		text += "; did you mean " + strings.Join(patterns[:last], ", ") + " or " + patterns[last] + "?"
 	}
 	g.Note("%s", text)
-	if g.Layouts == nil && g.OfAnyKeys && len(patterns) == 0 && !filtered && !g.ownKeysAsked && isRedis(g.Chosen.Store.Value) {
+	if g.Layouts == nil && g.OfAnyKeys && !selection.OfPolicy && len(patterns) == 0 && !filtered && !g.ownKeysAsked && isRedis(g.Chosen.Store.Value) {
 		g.Note("only limitctl's own keys were looked at; add --layout auto for those of other limiters")
 	}
 }

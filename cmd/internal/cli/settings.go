@@ -93,7 +93,7 @@ func (s *Settings) useContext(g *Globals, name, origin string) error {
 		case contextVariable:
 			err = fmt.Errorf("%s: %w", contextVariable, err)
 		case byUse:
-			err = fmt.Errorf("%w; it was chosen by `limitctl context use`: choose another, or none", err)
+			err = fmt.Errorf("%w; it was chosen by `limitctl context use`; choose another, or none with `limitctl context use --none`", err)
 		}
 		return err
 	}

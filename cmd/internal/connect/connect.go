@@ -161,6 +161,9 @@ func newClientFor(url string, options Options) (client redis.UniversalClient, wh
 // unknownScheme returns an error that does not repeat what can contain a password.
 func unknownScheme(url string) error {
 	if scheme, _, found := strings.Cut(url, "://"); found && !strings.ContainsAny(scheme, "@:/") {
+		if after, is := strings.CutPrefix(strings.ToLower(scheme), "valkey"); is { // what clients of Valkey write
+			return badURL("unknown scheme %q; did you mean redis%s://?", scheme, after)
+		}
 		if near := texts.Nearest(strings.ToLower(scheme), slices.Sorted(maps.Keys(openers())), 2); near != "" {
 			return badURL("unknown scheme %q; did you mean %s://?", scheme, near)
 		}

@@ -143,5 +143,8 @@ func notStarted(name string, err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		return cli.WithExitCode(cli.Usagef("%s cannot be started: this user may not execute it", shell.Command(name)), exitCannotStart)
 	}
+	if cause := errors.Unwrap(err); cause != nil {
+		err = cause // without the name, which is there already
+	}
 	return cli.WithExitCode(cli.Usagef("%s cannot be started: %s", shell.Command(name), err), exitCannotStart)
 }

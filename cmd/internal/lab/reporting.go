@@ -126,7 +126,7 @@ func writePage(g *cli.Globals, d *report.Document, path string) error {
 		return err
 	}
 	if err := g.Env.WriteShared(path, page.Bytes()); err != nil {
-		return cli.Usagef("the page cannot be written: %s", err)
+		return cli.Usagef("%s: the page cannot be written there: %s", shell.Command("--html", path), cli.Cause(err))
 	}
 	return nil
 }

@@ -30,6 +30,8 @@ type Selection struct {
 	Damaged bool
 	// Text is the selection in words, for people.
 	Text string
+	// OfPolicy: it selects by a policy, and so only limitctl's own keys.
+	OfPolicy bool
 	// Words are the parts of the selection that a subject has in it as they are, for [Similar].
 	Words []string
 }

@@ -101,7 +101,7 @@ func lookAround(ctx context.Context, backend admin.Keyspace, s *Selection, subje
 		if err != nil {
 			continue // a foreign value, or the end
 		}
-		if s.Query.Keys == nil && s.Query.Names.IsZero() && s.Query.Subjects.Match(entry.Key.Subject) {
+		if asksFor(&s.Query, entry.Key) {
 			return true
 		}
 		do(entry.Key.Subject)
@@ -110,6 +110,17 @@ func lookAround(ctx context.Context, backend admin.Keyspace, s *Selection, subje
 		}
 	}
 	return false
+}
+
+// asksFor reports whether a query that found nothing is for a key in use, so that only a filter can have left it out.
+func asksFor(q *admin.Query, key store.Key) bool {
+	switch {
+	case q.Keys != nil:
+		return slices.Contains(q.Keys, key)
+	case q.Names.IsZero():
+		return q.Subjects.Match(key.Subject)
+	}
+	return q.Names.Match(key.Name) && q.Subjects.Match(key.Subject) && (q.Match == nil || q.Match(key))
 }
 
 // similarPattern returns the most exact pattern that says what a subject has from one place to

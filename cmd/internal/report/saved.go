@@ -71,7 +71,7 @@ func Read(name string, data []byte) (*Document, error) {
 		return nil, store.Invalidf("%s is empty; give a report that loadtest or simulate saved", name)
 	}
 	if err := json.Unmarshal(data, &head); err != nil {
-		return nil, notJSON(name, err)
+		return nil, notJSON(name, data, err)
 	}
 	switch {
 	case len(data)-base64.StdEncoding.EncodedLen(len(head.Answers)) > MaxSize+1<<20, len(head.Answers) > MaxAnswers:
@@ -130,14 +130,14 @@ func (r *Run) addLaterFigures() {
 }
 
 // notJSON says what is wrong with the text of a report.
-func notJSON(name string, err error) error {
+func notJSON(name string, data []byte, err error) error {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &syntax) && strings.HasPrefix(syntax.Error(), "unexpected end"):
 		return store.Invalidf("%s ends in the middle of its JSON; save the report again", name)
 	case errors.As(err, &syntax) && strings.HasSuffix(syntax.Error(), "after top-level value"):
 		return store.Invalidf("%s goes on after its report; give a file with one report in it", name)
-	case errors.As(err, &syntax) && syntax.Offset <= 1: // not even its first letter
+	case errors.As(err, &syntax) && !strings.ContainsRune("{[", rune(bytes.TrimSpace(data)[0])):
 		return store.Invalidf("%s is not JSON; give a report that loadtest or simulate saved", name)
 	}
 	return notAReport(name, err)

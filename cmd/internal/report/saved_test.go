@@ -75,6 +75,7 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		{" \n", "x.json is empty"},
 		{string(good[:len(good)/2]), "x.json ends in the middle of its JSON"},
 		{"hello", "x.json is not JSON; give a report that loadtest or simulate saved"},
+		{"time,environment\n", "x.json is not JSON; give a report that loadtest or simulate saved"},
 		{"[]", "x.json is not a report: "},
 		{"{}", "x.json is JSON, but not a report"},
 		{`{"schema_version":1,"keys":[]}`, "x.json is JSON, but not a report"},

@@ -62,7 +62,10 @@ func parseLimit(text string, algorithm Algorithm) (limit Limit, err error) {
 	}
 	rest, options, hasOptions := strings.Cut(rest, ",")
 	count, period, found := strings.Cut(rest, "/")
-	if !found {
+	switch {
+	case text == "":
+		return Limit{}, Invalidf("it is empty; write COUNT/PERIOD, such as 10/1m")
+	case !found:
 		return Limit{}, Invalidf("it has no period; write COUNT/PERIOD, such as 10/1m")
 	}
 	if limit.Count, err = parseUnits("count", count, MaxCount); err != nil {

@@ -100,7 +100,7 @@ func TestParseLimitErrors(t *testing.T) {
 		return " needs a time zone; write fixed-window:COUNT/" + period + ",tz=Europe/Berlin, or tz=UTC"
 	}
 	for _, test := range []struct{ text, want string }{
-		{"", noPeriod},
+		{"", "it is empty; write COUNT/PERIOD, such as 10/1m"},
 		{"10", noPeriod},
 		{"10 per minute", noPeriod},
 		{"/", `count "" is not a whole number; write COUNT/PERIOD, such as 10/1m`},

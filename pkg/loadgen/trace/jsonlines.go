@@ -54,7 +54,7 @@ func (j *jsonParser) parse(line []byte, r *record) (reason string) {
 		return reason
 	}
 	if text == nil {
-		return fmt.Sprintf("it has no %s", j.time.name)
+		return hasNo(j.time.name)
 	}
 	if reason = j.plan.instant(text, r); reason != "" {
 		return reason

@@ -15,20 +15,31 @@ import (
 // which column is the time.
 var ErrFormat = errors.New("the format of the log is not known")
 
-// formatError is an ErrFormat with words of its own.
-type formatError struct{ error }
+// ErrNoKey is the kind of a [store.ErrInvalid] about a log that has not the field "key", which is that of the caller unless
+// [Options.Key] says another.
+var ErrNoKey = errors.New("the log has no field of the caller")
 
-func (e formatError) Unwrap() []error { return []error{e.error, ErrFormat} }
+// kindError is an error of a kind, with words of its own.
+type kindError struct {
+	error
+	kind error
+}
+
+func (e kindError) Unwrap() []error { return []error{e.error, e.kind} }
+
+// defaultKey is the field of the caller in JSON and CSV.
+const defaultKey = "key"
 
 // plan says how to read the lines of one log.
 type plan struct {
-	format    Format
-	time      string
-	cost      string   // empty for none
-	costGiven bool     // by the caller, so it must exist
-	wanted    []Field  // that make the subject
-	names     []string // of the log's fields, as far as known
-	zone      *time.Location
+	format     Format
+	time       string
+	cost       string   // empty for none
+	costGiven  bool     // by the caller, so it must exist
+	keyAssumed bool     // wanted is the default field of the caller
+	wanted     []Field  // that make the subject
+	names      []string // of the log's fields, as far as known
+	zone       *time.Location
 }
 
 // newPlan detects how to read the log that begins with head, and removes a header from it.
@@ -42,9 +53,9 @@ func newPlan(head *chunk, options Options) (*plan, error) {
 	}
 	if p.format == Auto {
 		if p.format = detect(head, timeName); p.format == Auto {
-			return nil, formatError{store.Invalidf("the log's format cannot be told from its first line, %q: that is neither an access "+
+			return nil, kindError{store.Invalidf("the log's format cannot be told from its first line, %q: that is neither an access "+
 				"log nor JSON, nor a CSV header with a column %q; say the format, or which column is the time",
-				excerpt(firstLine(head.data)), timeName)}
+				excerpt(firstLine(head.data)), timeName), ErrFormat}
 		}
 	}
 	keys := options.Key
@@ -53,7 +64,8 @@ func newPlan(head *chunk, options Options) (*plan, error) {
 	case p.format == Apache:
 		keys = []string{"ip"}
 	default:
-		keys = []string{"key"}
+		keys = []string{defaultKey}
+		p.keyAssumed = true
 	}
 	if p.time == "" {
 		p.time = "time"
@@ -130,7 +142,15 @@ func (p *plan) unknownField(name string) error {
 	if more := len(p.names) - most; more > 0 {
 		there += fmt.Sprintf(" and %d more", more)
 	}
-	return store.Invalidf("the log has no field %q; there are %s", name, there)
+	return p.ofKey(name, store.Invalidf("the log has no field %q; there are %s", name, there))
+}
+
+// ofKey makes err, which says that a field is missing, an ErrNoKey if the field is the assumed one of the caller.
+func (p *plan) ofKey(field string, err error) error {
+	if p.keyAssumed && field == defaultKey {
+		return kindError{err, ErrNoKey}
+	}
+	return err
 }
 
 func (p *plan) newParser() parser {

@@ -131,11 +131,14 @@ func (p *parsed) addBad(line []byte, reason string) {
 	}
 }
 
+// hasNo is why a line without a field cannot be read.
+func hasNo(field string) string { return "it has no " + field }
+
 // encode puts the record's values into one text: a single value as it is, and several values each after its length.
 func (p *plan) encode(r *record) (reason string) {
 	for i, value := range r.values {
 		if len(value) == 0 && !p.wanted[i].Optional {
-			return fmt.Sprintf("it has no %s", p.wanted[i].Name)
+			return hasNo(p.wanted[i].Name)
 		}
 		if len(value) > maxValue {
 			return fmt.Sprintf("its %s is longer than %d bytes", p.wanted[i].Name, maxValue)
