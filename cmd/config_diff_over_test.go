@@ -58,7 +58,8 @@ func TestWhoIsOverANewLimit(t *testing.T) {
 	// Charged under its override, a key is compared with the new limit as the override changes it.
 	w.run(t, exitYes, "consume", "--config", old, "--policy", "api", "user=raised")
 	stdout, _ = w.run(t, exitNo, "config", "diff", lower, "-o", "jsonl")
-	if want := `"old":"sliding-log:200/1h","new":"sliding-log:20/1h","keys":1,"example":"user:raised","over":0}`; !strings.Contains(stdout, want) {
+	const raised = `"old":"sliding-log:200/1h","new":"sliding-log:20/1h","keys":1,"example":"user:raised","over":0}`
+	if !strings.Contains(stdout, raised) {
 		t.Errorf("it says %s", stdout)
 	}
 }

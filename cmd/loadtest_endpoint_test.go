@@ -319,7 +319,7 @@ func TestAnInterruptWhileAnEndpointHangs(t *testing.T) {
 	}))
 	defer server.Close()
 	w := newWorld(t)
-	code := Run(ctx, []string{"loadtest", server.URL + "?{subject}", "--limit", "10/1s", "--duration", "10m", "--timeout", "300ms", "-o",
+	code := Run(ctx, []string{"loadtest", server.URL + "?{subject}", "--limit", "10/1s", "--duration", "10m", "--timeout", "3s", "-o",
 		"json"}, w.Env)
 	var document report.Document
 	if err := json.Unmarshal(w.out.Bytes(), &document); err != nil || code != exitInterrupted || !document.Interrupted {

@@ -26,8 +26,8 @@ var logFormats = []struct {
 			at.Format("02/Jan/2006:15:04:05 -0700"), path, bytes)
 	}},
 	{"JSON lines, RFC 3339", "", func(at time.Time, address, path string, bytes int) string {
-		return fmt.Sprintf(`{"time":"%s","key":"%s","method":"GET","path":"%s","status":200,"bytes":%d}`+"\n", at.Format(milliRFC3339), address,
-			path, bytes)
+		return fmt.Sprintf(`{"time":"%s","key":"%s","method":"GET","path":"%s","status":200,"bytes":%d}`+"\n",
+			at.Format(milliRFC3339), address, path, bytes)
 	}},
 	{"CSV, RFC 3339", "time,key,path,status\n", func(at time.Time, address, path string, _ int) string {
 		return fmt.Sprintf("%s,%s,%s,200\n", at.Format(milliRFC3339), address, path)

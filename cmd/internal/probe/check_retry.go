@@ -68,9 +68,9 @@ func (e *proof) retryAfter() Check {
 }
 
 // spread reports whether denials of one wait name instants that go up and down by more than a second, be it in another wait, and
-// some are in time. Then the waits are longer on purpose, so that clients do not come back all at once. A wait that is always the same, or in another
-// unit, only moves them one way. late is how much later than needed they were seen to be at most, and longest the longest of them; both
-// are 0 if they are not.
+// some are in time. Then the waits are longer on purpose, so that clients do not come back all at once. A wait that is always the
+// same, or in another unit, only moves them one way. late is how much later than needed they were seen to be at most, and longest
+// the longest of them; both are 0 if they are not.
 func (e *proof) spread() (late, longest time.Duration) {
 	up, down, inTime := false, false, false
 	for i := range e.keys {
