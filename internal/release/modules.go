@@ -135,28 +135,44 @@ func notices(programs []string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-var licenceFile = texts.Regexp(`(?i)^(un)?licen[cs]e|^copying|^notice`)
+var (
+	licenceFile = texts.Regexp(`(?i)^(un)?licen[cs]e|^copying|^notice`)
+	readmeFile  = texts.Regexp(`(?i)^readme`)
+	// licenceTitle is the title of a part of a README about the licence.
+	licenceTitle = texts.Regexp(`(?im)^#+ *(un)?licen[cs]e`)
+)
 
-// addLicences adds the licences in a folder.
+// addLicences adds the licences in a folder: the files about them or, if there are none, a README that names the licence.
 func addLicences(b *bytes.Buffer, of, folder string) error {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return err
 	}
-	found := false
-	for _, entry := range entries {
-		if entry.IsDir() || !licenceFile().MatchString(entry.Name()) || strings.HasSuffix(entry.Name(), ".go") {
-			continue
+	for _, isOne := range []func(name string, text []byte) bool{
+		func(name string, _ []byte) bool {
+			return licenceFile().MatchString(name) && !strings.HasSuffix(name, ".go")
+		},
+		func(name string, text []byte) bool {
+			return readmeFile().MatchString(name) && licenceTitle().Match(text)
+		},
+	} {
+		found := false
+		for _, entry := range entries {
+			if entry.IsDir() {
+				continue
+			}
+			text, err := os.ReadFile(filepath.Join(folder, entry.Name()))
+			if err != nil {
+				return err
+			}
+			if isOne(entry.Name(), text) {
+				fmt.Fprintf(b, "\n%s\n%s: %s\n\n%s\n", strings.Repeat("=", 80), of, entry.Name(), bytes.TrimSpace(text))
+				found = true
+			}
 		}
-		text, err := os.ReadFile(filepath.Join(folder, entry.Name()))
-		if err != nil {
-			return err
+		if found {
+			return nil
 		}
-		fmt.Fprintf(b, "\n%s\n%s: %s\n\n%s\n", strings.Repeat("=", 80), of, entry.Name(), bytes.TrimSpace(text))
-		found = true
 	}
-	if !found {
-		return fmt.Errorf("%s has no licence in %s", of, folder)
-	}
-	return nil
+	return fmt.Errorf("%s has no licence in %s", of, folder)
 }

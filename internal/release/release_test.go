@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd"
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
 var released = time.Date(2026, 11, 26, 8, 30, 0, 0, time.UTC)
@@ -167,8 +169,45 @@ func TestInventoryAndNotices(t *testing.T) {
 	if err != nil || !bytes.Contains(licences, []byte("github.com/spf13/cobra@")) || !bytes.Contains(licences, []byte("Apache License")) {
 		t.Errorf("the notices are %.300s, %v", licences, err)
 	}
-	if err := addLicences(new(bytes.Buffer), "a module", t.TempDir()); err == nil {
-		t.Error("a module without a licence is no error")
+	folder := t.TempDir()
+	readme := filepath.Join(folder, "README.md")
+	for _, test := range []struct {
+		text string
+		has  bool
+	}{{"# A module", false}, {"# A module\n\n## License\n\nMIT\n", true}} {
+		if err := os.WriteFile(readme, []byte(test.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := addLicences(new(bytes.Buffer), "a module", folder); (err == nil) != test.has {
+			t.Errorf("%q: %v", test.text, err)
+		}
+	}
+}
+
+// What limitctl links differs from system to system, and all of it has a licence to ship.
+func TestTheModulesOfEverySystemHaveLicences(t *testing.T) {
+	tier.Full(t, "Go builds of its own")
+	for _, system := range []string{"linux", "darwin", "windows", "freebsd"} {
+		list := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}@{{.Version}}\t{{.Dir}}{{end}}{{end}}", ".")
+		list.Dir = filepath.Join("..", "..")
+		list.Env = append(os.Environ(), "GOOS="+system, "GOARCH=amd64", "CGO_ENABLED=0")
+		output, err := list.Output()
+		if err != nil {
+			t.Fatalf("%s: %v", system, err)
+		}
+		modules := slices.Compact(slices.Sorted(strings.Lines(string(output))))
+		if len(modules) < 10 {
+			t.Errorf("%s: only %d modules", system, len(modules))
+		}
+		for _, module := range modules {
+			name, folder, _ := strings.Cut(strings.TrimSpace(module), "\t")
+			if name == "" {
+				continue
+			}
+			if err := addLicences(new(bytes.Buffer), name, folder); err != nil {
+				t.Errorf("%s: %v", system, err)
+			}
+		}
 	}
 }
 
