@@ -309,7 +309,8 @@ func SayNothingMatches(ctx context.Context, g *Globals, backend admin.Keyspace, 
 		text += "; did you mean " + strings.Join(patterns[:last], ", ") + " or " + patterns[last] + "?"
 	}
 	g.Note("%s", text)
-	if g.Layouts == nil && g.OfAnyKeys && !selection.OfPolicy && len(patterns) == 0 && !filtered && !g.ownKeysAsked && isRedis(g.Chosen.Store.Value) {
+	ownOnly := g.Layouts == nil && g.OfAnyKeys && !selection.OfPolicy && !g.ownKeysAsked && isRedis(g.Chosen.Store.Value)
+	if ownOnly && len(patterns) == 0 && !filtered {
 		g.Note("only limitctl's own keys were looked at; add --layout auto for those of other limiters")
 	}
 }
