@@ -87,8 +87,10 @@ func (e *proof) spread() (late, longest time.Duration) {
 					up = up || named.Sub(before) > mostLate+r.Coarse()
 					down = down || before.Sub(named) > mostLate+r.Coarse()
 				}
-				v := &e.judged[i].Views[n]
-				inTime = inTime || v.Judged && !named.After(v.Fits[1].Add(mostLate+r.Coarse()))
+				if len(e.judged) > 0 { // else there is no limit to judge by
+					v := &e.judged[i].Views[n]
+					inTime = inTime || v.Judged && !named.After(v.Fits[1].Add(mostLate+r.Coarse()))
+				}
 				before, last, longest = named, explain.Latest(last, named), max(longest, r.RetryAfter)
 			}
 			if n < len(events) && events[n].Outcome == endpoint.Allowed && !last.IsZero() {
