@@ -99,6 +99,7 @@ func (b *behind) ask() (explain.Event, error) {
 			b.counts = append(b.counts, n)
 		}
 		b.admitted, b.denials = 0, b.denials+1
+	case endpoint.Failed: // nothing is known
 	}
 	return event, nil
 }
