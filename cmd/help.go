@@ -184,7 +184,7 @@ func describeFlag(flag *pflag.Flag) (name, usage string) {
 
 // usageLines are the forms in which a command is typed, one a line.
 func usageLines(cmd *cobra.Command) []string {
-	cmd.LocalFlags() // takes over the flags of all commands, without which a command without its own takes none
+	cmd.LocalFlags() // so that cobra counts the flags of all commands: a command without its own would seem to have none
 	forms := strings.Split(cmd.UseLine(), " | ")
 	for i := 1; i < len(forms); i++ {
 		forms[i] = cmd.CommandPath() + " " + strings.TrimPrefix(forms[i], cmd.Name()+" ")

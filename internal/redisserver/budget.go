@@ -33,20 +33,6 @@ type budgetHook struct {
 	budget time.Duration
 }
 
-// PassHook is a [redis.Hook] that changes nothing. Hooks embed it for what they leave as it is.
-type PassHook struct{}
-
-// DialHook implements [redis.Hook].
-func (PassHook) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-// ProcessHook implements [redis.Hook].
-func (PassHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-
-// ProcessPipelineHook implements [redis.Hook].
-func (PassHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
 // DialHook implements [redis.Hook].
 func (h budgetHook) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {

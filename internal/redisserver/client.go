@@ -82,6 +82,20 @@ func NewFailoverClient(options redis.FailoverOptions, timeout time.Duration) *re
 	return redis.NewFailoverClient(&options)
 }
 
+// PassHook is a [redis.Hook] that changes nothing. Hooks embed it for what they leave as it is.
+type PassHook struct{}
+
+// DialHook implements [redis.Hook].
+func (PassHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements [redis.Hook].
+func (PassHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+// ProcessPipelineHook implements [redis.Hook].
+func (PassHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
 // deadline is a [redis.Hook] that bounds the time of commands, including redirects and retries.
 type deadline struct {
 	PassHook

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -136,6 +137,7 @@ func notices(programs []string) ([]byte, error) {
 }
 
 var (
+	anything    = texts.Regexp(``)
 	licenceFile = texts.Regexp(`(?i)^(un)?licen[cs]e|^copying|^notice`)
 	readmeFile  = texts.Regexp(`(?i)^readme`)
 	// licenceTitle is the title of a part of a README about the licence.
@@ -148,31 +150,28 @@ func addLicences(b *bytes.Buffer, of, folder string) error {
 	if err != nil {
 		return err
 	}
-	for _, isOne := range []func(name string, text []byte) bool{
-		func(name string, _ []byte) bool {
-			return licenceFile().MatchString(name) && !strings.HasSuffix(name, ".go")
-		},
-		func(name string, text []byte) bool {
-			return readmeFile().MatchString(name) && licenceTitle().Match(text)
-		},
-	} {
-		found := false
+	found := false
+	add := func(name, content *regexp.Regexp) error {
 		for _, entry := range entries {
-			if entry.IsDir() {
+			if entry.IsDir() || !name.MatchString(entry.Name()) || strings.HasSuffix(entry.Name(), ".go") {
 				continue
 			}
 			text, err := os.ReadFile(filepath.Join(folder, entry.Name()))
 			if err != nil {
 				return err
 			}
-			if isOne(entry.Name(), text) {
+			if content.Match(text) {
 				fmt.Fprintf(b, "\n%s\n%s: %s\n\n%s\n", strings.Repeat("=", 80), of, entry.Name(), bytes.TrimSpace(text))
 				found = true
 			}
 		}
-		if found {
-			return nil
-		}
+		return nil
+	}
+	if err := add(licenceFile(), anything()); err != nil || found {
+		return err
+	}
+	if err := add(readmeFile(), licenceTitle()); err != nil || found {
+		return err
 	}
 	return fmt.Errorf("%s has no licence in %s", of, folder)
 }

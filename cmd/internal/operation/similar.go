@@ -101,7 +101,8 @@ func lookAround(ctx context.Context, backend admin.Keyspace, s *Selection, subje
 		if err != nil {
 			continue // a foreign value, or the end
 		}
-		if asksFor(&s.Query, entry.Key) {
+		q := &s.Query
+		if q.Has(entry.Key) || q.Keys == nil && q.Names.IsZero() && q.Subjects.Match(entry.Key.Subject) { // the name of a limit is a filter
 			return true
 		}
 		do(entry.Key.Subject)
@@ -110,17 +111,6 @@ func lookAround(ctx context.Context, backend admin.Keyspace, s *Selection, subje
 		}
 	}
 	return false
-}
-
-// asksFor reports whether a query that found nothing is for a key in use, so that only a filter can have left it out.
-func asksFor(q *admin.Query, key store.Key) bool {
-	switch {
-	case q.Keys != nil:
-		return slices.Contains(q.Keys, key)
-	case q.Names.IsZero():
-		return q.Subjects.Match(key.Subject)
-	}
-	return q.Names.Match(key.Name) && q.Subjects.Match(key.Subject) && (q.Match == nil || q.Match(key))
 }
 
 // similarPattern returns the most exact pattern that says what a subject has from one place to

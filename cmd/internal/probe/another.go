@@ -33,7 +33,8 @@ type behind struct {
 	// wave is the time in which the first limit gives back all that it has.
 	wave    time.Duration
 	events  []explain.Event
-	first   int // the events until the first denial
+	returns int
+	first   int // the events until the first denial; 1 if others had used up the limit
 	denials int
 	// admitted is how many were admitted since the last denial, and counts the numbers that were before one.
 	admitted int64
@@ -62,7 +63,7 @@ func (t *trial) another() error {
 	until, end := begin.Add(min(longestReturn, t.timeLeft()/2)), begin.Add(min(longestNaming, t.timeLeft()/2))
 	for n := range mostReturns {
 		var back bool
-		if back, err = b.follow(until); !back || err != nil || b.known(n) {
+		if back, err = b.follow(until); !back || err != nil || b.first == 1 || b.known() {
 			break
 		}
 		if period == 0 {
@@ -158,21 +159,26 @@ func (b *behind) follow(until time.Time) (back bool, err error) {
 	}
 }
 
-// known explains what was seen by so many returns and one more, and reports whether one limit alone does. Later than that only one must
-// have numbers that people write, the plainest.
-func (b *behind) known(returns int) bool {
+// known explains what was seen after one more return, and reports whether one limit alone does. After some returns it is enough if only
+// one has numbers that people write.
+func (b *behind) known() bool {
 	defer b.judged(b.clock.Now())
+	b.returns++
 	evidence := explain.NewEvidence(b.events, b.events[:b.first], false, b.counts)
 	b.explanations = evidence.Explanations(b.explanations)
 	slices.SortStableFunc(b.explanations, func(a, b explain.Explanation) int {
 		return cmp.Compare(explain.Plainness(&a.Models[0]), explain.Plainness(&b.Models[0]))
 	})
-	return len(b.names()) == 1 && (len(b.explanations) == 1 || returns >= 2)
+	return len(b.names()) == 1 && (len(b.explanations) == 1 || b.returns > 2)
 }
 
 // names are the limits that explain all that was seen, with numbers that people write, the plainest first. There are none while the
-// plainest of all has other numbers: more returns may give it better ones.
+// plainest of all has other numbers, as more returns may give it better ones, and none after one return: others may have used some of
+// what the first denial seems to be the count of.
 func (b *behind) names() (names []string) {
+	if b.returns < 2 {
+		return nil
+	}
 	for i := range b.explanations {
 		e := &b.explanations[i]
 		limit, plain := e.Models[0].Named(0)
@@ -188,6 +194,10 @@ func (b *behind) names() (names []string) {
 // inWords says what was seen of the other limit.
 func (b *behind) inWords() string {
 	denied := b.events[b.first-1]
+	if b.first == 1 {
+		return fmt.Sprintf("Behind %s is another limit: it denied the first request of a subject that nobody had used, so it may be a limit "+
+			"of all subjects.", b.model.Limit)
+	}
 	what, next := "", "If you know its period, check both, with one --limit each."
 	if names := b.names(); len(names) > 0 {
 		what, next = ", which can be "+strings.Join(names, " or "), "Check both, with one --limit each."

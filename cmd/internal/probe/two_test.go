@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -181,5 +182,38 @@ func TestAnotherLimitBehindTheFirstIsNamed(t *testing.T) {
 	}
 	if named < runs*8/10 {
 		t.Errorf("only %d of %d were named, and nothing else", named, runs)
+	}
+}
+
+// ofAll decides by a limit of each subject and one of all of them, both of which must have room.
+type ofAll struct{ each, all *ours }
+
+func (o *ofAll) decide(subject string, now store.Instant) bool {
+	if used := o.all.states["all"]; used != nil && used.Used(now) >= o.all.limit.Count {
+		return false
+	}
+	return o.each.decide(subject, now) && o.all.decide("all", now)
+}
+
+// A limit of all subjects behind that of each may be used up when it is met. Its count is not known then, and it is not named by what is
+// left of it.
+func TestALimitOfAllBehindTheFirstIsNotMisnamed(t *testing.T) {
+	tier.Full(t, "many cases, which take long")
+	met := 0
+	for count := 125; count < 700; count += 50 {
+		o := &ofAll{newOurs(t, "token-bucket:10/1s"), newOurs(t, fmt.Sprintf("fixed-window:%d/1m", count))}
+		s := simulated(o)
+		r := runWhole(t, s, everything(s), uint64(count)).withoutRetry()
+		for _, note := range r.Notes {
+			if strings.Contains(note, "another limit") {
+				met++
+				if strings.Contains(note, "which can be ") && !strings.Contains(note, o.all.limit.String()) {
+					t.Errorf("%d: %s", count, note)
+				}
+			}
+		}
+	}
+	if met < 3 {
+		t.Errorf("the other limit was met %d times", met)
 	}
 }

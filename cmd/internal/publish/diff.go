@@ -31,7 +31,8 @@ is more and the other less, or if the algorithm differs.
 
 With one file, or none for the configuration in use, it compares the file with
 the keys in use in the store, and counts those whose limit would change. A key
-has the limit of its last request. Keys of policies that the configuration does
+has the limit of its last request. If an override is in that limit, NEW has it,
+too. Keys of policies that the configuration does
 not have are shown as dropped; keys of no policy are left out.
 
 OVER is how many of the keys have more in use now than the new limit allows:
@@ -223,11 +224,11 @@ func keyDifferencesOf(ctx context.Context, g *cli.Globals, backend connect.Store
 				return nil
 			}
 			candidates = limits.Candidates(e.Key)
-			applied := override
-			if e.State == nil || override != nil && e.State.Time < store.InstantOf(override.CreatedAt) {
-				applied = nil // it is not in the limit of the last request
+			recorded := override // the override that is in the limit of the last request
+			if override != nil && (e.State == nil || e.State.Time < store.InstantOf(override.CreatedAt)) {
+				recorded = nil
 			}
-			d.Change, d.New = becomes(e.Limit, candidates, applied)
+			d.Change, d.New = becomes(e.Limit, candidates, recorded)
 		}
 		name := group{d.Policy, d.Limit, d.Old, d.New}
 		place, known := places[name]

@@ -16,9 +16,15 @@ type numbers struct {
 	period time.Duration
 }
 
+// family tells a family of models from others: a model without numbers of its own, and the units of a refill of fewer than all.
+type family struct {
+	like  Model
+	units int64
+}
+
 // hypothesis is a family of models, and a range for its period.
 type hypothesis struct {
-	index     int // among all of them
+	family    family
 	low, high time.Duration
 	// aligned: windows begin at instants that do not depend on requests.
 	aligned bool
@@ -39,7 +45,7 @@ func spans(low, high time.Duration, most int) (all []numbers) {
 func (v *Evidence) family(low, high time.Duration, m Model) hypothesis {
 	build := func(n numbers) []Model { return v.models(m, n.span) }
 	aligned := m.IsAligned() && m.Limit.Slices == 0
-	return hypothesis{0, max(time.Millisecond, low), min(high, v.longest), aligned, spans, build}
+	return hypothesis{family{like: m}, max(time.Millisecond, low), min(high, v.longest), aligned, spans, build}
 }
 
 // hypotheses returns all families that could explain the evidence.
@@ -90,6 +96,7 @@ func (v *Evidence) refilled(low, high time.Duration) (all []hypothesis) {
 			continue
 		}
 		part := v.family(low, high, Model{Limit: full})
+		part.family.units = units
 		part.build = func(n numbers) (models []Model) {
 			period := n.span.Truncate(time.Microsecond)
 			for _, burst := range v.counts {
@@ -111,6 +118,7 @@ func (v *Evidence) banning() (all []hypothesis) {
 	denied := slices.IndexFunc(v.h[0], func(o observation) bool { return o.outcome == endpoint.Denied })
 	first, e := &v.h[0][denied], v.edges[0]
 	low, high := e.after.Sub(first.answered.Time())-2*time.Millisecond, e.by.Sub(first.sent.Time())+2*time.Millisecond
+	const some = time.Duration(1) // each model has its own
 	for _, limit := range []store.Limit{
 		{Algorithm: store.FixedWindow, FromFirst: true}, {Algorithm: store.SlidingLog}, {Algorithm: store.TokenBucket},
 		{Algorithm: store.FixedWindow},
@@ -122,7 +130,8 @@ func (v *Evidence) banning() (all []hypothesis) {
 			}
 			return models
 		}
-		all = append(all, hypothesis{0, max(time.Millisecond, low), min(high, v.longest), false, spans, build})
+		all = append(all, hypothesis{family{like: Model{Limit: limit, Behaviour: Behaviour{Ban: some}}}, max(time.Millisecond, low),
+			min(high, v.longest), false, spans, build})
 	}
 	return all
 }
@@ -170,10 +179,11 @@ func (v *Evidence) buckets() []hypothesis {
 	low, high := v.gap()
 	full := func(gap time.Duration) time.Duration { return time.Duration(v.counts[0]) * gap }
 	simple := func(low, high time.Duration, most int) []numbers { return v.simpleRates(low, high, most) }
-	exact := hypothesis{0, max(time.Millisecond, full(low)/2), min(v.longest*4, full(high)*2), false, simple, func(n numbers) []Model {
-		return v.bucketsOf(n, 0)
-	}}
+	like := Model{Limit: store.Limit{Algorithm: store.TokenBucket}}
+	exact := hypothesis{family{like: like}, max(time.Millisecond, full(low)/2), min(v.longest*4, full(high)*2), false, simple,
+		func(n numbers) []Model { return v.bucketsOf(n, 0) }}
 	ticking, thousandths := exact, exact
+	ticking.family.like.Tick, thousandths.family.like.Thousandths = time.Second, true
 	ticking.build = func(n numbers) []Model { return v.bucketsOf(n, time.Second) }
 	thousandths.build = func(n numbers) []Model {
 		models := v.bucketsOf(n, 0)

@@ -8,7 +8,7 @@ import (
 
 // Explanation is what is left of a family: the models with the fewest unexplained observations.
 type Explanation struct {
-	index     int     // of its hypothesis
+	family    family
 	Models    []Model // the most usual numbers first
 	Low, High time.Duration
 	Wrong     int // the observations that the best of them does not explain
@@ -197,9 +197,6 @@ func (v *Evidence) Explanations(before []Explanation) []Explanation {
 		return before
 	}
 	all := v.hypotheses()
-	for i := range all {
-		all[i].index = i
-	}
 	found := v.among(narrowed(all, before))
 	if len(found) == 0 || found[0].Wrong > 0 {
 		found = v.among(all)
@@ -211,10 +208,11 @@ func (v *Evidence) Explanations(before []Explanation) []Explanation {
 func narrowed(all []hypothesis, before []Explanation) (left []hypothesis) {
 	for i := range before {
 		e := &before[i]
-		if e.index >= len(all) || e.Wrong > 0 {
+		at := slices.IndexFunc(all, func(h hypothesis) bool { return h.family == e.family })
+		if at < 0 || e.Wrong > 0 {
 			return nil
 		}
-		h := all[e.index]
+		h := all[at]
 		h.low, h.high = max(h.low, e.Low-e.Low/1000), min(h.high, e.High+e.High/1000)
 		left = append(left, h)
 	}
@@ -225,7 +223,7 @@ func narrowed(all []hypothesis, before []Explanation) (left []hypothesis) {
 func (v *Evidence) among(hypotheses []hypothesis) (found []Explanation) {
 	for _, h := range hypotheses {
 		e := v.explain(h)
-		e.index = h.index
+		e.family = h.family
 		if len(e.Models) == 0 || len(found) > 0 && e.Wrong > found[0].Wrong {
 			continue
 		}

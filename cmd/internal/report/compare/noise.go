@@ -172,8 +172,9 @@ func (c *comparedFigure) parts(r *report.Run) []float64 {
 	return values
 }
 
-// rates is how many requests were answered in each part of the run's time, in order of size, and at least one.
-func rates(r *report.Run) (rates []float64) {
+// rates is how many requests were answered in an interval of each part of the run's time, in order of size. A part without an answer
+// counts as one with one, so that rates can be divided.
+func rates(r *report.Run) (all []float64) {
 	n := min(partsOfRun, len(r.Timeline))
 	if n < leastParts {
 		return nil
@@ -184,10 +185,10 @@ func rates(r *report.Run) (rates []float64) {
 		for _, i := range r.Timeline[from:to] {
 			answered += i.Allowed + i.Denied + i.Errors
 		}
-		rates = append(rates, math.Max(1, float64(answered))/float64(to-from))
+		all = append(all, math.Max(1, float64(answered))/float64(to-from))
 	}
-	slices.Sort(rates)
-	return rates
+	slices.Sort(all)
+	return all
 }
 
 // busier says by how much the machine of one run was busier than that of the others, as
