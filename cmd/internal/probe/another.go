@@ -195,8 +195,8 @@ func (b *behind) names() (names []string) {
 func (b *behind) inWords() string {
 	denied := b.events[b.first-1]
 	if b.first == 1 {
-		return fmt.Sprintf("Behind %s is another limit: it denied the first request of a subject that nobody had used, so it may be a limit "+
-			"of all subjects.", b.model.Limit)
+		return fmt.Sprintf("Behind %s is another limit: it denied the first request of a subject that nobody had used, "+
+			"so it may be a limit of all subjects.", b.model.Limit)
 	}
 	what, next := "", "If you know its period, check both, with one --limit each."
 	if names := b.names(); len(names) > 0 {
