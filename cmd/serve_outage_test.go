@@ -135,11 +135,12 @@ func TestServeOutlastsAHungStore(t *testing.T) {
 }
 
 // The same for a store that dies in the middle of a load and comes back: no unit that it still
-// knows of is given twice. It keeps its data in a file of appended commands.
+// knows of is given twice. It keeps its data in a file of appended commands. It refuses connections at once, so a long
+// timeout delays no answer; it gives a busy machine the time for one.
 func TestServeOutlastsAStoreThatDies(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--dir", t.TempDir())
-	s := startServe(t, "--store", "redis://"+redis.Addr, "--timeout", "300ms", "--config", outagePolicies(t))
+	s := startServe(t, "--store", "redis://"+redis.Addr, "--timeout", "20s", "--config", outagePolicies(t))
 	o, servers := newOutage(t), urls([]*served{s})
 	var restarted error
 	o.judge(crowd{"/v1/consume", servers, asked(o.policies...), 64, 4000}.askThrough(map[int]func(){
@@ -159,7 +160,7 @@ func TestServeFollowsAFailover(t *testing.T) {
 	t.Parallel()
 	sentinel := redistest.StartSentinel(t)
 	s := startServe(t, "--store", "redis+sentinel://"+strings.Join(sentinel.Addrs(), ",")+"/mymaster",
-		"--timeout", "300ms", "--config", outagePolicies(t))
+		"--timeout", "20s", "--config", outagePolicies(t))
 	o, servers := newOutage(t), urls([]*served{s})
 	var old *redistest.Process
 	var killed error
