@@ -66,6 +66,7 @@ func osEnv(version string) *cli.Env {
 	return &cli.Env{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Getenv:        getenv,
+		Environ:       os.Environ,
 		ReadFile:      files.Read,
 		Open:          files.Open,
 		List:          files.List,

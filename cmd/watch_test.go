@@ -74,8 +74,8 @@ func TestWatchWritesLinesIntoAPipe(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(watched(t, w, func(look int) {
 		if look == 1 {
 			code := Run(context.Background(), []string{"consume", "-q", "b", "--limit", "10/1h"}, &cli.Env{
-				In: w.In, Out: &w.err, Err: &w.err, Getenv: w.Getenv, ReadFile: w.ReadFile, Now: w.Now, Sleep: w.Sleep, Size: w.Size,
-				Hold: w.Hold})
+				In: w.In, Out: &w.err, Err: &w.err, Getenv: w.Getenv, Environ: w.Environ, ReadFile: w.ReadFile, Now: w.Now, Sleep: w.Sleep,
+				Size: w.Size, Hold: w.Hold})
 			if code != exitYes {
 				t.Errorf("exit code %d", code)
 			}

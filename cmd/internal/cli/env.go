@@ -25,6 +25,7 @@ type Env struct {
 	// limitctl's signs as they are, since these may be part of a name.
 	DataOut, DataErr io.Writer
 	Getenv           func(name string) string
+	Environ          func() []string // NAME=VALUE for each variable
 	// The files: see package files. ReadFile reads a whole file of at most that many bytes.
 	// Open opens a file that may be larger.
 	ReadFile func(path string, most int) ([]byte, error)

@@ -25,6 +25,7 @@ func Env(t *testing.T) *cli.Env {
 	return &cli.Env{
 		In: strings.NewReader(""), Out: io.Discard, Err: io.Discard,
 		Getenv:   func(name string) string { return variables[name] },
+		Environ:  func() []string { return nil },
 		ReadFile: files.Read, Open: files.Open, List: files.List,
 		WriteFile: files.Write, WriteShared: files.WriteShared, CanWrite: files.CanWrite,
 		Create: files.Create, Append: files.Append, MakeDir: files.MakeDir, Keep: files.Keep, Remove: os.Remove,
