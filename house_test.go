@@ -35,7 +35,7 @@ var layers = map[string][]string{
 		"cmd/internal/allowance", "cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect",
 		"cmd/internal/files", "cmd/internal/identity", "cmd/internal/operation", "cmd/internal/outcome",
 		"cmd/internal/output", "cmd/internal/progress", "cmd/internal/shell", "cmd/internal/storeurl",
-		"cmd/internal/auditlog", "internal/configfile", "internal/layers", "internal/panics", "internal/redact",
+		"cmd/internal/auditlog", "internal/configfile", "internal/layers", "internal/panics", "internal/redact", "internal/texts",
 		"pkg/limiter/admin", "pkg/limiter/layouts", "pkg/limiter/policy", "pkg/limiter/store",
 	},
 	"cmd/internal/clitest": {"cmd/internal/cli", "cmd/internal/files"},
