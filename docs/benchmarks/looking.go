@@ -4,16 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/limitctl/limitctl/internal/redistest"
 )
 
 // lookedKeys is the number of keys that are looked at.
@@ -27,27 +22,15 @@ type lookCosts struct {
 
 // lookingSection looks at all keys of a store in several ways, in turn, while another client sends PINGs.
 func lookingSection(ctx context.Context, p plan, out io.Writer) error {
-	dir, binary, remove, err := buildLimitctl(ctx)
+	t, err := newTenants(ctx, "looking", lookedKeys)
 	if err != nil {
 		return err
 	}
-	defer remove()
-	server, err := redistest.Launch()
-	if err != nil {
-		return err
-	}
-	defer server.Stop()
-	progress("looking: filling %d keys", lookedKeys)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, DisableIdentity: true})
-	defer client.Close()
-	if err := fillTenants(ctx, client, 0, lookedKeys); err != nil {
-		return err
-	}
-	_, port, _ := net.SplitHostPort(server.Addr)
+	defer t.close()
 	ways := [][2]string{
-		{"`redis-cli --scan`, names only", "redis-cli -p " + port + " --scan"},
+		{"`redis-cli --scan`, names only", t.cli + " --scan"},
 		{"nobody looks", fmt.Sprintf("sleep %.1f", 10*p.duration.Seconds())},
-		{"`limitctl inspect '*' --summary`", binary + " inspect '*' --summary"},
+		{"`limitctl inspect '*' --summary`", t.binary + " inspect '*' --summary"},
 	}
 	if p.beside != "" {
 		ways = append(ways, [2]string{"the same, the other build", p.beside + " inspect '*' --summary"})
@@ -57,11 +40,7 @@ func lookingSection(ctx context.Context, p plan, out io.Writer) error {
 		for n := range ways {
 			i := (n + round) % len(ways) // none is always the first
 			progress("looking: round %d of %d, %s", round+1, p.rounds, ways[i][0])
-			cmd := exec.CommandContext(ctx, "sh", "-c", "exec "+ways[i][1])
-			cmd.Dir = dir
-			cmd.Env = append(os.Environ(), "LIMITCTL_STORE=redis://"+server.Addr,
-				"XDG_STATE_HOME="+filepath.Join(dir, "state"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
-			if err := costs[i].add(ctx, client, server.Addr, cmd); err != nil {
+			if err := costs[i].add(ctx, t.client, t.server.Addr, t.shell(ctx, "exec "+ways[i][1])); err != nil {
 				return fmt.Errorf("%s: %w", ways[i][1], err)
 			}
 		}

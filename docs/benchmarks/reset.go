@@ -32,35 +32,20 @@ type resetting struct {
 // resetSection deletes a tenant's keys among those of others with limitctl and with redis-cli, while another client
 // sends PINGs, and restores them.
 func resetSection(ctx context.Context, p plan, out io.Writer) error {
-	dir, binary, remove, err := buildLimitctl(ctx)
+	t, err := newTenants(ctx, "reset", resetKeys)
 	if err != nil {
 		return err
 	}
-	defer remove()
-	server, err := redistest.Launch()
-	if err != nil {
-		return err
-	}
-	defer server.Stop()
-	progress("reset: filling %d keys", resetKeys)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, DisableIdentity: true})
-	defer client.Close()
-	if err := fillTenants(ctx, client, 0, resetKeys); err != nil {
-		return err
-	}
-	_, port, _ := net.SplitHostPort(server.Addr)
+	defer t.close()
+	client, binary, dir := t.client, t.binary, t.dir
 	ways := []resetting{
 		{"`limitctl reset`, with its backup", binary + " reset 'tenant:acme:*' --yes -q --backup " + filepath.Join(dir, "backup.jsonl")},
 		{"`limitctl reset --no-backup`", binary + " reset 'tenant:acme:*' --yes -q --no-backup"},
 		{"`redis-cli --scan … \\| xargs redis-cli unlink`",
-			"redis-cli -p " + port + " --scan --pattern 'rl:{tenant:acme:*' | xargs redis-cli -p " + port + " unlink >" + os.DevNull},
+			t.cli + " --scan --pattern 'rl:{tenant:acme:*' | xargs " + t.cli + " unlink >" + os.DevNull},
 	}
-	environment := append(os.Environ(), "LIMITCTL_STORE=redis://"+server.Addr,
-		"XDG_STATE_HOME="+dir+"/state", "XDG_CONFIG_HOME="+dir+"/config")
 	shell := func(command string) error {
-		cmd := exec.CommandContext(ctx, "sh", "-c", command)
-		cmd.Env, cmd.Dir = environment, dir
-		if text, err := cmd.CombinedOutput(); err != nil {
+		if text, err := t.shell(ctx, command).CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w\n%s", command, err, text)
 		}
 		return nil
@@ -70,7 +55,7 @@ func resetSection(ctx context.Context, p plan, out io.Writer) error {
 		progress("reset: round %d of %d", round+1, p.rounds)
 		for i, way := range ways {
 			os.Remove(filepath.Join(dir, "backup.jsonl"))
-			took, latencies, err := underPings(ctx, server.Addr, time.Millisecond, func() error { return shell(way.command) })
+			took, latencies, err := underPings(ctx, t.server.Addr, time.Millisecond, func() error { return shell(way.command) })
 			if err != nil {
 				return err
 			}
@@ -159,6 +144,51 @@ func tenantKeys(ctx context.Context, client *redis.Client) ([]byte, error) {
 		}
 	}
 	return all.Bytes(), nil
+}
+
+// tenants are a server full of tenants' keys, and the repository's limitctl to work on it.
+type tenants struct {
+	dir, binary string // binary is in dir
+	server      *redistest.Process
+	client      *redis.Client
+	cli         string // redis-cli for that server
+	remove      func()
+}
+
+// newTenants starts a server for a section and fills it with that many keys.
+func newTenants(ctx context.Context, section string, keys int) (*tenants, error) {
+	dir, binary, remove, err := buildLimitctl(ctx)
+	if err != nil {
+		return nil, err
+	}
+	server, err := redistest.Launch()
+	if err != nil {
+		remove()
+		return nil, err
+	}
+	_, port, _ := net.SplitHostPort(server.Addr)
+	t := &tenants{dir, binary, server, redis.NewClient(&redis.Options{Addr: server.Addr, DisableIdentity: true}),
+		"redis-cli -p " + port, remove}
+	progress("%s: filling %d keys", section, keys)
+	if err := fillTenants(ctx, t.client, 0, keys); err != nil {
+		t.close()
+		return nil, err
+	}
+	return t, nil
+}
+
+func (t *tenants) close() {
+	t.client.Close()
+	t.server.Stop()
+	t.remove()
+}
+
+// shell returns a shell command in whose environment the server is limitctl's store.
+func (t *tenants) shell(ctx context.Context, command string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "sh", "-c", command)
+	cmd.Dir, cmd.Env = t.dir, append(os.Environ(), "LIMITCTL_STORE=redis://"+t.server.Addr,
+		"XDG_STATE_HOME="+filepath.Join(t.dir, "state"), "XDG_CONFIG_HOME="+filepath.Join(t.dir, "config"))
+	return cmd
 }
 
 // fillTenants writes the keys from first on, as after half a day's use of a limit.

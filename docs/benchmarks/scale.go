@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -17,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/limitctl/limitctl/internal/layers"
-	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/terminaltest"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -40,28 +37,16 @@ type scaleStep struct {
 // scaleSection does what an operator does on a store of many keys, and the like with redis-cli, one after the other
 // while another client sends PINGs.
 func scaleSection(ctx context.Context, p plan, out io.Writer) error {
-	dir, binary, remove, err := buildLimitctl(ctx)
+	t, err := newTenants(ctx, "scale", scaleKeys)
 	if err != nil {
 		return err
 	}
-	defer remove()
-	server, err := redistest.Launch()
-	if err != nil {
-		return err
-	}
-	defer server.Stop()
-	progress("scale: filling %d keys", scaleKeys)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, DisableIdentity: true})
-	defer client.Close()
-	if err := fillTenants(ctx, client, 0, scaleKeys); err != nil {
-		return err
-	}
+	defer t.close()
+	client, binary, cli := t.client, t.binary, t.cli
 	if err := denySome(ctx, client); err != nil {
 		return err
 	}
-	_, port, _ := net.SplitHostPort(server.Addr)
-	cli := "redis-cli -p " + port
-	reset := binary + " reset 'tenant:acme:*' --yes -q --backup " + filepath.Join(dir, "backup.jsonl")
+	reset := binary + " reset 'tenant:acme:*' --yes -q --backup " + filepath.Join(t.dir, "backup.jsonl")
 	steps := []scaleStep{
 		{"nobody does anything", fmt.Sprintf("sleep %.1f", 10*p.duration.Seconds()), nil},
 		{"`limitctl denials`", binary + " denials", nil},
@@ -80,8 +65,6 @@ func scaleSection(ctx context.Context, p plan, out io.Writer) error {
 			}},
 		{fmt.Sprintf("`limitctl dashboard`, 100×30, its first %.0f s", lookedOn.Seconds()), binary + " dashboard", nil},
 	}
-	environment := append(os.Environ(), "LIMITCTL_STORE=redis://"+server.Addr, "TERM=xterm", "LC_ALL=C.UTF-8",
-		"XDG_STATE_HOME="+filepath.Join(dir, "state"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
 	fmt.Fprintf(out, "### What operators do on %s keys\n", thousands(scaleKeys))
 	rows := [][]string{{"", "seconds", "server CPU", "share of a core", "PING beside it: p50", "p99", "greatest", "client CPU", "RSS"}}
 	for i, step := range steps {
@@ -91,13 +74,13 @@ func scaleSection(ctx context.Context, p plan, out io.Writer) error {
 				return err
 			}
 		}
-		cmd := exec.CommandContext(ctx, "sh", "-c", "exec "+step.command)
-		cmd.Dir, cmd.Env = dir, environment
+		cmd := t.shell(ctx, "exec "+step.command)
+		cmd.Env = append(cmd.Env, "TERM=xterm", "LC_ALL=C.UTF-8")
 		run := cmd.Run
 		if i == len(steps)-1 {
 			run = func() error { return lookOn(cmd) }
 		}
-		row, err := scaleRow(ctx, client, server.Addr, cmd, run)
+		row, err := scaleRow(ctx, client, t.server.Addr, cmd, run)
 		if err != nil {
 			return fmt.Errorf("%s: %w", step.command, err)
 		}
