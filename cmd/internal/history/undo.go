@@ -40,6 +40,7 @@ context's name, or takes it from --confirm.
 
 Undo keeps keys that were used since a reset deleted them; with --replace it
 overwrites them. After a reset --to-remaining it always overwrites the keys.
+Keys that an interrupted reset had not reached stay as they are.
 
 A second undo does not go further back: it says that the last change is already
 undone (exit code 1). For an older change, give "limitctl restore" the name of

@@ -197,6 +197,11 @@ func (r *Runner) resetTargets(ctx context.Context, observer Observer, t *targets
 		if stopped != nil {
 			return t.leave(batch, stopped)
 		}
+		if t.backup != nil && batch.Last > 0 { // else it is of damaged records, which the backup does not keep
+			if err := t.backup.begin(batch.Last); err != nil {
+				return err
+			}
+		}
 		done.asked = true
 		if stopped = r.resetBatch(ctx, t, batch, &done); stopped != nil {
 			return nil
