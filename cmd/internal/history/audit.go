@@ -66,7 +66,8 @@ the entries of this machine.
 
 A run is logged before its first change and after its last one. "begun" means
 that its end is not known: it still runs, or it was killed. If it has a backup,
-"limitctl restore" brings back what it has changed so far.
+"limitctl restore" brings back what it has changed so far. "begun, undone" is one
+whose backup was restored since on the same machine; any run says so.
 
 With PATTERN it shows only runs about these subjects: those whose selection
 names one of them, such as 'tenant:acme:*' or tenant=acme, those whose selection
@@ -178,12 +179,12 @@ func (o *auditOptions) keeps() func(*auditlog.Entry) bool {
 		if o.about == nil {
 			return true
 		}
-		if bringsBack(e) {
-			return backups[plainName(e.Selection)] || o.names(e)
+		if e.BringsBack() {
+			return backups[auditlog.PlainName(e.Selection)] || o.names(e)
 		}
 		is := o.names(e)
 		if is && e.Backup != "" {
-			backups[plainName(e.Backup)] = true
+			backups[auditlog.PlainName(e.Backup)] = true
 		}
 		return is
 	}

@@ -241,9 +241,9 @@ func (r *restoring) earlier(ctx context.Context, path string) (is earlierRuns) {
 	runs, _ := localRuns(ctx, r.Globals) // without them the hints say less
 	for _, e := range runs {
 		switch {
-		case bringsBack(e) && plainName(e.Selection) == plainName(path):
+		case e.BringsBack() && auditlog.PlainName(e.Selection) == auditlog.PlainName(path):
 			is.again = is.again || e.Changed+e.Unknown > 0
-		case plainName(e.Backup) == plainName(path):
+		case auditlog.PlainName(e.Backup) == auditlog.PlainName(path):
 			is.killed = e.Outcome == auditlog.Begun
 		}
 	}

@@ -217,6 +217,9 @@ func (a *handoverAnswer) changesPart(p *output.Printer) *part {
 		if e.Outcome != auditlog.Done {
 			text += ", " + output.Printable(string(e.Outcome))
 		}
+		if e.Undone != nil {
+			text += ", " + e.Undone.Text() + " " + cli.Clock(e.Undone.Time, a.now) + " by " + output.Printable(e.Undone.User)
+		}
 		if e.Reason != "" {
 			text += ": " + output.Printable(e.Reason)
 		}
