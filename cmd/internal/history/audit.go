@@ -66,8 +66,8 @@ the entries of this machine.
 
 A run is logged before its first change and after its last one. "begun" means
 that its end is not known: it still runs, or it was killed. If it has a backup,
-"limitctl restore" brings back what it has changed so far. "begun, undone" is one
-whose backup was restored since on the same machine; any run says so.
+"limitctl restore" brings back what it has changed so far. A run whose backup
+was restored since on the same machine says so, such as "begun, undone".
 
 With PATTERN it shows only runs about these subjects: those whose selection
 names one of them, such as 'tenant:acme:*' or tenant=acme, those whose selection
