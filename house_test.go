@@ -58,7 +58,7 @@ var layers = map[string][]string{
 	"cmd/internal/override": {
 		"cmd/internal/allowance", "cmd/internal/auditlog", "cmd/internal/cli", "cmd/internal/config", "cmd/internal/operation",
 		"cmd/internal/outcome", "cmd/internal/output", "cmd/internal/shell", "internal/configfile", "internal/overridetable",
-		"internal/subjecttext", "internal/yamlfile", "pkg/limiter/admin", "pkg/limiter/policy", "pkg/limiter/store",
+		"internal/subjecttext", "internal/texts", "internal/yamlfile", "pkg/limiter/admin", "pkg/limiter/policy", "pkg/limiter/store",
 	},
 	"cmd/internal/lab": {
 		"cmd/internal/cli", "cmd/internal/connect", "cmd/internal/endpoint", "cmd/internal/files",

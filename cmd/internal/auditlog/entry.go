@@ -52,6 +52,9 @@ type Entry struct {
 	Overrides []Override `json:"overrides,omitempty"`
 	// Source is where the entry was found. Reading sets it; it is never written.
 	Source Source `json:"source,omitempty"`
+	// Undone is the run that has brought back what this one changed, as far as its backup is known to have been restored on
+	// the same machine. Reading sets it; it is never written.
+	Undone *Undone `json:"undone,omitempty"`
 }
 
 // Override is an override that a run set, extended or revoked.
@@ -134,7 +137,7 @@ func (e *Entry) bound() {
 // Text returns the entry as JSON of at most most bytes, which has to be 1,000 or more. It cuts texts if necessary.
 func (e *Entry) Text(most int) (string, error) {
 	short := *e
-	short.Source = ""
+	short.Source, short.Undone = "", nil
 	short.bound()
 	if overrides, err := json.Marshal(short.Overrides); err != nil || len(overrides) > most/2 {
 		short.Overrides = nil
@@ -181,6 +184,7 @@ func (e *Entry) parse(text []byte) error {
 	if e.Time.IsZero() {
 		return errors.New("it says no time")
 	}
+	e.Undone = nil
 	e.bound() // older versions of limitctl wrote texts of any length
 	return nil
 }

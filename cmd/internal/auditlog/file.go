@@ -24,7 +24,7 @@ func NewFile(file files.File) *File { return &File{file} }
 // Write implements [Writer]. It is a single write, so that lines of several runs stay whole.
 func (f *File) Write(e *Entry) error {
 	e.bound()
-	e.Source = ""
+	e.Source, e.Undone = "", nil
 	text, err := json.Marshal(e)
 	if err != nil {
 		return err

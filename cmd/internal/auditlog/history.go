@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"slices"
 
 	"github.com/limitctl/limitctl/cmd/internal/files"
@@ -35,6 +36,7 @@ type History struct {
 	Bad   int      // the number of lines that are not entries
 	// FirstBad are the first bad lines.
 	FirstBad []BadLine
+	undone   map[place]*Undone // the backups that were brought back, also by runs that are left out
 }
 
 // BadLine is a line that is not an entry.
@@ -90,6 +92,14 @@ func Merge(machine, store *History, most int) *History {
 	both := fold(slices.Concat(machine.Runs, store.Runs))
 	m.Total = machine.Total + store.Total - (len(machine.Runs) + len(store.Runs) - len(both))
 	m.Runs = latest(both, cmp.Or(most, MaxRuns))
+	m.undone = maps.Clone(machine.undone)
+	if m.undone == nil {
+		m.undone = map[place]*Undone{}
+	}
+	for at, undone := range store.undone {
+		m.undone[at] = later(m.undone[at], undone)
+	}
+	m.mark()
 	return m
 }
 
@@ -115,7 +125,9 @@ func (c *collection) add(e *Entry, number int64, reason error) {
 			h.FirstBad = append(h.FirstBad, BadLine{number, reason})
 		}
 		return
-	case c.Keep != nil && !c.Keep(e):
+	}
+	h.note(e)
+	if c.Keep != nil && !c.Keep(e) {
 		return
 	}
 	e.Source = c.source
@@ -132,6 +144,7 @@ func (c *collection) history() *History {
 	h.Runs = fold(h.Runs)
 	h.Total = len(h.Runs) + c.dropped
 	h.Runs = latest(h.Runs, c.Most)
+	h.mark()
 	return h
 }
 

@@ -2,7 +2,8 @@
 //
 // It is JSON lines: a [Header], then a line for each record. If a key was used between being read and being
 // deleted, its record is written again, marked as amending the earlier one. If the change is not a deletion, a key
-// that was not in use has a line, too: bringing it back deletes it. A damaged line costs only its own record.
+// that was not in use has a line, too: bringing it back deletes it. Before keys are changed, a line says of which
+// records, so that a reset that was killed shows which keys it had not reached. A damaged line costs only its own record.
 // Backups are written uncompressed, and can also be read after compression with gzip.
 package backup
 
@@ -57,6 +58,8 @@ type line struct {
 	Unchanged bool `json:"unchanged,omitempty"`
 	// Unused: nothing of the key was in use. There is no value then.
 	Unused bool `json:"unused,omitempty"`
+	// Begun, in a line without a record, is the number of the line of the last record whose change has begun.
+	Begun int64 `json:"begun,omitempty"`
 }
 
 // lineOf returns the line of a record.
@@ -136,6 +139,12 @@ func (w *Writer) Write(amends bool, records ...admin.Record) error {
 	return nil
 }
 
+// WriteBegun writes that the change of all records up to a line begins, which is [Batch.Last].
+func (w *Writer) WriteBegun(last int64) error {
+	_, err := fmt.Fprintf(w.out, "{\"begun\":%d%s}\n", last, amending)
+	return err
+}
+
 // WriteEntry writes the record of an entry, and the limit if the record does not have it.
 func (w *Writer) WriteEntry(e *admin.Entry) error {
 	l := lineOf(&e.Record)
@@ -190,6 +199,7 @@ type Contents struct {
 	// Layouts are the names of the layouts of other limiters in the records.
 	Layouts []string
 	amended map[identity]int64 // the number of the last line that amends a key
+	begun   int64              // the line of the last record whose change has begun; 0 if the backup does not say it
 	// checked: records that do not fit their layout are damaged.
 	checked  bool
 	selected *store.Pattern // the selection in the header, once it was parsed
@@ -234,17 +244,22 @@ type entry struct {
 	amends bool
 	// unchanged: the key must not be brought back. There is no value then.
 	unchanged bool
+	begun     int64 // of a line without a record
 }
 
 // read calls do with each record. A line that is not a record costs only itself.
 func (c *Contents) read(in io.Reader, do func(e *entry) error) error {
 	return c.readLines(in, func(text *lines.Line) error {
 		e, err := readEntry(text, &c.limits)
-		if err == nil && c.checked {
+		if err == nil && c.checked && e.begun == 0 {
 			err = c.check(e)
 		}
 		if err != nil {
 			c.damaged(text.Number, err)
+			return nil
+		}
+		if e.begun > 0 {
+			c.begun = max(c.begun, e.begun)
 			return nil
 		}
 		return do(e)
@@ -298,8 +313,13 @@ func readEntry(text *lines.Line, limits *memo[string, store.Limit]) (*entry, err
 	if err != nil {
 		return nil, err
 	}
-	e := &entry{number: text.Number, amends: l.Amends, unchanged: l.Unchanged}
-	if l.Name == "" {
+	e := &entry{number: text.Number, amends: l.Amends, unchanged: l.Unchanged, begun: l.Begun}
+	switch {
+	case l.Begun > 0 && l.Name == "" && l.Subject == "":
+		return e, nil
+	case l.Begun != 0:
+		return nil, errors.New("it is a record and says how far the change came")
+	case l.Name == "":
 		return nil, errors.New("it names no limit")
 	}
 	if e.Expires, err = readExpiry(l.ExpiresMS, latest); err != nil {

@@ -270,3 +270,90 @@ func TestSplit(t *testing.T) {
 		t.Errorf("it ended with %v", err)
 	}
 }
+
+// How far a change came is not a record. What it had not reached comes in batches of its own; what it has amended it had
+// reached. A line that was cut says nothing.
+func TestHowFarAChangeCame(t *testing.T) {
+	all := []admin.Record{record(t, "a", 1), record(t, "b", 2), record(t, "c", 3), record(t, "d", 4)}
+	file := written(t, all, nil)
+	for name, test := range map[string]struct {
+		marks string
+		want  string
+	}{
+		"nothing is known": {"", "abcd"},
+		"to the first":     {`{"begun":2,"amends":true}` + "\n", "a|BCD"},
+		"twice":            {`{"begun":2,"amends":true}` + "\n" + `{"begun":3,"amends":true}` + "\n", "ab|CD"},
+		"to the end":       {`{"begun":5,"amends":true}` + "\n", "abcd"},
+		"cut":              {`{"begun":3,"amends":true}` + "\n" + `{"begun":5,"ame`, "ab|CD"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := append(bytes.Clone(file), test.marks...)
+			c, err := Check(bytes.NewReader(text))
+			if err != nil || c.Records != len(all) || c.Damaged > 0 {
+				t.Fatalf("it has %+v, %v", c, err)
+			}
+			var got []string
+			if err := c.Each(bytes.NewReader(text), 10, func(b Batch) error {
+				names := ""
+				for i := range b.Records {
+					names += b.Records[i].Key.Subject
+				}
+				if b.Unreached {
+					names = strings.ToUpper(names)
+				}
+				got = append(got, names)
+				return nil
+			}); err != nil || strings.Join(got, "|") != test.want {
+				t.Errorf("it has %q, %v, want %s", got, err, test.want)
+			}
+			if s, err := look(bytes.NewReader(text)); err != nil || s.Keys != int64(len(all)) {
+				t.Errorf("the survey has %+v, %v", s, err)
+			}
+		})
+	}
+
+	// The writer says it as it is read, of the batch that is meant.
+	var out bytes.Buffer
+	w, err := NewWriter(&out, Header{Store: "s", Prefix: "rl"})
+	if err == nil {
+		err = errors.Join(w.Write(false, all...), w.Flush())
+	}
+	var lasts []int64
+	if err == nil {
+		err = new(Contents).Each(bytes.NewReader(out.Bytes()), 3, func(b Batch) error {
+			lasts = append(lasts, b.Last)
+			return nil
+		})
+	}
+	if err != nil || len(lasts) != 2 || lasts[0] != 4 || lasts[1] != 5 {
+		t.Fatalf("the batches end at lines %v, %v", lasts, err)
+	}
+	if err := errors.Join(w.WriteBegun(lasts[0]), w.Write(true, record(t, "b", 9)), w.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	var reached, others []string
+	c, err := Check(bytes.NewReader(out.Bytes()))
+	if err == nil {
+		err = c.Each(bytes.NewReader(out.Bytes()), 10, func(b Batch) error {
+			for i := range b.Records {
+				if name := b.Records[i].Key.Subject; b.Unreached {
+					others = append(others, name)
+				} else {
+					reached = append(reached, name)
+				}
+			}
+			return nil
+		})
+	}
+	if err != nil || strings.Join(reached, "") != "acb" || strings.Join(others, "") != "d" {
+		t.Errorf("reached are %v, others %v, %v", reached, others, err)
+	}
+
+	// What somebody else wrote is no such line.
+	for _, odd := range []string{`{"begun":-1}`, `{"key":"a","name":"n","begun":2}`, `{"begun":"2"}`} {
+		c, err := Check(strings.NewReader(string(file) + odd + "\n"))
+		if err != nil || c.Damaged != 1 || c.begun != 0 {
+			t.Errorf("%s: it has %+v, %v", odd, c, err)
+		}
+	}
+}

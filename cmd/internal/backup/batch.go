@@ -20,6 +20,10 @@ type Batch struct {
 	// Used is the usage of each record of another limiter when it was read, nil if it was unknown or is in the
 	// record itself.
 	Used []*int64
+	// Last is the line of the last record in the backup.
+	Last int64
+	// Unreached: the change that made the backup ended before it came to these records. It is false if that is not known.
+	Unreached bool
 }
 
 // Add adds a record with its limit.
@@ -39,7 +43,8 @@ func (b *Batch) Split(size int, do func(Batch) error) error {
 }
 
 // Each calls do with batches of the records of a backup, each key once in its last state. Amendments are known only
-// after Check. A batch has at most size records, and fewer if they are large. The next one is read while do works.
+// after Check, and so is which records the change has not reached. A batch has at most size records, and fewer if they are
+// large. The next one is read while do works.
 func (c *Contents) Each(in io.Reader, size int, do func(Batch) error) error {
 	batches, read, ended := make(chan Batch), make(chan error, 1), make(chan struct{})
 	panics.Go(func() error {
@@ -80,14 +85,24 @@ func (c *Contents) batches(in io.Reader, size int, give func(Batch) error) error
 		if last, amended := c.amended[identityOf(&e.Record)]; amended && e.number != last || e.unchanged {
 			return nil
 		}
+		if unreached := c.begun > 0 && e.number > c.begun && !e.amends; unreached != batch.Unreached {
+			full := batch
+			batch, bytes = Batch{Unreached: unreached}, 0
+			if len(full.Records) > 0 {
+				if err := give(full); err != nil {
+					return err
+				}
+			}
+		}
 		batch.Add(e.Record, e.limit)
+		batch.Last = e.number
 		batch.Used = append(batch.Used, e.used)
 		bytes += e.Size()
 		if len(batch.Records) < size && bytes < maxBatch {
 			return nil
 		}
 		full := batch
-		batch, bytes = Batch{}, 0
+		batch, bytes = Batch{Unreached: full.Unreached}, 0
 		return give(full)
 	})
 	if err != nil || len(batch.Records) == 0 {

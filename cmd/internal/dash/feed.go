@@ -413,6 +413,7 @@ func (m *model) addDenials(since *source.DeniedSince) {
 			d.Keys[key] = known
 		}
 		sum += row.Count
+		known.LastAt = row.LastAt
 		if known.Last = last; row.Since > 0 {
 			known.Since = since.At.Add(-time.Duration(since.Now-row.Since) * time.Microsecond)
 		}

@@ -134,7 +134,10 @@ func (m *model) effectsNow() map[string]denied.Effect {
 	for _, r := range m.feed.rows {
 		if o := f.Override(r.Key); o != nil && (r.InUse || r.DeniedRate() > 0) {
 			e := effects[o.ID]
-			e.Keys, e.Denied = e.Keys+1, e.Denied+r.DeniedRate()
+			e.Keys++
+			if r.Denial != nil && (r.Denial.LastAt == 0 || r.Denial.LastAt >= store.InstantOf(o.CreatedAt)) { // else it was before
+				e.Denied += r.DeniedRate()
+			}
 			effects[o.ID] = e
 		}
 	}

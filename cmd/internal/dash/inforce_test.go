@@ -10,6 +10,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
+	"github.com/limitctl/limitctl/cmd/internal/dash/denied"
 	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -107,6 +108,36 @@ func TestWhatAnOverrideLetsThroughASecond(t *testing.T) {
 	}
 	if text := d.View(); strings.Contains(text, "lets through") || len(d.feed.denials.LetThrough) != 0 {
 		t.Errorf("when nothing is let through any more it says:\n%s", text)
+	}
+}
+
+// What was denied before an override was set is not of it. A little that is denied since is not nothing.
+func TestWhatANewOverrideDenies(t *testing.T) {
+	d := begin(t, three, nil)
+	for range 5 {
+		d.deny(admin.Denials{Rows: []admin.Denied{deniedRow("full", 3)}})
+		d.second()
+	}
+	set, err := d.store.SetOverride(t.Context(), store.Override{Effect: store.OverrideTimes, Thousandths: 2000}, 2*time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.second()
+	d.press("O")
+	if e, text := d.effectsNow()[set.ID], d.View(); e.Denied != 0 || e.Keys != 4 || !strings.Contains(text, "  4 keys") ||
+		strings.Contains(text, "denies") {
+		t.Errorf("it does %+v, and it says:\n%s", e, text)
+	}
+	d.deny(admin.Denials{Rows: []admin.Denied{deniedRow("full", 1)}})
+	d.second()
+	if e, text := d.effectsNow()[set.ID], d.View(); e.Denied == 0 || !strings.Contains(text, "  denies ") {
+		t.Errorf("after a denial it does %+v, and it says:\n%s", e, text)
+	}
+	if text := (denied.Effect{Keys: 1, Denied: 0.02}).Text(); text != "denies <0.1/s" {
+		t.Errorf("a little is %q", text)
+	}
+	if text := (denied.Effect{Keys: 1, LetThrough: 0.02}).Text(); text != "lets through <0.1/s" {
+		t.Errorf("a little is %q", text)
 	}
 }
 

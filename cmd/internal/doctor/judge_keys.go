@@ -15,20 +15,16 @@ func judgeKeys(f *keyFacts) []Finding {
 		"limits": f.limits}}
 	keys.Summary = fmt.Sprintf("%s among all %s of the store", output.Plural(f.limits, "limit"), output.Plural(f.looked, "key"))
 	switch {
-	case !f.complete && f.counted:
-		keys.Summary = fmt.Sprintf("stopped early: %s among the %d looked at of %s (--scan-limit 0 looks at all)",
-			output.Plural(f.limits, "limit"), f.looked, output.Plural(f.total, "key"))
 	case !f.complete:
-		keys.Summary = fmt.Sprintf("stopped early: %s among the %d keys looked at (--scan-limit 0 looks at all)",
-			output.Plural(f.limits, "limit"), f.looked)
+		keys.Summary = fmt.Sprintf("stopped early: %s%s (--scan-limit 0 looks at all)", output.Plural(f.limits, "limit"), f.among())
 	case !f.counted: // then looked is only the number of keys
 		keys.Summary = output.Plural(f.limits, "limit") + " among all keys of the store"
 	}
 	all := []Finding{keys, f.judgeTTLs(), f.judgeForeign()}
 	if f.damaged.count > 0 {
 		all = append(all, Finding{Check: "damaged", Status: Fail,
-			Summary: fmt.Sprintf("%s of limitctl damaged, so that takes can fail: %s",
-				output.Plural(f.damaged.count, "record"), f.damaged.text()),
+			Summary: fmt.Sprintf("%s of limitctl damaged%s, so that takes can fail: %s",
+				output.Plural(f.damaged.count, "record"), f.among(), f.damaged.text()),
 			Advice: "a reset of the key deletes the record, and the next take begins anew",
 			Data:   map[string]any{"count": f.damaged.count, "examples": orEmpty(f.damaged.examples)}})
 	}
@@ -47,13 +43,25 @@ func judgeKeys(f *keyFacts) []Finding {
 	return all
 }
 
+// among says of which keys something is known, after what is said of them. It is empty if all were looked at.
+func (f *keyFacts) among() string {
+	switch {
+	case f.complete:
+		return ""
+	case f.counted:
+		return fmt.Sprintf(" among the %d looked at of %s", f.looked, output.Plural(f.total, "key"))
+	}
+	return fmt.Sprintf(" among the %d keys looked at", f.looked)
+}
+
 func (f *keyFacts) judgeTTLs() Finding {
-	found := Finding{Check: "ttl", Status: OK, Summary: "every limit expires",
+	found := Finding{Check: "ttl", Status: OK, Summary: map[bool]string{true: "every limit expires",
+		false: "no limit without an expiry" + f.among()}[f.complete],
 		Data: map[string]any{"count": f.noTTL.count, "examples": orEmpty(f.noTTL.examples)}}
 	if f.noTTL.count > 0 {
 		found.Status = Warn
-		found.Summary = fmt.Sprintf("%s without an expiry, as after a PERSIST or a copy: %s", output.Plural(f.noTTL.count, "limit"),
-			f.noTTL.text())
+		found.Summary = fmt.Sprintf("%s without an expiry%s, as after a PERSIST or a copy: %s", output.Plural(f.noTTL.count, "limit"),
+			f.among(), f.noTTL.text())
 		found.Advice = "see limitctl inspect '*' --no-ttl; the next take of each sets its expiry again, unless its record is damaged, " +
 			"and a reset deletes it"
 	}
@@ -61,12 +69,12 @@ func (f *keyFacts) judgeTTLs() Finding {
 }
 
 func (f *keyFacts) judgeForeign() Finding {
-	found := Finding{Check: "foreign", Status: OK, Summary: "no foreign keys under the prefix " + f.prefix,
+	found := Finding{Check: "foreign", Status: OK, Summary: "no foreign keys under the prefix " + f.prefix + f.among(),
 		Data: map[string]any{"count": f.foreign.count, "examples": orEmpty(f.foreign.examples)}}
 	if f.foreign.count > 0 {
 		found.Status = Warn
-		found.Summary = fmt.Sprintf("%s under the prefix %s that limitctl did not write: %s",
-			output.Plural(f.foreign.count, "key"), f.prefix, f.foreign.text())
+		found.Summary = fmt.Sprintf("%s under the prefix %s that limitctl did not write%s: %s",
+			output.Plural(f.foreign.count, "key"), f.prefix, f.among(), f.foreign.text())
 		found.Advice = "limitctl does not touch them; give limits a prefix of their own (--prefix), or delete these keys if " +
 			"nobody needs them"
 		if f.others > 0 {
@@ -111,7 +119,7 @@ func (f *keyFacts) ranked(check string, ranks ranking, value func(ranked) string
 		}
 		data = append(data, one)
 	}
-	return Finding{Check: check, Status: OK, Summary: strings.Join(texts, ", "), Data: map[string]any{"keys": data}}
+	return Finding{Check: check, Status: OK, Summary: strings.Join(texts, ", ") + f.among(), Data: map[string]any{"keys": data}}
 }
 
 func (f *keyFacts) heat(r ranked) string {
@@ -134,7 +142,7 @@ func (f *keyFacts) policies() Finding {
 	if more := len(names) - shownPolicies; more > 0 {
 		texts = append(texts, fmt.Sprintf("and %d more", more))
 	}
-	return Finding{Check: "policies", Status: OK, Summary: strings.Join(texts, ", "), Data: map[string]any{"keys": f.perPolicy}}
+	return Finding{Check: "policies", Status: OK, Summary: strings.Join(texts, ", ") + f.among(), Data: map[string]any{"keys": f.perPolicy}}
 }
 
 func (s *sample) text() string {

@@ -33,7 +33,8 @@ func (f *layoutFacts) judge(resetStuck func(layout string) string) []Finding {
 		found = append(found, judgeDefect(defect, f.defects[defect], resetStuck))
 	}
 	if len(defects) == 0 && len(f.layouts) > 0 {
-		found = append(found, Finding{Check: "defects", Status: OK, Summary: "nothing is wrong with the keys of other limiters"})
+		found = append(found, Finding{Check: "defects", Status: OK,
+			Summary: "nothing is wrong with the keys of other limiters" + f.among()})
 	}
 	return found
 }
@@ -59,10 +60,17 @@ func (f *layoutFacts) judgeLayouts() Finding {
 			output.Plural(unknown, "limit"))
 	}
 	if !f.complete {
-		finding.Summary = fmt.Sprintf("stopped early: %s among the %d keys looked at of %s (--scan-limit 0 looks at all)", finding.Summary,
-			f.looked, output.Plural(f.total, "key"))
+		finding.Summary = fmt.Sprintf("stopped early: %s%s (--scan-limit 0 looks at all)", finding.Summary, f.among())
 	}
 	return finding
+}
+
+// among says of which keys something is known, after what is said of them. It is empty if all were looked at.
+func (f *layoutFacts) among() string {
+	if f.complete {
+		return ""
+	}
+	return fmt.Sprintf(" among the %d keys looked at of %s", f.looked, output.Plural(f.total, "key"))
 }
 
 func (f *layoutFacts) judgeUnsure() Finding {

@@ -429,6 +429,12 @@ func TestKeys(t *testing.T) {
 		f.hottest.add(ranked{"k\u202e", -60, 0.25})
 		f.biggest.add(ranked{"k", 2000, 0})
 	})
+	few := facts(func(f *keyFacts) {
+		early(f)
+		f.perPolicy, f.noTTL, f.foreign, f.damaged = map[string]int64{"a": 10}, many(1), many(2), many(3)
+		f.hottest.add(ranked{"k", -60, 0.25})
+		f.biggest.add(ranked{"k", 2000, 0})
+	})
 	frequent := facts(func(f *keyFacts) { f.byFrequency = true; f.hottest.add(ranked{"k", 9, 0}) })
 	checkVerdicts(t, []verdictTest{
 		{"all", facts(func(*keyFacts) {})["keys"], OK, "10 limits among all 100 keys of the store", ""},
@@ -446,6 +452,16 @@ func TestKeys(t *testing.T) {
 		{"policies", seven["policies"], OK, "b 3, c 2, a 1, d 1, e 1, and 2 more", ""},
 		{"hottest", seven["hottest"], OK, `"k\u202e" (25 % used, idle 60 s)`, ""},
 		{"biggest", seven["biggest"], OK, "k 2 kB", ""},
+		{"ttl, stopped", facts(early)["ttl"], OK, "no limit without an expiry among the 100 looked at of 1000 keys", ""},
+		{"ttl, stopped, no DBSIZE", facts(func(f *keyFacts) { early(f); uncounted(f) })["ttl"], OK,
+			"no limit without an expiry among the 100 keys looked at", ""},
+		{"no foreign, stopped", facts(early)["foreign"], OK, "prefix rl among the 100 looked at of 1000 keys", ""},
+		{"no ttl, stopped", few["ttl"], Warn, "1 limit without an expiry among the 100 looked at of 1000 keys, as after", "--no-ttl"},
+		{"foreign, stopped", few["foreign"], Warn, "did not write among the 100 looked at of 1000 keys: k0", "--prefix"},
+		{"damaged, stopped", few["damaged"], Fail, "damaged among the 100 looked at of 1000 keys, so that", "reset"},
+		{"policies, stopped", few["policies"], OK, "a 10 among the 100 looked at of 1000 keys", ""},
+		{"hottest, stopped", few["hottest"], OK, "idle 60 s) among the 100 looked at of 1000 keys", ""},
+		{"biggest, stopped", few["biggest"], OK, "k 2 kB among the 100 looked at of 1000 keys", ""},
 		{"frequent", frequent["hottest"], OK, "k (frequency 9 of 255)", ""},
 	})
 	if _, is := facts(func(f *keyFacts) { f.noSize = store.ErrRefused })["size"]; is {
@@ -508,7 +524,7 @@ func TestRanking(t *testing.T) {
 // A ranking names a long key by its beginning, and has all of it in its data.
 func TestRankingOfALongKey(t *testing.T) {
 	long := strings.Repeat("k", 1000)
-	finding := new(keyFacts).ranked("biggest", ranking{{long, 2000, 0}}, func(ranked) string { return "2 kB" })
+	finding := (&keyFacts{complete: true}).ranked("biggest", ranking{{long, 2000, 0}}, func(ranked) string { return "2 kB" })
 	if want := long[:100] + "… (900 B more) 2 kB"; finding.Summary != want {
 		t.Errorf("it says %s", finding.Summary)
 	}

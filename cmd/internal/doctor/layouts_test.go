@@ -145,6 +145,10 @@ func TestLayoutsUpToTheScanLimit(t *testing.T) {
 	if got := findings[0].Summary; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+	const last = "nothing is wrong with the keys of other limiters among the 30 keys looked at of 100 keys"
+	if got := findings[len(findings)-1].Summary; got != last {
+		t.Errorf("%q, want %q", got, last)
+	}
 }
 
 // What keeps one from looking is told. Only a store that has stopped answering ends the examination.

@@ -18,6 +18,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/config"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/internal/overridetable"
 	"github.com/limitctl/limitctl/pkg/limiter/layouts"
@@ -39,6 +40,10 @@ type auditOptions struct {
 	about       *store.Pattern
 	aboutText   string
 	ofAttribute bool
+	// context is the one whose store's runs are shown; empty for all stores of this machine.
+	context string
+	// othersLeft: runs that the flags ask for are left out, since they were in other stores.
+	othersLeft bool
 }
 
 // NewAuditCmd makes limitctl audit.
@@ -53,13 +58,16 @@ run it shows who, when, where, why, what was selected, how many keys changed,
 and the backup.
 
 It shows the entries of the store in use, from all machines and users, and the
-entries of this machine, for all stores. With --context it shows only runs in
-the store of that context. --local does not read the store. If the store cannot
-be read, it prints a warning and shows the entries of this machine.
+entries of this machine, for all stores. With a context, such as that of
+LIMITCTL_CONTEXT, it shows only runs in the store of the context. --local does
+not read the store, and shows the entries of this machine, for all stores unless
+--context is given. If the store cannot be read, it prints a warning and shows
+the entries of this machine.
 
 A run is logged before its first change and after its last one. "begun" means
 that its end is not known: it still runs, or it was killed. If it has a backup,
-"limitctl restore" brings back what it has changed so far.
+"limitctl restore" brings back what it has changed so far. A run whose backup
+was restored since on the same machine says so, such as "begun, undone".
 
 With PATTERN it shows only runs about these subjects: those whose selection
 names one of them, such as 'tenant:acme:*' or tenant=acme, those whose selection
@@ -171,12 +179,12 @@ func (o *auditOptions) keeps() func(*auditlog.Entry) bool {
 		if o.about == nil {
 			return true
 		}
-		if bringsBack(e) {
-			return backups[plainName(e.Selection)] || o.names(e)
+		if e.BringsBack() {
+			return backups[auditlog.PlainName(e.Selection)] || o.names(e)
 		}
 		is := o.names(e)
 		if is && e.Backup != "" {
-			backups[plainName(e.Backup)] = true
+			backups[auditlog.PlainName(e.Backup)] = true
 		}
 		return is
 	}
@@ -289,8 +297,12 @@ func runAudit(ctx context.Context, o *auditOptions) error {
 		answer.backups = filepath.Join(dir, "backups")
 	}
 	backend, where := &auditlog.History{}, ""
+	o.context = o.ContextName
 	if !o.local {
 		var err error
+		if o.context, err = o.CurrentContext(); err != nil {
+			return err
+		}
 		if backend, where, err = o.readStore(ctx); backend == nil {
 			return err
 		} else if err != nil {
@@ -315,6 +327,10 @@ func runAudit(ctx context.Context, o *auditOptions) error {
 	if err := o.Print(answer); err != nil {
 		return err
 	}
+	if o.othersLeft {
+		o.Note("only runs in the store of the context %s are shown; `limitctl audit --local` shows those of this machine in all stores",
+			output.Printable(o.context))
+	}
 	if begun := answer.begun(); begun > 0 {
 		o.Note("%s begun, and nothing says how: still going on, or killed; `limitctl restore BACKUP` brings back what was changed",
 			map[bool]string{true: "1 run has", false: fmt.Sprintf("%d runs have", begun)}[begun == 1])
@@ -327,7 +343,7 @@ func (o *auditOptions) nothing() string {
 	if o.about != nil && o.since == "" && o.by == "" && o.until == "" && o.layouts == "" {
 		return "no run was about " + shell.Command(o.aboutText) + "; write a subject like tenant:acme, and an attribute like tenant=acme"
 	}
-	if o.since != "" || o.by != "" || o.until != "" || o.about != nil || o.ContextName != "" || o.layouts != "" {
+	if o.since != "" || o.by != "" || o.until != "" || o.about != nil || o.context != "" || o.layouts != "" {
 		return "no run was found that the flags ask for"
 	}
 	return "nothing was changed yet"
@@ -353,7 +369,12 @@ func (o *auditOptions) readMachine(ctx context.Context, where string) (*auditlog
 	}
 	keep := o.keeps()
 	history, err := readAuditLog(ctx, o.Globals, path, auditlog.Query{Most: o.limit, Keep: func(e *auditlog.Entry) bool {
-		return keep(e) && (o.ContextName == "" || e.Context == o.ContextName || e.Store == where && where != "")
+		if !keep(e) {
+			return false
+		}
+		is := o.context == "" || e.Context == o.context || e.Store == where && where != ""
+		o.othersLeft = o.othersLeft || !is
+		return is
 	}})
 	if err != nil {
 		return nil, cli.Usagef("the audit log cannot be read: %s", err)

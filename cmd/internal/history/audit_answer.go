@@ -22,10 +22,10 @@ type auditAnswer struct {
 	backups  string         // the directory of the backups that restore knows by their names
 }
 
-// begun returns how many runs have no outcome.
+// begun returns how many runs have no outcome, and were not undone.
 func (a *auditAnswer) begun() (n int) {
 	for _, e := range a.entries {
-		if e.Outcome == auditlog.Begun {
+		if e.Outcome == auditlog.Begun && (e.Undone == nil || e.Undone.Outcome != auditlog.Done) {
 			n++
 		}
 	}
@@ -53,9 +53,13 @@ func (a *auditAnswer) Lines() []any {
 // Records implements output.Answer.
 func (a *auditAnswer) Records() [][]string {
 	records := [][]string{{"time", "user", "context", "store", "prefix", "command", "selection",
-		"matched", "changed", "backup", "outcome", "error", "reason", "unknown", "account", "host", "run", "began_at", "source", "layout"}}
+		"matched", "changed", "backup", "outcome", "error", "reason", "unknown", "account", "host", "run", "began_at", "source", "layout",
+		"undone_by"}}
 	for _, e := range a.entries {
-		began := ""
+		began, undoneBy := "", ""
+		if e.Undone != nil {
+			undoneBy = e.Undone.Run
+		}
 		if !e.Began.IsZero() {
 			began = e.Began.Format(time.RFC3339)
 		}
@@ -65,7 +69,7 @@ func (a *auditAnswer) Records() [][]string {
 		}
 		records = append(records, []string{e.Time.Format(time.RFC3339), e.User, e.Context, e.Store, e.Prefix, e.Command, e.Selection,
 			matched, changed, e.Backup, string(e.Outcome), e.Error, e.Reason, cli.Number(e.Unknown), e.Account, e.Host,
-			e.Run, began, string(e.Source), e.Layout})
+			e.Run, began, string(e.Source), e.Layout, undoneBy})
 	}
 	return records
 }
@@ -103,8 +107,18 @@ func (a *auditAnswer) table(whole bool) (columns []output.Column, rows [][]outpu
 		if !known {
 			style = output.AtEnd
 		}
+		outcome := string(e.Outcome)
+		if e.Undone != nil {
+			outcome += ", " + e.Undone.Text()
+			if e.Undone.Outcome == auditlog.Done {
+				style = output.Calm
+			}
+			if whole {
+				outcome += " " + a.undoneBy(e.Undone)
+			}
+		}
 		row := []output.Cell{{Text: e.Time.In(a.zone).Format("2006-01-02 15:04:05")}, {Text: who(e)}, {Text: where(e, whole)},
-			{Text: changedText(e)}, {Text: string(e.Outcome), Style: style}}
+			{Text: changedText(e)}, {Text: outcome, Style: style}}
 		if whole {
 			row = append(row, output.Cell{Text: cmp.Or(a.backup(e), "-")}, output.Cell{Text: cmp.Or(e.Reason, "-")})
 			row = slices.Insert(row, 3, output.Cell{Text: commandText(e)}, output.Cell{Text: matchedText(e)})
@@ -112,6 +126,11 @@ func (a *auditAnswer) table(whole bool) (columns []output.Column, rows [][]outpu
 		rows = append(rows, row)
 	}
 	return columns, rows
+}
+
+// undoneBy says when a run was undone and by whom, as the row of the run that did it says it.
+func (a *auditAnswer) undoneBy(u *auditlog.Undone) string {
+	return u.Time.In(a.zone).Format("2006-01-02 15:04:05") + " by " + u.User
 }
 
 // commandText is what was run.
@@ -186,6 +205,9 @@ func (a *auditAnswer) printRest(p *output.Printer, e *auditlog.Entry) {
 	if e.Unknown > 0 {
 		p.Line("%s%s", indent, output.Cut(fmt.Sprintf("at least %d changed; of up to %d more it is not known", e.Changed, e.Unknown),
 			p.Width-len(indent)))
+	}
+	if e.Undone != nil {
+		p.Line("%s%s", indent, output.Cut(output.Printable(e.Undone.Text()+" "+a.undoneBy(e.Undone)), p.Width-len(indent)))
 	}
 	if e.Reason != "" {
 		p.Line("%s%s", indent, output.Cut("reason "+output.Printable(e.Reason), p.Width-len(indent)))

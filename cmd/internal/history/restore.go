@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -38,7 +37,8 @@ func NewRestoreCmd(global *cli.Globals) *cobra.Command {
 expiry. It does not restore keys that would have expired by now. It keeps a key
 that was used since, and overwrites it with --replace; it then asks first, and
 without a terminal it needs --yes. In a protected context it asks for the
-context's name, or takes it from --confirm.
+context's name, or takes it from --confirm. Keys that an interrupted reset had
+not reached stay as they are, also with --replace.
 
 BACKUP is a file, or the name of a backup as "limitctl audit" and "limitctl
 backups list" print it. --last takes the last backup of this store. Records go
@@ -76,16 +76,19 @@ others.`,
 
 // restoreAnswer is the answer of restore and undo.
 type restoreAnswer struct {
-	SchemaVersion int    `json:"schema_version"`
-	InBackup      int    `json:"records"`
-	Restored      int64  `json:"restored"`
-	Already       int64  `json:"already_there"`   // equal to the backup before
-	Lapsed        int64  `json:"lapsed"`          // their usage has expired since
-	InUse         int64  `json:"in_use"`          // used since, and left
-	Foreign       int64  `json:"foreign"`         // not written by limitctl, and left
-	Unfit         int64  `json:"unfit,omitempty"` // cannot be restored, and left
-	DryRun        bool   `json:"dry_run"`
-	Backup        string `json:"backup"` // its path
+	SchemaVersion int   `json:"schema_version"`
+	InBackup      int   `json:"records"`
+	Restored      int64 `json:"restored"`
+	Already       int64 `json:"already_there"` // equal to the backup before
+	Lapsed        int64 `json:"lapsed"`        // their usage has expired since
+	InUse         int64 `json:"in_use"`        // used since, and left
+	// Unreached counts keys that the interrupted reset had not reached. They are in use as without it, and left, also with
+	// --replace.
+	Unreached int64  `json:"unreached,omitempty"`
+	Foreign   int64  `json:"foreign"`         // not written by limitctl, and left
+	Unfit     int64  `json:"unfit,omitempty"` // cannot be restored, and left
+	DryRun    bool   `json:"dry_run"`
+	Backup    string `json:"backup"` // its path
 	// FirstStoreKeys and StoreKeys are the first keys of other limiters that a dry run found, and
 	// how many there are.
 	FirstStoreKeys []string `json:"first_store_keys,omitempty"`
@@ -172,7 +175,7 @@ func (r *restoring) run(ctx context.Context, choose func(*cli.Settings, *operati
 		return err
 	}
 	if r.plan.Backup, err = operation.OpenBackup(&runner.Files, path, s.Prefix.Value); err != nil {
-		return withRestoreHint(err, false)
+		return withRestoreHint(err, earlierRuns{})
 	}
 	defer r.plan.Backup.Close()
 	if layout := r.plan.Backup.Layout; layout != "" {
@@ -193,7 +196,7 @@ func (r *restoring) run(ctx context.Context, choose func(*cli.Settings, *operati
 	}
 	if !r.plan.IntoOther {
 		if err := runner.CheckOrigin(ctx, r.plan.Backup); err != nil {
-			return withRestoreHint(err, false)
+			return withRestoreHint(err, earlierRuns{})
 		}
 	}
 	if !r.Quiet || r.asks(s) && !r.plan.Consent.Covers(s.Access()) {
@@ -213,26 +216,38 @@ func (r *restoring) run(ctx context.Context, choose func(*cli.Settings, *operati
 			return err
 		}
 	}
-	again := r.isAgain(ctx, path)
+	before := r.earlier(ctx, path)
 	result, err := runner.Restore(ctx, r.plan, &cli.Observer{Global: r.Globals})
-	err = withRestoreHint(err, again)
+	err = withRestoreHint(err, before)
 	if result == nil {
 		return err
 	}
 	answer.Restored, answer.Already, answer.Lapsed = result.Restored, result.Already, result.Lapsed
-	answer.InUse, answer.Foreign, answer.Unfit = result.InUse, result.Foreign, result.Unfit
+	answer.InUse, answer.Unreached, answer.Foreign, answer.Unfit = result.InUse, result.Unreached, result.Foreign, result.Unfit
 	return errors.Join(err, r.Print(answer))
 }
 
-// isAgain reports whether a run of this machine has brought back some keys of a backup.
-func (r *restoring) isAgain(ctx context.Context, path string) bool {
+// earlierRuns is what this machine knows of the runs that are about a backup.
+type earlierRuns struct {
+	again  bool // one has brought back some of its keys
+	killed bool // nothing says how the one ended that made it
+}
+
+// earlier returns what this machine knows of the runs that are about a backup.
+func (r *restoring) earlier(ctx context.Context, path string) (is earlierRuns) {
 	if whole, err := filepath.Abs(path); err == nil { // as the audit has it
 		path = whole
 	}
-	runs, err := localRuns(ctx, r.Globals)
-	return err == nil && slices.ContainsFunc(runs, func(e *auditlog.Entry) bool {
-		return bringsBack(e) && plainName(e.Selection) == plainName(path) && e.Changed+e.Unknown > 0
-	})
+	runs, _ := localRuns(ctx, r.Globals) // without them the hints say less
+	for _, e := range runs {
+		switch {
+		case e.BringsBack() && auditlog.PlainName(e.Selection) == auditlog.PlainName(path):
+			is.again = is.again || e.Changed+e.Unknown > 0
+		case auditlog.PlainName(e.Backup) == auditlog.PlainName(path):
+			is.killed = e.Outcome == auditlog.Begun
+		}
+	}
+	return is
 }
 
 // settingsToRestore finds the store, and reports what forbids a restore there. It runs again when the backup is open:
@@ -303,8 +318,8 @@ func (r *restoring) warnOfBackup(b *operation.Backup) {
 	}
 }
 
-// withRestoreHint adds the flag that helps to the error of a restore; again if an earlier run has restored from the backup.
-func withRestoreHint(err error, again bool) error {
+// withRestoreHint adds the flag that helps to the error of a restore of a backup with such earlier runs.
+func withRestoreHint(err error, before earlierRuns) error {
 	var prefix *operation.PrefixError
 	var left *operation.UsedSinceError
 	var origin *operation.OtherStoreError
@@ -316,9 +331,12 @@ func withRestoreHint(err error, again bool) error {
 		return cli.Usagef("%s; to restore it here all the same, give --into-other-store", origin)
 	case errors.As(err, &unknown) && !store.IsAway(err): // such as a user without the right to ask
 		return fmt.Errorf("%w; to restore it here all the same, give --into-other-store", err)
-	case errors.As(err, &left) && again: // these may be keys that it brought back
+	case errors.As(err, &left) && before.again: // these may be keys that it brought back
 		return fmt.Errorf("%w; an earlier run has brought back keys of this backup, and --replace would forget what was used since then",
 			err)
+	case errors.As(err, &left) && before.killed: // between the deletion of some keys of a batch and others
+		return fmt.Errorf("%w; the reset was killed, so some of these may never have been deleted; --replace brings back what the "+
+			"backup has of them, and forgets what was used since", err)
 	case errors.As(err, &left):
 		return fmt.Errorf("%w; --replace brings back what the backup has of them, and forgets what was used since", err)
 	}
@@ -350,7 +368,8 @@ func (a *restoreAnswer) Print(p *output.Printer) {
 	for _, other := range []struct {
 		n    int64
 		what string
-	}{{a.Already, "already there"}, {a.Lapsed, "expired meanwhile"}, {a.InUse, "used since and left"}, {a.Foreign, "foreign and left"},
+	}{{a.Already, "already there"}, {a.Lapsed, "expired meanwhile"}, {a.InUse, "used since and left"},
+		{a.Unreached, "not reached by the reset and left"}, {a.Foreign, "foreign and left"},
 		{a.Unfit, "unfit and left"}} {
 		if other.n > 0 {
 			text += fmt.Sprintf(", %d %s", other.n, other.what)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -40,6 +39,7 @@ context's name, or takes it from --confirm.
 
 Undo keeps keys that were used since a reset deleted them; with --replace it
 overwrites them. After a reset --to-remaining it always overwrites the keys.
+Keys that an interrupted reset had not reached stay as they are.
 
 A second undo does not go further back: it says that the last change is already
 undone (exit code 1). For an older change, give "limitctl restore" the name of
@@ -194,11 +194,12 @@ func lastChange(runs []*auditlog.Entry, here func(*auditlog.Entry) bool) lastRun
 	}
 	for _, e := range runs[at+1:] {
 		switch {
-		case !bringsBack(e) && e.Changed > 0 && here(e):
+		case !e.BringsBack() && e.Changed > 0 && here(e):
 			if len(last.after) < shownAfter {
 				last.after = append(last.after, e)
 			}
-		case bringsBack(e) && e.Outcome == auditlog.Done && plainName(e.Selection) == plainName(last.run.Backup) && here(e):
+		case e.BringsBack() && e.Outcome == auditlog.Done &&
+			auditlog.PlainName(e.Selection) == auditlog.PlainName(last.run.Backup) && here(e):
 			last.undoneBy = e
 		}
 	}
@@ -210,12 +211,6 @@ func lastChange(runs []*auditlog.Entry, here func(*auditlog.Entry) bool) lastRun
 	}
 	return last
 }
-
-// plainName is the path that a backup had before it was compressed.
-func plainName(path string) string { return strings.TrimSuffix(path, ".gz") }
-
-// bringsBack reports whether a run restores a backup, whose path is its selection.
-func bringsBack(e *auditlog.Entry) bool { return e.Command == "restore" || e.Command == "undo" }
 
 // localRuns are the runs of this machine's audit in all contexts, the latest last.
 func localRuns(ctx context.Context, g *cli.Globals) ([]*auditlog.Entry, error) {

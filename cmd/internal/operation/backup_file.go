@@ -136,6 +136,14 @@ func (b *backupFile) addUnused(amends bool, keys ...store.Key) error {
 	return nil
 }
 
+// begin says that the change of all records up to a line begins. It is in the file when it returns.
+func (b *backupFile) begin(last int64) error {
+	if err := errors.Join(b.writer.WriteBegun(last), b.writer.Flush()); err != nil {
+		return b.failed(err)
+	}
+	return nil
+}
+
 // sync makes sure that all is on the disk.
 func (b *backupFile) sync() error {
 	if err := errors.Join(b.writer.Flush(), b.file.Sync()); err != nil {

@@ -26,11 +26,15 @@ type change struct {
 	backup *backupFile
 }
 
-// keepBackup keeps the backup of a change that ended with err, and says that there is a way back. replace: it
-// has to replace keys in use. It returns err, joined with its own error if the backup may not be whole.
-func (c *change) keepBackup(err error, replace bool, observer Observer) (*Undo, error) {
+// keepBackup keeps the backup of a change that ended with err, and says that there is a way back if so many keys are
+// changed, or may be. Without any it says none: after a refusal the backup is there in case that came in the middle of a
+// call. replace: the way back has to replace keys in use. It returns err, joined with its own error if the backup may not
+// be whole.
+func (c *change) keepBackup(err error, changed int64, replace bool, observer Observer) (*Undo, error) {
+	if err = c.backup.keep(err); changed == 0 {
+		return nil, err
+	}
 	undo := &Undo{Backup: c.backup.path, Replace: replace}
-	err = c.backup.keep(err)
 	observer.Undoable(*undo)
 	return undo, err
 }

@@ -106,7 +106,7 @@ func (r *Runner) migrate(ctx context.Context, plan *MigratePlan, observer Observ
 		*result = MigrateResult{Migrated: m.Migrated, Unsure: found.Unsure, Unreadable: int64(found.Foreign.Count()), Unknown: m.unknown,
 			Unscanned: found.Unscanned}
 		if m.backup != nil && (m.Raised > 0 || m.unknown > 0) {
-			result.Undo, err = c.keepBackup(err, true, observer)
+			result.Undo, err = c.keepBackup(err, m.Raised+m.unknown, true, observer)
 		}
 		entry.Matched, entry.Changed, entry.Unknown = m.Matched, m.Raised, m.unknown
 		if err != nil && !m.failed && ctx.Err() == nil {

@@ -55,7 +55,7 @@ type ResetResult struct {
 	// that look like one's and were left out.
 	Layouts []string
 	Unsure  Unsure
-	// Undo is the way back, nil if nothing was changed or without a backup.
+	// Undo is the way back, nil if no key is known to be changed, or may be, or without a backup.
 	Undo *Undo
 }
 
@@ -111,7 +111,7 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 		done, err := r.resetTargets(ctx, observer, targets)
 		found.Foreign.merge(&done.foreign)
 		if targets.backup != nil && done.any(err) && int64(targets.count) > targets.damaged {
-			result.Undo, err = c.keepBackup(err, plan.Remaining != nil, observer)
+			result.Undo, err = c.keepBackup(err, done.keys+done.unknown, plan.Remaining != nil, observer)
 		}
 		result.Changed, result.Effect, result.Unknown = done.keys, done.effect, done.unknown
 		entry.Changed, entry.Unknown = done.keys, done.unknown
@@ -196,6 +196,11 @@ func (r *Runner) resetTargets(ctx context.Context, observer Observer, t *targets
 		}
 		if stopped != nil {
 			return t.leave(batch, stopped)
+		}
+		if t.backup != nil && batch.Last > 0 { // else it is of damaged records, which the backup does not keep
+			if err := t.backup.begin(batch.Last); err != nil {
+				return err
+			}
 		}
 		done.asked = true
 		if stopped = r.resetBatch(ctx, t, batch, &done); stopped != nil {

@@ -202,16 +202,16 @@ func TestAResetThatFailsInTheMiddle(t *testing.T) {
 }
 
 // Nothing can have been changed in a store that was not reached, so that no backup is
-// kept; but it can if the answer did not come.
+// kept; but it can if the answer did not come. Nobody is told to undo what a store has refused.
 func TestABackupIsKeptIfSomethingMayBeChanged(t *testing.T) {
 	for name, test := range map[string]struct {
-		err  error
-		kept bool
-		says string
+		err          error
+		kept, undone bool
+		says         string
 	}{
-		"not reached": {store.ErrUnavailable, false, "(0 of 1 key done)"},
-		"no answer":   {store.ErrOutcomeUnknown, true, "(0 of 1 key known to be done" + resetEndsWith},
-		"a refusal":   {store.ErrRefused, true, "(0 of 1 key done)"},
+		"not reached": {store.ErrUnavailable, false, false, "(0 of 1 key done)"},
+		"no answer":   {store.ErrOutcomeUnknown, true, true, "(0 of 1 key known to be done" + resetEndsWith},
+		"a refusal":   {store.ErrRefused, true, false, "(0 of 1 key done)"},
 	} {
 		s, w := newSite(t), &watcher{}
 		s.take(t, "a", 3)
@@ -224,7 +224,8 @@ func TestABackupIsKeptIfSomethingMayBeChanged(t *testing.T) {
 			continue
 		}
 		kept := len(s.left(t)) > 0
-		if kept != test.kept || (result.Undo != nil) != kept || (len(w.undo) > 0) != kept || (s.log.entries[0].Backup != "") != kept {
+		if kept != test.kept || (result.Undo != nil) != test.undone || (len(w.undo) > 0) != test.undone ||
+			(s.log.entries[0].Backup != "") != kept {
 			t.Errorf("%s: a backup is kept: %v; it told %+v, %v; the audit log has %+v", name, kept, result.Undo, w.undo, s.log.entries)
 		}
 		if s.log.entries[0].Outcome != auditlog.Failed {

@@ -102,7 +102,8 @@ func (b *Backup) DamageError() error {
 type RestorePlan struct {
 	// Backup is what to restore. The caller closes it.
 	Backup *Backup
-	// Replace brings back keys that have been used since, over what they hold.
+	// Replace brings back keys that have been used since, over what they hold. Keys that the change has not reached
+	// are not replaced.
 	Replace bool
 	// IntoOther restores into this store even if the backup is of another one.
 	IntoOther bool
@@ -127,7 +128,10 @@ type RestoreResult struct {
 	Already  int64 // as the backup has them, before and now
 	Lapsed   int64 // nothing of them would be in use by now
 	InUse    int64 // used since, and left
-	Foreign  int64 // hold what limitctl did not write, and were left
+	// Unreached is how many the change that made the backup had not reached when it ended, and are in use as they would
+	// be without it: they are left, also by a restore that replaces.
+	Unreached int64
+	Foreign   int64 // hold what limitctl did not write, and were left
 	// Unfit is how many are invalid in the backup, and were left.
 	Unfit int64
 	// Unknown is how many have no known outcome, because the store did not answer.
@@ -189,12 +193,23 @@ func (r *Runner) restoreRecords(ctx context.Context, plan *RestorePlan, observer
 		if len(records) == 0 {
 			return nil
 		}
-		unused := slices.DeleteFunc(slices.Clone(records), func(r admin.Record) bool { return !backup.IsUnused(&r) })
-		if err := r.restoreUnused(ctx, plan, unused, result); err != nil {
-			return err
+		to := plan
+		if batch.Unreached {
+			careful := *plan
+			careful.Replace, careful.InUse, to = false, nil, &careful
 		}
-		records = slices.DeleteFunc(records, func(r admin.Record) bool { return backup.IsUnused(&r) })
-		if err := r.restoreBatch(ctx, plan, records, result); err != nil {
+		inUse := result.InUse
+		unused := slices.DeleteFunc(slices.Clone(records), func(r admin.Record) bool { return !backup.IsUnused(&r) })
+		err := r.restoreUnused(ctx, to, unused, result)
+		if err == nil {
+			records = slices.DeleteFunc(records, func(r admin.Record) bool { return backup.IsUnused(&r) })
+			err = r.restoreBatch(ctx, to, records, result)
+		}
+		if batch.Unreached {
+			result.Unreached += result.InUse - inUse
+			result.InUse = inUse
+		}
+		if err != nil {
 			return err
 		}
 		progress.Set(result.known(), int64(plan.Backup.Records), 0)
@@ -315,7 +330,7 @@ func (r *RestoreResult) takeUnfit(err error) error {
 
 // known is how many records have a known outcome.
 func (r *RestoreResult) known() int64 {
-	return r.Restored + r.Already + r.Lapsed + r.InUse + r.Foreign + r.Unfit
+	return r.Restored + r.Already + r.Lapsed + r.InUse + r.Unreached + r.Foreign + r.Unfit
 }
 
 // err is the error that a restore ends with: what ended it early, or that some records could not be restored.

@@ -3,6 +3,7 @@ package operation
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/limitctl/limitctl/cmd/internal/auditlog"
+	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -234,5 +236,94 @@ func TestARestoreOfADamagedBackup(t *testing.T) {
 	result, err := s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path)}, &watcher{})
 	if result == nil || result.Restored != 1 || !errors.Is(err, outcome.ErrPartly) || s.log.entries[0].Outcome != auditlog.Partly {
 		t.Errorf("it came to %+v, %v", result, err)
+	}
+}
+
+// killedReset resets all keys, and returns the backup as it was in the middle of the second batch, which has deleted nothing
+// yet: that of a process that was killed there. Those keys and all after them are put back in use.
+func (s *site) killedReset(t *testing.T, remaining *Remaining) (path string) {
+	t.Helper()
+	plan := s.planToReset(t)
+	plan.Remaining = remaining
+	path = filepath.Join(s.dir, "killed.jsonl")
+	killed := fmt.Errorf("killed: %w", store.ErrRefused)
+	batches := 0
+	second := func() error {
+		if batches++; batches < 2 {
+			return nil
+		}
+		text, err := os.ReadFile(plan.Backup.Path)
+		if err == nil {
+			err = os.WriteFile(path, text, 0o600)
+		}
+		return errors.Join(killed, err)
+	}
+	s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []admin.Record) (int, []admin.Record, error) {
+		if err := second(); err != nil {
+			return 0, nil, err
+		}
+		return do(records...)
+	}, adjust: func(do adjusting, adjustments []admin.Adjustment) ([]admin.Adjusted, error) {
+		if err := second(); err != nil {
+			return nil, err
+		}
+		return do(adjustments...)
+	}}
+	if _, err := s.Reset(t.Context(), plan, &watcher{}); !errors.Is(err, killed) {
+		t.Fatal(err)
+	}
+	s.Store, s.log.entries, s.log.opened, s.log.closed = s.memory, nil, 0, 0
+	return path
+}
+
+// The backup of a reset that was killed says which keys it had not reached. What was used of these since it began is of
+// use as before: it is not replaced, and nobody is told to.
+func TestARestoreLeavesWhatAKilledResetHadNotReached(t *testing.T) {
+	for name, test := range map[string]struct {
+		remaining *Remaining
+		replace   bool
+		want      RestoreResult
+		first     int64 // used of the first key then, which the reset has changed and somebody has used since
+	}{
+		"deleted":            {nil, false, RestoreResult{Restored: 499, InUse: 1, Already: 500, Unreached: 1}, 1},
+		"deleted, replaced":  {nil, true, RestoreResult{Restored: 500, Already: 500, Unreached: 1}, 3},
+		"adjusted, replaced": {&Remaining{Units: 10}, true, RestoreResult{Restored: 500, Already: 500, Unreached: 1}, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			for i := range 2*keysPerBatch + 1 {
+				s.take(t, i, 3)
+			}
+			path := s.killedReset(t, test.remaining)
+			var batches [][]store.Key
+			b := s.opened(t, path)
+			if _, err := b.file.Seek(0, 0); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.Each(b.file, keysPerBatch, func(batch backup.Batch) error {
+				batches = append(batches, admin.KeysOf(batch.Records))
+				return nil
+			}); err != nil || len(batches) != 3 || len(batches[2]) != 1 {
+				t.Fatalf("the backup has %d batches, %v", len(batches), err)
+			}
+			first, last := batches[0][0].Subject, batches[2][0].Subject
+			s.take(t, first, 1)
+			s.take(t, last, 4)
+			var inUse []store.Key
+			plan := &RestorePlan{Backup: s.opened(t, path), Replace: test.replace, Consent: Consent{Yes: true},
+				InUse: func(k store.Key) { inUse = append(inUse, k) }}
+			result, err := s.Restore(t.Context(), plan, &watcher{})
+			left := (*UsedSinceError)(nil)
+			if result == nil || *result != test.want || errors.As(err, &left) != (test.want.InUse > 0) ||
+				int64(len(inUse)) != test.want.InUse {
+				t.Errorf("it came to %+v, %v; want %+v", result, err, test.want)
+			}
+			if used := s.used(t, first); used != test.first {
+				t.Errorf("%d of the first key are in use, want %d", used, test.first)
+			}
+			if used := s.used(t, last); used != 7 {
+				t.Errorf("%d of the last key are in use, and 7 were used", used)
+			}
+		})
 	}
 }

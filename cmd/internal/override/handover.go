@@ -32,6 +32,7 @@ func NewHandoverCmd(global *cli.Globals) *cobra.Command {
 		Long: `Handover shows the overrides in force, what was changed in the last 12 hours,
 and who was denied most in the last 10 minutes. On a terminal it takes one
 screen, and says of each part how much more there is and which command shows it.
+On one that is too small for that, each thing has a row.
 Keys that a block denies now come last, since their denials are intended.
 
 The changes are those of the audit log in the store, of all machines. If a part

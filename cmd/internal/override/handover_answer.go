@@ -2,6 +2,7 @@ package override
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,6 +48,7 @@ type part struct {
 	command  string
 	shown    int
 	left     int // how many are not among items
+	brief    bool
 }
 
 // lines is how many lines the part takes on a terminal of that width.
@@ -61,9 +63,10 @@ func (p *part) lines(width int) int {
 	return n
 }
 
-// moreText says how many items are not shown, and where they are; it is empty if all are.
+// moreText says how many items are not shown, and where they are; it is empty if all are, and in a brief part, whose headline
+// has the number of all.
 func (p *part) moreText() string {
-	if p.more() == 0 {
+	if p.more() == 0 || p.brief {
 		return ""
 	}
 	return fmt.Sprintf("  … and %d more: %s", p.more(), p.command)
@@ -80,12 +83,52 @@ func rowsOf(line string, width int) int {
 // more is how many items are not shown.
 func (p *part) more() int { return len(p.items) - p.shown + p.left }
 
-// Print implements output.Answer. The parts get items in turn, so that a long one leaves room for the others.
+// Print implements output.Answer. On a terminal that is too small for something of each part, each thing gets one row, so
+// that there is room for what is in force and for the last changes.
 func (a *handoverAnswer) Print(p *output.Printer) {
 	parts := []*part{a.overridesPart(p), a.changesPart(p), a.denialsPart(p)}
 	first := "handover of " + a.now.Format("2006-01-02 15:04 MST")
 	place := " in " + output.Printable(a.place)
-	around := rowsOf(first+place, p.Width) + 1 // and that of the shell
+	a.fill(p, parts, first+place)
+	if slices.ContainsFunc(parts, func(p *part) bool { return p.shown == 0 && len(p.items) > 0 }) {
+		first = a.now.Format("15:04 MST")
+		place = output.Cut(place, max(p.Width-output.Width(first), 1))
+		for _, part := range parts {
+			part.shorten(p.Width)
+		}
+		a.fill(p, parts, first+place)
+	}
+	p.Line("%s%s", p.Paint(output.Faint, first), place)
+	for i, part := range parts {
+		style := output.Bold
+		if a.failed[i] != nil {
+			style = output.AtEnd
+		}
+		p.Line("%s", p.Paint(style, part.headline))
+		for _, item := range part.items[:part.shown] {
+			for _, line := range item {
+				fmt.Fprintln(p.Out, line)
+			}
+		}
+		if more := part.moreText(); more != "" {
+			p.Line("%s", more)
+		}
+	}
+}
+
+// shorten gives the headline and each item a row.
+func (p *part) shorten(width int) {
+	p.shown, p.brief, p.headline = 0, true, output.Cut(p.headline, width)
+	for i, item := range p.items {
+		if len(item) > 1 {
+			p.items[i] = []string{output.Cut(item[0]+" …", width)}
+		}
+	}
+}
+
+// fill gives the parts items in turn below a title, as far as they fit, so that a long part leaves room for the others.
+func (a *handoverAnswer) fill(p *output.Printer, parts []*part, title string) {
+	around := rowsOf(title, p.Width) + 1 // and that of the shell
 	if err := a.err(); err != nil {
 		around += rowsOf("limitctl: "+cli.Message(err), p.Width)
 	}
@@ -108,22 +151,6 @@ func (a *handoverAnswer) Print(p *output.Printer) {
 				continue
 			}
 			progress = true
-		}
-	}
-	p.Line("%s%s", p.Paint(output.Faint, first), place)
-	for i, part := range parts {
-		style := output.Bold
-		if a.failed[i] != nil {
-			style = output.AtEnd
-		}
-		p.Line("%s", p.Paint(style, part.headline))
-		for _, item := range part.items[:part.shown] {
-			for _, line := range item {
-				fmt.Fprintln(p.Out, line)
-			}
-		}
-		if more := part.moreText(); more != "" {
-			p.Line("%s", more)
 		}
 	}
 }
@@ -216,6 +243,9 @@ func (a *handoverAnswer) changesPart(p *output.Printer) *part {
 		}
 		if e.Outcome != auditlog.Done {
 			text += ", " + output.Printable(string(e.Outcome))
+		}
+		if e.Undone != nil {
+			text += ", " + e.Undone.Text() + " " + cli.Clock(e.Undone.Time, a.now) + " by " + output.Printable(e.Undone.User)
 		}
 		if e.Reason != "" {
 			text += ": " + output.Printable(e.Reason)

@@ -330,9 +330,9 @@ func (o *options) change(ctx context.Context, next func(p *place) (*change, erro
 	case c.plan != nil:
 		o.Note("see what it does with: %s; end it with: %s", cli.CommandHere(o.Globals, s, "config", "status"),
 			cli.CommandHere(o.Globals, s, "config", "rollback", "-m", "enough"))
-	default:
+	default: // who goes back is in a hurry, and the keys only inform: nothing is refused because of them
 		o.Note("go back with: %s", cli.CommandHere(o.Globals, s, "config", "rollback", cli.Number(before), "-m",
-			fmt.Sprint("back to ", before)))
+			fmt.Sprint("back to ", before), "--no-keys"))
 	}
 	return errors.Join(err, printErr)
 }

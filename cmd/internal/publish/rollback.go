@@ -21,10 +21,13 @@ force, as the next version. No version is lost, and a rollback can be rolled
 back. It shows and asks what config publish does. Usage stays: keys whose limit
 gets lower keep what they have used.
 
+In a hurry give --no-keys. It does not read the keys, which takes minutes if
+there are millions, and checks all else.
+
 While a version is tried (config publish --shadow or --percent), rollback
 without N ends that, and the version in force is alone again.`,
 		Example: `  limitctl config rollback -m "too tight for acme" --context prod
-  limitctl config rollback 12 -m "as on Friday" --yes`,
+  limitctl config rollback 12 -m "as on Friday" --no-keys --yes`,
 		Args: cli.AtMostOneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			number := int64(0)

@@ -36,8 +36,10 @@ type Rate struct {
 	Counts    figures.History
 	PerSecond float64   // denials a second lately
 	Last      time.Time // when it was denied last, by our clock
-	Since     time.Time // when that began without a pause; zero if it is not known
-	Placed    float64   // the rate that the key's place in the list goes by
+	// LastAt is the same by the store's clock; zero in a recording.
+	LastAt store.Instant
+	Since  time.Time // when that began without a pause; zero if it is not known
+	Placed float64   // the rate that the key's place in the list goes by
 	// Blocked: a block denies it, by what was in force at the last look.
 	Blocked bool
 }

@@ -55,8 +55,8 @@ func (d *Rates) letThrough() map[string]float64 {
 
 // Text says what the override does, in a few words.
 func (e Effect) Text() string {
-	through := "lets through " + figures.Short(e.LetThrough) + "/s"
-	denies := "denies " + figures.Short(e.Denied) + "/s"
+	through := "lets through " + short(e.LetThrough) + "/s"
+	denies := "denies " + short(e.Denied) + "/s"
 	switch {
 	case e.LetThrough > 0 && e.Denied > 0:
 		return through + ", " + denies
@@ -68,6 +68,14 @@ func (e Effect) Text() string {
 		return denies
 	}
 	return output.Plural(e.Keys, "key")
+}
+
+// short writes a rate that is not zero; a little is not nothing.
+func short(perSecond float64) string {
+	if text := figures.Short(perSecond); text != "0" {
+		return text
+	}
+	return "<0.1"
 }
 
 // Sentence says all of it.
