@@ -60,8 +60,9 @@ func later(a, b *Undone) *Undone {
 // mark says of each run which one has brought back what it changed.
 func (h *History) mark() {
 	for _, e := range h.Runs {
-		if e.Backup != "" {
-			e.Undone = h.undone[place{e.Host, PlainName(e.Backup)}]
+		undone := h.undone[place{e.Host, PlainName(e.Backup)}]
+		if undone != nil && !undone.Time.Before(e.Time) { // else the run went on after it, or is another one with a file of that name
+			e.Undone = undone
 		}
 	}
 }

@@ -3,7 +3,8 @@
 // It is JSON lines: a [Header], then a line for each record. If a key was used between being read and being
 // deleted, its record is written again, marked as amending the earlier one. If the change is not a deletion, a key
 // that was not in use has a line, too: bringing it back deletes it. Before keys are changed, a line says of which
-// records, so that a reset that was killed shows which keys it had not reached. A damaged line costs only its own record.
+// records, so that a reset that was killed shows which keys it had not reached. A damaged line costs only its own record, and
+// that knowledge.
 // Backups are written uncompressed, and can also be read after compression with gzip.
 package backup
 
@@ -36,6 +37,8 @@ type Header struct {
 	// Adjusts: the change left the keys in use, so bringing them back has to replace them. Older versions of
 	// limitctl did not write it.
 	Adjusts bool `json:"adjusts,omitempty"`
+	// Marked: before records are changed, a line says so, see [Writer.WriteBegun]. Older versions of limitctl did not write it.
+	Marked bool `json:"marked,omitempty"`
 	// Address, Servers and StoreID identify the store, as in package identity. Older versions of limitctl did not
 	// write them, and a store may have no id.
 	Address string   `json:"address,omitempty"`
@@ -199,7 +202,7 @@ type Contents struct {
 	// Layouts are the names of the layouts of other limiters in the records.
 	Layouts []string
 	amended map[identity]int64 // the number of the last line that amends a key
-	begun   int64              // the line of the last record whose change has begun; 0 if the backup does not say it
+	begun   int64              // the line of the last record whose change has begun, if that is marked
 	// checked: records that do not fit their layout are damaged.
 	checked  bool
 	selected *store.Pattern // the selection in the header, once it was parsed

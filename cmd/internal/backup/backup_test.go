@@ -272,24 +272,32 @@ func TestSplit(t *testing.T) {
 }
 
 // How far a change came is not a record. What it had not reached comes in batches of its own; what it has amended it had
-// reached. A line that was cut says nothing.
+// reached. If a mark may be lost, nothing is known.
 func TestHowFarAChangeCame(t *testing.T) {
 	all := []admin.Record{record(t, "a", 1), record(t, "b", 2), record(t, "c", 3), record(t, "d", 4)}
 	file := written(t, all, nil)
+	first := `{"begun":2,"amends":true}` + "\n"
 	for name, test := range map[string]struct {
-		marks string
-		want  string
+		marked  bool
+		marks   string
+		want    string
+		damaged int
 	}{
-		"nothing is known": {"", "abcd"},
-		"to the first":     {`{"begun":2,"amends":true}` + "\n", "a|BCD"},
-		"twice":            {`{"begun":2,"amends":true}` + "\n" + `{"begun":3,"amends":true}` + "\n", "ab|CD"},
-		"to the end":       {`{"begun":5,"amends":true}` + "\n", "abcd"},
-		"cut":              {`{"begun":3,"amends":true}` + "\n" + `{"begun":5,"ame`, "ab|CD"},
+		"of an older version": {false, "", "abcd", 0},
+		"not begun":           {true, "", "ABCD", 0},
+		"to the first":        {true, first, "a|BCD", 0},
+		"twice":               {true, first + `{"begun":3,"amends":true}` + "\n", "ab|CD", 0},
+		"to the end":          {true, `{"begun":5,"amends":true}` + "\n", "abcd", 0},
+		"cut":                 {true, first + `{"begun":5,"ame`, "abcd", 0},
+		"damaged":             {true, first + `{"begun":5,"ame` + "\n", "abcd", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := append(bytes.Clone(file), test.marks...)
+			if test.marked {
+				text = bytes.Replace(text, []byte(`"store":`), []byte(`"marked":true,"store":`), 1)
+			}
 			c, err := Check(bytes.NewReader(text))
-			if err != nil || c.Records != len(all) || c.Damaged > 0 {
+			if err != nil || c.Records != len(all) || c.Damaged != test.damaged || c.Marked != test.marked {
 				t.Fatalf("it has %+v, %v", c, err)
 			}
 			var got []string
@@ -306,7 +314,7 @@ func TestHowFarAChangeCame(t *testing.T) {
 			}); err != nil || strings.Join(got, "|") != test.want {
 				t.Errorf("it has %q, %v, want %s", got, err, test.want)
 			}
-			if s, err := look(bytes.NewReader(text)); err != nil || s.Keys != int64(len(all)) {
+			if s, err := look(bytes.NewReader(text)); err != nil || s.Keys != int64(len(all)+test.damaged) {
 				t.Errorf("the survey has %+v, %v", s, err)
 			}
 		})
@@ -314,7 +322,7 @@ func TestHowFarAChangeCame(t *testing.T) {
 
 	// The writer says it as it is read, of the batch that is meant.
 	var out bytes.Buffer
-	w, err := NewWriter(&out, Header{Store: "s", Prefix: "rl"})
+	w, err := NewWriter(&out, Header{Store: "s", Prefix: "rl", Marked: true})
 	if err == nil {
 		err = errors.Join(w.Write(false, all...), w.Flush())
 	}

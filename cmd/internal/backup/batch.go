@@ -81,11 +81,12 @@ func (c *Contents) batches(in io.Reader, size int, give func(Batch) error) error
 	var batch Batch
 	bytes := 0
 	again := Contents{checked: c.checked}
+	marked := c.Marked && c.Damaged == 0 && !c.Torn // else a mark may be lost
 	err := again.read(in, func(e *entry) error {
 		if last, amended := c.amended[identityOf(&e.Record)]; amended && e.number != last || e.unchanged {
 			return nil
 		}
-		if unreached := c.begun > 0 && e.number > c.begun && !e.amends; unreached != batch.Unreached {
+		if unreached := marked && e.number > c.begun && !e.amends; unreached != batch.Unreached {
 			full := batch
 			batch, bytes = Batch{Unreached: unreached}, 0
 			if len(full.Records) > 0 {

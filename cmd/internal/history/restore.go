@@ -38,7 +38,7 @@ expiry. It does not restore keys that would have expired by now. It keeps a key
 that was used since, and overwrites it with --replace; it then asks first, and
 without a terminal it needs --yes. In a protected context it asks for the
 context's name, or takes it from --confirm. Keys that an interrupted reset had
-not reached stay as they are, also with --replace.
+not reached stay as they are, unless --into-other-store is given.
 
 BACKUP is a file, or the name of a backup as "limitctl audit" and "limitctl
 backups list" print it. --last takes the last backup of this store. Records go
@@ -76,19 +76,17 @@ others.`,
 
 // restoreAnswer is the answer of restore and undo.
 type restoreAnswer struct {
-	SchemaVersion int   `json:"schema_version"`
-	InBackup      int   `json:"records"`
-	Restored      int64 `json:"restored"`
-	Already       int64 `json:"already_there"` // equal to the backup before
-	Lapsed        int64 `json:"lapsed"`        // their usage has expired since
-	InUse         int64 `json:"in_use"`        // used since, and left
-	// Unreached counts keys that the interrupted reset had not reached. They are in use as without it, and left, also with
-	// --replace.
-	Unreached int64  `json:"unreached,omitempty"`
-	Foreign   int64  `json:"foreign"`         // not written by limitctl, and left
-	Unfit     int64  `json:"unfit,omitempty"` // cannot be restored, and left
-	DryRun    bool   `json:"dry_run"`
-	Backup    string `json:"backup"` // its path
+	SchemaVersion int    `json:"schema_version"`
+	InBackup      int    `json:"records"`
+	Restored      int64  `json:"restored"`
+	Already       int64  `json:"already_there"`       // equal to the backup before
+	Lapsed        int64  `json:"lapsed"`              // their usage has expired since
+	InUse         int64  `json:"in_use"`              // used since, and left
+	Unreached     int64  `json:"unreached,omitempty"` // the interrupted reset had not reached them, and they are left
+	Foreign       int64  `json:"foreign"`             // not written by limitctl, and left
+	Unfit         int64  `json:"unfit,omitempty"`     // cannot be restored, and left
+	DryRun        bool   `json:"dry_run"`
+	Backup        string `json:"backup"` // its path
 	// FirstStoreKeys and StoreKeys are the first keys of other limiters that a dry run found, and
 	// how many there are.
 	FirstStoreKeys []string `json:"first_store_keys,omitempty"`
@@ -345,10 +343,10 @@ func withRestoreHint(err error, before earlierRuns) error {
 
 // Records implements output.Answer.
 func (a *restoreAnswer) Records() [][]string {
-	return [][]string{{"records", "restored", "lapsed", "in_use", "foreign", "dry_run", "already_there", "backup"},
+	return [][]string{{"records", "restored", "lapsed", "in_use", "foreign", "dry_run", "already_there", "backup", "unreached"},
 		{fmt.Sprint(a.InBackup), cli.Number(a.Restored), cli.Number(a.Lapsed), cli.Number(a.InUse), cli.Number(a.Foreign),
 			fmt.Sprint(a.DryRun),
-			cli.Number(a.Already), a.Backup}}
+			cli.Number(a.Already), a.Backup, cli.Number(a.Unreached)}}
 }
 
 // Print implements output.Answer.

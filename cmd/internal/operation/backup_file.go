@@ -45,8 +45,9 @@ type backupFile struct {
 
 // createBackup creates the file of a backup, and names it in entry: whoever finds that the run
 // has begun and never ended has to find the backup, too. It is whole before the first key
-// is changed. The header says which store it is of, as far as that is known. Without a plan there is no backup: it is nil.
-func (r *Runner) createBackup(ctx context.Context, plan *BackupPlan, entry *auditlog.Entry, adjusts bool) (*backupFile, error) {
+// is changed. The header has what the change says of itself, and which store it is of, as far as that is known. Without a plan
+// there is no backup: it is nil.
+func (r *Runner) createBackup(ctx context.Context, plan *BackupPlan, entry *auditlog.Entry, header backup.Header) (*backupFile, error) {
 	if plan == nil {
 		return nil, nil
 	}
@@ -61,10 +62,10 @@ func (r *Runner) createBackup(ctx context.Context, plan *BackupPlan, entry *audi
 		return nil, &NoBackupError{err}
 	}
 	b := &backupFile{file: file, path: absolute(plan.Path), remove: r.Files.Remove}
-	b.writer, err = backup.NewWriter(file, backup.Header{Time: r.Now().UTC(),
-		Store: entry.Store, Context: entry.Context, Prefix: entry.Prefix,
-		Command: entry.Command, Selection: auditlog.Bounded(entry.Selection), Adjusts: adjusts, Layout: r.Place.Layout,
-		Address: of.Address, Servers: of.Servers, StoreID: of.ID})
+	header.Time, header.Store, header.Context, header.Prefix = r.Now().UTC(), entry.Store, entry.Context, entry.Prefix
+	header.Command, header.Selection, header.Layout = entry.Command, auditlog.Bounded(entry.Selection), r.Place.Layout
+	header.Address, header.Servers, header.StoreID = of.Address, of.Servers, of.ID
+	b.writer, err = backup.NewWriter(file, header)
 	if err != nil {
 		b.discard()
 		return nil, b.failed(err)
@@ -136,9 +137,10 @@ func (b *backupFile) addUnused(amends bool, keys ...store.Key) error {
 	return nil
 }
 
-// begin says that the change of all records up to a line begins. It is in the file when it returns.
+// begin says that the change of all records up to a line begins. It is on the disk when it returns, since a restore leaves
+// what is not marked.
 func (b *backupFile) begin(last int64) error {
-	if err := errors.Join(b.writer.WriteBegun(last), b.writer.Flush()); err != nil {
+	if err := errors.Join(b.writer.WriteBegun(last), b.writer.Flush(), b.file.Sync()); err != nil {
 		return b.failed(err)
 	}
 	return nil

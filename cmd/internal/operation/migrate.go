@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -95,7 +96,7 @@ func (r *Runner) migrate(ctx context.Context, plan *MigratePlan, observer Observ
 	entry.Matched = result.Matched
 	m := &migration{runner: r, plan: plan, overrides: overrides, writes: true}
 	var err error
-	if m.backup, err = r.createBackup(ctx, plan.Backup, entry, true); err != nil {
+	if m.backup, err = r.createBackup(ctx, plan.Backup, entry, backup.Header{Adjusts: true}); err != nil {
 		return nil, err
 	}
 	defer m.backup.discard() // unless it is kept

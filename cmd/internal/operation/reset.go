@@ -73,7 +73,8 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	}
 	targets := &targets{remaining: remaining, dryRun: plan.DryRun}
 	if !plan.DryRun {
-		if targets.backup, err = r.createBackup(ctx, plan.Backup, entry, plan.Remaining != nil); err != nil {
+		header := backup.Header{Adjusts: plan.Remaining != nil, Marked: true}
+		if targets.backup, err = r.createBackup(ctx, plan.Backup, entry, header); err != nil {
 			return nil, err
 		}
 		defer targets.backup.discard() // unless it is kept

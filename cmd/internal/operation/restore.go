@@ -102,10 +102,10 @@ func (b *Backup) DamageError() error {
 type RestorePlan struct {
 	// Backup is what to restore. The caller closes it.
 	Backup *Backup
-	// Replace brings back keys that have been used since, over what they hold. Keys that the change has not reached
-	// are not replaced.
+	// Replace brings back keys that have been used since, over what they hold.
 	Replace bool
-	// IntoOther restores into this store even if the backup is of another one.
+	// IntoOther restores into this store even if the backup is of another one. It also brings back the keys that the
+	// change of the backup had not reached.
 	IntoOther bool
 	// Only, if set, says which keys are brought back.
 	Only func(store.Key) bool
@@ -128,8 +128,7 @@ type RestoreResult struct {
 	Already  int64 // as the backup has them, before and now
 	Lapsed   int64 // nothing of them would be in use by now
 	InUse    int64 // used since, and left
-	// Unreached is how many the change that made the backup had not reached when it ended, and are in use as they would
-	// be without it: they are left, also by a restore that replaces.
+	// Unreached is how many the change that made the backup had not reached when it ended. They are left as they are.
 	Unreached int64
 	Foreign   int64 // hold what limitctl did not write, and were left
 	// Unfit is how many are invalid in the backup, and were left.
@@ -193,23 +192,16 @@ func (r *Runner) restoreRecords(ctx context.Context, plan *RestorePlan, observer
 		if len(records) == 0 {
 			return nil
 		}
-		to := plan
-		if batch.Unreached {
-			careful := *plan
-			careful.Replace, careful.InUse, to = false, nil, &careful
+		if batch.Unreached && !plan.IntoOther { // what became of them since is not due to the change
+			result.Unreached += int64(len(records))
+			return nil
 		}
-		inUse := result.InUse
 		unused := slices.DeleteFunc(slices.Clone(records), func(r admin.Record) bool { return !backup.IsUnused(&r) })
-		err := r.restoreUnused(ctx, to, unused, result)
-		if err == nil {
-			records = slices.DeleteFunc(records, func(r admin.Record) bool { return backup.IsUnused(&r) })
-			err = r.restoreBatch(ctx, to, records, result)
+		if err := r.restoreUnused(ctx, plan, unused, result); err != nil {
+			return err
 		}
-		if batch.Unreached {
-			result.Unreached += result.InUse - inUse
-			result.InUse = inUse
-		}
-		if err != nil {
+		records = slices.DeleteFunc(records, func(r admin.Record) bool { return backup.IsUnused(&r) })
+		if err := r.restoreBatch(ctx, plan, records, result); err != nil {
 			return err
 		}
 		progress.Set(result.known(), int64(plan.Backup.Records), 0)

@@ -276,41 +276,48 @@ func (s *site) killedReset(t *testing.T, remaining *Remaining) (path string) {
 	return path
 }
 
-// The backup of a reset that was killed says which keys it had not reached. What was used of these since it began is of
-// use as before: it is not replaced, and nobody is told to.
+// The backup of a reset that was killed says which keys it had not reached. They stay as others have left them since, used or
+// deleted, and nobody is told to replace them. Another store has not seen that reset, so it gets all.
 func TestARestoreLeavesWhatAKilledResetHadNotReached(t *testing.T) {
 	for name, test := range map[string]struct {
 		remaining *Remaining
 		replace   bool
+		other     bool
 		want      RestoreResult
 		first     int64 // used of the first key then, which the reset has changed and somebody has used since
+		last      int64 // the same of one that it had not reached
 	}{
-		"deleted":            {nil, false, RestoreResult{Restored: 499, InUse: 1, Already: 500, Unreached: 1}, 1},
-		"deleted, replaced":  {nil, true, RestoreResult{Restored: 500, Already: 500, Unreached: 1}, 3},
-		"adjusted, replaced": {&Remaining{Units: 10}, true, RestoreResult{Restored: 500, Already: 500, Unreached: 1}, 3},
+		"deleted":            {nil, false, false, RestoreResult{Restored: 499, InUse: 1, Already: 500, Unreached: 2}, 1, 7},
+		"deleted, replaced":  {nil, true, false, RestoreResult{Restored: 500, Already: 500, Unreached: 2}, 3, 7},
+		"adjusted, replaced": {&Remaining{Units: 10}, true, false, RestoreResult{Restored: 500, Already: 500, Unreached: 2}, 3, 7},
+		"elsewhere":          {nil, true, true, RestoreResult{Restored: 502, Already: 500}, 3, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
-			for i := range 2*keysPerBatch + 1 {
+			for i := range 2*keysPerBatch + 2 {
 				s.take(t, i, 3)
 			}
 			path := s.killedReset(t, test.remaining)
-			var batches [][]store.Key
+			var batches [][]admin.Record
 			b := s.opened(t, path)
 			if _, err := b.file.Seek(0, 0); err != nil {
 				t.Fatal(err)
 			}
 			if err := b.Each(b.file, keysPerBatch, func(batch backup.Batch) error {
-				batches = append(batches, admin.KeysOf(batch.Records))
+				batches = append(batches, batch.Records)
 				return nil
-			}); err != nil || len(batches) != 3 || len(batches[2]) != 1 {
+			}); err != nil || len(batches) != 3 || len(batches[2]) != 2 {
 				t.Fatalf("the backup has %d batches, %v", len(batches), err)
 			}
-			first, last := batches[0][0].Subject, batches[2][0].Subject
+			first, last := batches[0][0].Key.Subject, batches[2][0].Key.Subject
 			s.take(t, first, 1)
 			s.take(t, last, 4)
+			deleted := batches[2][1]
+			if _, _, err := s.memory.Delete(t.Context(), deleted); err != nil {
+				t.Fatal(err)
+			}
 			var inUse []store.Key
-			plan := &RestorePlan{Backup: s.opened(t, path), Replace: test.replace, Consent: Consent{Yes: true},
+			plan := &RestorePlan{Backup: s.opened(t, path), Replace: test.replace, IntoOther: test.other, Consent: Consent{Yes: true},
 				InUse: func(k store.Key) { inUse = append(inUse, k) }}
 			result, err := s.Restore(t.Context(), plan, &watcher{})
 			left := (*UsedSinceError)(nil)
@@ -321,8 +328,11 @@ func TestARestoreLeavesWhatAKilledResetHadNotReached(t *testing.T) {
 			if used := s.used(t, first); used != test.first {
 				t.Errorf("%d of the first key are in use, want %d", used, test.first)
 			}
-			if used := s.used(t, last); used != 7 {
-				t.Errorf("%d of the last key are in use, and 7 were used", used)
+			if used := s.used(t, last); used != test.last {
+				t.Errorf("%d of a key that was not reached are in use, want %d", used, test.last)
+			}
+			if used := s.used(t, deleted.Key.Subject); used != 0 && !test.other {
+				t.Errorf("%d of a key are in use that somebody else deleted", used)
 			}
 		})
 	}
