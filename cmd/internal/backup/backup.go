@@ -37,7 +37,7 @@ type Header struct {
 	// Adjusts: the change left the keys in use, so bringing them back has to replace them. Older versions of
 	// limitctl did not write it.
 	Adjusts bool `json:"adjusts,omitempty"`
-	// Marked: before records are changed, a line says so, see [Writer.WriteBegun]. Older versions of limitctl did not write it.
+	// Marked: before keys are changed, a line says how far the change has come. Older versions of limitctl did not write it.
 	Marked bool `json:"marked,omitempty"`
 	// Address, Servers and StoreID identify the store, as in package identity. Older versions of limitctl did not
 	// write them, and a store may have no id.
