@@ -52,8 +52,8 @@ type Entry struct {
 	Overrides []Override `json:"overrides,omitempty"`
 	// Source is where the entry was found. Reading sets it; it is never written.
 	Source Source `json:"source,omitempty"`
-	// Undone is the run that has brought back what this one changed, as far as its backup is known to have been restored on
-	// the same machine. Reading sets it; it is never written.
+	// Undone is the run that has brought back what this one changed, if its backup was restored on the same machine, into a
+	// store of the same URL. Reading sets it; it is never written.
 	Undone *Undone `json:"undone,omitempty"`
 }
 

@@ -33,8 +33,8 @@ func (e *Entry) BringsBack() bool { return e.Command == "restore" || e.Command =
 // PlainName is the path that a backup had before it was compressed.
 func PlainName(path string) string { return strings.TrimSuffix(path, ".gz") }
 
-// place is a backup on a machine.
-type place struct{ host, path string }
+// place is a backup on a machine, and a store. A restore into another store brings back nothing there.
+type place struct{ host, store, path string }
 
 // note notes a run that brought a backup back. One that brought back all of it counts before one that did not, and a later
 // one before an earlier one.
@@ -45,7 +45,7 @@ func (h *History) note(e *Entry) {
 	if h.undone == nil {
 		h.undone = map[place]*Undone{}
 	}
-	at := place{e.Host, PlainName(e.Selection)}
+	at := place{e.Host, e.Store, PlainName(e.Selection)}
 	h.undone[at] = later(h.undone[at], &Undone{Run: e.Run, Time: e.Time, User: e.User, Command: e.Command, Outcome: e.Outcome})
 }
 
@@ -60,7 +60,7 @@ func later(a, b *Undone) *Undone {
 // mark says of each run which one has brought back what it changed.
 func (h *History) mark() {
 	for _, e := range h.Runs {
-		undone := h.undone[place{e.Host, PlainName(e.Backup)}]
+		undone := h.undone[place{e.Host, e.Store, PlainName(e.Backup)}]
 		if undone != nil && !undone.Time.Before(e.Time) { // else the run went on after it, or is another one with a file of that name
 			e.Undone = undone
 		}

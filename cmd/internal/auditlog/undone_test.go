@@ -17,6 +17,7 @@ func TestWhatBroughtARunBack(t *testing.T) {
 	}
 	reset := func() *Entry { return run("r", "reset", "'*'", "/b.jsonl", Begun, 0) }
 	late := func(e *Entry) *Entry { e.Time = e.Time.Add(time.Hour); return e }
+	staging := func(e *Entry) *Entry { e.Store = "redis://staging"; return e }
 	other := func(e *Entry) *Entry { e.Host = "elsewhere"; return e }
 	for name, test := range map[string]struct {
 		runs []*Entry
@@ -28,6 +29,7 @@ func TestWhatBroughtARunBack(t *testing.T) {
 		"another":       {[]*Entry{reset(), run("u", "restore", "/c.jsonl", "", Done, 3)}, ""},
 		"which went on": {[]*Entry{late(reset()), run("u", "undo", "/b.jsonl", "", Done, 3)}, ""},
 		"elsewhere":     {[]*Entry{reset(), other(run("u", "restore", "/b.jsonl", "", Done, 3))}, ""},
+		"another store": {[]*Entry{reset(), staging(run("u", "restore", "/b.jsonl", "", Done, 3))}, ""},
 		"of that name":  {[]*Entry{reset(), run("u", "reset", "/b.jsonl", "", Done, 3)}, ""},
 		"in part":       {[]*Entry{reset(), run("u", "undo", "/b.jsonl", "", Partly, 3)}, "u undone in part"},
 		"nothing of it": {[]*Entry{reset(), run("u", "undo", "/b.jsonl", "", Partly, 0)}, ""},

@@ -2,9 +2,9 @@
 //
 // It is JSON lines: a [Header], then a line for each record. If a key was used between being read and being
 // deleted, its record is written again, marked as amending the earlier one. If the change is not a deletion, a key
-// that was not in use has a line, too: bringing it back deletes it. Before keys are changed, a line says of which
-// records, so that a reset that was killed shows which keys it had not reached. A damaged line costs only its own record, and
-// that knowledge.
+// that was not in use has a line, too: bringing it back deletes it. Before keys are changed, a line says which records they
+// are, so that the backup of a reset that was killed shows which keys it had not reached. If a line is damaged, its record is
+// lost, and so is how far the change came, but no other record.
 // Backups are written uncompressed, and can also be read after compression with gzip.
 package backup
 
@@ -142,7 +142,7 @@ func (w *Writer) Write(amends bool, records ...admin.Record) error {
 	return nil
 }
 
-// WriteBegun writes that the change of all records up to a line begins, which is [Batch.Last].
+// WriteBegun writes that the change of the records up to the line last begins, see [Batch.Last].
 func (w *Writer) WriteBegun(last int64) error {
 	_, err := fmt.Fprintf(w.out, "{\"begun\":%d%s}\n", last, amending)
 	return err

@@ -80,6 +80,14 @@ var errEnded = errors.New("no more batches are wanted")
 func (c *Contents) batches(in io.Reader, size int, give func(Batch) error) error {
 	var batch Batch
 	bytes := 0
+	flush := func(unreached bool) error { // and the next batch is of such records
+		full := batch
+		batch, bytes = Batch{Unreached: unreached}, 0
+		if len(full.Records) == 0 {
+			return nil
+		}
+		return give(full)
+	}
 	again := Contents{checked: c.checked}
 	marked := c.Marked && c.Damaged == 0 && !c.Torn // else a mark may be lost
 	err := again.read(in, func(e *entry) error {
@@ -87,12 +95,8 @@ func (c *Contents) batches(in io.Reader, size int, give func(Batch) error) error
 			return nil
 		}
 		if unreached := marked && e.number > c.begun && !e.amends; unreached != batch.Unreached {
-			full := batch
-			batch, bytes = Batch{Unreached: unreached}, 0
-			if len(full.Records) > 0 {
-				if err := give(full); err != nil {
-					return err
-				}
+			if err := flush(unreached); err != nil {
+				return err
 			}
 		}
 		batch.Add(e.Record, e.limit)
@@ -102,12 +106,10 @@ func (c *Contents) batches(in io.Reader, size int, give func(Batch) error) error
 		if len(batch.Records) < size && bytes < maxBatch {
 			return nil
 		}
-		full := batch
-		batch, bytes = Batch{Unreached: full.Unreached}, 0
-		return give(full)
+		return flush(batch.Unreached)
 	})
-	if err != nil || len(batch.Records) == 0 {
+	if err != nil {
 		return err
 	}
-	return give(batch)
+	return flush(false)
 }

@@ -43,7 +43,7 @@ func judgeKeys(f *keyFacts) []Finding {
 	return all
 }
 
-// among says of which keys something is known, after what is said of them. It is empty if all were looked at.
+// among says among which keys something was found. It is empty if all were looked at.
 func (f *keyFacts) among() string {
 	switch {
 	case f.complete:
@@ -55,9 +55,11 @@ func (f *keyFacts) among() string {
 }
 
 func (f *keyFacts) judgeTTLs() Finding {
-	found := Finding{Check: "ttl", Status: OK, Summary: map[bool]string{true: "every limit expires",
-		false: "no limit without an expiry" + f.among()}[f.complete],
+	found := Finding{Check: "ttl", Status: OK, Summary: "every limit expires",
 		Data: map[string]any{"count": f.noTTL.count, "examples": orEmpty(f.noTTL.examples)}}
+	if !f.complete {
+		found.Summary = "no limit without an expiry" + f.among()
+	}
 	if f.noTTL.count > 0 {
 		found.Status = Warn
 		found.Summary = fmt.Sprintf("%s without an expiry%s, as after a PERSIST or a copy: %s", output.Plural(f.noTTL.count, "limit"),

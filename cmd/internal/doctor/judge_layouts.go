@@ -65,7 +65,7 @@ func (f *layoutFacts) judgeLayouts() Finding {
 	return finding
 }
 
-// among says of which keys something is known, after what is said of them. It is empty if all were looked at.
+// among says among which keys something was found. It is empty if all were looked at.
 func (f *layoutFacts) among() string {
 	if f.complete {
 		return ""

@@ -26,10 +26,9 @@ type change struct {
 	backup *backupFile
 }
 
-// keepBackup keeps the backup of a change that ended with err, and says that there is a way back if so many keys are
-// changed, or may be. Without any it says none: after a refusal the backup is there in case that came in the middle of a
-// call. replace: the way back has to replace keys in use. It returns err, joined with its own error if the backup may not
-// be whole.
+// keepBackup keeps the backup of a change that ended with err. It says that there is a way back if keys are changed, or may
+// be; changed is how many. If none are, the backup is kept all the same, since a store can refuse in the middle of a call.
+// replace: the way back has to replace keys in use. It returns err, joined with its own error if the backup may not be whole.
 func (c *change) keepBackup(err error, changed int64, replace bool, observer Observer) (*Undo, error) {
 	if err = c.backup.keep(err); changed == 0 {
 		return nil, err

@@ -47,8 +47,8 @@ type part struct {
 	items    [][]string
 	command  string
 	shown    int
-	left     int // how many are not among items
-	brief    bool
+	left     int  // how many are not among items
+	brief    bool // each thing takes one row
 }
 
 // lines is how many lines the part takes on a terminal of that width.
