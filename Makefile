@@ -70,7 +70,7 @@ release: ## make archives, packages, inventories and checksums of this commit in
 release-try: ## make the release of one system twice, which gives the same bytes, and look into its packages
 	@sh docs/deploy/try-release.sh $(NFPM)
 
-setup: ## install what the tests run and is missing: redis-server, chromium, shells, PyYAML, proxies, packages of Node.js
+setup: ## install what the tests run and is missing: redis-server, chromium, shells, proxies, packages of Node.js
 	@sh docs/install-test-tools.sh
 	@sh docs/probed/install-node-modules.sh
 	@sh docs/peers/install-node-modules.sh
@@ -117,7 +117,7 @@ fuzz: setup ## every fuzz target, 30 seconds each
 	@for target in Quote ReadLine Answer; do \
 		go test ./cmd/internal/shell -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
 	done
-	@for target in Terminal JSON CSV YAML; do \
+	@for target in Terminal JSON CSV; do \
 		go test ./cmd/internal/output -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
 	done
 	go test ./cmd/internal/dash -run '^$$' -fuzz '^FuzzPlay$$' -fuzztime 30s -fuzzminimizetime 20x

@@ -82,7 +82,7 @@ For all later sessions:
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			script, _ := shell.Script(name, !plain)
-			if _, err := io.WriteString(global.Env.DataOut, script); err != nil {
+			if _, err := io.WriteString(global.Env.Out, script); err != nil {
 				return cli.NotPrinted(err)
 			}
 			return nil
@@ -188,7 +188,7 @@ func answerTab(ctx context.Context, args []string, env *cli.Env) error {
 		}
 		answer += fmt.Sprintf(":%d\n", directive)
 	}
-	if _, err := io.WriteString(env.DataOut, answer); err != nil {
+	if _, err := io.WriteString(env.Out, answer); err != nil {
 		return cli.NotPrinted(err)
 	}
 	return nil

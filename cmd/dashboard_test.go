@@ -288,8 +288,7 @@ func TestOtherCommandsLeaveTheTerminalAlone(t *testing.T) {
 	}
 }
 
-// A terminal that cannot move its cursor, or does not say what it is, is told what to use instead, and one that has no
-// UTF-8 gets ASCII.
+// A terminal that cannot move its cursor, or does not say what it is, is told what to use instead.
 func TestDashboardOnOtherTerminals(t *testing.T) {
 	t.Parallel()
 	start := func(variables ...string) *terminal {
@@ -307,18 +306,6 @@ func TestDashboardOnOtherTerminals(t *testing.T) {
 		if text := term.text(0); strings.Contains(text, "\x1b") || strings.Count(text, "\n") != 1 {
 			t.Errorf("TERM=%q: it wrote %q", name, text)
 		}
-	}
-	for _, variable := range []string{"LC_ALL=C", "LC_ALL=C.UTF-8"} {
-		term := start("TERM=xterm-256color", variable)
-		term.wait(0, `0 at the limit`)
-		from := len(term.text(0))
-		term.press("?")
-		term.wait(from, `refresh less often`)
-		if isASCII := strings.IndexFunc(term.text(0), func(r rune) bool { return r > '~' }) < 0; isASCII != (variable == "LC_ALL=C") {
-			t.Errorf("%s: only ASCII is %t in %q", variable, isASCII, term.text(0))
-		}
-		term.press("q")
-		term.checkLeft(exitYes)
 	}
 }
 

@@ -324,9 +324,8 @@ const documentsIntro = `# JSON documents
 
 Written by ` + "`make docs`" + ` from the program; a test holds it up to date.
 
-With ` + "`-o json`" + ` a command prints one document, and with ` + "`-o yaml`" + ` the same as YAML. With ` + "`-o jsonl`" + ` it prints a
-document a line: the items of its list if it has one. ` + "`--jq`" + ` and ` + "`--template`" + ` take parts of it
-([for programs](operations.md#for-programs)).
+With ` + "`-o json`" + ` a command prints one document. With ` + "`-o jsonl`" + ` it prints a document a line: the
+items of its list if it has one. ` + "`--jq`" + ` takes parts of it ([for programs](operations.md#for-programs)).
 
 - Fields may be added. They are never renamed, and never change their meaning: ` + "`schema_version`" + ` would say so.
 - Durations end in ` + "`_ms`" + `: whole milliseconds, rounded up. A *time* is RFC 3339 in UTC.

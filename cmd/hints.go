@@ -41,12 +41,12 @@ const withPassword = "--store redis://USER@HOST, with the password in LIMITCTL_P
 // flagHabits are flags that other programs have, and what to give instead.
 func flagHabits() map[string]string {
 	return map[string]string{
-		"json": "-o json", "yaml": "-o yaml", "csv": "-o csv", "format": "-o FORMAT", "out": "-o FORMAT",
+		"json": "-o json", "csv": "-o csv", "format": "-o FORMAT", "out": "-o FORMAT",
 		"url": "--store URL", "host": "--store redis://HOST:PORT", "port": "--store redis://HOST:PORT", "p": "--store redis://HOST:PORT",
 		"db": "--store redis://HOST:PORT/DB", "database": "--store redis://HOST:PORT/DB", "user": "--store redis://USER@HOST",
 		"password": withPassword, "pass": withPassword, "force": "--yes", "f": "--yes", "follow": "--watch",
 		"name": "--limit-name NAME", "fields": "--jq FILTER", "columns": "--jq FILTER", "query": "--jq FILTER",
-		"go-template": "--template TEXT", "reason-text": "--reason TEXT", "noop": "--dry-run", "simulate": "--dry-run",
+		"reason-text": "--reason TEXT", "noop": "--dry-run", "simulate": "--dry-run",
 	}
 }
 

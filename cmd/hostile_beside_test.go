@@ -100,7 +100,7 @@ func TestForeignValuesUnderThePrefix(t *testing.T) {
 		w.run(t, exitYes, "consume", fmt.Sprintf("decided:%d", round), "--limit", "10/1h")
 		for _, args := range [][]string{
 			{"inspect", "decided*"}, {"inspect", "*", "--summary", "-o", "json"}, {"reset", "decided:1*", "--yes"}, {"denials"},
-			{"denials", "-o", "json"}, {"audit"}, {"audit", "-o", "csv"}, {"override", "list"}, {"override", "list", "-o", "yaml"},
+			{"denials", "-o", "json"}, {"audit"}, {"audit", "-o", "csv"}, {"override", "list"}, {"override", "list", "-o", "json"},
 			{"override", "set", "x", "--add", "1", "--for", "1h", "--reason", "r", "--yes"}, {"unblock", "x", "--yes"},
 			{"override", "revoke", "3f9a1c", "--yes"}, {"undo", "--yes"}, {"doctor"}, {"dashboard", "--once"}, {"config", "diff"},
 			{"settle", "decided", "--limit", "10/1h", "--token", "a", "--cost", "1"}, {"refund", "decided", "--limit", "10/1h"},

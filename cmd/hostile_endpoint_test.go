@@ -140,7 +140,7 @@ func TestPasswordsOfProbedEndpointsAreNotShown(t *testing.T) {
 	for _, args := range [][]string{
 		{"--plan"}, {"--limit", "3/1h", "--max-time", "3s", "--junit", junit, "--markdown", markdown},
 		{"--limit", "2/1h", "--max-time", "3s", "-o", "json"},
-		{"--requests", "10", "-o", "yaml"},
+		{"--requests", "10", "-o", "json"},
 	} {
 		w := newWorld(t)
 		Run(context.Background(), append(append([]string{"probe", url}, secret...), args...), w.Env)

@@ -142,7 +142,7 @@ func TestHostileServerAnswers(t *testing.T) {
 			w.OutIsTerminal = terminal
 			w.try(t, "doctor", "--store", store)
 			w.try(t, "dashboard", "--once", "--store", store)
-			w.try(t, "doctor", "--store", store, "-o", "yaml")
+			w.try(t, "doctor", "--store", store, "-o", "json")
 		}
 	}
 }

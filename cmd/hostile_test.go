@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/hostiletext"
@@ -69,8 +68,6 @@ func parsed(t *testing.T, format, text string) (document any) {
 			all = append(all, one)
 		}
 		document = all
-	case "yaml":
-		err = yaml.UnmarshalWithOptions([]byte(text), &document, yaml.Strict())
 	case "csv":
 		document, err = csv.NewReader(strings.NewReader(text)).ReadAll()
 	}
@@ -190,15 +187,7 @@ func TestHostileSubjectsInLists(t *testing.T) {
 		w.try(t, "dashboard", "--once")
 	}
 	w.OutIsTerminal = false
-	stdout, _ := w.try(t, "inspect", "*", "-o", "csv", "--csv-formulas", "escape")
-	for _, row := range parsed(t, "csv", stdout).([][]string) {
-		for _, cell := range row {
-			if strings.ContainsAny(cell[:min(1, len(cell))], "=+-@\t\r") && cell != "-5" && cell != "-1" {
-				t.Errorf("%q begins a formula", cell)
-			}
-		}
-	}
-	if _, stderr := w.try(t, "inspect", "*", "-o", "csv"); !strings.Contains(stderr, "--csv-formulas escape") {
+	if _, stderr := w.try(t, "inspect", "*", "-o", "csv"); !strings.Contains(stderr, "a spreadsheet would take") {
 		t.Errorf("of formulas it says %q", stderr)
 	}
 

@@ -171,16 +171,11 @@ func addGlobalFlags(g *cli.Globals, root *cobra.Command) {
 	flags.VarP(&g.Format, "output", "o", "output `FORMAT`: "+strings.Join(output.Formats(), ", ")+
 		", or name for a list (default $LIMITCTL_OUTPUT, else table)")
 	flags.StringVar(&g.JQ, "jq", "", "print what the jq `FILTER` makes of the JSON answer, such as .remaining")
-	flags.StringVar(&g.Template, "template", "", "print what the Go template `TEXT` makes of the JSON answer, such as {{.remaining}}")
-	flags.Var(&g.Formulas, "csv-formulas", "`WHAT` to do with CSV cells that a spreadsheet would take for a formula: "+
-		"keep them as they are, or escape them with a '")
 	flags.BoolVarP(&g.Quiet, "quiet", "q", false, "print no answer; only the exit code gives it")
 	root.RegisterFlagCompletionFunc("context", cli.Offers(g).Contexts)
 	root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(append(output.Formats(), string(output.Names)),
 		cobra.ShellCompDirectiveNoFileComp))
 	root.RegisterFlagCompletionFunc("jq", cobra.NoFileCompletions)
-	root.RegisterFlagCompletionFunc("template", cobra.NoFileCompletions)
-	root.RegisterFlagCompletionFunc("csv-formulas", cobra.FixedCompletions(output.FormulaNames(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 // newHelpCmd makes "limitctl help COMMAND", which is "limitctl COMMAND --help", and "limitctl help PAGE".

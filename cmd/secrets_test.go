@@ -147,7 +147,7 @@ func secretCommands(directory string) [][]string {
 		{"check", "user:1", "--limit", "3/1h"}, {"check", "user:1", "--limit", "3/1h", "-o", "json"},
 		{"consume", "user:1", "--limit", "3/1h"}, {"run", "user:1", "--limit", "3/1h", "--", "true"},
 		{"consume", "user:1", "--limit", "3/1h", "--on-error", "allow"}, {"refund", "user:1", "--limit", "3/1h"},
-		{"inspect", "user:*"}, {"inspect", "user:1", "-o", "csv"}, {"inspect", "--foreign", "*", "-o", "yaml"},
+		{"inspect", "user:*"}, {"inspect", "user:1", "-o", "csv"}, {"inspect", "--foreign", "*", "-o", "json"},
 		{"reset", "user:*", "--yes"}, {"reset", "user:1", "--yes", "-o", "json"}, {"restore", in("backup.jsonl"), "--replace", "--yes"},
 		{"loadtest", "--limit", "3/1h", "--rate", "50", "--duration", "40ms", "--keys", "2", "--save", in("saved.json"), "--html",
 			in("saved.html")},
@@ -155,16 +155,16 @@ func secretCommands(directory string) [][]string {
 		{"settle", "user:1", "--limit", "3/1h", "--token", "t", "--cost", "2"},
 		{"override", "set", "user:*", "--times", "2", "--for", "1h", "--reason", "launch", "--yes"}, {"override", "list", "-o", "json"},
 		{"override", "set", "user:*", "--add", "2", "--for", "1h", "--dry-run"}, {"override", "revoke", "3f9a1c", "--yes"},
-		{"block", "user:9", "--for", "1h", "--reason", "scraper", "--yes", "-o", "yaml"}, {"unblock", "user:9", "--yes", "-o", "csv"},
+		{"block", "user:9", "--for", "1h", "--reason", "scraper", "--yes", "-o", "json"}, {"unblock", "user:9", "--yes", "-o", "csv"},
 		{"exempt", "user:9", "--for", "1h", "--reason", "import", "--yes"},
 		{"migrate", "*", "--from", "redis_rate", "--to", "3/1h", "--yes"}, {"inspect", "*", "--layout", "auto"},
 		{"denials"}, {"denials", "-o", "json"}, {"backups", "list"}, {"backups", "list", "-o", "json"}, {"undo", "--yes"},
 		{"backups", "show", in("backup.jsonl")}, {"backups", "prune", "--keep", "1", "--yes"}, {"config", "diff"},
-		{"doctor"}, {"doctor", "-o", "json"}, {"doctor", "-o", "csv"}, {"doctor", "-o", "yaml"},
+		{"doctor"}, {"doctor", "-o", "json"}, {"doctor", "-o", "csv"}, {"doctor", "-o", "json"},
 		{"dashboard", "--once", "--refresh", "100ms"}, {"dashboard", "--once", "--refresh", "100ms", "--record", in("recording")},
 		{"context", "list"}, {"context", "list", "-o", "json"}, {"context", "show", "c"}, {"context", "use", "c"},
 		{"context", "use", "--none"},
-		{"config", "show", "--origin"}, {"config", "show", "-o", "yaml"}, {"config", "validate"}, {"audit"},
+		{"config", "show", "--origin"}, {"config", "show", "-o", "json"}, {"config", "validate"}, {"audit"},
 		{"handover"}, {"audit", "-o", "csv"},
 	}
 }
@@ -293,12 +293,12 @@ func TestNoKindOfOutputHoldsAPassword(t *testing.T) {
 func kindsOfOutput(directory string) [][]string {
 	in := func(name string) string { return filepath.Join(directory, name) }
 	return [][]string{
-		{"check", "user:1", "--limit", "3/1h", "-o", "json"}, {"reset", "user:*", "--yes"}, {"inspect", "--foreign", "*", "-o", "yaml"},
-		{"doctor"}, {"doctor", "-o", "json"}, {"doctor", "-o", "csv"}, {"doctor", "-o", "yaml"},
+		{"check", "user:1", "--limit", "3/1h", "-o", "json"}, {"reset", "user:*", "--yes"}, {"inspect", "--foreign", "*", "-o", "json"},
+		{"doctor"}, {"doctor", "-o", "json"}, {"doctor", "-o", "csv"}, {"doctor", "-o", "json"},
 		{"dashboard", "--once", "--refresh", "100ms"},
 		{"loadtest", "--limit", "3/1h", "--rate", "50", "--duration", "40ms", "--keys", "2", "--save", in("saved.json"), "--html",
 			in("saved.html")},
-		{"context", "show", "c"}, {"config", "show", "-o", "yaml"}, {"config", "show", "--origin"}, {"audit", "-o", "csv"},
+		{"context", "show", "c"}, {"config", "show", "-o", "json"}, {"config", "show", "--origin"}, {"audit", "-o", "csv"},
 	}
 }
 

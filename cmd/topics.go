@@ -56,7 +56,7 @@ published-*.config
                 what serve --config store: found there last
 
 The command "limitctl config show --origin" prints where each setting comes from.`},
-		{"formatting", "Answers for programs: --output, --jq and --template", `-o json, yaml   one document; "error" is a field of it
+		{"formatting", "Answers for programs: --output and --jq", `-o json         one document; "error" is a field of it
 -o jsonl        a document a line
 -o csv          rows, the header first
 -o name         only the names, a line each, for xargs and while read
@@ -68,10 +68,6 @@ installed. A text is printed without quotes, everything else as JSON.
 
   limitctl check user:42 --limit 10/1m --jq .remaining
   limitctl inspect '*' --jq '.keys[] | select(.used > 5) | .key'
-
---template TEXT prints what a Go template makes of it.
-
-  limitctl check user:42 --limit 10/1m --template '{{.remaining}} left'
 
 Durations in JSON are whole milliseconds, rounded up. Fields may be added, but
 are never renamed; schema_version says so.`},

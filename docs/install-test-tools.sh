@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs missing programs that the tests run: redis-server, the shells for completion, a browser for reports,
-# a YAML parser to compare with, the proxies in docs/serve.md and docs/probe.md, Node.js for a middleware in
+# the proxies in docs/serve.md and docs/probe.md, Node.js for a middleware in
 # docs/probe.md, and what looks into packages. With arguments, it installs only the named tools. No server that it installs is left running, or
 # starts with the machine.
 #
@@ -39,7 +39,6 @@ is_there() {
 		done
 		return 1
 		;;
-	python3-yaml) python3 -c 'import yaml' 2>/dev/null || /usr/bin/python3 -c 'import yaml' 2>/dev/null ;;
 	nodejs) command -v node >/dev/null ;;
 	nginx | haproxy) PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null ;; # not on the path of every user
 	*) command -v "$1" >/dev/null ;;
@@ -62,7 +61,7 @@ forbid_starts() {
 }
 
 missing= lacking=
-for tool in ${*:-redis-server chromium bash bash-completion zsh fish python3-yaml curl nginx haproxy caddy prometheus nodejs npm rpm2cpio cpio}; do
+for tool in ${*:-redis-server chromium bash bash-completion zsh fish curl nginx haproxy caddy prometheus nodejs npm rpm2cpio cpio}; do
 	is_there "$tool" || missing="$missing $tool"
 done
 if [ -z "$missing" ]; then exit 0; fi
@@ -93,7 +92,6 @@ elif command -v brew >/dev/null; then
 		redis-server) brew install redis ;;
 		chromium) brew install --cask chromium ;;
 		bash-completion) brew install bash-completion@2 ;;
-		python3-yaml) brew install pyyaml ;;
 		nodejs | npm) brew install node ;;
 		*) brew install "$tool" ;;
 		esac

@@ -21,11 +21,8 @@ type Env struct {
 	// RawOut and rawErr are Out and Err without the [output.Terminal] that Run puts before them. They are for data
 	// that a program reads, and for code that draws on a terminal itself.
 	RawOut, rawErr io.Writer
-	// DataOut and DataErr are for documents, scripts and logs that somebody may look at: as Out and Err, but with
-	// limitctl's signs as they are, since these may be part of a name.
-	DataOut, DataErr io.Writer
-	Getenv           func(name string) string
-	Environ          func() []string // NAME=VALUE for each variable
+	Getenv         func(name string) string
+	Environ        func() []string // NAME=VALUE for each variable
 	// The files: see package files. ReadFile reads a whole file of at most that many bytes.
 	// Open opens a file that may be larger.
 	ReadFile func(path string, most int) ([]byte, error)
@@ -91,21 +88,12 @@ func WithTerminals(env *Env, styles bool) (inside *Env, flush func()) {
 	out, err := output.NewTerminal(env.Out, styles), output.NewTerminal(env.Err, styles)
 	copied := *env
 	copied.RawOut, copied.rawErr = env.Out, env.Err
-	copied.DataOut, copied.DataErr = out, err
-	shownOut, shownErr := out, err
-	if copied.ASCII() {
-		shownOut, shownErr = output.NewASCIITerminal(env.Out, styles), output.NewASCIITerminal(env.Err, styles)
-	}
-	copied.Out, copied.Err = shownOut, shownErr
+	copied.Out, copied.Err = out, err
 	return &copied, func() {
-		for _, terminal := range []*output.Terminal{out, err, shownOut, shownErr} {
-			terminal.Flush()
-		}
+		out.Flush()
+		err.Flush()
 	}
 }
-
-// ASCII reports whether people are to see ASCII in place of limitctl's signs.
-func (e *Env) ASCII() bool { return output.OnlyASCII(e.Getenv) }
 
 // ReadConfig reads a configuration file.
 func (e *Env) ReadConfig(path string) ([]byte, error) {

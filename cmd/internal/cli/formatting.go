@@ -17,26 +17,20 @@ func ListsNames(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// ReadFilter reads --jq and --template, and checks -o name, before the command does anything.
+// ReadFilter reads --jq, and checks -o name, before the command does anything.
 func (g *Globals) ReadFilter(cmd *cobra.Command) (err error) {
 	if g.Format == output.Names && cmd.Annotations[namesAnnotation] == "" {
 		return Usagef("-o name is for commands that list things, such as inspect, denials and override list; for `%s` give one of %s",
 			cmd.CommandPath(), strings.Join(output.Formats(), ", "))
 	}
-	flag, text, read := "jq", g.JQ, output.JQ
-	switch {
-	case g.Changed("jq") && g.Changed("template"):
-		return Usagef("--jq and --template both make a text of the answer; give one of them")
-	case g.Changed("template"):
-		flag, text, read = "template", g.Template, output.Template
-	case !g.Changed("jq"):
+	if !g.Changed("jq") {
 		return nil
 	}
 	if g.Changed("output") && g.Format != "json" {
-		return Usagef("--%s is for the JSON document; leave out -o %s", flag, g.Format.String())
+		return Usagef("--jq is for the JSON document; leave out -o %s", g.Format.String())
 	}
-	if g.Filter, err = read(text); err != nil {
-		return Usagef("--%s: %s", flag, strings.TrimPrefix(err.Error(), "template: "))
+	if g.Filter, err = output.JQ(g.JQ); err != nil {
+		return Usagef("--jq: %s", err)
 	}
 	g.Format = "json"
 	return nil

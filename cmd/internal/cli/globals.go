@@ -21,9 +21,7 @@ type Flags struct {
 	Prefix      string
 	Timeout     time.Duration
 	Format      output.Format
-	Formulas    output.Formulas
 	JQ          string
-	Template    string
 	Quiet       bool
 	// Changed tells whether a flag was given.
 	Changed func(flag string) bool
@@ -35,7 +33,7 @@ type Globals struct {
 	Env *Env
 	// Args are the words of the command line.
 	Args []string
-	// Filter is that of --jq or --template, nil without them; see ReadFilter.
+	// Filter is that of --jq, nil without it; see ReadFilter.
 	Filter output.Filter
 	// Parsed: the flags were read without a mistake.
 	Parsed bool

@@ -17,7 +17,7 @@ func (g *Globals) Progress(title, noun string) *progress.Bar {
 	if !g.Env.ErrIsTerminal || g.Quiet {
 		return nil
 	}
-	return progress.New(g.Env.rawErr, g.Env.ASCII(), title, noun)
+	return progress.New(g.Env.rawErr, title, noun)
 }
 
 // Observer shows the progress of an operation on the terminal, and asks there.

@@ -9,10 +9,9 @@ import (
 
 // Printer returns where and how to print the answer.
 func (g *Globals) Printer() *output.Printer {
-	p := &output.Printer{Out: g.Env.Out, Data: g.Env.RawOut, Format: g.Format, Filter: g.Filter, Formulas: g.Formulas, Quiet: g.Quiet,
-		ASCII: g.Env.ASCII()}
+	p := &output.Printer{Out: g.Env.Out, Data: g.Env.RawOut, Format: g.Format, Filter: g.Filter, Quiet: g.Quiet}
 	if g.Env.OutIsTerminal {
-		p.Data = g.Env.DataOut // somebody is looking at it
+		p.Data = g.Env.Out // somebody is looking at it
 		p.Width, _ = g.Env.Size()
 		p.Color = g.Color()
 	}
@@ -49,7 +48,7 @@ func (g *Globals) Note(format string, args ...any) { g.Say("limitctl: "+format, 
 // WarnOfFormulas warns if a spreadsheet would run or hide cells of the CSV that was printed.
 func WarnOfFormulas(g *Globals, p *output.Printer) {
 	if n := p.FormulaCells(); n > 0 {
-		g.Note("warning: a spreadsheet would take %s for formulas; for one, give --csv-formulas escape", output.Plural(n, "cell"))
+		g.Note("warning: a spreadsheet would take %s for formulas; import them as text", output.Plural(n, "cell"))
 	}
 	if n := p.HiddenCells(); n > 0 && !g.Env.OutIsTerminal {
 		g.Note("warning: %s with control characters, or with bytes that are not UTF-8; CSV has them as they are, and -o json escapes them",

@@ -158,11 +158,7 @@ func (w *watch) drawFrame(answer output.Answer, note string, away error, columns
 		frame.WriteString(output.CutPainted(line, columns) + "\x1b[K\r\n")
 	}
 	frame.WriteString("\x1b[J")
-	text := frame.String()
-	if p.ASCII {
-		text = output.ASCII(text)
-	}
-	_, err := io.WriteString(w.Env.RawOut, text)
+	_, err := io.WriteString(w.Env.RawOut, frame.String())
 	return err
 }
 

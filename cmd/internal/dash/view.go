@@ -41,9 +41,6 @@ func (m *model) View() string {
 		p := painter{color: m.Color, faint: m.isAway() && inBody && !m.isAsking()}
 		p.paint(&b, l.fit(m.width))
 	}
-	if m.ASCII {
-		return output.ASCII(b.String())
-	}
 	return b.String()
 }
 

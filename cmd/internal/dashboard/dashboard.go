@@ -136,7 +136,7 @@ func (o *dashboardOptions) plan(args []string) (options dash.Options, err error)
 	options = dash.Options{
 		Query: selection.Query, Keep: selection.Keep, Selection: selection.Text,
 		Refresh: interval, Timeout: o.Timeout, MaxKeys: o.maxKeys, ScanRate: rate,
-		Now: o.Env.Now, Sleep: o.Env.Sleep, Color: o.Color(), ASCII: o.Env.ASCII(), Layouts: o.LayoutsName, Beyond: cli.BeyondOf,
+		Now: o.Env.Now, Sleep: o.Env.Sleep, Color: o.Color(), Layouts: o.LayoutsName, Beyond: cli.BeyondOf,
 	}
 	if err := o.checkListen(); err != nil {
 		return options, err
@@ -214,7 +214,7 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 		columns, lines = o.Env.Size()
 	}
 	if o.Format.String() == "json" {
-		now.options.Document = func(d *dash.Document) error { return printDocument(o.Env.DataOut, d) }
+		now.options.Document = func(d *dash.Document) error { return printDocument(o.Env.Out, d) }
 	}
 	if err = dash.Once(ctx, o.Env.Out, now.options, columns, lines); err == nil {
 		now.found.note(o.Globals)

@@ -77,7 +77,7 @@ func runPage(ctx context.Context, o *dashboardOptions, options dash.Options) err
 			"127.0.0.1 is for this machine only", f.address)
 	}
 	server := serve.Options{Health: new(serve.Health), Drain: 2 * time.Second, Remove: o.Env.Remove, Hangups: o.Env.Hangups(),
-		Log: slog.New(slog.NewTextHandler(o.Env.DataErr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+		Log: slog.New(slog.NewTextHandler(o.Env.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	listener := serve.Listener{Name: "listen", Address: address, Operators: true, MaxConnections: 256, RequestTime: time.Minute,
 		Open: f.tokenFile == "" && f.clientAuthority == ""}
 	refresh := func(what string, again func() (bool, error)) {

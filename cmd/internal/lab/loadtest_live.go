@@ -47,8 +47,8 @@ func (o *liveFlags) check(cmd *cobra.Command, g *cli.Globals, reporting *reporti
 	}
 	if o.samples == cli.StandardOutput {
 		switch {
-		case given("output"), given("jq"), given("template"):
-			return cli.Usagef("--samples - and the answer of -o, --jq or --template both want standard output; give --samples a file")
+		case given("output"), given("jq"):
+			return cli.Usagef("--samples - and the answer of -o or --jq both want standard output; give --samples a file")
 		case reporting.replacesAnswer():
 			return cli.Usagef("--samples - and a summary both want standard output; give one of them a file")
 		}
@@ -91,7 +91,7 @@ func (l *live) serve(ctx context.Context, g *cli.Globals, address serve.Address)
 	l.stopped = make(chan error, 1)
 	options := serve.Options{
 		Health: new(serve.Health), Drain: time.Second, Remove: g.Env.Remove,
-		Log: slog.New(slog.NewTextHandler(g.Env.DataErr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Log: slog.New(slog.NewTextHandler(g.Env.Err, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Listeners: []serve.Listener{{Name: "metrics", Address: address, Handler: mux, Operators: true, Open: true, MaxConnections: 64,
 			RequestTime: time.Minute}},
 		Ready: func(addresses map[string]string) error {

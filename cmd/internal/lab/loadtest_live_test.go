@@ -160,7 +160,7 @@ func TestAStreamWhoseReaderIsSlow(t *testing.T) {
 func TestTheMetricsOfALoadTest(t *testing.T) {
 	global := &cli.Globals{Env: clitest.Env(t)}
 	var notes bytes.Buffer
-	global.Env.Err, global.Env.DataErr = &notes, &notes
+	global.Env.Err = &notes
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

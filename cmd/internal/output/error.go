@@ -22,7 +22,7 @@ type errorOnly struct {
 // no answer.
 type Pending struct {
 	printer *Printer
-	text    []byte // JSON without its last brace, or YAML; nil if all was printed
+	text    []byte // JSON without its last brace; nil if all was printed
 }
 
 // Hold prints an answer, but holds a single document back until [Pending.End].
@@ -36,8 +36,6 @@ func (p *Printer) Hold(a Answer) (*Pending, error) {
 	case p.Format == "json":
 		held.text, err = indentedJSON(documentOf(a))
 		held.text = bytes.TrimRight(bytes.TrimSuffix(held.text, []byte("}")), "\n")
-	case p.Format == "yaml":
-		held.text, err = yamlOf(documentOf(a))
 	default:
 		err = p.Answer(a)
 	}
@@ -58,36 +56,23 @@ func (h *Pending) End(e *Error) error {
 	}
 	text := h.text
 	if e != nil {
-		field, err := fieldOf(h.printer.Format, e)
+		field, err := indentedJSON(struct {
+			Error *Error `json:"error"`
+		}{e})
 		if err != nil {
 			return err
 		}
-		if h.printer.Format == "json" && !bytes.HasSuffix(text, []byte("{")) {
+		if !bytes.HasSuffix(text, []byte("{")) {
 			text = append(text, ',')
 		}
-		text = append(text, field...)
+		text = append(text, bytes.TrimSuffix(bytes.TrimPrefix(field, []byte("{")), []byte("\n}"))...)
 	}
-	if h.printer.Format == "json" {
-		text = append(text, "\n}\n"...)
-	}
-	_, err := h.printer.data().Write(text)
+	_, err := h.printer.data().Write(append(text, "\n}\n"...))
 	return err
 }
 
-// fieldOf returns the field of an error in a format, without the surrounding document.
-func fieldOf(format Format, e *Error) ([]byte, error) {
-	document := struct {
-		Error *Error `json:"error"`
-	}{e}
-	if format == "yaml" {
-		return yamlOf(document)
-	}
-	text, err := indentedJSON(document)
-	return bytes.TrimSuffix(bytes.TrimPrefix(text, []byte("{")), []byte("\n}")), err
-}
-
-// Error prints an error for programs as its own document: JSON, a JSON line, or YAML. CSV, tables and what a filter makes
-// cannot contain it.
+// Error prints an error for programs as its own document: JSON or a JSON line. CSV, tables and what a filter makes cannot
+// contain it.
 func (p *Printer) Error(e *Error) error {
 	if shape := p.Format.Shape(); p.Quiet || p.Filter != nil || shape != AsDocument && shape != AsLines {
 		return nil

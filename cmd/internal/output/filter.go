@@ -6,12 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
-	"text/template"
 
 	"github.com/itchyny/gojq"
-
-	"github.com/limitctl/limitctl/internal/texts"
 )
 
 // Filter makes a text of the JSON document of an answer. Its value is that of [JSON] read back: a number is an int if it
@@ -57,37 +53,6 @@ func JQ(program string) (Filter, error) {
 		}
 	}, nil
 }
-
-// Template returns the filter of a Go template. It ends the text with a line break, if it has none. The error says what is
-// wrong with the template.
-func Template(text string) (Filter, error) {
-	if text == "" {
-		return nil, errors.New("it is empty; write a template such as {{.remaining}}")
-	}
-	parsed, err := template.New("--template").Option("missingkey=error").Parse(text)
-	if err != nil && strings.HasSuffix(err.Error(), "unclosed action") {
-		return nil, fmt.Errorf("the template %q ends within its {{; close it with }}", text)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return func(value any) ([]byte, error) {
-		var b bytes.Buffer
-		if err := parsed.Execute(&b, value); err != nil {
-			if found := noEntry().FindStringSubmatch(err.Error()); found != nil {
-				err = fmt.Errorf("--template: there is no field %s where {{%s}} looks; -o json shows all fields", found[2], found[1])
-			}
-			return nil, err
-		}
-		if b.Len() > 0 && b.Bytes()[b.Len()-1] != '\n' {
-			b.WriteByte('\n')
-		}
-		return b.Bytes(), nil
-	}, nil
-}
-
-// noEntry finds the action and the field in the error of a template about a field that the document does not have.
-var noEntry = texts.Regexp(`at <(.*)>: map has no entry for key (".*")$`)
 
 // filtered prints what the filter makes of a document.
 func (p *Printer) filtered(document any) error {

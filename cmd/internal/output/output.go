@@ -1,5 +1,5 @@
-// Package output prints answers: as a table for people, and as JSON, JSON lines,
-// CSV or YAML for programs.
+// Package output prints answers: as a table for people, and as JSON, JSON lines or
+// CSV for programs.
 package output
 
 import (
@@ -26,7 +26,7 @@ type Format string
 const Names Format = "name"
 
 // Formats returns the names of the formats that every answer has. Each has a [Format.Shape].
-func Formats() []string { return []string{"table", "json", "jsonl", "csv", "yaml"} }
+func Formats() []string { return []string{"table", "json", "jsonl", "csv"} }
 
 // Shape is what a format makes of an answer.
 type Shape int
@@ -45,7 +45,7 @@ const (
 // Shape returns the shape of the format.
 func (f Format) Shape() Shape {
 	switch f {
-	case "json", "yaml":
+	case "json":
 		return AsDocument
 	case "jsonl":
 		return AsLines
@@ -81,8 +81,8 @@ func (f *Format) String() string {
 func (f *Format) Type() string { return "format" }
 
 // Answer is the answer of a command, in every form. Only the form to print is called. An answer is its own JSON
-// document, which is also printed as YAML, unless it has a method Document() any. JSON lines are that document alone,
-// unless it has a method Lines() []any.
+// document, unless it has a method Document() any. JSON lines are that document alone, unless it has a method
+// Lines() []any.
 type Answer interface {
 	// Records are the rows of CSV, the header first.
 	Records() [][]string
@@ -118,15 +118,13 @@ func Lines[T any](items []T) []any {
 // Printer knows where answers go and how they are shown.
 type Printer struct {
 	Out io.Writer // for people
-	// Data is for programs: JSON, CSV and YAML. The default is Out.
-	Data     io.Writer
-	Format   Format
-	Filter   Filter // prints the document in place of Format, if not nil
-	Formulas Formulas
-	Quiet    bool // print nothing
-	Color    bool
-	ASCII    bool // what is written to Out becomes [ASCII]
-	Width    int  // columns of the terminal, 0 if there is none
+	// Data is for programs: JSON and CSV. The default is Out.
+	Data   io.Writer
+	Format Format
+	Filter Filter // prints the document in place of Format, if not nil
+	Quiet  bool   // print nothing
+	Color  bool
+	Width  int // columns of the terminal, 0 if there is none
 
 	formulaCells, hiddenCells int
 }
@@ -176,21 +174,15 @@ func (p *Printer) data() io.Writer {
 	return p.Out
 }
 
-// write writes a document in a format other than CSV and tables.
-func (p *Printer) write(document any) (err error) {
-	var text []byte
-	switch p.Format {
-	case "json":
-		text, err = indentedJSON(document)
-		text = append(text, '\n')
-	case "yaml":
-		text, err = yamlOf(document)
-	default:
-		text, err = JSON(document)
-		text = append(text, '\n')
+// write writes a document as JSON, on one line or several.
+func (p *Printer) write(document any) error {
+	form := JSON
+	if p.Format == "json" {
+		form = indentedJSON
 	}
+	text, err := form(document)
 	if err == nil {
-		_, err = p.data().Write(text)
+		_, err = p.data().Write(append(text, '\n'))
 	}
 	return err
 }

@@ -56,9 +56,6 @@ func (p *Printer) Table(columns []Column, rows [][]Cell) {
 	for _, row := range rows {
 		for i := range row {
 			row[i].Text = Printable(Shorten(row[i].Text, longestCell))
-			if p.ASCII && columns[i].Names {
-				row[i].Text = escapeSigns(row[i].Text)
-			}
 		}
 	}
 	columns, rows, above := p.fit(columns, rows)

@@ -18,7 +18,6 @@ type Terminal struct {
 	mutex  sync.Mutex
 	out    io.Writer
 	styles bool
-	ascii  bool   // limitctl's signs become ASCII
 	line   bool   // escape line ends and tabs, too
 	begun  []byte // the beginning of a character or a style
 	styled bool   // a style is on
@@ -26,11 +25,6 @@ type Terminal struct {
 
 // NewTerminal returns a filter before out, with or without styles.
 func NewTerminal(out io.Writer, styles bool) *Terminal { return &Terminal{out: out, styles: styles} }
-
-// NewASCIITerminal returns a filter that also writes limitctl's signs as [ASCII].
-func NewASCIITerminal(out io.Writer, styles bool) *Terminal {
-	return &Terminal{out: out, styles: styles, ascii: true}
-}
 
 // Write implements io.Writer.
 func (t *Terminal) Write(p []byte) (int, error) {
@@ -82,10 +76,6 @@ func (t *Terminal) show(text []byte, whole bool) (shown, rest []byte) {
 		default:
 			if !whole && !utf8.FullRune(text) {
 				return shown, text
-			}
-			if r, length := utf8.DecodeRune(text); t.ascii && signs[r] != "" {
-				shown, size = append(shown, signs[r]...), length
-				break
 			}
 			shown, size = texts.AppendEscaped(shown, text)
 		}

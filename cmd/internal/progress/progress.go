@@ -19,7 +19,6 @@ const showAfter = 300 * time.Millisecond
 // Bar shows the progress of work. The nil Bar shows nothing, for output that nobody sees. It is for one goroutine.
 type Bar struct {
 	out     io.Writer
-	ascii   bool   // the terminal shows ASCII only
 	title   string // the work, such as "scanning"
 	noun    string // what Matched counts, such as "matched"
 	begin   time.Time
@@ -29,9 +28,9 @@ type Bar struct {
 	words   atomic.Pointer[string] // replaces the text of describe
 }
 
-// New returns a Bar on a terminal, of ASCII if that is all it shows.
-func New(terminal io.Writer, ascii bool, title, noun string) *Bar {
-	return &Bar{out: terminal, ascii: ascii, title: title, noun: noun, begin: time.Now()}
+// New returns a Bar on a terminal.
+func New(terminal io.Writer, title, noun string) *Bar {
+	return &Bar{out: terminal, title: title, noun: noun, begin: time.Now()}
 }
 
 // Set shows that done of total keys are done, and that matched of them counted.
@@ -64,12 +63,8 @@ func (b *Bar) set(done, total int64) {
 }
 
 func (b *Bar) show(total int64) {
-	filled, empty := "█", "░"
-	if b.ascii {
-		filled, empty = output.ASCII(filled), output.ASCII(empty)
-	}
 	b.bars = mpb.New(mpb.WithOutput(b.out), mpb.WithAutoRefresh(), mpb.WithRefreshRate(100*time.Millisecond))
-	b.bar = b.bars.New(total, mpb.BarStyle().Lbound("").Filler(filled).Tip(filled).Padding(empty).Rbound(""),
+	b.bar = b.bars.New(total, mpb.BarStyle().Lbound("").Filler("█").Tip("█").Padding("░").Rbound(""),
 		mpb.BarWidth(20), mpb.BarRemoveOnComplete(),
 		mpb.PrependDecorators(decor.Name(output.Escape(b.title)+" ")),
 		mpb.AppendDecorators(decor.Any(func(s decor.Statistics) string {

@@ -53,7 +53,7 @@ func runFetch(ctx context.Context, g *cli.Globals, number int64) error {
 		return err
 	}
 	return g.Print(&fetchAnswer{SchemaVersion: output.SchemaVersion, Version: v.Number, InForce: v.Number == p.state.Head.Version,
-		Hash: v.Hash, At: output.UTC(v.At), By: v.By, Reason: v.Reason, Of: v.Of, Text: string(v.Text), data: g.Env.DataOut})
+		Hash: v.Hash, At: output.UTC(v.At), By: v.By, Reason: v.Reason, Of: v.Of, Text: string(v.Text), data: g.Env.Out})
 }
 
 // fetchAnswer is the answer of fetch.

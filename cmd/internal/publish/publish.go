@@ -317,7 +317,7 @@ func (o *options) change(ctx context.Context, next func(p *place) (*change, erro
 		Of: c.of, Consent: o.ConsentOptions.Given(), Change: c.make(p.state), Question: c.question(answer)}
 	shown := !plan.Consent.Covers(s.Access())
 	if shown && !o.Quiet {
-		answer.show(&output.Printer{Out: o.Env.Err, ASCII: o.Env.ASCII()})
+		answer.show(&output.Printer{Out: o.Env.Err})
 	}
 	v, err := cli.NewRunner(o.Globals, s, p.backend, p.where).Publish(ctx, plan, &cli.Observer{Global: o.Globals})
 	if v == nil {

@@ -252,9 +252,9 @@ func (o *serveOptions) logger() (*slog.Logger, error) {
 	options.ReplaceAttr = o.withoutSecretsIn
 	switch o.logFormat {
 	case "text":
-		return slog.New(slog.NewTextHandler(o.Env.DataErr, &options)), nil
+		return slog.New(slog.NewTextHandler(o.Env.Err, &options)), nil
 	case "json":
-		return slog.New(slog.NewJSONHandler(o.Env.DataErr, &options)), nil
+		return slog.New(slog.NewJSONHandler(o.Env.Err, &options)), nil
 	}
 	return nil, cli.Usagef("--log-format %q is not known; give text or json", o.logFormat)
 }

@@ -177,7 +177,7 @@ Begin the file with
 			if err != nil {
 				return err
 			}
-			if _, err := global.Env.DataOut.Write(text); err != nil {
+			if _, err := global.Env.Out.Write(text); err != nil {
 				return cli.NotPrinted(err)
 			}
 			return nil

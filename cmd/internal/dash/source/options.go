@@ -73,8 +73,8 @@ type Options struct {
 	Tmux bool
 	// Sleep waits, and returns the context's error if that ends first.
 	Sleep func(ctx context.Context, d time.Duration) error
-	// Color: styles are shown. ASCII: signs are shown as [output.ASCII].
-	Color, ASCII bool
+	// Color: styles are shown.
+	Color bool
 	// Document, if set, takes the data of the frame in place of its text; only Once does that.
 	Document func(*Document) error
 }
