@@ -12,7 +12,7 @@ NFPM        := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2
 RACES       := Conformance/Law11|Concurrent|HostileServersCost|EveryKindOfStore|StoreWork|Merged|HungMaster|SilentConn|PanickingHook|GivingBackGoesOn|Breaker|BesideThe|ALostStore|SeenAndUndone|DenialsOf|Overrid|Journal|SentWhenTheyAreDue|WakesAllWorkers|ByIntervals|PartsAreAsTheWhole
 RACING      := ./internal/alarm ./internal/panics ./internal/respguard ./internal/redact ./cmd/internal/progress ./cmd/internal/connect ./cmd/internal/doctor ./cmd/internal/endpoint \
 	./cmd/internal/serve ./cmd/internal/serve/api ./cmd/internal/serve/engine ./cmd/internal/serve/envoy ./cmd/internal/serve/events \
-	./cmd/internal/serve/grpc ./cmd/internal/serve/metrics ./cmd/internal/serve/proxy ./cmd/internal/serve/reload ./pkg/limiter/httplimit
+	./cmd/internal/serve/grpc ./cmd/internal/serve/metrics ./cmd/internal/serve/reload ./pkg/limiter/httplimit
 
 # A first build is quicker without inlining and the debugger's tables, and with fewer collections of garbage.
 LEAN        := -gcflags='all=-l -dwarf=false'

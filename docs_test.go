@@ -382,8 +382,8 @@ func morning(now time.Time) string {
 
 // served are the addresses in pages at which they start servers. Each run gets free ones.
 var served = []string{
-	"127.0.0.1:3000", "127.0.0.1:8000", "127.0.0.1:8001", "127.0.0.1:8002", "127.0.0.1:8003",
-	"127.0.0.1:8080", "127.0.0.1:9090", "127.0.0.1:9091",
+	"127.0.0.1:3000", "127.0.0.1:8000", "127.0.0.1:8001", "127.0.0.1:8002",
+	"127.0.0.1:8080", "127.0.0.1:9090",
 }
 
 // freeAddress returns an address of the loopback at which nobody listens.

@@ -73,8 +73,8 @@ var layers = map[string][]string{
 		"cmd/internal/cli", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/dash",
 		"cmd/internal/decision", "cmd/internal/files", "cmd/internal/output", "cmd/internal/page",
 		"cmd/internal/serve", "cmd/internal/serve/api", "cmd/internal/serve/engine", "cmd/internal/serve/envoy",
-		"cmd/internal/serve/events", "cmd/internal/serve/metrics", "cmd/internal/serve/proxy",
-		"cmd/internal/serve/reload", "internal/layers", "internal/published", "pkg/limiter/admin", "pkg/limiter/store",
+		"cmd/internal/serve/events", "cmd/internal/serve/metrics", "cmd/internal/serve/reload",
+		"internal/layers", "internal/published", "pkg/limiter/admin", "pkg/limiter/store",
 	},
 	"cmd/internal/dashboard": {
 		"cmd/internal/cli", "cmd/internal/connect", "cmd/internal/dash", "cmd/internal/doctor",
@@ -303,10 +303,6 @@ var layers = map[string][]string{
 	},
 	"docs/pictures":        {},
 	"internal/subjecttext": {},
-	"cmd/internal/serve/proxy": {
-		"cmd/internal/decision", "cmd/internal/outcome", "cmd/internal/serve/engine", "internal/sys",
-		"pkg/limiter/httplimit", "pkg/limiter/store",
-	},
 	"cmd/internal/serve/envoy": {
 		"cmd/internal/decision", "cmd/internal/outcome", "cmd/internal/serve/engine", "cmd/internal/serve/grpc",
 		"internal/configfile", "internal/rls", "pkg/limiter/httplimit", "pkg/limiter/policy", "pkg/limiter/store",

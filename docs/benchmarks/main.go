@@ -34,7 +34,7 @@ var sections = []section{
 	{"latency", latencySection}, {"script", scriptSection}, {"memory", memorySection}, {"file", fileSection},
 	{"bytes", bytesSection}, {"reset", resetSection}, {"looking", lookingSection}, {"scale", scaleSection}, {"layouts", layoutsSection},
 	{"loadtest", loadtestSection}, {"logs", logsSection}, {"openloop", openLoopSection},
-	{"start", startSection}, {"serve", serveSection}, {"proxy", proxySection}, {"http", httpSection},
+	{"start", startSection}, {"serve", serveSection}, {"http", httpSection},
 	{"overrides", operatorsSection}, {"drills", drillsSection}, {"failures", failuresSection},
 }
 

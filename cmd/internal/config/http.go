@@ -8,7 +8,6 @@ import (
 
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
-	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
 // Setting is a value and its path, such as "policies.login.http.denied_status".
@@ -69,12 +68,6 @@ func descriptorSettings(d *configfile.EnvoyDescriptor) (settings []Setting) {
 		settings = append(settings, Setting{"replaces", Listed(d.Replaces)})
 	}
 	return settings
-}
-
-// Unsourced returns what p needs from HTTP requests and has no source in the configuration.
-func Unsourced(c *Config, p *policy.Policy) []string {
-	rule := c.HTTP.Rules[p.Name]
-	return slices.DeleteFunc(httplimit.Sourced(p), func(name string) bool { _, has := rule.Attributes[name]; return has })
 }
 
 // ruleSettings returns the settings of a rule, by their names in it.

@@ -25,8 +25,6 @@ type connections struct {
 	// failed is called, at most once a minute, with the reason why no connection can be accepted.
 	failed   func(err error)
 	failedAt time.Time // of the last call of failed; used only by the goroutine that accepts
-	// opaque: what clients send is encrypted, or is not HTTP/1.
-	opaque bool
 
 	turn    sync.Mutex
 	open    int
@@ -48,7 +46,6 @@ type conn struct {
 	// asks: its request was read, and nobody answers it yet. An HTTP server that shuts down drops such a request.
 	asks    atomic.Bool
 	leaving atomic.Bool
-	framing framing
 }
 
 // lastLook is the time in which a client that has to leave can finish sending.
@@ -73,9 +70,6 @@ func (l *connections) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		c := &conn{Conn: inner, of: l}
-		if l.opaque {
-			c.framing.hide()
-		}
 		if l.admit(c) {
 			return c, nil
 		}
@@ -163,10 +157,6 @@ func (l *connections) handle(next http.Handler) http.Handler {
 			l.settle()
 			l.turn.Unlock()
 		}
-		if is && c.framing.isLast(r) {
-			w = &lastAnswer{w}
-			w.Header().Set("Connection", "close")
-		}
 		next.ServeHTTP(w, r)
 	})
 }
@@ -233,12 +223,6 @@ func (c *conn) CloseWrite() error {
 
 // Read reads from the client. If the client has to leave, it reads only what is on its way.
 func (c *conn) Read(p []byte) (n int, err error) {
-	n, err = c.read(p)
-	c.framing.read(p[:n])
-	return n, err
-}
-
-func (c *conn) read(p []byte) (n int, err error) {
 	if !c.leaving.Load() || !c.waits.Load() {
 		n, err = c.Conn.Read(p)
 		if !c.leaving.Load() || !c.waits.Load() || !sys.IsTimeout(err) { // net/http ends each request with a time-out

@@ -61,7 +61,7 @@ func (l *opened) drain(ctx context.Context, leave time.Time) (cut int) {
 	case <-ctx.Done():
 	}
 	if l.Server == nil { // others inform their clients themselves
-		if !l.Operators || l.Lingers {
+		if !l.Operators {
 			waitFor(ctx, l.connections.idle(), time.Until(leave))
 		}
 		l.connections.leave()

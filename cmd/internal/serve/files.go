@@ -10,9 +10,6 @@ import (
 // which a client keeps ten connections per processor, listeners, the log, the configuration.
 func ownFiles() int { return 64 + 10*runtime.GOMAXPROCS(0) }
 
-// files is the number of files that n connections of the listener keep open.
-func (l *Listener) files(n int) int { return n * max(1, l.Files) }
-
 // fit bounds the connections of the listeners so that the files of the process are enough for all of them, and logs it:
 // without a free file, no connection can be accepted, not even an operator's. A listener that needs less than its share
 // leaves the rest to the others.
@@ -30,16 +27,15 @@ func (o *Options) fit() {
 	for i := range o.Listeners {
 		listeners[i] = &o.Listeners[i]
 	}
-	slices.SortStableFunc(listeners, func(a, b *Listener) int { return cmp.Compare(a.files(a.MaxConnections), b.files(b.MaxConnections)) })
+	slices.SortStableFunc(listeners, func(a, b *Listener) int { return cmp.Compare(a.MaxConnections, b.MaxConnections) })
 	for i, listener := range listeners {
 		share := room / (len(listeners) - i)
-		if listener.files(listener.MaxConnections) > share {
-			wanted := listener.MaxConnections
-			listener.MaxConnections = max(1, share/listener.files(1))
+		if wanted := listener.MaxConnections; wanted > share {
+			listener.MaxConnections = max(1, share)
 			o.Log.Warn("the process may open too few files for so many connections, so there are fewer; "+
 				"raise the limit (ulimit -n, LimitNOFILE)", "door", listener.Name, "open_files", limit,
 				"wanted", wanted, "connections", listener.MaxConnections)
 		}
-		room = max(0, room-listener.files(listener.MaxConnections))
+		room = max(0, room-listener.MaxConnections)
 	}
 }

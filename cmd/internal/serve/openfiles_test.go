@@ -26,7 +26,6 @@ func TestConnectionsFitTheOpenFiles(t *testing.T) {
 		{"enough", own + 10_256, []Listener{{MaxConnections: 10_000}, {MaxConnections: 256}}, []int{10_000, 256}, 0},
 		{"one too few", own + 10_255, []Listener{{MaxConnections: 10_000}, {MaxConnections: 256}}, []int{9_999, 256}, 1},
 		{"few", 120, []Listener{{MaxConnections: 10_000}, {MaxConnections: 256}}, []int{45, 45}, 2},
-		{"two files each", own + 1256, []Listener{{MaxConnections: 10_000, Files: 2}, {MaxConnections: 256}}, []int{500, 256}, 1},
 		{"shared by two", own + 2256, []Listener{{MaxConnections: 10_000}, {MaxConnections: 10_000}, {MaxConnections: 256}},
 			[]int{1000, 1000, 256}, 2},
 		{"nearly none", 3, []Listener{{MaxConnections: 10_000}, {MaxConnections: 10_000}, {MaxConnections: 256}, {MaxConnections: 5}},

@@ -66,14 +66,10 @@ type Listener struct {
 	Open bool
 	// MaxConnections bounds the open connections. Run lowers it to fit the files of the process.
 	MaxConnections int
-	// Files is the number of files that a connection keeps open; 0 means 1.
-	Files int
-	// RequestTime is the time for a request, from its header to the end of its answer. If it is 0 the handler sets the
-	// times; see [boundProgress].
+	// RequestTime is the time for a request, from its header to the end of its answer.
 	RequestTime time.Duration
-	// Operators: the listener is for operators, and so it closes last. Its idle connections get no time to linger
-	// unless Lingers is set.
-	Operators, Lingers bool
+	// Operators: the listener is for operators, and so it closes last. Its idle connections get no time to linger.
+	Operators bool
 }
 
 // Server answers the connections of a listener. Serve returns after Shutdown, which waits until all is answered or
@@ -180,8 +176,7 @@ func openListeners(o *Options) (listeners []*opened, err error) {
 		if err != nil {
 			return listeners, fmt.Errorf("--%s: %w", listener.flag(), err)
 		}
-		opaque := listener.Certificates != nil || listener.Server != nil
-		bounded := &connections{Listener: socket, most: listener.MaxConnections, opaque: opaque, tell: func(change int, refused bool) {
+		bounded := &connections{Listener: socket, most: listener.MaxConnections, tell: func(change int, refused bool) {
 			if change != 0 && o.Events.Connections != nil {
 				o.Events.Connections(listener.Name, change)
 			}
@@ -212,14 +207,8 @@ func (l *Listener) flag() string {
 
 // newHTTP returns the HTTP server of a listener.
 func (l *Listener) newHTTP(on *connections, o *Options) *http.Server {
-	handler := l.Handler
-	if l.RequestTime == 0 {
-		handler = boundProgress(handler)
-	} else {
-		handler = boundRest(handler, l.RequestTime)
-	}
 	return &http.Server{
-		Handler:           on.handle(closing(handler, o.Health)),
+		Handler:           on.handle(closing(boundRest(l.Handler, l.RequestTime), o.Health)),
 		ConnContext:       on.context,
 		ConnState:         on.changed,
 		ReadHeaderTimeout: headerTime,

@@ -36,10 +36,6 @@ func (f *serveFrame) checked(c *config.Config, backend store.Store, where string
 			answer.Addresses[listener] = address.String()
 		}
 	}
-	if o.proxy.upstream != "" {
-		answer.Addresses["proxy"] = answer.Addresses["http"]
-		delete(answer.Addresses, "http")
-	}
 	for _, r := range c.Remarks {
 		o.Warn(r.String())
 	}

@@ -107,14 +107,12 @@ func (f *serveFrame) checkRecovery(e *engine.Engine, log *events.Log) {
 	})
 }
 
-// reloads puts a new configuration in force when the files change, or the published version if followed is not nil. check
-// returns why one cannot be.
-func (f *serveFrame) reloads(c *config.Config, e *engine.Engine, check func(*config.Config) error, followed *reload.Published) {
+// reloads puts a new configuration in force when the files change, or the published version if followed is not nil.
+func (f *serveFrame) reloads(c *config.Config, e *engine.Engine, followed *reload.Published) {
 	o := f.flags
 	options := reload.Options{
 		Environment: cli.ConfigEnvironment(o.Globals),
 		Config:      c,
-		Check:       check,
 		Apply: func(c *config.Config) {
 			e.Replace(engineSettings(c))
 			f.configured(c)

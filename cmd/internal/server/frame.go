@@ -204,24 +204,18 @@ func (f *serveFrame) guard(next http.Handler) http.Handler {
 	return f.tokens.Wrap(next, func(r *http.Request) []string { return api.Scopes(r.URL.Path) })
 }
 
-// listener adds a listener for clients. requestTime is that of [serve.Listener].
-func (f *serveFrame) listener(name string, at *serve.Address, handler http.Handler, requestTime time.Duration) {
-	files := 1
-	if name == "proxy" {
-		files = 2 // and one to the upstream
+// programs adds the listener for programs, with the handler of /v1. It counts for the metrics, and with --log-requests
+// for the log.
+func (f *serveFrame) programs(handler http.Handler) {
+	const name = "http"
+	if f.flags.logRequests {
+		log := &serve.AccessLog{Log: f.Log, Listener: name}
+		handler = log.Wrap(f.meter.Listener(name, handler, log.Answered))
+	} else {
+		handler = f.meter.Listener(name, handler, nil)
 	}
-	f.Listeners = append(f.Listeners, serve.Listener{Name: name, Address: *at, Handler: f.counted(name, handler),
-		Certificates: f.certificates, MaxConnections: f.flags.maxConnections, Files: files, RequestTime: requestTime,
-		Open: name == "http" && f.tokens == nil && f.anyClient()})
-}
-
-// counted wraps the handler of a listener for the metrics, and with --log-requests for the log.
-func (f *serveFrame) counted(name string, handler http.Handler) http.Handler {
-	if !f.flags.logRequests {
-		return f.meter.Listener(name, handler, nil)
-	}
-	log := &serve.AccessLog{Log: f.Log, Listener: name}
-	return log.Wrap(f.meter.Listener(name, handler, log.Answered))
+	f.Listeners = append(f.Listeners, serve.Listener{Name: name, Address: *f.listen, Handler: handler, Certificates: f.certificates,
+		MaxConnections: f.flags.maxConnections, RequestTime: f.flags.Timeout + exchangeTime, Open: f.tokens == nil && f.anyClient()})
 }
 
 // anyClient reports whether clients need no certificate.
@@ -252,16 +246,12 @@ func (f *serveFrame) envoy(e *engine.Engine, options envoy.Options) {
 		Certificates: f.certificates, MaxConnections: f.flags.maxConnections, Open: f.anyClient() && !f.flags.grpcTokens})
 }
 
-// operators adds the listener for operators, unless --admin is off. The health checks always get an answer. answers is the
-// handler of /v1 if it has no other listener, else nil.
-func (f *serveFrame) operators(answers http.Handler) {
+// operators adds the listener for operators, unless --admin is off. The health checks always get an answer.
+func (f *serveFrame) operators() {
 	if f.admin == nil {
 		return
 	}
 	mux, paths := http.NewServeMux(), "/metrics, /healthz and /readyz"
-	if answers != nil {
-		paths = "/v1, /metrics, /healthz and /readyz"
-	}
 	if f.page != nil {
 		paths = pagePath + ", " + paths
 		mux.Handle(pagePath, f.page)
@@ -269,13 +259,8 @@ func (f *serveFrame) operators(answers http.Handler) {
 	f.Health.Register(mux)
 	mux.Handle("/metrics", serve.NewGate(operatorRequests, nil).Wrap(f.meter.Handler()))
 	mux.Handle("/", serve.Nothing(paths))
-	listener := serve.Listener{Name: "admin", Address: *f.admin, Handler: mux, MaxConnections: operatorConnections,
-		RequestTime: operatorTime, Operators: true, Open: true}
-	if answers != nil {
-		mux.Handle("/v1/", f.counted("http", answers))
-		listener.MaxConnections, listener.Lingers = f.flags.maxConnections, true
-	}
-	f.Listeners = append(f.Listeners, listener)
+	f.Listeners = append(f.Listeners, serve.Listener{Name: "admin", Address: *f.admin, Handler: mux, MaxConnections: operatorConnections,
+		RequestTime: operatorTime, Operators: true, Open: true})
 }
 
 // serveAnswer is the addresses of the server, once it is ready.

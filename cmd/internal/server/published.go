@@ -27,16 +27,13 @@ func (f *publishedFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.process, "process-name", "", "with --config store:, be called `NAME` in config status (default serve)")
 }
 
-// checkPublished checks the flags, and returns the configuration to begin with if nothing was published; nil for none. A
-// configuration of files is checked here, before anything is opened.
-func (o *serveOptions) checkPublished(c *config.Config, check func(*config.Config) error) (fallback *config.Config, err error) {
+// checkPublished checks the flags, and returns the configuration to begin with if nothing was published; nil for none.
+func (o *serveOptions) checkPublished() (fallback *config.Config, err error) {
 	switch {
 	case !o.FromStore() && o.fallback != "":
 		return nil, cli.Usagef("--config-fallback is for --config store:; give a file with --config instead")
 	case !o.FromStore() && o.process != "":
 		return nil, cli.Usagef("--process-name is for --config store:, whose processes config status shows")
-	case !o.FromStore():
-		return nil, check(c)
 	case o.fallback == "":
 		return nil, nil
 	}
@@ -52,9 +49,7 @@ func (o *serveOptions) checkPublished(c *config.Config, check func(*config.Confi
 }
 
 // follow puts the published configuration in force; nil if the configuration is not in the store.
-func (f *serveFrame) follow(ctx context.Context, base, fallback *config.Config, backend store.Store, check func(*config.Config) error) (
-	*reload.Published, error,
-) {
+func (f *serveFrame) follow(ctx context.Context, base, fallback *config.Config, backend store.Store) (*reload.Published, error) {
 	o := f.flags
 	if !o.FromStore() {
 		return nil, nil
@@ -82,7 +77,7 @@ func (f *serveFrame) follow(ctx context.Context, base, fallback *config.Config, 
 			return string(record), err
 		}
 	}
-	followed, err := reload.Follow(ctx, settings, base, fallback, check)
+	followed, err := reload.Follow(ctx, settings, base, fallback)
 	if err != nil {
 		return nil, err
 	}

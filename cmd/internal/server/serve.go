@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
-	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/serve"
 	"github.com/limitctl/limitctl/cmd/internal/serve/api"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
@@ -36,7 +35,6 @@ type serveFlags struct {
 type serveOptions struct {
 	*cli.Globals
 	serveFlags
-	proxy proxyOptions
 }
 
 // NewServeCmd makes limitctl serve.
@@ -58,10 +56,6 @@ nginx, Caddy, HAProxy and Traefik ask /v1/auth/POLICY before they pass a request
 on: the answer is 204 if it is allowed, else 429 or the policy's denied_status.
 The section http of the configuration says where a request has the policy's
 attributes. A proxy on another machine must be in its trusted_proxies.
-
-With --proxy and --policy it is a reverse proxy: requests that the policy
-allows go to UPSTREAM, and others get a 429. The paths of /v1 are then at the
-address of --admin.
 
 The address of --grpc is Envoy's rate limit service, over gRPC, with the
 descriptors of the configuration's section envoy.
@@ -112,12 +106,11 @@ signal ends it at once.`,
   limitctl serve --listen unix:http.sock --admin off --log-format json
   curl -d '{"key":"user:42","limits":["10/1m"]}' localhost:8080/v1/consume`,
 		Args: cli.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd, o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd.Context(), o) },
 	}
 	o.addFlags(cmd)
 	cli.GroupFlags(cmd, "Who may ask", o.addAccessFlags)
 	cli.GroupFlags(cmd, "Log", o.addLogFlags)
-	cli.GroupFlags(cmd, "Reverse proxy", o.proxy.addFlags)
 	return cmd
 }
 
@@ -161,7 +154,7 @@ func (f *serveFlags) addLogFlags(cmd *cobra.Command) {
 		cobra.ShellCompDirectiveNoFileComp))
 }
 
-func runServe(cmd *cobra.Command, o *serveOptions) error {
+func runServe(ctx context.Context, o *serveOptions) error {
 	// Mistakes in flags and files are found before anything is opened.
 	frame, err := o.frame()
 	if err != nil {
@@ -172,11 +165,7 @@ func runServe(cmd *cobra.Command, o *serveOptions) error {
 	if err != nil {
 		return err
 	}
-	check := func(c *config.Config) error {
-		_, err := o.proxy.check(cmd, c)
-		return err
-	}
-	fallback, err := o.checkPublished(c, check)
+	fallback, err := o.checkPublished()
 	if err != nil {
 		return err
 	}
@@ -197,43 +186,34 @@ func runServe(cmd *cobra.Command, o *serveOptions) error {
 	if o.checkOnly { // opening does not connect
 		return frame.checked(c, store, where)
 	}
-	followed, err := frame.follow(cmd.Context(), c, fallback, store, check)
+	followed, err := frame.follow(ctx, c, fallback, store)
 	if err != nil {
 		return err
 	}
 	if followed != nil {
 		c = followed.Config()
-		defer followed.Close(context.WithoutCancel(cmd.Context()))
-	}
-	upstream, err := o.proxy.check(cmd, c)
-	if err != nil {
-		return err
+		defer followed.Close(context.WithoutCancel(ctx))
 	}
 	defer serve.SpareHeap()()
 	log := frame.events()
 	frame.meter.WatchOverrides(log.OverridesStale)
 	e := engine.New(store, engineSettings(c), frame.engineOptions(log))
 	defer e.Close()
-	frame.begin(cmd.Context(), c, e, where)
+	frame.begin(ctx, c, e, where)
 	frame.checkRecovery(e, log)
-	frame.reloads(c, e, check, followed)
+	frame.reloads(c, e, followed)
 	frame.sample(store)
-	frame.showPage(cmd.Context(), c, store, where)
+	frame.showPage(ctx, c, store, where)
 
 	// The listeners. One gate bounds the requests of all clients.
 	gate := serve.NewGate(o.maxInFlight, frame.meter.Refused)
 	answers := gate.Wrap(frame.guard(api.Handler(e, api.Options{
 		Describe: o.describe, Resets: frame.tokens != nil, ListTime: o.Timeout + exchangeTime/2,
 	})))
-	if upstream == nil {
-		frame.listener("http", frame.listen, answers, o.Timeout+exchangeTime)
-		frame.operators(nil)
-	} else {
-		frame.listener("proxy", frame.listen, gate.Wrap(o.proxy.handler(e, upstream, frame.Log)), 0)
-		frame.operators(answers)
-	}
+	frame.programs(answers)
+	frame.operators()
 	frame.envoy(e, envoy.Options{Gate: gate, Describe: o.describe, Age: o.grpcAge, Reflection: o.grpcReflection})
-	return serve.Run(cmd.Context(), &frame.Options)
+	return serve.Run(ctx, &frame.Options)
 }
 
 // logger returns the log of the server.

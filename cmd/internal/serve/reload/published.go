@@ -14,18 +14,16 @@ import (
 type Published struct {
 	follower *published.Follower
 	base     *config.Config
-	check    func(*config.Config) error
 	current  *config.Config // nil before there is one
 	reloader *Reloader      // nil before the server decides
 	wrong    error          // why the published version is not in force; nil if it is
 }
 
 // Follow puts the published configuration in force, for Config; without one, the version that was kept, and else
-// fallback, if it is not nil. base has what is not published: contexts and the prefix. check says why a configuration
-// cannot be used here. An error says why there is no configuration to begin with.
-func Follow(ctx context.Context, settings published.Settings, base, fallback *config.Config, check func(*config.Config) error) (*Published,
-	error) {
-	p := &Published{base: base, check: check}
+// fallback, if it is not nil. base has what is not published: contexts and the prefix.
+// An error says why there is no configuration to begin with.
+func Follow(ctx context.Context, settings published.Settings, base, fallback *config.Config) (*Published, error) {
+	p := &Published{base: base}
 	settings.Use, settings.OnError = p.use, p.looked
 	p.follower = published.NewFollower(settings)
 	err := p.follower.Start(ctx)
@@ -38,10 +36,6 @@ func Follow(ctx context.Context, settings published.Settings, base, fallback *co
 	}
 	c := *fallback
 	c.Contexts, c.Prefix = base.Contexts, base.Prefix
-	if err := check(&c); err != nil {
-		p.Close(context.WithoutCancel(ctx))
-		return nil, err
-	}
 	p.current = &c
 	return p, nil
 }
@@ -99,9 +93,6 @@ func (p *Published) use(v *published.Version, next *published.Next) error {
 // read returns the configuration of a version.
 func (p *Published) read(v *published.Version) (*config.Config, error) {
 	c, err := p.base.WithPublished(fmt.Sprintf("published version %d", v.Number), v.Text)
-	if err == nil && p.check != nil {
-		err = p.check(c)
-	}
 	if err != nil {
 		return nil, oneLine(err)
 	}

@@ -59,11 +59,11 @@ func TestAPublishedVersionIsToldOnce(t *testing.T) {
 	}
 	now := func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
 	settings := published.Settings{Table: table, Now: now, Timeout: time.Minute, Process: published.Process{Name: "gate"}}
-	if _, err := Follow(t.Context(), settings, &config.Config{}, nil, nil); !errors.Is(err, store.ErrInvalid) || table.left > time.Second {
+	if _, err := Follow(t.Context(), settings, &config.Config{}, nil); !errors.Is(err, store.ErrInvalid) || table.left > time.Second {
 		t.Errorf("before the first version: %v, and the process is reported for %s", err, table.left)
 	}
 	publish(withLimit(1))
-	followed, err := Follow(t.Context(), settings, &config.Config{}, nil, func(*config.Config) error { return nil })
+	followed, err := Follow(t.Context(), settings, &config.Config{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,8 +34,6 @@ type Options struct {
 	Environment config.Environment
 	// Config is the configuration at the start.
 	Config *config.Config
-	// Check, if set, says why a configuration cannot be used here.
-	Check func(c *config.Config) error
 	// Apply puts a configuration in force.
 	Apply func(c *config.Config)
 	// Fixed returns the parts of a configuration that apply only at the start, by name, such as the prefix. The
@@ -181,10 +179,7 @@ func (r *Reloader) load(now contents) (*config.Config, error) {
 			return nil, store.Invalidf("%s does not exist any more", path)
 		}
 	}
-	if r.Check != nil {
-		err = r.Check(c)
-	}
-	return c, err
+	return c, nil
 }
 
 // keep keeps the configuration in force, because of an error; what says in the log what is wrong.

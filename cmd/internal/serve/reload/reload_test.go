@@ -248,16 +248,6 @@ func TestWhatIsFixedIsReported(t *testing.T) {
 	}
 }
 
-// A configuration that the server cannot use is not put in force.
-func TestACheckCanRefuse(t *testing.T) {
-	r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), withLimit(1))
-	r.Check = func(*config.Config) error { return errors.New("not this one") }
-	r.write(withLimit(2))
-	if r.wants("refused"); r.State().Error != "not this one" {
-		t.Errorf("the state is %+v", r.State())
-	}
-}
-
 // Values of attributes in policies can be names of customers.
 func TestTheLogNamesNoSubjectUnlessAsked(t *testing.T) {
 	text := func(n int) string {
