@@ -21,7 +21,6 @@ type Scan[K any] struct {
 	Servers *Servers
 	// Match is the glob of the keys.
 	Match string
-	Pace  *Pacer
 	// Select converts a key to K, and reports whether it is wanted.
 	Select func(storeKey string) (key K, wanted bool)
 	// Known gets the number of keys that are newly known to exist. It may be nil.
@@ -106,14 +105,11 @@ func (s *Scan[K]) known(ctx context.Context, keys int64) error {
 // walk sends the server's matching keys, a page for each SCAN. It stops after about most keys, 0 meaning no bound,
 // and reports whether it reached the end.
 func (s *Scan[K]) walk(ctx context.Context, walk *walk, most int, pages chan<- Page[K]) (ended bool, err error) {
-	stride := NewStride(s.Pace.batch(keysPerScan), s.Pace)
+	stride := NewStride(keysPerScan)
 	for looked := 0; ; {
 		count := stride.Size()
 		if most > 0 {
 			count = min(count, most-looked)
-		}
-		if err := s.Pace.Wait(ctx, count); err != nil {
-			return false, err
 		}
 		var storeKeys []string
 		var ended bool

@@ -195,7 +195,7 @@ func (s *Scan[K]) movingSlots(ctx context.Context, slots []int) (left []int, err
 
 // readSlots reads the keys that a master has of slots, and returns its claims before and after.
 func (s *Scan[K]) readSlots(ctx context.Context, master *redis.Client, slots []int) (before, after claim, err error) {
-	storeKeys, before, after, err := keysIn(ctx, master, slots, s.Pace)
+	storeKeys, before, after, err := keysIn(ctx, master, slots)
 	if err == nil {
 		if err = s.known(ctx, int64(len(storeKeys))); err == nil {
 			err = s.Read(ctx, s.page(master, storeKeys, len(storeKeys)))
@@ -211,7 +211,7 @@ func (s *Scan[K]) readSlots(ctx context.Context, master *redis.Client, slots []i
 const keysPerExchange = 100_000
 
 // keysIn returns the names of the keys that a master has of slots, and its claims before and after.
-func keysIn(ctx context.Context, master *redis.Client, slots []int, pace *Pacer) (storeKeys []string, before, after claim, err error) {
+func keysIn(ctx context.Context, master *redis.Client, slots []int) (storeKeys []string, before, after claim, err error) {
 	pipe := master.Pipeline()
 	nodes := pipe.ClusterNodes(ctx)
 	counts := make([]*redis.IntCmd, len(slots))
@@ -222,13 +222,6 @@ func keysIn(ctx context.Context, master *redis.Client, slots []int, pace *Pacer)
 		return nil, before, after, err
 	}
 	before = claimIn(nodes.Val())
-	total := 0
-	for _, count := range counts {
-		total += int(count.Val())
-	}
-	if err := pace.Wait(ctx, total); err != nil {
-		return nil, before, after, err
-	}
 	for again := make([]int, len(slots)); ; {
 		var asked []int // indexes of slots
 		pipe := master.Pipeline()

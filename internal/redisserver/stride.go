@@ -36,13 +36,9 @@ type Stride struct {
 	rested   time.Time     // when the next exchange may begin
 }
 
-// NewStride returns a Stride of at most most keys for a scan at a pace. It is as large as that at a slow pace: most others find
-// the server idle then, and many small exchanges would cost both sides more.
-func NewStride(most int, pace *Pacer) *Stride {
+// NewStride returns a Stride of at most most keys.
+func NewStride(most int) *Stride {
 	least := min(leastStride, most)
-	if pace.isSlow() {
-		least = most
-	}
 	return &Stride{size: least, least: least, most: most, steep: true}
 }
 

@@ -12,7 +12,7 @@ import (
 func TestAStride(t *testing.T) {
 	const quick = 100 * time.Microsecond
 	const justInTime, late = quick + strideTime, quick + strideTime + 1
-	s := NewStride(1000, NewPacer(0))
+	s := NewStride(1000)
 	for i, test := range []struct {
 		took time.Duration
 		want int // after it
@@ -34,7 +34,7 @@ func TestAStride(t *testing.T) {
 
 // A part of a stride that comes quickly says nothing of a whole one. One that comes late makes the next ones smaller than it was.
 func TestAPartOfAStride(t *testing.T) {
-	s := NewStride(1000, NewPacer(0))
+	s := NewStride(1000)
 	for range 3 {
 		s.took(s.Size(), time.Millisecond)
 	}
@@ -49,7 +49,7 @@ func TestAPartOfAStride(t *testing.T) {
 // A server far away may be later, by a share of the way to it.
 func TestAStrideOfAServerFarAway(t *testing.T) {
 	const way = 80 * time.Millisecond
-	s := NewStride(1000, NewPacer(0))
+	s := NewStride(1000)
 	s.took(100, way)
 	if s.took(200, way+way/strideShare); s.Size() != 400 {
 		t.Errorf("a little later than the way: %d", s.Size())
@@ -61,7 +61,7 @@ func TestAStrideOfAServerFarAway(t *testing.T) {
 
 // A pace can allow less than the least stride.
 func TestAStrideOfFewKeys(t *testing.T) {
-	s := NewStride(2, NewPacer(0))
+	s := NewStride(2)
 	for _, took := range []time.Duration{time.Millisecond, time.Second, time.Millisecond} {
 		if s.took(s.Size(), took); s.Size() != 2 {
 			t.Errorf("after %s: %d", took, s.Size())
@@ -79,7 +79,7 @@ func TestAStridePauses(t *testing.T) {
 		{80 * time.Millisecond, 83 * time.Millisecond, 3*time.Millisecond + mostQuick},
 		{time.Millisecond, 2 * time.Second, longestPause},
 	} {
-		s := NewStride(1000, NewPacer(0))
+		s := NewStride(1000)
 		s.took(100, test.quickest)
 		if got := s.took(100, test.took); got != test.want {
 			t.Errorf("after %s, %s at best, the pause is %s, not %s", test.took, test.quickest, got, test.want)
@@ -92,7 +92,7 @@ func TestAStridePauses(t *testing.T) {
 func TestAnExchangeLetsTheServerRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const work = 300 * time.Microsecond
-		s, ended := NewStride(1000, NewPacer(0)), time.Now()
+		s, ended := NewStride(1000), time.Now()
 		exchange := func(problem error) (rested time.Duration) {
 			t.Helper()
 			if err := s.Exchange(t.Context(), 100, func() error {
@@ -121,18 +121,4 @@ func TestAnExchangeLetsTheServerRest(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-// A slow scan is idle for nearly all of the time, so it need not be in small exchanges.
-func TestASlowScanHasLargeExchanges(t *testing.T) {
-	for rate, want := range map[int]int{0: leastStride, 10_001: leastStride, 10_000: 250, 5_000: 250} {
-		s := NewStride(250, NewPacer(rate))
-		s.took(s.Size(), time.Millisecond)
-		for range 20 {
-			s.took(s.Size(), time.Second) // which is late
-		}
-		if got := s.Size(); got != want {
-			t.Errorf("at %d keys a second an exchange is about %d keys after late answers, want %d", rate, got, want)
-		}
-	}
 }

@@ -19,7 +19,7 @@ import (
 // scanOf returns a scan that passes each key to look.
 func scanOf(servers *redisserver.Servers, match string, look func(storeKey string)) *redisserver.Scan[string] {
 	return &redisserver.Scan[string]{
-		Servers: servers, Match: match, Pace: redisserver.NewPacer(0),
+		Servers: servers, Match: match,
 		Select: func(storeKey string) (string, bool) { return storeKey, true },
 		Read: func(_ context.Context, page redisserver.Page[string]) error {
 			for _, storeKey := range page.Keys {

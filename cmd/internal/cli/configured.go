@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"slices"
+
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -103,4 +105,27 @@ func Configured(g *Globals) func(store.Key) (store.Limit, bool) {
 		}
 		return candidates[0].Limit, true
 	}
+}
+
+// KeysOf returns the keys that a subject has by the configuration.
+func KeysOf(g *Globals, subject string) []store.Key {
+	list, _ := policy.ParseSubject(subject)
+	return slices.DeleteFunc(NamedKeys(g, AttributesOf(list)), func(key store.Key) bool { return key.Subject != subject })
+}
+
+// NamedKeys returns the keys of configured limits that the attributes alone determine; none if the configuration has
+// mistakes.
+func NamedKeys(g *Globals, attributes policy.Attributes) (keys []store.Key) {
+	c, err := g.Config()
+	if err != nil {
+		return nil
+	}
+	for _, p := range c.Policies {
+		for i := range p.Limits {
+			if l := &p.Limits[i]; len(l.Missing(attributes)) == 0 {
+				keys = append(keys, p.Key(l, attributes))
+			}
+		}
+	}
+	return keys
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
@@ -9,7 +8,6 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
-	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -22,11 +20,10 @@ takes the next literally. A network at its end, as in ip:203.0.113.0/24, matches
 subjects that end in an address or a network inside it. Without any of these, or
 with --exact, it is exactly that subject, with all its limits.
 
-A Redis of more than ` + output.Thousands(operation.ScannedWhole) + ` keys is not scanned for one subject, because Redis
-has no index of a subject's keys. The command looks for them under the names of
-limits in the configuration, of keys denied in the last hour and of a sample of
-the store, and without a name with usual periods. It says so. Add --limit-name
-'*' to look at all keys. In a Cluster it finds all keys of a subject.
+Redis has no index of a subject's keys. In a Redis of many keys, a command that
+only looks reads those of one subject under the names of limits that the
+configuration, the denials of the last hour and --limit-name have. It scans all
+keys if there are none, and with --limit-name '*'. A reset always scans.
 
 With --policy the arguments are attributes instead. They select every key of the
 policy that has them; its other attributes can have any value. If the
@@ -43,15 +40,14 @@ are reported and left out, unless PATTERN or the configuration names them.`
 // SelectionOptions say which keys a command is for.
 type SelectionOptions struct {
 	LayoutOptions
-	Exact    bool
-	Policy   string
-	Name     string // of the limit
-	AtLimit  bool
-	MinUsed  string
-	NoTTL    bool
-	Stuck    bool
-	Foreign  bool
-	ScanRate ScanRate
+	Exact   bool
+	Policy  string
+	Name    string // of the limit
+	AtLimit bool
+	MinUsed string
+	NoTTL   bool
+	Stuck   bool
+	Foreign bool
 	// JudgesPolicy: the command itself handles a --policy that is not configured.
 	JudgesPolicy bool
 }
@@ -77,7 +73,6 @@ func (s *SelectionOptions) addOwnFlags(cmd *cobra.Command) {
 	flags.BoolVar(&s.Stuck, "stuck", false, "with --layout, only keys with a defect that lasts until the keys are deleted")
 	flags.BoolVar(&s.Foreign, "foreign", false, "only values that limitctl did not write")
 	cmd.RegisterFlagCompletionFunc("min-used", cobra.NoFileCompletions)
-	s.ScanRate.Add(flags)
 }
 
 // Arguments is the check of a command's arguments.
@@ -123,16 +118,13 @@ func (s *SelectionOptions) Selected(g *Globals, args []string) (selection operat
 		return selection, Usagef("--foreign cannot be given with --at-limit, --min-used, --no-ttl or --stuck: a foreign value " +
 			"is not a limit")
 	}
-	if selection.Query.KeysPerSecond, err = s.ScanRate.KeysPerSecond(g); err != nil {
-		return selection, err
-	}
 	if s.Stuck && g.Layouts == nil {
 		return selection, Usagef("--stuck finds defects of other limiters' keys; add --layout NAME, or --layout auto")
 	}
 	selection.Text += s.LayoutOptions.text(g)
 	selection.Foreign, selection.Query.Foreign = s.Foreign, s.Foreign
 	selection.Keep = s.keep(minShare)
-	s.addLikely(g, &selection)
+	selection.Names = s.knownNames(g, &selection)
 	for _, flag := range []struct {
 		set  bool
 		text string
@@ -157,6 +149,28 @@ func (s *SelectionOptions) keep(minShare float64) func(*admin.Entry) bool {
 	}
 }
 
+// knownNames returns the names of limits under which a selection's one subject may have keys. They are nil if it is not of one
+// subject, or says itself which keys it is of.
+func (s *SelectionOptions) knownNames(g *Globals, selection *operation.Selection) []string {
+	subject, exact := selection.Query.Subjects.Exact()
+	if !exact || selection.Query.Keys != nil || s.Policy != "" || s.Foreign || g.Layouts != nil {
+		return nil
+	}
+	names := []string{}
+	if s.Name != "" {
+		name, err := store.ParsePattern(s.Name)
+		whole, isExact := name.Exact()
+		if err != nil || !isExact {
+			return nil
+		}
+		names = append(names, whole)
+	}
+	for _, key := range KeysOf(g, subject) {
+		names = append(names, key.Name)
+	}
+	return names
+}
+
 // byPattern selects by a pattern of subjects, or with layouts also of store keys.
 func (s *SelectionOptions) byPattern(text string, layouts bool) (selection operation.Selection, err error) {
 	query := &selection.Query
@@ -167,9 +181,9 @@ func (s *SelectionOptions) byPattern(text string, layouts bool) (selection opera
 	if query.Subjects, err = parse(text, s.Exact); err != nil {
 		return selection, err
 	}
-	selection.Text, selection.Words = shell.Command(text), []string{longestLiteral(text)}
+	selection.Text = shell.Command(text)
 	if s.Exact {
-		selection.Text, selection.Words = shell.Command("--exact", text), []string{text}
+		selection.Text = shell.Command("--exact", text)
 	}
 	if s.Name == "" {
 		return selection, nil
@@ -240,7 +254,6 @@ func (s *SelectionOptions) byPolicy(g *Globals, args []string) (selection operat
 	}
 	for _, name := range attributes.Names() {
 		selection.Text += " " + shell.Command(name+"="+attributes[name])
-		selection.Words = append(selection.Words, attributes[name])
 	}
 	selection.Query, err = wanted.Query(c.Policies)
 	return selection, err
@@ -273,44 +286,14 @@ func (s *SelectionOptions) warnOfUnknownPolicy(g *Globals, c *config.Config) {
 	}
 }
 
-// longestLiteral is the longest part of a pattern without the characters of a glob.
-func longestLiteral(pattern string) (longest string) {
-	for _, part := range strings.FieldsFunc(pattern, func(c rune) bool { return strings.ContainsRune(`*?[]\`, c) }) {
-		if part = strings.Trim(part, ":"); len(part) > len(longest) {
-			longest = part
-		}
-	}
-	return longest
-}
-
-// SayNothingMatches reports that a selection matches no key in the store, and suggests another. where is
-// the store's name. meant finds the suggestions: [operation.Similar], or [operation.NearestSubject] for a
-// reset, since the user types the hint next and it must not select more keys than intended.
-func SayNothingMatches(ctx context.Context, g *Globals, backend admin.Keyspace, selection *operation.Selection, where string,
-	meant func(context.Context, admin.Keyspace, *operation.Selection) (patterns []string, filtered bool)) {
+// SayNothingMatches reports that a selection matches no key in the store; where is the store's name.
+func SayNothingMatches(g *Globals, selection *operation.Selection, where string) {
 	text := fmt.Sprintf("nothing in use matches %s in %s", selection.Text, g.PlaceOf(where))
 	if g.Layouts == nil {
 		text += ", prefix " + g.Chosen.Prefix.Value
 	}
-	patterns, filtered := meant(ctx, backend, selection)
-	for i := range patterns {
-		if selection.OfPolicy { // beside --policy there are attributes, and no pattern
-			patterns[i] = "`" + shell.Command("limitctl", "inspect", patterns[i]) + "`"
-			continue
-		}
-		patterns[i] = shell.Command(patterns[i])
-	}
-	switch last := len(patterns) - 1; {
-	case filtered:
-		text += "; its subjects are in use, and the other flags leave them out"
-	case last == 0:
-		text += "; did you mean " + patterns[0] + "?"
-	case last > 0:
-		text += "; did you mean " + strings.Join(patterns[:last], ", ") + " or " + patterns[last] + "?"
-	}
 	g.Note("%s", text)
-	ownOnly := g.Layouts == nil && g.OfAnyKeys && !selection.OfPolicy && !g.ownKeysAsked && isRedis(g.Chosen.Store.Value)
-	if ownOnly && len(patterns) == 0 && !filtered {
+	if g.Layouts == nil && g.OfAnyKeys && !selection.OfPolicy && !g.ownKeysAsked && isRedis(g.Chosen.Store.Value) {
 		g.Note("only limitctl's own keys were looked at; add --layout auto for those of other limiters")
 	}
 }

@@ -100,13 +100,9 @@ func (m *model) scanOnce() error {
 	}
 }
 
-// Once writes one frame of that many columns and lines as text; 0 is as many as it needs. It scans all keys, as fast
-// as possible unless there is a ScanRate, and reads the followed ones twice, since units a
+// Once writes one frame of that many columns and lines as text; 0 is as many as it needs. It scans all keys, and reads the followed ones twice, since units a
 // second are the difference between two reads.
 func Once(ctx context.Context, out io.Writer, o Options, columns, lines int) error {
-	if o.ScanRate == 0 {
-		o.ScanRate = source.AtOnce
-	}
 	o.Actions = nil
 	m := newModel(ctx, o)
 	m.still, m.width, m.height = true, cmp.Or(columns, leastOnce), cmp.Or(lines, far)

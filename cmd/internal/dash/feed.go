@@ -141,7 +141,7 @@ func (m *model) scan() tea.Cmd {
 		m.feed.search.whole, m.feed.search.total = last.whole, last.total
 	}
 	p := source.Pass{Number: m.feed.pass, Rules: m.rules(), Followed: make(map[source.ID]bool, len(m.feed.rows)),
-		Rate: m.ScanKeysPerSecond(m.feed.coverage.Full), Groups: source.NewGroupTotals(), LeastShare: &m.feed.leastShare}
+		Groups: source.NewGroupTotals(), LeastShare: &m.feed.leastShare}
 	for id, r := range m.feed.rows {
 		if id.StoreKey != "" { // it is read again, as its key does not say which limit it is
 			continue
@@ -165,8 +165,12 @@ func (m *model) scan() tea.Cmd {
 	return p.Start(ctx)
 }
 
-// passEvery is how often all keys are scanned if a scan is quick.
-const passEvery = 2 * time.Second
+// passEvery is how often all keys are scanned if a scan is quick. After a scan that takes longer the server rests for
+// restsFor times as long.
+const (
+	passEvery = 2 * time.Second
+	restsFor  = 3
+)
 
 // absorbScan takes in what a scan has found.
 func (m *model) absorbScan(s source.Scanned) tea.Cmd {
@@ -207,7 +211,7 @@ func (m *model) absorbScan(s source.Scanned) tea.Cmd {
 		f.coverage.Full = s.Matched > int64(m.MaxKeys)
 		f.groups = s.Groups
 	}
-	return m.after(max(passEvery-s.Took, passEvery/2), passDue{f.pass})
+	return m.after(max(passEvery-s.Took, passEvery/2, restsFor*s.Took), passDue{f.pass})
 }
 
 // evict stops following the keys that matter least, if there are too many.

@@ -341,8 +341,8 @@ func (m *model) coverageText() string {
 		return "not all keys could be scanned: " + source.OneLine(m.feed.scanError)
 	case c.Full:
 		return fmt.Sprintf("%s of about %s followed, those closest to their limit; all scanned every %s",
-			output.Thousands(int64(len(m.feed.rows))), output.Thousands(c.Matched), output.Duration(figures.RoundUp(max(c.Took,
-				passEvery), time.Second)))
+			output.Thousands(int64(len(m.feed.rows))), output.Thousands(c.Matched), output.Duration(figures.RoundUp(
+				max((1+restsFor)*c.Took, passEvery), time.Second)))
 	case c.Passes == 0 && c.Total > 0 && m.Query.Keys == nil:
 		return m.scanText()
 	case c.UnsureNoTTL > 0:

@@ -129,13 +129,9 @@ func (o *dashboardOptions) plan(args []string) (options dash.Options, err error)
 	if err != nil || interval < 100*time.Millisecond || interval > time.Minute {
 		return options, cli.Usagef("--refresh %q is not an interval from 100ms to 1m; write it like 500ms or 2s", o.refresh)
 	}
-	rate, err := o.ScanRate.Given() // without one it has a rate of its own, everywhere
-	if err != nil {
-		return options, err
-	}
 	options = dash.Options{
 		Query: selection.Query, Keep: selection.Keep, Selection: selection.Text,
-		Refresh: interval, Timeout: o.Timeout, MaxKeys: o.maxKeys, ScanRate: rate,
+		Refresh: interval, Timeout: o.Timeout, MaxKeys: o.maxKeys,
 		Now: o.Env.Now, Sleep: o.Env.Sleep, Color: o.Color(), Layouts: o.LayoutsName, Beyond: cli.BeyondOf,
 	}
 	if err := o.checkListen(); err != nil {
@@ -216,10 +212,7 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 	if o.Format.String() == "json" {
 		now.options.Document = func(d *dash.Document) error { return printDocument(o.Env.Out, d) }
 	}
-	if err = dash.Once(ctx, o.Env.Out, now.options, columns, lines); err == nil {
-		now.found.note(o.Globals)
-	}
-	return err
+	return dash.Once(ctx, o.Env.Out, now.options, columns, lines)
 }
 
 // printDocument writes the data of a frame as the other commands write JSON.

@@ -95,7 +95,7 @@ func runPage(ctx context.Context, o *dashboardOptions, options dash.Options) err
 		refresh("the certificate", listener.Certificates.Refresh)
 	}
 	show := page.Options{Dash: options, Mask: f.mask, Describe: func(err error) string { return o.WithoutSecrets(cli.Message(err)) },
-		Likely: func(subject string) []store.Key { return cli.LikelyKeys(o.Globals, subject) }}
+		Likely: func(subject string) []store.Key { return cli.KeysOf(o.Globals, subject) }}
 	if f.tokenFile != "" {
 		read := func(path string) ([]byte, error) { return o.Env.ReadFile(path, files.MaxPassword) }
 		tokens, err := serve.ReadAccessTokens(f.tokenFile, read)

@@ -24,7 +24,6 @@ import (
 type session struct {
 	*dashboardOptions
 	options dash.Options
-	found   *finder
 	actions *dashActions // nil where nothing may be changed
 	chosen  *cli.Settings
 	close   func() error
@@ -73,12 +72,12 @@ func (o *dashboardOptions) open(ctx context.Context, options dash.Options) (s *s
 	if words := connect.CLI(client); words != nil {
 		options.LookYourself = func(storeKey, valueType string) string { return connect.Look(words, storeKey, valueType) }
 	}
-	s = &session{dashboardOptions: o, found: &finder{selection: o.selection}, chosen: chosen, close: backend.Close}
+	s = &session{dashboardOptions: o, chosen: chosen, close: backend.Close}
 	if o.Layouts == nil {
 		options.Commands = s.commands
 	}
 	options.Find = func(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
-		return s.found.find(ctx, backend, q)
+		return o.selection.Entries(ctx, backend, q)
 	}
 	if !o.once {
 		if s.actions = newDashActions(o.Globals, chosen, backend, where, options.Query.Subjects); s.actions != nil {
@@ -139,7 +138,6 @@ func (s *session) report() {
 			fmt.Fprintf(s.Env.Err, "limitctl: undo with: %s\n", cli.RestoreCommand(s.Globals, s.chosen, undo))
 		}
 	}
-	s.found.note(s.Globals)
 }
 
 // showAll shows a store, and then each one that is chosen from there. args are the arguments of the command.
@@ -188,7 +186,7 @@ func (s *session) contexts() ([]dash.Context, error) {
 }
 
 // openContext opens a context of the configuration as a dashboard with --context does. Only the selection of keys is that
-// of the one before. What was agreed to there, and the rate of its scans, is not.
+// of the one before. What was agreed to there is not.
 func (s *session) openContext(ctx context.Context, name string, args []string) (*session, error) {
 	var notes bytes.Buffer
 	o := *s.dashboardOptions
@@ -198,7 +196,6 @@ func (s *session) openContext(ctx context.Context, name string, args []string) (
 	if err != nil {
 		return nil, inWords(err)
 	}
-	options.ScanRate = 0
 	next, err := o.open(ctx, options)
 	if err != nil {
 		return nil, inWords(err)

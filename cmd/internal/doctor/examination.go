@@ -17,9 +17,7 @@ type Options struct {
 	Prefix string
 	// ScanLimit is the most keys of the store that are read; 0 means all.
 	ScanLimit int
-	// KeysPerSecond bounds the speed of the scan; 0 means no bound.
-	KeysPerSecond int
-	Now           func() time.Time
+	Now       func() time.Time
 	// Store is the store itself, for denials and overrides.
 	Store store.Store
 	// Transport says how the connections are protected.

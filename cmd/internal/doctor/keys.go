@@ -18,13 +18,12 @@ import (
 func (e *examination) keys(ctx context.Context, servers []*server) error {
 	facts := keyFacts{prefix: e.Prefix, layout: admin.OwnLayout(e.Prefix), complete: true, counted: true, perPolicy: map[string]int64{},
 		byFrequency: strings.HasSuffix(servers[0].before["maxmemory_policy"], "-lfu")}
-	pace := redisserver.NewPacer(e.KeysPerSecond)
 	for i, s := range servers {
 		limit := 0
 		if e.ScanLimit > 0 { // the next masters can use what one leaves
 			limit = max(1, (e.ScanLimit-int(facts.looked))/(len(servers)-i))
 		}
-		err := e.scan(ctx, s, pace, &facts, limit)
+		err := e.scan(ctx, s, &facts, limit)
 		if denied := (*deniedError)(nil); errors.As(err, &denied) {
 			e.cannotLook(s, "keys", denied.command, err)
 			return nil
@@ -49,9 +48,9 @@ func (e *examination) keys(ctx context.Context, servers []*server) error {
 }
 
 // scan reads at most limit keys of a server; 0 means all.
-func (e *examination) scan(ctx context.Context, s *server, pace *redisserver.Pacer, facts *keyFacts, limit int) error {
+func (e *examination) scan(ctx context.Context, s *server, facts *keyFacts, limit int) error {
 	keys := redisserver.Scan[string]{
-		Servers: s.alone, Match: store.EscapeGlob(e.Prefix) + ":*", Pace: pace,
+		Servers: s.alone, Match: store.EscapeGlob(e.Prefix) + ":*",
 		Select: func(storeKey string) (string, bool) { return storeKey, true },
 		Read: func(ctx context.Context, page redisserver.Page[string]) error {
 			for batch := range slices.Chunk(page.Keys, redisserver.KeysPerRead) {

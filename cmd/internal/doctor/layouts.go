@@ -74,7 +74,7 @@ func (e *examination) lookByLayouts(ctx context.Context) (*layoutFacts, error) {
 	facts := &layoutFacts{complete: true, layouts: map[string]*layoutCount{}, defects: map[layoutDefect]*defectCount{}}
 	scanning, stop := context.WithCancel(ctx)
 	defer stop()
-	query := admin.Query{Subjects: e.Layouts.Subjects, KeysPerSecond: e.KeysPerSecond, Progress: func(looked, total int64) {
+	query := admin.Query{Subjects: e.Layouts.Subjects, Progress: func(looked, total int64) {
 		facts.looked, facts.total = looked, total
 		if e.ScanLimit > 0 && looked >= int64(e.ScanLimit) && looked < total {
 			facts.complete = false

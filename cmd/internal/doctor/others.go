@@ -65,7 +65,7 @@ func (e *examination) others(ctx context.Context, servers []*server) error {
 		most = max(1, min(most, e.ScanLimit/len(servers)))
 	}
 	for _, s := range servers {
-		err := facts.sample(ctx, s, most, e.KeysPerSecond)
+		err := facts.sample(ctx, s, most)
 		if redisserver.IsReply(err) {
 			return nil // the check of the keys has said which right is missing
 		}
@@ -78,10 +78,10 @@ func (e *examination) others(ctx context.Context, servers []*server) error {
 }
 
 // sample reads the names of about most keys of a server, and measures them.
-func (f *otherFacts) sample(ctx context.Context, s *server, most, keysPerSecond int) error {
+func (f *otherFacts) sample(ctx context.Context, s *server, most int) error {
 	var names []string
 	scan := redisserver.Scan[string]{
-		Servers: s.alone, Match: "*", Pace: redisserver.NewPacer(keysPerSecond),
+		Servers: s.alone, Match: "*",
 		Select: func(storeKey string) (string, bool) { return storeKey, true },
 		Read: func(_ context.Context, page redisserver.Page[string]) error {
 			names = append(names, page.Keys...)

@@ -167,10 +167,9 @@ func TestTheScanIsBounded(t *testing.T) {
 	if all := int64(3000 * 120); !isThere || estimate < all*2/3 || estimate > all*3/2 {
 		t.Errorf("%d bytes are estimated, want about 3000 keys of 120 and more", estimate)
 	}
-	begun := time.Now()
-	report, err = examine(t, server, "", func(o *Options) { o.ScanLimit, o.KeysPerSecond = 0, 5_000 })
-	if took := time.Since(begun); err != nil || took < 500*time.Millisecond { // the first 500 may come at once
-		t.Errorf("3000 keys at 5000 a second took %s: %v", took, err)
+	report, err = examine(t, server, "", func(o *Options) { o.ScanLimit = 0 })
+	if err != nil {
+		t.Fatal(err)
 	}
 	if keys := report.finding(t, "keys"); keys.Data["limits"] != int64(3000) || keys.Data["complete"] != true {
 		t.Errorf("without a limit: %+v", keys)

@@ -177,7 +177,7 @@ func runInspect(ctx context.Context, o *inspectOptions) error {
 			return err
 		}
 	}
-	return o.conclude(ctx, backend, answer, &f, err)
+	return o.conclude(answer, &f, err)
 }
 
 // printInspection prints an answer, row by row if the format allows it, since millions of keys in one document would
@@ -244,7 +244,7 @@ func (o *inspectOptions) look(ctx context.Context, backend admin.Keyspace, most 
 		return nil
 	})
 	answer.top.sort()
-	answer.complete, answer.unsure = err == nil && !f.Unscanned.Is, f.Unsure
+	answer.complete, answer.unsure = err == nil, f.Unsure
 	return answer, f, err
 }
 
@@ -278,12 +278,12 @@ func (o *inspectOptions) stream(ctx context.Context, backend admin.Keyspace, p *
 		return cli.NotPrinted(flushErr)
 	}
 	cli.WarnOfFormulas(o.Globals, p)
-	return o.conclude(ctx, backend, nil, &f, err)
+	return o.conclude(nil, &f, err)
 }
 
 // conclude prints notes that are not in the answer, and returns the error of the command. answer is nil if all keys
 // were printed.
-func (o *inspectOptions) conclude(ctx context.Context, backend admin.Keyspace, answer inspection, f *operation.Found, err error) error {
+func (o *inspectOptions) conclude(answer inspection, f *operation.Found, err error) error {
 	var printing *cli.OutputError
 	switch {
 	case errors.As(err, &printing):
@@ -300,7 +300,7 @@ func (o *inspectOptions) conclude(ctx context.Context, backend admin.Keyspace, a
 		o.Note("warning: %s", cli.Message(unknown))
 	}
 	if !o.Quiet {
-		o.explain(ctx, backend, answer, f)
+		o.explain(answer, f)
 	}
 	if some := f.Matched > 0 || o.Foreign && f.Foreign.Count() > 0; some && o.failIf || !some && o.failIfNone {
 		return cli.ErrDenied
@@ -312,7 +312,7 @@ func (o *inspectOptions) conclude(ctx context.Context, backend admin.Keyspace, a
 }
 
 // explain prints notes that are not in the rows.
-func (o *inspectOptions) explain(ctx context.Context, backend admin.Keyspace, answer inspection, f *operation.Found) {
+func (o *inspectOptions) explain(answer inspection, f *operation.Found) {
 	switch answer := answer.(type) {
 	case *inspectAnswer:
 		all := f.Matched
@@ -335,10 +335,7 @@ func (o *inspectOptions) explain(ctx context.Context, backend admin.Keyspace, an
 		noteUnsure(o.Globals, &f.Unsure, "not shown")
 	}
 	if f.Matched == 0 && f.Foreign.Count() == 0 && f.Unsure.Count == 0 {
-		cli.SayNothingMatches(ctx, o.Globals, backend, &o.keys, o.where, operation.Similar)
-	}
-	if f.Unscanned.Is {
-		o.Note("%s", cli.UnscannedText(o.Globals, &f.Unscanned))
+		cli.SayNothingMatches(o.Globals, &o.keys, o.where)
 	}
 }
 

@@ -87,7 +87,6 @@ func (o *migrateOptions) addFlags(cmd *cobra.Command, global *cli.Globals) {
 	flags.StringVar(&o.into, "into", "", "carry over into another store: its `URL` or the name of its context")
 	flags.BoolVar(&o.Exact, "exact", false, "take PATTERN as a subject or key, even if it holds glob characters")
 	flags.StringVar(&o.Name, "limit-name", "", "only old limits called `NAME` (a glob), such as kong/minute")
-	o.ScanRate.Add(flags)
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show what would be carried over and change nothing")
 	flags.BoolVar(&o.keepGoing, "keep-going", false, "if not all keys can be read, carry over what was found")
 	flags.BoolVar(&o.failIfNone, "fail-if-none", false, "exit with 1 if nothing matches")
@@ -264,10 +263,7 @@ func (m *migrating) tell(ctx context.Context, s *cli.Settings, old connect.Store
 		m.noteMigration(result, answer)
 	}
 	if err == nil && result.Matched == 0 && !m.Quiet {
-		cli.SayNothingMatches(ctx, m.from, old, &m.plan.Selection, oldPlace, operation.Similar)
-	}
-	if result.Unscanned.Is && (result.Matched == 0 || m.Quiet) { // else the list says it
-		warnOfUnscanned(m.from, &result.Unscanned)
+		cli.SayNothingMatches(m.from, &m.plan.Selection, oldPlace)
 	}
 	if err == nil && printErr == nil && result.Matched == 0 && m.failIfNone {
 		return cli.ErrDenied
@@ -337,8 +333,5 @@ func (m *migrating) show(s *operation.Selected, place string) {
 	}
 	if s.Incomplete != nil {
 		fmt.Fprintf(m.Env.Err, "limitctl: warning: not all keys could be looked at: %s\n", cli.Message(s.Incomplete))
-	}
-	if s.Unscanned.Is {
-		warnOfUnscanned(m.from, &s.Unscanned)
 	}
 }

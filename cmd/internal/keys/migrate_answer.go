@@ -50,7 +50,7 @@ func newMigrateAnswer(plan *operation.MigratePlan, result *operation.MigrateResu
 		Raised: result.Raised, Already: result.Already, Filled: result.Filled, Shared: result.Shared,
 		UsageUnknown: result.UsageUnknown, Unfit: result.Unfit, Occupied: result.Occupied, Unreadable: result.Unreadable,
 		Stuck: result.Stuck, DryRun: plan.DryRun,
-		Complete: err == nil && !result.Unscanned.Is, Missing: result.Missing(), Unknown: result.Unknown}
+		Complete: err == nil, Missing: result.Missing(), Unknown: result.Unknown}
 	if result.Unsure.Count > 0 {
 		a.Unsure = newUnsureDocument(&result.Unsure)
 	}

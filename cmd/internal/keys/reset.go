@@ -170,20 +170,12 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 		noteUnsure(o.Globals, &result.Unsure, "left as "+map[bool]string{true: "it is", false: "they are"}[result.Unsure.Count == 1])
 	}
 	if err == nil && result.Matched == 0 && result.Unsure.Count == 0 && !o.Quiet {
-		cli.SayNothingMatches(ctx, o.Globals, store, &plan.Selection, where, operation.NearestSubject)
-	}
-	if result.Unscanned.Is && (result.Matched == 0 || watching.Show == nil) { // else the list says it
-		warnOfUnscanned(o.Globals, &result.Unscanned)
+		cli.SayNothingMatches(o.Globals, &plan.Selection, where)
 	}
 	if err == nil && printErr == nil && result.Matched == 0 && o.failIfNone {
 		return cli.ErrDenied
 	}
 	return errors.Join(err, printErr)
-}
-
-// warnOfUnscanned says which keys a change does not reach, also with --quiet.
-func warnOfUnscanned(g *cli.Globals, u *operation.Unscanned) {
-	fmt.Fprintf(g.Env.Err, "limitctl: warning: %s\n", cli.UnscannedText(g, u))
 }
 
 // damagedRecords warns of keys of a reset that hold damaged records.
@@ -235,9 +227,6 @@ func (o *resetOptions) showSelected(s *operation.Selected, selection, place stri
 	}
 	if s.Incomplete != nil {
 		fmt.Fprintf(o.Env.Err, "limitctl: warning: not all keys could be looked at: %s\n", cli.Message(s.Incomplete))
-	}
-	if s.Unscanned.Is {
-		warnOfUnscanned(o.Globals, &s.Unscanned)
 	}
 }
 
@@ -312,7 +301,7 @@ func allBeyond(layouts []string) (all []beyondDocument) {
 // newResetAnswer is the answer for the result of a plan, which ended with err.
 func newResetAnswer(plan *operation.ResetPlan, result *operation.ResetResult, err error) *resetAnswer {
 	a := &resetAnswer{SchemaVersion: output.SchemaVersion, Matched: result.Matched, Deleted: result.Changed, Gone: result.Gone,
-		DryRun: plan.DryRun, Complete: err == nil && !result.Unscanned.Is, Missing: result.Missing(), Unknown: result.Unknown,
+		DryRun: plan.DryRun, Complete: err == nil, Missing: result.Missing(), Unknown: result.Unknown,
 		Damaged: result.Damaged, effect: result.Effect}
 	a.Layouts, a.Beyond = result.Layouts, allBeyond(result.Layouts)
 	if result.Unsure.Count > 0 {

@@ -130,8 +130,6 @@ type Selected struct {
 	Effect    Effect
 	// Incomplete is why not all keys could be looked at, nil if all were.
 	Incomplete error
-	// Unscanned says under which names keys were looked for, if the store was not scanned.
-	Unscanned Unscanned
 	// Migration is what a migration would do; nil for a reset.
 	Migration *Migrated
 }

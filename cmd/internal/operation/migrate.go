@@ -44,8 +44,6 @@ type MigrateResult struct {
 	Unknown int64
 	// Incomplete is why not all old keys could be looked at, nil if all were.
 	Incomplete error
-	// Unscanned says under which names old keys were looked for, if the store was not scanned.
-	Unscanned Unscanned
 	// Undo is the way back, nil if nothing was changed or without a backup.
 	Undo *Undo
 }
@@ -74,11 +72,11 @@ func (r *Runner) Migrate(ctx context.Context, plan *MigratePlan, observer Observ
 		return nil, nothingChanged(&found, scanErr)
 	}
 	result := &MigrateResult{Migrated: look.Migrated, Unsure: found.Unsure, Unreadable: int64(found.Foreign.Count()),
-		Incomplete: found.WithProgress(scanErr), Unscanned: found.Unscanned}
+		Incomplete: found.WithProgress(scanErr)}
 	if scanErr != nil && result.Matched == 0 {
 		return result, nothingChanged(&found, scanErr)
 	}
-	observer.Selected(&Selected{Count: int(result.Matched), Incomplete: result.Incomplete, Unscanned: found.Unscanned,
+	observer.Selected(&Selected{Count: int(result.Matched), Incomplete: result.Incomplete,
 		Migration: &result.Migrated})
 	if plan.DryRun || result.Raised == 0 {
 		return result, result.err(&found, scanErr, nil)
@@ -104,8 +102,7 @@ func (r *Runner) migrate(ctx context.Context, plan *MigratePlan, observer Observ
 	c.make = func() error {
 		found, err := m.run(ctx, &stepping{observer, Migrating})
 		planned := result.Matched
-		*result = MigrateResult{Migrated: m.Migrated, Unsure: found.Unsure, Unreadable: int64(found.Foreign.Count()), Unknown: m.unknown,
-			Unscanned: found.Unscanned}
+		*result = MigrateResult{Migrated: m.Migrated, Unsure: found.Unsure, Unreadable: int64(found.Foreign.Count()), Unknown: m.unknown}
 		if m.backup != nil && (m.Raised > 0 || m.unknown > 0) {
 			result.Undo, err = c.keepBackup(err, m.Raised+m.unknown, true, observer)
 		}

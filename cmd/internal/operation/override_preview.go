@@ -40,8 +40,6 @@ type Concerned struct {
 	Winning []WinningOverride
 	// Incomplete is why not all keys could be looked at, nil if all were.
 	Incomplete error
-	// Unscanned says under which names keys were looked for, if the store was not scanned.
-	Unscanned Unscanned
 	// Cut: the time to look was over before all keys were looked at. Looked is how many were, and Total
 	// about how many there are.
 	Cut           bool
@@ -114,11 +112,11 @@ func (r *Runner) PreviewOverride(ctx context.Context, plan *PreviewPlan, observe
 		defer cancel()
 	}
 	named := p.denied(looking, r.Store)
-	if query := &plan.Selection.Query; plan.Most > 0 && query.Keys == nil && plan.Selection.Likely == nil {
+	if query := &plan.Selection.Query; plan.Most > 0 && query.Keys == nil && plan.Selection.Names == nil {
 		p.addNamed(looking, r.Store, append(named, plan.Named...))
 	}
 	found, err := Scan(looking, r.Store, &plan.Selection, observer, p.add)
-	p.Looked, p.Total, p.Unscanned = found.Looked, found.Total, found.Unscanned
+	p.Looked, p.Total = found.Looked, found.Total
 	switch {
 	case err != nil && found.Looked > 0 && ctx.Err() == nil && looking.Err() != nil:
 		p.Cut = true

@@ -49,8 +49,6 @@ type ResetResult struct {
 	Unknown int64
 	// Incomplete is why not all keys could be looked at, nil if all were.
 	Incomplete error
-	// Unscanned says under which names keys were looked for, if the store was not scanned.
-	Unscanned Unscanned
 	// Layouts are those of other limiters whose keys were selected, by name, and Unsure the keys
 	// that look like one's and were left out.
 	Layouts []string
@@ -80,6 +78,7 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 		defer targets.backup.discard() // unless it is kept
 	}
 	selection := plan.Selection
+	selection.Names = nil // all keys of a subject are reset, also those under names that nobody knows
 	selection.Query.Records = targets.backup != nil
 	selection.Damaged = plan.Remaining == nil && !selection.Foreign
 	found, scanErr := Scan(ctx, r.Store, &selection, observer, targets.add)
@@ -88,11 +87,11 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 		return nil, nothingChanged(&found, scanErr)
 	}
 	result := &ResetResult{Matched: found.Matched, Incomplete: found.WithProgress(scanErr), Layouts: targets.layouts, Unsure: found.Unsure,
-		Damaged: targets.damaged, Unscanned: found.Unscanned}
+		Damaged: targets.damaged}
 	if scanErr != nil && targets.count == 0 {
 		return result, nothingChanged(&found, scanErr)
 	}
-	observer.Selected(targets.selected(result.Incomplete, &found))
+	observer.Selected(targets.selected(result.Incomplete))
 	if plan.DryRun || targets.count == 0 {
 		result.Effect = targets.effect
 		return result, resetError(&found, scanErr, nil)

@@ -18,12 +18,9 @@ type Selection struct {
 	Query admin.Query
 	// Keep, if set, says which of the states that the query finds are selected.
 	Keep func(*admin.Entry) bool
-	// Likely, if set, are keys that the query selects and that are likely to be all of them. A store of more than
-	// ScannedWhole keys is not scanned then: only these are looked for, and those under names that other keys have.
-	Likely []store.Key
-	// LikelyStoreKeys are the store keys of Likely, in the same order, where they are of other
-	// limiters.
-	LikelyStoreKeys []string
+	// Names, if not nil, are the names under which the query's one subject may have keys. In a store of many keys only these
+	// are looked for, and those of limits that were denied, if there are any. A reset does not use them.
+	Names []string
 	// Foreign selects the values that limitctl did not write, instead of limits.
 	Foreign bool
 	// Damaged selects damaged records of limitctl's own, too.
@@ -32,8 +29,6 @@ type Selection struct {
 	Text string
 	// OfPolicy: it selects by a policy, and so only limitctl's own keys.
 	OfPolicy bool
-	// Words are the parts of the selection that a subject has in it as they are, for [Similar].
-	Words []string
 }
 
 // Found is what a scan came to.
@@ -45,8 +40,6 @@ type Found struct {
 	Foreign       Foreign
 	// Unsure are keys that may be of a limiter, and were left out.
 	Unsure Unsure
-	// Unscanned says under which names keys were looked for, if the store was not scanned.
-	Unscanned Unscanned
 }
 
 // manyKeys is from how many selected keys on a scan is careful with memory.
@@ -63,7 +56,7 @@ func Scan(ctx context.Context, backend admin.Keyspace, s *Selection, observer Ob
 		found.Looked, found.Total = looked, total
 		progress.Set(looked, total, found.Matched)
 	}
-	for entry, err := range s.Entries(ctx, backend, query, &found.Unscanned) {
+	for entry, err := range s.Entries(ctx, backend, query) {
 		var unsure *layouts.UnsureError
 		switch {
 		case errors.As(err, &unsure):

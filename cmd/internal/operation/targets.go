@@ -96,9 +96,8 @@ func (t *targets) isLast(e *admin.Entry) bool {
 }
 
 // selected is what to show of the targets.
-func (t *targets) selected(incomplete error, found *Found) *Selected {
-	s := &Selected{Count: t.count, Sample: t.sample, Layouts: t.layouts, Remaining: t.remaining, Effect: t.effect, Incomplete: incomplete,
-		Unscanned: found.Unscanned}
+func (t *targets) selected(incomplete error) *Selected {
+	s := &Selected{Count: t.count, Sample: t.sample, Layouts: t.layouts, Remaining: t.remaining, Effect: t.effect, Incomplete: incomplete}
 	for name, keys := range t.limits {
 		s.Limits = append(s.Limits, LimitCount{name, keys})
 	}

@@ -47,7 +47,6 @@ func (o *overrideSetOptions) preview(ctx context.Context, runner *operation.Runn
 		o.Say("  … and %s more", output.Thousands(more))
 	}
 	o.noteAlgorithm(plan, concerned)
-	o.noteUnscanned(concerned)
 	for _, w := range concerned.Winning {
 		o.Say("to %s of them %s applies instead, %s", output.Thousands(w.Keys), sentence(w.Override, o.Env.Now()), "which comes first")
 	}
@@ -62,13 +61,6 @@ func (o *overrideSetOptions) concerned(ctx context.Context, runner *operation.Ru
 	*operation.Concerned, error) {
 	return runner.PreviewOverride(ctx, &operation.PreviewPlan{Override: plan.Override, Selection: plan.selection,
 		Configured: cli.Configured(o.Globals), Most: most, Named: plan.named}, &cli.Observer{Global: o.Globals})
-}
-
-// noteUnscanned says which keys were not looked for. The override is for them, too.
-func (o *overrideSetOptions) noteUnscanned(c *operation.Concerned) {
-	if c.Unscanned.Is {
-		o.Note("%s", cli.UnscannedText(o.Globals, &c.Unscanned))
-	}
 }
 
 // noteUnder prints whom an override concerns, if the command has not shown it before. A misspelt pattern must not look
@@ -196,7 +188,7 @@ func newConcernedDocument(c *operation.Concerned) *concernedDocument {
 	}
 	d := &concernedDocument{Keys: c.Keys, Loosened: c.Counts[operation.Loosened], Tightened: c.Counts[operation.Tightened],
 		Mixed: c.Counts[operation.Mixed], Unchanged: c.Counts[operation.Unchanged], Unknown: c.Counts[operation.Unknown],
-		Complete: c.Incomplete == nil && !c.Cut && !c.Unscanned.Is, Denied: c.Denied, DeniedOf: c.DeniedOf,
+		Complete: c.Incomplete == nil && !c.Cut, Denied: c.Denied, DeniedOf: c.DeniedOf,
 		Examples: []changedKeyDocument{}, Winning: []winningDocument{}}
 	for i := range c.Examples {
 		e := &c.Examples[i]

@@ -251,9 +251,6 @@ func (o *overrideSetOptions) plan(cmd *cobra.Command, args []string) (*overrideP
 	if text, is := o.inAlgorithmOf(override); is {
 		effect = shell.Command("--limit", text)
 	}
-	if subject, exact := override.Subjects.Exact(); exact && plan.selection.Query.Keys == nil {
-		plan.selection.Likely = cli.LikelyKeys(o.Globals, subject)
-	}
 	plan.named = cli.NamedKeys(o.Globals, namedAttributes(override))
 	if err := override.Check(plan.Lasts); err != nil { // before the audit records the begin of a change
 		return nil, err
@@ -371,7 +368,6 @@ func (o *overrideSetOptions) set(ctx context.Context, s *cli.Settings, plan *ove
 		if under, err := o.concerned(ctx, runner, plan, o.Timeout); err == nil && under.Incomplete == nil {
 			o.noteUnder(plan, under, s.Place(where))
 			o.noteAlgorithm(plan, under)
-			o.noteUnscanned(under)
 		}
 	}
 	if !o.Quiet || printErr != nil {

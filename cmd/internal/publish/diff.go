@@ -19,7 +19,6 @@ import (
 )
 
 func newDiffCmd(global *cli.Globals) *cobra.Command {
-	var scanRate cli.ScanRate
 	var summary markdownFlag
 	cmd := &cobra.Command{
 		Use:   "diff [OLD] [NEW]",
@@ -56,18 +55,14 @@ The exit code is 0 if nothing differs, else 1.`,
 			if err := cli.CheckPlaces(cmd, global, "", "markdown"); err != nil {
 				return err
 			}
-			return runDiff(cmd.Context(), global, args, &scanRate, &summary)
+			return runDiff(cmd.Context(), global, args, &summary)
 		},
 	}
-	scanRate.Add(cmd.Flags())
 	summary.add(cmd)
 	return cmd
 }
 
-func runDiff(ctx context.Context, g *cli.Globals, args []string, scanRate *cli.ScanRate, summary *markdownFlag) error {
-	if _, err := scanRate.Given(); err != nil {
-		return err
-	}
+func runDiff(ctx context.Context, g *cli.Globals, args []string, summary *markdownFlag) error {
 	files := make([]*config.Config, len(args))
 	for i, path := range args {
 		data, err := g.Env.ReadConfig(path)
@@ -90,7 +85,7 @@ func runDiff(ctx context.Context, g *cli.Globals, args []string, scanRate *cli.S
 			answer.rows = append(answer.rows, diffRow{Difference: d})
 		}
 	case 1:
-		answer.rows, err = keyDifferences(ctx, g, files[0], scanRate)
+		answer.rows, err = keyDifferences(ctx, g, files[0])
 	default:
 		c, loadErr := g.Config()
 		if loadErr != nil {
@@ -99,7 +94,7 @@ func runDiff(ctx context.Context, g *cli.Globals, args []string, scanRate *cli.S
 		if len(c.Policies) == 0 {
 			return cli.Usagef("there is no configuration with policies to compare the store with; name one with --config FILE")
 		}
-		answer.rows, err = keyDifferences(ctx, g, c, scanRate)
+		answer.rows, err = keyDifferences(ctx, g, c)
 	}
 	if err != nil {
 		return err
@@ -184,29 +179,24 @@ func (r *diffRow) overText() string {
 }
 
 // keyDifferences compares the keys in use in the chosen store with a configuration.
-func keyDifferences(ctx context.Context, g *cli.Globals, c *config.Config, scanRate *cli.ScanRate) ([]diffRow, error) {
+func keyDifferences(ctx context.Context, g *cli.Globals, c *config.Config) ([]diffRow, error) {
 	backend, _, err := g.OpenToRead()
 	if err != nil {
 		return nil, err
 	}
 	defer backend.Close()
-	return keyDifferencesOf(ctx, g, backend, c, scanRate)
+	return keyDifferencesOf(ctx, g, backend, c)
 }
 
 // keyDifferencesOf compares the keys in use in an open store with a configuration.
-func keyDifferencesOf(ctx context.Context, g *cli.Globals, backend connect.Store, c *config.Config, scanRate *cli.ScanRate) ([]diffRow,
-	error) {
-	rate, err := scanRate.KeysPerSecond(g)
-	if err != nil {
-		return nil, err
-	}
+func keyDifferencesOf(ctx context.Context, g *cli.Globals, backend connect.Store, c *config.Config) ([]diffRow, error) {
 	overrides, withoutOverrides := cli.OverridesOf(ctx, g, backend)
 	limits := cli.NewConfiguredLimits(c)
 	everything, err := store.ParsePattern("*")
 	if err != nil {
 		return nil, err
 	}
-	selection := operation.Selection{Text: "'*'", Query: admin.Query{Subjects: everything, KeysPerSecond: rate}}
+	selection := operation.Selection{Text: "'*'", Query: admin.Query{Subjects: everything}}
 	selection.Query.States = len(overrides.All()) > 0 // which say when the last request was
 	type group struct{ policy, limit, old, new string }
 	places := map[group]int{}

@@ -33,7 +33,6 @@ func Commands(global *cli.Globals) []*cobra.Command {
 type options struct {
 	*cli.Globals
 	cli.ConsentOptions
-	cli.ScanRate
 	canaryFlags
 	summary       markdownFlag
 	trace         string
@@ -53,7 +52,6 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	flags.StringArrayVar(&o.attributes, "attribute", nil,
 		"`NAME=FIELD`: the attribute NAME of the policies is in the field FIELD of the trace (default the field of that name)")
 	cmd.RegisterFlagCompletionFunc("attribute", cobra.NoFileCompletions)
-	o.ScanRate.Add(flags)
 	o.summary.add(cmd)
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -274,9 +272,6 @@ func (c *change) question(a *answer) string {
 
 // change shows what would change, asks, and publishes.
 func (o *options) change(ctx context.Context, next func(p *place) (*change, error)) error {
-	if _, err := o.ScanRate.Given(); err != nil {
-		return err
-	}
 	if o.trace == "" && len(o.attributes) > 0 {
 		return cli.Usagef("--attribute needs a --trace, whose fields it is for")
 	}
@@ -391,7 +386,7 @@ func (o *options) preview(ctx context.Context, p *place, c *change) (*answer, er
 	}
 	if !o.noKeys && !o.Quiet {
 		a.keys = &diffAnswer{ofKeys: true}
-		if a.keys.rows, err = keyDifferencesOf(ctx, o.Globals, p.backend, after, &o.ScanRate); err != nil {
+		if a.keys.rows, err = keyDifferencesOf(ctx, o.Globals, p.backend, after); err != nil {
 			return nil, err
 		}
 	}

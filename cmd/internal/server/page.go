@@ -57,7 +57,7 @@ func (f *serveFrame) showPage(ctx context.Context, c *config.Config, backend con
 		panic(err) // it is a pattern
 	}
 	o := page.Options{Mask: f.flags.mask, Describe: f.flags.describe,
-		Likely: func(subject string) []store.Key { return cli.LikelyKeys(f.flags.Globals, subject) },
+		Likely: func(subject string) []store.Key { return cli.KeysOf(f.flags.Globals, subject) },
 		Dash: dash.Options{Store: backend, Where: f.flags.PlaceOf(where), Query: admin.Query{Subjects: everybody}, Refresh: time.Second,
 			Timeout: f.flags.Timeout, MaxKeys: 2000, Now: env.Now, Sleep: env.Sleep,
 			InForce: func(e *admin.Entry, o *store.Override) store.Limit { return f.limits.Load().InForce(e, o) }}}

@@ -32,7 +32,6 @@ type doctorOptions struct {
 	cli.LayoutOptions
 	subjects  string // a pattern of the limits of other limiters
 	scanLimit int
-	scanRate  cli.ScanRate
 	failOn    string
 }
 
@@ -63,7 +62,7 @@ because the store stopped answering or one of several servers cannot be reached.
 With 3 and 4 that is the only finding.`,
 		Example: `  limitctl doctor
   limitctl doctor -o json > findings.json
-  limitctl doctor --scan-limit 0 --rate-limit-scan 10000
+  limitctl doctor --scan-limit 0
   limitctl doctor --layout auto
   limitctl doctor 'ratelimit:*' --layout kong --limit 100/1m`,
 		Args: cobra.ArbitraryArgs,
@@ -76,9 +75,6 @@ With 3 and 4 that is the only finding.`,
 				return cli.Usagef("--scan-limit %d is negative; give a number of keys, or 0 for all", o.scanLimit)
 			case o.failOn != failOnError && o.failOn != failOnWarn:
 				return cli.Usagef("--fail-on %q is neither warn nor error", o.failOn)
-			}
-			if _, err := o.scanRate.Given(); err != nil {
-				return err
 			}
 			if err := o.Use(o.Globals); err != nil {
 				return err
@@ -93,7 +89,6 @@ With 3 and 4 that is the only finding.`,
 	}
 	o.AddLayoutFlags(cmd)
 	cmd.Flags().IntVar(&o.scanLimit, "scan-limit", 100_000, "look at no more than `N` keys of the store; 0 is all")
-	o.scanRate.Add(cmd.Flags())
 	cmd.Flags().StringVar(&o.failOn, "fail-on", failOnError,
 		"exit with 1 from this `LEVEL` on: error for problems (✗), warn also for warnings (!)")
 	cmd.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{failOnWarn, failOnError}, cobra.ShellCompDirectiveNoFileComp))
@@ -181,10 +176,6 @@ func (o *doctorOptions) examineRedis(ctx context.Context, url string, options co
 		return nil, err
 	}
 	defer client.Close()
-	rate, err := o.scanRate.KeysPerSecond(o.Globals)
-	if err != nil {
-		return nil, err
-	}
 	transport, err := connect.TransportOf(ctx, url, options)
 	if err != nil {
 		return nil, err
@@ -194,7 +185,7 @@ func (o *doctorOptions) examineRedis(ctx context.Context, url string, options co
 		return nil, err
 	}
 	return doctor.Redis(ctx, client, doctor.Options{
-		Prefix: options.Prefix, ScanLimit: o.scanLimit, KeysPerSecond: rate, Now: o.Env.Now, Store: store,
+		Prefix: options.Prefix, ScanLimit: o.scanLimit, Now: o.Env.Now, Store: store,
 		Transport: transport, Sentinels: sentinels, Layouts: layouts,
 	})
 }

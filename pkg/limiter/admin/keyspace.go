@@ -73,8 +73,6 @@ type Query struct {
 	// Foreign selects also store keys that begin like those of limits but belong to none. Each comes with a
 	// [store.ForeignError], and its subject is what follows the prefix. A store that holds only limits has none.
 	Foreign bool
-	// KeysPerSecond bounds the number of keys, selected or not, that the store reads in a second; 0 means no bound.
-	KeysPerSecond int
 	// Progress, if set, gets from time to time the number of keys that the scan has read, and the approximate
 	// number of all. The selected ones of these have been yielded by then. The numbers are equal at the end.
 	Progress func(looked, total int64)

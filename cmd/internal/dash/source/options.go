@@ -56,9 +56,8 @@ type Options struct {
 	Refresh time.Duration
 	// Timeout is how long an answer is waited for.
 	Timeout time.Duration
-	// MaxKeys is how many keys are followed at most. ScanRate is how many keys a second
-	// are scanned to find them; 0 is a rate that leaves the server its work.
-	MaxKeys, ScanRate int
+	// MaxKeys is how many keys are followed at most.
+	MaxKeys int
 	// LookYourself is the command that shows a value of a type, which the command TYPE names, ""
 	// if there is none.
 	LookYourself func(storeKey, valueType string) string

@@ -39,7 +39,7 @@ func (m *Metrics) sampleKeys(ctx context.Context, s *Sampling) error {
 		return err
 	}
 	isHuge, enough := false, false
-	query := admin.Query{Subjects: all, KeysPerSecond: keysPerSecond, Progress: func(looked, total int64) {
+	query := admin.Query{Subjects: all, Progress: func(looked, total int64) {
 		sample.looked, sample.total = looked, total
 		isHuge = total > hugeStore && !s.Huge
 		if enough = isHuge || looked >= int64(s.Keys); enough {

@@ -39,8 +39,6 @@ const (
 	samplePause = 10 * time.Second
 	// Keys are read in every everyKeys-th round and denials in every everyDenials-th, beginning with the first.
 	everyKeys, everyDenials = 6, 3
-	// keysPerSecond is the most keys that a round reads in a second.
-	keysPerSecond = 2000
 	// hugeStore is the number of keys above which a store is huge.
 	hugeStore = 1_000_000
 	// mostUsed is the most limits whose usage is read.

@@ -43,7 +43,7 @@ func (sc *layoutScan) readAll(ctx context.Context) error {
 		return sc.readKeys(ctx)
 	}
 	keys := redisserver.Scan[*layouts.Look]{
-		Servers: sc.Servers, Match: sc.sources.Glob(sc.query.Subjects), Pace: sc.pace, Known: sc.known,
+		Servers: sc.Servers, Match: sc.sources.Glob(sc.query.Subjects), Known: sc.known,
 		Select: func(storeKey string) (*layouts.Look, bool) {
 			look := sc.sources.Look(storeKey, &sc.query)
 			return look, look != nil && !sc.isBeside(storeKey)

@@ -48,7 +48,7 @@ func (sc *ownScan) readAll(ctx context.Context) error {
 	if sc.query.Keys != nil {
 		return sc.readKeys(ctx)
 	}
-	keys := redisserver.Scan[chosen]{Servers: sc.Servers, Match: sc.Own.Glob(sc.query.Subjects, sc.query.Names), Pace: sc.pace,
+	keys := redisserver.Scan[chosen]{Servers: sc.Servers, Match: sc.Own.Glob(sc.query.Subjects, sc.query.Names),
 		Select: sc.selects, Known: sc.known,
 		Read: func(ctx context.Context, p redisserver.Page[chosen]) error {
 			return sc.readAndSend(ctx, p.Server, p.Keys, int64(p.Looked))

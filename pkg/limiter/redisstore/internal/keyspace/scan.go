@@ -15,7 +15,6 @@ import (
 type scan struct {
 	*keys
 	query   admin.Query
-	pace    *redisserver.Pacer
 	batches chan batch
 	strides sync.Map // of reading values, by redis.Cmdable
 	spare   sync.Pool
@@ -49,7 +48,7 @@ func (sc *scan) release(m *readMemory) {
 func (sc *scan) stride(server redis.Cmdable) *redisserver.Stride {
 	stride, has := sc.strides.Load(server)
 	if !has {
-		stride, _ = sc.strides.LoadOrStore(server, redisserver.NewStride(redisserver.KeysPerRead, sc.pace))
+		stride, _ = sc.strides.LoadOrStore(server, redisserver.NewStride(redisserver.KeysPerRead))
 	}
 	return stride.(*redisserver.Stride)
 }
@@ -75,7 +74,7 @@ func isUnused(e admin.Entry) bool {
 
 // newScan returns a scan for a query.
 func (k *keys) newScan(q admin.Query) *scan {
-	return &scan{keys: k, query: q, batches: make(chan batch), pace: redisserver.NewPacer(q.KeysPerSecond)}
+	return &scan{keys: k, query: q, batches: make(chan batch)}
 }
 
 // run yields what send is given until reading is over. isFirst reports whether a store key has not come before; it is nil
@@ -134,9 +133,6 @@ func (sc *scan) send(ctx context.Context, p batch) error {
 // readExactly has read look at exactly those store keys, some at a time, and at the server that has them.
 func (sc *scan) readExactly(ctx context.Context, storeKeys []string, read func(server redis.Cmdable, batch []int) error) error {
 	return sc.EachBatch(ctx, tagsOf(storeKeys), redisserver.KeysPerRead, func(batch []int) error {
-		if err := sc.pace.Wait(ctx, len(batch)); err != nil {
-			return err
-		}
 		server, err := sc.Servers.ServerOf(ctx, storeKeys[batch[0]])
 		if err != nil {
 			return err
