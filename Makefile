@@ -37,15 +37,18 @@ DEVELOPED   := darwin/arm64 windows/amd64
 # What a release has a program for; docs/releasing.md says how it is made.
 RELEASED    := $(SYSTEMS) windows/arm64
 
+# The modules besides the one at the top.
+MODULES     := $(patsubst %/go.mod,%,$(filter-out go.mod,$(shell git ls-files '*go.mod')))
+
 # The parts of `make ci`. One after the other they take what two processors have to give.
-PARTS       := setup lint systems demo release-try test-module test-races test-races-of-all test-envoy-client test-probed test-peers test-benchmarks test-interceptor test-metrics test-site
+PARTS       := setup lint systems demo test-module test-races test-races-of-all test-modules
 # The packages that have one of RACES and are not in RACING: the others are not built under the race
 # detector for nothing. And what of RACING takes long, none of which is one of RACES.
 HAVING       = $(filter-out $(RACING),$(patsubst %/,%,$(sort $(dir $(shell grep -rlE --include='*_test.go' --exclude-dir=docs --exclude-dir=prom \
 	'^func (Test|Fuzz|Example)[A-Za-z0-9_]*($(subst /Law11,,$(RACES)))' .)))))
 RACELESS    := Failover|ClientsCannotMakeSeries
 
-.PHONY: build test ci release $(PARTS) mutants stress nightly nightly-races nightly-thrice fuzz bench soak drills docs site pictures vulnerabilities clean
+.PHONY: build test ci release $(PARTS) mutants stress nightly nightly-races nightly-thrice fuzz bench soak docs site pictures vulnerabilities clean
 
 build: ## build bin/limitctl
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/limitctl .
@@ -67,9 +70,6 @@ demo: build ## show the main job on the embedded file store; needs no server
 release: ## make archives, packages, inventories and checksums of this commit in bin/release; see docs/releasing.md
 	go run ./internal/release -nfpm $(NFPM) $(RELEASED)
 
-release-try: ## make the release of one system twice, which gives the same bytes, and look into its packages
-	@sh docs/deploy/try-release.sh $(NFPM)
-
 setup: ## install what the tests run and is missing: redis-server, chromium, shells, proxies, packages of Node.js
 	@sh docs/install-test-tools.sh
 	@sh docs/probed/install-node-modules.sh
@@ -84,68 +84,16 @@ test-races:
 test-races-of-all:
 	go test -vet=off -timeout 20m -race -skip '$(RACELESS)' $(RACING)
 
-test-benchmarks:
-	cd docs/benchmarks && go test -vet=off -timeout 10m ./...
-
-test-envoy-client:
-	cd docs/envoy-client && go test -vet=off -count=1 -timeout 10m ./... # the server that it builds is not in the cache's key
-
-test-interceptor:
-	cd docs/examples/grpc-interceptor && go test -vet=off -timeout 10m ./...
-
-test-metrics:
-	cd pkg/limiter/prom && go test -vet=off -timeout 10m ./...
-	cd docs/examples/opentelemetry && go test -vet=off -timeout 10m ./...
-
-test-site:
-	cd docs/site && go test -vet=off -count=1 -timeout 10m ./... # the pages are not in the cache's key
-
-test-probed:
-	cd docs/probed && go test -vet=off -count=1 -timeout 10m ./... # neither are the servers that it probes
-
-test-peers:
-	cd docs/peers && go test -vet=off -timeout 10m ./...
+test-modules:
+	@for module in $(MODULES); do (cd $$module && echo "$$module:" && go test -vet=off -count=1 -timeout 10m ./...) || exit 1; done
 
 fuzz: setup ## every fuzz target, 30 seconds each
-	go test ./pkg/limiter/admin -run '^$$' -fuzz '^FuzzKey$$' -fuzztime 30s -fuzzminimizetime 20x
-	@for target in ParseLimit Pattern Record Subject; do \
-		go test ./pkg/limiter/store -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
+	@for folder in $$(git grep -l '^func Fuzz' -- '*_test.go' | xargs -n 1 dirname | sort -u); do \
+		for target in $$(cd $$folder && go test . -list '^Fuzz' | grep '^Fuzz'); do \
+			echo "$$folder $$target" && \
+			(cd $$folder && go test . -run '^$$' -fuzz "^$$target\$$" -fuzztime 30s -fuzzminimizetime 20x) || exit 1; \
+		done; \
 	done
-	@for target in Apache JSONLines CSV Instant Read; do \
-		go test ./pkg/loadgen/trace -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
-	done
-	@for target in Quote ReadLine Answer; do \
-		go test ./cmd/internal/shell -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
-	done
-	@for target in Terminal JSON CSV; do \
-		go test ./cmd/internal/output -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
-	done
-	go test ./cmd/internal/dash -run '^$$' -fuzz '^FuzzPlay$$' -fuzztime 30s -fuzzminimizetime 20x
-	go test ./internal/redisserver -run '^$$' -fuzz '^FuzzAnswers$$' -fuzztime 30s -fuzzminimizetime 20x
-	go test ./cmd/internal/connect -run '^$$' -fuzz FuzzURLs -fuzztime 30s -fuzzminimizetime 20x
-	@for target in Layouts Judge Bucket4j LimitadorKey PickledTimes; do \
-		go test ./pkg/limiter/layouts -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
-	done
-	go test ./pkg/limiter/policy -run '^$$' -fuzz '^FuzzParseKey$$' -fuzztime 30s -fuzzminimizetime 20x
-	@for target in Parse MistakesHoldNoPassword; do \
-		go test ./cmd/internal/config -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
-	done
-	go test ./internal/yamlfile -run '^$$' -fuzz '^FuzzRepeated$$' -fuzztime 30s -fuzzminimizetime 20x
-	@for target in Attributes Clients; do \
-		go test ./pkg/limiter/httplimit -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
-	done
-	go test ./pkg/limiter/policyfile -run '^$$' -fuzz '^FuzzParse$$' -fuzztime 30s -fuzzminimizetime 20x
-	@for target in Question Listener Auth Lists; do \
-		go test ./cmd/internal/serve/api -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
-	done
-	cd docs/envoy-client && go test . -run '^$$' -fuzz '^FuzzReadRequest$$' -fuzztime 30s -fuzzminimizetime 20x
-	go test ./internal/lines -run '^$$' -fuzz '^FuzzLines$$' -fuzztime 30s -fuzzminimizetime 20x
-	go test ./internal/redact -run '^$$' -fuzz '^FuzzRemove$$' -fuzztime 30s -fuzzminimizetime 20x
-	go test ./cmd/internal/decision -run '^$$' -fuzz '^FuzzAppendJSON$$' -fuzztime 30s -fuzzminimizetime 20x
-	go test ./cmd/internal/storeurl -run '^$$' -fuzz '^FuzzShown$$' -fuzztime 30s -fuzzminimizetime 20x
-	go test ./cmd/internal/backup -run '^$$' -fuzz '^FuzzBackup$$' -fuzztime 30s -fuzzminimizetime 20x
-	go test ./cmd/internal/report -run '^$$' -fuzz '^FuzzParseThreshold$$' -fuzztime 30s -fuzzminimizetime 20x
-	go test ./cmd/internal/report/compare -run '^$$' -fuzz '^FuzzRead$$' -fuzztime 30s -fuzzminimizetime 20x
 
 mutants: ## breaks the code in many ways, one at a time, and fails where no test fails
 	@go run ./internal/mutants
@@ -158,14 +106,7 @@ lint: ## gofmt, vet, staticcheck, misspell, unparam and what lint/ has, warnings
 	go vet -vettool=bin/lint ./...
 	go run $(UNPARAM) ./...
 	go run $(MISSPELL) -error $$(git ls-files '*.go' '*.lua' '*.md' '*.sh' '*.gohtml')
-	cd docs/benchmarks && go vet ./... && go run $(STATICCHECK) ./...
-	cd docs/envoy-client && go vet ./... && go run $(STATICCHECK) ./...
-	cd docs/examples/grpc-interceptor && go vet ./... && go run $(STATICCHECK) ./...
-	cd docs/examples/opentelemetry && go vet ./... && go run $(STATICCHECK) ./...
-	cd docs/probed && go vet ./... && go run $(STATICCHECK) ./...
-	cd docs/site && go vet ./... && go run $(STATICCHECK) ./...
-	cd pkg/limiter/prom && go vet ./... && go run $(STATICCHECK) ./...
-	cd docs/peers && go vet ./... && go run $(STATICCHECK) ./...
+	@for module in $(MODULES); do (cd $$module && echo "$$module:" && go vet ./... && go run $(STATICCHECK) ./...) || exit 1; done
 
 systems: ## build for every system, and vet the tests for those that people develop on
 	@failed=0; $(foreach system,$(SYSTEMS),$(call on,$(system),build)) $(foreach system,$(DEVELOPED),$(call on,$(system),vet)) exit $$failed
@@ -198,10 +139,6 @@ soak: setup ## ten minutes of load, rubbish and outages on a server, which has t
 	go test -count 1 -timeout 1h ./cmd/internal/probe ./cmd/internal/lab ./pkg/loadgen/audit/interval -thorough
 	go test ./cmd -timeout 20m -count 1 -v -run '^TestServeSoak$$' -soak 10m
 
-drills: ## one sick part beside a peer, and what callers see in each failure; see docs/failures.md
-	@sh docs/install-test-tools.sh redis-server
-	cd docs/benchmarks && go run . -only drills && go run . -only failures
-
 docs: ## write anew what the docs show of commands: the references, the layouts, and outputs of the pages
 	go test ./cmd -run '^TestThe(Reference|Documents)(Is|Are)UpToDate$$' -update
 	go test ./cmd/internal/keys -run '^TestTheTableOfLayoutsIsUpToDate$$' -update
@@ -209,10 +146,11 @@ docs: ## write anew what the docs show of commands: the references, the layouts,
 	@echo "read the difference with git diff, and try again: go test ."
 
 site: ## write the documentation as a site that works offline to bin/site; a dead link is an error
-	cd docs/site && go run .
+	@sh docs/install-test-tools.sh python3-myst-parser furo
+	sphinx-build -q -W --keep-going -c docs . bin/site
 
 pictures: build ## make the pictures of docs/images anew; best on a quiet machine
-	@sh docs/install-test-tools.sh redis-server chromium tmux
+	@sh docs/install-test-tools.sh redis-server chromium termtosvg
 	@sh docs/pictures.sh bin/limitctl
 
 clean:

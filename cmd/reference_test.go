@@ -107,7 +107,6 @@ Written by ` + "`make docs`" + ` from what ` + "`limitctl COMMAND --help`" + ` s
 	known := 0
 	for _, c := range all {
 		fmt.Fprintf(&b, "## %s\n\n", c.CommandPath())
-		writeSearchWords(&b, c)
 		first, more, _ := strings.Cut(strings.TrimSpace(c.Long), "\n\n")
 		writeProse(&b, root, first, c.Short)
 		fmt.Fprintf(&b, "```text\n%s\n```\n\n", strings.Join(usageLines(c), "\n"))
@@ -168,22 +167,6 @@ func writeCommands(b *strings.Builder, commands []*cobra.Command) {
 		fmt.Fprintf(b, "- [%s](#%s): %s\n", path, strings.ReplaceAll(path, " ", "-"), escapeMarkdown(c.Short))
 	}
 	b.WriteString("\n")
-}
-
-// writeSearchWords writes the words of other programs for a command, by which the search of the site finds it.
-func writeSearchWords(b *strings.Builder, c *cobra.Command) {
-	var words []string
-	for _, habits := range cli.Habits() {
-		for word, instead := range habits {
-			if to, _, err := c.Root().Find(strings.Fields(instead)[1:]); err == nil && to == c {
-				words = append(words, word)
-			}
-		}
-	}
-	slices.Sort(words)
-	if words = slices.Compact(words); len(words) > 0 {
-		fmt.Fprintf(b, "<!-- search: %s -->\n\n", strings.Join(words, " "))
-	}
 }
 
 func writeFlags(b *strings.Builder, root *cobra.Command, flags []*pflag.Flag) {

@@ -39,6 +39,8 @@ is_there() {
 		done
 		return 1
 		;;
+	python3-myst-parser) python3 -c 'import myst_parser' 2>/dev/null || /usr/bin/python3 -c 'import myst_parser' 2>/dev/null ;;
+	furo) python3 -c 'import furo' 2>/dev/null || /usr/bin/python3 -c 'import furo' 2>/dev/null ;;
 	nodejs) command -v node >/dev/null ;;
 	nginx | haproxy) PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null ;; # not on the path of every user
 	*) command -v "$1" >/dev/null ;;

@@ -30,12 +30,8 @@ type section struct {
 }
 
 var sections = []section{
-	{"redis", redisSection}, {"lone", loneSection}, {"hotkey", hotKeySection}, {"denials", denialsSection}, {"limits", limitsSection},
-	{"latency", latencySection}, {"script", scriptSection}, {"memory", memorySection}, {"file", fileSection},
-	{"bytes", bytesSection}, {"reset", resetSection}, {"looking", lookingSection}, {"scale", scaleSection}, {"layouts", layoutsSection},
-	{"loadtest", loadtestSection}, {"logs", logsSection}, {"openloop", openLoopSection},
-	{"start", startSection}, {"serve", serveSection}, {"http", httpSection},
-	{"overrides", operatorsSection}, {"drills", drillsSection}, {"failures", failuresSection},
+	{"redis", redisSection}, {"hotkey", hotKeySection}, {"limits", limitsSection}, {"start", startSection}, {"serve", serveSection}, {"loadtest", loadtestSection},
+	{"simulate", simulateSection}, {"reset", resetSection},
 }
 
 func main() {
@@ -55,25 +51,16 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.DurationVar(&p.duration, "duration", 400*time.Millisecond, "how long to measure a cell in each round")
 	names := sectionNames()
 	only := flags.String("only", "", "run one section: "+names)
-	flags.StringVar(&p.beside, "beside", "",
-		"another build to measure in turn: of this program for -only file, of limitctl for -only start, logs, looking, openloop and serve")
-	worker := flags.String("file-worker", "", "be one of the processes of -only file")
-	asked := flags.String("http-peer", "", "be one of the processes of -only http")
-	peer := flags.String("serve-peer", "", "be one of the processes of -only serve")
+	flags.StringVar(&p.beside, "beside", "", "another build of limitctl, to measure in turn by -only start, serve and simulate")
+	peer := flags.String("peer", "", "be one of the processes that are measured")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if p.rounds < 1 || p.duration <= 0 || flags.NArg() > 0 {
 		return errors.New("-rounds and -duration must be positive, and there are no arguments")
 	}
-	if *worker != "" {
-		return fileWorker(ctx, *worker, os.Stdin, out)
-	}
 	if *peer != "" {
-		return servePeer(ctx, *peer)
-	}
-	if *asked != "" {
-		return httpPeer(ctx, *asked, out)
+		return peerProcess(ctx, *peer, out)
 	}
 	found := false
 	for _, s := range sections {

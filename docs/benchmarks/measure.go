@@ -3,9 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -42,7 +45,7 @@ type cell struct {
 	name       string
 	goroutines int
 	keys       []string
-	server     *redis.Client // to read its processor time; nil for none
+	server     *redis.Client // to read its processor time
 }
 
 // manyKeys is the number of subjects, unless there is one.
@@ -60,7 +63,6 @@ func subjects(n int) []string {
 // sample is one round of a contestant in a cell.
 type sample struct {
 	perSecond   float64
-	nanoseconds float64 // of the wall clock, per take
 	allocations float64 // per take
 	clientCPU   float64 // µs of this process' processors, per take
 	serverCPU   float64 // µs of the server's main thread, per take
@@ -68,17 +70,6 @@ type sample struct {
 
 // results are the samples by contestant, cell and round.
 type results [][][]sample
-
-// beside returns the cells of r and then those of more, for the same contestants.
-func (r results) beside(more results) results {
-	if r == nil {
-		return more
-	}
-	for i := range r {
-		r[i] = append(r[i], more[i]...)
-	}
-	return r
-}
 
 // interleave measures all contestants in all cells, round by round and the contestants in turn, so that other load
 // on the machine affects them all.
@@ -157,7 +148,6 @@ func measure(ctx context.Context, c contestant, in cell, duration time.Duration)
 	n := float64(takes.Load())
 	return sample{
 		perSecond:   n / elapsed.Seconds(),
-		nanoseconds: float64(elapsed.Nanoseconds()) / n,
 		allocations: float64(after.Mallocs-before.Mallocs) / n,
 		clientCPU:   float64(own.Nanoseconds()) / 1000 / n,
 		serverCPU:   float64((serverAfter - server).Nanoseconds()) / 1000 / n,
@@ -195,10 +185,19 @@ func ownCPU() time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// serverCPU returns the processor time of the cell's server, if it has one.
+// serverCPU returns the processor time of the main thread of the cell's server.
 func (c cell) serverCPU(ctx context.Context) (time.Duration, error) {
-	if c.server == nil {
-		return 0, nil
+	info, err := c.server.Info(ctx, "cpu").Result()
+	var seconds float64
+	for line := range strings.Lines(info) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if name == "used_cpu_sys_main_thread" || name == "used_cpu_user_main_thread" {
+			used, _ := strconv.ParseFloat(value, 64)
+			seconds += used
+		}
 	}
-	return serverCPU(ctx, c.server)
+	if err == nil && seconds == 0 {
+		err = errors.New("the server does not say what its main thread used: Redis 6.2 or later is needed")
+	}
+	return time.Duration(seconds * float64(time.Second)), err
 }

@@ -8,8 +8,6 @@ import (
 
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
-	"github.com/throttled/throttled/v2"
-	"github.com/throttled/throttled/v2/store/goredisstore.v9"
 	ulule "github.com/ulule/limiter/v3"
 	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
 
@@ -22,11 +20,6 @@ import (
 // withRedis runs use with a client of a private server, which all contestants share: the same options, the same
 // connections.
 func withRedis(use func(client *redis.Client) error) error {
-	return withRedisServer(func(_ *redistest.Process, client *redis.Client) error { return use(client) })
-}
-
-// withRedisServer is withRedis and also passes the server.
-func withRedisServer(use func(server *redistest.Process, client *redis.Client) error) error {
 	server, err := redistest.Launch()
 	if err != nil {
 		return err
@@ -34,7 +27,7 @@ func withRedisServer(use func(server *redistest.Process, client *redis.Client) e
 	defer server.Stop()
 	client := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer client.Close()
-	return use(server, client)
+	return use(client)
 }
 
 func redisContestants(client *redis.Client, q quota) ([]contestant, error) {
@@ -48,18 +41,6 @@ func redisContestants(client *redis.Client, q quota) ([]contestant, error) {
 	rate := redis_rate.NewLimiter(client)
 	rateLimit := redis_rate.Limit{Rate: q.count, Burst: q.count, Period: q.period}
 
-	throttledStore, err := goredisstore.NewCtx(client, "throttled:")
-	if err != nil {
-		return nil, err
-	}
-	gcra, err := throttled.NewGCRARateLimiterCtx(throttledStore, throttled.RateQuota{
-		MaxRate:  throttled.PerDuration(q.count, q.period),
-		MaxBurst: q.count - 1,
-	})
-	if err != nil {
-		return nil, err
-	}
-
 	ululeStore, err := ululeredis.NewStore(client)
 	if err != nil {
 		return nil, err
@@ -71,10 +52,6 @@ func redisContestants(client *redis.Client, q quota) ([]contestant, error) {
 		{"redis_rate", shared(func(ctx context.Context, key string) (bool, error) {
 			r, err := rate.Allow(ctx, key, rateLimit)
 			return err == nil && r.Allowed > 0, err
-		})},
-		{"throttled", shared(func(ctx context.Context, key string) (bool, error) {
-			limited, _, err := gcra.RateLimitCtx(ctx, key, 1)
-			return !limited, err
 		})},
 		{"ulule/limiter", shared(func(ctx context.Context, key string) (bool, error) {
 			c, err := fixed.Get(ctx, key)
@@ -91,23 +68,9 @@ func takesOf(l *storecall.Caller, limit store.Limit) func() take {
 	})
 }
 
-// withFixedWindow returns the contestants, preceded by limitctl with fixed windows, like ulule/limiter.
-func withFixedWindow(client *redis.Client, q quota) ([]contestant, error) {
-	contestants, err := redisContestants(client, q)
-	if err != nil {
-		return nil, err
-	}
-	backend, err := redisstore.New(client)
-	if err != nil {
-		return nil, err
-	}
-	window := store.Limit{Algorithm: store.FixedWindow, Count: int64(q.count), Period: q.period}
-	return append([]contestant{{"limitctl, fixed-window", takesOf(storecall.New(backend), window)}}, contestants...), nil
-}
-
 func redisSection(ctx context.Context, p plan, out io.Writer) error {
 	return withRedis(func(client *redis.Client) error {
-		contestants, err := withFixedWindow(client, manyKeysQuota)
+		contestants, err := redisContestants(client, manyKeysQuota)
 		if err != nil {
 			return err
 		}

@@ -15,68 +15,45 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/limitctl/limitctl/internal/redistest"
 )
 
-// httpReport is what httpload prints.
-type httpReport struct {
-	Requests       int         `json:"requests"`
-	Seconds        float64     `json:"seconds"`
-	Statuses       map[int]int `json:"statuses"`
-	P50, P99, P999 float64     // µs
-	CPU            float64     `json:"cpu"`
-}
-
-func (r *httpReport) perSecond() float64 { return float64(r.Requests) / r.Seconds }
-
-// served is a process that answers HTTP requests, with its own Redis.
+// served is a process that answers decisions, with a Redis of its own.
 type served struct {
 	name    string
-	body    string
-	load    []string // more flags of httpload
+	load    []string // what limitctl loadtest is called with
 	address string
 	process *exec.Cmd
 	redis   *redistest.Process
-	client  *redis.Client
 }
 
-// servedSample is one round of a process.
-type servedSample struct {
-	httpReport
-	serverCPU, redisCPU float64 // µs per request
-	memory              float64 // MiB resident
+// attack is what limitctl loadtest, or a process with vegeta, says of a load.
+type attack struct {
+	Requests  int     `json:"requests"`
+	PerSecond float64 `json:"throughput_per_s"`
+	Errors    int     `json:"errors"`
+	Denied    int     `json:"denied"`
+	Latency   struct {
+		P50 float64 `json:"p50"`
+		P99 float64 `json:"p99"`
+	} `json:"latency_us"`
+	Cost struct {
+		CPU float64 `json:"client_cpu_us"`
+	} `json:"cost"`
+	serverCPU float64 // µs per request
 }
 
-const (
-	keyBody    = `{"key":"{subject}","limits":["100000/720h"]}`
-	policyBody = `{"policy":"api","attributes":{"user":"{subject}"}}`
-	servePlan  = "policies:\n  api:\n    limits:\n      - {name: month, by: [user], limit: 100000/720h}\n" +
-		"envoy:\n  edge:\n    - {policy: api, entries: {user: user}}\n"
-)
+const servePlan = "policies:\n  api:\n    limits:\n      - {name: month, by: [user], limit: 100000/720h}\n" +
+	"envoy:\n  edge:\n    - {policy: api, entries: {user: user}}\n"
 
-// buildLoad builds the load generator into dir, and returns its path.
-func buildLoad(ctx context.Context, dir string) (string, error) {
-	load := filepath.Join(dir, "httpload")
-	if text, err := exec.CommandContext(ctx, "go", "build", "-o", load, "./httpload").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("httpload: %w: %s", err, text)
-	}
-	return load, nil
-}
-
-// serveSection compares HTTP decisions with a service that does the same with redis_rate, and with servers that
-// decide nothing: at the highest rate, and at one and the same rate.
+// serveSection compares decisions over HTTP and over Envoy's protocol with a service that does the same with
+// redis_rate. The same program loads them all, so that it costs the same beside each.
 func serveSection(ctx context.Context, p plan, out io.Writer) error {
 	dir, program, remove, err := buildLimitctl(ctx)
 	if err != nil {
 		return err
 	}
 	defer remove()
-	load, err := buildLoad(ctx, dir)
-	if err != nil {
-		return err
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the processes
 	all, err := serveAll(ctx, dir, program, p.beside)
@@ -86,51 +63,41 @@ func serveSection(ctx context.Context, p plan, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	duration := 5 * p.duration
-	round := func(title string, rate float64) ([][]servedSample, error) {
-		samples := make([][]servedSample, len(all))
-		for n := range p.rounds {
-			progress("serve: %s, round %d of %d", title, n+1, p.rounds)
-			for i := range all {
-				s := all[(i+n)%len(all)]
-				measured, err := s.measure(ctx, load, rate, duration)
-				if err != nil {
-					return nil, fmt.Errorf("%s: %w", s.name, err)
-				}
-				samples[(i+n)%len(all)] = append(samples[(i+n)%len(all)], measured)
+	samples := make([][]*attack, len(all))
+	for n := range p.rounds + 1 {
+		progress("serve: round %d of %d", n, p.rounds)
+		for i := range all {
+			turn := (i + n) % len(all)
+			measured, err := all[turn].measure(ctx, program, 5*p.duration)
+			if err != nil {
+				return fmt.Errorf("%s: %w", all[turn].name, err)
+			}
+			if n > 0 { // the first round fills the keys
+				samples[turn] = append(samples[turn], measured)
 			}
 		}
-		return samples, nil
 	}
-	progress("serve: filling")
-	for _, s := range all {
-		if _, err := s.measure(ctx, load, 0, 2*duration); err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
+	of := func(i int, figure func(*attack) float64) (values []float64) {
+		for _, s := range samples[i] {
+			values = append(values, figure(s))
 		}
+		return values
 	}
-	most, err := round("as many as there can be", 0)
-	if err != nil {
-		return err
+	perSecond := func(s *attack) float64 { return s.PerSecond }
+	p99 := func(s *attack) float64 { return s.Latency.P99 }
+	cpu := func(s *attack) float64 { return s.serverCPU }
+	rows := [][]string{{"", "requests a second", "÷ redis_rate's", "p50", "p99", "p99 ÷ redis_rate's", "CPU a request", "redis_rate's ÷ its"}}
+	for i, s := range all {
+		rows = append(rows, []string{s.name, spread(of(i, perSecond), thousands), ratioOf(of(i, perSecond), of(0, perSecond)),
+			thousands(median(of(i, func(s *attack) float64 { return s.Latency.P50 }))) + " µs", thousands(median(of(i, p99))) + " µs",
+			ratioOf(of(i, p99), of(0, p99)), decimals(median(of(i, cpu))) + " µs", ratioOf(of(0, cpu), of(i, cpu))})
 	}
-	fmt.Fprintf(out, "\n### HTTP decisions: 256 connections over %s keys, as many as there can be\n", thousands(manyKeys))
-	table(out, servedRows(all, most)...)
-	var peers []float64
-	for _, s := range most[peerIndex] {
-		peers = append(peers, s.perSecond())
-	}
-	rate := 0.6 * median(peers)
-	equal, err := round("at one rate", rate)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "\n### HTTP decisions: the same at %s a second, 60 %% of redis_rate's\n", thousands(rate))
-	table(out, servedRows(all, equal)...)
+	fmt.Fprintf(out, "\n### Decisions by a server: 256 callers over %s keys, as many as there can be\n", thousands(manyKeys))
+	table(out, rows...)
 	return nil
 }
 
-// peerIndex is the index in serveAll's list of the service to compare with.
-const peerIndex = 2
-
+// serveAll starts what is compared; the service with redis_rate is the first.
 func serveAll(ctx context.Context, dir, program, beside string) (all []*served, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -140,48 +107,48 @@ func serveAll(ctx context.Context, dir, program, beside string) (all []*served, 
 	if err := os.WriteFile(config, []byte(servePlan), 0o600); err != nil {
 		return nil, err
 	}
-	ours := func(program string, store func(redis string) string) func(listen, redis string) []string {
-		return func(listen, redis string) []string {
-			return []string{program, "serve", "--config", config, "--listen", listen, "--admin", "127.0.0.1:0", "--store", store(redis)}
-		}
+	ours := func(program, listen, grpc, store string) []string {
+		return []string{program, "serve", "--config", config, "--listen", listen, "--grpc", grpc, "--admin", "127.0.0.1:0", "--store", store}
 	}
-	onRedis := func(redis string) string { return "redis://" + redis }
-	envoys := func(listen, redis string) []string {
-		return append(ours(program, onRedis)("127.0.0.1:0", redis), "--grpc", listen)
+	asked := func(body string) []string {
+		return []string{"--body", body, "-H", "Content-Type: application/json"}
 	}
+	key := asked(`{"key":"{subject}","limits":["100000/720h"]}`)
+	envoys := []string{"--domain", "edge", "--descriptor", "user={subject}"}
+	const free = "127.0.0.1:0"
 	contestants := []struct {
-		name, body string
-		command    func(listen, redis string) []string
-		load       []string
+		name    string
+		load    []string
+		command func(listen, redis string) []string
 	}{
-		{"limitctl serve, key and limit", keyBody, ours(program, onRedis), nil},
-		{"limitctl serve, policy", policyBody, ours(program, onRedis), nil},
-		{"service with redis_rate", keyBody,
-			func(listen, redis string) []string { return []string{self, "-serve-peer", listen + "," + redis} }, nil},
-		{"limitctl serve, `memory:`", keyBody, ours(program, func(string) string { return "memory:" }), nil},
-		{"that service, deciding nothing", keyBody,
-			func(listen, _ string) []string { return []string{self, "-serve-peer", listen + ","} }, nil},
-		{"limitctl serve, Envoy's listener, 256 connections", "", envoys, []string{"-grpc", "1"}},
-		{"limitctl serve, Envoy's listener, 4 connections of 64 calls", "", envoys, []string{"-grpc", "64", "-connections", "4"}},
+		{"service with redis_rate", key, func(listen, redis string) []string { return []string{self, "-peer", "serve," + listen + "," + redis} }},
+		{"limitctl serve, key and limit", key, func(listen, redis string) []string { return ours(program, listen, free, "redis://"+redis) }},
+		{"limitctl serve, policy", asked(`{"policy":"api","attributes":{"user":"{subject}"}}`),
+			func(listen, redis string) []string { return ours(program, listen, free, "redis://"+redis) }},
+		{"limitctl serve, `memory:`", key, func(listen, _ string) []string { return ours(program, listen, free, "memory:") }},
+		{"limitctl serve, Envoy's service", envoys, func(listen, redis string) []string { return ours(program, free, listen, "redis://"+redis) }},
+		{"the other build, key and limit", key, func(listen, redis string) []string { return ours(beside, listen, free, "redis://"+redis) }},
+		{"the other build, Envoy's service", envoys, func(listen, redis string) []string { return ours(beside, free, listen, "redis://"+redis) }},
 	}
-	if beside != "" {
-		other := contestants[0]
-		other.name, other.command = "the other build, key and limit", ours(beside, onRedis)
-		contestants = append(contestants, other)
+	if beside == "" {
+		contestants = contestants[:len(contestants)-2]
 	}
 	for _, c := range contestants {
-		s := &served{name: c.name, body: c.body, load: c.load}
+		s := &served{name: c.name}
 		all = append(all, s)
 		if s.redis, err = redistest.Launch(); err != nil {
 			return all, err
 		}
-		s.client = redis.NewClient(&redis.Options{Addr: s.redis.Addr})
 		if s.address, err = freeAddress(); err != nil {
 			return all, err
 		}
+		url := "http://" + s.address + "/v1/consume"
+		if len(c.load) == len(envoys) && c.load[0] == envoys[0] {
+			url = "grpc://" + s.address
+		}
+		s.load = append([]string{url}, c.load...)
 		command := c.command(s.address, s.redis.Addr)
 		s.process = exec.CommandContext(ctx, command[0], command[1:]...)
-		s.process.Stderr = os.Stderr
 		s.process.Env = append(os.Environ(), "HOME="+dir, "LIMITCTL_STORE=", "LIMITCTL_CONFIG=")
 		if err = errors.Join(s.process.Start(), s.ready(ctx)); err != nil {
 			return all, fmt.Errorf("%s: %w", c.name, err)
@@ -221,84 +188,59 @@ func (s *served) stop() {
 		_ = s.process.Process.Signal(syscall.SIGTERM) // it may have already ended
 		_ = s.process.Wait()
 	}
-	if s.client != nil {
-		s.client.Close()
-	}
 	if s.redis != nil {
 		s.redis.Stop()
 	}
 }
 
-// measure runs the load once.
-func (s *served) measure(ctx context.Context, load string, rate float64, duration time.Duration) (m servedSample, err error) {
-	before, _, err := processUse(s.process.Process.Pid)
-	redisBefore, redisErr := serverCPU(ctx, s.client)
-	if err = errors.Join(err, redisErr); err != nil {
-		return m, err
+// measure loads the process once.
+func (s *served) measure(ctx context.Context, program string, duration time.Duration) (*attack, error) {
+	before, err := processUse(s.process.Process.Pid)
+	if err != nil {
+		return nil, err
 	}
-	flags := append([]string{"-address", s.address, "-body", s.body, "-rate", strconv.FormatFloat(rate, 'f', 0, 64),
-		"-duration", duration.String()}, s.load...)
-	text, err := exec.CommandContext(ctx, load, flags...).Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return m, fmt.Errorf("%w: %s", err, exit.Stderr)
-	} else if err := errors.Join(err, json.Unmarshal(text, &m.httpReport)); err != nil {
-		return m, err
+	measured, err := loadtest(ctx, program, duration, append(s.load, "--limit", "100000/720h", "--keys", strconv.Itoa(manyKeys), "--workers", "256"))
+	if err != nil {
+		return nil, err
 	}
-	if m.Statuses[200] != m.Requests {
-		return m, fmt.Errorf("not all was allowed: %v", m.Statuses)
-	}
-	after, memory, err := processUse(s.process.Process.Pid)
-	redisAfter, redisErr := serverCPU(ctx, s.client)
-	m.memory = memory
-	m.serverCPU = float64((after - before).Microseconds()) / float64(m.Requests)
-	m.redisCPU = float64((redisAfter - redisBefore).Microseconds()) / float64(m.Requests)
-	return m, errors.Join(err, redisErr)
+	after, err := processUse(s.process.Process.Pid)
+	measured.serverCPU = float64((after - before).Microseconds()) / float64(measured.Requests)
+	return measured, err
 }
 
-// processUse returns the processor time of a process, and its resident memory in MiB.
-func processUse(pid int) (used time.Duration, resident float64, err error) {
+// loadtest runs limitctl loadtest, whose requests must all be allowed.
+func loadtest(ctx context.Context, program string, duration time.Duration, arguments []string) (*attack, error) {
+	arguments = append([]string{"loadtest", "-o", "json", "--duration", duration.String(), "--subject-format", "{subject}",
+		"--no-fail", "--max-errors", "100%"}, arguments...)
+	text, err := exec.CommandContext(ctx, program, arguments...).Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return nil, fmt.Errorf("limitctl loadtest: %w: %s", err, exit.Stderr)
+	}
+	var document struct{ Runs []*attack }
+	if err := errors.Join(err, json.Unmarshal(text, &document)); err != nil {
+		return nil, err
+	}
+	measured := document.Runs[0]
+	if measured.Denied+measured.Errors > 0 {
+		return nil, fmt.Errorf("%d requests were denied, and %d failed", measured.Denied, measured.Errors)
+	}
+	return measured, nil
+}
+
+// processUse returns the processor time of a process.
+func processUse(pid int) (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	_, rest, _ := strings.Cut(string(text), ") ") // its name can contain spaces
 	fields := strings.Fields(rest)
-	if len(fields) < 22 {
-		return 0, 0, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
 	}
 	user, userErr := strconv.Atoi(fields[11])
 	system, systemErr := strconv.Atoi(fields[12])
-	pages, pagesErr := strconv.Atoi(fields[21])
 	const perSecond = 100 // USER_HZ of Linux
-	return time.Duration(user+system) * time.Second / perSecond, float64(pages*os.Getpagesize()) / (1 << 20),
-		errors.Join(userErr, systemErr, pagesErr)
-}
-
-func servedRows(all []*served, samples [][]servedSample) [][]string {
-	rows := [][]string{{"", "requests a second", "÷ redis_rate's", "p50", "p99", "p99 ÷ redis_rate's",
-		"server CPU", "Redis CPU", "client CPU", "resident"}}
-	of := func(i int, figure func(servedSample) float64) (values []float64) {
-		for _, s := range samples[i] {
-			values = append(values, figure(s))
-		}
-		return values
-	}
-	micro := func(us float64) string { return thousands(us) + " µs" }
-	perSecond := func(s servedSample) float64 { return s.perSecond() }
-	p99 := func(s servedSample) float64 { return s.P99 }
-	for i, s := range all {
-		rows = append(rows, []string{s.name,
-			spread(of(i, perSecond), thousands),
-			ratioOf(of(i, perSecond), of(peerIndex, perSecond)),
-			spread(of(i, func(s servedSample) float64 { return s.P50 }), micro),
-			spread(of(i, p99), micro),
-			ratioOf(of(i, p99), of(peerIndex, p99)),
-			decimals(median(of(i, func(s servedSample) float64 { return s.serverCPU }))) + " µs",
-			decimals(median(of(i, func(s servedSample) float64 { return s.redisCPU }))) + " µs",
-			decimals(median(of(i, func(s servedSample) float64 { return s.CPU }))) + " µs",
-			thousands(median(of(i, func(s servedSample) float64 { return s.memory }))) + " MiB",
-		})
-	}
-	return rows
+	return time.Duration(user+system) * time.Second / perSecond, errors.Join(userErr, systemErr)
 }

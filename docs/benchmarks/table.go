@@ -42,15 +42,18 @@ func ratios(measured results, contestants []contestant, cells []cell) [][]string
 	for i := 1; i < len(contestants); i++ {
 		row := []string{contestants[0].name + " ÷ " + contestants[i].name}
 		for j := range cells {
-			values := make([]float64, len(measured[i][j]))
-			for round, s := range measured[i][j] {
-				values[round] = measured[0][j][round].perSecond / s.perSecond
-			}
-			row = append(row, fmt.Sprintf("**%.2f** (%.2f–%.2f)", median(values), slices.Min(values), slices.Max(values)))
+			row = append(row, ratioOf(speeds(measured[0][j]), speeds(measured[i][j])))
 		}
 		rows = append(rows, row)
 	}
 	return rows
+}
+
+func speeds(samples []sample) (all []float64) {
+	for _, s := range samples {
+		all = append(all, s.perSecond)
+	}
+	return all
 }
 
 func header(cells []cell) []string {
@@ -89,4 +92,9 @@ func ratioOf(values, others []float64) string {
 		ratios[round] = values[round] / others[round]
 	}
 	return fmt.Sprintf("**%.2f** (%.2f–%.2f)", median(ratios), slices.Min(ratios), slices.Max(ratios))
+}
+
+// spread writes the median of values, with the least and the greatest.
+func spread(values []float64, format func(float64) string) string {
+	return fmt.Sprintf("%s (%s–%s)", format(median(values)), format(slices.Min(values)), format(slices.Max(values)))
 }

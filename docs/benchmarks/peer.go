@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-redis/redis_rate/v10"
+	"github.com/redis/go-redis/v9"
+	vegeta "github.com/tsenart/vegeta/v12/lib"
+)
+
+// peerProcess is one of the processes that are measured: a service with redis_rate (serve,ADDRESS,REDIS), a server that
+// answers at once and prints its address (answer), or vegeta (vegeta,WORKERS,DURATION,URL).
+func peerProcess(ctx context.Context, arguments string, out io.Writer) error {
+	words := strings.Split(arguments, ",")
+	switch {
+	case words[0] == "serve" && len(words) == 3:
+		client := redis.NewClient(&redis.Options{Addr: words[2]})
+		defer client.Close()
+		listener, err := net.Listen("tcp", words[1])
+		if err != nil {
+			return err
+		}
+		limiter := redis_rate.NewLimiter(client)
+		handler := http.NewServeMux()
+		handler.HandleFunc("POST /v1/consume", func(w http.ResponseWriter, r *http.Request) { peerAnswer(w, r, limiter) })
+		return answering(ctx, listener, handler)
+	case words[0] == "answer" && len(words) == 1:
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(out, listener.Addr())
+		return answering(ctx, listener, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") }))
+	case words[0] == "vegeta" && len(words) == 4:
+		workers, err := strconv.ParseUint(words[1], 10, 16)
+		if err != nil {
+			return err
+		}
+		duration, err := time.ParseDuration(words[2])
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(out).Encode(byVegeta(workers, duration, words[3]))
+	}
+	return errors.New("-peer is for the program itself")
+}
+
+// answering serves until ctx ends.
+func answering(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	stop := context.AfterFunc(ctx, func() { server.Close() })
+	defer stop()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// byVegeta only counts the answers, which is less than vegeta's own reports do.
+func byVegeta(workers uint64, duration time.Duration, url string) (result attack) {
+	attacker := vegeta.NewAttacker(vegeta.Workers(workers), vegeta.MaxWorkers(workers), vegeta.Connections(int(workers)))
+	begin, cpu := time.Now(), ownCPU()
+	targets := vegeta.NewStaticTargeter(vegeta.Target{Method: http.MethodGet, URL: url})
+	for answer := range attacker.Attack(targets, vegeta.Rate{}, duration, "") {
+		if result.Requests++; answer.Code != http.StatusOK {
+			result.Errors++
+		}
+	}
+	result.PerSecond = float64(result.Requests) / time.Since(begin).Seconds()
+	result.Cost.CPU = float64((ownCPU() - cpu).Microseconds()) / float64(result.Requests)
+	return result
+}
+
+// peerAnswer is what the author of a service writes around redis_rate: it takes the requests of `limitctl serve`, and
+// answers with the same header fields and the figures of the limit.
+func peerAnswer(w http.ResponseWriter, r *http.Request, limiter *redis_rate.Limiter) {
+	var question struct {
+		Key    string   `json:"key"`
+		Limits []string `json:"limits"`
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<16))
+	if err == nil {
+		err = json.Unmarshal(body, &question)
+	}
+	if err != nil || len(question.Limits) != 1 {
+		http.Error(w, "want a key and one limit", http.StatusBadRequest)
+		return
+	}
+	count, period, _ := strings.Cut(question.Limits[0], "/")
+	n, countErr := strconv.Atoi(count)
+	length, periodErr := time.ParseDuration(period)
+	if err := errors.Join(countErr, periodErr); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	result, err := limiter.Allow(r.Context(), question.Key, redis_rate.Limit{Rate: n, Burst: n, Period: length})
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	retryAfter, seconds := max(0, result.RetryAfter), int64((result.ResetAfter+time.Second-1)/time.Second)
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("RateLimit-Policy", fmt.Sprintf(`"default";q=%d;w=%d`, n, int64(length/time.Second)))
+	header.Set("RateLimit", fmt.Sprintf(`"default";r=%d;t=%d`, result.Remaining, seconds))
+	header.Set("X-RateLimit-Limit", strconv.Itoa(n))
+	header.Set("X-RateLimit-Remaining", strconv.Itoa(result.Remaining))
+	header.Set("X-RateLimit-Reset", strconv.FormatInt(time.Now().Unix()+seconds, 10))
+	if result.Allowed == 0 {
+		header.Set("Retry-After", strconv.FormatInt(int64((retryAfter+time.Second-1)/time.Second), 10))
+		w.WriteHeader(http.StatusTooManyRequests)
+	}
+	_ = json.NewEncoder(w).Encode(struct { // who asked can be gone
+		Allowed      bool   `json:"allowed"`
+		Key          string `json:"key"`
+		Limit        string `json:"limit"`
+		Used         int    `json:"used"`
+		Remaining    int    `json:"remaining"`
+		RetryAfterMS int64  `json:"retry_after_ms"`
+		ResetAfterMS int64  `json:"reset_after_ms"`
+	}{result.Allowed > 0, question.Key, question.Limits[0], n - result.Remaining, result.Remaining, retryAfter.Milliseconds(),
+		result.ResetAfter.Milliseconds()})
+}
