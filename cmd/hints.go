@@ -44,7 +44,7 @@ func flagHabits() map[string]string {
 		"json": "-o json", "csv": "-o csv", "format": "-o FORMAT", "out": "-o FORMAT",
 		"url": "--store URL", "host": "--store redis://HOST:PORT", "port": "--store redis://HOST:PORT", "p": "--store redis://HOST:PORT",
 		"db": "--store redis://HOST:PORT/DB", "database": "--store redis://HOST:PORT/DB", "user": "--store redis://USER@HOST",
-		"password": withPassword, "pass": withPassword, "force": "--yes", "f": "--yes", "follow": "--watch",
+		"password": withPassword, "pass": withPassword, "force": "--yes", "f": "--yes",
 		"name": "--limit-name NAME", "fields": "--jq FILTER", "columns": "--jq FILTER", "query": "--jq FILTER",
 		"reason-text": "--reason TEXT", "noop": "--dry-run", "simulate": "--dry-run",
 	}

@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -46,8 +45,6 @@ type conversation struct {
 	codes []int
 	// survives says that it can go on: what it asks there is not what it is about.
 	survives []stage
-	// goesOn says that it goes on until it is interrupted.
-	goesOn bool
 	// late is how it ends where it can go on and no sound answer came in time. Whether one does
 	// is the machine's doing, so such an end is not judged as long as there is more time to give.
 	late string
@@ -67,8 +64,6 @@ func conversations(dir string) []conversation {
 		{name: "refund", args: []string{"refund", "user:1", "--limit", "10/1h"}, stages: []stage{inScripts}},
 		{name: "inspect all", args: []string{"inspect", "*"}, stages: []stage{inScans, inReads, inScripts, inSizes, inTimes, inExpiry}},
 		{name: "inspect one", args: []string{"inspect", "user:1", "-o", "json"}, stages: []stage{inScans, inReads}},
-		{name: "inspect on", args: []string{"inspect", "*", "--watch=100ms"}, stages: []stage{inReads}, codes: []int{exitYes},
-			goesOn: true},
 		{name: "reset", args: []string{"reset", "*", "--yes"}, stages: []stage{inScans, inReads, inScripts}, codes: []int{exitPartly}},
 		{name: "reset none", args: []string{"reset", "*", "--dry-run"}, stages: []stage{inScans, inReads}},
 		{name: "reset to", args: []string{"reset", "user:*", "--to-remaining", "5", "--yes"},
@@ -265,25 +260,12 @@ func (c *conversation) meets(t *testing.T, sound, url string, stage stage, b hos
 	untilMet(t, sound, c.name, b, stage, func(server *hostile.Server, timeout time.Duration) (unjudged string) {
 		w := newWorld(t)
 		w.Sleep, w.Now, w.TabTime = sys.Sleep, time.Now, timeout
-		ctx, cancel := context.WithCancel(context.Background())
-		defer cancel()
-		if c.goesOn {
-			go func() { // more than two looks, or as many as there are time-outs
-				for began := time.Now(); server.Met() < 3 && time.Since(began) < 3*timeout+100*time.Millisecond; {
-					time.Sleep(10 * time.Millisecond)
-				}
-				cancel()
-			}()
-		}
 		ended := make(chan int, 1)
-		go func() { ended <- Run(ctx, c.to(fmt.Sprintf(url, server.Addr), timeout), w.Env) }()
+		go func() { ended <- Run(t.Context(), c.to(fmt.Sprintf(url, server.Addr), timeout), w.Env) }()
 		select {
 		case code := <-ended:
 			if c.late != "" && !b.Spoils && code == exitNo && strings.Contains(w.out.String(), c.late) && c.canSurvive(stage) {
 				return fmt.Sprintf("with %s for each answer it says that %s", timeout, c.late)
-			}
-			if c.goesOn && code == exitInterrupted {
-				return fmt.Sprintf("with %s for each answer it had not looked once when it was interrupted", timeout)
 			}
 			problem := c.judge(stage, b, code, w.err.String())
 			if problem == "" && code != exitYes && (b.Name == classes["too large"] || b.Name == classes["malformed"]) &&
@@ -336,7 +318,6 @@ func (c *conversation) judge(stage stage, b hostile.Behaviour, code int, stderr 
 		return fmt.Sprintf("it ended with %d", code)
 	case strings.Contains(stderr, "panic") || strings.Contains(stderr, "goroutine ") || strings.Contains(stderr, "internal error"):
 		return "it panicked"
-	case c.goesOn: // a line for each look
 	case code == exitUnreachable || code == exitRefused:
 		// What changes something first says what is about to happen, or that the audit log in the store does not say it.
 		lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n")

@@ -99,7 +99,7 @@ server. Policies and contexts are in limitctl.yaml: see limitctl config --help.
 
 Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 2 usage or configuration; 3 store unreachable or timed out; 4 store refused
-(auth, ACL, foreign data, out of memory); 5 partly done or decided;
+(auth, ACL, foreign data, out of memory); 5 partly done;
 130 interrupted.`,
 		Example: `  limitctl consume user:42 --limit 3/10s
   limitctl check user:42 --limit 3/10s && echo "go ahead"

@@ -86,7 +86,7 @@ func exitCodeLines() [][2]string {
 		{outcome.ExitUsage, "usage or configuration; nothing was done"},
 		{outcome.ExitUnreachable, "the store was unreachable, or gave no answer in time"},
 		{outcome.ExitRefused, "the store refused: login, ACL, foreign data, out of memory"},
-		{outcome.ExitPartly, "partly done, or for check partly decided"},
+		{outcome.ExitPartly, "partly done"},
 		{outcome.ExitInterrupted, "interrupted"},
 	} {
 		lines = append(lines, [2]string{strconv.Itoa(line.code), line.text})

@@ -158,7 +158,7 @@ func TestEditedRecordsOfOtherLimiters(t *testing.T) {
 		{"'*' --layout auto", layoutRecord("u", "nosuch", "rate:u"), `layout "nosuch" is not known`},
 		{"'*' --layout auto", record(t, "mine", 1), `key "mine" is limitctl's own`},
 		{"'rate:*' --layout counter", layoutRecord("session:alice", "counter", "session:alice"), "was not selected by rate:*"},
-		{"'rate:*' --layout counter --stuck", layoutRecord("rate:x", "counter", "rate:x"), ""},
+		{"'rate:*' --layout counter --no-ttl", layoutRecord("rate:x", "counter", "rate:x"), ""},
 		{"--exact rate:login:42 --layout counter", layoutRecord("rate:x", "counter", "rate:x"), "was not selected by rate:login:42"},
 		{"in the dashboard: a counter", layoutRecord("rate:x", "counter", "rate:x"), ""}, // the selection is unknown
 	} {

@@ -80,7 +80,7 @@ func Habits() map[string]map[string]string {
 		"limitctl": {
 			"get": "limitctl inspect PATTERN", "list": "limitctl inspect PATTERN", "ls": "limitctl inspect PATTERN",
 			"show": "limitctl inspect PATTERN", "keys": "limitctl inspect PATTERN", "scan": "limitctl inspect PATTERN",
-			"describe": "limitctl inspect PATTERN", "watch": "limitctl inspect PATTERN --watch",
+			"describe": "limitctl inspect PATTERN", "watch": "limitctl dashboard",
 			"stats": "limitctl inspect '*' --summary", "delete": "limitctl reset PATTERN", "del": "limitctl reset PATTERN",
 			"rm": "limitctl reset PATTERN", "remove": "limitctl reset PATTERN", "clear": "limitctl reset PATTERN",
 			"flush": "limitctl reset PATTERN", "unlimit": "limitctl exempt PATTERN --for 1h --reason TEXT",

@@ -11,6 +11,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 )
 
 var (
@@ -119,4 +120,10 @@ func Cause(err error) error {
 		return path.Err
 	}
 	return err
+}
+
+// IsPartial reports whether an error concerns some servers of a store, and the others have answered completely.
+func IsPartial(away error) bool {
+	var incomplete *admin.IncompleteError
+	return errors.As(away, &incomplete)
 }

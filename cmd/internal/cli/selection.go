@@ -46,7 +46,6 @@ type SelectionOptions struct {
 	AtLimit bool
 	MinUsed string
 	NoTTL   bool
-	Stuck   bool
 	Foreign bool
 	// JudgesPolicy: the command itself handles a --policy that is not configured.
 	JudgesPolicy bool
@@ -70,7 +69,6 @@ func (s *SelectionOptions) addOwnFlags(cmd *cobra.Command) {
 	flags.MarkHidden("denied")
 	flags.StringVar(&s.MinUsed, "min-used", "", "only keys with at least that `SHARE` of their limit used, such as 80%")
 	flags.BoolVar(&s.NoTTL, "no-ttl", false, "only keys that never expire; limitctl writes none")
-	flags.BoolVar(&s.Stuck, "stuck", false, "with --layout, only keys with a defect that lasts until the keys are deleted")
 	flags.BoolVar(&s.Foreign, "foreign", false, "only values that limitctl did not write")
 	cmd.RegisterFlagCompletionFunc("min-used", cobra.NoFileCompletions)
 }
@@ -114,12 +112,8 @@ func (s *SelectionOptions) Selected(g *Globals, args []string) (selection operat
 			return selection, err
 		}
 	}
-	if s.Foreign && (s.AtLimit || s.MinUsed != "" || s.NoTTL || s.Stuck) {
-		return selection, Usagef("--foreign cannot be given with --at-limit, --min-used, --no-ttl or --stuck: a foreign value " +
-			"is not a limit")
-	}
-	if s.Stuck && g.Layouts == nil {
-		return selection, Usagef("--stuck finds defects of other limiters' keys; add --layout NAME, or --layout auto")
+	if s.Foreign && (s.AtLimit || s.MinUsed != "" || s.NoTTL) {
+		return selection, Usagef("--foreign cannot be given with --at-limit, --min-used or --no-ttl: a foreign value is not a limit")
 	}
 	selection.Text += s.LayoutOptions.text(g)
 	selection.Foreign, selection.Query.Foreign = s.Foreign, s.Foreign
@@ -128,7 +122,7 @@ func (s *SelectionOptions) Selected(g *Globals, args []string) (selection operat
 	for _, flag := range []struct {
 		set  bool
 		text string
-	}{{s.AtLimit, "--at-limit"}, {s.MinUsed != "", shell.Command("--min-used", s.MinUsed)}, {s.NoTTL, "--no-ttl"}, {s.Stuck, "--stuck"},
+	}{{s.AtLimit, "--at-limit"}, {s.MinUsed != "", shell.Command("--min-used", s.MinUsed)}, {s.NoTTL, "--no-ttl"},
 		{s.Foreign, "--foreign"}} {
 		if flag.set {
 			selection.Text += " " + flag.text
@@ -139,13 +133,13 @@ func (s *SelectionOptions) Selected(g *Globals, args []string) (selection operat
 
 // keep reports whether the flags select a state of a key; nil selects all.
 func (s *SelectionOptions) keep(minShare float64) func(*admin.Entry) bool {
-	atLimit, noTTL, minUsed, stuck := s.AtLimit, s.NoTTL, s.MinUsed != "", s.Stuck
-	if !atLimit && !noTTL && !minUsed && !stuck {
+	atLimit, noTTL, minUsed := s.AtLimit, s.NoTTL, s.MinUsed != ""
+	if !atLimit && !noTTL && !minUsed {
 		return nil
 	}
 	return func(e *admin.Entry) bool {
 		share, known := e.Share()
-		return (!atLimit || e.AtLimit()) && (!minUsed || known && share >= minShare) && (!noTTL || e.TTL < 0) && (!stuck || e.IsStuck())
+		return (!atLimit || e.AtLimit()) && (!minUsed || known && share >= minShare) && (!noTTL || e.TTL < 0)
 	}
 }
 

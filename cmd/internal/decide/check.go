@@ -2,22 +2,18 @@ package decide
 
 import (
 	"context"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
-	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 type checkOptions struct {
 	*cli.Globals
 	cli.RequestFlags
-	onError  string
-	watch    string
-	interval time.Duration
-	request  *cli.LimitRequest
+	onError string
+	request *cli.LimitRequest
 }
 
 // NewCheckCmd makes limitctl check.
@@ -33,10 +29,7 @@ If KEY is - (not after --), it reads keys from standard input, one on each
 line, and the exit code is 0 if all of them are allowed.
 
 With --policy, the limits are those of a policy of the configuration, and
-attributes say who is limited. If attributes are missing, check asks the limits
-that it can ask and shows what the others would allow. The exit code is then 1
-if one of them denies, else 5, since the answer is not known. It is 2 if no
-limit can be asked.`,
+attributes say who is limited.`,
 		Example: `  limitctl check user:42 --limit 10/1m
   limitctl check user:42 --limit 10/1m --limit 100/1h --cost 5 -o json
   limitctl check --policy login ip=203.0.113.9 email=a@example.com
@@ -51,15 +44,6 @@ limit can be asked.`,
 				return decideKeys(cmd.Context(), global, store.Peek, o.onError, nil, requests)
 			}
 			if o.request, err = o.RequestFlags.Request(cmd, global, store.Peek, args); err != nil {
-				if check := partial(&o.RequestFlags, cmd, global, args); check != nil && o.watch == "" {
-					return runPartialCheck(cmd.Context(), o, check)
-				}
-				return err
-			}
-			if o.interval, err = cli.ParseWatch(o.watch); err != nil {
-				return err
-			}
-			if err := cli.CheckWatch(global, o.interval); err != nil {
 				return err
 			}
 			return runCheck(cmd.Context(), o)
@@ -69,7 +53,6 @@ limit can be asked.`,
 	o.AddFlags(cmd, global)
 	o.AddLeaveFlag(cmd)
 	addOnErrorFlag(cmd, &o.onError)
-	cli.AddWatchFlag(cmd, &o.watch)
 	return cmd
 }
 
@@ -79,12 +62,6 @@ func runCheck(ctx context.Context, o *checkOptions) error {
 		return err
 	}
 	defer backend.Close()
-	if o.interval > 0 {
-		return cli.WatchAnswers(ctx, o.Globals, o.interval, func(int) (output.Answer, string, error) {
-			decisions, err := decide(ctx, backend, store.Peek, o.request.Reqs)
-			return &decisionAnswer{verb: "allowed", LimitRequest: o.request, decisions: decisions, now: o.Env.Now()}, "check", err
-		})
-	}
 	decisions, err := decide(ctx, backend, store.Peek, o.request.Reqs)
 	if err != nil {
 		return err

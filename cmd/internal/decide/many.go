@@ -25,7 +25,7 @@ func readsKeys(cmd *cobra.Command, args []string) bool {
 
 // requestsOfKeys returns a request for each line of standard input. A mistake in any of them is found before one is decided.
 func requestsOfKeys(g *cli.Globals, flags *cli.RequestFlags, cmd *cobra.Command, op store.Op) ([]*cli.LimitRequest, error) {
-	for _, flag := range []string{"wait", "token", "token-ttl", "force", "up-to", "watch"} {
+	for _, flag := range []string{"wait", "token", "token-ttl", "force", "up-to"} {
 		if f := cmd.Flags().Lookup(flag); f != nil && f.Changed {
 			return nil, cli.Usagef("--%s is for one KEY, and - reads many; leave out one of them", flag)
 		}

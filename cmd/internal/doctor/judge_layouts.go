@@ -12,7 +12,7 @@ import (
 )
 
 // judge turns the facts into findings: the layouts, then what is wrong with their keys.
-func (f *layoutFacts) judge(resetStuck func(layout string) string) []Finding {
+func (f *layoutFacts) judge(resetNoTTL func(layout string) string) []Finding {
 	found := []Finding{f.judgeLayouts()}
 	if f.unsure.count > 0 {
 		found = append(found, f.judgeUnsure())
@@ -30,7 +30,7 @@ func (f *layoutFacts) judge(resetStuck func(layout string) string) []Finding {
 			cmp.Compare(a.Text, b.Text))
 	})
 	for _, defect := range defects {
-		found = append(found, judgeDefect(defect, f.defects[defect], resetStuck))
+		found = append(found, judgeDefect(defect, f.defects[defect], resetNoTTL))
 	}
 	if len(defects) == 0 && len(f.layouts) > 0 {
 		found = append(found, Finding{Check: "defects", Status: OK,
@@ -103,7 +103,7 @@ func rank(d layoutDefect, count *defectCount) int {
 
 // judgeDefect returns a failure for a defect that denies somebody now and does not pass by itself, and a warning for
 // any other.
-func judgeDefect(d layoutDefect, count *defectCount, resetStuck func(layout string) string) Finding {
+func judgeDefect(d layoutDefect, count *defectCount, resetNoTTL func(layout string) string) Finding {
 	finding := Finding{Check: "defects", Status: Warn, Data: map[string]any{"layout": d.layout, "kind": string(d.Kind), "text": d.Text,
 		"stuck": d.Stuck, "count": count.count, "at_limit": count.atLimit, "examples": count.examples}}
 	if rank(d, count) == 2 {
@@ -115,8 +115,11 @@ func judgeDefect(d layoutDefect, count *defectCount, resetStuck func(layout stri
 	}
 	finding.Summary = fmt.Sprintf("%s of %s%s: %s: %s", output.Plural(count.count, "key"), d.layout, atLimit, d.Text, count.text())
 	if d.Stuck {
-		finding.Advice = "waiting does not help; delete these keys, and look first with this command, which changes nothing:"
-		finding.Command = resetStuck(d.layout)
+		finding.Advice = "waiting does not help; delete these keys"
+		if d.Kind == admin.NeverExpires {
+			finding.Advice += ", and look first with this command, which changes nothing:"
+			finding.Command = resetNoTTL(d.layout)
+		}
 		return finding
 	}
 	finding.Advice = passingAdvice(d.Kind)

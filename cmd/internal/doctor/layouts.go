@@ -16,8 +16,8 @@ type Layouts struct {
 	Keys admin.Keyspace
 	// Subjects selects among them.
 	Subjects store.Pattern
-	// ResetStuck returns the command that shows what a reset of the stuck keys of a layout would delete.
-	ResetStuck func(layout string) string
+	// ResetNoTTL returns the command that shows what a reset of the keys of a layout that never expire would delete.
+	ResetNoTTL func(layout string) string
 }
 
 // layoutFacts are the results of reading the keys of other limiters. Their size does not grow with the number of
@@ -65,7 +65,7 @@ func (e *examination) layouts(ctx context.Context, _ []*server) error {
 			Advice: "the user needs the rights to read all keys; see docs/operations.md"})
 		return nil
 	}
-	e.report.add(facts.judge(e.Layouts.ResetStuck)...)
+	e.report.add(facts.judge(e.Layouts.ResetNoTTL)...)
 	return nil
 }
 

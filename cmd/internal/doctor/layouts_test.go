@@ -50,7 +50,7 @@ func (f *foreignKeyspace) Scan(ctx context.Context, q admin.Query) iter.Seq2[adm
 func lookAt(t *testing.T, keys *foreignKeyspace, scanLimit int) ([]Finding, error) {
 	t.Helper()
 	e := &examination{Options: Options{ScanLimit: scanLimit, Layouts: Layouts{Keys: keys,
-		ResetStuck: func(layout string) string { return "limitctl reset '*' --layout " + layout + " --stuck --dry-run" }}}}
+		ResetNoTTL: func(layout string) string { return "limitctl reset '*' --layout " + layout + " --no-ttl --dry-run" }}}}
 	err := e.layouts(t.Context(), nil)
 	return e.report.Findings, err
 }
@@ -109,7 +109,7 @@ func TestLayoutsAreCountedAndDefectsNamed(t *testing.T) {
 	for i, f := range findings {
 		command := ""
 		if strings.Contains(f.Advice, "waiting does not help") {
-			command = "limitctl reset '*' --layout kong --stuck --dry-run"
+			command = "limitctl reset '*' --layout kong --no-ttl --dry-run"
 		}
 		if f.Command != command {
 			t.Errorf("finding %d has the command %q, want %q", i, f.Command, command)

@@ -55,12 +55,12 @@ type defectCount struct {
 	keys int
 }
 
-// countDefects returns the defects of rows, the most frequent first, and how many rows keep theirs until somebody
-// deletes the keys.
+// countDefects returns the defects of rows, the most frequent first, and how many rows never expire, and
+// keep theirs until somebody deletes the keys.
 func countDefects(rows []inspectRow) (counts []defectCount, stuck int) {
 	for i := range rows {
 		e := &rows[i].entry
-		if e.IsStuck() {
+		if slices.ContainsFunc(e.Defects, func(d admin.Defect) bool { return d.Stuck && d.Kind == admin.NeverExpires }) {
 			stuck++
 		}
 		for _, d := range e.Defects {
@@ -77,7 +77,7 @@ func countDefects(rows []inspectRow) (counts []defectCount, stuck int) {
 
 // printDefects explains the mark, and prints what helps.
 //
-// lookFirst is the command that shows what a reset of the stuck keys would delete.
+// lookFirst is the command that shows what a reset of keys without expiry would delete.
 func printDefects(p *output.Printer, counts []defectCount, stuck int, lookFirst string) {
 	for i := range counts {
 		p.Line("%s %s: %s", defectMark, output.Plural(counts[i].keys, "key"), counts[i].Text)
@@ -87,7 +87,7 @@ func printDefects(p *output.Printer, counts []defectCount, stuck int, lookFirst 
 		if stuck == 1 {
 			stay, them = "key stays", "it"
 		}
-		p.Line("%s %d %s so until somebody deletes %s: reset --stuck does that; look first with:", defectMark, stuck, stay, them)
+		p.Line("%s %d %s so until somebody deletes %s: reset --no-ttl does that; look first with:", defectMark, stuck, stay, them)
 		p.Line("  %s", lookFirst)
 	}
 }

@@ -26,7 +26,7 @@ func TestInspectMarksDefects(t *testing.T) {
 		}
 		kept.sort()
 		var out strings.Builder
-		answer := &inspectAnswer{top: kept, facts: facts, resetStuck: "limitctl reset '*' --stuck --dry-run"}
+		answer := &inspectAnswer{top: kept, facts: facts, resetNoTTL: "limitctl reset '*' --no-ttl --dry-run"}
 		answer.Print(&output.Printer{Out: &out, Width: 120})
 		return out.String()
 	}
@@ -41,8 +41,8 @@ b        kong/minute  fixed-window:10/1m  ███░░░░░░░  3/10  
 c        kong/minute  fixed-window:10/1m  ███░░░░░░░  3/10          0  !         1m
 ! 2 keys: no expiry, so it denies for ever
 ! 1 key: expires before its units have come back
-! 2 keys stay so until somebody deletes them: reset --stuck does that; look first with:
-  limitctl reset '*' --stuck --dry-run
+! 2 keys stay so until somebody deletes them: reset --no-ttl does that; look first with:
+  limitctl reset '*' --no-ttl --dry-run
 `},
 		{[][]admin.Defect{{early}},
 			`SUBJECT  NAME         LIMIT                           USED  REMAINING     RESETS IN

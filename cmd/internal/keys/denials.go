@@ -25,8 +25,6 @@ type denialsOptions struct {
 	over     int64
 	failIf   bool
 	limit    int
-	watch    string
-	interval time.Duration
 	span     time.Duration
 	subjects store.Pattern
 }
@@ -92,7 +90,6 @@ count for either.`,
 	flags.Int64Var(&o.over, "over", 0, "show only what a limit denied more than `N` times")
 	flags.BoolVar(&o.failIf, "fail-if-any", false, "exit with 1 if anything is shown that a limit denied, for alerts")
 	flags.IntVarP(&o.limit, "limit-rows", "n", 0, "show only the first `N`")
-	cli.AddWatchFlag(cmd, &o.watch)
 	cmd.RegisterFlagCompletionFunc("last", cobra.FixedCompletions([]string{"1m", "10m", "1h", "24h"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("by", cli.Offers(global).AllAttributes)
 	return cli.ListsNames(cmd)
@@ -128,13 +125,7 @@ func (o *denialsOptions) parse(cmd *cobra.Command, args []string) (err error) {
 	if o.limit < 0 {
 		return cli.Usagef("--limit-rows %d is negative; give a number of rows, or 0 for all", o.limit)
 	}
-	if o.interval, err = cli.ParseWatch(o.watch); err != nil {
-		return err
-	}
-	if o.failIf && o.interval > 0 {
-		return cli.Usagef("--fail-if-any ends with an exit code, but --watch goes on; give one of them")
-	}
-	return cli.CheckWatch(o.Globals, o.interval)
+	return nil
 }
 
 func runDenials(ctx context.Context, o *denialsOptions) error {
@@ -143,16 +134,6 @@ func runDenials(ctx context.Context, o *denialsOptions) error {
 		return err
 	}
 	defer backend.Close()
-	if o.interval > 0 {
-		return cli.WatchAnswers(ctx, o.Globals, o.interval, func(rows int) (output.Answer, string, error) {
-			answer, err := o.look(ctx, backend)
-			note := answer.summary()
-			if rows > 0 {
-				answer.cut(rows)
-			}
-			return answer, note, err
-		})
-	}
 	answer, away := o.look(ctx, backend)
 	if away != nil && !cli.IsPartial(away) {
 		return away

@@ -5,10 +5,8 @@ package keys
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -33,13 +31,11 @@ type inspectOptions struct {
 	failIf  bool
 	// failIfNone: a mistyped name must not look like good news.
 	failIfNone bool
-	watch      string
-	interval   time.Duration
 	keys       operation.Selection
 	where      string // the open store's name
 	layout     admin.OwnLayout
-	// resetStuck is the command that shows what a reset of the stuck keys would delete.
-	resetStuck string
+	// resetNoTTL is the command that shows what a reset of keys without expiry would delete.
+	resetNoTTL string
 	// withoutOverrides is why the overrides could not be read; nil if they were.
 	withoutOverrides error
 }
@@ -101,7 +97,6 @@ order in which it finds them.`,
 	flags.StringVar(&o.by, "by", "", "sum up by the values of `ATTRIBUTE`, such as tenant, instead of by limit")
 	flags.BoolVar(&o.failIf, "fail-if-any", false, "exit with 1 if any key is selected, for alerts")
 	flags.BoolVar(&o.failIfNone, "fail-if-none", false, "exit with 1 if nothing matches")
-	cli.AddWatchFlag(cmd, &o.watch)
 	cmd.RegisterFlagCompletionFunc("by", cli.Offers(global).AllAttributes)
 	cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(orderNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cli.ListsNames(cmd)
@@ -131,18 +126,10 @@ func (o *inspectOptions) parse(args []string) (err error) {
 		return cli.Usagef("--foreign shows values that are not limits; the only order they have is --sort key")
 	}
 	o.keys.Query.Bytes = o.bytes || o.summary || o.sort == "bytes"
-	if o.interval, err = cli.ParseWatch(o.watch); err != nil {
-		return err
-	}
-	switch {
-	case o.failIf && o.interval > 0:
-		return cli.Usagef("--fail-if-any ends with an exit code, but --watch goes on; give one of them")
-	case o.failIfNone && o.interval > 0:
-		return cli.Usagef("--fail-if-none ends with an exit code, but --watch goes on; give one of them")
-	case o.failIf && o.failIfNone:
+	if o.failIf && o.failIfNone {
 		return cli.Usagef("--fail-if-any and --fail-if-none would always fail together; give one of them")
 	}
-	return cli.CheckWatch(o.Globals, o.interval)
+	return nil
 }
 
 func runInspect(ctx context.Context, o *inspectOptions) error {
@@ -156,13 +143,10 @@ func runInspect(ctx context.Context, o *inspectOptions) error {
 		return err
 	}
 	o.where, o.layout = where, admin.OwnLayout(s.Prefix.Value)
-	if o.resetStuck = cli.CommandHere(o.Globals, s, "reset") + " " + o.keys.Text; !o.Stuck {
-		o.resetStuck += " --stuck"
+	if o.resetNoTTL = cli.CommandHere(o.Globals, s, "reset") + " " + o.keys.Text; !o.NoTTL {
+		o.resetNoTTL += " --no-ttl"
 	}
-	o.resetStuck += " --dry-run"
-	if o.interval > 0 {
-		return o.watchInspect(ctx, backend)
-	}
+	o.resetNoTTL += " --dry-run"
 	p := o.Printer()
 	if p.Streams() && !p.Quiet && !o.summary && o.sort == "" && o.limit == 0 {
 		return o.stream(ctx, backend, p)
@@ -233,7 +217,7 @@ func (o *inspectOptions) look(ctx context.Context, backend admin.Keyspace, most 
 		order = o.sort
 	}
 	answer := &inspectAnswer{facts: facts, bytes: o.keys.Query.Bytes, foreign: o.Foreign, layouts: o.Layouts != nil,
-		denied: order == "denied", now: o.Env.Now(), resetStuck: o.resetStuck}
+		denied: order == "denied", now: o.Env.Now(), resetNoTTL: o.resetNoTTL}
 	answer.top = newTopRows(orders()[order], most, o.layout, facts)
 	if err != nil {
 		return answer, operation.Found{}, err
@@ -337,37 +321,6 @@ func (o *inspectOptions) explain(answer inspection, f *operation.Found) {
 	if f.Matched == 0 && f.Foreign.Count() == 0 && f.Unsure.Count == 0 {
 		cli.SayNothingMatches(o.Globals, &o.keys, o.where)
 	}
-}
-
-// watchInspect looks again and again.
-func (o *inspectOptions) watchInspect(ctx context.Context, backend admin.Keyspace) error {
-	return cli.WatchAnswers(ctx, o.Globals, o.interval, func(rows int) (output.Answer, string, error) {
-		if o.limit > 0 && (rows == 0 || o.limit < rows) {
-			rows = o.limit
-		}
-		answer, f, err := o.look(ctx, backend, rows)
-		note := output.Plural(int(f.Matched), "key")
-		if summary, is := answer.(*summaryAnswer); is {
-			if shown, all := len(summary.shown()), summary.rows(); shown < all {
-				note += fmt.Sprintf(", %d of %s", shown, output.Plural(all, summary.noun()))
-			}
-		} else if shown := answer.rows(); int64(shown) < f.Matched {
-			note = fmt.Sprintf("%d of %s", shown, note)
-		}
-		if f.Foreign.Count() > 0 && !o.Foreign {
-			note += fmt.Sprintf(", %d foreign", f.Foreign.Count())
-		}
-		if f.Unsure.Count > 0 {
-			note += fmt.Sprintf(", %d unsure", f.Unsure.Count)
-		}
-		if o.withoutOverrides != nil {
-			note += ", without overrides, which cannot be read"
-		}
-		if err != nil && f.Matched == 0 {
-			return nil, note, err
-		}
-		return answer, note, err
-	})
 }
 
 // unknownPolicy is the error of a --policy that the configuration does not have. If there are keys of it, an earlier

@@ -18,8 +18,8 @@ type inspectAnswer struct {
 	bytes   bool // show them
 	foreign bool // the keys are foreign
 	layouts bool // the keys are those of other limiters
-	// resetStuck is the command that shows what a reset of the stuck keys would delete.
-	resetStuck string
+	// resetNoTTL is the command that shows what a reset of keys without expiry would delete.
+	resetNoTTL string
 	// unsure are the keys that look like another limiter's and are left out.
 	unsure   operation.Unsure
 	denied   bool // show how often keys were denied, even if none was
@@ -224,7 +224,7 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 	if drifting > 0 {
 		p.Line("%s %s last charged under another limit; that of the configuration is in force and shown", drifted, keysWere(drifting))
 	}
-	printDefects(p, defects, stuck, a.resetStuck)
+	printDefects(p, defects, stuck, a.resetNoTTL)
 	printOverfull(p, rows)
 }
 

@@ -98,8 +98,8 @@ func documentOf(a Answer) any {
 	return a
 }
 
-// LinesOf returns the documents of an answer in JSON lines.
-func LinesOf(a Answer) []any {
+// linesOf returns the documents of an answer in JSON lines.
+func linesOf(a Answer) []any {
 	if lines, has := a.(interface{ Lines() []any }); has {
 		return lines.Lines()
 	}
@@ -141,7 +141,7 @@ func (p *Printer) Answer(a Answer) error {
 	case AsDocument:
 		return p.write(documentOf(a))
 	case AsLines:
-		for _, line := range LinesOf(a) {
+		for _, line := range linesOf(a) {
 			if err := p.write(line); err != nil {
 				return err
 			}

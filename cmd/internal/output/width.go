@@ -1,7 +1,6 @@
 package output
 
 import (
-	"strings"
 	"unicode/utf8"
 
 	"github.com/clipperhouse/displaywidth"
@@ -32,27 +31,6 @@ func splitAt(text string, width int) (head, rest string) {
 		head = text[:size]
 	}
 	return head, text[len(head):]
-}
-
-// CutPainted is [Cut] for a text with styles. It ends any style.
-func CutPainted(text string, width int) string {
-	var b strings.Builder
-	columns := 0 // the width so far
-	for rest := text; rest != ""; {
-		words, styled, _ := strings.Cut(rest, startOfStyle)
-		if columns+Width(words) > width {
-			b.WriteString(Cut(words, width-columns) + endOfStyle)
-			return b.String()
-		}
-		b.WriteString(words)
-		columns += Width(words)
-		style, after, found := strings.Cut(styled, "m")
-		if found {
-			b.WriteString(startOfStyle + style + "m")
-		}
-		rest = after
-	}
-	return b.String()
 }
 
 // Escape is [texts.Escape].

@@ -154,12 +154,12 @@ func (o *doctorOptions) openLayouts(url string, options connect.Options) (layout
 	if err != nil {
 		return layouts, nil, err
 	}
-	layouts.ResetStuck = func(layout string) string {
+	layouts.ResetNoTTL = func(layout string) string {
 		words := []string{"reset", pattern, "--layout", layout}
 		if o.SaidLimit != "" {
 			words = append(words, "--limit", o.SaidLimit)
 		}
-		return cli.CommandHere(o.Globals, s, append(words, "--stuck", "--dry-run")...)
+		return cli.CommandHere(o.Globals, s, append(words, "--no-ttl", "--dry-run")...)
 	}
 	keys, _, err := connect.Open(url, options)
 	if err != nil {
