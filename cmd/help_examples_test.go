@@ -174,21 +174,12 @@ func beforeExample(line string) string {
 		return "mkdir config && printf 'domain: d\ndescriptors: [{key: k, rate_limit: {unit: minute, requests_per_unit: 5}}]\n'" +
 			" > config/config.yaml"
 	case strings.HasPrefix(rest, "config fetch"), strings.HasPrefix(rest, "config history"), strings.HasPrefix(rest, "config rollback"),
-		strings.HasPrefix(rest, "config status"), strings.HasPrefix(rest, "config promote"),
-		strings.HasPrefix(rest, "config publish") && (strings.Contains(line, "--shadow") || strings.Contains(line, "--percent")):
+		strings.HasPrefix(rest, "config status"):
 		publish := "limitctl config publish limitctl.yaml -m first --yes"
 		if strings.Contains(line, "--context prod") {
 			publish += " --context prod --confirm prod"
 		}
-		edit := " && sed -i.before s/1000/900/ limitctl.yaml"
-		switch {
-		case strings.HasPrefix(rest, "config publish"): // which tries it
-			return publish + edit
-		case strings.HasPrefix(rest, "config promote"):
-			publish += edit + " && " + publish + " --shadow"
-			return publish
-		}
-		return publish + edit + " && " + publish
+		return publish + " && sed -i.before s/1000/900/ limitctl.yaml && " + publish
 	case strings.Contains(line, "--trace requests.jsonl"):
 		return `echo '{"time":"2026-07-01T12:00:00Z","ip":"192.0.2.1","email":"a@b","tenant":"acme","plan":"free","user":"7","route":"/",` +
 			`"team":"search","environment":"staging","tokens":5}' > requests.jsonl`

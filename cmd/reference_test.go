@@ -28,7 +28,6 @@ var exitNoOf = map[string]string{
 	"limitctl doctor":  "a problem was found",
 
 	"limitctl config publish":  "the question was not answered yes; nothing was changed",
-	"limitctl config promote":  "the question was not answered yes; nothing was changed",
 	"limitctl config rollback": "the question was not answered yes; nothing was changed",
 	"limitctl config status":   "a process lags",
 

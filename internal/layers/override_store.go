@@ -61,7 +61,6 @@ func (s *overrideStore) find(known *knownOverrides, req *store.Request) (o *stor
 		named.SetDefaults()
 		key = named.Key
 	}
-	key.Name = store.WithoutNext(key.Name) // operators name the limit, whichever version decides
 	if o = known.InForce(&key, 0); o == nil {
 		return nil, 0
 	}
@@ -139,8 +138,7 @@ func (c *overriddenCall) add(req store.Request, o *store.Override, known *knownO
 	switch o.Effect {
 	case store.OverrideBlock:
 		if isTake(c.op) {
-			key := store.Key{Subject: req.Key.Subject, Name: store.WithoutNext(req.Key.Name)}
-			effect.denied = known.BlockedUntil(&key, o)
+			effect.denied = known.BlockedUntil(&req.Key, o)
 		}
 	case store.OverrideExempt:
 		effect.exempt = isTake(c.op) && !req.Shadow

@@ -3,7 +3,6 @@
 //
 //	WithObserver      sees what callers see
 //	limiter.Around    a wrapper of the application
-//	WithTrials        judges the next version of a configuration; it is there with overrides
 //	WithDenialLog     counts who is denied
 //	WithOverrides     applies the overrides of operators
 //	DenialMemory      repeats denials without a round trip
@@ -45,7 +44,6 @@ type Layers struct {
 // Stack puts layers around backend in the right order. From the outside in:
 //
 //   - the observer and the application's own wrapper see what the caller sees;
-//   - trials see no denial of the next version as one of the call, and so does the denial log;
 //   - the denial log counts all denials of the layers below, including blocks;
 //   - overrides apply to what a failure policy decides while the store is away, and to what a denial
 //     memory remembers;
@@ -54,13 +52,9 @@ type Layers struct {
 //
 // The result gives access to the keys of backend, as with [store.Wrap].
 func Stack(backend store.Store, with Layers) store.Store {
-	var trials func(store.Store) store.Store
-	if with.Overrides != nil { // a store that keeps no overrides keeps no configurations, either
-		trials = WithTrials
-	}
 	for _, layer := range [...]func(store.Store) store.Store{
 		with.Budget, with.StoreObserver, with.Breaker, with.Leases, with.Failure,
-		with.DenialMemory, with.Overrides, with.DenialLog, trials, with.Around, with.Observer,
+		with.DenialMemory, with.Overrides, with.DenialLog, with.Around, with.Observer,
 	} {
 		if layer != nil {
 			if wrapped := layer(backend); wrapped != backend {

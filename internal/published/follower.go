@@ -5,7 +5,6 @@ import (
 	crypto "crypto/rand"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -20,19 +19,18 @@ const LookEvery = time.Second
 // Settings are the parts of a [Follower]. Functions can be nil, except for Use and Now.
 type Settings struct {
 	Table admin.ConfigTable
-	// Use puts a version in force, all of its limits at one instant, and tries next beside it, nil for none. Its error says
-	// why this process cannot use one of them; then what was before stays in force.
-	Use func(v *Version, next *Next) error
+	// Use puts a version in force, all of its limits at one instant. Its error says why this process cannot use it; then
+	// what was before stays in force.
+	Use func(v *Version) error
 	// Keep keeps the record of the version in force for a start without the store, and Kept returns it. An error of
 	// Kept means that there is none.
 	Keep func(record string) error
 	Kept func() (string, error)
 	// OnError gets the error of a look, once for each cause, and nil when looks succeed again.
 	OnError func(error)
-	// OnUnkept gets the error if Keep fails, once until it succeeds. Keep is tried again with each report.
-	OnUnkept func(error)
-	// OnUnreported gets the error if the process cannot report, once.
-	OnUnreported func(error)
+	// OnWarning gets what is wrong although a version is in force: the error if Keep fails, once until it succeeds (Keep is
+	// tried again with each report); once that the process cannot report; and that an earlier program tried another version.
+	OnWarning func(error)
 	// Process identifies this process for others. The follower fills in what is in force.
 	Process Process
 	Now     func() time.Time
@@ -49,12 +47,11 @@ type Follower struct {
 	done   string // the head that was dealt with
 	wrong  error  // why its version cannot be used; nil if it is in force
 	told   string // the error that OnError got
-	mute   bool   // OnUnreported got its error
+	mute   bool   // OnWarning got the error of a report
 	unkept string // the record of the version in force, until it is kept; empty if there is nothing to keep
-	warned bool   // OnUnkept got the error
+	warned bool   // OnWarning got that error
 	report struct {
 		at   time.Time
-		says string // without figures
 		text string
 	}
 
@@ -67,8 +64,6 @@ type FollowerState struct {
 	// InForce is the version in force, nil for none, and Since is when it was put in force.
 	InForce *Version
 	Since   time.Time
-	// Next is the version that is tried beside it, nil for none.
-	Next *Next
 	// Refused is a version that cannot be used, 0 for none, and Err why; Err alone says why the store cannot be read.
 	Refused int64
 	Err     error
@@ -95,7 +90,7 @@ func (f *Follower) Start(ctx context.Context) error {
 	}
 	if f.Kept != nil {
 		if record, keptErr := f.Kept(); keptErr == nil {
-			if v, keptErr := readVersion(record); keptErr == nil && f.use(v, nil) == nil {
+			if v, keptErr := readVersion(record); keptErr == nil && f.use(v) == nil {
 				f.reports(ctx)
 				return nil
 			}
@@ -130,7 +125,6 @@ func (f *Follower) look(ctx context.Context) error {
 	ctx, cancel := store.BudgetContext(ctx, f.Timeout)
 	defer cancel()
 	text, err := f.Table.ConfigHead(ctx)
-	state := f.State()
 	switch {
 	case err != nil:
 		return err
@@ -138,53 +132,28 @@ func (f *Follower) look(ctx context.Context) error {
 		f.done = ""
 		return ErrNothing
 	case text == f.done:
-		if next := state.Next; next != nil && !next.Trial.Ended() {
-			f.setEnd(ctx, next.Trial, store.Instant(next.Trial.until.Load())) // clocks drift; without an answer the end stays
-		}
 		return f.wrong
 	}
 	head, err := readHead(text)
 	if err != nil {
 		return err
 	}
-	v, record, err := f.fetch(ctx, head.Version, head.Hash, state.InForce)
+	inForce := f.State().InForce
+	v, record, err := f.fetch(ctx, &head, inForce)
+	if err == nil && v != inForce {
+		err = f.use(v)
+	}
 	if err != nil {
 		return f.cannot(text, head.Version, err)
-	}
-	tried := state.Next
-	if v != state.InForce { // its policies are those beside the version before
-		tried = nil
-	}
-	next, wrong := f.next(ctx, &head, tried)
-	if read := new(readError); errors.As(wrong, &read) && !errors.Is(wrong, errMissing) {
-		if v != state.InForce { // it does not wait for the one that is tried
-			if err := f.use(v, nil); err != nil {
-				return f.cannot(text, head.Version, err)
-			}
-			if record != "" {
-				f.unkept = record
-			}
-		}
-		return read.error
-	}
-	if next != nil && (v != state.InForce || next != state.Next) {
-		if wrong = f.use(v, next); wrong != nil {
-			next = nil
-		}
-	}
-	if next == nil && (v != state.InForce || f.State().Next != nil) { // the version in force is alone
-		if err := f.use(v, nil); err != nil {
-			return f.cannot(text, head.Version, err)
-		}
 	}
 	if record != "" {
 		f.unkept = record
 	}
-	if wrong != nil {
-		return f.cannot(text, head.Next.Version, wrong)
-	}
 	f.refuse(0)
 	f.done, f.wrong = text, nil
+	if warning := head.TriedWarning(); warning != nil && f.OnWarning != nil {
+		f.OnWarning(warning)
+	}
 	return nil
 }
 
@@ -199,11 +168,11 @@ var errMissing = &readError{fmt.Errorf("%w: the store does not have it", store.E
 
 // fetch returns the version that a head names: the one that is known, or it reads its record. An error that is no
 // [*readError] stays until another version is named.
-func (f *Follower) fetch(ctx context.Context, number int64, hash string, known *Version) (v *Version, record string, err error) {
-	if known != nil && known.Number == number && known.Hash == hash {
+func (f *Follower) fetch(ctx context.Context, head *Head, known *Version) (v *Version, record string, err error) {
+	if known != nil && known.Number == head.Version && known.Hash == head.Hash {
 		return known, "", nil
 	}
-	record, err = f.Table.ConfigVersion(ctx, number)
+	record, err = f.Table.ConfigVersion(ctx, head.Version)
 	switch {
 	case err != nil && !errors.Is(err, store.ErrForeign):
 		return nil, "", &readError{err}
@@ -213,7 +182,7 @@ func (f *Follower) fetch(ctx context.Context, number int64, hash string, known *
 		return nil, "", errMissing
 	}
 	v, err = readVersion(record)
-	if err == nil && (v.Number != number || v.Hash != hash) {
+	if err == nil && (v.Number != head.Version || v.Hash != head.Hash) {
 		err = broken("record", "it is of another version than the head says")
 	}
 	return v, record, err
@@ -243,24 +212,21 @@ func (f *Follower) keep() {
 		f.unkept, f.warned = "", false
 		return
 	}
-	if !f.warned && f.OnUnkept != nil {
-		f.OnUnkept(fmt.Errorf("version %d is in force, and cannot be kept for a start without the store: %w",
+	if !f.warned && f.OnWarning != nil {
+		f.OnWarning(fmt.Errorf("version %d is in force, and cannot be kept for a start without the store: %w",
 			f.State().InForce.Number, err))
 	}
 	f.warned = true
 }
 
-// use puts a version in force, and tries next beside it, nil for none. A panic is a reason not to, as an error is.
-func (f *Follower) use(v *Version, next *Next) error {
-	if err := panics.Call(func() error { return f.Use(v, next) }); err != nil {
+// use puts a version in force. A panic is a reason not to, as an error is.
+func (f *Follower) use(v *Version) error {
+	if err := panics.Call(func() error { return f.Use(v) }); err != nil {
 		return err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if v != f.state.InForce {
-		f.state.InForce, f.state.Since = v, f.Now()
-	}
-	f.state.Next, f.state.Refused = next, 0
+	f.state.InForce, f.state.Since, f.state.Refused = v, f.Now(), 0
 	return nil
 }
 
@@ -268,64 +234,4 @@ func (f *Follower) refuse(number int64) {
 	f.mu.Lock()
 	f.state.Refused = number
 	f.mu.Unlock()
-}
-
-// places is how many places a process tries for one report.
-const places = 4
-
-// reports reports what is in force, if that has changed or if it is time.
-func (f *Follower) reports(ctx context.Context) {
-	now, state := f.Now(), f.State()
-	p := f.Process
-	if v := state.InForce; v != nil {
-		p.Version, p.Hash, p.Since = v.Number, v.Hash, state.Since
-	}
-	if p.Refused = state.Refused; p.Refused > 0 && state.Err != nil {
-		p.Error = state.Err.Error()
-	}
-	if next := state.Next; next != nil && !next.Trial.Ended() {
-		p.Next = next.Number
-	}
-	text := p.text()
-	if late := now.Sub(f.report.at); text == f.report.says && late >= 0 && late < reportEvery {
-		return
-	}
-	f.report.says = text
-	f.keep()
-	if p.Next != 0 { // they change all the time
-		figures := state.Next.Trial.Figures(topReported)
-		p.Figures = &figures
-		text = p.text()
-	}
-	ctx, cancel := store.BudgetContext(ctx, f.Timeout)
-	defer cancel()
-	for range places {
-		if f.place < 0 {
-			f.place = rand.IntN(admin.ConfigPlaces)
-		}
-		free, err := f.Table.ReportConfig(ctx, admin.ConfigReport{Place: f.place, ID: f.id, Text: text, Left: reportKept})
-		if err != nil && !errors.Is(err, store.ErrForeign) {
-			if !store.IsAway(err) && !f.mute && f.OnUnreported != nil {
-				f.mute = true
-				f.OnUnreported(err)
-			}
-			f.report.at, f.report.text = now, text // the next one is tried in its time
-			return
-		}
-		if free {
-			f.report.at, f.report.text = now, text
-			return
-		}
-		f.place = -1
-	}
-}
-
-// Close withdraws the report, so that nobody waits for this process.
-func (f *Follower) Close(ctx context.Context) {
-	if f.place < 0 {
-		return
-	}
-	ctx, cancel := store.BudgetContext(ctx, f.Timeout)
-	defer cancel()
-	f.Table.ReportConfig(ctx, admin.ConfigReport{Place: f.place, ID: f.id, Text: f.report.text, Left: time.Millisecond})
 }

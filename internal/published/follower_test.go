@@ -106,7 +106,7 @@ func TestAFollowerRefusesWhatIsBroken(t *testing.T) {
 		"a negative version":        func() { r.head = Head{Version: -2, Oldest: -3, Hash: second.Hash}.Text() },
 		"a version after them all":  func() { r.head = Head{Version: 3, Oldest: 1, Hash: second.Hash}.Text() },
 		"a number beyond all":       func() { r.head = Head{Version: 1<<53 + 1, Oldest: 1, Hash: second.Hash}.Text() },
-		"a head of a later form":    func() { r.head = strings.Replace(head, `"schema":1`, `"schema":2`, 1) },
+		"a head of a later form":    func() { r.head = strings.Replace(head, `"schema":1`, `"schema":3`, 1) },
 		"a record of a later form":  func() { r.versions[2] = strings.Replace(record, `"schema":1`, `"schema":2`, 1) },
 		"no record":                 func() { delete(r.versions, 2) },
 		"a record without a text":   func() { r.versions[2] = record[:strings.IndexByte(record, '\n')+1] },

@@ -19,15 +19,12 @@ import (
 
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Schema is the number of the form of records, and of heads without a canary. A program refuses those of a later one.
-const Schema = 1
-
-// canarySchema is the form of heads with a canary. Programs that know only the first refuse it, and keep what they have.
-const canarySchema = 2
+// schema is the number of the form of records and heads, and triedSchema that of a head with a version that an earlier
+// program tried beside the one in force. A program refuses those of a later form.
+const schema, triedSchema = 1, 2
 
 // newerError says that a later program has written something, which this one does not understand.
 type newerError struct{ Found int }
@@ -35,7 +32,7 @@ type newerError struct{ Found int }
 // Error names both forms.
 func (e *newerError) Error() string {
 	return fmt.Sprintf("the published configuration has form %d, and this program knows forms up to %d; use a newer limitctl",
-		e.Found, canarySchema)
+		e.Found, triedSchema)
 }
 
 // broken is the error of a text that no program of ours wrote.
@@ -50,37 +47,9 @@ type Head struct {
 	Hash    string `json:"hash"` // of the version's text, see [Hash]
 	// Oldest is the oldest version whose text is kept.
 	Oldest int64 `json:"oldest"`
-	// Next is the next version, which is tried beside that in force; zero for none.
-	Next Canary `json:"next,omitzero"`
-}
-
-// Canary says how the next version is tried.
-type Canary struct {
-	Version int64  `json:"version"`
-	Hash    string `json:"hash"`
-	// Share is for how many of [policy.WholeShare] values of the attribute By the next version decides. With 0 it is a shadow,
-	// which decides nothing.
-	Share int    `json:"share,omitempty"`
-	By    string `json:"by,omitempty"`
-	// Until is the instant of the store's clock at which the version in force is alone again; 0 for never.
-	Until store.Instant `json:"until,omitempty"`
-}
-
-// Exists reports whether there is a canary.
-func (c *Canary) Exists() bool { return c.Version != 0 }
-
-// Check returns what is wrong with the plan of a canary, as a [store.ErrInvalid].
-func (c *Canary) Check() error {
-	switch {
-	case c.Share < 0 || c.Share > policy.WholeShare || (c.Share == 0) != (c.By == ""):
-		return store.Invalidf("%d of %d values of the attribute %q: a share is at least 1 and has an attribute", c.Share, policy.WholeShare,
-			c.By)
-	case c.Until < 0 || c.Until > store.MaxInstant:
-		return store.Invalidf("the canary ends at %d, which is no instant", c.Until)
-	case c.By != "":
-		return policy.ValidateName("attribute", c.By)
-	}
-	return nil
+	// Tried is a version that an earlier program tried beside the one in force; 0 for none. It does not decide, and it is not
+	// written again.
+	Tried int64 `json:"-"`
 }
 
 // maxNumber is the greatest number of a version, which programs in other languages read exactly.
@@ -88,31 +57,36 @@ const maxNumber = 1 << 53
 
 // readHead reads a head. An error is a [*newerError] or a [store.ErrForeign].
 func readHead(text string) (h Head, err error) {
-	if err := json.Unmarshal([]byte(text), &h); err != nil {
+	var next struct {
+		Next struct {
+			Version int64 `json:"version"`
+		} `json:"next"`
+	}
+	if err := errors.Join(json.Unmarshal([]byte(text), &h), json.Unmarshal([]byte(text), &next)); err != nil {
 		return h, broken("head", err)
 	}
+	h.Tried = next.Next.Version
 	switch {
-	case h.Schema > canarySchema:
+	case h.Schema > triedSchema:
 		return h, &newerError{h.Schema}
-	case h.Schema < 1 || h.Version < 1 || h.Oldest < 1 || h.Oldest > h.Version || h.Version > maxNumber || !isHash(h.Hash):
+	case h.Schema < 1 || h.Version < 1 || h.Oldest < 1 || h.Oldest > h.Version || h.Version > maxNumber || !isHash(h.Hash) ||
+		h.Tried < 0 || h.Tried > maxNumber:
 		return h, broken("head", "its numbers or its hash cannot be")
-	case (h.Schema == canarySchema) != h.Next.Exists():
-		return h, broken("head", "its form does not fit what it says")
-	}
-	if c := &h.Next; c.Exists() {
-		if c.Version <= h.Version || c.Version > maxNumber || !isHash(c.Hash) || c.Check() != nil {
-			return h, broken("head", "its next version cannot be")
-		}
 	}
 	return h, nil
 }
 
+// TriedWarning is an error that names the version that an earlier program tried; nil for none.
+func (h *Head) TriedWarning() error {
+	if h.Tried == 0 {
+		return nil
+	}
+	return fmt.Errorf("version %d, which an older limitctl tried beside version %d, is ignored", h.Tried, h.Version)
+}
+
 // Text returns the head as it is stored.
 func (h Head) Text() string {
-	h.Schema = Schema
-	if h.Next.Exists() {
-		h.Schema = canarySchema
-	}
+	h.Schema = schema
 	return jsonText(h)
 }
 
@@ -152,7 +126,7 @@ type Version struct {
 
 // Record returns the version as it is stored: its fields as JSON on one line, and then its text, compressed.
 func (v Version) Record() string {
-	v.Schema, v.Hash = Schema, Hash(v.Text)
+	v.Schema, v.Hash = schema, Hash(v.Text)
 	var record bytes.Buffer
 	record.WriteString(jsonText(v) + "\n")
 	w := gzip.NewWriter(&record)
@@ -170,7 +144,7 @@ func readVersion(record string) (*Version, error) {
 		return nil, broken("record", cmp.Or(err, errors.New("it is cut off")))
 	}
 	switch {
-	case v.Schema > Schema:
+	case v.Schema > schema:
 		return nil, &newerError{v.Schema}
 	case v.Schema < 1 || v.Number < 1:
 		return nil, broken("record", "it has no number")
@@ -194,33 +168,26 @@ func readVersion(record string) (*Version, error) {
 // Line is a line of the history.
 type Line struct {
 	Version int64  `json:"version"`
-	Did     string `json:"did"` // publish, rollback, shadow, canary, promote or withdraw
+	Did     string `json:"did"` // publish or rollback; earlier programs also wrote shadow, canary, promote and withdraw
 	Of      int64  `json:"of,omitempty"`
-	// Share, Attribute and Until are of a canary.
-	Share     int           `json:"share,omitempty"`
-	Attribute string        `json:"attribute,omitempty"`
-	Until     store.Instant `json:"until,omitempty"`
-	By        string        `json:"by"`
-	Reason    string        `json:"reason"`
-	Hash      string        `json:"hash"`
+	By      string `json:"by"`
+	Reason  string `json:"reason"`
+	Hash    string `json:"hash"`
 	// Bytes is the size of the record.
 	Bytes int `json:"bytes"`
 	// At is when the store added the line.
 	At time.Time `json:"-"`
 }
 
-// The kinds of lines.
+// The kinds of lines that put a version in force; an earlier program promoted a version that it had tried.
 const (
 	didPublish  = "publish"
 	didRollback = "rollback"
-	didShadow   = "shadow"   // a version is judged beside the one in force
-	didCanary   = "canary"   // a version decides for a share
-	didPromote  = "promote"  // the version that was tried is in force
-	didWithdraw = "withdraw" // it is no longer tried
+	didPromote  = "promote"
 )
 
-// putInForce reports whether the line put its version in force.
-func (l *Line) putInForce() bool {
+// PutInForce reports whether the line put its version in force.
+func (l *Line) PutInForce() bool {
 	return l.Did == didPublish || l.Did == didRollback || l.Did == didPromote
 }
 
@@ -265,14 +232,14 @@ func Read(ctx context.Context, table admin.ConfigTable) (*State, error) {
 func (s *State) Kept(number int64) bool {
 	switch {
 	case s.Was == "" || number < s.Head.Oldest || number > s.Head.Version:
-		return s.Was != "" && s.Head.Next.Exists() && number == s.Head.Next.Version
+		return false
 	case number == s.Head.Version:
 		return true
 	}
 	known, inForce := false, false
 	for i := range s.Lines {
 		if s.Lines[i].Version == number {
-			known, inForce = true, inForce || s.Lines[i].putInForce()
+			known, inForce = true, inForce || s.Lines[i].PutInForce()
 		}
 	}
 	return inForce || !known // the text of a version that was only tried is not kept
@@ -282,7 +249,7 @@ func (s *State) Kept(number int64) bool {
 func (s *State) Before() int64 {
 	var order []int64 // the versions in the order in which they were in force
 	for i := range s.Lines {
-		if l := &s.Lines[i]; l.putInForce() && l.Version <= s.Head.Version {
+		if l := &s.Lines[i]; l.PutInForce() && l.Version <= s.Head.Version {
 			order = append(order, l.Version)
 		}
 	}
@@ -299,16 +266,16 @@ func (s *State) Before() int64 {
 
 // NextNumber returns the number of the next version.
 func (s *State) NextNumber() int64 {
-	number := max(s.Head.Version, s.Head.Next.Version)
+	number := max(s.Head.Version, s.Head.Tried)
 	for i := range s.Lines { // the numbers of a store that lost its head go on
 		number = max(number, s.Lines[i].Version)
 	}
 	return number + 1
 }
 
-// Next returns the change that puts a version with a new number in force, alone. It completes v.
+// Next returns the change that puts a version with a new number in force. It completes v.
 func (s *State) Next(v *Version) admin.ConfigChange {
-	v.Schema, v.Number, v.Hash = Schema, s.NextNumber(), Hash(v.Text)
+	v.Number, v.Hash = s.NextNumber(), Hash(v.Text)
 	record := v.Record()
 	line := Line{Version: v.Number, Did: didPublish, Of: v.Of, By: v.By, Reason: v.Reason, Hash: v.Hash, Bytes: len(record)}
 	if v.Of != 0 {
@@ -317,7 +284,9 @@ func (s *State) Next(v *Version) admin.ConfigChange {
 	head := Head{Version: v.Number, Hash: v.Hash}
 	var drop []int64
 	head.Oldest, drop = s.oldest(v.Number, len(record))
-	drop = append(drop, s.tried()...)
+	if tried := s.Head.Tried; tried != 0 {
+		drop = append(drop, tried)
+	}
 	return admin.ConfigChange{Was: s.Was, Head: head.Text(), Version: v.Number, Record: record, Line: jsonText(line), Drop: drop}
 }
 
@@ -374,84 +343,3 @@ func (s *State) Fetch(ctx context.Context, table admin.ConfigTable, number int64
 
 // ErrNothing: nothing was published to the store yet.
 var ErrNothing = store.Invalidf("no configuration was published to this store; publish one with `limitctl config publish FILE`")
-
-// Process is what a process reports about the configuration that it has in force.
-type Process struct {
-	Name string `json:"name"`
-	Host string `json:"host"`
-	PID  int    `json:"pid,omitempty"`
-	// Program is the version of the program.
-	Program string `json:"program,omitempty"`
-	// Version and Hash are those in force; Version is 0 for a file.
-	Version int64     `json:"version"`
-	Hash    string    `json:"hash,omitempty"`
-	Since   time.Time `json:"since"`
-	// Next is the version that the process tries beside it, 0 for none, and Figures what it has counted.
-	Next    int64    `json:"next,omitempty"`
-	Figures *Figures `json:"figures,omitempty"`
-	// Refused is a version that the process cannot use, and Error says why.
-	Refused int64  `json:"refused,omitempty"`
-	Error   string `json:"error,omitempty"`
-	// Seen is how long ago the process reported.
-	Seen time.Duration `json:"-"`
-}
-
-// reportEvery is the time between two reports of a process, and reportKept how long a report is kept.
-const (
-	reportEvery = 10 * time.Second
-	reportKept  = 30 * time.Second
-)
-
-// The most bytes of the texts of a report.
-const maxName, maxError = 100, 300
-
-// topReported is the most subjects of each kind in a report. There are fewer if they do not fit.
-const topReported = 5
-
-// text returns the report, within [admin.MaxConfigReport].
-func (p Process) text() string {
-	p.Name, p.Host, p.Program, p.Error = cut(p.Name, maxName), cut(p.Host, maxName), cut(p.Program, maxName), cut(p.Error, maxError)
-	for {
-		text := jsonText(p)
-		if len(text) <= admin.MaxConfigReport-admin.ConfigIDSize {
-			return text
-		}
-		if f := p.Figures; f != nil {
-			figures := *f
-			if n := len(f.TopAnew); n > 0 && n >= len(f.TopNoMore) {
-				figures.TopAnew = f.TopAnew[:n-1]
-			} else if n := len(f.TopNoMore); n > 0 {
-				figures.TopNoMore = f.TopNoMore[:n-1]
-			} else {
-				p.Figures = nil
-				continue
-			}
-			p.Figures = &figures
-			continue
-		}
-		// Escapes of control characters take six bytes for one.
-		p.Name, p.Host, p.Program, p.Error = cut(p.Name, len(p.Name)/2), cut(p.Host, len(p.Host)/2), "", cut(p.Error, len(p.Error)/2)
-	}
-}
-
-// cut returns the first bytes of a text, as valid UTF-8.
-func cut(text string, most int) string {
-	return strings.ToValidUTF8(text[:min(len(text), most)], "")
-}
-
-// Processes returns what processes have reported, by name, host and number.
-func Processes(ctx context.Context, table admin.ConfigTable) (processes []Process, err error) {
-	reports, err := table.ConfigReports(ctx)
-	for _, r := range reports {
-		p := Process{}
-		if json.Unmarshal([]byte(r.Text), &p) != nil || p.Version < 0 {
-			continue
-		}
-		p.Seen = max(0, reportKept-r.Left)
-		processes = append(processes, p)
-	}
-	slices.SortFunc(processes, func(a, b Process) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Host, b.Host), cmp.Compare(a.PID, b.PID))
-	})
-	return processes, err
-}

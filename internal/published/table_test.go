@@ -1,7 +1,6 @@
 package published
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,8 +23,6 @@ type table struct {
 	reads    int   // of versions
 	large    int   // those of them that return a record
 	heads    int   // reads of the head
-	clock    func() time.Time
-	noTime   error // of reading the clock
 }
 
 func newTable() *table {
@@ -35,10 +32,6 @@ func newTable() *table {
 func (t *table) ConfigHead(context.Context) (string, error) {
 	t.heads++
 	return t.head, t.err
-}
-
-func (t *table) ConfigTime(context.Context) (store.Instant, error) {
-	return store.InstantOf(t.clock()), cmp.Or(t.noTime, t.err)
 }
 
 func (t *table) ConfigVersion(_ context.Context, number int64) (string, error) {
@@ -112,14 +105,13 @@ func (t *table) publish(tb testing.TB, text []byte) *Version {
 type rig struct {
 	*Follower
 	*table
-	t     *testing.T
-	ahead time.Duration // of the store's clock
-	now   time.Time
-	used  []string // what was put in force
-	told  []string
-	kept  string
-	not   string // a text that cannot be used
-	bug   bool   // it panics
+	t    *testing.T
+	now  time.Time
+	used []string // what was put in force
+	told []string
+	kept string
+	not  string // a text that cannot be used
+	bug  bool   // it panics
 
 	full  bool     // it can keep nothing
 	keeps int      // how often that was tried
@@ -128,7 +120,6 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	r := &rig{table: newTable(), t: t, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
-	r.clock = func() time.Time { return r.now.Add(r.ahead) }
 	r.begin()
 	return r
 }
@@ -137,28 +128,17 @@ func newRig(t *testing.T) *rig {
 func (r *rig) begin() {
 	r.Follower = NewFollower(Settings{
 		Table: r.table,
-		Use: func(v *Version, next *Next) error {
-			text := fmt.Sprint(v.Number)
-			versions := []*Version{v}
-			if next != nil {
-				text += fmt.Sprint("+", next.Number)
-				if plan := next.Trial.Plan; plan.Share > 0 {
-					text += fmt.Sprint("/", plan.Share, plan.By)
-				}
-				versions = append(versions, next.Version)
+		Use: func(v *Version) error {
+			if _, err := Parse("published", v.Text); err != nil {
+				return err
 			}
-			for _, v := range versions {
-				if _, err := Parse("published", v.Text); err != nil {
-					return err
-				}
-				if r.bug && v.Number > 1 {
-					panic("a bug")
-				}
-				if r.not != "" && strings.Contains(string(v.Text), r.not) {
-					return errors.New("not here")
-				}
+			if r.bug && v.Number > 1 {
+				panic("a bug")
 			}
-			r.used = append(r.used, text)
+			if r.not != "" && strings.Contains(string(v.Text), r.not) {
+				return errors.New("not here")
+			}
+			r.used = append(r.used, fmt.Sprint(v.Number))
 			return nil
 		},
 		Keep: func(record string) error {
@@ -174,11 +154,11 @@ func (r *rig) begin() {
 			}
 			return r.kept, nil
 		},
-		OnUnkept: func(err error) { r.kepts = append(r.kepts, err.Error()) },
-		OnError:  func(err error) { r.told = append(r.told, fmt.Sprint(err)) },
-		Process:  Process{Name: "checkout", Host: "one"},
-		Now:      func() time.Time { return r.now },
-		Timeout:  time.Minute,
+		OnWarning: func(err error) { r.kepts = append(r.kepts, err.Error()) },
+		OnError:   func(err error) { r.told = append(r.told, fmt.Sprint(err)) },
+		Process:   Process{Name: "checkout", Host: "one"},
+		Now:       func() time.Time { return r.now },
+		Timeout:   time.Minute,
 	})
 }
 

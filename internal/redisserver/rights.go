@@ -217,34 +217,3 @@ func User(client redis.UniversalClient) string {
 	}
 	return cmp.Or(name, "default")
 }
-
-// PublishingRights returns the rights that users need to follow a published configuration, as services do, and to publish
-// one, each with a try that never changes anything. Operators who also change limits need those of their [Role] besides.
-func PublishingRights(prefix string) (follow, publish []Right) {
-	key := func(rest string) string { return prefix + "!{config}:" + rest }
-	const noScript = "0000000000000000000000000000000000000000"
-	follow = []Right{
-		{Command: "getrange", Try: []any{"getrange", key("head"), 0, 0}},
-		{Command: "time", Try: []any{"time"}, Else: "a version that is tried with an end is not"},
-		{Command: "set", Try: []any{"set", key("process:none"), "", "xx", "px", 1000}, Else: "config status does not show the process",
-			Writes: true},
-	}
-	publish = []Right{
-		{Command: "getrange", Try: []any{"getrange", key("head"), 0, 0}},
-		{Command: "evalsha", Try: []any{"evalsha", noScript, 1, key("head")}},
-		{Command: "eval", Try: []any{"eval", "return 1", 1, key("head")}},
-		{Command: "time", Try: []any{"time"}, Else: "--until is refused"},
-		{Command: "xrevrange", Try: []any{"xrevrange", key("history"), "+", "-", "count", 1}},
-		{Command: "xadd", Try: []any{"xadd", key("history"), "0-0", "", ""}, Writes: true}, // a number that no entry can have
-		{Command: "set", Try: []any{"set", key("v:0"), "", "xx"}, Writes: true},            // versions count from 1
-		{Command: "unlink", Try: []any{"unlink", key("v:0")}, Writes: true},
-	}
-	return follow, publish
-}
-
-// PublishingKeys returns the words of an ACL for the keys of published configurations: those that a service reads and
-// writes, and those of a publisher.
-func PublishingKeys(prefix string) (follow, publish []string) {
-	return []string{keyRule(prefix, "!{config}:*", false), keyRule(prefix, "!{config}:process:*", true)},
-		[]string{keyRule(prefix, "!{config}:*", true)}
-}

@@ -194,17 +194,15 @@ func (s *SelectionOptions) byPattern(text string, layouts bool) (selection opera
 	subject, oneSubject := query.Subjects.Exact()
 	whole, oneName := name.Exact()
 	key := store.Key{Subject: subject, Name: whole}
-	if _, isPolicys := policy.ParseAnyKey(key); oneSubject && oneName && !isPolicys && strings.Contains(whole, "/") {
+	if _, isPolicys := policy.ParseKey(key); oneSubject && oneName && !isPolicys && strings.Contains(whole, "/") {
 		query.Keys = []store.Key{key} // the whole name of a limit that has no name of its own
 		return selection, nil
 	}
 	query.Match = func(key store.Key) bool {
 		// A policy's limit can be called by its own name or with its policy's, as
-		// --summary shows it, without what hash_by has put behind it. It also means what the next version of it counts.
-		parts, isPolicys := policy.ParseAnyKey(key)
-		limit, whole := parts.Limit, parts.LimitName()
-		return name.Match(key.Name) || isPolicys && (name.Match(limit) || name.Match(whole) ||
-			name.Match(store.WithoutNext(limit)) || name.Match(store.WithoutNext(whole)))
+		// --summary shows it, without what hash_by has put behind it.
+		parts, isPolicys := policy.ParseKey(key)
+		return name.Match(key.Name) || isPolicys && (name.Match(parts.Limit) || name.Match(parts.LimitName()))
 	}
 	return selection, nil
 }

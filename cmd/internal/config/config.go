@@ -8,7 +8,6 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/ratelimitfile"
 	"github.com/limitctl/limitctl/internal/configfile"
-	"github.com/limitctl/limitctl/internal/published"
 	"github.com/limitctl/limitctl/internal/yamlfile"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -33,9 +32,6 @@ type Config struct {
 	RatelimitFiles []string
 	// Remarks say what in these files has no equal.
 	Remarks []ratelimitfile.Remark
-	// Trial is the published version that is tried beside this one, nil for none, and Tried are the policies with it.
-	Trial *published.Trial
-	Tried []*policy.Policy
 
 	origins map[string]Origin
 }

@@ -155,15 +155,6 @@ func (s *readOnlyStore) ConfigHead(ctx context.Context) (string, error) {
 	return table.ConfigHead(ctx)
 }
 
-// ConfigTime implements [admin.ConfigTable].
-func (s *readOnlyStore) ConfigTime(ctx context.Context) (store.Instant, error) {
-	table, err := s.configs()
-	if err != nil {
-		return 0, err
-	}
-	return table.ConfigTime(ctx)
-}
-
 // ConfigVersion implements [admin.ConfigTable].
 func (s *readOnlyStore) ConfigVersion(ctx context.Context, number int64) (string, error) {
 	table, err := s.configs()

@@ -120,7 +120,7 @@ func (f *keyFacts) addForeign(storeKey, wrong string) {
 // groupOf returns the name under which limits are counted: "api/user" for a policy, else the algorithm and the
 // period.
 func groupOf(e *admin.Entry) string {
-	if parts, ok := policy.ParseAnyKey(e.Key); ok {
+	if parts, ok := policy.ParseKey(e.Key); ok {
 		return parts.LimitName()
 	}
 	if !e.LimitKnown() {

@@ -60,9 +60,6 @@ func (e *examination) rights(ctx context.Context, s *server) (readOnly bool, err
 		}
 	}
 	e.add(s, judgeRights(facts))
-	if err := e.publishing(ctx, s, &facts); err != nil {
-		return false, err
-	}
 	if e.Layouts.Keys != nil {
 		if err := e.layoutRights(ctx, s, facts.asked); err != nil {
 			return false, err

@@ -158,7 +158,7 @@ func (by denialGrouping) missing() string {
 // attributeOf returns the value of an attribute that a key was made of.
 func attributeOf(key store.Key, name string) (value string, has bool) {
 	var attributes []policy.Attribute
-	if parts, isPolicys := policy.ParseAnyKey(key); isPolicys {
+	if parts, isPolicys := policy.ParseKey(key); isPolicys {
 		attributes = parts.Attributes
 	} else {
 		attributes, _ = policy.ParseSubject(key.Subject)

@@ -117,7 +117,7 @@ func newEntryDocument(row *inspectRow, facts *keyFacts) *entryDocument {
 		d.StoreKeys = severalStoreKeys(e)
 		d.KeyBase64, d.StoreKeyBase64 = output.Base64IfNeeded(e.Key.Subject), output.Base64IfNeeded(e.StoreKey)
 		d.NameBase64, d.StoreKeysBase64 = output.Base64IfNeeded(e.Key.Name), output.AllBase64IfNeeded(d.StoreKeys)
-	} else if parts, isPolicys := policy.ParseAnyKey(e.Key); isPolicys {
+	} else if parts, isPolicys := policy.ParseKey(e.Key); isPolicys {
 		d.Policy, d.Limit, d.Attributes = parts.Policy, parts.Limit, cli.AttributesOf(parts.Attributes)
 	} else if attributes, is := policy.ParseSubject(e.Key.Subject); is {
 		d.Attributes = cli.AttributesOf(attributes)

@@ -88,7 +88,7 @@ func (a *summaryAnswer) group(key store.Key, layout string) *summaryGroup {
 		name = summaryName{value: value, isNone: !has}
 	} else if layout != "" {
 		name.layout = layout
-	} else if parts, ok := policy.ParseAnyKey(key); ok {
+	} else if parts, ok := policy.ParseKey(key); ok {
 		name = summaryName{policy: parts.Policy, limit: parts.Limit}
 	}
 	group := a.byName[name]

@@ -19,26 +19,20 @@ type PublishPlan struct {
 	// Config is the text to publish, and Of the version that it was before; 0 for a file.
 	Config []byte
 	Of     int64
-	// Change makes the change, and completes the version; nil puts the version in force.
-	Change func(v *published.Version) admin.ConfigChange
 	// Question is asked before.
 	Question string
 	Consent  Consent
 }
 
-// Publish asks, and puts a configuration in force as the next version, or makes the change of the plan. If it returns no
-// version, nothing was changed, or the error says that the outcome is unknown.
+// Publish asks, and puts a configuration in force as the next version. If it returns no version, nothing was changed, or
+// the error says that the outcome is unknown.
 func (r *Runner) Publish(ctx context.Context, plan *PublishPlan, observer Observer) (*published.Version, error) {
 	table, has := admin.ConfigTableOf(r.Store)
 	if !has {
 		return nil, store.Invalidf("this store keeps no published configurations")
 	}
 	v := &published.Version{At: r.Now().UTC(), By: r.User, Reason: plan.Consent.Reason, Of: plan.Of, Text: plan.Config}
-	makeChange := plan.Change
-	if makeChange == nil {
-		makeChange = plan.State.Next
-	}
-	next := makeChange(v)
+	next := plan.State.Next(v)
 	entry := r.newEntry(plan.Command, fmt.Sprintf("%s (version %d)", plan.Text, v.Number))
 	entry.Matched = 1
 	var made *published.Version

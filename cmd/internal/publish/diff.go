@@ -18,8 +18,16 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
+// diffOptions are those of diff.
+type diffOptions struct {
+	*cli.Globals
+	summary    markdownFlag
+	trace      string
+	attributes []string
+}
+
 func newDiffCmd(global *cli.Globals) *cobra.Command {
-	var summary markdownFlag
+	o := &diffOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "diff [OLD] [NEW]",
 		Short: "Show for whom limits are loosened, tightened or dropped",
@@ -40,10 +48,15 @@ that are over it by most are named. A key that an override blocks or exempts
 is not counted. ≥ means that more may be over: which limit they get depends on
 an attribute that is not in the key.
 
+With --trace it also shows how many requests of recorded traffic each of the
+policies that differ would have denied, as simulate does: under OLD and NEW, or
+under the version in force, else the configuration in use, and the file.
+
 The exit code is 0 if nothing differs, else 1.`,
 		Example: `  limitctl config diff limitctl.yaml new.yaml
   limitctl config diff new.yaml --context prod
   limitctl config diff --context prod -o json
+  limitctl config diff new.yaml --context prod --trace requests.jsonl
   limitctl config diff new.yaml --context prod --markdown change.md`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 2 {
@@ -52,63 +65,105 @@ The exit code is 0 if nothing differs, else 1.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.CheckPlaces(cmd, global, "", "markdown"); err != nil {
+			if err := cli.CheckPlaces(cmd, global, o.trace, "markdown"); err != nil {
 				return err
 			}
-			return runDiff(cmd.Context(), global, args, &summary)
+			return o.run(cmd.Context(), args)
 		},
 	}
-	summary.add(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&o.trace, "trace", "", "also show what the recorded traffic in `FILE` would have got, as simulate does")
+	flags.StringArrayVar(&o.attributes, "attribute", nil,
+		"`NAME=FIELD`: the attribute NAME of the policies is in the field FIELD of the trace (default the field of that name)")
+	cmd.RegisterFlagCompletionFunc("attribute", cobra.NoFileCompletions)
+	o.summary.add(cmd)
 	return cmd
 }
 
-func runDiff(ctx context.Context, g *cli.Globals, args []string, summary *markdownFlag) error {
-	files := make([]*config.Config, len(args))
-	for i, path := range args {
-		data, err := g.Env.ReadConfig(path)
-		if err != nil {
-			return cli.Usagef("the file %s cannot be read: %s", shell.Command(path), cli.Cause(err))
-		}
-		if files[i], err = config.Parse(path, data, nil); err != nil {
-			return err
-		}
-		env := cli.ConfigEnvironment(g)
-		if err := files[i].AddRatelimit(&env); err != nil {
-			return err
-		}
+func (o *diffOptions) run(ctx context.Context, args []string) error {
+	if o.trace == "" && len(o.attributes) > 0 {
+		return cli.Usagef("--attribute needs a --trace, whose fields it is for")
 	}
-	answer := &diffAnswer{ofKeys: len(files) < 2}
-	var err error
-	switch len(files) {
-	case 2:
-		for _, d := range config.Differences(files[0], files[1]) {
-			answer.rows = append(answer.rows, diffRow{Difference: d})
-		}
-	case 1:
-		answer.rows, err = keyDifferences(ctx, g, files[0])
-	default:
-		c, loadErr := g.Config()
-		if loadErr != nil {
-			return loadErr
-		}
-		if len(c.Policies) == 0 {
-			return cli.Usagef("there is no configuration with policies to compare the store with; name one with --config FILE")
-		}
-		answer.rows, err = keyDifferences(ctx, g, c)
-	}
+	answer, err := o.compare(ctx, args)
 	if err != nil {
 		return err
 	}
-	if err := summary.print(g, answer); err != nil {
+	if err := o.summary.print(o.Globals, answer); err != nil {
 		return err
 	}
 	if len(answer.rows) > 0 {
 		return cli.ErrDenied
 	}
-	if !g.Quiet {
-		g.Note("nothing differs")
+	if !o.Quiet {
+		o.Note("nothing differs")
 	}
 	return nil
+}
+
+// compare compares two files, or one with the store.
+func (o *diffOptions) compare(ctx context.Context, args []string) (*diffAnswer, error) {
+	files := make([]*config.Config, len(args))
+	for i, path := range args {
+		data, err := o.Env.ReadConfig(path)
+		if err != nil {
+			return nil, cli.Usagef("the file %s cannot be read: %s", shell.Command(path), cli.Cause(err))
+		}
+		if files[i], err = config.Parse(path, data, nil); err != nil {
+			return nil, err
+		}
+		env := cli.ConfigEnvironment(o.Globals)
+		if err := files[i].AddRatelimit(&env); err != nil {
+			return nil, err
+		}
+	}
+	if len(files) == 2 {
+		answer := new(diffAnswer)
+		for _, d := range config.Differences(files[0], files[1]) {
+			answer.rows = append(answer.rows, diffRow{Difference: d})
+		}
+		return answer, o.replay(ctx, answer, files[0], files[1])
+	}
+	inUse, err := o.Config()
+	if err != nil {
+		return nil, err
+	}
+	after := inUse
+	if len(files) == 1 {
+		after = files[0]
+	} else if len(after.Policies) == 0 {
+		return nil, cli.Usagef("there is no configuration with policies to compare the store with; name one with --config FILE")
+	}
+	return o.compareWithStore(ctx, inUse, after)
+}
+
+// compareWithStore compares a configuration with the keys in use, and the traffic also under what is in force: the published
+// version, else the configuration in use.
+func (o *diffOptions) compareWithStore(ctx context.Context, inUse, after *config.Config) (*diffAnswer, error) {
+	backend, where, err := o.OpenToRead()
+	if err != nil {
+		return nil, err
+	}
+	defer backend.Close()
+	answer := &diffAnswer{ofKeys: true}
+	if answer.rows, err = keyDifferencesOf(ctx, o.Globals, backend, after); err != nil || o.trace == "" {
+		return answer, err
+	}
+	before := inUse
+	if table, has := admin.ConfigTableOf(backend); has {
+		p := &place{backend: backend, where: where, table: table}
+		if err := p.read(ctx, o.Globals, false); err != nil {
+			return nil, err
+		}
+		if p.state.Was != "" {
+			if _, before, err = p.inForce(ctx, o.Globals); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if before == after {
+		return nil, cli.Usagef("nothing was published to compare the traffic with; name a file with other policies")
+	}
+	return answer, o.replay(ctx, answer, before, after)
 }
 
 // diffRow is a difference, and the number of its keys if keys were compared.
@@ -176,16 +231,6 @@ func (r *diffRow) overText() string {
 		return "≥" + cli.Number(r.over)
 	}
 	return cli.Number(r.over)
-}
-
-// keyDifferences compares the keys in use in the chosen store with a configuration.
-func keyDifferences(ctx context.Context, g *cli.Globals, c *config.Config) ([]diffRow, error) {
-	backend, _, err := g.OpenToRead()
-	if err != nil {
-		return nil, err
-	}
-	defer backend.Close()
-	return keyDifferencesOf(ctx, g, backend, c)
 }
 
 // keyDifferencesOf compares the keys in use in an open store with a configuration.
@@ -263,8 +308,9 @@ func becomes(old store.Limit, candidates []policy.Candidate, override *store.Ove
 
 // diffAnswer is the differences between configurations, or between keys and a configuration.
 type diffAnswer struct {
-	rows   []diffRow
-	ofKeys bool
+	rows    []diffRow
+	ofKeys  bool
+	traffic []traffic
 }
 
 type diffDocument struct {
@@ -289,7 +335,9 @@ func (a *diffAnswer) Document() any {
 	return struct {
 		SchemaVersion int   `json:"schema_version"`
 		Differences   []any `json:"differences"`
-	}{output.SchemaVersion, a.Lines()}
+		// Traffic is what recorded traffic would have got, by policy.
+		Traffic []traffic `json:"traffic,omitempty"`
+	}{output.SchemaVersion, a.Lines(), a.traffic}
 }
 
 // Lines implements output.Answer.
@@ -334,6 +382,7 @@ func (a *diffAnswer) Records() [][]string {
 
 // Print implements output.Answer.
 func (a *diffAnswer) Print(p *output.Printer) {
+	defer printTraffic(p, a.traffic)
 	if len(a.rows) == 0 {
 		return
 	}

@@ -3,14 +3,12 @@ package publish
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 func newHistoryCmd(global *cli.Globals) *cobra.Command {
@@ -19,9 +17,8 @@ func newHistoryCmd(global *cli.Globals) *cobra.Command {
 		Use:   "history",
 		Short: "Show who published which configuration, when and why",
 		Long: `History shows the published versions, the latest last: when, by whom, and why.
-The version in force is marked, and one that is tried beside it. Of the latest
-50 versions the store keeps the text, which config fetch shows and config
-rollback brings back; KEPT says so.`,
+The version in force is marked. Of the latest 50 versions the store keeps the
+text, which config fetch shows and config rollback brings back; KEPT says so.`,
 		Example: "  limitctl config history\n  limitctl config history --limit 100 -o json",
 		Args:    cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -43,12 +40,12 @@ func runHistory(ctx context.Context, g *cli.Globals, limit int) error {
 	}
 	defer p.backend.Close()
 	a := &historyAnswer{now: g.Env.Now(), SchemaVersion: output.SchemaVersion, Version: p.state.Head.Version,
-		Next: p.state.Head.Next.Version, History: []historyEntry{}}
+		History: []historyEntry{}}
 	lines := p.state.Lines
 	for _, line := range lines[max(0, len(lines)-limit):] {
 		a.History = append(a.History, historyEntry{Version: line.Version, At: output.UTC(line.At), By: line.By, Did: line.Did, Of: line.Of,
 			Reason: line.Reason, Hash: line.Hash, Bytes: line.Bytes, Kept: p.state.Kept(line.Version),
-			Percent: float64(line.Share) / 100, Attribute: line.Attribute, Until: untilOf(line.Until)})
+			inForce: line.Version == a.Version && line.PutInForce()})
 	}
 	if len(a.History) == 0 && !g.Quiet {
 		g.Note("nothing was published in %s yet", output.Printable(p.settings.Place(p.where)))
@@ -68,8 +65,7 @@ func openToRead(ctx context.Context, g *cli.Globals) (*place, error) {
 // historyAnswer is the answer of history.
 type historyAnswer struct {
 	SchemaVersion int            `json:"schema_version"`
-	Version       int64          `json:"version"`        // in force, 0 for none
-	Next          int64          `json:"next,omitempty"` // tried beside it
+	Version       int64          `json:"version"` // in force, 0 for none
 	History       []historyEntry `json:"history"`
 	now           time.Time
 }
@@ -78,40 +74,21 @@ type historyEntry struct {
 	Version int64     `json:"version"`
 	At      time.Time `json:"at"`
 	By      string    `json:"by"`
-	Did     string    `json:"did"`          // publish, rollback, shadow, canary, promote or withdraw
+	Did     string    `json:"did"`          // publish or rollback; an older limitctl wrote others
 	Of      int64     `json:"of,omitempty"` // the version that it brought back
-	// Percent, Attribute and Until are of a version that is tried.
-	Percent   float64    `json:"percent,omitempty"`
-	Attribute string     `json:"by_attribute,omitempty"`
-	Until     *time.Time `json:"until,omitempty"`
-	Reason    string     `json:"reason"`
-	Hash      string     `json:"hash"`
-	Bytes     int        `json:"bytes"` // compressed
-	Kept      bool       `json:"kept"`  // whether the store still has its text
+	Reason  string    `json:"reason"`
+	Hash    string    `json:"hash"`
+	Bytes   int       `json:"bytes"` // compressed
+	Kept    bool      `json:"kept"`  // whether the store still has its text
+	inForce bool
 }
 
 // did is what was done, for people.
 func (e *historyEntry) did() string {
-	text := e.Did
 	if e.Of != 0 {
-		text = fmt.Sprintf("%s to %d", e.Did, e.Of)
+		return fmt.Sprintf("%s to %d", e.Did, e.Of)
 	}
-	if e.Percent > 0 {
-		text += fmt.Sprintf(" %s by %s", percentText(int(math.Round(e.Percent*100))), e.Attribute)
-	}
-	if e.Until != nil {
-		text += " until " + e.Until.Format(time.RFC3339)
-	}
-	return text
-}
-
-// untilOf is the end of a canary, nil for none.
-func untilOf(until store.Instant) *time.Time {
-	if until <= 0 || until > store.MaxInstant {
-		return nil
-	}
-	at := until.Time()
-	return &at
+	return e.Did
 }
 
 // Lines implements output.Answer.
@@ -136,11 +113,8 @@ func (a *historyAnswer) Print(p *output.Printer) {
 	for i := range a.History {
 		e := &a.History[i]
 		version, style, kept := cli.Number(e.Version), output.Plain, "no"
-		if e.Version == a.Version && e.Did != didShadow && e.Did != didCanary {
+		if e.inForce {
 			version, style = version+" in force", output.Calm
-		}
-		if e.Version == a.Next && a.Next != 0 {
-			version, style = version+" tried", output.Near
 		}
 		if e.Kept {
 			kept = "yes"

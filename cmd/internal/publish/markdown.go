@@ -53,6 +53,7 @@ func (a *diffAnswer) Markdown() []byte {
 	} else {
 		a.writeLimits(&b)
 	}
+	a.writeTraffic(&b)
 	return []byte(b.String())
 }
 
@@ -117,27 +118,15 @@ func (a *answer) Markdown() []byte {
 	default:
 		fmt.Fprintf(&b, "### Limits: version %d in %s\n\n", a.next, place)
 	}
-	if a.plan != nil {
-		fmt.Fprintf(&b, "Version %d beside version %d, %s.\n\n", a.next, a.before, markdown.Text(tries(a.plan)))
-	}
 	a.limits.writeLimits(&b)
 	if a.keys != nil {
 		a.keys.writeKeys(&b)
-	}
-	a.writeTraffic(&b)
-	for _, fact := range []struct {
-		what  string
-		names []string
-	}{{"Counted apart while it is tried", a.apart}, {"Not tried, and changed only by promote", a.later}} {
-		if len(fact.names) > 0 {
-			fmt.Fprintf(&b, "%s: %s\n\n", fact.what, markdown.Code(someOf(fact.names)))
-		}
 	}
 	return []byte(b.String())
 }
 
 // writeTraffic writes what recorded traffic would have got.
-func (a *answer) writeTraffic(b *strings.Builder) {
+func (a *diffAnswer) writeTraffic(b *strings.Builder) {
 	if len(a.traffic) == 0 {
 		return
 	}

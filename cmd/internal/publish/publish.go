@@ -1,5 +1,5 @@
-// Package publish has the commands about a configuration in a store: publish, history, fetch, status, promote and rollback,
-// and diff, which shows what a configuration would change.
+// Package publish has the commands about a configuration in a store: publish, history, fetch, status and rollback, and diff,
+// which shows what a configuration would change.
 package publish
 
 import (
@@ -26,17 +26,14 @@ import (
 // Commands makes the commands, for limitctl config.
 func Commands(global *cli.Globals) []*cobra.Command {
 	return []*cobra.Command{newDiffCmd(global), newPublishCmd(global), newHistoryCmd(global), newFetchCmd(global),
-		newStatusCmd(global), newPromoteCmd(global), newRollbackCmd(global)}
+		newStatusCmd(global), newRollbackCmd(global)}
 }
 
 // options are those of publish and rollback.
 type options struct {
 	*cli.Globals
 	cli.ConsentOptions
-	canaryFlags
 	summary       markdownFlag
-	trace         string
-	attributes    []string
 	dryRun, force bool
 	noKeys        bool
 	command       string // for messages
@@ -48,14 +45,10 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show what would change, and change nothing")
 	flags.BoolVar(&o.force, "force", false, "even if overrides in force name a policy that is no longer in the configuration")
 	flags.BoolVar(&o.noKeys, "no-keys", false, "do not look for keys in use that would be over their new limit")
-	flags.StringVar(&o.trace, "trace", "", "also show what the recorded traffic in `FILE` would have got, as simulate does")
-	flags.StringArrayVar(&o.attributes, "attribute", nil,
-		"`NAME=FIELD`: the attribute NAME of the policies is in the field FIELD of the trace (default the field of that name)")
-	cmd.RegisterFlagCompletionFunc("attribute", cobra.NoFileCompletions)
 	o.summary.add(cmd)
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := cli.CheckPlaces(cmd, o.Globals, o.trace, "markdown"); err != nil {
+		if err := cli.CheckPlaces(cmd, o.Globals, "", "markdown"); err != nil {
 			return err
 		}
 		return run(cmd, args)
@@ -77,16 +70,8 @@ denials. Contexts, layouts and the prefix stay in the file, so no store or
 password gets into the store.
 
 Before it asks, it shows the limits that change, the keys in use whose limit
-changes, and who has more in use than the new limit allows. With --trace it also
-shows what recorded traffic would have got, under the old and the new policies.
-
-With --shadow or --percent FILE is tried beside the version in force, which
-stays until config promote. A shadow decides nothing: processes count whom it
-would deny anew and whom no longer, and config status shows it. --percent 5
---by tenant lets FILE decide for 5 % of the tenants, the same ones in every
-process; 10 % contains them. Only limits are tried: http, envoy and the like,
-and policies that come or go, change with config promote. config rollback ends
-a trial, and so does --until, by itself.
+changes, and who has more in use than the new limit allows. config diff --trace
+shows what recorded traffic would have got.
 
 Nothing is written if FILE has a mistake or the same policies as the version in
 force, or if somebody else has published meanwhile. A policy that overrides in
@@ -95,9 +80,7 @@ force name must not disappear, unless --force is given.
 The store keeps the latest 50 versions, at most 8 MB of them, and the history of
 1,000.`,
 		Example: `  limitctl config publish limitctl.yaml -m "more for acme" --context prod
-  limitctl config publish limitctl.yaml --dry-run --trace requests.jsonl
-  limitctl config publish limitctl.yaml -m "try less" --shadow --until 2h --yes
-  limitctl config publish limitctl.yaml -m "try less" --percent 5 --by user --yes
+  limitctl config publish limitctl.yaml --dry-run
   limitctl config publish limitctl.yaml -m "$CI_COMMIT_TITLE" --confirm prod --context prod -o json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch len(args) {
@@ -111,34 +94,10 @@ The store keeps the latest 50 versions, at most 8 MB of them, and the history of
 		RunE: func(cmd *cobra.Command, args []string) error { return o.publish(cmd.Context(), args[0]) },
 	}
 	o.addFlags(cmd)
-	o.canaryFlags.add(cmd, cmd.Flags())
-	cmd.RegisterFlagCompletionFunc("by", o.completeBy)
 	return cmd
 }
 
-// completeBy completes attributes of the policies of FILE.
-func (o *options) completeBy(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
-	if len(args) == 1 {
-		if data, err := o.Env.ReadConfig(args[0]); err == nil {
-			if c, err := config.Parse(args[0], data, nil); err == nil {
-				for _, p := range c.Policies {
-					attributes, _ := p.Attributes()
-					names = append(names, attributes...)
-				}
-			}
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names), cobra.ShellCompDirectiveNoFileComp
-}
-
 func (o *options) publish(ctx context.Context, path string) error {
-	if _, err := o.plan(); err != nil {
-		return err
-	}
-	if _, err := o.lasts(o.Env.Now()); err != nil {
-		return err
-	}
 	data, err := o.Env.ReadConfig(path)
 	if err != nil {
 		return cli.Usagef("the file %s cannot be read: %s", shell.Command(path), cli.Cause(err))
@@ -163,11 +122,7 @@ func (o *options) publish(ctx context.Context, path string) error {
 			return nil, cli.Usagef("%s has the prefix %q, and the store is open with %q, so nobody would find the keys; give %s", path,
 				c.Prefix, p.settings.Prefix.Value, shell.Command("--prefix", c.Prefix))
 		}
-		plan, err := o.canary(ctx, p)
-		if err != nil {
-			return nil, err
-		}
-		return &change{title: path, text: text, plan: plan}, nil
+		return &change{title: path, text: text}, nil
 	})
 }
 
@@ -195,23 +150,35 @@ func openPlace(ctx context.Context, g *cli.Globals, s *cli.Settings, open func()
 		err = cli.Usagef("the store %s keeps no configurations, because no other process could read them; give --store with a Redis or "+
 			"a file", where)
 	} else {
-		ctx, cancel := store.BudgetContext(ctx, g.Timeout)
-		defer cancel()
-		p.state, err = published.Read(ctx, p.table)
-		if mends && errors.Is(err, store.ErrForeign) && p.state != nil && p.state.Was != "" {
-			g.Note("warning: %s; it is replaced, and what is in force is not compared", cli.Message(err))
-			err = nil
-		}
+		err = p.read(ctx, g, mends)
 	}
 	if err != nil {
 		backend.Close()
 		return nil, err
 	}
+	return p, nil
+}
+
+// read reads what is published.
+func (p *place) read(ctx context.Context, g *cli.Globals, mends bool) (err error) {
+	ctx, cancel := store.BudgetContext(ctx, g.Timeout)
+	defer cancel()
+	p.state, err = published.Read(ctx, p.table)
+	if mends && errors.Is(err, store.ErrForeign) && p.state != nil && p.state.Was != "" {
+		g.Note("warning: %s; it is replaced, and what is in force is not compared", cli.Message(err))
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	if warning := p.state.Head.TriedWarning(); warning != nil {
+		g.Note("warning: %s", warning)
+	}
 	if p.state.Damaged > 0 {
 		g.Note("warning: %s in the history of the store are not limitctl's, and are left out",
 			cli.CountOf(int64(p.state.Damaged), "entry", "entries"))
 	}
-	return p, nil
+	return nil
 }
 
 // fetch returns a version.
@@ -221,60 +188,23 @@ func (p *place) fetch(ctx context.Context, g *cli.Globals, number int64) (*publi
 	return p.state.Fetch(ctx, p.table, number)
 }
 
+// inForce returns the version in force; v is not nil if only its text has mistakes.
+func (p *place) inForce(ctx context.Context, g *cli.Globals) (v *published.Version, c *config.Config, err error) {
+	if v, err = p.fetch(ctx, g, p.state.Head.Version); err == nil {
+		c, err = config.Parse(fmt.Sprintf("version %d", v.Number), v.Text, nil)
+	}
+	return v, c, err
+}
+
 // change is what a command is about to publish.
 type change struct {
 	title string // in messages
 	text  []byte
 	of    int64 // the version that it was before; 0 for a file
-	// plan says how the text is tried; nil if it is put in force.
-	plan *published.Canary
-	// did is didPromote or didWithdraw of the version number, empty for a text that is published.
-	did    string
-	number int64
-}
-
-const (
-	didPromote  = "promote"
-	didWithdraw = "withdraw"
-	didShadow   = "shadow"
-	didCanary   = "canary"
-)
-
-// make returns what makes the change.
-func (c *change) make(s *published.State) func(v *published.Version) admin.ConfigChange {
-	switch {
-	case c.did == didPromote:
-		return s.Promote
-	case c.did == didWithdraw:
-		return s.Withdraw
-	case c.plan != nil:
-		return func(v *published.Version) admin.ConfigChange { return s.Try(v, *c.plan) }
-	}
-	return s.Next
-}
-
-// question asks for the change.
-func (c *change) question(a *answer) string {
-	switch {
-	case c.did == didPromote && len(a.apart) > 0:
-		return fmt.Sprintf("Promote %s, without what was counted as %s%s", c.title, someOf(a.apart), store.NextSuffix)
-	case c.did == didPromote:
-		return "Promote " + c.title
-	case c.did == didWithdraw:
-		return "End the trial of " + c.title
-	case c.plan != nil:
-		return fmt.Sprintf("Try %s %s", c.title, tries(c.plan))
-	case c.of != 0:
-		return "Bring " + c.title + " back"
-	}
-	return "Publish " + c.title
 }
 
 // change shows what would change, asks, and publishes.
 func (o *options) change(ctx context.Context, next func(p *place) (*change, error)) error {
-	if o.trace == "" && len(o.attributes) > 0 {
-		return cli.Usagef("--attribute needs a --trace, whose fields it is for")
-	}
 	if strings.TrimSpace(o.Reason) == "" && !o.dryRun {
 		return cli.Usagef("no reason given; say why with -m TEXT, for those who read the history later")
 	}
@@ -308,8 +238,11 @@ func (o *options) change(ctx context.Context, next func(p *place) (*change, erro
 	if answer.same || o.dryRun {
 		return o.summary.print(o.Globals, answer)
 	}
-	plan := &operation.PublishPlan{Command: o.command, Text: c.title, State: p.state, Config: c.text,
-		Of: c.of, Consent: o.ConsentOptions.Given(), Change: c.make(p.state), Question: c.question(answer)}
+	plan := &operation.PublishPlan{Command: o.command, Text: c.title, State: p.state, Config: c.text, Of: c.of,
+		Consent: o.ConsentOptions.Given(), Question: "Publish " + c.title}
+	if c.of != 0 {
+		plan.Question = "Bring " + c.title + " back"
+	}
 	shown := !plan.Consent.Covers(s.Access())
 	if shown && !o.Quiet {
 		answer.show(&output.Printer{Out: o.Env.Err})
@@ -320,12 +253,8 @@ func (o *options) change(ctx context.Context, next func(p *place) (*change, erro
 	}
 	answer.version, answer.shown = v, shown
 	printErr := o.summary.print(o.Globals, answer)
-	switch before := p.state.Head.Version; {
-	case before == 0 || o.Quiet || c.did == didWithdraw:
-	case c.plan != nil:
-		o.Note("see what it does with: %s; end it with: %s", cli.CommandHere(o.Globals, s, "config", "status"),
-			cli.CommandHere(o.Globals, s, "config", "rollback", "-m", "enough"))
-	default: // who goes back is in a hurry, and the keys only inform: nothing is refused because of them
+	if before := p.state.Head.Version; before != 0 && !o.Quiet {
+		// Who goes back is in a hurry, and the keys only inform: nothing is refused because of them.
 		o.Note("go back with: %s", cli.CommandHere(o.Globals, s, "config", "rollback", cli.Number(before), "-m",
 			fmt.Sprint("back to ", before), "--no-keys"))
 	}
@@ -335,49 +264,29 @@ func (o *options) change(ctx context.Context, next func(p *place) (*change, erro
 // preview compares what would be published with what is in force, and with the keys in use.
 func (o *options) preview(ctx context.Context, p *place, c *change) (*answer, error) {
 	a := &answer{dryRun: o.dryRun, of: c.of, place: p.settings.Place(p.where), before: p.state.Head.Version,
-		next: p.state.NextNumber(), plan: c.plan, did: c.did, ends: p.state.Head.Next.Version}
-	switch next := &p.state.Head.Next; {
-	case c.did != "":
-		a.next = c.number
-	case c.plan != nil && next.Exists() && next.Hash == published.Hash(c.text):
-		a.next = next.Version
-	}
-	if c.did == didWithdraw {
-		return a, nil
-	}
+		next: p.state.NextNumber()}
 	after, err := config.Parse(c.title, c.text, nil)
 	if err != nil {
 		return nil, err
 	}
-	before, err := nothing()
+	before, err := config.Parse("nothing", []byte("contexts: {}\n"), nil)
 	if err != nil {
 		return nil, err
 	}
 	if p.state.Head.Version > 0 {
-		v, err := p.fetch(ctx, o.Globals, p.state.Head.Version)
-		if err == nil && v.Hash == published.Hash(c.text) {
+		v, inForce, err := p.inForce(ctx, o.Globals)
+		switch {
+		case v != nil && v.Hash == published.Hash(c.text):
 			a.same = true
 			return a, nil
-		}
-		if err == nil {
-			before, err = config.Parse(fmt.Sprintf("version %d", v.Number), v.Text, nil)
-		}
-		if err != nil { // it is replaced, so that nobody is stuck with it
+		case err == nil:
+			before = inForce
+		default: // it is replaced, so that nobody is stuck with it
 			o.Note("warning: version %d, which is in force, cannot be read, so it is not compared: %s", p.state.Head.Version,
 				cli.Message(err))
-			before, _ = nothing()
 		}
 	}
-	if err := checkBy(c.plan, before, after); err != nil {
-		return nil, err
-	}
 	before.Prefix, after.Prefix = "", ""
-	if c.plan != nil || c.did == didPromote {
-		a.apart = apartLimits(before, after)
-	}
-	if c.plan != nil {
-		a.later = laterSettings(before, after)
-	}
 	for _, d := range config.Differences(before, after) {
 		a.limits.rows = append(a.limits.rows, diffRow{Difference: d})
 	}
@@ -390,16 +299,8 @@ func (o *options) preview(ctx context.Context, p *place, c *change) (*answer, er
 			return nil, err
 		}
 	}
-	if o.trace != "" {
-		if a.traffic, err = o.replay(ctx, before, after); err != nil {
-			return nil, err
-		}
-	}
 	return a, nil
 }
-
-// nothing is a configuration that says nothing.
-func nothing() (*config.Config, error) { return config.Parse("nothing", []byte("contexts: {}\n"), nil) }
 
 // checkOverrides refuses a configuration without a policy that overrides in force name.
 func (o *options) checkOverrides(ctx context.Context, p *place, before, after *config.Config) error {

@@ -22,10 +22,7 @@ back. It shows and asks what config publish does. Usage stays: keys whose limit
 gets lower keep what they have used.
 
 In a hurry give --no-keys. It does not read the keys, which takes minutes if
-there are millions, and checks all else.
-
-While a version is tried (config publish --shadow or --percent), rollback
-without N ends that, and the version in force is alone again.`,
+there are millions, and checks all else.`,
 		Example: `  limitctl config rollback -m "too tight for acme" --context prod
   limitctl config rollback 12 -m "as on Friday" --no-keys --yes`,
 		Args: cli.AtMostOneArgument,
@@ -51,9 +48,6 @@ func (o *options) rollback(ctx context.Context, number int64) error {
 			return nil, published.ErrNothing
 		}
 		number := number
-		if p.state.Head.Next.Exists() && (number == 0 || number == p.state.Head.Version) {
-			return o.withdraw(p), nil
-		}
 		if number == 0 {
 			if number = p.state.Before(); number == 0 {
 				return nil, cli.Usagef("version %d is in force, and there is no version before it to bring back", p.state.Head.Version)

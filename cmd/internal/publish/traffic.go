@@ -14,12 +14,15 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen/trace"
 )
 
-// replay decides the recorded traffic under the policies that differ, before and after, in the order of the new ones.
-// A policy that cannot be tried on the log, such as one whose attributes it does not have, has the reason instead.
-func (o *options) replay(ctx context.Context, before, after *config.Config) (all []traffic, err error) {
+// replay decides the recorded traffic, if there is some, under the policies that differ, before and after, in the order of the
+// new ones. A policy that cannot be tried on the log, such as one whose attributes it does not have, has the reason instead.
+func (o *diffOptions) replay(ctx context.Context, answer *diffAnswer, before, after *config.Config) error {
+	if o.trace == "" {
+		return nil
+	}
 	fieldOf, err := policy.ParseAttributes(o.attributes)
 	if err != nil {
-		return nil, cli.Usagef("--attribute: %s", err)
+		return cli.Usagef("--attribute: %s", err)
 	}
 	names := []string{}
 	for _, p := range slices.Concat(after.Policies, before.Policies) {
@@ -41,14 +44,14 @@ func (o *options) replay(ctx context.Context, before, after *config.Config) (all
 				t.Error = wrong.Error()
 				continue
 			} else if err != nil {
-				return nil, err
+				return err
 			}
 			denied := simulation.Tally.Denied()
 			t.Requests, t.LeftOut, *under.denied = simulation.Tally.Requests(), leftOut, &denied
 		}
-		all = append(all, t)
+		answer.traffic = append(answer.traffic, t)
 	}
-	return all, nil
+	return nil
 }
 
 // notOnLogError says why a policy cannot be tried on the log.
@@ -60,7 +63,7 @@ func differs(before, after *config.Config, name string) bool {
 }
 
 // simulate decides the log under one policy.
-func (o *options) simulate(ctx context.Context, p *policy.Policy, fieldOf policy.Attributes) (*loadgen.Simulation, int64, error) {
+func (o *diffOptions) simulate(ctx context.Context, p *policy.Policy, fieldOf policy.Attributes) (*loadgen.Simulation, int64, error) {
 	attributes, needed := p.Attributes()
 	from := trace.Options{}
 	var fields []string
@@ -97,4 +100,41 @@ func (o *options) simulate(ctx context.Context, p *policy.Policy, fieldOf policy
 	}
 	simulation, err := loadgen.Simulate(ctx, log, loadgen.UnderPolicy(indexes, attributes, p), loadgen.SimulateOptions{})
 	return simulation, log.Bad, err
+}
+
+// traffic is what recorded traffic would have got under a policy.
+type traffic struct {
+	Policy   string `json:"policy"`
+	Requests int64  `json:"requests"`
+	// DeniedBefore and DeniedAfter are how many would have been denied; null without the policy.
+	DeniedBefore *int64 `json:"denied_before"`
+	DeniedAfter  *int64 `json:"denied_after"` // how many the new version would have denied; null without the policy
+	// LeftOut counts the lines of the log that lack an attribute of the policy, or cannot be read.
+	LeftOut int64 `json:"left_out,omitempty"`
+	// Error says why the log was not tried under the policy, such as that it lacks a field.
+	Error string `json:"error,omitempty"`
+}
+
+func printTraffic(p *output.Printer, all []traffic) {
+	if len(all) == 0 {
+		return
+	}
+	p.Line("recorded traffic:")
+	cell := func(denied *int64) output.Cell {
+		if denied == nil {
+			return output.Cell{Text: "-"}
+		}
+		return output.Cell{Text: cli.Number(*denied)}
+	}
+	var rows [][]output.Cell
+	for _, t := range all {
+		rows = append(rows, []output.Cell{{Text: t.Policy}, {Text: cli.Number(t.Requests)}, cell(t.DeniedBefore), cell(t.DeniedAfter)})
+	}
+	p.Table([]output.Column{{Header: "POLICY"}, {Header: "REQUESTS", Right: true}, {Header: "DENIED BEFORE", Right: true},
+		{Header: "DENIED AFTER", Right: true}}, rows)
+	for _, t := range all {
+		if t.Error != "" {
+			p.Line("%s was not tried: %s", output.Printable(t.Policy), output.Printable(t.Error))
+		}
+	}
 }

@@ -20,11 +20,7 @@ import (
 
 // engineSettings are the settings of an engine from a configuration.
 func engineSettings(c *config.Config) *engine.Settings {
-	policies := c.Policies
-	if c.Trial != nil {
-		policies = c.Tried
-	}
-	return &engine.Settings{Policies: policies, Breaker: c.Breaker, Denials: c.ServesDenials(), HTTP: c.HTTP, Envoy: c.Envoy,
+	return &engine.Settings{Policies: c.Policies, Breaker: c.Breaker, Denials: c.ServesDenials(), HTTP: c.HTTP, Envoy: c.Envoy,
 		EnvoyOptions: c.EnvoyOptions}
 }
 
@@ -131,7 +127,6 @@ func (f *serveFrame) reloads(c *config.Config, e *engine.Engine, followed *reloa
 		f.Refreshes = append(f.Refreshes, func(ctx context.Context, asked bool) { reloader.Refresh(ctx, asked) })
 	} else {
 		reloader = followed.Begin(options)
-		f.meter.WatchNext(followed.Trial)
 		f.Background = append(f.Background, func(ctx context.Context) {
 			for o.Env.Sleep(ctx, published.LookEvery) == nil {
 				followed.Refresh(ctx)

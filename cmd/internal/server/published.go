@@ -61,11 +61,8 @@ func (f *serveFrame) follow(ctx context.Context, base, fallback *config.Config, 
 	settings := published.Settings{Table: table, Now: o.Env.Now, Timeout: o.Timeout,
 		Process: published.Process{Name: cmp.Or(o.process, "serve"), Host: o.Env.Host(), PID: o.Env.Process, Program: "limitctl " +
 			o.Env.ProgramVersion()},
-		OnUnkept: func(err error) {
-			f.Log.Warn("the published configuration is not kept for a start without the store", "error", err)
-		},
-		OnUnreported: func(err error) {
-			f.Log.Warn("this process cannot report which configuration it has, so config status does not show it", "error", err)
+		OnWarning: func(err error) {
+			f.Log.Warn("the published configuration is in force, but not all is well", "error", err)
 		}}
 	path, err := cli.PublishedFile(o.Globals)
 	if err != nil {

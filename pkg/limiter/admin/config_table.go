@@ -18,8 +18,6 @@ import (
 type ConfigTable interface {
 	// ConfigHead returns the head; it is empty if nothing was ever published. It is one small read.
 	ConfigHead(ctx context.Context) (string, error)
-	// ConfigTime returns the clock of the store, or in a Cluster of the server that has the head.
-	ConfigTime(ctx context.Context) (store.Instant, error)
 	// ConfigVersion returns the record of a version; it is empty if the store does not keep the version.
 	ConfigVersion(ctx context.Context, number int64) (string, error)
 	// ConfigHistory returns the latest lines of the history, at most most, the oldest first. damaged is the number of

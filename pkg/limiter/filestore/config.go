@@ -55,14 +55,6 @@ func (s *Store) ConfigHead(ctx context.Context) (string, error) {
 	return s.readConfig(ctx, configHead, admin.MaxConfigHead)
 }
 
-// ConfigTime implements [admin.ConfigTable].
-func (s *Store) ConfigTime(ctx context.Context) (store.Instant, error) {
-	if err := s.read(ctx, func(*sql.Tx) error { return nil }); err != nil {
-		return 0, err
-	}
-	return store.InstantOf(s.clock()), nil // also of a file that is not there yet
-}
-
 // ConfigVersion implements [admin.ConfigTable].
 func (s *Store) ConfigVersion(ctx context.Context, number int64) (string, error) {
 	return s.readConfig(ctx, configVersion+strconv.FormatInt(number, 10), admin.MaxConfigRecord)

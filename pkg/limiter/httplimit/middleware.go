@@ -195,10 +195,8 @@ type policyAsker struct {
 	policy  *policy.Prepared
 	options *Options
 	names   []string // of the limits
-	// nextNames are those of a version that is tried beside the policy.
-	nextNames []string
-	known     []string // the attributes of the policy, and its costs
-	needed    []string // those that are required
+	known   []string // the attributes of the policy, and its costs
+	needed  []string // those that are required
 	// attributes are empty policy.Attributes, for reuse while requests are made.
 	attributes sync.Pool
 }
@@ -210,11 +208,6 @@ func newPolicyAsker(p *policy.Policy, options *Options) *policyAsker {
 	a.attributes.New = func() any { return policy.Attributes{} }
 	for i := range p.Limits {
 		a.names = append(a.names, p.Limits[i].Name)
-	}
-	if next := p.Next(); next != nil {
-		for i := range next.Limits {
-			a.nextNames = append(a.nextNames, next.Limits[i].Name)
-		}
 	}
 	return a
 }
@@ -233,11 +226,8 @@ func (a *policyAsker) ask(o *Outcome, r *http.Request, cost int64) error {
 	if err != nil {
 		return err
 	}
-	p := a.policy.For(attributes, costs...)
-	if o.names, o.limits = a.names, p.Limits; p != a.policy {
-		o.names = a.nextNames
-	}
-	o.requests, _, err = p.AppendRequests(o.requests, overrides[:0], attributes, cost, costs...)
+	o.names, o.limits = a.names, a.policy.Limits
+	o.requests, _, err = a.policy.AppendRequests(o.requests, overrides[:0], attributes, cost, costs...)
 	return err
 }
 

@@ -87,35 +87,3 @@ func TestAWarningIsAboutTheLimitThatApplies(t *testing.T) {
 		t.Errorf("without any headers: %v", header)
 	}
 }
-
-// Under a share of the next version, the warning is about its limits.
-func TestTheVersionThatDecidesWarns(t *testing.T) {
-	source, err := ParseSource("header:X-Ip")
-	if err != nil {
-		t.Fatal(err)
-	}
-	version := func(names ...string) *policy.Policy {
-		p := &policy.Policy{Name: "site"}
-		for _, name := range names {
-			p.Limits = append(p.Limits, policy.Limit{Name: name, By: []string{"ip"}, Limit: store.Limit{Count: 2, Period: store.MaxPeriod}})
-		}
-		p.Limits[len(names)-1].Warn = 1
-		return p
-	}
-	p := version("a", "b").WithCanary(policy.Canary{Next: version("b", "a", "c"), Share: policy.WholeShare, By: "ip"})
-	limits, err := limiter.New(memorystore.New())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer limits.Close()
-	m, err := New(limits, p, Options{Rule: Rule{Attributes: map[string]Source{"ip": source}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, w := httptest.NewRequest(http.MethodGet, "/", nil), httptest.NewRecorder()
-	r.Header.Set("X-Ip", "192.0.2.1")
-	m.Wrap(http.NotFoundHandler()).ServeHTTP(w, r)
-	if got := w.Header().Get("X-RateLimit-Warning"); got != `"c~next";used=50` {
-		t.Errorf("the warning is %s", got)
-	}
-}

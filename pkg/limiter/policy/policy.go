@@ -34,9 +34,6 @@ type Policy struct {
 	// HashBy the subject of a limit is all of its By.
 	HashBy []string
 	Limits []Limit
-
-	canary *Canary // see WithCanary; nil for none
-	beside *Policy // whose attributes are accepted, too; nil for none
 }
 
 // Limit is one limit of a policy.
@@ -71,7 +68,7 @@ type Exception struct {
 }
 
 // Attributes returns the names of all attributes that the policy can use, in order; needed has those that it
-// requires. Those of a version beside it can be used, too (see [Policy.WithCanary]).
+// requires.
 func (p *Policy) Attributes() (names []string, needed map[string]bool) {
 	needed = map[string]bool{}
 	all := map[string]bool{}
@@ -79,11 +76,6 @@ func (p *Policy) Attributes() (names []string, needed map[string]bool) {
 		p.Limits[i].addAttributes(all)
 		for _, name := range p.Limits[i].By {
 			needed[name] = true
-		}
-	}
-	if p.beside != nil {
-		for i := range p.beside.Limits {
-			p.beside.Limits[i].addAttributes(all)
 		}
 	}
 	return slices.Sorted(maps.Keys(all)), needed
@@ -230,16 +222,6 @@ func ParseKey(key store.Key) (parts KeyFields, ok bool) {
 	return KeyFields{Policy: policy, Limit: limit, Attributes: listOf(attributes)}, true
 }
 
-// ParseAnyKey is [ParseKey] also for a key under which the next version of a limit counts apart: its Limit ends with
-// [store.NextSuffix].
-func ParseAnyKey(key store.Key) (parts KeyFields, ok bool) {
-	own := store.WithoutNext(key.Name)
-	if parts, ok = ParseKey(store.Key{Subject: key.Subject, Name: own}); ok && own != key.Name {
-		parts.Limit += store.NextSuffix
-	}
-	return parts, ok
-}
-
 // ParseSubject splits a subject that consists of attributes, such as "tenant:acme:user:42", even if no policy made
 // it. ok is false for any other.
 func ParseSubject(subject string) (attributes []Attribute, ok bool) {
@@ -253,10 +235,9 @@ func ParseSubject(subject string) (attributes []Attribute, ok bool) {
 // LimitName is the name of the policy and the name of the limit: "api/user-route".
 func (p *KeyFields) LimitName() string { return p.Policy + "/" + p.Limit }
 
-// LimitName is the name of a key's limit, without the attributes that a policy can append to it. That of the next version of a
-// limit ends with [store.NextSuffix].
+// LimitName is the name of a key's limit, without the attributes that a policy can append to it.
 func LimitName(key store.Key) string {
-	if parts, ok := ParseAnyKey(key); ok {
+	if parts, ok := ParseKey(key); ok {
 		return parts.LimitName()
 	}
 	return key.Name

@@ -13,8 +13,6 @@ type Prepared struct {
 	known, needed []string
 	costs         []string // the fields that are costs
 	limits        []preparedLimit
-	tried         *preparedCanary // the version that is tried beside it; nil for none
-	counted       *store.Trial    // of a version that is tried itself; nil for none
 }
 
 // preparedLimit is what is known about the keys of a limit without attributes.
@@ -37,15 +35,11 @@ func (p *Policy) Prepare() *Prepared {
 		})
 		prepared.limits = append(prepared.limits, limit)
 	}
-	if p.canary != nil {
-		prepared.tried = prepareCanary(p.canary)
-	}
 	return prepared
 }
 
 // AppendRequests is [Policy.RequestsWithExceptions], but appends to slices, which may be nil. It leaves them
-// unchanged on an error. The first request has what is to be judged beside the call, if another version is tried; call it on
-// what [Prepared.For] returns.
+// unchanged on an error.
 func (p *Prepared) AppendRequests(
 	reqs []store.Request, exceptions []int, attributes Attributes, cost int64, costs ...FieldCost,
 ) ([]store.Request, []int, error) {
@@ -69,9 +63,6 @@ func (p *Prepared) AppendRequests(
 			req.Key = store.Key{Subject: join(l.By, attributes), Name: prepared.name}
 		}
 		reqs, exceptions = append(reqs, req), append(exceptions, exception)
-	}
-	if p.tried != nil || p.counted != nil {
-		reqs[first].Trial = p.trial(attributes, cost, costs)
 	}
 	return reqs, exceptions, nil
 }

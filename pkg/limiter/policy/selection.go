@@ -9,8 +9,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Selection says which keys of policies an operator means. Those under which the next version of a limit counts apart, with
-// [store.NextSuffix], are among them.
+// Selection says which keys of policies an operator means.
 type Selection struct {
 	// Policies and Limits select by name; the zero Pattern is every name.
 	Policies, Limits store.Pattern
@@ -20,9 +19,8 @@ type Selection struct {
 
 // Match reports whether the key is selected. It needs only the key.
 func (s *Selection) Match(key store.Key) bool {
-	parts, ok := ParseAnyKey(key)
-	return ok && matches(s.Policies, parts.Policy) && parts.Has(s.Attributes) &&
-		(matches(s.Limits, parts.Limit) || matches(s.Limits, store.WithoutNext(parts.Limit)))
+	parts, ok := ParseKey(key)
+	return ok && matches(s.Policies, parts.Policy) && matches(s.Limits, parts.Limit) && parts.Has(s.Attributes)
 }
 
 func matches(p store.Pattern, name string) bool { return p.IsZero() || p.Match(name) }
@@ -75,7 +73,7 @@ func (s *Selection) limitsOf(p *Policy) ([]*Limit, error) {
 	var named []string
 	for i := range p.Limits {
 		l := &p.Limits[i]
-		if !matches(s.Limits, l.Name) && !matches(s.Limits, l.Name+store.NextSuffix) {
+		if !matches(s.Limits, l.Name) {
 			continue
 		}
 		named = append(named, l.Name)
@@ -106,12 +104,7 @@ func (s *Selection) keys(p *Policy, limits []*Limit) []store.Key {
 				return nil
 			}
 		}
-		if matches(s.Limits, l.Name) {
-			keys = append(keys, p.Key(l, s.Attributes))
-		}
-		next := *l
-		next.Name += store.NextSuffix
-		keys = append(keys, p.Key(&next, s.Attributes))
+		keys = append(keys, p.Key(l, s.Attributes))
 	}
 	return keys
 }

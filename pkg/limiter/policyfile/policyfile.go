@@ -37,9 +37,6 @@
 //	file, err := policyfile.Follow(ctx, store, policyfile.Published{Process: "checkout", Cache: "/var/lib/checkout/limits"})
 //	...
 //	policies, err := policyfile.NewRuntime(file, store)
-//
-// A version that is tried beside the one in force decides for its share here, too, or is only judged. The requests and
-// decisions of a call are those of one version alone.
 package policyfile
 
 import (

@@ -34,12 +34,12 @@ type publishedFile struct {
 	prefix   string
 	runtime  *Runtime // that looks; nil before there is one
 	file     *File    // the last one
-	unkept   error    // why the last version cannot be kept, until it is told
+	warning  error    // the last warning of the follower, until it is told
 }
 
 // Follow returns the configuration that was published to backend. A [Runtime] of it follows the store: [Runtime.Watch]
 // puts each further version in force. It needs the rights to read the keys "PREFIX!{config}:*" and to write those of
-// processes, "PREFIX!{config}:process:*". In Redis a version that is tried with an end needs TIME, too.
+// processes, "PREFIX!{config}:process:*".
 //
 // Without a published version, or while the store is away, it returns the version that was kept in the cache, and else
 // the fallback. If there is neither, the error says why: a [store.ErrInvalid] if the store keeps no configurations or
@@ -63,7 +63,7 @@ func Follow(ctx context.Context, backend store.Store, p Published) (*File, error
 			return string(record), err
 		}
 	}
-	settings.OnUnkept = func(err error) { source.unkept = err }
+	settings.OnWarning = func(err error) { source.warning = err }
 	source.follower = published.NewFollower(settings)
 	err := source.follower.Start(ctx)
 	switch {
@@ -79,18 +79,15 @@ func Follow(ctx context.Context, backend store.Store, p Published) (*File, error
 	return source.file, nil
 }
 
-// put makes a file of a version, and puts it in force, with next beside it unless that is nil.
-func (s *publishedFile) put(v *published.Version, next *published.Next) error {
-	file, err := fileOf(v)
+// put makes a file of a version, and puts it in force.
+func (s *publishedFile) put(v *published.Version) error {
+	name := fmt.Sprintf("published version %d", v.Number)
+	file, err := Parse(name, v.Text)
+	if err == nil {
+		_, err = published.Parse(name, v.Text)
+	}
 	if err != nil {
 		return err
-	}
-	if next != nil {
-		tried, err := fileOf(next.Version)
-		if err != nil {
-			return err
-		}
-		file.Policies = next.Trial.Policies(file.Policies, tried.Policies)
 	}
 	file.Prefix, file.published = s.prefix, s
 	if s.runtime != nil {
@@ -100,16 +97,6 @@ func (s *publishedFile) put(v *published.Version, next *published.Next) error {
 	}
 	s.file = file
 	return nil
-}
-
-// fileOf makes a file of a version.
-func fileOf(v *published.Version) (*File, error) {
-	name := fmt.Sprintf("published version %d", v.Number)
-	file, err := Parse(name, v.Text)
-	if err == nil {
-		_, err = published.Parse(name, v.Text)
-	}
-	return file, err
 }
 
 // look puts the published version in force in a Runtime, if it is another one.
@@ -124,11 +111,11 @@ func (s *publishedFile) look(ctx context.Context, r *Runtime) error {
 	return err
 }
 
-// takeUnkept returns why the last version cannot be kept, once.
-func (s *publishedFile) takeUnkept() (err error) {
+// takeWarning returns the last warning, once.
+func (s *publishedFile) takeWarning() (err error) {
 	s.looking.Lock()
 	defer s.looking.Unlock()
-	err, s.unkept = s.unkept, nil
+	err, s.warning = s.warning, nil
 	return err
 }
 
@@ -160,7 +147,7 @@ func (r *Runtime) watchPublished(ctx context.Context, source *publishedFile, eve
 		if onChange == nil {
 			continue
 		}
-		if err := source.takeUnkept(); err != nil {
+		if err := source.takeWarning(); err != nil {
 			onChange(err)
 		}
 	}

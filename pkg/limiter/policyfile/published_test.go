@@ -12,12 +12,14 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/published"
+	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/policyfile"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -265,62 +267,76 @@ func TestAVersionThatCannotBeKeptIsTold(t *testing.T) {
 	}
 }
 
-// A service tries a version, too: a shadow decides nothing, and counts apart what counts otherwise; a share decides.
-func TestARuntimeTriesTheNextVersion(t *testing.T) {
-	backend := openFile(t)
-	publish(t, backend, pair("1000"))
-	file, err := policyfile.Follow(t.Context(), backend, policyfile.Published{Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	policies, err := policyfile.NewRuntime(file, backend)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer policies.Close()
-	next := strings.Replace(pair("1"), "two, by: [team], limit: 1/1h", "two, by: [team], limit: 'fixed-window:1/366d'", 1)
-	try := func(plan published.Canary) {
-		t.Helper()
-		s, err := published.Read(t.Context(), backend)
-		if err != nil {
-			t.Fatal(err)
-		}
-		done, err := backend.PublishConfig(t.Context(), s.Try(&published.Version{By: "anna", Reason: "a test", Text: []byte(next)}, plan))
-		if err = errors.Join(err, policies.Reload()); err != nil || !done {
-			t.Fatal(done, err)
-		}
-	}
-	take := func(want bool, names string) {
-		t.Helper()
-		call, err := policies.Call("llm", policy.Attributes{"team": "red"}, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		decisions, err := call.Limits.Take(t.Context(), call.Requests...)
-		got := call.Requests[0].Limit().Name + " " + call.Requests[1].Limit().Name
-		if err != nil || decisions.Allowed() != want || decisions.Len() != 2 || got != names || call.Policy.Limits[1].Name != names[12:] {
-			t.Errorf("%s: %t with %d decisions, %v", got, decisions.Allowed(), decisions.Len(), err)
-		}
-	}
-	used := func(name string) int64 {
-		t.Helper()
-		reqs := []store.Request{{Key: store.Key{Subject: "team:red", Name: name}, Cost: 1,
-			Limit: store.Limit{Algorithm: store.FixedWindow, Count: 9, Period: 366 * 24 * time.Hour}}}
-		decisions := make([]store.Decision, 1)
-		if err := backend.Decide(t.Context(), store.Peek, reqs, decisions); err != nil {
-			t.Fatal(err)
-		}
-		return decisions[0].Used
-	}
-	try(published.Canary{})
-	take(true, "llm/one llm/two")
-	take(true, "llm/one llm/two")
-	if apart, own := used("llm/two~next"), used("llm/two"); apart != 1 || own != 2 {
-		t.Errorf("%d are in use apart, and %d of the version in force", apart, own)
-	}
-	try(published.Canary{Share: policy.WholeShare, By: "team"})
-	take(false, "llm/one llm/two~next")
-	if apart, own := used("llm/two~next"), used("llm/two"); apart != 1 || own != 2 {
-		t.Errorf("after a denial %d are in use apart, and %d of the version in force", apart, own)
+// What an earlier build wrote while it tried version 2 beside version 1.
+const (
+	triedHead = `{"schema":2,"version":1,"hash":"%s","oldest":1,"next":{"version":2,"hash":"%s","share":500,"by":"team",` +
+		`"until":1767323045000000}}`
+	triedLine = `{"version":2,"did":"canary","share":500,"attribute":"team","until":1767323045000000,"by":"anna","reason":"a trial",` +
+		`"hash":"%s","bytes":300}`
+)
+
+// A head with a version under trial is read as its version in force, with one warning. What is published next, a file or an
+// earlier version, is written without the trial, and takes the version that was tried away.
+func TestAHeadWithATrialIsReadAsItsVersionInForce(t *testing.T) {
+	for name, open := range map[string]func(t *testing.T) store.Store{
+		"file": func(t *testing.T) store.Store { return openFile(t) },
+		"Redis": func(t *testing.T) store.Store {
+			backend, err := redisstore.New(redistest.Start(t).Client())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return backend
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			backend := open(t)
+			table, _ := admin.ConfigTableOf(backend)
+			publish(t, backend, pair("1000"))
+			s, err := published.Read(t.Context(), table)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tried := published.Version{Number: 2, By: "anna", Reason: "a trial", Text: []byte(pair("5"))}
+			hash := published.Hash(tried.Text)
+			head := fmt.Sprintf(triedHead, s.Head.Hash, hash)
+			done, err := table.PublishConfig(t.Context(), admin.ConfigChange{Was: s.Was, Head: head, Version: 2, Record: tried.Record(),
+				Line: fmt.Sprintf(triedLine, hash)})
+			if err != nil || !done {
+				t.Fatal(done, err)
+			}
+			file, err := policyfile.Follow(t.Context(), backend, policyfile.Published{Timeout: time.Minute})
+			if err != nil {
+				t.Fatal(err)
+			}
+			policies, err := policyfile.NewRuntime(file, backend)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer policies.Close()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var told []string
+			policies.Watch(ctx, time.Millisecond, func(err error) {
+				if err == nil { // the next version
+					cancel()
+					return
+				}
+				told = append(told, err.Error())
+				if limit := policies.File().Policies[0].Limits[0].Limit.String(); limit != "token-bucket:1000/1h" {
+					t.Errorf("%s is in force", limit)
+				}
+				publish(t, backend, pair("7"))
+			})
+			if len(told) != 1 || told[0] != "version 2, which an older limitctl tried beside version 1, is ignored" {
+				t.Errorf("told %q", told)
+			}
+			if s, err = published.Read(t.Context(), table); err != nil || s.Head.Version != 3 || s.Head.Tried != 0 || s.Before() != 1 ||
+				s.Kept(2) || strings.Contains(s.Was, "next") || !strings.HasPrefix(s.Was, `{"schema":1,`) {
+				t.Errorf("afterwards the head is %s, %v", s.Was, err)
+			}
+			if record, err := table.ConfigVersion(t.Context(), 2); record != "" || err != nil {
+				t.Errorf("the version that was tried is kept: %q, %v", record, err)
+			}
+		})
 	}
 }

@@ -132,11 +132,10 @@ func (r *Runtime) Call(name string, attributes policy.Attributes, cost int64, co
 		_, err := version.file.Policy(name)
 		return Call{}, err
 	}
-	asks := p.policy.For(attributes, costs...)
-	if err := asks.CheckCost(store.Take, cost, cost != 0 && cost != 1); err != nil {
+	if err := p.policy.CheckCost(store.Take, cost, cost != 0 && cost != 1); err != nil {
 		return Call{}, err
 	}
-	asked, _, err := asks.AppendRequests(nil, nil, attributes, cost, costs...)
+	asked, _, err := p.policy.AppendRequests(nil, nil, attributes, cost, costs...)
 	if err != nil {
 		return Call{}, err
 	}
@@ -144,7 +143,7 @@ func (r *Runtime) Call(name string, attributes policy.Attributes, cost int64, co
 	for i := range asked {
 		requests[i] = limiter.RequestOf(asked[i])
 	}
-	return Call{p.limits, requests, asks.Policy}, nil
+	return Call{p.limits, requests, p.policy.Policy}, nil
 }
 
 // Take charges cost units to all limits of a policy, or to none. A limit with its own cost uses that: costs has one

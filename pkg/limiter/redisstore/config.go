@@ -41,14 +41,6 @@ func (s *Store) ConfigHead(ctx context.Context) (string, error) {
 	return s.readConfig(ctx, s.configKey("head"), admin.MaxConfigHead, "the head of published configurations")
 }
 
-// ConfigTime implements [admin.ConfigTable].
-func (s *Store) ConfigTime(ctx context.Context) (store.Instant, error) {
-	if err := s.lanes.Check(); err != nil {
-		return 0, err
-	}
-	return s.serverTime(ctx, s.configKey("head"))
-}
-
 // ConfigVersion implements [admin.ConfigTable] in the same way.
 func (s *Store) ConfigVersion(ctx context.Context, number int64) (string, error) {
 	return s.readConfig(ctx, s.configVersionKey(number), admin.MaxConfigRecord, "a published configuration")

@@ -2,7 +2,6 @@ package store
 
 import (
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -93,9 +92,6 @@ type Request struct {
 	// TokenFor is the request that the token belongs to, with its defaults set, if a wrapper has changed this one,
 	// for instance by the limit of an override. It is nil if the token belongs to this request.
 	TokenFor *Request
-	// Trial is what the next version of a configuration would ask instead of the requests of one policy, nil for nothing. It
-	// is on the first of these requests. A layer judges it; stores ignore it.
-	Trial *Trial
 }
 
 // Bounds of tokens, in bytes and in time.
@@ -262,32 +258,4 @@ func (r *Request) checkBeside(op Op, first *Request) error {
 		return Invalidf("costs %d and %d in one take of what fits; all must be the same", first.Cost, r.Cost)
 	}
 	return nil
-}
-
-// Trial is what the next version of a policy would ask in a call, to be judged beside the call. It charges nothing of the
-// requests of the call, and no call fails or is denied because of it.
-type Trial struct {
-	// Requests are those of the next version. One with the key of a request of the call is judged on the usage of that key.
-	// The others have keys of their own, whose names have [NextSuffix], and are charged there.
-	Requests []Request
-	// Judged gets each judged take and its answer. next has whether the next version would allow each of Requests; it is nil if that
-	// is not known, as it is for a call that was decided without the store. All must stay unchanged, and none may be kept.
-	Judged func(t *Trial, reqs []Request, decisions []Decision, next []bool)
-}
-
-// NextSuffix ends the names of keys under which the next version of a configuration counts what it cannot share with the
-// version in force: limits with another algorithm, period or subject.
-const NextSuffix = "~next"
-
-// WithoutNext returns the name of a key without [NextSuffix]: the name of the limit that operators know.
-func WithoutNext(name string) string {
-	at := strings.Index(name, NextSuffix)
-	if at < 0 {
-		return name
-	}
-	rest := name[at+len(NextSuffix):]
-	if rest != "" && rest[0] != ':' { // attributes can follow the name of a limit
-		return name
-	}
-	return name[:at] + rest
 }

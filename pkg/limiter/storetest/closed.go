@@ -106,7 +106,6 @@ func everyCall(backend store.Store) (calls []storeCall) {
 	}
 	if table, has := admin.ConfigTableOf(backend); has {
 		add("ConfigHead", func() error { _, err := table.ConfigHead(ctx); return err })
-		add("ConfigTime", func() error { _, err := table.ConfigTime(ctx); return err })
 		add("ConfigVersion", func() error { _, err := table.ConfigVersion(ctx, 1); return err })
 		add("ConfigHistory", func() error { _, _, err := table.ConfigHistory(ctx, 1); return err })
 		add("PublishConfig", func() error {

@@ -58,11 +58,6 @@ func configIsReadBack(t *testing.T, h Harness) {
 	if head != "" || record != "" || len(lines) != 0 || damaged != 0 || len(reports) != 0 || errors.Join(err, err2, err3, err4) != nil {
 		t.Errorf("a new one has %q, %q, %v, %v: %v", head, record, lines, reports, errors.Join(err, err2, err3, err4))
 	}
-	earlier, err := table.ConfigTime(ctx)
-	later, err2 := table.ConfigTime(ctx)
-	if earlier <= 0 || later < earlier || errors.Join(err, err2) != nil {
-		t.Errorf("its clock shows %d, and then %d: %v", earlier, later, errors.Join(err, err2))
-	}
 	if h.dump(t, backend) != empty {
 		t.Error("reading writes")
 	}

@@ -63,7 +63,7 @@ func (e *Engine) decideAll(ctx context.Context, asks []Ask, answers []decision.A
 		if strictest == nil || stricter(d.policy.Policy, strictest.policy.Policy) {
 			strictest = d
 		}
-		if err := ask.requests(versionOf(f, asks, i), answer); err != nil {
+		if err := ask.requests(d.policy, answer); err != nil {
 			return err
 		}
 		first := len(requests)
@@ -143,31 +143,7 @@ func denyNever(requests []store.Request, decisions []store.Decision, never []boo
 	}
 }
 
-// version returns the version of its policy that decides an ask. Limits that it gives are for those of the version in force.
-func (ask *Ask) version(d *decider) *policy.Prepared {
-	if len(ask.Limits) > 0 {
-		return d.policy
-	}
-	return d.policy.For(ask.Attributes, ask.Costs...)
-}
-
-// versionOf returns the version that decides asks[i]. Asks of one policy are decided by one version, since they can share keys:
-// by the one in force, unless the next one is to decide all of them.
-func versionOf(f *inForce, asks []Ask, i int) *policy.Prepared {
-	d := f.byName[asks[i].Policy]
-	p := asks[i].version(d)
-	if p == d.policy {
-		return p
-	}
-	for j := range asks {
-		if j != i && asks[j].Policy == asks[i].Policy && asks[j].version(d) != p {
-			return d.policy
-		}
-	}
-	return p
-}
-
-// requests fills in the requests for ask under a version of its policy.
+// requests fills in the requests for ask under its policy.
 func (ask *Ask) requests(p *policy.Prepared, answer *decision.Answer) (err error) {
 	*answer = decision.Answer{Policy: p.Policy, Charges: charges(ask.Op)}
 	answer.Requests, answer.Overrides, err = p.AppendRequests(nil, nil, ask.Attributes, ask.Cost, ask.Costs...)
@@ -180,7 +156,6 @@ func (ask *Ask) requests(p *policy.Prepared, answer *decision.Answer) (err error
 	for j, limit := range ask.Limits {
 		r := &answer.Requests[j]
 		r.Limit, r.Leave = limit, p.Limits[j].Leave(limit, ask.Attributes)
-		r.Trial = nil // the next version has no limits for it
 	}
 	return nil
 }

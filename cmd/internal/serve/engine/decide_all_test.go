@@ -234,49 +234,19 @@ func TestTheStrictestFailurePolicyCountsForAll(t *testing.T) {
 	}
 }
 
-// Asks of one policy, which can share keys, are decided by one version: by the one in force, unless the next one is to decide
-// all of them. Limits that an ask gives are for the version in force, and classes leave their share of those.
-func TestAsksOfAPolicyAreDecidedByOneVersion(t *testing.T) {
-	version := func(count int64) *policy.Policy {
-		p := tenants("a", store.FailOnError, count)
-		p.Limits[0].Classes = policy.Classes{By: "plan", Of: []policy.Class{{Name: "free", Leave: store.WholeShare / 4}}}
-		return p
-	}
-	var in, out string // a tenant of the share, and one that is not
-	for i := 0; in == "" || out == ""; i++ {
-		if name := fmt.Sprint("t", i); policy.InShare(name, policy.WholeShare/2) {
-			in = name
-		} else {
-			out = name
-		}
-	}
-	tried := version(5).WithCanary(policy.Canary{Next: version(3), Share: policy.WholeShare / 2, By: "tenant"})
-	e := New(memorystore.New(), &Settings{Policies: []*policy.Policy{tried}}, Options{Timeout: time.Minute})
+// Classes leave their share of limits that an ask gives.
+func TestClassesLeaveAShareOfGivenLimits(t *testing.T) {
+	p := tenants("a", store.FailOnError, 5)
+	p.Limits[0].Classes = policy.Classes{By: "plan", Of: []policy.Class{{Name: "free", Leave: store.WholeShare / 4}}}
+	e := New(memorystore.New(), &Settings{Policies: []*policy.Policy{p}}, Options{Timeout: time.Minute})
 	defer e.Close()
-	for _, test := range []struct {
-		tenants []string
-		want    int64 // the count of the limit that decides each
-	}{{[]string{in}, 3}, {[]string{in, in}, 3}, {[]string{out}, 5}, {[]string{in, out}, 5}, {[]string{out, in}, 5}} {
-		asks, answers := make([]Ask, len(test.tenants)), make([]decision.Answer, len(test.tenants))
-		for i, tenant := range test.tenants {
-			asks[i] = askFor(store.Peek, "a", tenant, 1)
-		}
-		if err := e.DecideAll(t.Context(), asks, answers); err != nil {
-			t.Fatalf("%v: %v", test.tenants, err)
-		}
-		for i := range answers {
-			if got := answers[i].Requests[0].Limit.Count; got != test.want {
-				t.Errorf("%v: ask %d is decided by a limit of %d, want %d", test.tenants, i, got, test.want)
-			}
-		}
-	}
-	ask := askFor(store.Peek, "a", in, 1)
+	ask := askFor(store.Peek, "a", "t", 1)
 	ask.Attributes["plan"], ask.Limits = "free", []store.Limit{{Count: 1000, Period: time.Hour}}
 	answers := make([]decision.Answer, 1)
 	if err := e.DecideAll(t.Context(), []Ask{ask}, answers); err != nil {
 		t.Fatal(err)
 	}
-	if r := answers[0].Requests[0]; r.Limit.Count != 1000 || r.Leave != 250 || r.Trial != nil {
+	if r := answers[0].Requests[0]; r.Limit.Count != 1000 || r.Leave != 250 {
 		t.Errorf("a given limit: %+v", r)
 	}
 }

@@ -167,7 +167,7 @@ func (e *Engine) decide(ctx context.Context, ask *Ask, answer *decision.Answer) 
 		if d == nil {
 			return ErrUnknownPolicy
 		}
-		p := d.policy.For(ask.Attributes, ask.Costs...)
+		p := d.policy
 		backend, answer.Policy = d.store, p.Policy
 		if err := p.CheckCost(ask.Op, ask.Cost, ask.CostSaid); err != nil {
 			return err

@@ -44,10 +44,6 @@ func (m *Metrics) Configure(settings *engine.Settings, newBreaker bool) {
 	for _, p := range settings.Policies {
 		counted := m.counted(p)
 		v.byPolicy[p] = &counted
-		if next := p.Next(); next != nil { // its limits with other usage have names of their own
-			counted := m.counted(next)
-			v.byPolicy[next] = &counted
-		}
 	}
 	for _, p := range settings.Deniers() {
 		counted := m.counted(p)

@@ -24,9 +24,6 @@ func Hash(c *config.Config) string {
 	for _, p := range c.Policies {
 		fmt.Fprintf(sum, "policy %+v\n", *p)
 	}
-	if t := c.Trial; t != nil {
-		fmt.Fprintf(sum, "next %d %s %d %s\n", t.Plan.Version, t.Plan.Hash, t.Plan.Share, t.Plan.By)
-	}
 	for _, setting := range config.HTTPSettings(c) {
 		fmt.Fprintf(sum, "%s %q\n", setting.Name, setting.Value)
 	}
@@ -75,10 +72,6 @@ func (r *Reloader) tell(before, after *config.Config, hash string) {
 	}
 	if more := len(differences) - mostTold; more > 0 {
 		r.Log.Info("more limits or settings differ", "more", more)
-	}
-	if t := after.Trial; t != nil {
-		r.Log.Info("a version is tried beside the one in force", "version", t.Plan.Version, "percent", float64(t.Plan.Share)/100,
-			"by", t.Plan.By)
 	}
 	r.Log.Info("another configuration is in force", "files", after.Read, "hash", hash, "policies", len(after.Policies),
 		"policies_added", names(after, before), "policies_removed", names(before, after), "loosened", counts[config.Loosened],

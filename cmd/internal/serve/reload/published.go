@@ -59,44 +59,20 @@ func (p *Published) Refresh(ctx context.Context) {
 	p.setVersion()
 }
 
-// Trial returns the version that is tried beside the one in force; nil for none.
-func (p *Published) Trial() *published.Trial {
-	if next := p.follower.State().Next; next != nil {
-		return next.Trial
-	}
-	return nil
-}
-
 // Close says that this process no longer follows.
 func (p *Published) Close(ctx context.Context) { p.follower.Close(ctx) }
 
-// use puts a version in force, and tries next beside it, nil for none.
-func (p *Published) use(v *published.Version, next *published.Next) error {
-	c, err := p.read(v)
+// use puts a version in force.
+func (p *Published) use(v *published.Version) error {
+	c, err := p.base.WithPublished(fmt.Sprintf("published version %d", v.Number), v.Text)
 	if err != nil {
-		return err
-	}
-	if next != nil {
-		tried, err := p.read(next.Version)
-		if err != nil {
-			return err
-		}
-		c.Trial, c.Tried = next.Trial, next.Trial.Policies(c.Policies, tried.Policies)
+		return oneLine(err)
 	}
 	p.current = c
 	if p.reloader != nil {
 		p.reloader.replace(c, false)
 	}
 	return nil
-}
-
-// read returns the configuration of a version.
-func (p *Published) read(v *published.Version) (*config.Config, error) {
-	c, err := p.base.WithPublished(fmt.Sprintf("published version %d", v.Number), v.Text)
-	if err != nil {
-		return nil, oneLine(err)
-	}
-	return c, nil
 }
 
 // oneLine is the first of several mistakes, for reports and the log.
@@ -139,10 +115,7 @@ func (p *Published) setVersion() {
 	state := p.follower.State()
 	p.reloader.mu.Lock()
 	defer p.reloader.mu.Unlock()
-	p.reloader.state.Refused, p.reloader.state.Next = state.Refused, 0
-	if next := state.Next; next != nil && !next.Trial.Ended() {
-		p.reloader.state.Next = next.Number
-	}
+	p.reloader.state.Refused = state.Refused
 	if state.InForce != nil {
 		p.reloader.state.Version = state.InForce.Number
 	}

@@ -75,8 +75,6 @@ type State struct {
 	// Version is the published version in force, and Refused one that this server cannot use; 0 for none.
 	Version int64 `json:"version,omitempty"`
 	Refused int64 `json:"refused,omitempty"`
-	// Next is the version that is tried beside it; 0 for none.
-	Next int64 `json:"next,omitempty"`
 	// LoadedAt is when the configuration in force was loaded.
 	LoadedAt time.Time `json:"loaded_at"`
 	// Error says why the current content of the files is not in force, and StaleSince since when.

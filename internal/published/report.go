@@ -1,0 +1,130 @@
+package published
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// Process is what a process reports about the configuration that it has in force.
+type Process struct {
+	Name string `json:"name"`
+	Host string `json:"host"`
+	PID  int    `json:"pid,omitempty"`
+	// Program is the version of the program.
+	Program string `json:"program,omitempty"`
+	// Version and Hash are those in force; Version is 0 for a file.
+	Version int64     `json:"version"`
+	Hash    string    `json:"hash,omitempty"`
+	Since   time.Time `json:"since"`
+	// Refused is a version that the process cannot use, and Error says why.
+	Refused int64  `json:"refused,omitempty"`
+	Error   string `json:"error,omitempty"`
+	// Seen is how long ago the process reported.
+	Seen time.Duration `json:"-"`
+}
+
+// reportEvery is the time between two reports of a process, and reportKept how long a report is kept.
+const (
+	reportEvery = 10 * time.Second
+	reportKept  = 30 * time.Second
+)
+
+// The most bytes of the texts of a report.
+const maxName, maxError = 100, 300
+
+// text returns the report, within [admin.MaxConfigReport].
+func (p Process) text() string {
+	p.Name, p.Host, p.Program, p.Error = cut(p.Name, maxName), cut(p.Host, maxName), cut(p.Program, maxName), cut(p.Error, maxError)
+	for {
+		text := jsonText(p)
+		if len(text) <= admin.MaxConfigReport-admin.ConfigIDSize {
+			return text
+		}
+		// Escapes of control characters take six bytes for one.
+		p.Name, p.Host, p.Program, p.Error = cut(p.Name, len(p.Name)/2), cut(p.Host, len(p.Host)/2), "", cut(p.Error, len(p.Error)/2)
+	}
+}
+
+// cut returns the first bytes of a text, as valid UTF-8.
+func cut(text string, most int) string {
+	return strings.ToValidUTF8(text[:min(len(text), most)], "")
+}
+
+// Processes returns what processes have reported, by name, host and number.
+func Processes(ctx context.Context, table admin.ConfigTable) (processes []Process, err error) {
+	reports, err := table.ConfigReports(ctx)
+	for _, r := range reports {
+		p := Process{}
+		if json.Unmarshal([]byte(r.Text), &p) != nil || p.Version < 0 {
+			continue
+		}
+		p.Seen = max(0, reportKept-r.Left)
+		processes = append(processes, p)
+	}
+	slices.SortFunc(processes, func(a, b Process) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Host, b.Host), cmp.Compare(a.PID, b.PID))
+	})
+	return processes, err
+}
+
+// places is how many places a process tries for one report.
+const places = 4
+
+// reports reports what is in force, if that has changed or if it is time.
+func (f *Follower) reports(ctx context.Context) {
+	now, state := f.Now(), f.State()
+	p := f.Process
+	if v := state.InForce; v != nil {
+		p.Version, p.Hash, p.Since = v.Number, v.Hash, state.Since
+	}
+	if p.Refused = state.Refused; p.Refused > 0 && state.Err != nil {
+		p.Error = state.Err.Error()
+	}
+	text := p.text()
+	if late := now.Sub(f.report.at); text == f.report.text && late >= 0 && late < reportEvery {
+		return
+	}
+	f.report.text = text
+	f.keep()
+	ctx, cancel := store.BudgetContext(ctx, f.Timeout)
+	defer cancel()
+	for range places {
+		if f.place < 0 {
+			f.place = rand.IntN(admin.ConfigPlaces)
+		}
+		free, err := f.Table.ReportConfig(ctx, admin.ConfigReport{Place: f.place, ID: f.id, Text: text, Left: reportKept})
+		if err != nil && !errors.Is(err, store.ErrForeign) {
+			if !store.IsAway(err) && !f.mute && f.OnWarning != nil {
+				f.mute = true
+				f.OnWarning(fmt.Errorf("this process cannot report which version it has, so config status does not show it: %w", err))
+			}
+			f.report.at = now // the next one is tried in its time
+			return
+		}
+		if free {
+			f.report.at = now
+			return
+		}
+		f.place = -1
+	}
+}
+
+// Close withdraws the report, so that nobody waits for this process.
+func (f *Follower) Close(ctx context.Context) {
+	if f.place < 0 {
+		return
+	}
+	ctx, cancel := store.BudgetContext(ctx, f.Timeout)
+	defer cancel()
+	f.Table.ReportConfig(ctx, admin.ConfigReport{Place: f.place, ID: f.id, Text: f.report.text, Left: time.Millisecond})
+}
