@@ -91,7 +91,7 @@ func (o *diffOptions) run(ctx context.Context, args []string) error {
 	if err := o.summary.print(o.Globals, answer); err != nil {
 		return err
 	}
-	if len(answer.rows) > 0 {
+	if len(answer.rows)+len(answer.traffic) > 0 {
 		return cli.ErrDenied
 	}
 	if !o.Quiet {
