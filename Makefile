@@ -1,9 +1,7 @@
 # The commands of the house. `make demo` and `make test` are all a newcomer needs.
 
 VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null)
-STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-UNPARAM     := mvdan.cc/unparam@v0.0.0-20260823230713-2fa3d841b0c8
-MISSPELL    := github.com/golangci/misspell/cmd/misspell@v0.8.0
+GOLANGCI    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.13.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 NFPM        := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2
 
@@ -98,15 +96,8 @@ fuzz: setup ## every fuzz target, 30 seconds each
 mutants: ## breaks the code in many ways, one at a time, and fails where no test fails
 	@go run ./internal/mutants
 
-lint: ## gofmt, vet, staticcheck, misspell, unparam and what lint/ has, warnings being errors
-	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not gofmt-ed: $$unformatted"; exit 1; }
-	go vet ./...
-	go run $(STATICCHECK) ./...
-	cd lint && go build -o ../bin/lint . && go vet . && go run $(STATICCHECK) .
-	go vet -vettool=bin/lint ./...
-	go run $(UNPARAM) ./...
-	go run $(MISSPELL) -error $$(git ls-files '*.go' '*.lua' '*.md' '*.sh' '*.gohtml')
-	@for module in $(MODULES); do (cd $$module && echo "$$module:" && go vet ./... && go run $(STATICCHECK) ./...) || exit 1; done
+lint: ## what .golangci.yml has, in every module
+	@for module in . $(MODULES); do (cd $$module && echo "$$module:" && go run $(GOLANGCI) run ./...) || exit 1; done
 
 systems: ## build for every system, and vet the tests for those that people develop on
 	@failed=0; $(foreach system,$(SYSTEMS),$(call on,$(system),build)) $(foreach system,$(DEVELOPED),$(call on,$(system),vet)) exit $$failed
