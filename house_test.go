@@ -64,7 +64,7 @@ var layers = map[string][]string{
 		"cmd/internal/cli", "cmd/internal/connect", "cmd/internal/endpoint", "cmd/internal/files",
 		"cmd/internal/junit", "cmd/internal/markdown", "cmd/internal/outcome", "cmd/internal/output",
 		"cmd/internal/probe", "cmd/internal/progress", "cmd/internal/report", "cmd/internal/report/compare",
-		"cmd/internal/report/show", "cmd/internal/serve", "cmd/internal/serve/metrics", "cmd/internal/shell",
+		"cmd/internal/report/show", "cmd/internal/shell",
 		"cmd/internal/storeurl", "cmd/internal/experiment", "internal/panics",
 		"internal/layers", "internal/texts", "pkg/limiter/policy", "pkg/limiter/store", "pkg/loadgen",
 		"pkg/loadgen/audit/interval", "pkg/loadgen/trace",
@@ -159,7 +159,6 @@ var layers = map[string][]string{
 	"cmd/internal/markdown": {"cmd/internal/output"},
 	"cmd/internal/report": {
 		"cmd/internal/output", "pkg/limiter/store", "pkg/loadgen/audit", "pkg/loadgen/audit/interval",
-		"pkg/loadgen/audit/joint",
 	},
 	"cmd/internal/report/show": {
 		"cmd/internal/junit", "cmd/internal/markdown", "cmd/internal/output", "cmd/internal/report",
@@ -210,9 +209,8 @@ var layers = map[string][]string{
 	"cmd/internal/naive":           {"internal/redisserver", "pkg/limiter/admin", "pkg/limiter/redisstore", "pkg/limiter/store"},
 	"pkg/loadgen": {
 		"internal/alarm", "internal/panics", "internal/sys", "pkg/limiter/policy", "pkg/limiter/store", "pkg/loadgen/audit",
-		"pkg/loadgen/audit/interval", "pkg/loadgen/audit/joint", "pkg/loadgen/trace",
+		"pkg/loadgen/audit/interval", "pkg/loadgen/trace",
 	},
-	"pkg/loadgen/audit/joint":    {"pkg/limiter/store", "pkg/loadgen/audit", "pkg/loadgen/audit/interval"},
 	"pkg/loadgen/audit":          {"pkg/limiter/store"},
 	"pkg/loadgen/audit/interval": {"pkg/limiter/store", "pkg/loadgen/audit"},
 	"pkg/loadgen/trace":          {"internal/panics", "pkg/limiter/store"},
@@ -298,7 +296,7 @@ var layers = map[string][]string{
 	"cmd/internal/experiment": {
 		"cmd/internal/connect", "cmd/internal/cost", "cmd/internal/endpoint", "cmd/internal/naive",
 		"cmd/internal/output", "cmd/internal/probe/headers", "cmd/internal/report", "internal/layers", "internal/sys", "pkg/limiter/admin",
-		"pkg/limiter/policy", "pkg/limiter/store", "pkg/loadgen", "pkg/loadgen/audit",
+		"pkg/limiter/memorystore", "pkg/limiter/policy", "pkg/limiter/store", "pkg/loadgen", "pkg/loadgen/audit",
 		"pkg/loadgen/audit/interval", "pkg/loadgen/trace",
 	},
 	"docs/pictures":        {},
@@ -487,9 +485,8 @@ func TestHintsAreWrittenByShellCommand(t *testing.T) {
 	unquoted := regexp.MustCompile(`"[^"]+(--[a-z-]+[ =]%[svq]|(limitctl|redis-cli) [a-z-]+ %[svq]|redis://%s|file:%s)|` +
 		`(--[a-z-]+[ =]|limitctl [a-z]+ |redis-cli [^"]*|ACL SETUSER [^"]*)" ?\+`)
 	known := []string{
-		`"--user-data-dir="+profile`,                                      // not printed
-		`"--on-error " + onError`,                                         // one of three words
-		`parseCount("--values "+name`, `so --values %s=%d does not apply`, // names of attributes have letters, digits, - and _
+		`"--user-data-dir="+profile`,          // not printed
+		`"--on-error " + onError`,             // one of three words
 		`(ACL SETUSER … +" + strings.ToLower`, // not a command, and only our own words
 		`"; see --layout " + layouts`,         // names of layouts have letters, digits, - and _
 	}

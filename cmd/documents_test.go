@@ -43,7 +43,7 @@ var documents = []document{
 	{"setup/doctorAnswer.Document", "An examination", "`doctor`"},
 	{"report/Document", "A report", "`loadtest`, `simulate` and `report`; [load testing](load-testing.md#as-json) explains the figures"},
 	{"lab/sample", "A second of a load test", "`loadtest --samples`, a line for each"},
-	{"compare/Comparison", "A comparison", "`compare`"},
+	{"compare/Comparison", "A comparison", "`report --against`"},
 	{"lab/probeDocument", "A probe", "`probe`"},
 	{"lab/probePlan.Document", "The plan of a probe", "`probe --dry-run`"},
 	{"setup/validAnswer", "A validation", "`config validate`"},

@@ -167,7 +167,7 @@ func loadHabits() map[string]string {
 		"i": "--requests N", "iterations": "--requests N", "total": "--requests N", "count": "--requests N",
 		"qps": "--rate N", "rps": "--rate N", "R": "--rate N", "max-rate": "--rate N", "request-rate": "--rate N",
 		"s": "--stages 10s:1000,10s:0", "stage": "--stages 10s:1000,10s:0", "ramp-up": "--stages 10s:1000,10s:0",
-		"users": "--keys N", "subjects": "--keys N", "targets": "--replay FILE", "summary-export": "--save FILE",
+		"users": "--keys N", "subjects": "--keys N", "summary-export": "--save FILE",
 		"summary": "--markdown FILE", "summary-markdown": "--markdown FILE", "junit-xml": "--junit FILE", "junitxml": "--junit FILE",
 		"junitfile": "--junit FILE", "report": "--html FILE", "assert": "--threshold 'p99<5ms'", "fail-fast": "--abort-on-fail",
 		"random-seed": "--seed N", "data": "--body TEXT", "data-raw": "--body TEXT", "data-binary": "--body @FILE", "json": "--body TEXT",
@@ -175,7 +175,7 @@ func loadHabits() map[string]string {
 		"T": "--header 'Content-Type: …'", "A": "--header 'Accept: …'", "user": "--header 'Authorization: Basic …'",
 		"user-agent": "--header 'User-Agent: …'", "cookie": "--header 'Cookie: …'", "h2": "--http2", "h2c": "--http2",
 		"disable-keepalive": "--no-keepalive", "keepalive": "--no-keepalive", "tls-skip-verify": "--insecure",
-		"insecure-skip-tls-verify": "--insecure", "root-certs": "--cacert FILE", "unix-sock": "--unix-socket PATH",
+		"insecure-skip-tls-verify": "--insecure", "root-certs": "--cacert FILE",
 	}
 	for _, name := range []string{"vus", "u", "concurrency", "connections", "threads", "t", "max-workers", "max-vus", "clients"} {
 		habits[name] = "--workers N"

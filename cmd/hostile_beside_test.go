@@ -134,7 +134,7 @@ func TestEveryCommandIsTried(t *testing.T) {
 	}
 	// They ask no store, but for serve. Endpoints that probe asks are hostile in TestEndpointsThatAreHostile,
 	// and have passwords in TestPasswordsOfProbedEndpointsAreNotShown.
-	notListed := strings.Fields("compare completion help layouts options probe report serve version")
+	notListed := strings.Fields("completion help layouts options probe report serve version")
 	// undo restores a backup of this machine's audit, as restore does.
 	elsewhere := append(slices.Clone(notListed), "backups", "context", "undo")
 	for _, cmd := range newRootCmd(&cli.Globals{Env: newWorld(t).Env}).Commands() {

@@ -262,7 +262,8 @@ func TestHostileFiles(t *testing.T) {
 		}
 		path := filepath.Join(folder, name)
 		for _, args := range [][]string{
-			{"report", path}, {"compare", path, path}, {"restore", path}, {"simulate", path, "--limit", "1/1s"}, {"config", "validate",
+			{"report", path}, {"report", path, "--against", path},
+			{"restore", path}, {"simulate", path, "--limit", "1/1s"}, {"config", "validate",
 				path},
 			{"check", "a", "--config", path}, {"check", "a", "--store", text}, {"check", "a", "--limit", text}, {"check", "--policy",
 				text, "a=" + text},
@@ -358,12 +359,12 @@ func TestHostileLogs(t *testing.T) {
 		w.OutIsTerminal = terminal
 		w.try(t, args...)
 		w.try(t, "report", saved)
-		w.try(t, "compare", saved, saved)
+		w.try(t, "report", saved, "--against", saved)
 	}
 	w.OutIsTerminal = false
 	w.wantIn(t, nil, args...)
 	w.wantIn(t, nil, "report", saved)
-	w.wantIn(t, nil, "compare", saved, saved)
+	w.wantIn(t, nil, "report", saved, "--against", saved)
 	html, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)

@@ -148,7 +148,6 @@ func TestInterruptEndsWhatWaits(t *testing.T) {
 		waits func(c *child, connected <-chan net.Conn)
 	}{
 		{"simulate - --limit 1/1h --log-format apache", reads},
-		{"loadtest --replay - --store memory: --limit 1/1h --log-format apache", reads},
 		{"check u --limit 1/1h --timeout 1h --store SILENT", asks},
 		{"inspect * --timeout 1h --store SILENT", asks},
 		{"doctor --timeout 1h --store SILENT", asks},

@@ -3,7 +3,6 @@ package cmd
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -212,25 +211,5 @@ func TestAnErrorInALoadTestLeavesNothingInTheStore(t *testing.T) {
 	}
 	if n := server.Do("DBSIZE"); n != int64(0) {
 		t.Errorf("%d keys are left", n)
-	}
-}
-
-// A load test waits for its time, and an interrupt then has sent nothing.
-func TestALoadTestStartsAtItsTime(t *testing.T) {
-	w := newWorld(t)
-	w.now = time.Date(2026, time.January, 31, 23, 59, 30, 0, time.UTC)
-	_, stderr := w.run(t, exitYes, "loadtest", "--limit", "10/1h", "--requests", "5", "--start-at", "00:00:10")
-	if len(w.slept) != 1 || w.slept[0] != 40*time.Second || !strings.Contains(stderr, "limitctl: beginning in 40s, at 00:00:10\n") {
-		t.Errorf("it slept %v: %s", w.slept, stderr)
-	}
-	ctx, interrupt := context.WithCancel(context.Background())
-	w.Sleep = func(ctx context.Context, _ time.Duration) error {
-		interrupt()
-		return ctx.Err()
-	}
-	w.out.Reset()
-	if code := Run(ctx, []string{"loadtest", "--limit", "10/1h", "--start-at", "2026-02-01T01:00:00Z"}, w.Env); code != exitInterrupted ||
-		w.out.Len() > 0 {
-		t.Errorf("exit code %d: %s", code, &w.out)
 	}
 }

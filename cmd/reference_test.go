@@ -38,7 +38,6 @@ var exitNoOf = map[string]string{
 	"limitctl unblock":         "no such block is in force, or the question was not answered yes; nothing was changed",
 	"limitctl exempt":          "the question was not answered yes; nothing was changed",
 
-	"limitctl compare": "something became worse",
 	"limitctl loadtest": "the audit found something wrong (unless --no-fail), a threshold is missed, more than --max-errors of the " +
 		"requests got no decision, or with --strict the verdict is inconclusive",
 	"limitctl report": "the audit found something wrong (unless --no-fail), a threshold is missed, too many requests got no decision, " +

@@ -72,7 +72,6 @@ func commands() []command {
 		{"probe", toTest, lab.NewProbeCmd},
 		{"simulate", toTest, lab.NewSimulateCmd},
 		{"report", toTest, lab.NewReportCmd},
-		{"compare", toTest, lab.NewCompareCmd},
 		{"serve", toServe, server.NewServeCmd},
 		{"config", toServe, newConfigCmd},
 		{"context", toServe, setup.NewContextCmd},

@@ -265,7 +265,7 @@ func TestManyCallersOfLeases(t *testing.T) {
 				if leased != (byLease > 0) {
 					t.Errorf("%d of %d by leases", byLease, len(observed))
 				}
-				t.Logf("%d takes, %d by leases, %d calls, %d units excused", len(observed), byLease, slow.calls.Load(), f.Excused)
+				t.Logf("%d takes, %d by leases, %d calls", len(observed), byLease, slow.calls.Load())
 			})
 		})
 	}

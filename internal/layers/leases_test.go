@@ -106,7 +106,6 @@ func (r *replicas) close(t failer) {
 // audited audits observations, and excuses denials by held units.
 func audited(limit store.Limit, observed []audit.Observation, held int64) audit.Finding {
 	a := audit.New()
-	a.Excuse(func(store.Limit) int64 { return held })
 	a.SetLimit(0, limit)
 	slices.SortStableFunc(observed, func(a, b audit.Observation) int {
 		if a.At == b.At && a.Allowed != b.Allowed {
@@ -118,6 +117,9 @@ func audited(limit store.Limit, observed []audit.Observation, held int64) audit.
 		return cmp.Compare(a.At, b.At)
 	})
 	for _, o := range observed {
+		if !o.Allowed {
+			o.Leave = held // which explains the denial
+		}
 		a.Observe(o)
 	}
 	return a.Finding()

@@ -207,7 +207,7 @@ func (a *apart) part(ctx context.Context, limits []store.Limit, audited bool, pa
 			if len(limits) == 1 {
 				s.decideOne(&r, own, &limits[0])
 			} else {
-				_ = s.decide(ctx, int64(i), &r, own, requests, keys) // only stores return errors
+				_ = s.decide(ctx, &r, own, requests, keys) // only stores return errors
 			}
 			if decided++; decided%checkEvery == 0 {
 				if ctx.Err() != nil {

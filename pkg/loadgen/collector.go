@@ -10,7 +10,6 @@ import (
 	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
-	"github.com/limitctl/limitctl/pkg/loadgen/audit/joint"
 )
 
 const (
@@ -33,19 +32,16 @@ type collector struct {
 	tally    *Tally
 	// recent are the latencies of the last two intervals, in turns: the workers' records come a little out of
 	// order.
-	recent  [2]*hdrhistogram.Histogram
-	answers answers
-	errors  map[string]int64
+	recent [2]*hdrhistogram.Histogram
+	errors map[string]int64
 	// answered is the time of the last answer, since the beginning.
 	answered time.Duration
 
 	clock         clockWatch
-	pending, room []answer // those not yet audited, sorted
-	byClock       *clockAudit
+	pending, room []answer       // those not yet audited, sorted
 	intervals     *intervalAudit // nil unless intervals are audited
 	spare         batch
-	record        *joint.Writer // nil unless the answers are recorded
-	seconds       *seconds      // nil unless they are told
+	seconds       *seconds // nil unless they are told
 
 	lag      *hdrhistogram.Histogram
 	dropping sync.Mutex // guards what workers add directly
@@ -71,38 +67,12 @@ func newCollector(r *runner) *collector {
 		lag:    newHistogram(),
 		errors: map[string]int64{},
 	}
-	c.partial = Result{Interval: intervalFor(r.end), Service: newHistogram(), ErrorLatency: newHistogram()}
-	c.auditors = r.Population.auditors(r.Held)
+	c.partial = Result{Interval: intervalFor(r.end), Latency: newHistogram(), Service: newHistogram(), ErrorLatency: newHistogram()}
+	c.auditors = r.Population.auditors()
 	r.ahead.Store(c.clock.farAhead().Microseconds())
-	if r.ByClock {
-		c.byClock = &clockAudit{auditors: r.Population.auditors(r.Held)}
-	}
-	c.record = newRecord(r)
-	c.intervals = newIntervalAudit(r, c.record)
+	c.intervals = newIntervalAudit(r)
 	c.seconds = newSeconds(r)
 	return c
-}
-
-// newRecord begins a record of the answers of a run. It is nil if none is wanted.
-func newRecord(r *runner) *joint.Writer {
-	if !r.Record {
-		return nil
-	}
-	all := make([]joint.Keys, r.Population.limits)
-	for limit := range all {
-		k := &all[limit]
-		for _, owner := range r.Population.owners[limit] {
-			request := &r.Population.requests[owner]
-			k.Add(request.Key.Subject, request.Limit)
-		}
-		for key := range r.Population.mixed[limit] {
-			k.Doubted = append(k.Doubted, key)
-		}
-	}
-	if r.Intervals != nil {
-		return joint.NewIntervalWriter(all, *r.Intervals)
-	}
-	return joint.NewWriter(all)
 }
 
 // intervalFor returns the resolution of a run's timeline, for about a hundred intervals.
@@ -139,9 +109,6 @@ func (c *collector) collect(finished <-chan struct{}) {
 		case <-finished:
 			c.fetchAll()
 			c.fold(store.Instant(idle))
-			if c.byClock != nil {
-				c.byClock.fold(store.Instant(idle))
-			}
 			c.intervals.fold(c.run, true)
 			return
 		case <-ticker.C:
@@ -187,9 +154,6 @@ func (c *collector) step() {
 	}
 	c.fetchAll() // the answers that came meanwhile from workers that looked idle
 	c.fold(store.Instant(safe - c.run.Skew.Microseconds()))
-	if c.byClock != nil {
-		c.byClock.fold(c.byClock.newest - clockSlack)
-	}
 	c.intervals.fold(c.run, false)
 }
 
@@ -212,19 +176,12 @@ func (c *collector) fetchAll() {
 		for _, u := range b.unknown {
 			u.gaveUp += store.Instant((c.clock.ahead.most + c.run.Skew) / time.Microsecond)
 			c.auditors[u.limit].Unknown(u.key, int64(u.cost), u.gaveUp)
-			if c.record != nil {
-				unknown := audit.Observation{Key: u.key, Cost: int64(u.cost), At: u.gaveUp}
-				c.record.Add(&joint.Entry{Observation: unknown, Limit: u.limit, Unknown: true})
-			}
 		}
 		c.partial.ClockWentBack += b.early
 		for i := range b.answers {
 			newest = max(newest, int64(b.answers[i].at))
 		}
 		c.pending = append(c.pending, b.answers...)
-		if c.byClock != nil {
-			c.byClock.add(b.byClock)
-		}
 		if c.intervals != nil {
 			c.intervals.add(c.run, b.intervals)
 		}
@@ -238,7 +195,7 @@ func (c *collector) fetchAll() {
 // time compares the instant of a sample's answers with this machine's clock. If the instant is impossible, the
 // answers are audited by this machine's clock, and their figures are not judged.
 func (c *collector) time(s *sample, answers []answer) {
-	if !s.timed && s.at != 0 || len(answers) == 0 || c.clock.hold(s.at, s.answered-s.service, s.answered) {
+	if len(answers) == 0 || c.clock.hold(s.at, s.answered-s.service, s.answered) {
 		return
 	}
 	for i := range answers {
@@ -249,25 +206,42 @@ func (c *collector) time(s *sample, answers []answer) {
 // fold audits the answers before the instant safe.
 func (c *collector) fold(safe store.Instant) {
 	c.pending, c.room = mergeRuns(c.pending, c.room)
-	c.pending = observe(c.auditors, c.record, c.pending, safe)
+	n := 0
+	var told audit.Figures
+	for ; n < len(c.pending) && c.pending[n].at < safe; n++ {
+		a := &c.pending[n]
+		auditor := c.auditors[a.limit]
+		if a.doubted {
+			auditor.Doubt(a.key)
+		}
+		o := audit.Observation{Key: a.key, At: a.at, Cost: int64(a.cost), Leave: int64(a.leave), Allowed: a.kind != refused,
+			Charged: a.kind == charged}
+		if a.tells {
+			told = audit.Figures{
+				Used: int64(a.used), Remaining: int64(a.remaining), RetryAfter: a.retry, ResetAfter: a.reset, Delay: a.delay,
+			}
+			o.Reported = &told
+		}
+		auditor.Observe(o)
+	}
+	c.pending = c.pending[:copy(c.pending, c.pending[n:])]
 }
 
 // add counts and times one request.
 func (c *collector) add(s *sample) {
 	p := &c.partial
 	c.answered = max(c.answered, s.answered)
-	answered := s.outcome == allowed || s.outcome == denied
-	decided := answered && IsLimit(s.decider)
+	decided := s.outcome == allowed || s.outcome == denied
 	if decided {
 		p.Decided++
 	}
 	if s.warmup {
 		return
 	}
-	switch {
-	case decided:
+	if decided {
 		record(p.Service, s.service)
-	case !answered:
+		record(p.Latency, s.latency)
+	} else {
 		record(p.ErrorLatency, s.latency)
 	}
 	if c.run.Load != nil {
@@ -285,27 +259,18 @@ func (c *collector) add(s *sample) {
 	c.openInterval(i)
 	interval := &p.Timeline[i]
 	p.Requests++
-	if answered {
-		c.answers.add(s.decider, s.outcome == allowed, s.latency)
-	}
-	switch {
-	case s.outcome == unknown:
+	switch s.outcome {
+	case unknown:
 		p.Unknown++
 		fallthrough
-	case s.outcome == failed:
+	case failed:
 		p.Errors++
 		interval.Errors++
-	case s.decider == store.DecidedByLocal:
-		p.Local++
-		interval.Local++
-	case s.decider == store.DecidedByFailurePolicy:
-		p.Unguarded++
-		interval.Unguarded++
-	case s.outcome == allowed:
+	case allowed:
 		p.Allowed++
 		interval.Allowed++
 		c.tally.Add(s.subject, true)
-	case s.outcome == denied:
+	case denied:
 		p.Denied++
 		interval.Denied++
 		c.tally.Add(s.subject, false)
@@ -389,13 +354,7 @@ func (c *collector) result(elapsed time.Duration) *Result {
 	c.dropping.Unlock()
 	r.Tally = c.tally
 	r.Clock = c.clock.result()
-	r.ByDecider, r.Latency = c.answers.list(), c.answers.latency()
 	r.ErrorTexts = c.errors
-	if c.byClock != nil {
-		for _, a := range c.byClock.auditors {
-			r.ByClock = append(r.ByClock, a.Finding())
-		}
-	}
 	if c.intervals != nil {
 		r.Findings, r.Sensitivities = c.intervals.findings()
 		return &r

@@ -95,8 +95,9 @@ func TestTrialsCountEachLimitByItsCost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if denied := s.Tally.Denied(); denied != 5 || s.Limits[0].Denied != 5 || s.Limits[1].Denied != 0 || s.Disagreements != 0 {
-			t.Errorf("%s: %d denied, %+v, %d disagreements", name, denied, s.Limits, s.Disagreements)
+		if denied := s.Tally.Denied(); denied != 5 ||
+			s.Limits[0].Denied != 5 || s.Limits[1].Denied != 0 || s.Differently != (IntervalCount{}) {
+			t.Errorf("%s: %d denied, %+v, %+v differently", name, denied, s.Limits, s.Differently)
 		}
 		for i := range s.Limits {
 			if a := s.Limits[i].Audit; a.OverAdmitted != 0 || a.UnderAdmitted != 0 {

@@ -7,7 +7,6 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
-	"github.com/limitctl/limitctl/pkg/loadgen/audit/joint"
 )
 
 // intervalAnswer is one limit's answer to one request, given at an unknown time between sent and answered, which
@@ -40,7 +39,7 @@ func (w *worker) recordInterval(keys []uint32, own []int64, cost int64, sent, an
 	switch {
 	case s.outcome == failed:
 		return // it was not sent
-	case s.outcome == unknown, !IsLimit(s.decider):
+	case s.outcome == unknown:
 	case s.outcome == allowed:
 		answer = interval.Admitted
 	case len(keys) == 1:
@@ -62,15 +61,14 @@ func (w *worker) recordInterval(keys []uint32, own []int64, cost int64, sent, an
 type intervalAudit struct {
 	auditors []*interval.Auditor
 	safe     time.Duration // of the last collection
-	record   *joint.Writer // nil unless the answers are recorded
 }
 
 // newIntervalAudit returns nil if intervals are not audited.
-func newIntervalAudit(r *runner, record *joint.Writer) *intervalAudit {
+func newIntervalAudit(r *runner) *intervalAudit {
 	if r.Intervals == nil {
 		return nil
 	}
-	a := &intervalAudit{record: record}
+	a := new(intervalAudit)
 	p := r.Population
 	for limit := range p.limits {
 		auditor := interval.New(*r.Intervals)
@@ -97,14 +95,10 @@ func (a *intervalAudit) ready(r *runner) {
 func (a *intervalAudit) add(r *runner, answers []intervalAnswer) {
 	for i := range answers {
 		o := &answers[i]
-		observed := interval.Observation{
+		a.auditors[o.limit].Observe(interval.Observation{
 			Key: o.key, Sent: store.InstantOf(r.begin.Add(o.sent)), Answered: store.InstantOf(r.begin.Add(o.answered)),
 			Cost: int64(o.cost), Answer: o.answer, Reported: o.reported,
-		}
-		a.auditors[o.limit].Observe(observed)
-		if a.record != nil {
-			a.record.AddInterval(o.limit, &observed)
-		}
+		})
 	}
 }
 
@@ -119,9 +113,6 @@ func (a *intervalAudit) fold(r *runner, finished bool) {
 	}
 	for _, auditor := range a.auditors {
 		auditor.Settle(safe)
-	}
-	if a.record != nil && !finished {
-		a.record.Settle(safe)
 	}
 }
 

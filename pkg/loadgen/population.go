@@ -2,13 +2,10 @@ package loadgen
 
 import (
 	"fmt"
-	"math"
 	"strings"
-	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
-	"github.com/limitctl/limitctl/pkg/loadgen/trace"
 )
 
 // Population has the subjects of a run and their requests: each for one limit, or for several that are decided
@@ -144,13 +141,11 @@ func (p *Population) KeyIndexes(subject uint32) []uint32 {
 	return p.keys[int(subject)*p.limits : int(subject+1)*p.limits]
 }
 
-// auditors returns an audit of each limit that knows the limits of its keys, and, if held is not nil, how many
-// units of a key can be held in advance.
-func (p *Population) auditors(held func(store.Limit) int64) []*audit.Auditor {
+// auditors returns an audit of each limit that knows the limits of its keys.
+func (p *Population) auditors() []*audit.Auditor {
 	all := make([]*audit.Auditor, p.limits)
 	for limit := range all {
 		all[limit] = audit.New()
-		all[limit].Excuse(p.Held(limit, held))
 		for key, owner := range p.owners[limit] {
 			all[limit].SetLimit(uint32(key), p.requests[owner].Limit)
 		}
@@ -159,19 +154,6 @@ func (p *Population) auditors(held func(store.Limit) int64) []*audit.Auditor {
 		}
 	}
 	return all
-}
-
-// Held returns how many units of a key of one limit can be held in advance, if requests that leave different numbers of
-// units hold each their own as held says. It returns nil if held is nil.
-func (p *Population) Held(limit int, held func(store.Limit) int64) func(store.Limit) int64 {
-	if held == nil {
-		return nil
-	}
-	shares := map[int64]bool{}
-	for first := 0; first < len(p.requests); first += p.limits {
-		shares[p.requests[first+limit].Leave] = true
-	}
-	return func(l store.Limit) int64 { return int64(len(shares)) * held(l) }
 }
 
 // Keys returns the keys of all subjects for one limit, by their index.
@@ -214,31 +196,4 @@ func (p *Population) MostAtOnce() int64 {
 		}
 	}
 	return most
-}
-
-// replay is a Load of recorded requests.
-type replay struct {
-	trace     *trace.Trace
-	speed     float64
-	subjectOf func(subject uint32) uint32
-	i         int
-}
-
-// Replay returns the requests of a trace as a Load, at their own times divided by speed, which must be positive.
-// subjectOf converts a subject of the trace to one of the load.
-func Replay(t *trace.Trace, speed float64, subjectOf func(subject uint32) uint32) Load {
-	return &replay{trace: t, speed: speed, subjectOf: subjectOf}
-}
-
-func (r *replay) Next() (Arrival, bool) {
-	if r.i == len(r.trace.Requests) {
-		return Arrival{}, false
-	}
-	first, q := r.trace.Requests[0].At, &r.trace.Requests[r.i]
-	r.i++
-	due := float64(q.At-first) * float64(time.Microsecond) / r.speed
-	if due >= math.MaxInt64 { // in centuries
-		return Arrival{}, false
-	}
-	return Arrival{Due: time.Duration(due), Subject: r.subjectOf(q.Subject), Cost: int64(q.Cost)}, true
 }

@@ -33,7 +33,6 @@ const maxUnfetched = 1 << 17
 type batch struct {
 	samples []sample
 	answers []answer
-	byClock []answer // the same with the instants of their arrival, if those are audited
 	unknown []unknownCharge
 	errors  []error
 	early   int64 // answers of instants before their watermark
@@ -43,22 +42,19 @@ type batch struct {
 
 func (b *batch) reset() {
 	*b = batch{
-		samples: b.samples[:0], answers: b.answers[:0], byClock: b.byClock[:0], unknown: b.unknown[:0], errors: b.errors[:0],
-		intervals: b.intervals[:0],
+		samples: b.samples[:0], answers: b.answers[:0], unknown: b.unknown[:0], errors: b.errors[:0], intervals: b.intervals[:0],
 	}
 }
 
 // sample is the times and the outcome of one request.
 type sample struct {
 	answered         time.Duration // from the run's beginning
-	at               store.Instant // by the store's clock, if it decided
+	at               store.Instant // by the store's clock
 	latency, service time.Duration
 	lag              time.Duration // in an open loop
 	subject          uint32
 	outcome          outcome
-	decider          store.Decider // of a request that was allowed or denied
 	waited, warmup   bool
-	timed            bool  // at is the store's
 	answers          uint8 // the number of its limits among the answers
 }
 
@@ -106,7 +102,7 @@ func (a *answer) tell(d *store.Decision, tells bool) {
 		a.used, a.remaining = bounded(d.Used), bounded(d.Remaining)
 		a.retry, a.reset, a.delay = d.RetryAfter, d.ResetAfter, d.Delay
 	} else if a.kind == charged {
-		a.used = bounded(d.Used) // of a lease, which is exact but for what is not taken of it
+		a.used = bounded(d.Used)
 	} else {
 		a.used = math.MaxUint32 // after all that can explain it
 	}
@@ -136,10 +132,6 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 		waited:   w.waited,
 		warmup:   a.Due < r.Warmup,
 	}
-	if s.outcome == allowed || s.outcome == denied {
-		s.decider = deciderOf(w.decisions)
-		s.timed = s.decider == store.DecidedByStore
-	}
 	own := r.Population.own
 	reqs := r.Population.Requests(a.Subject)
 	keys, came := r.Population.KeyIndexes(a.Subject), store.InstantOf(r.begin.Add(answered))
@@ -148,8 +140,7 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 	switch {
 	case r.Intervals != nil:
 		w.recordInterval(keys, own, a.Cost, sent, answered, &s)
-	case s.outcome == unknown, !IsLimit(s.decider):
-		// The store may have charged, unnoticed, before something else answered in its place.
+	case s.outcome == unknown:
 		for limit := range keys {
 			w.filled.unknown = append(w.filled.unknown, unknownCharge{keys[limit], uint32(costOf(own, limit, a.Cost)), came, uint8(limit)})
 		}
@@ -166,12 +157,8 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 			if int64(d.At-came) <= r.ahead.Load() {
 				w.last = max(w.last, int64(d.At))
 			}
-			one.tell(d, s.timed && !r.mute)
+			one.tell(d, !r.mute)
 			w.filled.answers = append(w.filled.answers, one)
-			if r.ByClock {
-				one.at, one.used = came, 0
-				w.filled.byClock = append(w.filled.byClock, one)
-			}
 		}
 		s.at, s.answers = w.decisions[0].At, uint8(len(w.decisions))
 	}

@@ -18,15 +18,10 @@ type Result struct {
 	Elapsed     time.Duration
 	Interrupted bool
 
-	// Requests is the number that were sent after the warm-up. Each was allowed or denied, or answered without the
-	// limit, or ended in an error; Unknown counts the errors after which the store may have charged, and TimedOut
-	// those of requests that were not answered in time.
+	// Requests is the number that were sent after the warm-up. Each was allowed or denied, or ended in an error;
+	// Unknown counts the errors after which the store may have charged, and TimedOut those of requests that were
+	// not answered in time.
 	Requests, Allowed, Denied, Errors, Unknown, TimedOut int64
-	// Local counts the requests that a local share of the limit decided, and Unguarded those that a failure policy
-	// allowed or denied, because the store was away. Neither is among Allowed and Denied, nor in the audit.
-	Local, Unguarded int64
-	// ByDecider has the answers of each decider that gave any, in the order of their numbers.
-	ByDecider []Answers
 	// Decided counts the requests that were allowed or denied, including the warm-up. The cost of a run is for all
 	// of these.
 	Decided int64
@@ -53,18 +48,11 @@ type Result struct {
 	// Sensitivities say, for each limit that was audited by intervals, what the audit would have noticed. They are nil if the
 	// store said when it decided.
 	Sensitivities []interval.Sensitivity
-	// ByClock, if requested, is an audit of each limit by the arrival of its answers, by this machine's clock,
-	// instead of by the instants of the charges. Only its worst windows mean anything.
-	ByClock []audit.Finding
 	// ClockWentBack counts the answers, of any limit, with an instant before one that was known when they were
 	// requested. The order of such decisions is unknown, so the audit can be wrong about them.
 	ClockWentBack int64
 	// Clock is the finding about the clock that decided.
 	Clock ClockFinding
-	// Record has the answers, if they were recorded, for [joint.NewReader]; or NotRecorded says why there is none.
-	// A result during the run has neither.
-	Record      []byte
-	NotRecorded string
 	// ErrorTexts counts the errors by their text, and FirstError is the first.
 	ErrorTexts map[string]int64
 	FirstError error
@@ -76,7 +64,6 @@ type Result struct {
 type Interval struct {
 	Offset                           time.Duration // from the beginning of the run
 	Allowed, Denied, Errors, Dropped int64
-	Local, Unguarded                 int64
 	P50, P99, Max                    time.Duration // of the latency of all, including errors
 }
 
@@ -93,18 +80,11 @@ func (r *Result) GeneratorLimited() bool {
 		percentile = min(99, max(50, 100*(1-fewLate/n)))
 	}
 	lag := r.Lag.ValueAtPercentile(percentile)
-	return lag > 1000 && lag > r.foremostTimes().ValueAtPercentile(percentile)/10
-}
-
-// foremostTimes are the service times of the store, or the latencies of other deciders or errors if it decided nothing.
-func (r *Result) foremostTimes() *hdrhistogram.Histogram {
-	switch {
-	case r.Service.TotalCount() > 0:
-		return r.Service
-	case len(r.ByDecider) > 0:
-		return r.ByDecider[0].Latency
+	times := r.Service
+	if times.TotalCount() == 0 {
+		times = r.ErrorLatency
 	}
-	return r.ErrorLatency
+	return lag > 1000 && lag > times.ValueAtPercentile(percentile)/10
 }
 
 // fewLate is a number of late requests that is no reason to doubt the others.

@@ -39,16 +39,9 @@ type Config struct {
 	Divided bool
 	// Skew is the largest difference of the clocks of the store's servers.
 	Skew time.Duration
-	// Held, if set, returns how many units of a key under a limit all holders together can hold in advance. The
-	// audit excuses denials that they explain.
-	Held func(store.Limit) int64
-	// ByClock requests [Result].ByClock.
-	ByClock bool
 	// Intervals, if set, says that the instants of decisions are unknown, and the audit uses the intervals from
 	// sending to answer.
 	Intervals *interval.Options
-	// Record requests [Result].Record.
-	Record bool
 	// Progress, if set, is called from time to time with the result so far. It ends the run by returning false.
 	Progress func(*Result) (goOn bool)
 	// EachSecond, if set, is called with each second of the run, in order and soon after its end. It must not wait, and the
@@ -144,9 +137,6 @@ func Run(ctx context.Context, config Config) *Result {
 	result := r.collector.result(elapsed)
 	result.Interrupted = ctx.Err() != nil
 	result.throttled = r.throttled.Load()
-	if w := r.collector.record; w != nil {
-		result.Record, result.NotRecorded = w.Close()
-	}
 	return result
 }
 

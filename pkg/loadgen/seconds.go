@@ -4,8 +4,6 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
-
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Second is what became of the requests of one second of a run. Those of the warm-up are in none. The figures of all seconds add
@@ -20,7 +18,7 @@ type Second struct {
 	Planned int64
 	// Requests and the counts of answers and errors are as in the [Result], by the time of the answer. An answer that is
 	// recorded after its second was told is in the next one.
-	Requests, Allowed, Denied, Local, Unguarded, Errors, Unknown, TimedOut int64
+	Requests, Allowed, Denied, Errors, Unknown, TimedOut int64
 	// Dropped counts the requests that were given up in the second.
 	Dropped int64
 	// ErrorTexts counts the errors by their text.
@@ -99,10 +97,6 @@ func (s *seconds) add(one *sample) {
 		second.Errors++
 	case one.outcome == failed:
 		second.Errors++
-	case one.decider == store.DecidedByLocal:
-		second.Local++
-	case one.decider == store.DecidedByFailurePolicy:
-		second.Unguarded++
 	default:
 		if one.outcome == allowed {
 			second.Allowed++

@@ -2,7 +2,6 @@ package loadgen
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -12,17 +11,10 @@ import (
 
 // SimulateOptions are the optional settings of a simulation.
 type SimulateOptions struct {
-	// Store, if set, decides, and its decisions are compared with those of the Go algorithms. It must be empty, and
-	// decide by Clock.
+	// Store, if set, decides instead of the Go algorithms, such as a store with wrappers around it. It must be empty, and
+	// decide by Clock. [Simulation].Differently has what it decided otherwise.
 	Store store.Store
 	Clock *Clock
-	// Wrapped: something wraps Store, so it may decide differently from Go. Its decisions are audited by their own
-	// instants, which can be up to Skew before those of their requests, and also by the clock.
-	Wrapped bool
-	Skew    time.Duration
-	// Held, if set, returns how many units of a key under a limit can be held in advance. The audit excuses denials
-	// that they explain.
-	Held func(store.Limit) int64
 	// Progress, if set, is called from time to time with the number of decided requests, and of those that were
 	// denied.
 	Progress func(decided, denied int64)
@@ -47,23 +39,10 @@ type Simulation struct {
 	// Timeline has the counts of each Interval since Begin, at most 200.
 	Timeline []IntervalCount
 	Interval time.Duration
-	// ByDecider counts the requests of each decider, if the store was wrapped.
-	ByDecider map[store.Decider]IntervalCount
-	// Differently counts the requests that a wrapped store allowed and Go did not, and the other way round.
+	// Differently counts the requests that the store of the options allowed and Go did not, and the other way round.
 	Differently IntervalCount
-	// Disagreements counts the requests that the store decided differently from Go, in any part of the decision,
-	// and FirstDisagreements are the first few.
-	Disagreements      int64
-	FirstDisagreements []Disagreement
-	// StoreKeys are the keys of which a store can hold something after the simulation.
-	StoreKeys []store.Key
 
 	population *TracePopulation // of the keys of Keys
-}
-
-// Held is [Population.Held] for the subjects of the log.
-func (s *Simulation) Held(limit int, held func(store.Limit) int64) func(store.Limit) int64 {
-	return s.population.Held(limit, held)
 }
 
 // OwnerOf returns the limit of a key of Keys, and one of the subjects that have it.
@@ -82,9 +61,6 @@ type LimitResult struct {
 	// Denied counts the requests that the limit denied, or as a shadow would have denied.
 	Denied int64
 	Audit  audit.Finding
-	// ByClock is the audit by the instants of the requests, if the store was wrapped. Only its worst windows mean
-	// anything.
-	ByClock audit.Finding
 	// MixedKeys counts the keys that had different limits in turn, because the key does not contain what selects an
 	// override. The audit judges them by the first limit.
 	MixedKeys int64
@@ -92,18 +68,6 @@ type LimitResult struct {
 
 // IntervalCount counts the requests of an interval.
 type IntervalCount struct{ Allowed, Denied int64 }
-
-// Disagreement is a decision of a store that differs from Go's.
-type Disagreement struct {
-	Request   int64 // its number in the order of instants, from 1
-	At        store.Instant
-	Subject   uint32
-	Limit     int // the number of the limit, from 0
-	Store, Go store.Decision
-}
-
-// keptDisagreements is the number of disagreements that are described.
-const keptDisagreements = 3
 
 // checkEvery is the number of requests between two checks whether to go on.
 const checkEvery = 1 << 12
@@ -125,17 +89,10 @@ func Simulate(ctx context.Context, t *trace.Trace, c Candidate, options Simulate
 	}
 	s := newSimulator(population)
 	s.options = options
-	s.begin(t, s.population.auditors(s.options.Held))
+	s.begin(t, s.population.auditors())
 	err = s.run(ctx, t)
-	s.answers.fold(store.Instant(idle))
-	if s.wrote {
-		s.result.StoreKeys = s.population.AllKeys()
-	}
 	for i, auditor := range s.auditors {
 		s.result.Limits[i].Audit = auditor.Finding()
-		if options.Wrapped {
-			s.result.Limits[i].ByClock = s.byClock[i].Finding()
-		}
 	}
 	return s.result, err
 }
@@ -148,18 +105,13 @@ type simulator struct {
 	own        []int64          // see [Population]
 	states     [][]store.State  // of each limit's keys; of one at a time if population is nil
 	auditors   []*audit.Auditor // of each limit
-	// For a wrapped store: its answers in the order of their instants, and audits by the clock.
-	answers clockAudit
-	byClock []*audit.Auditor
-	current []*store.State // of the request under way
-	ours    []store.Decision
-	theirs  []store.Decision
-	told    audit.Figures // of the decision that is observed
-	audited bool
-	under   *IntervalCount // the interval of the request before
-	since   store.Instant  // its beginning
-	until   store.Instant  // its end
-	wrote   bool           // the store can hold something now
+	current    []*store.State   // of the request under way
+	ours       []store.Decision
+	theirs     []store.Decision
+	audited    bool
+	under      *IntervalCount // the interval of the request before
+	since      store.Instant  // its beginning
+	until      store.Instant  // its end
 }
 
 // newSimulator returns a simulator of a population that has used nothing yet.
@@ -194,11 +146,6 @@ func emptySimulator(keys ...int) *simulator {
 func (s *simulator) begin(t *trace.Trace, auditors []*audit.Auditor) {
 	s.audited = true
 	s.auditors = auditors
-	if s.options.Wrapped {
-		s.answers.auditors = s.auditors
-		s.byClock = s.population.auditors(s.options.Held)
-		s.result.ByDecider = map[store.Decider]IntervalCount{}
-	}
 	if n := len(t.Requests); n > 0 {
 		s.result.Begin, s.result.End = t.Requests[0].At, t.Requests[n-1].At
 	}
@@ -241,15 +188,15 @@ func (s *simulator) run(ctx context.Context, t *trace.Trace) error {
 		}
 		r := &t.Requests[i]
 		subject := s.population.SubjectOf(r.Subject)
-		if err := s.decide(ctx, int64(i), r, subject, s.population.Requests(subject), s.population.KeyIndexes(subject)); err != nil {
+		if err := s.decide(ctx, r, subject, s.population.Requests(subject), s.population.KeyIndexes(subject)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// decide decides request i, of a subject with keys of these indexes.
-func (s *simulator) decide(ctx context.Context, i int64, r *trace.Request, subject uint32, reqs []store.Request, keys []uint32) error {
+// decide decides a request of a subject with keys of these indexes.
+func (s *simulator) decide(ctx context.Context, r *trace.Request, subject uint32, reqs []store.Request, keys []uint32) error {
 	fits := true
 	for j := range reqs {
 		reqs[j].Cost = costOf(s.own, j, int64(r.Cost))
@@ -265,16 +212,15 @@ func (s *simulator) decide(ctx context.Context, i int64, r *trace.Request, subje
 		s.result.NeverFits++
 	} else if s.options.Store != nil {
 		s.options.Clock.set(r.At)
-		err := s.options.Store.Decide(ctx, store.Take, reqs, s.theirs)
-		s.wrote = s.wrote || !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrRefused)
-		if err != nil {
+		if err := s.options.Store.Decide(ctx, store.Take, reqs, s.theirs); err != nil {
 			return err
 		}
 		decisions = s.theirs
-		if s.options.Wrapped {
-			s.count()
-		} else {
-			s.compare(i, r.At, subject)
+		switch ours, theirs := store.AllAllowed(s.ours), store.AllAllowed(s.theirs); {
+		case theirs && !ours:
+			s.result.Differently.Allowed++
+		case ours && !theirs:
+			s.result.Differently.Denied++
 		}
 	}
 	allowed := store.AllAllowed(decisions)
@@ -292,42 +238,6 @@ func (s *simulator) decide(ctx context.Context, i int64, r *trace.Request, subje
 		s.observe(r, reqs, keys, decisions, allowed)
 	}
 	return nil
-}
-
-// count counts by decider, and the decisions that differ from Go.
-func (s *simulator) count() {
-	by := deciderOf(s.theirs)
-	counts := s.result.ByDecider[by]
-	ours, theirs := store.AllAllowed(s.ours), store.AllAllowed(s.theirs)
-	switch {
-	case theirs && !ours:
-		s.result.Differently.Allowed++
-	case ours && !theirs:
-		s.result.Differently.Denied++
-	}
-	if theirs {
-		counts.Allowed++
-	} else {
-		counts.Denied++
-	}
-	s.result.ByDecider[by] = counts
-}
-
-// compare compares the store's decisions with those of Go.
-func (s *simulator) compare(i int64, at store.Instant, subject uint32) {
-	disagrees := false
-	for j := range s.ours {
-		if s.ours[j] == s.theirs[j] {
-			continue
-		}
-		if !disagrees && len(s.result.FirstDisagreements) < keptDisagreements {
-			s.result.FirstDisagreements = append(s.result.FirstDisagreements, Disagreement{i + 1, at, subject, j, s.theirs[j], s.ours[j]})
-		}
-		disagrees = true
-	}
-	if disagrees {
-		s.result.Disagreements++
-	}
 }
 
 // countAt adds a decided request to the timeline.
@@ -348,34 +258,12 @@ func (s *simulator) countAt(at store.Instant, allowed bool) {
 // observe adds a decided request to the audits and the timeline.
 func (s *simulator) observe(r *trace.Request, reqs []store.Request, keys []uint32, decisions []store.Decision, allowed bool) {
 	s.countAt(r.At, allowed)
-	var told *audit.Figures // of a store; Go's figures are the truth
-	if s.options.Store != nil {
-		told = &s.told
-	}
 	for j := range decisions {
 		d := &decisions[j]
 		if !d.Allowed {
 			s.result.Limits[j].Denied++
 		}
-		o := audit.Observation{Key: keys[j], At: r.At, Cost: costOf(s.own, j, int64(r.Cost)), Leave: reqs[j].Leave, Allowed: d.Allowed,
-			Charged: allowed && d.Allowed}
-		if !s.options.Wrapped {
-			if told != nil {
-				*told = audit.Figures{
-					Used: d.Used, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter, Delay: d.Delay,
-				}
-				o.Reported = told
-			}
-			s.auditors[j].Observe(o)
-			continue
-		}
-		s.byClock[j].Observe(o)
-		one := answer{at: d.At, key: keys[j], cost: uint32(o.Cost), leave: uint32(o.Leave), limit: uint8(j),
-			kind: kindOf(d.Allowed, allowed)}
-		one.tell(d, deciderOf(decisions) == store.DecidedByStore)
-		s.answers.add([]answer{one})
-	}
-	if len(s.answers.pending) > checkEvery {
-		s.answers.fold(r.At - store.Instant(s.options.Skew.Microseconds()))
+		s.auditors[j].Observe(audit.Observation{Key: keys[j], At: r.At, Cost: costOf(s.own, j, int64(r.Cost)), Leave: reqs[j].Leave,
+			Allowed: d.Allowed, Charged: allowed && d.Allowed})
 	}
 }

@@ -1,14 +1,12 @@
 package endpoint
 
 import (
-	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -38,13 +36,9 @@ type HTTPOptions struct {
 	HTTP2 bool
 	// NoKeepAlive opens a new connection for each request.
 	NoKeepAlive bool
-	// UnixSocket is the path of a socket to connect to, whatever host the URL names.
-	UnixSocket string
-	// Insecure accepts any certificate. Roots, if set, are the trusted authorities. ServerName is the name in the
-	// certificate and in SNI; empty means the host of the URL.
-	Insecure   bool
-	Roots      *x509.CertPool
-	ServerName string
+	// Insecure accepts any certificate. Roots, if set, are the trusted authorities.
+	Insecure bool
+	Roots    *x509.CertPool
 }
 
 // maxTemplate is the most bytes of the headers and body of a request.
@@ -76,11 +70,7 @@ func NewHTTP(options HTTPOptions) (Client, error) {
 	if t.url, t.target, err = parseTarget(options.URL); err != nil {
 		return nil, err
 	}
-	permitted := options.Permitted
-	if options.UnixSocket != "" { // it is on this machine, whatever the host of the URL is
-		permitted = append(slices.Clip(permitted), t.url.Hostname())
-	}
-	if err := checkHost(t.url, permitted); err != nil {
+	if err := checkHost(t.url, options.Permitted); err != nil {
 		return nil, err
 	}
 	if err := t.checkWays(); err != nil {
@@ -104,7 +94,7 @@ func NewHTTP(options HTTPOptions) (Client, error) {
 func (t *httpTarget) prepareTLS() {
 	if t.isTLS() {
 		t.tls = &tls.Config{
-			ServerName: cmp.Or(t.ServerName, t.url.Hostname()), RootCAs: t.Roots, InsecureSkipVerify: t.Insecure,
+			ServerName: t.url.Hostname(), RootCAs: t.Roots, InsecureSkipVerify: t.Insecure,
 			NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12, ClientSessionCache: tls.NewLRUClientSessionCache(8),
 		}
 	}
@@ -117,9 +107,9 @@ func (t *httpTarget) checkWays() error {
 	switch {
 	case t.HTTP2 && t.NoKeepAlive:
 		return store.Invalidf("HTTP/2 sends many requests over one connection; leave out --http2 or --no-keepalive")
-	case !t.isTLS() && (t.Insecure || t.Roots != nil || t.ServerName != ""):
+	case !t.isTLS() && (t.Insecure || t.Roots != nil):
 		return store.Invalidf("certificates are for https, and the URL is http; " +
-			"write https://, or leave out --insecure, --cacert and --server-name")
+			"write https://, or leave out --insecure and --cacert")
 	}
 	for _, status := range t.DeniedStatuses {
 		if status < 200 || status > 599 {

@@ -57,11 +57,7 @@ func (d *dialed) Openings() Openings {
 // open opens a connection to a target, with TLS if needed. The error is ready for the caller.
 func (d *dialed) open(ctx context.Context, t *httpTarget) (net.Conn, error) {
 	begin := time.Now()
-	network, address := "tcp", t.address
-	if t.UnixSocket != "" {
-		network, address = "unix", t.UnixSocket
-	}
-	conn, err := d.dialer.DialContext(ctx, network, address)
+	conn, err := d.dialer.DialContext(ctx, "tcp", t.address)
 	if err != nil {
 		return nil, failed(ctx, connecting, err)
 	}

@@ -117,7 +117,7 @@ func textOf(at stage, err error) string {
 	case errors.As(err, &authority):
 		return "the server's certificate is signed by an unknown authority; give --cacert or --insecure"
 	case errors.As(err, &hostname):
-		return "the server's certificate is for another name; give --server-name or --insecure"
+		return "the server's certificate is for another name; give --insecure"
 	case errors.As(err, &certificate):
 		return "the server's certificate is not valid; look at it, or give --insecure"
 	case errors.As(err, &alert) && alert.Op == "remote error" && strings.Contains(alert.Err.Error(), "application protocol"):

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -22,8 +21,8 @@ import (
 
 // seen is a request as the server sees it.
 type seen struct {
-	Method, Path, Query, Header, Host, UserAgent, ContentType, Authorization, Body, Proto, SNI string
-	Headers                                                                                    int
+	Method, Path, Query, Header, Host, UserAgent, ContentType, Authorization, Body, Proto string
+	Headers                                                                               int
 }
 
 // echo is a server that keeps the last request.
@@ -44,9 +43,6 @@ func newEcho(t *testing.T, start func(*httptest.Server)) *echo {
 			Method: r.Method, Path: r.URL.Path, Query: r.URL.Query().Get("key"), Header: r.Header.Get("X-Key"), Host: r.Host,
 			UserAgent: r.UserAgent(), ContentType: r.Header.Get("Content-Type"), Authorization: r.Header.Get("Authorization"),
 			Body: string(body), Proto: r.Proto, Headers: len(r.Header),
-		}
-		if r.TLS != nil {
-			e.last.SNI = r.TLS.ServerName
 		}
 	}))
 	protocols := new(http.Protocols)
@@ -252,7 +248,6 @@ func TestConnections(t *testing.T) {
 		{"TLS", HTTPOptions{URL: secure.URL, Roots: roots}, 1, 1},
 		{"TLS, no keep-alive", HTTPOptions{URL: secure.URL, Insecure: true, NoKeepAlive: true}, 5, 5},
 		{"HTTP/2", HTTPOptions{URL: secure.URL, Roots: roots, HTTP2: true}, 1, 1},
-		{"another name", HTTPOptions{URL: secure.URL, Roots: roots, ServerName: "example.com"}, 1, 1},
 	} {
 		client := newClient(t, test.options)
 		for range 5 {
@@ -266,16 +261,13 @@ func TestConnections(t *testing.T) {
 			t.Errorf("%s: %d connections, %d with TLS", test.name, o.Count, o.TLS.TotalCount())
 		}
 	}
-	if secure.last.SNI != "example.com" {
-		t.Errorf("SNI %q", secure.last.SNI)
-	}
 	for _, test := range []struct {
 		options HTTPOptions
 		want    string
 	}{
 		{HTTPOptions{URL: secure.URL}, "the server's certificate is signed by an unknown authority; give --cacert or --insecure"},
-		{HTTPOptions{URL: secure.URL, Roots: roots, ServerName: "other.example"},
-			"the server's certificate is for another name; give --server-name or --insecure"},
+		{HTTPOptions{URL: strings.Replace(secure.URL, "127.0.0.1", "localhost", 1), Roots: roots},
+			"the server's certificate is for another name; give --insecure"},
 	} {
 		for _, http2 := range []bool{false, true} {
 			test.options.HTTP2 = http2
@@ -295,25 +287,6 @@ func TestAServerWithoutHTTP2OverTLS(t *testing.T) {
 	err := newClient(t, HTTPOptions{URL: server.URL, Insecure: true, HTTP2: true}).Send(t.Context(), "", 1, new(Answer))
 	if err == nil || err.Error() != errNoHTTP2.Error() {
 		t.Errorf("error %v", err)
-	}
-}
-
-func TestAUnixSocket(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "socket")
-	listener, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.Header().Set("X-Host", r.Host) })}
-	go server.Serve(listener)
-	defer server.Close()
-	for range 2 {
-		var answer Answer
-		// The host is beyond loopback, but nothing is sent to it.
-		client := newClient(t, HTTPOptions{URL: "http://api.example/", UnixSocket: path})
-		if err := client.Send(t.Context(), "", 1, &answer); err != nil || answer.Header.Get("X-Host") != "api.example" {
-			t.Errorf("%v, host %q", err, answer.Header.Get("X-Host"))
-		}
 	}
 }
 

@@ -31,10 +31,9 @@ type RLSOptions struct {
 	Permitted []string
 	// Timeout bounds a call whose context has no deadline; 0 means 30 s.
 	Timeout time.Duration
-	// Insecure, Roots and ServerName are as in [HTTPOptions], for a grpcs URL.
-	Insecure   bool
-	Roots      *x509.CertPool
-	ServerName string
+	// Insecure and Roots are as in [HTTPOptions], for a grpcs URL.
+	Insecure bool
+	Roots    *x509.CertPool
 }
 
 // Peeker is a [Client] of an endpoint that can peek.
@@ -72,12 +71,12 @@ func NewRLS(options RLSOptions) (Client, error) {
 			"add --domain NAME --descriptor 'KEY={subject}'")
 	}
 	way := &httpTarget{url: target, address: target.Host, HTTPOptions: HTTPOptions{
-		Timeout: options.Timeout, Insecure: options.Insecure, Roots: options.Roots, ServerName: options.ServerName,
+		Timeout: options.Timeout, Insecure: options.Insecure, Roots: options.Roots,
 	}}
 	target.Scheme = strings.Replace(strings.ToLower(target.Scheme), "grpc", "http", 1)
-	if !way.isTLS() && (options.Insecure || options.Roots != nil || options.ServerName != "") {
+	if !way.isTLS() && (options.Insecure || options.Roots != nil) {
 		return nil, store.Invalidf("certificates are for grpcs, and the URL is grpc; " +
-			"write grpcs://, or leave out --insecure, --cacert and --server-name")
+			"write grpcs://, or leave out --insecure and --cacert")
 	}
 	way.prepareTLS()
 	c := &rlsClient{http2: newHTTP2(way), name: options.URL, domain: options.Domain}

@@ -3,7 +3,6 @@ package endpoint
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/binary"
 	"net/netip"
 	"strconv"
@@ -55,14 +54,6 @@ func (s *Subjects) Fresh() *Subjects {
 	_, _ = rand.Read(random[:]) // cannot fail
 	fresh.run, fresh.ip = strings.ToLower(rand.Text()[:8]), binary.BigEndian.Uint32(random[:])
 	return &fresh
-}
-
-// Of returns the names of a run with that name, which are the same on all machines that share it.
-func (s *Subjects) Of(run string) *Subjects {
-	shared := *s
-	digest := sha256.Sum256([]byte(run))
-	shared.run, shared.ip = run, binary.BigEndian.Uint32(digest[:])
-	return &shared
 }
 
 // IsFresh reports whether the names can never have been used before.

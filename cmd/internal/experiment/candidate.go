@@ -15,11 +15,8 @@ type Candidate struct {
 	// count that is tried.
 	Limits []store.Limit
 	Policy *policy.Policy
-	// Fixed and Values are for a policy under a made-up load. Fixed has the attributes
-	// that are the same for all requests, and Values says how many different values each
-	// of the other attributes has.
-	Fixed  policy.Attributes
-	Values map[string]int
+	// Fixed has the attributes of a policy that are the same for all requests of a made-up load.
+	Fixed policy.Attributes
 }
 
 // Title names the candidate in a few words, by the first of its limits or its policy.

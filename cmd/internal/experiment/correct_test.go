@@ -1,13 +1,10 @@
 package experiment
 
 import (
-	"context"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
@@ -40,12 +37,7 @@ func correctSetUps() (all []planted) {
 		add("with another limit", planted{limits: []string{limit, "fixed-window:50/10s"}, costs: loadgen.Costs{Least: 1, Most: 3}})
 		add("with two others", planted{limits: []string{"sliding-log:30/2s", limit, "token-bucket:60/5s,burst=40"}})
 		add("whose outcomes are unknown at times", planted{defect: sometimesUnknown()})
-		add("in an outage, locally", planted{defect: outage(), failure: layers.Failure{Policy: store.LocalOnError}})
-		add("in an outage, open", planted{defect: outage(), failure: layers.Failure{Policy: store.AllowOnError}})
-		add("in an outage, closed", planted{defect: outage(), failure: layers.Failure{Policy: store.DenyOnError}})
-		add("through denial memories", planted{wrap: Wrap{Denials: &layers.DenialMemory{}, Replicas: 3}, subjects: 10})
-		add("through leases", planted{wrap: Wrap{Leases: &layers.Leases{}, Replicas: 3}, subjects: 2})
-		add("through both", planted{wrap: Wrap{Leases: &layers.Leases{}, Denials: &layers.DenialMemory{}, Replicas: 2}, subjects: 2})
+		add("in an outage", planted{defect: outage()})
 		add("by a clock that is an hour ahead", planted{defect: defect{clock: func(since time.Duration) time.Duration {
 			return since + time.Hour
 		}}})
@@ -79,53 +71,15 @@ func outage() defect {
 	}}
 }
 
-// thinking is a caller that takes a moment before it asks again, so that time passes also where
-// no store is asked.
-type thinking struct{ store.Store }
-
-func (s thinking) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
-	time.Sleep(500 * time.Microsecond)
-	return s.Store.Decide(ctx, op, reqs, decisions)
-}
-
-// wrapped runs a set-up with wrappers around the store.
-func (p *planted) wrapped(t *testing.T) (result *loadgen.Result) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		candidate := Candidate{Limits: []store.Limit{parseLimit(t, p.limits[0])}}
-		all, err := candidate.madeUp(p.subjects)
-		if err != nil {
-			t.Fatal(err)
-		}
-		replicas := p.wrap.around(newPlantedStore(&p.defect), nil, layers.Layers{})
-		result = loadgen.Run(t.Context(), loadgen.Config{
-			Store: thinking{replicas}, Population: all.Population, Workers: 8, Duration: p.duration, LateAfter: time.Hour,
-			Mix:  loadgen.Mix{Subjects: loadgen.Evenly(uint32(p.subjects)), Costs: loadgen.Costs{Least: 1, Most: 1}},
-			Skew: p.wrap.skew(), Held: p.wrap.held, ByClock: true,
-		})
-		if err := replicas.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return result
-}
-
 // Nothing is called wrong that is right.
 func TestCorrectStoresRaiseNoAlarm(t *testing.T) {
 	tier.Full(t, "many cases, which take long")
 	setUps := correctSetUps()
-	if len(setUps) < 90 {
+	if len(setUps) < 70 {
 		t.Errorf("only %d set-ups", len(setUps))
 	}
 	for _, p := range setUps {
 		t.Run(p.name, func(t *testing.T) {
-			if !p.wrap.IsZero() {
-				f := p.wrapped(t).Findings[0]
-				if f.OverAdmitted+f.UnderAdmitted+f.Lied > 0 || f.Denied == 0 || p.wrap.Leases == nil && f.Reported == 0 {
-					t.Errorf("%+v", f)
-				}
-				return
-			}
 			document, printed := p.run(t)
 			run := &document.Runs[0]
 			if document.AuditFailed() || run.Audit.OverAdmitted != 0 || run.Audit.UnderAdmitted != 0 {

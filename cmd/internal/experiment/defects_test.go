@@ -14,7 +14,6 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/cmd/internal/report/show"
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
@@ -164,8 +163,6 @@ type planted struct {
 	costs    loadgen.Costs
 	workers  int           // 8 unless said
 	duration time.Duration // 5 s unless said
-	wrap     Wrap
-	failure  layers.Failure
 	// words are what the report must say.
 	words []string
 }
@@ -193,7 +190,7 @@ func (p *planted) run(t *testing.T) (document *report.Document, printed string) 
 	synctest.Test(t, func(t *testing.T) {
 		backend := newPlantedStore(&p.defect)
 		plan := &LoadTest{
-			Candidates: []Candidate{candidate}, Timeout: 100 * time.Millisecond, Wrap: p.wrap, Failure: p.failure,
+			Candidates: []Candidate{candidate}, Timeout: 100 * time.Millisecond,
 			Load: Load{
 				Subjects: pick(p.subjects, 10), Workers: pick(p.workers, 8), Duration: duration, Seed: 1, Words: "planted",
 				Mix: loadgen.Mix{Subjects: loadgen.Evenly(uint32(pick(p.subjects, 10))), Costs: p.costs},

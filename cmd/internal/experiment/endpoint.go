@@ -36,9 +36,7 @@ func (r *loadRun) nameSubjects(l *workload) {
 	if r.Endpoint == nil {
 		return
 	}
-	if r.names = r.Endpoint.Subjects.Fresh(); r.Shared != nil {
-		r.names = r.Endpoint.Subjects.Of(r.Shared.Name)
-	}
+	r.names = r.Endpoint.Subjects.Fresh()
 	known := l.population.nameOf
 	l.sentAs = func(subject uint32) string { return r.names.Name(subject, known(subject)) }
 	l.population.nameOf = l.sentAs

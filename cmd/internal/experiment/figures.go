@@ -17,8 +17,7 @@ func (r *loadRun) figures(result *loadgen.Result, l *workload) report.Figures {
 	elapsed := output.Milliseconds(result.Elapsed)
 	f := report.Figures{
 		Requests: result.Requests, Allowed: result.Allowed, Denied: result.Denied,
-		Local: result.Local, Unguarded: result.Unguarded, Errors: result.Errors, Unknown: result.Unknown,
-		TimedOut: result.TimedOut, Dropped: result.Dropped,
+		Errors: result.Errors, Unknown: result.Unknown, TimedOut: result.TimedOut, Dropped: result.Dropped,
 		Late: result.Late, LateAfterMS: lateAfter.Milliseconds(),
 		Keys: result.Tally.Keys(), KeysDenied: result.Tally.KeysDenied(),
 		DurationMS: elapsed, WarmupMS: min(output.Milliseconds(r.Load.Warmup), elapsed),
@@ -26,19 +25,11 @@ func (r *loadRun) figures(result *loadgen.Result, l *workload) report.Figures {
 		ErrorLatency: report.QuantilesOf(result.ErrorLatency),
 		Audit:        l.audited().audit(result.Findings, l.audited().decides),
 	}
-	if r.Shared != nil {
-		f.Alone()
-	}
 	if c := result.Clock; c.Held > 0 || c.Unreported > 0 {
 		f.Clock = &report.StoreClock{
 			Held: c.Held, Unreported: c.Unreported, AheadMS: report.InMS(c.Ahead), Drift: c.Drift,
 			Jumps: c.Jumps, Astray: c.Astray, FarthestMS: report.InMS(c.Farthest), CoarseMS: report.InMS(c.Coarse),
 		}
-	}
-	for _, a := range result.ByDecider {
-		f.ByDecider = append(f.ByDecider, report.Answers{
-			DecidedBy: a.By.String(), Allowed: a.Allowed, Denied: a.Denied, Latency: report.QuantilesOf(a.Latency),
-		})
 	}
 	if !r.Load.IsClosed() {
 		f.Lag = report.QuantilesOf(result.Lag)
@@ -75,14 +66,6 @@ func (a *audited) audit(findings []audit.Finding, wanted func(i int) bool) repor
 
 // decides reports whether a limit is no shadow.
 func (a *audited) decides(i int) bool { return !a.limits[i].shadow }
-
-// worstByClock is the worst windows that audits by the clock found.
-func worstByClock(findings []audit.Finding) (worst report.Audit) {
-	for i := range findings {
-		worst.Totals.Add(&findings[i].Totals)
-	}
-	return worst
-}
 
 // describe fills in what the limits of a run are, and what their audits found.
 func (a *audited) describe(run *report.Run, findings []audit.Finding) {

@@ -2,7 +2,6 @@ package experiment
 
 import (
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
@@ -11,7 +10,7 @@ import (
 
 // Load says which requests a load test sends.
 //
-// When they are sent is said by one of Stages, Burst, Scenario and Replay. Without any of
+// When they are sent is said by one of Stages, Burst and Scenario. Without any of
 // them the load is a closed loop: each worker sends a request when its last one is
 // answered.
 type Load struct {
@@ -23,18 +22,17 @@ type Load struct {
 	Burst    int
 	Interval time.Duration
 	Scenario *loadgen.Scenario
-	Replay   *Replay
 
-	// Subjects is how many subjects ask. A replay has those of its log.
+	// Subjects is how many subjects ask.
 	Subjects int
-	// Mix says who asks, and for how much. Scenarios and replays say that themselves.
+	// Mix says who asks, and for how much. Scenarios say that themselves.
 	Mix loadgen.Mix
 	// Seed is what random numbers follow from: the same seed gives the same requests.
 	Seed uint64
 
 	// Workers is how many requests may be under way at once.
 	Workers int
-	// Duration is how long requests are sent. Without it stages, scenarios and replays
+	// Duration is how long requests are sent. Without it stages and scenarios
 	// go on to their own end; the other loads need it.
 	Duration time.Duration
 	// Requests, if it is not 0, is the most requests to send.
@@ -43,7 +41,7 @@ type Load struct {
 	// timed.
 	Warmup time.Duration
 
-	// Words describe a load that is not a replay, for the report, and Rate is how many
+	// Words describe the load, for the report, and Rate is how many
 	// requests a second it asks for on average, 0 for a closed loop.
 	Words string
 	Rate  float64
@@ -51,11 +49,10 @@ type Load struct {
 
 // IsClosed reports whether the load is a closed loop.
 func (l *Load) IsClosed() bool {
-	return len(l.Stages) == 0 && l.Burst == 0 && l.Scenario == nil && l.Replay == nil
+	return len(l.Stages) == 0 && l.Burst == 0 && l.Scenario == nil
 }
 
-// Arrivals returns the requests of one run of a load that is not a replay. It is nil for
-// a closed loop.
+// Arrivals returns the requests of one run. It is nil for a closed loop.
 func (l *Load) Arrivals(setting loadgen.Setting) loadgen.Load {
 	switch {
 	case l.IsClosed():
@@ -70,22 +67,16 @@ func (l *Load) Arrivals(setting loadgen.Setting) loadgen.Load {
 	return loadgen.NewLoad(loadgen.Uniform(l.Stages), l.Mix, l.Seed)
 }
 
-// length is how long requests are sent under a candidate, and 0 if that is known only
-// when the run begins. recorded is the recording of a replay.
-func (l *Load) length(recorded *recording) time.Duration {
-	own := time.Duration(0)
-	switch {
-	case recorded != nil:
-		own = replayTime(recorded.requests, recorded.speed)
-		if l.Duration > 0 {
-			own = min(own, l.Duration)
-		}
-		return own
-	case l.Duration > 0:
+// length is how long requests are sent, and 0 if that is known only when the run begins.
+func (l *Load) length() time.Duration {
+	if l.Duration > 0 {
 		return l.Duration
 	}
 	return loadgen.Length(l.Stages)
 }
+
+// MaxDuration is the longest that a load test goes on.
+const MaxDuration = 31 * 24 * time.Hour
 
 // checkWarmup reports whether something is left to count of a run of that length.
 func (l *Load) checkWarmup(length time.Duration) error {
@@ -117,17 +108,4 @@ func (l *Load) check(setting loadgen.Setting, most int64) error {
 		return &PlanError{fieldScenario, problem}
 	}
 	return nil
-}
-
-// describe says what was sent, and how much of it in a second. recorded is the recording
-// of a replay.
-func (l *Load) describe(recorded *recording) (words string, rate float64) {
-	if recorded == nil {
-		return l.Words, l.Rate
-	}
-	words = fmt.Sprintf("replay of %s by %s", l.Replay.Log.Name, recorded.fields)
-	if recorded.speed != 1 {
-		words += fmt.Sprintf(", %s times as fast", strconv.FormatFloat(recorded.speed, 'f', -1, 64))
-	}
-	return words, float64(len(recorded.requests.Requests)) / replayTime(recorded.requests, recorded.speed).Seconds()
 }

@@ -2,12 +2,10 @@ package experiment
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/pkg/loadgen"
-	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
 // report puts the result of a run in the terms of a report.
@@ -15,13 +13,10 @@ func (r *loadRun) report(result *loadgen.Result, target Description, l *workload
 	run := &report.Run{Figures: r.figures(result, l)}
 	l.audited().describe(run, result.Findings)
 	run.Store, run.Server, run.Implementation = target.Name, target.Server, target.Implementation
-	if l.recording == nil {
-		run.Seed = &r.Load.Seed
-	}
+	run.Seed = &r.Load.Seed
 	run.Workers, run.StartedAt, run.IntervalMS = r.Load.Workers, result.Started.UTC(), result.Interval.Milliseconds()
 	run.Histograms = histogramsOf(result, r.Load.IsClosed())
-	run.Load, run.Rate = r.Load.describe(l.recording)
-	run.LocalShare = r.localShare()
+	run.Load, run.Rate = r.Load.Words, r.Load.Rate
 	if r.Load.Scenario != nil {
 		run.Scenario = r.Load.Scenario.Name
 	}
@@ -31,7 +26,6 @@ func (r *loadRun) report(result *loadgen.Result, target Description, l *workload
 	for _, i := range result.Timeline {
 		run.Timeline = append(run.Timeline, report.Interval{
 			OffsetMS: i.Offset.Milliseconds(), Allowed: i.Allowed, Denied: i.Denied, Errors: i.Errors, Dropped: i.Dropped,
-			Local: i.Local, Unguarded: i.Unguarded,
 			P50: i.P50.Microseconds(), P99: i.P99.Microseconds(), Max: i.Max.Microseconds(),
 		})
 	}
@@ -41,22 +35,13 @@ func (r *loadRun) report(result *loadgen.Result, target Description, l *workload
 	}
 	run.ErrorTexts = report.Commonest(result.ErrorTexts)
 	run.Warnings = r.warnings(run, result, target, l)
-	sensitivities := slices.Clone(result.Sensitivities)
-	for i := range sensitivities {
-		if r.Shared != nil { // what was denied depends on what others were admitted
-			sensitivities[i] = interval.Sensitivity{LeastOver: sensitivities[i].LeastOver}
-		}
-	}
-	run.Sees(sensitivities)
+	run.Sees(result.Sensitivities)
 	return run
 }
 
 // histogramsOf returns the distributions of a run's times.
 func histogramsOf(result *loadgen.Result, closed bool) *report.Histograms {
 	h := &report.Histograms{Latency: result.Latency, Service: result.Service, Errors: result.ErrorLatency}
-	for _, a := range result.ByDecider {
-		h.AddDecider(a.By.String(), a.Latency)
-	}
 	if !closed {
 		h.Lag = result.Lag
 	}
@@ -72,13 +57,6 @@ func neighboursOf(tally *loadgen.Tally) *report.KeyCount {
 // warnings are what a reader must know about the figures of a run.
 func (r *loadRun) warnings(run *report.Run, result *loadgen.Result, target Description, l *workload) []string {
 	var all []string
-	if l.recording != nil {
-		all = slices.Clone(r.Load.Replay.Log.Notes)
-		if n := l.recording.leftOut; n > 0 {
-			all = append(all, fmt.Sprintf("left out, for costing more than the limit ever allows at once: %s of the log",
-				output.Plural(n, "request")))
-		}
-	}
 	if warning := r.tooFewWorkers(result, run.GeneratorLimited); warning != "" {
 		all = append(all, warning)
 	}

@@ -9,9 +9,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/report"
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/sys"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
@@ -35,20 +33,10 @@ type LoadTest struct {
 	// AbortOn are promises that end a run as soon as one is missed for good: the rest
 	// of the run could not keep it any more.
 	AbortOn []report.Expression
-	// Wrap is what is put around the target.
-	Wrap Wrap
 	// Endpoint is for a target that is an endpoint; nil for a store.
 	Endpoint *EndpointPlan
-	// Shared says that several machines drive the same keys; nil if this one has its own.
-	// Their keys stay where they are, because the others still use them.
-	Shared *report.Shared
 	// Keep leaves the keys of the runs where they are.
 	Keep bool
-	// Failure says what answers while the target is away. A local share is decided in the
-	// memory of the load test, which stands for one replica of a service.
-	Failure layers.Failure
-	// Breaker, if set, stops asking a target that is away.
-	Breaker *layers.Breaker
 	// EachSecond, if set, is called with each second of each run and the limits of the run, as a report names them. It must
 	// not wait, and the Second is valid only during that call.
 	EachSecond func(algorithm, limit string, second *loadgen.Second)
@@ -56,9 +44,6 @@ type LoadTest struct {
 
 // LoadTestObserver follows a load test.
 type LoadTestObserver interface {
-	// Ready is called when the target of the first run is known to answer. The load
-	// begins when Ready returns. Its error ends the load test.
-	Ready(ctx context.Context) error
 	// Begin is called when the load of a run begins, and End when it has ended. The run
 	// tells its progress only if Begin returns true, because counting takes time.
 	Begin(candidate *Candidate) (wantsProgress bool)
@@ -84,11 +69,10 @@ func (t *LoadTest) Run(ctx context.Context, observer LoadTestObserver) (*report.
 		if i > 0 && ctx.Err() != nil {
 			break
 		}
-		r := &loadRun{LoadTest: t, observer: observer, candidate: &t.Candidates[i], first: i == 0}
+		r := &loadRun{LoadTest: t, observer: observer, candidate: &t.Candidates[i]}
 		run, err := r.try(ctx)
 		if run != nil {
 			document.Runs = append(document.Runs, *run)
-			document.Answers = r.answers
 		}
 		if err != nil {
 			failure = err
@@ -104,16 +88,13 @@ type loadRun struct {
 	*LoadTest
 	observer  LoadTestObserver
 	candidate *Candidate
-	first     bool               // of the load test
 	names     *endpoint.Subjects // in the requests of an endpoint, else nil
-	answers   []byte             // if several machines share the keys
 }
 
 // workload is what a run sends.
 type workload struct {
 	limits     []namedLimit
 	population *population
-	recording  *recording // of a replay, else nil
 	duration   time.Duration
 	// sentAs is what requests to an endpoint call a subject.
 	sentAs func(subject uint32) string
@@ -139,9 +120,6 @@ func (r *loadRun) try(ctx context.Context) (run *report.Run, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if !r.Wrap.IsZero() {
-		target = newWrappedTarget(target, &r.Wrap, r.layers())
-	}
 	defer target.Close()
 	if e, is := target.(*endpointTarget); is {
 		e.nameOf = l.sentAs
@@ -154,19 +132,9 @@ func (r *loadRun) try(ctx context.Context) (run *report.Run, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.checkUnused(ctx, target, l); err != nil {
-		return nil, err
-	}
-	if r.first {
-		if err := r.observer.Ready(ctx); err != nil {
-			return nil, err
-		}
-	}
 	defer func() {
-		if r.Keep || r.Shared != nil {
-			if r.Endpoint == nil { // what an endpoint keeps is its own business
-				r.observer.Kept(target.Describe().Prefix)
-			}
+		if r.Keep {
+			r.observer.Kept(target.Describe().Prefix)
 		} else if cleaning := target.CleanUp(ctx, l.population.AllKeys()); cleaning != nil {
 			err = errors.Join(err, cleaning)
 		}
@@ -177,23 +145,14 @@ func (r *loadRun) try(ctx context.Context) (run *report.Run, err error) {
 // plan finds what is asked, and by whom.
 func (r *loadRun) plan() (l *workload, err error) {
 	l = &workload{limits: r.candidate.limits()}
-	if r.Load.Replay == nil {
-		if l.population, err = r.candidate.madeUp(r.Load.Subjects); err != nil {
-			return nil, err
-		}
-	} else {
-		if l.recording, l.population, err = r.Load.Replay.under(r.candidate); err != nil {
-			return nil, err
-		}
-		if len(l.recording.requests.Requests) == 0 {
-			return nil, store.Invalidf("every request of %s costs more than the limit ever allows at once", r.Load.Replay.Log.Name)
-		}
+	if l.population, err = r.candidate.madeUp(r.Load.Subjects); err != nil {
+		return nil, err
 	}
 	r.nameSubjects(l)
 	if err := r.Load.check(r.setting(l), l.population.MostAtOnce()); err != nil {
 		return nil, err
 	}
-	if l.duration = r.Load.length(l.recording); l.duration == 0 {
+	if l.duration = r.Load.length(); l.duration == 0 {
 		return l, nil
 	}
 	return l, r.Load.checkWarmup(l.duration)
@@ -207,14 +166,9 @@ func (r *loadRun) setting(l *workload) loadgen.Setting {
 // boundMemory keeps garbage from growing to as much again as an audit of millions of
 // requests holds, before it is collected.
 func (r *loadRun) boundMemory(l *workload) {
-	// How much memory a run should do with, in bytes: for itself, for each key under each
-	// limit, and for each recorded request.
-	const wanted, perKey, perRequest = 320 << 20, 1 << 10, 64
-	limit := int64(wanted + l.population.Size()*l.population.Limits()*perKey)
-	if r.Load.Replay != nil {
-		limit += int64(len(r.Load.Replay.Log.Trace.Requests) * perRequest)
-	}
-	sys.LimitMemory(limit)
+	// How much memory a run should do with, in bytes: for itself, and for each key under each limit.
+	const wanted, perKey = 320 << 20, 1 << 10
+	sys.LimitMemory(int64(wanted + l.population.Size()*l.population.Limits()*perKey))
 }
 
 // drive sends the load and describes what became of it.
@@ -237,28 +191,17 @@ func (r *loadRun) drive(ctx context.Context, target Target, clock Clock, l *work
 				r.Load.Scenario.Name, output.Duration(setting.ToEdge))}
 		}
 	}
-	backend := store.Store(target)
-	if r.Wrap.IsZero() {
-		backend = layers.Stack(target, r.layers())
-	}
 	each, planned := r.eachSecond(l, setting)
 	result := loadgen.Run(ctx, loadgen.Config{
-		Store: backend, Population: l.population.Population, Load: r.arrivals(l, setting),
+		Store: target, Population: l.population.Population, Load: r.Load.Arrivals(setting),
 		Mix: r.Load.Mix, Seed: r.Load.Seed,
 		Workers: r.Load.Workers, Duration: r.end(l), Requests: r.Load.Requests, Warmup: r.Load.Warmup,
 		Timeout: r.Timeout, LateAfter: lateAfter, Skew: clock.Skew, Divided: target.Describe().Divided, Intervals: r.intervals(),
-		Record:   r.Shared != nil,
-		Progress: r.follow(l), Held: r.Wrap.held, ByClock: !r.Wrap.IsZero(), EachSecond: each, Planned: planned,
+		Progress: r.follow(l), EachSecond: each, Planned: planned,
 	})
 	r.observer.End()
 	run := r.report(result, target.Describe(), l)
-	r.share(run, result)
 	run.EdgesMS = edges(l.limits, r.Load.Scenario, result.Started.Add(clock.Ahead), result.Elapsed)
-	if wrapped, is := target.(*wrappedTarget); is {
-		run.Wrapped = r.Wrap.report(wrapped.replicas, l.limits, result.Decided, l.population.Held(0, r.Wrap.held))
-		run.Wrapped.ByClock(worstByClock(result.ByClock))
-		run.Warnings = append(run.Warnings, r.Wrap.warnings(l.limits)...)
-	}
 	if e, is := target.(*endpointTarget); is {
 		e.describe(run, r.names)
 	}
@@ -278,15 +221,7 @@ func (r *loadRun) eachSecond(l *workload, setting loadgen.Setting) (each func(*l
 		return nil, nil
 	}
 	algorithm, limit := algorithmWords(l.limits), limitWords(l.limits)
-	return func(second *loadgen.Second) { r.EachSecond(algorithm, limit, second) }, r.arrivals(l, setting)
-}
-
-// arrivals returns the run's requests, nil for a closed loop.
-func (r *loadRun) arrivals(l *workload, setting loadgen.Setting) loadgen.Load {
-	if l.recording != nil {
-		return loadgen.Replay(l.recording.requests, l.recording.speed, l.recording.subjectOf)
-	}
-	return r.Load.Arrivals(setting)
+	return func(second *loadgen.Second) { r.EachSecond(algorithm, limit, second) }, r.Load.Arrivals(setting)
 }
 
 // end is when nothing more is sent: after the duration that was asked for. A load with an

@@ -23,16 +23,7 @@ type recorder struct {
 	told     []string
 	kept     string
 	follows  bool
-	ready    func() error
 	progress int
-}
-
-func (r *recorder) Ready(context.Context) error {
-	r.told = append(r.told, "ready")
-	if r.ready != nil {
-		return r.ready()
-	}
-	return nil
 }
 
 func (r *recorder) Begin(c *Candidate) bool {
@@ -159,7 +150,7 @@ func TestALoadTestTriesEachCandidateAndLeavesNothing(t *testing.T) {
 			t.Errorf("run %d: closed %t, cleaned up %v, left %v", i, target.closed, target.cleaned, target.left(t))
 		}
 	}
-	want := []string{"ready", "begin token-bucket", "end", "begin sliding-counter,slices=10", "end"}
+	want := []string{"begin token-bucket", "end", "begin sliding-counter,slices=10", "end"}
 	if !slices.Equal(observer.told, want) || observer.kept != "" {
 		t.Errorf("the observer was told %q, and kept %q", observer.told, observer.kept)
 	}
@@ -272,8 +263,8 @@ func TestTargetsThatFail(t *testing.T) {
 func TestInterrupts(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	o := &opener{t: t}
-	observer := &recorder{ready: func() error { interrupt(); return ctx.Err() }}
-	document, err := o.plan(closedLoop(1, 9), "5/1h", "6/1h").Run(ctx, observer)
+	interrupt()
+	document, err := o.plan(closedLoop(1, 9), "5/1h", "6/1h").Run(ctx, new(recorder))
 	if !errors.Is(err, context.Canceled) || len(document.Runs) != 0 || o.opened[0].cleaned != nil || !o.opened[0].closed {
 		t.Errorf("before: %v, %d runs", err, len(document.Runs))
 	}
@@ -303,7 +294,7 @@ func TestAPolicyWithMadeUpSubjects(t *testing.T) {
 	api := &policy.Policy{Name: "api", Limits: []policy.Limit{tenants, users, shadow}}
 	o := &opener{t: t}
 	plan := o.plan(closedLoop(4, 40))
-	plan.Candidates = []Candidate{{Policy: api, Fixed: policy.Attributes{"tenant": "acme"}, Values: map[string]int{"user": 4}}}
+	plan.Candidates = []Candidate{{Policy: api, Fixed: policy.Attributes{"tenant": "acme"}}}
 	document, err := plan.Run(t.Context(), new(recorder))
 	if err != nil {
 		t.Fatal(err)
@@ -314,38 +305,6 @@ func TestAPolicyWithMadeUpSubjects(t *testing.T) {
 	}
 	if want := "token-bucket:20/1h and sliding-log:3/1h and token-bucket:1/1h (shadow)"; run.Limit != want || !run.Limits[2].Shadow {
 		t.Errorf("the limits are %q", run.Limit)
-	}
-	// A policy that cannot be asked is an error, and not a run.
-	plan.Candidates[0].Fixed = nil
-	if document, err := plan.Run(t.Context(), new(recorder)); !errors.Is(err, store.ErrInvalid) || len(document.Runs) != 0 {
-		t.Errorf("without the tenant: %v", err)
-	}
-}
-
-func TestAReplayInItsOwnWords(t *testing.T) {
-	log := readLog(t, "time,key,cost\n0,a,1\n0,b,9\n0,a,2\n0.05,b,1\n")
-	log.Notes = []string{"a note"}
-	o := &opener{t: t}
-	load := Load{Replay: &Replay{Log: log, Speed: 5}, Workers: 64, Duration: time.Minute}
-	document, err := o.plan(load, "5/1h").Run(t.Context(), new(recorder))
-	if err != nil {
-		t.Fatal(err)
-	}
-	run := document.Runs[0]
-	if run.Requests != 3 || run.Allowed != 3 || run.Keys != 2 || run.Load != "replay of requests.csv by key, 5 times as fast" ||
-		run.Lag == nil {
-		t.Errorf("%+v", run)
-	}
-	want := []string{"a note", "left out, for costing more than the limit ever allows at once: 1 request of the log"}
-	busy := func(warning string) bool {
-		return strings.Contains(warning, "had to wait although there were 64 workers")
-	}
-	if got := slices.DeleteFunc(run.Warnings, busy); !slices.Equal(got, want) {
-		t.Errorf("it warns of %q", got)
-	}
-	load.Replay = &Replay{Log: readLog(t, "time,key,cost\n0,a,9\n"), Speed: 1}
-	if _, err := o.plan(load, "5/1h").Run(t.Context(), new(recorder)); err == nil {
-		t.Error("nothing is left to send, and that is no error")
 	}
 }
 
@@ -397,22 +356,5 @@ func TestWarningsOfARun(t *testing.T) {
 		if !slices.EqualFunc(warnings, want, strings.HasPrefix) {
 			t.Errorf("divided %t: it warns of %q", divided, warnings)
 		}
-	}
-}
-
-// What a machine of a shared run cannot know is in doubt for each limit, and said once.
-func TestAMachineSaysOnceWhatItCannotKnow(t *testing.T) {
-	r := &loadRun{LoadTest: &LoadTest{Shared: &report.Shared{Name: "r"}, Endpoint: new(EndpointPlan)}}
-	run := &report.Run{Figures: report.Figures{Limits: []report.Limit{
-		{Limit: "fixed-window:5/1h,from=first"}, {Limit: "token-bucket:6/1h,refill=10m"}, {Limit: "token-bucket:6/1h"},
-	}}}
-	r.share(run, new(loadgen.Result))
-	for i, want := range []bool{true, true, false} {
-		if l := run.Limits[i]; l.Doubtful != want {
-			t.Errorf("%s is doubtful: %v", l.Limit, l.Doubtful)
-		}
-	}
-	if len(run.Warnings) != 2 || !strings.HasPrefix(run.Warnings[1], "requests of other machines can have begun ") {
-		t.Errorf("it warns of %q", run.Warnings)
 	}
 }

@@ -3,7 +3,6 @@ package experiment
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/loadgen"
@@ -72,61 +71,4 @@ func subjectName(values, names []string, isPolicy bool) string {
 		}
 	}
 	return strings.Join(words, " ")
-}
-
-// Replay is a log to be sent again.
-type Replay struct {
-	Log *Log
-	// Speed is how many times as fast as recorded; it must be above 0.
-	Speed float64
-}
-
-// recording is a replay under one candidate.
-type recording struct {
-	requests  *trace.Trace
-	speed     float64
-	subjectOf func(uint32) uint32 // which subject of the population each subject of the trace is
-	fields    string              // that say who is limited
-	leftOut   int                 // requests that cost more than the limit ever allows
-}
-
-// under returns the recording, and who asks in it, under a candidate. Requests that cost
-// more than the limit ever allows are left out: a store would refuse them as mistakes.
-func (r *Replay) under(c *Candidate) (*recording, *population, error) {
-	onLog, names := r.Log.candidate(c)
-	recorded, err := onLog.Population(r.Log.Trace)
-	if err != nil {
-		return nil, nil, err
-	}
-	sent := &recording{speed: r.Speed, subjectOf: recorded.SubjectOf, fields: strings.Join(names, ", ")}
-	sent.requests, sent.leftOut = withinLimits(r.Log.Trace, recorded.MostAtOnce())
-	return sent, &population{recorded.Population, func(subject uint32) string {
-		return subjectName(recorded.Values.At(subject), names, c.Policy != nil)
-	}}, nil
-}
-
-// withinLimits returns the log without the requests of more units than most, and how many
-// those are.
-func withinLimits(log *trace.Trace, most int64) (fitting *trace.Trace, leftOut int) {
-	tooMuch := func(r trace.Request) bool { return int64(r.Cost) > most }
-	if !slices.ContainsFunc(log.Requests, tooMuch) {
-		return log, 0 // a large log is not copied without need
-	}
-	kept := *log
-	kept.Requests = slices.DeleteFunc(slices.Clone(log.Requests), tooMuch)
-	return &kept, len(log.Requests) - len(kept.Requests)
-}
-
-// MaxDuration is the longest that a load test goes on.
-const MaxDuration = 31 * 24 * time.Hour
-
-// replayTime is how long it takes to send a log at a speed, at most MaxDuration.
-func replayTime(log *trace.Trace, speed float64) time.Duration {
-	first, last := log.Requests[0].At, log.Requests[len(log.Requests)-1].At
-	length := float64(last-first) * float64(time.Microsecond) / speed
-	if length >= float64(MaxDuration) {
-		return MaxDuration
-	}
-	// What is due at the very end is sent, too.
-	return time.Duration(length) + time.Millisecond
 }

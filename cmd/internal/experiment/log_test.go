@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -68,57 +67,20 @@ func TestSubjectsOfALog(t *testing.T) {
 		}
 		log := readLog(t, text, fields...)
 		log.KeyFields = test.keyFields
-		replay := &Replay{Log: log, Speed: 1}
-		sent, population, err := replay.under(test.candidate)
-		if err != nil || sent.leftOut != 1 { // the request of 9 units
-			t.Errorf("%s: %d left out, %v", test.name, sent.leftOut, err)
+		onLog, fieldNames := log.candidate(test.candidate)
+		recorded, err := onLog.Population(log.Trace)
+		if err != nil {
+			t.Errorf("%s: %v", test.name, err)
 			continue
 		}
 		var subjects, names []string
 		for _, r := range log.Trace.Requests {
-			subject := sent.subjectOf(r.Subject)
-			subjects = append(subjects, strings.TrimPrefix(population.Requests(subject)[0].Key.Subject, "key:"))
-			names = append(names, population.nameOf(subject))
+			subject := recorded.SubjectOf(r.Subject)
+			subjects = append(subjects, strings.TrimPrefix(recorded.Requests(subject)[0].Key.Subject, "key:"))
+			names = append(names, subjectName(recorded.Values.At(subject), fieldNames, test.candidate.Policy != nil))
 		}
-		if !slices.Equal(subjects, test.subjects) || !slices.Equal(names, test.names) || len(population.AllKeys()) != test.keys {
-			t.Errorf("%s: the requests are of %q, called %q, with %d keys", test.name, subjects, names, len(population.AllKeys()))
-		}
-	}
-}
-
-func TestWithinLimits(t *testing.T) {
-	whole := readLog(t, "time,key,cost\n1431857100,a,1\n1431857101,a,4\n1431857102,a,3\n").Trace
-	log, leftOut := withinLimits(whole, 3)
-	if leftOut != 1 || len(log.Requests) != 2 || log.Requests[1].Cost != 3 || len(whole.Requests) != 3 {
-		t.Errorf("%d left out, %+v of %+v", leftOut, log.Requests, whole.Requests)
-	}
-	if log, leftOut := withinLimits(whole, 4); leftOut != 0 || len(log.Requests) != 3 {
-		t.Errorf("%d left out, %+v", leftOut, log.Requests)
-	}
-}
-
-func TestReplayTime(t *testing.T) {
-	log := readLog(t, "time,key\n1431857100,a\n1431857110,a\n").Trace
-	for speed, want := range map[float64]time.Duration{
-		1: 10*time.Second + time.Millisecond, 4: 2501 * time.Millisecond, 0.5: 20*time.Second + time.Millisecond, 1e-9: MaxDuration,
-	} {
-		if took := replayTime(log, speed); took != want {
-			t.Errorf("×%v takes %s, want %s", speed, took, want)
-		}
-	}
-}
-
-// A replay that is late is sent as a whole, unless the duration that was asked for is over.
-func TestAReplayMayEndLate(t *testing.T) {
-	for _, c := range []struct{ log, asked, want time.Duration }{
-		{time.Second, 0, 3 * time.Second},
-		{time.Second, time.Minute, 3 * time.Second},
-		{time.Second, 2500 * time.Millisecond, 2500 * time.Millisecond},
-		{time.Second, time.Second, time.Second},
-	} {
-		run := loadRun{LoadTest: &LoadTest{Load: Load{Duration: c.asked}, Timeout: 2 * time.Second}}
-		if end := run.end(&workload{duration: c.log}); end != c.want {
-			t.Errorf("a log of %s with --duration %s ends after %s, want %s", c.log, c.asked, end, c.want)
+		if !slices.Equal(subjects, test.subjects) || !slices.Equal(names, test.names) || len(recorded.AllKeys()) != test.keys {
+			t.Errorf("%s: the requests are of %q, called %q, with %d keys", test.name, subjects, names, len(recorded.AllKeys()))
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 // is limited. In a group, few values of these attributes come with many values of the others.
 type pairing struct {
 	fixed  policy.Attributes
-	values map[string]int // how many values each attribute has that is made up
+	madeUp []string // the other attributes
 	groups []pairedGroup
 	size   int // of a group, rounded up
 	// classes has the classes of each attribute that is the class of a request, if that is made up. Subjects take turns.
@@ -30,12 +30,13 @@ type pairedGroup struct {
 
 // newPairing returns the pairing of that many subjects.
 func newPairing(c *Candidate, subjects int) *pairing {
-	p := &pairing{fixed: c.Fixed, values: c.Values, classes: map[string][]string{}}
+	p := &pairing{fixed: c.Fixed, classes: map[string][]string{}}
+	p.madeUp = slices.DeleteFunc(c.Policy.Needed(), func(name string) bool { return c.Fixed[name] != "" })
 	most, least := map[string]int64{}, map[string]int64{} // capacities, by the attributes
 	for i := range c.Policy.Limits {
 		l := &c.Policy.Limits[i]
 		p.addClasses(&l.Classes)
-		by := slices.DeleteFunc(slices.Clone(l.By), func(name string) bool { return c.Values[name] == 0 })
+		by := slices.DeleteFunc(slices.Clone(l.By), func(name string) bool { return !slices.Contains(p.madeUp, name) })
 		slices.Sort(by)
 		if len(by) == 0 {
 			continue // all subjects share it
@@ -72,12 +73,12 @@ func (p *pairing) of(subject int) policy.Attributes {
 	if n := len(p.groups); n > 0 {
 		group, index, first = &p.groups[subject%n], subject/n, subject%n*p.size
 	}
-	for name, n := range p.values {
+	for _, name := range p.madeUp {
 		value := first + index
 		if group != nil && slices.Contains(group.by, name) {
 			value = first + index/group.spread
 		}
-		all[name] = fmt.Sprintf("%s-%d", name, value%n)
+		all[name] = fmt.Sprintf("%s-%d", name, value)
 	}
 	for name, classes := range p.classes {
 		all[name] = classes[index%len(classes)]
@@ -85,9 +86,9 @@ func (p *pairing) of(subject int) policy.Attributes {
 	return all
 }
 
-// addClasses adds the classes of a limit, unless their attribute is fixed or has other values.
+// addClasses adds the classes of a limit, unless their attribute is fixed or made up.
 func (p *pairing) addClasses(c *policy.Classes) {
-	if p.fixed[c.By] != "" || p.values[c.By] > 0 {
+	if p.fixed[c.By] != "" || slices.Contains(p.madeUp, c.By) {
 		return
 	}
 	for _, class := range c.Of {

@@ -29,13 +29,10 @@ func TestEachLimitOfAPolicyIsExercised(t *testing.T) {
 		{"two by the same", []policy.Limit{{By: []string{"ip"}, Limit: perMinute(30)}, {By: []string{"ip"}, Limit: perMinute(10)},
 			{By: []string{"email"}, Limit: perMinute(5)}}, 40},
 	} {
-		c := &Candidate{Policy: &policy.Policy{Name: "p"}, Values: map[string]int{}}
+		c := &Candidate{Policy: &policy.Policy{Name: "p"}}
 		for i, l := range test.limits {
 			l.Name = fmt.Sprint("l", i)
 			c.Policy.Limits = append(c.Policy.Limits, l)
-			for _, name := range l.By {
-				c.Values[name] = test.keys
-			}
 		}
 		all, err := c.madeUp(test.keys)
 		if err != nil {

@@ -2,14 +2,9 @@ package experiment
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
-	"time"
 
-	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/report"
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
@@ -22,11 +17,7 @@ type Simulation struct {
 	// Promise, if set, is about denials. The least count that keeps it is searched for
 	// each candidate of a limit, and tried, too.
 	Promise *report.Expression
-	// Open, if set, opens a store that decides by that clock, too. It is called once for
-	// each candidate, and the store is closed after its run.
-	Open func(clock func() time.Time) (*Store, error)
-	// Wrap is what is put around the store, by the log's clock. Without Open it is around a
-	// store in memory.
+	// Wrap is what is put around a store in memory, by the log's clock.
 	Wrap Wrap
 }
 
@@ -45,22 +36,10 @@ type SimulationResult struct {
 	Report *report.Document
 	// PromiseKept is false if no count of some limit keeps the promise.
 	PromiseKept bool
-	// Disagreements are where a store did not decide as Go does.
-	Disagreements []Disagreement
-}
-
-// Disagreement is what one run found where the store did not decide as Go does.
-type Disagreement struct {
-	Limit    string // that was tried, in words
-	Count    int64  // of requests decided differently
-	Requests int64  // in all
-	// First describes the first few of them, a line each.
-	First []string
 }
 
 // Run decides the log under all candidates. After an error there is no result. What is
-// wrong with the plan is a [store.ErrInvalid]; keys that could not be removed from the
-// store are a [LeftoverError].
+// wrong with the plan is a [store.ErrInvalid].
 func (s *Simulation) Run(ctx context.Context, observer SimulationObserver) (*SimulationResult, error) {
 	result := &SimulationResult{Report: report.New(report.Simulation), PromiseKept: true}
 	candidates := s.Candidates
@@ -77,9 +56,6 @@ func (s *Simulation) Run(ctx context.Context, observer SimulationObserver) (*Sim
 			return nil, err
 		}
 		result.Report.Runs = append(result.Report.Runs, tried.report())
-		if tried.result.Disagreements > 0 {
-			result.Disagreements = append(result.Disagreements, tried.disagreement())
-		}
 	}
 	return result, nil
 }
@@ -137,79 +113,33 @@ type simulationRun struct {
 	candidate *Candidate
 	log       *Log
 	fields    []string // the names of the fields that make a subject
-	store     string   // what a report calls the store that decided, if one did
 	result    *loadgen.Simulation
 	wrap      *report.Wrapped // what came of wrappers, if there were any
-	warnings  []string
 }
 
-// try decides the log under one candidate, in a store if there is one.
-func (s *Simulation) try(ctx context.Context, candidate *Candidate, observer SimulationObserver) (*simulationRun, error) {
+// try decides the log under one candidate.
+func (s *Simulation) try(ctx context.Context, candidate *Candidate, observer SimulationObserver) (run *simulationRun, err error) {
 	onLog, fields := s.Log.candidate(candidate)
-	run := &simulationRun{candidate: candidate, log: s.Log, fields: fields}
+	run = &simulationRun{candidate: candidate, log: s.Log, fields: fields}
 	requests := int64(len(s.Log.Trace.Requests))
 	observer.Begin(candidate)
 	defer observer.End()
 	options := loadgen.SimulateOptions{Progress: func(decided, denied int64) { observer.Progress(decided, requests, denied) }}
-	var err error
-	if s.Open == nil && s.Wrap.IsZero() {
+	if s.Wrap.IsZero() {
 		run.result, err = loadgen.Simulate(ctx, s.Log.Trace, onLog, options)
 		return run, err
 	}
-	var clock loadgen.Clock
-	open := s.Open
-	if open == nil {
-		open = openInMemory
+	options.Clock = new(loadgen.Clock)
+	wrapped := s.Wrap.around(options.Clock)
+	options.Store = wrapped
+	if run.result, err = loadgen.Simulate(ctx, s.Log.Trace, onLog, options); err == nil {
+		err = wrapped.Close() // which gives back what is held
 	}
-	backend, err := open(clock.Now)
-	if err != nil {
-		return nil, err
-	}
-	defer backend.Close()
-	options.Store, options.Clock = backend, &clock
-	if s.Open != nil {
-		run.store = backend.where
-	}
-	if !s.Wrap.IsZero() {
-		wrapped := s.Wrap.around(backend, &clock, layers.Layers{})
-		options.Store, options.Wrapped, options.Skew, options.Held = wrapped, true, s.Wrap.skew(), s.Wrap.held
-		run.result, err = loadgen.Simulate(ctx, s.Log.Trace, onLog, options)
-		run.wrap = s.Wrap.report(wrapped, candidate.limits(), run.result.Tally.Requests(), run.result.Held(0, s.Wrap.held))
-		run.warnings = s.Wrap.warnings(candidate.limits())
-		return run, errors.Join(err, wrapped.Close(), backend.remove(ctx, "simulation", run.result.StoreKeys))
-	}
-	run.result, err = loadgen.Simulate(ctx, s.Log.Trace, onLog, options)
-	return run, errors.Join(err, backend.remove(ctx, "simulation", run.result.StoreKeys))
-}
-
-// openInMemory opens a store in memory.
-func openInMemory(clock func() time.Time) (*Store, error) {
-	return OpenStore("memory:", connect.Options{Prefix: string(store.DefaultPrefix), Clock: clock})
+	run.wrap = s.Wrap.report(wrapped, run.result)
+	return run, err
 }
 
 // subjectName is what to call a subject.
 func (r *simulationRun) subjectName(subject uint32) string {
 	return subjectName(r.result.Subjects.At(subject), r.fields, r.candidate.Policy != nil)
-}
-
-// disagreement describes where the store did not decide as Go does.
-func (r *simulationRun) disagreement() Disagreement {
-	limits := r.candidate.limits()
-	d := Disagreement{Limit: limitWords(limits), Count: r.result.Disagreements, Requests: r.result.Tally.Requests()}
-	for _, one := range r.result.FirstDisagreements {
-		d.First = append(d.First, fmt.Sprintf("request %d, at %s, of %s, limit %s: the store says %s; Go says %s",
-			one.Request, one.At.Time().Format(time.RFC3339Nano), r.subjectName(one.Subject), limits[one.Limit].limit,
-			decisionWords(&one.Store), decisionWords(&one.Go)))
-	}
-	return d
-}
-
-// decisionWords writes all that a decision says.
-func decisionWords(d *store.Decision) string {
-	verdict := "denied"
-	if d.Allowed {
-		verdict = "allowed"
-	}
-	return fmt.Sprintf("%s, %d used, %d remaining, retry after %s, reset after %s, delay %s",
-		verdict, d.Used, d.Remaining, d.RetryAfter, d.ResetAfter, d.Delay)
 }

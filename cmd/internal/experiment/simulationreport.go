@@ -2,7 +2,6 @@ package experiment
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,21 +11,6 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
-
-// describeWrapped says who decided, and what that cost.
-func (r *simulationRun) describeWrapped(run *report.Run) {
-	var byClock []audit.Finding
-	for i := range r.result.Limits {
-		byClock = append(byClock, r.result.Limits[i].ByClock)
-	}
-	run.Wrapped.ByClock(worstByClock(byClock))
-	run.Wrapped.AllowedBesides, run.Wrapped.DeniedBesides = r.result.Differently.Allowed, r.result.Differently.Denied
-	for _, by := range slices.Sorted(maps.Keys(r.result.ByDecider)) {
-		counts := r.result.ByDecider[by]
-		run.ByDecider = append(run.ByDecider, report.Answers{DecidedBy: by.String(), Allowed: counts.Allowed, Denied: counts.Denied})
-	}
-	run.Warnings = append(run.Warnings, r.warnings...)
-}
 
 // keyName is what to call a key of a policy: the attributes that its limit is by, and the limit's name.
 func (r *simulationRun) keyName(key uint32) string {
@@ -53,7 +37,7 @@ func (r *simulationRun) report() report.Run {
 	result, tally := r.result, &r.result.Tally
 	span := result.End.Time().Sub(result.Begin.Time())
 	run := report.Run{
-		Store: r.store,
+		Store: report.NoStore,
 		Load: fmt.Sprintf("%d requests of %s by %s, from %s to %s", len(r.log.Trace.Requests), r.log.Name, strings.Join(r.fields, ", "),
 			result.Begin.Time().Format(time.DateTime), result.End.Time().Format(time.DateTime)),
 		StartedAt: result.Begin.Time(),
@@ -68,9 +52,6 @@ func (r *simulationRun) report() report.Run {
 		IntervalMS: result.Interval.Milliseconds(),
 		Timeline:   []report.Interval{},
 		Warnings:   slices.Clone(r.log.Notes),
-	}
-	if r.store == "" {
-		run.Store = report.NoStore
 	}
 	if span > 0 {
 		run.Rate = float64(run.Requests) / span.Seconds()
@@ -95,7 +76,10 @@ func (r *simulationRun) report() report.Run {
 	}
 	(&audited{limits: limits}).describe(&run, findings)
 	if run.Wrapped = r.wrap; r.wrap != nil {
-		r.describeWrapped(&run)
+		run.Warnings = append(run.Warnings, wrapWarning(limits))
+		for i := range run.Limits {
+			run.Limits[i].Doubtful = true
+		}
 	}
 	if result.NeverFits > 0 {
 		run.Warnings = append(run.Warnings, fmt.Sprintf("%d of the denied requests cost more than the limit ever allows at once; "+
@@ -106,9 +90,6 @@ func (r *simulationRun) report() report.Run {
 			run.Warnings = append(run.Warnings, mixedWarning(int(limit.MixedKeys), limits[i].name))
 			run.Limits[i].Doubtful = true
 		}
-	}
-	if run.Disagreements = result.Disagreements; run.Disagreements > 0 {
-		run.Warnings = append(run.Warnings, fmt.Sprintf("the store decided %d requests differently than Go", result.Disagreements))
 	}
 	return run
 }

@@ -29,17 +29,11 @@ type Store struct {
 // prefix of the experiment's own: the option's prefix and a random ending. It does not connect
 // yet. What is wrong with the URL or the prefix is a [store.ErrInvalid].
 func OpenStore(url string, options connect.Options) (*Store, error) {
-	return OpenNamedStore(url, options, strings.ToLower(rand.Text()[:10]))
-}
-
-// OpenNamedStore is [OpenStore] with an ending of the prefix that is not random, for experiments that
-// share their keys.
-func OpenNamedStore(url string, options connect.Options, name string) (*Store, error) {
 	// The prefix that the user knows is checked, and not the one made of it.
 	if err := store.ValidatePrefix(options.Prefix); err != nil {
 		return nil, err
 	}
-	options.Prefix += ":loadtest:" + name
+	options.Prefix += ":loadtest:" + strings.ToLower(rand.Text()[:10])
 	backend, client, where, err := connect.OpenWithClient(url, options)
 	if err != nil {
 		return nil, err
@@ -54,14 +48,13 @@ const (
 	removalBatch = 10_000
 )
 
-// remove deletes the keys of an experiment, also after ctx was cancelled. kind is the kind of
-// experiment, such as "simulation".
-func (s *Store) remove(ctx context.Context, kind string, keys []store.Key) error {
+// remove deletes the keys of a run, also after ctx was cancelled.
+func (s *Store) remove(ctx context.Context, keys []store.Key) error {
 	ctx, cancel := store.BudgetContext(context.WithoutCancel(ctx), removalTime)
 	defer cancel()
 	for some := range slices.Chunk(keys, removalBatch) {
 		if _, _, err := s.Delete(ctx, admin.Records(some...)...); err != nil {
-			return &LeftoverError{fmt.Errorf("the %s's keys, which begin with %s:, could not all be removed: %w", kind, s.prefix, err)}
+			return &LeftoverError{fmt.Errorf("the run's keys, which begin with %s:, could not all be removed: %w", s.prefix, err)}
 		}
 	}
 	return nil
@@ -160,7 +153,7 @@ func (t *storeTarget) Measure(ctx context.Context) Measurement {
 
 // CleanUp implements [Target].
 func (t *storeTarget) CleanUp(ctx context.Context, keys []store.Key) error {
-	return t.remove(ctx, "run", keys)
+	return t.remove(ctx, keys)
 }
 
 // storeMeasurement adds the memory of keys to what the meter of a store measures.

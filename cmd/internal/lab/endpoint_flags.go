@@ -49,12 +49,10 @@ func (o *endpointFlags) addFlags(cmd *cobra.Command) {
 		"`TEXT` that names a subject in requests, of {run}, {subject}, {n} and {ip} (default "+endpoint.DefaultSubjects+")")
 	flags.BoolVar(&o.request.HTTP2, "http2", false, "speak HTTP/2 with an endpoint: over TLS if the URL is https, and h2c otherwise")
 	flags.BoolVar(&o.request.NoKeepAlive, "no-keepalive", false, "open a new connection to an endpoint for each request")
-	flags.StringVar(&o.request.UnixSocket, "unix-socket", "", "connect to the socket at `PATH`, not to the host of the URL")
 	flags.BoolVar(&o.request.Insecure, "insecure", false, "accept any certificate of an endpoint")
 	flags.StringVar(&o.cacert, "cacert", "", "trust the authorities in `FILE` (PEM) for an endpoint's certificate")
-	flags.StringVar(&o.request.ServerName, "server-name", "", "`NAME` that an endpoint's certificate is for (default the URL's host)")
 	o.rls.addFlags(cmd)
-	for _, flag := range []string{"denied-status", endpoint.TestHostFlag, "header", "body", "subject-format", "server-name"} {
+	for _, flag := range []string{"denied-status", endpoint.TestHostFlag, "header", "body", "subject-format"} {
 		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
 	}
 	cmd.RegisterFlagCompletionFunc("method",
@@ -63,16 +61,15 @@ func (o *endpointFlags) addFlags(cmd *cobra.Command) {
 
 // httpFlags are the flags about the form of HTTP requests.
 func httpFlags() []string {
-	return []string{"denied-status", "method", "header", "body", "http2", "no-keepalive", "unix-socket"}
+	return []string{"denied-status", "method", "header", "body", "http2", "no-keepalive"}
 }
 
 // trustFlags are the flags about trust in certificates.
-func trustFlags() []string { return []string{"insecure", "cacert", "server-name"} }
+func trustFlags() []string { return []string{"insecure", "cacert"} }
 
 // endpointOnlyFlags are the flags that only apply to the URL of an endpoint.
 func endpointOnlyFlags() []string {
-	return append(append(httpFlags(), trustFlags()...), endpoint.TestHostFlag, "subjects", "subject-format", "domain", "descriptor",
-		"resolution", "clock-skew")
+	return append(append(httpFlags(), trustFlags()...), endpoint.TestHostFlag, "subjects", "subject-format", "domain", "descriptor")
 }
 
 // notInCalendar returns the mistake of a limit in windows of a calendar for an endpoint, whose windows are found out or audited by
@@ -122,7 +119,7 @@ func (o *endpointFlags) client(g *cli.Globals, url string, changes ...func(*endp
 		return endpoint.NewRLS(endpoint.RLSOptions{
 			URL: url, Domain: o.rls.domain, Descriptors: o.rls.descriptors, Headers: options.Headers,
 			UserAgent: options.UserAgent, Permitted: o.hosts, Timeout: options.Timeout,
-			Insecure: options.Insecure, Roots: options.Roots, ServerName: options.ServerName,
+			Insecure: options.Insecure, Roots: options.Roots,
 		})
 	}
 	return endpoint.NewHTTP(options)

@@ -15,20 +15,19 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// refuseExperiment refuses an experiment in a protected or read-only context, since it writes to the store. kind is the kind of
-// experiment, such as "simulation".
-func refuseExperiment(ctx context.Context, g *cli.Globals, kind string) error {
+// refuseLoadTest refuses a load test in a protected or read-only context, since it writes to the store.
+func refuseLoadTest(ctx context.Context, g *cli.Globals) error {
 	s, err := g.SettingsToChange(ctx)
 	if err != nil {
 		return err
 	}
 	switch access := s.Access(); {
 	case access.ReadOnly:
-		return &connect.ReadOnlyError{Context: access.Context, What: kind}
+		return &connect.ReadOnlyError{Context: access.Context, What: "load test"}
 	case access.Reached:
-		return cli.Usagef("this is the store of the protected context %q; a %s is for another store", access.Context, kind)
+		return cli.Usagef("this is the store of the protected context %q; a load test is for another store", access.Context)
 	case access.Protected:
-		return cli.Usagef("context %q is protected; a %s is for another store", access.Context, kind)
+		return cli.Usagef("context %q is protected; a load test is for another store", access.Context)
 	}
 	return nil
 }
@@ -36,11 +35,6 @@ func refuseExperiment(ctx context.Context, g *cli.Globals, kind string) error {
 // openExperiment opens a store for one experiment, under a prefix of its own.
 func openExperiment(g *cli.Globals, url string, options connect.Options) (*experiment.Store, error) {
 	store, err := experiment.OpenStore(url, options)
-	return openedExperiment(g, store, err)
-}
-
-// openedExperiment checks that an experiment may write to the store that was opened.
-func openedExperiment(g *cli.Globals, store *experiment.Store, err error) (*experiment.Store, error) {
 	if _, err := g.OpenedToWrite(store, err); err != nil {
 		return nil, err
 	}

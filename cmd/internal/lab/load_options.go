@@ -54,7 +54,7 @@ func (o *loadOptions) addFlags(cmd *cobra.Command) {
 	flags.IntVarP(&o.workers, "workers", "w", defaultWorkers,
 		"`N` requests may be under way at once; without a rate, each worker sends when its last one is answered")
 	flags.DurationVarP(&o.duration, "duration", "d", 0,
-		"send for `DURATION` (default 10s, the stages' length, or the scenario's or recording's own)")
+		"send for `DURATION` (default 10s, or the stages' or the scenario's own length)")
 	flags.Int64VarP(&o.requests, "requests", "n", 0, "send at most `N` requests")
 	flags.DurationVar(&o.warmup, "warmup", 0,
 		"audit the requests of the first `DURATION`, but do not count or time them")
@@ -83,7 +83,7 @@ func scenarioNames() string {
 	return strings.Join(names, ", ")
 }
 
-// parse returns the load of the flags. A replay's log is added when it is read.
+// parse returns the load of the flags.
 func (o *loadOptions) parse(cmd *cobra.Command) (load experiment.Load, err error) {
 	given := cmd.Flags().Changed
 	if err := o.checkBounds(given); err != nil {
@@ -169,7 +169,7 @@ func (o *loadOptions) checkBounds(given func(flag string) bool) error {
 
 // schedule returns the flag with the times of requests: "arrivals" for bursts, "" if there is none.
 func (o *loadOptions) schedule(given func(flag string) bool) (flag string, err error) {
-	for _, other := range []string{"rate", "stages", "scenario", "replay"} {
+	for _, other := range []string{"rate", "stages", "scenario"} {
 		switch {
 		case !given(other):
 		case flag != "":
@@ -189,8 +189,8 @@ func (o *loadOptions) schedule(given func(flag string) bool) (flag string, err e
 		return "arrivals", nil
 	case o.arrivals != "uniform" && o.arrivals != "poisson":
 		return "", cli.Usagef("--arrivals %q is unknown; it is uniform, poisson or bursts:N/INTERVAL", o.arrivals)
-	case given("arrivals") && (flag == "scenario" || flag == "replay"):
-		return "", cli.Usagef("--arrivals and --%s both say when requests are sent; give one of them", flag)
+	case given("arrivals") && flag == "scenario":
+		return "", cli.Usagef("--arrivals and --scenario both say when requests are sent; give one of them")
 	}
 	return flag, nil
 }
@@ -200,8 +200,6 @@ func (o *loadOptions) addSchedule(load *experiment.Load, schedule string, given 
 	load.Poisson = o.arrivals == "poisson"
 	words := ""
 	switch {
-	case schedule == "replay": // has its own times, and length
-		return nil
 	case schedule == "stages":
 		if load.Stages, err = parseStages(o.stages); err != nil {
 			return err

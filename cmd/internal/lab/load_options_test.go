@@ -173,26 +173,3 @@ func TestParseArrivals(t *testing.T) {
 		}
 	}
 }
-
-// When to begin is an instant that is not past, or the next time that the clock shows it.
-func TestParseStart(t *testing.T) {
-	now := time.Date(2026, time.January, 31, 15, 4, 5, 0, time.FixedZone("", 3600))
-	for text, want := range map[string]string{
-		"15:04:06":                  "2026-01-31T15:04:06+01:00",
-		"15:05":                     "2026-01-31T15:05:00+01:00",
-		"15:04:05":                  "2026-01-31T15:04:05+01:00",
-		"15:04":                     "2026-02-01T15:04:00+01:00",
-		"00:00":                     "2026-02-01T00:00:00+01:00",
-		"2026-01-31T14:04:05Z":      "2026-01-31T14:04:05Z",
-		"2026-12-31T00:00:00+05:00": "2026-12-31T00:00:00+05:00",
-	} {
-		if got, err := parseStart(text, now); err != nil || got.Format(time.RFC3339) != want {
-			t.Errorf("%q: %s, %v", text, got.Format(time.RFC3339), err)
-		}
-	}
-	for _, text := range []string{"", "soon", "24:00", "15:04:60", "2026-01-31", "2026-01-31T14:04:04Z", "1h"} {
-		if got, err := parseStart(text, now); cli.ExitCode(err) != outcome.ExitUsage || !strings.HasPrefix(err.Error(), "--start-at ") {
-			t.Errorf("%q: %s, %v", text, got, err)
-		}
-	}
-}

@@ -88,15 +88,6 @@ func parseDistribution(text string, subjects int) (d loadgen.Distribution, err e
 	return d, cli.Usagef("--distribution %q is unknown; it is uniform, zipf:S, hot:SHARE/N or sequential", text)
 }
 
-// parseCount reads a whole number from least to most. what names it in the error.
-func parseCount(what, text string, least, most int) (int, error) {
-	n, err := strconv.Atoi(text)
-	if err != nil || n < least || n > most {
-		return 0, cli.Usagef("%s=%s is out of range; it must be from %d to %d", what, text, least, most)
-	}
-	return n, nil
-}
-
 // rateFlag is a number of requests a second, written as a number or in the style of vegeta: 500/s, 500/1s, 30000/1m.
 type rateFlag float64
 

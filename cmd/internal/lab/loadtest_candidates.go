@@ -24,8 +24,6 @@ func (o *loadtestOptions) candidates(cmd *cobra.Command, args []string) ([]exper
 		return nil, cli.Usagef("%q is not the URL of an endpoint; write http://HOST/PATH", args[0])
 	case len(args) > 0:
 		return nil, cli.Usagef("%q was given, and only a --policy takes arguments: attributes, such as tenant=acme", args[0])
-	case len(o.values) > 0:
-		return nil, cli.Usagef("--values needs a --policy, whose attributes it is for")
 	}
 	sets, err := o.experimentLimitFlags.sets(cmd, o.url != "")
 	if err != nil {
@@ -65,51 +63,8 @@ func (o *loadtestOptions) policyCandidate(cmd *cobra.Command, args []string) (c 
 	if c.Policy, err = configured.Policy(o.policyName); err != nil {
 		return c, err
 	}
-	if o.logOptions.file != "" && len(args) > 0 {
-		return c, cli.Usagef("%q was given, and the attributes of a --replay are fields of the log; map them by --attribute NAME=FIELD",
-			args[0])
-	}
 	if c.Fixed, err = policy.ParseAttributes(args); err != nil {
 		return c, err
 	}
-	if err := c.Policy.CheckAttributes(c.Fixed); err != nil {
-		return c, err
-	}
-	c.Values, err = o.attributeValues(&c)
-	return c, err
-}
-
-// attributeValues returns the number of values of each generated attribute.
-func (o *loadtestOptions) attributeValues(c *experiment.Candidate) (map[string]int, error) {
-	for _, text := range o.values {
-		if name, n, found := strings.Cut(text, "="); !found || name == "" || n == "" {
-			return nil, cli.Usagef("--values %q does not say how many values; write ATTRIBUTE=N, such as user=100", text)
-		}
-	}
-	numbers, err := policy.ParseAttributes(o.values)
-	if err != nil {
-		return nil, cli.Usagef("--values: %s", err)
-	}
-	if err := c.Policy.CheckAttributes(numbers); err != nil {
-		return nil, cli.Usagef("--values: %s", err)
-	}
-	values := map[string]int{}
-	for _, name := range c.Policy.Needed() {
-		if c.Fixed[name] == "" {
-			values[name] = o.keys
-		}
-	}
-	for _, name := range numbers.Names() {
-		n, err := parseCount("--values "+name, numbers[name], 1, maxSubjects)
-		if err != nil {
-			return nil, err
-		}
-		if c.Fixed[name] != "" {
-			return nil, cli.Usagef("attribute %s is fixed to %q, so --values %s=%d does not apply; leave one of them out", name,
-				c.Fixed[name],
-				name, n)
-		}
-		values[name] = n
-	}
-	return values, nil
+	return c, c.Policy.CheckAttributes(c.Fixed)
 }

@@ -12,36 +12,6 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
-// farClockFlags are the flags about the clock of an endpoint.
-type farClockFlags struct{ resolution, skew time.Duration }
-
-func (o *farClockFlags) addFlags(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.DurationVar(&o.resolution, "resolution", time.Millisecond, "an endpoint reads its clock to `DURATION` exactly")
-	flags.DurationVar(&o.skew, "clock-skew", 0,
-		"the fixed windows of an endpoint begin at most `DURATION` before or after those of this machine's clock "+
-			"(default: loadtest finds out)")
-	for _, flag := range []string{"resolution", "clock-skew"} {
-		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
-	}
-}
-
-// parse returns the options of the audit.
-func (o *farClockFlags) parse(cmd *cobra.Command) (options interval.Options, err error) {
-	const most = time.Hour
-	options = interval.Options{Resolution: o.resolution, Skew: -1}
-	if cmd.Flags().Changed("clock-skew") {
-		options.Skew = o.skew
-	}
-	switch {
-	case o.resolution < 0 || o.resolution > most:
-		return options, cli.Usagef("--resolution %s is out of range; it must be from 0 to %s", o.resolution, most)
-	case o.skew < 0 || o.skew > most:
-		return options, cli.Usagef("--clock-skew %s is out of range; it must be from 0 to %s", o.skew, most)
-	}
-	return options, nil
-}
-
 // parseURL takes the URL of an endpoint from the arguments.
 func (o *loadtestOptions) parseURL(cmd *cobra.Command, args []string) (rest []string, err error) {
 	for i, arg := range args {
@@ -66,9 +36,7 @@ func (o *loadtestOptions) parseURL(cmd *cobra.Command, args []string) (rest []st
 		}
 		return args, nil
 	}
-	for _, flag := range []string{
-		"wrap", "replicas", "implementation", "keep", "store", "context", "prefix", "on-error", "breaker", "policy", "values",
-	} {
+	for _, flag := range []string{"implementation", "keep", "store", "context", "prefix", "policy"} {
 		if given(flag) {
 			return nil, cli.Usagef("--%s is about a store, and the limit at %s is decided by somebody else; leave it out", flag,
 				endpoint.RedactURL(o.url))
@@ -89,7 +57,7 @@ func (o *loadtestOptions) parseURL(cmd *cobra.Command, args []string) (rest []st
 
 // planEndpoint adds to a plan what only a load test of an endpoint needs. It reports requests that do not contain the
 // subject.
-func (o *loadtestOptions) planEndpoint(cmd *cobra.Command, plan *loadtestPlan) error {
+func (o *loadtestOptions) planEndpoint(plan *loadtestPlan) error {
 	if o.url == "" {
 		return nil
 	}
@@ -98,17 +66,11 @@ func (o *loadtestOptions) planEndpoint(cmd *cobra.Command, plan *loadtestPlan) e
 		return err
 	}
 	defer client.Close()
-	names, isReplay := o.naming, cmd.Flags().Changed("replay")
-	switch n := len(names.List); {
-	case n > 0 && isReplay:
-		return cli.Usagef("--subjects and --replay both say who asks; give one of them")
-	case n > 0 && plan.Load.Subjects > n:
+	names := o.naming
+	if n := len(names.List); n > 0 && plan.Load.Subjects > n {
 		return cli.Usagef("--subjects names %d subjects, and %d are needed; add some, or lower --keys", n, plan.Load.Subjects)
 	}
-	plan.Endpoint = &experiment.EndpointPlan{Subjects: names}
-	if plan.Endpoint.Intervals, err = o.farClock.parse(cmd); err != nil {
-		return err
-	}
+	plan.Endpoint = &experiment.EndpointPlan{Subjects: names, Intervals: interval.Options{Resolution: time.Millisecond, Skew: -1}}
 	templated, is := client.(endpoint.Templated)
 	if !is {
 		return nil
@@ -116,13 +78,13 @@ func (o *loadtestOptions) planEndpoint(cmd *cobra.Command, plan *loadtestPlan) e
 	hasSubject, hasCost := templated.Places()
 	plan.Endpoint.Intervals.UsedBefore = !hasSubject || !names.IsFresh()
 	switch {
-	case !hasSubject && (plan.Load.Subjects > 1 || isReplay):
+	case !hasSubject && plan.Load.Subjects > 1:
 		return cli.Usagef("nothing in the requests says who asks, so the endpoint cannot tell subjects apart; "+
 			"put %s into the URL, a --header or the --body, or ask as one subject", endpoint.SubjectPlace)
 	case !hasSubject && (names.Format != "" || len(names.List) > 0):
 		return cli.Usagef("names of subjects were given, and there is no place for them; put %s into the URL, a --header or the --body",
 			endpoint.SubjectPlace)
-	case !hasCost && (strings.TrimSpace(o.cost) != "1" || cmd.Flags().Changed("cost-field")):
+	case !hasCost && strings.TrimSpace(o.cost) != "1":
 		return cli.Usagef("requests have a cost, and nothing in them says so; put %s into the URL, a --header or the --body",
 			endpoint.CostPlace)
 	}

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -16,21 +15,8 @@ import (
 // loadtestWatcher shows the progress of a load test. It is a [experiment.LoadTestObserver].
 type loadtestWatcher struct {
 	global  *cli.Globals
-	start   time.Time // when the load begins, zero for at once
-	several bool      // candidates, so the bar names the current one
+	several bool // candidates, so the bar names the current one
 	bar     *progress.Bar
-}
-
-// Ready waits until the time to begin.
-func (w *loadtestWatcher) Ready(ctx context.Context) error {
-	wait := w.start.Sub(w.global.Env.Now())
-	if w.start.IsZero() || wait <= 0 {
-		return nil
-	}
-	if !w.global.Quiet {
-		w.global.Note("beginning in %s, at %s", output.Duration(wait.Round(time.Second)), w.start.Format(time.TimeOnly))
-	}
-	return w.global.Env.Sleep(ctx, wait)
 }
 
 // Begin shows a bar on a terminal.
@@ -67,13 +53,8 @@ func progressWords(r *loadgen.Result, length time.Duration) string {
 		p99 := time.Duration(r.Latency.ValueAtPercentile(99)) * time.Microsecond
 		text += fmt.Sprintf(", %s denied, p99 %s", progress.Count(r.Denied), output.Duration(p99))
 	}
-	for _, other := range []struct {
-		n    int64
-		what string
-	}{{r.Local, "local"}, {r.Unguarded, "unguarded"}, {r.Errors, "errors"}} {
-		if other.n > 0 {
-			text += fmt.Sprintf(", %s %s", progress.Count(other.n), other.what)
-		}
+	if r.Errors > 0 {
+		text += fmt.Sprintf(", %s errors", progress.Count(r.Errors))
 	}
 	return text
 }

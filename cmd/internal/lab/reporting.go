@@ -50,7 +50,7 @@ func (o *verdictFlags) exit(d *report.Document) error {
 
 func (o *reportingOptions) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&o.save, "save", "", "write the report to `FILE` as JSON, histograms included, for compare and report")
+	flags.StringVar(&o.save, "save", "", "write the report to `FILE` as JSON, histograms included, for report")
 	flags.StringVar(&o.html, "html", "", "write the report to `FILE` as one HTML page")
 	flags.StringArrayVar(&o.thresholds, "threshold", nil,
 		"`PROMISE` that each run must keep, such as 'p99<5ms', 'over_admitted==0' or 'denied<1%'; repeat it for more")

@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -46,14 +45,10 @@ an access log, and by the field key of other logs; a --policy is by the fields
 that have its attributes' names. Times are RFC 3339, or numbers since 1970: s,
 ms, µs or ns by magnitude.
 
-Simulate uses no store by default. With --store or --context on the command
-line, that store decides, too, by the log's clock. Its keys have a prefix of
-their own and are removed at the end. If its decisions differ from those that
-limitctl computes by itself, the exit code is 1.
-
---wrap puts the wrappers of a service around the store, by the log's clock, and
---replicas makes several instances of them, to which requests go in turn. The
-report shows how many calls of the store that saves, and what accuracy it costs.
+--wrap puts the wrappers of a service around a store in memory, by the log's
+clock, and --replicas makes several instances of them, to which requests go in
+turn. The report shows how many calls of the store that saves, and which
+requests were decided differently.
 
 --suggest finds, for each --limit, the lowest count that keeps a promise: denied
 or denied_keys, < or <=, and a share or a number. A burst in the limit does not
@@ -162,27 +157,7 @@ func (o *simulateOptions) parseSuggest() (*report.Expression, error) {
 	return &promise, nil
 }
 
-// useStore lets the store of the flags decide, too. It does not use a store that is only configured, since nobody wants
-// a simulation to fill that.
-func (o *simulateOptions) useStore(ctx context.Context, plan *simulatePlan) error {
-	if !o.Changed("store") && !o.Changed("context") {
-		return nil
-	}
-	url, options, err := o.Connection()
-	if err != nil {
-		return err
-	}
-	plan.Open = func(clock func() time.Time) (*experiment.Store, error) {
-		options.Clock = clock
-		return openExperiment(o.Globals, url, options)
-	}
-	return refuseExperiment(ctx, o.Globals, "simulation")
-}
-
 func runSimulate(ctx context.Context, o *simulateOptions, plan *simulatePlan) (err error) {
-	if err := o.useStore(ctx, plan); err != nil {
-		return err
-	}
 	if plan.Log, err = plan.log.read(ctx, o.Globals); err != nil {
 		return err
 	}
@@ -195,16 +170,10 @@ func runSimulate(ctx context.Context, o *simulateOptions, plan *simulatePlan) (e
 			warnBesideReport(o.Globals, run.Limit+": "+warning)
 		}
 	}
-	for _, d := range result.Disagreements {
-		o.Note("%s: the store decided %d of %d requests differently than Go:", d.Limit, d.Count, d.Requests)
-		for _, line := range d.First {
-			o.Note("%s", line)
-		}
-	}
 	if err := o.finish(o.Globals, result.Report, plan.promises, false); err != nil {
 		return err
 	}
-	if !result.PromiseKept || len(result.Disagreements) > 0 {
+	if !result.PromiseKept {
 		return cli.ErrDenied
 	}
 	return nil

@@ -10,52 +10,13 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/experiment"
 	"github.com/limitctl/limitctl/internal/layers"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// outageOptions are the flags about who answers while the store is away.
-type outageOptions struct {
-	onError string
-	breaker bool
-}
-
-func (o *outageOptions) addFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.onError, "on-error", "",
-		"answer while the store is away as a service would: `fail|allow|deny|local[=SHARE]` (default fail: an error, and counted)")
-	cmd.Flags().BoolVar(&o.breaker, "breaker", false,
-		"stop calling a store that is away, as a service with the configuration's breaker does")
-	cmd.RegisterFlagCompletionFunc("on-error", cobra.FixedCompletions([]string{"fail", "allow", "deny", "local"},
-		cobra.ShellCompDirectiveNoFileComp))
-}
-
-// settings returns the settings of the breaker of --breaker, or nil.
-func (o *outageOptions) settings(g *cli.Globals) (*layers.Breaker, error) {
-	if !o.breaker {
-		return nil, nil
-	}
-	c, err := g.Config()
-	if err != nil {
-		return nil, err
-	}
-	if c.Breaker == nil {
-		return nil, cli.Usagef("--breaker needs a breaker, and the configuration disables it; change its field breaker")
-	}
-	return c.Breaker, nil
-}
-
-// wrapFlags are the flags about the layers around the store of an experiment.
+// wrapFlags are the flags about what is around the store of a simulation.
 type wrapFlags struct {
 	replicas int
 	wraps    []string
 }
-
-// Bounds of the layers.
-const (
-	maxReplicas = 1000
-	maxLease    = 1_000_000
-	maxStaleMax = time.Hour
-	maxTerm     = time.Minute
-)
 
 func (o *wrapFlags) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
@@ -70,72 +31,41 @@ func (o *wrapFlags) addFlags(cmd *cobra.Command) {
 
 // parse reads the flags. Their order does not matter: a denial memory is always outside of leases.
 func (o *wrapFlags) parse() (wrap experiment.Wrap, err error) {
-	if o.replicas < 1 || o.replicas > maxReplicas {
-		return wrap, cli.Usagef("--replicas %d is out of range; it must be from 1 to %d", o.replicas, maxReplicas)
+	if o.replicas < 1 || o.replicas > 1000 || o.replicas > 1 && len(o.wraps) == 0 {
+		return wrap, cli.Usagef("--replicas must be from 1 to 1000, and needs a --wrap")
 	}
 	wrap.Replicas = o.replicas
-	leaseWords, denialWords := "", ""
 	for _, text := range o.wraps {
 		name, settings, given := strings.Cut(text, "=")
-		if given && settings == "" {
-			return wrap, cli.Usagef("--wrap %q ends with =; write a value, or leave = out", text)
-		}
+		units, term, hasTerm := strings.Cut(settings, ",")
+		ok := !given || settings != ""
 		switch name {
 		case "denials":
-			if wrap.Denials != nil {
-				return wrap, cli.Usagef("--wrap denials is given twice; give it once")
-			}
-			wrap.Denials, denialWords = &layers.DenialMemory{MaxStale: time.Second}, text
+			ok = ok && wrap.Denials == nil
+			wrap.Denials = &layers.DenialMemory{MaxStale: time.Second}
 			if given {
-				if wrap.Denials.MaxStale, err = wrapDuration(text, settings, maxStaleMax); err != nil {
-					return wrap, err
-				}
+				wrap.Denials.MaxStale, err = time.ParseDuration(settings)
+				ok = ok && err == nil && wrap.Denials.MaxStale >= time.Millisecond && wrap.Denials.MaxStale <= time.Hour
 			}
 		case "lease":
-			if wrap.Leases != nil {
-				return wrap, cli.Usagef("--wrap lease is given twice; give it once")
+			ok = ok && wrap.Leases == nil
+			wrap.Leases = &layers.Leases{Max: 1000, Term: 100 * time.Millisecond}
+			if given {
+				wrap.Leases.Max, err = strconv.ParseInt(units, 10, 64)
+				ok = ok && err == nil && wrap.Leases.Max >= 2 && wrap.Leases.Max <= 1_000_000
 			}
-			if wrap.Leases, err = parseLease(text, settings); err != nil {
-				return wrap, err
+			if hasTerm {
+				wrap.Leases.Term, err = time.ParseDuration(term)
+				ok = ok && err == nil && wrap.Leases.Term >= time.Millisecond && wrap.Leases.Term <= time.Minute
 			}
-			leaseWords = text
 		default:
-			return wrap, cli.Usagef("--wrap %q is unknown; it is denials[=MAX_STALE], such as denials=1s, or lease[=UNITS[,TERM]], "+
-				"such as lease=50", text)
+			ok = false
 		}
-	}
-	for _, words := range []string{denialWords, leaseWords} {
-		if words != "" {
-			wrap.Words = append(wrap.Words, words)
+		if !ok {
+			return wrap, cli.Usagef("--wrap %q must be denials[=1ms to 1h], such as denials=1s, or lease[=2 to 1000000[,1ms to 1m]], "+
+				"such as lease=50,100ms, each once", text)
 		}
+		wrap.Words = append(wrap.Words, text)
 	}
 	return wrap, nil
-}
-
-// parseLease reads UNITS[,TERM], both optional.
-func parseLease(text, settings string) (*layers.Leases, error) {
-	leases := &layers.Leases{Max: 1000, Term: 100 * time.Millisecond}
-	if settings == "" {
-		return leases, nil
-	}
-	units, term, hasTerm := strings.Cut(settings, ",")
-	n, err := strconv.ParseInt(units, 10, 64)
-	if err != nil || n < 2 || n > maxLease {
-		return nil, cli.Usagef("--wrap %q: %q is not a number of units from 2 to %d; write it like lease=50 or lease=50,100ms", text, units,
-			maxLease)
-	}
-	leases.Max = n
-	if hasTerm {
-		leases.Term, err = wrapDuration(text, term, maxTerm)
-	}
-	return leases, err
-}
-
-// wrapDuration reads a duration in the settings of a layer.
-func wrapDuration(text, duration string, most time.Duration) (time.Duration, error) {
-	d, err := time.ParseDuration(duration)
-	if err != nil || d < time.Millisecond || d > most {
-		return 0, cli.Usagef("--wrap %q: %q is not a duration from 1ms to %s, such as 500ms", text, duration, store.FormatPeriod(most))
-	}
-	return d, nil
 }

@@ -8,9 +8,6 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
-// Fairness is Jain's index, 1 if nothing was admitted at all.
-func (k KeySums) Fairness() float64 { return audit.Fairness(k.Keys, k.Sum, k.SumOfSquares) }
-
 // Add adds what the audit of a limit found: the worst of the ratios and the sum of the units. name
 // names a key by its index.
 func (a *Audit) Add(f *audit.Finding, name func(key uint32) string) {
@@ -21,12 +18,9 @@ func (a *Audit) Add(f *audit.Finding, name func(key uint32) string) {
 		a.LimitReached = &f.PeakRatio
 	}
 	a.addLies(f, name)
-	a.Excused += f.Excused
 	a.LongestDenialRun = max(a.LongestDenialRun, f.LongestDenialRun)
-	if a.KeySums == nil || f.Fairness < a.Fairness {
-		a.Fairness = f.Fairness
-		a.KeySums = &KeySums{Keys: f.Keys, Sum: f.Charged, SumOfSquares: f.ChargedSquares}
-	}
+	a.Fairness = min(a.Fairness, f.Fairness)
+	a.Admitted = max(a.Admitted, f.Charged)
 }
 
 // addLies adds the lies about a limit. Of a field about which answers lied under an earlier
@@ -69,23 +63,4 @@ func lieValue(field audit.Field, least, most int64) string {
 		return write(least)
 	}
 	return write(least) + " to " + write(most)
-}
-
-// Alone keeps of a run's audit what one of several machines can know of keys that all of them
-// use: what it was admitted beyond the limit is too much whatever the others were admitted. What
-// it was denied, and what answers reported, depends on the others.
-func (f *Figures) Alone() {
-	f.Audit.alone()
-	for i := range f.Limits {
-		f.Limits[i].Audit.alone()
-	}
-}
-
-func (a *Audit) alone() {
-	a.UnderAdmitted, a.LeastUnder, a.KeysUnder, a.Excused, a.Lies, a.LimitReached = 0, 0, 0, 0, nil, nil
-}
-
-// ByClock sets the worst window to that of an audit by the clock.
-func (w *Wrapped) ByClock(a Audit) {
-	w.ByClockRatio, w.ByClockUnits = a.WorstRatio, a.WorstUnits
 }

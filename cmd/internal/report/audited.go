@@ -16,21 +16,21 @@ type Limits []Limit
 // decision was made between the sending of its request and the answer.
 type StoreClock struct {
 	// Held is the calls with an instant, and Unreported those without one.
-	Held       int64 `json:"held" merge:"sum"`
-	Unreported int64 `json:"untold,omitempty" merge:"sum"`
+	Held       int64 `json:"held"`
+	Unreported int64 `json:"untold,omitempty"`
 	// AheadMS is how far the store's clock was ahead in the end.
 	AheadMS float64 `json:"ahead_ms" range:"signed"`
 	// Drift is how much faster the store's clock ran, as a share of the time: 0.02 for 2 %,
 	// negative for a slow one. It is 0 if a steady clock explains all instants.
-	Drift float64 `json:"drift" merge:"farthest" range:"signed"`
+	Drift float64 `json:"drift" range:"signed"`
 	// Jumps is how often the clock changed at once, and stayed so. Astray is the instants that
 	// were wrong by themselves. FarthestMS is the most that an instant was away from where it
 	// should have been, negative if it was too early.
-	Jumps      int64   `json:"jumps,omitempty" merge:"max"`
-	Astray     int64   `json:"astray,omitempty" merge:"sum"`
-	FarthestMS float64 `json:"farthest_ms,omitempty" merge:"farthest" range:"signed"`
+	Jumps      int64   `json:"jumps,omitempty"`
+	Astray     int64   `json:"astray,omitempty"`
+	FarthestMS float64 `json:"farthest_ms,omitempty" range:"signed"`
 	// CoarseMS is how long the clock stood still between two of its steps, if that was found.
-	CoarseMS float64 `json:"coarse_ms,omitempty" merge:"max"`
+	CoarseMS float64 `json:"coarse_ms,omitempty"`
 }
 
 // Audit is how right the decisions were. Where a run has several limits it is the
@@ -44,31 +44,24 @@ type Audit struct {
 	// Lies is the figures in answers compared with the truth; nil
 	// if none of them could be.
 	Lies *Lies `json:"lies,omitempty"`
-	// Excused is the units that were denied though the algorithm would have admitted them,
-	// because others held units that they had taken ahead. They are not among those
-	// under-admitted.
-	Excused int64 `json:"excused,omitempty" merge:"sum"`
 	// KeysOver and KeysUnder are the keys with any of them; 0 if that is not known.
-	KeysOver  int64 `json:"keys_over_admitted,omitempty" merge:"sum"`
-	KeysUnder int64 `json:"keys_under_admitted,omitempty" merge:"sum"`
+	KeysOver  int64 `json:"keys_over_admitted,omitempty"`
+	KeysUnder int64 `json:"keys_under_admitted,omitempty"`
 	// Doubtful: something else than the limiter can explain what looks wrong, as a warning
 	// says, so that the audit does not fail the run.
-	Doubtful bool `json:"doubtful,omitempty" merge:"any"`
+	Doubtful bool `json:"doubtful,omitempty"`
 	// UnderExplained: the way that the limits are decided explains what was under-admitted,
 	// as a warning says, so that it does not fail the run.
-	UnderExplained bool `json:"under_admitted_explained,omitempty" merge:"any"`
+	UnderExplained bool `json:"under_admitted_explained,omitempty"`
 	// LongestDenialRun is the most requests of one key denied one after the other.
-	LongestDenialRun int64 `json:"longest_denial_run" merge:"max"`
+	LongestDenialRun int64 `json:"longest_denial_run"`
 	// Fairness is Jain's index of the units that each key was admitted: 1 if all
 	// had the same, 1/keys if one had all.
 	Fairness float64 `json:"fairness"`
+	// Admitted is the units that all keys were admitted.
+	Admitted float64 `json:"admitted_units,omitempty"`
 	// Sensitivity is what the audit would have noticed, of a limit that somebody else decides.
 	Sensitivity *Sensitivity `json:"sight,omitempty"`
-	// FairnessUnknown: the audit was merged from several without KeySums, so its
-	// Fairness means nothing.
-	FairnessUnknown bool `json:"fairness_unknown,omitempty"`
-	// KeySums is what Fairness is computed from. It allows runs to be merged.
-	KeySums *KeySums `json:"key_sums,omitempty"`
 }
 
 // Lies is how true the figures in answers were.
@@ -91,15 +84,6 @@ type Lie struct {
 	At       time.Time `json:"at"`
 	Reported string    `json:"told"`
 	True     string    `json:"true"`
-}
-
-// KeySums are over the units that each key was admitted: Jain's index of fairness is
-// Sum² / (Keys × SumOfSquares). Floats hold them, since squares of units soon pass
-// what integers do.
-type KeySums struct {
-	Keys         int64   `json:"keys" merge:"sum"`
-	Sum          float64 `json:"sum" merge:"sum"`
-	SumOfSquares float64 `json:"sum_of_squares" merge:"sum" range:"squares"`
 }
 
 // Limit is one of the limits of a run, and its own audit.
@@ -130,7 +114,7 @@ type Sensitivity struct {
 	PhaseWithinMS *float64 `json:"phase_within_ms,omitempty"`
 }
 
-// Wrapped is what wrappers around the store saved in a run, and what that cost.
+// Wrapped is what wrappers around the store of a simulation saved, and what that cost in accuracy.
 type Wrapped struct {
 	// Replicas is how many instances of the wrappers there were, and Wrap what was put
 	// around the store, from outside in.
@@ -139,16 +123,10 @@ type Wrapped struct {
 	// StoreCalls is the calls of the store, those that gave units back included.
 	StoreCalls       int64   `json:"store_calls"`
 	CallsPerDecision float64 `json:"store_calls_per_decision"`
-	// HeldUnits is the most units of a key that all replicas together may have held ahead.
-	HeldUnits int64 `json:"held_units"`
-	// ByClockRatio and ByClockUnits are the worst window by when answers were there. Those of
-	// the audit are by when the store charged.
-	ByClockRatio float64 `json:"worst_window_ratio_by_clock"`
-	ByClockUnits int64   `json:"worst_window_units_by_clock"`
-	// AllowedBesides and DeniedBesides are the requests of a simulation that were allowed, or
-	// denied, and would not have been without wrappers.
-	AllowedBesides int64 `json:"allowed_differently,omitempty"`
-	DeniedBesides  int64 `json:"denied_differently,omitempty"`
+	// AllowedBesides and DeniedBesides are the requests that were allowed, or denied, and would not
+	// have been without wrappers.
+	AllowedBesides int64 `json:"allowed_differently"`
+	DeniedBesides  int64 `json:"denied_differently"`
 }
 
 // Sees notes how far the audits of the limits could see that somebody else decides. The whole run's sensitivity is that of

@@ -1,5 +1,5 @@
 // Package report is the result of a load test or a simulation: the document as it is saved and
-// read, its judgement by audits and thresholds, and the merging of several.
+// read, and its judgement by audits and thresholds.
 package report
 
 import (
@@ -31,9 +31,6 @@ type Document struct {
 	Thresholds  []Threshold `json:"thresholds"`
 	// Suggestions are the smallest counts that keep a promise.
 	Suggestions []Suggestion `json:"suggestions,omitempty"`
-	// Answers is what each request of the only run was answered, if the run was one of several
-	// machines; see [Run.Shared]. Only saved documents have it. In JSON it is in base64.
-	Answers []byte `json:"answers,omitempty"`
 }
 
 // New returns an empty Document of a kind.
@@ -68,22 +65,19 @@ type Run struct {
 	Load string `json:"load"`
 	// Scenario is the built-in pattern that it was, if any.
 	Scenario string `json:"scenario,omitempty"`
-	Workers  int    `json:"workers,omitempty" merge:"sum"`
+	Workers  int    `json:"workers,omitempty"`
 	// Seed is what all random choices of the load followed from; nil where nothing was
 	// chosen.
 	Seed *uint64 `json:"seed,omitempty"`
-	// LocalShare is the share of each limit, such as "25%", that was decided locally while
-	// the store was away. It bounds what is let in beyond what the store let in.
-	LocalShare string `json:"local_share,omitempty"`
 	// Rate is the arrivals asked for in a second, on average; 0 for a closed loop.
-	Rate      float64   `json:"rate" merge:"sum"`
+	Rate      float64   `json:"rate"`
 	StartedAt time.Time `json:"started_at"` // of a simulation, the first request's instant
 
 	Figures
 
 	// Timeline is what happened in each interval of the run.
 	Timeline   []Interval `json:"timeline"`
-	IntervalMS int64      `json:"interval_ms" merge:"max"`
+	IntervalMS int64      `json:"interval_ms"`
 	// EdgesMS is when, from the run's beginning, a window of the limit ended and the next
 	// one began, if the run has so few of them that a reader can distinguish them.
 	EdgesMS []int64 `json:"edges_ms,omitempty"`
@@ -100,11 +94,6 @@ type Run struct {
 	// what else is known of one; both are absent for a store.
 	Statuses map[string]int64 `json:"statuses,omitempty"`
 	Endpoint *Endpoint        `json:"endpoint,omitempty"`
-	// Shared says that several machines drove the same keys; nil if this one had its own.
-	Shared *Shared `json:"shared,omitempty"`
-	// Disagreements is the requests of a simulation that a store decided otherwise than
-	// limitctl computes.
-	Disagreements int64 `json:"disagreements,omitempty"`
 	// ErrorTexts is the commonest errors, at most five.
 	ErrorTexts []ErrorCount `json:"error_texts,omitempty"`
 	// Warnings is what a reader must know before trusting the figures.
@@ -117,34 +106,25 @@ type Run struct {
 // Figures are the numbers of a run: all that a promise can be about. While a run is
 // under way its figures are of what was answered so far.
 type Figures struct {
-	// Requests is those that were sent: allowed, denied, answered without the limit, or
-	// ended in an error.
-	Requests int64 `json:"requests" merge:"sum"`
+	// Requests is those that were sent: allowed, denied, or ended in an error.
+	Requests int64 `json:"requests"`
 	// Allowed and Denied are what the limit itself decided.
-	Allowed int64 `json:"allowed" merge:"sum"`
-	Denied  int64 `json:"denied" merge:"sum"`
-	// Local is the requests that a local share of the limit decided, and Unguarded those
-	// that a failure policy let in or turned away, because the store was away.
-	Local     int64 `json:"local" merge:"sum"`
-	Unguarded int64 `json:"unguarded" merge:"sum"`
-	Errors    int64 `json:"errors" merge:"sum"`
+	Allowed int64 `json:"allowed"`
+	Denied  int64 `json:"denied"`
+	Errors  int64 `json:"errors"`
 	// Unknown is how many of the errors may have been charged all the same, and TimedOut how
 	// many were requests that were not answered in time.
-	Unknown  int64 `json:"unknown" merge:"sum"`
-	TimedOut int64 `json:"timed_out,omitempty" merge:"sum"`
+	Unknown  int64 `json:"unknown"`
+	TimedOut int64 `json:"timed_out,omitempty"`
 	// Dropped is the arrivals that could not be sent in time.
-	Dropped int64 `json:"dropped" merge:"sum"`
+	Dropped int64 `json:"dropped"`
 	// Late is the requests answered more than LateAfterMS after they were due.
-	Late        int64 `json:"late" merge:"sum"`
-	LateAfterMS int64 `json:"late_after_ms,omitempty" merge:"max"`
+	Late        int64 `json:"late"`
+	LateAfterMS int64 `json:"late_after_ms,omitempty"`
 	// Keys is the subjects that asked for something, KeysDenied those of them that
 	// were denied at least once.
-	Keys       int64 `json:"keys" merge:"sum"`
-	KeysDenied int64 `json:"keys_denied" merge:"sum"`
-	// ByDecider is the answers of each decider that gave any. A simulation has none,
-	// unless wrappers were around its store.
-	ByDecider []Answers `json:"by_decider,omitempty"`
-
+	Keys       int64 `json:"keys"`
+	KeysDenied int64 `json:"keys_denied"`
 	DurationMS int64 `json:"duration_ms"`
 	// WarmupMS is the part of DurationMS, at its beginning, in which requests were only
 	// audited. No other figure counts them.
@@ -162,7 +142,7 @@ type Figures struct {
 	Lag          *Quantiles `json:"schedule_lag_us,omitempty"`
 	// GeneratorLimited: the generator, not the store, was the limit, and the
 	// figures are about the machine it ran on.
-	GeneratorLimited bool `json:"generator_limited" merge:"any"`
+	GeneratorLimited bool `json:"generator_limited"`
 
 	Audit  Audit  `json:"audit"`
 	Limits Limits `json:"limits"` // each of the limits decided together
@@ -212,32 +192,29 @@ type Cost struct {
 // Interval is what happened in one interval of the timeline.
 type Interval struct {
 	OffsetMS int64 `json:"offset_ms"` // of its beginning, from the run's
-	Allowed  int64 `json:"allowed" merge:"sum"`
-	Denied   int64 `json:"denied" merge:"sum"`
-	Errors   int64 `json:"errors" merge:"sum"`
-	Dropped  int64 `json:"dropped" merge:"sum"`
-	// Local and Unguarded are as in [Figures].
-	Local     int64 `json:"local,omitempty" merge:"sum"`
-	Unguarded int64 `json:"unguarded,omitempty" merge:"sum"`
+	Allowed  int64 `json:"allowed"`
+	Denied   int64 `json:"denied"`
+	Errors   int64 `json:"errors"`
+	Dropped  int64 `json:"dropped"`
 	// P50, P99 and Max are of the latency of all requests, errors included, in
 	// microseconds.
-	P50 int64 `json:"p50_us" merge:"max"`
-	P99 int64 `json:"p99_us" merge:"max"`
-	Max int64 `json:"max_us" merge:"max"`
+	P50 int64 `json:"p50_us"`
+	P99 int64 `json:"p99_us"`
+	Max int64 `json:"max_us"`
 }
 
 // HeatGroup is some keys that asked for about as much.
 type HeatGroup struct {
-	Keys    int64 `json:"keys" merge:"sum"`
-	Allowed int64 `json:"allowed" merge:"sum"` // requests
-	Denied  int64 `json:"denied" merge:"sum"`
+	Keys    int64 `json:"keys"`
+	Allowed int64 `json:"allowed"` // requests
+	Denied  int64 `json:"denied"`
 }
 
 // KeyCount is how many requests of one subject were allowed and denied.
 type KeyCount struct {
 	Key     string `json:"key"`
-	Allowed int64  `json:"allowed" merge:"sum"`
-	Denied  int64  `json:"denied" merge:"sum"`
+	Allowed int64  `json:"allowed"`
+	Denied  int64  `json:"denied"`
 }
 
 // ErrorCount is how often there was an error.
@@ -246,17 +223,6 @@ type ErrorCount struct {
 	Text string `json:"text"`
 	// Count is how many requests had it.
 	Count int64 `json:"count"`
-}
-
-// Answers is the requests that one decider answered.
-type Answers struct {
-	// DecidedBy is the decider, in the words of a decision: "store", "local",
-	// "denial-memory", "lease", "override" or "failure-policy".
-	DecidedBy string `json:"decided_by"`
-	Allowed   int64  `json:"allowed" merge:"sum"`
-	Denied    int64  `json:"denied" merge:"sum"`
-	// Latency is from when these requests were due to their answers.
-	Latency *Quantiles `json:"latency_us,omitempty"`
 }
 
 // Verdict is what a difference means.
@@ -309,15 +275,12 @@ type Connections struct {
 	TLS     *Quantiles `json:"tls_us,omitempty"`
 }
 
-// Histograms are the distributions behind a run's quantiles, in microseconds. They
-// allow runs to be merged. A histogram that the run does not have is nil.
+// Histograms are the distributions behind a run's quantiles, in microseconds. A histogram that the run does not have is nil.
 //
 // In JSON each is a text: the V2 compressed encoding of HdrHistogram in base64, which
 // other HdrHistogram tools read, too.
 type Histograms struct {
 	Latency, Service, Errors, Lag *hdrhistogram.Histogram
-	// ByDecider is the latency of what each decider answered, by its name.
-	ByDecider map[string]*hdrhistogram.Histogram
 }
 
 // Origin is what made a document, so that somebody else can make it again.
@@ -332,26 +295,8 @@ type Origin struct {
 	CPUs     int    `json:"cpus,omitempty"`
 }
 
-// Shared is what a run that was one of several machines on the same keys says of them.
-type Shared struct {
-	// Name is what the machines called the run.
-	Name string `json:"name"`
-	// Machine is different on each machine; empty in a merged report.
-	Machine string `json:"machine,omitempty"`
-	// Machines is how many there are.
-	Machines int `json:"machines"`
-	// StartAt is when all of them were to begin.
-	StartAt time.Time `json:"start_at"`
-	// NotRecorded is why the answers are not in the saved report; empty if they are.
-	NotRecorded string `json:"not_recorded,omitempty"`
-	// Audited says that the report was merged and the answers of several machines were audited
-	// together. Missing is how many machines' answers were not there.
-	Audited bool `json:"audited,omitempty"`
-	Missing int  `json:"missing,omitempty"`
-}
-
 // Naive is the implementation with several commands instead of a script.
 const Naive = "naive"
 
-// NoStore is the store of a simulation that was decided without one.
+// NoStore is the store of a simulation, which has none.
 const NoStore = "none"

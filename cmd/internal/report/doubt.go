@@ -89,9 +89,6 @@ func (r *Run) doubts(kind Kind) (all []string) {
 	case len(limits) == 0:
 		return []string{"the audit proves nothing, because something else than the limit can explain what it finds; see the warnings"}
 	}
-	if uncovered := r.Shared.Uncovered(); uncovered != "" {
-		return []string{uncovered}
-	}
 	if r.Denied > 0 || slices.ContainsFunc(limits, func(l Limit) bool { return l.Reached() >= 1 }) {
 		return nil // of an endpoint with several limits nobody knows which of them denied
 	}
@@ -111,9 +108,9 @@ func (l *Limit) Reached() float64 {
 }
 
 // IsUntested reports whether a limit of the run was never reached, so that its audit could not find
-// what it admits too many. A simulation without a store is right by construction.
+// what it admits too many. A simulation is right by construction.
 func (r *Run) IsUntested(l *Limit, kind Kind) bool {
-	return l.Reached() < 1 && !(kind == Simulation && r.Store == NoStore)
+	return l.Reached() < 1 && kind != Simulation
 }
 
 // UnderUntested says why the audit of a limit could not find what it denied wrongly; empty if it could.
@@ -126,7 +123,7 @@ func (r *Run) UnderUntested(l *Limit) string {
 	case l.Sensitivity != nil && l.Sensitivity.LeastUnder == 0:
 		return "nothing was denied, or no denial was certainly of this limit"
 	}
-	return r.Shared.Uncovered()
+	return ""
 }
 
 // Untested says which limit was reached least, and that it was never reached; empty if all were reached.
@@ -175,8 +172,8 @@ func rateToReach(r *Run, l *Limit) int64 {
 		return 0
 	}
 	busiest := float64(r.Heat[0].Allowed+r.Heat[0].Denied) / float64(max(r.Heat[0].Keys, 1)) / seconds
-	if sums := r.Audit.KeySums; sums != nil && sums.Sum > 0 {
-		busiest *= sums.Sum / float64(r.Allowed) // requests may cost more than a unit
+	if r.Audit.Admitted > 0 {
+		busiest *= r.Audit.Admitted / float64(r.Allowed) // requests may cost more than a unit
 	}
 	needed := float64(limit.Count)/limit.Period.Seconds() + float64(limit.Capacity())/seconds
 	const spare = 1.2
@@ -191,23 +188,10 @@ func rateToReach(r *Run, l *Limit) int64 {
 	return 0
 }
 
-// Uncovered says what the audit of a run that several machines shared does not cover; empty if
-// all is covered.
-func (s *Shared) Uncovered() string {
-	switch {
-	case s == nil || s.Audited && s.Missing == 0:
-		return ""
-	case s.Machine != "":
-		return fmt.Sprintf("one of %s of the run %s: what was denied and told is audited when limitctl report merges them",
-			output.Count(int64(s.Machines), "machine"), s.Name)
-	}
-	return "only what machines were admitted too much was looked for, and not what was denied wrongly or told wrong"
-}
-
 // Passes says what a pass is made of, and what it does not cover.
 func (d *Document) Passes() (texts, uncovered []string) {
 	var parts []string
-	if slices.ContainsFunc(d.Runs, func(r Run) bool { return r.Requests > 0 }) {
+	if slices.ContainsFunc(d.Runs, func(r Run) bool { return r.Requests > 0 && len(r.Judged()) > 0 }) {
 		in := ""
 		if len(d.Runs) > 1 {
 			in = fmt.Sprintf(" in %d runs", len(d.Runs))

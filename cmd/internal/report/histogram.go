@@ -7,9 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -21,7 +19,7 @@ type distribution struct {
 	histogram **hdrhistogram.Histogram
 }
 
-// distributions are all times of a run, those of each decider aside.
+// distributions are all times of a run.
 func (r *Run) distributions() [4]distribution {
 	h := r.Histograms
 	if h == nil {
@@ -30,32 +28,18 @@ func (r *Run) distributions() [4]distribution {
 	return [...]distribution{{&r.Latency, &h.Latency}, {&r.Service, &h.Service}, {&r.ErrorLatency, &h.Errors}, {&r.Lag, &h.Lag}}
 }
 
-// AddDecider adds the latency of what a decider answered.
-func (h *Histograms) AddDecider(name string, latency *hdrhistogram.Histogram) {
-	if h.ByDecider == nil {
-		h.ByDecider = map[string]*hdrhistogram.Histogram{}
-	}
-	h.ByDecider[name] = latency
-}
-
 // savedHistograms is the JSON form of Histograms.
 type savedHistograms struct {
 	Latency string `json:"latency_us,omitempty"`
 	Service string `json:"service_us,omitempty"`
 	Errors  string `json:"error_latency_us,omitempty"`
 	Lag     string `json:"schedule_lag_us,omitempty"`
-
-	ByDecider map[string]string `json:"by_decider,omitempty"`
 }
 
 // MarshalJSON implements [json.Marshaler].
 func (h *Histograms) MarshalJSON() ([]byte, error) {
 	saved := savedHistograms{
 		Latency: encode(h.Latency), Service: encode(h.Service), Errors: encode(h.Errors), Lag: encode(h.Lag),
-		ByDecider: map[string]string{},
-	}
-	for by, histogram := range h.ByDecider {
-		saved.ByDecider[by] = encode(histogram)
 	}
 	return json.Marshal(saved)
 }
@@ -66,9 +50,6 @@ func (h *Histograms) UnmarshalJSON(text []byte) (err error) {
 	var saved savedHistograms
 	if err := json.Unmarshal(text, &saved); err != nil {
 		return err
-	}
-	if len(saved.ByDecider) > mostDeciders {
-		return fmt.Errorf("it has histograms of %d deciders, and there are not that many", len(saved.ByDecider))
 	}
 	read := func(name, text string) (histogram *hdrhistogram.Histogram) {
 		if text == "" || err != nil {
@@ -82,10 +63,6 @@ func (h *Histograms) UnmarshalJSON(text []byte) (err error) {
 	*h = Histograms{
 		Latency: read("latency", saved.Latency), Service: read("service time", saved.Service),
 		Errors: read("errors' latency", saved.Errors), Lag: read("schedule lag", saved.Lag),
-		ByDecider: map[string]*hdrhistogram.Histogram{},
-	}
-	for by, text := range saved.ByDecider {
-		h.ByDecider[by] = read("latency by decider", text)
 	}
 	return err
 }
@@ -96,7 +73,7 @@ func (h *Histograms) size() int {
 		return 0
 	}
 	size := 0
-	for _, one := range slices.AppendSeq([]*hdrhistogram.Histogram{h.Latency, h.Service, h.Errors, h.Lag}, maps.Values(h.ByDecider)) {
+	for _, one := range []*hdrhistogram.Histogram{h.Latency, h.Service, h.Errors, h.Lag} {
 		if one != nil {
 			size += one.ByteSize()
 		}

@@ -119,8 +119,7 @@ func (d *Document) Judge() {
 }
 
 // AuditFailed reports whether the answers of a run were wrong: more or less was admitted
-// than the limit allows, an answer reported something wrong, or a store decided otherwise
-// than limitctl computes.
+// than the limit allows, or an answer reported something wrong.
 func (d *Document) AuditFailed() bool {
 	return slices.ContainsFunc(d.Runs, func(r Run) bool { return len(r.Wrong()) > 0 })
 }
@@ -161,15 +160,7 @@ func (r *Run) Wrong() []string {
 		}
 	}
 	all = append(all, r.Clock.wrong()...)
-	if r.Disagreements > 0 {
-		all = append(all, r.Disagreed())
-	}
 	return all
-}
-
-// Disagreed says how often the store decided otherwise.
-func (r *Run) Disagreed() string {
-	return fmt.Sprintf("the store decided %s otherwise than limitctl computes", output.Count(r.Disagreements, "request"))
 }
 
 // Judged is the limits whose audits say whether a run was right: shadows decide nothing.

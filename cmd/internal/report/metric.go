@@ -3,28 +3,8 @@ package report
 import (
 	"math"
 	"math/big"
-	"slices"
 	"strings"
-
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
-
-// By returns what one decider answered, nil if that is nothing.
-func (f *Figures) By(decider store.Decider) *Answers {
-	i := slices.IndexFunc(f.ByDecider, func(a Answers) bool { return a.DecidedBy == decider.String() })
-	if i < 0 {
-		return nil
-	}
-	return &f.ByDecider[i]
-}
-
-// LatencyBy is the latency of what one decider answered, nil if that is nothing.
-func (f *Figures) LatencyBy(decider store.Decider) *Quantiles {
-	if a := f.By(decider); a != nil {
-		return a.Latency
-	}
-	return nil
-}
 
 // metricKind is how a metric's values are written.
 type metricKind int
@@ -64,8 +44,6 @@ func allMetrics() []metric {
 		{"service_", false, func(f *Figures) *Quantiles { return f.Service }},
 		{"lag_", false, func(f *Figures) *Quantiles { return f.Lag }},
 		{"error_", true, func(f *Figures) *Quantiles { return f.ErrorLatency }},
-		{"local_", true, func(f *Figures) *Quantiles { return f.LatencyBy(store.DecidedByLocal) }},
-		{"unguarded_", true, func(f *Figures) *Quantiles { return f.LatencyBy(store.DecidedByFailurePolicy) }},
 	} {
 		for _, figure := range TimeFigures() {
 			all = append(all, metric{name: times.prefix + figure.Name, kind: duration, optional: times.optional,
@@ -89,8 +67,6 @@ func allMetrics() []metric {
 		{"requests", requests, nil},
 		{"allowed", func(f *Figures) int64 { return f.Allowed }, requests},
 		{"denied", func(f *Figures) int64 { return f.Denied }, requests},
-		{"local", func(f *Figures) int64 { return f.Local }, requests},
-		{"unguarded", func(f *Figures) int64 { return f.Unguarded }, requests},
 		{"errors", func(f *Figures) int64 { return f.Errors }, requests},
 		{"timed_out", func(f *Figures) int64 { return f.TimedOut }, requests},
 		{"unknown", func(f *Figures) int64 { return f.Unknown }, requests},
@@ -141,9 +117,6 @@ func allMetrics() []metric {
 			return ratOf(*f.Audit.LimitReached)
 		}},
 		metric{name: "fairness", of: func(f *Figures) *big.Rat {
-			if f.Audit.FairnessUnknown {
-				return nil
-			}
 			return ratOf(f.Audit.Fairness)
 		}},
 		metric{name: "rate", lower: true, of: func(f *Figures) *big.Rat {
@@ -210,7 +183,7 @@ func metricNames() string {
 	for _, figure := range TimeFigures() {
 		times = append(times, figure.Name)
 	}
-	return strings.Join(times, " ") + " (of the latency; of other times with service_ lag_ error_ local_ or unguarded_ before it) " +
+	return strings.Join(times, " ") + " (of the latency; of other times with service_ lag_ or error_ before it) " +
 		strings.Join(names, " ")
 }
 
@@ -233,13 +206,11 @@ func (m *metric) absence() string {
 	case m.kind == duration:
 		return "a simulation measures no times, and a load test has none before its first answer"
 	case m.name == "limit_reached":
-		return "the report is of a version that did not tell it"
+		return "no limit was audited"
 	case m.name == "clock_drift":
 		return "nothing that decided told when it did"
 	case m.name == "lies":
 		return "the figures of no answer could be held against the truth"
-	case m.name == "fairness":
-		return "it needs the sums over keys, which one of the reports lacks"
 	}
 	return strings.ReplaceAll(m.name, "_", " ") + " is not known of this store"
 }

@@ -2,7 +2,6 @@ package report
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,17 +9,13 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
-	"github.com/limitctl/limitctl/pkg/loadgen/audit/joint"
 )
 
 // Bounds of a saved report, beyond all that a command saves, so that any file
 // is read in bounded memory. A month's load test has 2 MB, an hour's 50 KB.
 const (
 	// MaxSize is how many bytes a report has.
-	MaxSize = 16 << 20
-	// MaxAnswers is how many bytes it has besides for answers that are to be audited together
-	// with those of other machines: [joint.MostBytes] in base64.
-	MaxAnswers = (joint.MostBytes + 1<<20) / 3 * 4
+	MaxSize    = 16 << 20
 	maxRuns    = 10_000
 	maxRunSize = 4 << 20
 	// maxPromises is how many thresholds, and how many suggestions, there are.
@@ -47,7 +42,7 @@ func (d *Document) Save() ([]byte, error) {
 	for i := range d.Runs {
 		histograms += d.Runs[i].Histograms.size()
 	}
-	if err == nil && (b.Len() > MaxSize+MaxAnswers || len(d.Runs) > maxRuns || histograms > maxHistograms) {
+	if err == nil && (b.Len() > MaxSize || len(d.Runs) > maxRuns || histograms > maxHistograms) {
 		err = fmt.Errorf("%d runs of %d MB could not be read again; try fewer limits at once", len(d.Runs), b.Len()>>20)
 	}
 	return b.Bytes(), err
@@ -65,7 +60,6 @@ func Read(name string, data []byte) (*Document, error) {
 		Runs          json.RawMessage `json:"runs"`
 		Thresholds    json.RawMessage `json:"thresholds"`
 		Suggestions   json.RawMessage `json:"suggestions"`
-		Answers       []byte          `json:"answers"`
 	}
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, store.Invalidf("%s is empty; give a report that loadtest or simulate saved", name)
@@ -74,7 +68,7 @@ func Read(name string, data []byte) (*Document, error) {
 		return nil, notJSON(name, data, err)
 	}
 	switch {
-	case len(data)-base64.StdEncoding.EncodedLen(len(head.Answers)) > MaxSize+1<<20, len(head.Answers) > MaxAnswers:
+	case len(data) > MaxSize:
 		return nil, notAReport(name, errors.New("it holds more than any report"))
 	case head.SchemaVersion == nil, !isList(head.Runs), head.Kind != LoadTest && head.Kind != Simulation:
 		return nil, store.Invalidf("%s is JSON, but not a report; give one that loadtest or simulate saved", name)
@@ -83,7 +77,7 @@ func Read(name string, data []byte) (*Document, error) {
 			name, *head.SchemaVersion, output.SchemaVersion)
 	}
 	d := &Document{
-		SchemaVersion: *head.SchemaVersion, Kind: head.Kind, Origin: head.Origin, Interrupted: head.Interrupted, Answers: head.Answers,
+		SchemaVersion: *head.SchemaVersion, Kind: head.Kind, Origin: head.Origin, Interrupted: head.Interrupted,
 		MaxErrors: head.MaxErrors,
 	}
 	if share := d.mayFail(); share < 0 || share > 1 {

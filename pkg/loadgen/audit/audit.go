@@ -42,7 +42,6 @@ type Auditor struct {
 	known   map[store.Limit]uint32
 	blocks  blocks
 	finding Finding // except for what is computed over all keys
-	held    func(store.Limit) int64
 	fits    fitting
 }
 
@@ -56,17 +55,10 @@ type rule struct {
 	// keepsState: what an account has is not enough to follow the state of a key.
 	keepsState bool
 	tellsDelay bool
-	held       int64 // units that may be held ahead
 }
 
 // New returns an Auditor that has seen nothing.
 func New() *Auditor { return &Auditor{known: map[store.Limit]uint32{}} }
-
-// Excuse says how many units of a key under a limit may be taken ahead and held by
-// somebody. Denials that these units explain are not called wrong, and what answers reported
-// about such keys is not judged: nobody outside knows how much is held at what moment. It must
-// be called before [Auditor.SetLimit].
-func (a *Auditor) Excuse(held func(store.Limit) int64) { a.held = held }
 
 // account is what is known of one key. There can be millions, so it is small.
 type account struct {
@@ -108,9 +100,6 @@ func (a *Auditor) SetLimit(key uint32, limit store.Limit) {
 			keepsState: limit.Kind().HasSlices() || limit.FromFirst && limit.Algorithm == store.SlidingCounter,
 			tellsDelay: limit.Algorithm == store.LeakyBucket,
 		}
-		if a.held != nil {
-			r.held = a.held(limit)
-		}
 		a.limits = append(a.limits, r)
 	}
 	if missing := int(key) + 1 - len(a.keys); missing > 0 {
@@ -123,7 +112,7 @@ func (a *Auditor) SetLimit(key uint32, limit store.Limit) {
 // answers tell about it is not judged any more.
 func (a *Auditor) Doubt(key uint32) { a.keys[key].flags |= doubted }
 
-// Observe adds a decision to the audit. It must not keep o.Told.
+// Observe adds a decision to the audit. It does not keep o.Reported.
 func (a *Auditor) Observe(o Observation) {
 	k := &a.keys[o.Key]
 	r := &a.limits[k.limit]
@@ -190,7 +179,7 @@ func (a *Auditor) observePlain(k *account, r *rule, o *Observation) {
 			a.reached(r, used+o.Cost)
 			a.charge(k, r, o)
 		}
-		if a.judges(k, r, o) {
+		if a.judges(k, o) {
 			truth := a.figuresOfLog(k, r, o)
 			a.compare(o, &truth, &truth)
 		}
@@ -202,7 +191,7 @@ func (a *Auditor) observePlain(k *account, r *rule, o *Observation) {
 		a.observeDoubtful(k, r, o)
 		return
 	}
-	judges := a.judges(k, r, o)
+	judges := a.judges(k, o)
 	var delay time.Duration
 	if judges && r.tellsDelay && o.Allowed {
 		delay = state.Delay(&r.limit, o.At)

@@ -77,7 +77,7 @@ func (a *Auditor) observeDoubtful(k *account, r *rule, o *Observation) {
 		possible += m.late[i].units
 	}
 	most += possible
-	judges := a.judges(k, r, o)
+	judges := a.judges(k, o)
 	var truth, truthAtMost Figures
 	if judges && r.tellsDelay && o.Allowed {
 		truth.Delay = m.state.Delay(&r.limit, o.At)
@@ -101,8 +101,6 @@ func (a *Auditor) observeDoubtful(k *account, r *rule, o *Observation) {
 		if least+o.Cost > r.reach(o) {
 			a.finding.PeakRatio = max(a.finding.PeakRatio, 1)
 		}
-	case most+o.Cost+r.held > r.reach(o):
-		a.finding.Excused += o.Cost
 	default:
 		k.flags |= underAdmitted
 		a.finding.UnderAdmitted += o.Cost

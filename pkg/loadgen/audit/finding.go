@@ -54,9 +54,6 @@ type Finding struct {
 	Lied int64
 	// Reported is the answers whose figures were compared with the truth.
 	Reported int64
-	// Excused is the units denied that it would have allowed, if not for what others may
-	// hold; see [Auditor.Excuse]. They are not among those under-admitted.
-	Excused int64
 	// LongestDenialRun is the most requests of one key denied one after the other.
 	LongestDenialRun int64
 	// Fairness is Jain's index, (Σx)² ÷ (n × Σx²), of the units charged to each of

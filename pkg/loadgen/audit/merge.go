@@ -23,7 +23,6 @@ func Merge(all ...Finding) Finding {
 		sum.Lies.Add(&f.Lies)
 		sum.Lied += f.Lied
 		sum.Reported += f.Reported
-		sum.Excused += f.Excused
 		sum.LongestDenialRun = max(sum.LongestDenialRun, f.LongestDenialRun)
 		sum.Charged += f.Charged
 		sum.ChargedSquares += f.ChargedSquares

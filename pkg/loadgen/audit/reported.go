@@ -7,8 +7,8 @@ import (
 )
 
 // judges reports whether the figures that an answer reported can be compared with the truth.
-func (a *Auditor) judges(k *account, r *rule, o *Observation) bool {
-	return o.Reported != nil && k.flags&doubted == 0 && r.held == 0
+func (a *Auditor) judges(k *account, o *Observation) bool {
+	return o.Reported != nil && k.flags&doubted == 0
 }
 
 // figuresOf returns what an answer should report that leaves a key in a state, but for the delay.

@@ -81,17 +81,16 @@ func (c *Comparison) worse() (all []string) {
 	for _, run := range c.Runs {
 		for i := range run.Differences {
 			d := &run.Differences[i]
-			if d.Verdict != Worse {
-				continue
-			}
 			text := d.inWords()
 			if len(c.Runs) > 1 {
 				text = run.Run + ": " + text
 			}
-			if d.figure.noise == exact {
-				all = append(all, text)
-			} else {
+			switch {
+			case d.Verdict != Worse:
+			case d.figure.margin > 0:
 				noisy = append(noisy, text)
+			default:
+				all = append(all, text)
 			}
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/limitctl/limitctl/internal/tier"
 )
 
-// Whatever a file holds, it is a document that can be shown, compared and merged, or
+// Whatever a file holds, it is a document that can be shown and compared, or
 // an error in one line.
 func FuzzRead(f *testing.F) {
 	for name, d := range sample.Saved() {
@@ -41,15 +41,11 @@ func FuzzRead(f *testing.F) {
 		if err := (show.Answer{Report: d}).HTML(io.Discard); err != nil {
 			t.Error(err)
 		}
-		if c, err := Reports([]report.Named{{Name: "a", Document: d}}, report.Named{Name: "b", Document: d},
-			Options{Margins: DefaultMargins()}); err == nil {
+		if c, err := Reports([]report.Named{{Name: "a", Document: d}}, report.Named{Name: "b", Document: d}, Options{}); err == nil {
 			sample.Printed(c, 80)
 			if c.Regressions != 0 {
 				t.Errorf("a report is worse than itself: %+v", c)
 			}
-		}
-		if merged, err := report.Merge([]report.Named{{Name: "a", Document: d}, {Name: "b", Document: d}}); err == nil {
-			sample.Printed(show.Answer{Report: merged}, 40)
 		}
 	})
 }
@@ -58,8 +54,7 @@ func FuzzRead(f *testing.F) {
 // invisible or that turns others around.
 func TestReportsFitTheTerminal(t *testing.T) {
 	comparison, err := Reports([]report.Named{{Name: "base.json", Document: sample.Saved()["base.json"]}},
-		report.Named{Name: "worse.json", Document: sample.Saved()["worse.json"]},
-		Options{Margins: DefaultMargins()})
+		report.Named{Name: "worse.json", Document: sample.Saved()["worse.json"]}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,11 +82,8 @@ func TestReportsOfStrangersAreText(t *testing.T) {
 	styles := regexp.MustCompile("\x1b\\[([0127]|3[123])m")
 	for _, d := range sample.Strangers() {
 		answers := []output.Answer{show.Answer{Report: d}}
-		if merged, err := report.Merge([]report.Named{{Name: "a\x1b[2J", Document: d}, {Name: "b", Document: d}}); err == nil {
-			answers = append(answers, show.Answer{Report: merged})
-		}
-		if c, err := Reports([]report.Named{{Name: "a\x1b[2J\nforged", Document: d}}, report.Named{Name: "b", Document: d},
-			Options{Margins: DefaultMargins()}); err == nil {
+		base := report.Named{Name: "a\x1b[2J\nforged", Document: d}
+		if c, err := Reports([]report.Named{base}, report.Named{Name: "b", Document: d}, Options{}); err == nil {
 			answers = append(answers, c)
 		}
 		for _, a := range answers {

@@ -13,13 +13,12 @@ import (
 // Answer shows the result of a load test or a simulation.
 type Answer struct{ Report *report.Document }
 
-// Document implements [output.Answer]. It has neither histograms nor answers, which only saved
+// Document implements [output.Answer]. It has no histograms, which only saved
 // documents have, and no list in it is null.
 func (a Answer) Document() any {
 	d := a.Report
 	d.Judge()
 	printed := *d
-	printed.Answers = nil
 	printed.Runs = make([]report.Run, len(d.Runs))
 	for i, run := range d.Runs {
 		run.Histograms = nil
@@ -99,8 +98,7 @@ func columns() (all []recordColumn) {
 	for _, cost := range report.Costs {
 		metrics(cost.Name)
 	}
-	metrics("local", "unguarded")
-	times(first, "error_latency", "error_", "local_latency", "local_", "unguarded_latency", "unguarded_")
+	times(first, "error_latency", "error_")
 	metrics("least_over_admitted", "least_under_admitted", "lies", "limit_reached")
 	all = append(all,
 		recordColumn{name: "server", text: func(r *report.Run) string { return r.Server }},
@@ -110,8 +108,7 @@ func columns() (all []recordColumn) {
 			}
 			return strconv.FormatUint(*r.Seed, 10)
 		}})
-	times(later, "latency", "", "service", "service_", "schedule_lag", "lag_", "error_latency", "error_",
-		"local_latency", "local_", "unguarded_latency", "unguarded_")
+	times(later, "latency", "", "service", "service_", "schedule_lag", "lag_", "error_latency", "error_")
 	return all
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/report"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // findingOf is what a suggestion says.
@@ -113,23 +112,6 @@ func alarmsOfRun(r *report.Run) []finding {
 		for _, e := range r.ErrorTexts {
 			add(output.AtEnd, "%s × %s", output.Thousands(e.Count), e.Text)
 		}
-	}
-	if r.Unguarded > 0 {
-		by := r.By(store.DecidedByFailurePolicy)
-		if by == nil {
-			by = &report.Answers{}
-		}
-		add(output.AtEnd, "the failure policy answered %s, because the store was away (%s): %s let in, %s turned away",
-			output.Count(r.Unguarded, "request"), output.Share(r.Unguarded, r.Requests), output.Thousands(by.Allowed),
-			output.Thousands(by.Denied))
-	}
-	if r.Local > 0 {
-		bound := ""
-		if r.LocalShare != "" {
-			bound = "; beyond what the store let in, it lets in at most " + r.LocalShare + " of each limit in each replica"
-		}
-		add(output.Near, "a local share of the limit decided %s, because the store was away (%s)%s",
-			output.Count(r.Local, "request"), output.Share(r.Local, r.Requests), bound)
 	}
 	if r.Late > 0 {
 		add(output.Near, "%s answered more than %s after they were due (%s)",

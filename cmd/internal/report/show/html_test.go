@@ -197,11 +197,7 @@ func TestRequestsOnThePage(t *testing.T) {
 		r.Requests, r.Allowed, r.Denied, r.Errors, r.TimedOut, r.Dropped = 9900, 9000, 850, 50, 20, 100
 		r.Statuses, r.Endpoint = map[string]int64{"200": 9000, "503": 30, "429": 850}, new(report.Endpoint)
 		r.Store = "http://127.0.0.1/"
-		r.ByDecider = []report.Answers{{DecidedBy: "store", Allowed: 9000, Denied: 850}}
 	})
-	if text := sample.Printed(Answer{d}, 0); !strings.Contains(text, "\nendpoint       9,850    9,000     850 ") {
-		t.Errorf("a store decided:\n%s", text)
-	}
 	p := newPage(d)
 	var rows []string
 	for _, row := range p.Requests.Rows {

@@ -90,11 +90,4 @@ func auditCases(r *report.Run, kind report.Kind, undecided string, add func(name
 			add(about+"true answers", lies, doubt, fmt.Sprintf("%s were held against the truth", output.Count(l.Lies.Checked, "answer")))
 		}
 	}
-	if r.Store != report.NoStore && kind == report.Simulation {
-		failed := ""
-		if r.Disagreements > 0 {
-			failed = r.Disagreed()
-		}
-		add("decided as computed", failed, "", "")
-	}
 }

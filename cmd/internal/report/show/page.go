@@ -119,8 +119,7 @@ type pageRun struct {
 	HeatGroups          string
 	MostDenied          []deniedKey
 	Limits              pageTable
-	Deciders            pageTable // if not all was decided by the store
-	Wrapped             []string  // what wrappers around the store saved and cost
+	Wrapped             []string // what wrappers around the store saved and cost
 }
 
 // heatCell is a group of keys in the heat strip.

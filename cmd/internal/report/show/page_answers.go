@@ -123,8 +123,6 @@ func (p *page) requests(d *report.Document, titles []string) {
 	add("Requests", true, false, func(r *report.Run) int64 { return r.Planned() })
 	add("Allowed", true, true, func(r *report.Run) int64 { return r.Allowed })
 	add("Denied", true, true, func(r *report.Run) int64 { return r.Denied })
-	add("Decided by a local share", false, true, func(r *report.Run) int64 { return r.Local })
-	add("Answered by the failure policy", false, true, func(r *report.Run) int64 { return r.Unguarded })
 	add("Failed", d.Kind == report.LoadTest, true, func(r *report.Run) int64 { return r.Errors })
 	add("Failed: timed out", false, true, func(r *report.Run) int64 { return r.TimedOut })
 	add("Dropped before they were sent", false, true, func(r *report.Run) int64 { return r.Dropped })

@@ -30,11 +30,8 @@ func (p *page) overTime(d *report.Document, titles []string) {
 		if len(r.Limits) > 1 {
 			one.Limits = pageTableOf(limitsTable(r))
 		}
-		if isMixed(&r.Figures) {
-			one.Deciders = pageTableOf(deciderTable(r))
-		}
 		if r.Wrapped != nil {
-			one.Wrapped = []string{savedWords(r.Wrapped, r), priceWords(r.Wrapped, r)}
+			one.Wrapped = []string{savedWords(r.Wrapped, r), priceWords(r.Wrapped)}
 		}
 		p.Runs = append(p.Runs, one)
 	}

@@ -54,16 +54,12 @@ func printOne(d *report.Document, p *output.Printer, r *report.Run) {
 	}
 	if r.Wrapped != nil {
 		line(p, "wrapped", output.Plain, savedWords(r.Wrapped, r))
-		line(p, "", output.Plain, priceWords(r.Wrapped, r))
+		line(p, "", output.Plain, priceWords(r.Wrapped))
 	}
 	if d.Kind != report.Simulation {
 		line(p, "fast?", output.Plain, output.PerSecond(r.ThroughputPerS)+" answered")
 	}
 	printTimes(p, r)
-	if isMixed(&r.Figures) {
-		columns, rows := deciderTable(r)
-		fold(p, columns, rows)
-	}
 	if connections := connectionsInWords(r); connections != "" {
 		line(p, "", output.Plain, connections)
 	}
@@ -81,7 +77,8 @@ func printOne(d *report.Document, p *output.Printer, r *report.Run) {
 
 // times are the distributions of a run, those that it has.
 func times(r *report.Run) []namedTimes {
-	all := append([]namedTimes{{"latency", r.Latency}, {"service", r.Service}, {"lag", r.Lag}}, endpointTimes(r)...)
+	all := append([]namedTimes{{"latency", r.Latency}, {"service", r.Service}, {"lag", r.Lag}, {"errors", r.ErrorLatency}},
+		endpointTimes(r)...)
 	return slices.DeleteFunc(all, func(t namedTimes) bool { return t.of == nil })
 }
 

@@ -2,51 +2,11 @@ package show
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/report"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
-
-// deciderTable shows who answered how many requests, and how fast. Errors are a row of
-// it.
-func deciderTable(r *report.Run) ([]output.Column, [][]output.Cell) {
-	columns := []output.Column{
-		{Header: "DECIDED BY"}, {Header: "REQUESTS", Right: true}, {Header: "ALLOWED", Right: true, Drops: 3},
-		{Header: "DENIED", Right: true, Drops: 4}, {Header: "p50", Right: true, Drops: 2}, {Header: "p99", Right: true},
-		{Header: "max", Right: true, Drops: 1},
-	}
-	var rows [][]output.Cell
-	f := &r.Figures
-	add := func(name string, n int64, allowed, denied string, q *report.Quantiles, style output.Style) {
-		row := []output.Cell{{Text: name, Style: style}, {Text: output.Thousands(n)}, {Text: allowed}, {Text: denied}}
-		if q == nil { // in a simulation nothing takes time
-			rows = append(rows, append(row, output.Cell{Text: "-"}, output.Cell{Text: "-"}, output.Cell{Text: "-"}))
-			return
-		}
-		for _, us := range []int64{q.P50, q.P99, q.Max} {
-			row = append(row, output.Cell{Text: output.Micros(us)})
-		}
-		rows = append(rows, row)
-	}
-	for _, a := range f.ByDecider {
-		style := output.Plain
-		if a.DecidedBy == store.DecidedByLocal.String() || a.DecidedBy == store.DecidedByFailurePolicy.String() {
-			style = output.Near
-		}
-		by := a.DecidedBy
-		if r.Endpoint != nil && by == store.DecidedByStore.String() {
-			by = "endpoint"
-		}
-		add(output.Printable(by), a.Allowed+a.Denied, output.Thousands(a.Allowed), output.Thousands(a.Denied), a.Latency, style)
-	}
-	if f.Errors > 0 {
-		add("error", f.Errors, "-", "-", f.ErrorLatency, output.AtEnd)
-	}
-	return columns, rows
-}
 
 // limitsTable is the audit of each limit of a run.
 func limitsTable(r *report.Run) ([]output.Column, [][]output.Cell) {
@@ -105,10 +65,10 @@ func comparison(d *report.Document) ([]output.Column, [][]output.Cell) {
 			{Header: "BYTES/KEY", Right: true, Drops: 9},
 		}...)
 	}
-	wrapped := slices.ContainsFunc(d.Runs, func(r report.Run) bool { return r.Wrapped != nil })
+	wrapped := d.Runs[0].Wrapped != nil
 	if wrapped {
 		columns = append(columns,
-			output.Column{Header: "CALLS SAVED", Right: true, Drops: 10}, output.Column{Header: "HELD BACK", Right: true, Drops: 11})
+			output.Column{Header: "CALLS SAVED", Right: true, Drops: 10}, output.Column{Header: "DIFFERENTLY", Right: true, Drops: 11})
 	}
 	denied, top := deniedOverTime(d)
 	var rows [][]output.Cell
@@ -138,7 +98,7 @@ func comparison(d *report.Document) ([]output.Column, [][]output.Cell) {
 				output.Cell{Text: known(cost.ServerCPU)}, output.Cell{Text: known(cost.BytesPerKey)})
 		}
 		if wrapped {
-			row = append(row, cells(r.Wrapped, r)...)
+			row = append(row, cells(r.Wrapped)...)
 		}
 		rows = append(rows, row)
 	}
@@ -153,11 +113,11 @@ func known(figure *float64) string {
 	return output.Decimal(*figure)
 }
 
-// cells are the part of calls that was saved, and the units denied because others held
-// some, for a table of several runs.
-func cells(w *report.Wrapped, r *report.Run) []output.Cell {
+// cells are the part of calls that was saved, and the requests decided differently, for a table of several runs.
+func cells(w *report.Wrapped) []output.Cell {
 	if w == nil {
-		return []output.Cell{{Text: "-"}, {Text: "-"}}
+		w = new(report.Wrapped)
 	}
-	return []output.Cell{{Text: fmt.Sprintf("%.1f%%", 100*max(0, 1-w.CallsPerDecision))}, {Text: output.Thousands(r.Audit.Excused)}}
+	return []output.Cell{{Text: fmt.Sprintf("%.1f%%", 100*max(0, 1-w.CallsPerDecision))},
+		{Text: output.Thousands(w.AllowedBesides + w.DeniedBesides)}}
 }

@@ -36,7 +36,7 @@ func columnsOf(r *report.Run, most int) []column {
 	}
 	for _, interval := range r.Timeline {
 		c := &columns[min(max(interval.OffsetMS, 0)/width/together, int64(len(columns)-1))]
-		report.AddUp(&c.Interval, &interval)
+		c.Add(&interval)
 	}
 	return columns
 }
@@ -48,8 +48,6 @@ var outcomes = []struct {
 }{
 	{"allowed", func(c *column) int64 { return c.Allowed }},
 	{"denied", func(c *column) int64 { return c.Denied }},
-	{"local", func(c *column) int64 { return c.Local }},
-	{"unguarded", func(c *column) int64 { return c.Unguarded }},
 	{"errors", func(c *column) int64 { return c.Errors }},
 	{"dropped", func(c *column) int64 { return c.Dropped }},
 }

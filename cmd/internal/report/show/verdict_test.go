@@ -64,9 +64,6 @@ func TestVerdicts(t *testing.T) {
 			func(r *report.Run) { r.Audit.OverAdmitted, r.Audit.LeastOver, r.Errors = 3, 3, 9000 },
 			"FAIL admitted 3 units too many", true,
 		},
-		"a store that disagrees": {
-			func(r *report.Run) { r.Disagreements = 2 }, "FAIL the store decided 2 requests otherwise than limitctl computes", true,
-		},
 	} {
 		d := judged(test.change)
 		line, _, _ := strings.Cut(sample.Printed(Answer{d}, 0), "\n")
@@ -94,7 +91,7 @@ func TestVerdicts(t *testing.T) {
 func TestALimitThatWasNeverReached(t *testing.T) {
 	d := judged(func(r *report.Run) {
 		r.Denied, r.Allowed, r.Requests, r.Rate, r.DurationMS = 0, 3000, 3000, 100, 30_000
-		r.Audit.WorstRatio, r.Audit.LimitReached, r.Audit.KeySums = 0.07, sample.Pointer(0.07), nil
+		r.Audit.WorstRatio, r.Audit.LimitReached = 0.07, sample.Pointer(0.07)
 		r.Heat = []report.HeatGroup{{Keys: 1, Allowed: 300}, {Keys: 9, Allowed: 2700}}
 	})
 	text := sample.Printed(Answer{d}, 0)
@@ -186,10 +183,6 @@ func TestUntestedUnderAdmissionIsSkipped(t *testing.T) {
 		"unseen": {
 			func(r *report.Run) { r.Audit.Sensitivity = &report.Sensitivity{LeastOver: 1} },
 			`<skipped message="nothing was denied, or no denial was certainly of this limit">`,
-		},
-		"one machine of two": {
-			func(r *report.Run) { r.Shared = &report.Shared{Name: "friday", Machine: "a", Machines: 2} },
-			`<skipped message="one of 2 machines of the run friday: what was denied and told is audited when limitctl report merges them">`,
 		},
 	} {
 		d := judged(test.change)

@@ -10,14 +10,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/report"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
-
-// isMixed reports whether the requests were not all decided by the store.
-func isMixed(f *report.Figures) bool {
-	return f.Errors > 0 || slices.ContainsFunc(f.ByDecider,
-		func(a report.Answers) bool { return a.DecidedBy != store.DecidedByStore.String() })
-}
 
 // answersInWords says what became of the requests.
 func answersInWords(f *report.Figures) string {
@@ -26,13 +19,8 @@ func answersInWords(f *report.Figures) string {
 	}
 	text := fmt.Sprintf("%s: %s allowed (%s), %s denied (%s)", output.Count(f.Requests, "request"),
 		output.Thousands(f.Allowed), output.Share(f.Allowed, f.Requests), output.Thousands(f.Denied), output.Share(f.Denied, f.Requests))
-	for _, other := range []struct {
-		words string
-		n     int64
-	}{{"decided locally", f.Local}, {"unguarded", f.Unguarded}, {"failed", f.Errors}} {
-		if other.n > 0 {
-			text += fmt.Sprintf(", %s %s (%s)", output.Thousands(other.n), other.words, output.Share(other.n, f.Requests))
-		}
+	if f.Errors > 0 {
+		text += fmt.Sprintf(", %s failed (%s)", output.Thousands(f.Errors), output.Share(f.Errors, f.Requests))
 	}
 	text += f.TimedOutWords()
 	if f.Dropped > 0 {
@@ -102,11 +90,7 @@ func sensitivityWords(a *report.Audit) string {
 func where(r *report.Run, kind report.Kind) string {
 	duration := output.Duration(report.FromMS(r.DurationMS))
 	if kind == report.Simulation {
-		words := "over " + duration
-		if r.Store != report.NoStore {
-			words += ", decided by " + r.Store
-		}
-		return words
+		return "over " + duration
 	}
 	if r.WarmupMS > 0 {
 		duration += ", of which " + output.Duration(report.FromMS(r.WarmupMS)) + " to warm up,"
@@ -142,12 +126,7 @@ func auditInWords(r *report.Run) string {
 	text := fmt.Sprintf("worst window %s (%s); %s over%s, %s under; at most %s denied in a row", output.Ratio(a.WorstRatio),
 		output.Count(a.WorstUnits, "unit"), output.Count(a.Over(), "unit"), followed, output.Count(a.Under(),
 			"unit"), output.Thousands(a.LongestDenialRun))
-	if r.Audit.FairnessUnknown {
-		text += "; fairness is not known"
-	} else {
-		text += "; fairness " + output.Decimal(a.Fairness)
-	}
-	text += sensitivityWords(&a)
+	text += "; fairness " + output.Decimal(a.Fairness) + sensitivityWords(&a)
 	if n := r.Neighbours; n != nil {
 		text += fmt.Sprintf("; the neighbours were denied %s of %s", output.Thousands(n.Denied),
 			output.Count(n.Allowed+n.Denied, "request"))
@@ -210,17 +189,7 @@ func savedWords(w *report.Wrapped, r *report.Run) string {
 }
 
 // priceWords says what accuracy they cost.
-func priceWords(w *report.Wrapped, r *report.Run) string {
-	var text string
-	if w.HeldUnits > 0 || r.Audit.Excused > 0 { // there are leases
-		text = fmt.Sprintf("%s denied because others held units (at most %s of a key); ", output.Count(r.Audit.Excused, "unit"),
-			output.Thousands(w.HeldUnits))
-	}
-	text += fmt.Sprintf("worst window %s when the store charged, %s when answers were there",
-		output.Ratio(r.Audit.WorstRatio), output.Ratio(w.ByClockRatio))
-	if w.AllowedBesides+w.DeniedBesides > 0 {
-		text += fmt.Sprintf("; without wrappers %s would have been denied, and %s allowed",
-			output.Count(w.AllowedBesides, "request"), output.Thousands(w.DeniedBesides))
-	}
-	return text
+func priceWords(w *report.Wrapped) string {
+	return fmt.Sprintf("without wrappers %s would have been denied, and %s allowed", output.Count(w.AllowedBesides, "allowed request"),
+		output.Count(w.DeniedBesides, "denied one"))
 }

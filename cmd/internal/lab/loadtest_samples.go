@@ -1,13 +1,10 @@
 package lab
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"net/http"
 	"sync"
 	"time"
 
@@ -16,130 +13,23 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/report"
-	"github.com/limitctl/limitctl/cmd/internal/serve"
-	"github.com/limitctl/limitctl/cmd/internal/serve/metrics"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
-// liveFlags are the flags about what others see of a load test while it runs.
-type liveFlags struct {
-	samples, metrics string
-	address          serve.Address
-}
-
-func (o *liveFlags) addFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.samples, "samples", "",
-		"write the figures of each second to `FILE` as a JSON line when it ends, or to standard output for -, in place of the answer")
-	cmd.Flags().StringVar(&o.metrics, "metrics", "",
-		"answer GET /metrics for Prometheus at `ADDRESS` while the load test runs, such as 127.0.0.1:9100")
-	cmd.MarkFlagFilename("samples", "jsonl")
-}
-
-// check reports flags that do not belong together, so that no stream replaces a report or the log that is read.
-func (o *liveFlags) check(cmd *cobra.Command, g *cli.Globals, reporting *reportingOptions, reads string) (err error) {
+// checkSamples reports flags that do not belong together, so that no stream replaces a report.
+func (o *loadtestOptions) checkSamples(cmd *cobra.Command) error {
 	given := cmd.Flags().Changed
-	if given("metrics") {
-		if o.address, err = serve.ParseAddress(o.metrics); err != nil {
-			return cli.Usagef("--metrics: %s", err)
-		}
-	}
 	if o.samples == cli.StandardOutput {
 		switch {
 		case given("output"), given("jq"):
 			return cli.Usagef("--samples - and the answer of -o or --jq both want standard output; give --samples a file")
-		case reporting.replacesAnswer():
+		case o.replacesAnswer():
 			return cli.Usagef("--samples - and a summary both want standard output; give one of them a file")
 		}
 	}
-	return cli.CheckPlaces(cmd, g, reads, "save", "html", "markdown", "junit", "samples")
-}
-
-// live shows a load test while it runs.
-type live struct {
-	stream  *stream       // nil without --samples
-	metrics *metrics.Load // nil without --metrics
-	stop    context.CancelFunc
-	stopped chan error
-}
-
-// begin opens the stream and the address, before anything is sent.
-func (o *liveFlags) begin(ctx context.Context, g *cli.Globals) (l *live, err error) {
-	l = &live{stop: func() {}}
-	if o.metrics != "" {
-		l.metrics = metrics.NewLoad(g.Env.ProgramVersion())
-		if err := l.serve(ctx, g, o.address); err != nil {
-			return nil, err
-		}
-	}
-	if o.samples != "" {
-		if l.stream, err = newStream(g, o.samples); err != nil {
-			return nil, errors.Join(err, l.end())
-		}
-	}
-	return l, nil
-}
-
-// serve answers scrapes until end. An interrupt does not stop it: the load test goes on until its last answer.
-func (l *live) serve(ctx context.Context, g *cli.Globals, address serve.Address) error {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", l.metrics.Handler())
-	mux.Handle("/", serve.Nothing("/metrics"))
-	ctx, l.stop = context.WithCancel(context.WithoutCancel(ctx))
-	ready := make(chan struct{})
-	l.stopped = make(chan error, 1)
-	options := serve.Options{
-		Health: new(serve.Health), Drain: time.Second, Remove: g.Env.Remove,
-		Log: slog.New(slog.NewTextHandler(g.Env.Err, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		Listeners: []serve.Listener{{Name: "metrics", Address: address, Handler: mux, Operators: true, Open: true, MaxConnections: 64,
-			RequestTime: time.Minute}},
-		Ready: func(addresses map[string]string) error {
-			if !g.Quiet {
-				g.Note("the metrics are at http://%s/metrics, until the load test ends", addresses["metrics"]) // or at a socket
-			}
-			close(ready)
-			return nil
-		},
-	}
-	panics.Go(func() error { return serve.Run(ctx, &options) }, func(err error) { l.stopped <- err })
-	select {
-	case <-ready:
-		return nil
-	case err := <-l.stopped:
-		l.stop()
-		return cli.Usagef("%s", err)
-	}
-}
-
-// each returns what gets the seconds; nil if nobody wants to see them.
-func (l *live) each() func(algorithm, limit string, second *loadgen.Second) {
-	if l.stream == nil && l.metrics == nil {
-		return nil
-	}
-	return func(algorithm, limit string, second *loadgen.Second) {
-		if l.metrics != nil {
-			l.metrics.Add(algorithm, limit, second)
-		}
-		if l.stream != nil {
-			l.stream.add(sampleOf(algorithm, limit, second))
-		}
-	}
-}
-
-// end ends the stream and stops answering scrapes.
-func (l *live) end() (err error) {
-	if l.stream != nil {
-		err = l.stream.end()
-	}
-	l.stop()
-	if l.stopped != nil {
-		var cut *serve.CutError
-		if stopping := <-l.stopped; stopping != nil && !errors.As(stopping, &cut) { // who still scrapes has no right to more
-			err = errors.Join(err, stopping)
-		}
-	}
-	return err
+	return cli.CheckPlaces(cmd, o.Globals, "", "save", "html", "markdown", "junit", "samples")
 }
 
 // sample is the figures of one second of a load test, a line of --samples.
@@ -164,10 +54,6 @@ type sample struct {
 	Allowed int64 `json:"allowed"`
 	// Denied is the requests that the limit itself denied.
 	Denied int64 `json:"denied"`
-	// Local is the requests that a local share of the limit decided, because the store was away.
-	Local int64 `json:"local"`
-	// Unguarded is the requests that a failure policy let in or turned away, because the store was away.
-	Unguarded int64 `json:"unguarded"`
 	// Errors is the requests that failed.
 	Errors int64 `json:"errors"`
 	// Unknown is how many of the errors may have been charged all the same.
@@ -193,7 +79,7 @@ func sampleOf(algorithm, limit string, second *loadgen.Second) *sample {
 	s := &sample{
 		SchemaVersion: output.SchemaVersion, Algorithm: algorithm, Limit: limit, At: second.Began.UTC(),
 		OffsetMS: second.Offset.Milliseconds(), DurationMS: output.Milliseconds(second.Length), Requests: second.Requests,
-		Allowed: second.Allowed, Denied: second.Denied, Local: second.Local, Unguarded: second.Unguarded, Errors: second.Errors,
+		Allowed: second.Allowed, Denied: second.Denied, Errors: second.Errors,
 		Unknown: second.Unknown, TimedOut: second.TimedOut, Dropped: second.Dropped, ErrorTexts: report.Commonest(second.ErrorTexts),
 		Latency: report.QuantilesOf(second.Latency),
 	}

@@ -2,12 +2,9 @@ package lab
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
-	"net"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -18,7 +15,6 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/clitest"
-	"github.com/limitctl/limitctl/cmd/internal/serve"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
@@ -29,7 +25,7 @@ func aSecond(latencies ...int64) *loadgen.Second {
 	}
 	return &loadgen.Second{
 		Began: time.Date(2026, 3, 1, 12, 0, 3, 0, time.FixedZone("", 3600)), Offset: 3 * time.Second, Length: 500 * time.Millisecond,
-		Planned: 40, Requests: 30, Allowed: 9, Denied: 8, Local: 7, Unguarded: 4, Errors: 2, Unknown: 1, TimedOut: 1, Dropped: 5,
+		Planned: 40, Requests: 30, Allowed: 9, Denied: 8, Errors: 2, Unknown: 1, TimedOut: 1, Dropped: 5,
 		ErrorTexts: map[string]int64{"odd\x1b[2J": 2}, Latency: h,
 	}
 }
@@ -37,7 +33,7 @@ func aSecond(latencies ...int64) *loadgen.Second {
 // Every field of a line has its figure; a closed loop has no plan, and a second without an answer no latency.
 func TestALineOfSamples(t *testing.T) {
 	const fields = `{"schema_version":1,"algorithm":"gcra","limit":"20/1s","at":"2026-03-01T11:00:03Z","offset_ms":3000,` +
-		`"duration_ms":500,"planned":40,"requests":30,"allowed":9,"denied":8,"local":7,"unguarded":4,` +
+		`"duration_ms":500,"planned":40,"requests":30,"allowed":9,"denied":8,` +
 		`"errors":2,"unknown":1,"timed_out":1,"dropped":5,` +
 		`"error_texts":[{"text":"odd\u001b[2J","count":2}],"planned_per_s":80,"reached_per_s":60`
 	latency := `,"latency_us":{"p50":2,"p90":3,"p95":3,"p99":3,"p999":3,"p9999":3,"max":3,"mean":2}`
@@ -154,59 +150,4 @@ func TestAStreamWhoseReaderIsSlow(t *testing.T) {
 		}
 		synctest.Wait()
 	})
-}
-
-// The address answers while the load test runs, however it is interrupted, and one that is taken is a usage error.
-func TestTheMetricsOfALoadTest(t *testing.T) {
-	global := &cli.Globals{Env: clitest.Env(t)}
-	var notes bytes.Buffer
-	global.Env.Err = &notes
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer taken.Close()
-	interrupted, interrupt := context.WithCancel(t.Context())
-	begin := func(address string) (*live, error) {
-		o := liveFlags{metrics: address}
-		if o.address, err = serve.ParseAddress(address); err != nil {
-			t.Fatal(err)
-		}
-		return o.begin(interrupted, global)
-	}
-	if _, err := begin(taken.Addr().String()); err == nil ||
-		!strings.Contains(err.Error(), "--metrics: "+taken.Addr().String()+" is in use by another program") {
-		t.Errorf("a taken address: %v", err)
-	}
-	l, err := begin("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	interrupt()
-	_, rest, _ := strings.Cut(notes.String(), "http://")
-	url, _, _ := strings.Cut("http://"+rest, ",")
-	l.each()("gcra", "20/1s", aSecond(5))
-	var scraping sync.WaitGroup
-	for range 2 {
-		scraping.Go(func() {
-			answer, err := http.Get(url)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer answer.Body.Close()
-			text, err := io.ReadAll(answer.Body)
-			if want := `limitctl_loadtest_requests_total{algorithm="gcra",limit="20/1s",outcome="denied"} 8`; err != nil ||
-				!strings.Contains(string(text), want) {
-				t.Errorf("%v, %s", err, text)
-			}
-		})
-	}
-	scraping.Wait()
-	if err := l.end(); err != nil {
-		t.Error(err)
-	}
-	if _, err := http.Get(url); err == nil {
-		t.Error("it answers after the end")
-	}
 }
