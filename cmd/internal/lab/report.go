@@ -64,7 +64,7 @@ have no limit in common.`,
 				return err
 			}
 			if len(o.against) > 0 {
-				return runComparison(o, args[0])
+				return runComparison(o, args[0], cmd.Flags().Changed("margin"))
 			}
 			return runReport(o, args[0])
 		},
@@ -121,9 +121,9 @@ func runReport(o *reportOptions, path string) error {
 	return o.exit(d.Document)
 }
 
-func runComparison(o *reportOptions, path string) error {
+func runComparison(o *reportOptions, path string, hasMargin bool) error {
 	var options compare.Options
-	if o.margin != "" {
+	if hasMargin {
 		share, ok := parsePercent(o.margin)
 		if !ok {
 			return cli.Usagef("--margin %q is not a percentage from 0%% to 1000%%; write one such as 10%%", o.margin)
