@@ -201,7 +201,7 @@ func TestCompletionRunsNothing(t *testing.T) {
 			s := startShell(t, store, test.program, test.args, test.setUp)
 			for _, line := range []string{"limitctl inspect ", "limitctl inspect h:", "limitctl reset '", `limitctl check "h:`,
 				"limitctl inspect h:a", "limitctl inspect '$(", "limitctl inspect h:=",
-				"limitctl inspect --exact -- -", "limitctl inspect x --context ", "limitctl restore ", "limitctl restore f",
+				"limitctl inspect --exact -- -", "limitctl inspect x --context ", "limitctl undo ", "limitctl undo f",
 				"limitctl report ",
 				"limitctl report r", "limitctl reset --backup ", "limitctl reset --backup=f"} {
 				s.tab(line, "\t\t\t")
@@ -274,7 +274,7 @@ func TestCompletionInShells(t *testing.T) {
 				{"limitctl reset --policy login --limit-name e", "limitctl reset --policy login --limit-name e-mail "},
 				{"limitctl reset user:42 --backup back", "limitctl reset user:42 --backup backup.jsonl "},
 				{"limitctl reset user:42 --backup=back", "limitctl reset user:42 --backup=backup.jsonl "},
-				{"limitctl restore back", "limitctl restore backup.jsonl "},
+				{"limitctl undo back", "limitctl undo backup.jsonl "},
 				{"limitctl inspect user:42 > sav", "limitctl inspect user:42 > saved."},
 				{"limitctl completion fi", "limitctl completion fish "},
 			} {

@@ -210,9 +210,9 @@ func TestDashboardInATerminal(t *testing.T) {
 		return strings.Contains(term.text(from), "\x1b[?1049h")
 	})
 
-	term.press("q", endOfScreen, `undo with: limitctl restore`)
+	term.press("q", endOfScreen, `undo with: limitctl undo`)
 	term.checkLeft(exitYes)
-	changes := regexp.MustCompile(`(?s)reset in the dashboard: user:1 token-bucket/1h .*done.*restore .*done`)
+	changes := regexp.MustCompile(`(?s)reset in the dashboard: user:1 token-bucket/1h .*done.*undo .*done`)
 	if audit := limitctl("audit"); !changes.MatchString(audit) {
 		t.Errorf("the audit:\n%s", audit)
 	}
@@ -347,8 +347,8 @@ func TestDashboardGoesToAnotherContext(t *testing.T) {
 	term.press("q")
 	term.checkLeft(exitYes)
 	config = regexp.QuoteMeta(config)
-	term.wait(from, `undo with: limitctl restore \S+ --context a --config `+config+` --prefix aa\s`,
-		`undo with: limitctl restore \S+ --context b --config `+config+`\s`)
+	term.wait(from, `undo with: limitctl undo \S+ --context a --config `+config+` --prefix aa\s`,
+		`undo with: limitctl undo \S+ --context b --config `+config+`\s`)
 }
 
 // With one master of a Cluster away the keys of the others stay live, and its own are marked,

@@ -77,7 +77,7 @@ func TestAHostileFolder(t *testing.T) {
 		{"a report", "r.json", "", []string{"report", "r.json"}, nil, nil},
 		{"a compared report", "r.json", "", []string{"report", "r.json", "--against", "r.json"}, nil, nil},
 		{"a log", "access.log", "", []string{"simulate", "access.log", "--limit", "1/1h"}, nil, nil},
-		{"a backup", "backup.jsonl", "", []string{"restore", "backup.jsonl", "--yes"}, nil, nil},
+		{"a backup", "backup.jsonl", "", []string{"undo", "backup.jsonl", "--yes"}, nil, nil},
 		{"an audit", "state/limitctl/audit.jsonl", "", []string{"audit"}, []string{"dangling", "sparse", "empty", "nul", "binary", "long"},
 			nil},
 		{"the audit of a reset", "state/limitctl/audit.jsonl", "", []string{"reset", "u", "--yes", "--store", "file:one.db"}, []string{"*"},

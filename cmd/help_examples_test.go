@@ -158,7 +158,7 @@ func beforeExample(line string) string {
 		return used + " && limitctl reset user:42 --yes && mv " + folder + "/*.jsonl " + folder + "/" + named
 	case strings.HasPrefix(rest, "undo") && strings.Contains(line, "--context prod"):
 		return used + " --context prod && limitctl reset user:42 --context prod --confirm prod"
-	case strings.HasPrefix(rest, "undo"), strings.HasPrefix(rest, "restore --last"):
+	case strings.HasPrefix(rest, "undo"):
 		return used + " && limitctl reset user:42 --yes"
 	case strings.HasPrefix(rest, "refund"):
 		return "limitctl consume" + strings.TrimPrefix(rest, "refund")

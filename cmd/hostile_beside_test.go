@@ -41,7 +41,7 @@ func TestHostileSubjectsInOverrides(t *testing.T) {
 	}
 	for _, terminal := range []bool{false, true} {
 		w.OutIsTerminal = terminal
-		for _, args := range [][]string{{"override", "list"}, {"inspect", "*", "--all"}, {"audit"}, {"denials"}, {"backups", "list"},
+		for _, args := range [][]string{{"override", "list"}, {"inspect", "*", "--all"}, {"audit"}, {"denials"}, {"undo", "--list"},
 			{"dashboard", "--once"}, {"doctor"}} {
 			w.try(t, args...)
 		}
@@ -135,8 +135,7 @@ func TestEveryCommandIsTried(t *testing.T) {
 	// They ask no store, but for serve. Endpoints that probe asks are hostile in TestEndpointsThatAreHostile,
 	// and have passwords in TestPasswordsOfProbedEndpointsAreNotShown.
 	notListed := strings.Fields("completion help layouts options probe report serve version")
-	// undo restores a backup of this machine's audit, as restore does.
-	elsewhere := append(slices.Clone(notListed), "backups", "context", "undo")
+	elsewhere := append(slices.Clone(notListed), "context")
 	for _, cmd := range newRootCmd(&cli.Globals{Env: newWorld(t).Env}).Commands() {
 		name := cmd.Name()
 		if !onServers[name] && !slices.Contains(elsewhere, name) {

@@ -68,11 +68,8 @@ func conversations(dir string) []conversation {
 		{name: "reset none", args: []string{"reset", "*", "--dry-run"}, stages: []stage{inScans, inReads}},
 		{name: "reset to", args: []string{"reset", "user:*", "--to-remaining", "5", "--yes"},
 			stages: []stage{inScripts}, codes: []int{exitPartly}},
-		{name: "restore", args: []string{"restore", filepath.Join(dir, "backup.jsonl"), "--into-other-store"},
+		{name: "undo", args: []string{"undo", filepath.Join(dir, "backup.jsonl"), "--yes"},
 			stages: []stage{inScripts, inAudit}, codes: []int{exitPartly}, survives: []stage{inAudit}},
-		{name: "restore its own", args: []string{"restore", filepath.Join(dir, "backup.jsonl")},
-			// one that does not say which store it is may be another
-			stages: []stage{inID}, codes: []int{exitUsage}, survives: []stage{inID}},
 		{name: "settle", args: []string{"settle", "user:1", "--limit", "10/1h", "--token", "a", "--cost", "2"}, stages: []stage{inScripts}},
 		{name: "override set", args: []string{"override", "set", "user:*", "--times", "2", "--for", "1h", "--reason", "r", "--yes"},
 			stages: []stage{inScripts, inAudit}, survives: []stage{inAudit}},
@@ -321,7 +318,7 @@ func (c *conversation) judge(stage stage, b hostile.Behaviour, code int, stderr 
 	case code == exitUnreachable || code == exitRefused:
 		// What changes something first says what is about to happen, or that the audit log in the store does not say it.
 		lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n")
-		speaks := slices.Contains([]string{"reset", "restore", "override", "block", "exempt", "unblock"}, c.args[0]) ||
+		speaks := slices.Contains([]string{"reset", "undo", "override", "block", "exempt", "unblock"}, c.args[0]) ||
 			c.args[0] == "inspect" && slices.Equal(stage, inReads) // which are of overrides, and of limits
 		if last := lines[len(lines)-1]; !strings.HasPrefix(last, "limitctl: ") || len(lines) > 1 && !speaks {
 			return "it did not say so on one line"

@@ -225,8 +225,8 @@ func TestHostileSubjectsInChanges(t *testing.T) {
 		if stdout, _ := w.try(t, "inspect", "*", "-o", "json"); slices.Contains(textsOf(parsed(t, "json", stdout)), subject) {
 			t.Errorf("%q is there after its reset", subject)
 		}
-		w.try(t, "restore", backup, "--dry-run")
-		w.try(t, "restore", backup, "--yes")
+		w.try(t, "undo", backup, "--dry-run")
+		w.try(t, "undo", backup, "--yes")
 		if i%10 == 0 {
 			w.wantIn(t, subjects[:i], "inspect", "*")
 		}
@@ -263,7 +263,7 @@ func TestHostileFiles(t *testing.T) {
 		path := filepath.Join(folder, name)
 		for _, args := range [][]string{
 			{"report", path}, {"report", path, "--against", path},
-			{"restore", path}, {"simulate", path, "--limit", "1/1s"}, {"config", "validate",
+			{"undo", path, "--yes"}, {"simulate", path, "--limit", "1/1s"}, {"config", "validate",
 				path},
 			{"check", "a", "--config", path}, {"check", "a", "--store", text}, {"check", "a", "--limit", text}, {"check", "--policy",
 				text, "a=" + text},
@@ -304,7 +304,7 @@ func TestHostileFiles(t *testing.T) {
 				}
 			}
 		}
-		for _, args := range [][]string{{"report", path}, {"restore", path}, {"simulate", path, "--limit", "1/1s"}} {
+		for _, args := range [][]string{{"report", path}, {"undo", path, "--yes"}, {"simulate", path, "--limit", "1/1s"}} {
 			w.try(t, args...)
 		}
 	}

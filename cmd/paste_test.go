@@ -97,7 +97,7 @@ func TestUndoLineIsSafeToPaste(t *testing.T) {
 				if !strings.Contains(stderr, "undo with: "+answer.Undo+"\n") {
 					t.Errorf("it says %q, and the answer has %q", stderr, answer.Undo)
 				}
-				got := paste(t, program, answer.Undo, map[string]string{"limitctl": `exec ` + limitctl + ` "$@"`}, "XDG_STATE_HOME="+
+				got := paste(t, program, answer.Undo+" --yes", map[string]string{"limitctl": `exec ` + limitctl + ` "$@"`}, "XDG_STATE_HOME="+
 					t.TempDir())
 				if got != "restored 1 key\n" {
 					t.Errorf("%q: %s prints %q for %s", text, program, got, answer.Undo)
@@ -137,7 +137,7 @@ func TestHintsAreSafeToPaste(t *testing.T) {
 				if err := os.WriteFile(path, []byte(forged), 0o600); err != nil || forged == string(made) {
 					t.Fatal(err)
 				}
-				_, stderr := w.run(t, exitUsage, "restore", path)
+				_, stderr := w.run(t, exitUsage, "undo", path, "--yes")
 				_, hint, found := strings.Cut(strings.TrimSuffix(stderr, "\n"), "; give ")
 				if !found {
 					continue // it is no prefix at all

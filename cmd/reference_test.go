@@ -24,7 +24,6 @@ var exitNoOf = map[string]string{
 	"limitctl check":   "it would be denied",
 	"limitctl consume": "denied; nothing was charged",
 	"limitctl reset":   "the question was not answered yes; nothing was changed",
-	"limitctl restore": "the question was not answered yes; nothing was changed",
 	"limitctl doctor":  "a problem was found",
 
 	"limitctl config publish":  "the question was not answered yes; nothing was changed",

@@ -143,7 +143,7 @@ func TestResetBesideAService(t *testing.T) {
 		}
 	}
 	w.Err = &w.err
-	w.run(t, exitYes, "restore", paths[2], "--replace", "--yes", "--store", "redis://"+server.Addr, "--timeout", "1m")
+	w.run(t, exitYes, "undo", paths[2], "--replace", "--yes", "--store", "redis://"+server.Addr, "--timeout", "1m")
 	used, _ := usedIn(t, paths[2])
 	for key, n := range inStore() {
 		if want, was := used[key]; was && want != n {
@@ -266,7 +266,7 @@ func TestResetStoppedInTheMiddle(t *testing.T) {
 				if code := cmd.ProcessState.ExitCode(); code != exitInterrupted {
 					t.Errorf("exit code %d, want %d", code, exitInterrupted)
 				}
-				for _, want := range []string{"undo with: limitctl restore " + path, "interrupted: ",
+				for _, want := range []string{"undo with: limitctl undo " + path, "interrupted: ",
 					"outcome unknown: redis at " + g.addr,
 					fmt.Sprintf("%d of %d keys known to be done", deleted, all)} {
 					if !strings.Contains(stderr.String(), want) {
@@ -291,7 +291,7 @@ func TestResetStoppedInTheMiddle(t *testing.T) {
 				t.Fatal(err)
 			}
 			checkBroughtBack(t, undone, all, deleted)
-			answer, _ := w.run(t, exitYes, "restore", path, "-o", "jsonl", "--store", "redis://"+server.Addr)
+			answer, _ := w.run(t, exitYes, "undo", path, "--yes", "-o", "jsonl", "--store", "redis://"+server.Addr)
 			checkBroughtBack(t, []byte(answer), all, 0)
 			for key, want := range expires {
 				if got, err := client.PExpireTime(ctx, key).Result(); err != nil || got != want {
@@ -411,7 +411,7 @@ func TestRestoreStoppedInTheMiddle(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "backup.jsonl")
 	w.run(t, exitYes, "reset", "tenant:acme:*", "--yes", "--backup", path, "--store", "redis://"+server.Addr)
 	g := newGate(t, server.Addr, func() bool { return limitsIn(ctx, client) >= 400 })
-	stdout, stderr := w.run(t, exitPartly, "restore", path, "-o", "jsonl", "--store", "redis://"+g.addr, "--timeout", "1s")
+	stdout, stderr := w.run(t, exitPartly, "undo", path, "--yes", "-o", "jsonl", "--store", "redis://"+g.addr, "--timeout", "1s")
 	restored := limitsIn(ctx, client)
 	if want := fmt.Sprintf(`"restored":%d,"already_there":0,"lapsed":0,"in_use":0`, restored); !strings.Contains(stdout, want) {
 		t.Errorf("%d are restored, and it says %s", restored, stdout)
@@ -441,7 +441,7 @@ func TestResetOfARecordDamagedMeanwhile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "backup.jsonl")
 	w.run(t, exitYes, "reset", "tenant:*", "--yes", "--backup", path, "--store", "redis://"+server.Addr)
 	w.Err = &w.err
-	stdout, _ := w.run(t, exitYes, "restore", path, "--store", "redis://"+server.Addr)
+	stdout, _ := w.run(t, exitYes, "undo", path, "--yes", "--store", "redis://"+server.Addr)
 	if !strings.Contains(stdout, "restored 3 keys") {
 		t.Errorf("it says %s", stdout)
 	}

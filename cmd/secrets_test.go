@@ -148,7 +148,7 @@ func secretCommands(directory string) [][]string {
 		{"consume", "user:1", "--limit", "3/1h"}, {"run", "user:1", "--limit", "3/1h", "--", "true"},
 		{"consume", "user:1", "--limit", "3/1h", "--on-error", "allow"}, {"refund", "user:1", "--limit", "3/1h"},
 		{"inspect", "user:*"}, {"inspect", "user:1", "-o", "csv"}, {"inspect", "--foreign", "*", "-o", "json"},
-		{"reset", "user:*", "--yes"}, {"reset", "user:1", "--yes", "-o", "json"}, {"restore", in("backup.jsonl"), "--replace", "--yes"},
+		{"reset", "user:*", "--yes"}, {"reset", "user:1", "--yes", "-o", "json"}, {"undo", in("backup.jsonl"), "--replace", "--yes"},
 		{"loadtest", "--limit", "3/1h", "--rate", "50", "--duration", "40ms", "--keys", "2", "--save", in("saved.json"), "--html",
 			in("saved.html")},
 		{"simulate", in("log.csv"), "--limit", "1/1h"},
@@ -158,8 +158,8 @@ func secretCommands(directory string) [][]string {
 		{"block", "user:9", "--for", "1h", "--reason", "scraper", "--yes", "-o", "json"}, {"unblock", "user:9", "--yes", "-o", "csv"},
 		{"exempt", "user:9", "--for", "1h", "--reason", "import", "--yes"},
 		{"migrate", "*", "--from", "redis_rate", "--to", "3/1h", "--yes"}, {"inspect", "*", "--layout", "auto"},
-		{"denials"}, {"denials", "-o", "json"}, {"backups", "list"}, {"backups", "list", "-o", "json"}, {"undo", "--yes"},
-		{"backups", "show", in("backup.jsonl")}, {"backups", "prune", "--keep", "1", "--yes"}, {"config", "diff"},
+		{"denials"}, {"denials", "-o", "json"}, {"undo", "--list"}, {"undo", "--list", "-o", "json"}, {"undo", "--yes"},
+		{"undo", "--prune", "1d", "--yes"}, {"config", "diff"},
 		{"doctor"}, {"doctor", "-o", "json"}, {"doctor", "-o", "csv"}, {"doctor", "-o", "json"},
 		{"dashboard", "--once", "--refresh", "100ms"}, {"dashboard", "--once", "--refresh", "100ms", "--record", in("recording")},
 		{"context", "list"}, {"context", "list", "-o", "json"}, {"context", "show", "c"}, {"context", "use", "c"},
@@ -190,7 +190,7 @@ func runAll(t *testing.T, what, secret, directory string, place aSecretPlace, co
 	}
 	for _, args := range commands {
 		asked := args
-		if what != realServer && len(args) > 1 && args[0] != "context" && args[0] != "config" && args[0] != "backups" {
+		if what != realServer && len(args) > 1 && args[0] != "context" && args[0] != "config" {
 			args = append(slices.Clone(args), "--timeout", "300ms") // some of the servers say nothing that ends
 		}
 		if args[0] == "simulate" && place.store == "" && place.context == "" {

@@ -49,7 +49,7 @@ and only their owner can read them:
 limits.db       the limits, if no --store and no context names a store
 context         the choice of "limitctl context use"
 audit.jsonl     who changed what, when and why: "limitctl audit"
-backups/        what a change replaced: "limitctl backups list"
+backups/        what a change replaced: "limitctl undo --list"
 local-shadow-*.db
                 what decides under --on-error local while the store is away
 published-*.config

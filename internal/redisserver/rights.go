@@ -49,7 +49,7 @@ func Roles() []Role {
 // Commands returns the limitctl commands that need rights. Shell completion needs those of inspect, and block,
 // unblock and exempt those of override.
 func Commands() []string {
-	return []string{"check", "inspect", "denials", "audit", "consume", "refund", "reset", "restore", "override", "doctor"}
+	return []string{"check", "inspect", "denials", "audit", "consume", "refund", "reset", "undo", "override", "doctor"}
 }
 
 // Rights returns the rights that users need, each with a try on an unused key under prefix.
@@ -58,8 +58,8 @@ func Rights(prefix string) []Right {
 	const noScript, nothing = "0000000000000000000000000000000000000000", "return 1"
 	var (
 		deciding = []string{"consume", "refund", "reset"}
-		changing = append(deciding, "restore", "override")
-		reading  = append(deciding, "restore", "check")
+		changing = append(deciding, "undo", "override")
+		reading  = append(deciding, "undo", "check")
 		scripted = []string{"check", "inspect", "reset", "override"}
 		looking  = []string{"inspect", "doctor"}
 		scanning = append(looking, "reset")
@@ -79,7 +79,7 @@ func Rights(prefix string) []Right {
 		{Command: "eval_ro", For: scripted, Try: []any{"eval_ro", nothing, 1, key}, Before: "eval"},
 		{Command: "evalsha", For: changing, Try: []any{"evalsha", noScript, 1, key}},
 		{Command: "eval", For: changing, Try: []any{"eval", nothing, 1, key}},
-		{Command: "get", For: []string{"check", "consume", "reset", "restore"}, Try: []any{"get", key}},
+		{Command: "get", For: []string{"check", "consume", "reset", "undo"}, Try: []any{"get", key}},
 		{Command: "getrange", For: onLimits, Try: []any{"getrange", key, 0, 0}},
 		{Command: "exists", For: reading, Try: []any{"exists", key}},
 		{Command: "strlen", For: append(reading, "inspect"), Try: []any{"strlen", key}},
@@ -104,7 +104,7 @@ func Rights(prefix string) []Right {
 		ofDenials("hlen", false),
 		ofDenials("hset", true, "", "", ""), // a value is missing, which the server notices after the check of rights
 		ofDenials("hdel", true, ""),
-		{Command: "xadd", For: []string{"reset", "restore"}, Try: []any{"xadd", beside, "0-0", "", ""}, // a number that no entry can have
+		{Command: "xadd", For: []string{"reset", "undo"}, Try: []any{"xadd", beside, "0-0", "", ""}, // a number that no entry can have
 			Else: "the audit is kept on each machine alone", Writes: true, Beside: true},
 		{Command: "xrevrange", For: []string{"audit"}, Try: []any{"xrevrange", beside, "+", "-", "count", 1},
 			Else: "the audit of this machine alone is shown", Beside: true},
@@ -144,7 +144,7 @@ func ClusterRights() []Right {
 func LayoutRights(storeKey string) []Right {
 	var (
 		looking  = []string{"inspect", "doctor", "reset"}
-		changing = []string{"reset", "restore"}
+		changing = []string{"reset", "undo"}
 	)
 	return []Right{
 		{Command: "hgetall", For: looking, Try: []any{"hgetall", storeKey}},
@@ -159,7 +159,7 @@ func LayoutRights(storeKey string) []Right {
 		{Command: "hset", For: changing, Try: []any{"hset", storeKey, "", "", ""}, Writes: true}, // a value is missing
 		{Command: "hdel", For: []string{"reset"}, Try: []any{"hdel", storeKey, ""}, Writes: true},
 		{Command: "unlink", For: changing, Try: []any{"unlink", storeKey}, Writes: true},
-		{Command: "restore", For: []string{"restore"}, Try: []any{"restore", storeKey, -1, ""}, Writes: true},
+		{Command: "restore", For: []string{"undo"}, Try: []any{"restore", storeKey, -1, ""}, Writes: true},
 	}
 }
 

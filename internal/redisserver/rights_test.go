@@ -263,7 +263,7 @@ func repertoire(backend *redisstore.Store, role *redisserver.Role, forget func()
 			}
 			errs = append(errs, reset(backend))
 			backend.AppendJournal(ctx, "an entry of the audit") // a change works without
-		case "restore":
+		case "undo":
 			errs = append(errs, restore(backend))
 			backend.AppendJournal(ctx, "an entry of the audit")
 		case "override":

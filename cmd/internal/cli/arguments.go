@@ -98,7 +98,7 @@ func Habits() map[string]map[string]string {
 			"policies": "limitctl config show", "use": "limitctl context use NAME", "contexts": "limitctl context list",
 			"validate": "limitctl config validate FILE", "lint": "limitctl config validate FILE", "diff": "limitctl config diff OLD NEW",
 			"import": "limitctl config import", "publish": "limitctl config publish FILE", "monitor": "limitctl dashboard",
-			"init": "limitctl config init", "overrides": "limitctl override list", "backup": "limitctl backups list",
+			"init": "limitctl config init", "overrides": "limitctl override list", "backup": "limitctl undo --list", "backups": "limitctl undo --list",
 		},
 		"limitctl context": {
 			"get": "limitctl context show", "current": "limitctl context show", "current-context": "limitctl context show",
@@ -108,10 +108,6 @@ func Habits() map[string]map[string]string {
 			"get": "limitctl override list", "show": "limitctl override list", "add": "limitctl override set PATTERN",
 			"create": "limitctl override set PATTERN", "delete": "limitctl override revoke ID", "rm": "limitctl override revoke ID",
 			"remove": "limitctl override revoke ID", "unset": "limitctl override revoke ID",
-		},
-		"limitctl backups": {
-			"get": "limitctl backups show BACKUP", "delete": "limitctl backups prune", "rm": "limitctl backups prune",
-			"restore": "limitctl restore BACKUP",
 		},
 		"limitctl config": {
 			"get": "limitctl config show", "view": "limitctl config show", "list": "limitctl config show", "ls": "limitctl config show",

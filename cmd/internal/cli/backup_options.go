@@ -76,23 +76,17 @@ func (o *BackupOptions) WithHint(err error) error {
 	return Usagef("%s; give another --backup FILE, or --no-backup to do without. Nothing was changed", none)
 }
 
-// RestoreCommand is the command that undoes a change in its store, whatever happens in between.
+// UndoCommand is the command that undoes a change in its store, whatever happens in between.
 // It holds no password; the user gives that again, as LIMITCTL_PASSWORD.
-func RestoreCommand(g *Globals, s *Settings, undo operation.Undo) string {
-	words := []string{"restore", undo.Backup}
-	if undo.Replace {
-		words = append(words, "--replace")
-	}
-	return CommandHere(g, s, words...)
-}
+func UndoCommand(g *Globals, s *Settings, backup string) string { return CommandHere(g, s, "undo", backup) }
 
 // UndoLine is the command that undoes a change, as people see it: "limitctl undo" if the backup is
 // where undo looks. Undo shows the last change and asks first, in case there is a later one.
 // A backup somewhere else may be for another machine.
-func UndoLine(g *Globals, s *Settings, undo operation.Undo) string {
+func UndoLine(g *Globals, s *Settings, backup string) string {
 	folder, err := BackupFolder(g)
-	if err != nil || filepath.Dir(undo.Backup) != folder.Path {
-		return RestoreCommand(g, s, undo)
+	if err != nil || filepath.Dir(backup) != folder.Path {
+		return UndoCommand(g, s, backup)
 	}
 	return CommandHere(g, s, "undo")
 }

@@ -55,8 +55,8 @@ func newDashActions(g *cli.Globals, s *cli.Settings, backend connect.Store, wher
 // equal.
 func (a *dashActions) warn(err error) { a.warning = cmp.Or(a.warning, cli.Message(err)) }
 
-// undo returns how to undo all resets so far, in their order.
-func (a *dashActions) undo() []operation.Undo { return a.observer.undo }
+// backups returns the backups of all resets so far, in their order.
+func (a *dashActions) backups() []string { return a.observer.backups }
 
 // Reset implements dash.Actions.
 func (a *dashActions) Reset(ctx context.Context, ids []dash.ID) (done dash.Changed, err error) {
@@ -80,9 +80,7 @@ func (a *dashActions) Reset(ctx context.Context, ids []dash.ID) (done dash.Chang
 	result, err := a.runner.Reset(ctx, plan, &a.observer)
 	if result != nil {
 		done.Keys = result.Changed
-		if result.Undo != nil {
-			done.Backup = result.Undo.Backup
-		}
+		done.Backup = result.Backup
 	}
 	return done, err
 }
@@ -175,7 +173,7 @@ func (a *dashActions) RevokeOverride(ctx context.Context, id, reason string) err
 }
 
 // dashObserver shows nothing, since the dashboard does, and remembers how to undo changes.
-type dashObserver struct{ undo []operation.Undo }
+type dashObserver struct{ backups []string }
 
 // Begin implements [operation.Observer].
 func (*dashObserver) Begin(operation.Step) operation.Progress { return noProgress{} }
@@ -190,7 +188,7 @@ func (*dashObserver) Confirm(_ context.Context, q operation.Question) error {
 }
 
 // Undoable implements [operation.Observer].
-func (o *dashObserver) Undoable(u operation.Undo) { o.undo = append(o.undo, u) }
+func (o *dashObserver) Undoable(backup string) { o.backups = append(o.backups, backup) }
 
 // noProgress shows nothing.
 type noProgress struct{}

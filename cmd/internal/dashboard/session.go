@@ -134,8 +134,8 @@ func (s *session) report() {
 		if s.actions.warning != "" {
 			fmt.Fprintf(s.Env.Err, "limitctl: warning: %s\n", s.actions.warning)
 		}
-		for _, undo := range s.actions.undo() {
-			fmt.Fprintf(s.Env.Err, "limitctl: undo with: %s\n", cli.RestoreCommand(s.Globals, s.chosen, undo))
+		for _, backup := range s.actions.backups() {
+			fmt.Fprintf(s.Env.Err, "limitctl: undo with: %s\n", cli.UndoCommand(s.Globals, s.chosen, backup))
 		}
 	}
 }

@@ -258,11 +258,11 @@ func TestRightsOfLayouts(t *testing.T) {
 		return r
 	}
 	checkVerdicts(t, []verdictTest{
-		{"all", judgeLayoutRights(of()), OK, "can inspect, reset and restore the keys of other limiters", ""},
-		{"a reader", judgeLayoutRights(of("dump", "restore", "hset", "hdel", "hget", "unlink")), OK, "cannot reset or restore keys",
+		{"all", judgeLayoutRights(of()), OK, "can inspect and reset the keys of other limiters that it may reach, and undo that", ""},
+		{"a reader", judgeLayoutRights(of("dump", "restore", "hset", "hdel", "hget", "unlink")), OK, "cannot reset or undo for keys",
 			"redis-cli ACL SETUSER u +dump +hget +hset +hdel +unlink +restore"},
-		{"no restore", judgeLayoutRights(of("restore")), Warn, "cannot restore keys", "+restore"},
-		{"no zrange", judgeLayoutRights(of("zrange")), Fail, "cannot inspect or reset keys", "+zrange"},
+		{"no restore", judgeLayoutRights(of("restore")), Warn, "cannot undo for keys", "+restore"},
+		{"no zrange", judgeLayoutRights(of("zrange")), Fail, "cannot inspect or reset for keys", "+zrange"},
 	})
 }
 
@@ -275,12 +275,12 @@ func TestRights(t *testing.T) {
 			"override, doctor; it has all rights of a reader", ""},
 		{"reader of before", judgeRights(readerWithout("xrevrange")), OK, "can run check, inspect, denials; not consume",
 			"for all that a reader can: redis-cli ACL SETUSER u +xrevrange"},
-		{"writer", judgeRights(roleFacts("writer")), OK, "can run check, denials, consume, refund, restore; not inspect, reset, " +
+		{"writer", judgeRights(roleFacts("writer")), OK, "can run check, denials, consume, refund, undo; not inspect, reset, " +
 			"override, " +
 			"doctor; it has all rights of a writer", ""},
 		{"operator", judgeRights(roleFacts("operator")), OK, "can run every", ""},
 		{"no set", judgeRights(factsOf(denied, "set")), Fail,
-			"can run check, inspect, denials, audit, doctor; not consume, refund, reset, restore, override, though it has some " +
+			"can run check, inspect, denials, audit, doctor; not consume, refund, reset, undo, override, though it has some " +
 				"of the rights",
 			"ACL SETUSER u +set"},
 		{"no write", judgeRights(factsOf(denied, "set", "setrange", "pexpireat", "del", "unlink")), OK,

@@ -45,7 +45,7 @@ func JudgeLocal(l LocalFiles) Finding {
 	}
 	if l.BackupBytes >= largeBackups {
 		f.Status = Warn
-		f.Advice = "delete old backups with limitctl backups prune"
+		f.Advice = "delete old backups with limitctl undo --prune 90d"
 	}
 	return f
 }

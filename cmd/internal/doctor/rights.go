@@ -327,7 +327,7 @@ func judgeLayoutRights(r rightFacts) Finding {
 	var can, cannot []string
 	var add rightWords
 	lacking := map[string][]string{}
-	for _, command := range []string{"inspect", "reset", "restore"} {
+	for _, command := range []string{"inspect", "reset", "undo"} {
 		fails, _, _, _ := r.missing(command)
 		if len(fails) == 0 {
 			can = append(can, command)
@@ -345,7 +345,7 @@ func judgeLayoutRights(r rightFacts) Finding {
 		f.Data["can"] = []string{}
 	}
 	if len(cannot) == 0 {
-		f.Summary = "user " + r.user + " can inspect, reset and restore the keys of other limiters that it may reach"
+		f.Summary = "user " + r.user + " can inspect and reset the keys of other limiters that it may reach, and undo that"
 		return f
 	}
 	switch { // a user who may only read is in order
@@ -354,7 +354,7 @@ func judgeLayoutRights(r rightFacts) Finding {
 	case len(cannot) == 1: // what was reset cannot be brought back, or the other way round
 		f.Status = Warn
 	}
-	f.Summary = "user " + r.user + " cannot " + strings.Join(cannot, " or ") + " keys of other limiters of all types"
+	f.Summary = "user " + r.user + " cannot " + strings.Join(cannot, " or ") + " for keys of other limiters of all types"
 	f.Advice = "for all of them: " + shell.SetUser(r.user, add.words(r.prefix)...)
 	return f
 }

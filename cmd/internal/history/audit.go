@@ -409,3 +409,16 @@ func readAuditLog(ctx context.Context, g *cli.Globals, path string, q auditlog.Q
 	}
 	return auditlog.Read(ctx, file, q)
 }
+
+// localRuns are the runs of this machine's audit in all contexts, the latest last.
+func localRuns(ctx context.Context, g *cli.Globals) ([]*auditlog.Entry, error) {
+	path, err := cli.AuditFile(g.Env.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	history, err := readAuditLog(ctx, g, path, auditlog.Query{})
+	if err != nil {
+		return nil, cli.Usagef("the audit log cannot be read: %s", err)
+	}
+	return history.Runs, nil
+}

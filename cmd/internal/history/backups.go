@@ -3,57 +3,27 @@ package history
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
-	"github.com/limitctl/limitctl/cmd/internal/backup"
+	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// NewBackupsCmd makes limitctl backups.
-func NewBackupsCmd(global *cli.Globals) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "backups",
-		Short: "List, show and remove the backups of this machine",
-		Long: `Before a reset changes keys, it writes them to a backup, in limitctl/backups in
-the state directory ($XDG_STATE_HOME, else ~/.local/state). "limitctl undo" and
-"limitctl restore" bring them back. They also read backups that you compressed
-with gzip.`,
-		Example: `  limitctl backups list
-  limitctl backups show 20261122T031405.120Z-4711.jsonl
-  limitctl backups prune --older-than 30d --yes`,
-		Args: cli.NoArguments,
-		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newBackupsListCmd(global), newBackupsShowCmd(global), newBackupsPruneCmd(global))
-	return cmd
-}
-
-func newBackupsListCmd(global *cli.Globals) *cobra.Command {
-	return cli.ListsNames(&cobra.Command{
-		Use:   "list",
-		Short: "List the backups, the newest first",
-		Long: `List shows the backups of this user on this machine, the newest first: the
-command and the store of each, its number of keys and its size. STATE is
-"whole", or "torn" if the reset was stopped while it wrote the last line. All
-other lines can be restored.`,
-		Example:           "  limitctl backups list\n  limitctl backups list -o json",
-		Args:              cli.NoArguments,
-		RunE:              func(cmd *cobra.Command, args []string) error { return runBackupsList(cmd.Context(), global) },
-		ValidArgsFunction: cobra.NoFileCompletions,
-	})
-}
-
-// backupDocument is a backup in an answer.
-type backupDocument struct {
+// keptBackup is a backup on this machine.
+type keptBackup struct {
 	Name      string     `json:"name"`
 	Path      string     `json:"path"`
 	Time      *time.Time `json:"time"` // null if it cannot be read
 	AgeMS     *int64     `json:"age_ms"`
+	User      string     `json:"user,omitempty"` // of the run that made it, as far as the audit log knows
+	Run       string     `json:"run,omitempty"` // its name
 	Command   string     `json:"command,omitempty"`
 	Selection string     `json:"selection,omitempty"`
 	Context   string     `json:"context,omitempty"`
@@ -64,42 +34,204 @@ type backupDocument struct {
 	Bytes     int64      `json:"bytes"`
 	Whole     bool       `json:"whole"`
 	Error     string     `json:"error,omitempty"` // why it cannot be read
+	made      time.Time  // or last written to if that is unknown
+	// unended: the audit log has no end of its run.
+	unended bool
 }
 
-// describeBackup reads a backup through for its document.
-func describeBackup(folder *backup.Folder, file *backup.File, now time.Time) backupDocument {
-	d := backupDocument{Name: file.Name, Path: file.Path, Bytes: file.Size}
-	survey, err := folder.Survey(file.Path)
+// keptBackups reads the backups of this machine through, the newest first.
+func keptBackups(ctx context.Context, g *cli.Globals) (directory string, all []keptBackup, err error) {
+	folder, err := cli.BackupFolder(g)
 	if err != nil {
-		d.Error = cli.Message(err)
-		return d
+		return "", nil, err
 	}
-	made, age := survey.Time, max(0, now.Sub(survey.Time)).Milliseconds()
-	d.Time, d.AgeMS = &made, &age
-	d.Command, d.Selection, d.Context, d.Store = survey.Command, survey.Selection, survey.Context, survey.Store
-	d.StoreID, d.Prefix, d.Keys, d.Whole = survey.StoreID, survey.Prefix, survey.Keys, !survey.Torn
-	return d
+	files, err := folder.List()
+	if err != nil {
+		return "", nil, cli.Usagef("the backups cannot be listed: %s%s", err, cli.StateHint(g.Env.Getenv))
+	}
+	runs, err := localRuns(ctx, g)
+	if err != nil {
+		return "", nil, err
+	}
+	madeBy := map[string]*auditlog.Entry{}
+	for _, e := range runs {
+		if e.Backup != "" {
+			madeBy[e.Backup] = e
+		}
+	}
+	const settled = time.Hour // a reset that is not in the audit yet may be scanning
+	all = make([]keptBackup, len(files))
+	for i, file := range files {
+		if err := ctx.Err(); err != nil {
+			return "", nil, err
+		}
+		b := &all[i]
+		*b = keptBackup{Name: file.Name, Path: file.Path, Bytes: file.Size, made: file.Changed}
+		run := madeBy[auditlog.PlainName(file.Path)]
+		if run == nil {
+			b.unended = g.Env.Now().Sub(file.Changed) < settled
+		} else {
+			b.User, b.Run, b.unended = run.User, run.Run, run.Outcome == auditlog.Begun
+		}
+		s, err := folder.Survey(file.Path)
+		if err != nil {
+			b.Error = cli.Message(err)
+			continue
+		}
+		age := max(0, g.Env.Now().Sub(s.Time)).Milliseconds()
+		b.made, b.Time, b.AgeMS, b.Keys, b.Whole = s.Time, &s.Time, &age, s.Keys, !s.Torn
+		b.Command, b.Selection, b.Context, b.Store, b.StoreID, b.Prefix = s.Command, s.Selection, s.Context, s.Store, s.StoreID, s.Prefix
+	}
+	return folder.Path, all, nil
 }
 
-// state is the word for its completeness.
-func (d *backupDocument) state() string {
+// toPrune returns the backups older than age, and how many of these stay: the newest of each store, and those whose run has
+// not ended. The newest of all comes first.
+func toPrune(all []keptBackup, age time.Duration, now time.Time) (gone []keptBackup, spared int) {
+	newest := map[string]bool{}
+	for i := range all {
+		b := &all[i]
+		of := cmp.Or(b.StoreID, b.Store) + "\x00" + b.Prefix
+		needed := b.unended || !newest[of]
+		newest[of] = true
+		switch {
+		case now.Sub(b.made) <= age:
+		case needed:
+			spared++
+		default:
+			gone = append(gone, *b)
+		}
+	}
+	return gone, spared
+}
+
+func runList(ctx context.Context, o *undoOptions) error {
+	directory, all, err := keptBackups(ctx, o.Globals)
+	if err != nil {
+		return err
+	}
+	if len(all) == 0 && !o.Quiet {
+		o.Note("there are no backups in %s", directory)
+	}
+	return o.Print(&backupsAnswer{SchemaVersion: output.SchemaVersion, Directory: directory, Bytes: sizeOf(all), Backups: all})
+}
+
+func runPrune(ctx context.Context, o *undoOptions) error {
+	age, err := store.ParsePeriod(o.prune)
 	switch {
-	case d.Error != "":
-		return "unreadable: " + d.Error
-	case !d.Whole:
-		return "torn"
+	case err != nil:
+		return cli.Usagef("--prune %q is not a duration; write it like 90d or 12h", o.prune)
+	case !o.Yes && !o.dryRun && !o.Env.InIsTerminal:
+		return cli.Usagef("--prune asks before it removes, and there is no terminal to ask on; give --yes, or --dry-run to look first")
 	}
-	return "whole"
+	directory, all, err := keptBackups(ctx, o.Globals)
+	if err != nil {
+		return err
+	}
+	gone, spared := toPrune(all, age, o.Env.Now())
+	answer := &backupsAnswer{SchemaVersion: output.SchemaVersion, Directory: directory, Bytes: sizeOf(gone), Backups: gone,
+		Removed: new(int), DryRun: o.dryRun}
+	if spared > 0 && !o.Quiet {
+		o.Note("%s kept: the newest of a store, or of a reset that has not ended", output.Plural(spared, "backup"))
+	}
+	if o.dryRun || len(gone) == 0 {
+		return o.Print(answer)
+	}
+	if !o.Yes {
+		answer.printRows(&output.Printer{Out: o.Env.Err})
+		question := fmt.Sprintf("Remove %s, %s", output.Plural(len(gone), "backup"), output.Bytes(answer.Bytes))
+		if err := (&cli.Observer{Global: o.Globals}).Confirm(ctx, operation.Question{Text: question}); err != nil {
+			return err
+		}
+	}
+	for i := range gone {
+		if failed := o.Env.Remove(gone[i].Path); failed != nil {
+			err = errors.Join(err, failed)
+			continue
+		}
+		*answer.Removed++
+	}
+	if err != nil && *answer.Removed > 0 {
+		err = outcome.Partly(err)
+	}
+	return errors.Join(err, o.Print(answer))
 }
 
-// cells are a row of a table without the state.
-func (d *backupDocument) cells() []output.Cell {
-	age, keys := "-", "-"
-	if d.AgeMS != nil {
-		age, keys = ageText(time.Duration(*d.AgeMS)*time.Millisecond), cli.Number(d.Keys)
+func sizeOf(backups []keptBackup) (bytes int64) {
+	for i := range backups {
+		bytes += backups[i].Bytes
 	}
-	return []output.Cell{{Text: d.Name}, {Text: age}, {Text: strings.TrimSpace(d.Command + " " + d.Selection)},
-		{Text: cmp.Or(d.Context, d.Store, "-")}, {Text: keys}, {Text: output.Bytes(d.Bytes)}}
+	return bytes
+}
+
+// backupsAnswer is the answer of undo --list, and of undo --prune.
+type backupsAnswer struct {
+	SchemaVersion int          `json:"schema_version"`
+	Directory     string       `json:"directory"`
+	Bytes         int64        `json:"bytes"` // of all
+	Backups       []keptBackup `json:"backups"`
+	Removed       *int         `json:"removed,omitempty"` // how many of them are removed
+	DryRun        bool         `json:"dry_run,omitempty"`
+}
+
+// Lines implements output.Answer.
+func (a *backupsAnswer) Lines() []any { return output.Lines(a.Backups) }
+
+// Records implements output.Answer.
+func (a *backupsAnswer) Records() [][]string {
+	records := [][]string{{"name", "time", "user", "run", "command", "selection", "context", "store", "store_id", "prefix", "keys", "bytes",
+		"whole", "error", "path"}}
+	for i := range a.Backups {
+		b := &a.Backups[i]
+		made := ""
+		if b.Time != nil {
+			made = b.Time.Format(time.RFC3339)
+		}
+		records = append(records, []string{b.Name, made, b.User, b.Run, b.Command, b.Selection, b.Context, b.Store, b.StoreID, b.Prefix,
+			cli.Number(b.Keys), cli.Number(b.Bytes), fmt.Sprint(b.Whole), b.Error, b.Path})
+	}
+	return records
+}
+
+// Print implements output.Answer.
+func (a *backupsAnswer) Print(p *output.Printer) {
+	switch {
+	case a.DryRun:
+		a.printRows(p)
+		p.Line("would remove %s (dry run)", output.Plural(len(a.Backups), "backup"))
+	case a.Removed != nil:
+		p.Line("removed %s of %s", output.Plural(*a.Removed, "backup"), output.Bytes(a.Bytes))
+	case len(a.Backups) > 0:
+		a.printRows(p)
+		p.Line("%s, %s in %s", output.Plural(len(a.Backups), "backup"), output.Bytes(a.Bytes), a.Directory)
+	}
+}
+
+func (a *backupsAnswer) printRows(p *output.Printer) {
+	if len(a.Backups) == 0 {
+		return
+	}
+	columns := []output.Column{{Header: "NAME"}, {Header: "AGE", Right: true}, {Header: "BY", Shrinks: 5, Drops: 1},
+		{Header: "COMMAND", Shrinks: 8, Drops: 3}, {Header: "WHERE", Shrinks: 8, Drops: 2}, {Header: "KEYS", Right: true},
+		{Header: "SIZE", Right: true}, {Header: "STATE", Shrinks: 5}}
+	var rows [][]output.Cell
+	for i := range a.Backups {
+		b := &a.Backups[i]
+		age, keys, state := "-", "-", output.Cell{Text: "whole"}
+		switch {
+		case b.Error != "":
+			state = output.Cell{Text: "unreadable: " + b.Error, Style: output.Near}
+		case !b.Whole:
+			state = output.Cell{Text: "torn", Style: output.Near}
+		}
+		if b.AgeMS != nil {
+			age, keys = ageText(time.Duration(*b.AgeMS)*time.Millisecond), cli.Number(b.Keys)
+		}
+		rows = append(rows, []output.Cell{{Text: b.Name}, {Text: age}, {Text: cmp.Or(b.User, "-")},
+			{Text: strings.TrimSpace(b.Command + " " + b.Selection)}, {Text: cmp.Or(b.Context, b.Store, "-")}, {Text: keys},
+			{Text: output.Bytes(b.Bytes)}, state})
+	}
+	p.Table(columns, rows)
 }
 
 // ageText is an age in its largest unit.
@@ -115,76 +247,5 @@ func ageText(age time.Duration) string {
 	return fmt.Sprintf("%dd", int(age.Hours()/24))
 }
 
-// backupColumns are the columns of cells.
-func backupColumns() []output.Column {
-	return []output.Column{{Header: "NAME"}, {Header: "AGE", Right: true}, {Header: "COMMAND", Shrinks: 8, Drops: 2},
-		{Header: "WHERE", Shrinks: 8, Drops: 1}, {Header: "KEYS", Right: true}, {Header: "SIZE", Right: true}}
-}
-
-func runBackupsList(ctx context.Context, g *cli.Globals) error {
-	folder, err := cli.BackupFolder(g)
-	if err != nil {
-		return err
-	}
-	listed, err := folder.List()
-	if err != nil {
-		return cli.Usagef("the backups cannot be listed: %s%s", err, cli.StateHint(g.Env.Getenv))
-	}
-	answer := &backupsAnswer{SchemaVersion: output.SchemaVersion, Directory: folder.Path, Backups: []backupDocument{}}
-	for i := range listed {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		answer.Backups = append(answer.Backups, describeBackup(folder, &listed[i], g.Env.Now()))
-		answer.Bytes += listed[i].Size
-	}
-	if len(listed) == 0 && !g.Quiet {
-		g.Note("there are no backups in %s", folder.Path)
-	}
-	return g.Print(answer)
-}
-
-// backupsAnswer is the answer of backups list.
-type backupsAnswer struct {
-	SchemaVersion int              `json:"schema_version"`
-	Directory     string           `json:"directory"`
-	Bytes         int64            `json:"bytes"` // of all
-	Backups       []backupDocument `json:"backups"`
-}
-
-// Lines implements output.Answer.
-func (a *backupsAnswer) Lines() []any { return output.Lines(a.Backups) }
-
-// Records implements output.Answer.
-func (a *backupsAnswer) Records() [][]string {
-	records := [][]string{{"name", "time", "command", "selection", "context", "store", "store_id", "prefix", "keys", "bytes", "whole",
-		"error", "path"}}
-	for i := range a.Backups {
-		d := &a.Backups[i]
-		made := ""
-		if d.Time != nil {
-			made = d.Time.Format(time.RFC3339)
-		}
-		records = append(records, []string{d.Name, made, d.Command, d.Selection, d.Context, d.Store, d.StoreID, d.Prefix,
-			cli.Number(d.Keys),
-			cli.Number(d.Bytes), fmt.Sprint(d.Whole), d.Error, d.Path})
-	}
-	return records
-}
-
-// Print implements output.Answer.
-func (a *backupsAnswer) Print(p *output.Printer) {
-	if len(a.Backups) == 0 {
-		return
-	}
-	var rows [][]output.Cell
-	for i := range a.Backups {
-		style := output.Calm
-		if !a.Backups[i].Whole {
-			style = output.Near
-		}
-		rows = append(rows, append(a.Backups[i].cells(), output.Cell{Text: a.Backups[i].state(), Style: style}))
-	}
-	p.Table(append(backupColumns(), output.Column{Header: "STATE", Shrinks: 5}), rows)
-	p.Line("%s, %s in %s", output.Plural(len(a.Backups), "backup"), output.Bytes(a.Bytes), a.Directory)
-}
+// clockTime is an instant for people, in UTC as in the names of backups.
+func clockTime(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 MST") }

@@ -7,58 +7,28 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/auditlog"
-	"github.com/limitctl/limitctl/cmd/internal/backup"
 )
 
-// Which backups a rule removes, of a list that is the newest first.
-func TestPruneRule(t *testing.T) {
+// Old backups are removed but for the newest of a store, and those whose run has not ended. The list is the newest first.
+func TestWhatPruneRemoves(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	all := []keptBackup{}
 	for i, store := range []string{"a", "a", "b", "a", "b", "a"} { // 0 is the newest of a, 2 that of b
-		all = append(all, keptBackup{File: backup.File{Name: fmt.Sprint(i), Size: 10}, made: now.Add(-time.Duration(i) * 24 * time.Hour),
-			store: store, unended: i == 3})
+		all = append(all, keptBackup{Name: fmt.Sprint(i), made: now.Add(-time.Duration(i) * 24 * time.Hour), Store: store, unended: i == 3})
 	}
-	day := func(n int) *time.Duration { d := time.Duration(n)*24*time.Hour - time.Minute; return &d }
-	number := func(n int) *int { return &n }
-	size := func(n int64) *int64 { return &n }
-	for _, test := range []struct {
-		rule   pruneRule
-		want   string
-		spared int
-	}{
-		{pruneRule{olderThan: day(9)}, "", 0},
-		{pruneRule{olderThan: day(4)}, "4 5", 0},
-		{pruneRule{olderThan: day(1)}, "1 4 5", 2},
-		{pruneRule{keep: number(5)}, "5", 0},
-		{pruneRule{keep: number(1)}, "1 4 5", 2},
-		{pruneRule{maxSize: size(60)}, "", 0},
-		{pruneRule{maxSize: size(59)}, "5", 0},
-		{pruneRule{maxSize: size(40)}, "4 5", 0},
-		{pruneRule{maxSize: size(30)}, "1 4 5", 2}, // 2 and 3 were to go before 1
-		{pruneRule{maxSize: size(0)}, "1 4 5", 3},
-		{pruneRule{keep: number(4), olderThan: day(5), maxSize: size(30)}, "1 4 5", 2},
-	} {
-		gone, spared := test.rule.choose(all, now)
+	for age, want := range map[time.Duration]string{5 * 24 * time.Hour: "", 5*24*time.Hour - 1: "5", 4*24*time.Hour - 1: "4 5",
+		24*time.Hour - 1: "1 4 5 and 2 spared", -1: "1 4 5 and 3 spared"} {
+		gone, spared := toPrune(all, age, now)
 		var names []string
 		for i := range gone {
 			names = append(names, gone[i].Name)
 		}
-		if got := strings.Join(names, " "); got != test.want || spared != test.spared {
-			t.Errorf("%+v removes %q and spares %d, want %q and %d", test.rule, got, spared, test.want, test.spared)
-		}
-	}
-}
-
-func TestParseSize(t *testing.T) {
-	for text, want := range map[string]int64{"0": 0, "17": 17, "17B": 17, "1kB": 1000, "1.5GB": 1_500_000_000, "500 MB": 500_000_000,
-		"1GiB": 1 << 30, "2T": 2_000_000_000_000, "": -1, "GB": -1, "-1GB": -1, "1 XB": -1, "1GBB": -1, "NaN": -1, "Inf": -1, "1e300": -1,
-		"99999999999999999999": -1, "9e9T": -1} {
-		got, err := parseSize(text)
-		if err != nil {
-			got = -1
+		got := strings.Join(names, " ")
+		if spared > 0 {
+			got += fmt.Sprintf(" and %d spared", spared)
 		}
 		if got != want {
-			t.Errorf("%q is %d bytes (%v), want %d", text, got, err, want)
+			t.Errorf("older than %s: removes %q, want %q", age, got, want)
 		}
 	}
 }

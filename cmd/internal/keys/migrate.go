@@ -252,12 +252,12 @@ func (m *migrating) tell(ctx context.Context, s *cli.Settings, old connect.Store
 	answer := newMigrateAnswer(m.plan, result, err)
 	answer.ResetOld = cli.CommandHere(m.from, fromSettings, m.resetWords()...)
 	answer.doctor = cli.CommandHere(m.from, fromSettings, m.doctorWords()...)
-	if result.Undo != nil {
-		answer.Backup, answer.Undo = result.Undo.Backup, cli.RestoreCommand(m.to, s, *result.Undo)
+	if answer.Backup = result.Backup; answer.Backup != "" {
+		answer.Undo = cli.UndoCommand(m.to, s, answer.Backup)
 	}
 	printErr := m.Print(answer)
 	if answer.Undo != "" && (!m.Quiet || printErr != nil) {
-		fmt.Fprintf(m.Env.Err, "limitctl: undo with: %s\n", cli.UndoLine(m.to, s, *result.Undo))
+		fmt.Fprintf(m.Env.Err, "limitctl: undo with: %s\n", cli.UndoLine(m.to, s, result.Backup))
 	}
 	if !m.Quiet {
 		m.noteMigration(result, answer)

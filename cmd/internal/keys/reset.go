@@ -153,12 +153,12 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 		err = fmt.Errorf("%w; --keep-going changes the %s found", err, keysThatWere(result.Matched))
 	}
 	answer := newResetAnswer(plan, result, err)
-	if result.Undo != nil {
-		answer.Backup, answer.Undo = result.Undo.Backup, cli.RestoreCommand(o.Globals, s, *result.Undo)
+	if answer.Backup = result.Backup; answer.Backup != "" {
+		answer.Undo = cli.UndoCommand(o.Globals, s, answer.Backup)
 	}
 	printErr := o.Print(answer)
 	if answer.Undo != "" && (!o.Quiet || printErr != nil) {
-		fmt.Fprintf(o.Env.Err, "limitctl: undo with: %s\n", cli.UndoLine(o.Globals, s, *result.Undo))
+		fmt.Fprintf(o.Env.Err, "limitctl: undo with: %s\n", cli.UndoLine(o.Globals, s, result.Backup))
 	}
 	if result.Gone > 0 && answer.Undo != "" && !o.Quiet {
 		o.Note("this also brings back keys that somebody else deleted meanwhile")

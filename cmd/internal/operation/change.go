@@ -28,14 +28,13 @@ type change struct {
 
 // keepBackup keeps the backup of a change that ended with err. It says that there is a way back if keys are changed, or may
 // be; changed is how many. If none are, the backup is kept all the same, since a store can refuse in the middle of a call.
-// replace: the way back has to replace keys in use. It returns err, joined with its own error if the backup may not be whole.
-func (c *change) keepBackup(err error, changed int64, replace bool, observer Observer) (*Undo, error) {
+// It returns the path of the way back, and err, joined with its own error if the backup may not be whole.
+func (c *change) keepBackup(err error, changed int64, observer Observer) (path string, _ error) {
 	if err = c.backup.keep(err); changed == 0 {
-		return nil, err
+		return "", err
 	}
-	undo := &Undo{Backup: c.backup.path, Replace: replace}
-	observer.Undoable(*undo)
-	return undo, err
+	observer.Undoable(c.backup.path)
+	return c.backup.path, err
 }
 
 // newEntry returns the line of the audit log of a run that begins.

@@ -62,7 +62,7 @@ func TestAJournalThatCannotBeWritten(t *testing.T) {
 		for i, text := range journal.texts {
 			var entry auditlog.Entry
 			want := []auditlog.Outcome{auditlog.Begun, auditlog.Done}[i]
-			if err := json.Unmarshal([]byte(text), &entry); err != nil || entry.Outcome != want || entry.Backup != result.Undo.Backup ||
+			if err := json.Unmarshal([]byte(text), &entry); err != nil || entry.Outcome != want || entry.Backup != result.Backup ||
 				entry.Run != s.log.begun[0].Run || entry.Matched != 1 {
 				t.Errorf("%s: entry %d is %s", test.name, i, text)
 			}

@@ -85,16 +85,8 @@ type Observer interface {
 	// Confirm asks. It returns nil for a clear yes, and an error for a no or if it cannot
 	// ask; the operation ends with this error and changes nothing.
 	Confirm(ctx context.Context, q Question) error
-	// Undoable says how a change can be undone, as soon as the way back is there.
-	Undoable(u Undo)
-}
-
-// Undo is the way back from a change.
-type Undo struct {
-	// Backup is the absolute path of the backup to restore.
-	Backup string
-	// Replace says that the restore has to replace keys in use.
-	Replace bool
+	// Undoable gets the absolute path of the backup from which a change can be undone, as soon as that is whole.
+	Undoable(backup string)
 }
 
 // confirm asks the observer unless the consent covers the place.

@@ -28,7 +28,7 @@ type watcher struct {
 	steps     []Step
 	selected  *Selected
 	questions []Question
-	undo      []Undo
+	undo      []string
 	// answer is what Confirm returns.
 	answer error
 	// onSelected and onConfirm, if set, are called at that point.
@@ -55,7 +55,7 @@ func (w *watcher) Confirm(ctx context.Context, q Question) error {
 	return errors.Join(w.answer, ctx.Err())
 }
 
-func (w *watcher) Undoable(u Undo) { w.undo = append(w.undo, u) }
+func (w *watcher) Undoable(backup string) { w.undo = append(w.undo, backup) }
 
 type ignored struct{}
 

@@ -44,8 +44,8 @@ type MigrateResult struct {
 	Unknown int64
 	// Incomplete is why not all old keys could be looked at, nil if all were.
 	Incomplete error
-	// Undo is the way back, nil if nothing was changed or without a backup.
-	Undo *Undo
+	// Backup is the path of the way back, empty if nothing was changed or without a backup.
+	Backup string
 }
 
 // Missing names the parts of the store whose keys could not be looked at, as far as that is
@@ -104,7 +104,7 @@ func (r *Runner) migrate(ctx context.Context, plan *MigratePlan, observer Observ
 		planned := result.Matched
 		*result = MigrateResult{Migrated: m.Migrated, Unsure: found.Unsure, Unreadable: int64(found.Foreign.Count()), Unknown: m.unknown}
 		if m.backup != nil && (m.Raised > 0 || m.unknown > 0) {
-			result.Undo, err = c.keepBackup(err, m.Raised+m.unknown, true, observer)
+			result.Backup, err = c.keepBackup(err, m.Raised+m.unknown, observer)
 		}
 		entry.Matched, entry.Changed, entry.Unknown = m.Matched, m.Raised, m.unknown
 		if err != nil && !m.failed && ctx.Err() == nil {

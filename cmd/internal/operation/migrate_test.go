@@ -110,10 +110,10 @@ func TestMigrate(t *testing.T) {
 			}
 			entry := s.log.entries[0]
 			if entry.Command != "migrate" || entry.Matched != 9 || entry.Changed != 3 || entry.Outcome != auditlog.Partly ||
-				entry.Backup != result.Undo.Backup || !result.Undo.Replace {
+				entry.Backup != result.Backup {
 				t.Errorf("the audit log has %+v", entry)
 			}
-			undone := s.restoreAll(t, result.Undo.Backup)
+			undone := s.restoreAll(t, result.Backup)
 			if *undone != (RestoreResult{Restored: 3}) || s.used(t, "less") != 2 || s.used(t, "more") != 8 || s.inUse(t) != 2 {
 				t.Errorf("undone: %+v, %d keys in use", undone, s.inUse(t))
 			}
@@ -127,7 +127,7 @@ func TestMigrateAgain(t *testing.T) {
 	from := storetest.Entries{old("a", 3), old("b", 4)}
 	for i, want := range []counts{{Matched: 2, Raised: 2}, {Matched: 2, Already: 2}, {Matched: 2, Already: 2}} {
 		result, err := s.Migrate(t.Context(), s.planToMigrate(t, from), &watcher{})
-		if err != nil || countsOf(&result.Migrated) != want || (result.Undo != nil) != (i == 0) {
+		if err != nil || countsOf(&result.Migrated) != want || (result.Backup != "") != (i == 0) {
 			t.Errorf("time %d: %+v, %v, want %+v", i+1, result, err, want)
 		}
 		if i == 1 {
@@ -167,7 +167,7 @@ func TestMigrateWhileOthersTake(t *testing.T) {
 		}
 	}
 	check("afterwards", 4, 5, 9, 7)
-	if undone := s.restoreAll(t, result.Undo.Backup); *undone != (RestoreResult{Restored: 3}) {
+	if undone := s.restoreAll(t, result.Backup); *undone != (RestoreResult{Restored: 3}) {
 		t.Errorf("undone: %+v", undone)
 	}
 	check("undone,", 2, 2, 9, 0)
@@ -197,11 +197,11 @@ func TestMigrateSeveralIntoOne(t *testing.T) {
 		s.used(t, "all") != 9 {
 		t.Fatalf("%d are used after %+v, %v", s.used(t, "all"), result, err)
 	}
-	backup := s.opened(t, result.Undo.Backup)
+	backup := s.opened(t, result.Backup)
 	if backup.Records != 1 || backup.Damaged != 0 {
 		t.Errorf("the backup has %d records", backup.Records)
 	}
-	if s.restoreAll(t, result.Undo.Backup); s.used(t, "all") != 2 {
+	if s.restoreAll(t, result.Backup); s.used(t, "all") != 2 {
 		t.Errorf("undone, %d are used", s.used(t, "all"))
 	}
 }
@@ -269,7 +269,7 @@ func TestAnInterruptedMigration(t *testing.T) {
 		t.Fatalf("again it came to %+v, %v", again, err)
 	}
 	for _, r := range []*MigrateResult{again, result} {
-		s.restoreAll(t, r.Undo.Backup)
+		s.restoreAll(t, r.Backup)
 	}
 	if s.inUse(t) != 0 {
 		t.Errorf("%d keys are left after both were undone", s.inUse(t))
@@ -307,11 +307,11 @@ func TestAMigrationWhoseOutcomeIsUnknown(t *testing.T) {
 	if !errors.Is(err, store.ErrOutcomeUnknown) || result.Unknown != 1 || result.Already != 1 || result.Raised != 0 {
 		t.Fatalf("it came to %+v, %v", result, err)
 	}
-	if s.log.entries[0].Unknown != 1 || result.Undo == nil || s.used(t, "a") != 3 {
+	if s.log.entries[0].Unknown != 1 || result.Backup == "" || s.used(t, "a") != 3 {
 		t.Fatalf("the audit log has %+v", s.log.entries)
 	}
 	s.Store = s.memory
-	if s.restoreAll(t, result.Undo.Backup); s.inUse(t) != 0 {
+	if s.restoreAll(t, result.Backup); s.inUse(t) != 0 {
 		t.Errorf("%d keys are left", s.inUse(t))
 	}
 }

@@ -60,8 +60,9 @@ func TestRestoreIntoItsOwnStore(t *testing.T) {
 	if id, _ := s.memory.StoreID(t.Context()); id != "" {
 		t.Error("the refusal has given the store an id")
 	}
-	result, err = s.Restore(t.Context(), &RestorePlan{Backup: b, IntoOther: true}, &watcher{})
-	if err != nil || result.Restored != 1 {
+	w := &watcher{}
+	result, err = s.Restore(t.Context(), &RestorePlan{Backup: b, IntoOther: other}, w)
+	if err != nil || result.Restored != 1 || w.questions[0].Text != other.Error()+". Restore 1 key into it" {
 		t.Errorf("in another store, as was asked: %+v, %v", result, err)
 	}
 	_, err = s.Restore(t.Context(), &RestorePlan{Backup: b}, &watcher{})

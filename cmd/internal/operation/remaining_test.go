@@ -69,14 +69,14 @@ func TestAdjust(t *testing.T) {
 				if w.questions[0].Text != test.question || s.log.entries[0].Changed != result.Changed {
 					t.Errorf("it asked %+v; the audit log has %+v", w.questions, s.log.entries)
 				}
-				if (result.Undo != nil) != backup || backup && !result.Undo.Replace {
-					t.Fatalf("backup %v: the way back is %+v", backup, result.Undo)
+				if (result.Backup != "") != backup {
+					t.Fatalf("backup %v: the way back is %+v", backup, result.Backup)
 				}
 				if !backup {
 					return
 				}
 				s.take(t, "c", 1) // which was left as it was
-				if restored := s.restoreAll(t, result.Undo.Backup); restored.Restored != test.undone {
+				if restored := s.restoreAll(t, result.Backup); restored.Restored != test.undone {
 					t.Errorf("of the backup come back %+v", restored)
 				}
 				if back := (used{s.used(t, "a"), s.used(t, "b"), s.used(t, "c")}); back != (used{9, 1, 7}) {
@@ -94,7 +94,7 @@ func TestAnAdjustmentThatChangesNothing(t *testing.T) {
 	plan := s.planToReset(t)
 	plan.Remaining = &Remaining{Units: 4}
 	result, err := s.Reset(t.Context(), plan, &watcher{})
-	if err != nil || result.Effect != (Effect{Stay: 1}) || result.Undo != nil || len(s.left(t)) > 0 {
+	if err != nil || result.Effect != (Effect{Stay: 1}) || result.Backup != "" || len(s.left(t)) > 0 {
 		t.Errorf("it came to %+v, %v, and left %v", result, err, s.left(t))
 	}
 }
@@ -111,7 +111,7 @@ func TestAKeyUsedBeforeItsAdjustment(t *testing.T) {
 	if err != nil || w.selected.Effect != (Effect{Stay: 1}) || result.Effect != (Effect{Gain: 1}) || s.used(t, "a") != 5 {
 		t.Fatalf("it came to %+v, %v, %d used", result, err, s.used(t, "a"))
 	}
-	if s.restoreAll(t, result.Undo.Backup); s.used(t, "a") != 7 {
+	if s.restoreAll(t, result.Backup); s.used(t, "a") != 7 {
 		t.Errorf("%d units come back, and 7 were in use", s.used(t, "a"))
 	}
 }
@@ -152,10 +152,10 @@ func TestAnAdjustmentThatFailsInTheMiddle(t *testing.T) {
 			t.Fatalf("it came to %+v, %v", result, err)
 		}
 		s.Store = s.memory
-		if backup := s.opened(t, result.Undo.Backup); backup.Records != keysPerBatch || len(asked) != keysPerBatch {
+		if backup := s.opened(t, result.Backup); backup.Records != keysPerBatch || len(asked) != keysPerBatch {
 			t.Errorf("of %d keys that may be changed %d come back", len(asked), backup.Records)
 		}
-		if restored := s.restoreAll(t, result.Undo.Backup); restored.Restored != result.Changed {
+		if restored := s.restoreAll(t, result.Backup); restored.Restored != result.Changed {
 			t.Errorf("of the backup come back %+v", restored)
 		}
 	}

@@ -53,8 +53,8 @@ type ResetResult struct {
 	// that look like one's and were left out.
 	Layouts []string
 	Unsure  Unsure
-	// Undo is the way back, nil if no key is known to be changed, or may be, or without a backup.
-	Undo *Undo
+	// Backup is the path of the way back, empty if no key is known to be changed, or may be, or without a backup.
+	Backup string
 }
 
 // Missing names the parts of the store whose keys could not be looked at, as far as that is
@@ -111,7 +111,7 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 		done, err := r.resetTargets(ctx, observer, targets)
 		found.Foreign.merge(&done.foreign)
 		if targets.backup != nil && done.any(err) && int64(targets.count) > targets.damaged {
-			result.Undo, err = c.keepBackup(err, done.keys+done.unknown, plan.Remaining != nil, observer)
+			result.Backup, err = c.keepBackup(err, done.keys+done.unknown, observer)
 		}
 		result.Changed, result.Effect, result.Unknown = done.keys, done.effect, done.unknown
 		entry.Changed, entry.Unknown = done.keys, done.unknown

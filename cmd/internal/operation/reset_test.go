@@ -30,7 +30,7 @@ func TestReset(t *testing.T) {
 	before := *plan
 	result, err := s.Reset(t.Context(), plan, w)
 	path := filepath.Join(s.dir, "backup.jsonl")
-	if err != nil || result.Matched != 7 || result.Changed != 7 || result.Undo == nil || *result.Undo != (Undo{Backup: path}) {
+	if err != nil || result.Matched != 7 || result.Changed != 7 || result.Backup != path {
 		t.Fatalf("it came to %+v, %v", result, err)
 	}
 	if n := s.inUse(t); n != 0 {
@@ -47,7 +47,7 @@ func TestReset(t *testing.T) {
 	if w.selected.Count != 7 || len(w.selected.Sample) != 5 || len(w.selected.Limits) != 1 || w.selected.Limits[0] != (LimitCount{"n", 7}) {
 		t.Errorf("it showed %+v", w.selected)
 	}
-	if len(w.undo) != 1 || w.undo[0] != *result.Undo || fmt.Sprint(w.steps) != "[scanning resetting]" {
+	if len(w.undo) != 1 || w.undo[0] != result.Backup || fmt.Sprint(w.steps) != "[scanning resetting]" {
 		t.Errorf("it told the ways back %v and the steps %v", w.undo, w.steps)
 	}
 	want := auditlog.Entry{Time: s.now.UTC(), User: "night", Context: "dev", Store: "memory", Prefix: "rl", Command: "reset",
@@ -146,7 +146,7 @@ func TestADryRunAsksAndChangesNothing(t *testing.T) {
 	plan.DryRun = true
 	s.Place.Access = Access{Context: "prod", ReadOnly: true}
 	result, err := s.Reset(t.Context(), plan, w)
-	if err != nil || result.Matched != 1 || result.Changed != 0 || result.Undo != nil || w.selected.Count != 1 || len(w.questions) > 0 {
+	if err != nil || result.Matched != 1 || result.Changed != 0 || result.Backup != "" || w.selected.Count != 1 || len(w.questions) > 0 {
 		t.Errorf("it came to %+v, %v, and asked %v", result, err, w.questions)
 	}
 	s.checkUntouched(t, 1)
@@ -184,7 +184,7 @@ func TestAResetThatFailsInTheMiddle(t *testing.T) {
 		return do(records...)
 	}}
 	result, err := s.Reset(t.Context(), s.planToReset(t), w)
-	if result == nil || result.Matched != many || result.Changed != keysPerBatch || result.Undo == nil {
+	if result == nil || result.Matched != many || result.Changed != keysPerBatch || result.Backup == "" {
 		t.Fatalf("it came to %+v", result)
 	}
 	if !errors.Is(err, outcome.ErrPartly) || !store.IsAway(err) || !strings.HasSuffix(err.Error(), "(500 of 600 keys done"+resetEndsWith) {
@@ -196,7 +196,7 @@ func TestAResetThatFailsInTheMiddle(t *testing.T) {
 		t.Errorf("the audit log has %+v", entry)
 	}
 	s.Store = s.memory
-	if restored := s.restoreAll(t, result.Undo.Backup); restored.Restored != keysPerBatch || restored.Already != many-keysPerBatch {
+	if restored := s.restoreAll(t, result.Backup); restored.Restored != keysPerBatch || restored.Already != many-keysPerBatch {
 		t.Errorf("of the backup come back %+v", restored)
 	}
 }
@@ -224,9 +224,9 @@ func TestABackupIsKeptIfSomethingMayBeChanged(t *testing.T) {
 			continue
 		}
 		kept := len(s.left(t)) > 0
-		if kept != test.kept || (result.Undo != nil) != test.undone || (len(w.undo) > 0) != test.undone ||
+		if kept != test.kept || (result.Backup != "") != test.undone || (len(w.undo) > 0) != test.undone ||
 			(s.log.entries[0].Backup != "") != kept {
-			t.Errorf("%s: a backup is kept: %v; it told %+v, %v; the audit log has %+v", name, kept, result.Undo, w.undo, s.log.entries)
+			t.Errorf("%s: a backup is kept: %v; it told %+v, %v; the audit log has %+v", name, kept, result.Backup, w.undo, s.log.entries)
 		}
 		if s.log.entries[0].Outcome != auditlog.Failed {
 			t.Errorf("%s: the audit log has %+v", name, s.log.entries)
@@ -244,7 +244,7 @@ func TestAnInterruptedReset(t *testing.T) {
 		return do(records...)
 	}}
 	result, err := s.Reset(ctx, s.planToReset(t), &watcher{})
-	if result == nil || result.Changed != keysPerBatch || result.Undo == nil || !errors.Is(err, context.Canceled) {
+	if result == nil || result.Changed != keysPerBatch || result.Backup == "" || !errors.Is(err, context.Canceled) {
 		t.Fatalf("it came to %+v, %v", result, err)
 	}
 	if entry := s.log.entries[0]; entry.Outcome != auditlog.Interrupted || entry.Changed != keysPerBatch {
@@ -274,7 +274,7 @@ func TestTheBackupHasWhatWasDeleted(t *testing.T) {
 	if err != nil || result.Changed != 1 {
 		t.Fatalf("it came to %+v, %v", result, err)
 	}
-	s.restoreAll(t, result.Undo.Backup)
+	s.restoreAll(t, result.Backup)
 	if used := s.used(t, "a"); used != 5 {
 		t.Errorf("%d units come back, and 5 were deleted", used)
 	}
@@ -293,7 +293,7 @@ func TestKeysThatAreGoneMeanwhile(t *testing.T) {
 	if err != nil || result.Matched != 2 || result.Changed != 1 || result.Gone != 1 {
 		t.Fatalf("it came to %+v, %v", result, err)
 	}
-	s.restoreAll(t, result.Undo.Backup)
+	s.restoreAll(t, result.Backup)
 	if a, b := s.used(t, "a"), s.used(t, "b"); a != 3 || b != 4 {
 		t.Errorf("undo brings back %d and %d units", a, b)
 	}
@@ -317,10 +317,10 @@ func TestTheBackupKeepsWhatWasDamagedSince(t *testing.T) {
 		t.Fatalf("it came to %+v, %v", result, err)
 	}
 	s.Store = s.memory
-	if b := s.opened(t, result.Undo.Backup); b.Damaged > 0 || b.Records != 2 {
+	if b := s.opened(t, result.Backup); b.Damaged > 0 || b.Records != 2 {
 		t.Errorf("the backup has %d records and %d damaged lines", b.Records, b.Damaged)
 	}
-	s.restoreAll(t, result.Undo.Backup)
+	s.restoreAll(t, result.Backup)
 	if s.used(t, "a") != 3 || s.used(t, "b") != 4 {
 		t.Errorf("%d and %d units come back", s.used(t, "a"), s.used(t, "b"))
 	}

@@ -1,7 +1,6 @@
 package operation
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +30,7 @@ type Backup struct {
 func OpenBackup(f *Files, path, prefix string) (*Backup, error) {
 	file, err := f.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("the backup %q cannot be read: %w; `limitctl backups list` names those of this machine, and "+
+		return nil, fmt.Errorf("the backup %q cannot be read: %w; `limitctl undo --list` names those of this machine, and "+
 			"`limitctl audit` the machine that has another", path, fs.ErrNotExist)
 	}
 	if err != nil {
@@ -56,22 +55,25 @@ func OpenBackup(f *Files, path, prefix string) (*Backup, error) {
 // Close closes the file of the backup.
 func (b *Backup) Close() error { return b.file.Close() }
 
-// StoreKeys returns the first store keys of other limiters' limits that a restore would write, up to
-// most, and how many there are. Subjects do not tell them: a file that was edited can name any.
+// StoreKeys returns the first store keys that a restore would write, up to most, and how many there are. Of other limiters,
+// subjects do not tell them: a file that was edited can name any.
 func (b *Backup) StoreKeys(most int) (first []string, count int, err error) {
-	if b.Layout == "" {
-		return nil, 0, nil
-	}
+	own := admin.OwnLayout(b.Prefix)
 	if _, err := b.file.Seek(0, 0); err != nil {
 		return nil, 0, fmt.Errorf("the backup cannot be read again: %w", err)
 	}
 	err = b.Each(b.file, keysPerBatch, func(batch backup.Batch) error {
 		for i := range batch.Records {
-			for j := range batch.Records[i].Members {
-				if count++; len(first) < most {
-					first = append(first, batch.Records[i].Members[j].StoreKey)
-				}
+			r := &batch.Records[i]
+			storeKeys := []string{own.StoreKey(r.Key)}
+			if len(r.Members) > 0 {
+				storeKeys = nil
 			}
+			for j := range r.Members {
+				storeKeys = append(storeKeys, r.Members[j].StoreKey)
+			}
+			count += len(storeKeys)
+			first = append(first, storeKeys[:max(0, min(len(storeKeys), most-len(first)))]...)
 		}
 		return nil
 	})
@@ -102,25 +104,21 @@ func (b *Backup) DamageError() error {
 type RestorePlan struct {
 	// Backup is what to restore. The caller closes it.
 	Backup *Backup
-	// Replace brings back keys that have been used since, over what they hold.
+	// Replace brings back keys that have been used since, over what they hold. A backup of keys that were left in use
+	// replaces them in any case.
 	Replace bool
-	// IntoOther restores into this store even if the backup is of another one. It also brings back the keys that the
-	// change of the backup had not reached.
-	IntoOther bool
+	// IntoOther, if set, says why this is another store than that of the backup. It gets the backup all the same, also the
+	// keys that the change of the backup had not reached.
+	IntoOther error
 	// Only, if set, says which keys are brought back.
 	Only func(store.Key) bool
 	// InUse, if set, gets each key that was left because it has been used since.
 	InUse   func(store.Key)
 	Consent Consent
-	// Command is its name in the audit log. The default is "restore".
-	Command string
-	// Ask asks for a confirmation in any case.
-	Ask bool
 }
 
-// MustAsk reports whether the restore has to be confirmed: it is to be, or it overwrites
-// keys, or the place is protected.
-func (p *RestorePlan) MustAsk(a Access) bool { return p.Ask || p.Replace || a.Protected }
+// replaces reports whether keys that have been used since are overwritten.
+func (p *RestorePlan) replaces() bool { return p.Replace || p.Backup.Adjusts }
 
 // RestoreResult is the outcome of the records of a backup.
 type RestoreResult struct {
@@ -138,18 +136,17 @@ type RestoreResult struct {
 	unfit   error // of the first few
 }
 
-// Restore brings back what a backup holds, and asks first if it must. Without a result
-// nothing was changed.
+// Restore asks, and brings back what a backup holds. Without a result nothing was changed.
 func (r *Runner) Restore(ctx context.Context, plan *RestorePlan, observer Observer) (*RestoreResult, error) {
-	if !plan.IntoOther {
+	if plan.IntoOther == nil {
 		if err := r.CheckOrigin(ctx, plan.Backup); err != nil {
 			return nil, err
 		}
 	}
-	entry := r.newEntry(cmp.Or(plan.Command, "restore"), absolute(plan.Backup.Path))
-	question := ""
-	if plan.MustAsk(r.Place.Access) {
-		question = "Restore " + output.Plural(plan.Backup.Records, "key")
+	entry := r.newEntry("undo", absolute(plan.Backup.Path))
+	question := "Restore " + output.Plural(plan.Backup.Records, "key")
+	if plan.IntoOther != nil {
+		question = plan.IntoOther.Error() + ". " + question + " into it"
 	}
 	entry.Matched = int64(plan.Backup.Records)
 	if layouts := plan.Backup.Layouts; len(layouts) > 0 {
@@ -192,7 +189,7 @@ func (r *Runner) restoreRecords(ctx context.Context, plan *RestorePlan, observer
 		if len(records) == 0 {
 			return nil
 		}
-		if batch.Unreached && !plan.IntoOther { // what became of them since is not due to the change
+		if batch.Unreached && plan.IntoOther == nil { // what became of them since is not due to the change
 			result.Unreached += int64(len(records))
 			return nil
 		}
@@ -215,7 +212,7 @@ func (r *Runner) restoreBatch(ctx context.Context, plan *RestorePlan, records []
 	unknown := result.Unknown
 	return r.retry(ctx, new(result.known() > 0), func(ctx context.Context, _ bool) error {
 		result.Unknown = unknown
-		outcomes, err := r.Store.Import(ctx, plan.Replace, records...)
+		outcomes, err := r.Store.Import(ctx, plan.replaces(), records...)
 		var left []admin.Record
 		for i := range records {
 			if i >= len(outcomes) || outcomes[i] == admin.NotKnown {
@@ -246,7 +243,7 @@ func (r *Runner) restoreUnused(ctx context.Context, plan *RestorePlan, records [
 	reached := result.known() > 0
 	return r.retry(ctx, &reached, func(ctx context.Context, _ bool) error {
 		*result = before
-		if plan.Replace {
+		if plan.replaces() {
 			now, _, err := r.Store.Delete(ctx, records...)
 			deleted += now
 			var foreign Foreign
@@ -330,7 +327,7 @@ func (r *RestoreResult) err(plan *RestorePlan, err error) error {
 	switch {
 	case err != nil:
 		second := secondRestore
-		if plan.Replace {
+		if plan.replaces() {
 			second = secondReplace
 		}
 		err = outcome.WithProgress(err, "%d of %s %s%s", r.Restored+r.Already, output.Plural(plan.Backup.Records, "record"),

@@ -46,11 +46,11 @@ func (s *site) reset(t *testing.T) string {
 		t.Fatal(err)
 	}
 	s.log.entries, s.log.opened, s.log.closed = nil, 0, 0
-	return result.Undo.Backup
+	return result.Backup
 }
 
 func TestRestore(t *testing.T) {
-	s, w := newSite(t), &watcher{answer: errNo} // which is not asked
+	s, w := newSite(t), &watcher{}
 	s.take(t, "a", 3)
 	s.take(t, "b", 4)
 	path := s.reset(t)
@@ -58,10 +58,10 @@ func TestRestore(t *testing.T) {
 	if err != nil || *result != (RestoreResult{Restored: 2}) || s.used(t, "a") != 3 || s.used(t, "b") != 4 {
 		t.Errorf("it came to %+v, %v", result, err)
 	}
-	if len(w.questions) > 0 || len(w.steps) != 1 || w.steps[0] != Restoring {
+	if len(w.questions) != 1 || w.questions[0].Text != "Restore 2 keys" || len(w.steps) != 1 || w.steps[0] != Restoring {
 		t.Errorf("it asked %v, in the steps %v", w.questions, w.steps)
 	}
-	want := auditlog.Entry{Time: s.now.UTC(), User: "night", Store: "memory", Prefix: "rl", Command: "restore", Selection: path,
+	want := auditlog.Entry{Time: s.now.UTC(), User: "night", Store: "memory", Prefix: "rl", Command: "undo", Selection: path,
 		Matched: 2, Changed: 2, Outcome: auditlog.Done}
 	if len(s.log.entries) != 1 || !reflect.DeepEqual(s.log.entries[0], want) {
 		t.Errorf("the audit log has %+v, want %+v", s.log.entries, want)
@@ -129,7 +129,7 @@ func TestARestoreThatDoesNotBegin(t *testing.T) {
 		openIs error
 		asks   Question
 	}{
-		"a no to replacing": {Access{}, RestorePlan{Replace: true}, nil, Question{Text: "Restore 1 key"}},
+		"a no": {Access{}, RestorePlan{}, nil, Question{Text: "Restore 1 key"}},
 		"a no in a protected context": {Access{Context: "prod", Protected: true}, RestorePlan{Consent: Consent{Yes: true}}, nil,
 			Question{"Restore 1 key", "prod"}},
 		"a read-only context":   {Access{Context: "prod", ReadOnly: true}, RestorePlan{Consent: Consent{Yes: true}}, nil, Question{}},
@@ -282,15 +282,15 @@ func TestARestoreLeavesWhatAKilledResetHadNotReached(t *testing.T) {
 	for name, test := range map[string]struct {
 		remaining *Remaining
 		replace   bool
-		other     bool
+		other     error
 		want      RestoreResult
 		first     int64 // used of the first key then, which the reset has changed and somebody has used since
 		last      int64 // the same of one that it had not reached
 	}{
-		"deleted":            {nil, false, false, RestoreResult{Restored: 499, InUse: 1, Already: 500, Unreached: 2}, 1, 7},
-		"deleted, replaced":  {nil, true, false, RestoreResult{Restored: 500, Already: 500, Unreached: 2}, 3, 7},
-		"adjusted, replaced": {&Remaining{Units: 10}, true, false, RestoreResult{Restored: 500, Already: 500, Unreached: 2}, 3, 7},
-		"elsewhere":          {nil, true, true, RestoreResult{Restored: 502, Already: 500}, 3, 3},
+		"deleted":            {nil, false, nil, RestoreResult{Restored: 499, InUse: 1, Already: 500, Unreached: 2}, 1, 7},
+		"deleted, replaced":  {nil, true, nil, RestoreResult{Restored: 500, Already: 500, Unreached: 2}, 3, 7},
+		"adjusted": {&Remaining{Units: 10}, false, nil, RestoreResult{Restored: 500, Already: 500, Unreached: 2}, 3, 7},
+		"elsewhere":          {nil, true, errors.New("another"), RestoreResult{Restored: 502, Already: 500}, 3, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
@@ -331,7 +331,7 @@ func TestARestoreLeavesWhatAKilledResetHadNotReached(t *testing.T) {
 			if used := s.used(t, last); used != test.last {
 				t.Errorf("%d of a key that was not reached are in use, want %d", used, test.last)
 			}
-			if used := s.used(t, deleted.Key.Subject); used != 0 && !test.other {
+			if used := s.used(t, deleted.Key.Subject); used != 0 && test.other == nil {
 				t.Errorf("%d of a key are in use that somebody else deleted", used)
 			}
 		})

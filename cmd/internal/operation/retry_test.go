@@ -3,16 +3,12 @@ package operation
 import (
 	"context"
 	"errors"
-	"iter"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/cmd/internal/connect"
-	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
-	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
 
 // warned makes a site keep its warnings.
@@ -71,7 +67,7 @@ func TestADeletionWhoseAnswerIsLost(t *testing.T) {
 			if n := s.inUse(t); n != 0 {
 				t.Errorf("%d keys are in use", n)
 			}
-			restored := s.restoreAll(t, result.Undo.Backup)
+			restored := s.restoreAll(t, result.Backup)
 			if restored.Restored != many || s.used(t, 0) != 3 || s.used(t, many-1) != 3 {
 				t.Errorf("of the backup come back %+v, and %d and %d units", restored, s.used(t, 0), s.used(t, many-1))
 			}
@@ -95,7 +91,7 @@ func TestADeletionThatIsLateAtItsSecondTry(t *testing.T) {
 	if err != nil || result.Changed != 1 {
 		t.Fatalf("it came to %+v, %v", result, err)
 	}
-	if s.restoreAll(t, result.Undo.Backup); s.used(t, "a") != 5 {
+	if s.restoreAll(t, result.Backup); s.used(t, "a") != 5 {
 		t.Errorf("%d units come back, and 5 were deleted", s.used(t, "a"))
 	}
 }
@@ -112,7 +108,7 @@ func TestAStoreThatDoesNotComeBack(t *testing.T) {
 	}}
 	began := s.now
 	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
-	if result == nil || result.Changed != 0 || result.Unknown != keysPerBatch || result.Undo == nil ||
+	if result == nil || result.Changed != 0 || result.Unknown != keysPerBatch || result.Backup == "" ||
 		!errors.Is(err, store.ErrOutcomeUnknown) || !strings.HasSuffix(err.Error(), "(0 of 600 keys known to be done"+resetEndsWith) {
 		t.Errorf("it came to %+v, %v", result, err)
 	}
@@ -130,7 +126,7 @@ func TestARefusalAfterALostAnswer(t *testing.T) {
 	}}
 	s.Sleep = func(context.Context, time.Duration) error { tries++; return nil }
 	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
-	if result == nil || result.Unknown != 1 || result.Undo == nil || tries != 1 || !errors.Is(err, store.ErrRefused) {
+	if result == nil || result.Unknown != 1 || result.Backup == "" || tries != 1 || !errors.Is(err, store.ErrRefused) {
 		t.Errorf("after %d tries it came to %+v, %v", tries, result, err)
 	}
 }
@@ -183,7 +179,7 @@ func TestAnAdjustmentWhoseAnswerIsLost(t *testing.T) {
 				t.Fatalf("after %v it came to %+v, %v", tried, result, err)
 			}
 			s.Store = s.memory
-			s.restoreAll(t, result.Undo.Backup)
+			s.restoreAll(t, result.Backup)
 			for i := range many {
 				if used := s.used(t, i); used != 3 {
 					t.Fatalf("%d units of key %d come back", used, i)
@@ -212,57 +208,6 @@ func TestARestoreWhoseAnswerIsLost(t *testing.T) {
 			&watcher{})
 		if err != nil || *result != (RestoreResult{Restored: 2}) || s.used(t, "a") != 1 || s.used(t, "b") != 2 || tries != 2 {
 			t.Errorf("replace %v: after %d tries it came to %+v, %v", replace, tries, result, err)
-		}
-	}
-}
-
-// Keys that were unused when a backup was made are made so again, also at a second try.
-func TestARestoreOfUnusedKeysWhoseAnswerIsLost(t *testing.T) {
-	for _, replace := range []bool{false, true} {
-		s := newSite(t)
-		migrated, err := s.Migrate(t.Context(), s.planToMigrate(t, storetest.Entries{old("a", 3), old("b", 4)}), &watcher{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		tries := 0
-		s.Store = &lossyStore{s.memory, func() bool { tries++; return tries == 1 }}
-		plan := &RestorePlan{Backup: s.opened(t, migrated.Undo.Backup), Replace: replace, Consent: Consent{Yes: true}}
-		result, err := s.Restore(t.Context(), plan, &watcher{})
-		if tries != 2 {
-			t.Errorf("replace %v: it tried %d times", replace, tries)
-		}
-		if replace {
-			// One was deleted by the try that was not answered.
-			if err != nil || *result != (RestoreResult{Restored: 1, Already: 1}) || s.inUse(t) != 0 {
-				t.Errorf("with replace it came to %+v, %v, and %d keys are in use", result, err, s.inUse(t))
-			}
-		} else if !errors.Is(err, outcome.ErrPartly) || *result != (RestoreResult{InUse: 2}) || s.inUse(t) != 2 {
-			t.Errorf("without replace it came to %+v, %v, and %d keys are in use", result, err, s.inUse(t))
-		}
-	}
-}
-
-// lossyStore loses the answer of a deletion or a scan after the first key.
-type lossyStore struct {
-	connect.Store
-	loses func() bool
-}
-
-func (l *lossyStore) Delete(ctx context.Context, records ...admin.Record) (int, []admin.Record, error) {
-	if l.loses() {
-		_, _, err := l.Store.Delete(ctx, records[0])
-		return 0, nil, errors.Join(err, store.ErrOutcomeUnknown)
-	}
-	return l.Store.Delete(ctx, records...)
-}
-
-func (l *lossyStore) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
-	loses := l.loses()
-	return func(yield func(admin.Entry, error) bool) {
-		for e, err := range l.Store.Scan(ctx, q) {
-			if !yield(e, err) || loses && !yield(admin.Entry{}, store.ErrUnavailable) || loses {
-				return
-			}
 		}
 	}
 }
