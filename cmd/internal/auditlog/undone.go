@@ -15,16 +15,12 @@ type Undone struct {
 	Outcome Outcome `json:"outcome"`
 }
 
-// Text says what became of the run, without when and by whom: "undone" or "restored", maybe only in part.
+// Text says what became of the run, without when and by whom.
 func (u *Undone) Text() string {
-	text := "restored"
-	if u.Command == "undo" {
-		text = "undone"
-	}
 	if u.Outcome != Done {
-		text += " in part"
+		return "undone in part"
 	}
-	return text
+	return "undone"
 }
 
 // BringsBack reports whether a run restores a backup, whose path is its selection.

@@ -25,7 +25,7 @@ func TestWhatBroughtARunBack(t *testing.T) {
 	}{
 		"nothing":       {[]*Entry{reset()}, ""},
 		"undone":        {[]*Entry{reset(), run("u", "undo", "/b.jsonl", "", Done, 3)}, "u undone"},
-		"compressed":    {[]*Entry{reset(), run("u", "restore", "/b.jsonl.gz", "", Done, 3)}, "u restored"},
+		"compressed":    {[]*Entry{reset(), run("u", "restore", "/b.jsonl.gz", "", Done, 3)}, "u undone"},
 		"another":       {[]*Entry{reset(), run("u", "restore", "/c.jsonl", "", Done, 3)}, ""},
 		"which went on": {[]*Entry{late(reset()), run("u", "undo", "/b.jsonl", "", Done, 3)}, ""},
 		"elsewhere":     {[]*Entry{reset(), other(run("u", "restore", "/b.jsonl", "", Done, 3))}, ""},
@@ -36,7 +36,7 @@ func TestWhatBroughtARunBack(t *testing.T) {
 		"failed":        {[]*Entry{reset(), run("u", "undo", "/b.jsonl", "", Failed, 0)}, ""},
 		"only begun":    {[]*Entry{reset(), run("u", "undo", "/b.jsonl", "", Begun, 0)}, ""},
 		"twice": {[]*Entry{reset(), run("u", "undo", "/b.jsonl", "", Partly, 3), run("v", "restore", "/b.jsonl", "", Done, 1)},
-			"v restored"},
+			"v undone"},
 		"and then again": {[]*Entry{reset(), run("u", "undo", "/b.jsonl", "", Done, 3), run("v", "restore", "/b.jsonl", "", Partly, 1)},
 			"u undone"},
 	} {

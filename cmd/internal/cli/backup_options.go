@@ -78,7 +78,9 @@ func (o *BackupOptions) WithHint(err error) error {
 
 // UndoCommand is the command that undoes a change in its store, whatever happens in between.
 // It holds no password; the user gives that again, as LIMITCTL_PASSWORD.
-func UndoCommand(g *Globals, s *Settings, backup string) string { return CommandHere(g, s, "undo", backup) }
+func UndoCommand(g *Globals, s *Settings, backup string) string {
+	return CommandHere(g, s, "undo", backup)
+}
 
 // UndoLine is the command that undoes a change, as people see it: "limitctl undo" if the backup is
 // where undo looks. Undo shows the last change and asks first, in case there is a later one.

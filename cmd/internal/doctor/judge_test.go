@@ -271,7 +271,7 @@ func TestRights(t *testing.T) {
 		"setrange", "pexpireat", "del", "unlink", "pttl")
 	checkVerdicts(t, []verdictTest{
 		{"all", judgeRights(factsOf(denied)), OK, "user u can run every limitctl command", ""},
-		{"reader", judgeRights(roleFacts("reader")), OK, "can run check, inspect, denials, audit; not consume, refund, reset, restore, " +
+		{"reader", judgeRights(roleFacts("reader")), OK, "can run check, inspect, denials, audit; not consume, refund, reset, undo, " +
 			"override, doctor; it has all rights of a reader", ""},
 		{"reader of before", judgeRights(readerWithout("xrevrange")), OK, "can run check, inspect, denials; not consume",
 			"for all that a reader can: redis-cli ACL SETUSER u +xrevrange"},

@@ -66,7 +66,7 @@ the entries of this machine.
 
 A run is logged before its first change and after its last one. "begun" means
 that its end is not known: it still runs, or it was killed. If it has a backup,
-"limitctl restore" brings back what it has changed so far. A run whose backup
+"limitctl undo" brings back what it has changed so far. A run whose backup
 was restored since on the same machine says so, such as "begun, undone".
 
 With PATTERN it shows only runs about these subjects: those whose selection
@@ -332,7 +332,7 @@ func runAudit(ctx context.Context, o *auditOptions) error {
 			output.Printable(o.context))
 	}
 	if begun := answer.begun(); begun > 0 {
-		o.Note("%s begun, and nothing says how: still going on, or killed; `limitctl restore BACKUP` brings back what was changed",
+		o.Note("%s begun, and nothing says how: still going on, or killed; `limitctl undo BACKUP` brings back what was changed",
 			map[bool]string{true: "1 run has", false: fmt.Sprintf("%d runs have", begun)}[begun == 1])
 	}
 	return nil

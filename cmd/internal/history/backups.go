@@ -23,7 +23,7 @@ type keptBackup struct {
 	Time      *time.Time `json:"time"` // null if it cannot be read
 	AgeMS     *int64     `json:"age_ms"`
 	User      string     `json:"user,omitempty"` // of the run that made it, as far as the audit log knows
-	Run       string     `json:"run,omitempty"` // its name
+	Run       string     `json:"run,omitempty"`  // its name
 	Command   string     `json:"command,omitempty"`
 	Selection string     `json:"selection,omitempty"`
 	Context   string     `json:"context,omitempty"`

@@ -287,10 +287,10 @@ func TestARestoreLeavesWhatAKilledResetHadNotReached(t *testing.T) {
 		first     int64 // used of the first key then, which the reset has changed and somebody has used since
 		last      int64 // the same of one that it had not reached
 	}{
-		"deleted":            {nil, false, nil, RestoreResult{Restored: 499, InUse: 1, Already: 500, Unreached: 2}, 1, 7},
-		"deleted, replaced":  {nil, true, nil, RestoreResult{Restored: 500, Already: 500, Unreached: 2}, 3, 7},
-		"adjusted": {&Remaining{Units: 10}, false, nil, RestoreResult{Restored: 500, Already: 500, Unreached: 2}, 3, 7},
-		"elsewhere":          {nil, true, errors.New("another"), RestoreResult{Restored: 502, Already: 500}, 3, 3},
+		"deleted":           {nil, false, nil, RestoreResult{Restored: 499, InUse: 1, Already: 500, Unreached: 2}, 1, 7},
+		"deleted, replaced": {nil, true, nil, RestoreResult{Restored: 500, Already: 500, Unreached: 2}, 3, 7},
+		"adjusted":          {&Remaining{Units: 10}, false, nil, RestoreResult{Restored: 500, Already: 500, Unreached: 2}, 3, 7},
+		"elsewhere":         {nil, true, errors.New("another"), RestoreResult{Restored: 502, Already: 500}, 3, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
