@@ -8,7 +8,7 @@ limitctl loadtest --store redis://localhost:6390 --policy login --keys 50 \
   --threshold 'over_admitted==0' --threshold 'under_admitted==0' --threshold 'errors==0' \
   --threshold 'p99<20ms' --threshold 'dropped==0'
 case $? in
-0) test ! -e last-run.json || limitctl compare last-run.json this-run.json --margin 50% ;;
+0) test ! -e last-run.json || limitctl report this-run.json --against last-run.json --margin 50% ;;
 1) echo "the limit broke a promise, or too many requests failed; see report.html" >&2; exit 1 ;;
 *) echo "the test itself failed" >&2; exit 2 ;;
 esac

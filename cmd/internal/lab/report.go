@@ -35,7 +35,7 @@ func NewReportCmd(global *cli.Globals) *cobra.Command {
 how the report differs from one or more earlier reports of the same load, for
 each limit that is in both, and what became worse.
 
-A difference counts if it is larger than a margin (latencies 10% or 20 µs,
+A difference counts if it is larger than a margin (p50 and p99 25% or 50 µs,
 throughput 5%, fairness 5%, the share of dropped arrivals 0.1 percentage points;
 --margin replaces the percentages). Several --against show how much a run varies
 by chance: then a figure has to be outside of all of theirs. The audit and

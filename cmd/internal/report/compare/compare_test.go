@@ -47,17 +47,17 @@ func TestWhatIsARegression(t *testing.T) {
 		o      Options
 		change func(*report.Run)
 	}{
-		"p99 by 9 %": {"p99_us", Same, 1, Options{}, func(r *report.Run) {
-			r.Latency.P99 = r.Latency.P99 * 109 / 100
+		"p99 by 24 %": {"p99_us", Same, 1, Options{}, func(r *report.Run) {
+			r.Latency.P99 = r.Latency.P99 * 124 / 100
 		}},
-		"p99 by 11 %": {"p99_us", Worse, 1, Options{}, func(r *report.Run) {
-			r.Latency.P99 = r.Latency.P99 * 111 / 100
+		"p99 by 26 %": {"p99_us", Worse, 1, Options{}, func(r *report.Run) {
+			r.Latency.P99 = r.Latency.P99 * 126 / 100
 		}},
 		"p99 a third less": {"p99_us", Better, 1, Options{}, func(r *report.Run) {
 			r.Latency.P99 = r.Latency.P99 * 2 / 3
 		}},
-		"p99 by 20 µs": {"p99_us", Same, 1, Options{Margin: &none}, func(r *report.Run) {
-			r.Latency.P99 += 20
+		"p99 by 50 µs": {"p99_us", Same, 1, Options{Margin: &none}, func(r *report.Run) {
+			r.Latency.P99 += 50
 		}},
 		"throughput by 4 %": {"throughput", Same, 1, Options{}, func(r *report.Run) {
 			r.ThroughputPerS *= 0.96
