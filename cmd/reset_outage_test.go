@@ -81,7 +81,7 @@ func TestAResetAndItsUndoOutliveTheServer(t *testing.T) {
 				return stdout
 			}
 			stdout := run(func(limits int64) bool { return limits <= 600 }, "reset", "tenant:acme:*")
-			if want := fmt.Sprintf(`"deleted":%d`, all); !strings.Contains(stdout, want) || limitsIn(ctx, client) != 0 {
+			if want := fmt.Sprintf(`"changed":%d`, all); !strings.Contains(stdout, want) || limitsIn(ctx, client) != 0 {
 				t.Errorf("%d keys are left, and it says %s", limitsIn(ctx, client), stdout)
 			}
 			run(func(limits int64) bool { return limits >= 500 }, "undo")

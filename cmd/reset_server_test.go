@@ -256,10 +256,10 @@ func TestResetStoppedInTheMiddle(t *testing.T) {
 			}
 			if sig == syscall.SIGINT {
 				var answer struct {
-					Matched, Deleted int64
+					Matched, Changed int64
 					Backup           string
 				}
-				if err := json.Unmarshal(stdout.Bytes(), &answer); err != nil || answer.Deleted != deleted ||
+				if err := json.Unmarshal(stdout.Bytes(), &answer); err != nil || answer.Changed != deleted ||
 					answer.Matched != all || answer.Backup != path {
 					t.Errorf("it says %s (%v), and %d are deleted", &stdout, err, deleted)
 				}

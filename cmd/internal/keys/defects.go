@@ -11,44 +11,6 @@ import (
 // defectMark marks a key with a defect.
 const defectMark = "!"
 
-// defectLists keeps lists of defects, each different one once: many keys have the same.
-type defectLists struct {
-	lists   [][]admin.Defect
-	numbers map[string]uint64
-}
-
-// number returns the number of a list; 0 if it is empty.
-func (l *defectLists) number(defects []admin.Defect) uint64 {
-	if len(defects) == 0 {
-		return 0
-	}
-	var text []byte
-	for i := range defects {
-		d := &defects[i]
-		text = append(append(append(append(text, d.Kind...), 0), d.Text...), 0)
-		if d.Stuck {
-			text = append(text, 1)
-		}
-	}
-	n, known := l.numbers[string(text)]
-	if !known {
-		l.lists = append(l.lists, slices.Clone(defects))
-		if n = uint64(len(l.lists)); l.numbers == nil {
-			l.numbers = map[string]uint64{}
-		}
-		l.numbers[string(text)] = n
-	}
-	return n
-}
-
-// list returns the list of a number.
-func (l *defectLists) list(number uint64) []admin.Defect {
-	if number == 0 {
-		return nil
-	}
-	return l.lists[number-1]
-}
-
 // defectCount is a defect, and how many keys have it.
 type defectCount struct {
 	admin.Defect

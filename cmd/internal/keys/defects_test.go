@@ -16,7 +16,7 @@ func TestInspectMarksDefects(t *testing.T) {
 	early := admin.Defect{Kind: admin.ShortTTL, Text: "expires before its units have come back"}
 	print := func(defects ...[]admin.Defect) string {
 		facts := &keyFacts{}
-		kept := newTopRows(orders()["key"], 0, "rl", facts)
+		kept := &topRows{order: orders()["key"]}
 		for i, list := range defects {
 			subject := string(rune('a' + i))
 			e := admin.Entry{Key: store.Key{Subject: subject, Name: "kong/minute"}, StoreKey: "ratelimit:" + subject, Layout: "kong",

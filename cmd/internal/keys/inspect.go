@@ -33,7 +33,6 @@ type inspectOptions struct {
 	failIfNone bool
 	keys       operation.Selection
 	where      string // the open store's name
-	layout     admin.OwnLayout
 	// resetNoTTL is the command that shows what a reset of keys without expiry would delete.
 	resetNoTTL string
 	// withoutOverrides is why the overrides could not be read; nil if they were.
@@ -142,7 +141,7 @@ func runInspect(ctx context.Context, o *inspectOptions) error {
 	if err != nil {
 		return err
 	}
-	o.where, o.layout = where, admin.OwnLayout(s.Prefix.Value)
+	o.where = where
 	if o.resetNoTTL = cli.CommandHere(o.Globals, s, "reset") + " " + o.keys.Text; !o.NoTTL {
 		o.resetNoTTL += " --no-ttl"
 	}
@@ -218,7 +217,7 @@ func (o *inspectOptions) look(ctx context.Context, backend admin.Keyspace, most 
 	}
 	answer := &inspectAnswer{facts: facts, bytes: o.keys.Query.Bytes, foreign: o.Foreign, layouts: o.Layouts != nil,
 		denied: order == "denied", now: o.Env.Now(), resetNoTTL: o.resetNoTTL}
-	answer.top = newTopRows(orders()[order], most, o.layout, facts)
+	answer.top = &topRows{order: orders()[order], most: most}
 	if err != nil {
 		return answer, operation.Found{}, err
 	}

@@ -153,7 +153,7 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 		err = fmt.Errorf("%w; --keep-going changes the %s found", err, keysThatWere(result.Matched))
 	}
 	answer := newResetAnswer(plan, result, err)
-	if answer.Backup = result.Backup; answer.Backup != "" {
+	if answer.Backup != "" {
 		answer.Undo = cli.UndoCommand(o.Globals, s, answer.Backup)
 	}
 	printErr := o.Print(answer)
@@ -252,34 +252,31 @@ func (o *resetOptions) showLimits(limits []operation.LimitCount) {
 type resetAnswer struct {
 	SchemaVersion int   `json:"schema_version"`
 	Matched       int64 `json:"matched"`
-	Deleted       int64 `json:"deleted"`
-	// Gone counts keys that had disappeared before their deletion.
-	Gone   int64 `json:"gone,omitempty"`
-	DryRun bool  `json:"dry_run"`
+	// Changed counts keys that were deleted, or adjusted to something else, for sure.
+	Changed int64 `json:"changed"`
+	// Left counts keys that are as they were: not reached, gone before, foreign, or with the units already.
+	Left int64 `json:"left"`
+	// Unknown is the most keys whose outcome is unknown.
+	Unknown int64 `json:"unknown"`
+	DryRun  bool  `json:"dry_run"`
 	// Complete: the scan saw all keys, and all that matched were handled.
 	Complete bool `json:"complete"`
 	// Missing are the masters that could not be scanned, if known.
-	Missing []string `json:"missing,omitempty"`
-	// Unknown is the most keys whose outcome is unknown.
-	Unknown     int64  `json:"unknown,omitempty"`
-	ToRemaining *int64 `json:"to_remaining,omitempty"`
-	AtLeast     bool   `json:"at_least,omitempty"`
-	// Adjusted counts keys that have what --to-remaining asks for. It is the sum of the next three: keys that gained
-	// units, lost units, and had them already. A dry run has only these three, as they would be.
-	Adjusted  int64  `json:"adjusted,omitempty"`
-	Gained    *int64 `json:"gained,omitempty"`
-	Lost      *int64 `json:"lost,omitempty"`
-	Unchanged *int64 `json:"unchanged,omitempty"`
-	Backup    string `json:"backup,omitempty"`
-	// Damaged counts keys with damaged records, which are not in the backup.
-	Damaged int64 `json:"damaged,omitempty"`
+	Missing     []string `json:"missing,omitempty"`
+	ToRemaining *int64   `json:"to_remaining,omitempty"`
+	AtLeast     bool     `json:"at_least,omitempty"`
+	// Gained and Lost count keys that gained and lost units, in a dry run as they would.
+	Gained *int64 `json:"gained,omitempty"`
+	Lost   *int64 `json:"lost,omitempty"`
+	Backup string `json:"backup,omitempty"`
+	Undo   string `json:"undo,omitempty"` // the command that undoes it
 	// Layouts are those of other limiters whose keys matched, Beyond is what a reset of these
 	// does not reach, and Unsure are keys that look like another limiter's and were left.
 	Layouts []string         `json:"layouts,omitempty"`
 	Beyond  []beyondDocument `json:"beyond,omitempty"`
 	Unsure  *unsureDocument  `json:"unsure,omitempty"`
-	Undo    string           `json:"undo,omitempty"` // the command that undoes it
 	effect  operation.Effect
+	gone    int64 // disappeared before their deletion
 }
 
 // beyondDocument is what the deletion of a layout's keys does not reach.
@@ -300,29 +297,27 @@ func allBeyond(layouts []string) (all []beyondDocument) {
 
 // newResetAnswer is the answer for the result of a plan, which ended with err.
 func newResetAnswer(plan *operation.ResetPlan, result *operation.ResetResult, err error) *resetAnswer {
-	a := &resetAnswer{SchemaVersion: output.SchemaVersion, Matched: result.Matched, Deleted: result.Changed, Gone: result.Gone,
-		DryRun: plan.DryRun, Complete: err == nil, Missing: result.Missing(), Unknown: result.Unknown,
-		Damaged: result.Damaged, effect: result.Effect}
-	a.Layouts, a.Beyond = result.Layouts, allBeyond(result.Layouts)
+	a := &resetAnswer{SchemaVersion: output.SchemaVersion, Matched: result.Matched, Changed: result.Changed, Unknown: result.Unknown,
+		DryRun: plan.DryRun, Complete: err == nil, Missing: result.Missing(), Backup: result.Backup, effect: result.Effect,
+		gone: result.Gone, Layouts: result.Layouts, Beyond: allBeyond(result.Layouts)}
+	if !plan.DryRun {
+		a.Left = result.Matched - result.Changed - result.Unknown
+	}
 	if result.Unsure.Count > 0 {
 		a.Unsure = newUnsureDocument(&result.Unsure)
 	}
-	if plan.Remaining == nil {
-		return a
-	}
-	a.ToRemaining, a.AtLeast = &plan.Remaining.Units, plan.Remaining.AtLeast
-	a.Gained, a.Lost, a.Unchanged = &a.effect.Gain, &a.effect.Lose, &a.effect.Stay
-	if a.Deleted = 0; !plan.DryRun {
-		a.Adjusted = a.effect.Gain + a.effect.Lose + a.effect.Stay
+	if plan.Remaining != nil {
+		a.ToRemaining, a.AtLeast = &plan.Remaining.Units, plan.Remaining.AtLeast
+		a.Gained, a.Lost = &a.effect.Gain, &a.effect.Lose
 	}
 	return a
 }
 
 // Records implements output.Answer.
 func (a *resetAnswer) Records() [][]string {
-	return [][]string{{"matched", "deleted", "dry_run", "adjusted", "backup", "complete", "unknown", "gained", "lost", "unchanged"},
-		{cli.Number(a.Matched), cli.Number(a.Deleted), fmt.Sprint(a.DryRun), cli.Number(a.Adjusted), a.Backup, fmt.Sprint(a.Complete),
-			cli.Number(a.Unknown), cli.Number(a.effect.Gain), cli.Number(a.effect.Lose), cli.Number(a.effect.Stay)}}
+	return [][]string{{"matched", "changed", "left", "unknown", "dry_run", "complete", "gained", "lost", "backup"},
+		{cli.Number(a.Matched), cli.Number(a.Changed), cli.Number(a.Left), cli.Number(a.Unknown), fmt.Sprint(a.DryRun),
+			fmt.Sprint(a.Complete), cli.Number(a.effect.Gain), cli.Number(a.effect.Lose), a.Backup}}
 }
 
 // Print implements output.Answer.
@@ -330,17 +325,15 @@ func (a *resetAnswer) Print(p *output.Printer) {
 	keys := func(n int64) string { return output.Plural(int(n), "key") }
 	switch {
 	case a.ToRemaining != nil && a.DryRun:
-		fmt.Fprintf(p.Out, "would leave %s of %s (dry run)%s\n", a.remaining(), keys(a.Matched), after(a.effect.Future()))
+		p.Line("would leave %s of %s (dry run)%s", a.remaining(), keys(a.Matched), after(a.effect.Future()))
 	case a.ToRemaining != nil:
-		fmt.Fprintf(p.Out, "left %s of %s%s\n", a.remaining(), keys(a.Adjusted), after(a.effect.Past()))
+		p.Line("left %s of %s%s", a.remaining(), keys(a.effect.Gain+a.effect.Lose+a.effect.Stay), after(a.effect.Past()))
 	case a.DryRun:
-		fmt.Fprintf(p.Out, "would delete %s (dry run)\n", keys(a.Matched))
+		p.Line("would delete %s (dry run)", keys(a.Matched))
+	case a.gone > 0:
+		p.Line("deleted %s, %d gone meanwhile (expired, or deleted by somebody else)", keys(a.Changed), a.gone)
 	default:
-		gone := ""
-		if a.Gone > 0 {
-			gone = fmt.Sprintf(", %d gone meanwhile (expired, or deleted by somebody else)", a.Gone)
-		}
-		fmt.Fprintf(p.Out, "deleted %s%s\n", keys(a.Deleted), gone)
+		p.Line("deleted %s", keys(a.Changed))
 	}
 }
 

@@ -121,8 +121,8 @@ func (a *inspectAnswer) Document() any {
 func (a *inspectAnswer) Lines() []any {
 	lines := make([]any, a.rows())
 	for i := range lines {
-		row := a.top.row(i)
-		lines[i] = a.line(&row)
+		row := &a.top.rows[i].inspectRow
+		lines[i] = a.line(row)
 	}
 	return lines
 }
@@ -131,8 +131,8 @@ func (a *inspectAnswer) Lines() []any {
 func (a *inspectAnswer) Records() [][]string {
 	records := [][]string{a.header()}
 	for i := range a.top.rows {
-		row := a.top.row(i)
-		records = append(records, a.csvRow(&row))
+		row := &a.top.rows[i].inspectRow
+		records = append(records, a.csvRow(row))
 	}
 	return records
 }
@@ -140,8 +140,8 @@ func (a *inspectAnswer) Records() [][]string {
 // write writes the rows one after the other, in a format that streams.
 func (a *inspectAnswer) write(stream *output.Stream) error {
 	for i := range a.top.rows {
-		row := a.top.row(i)
-		if err := stream.Write(a.line(&row), func() []string { return a.csvRow(&row) }); err != nil {
+		row := &a.top.rows[i].inspectRow
+		if err := stream.Write(a.line(row), func() []string { return a.csvRow(row) }); err != nil {
 			return err
 		}
 	}
@@ -163,7 +163,7 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 	rows := make([]inspectRow, a.rows())
 	denied, drifting := a.denied, 0
 	for i := range rows {
-		rows[i] = a.top.row(i)
+		rows[i] = a.top.rows[i].inspectRow
 		denied = denied || rows[i].denied > 0
 		if rows[i].hasDrifted() {
 			drifting++
@@ -254,7 +254,7 @@ func (a *inspectAnswer) printForeign(p *output.Printer) {
 	columns := []output.Column{{Header: "STORE KEY", Shrinks: 12, Names: true}, {Header: "HOLDS", Shrinks: 8}}
 	var rows [][]output.Cell
 	for i := range a.top.rows {
-		row := a.top.row(i)
+		row := &a.top.rows[i].inspectRow
 		rows = append(rows, []output.Cell{{Text: row.entry.StoreKey}, {Text: row.holds}})
 	}
 	p.Table(columns, rows)

@@ -2,15 +2,9 @@ package keys
 
 import (
 	"cmp"
-	"container/heap"
-	"encoding/binary"
 	"maps"
 	"math"
 	"slices"
-	"time"
-
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // keyOrder is the figure by which keys are ordered, the greatest first. Keys whose figure is unknown come last. Equal
@@ -48,28 +42,17 @@ func byShare(r *inspectRow) (figure float64, known bool) {
 
 func orderNames() []string { return slices.Sorted(maps.Keys(orders())) }
 
-// topRows keeps the first rows in an order, never more than its bound. There can be
-// millions, so a row is kept as few bytes.
+// topRows keeps the first rows in an order, and not many more than its bound.
 type topRows struct {
-	rows    []topRow
-	order   keyOrder
-	most    int // 0: all
-	layout  admin.OwnLayout
-	facts   *keyFacts
-	limits  []store.Limit // that rows refer to
-	limitAt map[store.Limit]uint64
-	defects defectLists
-	buffer  []byte
+	rows  []topRow
+	order keyOrder
+	most  int // 0: all
 }
 
-// topRow is a row that is kept: what it is ordered by, and all of it.
+// topRow is a row that is kept, and what it is ordered by.
 type topRow struct {
 	figure float64
-	packed string
-}
-
-func newTopRows(order keyOrder, most int, layout admin.OwnLayout, facts *keyFacts) *topRows {
-	return &topRows{order: order, most: most, layout: layout, facts: facts, limitAt: map[store.Limit]uint64{}}
+	inspectRow
 }
 
 func (k *topRows) add(row *inspectRow) {
@@ -77,153 +60,23 @@ func (k *topRows) add(row *inspectRow) {
 	if !known {
 		figure = math.Inf(-1)
 	}
-	switch {
-	case k.most == 0:
-		k.rows = append(k.rows, topRow{figure, k.pack(row)})
-	case len(k.rows) < k.most:
-		heap.Push(k, topRow{figure, k.pack(row)})
-	case figure < k.rows[0].figure: // behind the last that is kept
-	default:
-		if kept := (topRow{figure, k.pack(row)}); kept.compare(&k.rows[0]) < 0 {
-			k.rows[0] = kept
-			heap.Fix(k, 0)
-		}
+	kept := topRow{figure, *row}
+	kept.entry.State, kept.entry.Record = nil, row.entry.Record.WithoutValues() // which may be large
+	k.rows = append(k.rows, kept)
+	const least = 100
+	if k.most > 0 && len(k.rows) >= 2*max(least, k.most) {
+		k.sort()
 	}
 }
 
-// sort puts the rows into their order.
+// sort puts the rows into their order, and drops those beyond the bound.
 func (k *topRows) sort() {
-	slices.SortFunc(k.rows, func(a, b topRow) int { return a.compare(&b) })
-}
-
-func (r *topRow) compare(other *topRow) int {
-	if order := cmp.Compare(other.figure, r.figure); order != 0 {
-		return order
+	slices.SortFunc(k.rows, func(a, b topRow) int {
+		return cmp.Or(cmp.Compare(b.figure, a.figure), cmp.Compare(a.entry.Key.Subject, b.entry.Key.Subject),
+			cmp.Compare(a.entry.Key.Name, b.entry.Key.Name))
+	})
+	if k.most > 0 && len(k.rows) > k.most {
+		clear(k.rows[k.most:])
+		k.rows = k.rows[:k.most]
 	}
-	subject, rest := unpackText(r.packed)
-	otherSubject, otherRest := unpackText(other.packed)
-	if order := cmp.Compare(subject, otherSubject); order != 0 {
-		return order
-	}
-	name, _ := unpackText(rest)
-	otherName, _ := unpackText(otherRest)
-	return cmp.Compare(name, otherName)
-}
-
-// pack returns a row as few bytes: its texts, and its numbers as varints.
-func (k *topRows) pack(row *inspectRow) string {
-	e := &row.entry
-	storeKey := e.StoreKey
-	if storeKey == k.layout.StoreKey(e.Key) {
-		storeKey = ""
-	}
-	flags := uint64(0)
-	for bit, set := range [...]bool{e.UsedUnknown, e.RetryTold, e.ResetTold} {
-		if set {
-			flags |= 1 << bit
-		}
-	}
-	b := k.buffer[:0]
-	for _, text := range [...]string{e.Key.Subject, e.Key.Name, storeKey, row.holds, e.Layout, packTexts(severalStoreKeys(e))} {
-		b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
-	}
-	b = binary.AppendUvarint(binary.AppendUvarint(binary.AppendUvarint(b, k.limitNumber(e.Limit)), k.limitNumber(e.Recorded)), flags)
-	b = binary.AppendUvarint(b, k.defects.number(e.Defects))
-	for _, number := range [...]int64{e.Used, e.Remaining, int64(e.RetryAfter), int64(e.ResetAfter), int64(e.Delay), int64(e.TTL),
-		e.Bytes} {
-		b = binary.AppendVarint(b, number)
-	}
-	k.buffer = b
-	return string(b)
-}
-
-// packTexts puts texts into one.
-func packTexts(texts []string) string {
-	var b []byte
-	for _, text := range texts {
-		b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
-	}
-	return string(b)
-}
-
-// limitNumber returns the number of a limit in the list of those that rows refer to.
-func (k *topRows) limitNumber(limit store.Limit) uint64 {
-	number, known := k.limitAt[limit]
-	if !known {
-		number = uint64(len(k.limits))
-		k.limits, k.limitAt[limit] = append(k.limits, limit), number
-	}
-	return number
-}
-
-func unpackTexts(packed string) (texts []string) {
-	for packed != "" {
-		var text string
-		text, packed = unpackText(packed)
-		texts = append(texts, text)
-	}
-	return texts
-}
-
-func unpackText(packed string) (text, rest string) {
-	length, rest := unpackNumber(packed)
-	return rest[:length], rest[length:]
-}
-
-func unpackNumber(packed string) (number uint64, rest string) {
-	for i, shift := 0, 0; ; i, shift = i+1, shift+7 {
-		number |= uint64(packed[i]&0x7f) << shift
-		if packed[i] < 0x80 {
-			return number, packed[i+1:]
-		}
-	}
-}
-
-// row returns a row that was kept.
-func (k *topRows) row(i int) inspectRow {
-	var texts [6]string
-	rest := k.rows[i].packed
-	for n := range texts {
-		texts[n], rest = unpackText(rest)
-	}
-	limit, rest := unpackNumber(rest)
-	recorded, rest := unpackNumber(rest)
-	flags, rest := unpackNumber(rest)
-	defects, rest := unpackNumber(rest)
-	var numbers [7]int64
-	for n := range numbers {
-		var folded uint64
-		folded, rest = unpackNumber(rest)
-		numbers[n] = int64(folded>>1) ^ -int64(folded&1)
-	}
-	e := admin.Entry{Key: store.Key{Subject: texts[0], Name: texts[1]}, StoreKey: texts[2],
-		Limit: k.limits[limit], Recorded: k.limits[recorded], Layout: texts[4],
-		UsedUnknown: flags&1 != 0, RetryTold: flags&2 != 0, ResetTold: flags&4 != 0,
-		Defects: k.defects.list(defects), TTL: time.Duration(numbers[5]), Bytes: numbers[6]}
-	e.Used, e.Remaining = numbers[0], numbers[1]
-	e.RetryAfter, e.ResetAfter, e.Delay = time.Duration(numbers[2]), time.Duration(numbers[3]), time.Duration(numbers[4])
-	if e.StoreKey == "" {
-		e.StoreKey = k.layout.StoreKey(e.Key)
-	}
-	for _, storeKey := range unpackTexts(texts[5]) {
-		e.Record.Members = append(e.Record.Members, admin.Member{StoreKey: storeKey})
-	}
-	row := k.facts.row(&e, nil)
-	row.holds = texts[3]
-	return row
-}
-
-// Len, Less, Swap, Push and Pop implement heap.Interface, the last row on top.
-func (k *topRows) Len() int { return len(k.rows) }
-
-func (k *topRows) Less(i, j int) bool { return k.rows[i].compare(&k.rows[j]) > 0 }
-
-func (k *topRows) Swap(i, j int) { k.rows[i], k.rows[j] = k.rows[j], k.rows[i] }
-
-func (k *topRows) Push(row any) { k.rows = append(k.rows, row.(topRow)) }
-
-func (k *topRows) Pop() any {
-	last := k.rows[len(k.rows)-1]
-	k.rows = k.rows[:len(k.rows)-1]
-	return last
 }
