@@ -70,21 +70,14 @@ var layers = map[string][]string{
 		"pkg/loadgen/audit/interval", "pkg/loadgen/trace",
 	},
 	"cmd/internal/server": {
-		"cmd/internal/cli", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/dash",
-		"cmd/internal/decision", "cmd/internal/files", "cmd/internal/output", "cmd/internal/page",
-		"cmd/internal/serve", "cmd/internal/serve/api", "cmd/internal/serve/engine", "cmd/internal/serve/envoy",
+		"cmd/internal/cli", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/decision", "cmd/internal/files",
+		"cmd/internal/output", "cmd/internal/serve", "cmd/internal/serve/api", "cmd/internal/serve/engine", "cmd/internal/serve/envoy",
 		"cmd/internal/serve/events", "cmd/internal/serve/metrics", "cmd/internal/serve/reload",
 		"internal/layers", "internal/published", "pkg/limiter/admin", "pkg/limiter/store",
 	},
 	"cmd/internal/dashboard": {
-		"cmd/internal/cli", "cmd/internal/connect", "cmd/internal/dash", "cmd/internal/doctor",
-		"cmd/internal/files", "cmd/internal/operation", "cmd/internal/output", "cmd/internal/page",
-		"cmd/internal/serve", "cmd/internal/shell", "cmd/internal/storeurl", "internal/sys", "pkg/limiter/admin",
-		"pkg/limiter/policy", "pkg/limiter/store",
-	},
-	"cmd/internal/page": {
-		"cmd/internal/allowance", "cmd/internal/dash", "cmd/internal/decision", "cmd/internal/outcome",
-		"cmd/internal/output", "cmd/internal/serve/refusal", "pkg/limiter/admin", "pkg/limiter/memorystore",
+		"cmd/internal/allowance", "cmd/internal/cli", "cmd/internal/connect", "cmd/internal/dash", "cmd/internal/doctor",
+		"cmd/internal/operation", "cmd/internal/output", "cmd/internal/shell", "cmd/internal/storeurl", "internal/sys", "pkg/limiter/admin",
 		"pkg/limiter/policy", "pkg/limiter/store",
 	},
 	"cmd/internal/setup": {
@@ -94,11 +87,11 @@ var layers = map[string][]string{
 		"pkg/limiter/admin", "pkg/limiter/policy", "pkg/limiter/store",
 	},
 	"cmd/internal/publish": {
-		"cmd/internal/cli", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/markdown", "cmd/internal/operation",
-		"cmd/internal/output", "cmd/internal/shell", "internal/configfile", "internal/published", "pkg/limiter/admin", "pkg/limiter/policy",
-		"pkg/limiter/store", "pkg/loadgen", "pkg/loadgen/trace",
+		"cmd/internal/allowance", "cmd/internal/cli", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/markdown",
+		"cmd/internal/operation", "cmd/internal/output", "cmd/internal/shell", "internal/configfile", "internal/published",
+		"pkg/limiter/admin", "pkg/limiter/policy", "pkg/limiter/store", "pkg/loadgen", "pkg/loadgen/trace",
 	},
-	"cmd/internal/allowance": {"pkg/limiter/admin", "pkg/limiter/store"},
+	"cmd/internal/allowance": {"pkg/limiter/admin", "pkg/limiter/policy", "pkg/limiter/store"},
 	"cmd/internal/backup": {
 		"cmd/internal/files", "cmd/internal/shell", "internal/lines", "internal/panics", "pkg/limiter/admin",
 		"pkg/limiter/layouts", "pkg/limiter/store",
@@ -134,7 +127,9 @@ var layers = map[string][]string{
 		"cmd/internal/allowance", "cmd/internal/dash/figures", "cmd/internal/output", "internal/calendar", "internal/panics",
 		"pkg/limiter/admin", "pkg/limiter/layouts", "pkg/limiter/policy", "pkg/limiter/store",
 	},
-	"cmd/internal/decision": {"cmd/internal/output", "pkg/limiter/policy", "pkg/limiter/store"},
+	"cmd/internal/decision": {
+		"cmd/internal/allowance", "cmd/internal/output", "pkg/limiter/admin", "pkg/limiter/policy", "pkg/limiter/store",
+	},
 	"cmd/internal/doctor": {
 		"cmd/internal/connect", "cmd/internal/output", "cmd/internal/shell", "cmd/internal/storeurl",
 		"internal/clusternodes", "internal/panics", "internal/redisserver", "lua", "pkg/limiter/admin",
@@ -176,8 +171,8 @@ var layers = map[string][]string{
 		"internal/sys", "pkg/limiter/memorystore", "pkg/limiter/store",
 	},
 	"cmd/internal/serve/api": {
-		"cmd/internal/decision", "cmd/internal/outcome", "cmd/internal/output", "cmd/internal/serve/engine",
-		"cmd/internal/serve/refusal", "internal/panics", "internal/sys", "internal/texts", "pkg/limiter/httplimit",
+		"cmd/internal/allowance", "cmd/internal/decision", "cmd/internal/outcome", "cmd/internal/output", "cmd/internal/serve/engine",
+		"cmd/internal/serve/refusal", "internal/panics", "internal/sys", "internal/texts", "pkg/limiter/admin", "pkg/limiter/httplimit",
 		"pkg/limiter/policy", "pkg/limiter/store",
 	},
 	"cmd/internal/serve/engine": {

@@ -60,20 +60,21 @@ var documents = []document{
 	{"server/checkAnswer", "A server that could start", "`serve --check-config`"},
 	{"serve/readiness", "The state of a server", "`/readyz` of serve"},
 	{"api/policyList", "Policies in force", "`/v1/policies` of serve"},
+	{"api/subjectAnswer", "The limits of a subject", "`/v1/subject` of serve"},
 	{"setup/versionAnswer", "The version", "`version`"},
 }
 
 // decisionPlace is where the document of a decision is written.
 const decisionPlace = "decision/Answer.appendDocument"
 
-// notShown are documents that no user asks for: those of the page of the dashboard, and parts of others.
-var notShown = []string{"page/liveDocument", "page/subjectDocument", "report/Read", "refusal/unknown"}
+// notShown are documents that no user asks for, but parts of others.
+var notShown = []string{"report/Read", "refusal/unknown"}
 
 // rows are the items of lists whose type in Go is any.
 var rows = map[string]string{
 	"decide/keysDocument.answers": decisionPlace, "decide/partialLimitDocument.decided": "decision/Limit",
 	"decide/partialAnswer.Document.limits": "decide/partialLimitDocument", "history/auditAnswer.Document.runs": "auditlog/Entry",
-	"keys/inspectAnswer.Document.keys": "keys/entryDocument", "keys/summaryAnswer.Document.groups": "keys/summaryDocument",
+	"keys/inspectAnswer.Document.keys": "decision/Entry", "keys/summaryAnswer.Document.groups": "keys/summaryDocument",
 	"keys/denialsAnswer.Document.denials": "keys/denialDocument", "publish/diffAnswer.Document.differences": "publish/diffDocument",
 	"publish/document.differences": "publish/diffDocument", "publish/document.keys": "publish/diffDocument",
 	"override/handoverAnswer.Document.overrides": "override/operatorOverride", "override/handoverAnswer.Document.changes": "auditlog/Entry",

@@ -77,8 +77,6 @@ func TestWhatIsWrongWithSocketsOfSystemd(t *testing.T) {
 			"--listen systemd:http: systemd has passed several sockets of that name; " +
 				"give each a socket unit with its own FileDescriptorName"},
 		{"1", "4711", "http", "--listen systemd:", "--listen systemd:: systemd has passed no socket of that name, only http"},
-		{"1", "4711", "http", "--listen 127.0.0.1:0 --admin systemd:http --page",
-			"--page: others reach the address of --admin, systemd:http, so it needs --token-file"},
 	} {
 		w := newWorld(t)
 		w.Process = 4711

@@ -9,11 +9,11 @@ work=$(mktemp -d)
 go build -o "$work/pictures" ./docs/pictures
 export HOME="$work" XDG_STATE_HOME="$work" XDG_CONFIG_HOME="$work"
 socket=$work/tmux
-server= traffic= page=
+server= traffic=
 clean_up() {
 	set +e
 	tmux -S "$socket" kill-server
-	kill $server $traffic $page
+	kill $server $traffic
 	wait
 	rm -rf "$work"
 }
@@ -75,19 +75,6 @@ tmux -S "$socket" send-keys Down Down
 sleep 1.5
 tmux -S "$socket" capture-pane -e -p >"$work/screen"
 printf '\f1\n' | cat - "$work/screen" | "$work/pictures" >"$images/dashboard.svg"
-
-# The same as a page.
-"$limitctl" dashboard --listen 127.0.0.1:6393 >"$work/page" 2>&1 &
-page=$!
-until grep -q 6393 "$work/page"; do sleep 0.1; done
-for scheme in 1 0; do # the browser does not wait for what comes after the page, so it looks until that is there
-	name=page.png
-	test $scheme = 1 || name=page-dark.png
-	until shoot http://127.0.0.1:6393/ $name 1000 900 --blink-settings=preferredColorScheme=$scheme &&
-		test "$(wc -c <"$images/$name")" -gt 20000; do :; done
-done
-kill $page
-page=
 kill $traffic
 wait $traffic 2>/dev/null || true
 traffic=

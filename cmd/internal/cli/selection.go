@@ -159,7 +159,7 @@ func (s *SelectionOptions) knownNames(g *Globals, selection *operation.Selection
 		}
 		names = append(names, whole)
 	}
-	for _, key := range KeysOf(g, subject) {
+	for _, key := range keysOf(g, subject) {
 		names = append(names, key.Name)
 	}
 	return names

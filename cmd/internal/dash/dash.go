@@ -15,7 +15,6 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/limitctl/limitctl/cmd/internal/dash/denied"
 	"github.com/limitctl/limitctl/cmd/internal/dash/guard"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -40,10 +39,6 @@ type (
 	Context = source.Context
 	// Server is what one master says about itself.
 	Server = source.Server
-	// Reading is the state of one key.
-	Reading = source.Reading
-	// Effect is what an override does now.
-	Effect = denied.Effect
 )
 
 // QueryOf returns a query of exactly these rows. subjects are those of the whole selection, so

@@ -28,7 +28,6 @@ type dashboardOptions struct {
 	once    bool
 	record  string
 	play    string
-	page    listenFlags
 	// selection is that of the flags and arguments.
 	selection operation.Selection
 }
@@ -56,10 +55,6 @@ stay open on a busy server. It shows how many of the keys it covers. It always
 shows keys that are denied. Without a terminal it prints one frame, as with
 --once.
 
-With --listen it serves a page for those without a shell, instead of using the
-terminal. The page can only be read. An address that others reach needs
---token-file or --tls-client-ca.
-
 ` + cli.SelectionHelp,
 		Example: `  limitctl dashboard
   limitctl dashboard 'tenant:acme:*'
@@ -67,16 +62,12 @@ terminal. The page can only be read. An address that others reach needs
   limitctl dashboard --layout auto
   limitctl dashboard --once
   limitctl dashboard --record incident.jsonl
-  limitctl dashboard --play incident.jsonl
-  limitctl dashboard --listen 127.0.0.1:8081`,
+  limitctl dashboard --play incident.jsonl`,
 		Args: o.checkArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			options, err := o.plan(args)
 			if err != nil {
 				return err
-			}
-			if o.page.address != "" {
-				return runPage(cmd.Context(), o, options)
 			}
 			if err := o.checkTerminal(); err != nil {
 				return err
@@ -96,7 +87,6 @@ terminal. The page can only be read. An address that others reach needs
 	flags.BoolVar(&o.once, "once", false, "print one frame as text and leave")
 	flags.StringVar(&o.record, "record", "", "write the data of every frame to a new `FILE`, as JSON lines")
 	flags.StringVar(&o.play, "play", "", "show a recording instead of a store: a `FILE` that --record wrote")
-	o.page.add(flags)
 	cmd.MarkFlagFilename("record")
 	cmd.MarkFlagFilename("play")
 	cmd.RegisterFlagCompletionFunc("refresh", cobra.NoFileCompletions)
@@ -134,9 +124,6 @@ func (o *dashboardOptions) plan(args []string) (options dash.Options, err error)
 		Refresh: interval, Timeout: o.Timeout, MaxKeys: o.maxKeys,
 		Now: o.Env.Now, Sleep: o.Env.Sleep, Color: o.Color(), Layouts: o.LayoutsName, Beyond: cli.BeyondOf,
 	}
-	if err := o.checkListen(); err != nil {
-		return options, err
-	}
 	return options, o.checkFlags()
 }
 
@@ -170,10 +157,9 @@ func (o *dashboardOptions) onTerminal() bool { return o.Env.InIsTerminal && o.En
 func (o *dashboardOptions) checkTerminal() error {
 	term := o.Env.Getenv("TERM")
 	switch {
-	case o.once || o.page.address != "" || !o.onTerminal():
+	case o.once || !o.onTerminal():
 	case term == "dumb", term == "unknown", term == "" && runtime.GOOS != "windows":
-		return cli.Usagef("a terminal with TERM=%q cannot show the dashboard; use `dashboard --once`, "+
-			"or `dashboard --listen 127.0.0.1:8081` for a page", term)
+		return cli.Usagef("a terminal with TERM=%q cannot show the dashboard; use `dashboard --once`", term)
 	}
 	return nil
 }

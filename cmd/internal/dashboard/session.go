@@ -8,6 +8,7 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/dash"
@@ -60,7 +61,7 @@ func (o *dashboardOptions) open(ctx context.Context, options dash.Options) (s *s
 	}
 	options.Context, options.Protected = chosen.Access().Context, chosen.Access().Protected
 	if c, err := o.Config(); err == nil && o.Layouts == nil {
-		options.InForce = cli.NewConfiguredLimits(c).InForce
+		options.InForce = allowance.NewConfiguredLimits(c.Policies).InForce
 	}
 	if client != nil {
 		options.NodeOf = doctor.NodeOf(client)

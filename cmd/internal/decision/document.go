@@ -28,8 +28,8 @@ type Limit struct {
 	DelayMS      int64  `json:"delay_ms"`
 }
 
-// NewLimit describes a limit with that name after decision d.
-func NewLimit(name string, limit store.Limit, d store.Decision) Limit {
+// newLimit describes a limit with that name after decision d.
+func newLimit(name string, limit store.Limit, d store.Decision) Limit {
 	return Limit{
 		Name:         name,
 		Algorithm:    limit.Algorithm.String(),
@@ -70,7 +70,7 @@ type Decided struct {
 // Decided describes limit i of the answer.
 func (a *Answer) Decided(i int) Decided {
 	d := &a.Decisions[i]
-	decided := Decided{Limit: NewLimit(a.Requests[i].Key.Name, a.Effective(i), *d), DecidedBy: decidedBy(d),
+	decided := Decided{Limit: newLimit(a.Requests[i].Key.Name, a.Effective(i), *d), DecidedBy: decidedBy(d),
 		Applied: NewAppliedOverride(d.Override, a.Requests[i].Limit)}
 	decided.Leave = a.Leave(i)
 	if a.Policy != nil {

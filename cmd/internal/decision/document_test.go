@@ -103,7 +103,7 @@ type decided struct {
 
 func declaredLimit(a *Answer, i int) decided {
 	d := &a.Decisions[i]
-	told := decided{Limit: NewLimit(a.Requests[i].Key.Name, a.Effective(i), *d), Shadow: d.Shadow,
+	told := decided{Limit: newLimit(a.Requests[i].Key.Name, a.Effective(i), *d), Shadow: d.Shadow,
 		Applied: (*override)(NewAppliedOverride(d.Override, a.Requests[i].Limit)), Unguarded: d.Unguarded, DecidedBy: decidedBy(d)}
 	told.Allowed = &d.Allowed
 	if a.Charges {

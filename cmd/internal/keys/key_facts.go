@@ -32,7 +32,7 @@ type keyFacts struct {
 	counted, exact bool
 	denials        []admin.Denied
 	denied         map[store.Key]int64
-	limits         cli.ConfiguredLimits
+	limits         allowance.ConfiguredLimits
 	overrides      *store.OverrideList
 }
 
@@ -46,7 +46,7 @@ func (o *inspectOptions) keyFacts(ctx context.Context, backend store.Store, need
 		return f, nil
 	}
 	if c, err := o.Config(); err == nil {
-		f.limits = cli.NewConfiguredLimits(c)
+		f.limits = allowance.NewConfiguredLimits(c.Policies)
 	}
 	f.overrides, o.withoutOverrides = cli.OverridesOf(ctx, o.Globals, backend)
 	ctx, cancel := store.BudgetContext(ctx, o.Timeout)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
@@ -207,7 +208,7 @@ func (o *resetOptions) showSelected(s *operation.Selected, selection, place stri
 	for i := range s.Sample {
 		e := &s.Sample[i]
 		storeKeys := []string{e.StoreKey}
-		if several := severalStoreKeys(e); several != nil {
+		if several := decision.SeveralStoreKeys(e); several != nil {
 			storeKeys = several
 		}
 		for i, key := range storeKeys {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
@@ -45,7 +46,13 @@ func (a *inspectAnswer) line(row *inspectRow) any {
 		return valueDocument{Key: row.entry.Key.Subject, StoreKey: row.entry.StoreKey, Name: row.entry.Key.Name, Holds: row.holds,
 			StoreKeyBase64: output.Base64IfNeeded(row.entry.StoreKey)}
 	}
-	return newEntryDocument(row, a.facts)
+	return a.document(row)
+}
+
+// document is the document of a row that is a limit.
+func (a *inspectAnswer) document(row *inspectRow) *decision.Entry {
+	return decision.NewEntry(&row.entry, decision.Facts{Denied: row.denied, Counted: a.facts.counted, Configured: row.configured,
+		Override: row.override})
 }
 
 func (a *inspectAnswer) header() []string {
@@ -69,7 +76,7 @@ func (a *inspectAnswer) csvRow(row *inspectRow) []string {
 	if a.foreign {
 		return []string{row.entry.Key.Subject, row.entry.StoreKey, row.entry.Key.Name, row.holds}
 	}
-	d := newEntryDocument(row, a.facts)
+	d := a.document(row)
 	cell := func(n *int64) string {
 		if n == nil {
 			return ""

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -60,7 +60,7 @@ func concerns(override *store.Override, p *policy.Policy, l *policy.Limit) bool 
 	known := maps.Clone(override.Attributes)
 	if subject, exact := override.Subjects.Exact(); exact {
 		list, _ := policy.ParseSubject(subject)
-		known = cli.AttributesOf(list)
+		known = allowance.AttributesOf(list)
 	}
 	some := policy.Attributes{} // of one caller of the limit, as far as the override names them
 	for _, name := range l.By {

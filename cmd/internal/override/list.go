@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
@@ -113,7 +114,7 @@ func (o *overrideListOptions) keeps(override *store.Override) bool {
 		return true
 	}
 	attributes, _ := policy.ParseSubject(subject)
-	has := cli.AttributesOf(attributes)
+	has := allowance.AttributesOf(attributes)
 	for name, value := range override.Attributes {
 		if has[name] != value {
 			return false

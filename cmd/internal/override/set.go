@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
@@ -274,7 +275,7 @@ func namedAttributes(o *store.Override) policy.Attributes {
 		text = text[:special]
 	}
 	list, _ := policy.ParseSubject(strings.TrimRight(text, ":"))
-	return cli.AttributesOf(list)
+	return allowance.AttributesOf(list)
 }
 
 // subjects sets the subjects or attributes of the override.

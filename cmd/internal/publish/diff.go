@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
@@ -236,7 +237,7 @@ func (r *diffRow) overText() string {
 // keyDifferencesOf compares the keys in use in an open store with a configuration.
 func keyDifferencesOf(ctx context.Context, g *cli.Globals, backend connect.Store, c *config.Config) ([]diffRow, error) {
 	overrides, withoutOverrides := cli.OverridesOf(ctx, g, backend)
-	limits := cli.NewConfiguredLimits(c)
+	limits := allowance.NewConfiguredLimits(c.Policies)
 	everything, err := store.ParsePattern("*")
 	if err != nil {
 		return nil, err

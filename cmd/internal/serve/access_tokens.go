@@ -33,7 +33,7 @@ const (
 	scopeDecide = "decide" // ask, and take units
 	scopeRefund = "refund" // give units back, and settle
 	scopeReset  = "reset"  // let somebody begin anew
-	scopeRead   = "read"   // ask without taking, see the policies and the dashboard
+	scopeRead   = "read"   // ask without taking, see the policies and the state of a subject
 )
 
 // scopes are all of them. A token that names none has the first ones, which is what tokens could always do.
@@ -163,11 +163,6 @@ func parseScopes(text string) (all []string, err error) {
 
 // Needs returns the scopes of which a request needs one.
 type Needs func(r *http.Request) []string
-
-// Readers lets requests with the scope read pass to the next handler; see Wrap.
-func (t *AccessTokens) Readers(next http.Handler) http.Handler {
-	return t.Wrap(next, func(*http.Request) []string { return []string{scopeRead} })
-}
 
 // Wrap answers requests without a valid token with 401, those whose token has none of the needed scopes with 403, and those
 // beyond its limit with 429. The next handler does not see the header with the token.

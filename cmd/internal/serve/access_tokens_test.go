@@ -148,6 +148,8 @@ func TestTokensOfCalls(t *testing.T) {
 	}
 }
 
+func readers(*http.Request) []string { return []string{scopeRead} }
+
 // The access log names the token by its name, and holds neither it nor the query.
 func TestTheAccessLog(t *testing.T) {
 	token := strings.Repeat("a", 32)
@@ -158,7 +160,7 @@ func TestTheAccessLog(t *testing.T) {
 		r := httptest.NewRequest("POST", "/v1/check?q=secret", nil)
 		r.Header.Set("Authorization", "Bearer "+sent)
 		log.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			tokens.Readers(http.NotFoundHandler()).ServeHTTP(w, r)
+			tokens.Wrap(http.NotFoundHandler(), readers).ServeHTTP(w, r)
 			log.Answered(r, 404, time.Millisecond)
 		})).ServeHTTP(httptest.NewRecorder(), r)
 	}

@@ -53,16 +53,6 @@ func (a Address) String() string {
 	return a.text
 }
 
-// Local reports whether only this machine can reach the address. Of an inherited one that is not known.
-func (a Address) Local() bool {
-	host, _, err := net.SplitHostPort(a.text)
-	if a.network == "unix" || err == nil && strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
-}
-
 // local reports whether only this machine can reach a listener.
 func local(address net.Addr) bool {
 	tcp, is := address.(*net.TCPAddr)

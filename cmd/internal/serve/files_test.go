@@ -210,7 +210,7 @@ func TestTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	var seen http.Header
-	handler := tokens.Readers(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = r.Header }))
+	handler := tokens.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = r.Header }), readers)
 	ask := func(header ...string) int {
 		r := httptest.NewRequest("POST", "/v1/check", nil)
 		for i := 0; i < len(header); i += 2 {

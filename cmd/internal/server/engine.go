@@ -109,17 +109,14 @@ func (f *serveFrame) reloads(c *config.Config, e *engine.Engine, followed *reloa
 	options := reload.Options{
 		Environment: cli.ConfigEnvironment(o.Globals),
 		Config:      c,
-		Apply: func(c *config.Config) {
-			e.Replace(engineSettings(c))
-			f.configured(c)
-		},
-		Fixed:    o.fixedSettings,
-		OnReload: f.meter.Reloaded,
-		Describe: o.describe,
-		Subjects: o.logSubjects,
-		Log:      f.Log,
-		Now:      o.Env.Now,
-		Sleep:    o.Env.Sleep,
+		Apply:       func(c *config.Config) { e.Replace(engineSettings(c)) },
+		Fixed:       o.fixedSettings,
+		OnReload:    f.meter.Reloaded,
+		Describe:    o.describe,
+		Subjects:    o.logSubjects,
+		Log:         f.Log,
+		Now:         o.Env.Now,
+		Sleep:       o.Env.Sleep,
 	}
 	var reloader *reload.Reloader
 	if followed == nil {

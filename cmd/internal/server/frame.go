@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
@@ -43,9 +42,7 @@ type serveFrame struct {
 	meter         *metrics.Metrics
 	certificates  *serve.Certificates
 	tokens        *serve.AccessTokens
-	taken         []int                                 // the inherited sockets that have a listener
-	page          http.Handler                          // nil for none
-	limits        *atomic.Pointer[cli.ConfiguredLimits] // of the page
+	taken         []int // the inherited sockets that have a listener
 }
 
 // frame reads the flags, and the files that they name.
@@ -100,9 +97,6 @@ func (o *serveOptions) frame() (*serveFrame, error) {
 	}
 	if o.grpcTokens && (f.grpc == nil || f.tokens == nil) {
 		return nil, cli.Usagef("--grpc-tokens needs --grpc, and access tokens (--token-file or %s)", tokenVariable)
-	}
-	if err := f.checkPage(); err != nil {
-		return nil, err
 	}
 	f.measure()
 	return f, nil
@@ -251,14 +245,10 @@ func (f *serveFrame) operators() {
 	if f.admin == nil {
 		return
 	}
-	mux, paths := http.NewServeMux(), "/metrics, /healthz and /readyz"
-	if f.page != nil {
-		paths = pagePath + ", " + paths
-		mux.Handle(pagePath, f.page)
-	}
+	mux := http.NewServeMux()
 	f.Health.Register(mux)
 	mux.Handle("/metrics", serve.NewGate(operatorRequests, nil).Wrap(f.meter.Handler()))
-	mux.Handle("/", serve.Nothing(paths))
+	mux.Handle("/", serve.Nothing("/metrics, /healthz and /readyz"))
 	f.Listeners = append(f.Listeners, serve.Listener{Name: "admin", Address: *f.admin, Handler: mux, MaxConnections: operatorConnections,
 		RequestTime: operatorTime, Operators: true, Open: true})
 }

@@ -28,7 +28,6 @@ type serveFlags struct {
 	logSubjects, logRequests          bool
 	grpcTokens, grpcReflection        bool
 	metricsFlags
-	pageFlags
 	publishedFlags
 }
 
@@ -49,8 +48,8 @@ proxies.
 Programs send JSON. POST /v1/check and /v1/consume take {"key", "limits",
 "cost"}, or {"policy", "attributes", "cost", "costs"}. The answer is that of the
 command, with status 200 if it is allowed and 429 if it is denied. There are
-also /v1/refund, /v1/settle, /v1/reset (for access tokens that may) and GET
-/v1/policies.
+also /v1/refund, /v1/settle, /v1/reset (for access tokens that may), GET
+/v1/policies, and GET /v1/subject?subject=SUBJECT, which says what inspect says.
 
 nginx, Caddy, HAProxy and Traefik ask /v1/auth/POLICY before they pass a request
 on: the answer is 204 if it is allowed, else 429 or the policy's denied_status.
@@ -62,9 +61,7 @@ descriptors of the configuration's section envoy.
 
 The address of --admin is for operators, without TLS and access token:
 GET /metrics for Prometheus; /healthz, 200 while the process works; and
-/readyz, 503 while the server stops, with the state of its components. With
---page it also has the dashboard as a page for browsers, at /dashboard/, which
-can only be read and needs an access token if there are any.
+/readyz, 503 while the server stops, with the state of its components.
 
 Configurations to paste are in docs/serve.md, the fields of /v1 in
 docs/serve-api.md, and files for containers and systemd in docs/deploy:
@@ -81,7 +78,7 @@ own clients can send X-Limitctl-Authorization instead. The file has one access
 token on each line. All of them are valid, so that one can replace another.
 Fields can follow a token: name=NAME for the log, limit=100/1s for its requests
 to this process, and scopes=SCOPE,SCOPE for what it may do: decide (check,
-consume, auth), refund (refund, settle), read (check, policies, the dashboard)
+consume, auth), refund (refund, settle), read (check, policies, subject)
 and reset. Without them it may do all but reset.
 
 With --config store: the configuration is the one that "limitctl config publish"
@@ -129,7 +126,6 @@ func (f *serveFlags) addFlags(cmd *cobra.Command) {
 	flags.IntVar(&f.maxInFlight, "max-in-flight", 1024, "answer at most `N` requests at a time, and others with 503")
 	flags.IntVar(&f.maxConnections, "max-connections", 10_000, "keep at most `N` connections open; the one idle longest makes room")
 	f.metricsFlags.add(flags)
-	f.pageFlags.add(flags)
 	f.publishedFlags.add(flags)
 }
 
@@ -203,12 +199,11 @@ func runServe(ctx context.Context, o *serveOptions) error {
 	frame.checkRecovery(e, log)
 	frame.reloads(c, e, followed)
 	frame.sample(store)
-	frame.showPage(ctx, c, store, where)
 
 	// The listeners. One gate bounds the requests of all clients.
 	gate := serve.NewGate(o.maxInFlight, frame.meter.Refused)
 	answers := gate.Wrap(frame.guard(api.Handler(e, api.Options{
-		Describe: o.describe, Resets: frame.tokens != nil, ListTime: o.Timeout + exchangeTime/2,
+		Describe: o.describe, Keys: store, Timeout: o.Timeout, Resets: frame.tokens != nil, ListTime: o.Timeout + exchangeTime/2,
 	})))
 	frame.programs(answers)
 	frame.operators()

@@ -121,20 +121,5 @@ func (f Rules) scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, e
 	}
 }
 
-// Read reads keys at once. It leaves out those that are unused, and those whose value is no limit.
-func (f Rules) Read(ctx context.Context, keys []store.Key) (readings []Reading, err error) {
-	for entry, err := range f.scan(ctx, admin.Query{Keys: keys, States: true}) {
-		switch {
-		case isOfOneKey(err):
-		case err != nil:
-			return readings, err
-		default:
-			entry.State = nil
-			readings = append(readings, Reading{Entry: entry})
-		}
-	}
-	return readings, nil
-}
-
 // IsBlock reports whether an override is a block. It may be nil.
 func IsBlock(o *store.Override) bool { return o != nil && o.Effect == store.OverrideBlock }

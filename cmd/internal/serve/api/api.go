@@ -18,6 +18,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/refusal"
 	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -26,6 +27,9 @@ import (
 type Options struct {
 	// Describe returns an error of a store in one line without secrets. nil means the error's own text.
 	Describe func(error) string
+	// Keys are those of the store, and Timeout is how long one answer about them may take.
+	Keys    admin.Keyspace
+	Timeout time.Duration
 	// Resets: requests can reset limits. It is for a server whose access tokens say who may.
 	Resets bool
 	// ListTime is how long a list of questions is decided at most, so that its answer is sent before the request's time is
@@ -42,8 +46,8 @@ type listener struct {
 	believed atomic.Pointer[believed]
 }
 
-// Handler answers POST /v1/check, /v1/consume, /v1/refund, /v1/settle and /v1/reset, GET /v1/policies, and
-// any method of /v1/auth/POLICY.
+// Handler answers POST /v1/check, /v1/consume, /v1/refund, /v1/settle and /v1/reset, GET /v1/policies and /v1/subject,
+// and any method of /v1/auth/POLICY.
 func Handler(e *engine.Engine, options Options) http.Handler {
 	if options.Describe == nil {
 		options.Describe = error.Error
@@ -63,6 +67,8 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		l.authorize(w, r, rest)
 	case name == "policies" && found:
 		l.policies(w, r)
+	case name == "subject" && found:
+		l.subject(w, r)
 	case !found || v == nil:
 		refusal.Write(w, http.StatusNotFound, outcome.Usage.Word, notFound(r.URL.Path))
 	case v.op == store.Adjust && !l.options.Resets:
@@ -82,7 +88,7 @@ func notFound(path string) string {
 	for i := range verbs {
 		text += " " + prefix + verbs[i].name + ","
 	}
-	return text + " " + prefix + "policies and " + authPrefix + "POLICY"
+	return text + " " + prefix + "policies, " + prefix + "subject and " + authPrefix + "POLICY"
 }
 
 // call is the memory for one request, which is reused.

@@ -176,7 +176,8 @@ func TestOtherPathsAndMethods(t *testing.T) {
 		{"PUT", "/v1/settle", 405, "POST", "method PUT is not for"},
 		{"POST", "/v1/policies", 405, "GET, HEAD", "send GET"},
 		{"POST", "/", 404, "",
-			"there is nothing at /; there are /v1/check, /v1/consume, /v1/refund, /v1/settle, /v1/reset, /v1/policies and /v1/auth/POLICY"},
+			"there is nothing at /; there are /v1/check, /v1/consume, /v1/refund, /v1/settle, /v1/reset, /v1/policies, /v1/subject and " +
+				"/v1/auth/POLICY"},
 		{"POST", "/v1/", 404, "", "there is nothing at /v1/"},
 		{"POST", "/v1/consume/", 404, "", "there is nothing at"},
 		{"POST", "/v1/" + strings.Repeat("x", 5000), 404, "", "there is nothing at"},

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/refusal"
@@ -57,10 +56,7 @@ type describedLimit struct {
 
 // policies lists the policies in force.
 func (d *listener) policies(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		w.Header().Set("Allow", "GET, HEAD")
-		refusal.Write(w, http.StatusMethodNotAllowed, outcome.Usage.Word, "method "+shorten(r.Method)+" is not for "+r.URL.Path+
-			"; send GET")
+	if !isGet(w, r) {
 		return
 	}
 	list := policyList{SchemaVersion: output.SchemaVersion, Policies: []describedPolicy{}}

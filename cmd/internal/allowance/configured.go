@@ -1,0 +1,108 @@
+package allowance
+
+import (
+	"slices"
+
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// ConfiguredLimits are the limits of a configuration by policy and name.
+type ConfiguredLimits map[[2]string]*policy.Limit
+
+// NewConfiguredLimits returns the limits of the policies of a configuration.
+func NewConfiguredLimits(policies []*policy.Policy) ConfiguredLimits {
+	limits := ConfiguredLimits{}
+	for _, p := range policies {
+		for i := range p.Limits {
+			limits[[2]string{p.Name, p.Limits[i].Name}] = &p.Limits[i]
+		}
+	}
+	return limits
+}
+
+// Candidates returns the limits that may apply to a key of a configured policy: see
+// [policy.Limit.Candidates].
+func (c ConfiguredLimits) Candidates(key store.Key) []policy.Candidate {
+	if len(c) == 0 {
+		return nil
+	}
+	parts, isPolicys := policy.ParseKey(key)
+	if !isPolicys {
+		return nil
+	}
+	l := c[[2]string{parts.Policy, parts.Limit}]
+	if l == nil {
+		return nil
+	}
+	candidates := l.Candidates(AttributesOf(parts.Attributes))
+	for i := range candidates {
+		if limit, err := candidates[i].Limit.Normalize(); err == nil {
+			candidates[i].Limit = limit
+		}
+	}
+	return candidates
+}
+
+// AttributesOf returns the attributes of a key as a map.
+func AttributesOf(list []policy.Attribute) policy.Attributes {
+	attributes := make(policy.Attributes, len(list))
+	for _, attribute := range list {
+		attributes[attribute.Name] = attribute.Value
+	}
+	return attributes
+}
+
+// Of returns the limit that the configuration has for a key, before an override. Where it depends on
+// attributes that are not part of the key, it is the one that the key was charged under, with or
+// without the override; if none fits, it is the last of those that may count.
+func (c ConfiguredLimits) Of(key store.Key, recorded store.Limit, override *store.Override) (limit store.Limit, known bool) {
+	candidates := c.Candidates(key)
+	for _, candidate := range candidates {
+		if candidate.Limit.IsRecordedAs(recorded) || override.Apply(candidate.Limit).IsRecordedAs(recorded) {
+			return candidate.Limit, true
+		}
+	}
+	if len(candidates) == 0 {
+		return recorded, false
+	}
+	return candidates[len(candidates)-1].Limit, true
+}
+
+// HasDrifted reports whether a key was charged under another limit than the configuration's, with
+// or without the override.
+func (c ConfiguredLimits) HasDrifted(key store.Key, recorded store.Limit, override *store.Override) bool {
+	limit, known := c.Of(key, recorded, override)
+	return known && !limit.IsRecordedAs(recorded) && !override.Apply(limit).IsRecordedAs(recorded)
+}
+
+// InForce returns the limit that counts now for the key of an entry: that of the configuration, as the
+// override that applies to the key changes it, if there is one. Of a key that is not of the configuration
+// only the recorded limit is known, which has the override in it if the key was charged after that was set.
+func (c ConfiguredLimits) InForce(e *admin.Entry, override *store.Override) store.Limit {
+	limit, known := c.Of(e.Key, e.Limit, override)
+	if override == nil || override.Effect != store.OverrideLimit && !known &&
+		(e.State == nil || e.State.Time >= store.InstantOf(override.CreatedAt)) {
+		return limit
+	}
+	return override.Apply(limit)
+}
+
+// KeysOf returns the keys that a subject has by policies.
+func KeysOf(policies []*policy.Policy, subject string) []store.Key {
+	list, _ := policy.ParseSubject(subject)
+	return slices.DeleteFunc(NamedKeys(policies, AttributesOf(list)), func(key store.Key) bool { return key.Subject != subject })
+}
+
+// NamedKeys returns the keys of the limits of policies that the attributes alone determine.
+func NamedKeys(policies []*policy.Policy, attributes policy.Attributes) (keys []store.Key) {
+	for _, p := range policies {
+		for i := range p.Limits {
+			if l := &p.Limits[i]; len(l.Missing(attributes)) == 0 {
+				keys = append(keys, p.Key(l, attributes))
+			}
+		}
+	}
+	return keys
+}
