@@ -22,7 +22,6 @@ var documents = []document{
 		"`limit`, its name in the policy, and `key`, its subject. A [list](serve-api.md#several-questions-at-once) of questions has " +
 		"`answers`, and each begins with a `status`"},
 	{"decide/keysDocument", "Several decisions", "`check -` and `consume -`, with keys from standard input"},
-	{"decide/partialAnswer.Document", "Half a policy", "`check --policy` without all attributes"},
 	{"output/errorOnly", "An error", "every command and [serve](serve-api.md#answers). Next to a result, `error` is a field of it; the " +
 		"[kinds](operations.md#for-programs) are a table of their own"},
 	{"keys/inspectAnswer.Document", "Keys in use", "`inspect`"},
@@ -32,9 +31,8 @@ var documents = []document{
 	{"history/undoAnswer", "An undo", "`undo`"},
 	{"keys/migrateAnswer", "A migration", "`migrate`"},
 	{"keys/layoutsAnswer", "Layouts", "`layouts`"},
-	{"override/overrideAnswer.Document", "Overrides", "`override list`, `set`, `extend` and `revoke`, `block`, `unblock`, `exempt`"},
+	{"override/overrideAnswer.Document", "Overrides", "`override list`, `set` and `revoke`, `block`, `unblock`, `exempt`"},
 	{"override/previewAnswer.Document", "A preview of an override", "`override set`, `block` and `exempt` with `--dry-run`"},
-	{"override/applyAnswer.Document", "A file of overrides", "`override apply`"},
 	{"override/handoverAnswer.Document", "A handover", "`handover`"},
 	{"history/auditAnswer.Document", "The audit log", "`audit`"},
 	{"history/backupsAnswer", "Backups", "`undo --list` and `undo --prune`"},
@@ -72,9 +70,9 @@ var notShown = []string{"report/Read", "refusal/unknown"}
 
 // rows are the items of lists whose type in Go is any.
 var rows = map[string]string{
-	"decide/keysDocument.answers": decisionPlace, "decide/partialLimitDocument.decided": "decision/Limit",
-	"decide/partialAnswer.Document.limits": "decide/partialLimitDocument", "history/auditAnswer.Document.runs": "auditlog/Entry",
-	"keys/inspectAnswer.Document.keys": "decision/Entry", "keys/summaryAnswer.Document.groups": "keys/summaryDocument",
+	"decide/keysDocument.answers":       decisionPlace,
+	"history/auditAnswer.Document.runs": "auditlog/Entry",
+	"keys/inspectAnswer.Document.keys":  "decision/Entry", "keys/summaryAnswer.Document.groups": "keys/summaryDocument",
 	"keys/denialsAnswer.Document.denials": "keys/denialDocument", "publish/diffAnswer.Document.differences": "publish/diffDocument",
 	"publish/document.differences": "publish/diffDocument", "publish/document.keys": "publish/diffDocument",
 	"override/handoverAnswer.Document.overrides": "override/operatorOverride", "override/handoverAnswer.Document.changes": "auditlog/Entry",
@@ -200,7 +198,6 @@ var shared = map[string]string{
 	"outcome":           "how it ended",
 	"override":          "the number of the exception that applies, from 1",
 	"overrides":         "the operators' overrides",
-	"owner":             "who keeps it in force by a file",
 	"passed":            "whether the verdict is `pass`",
 	"password_env":      "the variable with the password",
 	"password_file":     "the file with the password",
@@ -428,7 +425,6 @@ func TestDocumentsHaveTheFieldsOfTheReference(t *testing.T) {
 		{decisionPlace, exitYes, "consume user:42 --limit 3/1h"},
 		{decisionPlace, exitYes, "consume --policy api ip=192.0.2.1 user=7 --config " + policies},
 		{decisionPlace, exitNo, "consume user:42 --limit 3/1h --cost 3 --count-denials"},
-		{"decide/partialAnswer.Document", exitPartly, "check --policy api ip=192.0.2.1 --config " + policies},
 		{"output/errorOnly", exitUsage, "check user:42 --limit 3"},
 		{"keys/inspectAnswer.Document", exitYes, "inspect *"},
 		{"keys/summaryAnswer.Document", exitYes, "inspect * --summary"},

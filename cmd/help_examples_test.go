@@ -157,9 +157,7 @@ func beforeExample(line string) string {
 		return "limitctl consume" + strings.TrimPrefix(rest, "refund")
 	case strings.HasPrefix(rest, "unblock"):
 		return "limitctl block " + strings.TrimSuffix(strings.TrimPrefix(rest, "unblock "), " --yes") + " --for 1h --reason x --yes"
-	case strings.HasPrefix(rest, "override apply"):
-		return `printf 'owner: ansible\noverrides: []\n' > overrides.yaml`
-	case strings.HasPrefix(rest, "override revoke"), strings.HasPrefix(rest, "override extend"):
+	case strings.HasPrefix(rest, "override revoke"):
 		return "limitctl override set a --times 2 --for 1h --reason x --yes && limitctl override set b --times 2 --for 1h --reason x --yes"
 	case strings.Contains(line, "base1.json"):
 		return "cp base.json base1.json && cp base.json base2.json && cp base.json base3.json"

@@ -31,7 +31,6 @@ var exitNoOf = map[string]string{
 	"limitctl config status":   "a process lags",
 
 	"limitctl override set":    "the question was not answered yes; nothing was changed",
-	"limitctl override extend": "the ID is of no override in force, or the question was not answered yes; nothing was changed",
 	"limitctl override revoke": "an ID is of no override in force, or the question was not answered yes; nothing was changed",
 	"limitctl block":           "the question was not answered yes; nothing was changed",
 	"limitctl unblock":         "no such block is in force, or the question was not answered yes; nothing was changed",

@@ -142,7 +142,7 @@ func TestScripts(t *testing.T) {
 // quickScripts are those of the quick tier. Each starts some dozens of processes, which is most of the time of the
 // tests of commands.
 var quickScripts = strings.Fields(`
-	audit config-init dashboard file handover help inspect keys-read output override-extend policy protect refund reset undo
+	audit config-init dashboard file handover help inspect keys-read output policy protect refund reset undo
 	variables wait`)
 
 // scriptsOn returns the scripts that run on a topology. A server that Sentinels name answers as a single one does, so

@@ -27,7 +27,7 @@ const (
 	VersionSize = 32
 )
 
-// written is an override as JSON text. Its ID and times are stored separately. Reason, By and Owner come last: the
+// written is an override as JSON text. Its ID and times are stored separately. Reason and By come last: the
 // text before them identifies the override.
 type written struct {
 	Subject     string            `json:"subject,omitempty"`
@@ -39,13 +39,12 @@ type written struct {
 	Units       int64             `json:"units,omitempty"`
 	Reason      string            `json:"reason,omitempty"`
 	By          string            `json:"by,omitempty"`
-	Owner       string            `json:"owner,omitempty"`
 }
 
 // Written is an override as text, without the parts that the store adds.
 type Written struct {
 	Text []byte
-	// Which is the number of bytes before Reason, By and Owner. Overrides that are equal in them are one.
+	// Which is the number of bytes before Reason and By. Overrides that are equal in them are one.
 	Which int
 }
 
@@ -62,7 +61,7 @@ func (w *Written) IsOf(text string) bool {
 }
 
 // Identity returns the part of an override's text that identifies it: overrides that differ only in their times,
-// reason, author and owner have the same. It is empty for an override that cannot be set.
+// reason and author have the same. It is empty for an override that cannot be set.
 func Identity(o *store.Override) string {
 	w, err := Encode(o, store.MinOverrideTime)
 	if err != nil {
@@ -96,7 +95,7 @@ func Encode(o *store.Override, lasts time.Duration) (*Written, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.Reason, w.By, w.Owner = o.Reason, o.By, o.Owner
+	w.Reason, w.By = o.Reason, o.By
 	whole, err := text(&w)
 	if err == nil && len(whole) > MaxSize {
 		err = store.Invalidf("an override of %d bytes; at most %d fit", len(whole), MaxSize)
@@ -137,7 +136,7 @@ func Decode(text []byte) (o store.Override, err error) {
 	if err := json.Unmarshal(text, &w); err != nil {
 		return o, fmt.Errorf("%d bytes that are not an override", len(text))
 	}
-	o = store.Override{Thousandths: w.Thousandths, Units: w.Units, Reason: w.Reason, By: w.By, Owner: w.Owner}
+	o = store.Override{Thousandths: w.Thousandths, Units: w.Units, Reason: w.Reason, By: w.By}
 	if o.Effect, err = store.ParseOverrideEffect(w.Effect); err == nil && o.Effect == store.OverrideLimit {
 		o.Limit, err = store.ParseLimit(w.Limit)
 	}

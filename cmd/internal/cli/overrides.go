@@ -17,12 +17,9 @@ func Ending(o *store.Override, now time.Time) string {
 	return fmt.Sprintf("until %s (%s left), %s", Clock(o.ExpiresAt, now), output.Duration(o.Left.Truncate(time.Second)), SetBy(o))
 }
 
-// SetBy says who set an override, for which owner and why.
+// SetBy says who set an override, and why.
 func SetBy(o *store.Override) string {
 	text := "by " + output.Printable(o.By)
-	if o.Owner != "" {
-		text += " for " + output.Printable(o.Owner)
-	}
 	if reason := strings.TrimSpace(o.Reason); reason != "" {
 		text += ": " + output.Printable(reason)
 	}

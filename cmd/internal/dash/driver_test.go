@@ -84,16 +84,6 @@ func (a *fakeActions) SetOverride(ctx context.Context, o store.Override, lasts t
 	return a.store.SetOverride(ctx, o, lasts)
 }
 
-func (a *fakeActions) ExtendOverride(ctx context.Context, id string, lasts time.Duration, _ string) (store.Override, error) {
-	all, _, err := a.store.Overrides(ctx)
-	for _, o := range all {
-		if o.ID == id {
-			return a.store.SetOverride(ctx, o, lasts)
-		}
-	}
-	return store.Override{}, err
-}
-
 func (a *fakeActions) RevokeOverride(ctx context.Context, id, _ string) error {
 	_, _, err := a.store.RevokeOverride(ctx, id)
 	return err

@@ -286,7 +286,9 @@ func (m *model) submitExtension(reason string) tea.Cmd {
 	m.changes.form = nil
 	lines := append(figures.OverrideText(&now, m.now), "", "It then ends at "+figures.Until(m.now.Add(lasts), m.now)+".")
 	return m.ask("Extend this override to "+output.Duration(lasts)+" from now", lines, func() tea.Msg {
-		set, err := m.Actions.ExtendOverride(m.ctx, now.ID, lasts, reason)
+		again := now // which gets a new end
+		again.Reason = cmp.Or(reason, now.Reason)
+		set, err := m.Actions.SetOverride(m.ctx, again, lasts)
 		return overrideDone{override: set, err: err}
 	})
 }

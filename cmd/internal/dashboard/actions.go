@@ -13,7 +13,6 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/dash"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -147,17 +146,6 @@ func (a *dashActions) ParseOverride(form dash.OverrideForm) (o store.Override, l
 func (a *dashActions) SetOverride(ctx context.Context, o store.Override, lasts time.Duration) (store.Override, error) {
 	text := "in the dashboard: " + output.Printable(o.Subjects.String()) + " " + o.Effect.String()
 	set, err := a.runner.SetOverride(ctx, &operation.OverridePlan{Override: o, Lasts: lasts, Text: text, Consent: a.consent}, &a.observer)
-	if set == nil {
-		return o, err
-	}
-	return *set, err
-}
-
-// ExtendOverride implements dash.Actions.
-func (a *dashActions) ExtendOverride(ctx context.Context, id string, lasts time.Duration, reason string) (o store.Override, err error) {
-	plan := &operation.ExtendPlan{ID: id, Lasts: lasts, Ends: shell.Command("--for", store.FormatPeriod(lasts)), Consent: a.consent}
-	plan.Consent.Reason = reason
-	set, err := a.runner.ExtendOverride(ctx, plan, &a.observer)
 	if set == nil {
 		return o, err
 	}

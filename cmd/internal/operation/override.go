@@ -59,62 +59,7 @@ func (r *Runner) SetOverride(ctx context.Context, plan *OverridePlan, observer O
 	return set, err
 }
 
-// ExtendPlan says which override to keep in force for longer.
-type ExtendPlan struct {
-	ID string
-	// Lasts is for how long from now. It must be longer than the override has left.
-	Lasts time.Duration
-	// Ends is Lasts in the words of a command line, for the audit log.
-	Ends    string
-	Consent Consent // a reason in it replaces that of the override
-}
-
-// ExtendOverride asks, and gives an override in force a later end. If it returns no override, nothing was changed, or
-// the error says that the outcome is unknown.
-func (r *Runner) ExtendOverride(ctx context.Context, plan *ExtendPlan, observer Observer) (*store.Override, error) {
-	table, err := r.overrideTable()
-	if err != nil {
-		return nil, err
-	}
-	inForce := func(ctx context.Context) (store.Override, error) {
-		found, err := r.inForce(ctx, []string{plan.ID})
-		if err != nil {
-			return store.Override{}, err
-		}
-		if left := found[0].Left; plan.Lasts <= left {
-			return store.Override{}, store.Invalidf("override %s is in force for %s, which is not less than %s; to end it sooner, "+
-				"set it again or revoke it", plan.ID, output.Duration(left), output.Duration(plan.Lasts))
-		}
-		return found[0], nil
-	}
-	wanted, err := inForce(ctx)
-	if err != nil {
-		return nil, err
-	}
-	entry := r.newEntry("override extend", plan.ID+" ("+allowance.All(&wanted)+") "+plan.Ends)
-	entry.Matched, entry.Reason = 1, cmp.Or(plan.Consent.Reason, wanted.Reason)
-	var set *store.Override
-	question := fmt.Sprintf("Keep override %s (%s) in force for %s", plan.ID, allowance.All(&wanted), output.Duration(plan.Lasts))
-	_, err = r.change(ctx, observer, &change{entry: entry, consent: plan.Consent, question: question, make: func() error {
-		ctx, cancel := store.BudgetContext(context.WithoutCancel(ctx), r.Timeout)
-		defer cancel()
-		now, err := inForce(ctx) // a question can take minutes, and what was revoked meanwhile stays so
-		if err != nil {
-			return err
-		}
-		now.By, now.Reason, now.Owner = r.User, entry.Reason, "" // a person decides now
-		done, err := table.SetOverride(ctx, now, plan.Lasts)
-		if err != nil {
-			return err
-		}
-		set, entry.Changed = &done, 1
-		record(entry, &done)
-		return nil
-	}})
-	return set, err
-}
-
-// record adds an override to the entry of the run that set, extended or revoked it.
+// record adds an override to the entry of the run that set or revoked it.
 func record(entry *auditlog.Entry, o *store.Override) {
 	written, err := overridetable.Encode(o, store.MinOverrideTime)
 	if err != nil {

@@ -7,41 +7,24 @@ import (
 	"slices"
 	"time"
 
-	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Change is how an override changes what a key is allowed.
-type Change uint8
+// DeniedLately is how long ago a key was denied at most to be called denied lately.
+const DeniedLately = 10 * time.Minute
 
-// The changes. One limit is looser than another if it allows no less over time and no less
-// at once, and more of one of them; a block is the tightest and an exemption the loosest.
-const (
-	Unchanged Change = iota
-	Loosened
-	Tightened
-	// Mixed: more over time and less at once, or the other way round.
-	Mixed
-	// Unknown: the limit of the key is not known.
-	Unknown
-	changes // how many there are
-)
+// mostConcerned is how many different rows a preview has. Keys beyond them are counted together.
+const mostConcerned = 1000
 
 // Concerned is what an override would change for the keys that are in use.
 type Concerned struct {
-	// Keys is how many the override is about.
-	Keys int64
-	// Counts is how many of them are changed in which way.
-	Counts [changes]int64
-	// Examples are a few of them, changed ones first.
-	Examples []ChangedKey
-	// Winning are the overrides in force that apply instead, and to how many of the keys.
-	Winning []WinningOverride
-	// Incomplete is why not all keys could be looked at, nil if all were.
-	Incomplete error
-	// Cut: the time to look was over before all keys were looked at. Looked is how many were, and Total
-	// about how many there are.
+	// Keys is how many the override is about. Limits are these keys by limit and by what changes, the most first.
+	Keys   int64
+	Limits []ConcernedLimit
+	// Incomplete is why not all keys could be looked at, nil if all were. With Cut it is that the time was over: Looked is
+	// how many were, and Total about how many there are.
+	Incomplete    error
 	Cut           bool
 	Looked, Total int64
 	// Denied is how many keys of those that were denied lately the override is about, and DeniedOf how many
@@ -49,31 +32,19 @@ type Concerned struct {
 	Denied, DeniedOf int
 }
 
-// DeniedLately is how long ago a key was denied at most to be called denied lately.
-const DeniedLately = 10 * time.Minute
-
-// ChangedKey is a key with what applies to it now, and what would then.
-type ChangedKey struct {
-	Key       store.Key
-	StoreKey  string
+// ConcernedLimit is what applies to some keys of a limit now, and what would then.
+type ConcernedLimit struct {
+	Name      string
 	Now, Then Rule
-	Change    Change
-	// Written is its limit without overrides, zero if it is not known.
-	Written store.Limit
+	Keys      int64
 }
 
 // Rule is what a key is decided by: a limit, or an override that blocks or exempts it.
 type Rule struct {
 	// Limit is zero if it is not known.
 	Limit store.Limit
-	// Override is the one that applies, nil if none does.
+	// Override is the one that applies, nil if none does. The one that is not set yet has no ID.
 	Override *store.Override
-}
-
-// WinningOverride is an override that applies in place of another one.
-type WinningOverride struct {
-	Override *store.Override
-	Keys     int64
 }
 
 // PreviewPlan says what to find out of an override that is not set yet.
@@ -84,10 +55,8 @@ type PreviewPlan struct {
 	// Configured, if set, returns the limit that the configuration has for a key. Where it
 	// has none, the limit of the key's last charge counts.
 	Configured func(store.Key) (store.Limit, bool)
-	// Most, if above 0, is how long the keys are looked at. Named are keys that it may be about; they are looked at first,
-	// with those denied lately, since that time can be too short for a scan to come across them.
-	Most  time.Duration
-	Named []store.Key
+	// Most, if above 0, is how long the keys are looked at.
+	Most time.Duration
 }
 
 // PreviewOverride finds out what an override would change. It changes nothing.
@@ -97,13 +66,13 @@ func (r *Runner) PreviewOverride(ctx context.Context, plan *PreviewPlan, observe
 		return nil, err
 	}
 	candidate := plan.Override
-	candidate.CreatedAt = time.Unix(1<<40, 0) // the newest
+	candidate.ID, candidate.CreatedAt = "", time.Unix(1<<40, 0) // the newest
 	p := &preview{
 		candidate:  &candidate,
 		configured: plan.Configured,
 		now:        store.NewOverrideList(inForce),
 		then:       store.NewOverrideList(append(slices.Clone(inForce), candidate)),
-		winning:    map[string]*WinningOverride{},
+		limits:     map[concernedKey]*ConcernedLimit{},
 	}
 	looking := ctx
 	if plan.Most > 0 {
@@ -111,10 +80,7 @@ func (r *Runner) PreviewOverride(ctx context.Context, plan *PreviewPlan, observe
 		looking, cancel = context.WithTimeout(ctx, plan.Most)
 		defer cancel()
 	}
-	named := p.denied(looking, r.Store)
-	if query := &plan.Selection.Query; plan.Most > 0 && query.Keys == nil && plan.Selection.Names == nil {
-		p.addNamed(looking, r.Store, append(named, plan.Named...))
-	}
+	p.countDenied(looking, r.Store)
 	found, err := Scan(looking, r.Store, &plan.Selection, observer, p.add)
 	p.Looked, p.Total = found.Looked, found.Total
 	switch {
@@ -125,40 +91,28 @@ func (r *Runner) PreviewOverride(ctx context.Context, plan *PreviewPlan, observe
 	default:
 		p.Incomplete = found.WithProgress(err)
 	}
-	return p.concerned(), nil
+	for _, limit := range p.limits {
+		p.Limits = append(p.Limits, *limit)
+	}
+	slices.SortFunc(p.Limits, func(a, b ConcernedLimit) int {
+		return cmp.Or(cmp.Compare(b.Keys, a.Keys), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Then.Limit.Count, b.Then.Limit.Count))
+	})
+	return &p.Concerned, nil
 }
 
-// denied counts the keys that were denied lately, and returns those that the override is about. A store that cannot say
-// so has none.
-func (p *preview) denied(ctx context.Context, backend store.Store) (named []store.Key) {
+// countDenied counts the keys that were denied lately. A store that cannot say so has none.
+func (p *preview) countDenied(ctx context.Context, backend store.Store) {
 	table, has := admin.DenialTableOf(backend)
 	if !has {
-		return nil
+		return
 	}
 	denials, _ := table.Denials(ctx, DeniedLately) // an incomplete answer has those of the other masters
 	p.DeniedOf = len(denials.Rows)
 	for i := range denials.Rows {
-		if key := denials.Rows[i].Key; p.candidate.Matches(key) {
-			named = append(named, key)
+		if p.candidate.Matches(denials.Rows[i].Key) {
+			p.Denied++
 		}
 	}
-	p.Denied = len(named)
-	return named
-}
-
-// addNamed adds those of some keys that are in use. The scan reports what goes wrong.
-func (p *preview) addNamed(ctx context.Context, backend admin.Keyspace, keys []store.Key) {
-	if len(keys) == 0 {
-		return
-	}
-	seen := map[store.Key]bool{}
-	for entry, err := range backend.Scan(ctx, admin.Query{Keys: keys}) {
-		if err == nil && !seen[entry.Key] {
-			seen[entry.Key] = true
-			_ = p.add(&entry, nil) // it never fails
-		}
-	}
-	p.seen = seen
 }
 
 // preview counts the keys that a scan finds.
@@ -167,78 +121,52 @@ type preview struct {
 	candidate  *store.Override
 	configured func(store.Key) (store.Limit, bool)
 	now, then  *store.OverrideList
-	winning    map[string]*WinningOverride
-	unchanged  []ChangedKey       // examples of last resort
-	seen       map[store.Key]bool // those of the named keys that were added
+	limits     map[concernedKey]*ConcernedLimit
+}
+
+// concernedKey is what the keys of a row have in common.
+type concernedKey struct {
+	name      string
+	now, then store.Limit
+	was, wins string // the IDs of overrides
 }
 
 // add adds a key.
 func (p *preview) add(e *admin.Entry, _ error) error {
-	if p.seen[e.Key] || !p.candidate.Matches(e.Key) {
+	if !p.candidate.Matches(e.Key) {
 		return nil
 	}
 	p.Keys++
-	key := ChangedKey{Key: e.Key, StoreKey: e.StoreKey}
 	was, wins := p.now.For(e.Key), p.then.For(e.Key)
-	written, known := p.written(e, was)
-	key.Now, key.Then = ruleOf(was, written, known), ruleOf(wins, written, known)
-	if was != nil && !known && e.LimitKnown() { // the record tells at least what applies now
-		key.Now.Limit = e.Limit
+	limit, known := p.written(e, was)
+	row := ConcernedLimit{Name: e.Key.Name, Now: ruleOf(was, limit, known), Then: ruleOf(wins, limit, known)}
+	if was != nil && !known && e.LimitKnown() { // the record has at least what applies now
+		row.Now.Limit = e.Limit
 	}
-	if known {
-		key.Written = written
+	key := concernedKey{name: row.Name, now: row.Now.Limit, then: row.Then.Limit, wins: wins.ID}
+	if was != nil {
+		key.was = was.ID
 	}
-	key.Change = changeOf(key.Now, key.Then)
-	p.Counts[key.Change]++
-	if wins.ID != p.candidate.ID {
-		if p.winning[wins.ID] == nil {
-			p.winning[wins.ID] = &WinningOverride{Override: wins}
-		}
-		p.winning[wins.ID].Keys++
+	if p.limits[key] == nil && len(p.limits) < mostConcerned {
+		p.limits[key] = &row
 	}
-	switch {
-	case key.Change == Unchanged && len(p.unchanged) < sampled:
-		p.unchanged = append(p.unchanged, key)
-	case key.Change != Unchanged && len(p.Examples) < sampled:
-		p.Examples = append(p.Examples, key)
+	if p.limits[key] != nil {
+		p.limits[key].Keys++
 	}
 	return nil
 }
 
-// written returns the limit of a key without overrides: the configured one, else the one
-// that the key was charged by last, if no override made it.
+// written returns the limit of a key without overrides: the configured one, else that of its last charge, if no override
+// made it.
 func (p *preview) written(e *admin.Entry, was *store.Override) (limit store.Limit, known bool) {
 	if p.configured != nil {
 		if limit, known = p.configured(e.Key); known {
 			return limit, true
 		}
 	}
-	if !e.LimitKnown() {
-		return limit, false
-	}
-	if was == nil {
-		return e.Limit, true
-	}
-	limit = e.Limit
-	switch was.Effect {
-	case store.OverrideLimit:
-		// Charged by the override's limit, or by one that is written the same.
-		return limit, limit != was.Apply(limit)
-	case store.OverrideTimes:
-		limit.Count, limit.Burst = scaled(limit.Count, was.Thousandths), scaled(limit.Burst, was.Thousandths)
-	case store.OverrideAdd:
-		limit.Count, limit.Burst = limit.Count-was.Units, limit.Burst-was.Units
-	case store.OverrideBlock, store.OverrideExempt:
-		return limit, true
-	}
-	if limit, err := limit.Normalize(); err == nil && was.Apply(limit) == e.Limit {
-		return limit, true
-	}
-	return e.Limit, true // it was not charged since the override was set
+	keeps := was == nil || was.Effect == store.OverrideBlock || was.Effect == store.OverrideExempt
+	return e.Limit, e.LimitKnown() && keeps
 }
-
-// scaled is n thousandths less.
-func scaled(n, thousandths int64) int64 { return (n*1000 + thousandths/2) / max(1, thousandths) }
 
 // ruleOf is what applies to a key of a limit under an override, which may be nil.
 func ruleOf(o *store.Override, limit store.Limit, known bool) Rule {
@@ -247,52 +175,4 @@ func ruleOf(o *store.Override, limit store.Limit, known bool) Rule {
 		rule.Limit = o.Apply(limit)
 	}
 	return rule
-}
-
-// rank puts a block below all limits and an exemption above.
-func (r *Rule) rank() int {
-	switch {
-	case r.Override != nil && r.Override.Effect == store.OverrideBlock:
-		return 0
-	case r.Override != nil && r.Override.Effect == store.OverrideExempt:
-		return 2
-	}
-	return 1
-}
-
-// changeOf compares what applies to a key now with what would apply then.
-func changeOf(now, then Rule) Change {
-	if before, after := now.rank(), then.rank(); before != after || before != 1 {
-		return sign(cmp.Compare(after, before))
-	}
-	if now.Limit.Count == 0 || then.Limit.Count == 0 {
-		return Unknown
-	}
-	overTime, atOnce := allowance.Compare(now.Limit, then.Limit)
-	if overTime*atOnce < 0 {
-		return Mixed
-	}
-	return sign(overTime + atOnce)
-}
-
-func sign(order int) Change {
-	switch {
-	case order > 0:
-		return Loosened
-	case order < 0:
-		return Tightened
-	}
-	return Unchanged
-}
-
-// concerned is what was found.
-func (p *preview) concerned() *Concerned {
-	p.Examples = append(p.Examples, p.unchanged[:min(len(p.unchanged), sampled-len(p.Examples))]...)
-	for _, winning := range p.winning {
-		p.Winning = append(p.Winning, *winning)
-	}
-	slices.SortFunc(p.Winning, func(a, b WinningOverride) int {
-		return cmp.Or(cmp.Compare(b.Keys, a.Keys), cmp.Compare(a.Override.ID, b.Override.ID))
-	})
-	return &p.Concerned
 }

@@ -1,12 +1,9 @@
 package override
 
 import (
-	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
@@ -24,16 +21,7 @@ type overrideAnswer struct {
 	did       string               // "set" or "revoked"; empty for a list
 	concerned *operation.Concerned // what that changes; nil if unknown
 	place     string               // the name of the context in which it was done; empty without one
-	others    map[string]*others   // of a list, by ID
-	traffic   traffic              // of a list
 	ended     []operation.Ended    // of a list with --all
-}
-
-// sort orders the overrides by their end.
-func (a *overrideAnswer) sort() {
-	slices.SortFunc(a.overrides, func(x, y *store.Override) int {
-		return cmp.Or(x.ExpiresAt.Compare(y.ExpiresAt), cmp.Compare(x.ID, y.ID))
-	})
 }
 
 // operatorOverride is an override in JSON. Fields that its effect does not use are null.
@@ -48,17 +36,9 @@ type operatorOverride struct {
 	Units       *int64            `json:"units"`
 	Reason      string            `json:"reason"`
 	By          string            `json:"by"`
-	Owner       string            `json:"owner,omitempty"` // of `override apply`
 	CreatedAt   time.Time         `json:"created_at"`
 	ExpiresAt   time.Time         `json:"expires_at"`
 	RemainingMS int64             `json:"remaining_ms"` // until it ends
-	// DeniedPerSecond is the rate at which keys are denied to which it applies, in a list. It is left out if none is known.
-	DeniedPerSecond *float64 `json:"denied_per_second,omitempty"`
-	// LetThroughPerSecond is the rate of requests that were allowed while it applied, in the same way.
-	LetThroughPerSecond *float64 `json:"let_through_per_second,omitempty"`
-	// Over and LosesTo are the IDs of overrides that can meet it on one key, in a list.
-	Over    []string `json:"over,omitempty"`
-	LosesTo []string `json:"loses_to,omitempty"`
 	*endedDocument
 }
 
@@ -72,7 +52,7 @@ type endedDocument struct {
 
 func newOperatorOverride(o *store.Override) operatorOverride {
 	d := operatorOverride{ID: o.ID, Name: allowance.Pattern(o.Names), Attributes: o.Attributes,
-		Effect: o.Effect.String(), Reason: o.Reason, By: o.By, Owner: o.Owner, CreatedAt: output.UTC(o.CreatedAt),
+		Effect: o.Effect.String(), Reason: o.Reason, By: o.By, CreatedAt: output.UTC(o.CreatedAt),
 		ExpiresAt:   output.UTC(o.ExpiresAt),
 		RemainingMS: output.Milliseconds(o.Left)}
 	if len(o.Attributes) == 0 || !o.Subjects.IsZero() {
@@ -91,26 +71,6 @@ func newOperatorOverride(o *store.Override) operatorOverride {
 	case store.OverrideBlock, store.OverrideExempt:
 	}
 	return d
-}
-
-// document returns an override as JSON, with its others in a list.
-func (a *overrideAnswer) document(o *store.Override) operatorOverride {
-	d := newOperatorOverride(o)
-	if others := a.others[o.ID]; others != nil {
-		d.Over, d.LosesTo = others.over, others.losesTo
-	}
-	if rate, known := a.traffic.rate(o.ID); known && rate > 0 { // not all services may count denials
-		d.DeniedPerSecond = rounded(rate)
-	}
-	if rate := a.traffic.letThroughRate(o.ID); rate > 0 {
-		d.LetThroughPerSecond = rounded(rate)
-	}
-	return d
-}
-
-func rounded(rate float64) *float64 {
-	rate = math.Round(rate*1000) / 1000
-	return &rate
 }
 
 // endedOverride returns an override that has ended as JSON.
@@ -140,7 +100,7 @@ func (a *overrideAnswer) Document() any {
 func (a *overrideAnswer) inForceDocuments() []operatorOverride {
 	documents := make([]operatorOverride, len(a.overrides))
 	for i, o := range a.overrides {
-		documents[i] = a.document(o)
+		documents[i] = newOperatorOverride(o)
 	}
 	return documents
 }
@@ -161,8 +121,7 @@ func (a *overrideAnswer) Lines() []any {
 // Records implements output.Answer. Fields that the effect does not use are empty cells.
 func (a *overrideAnswer) Records() [][]string {
 	records := [][]string{{"id", "subject", "name", "attributes", "effect", "limit", "factor", "units", "reason", "by", "created_at",
-		"expires_at", "remaining_ms", "owner", "denied_per_second", "let_through_per_second", "over", "loses_to", "ended_at",
-		"revoked_by", "revoked_for"}}
+		"expires_at", "remaining_ms", "ended_at", "revoked_by", "revoked_for"}}
 	for _, d := range slices.Concat(a.inForceDocuments(), a.endedDocuments()) {
 		units, endedAt, revokedBy, revokedFor := "", "", "", ""
 		if d.Units != nil {
@@ -176,9 +135,7 @@ func (a *overrideAnswer) Records() [][]string {
 		}
 		records = append(records, []string{d.ID, orEmpty(d.Subject), d.Name, d.Attributes.Text(), d.Effect,
 			orEmpty(d.Limit), numberOrEmpty(d.Factor), units, d.Reason, d.By, d.CreatedAt.Format(time.RFC3339),
-			d.ExpiresAt.Format(time.RFC3339), cli.Number(d.RemainingMS), d.Owner,
-			numberOrEmpty(d.DeniedPerSecond), numberOrEmpty(d.LetThroughPerSecond),
-			strings.Join(d.Over, " "), strings.Join(d.LosesTo, " "), endedAt, revokedBy, revokedFor})
+			d.ExpiresAt.Format(time.RFC3339), cli.Number(d.RemainingMS), endedAt, revokedBy, revokedFor})
 	}
 	return records
 }
@@ -292,20 +249,9 @@ const restIndent = "    "
 
 // printRest prints what the narrow table has no columns for.
 func (a *overrideAnswer) printRest(p *output.Printer, o *store.Override) {
-	for _, text := range []string{cli.Ending(o, a.now), a.nowText(o)} {
-		if text == "" {
-			continue
-		}
-		for _, line := range output.Wrap(text, restWidth(p)) {
-			fmt.Fprintln(p.Out, restIndent+line)
-		}
+	for _, line := range output.Wrap(cli.Ending(o, a.now), restWidth(p)) {
+		fmt.Fprintln(p.Out, restIndent+line)
 	}
-}
-
-// nowText is what an override does now, and which others it meets; it is empty if nothing is known.
-func (a *overrideAnswer) nowText(o *store.Override) string {
-	texts := slices.DeleteFunc([]string{a.traffic.text(o.ID), a.others[o.ID].text()}, func(text string) bool { return text == "" })
-	return strings.Join(texts, "; ")
 }
 
 // effectStyle is the style of an override's effect.
@@ -324,31 +270,17 @@ func effectStyle(o *store.Override) output.Style {
 // each row.
 func (a *overrideAnswer) table(whole bool) (columns []output.Column, rows [][]output.Cell) {
 	columns = []output.Column{{Header: "SUBJECT"}, {Header: "LIMIT"}, {Header: "EFFECT"}}
-	does := slices.ContainsFunc(a.overrides, func(o *store.Override) bool { return a.traffic.text(o.ID) != "" })
-	if whole && does {
-		columns = append(columns, output.Column{Header: "DOES NOW"})
-	}
 	if whole {
 		columns = append(columns, output.Column{Header: "LEFT", Right: true}, output.Column{Header: "UNTIL"},
 			output.Column{Header: "BY"}, output.Column{Header: "REASON"})
-	}
-	meets := slices.ContainsFunc(a.overrides, func(o *store.Override) bool { return a.others[o.ID].text() != "" })
-	if whole && meets {
-		columns = append(columns, output.Column{Header: "OTHERS"})
 	}
 	columns = append(columns, output.Column{Header: "ID"})
 	for _, o := range a.overrides {
 		row := []output.Cell{{Text: allowance.Whom(o)}, {Text: allowance.Pattern(o.Names)},
 			{Text: allowance.Effect(o), Style: effectStyle(o)}}
-		if whole && does {
-			row = append(row, output.Cell{Text: a.traffic.cell(o.ID)})
-		}
 		if whole {
 			row = append(row, output.Cell{Text: output.Duration(o.Left.Truncate(time.Second))},
 				output.Cell{Text: cli.Clock(o.ExpiresAt, a.now)}, output.Cell{Text: o.By}, output.Cell{Text: o.Reason})
-		}
-		if whole && meets {
-			row = append(row, output.Cell{Text: cmp.Or(a.others[o.ID].text(), "-")})
 		}
 		rows = append(rows, append(row, output.Cell{Text: o.ID}))
 	}

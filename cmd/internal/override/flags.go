@@ -14,13 +14,10 @@ import (
 
 // effectOptions are the flags for the effect of an override, of which a command line has one.
 type effectOptions struct {
-	limit, times  string
-	add           int64
-	block, exempt bool
+	limit, times string
+	add          int64
+	fixed        store.OverrideEffect // of block and exempt, which have no flags
 }
-
-// effectFlags are their names.
-var effectFlags = []string{"limit", "times", "add", "block", "exempt"}
 
 func (o *effectOptions) addEffectFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
@@ -28,8 +25,6 @@ func (o *effectOptions) addEffectFlags(cmd *cobra.Command) {
 		"decide by `[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N|,tz=ZONE]` instead, such as 600/1m")
 	flags.StringVar(&o.times, "times", "", "multiply count and burst by `N`, such as 3, 2.5 or 0.5")
 	flags.Int64Var(&o.add, "add", 0, "add `N` units to count and burst; a negative number removes units")
-	flags.BoolVar(&o.block, "block", false, "deny all requests, and charge nothing")
-	flags.BoolVar(&o.exempt, "exempt", false, "count requests, and deny none")
 	cmd.RegisterFlagCompletionFunc("limit", cobra.NoFileCompletions)
 	cmd.RegisterFlagCompletionFunc("times", cobra.FixedCompletions([]string{"2", "3", "5", "10", "0.5"},
 		cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveKeepOrder))
@@ -37,24 +32,21 @@ func (o *effectOptions) addEffectFlags(cmd *cobra.Command) {
 
 // effect sets the effect of the override, and returns how a command line writes it.
 func (o *effectOptions) effect(cmd *cobra.Command, override *store.Override) (text string, err error) {
+	if o.fixed == store.OverrideBlock || o.fixed == store.OverrideExempt {
+		override.Effect = o.fixed
+		return "--" + o.fixed.String(), nil
+	}
 	var given []string
-	for _, flag := range effectFlags {
-		if f := cmd.Flags().Lookup(flag); f != nil && f.Changed && f.Value.String() != "false" {
+	for _, flag := range []string{"limit", "times", "add"} {
+		if cmd.Flags().Changed(flag) {
 			given = append(given, "--"+flag)
 		}
 	}
 	switch {
 	case len(given) > 1:
 		return "", cli.Usagef("%s are given; an override does one thing, so keep one of them", strings.Join(given, " and "))
-	case o.block:
-		override.Effect = store.OverrideBlock
-		return "--block", nil
-	case o.exempt:
-		override.Effect = store.OverrideExempt
-		return "--exempt", nil
 	case len(given) == 0:
-		return "", cli.Usagef("nothing says what the override does; give one of --limit COUNT/PERIOD, --times N, --add N, " +
-			"--block and --exempt")
+		return "", cli.Usagef("nothing says what the override does; give one of --limit COUNT/PERIOD, --times N and --add N")
 	}
 	switch given[0] {
 	case "--limit":

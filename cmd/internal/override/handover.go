@@ -31,9 +31,9 @@ func NewHandoverCmd(global *cli.Globals) *cobra.Command {
 		Short: "Show what the next shift has to know, on one screen",
 		Long: `Handover shows the overrides in force, what was changed in the last 12 hours,
 and who was denied most in the last 10 minutes. On a terminal it takes one
-screen, and says of each part how much more there is and which command shows it.
-On one that is too small for that, each thing has a row.
-Keys that a block denies now come last, since their denials are intended.
+screen, with a row for each thing, and says of each part how much more there is
+and which command shows it. Keys that a block denies now come last, since their
+denials are intended.
 
 The changes are those of the audit log in the store, of all machines. If a part
 cannot be read, it says so in the place of the part, shows the others, and the
@@ -65,11 +65,9 @@ func runHandover(ctx context.Context, g *cli.Globals) error {
 	runner := cli.NewRunner(g, s, backend, where)
 	overrides, err := runner.Overrides(ctx)
 	a.failed[partOverrides] = err
-	a.inForce = overrideAnswer{now: a.now, others: together(overrides, policiesOf(g)), traffic: readTraffic(ctx, g, backend, overrides)}
-	for i := range overrides {
-		a.inForce.overrides = append(a.inForce.overrides, &overrides[i])
+	for _, o := range store.NewOverrideList(overrides).All() {
+		a.inForce = append(a.inForce, &o)
 	}
-	a.inForce.sort()
 	history, err := cli.ReadJournal(ctx, g, backend, auditlog.Query{Keep: func(e *auditlog.Entry) bool {
 		return !e.Time.Before(a.now.Add(-handoverChanges))
 	}})

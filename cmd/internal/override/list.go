@@ -33,20 +33,10 @@ func newOverrideListCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [PATTERN]",
 		Short: "Show the overrides that are in force",
-		Long: `List shows the overrides in force, the next to end first: to whom they apply,
-what they do, how long they last, who set them and why.
-
-DOES NOW is how many requests a second it lets through, and how many are denied
-of the keys to which it applies, over the last minute. A request is let through
-if it is allowed while the override applies; without it, some of them would be
-allowed, too. The column is shown if services count denials and anything is
-known; >0 is for an override that was set within that time and denies.
-
-OTHERS names the overrides that can meet it on one key, where another applies
-("loses to ID") or it applies itself ("over ID"), as far as the patterns and the
-policies tell. Each key has one that applies; "limitctl check" names it. On a
-narrow terminal the end, the user, the reason and the others go to lines of
-their own.
+		Long: `List shows the overrides in force: to whom they apply, what they do, how long
+they last, who set them and why. Where several match a key, the first in the
+list applies. On a narrow terminal the end, the user and the reason go to lines
+of their own.
 
 With --all it also shows overrides that have ended, the latest first: when, and
 who revoked them. They come from the audit log in the store, which keeps its
@@ -163,14 +153,12 @@ func runOverrideList(ctx context.Context, o *overrideListOptions) error {
 	if err != nil && !errors.Is(err, store.ErrForeign) {
 		return err
 	}
-	answer := &overrideAnswer{now: o.Env.Now(), others: together(overrides, policiesOf(o.Globals)),
-		traffic: readTraffic(ctx, o.Globals, backend, overrides)}
-	for i := range overrides {
-		if o.keeps(&overrides[i]) {
-			answer.overrides = append(answer.overrides, &overrides[i])
+	answer := &overrideAnswer{now: o.Env.Now()}
+	for _, override := range store.NewOverrideList(overrides).All() { // the one that applies first
+		if o.keeps(&override) {
+			answer.overrides = append(answer.overrides, &override)
 		}
 	}
-	answer.sort()
 	if o.all {
 		err = errors.Join(err, o.readEnded(ctx, backend, overrides, answer))
 	}

@@ -32,8 +32,7 @@ one with --limit-name before one without, and then the newest.`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newOverrideSetCmd(global), newOverrideListCmd(global), newOverrideExtendCmd(global),
-		newOverrideRevokeCmd(global), newOverrideApplyCmd(global))
+	cmd.AddCommand(newOverrideSetCmd(global), newOverrideListCmd(global), newOverrideRevokeCmd(global))
 	return cmd
 }
 

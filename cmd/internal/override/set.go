@@ -11,11 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
-	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/internal/overridetable"
 	"github.com/limitctl/limitctl/internal/subjecttext"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -40,11 +39,11 @@ policy that has them. --limit-name selects some of their limits.
 
 It ends after --for, at most 30 days, or at --until: 04:00 (the next one on this
 machine's clock), a date and time, or an instant such as 2026-11-22T04:00:00Z.
-It first shows which keys it concerns and asks. Without a terminal it needs
---yes. In a protected context it asks for the context's name, or takes it from
---confirm. If it does not ask, it says afterwards how many keys in use it
-concerns, and how many of them were denied in the last 10 minutes. It looks at
-keys for at most --timeout. It writes to the audit log (see limitctl audit).`
+It first shows what would apply to the keys in use, and asks. Without a terminal
+it needs --yes. In a protected context it asks for the context's name, or takes
+it from --confirm. It also counts the keys in use that it concerns, and those
+that were denied in the last 10 minutes. It looks at keys for at most --timeout.
+It writes to the audit log (see limitctl audit).`
 
 func newOverrideSetCmd(global *cli.Globals) *cobra.Command {
 	o := &overrideSetOptions{Globals: global}
@@ -52,10 +51,10 @@ func newOverrideSetCmd(global *cli.Globals) *cobra.Command {
 		Use:   "set PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
 		Short: "Change the limits of some subjects for a while",
 		Long: `Set gives the keys whose subject matches PATTERN another limit for a while
-(--limit), a multiple of their limit (--times), more units (--add), a block
-(--block), or an exemption (--exempt). Setting the same override again keeps its
-ID and replaces its end and reason. A --limit without an algorithm takes that of
-the configured limits that it replaces, if they all have the same.
+(--limit), a multiple of their limit (--times), or more units (--add). The
+commands block and exempt set the other overrides. Setting the same override
+again keeps its ID and replaces its end and reason. A --limit without an
+algorithm is a token bucket, as everywhere.
 
 ` + overridePatternHelp,
 		Example: `  limitctl override set 'tenant:acme:*' --times 3 --for 2h --reason "launch day"
@@ -69,15 +68,14 @@ the configured limits that it replaces, if they all have the same.
 	return cmd
 }
 
-// NewBlockCmd makes "limitctl block", which is override set --block.
+// NewBlockCmd makes "limitctl block".
 func NewBlockCmd(global *cli.Globals) *cobra.Command {
-	o := &overrideSetOptions{Globals: global, effectOptions: effectOptions{block: true}}
+	o := &overrideSetOptions{Globals: global, effectOptions: effectOptions{fixed: store.OverrideBlock}}
 	cmd := &cobra.Command{
 		Use:   "block PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
 		Short: "Deny everything to some subjects for a while",
 		Long: `Block denies every request for the keys whose subject matches PATTERN, until the
-block ends or is revoked (see limitctl unblock). It charges nothing. It is short
-for "limitctl override set --block".
+block ends or is revoked (see limitctl unblock). It charges nothing.
 
 ` + overridePatternHelp,
 		Example: `  limitctl block ip:203.0.113.9 --for 1h --reason "scraper"
@@ -89,15 +87,14 @@ for "limitctl override set --block".
 	return cmd
 }
 
-// NewExemptCmd makes "limitctl exempt", which is override set --exempt.
+// NewExemptCmd makes "limitctl exempt".
 func NewExemptCmd(global *cli.Globals) *cobra.Command {
-	o := &overrideSetOptions{Globals: global, effectOptions: effectOptions{exempt: true}}
+	o := &overrideSetOptions{Globals: global, effectOptions: effectOptions{fixed: store.OverrideExempt}}
 	cmd := &cobra.Command{
 		Use:   "exempt PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
 		Short: "Allow everything to some subjects for a while",
 		Long: `Exempt allows every request for the keys whose subject matches PATTERN, until
-the exemption ends or is revoked. Requests are still counted. It is short for
-"limitctl override set --exempt".
+the exemption ends or is revoked. Requests are still counted.
 
 ` + overridePatternHelp,
 		Example: `  limitctl exempt tenant:acme --for 30m --reason "migration"
@@ -219,9 +216,8 @@ func (o *overrideSetOptions) run(cmd *cobra.Command, args []string) error {
 // overridePlan is the override of a command line.
 type overridePlan struct {
 	operation.OverridePlan
-	// selection finds the keys in use that the override concerns, and named are some of them by the configuration.
+	// selection finds the keys in use that the override concerns.
 	selection operation.Selection
-	named     []store.Key
 }
 
 // plan turns the flags and arguments into an override.
@@ -249,10 +245,6 @@ func (o *overrideSetOptions) plan(cmd *cobra.Command, args []string) (*overrideP
 	if err := o.subjects(override, args); err != nil {
 		return nil, err
 	}
-	if text, is := o.inAlgorithmOf(override); is {
-		effect = shell.Command("--limit", text)
-	}
-	plan.named = cli.NamedKeys(o.Globals, namedAttributes(override))
 	if err := override.Check(plan.Lasts); err != nil { // before the audit records the begin of a change
 		return nil, err
 	}
@@ -263,19 +255,6 @@ func (o *overrideSetOptions) plan(cmd *cobra.Command, args []string) (*overrideP
 		plan.Text += " " + shell.Command("--for", store.FormatPeriod(plan.Lasts))
 	}
 	return plan, nil
-}
-
-// namedAttributes are the attributes of an override, or those that its pattern begins with.
-func namedAttributes(o *store.Override) policy.Attributes {
-	if len(o.Attributes) > 0 {
-		return o.Attributes
-	}
-	text := o.Subjects.String()
-	if special := strings.IndexAny(text, `*?[\`); special >= 0 {
-		text = text[:special]
-	}
-	list, _ := policy.ParseSubject(strings.TrimRight(text, ":"))
-	return allowance.AttributesOf(list)
 }
 
 // subjects sets the subjects or attributes of the override.
@@ -330,49 +309,59 @@ func (o *overrideSetOptions) set(ctx context.Context, s *cli.Settings, plan *ove
 	defer backend.Close()
 	runner := cli.NewRunner(o.Globals, s, backend, where)
 	answer := &overrideAnswer{now: o.Env.Now(), did: "set", place: s.Place("")}
-	before := &beside{}
-	if !o.Quiet {
-		inForce, _ := runner.Overrides(ctx) // only to print what changes
-		before = besideOf(&plan.Override, inForce, policiesOf(o.Globals))
+	most := o.Timeout
+	if _, exact := plan.Override.Subjects.Exact(); o.dryRun && !exact {
+		most = 0 // the user waits for it
 	}
-	if o.dryRun || !plan.Consent.Covers(s.Access()) { // a question needs the list
-		if answer.concerned, err = o.preview(ctx, runner, plan, s.Place(where)); err != nil {
+	asks := !plan.Consent.Covers(s.Access())
+	if o.dryRun || asks {
+		if answer.concerned, err = o.concerned(ctx, runner, plan, most); err != nil {
 			return err
 		}
-		if before.same != nil {
-			o.Say("it is in force already, %s; its end and its reason change", cli.Ending(before.same, o.Env.Now()))
-		}
-		before.say(o.Say, o.Env.Now(), answer.concerned)
 	}
+	if answer.concerned != nil && !o.Quiet {
+		o.noteConcerned(plan, answer.concerned, s.Place(where))
+	}
+	preview := &previewAnswer{&plan.Override, answer.concerned}
 	if o.dryRun {
-		answer.overrides, answer.others = []*store.Override{&plan.Override}, map[string]*others{"": before.others()}
-		return o.Print(&previewAnswer{overrideAnswer: *answer})
+		return o.Print(preview)
 	}
+	if asks && !o.Quiet {
+		p := o.Printer()
+		p.Out = o.Env.Err
+		preview.Print(p)
+	}
+	same := o.inForceAlready(ctx, runner, &plan.Override)
 	set, err := runner.SetOverride(ctx, &plan.OverridePlan, &cli.Observer{Global: o.Globals})
 	if set == nil {
 		return err
 	}
-	answer.overrides, answer.others = []*store.Override{set}, map[string]*others{set.ID: before.others()}
+	answer.overrides = []*store.Override{set}
 	printErr := o.Print(answer)
-	if same := before.same; same != nil {
-		what := "its end and its reason are new"
-		if same.Reason == set.Reason {
-			what = "only its end is new"
-		}
-		if same.Owner != "" {
-			what += "; override apply of " + output.Printable(same.Owner) + " no longer ends it"
-		}
-		o.Note("it was in force already, %s; %s", cli.Ending(same, o.Env.Now()), what)
+	if same != nil {
+		o.Note("it was in force already, %s; its end and its reason are new", cli.Ending(same, o.Env.Now()))
 	}
-	before.say(o.Note, o.Env.Now(), nil)
 	if answer.concerned == nil && !o.Quiet {
-		if under, err := o.concerned(ctx, runner, plan, o.Timeout); err == nil && under.Incomplete == nil {
-			o.noteUnder(plan, under, s.Place(where))
-			o.noteAlgorithm(plan, under)
+		if concerned, err := o.concerned(ctx, runner, plan, most); err == nil && concerned.Incomplete == nil {
+			o.noteConcerned(plan, concerned, s.Place(where))
 		}
 	}
 	if !o.Quiet || printErr != nil {
 		o.Note("end it sooner with: %s", cli.CommandHere(o.Globals, s, "override", "revoke", set.ID))
 	}
 	return errors.Join(err, printErr)
+}
+
+// inForceAlready returns the override that this one gives a new end and reason, or nil.
+func (o *overrideSetOptions) inForceAlready(ctx context.Context, runner *operation.Runner, wanted *store.Override) *store.Override {
+	if o.Quiet {
+		return nil
+	}
+	inForce, _ := runner.Overrides(ctx) // only to print what changes
+	identity := overridetable.Identity(wanted)
+	at := slices.IndexFunc(inForce, func(is store.Override) bool { return overridetable.Identity(&is) == identity })
+	if at < 0 {
+		return nil
+	}
+	return &inForce[at]
 }

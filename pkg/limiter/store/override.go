@@ -33,9 +33,6 @@ type Override struct {
 	Units int64
 	// Reason says why, and By who set it, for people.
 	Reason, By string
-	// Owner names what keeps the override in force, such as a file of `limitctl override apply`. It is empty for one
-	// that a person has set. An override keeps no owner when it is set again without one.
-	Owner string
 	// CreatedAt and ExpiresAt are by the store's clock, in whole milliseconds. The override ends by itself at
 	// ExpiresAt.
 	CreatedAt, ExpiresAt time.Time
@@ -95,7 +92,7 @@ const (
 	MinOverrideTime = time.Millisecond
 
 	MaxOverrideThousandths = 1_000_000_000
-	MaxOverrideText        = 500 // of a reason, of who says so, and of an owner
+	MaxOverrideText        = 500 // of a reason, and of who says so
 	MaxOverrideAttributes  = 16
 	MaxOverrideValue       = 256 // of an attribute
 )
@@ -118,9 +115,6 @@ func (o *Override) Check(lasts time.Duration) error {
 		return err
 	}
 	if err := checkOverrideText("name of who sets it", o.By); err != nil {
-		return err
-	}
-	if err := checkOverrideText("owner", o.Owner); err != nil {
 		return err
 	}
 	return o.checkEffect()

@@ -48,7 +48,6 @@ func drawOverride(t *rapid.T) store.Override {
 		Effect:   store.OverrideEffect(rapid.IntRange(0, 4).Draw(t, "effect")),
 		Reason:   rapid.SampledFrom([]string{"", "INC-7: a \"flood\" <é>"}).Draw(t, "reason"),
 		By:       rapid.SampledFrom([]string{"", "ann@ops-1"}).Draw(t, "by"),
-		Owner:    rapid.SampledFrom([]string{"", "ansible: <é>"}).Draw(t, "owner"),
 	}
 	if rapid.Bool().Draw(t, "attributes") {
 		o.Attributes = map[string]string{"tenant": "acme", "path": rapid.SampledFrom([]string{"/v1:{a}", "\xff%", "2001:db8::1"}).Draw(t,
@@ -77,7 +76,7 @@ func isOneOverride(a, b *store.Override) bool {
 func sameOverride(a, b *store.Override) bool {
 	return a.ID == b.ID && a.Subjects.String() == b.Subjects.String() && a.Names.String() == b.Names.String() &&
 		maps.Equal(a.Attributes, b.Attributes) && a.Effect == b.Effect && a.Limit == b.Limit && a.Thousandths == b.Thousandths &&
-		a.Units == b.Units && a.Reason == b.Reason && a.By == b.By && a.Owner == b.Owner &&
+		a.Units == b.Units && a.Reason == b.Reason && a.By == b.By &&
 		a.CreatedAt.Equal(b.CreatedAt) && a.ExpiresAt.Equal(b.ExpiresAt)
 }
 
@@ -257,7 +256,6 @@ func overridesAreChecked(t *testing.T, h Harness) {
 		{Effect: store.OverrideBlock, Reason: "a\nb"},
 		{Effect: store.OverrideBlock, Reason: strings.Repeat("a", store.MaxOverrideText+1)},
 		{Effect: store.OverrideBlock, By: "\xff"},
-		{Effect: store.OverrideBlock, Owner: "a\nb"},
 		{Effect: store.OverrideBlock, Attributes: many},
 		{Effect: store.OverrideBlock, Attributes: map[string]string{"tenant": ""}},
 	} {

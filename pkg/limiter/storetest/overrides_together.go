@@ -75,7 +75,7 @@ func overridesAreOne(t *testing.T, h Harness) {
 		}
 		return all
 	}
-	add := store.Override{Effect: store.OverrideAdd, Units: 5, Reason: "first", By: "ann", Owner: "file"}
+	add := store.Override{Effect: store.OverrideAdd, Units: 5, Reason: "first", By: "ann"}
 	first := set(add, time.Hour)
 	fifty := add
 	fifty.Units, fifty.Reason = 50, ""
@@ -85,9 +85,9 @@ func overridesAreOne(t *testing.T, h Harness) {
 	for _, lasts := range []time.Duration{2 * time.Hour, time.Minute} { // first a later end, then an earlier one
 		now = now.Add(time.Second)
 		again := add
-		again.Reason, again.By, again.Owner = "again "+lasts.String(), "ben", ""
+		again.Reason, again.By = "again "+lasts.String(), "ben"
 		got := set(again, lasts)
-		if got.ID != first.ID || got.Reason != again.Reason || got.By != "ben" || got.Owner != "" ||
+		if got.ID != first.ID || got.Reason != again.Reason || got.By != "ben" ||
 			!got.CreatedAt.Equal(now.Truncate(time.Millisecond)) ||
 			!got.ExpiresAt.Equal(got.CreatedAt.Add(lasts)) {
 			t.Errorf("set again for %s it is %+v", lasts, got)

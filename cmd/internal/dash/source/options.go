@@ -96,9 +96,6 @@ type Actions interface {
 	ParseOverride(form OverrideForm) (override store.Override, lasts time.Duration, err error)
 	// SetOverride sets an override, and returns it as the store has it.
 	SetOverride(ctx context.Context, override store.Override, lasts time.Duration) (store.Override, error)
-	// ExtendOverride lets the override of an ID last that long from now, and returns it as the store has it. An empty
-	// reason leaves it as it is.
-	ExtendOverride(ctx context.Context, id string, lasts time.Duration, reason string) (store.Override, error)
 	// RevokeOverride ends the override of an ID.
 	RevokeOverride(ctx context.Context, id, reason string) error
 }
