@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"net"
 	"strings"
 	"time"
 
@@ -66,7 +65,7 @@ func guardOf(ctx context.Context, g *Globals, s *Settings, protected []*config.C
 	}
 	for _, x := range protected { // by the addresses alone, without asking a server
 		there := identity.Store{Prefix: s.Prefix.Value}
-		if there.Address, err = connect.Address(x.Store); err == nil && identity.Meet(ctx, &here, &there, lookUp(g)) {
+		if there.Address, err = connect.Address(x.Store); err == nil && identity.Meet(&here, &there) {
 			return x, nil
 		}
 	}
@@ -92,7 +91,7 @@ func guardOf(ctx context.Context, g *Globals, s *Settings, protected []*config.C
 		if known.ID == "" {
 			known.ID = rememberedID(g, x.Name, s.Prefix.Value)
 		}
-		if known.ID != "" && known.ID == here.ID || identity.Meet(ctx, &here, known, lookUp(g)) {
+		if known.ID != "" && known.ID == here.ID || identity.Meet(&here, known) {
 			return x, nil
 		}
 		if errs[i] != nil && known.ID == "" && !g.Quiet {
@@ -156,15 +155,6 @@ func identify(ctx context.Context, g *Globals, s *Settings, backend connect.Stor
 		}
 	}
 	return known, err
-}
-
-// lookUp resolves names of hosts.
-func lookUp(g *Globals) identity.LookUp {
-	return func(ctx context.Context, host string) ([]string, error) {
-		ctx, cancel := context.WithTimeout(ctx, askingTime(g))
-		defer cancel()
-		return net.DefaultResolver.LookupHost(ctx, host)
-	}
 }
 
 // rememberedID is the ID that the store of a context had at the last backup on this machine, or

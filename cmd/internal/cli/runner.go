@@ -30,7 +30,6 @@ func NewRunner(g *Globals, s *Settings, backend connect.Store, where string) *op
 		Describe:     func(err error) string { return g.WithoutSecrets(Message(err)) },
 		Warn:         func(err error) { fmt.Fprintf(g.Env.Err, "limitctl: warning: %s\n", Message(err)) },
 		Identify:     func(ctx context.Context) (identity.Store, error) { return identify(ctx, g, s, backend) },
-		LookUp:       lookUp(g),
 	}
 }
 

@@ -1,5 +1,5 @@
 // Package identity finds out whether two stores are the same, however they were reached: by the random id of a
-// store, by the servers, or by the address.
+// store, by its servers, or by its address.
 package identity
 
 import (
@@ -8,7 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/limitctl/limitctl/cmd/internal/storeurl"
+	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Store is what is known about the identity of a store. It contains no password.
@@ -38,15 +41,12 @@ const (
 	Copy
 )
 
-// LookUp returns the addresses of a host, like [net.Resolver.LookupHost].
-type LookUp func(ctx context.Context, host string) ([]string, error)
-
-// Compare compares two stores. Host names are the same if they have an address in common.
-func Compare(ctx context.Context, a, b *Store, lookUp LookUp) Verdict {
+// Compare compares two stores.
+func Compare(a, b *Store) Verdict {
 	switch {
 	case a.Prefix != b.Prefix, a.ID != "" && b.ID != "" && a.ID != b.ID:
 		return Other
-	case Meet(ctx, a, b, lookUp):
+	case Meet(a, b):
 		return Same
 	case a.ID != "" && a.ID == b.ID:
 		return Copy
@@ -54,92 +54,53 @@ func Compare(ctx context.Context, a, b *Store, lookUp LookUp) Verdict {
 	return Other
 }
 
-// Meet reports whether two stores are at the same place now: they share a server, or an address. It ignores their
+// Meet reports whether two stores are at the same place now: they share a server, or the address. It ignores their
 // ids.
-func Meet(ctx context.Context, a, b *Store, lookUp LookUp) bool {
-	if a.Prefix != b.Prefix {
-		return false
-	}
-	for _, server := range a.Servers {
-		if slices.Contains(b.Servers, server) {
-			return true
+func Meet(a, b *Store) bool {
+	shared := slices.ContainsFunc(a.Servers, func(server string) bool { return slices.Contains(b.Servers, server) })
+	return a.Prefix == b.Prefix && (shared || a.Address != "" && followed(a.Address) == followed(b.Address))
+}
+
+// followed returns the address of a file with its links resolved as far as possible, and another as it is.
+func followed(address string) string {
+	if path, isFile := strings.CutPrefix(address, "file "); isFile {
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			return "file " + real
 		}
 	}
-	if a.Address == b.Address {
-		return a.Address != ""
-	}
-	x, y := parse(a.Address), parse(b.Address)
-	switch {
-	case x.path != "" && y.path != "":
-		return x.kind == y.kind && x.database == y.database && followed(x.path) == followed(y.path)
-	case x.database != y.database || x.master != y.master: // Sentinels can watch several masters
-		return false
-	}
-	return share(x.hosts, y.hosts) || share(resolve(ctx, x.hosts, lookUp), resolve(ctx, y.hosts, lookUp))
+	return address
 }
 
-func share(a, b []string) bool {
-	return slices.ContainsFunc(a, func(host string) bool { return slices.Contains(b, host) })
+// Ask finds out which store is at url, with its own connections. It leaves out what it cannot find out, because a
+// server is away or the user lacks a right. The error says why only the address is known.
+func Ask(ctx context.Context, url string, options connect.Options) (Store, error) {
+	known := Store{Prefix: options.Prefix}
+	backend, client, _, err := connect.OpenWithClient(url, options)
+	if err != nil {
+		return known, err
+	}
+	defer backend.Close()
+	if known.Address, err = connect.Address(url); err != nil {
+		return known, err
+	}
+	ctx, cancel := store.BudgetContext(ctx, options.Timeout)
+	defer cancel()
+	var asking panics.Group
+	var refused error
+	asking.Go(func() { known.ID, refused = ID(ctx, backend) })
+	asking.Go(func() { known.Servers = connect.Runs(ctx, client) })
+	err = asking.Wait()
+	if err == nil && known.ID == "" && known.Servers == nil {
+		err = refused
+	}
+	return known, err
 }
 
-// followed returns a path with its links resolved as far as possible.
-func followed(path string) string {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		return real
+// ID returns the id of an open store, empty if it has none.
+func ID(ctx context.Context, backend store.Store) (string, error) {
+	of, has := admin.IdentityOf(backend)
+	if !has {
+		return "", nil
 	}
-	return path
-}
-
-// address is a parsed result of [connect.Address].
-type address struct {
-	kind     string   // the scheme
-	path     string   // of a file or a socket
-	hosts    []string // each with its port
-	master   string   // its name for Sentinels
-	database string
-}
-
-func parse(text string) address {
-	var a address
-	var rest string
-	a.kind, rest, _ = strings.Cut(text, " ")
-	if a.kind == "file" {
-		a.path = rest
-		return a
-	}
-	if at := strings.LastIndex(rest, " db "); at >= 0 {
-		rest, a.database = rest[:at], rest[at+len(" db "):]
-	}
-	if a.kind == "unix" {
-		a.path = rest
-		return a
-	}
-	hosts, master, _ := strings.Cut(rest, " master ")
-	a.master = master
-	if hosts != "" {
-		a.hosts = strings.Split(hosts, ",")
-	}
-	return a
-}
-
-// resolve returns the addresses of hosts, each with its port. It leaves out names without an address.
-func resolve(ctx context.Context, hosts []string, lookUp LookUp) []string {
-	var resolved []string
-	for _, text := range hosts {
-		host, port, ok := storeurl.SplitHost(text)
-		if !ok {
-			continue
-		}
-		found := []string{host}
-		if !storeurl.IsLocal(host) {
-			found, _ = lookUp(ctx, host)
-		}
-		for _, ip := range found {
-			if storeurl.IsLocal(ip) {
-				ip = "localhost"
-			}
-			resolved = append(resolved, ip+" "+port)
-		}
-	}
-	return resolved
+	return of.StoreID(ctx)
 }

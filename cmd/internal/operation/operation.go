@@ -41,8 +41,6 @@ type Runner struct {
 	// Identify finds out which store it is, as far as that can be known. The error says why no
 	// more than its address is known.
 	Identify func(context.Context) (identity.Store, error)
-	// LookUp resolves the names of hosts, to compare stores by their addresses.
-	LookUp identity.LookUp
 	// Warn, if set, gets what went wrong without stopping anything.
 	Warn func(error)
 }

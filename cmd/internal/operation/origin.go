@@ -3,11 +3,8 @@ package operation
 import (
 	"context"
 	"fmt"
-	"path/filepath"
-	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/backup"
-	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/identity"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -26,11 +23,11 @@ func (r *Runner) identify(ctx context.Context) (identity.Store, error) {
 // what the store said if it does not tell which one it is.
 func (r *Runner) CheckOrigin(ctx context.Context, b *Backup) error {
 	here, err := r.identify(ctx)
-	origin := r.originOf(&b.Header)
 	if here.Address == "" && here.ID == "" {
 		return nil
 	}
-	verdict := identity.Compare(ctx, &origin, &here, r.LookUp)
+	origin := r.originOf(&b.Header)
+	verdict := identity.Compare(&origin, &here)
 	if verdict == identity.Same {
 		return nil
 	}
@@ -45,38 +42,18 @@ func (r *Runner) CheckOrigin(ctx context.Context, b *Backup) error {
 func (r *Runner) IsOrigin(ctx context.Context, header *backup.Header) bool {
 	here, _ := r.identify(ctx)
 	origin := r.originOf(header)
-	return identity.Compare(ctx, &origin, &here, r.LookUp) == identity.Same
+	return identity.Compare(&origin, &here) == identity.Same
 }
 
 // originOf is the store that a backup is of, as it is to be compared with this one. The keys of
 // other limiters are in a server whatever our prefix is, but its id is under the prefix.
 func (r *Runner) originOf(h *backup.Header) identity.Store {
-	origin := originOf(h)
+	origin := identity.Store{Address: h.Address, Prefix: h.Prefix, ID: h.StoreID, Servers: h.Servers}
 	if h.Layout != "" && origin.Prefix != r.Place.Prefix {
 		origin.Prefix, origin.ID = r.Place.Prefix, ""
 	}
-	return origin
-}
-
-// originOf is the store that a backup is of.
-func originOf(h *backup.Header) identity.Store {
-	origin := identity.Store{Address: h.Address, Prefix: h.Prefix, ID: h.StoreID, Servers: h.Servers}
 	if !admin.IsStoreID(origin.ID) {
 		origin.ID = ""
-	}
-	if origin.Address != "" {
-		return origin
-	}
-	// An earlier limitctl wrote only what people call the store.
-	switch {
-	case strings.Contains(h.Store, "://"):
-		origin.Address, _ = connect.Address(h.Store)
-	case h.Store == "memory":
-		origin.Address = h.Store
-	default:
-		if path, err := filepath.Abs(h.Store); err == nil {
-			origin.Address = "file " + path
-		}
 	}
 	return origin
 }

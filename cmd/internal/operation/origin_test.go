@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/identity"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -28,7 +27,6 @@ func TestRestoreIntoItsOwnStore(t *testing.T) {
 		}
 		return identity.Store{Address: address, Prefix: "rl", ID: id}, away
 	}
-	s.LookUp = func(context.Context, string) ([]string, error) { return nil, errors.New("no names") }
 	s.take(t, "a", 3)
 	path := s.reset(t)
 	id, _ := s.memory.StoreID(t.Context())
@@ -69,21 +67,5 @@ func TestRestoreIntoItsOwnStore(t *testing.T) {
 	if other = nil; !errors.As(err, &other) || !strings.Contains(err.Error(), id[:8]+"…") ||
 		!strings.Contains(err.Error(), other.HereID[:8]+"…") {
 		t.Errorf("two ids: %v", err)
-	}
-}
-
-// What an earlier limitctl wrote has only the name of the store.
-func TestOriginOfAnEarlierBackup(t *testing.T) {
-	for backend, want := range map[string]string{
-		"redis://night@db.example:6379": "redis db.example:6379 db 0",
-		"redis+cluster://a:1,b:2":       "redis+cluster a:1,b:2 db 0",
-		"/var/limits.db":                "file /var/limits.db",
-		"memory":                        "memory",
-		"\x1b://":                       "\x1b",
-	} {
-		got := originOf(&backup.Header{Store: backend, Prefix: "rl", StoreID: "forged"})
-		if got.Address != want || got.ID != "" || got.Prefix != "rl" {
-			t.Errorf("%q is %+v, want %q", backend, got, want)
-		}
 	}
 }
