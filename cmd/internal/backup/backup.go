@@ -84,47 +84,15 @@ func expiryOf(t time.Time) int64 {
 type Writer struct {
 	out    *bufio.Writer
 	json   *json.Encoder
-	header Header
-	length int // of the first line
 	limits memo[store.Limit, string]
 }
-
-// storeIDRoom is the space in a header for an id that a store gets later.
-const storeIDRoom = 64
 
 // NewWriter begins a backup with its header, and sets the version in it.
 func NewWriter(out io.Writer, header Header) (*Writer, error) {
 	buffered := bufio.NewWriterSize(out, 1<<16)
 	header.Version = version
-	w := &Writer{out: buffered, json: json.NewEncoder(buffered), header: header}
-	text, err := json.Marshal(header)
-	if err != nil {
-		return nil, err
-	}
-	w.length = len(text) + 1
-	if header.StoreID == "" {
-		w.length += storeIDRoom
-	}
-	buffered.Write(w.padded(text))
-	return w, w.out.Flush()
-}
-
-// padded returns a first line with its original length.
-func (w *Writer) padded(text []byte) []byte {
-	return append(append(text, bytes.Repeat([]byte{' '}, w.length-len(text)-1)...), '\n')
-}
-
-// WithStoreID returns the first line with another store id, to replace the one that was written. It is nil if
-// nothing has to change, or there is no room.
-func (w *Writer) WithStoreID(id string) []byte {
-	header := w.header
-	header.StoreID = id
-	text, err := json.Marshal(header)
-	if err != nil || id == w.header.StoreID || len(text) >= w.length {
-		return nil
-	}
-	w.header = header
-	return w.padded(text)
+	w := &Writer{out: buffered, json: json.NewEncoder(buffered)}
+	return w, errors.Join(w.json.Encode(header), w.Flush())
 }
 
 // Flush writes the buffered rest.
@@ -293,9 +261,6 @@ func readExpiry(ms, latest int64) (time.Time, error) {
 
 // readLine parses a line in any form.
 func readLine(text []byte) (*line, error) {
-	if l, ok := quickLine(text); ok {
-		return l, nil
-	}
 	l := &line{}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()

@@ -73,31 +73,6 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// The id of a store can be added to the header later, without moving the records.
-func TestStoreIDAfterwards(t *testing.T) {
-	for _, before := range []string{"", admin.NewStoreID()} {
-		var file bytes.Buffer
-		w, err := NewWriter(&file, Header{Store: "s", Prefix: "rl", StoreID: before})
-		if err != nil {
-			t.Fatal(err)
-		}
-		first := bytes.Clone(file.Bytes())
-		if w.WithStoreID(before) != nil {
-			t.Error("the same id is written again")
-		}
-		for _, id := range []string{admin.NewStoreID(), ""} {
-			line := w.WithStoreID(id)
-			if id == before {
-				continue
-			}
-			header, err := headerFrom(bytes.NewReader(line))
-			if err != nil || header.StoreID != id || len(line) != len(first) || header.Store != "s" {
-				t.Errorf("from %q to %q: %q, %v", before, id, line, err)
-			}
-		}
-	}
-}
-
 // List returns possible backups, the newest first, and Find finds them by name.
 func TestFolder(t *testing.T) {
 	dir := t.TempDir()

@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,6 +53,7 @@ func (r *Runner) createBackup(ctx context.Context, plan *BackupPlan, entry *audi
 		return nil, nil
 	}
 	of, _ := r.identify(ctx)
+	of.ID = cmp.Or(r.ensureStoreID(ctx), of.ID)
 	if plan.MakeDir {
 		if err := r.Files.MakeDir(filepath.Dir(plan.Path)); err != nil {
 			return nil, &NoBackupError{err}
@@ -84,29 +86,6 @@ func absolute(path string) string {
 
 func (b *backupFile) failed(err error) error {
 	return fmt.Errorf("the backup %s cannot be written: %w", b.path, err)
-}
-
-// setStoreID writes into the header which id the store has by now. Until then the header has
-// the one from before, if there was one.
-func (b *backupFile) setStoreID(id string) error {
-	line := b.writer.WithStoreID(id)
-	if line == nil {
-		return nil
-	}
-	err := b.writer.Flush()
-	if err == nil {
-		_, err = b.file.Seek(0, io.SeekStart)
-	}
-	if err == nil {
-		_, err = b.file.Write(line)
-	}
-	if err == nil {
-		_, err = b.file.Seek(0, io.SeekEnd)
-	}
-	if err != nil {
-		return b.failed(err)
-	}
-	return nil
 }
 
 // add writes the record of a key that is to be changed.

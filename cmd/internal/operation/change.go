@@ -22,7 +22,7 @@ type change struct {
 	question string
 	// make makes the change.
 	make func() error
-	// backup, if set, is where make keeps what it changes. It names the store's id when make is called.
+	// backup, if set, is where make keeps what it changes.
 	backup *backupFile
 }
 
@@ -64,13 +64,10 @@ func (r *Runner) change(ctx context.Context, observer Observer, c *change) (made
 	if err := logs.begin(ctx, c.entry); err != nil {
 		return false, errors.Join(err, machine.Close())
 	}
-	id := r.ensureStoreID(ctx)
-	if c.backup != nil {
-		err = c.backup.setStoreID(id)
+	if c.backup == nil { // which names it already
+		r.ensureStoreID(ctx)
 	}
-	if err == nil {
-		err = c.make()
-	}
+	err = c.make()
 	if c.backup != nil && !c.backup.kept { // it is removed, since nothing was changed
 		c.entry.Backup = ""
 	}
