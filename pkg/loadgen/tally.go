@@ -100,27 +100,10 @@ func (t *Tally) MostDenied(n int) []SubjectCount {
 	return slices.Clip(denied[:min(n, len(denied))])
 }
 
-// HeatGroup is the counts of some subjects.
-type HeatGroup struct{ Keys, Allowed, Denied int64 }
-
-// Heat sorts the subjects by the number of their requests, the busiest first, and merges them into at most that
-// many groups, whose numbers of keys differ by at most one. groups must be positive.
-func (t *Tally) Heat(groups int) []HeatGroup {
-	counts := make([]tallied, 0, t.keys)
+// Busiest returns how many requests the subject sent that sent most.
+func (t *Tally) Busiest() (most int64) {
 	for _, c := range t.counts {
-		if c.requests() > 0 {
-			counts = append(counts, c)
-		}
+		most = max(most, c.requests())
 	}
-	slices.SortStableFunc(counts, func(a, b tallied) int { return cmp.Compare(b.requests(), a.requests()) })
-	groups = min(groups, len(counts))
-	heat := make([]HeatGroup, groups)
-	for g := range heat {
-		for _, c := range counts[g*len(counts)/groups : (g+1)*len(counts)/groups] {
-			heat[g].Keys++
-			heat[g].Allowed += c.allowed
-			heat[g].Denied += c.denied
-		}
-	}
-	return heat
+	return most
 }

@@ -105,10 +105,7 @@ func limitWords(limits []namedLimit) string {
 
 // describeKeys fills in what became of the subjects of a run. nameOf is what to call one.
 func describeKeys(run *report.Run, tally *loadgen.Tally, nameOf func(subject uint32) string) {
-	run.Heat, run.MostDenied = []report.HeatGroup{}, mostDenied(tally, nameOf)
-	for _, group := range tally.Heat(report.MostGroups) {
-		run.Heat = append(run.Heat, report.HeatGroup{Keys: group.Keys, Allowed: group.Allowed, Denied: group.Denied})
-	}
+	run.Busiest, run.MostDenied = tally.Busiest(), mostDenied(tally, nameOf)
 }
 
 func mostDenied(tally *loadgen.Tally, nameOf func(subject uint32) string) []report.KeyCount {
@@ -119,32 +116,6 @@ func mostDenied(tally *loadgen.Tally, nameOf func(subject uint32) string) []repo
 	return most
 }
 
-// mostEdges is how many edges of windows a report marks; more are too many to distinguish.
-const mostEdges = 60
-
-// edges returns when, in ms from the beginning of a run, one window of a limit ends and the
-// next one begins: of the first limit that counts in windows, and in the scenario that is
-// about edges of the first limit. begin is by the clock that decides. There are none where
-// they are too many to distinguish.
-func edges(limits []namedLimit, scenario *loadgen.Scenario, begin time.Time, length time.Duration) []int64 {
-	var limit store.Limit
-	for _, l := range limits {
-		counts := l.limit.Algorithm == store.FixedWindow || l.limit.Algorithm == store.SlidingCounter
-		if counts && !l.limit.FromFirst || scenario != nil && scenario.Name == boundaryScenario {
-			limit = l.limit
-			break
-		}
-	}
-	if limit.Period <= 0 || length/limit.Period > mostEdges {
-		return nil
-	}
-	var all []int64
-	for at := toEdge(&limit, begin); at < length; at += toEdge(&limit, begin.Add(at)) {
-		all = append(all, at.Milliseconds())
-	}
-	return all
-}
-
 // toEdge returns how long after an instant the window that holds it ends.
 func toEdge(limit *store.Limit, at time.Time) time.Duration {
 	if end, has := limit.WindowEnd(store.InstantOf(at)); has {
@@ -152,6 +123,3 @@ func toEdge(limit *store.Limit, at time.Time) time.Duration {
 	}
 	return limit.Period - time.Duration(at.UnixNano()%int64(limit.Period))
 }
-
-// boundaryScenario is the name of the scenario about the edges of windows.
-const boundaryScenario = "boundary"

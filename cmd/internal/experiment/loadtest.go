@@ -201,7 +201,6 @@ func (r *loadRun) drive(ctx context.Context, target Target, clock Clock, l *work
 	})
 	r.observer.End()
 	run := r.report(result, target.Describe(), l)
-	run.EdgesMS = edges(l.limits, r.Load.Scenario, result.Started.Add(clock.Ahead), result.Elapsed)
 	if e, is := target.(*endpointTarget); is {
 		e.describe(run, r.names)
 	}

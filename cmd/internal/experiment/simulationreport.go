@@ -61,7 +61,6 @@ func (r *simulationRun) report() report.Run {
 		run.Timeline = append(run.Timeline, report.Interval{OffsetMS: int64(i) * run.IntervalMS, Allowed: counts.Allowed,
 			Denied: counts.Denied})
 	}
-	run.EdgesMS = edges(r.candidate.limits(), nil, result.Begin.Time(), span)
 	describeKeys(&run, tally, r.subjectName)
 	if r.hasKeysOfItsOwn() {
 		run.MostDenied = mostDenied(&result.Keys, r.keyName)

@@ -78,11 +78,8 @@ type Run struct {
 	// Timeline is what happened in each interval of the run.
 	Timeline   []Interval `json:"timeline"`
 	IntervalMS int64      `json:"interval_ms"`
-	// EdgesMS is when, from the run's beginning, a window of the limit ended and the next
-	// one began, if the run has so few of them that a reader can distinguish them.
-	EdgesMS []int64 `json:"edges_ms,omitempty"`
-	// Heat is the keys in at most 200 groups, those that asked for most first.
-	Heat []HeatGroup `json:"heat"`
+	// Busiest is how many requests the subject sent that sent most.
+	Busiest int64 `json:"busiest_key_requests"`
 	// MostDenied is the keys denied most often, at most ten.
 	MostDenied []KeyCount `json:"most_denied"`
 	// Neighbours is the requests of all keys but the noisy one, in the scenario
@@ -201,13 +198,6 @@ type Interval struct {
 	P50 int64 `json:"p50_us"`
 	P99 int64 `json:"p99_us"`
 	Max int64 `json:"max_us"`
-}
-
-// HeatGroup is some keys that asked for about as much.
-type HeatGroup struct {
-	Keys    int64 `json:"keys"`
-	Allowed int64 `json:"allowed"` // requests
-	Denied  int64 `json:"denied"`
 }
 
 // KeyCount is how many requests of one subject were allowed and denied.

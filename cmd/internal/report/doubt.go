@@ -168,10 +168,10 @@ func rateToReach(r *Run, l *Limit) int64 {
 	if err == nil {
 		limit, err = limit.Normalize()
 	}
-	if err != nil || r.Rate <= 0 || r.Scenario != "" || r.Policy != "" || len(r.Heat) == 0 || seconds <= 0 || r.Allowed == 0 {
+	if err != nil || r.Rate <= 0 || r.Scenario != "" || r.Policy != "" || r.Busiest == 0 || seconds <= 0 || r.Allowed == 0 {
 		return 0
 	}
-	busiest := float64(r.Heat[0].Allowed+r.Heat[0].Denied) / float64(max(r.Heat[0].Keys, 1)) / seconds
+	busiest := float64(r.Busiest) / seconds
 	if r.Audit.Admitted > 0 {
 		busiest *= r.Audit.Admitted / float64(r.Allowed) // requests may cost more than a unit
 	}

@@ -13,7 +13,6 @@ type Named struct {
 
 // The most of each that a document lists.
 const (
-	MostGroups     = 200
 	MostDeniedKeys = 10
 	mostErrorTexts = 5
 )

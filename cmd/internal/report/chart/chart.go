@@ -45,9 +45,6 @@ func (p *Path) MoveTo(x, y float64) { p.d.WriteString("M" + point(x, y)) }
 // LineTo draws a line from where the path is.
 func (p *Path) LineTo(x, y float64) { p.d.WriteString("L" + point(x, y)) }
 
-// Dot makes the place where the path is visible, even if no line goes on from there.
-func (p *Path) Dot() { p.d.WriteString("h0") }
-
 // Box draws a box from one corner to the opposite one.
 func (p *Path) Box(x, y, toX, toY float64) {
 	fmt.Fprintf(&p.d, "M%sH%sV%sH%sz", point(x, y), coordinate(toX), coordinate(1-toY), coordinate(x))
@@ -86,21 +83,13 @@ func (p *Plot) HTML() template.HTML {
 	}
 	fmt.Fprintf(&b, `</div><svg viewBox="0 0 %d %d" preserveAspectRatio="none"><path class="grid" d="%s"/>%s</svg><div class="xs">`,
 		extent, extent, grid.String(), p.shapes.String())
-	crowded := crowdedTicks(p.Xs)
-	for i, x := range p.Xs {
-		var classes []string
+	for _, x := range p.Xs {
+		class := ""
 		switch {
 		case x.At < firstTick:
-			classes = append(classes, "first")
+			class = ` class="first"`
 		case x.At > lastTick:
-			classes = append(classes, "last")
-		}
-		if crowded[i] {
-			classes = append(classes, "wide")
-		}
-		class := ""
-		if len(classes) > 0 {
-			class = ` class="` + strings.Join(classes, " ") + `"`
+			class = ` class="last"`
 		}
 		fmt.Fprintf(&b, `<span%s style="left:%s%%">%s</span>`, class, output.Decimals(100*x.At, 2), html.EscapeString(x.Label))
 	}
@@ -111,41 +100,3 @@ func (p *Plot) HTML() template.HTML {
 // A label before firstTick begins at its tick, one after lastTick ends there, and others are
 // centred.
 const firstTick, lastTick = 0.03, 0.95
-
-// crowdedTicks tells which labels would cover others on the narrowest page, a phone's. The
-// greatest has precedence.
-func crowdedTicks(ticks []Tick) []bool {
-	const plot, letter, gap = 290.0, 6.5, 6.0 // pixels
-	crowded := make([]bool, len(ticks))
-	free := math.Inf(1) // up to where there is room
-	for i := len(ticks) - 1; i >= 0; i-- {
-		width := letter * float64(len([]rune(ticks[i].Label)))
-		from := ticks[i].At*plot - width/2
-		switch {
-		case ticks[i].At < firstTick:
-			from = ticks[i].At * plot
-		case ticks[i].At > lastTick:
-			from = ticks[i].At*plot - width
-		}
-		if crowded[i] = from+width > free; !crowded[i] {
-			free = from - gap
-		}
-	}
-	return crowded
-}
-
-// Bars returns a small picture of values as bars, for a table. All values are drawn to the
-// scale of top, and any above 0 is visible.
-func Bars(values []int64, top int64, label string) template.HTML {
-	var path Path
-	width := 1 / float64(max(len(values), 1))
-	const least = 0.1
-	for i, value := range values {
-		if value > 0 {
-			x := float64(i) * width
-			path.Box(x, 0, x+0.85*width, max(least, float64(value)/float64(max(top, 1))))
-		}
-	}
-	return template.HTML(fmt.Sprintf(`<svg class="spark" viewBox="0 0 %d %d" preserveAspectRatio="none" role="img" aria-label="%s">`+
-		`<path d="%s"/></svg>`, extent, extent, html.EscapeString(output.Escape(label)), path.d.String()))
-}

@@ -90,7 +90,7 @@ func LoadRun(algorithm string, seed uint64, worst float64, over int64) report.Ru
 	for i := range int64(50) {
 		asked := int64(6000 / math.Pow(float64(i+1), 1.2))
 		allowed := min(asked, 310-i)
-		run.Heat = append(run.Heat, report.HeatGroup{Keys: 1, Allowed: allowed, Denied: asked - allowed})
+		run.Busiest = max(run.Busiest, asked)
 		if asked > allowed {
 			run.KeysDenied++
 		}
@@ -188,10 +188,6 @@ func Simulation() *report.Document {
 			run.Denied += denied
 		}
 		run.Requests = run.Allowed + run.Denied
-		for group := range 200 {
-			run.Heat = append(run.Heat, report.HeatGroup{Keys: 9, Allowed: int64(400 / (group + 1)),
-				Denied: int64(max(0, 300-40*group*(i+1)))})
-		}
 		for key := range 6 {
 			run.MostDenied = append(
 				run.MostDenied, report.KeyCount{Key: fmt.Sprintf("ip:203.0.113.%d", 9+key), Allowed: 60, Denied: int64(120 / (key + 1))},
@@ -268,7 +264,7 @@ func small(seed uint64) report.Run {
 		}
 		timeline[len(timeline)-1].Add(&i)
 	}
-	run.Timeline, run.Heat, run.MostDenied = timeline, run.Heat[:4], run.MostDenied[:2]
+	run.Timeline, run.MostDenied = timeline, run.MostDenied[:2]
 	return run
 }
 

@@ -24,7 +24,6 @@ func (a Answer) Document() any {
 		run.Histograms = nil
 		run.Limits = append([]report.Limit{}, run.Limits...)
 		run.Timeline = append([]report.Interval{}, run.Timeline...)
-		run.Heat = append([]report.HeatGroup{}, run.Heat...)
 		run.MostDenied = append([]report.KeyCount{}, run.MostDenied...)
 		printed.Runs[i] = run
 	}

@@ -48,7 +48,7 @@ func TestReportsThatAreAttacks(t *testing.T) {
 		`"requests":9223372036854775808`, `"latency_us":{"p50":-1}`,
 		`"audit":{"worst_window_ratio":1e300}`,
 		`"neighbours":{"denied":-5}`, `"neighbours":{"allowed":9e18}`,
-		`"workers":-1`, `"limits":[{"denied":-1}]`, `"heat":[{"keys":-1}]`, `"cost":{"server_cpu_us":-1}`,
+		`"workers":-1`, `"limits":[{"denied":-1}]`, `"busiest_key_requests":-1`, `"cost":{"server_cpu_us":-1}`,
 		`"timeline":` + strings.Repeat("[", 100_000), `"warnings":[{}]`,
 		`"timeline":[{"offset_ms":1}],"interval_ms":0`, `"started_at":"yesterday"`, `"histograms":{"latency_us":5}`} {
 		d, err := report.Read("x.json", []byte(`{"schema_version":1,"kind":"loadtest","runs":[{`+fields+`}]}`))

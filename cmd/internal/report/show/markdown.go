@@ -121,14 +121,7 @@ func runsInMarkdown(d *report.Document, b *strings.Builder) {
 	if len(d.Runs) == 0 {
 		return
 	}
-	columns, rows := comparison(d)
-	// A picture of text is not readable in the font of a page.
-	if i := slices.IndexFunc(columns, func(c output.Column) bool { return c.Header == deniedOverTimeHeader }); i >= 0 {
-		columns = slices.Delete(columns, i, i+1)
-		for j := range rows {
-			rows[j] = slices.Delete(rows[j], i, i+1)
-		}
-	}
+	columns, rows := withoutSparklines(comparison(d))
 	var header []string
 	var right []bool
 	for _, c := range columns {

@@ -87,66 +87,75 @@ type namedTimes struct {
 	of   *report.Quantiles
 }
 
-// printTimes shows the distributions, a row for each. Where they do not fit, figures are
-// the rows, so that none is left out.
-func printTimes(p *output.Printer, r *report.Run) {
+// timesTable has the distributions of a run, a row for each.
+func timesTable(r *report.Run) (columns []output.Column, rows [][]output.Cell) {
 	times := times(r)
-	if len(times) == 0 {
-		return
-	}
 	figures := slices.DeleteFunc(report.TimeFigures(), func(f report.TimeFigure) bool {
 		return f.Name == "p9999" && r.Requests < report.EnoughForP9999 ||
 			!slices.ContainsFunc(times, func(t namedTimes) bool { _, known := f.Known(t.of); return known })
 	})
-	cell := func(f report.TimeFigure, t namedTimes) output.Cell {
-		if us, known := f.Known(t.of); known {
-			return output.Cell{Text: output.Micros(us)}
-		}
-		return output.Cell{Text: "-"}
-	}
-	columns, rows := []output.Column{{Header: "         "}}, make([][]output.Cell, len(times))
+	columns = []output.Column{{Header: "         "}}
 	for _, f := range figures {
 		columns = append(columns, output.Column{Header: f.Title, Right: true})
 	}
-	for i, t := range times {
-		rows[i] = []output.Cell{{Text: "  " + t.name}}
+	for _, t := range times {
+		row := []output.Cell{{Text: "  " + t.name}}
 		for _, f := range figures {
-			rows[i] = append(rows[i], cell(f, t))
+			cell := output.Cell{Text: "-"}
+			if us, known := f.Known(t.of); known {
+				cell.Text = output.Micros(us)
+			}
+			row = append(row, cell)
 		}
+		rows = append(rows, row)
+	}
+	return columns, rows
+}
+
+// printTimes shows the distributions. Where they do not fit, figures are the rows, so that none is left out.
+func printTimes(p *output.Printer, r *report.Run) {
+	columns, rows := timesTable(r)
+	if len(rows) == 0 {
+		return
 	}
 	if p.Width > 0 && output.TableWidth(columns, rows) > p.Width {
-		columns, rows = []output.Column{{Header: "        "}}, nil
-		for _, t := range times {
-			columns = append(columns, output.Column{Header: t.name, Right: true})
+		turned := []output.Column{{Header: "        "}}
+		for _, row := range rows {
+			turned = append(turned, output.Column{Header: strings.TrimSpace(row[0].Text), Right: true})
 		}
-		for _, f := range figures {
-			row := []output.Cell{{Text: "  " + f.Title}}
-			for _, t := range times {
-				row = append(row, cell(f, t))
+		var figures [][]output.Cell
+		for i, column := range columns[1:] {
+			line := []output.Cell{{Text: "  " + column.Header}}
+			for _, row := range rows {
+				line = append(line, row[1+i])
 			}
-			rows = append(rows, row)
+			figures = append(figures, line)
 		}
+		columns, rows = turned, figures
 	}
 	p.Table(columns, rows)
 }
 
 func printMostDenied(p *output.Printer, r *report.Run) {
-	if len(r.MostDenied) == 0 {
-		return
+	if columns, rows := mostDeniedTable(r); len(rows) > 0 {
+		fmt.Fprintln(p.Out)
+		fold(p, columns, rows)
 	}
-	columns := []output.Column{
+}
+
+// mostDeniedTable has the keys that were denied most often.
+func mostDeniedTable(r *report.Run) (columns []output.Column, rows [][]output.Cell) {
+	columns = []output.Column{
 		{Header: "MOST DENIED", Shrinks: 12}, {Header: "DENIED", Right: true},
 		{Header: "ALLOWED", Right: true, Drops: 2}, {Header: "SHARE", Right: true, Drops: 1},
 	}
-	fmt.Fprintln(p.Out)
-	var rows [][]output.Cell
 	for _, key := range r.MostDenied {
 		rows = append(rows, []output.Cell{
 			{Text: key.Key}, {Text: output.Thousands(key.Denied)}, {Text: output.Thousands(key.Allowed)},
 			{Text: output.Share(key.Denied, key.Denied+key.Allowed)},
 		})
 	}
-	fold(p, columns, rows)
+	return columns, rows
 }
 
 // printTimeline draws what became of requests over time, all to one scale. Beside allowed

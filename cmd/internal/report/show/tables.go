@@ -2,6 +2,7 @@ package show
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
@@ -101,6 +102,17 @@ func comparison(d *report.Document) ([]output.Column, [][]output.Cell) {
 			row = append(row, cells(r.Wrapped)...)
 		}
 		rows = append(rows, row)
+	}
+	return columns, rows
+}
+
+// withoutSparklines leaves out the column that draws with letters, which only a terminal shows well.
+func withoutSparklines(columns []output.Column, rows [][]output.Cell) ([]output.Column, [][]output.Cell) {
+	if i := slices.IndexFunc(columns, func(c output.Column) bool { return c.Header == deniedOverTimeHeader }); i >= 0 {
+		columns = slices.Delete(columns, i, i+1)
+		for j := range rows {
+			rows[j] = slices.Delete(rows[j], i, i+1)
+		}
 	}
 	return columns, rows
 }

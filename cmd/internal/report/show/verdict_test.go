@@ -92,7 +92,7 @@ func TestALimitThatWasNeverReached(t *testing.T) {
 	d := judged(func(r *report.Run) {
 		r.Denied, r.Allowed, r.Requests, r.Rate, r.DurationMS = 0, 3000, 3000, 100, 30_000
 		r.Audit.WorstRatio, r.Audit.LimitReached = 0.07, sample.Pointer(0.07)
-		r.Heat = []report.HeatGroup{{Keys: 1, Allowed: 300}, {Keys: 9, Allowed: 2700}}
+		r.Busiest = 300
 	})
 	text := sample.Printed(Answer{d}, 0)
 	// The busiest key asks 10 times a second, where 10 and 100/30 are needed: 13.4, and a fifth more.
@@ -211,8 +211,7 @@ func TestAPromiseThatWasNotJudged(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 	var page strings.Builder
-	if err := (Answer{d}).HTML(&page); err != nil || !strings.Contains(page.String(), "1250us, not judged, because the load generator") ||
-		!strings.Contains(page.String(), "<h2>Thresholds: 1 of 2 not judged</h2>") {
+	if err := (Answer{d}).HTML(&page); err != nil || !strings.Contains(page.String(), "1250us, not judged, because the load generator") {
 		t.Errorf("%v: the page does not say what was not judged", err)
 	}
 }
