@@ -58,11 +58,8 @@ func (p *Printer) Table(columns []Column, rows [][]Cell) {
 			row[i].Text = Printable(Shorten(row[i].Text, longestCell))
 		}
 	}
-	columns, rows, above := p.fit(columns, rows)
+	columns, rows = p.fit(columns, rows)
 	rows, long := p.standIns(columns, rows)
-	if len(above) > 0 {
-		p.Line("%s", p.Paint(Faint, strings.Join(above, columnGap)))
-	}
 	alignments := make([]tw.Align, len(columns))
 	header := make([]string, len(columns))
 	for i, column := range columns {
