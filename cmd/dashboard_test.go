@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -307,48 +306,6 @@ func TestDashboardOnOtherTerminals(t *testing.T) {
 			t.Errorf("TERM=%q: it wrote %q", name, text)
 		}
 	}
-}
-
-// From one context to another and back: what was done in each can be undone after the dashboard, and what a protected one
-// needs is asked each time.
-func TestDashboardGoesToAnotherContext(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	config := filepath.Join(dir, "contexts.yaml")
-	text := fmt.Sprintf("contexts:\n  a: {store: 'file:%s/a.db', protected: true}\n  b: {store: 'file:%s/b.db', prefix: bb}\n"+
-		"  c: {store: 'redis://127.0.0.1:1'}\n", dir, dir)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	env := []string{"NO_COLOR=1", "TERM=xterm-256color", "HOME=" + dir, "XDG_STATE_HOME=", "LIMITCTL_STORE="}
-	for _, args := range []string{"one --context a --prefix aa --confirm a", "two --context b"} {
-		cmd := exec.Command("limitctl", append([]string{"consume", "--limit", "10/1h", "--cost", "3", "--config", config},
-			strings.Fields(args)...)...)
-		cmd.Env = append(os.Environ(), env...)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%s\n%s", err, out)
-		}
-	}
-	term := openTerminal(t)
-	term.start(env, "dashboard", "--config", config, "--context", "a", "--prefix", "aa", "--refresh", "100ms")
-	term.wait(0, `limitctl a PROTECTED`, `one .* 3/10`)
-	term.press(":", `a \(in view\) +PROTECTED`, `b +file:`, `c +redis:`)
-	term.press("jj\r", `c cannot be opened: .*127\.0\.0\.1:1`) // and a stays
-	term.press("r", `Type its name to go on`)
-	term.press("a\r", `deleted 1 key`)
-	term.press(":j\r", `u cannot undo the last reset any more`)
-	term.press("y", `limitctl b `, `now in b`, `two .* 3/10`) // which has another prefix
-	term.press("u", `nothing was reset from here yet`)
-	term.press("r", `Delete 1 key`)
-	term.press("y", `deleted 1 key`)
-	term.press(":k\r", `Go to a\?`)
-	term.press("y", `limitctl a PROTECTED`, `now in a`)
-	from := len(term.text(0))
-	term.press("q")
-	term.checkLeft(exitYes)
-	config = regexp.QuoteMeta(config)
-	term.wait(from, `undo with: limitctl undo \S+ --context a --config `+config+` --prefix aa\s`,
-		`undo with: limitctl undo \S+ --context b --config `+config+`\s`)
 }
 
 // With one master of a Cluster away the keys of the others stay live, and its own are marked,

@@ -161,7 +161,7 @@ func secretCommands(directory string) [][]string {
 		{"denials"}, {"denials", "-o", "json"}, {"undo", "--list"}, {"undo", "--list", "-o", "json"}, {"undo", "--yes"},
 		{"undo", "--prune", "1d", "--yes"}, {"config", "diff"},
 		{"doctor"}, {"doctor", "-o", "json"}, {"doctor", "-o", "csv"}, {"doctor", "-o", "json"},
-		{"dashboard", "--once", "--refresh", "100ms"}, {"dashboard", "--once", "--refresh", "100ms", "--record", in("recording")},
+		{"dashboard", "--once", "--refresh", "100ms"},
 		{"context", "list"}, {"context", "list", "-o", "json"}, {"context", "show", "c"}, {"context", "use", "c"},
 		{"context", "use", "--none"},
 		{"config", "show", "--origin"}, {"config", "show", "-o", "json"}, {"config", "validate"}, {"audit"},

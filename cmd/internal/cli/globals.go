@@ -3,7 +3,6 @@
 package cli
 
 import (
-	"io"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/config"
@@ -95,17 +94,4 @@ func (s *Settings) Access() operation.Access {
 		return operation.Access{Context: s.Context.Name, ReadOnly: s.Context.ReadOnly, Protected: s.Context.Protected}
 	}
 	return operation.Access{}
-}
-
-// InContext returns globals for a context of the configuration, as --context NAME makes them. They share nothing with g
-// but the environment, the configuration and the flags that are about no store. Notes go to err.
-func (g *Globals) InContext(name string, err io.Writer) *Globals {
-	env := *g.Env
-	env.Err = err
-	there := &Globals{Flags: g.Flags, Env: &env, Args: g.Args, Parsed: g.Parsed, Loaded: g.Loaded}
-	there.Store, there.ContextName, there.Prefix = "", name, g.Env.Getenv(variableOf("prefix"))
-	there.Changed = func(flag string) bool {
-		return flag == "context" || flag != "store" && flag != "prefix" && g.Changed(flag)
-	}
-	return there
 }

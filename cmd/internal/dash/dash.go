@@ -35,8 +35,6 @@ type (
 	ID = source.ID
 	// Document is the data of one frame.
 	Document = source.Document
-	// Context is a store with a name.
-	Context = source.Context
 	// Server is what one master says about itself.
 	Server = source.Server
 )
@@ -45,7 +43,7 @@ type (
 // that layouts are asked for these keys as they are for all.
 func QueryOf(subjects store.Pattern, ids []ID) admin.Query { return source.QueryOf(subjects, ids) }
 
-// Run shows the dashboard on a terminal until it is left, or until another context is chosen ([ErrSwitched]).
+// Run shows the dashboard on a terminal until it is left.
 func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends a scan that is going on
@@ -67,8 +65,6 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 		return context.Canceled
 	case m.failed != nil:
 		return m.failed
-	case m.switched && err == nil:
-		return ErrSwitched
 	}
 	return err
 }
@@ -118,9 +114,6 @@ func Once(ctx context.Context, out io.Writer, o Options, columns, lines int) err
 		}
 		msg := m.look()()
 		m.Update(msg)
-		if failed, is := msg.(source.RecordingFailed); is {
-			return failed.Err
-		}
 		if m.feed.problem != nil {
 			return m.feed.problem
 		}

@@ -223,30 +223,3 @@ func TestDenialsThatAreNotExactAreMarked(t *testing.T) {
 		}
 	}
 }
-
-func TestHostileDenialsOfARecording(t *testing.T) {
-	row := func(field string, value any) map[string]any {
-		row := map[string]any{"key": "a", "name": "n", "per_second": 1, "ago_ms": 5}
-		row[field] = value
-		return map[string]any{"denials": map[string]any{"per_second": 1, "keys": []any{row}}}
-	}
-	for name, fields := range map[string]map[string]any{
-		"a negative rate":     row("per_second", -1),
-		"a huge rate":         row("per_second", 1e300),
-		"a negative time":     row("ago_ms", -1),
-		"a huge time":         row("ago_ms", int64(1)<<62),
-		"a control character": row("key", "a\x1b[2J"),
-		"a text":              {"denials": "x"},
-		"a huge sum":          {"denials": map[string]any{"per_second": 1e300}},
-	} {
-		d, _ := play(t, frame(0, nil)+frame(1, fields)+frame(2, map[string]any{"store": "after"}))
-		if d.failed != nil || d.Where != "after" || !strings.Contains(d.View(), "left out") {
-			t.Errorf("%s ends the playing at %q with %v:\n%s", name, d.Where, d.failed, d.View())
-		}
-	}
-	d, _ := play(t, frame(0, row("per_second", 5)))
-	if text := d.View(); d.failed != nil || !strings.Contains(text, "1.0 denied/s of 1 key") ||
-		!strings.Contains(text, deniedSign+"   5.0") {
-		t.Errorf("%v:\n%s", d.failed, text)
-	}
-}

@@ -86,7 +86,12 @@ func scrolls(by int) func(*model) tea.Cmd {
 	}
 }
 
-func (v *detailView) enter(*model) tea.Cmd { return nil }
+func (v *detailView) enter(m *model) tea.Cmd {
+	if m.isBeside() && m.keys.common > 0 {
+		return m.keys.enter(m)
+	}
+	return nil
+}
 
 func (v *detailView) click(m *model, x, line int) tea.Cmd {
 	if m.isBeside() && x < m.listWidth() {

@@ -33,7 +33,6 @@ type feed struct {
 	denials   denied.Rates
 	anyDenied bool // some rows have a denial
 	overrides overrides
-	groups    *source.GroupTotals // what the last whole scan found; nil before it
 	// least is the row that what a scan finds must be closer to its limit than to be followed; nil if there is none.
 	least      *followed.Row
 	leastShare atomic.Uint64      // its used share, for the scan
@@ -53,9 +52,6 @@ func (m *model) look() tea.Cmd {
 	}
 	m.feed.fetching, m.feed.lookedAt = true, m.now
 	ask := source.Request{Keys: make([]source.ID, 0, len(m.feed.rows)), Coverage: m.feed.coverage, Rules: m.rules()}
-	if m.Record != nil {
-		ask.Denials = m.feed.denials.Frame(m.now)
-	}
 	for key := range m.feed.rows {
 		ask.Keys = append(ask.Keys, key)
 	}
@@ -77,27 +73,15 @@ func (m *model) absorb(s source.Fetched) {
 	for i := range s.Keys {
 		key := source.IDOf(&s.Keys[i].Entry)
 		r := f.rows[key]
-		if r == nil {
-			if m.Play == nil {
-				continue // it stopped being followed meanwhile
-			}
-			r = followed.New(s.Keys[i], s.Time)
-			f.rows[key] = r
+		if r != nil { // else it stopped being followed meanwhile
+			r.Update(s.Keys[i], s.Time)
 		}
-		r.Update(s.Keys[i], s.Time)
-	}
-	if m.Play != nil {
-		f.coverage = s.Coverage
-		m.playDenials(s.Denials, s.Time)
 	}
 	if f.problem = s.Err; s.Err != nil {
 		return
 	}
 	f.absorbAway(&s.Snapshot)
 	f.answered = s.Time
-	if m.Play != nil {
-		m.Where, m.Layouts = s.Store, s.Layouts
-	}
 	m.detail.absorb(s.Detail)
 	m.forget(&s)
 	m.reunite()
@@ -109,13 +93,6 @@ const forgetAfter = time.Minute
 
 // forget makes keys that were not found unused, and after a while stops following them.
 func (m *model) forget(s *source.Fetched) {
-	if m.Play != nil { // a recording has all keys that were followed
-		for key, r := range m.feed.rows {
-			if !r.Stale {
-				s.Asked = append(s.Asked, key)
-			}
-		}
-	}
 	for _, key := range s.Asked {
 		r := m.feed.rows[key]
 		if r == nil || r.Updated.Equal(s.Time) {
@@ -130,7 +107,7 @@ func (m *model) forget(s *source.Fetched) {
 
 // scan begins a pass through all keys, unless only named keys are followed.
 func (m *model) scan() tea.Cmd {
-	if m.Play != nil || m.Query.Keys != nil {
+	if m.Query.Keys != nil {
 		return nil
 	}
 	ctx, stop := context.WithCancel(m.ctx)
@@ -141,7 +118,7 @@ func (m *model) scan() tea.Cmd {
 		m.feed.search.whole, m.feed.search.total = last.whole, last.total
 	}
 	p := source.Pass{Number: m.feed.pass, Rules: m.rules(), Followed: make(map[source.ID]bool, len(m.feed.rows)),
-		Groups: source.NewGroupTotals(), LeastShare: &m.feed.leastShare}
+		LeastShare: &m.feed.leastShare}
 	for id, r := range m.feed.rows {
 		if id.StoreKey != "" { // it is read again, as its key does not say which limit it is
 			continue
@@ -157,7 +134,6 @@ func (m *model) scan() tea.Cmd {
 		if m.filter.Text != "" && m.filter.Matches(r) {
 			m.feed.search.followed++
 		}
-		p.Groups.Add(&r.Reading)
 	}
 	if wanted := m.filter.Filter; wanted.Text != "" {
 		p.Wanted = wanted.MatchesReading
@@ -209,7 +185,6 @@ func (m *model) absorbScan(s source.Scanned) tea.Cmd {
 		f.coverage.Took, f.coverage.Matched, f.coverage.AtLimit = s.Took, s.Matched, s.AtLimit
 		f.coverage.Unsure, f.coverage.UnsureNoTTL = s.Unsure, s.UnsureNoTTL
 		f.coverage.Full = s.Matched > int64(m.MaxKeys)
-		f.groups = s.Groups
 	}
 	return m.after(max(passEvery-s.Took, passEvery/2, restsFor*s.Took), passDue{f.pass})
 }
@@ -303,7 +278,7 @@ func (m *model) isAway() bool { return m.feed.problem != nil }
 
 // isWaiting reports whether an answer is waited for longer than usual. It may still come.
 func (m *model) isWaiting() bool {
-	return m.feed.fetching && m.Play == nil && m.now.Sub(m.feed.lookedAt) > max(m.Refresh, time.Second)
+	return m.feed.fetching && m.now.Sub(m.feed.lookedAt) > max(m.Refresh, time.Second)
 }
 
 // atLimit returns how many keys are at their limit. It is exact unless there are more
@@ -314,29 +289,6 @@ func (m *model) atLimit() (n int64, exact bool) {
 		return c.AtLimit, false
 	}
 	return n, n == 0 || !m.feed.coverage.Full
-}
-
-// groupings are by the attributes that the followed keys have, in order, and by the networks of those that are addresses.
-func (f *feed) groupings() (all []source.Grouping) {
-	var names []string
-	networks := map[string]bool{}
-	for _, r := range f.rows {
-		for _, attribute := range r.Attributes {
-			if !slices.Contains(names, attribute.Name) {
-				names = append(names, attribute.Name)
-			}
-			if !networks[attribute.Name] && source.NetworkOf(attribute.Value) != "" {
-				networks[attribute.Name] = true
-			}
-		}
-	}
-	slices.Sort(names)
-	for _, name := range names[:min(len(names), source.MostGroupings)] {
-		if all = append(all, source.Grouping{Attribute: name}); networks[name] {
-			all = append(all, source.Grouping{Attribute: name, Network: true})
-		}
-	}
-	return all
 }
 
 // awayNode is a node that does not answer, as it is shown.
@@ -475,37 +427,10 @@ func (m *model) followDenied() {
 // tellBlocked tells which of the denied keys an operator's block denies: what is denied as it should be.
 // The table does not say why a key was denied, so that goes by the blocks that are in force now.
 func (m *model) tellBlocked() {
-	if m.Play != nil { // the recording says it
-		return
-	}
 	f := m.rules()
 	for key, known := range m.feed.denials.Keys {
 		known.Blocked = source.IsBlock(f.Override(key))
 	}
-}
-
-// play shows the denials of a recorded frame.
-func (m *model) playDenials(f *source.DenialFrame, at time.Time) {
-	d := &m.feed.denials
-	if f == nil {
-		d.Known, d.Keys = false, map[store.Key]*denied.Rate{}
-	} else {
-		keys := make(map[store.Key]*denied.Rate, len(f.Keys))
-		for _, k := range f.Keys {
-			key := store.Key{Subject: k.Key, Name: k.Name}
-			known := &denied.Rate{PerSecond: k.PerSecond, Last: at.Add(-source.Milliseconds(k.AgoMS)), Blocked: k.Blocked}
-			if before := d.Keys[key]; before != nil {
-				known.Placed = before.Placed
-			}
-			if k.SinceMS > 0 {
-				known.Since = at.Add(-source.Milliseconds(k.SinceMS))
-			}
-			known.Place()
-			keys[key] = known
-		}
-		d.Known, d.Lost, d.Total, d.Others, d.Keys = true, f.Lost, f.PerSecond, f.OthersPerSecond, keys
-	}
-	m.followDenied()
 }
 
 // lookOverrides reads the overrides, unless that is under way.

@@ -2,12 +2,14 @@ package dash
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -82,11 +84,36 @@ func TestAScanThatWasGivenUpIsForgotten(t *testing.T) {
 	}
 }
 
-// A group that was opened is a filter, too.
-func TestTheKeysOfAGroupAreNamed(t *testing.T) {
-	d := begin(t, three, nil)
-	d.press("g2")
-	if d.press("<enter>"); !strings.Contains(d.View(), "tenant (none): 3 of 4; esc goes back") {
-		t.Errorf("in a group:\n%s", d.View())
+// What denied keys have in common is above the list: enter lists only them.
+func TestWhatIsInCommonFilters(t *testing.T) {
+	d := begin(t, nil, nil)
+	scraped(d)
+	d.send(tea.WindowSizeMsg{Width: 100, Height: 30})
+	shown := len(d.keys.inCommon(d.model))
+	if d.press("<up>"); shown == 0 || d.keys.common != shown || d.current() != nil {
+		t.Fatalf("it is on line %d of %d, and row %v", d.keys.common, shown, d.current())
+	}
+	for range shown {
+		d.press("<up>")
+	}
+	worst := d.keys.offenders[0]
+	if d.press("<enter>"); len(d.keys.rows) < worst.Keys || d.keys.common != 0 || d.filter.Text != worst.By.Attribute+"="+worst.Name {
+		t.Errorf("%d keys for %+v by %q", len(d.keys.rows), worst, d.filter.Text)
+	}
+	for _, r := range d.keys.rows {
+		if !slices.ContainsFunc(r.Attributes, func(a policy.Attribute) bool {
+			return a.Name == worst.By.Attribute && (a.Value == worst.Name || source.NetworkOf(a.Value) == worst.Name)
+		}) {
+			t.Errorf("%s is not of %s", r.Key, worst.Name)
+		}
+	}
+	if d.press("<esc><up><down>"); d.filter.Text != "" || d.keys.common != 0 || d.keys.cursor != 0 {
+		t.Errorf("after all it is on line %d and row %d, with the filter %q", d.keys.common, d.keys.cursor, d.filter.Text)
+	}
+	d.press("/tenant=acme<enter>")
+	for _, r := range d.keys.rows {
+		if !strings.Contains(r.Key.Subject, "tenant:acme") {
+			t.Errorf("%s is not of acme", r.Key)
+		}
 	}
 }

@@ -20,7 +20,6 @@ import (
 type keyList struct {
 	order    followed.Order
 	reversed bool
-	within   *group          // only the keys of this group are listed; nil for all
 	rows     []*followed.Row // those that are listed, in order
 
 	// blocked is the place of the first row that a block denies, if these are in a group of their own at the end.
@@ -32,6 +31,7 @@ type keyList struct {
 	marked      map[source.ID]bool
 
 	offenders []followed.Offender // what many rows have in common
+	common    int                 // the line of offenders that the cursor is on, from 1; 0 if it is on a row
 	needs     needs               // columns
 	changed   bool                // by a key or a click, so the columns are fitted anew
 }
@@ -73,6 +73,7 @@ func (l *keyList) arrange(m *model) {
 		r.Listed = i
 	}
 	l.offenders = followed.OffendersOf(l.rows)
+	l.common = min(l.common, len(l.inCommon(m)))
 	l.blocked = len(l.rows)
 	if l.order <= followed.ByCloseness && !l.reversed {
 		if i := slices.IndexFunc(l.rows, (*followed.Row).IsSunk); i >= 0 {
@@ -107,7 +108,7 @@ func (l *keyList) shows(m *model, r *followed.Row) bool {
 	if r.Updated.IsZero() && m.Query.Keys != nil { // it was named, and not found yet
 		return false
 	}
-	return (l.within == nil || groupOf(*l.within.by, r) == l.within.name) && m.filter.Matches(r)
+	return m.filter.Matches(r)
 }
 
 // follow keeps the cursor with its key, and in sight.
@@ -142,18 +143,44 @@ func scrolled(top, cursor, rows, height int) int {
 	return max(0, min(top, rows-height))
 }
 
+// inCommon are the offenders that are shown above the rows.
+func (l *keyList) inCommon(m *model) []followed.Offender {
+	if !m.listsKeys() || m.height < 20 {
+		return nil
+	}
+	return l.offenders
+}
+
 // current returns the row under the cursor, or nil.
 func (l *keyList) current() *followed.Row {
-	if l.cursor < len(l.rows) {
+	if l.common == 0 && l.cursor < len(l.rows) {
 		return l.rows[l.cursor]
 	}
 	return nil
 }
 
-func (l *keyList) move(m *model, by int) { l.moveTo(m, l.cursor+by, true) }
+// move moves the cursor. Above the first row it goes to what rows have in common.
+func (l *keyList) move(m *model, by int) {
+	shown := len(l.inCommon(m))
+	switch {
+	case l.common > 0:
+		if l.common = max(1, l.common+by); l.common > shown {
+			l.common = 0
+		}
+	case by == -1 && l.cursor == 0:
+		l.common = shown
+	default:
+		l.moveTo(m, l.cursor+by, true)
+	}
+}
 
-// enter shows everything about the key under the cursor.
+// enter shows everything about the key under the cursor, or only the keys that have in common what it is on.
 func (l *keyList) enter(m *model) tea.Cmd {
+	if l.common > 0 {
+		m.filter.Filter, l.common = l.offenders[l.common-1].Filter(), 0
+		m.arrange()
+		return m.searchStore()
+	}
 	r := l.current()
 	if r == nil || m.isBeside() {
 		return nil
@@ -186,15 +213,19 @@ func (l *keyList) click(m *model, x, line int) tea.Cmd {
 	switch {
 	case line < 1 || line > m.listHeight() || i >= len(l.rows):
 		return nil
-	case i == l.cursor && l.moved:
+	case i == l.cursor && l.moved && l.common == 0:
 		return l.enter(m)
 	}
+	l.common = 0
 	l.moveTo(m, i, true)
 	return nil
 }
 
 func (l *keyList) hints(m *model) string {
-	hints := "enter detail  / filter  s sort  g groups"
+	if l.common > 0 {
+		return "enter filter by it"
+	}
+	hints := "enter detail  / filter  s sort"
 	if m.mayChange() {
 		if hints += "  r reset"; !m.isOthers() {
 			hints += "  o override"
@@ -308,7 +339,7 @@ func (l *keyList) lines(m *model) []line {
 		if l.top+i == l.blocked {
 			lines = append(lines, l.blockedLine())
 		}
-		lines = append(lines, m.keyLine(r, fitted, &names, i, l.top+i == l.cursor && !m.still))
+		lines = append(lines, m.keyLine(r, fitted, &names, i, l.top+i == l.cursor && l.common == 0 && !m.still))
 	}
 	return lines
 }
@@ -462,19 +493,10 @@ func (m *model) searchStore() tea.Cmd {
 
 // filterLines say what is not listed, and how that ends: a list never leaves out keys in silence.
 func (m *model) filterLines() []line {
-	if m.screen != &m.groups && !m.listsKeys() || m.filter.Text == "" && (!m.listsKeys() || m.keys.within == nil) {
+	if !m.listsKeys() || m.filter.Text == "" {
 		return nil
 	}
-	name, ends := "", "; esc goes back"
-	if group := m.keys.within; m.listsKeys() && group != nil {
-		name = group.by.String() + " " + group.title()
-	}
-	if m.filter.Text != "" {
-		if name != "" {
-			name += ", "
-		}
-		name, ends = name+"filter /"+m.filter.Text, "; esc ends it"
-	}
+	name, ends := "filter /"+m.filter.Text, "; esc ends it"
 	counts := ": " + output.Thousands(int64(len(m.keys.rows))) + " of " + output.Thousands(int64(len(m.feed.rows)))
 	if m.feed.coverage.Full {
 		counts += " followed"
@@ -494,7 +516,7 @@ func (m *model) filterLines() []line {
 func (m *model) foundText() string {
 	s, c := &m.feed.search, &m.feed.coverage
 	switch {
-	case m.keys.within != nil || m.filter.Text == "" || !c.Full && len(m.feed.rows) < m.MaxKeys || m.Play != nil || m.Query.Keys != nil:
+	case m.filter.Text == "" || !c.Full && len(m.feed.rows) < m.MaxKeys || m.Query.Keys != nil:
 		return ""
 	case s.text != m.filter.Text:
 		return "not counted in the store yet"

@@ -26,8 +26,7 @@ func bind(names []string, label, help string, on []screen, do func(*model) tea.C
 
 // bindings are the keys that do something in this dashboard, the most wanted first.
 func (m *model) bindings() []binding {
-	lists := []screen{&m.keys, &m.groups}
-	rows := []screen{&m.keys, &m.detail}
+	list, rows := []screen{&m.keys}, []screen{&m.keys, &m.detail}
 	all := []binding{
 		bind([]string{"up", "k"}, "↑ k", "up", nil, moves(-1)),
 		bind([]string{"down", "j"}, "↓ j", "down", nil, moves(1)),
@@ -35,14 +34,13 @@ func (m *model) bindings() []binding {
 		bind([]string{"pgdown", "ctrl+f"}, "PgDn", "a page down", nil, (*model).pageDown),
 		bind([]string{"home"}, "Home", "to the first", nil, (*model).first),
 		bind([]string{"end", "G"}, "End G", "to the last", nil, (*model).last),
-		bind([]string{"enter", "l", "right"}, "enter", "all about it; keys of a group", append(lists, &m.inForce), (*model).enter),
+		bind([]string{"enter", "l", "right"}, "enter", "all about it; filter by what is in common", []screen{&m.keys, &m.inForce}, (*model).enter),
 		bind([]string{"J", "shift+down"}, "J", "scroll the detail down", []screen{&m.detail}, scrolls(1)),
 		bind([]string{"K", "shift+up"}, "K", "scroll the detail up", []screen{&m.detail}, scrolls(-1)),
 		bind([]string{"esc", "backspace", "h", "left"}, "esc", "go back; end the filter", nil, (*model).goBack),
-		bind([]string{"/"}, "/", "filter: part, glob, !not, >80%", lists, (*model).editFilter),
-		bind([]string{"s"}, "s", "sort by another column", []screen{&m.keys}, (*model).nextOrder),
-		bind([]string{"S"}, "S", "reverse the order", []screen{&m.keys}, (*model).turnOrder),
-		bind([]string{"g"}, "g", "group by an attribute, network", lists, (*model).askGrouping),
+		bind([]string{"/"}, "/", "filter: part, glob, !not, >80%", list, (*model).editFilter),
+		bind([]string{"s"}, "s", "sort by another column", list, (*model).nextOrder),
+		bind([]string{"S"}, "S", "reverse the order", list, (*model).turnOrder),
 		bind([]string{"c"}, "c", "copy the subject", rows, (*model).copySubject),
 	}
 	if !m.isOthers() {
@@ -65,7 +63,7 @@ func (m *model) bindings() []binding {
 		return append(all, m.lastBindings()...)
 	}
 	all = append(all,
-		bind([]string{"m"}, "m", "mark or unmark a key", []screen{&m.keys}, (*model).mark),
+		bind([]string{"m"}, "m", "mark or unmark a key", list, (*model).mark),
 		bind([]string{"r"}, "r", "reset the marked keys or this", rows, (*model).askReset))
 	undo := bind([]string{"u"}, "u", "undo the last reset", nil, (*model).askUndo)
 	if m.isOthers() {
@@ -89,14 +87,11 @@ func (m *model) sayWhoDecides() tea.Cmd {
 
 // lastBindings are those that the help shows last.
 func (m *model) lastBindings() []binding {
-	var last []binding
-	if m.Switch != nil {
-		last = append(last, bind([]string{":"}, ":", "go to another context", nil, (*model).askContext))
-	}
-	return append(last,
+	return []binding{
 		bind([]string{"?"}, "?", "this help", nil, (*model).toggleHelp),
 		bind([]string{"ctrl+z"}, "ctrl+z", "suspend", nil, func(*model) tea.Cmd { return tea.Suspend }),
-		bind([]string{"q"}, "q", "leave", nil, func(*model) tea.Cmd { return tea.Quit }))
+		bind([]string{"q"}, "q", "leave", nil, func(*model) tea.Cmd { return tea.Quit }),
+	}
 }
 
 func (b *binding) isOn(s screen) bool {
@@ -114,8 +109,6 @@ func (m *model) press(msg tea.KeyMsg) tea.Cmd {
 		return m.answer(msg)
 	case m.changes.form != nil:
 		return m.fill(msg)
-	case m.changes.menu != nil:
-		return m.choose(msg)
 	case m.filter.editing:
 		return m.typeFilter(msg)
 	}
@@ -128,9 +121,6 @@ func (m *model) press(msg tea.KeyMsg) tea.Cmd {
 			all = append(all, m.press(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{typed}}))
 		}
 		return tea.Batch(all...)
-	}
-	if m.changes.contexts != nil {
-		return m.chooseContext(msg)
 	}
 	for _, b := range m.bindings() {
 		if key.Matches(msg, b.Binding) && (b.isOn(m.screen) || m.isBeside() && b.isOn(&m.keys)) {
@@ -263,7 +253,7 @@ func (v *helpView) text(m *model) []line {
 			lines = append(lines, plain(text))
 		}
 	}
-	if m.Actions == nil && m.Play == nil {
+	if m.Actions == nil {
 		lines = append(lines, nil, plain("The context is read-only: nothing can be changed from here."))
 	}
 	return lines

@@ -46,9 +46,7 @@ func TestKeysDo(t *testing.T) {
 		{"mm", "full* near* [tenant:acme:user:7] calm"},
 		{"mkm", "full [near] tenant:acme:user:7 calm"},
 		{"m<esc>", "full [near] tenant:acme:user:7 calm"},
-		{"g<enter><enter>", "[full] near"},
 		{"g<enter><enter><esc><esc>", "[full] near tenant:acme:user:7 calm"},
-		{"g2<down><enter>", "[tenant:acme:user:7]"},
 		{"g2gk<enter>", "[full] near tenant:acme:user:7 calm"},
 		{"g0", "[full] near tenant:acme:user:7 calm"},
 	} {
@@ -66,14 +64,11 @@ func TestKeysGoToScreensAndBack(t *testing.T) {
 		want string
 	}{
 		{"?", "help"}, {"??", "keys"}, {"?<esc>", "keys"}, {"<enter>", "detail"}, {"<enter><esc>", "keys"},
-		{"g<enter>", "groups"}, {"g<esc>", "keys"}, {"g<enter><esc>", "keys"}, {"g2", "groups"}, {"g2g<esc>", "groups"},
-		{"g2<enter>", "keys"},
-		{"g<enter><enter><enter>", "detail"},
-		{"g<enter><enter><enter><esc><esc>", "groups"}, {"<enter>?<esc>", "detail"}, {"<enter>?<esc><esc>", "keys"}, {"?jjj<esc>", "keys"},
+		{"<enter>?<esc>", "detail"}, {"<enter>?<esc><esc>", "keys"}, {"?jjj<esc>", "keys"},
 	} {
 		d := begin(t, three, nil)
 		d.press(test.keys)
-		names := map[screen]string{&d.keys: "keys", &d.groups: "groups", &d.detail: "detail", &d.help: "help"}
+		names := map[screen]string{&d.keys: "keys", &d.detail: "detail", &d.help: "help"}
 		if got := names[d.screen]; got != test.want {
 			t.Errorf("after %q it is on screen %q, want %q", test.keys, got, test.want)
 		}

@@ -17,7 +17,7 @@ import (
 )
 
 // model is the state of a dashboard. Only Update changes it, and only View draws it.
-// What belongs to one screen is in that screen: keyList, groupList, detailView, helpView.
+// What belongs to one screen is in that screen: keyList, detailView, helpView.
 type model struct {
 	source.Options
 	ctx    context.Context
@@ -30,12 +30,9 @@ type model struct {
 	ticks         int   // the number of the current refresh interval; see refreshDue
 	paused        bool  // nothing is read until it goes on
 	still         bool  // one frame is written, and nobody presses keys
-	played        bool  // all of a recording was shown
 	interrupted   bool  // by Ctrl-C
-	switched      bool  // another context was opened
 	failed        error // what ended the dashboard
 	note          note
-	lateAt        time.Time // when the clock last came late; zero if it never did
 
 	feed    feed // what the store said
 	filter  filterLine
@@ -44,7 +41,6 @@ type model struct {
 	screen screen
 	back   []screen // where esc goes to
 	keys   keyList
-	groups groupList
 	detail detailView
 	help   helpView
 	// inForce lists the overrides.
@@ -84,17 +80,11 @@ func newModel(ctx context.Context, o source.Options) *model {
 		keys:   keyList{marked: map[source.ID]bool{}}, inForce: newInForceView(),
 	}
 	m.screen = &m.keys
-	if m.Begin != "" {
-		m.say(m.Begin)
-	}
-	if m.Play != nil {
-		m.MaxKeys = source.MostPlayed // the recording itself says how many keys were followed
-	}
 	m.reader = source.NewReader(&m.Options)
-	if m.Overrides != nil && m.Play == nil {
+	if m.Overrides != nil {
 		m.feed.overrides.reader = &source.OverrideReader{Options: &m.Options}
 	}
-	if m.Denials != nil && m.Play == nil {
+	if m.Denials != nil {
 		m.feed.denials.Reader = &source.DenialReader{Options: &m.Options, Table: m.Denials}
 	}
 	for _, key := range o.Query.Keys {
@@ -108,8 +98,8 @@ type (
 	// refreshDue: the followed keys are to be read again. A tick of an interval that was
 	// changed meanwhile does not count.
 	refreshDue struct{ tick int }
-	// clockTick moves the clock on, also while the store does not answer. due is when it should come.
-	clockTick struct{ due time.Time }
+	// clockTick moves the clock on, also while the store does not answer.
+	clockTick struct{}
 	// passDue: all keys are to be scanned again, that long after the scan of that number.
 	passDue struct{ pass int }
 )
@@ -123,36 +113,8 @@ func (m *model) Init() tea.Cmd {
 	return tea.Batch(m.look(), begin, m.lookDenials(), m.clock())
 }
 
-// clock moves the time of day on, unless it is that of a recording.
-func (m *model) clock() tea.Cmd {
-	if m.Play != nil {
-		return nil
-	}
-	return m.after(time.Second, clockTick{m.Now().Add(time.Second)})
-}
-
-const (
-	// A clock that comes lateTick late shows that this process does not get the processor in time. One that comes later
-	// than suspended was stopped, as by ctrl+z.
-	lateTick, suspended = 500 * time.Millisecond, 30 * time.Second
-	// busyFor is for how long it then is to blame for what takes long.
-	busyFor = 5 * time.Second
-)
-
-// noteLateness notes whether the clock came late.
-func (m *model) noteLateness(due time.Time) {
-	if late := m.now.Sub(due); !due.IsZero() && late >= lateTick && late < suspended {
-		m.lateAt = m.now
-	}
-}
-
-// busyText says that this process cannot keep up, if that is so, where the store seems to be slow.
-func (m *model) busyText() string {
-	if m.lateAt.IsZero() || m.now.Sub(m.lateAt) >= busyFor {
-		return ""
-	}
-	return " (this client is busy)"
-}
+// clock moves the time of day on.
+func (m *model) clock() tea.Cmd { return m.after(time.Second, clockTick{}) }
 
 // after brings a message when some time has passed.
 func (m *model) after(d time.Duration, msg tea.Msg) tea.Cmd {
@@ -171,7 +133,7 @@ func (m *model) complain(err error) {
 }
 
 // mayChange reports whether keys may be changed from here.
-func (m *model) mayChange() bool { return m.Actions != nil && m.Play == nil }
+func (m *model) mayChange() bool { return m.Actions != nil }
 
 // show goes to a screen, from which esc leads back.
 func (m *model) show(s screen) {
@@ -185,19 +147,13 @@ func (m *model) switchTo(s screen) {
 	m.detail.scroll, m.help.scroll = 0, 0
 }
 
-// onList reports whether a list is shown, and not a text.
-func (m *model) onList() bool { return m.screen == &m.keys || m.screen == &m.groups }
-
 // goBack undoes the last thing that changed the view: the filter, the screen or the
 // marks.
 func (m *model) goBack() tea.Cmd {
 	switch {
-	case m.onList() && m.filter.Text != "":
+	case m.screen == &m.keys && m.filter.Text != "":
 		m.filter.Filter = followed.Filter{}
 	case len(m.back) > 0:
-		if m.screen == &m.keys {
-			m.keys.within = nil
-		}
 		last := len(m.back) - 1
 		m.switchTo(m.back[last])
 		m.back = m.back[:last]
@@ -212,9 +168,6 @@ func (m *model) goBack() tea.Cmd {
 func (m *model) arrange() {
 	m.keys.arrange(m)
 	m.findLeast()
-	if m.screen == &m.groups {
-		m.groups.arrange(m)
-	}
 	m.keys.follow(m)
 }
 

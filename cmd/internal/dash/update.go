@@ -1,13 +1,11 @@
 package dash
 
 import (
-	"fmt"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
-	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
 // onlyReads reports whether a message makes the dashboard read the store, and changes nothing that is drawn.
@@ -34,13 +32,8 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.MouseMsg:
 		return m, m.mouse(msg)
 	case source.Fetched:
-		if m.now = m.Now(); m.Play != nil {
-			m.now = msg.Time
-		}
+		m.now = m.Now()
 		m.absorb(msg)
-		if msg.LeftOut != nil {
-			m.complain(msg.LeftOut)
-		}
 		return m, m.nextLook(msg.Took)
 	case refreshDue:
 		if msg.tick == m.ticks && !m.paused {
@@ -72,32 +65,14 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			return m, m.after(passEvery/2, msg)
 		}
 		return m, m.scan()
-	case source.PlayedOut:
-		m.feed.fetching, m.played, m.failed = false, true, msg.Err
-		if msg.Err != nil {
-			return m, tea.Quit
-		}
-		text := "this is the end of the recording"
-		if msg.Bad > 0 {
-			text += fmt.Sprintf("; left out were %s that could not be read", output.Plural(msg.Bad, "line"))
-		}
-		if msg.Torn {
-			text += "; its last line is cut off, as when recording was killed"
-		}
-		m.say(text)
 	case clockTick:
-		if m.Play == nil {
-			m.now = m.Now()
-			m.noteLateness(msg.due)
-		}
+		m.now = m.Now()
 		if m.now.After(m.note.until) {
 			m.note = note{}
 		}
 		return m, m.clock()
 	case resetDone:
 		return m, m.absorbReset(msg)
-	case switched:
-		return m, m.absorbSwitched(msg)
 	case actionFailed:
 		m.changes.acting = false
 		m.complain(msg.err)
@@ -107,21 +82,12 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.absorbTaken(msg)
 	case copied:
 		m.absorbCopied(msg)
-	case source.RecordingFailed:
-		m.failed = msg.Err
-		return m, tea.Quit
 	}
 	return m, nil
 }
 
 // nextLook plans the look after one that took so long.
 func (m *model) nextLook(took time.Duration) tea.Cmd {
-	if m.Play != nil {
-		if m.played {
-			return nil
-		}
-		return m.look() // it comes when its time has come
-	}
 	m.ticks++
 	// A store that takes long is given at least as long a rest.
 	pause := max(m.Refresh, m.LeastRefresh(len(m.feed.rows))) - took

@@ -24,10 +24,6 @@ func (m *model) View() string {
 	switch {
 	case m.changes.question != nil:
 		body = m.over(body, m.changes.question.box(m.bodyHeight(), m.width))
-	case m.changes.menu != nil:
-		body = m.over(body, m.changes.menu.box(m.bodyHeight(), m.width))
-	case m.changes.contexts != nil:
-		body = m.over(body, m.contextsBox())
 	case m.changes.form != nil:
 		body = m.over(body, m.changes.form.box(m.bodyHeight(), m.width))
 	}
@@ -44,10 +40,8 @@ func (m *model) View() string {
 	return b.String()
 }
 
-// isAsking reports whether something is to be answered, chosen or filled in.
-func (m *model) isAsking() bool {
-	return m.changes.question != nil || m.changes.form != nil || m.changes.menu != nil || m.changes.contexts != nil
-}
+// isAsking reports whether something is to be answered or filled in.
+func (m *model) isAsking() bool { return m.changes.question != nil || m.changes.form != nil }
 
 // bodyHeight is how many lines are between the head and the foot.
 func (m *model) bodyHeight() int { return max(0, m.height-len(m.headLines())-1) }
@@ -122,7 +116,7 @@ func (m *model) headLines() []line {
 	if m.Protected {
 		first = append(first, span{"PROTECTED", reversed + ";" + output.AtEnd}, span{" ", output.Plain})
 	}
-	if m.Actions == nil && m.Play == nil && !m.still {
+	if m.Actions == nil && !m.still {
 		first = append(first, span{"read-only", bold}, span{" ", output.Plain})
 	}
 	first = append(first, span{m.Where, output.Plain})
@@ -137,7 +131,7 @@ func (m *model) headLines() []line {
 	lines := []line{m.withClock(first)}
 	if m.isAway() {
 		since := output.Duration(m.now.Sub(m.feed.answered).Truncate(time.Second))
-		text := fmt.Sprintf("no answer for %s%s, retrying: %s", since, m.busyText(), source.OneLine(m.feed.problem))
+		text := fmt.Sprintf("no answer for %s, retrying: %s", since, source.OneLine(m.feed.problem))
 		lines = append(lines, styled(text, output.AtEnd))
 	} else {
 		lines = append(lines, m.vitals())
@@ -153,23 +147,25 @@ func (m *model) headLines() []line {
 			}
 		}
 	}
-	if m.listsKeys() && m.height >= 20 {
-		for i := range m.keys.offenders {
-			lines = append(lines, offenderLine(&m.keys.offenders[i], m.feed.denials.ByLimits()))
-		}
+	for i := range m.keys.inCommon(m) {
+		lines = append(lines, offenderLine(&m.keys.offenders[i], m.feed.denials.ByLimits(), i == m.keys.common-1, m.width))
 	}
 	return append(lines, m.filterLines()...)
 }
 
-// offenderLine says who denied keys have in common.
-func offenderLine(o *followed.Offender, total float64) line {
+// offenderLine says what denied keys have in common.
+func offenderLine(o *followed.Offender, total float64, selected bool, columns int) line {
 	share := ""
 	if total > 0 {
 		share = fmt.Sprintf(", %.0f%% of all", min(100, 100*o.Rate/total))
 	}
-	return line{{"  " + o.By.String() + " ", output.Faint}, {output.Printable(o.Name), bold},
+	l := line{{cursorMark(selected) + " ", bold}, {o.By.String() + " ", output.Faint}, {output.Printable(o.Name), bold},
 		{"  " + deniedSign + " " + figures.Short(o.Rate) + "/s", denying},
 		{" by " + output.Plural(o.Keys, "key") + share, output.Plain}}
+	if selected {
+		return l.reverse(columns)
+	}
+	return l
 }
 
 // awayLines say who does not answer, while others do.
@@ -182,7 +178,7 @@ func (m *model) awayLines() (lines []line) {
 	}
 	if m.isWaiting() {
 		waited := output.Duration(m.now.Sub(m.feed.lookedAt).Truncate(time.Second))
-		lines = append(lines, styled("no answer for "+waited+" so far"+m.busyText(), output.AtEnd))
+		lines = append(lines, styled("no answer for "+waited+" so far", output.AtEnd))
 	}
 	return lines
 }
@@ -194,8 +190,6 @@ func (m *model) withClock(l line) line {
 	state := span{"every " + output.Duration(m.Refresh), output.Faint}
 	if m.paused {
 		state = span{"PAUSED", output.Near}
-	} else if m.Play != nil {
-		state = span{"played", output.Near}
 	}
 	const between = 2
 	if both := append(line{state, plain("  ")[0]}, right...); m.paused || l.width()+between+both.width() <= m.width {
@@ -357,7 +351,7 @@ func (m *model) coverageText() string {
 
 // isScanning reports whether not all keys were looked at yet, so that counts are the least that there are.
 func (m *model) isScanning() bool {
-	return m.feed.coverage.Passes == 0 && m.Query.Keys == nil && m.Play == nil
+	return m.feed.coverage.Passes == 0 && m.Query.Keys == nil
 }
 
 // scanText says how far the first scan has come, how fast it is, and when it ends.

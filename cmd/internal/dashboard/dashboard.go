@@ -15,7 +15,6 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/dash"
 	"github.com/limitctl/limitctl/cmd/internal/doctor"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
-	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -26,8 +25,6 @@ type dashboardOptions struct {
 	refresh string
 	maxKeys int
 	once    bool
-	record  string
-	play    string
 	// selection is that of the flags and arguments.
 	selection operation.Selection
 }
@@ -41,9 +38,8 @@ func NewDashboardCmd(global *cli.Globals) *cobra.Command {
 		Short:   "Watch live who is denied, near a limit or at it",
 		Long: `Dashboard shows live every limit whose subject matches PATTERN, or all: first
 those that are denied most, then those closest to their limit. Press ? for its
-keys: they filter, sort and group, show all about one key, copy its subject, set
-an override, reset what is chosen, and go to another context. Resets and
-overrides ask, keep a backup and write to the audit log as limitctl reset and
+keys: they filter and sort, show all about one key, copy its subject, set an
+override and reset what is chosen. Resets and overrides ask, keep a backup and write to the audit log as limitctl reset and
 limitctl override do.
 
 With --layout it shows the keys of other rate limiters, and marks those with
@@ -60,9 +56,7 @@ shows keys that are denied. Without a terminal it prints one frame, as with
   limitctl dashboard 'tenant:acme:*'
   limitctl dashboard --policy api tenant=acme --refresh 500ms
   limitctl dashboard --layout auto
-  limitctl dashboard --once
-  limitctl dashboard --record incident.jsonl
-  limitctl dashboard --play incident.jsonl`,
+  limitctl dashboard --once`,
 		Args: o.checkArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			options, err := o.plan(args)
@@ -76,7 +70,7 @@ shows keys that are denied. Without a terminal it prints one frame, as with
 				o.once = true
 				o.Note("without a terminal one frame is printed, as with --once")
 			}
-			return runDashboard(cmd.Context(), o, options, args)
+			return runDashboard(cmd.Context(), o, options)
 		},
 		ValidArgsFunction: cli.Offers(global).KeyOrAttributes,
 	}
@@ -85,10 +79,6 @@ shows keys that are denied. Without a terminal it prints one frame, as with
 	flags.StringVar(&o.refresh, "refresh", "1s", "look at the keys every `INTERVAL`")
 	flags.IntVar(&o.maxKeys, "max-keys", 1000, "follow at most `N` keys, those closest to their limit")
 	flags.BoolVar(&o.once, "once", false, "print one frame as text and leave")
-	flags.StringVar(&o.record, "record", "", "write the data of every frame to a new `FILE`, as JSON lines")
-	flags.StringVar(&o.play, "play", "", "show a recording instead of a store: a `FILE` that --record wrote")
-	cmd.MarkFlagFilename("record")
-	cmd.MarkFlagFilename("play")
 	cmd.RegisterFlagCompletionFunc("refresh", cobra.NoFileCompletions)
 	return cmd
 }
@@ -137,14 +127,9 @@ func (o *dashboardOptions) checkFlags() error {
 		return cli.Usagef("--max-keys %d is out of range; follow from 1 to %d keys", o.maxKeys, most)
 	case o.Quiet:
 		return cli.Usagef("--quiet would leave nothing of the dashboard to show; leave it out")
-	case o.Format.String() == "json" && (o.once || !o.onTerminal()) && o.play == "":
+	case o.Format.String() == "json" && (o.once || !o.onTerminal()):
 	case o.Format.String() != "table":
-		return cli.Usagef("the dashboard cannot be shown as %s; use `--once -o json`, `limitctl inspect`, or --record FILE for its data",
-			o.Format)
-	case o.play != "" && (o.record != "" || o.once):
-		return cli.Usagef("--play shows a recording; it cannot be given with --record or --once")
-	case !o.once && !o.onTerminal() && (o.record != "" || o.play != ""):
-		return cli.Usagef("--record and --play need a terminal to show the frames; --record with --once records without one")
+		return cli.Usagef("the dashboard cannot be shown as %s; use `--once -o json` or `limitctl inspect`", o.Format)
 	}
 	return nil
 }
@@ -164,33 +149,16 @@ func (o *dashboardOptions) checkTerminal() error {
 	return nil
 }
 
-func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options, args []string) error {
-	if o.play != "" {
-		recording, err := o.Env.Open(o.play)
-		if err != nil {
-			return cli.Usagef("the recording %s cannot be read: %s; --record writes one", shell.Command(o.play), cli.Cause(err))
-		}
-		defer recording.Close()
-		options.Play, options.Where = recording, o.play
-		return o.show(ctx, options)
-	}
+func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options) error {
 	now, err := o.open(ctx, options)
 	if err != nil {
 		return err
 	}
-	if o.record != "" {
-		file, err := o.Env.Create(o.record)
-		if err != nil {
-			now.close()
-			return cli.Usagef("the recording cannot be written: %s", err)
-		}
-		defer file.Close()
-		now.options.Record = file
-	}
-	if !o.once {
-		return now.showAll(ctx, args)
-	}
+	defer now.report()
 	defer now.close()
+	if !o.once {
+		return o.show(ctx, now.options)
+	}
 	columns, lines := 0, 0 // all rows, as a pipe or a file has room for them
 	if o.Env.OutIsTerminal {
 		columns, lines = o.Env.Size()

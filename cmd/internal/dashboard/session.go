@@ -1,9 +1,7 @@
 package dashboard
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"strings"
@@ -13,9 +11,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/dash"
 	"github.com/limitctl/limitctl/cmd/internal/doctor"
-	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -139,73 +135,4 @@ func (s *session) report() {
 			fmt.Fprintf(s.Env.Err, "limitctl: undo with: %s\n", cli.UndoCommand(s.Globals, s.chosen, backup))
 		}
 	}
-}
-
-// showAll shows a store, and then each one that is chosen from there. args are the arguments of the command.
-func (s *session) showAll(ctx context.Context, args []string) error {
-	var shown []*session
-	defer func() {
-		for _, each := range shown {
-			each.report()
-		}
-	}()
-	for {
-		shown = append(shown, s)
-		var next *session
-		s.options.Contexts = s.contexts
-		s.options.Switch = func(ctx context.Context, name string) (err error) {
-			next, err = s.openContext(ctx, name, args)
-			return err
-		}
-		err := s.show(ctx, s.options)
-		s.close()
-		if !errors.Is(err, dash.ErrSwitched) {
-			if next != nil { // it was left meanwhile
-				next.close()
-			}
-			return err
-		}
-		s = next
-	}
-}
-
-// contexts are those of the configuration.
-func (s *session) contexts() ([]dash.Context, error) {
-	if s.record != "" {
-		return nil, cli.Usagef("a recording is of one store; leave, and record the other one")
-	}
-	c, err := s.Config()
-	if err != nil {
-		return nil, err
-	}
-	var all []dash.Context
-	for _, x := range c.Contexts {
-		all = append(all, dash.Context{Name: x.Name, Store: storeurl.Redact(x.Store), ReadOnly: x.ReadOnly, Protected: x.Protected,
-			InView: x == s.chosen.Context})
-	}
-	return all, nil
-}
-
-// openContext opens a context of the configuration as a dashboard with --context does. Only the selection of keys is that
-// of the one before. What was agreed to there is not.
-func (s *session) openContext(ctx context.Context, name string, args []string) (*session, error) {
-	var notes bytes.Buffer
-	o := *s.dashboardOptions
-	o.Globals = s.InContext(name, &notes)
-	inWords := func(err error) error { return errors.New(o.WithoutSecrets(cli.Message(err))) }
-	options, err := o.plan(args)
-	if err != nil {
-		return nil, inWords(err)
-	}
-	next, err := o.open(ctx, options)
-	if err != nil {
-		return nil, inWords(err)
-	}
-	said := append([]string{"now in " + output.Printable(name)}, strings.Split(strings.TrimSpace(notes.String()), "\n")...)
-	for i := range said {
-		said[i] = strings.TrimPrefix(said[i], "limitctl: ")
-	}
-	next.options.Begin = strings.TrimSuffix(strings.Join(said, "; "), "; ")
-	o.Env.Err = s.Env.Err // what is printed from now on is printed after the dashboard
-	return next, nil
 }

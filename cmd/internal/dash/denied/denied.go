@@ -18,7 +18,7 @@ import (
 type Rates struct {
 	Reader   *source.DenialReader // nil if the store keeps none
 	Fetching bool
-	Known    bool // they were read, or a recording has them
+	Known    bool // they were read
 	Problem  error
 	Keys     map[store.Key]*Rate
 	Total    float64 // denials a second, of all selected keys
@@ -36,7 +36,7 @@ type Rate struct {
 	Counts    figures.History
 	PerSecond float64   // denials a second lately
 	Last      time.Time // when it was denied last, by our clock
-	// LastAt is the same by the store's clock; zero in a recording.
+	// LastAt is the same by the store's clock.
 	LastAt store.Instant
 	Since  time.Time // when that began without a pause; zero if it is not known
 	Placed float64   // the rate that the key's place in the list goes by
@@ -130,7 +130,7 @@ func (d *Rates) Summary() (all, of, blocked string) {
 	return rate + " denied/s", fmt.Sprintf(" of %s %s", keys, noun), blocked
 }
 
-// Frame is what a recording keeps, nil if nothing is known. The keys denied most come first.
+// Frame is what a [source.Document] has, nil if nothing is known. The keys denied most come first.
 func (d *Rates) Frame(now time.Time) *source.DenialFrame {
 	if !d.Known || d.Problem != nil {
 		return nil

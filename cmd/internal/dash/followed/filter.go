@@ -8,6 +8,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -21,16 +22,17 @@ type Filter struct {
 type term struct {
 	inverted bool
 	// glob is of the subject or the limit's name; if it is zero, literal is a part of
-	// one, unless sign says that share is compared.
-	glob    store.Pattern
-	literal string
-	sign    byte // '<' or '>'
-	share   float64
+	// one, unless sign says that share is compared, or literal is the value or the network of attribute.
+	glob      store.Pattern
+	attribute string
+	literal   string
+	sign      byte // '<' or '>'
+	share     float64
 }
 
 // ParseFilter reads words of a filter: globs or parts of a subject or of a limit's
-// name, ">80%" and "<20%" for what is used, and any of these inverted by a "!" before
-// it.
+// name, ">80%" and "<20%" for what is used, "tenant=acme" for an attribute, and any of
+// these inverted by a "!" before it.
 func ParseFilter(text string) (Filter, error) {
 	f := Filter{Text: strings.TrimSpace(text)}
 	for word := range strings.FieldsSeq(text) {
@@ -64,6 +66,8 @@ func parseTerm(word string) (t *term, err error) {
 		if isPercent || t.share > 1 {
 			t.share /= 100
 		}
+	case strings.Index(rest, "=") > 0:
+		t.attribute, t.literal, _ = strings.Cut(rest, "=")
 	case strings.ContainsAny(rest, `*?[\`):
 		if t.glob, err = store.ParsePattern(rest); err != nil {
 			return nil, err
@@ -97,10 +101,22 @@ func (t *term) matches(r *Row) bool {
 		return r.UsedShare() > t.share
 	case t.sign == '<':
 		return r.UsedShare() < t.share
+	case t.attribute != "":
+		return slices.ContainsFunc(r.attributes(), func(a policy.Attribute) bool {
+			return a.Name == t.attribute && (a.Value == t.literal || source.NetworkOf(a.Value) == t.literal)
+		})
 	case t.literal != "":
 		return r.anyName(func(name string) bool { return strings.Contains(name, t.literal) })
 	}
 	return r.anyName(t.glob.Match)
+}
+
+// attributes are those of a row, also of one that is not followed.
+func (r *Row) attributes() []policy.Attribute {
+	if r.Attributes == nil {
+		return source.AttributesOf(&r.Entry)
+	}
+	return r.Attributes
 }
 
 // anyName reports whether something is so of any name of a row: of its subject, its limit, and

@@ -16,6 +16,11 @@ type Offender struct {
 	Rate float64 // denials a second by limits
 }
 
+// Filter keeps the keys that have it in common.
+func (o *Offender) Filter() Filter {
+	return Filter{Text: o.By.Attribute + "=" + o.Name, terms: []term{{attribute: o.By.Attribute, literal: o.Name}}}
+}
+
 // mostOffenders is how many are shown.
 const mostOffenders = 3
 

@@ -1,11 +1,10 @@
 // Package source reads what a dashboard shows: the followed keys (fetch.go, nodes.go), all keys
-// (scan.go), denials and overrides, or a recording in their place. It runs outside the loop of
+// (scan.go), denials and overrides, It runs outside the loop of
 // the dashboard and knows nothing of what is drawn.
 package source
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -21,30 +20,18 @@ type Reader struct {
 	*Options
 	nodes map[string]*node
 	// servers are asked no more than once a second, however often keys are.
-	servers   []Server
-	asking    chan []Server // while they are being asked
-	askedAt   time.Time
-	recording *json.Encoder
-	playing   *player
+	servers []Server
+	asking  chan []Server // while they are being asked
+	askedAt time.Time
 }
 
-// NewReader returns a Reader of the store of o, or of the recording that o plays.
-func NewReader(o *Options) *Reader {
-	r := &Reader{Options: o, nodes: map[string]*node{}}
-	if o.Record != nil {
-		r.recording = json.NewEncoder(o.Record)
-	}
-	if o.Play != nil {
-		r.playing = newPlayer(o)
-	}
-	return r
-}
+// NewReader returns a Reader of the store of o.
+func NewReader(o *Options) *Reader { return &Reader{Options: o, nodes: map[string]*node{}} }
 
 // Request is what the loop wants to know.
 type Request struct {
 	Keys     []ID
 	Coverage Coverage
-	Denials  *DenialFrame
 	Detail   *ID
 	Rules    Rules
 }
@@ -54,18 +41,13 @@ type Fetched struct {
 	Snapshot
 	Err  error
 	Took time.Duration
-	// LeftOut is why lines of a recording before this one were not shown, if any were.
-	LeftOut error
 }
 
 // Fetch looks at the keys of a request.
 func (r *Reader) Fetch(ctx context.Context, ask Request) tea.Cmd {
 	return func() tea.Msg {
-		if r.playing != nil {
-			return r.playing.next(ctx)
-		}
 		begun := r.Now()
-		answer := Fetched{Snapshot: Snapshot{Time: begun, Store: r.Where, Layouts: r.Layouts, Coverage: ask.Coverage, Denials: ask.Denials}}
+		answer := Fetched{Snapshot: Snapshot{Time: begun, Store: r.Where, Layouts: r.Layouts, Coverage: ask.Coverage}}
 		if r.Servers != nil && r.asking == nil && begun.Sub(r.askedAt) >= time.Second {
 			r.askServers(ctx, begun)
 		}
@@ -78,17 +60,9 @@ func (r *Reader) Fetch(ctx context.Context, ask Request) tea.Cmd {
 			answer.Problem = OneLine(answer.Err)
 		}
 		answer.Took = r.Now().Sub(begun)
-		if r.recording != nil {
-			if err := r.recording.Encode(&answer.Snapshot); err != nil {
-				return RecordingFailed{err}
-			}
-		}
 		return answer
 	}
 }
-
-// RecordingFailed says that the frames cannot be recorded.
-type RecordingFailed struct{ Err error }
 
 // askServers begins to ask the servers.
 func (r *Reader) askServers(ctx context.Context, now time.Time) {

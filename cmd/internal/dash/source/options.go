@@ -2,7 +2,6 @@ package source
 
 import (
 	"context"
-	"io"
 	"iter"
 	"time"
 
@@ -44,12 +43,6 @@ type Options struct {
 	// in a Protected one needs its name typed.
 	Where, Context string
 	Protected      bool
-	// Contexts lists what can be looked at instead, and Switch opens it by its name, for the caller of the dashboard to show
-	// after that; nil where there is one store only.
-	Contexts func() ([]Context, error)
-	Switch   func(ctx context.Context, name string) error
-	// Begin is what the dashboard says first.
-	Begin string
 	// Selection is the selected keys in words.
 	Selection string
 	// Refresh is how often the keys are looked at.
@@ -63,11 +56,7 @@ type Options struct {
 	LookYourself func(storeKey, valueType string) string
 	// Commands are those about the key of an entry alone, to be copied: check and block, as far as they can be given.
 	Commands func(*admin.Entry) []string
-	// Record, if set, gets every snapshot as a line of JSON; Play, if set, is such
-	// lines to be shown instead of a store.
-	Record io.Writer
-	Play   io.Reader
-	Now    func() time.Time
+	Now      func() time.Time
 	// Tmux: the terminal is one of tmux.
 	Tmux bool
 	// Sleep waits, and returns the context's error if that ends first.
@@ -76,13 +65,6 @@ type Options struct {
 	Color bool
 	// Document, if set, takes the data of the frame in place of its text; only Once does that.
 	Document func(*Document) error
-}
-
-// Context is a store with a name.
-type Context struct {
-	Name, Store         string
-	ReadOnly, Protected bool
-	InView              bool // it is the one that is shown
 }
 
 // Actions are what can be done to keys from the dashboard.

@@ -44,7 +44,6 @@ type Scanned struct {
 	Done          bool
 	Err           error
 	Took          time.Duration
-	Groups        *GroupTotals // of the whole pass, once it is done
 
 	Pass int // the number of the pass
 	Next <-chan Scanned
@@ -61,8 +60,6 @@ type Pass struct {
 	Wanted func(*Reading) bool
 	// Number tells passes apart.
 	Number int
-	// Groups counts them all by what they have in common.
-	Groups *GroupTotals
 	// LeastShare is the used share, as math.Float64bits, below which keys are only counted. The loop changes it meanwhile.
 	LeastShare *atomic.Uint64
 }
@@ -108,9 +105,7 @@ func (p *Pass) run(ctx context.Context, found chan<- Scanned) {
 		}
 		now.Readings = append(wanted, now.Readings...)
 		now.Readings = slices.Clip(now.Readings[:min(len(now.Readings), p.MaxKeys)])
-		if now.Done, now.Took = done, p.Now().Sub(begun); done {
-			now.Groups = p.Groups
-		}
+		now.Done, now.Took = done, p.Now().Sub(begun)
 		select {
 		case found <- now:
 		case <-ctx.Done():
@@ -155,7 +150,6 @@ func (p *Pass) run(ctx context.Context, found chan<- Scanned) {
 		if reading.AtLimit() {
 			now.AtLimit++
 		}
-		p.Groups.Add(&reading)
 		if p.Wanted != nil && p.Wanted(&reading) {
 			now.Wanted++
 			wanted = append(wanted, reading)

@@ -2,14 +2,11 @@ package source
 
 import (
 	"encoding/json"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/internal/calendar"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -37,7 +34,7 @@ type Snapshot struct {
 	Asked []ID `json:"-"`
 }
 
-// Document is the data of one frame for programs: that of a recording, and what is in force.
+// Document is the data of one frame for programs, and what is in force.
 type Document struct {
 	Snapshot
 	Overrides []OverrideInForce `json:"overrides"`
@@ -134,7 +131,7 @@ type Away struct {
 	Keys []KeyName `json:"keys"`
 }
 
-// KeyName is a key in a recording.
+// KeyName is a key in a Document.
 type KeyName struct {
 	Key  string `json:"key"`
 	Name string `json:"name"`
@@ -199,7 +196,7 @@ type DenialFrame struct {
 	// Lost: some denials are counted nowhere.
 	Lost bool        `json:"lost,omitempty"`
 	Keys []DeniedKey `json:"keys,omitempty"`
-	// LetThrough is what overrides let through a second, by their IDs. A recording has neither.
+	// LetThrough is what overrides let through a second, by their IDs.
 	LetThrough map[string]float64 `json:"-"`
 }
 
@@ -215,31 +212,6 @@ type DeniedKey struct {
 	// Blocked: a block denies it.
 	Blocked bool `json:"blocked,omitempty"`
 }
-
-// mostPerSecond is a rate that no key has.
-const mostPerSecond = 1e12
-
-// UnmarshalJSON implements json.Unmarshaler. It refuses what no dashboard wrote.
-func (f *DenialFrame) UnmarshalJSON(text []byte) error {
-	type plain DenialFrame
-	if err := json.Unmarshal(text, (*plain)(f)); err != nil {
-		return err
-	}
-	sound := isRate(f.PerSecond) && isRate(f.OthersPerSecond)
-	for i := range f.Keys {
-		k := &f.Keys[i]
-		if err := (store.Key{Subject: k.Key, Name: k.Name}).Validate(); err != nil {
-			return err
-		}
-		sound = sound && isRate(k.PerSecond) && k.AgoMS >= 0 && k.AgoMS <= mostOfAnything && k.SinceMS >= 0 && k.SinceMS <= mostOfAnything
-	}
-	if !sound {
-		return fmt.Errorf("a rate or a time of denials is out of range")
-	}
-	return nil
-}
-
-func isRate(perSecond float64) bool { return perSecond >= 0 && perSecond <= mostPerSecond }
 
 // readingDocument is a Reading as JSON, with the names that inspect has.
 type readingDocument struct {
@@ -271,8 +243,7 @@ type defectDocument struct {
 	Stuck bool   `json:"stuck"`
 }
 
-// MarshalJSON implements json.Marshaler. What other limiters wrote can be any number; it is cut
-// to what can be read back.
+// MarshalJSON implements json.Marshaler. What other limiters wrote can be any number; it is bounded.
 func (r Reading) MarshalJSON() ([]byte, error) {
 	bounded := func(n int64) int64 { return min(max(0, n), mostOfAnything) }
 	ifKnown := func(known bool, n int64) *int64 {
@@ -307,84 +278,5 @@ func (r Reading) MarshalJSON() ([]byte, error) {
 	return json.Marshal(d)
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
-func (r *Reading) UnmarshalJSON(text []byte) error {
-	var d readingDocument
-	if err := json.Unmarshal(text, &d); err != nil {
-		return err
-	}
-	limit, err := d.limit()
-	if err != nil {
-		return err
-	}
-	var recorded store.Limit
-	if d.RecordedLimit != "" {
-		if recorded, err = parseWritten(d.RecordedLimit); err != nil {
-			return err
-		}
-	}
-	orZero := func(n *int64) int64 {
-		if n == nil {
-			return 0
-		}
-		return *n
-	}
-	used, remaining, retryAfter, resetAfter := orZero(d.Used), orZero(d.Remaining), orZero(d.RetryAfterMS), orZero(d.ResetAfterMS)
-	for _, n := range []int64{used, remaining, d.Taken, retryAfter, resetAfter, d.TTLMS + 1, d.Count, d.Burst, d.PeriodMS} {
-		if n < 0 || n > mostOfAnything+1 {
-			return fmt.Errorf("the key %q has a count or a time out of range", output.Shorten(d.Key, 100))
-		}
-	}
-	*r = Reading{Taken: d.Taken, Entry: admin.Entry{
-		Key: store.Key{Subject: d.Key, Name: d.Name}, StoreKey: d.StoreKey, Limit: limit, Recorded: recorded, Layout: d.Layout,
-		TTL: Milliseconds(d.TTLMS), UsedUnknown: d.Used == nil,
-		Decision: store.Decision{
-			Used: used, Remaining: remaining, RetryAfter: Milliseconds(retryAfter), ResetAfter: Milliseconds(resetAfter),
-		},
-	}}
-	for _, defect := range d.Defects {
-		r.Defects = append(r.Defects, admin.Defect{Kind: admin.DefectKind(defect.Kind), Text: defect.Text, Stuck: defect.Stuck})
-	}
-	if r.Layout != "" { // whose keys hold anything
-		r.RetryTold, r.ResetTold = d.RetryAfterMS != nil, d.ResetAfterMS != nil
-		return nil
-	}
-	return r.Key.Validate()
-}
-
-// limit is what the document says of the limit.
-func (d *readingDocument) limit() (limit store.Limit, err error) {
-	if d.Limit != "" {
-		return parseWritten(d.Limit)
-	}
-	if d.Algorithm != "" {
-		if limit.Algorithm, err = store.ParseAlgorithm(d.Algorithm); err != nil {
-			return limit, err
-		}
-	}
-	limit.Count, limit.Burst, limit.Period = d.Count, d.Burst, Milliseconds(d.PeriodMS)
-	return limit, nil
-}
-
-// parseWritten reads a limit as it is written, also one of a record, in a window of a calendar of which only the end is known.
-func parseWritten(text string) (store.Limit, error) {
-	before, until, is := strings.Cut(text, ",until=")
-	limit, err := store.ParseLimit(before)
-	if err != nil || !is {
-		return limit, err
-	}
-	end, err := time.Parse(time.RFC3339, until)
-	_, seconds := end.Zone()
-	limit.Phase = time.Duration(store.InstantOf(end))*time.Microsecond - limit.Period
-	if limit.Calendar = calendar.Known(seconds / int(calendar.Bound/1e6)); err != nil || limit.Calendar == nil {
-		return store.Limit{}, fmt.Errorf("the limit %q has a window that ends at no instant", output.Shorten(text, 100))
-	}
-	return limit.Normalize()
-}
-
-// mostOfAnything is more than any count or time, in milliseconds, of a limit of limitctl, and
-// small enough that nothing computed with it overflows.
+// mostOfAnything is more than any count or time, in milliseconds, of a limit of limitctl.
 const mostOfAnything = 4_000_000_000_000
-
-// Milliseconds is the duration that a recording has as a number.
-func Milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

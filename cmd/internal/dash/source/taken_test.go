@@ -53,30 +53,3 @@ func TestUnitsThatWereTakenOfOthers(t *testing.T) {
 		}
 	}
 }
-
-// A recording has the limit of a record, of which only the end of its window is known, and it is read back the same.
-func TestTheLimitOfARecordIsReadBack(t *testing.T) {
-	limit, err := store.ParseLimit("fixed-window:10/1mo,tz=Asia/Kathmandu")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var written, read store.State
-	now := store.InstantOf(time.Date(2026, 12, 24, 6, 0, 0, 0, time.UTC))
-	normal, _ := limit.Normalize()
-	written.Charge(normal, 3, now)
-	if err := read.DecodeRecord(written.AppendRecord(nil)); err != nil {
-		t.Fatal(err)
-	}
-	got, err := parseWritten(read.Limit.String())
-	if end, has := got.WindowEnds(); err != nil || got != read.Limit || !has || end.Format(time.RFC3339) != "2027-01-01T00:00:00+05:45" {
-		t.Errorf("%s is read back as %s, %v", read.Limit, got, err)
-	}
-	for _, wrong := range []string{
-		"fixed-window:10/31d,until=", "fixed-window:10/31d,until=2026-12-01", "fixed-window:10/31d,until=2026-12-01T00:00:01Z",
-		"fixed-window:10/31d,until=2026-12-01T00:00:00+23:00", "token-bucket:10/31d,until=2026-12-01T00:00:00Z",
-	} {
-		if got, err := parseWritten(wrong); err == nil {
-			t.Errorf("%s is read as %+v", wrong, got)
-		}
-	}
-}
