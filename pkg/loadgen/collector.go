@@ -356,7 +356,7 @@ func (c *collector) result(elapsed time.Duration) *Result {
 	r.Clock = c.clock.result()
 	r.ErrorTexts = c.errors
 	if c.intervals != nil {
-		r.Findings, r.Sensitivities = c.intervals.findings()
+		r.Findings = c.intervals.findings()
 		return &r
 	}
 	for _, a := range c.auditors {

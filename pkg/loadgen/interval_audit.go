@@ -116,10 +116,10 @@ func (a *intervalAudit) fold(r *runner, finished bool) {
 	}
 }
 
-// findings returns the finding for each limit, and how far the audit could see.
-func (a *intervalAudit) findings() (findings []audit.Finding, sensitivities []interval.Sensitivity) {
+// findings returns the finding for each limit.
+func (a *intervalAudit) findings() (findings []audit.Finding) {
 	for _, auditor := range a.auditors {
-		findings, sensitivities = append(findings, auditor.Finding()), append(sensitivities, auditor.Sensitivity())
+		findings = append(findings, auditor.Finding())
 	}
-	return findings, sensitivities
+	return findings
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
-	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
 // Result is the result of a run. The one that [Config.Progress] gets changes during the run, and is valid only
@@ -45,9 +44,6 @@ type Result struct {
 	Tally *Tally
 	// Findings are the audits of the limits. They include the warm-up.
 	Findings []audit.Finding
-	// Sensitivities say, for each limit that was audited by intervals, what the audit would have noticed. They are nil if the
-	// store said when it decided.
-	Sensitivities []interval.Sensitivity
 	// ClockWentBack counts the answers, of any limit, with an instant before one that was known when they were
 	// requested. The order of such decisions is unknown, so the audit can be wrong about them.
 	ClockWentBack int64

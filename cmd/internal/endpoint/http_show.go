@@ -32,6 +32,16 @@ func RedactURL(text string) string {
 	return scheme + "://" + authority + path + query
 }
 
+// RedactHeader returns a header of a request in a form that can be shown: with its value only if that holds a place for who
+// asks.
+func RedactHeader(text string) string {
+	name, value, _ := strings.Cut(text, ":")
+	if strings.Contains(value, SubjectPlace) || strings.Contains(value, CostPlace) {
+		return text
+	}
+	return name + ": " + redact.Mark
+}
+
 // redactQuery hides the values of a query that sound like secrets.
 func redactQuery(query string) string {
 	pairs := strings.Split(query, "&")

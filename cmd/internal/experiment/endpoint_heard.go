@@ -20,10 +20,6 @@ type heard struct {
 	other atomic.Pointer[headers.Limit]
 }
 
-// farClock is by how much an instant of the endpoint's clock may be off: it has whole seconds, and so has the field Date
-// by which that clock is known.
-const farClock = 3 * time.Second
-
 // reported returns what an answer says about the limit of the run; nil if nothing.
 func (t *endpointTarget) reported(answer *endpoint.Answer) *interval.Reported {
 	if t.limit == nil || len(answer.Header) == 0 && len(answer.Limits) == 0 || answer.Header.Get("Age") != "" {
@@ -32,34 +28,21 @@ func (t *endpointTarget) reported(answer *endpoint.Answer) *interval.Reported {
 	t.once.Do(func() { t.skew = headers.SkewOf(answer.Header, answer.Sent, answer.Answered) })
 	r := headers.Read(answer.Header, answer.Answered, t.skew)
 	r.ReadLimits(answer.Limits)
-	reported := interval.Reported{
-		Remaining: interval.NotReported, RetryAfter: interval.NotReported, ResetAfter: interval.NotReported,
-	}
-	said := r.RetryAfter != headers.NotTold && answer.Outcome == endpoint.Denied
-	if said {
-		if reported.RetryAfter = r.RetryAfter; r.RetryDate {
-			reported.RetryWithin = farClock
-		}
-	}
 	dialect, told := r.About(t.limit)
-	switch {
-	case told == nil:
-	case !told.Tells(t.limit):
+	if told != nil && !told.Tells(t.limit) {
 		if told.Count != headers.NotTold {
 			t.other.Store(told)
 		}
-	default:
-		said, reported.Remaining = true, told.Remaining
-		if told.HasReset {
-			if reported.ResetAfter = told.Reset; dialect == headers.DialectXUnix || dialect == headers.DialectGitHub {
-				reported.ResetWithin = farClock
-			}
-		}
+		told = nil
+	}
+	reported, said := headers.Reported(dialect, told), told != nil
+	if answer.Outcome == endpoint.Denied && r.ReportRetry(reported) {
+		said = true
 	}
 	if !said {
 		return nil
 	}
-	return &reported
+	return reported
 }
 
 // otherLimit warns that answers were about another limit, whose figures were not audited; empty if none was.

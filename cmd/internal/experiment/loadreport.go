@@ -35,7 +35,12 @@ func (r *loadRun) report(result *loadgen.Result, target Description, l *workload
 	}
 	run.ErrorTexts = report.Commonest(result.ErrorTexts)
 	run.Warnings = r.warnings(run, result, target, l)
-	run.Sees(result.Sensitivities)
+	for i := range run.Limits {
+		if units := run.Limits[i].UnderIfFree; units > 0 {
+			run.Warnings = append(run.Warnings, fmt.Sprintf("there was room for %s that %s denied, unless denied requests are charged as "+
+				"well, as many limiters do; they are not counted as under-admitted", output.Plural(int(units), "unit"), run.Limits[i].Name))
+		}
+	}
 	return run
 }
 

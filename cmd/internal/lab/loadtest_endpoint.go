@@ -70,7 +70,7 @@ func (o *loadtestOptions) planEndpoint(plan *loadtestPlan) error {
 	if n := len(names.List); n > 0 && plan.Load.Subjects > n {
 		return cli.Usagef("--subjects names %d subjects, and %d are needed; add some, or lower --keys", n, plan.Load.Subjects)
 	}
-	plan.Endpoint = &experiment.EndpointPlan{Subjects: names, Intervals: interval.Options{Resolution: time.Millisecond, Skew: -1}}
+	plan.Endpoint = &experiment.EndpointPlan{Subjects: names, Intervals: interval.Options{Resolution: time.Millisecond}}
 	templated, is := client.(endpoint.Templated)
 	if !is {
 		return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -18,11 +17,11 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// probeAnswer is the answer of probe.
+// probeAnswer is the answer of probe with a limit.
 type probeAnswer struct {
 	*probe.Result
+	limit      store.Limit // normalized
 	endpoint   string
-	given      bool // the command line gives the limit
 	unfinished bool // an error ended the probe
 	began      time.Time
 	took       time.Duration
@@ -53,18 +52,14 @@ func (a *probeAnswer) doubt() string {
 	switch {
 	case a.unfinished:
 		return "the probe did not end"
-	case a.Unanswered() != nil:
+	case probe.Unanswered(a.Events) != nil:
 		return "no request was answered"
 	case len(a.Missing) == 1 && a.Enforced():
 		return a.Missing[0] + " was required and not seen"
 	case len(a.Missing) > 1 && a.Enforced():
 		return strings.Join(a.Missing, ", ") + " were required and not seen"
-	case a.Limit != nil:
-		return "the limit was not seen to be enforced"
-	case a.counted(endpoint.Denied) > 0:
-		return "there is a limit, and it was not named"
 	}
-	return "no limit was found"
+	return "the limit was not seen to be enforced"
 }
 
 // probeDocument is the JSON document of a probe.
@@ -74,18 +69,10 @@ type probeDocument struct {
 	// Verdict is pass, fail or inconclusive. Passed is true only for pass.
 	Verdict report.Verdict `json:"verdict"`
 	Passed  bool           `json:"passed"`
-	// Limit is the limit that the probe found or was given, or null.
-	Limit *string `json:"limit"`
-	// Limits are all limits that are decided together, if there are several. Limit is the first of them.
-	Limits []string `json:"limits,omitempty"`
-	Given  bool     `json:"given"`
-	Exact  bool     `json:"exact"`
-	// PhaseMS is how much later windows begin than whole periods since the epoch.
-	PhaseMS      *int64       `json:"phase_ms,omitempty"`
-	Alternatives []string     `json:"alternatives,omitempty"` // other limits that explain all answers
-	Dialect      string       `json:"dialect"`
-	Dialects     []string     `json:"dialects"`
-	Checks       []probeCheck `json:"checks"`
+	Limit   string         `json:"limit"` // in its full form
+	// Dialects are those of the headers, the newest first.
+	Dialects []string     `json:"dialects"`
+	Checks   []probeCheck `json:"checks"`
 	// Missing are the required checks that were not seen.
 	Missing []string `json:"missing,omitempty"`
 	Notes   []string `json:"notes"`
@@ -109,71 +96,39 @@ type probeCheck struct {
 // Document implements [output.Answer].
 func (a *probeAnswer) Document() any {
 	d := &probeDocument{
-		SchemaVersion: output.SchemaVersion, Endpoint: a.endpoint, Verdict: a.verdict(), Given: a.given, Exact: a.Exact && a.Limit != nil,
-		Dialect: a.Dialect, Dialects: append([]string{}, a.Dialects...), Notes: append([]string{}, a.Notes...), Checks: []probeCheck{},
-		Missing:  a.Missing,
-		Requests: len(a.Events), Allowed: a.counted(endpoint.Allowed), Denied: a.counted(endpoint.Denied),
-		Failed: a.counted(endpoint.Failed), Began: output.UTC(a.began), TookMS: output.Milliseconds(a.took),
+		SchemaVersion: output.SchemaVersion, Endpoint: a.endpoint, Verdict: a.verdict(), Limit: a.limit.String(),
+		Dialects: append([]string{}, a.Dialects...), Notes: append([]string{}, a.Notes...), Checks: []probeCheck{}, Missing: a.Missing,
+		Requests: len(a.Events), Allowed: counted(a.Events, endpoint.Allowed), Denied: counted(a.Events, endpoint.Denied),
+		Failed: counted(a.Events, endpoint.Failed), Began: output.UTC(a.began), TookMS: output.Milliseconds(a.took),
 	}
 	d.Passed = d.Verdict == report.Pass
-	if a.Limit != nil {
-		text := canonical(a.Limit)
-		d.Limit = &text
-		if len(a.Beside) > 0 {
-			d.Limits = a.limits()
-		}
-	}
-	if a.PhaseKnown {
-		ms := a.Phase.Milliseconds()
-		d.PhaseMS = &ms
-	}
-	for i := range a.Alternatives {
-		d.Alternatives = append(d.Alternatives, canonical(&a.Alternatives[i]))
-	}
 	for _, c := range a.Checks {
 		d.Checks = append(d.Checks, probeCheck{c.Name, string(c.Verdict), c.Expected, c.Seen, c.Details})
 	}
 	return d
 }
 
-// limits are the limits of the endpoint in their full form.
-func (a *probeAnswer) limits() []string {
-	all := []string{canonical(a.Limit)}
-	for i := range a.Beside {
-		all = append(all, canonical(&a.Beside[i]))
-	}
-	return all
-}
-
-// canonical is a limit in its full form.
-func canonical(l *store.Limit) string {
-	if normal, err := l.Normalize(); err == nil {
-		return normal.String()
-	}
-	return l.String()
-}
-
 // counted is how many requests had an outcome.
-func (a *probeAnswer) counted(outcome endpoint.Outcome) (n int) {
-	for i := range a.Events {
-		if a.Events[i].Outcome == outcome {
+func counted(events []probe.Event, outcome endpoint.Outcome) (n int) {
+	for i := range events {
+		if events[i].Outcome == outcome {
 			n++
 		}
 	}
 	return n
 }
 
-// requests says how many requests were sent, and what became of them.
-func (a *probeAnswer) requests() string {
-	text := fmt.Sprintf("%d in %s: %d allowed, %d denied", len(a.Events), output.Duration(a.took), a.counted(endpoint.Allowed),
-		a.counted(endpoint.Denied))
-	failed, timedOut := a.counted(endpoint.Failed), 0
-	for i := range a.Events {
-		if errors.Is(a.Events[i].Err, context.DeadlineExceeded) {
+// sentInWords says how many requests were sent, and what became of them.
+func sentInWords(events []probe.Event, took time.Duration) string {
+	text := fmt.Sprintf("%d in %s: %d allowed, %d denied", len(events), output.Duration(took), counted(events, endpoint.Allowed),
+		counted(events, endpoint.Denied))
+	timedOut := 0
+	for i := range events {
+		if errors.Is(events[i].Err, context.DeadlineExceeded) {
 			timedOut++
 		}
 	}
-	if failed > 0 {
+	if failed := counted(events, endpoint.Failed); failed > 0 {
 		text += fmt.Sprintf(", %d failed", failed)
 	}
 	if timedOut > 0 {
@@ -218,36 +173,13 @@ func (a *probeAnswer) headline() (word, rest string) {
 }
 
 // facts are the facts about the endpoint, a name and a text each.
-func (a *probeAnswer) facts() (facts [][2]string) {
-	add := func(name, text string) { facts = append(facts, [2]string{name, text}) }
-	add("endpoint", a.endpoint)
-	switch {
-	case a.Limit == nil && a.unfinished:
-		add("limit", "not known when the probe ended")
-	case a.Limit == nil && a.counted(endpoint.Denied) > 0:
-		add("limit", "there is one, and what is known of it stands below")
-	case a.Limit == nil:
-		add("limit", "none was found: no request was denied")
-	case a.given:
-		add("limit", strings.Join(a.limits(), " and ")+", as given")
-	case a.Exact:
-		add("limit", strings.Join(a.limits(), " and ")+", found")
-	default:
-		add("limit", strings.Join(a.limits(), " and ")+", or nearly so")
-	}
-	if a.PhaseKnown && a.Phase.Milliseconds() > 0 && a.Limit != nil && a.Limit.Algorithm == store.FixedWindow && !a.Limit.FromFirst {
-		add("windows", "begin "+output.Duration(a.Phase)+" after whole periods since 1970")
-	}
-	for i := range a.Alternatives {
-		add("or", canonical(&a.Alternatives[i])+" would have answered alike")
-	}
+func (a *probeAnswer) facts() [][2]string {
 	dialects := "none tells of a limit"
 	if len(a.Dialects) > 0 {
 		dialects = strings.Join(a.Dialects, ", ")
 	}
-	add("headers", dialects)
-	add("requests", a.requests())
-	return facts
+	return [][2]string{{"endpoint", a.endpoint}, {"limit", a.limit.String()}, {"headers", dialects},
+		{"requests", sentInWords(a.Events, a.took)}}
 }
 
 // Print implements [output.Answer].
@@ -256,16 +188,21 @@ func (a *probeAnswer) Print(p *output.Printer) {
 	style := map[report.Verdict]output.Style{report.Pass: output.Calm, report.Fail: output.AtEnd,
 		report.Inconclusive: output.Near}[a.verdict()]
 	fmt.Fprintln(p.Out, p.Paint(style, word)+"  "+p.Paint(output.Plain, rest))
-	const label = 10
-	for _, fact := range a.facts() {
-		p.Labelled(p.Paint(output.Faint, fmt.Sprintf("%-*s", label, fact[0])), label, fact[1])
-	}
+	printFacts(p, a.facts())
 	fmt.Fprintln(p.Out)
 	for _, c := range a.failedFirst() {
 		printCheck(p, c)
 	}
 	for _, note := range a.Notes {
 		p.Labelled(p.Paint(output.Near, "! "), 2, note)
+	}
+}
+
+// printFacts prints facts, a name and a text each.
+func printFacts(p *output.Printer, facts [][2]string) {
+	const label = 10
+	for _, fact := range facts {
+		p.Labelled(p.Paint(output.Faint, fmt.Sprintf("%-*s", label, fact[0])), label, fact[1])
 	}
 }
 
@@ -303,43 +240,6 @@ func printCheck(p *output.Printer, c *probe.Check) {
 	}
 	if c.Verdict == probe.Fail {
 		p.Labelled(strings.Repeat(" ", label)+p.Paint(output.Faint, "expected: "), label+len("expected: "), c.Expected)
-	}
-}
-
-// probePlan is the answer of a dry run.
-type probePlan struct {
-	config   *probe.Config
-	endpoint string
-}
-
-// Document implements [output.Answer].
-func (a *probePlan) Document() any {
-	return struct {
-		SchemaVersion int      `json:"schema_version"`
-		Endpoint      string   `json:"endpoint"`
-		MostRequests  int      `json:"most_requests"`
-		MostTimeMS    int64    `json:"most_time_ms"`
-		Steps         []string `json:"steps"`
-	}{output.SchemaVersion, a.endpoint, a.config.Quota, output.Milliseconds(a.config.MaxTime), probe.Plan(a.config)}
-}
-
-// Records implements [output.Answer].
-func (a *probePlan) Records() [][]string {
-	records := [][]string{{"number", "step"}}
-	for i, step := range probe.Plan(a.config) {
-		records = append(records, []string{strconv.Itoa(i), step})
-	}
-	return records
-}
-
-// Print implements [output.Answer].
-func (a *probePlan) Print(p *output.Printer) {
-	for i, step := range probe.Plan(a.config) {
-		if i == 0 {
-			p.Labelled("", 0, a.endpoint+": "+step)
-			continue
-		}
-		p.Labelled(fmt.Sprintf("  %d. ", i), 5, step)
 	}
 }
 

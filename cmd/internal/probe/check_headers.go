@@ -6,11 +6,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
 	"github.com/limitctl/limitctl/cmd/internal/probe/headers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
 // mostFindings is the most findings about headers in one line.
@@ -30,13 +30,15 @@ type findings struct {
 	count map[string]int
 }
 
-func (f *findings) add(kind, format string, args ...any) {
+// add adds a mistake that so many answers have.
+func (f *findings) add(kind string, answers int, format string, args ...any) {
 	if f.first == nil {
 		f.first, f.count = make(map[string]string), make(map[string]int)
 	}
-	if f.count[kind]++; f.count[kind] == 1 {
+	if f.count[kind] == 0 {
 		f.kinds, f.first[kind] = append(f.kinds, kind), fmt.Sprintf(format, args...)
 	}
+	f.count[kind] += answers
 }
 
 // texts returns the findings in words.
@@ -53,40 +55,30 @@ func (f *findings) texts() (texts []string) {
 
 // headers checks the fields about limits, without Retry-After. dialects are those that were seen.
 func (e *proof) headers() (c Check, dialects []string) {
-	c = Check{Name: checkHeaders, Verdict: Unknown, Seen: "no field is about a limit"}
-	c.Expected = "fields that can be read, agree and are true"
-	if e.hasLimit {
-		c.Expected = "fields that can be read, agree and are true of " + e.name()
-	}
+	c = Check{Name: checkHeaders, Verdict: Unknown, Seen: "no field is about a limit",
+		Expected: "fields that can be read, agree and are true of " + e.limit.String()}
 	var found findings
 	told := 0
-	for i := range e.keys {
-		for _, event := range e.keys[i].Events {
-			r := e.readings[event]
-			if len(r.Families) > 0 {
-				told++
-			}
-			for _, problem := range r.Problems {
-				kind, _, _ := strings.Cut(problem, "=")
-				kind, _, _ = strings.Cut(kind, ": ")
-				found.add("syntax "+kind, "%s", problem)
-			}
-			for k := range r.Families {
-				if name := r.Families[k].Dialect; !slices.Contains(dialects, name) {
-					dialects = append(dialects, name)
-				}
-			}
-			agree(r, &found)
-			if event.Outcome == endpoint.Denied {
-				retryAgrees(r, &found)
+	for i := range e.events {
+		r := e.readings[&e.events[i]]
+		if len(r.Families) > 0 {
+			told++
+		}
+		for _, problem := range r.Problems {
+			kind, _, _ := strings.Cut(problem, "=")
+			kind, _, _ = strings.Cut(kind, ": ")
+			found.add("syntax "+kind, 1, "%s", problem)
+		}
+		for k := range r.Families {
+			if name := r.Families[k].Dialect; !slices.Contains(dialects, name) {
+				dialects = append(dialects, name)
 			}
 		}
+		agree(r, &found)
 	}
 	dialects = e.dialects(dialects, &found)
 	for _, dialect := range dialects {
-		for i := range e.keys {
-			e.truth(dialect, i, &found)
-		}
+		e.truth(dialect, &found)
 	}
 	switch texts := found.texts(); {
 	case len(texts) > 0:
@@ -96,11 +88,8 @@ func (e *proof) headers() (c Check, dialects []string) {
 			c.Seen += fmt.Sprintf("; and %d more", len(texts)-mostFindings)
 		}
 	case told == 0:
-		c.Moot = len(e.keys) > 0
-	case !e.hasLimit || e.guessed && e.least() == 0:
-		c.Seen = fmt.Sprintf("%s on %s; it is not known whether they are true",
-			strings.Join(dialects, " and "), output.Plural(told, "answer"))
-	case e.least() > 0:
+		c.Moot = len(e.events) > 0
+	case !e.isKept():
 		c.Seen = fmt.Sprintf("%s on %s; it is not known whether they are true, since the limit is not kept",
 			strings.Join(dialects, " and "), output.Plural(told, "answer"))
 	default:
@@ -113,11 +102,9 @@ func (e *proof) headers() (c Check, dialects []string) {
 // reset.
 func (e *proof) dialects(seen []string, found *findings) []string {
 	withReset := false
-	for i := range e.keys {
-		for _, event := range e.keys[i].Events {
-			for _, f := range e.readings[event].Families {
-				withReset = withReset || f.Dialect == headers.DialectX && f.Limits[0].HasReset
-			}
+	for _, r := range e.readings {
+		for _, f := range r.Families {
+			withReset = withReset || f.Dialect == headers.DialectX && f.Limits[0].HasReset
 		}
 	}
 	for _, unix := range []string{headers.DialectXUnix, headers.DialectGitHub} {
@@ -125,15 +112,13 @@ func (e *proof) dialects(seen []string, found *findings) []string {
 			continue
 		}
 		if withReset {
-			found.add("mixed", "X-RateLimit-Reset is a unix time in one answer and seconds in another")
+			found.add("mixed", 1, "X-RateLimit-Reset is a unix time in one answer and seconds in another")
 			continue
 		}
-		for i := range e.keys {
-			for _, event := range e.keys[i].Events {
-				for k := range e.readings[event].Families {
-					if f := &e.readings[event].Families[k]; f.Dialect == headers.DialectX {
-						f.Dialect = unix
-					}
+		for _, r := range e.readings {
+			for k := range r.Families {
+				if f := &r.Families[k]; f.Dialect == headers.DialectX {
+					f.Dialect = unix
 				}
 			}
 		}
@@ -153,158 +138,64 @@ func agree(r *headers.Reading, found *findings) {
 		case first == nil:
 			first = limit
 		case limit.Remaining != first.Remaining:
-			found.add("contradict "+first.LeftField+limit.LeftField, "%s and %s contradict each other: %d and %d in one answer",
+			found.add("contradict "+first.LeftField+limit.LeftField, 1, "%s and %s contradict each other: %d and %d in one answer",
 				first.LeftField, limit.LeftField, first.Remaining, limit.Remaining)
 		}
 	}
 }
 
-// retryAgrees finds a t of RateLimit that is later than Retry-After in the same denial.
-func retryAgrees(r *headers.Reading, found *findings) {
-	if r.RetryAfter == headers.NotTold || r.RetryDate {
-		return
-	}
-	for i := range r.Families {
-		f := &r.Families[i]
-		if f.Dialect != headers.DialectDraft8 && f.Dialect != headers.DialectDraft7 {
-			continue
-		}
-		for k := range f.Limits {
-			if l := &f.Limits[k]; l.Remaining == 0 && l.HasReset && l.Reset > r.RetryAfter && len(f.Limits) == 1 {
-				found.add("later "+l.ResetField, "%s=%d is later than Retry-After: %s", l.ResetField, l.Reset/time.Second, r.RetryText)
-			}
-		}
-	}
-}
-
-// subject is what the fields of a dialect say about the limit in question, in the answers of one key.
-type toldAnswer struct {
-	*explain.View
-	number int // of the request, from 1
-	told   *headers.Limit
-}
-
-// truth compares what the fields of a dialect say about one key with what is true.
-func (e *proof) truth(dialect string, at int, found *findings) {
-	if len(e.model.Beside) > 0 {
-		e.truthTogether(dialect, at, found)
-		return
-	}
-	var answers []toldAnswer
-	for n, event := range e.keys[at].Events {
-		r := e.readings[event]
-		for k := range r.Families {
-			if r.Families[k].Dialect != dialect {
+// truth compares what the fields of a dialect say with what can be true of the limit. Of a limit that is not kept nothing is
+// known but its policy.
+func (e *proof) truth(dialect string, found *findings) {
+	var first *headers.Limit
+	finding := e.audit(&e.limit, e.keys, func(event *Event) *interval.Reported {
+		for k := range e.readings[event].Families {
+			f := &e.readings[event].Families[k]
+			if f.Dialect != dialect {
 				continue
 			}
-			if limit := r.Families[k].About(func(l *headers.Limit) bool { return e.hasLimit && e.isLimit(l) }); limit != nil {
-				v := &explain.View{Event: event}
-				if e.hasLimit {
-					v = &e.judged[at].Views[n]
-				}
-				answers = append(answers, toldAnswer{v, n + 1, limit})
+			l := f.About(func(l *headers.Limit) bool { return l.Tells(&e.limit) })
+			if l == nil {
+				return nil
 			}
-			break
+			if !l.Tells(&e.limit) {
+				e.wrongPolicy(l, found)
+				return nil
+			}
+			if first == nil {
+				first = l
+			}
+			return headers.Reported(dialect, l)
 		}
-	}
-	e.compareTold(answers, &e.model.Limit, found)
-}
-
-// compareTold compares what answers to one key say about a limit with what is true.
-func (e *proof) compareTold(answers []toldAnswer, limit *store.Limit, found *findings) {
-	grows(e, answers, limit, found)
-	if !e.hasLimit || e.guessed {
+		return nil
+	})
+	if first == nil || !e.isKept() {
 		return
 	}
-	e.policyTrue(answers, found)
-	// After the first answer that the limit does not explain, the truth is unknown.
-	for i := range answers {
-		if answers[i].Over || answers[i].Under || e.least() > 0 && !answers[i].Judged {
-			answers = answers[:i]
-			break
+	if lie := &finding.Lies[audit.Remaining]; lie.Answers > 0 {
+		text := fmt.Sprintf("is %d, and %d can be left at most: %d too many", lie.Reported, lie.TrueMost, lie.Reported-lie.TrueMost)
+		if lie.Reported < lie.True {
+			text = fmt.Sprintf("is %d, and %d are left: %d too few", lie.Reported, lie.True, lie.True-lie.Reported)
 		}
+		found.add(first.LeftField, int(lie.Answers), "%s %s", first.LeftField, text)
 	}
-	if neverFalls(answers, found) {
+	if lie := &finding.Lies[audit.ResetAfter]; lie.Answers > 0 {
+		text := "all is back after " + span(time.Duration(lie.TrueMost)) + " at the latest"
+		if lie.Reported < lie.True {
+			text = "nothing is back for " + span(time.Duration(lie.True))
+		}
+		found.add(first.ResetField, int(lie.Answers), "%s says %s, and %s", first.ResetField, span(time.Duration(lie.Reported)), text)
+	}
+}
+
+// wrongPolicy notes a count and a window that are not those of the limit.
+func (e *proof) wrongPolicy(l *headers.Limit, found *findings) {
+	if l.Count == headers.NotTold {
 		return
 	}
-	remainingTrue(answers, found)
-	e.resetTrue(answers, found)
-}
-
-// grows finds a reset that moves away while nothing is admitted.
-func grows(e *proof, answers []toldAnswer, limit *store.Limit, found *findings) {
-	for i := 1; i < len(answers); i++ {
-		a, b := &answers[i-1], &answers[i]
-		if b.Outcome != endpoint.Denied || a.Outcome == endpoint.Failed || !a.told.HasReset || !b.told.HasReset || e.model.Charges ||
-			b.number != a.number+1 || a.Outcome == endpoint.Allowed && e.hasLimit && limit.Algorithm.HasBurst() {
-			continue
-		}
-		before, after := a.Answered.Add(a.told.Reset), b.Sent.Add(b.told.Reset)
-		if grown := after.Sub(before); grown > time.Second+explain.Resolution {
-			found.add("grows "+b.told.ResetField, "%s grows while nothing is admitted: request %d says %s, and request %d, %s later, %s",
-				b.told.ResetField, a.number, span(a.told.Reset), b.number, span(b.Sent.Sub(a.Sent)), span(b.told.Reset))
-		}
+	seen := fmt.Sprint(l.Count)
+	if l.Window != headers.NotTold {
+		seen += " in " + store.FormatPeriod(l.Window)
 	}
-}
-
-// neverFalls finds a number of remaining units that stays the same although requests are admitted.
-func neverFalls(answers []toldAnswer, found *findings) bool {
-	const enough = 3
-	run := 0
-	for i := range answers {
-		a := &answers[i]
-		if a.Outcome != endpoint.Allowed || a.told.Remaining == headers.NotTold || a.Overlaps ||
-			i > 0 && a.told.Remaining != answers[0].told.Remaining || i > 0 && a.Remaining[1] >= answers[i-1].Remaining[0] {
-			break
-		}
-		run++
-	}
-	if run < enough {
-		return false
-	}
-	found.add("stays "+answers[0].told.LeftField, "%s never falls: it is %d in each of %d answers although all were admitted",
-		answers[0].told.LeftField, answers[0].told.Remaining, run)
-	return true
-}
-
-// remainingTrue finds wrong numbers of remaining units.
-func remainingTrue(answers []toldAnswer, found *findings) {
-	for i := range answers {
-		a := &answers[i]
-		if a.told.Remaining == headers.NotTold || !a.Judged || a.Overlaps || a.Outcome == endpoint.Failed {
-			continue
-		}
-		least, most := a.Remaining[0], a.Remaining[1]
-		switch {
-		case a.told.Remaining > most:
-			found.add("more "+a.told.LeftField, "%s is %d after request %d, and only %d are left: %d too many",
-				a.told.LeftField, a.told.Remaining, a.number, most, a.told.Remaining-most)
-		case a.told.Remaining < least:
-			found.add("less "+a.told.LeftField, "%s is %d after request %d, and %d are left: %d too few",
-				a.told.LeftField, a.told.Remaining, a.number, least, least-a.told.Remaining)
-		}
-	}
-}
-
-// resetTrue finds resets at which nothing happens.
-func (e *proof) resetTrue(answers []toldAnswer, found *findings) {
-	slack := time.Second + e.model.Resolution // they are in whole seconds, rounded up or down
-	if e.skew != 0 {
-		slack += time.Second // the clock's offset is known only to the second
-	}
-	for i := range answers {
-		a := &answers[i]
-		if !a.told.HasReset || !a.Judged || a.Overlaps || a.Outcome == endpoint.Failed || e.least() > 0 {
-			continue
-		}
-		early, late := a.Answered.Add(a.told.Reset), a.Sent.Add(a.told.Reset)
-		switch {
-		case early.Before(a.More.Add(-slack)):
-			found.add("early "+a.told.ResetField, "%s says %s after request %d, and nothing is back for %s",
-				a.told.ResetField, span(a.told.Reset), a.number, span(a.More.Sub(a.Answered)))
-		case late.After(a.Unused.Add(slack)):
-			found.add("late "+a.told.ResetField, "%s says %s after request %d, and all is back after %s already",
-				a.told.ResetField, span(a.told.Reset), a.number, span(a.Unused.Sub(a.Answered)))
-		}
-	}
+	found.add("policy "+l.CountField, 1, "%s says %s, and the limit is %s", l.CountField, seen, e.limit)
 }

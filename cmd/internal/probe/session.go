@@ -5,12 +5,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
-	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -48,8 +48,6 @@ const (
 	justAfter, justBefore = 3 * time.Millisecond, 10 * time.Millisecond
 	// polls is the number of requests of a key during a wait, besides those at the instants that matter.
 	polls = 6
-	// overdue is the multiple of the expected time after which the probe no longer waits for a key to recover.
-	overdue = 2.5
 )
 
 // mostLate is how much too late Retry-After may be: it is in whole seconds.
@@ -80,45 +78,42 @@ type session struct {
 	config *Config
 	clock  Clock
 	end    time.Time // of the probe; zero if it may take any time
-	// judging is the longest time that a judgement of what was seen took: on a busy machine it can be seconds.
-	judging time.Duration
-	name    string // the beginning of all subjects of this probe
-	begun   int    // the number of subjects
-	failed  int    // the number of requests without an answer, in a row
+	name   string    // the beginning of all subjects of this probe
+	begun  int       // the number of subjects
+	failed int       // the number of requests without an answer, in a row
 
 	statuses statuses
-	way      way
 
 	mutex  sync.Mutex
 	sent   int
-	events []explain.Event // in the order in which they were answered
+	events []Event // in the order in which they were answered
 }
 
-// way is how requests are sent, and what for.
-type way struct {
-	client endpoint.Client
-	cost   int64
-	trial  string // see [explain.Event]
-}
-
-// newSession returns a session that goes on after the requests of a discovery, with the same quota.
-func newSession(ctx context.Context, config *Config, before []explain.Event) *session {
-	s := &session{ctx: ctx, config: config, clock: config.Clock, name: strings.ToLower(rand.Text()[:8]), events: before, sent: len(before),
-		way: way{client: config.Client, cost: 1}}
+func newSession(ctx context.Context, config *Config) *session {
+	s := &session{ctx: ctx, config: config, clock: config.Clock, name: strings.ToLower(rand.Text()[:8])}
 	if s.clock == nil {
 		s.clock = systemClock{}
 	}
-	begin := s.clock.Now()
-	for i := range before {
-		s.statuses.take(&before[i])
-	}
-	if len(before) > 0 && !before[0].Sent.IsZero() {
-		begin = before[0].Sent
-	}
 	if config.MaxTime > 0 {
-		s.end = begin.Add(config.MaxTime)
+		s.end = s.clock.Now().Add(config.MaxTime)
 	}
 	return s
+}
+
+// canChoose reports whether the requests name the subject.
+func (s *session) canChoose() bool {
+	if templated, is := s.config.Client.(endpoint.Templated); is {
+		subject, _ := templated.Places()
+		return subject
+	}
+	return true
+}
+
+// step reports that something begins that takes a while.
+func (s *session) step(atMost time.Duration, format string, values ...any) {
+	if s.config.Step != nil {
+		s.config.Step(fmt.Sprintf(format, values...), min(atMost, s.timeLeft()))
+	}
 }
 
 // subject returns the name of a new subject.
@@ -134,17 +129,13 @@ func (s *session) requestsLeft() int {
 	return s.config.Quota - s.sent
 }
 
-// timeLeft returns how much of the probe's time is left for requests: very long if it may take any time. The end of it
-// is for the judgement, which takes as long as the longest one before.
+// timeLeft returns how much of the probe's time is left: very long if it may take any time.
 func (s *session) timeLeft() time.Duration {
 	if s.end.IsZero() {
 		return 1 << 62
 	}
-	return s.end.Sub(s.clock.Now()) - s.judging
+	return s.end.Sub(s.clock.Now())
 }
-
-// judged notes that a judgement began at an instant and has ended.
-func (s *session) judged(began time.Time) { s.judging = max(s.judging, s.clock.Now().Sub(began)) }
 
 // wait waits, but not beyond the end of the probe's time.
 func (s *session) wait(d time.Duration) error {
@@ -162,29 +153,29 @@ func (s *session) wait(d time.Duration) error {
 func (s *session) waitUntil(t time.Time) error { return s.wait(t.Sub(s.clock.Now())) }
 
 // send sends one request of a subject. A request that failed is an event, too; the error is for what ends the probe.
-func (s *session) send(subject string) (explain.Event, error) {
+func (s *session) send(subject string) (Event, error) {
 	event, err := s.sendOne(subject)
 	if err != nil {
 		s.keepUnawaited(&event)
 		return event, err
 	}
 	s.statuses.take(&event)
-	return event, s.add([]explain.Event{event})
+	return event, s.add([]Event{event})
 }
 
 // sendOne sends one request. It adds no event, and any goroutine can call it. Beside an error the event is the
 // zero event if none was sent.
-func (s *session) sendOne(subject string) (explain.Event, error) {
+func (s *session) sendOne(subject string) (Event, error) {
 	if err := s.ctx.Err(); err != nil {
-		return explain.Event{}, err
+		return Event{}, err
 	}
 	if s.timeLeft() < 0 {
-		return explain.Event{}, errTime
+		return Event{}, errTime
 	}
 	if !s.takeRequest() {
-		return explain.Event{}, errRequests
+		return Event{}, errRequests
 	}
-	event := explain.Event{Subject: subject, Cost: s.way.cost, Trial: s.way.trial}
+	event := Event{Subject: subject}
 	before := s.clock.Now()
 	ctx, longest := s.ctx, s.config.Timeout
 	left := s.timeLeft()
@@ -197,7 +188,7 @@ func (s *session) sendOne(subject string) (explain.Event, error) {
 		ctx, cancel = store.BudgetContext(ctx, longest)
 		defer cancel()
 	}
-	if event.Err = s.way.client.Send(ctx, subject, event.Cost, &event.Answer); event.Err == nil {
+	if event.Err = s.config.Client.Send(ctx, subject, 1, &event.Answer); event.Err == nil {
 		return event, nil
 	}
 	event.Outcome = endpoint.Failed
@@ -221,13 +212,13 @@ func (s *session) sendOne(subject string) (explain.Event, error) {
 // the endpoint.
 type unawaited struct{ error }
 
-func isUnawaited(e *explain.Event) bool {
+func isUnawaited(e *Event) bool {
 	_, is := errors.AsType[unawaited](e.Err)
 	return is
 }
 
 // keepUnawaited stores the event of a request that ended the probe, if its answer was not awaited.
-func (s *session) keepUnawaited(event *explain.Event) {
+func (s *session) keepUnawaited(event *Event) {
 	if isUnawaited(event) {
 		s.events = append(s.events, *event)
 	}
@@ -244,7 +235,7 @@ func (s *session) takeRequest() bool {
 }
 
 // add stores events, and gives up after too many failures in a row.
-func (s *session) add(events []explain.Event) error {
+func (s *session) add(events []Event) error {
 	s.events = append(s.events, events...)
 	for i := range events {
 		if events[i].Outcome != endpoint.Failed {
@@ -259,76 +250,59 @@ func (s *session) add(events []explain.Event) error {
 	return nil
 }
 
-// burst is the outcome of many requests of one subject, one right after the other.
-type burst struct {
-	subject                  string
-	admitted, denied, failed int
-	// events are in the order in which they were sent.
-	events []explain.Event
-}
+// sequential is how many requests of a subject go one by one, before several workers send them: a small limit then needs few
+// denials, and what it lets in is known exactly.
+const sequential = 32
 
-// count counts the outcomes, after correcting them by what is known about statuses.
-func (b *burst) count(known *statuses) {
-	b.admitted, b.denied, b.failed = 0, 0, 0
-	for i := range b.events {
-		known.take(&b.events[i])
-		switch b.events[i].Outcome {
-		case endpoint.Allowed:
-			b.admitted++
-		case endpoint.Denied:
-			b.denied++
-		default:
-			b.failed++
-		}
-	}
-}
-
-// sendMany sends up to most requests of a subject at cost 1 as fast as the workers can. It stops after so many
-// denials in a row; 0 means never. While it sends one at a time, it causes no further denials.
-func (s *session) sendMany(subject string, most, denials int) (b burst, err error) {
-	b.subject = subject
-	streak, odd := 0, 0 // denials in a row, and answers in a row that may be denials
-	for len(b.events) < most && (denials == 0 || streak < denials) {
+// exhaust sends up to most requests of a subject as fast as the workers can, until one is denied.
+func (s *session) exhaust(subject string, most int) (events []Event, err error) {
+	odd := 0 // answers in a row that may be denials
+	for len(events) < most && !slices.ContainsFunc(events, isDenied) {
 		n := 1
-		if len(b.events) >= explain.Sequential && s.config.Workers > 1 && streak == 0 {
-			n = min(s.config.Workers, most-len(b.events))
+		if len(events) >= sequential && s.config.Workers > 1 {
+			n = min(s.config.Workers, most-len(events))
 		}
-		events, err := s.sendAtOnce(subject, n)
+		more, err := s.sendAtOnce(subject, n)
+		for i := range more {
+			if odd = s.statuses.inARow(&more[i], odd); odd == enoughOdd {
+				s.isDenial(more[i].Status)
+			}
+		}
+		events = append(events, more...)
 		for i := range events {
-			if odd = s.statuses.inARow(&events[i], odd); odd == enoughOdd {
-				s.isDenial(events[i].Status)
-			}
 			s.statuses.take(&events[i])
-			if events[i].Outcome == endpoint.Denied {
-				streak++
-			} else if events[i].Outcome == endpoint.Allowed {
-				streak = 0
-			}
 		}
-		b.events = append(b.events, events...)
-		b.count(&s.statuses)
 		if err != nil {
-			return b, err
+			return events, err
 		}
 	}
-	return b, nil
+	return events, nil
 }
 
-// exhaust sends up to most requests of a subject until one is denied.
-func (s *session) exhaust(subject string, most int) (burst, error) {
-	return s.sendMany(subject, most, 1)
+func isDenied(e Event) bool { return e.Outcome == endpoint.Denied }
+
+func isAdmitted(e Event) bool { return e.Outcome == endpoint.Allowed }
+
+// count counts the events for which is is true.
+func count(events []Event, is func(Event) bool) (n int) {
+	for i := range events {
+		if is(events[i]) {
+			n++
+		}
+	}
+	return n
 }
 
 // sendAtOnce sends n requests of a subject at the same time.
-func (s *session) sendAtOnce(subject string, n int) ([]explain.Event, error) {
+func (s *session) sendAtOnce(subject string, n int) ([]Event, error) {
 	if n == 1 {
 		event, err := s.send(subject)
 		if err != nil && (event.Sent.IsZero() || isUnawaited(&event)) {
 			return nil, err
 		}
-		return []explain.Event{event}, err
+		return []Event{event}, err
 	}
-	events, failures := make([]explain.Event, n), make([]error, n)
+	events, failures := make([]Event, n), make([]error, n)
 	var group panics.Group
 	for i := range events {
 		group.Go(func() { events[i], failures[i] = s.sendOne(subject) })
@@ -359,7 +333,7 @@ type statuses struct {
 }
 
 // take corrects the outcome of an answer by the statuses that are known.
-func (s *statuses) take(e *explain.Event) {
+func (s *statuses) take(e *Event) {
 	switch {
 	case e.Err != nil || e.Outcome == endpoint.Denied:
 	case s.denied[e.Status]:
@@ -375,7 +349,7 @@ const enoughOdd = 3
 
 // inARow returns how many answers in a row, including this one, had the same status that is neither the usual one
 // nor a known denial.
-func (s *statuses) inARow(e *explain.Event, before int) int {
+func (s *statuses) inARow(e *Event, before int) int {
 	if e.Err != nil || e.Outcome == endpoint.Denied || s.usual == 0 || e.Status == s.usual {
 		return 0
 	}

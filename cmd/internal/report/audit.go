@@ -13,6 +13,7 @@ import (
 func (a *Audit) Add(f *audit.Finding, name func(key uint32) string) {
 	a.Totals.Add(&f.Totals)
 	a.KeysOver += f.KeysOver
+	a.UnderIfFree += f.UnderIfFree
 	a.KeysUnder += f.KeysUnder
 	if a.LimitReached == nil || f.PeakRatio < *a.LimitReached {
 		a.LimitReached = &f.PeakRatio

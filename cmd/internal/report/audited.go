@@ -1,12 +1,9 @@
 package report
 
 import (
-	"fmt"
 	"time"
 
-	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
-	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
 // Limits are those of a run.
@@ -60,8 +57,9 @@ type Audit struct {
 	Fairness float64 `json:"fairness"`
 	// Admitted is the units that all keys were admitted.
 	Admitted float64 `json:"admitted_units,omitempty"`
-	// Sensitivity is what the audit would have noticed, of a limit that somebody else decides.
-	Sensitivity *Sensitivity `json:"sight,omitempty"`
+	// UnderIfFree is the units that were denied wrongly unless denied requests are charged, too, which is not known of a limit
+	// that somebody else decides.
+	UnderIfFree int64 `json:"under_admitted_if_denied_are_free,omitempty"`
 }
 
 // Lies is how true the figures in answers were.
@@ -97,23 +95,6 @@ type Limit struct {
 	Audit
 }
 
-// Sensitivity is what the audit of a limit would have noticed that somebody else decides, when all that is
-// known of a decision is that it was made between request and answer.
-type Sensitivity struct {
-	// LeastOver is the least number of units, admitted to one key beyond its limit, that would have
-	// been found at some time, and LeastUnder that of units less than the limit. 0 is none: nothing
-	// was admitted, or nothing was denied for a reason.
-	LeastOver  int64 `json:"least_over_admitted"`
-	LeastUnder int64 `json:"least_under_admitted"`
-	// UnderIfFree is the units that were denied wrongly unless denied requests are charged, too,
-	// which is not known.
-	UnderIfFree int64 `json:"under_admitted_if_denied_are_free,omitempty"`
-	// PhaseMS is when aligned windows begin, after whole periods since the epoch, give or take
-	// PhaseWithinMS; nil if they are not aligned or it was not found.
-	PhaseMS       *float64 `json:"phase_ms,omitempty"`
-	PhaseWithinMS *float64 `json:"phase_within_ms,omitempty"`
-}
-
 // Wrapped is what wrappers around the store of a simulation saved, and what that cost in accuracy.
 type Wrapped struct {
 	// Replicas is how many instances of the wrappers there were, and Wrap what was put
@@ -127,34 +108,6 @@ type Wrapped struct {
 	// have been without wrappers.
 	AllowedBesides int64 `json:"allowed_differently"`
 	DeniedBesides  int64 `json:"denied_differently"`
-}
-
-// Sees notes how far the audits of the limits could see that somebody else decides. The whole run's sensitivity is that of
-// the limit of which least could be seen.
-func (r *Run) Sees(all []interval.Sensitivity) {
-	r.Audit.Sensitivity = nil
-	for i := range all {
-		s := &all[i]
-		seen := &Sensitivity{LeastOver: s.LeastOver, LeastUnder: s.LeastUnder}
-		if s.ChargesDenied {
-			seen.UnderIfFree = s.UnderIfFree
-			r.Warnings = append(r.Warnings, fmt.Sprintf("there was room for %s that %s denied, unless denied requests are "+
-				"charged as well, as many limiters do; they are not counted as under-admitted", output.Plural(int(s.UnderIfFree), "unit"),
-				r.Limits[i].Name))
-		}
-		if s.RetryApart > 0 {
-			r.Warnings = append(r.Warnings, fmt.Sprintf("Retry-After of %s is up to %s later than needed, by another time on each denial, "+
-				"so that clients come back apart; that is not counted as wrong", r.Limits[i].Name, s.RetryApart.Round(time.Millisecond)))
-		}
-		if s.PhaseKnown {
-			phase, within := InMS(s.Phase), InMS(s.PhaseWithin)
-			seen.PhaseMS, seen.PhaseWithinMS = &phase, &within
-		}
-		r.Limits[i].Audit.Sensitivity = seen
-		if worst := r.Audit.Sensitivity; worst == nil || seen.LeastOver > worst.LeastOver || worst.LeastOver > 0 && seen.LeastOver == 0 {
-			r.Audit.Sensitivity = seen
-		}
-	}
 }
 
 // InMS is a time in milliseconds, to the microsecond.

@@ -120,7 +120,7 @@ func (r *Run) UnderUntested(l *Limit) string {
 		return "nothing was sent"
 	case r.Requests == r.Errors:
 		return "no request was answered"
-	case l.Sensitivity != nil && l.Sensitivity.LeastUnder == 0:
+	case r.Endpoint != nil && l.Denied == 0:
 		return "nothing was denied, or no denial was certainly of this limit"
 	}
 	return ""

@@ -54,6 +54,9 @@ type Finding struct {
 	Lied int64
 	// Reported is the answers whose figures were compared with the truth.
 	Reported int64
+	// UnderIfFree is the units denied that it would have allowed, unless denied requests are charged as well, as many
+	// limiters do. They are not among those under-admitted.
+	UnderIfFree int64
 	// LongestDenialRun is the most requests of one key denied one after the other.
 	LongestDenialRun int64
 	// Fairness is Jain's index, (Σx)² ÷ (n × Σx²), of the units charged to each of

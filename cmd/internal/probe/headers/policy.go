@@ -4,7 +4,37 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
+
+// farClock is by how much an instant of the endpoint's clock may be off: it has whole seconds, and so has the field Date
+// by which that clock is known.
+const farClock = 3 * time.Second
+
+// Reported is what an answer says about a limit in a dialect, for an audit; told is nil if it says nothing.
+func Reported(dialect string, told *Limit) *interval.Reported {
+	r := &interval.Reported{Remaining: interval.NotReported, RetryAfter: interval.NotReported, ResetAfter: interval.NotReported}
+	if told == nil {
+		return r
+	}
+	if r.Remaining = told.Remaining; told.HasReset {
+		if r.ResetAfter = told.Reset; dialect == DialectXUnix || dialect == DialectGitHub {
+			r.ResetWithin = farClock
+		}
+	}
+	return r
+}
+
+// ReportRetry adds the wait of a denial to what an answer says, for an audit. It reports whether there is one.
+func (r *Reading) ReportRetry(to *interval.Reported) bool {
+	if r.RetryAfter == NotTold {
+		return false
+	}
+	if to.RetryAfter = r.RetryAfter; r.RetryDate {
+		to.RetryWithin = farClock
+	}
+	return true
+}
 
 // About returns what the newest dialect that tells anything says about a limit, and the dialect: of several limits the
 // one that is like it, or else the tightest; nil if none is said.

@@ -62,30 +62,6 @@ func endpointTimes(r *report.Run) []namedTimes {
 	return []namedTimes{{"connect", r.Endpoint.Connections.Connect}, {"TLS", r.Endpoint.Connections.TLS}}
 }
 
-// sensitivityWords says what would have been found, to be put after the figures of the audit.
-func sensitivityWords(a *report.Audit) string {
-	s := a.Sensitivity
-	if s == nil {
-		return ""
-	}
-	over, under := "nothing was admitted", "under-admission was not tested"
-	if s.LeastOver > 0 {
-		over = fmt.Sprintf("an excess of %s would have shown", output.Count(s.LeastOver, "unit"))
-	}
-	if s.LeastUnder > 0 {
-		under = fmt.Sprintf("a lack of %s would have shown", output.Count(s.LeastUnder, "unit"))
-	}
-	text := "; " + over
-	if a.UnderAdmitted == 0 { // else it was found
-		text += ", " + under
-	}
-	if s.PhaseMS != nil && s.PhaseWithinMS != nil {
-		text += fmt.Sprintf("; windows begin %s after whole periods (± %s)",
-			output.Duration(report.FromMS(*s.PhaseMS)), output.Duration(report.FromMS(*s.PhaseWithinMS)))
-	}
-	return text
-}
-
 // where says how long the run took and on which store: "for 30s on redis://localhost:6379".
 func where(r *report.Run, kind report.Kind) string {
 	duration := output.Duration(report.FromMS(r.DurationMS))
@@ -126,7 +102,7 @@ func auditInWords(r *report.Run) string {
 	text := fmt.Sprintf("worst window %s (%s); %s over%s, %s under; at most %s denied in a row", output.Ratio(a.WorstRatio),
 		output.Count(a.WorstUnits, "unit"), output.Count(a.Over(), "unit"), followed, output.Count(a.Under(),
 			"unit"), output.Thousands(a.LongestDenialRun))
-	text += "; fairness " + output.Decimal(a.Fairness) + sensitivityWords(&a)
+	text += "; fairness " + output.Decimal(a.Fairness)
 	if n := r.Neighbours; n != nil {
 		text += fmt.Sprintf("; the neighbours were denied %s of %s", output.Thousands(n.Denied),
 			output.Count(n.Allowed+n.Denied, "request"))

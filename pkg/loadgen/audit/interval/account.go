@@ -1,58 +1,89 @@
 package interval
 
 import (
+	"time"
+
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // account is what is known of one key.
 type account struct {
-	limit  *store.Limit // with the period as short as it may look
-	group  *group
-	models []*model // one for each phase of the group
-	// begun is the first instants of the units that were admitted, in order. The n-th unit
-	// that was charged cannot have been so before the n-th of these instants, nor after the
-	// n-th of the last instants. That is all that pairs them.
-	begun pairs
-	span  span
+	limit *store.Limit
+	least certain
+	most  possible
+	// begun is the first instants of the units that were admitted, in order. The n-th unit that was charged cannot
+	// have been so before the n-th of these instants, nor after the n-th of the last instants. That is all that
+	// pairs them. asked is the same with what was denied.
+	begun, asked pairs
 
 	charged, denials int64 // denials since the last request that was admitted
-	denied           bool  // ever
 	lastDenial       uint64
-	cost             int64 // of its requests, or 0 before the first
-	// countsDenials says that charging denied requests would make a difference.
-	countsDenials bool
-	rated         bool     // few keys are followed in more ways
-	rates         *rates   // of those
-	levels        []*level // of those, if the first answer reports something
+	denied, over     bool // ever
+	under            bool
+	peak             float64
+	// until is the last instant at which something can have been charged so far.
+	until store.Instant
+	open  []openReport
 
-	// until is the last instant at which a request that has begun can have been decided. charge is the first one at which
-	// the newest that was admitted can, and asked that of the newest that was admitted or denied: others need not have
-	// been charged, or the first.
-	until, asked, charge store.Instant
-	wasOver, wasUnder    bool // before the windows began anew
-	wait                 wait
+	// countsDenials: limits of this algorithm may charge what they deny. rate is what was asked for then.
+	countsDenials bool
+	rate          recent
+	share         int64 // by which a unit of rate counts at least
+}
+
+// drift is by which part of it two clocks may differ about how long something takes: 500 millionths,
+// the most by which the kernel adjusts a clock.
+const drift = 2000
+
+// periodOf returns a limit's period in instants.
+func periodOf(limit *store.Limit) store.Instant {
+	return store.Instant(limit.Period / time.Microsecond)
+}
+
+// shortest and longest are the period as it may look from here, if the other side's clock runs fast or slow.
+func shortest(limit *store.Limit) store.Instant { return periodOf(limit) - periodOf(limit)/drift }
+
+func longest(limit *store.Limit) store.Instant { return periodOf(limit) + periodOf(limit)/drift }
+
+func newAccount(limit *store.Limit) *account {
+	k := &account{limit: limit, least: newCertain(limit), most: newPossible(limit), until: -maxInstant}
+	switch limit.Algorithm {
+	case store.SlidingLog:
+		k.countsDenials, k.rate, k.share = true, newRecent(shortest(limit)), 1
+	case store.SlidingCounter: // a unit counts for half of itself or more in the first half of a period, wherever windows begin
+		k.countsDenials, k.rate, k.share = true, newRecent(shortest(limit)/2), 2
+	default: // A full bucket does not charge what it denies, and in windows it makes no difference.
+	}
+	return k
+}
+
+// usedBefore says that all of the limit may have been in use until an instant, before which no request was sent.
+func (k *account) usedBefore(at store.Instant) {
+	k.most.usedBefore(at)
+	k.until = at
 }
 
 // begin takes a request from the first instant at which it can have been decided.
 func (k *account) begin(a *Auditor, e *event) {
+	if k.limit.FromFirst && e.lo-longest(k.limit) > k.until { // nothing is in use, so e or a later one begins a window
+		k.least.turns(e.lo, 0)
+	}
+	if e.answer != Denied {
+		k.until = max(k.until, e.hi)
+	}
+	if k.countsDenials && (e.answer == Admitted || e.answer == Denied) {
+		k.asked.add(e.lo, e.cost)
+		if e.answer == Admitted && k.rate.since(e.lo, e.hi)/k.share+e.cost > k.limit.Count {
+			a.deniedFree = true
+		}
+	}
 	f := &a.finding
-	if k.cost == 0 && e.reported != nil && k.rated && !(a.usedBefore && k.limit.FromFirst) {
-		k.openLevels()
-	}
-	k.price(e.cost)
-	isFirst := k.until == 0
-	if isFirst || e.answer == Admitted {
-		k.charge = e.lo
-	}
-	if isFirst || e.answer == Admitted || e.answer == Denied {
-		k.asked = e.lo
-	}
-	k.until = max(k.until, e.hi)
 	switch e.answer {
 	case Admitted:
 		k.charged += e.cost
 		k.denials = 0
 		k.begun.add(e.lo, e.cost)
+		k.least.begun += e.cost
 	case Denied:
 		k.lastDenial++
 		e.id = k.lastDenial
@@ -62,58 +93,58 @@ func (k *account) begin(a *Auditor, e *event) {
 		f.LongestDenialRun = max(f.LongestDenialRun, k.denials)
 	case Unknown, Uncertain: // by others, or by nobody
 	}
-	if k.rates.begin(k.limit, e) {
-		k.group.deniedFree = true
-	}
-	k.beginLevels(e)
-	for i, m := range k.models {
-		m.begin(k.group.phases[i], e, k.countsDenials)
+	k.most.begin(e)
+	if e.reported != nil {
+		k.openReport(e)
 	}
 }
 
 // end takes a request from the last instant at which it can have been decided.
 func (k *account) end(a *Auditor, e *event) {
-	k.rates.end(e)
-	if e.reported != nil {
-		a.finding.Reported++
+	if k.countsDenials && (e.answer == Admitted || e.answer == Denied) {
+		for units := e.cost; units > 0; {
+			lo, n := k.asked.take(units)
+			units -= n
+			k.rate.add(lo-lo%k.rate.step, n)
+		}
 	}
-	k.group.apart = k.wait.apart(e) || k.group.apart
-	if e.answer == Admitted {
+	switch e.answer {
+	case Admitted:
 		for units := e.cost; units > 0; {
 			lo, n := k.begun.take(units)
 			units -= n
-			for i, m := range k.models {
-				m.pair(k.group.phases[i], lo, e.hi, n)
-			}
-			k.span.add(k.limit, lo, e.hi, n)
+			over := k.least.place(lo, e.hi, n)
+			a.finding.OverAdmitted += over
+			k.over = k.over || over > 0
+			k.peak = max(k.peak, float64(k.least.used(e.hi)+over)/float64(k.limit.Capacity()))
 		}
+	case Denied:
+		k.judge(a, e)
+		if k.limit.Algorithm == store.FixedWindow {
+			k.least.turns(e.lo, e.cost-1)
+		}
+	case Unknown, Uncertain:
 	}
-	k.endLevels(e)
-	for i, m := range k.models {
-		m.end(k.group.phases[i], e)
-	}
-}
-
-// price notes the cost of a request. If all have the same, a window that has no room for one has
-// none for another, so that it makes no difference whether the denied are charged.
-func (k *account) price(cost int64) {
-	if k.cost == 0 {
-		k.cost = cost
-	}
-	if cost == k.cost || k.countsDenials || k.limit.Algorithm != store.FixedWindow {
-		return
-	}
-	k.countsDenials = true
-	for _, m := range k.models {
-		m.most.mixed(k.lastDenial)
+	k.most.end(e)
+	if e.reported != nil {
+		a.finding.Reported++
+		k.hold(a, e)
 	}
 }
 
-// settle judges what was decided before an instant for sure.
-func (k *account) settle(before store.Instant) {
-	for i, m := range k.models {
-		p := k.group.phases[i]
-		lo, _ := p.interval(before, before)
-		m.most.settle(lo, k.countsDenials, &p.totals)
+// judge finds a denial without a reason that has ended.
+func (k *account) judge(a *Auditor, e *event) {
+	free, charged := k.most.withoutReason(e.id)
+	k.under = k.under || free
+	switch {
+	case !free:
+		k.peak = max(k.peak, 1) // the limit was reached
+	case k.countsDenials:
+		a.underFree += e.cost
+	default:
+		a.finding.UnderAdmitted += e.cost
+	}
+	if charged {
+		a.underCharged += e.cost
 	}
 }

@@ -195,8 +195,8 @@ func defects() []defect {
 		{"off by one, fixed window", "fixed-window:10/1s", 1, count(1), true, false},
 		{"off by one, from the first", "fixed-window:10/1s,from=first", 1, count(1), true, false},
 		{"off by one, log", "sliding-log:10/1s", 1, count(1), true, false},
-		{"off by one, counter", "sliding-counter:10/1s", 1, count(1), true, false},
-		{"off by one, counter in slices", "sliding-counter:10/1s,slices=10", 1, count(1), true, false},
+		{"four too many, counter", "sliding-counter:10/1s", 1, count(4), true, false},
+		{"two too many, counter in slices", "sliding-counter:10/1s,slices=10", 1, count(2), true, false},
 		{"off by one, burst", "token-bucket:10/1s,burst=20", 1, burst(1), true, false},
 		{"fixed window sold as a log", "sliding-log:10/1s", 1, algorithm(store.FixedWindow), true, false},
 		{"fixed window sold as a counter", "sliding-counter:10/1s", 1, algorithm(store.FixedWindow), true, false},
@@ -225,7 +225,7 @@ func defects() []defect {
 		{"denies too early, from the first", "fixed-window:10/1s,from=first", 1, count(-1), false, true},
 		{"windows too short", "fixed-window:10/1s,from=first", 1, period(0.9), true, false},
 		{"windows too long", "fixed-window:10/1s,from=first", 1, period(1.1), false, true},
-		{"phase that moves", "fixed-window:10/1s", 1, period(0.97), true, true},
+		{"phase that moves", "fixed-window:10/1s", 1, period(0.97), true, false},
 		{"cost ignored", "token-bucket:10/1s", 3, costless, true, false},
 		{"cost ignored in a window", "fixed-window:10/1s", 3, costless, true, false},
 		{"bucket charges the denied", "token-bucket:10/1s", 1, withChargedDenials, false, true},
@@ -237,11 +237,11 @@ func defects() []defect {
 // A request just before the end of a window that began with the first one belongs to it, though the window of a clock
 // that runs fast would have ended.
 func TestTheLastRequestOfAWindowIsNotTheFirstOfTheNext(t *testing.T) {
-	w := &world{limit: parse(t, "fixed-window:2/1s,from=first"), keys: 1, options: Options{Skew: -1}}
+	w := &world{limit: parse(t, "fixed-window:2/1s,from=first"), keys: 1}
 	for _, at := range []store.Instant{0, 999_900, 1_100_000, 1_950_000} {
 		w.ask(0, epoch+at, 1, 1, 1)
 	}
-	if f, _ := w.run(newExact(w.limit)); f.Charged != 4 || f.OverAdmitted > 0 {
+	if f := w.run(newExact(w.limit)); f.Charged != 4 || f.OverAdmitted > 0 {
 		t.Errorf("%+v", f)
 	}
 }
@@ -250,7 +250,7 @@ func TestTheLastRequestOfAWindowIsNotTheFirstOfTheNext(t *testing.T) {
 // pauses now and then.
 func flood(limit store.Limit, cost int64, most store.Instant) *world {
 	random := rand.New(rand.NewPCG(4, uint64(most)))
-	w := &world{limit: limit, options: Options{Resolution: time.Millisecond, Skew: -1}, keys: 3, clock: 123_456, ticks: 1000}
+	w := &world{limit: limit, options: Options{Resolution: time.Millisecond}, keys: 3, clock: 123_456, ticks: 1000}
 	for at := epoch; at < epoch+runLength; at += 10_000 {
 		if (at-epoch)%5_000_000 < 1_300_000 {
 			continue
@@ -265,47 +265,19 @@ func flood(limit store.Limit, cost int64, most store.Instant) *world {
 func TestEachDefectIsFound(t *testing.T) {
 	for _, d := range defects() {
 		limit := parse(t, d.limit)
-		f, sensitivity := flood(limit, d.cost, 10_000).run(d.make(limit))
+		f := flood(limit, d.cost, 10_000).run(d.make(limit))
 		if f.OverAdmitted > 0 != d.over || f.UnderAdmitted > 0 != d.under ||
 			f.KeysOver > 0 != d.over || f.KeysUnder > 0 != d.under {
-			t.Errorf("%s: %+v, %+v", d.name, f, sensitivity)
+			t.Errorf("%s: %+v", d.name, f)
 		}
-		t.Logf("%-35s over %4d, under %4d, least %4d, worst %.2f, peak %.2f, %+v",
-			d.name, f.OverAdmitted, f.UnderAdmitted, f.LeastUnder, f.WorstRatio, f.PeakRatio, sensitivity)
+		t.Logf("%-35s over %4d, under %4d, worst %.2f, peak %.2f",
+			d.name, f.OverAdmitted, f.UnderAdmitted, f.WorstRatio, f.PeakRatio)
 		if d.name == "fixed window sold as a log" && (f.WorstUnits != 20 || f.WorstRatio != 2) {
 			t.Errorf("the worst of a fixed window is %d units, %.2f", f.WorstUnits, f.WorstRatio)
 		}
-		f, sensitivity = flood(limit, d.cost, 10_000).run(newExact(limit))
-		if f.OverAdmitted > 0 || f.UnderAdmitted > 0 || f.PeakRatio != 1 || sensitivity.ChargesDenied {
-			t.Errorf("%s, but right: %+v, %+v", d.name, f, sensitivity)
-		}
-	}
-}
-
-// What exceeds by what an audit states is found, also where answers take long.
-func TestWhatIsSeenIsFound(t *testing.T) {
-	for _, text := range []string{
-		"token-bucket:10/1s", "leaky-bucket:10/1s,burst=5", "fixed-window:10/1s", "fixed-window:10/1s,from=first", "sliding-log:10/1s",
-		"sliding-counter:10/1s", "sliding-counter:10/1s,slices=10",
-	} {
-		for _, most := range []store.Instant{1, 20_000, 100_000, 400_000} {
-			limit := parse(t, text)
-			_, sensitivity := flood(limit, 1, most).run(newExact(limit))
-			over := with(limit, func(l *store.Limit) { l.Count, l.Burst = l.Count+sensitivity.LeastOver, l.Burst+sensitivity.LeastOver })
-			f, _ := flood(limit, 1, most).run(over)
-			if sensitivity.LeastOver < 1 || f.OverAdmitted == 0 {
-				t.Errorf("%s, answers up to %d µs: %d too many: %+v", limit, 2*most, sensitivity.LeastOver, f)
-			}
-			fewer := limit
-			fewer.Count, fewer.Burst = fewer.Count-sensitivity.LeastUnder, fewer.Burst-sensitivity.LeastUnder
-			if fewer.Capacity() < 1 {
-				continue
-			}
-			f, _ = flood(limit, 1, most).run(newExact(fewer))
-			if sensitivity.LeastUnder < 1 || f.UnderAdmitted == 0 {
-				t.Errorf("%s, answers up to %d µs: %d too few: %+v", limit, 2*most, sensitivity.LeastUnder, f)
-			}
-			t.Logf("%s %d: %+v", text, most, sensitivity)
+		f = flood(limit, d.cost, 10_000).run(newExact(limit))
+		if f.OverAdmitted > 0 || f.UnderAdmitted > 0 || f.PeakRatio != 1 || f.UnderIfFree > 0 {
+			t.Errorf("%s, but right: %+v", d.name, f)
 		}
 	}
 }

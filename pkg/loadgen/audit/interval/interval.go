@@ -1,11 +1,10 @@
-// Package interval judges limits that somebody else decides, such as an HTTP service's. When
-// exactly the other side decided is not known, only that it was between the sending of a
-// request and its answer. So what is called wrong is wrong for every instant in between.
+// Package interval judges limits that somebody else decides, such as an HTTP service's. When exactly the other side
+// decided is not known, only that it was between the sending of a request and its answer. So what is called wrong is
+// wrong for every instant in between, and wherever windows begin.
 //
-// Two models of each key go with the answers. The kindest one charges what was admitted as
-// early as it can have been: what it cannot charge within a limit was too much. The fullest
-// one charges everything as late as it can have been: a denial for which it still has room
-// was wrong. docs/design/load-testing-and-audit.md says why both are right.
+// Of each key there are two bounds: what was charged for certain, each unit as early as it can have been, finds what
+// was too much; what was charged possibly, each unit as late as it can have been, finds denials without a reason.
+// docs/design/load-testing-and-audit.md says why both are right.
 package interval
 
 import (
@@ -13,6 +12,22 @@ import (
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
+)
+
+// Answer is what became of a request.
+type Answer uint8
+
+const (
+	// Admitted: the request was let through, and its cost counts.
+	Admitted Answer = iota
+	// Denied: this limit turned it away.
+	Denied
+	// Unknown: no answer came. It may have been let through and counted, or not, until a minute
+	// after it was given up.
+	Unknown
+	// Uncertain: it was turned away, perhaps by another limit that was decided together with
+	// this one. It may have been counted before, or not.
+	Uncertain
 )
 
 // Observation is the answer to one request.
@@ -35,51 +50,42 @@ type Options struct {
 	// Resolution is how exactly the other side's clock is read: what it takes for a span of one
 	// period may be off by so much. Intervals are widened by it.
 	Resolution time.Duration
-	// Skew is by how much the other side's windows may lie beside those of the clock here, for
-	// windows that are aligned to the epoch. Negative means that their phase is not known
-	// and has to be found.
-	Skew time.Duration
 	// UsedBefore says that keys may be in use when their first request is sent, up to their whole
 	// limit. Otherwise nothing was used before.
 	UsedBefore bool
 }
 
-// unansweredFor is how long after a request was given up it may still be decided. Proxies and
-// servers give up within a minute as well.
-const unansweredFor = store.Instant(time.Minute / time.Microsecond)
+const (
+	// unansweredFor is how long after a request was given up it may still be decided. Proxies and
+	// servers give up within a minute as well.
+	unansweredFor = store.Instant(time.Minute / time.Microsecond)
+	maxInstant    = store.Instant(1<<63 - 1)
+)
 
 // Auditor audits one limit over any number of keys. It is for one goroutine.
 type Auditor struct {
 	resolution store.Instant
-	skew       store.Instant // negative if the phase is not known
 	usedBefore bool
 	limits     map[store.Limit]*store.Limit
-	groupOf    map[groupID]*group
-	groups     []*group       // the same in the order in which they were seen
 	setups     []*store.Limit // of each key
 	keys       []*account     // nil until the key is seen
 
 	queue   events
 	settled store.Instant // what lies before it is judged
-	finding audit.Finding // what is counted as answers come, without a model
+	finding audit.Finding // what is counted as answers come
+	// underFree and underCharged are the units denied without a reason by limits that may charge what they deny: if they do
+	// not, and if they do. deniedFree says that they cannot have charged all of it.
+	underFree, underCharged int64
+	deniedFree              bool
 }
 
 // New returns an Auditor that has seen nothing.
 func New(options Options) *Auditor {
-	return &Auditor{
-		resolution: microseconds(options.Resolution),
-		skew:       microseconds(options.Skew),
-		usedBefore: options.UsedBefore,
-		limits:     map[store.Limit]*store.Limit{},
-		groupOf:    map[groupID]*group{},
-	}
+	return &Auditor{resolution: microseconds(options.Resolution), usedBefore: options.UsedBefore, limits: map[store.Limit]*store.Limit{}}
 }
 
-// microseconds rounds away from 0.
+// microseconds rounds up.
 func microseconds(d time.Duration) store.Instant {
-	if d < 0 {
-		return -microseconds(-d)
-	}
 	return store.Instant((d + time.Microsecond - 1) / time.Microsecond)
 }
 
@@ -104,7 +110,7 @@ func (a *Auditor) Observe(o Observation) {
 		lo: o.Sent - a.resolution, hi: o.Answered + a.resolution + 1, // an instant is cut to the microsecond
 		key: o.Key, cost: o.Cost, answer: o.Answer, reported: o.Reported,
 	}
-	if o.Answer != Admitted && o.Answer != Denied || !isHeld(a.setups[o.Key]) {
+	if o.Answer != Admitted && o.Answer != Denied {
 		e.reported = nil
 	}
 	if o.Answer == Unknown {
@@ -125,52 +131,61 @@ func (a *Auditor) Observe(o Observation) {
 // that what lies before it can be judged and forgotten.
 func (a *Auditor) Settle(before store.Instant) {
 	before -= a.resolution
-	judged := len(a.queue) > 0
 	for len(a.queue) > 0 && a.queue[0].at < before {
 		e := a.queue.pop()
 		if e.end {
-			k := a.keys[e.key]
-			k.group.follow(e.at)
-			k.end(a, &e)
+			a.keys[e.key].end(a, &e)
 			continue
 		}
-		k := a.account(&e)
-		k.group.follow(e.at)
-		k.begin(a, &e)
+		if a.keys[e.key] == nil {
+			a.keys[e.key] = newAccount(a.setups[e.key])
+			if a.usedBefore {
+				a.keys[e.key].usedBefore(e.lo + 2*a.resolution + 1)
+			}
+		}
+		a.keys[e.key].begin(a, &e)
 		e.at, e.end = e.hi, true
 		a.queue.push(e)
 	}
-	if judged && len(a.queue) == 0 {
-		a.finish(min(before, maxInstant/2))
-	}
 	a.settled = max(a.settled, before)
-	for _, g := range a.groups {
-		g.narrow(before)
-	}
 }
 
-// account returns what is known of the key of a request that begins.
-func (a *Auditor) account(e *event) *account {
-	if k := a.keys[e.key]; k != nil {
-		if k.group.own {
-			a.restart(k, e)
+// Finding returns what was found so far. What is not judged yet is left out. All of it is certain.
+func (a *Auditor) Finding() audit.Finding {
+	f := a.finding
+	chargesDenied := a.chargesDenied()
+	if chargesDenied {
+		f.UnderIfFree = a.underFree
+	} else {
+		f.UnderAdmitted += a.underFree
+	}
+	for _, k := range a.keys {
+		if k == nil {
+			continue
 		}
-		return k
+		f.Keys++
+		if k.denied {
+			f.KeysDenied++
+		}
+		if k.over {
+			f.KeysOver++
+		}
+		if k.under && !(chargesDenied && k.countsDenials) {
+			f.KeysUnder++
+		}
+		x := float64(k.charged)
+		f.Charged += x
+		f.ChargedSquares += x * x
+		f.PeakRatio = max(f.PeakRatio, k.peak)
+		f.WorstUnits = max(f.WorstUnits, k.least.worstUnits)
+		f.WorstRatio = max(f.WorstRatio, k.least.worst)
 	}
-	limit := a.setups[e.key]
-	k := a.group(limit, e).newAccount(limit)
-	if a.usedBefore {
-		k.usedBefore(a, e)
-	}
-	a.keys[e.key] = k
-	return k
+	f.LeastOver, f.LeastUnder = f.OverAdmitted, f.UnderAdmitted
+	f.Fairness = audit.Fairness(f.Keys, f.Charged, f.ChargedSquares)
+	return f
 }
 
-// finish judges, when nothing is under way, what was decided before an instant.
-func (a *Auditor) finish(before store.Instant) {
-	for _, g := range a.groups {
-		for _, k := range g.keys {
-			k.settle(before)
-		}
-	}
+// chargesDenied reports whether all denials had a reason if what was denied was charged as well, as many limiters do.
+func (a *Auditor) chargesDenied() bool {
+	return a.underFree > 0 && a.underCharged == 0 && !a.deniedFree
 }

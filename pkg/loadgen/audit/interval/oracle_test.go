@@ -74,31 +74,23 @@ func (o *oracle) right(phases store.Instant) bool {
 
 // What an enumeration of all instants can explain is not called wrong, and most of what it cannot is.
 func TestAgainstAllAssignments(t *testing.T) {
-	right, wrong, found := 0, 0, map[int]int{}
-	all, unjudged := map[int]int{}, map[int]int{}
+	right, wrong, found, all := 0, 0, map[int]int{}, map[int]int{}
 	runs, least := 4000, 350
 	if *thorough {
 		runs, least = 12_000, 1000
 	}
 	for seed := range runs {
 		random := rand.New(rand.NewPCG(uint64(seed), 3))
-		kind := random.IntN(kinds - 2) // a phase that is given is known to a microsecond at best
+		kind := random.IntN(kinds)
 		limit := limitOf(kind, 1+random.Int64N(3), 8*time.Microsecond*1000, random)
 		limit.Period = 8 * time.Microsecond
-		if limit.Refill != 0 {
-			limit.Refill = limit.Period
-		}
 		o := &oracle{limit: limit}
-		phases := store.Instant(1)
-		options := Options{}
-		if aligned(&limit) && !ownPhase(&limit) && chance(random, 0.5) {
-			phases, options.Skew = 8, -1
+		phases, options := store.Instant(1), Options{}
+		if limit.Algorithm == store.SlidingCounter || limit.Algorithm == store.FixedWindow && !limit.FromFirst {
+			phases = 8
 		}
 		server := newExact(limit)
 		server.limit.Count += random.Int64N(3) - 1
-		if limit.Refill != 0 {
-			server.limit.Count = max(1, server.limit.Count)
-		}
 		server.limit.Burst += server.limit.Count - limit.Count
 		server.chargesDenied = chance(random, 0.3)
 		skew := store.Instant(random.Int64N(int64(phases)))
@@ -137,24 +129,22 @@ func TestAgainstAllAssignments(t *testing.T) {
 			all[kind]++
 			if isFound {
 				found[kind]++
-			} else if a.keys[0].models == nil {
-				unjudged[kind]++
 			}
 		}
 	}
 	if wrong < least || right < least {
 		t.Errorf("%d right and %d wrong: one of them is hardly tested", right, wrong)
 	}
-	for kind := range kinds - 2 {
+	for kind := range kinds {
 		l := limitOf(kind, 1, time.Second, rand.New(rand.NewPCG(1, 1)))
-		// Answers take as long as a period here. So the windows of a counter that begins with its first request can often
-		// begin anew while others are under way, and then nothing is judged: of 544 wrong series 93 were passed by for that,
-		// and 430 found, which is 0.79 of all and 0.95 of those that were judged.
-		judged := all[kind] - unjudged[kind]
-		share := float64(found[kind]) / float64(judged)
-		t.Logf("%s: found %.2f of %d that are wrong and judged, of %d", l, share, judged, all[kind])
-		if share < 0.8 || float64(judged) < 0.8*float64(all[kind]) {
-			t.Errorf("%s: found %.2f of what is wrong, and judged %d of %d", l, share, judged, all[kind])
+		share := float64(found[kind]) / float64(all[kind])
+		t.Logf("%s: found %.2f of %d that are wrong", l, share, all[kind])
+		least := 0.5
+		if l.Algorithm == store.SlidingCounter { // at some phase of its windows nearly everything here is right
+			least = 0.1
+		}
+		if share < least {
+			t.Errorf("%s: found %.2f of what is wrong", l, share)
 		}
 	}
 }

@@ -1,10 +1,6 @@
 package interval
 
-import (
-	"slices"
-
-	"github.com/limitctl/limitctl/pkg/limiter/store"
-)
+import "github.com/limitctl/limitctl/pkg/limiter/store"
 
 // event is the first instant at which a request can have been decided, or the last one.
 type event struct {
@@ -107,8 +103,6 @@ func (q *queue[T]) pop() { q.head++ }
 // popLast drops the newest.
 func (q *queue[T]) popLast() { q.list = q.list[:len(q.list)-1] }
 
-func (q *queue[T]) clone() queue[T] { return queue[T]{list: slices.Clone(q.list[q.head:])} }
-
 // pairs is units by instants, in the order of those.
 type pairs struct{ queue[pair] }
 
@@ -134,4 +128,44 @@ func (p *pairs) take(most int64) (at store.Instant, units int64) {
 type pair struct {
 	at    store.Instant
 	units int64
+}
+
+// steps is how many instants of a span are told apart, which bounds the memory.
+const steps = 4096
+
+// recent is units by instants, of the last span of time.
+type recent struct {
+	pairs
+	span, step store.Instant
+	units      int64
+}
+
+func newRecent(span store.Instant) recent { return recent{span: span, step: max(1, span/steps)} }
+
+func (r *recent) add(at store.Instant, units int64) {
+	if units > 0 {
+		r.pairs.add(at, units)
+		r.units += units
+	}
+}
+
+// at forgets what is gone at an instant, and returns the units that are left.
+func (r *recent) at(at store.Instant) int64 {
+	for first := r.first(); first != nil && first.at+r.span <= at; first = r.first() {
+		r.units -= first.units
+		r.pop()
+	}
+	return r.units
+}
+
+// since returns the units that are left at a later instant, and forgets what is gone at an earlier one.
+func (r *recent) since(now, later store.Instant) int64 {
+	units := r.units
+	if later > now {
+		units = r.at(now)
+	}
+	for i := r.head; i < len(r.list) && r.list[i].at+r.span <= later; i++ {
+		units -= r.list[i].units
+	}
+	return units
 }

@@ -65,11 +65,10 @@ func TestNoTrueReportIsCalledWrong(t *testing.T) {
 		s := &telling{exact: newExact(w.limit), random: random}
 		s.chargesDenied = !w.limit.Algorithm.HasBurst() && chance(random, 0.3)
 		w.reports = func() *Reported { return s.last }
-		f, sensitivity := w.run(s)
+		f := w.run(s)
 		reported += f.Reported
 		if f.Lied != 0 || f.OverAdmitted != 0 || f.UnderAdmitted != 0 {
-			t.Errorf("seed %d: %s, charges denied %t, clock %d, %+v: %+v, %+v", seed, w.limit, s.chargesDenied, w.clock, w.options, f,
-				sensitivity)
+			t.Errorf("seed %d: %s, charges denied %t, clock %d, %+v: %+v", seed, w.limit, s.chargesDenied, w.clock, w.options, f)
 		}
 	}
 	if reported < int64(60*runs) {
@@ -78,11 +77,10 @@ func TestNoTrueReportIsCalledWrong(t *testing.T) {
 }
 
 // near is what is known of a clock that is nearly the one here.
-var near = Options{Resolution: time.Millisecond, Skew: time.Millisecond}
+var near = Options{Resolution: time.Millisecond}
 
 // Lies under load are found: some by what must have been decided before, others because two answers exclude each other.
 func TestLiesUnderLoadAreFound(t *testing.T) {
-	stale := map[uint32]Reported{}
 	for _, test := range []struct {
 		what  string
 		field audit.Field
@@ -91,13 +89,6 @@ func TestLiesUnderLoadAreFound(t *testing.T) {
 	}{
 		{"one too many", audit.Remaining, nil, func(_ *store.Decision, r *Reported) { r.Remaining++ }},
 		{"one too few", audit.Remaining, []int{0, 2, 4}, func(_ *store.Decision, r *Reported) { r.Remaining = max(0, r.Remaining-1) }},
-		{"of the answer before", audit.Remaining, []int{0, 1, 2, 3, 4}, func(_ *store.Decision, r *Reported) {
-			before, known := stale[0]
-			stale[0] = *r
-			if known {
-				r.Remaining = before.Remaining
-			}
-		}},
 		{"retry at once", audit.RetryAfter, []int{2, 3}, func(_ *store.Decision, r *Reported) { r.RetryAfter = min(r.RetryAfter, 0) }},
 		{"retry in a minute", audit.RetryAfter, nil, func(_ *store.Decision, r *Reported) {
 			if r.RetryAfter != NotReported {
@@ -110,12 +101,8 @@ func TestLiesUnderLoadAreFound(t *testing.T) {
 			if test.kinds != nil && !slices.Contains(test.kinds, kind) {
 				continue
 			}
-			clear(stale)
 			random := rand.New(rand.NewPCG(uint64(kind), 3))
 			w := &world{limit: limitOf(kind, 20, 5*time.Second, random), keys: 1, options: near}
-			if !isHeld(&w.limit) {
-				continue
-			}
 			at := epoch
 			for range 2000 { // 100/s, some 3 under way
 				at += store.Instant(random.Int64N(20_000))
@@ -123,80 +110,34 @@ func TestLiesUnderLoadAreFound(t *testing.T) {
 			}
 			s := &telling{exact: newExact(w.limit), random: random, spoil: test.spoil}
 			w.reports = func() *Reported { return s.last }
-			if f, _ := w.run(s); f.Lies[test.field].Answers == 0 || f.Lied == 0 || f.Lied > f.Reported {
+			if f := w.run(s); f.Lies[test.field].Answers == 0 || f.Lied == 0 || f.Lied > f.Reported {
 				t.Errorf("%s of %s: %+v", test.what, w.limit, f)
 			}
 		}
 	}
 }
 
-// Waits that are longer by another time on each denial are no lies: clients come back apart. Waits that are always longer, or now
-// and then too short, are.
-func TestWaitsThatDifferOnPurposeAreNoLies(t *testing.T) {
+// Waits that are a few seconds longer are no lies: clients come back apart. Waits that are far longer are.
+func TestWaitsThatAreALittleLongerAreNoLies(t *testing.T) {
 	for kind := range kinds {
 		random := rand.New(rand.NewPCG(uint64(kind), 5))
 		w := &world{limit: limitOf(kind, 20, 5*time.Second, random), keys: 1, options: near}
-		if !isHeld(&w.limit) {
-			continue
-		}
 		at := epoch
 		for range 2000 {
 			at += store.Instant(random.Int64N(20_000))
 			w.ask(0, at, store.Instant(random.Int64N(30_000)), store.Instant(random.Int64N(30_000)), 1)
 		}
-		for _, test := range []struct {
-			what   string
-			later  func() time.Duration // nil for waits that are always the period
-			isFine bool
-		}{
-			{"always the period", nil, false},
-			{"0 to 20 s later", func() time.Duration { return time.Duration(random.IntN(21)) * time.Second }, true},
-			{"always 20 s later", func() time.Duration { return 20 * time.Second }, false},
-			{"15 to 30 s later", func() time.Duration { return time.Duration(15+random.IntN(16)) * time.Second }, false},
-			{"20 s sooner to 20 s later", func() time.Duration { return time.Duration(random.IntN(41)-20) * time.Second }, false},
-		} {
-			if test.later == nil && kind != 2 { // only of aligned windows it is certainly too long
-				continue
-			}
+		for later, isLie := range map[time.Duration]bool{5 * time.Second: false, 10 * time.Second: false, 30 * time.Second: true} {
 			s := &telling{exact: newExact(w.limit), random: random}
 			s.spoil = func(_ *store.Decision, r *Reported) {
-				switch {
-				case r.RetryAfter == NotReported:
-				case test.later == nil:
-					r.RetryAfter = w.limit.Period
-				default:
-					r.RetryAfter = max(0, r.RetryAfter+test.later())
+				if r.RetryAfter != NotReported {
+					r.RetryAfter += later
 				}
 			}
 			w.reports = func() *Reported { return s.last }
-			f, sensitivity := w.run(s)
-			lies := f.Lies[audit.RetryAfter].Answers
-			apart := sensitivity.RetryApart
-			isApart := apart > 10*time.Second && apart <= 20*time.Second
-			if test.isFine != (lies == 0) || test.isFine != (f.Lied == 0) || test.isFine != isApart {
-				t.Errorf("%s, %s: %d of %d wrong, %s later: %+v", w.limit, test.what, lies, f.Lied, apart, f.Lies)
+			if f := w.run(s); f.Denied == 0 || isLie != (f.Lies[audit.RetryAfter].Answers > 0) || isLie != (f.Lied > 0) {
+				t.Errorf("%s, %s later: %+v", w.limit, later, f)
 			}
-		}
-	}
-}
-
-// Answers that were under way together may each be true and still exclude each other.
-func TestAnswersThatForgetEachOther(t *testing.T) {
-	for kind := range kinds {
-		random := rand.New(rand.NewPCG(uint64(kind), 4))
-		w := &world{limit: limitOf(kind, 20, time.Minute, random), keys: 1, options: near}
-		if !isHeld(&w.limit) {
-			continue
-		}
-		for range 8 {
-			w.ask(0, epoch, 10_000, 10_000, 1)
-		}
-		s := &telling{exact: newExact(w.limit), random: random}
-		capacity := w.limit.Capacity()
-		s.spoil = func(_ *store.Decision, r *Reported) { r.Remaining = capacity - 1 }
-		w.reports = func() *Reported { return s.last }
-		if f, _ := w.run(s); f.Lies[audit.Remaining].Answers == 0 || f.OverAdmitted > 0 {
-			t.Errorf("%s: %+v", w.limit, f)
 		}
 	}
 }

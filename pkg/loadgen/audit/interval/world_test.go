@@ -49,7 +49,7 @@ func (w *world) ask(key int, at, there, back store.Instant, cost int64) *asked {
 }
 
 // run lets a server decide, and an Auditor judge it.
-func (w *world) run(s server) (audit.Finding, Sensitivity) {
+func (w *world) run(s server) audit.Finding {
 	w.decide(s)
 	return w.audit()
 }
@@ -83,7 +83,7 @@ func (w *world) decide(s server) {
 }
 
 // audit gives the answers to an Auditor as they come.
-func (w *world) audit() (audit.Finding, Sensitivity) {
+func (w *world) audit() audit.Finding {
 	a := New(w.options)
 	for key := range w.keys {
 		a.SetLimit(uint32(key), w.limit)
@@ -105,7 +105,7 @@ func (w *world) audit() (audit.Finding, Sensitivity) {
 		}
 	}
 	a.Settle(maxInstant)
-	return a.Finding(), a.Sensitivity()
+	return a.Finding()
 }
 
 // exact is a server that is right: pkg/limiter/store's own rules.
@@ -151,16 +151,6 @@ func limitOf(kind int, count int64, period time.Duration, random *rand.Rand) sto
 		l.Algorithm = store.SlidingCounter
 	case 6:
 		l.Algorithm, l.Slices = store.SlidingCounter, 4
-	case 7:
-		l.Algorithm, l.FromFirst = store.SlidingCounter, true
-	case 8:
-		l.Burst, l.Refill = 1+random.Int64N(2*count), period
-		if count%2 == 0 {
-			l.Refill /= 2
-		}
-	case 9, 10:
-		l.Algorithm = []store.Algorithm{store.FixedWindow, store.SlidingCounter}[kind-9]
-		l.Phase = (period / 1000 * time.Duration(1+random.Int64N(998))).Truncate(time.Millisecond)
 	}
 	l, err := l.Normalize()
 	if err != nil {
@@ -169,7 +159,7 @@ func limitOf(kind int, count int64, period time.Duration, random *rand.Rand) sto
 	return l
 }
 
-const kinds = 11
+const kinds = 7
 
 // chance reports true so often.
 func chance(random *rand.Rand, often float64) bool { return random.Float64() < often }
@@ -181,21 +171,14 @@ func randomWorld(random *rand.Rand, requests int) *world {
 	w := &world{limit: limitOf(random.IntN(kinds), 1+random.Int64N(12), period, random), keys: 1 + random.IntN(3)}
 	length := store.Instant(period / time.Microsecond)
 	w.clock = store.Instant(random.Int64N(int64(2*length))) - length
-	w.options = Options{Resolution: time.Microsecond, Skew: -1}
-	if chance(random, 0.3) {
-		w.options.Skew = 2 * period
-	}
-	if chance(random, 0.4) || w.limit.Phase != 0 {
-		w.clock = store.Instant(random.Int64N(2001)) - 1000
-		w.options.Skew = time.Millisecond
-	}
+	w.options = Options{Resolution: time.Microsecond}
 	if chance(random, 0.3) {
 		w.ticks = []store.Instant{1000, 1_000_000}[random.IntN(2)]
 		w.options.Resolution = time.Duration(w.ticks) * time.Microsecond
 	}
 	mixed := chance(random, 0.3)
 	w.uncertain = chance(random, 0.1)
-	if chance(random, 0.3) && w.options.Skew != time.Millisecond {
+	if chance(random, 0.3) {
 		w.drift = (random.Float64() - 0.5) / 1000
 	}
 	latency := float64(length) * []float64{0, 0.001, 0.02, 0.2, 3}[random.IntN(5)]
@@ -265,9 +248,9 @@ func TestNothingRightIsCalledWrong(t *testing.T) {
 		w := randomWorld(random, 20+random.IntN(400))
 		s := newExact(w.limit)
 		s.chargesDenied = !w.limit.Algorithm.HasBurst() && chance(random, 0.3)
-		f, sensitivity := w.run(s)
+		f := w.run(s)
 		if f.OverAdmitted != 0 || f.UnderAdmitted != 0 || f.OutOfOrder != 0 || f.WorstUnits > w.worst() {
-			t.Errorf("seed %d: %s, charges denied %t, %+v: %+v, %+v", seed, w.limit, s.chargesDenied, w.options, f, sensitivity)
+			t.Errorf("seed %d: %s, charges denied %t, %+v: %+v", seed, w.limit, s.chargesDenied, w.options, f)
 		}
 	}
 }

@@ -1,0 +1,273 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"mime"
+	"slices"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/probe/headers"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// Seen is what a look at an endpoint saw of a limit. It claims nothing that was not seen.
+type Seen struct {
+	Events []Event
+	// Dialects are those of the headers, the newest first, and Told what they announce, each once.
+	Dialects []string
+	Told     []headers.Limit
+	// Passed requests of one subject were admitted in PassedIn, one right after the other, before the first was denied.
+	Passed   int
+	PassedIn time.Duration
+	// Denial is the first one, nil if none was seen.
+	Denial *Denial
+	// Shared says that another subject was denied as well; nil if that was not tried.
+	Shared *bool
+	// Back are the returns: each is when a denied subject was admitted again.
+	Back []Return
+	// LooksLike are limits that answer like that, the likeliest first.
+	LooksLike []store.Limit
+	Notes     []string
+}
+
+// Denial is what an endpoint answers to those whom it denies.
+type Denial struct {
+	Status     int
+	RetryAfter string // as it was sent, or empty
+	Body       string // the kind of its body, or empty if it has none
+}
+
+// Return is when a denied subject was admitted again.
+type Return struct {
+	// After and By bound the instant: the last denial was sent, and the admission was answered.
+	After, By time.Time
+	// Least and Most are the same since the first denial. Quiet is how long no request had been sent before the admission.
+	Least, Most, Quiet time.Duration
+	// Units are admitted at once then, or more if Open.
+	Units int
+	Open  bool
+}
+
+// Any reports whether anything of a limit was seen.
+func (s *Seen) Any() bool { return s.Denial != nil || len(s.Told) > 0 }
+
+const (
+	firstPause = 10 * time.Millisecond
+	// lastSecond is the longest pause between requests in the second in which a denial says that the subject is admitted
+	// again. Denials give whole seconds.
+	lastSecond = 200 * time.Millisecond
+	// A pause is a part of the time since the first denial, and a greater one after the first sixth of the probe's time, or
+	// when what denials announce was not true: each denied request may keep the subject out.
+	soonPart, laterPart, patience = 0.25, 0.5, 6
+	// mostReturns is how many returns are waited for.
+	mostReturns = 2
+)
+
+// looker looks at an endpoint.
+type looker struct {
+	*session
+	seen    *Seen
+	subject string
+	first   *Event // the first that was admitted
+}
+
+// Look sends requests of one subject until one is denied, and then now and then until it is admitted again. After an error
+// the result has what was seen until then; it is never nil. A used-up quota is no error.
+func Look(ctx context.Context, config *Config) (*Seen, error) {
+	l := &looker{session: newSession(ctx, config), seen: &Seen{}}
+	l.subject = l.session.subject()
+	err := l.look()
+	if errors.Is(err, errSpent) {
+		if l.seen.Denial != nil && l.seen.Passed > 0 && len(l.seen.Back) == 0 {
+			l.note("nothing came back in %s", span(l.clock.Now().Sub(l.denied().Answered)))
+		}
+		err = nil
+	}
+	l.seen.Events = l.events
+	l.readHeaders()
+	l.seen.LooksLike = l.guess()
+	return l.seen, err
+}
+
+func (l *looker) note(format string, values ...any) {
+	l.seen.Notes = append(l.seen.Notes, fmt.Sprintf(format, values...))
+}
+
+// denied is the first denial of the subject; nil if there is none.
+func (l *looker) denied() *Event {
+	if i := slices.IndexFunc(l.events, isDenied); i >= 0 {
+		return &l.events[i]
+	}
+	return nil
+}
+
+func (l *looker) look() error {
+	l.step(l.timeLeft(), "asking until a request is denied")
+	most := max(1, l.requestsLeft()*4/5)
+	burst, err := l.exhaust(l.subject, most)
+	if l.seen.Passed = count(burst, isAdmitted); l.seen.Passed > 0 {
+		l.first = &burst[slices.IndexFunc(burst, isAdmitted)]
+	}
+	if d := l.denied(); d != nil {
+		l.seen.Denial = denialOf(d)
+	}
+	if len(burst) > 0 {
+		last := slices.MaxFunc(burst, func(a, b Event) int { return a.Answered.Compare(b.Answered) })
+		l.seen.PassedIn = last.Answered.Sub(burst[0].Sent)
+	}
+	switch text := unasked(l.events); {
+	case err != nil && !errors.Is(err, errSpent):
+	case l.seen.Denial == nil && text != "":
+		l.note("%s", text)
+	case l.seen.Denial == nil && l.seen.Passed > 0:
+		l.note("%d of %s were admitted in %s and none was denied; --requests N sends more", l.seen.Passed,
+			output.Plural(len(burst), "request"), span(l.seen.PassedIn))
+	case l.seen.Denial != nil && l.seen.Passed == 0:
+		l.note("every request was denied; look later, or as subjects that the endpoint admits")
+	}
+	if err != nil || l.seen.Denial == nil || l.seen.Passed == 0 {
+		return err
+	}
+	if l.canChoose() {
+		other, err := l.send(l.session.subject())
+		if err != nil {
+			return err
+		}
+		shared := other.Outcome == endpoint.Denied
+		l.seen.Shared = &shared
+	}
+	for range mostReturns {
+		if err := l.awaitReturn(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// denialOf describes a denial.
+func denialOf(e *Event) *Denial {
+	d := &Denial{Status: e.Status}
+	if text := e.Header.Get("Retry-After"); text != "" {
+		d.RetryAfter = headers.Shown(text)
+	}
+	if text := e.Header.Get("Content-Type"); e.Header.Get("Content-Length") != "0" && text != "" {
+		if kind, _, err := mime.ParseMediaType(text); err == nil {
+			text = kind
+		}
+		d.Body = headers.Shown(text)
+	}
+	return d
+}
+
+// awaitReturn sends requests now and then until the subject is admitted again, and then until it is denied.
+func (l *looker) awaitReturn() error {
+	last := l.events[len(l.events)-1]
+	for i := range l.events {
+		if e := &l.events[len(l.events)-1-i]; e.Subject == l.subject {
+			last = *e
+			break
+		}
+	}
+	if last.Outcome != endpoint.Denied {
+		return nil
+	}
+	begin, calm := last.Answered, false
+	told := toldBack(&last)
+	if wait := told.Sub(begin); !told.IsZero() {
+		l.step(l.timeLeft(), "waiting until a request is admitted again (the denial says in %s)", span(wait))
+	} else {
+		l.step(l.timeLeft(), "waiting until a request is admitted again")
+	}
+	until := told
+	for {
+		now := l.clock.Now()
+		elapsed := now.Sub(begin)
+		calm = calm || l.config.MaxTime > 0 && elapsed > l.config.MaxTime/patience || !until.IsZero() && now.After(until.Add(2*lastSecond))
+		pause := max(firstPause, time.Duration(float64(elapsed)*soonPart))
+		if calm {
+			pause = max(firstPause, time.Duration(float64(elapsed)*laterPart))
+		} else {
+			pause = sooner(pause, now, told)
+		}
+		if err := l.wait(pause); err != nil {
+			return err
+		}
+		e, err := l.send(l.subject)
+		if err != nil {
+			return err
+		}
+		if e.Outcome != endpoint.Allowed {
+			if e.Outcome == endpoint.Denied {
+				last, told = e, toldBack(&e)
+			}
+			continue
+		}
+		back := Return{After: last.Sent, By: e.Answered, Least: max(0, last.Sent.Sub(begin)), Most: e.Answered.Sub(begin),
+			Quiet: e.Sent.Sub(last.Answered), Units: 1, Open: true}
+		more, err := l.exhaust(l.subject, min(l.seen.Passed+1, l.requestsLeft()))
+		back.Units += count(more, isAdmitted)
+		back.Open = !slices.ContainsFunc(more, isDenied)
+		l.seen.Back = append(l.seen.Back, back)
+		return err
+	}
+}
+
+// toldBack returns the latest instant at which a denial says that a request is admitted again; zero if it says nothing.
+func toldBack(e *Event) time.Time {
+	r := headers.Read(e.Header, e.Answered, headers.SkewOf(e.Header, e.Sent, e.Answered))
+	r.ReadLimits(e.Limits)
+	if r.RetryAfter > 0 {
+		return e.Answered.Add(r.RetryAfter)
+	}
+	for i := range r.Families {
+		if l := r.Families[i].Tightest(); l != nil && l.HasReset && l.Remaining == 0 && l.Reset > 0 {
+			return e.Answered.Add(l.Reset)
+		}
+	}
+	return time.Time{}
+}
+
+// sooner shortens a pause so that requests are sent right before, during and right after the second in which one
+// should be admitted again.
+func sooner(pause time.Duration, now, told time.Time) time.Duration {
+	first := told.Add(-mostLate - justBefore)
+	switch {
+	case told.IsZero() || now.After(told):
+		return pause
+	case now.Before(first):
+		return min(pause, first.Sub(now))
+	}
+	return max(firstPause, min(pause, lastSecond, told.Add(justAfter).Sub(now)))
+}
+
+// readHeaders notes what the headers of all answers say.
+func (l *looker) readHeaders() {
+	for i := range l.events {
+		e := &l.events[i]
+		r := headers.Read(e.Header, e.Answered, headers.SkewOf(e.Header, e.Sent, e.Answered))
+		r.ReadLimits(e.Limits)
+		for _, problem := range append(r.Problems, r.RetryProblem) {
+			if problem != "" && !slices.Contains(l.seen.Notes, problem) && len(l.seen.Notes) < mostFindings {
+				l.note("%s", problem)
+			}
+		}
+		for _, f := range r.Families {
+			if !slices.Contains(l.seen.Dialects, f.Dialect) {
+				l.seen.Dialects = append(l.seen.Dialects, f.Dialect)
+			}
+			for _, told := range f.Limits {
+				isKnown := slices.ContainsFunc(l.seen.Told, func(known headers.Limit) bool {
+					return known.CountField == told.CountField && known.Count == told.Count && known.Window == told.Window
+				})
+				if told.Unit == "" && told.Count != headers.NotTold && !isKnown && len(l.seen.Told) < mostFindings {
+					l.seen.Told = append(l.seen.Told, told)
+				}
+			}
+		}
+	}
+	slices.SortFunc(l.seen.Dialects, func(a, b string) int { return slices.Index(dialectOrder, a) - slices.Index(dialectOrder, b) })
+}

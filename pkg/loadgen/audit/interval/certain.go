@@ -1,0 +1,165 @@
+package interval
+
+import "github.com/limitctl/limitctl/pkg/limiter/store"
+
+// certain is what one key was admitted for certain, each unit as early as it can have been charged.
+type certain struct {
+	limit  *store.Limit
+	period store.Instant // as short as it may look
+	// bucket holds what no run of the limit can exceed, wherever its windows begin: it allows the count each period, and
+	// at once the burst of a bucket, the count of a counter and one for its rounding, and of windows twice the count.
+	bucket store.State
+	bound  store.Limit
+	log    recent // of a log
+	// windows are what is known of the windows of a fixed window: turns.
+	windows      queue[turn]
+	begun, ended int64 // units that were not too many
+
+	last       recent // all that was admitted in the last period
+	worstUnits int64
+	worst      float64
+}
+
+// turn says that the units that began after so many others, and are decided before an instant, are all of one window.
+type turn struct {
+	until store.Instant
+	after int64
+}
+
+func newCertain(limit *store.Limit) certain {
+	c := certain{limit: limit, period: shortest(limit)}
+	c.log, c.last = newRecent(c.period), newRecent(c.period)
+	c.bound = store.Limit{Algorithm: store.TokenBucket, Count: limit.Count, Period: limit.Period - limit.Period/drift, Burst: limit.Capacity()}
+	c.bound.Period = c.bound.Period.Truncate(1000)
+	switch limit.Algorithm {
+	case store.FixedWindow:
+		c.bound.Burst = 2 * limit.Count
+	case store.SlidingCounter:
+		c.bound.Burst = limit.Count + 1
+	default:
+	}
+	return c
+}
+
+// turns notes that a window is full, or that there is none, at an instant from lo on and before the units that have not
+// begun: those that are decided within a period of it are of one window. But so many others may be of the one before,
+// which had room for them.
+func (c *certain) turns(lo store.Instant, others int64) {
+	t := turn{lo + c.period, c.begun + others}
+	for last := c.windows.last(); last != nil && last.after >= t.after && last.until <= t.until; last = c.windows.last() {
+		c.windows.popLast()
+	}
+	if last := c.windows.last(); last == nil || last.after < t.after && last.until+c.period/steps < t.until {
+		c.windows.push(t)
+	}
+}
+
+// place takes units that were admitted from lo to hi. Neither is before that of units that were placed before. It
+// returns how many more are too many for sure; those are not charged.
+func (c *certain) place(lo, hi store.Instant, units int64) (over int64) {
+	all := units
+	switch c.limit.Algorithm {
+	case store.FixedWindow:
+		c.ended += units
+		if t := c.window(hi); t != nil {
+			over = max(0, c.ended-t.after-c.limit.Count)
+			c.ended, c.begun = c.ended-over, c.begun-over
+		}
+		over += c.pour(lo, hi, units-over)
+	case store.SlidingLog:
+		over = max(0, c.log.at(hi)+units-c.limit.Count)
+		at := c.fits(units-over, lo)
+		c.log.add(at-at%c.log.step, units-over)
+	default:
+		over = c.pour(lo, hi, units)
+	}
+	c.last.at(hi)
+	c.last.add(lo-lo%c.last.step, all)
+	c.worstUnits = max(c.worstUnits, c.last.units)
+	if c.limit.Algorithm.HasBurst() {
+		c.worst = max(c.worst, float64(c.bucket.Used(c.bucket.Time)+over)/float64(c.limit.Burst))
+	} else {
+		c.worst = max(c.worst, float64(c.worstUnits)/float64(c.limit.Count))
+	}
+	return over
+}
+
+// window returns the oldest turn whose window an instant is in for certain; nil if there is none.
+func (c *certain) window(at store.Instant) *turn {
+	for i := c.windows.head; i < len(c.windows.list); i++ {
+		if t := &c.windows.list[i]; t.until > at {
+			c.windows.head = i
+			return t
+		}
+	}
+	return nil
+}
+
+// pour charges units to the bucket at the earliest instant from lo to hi at which they fit, and returns how many do not.
+func (c *certain) pour(lo, hi store.Instant, units int64) (over int64) {
+	at := max(lo, c.bucket.Time)
+	if fit := min(units, c.bound.Burst-c.bucket.Used(at)); fit > 0 {
+		c.bucket.Charge(c.bound, fit, at)
+		units -= fit
+	}
+	if units == 0 {
+		return 0
+	}
+	fit := min(units, c.bound.Burst-c.bucket.Used(max(hi, at)))
+	if fit > 0 {
+		c.bucket.Charge(c.bound, fit, c.fitsBucket(fit, at))
+	}
+	return units - max(0, fit)
+}
+
+func (c *certain) fitsBucket(units int64, at store.Instant) store.Instant {
+	request := store.Request{Limit: c.bound, Cost: min(units, c.bound.Burst)}
+	return at + microseconds(c.bucket.Answer(&request, at, false).RetryAfter)
+}
+
+// used returns the least that can be in use at every instant up to one that is not before those so far.
+func (c *certain) used(at store.Instant) int64 {
+	switch c.limit.Algorithm {
+	case store.FixedWindow:
+		for i := c.windows.head; i < len(c.windows.list); i++ {
+			if t := &c.windows.list[i]; t.until > at {
+				return max(0, c.ended-t.after)
+			}
+		}
+		return 0
+	case store.SlidingLog:
+		return c.log.since(at, at)
+	default:
+		return c.bucket.Used(max(at, c.bucket.Time))
+	}
+}
+
+// fits returns the earliest instant, not before at, at which so many units can fit.
+func (c *certain) fits(units int64, at store.Instant) store.Instant {
+	switch c.limit.Algorithm {
+	case store.FixedWindow:
+		return c.more(at)
+	case store.SlidingLog:
+		room := c.limit.Count - c.log.units
+		for i := c.log.head; i < len(c.log.list) && room < units; i++ {
+			room += c.log.list[i].units
+			at = max(at, c.log.list[i].at+c.period)
+		}
+		return at
+	default:
+		return c.fitsBucket(units, max(at, c.bucket.Time))
+	}
+}
+
+// more returns the earliest instant, not before at, at which anything can be back that is in use.
+func (c *certain) more(at store.Instant) store.Instant {
+	if c.limit.Algorithm != store.FixedWindow {
+		return at
+	}
+	for i := c.windows.head; i < len(c.windows.list); i++ {
+		if t := &c.windows.list[i]; t.until > at && c.ended > t.after { // else its window may not have begun
+			return t.until
+		}
+	}
+	return at
+}

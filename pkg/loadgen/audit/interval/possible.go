@@ -1,0 +1,152 @@
+package interval
+
+import (
+	"math"
+
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// possible is what one key may hold: each unit is charged as late as it can have been, and what is uncertain too. A unit
+// charged later leaves no more room at any instant after. So a denial for which there is room here, at every instant at
+// which it can have been decided, was wrong whatever the true instants were.
+//
+// It is followed twice: free, if denied requests are not charged, and charged, if they are, as many limiters do.
+type possible struct {
+	limit         *store.Limit
+	free, charged filled
+	// begun is the units of intervals that have begun and not ended, begunDenials those of denials, and asked all that have begun.
+	begun, begunDenials, asked int64
+	// denials have no reason yet, in the order in which they began.
+	denials []openDenial
+	// dearest is the most that a denied request asked for. In windows it may have been charged.
+	dearest int64
+}
+
+// openDenial is a denial for which no reason is known so far, if denied requests are not charged, or if they are.
+type openDenial struct {
+	id            uint64
+	cost          int64
+	free, charged bool
+}
+
+func newPossible(limit *store.Limit) possible {
+	return possible{limit: limit, free: newFilled(limit), charged: newFilled(limit)}
+}
+
+// usedBefore charges all of the limit at an instant. Where denied requests are charged, there may have been far more.
+func (p *possible) usedBefore(at store.Instant) {
+	const manyTimes = 1000
+	capacity := p.limit.Capacity()
+	p.free.charge(capacity, at)
+	p.charged.charge(manyTimes*capacity, at)
+}
+
+// begin takes a request at the first instant at which it can have been decided.
+func (p *possible) begin(e *event) {
+	p.asked += e.cost
+	if e.answer == Denied {
+		p.begunDenials += e.cost
+		p.dearest = max(p.dearest, e.cost)
+		p.denials = append(p.denials, openDenial{e.id, e.cost, true, true})
+	} else {
+		p.begun += e.cost
+	}
+	if len(p.denials) == 0 {
+		return
+	}
+	free, charged, capacity := p.free.used(e.lo)+p.begun, p.charged.used(e.lo)+p.begun+p.begunDenials, p.limit.Capacity()
+	rest := p.denials[:0]
+	for _, d := range p.denials {
+		cost := d.cost
+		if p.limit.Algorithm == store.FixedWindow {
+			cost = p.dearest
+		}
+		d.free = d.free && free+cost <= capacity
+		d.charged = d.charged && charged <= capacity // it is among those itself
+		if d.free || d.charged {
+			rest = append(rest, d)
+		}
+	}
+	p.denials = rest
+}
+
+// end takes a request at the last instant at which it can have been decided.
+func (p *possible) end(e *event) {
+	p.charged.charge(e.cost, e.hi)
+	if e.answer == Denied {
+		p.begunDenials -= e.cost
+		return
+	}
+	p.begun -= e.cost
+	p.free.charge(e.cost, e.hi)
+}
+
+// withoutReason reports whether a denial that has ended had no reason.
+func (p *possible) withoutReason(id uint64) (free, charged bool) {
+	for i, d := range p.denials {
+		if d.id == id {
+			p.denials = append(p.denials[:i], p.denials[i+1:]...)
+			return d.free, d.charged
+		}
+	}
+	return false, false
+}
+
+// used returns the most that can be in use at an instant, with what has begun, if denied requests are charged or not.
+func (p *possible) used(at store.Instant) int64 {
+	used := p.free.used(at)
+	if !p.limit.Algorithm.HasBurst() {
+		used = max(used, p.charged.used(at)+p.begunDenials)
+	}
+	return used + p.begun
+}
+
+// filled is units that were charged, by the last instants at which they can have been.
+type filled struct {
+	limit  *store.Limit // with a period as long as it may look
+	bucket store.State
+	late   recent
+	// fades is how long a unit of a counter fades after a period, if windows begin where it stays longest.
+	fades store.Instant
+}
+
+func newFilled(limit *store.Limit) filled {
+	l := *limit
+	l.Period += (l.Period / drift).Truncate(1000)
+	f := filled{limit: &l}
+	if limit.Algorithm == store.SlidingCounter {
+		f.fades = longest(limit)/store.Instant(max(1, limit.Slices)) + 1
+	}
+	f.late = newRecent(longest(limit) + f.fades)
+	return f
+}
+
+func (f *filled) charge(units int64, at store.Instant) {
+	if f.limit.Algorithm.HasBurst() {
+		f.bucket.Charge(*f.limit, units, at)
+		return
+	}
+	step := f.late.step
+	f.late.add((at+step-1)/step*step, units)
+}
+
+// used rounds up. What is gone at an instant is forgotten.
+func (f *filled) used(at store.Instant) (units int64) {
+	if f.limit.Algorithm.HasBurst() {
+		return f.bucket.Used(at)
+	}
+	if units = f.late.at(at); f.fades == 0 {
+		return units
+	}
+	fading := 0.0
+	for i := f.late.head; i < len(f.late.list); i++ {
+		p := &f.late.list[i]
+		left := p.at + f.late.span - at
+		if left >= f.fades {
+			break
+		}
+		units -= p.units
+		fading += float64(p.units) * float64(left) / float64(f.fades)
+	}
+	return units + int64(math.Ceil(fading))
+}
