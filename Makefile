@@ -127,7 +127,7 @@ nightly-thrice:
 	go test -vet=off -timeout 2h -count=3 -shuffle=on ./...
 
 soak: setup ## ten minutes of load, rubbish and outages on a server, which has to end as it began, and every simulated server
-	go test -count 1 -timeout 1h ./cmd/internal/probe ./cmd/internal/lab ./pkg/loadgen/audit/interval -thorough
+	go test -count 1 -timeout 1h ./cmd/internal/lab ./pkg/loadgen/audit/interval -thorough
 	go test ./cmd -timeout 20m -count 1 -v -run '^TestServeSoak$$' -soak 10m
 
 docs: ## write anew what the docs show of commands: the references, the layouts, and outputs of the pages

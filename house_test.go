@@ -303,13 +303,10 @@ var layers = map[string][]string{
 	"cmd/internal/serve/grpc": {"internal/panics"},
 	"cmd/internal/endpoint":   {"internal/panics", "internal/redact", "internal/rls", "internal/sys", "pkg/limiter/store"},
 	"cmd/internal/probe": {
-		"cmd/internal/endpoint", "cmd/internal/output", "cmd/internal/probe/explain", "cmd/internal/probe/headers",
-		"internal/panics", "internal/sys", "pkg/limiter/store", "pkg/loadgen/audit",
+		"cmd/internal/endpoint", "cmd/internal/output", "cmd/internal/probe/headers", "internal/panics", "internal/sys",
+		"pkg/limiter/store", "pkg/loadgen/audit", "pkg/loadgen/audit/interval",
 	},
-	"cmd/internal/probe/explain": {
-		"cmd/internal/endpoint", "pkg/limiter/store", "pkg/loadgen/audit", "pkg/loadgen/audit/interval",
-	},
-	"cmd/internal/probe/headers": {"cmd/internal/endpoint", "pkg/limiter/store"},
+	"cmd/internal/probe/headers": {"cmd/internal/endpoint", "pkg/limiter/store", "pkg/loadgen/audit/interval"},
 	"pkg/limiter/admin":          {"pkg/limiter/store"},
 	"internal/recordformat":      {},
 	"internal/storecall":         {"internal/layers", "pkg/limiter/store"},

@@ -138,7 +138,7 @@ func TestPasswordsOfProbedEndpointsAreNotShown(t *testing.T) {
 	files := t.TempDir()
 	junit, markdown := filepath.Join(files, "junit.xml"), filepath.Join(files, "probe.md")
 	for _, args := range [][]string{
-		{"--plan"}, {"--limit", "3/1h", "--max-time", "3s", "--junit", junit, "--markdown", markdown},
+		{"--limit", "3/1h", "--max-time", "3s", "--junit", junit, "--markdown", markdown},
 		{"--limit", "2/1h", "--max-time", "3s", "-o", "json"},
 		{"--requests", "10", "-o", "json"},
 	} {

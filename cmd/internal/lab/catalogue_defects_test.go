@@ -103,22 +103,14 @@ func within(q *asked, part, period time.Duration) bool {
 // configuration.
 var catalogue = []family{
 	{"who is counted with whom", []defect{
-		{"02", "each worker counts for itself, and has connections of its own", window,
-			by(func(q *asked) string { return fmt.Sprint(q.subject, q.connection%4) }), "probe connections", ""},
 		{"03", "each worker counts for itself, and requests go to any of them", window,
 			by(func(q *asked) string { return fmt.Sprint(q.subject, q.random.IntN(4)) }), "probe admitted", ""},
 		{"04", "each worker has a part of the limit, and requests go to any of them", window,
 			around(func(handler) handler {
 				return named(func(q *asked) string { return fmt.Sprint(q.subject, q.random.IntN(4)) }, keeps("fixed-window:5/2s"))
 			}), "probe admitted", ""},
-		{"17", "counts by address and port", bucket,
-			by(func(q *asked) string { return fmt.Sprint(q.subject, ":", q.connection) }), "probe connections", ""},
 		{"18", "keeps subjects by a hash of 8 values", log,
 			by(func(q *asked) string { return fmt.Sprint(hashOf(q.subject) % 8) }), "loadtest that fitted", "--keys 12"},
-		{"19", "cuts names at 16 characters", window,
-			by(func(q *asked) string { return q.subject[:min(16, len(q.subject))] }), "probe similar-names", ""},
-		{"20", "folds names to lower case", window,
-			by(func(q *asked) string { return strings.ToLower(q.subject) }), "probe similar-names", ""},
 		{"46", "one limit for all subjects", window, by(func(*asked) string { return "all" }), "probe subjects", ""},
 		{"48", "remembers the last 5 subjects", "fixed-window:20/10s", outside(remembersLast(5)), "loadtest too many", "--keys 12"},
 		{"n01", "the first request on each connection is free", window, outside(func(h handler) handler {
@@ -129,8 +121,6 @@ var catalogue = []family{
 				return !known
 			}, h)
 		}), "probe admitted", ""},
-		{"n16", "names of more than 64 characters are not limited", window,
-			free(func(q *asked) bool { return len(q.subject) > 64 }), "probe similar-names", ""},
 	}},
 	{"how much is let in", []defect{
 		{"35", "one too many", window, keepsOther("fixed-window:21/2s"), "probe admitted", ""},
@@ -154,10 +144,6 @@ var catalogue = []family{
 					}
 				}
 			}, "probe admitted", ""},
-		{"51", "a request counts 1, whatever it costs", window, outside(func(h handler) handler {
-			return func(q *asked, a *answered) { q.cost = 1; h(q, a) }
-		}), "probe costs", "{cost}"},
-		{"21", "HEAD counts nothing", window, free(func(q *asked) bool { return q.method == http.MethodHead }), "probe methods", ""},
 		{"n02", "the first request of a window is not counted (SET 0 instead of INCR)", first,
 			keepsOther("fixed-window:21/2s,from=first"), "probe admitted", ""},
 		{"n03", "a new subject begins with half a bucket", bucket, around(func(h handler) handler {
@@ -170,10 +156,6 @@ var catalogue = []family{
 				h(q, a)
 			}
 		}), "probe admitted", ""},
-		{"n18", "a cost counts up to 5", window, outside(func(h handler) handler {
-			return func(q *asked, a *answered) { q.cost = min(q.cost, 5); h(q, a) }
-		}), "probe costs", "{cost}"},
-		{"n19", "OPTIONS counts nothing", bucket, free(func(q *asked) bool { return q.method == http.MethodOptions }), "probe methods", ""},
 	}},
 	{"when too much or too little is let in", []defect{
 		{"05", "each third counter never expires", first, around(func(handler) handler { return losesExpiry(limitOf(first), 3) }),
@@ -219,8 +201,6 @@ var catalogue = []family{
 				h(q, a)
 			}
 		}), "loadtest that fitted", ""},
-		{"26", "each request makes the window longer", first, around(func(handler) handler { return refreshes(limitOf(first)) }),
-			"probe denials-cost: denied requests count", ""},
 		{"34", "begins windows anew at each full minute", "fixed-window:20/7s", silent(func() handler {
 			return windows(func(q *asked) string { return fmt.Sprint(q.now().Unix()/60, " ", q.now().Unix()%60/7) }, 20)
 		}), "loadtest too many", "--duration 70s"},
@@ -240,15 +220,6 @@ var catalogue = []family{
 		}), "loadtest too many", ""},
 		{"31", "keeps a subject out for 30 s after 10 denials in a row", window, outside(bans(10, 30*time.Second)),
 			"loadtest that fitted", ""},
-		{"62", "reads, and writes 3 ms later", window, outside(races(3 * time.Millisecond)), "probe at-once", ""},
-		{"47", "lets in everything while more than 32 requests are under way", window,
-			outside(func(h handler) handler {
-				return func(q *asked, a *answered) {
-					if q.pause(5 * time.Millisecond); q.under <= 32 {
-						h(q, a)
-					}
-				}
-			}), "probe at-once", "--workers 64"},
 		{"n04", "an idle subject saves up more than the burst", bucket, around(func(handler) handler {
 			return holds(func(idle time.Duration) float64 { return 20 + min(20, idle.Seconds()*10) })
 		}), "probe recovery", ""},
@@ -268,7 +239,7 @@ var catalogue = []family{
 			around(func(handler) handler { return overflows(limitOf(first)) }),
 			"loadtest too many", ""},
 		{"n11", "rounds the period of 1.5 s down to whole seconds", "fixed-window:20/1500ms", keepsOther("fixed-window:20/1s"),
-			"probe recovery", ""},
+			"probe retry-after", ""},
 		{"n12", "the clock runs 2 % too fast", bucket, outside(func(h handler) handler {
 			return func(q *asked, a *answered) {
 				q.ahead += time.Duration(q.now().UnixNano()%int64(time.Hour)) / 50
@@ -284,7 +255,7 @@ var catalogue = []family{
 			}
 		}), "loadtest that fitted", ""},
 		{"n14", "counts a request when its answer is sent, 20 ms later", window, outside(countsLater(20 * time.Millisecond)),
-			"probe admitted", ""},
+			"loadtest too many", ""},
 		{"n15", "lets in everything for 50 ms each 3 s, while its store is slow", log,
 			free(func(q *asked) bool { return within(q, 50*time.Millisecond, 3*time.Second) }), "loadtest too many", ""},
 		{"n17", "requests of the same millisecond count as one (the member of a sorted set is the time)", log,
@@ -305,8 +276,6 @@ var catalogue = []family{
 				}
 			}, h)
 		}), "loadtest got no decision", ""},
-		{"22", "denied requests count", log, around(func(handler) handler { return chargesDenied(limitOf(log), 1) }),
-			"probe denials-cost: denied requests count", ""},
 		{"23", "denied requests count twice", log, around(func(handler) handler { return chargesDenied(limitOf(log), 2) }),
 			"probe recovery", ""},
 		{"n07", "denies the second time with 403", window, outside(func(h handler) handler {
@@ -382,8 +351,6 @@ var catalogue = []family{
 			}), "probe headers", ""},
 		{"n28", "a reset of another time zone", window, lies(byUnix, "X-RateLimit-Reset", more(3600)), "probe headers", ""},
 		{"n29", "the policy says a minute", window, lies(draft8, "RateLimit-Policy", always(`"default";q=20;w=60`)), "probe headers", ""},
-		{"n30", "what remains is that of the request before, if several are under way", window, outside(staleRemaining),
-			"loadtest told", ""},
 	}},
 }
 

@@ -358,15 +358,3 @@ func sameMillisecond(l store.Limit) handler {
 		last[q.subject] = ms
 	}
 }
-
-// staleRemaining tells what remained after the request before, if several are under way.
-func staleRemaining(h handler) handler {
-	last := map[string]string{}
-	return saying(func(q *asked, a *answered) {
-		now := a.header.Get("X-RateLimit-Remaining")
-		if q.under > 1 && last[q.subject] != "" {
-			a.header.Set("X-RateLimit-Remaining", last[q.subject])
-		}
-		last[q.subject] = now
-	}, h)
-}

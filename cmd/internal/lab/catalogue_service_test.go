@@ -80,11 +80,14 @@ type connections struct {
 type client struct {
 	*service
 	*connections
-	method    string
-	fresh     bool // each request has a connection of its own
-	withCosts bool // a request says what it costs
+	method string
 	// pace, if set, is the schedule of an open loop: its timers are those of the machine, which know no virtual time.
 	pace *pace
+}
+
+// newClient is a client of a service that GETs.
+func newClient(h handler, seed uint64) *client {
+	return &client{service: newService(h, seed), connections: &connections{}, method: http.MethodGet}
 }
 
 // pace is when requests are due.
@@ -105,7 +108,7 @@ func (*client) Describe() string { return "http://127.0.0.1/?user={subject}" }
 func (*client) Close() error { return nil }
 
 // Places implements [endpoint.Templated].
-func (c *client) Places() (subject, cost bool) { return true, c.withCosts }
+func (c *client) Places() (subject, cost bool) { return true, false }
 
 // Send implements [endpoint.Client].
 func (c *client) Send(ctx context.Context, subject string, cost int64, answer *endpoint.Answer) error {
@@ -130,9 +133,7 @@ func (c *client) Send(ctx context.Context, subject string, cost int64, answer *e
 	err := sleep(ctx, back+a.late)
 	c.mu.Lock()
 	c.under--
-	if !c.fresh {
-		c.free = append(c.free, q.connection)
-	}
+	c.free = append(c.free, q.connection)
 	c.mu.Unlock()
 	answer.Answered, answer.Status, answer.Header = time.Now(), a.status, a.header
 	switch {
@@ -148,7 +149,7 @@ func (c *client) Send(ctx context.Context, subject string, cost int64, answer *e
 
 // connect returns the connection that was used last and is free, or a new one.
 func (c *client) connect() int {
-	if n := len(c.free); n > 0 && !c.fresh {
+	if n := len(c.free); n > 0 {
 		last := c.free[n-1]
 		c.free = c.free[:n-1]
 		return last

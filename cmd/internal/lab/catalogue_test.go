@@ -5,15 +5,12 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 	"github.com/limitctl/limitctl/cmd/internal/experiment"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/probe"
@@ -26,38 +23,17 @@ import (
 
 var thorough = flag.Bool("thorough", false, "try long loads, and honest services with many seeds")
 
-// clients are the clients of a service that a command has by default: GET, and what else is given to add.
-func clients(h handler, seed uint64, withCosts bool) (get, fresh *client, methods []probe.Method) {
-	get = &client{service: newService(h, seed), connections: &connections{}, method: http.MethodGet, withCosts: withCosts}
-	change := func(change func(c *client)) *client {
-		other := *get
-		change(&other)
-		return &other
-	}
-	fresh = change(func(c *client) { c.fresh = true })
-	for _, method := range []string{http.MethodHead, http.MethodOptions} {
-		methods = append(methods, probe.Method{Name: method, Client: change(func(c *client) { c.method = method })})
-	}
-	return get, fresh, methods
-}
-
 // standardTimeout is the default of --timeout.
 const standardTimeout = 2 * time.Second
 
-// probed runs `probe`, with --limit unless that is empty, and what else a flag says.
-func probed(t *testing.T, h handler, limit string, seed uint64, flag string) (a *probeAnswer) {
+// probed runs `probe --limit`.
+func probed(t *testing.T, h handler, limit string, seed uint64) (a *probeAnswer) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		config := &probe.Config{Quota: probeRequests, MaxTime: probeTime, Timeout: standardTimeout, Workers: probeWorkers, AnyName: true}
-		fmt.Sscanf(flag, "--workers %d", &config.Workers)
-		get, fresh, methods := clients(h, seed, flag == endpoint.CostPlace)
-		config.Client, config.Fresh, config.Methods = get, fresh, methods
-		if limit != "" {
-			l := limitOf(limit)
-			config.Limit = &l
-		}
-		result, err := probe.Run(t.Context(), config)
-		a = &probeAnswer{Result: result, endpoint: get.Describe(), given: limit != "", unfinished: err != nil && limit != ""}
+		get := newClient(h, seed)
+		result, err := probe.Run(t.Context(), &probe.Config{Client: get, Limit: limitOf(limit), Quota: probeRequests, MaxTime: probeTime,
+			Timeout: standardTimeout, Workers: probeWorkers})
+		a = &probeAnswer{Result: result, endpoint: get.Describe(), limit: limitOf(limit), unfinished: err != nil}
 	})
 	return a
 }
@@ -71,7 +47,7 @@ func loaded(t *testing.T, h handler, limit string, seed uint64, flag string) (d 
 		if text, has := strings.CutPrefix(flag, "--duration "); has {
 			long, _ = time.ParseDuration(text)
 		}
-		get, _, _ := clients(h, seed, false)
+		get := newClient(h, seed)
 		get.pace = &pace{time.Now(), time.Second / defaultRate}
 		plan := experiment.LoadTest{
 			Candidates: []experiment.Candidate{{Limits: []store.Limit{limitOf(limit)}}}, Timeout: standardTimeout,
@@ -79,7 +55,7 @@ func loaded(t *testing.T, h handler, limit string, seed uint64, flag string) (d 
 				Subjects: keys, Seed: 1, Workers: 64, Duration: long, // more are never busy at this rate
 				Mix: loadgen.Mix{Subjects: loadgen.Evenly(uint32(keys)), Costs: loadgen.Costs{Least: 1, Most: 1}},
 			},
-			Endpoint: &experiment.EndpointPlan{Intervals: interval.Options{Resolution: time.Millisecond, Skew: -1}},
+			Endpoint: &experiment.EndpointPlan{Intervals: interval.Options{Resolution: time.Millisecond}},
 			Open:     func() (experiment.Target, error) { return experiment.NewEndpointTarget(get), nil },
 		}
 		var err error
@@ -117,7 +93,7 @@ func (d *defect) detects(t *testing.T, flag string) (is bool, said string) {
 		}), said
 	}
 	name, words, _ := strings.Cut(words, ": ")
-	a := probed(t, d.is(d.limit), d.limit, 1, flag)
+	a := probed(t, d.is(d.limit), d.limit, 1)
 	return slices.ContainsFunc(a.Checks, func(c probe.Check) bool {
 		return c.Name == name && strings.Contains(c.Seen, words) && (c.Verdict == probe.Fail || words != "")
 	}), printed(a)
@@ -157,25 +133,17 @@ func TestNoFailureIsReportedOfTheHonest(t *testing.T) {
 			continue
 		}
 		t.Run(h.name, func(t *testing.T) {
-			probes, loads, finds := 1, 0, 0
+			probes, loads := 1, 0
 			switch {
 			case *thorough:
-				probes, loads, finds = 6, 3, 3
+				probes, loads = 6, 3
 			case i%8 == 4 && !testing.Short():
 				loads = 1
 			}
-			if h.limit == "" { // looking for what is not there takes long
-				probes, loads, finds = 0, 0, finds/3
-			}
-			runs += probes + loads + finds
+			runs += probes + loads
 			for seed := range uint64(probes) {
-				if a := probed(t, h.is(), h.limit, seed, ""); a.verdict() == report.Fail {
+				if a := probed(t, h.is(), h.limit, seed); a.verdict() == report.Fail {
 					t.Errorf("%s: probe --limit, seed %d:\n%s", h.what, seed, printed(a))
-				}
-			}
-			for seed := range uint64(finds) {
-				if a := probed(t, h.is(), "", seed, ""); a.verdict() == report.Fail {
-					t.Errorf("%s: probe, seed %d:\n%s", h.what, seed, printed(a))
 				}
 			}
 			for seed := range uint64(loads) {
@@ -186,40 +154,4 @@ func TestNoFailureIsReportedOfTheHonest(t *testing.T) {
 		})
 	}
 	t.Logf("%d runs", runs)
-}
-
-// The table of the catalogue in the docs is that of the tests.
-func TestTheCatalogueIsInTheDocs(t *testing.T) {
-	table := "| defects | number | found by `probe --limit` | by `loadtest --limit` | with a flag that the report names |\n" +
-		"|---|---|---|---|---|\n"
-	var all [4]int
-	row := func(name string, n [4]int) string {
-		return fmt.Sprintf("| %s | %d | %d | %d | %d |\n", name, n[0], n[1], n[2], n[3])
-	}
-	for _, f := range catalogue {
-		var n [4]int
-		for _, d := range f.defects {
-			n[0]++
-			switch {
-			case d.flag != "":
-				n[3]++
-			case strings.HasPrefix(d.found, "probe"):
-				n[1]++
-			default:
-				n[2]++
-			}
-		}
-		for i := range n {
-			all[i] += n[i]
-		}
-		table += row(f.name, n)
-	}
-	table += row("all", all)
-	page, err := os.ReadFile("../../../docs/design/probe.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(page), table) {
-		t.Errorf("docs/design/probe.md does not have this table:\n%s", table)
-	}
 }

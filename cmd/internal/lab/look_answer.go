@@ -42,28 +42,28 @@ type lookDocument struct {
 	Told     []lookTold   `json:"told"`     // what headers announce
 	// LooksLike are limits that answer like that, and Commands check them. They are guesses.
 	LooksLike []string  `json:"looks_like"`
-	Commands  []string  `json:"commands"`
+	Commands  []string  `json:"commands"` // one for each of looks_like
 	Notes     []string  `json:"notes"`
 	Requests  int       `json:"requests"`
 	Allowed   int       `json:"allowed"`
 	Denied    int       `json:"denied"`
 	Failed    int       `json:"failed"` // got no decision
 	Began     time.Time `json:"began"`
-	TookMS    int64     `json:"took_ms"`
+	TookMS    int64     `json:"took_ms"` // how long the look took
 }
 
 type lookDenial struct {
-	Status     int    `json:"status"`
+	Status     int    `json:"status"`                // of the answer
 	RetryAfter string `json:"retry_after,omitempty"` // as it was sent
 	Body       string `json:"body,omitempty"`        // its kind, such as text/html
 }
 
 // lookReturn is a return from LeastMS to MostMS after the first denial, of Units or, if Open, of more.
 type lookReturn struct {
-	LeastMS int64 `json:"least_ms"`
-	MostMS  int64 `json:"most_ms"`
-	Units   int   `json:"units"`
-	Open    bool  `json:"open,omitempty"`
+	LeastMS int64 `json:"least_ms"`       // it was still denied then
+	MostMS  int64 `json:"most_ms"`        // it was admitted by then
+	Units   int   `json:"units"`          // that were admitted at once
+	Open    bool  `json:"open,omitempty"` // there may be more units
 }
 
 type lookTold struct {

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
@@ -32,16 +33,17 @@ func (e *proof) admitted() Check {
 		c.Seen = "no denial had a reason"
 	default:
 		c.Verdict = Pass
-		c.Seen = fmt.Sprintf("%s admitted in %s at most, and denials after that", output.Plural(int(e.certain.WorstUnits), "unit"),
-			store.FormatPeriod(e.limit.Period))
+		peak := min(e.certain.WorstUnits, capacity) // units that came back in between do not count
+		c.Seen = fmt.Sprintf("%s in use at worst, and the next request denied", output.Plural(int(peak), "unit"))
 	}
 	return c
 }
 
 // earliest is the number of the first denial of a key, from 1, where that is the least.
 func (e *proof) earliest() (least int) {
-	for _, k := range firstDenials(e.keys) {
-		if n := len(k.events); k.events[n-1].Outcome == endpoint.Denied && (least == 0 || n < least) {
+	for _, k := range e.keys {
+		n := 1 + slices.IndexFunc(k.events, func(e *Event) bool { return e.Outcome == endpoint.Denied })
+		if n > 0 && (least == 0 || n < least) {
 			least = n
 		}
 	}
@@ -66,6 +68,14 @@ func (e *proof) subjects() Check {
 		Seen: "no other subject was tried while one was denied"}
 	if !e.canChoose() {
 		c.Moot, c.Seen = true, "all requests are of one subject: there is no {subject} in the request"
+		return c
+	}
+	var all key
+	for _, k := range e.keys {
+		all.events = append(all.events, k.events...)
+	}
+	if f := e.audit(&e.limit, []key{all}, nil); f.OverAdmitted > 0 && e.isKept() {
+		c.Verdict, c.Seen = Pass, fmt.Sprintf("%s were admitted each as if there were no others", output.Plural(len(e.keys), "subject"))
 		return c
 	}
 	for i := range e.keys {

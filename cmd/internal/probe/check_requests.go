@@ -46,6 +46,11 @@ func (v *verification) sendRequests() error {
 	if _, err := v.fill(subject); err != nil { // what came back at once
 		return err
 	}
+	if v.limit.Algorithm == store.FixedWindow { // for a denial that was certainly decided after that
+		if _, err := v.askAt(subject, v.clock.Now().Add(3*resolution)); err != nil {
+			return err
+		}
+	}
 	if err := v.idle(subject); err != nil {
 		return err
 	}
@@ -194,7 +199,9 @@ func (v *verification) nextPoll(subject string, begin, due, giveUp time.Time) (n
 	}
 	s := v.schedule(subject)
 	offer(s.early.Add(-justBefore))
-	offer(s.late.Add(justAfter))
+	if s.late.After(last.Answered.Add(resolution)) { // else it is late, and would fit at any time
+		offer(s.late.Add(justAfter))
+	}
 	if r := headers.Read(last.Header, last.Answered, 0); r.RetryAfter != headers.NotTold {
 		offer(last.Sent.Add(r.RetryAfter - mostLate - justBefore))
 		offer(last.Answered.Add(r.RetryAfter + justAfter))

@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"context"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/probe/headers"
-	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -43,7 +41,7 @@ func TestHonestServicesFailNoCheck(t *testing.T) {
 					t.Error(err)
 				}
 				for _, c := range r.Checks {
-					mayBeUnknown := c.Name == checkDenialsCost || c.Name == checkHeaders && (dialect == "none" || dialect == "date") ||
+					mayBeUnknown := c.Name == checkHeaders && (dialect == "none" || dialect == "date") ||
 						c.Name == checkRetryAfter && dialect == "none"
 					if c.Name == checkRetryAfter && dialect == "none" {
 						continue // it is missing, and that is told
@@ -103,7 +101,7 @@ func TestLiesAreCaught(t *testing.T) {
 		}, "", checkHeaders, "is a unix time; this dialect has seconds"},
 		{"remaining never falls", "fixed-window:10/10s", headers.DialectX, func(s *served) {
 			s.lie = set("X-RateLimit-Remaining", func(d *store.Decision, _ time.Time) int64 { return 10 })
-		}, "", checkHeaders, "X-RateLimit-Remaining never falls"},
+		}, "", checkHeaders, "can be left at most"},
 		{"remaining is one too many", "sliding-log:10/10s", headers.DialectX, func(s *served) {
 			s.lie = set("X-RateLimit-Remaining", func(d *store.Decision, _ time.Time) int64 { return d.Remaining + 1 })
 		}, "", checkHeaders, "1 too many"},
@@ -114,9 +112,6 @@ func TestLiesAreCaught(t *testing.T) {
 				}
 			}
 		}, "", checkHeaders, "X-RateLimit-Remaining: -1 is below 0"},
-		{"reset grows", "fixed-window:10/10s", headers.DialectX, func(s *served) {
-			s.lie = set("X-RateLimit-Reset", func(*store.Decision, time.Time) int64 { return 10 })
-		}, "", checkHeaders, "X-RateLimit-Reset grows while nothing is admitted"},
 		{"a wrong limit in the header", "fixed-window:10/10s", headers.DialectDraft8, func(s *served) {
 			s.lie = func(h http.Header, _ int, _ *store.Decision, _ time.Time) {
 				h.Set("RateLimit-Policy", `"default";q=20;w=10`)
@@ -131,18 +126,13 @@ func TestLiesAreCaught(t *testing.T) {
 			"status 503 (Service Unavailable)"},
 		{"subjects share", "fixed-window:10/10s", headers.DialectX, func(s *served) { s.shared = true }, "", checkSubjects,
 			"they share it"},
-		{"one too many", "fixed-window:11/10s", "none", nil, "fixed-window:10/10s", checkAdmitted, "request 11 of a subject was admitted"},
+		{"one too many", "fixed-window:11/10s", "none", nil, "fixed-window:10/10s", checkAdmitted, "1 unit too many"},
 		{"one too few", "fixed-window:9/10s", "none", nil, "fixed-window:10/10s", checkAdmitted, "request 10 of a new subject was denied"},
 		{"a window twice as long", "fixed-window:10/20s,from=first", "none", nil, "fixed-window:10/10s,from=first", checkRecovery,
 			"too late"},
 		{"a window half as long", "fixed-window:10/5s,from=first", "none", nil, "fixed-window:10/10s,from=first", checkRecovery,
 			"too early"},
 		{"bursts at the boundary", "fixed-window:10/10s", "none", nil, "sliding-log:10/10s", checkAdmitted, "too many"},
-		{"denied requests count", "sliding-log:10/10s", headers.DialectX, func(s *served) { s.chargeDenied = true }, "", checkDenialsCost,
-			"denied requests count, too"},
-		{"denied requests count in a bucket", "token-bucket:10/10s", "none", func(s *served) { s.chargeDenied = true }, "",
-			checkDenialsCost,
-			"denied requests count, too"},
 		{"it never recovers", "fixed-window:10/10s", "none", func(s *served) { s.neverRecovers = true }, "", checkRecovery,
 			"no later request of that subject was admitted"},
 		{"it recovers too much", "token-bucket:10/10s", "none", func(s *served) { s.extraAfter = 5 }, "", checkRecovery, "too much"},
@@ -154,18 +144,6 @@ func TestLiesAreCaught(t *testing.T) {
 		{"two dialects contradict", "fixed-window:10/10s", "limitctl", func(s *served) {
 			s.lie = set("X-RateLimit-Remaining", func(d *store.Decision, _ time.Time) int64 { return max(0, d.Remaining-1) })
 		}, "", checkHeaders, "contradict each other"},
-		{"t is later than Retry-After", "fixed-window:10/10s", headers.DialectDraft8, func(s *served) {
-			s.lie = func(h http.Header, _ int, d *store.Decision, _ time.Time) {
-				if !d.Allowed {
-					h.Set("RateLimit", `"default";r=0;t=`+strconv.FormatInt(ceil(d.RetryAfter)+1, 10))
-				}
-			}
-		}, "", checkHeaders, "is later than Retry-After"},
-		{"the reset is the period, always", "fixed-window:10/1m", headers.DialectDraft7, func(s *served) {
-			s.lie = func(h http.Header, _ int, d *store.Decision, _ time.Time) {
-				h.Set("RateLimit", "limit=10, remaining="+strconv.FormatInt(d.Remaining, 10)+", reset=60")
-			}
-		}, "", checkHeaders, "RateLimit reset"},
 		{"a policy of one draft and a state of another", "fixed-window:10/10s", headers.DialectDraft8, func(s *served) {
 			s.lie = func(h http.Header, _ int, _ *store.Decision, _ time.Time) { h.Set("RateLimit-Policy", "10;w=10") }
 		}, "", checkHeaders, "RateLimit-Policy is of draft-7, and RateLimit of draft-8"},
@@ -184,11 +162,7 @@ func TestLiesAreCaught(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := r.check(test.check)
-			want := Fail
-			if test.check == checkDenialsCost {
-				want = Pass // it is reported, not judged
-			}
-			if c.Verdict != want || !strings.Contains(c.Seen, test.words) {
+			if c.Verdict != Fail || !strings.Contains(c.Seen, test.words) {
 				for _, c := range r.Checks {
 					t.Logf("%s %s: expected %s, seen %s", c.Verdict, c.Name, c.Expected, c.Seen)
 				}
@@ -218,29 +192,6 @@ func TestAnotherAlgorithmIsNamed(t *testing.T) {
 	}
 }
 
-// Without a limit given, one is found, and headers that tell another are not believed.
-func TestHeadersAreNotBelieved(t *testing.T) {
-	tier.Full(t, "many cases, which take long")
-	t.Parallel()
-	for _, lie := range []bool{false, true} {
-		s := newServed("fixed-window:10/10s,from=first", headers.DialectDraft8, 9)
-		if lie {
-			s.lie = func(h http.Header, _ int, _ *store.Decision, _ time.Time) {
-				h.Set("RateLimit-Policy", `"default";q=20;w=60`)
-			}
-		}
-		r, err := Run(context.Background(), &Config{Client: s, Quota: 2000, MaxTime: time.Hour, Clock: s.clock})
-		if err != nil || r.Limit == nil || r.Limit.String() != "fixed-window:10/10s,from=first" {
-			t.Fatalf("it finds %v, %v", r.Limit, err)
-		}
-		for _, c := range r.Checks {
-			if failed := lie && c.Name == checkHeaders; failed != (c.Verdict == Fail) {
-				t.Errorf("lie %v: %s %s: %s", lie, c.Verdict, c.Name, c.Seen)
-			}
-		}
-	}
-}
-
 // Waits that are longer by chance, so that clients come back apart, are no failure. Those that are too long in one way
 // are, and so is one that is too short.
 func TestWaitsMayBeSpread(t *testing.T) {
@@ -251,7 +202,6 @@ func TestWaitsMayBeSpread(t *testing.T) {
 	}{
 		{"spread", func(random *rand.Rand) int64 { return random.Int64N(5) }, Pass},
 		{"always late", func(*rand.Rand) int64 { return 3 }, Fail},
-		{"late by chance, never in time", func(random *rand.Rand) int64 { return 2 + random.Int64N(5) }, Fail},
 		{"early by chance", func(random *rand.Rand) int64 { return random.Int64N(7) - 2 }, Fail},
 	} {
 		s, random := newServed("fixed-window:10/20s,from=first", headers.DialectDraft8, 4), rand.New(rand.NewPCG(3, 3))

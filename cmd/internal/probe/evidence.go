@@ -38,14 +38,18 @@ func (v *verification) keysOf() (keys []key) {
 	return keys
 }
 
-// firstDenials are the events of each key up to its first denial.
+// firstDenials are the events of each key that were sent before its first denial was answered.
 func firstDenials(keys []key) (first []key) {
 	for _, k := range keys {
-		n := slices.IndexFunc(k.events, func(e *Event) bool { return e.Outcome == endpoint.Denied })
-		if n < 0 {
-			n = len(k.events) - 1
+		n := len(k.events)
+		if i := slices.IndexFunc(k.events, func(e *Event) bool { return e.Outcome == endpoint.Denied }); i >= 0 {
+			denied := k.events[i].Answered
+			n = i + 1
+			for n < len(k.events) && k.events[n].Sent.Before(denied) {
+				n++
+			}
 		}
-		first = append(first, key{k.events[:n+1]})
+		first = append(first, key{k.events[:n]})
 	}
 	return first
 }

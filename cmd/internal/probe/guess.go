@@ -19,15 +19,20 @@ type reach struct{ low, high time.Duration }
 
 func (r reach) has(d time.Duration) bool { return r.low <= d && d <= r.high }
 
-// period returns the one of a range that people would choose; told is likelier than any.
-func (r reach) period(told time.Duration) time.Duration {
-	if told > 0 && r.has(told) {
-		return told
-	}
-	for _, period := range usual {
-		if r.has(period) {
+// usual returns the period of a range that people would choose; told is likelier than any, and 0 is none.
+func (r reach) usual(told time.Duration) time.Duration {
+	for _, period := range append([]time.Duration{told}, usual...) {
+		if period > 0 && r.has(period) {
 			return period
 		}
+	}
+	return 0
+}
+
+// period returns a period of a range, with few digits.
+func (r reach) period(told time.Duration) time.Duration {
+	if period := r.usual(told); period > 0 {
+		return period
 	}
 	for unit := time.Minute; unit >= time.Millisecond; unit /= 10 {
 		if rounded := r.high.Truncate(unit); rounded > 0 && r.has(rounded) {
@@ -75,7 +80,8 @@ func (l *looker) guessWindow(told headers.Limit, add func(store.Limit)) {
 		between = reach{back[1].After.Sub(back[0].By), back[1].By.Sub(back[0].After) + time.Millisecond}
 	}
 	fromFirst := reach{max(since.low, between.low), min(since.high, between.high)}
-	if fromFirst.low > fromFirst.high { // windows do not begin with a request
+	if fromFirst.low > fromFirst.high || fromFirst.usual(told.Window) == 0 && between.usual(told.Window) > 0 {
+		// The windows do not begin with a request.
 		add(store.Limit{Algorithm: store.FixedWindow, Count: n, Period: between.period(told.Window)})
 		return
 	}
@@ -97,12 +103,10 @@ func (l *looker) guessBucket(told headers.Limit, add func(store.Limit)) {
 	each.low = max(each.low, 100*time.Microsecond)
 	n := max(1, int64(l.seen.Passed)-int64(l.seen.PassedIn/each.high)) // less what came back meanwhile
 	all := reach{each.low * time.Duration(n), each.high * time.Duration(n)}
-	for _, period := range append([]time.Duration{told.Window}, usual...) {
-		if period > 0 && all.has(period) {
-			add(store.Limit{Count: n, Period: period})
-			add(store.Limit{Algorithm: store.SlidingCounter, Count: n, Period: period})
-			return
-		}
+	if period := all.usual(told.Window); period > 0 {
+		add(store.Limit{Count: n, Period: period})
+		add(store.Limit{Algorithm: store.SlidingCounter, Count: n, Period: period})
+		return
 	}
 	for _, period := range []time.Duration{time.Second, time.Minute, time.Hour} {
 		if count := int64(period / each.low); count > 0 && each.has(period/time.Duration(count)) {

@@ -41,9 +41,7 @@ type served struct {
 	denials       int
 	// lie changes what is told of an answer. n is its number from 1.
 	lie func(h http.Header, n int, d *store.Decision, now time.Time)
-	// places is whether who asks stands in the request.
-	single bool
-	n      int
+	n   int
 }
 
 func newServed(limit, dialect string, seed uint64) *served {
@@ -64,7 +62,7 @@ func (s *served) Describe() string { return "http://127.0.0.1/" }
 
 func (s *served) Close() error { return nil }
 
-func (s *served) Places() (subject, cost bool) { return !s.single, false }
+func (s *served) Places() (subject, cost bool) { return true, false }
 
 func (s *served) travel() {
 	s.clock.now = s.clock.now.Add(time.Duration(s.random.IntN(900)+50) * time.Microsecond)
@@ -193,7 +191,7 @@ func hold(s *served, limit string) (*Result, error) {
 	if err != nil {
 		panic(err)
 	}
-	return Run(context.Background(), &Config{Client: s, Limit: &l, Quota: 2000, MaxTime: time.Hour, Clock: s.clock})
+	return Run(context.Background(), &Config{Client: s, Limit: l, Quota: 2000, MaxTime: time.Hour, Clock: s.clock})
 }
 
 func (r *Result) check(name string) *Check {

@@ -2,7 +2,6 @@ package probe
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -22,15 +21,9 @@ type decider interface {
 type server struct {
 	decider
 	shortest, longest time.Duration // of an answer
-	errors            float64       // share of requests that fail; half of them are counted
-	deniedStatus      int           // 0 is 429
-	skew              time.Duration
-	concurrent        int // the most requests under way at once; 0 is no limit
-
-	mutex  sync.Mutex
-	random *rand.Rand
-	sent   int
-	inside int
+	mutex             sync.Mutex
+	random            *rand.Rand
+	sent              int
 }
 
 func (s *server) Connect(context.Context) error { return nil }
@@ -53,38 +46,14 @@ func (s *server) Send(_ context.Context, subject string, _ int64, answer *endpoi
 	there := time.Duration(s.chance() * float64(latency))
 	answer.Sent = time.Now()
 	time.Sleep(there)
-	failed, counted := s.chance() < s.errors, s.chance() < 0.5
-	allowed := true
-	if !failed || counted {
-		s.mutex.Lock()
-		allowed = s.decide(subject, store.InstantOf(time.Now().Add(s.skew)))
-		s.inside++
-		allowed = allowed && (s.concurrent == 0 || s.inside <= s.concurrent)
-		s.mutex.Unlock()
-	}
+	s.mutex.Lock()
+	allowed := s.decide(subject, store.InstantOf(time.Now()))
+	s.mutex.Unlock()
 	time.Sleep(latency - there)
-	if !failed || counted {
-		s.mutex.Lock()
-		s.inside--
-		s.mutex.Unlock()
-	}
 	answer.Answered = time.Now()
-	denied := s.deniedStatus
-	if denied == 0 {
-		denied = 429
-	}
-	switch {
-	case failed:
-		answer.Status, answer.Outcome = 500, endpoint.Failed
-	case allowed:
-		answer.Status, answer.Outcome = 200, endpoint.Allowed
-	default:
-		answer.Status, answer.Outcome = denied, endpoint.Allowed
-		if denied == 429 {
-			answer.Outcome = endpoint.Denied
-		} else if denied >= 500 {
-			answer.Outcome = endpoint.Failed
-		}
+	answer.Status, answer.Outcome = 200, endpoint.Allowed
+	if !allowed {
+		answer.Status, answer.Outcome = 429, endpoint.Denied
 	}
 	return nil
 }
@@ -93,53 +62,53 @@ func (s *server) Send(_ context.Context, subject string, _ int64, answer *endpoi
 type ours struct {
 	limit  store.Limit
 	states map[string]*store.State
-	shared bool
-	tick   store.Instant
-	cost   int64 // of the request; 0 is 1
 }
 
-func newOurs(t testing.TB, text string) *ours {
-	limit, err := store.ParseLimit(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	limit, err = limit.Normalize()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &ours{limit: limit, states: make(map[string]*store.State)}
+func newOurs(t *testing.T, text string) *ours {
+	return &ours{limit: parse(t, text), states: make(map[string]*store.State)}
 }
 
 func (o *ours) decide(subject string, now store.Instant) bool {
-	if o.shared {
-		subject = ""
-	}
-	if o.tick > 0 {
-		now -= now % o.tick
-	}
 	state := o.states[subject]
 	if state == nil {
 		state = new(store.State)
 		o.states[subject] = state
 	}
-	request, decision := store.Request{Limit: o.limit, Cost: max(1, o.cost)}, store.Decision{}
+	request, decision := store.Request{Limit: o.limit, Cost: 1}, store.Decision{}
 	store.DecideOne(store.Take, &request, state, &decision, now)
 	return decision.Allowed
 }
 
-// discover discovers a server's limit in virtual time.
-func discover(t *testing.T, s *server, config Config, seed uint64) (d *Discovery, took time.Duration) {
+// run probes a server in virtual time.
+func run(t *testing.T, s *server, config Config) (r *Result) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s.random = rand.New(rand.NewPCG(7, seed))
+		s.random = rand.New(rand.NewPCG(7, 7))
 		time.Sleep(time.Duration(s.chance() * float64(time.Hour)))
-		begin := time.Now()
-		config.Client = s
+		if config.Client == nil {
+			config.Client = s
+		}
 		var err error
-		if d, err = discoverLimit(t.Context(), &config); err != nil && !errors.Is(err, ErrNoLimit) {
+		if r, err = Run(t.Context(), &config); err != nil {
 			t.Errorf("error %v", err)
 		}
-		took = time.Since(begin)
 	})
-	return d, took
+	return r
+}
+
+// simulated is a server whose answers take up to 3 ms.
+func simulated(d decider) *server {
+	return &server{decider: d, shortest: 100 * time.Microsecond, longest: 3 * time.Millisecond}
+}
+
+func parse(t *testing.T, text string) store.Limit {
+	t.Helper()
+	limit, err := store.ParseLimit(text)
+	if err == nil {
+		limit, err = limit.Normalize()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limit
 }

@@ -135,6 +135,7 @@ func (k *account) end(a *Auditor, e *event) {
 // judge finds a denial without a reason that has ended.
 func (k *account) judge(a *Auditor, e *event) {
 	free, charged := k.most.withoutReason(e.id)
+	free = free && !(k.over && k.limit.Algorithm == store.FixedWindow) // where too much was let in, no window is known
 	k.under = k.under || free
 	switch {
 	case !free:

@@ -10,7 +10,7 @@ type certain struct {
 	// at once the burst of a bucket, the count of a counter and one for its rounding, and of windows twice the count.
 	bucket store.State
 	bound  store.Limit
-	log    recent // of a log
+	log    recent // of a log, and of windows
 	// windows are what is known of the windows of a fixed window: turns.
 	windows      queue[turn]
 	begun, ended int64 // units that were not too many
@@ -65,6 +65,8 @@ func (c *certain) place(lo, hi store.Instant, units int64) (over int64) {
 			over = max(0, c.ended-t.after-c.limit.Count)
 			c.ended, c.begun = c.ended-over, c.begun-over
 		}
+		over += max(0, c.log.at(hi)+units-over-2*c.limit.Count) // a period meets two windows at most
+		c.log.add(lo-lo%c.log.step, units-over)
 		over += c.pour(lo, hi, units-over)
 	case store.SlidingLog:
 		over = max(0, c.log.at(hi)+units-c.limit.Count)

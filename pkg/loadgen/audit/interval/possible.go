@@ -18,6 +18,10 @@ type possible struct {
 	begun, begunDenials, asked int64
 	// denials have no reason yet, in the order in which they began.
 	denials []openDenial
+	// denied is the last denial that has ended. Windows that hold what is admitted after it began later: turned is the first
+	// such answer, and whoever asks after that finds only what was charged since full can have been decided.
+	denied       event
+	turned, full store.Instant
 	// dearest is the most that a denied request asked for. In windows it may have been charged.
 	dearest int64
 }
@@ -48,8 +52,15 @@ func (p *possible) begin(e *event) {
 		p.begunDenials += e.cost
 		p.dearest = max(p.dearest, e.cost)
 		p.denials = append(p.denials, openDenial{e.id, e.cost, true, true})
+		if p.full != 0 && e.lo >= p.turned {
+			p.free.late.before(p.full)
+		}
 	} else {
 		p.begun += e.cost
+		if p.limit.Algorithm == store.FixedWindow && e.answer == Admitted && p.denied.end && e.cost >= p.denied.cost && e.lo >= p.denied.hi &&
+			p.denied.lo > p.full {
+			p.turned, p.full = e.hi, p.denied.lo
+		}
 	}
 	if len(p.denials) == 0 {
 		return
@@ -75,6 +86,7 @@ func (p *possible) end(e *event) {
 	p.charged.charge(e.cost, e.hi)
 	if e.answer == Denied {
 		p.begunDenials -= e.cost
+		p.denied = *e
 		return
 	}
 	p.begun -= e.cost

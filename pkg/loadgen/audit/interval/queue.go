@@ -158,6 +158,9 @@ func (r *recent) at(at store.Instant) int64 {
 	return r.units
 }
 
+// before forgets what lies before an instant.
+func (r *recent) before(at store.Instant) { r.at(at + r.span - 1) }
+
 // since returns the units that are left at a later instant, and forgets what is gone at an earlier one.
 func (r *recent) since(now, later store.Instant) int64 {
 	units := r.units
