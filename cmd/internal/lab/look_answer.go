@@ -33,7 +33,7 @@ type lookDocument struct {
 	// Passed requests of one subject were admitted in PassedInMS, one right after the other, before the first was denied.
 	Passed     int         `json:"passed"`
 	PassedInMS int64       `json:"passed_in_ms"` // see passed
-	Denial     *lookDenial `json:"denial"` // the first one, or null
+	Denial     *lookDenial `json:"denial"`       // the first one, or null
 	// Shared: another subject was denied as well; null if that was not tried.
 	Shared *bool `json:"shared"`
 	// Back are the returns: each is when a denied subject was admitted again.
