@@ -132,7 +132,7 @@ soak: setup ## ten minutes of load, rubbish and outages on a server, which has t
 
 docs: ## write anew what the docs show of commands: the references, the layouts, and outputs of the pages
 	go test ./cmd -run '^TestThe(Reference|Documents)(Is|Are)UpToDate$$' -update
-	go test ./cmd/internal/keys -run '^TestTheTableOfLayoutsIsUpToDate$$' -update
+	go test ./pkg/limiter/layouts -run '^TestTheTableOfLayoutsIsUpToDate$$' -update
 	-go test . -run '^TestThePagesShowWhatCommandsPrint$$' -update
 	@echo "read the difference with git diff, and try again: go test ."
 

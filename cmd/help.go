@@ -90,7 +90,7 @@ func (p *helpPrinter) print(cmd *cobra.Command) {
 	if cmd.HasSubCommands() {
 		p.text("", "", fmt.Sprintf("The help of one of them: %s COMMAND --help", cmd.CommandPath()))
 	}
-	p.text("", "", "Flags of every command, such as --store and --output: limitctl options")
+	p.text("", "", "Flags of every command, such as --store and --output: limitctl help flags")
 	if !cmd.HasParent() {
 		p.text("", "", "Other pages, for limitctl help PAGE: "+strings.Join(topicNames(), ", "))
 		p.text("", "", "Documentation and reports of bugs: "+projectPage)
@@ -226,27 +226,4 @@ func flagGroupsOf(cmd *cobra.Command) []flagGroup {
 		slices.SortStableFunc(groups[i].flags, func(a, b *pflag.Flag) int { return strings.Compare(a.Name, b.Name) })
 	}
 	return slices.DeleteFunc(groups, func(g flagGroup) bool { return len(g.flags) == 0 })
-}
-
-// newOptionsCmd makes "limitctl options", which lists the flags of every command.
-func newOptionsCmd(g *cli.Globals) *cobra.Command {
-	return &cobra.Command{
-		Use:   "options",
-		Short: "List the flags and variables of every command",
-		Long: `Options lists the flags that every command has, and the environment variables
-that limitctl reads. A flag goes before a variable, and a variable before the
-configuration.`,
-		Example: "  limitctl options",
-		Args:    cli.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			p := newHelpPrinter(g, cmd)
-			fmt.Fprintln(p.out, "Flags of every command:")
-			cmd.Root().PersistentFlags().VisitAll(p.flag)
-			p.title("Environment variables:")
-			for _, variable := range cli.Variables() {
-				p.labelled(variable[0], flagColumns, variable[1])
-			}
-			return nil
-		},
-	}
 }

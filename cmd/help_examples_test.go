@@ -55,9 +55,6 @@ func TestHelpExamplesWork(t *testing.T) {
 					term.checkLeft(exitYes)
 					return
 				}
-				if strings.HasPrefix(line, "limitctl migrate") { // the keys of other limiters are in a Redis
-					line = "LIMITCTL_STORE=redis://" + redistest.Start(t).Addr + " " + line
-				}
 				// At any hour the end is later than that of the override before.
 				line = strings.Replace(line, "--until 04:00", "--until "+time.Now().Add(12*time.Hour).Format("15:04"), 1)
 				if before := beforeExample(line); before != "" {

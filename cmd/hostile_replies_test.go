@@ -82,8 +82,6 @@ func conversations(dir string) []conversation {
 		{name: "unblock", args: []string{"unblock", "user:8", "--yes"}, stages: []stage{inScripts}, begins: true},
 		{name: "exempt", args: []string{"exempt", "user:9", "--for", "1h", "--reason", "r", "--yes"}, stages: []stage{inScripts},
 			begins: true},
-		{name: "migrate", args: []string{"migrate", "*", "--from", "redis_rate", "--limit", "10/1m", "--to", "10/1m", "--yes"},
-			stages: []stage{inScans}, begins: true},
 		{name: "denials", args: []string{"denials"}, stages: []stage{inDenials, inTimes}},
 		{name: "handover", args: []string{"handover"}, stages: []stage{inScripts, inJournal, inDenials}, codes: []int{exitPartly},
 			survives: []stage{inScripts, inJournal, inDenials}},

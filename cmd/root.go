@@ -58,10 +58,8 @@ func commands() []command {
 		{"handover", toLook, override.NewHandoverCmd},
 		{"audit", toLook, history.NewAuditCmd},
 		{"doctor", toLook, setup.NewDoctorCmd},
-		{"layouts", toLook, keys.NewLayoutsCmd},
 		{"reset", toChange, keys.NewResetCmd},
 		{"undo", toChange, history.NewUndoCmd},
-		{"migrate", toChange, keys.NewMigrateCmd},
 		{"override", toChange, override.NewOverrideCmd},
 		{"block", toChange, override.NewBlockCmd},
 		{"unblock", toChange, override.NewUnblockCmd},
@@ -75,7 +73,6 @@ func commands() []command {
 		{"context", toServe, setup.NewContextCmd},
 		{"version", toServe, setup.NewVersionCmd},
 		{"completion", toServe, newCompletionCmd},
-		{"options", toServe, newOptionsCmd},
 	}
 }
 
@@ -185,7 +182,12 @@ func newHelpCmd(g *cli.Globals) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				if t := topicNamed(args[0]); t != nil {
-					newHelpPrinter(g, cmd).prose(t.text, "")
+					p := newHelpPrinter(g, cmd)
+					if t.text == "" {
+						cmd.Root().PersistentFlags().VisitAll(p.flag)
+						return nil
+					}
+					p.prose(t.text, "")
 					return nil
 				}
 			}

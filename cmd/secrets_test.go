@@ -157,7 +157,7 @@ func secretCommands(directory string) [][]string {
 		{"override", "set", "user:*", "--add", "2", "--for", "1h", "--dry-run"}, {"override", "revoke", "3f9a1c", "--yes"},
 		{"block", "user:9", "--for", "1h", "--reason", "scraper", "--yes", "-o", "json"}, {"unblock", "user:9", "--yes", "-o", "csv"},
 		{"exempt", "user:9", "--for", "1h", "--reason", "import", "--yes"},
-		{"migrate", "*", "--from", "redis_rate", "--to", "3/1h", "--yes"}, {"inspect", "*", "--layout", "auto"},
+		{"inspect", "*", "--layout", "auto"},
 		{"denials"}, {"denials", "-o", "json"}, {"undo", "--list"}, {"undo", "--list", "-o", "json"}, {"undo", "--yes"},
 		{"undo", "--prune", "1d", "--yes"}, {"config", "diff"},
 		{"doctor"}, {"doctor", "-o", "json"}, {"doctor", "-o", "csv"}, {"doctor", "-o", "json"},

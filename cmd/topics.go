@@ -36,6 +36,7 @@ one every 4.8 hours. Five on a calendar day (UTC) are fixed-window:5/1d.
 
 Repeat --limit, or put commas between, to decide several limits together: all
 are charged, or none.`},
+		{"flags", "The flags of every command", ""},
 		{"patterns", "How keys are selected", cli.SelectionHelp},
 		{"exit-codes", "What the exit codes mean", exitCodes()},
 		{"environment", "The variables that limitctl reads", variablesText()},

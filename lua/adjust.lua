@@ -4,8 +4,7 @@
 -- KEYS     the keys to adjust, no two the same
 -- ARGV[1]  'a', then for each key the limit and the units to leave in use, as decide.lua has
 --          requests, then for each key a byte ('<' if a key with fewer units in use is left as it
---          is, '>' if one with more is, else '='), and the value that the caller has kept, as in
---          kept.lua, after its length 1
+--          is, else '='), and the value that the caller has kept, as in kept.lua, after its length 1
 -- ARGV[2]  as in decide.lua
 -- Returns  an array: a string with the units in use before 4 and after 4 of each key, then four
 --          elements for each key that was left (its index in KEYS, what it holds, '', 0) or
@@ -22,14 +21,6 @@ local function before_change(i, s, kept)
   if not stands_for(kept, value) then
     tell(i, '', value, expires_at(s.key))
   end
-end
-
--- wanted returns how many units to leave in use of so many, by the byte of the key.
-local function wanted(in_use, left, only)
-  if only == '<' then
-    return math.min(in_use, left)
-  end
-  return only == '>' and math.max(in_use, left) or left
 end
 
 -- adjusted returns what becomes of the state s of KEYS[i], false if that is unused, and
@@ -60,7 +51,7 @@ for i = 1, #KEYS do
   else
     local _, _, _, _, left = request(i)
     local in_use = used(s)
-    left = wanted(in_use, left, only)
+    left = only == '<' and math.min(in_use, left) or left
     local before = s
     if s and in_use ~= left then
       before_change(i, s, kept)

@@ -105,7 +105,6 @@ const (
 	Import         Name = "import.lua"
 	DeleteMembers  Name = "members_delete.lua"
 	ImportMembers  Name = "members_import.lua"
-	SetMembers     Name = "members_set.lua"
 	AddDenials     Name = "denials.lua"
 	SetOverride    Name = "override_set.lua"
 	RevokeOverride Name = "override_revoke.lua"
@@ -122,7 +121,6 @@ var needs = map[Name][]string{
 	Import:         {"holds.lua"},
 	DeleteMembers:  {"holds.lua", "kept.lua", "members_held.lua"},
 	ImportMembers:  {"holds.lua", "members_held.lua"},
-	SetMembers:     {"kept.lua", "members_held.lua"},
 	AddDenials:     {},
 	SetOverride:    {"overrides_index.lua"},
 	RevokeOverride: {"overrides_index.lua"},

@@ -1,19 +1,18 @@
--- Deletes keys that other limiters wrote, or single fields of hashes. Keys of one limit are a
--- family, and go together or stay together. The check and the deletion are one step, so that a
+-- Deletes keys that other limiters wrote. Keys of one limit are a family, and go together or stay together. The check and the deletion are one step, so that a
 -- key which became something else since it was scanned is safe, and so is a backup of one used
 -- since. All is looked at before anything is deleted.
 --
 -- KEYS      the keys, those of a family next to each other
--- ARGV      for each key five: the number of its family; the type that it had; the field to
---           delete, or '' for the whole key; the value that the caller has kept, as in
---           members_held.lua, or '' for none; when it then expired, in ms since the epoch or -1
+-- ARGV      for each key four: the number of its family; the type that it had; the value that
+--           the caller has kept, as in members_held.lua, or '' for none; when it then expired,
+--           in ms since the epoch or -1
 -- Returns   an array: a string of one byte a key, '1' deleted, '0' not there, 'o' left since it
 --           has another type, '-' left with another one of its family, 'b' left since too much
 --           had to be returned; then four elements for each key that was left (its index in
 --           KEYS, its type, '', 0) or that was deleted and held another value than the caller
 --           has kept, or for another time (its index, '', the value, when it would have expired
 --           in ms since the epoch or -1)
--- Cost      a GET, a PEXPIRETIME and an UNLINK a key; a TYPE, a DUMP or HGET and a DEL for what is no string
+-- Cost      a GET, a PEXPIRETIME and an UNLINK a key; a TYPE and a DUMP for what is no string
 
 local done, news = {}, {}
 local reported = 0
@@ -27,15 +26,15 @@ end
 
 -- look looks at KEYS[i], and returns how many bytes the reply needs for it.
 local function look(i)
-  local key, kind, field, kept = KEYS[i], ARGV[5 * i - 3], ARGV[5 * i - 2], ARGV[5 * i - 1]
-  local is, value, same = held(key, kind, field, kept, stands_for)
-  if is == kind and value ~= nil then
+  local key, kind, kept = KEYS[i], ARGV[4 * i - 2], ARGV[4 * i - 1]
+  local is, value, same = held(key, kind, kept, stands_for)
+  if is == kind then
     done[i] = '1'
-    if kept ~= '' and (not same or expiry_changed(key, ARGV[5 * i])) then
+    if kept ~= '' and (not same or expiry_changed(key, ARGV[4 * i])) then
       news[i] = value
       return #value
     end
-  elseif is == kind or is == 'none' then
+  elseif is == 'none' then
     done[i] = '0'
   else
     done[i], news[i] = 'o', is
@@ -57,7 +56,7 @@ while first <= #KEYS do
   while true do
     bytes = bytes + look(last)
     foreign = foreign or done[last] == 'o'
-    if last == #KEYS or ARGV[5 * last + 1] ~= ARGV[5 * first - 4] then
+    if last == #KEYS or ARGV[4 * last + 1] ~= ARGV[4 * first - 3] then
       break
     end
     last = last + 1
@@ -80,11 +79,7 @@ for i = 1, #KEYS do
 end
 for i = 1, #KEYS do
   if done[i] == '1' then
-    if ARGV[5 * i - 2] ~= '' then
-      redis.call('HDEL', KEYS[i], ARGV[5 * i - 2])
-    else
-      redis.call('UNLINK', KEYS[i])
-    end
+    redis.call('UNLINK', KEYS[i])
   end
 end
 reply[1] = table.concat(done)

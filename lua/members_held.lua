@@ -1,14 +1,12 @@
 -- What the scripts for keys of other limiters have in common: what is under a key. A value is
--- the text of a string, what DUMP returns of anything else, or the text of a field of a hash.
--- One that the caller has kept begins with 't' if it is a text and 'd' if it is a dump, and
--- goes on as in kept.lua.
+-- the text of a string, or what DUMP returns of anything else. One that the caller has kept
+-- begins with 't' if it is a text and 'd' if it is a dump, and goes on as in kept.lua.
 
 -- held returns the type of a key, its value if the type is kind, and whether that is what was
--- kept. The value is nil if the field is not there. It is '' if nothing was kept to compare it
--- with. same tells whether kept stands for a value, as stands_for does. Without it kept only says
+-- kept. The value is '' if nothing was kept to compare it with. same tells whether kept stands for a value, as stands_for does. Without it kept only says
 -- how the value is to be read.
-local function held(key, kind, field, kept, same)
-  if field == '' and string.byte(kept) == 116 then -- 't'
+local function held(key, kind, kept, same)
+  if string.byte(kept) == 116 then -- 't'
     local text = redis.pcall('GET', key)
     if type(text) == 'string' then
       return 'string', text, same and same(kept, text, 't')
@@ -17,7 +15,7 @@ local function held(key, kind, field, kept, same)
     elseif not string.find(text.err, 'WRONGTYPE', 1, true) then
       redis.call('GET', key) -- fails by its name
     end
-  elseif field == '' and kept ~= '' and same then
+  elseif kept ~= '' and same then
     local dump = redis.call('DUMP', key)
     if not dump then
       return 'none'
@@ -28,9 +26,6 @@ local function held(key, kind, field, kept, same)
   local is = redis.call('TYPE', key).ok
   if is ~= kind then
     return is
-  elseif field ~= '' then
-    local text = redis.call('HGET', key, field) or nil
-    return is, text, text and same and same(kept, text, 't')
   elseif kept == '' then
     return is, ''
   end

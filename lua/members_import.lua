@@ -1,18 +1,15 @@
--- Brings back keys that other limiters wrote, or single fields of hashes, where that overwrites
--- nothing it should not. Keys of one limit are a family, and come back together or not at all.
+-- Brings back keys that other limiters wrote, where that overwrites nothing it should not. Keys of one limit are a family, and come back together or not at all.
 --
 -- KEYS          the keys, those of a family next to each other
 -- ARGV[1]       '1' to overwrite what is there, '0' to leave it
--- ARGV[5i - 3]  the number of the family of KEYS[i]
--- ARGV[5i - 2]  its type
--- ARGV[5i - 1]  the field, or '' for the whole key
--- ARGV[5i]      't' and the text of the string or the field, or 'd' and what DUMP returned
--- ARGV[5i + 1]  when it expires in ms since the epoch, or '-1' for never
+-- ARGV[4i - 2]  the number of the family of KEYS[i]
+-- ARGV[4i - 1]  its type
+-- ARGV[4i]      't' and the text of the string, or 'd' and what DUMP returned
+-- ARGV[4i + 1]  when it expires in ms since the epoch, or '-1' for never
 -- Returns       a string of one byte a key: 'i' imported, 'a' already there, 'l' expired by
 --               now, 'u' in use and left, 'f' of another type and left, 'v' left since the
 --               server cannot read the dump, '-' left with another one of its family
--- Cost          a GET and a SET a key; a TYPE, a DUMP or HGET and a RESTORE or HSET for what is
---               no string
+-- Cost          a GET and a SET a key; a TYPE, a DUMP and a RESTORE for what is no string
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -21,10 +18,9 @@ local outcomes, before = {}, {}
 
 -- look finds out what is to become of KEYS[i]; 'w' is to be written.
 local function look(i)
-  local key, kind, field, value = KEYS[i], ARGV[5 * i - 2], ARGV[5 * i - 1], ARGV[5 * i]
-  local expires = tonumber(ARGV[5 * i + 1])
-  local is, has = held(key, kind, field, value)
-  before[i] = has and { is = is, value = has } or { is = is }
+  local key, kind, value, expires = KEYS[i], ARGV[4 * i - 1], ARGV[4 * i], tonumber(ARGV[4 * i + 1])
+  local is, has = held(key, kind, value)
+  before[i] = { value = has }
   if expires >= 0 and expires <= now then
     return 'l'
   elseif is ~= 'none' and is ~= kind then
@@ -38,15 +34,9 @@ local function look(i)
 end
 
 -- put writes a value and its expiry, and returns an error reply if that fails.
-local function put(key, is, field, value, expires)
+local function put(key, value, expires)
   local text = string.sub(value, 2)
-  if field ~= '' then
-    local done = redis.pcall('HSET', key, field, text)
-    if is == 'none' and tonumber(expires) >= 0 and type(done) == 'number' then
-      done = redis.pcall('PEXPIREAT', key, expires)
-    end
-    return done
-  elseif string.byte(value) ~= 116 then
+  if string.byte(value) ~= 116 then
     return redis.pcall('RESTORE', key, tonumber(expires) < 0 and '0' or expires, text, 'REPLACE', 'ABSTTL')
   elseif tonumber(expires) < 0 then
     return redis.pcall('SET', key, text)
@@ -58,15 +48,11 @@ end
 
 -- take_back undoes the writing of KEYS[i].
 local function take_back(i)
-  local key, field, was = KEYS[i], ARGV[5 * i - 1], before[i]
-  if field ~= '' and was.value then
-    redis.call('HSET', key, field, was.value)
-  elseif field ~= '' then
-    redis.call('HDEL', key, field)
-  elseif was.value then
-    put(key, was.is, '', string.sub(ARGV[5 * i], 1, 1) .. was.value, was.expires)
+  local was = before[i]
+  if was.value then
+    put(KEYS[i], string.sub(ARGV[4 * i], 1, 1) .. was.value, was.expires)
   else
-    redis.call('UNLINK', key)
+    redis.call('UNLINK', KEYS[i])
   end
 end
 
@@ -77,7 +63,7 @@ local function write(first, last)
     if outcomes[i] == 'w' then
       local key, was = KEYS[i], before[i]
       was.expires = first < last and was.value and string.format('%.0f', expires_at(key)) or '-1'
-      local done = put(key, was.is, ARGV[5 * i - 1], ARGV[5 * i], ARGV[5 * i + 1])
+      local done = put(key, ARGV[4 * i], ARGV[4 * i + 1])
       if type(done) == 'table' and done.err then
         for earlier = first, i - 1 do
           if outcomes[earlier] == 'i' then
@@ -87,7 +73,7 @@ local function write(first, last)
         end
         outcomes[i] = 'v'
         if string.find(done.err, 'can\'t run this command', 1, true) or string.find(done.err, '^NOPERM') then
-          local command = ARGV[5 * i - 1] ~= '' and 'hset' or string.byte(ARGV[5 * i]) == 116 and 'set' or 'restore'
+          local command = string.byte(ARGV[4 * i]) == 116 and 'set' or 'restore'
           return { err = 'NOPERM this user has no permissions to run the \'' .. command .. '\' command' }
         end
         return done
@@ -103,7 +89,7 @@ while first <= #KEYS do
   while true do
     outcomes[last] = look(last)
     left = left or outcomes[last] == 'f' or outcomes[last] == 'u'
-    if last == #KEYS or ARGV[5 * last + 2] ~= ARGV[5 * first - 3] then
+    if last == #KEYS or ARGV[4 * last + 2] ~= ARGV[4 * first - 2] then
       break
     end
     last = last + 1

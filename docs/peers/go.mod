@@ -8,11 +8,8 @@ replace github.com/limitctl/limitctl => ../..
 
 require (
 	github.com/go-redis/redis_rate/v10 v10.0.1
-	github.com/gomodule/redigo v1.8.9
 	github.com/limitctl/limitctl v0.0.0-00010101000000-000000000000
 	github.com/redis/go-redis/v9 v9.23.0
-	github.com/sethvargo/go-limiter v0.6.0
-	github.com/sethvargo/go-redisstore v0.3.0
 	github.com/throttled/throttled/v2 v2.15.0
 	github.com/ulule/limiter/v3 v3.11.2
 )

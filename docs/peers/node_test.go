@@ -197,20 +197,6 @@ func (p *peer) reset(subject string) {
 	}
 }
 
-// setRemaining does the same as limitctl reset --to-remaining.
-func (p *peer) setRemaining(subject string, remaining int64) {
-	p.t.Helper()
-	entry, has := p.look(subject)
-	if !has {
-		p.t.Fatalf("%s is not in use", subject)
-	}
-	done, err := p.keys.Adjust(p.t.Context(), admin.Adjustment{Key: entry.Key, Limit: entry.Limit,
-		Used: entry.Limit.Capacity() - remaining, Members: entry.Record.Members})
-	if err != nil || !done[0].Done && entry.Remaining != remaining {
-		p.t.Fatalf("%d of %+v could not be set: %+v, %v", remaining, entry, done, err)
-	}
-}
-
 // admits takes units one by one until one is denied, and returns how many were allowed.
 func (p *peer) admits(subject string) (n int64) {
 	p.t.Helper()
@@ -228,8 +214,6 @@ type scenario struct {
 	options      map[string]any
 	// seconds: the library reports whole seconds, rounded up.
 	seconds bool
-	// settable: the remaining units can be set.
-	settable bool
 	// waits: the retry after is the end of the window, or of its block, which the library reports.
 	waits bool
 }
@@ -242,19 +226,18 @@ func TestNode(t *testing.T) {
 		return store.Limit{Count: count, Period: time.Duration(n) * time.Second}
 	}
 	for _, s := range []scenario{
-		{kind: "rate-limiter-flexible", limit: second(7, 60), cost: 3, settable: true, waits: true},
-		{kind: "rate-limiter-flexible", limit: second(3, 60), cost: 1, settable: true, waits: true,
+		{kind: "rate-limiter-flexible", limit: second(7, 60), cost: 3, waits: true},
+		{kind: "rate-limiter-flexible", limit: second(3, 60), cost: 1, waits: true,
 			options: map[string]any{"blockMs": 90_000}},
-		{kind: "rate-limit-redis", limit: second(5, 60), cost: 1, settable: true, waits: true},
-		{kind: "nestjs", limit: second(5, 60), cost: 1, seconds: true, settable: true},
-		{kind: "nestjs", limit: second(4, 60), cost: 1, seconds: true, settable: true, options: map[string]any{"blockMs": 20_000}},
+		{kind: "rate-limit-redis", limit: second(5, 60), cost: 1, waits: true},
+		{kind: "nestjs", limit: second(5, 60), cost: 1, seconds: true},
+		{kind: "nestjs", limit: second(4, 60), cost: 1, seconds: true, options: map[string]any{"blockMs": 20_000}},
 		// The clock of these stands still, but their keys expire by the server's clock.
-		{kind: "upstash-fixed", layout: "upstash", limit: second(6, 3600), cost: 3, settable: true, waits: true},
-		{kind: "upstash-cached", layout: "upstash", limit: second(6, 3600), cost: 1, settable: true, waits: true,
+		{kind: "upstash-fixed", layout: "upstash", limit: second(6, 3600), cost: 3, waits: true},
+		{kind: "upstash-cached", layout: "upstash", limit: second(6, 3600), cost: 1, waits: true,
 			options: map[string]any{"memory": true}},
-		{kind: "upstash-sliding", layout: "upstash", limit: second(9, 3600), cost: 1, settable: true},
-		{kind: "upstash-bucket", layout: "upstash", limit: store.Limit{Count: 2, Period: 15 * time.Minute, Burst: 8}, cost: 4,
-			settable: true},
+		{kind: "upstash-sliding", layout: "upstash", limit: second(9, 3600), cost: 1},
+		{kind: "upstash-bucket", layout: "upstash", limit: store.Limit{Count: 2, Period: 15 * time.Minute, Burst: 8}, cost: 4},
 		{kind: "upstash-regions-fixed", layout: "upstash", limit: second(6, 3600), cost: 2, waits: true},
 		{kind: "upstash-regions-sliding", layout: "upstash", limit: second(9, 3600), cost: 2},
 	} {
@@ -398,17 +381,6 @@ func (s *scenario) operations(p *peer) {
 		}
 		if n := p.admits(subject); n != p.limit.Capacity() {
 			p.t.Errorf("%d of %d were admitted after a reset", n, p.limit.Capacity())
-		}
-		if !s.settable {
-			continue
-		}
-		remaining := i % (p.limit.Capacity() + 1)
-		p.setRemaining(subject, remaining)
-		if s.options["memory"] != nil {
-			p.restart()
-		}
-		if n := p.admits(subject); n != remaining {
-			p.t.Errorf("%d were admitted after %d were set to remain", n, remaining)
 		}
 	}
 }

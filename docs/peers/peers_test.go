@@ -206,48 +206,6 @@ func (c *caller) reset(take func(context.Context) (bool, error)) {
 	}
 }
 
-// setRemaining sets the remaining units of an existing key.
-func (c *caller) setRemaining(remaining int64) {
-	c.t.Helper()
-	ctx := c.t.Context()
-	found := layouts.Found{StoreKey: c.storeKey, Now: store.InstantOf(c.serverTime()), Limit: c.said, Values: []layouts.Value{c.value()}}
-	writes, err := c.layout.(layouts.Setter).SetRemaining(&found, remaining)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	for _, write := range writes {
-		if write.Field != "" {
-			err = c.client.HSet(ctx, write.StoreKey, write.Field, write.Text).Err()
-		} else {
-			err = c.client.Set(ctx, write.StoreKey, write.Text, redis.KeepTTL).Err()
-		}
-		if err == nil && write.TTL > 0 {
-			err = c.client.PExpire(ctx, write.StoreKey, write.TTL).Err()
-		}
-		if err != nil {
-			c.t.Fatal(err)
-		}
-	}
-}
-
-// value returns the value of the key, for the layouts here.
-func (c *caller) value() layouts.Value {
-	c.t.Helper()
-	ctx := c.t.Context()
-	value := layouts.Value{StoreKey: c.storeKey, TTL: c.client.PTTL(ctx, c.storeKey).Val()}
-	switch value.Type = layouts.ValueType(c.client.Type(ctx, c.storeKey).Val()); value.Type {
-	case layouts.StringValue:
-		value.Text = []byte(c.client.Get(ctx, c.storeKey).Val())
-		value.Length = int64(len(value.Text))
-	case layouts.HashValue:
-		for name, text := range c.client.HGetAll(ctx, c.storeKey).Val() {
-			value.Members = append(value.Members, layouts.Member{Name: name, Text: text})
-		}
-		value.Length = int64(len(value.Members))
-	}
-	return value
-}
-
 // wait waits for at most most.
 func (c *caller) wait(most time.Duration) {
 	time.Sleep(time.Duration(c.random.Int64N(int64(most))))

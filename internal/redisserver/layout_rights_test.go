@@ -1,7 +1,6 @@
 package redisserver_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,18 +37,7 @@ func (anyValue) Decode(found *layouts.Found) (layouts.Reading, error) {
 		return layouts.Reading{}, nil
 	}
 	e := admin.Entry{Limit: found.Limit, Decision: store.Decision{Used: max(1, value.Length)}}
-	if strings.HasSuffix(found.StoreKey, "field") {
-		e.Record.Members = []admin.Member{{StoreKey: found.StoreKey, Field: "f", Type: "hash"}}
-	}
 	return layouts.Reading{Entries: []admin.Entry{e}, Certain: true}, nil
-}
-
-func (anyValue) SetRemaining(found *layouts.Found, _ int64) ([]layouts.Write, error) {
-	value := &found.Values[0]
-	if value.Type == layouts.HashValue {
-		return []layouts.Write{{StoreKey: value.StoreKey, Field: "f", Text: "2", TTL: time.Hour}}, nil
-	}
-	return []layouts.Write{{StoreKey: value.StoreKey, Text: "2"}}, nil
 }
 
 // operateLayout does with the keys of another limiter what a role has to do.
@@ -63,21 +51,13 @@ func operateLayout(backend *redisstore.Store, role *redisserver.Role) error {
 		}
 		records = append(records, e.Record)
 	}
-	if len(records) != 6 {
-		return fmt.Errorf("found are %d limits, want 6", len(records))
+	if len(records) != 5 {
+		return fmt.Errorf("found are %d limits, want 5", len(records))
 	}
 	if !role.Writes {
 		return nil
 	}
-	var adjustments []admin.Adjustment
-	for i := range records {
-		if kind := records[i].Members[0].Type; kind == "string" || kind == "hash" {
-			adjustments = append(adjustments, admin.Adjustment{Key: records[i].Key, Limit: limit, Used: 50, Members: records[i].Members})
-		}
-	}
-	_, err := keys.Adjust(ctx, adjustments...)
-	deleted, changed, err2 := keys.Delete(ctx, records...)
-	if err := errors.Join(err, err2); err != nil || deleted != 6 || len(changed) != 3 {
+	if deleted, changed, err := keys.Delete(ctx, records...); err != nil || deleted != 5 || len(changed) != 0 {
 		return fmt.Errorf("deleted are %d, changed %d: %w", deleted, len(changed), err)
 	}
 	for _, replace := range []bool{false, true} {
@@ -102,7 +82,6 @@ func TestDocumentedRightsOfLayouts(t *testing.T) {
 			owner.FlushAll(ctx)
 			owner.Set(ctx, "any:string", 5, time.Hour)
 			owner.HSet(ctx, "any:hash", "f", 5)
-			owner.HSet(ctx, "any:field", "f", 5, "g", 6)
 			owner.RPush(ctx, "any:list", 5)
 			owner.SAdd(ctx, "any:set", 5)
 			owner.ZAdd(ctx, "any:zset", redis.Z{Score: 5, Member: "a"})

@@ -155,9 +155,6 @@ func LayoutRights(storeKey string) []Right {
 		{Command: "zcard", For: looking, Try: []any{"zcard", storeKey}},
 		{Command: "zrange", For: looking, Try: []any{"zrange", storeKey, 0, 0}},
 		{Command: "dump", For: changing, Try: []any{"dump", storeKey}},
-		{Command: "hget", For: changing, Try: []any{"hget", storeKey, ""}},
-		{Command: "hset", For: changing, Try: []any{"hset", storeKey, "", "", ""}, Writes: true}, // a value is missing
-		{Command: "hdel", For: []string{"reset"}, Try: []any{"hdel", storeKey, ""}, Writes: true},
 		{Command: "unlink", For: changing, Try: []any{"unlink", storeKey}, Writes: true},
 		{Command: "restore", For: []string{"undo"}, Try: []any{"restore", storeKey, -1, ""}, Writes: true},
 	}

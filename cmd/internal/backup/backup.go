@@ -128,16 +128,6 @@ func (w *Writer) WriteEntry(e *admin.Entry) error {
 	return w.json.Encode(l)
 }
 
-// WriteUnused writes that keys were not in use. With amends it replaces earlier lines of the same keys.
-func (w *Writer) WriteUnused(amends bool, keys ...store.Key) error {
-	for _, key := range keys {
-		if err := w.json.Encode(line{Subject: key.Subject, Name: key.Name, ExpiresMS: -1, Amends: amends, Unused: true}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // IsUnused reports whether a record of a backup says that its key was not in use.
 func IsUnused(r *admin.Record) bool { return r.Value == nil && r.Members == nil }
 

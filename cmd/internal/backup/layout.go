@@ -29,7 +29,6 @@ type layoutFields struct {
 // part is an [admin.Part].
 type part struct {
 	StoreKey  []byte `json:"store_key"` // may not be UTF-8
-	Field     []byte `json:"field,omitempty"`
 	Type      string `json:"type"`
 	Dump      []byte `json:"dump"`
 	ExpiresMS int64  `json:"expires_ms"`
@@ -38,7 +37,7 @@ type part struct {
 // setLayout fills in the fields for a record of another limiter.
 func (l *line) setLayout(r *admin.Record) {
 	for _, p := range r.Members {
-		l.Parts = append(l.Parts, part{[]byte(p.StoreKey), []byte(p.Field), p.Type, p.Dump, min(expiryOf(p.Expires), latestOfOthers)})
+		l.Parts = append(l.Parts, part{[]byte(p.StoreKey), p.Type, p.Dump, min(expiryOf(p.Expires), latestOfOthers)})
 	}
 	if !utf8.ValidString(r.Key.Subject) {
 		l.KeyBytes = []byte(r.Key.Subject)
@@ -60,7 +59,7 @@ func (e *entry) layout(l *line, limits *memo[string, store.Limit]) error {
 			return err
 		}
 		e.Members = append(e.Members,
-			admin.Member{StoreKey: string(p.StoreKey), Field: string(p.Field), Type: p.Type, Dump: p.Dump, Expires: expires})
+			admin.Member{StoreKey: string(p.StoreKey), Type: p.Type, Dump: p.Dump, Expires: expires})
 	}
 	if l.KeyBytes != nil {
 		e.Key.Subject = string(l.KeyBytes)
@@ -186,13 +185,13 @@ func (m *memo[K, V]) of(key K, find func(K) (V, error)) (V, error) {
 // first store key counts, too.
 type identity struct {
 	store.Key
-	storeKey, field string
+	storeKey string
 }
 
 func identityOf(r *admin.Record) identity {
 	id := identity{Key: r.Key}
 	if len(r.Members) > 0 {
-		id.storeKey, id.field = r.Members[0].StoreKey, r.Members[0].Field
+		id.storeKey = r.Members[0].StoreKey
 	}
 	return id
 }

@@ -27,7 +27,7 @@ type LayoutOptions struct {
 // AddLayoutFlags adds --layout and --limit.
 func (l *LayoutOptions) AddLayoutFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&l.LayoutName, "layout", "", "read the keys of another limiter, by its `NAME` or auto; see limitctl layouts")
+	flags.StringVar(&l.LayoutName, "layout", "", "read the keys of another limiter, by its `NAME` or auto; see docs/layouts.md")
 	flags.StringVar(&l.SaidLimit, "limit", "", "with --layout, the `LIMIT` if it is not in the keys, such as 10/1m,burst=20")
 	cmd.RegisterFlagCompletionFunc("layout", CompleteLayouts)
 	cmd.RegisterFlagCompletionFunc("limit", cobra.NoFileCompletions)

@@ -1,5 +1,4 @@
-// Package keys has the commands that look at keys and change what is used of them: inspect, denials, reset,
-// migrate and layouts.
+// Package keys has the commands that look at keys and reset them: inspect, denials and reset.
 package keys
 
 import (

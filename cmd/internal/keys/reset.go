@@ -47,8 +47,7 @@ it changes nothing. --keep-going changes the keys that were found. The question
 says what is missing.
 
 With --layout it deletes all keys of a limit together. It says what a reset does
-not reach, such as a cache in the limiter's processes. --to-remaining needs the
-limit: give --limit, or write it in the configuration.
+not reach, such as a cache in the limiter's processes.
 
 It first writes the keys that it will change to a backup, and prints the command
 that brings them back. It also writes to the audit log (see limitctl audit).
@@ -105,9 +104,7 @@ func (o *resetOptions) plan(cmd *cobra.Command, args []string) (plan *operation.
 	}
 	plan.Text = plan.Selection.Text
 	if plan.Remaining != nil {
-		if o.Layouts == nil {
-			plan.Remaining.Configured = cli.Configured(o.Globals)
-		}
+		plan.Remaining.Configured = cli.Configured(o.Globals)
 		plan.Text += fmt.Sprintf(" --to-remaining %d", plan.Remaining.Units)
 		if o.atLeast {
 			plan.Text += " --at-least"

@@ -13,7 +13,6 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // BackupPlan says where a backup is written to.
@@ -103,14 +102,6 @@ func (b *backupFile) amend(records []admin.Record) error {
 		return nil
 	}
 	if err := errors.Join(b.writer.Write(true, records...), b.writer.Flush()); err != nil {
-		return b.failed(err)
-	}
-	return nil
-}
-
-// addUnused writes that nothing of keys that are to be changed was in use.
-func (b *backupFile) addUnused(amends bool, keys ...store.Key) error {
-	if err := b.writer.WriteUnused(amends, keys...); err != nil {
 		return b.failed(err)
 	}
 	return nil

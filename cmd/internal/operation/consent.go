@@ -105,7 +105,7 @@ func (r *Runner) confirm(ctx context.Context, observer Observer, consent Consent
 	return err
 }
 
-// Selected is what a reset or a migration is about to change.
+// Selected is what a reset is about to change.
 type Selected struct {
 	// Count is how many keys.
 	Count int
@@ -122,8 +122,6 @@ type Selected struct {
 	Effect    Effect
 	// Incomplete is why not all keys could be looked at, nil if all were.
 	Incomplete error
-	// Migration is what a migration would do; nil for a reset.
-	Migration *Migrated
 }
 
 // LimitCount is how many keys a limit has.

@@ -87,7 +87,6 @@ const (
 	Scanning  Step = "scanning"
 	Resetting Step = "resetting"
 	Restoring Step = "restoring"
-	Migrating Step = "carrying over"
 )
 
 // Progress takes how far a step has come.

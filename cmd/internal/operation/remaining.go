@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -110,9 +108,6 @@ func overridden(limit store.Limit, o *store.Override) store.Limit {
 
 // check returns why the units cannot be left of the limit of an entry.
 func (r *Remaining) check(e *admin.Entry) error {
-	if e.Layout != "" {
-		return r.checkLayout(e)
-	}
 	limit := r.limitOf(e.Key, e.Limit)
 	switch capacity := limit.Capacity(); {
 	case limit.Algorithm == 0 || limit.Count <= 0 || limit.Period <= 0:
@@ -123,39 +118,6 @@ func (r *Remaining) check(e *admin.Entry) error {
 			r.Units, limit, e.StoreKey, capacity)
 	}
 	return nil
-}
-
-// checkLayout is check for the limit of another limiter.
-func (r *Remaining) checkLayout(e *admin.Entry) error {
-	layout, err := layouts.Named(e.Layout)
-	if err != nil {
-		return err
-	}
-	storeKey := output.Printable(e.StoreKey)
-	if _, can := layout.(layouts.Setter); !can {
-		return store.Invalidf("the units that remain cannot be set for key %s: %s does not keep them in a form that allows it; "+
-			"reset it whole, or select keys of other layouts", storeKey, e.Layout)
-	}
-	switch {
-	case !e.RemainingKnown():
-		return store.Invalidf("%d remaining cannot be set for key %s, whose limit is not known%s; give it with --limit, or reset it whole",
-			r.Units, storeKey, inBrackets(e))
-	case e.Limit.Algorithm != 0 && !backup.TakesLimit(e.Limit):
-		return store.Invalidf("%d remaining cannot be set for key %s, whose limit %s is larger than limitctl supports; "+
-			"reset it whole, or select fewer keys", r.Units, storeKey, e.LimitText())
-	case r.Units > e.Limit.Capacity():
-		return store.Invalidf("%d remaining is more than limit %s of key %s holds; give at most %d, or select fewer keys",
-			r.Units, e.LimitText(), storeKey, e.Limit.Capacity())
-	}
-	return nil
-}
-
-// inBrackets is what is known of the limit of an entry, if that is anything.
-func inBrackets(e *admin.Entry) string {
-	if e.Limit == (store.Limit{}) {
-		return ""
-	}
-	return " (" + e.LimitText() + ")"
 }
 
 // question is what to ask before so many keys are adjusted.

@@ -64,6 +64,9 @@ func (r *ResetResult) Missing() []string { return missingParts(r.Incomplete) }
 // Reset finds the selected keys, shows them, asks, and deletes or adjusts them. Without a
 // result nothing was changed.
 func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) (*ResetResult, error) {
+	if plan.Remaining != nil && r.Place.Layout != "" {
+		return nil, store.Invalidf("--to-remaining: limitctl only deletes keys of other limiters")
+	}
 	entry := r.newEntry("reset", plan.Text)
 	remaining, err := r.withOverrides(ctx, plan.Remaining)
 	if err != nil {
@@ -258,7 +261,6 @@ func (r *Runner) adjustBatch(ctx context.Context, t *targets, batch backup.Batch
 		if t.backup != nil {
 			adjustments[i].Kept = batch.Records[i].Value
 		}
-		adjustments[i].Members = batch.Records[i].Members
 	}
 	records, foreign, unknown := batch.Records, done.foreign, done.unknown
 	return r.retry(ctx, new(true), func(ctx context.Context, unsure bool) error {
@@ -300,7 +302,7 @@ func (r *Runner) adjustBatch(ctx context.Context, t *targets, batch backup.Batch
 // usedBefore is how much was in use of a key when its record was kept, else so much as is said.
 func (r *Runner) usedBefore(record *admin.Record, otherwise int64) int64 {
 	var state store.State
-	if len(record.Value) == 0 || len(record.Members) > 0 || state.DecodeRecord(record.Value) != nil {
+	if len(record.Value) == 0 || state.DecodeRecord(record.Value) != nil {
 		return otherwise
 	}
 	return state.Used(store.InstantOf(r.Now()))

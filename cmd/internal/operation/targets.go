@@ -85,13 +85,13 @@ func (t *targets) add(e *admin.Entry, damaged error) error {
 // isLast reports whether an entry is of the same store keys as the one before, and so is deleted
 // with it: other limiters can have several limits in one value, which come one after the other.
 func (t *targets) isLast(e *admin.Entry) bool {
-	if len(e.Record.Members) == 0 || t.remaining != nil {
+	if len(e.Record.Members) == 0 {
 		return false
 	}
 	last := t.last
 	t.last = e.Record.Members
 	return slices.EqualFunc(last, e.Record.Members, func(a, b admin.Member) bool {
-		return a.StoreKey == b.StoreKey && a.Field == b.Field
+		return a.StoreKey == b.StoreKey
 	})
 }
 

@@ -14,8 +14,8 @@ import (
 type kinds map[kind]admin.Member
 
 type kind struct {
-	valueType        string
-	isField, expires bool
+	valueType string
+	expires   bool
 }
 
 // maxKinds is more than there are types of values. A server can name any.
@@ -24,14 +24,14 @@ const maxKinds = 16
 func (k *kinds) add(r *admin.Record) {
 	for i := range r.Members {
 		part := &r.Members[i]
-		is := kind{part.Type, part.Field != "", !part.Expires.IsZero()}
+		is := kind{part.Type, !part.Expires.IsZero()}
 		if _, known := (*k)[is]; known || len(*k) == maxKinds {
 			continue
 		}
 		if *k == nil {
 			*k = kinds{}
 		}
-		(*k)[is] = admin.Member{StoreKey: part.StoreKey, Field: part.Field, Type: part.Type, Expires: part.Expires}
+		(*k)[is] = admin.Member{StoreKey: part.StoreKey, Type: part.Type, Expires: part.Expires}
 	}
 }
 

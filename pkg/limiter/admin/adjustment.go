@@ -10,14 +10,11 @@ type Adjustment struct {
 	Limit store.Limit
 	// Used is the wanted usage in units, from 0 to the capacity of Limit.
 	Used int64
-	// OnlyLess never raises the usage. OnlyMore never lowers it, so that a repeated adjustment charges once,
-	// whatever is taken meanwhile. At most one of them is set.
-	OnlyLess, OnlyMore bool
+	// OnlyLess never raises the usage.
+	OnlyLess bool
 	// Kept is the value of the record that the caller has kept, for instance in a backup; nil for none. It is empty
 	// if the caller has kept that nothing was in use.
 	Kept []byte
-	// Members are the store keys of a record of another limiter. Those with a Dump are what the caller has kept.
-	Members []Member
 }
 
 // Normalize fills in the defaults of a's limit and name, and returns a [store.ErrInvalid] if something is out of
@@ -26,9 +23,6 @@ func (a *Adjustment) Normalize() error {
 	req := store.Request{Key: a.Key, Limit: a.Limit, Cost: a.Used}
 	err := req.Normalize(store.Adjust)
 	a.Key, a.Limit = req.Key, req.Limit
-	if err == nil && a.OnlyLess && a.OnlyMore {
-		return store.Invalidf("key %s is to be adjusted to less alone and to more alone", a.Key)
-	}
 	return err
 }
 
@@ -40,11 +34,8 @@ func (a *Adjustment) Apply(s *store.State, now store.Instant) (before int64, cha
 
 // Wanted returns the usage that a makes of a usage of used.
 func (a *Adjustment) Wanted(used int64) int64 {
-	switch {
-	case a.OnlyLess:
+	if a.OnlyLess {
 		return min(used, a.Used)
-	case a.OnlyMore:
-		return max(used, a.Used)
 	}
 	return a.Used
 }
@@ -57,7 +48,7 @@ type Adjusted struct {
 	// Before and After are the units in use, rounded up, just before and after. They are equal exactly if the key
 	// did not change.
 	Before, After int64
-	// Record is what the key held before the change, if that is not what the caller has kept. Otherwise it has
-	// neither Value nor Members.
+	// Record is what the key held before the change, if that is not what the caller has kept. Otherwise it has no
+	// Value.
 	Record Record
 }

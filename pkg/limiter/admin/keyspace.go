@@ -140,12 +140,9 @@ type Record struct {
 // Member is a value that another limiter wrote, and that Redis holds under one store key.
 type Member struct {
 	StoreKey string
-	// Field is the field of a hash that also has fields of others; empty for the whole value.
-	Field string
 	// Type is the type of the value, as the command TYPE returns it.
 	Type string
-	// Dump is the value as the command DUMP returns it, or the text of the field. It is nil if it was not
-	// requested.
+	// Dump is the value as the command DUMP returns it. It is nil if it was not requested.
 	Dump []byte
 	// Expires is when the store key expires, by the store's clock; zero if it never does.
 	Expires time.Time

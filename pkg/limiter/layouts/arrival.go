@@ -79,46 +79,6 @@ func arrivalEntry(found *Found, interval func(*store.Limit) int64) (entry admin.
 	return entry, s, nil
 }
 
-// arrivalLeaving writes the arrival time in ns since 1970 that leaves so many units. The key is
-// kept until then, and for extra.
-func arrivalLeaving(remaining int64, found *Found, interval func(*store.Limit) int64, extra time.Duration) ([]Write, error) {
-	limit, err := bucketToSet(found.Limit, remaining)
-	if err != nil {
-		return nil, err
-	}
-	s, ok := spacingOf(&limit, interval(&limit))
-	if !ok {
-		return nil, store.Invalidf("a limit of more units than nanoseconds cannot be set")
-	}
-	ahead := s.tolerance - s.interval*remaining
-	if ahead > math.MaxInt64-nanoseconds(found.Now) || time.Duration(ahead) > math.MaxInt64-extra-time.Second {
-		return nil, store.Invalidf("limit %s takes more than two hundred years to come back, which its limiter cannot count", limit)
-	}
-	text := strconv.FormatInt(nanoseconds(found.Now)+ahead, 10)
-	ttl := ceil(time.Duration(ahead), time.Millisecond) + extra
-	return []Write{{StoreKey: found.StoreKey, Text: text, TTL: max(ttl, time.Millisecond)}}, nil
-}
-
-// ceil rounds a duration up to a multiple of a unit, if there is one that a duration can be.
-func ceil(d, unit time.Duration) time.Duration {
-	if d > math.MaxInt64-unit {
-		return d / unit * unit
-	}
-	return (d + unit - 1) / unit * unit
-}
-
-// bucketToSet returns the given limit of a bucket, if it is complete enough to set what remains.
-func bucketToSet(said store.Limit, remaining int64) (store.Limit, error) {
-	entry := admin.Entry{Limit: withAlgorithm(said, store.TokenBucket)}
-	switch capacity := entry.Limit.Capacity(); {
-	case !entry.LimitKnown():
-		return store.Limit{}, store.Invalidf("what remains can be set only if the limit is known; give it with --limit")
-	case remaining < 0 || remaining > capacity:
-		return store.Limit{}, store.Invalidf("%d units cannot remain of a limit of %d", remaining, capacity)
-	}
-	return entry.Limit, nil
-}
-
 // withAlgorithm returns the given part of a limit, with a default algorithm and burst.
 func withAlgorithm(said store.Limit, algorithm store.Algorithm) store.Limit {
 	if said.Algorithm == 0 && said != (store.Limit{}) {
@@ -160,11 +120,9 @@ func (gcraNs) Info() Info {
 	}
 }
 
-// Match implements [Layout]. Those keys are left to throttled and boulder that have a form of
-// their own.
+// Match implements [Layout]. Those keys are left to throttled that have a form of its own.
 func (l gcraNs) Match(storeKey string, asked bool) (store.Key, bool) {
-	_, ofBoulder := parseBucketKey(storeKey)
-	return store.Key{Subject: storeKey, Name: l.Info().Name}, asked || !ofBoulder && !isVaried(storeKey)
+	return store.Key{Subject: storeKey, Name: l.Info().Name}, asked || !isVaried(storeKey)
 }
 
 // Decode implements [Layout]. No key is Certain, also if it is kept until just the time in it: a
@@ -175,9 +133,4 @@ func (gcraNs) Decode(found *Found) (Reading, error) {
 		return Reading{}, err
 	}
 	return lifetime{needed: entry.ResetAfter, passes: true}.reading(found, entry, false)
-}
-
-// SetRemaining implements [Setter].
-func (gcraNs) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	return arrivalLeaving(remaining, found, wholeInterval, 0)
 }

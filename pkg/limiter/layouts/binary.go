@@ -54,17 +54,5 @@ func (r *binaryReader) flag() bool {
 	return b == 1
 }
 
-// length returns the next number in groups of seven bits, the lowest first, as postcard and
-// others write lengths. One that the rest cannot hold has failed.
-func (r *binaryReader) length() int {
-	n, size := binary.Uvarint(r.rest)
-	if r.failed || size <= 0 || n > uint64(len(r.rest)-size) {
-		r.failed, r.rest = true, nil
-		return 0
-	}
-	r.rest = r.rest[size:]
-	return int(n)
-}
-
 // atEnd reports whether everything was read, and nothing behind the end.
 func (r *binaryReader) atEnd() bool { return !r.failed && len(r.rest) == 0 }

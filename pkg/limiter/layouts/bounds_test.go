@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Clocks may differ by two seconds: a layout is as certain of a key that is kept for so much shorter or longer
@@ -23,18 +22,14 @@ func TestClocksMayDiffer(t *testing.T) {
 		{laravel{}, "Redis::throttle", 0, 109_550*millisecond - 2*second, 109_550*millisecond + 2*second},
 		{redisRate{}, "three taken", 0, 17_423_089_027 - 2*second, 17_423_089_027 + 3*second},
 		{throttled{}, "one and a quarter taken", 0, 6500*millisecond - 2*second, 6500*millisecond + 4*second},
-		{boulder{}, "one and a quarter taken", 0, 7500*millisecond - 2*second, 2 * 366 * day},
 		{rackAttack{}, "five", 0, 48_550*millisecond - 2*second, 48_550*millisecond + 4*second},
-		{redisRateWindows{}, "three counted", 0, 48_550*millisecond + 28*second, 92 * second},
-		{kong{}, "advanced: by the window before", 0, 0, 122 * second},
-		{kong{}, "advanced: by the window before", 1, 0, 122 * second},
 		{upstash{}, "sliding", 0, ever, 123 * second},
 	} {
 		name := test.layout.Info().Name
 		for ttl, want := range map[time.Duration]bool{
 			test.least - 1: test.least == ever, test.least: true, test.most: true, test.most + 1: false,
 		} {
-			found := vectorNamed(t, name, test.vector).found(test.layout, store.Key{})
+			found := vectorNamed(t, name, test.vector).found(test.layout)
 			found.Values[test.value].TTL = ttl
 			reading, err := decode(test.layout, found)
 			if err != nil || reading.Certain != want {
@@ -59,7 +54,7 @@ func vectorNamed(t *testing.T, layout, name string) *vector {
 // The clock of a client that writes times may be two seconds ahead, too.
 func TestAClientsClockMayBeAhead(t *testing.T) {
 	for refilledAt, want := range map[string]bool{"1795294333450": true, "1795294333451": false} {
-		found := vectorNamed(t, "upstash", "a bucket").found(upstash{}, store.Key{})
+		found := vectorNamed(t, "upstash", "a bucket").found(upstash{})
 		found.Values[0] = hash(found.Values[0].StoreKey, 40*time.Second, "refilledAt", refilledAt, "tokens", "4")
 		if reading, err := decode((upstash{}), found); err != nil || reading.Certain != want {
 			t.Errorf("refilled at %s: certain is %v, %v; want %v", refilledAt, reading.Certain, err, want)
@@ -83,26 +78,6 @@ func TestAPeriodByAnExpiryAboutRight(t *testing.T) {
 		found := &Found{Now: 1_795_294_331_000_000, Values: []Value{{TTL: ttl}}}
 		if limit := drfLimit(found, []float64{1_795_294_331}); limit.Period != want {
 			t.Errorf("kept for %s: the period is %s, want %s", ttl, limit.Period, want)
-		}
-	}
-}
-
-// A hash that does not tell its period surely is in its first window for a third of the time that it is kept for,
-// by clocks that may differ, unless it is kept for a week.
-func TestAFirstWindowThatSurelyHasNotEnded(t *testing.T) {
-	const now = int64(1_795_294_331_000_000_000) // a float64 tells times apart that are 256 ns apart
-	for _, test := range []struct {
-		kept, age time.Duration
-		want      bool
-	}{
-		{180 * time.Second, -256, false}, {180 * time.Second, 0, true},
-		{180 * time.Second, 58*time.Second - 256, true}, {180 * time.Second, 58 * time.Second, false},
-		{7*day - 3*time.Second, time.Second - 256, true}, {7*day - 3*time.Second, time.Second, false},
-		{0, 0, false},
-	} {
-		ticks := ticks{start: float64(now - int64(test.age))}
-		if got := isInFirstWindow(&ticks, test.kept, now); got != test.want {
-			t.Errorf("after %s, kept for %s: %v, want %v", test.age, test.kept, got, test.want)
 		}
 	}
 }
@@ -135,31 +110,6 @@ func TestBoundsOfLifetimes(t *testing.T) {
 	} { // a minute in milliseconds, given for seconds
 		if is := minute.inMilliseconds(ttl); is != want {
 			t.Errorf("%s looks like milliseconds of a minute: %v, want %v", ttl, is, want)
-		}
-	}
-}
-
-// A key that is set is kept until all of its units are back, rounded up, and for as long as its limiter keeps one:
-// also where it had no expiry, or one of a block that is longer than the period.
-func TestHowLongIsKeptWhatIsSet(t *testing.T) {
-	for _, test := range []struct {
-		layout   Setter
-		storeKey string
-		value    Value
-		limit    store.Limit
-		want     time.Duration // 0 where the expiry stays
-	}{
-		// 7 a minute: 4 units come back in 34.3 s.
-		{redisRate{}, "rate:a", text("rate:a", "312065549.4", time.Minute), store.Limit{Count: 7, Period: time.Minute}, 35 * time.Second},
-		{rateLimiterFlexible{}, "rlflx:a", text("rlflx:a", "3", time.Minute), store.Limit{Count: 7, Period: time.Minute}, 0},
-		{rateLimiterFlexible{}, "rlflx:a", text("rlflx:a", "3", time.Minute+1), store.Limit{Count: 7, Period: time.Minute}, time.Minute},
-		{redisRateWindows{}, "rate:a-29921572", text("rate:a-29921572", "3", -1), store.Limit{Count: 7, Period: time.Minute},
-			90 * time.Second},
-	} {
-		v := vector{storeKey: test.storeKey, values: []Value{test.value}, now: somewhen, limit: test.limit}
-		writes, err := test.layout.SetRemaining(v.found(test.layout, store.Key{}), 3)
-		if err != nil || len(writes) != 1 || writes[0].TTL != test.want {
-			t.Errorf("%s, kept for %s: %+v, %v; want it kept for %s", test.layout.Info().Name, test.value.TTL, writes, err, test.want)
 		}
 	}
 }

@@ -59,3 +59,8 @@ func durationOf(nanoseconds float64) time.Duration {
 	}
 	return time.Duration(nanoseconds)
 }
+
+// ceilMicroseconds rounds ns up to whole µs.
+func ceilMicroseconds(ns float64) time.Duration {
+	return repeated(toInt64(math.Ceil(max(0, ns)/float64(time.Microsecond))), time.Microsecond)
+}

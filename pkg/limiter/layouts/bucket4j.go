@@ -1,7 +1,6 @@
 package layouts
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -59,32 +58,6 @@ func (bucket4j) Decode(found *Found) (Reading, error) {
 		reading.Entries = append(reading.Entries, entry)
 	}
 	return reading, nil
-}
-
-// SetRemaining implements [Setter], for the bandwidth that found.Key names, or the only one.
-func (bucket4j) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	state, err := bucket4jOf(found)
-	if err != nil {
-		return nil, cannotSet(found, err)
-	}
-	var b *bucket4jBandwidth
-	for i, name := range state.names() {
-		if name == found.Key.Name || len(state.bandwidths) == 1 {
-			b = &state.bandwidths[i]
-		}
-	}
-	switch {
-	case b == nil:
-		return nil, store.Invalidf("key %q holds several limits; name one of %s", found.StoreKey, strings.Join(state.names(), ", "))
-	case remaining < 0 || remaining > b.capacity:
-		return nil, store.Invalidf("%d units cannot remain of a bucket of %d", remaining, b.capacity)
-	}
-	b.refillTo(bucket4jNow(found)) // a refill intervally keeps the beginning of its period
-	text := append([]byte(nil), found.Values[0].Text...)
-	for i, number := range []int64{b.lastRefill, remaining, 0} {
-		binary.BigEndian.PutUint64(text[b.offset+8*i:], uint64(number))
-	}
-	return []Write{{StoreKey: found.StoreKey, Text: string(text)}}, nil
 }
 
 func bucket4jOf(found *Found) (*bucket4jState, error) {

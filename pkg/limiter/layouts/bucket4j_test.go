@@ -95,59 +95,6 @@ func bucket4jVectors() []vector {
 	}
 }
 
-// TestBucket4jSetRemaining writes what remains of one bandwidth, and reads it back.
-func TestBucket4jSetRemaining(t *testing.T) {
-	found := &Found{StoreKey: "user-42", Key: store.Key{Subject: "user-42", Name: "bucket4j/per-min"},
-		Now: bucket4jWritten + 7_000_900, Values: []Value{text("user-42", string(unhex(bucket4jThree)), time.Hour)}}
-	writes, err := bucket4j{}.SetRemaining(found, 1)
-	if err != nil || len(writes) != 1 || writes[0].TTL != 0 {
-		t.Fatalf("got %+v, %v", writes, err)
-	}
-	found.Values[0] = text("user-42", writes[0].Text, time.Hour)
-	reading, err := decode(bucket4j{}, found)
-	if err != nil {
-		t.Fatal(err)
-	}
-	set, other := reading.Entries[0], reading.Entries[1]
-	if set.Remaining != 1 || set.ResetAfter != 54*time.Second || other.Remaining != 97 {
-		t.Errorf("read back as %+v", reading.Entries)
-	}
-	found.Key.Name = "bucket4j"
-	const several = `key "user-42" holds several limits; name one of bucket4j/per-min, bucket4j/100/1h`
-	if _, err := (bucket4j{}).SetRemaining(found, 1); err == nil || err.Error() != several {
-		t.Errorf("without a name: %v, want %s", err, several)
-	}
-	found.Key.Name = "bucket4j/100/1h"
-	if _, err := (bucket4j{}).SetRemaining(found, 101); err == nil {
-		t.Error("more remains than the capacity")
-	}
-}
-
-// TestSettingOneOfSeveral sets one of the limits that a value holds.
-func TestSettingOneOfSeveral(t *testing.T) {
-	sources := Sources{{Layout: bucket4j{}}}
-	key := store.Key{Subject: "user-42", Name: "bucket4j/100/1h"}
-	setting, err := sources.Setting(key, "user-42", store.Limit{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	setting.StoreKeys(bucket4jWritten)
-	for _, remaining := range []int64{97, 50} { // what is read, then what is read of what was written
-		entry, in, err := setting.Entry(key, []Value{text("user-42", string(unhex(bucket4jThree)), time.Hour)})
-		if err != nil || !in || entry.Remaining != 97 {
-			t.Fatalf("it reads %+v, %v, %v", entry, in, err)
-		}
-		writes, err := setting.Writes(remaining)
-		if err != nil {
-			t.Fatal(err)
-		}
-		entry, _, _ = setting.Entry(key, []Value{text("user-42", writes[0].Text, time.Hour)})
-		if entry.Remaining != remaining {
-			t.Errorf("%d remain after %d were set", entry.Remaining, remaining)
-		}
-	}
-}
-
 // TestBucket4jRefill holds the arithmetic to that of whole numbers of any size, as long as 64
 // bits hold the library's products: no token comes too early, too late or twice.
 func TestBucket4jRefill(t *testing.T) {

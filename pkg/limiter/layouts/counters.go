@@ -74,65 +74,8 @@ func fromFirst(said store.Limit) store.Limit {
 // couldBePeriod reports whether a TTL is one that a counter of a limit can have.
 func couldBePeriod(ttl time.Duration) bool { return ttl > 0 && ttl <= store.MaxPeriod }
 
-// toCount returns what a counter of the limit must show so that so many units remain.
-func toCount(limit store.Limit, remaining int64) (int64, error) {
-	if limit.Count <= 0 {
-		return 0, store.Invalidf("what remains can be set only if the limit is known; give it with --limit")
-	}
-	if remaining < 0 || remaining > limit.Count {
-		return 0, store.Invalidf("%d units cannot remain of a limit of %d", remaining, limit.Count)
-	}
-	return limit.Count - remaining, nil
-}
-
-// writeCount writes a counter, with an expiry after a period if it has none, as the limiter itself
-// would begin it.
-func writeCount(value *Value, count int64, period time.Duration) Write {
-	write := Write{StoreKey: value.StoreKey, Text: strconv.FormatInt(count, 10)}
-	if value.Type == NoValue || value.TTL < 0 {
-		write.TTL = period
-	}
-	return write
-}
-
-// setCounter is SetRemaining of a limiter that has one counter, kept for a period if it is new.
-func setCounter(value *Value, limit store.Limit, remaining int64, period time.Duration) ([]Write, error) {
-	count, err := toCount(limit, remaining)
-	if err != nil {
-		return nil, err
-	}
-	if period <= 0 && (value.Type == NoValue || value.TTL < 0) {
-		return nil, store.Invalidf("what remains can be set only if the period is known, since the key needs an expiry; " +
-			"say it with --limit")
-	}
-	return []Write{writeCount(value, count, period)}, nil
-}
-
 // plainCounter is for layouts with one counter, which is kept for a period.
 type plainCounter struct{ single }
-
-// SetRemaining implements [Setter].
-func (plainCounter) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	return setCounter(&found.Values[0], found.Limit, remaining, found.Limit.Period)
-}
-
-// setBefore adds to what is written into a window's counter that the window before counts nothing.
-func setBefore(writes []Write, before *Value) []Write {
-	if before.Type == NoValue {
-		return writes
-	}
-	return append(writes, Write{StoreKey: before.StoreKey, Text: "0"})
-}
-
-// cannotSet says why what remains cannot be set of values that the limiter does not write.
-func cannotSet(found *Found, err error) error {
-	return store.Invalidf("key %q holds %s", found.StoreKey, err)
-}
-
-// windowOver is the error for a window that cannot be set, since its limiter looks at the next one.
-func windowOver(found *Found) error {
-	return store.Invalidf("the window of key %q is over, so all of it remains", found.StoreKey)
-}
 
 // blockEntry makes an entry that of a client which is blocked for a while, whatever he has used.
 func blockEntry(entry *admin.Entry, blocked time.Duration) {

@@ -52,8 +52,3 @@ func (djangoRatelimit) Decode(found *Found) (Reading, error) {
 	kept := lifetime{longest: djangoRatelimitKept(found), passes: true}
 	return kept.reading(found, countEntry(limit, count, -1), value.TTL > 0 && value.TTL < longestLimit)
 }
-
-// SetRemaining implements [Setter].
-func (djangoRatelimit) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	return setCounter(&found.Values[0], found.Limit, remaining, djangoRatelimitKept(found))
-}

@@ -120,38 +120,3 @@ func drfLimit(found *Found, latest []float64) store.Limit {
 	}
 	return limit
 }
-
-// SetRemaining implements [Setter]. It keeps the latest requests, and adds some at this instant
-// if there are too few.
-func (drf) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	value := &found.Values[0]
-	latest, err := drfTimes(value)
-	if err != nil {
-		return nil, cannotSet(found, err)
-	}
-	limit := drfLimit(found, latest)
-	count, err := toCount(limit, remaining)
-	const most = 100_000
-	switch {
-	case err != nil:
-		return nil, err
-	case limit.Period <= 0:
-		return nil, store.Invalidf("what remains can be set only if the period is known; give it with --limit")
-	case count > most:
-		return nil, store.Invalidf("a list of %d times is too long to write; leave more units", count)
-	}
-	now := float64(found.Now) / 1e6
-	var kept []float64
-	for _, at := range latest {
-		if now-at < limit.Period.Seconds() && int64(len(kept)) < count {
-			kept = append(kept, at)
-		}
-	}
-	missing := count - int64(len(kept))
-	kept = append(slices.Repeat([]float64{now}, int(missing)), kept...)
-	write := Write{StoreKey: value.StoreKey, Text: pickleTimes(kept)}
-	if missing > 0 || value.TTL < 0 {
-		write.TTL = limit.Period
-	}
-	return []Write{write}, nil
-}

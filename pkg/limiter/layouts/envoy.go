@@ -142,18 +142,3 @@ func isEnvoyDescriptor(descriptor string) bool {
 	address, _, _ = strings.Cut(address, "_")
 	return isAddress(address) || isRange(address)
 }
-
-// SetRemaining implements [Setter].
-func (envoy) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	_, begin, _ := parseEnvoy(found.StoreKey)
-	value := &found.Values[0]
-	units := envoyUnitsOf(begin, found, value)
-	if len(units) != 1 {
-		return nil, store.Invalidf("the key does not name its unit, so the limit must be known; give it with --limit")
-	}
-	if units[0].isOver(begin, found.Now) {
-		return nil, windowOver(found)
-	}
-	limit := envoyEntry(found, 0, units[0], begin).Limit
-	return setCounter(value, limit, remaining, limit.Period)
-}

@@ -68,12 +68,3 @@ func TestEnvoyKeys(t *testing.T) {
 		}
 	}
 }
-
-func TestEnvoySetRemaining(t *testing.T) {
-	v := envoyVectors()[1]
-	checkSet(t, envoy{}, v.found(envoy{}, store.Key{}), 6, Write{StoreKey: v.storeKey, Text: "4"})
-	v = envoyVectors()[2]
-	if _, err := (envoy{}).SetRemaining(v.found(envoy{}, store.Key{}), 6); err == nil {
-		t.Error("it sets what remains of a limit whose unit is not known")
-	}
-}

@@ -33,8 +33,7 @@ func CheckRecord(r *admin.Record, selected store.Pattern) error {
 		if _, usual := layout.Match(part.StoreKey, false); !usual {
 			anyKey = true
 		}
-		// A field is of one of those who share the hash, which others may have selected.
-		isSelected = isSelected || selected.Match(part.StoreKey) || part.Field != ""
+		isSelected = isSelected || selected.Match(part.StoreKey)
 	}
 	if storeKey, exact := selected.Exact(); exact { // it can name a window's key that is not there
 		key, ok := layout.Match(storeKey, true)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -100,51 +99,53 @@ func unpackValues(packed []byte, storeKeys []string) (values []Value) {
 	return values
 }
 
-// FuzzLayouts gives every layout what others may have written.
-func FuzzLayouts(f *testing.F) {
+// FuzzJudge lets all layouts judge whatever others may have written: under no mapping, and under one to any
+// of them. Who claims a key has read it, claims only what was read, and its record can be restored.
+func FuzzJudge(f *testing.F) {
 	all := All()
 	for i, layout := range all {
 		for _, v := range vectors()[layout.Info().Name] {
-			var values []Value
-			for _, storeKey := range layout.Together(v.storeKey, v.limit, v.now) {
-				values = append(values, v.value(storeKey))
-			}
-			f.Add(uint8(i), v.storeKey, true, packValues(values), int64(v.now), v.limit.Count, int64(v.limit.Period),
-				v.limit.Burst, int64(1))
+			f.Add(uint8(i), v.storeKey, packValues(v.values), int64(v.now), v.limit.Count, int64(v.limit.Period), true)
 		}
 	}
 	for i, alike := range corpus() {
-		f.Add(uint8(i), alike.StoreKey, false, packValues([]Value{alike.Value}), int64(corpusNow), int64(i%3), int64(time.Minute),
-			int64(0), int64(0))
+		f.Add(uint8(i), alike.StoreKey, packValues([]Value{alike.Value}), int64(corpusNow), int64(10), int64(time.Minute), i%2 == 0)
 	}
-	f.Fuzz(func(t *testing.T, which uint8, storeKey string, asked bool, packed []byte, now, count, period, burst, remaining int64) {
-		layout := all[int(which)%len(all)]
-		limit := store.Limit{Count: max(0, count%1_000_000_000), Period: max(0, time.Duration(period)%(366*24*time.Hour)),
-			Burst: max(0, burst%1_000_000_000)}
-		if limit.Count == 0 {
-			limit = store.Limit{}
-		}
-		at := store.Instant(now & store.MaxInstant)
-		key, ok := layout.Match(storeKey, asked)
-		if !ok {
+	everything := pattern(f, "*")
+	f.Fuzz(func(t *testing.T, which uint8, storeKey string, packed []byte, now, count, period int64, maps bool) {
+		limit := store.Limit{Count: max(0, count%1_000_000_000), Period: max(0, time.Duration(period)%(366*24*time.Hour))}
+		sources := autoSources()
+		mapped := all[int(which)%len(all)]
+		if len(storeKey) > 1000 { // than any pattern
 			return
 		}
-		if LayoutOf(key) != layout.Info().Name {
-			t.Fatalf("the name of %+v does not begin with the layout's", key)
+		if maps && storeKey != "" {
+			sources = append(Sources{{Layout: mapped, Keys: exactly(t, storeKey), Limit: limit}}, sources...)
 		}
-		together := checkTogether(t, layout, storeKey, asked, limit, at)
-		found := &Found{StoreKey: storeKey, Key: key, Values: unpackValues(packed, together), Now: at, Limit: limit}
-		reading, err := decode(layout, found)
-		if err != nil {
-			if text := err.Error(); text == "" || len(text) > 200 || strings.ContainsAny(text, "\n\x00") {
-				t.Fatalf("the error is %q", text)
+		look := sources.Look(storeKey, &admin.Query{Subjects: everything})
+		if look == nil {
+			return
+		}
+		at := store.Instant(now & store.MaxInstant)
+		if _, ok := mapped.Match(storeKey, true); ok {
+			checkTogether(t, mapped, storeKey, true, limit, at)
+		}
+		storeKeys := look.StoreKeys(at)
+		values := unpackValues(packed, storeKeys)
+		entries, principal, err := look.Judge(func(of string) Value { return values[slices.Index(storeKeys, of)] })
+		if err != nil && (len(entries) > 0 || errors.Is(err, store.ErrForeign) || err.Error() == "") {
+			t.Fatalf("nobody asked for it, and it is %+v, %v", entries, err)
+		}
+		for i := range entries {
+			e := &entries[i]
+			layout, err := Named(e.Layout)
+			if err != nil || !slices.Contains(storeKeys, principal) {
+				t.Fatalf("%+v of %q: %v", e, principal, err)
 			}
-		}
-		for i := range reading.Entries {
-			checkReading(t, layout, &reading.Entries[i], together)
-		}
-		if setter, can := layout.(Setter); can {
-			checkSetter(t, setter, found, remaining, together, err == nil)
+			checkReading(t, layout, e, storeKeys)
+			if err := CheckRecord(&e.Record, exactly(t, e.StoreKey)); err != nil && len(e.Record.Members) > 0 {
+				t.Fatalf("it cannot be restored: %v", err)
+			}
 		}
 	})
 }
@@ -195,20 +196,5 @@ func checkReading(t *testing.T, layout Layout, e *admin.Entry, together []string
 	_ = e.LimitText()
 	if share, known := e.Share(); known && (math.IsNaN(share) || math.IsInf(share, 0)) {
 		t.Fatalf("the share is %v: %+v", share, e)
-	}
-}
-
-func checkSetter(t *testing.T, layout Setter, found *Found, remaining int64, together []string, isDecoded bool) {
-	writes, err := layout.SetRemaining(found, max(0, remaining))
-	if err != nil && isDecoded && !errors.Is(err, store.ErrInvalid) {
-		t.Fatalf("the error is %v", err)
-	}
-	if err != nil {
-		return
-	}
-	for _, write := range writes {
-		if !slices.Contains(together, write.StoreKey) || write.TTL < 0 {
-			t.Fatalf("it writes %+v", write)
-		}
 	}
 }

@@ -10,9 +10,8 @@ import (
 )
 
 // kong is the API gateway with its plugins rate-limiting and response-ratelimiting, which count
-// in the seconds, minutes, hours, days, months and years of the calendar in UTC, and with
-// rate-limiting-advanced of Kong Enterprise; see kongAdvanced.
-type kong struct{}
+// in the seconds, minutes, hours, days, months and years of the calendar in UTC.
+type kong struct{ single }
 
 // The store keys are "ratelimit:<route>:<service>:<client>:<begin in ms>:<period>" and
 // "response-ratelimit:<route>:<service>:<client>:<begin in ms>:<limit>:<period>".
@@ -33,10 +32,9 @@ type kongWindow struct {
 func (kong) Info() Info {
 	return Info{
 		Name: "kong", Called: "a counter of Kong",
-		Writer:  "Kong: rate-limiting, response-ratelimiting, rate-limiting-advanced",
-		Example: "ratelimit:" + kongNobody + ":" + kongNobody + ":203.0.113.9:1795294320000:minute", Type: "string or hash",
-		// Hashes of rate-limiting-advanced begin with a time in seconds.
-		Prefixes: []string{kongRate, kongResponse, "1", "2"}, Needs: "the count",
+		Writer:  "Kong: rate-limiting, response-ratelimiting",
+		Example: "ratelimit:" + kongNobody + ":" + kongNobody + ":203.0.113.9:1795294320000:minute", Type: "string",
+		Prefixes: []string{kongRate, kongResponse}, Needs: "the count",
 		Beyond: "With a sync_rate above 0 each worker of Kong has a count of its own, and adds it to Redis at the next sync.",
 		Source: "github.com/Kong/kong 22246ef2",
 	}
@@ -44,31 +42,17 @@ func (kong) Info() Info {
 
 // Match implements [Layout].
 func (kong) Match(storeKey string, asked bool) (store.Key, bool) {
-	if w, ok := parseKong(storeKey, asked); ok {
-		return store.Key{Subject: w.client, Name: w.name()}, true
+	w, ok := parseKong(storeKey, asked)
+	if !ok {
+		return store.Key{}, false
 	}
-	if w, ok := parseKongAdvanced(storeKey); ok {
-		// Who is limited is in the fields of the hash.
-		return store.Key{Name: w.name()}, true
-	}
-	return store.Key{}, false
-}
-
-// Together implements [Layout].
-func (kong) Together(storeKey string, _ store.Limit, now store.Instant) []string {
-	if w, ok := parseKongAdvanced(storeKey); ok {
-		return w.together(storeKey, now)
-	}
-	return []string{storeKey}
+	return store.Key{Subject: w.client, Name: w.name()}, true
 }
 
 // Decode implements [Layout]. Denied requests count, too. A key is Certain if its route and service are UUIDs, as Kong
 // writes them.
 func (kong) Decode(found *Found) (Reading, error) {
-	w, ok := parseKong(found.StoreKey, true)
-	if !ok {
-		return decodeKongAdvanced(found)
-	}
+	w, _ := parseKong(found.StoreKey, true)
 	value := &found.Values[0]
 	count, err := countOf(value)
 	if err != nil {
@@ -88,18 +72,6 @@ func (kong) Decode(found *Found) (Reading, error) {
 	_, certain := parseKong(found.StoreKey, false)
 	kept := lifetime{longest: w.end.Sub(w.begin), passes: true, never: "Kong/kong#5763", absurd: "Kong/kong#14995"}
 	return kept.reading(found, entry, certain)
-}
-
-// SetRemaining implements [Setter].
-func (kong) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	w, ok := parseKong(found.StoreKey, true)
-	if !ok {
-		return setKongAdvanced(found, remaining)
-	}
-	if !found.Now.Time().Before(w.end) {
-		return nil, windowOver(found)
-	}
-	return setCounter(&found.Values[0], w.limitOf(found.Limit), remaining, w.end.Sub(w.begin))
 }
 
 // parseKong reads a store key from both ends, since clients can be IPv6 addresses and paths. If

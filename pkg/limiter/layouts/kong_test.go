@@ -91,12 +91,3 @@ func TestKongKeys(t *testing.T) {
 		t.Error("other names of routes do not match, although they were asked for")
 	}
 }
-
-func TestKongSetRemaining(t *testing.T) {
-	v := kongVectors()[1]
-	checkSet(t, kong{}, v.found(kong{}, store.Key{}), 2, Write{StoreKey: v.storeKey, Text: "3"})
-	v = kongVectors()[3]
-	if _, err := (kong{}).SetRemaining(v.found(kong{}, store.Key{}), 2); err == nil {
-		t.Error("it sets what remains of a limit that was not said")
-	}
-}

@@ -112,34 +112,3 @@ func (laravel) duration(found *Found, value *Value) (Reading, error) {
 	entry.Defects = lifetime{longest: 2 * limit.Period, needed: left, passes: true}.defects(&entry, found.Values[:1])
 	return Reading{Entries: []admin.Entry{entry}, Certain: certain}, nil
 }
-
-// SetRemaining implements [Setter].
-func (l laravel) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	counter, timer := &found.Values[0], &found.Values[1]
-	if counter.Type == HashValue {
-		reading, err := l.duration(found, counter)
-		if err != nil {
-			return nil, cannotSet(found, err)
-		}
-		entry := &reading.Entries[0]
-		count, err := toCount(entry.Limit, remaining)
-		if err != nil {
-			return nil, err
-		}
-		if entry.ResetAfter == 0 {
-			return nil, windowOver(found)
-		}
-		return []Write{{StoreKey: counter.StoreKey, Field: "count", Text: strconv.FormatInt(count, 10)}}, nil
-	}
-	limit := fromFirst(found.Limit)
-	writes, err := setCounter(counter, limit, remaining, limit.Period)
-	if err != nil || timer.Type != NoValue && timer.TTL >= 0 {
-		return writes, err
-	}
-	if limit.Period <= 0 {
-		return nil, store.Invalidf("what remains can be set only if the period is known, since the timer is gone; give it with --limit")
-	}
-	// Without its timer a counter would count for nothing at the limit.
-	opens := int64(found.Now)/1_000_000 + int64(limit.Period/time.Second)
-	return append(writes, writeCount(timer, opens, limit.Period)), nil
-}

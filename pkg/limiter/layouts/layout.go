@@ -57,14 +57,6 @@ func decode(layout Layout, found *Found) (Reading, error) {
 	return layout.Decode(found)
 }
 
-// Setter is a [Layout] whose values can be written so that any number of units remains.
-type Setter interface {
-	Layout
-	// SetRemaining returns what to write so that remaining units are left at found.Now, for
-	// values that Decode can read. The error is a [store.ErrInvalid] that says what is not known, or does not fit.
-	SetRemaining(found *Found, remaining int64) ([]Write, error)
-}
-
 // Info describes a layout to people.
 type Info struct {
 	// Name is what --layout takes.
@@ -170,16 +162,4 @@ type Reading struct {
 	// Certain: the key, the type, the value and the TTL together can hardly be anything but
 	// this limiter's. Keys without it count as the limiter's only if an operator named the layout.
 	Certain bool
-}
-
-// Write is what a store key is to hold.
-type Write struct {
-	StoreKey string
-	// Field is the field of a hash to set; empty for a string.
-	Field string
-	Text  string
-	// TTL is how long the key is to be kept. 0 keeps the expiry that it has.
-	TTL time.Duration
-	// Gone: the store key is to be deleted, and the other fields do not count.
-	Gone bool
 }

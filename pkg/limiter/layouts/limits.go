@@ -224,22 +224,3 @@ func shareOf(period time.Duration, units, all int64) time.Duration {
 	share, _ := bits.Div64(high, low, uint64(all))
 	return time.Duration(share) * time.Millisecond
 }
-
-// SetRemaining implements [Setter]. A list would have to be written anew, which is left undone.
-func (l limits) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	key, _ := l.parse(found.StoreKey, true)
-	value := &found.Values[0]
-	switch {
-	case value.Type == ListValue:
-		return nil, store.Invalidf("what remains of a moving window cannot be set, since it has the time of each request")
-	case !key.braces:
-		return setCounter(value, key.limit, remaining, key.limit.Period)
-	}
-	count, err := toCount(key.limit, remaining)
-	if err != nil {
-		return nil, err
-	}
-	// All of it counts in this window, and nothing in the one before.
-	write := Write{StoreKey: value.StoreKey, Text: strconv.FormatInt(count, 10), TTL: 2 * key.limit.Period}
-	return setBefore([]Write{write}, &found.Values[1]), nil
-}

@@ -325,19 +325,6 @@ func TestLimitsAreSelectedByTheirOwnKey(t *testing.T) {
 	}
 }
 
-// A hash of counters that is kept longer than two of its windows is not a gateway's.
-func TestCountersOfMinutesAreNotKongs(t *testing.T) {
-	const storeKey = "1795294320:60:views"
-	for ttl, certain := range map[time.Duration]bool{100 * time.Second: true, time.Hour: false} {
-		key, _ := kong{}.Match(storeKey, false)
-		found := &Found{StoreKey: storeKey, Key: key, Now: 1_795_294_335_000_000,
-			Values: []Value{hash(storeKey, ttl, "/home", "4"), {StoreKey: "1795294260:60:views", Type: NoValue}}}
-		if reading, err := decode((kong{}), found); err != nil || reading.Certain != certain {
-			t.Errorf("kept for %s: %+v, %v", ttl, reading, err)
-		}
-	}
-}
-
 // Numbers that no limiter writes wrap around nowhere.
 func TestHugeNumbersStayInBounds(t *testing.T) {
 	limit := store.Limit{Algorithm: store.TokenBucket, Count: store.MaxCount, Period: store.MinPeriod, Burst: store.MaxCount}
@@ -347,9 +334,7 @@ func TestHugeNumbersStayInBounds(t *testing.T) {
 		upstash{}:    text("@upstash/ratelimit:a:29921572", "9223372036854775807", time.Minute),
 		redisRate{}:  text("rate:x", "2147483647", time.Minute),
 		tokenHash{}:  hash("bucket:x", time.Minute, "tokens", "-9e18", "last_refill", "1795294331"),
-		sethvargo{}:  hash("x", time.Minute, "s", "1795294320000000000", "t", "0", "i", "60000000000", "m", "10", "k", "2e18"),
 		apisix{}:     text("plugin-limit-countx:y", "-9223372036854775808", time.Minute),
-		kong{}:       hash("1795294320:60:ns", time.Minute, "a", "9223372036854775807"),
 		traefik{}:    hash("rate:a@b:c", time.Minute, "last", "1795294331000000", "tokens", "-1e300"),
 	} {
 		key, ok := layout.Match(v.StoreKey, true)
@@ -369,25 +354,6 @@ func TestHugeNumbersStayInBounds(t *testing.T) {
 		if e := &reading.Entries[0]; e.Used < 0 || e.Remaining < 0 || e.RetryAfter < 0 || e.ResetAfter < 0 ||
 			e.Allowed && e.Remaining == 0 && e.UsedKnown() && e.LimitKnown() {
 			t.Errorf("%s: %+v", layout.Info().Name, e)
-		}
-	}
-}
-
-// A hash with a counter of each page in it, by the minute and for ever, can be a statistic: it is told
-// with what is wrong with it if it is Kong's, and left.
-func TestKeptForEverIsUnsure(t *testing.T) {
-	const storeKey = "1795294320:60:pages"
-	for _, now := range []store.Instant{1_795_294_335_000_000, 1_795_394_335_000_000} {
-		look := autoSources().Look(storeKey, &admin.Query{Subjects: pattern(t, "*")})
-		look.StoreKeys(now)
-		entries, _, err := look.Judge(func(other string) Value {
-			if other == storeKey {
-				return hash(storeKey, -1, "/index", "81734")
-			}
-			return Value{StoreKey: other, Type: NoValue}
-		})
-		if len(entries) > 0 || err == nil || !strings.Contains(err.Error(), "may be of kong: no expiry, so the key stays") {
-			t.Errorf("at %d: it is claimed: %+v, %v", now, entries, err)
 		}
 	}
 }

@@ -70,12 +70,3 @@ func (nestjs) Decode(found *Found) (Reading, error) {
 	certain := isSHA256(found.Key.Subject) && counter.TTL <= store.MaxPeriod && block.TTL <= store.MaxPeriod
 	return lifetime{passes: true}.reading(found, entry, certain)
 }
-
-// SetRemaining implements [Setter]. It ends a block.
-func (nestjs) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	writes, err := setCounter(&found.Values[0], found.Limit, remaining, found.Limit.Period)
-	if block := &found.Values[1]; err == nil && block.Type != NoValue {
-		writes = append(writes, Write{StoreKey: block.StoreKey, Gone: true})
-	}
-	return writes, err
-}

@@ -8,8 +8,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// The greatest bursts, of which one unit comes back in a year: no time to wait is less than it is, and
-// what is written expires no earlier than the bucket is full, as far as a duration goes.
+// The greatest bursts, of which one unit comes back in a year: no time to wait is less than it is.
 func TestLimitsThatTakeAges(t *testing.T) {
 	const longest = time.Duration(math.MaxInt64)
 	ages := store.Limit{Count: 1, Period: store.MaxPeriod, Burst: store.MaxCount}
@@ -19,7 +18,6 @@ func TestLimitsThatTakeAges(t *testing.T) {
 		storeKey      string
 		values        []Value
 		resets, retry time.Duration // 0 is not looked at
-		refuses       bool          // to set what remains
 	}{
 		{layout: spring{}, storeKey: "request_rate_limiter.{a}.tokens", values: []Value{
 			text("request_rate_limiter.{a}.tokens", "0", time.Hour), text("request_rate_limiter.{a}.timestamp", "1795294335", time.Hour)},
@@ -33,12 +31,8 @@ func TestLimitsThatTakeAges(t *testing.T) {
 		{layout: upstash{}, storeKey: "@upstash/ratelimit:a", values: []Value{
 			hash("@upstash/ratelimit:a", time.Hour, "refilledAt", "1795294335000", "tokens", "-1000000000")},
 			resets: store.MaxPeriod, retry: longest},
-		{layout: apisix{}, storeKey: apisixRequest + "a", values: []Value{
-			hash(apisixRequest+"a", time.Hour, "excess", "999999999999999", "last", "1795294335000")}},
-		{layout: redisRate{}, storeKey: "rate:a", values: []Value{text("rate:a", "312261535.5", time.Hour)}, refuses: true},
-		{layout: throttled{}, storeKey: "a", values: []Value{text("a", "1795294338950000000", time.Hour)}, refuses: true},
-		{layout: boulder{}, storeKey: "5:example.com", values: []Value{text("5:example.com", "1795294338950000000", time.Hour)},
-			refuses: true},
+		{layout: redisRate{}, storeKey: "rate:a", values: []Value{text("rate:a", "312261535.5", time.Hour)}},
+		{layout: throttled{}, storeKey: "a", values: []Value{text("a", "1795294338950000000", time.Hour)}},
 		{layout: traefik{}, storeKey: "rate:a@file:b", values: []Value{
 			hash("rate:a@file:b", time.Hour, "last", "1795294335000000", "tokens", "0")}, resets: longest},
 		{layout: tokenHash{}, storeKey: "a", values: []Value{hash("a", time.Hour, "tokens", "0", "last_refill", "1795294335")},
@@ -46,7 +40,7 @@ func TestLimitsThatTakeAges(t *testing.T) {
 	} {
 		name := test.layout.Info().Name
 		v := vector{name: "ages", storeKey: test.storeKey, values: test.values, now: now, limit: ages}
-		found := v.found(test.layout, store.Key{})
+		found := v.found(test.layout)
 		reading, err := decode(test.layout, found)
 		if err != nil || len(reading.Entries) != 1 {
 			t.Errorf("%s: %+v, %v", name, reading, err)
@@ -57,33 +51,19 @@ func TestLimitsThatTakeAges(t *testing.T) {
 		if test.resets > 0 && e.ResetAfter != test.resets || test.retry > 0 && e.RetryAfter != test.retry {
 			t.Errorf("%s: resets in %d, want %d; retry after %d, want %d", name, e.ResetAfter, test.resets, e.RetryAfter, test.retry)
 		}
-		for _, remaining := range []int64{0, 1} {
-			writes, err := test.layout.(Setter).SetRemaining(found, remaining)
-			if test.refuses != (err != nil) {
-				t.Errorf("%s: %+v, %v", name, writes, err)
-			}
-			for _, w := range writes {
-				if name != "apisix" && w.TTL < longest-time.Second {
-					t.Errorf("%s: %+v expires in %s", name, w, w.TTL)
-				}
-			}
-		}
 	}
 	// A count of all that somebody else has set has no such bound.
 	const key = "@upstash/ratelimit:a"
 	v := vector{storeKey: key, now: now, limit: store.Limit{Count: 10, Period: time.Minute}, values: []Value{
 		hash(key, time.Hour, "refilledAt", "1795294335000", "tokens", "-1000"),
 		text("@upstash/ratelimit"+upstashDynamic, "9223372036854775807", -1)}}
-	if reading, err := decode((upstash{}), v.found(upstash{}, store.Key{})); err == nil {
+	if reading, err := decode((upstash{}), v.found(upstash{})); err == nil {
 		t.Errorf("of the greatest count it reads %+v", reading.Entries)
 	}
 	v.values[1].Text, v.values[1].Length = []byte("2305843009213693951"), 19
-	found := v.found(upstash{}, store.Key{})
+	found := v.found(upstash{})
 	reading, err := decode((upstash{}), found)
 	if err != nil || reading.Entries[0].Used != 2305843009213693951+1000 {
 		t.Errorf("of a great count it reads %+v, %v", reading, err)
-	}
-	if writes, err := (upstash{}).SetRemaining(found, 5); err != nil || writes[0].TTL < longest-time.Second {
-		t.Errorf("of a great count it writes %+v, %v", writes, err)
 	}
 }

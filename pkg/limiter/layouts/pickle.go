@@ -79,16 +79,3 @@ func parsePickledTimes(text []byte) (times []float64, whole bool, err error) {
 	}
 	return times, false, nil
 }
-
-// pickleTimes writes a list of numbers, so that Python reads it.
-func pickleTimes(times []float64) string {
-	text := []byte{pickleProto, 4, pickleList, pickleMemoize}
-	if len(times) > 0 {
-		text = append(text, pickleMark)
-		for _, at := range times {
-			text = binary.BigEndian.AppendUint64(append(text, pickleFloat), math.Float64bits(at))
-		}
-		text = append(text, pickleAppends)
-	}
-	return string(append(text, pickleStop))
-}

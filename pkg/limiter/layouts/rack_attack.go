@@ -109,25 +109,3 @@ func windowCounter(found *Found, count, index int64) (entry admin.Entry, agree b
 	entry.Defects = lifetime{longest: w.period + time.Second, needed: max(0, until), passes: true}.defects(&entry, found.Values)
 	return entry, agrees(until, found.Values[0].TTL, 2*time.Second)
 }
-
-// SetRemaining implements [Setter].
-func (r rackAttack) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	key, _ := r.parse(found.StoreKey)
-	if key.index == 0 {
-		return nil, store.Invalidf("a ban has no units; reset it instead")
-	}
-	return setWindowCounter(found, key.index, remaining)
-}
-
-// setWindowCounter is SetRemaining for the counter of a numbered window in seconds.
-func setWindowCounter(found *Found, index, remaining int64) ([]Write, error) {
-	value := &found.Values[0]
-	if value.Type != StringValue {
-		return nil, store.Invalidf("what remains can be set only for a counter")
-	}
-	w, limit := windowOf(found.Limit, store.FixedWindow, index, time.Second, 0, found.Now)
-	if w.period == 0 || w.age(found.Now) > 0 {
-		return nil, windowOver(found)
-	}
-	return setCounter(value, limit, remaining, w.until(found.Now)+time.Second)
-}

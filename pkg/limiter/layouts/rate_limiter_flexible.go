@@ -44,13 +44,3 @@ func (rateLimiterFlexible) Decode(found *Found) (Reading, error) {
 	certain := strings.HasPrefix(found.StoreKey, "rlflx:") && points >= 0 && couldBePeriod(value.TTL)
 	return Reading{Entries: []admin.Entry{entry}, Certain: certain}, nil
 }
-
-// SetRemaining implements [Setter]. It ends a block.
-func (rateLimiterFlexible) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	period := found.Limit.Period
-	writes, err := setCounter(&found.Values[0], found.Limit, remaining, period)
-	if err == nil && found.Values[0].TTL > period {
-		writes[0].TTL = period
-	}
-	return writes, err
-}

@@ -46,8 +46,3 @@ func (redisCell) Decode(found *Found) (Reading, error) {
 	}
 	return lifetime{needed: entry.ResetAfter, passes: true}.reading(found, entry, false)
 }
-
-// SetRemaining implements [Setter].
-func (redisCell) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	return arrivalLeaving(remaining, found, redisCellInterval, 0)
-}

@@ -106,31 +106,3 @@ func (redisRate) Decode(found *Found) (Reading, error) {
 	// The key is kept until the arrival time, rounded up to seconds.
 	return lifetime{needed: entry.ResetAfter, passes: true}.reading(found, entry, agrees(entry.ResetAfter, value.TTL, time.Second))
 }
-
-// SetRemaining implements [Setter].
-func (redisRate) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	limit, err := bucketToSet(found.Limit, remaining)
-	if err != nil {
-		return nil, err
-	}
-	steps := stepsOf(&limit, 0, found.Now)
-	steps.arrival = steps.now + float64(limit.Capacity()-remaining)*steps.interval
-	// The sum above and the library's steps round differently, by a few of the least steps.
-	for range 16 {
-		left, _ := steps.take(0)
-		switch units := int64(math.Floor(left)); {
-		case units < remaining && steps.arrival > steps.now:
-			steps.arrival = math.Nextafter(steps.arrival, 0)
-		case units > remaining:
-			steps.arrival = math.Nextafter(steps.arrival, math.Inf(1))
-		default:
-			if steps.arrival > math.MaxInt32 {
-				return nil, store.Invalidf("limit %s comes back after 2085, which is too late to be set", limit)
-			}
-			ttl := time.Duration(math.Ceil(steps.arrival-steps.now)) * time.Second
-			return []Write{{StoreKey: found.StoreKey, Text: strconv.FormatFloat(steps.arrival, 'g', 17, 64), TTL: max(ttl, time.Second)}},
-				nil
-		}
-	}
-	return nil, store.Invalidf("the limit is too fast to be set: %s counts in steps of 60 ns", redisRate{}.Info().Name)
-}

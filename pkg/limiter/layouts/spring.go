@@ -108,18 +108,3 @@ func springEntry(found *Found, tokens float64, counted int64) admin.Entry {
 	entry.RetryAfter, entry.ResetAfter = until(1), until(capacity)
 	return entry
 }
-
-// SetRemaining implements [Setter].
-func (spring) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	limit, err := bucketToSet(found.Limit, remaining)
-	if err != nil {
-		return nil, err
-	}
-	fill := float64(limit.Capacity()) / (float64(limit.Count) / limit.Period.Seconds())
-	kept := repeated(toInt64(math.Floor(2*fill)), time.Second)
-	seconds := int64(found.Now) / int64(time.Second/time.Microsecond)
-	return []Write{
-		{StoreKey: found.Values[0].StoreKey, Text: strconv.FormatInt(remaining, 10), TTL: kept},
-		{StoreKey: found.Values[1].StoreKey, Text: strconv.FormatInt(seconds, 10), TTL: kept},
-	}, nil
-}

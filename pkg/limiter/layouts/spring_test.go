@@ -1,7 +1,6 @@
 package layouts
 
 import (
-	"testing"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -40,16 +39,5 @@ func springVectors() []vector {
 			values: []Value{text(tokens, "NaN", time.Second), text(timestamp, "1795294330", time.Second)}},
 		{name: "a time in ms", storeKey: tokens, key: key, wrong: "impossible tokens or an impossible time",
 			values: []Value{text(tokens, "1", time.Second), text(timestamp, "1795294330000", time.Second)}},
-	}
-}
-
-// TestSpringSetRemaining writes both keys, as the limiter itself would.
-func TestSpringSetRemaining(t *testing.T) {
-	v := springVectors()[1]
-	found := v.found(spring{}, store.Key{})
-	checkSet(t, spring{}, found, 4, Write{StoreKey: v.values[0].StoreKey, Text: "4", TTL: 10 * time.Second},
-		Write{StoreKey: v.values[1].StoreKey, Text: "1795294331", TTL: 10 * time.Second})
-	if _, err := (spring{}).SetRemaining(found, 11); err == nil {
-		t.Error("more remains than the burst")
 	}
 }

@@ -9,9 +9,6 @@ import (
 // errNoUnit says that begin and expiry of a counter fit the window of no unit of time, such as a minute.
 var errNoUnit = errors.New("a counter whose window fits no unit")
 
-// errNotHash is of a hash of counters that holds something else.
-var errNotHash = errors.New("a hash whose fields are not counters")
-
 // cutLastColon cuts a text at its last colon.
 func cutLastColon(text string) (before, after string, found bool) {
 	i := strings.LastIndexByte(text, ':')

@@ -100,27 +100,3 @@ func redisCellVectors() []vector {
 			want: []admin.Entry{{Limit: limit, ResetTold: true,
 				Decision: store.Decision{Allowed: true, Used: 2, Remaining: 2, ResetAfter: 333_335_000}}}})
 }
-
-func boulderVectors() []vector {
-	const storeKey = "5:example.com"
-	key := store.Key{Subject: "example.com", Name: "boulder/CertificatesPerDomain"}
-	name := func(storeKey, subject, name string) vector {
-		return vector{name: name, storeKey: storeKey, key: store.Key{Subject: subject, Name: name}, now: arrivalNow}
-	}
-	vectors := arrivalVectors(storeKey, key, boulderKept, true)
-	for i := range vectors {
-		if d := vectors[i].want; len(d) > 0 && len(d[0].Defects) > 0 {
-			d[0].Defects[0].Text += " (letsencrypt/boulder#7720)"
-		}
-	}
-	return append(vectors,
-		vector{name: "spent from: kept for all of the burst", storeKey: storeKey, key: key, now: arrivalNow, certain: true,
-			limit:  arrivalSaid,
-			values: []Value{text(storeKey, "1795294338950000000", 30*time.Second)},
-			want: []admin.Entry{{Limit: arrivalLimit, ResetTold: true,
-				Decision: store.Decision{Allowed: true, Used: 2, Remaining: 3, ResetAfter: 7500 * time.Millisecond}}}},
-		name("1:64.112.117.1", "64.112.117.1", "boulder/NewRegistrationsPerIPAddress"),
-		name("2:2602:80a:6000::/48", "2602:80a:6000::/48", "boulder/NewRegistrationsPerIPv6Range"),
-		name("4:12345:example.com", "12345:example.com", "boulder/FailedAuthorizationsPerDomainPerAccount"),
-		name("10:12345", "12345", "boulder/10"))
-}

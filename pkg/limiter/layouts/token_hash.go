@@ -4,7 +4,6 @@ import (
 	"errors"
 	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -82,46 +81,4 @@ func (l tokenHash) Decode(found *Found) (Reading, error) {
 	}
 	certain := exact && ago > -time.Minute && value.TTL >= 0 && value.TTL < longestLimit
 	return kept.reading(found, entry, certain)
-}
-
-// SetRemaining implements [Setter]. The bucket is full no earlier than it would have been.
-func (l tokenHash) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	_, at, _, err := l.parse(found)
-	if err != nil {
-		return nil, cannotSet(found, err)
-	}
-	limit, err := bucketToSet(found.Limit, remaining)
-	if err != nil {
-		return nil, err
-	}
-	var ttl time.Duration
-	if kept := found.Values[0].TTL; kept >= 0 {
-		full := float64(limit.Capacity()-remaining) * float64(limit.Period) / float64(limit.Count)
-		if needed := ceil(durationOf(full), time.Second); needed > kept {
-			ttl = needed
-		}
-	}
-	return []Write{
-		{StoreKey: found.StoreKey, Field: "tokens", Text: strconv.FormatInt(remaining, 10), TTL: ttl},
-		{StoreKey: found.StoreKey, Field: at.field, Text: at.now(found.Now), TTL: ttl},
-	}, nil
-}
-
-// now writes an instant as the bucket's limiter does.
-func (r refilled) now(now store.Instant) string {
-	ns := nanoseconds(now)
-	if strings.ContainsAny(r.text, ".") && r.unit >= time.Millisecond {
-		digits := 6
-		if r.unit == time.Millisecond {
-			digits = 3
-		}
-		return strconv.FormatInt(ns/int64(r.unit), 10) + "." + fraction(ns%int64(r.unit), digits)
-	}
-	return strconv.FormatInt(ns/int64(r.unit), 10)
-}
-
-// fraction writes the part of a unit in so many digits.
-func fraction(part int64, digits int) string {
-	text := strconv.FormatInt(part/int64(time.Microsecond), 10)
-	return strings.Repeat("0", max(0, digits-len(text))) + text
 }

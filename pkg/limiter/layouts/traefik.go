@@ -95,18 +95,3 @@ func (traefik) parse(value *Value) (last int64, tokens float64, err error) {
 	}
 	return int64(lastFloat), tokens, nil
 }
-
-// SetRemaining implements [Setter]. If the limit is known, the key is kept until the bucket is
-// full, which Traefik does not do by itself.
-func (l traefik) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	limit, err := bucketToSet(found.Limit, remaining)
-	if err != nil {
-		return nil, err
-	}
-	pace := traefikPaceOf(&limit)
-	full := ceil(durationOf(float64(limit.Capacity()-remaining)/pace.rate*1000), time.Second)
-	return []Write{
-		{StoreKey: found.StoreKey, Field: "last", Text: strconv.FormatInt(int64(found.Now), 10), TTL: max(pace.kept, full)},
-		{StoreKey: found.StoreKey, Field: "tokens", Text: strconv.FormatInt(remaining, 10), TTL: max(pace.kept, full)},
-	}, nil
-}

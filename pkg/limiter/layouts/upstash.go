@@ -172,24 +172,6 @@ func (upstash) split(found *Found) (values []Value, dynamic int64, err error) {
 	return values, dynamic, nil
 }
 
-// SetRemaining implements [Setter]. Of a limiter of several regions each has its own hash, so it
-// cannot be set.
-func (u upstash) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	key, _ := u.parse(found.StoreKey)
-	values, dynamic, err := u.split(found)
-	if err != nil {
-		return nil, cannotSet(found, err)
-	}
-	if _, is := values[0].Field("refilledAt"); is || key.index == 0 {
-		said := found.Limit
-		if dynamic > 0 {
-			said.Burst = dynamic
-		}
-		return u.setBucket(found, said, &values[0], remaining)
-	}
-	return u.setWindows(found, &key, dynamic, values, remaining)
-}
-
 // upstashSum returns what a window's value counts. unknown: it has more requests than were read.
 func upstashSum(value *Value) (sum int64, unknown bool, err error) {
 	switch value.Type {
@@ -272,24 +254,4 @@ func (upstash) bucket(found *Found, said store.Limit, value *Value) (Reading, er
 	// It is kept until it is full, counted from the last request.
 	entry.Defects = lifetime{needed: needed, passes: true}.defects(&entry, []Value{*value})
 	return Reading{Entries: []admin.Entry{entry}, Certain: certain}, nil
-}
-
-func (upstash) setBucket(found *Found, said store.Limit, value *Value, remaining int64) ([]Write, error) {
-	limit, err := bucketToSet(said, remaining)
-	if err != nil {
-		return nil, err
-	}
-	b := upstashBucket{refilledAt: int64(found.Now) / 1000}
-	if value.Type != NoValue {
-		if b, err = upstashBucketOf(value); err != nil {
-			return nil, cannotSet(found, err)
-		}
-	}
-	b.refill(limit, found.Now)
-	missing := max(1, limit.Capacity()-remaining)
-	ttl := repeated((missing-1)/limit.Count+1, limit.Period)
-	return []Write{
-		{StoreKey: value.StoreKey, Field: "refilledAt", Text: strconv.FormatInt(b.refilledAt, 10), TTL: ttl},
-		{StoreKey: value.StoreKey, Field: "tokens", Text: strconv.FormatInt(remaining, 10), TTL: ttl},
-	}, nil
 }

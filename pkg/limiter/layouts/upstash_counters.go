@@ -154,25 +154,3 @@ func (u upstash) windowsOf(found *Found, key *upstashKey, dynamic int64, values 
 func slides(value *Value, w window, now store.Instant) bool {
 	return value.Type != NoValue && value.TTL > w.until(now)+w.period+time.Second/2
 }
-
-func (u upstash) setWindows(found *Found, key *upstashKey, dynamic int64, values []Value, remaining int64) ([]Write, error) {
-	w, limit, alone := u.windowsOf(found, key, dynamic, values)
-	if alone {
-		return nil, windowOver(found)
-	}
-	for i := range values {
-		if values[i].Type == HashValue {
-			return nil, store.Invalidf("what remains cannot be set of a limit that several regions count")
-		}
-	}
-	kept := w.period
-	var writes []Write
-	if limit.Algorithm == store.SlidingCounter {
-		kept = 2*w.period + time.Second
-		if values[1].Type != NoValue { // all of it counts in this window
-			writes = append(writes, Write{StoreKey: values[1].StoreKey, Text: "0"})
-		}
-	}
-	counter, err := setCounter(&values[0], limit, remaining, kept)
-	return append(counter, writes...), err
-}

@@ -59,5 +59,10 @@ func (f *layoutKeys) Decide(context.Context, store.Op, []store.Request, []store.
 	return store.Invalidf("only the limiter that wrote the keys can decide by them")
 }
 
+// Adjust implements [admin.Keyspace].
+func (f *layoutKeys) Adjust(context.Context, ...admin.Adjustment) ([]admin.Adjusted, error) {
+	return nil, store.Invalidf("limitctl only deletes keys of other limiters")
+}
+
 // Close implements [store.Store].
 func (f *layoutKeys) Close() error { return f.store.Close() }

@@ -31,10 +31,6 @@ func TestLayoutChangesWhileTheServerStalls(t *testing.T) {
 	}
 	server.Do("HSET", "bucket:h", "n", 5)
 	records := recordsOf(t, keys)
-	adjustments := make([]admin.Adjustment, len(records))
-	for i := range records {
-		adjustments[i] = admin.Adjustment{Key: records[i].Key, Limit: tenAMinute, Used: 1, Members: records[i].Members}
-	}
 	for verb, change := range map[string]func(admin.Keyspace) error{
 		"deletion": func(keys admin.Keyspace) error { _, _, err := keys.Delete(ctx, records...); return err },
 		"import":   func(keys admin.Keyspace) error { _, err := keys.Import(ctx, true, records...); return err },
@@ -56,7 +52,6 @@ func TestLayoutChangesWhileTheServerStalls(t *testing.T) {
 	for name, change := range map[string]func() error{
 		"deletion": func() error { _, _, err := keys.Delete(ctx, records...); return err },
 		"import":   func() error { _, err := keys.Import(ctx, true, records...); return err },
-		"adjust":   func() error { _, err := keys.Adjust(ctx, adjustments...); return err },
 		"scan": func() error {
 			_, errs := scanned(t, keys, admin.Query{})
 			return errors.Join(errs...)

@@ -70,11 +70,6 @@ func (p pair) Decode(found *layouts.Found) (layouts.Reading, error) {
 	return reading(err, e)
 }
 
-func (p pair) SetRemaining(found *layouts.Found, remaining int64) ([]layouts.Write, error) {
-	text := strconv.FormatInt(found.Limit.Capacity()-remaining, 10)
-	return []layouts.Write{{StoreKey: found.Values[0].StoreKey, Text: text}}, nil
-}
-
 // bucket is a hash with one number, n.
 type bucket struct{ layout }
 
@@ -89,35 +84,6 @@ func (b bucket) Decode(found *layouts.Found) (layouts.Reading, error) {
 	text, _ := value.Field("n")
 	e, err := counted(found, text)
 	return reading(err, e)
-}
-
-func (b bucket) SetRemaining(found *layouts.Found, remaining int64) ([]layouts.Write, error) {
-	text := strconv.FormatInt(found.Limit.Capacity()-remaining, 10)
-	return []layouts.Write{{StoreKey: found.StoreKey, Field: "n", Text: text}}, nil
-}
-
-// shared is a hash that has a counter of each subject in a field.
-type shared struct{ layout }
-
-func (s shared) Decode(found *layouts.Found) (layouts.Reading, error) {
-	value := &found.Values[0]
-	if value.Type == layouts.NoValue {
-		return reading(nil)
-	}
-	if value.Type != layouts.HashValue {
-		return reading(fmt.Errorf("a %s", value.Type))
-	}
-	var entries []admin.Entry
-	for i := range value.Members {
-		e, err := counted(found, value.Members[i].Text)
-		if err != nil {
-			return reading(err)
-		}
-		e.Key = store.Key{Subject: value.Members[i].Name, Name: string(s.layout)}
-		e.Record.Members = []admin.Member{{StoreKey: found.StoreKey, Field: value.Members[i].Name, Type: "hash"}}
-		entries = append(entries, e)
-	}
-	return reading(nil, entries...)
 }
 
 // double is a string with two numbers, each of a limit.
@@ -143,11 +109,6 @@ func (d double) Decode(found *layouts.Found) (layouts.Reading, error) {
 	return reading(nil, entries...)
 }
 
-func (d double) SetRemaining(found *layouts.Found, remaining int64) ([]layouts.Write, error) {
-	text := strconv.FormatInt(found.Limit.Capacity()-remaining, 10)
-	return []layouts.Write{{StoreKey: found.StoreKey, Text: text + "," + text}}, nil
-}
-
 // times is a set of times, of any type that has members, or a string of some length.
 type times struct{ layout }
 
@@ -163,7 +124,7 @@ func (s times) Decode(found *layouts.Found) (layouts.Reading, error) {
 // testLayouts are all of them.
 func testLayouts() layouts.Sources {
 	var sources layouts.Sources
-	for _, l := range []layouts.Layout{pair{"pair"}, bucket{"bucket"}, shared{"shared"}, double{"double"}, times{"times"}} {
+	for _, l := range []layouts.Layout{pair{"pair"}, bucket{"bucket"}, double{"double"}, times{"times"}} {
 		sources = append(sources, layouts.Source{Layout: l, Limit: tenAMinute})
 	}
 	return sources

@@ -3,7 +3,6 @@ package redisstore_test
 import (
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -38,8 +37,6 @@ type replayed struct {
 	step time.Duration
 	// take is a request, by the limiter's own rule.
 	take func(r *replay) bool
-	// parts: less than a unit can be left, which allows one request more than remains.
-	parts bool
 }
 
 const (
@@ -64,25 +61,8 @@ func replayedLimiters() map[string]replayed {
 			r.expire(key, 3*time.Minute)
 			return count <= replayCount
 		}},
-		"Limitador": {layout: "limitador", limit: "5/10s", keys: "namespace:*", step: time.Second, take: func(r *replay) bool {
-			const key = `namespace:{api},counter:{"limit":{"namespace":"api","seconds":10,"conditions":[],"variables":["user"]},` +
-				`"set_variables":{"user":"alice"}}`
-			if count, _ := r.Get(r.ctx(), key).Int64(); count+1 > replayCount {
-				return false
-			}
-			if r.Incr(r.ctx(), key).Val() == 1 {
-				r.expire(key, replayWindow*time.Second)
-			}
-			return true
-		}},
-		"Tyk":                               {layout: "tyk", limit: "5/10s", keys: "rate-limit-*", step: time.Millisecond, take: takeTyk},
 		"APISIX limit-count":                {layout: "apisix", limit: "5/10s", keys: "plugin-*", step: time.Second, take: takeApisixUsed},
 		"APISIX limit-count of before 2026": {layout: "apisix", limit: "5/10s", keys: "plugin-*", step: time.Second, take: takeApisixLeft},
-		"APISIX limit-count that slides": {layout: "apisix", limit: "5/10s", keys: "plugin-*", step: time.Millisecond, parts: true,
-			take: takeApisixSliding},
-		// A rate of 2 a second with a burst of 4, and so a capacity of 5.
-		"APISIX limit-req": {layout: "apisix", limit: "2/1s,burst=5", keys: "limit_req:*", step: 10 * time.Millisecond,
-			take: takeApisixRequest},
 		"Spring Cloud Gateway": {layout: "spring-cloud-gateway", limit: "2/1s,burst=5", keys: "request_rate_limiter*", step: time.Second,
 			take: takeSpring},
 	}
@@ -104,50 +84,6 @@ func takeApisixLeft(r *replay) bool {
 		return true
 	}
 	return r.DecrBy(r.ctx(), key, 1).Val() >= 0
-}
-
-func takeTyk(r *replay) bool {
-	const key = "rate-limit-1a2b3c4d"
-	ago := strconv.FormatInt(r.now.Add(-replayWindow*time.Second).UnixNano(), 10)
-	r.ZRemRangeByScore(r.ctx(), key, "-inf", ago)
-	before := r.ZCard(r.ctx(), key).Val()
-	// The gateway looks at its clock before Redis has the request, and members are times.
-	at := r.now.UnixNano() - 1000 + before
-	r.ZAdd(r.ctx(), key, redis.Z{Score: float64(at), Member: strconv.FormatInt(at, 10)})
-	r.expire(key, replayWindow*time.Second)
-	return before < replayCount
-}
-
-func takeApisixSliding(r *replay) bool {
-	window := func(at time.Time) string {
-		return fmt.Sprintf("plugin-limit-count:gold:alice.%d.counter", at.Unix()/replayWindow)
-	}
-	seconds := float64(r.now.UnixMilli()) / 1000
-	rest := replayWindow - math.Mod(seconds, replayWindow)
-	current, _ := r.Get(r.ctx(), window(r.now)).Float64()
-	previous, _ := r.Get(r.ctx(), window(r.now.Add(-replayWindow*time.Second))).Float64()
-	if current >= replayCount || min(previous, replayCount)/replayWindow*rest+current >= replayCount {
-		return false
-	}
-	if r.Incr(r.ctx(), window(r.now)).Val() == 1 {
-		r.expire(window(r.now), 2*replayWindow*time.Second)
-	}
-	return true
-}
-
-func takeApisixRequest(r *replay) bool {
-	const key, rate, burst = "limit_req:alice", 2.0, 4.0
-	excess, now := 0.0, float64(r.now.UnixMilli())
-	if has := r.HGetAll(r.ctx(), key).Val(); len(has) > 0 {
-		last, _ := strconv.ParseFloat(has["last"], 64)
-		excess, _ = strconv.ParseFloat(has["excess"], 64)
-		if excess = max(0, excess-rate*math.Abs(now-last)+1000); excess > burst*1000 {
-			return false
-		}
-	}
-	r.HSet(r.ctx(), key, "excess", excess, "last", now)
-	r.expire(key, time.Duration(math.Ceil(burst/rate)+1)*time.Second)
-	return true
 }
 
 func takeSpring(r *replay) bool {
@@ -247,13 +183,11 @@ func (l replayed) run(t *testing.T, client *redis.Client, random *rand.Rand) {
 		switch {
 		case before == nil:
 			l.expect(t, r, before, true)
-		case before.Allowed && !l.parts:
+		case before.Allowed:
 			for range before.Remaining {
 				l.expect(t, r, before, true)
 			}
 			l.expect(t, r, before, false)
-		case before.Allowed:
-			l.expect(t, r, before, true)
 		default:
 			steps := (before.RetryAfter + l.step - 1) / l.step
 			early := random.IntN(2) == 0 && steps > 1

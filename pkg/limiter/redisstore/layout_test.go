@@ -68,7 +68,7 @@ func plant(t testing.TB, client redis.UniversalClient, random *rand.Rand, n int)
 		if random.IntN(2) == 0 {
 			tag = "{" + tag + "}"
 		}
-		switch kept := ttl(); random.IntN(5) {
+		switch kept := ttl(); random.IntN(4) {
 		case 0:
 			pipe.Set(ctx, "pair:"+tag, 1+random.IntN(100), kept)
 			limits++
@@ -80,15 +80,9 @@ func plant(t testing.TB, client redis.UniversalClient, random *rand.Rand, n int)
 			pipe.Expire(ctx, "bucket:"+tag, kept)
 			limits++
 		case 2:
-			for j := range 1 + random.IntN(4) {
-				pipe.HSet(ctx, "shared:"+tag, fmt.Sprintf("%s/%d", tag, j), 1+random.IntN(100))
-				limits++
-			}
-			pipe.Expire(ctx, "shared:"+tag, kept)
-		case 3:
 			pipe.Set(ctx, "double:"+tag, fmt.Sprintf("%d,%d", 1+random.IntN(9), 1+random.IntN(9)), kept)
 			limits += 2
-		case 4:
+		case 3:
 			limits++
 			switch random.IntN(4) {
 			case 0:
@@ -242,16 +236,14 @@ func TestALayoutDeletionChecks(t *testing.T) {
 		server.Do("SET", "pair:"+name+":timer", 7, "EX", 1000)
 	}
 	server.Do("HSET", "bucket:h", "n", 3)
-	server.Do("HSET", "shared:h", "a", 3, "b", 4)
 	records := recordsOf(t, keys)
 	server.Do("INCR", "pair:used")
 	server.Do("DEL", "pair:alien:timer", "pair:halved:timer", "pair:gone", "pair:gone:timer")
 	server.Do("RPUSH", "pair:alien:timer", "a")
 	server.Do("HINCRBY", "bucket:h", "n", 1)
-	server.Do("HSET", "shared:h", "a", 9, "c", 1)
 	deleted, changed, err := keys.Delete(ctx, records...)
 	var foreign *store.ForeignError
-	if deleted != 6 || !errors.As(err, &foreign) || foreign.StoreKey != "pair:alien:timer" ||
+	if deleted != 4 || !errors.As(err, &foreign) || foreign.StoreKey != "pair:alien:timer" ||
 		!strings.Contains(err.Error(), "holds a list") {
 		t.Errorf("deleted %d, %v", deleted, err)
 	}
@@ -259,18 +251,17 @@ func TestALayoutDeletionChecks(t *testing.T) {
 	for i := range changed {
 		got[changed[i].Key.Subject] = len(changed[i].Members)
 	}
-	if want := map[string]int{"used": 2, "halved": 1, "h": 1, "a": 1}; !maps.Equal(got, want) {
+	if want := map[string]int{"used": 2, "halved": 1, "h": 1}; !maps.Equal(got, want) {
 		t.Errorf("changed are %v, want %v", got, want)
 	}
-	if left := server.Do("KEYS", "*"); len(left.([]any)) != 3 || server.Do("GET", "pair:alien") != "3" ||
-		server.Do("HGET", "shared:h", "c") != "1" || server.Do("HLEN", "shared:h") != int64(1) {
+	if left := server.Do("KEYS", "*"); len(left.([]any)) != 2 || server.Do("GET", "pair:alien") != "3" {
 		t.Errorf("left are %v", left)
 	}
-	server.Do("DEL", "pair:alien:timer", "pair:alien", "shared:h")
-	if outcomes, err := keys.Import(ctx, false, changed...); err != nil || tally(outcomes)[admin.Imported] != 4 {
+	server.Do("DEL", "pair:alien:timer", "pair:alien")
+	if outcomes, err := keys.Import(ctx, false, changed...); err != nil || tally(outcomes)[admin.Imported] != 3 {
 		t.Errorf("importing came to %v, %v", tally(outcomes), err)
 	}
-	if server.Do("GET", "pair:used") != "4" || server.Do("HGET", "bucket:h", "n") != "4" || server.Do("HGET", "shared:h", "a") != "9" ||
+	if server.Do("GET", "pair:used") != "4" || server.Do("HGET", "bucket:h", "n") != "4" ||
 		server.Do("EXISTS", "pair:halved:timer") != int64(0) || server.Do("TTL", "pair:used:timer").(int64) < 900 {
 		t.Errorf("what was deleted has not come back as it was")
 	}
@@ -316,8 +307,7 @@ func TestALayoutDeletionTellsExpiries(t *testing.T) {
 	}
 }
 
-// A family comes back whole or stays away, nothing in use is overwritten, and a field that comes
-// back into a hash leaves the expiry of that.
+// A family comes back whole or stays away, and nothing in use is overwritten.
 func TestALayoutImportChecks(t *testing.T) {
 	server := redistest.Start(t)
 	keys := othersAt(t, server)
@@ -325,30 +315,23 @@ func TestALayoutImportChecks(t *testing.T) {
 		server.Do("SET", "pair:"+name, 3, "EX", 1000)
 		server.Do("SET", "pair:"+name+":timer", 7, "EX", 1000)
 	}
-	server.Do("HSET", "shared:h", "a", 3, "b", 4)
-	server.Do("EXPIRE", "shared:h", 500)
 	records := recordsOf(t, keys)
-	if deleted, _, err := keys.Delete(ctx, records...); deleted != 6 || err != nil {
+	if deleted, _, err := keys.Delete(ctx, records...); deleted != 4 || err != nil {
 		t.Fatal(deleted, err)
 	}
 	server.Do("SET", "pair:used", 1)
 	server.Do("RPUSH", "pair:alien:timer", 1)
-	server.Do("HSET", "shared:h", "c", 3)
-	server.Do("EXPIRE", "shared:h", 77)
 	for i := range records {
 		if records[i].Key.Subject == "lapsed" {
 			records[i].Members[1].Expires = time.Now().Add(-time.Second)
 		}
 	}
 	outcomes, err := keys.Import(ctx, false, records...)
-	if counts := tally(outcomes); err != nil || counts[admin.InUse] != 1 || counts[admin.Foreign] != 1 || counts[admin.Imported] != 4 {
+	if counts := tally(outcomes); err != nil || counts[admin.InUse] != 1 || counts[admin.Foreign] != 1 || counts[admin.Imported] != 2 {
 		t.Errorf("importing came to %v, %v", counts, err)
 	}
 	if server.Do("EXISTS", "pair:used:timer", "pair:alien", "pair:lapsed:timer") != int64(0) || server.Do("GET", "pair:used") != "1" {
 		t.Error("half a family has come back")
-	}
-	if ttl := server.Do("TTL", "shared:h").(int64); ttl > 77 || server.Do("HLEN", "shared:h") != int64(3) {
-		t.Errorf("the shared hash is kept for %d s", ttl)
 	}
 	outcomes, err = keys.Import(ctx, true, records...)
 	counts := tally(outcomes)

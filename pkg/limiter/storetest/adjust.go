@@ -24,7 +24,7 @@ func keyspaceAdjusts(t *testing.T, h Harness, kind store.Kind) {
 	var adjustments []admin.Adjustment
 	for i := range 700 {
 		a := admin.Adjustment{Key: store.Key{Subject: fmt.Sprintf("user:%d", i), Name: "limit"},
-			Limit: limit, Used: 300, OnlyLess: i%3 == 0, OnlyMore: i%3 == 1}
+			Limit: limit, Used: 300, OnlyLess: i%3 == 0}
 		if i%7 == 0 {
 			a.Limit = other
 		}
@@ -65,7 +65,7 @@ func keyspaceAdjusts(t *testing.T, h Harness, kind store.Kind) {
 			before++
 		}
 		after := int64(300)
-		if before < after && i%3 == 0 || before > after && i%3 == 1 {
+		if before < after && i%3 == 0 {
 			after = before
 		}
 		if !r.Done || r.Before != before || r.After != after || (r.Record.Value != nil) != late {
@@ -99,11 +99,6 @@ func keyspaceAdjusts(t *testing.T, h Harness, kind store.Kind) {
 			t.Errorf("adjusting to %d used: %v", used, err)
 		}
 	}
-	both := adjustments[1]
-	both.OnlyLess, both.OnlyMore = true, true
-	if _, err := backend.Adjust(ctx, both); !errors.Is(err, store.ErrInvalid) {
-		t.Errorf("adjusting to less alone and to more alone: %v", err)
-	}
 
 	// Foreign values stay, and do not prevent the adjustment of other keys.
 	if h.Plant == nil {
@@ -123,14 +118,13 @@ func keyspaceAdjusts(t *testing.T, h Harness, kind store.Kind) {
 }
 
 // keyspaceAdjustsAnyState checks that an adjustment has the effect of the operation [store.Adjust] on a key in any
-// state, and none with OnlyLess if less is in use, or with OnlyMore if more is.
+// state, and none with OnlyLess if less is in use.
 func keyspaceAdjustsAnyState(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
 		limit := drawLimit(f.T, kind)
 		f.use(limit)
 		before, dump := f.peek(limit, 1), h.dump(t, f.store)
-		only := rapid.IntRange(0, 2).Draw(f.T, "only less or more")
-		a := admin.Adjustment{Key: f.request(limit, 1).Key, Limit: limit, OnlyLess: only == 1, OnlyMore: only == 2,
+		a := admin.Adjustment{Key: f.request(limit, 1).Key, Limit: limit, OnlyLess: rapid.Bool().Draw(f.T, "only less"),
 			Used: rapid.OneOf(rapid.Int64Range(0, min(3, limit.Capacity())), rapid.Int64Range(0, limit.Capacity())).
 				Draw(f.T, "to leave used")}
 		keys, _ := admin.KeyspaceOf(f.store)
@@ -139,11 +133,8 @@ func keyspaceAdjustsAnyState(t *testing.T, h Harness, kind store.Kind) {
 			f.Fatalf("%+v: %v", a, err)
 		}
 		want := a.Used
-		switch {
-		case a.OnlyLess:
+		if a.OnlyLess {
 			want = min(before.Used, a.Used)
-		case a.OnlyMore:
-			want = max(before.Used, a.Used)
 		}
 		after := f.peek(limit, 1)
 		if r := results[0]; !r.Done || r.Before != before.Used || r.After != want || after.Used != want {

@@ -169,11 +169,7 @@ type Detail struct {
 // PartText is one of the store keys that belong together, printable, with its type and how long it is kept, in words.
 func (d *Detail) PartText(i int) string {
 	part := &d.Parts[i]
-	about := part.Type
-	if part.Field != "" {
-		about = "the field " + output.Printable(part.Field) + " of a " + part.Type
-	}
-	name := output.Printable(part.StoreKey)
+	name, about := output.Printable(part.StoreKey), part.Type
 	if part.Expires.IsZero() {
 		return name + "  " + about + ", never expires"
 	}

@@ -71,22 +71,9 @@ func (h *heldValue) keep(l lifetime) (there bool) {
 	return true
 }
 
-// has reports whether there is a value, or if a field is named that field of it.
-func (h *heldValue) has(field string) bool {
-	if field == "" {
-		return h.Type != layouts.NoValue
-	}
-	_, has := h.Field(field)
-	return has
-}
-
-// kept is the value as a backup holds it, all of it or a field of a hash.
-func (h *heldValue) kept(field string) []byte {
-	switch {
-	case field != "":
-		text, _ := h.Field(field)
-		return []byte(text)
-	case h.Type == layouts.StringValue:
+// kept is the value as a backup holds it.
+func (h *heldValue) kept() []byte {
+	if h.Type == layouts.StringValue {
 		return dumpText(h.Text)
 	}
 	return h.dump

@@ -77,10 +77,10 @@ func (d *deletion) call(ctx context.Context, sets []memberSet) error {
 // callOnce deletes sets, and returns those that were left since too much had to be returned.
 func (d *deletion) callOnce(ctx context.Context, sets []memberSet) (left []memberSet, err error) {
 	parts, setOf, storeKeys := flat(sets)
-	kept, arguments := make([][]byte, len(parts)), make([]any, 0, 5*len(parts))
+	kept, arguments := make([][]byte, len(parts)), make([]any, 0, 4*len(parts))
 	for i := range parts {
 		kept[i] = keptPart(parts[i].Member)
-		arguments = append(arguments, setOf[i], parts[i].Type, parts[i].Field, kept[i], expiresMS(parts[i].Expires))
+		arguments = append(arguments, setOf[i], parts[i].Type, kept[i], expiresMS(parts[i].Expires))
 	}
 	cmd, err := d.run(ctx, "deletion", lua.DeleteMembers, sets, storeKeys, arguments)
 	if err != nil {

@@ -94,7 +94,7 @@ func (f *Others) checkRecord(r *admin.Record) error {
 	}
 	for i := range r.Members {
 		part := &r.Members[i]
-		if part.Field == "" && (!soundDump(part.Dump) || (part.Dump[0] == dumpString) != (part.Type == string(layouts.StringValue))) {
+		if !soundDump(part.Dump) || (part.Dump[0] == dumpString) != (part.Type == string(layouts.StringValue)) {
 			return store.Invalidf("the value of key %q is damaged in the backup", part.StoreKey)
 		}
 		text, _ := dumpedText(part.Dump)
@@ -112,7 +112,7 @@ func (f *Others) importSets(ctx context.Context, replace bool, sets []memberSet)
 	arguments := []any{importFlag(replace)}
 	for i, part := range parts {
 		value, isText := dumpedPart(part.Member)
-		arguments = append(arguments, setOf[i], part.Type, part.Field, append([]byte{mark(isText)}, value...), expiresMS(part.Expires))
+		arguments = append(arguments, setOf[i], part.Type, append([]byte{mark(isText)}, value...), expiresMS(part.Expires))
 	}
 	cmd, err := f.run(ctx, "import", lua.ImportMembers, sets, storeKeys, arguments)
 	if err != nil {
@@ -163,10 +163,6 @@ func (f *Others) CheckImport(ctx context.Context, records ...admin.Record) error
 // importTries are what to try of the commands that bring back a part.
 func importTries(part *admin.Member) [][]any {
 	switch key := part.StoreKey; {
-	case part.Field != "" && !part.Expires.IsZero():
-		return [][]any{{"hset", key, "", "", ""}, {"pexpireat", key, "never"}} // a value is missing; no number
-	case part.Field != "":
-		return [][]any{{"hset", key, "", "", ""}}
 	case part.Type == string(layouts.StringValue):
 		return [][]any{{"set", key, "", "nx", "xx"}} // which exclude each other
 	default:

@@ -199,7 +199,7 @@ func (sc *layoutScan) complete(e *admin.Entry, values map[string]*heldValue, sev
 		part.Expires = held.expires
 		e.Bytes += held.bytes / int64(several)
 		if sc.query.Records {
-			part.Dump = held.kept(part.Field)
+			part.Dump = held.kept()
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package keyspace
 
 import (
-	"bytes"
 	"context"
 
 	"github.com/limitctl/limitctl/lua"
@@ -17,7 +16,7 @@ import (
 // Store keys that belong together are changed together where they lie in one slot. Those of a
 // family of several slots are changed slot by slot, since no script call can have them all.
 
-// member is a store key of one record, or of several that share it, or a field of its hash.
+// member is a store key of one record, or of several that share it.
 type member struct {
 	*admin.Member
 	records []int
@@ -29,9 +28,8 @@ type memberSet struct{ parts []member }
 
 // setsOf returns the members of records, each once, in sets.
 func (f *Others) setsOf(records []admin.Record) ([]memberSet, error) {
-	type name struct{ storeKey, field string }
 	type place struct{ set, part int }
-	known := make(map[name]place, len(records))
+	known := make(map[string]place, len(records))
 	var sets []memberSet
 	for i := range records {
 		if len(records[i].Members) == 0 {
@@ -40,8 +38,7 @@ func (f *Others) setsOf(records []admin.Record) ([]memberSet, error) {
 		mine := len(sets) // the sets of this record begin here
 		for j := range records[i].Members {
 			part := &records[i].Members[j]
-			as := name{part.StoreKey, part.Field}
-			if at, has := known[as]; has {
+			if at, has := known[part.StoreKey]; has {
 				shared := &sets[at.set].parts[at.part]
 				shared.records = append(shared.records, i)
 				continue
@@ -53,7 +50,7 @@ func (f *Others) setsOf(records []admin.Record) ([]memberSet, error) {
 			if n == len(sets) {
 				sets = append(sets, memberSet{})
 			}
-			known[as] = place{n, len(sets[n].parts)}
+			known[part.StoreKey] = place{n, len(sets[n].parts)}
 			sets[n].parts = append(sets[n].parts, member{part, []int{i}, len(known) - 1})
 		}
 	}
@@ -112,9 +109,6 @@ func (f *Others) run(ctx context.Context, verb string, script lua.Name, sets []m
 
 // dumpedPart returns the text that a part holds, if it is one, and else what DUMP returned.
 func dumpedPart(part *admin.Member) (value []byte, isText bool) {
-	if part.Field != "" {
-		return part.Dump, true
-	}
 	if part.Type == string(layouts.StringValue) {
 		if text, ok := dumpedText(part.Dump); ok {
 			return text, true
@@ -129,10 +123,6 @@ func keptPart(part *admin.Member) []byte {
 		return []byte{}
 	}
 	value, isText := dumpedPart(part)
-	return keptHeld(value, isText)
-}
-
-func keptHeld(value []byte, isText bool) []byte {
 	if value == nil {
 		value = []byte{}
 	}
@@ -149,15 +139,8 @@ func mark(isText bool) byte {
 
 // dumpOf returns what a part holds, from the answer of a script that compared it with kept.
 func dumpOf(part *admin.Member, kept, answer []byte) []byte {
-	if part.Field == "" && len(kept) > 0 && kept[0] == mark(true) {
+	if len(kept) > 0 && kept[0] == mark(true) {
 		return dumpText(answer)
 	}
 	return answer
-}
-
-// sameValue reports whether two dumps are of the same value.
-func sameValue(a, b *admin.Member) bool {
-	one, isText := dumpedPart(a)
-	other, alsoText := dumpedPart(b)
-	return isText == alsoText && bytes.Equal(one, other)
 }

@@ -99,8 +99,6 @@ func packAdjustments(adjustments []admin.Adjustment, batch []int, limits []store
 		only := byte('=')
 		if a.OnlyLess {
 			only = '<'
-		} else if a.OnlyMore {
-			only = '>'
 		}
 		kept := keptValue(a.Kept)
 		packed = append(append(packed, only, byte(len(kept))), kept...)

@@ -1,4 +1,4 @@
-package keys
+package layouts
 
 import (
 	"flag"
@@ -6,16 +6,13 @@ import (
 	"os"
 	"strings"
 	"testing"
-
-	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 )
 
 const layoutsPath = "../../../docs/layouts.md"
 
 var updateTable = flag.Bool("update", false, "write the table of docs/layouts.md as the layouts are now")
 
-// The table of docs/layouts.md is what the layouts say of themselves. Write it anew with
-// `make docs`.
+// The table of docs/layouts.md is what the layouts say of themselves. Write it anew with `make docs`.
 func TestTheTableOfLayoutsIsUpToDate(t *testing.T) {
 	page, err := os.ReadFile(layoutsPath)
 	if err != nil {
@@ -41,26 +38,22 @@ func TestTheTableOfLayoutsIsUpToDate(t *testing.T) {
 
 func layoutsTable() string {
 	var b strings.Builder
-	b.WriteString("| `--layout` | written by | a key | needs | `--to-remaining` | a reset does not reach |\n|---|---|---|---|---|---|")
-	cell := strings.NewReplacer("|", "\\|", "\n", "\\n", "_", "\\_", "*", "\\*", "<", "\\<")
-	for _, layout := range layouts.All() {
-		l := describeLayout(layout)
-		sets := "no"
-		if l.SetsRemaining {
-			sets = "yes"
-		}
-		fmt.Fprintf(&b, "\n| `%s` | %s | `%s` | %s | %s | %s |", l.Name, cell.Replace(l.Writer),
-			strings.NewReplacer("|", "\\|", "\n", "\\n").Replace(l.Example), cell.Replace(l.Needs), sets, cell.Replace(l.Beyond))
+	b.WriteString("| `--layout` | written by | a key | needs | a reset does not reach |\n|---|---|---|---|---|")
+	code := strings.NewReplacer("|", "\\|", "\n", "\\n")
+	text := strings.NewReplacer("|", "\\|", "\n", "\\n", "_", "\\_", "*", "\\*", "<", "\\<")
+	for _, layout := range All() {
+		l := layout.Info()
+		fmt.Fprintf(&b, "\n| `%s` | %s | `%s` | %s | %s |", l.Name, text.Replace(l.Writer), code.Replace(l.Example),
+			text.Replace(l.Needs), text.Replace(l.Beyond))
 	}
 	return b.String()
 }
 
 // Whoever reads the list at night needs all of it.
 func TestEveryLayoutSaysWhatItIs(t *testing.T) {
-	for _, layout := range layouts.All() {
-		l := describeLayout(layout)
-		for what, text := range map[string]string{"name": l.Name, "writer": l.Writer, "example": l.Example, "type": l.Type,
-			"needs": l.Needs} {
+	for _, layout := range All() {
+		l := layout.Info()
+		for what, text := range map[string]string{"name": l.Name, "writer": l.Writer, "example": l.Example, "needs": l.Needs} {
 			if strings.TrimSpace(text) == "" {
 				t.Errorf("layout %q says nothing of its %s", l.Name, what)
 			}
