@@ -116,7 +116,7 @@ func TestFramesOfOtherLimiters(t *testing.T) {
 func TestRowsOfTheSameNameAreTwo(t *testing.T) {
 	d := beginWithOthers(t, some(), nil)
 	d.send(tea.WindowSizeMsg{Width: 160, Height: 40})
-	if text := d.View(); strings.Count(text, "kong/minute") != 2 {
+	if text := d.View(); strings.Count(text, "rateli…~") != 2 {
 		t.Errorf("there are no two rows:\n%s", text)
 	}
 	d.actions.nothing = true

@@ -57,7 +57,7 @@ func (r *Report) add(findings ...Finding) { r.Findings = append(r.Findings, find
 // on to work, and what is in it.
 func checks() []string {
 	return []string{"reachable", "transport", "sentinel", "version", "role", "replicas", "cluster", "persistence", "memory", "eviction",
-		"clock", "settings", "scripts", "rights", "file", "keys", "ttl", "damaged", "foreign", "size", "other keys",
+		"clock", "settings", "scripts", "rights", "file", "keys", "ttl", "damaged", "foreign", "size",
 		"policies", "denials", "overrides", "layouts", "defects", "local", "biggest", "hottest"}
 }
 
