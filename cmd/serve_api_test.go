@@ -57,7 +57,6 @@ func TestTheServerAnswersAsTheCommandsDo(t *testing.T) {
 		{"consume ME:c -l 9/1h -c 5 --token ME1", "consume", `{"key":"ME:c","limits":["9/1h"],"cost":5,"token":"ME1"}`, 2, 400},
 		{"settle ME:c -l 9/1h -c 6 --token ME1", "settle", `{"key":"ME:c","limits":["9/1h"],"cost":6,"token":"ME1"}`, 0, 200},
 		{"settle ME:c -l 9/1h -c 6 --token ME2", "settle", `{"key":"ME:c","limits":["9/1h"],"cost":6,"token":"ME2"}`, 1, 409},
-		{"refund ME:c -l 9/1h -c 4 --token ME1", "refund", `{"key":"ME:c","limits":["9/1h"],"cost":4,"token":"ME1"}`, 0, 200},
 		{"consume ME:a -l 2/1h -c 3", "consume", `{"key":"ME:a","limits":["2/1h"],"cost":3}`, 2, 400},
 		{"consume --policy login ip=ME email=ME@a plan=gold", "consume",
 			`{"policy":"login","attributes":{"ip":"ME","email":"ME@a","plan":"gold"}}`, 0, 200},

@@ -2,7 +2,6 @@ package decide
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -30,7 +29,8 @@ func NewRefundCmd(global *cli.Globals) *cobra.Command {
 more than are in use. With --policy it does so in each limit of a policy; a
 limit with a cost of its own gets that cost back. If nothing is in use, for
 instance because the limit has another period or the units have come back by
-themselves, it says so and exits with 1.
+themselves, it says so and exits with 1. What was taken with a token is given
+back by "limitctl settle --cost 0".
 
 In a protected context it asks for the context's name, or takes it from
 --confirm, and writes to the audit log.`,
@@ -46,7 +46,6 @@ In a protected context it asks for the context's name, or takes it from
 		ValidArgsFunction: cli.Offers(global).KeyOrAttributes,
 	}
 	o.AddFlags(cmd, global)
-	o.AddTokenFlag(cmd, "give back what was taken with the token `TEXT`, once")
 	o.AddChargeConsentFlags(cmd)
 	cmd.Flags().Lookup("cost").Usage =
 		"`N` units to give back, or tokens=N of the limits of a policy whose cost is tokens; repeat it for several"
@@ -104,8 +103,7 @@ func (a *refundAnswer) Records() [][]string {
 	return records
 }
 
-// Print implements output.Answer. If a refund removes less than its cost, it shows the units of each limit; if it
-// removes nothing, it shows a possible reason.
+// Print implements output.Answer. If a refund removes less than its cost, it shows the units of each limit.
 func (a *refundAnswer) Print(p *output.Printer) {
 	subject, all := output.Printable(a.Key), true
 	for i := range a.decisions {
@@ -115,7 +113,7 @@ func (a *refundAnswer) Print(p *output.Printer) {
 	case a.answer().Refunded() == 0:
 		p.Line("%s  %s: nothing was refunded", p.Paint(output.AtEnd, "✗ nothing to refund"), subject)
 		for i := range a.Reqs {
-			p.Line("   %s: %s", output.Printable(a.LimitName(i)), a.why())
+			p.Line("   %s: nothing is in use", output.Printable(a.LimitName(i)))
 		}
 	default:
 		a.decisionAnswer.Print(p)
@@ -127,12 +125,4 @@ func (a *refundAnswer) Print(p *output.Printer) {
 				output.Plural(int(a.Reqs[i].Cost), "unit"))
 		}
 	}
-}
-
-// why is a possible reason why a refund removed nothing of a limit.
-func (a *refundAnswer) why() string {
-	if token := a.Reqs[0].Token; token != "" {
-		return fmt.Sprintf("nothing is remembered of token %q, or nothing is in use", token)
-	}
-	return "nothing is in use"
 }
