@@ -2,7 +2,6 @@ package cli
 
 import (
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
-	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -30,14 +29,4 @@ func keysOf(g *Globals, subject string) []store.Key {
 		return nil
 	}
 	return allowance.KeysOf(c.Policies, subject)
-}
-
-// NamedKeys returns the keys of configured limits that the attributes alone determine; none if the configuration has
-// mistakes.
-func NamedKeys(g *Globals, attributes policy.Attributes) []store.Key {
-	c, err := g.Config()
-	if err != nil {
-		return nil
-	}
-	return allowance.NamedKeys(c.Policies, attributes)
 }

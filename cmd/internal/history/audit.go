@@ -14,14 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/cli"
-	"github.com/limitctl/limitctl/cmd/internal/config"
-	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/internal/overridetable"
-	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -32,8 +27,6 @@ type auditOptions struct {
 	until string
 	by    string
 	local bool
-	// layouts names layouts of other limiters.
-	layouts string
 	// from and to are the instants that since and until say; zero without them.
 	from, to time.Time
 	// about is what the runs are about, if it is given; aboutText is its text, which was an attribute if ofAttribute.
@@ -42,8 +35,6 @@ type auditOptions struct {
 	ofAttribute bool
 	// context is the one whose store's runs are shown; empty for all stores of this machine.
 	context string
-	// othersLeft: runs that the flags ask for are left out, since they were in other stores.
-	othersLeft bool
 }
 
 // NewAuditCmd makes limitctl audit.
@@ -52,7 +43,7 @@ func NewAuditCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit [PATTERN]",
 		Short: "Show who changed what, and when",
-		Long: `Audit shows the audit log, the latest run last: the runs of reset, restore and
+		Long: `Audit shows the audit log, the latest run last: the runs of reset, undo and
 override, and in protected contexts those of refund and large consumes. For each
 run it shows who, when, where, why, what was selected, how many keys changed,
 and the backup.
@@ -71,13 +62,12 @@ was restored since on the same machine says so, such as "begun, undone".
 
 With PATTERN it shows only runs about these subjects: those whose selection
 names one of them, such as 'tenant:acme:*' or tenant=acme, those whose selection
-covers PATTERN, such as a reset of '*', and the restores of their backups. A run
+covers PATTERN, such as a reset of '*', and the undos of these. A run
 about an override is about whom the override is for, also if its ID was given.
 It compares the texts: a run that selected a tenant by another attribute is not
 found.
 
 --since and --until together show the runs that were going on between the two.
-With --layout it shows only runs on keys of that limiter.
 
 Without --limit-rows it shows the last 10,000 runs. A store keeps the latest
 2,500 entries, two for each run. This machine keeps its own in
@@ -109,12 +99,7 @@ limitctl/audit.jsonl in the state directory ($XDG_STATE_HOME, else
 		"or a date and time")
 	flags.StringVar(&o.until, "until", "", "show only runs that began until `TIME`, written like that of --since")
 	flags.StringVar(&o.by, "by", "", "show only runs of the user `NAME`")
-	flags.StringVar(&o.by, "user", "", "the old name of --by")
-	flags.MarkHidden("user")
 	flags.BoolVar(&o.local, "local", false, "show only the entries of this machine, and read no store")
-	flags.StringVar(&o.layouts, "layout", "", "show only runs on keys of the layout `NAME`; auto for any other "+
-		"limiter, limitctl for its own keys")
-	cmd.RegisterFlagCompletionFunc("layout", cli.CompleteLayouts)
 	for _, flag := range []string{"since", "until"} {
 		cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions([]string{"1h", "1d", "7d"}, cobra.ShellCompDirectiveNoFileComp))
 	}
@@ -125,11 +110,6 @@ limitctl/audit.jsonl in the state directory ($XDG_STATE_HOME, else
 func (o *auditOptions) parse(cmd *cobra.Command, args []string) (err error) {
 	if o.limit < 0 {
 		return cli.Usagef("--limit-rows %d is negative; give a number of runs, or 0 for all", o.limit)
-	}
-	if cmd.Flags().Changed("layout") {
-		if err := config.CheckLayouts(strings.Split(o.layouts, ",")); err != nil {
-			return cli.Usagef("--layout: %s", err)
-		}
 	}
 	if len(args) > 0 {
 		o.aboutText, o.ofAttribute = attributeAsSubject(args[0])
@@ -195,56 +175,18 @@ func (o *auditOptions) keeps() func(*auditlog.Entry) bool {
 			began = e.Time
 		}
 		return about && !e.Time.Before(o.from) && (o.to.IsZero() || !began.After(o.to)) &&
-			(o.by == "" || e.User == o.by || e.Account == o.by) && o.concerns(e)
+			(o.by == "" || e.User == o.by || e.Account == o.by)
 	}
 }
 
-// names reports whether the selection of an entry names what the PATTERN selects, or the PATTERN what the selection does.
+// names reports whether the selection of an entry names what the PATTERN selects, or the PATTERN what the selection does. An
+// entry about overrides has the subjects of IDs in brackets, and several between commas.
 func (o *auditOptions) names(e *auditlog.Entry) bool {
-	return slices.ContainsFunc(selected(e), func(words []string) bool {
-		return slices.ContainsFunc(words, o.meets) && !slices.ContainsFunc(words, o.excludes)
-	})
-}
-
-// selected returns the words of an entry that can name subjects, and others: those of its selection, and of each override. An
-// entry about overrides has the subjects of IDs in brackets, and those of a file between commas, cut at blanks; if it has the
-// overrides themselves, also as they are.
-func selected(e *auditlog.Entry) [][]string {
 	words := shell.ReadLine(e.Selection).Words
-	if e.CountsKeys() {
-		return [][]string{words}
+	if !e.CountsKeys() {
+		words = append(words, strings.FieldsFunc(e.Selection, func(r rune) bool { return strings.ContainsRune(" ,;()", r) })...)
 	}
-	all := [][]string{append(words, strings.FieldsFunc(e.Selection, func(r rune) bool { return strings.ContainsRune(" ,;()", r) })...)}
-	for _, recorded := range e.Overrides {
-		o, err := overridetable.Decode(recorded.Override)
-		if err != nil {
-			continue // anybody who can write to the store can write to its journal
-		}
-		var ofOne []string
-		if !o.Subjects.IsZero() {
-			ofOne = append(ofOne, allowance.Pattern(o.Subjects))
-		}
-		for name, value := range o.Attributes {
-			ofOne = append(ofOne, name+"="+value)
-		}
-		all = append(all, ofOne)
-	}
-	return all
-}
-
-// excludes reports whether a word is an attribute that subjects of the PATTERN have with another value. An override for
-// tenant=acme user=7 is not about tenant:zzz:user:7.
-func (o *auditOptions) excludes(word string) bool {
-	name, value, is := strings.Cut(word, "=")
-	if !is || name == "" || strings.HasPrefix(name, "-") {
-		return false
-	}
-	_, after, has := strings.Cut(":"+o.aboutText+":", ":"+name+":")
-	if !has || strings.ContainsAny(o.aboutText, "*?[\\") {
-		return false
-	}
-	other, _, _ := strings.Cut(after, ":")
-	return other != "" && other != value
+	return slices.ContainsFunc(words, o.meets)
 }
 
 // meets reports whether the PATTERN and a word of a selection have a subject in common. An attribute is a part of the
@@ -273,23 +215,6 @@ func attributeAsSubject(word string) (subject string, is bool) {
 
 // hasPart reports whether a subject has a part, between colons.
 func hasPart(subject, part string) bool { return strings.Contains(":"+subject+":", ":"+part+":") }
-
-// concerns reports whether an entry is about a layout of the flags. A run that found no keys is about those that it
-// looked for.
-func (o *auditOptions) concerns(e *auditlog.Entry) bool {
-	switch o.layouts {
-	case "":
-		return true
-	case layouts.Auto:
-		return e.Layout != ""
-	case config.OwnLayout:
-		return e.Layout == ""
-	}
-	of := strings.Split(e.Layout, ",")
-	return slices.ContainsFunc(strings.Split(o.layouts, ","), func(name string) bool {
-		return slices.Contains(of, name) || e.Layout == layouts.Auto
-	})
-}
 
 func runAudit(ctx context.Context, o *auditOptions) error {
 	answer := &auditAnswer{complete: true, zone: o.Env.Now().Location()}
@@ -322,31 +247,16 @@ func runAudit(ctx context.Context, o *auditOptions) error {
 			shown, history.Total)
 	}
 	if len(history.Runs) == 0 {
-		o.Note("%s", o.nothing())
+		o.Note("no run was found that is asked for")
 	}
 	if err := o.Print(answer); err != nil {
 		return err
-	}
-	if o.othersLeft {
-		o.Note("only runs in the store of the context %s are shown; `limitctl audit --local` shows those of this machine in all stores",
-			output.Printable(o.context))
 	}
 	if begun := answer.begun(); begun > 0 {
 		o.Note("%s begun, and nothing says how: still going on, or killed; `limitctl undo BACKUP` brings back what was changed",
 			map[bool]string{true: "1 run has", false: fmt.Sprintf("%d runs have", begun)}[begun == 1])
 	}
 	return nil
-}
-
-// nothing is the reason why no run is shown.
-func (o *auditOptions) nothing() string {
-	if o.about != nil && o.since == "" && o.by == "" && o.until == "" && o.layouts == "" {
-		return "no run was about " + shell.Command(o.aboutText) + "; write a subject like tenant:acme, and an attribute like tenant=acme"
-	}
-	if o.since != "" || o.by != "" || o.until != "" || o.about != nil || o.context != "" || o.layouts != "" {
-		return "no run was found that the flags ask for"
-	}
-	return "nothing was changed yet"
 }
 
 // readStore reads the audit log in the store; where is the store's name. The history is nil if the store cannot be opened.
@@ -372,9 +282,7 @@ func (o *auditOptions) readMachine(ctx context.Context, where string) (*auditlog
 		if !keep(e) {
 			return false
 		}
-		is := o.context == "" || e.Context == o.context || e.Store == where && where != ""
-		o.othersLeft = o.othersLeft || !is
-		return is
+		return o.context == "" || e.Context == o.context || e.Store == where && where != ""
 	}})
 	if err != nil {
 		return nil, cli.Usagef("the audit log cannot be read: %s", err)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/cli"
@@ -117,7 +116,7 @@ func (u *undoing) run(ctx context.Context, args []string) error {
 	}
 	defer backend.Close()
 	runner := cli.NewRunner(u.Globals, s, backend, where)
-	path, err := u.choose(ctx, s, runner, args)
+	path, err := u.choose(ctx, runner, args)
 	if err != nil {
 		return err
 	}
@@ -182,13 +181,13 @@ func (u *undoing) settings(ctx context.Context) (*cli.Settings, error) {
 }
 
 // choose returns the path of the backup to restore.
-func (u *undoing) choose(ctx context.Context, s *cli.Settings, runner *operation.Runner, args []string) (path string, err error) {
+func (u *undoing) choose(ctx context.Context, runner *operation.Runner, args []string) (path string, err error) {
 	u.runs, err = localRuns(ctx, u.Globals)
 	switch {
 	case len(args) == 0 && err != nil:
 		return "", err
 	case len(args) == 0:
-		return u.lastChange(ctx, s, runner)
+		return u.lastChange(ctx, runner)
 	}
 	name := args[0] // without the audit log it can be a file all the same
 	for _, e := range u.runs {
@@ -314,7 +313,7 @@ func (e *nothingToUndo) Error() string { return e.reason }
 func (e *nothingToUndo) Is(target error) bool { return target == cli.ErrNothing }
 
 // lastChange returns the backup of the last change in the store.
-func (u *undoing) lastChange(ctx context.Context, s *cli.Settings, runner *operation.Runner) (path string, err error) {
+func (u *undoing) lastChange(ctx context.Context, runner *operation.Runner) (path string, err error) {
 	paths := map[*auditlog.Entry]string{}
 	here := func(e *auditlog.Entry) bool {
 		if e.Prefix != runner.Place.Prefix && e.Layout == "" {
@@ -329,7 +328,7 @@ func (u *undoing) lastChange(ctx context.Context, s *cli.Settings, runner *opera
 	last := lastChange(u.runs, here)
 	if last.run == nil {
 		return "", &nothingToUndo{"nothing to undo: the audit of this machine has no change of " + runner.Place.Store +
-			" that kept a backup; " + u.overrideToEnd(ctx, s, runner, here)}
+			" that kept a backup; `limitctl override revoke ID` ends a block or another override"}
 	}
 	what := describeRun(last.run)
 	switch {
@@ -361,21 +360,6 @@ func (u *undoing) tell(e *auditlog.Entry) {
 	u.told = true
 	u.Note("undo %s by %s: %s of %s changed", describeRun(e), output.Printable(e.User), changedText(e),
 		output.Plural(int(e.Matched), "key"))
-}
-
-// overrideToEnd says how to end the override that this machine has set last, if it is in force, or else any override.
-func (u *undoing) overrideToEnd(ctx context.Context, s *cli.Settings, runner *operation.Runner, here func(*auditlog.Entry) bool) string {
-	inForce, _ := runner.Overrides(ctx) // without the right to read them no command can be named
-	for _, e := range slices.Backward(u.runs) {
-		for _, set := range e.Overrides {
-			at := slices.IndexFunc(inForce, func(o store.Override) bool { return o.ID == set.ID })
-			if at >= 0 && here(e) {
-				return "the last override, " + output.Printable(allowance.All(&inForce[at])) + ", ends with: " +
-					cli.CommandHere(u.Globals, s, "override", "revoke", set.ID)
-			}
-		}
-	}
-	return "a block, an exemption or another override ends with limitctl override revoke ID"
 }
 
 // describeRun names a run for people, with the time that the audit shows.

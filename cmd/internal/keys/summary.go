@@ -147,14 +147,6 @@ func (a *summaryAnswer) finish(byDenied bool) {
 
 func (a *summaryAnswer) rows() int { return len(a.groups) }
 
-// noun is what a row is about.
-func (a *summaryAnswer) noun() string {
-	if a.by != "" {
-		return "value"
-	}
-	return "limit"
-}
-
 // shown are the groups that there is room for.
 func (a *summaryAnswer) shown() []*summaryGroup {
 	if a.most > 0 && a.most < len(a.groups) {
