@@ -3,7 +3,7 @@
 VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null)
 GOLANGCI    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.13.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
-NFPM        := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2
+GORELEASER  := github.com/goreleaser/goreleaser/v2@v2.15.1
 
 # What runs under the race detector: the tests whose names have one of these, and all tests
 # but the slowest of the packages in which everything goes on side by side.
@@ -30,10 +30,8 @@ EARLIER     := {{if or .TestGoFiles .XTestGoFiles}}{{range .Deps}}{{if eq . "$(S
 
 # The systems that limitctl is built for, as GOOS/GOARCH and for arm /GOARM, and those of them that
 # people develop on besides Linux.
-SYSTEMS     := linux/amd64 linux/arm64 linux/arm/7 darwin/amd64 darwin/arm64 windows/amd64 freebsd/amd64
+SYSTEMS     := linux/amd64 linux/arm64 linux/arm/7 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64 freebsd/amd64
 DEVELOPED   := darwin/arm64 windows/amd64
-# What a release has a program for; docs/releasing.md says how it is made.
-RELEASED    := $(SYSTEMS) windows/arm64
 
 # The modules besides the one at the top.
 MODULES     := $(patsubst %/go.mod,%,$(filter-out go.mod,$(shell git ls-files '*go.mod')))
@@ -65,8 +63,9 @@ ci: ## everything that has to pass before a change lands; installs first what th
 demo: build ## show the main job on the embedded file store; needs no server
 	@sh docs/demo.sh bin/limitctl
 
-release: ## make archives, packages, inventories and checksums of this commit in bin/release; see docs/releasing.md
-	go run ./internal/release -nfpm $(NFPM) $(RELEASED)
+RELEASE     := --snapshot
+release: ## make archives, packages, inventories and checksums of this commit in bin/release by .goreleaser.yaml
+	go run $(GORELEASER) release --clean $(RELEASE)
 
 setup: ## install what the tests run and is missing: redis-server, chromium, shells, proxies, packages of Node.js
 	@sh docs/install-test-tools.sh

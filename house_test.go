@@ -219,7 +219,7 @@ var layers = map[string][]string{
 	"internal/texts":        {},
 	"internal/lines":        {},
 	"internal/mutants":      {"internal/panics"},
-	"internal/release":      {"cmd", "internal/texts"},
+	"internal/manpages":     {"cmd"},
 	"internal/redact":       {"internal/texts"},
 	"internal/hostile":      {"internal/panics"},
 	"internal/panics":       {},
@@ -329,7 +329,7 @@ var drivers = map[string][]string{
 	"google.golang.org/protobuf":          {"internal/rls", "cmd/internal/serve/grpc"},
 	"github.com/prometheus/client_golang": {"cmd/internal/serve/metrics"},
 	"github.com/spf13/cobra": {
-		"cmd", "cmd/internal/cli", "cmd/internal/dashboard", "cmd/internal/decide", "cmd/internal/history",
+		"cmd", "internal/manpages", "cmd/internal/cli", "cmd/internal/dashboard", "cmd/internal/decide", "cmd/internal/history",
 		"cmd/internal/keys", "cmd/internal/lab", "cmd/internal/override", "cmd/internal/publish", "cmd/internal/server",
 		"cmd/internal/setup",
 	},
@@ -353,7 +353,7 @@ var drivers = map[string][]string{
 var systemPlaces = []string{
 	"", "cmd", "cmd/internal/clitest", "cmd/internal/files", "cmd/internal/noterminalquery", "internal/readfile",
 	"pkg/limiter/filestore", "internal/browsertest", "internal/redistest", "internal/terminaltest",
-	"internal/alarm", "internal/mutants", "internal/release", "internal/stress", "docs/examples/worker", "docs/pictures",
+	"internal/alarm", "internal/mutants", "internal/manpages", "internal/stress", "docs/examples/worker", "docs/pictures",
 }
 
 // Imports point one way: main → cmd → cmd/internal → pkg/limiter → internal/layers → pkg/limiter/admin →

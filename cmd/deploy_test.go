@@ -168,7 +168,7 @@ func TestDeployByASocket(t *testing.T) {
 			t.Errorf("%q is not there", want)
 		}
 	}
-	start := regexp.MustCompile(`(?m)^# +ExecStart=(/.*)$`).FindStringSubmatch(text)
+	start := regexp.MustCompile(`(?m)^# +ExecStart=(limitctl .*)$`).FindStringSubmatch(text)
 	if start == nil {
 		t.Fatal("nothing says how to start the service")
 	}

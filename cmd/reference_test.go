@@ -211,6 +211,26 @@ func markdownProse(root *cobra.Command, text string) string {
 	})
 }
 
+// referred is a command or a page of the docs that a help text names.
+var referred = regexp.MustCompile("\"limitctl(\\s[a-z\\s]+)\"|\\blimitctl(\\s[a-z\\s]+)`?--help\\b`?|\\bdocs/([a-z/-]+)\\.md\\b")
+
+// references replaces in a help text the names of commands, as in "limitctl settle", and of pages, as in docs/redis.md.
+func references(root *cobra.Command, text string, command func(to *cobra.Command, found string) string,
+	page func(name string) string) string {
+	return referred.ReplaceAllStringFunc(text, func(found string) string {
+		m := referred.FindStringSubmatch(found)
+		if m[3] != "" {
+			return page(m[3])
+		}
+		words := strings.Fields(m[1] + m[2])
+		to, rest, err := root.Find(words)
+		if err != nil || len(rest) > 0 {
+			return found // a word of another kind
+		}
+		return command(to, strings.Trim(found, `"`))
+	})
+}
+
 func unindented(text string) string {
 	lines := strings.Split(strings.Trim(text, "\n"), "\n")
 	for i, line := range lines {

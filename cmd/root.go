@@ -231,3 +231,8 @@ func completeCommands(cmd *cobra.Command, args []string, begun string) (names []
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
+
+// Root returns limitctl with all of its commands, to write its man pages.
+func Root() *cobra.Command {
+	return newRootCmd(&cli.Globals{Env: &cli.Env{Getenv: func(string) string { return "" }}})
+}

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs missing programs that the tests run: redis-server, the shells for completion, a browser for reports,
 # the proxies in docs/serve.md and docs/probe.md, Node.js for a middleware in
-# docs/probe.md, and what looks into packages. With arguments, it installs only the named tools. No server that it installs is left running, or
+# docs/probe.md. With arguments, it installs only the named tools. No server that it installs is left running, or
 # starts with the machine.
 #
 # With --unasked it installs only if it needs neither a password nor a consent, which is as root with apt-get.
@@ -63,7 +63,7 @@ forbid_starts() {
 }
 
 missing= lacking=
-for tool in ${*:-redis-server chromium bash bash-completion zsh fish curl nginx haproxy caddy prometheus nodejs npm rpm2cpio cpio}; do
+for tool in ${*:-redis-server chromium bash bash-completion zsh fish curl nginx haproxy caddy prometheus nodejs npm}; do
 	is_there "$tool" || missing="$missing $tool"
 done
 if [ -z "$missing" ]; then exit 0; fi
