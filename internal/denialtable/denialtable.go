@@ -5,6 +5,7 @@ package denialtable
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -145,9 +146,15 @@ func (s *Sum) Denials() admin.Denials {
 	d := admin.Denials{Rows: make([]admin.Denied, 0, len(s.rows)), Others: s.others, Lost: s.lost, Now: s.now,
 		Step: s.steps.Length, FirstStep: s.first}
 	for _, row := range s.rows {
-		d.Rows = append(d.Rows, row)
+		if name, shadow := strings.CutPrefix(row.Key.Name, admin.ShadowName); shadow {
+			row.Key.Name = name
+			d.Shadows = append(d.Shadows, row)
+		} else {
+			d.Rows = append(d.Rows, row)
+		}
 	}
 	SortMostFirst(d.Rows)
+	SortMostFirst(d.Shadows)
 	for id, count := range s.letThrough {
 		d.LetThrough = append(d.LetThrough, admin.LetThrough{Override: id, Count: count})
 	}

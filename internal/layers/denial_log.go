@@ -39,8 +39,8 @@ type DenialLog struct {
 // unchanged.
 //
 // It counts what callers see as denied or allowed, whoever decided: the store, an override, a denial memory, a lease or
-// a local share. So it belongs around those layers. It does not count peeks, shadow limits, repeated calls that were
-// allowed before, and what a failure policy decides.
+// a local share. So it belongs around those layers. What a shadow limit would have denied has rows of its own. It does
+// not count peeks, repeated calls that were allowed before, and what a failure policy decides.
 //
 // Its memory is bounded (about 1,000 keys). Beyond that, it counts the least denied keys together, so the most
 // denied ones always have their own counts. While the table cannot be written, for instance because the store is
@@ -90,6 +90,13 @@ func (s *denialLogStore) Decide(ctx context.Context, op store.Op, reqs []store.R
 		d := &decisions[i]
 		switch {
 		case !s.counts(d):
+		case d.Shadow:
+			if !d.Allowed && !d.Repeated {
+				req := reqs[i]
+				req.SetDefaults()
+				req.Key.Name = admin.ShadowName + req.Key.Name
+				s.collector.count(req, d)
+			}
 		case !d.Allowed:
 			s.collector.count(reqs[i], d)
 		case tookEffect:
@@ -104,13 +111,13 @@ func (s *denialLogStore) Decide(ctx context.Context, op store.Op, reqs []store.R
 
 // counts reports whether a decision is one of those that are counted.
 func (s *denialLogStore) counts(d *store.Decision) bool {
-	return !d.Shadow && !d.Unguarded && (d.DecidedBy != store.DecidedByLocal || !s.collector.settings.WithoutLocal)
+	return !d.Unguarded && (d.DecidedBy != store.DecidedByLocal || !s.collector.settings.WithoutLocal)
 }
 
 // isCounted reports whether an earlier decision of the same call was counted for an override.
 func (s *denialLogStore) isCounted(earlier []store.Decision, o *store.Override) bool {
 	for i := range earlier {
-		if earlier[i].Override == o && s.counts(&earlier[i]) {
+		if earlier[i].Override == o && !earlier[i].Shadow && s.counts(&earlier[i]) {
 			return true
 		}
 	}

@@ -159,7 +159,10 @@ func TestWhatIsNoDenialIsNotCounted(t *testing.T) {
 			{store.Decision{DecidedBy: store.DecidedByLocal}, store.Take, req, true},
 			{store.Decision{DecidedBy: store.DecidedByFailurePolicy, Unguarded: true}, store.Take, req, false},
 			{store.Decision{Allowed: true}, store.Take, req, false},
-			{store.Decision{}, store.Take, shadow, false},
+			{store.Decision{}, store.Take, shadow, true},
+			{store.Decision{Allowed: true}, store.Take, shadow, false},
+			{store.Decision{Repeated: true}, store.Take, shadow, false},
+			{store.Decision{}, store.Peek, shadow, false},
 			{store.Decision{}, store.Peek, req, false},
 			{store.Decision{}, store.Refund, req, false},
 		} {
@@ -171,6 +174,9 @@ func TestWhatIsNoDenialIsNotCounted(t *testing.T) {
 			backend.Close()
 			if sum, _ := table.sum(); (sum["u"] == 1) != c.counts || table.closed != 1 {
 				t.Errorf("%s, decision %+v: counted %v", c.op, c.decision, sum)
+			}
+			if apart := table.writes != nil && table.writes[0].Rows[0].Key.Name == "(shadow)n"; apart != (c.counts && c.req.Shadow) {
+				t.Errorf("%s, decision %+v: %+v", c.op, c.decision, table.writes)
 			}
 		}
 	})

@@ -176,7 +176,7 @@ func (o *denialsOptions) explain(a *denialsAnswer) {
 		o.Note("no key has a count of its own above %s in the last %s", output.Thousands(o.over), output.Duration(a.span))
 		return
 	}
-	if a.total == 0 && a.others == 0 {
+	if a.total == 0 && a.others == 0 && a.shadows == 0 {
 		who := "nobody"
 		if pattern := o.subjects.String(); pattern != "*" {
 			who = "nobody matching " + shell.Command(pattern)

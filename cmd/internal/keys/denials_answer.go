@@ -24,6 +24,7 @@ type denialsAnswer struct {
 	found   int   // how many rows there are, shown or not
 	total   int64 // denials of all of them
 	blocked int64 // of those, by an override
+	shadows int64 // what shadow limits would have denied, which is not in total
 	others  int64 // denials of keys without a row of their own
 	lost    bool
 	now     store.Instant
@@ -37,6 +38,7 @@ type denialRow struct {
 	limits []store.Limit // that denied
 	group  string
 	isNone bool
+	shadow bool // it was not denied, and would have been
 }
 
 // add adds the denials of subjects that match. Blocked keys come last, since their denials are intended.
@@ -51,32 +53,40 @@ func (a *denialsAnswer) add(d *admin.Denials, subjects store.Pattern) {
 		key    store.Key
 		value  string
 		isNone bool
+		shadow bool
 	}
 	places := map[group]int{}
-	for i := range d.Rows {
-		denied := &d.Rows[i]
+	for i, denied := range slices.Concat(d.Rows, d.Shadows) {
+		shadow := i >= len(d.Rows)
 		if !subjects.Match(denied.Key.Subject) {
 			continue
 		}
-		of := group{key: denied.Key}
+		of := group{key: denied.Key, shadow: shadow}
 		if a.by.name != "" {
 			value, has := a.by.of(denied.Key)
-			of = group{value: value, isNone: !has}
+			of = group{value: value, isNone: !has, shadow: shadow}
 		}
 		place, known := places[of]
 		if !known {
 			place = len(a.rows)
 			places[of] = place
-			a.rows = append(a.rows, denialRow{Denied: admin.Denied{Key: of.key}, group: of.value, isNone: of.isNone})
+			a.rows = append(a.rows, denialRow{Denied: admin.Denied{Key: of.key}, group: of.value, isNone: of.isNone,
+				shadow: shadow})
 		}
-		a.rows[place].add(denied, d.Trend(denied))
+		a.rows[place].add(&denied, d.Trend(&denied))
 	}
 	a.rows = slices.DeleteFunc(a.rows, func(row denialRow) bool { return a.over > 0 && row.Count-row.Blocked <= a.over })
 	for i := range a.rows {
-		a.total += a.rows[i].Count
-		a.blocked += a.rows[i].Blocked
+		if row := &a.rows[i]; row.shadow {
+			a.shadows += row.Count
+		} else {
+			a.total, a.blocked = a.total+row.Count, a.blocked+row.Blocked
+		}
 	}
-	slices.SortStableFunc(a.rows, func(x, y denialRow) int {
+	slices.SortStableFunc(a.rows, func(x, y denialRow) int { // shadows last
+		if x.shadow != y.shadow {
+			return map[bool]int{true: 1, false: -1}[x.shadow]
+		}
 		return cmp.Or(cmp.Compare(y.Count-y.Blocked, x.Count-x.Blocked), cmp.Compare(y.Count, x.Count))
 	})
 	a.found = len(a.rows)
@@ -198,6 +208,9 @@ func (a *denialsAnswer) summary() string {
 	if a.blocked > 0 {
 		text += "; " + a.count(a.blocked) + " blocked"
 	}
+	if a.shadows > 0 {
+		text += "; shadow limits would have denied " + a.count(a.shadows)
+	}
 	return text
 }
 
@@ -217,6 +230,8 @@ type denialFacts struct {
 	Share *float64 `json:"share"`
 	// Trend counts the denials of each step, the earliest first.
 	Trend []int64 `json:"trend"`
+	// Shadow: the limit only would have denied. The sums leave that out.
+	Shadow bool `json:"shadow,omitempty"`
 }
 
 type denialDocument struct {
@@ -233,14 +248,14 @@ type denialByDocument struct {
 
 func (a *denialsAnswer) line(row *denialRow) any {
 	facts := denialFacts{Denied: row.Count, LastAt: row.LastAt.Time().Truncate(time.Millisecond), Blocked: row.Blocked,
-		Since: row.Since.Time().Truncate(time.Millisecond), Trend: row.trend}
+		Since: row.Since.Time().Truncate(time.Millisecond), Trend: row.trend, Shadow: row.shadow}
 	if limit := row.limit(); limit != "" {
 		facts.Limit = &limit
 	}
 	if row.Override != "" {
 		facts.Override = &row.Override
 	}
-	if share, known := row.Share(); known {
+	if share, known := row.Share(); known && !row.shadow {
 		share = math.Floor(share*1000) / 1000
 		facts.Share = &share
 	}
@@ -293,7 +308,7 @@ func (a *denialsAnswer) Records() [][]string {
 	if a.by.name != "" {
 		first = []string{"by", "value"}
 	}
-	records := [][]string{append(first, "denied", "last_at", "blocked", "since", "limit", "override", "share")}
+	records := [][]string{append(first, "denied", "last_at", "blocked", "since", "limit", "override", "share", "shadow")}
 	for i := range a.rows {
 		row := &a.rows[i]
 		record := []string{row.Key.Subject, row.Key.Name}
@@ -301,7 +316,7 @@ func (a *denialsAnswer) Records() [][]string {
 			record = []string{a.by.name, row.group}
 		}
 		records = append(records, append(record, cli.Number(row.Count), row.LastAt.Time().Format(time.RFC3339), cli.Number(row.Blocked),
-			row.Since.Time().Format(time.RFC3339), row.limit(), row.Override, row.share()))
+			row.Since.Time().Format(time.RFC3339), row.limit(), row.Override, row.share(), strconv.FormatBool(row.shadow)))
 	}
 	return records
 }
@@ -309,7 +324,7 @@ func (a *denialsAnswer) Records() [][]string {
 // share is the denied share in percent, rounded down, or empty.
 func (r *denialRow) share() string {
 	share, known := r.Share()
-	if !known {
+	if !known || r.shadow { // what a shadow lets through is not counted
 		return ""
 	}
 	return strconv.Itoa(int(share*100)) + "%"
@@ -340,11 +355,19 @@ func (a *denialsAnswer) Print(p *output.Printer) {
 		if n := len(row.limits); n > 1 {
 			limit = output.Plural(n, "limit")
 		}
+		name := row.Key.Name
 		denied := output.Cell{Text: a.count(row.Count - row.Blocked), Style: output.AtEnd}
 		if row.Blocked == row.Count {
 			denied.Style = output.Near
 		}
-		rows = append(rows, []output.Cell{first, {Text: row.Key.Name}, {Text: limit}, denied, {Text: a.count(row.Blocked)},
+		if row.shadow {
+			denied.Style = output.Faint
+			name += " (shadow)"
+			if a.by.name != "" {
+				first.Text += " (shadow)"
+			}
+		}
+		rows = append(rows, []output.Cell{first, {Text: name}, {Text: limit}, denied, {Text: a.count(row.Blocked)},
 			{Text: row.share()}, {Text: a.ago(row.Since)}, {Text: a.ago(row.LastAt)}})
 	}
 	if !slices.ContainsFunc(a.rows, func(row denialRow) bool { return row.Compared > 0 }) {

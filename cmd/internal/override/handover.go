@@ -103,6 +103,7 @@ func (a *handoverAnswer) readDenials(ctx context.Context, g *cli.Globals, backen
 		return cmp.Or(cmp.Compare(y.Count-y.Blocked, x.Count-x.Blocked), cmp.Compare(y.Count, x.Count))
 	})
 	a.denials.top = a.denials.top[:min(topDenied, len(a.denials.top))]
+	a.denials.shadows = denials.Shadows[:min(topDenied, len(denials.Shadows))]
 	return err
 }
 

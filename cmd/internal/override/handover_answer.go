@@ -2,6 +2,7 @@ package override
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,7 +35,7 @@ type handoverAnswer struct {
 		exact          bool // the counts are; else they are lower bounds
 		total, blocked int64
 		keys           int
-		top            []admin.Denied
+		top, shadows   []admin.Denied
 		now            store.Instant
 	}
 	failed [handoverParts]error // why a part could not be read
@@ -188,6 +189,11 @@ func (a *handoverAnswer) denialsPart() *part {
 		}
 		made.items = append(made.items, text)
 	}
+	for i := range d.shadows {
+		row := &d.shadows[i]
+		made.items = append(made.items, count(row.Count)+"  "+output.Printable(row.Key.Subject)+"  "+
+			output.Printable(row.Key.Name)+"  would be denied by a shadow limit")
+	}
 	return made
 }
 
@@ -198,6 +204,7 @@ type deniedDocument struct {
 	LastAt  time.Time `json:"last_at"`
 	Blocked int64     `json:"blocked"` // of these, by an override
 	Since   time.Time `json:"since"`
+	Shadow  bool      `json:"shadow,omitempty"` // a shadow limit would have denied it; the sums leave that out
 }
 
 type unreadDocument struct {
@@ -219,10 +226,9 @@ func (a *handoverAnswer) Document() any {
 		Top     []deniedDocument `json:"top"` // the subjects with the most denials
 	}
 	d := denials{handoverDenials.Milliseconds(), a.denials.exact, a.denials.total, a.denials.blocked, a.denials.keys, []deniedDocument{}}
-	for i := range a.denials.top {
-		row := &a.denials.top[i]
+	for i, row := range slices.Concat(a.denials.top, a.denials.shadows) {
 		d.Top = append(d.Top, deniedDocument{row.Key.Subject, row.Key.Name, row.Count, output.UTC(row.LastAt.Time()), row.Blocked,
-			output.UTC(row.Since.Time())})
+			output.UTC(row.Since.Time()), i >= len(a.denials.top)})
 	}
 	overrides := []operatorOverride{}
 	for _, o := range a.inForce {
@@ -260,9 +266,9 @@ func (a *handoverAnswer) Records() [][]string {
 		records = append(records, []string{partNames[partChanges], e.Time.UTC().Format(time.RFC3339), e.User,
 			strings.TrimSpace(e.Command + " " + e.Selection), "", "", "", e.Reason})
 	}
-	for i := range a.denials.top {
-		row := &a.denials.top[i]
-		records = append(records, []string{partNames[partDenials], row.LastAt.Time().UTC().Format(time.RFC3339), "", "", row.Key.Subject,
+	for i, row := range slices.Concat(a.denials.top, a.denials.shadows) {
+		what := map[bool]string{true: "shadow"}[i >= len(a.denials.top)]
+		records = append(records, []string{partNames[partDenials], row.LastAt.Time().UTC().Format(time.RFC3339), "", what, row.Key.Subject,
 			row.Key.Name, cli.Number(row.Count), ""})
 	}
 	return records

@@ -52,6 +52,8 @@ const (
 type Denials struct {
 	// Rows are the keys. A table returns the most denied first.
 	Rows []Denied
+	// Shadows are the keys that a shadow limit would have denied. A table sets them from rows with [ShadowName].
+	Shadows []Denied
 	// Others counts the denials without a row, because there were too many different keys.
 	Others int64
 	// LetThrough is what overrides let through. A table returns those that let most through first.
@@ -65,6 +67,9 @@ type Denials struct {
 	Step      time.Duration
 	FirstStep int64
 }
+
+// ShadowName begins the name of a row that a shadow limit would have denied. No policy has such a name.
+const ShadowName = "(shadow)"
 
 // Denied is the count of denials of one key.
 type Denied struct {
