@@ -19,29 +19,27 @@ func TestHabitsNameCommandsThatAreThere(t *testing.T) {
 		}
 		return found
 	}
-	for path, words := range cli.Habits() {
-		for word, instead := range words {
-			if find(append(strings.Fields(path)[1:], word)) != nil {
-				t.Errorf("`%s %s` is a command, and needs no hint", path, word)
+	for word, instead := range cli.Habits() {
+		if find([]string{word}) != nil {
+			t.Errorf("%s is a command, and needs no hint", word)
+		}
+		var commands, flags []string
+		for _, w := range strings.Fields(instead)[1:] {
+			switch {
+			case strings.HasPrefix(w, "--"):
+				flags = append(flags, strings.TrimPrefix(w, "--"))
+			case len(flags) == 0 && w == strings.ToLower(w):
+				commands = append(commands, w)
 			}
-			var commands, flags []string
-			for _, w := range strings.Fields(instead)[1:] {
-				switch {
-				case strings.HasPrefix(w, "--"):
-					flags = append(flags, strings.TrimPrefix(w, "--"))
-				case len(flags) == 0 && w == strings.ToLower(w) && w != "'*'":
-					commands = append(commands, w)
-				}
-			}
-			cmd := find(commands)
-			if cmd == nil || len(commands) == 0 {
-				t.Errorf("`%s` is not a command", instead)
-				continue
-			}
-			for _, flag := range flags {
-				if cmd.Flags().Lookup(flag) == nil {
-					t.Errorf("`%s` has no flag %s", instead, flag)
-				}
+		}
+		cmd := find(commands)
+		if cmd == nil || len(commands) == 0 {
+			t.Errorf("`%s` is not a command", instead)
+			continue
+		}
+		for _, flag := range flags {
+			if cmd.Flags().Lookup(flag) == nil {
+				t.Errorf("`%s` has no flag %s", instead, flag)
 			}
 		}
 	}

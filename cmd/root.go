@@ -133,7 +133,7 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 			return cli.UnknownCommand(cmd, args[0]) // whose flags cannot be known
 		}
 		complaint := flagComplaint(err)
-		hint := flagHint(cmd, complaint) + valueHint(cmd, complaint)
+		hint := flagHint(cmd, complaint)
 		return cli.Usagef("%s%s; see `%s --help`", complaint, hint, cmd.CommandPath())
 	})
 	addGlobalFlags(global, root)
@@ -144,7 +144,6 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 		root.AddCommand(made)
 	}
 	addUsualAliases(root)
-	refuseApartValues(global, root)
 	return root
 }
 

@@ -27,7 +27,7 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 func UnknownCommand(cmd *cobra.Command, name string) error {
 	cmd.SuggestionsMinimumDistance = cmd.Root().SuggestionsMinimumDistance
 	hint := fmt.Sprintf("see `%s --help`", cmd.CommandPath())
-	if habit, has := Habits()[cmd.CommandPath()][name]; has {
+	if habit, has := Habits()[name]; has && !cmd.HasParent() {
 		hint = fmt.Sprintf("that is `%s`", habit)
 	} else if near := cmd.SuggestionsFor(name); len(near) > 0 {
 		hint = "did you mean " + strings.Join(near, " or ") + "?"
@@ -53,6 +53,8 @@ func oneSubject(cmd *cobra.Command, args []string) error {
 		return Usagef("no KEY given; say who is limited, as in `%s user:42`", cmd.CommandPath())
 	case len(args) == 2 && strings.Contains(args[1], "/") && isLimit(args[1]):
 		return Usagef("%q is no KEY but a limit; write %s", args[1], shell.Command("--limit", args[1]))
+	case len(args) == 2 && cmd.Flags().Changed("wait") && isPeriod(args[1]):
+		return Usagef("--wait takes its value after an =; write --wait=%s", args[1])
 	case len(args) > 1:
 		return Usagef("%s given, but %s takes one KEY; quote it if it contains spaces", Several(args), cmd.Name())
 	}
@@ -61,6 +63,11 @@ func oneSubject(cmd *cobra.Command, args []string) error {
 
 func isLimit(text string) bool {
 	_, err := store.ParseLimit(text)
+	return err == nil
+}
+
+func isPeriod(text string) bool {
+	_, err := store.ParsePeriod(text)
 	return err == nil
 }
 
@@ -73,46 +80,13 @@ func Several(args []string) string {
 	return fmt.Sprintf("%d arguments (%q, %q%s)", len(args), args[0], args[1], more)
 }
 
-// Habits are words of other programs for commands that have another name here, by the command
-// below which a user looks for them, with what to run instead.
-func Habits() map[string]map[string]string {
-	return map[string]map[string]string{
-		"limitctl": {
-			"get": "limitctl inspect PATTERN", "list": "limitctl inspect PATTERN", "ls": "limitctl inspect PATTERN",
-			"show": "limitctl inspect PATTERN", "keys": "limitctl inspect PATTERN", "scan": "limitctl inspect PATTERN",
-			"describe": "limitctl inspect PATTERN", "watch": "limitctl dashboard",
-			"stats": "limitctl inspect '*' --summary", "delete": "limitctl reset PATTERN", "del": "limitctl reset PATTERN",
-			"rm": "limitctl reset PATTERN", "remove": "limitctl reset PATTERN", "clear": "limitctl reset PATTERN",
-			"flush": "limitctl reset PATTERN", "unlimit": "limitctl exempt PATTERN --for 1h --reason TEXT",
-			"set": "limitctl override set PATTERN --limit LIMIT --for 1h --reason TEXT",
-			"ban": "limitctl block PATTERN --for 1h --reason TEXT", "blacklist": "limitctl block PATTERN --for 1h --reason TEXT",
-			"whitelist": "limitctl exempt PATTERN --for 1h --reason TEXT", "allowlist": "limitctl exempt PATTERN --for 1h --reason TEXT",
-			"throttled": "limitctl denials", "denied": "limitctl denials", "quota": "limitctl inspect PATTERN",
-			"deny":  "limitctl block PATTERN --for 1h --reason TEXT",
-			"unban": "limitctl unblock PATTERN", "allow": "limitctl exempt PATTERN --for 1h --reason TEXT",
-			"take": "limitctl consume KEY --limit LIMIT", "acquire": "limitctl consume KEY --limit LIMIT",
-			"peek": "limitctl check KEY --limit LIMIT", "test": "limitctl check KEY --limit LIMIT",
-			"status": "limitctl doctor", "ping": "limitctl doctor", "health": "limitctl doctor",
-			"log": "limitctl audit", "history": "limitctl audit", "rollback": "limitctl undo", "revert": "limitctl undo",
-			"bench": "limitctl loadtest --limit LIMIT", "benchmark": "limitctl loadtest --limit LIMIT",
-			"policies": "limitctl config show", "use": "limitctl context use NAME", "contexts": "limitctl context list",
-			"validate": "limitctl config validate FILE", "lint": "limitctl config validate FILE", "diff": "limitctl config diff OLD NEW",
-			"import": "limitctl config import", "publish": "limitctl config publish FILE", "monitor": "limitctl dashboard",
-			"init": "limitctl config init", "overrides": "limitctl override list", "backup": "limitctl undo --list", "backups": "limitctl undo --list",
-		},
-		"limitctl context": {
-			"get": "limitctl context show", "current": "limitctl context show", "current-context": "limitctl context show",
-			"set": "limitctl context use NAME", "switch": "limitctl context use NAME", "select": "limitctl context use NAME",
-		},
-		"limitctl override": {
-			"get": "limitctl override list", "show": "limitctl override list", "add": "limitctl override set PATTERN",
-			"create": "limitctl override set PATTERN", "delete": "limitctl override revoke ID", "rm": "limitctl override revoke ID",
-			"remove": "limitctl override revoke ID", "unset": "limitctl override revoke ID",
-		},
-		"limitctl config": {
-			"get": "limitctl config show", "view": "limitctl config show", "list": "limitctl config show", "ls": "limitctl config show",
-			"check": "limitctl config validate", "lint": "limitctl config validate", "test": "limitctl config validate",
-		},
+// Habits are words of other programs for commands that have another name here, with what to run instead.
+func Habits() map[string]string {
+	return map[string]string{
+		"get": "limitctl inspect PATTERN", "show": "limitctl inspect PATTERN", "delete": "limitctl reset PATTERN",
+		"rm": "limitctl reset PATTERN", "set": "limitctl override set PATTERN --limit LIMIT --for 1h --reason TEXT",
+		"ban": "limitctl block PATTERN --for 1h --reason TEXT", "allow": "limitctl exempt PATTERN --for 1h --reason TEXT",
+		"init": "limitctl config init", "validate": "limitctl config validate FILE", "bench": "limitctl loadtest --limit LIMIT",
 	}
 }
 

@@ -4,8 +4,6 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-
-	"github.com/limitctl/limitctl/internal/texts"
 )
 
 // contextVariable names a context, as the flag --context does.
@@ -15,12 +13,8 @@ const contextVariable = "LIMITCTL_CONTEXT"
 func variableOf(flag string) string { return "LIMITCTL_" + strings.ToUpper(flag) }
 
 // ReadVariables gives --output, --prefix and --timeout the values of their environment variables, as far as the
-// command line does not have them. Settings reads those of --store and --context. A variable that is probably one of
-// limitctl's, misspelt, is an error, since the command might use another store than the intended one.
+// command line does not have them. Settings reads those of --store and --context.
 func (g *Globals) ReadVariables(flags *pflag.FlagSet) error {
-	if name, meant := misspelt(g.Env.Environ()); meant != "" {
-		return Usagef("the environment variable %s is not one of limitctl's; did you mean %s?", name, meant)
-	}
 	for _, name := range []string{"output", "prefix", "timeout"} {
 		value := g.Env.Getenv(variableOf(name))
 		if value == "" || flags.Changed(name) {
@@ -35,27 +29,6 @@ func (g *Globals) ReadVariables(flags *pflag.FlagSet) error {
 		}
 	}
 	return nil
-}
-
-// misspelt returns a variable of the environment that is nearly one of limitctl's, and that one. Longer names are
-// somebody's own, like LIMITCTL_PASSWORD_EU.
-func misspelt(environment []string) (name, meant string) {
-	var own []string
-	for _, variable := range Variables() {
-		if strings.HasPrefix(variable[0], "LIMITCTL_") {
-			own = append(own, variable[0])
-		}
-	}
-	for _, variable := range environment {
-		name, value, _ := strings.Cut(variable, "=")
-		if value == "" || !strings.HasPrefix(name, "LIMITCTL_") {
-			continue
-		}
-		if near := texts.Nearest(name, own, 2); near != "" && !strings.HasPrefix(name, near) {
-			return name, near
-		}
-	}
-	return "", ""
 }
 
 // GivenBy returns where the value of --prefix or --timeout comes from, if the command line or the environment has it.
