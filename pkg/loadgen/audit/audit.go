@@ -40,7 +40,6 @@ type Auditor struct {
 	keys    []account
 	limits  []rule // that keys are under
 	known   map[store.Limit]uint32
-	blocks  blocks
 	finding Finding // except for what is computed over all keys
 	fits    fitting
 }
@@ -169,7 +168,7 @@ func (a *Auditor) Count(o Observation, used int64) {
 // wrong so far.
 func (a *Auditor) observePlain(k *account, r *rule, o *Observation) {
 	if r.isLog {
-		k.admissions.forget(&a.blocks, o.At-r.period)
+		k.admissions.forget(o.At - r.period)
 		used := k.admissions.units
 		if a.wrong(r, o, used) {
 			a.observeDoubtful(k, r, o)
@@ -238,8 +237,8 @@ func (a *Auditor) reached(r *rule, used int64) {
 // charge notes an admission.
 func (a *Auditor) charge(k *account, r *rule, o *Observation) {
 	k.charged += o.Cost
-	k.admissions.forget(&a.blocks, o.At-r.period)
-	k.admissions.add(&a.blocks, o.At, k.time, o.Cost)
+	k.admissions.forget(o.At - r.period)
+	k.admissions.add(o.At, o.Cost)
 	k.time = o.At
 	units := k.admissions.units
 	a.finding.WorstUnits = max(a.finding.WorstUnits, units)

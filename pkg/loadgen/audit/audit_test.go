@@ -368,7 +368,7 @@ func TestFairness(t *testing.T) {
 // most that an audit is asked to hold, in less than 500 MB. Here it is a tenth of the
 // requests, as far apart on a tenth of the keys.
 func TestAnHourInBoundedMemory(t *testing.T) {
-	const requests, most = 3600 * 20_000 / 10, 400 << 20 / 10
+	const requests, most = 3600 * 20_000 / 10, 24 * 3600 * 20_000 / 10 // of memory, in bytes
 	for _, test := range []struct {
 		algorithm store.Algorithm
 		keys      uint32

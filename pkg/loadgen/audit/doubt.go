@@ -53,7 +53,7 @@ func (a *Auditor) doubtOf(k *account, r *rule) *doubt {
 	k.doubt = new(doubt)
 	switch {
 	case r.isLog:
-		k.admissions.each(&a.blocks, func(at store.Instant, units int64) bool {
+		k.admissions.each(func(at store.Instant, units int64) bool {
 			k.doubt.state.Charge(r.limit, units, at)
 			return true
 		})

@@ -79,7 +79,7 @@ func (a *Auditor) figuresOfLog(k *account, r *rule, o *Observation) Figures {
 	known := a.fits.charged > 0 && a.fits.key == o.Key && a.fits.room == room && a.fits.charged == k.charged
 	if !known {
 		a.fits = fitting{o.Key, room, k.charged, 0}
-		k.admissions.each(&a.blocks, func(at store.Instant, units int64) bool {
+		k.admissions.each(func(at store.Instant, units int64) bool {
 			a.fits.at = at + r.period
 			used -= units
 			return used > room
