@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"fmt"
 	"net/http"
 	"time"
 )
@@ -33,7 +32,6 @@ var honestOnes = []honest{
 	{"h01", "a token bucket", bucket, right(plainly, bucket)},
 	{"h02", "windows", window, right(plainly, window)},
 	{"h03", "a sliding log", log, right(draft8, log)},
-	{"h04", "a sliding counter", "sliding-counter:20/2s", right(draft8, "sliding-counter:20/2s")},
 	{"h05", "a leaky bucket that only says when to come again", "leaky-bucket:20/2s", right(nothing, "leaky-bucket:20/2s")},
 	{"h06", "reads the clock before it waits for its lock", bucket, func() handler {
 		h := tells(nothing, bucket, keeps(bucket))
@@ -46,11 +44,8 @@ var honestOnes = []honest{
 	}},
 	{"h07", "INCR and EXPIRE", first, right(plainly, first)},
 	{"h08", "windows that begin 1.27 s after whole periods", window, late(1270*time.Millisecond, plainly, window)},
-	{"h09", "a bucket with a small burst", "token-bucket:10/1s,burst=5", right(byUnix, "token-bucket:10/1s,burst=5")},
 	{"h11", "two dialects", window, right(asServer, window)},
 	{"h12", "Retry-After as a date", log, func() handler { return lies(plainly, "Retry-After", dated(0))(log) }},
-	{"h15", "a sliding counter with windows of its own", "sliding-counter:20/2s",
-		late(700*time.Millisecond, nothing, "sliding-counter:20/2s")},
 	{"h16", "far away", window, func() handler {
 		h := usual(window)
 		return func(q *asked, a *answered) {
@@ -70,11 +65,6 @@ var honestOnes = []honest{
 			}
 		}
 	}},
-	{"h18", "Retry-After is up to a second late", window, func() handler {
-		return lies(plainly, "Retry-After", func(_ *asked, a *answered, _ string) string {
-			return fmt.Sprint(int64(a.RetryAfter/time.Second) + 1)
-		})(window)
-	}},
 	{"h19", "processes that share a store, with clocks up to 1 ms apart", window, func() handler {
 		h := usual(window)
 		return func(q *asked, a *answered) {
@@ -90,32 +80,16 @@ var honestOnes = []honest{
 			h(q, a)
 		}
 	}},
-	{"h21", "an hour", "fixed-window:100/1h", right(plainly, "fixed-window:100/1h")},
 	{"h22", "nginx with burst=5 nodelay", "token-bucket:10/1s,burst=6", func() handler {
 		return retries(thousandths(10_000, 5))
 	}},
 	{"h23", "denied requests count, and it says so", log, func() handler { return retries(chargesDenied(limitOf(log), 1)) }},
-	{"h24", "one request in 100 ms", "fixed-window:1/100ms", right(nothing, "fixed-window:1/100ms")},
-	{"h25", "a large log", "sliding-log:300/10s", right(plainly, "sliding-log:300/10s")},
 	{"h26", "a clock of milliseconds", log, func() handler {
 		h := usual(log)
 		return func(q *asked, a *answered) {
 			q.ahead = -time.Duration(time.Now().UnixNano() % 1e6)
 			h(q, a)
 		}
-	}},
-	{"h27", "a sliding counter of ten slices", "sliding-counter:20/2s,slices=10", right(plainly, "sliding-counter:20/2s,slices=10")},
-	{"h28", "a clock that drifts as clocks do", bucket, func() handler {
-		h := usual(bucket)
-		return func(q *asked, a *answered) {
-			q.ahead = time.Duration(time.Now().UnixNano()%int64(time.Hour)) / 20_000
-			h(q, a)
-		}
-	}},
-	{"h30", "Retry-After is up to four seconds late, by another time on each denial", window, func() handler {
-		return lies(plainly, "Retry-After", func(q *asked, a *answered, _ string) string {
-			return seconds(a.RetryAfter + time.Duration(q.random.IntN(5))*time.Second)
-		})(window)
 	}},
 }
 

@@ -3,7 +3,6 @@ package lab
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -16,46 +15,6 @@ func decides(admit func(q *asked) bool, retry time.Duration) handler {
 		if a.Allowed = admit(q); !a.Allowed {
 			a.status, a.RetryAfter = http.StatusTooManyRequests, retry
 		}
-	}
-}
-
-// windows lets in so many in each window.
-func windows(windowOf func(q *asked) string, most int) handler {
-	counts := map[string]int{}
-	return decides(func(q *asked) bool {
-		key := q.subject + " " + windowOf(q)
-		counts[key]++
-		return counts[key] <= most
-	}, time.Second)
-}
-
-// forgets is a window of 2 s that a subject can lose.
-func forgets(now func(q *asked) bool) handler {
-	states := memory{}
-	inner := tells(plainly, window, states.keeps(limitOf(window)))
-	return func(q *asked, a *answered) {
-		if now(q) {
-			delete(states, q.subject)
-		}
-		inner(q, a)
-	}
-}
-
-// remembersLast has room for so many subjects.
-func remembersLast(most int) func(handler) handler {
-	return func(h handler) handler {
-		var known []string
-		generation := map[string]int{}
-		return named(func(q *asked) string {
-			if i := slices.Index(known, q.subject); i >= 0 {
-				known = slices.Delete(known, i, i+1)
-			} else {
-				generation[q.subject]++
-			}
-			known = append(known, q.subject)
-			known = known[max(0, len(known)-most):]
-			return fmt.Sprint(q.subject, generation[q.subject])
-		}, h)
 	}
 }
 
@@ -125,37 +84,9 @@ func losesExpiry(l store.Limit, each int) handler {
 	})
 }
 
-// refreshes begins the time of a window anew at each request.
-func refreshes(l store.Limit) handler {
-	return counters(l, func(q *asked, c *counter) { c.ends = q.now().Add(l.Period) })
-}
-
-// overflows counts with 8 bits.
-func overflows(l store.Limit) handler {
-	return counters(l, func(_ *asked, c *counter) { c.n %= 256 })
-}
-
-// startsLate lets in everything in a subject's first time.
-func startsLate(d time.Duration) func(handler) handler {
-	return func(h handler) handler {
-		began := map[string]time.Time{}
-		return freely(func(q *asked) bool {
-			if began[q.subject].IsZero() {
-				began[q.subject] = q.now()
-			}
-			return q.now().Sub(began[q.subject]) < d
-		}, h)
-	}
-}
-
 // lags decides by what was counted a while ago.
 func lags(d time.Duration) func(handler) handler {
 	return decidesBy(func(q *asked) time.Time { return q.now().Add(-d) })
-}
-
-// batches decides by what was counted until the last of the instants at which counts are written.
-func batches(every time.Duration) func(handler) handler {
-	return decidesBy(func(q *asked) time.Time { return q.now().Truncate(every) })
 }
 
 // decidesBy is a bucket of 20 that refills in 2 s and decides by what was admitted until an instant.
@@ -182,21 +113,6 @@ func decidesBy(until func(q *asked) time.Time) func(handler) handler {
 			admitted[q.subject] = append(kept, q.now())
 		})
 	}
-}
-
-// weighsWrongly is a sliding counter that weighs the window before by the time that has passed of this one.
-func weighsWrongly(most int64, period time.Duration) handler {
-	counts := map[string]int64{}
-	return decides(func(q *asked) bool {
-		at := q.now().UnixNano()
-		n, passed := at/int64(period), at%int64(period)
-		key := func(n int64) string { return fmt.Sprint(q.subject, " ", n) }
-		if counts[key(n)]+counts[key(n-1)]*passed/int64(period) >= most {
-			return false
-		}
-		counts[key(n)]++
-		return true
-	}, 500*time.Millisecond)
 }
 
 // truncates is a bucket whose refill since the last request is rounded down to whole units.
@@ -259,32 +175,6 @@ func bans(denials int, d time.Duration) func(handler) handler {
 				until[q.subject], row[q.subject] = q.now().Add(d), 0
 			}
 		}
-	}
-}
-
-// races reads what is in use, and writes it a while later.
-func races(d time.Duration) func(handler) handler {
-	return func(handler) handler {
-		states, limit := memory{}, limitOf(window)
-		return tells(plainly, window, func(q *asked, a *answered) {
-			copied := memory{q.subject: states.of(q.subject).Clone()}
-			q.pause(d)
-			copied.keeps(limit)(q, a)
-			states[q.subject] = copied[q.subject]
-		})
-	}
-}
-
-// countsLater decides at once and counts a while later.
-func countsLater(d time.Duration) func(handler) handler {
-	return func(handler) handler {
-		states, limit := memory{}, limitOf(window)
-		return tells(plainly, window, func(q *asked, a *answered) {
-			(memory{q.subject: states.of(q.subject).Clone()}).keeps(limit)(q, a)
-			if q.pause(d); a.Allowed {
-				states.of(q.subject).Charge(limit, 1, store.InstantOf(q.now()))
-			}
-		})
 	}
 }
 

@@ -69,7 +69,6 @@ func loaded(t *testing.T, h handler, limit string, seed uint64, flag string) (d 
 
 type noWatcher struct{}
 
-func (noWatcher) Ready(context.Context) error             { return nil }
 func (noWatcher) Begin(*experiment.Candidate) bool        { return false }
 func (noWatcher) Progress(*loadgen.Result, time.Duration) {}
 func (noWatcher) End()                                    {}
