@@ -6,7 +6,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -149,48 +148,6 @@ func usec(server *redistest.Server, command string) int64 {
 	text, _, _ := strings.Cut(rest, ",")
 	n, _ := strconv.ParseInt(text, 10, 64)
 	return n
-}
-
-// The assumption of the calculation: the time of a script includes that of its commands, which is counted again
-// under their own names.
-func TestAScriptsTimeHoldsThatOfItsCommands(t *testing.T) {
-	server := redistest.Start(t)
-	server.Do("EVAL", "redis.call('SETRANGE', KEYS[1], 50000000, 'x')", 1, "large")
-	inside, whole := usec(server, "setrange"), usec(server, "eval")
-	if calls := server.CommandCalls("setrange"); calls != 1 || inside == 0 || whole < inside {
-		t.Errorf("the script took %d µs, and what it called %d times %d µs", whole, calls, inside)
-	}
-}
-
-func TestConcurrentCallers(t *testing.T) {
-	client := redistest.Start(t).Client()
-	meter, backend := cost.New(client), scripts(t, client)
-	take(t, backend, 1, 1)
-	const callers, each = 64, 20
-	measured := meter.Begin(ctx)
-	var all sync.WaitGroup
-	for range callers {
-		all.Go(func() {
-			l := storecall.New(backend)
-			for i := range each {
-				if _, err := l.Take(ctx, key(i), many, 1); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	all.Wait()
-	c, warnings := measured.End(ctx, callers*each)
-	if trips := number(t, "round trips", c.RoundTrips) * callers * each; trips < each || trips > callers*each {
-		t.Errorf("%g round trips of %d callers' %d calls each", trips, callers, each)
-	}
-	// A single decision takes four commands. Decisions that are made together share some.
-	if commands := number(t, "commands", c.Commands); commands <= 0 || commands > 4 {
-		t.Errorf("%g commands for a decision", commands)
-	}
-	if len(warnings) > 0 {
-		t.Errorf("warned of %q", warnings)
-	}
 }
 
 func TestPipelinesAreOneRoundTrip(t *testing.T) {
@@ -395,34 +352,6 @@ func TestReplicationIsLeftOut(t *testing.T) {
 	master.Do("WAIT", 1, 0)
 	followed, _ := measured.End(ctx, 500)
 	wantAbout(t, "bytes out with a replica", followed.NetworkOut, number(t, "bytes out", alone.NetworkOut), 1)
-}
-
-func TestAFailover(t *testing.T) {
-	sentinel := redistest.StartSentinel(t)
-	client := connected(t, "redis+sentinel://"+strings.Join(sentinel.Addrs(), ",")+"/"+redistest.MasterName)
-	meter, backend := cost.New(client), scripts(t, client)
-	take(t, backend, 1, 1)
-	measured := meter.Begin(ctx)
-	take(t, backend, 50, 1)
-	c, warnings := measured.End(ctx, 50)
-	if len(warnings) > 0 {
-		t.Errorf("warned of %q", warnings)
-	}
-	want(t, "commands", c.Commands, 4)
-	if in := number(t, "bytes in", c.NetworkIn); in < 50 || in > 1000 {
-		t.Errorf("%g bytes in, replication aside", in)
-	}
-
-	measured = meter.Begin(ctx)
-	old, err := sentinel.KillMaster()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sentinel.WaitFailover(old); err != nil {
-		t.Fatal(err)
-	}
-	c, warnings = measured.End(ctx, 50)
-	wantAbsent(t, c, warnings, "another server took its place")
 }
 
 func TestEmbedded(t *testing.T) {

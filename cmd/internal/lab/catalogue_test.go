@@ -2,7 +2,6 @@ package lab
 
 import (
 	"bytes"
-	"context"
 	"flag"
 	"fmt"
 	"slices"

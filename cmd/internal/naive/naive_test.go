@@ -2,10 +2,8 @@ package naive_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,7 +13,6 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/naive"
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -207,121 +204,4 @@ func drawLimit(t *rapid.T) store.Limit {
 		limit = storetest.LimitOf(kind, limit.Count, 0)
 	}
 	return limit
-}
-
-var (
-	user    = store.Key{Subject: "user:42", Name: "limit"}
-	hundred = store.Limit{Count: 100, Period: time.Hour}
-)
-
-// Records are in the form of the real store, so that it finds and deletes them.
-func TestKeyspace(t *testing.T) {
-	backend := newStore(t, redistest.Start(t).Client())
-	l := storecall.New(backend)
-	taken, err := l.Take(ctx, user, hundred, 3)
-	if err != nil || !taken.Allowed {
-		t.Fatalf("%+v, %v", taken, err)
-	}
-	found := 0
-	for entry, err := range backend.Scan(ctx, admin.Query{Keys: []store.Key{user}}) {
-		found++
-		if err != nil || entry.Key != user || entry.Decision.Used != 3 || entry.TTL <= 0 || entry.TTL > taken.ResetAfter+time.Millisecond {
-			t.Errorf("found %+v, %v after %+v", entry, err, taken)
-		}
-	}
-	if deleted, _, err := backend.Delete(ctx, admin.Records(user)...); found != 1 || deleted != 1 || err != nil {
-		t.Errorf("%d found and %d deleted, %v", found, deleted, err)
-	}
-	// A complete refund leaves nothing.
-	if _, err := l.Take(ctx, user, hundred, 3); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.Refund(ctx, user, hundred, 3); err != nil {
-		t.Fatal(err)
-	}
-	for entry := range backend.Scan(ctx, admin.Query{Keys: []store.Key{user}}) {
-		t.Errorf("still there: %+v", entry)
-	}
-}
-
-// The limits of a call are on several masters, each with its own clock.
-func TestOnACluster(t *testing.T) {
-	cluster := redistest.StartCluster(t)
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
-	defer client.Close()
-	backend := newStore(t, client)
-	reqs := make([]store.Request, 12)
-	for i := range reqs {
-		reqs[i] = store.Request{Key: store.Key{Subject: fmt.Sprint("user:", i)}, Limit: hundred, Cost: int64(i + 1)}
-	}
-	for range 2 {
-		if err := backend.Decide(ctx, store.Take, reqs, make([]store.Decision, len(reqs))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	decisions := make([]store.Decision, len(reqs))
-	if err := backend.Store.Decide(ctx, store.Peek, reqs, decisions); err != nil {
-		t.Fatal(err)
-	}
-	for i, d := range decisions {
-		if want := int64(2 * (i + 1)); d.Used != want {
-			t.Errorf("%d used of key %d, want %d", d.Used, i, want)
-		}
-	}
-}
-
-func TestErrors(t *testing.T) {
-	server := redistest.Start(t)
-	take := func(client *redis.Client, reqs ...store.Request) error {
-		return newStore(t, client).Decide(ctx, store.Take, reqs, make([]store.Decision, len(reqs)))
-	}
-	req := store.Request{Key: user, Limit: hundred, Cost: 1}
-	for name, plant := range map[string][]any{"list": {"RPUSH"}, "text": {"SET"}} {
-		storeKey := "rl:{" + name + "}:limit"
-		server.Do(append(plant, storeKey, "hello")...)
-		foreign := store.Request{Key: store.Key{Subject: name, Name: "limit"}, Limit: hundred, Cost: 1}
-		err := take(server.Client(), req, foreign)
-		if named := new(store.ForeignError); !errors.As(err, &named) || named.StoreKey != storeKey {
-			t.Errorf("a %s: got %v, want a ForeignError of %s", name, err, storeKey)
-		}
-	}
-	if server.CommandCalls("set") != 1 { // the one above
-		t.Error("what comes with a foreign value was charged")
-	}
-	if err := take(server.Client(), store.Request{Key: user, Limit: hundred, Cost: 101}); !errors.Is(err, store.ErrNeverFits) {
-		t.Errorf("got %v, want an ErrNeverFits", err)
-	}
-
-	server.Do("ACL", "SETUSER", "reader", "on", ">secret", "~*", "+get", "+time")
-	reader := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "reader", Password: "secret", DisableIdentity: true})
-	defer reader.Close()
-	if err := take(reader, req); !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), "set") {
-		t.Errorf("without the right to write: %v, want an ErrRefused that names it", err)
-	}
-
-	// The server dies between the read and the write, before and after the latter was sent.
-	stop := func(timeout time.Duration, when hook) error {
-		client := redis.NewClient(&redis.Options{Addr: server.Addr, DisableIdentity: true, DialerRetries: 1, ReadTimeout: timeout})
-		defer client.Close()
-		client.AddHook(when)
-		return take(client, req)
-	}
-	before := func(name string, do func()) hook {
-		return hook{before: func(cmd redis.Cmder) {
-			if cmd.Name() == name {
-				do()
-			}
-		}}
-	}
-	redistest.Patiently(t, 300*time.Millisecond, func(timeout time.Duration) (missing error) {
-		defer server.Resume()
-		if err := stop(timeout, before("set", server.Pause)); !errors.Is(err, store.ErrOutcomeUnknown) {
-			return fmt.Errorf("no answer to the SET: %w, want an ErrOutcomeUnknown", err)
-		}
-		return nil
-	})
-	err := stop(redistest.Patience, before("time", server.Kill))
-	if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) {
-		t.Errorf("no server: %v, want an ErrUnavailable", err)
-	}
 }
