@@ -293,7 +293,6 @@ var layers = map[string][]string{
 		"pkg/limiter/memorystore", "pkg/limiter/policy", "pkg/limiter/store", "pkg/loadgen", "pkg/loadgen/audit",
 		"pkg/loadgen/audit/interval", "pkg/loadgen/trace",
 	},
-	"docs/pictures":        {},
 	"internal/subjecttext": {},
 	"cmd/internal/serve/envoy": {
 		"cmd/internal/decision", "cmd/internal/outcome", "cmd/internal/serve/engine", "cmd/internal/serve/grpc",
@@ -353,7 +352,7 @@ var drivers = map[string][]string{
 var systemPlaces = []string{
 	"", "cmd", "cmd/internal/clitest", "cmd/internal/files", "cmd/internal/noterminalquery", "internal/readfile",
 	"pkg/limiter/filestore", "internal/browsertest", "internal/redistest", "internal/terminaltest",
-	"internal/alarm", "internal/mutants", "internal/manpages", "internal/stress", "docs/examples/worker", "docs/pictures",
+	"internal/alarm", "internal/mutants", "internal/manpages", "internal/stress", "docs/examples/worker",
 }
 
 // Imports point one way: main → cmd → cmd/internal → pkg/limiter → internal/layers → pkg/limiter/admin →
