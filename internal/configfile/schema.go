@@ -85,8 +85,7 @@ func aLimit() map[string]any {
 	algorithms := strings.Join(append(store.AlgorithmNames(), "gcra"), "|")
 	// A folded text ends with a line break.
 	return map[string]any{"type": "string", "pattern": "^((" + algorithms + "):)?" + unitsForm + "/(" + durationForm + "|" +
-		calendarForm + ")(,(tz=[A-Za-z0-9_+/-]+|(burst|slices)=" + unitsForm + "|from=first|spacing=even|(phase|refill)=" +
-		durationForm + `))*\n?$`,
+		calendarForm + ")(,(tz=[A-Za-z0-9_+/-]+|(burst|slices)=" + unitsForm + "|from=first))*\n?$",
 		wrongForm: "write [ALGORITHM:]COUNT/PERIOD, such as 10/1m or fixed-window:100/1h"}
 }
 

@@ -136,8 +136,8 @@ func (a *lookAnswer) facts() (facts [][2]string) {
 			units += " or more"
 		}
 		text := fmt.Sprintf("%s to %s after a denial, %s at once", output.Duration(back.Least), output.Duration(back.Most), units)
-		if back.Quiet > back.Most/3 {
-			text += fmt.Sprintf(", when nothing had been asked for %s", output.Duration(back.Quiet))
+		if back.Pause > 0 {
+			text += fmt.Sprintf(", when nothing had been asked for %s: denied requests may keep the subject out", output.Duration(back.Quiet))
 		}
 		add("back", "%s", text)
 	}

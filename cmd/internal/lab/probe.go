@@ -2,7 +2,9 @@ package lab
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -144,7 +146,7 @@ func (o *probeOptions) run(cmd *cobra.Command, url string) error {
 		seen, failure := probe.Look(ctx, config)
 		a := &lookAnswer{Seen: seen, endpoint: client.Describe(), took: o.Env.Now().Sub(began), began: began}
 		for i := range seen.LooksLike {
-			a.commands = append(a.commands, o.checkedBy(cmd, url, &seen.LooksLike[i]))
+			a.commands = append(a.commands, o.checkedBy(cmd, url, &seen.LooksLike[i], seen.Denial))
 		}
 		return o.end(a, client, seen.Events, failure, seen.Any())
 	}
@@ -182,8 +184,12 @@ func (*probeOptions) exit(client endpoint.Client, events []probe.Event, failure 
 
 // checkedBy returns the command that checks a limit, with the flags that were given about the endpoint. Of headers it has only
 // those that say who asks.
-func (o *probeOptions) checkedBy(cmd *cobra.Command, url string, limit *store.Limit) string {
+func (o *probeOptions) checkedBy(cmd *cobra.Command, url string, limit *store.Limit, denial *probe.Denial) string {
 	words := []string{"limitctl", "probe", endpoint.RedactURL(url), "--limit", limit.String()}
+	if usual := []int{0, http.StatusTooManyRequests}; denial != nil && !slices.Contains(usual, denial.Status) &&
+		!cmd.Flags().Changed("denied-status") {
+		words = append(words, "--denied-status", strconv.Itoa(denial.Status))
+	}
 	kept := append(endpointOnlyFlags(), "timeout", "workers")
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
 		if !slices.Contains(kept, flag.Name) {

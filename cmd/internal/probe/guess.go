@@ -76,7 +76,11 @@ func (l *looker) guessWindow(told headers.Limit, add func(store.Limit)) {
 	n, back := int64(l.seen.Passed), l.seen.Back
 	since := reach{back[0].After.Sub(l.first.Answered), back[0].By.Sub(l.first.Sent) + time.Millisecond} // the first request
 	between := since
-	if len(back) > 1 {
+	switch {
+	case back[0].Pause > 0: // each denied request may have begun the time anew
+		since = reach{back[0].Pause, back[0].Quiet + time.Millisecond}
+		between = since
+	case len(back) > 1:
 		between = reach{back[1].After.Sub(back[0].By), back[1].By.Sub(back[0].After) + time.Millisecond}
 	}
 	fromFirst := reach{max(since.low, between.low), min(since.high, between.high)}

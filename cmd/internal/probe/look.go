@@ -45,8 +45,9 @@ type Denial struct {
 type Return struct {
 	// After and By bound the instant: the last denial was sent, and the admission was answered.
 	After, By time.Time
-	// Least and Most are the same since the first denial. Quiet is how long no request had been sent before the admission.
-	Least, Most, Quiet time.Duration
+	// Least and Most are the same since the first denial. Quiet is how long no request had been sent before the admission, and
+	// Pause the longest such time that was not enough; 0 if denied requests need not have kept the subject out.
+	Least, Most, Quiet, Pause time.Duration
 	// Units are admitted at once then, or more if Open.
 	Units int
 	Open  bool
@@ -182,7 +183,7 @@ func (l *looker) awaitReturn() error {
 	} else {
 		l.step(l.timeLeft(), "waiting until a request is admitted again")
 	}
-	until := told
+	until, longest := told, time.Duration(0)
 	for {
 		now := l.clock.Now()
 		elapsed := now.Sub(begin)
@@ -202,12 +203,16 @@ func (l *looker) awaitReturn() error {
 		}
 		if e.Outcome != endpoint.Allowed {
 			if e.Outcome == endpoint.Denied {
+				longest = max(longest, e.Sent.Sub(last.Answered))
 				last, told = e, toldBack(&e)
 			}
 			continue
 		}
 		back := Return{After: last.Sent, By: e.Answered, Least: max(0, last.Sent.Sub(begin)), Most: e.Answered.Sub(begin),
 			Quiet: e.Sent.Sub(last.Answered), Units: 1, Open: true}
+		if calm {
+			back.Pause = longest
+		}
 		more, err := l.exhaust(l.subject, min(l.seen.Passed+1, l.requestsLeft()))
 		back.Units += count(more, isAdmitted)
 		back.Open = !slices.ContainsFunc(more, isDenied)

@@ -75,9 +75,7 @@ var definitions = [...]definition{
 	slicedCounterKind:  slicedCounterDefinition,
 	calendarWindowKind: calendarWindowDefinition,
 
-	windowFromFirstKind:  windowFromFirstDefinition,
-	counterFromFirstKind: counterFromFirstDefinition,
-	refilledBucketKind:   refilledBucketDefinition,
+	windowFromFirstKind: windowFromFirstDefinition,
 }
 
 // rule is a kind's rule of counting, as pure functions on a State whose Limit it wrote. A request fits if used +
@@ -182,12 +180,8 @@ func (l *Limit) Kind() Kind {
 		return slicedCounterKind
 	case l.Calendar != nil:
 		return calendarWindowKind
-	case l.FromFirst && l.Algorithm == FixedWindow:
-		return windowFromFirstKind
 	case l.FromFirst:
-		return counterFromFirstKind
-	case l.Refill != 0:
-		return refilledBucketKind
+		return windowFromFirstKind
 	}
 	return Kind(l.Algorithm)
 }

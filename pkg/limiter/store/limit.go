@@ -109,20 +109,11 @@ type Limit struct {
 	// refuse it with an [ErrInvalid]; see [Limit.CheckStored].
 
 	// FromFirst: the windows of a FixedWindow begin with the first request after the end of the last window, as INCR
-	// with EXPIRE counts, and not at whole periods since the epoch. Those of a SlidingCounter follow each other from a
-	// key's first request on, and again from the first after two idle periods; the share of the window before is
-	// rounded down.
+	// with EXPIRE counts, and not at whole periods since the epoch.
 	FromFirst bool
-	// Even: a TokenBucket lets one unit pass each Period ÷ Count, and holds up to Burst − 1 others until their turn.
-	// Zero Burst means 1 then: nothing waits.
-	Even bool
-	// Phase is how much later than whole periods since the epoch the windows of a FixedWindow, or of a SlidingCounter
-	// without slices, begin: whole microseconds, less than the period. Of a limit in a window of its Calendar it is
-	// when that begins, since the epoch, and describes nobody else's limit.
+
+	// Phase is when the window begins, since the epoch, of a limit in a window of its Calendar.
 	Phase time.Duration
-	// Refill: the units of a TokenBucket come back at intervals of this length since a key's first request, Count ×
-	// Refill ÷ Period of them at once. Zero means that they come back evenly.
-	Refill time.Duration
 }
 
 // Normalize returns l with its defaults filled in (Algorithm, Burst), and with zero for one slice. The error is an
@@ -137,19 +128,11 @@ func (l *Limit) setDefaults() {
 		l.Algorithm = TokenBucket
 	}
 	if l.Burst == 0 {
-		l.Burst = l.usualBurst()
+		l.Burst = l.Count
 	}
 	if l.Slices == 1 && l.Algorithm.HasSlices() {
 		l.Slices = 0
 	}
-}
-
-// usualBurst is the burst of a limit that says none.
-func (l *Limit) usualBurst() int64 {
-	if l.Even {
-		return 1
-	}
-	return l.Count
 }
 
 // check returns an error for the first bound that the normalized limit l breaks. It allocates nothing for a valid
@@ -184,12 +167,11 @@ func (l *Limit) check() error {
 			return err
 		}
 	}
-	if l.isForeign() { // before the burst, whose default depends on it
-		if err := l.checkForeign(); err != nil {
-			return err
-		}
-	}
 	switch {
+	case l.FromFirst && l.Algorithm != FixedWindow:
+		return Invalidf("a %s limit has no windows that begin with a request; from=first is for a %s", l.Algorithm, FixedWindow)
+	case l.Phase != 0 && l.Calendar == nil:
+		return Invalidf("windows of a %s limit have no phase without a calendar", l.Algorithm)
 	case kind.hasBurst && (l.Burst < 1 || l.Burst > MaxCount):
 		return Invalidf("burst %d is out of range; it must be from 1 to %d", l.Burst, MaxCount)
 	case !kind.hasBurst && l.Burst != l.Count:
@@ -201,74 +183,18 @@ func (l *Limit) check() error {
 	return nil
 }
 
-// isForeign reports whether l describes how others count.
-func (l *Limit) isForeign() bool {
-	return l.FromFirst || l.Even || l.Phase != 0 && l.Calendar == nil || l.Refill != 0
-}
-
-// checkForeign is check for how others count.
-func (l *Limit) checkForeign() error {
-	windowed := l.Algorithm == FixedWindow || l.Algorithm == SlidingCounter && l.Slices == 0
-	switch {
-	case l.FromFirst && !windowed:
-		return Invalidf("a %s limit has no windows that begin with a request; from=first is for a %s, and for a %s without slices",
-			l.describedAs(), FixedWindow, SlidingCounter)
-	case l.Phase != 0 && !windowed:
-		return Invalidf("a %s limit has no windows with a phase; phase is for a %s, and for a %s without slices",
-			l.describedAs(), FixedWindow, SlidingCounter)
-	case l.Phase != 0 && l.FromFirst:
-		return Invalidf("windows begin at a phase or with the first request; leave phase or from=first out")
-	case l.Phase < 0 || l.Phase >= l.Period || l.Phase%time.Microsecond != 0:
-		return Invalidf("phase %s is not from 0s to below the period, %s, in whole microseconds",
-			FormatPeriod(l.Phase), FormatPeriod(l.Period))
-	case (l.Refill != 0 || l.Even) && l.Algorithm != TokenBucket:
-		return Invalidf("a %s limit is not refilled; refill and spacing are for a %s", l.describedAs(), TokenBucket)
-	case l.Refill != 0 && l.Even:
-		return Invalidf("a bucket that is refilled at intervals spaces nothing evenly; leave refill or spacing out")
-	case l.Refill != 0 && (l.Refill < MinPeriod || l.Refill > l.Period || l.Refill%time.Microsecond != 0):
-		return Invalidf("refill %s is out of range; it must be from %s to the period, %s", FormatPeriod(l.Refill), FormatPeriod(MinPeriod),
-			FormatPeriod(l.Period))
-	case l.Refill != 0:
-		if _, rest := l.refill(); rest != 0 {
-			return Invalidf("refill %s brings no whole number of units; %d come in %s", FormatPeriod(l.Refill), l.Count,
-				FormatPeriod(l.Period))
-		}
-	}
-	return nil
-}
-
-// describedAs is what an error calls the algorithm.
-func (l *Limit) describedAs() string {
-	if l.Slices > 1 {
-		return "sliced " + l.Algorithm.String()
-	}
-	return l.Algorithm.String()
-}
-
 // CheckStored returns an [ErrInvalid] if l is a limit that no store keeps, since it describes what others decide.
 func (l *Limit) CheckStored() error {
-	if !l.isForeign() {
+	if !l.FromFirst {
 		return nil
 	}
-	return Invalidf("limit %q is of somebody else's limiter, and no store here decides it; leave %s out", l,
-		strings.Join(l.foreignWords(), " and "))
-}
-
-// PhaseWithin returns by how much windows may begin before or after the phase of l: a unit of the last digit in which
-// it is written, at most a second. Somebody measured it, and wrote no more digits than are known.
-func (l *Limit) PhaseWithin() time.Duration {
-	for unit := time.Second; unit > time.Microsecond; unit /= 10 {
-		if l.Phase%unit == 0 {
-			return unit
-		}
-	}
-	return time.Microsecond
+	return Invalidf("limit %q is of somebody else's limiter, and no store here decides it; leave %s out", l, fromFirst)
 }
 
 // countsLike reports whether usage under l keeps its age under other.
 func (l *Limit) countsLike(other *Limit) bool {
 	return l.Algorithm == other.Algorithm && l.Period == other.Period && l.Slices == other.Slices &&
-		l.FromFirst == other.FromFirst && l.Phase == other.Phase && l.Refill == other.Refill
+		l.FromFirst == other.FromFirst && l.Phase == other.Phase
 }
 
 // drainsTooSlowly reports whether a bucket of l with that many units in it takes longer
@@ -311,46 +237,12 @@ func (l Limit) Capacity() int64 {
 	return l.Burst
 }
 
-// RefillUnits returns how many units come back at once at the end of each interval of length Refill; 0 without Refill.
-func (l Limit) RefillUnits() int64 {
-	if l.Refill == 0 {
-		return 0
-	}
-	units, _ := l.refill()
-	return units
-}
-
-// refill returns what comes back in an interval of length Refill: whole units, and more than 0 as rest if that is not all.
-func (l *Limit) refill() (units, rest int64) {
-	return mulAddDiv(l.Count, int64(l.Refill/time.Microsecond), 0, l.period())
-}
-
-// Options as they are written. All but the zone describe limits of others.
+// Options as they are written. The last one describes limits of others.
 const (
-	zoneOption   = "tz="
-	untilOption  = "until="
-	fromFirst    = "from=first"
-	spacingEven  = "spacing=even"
-	phaseOption  = "phase="
-	refillOption = "refill="
+	zoneOption  = "tz="
+	untilOption = "until="
+	fromFirst   = "from=first"
 )
-
-// foreignWords returns the options that describe how others count.
-func (l *Limit) foreignWords() (words []string) {
-	if l.Refill != 0 {
-		words = append(words, refillOption+FormatPeriod(l.Refill))
-	}
-	if l.Even {
-		words = append(words, spacingEven)
-	}
-	if l.Phase != 0 && l.Calendar == nil {
-		words = append(words, phaseOption+FormatPeriod(l.Phase))
-	}
-	if l.FromFirst {
-		words = append(words, fromFirst)
-	}
-	return words
-}
 
 // String returns l in the form that [ParseLimit] reads, with the algorithm, and with the options that are not the
 // default: "token-bucket:10/1m,burst=20".
@@ -359,7 +251,7 @@ func (l Limit) String() string {
 		l.Algorithm = TokenBucket
 	}
 	s := fmt.Sprintf("%s:%d/%s", l.Algorithm, l.Count, l.PeriodText())
-	if l.Burst != 0 && l.Burst != l.usualBurst() {
+	if l.Burst != 0 && l.Burst != l.Count {
 		s += fmt.Sprintf(",burst=%d", l.Burst)
 	}
 	if l.Slices > 1 {
@@ -368,8 +260,8 @@ func (l Limit) String() string {
 	if l.Calendar != nil {
 		s += "," + l.calendarOption()
 	}
-	for _, word := range l.foreignWords() {
-		s += "," + word
+	if l.FromFirst {
+		s += "," + fromFirst
 	}
 	return s
 }

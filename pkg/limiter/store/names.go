@@ -48,8 +48,8 @@ func (c *nameCache) of(l *Limit) string {
 	if l.Calendar != nil {
 		name += "," + strings.TrimPrefix(l.calendarOption(), zoneOption)
 	}
-	for _, word := range l.foreignWords() {
-		name += "," + strings.TrimPrefix(word, "from=")
+	if l.FromFirst {
+		name += ",first"
 	}
 	if len(names) < maxCachedNames {
 		grown := append(names[:len(names):len(names)], cachedName{named, name})

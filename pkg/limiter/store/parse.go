@@ -19,10 +19,7 @@ import (
 //
 // and limits of others, which no store here decides:
 //
-//	fixed-window:COUNT/PERIOD,from=first       also of a sliding-counter
-//	fixed-window:COUNT/PERIOD,phase=17s        also of a sliding-counter
-//	token-bucket:COUNT/PERIOD[,burst=N],refill=1s
-//	token-bucket:COUNT/PERIOD[,burst=N],spacing=even
+//	fixed-window:COUNT/PERIOD,from=first
 //
 // such as "10/1m", "5/s", "sliding-log:100/1h" or "1000/1m,burst=200". PERIOD is a Go
 // duration, a number of days ("1d", "1d12h"), or a bare unit or word ("10/s", "10/min"); see
@@ -118,43 +115,18 @@ func (l *Limit) parseOption(text string) (err error) {
 		l.Slices, err = parseUnits("slices", value, MaxSlices)
 		return err
 	}
-	return l.parseForeign(text)
-}
-
-// parseForeign reads an option that describes limits of others.
-func (l *Limit) parseForeign(text string) (err error) {
-	value, isPhase := strings.CutPrefix(text, phaseOption)
-	if isPhase {
-		if l.Calendar != nil {
-			return Invalidf("windows of a calendar have no phase; leave phase or tz= out")
-		}
-		if l.Phase, err = ParsePeriod(value); err != nil {
-			return Invalidf("phase %q is not a duration; write it like 250ms or 17s", value)
-		}
-		return nil
-	}
-	if value, is := strings.CutPrefix(text, refillOption); is {
-		if l.Refill, err = ParsePeriod(value); err != nil || l.Refill == 0 {
-			return Invalidf("refill %q is not a duration; write it like 500ms or 1m", value)
-		}
-		return nil
-	}
 	switch {
 	case l.Calendar != nil && text == fromFirst:
 		return Invalidf("windows of a calendar do not begin with a request; leave from=first or tz= out")
 	case text == fromFirst:
 		l.FromFirst = true
-	case text == spacingEven:
-		l.Even = true
 	case strings.HasPrefix(text, untilOption):
 		return Invalidf("%q is how the window of a record is shown; write the window and its zone, such as 1mo,tz=Europe/Berlin", text)
 	case strings.HasPrefix(text, "from="):
 		return Invalidf("%q is not where windows can begin; it is from=first, or leave it out for windows at whole periods", text)
-	case strings.HasPrefix(text, "spacing="):
-		return Invalidf("%q is not how requests can be spaced; it is spacing=even, or leave it out", text)
 	default:
-		return Invalidf("unknown option %q; there is burst=N, slices=N for a %s, tz=ZONE for a %s, and for limits of others from=first, "+
-			"phase=DURATION, refill=DURATION and spacing=even", text, SlidingCounter, FixedWindow)
+		return Invalidf("unknown option %q; there is burst=N, slices=N for a %s, tz=ZONE for a %s, and from=first for limits of others",
+			text, SlidingCounter, FixedWindow)
 	}
 	return nil
 }

@@ -21,8 +21,8 @@ var slidingCounterDefinition = definition{
 // before, and when the former began.
 func (slidingCounter) windows(s *State, now Instant) (previous, current int64, start Instant) {
 	period := Instant(s.Limit.period())
-	start = windowStart(now, int64(period), s.Limit.Phase)
-	switch start - windowStart(s.Time, int64(period), s.Limit.Phase) {
+	start = windowStart(now, int64(period), 0)
+	switch start - windowStart(s.Time, int64(period), 0) {
 	case 0:
 		return s.Rest, s.Units, start
 	case period:

@@ -96,7 +96,7 @@ func (a *Auditor) SetLimit(key uint32, limit store.Limit) {
 		r := rule{
 			limit: limit, capacity: limit.Capacity(), period: store.Instant(limit.Period.Microseconds()),
 			hasBurst: limit.Algorithm.HasBurst(), isLog: limit.Kind().CountsEachUnit(),
-			keepsState: limit.Kind().HasSlices() || limit.FromFirst && limit.Algorithm == store.SlidingCounter,
+			keepsState: limit.Kind().HasSlices(),
 			tellsDelay: limit.Algorithm == store.LeakyBucket,
 		}
 		a.limits = append(a.limits, r)
