@@ -98,8 +98,7 @@ func OpenWithClient(url string, options Options) (backend Store, client redis.Un
 	if err != nil {
 		return nil, nil, "", err
 	}
-	settings := []redisstore.Option{redisstore.WithPrefix(options.Prefix), redisstore.WithSecrets(storeurl.Secrets(url)...),
-		redisstore.WithDescriber(layouts.Describe)}
+	settings := []redisstore.Option{redisstore.WithPrefix(options.Prefix), redisstore.WithSecrets(storeurl.Secrets(url)...)}
 	if options.Clock != nil {
 		settings = append(settings, redisstore.WithClock(options.Clock))
 	}

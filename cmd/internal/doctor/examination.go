@@ -22,8 +22,6 @@ type Options struct {
 	Store store.Store
 	// Transport says how the connections are protected.
 	Transport connect.Transport
-	// Layouts say whether and how to look at the keys of other limiters.
-	Layouts Layouts
 	// Sentinels are the answers of the URL's Sentinels; empty for another URL.
 	Sentinels []connect.SentinelHealth
 }

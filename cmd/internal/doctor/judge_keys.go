@@ -79,10 +79,6 @@ func (f *keyFacts) judgeForeign() Finding {
 			output.Plural(f.foreign.count, "key"), f.prefix, f.among(), f.foreign.text())
 		found.Advice = "limitctl does not touch them; give limits a prefix of their own (--prefix), or delete these keys if " +
 			"nobody needs them"
-		if f.others > 0 {
-			found.Advice = "limitctl does not touch them; doctor --layout auto looks at the limits of other limiters, " +
-				"and --prefix keeps apart what is ours"
-		}
 	}
 	return found
 }

@@ -153,33 +153,6 @@ func judgeClocks(skews []skew) Finding {
 	return f
 }
 
-// judgeClocksOfLayouts adds to the finding of judgeClocks what a wrong clock means for the keys of other limiters.
-// Many count by the clocks of their own processes, which are probably closer to this machine's.
-func judgeClocksOfLayouts(f Finding, skews []skew) Finding {
-	worst := skews[0]
-	for _, s := range skews {
-		if s.ahead.Abs() > worst.ahead.Abs() {
-			worst = s
-		}
-	}
-	if worst.ahead.Abs()-worst.off <= farTooSkewed {
-		return f
-	}
-	if f.Status == OK {
-		f.Status = Warn
-	}
-	if len(skews) > 1 {
-		f.Summary += "; " + worst.server + ": " + aheadText(worst.ahead)
-	}
-	advice := "run NTP on the servers and here: many other limiters count by the clocks of their own processes, and --layout judges " +
-		"their keys by the server's clock, so that used and resets are wrong, and what seems to be over is left by a reset"
-	if f.Advice != "" {
-		advice = f.Advice + "; " + advice
-	}
-	f.Advice = advice
-	return f
-}
-
 func aheadText(ahead time.Duration) string {
 	if ahead < 0 {
 		return "the server's is " + millis(-ahead) + " behind ours"

@@ -14,19 +14,15 @@ const examples = 3
 
 // keyFacts are the results of reading the keys. Their size does not grow with the number of keys.
 type keyFacts struct {
-	prefix         string
-	layout         admin.OwnLayout
-	looked, total  int64 // keys of the store, of limitctl or not
-	counted        bool  // total is known
-	complete       bool
-	limits, bytes  int64
-	noSize         error // why bytes is unknown
-	noTTL, foreign sample
-	damaged        sample // records of limitctl that cannot be read
-	// describe, if set, says what the value of a foreign key looks like, and others is the number of examples that
-	// look like those of other limiters.
-	describe         func(storeKey string) string
-	others           int
+	prefix           string
+	layout           admin.OwnLayout
+	looked, total    int64 // keys of the store, of limitctl or not
+	counted          bool  // total is known
+	complete         bool
+	limits, bytes    int64
+	noSize           error // why bytes is unknown
+	noTTL, foreign   sample
+	damaged          sample // records of limitctl that cannot be read
 	perPolicy        map[string]int64
 	biggest, hottest ranking
 	byFrequency      bool  // keys are ranked by how often they are used, else by how long they are idle
@@ -81,17 +77,17 @@ func (f *keyFacts) heatQuestion() string {
 func (f *keyFacts) classify(held *admin.Held, err error, now store.Instant) (share float64, ours bool) {
 	key, matched := f.layout.Match(held.StoreKey)
 	if !matched {
-		f.addForeign(held.StoreKey, "not the key of a limit")
+		f.foreign.add(held.StoreKey + " (not the key of a limit)")
 		return 0, false
 	}
 	if err != nil {
-		f.addForeign(held.StoreKey, "not a string")
+		f.foreign.add(held.StoreKey + " (not a string)")
 		return 0, false
 	}
 	entry, err := f.layout.Entry(&admin.Query{}, key, held, now)
 	if err != nil {
 		if wrong := (&store.ForeignError{Holds: err.Error()}); !wrong.IsDamaged() {
-			f.addForeign(held.StoreKey, wrong.Holds)
+			f.foreign.add(held.StoreKey + " (" + wrong.Holds + ")")
 			return 0, false
 		}
 		f.damaged.add(held.StoreKey)
@@ -103,18 +99,6 @@ func (f *keyFacts) classify(held *admin.Held, err error, now store.Instant) (sha
 	f.perPolicy[groupOf(&entry)]++
 	share, _ = entry.Share()
 	return share, true
-}
-
-// addForeign counts a foreign key with something wrong. For an example it says what the value looks like, if that is
-// a limit of another limiter.
-func (f *keyFacts) addForeign(storeKey, wrong string) {
-	if f.describe != nil && len(f.foreign.examples) < examples {
-		if is := f.describe(storeKey); is != "" {
-			wrong = "looks like " + is
-			f.others++
-		}
-	}
-	f.foreign.add(storeKey + " (" + wrong + ")")
 }
 
 // groupOf returns the name under which limits are counted: "api/user" for a policy, else the algorithm and the

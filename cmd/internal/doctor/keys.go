@@ -54,7 +54,6 @@ func (e *examination) scan(ctx context.Context, s *server, facts *keyFacts, limi
 		Select: func(storeKey string) (string, bool) { return storeKey, true },
 		Read: func(ctx context.Context, page redisserver.Page[string]) error {
 			for batch := range slices.Chunk(page.Keys, redisserver.KeysPerRead) {
-				facts.describe = func(storeKey string) string { return described(ctx, s.client, storeKey) }
 				if err := facts.read(ctx, s.client, batch); err != nil {
 					return err
 				}

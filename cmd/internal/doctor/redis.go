@@ -56,7 +56,7 @@ func (e *examination) run(ctx context.Context) error {
 	}
 	e.report.add(judgeSentinels(e.Sentinels)...)
 	for _, check := range []func(context.Context, []*server) error{
-		e.eachServer, e.clocks, e.cluster, e.keys, e.evictions, e.tables, e.layouts,
+		e.eachServer, e.clocks, e.cluster, e.keys, e.evictions, e.tables,
 	} {
 		if len(up) == 0 || ctx.Err() != nil {
 			break

@@ -11,8 +11,6 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/internal/redisserver"
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // verdict is a server's answer about one right.
@@ -32,7 +30,6 @@ func (v verdict) runs() bool { return v == allowed || v == keyDenied }
 type rightFacts struct {
 	user     string
 	prefix   string
-	asked    string // the user's name on the server
 	rights   []redisserver.Right
 	verdicts []verdict // by right
 	tried    bool      // by calls, since the server does not tell
@@ -47,7 +44,7 @@ func (e *examination) rights(ctx context.Context, s *server) (readOnly bool, err
 	}
 	user, err := s.client.ACLWhoAmI(ctx).Result()
 	if err == nil {
-		facts.asked, facts.user = user, e.servers.Redact(user)
+		facts.user = e.servers.Redact(user)
 		facts.verdicts, err = dryRun(ctx, s.client, user, facts.rights)
 	}
 	if err != nil && !redisserver.IsReply(err) {
@@ -60,11 +57,7 @@ func (e *examination) rights(ctx context.Context, s *server) (readOnly bool, err
 		}
 	}
 	e.add(s, judgeRights(facts))
-	if e.Layouts.Keys != nil {
-		if err := e.layoutRights(ctx, s, facts.asked); err != nil {
-			return false, err
-		}
-	}
+
 	at := slices.IndexFunc(facts.rights, func(r redisserver.Right) bool { return r.Command == "evalsha_ro" })
 	return facts.verdicts[at] != unknown, nil
 }
@@ -302,61 +295,6 @@ func (w *rightWords) words(prefix string) []string {
 		words = append(words, "+"+command)
 	}
 	return words
-}
-
-// layoutRights finds out which commands for the keys of other limiters the user may run. It asks about keys under
-// limitctl's prefix, since only a scan finds out which keys of others there are.
-func (e *examination) layoutRights(ctx context.Context, s *server, user string) error {
-	key := admin.OwnLayout(e.Prefix).StoreKey(store.Key{Subject: "limitctl", Name: "no-such-limit"})
-	facts := rightFacts{user: user, prefix: e.Prefix, rights: redisserver.LayoutRights(key)}
-	var err error
-	facts.verdicts, err = dryRun(ctx, s.client, user, facts.rights)
-	if err != nil && redisserver.IsReply(err) {
-		facts.tried = true
-		facts.verdicts, err = tryOut(ctx, s.client, facts.rights)
-	}
-	if err != nil {
-		return err
-	}
-	facts.user = e.servers.Redact(user)
-	e.add(s, judgeLayoutRights(facts))
-	return nil
-}
-
-func judgeLayoutRights(r rightFacts) Finding {
-	var can, cannot []string
-	var add rightWords
-	lacking := map[string][]string{}
-	for _, command := range []string{"inspect", "reset", "undo"} {
-		fails, _, _, _ := r.missing(command)
-		if len(fails) == 0 {
-			can = append(can, command)
-			continue
-		}
-		cannot = append(cannot, command)
-		for _, right := range fails {
-			lacking[command] = append(lacking[command], "+"+right.Command)
-			add.command(right.Command)
-		}
-	}
-	f := Finding{Check: "rights", Status: OK, Data: map[string]any{"user": r.user, "layouts": true, "can": can, "cannot": cannot,
-		"missing": lacking}}
-	if can == nil {
-		f.Data["can"] = []string{}
-	}
-	if len(cannot) == 0 {
-		f.Summary = "user " + r.user + " can inspect and reset the keys of other limiters that it may reach, and undo that"
-		return f
-	}
-	switch { // a user who may only read is in order
-	case slices.Contains(cannot, "inspect"):
-		f.Status = Fail
-	case len(cannot) == 1: // what was reset cannot be brought back, or the other way round
-		f.Status = Warn
-	}
-	f.Summary = "user " + r.user + " cannot " + strings.Join(cannot, " or ") + " for keys of other limiters of all types"
-	f.Advice = "for all of them: " + shell.SetUser(r.user, add.words(r.prefix)...)
-	return f
 }
 
 func sortedKeys(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }

@@ -127,11 +127,7 @@ func (e *examination) clocks(ctx context.Context, servers []*server) error {
 		}
 		skews = append(skews, best)
 	}
-	clocks := judgeClocks(skews)
-	if e.Layouts.Keys != nil {
-		clocks = judgeClocksOfLayouts(clocks, skews)
-	}
-	e.report.add(clocks)
+	e.report.add(judgeClocks(skews))
 	return nil
 }
 

@@ -16,13 +16,12 @@ type unsureDocument struct {
 	NoTTL int64 `json:"no_ttl"`
 }
 
-// unsureKeyDocument is one of them: it may be of any of Layouts, unless one of the other fields is set.
+// unsureKeyDocument is one of them: it may be of any of Layouts, unless Wrong is set.
 type unsureKeyDocument struct {
 	StoreKey string `json:"store_key"`
 	// StoreKeyBase64 are the bytes of a StoreKey that is not UTF-8, which JSON cannot hold.
 	StoreKeyBase64 string   `json:"store_key_base64,omitempty"`
 	Layouts        []string `json:"layouts"`
-	Is             string   `json:"is,omitempty"`     // what it certainly is, of a layout that the command does not read
 	Defect         string   `json:"defect,omitempty"` // its defect if it is of the layout
 	Wrong          string   `json:"wrong,omitempty"`  // what none of the layouts writes
 	NoTTL          bool     `json:"no_ttl"`
@@ -32,7 +31,7 @@ func newUnsureDocument(u *operation.Unsure) *unsureDocument {
 	d := &unsureDocument{Count: u.Count, NoTTL: u.NeverExpire, First: []unsureKeyDocument{}}
 	for _, key := range u.First {
 		d.First = append(d.First, unsureKeyDocument{StoreKey: key.StoreKey,
-			StoreKeyBase64: output.Base64IfNeeded(key.StoreKey), Layouts: key.Layouts, Is: key.Is, Defect: key.Defect,
+			StoreKeyBase64: output.Base64IfNeeded(key.StoreKey), Layouts: key.Layouts, Defect: key.Defect,
 			Wrong: key.Wrong, NoTTL: key.NeverExpires})
 	}
 	return d

@@ -1,7 +1,6 @@
 package setup
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,8 +28,6 @@ const (
 
 type doctorOptions struct {
 	*cli.Globals
-	cli.LayoutOptions
-	subjects  string // a pattern of the limits of other limiters
 	scanLimit int
 	failOn    string
 }
@@ -39,7 +36,7 @@ type doctorOptions struct {
 func NewDoctorCmd(global *cli.Globals) *cobra.Command {
 	o := &doctorOptions{Globals: global}
 	cmd := &cobra.Command{
-		Use:   "doctor [PATTERN]",
+		Use:   "doctor",
 		Short: "Examine the store and say what to fix",
 		Long: `Doctor checks the store as an expert would: whether it answers and how fast, its
 version, replicas, persistence, memory, eviction and clock, the rights of its
@@ -51,43 +48,25 @@ the hottest of them come last. What else is in the server comes from a sample of
 at most 10,000 keys, or 1,000 of each master if there are many: the prefixes
 that take the most memory, and how much that is, estimated.
 
-With --layout, or in a context with a layout, it also checks the keys of other
-rate limiters: how many there are, how many are at their limit, and what is
-wrong with them, such as counters that never expire and so deny for ever. If a
-reset repairs a defect, it prints the command. PATTERN selects among these keys.
-
 Exit codes: 0 no problem; 1 a problem (✗), or with --fail-on warn a warning; 3
 the store cannot be reached; 4 the store refuses; 5 findings are missing,
 because the store stopped answering or one of several servers cannot be reached.
 With 3 and 4 that is the only finding.`,
 		Example: `  limitctl doctor
   limitctl doctor -o json > findings.json
-  limitctl doctor --scan-limit 0
-  limitctl doctor --layout auto
-  limitctl doctor 'ratelimit:*' --layout kong --limit 100/1m`,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
+  limitctl doctor --scan-limit 0`,
+		Args: cli.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
-			case len(args) > 1:
-				return cli.Usagef("%s given, and doctor takes at most one PATTERN; quote it, so that the shell does not expand it",
-					cli.Several(args))
 			case o.scanLimit < 0:
 				return cli.Usagef("--scan-limit %d is negative; give a number of keys, or 0 for all", o.scanLimit)
 			case o.failOn != failOnError && o.failOn != failOnWarn:
 				return cli.Usagef("--fail-on %q is neither warn nor error", o.failOn)
 			}
-			if err := o.Use(o.Globals); err != nil {
-				return err
-			}
-			if o.subjects = strings.Join(args, ""); o.subjects != "" && o.Layouts == nil {
-				return cli.Usagef("a PATTERN is for the keys of other limiters, and %q was given without --layout; the store is --store",
-					o.subjects)
-			}
 			return runDoctor(cmd.Context(), o)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	o.AddLayoutFlags(cmd)
 	cmd.Flags().IntVar(&o.scanLimit, "scan-limit", 100_000, "look at no more than `N` keys of the store; 0 is all")
 	cmd.Flags().StringVar(&o.failOn, "fail-on", failOnError,
 		"exit with 1 from this `LEVEL` on: error for problems (✗), warn also for warnings (!)")
@@ -120,12 +99,6 @@ func (o *doctorOptions) examine(ctx context.Context) (*doctor.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	layouts, closeLayouts, err := o.openLayouts(url, options)
-	if err != nil {
-		return nil, err
-	}
-	defer closeLayouts()
-	options.Layouts = nil
 	store, _, err := connect.Open(url, options)
 	if err != nil {
 		return nil, err
@@ -133,7 +106,7 @@ func (o *doctorOptions) examine(ctx context.Context) (*doctor.Report, error) {
 	defer store.Close()
 	report, err := doctor.Embedded(ctx, store)
 	if report == nil {
-		report, err = o.examineRedis(ctx, url, options, store, layouts)
+		report, err = o.examineRedis(ctx, url, options, store)
 	}
 	if report != nil && report.Reached {
 		report.Add(doctor.JudgeLocal(o.localFiles()))
@@ -141,36 +114,7 @@ func (o *doctorOptions) examine(ctx context.Context) (*doctor.Report, error) {
 	return report, err
 }
 
-// openLayouts opens the keys of other limiters, if they are to be looked at.
-func (o *doctorOptions) openLayouts(url string, options connect.Options) (layouts doctor.Layouts, closeKeys func() error, err error) {
-	if options.Layouts == nil {
-		return layouts, func() error { return nil }, nil
-	}
-	pattern := cmp.Or(o.subjects, "*")
-	if layouts.Subjects, err = cli.ParseSubjects(pattern, false); err != nil {
-		return layouts, nil, err
-	}
-	s, err := o.Settings()
-	if err != nil {
-		return layouts, nil, err
-	}
-	layouts.ResetNoTTL = func(layout string) string {
-		words := []string{"reset", pattern, "--layout", layout}
-		if o.SaidLimit != "" {
-			words = append(words, "--limit", o.SaidLimit)
-		}
-		return cli.CommandHere(o.Globals, s, append(words, "--no-ttl", "--dry-run")...)
-	}
-	keys, _, err := connect.Open(url, options)
-	if err != nil {
-		return layouts, nil, err
-	}
-	layouts.Keys = keys
-	return layouts, keys.Close, nil
-}
-
-func (o *doctorOptions) examineRedis(ctx context.Context, url string, options connect.Options, store connect.Store,
-	layouts doctor.Layouts) (*doctor.Report, error) {
+func (o *doctorOptions) examineRedis(ctx context.Context, url string, options connect.Options, store connect.Store) (*doctor.Report, error) {
 	client, _, err := connect.Client(url, options)
 	if err != nil {
 		return nil, err
@@ -186,7 +130,7 @@ func (o *doctorOptions) examineRedis(ctx context.Context, url string, options co
 	}
 	return doctor.Redis(ctx, client, doctor.Options{
 		Prefix: options.Prefix, ScanLimit: o.scanLimit, Now: o.Env.Now, Store: store,
-		Transport: transport, Sentinels: sentinels, Layouts: layouts,
+		Transport: transport, Sentinels: sentinels,
 	})
 }
 

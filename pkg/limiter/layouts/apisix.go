@@ -14,14 +14,13 @@ type apisix struct{ single }
 // what remains.
 const apisixPrefix, apisixVersion = "plugin-limit-count", ":v1:"
 
-// Info implements [Layout].
+// Info implements [Layout]. The facts are from github.com/apache/apisix f519a0f0.
 func (apisix) Info() Info {
 	return Info{
-		Name: "apisix", Called: "a counter of APISIX", Writer: "Apache APISIX: limit-count in fixed windows",
-		Example: "plugin-limit-count:v1:/apisix/routes/1:1626:203.0.113.9", Type: "string", Prefixes: []string{apisixPrefix},
+		Name: "apisix", Writer: "Apache APISIX: limit-count in fixed windows",
+		Example: "plugin-limit-count:v1:/apisix/routes/1:1626:203.0.113.9", Prefixes: []string{apisixPrefix},
 		Needs:  "the limit",
 		Beyond: "With sync_interval APISIX counts by itself, and adds its count to Redis at the next sync.",
-		Source: "github.com/apache/apisix f519a0f0",
 	}
 }
 

@@ -110,13 +110,11 @@ func notA(is ValueType, expected ...ValueType) error {
 // unit at most, for an instant.
 type gcraNs struct{ single }
 
-// Info implements [Layout].
+// Info implements [Layout]. The facts are from github.com/throttled/throttled 9e814f27, github.com/dragonflydb/dragonfly f8eca6d0.
 func (gcraNs) Info() Info {
 	return Info{
-		Name: "gcra-ns", Called: "a GCRA bucket in nanoseconds",
-		Writer:  "limiters that keep a time in nanoseconds: throttled, redis-cell, Valkey, Dragonfly",
-		Example: "api:203.0.113.9", Type: "string", KeepsArrival: true, Needs: "the limit and the burst",
-		Source: "github.com/throttled/throttled 9e814f27, github.com/dragonflydb/dragonfly f8eca6d0",
+		Name: "gcra-ns", Writer: "limiters that keep a time in nanoseconds: throttled, redis-cell, Valkey, Dragonfly",
+		Example: "api:203.0.113.9", KeepsArrival: true, Needs: "the limit and the burst",
 	}
 }
 

@@ -16,14 +16,12 @@ import (
 // each of them a limit. The clock is the client's, in ms.
 type bucket4j struct{ single }
 
-// Info implements [Layout].
+// Info implements [Layout]. The facts are from github.com/bucket4j/bucket4j 731354a7.
 func (bucket4j) Info() Info {
 	return Info{
-		Name: "bucket4j", Called: "a bucket4j bucket",
-		Writer: "bucket4j 7 and later", Example: "user-42", Type: "string", Needs: "nothing",
+		Name: "bucket4j", Writer: "bucket4j 7 and later", Example: "user-42", Needs: "nothing",
 		Beyond: "A proxy with an optimization (delaying, predicting, skipping at zero) keeps tokens of its own, " +
 			"and can deny until it asks Redis again.",
-		Source: "github.com/bucket4j/bucket4j 731354a7",
 	}
 }
 

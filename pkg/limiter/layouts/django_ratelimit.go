@@ -20,13 +20,12 @@ func djangoRatelimitKept(found *Found) time.Duration {
 	return found.Limit.Period + 5*time.Second
 }
 
-// Info implements [Layout].
+// Info implements [Layout]. The facts are from github.com/jsocol/django-ratelimit e1130454.
 func (djangoRatelimit) Info() Info {
 	return Info{
-		Name: "django-ratelimit", Called: "a counter of django-ratelimit",
-		Writer:  "django-ratelimit 4",
-		Example: ":1:rl:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", Type: "string",
-		Prefixes: []string{":1:rl:"}, Needs: "the count", Source: "github.com/jsocol/django-ratelimit e1130454",
+		Name: "django-ratelimit", Writer: "django-ratelimit 4",
+		Example:  ":1:rl:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+		Prefixes: []string{":1:rl:"}, Needs: "the count",
 	}
 }
 

@@ -18,12 +18,11 @@ type drf struct{ single }
 // drfPeriods are all periods that the framework's rates have.
 var drfPeriods = []time.Duration{time.Second, time.Minute, time.Hour, day}
 
-// Info implements [Layout].
+// Info implements [Layout]. The facts are from github.com/encode/django-rest-framework 751a19fe.
 func (drf) Info() Info {
 	return Info{
-		Name: "drf", Called: "a throttle of Django REST framework",
-		Writer: "Django REST framework: throttles", Example: ":1:throttle_user_42", Type: "string",
-		Prefixes: []string{":1:throttle_"}, Needs: "the count", Source: "github.com/encode/django-rest-framework 751a19fe",
+		Name: "drf", Writer: "Django REST framework: throttles", Example: ":1:throttle_user_42",
+		Prefixes: []string{":1:throttle_"}, Needs: "the count",
 		Beyond: "A request that is under way writes back the list that it has read.",
 	}
 }

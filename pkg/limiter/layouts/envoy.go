@@ -29,14 +29,12 @@ var envoyUnits = []envoyUnit{
 // last request on, unless EXPIRATION_JITTER_MAX_SECONDS says otherwise.
 const envoyJitter = 300
 
-// Info implements [Layout].
+// Info implements [Layout]. The facts are from github.com/envoyproxy/ratelimit f2fb1577.
 func (envoy) Info() Info {
 	return Info{
-		Name: "envoy", Called: "a counter of Envoy's rate limit service",
-		Writer: "envoyproxy/ratelimit", Example: "edge_remote_address_203.0.113.9_1795294320", Type: "string",
+		Name: "envoy", Writer: "envoyproxy/ratelimit", Example: "edge_remote_address_203.0.113.9_1795294320",
 		Needs:  "the limit",
 		Beyond: "With LOCAL_CACHE_SIZE_IN_BYTES each replica remembers a limit that is reached, and denies until the window ends.",
-		Source: "github.com/envoyproxy/ratelimit f2fb1577",
 	}
 }
 

@@ -63,8 +63,8 @@ type counter struct{ plainCounter }
 // Info implements [Layout].
 func (counter) Info() Info {
 	return Info{
-		Name: "counter", Called: "a counter", Writer: "hand-written windows: INCR and EXPIRE", Example: "rate_limit:203.0.113.9",
-		Type: "string", Needs: "the limit",
+		Name: "counter", Writer: "hand-written windows: INCR and EXPIRE", Example: "rate_limit:203.0.113.9",
+		Needs: "the limit",
 	}
 }
 

@@ -28,15 +28,13 @@ type kongWindow struct {
 	begin, end             time.Time
 }
 
-// Info implements [Layout].
+// Info implements [Layout]. The facts are from github.com/Kong/kong 22246ef2.
 func (kong) Info() Info {
 	return Info{
-		Name: "kong", Called: "a counter of Kong",
-		Writer:  "Kong: rate-limiting, response-ratelimiting",
-		Example: "ratelimit:" + kongNobody + ":" + kongNobody + ":203.0.113.9:1795294320000:minute", Type: "string",
+		Name: "kong", Writer: "Kong: rate-limiting, response-ratelimiting",
+		Example:  "ratelimit:" + kongNobody + ":" + kongNobody + ":203.0.113.9:1795294320000:minute",
 		Prefixes: []string{kongRate, kongResponse}, Needs: "the count",
 		Beyond: "With a sync_rate above 0 each worker of Kong has a count of its own, and adds it to Redis at the next sync.",
-		Source: "github.com/Kong/kong 22246ef2",
 	}
 }
 

@@ -17,12 +17,12 @@ type laravel struct{}
 
 const laravelTimer = ":timer"
 
-// Info implements [Layout].
+// Info implements [Layout]. The facts are from github.com/laravel/framework 035c7233 and 050bd033.
 func (laravel) Info() Info {
 	return Info{
-		Name: "laravel", Called: "a limit of Laravel", Writer: "Laravel (RateLimiter on a Redis cache, and Redis::throttle)",
-		Example: "laravel_database_laravel_cache_:da39a3ee5e6b4b0d3255bfef95601890afd80709", Type: "string or hash",
-		Needs: "the limit; of Redis::throttle the count", Source: "github.com/laravel/framework 035c7233 and 050bd033",
+		Name: "laravel", Writer: "Laravel (RateLimiter on a Redis cache, and Redis::throttle)",
+		Example: "laravel_database_laravel_cache_:da39a3ee5e6b4b0d3255bfef95601890afd80709",
+		Needs:   "the limit; of Redis::throttle the count",
 	}
 }
 

@@ -25,8 +25,6 @@ type Layout interface {
 	// subject follows behind a slash, such as "kong/minute". ok is false for a store key that
 	// the limiter cannot have made.
 	//
-	// The subject is empty if one value holds several subjects: then each entry has a Key.
-	//
 	// Many limiters have a prefix that can be changed. With asked an operator has named the
 	// layout for this key, so any prefix will do. Without it, the key must have the usual one.
 	Match(storeKey string, asked bool) (key store.Key, ok bool)
@@ -61,14 +59,10 @@ func decode(layout Layout, found *Found) (Reading, error) {
 type Info struct {
 	// Name is what --layout takes.
 	Name string
-	// Called is what people call such a value: "a Traefik bucket". Empty is "a limit of" and
-	// the name.
-	Called string
 	// Writer is what writes such keys: libraries or products, and their versions.
 	Writer string
-	// Example is a store key, and Type the type of its value in words: "string",
-	// "hash or string".
-	Example, Type string
+	// Example is a store key.
+	Example string
 	// Prefixes are what store keys usually begin with, so that a scan can leave out others.
 	// It is nil if keys can begin with anything.
 	Prefixes []string
@@ -81,8 +75,6 @@ type Info struct {
 	// Beyond is what deleting the keys does not reach, and can bring the count back; empty
 	// if there is nothing. It is one sentence.
 	Beyond string
-	// Source is where the facts are from: a repository and its commit.
-	Source string
 }
 
 // Found is what a store holds of one limit.

@@ -29,12 +29,12 @@ var limitsUnits = map[string]time.Duration{
 	"second": time.Second, "minute": time.Minute, "hour": time.Hour, "day": day, "month": 30 * day, "year": 360 * day,
 }
 
-// Info implements [Layout].
+// Info implements [Layout]. The facts are from github.com/alisaifee/limits f7d1eef5.
 func (limits) Info() Info {
 	return Info{
-		Name: "limits", Called: "a limit of Python's limits", Writer: "limits for Python, and with it flask-limiter, slowapi and others",
-		Example: "LIMITS:LIMITER/203.0.113.9/index/10/1/minute", Type: "string or list", Prefixes: []string{limitsPrefix, limitsBare},
-		Needs: "nothing", Source: "github.com/alisaifee/limits f7d1eef5",
+		Name: "limits", Writer: "limits for Python, and with it flask-limiter, slowapi and others",
+		Example: "LIMITS:LIMITER/203.0.113.9/index/10/1/minute", Prefixes: []string{limitsPrefix, limitsBare},
+		Needs: "nothing",
 	}
 }
 

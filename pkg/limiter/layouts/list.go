@@ -2,24 +2,13 @@ package layouts
 
 import (
 	"strings"
-	"sync/atomic"
 
 	"github.com/limitctl/limitctl/internal/texts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// named is all once a program has asked for the layouts by [All], [Named] or [Describe]. What looks at keys goes by it, so
-// that the linker leaves the layouts out of a program that has a Redis store and asks for none.
-var named atomic.Pointer[func() []Layout]
-
 // All returns the layouts, in the order of their names.
 func All() []Layout {
-	every := all
-	named.Store(&every)
-	return every()
-}
-
-func all() []Layout {
 	return []Layout{
 		apisix{},
 		bucket4j{},

@@ -56,9 +56,6 @@ func (s Sources) LookFor(storeKey string, keys ...store.Key) *Look {
 // maySelect reports whether the query can select limits of a store key with that result of [Layout.Match].
 // An entry can have more behind that name, and more of the store key behind that subject.
 func (l *Look) maySelect(key store.Key) bool {
-	if key.Subject == "" {
-		return true // the value says whose it is
-	}
 	q, subjects := l.query, []string{key.Subject, l.StoreKey}
 	if at := strings.LastIndex(l.StoreKey, key.Subject); at >= 0 {
 		subjects = append(subjects, l.StoreKey[at:])
@@ -124,7 +121,7 @@ func (l *Look) Judge(values func(storeKey string) Value) (entries []admin.Entry,
 	}
 	claim := verdict.claim()
 	if claim == nil {
-		return nil, l.StoreKey, verdict.err(&value, l.now)
+		return nil, l.StoreKey, verdict.err(&value)
 	}
 	entries = slices.DeleteFunc(claim.entries(), func(e admin.Entry) bool { return !l.selects(&e) })
 	return entries, claim.together[0], nil
@@ -164,7 +161,7 @@ func (v *verdict) claim() *candidate {
 }
 
 // err says why no layout has the key, if that is worth a message.
-func (v *verdict) err(value *Value, now store.Instant) error {
+func (v *verdict) err(value *Value) error {
 	likely := append(v.certain, v.possible...)
 	if v.asked != nil && v.asked.mapped {
 		if v.asked.wrong != nil { // among others that would have it, if any
@@ -179,11 +176,6 @@ func (v *verdict) err(value *Value, now store.Instant) error {
 		if len(v.wrong) == 0 { // only limiters whose keys can be any would have it
 			return nil
 		}
-	}
-	is := describeNamed(value, now)
-	isLikely := slices.ContainsFunc(likely, func(c *candidate) bool { return c.Layout.Info().Name == is.Layout })
-	if is.Layout != "" && !is.ByValue && !isLikely {
-		return &UnsureError{StoreKey: value.StoreKey, Layouts: []string{is.Layout}, Is: is.Text}
 	}
 	if v.asked != nil && v.asked.wrong != nil && !v.asked.mapped {
 		return &store.ForeignError{StoreKey: value.StoreKey, Holds: notWritten(v.asked.Layout, v.asked.wrong)}

@@ -14,11 +14,11 @@ import (
 // The layouts of these tests are made up, so that no adapter has a say in them.
 
 // fake is a layout of strings under a prefix. A value "sure:N" is certain, "N" is possible, and
-// all else is wrong. "gone" says nothing, and "many" holds the limits of the subjects a and b.
+// all else is wrong. "gone" says nothing.
 type fake struct{ name, prefix string }
 
 func (f fake) Info() Info {
-	info := Info{Name: f.name, Example: f.prefix + "x", Called: "a " + f.name + " count"}
+	info := Info{Name: f.name, Example: f.prefix + "x"}
 	if f.prefix != "" {
 		info.Prefixes = []string{f.prefix}
 	}
@@ -28,9 +28,6 @@ func (f fake) Info() Info {
 func (f fake) Match(storeKey string, asked bool) (store.Key, bool) {
 	subject, ok := strings.CutPrefix(storeKey, f.prefix)
 	key := store.Key{Subject: subject, Name: f.name}
-	if strings.HasSuffix(subject, ":shared") {
-		key.Subject = ""
-	}
 	return key, (ok || asked) && subject != ""
 }
 
@@ -44,14 +41,6 @@ func (f fake) Decode(found *Found) (Reading, error) {
 	switch text := string(found.Values[0].Text); {
 	case found.Values[0].Type == NoValue || text == "gone":
 		return Reading{}, nil
-	case text == "many":
-		var reading Reading
-		for _, subject := range []string{"a", "b"} {
-			entry.Key = store.Key{Subject: subject, Name: f.name + "/shared"}
-			reading.Entries = append(reading.Entries, entry)
-		}
-		reading.Certain = true
-		return reading, nil
 	case strings.HasPrefix(text, "sure:"):
 		return Reading{Entries: []admin.Entry{entry}, Certain: strings.HasSuffix(text, f.name)}, nil
 	case strings.Trim(text, "0123456789") == "":
@@ -113,7 +102,7 @@ func TestJudge(t *testing.T) {
 		{name: "a mapping of other keys does not", layout: "red", limit: ninth, value: "7", subjects: "rate:*",
 			sources: Sources{mapped(red, "rate:v*", tenth), {Layout: red, Limit: ninth}}},
 		{name: "mapped to one, certainly of another", sources: append(Sources{mapped(fake{"green", "rate:"}, "rate:*", tenth)}, auto...),
-			value: "many", layout: "green", limit: tenth},
+			value: "sure:green", layout: "green", limit: tenth},
 		{name: "a record of ours", sources: Sources{{Layout: red}}, subjects: "rate:*", value: ownRecord()},
 		{name: "with limits of ours", sources: Sources{{Layout: any}}, subjects: "my*", storeKey: "my!token:u", value: "7"},
 	} {
@@ -197,21 +186,6 @@ func judged(look *Look, value string) (subjects []string) {
 	return subjects
 }
 
-// A value that holds several subjects gives those that were asked for.
-func TestJudgeSelectsWithinAValue(t *testing.T) {
-	sources := Sources{{Layout: fake{"red", "rate:"}}}
-	for subjects, want := range map[string][]string{"*": {"a", "b"}, "a": {"a"}, "rate:x:shared": {"a", "b"}, "c": nil} {
-		look := sources.Look("rate:x:shared", &admin.Query{Subjects: pattern(t, subjects)})
-		if got := judged(look, "many"); !slices.Equal(got, want) {
-			t.Errorf("%s selects %q, want %q", subjects, got, want)
-		}
-	}
-	look := sources.LookFor("rate:x:shared", store.Key{Subject: "b", Name: "red/shared"})
-	if got := judged(look, "many"); !slices.Equal(got, []string{"b"}) {
-		t.Errorf("the key of b selects %q", got)
-	}
-}
-
 // A key that a scan found is looked at again by its own layout alone, whether it is certain or not.
 func TestLookFor(t *testing.T) {
 	sources := Sources{{Layout: fake{"red", "rate:"}}, {Layout: fake{"blue", "rate:"}}}
@@ -229,21 +203,6 @@ func TestLookFor(t *testing.T) {
 	}
 	if look := sources.LookFor("rate:u", store.Key{Subject: "u", Name: "green"}); look != nil {
 		t.Errorf("of a layout that is not there it finds %+v", look)
-	}
-}
-
-// A layout that was not named is told of, if it is certain.
-func TestJudgeTellsWhoseItIs(t *testing.T) {
-	All() // or no other layout is known
-	traefiks := hash("rate:ratelimit@file:203.0.113.9", 2*time.Second, "last", "1795294334122807", "tokens", "0.4")
-	for _, subjects := range []string{"*", "rate:*"} {
-		look := Sources{{Layout: redisRate{}}}.Look(traefiks.StoreKey, &admin.Query{Subjects: pattern(t, subjects)})
-		look.StoreKeys(1_795_294_334_222_807)
-		entries, _, err := look.Judge(func(string) Value { return traefiks })
-		want := `key "rate:ratelimit@file:203.0.113.9" is a Traefik bucket; see --layout traefik`
-		if len(entries) != 0 || err == nil || err.Error() != want || errors.Is(err, store.ErrForeign) {
-			t.Errorf("%s: got %v, want %s", subjects, err, want)
-		}
 	}
 }
 

@@ -12,13 +12,11 @@ type nestjs struct{}
 
 const nestjsHits, nestjsBlocked = "}:hits", "}:blocked"
 
-// Info implements [Layout].
+// Info implements [Layout]. The facts are from github.com/jmcdo29/nest-lab 4ed4b21c.
 func (nestjs) Info() Info {
 	return Info{
-		Name: "nestjs", Called: "a counter of NestJS' throttler",
-		Writer:  "@nest-lab/throttler-storage-redis and nestjs-throttler-storage-redis",
-		Example: "{" + strings.Repeat("9f8a7b6c", 8) + ":default}:hits", Type: "string", Prefixes: []string{"{"}, Needs: "the limit",
-		Source: "github.com/jmcdo29/nest-lab 4ed4b21c",
+		Name: "nestjs", Writer: "@nest-lab/throttler-storage-redis and nestjs-throttler-storage-redis",
+		Example: "{" + strings.Repeat("9f8a7b6c", 8) + ":default}:hits", Prefixes: []string{"{"}, Needs: "the limit",
 	}
 }
 

@@ -12,12 +12,11 @@ import (
 // which begins with the first request of a window.
 type rateLimitRedis struct{ plainCounter }
 
-// Info implements [Layout].
+// Info implements [Layout]. The facts are from github.com/express-rate-limit/rate-limit-redis 570da544.
 func (rateLimitRedis) Info() Info {
 	return Info{
-		Name: "rate-limit-redis", Called: "a counter of express-rate-limit",
-		Writer: "rate-limit-redis, the store of express-rate-limit", Example: "rl:203.0.113.9",
-		Type: "string", Prefixes: []string{"rl:"}, Needs: "the limit", Source: "github.com/express-rate-limit/rate-limit-redis 570da544",
+		Name: "rate-limit-redis", Writer: "rate-limit-redis, the store of express-rate-limit",
+		Example: "rl:203.0.113.9", Prefixes: []string{"rl:"}, Needs: "the limit",
 	}
 }
 

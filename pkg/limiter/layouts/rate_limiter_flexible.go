@@ -14,14 +14,13 @@ import (
 // it is kept for as long as the block lasts, which may be for ever.
 type rateLimiterFlexible struct{ single }
 
-// Info implements [Layout].
+// Info implements [Layout]. The facts are from github.com/animir/node-rate-limiter-flexible 3c9c8262.
 func (rateLimiterFlexible) Info() Info {
 	return Info{
-		Name: "rate-limiter-flexible", Called: "a counter of rate-limiter-flexible",
+		Name:    "rate-limiter-flexible",
 		Writer:  "rate-limiter-flexible for Node.js (RateLimiterRedis, RateLimiterValkey)",
-		Example: "rlflx:203.0.113.9", Type: "string", Prefixes: []string{"rlflx:"}, Needs: "the limit",
+		Example: "rlflx:203.0.113.9", Prefixes: []string{"rlflx:"}, Needs: "the limit",
 		Beyond: "Processes with inMemoryBlockOnConsumed go on denying from their own memory until that block ends.",
-		Source: "github.com/animir/node-rate-limiter-flexible 3c9c8262",
 	}
 }
 

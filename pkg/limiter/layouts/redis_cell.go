@@ -11,12 +11,11 @@ import (
 // since 1970. What the command calls max_burst is one less than the burst.
 type redisCell struct{ single }
 
-// Info implements [Layout].
+// Info implements [Layout]. The facts are from github.com/brandur/redis-cell 4d423387, github.com/dragonflydb/dragonfly f8eca6d0.
 func (redisCell) Info() Info {
 	return Info{
-		Name: "redis-cell", Called: "a redis-cell bucket", Writer: "redis-cell for Redis and Valkey, Dragonfly",
-		Example: "user:123", Type: "string", KeepsArrival: true, Needs: "the limit and the burst",
-		Source: "github.com/brandur/redis-cell 4d423387, github.com/dragonflydb/dragonfly f8eca6d0",
+		Name: "redis-cell", Writer: "redis-cell for Redis and Valkey, Dragonfly", Example: "user:123",
+		KeepsArrival: true, Needs: "the limit and the burst",
 	}
 }
 

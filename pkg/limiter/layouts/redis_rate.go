@@ -24,12 +24,11 @@ const (
 	redisRateFirst = 98_000_000
 )
 
-// Info implements [Layout].
+// Info implements [Layout]. The facts are from github.com/go-redis/redis_rate 8eadf45e.
 func (redisRate) Info() Info {
 	return Info{
-		Name: "redis_rate", Called: "a redis_rate bucket", Writer: "go-redis/redis_rate v8 to v10", Example: "rate:project:123",
-		Type: "string", Prefixes: []string{"rate:"}, KeepsArrival: true, Needs: "the limit and the burst",
-		Source: "github.com/go-redis/redis_rate 8eadf45e",
+		Name: "redis_rate", Writer: "go-redis/redis_rate v8 to v10", Example: "rate:project:123",
+		Prefixes: []string{"rate:"}, KeepsArrival: true, Needs: "the limit and the burst",
 	}
 }
 

@@ -19,13 +19,12 @@ type spring struct{}
 // springTokens and springTimestamp are how the two store keys end.
 const springTokens, springTimestamp = "}.tokens", "}.timestamp"
 
-// Info implements [Layout].
+// Info implements [Layout]. The facts are from github.com/spring-cloud/spring-cloud-gateway 5227205c.
 func (spring) Info() Info {
 	return Info{
-		Name: "spring-cloud-gateway", Called: "a bucket of Spring Cloud Gateway",
-		Writer: "Spring Cloud Gateway", Example: "request_rate_limiter.{users.42}.tokens", Type: "string",
-		Prefixes: []string{"request_rate_limiter.{"}, Needs: "the limit and the burst",
-		Source: "github.com/spring-cloud/spring-cloud-gateway 5227205c",
+		Name: "spring-cloud-gateway", Writer: "Spring Cloud Gateway",
+		Example: "request_rate_limiter.{users.42}.tokens", Prefixes: []string{"request_rate_limiter.{"},
+		Needs: "the limit and the burst",
 	}
 }
 

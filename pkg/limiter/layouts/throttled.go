@@ -12,12 +12,11 @@ import (
 // MaxBurst is one less than the burst.
 type throttled struct{ gcraNs }
 
-// Info implements [Layout].
+// Info implements [Layout]. The facts are from github.com/throttled/throttled 9e814f27.
 func (throttled) Info() Info {
 	return Info{
-		Name: "throttled", Called: "a throttled bucket", Writer: "throttled/throttled v2",
-		Example: "throttled:203.0.113.9\nget\n/\n", Type: "string", KeepsArrival: true, Needs: "the limit and the burst",
-		Source: "github.com/throttled/throttled 9e814f27",
+		Name: "throttled", Writer: "throttled/throttled v2", Example: "throttled:203.0.113.9\nget\n/\n",
+		KeepsArrival: true, Needs: "the limit and the burst",
 	}
 }
 

@@ -16,9 +16,8 @@ type timeSet struct{ single }
 // Info implements [Layout].
 func (timeSet) Info() Info {
 	return Info{
-		Name: "time-set", Called: "a sorted set of times", Writer: "hand-written sliding logs: a sorted set of the times of requests",
-		Example: "rate_limit:203.0.113.9",
-		Type:    "sorted set", Needs: "the limit",
+		Name: "time-set", Writer: "hand-written sliding logs: a sorted set of the times of requests",
+		Example: "rate_limit:203.0.113.9", Needs: "the limit",
 	}
 }
 

@@ -20,9 +20,8 @@ var refillFields = [...]string{"last_refill", "last_refill_ts"}
 // Info implements [Layout].
 func (tokenHash) Info() Info {
 	return Info{
-		Name: "token-hash", Called: "a token bucket",
-		Writer:  "hand-written token buckets: a hash of tokens and last_refill, or last_refill_ts",
-		Example: "bucket:203.0.113.9", Type: "hash", Needs: "the limit and the burst",
+		Name: "token-hash", Writer: "hand-written token buckets: a hash of tokens and last_refill, or last_refill_ts",
+		Example: "bucket:203.0.113.9", Needs: "the limit and the burst",
 	}
 }
 

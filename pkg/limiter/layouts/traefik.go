@@ -15,12 +15,11 @@ import (
 // when it was last seen in µs since 1970 by the clock of Traefik.
 type traefik struct{ single }
 
-// Info implements [Layout].
+// Info implements [Layout]. The facts are from github.com/traefik/traefik fd5a576d.
 func (traefik) Info() Info {
 	return Info{
-		Name: "traefik", Called: "a Traefik bucket", Writer: "Traefik v3.4 and later", Example: "rate:ratelimit@file:203.0.113.9",
-		Type:     "hash",
-		Prefixes: []string{"rate:"}, Needs: "the limit and the burst", Source: "github.com/traefik/traefik fd5a576d",
+		Name: "traefik", Writer: "Traefik v3.4 and later", Example: "rate:ratelimit@file:203.0.113.9",
+		Prefixes: []string{"rate:"}, Needs: "the limit and the burst",
 	}
 }
 

@@ -11,11 +11,11 @@ import (
 // and ends with the key. Denied requests count, too.
 type ulule struct{ plainCounter }
 
-// Info implements [Layout].
+// Info implements [Layout]. The facts are from github.com/ulule/limiter f0ada6cb.
 func (ulule) Info() Info {
 	return Info{
-		Name: "ulule", Called: "a window of ulule/limiter", Writer: "ulule/limiter v3", Example: "limiter:203.0.113.9",
-		Type: "string", Prefixes: []string{"limiter:"}, Needs: "the limit", Source: "github.com/ulule/limiter f0ada6cb",
+		Name: "ulule", Writer: "ulule/limiter v3", Example: "limiter:203.0.113.9", Prefixes: []string{"limiter:"},
+		Needs: "the limit",
 	}
 }
 

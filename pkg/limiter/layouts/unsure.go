@@ -13,12 +13,9 @@ import (
 // about them is to be put right.
 type UnsureError struct {
 	StoreKey string
-	// Layouts are the names of those that the key looks like. If neither Is nor Wrong is set,
+	// Layouts are the names of those that the key looks like. If Wrong is not set,
 	// each of them may have written it.
 	Layouts []string
-	// Is is what the value is, such as "a Traefik bucket", if it is certainly of the only one
-	// of Layouts, which the key was not looked at by.
-	Is string
 	// Defect is what is wrong with the key if it is of the only one of Layouts, such as "no expiry,
 	// so the key stays"; empty if nothing is.
 	Defect string
@@ -33,8 +30,6 @@ type UnsureError struct {
 func (e *UnsureError) Error() string {
 	text, layouts := "key "+strconv.Quote(e.StoreKey), strings.Join(e.Layouts, " or ")
 	switch {
-	case e.Is != "":
-		return text + " is " + e.Is + "; see --layout " + layouts
 	case e.Wrong != "":
 		return text + " holds " + e.Wrong + ", which " + layouts + " does not write"
 	}

@@ -24,15 +24,13 @@ const (
 	leastUpstashWindow = 20_000
 )
 
-// Info implements [Layout].
+// Info implements [Layout]. The facts are from github.com/upstash/ratelimit-js 5b5448a5.
 func (upstash) Info() Info {
 	return Info{
-		Name: "upstash", Called: "a limit of Upstash",
-		Writer: "@upstash/ratelimit", Example: "@upstash/ratelimit:203.0.113.9:29921572", Type: "string or hash",
+		Name: "upstash", Writer: "@upstash/ratelimit", Example: "@upstash/ratelimit:203.0.113.9:29921572",
 		Prefixes: []string{upstashPrefix}, Needs: "the count; of a token bucket the limit and the burst",
 		Beyond: "Processes with an ephemeral cache, which is the default, go on denying until the time that they were told; " +
 			"cachedFixedWindow counts in their memory.",
-		Source: "github.com/upstash/ratelimit-js 5b5448a5",
 	}
 }
 

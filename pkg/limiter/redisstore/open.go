@@ -137,7 +137,7 @@ func newStore(client redis.UniversalClient, owned bool, options []Option) (*Stor
 		}
 	}
 	s.lanes = lanes.NewSender(client, servers, s.sending) // after the hooks, which it uses
-	s.keys = keyspace.New(s.lanes, s.describe)
+	s.keys = keyspace.New(s.lanes)
 	return s, nil
 }
 

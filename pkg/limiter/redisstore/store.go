@@ -17,7 +17,6 @@ import (
 
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -36,8 +35,6 @@ type Store struct {
 type settings struct {
 	sending lanes.Settings
 	secrets []string
-	// describe is layouts.Describe, or nil.
-	describe func(value *layouts.Value, now store.Instant) layouts.Description
 }
 
 // An Option changes how a Store is made.
@@ -67,12 +64,6 @@ func WithSecrets(secrets ...string) Option {
 // its dial time-out besides. A caller's own deadline is a [store.ErrGaveUp] instead.
 func WithBudget(budget time.Duration) Option { return func(s *settings) { s.sending.Budget = budget } }
 
-// WithDescriber has an error about a value that limitctl did not write say whose it looks like, such as "a Traefik bucket". Give it
-// [layouts.Describe]. A program that does not name that has no need of all that is known about other limiters, and is smaller.
-func WithDescriber(describe func(value *layouts.Value, now store.Instant) layouts.Description) Option {
-	return func(s *settings) { s.describe = describe }
-}
-
 // WithBatchObserver calls f with the number of calls in each exchange with a server; it is 1 for a
 // call that is sent alone. Concurrent calls are merged, so a mean well above 1 says that callers
 // wait for each other, which saves the server work. Many goroutines call f at once, so it must be
@@ -95,7 +86,7 @@ func (s *Store) Decide(ctx context.Context, op store.Op, reqs []store.Request, d
 	if err := s.lanes.Check(); err != nil {
 		return err
 	}
-	return s.keys.Recognised(ctx, s.decideAny(ctx, op, reqs, decisions))
+	return s.decideAny(ctx, op, reqs, decisions)
 }
 
 // decideAny is Decide for requests as they come.

@@ -8,7 +8,6 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/limitctl/limitctl/lua"
@@ -21,20 +20,13 @@ import (
 // keys is what the limits of all layouts have in common: the servers that hold them.
 type keys struct {
 	*lanes.Sender
-	// describe is layouts.Describe, or nil.
-	describe func(value *layouts.Value, now store.Instant) layouts.Description
-	// recognising: a look at foreign values is under way.
-	recognising atomic.Bool
 }
 
 // Own is the limits of limitctl itself, in the servers of a sender.
 type Own struct{ *keys }
 
-// New returns the limits of limitctl in the servers of a sender. describe, if it is not nil, is [layouts.Describe]: errors
-// about other values then say whose they look like.
-func New(sender *lanes.Sender, describe func(value *layouts.Value, now store.Instant) layouts.Description) *Own {
-	return &Own{&keys{Sender: sender, describe: describe}}
-}
+// New returns the limits of limitctl in the servers of a sender.
+func New(sender *lanes.Sender) *Own { return &Own{&keys{Sender: sender}} }
 
 // Others is the limits that other limiters keep in the servers of a sender, as far as sources know them.
 type Others struct {

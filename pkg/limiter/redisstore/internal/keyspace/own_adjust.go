@@ -37,10 +37,7 @@ func (o *Own) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]ad
 		foreign = append(foreign, left...)
 		return err
 	})
-	if err != nil {
-		return results, errors.Join(append(foreign, err)...)
-	}
-	return results, o.Recognised(ctx, errors.Join(foreign...))
+	return results, errors.Join(append(foreign, err)...)
 }
 
 // firstRepeated returns the index of the first key that is there before, or -1.

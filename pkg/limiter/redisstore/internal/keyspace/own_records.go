@@ -63,7 +63,7 @@ func (o *Own) Delete(ctx context.Context, records ...admin.Record) (deleted int,
 		deleted, changed, foreign = deleted+gone, append(changed, some...), append(foreign, left...)
 		return err
 	})
-	return deleted, changed, o.Recognised(ctx, errors.Join(append(foreign, err)...))
+	return deleted, changed, errors.Join(append(foreign, err)...)
 }
 
 // deleteBatch is Delete for records that go in one exchange.

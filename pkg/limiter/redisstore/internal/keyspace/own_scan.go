@@ -6,7 +6,6 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -23,8 +22,6 @@ import (
 type ownScan struct {
 	*scan
 	own *Own
-	// explained is how many foreign values were looked at.
-	explained atomic.Int64
 }
 
 // chosen is a key that a query selects, before it is read.
@@ -186,6 +183,7 @@ func (sc *ownScan) read(ctx context.Context, server redis.Cmdable, selected []ch
 		case held.Type != layouts.StringValue:
 			f.err = &store.ForeignError{StoreKey: f.entry.StoreKey} // what it holds comes later
 		case f.err != nil: // no limit has the key
+			f.err = &store.ForeignError{StoreKey: f.entry.StoreKey, Holds: holdsText(&held.Value)}
 		default:
 			f.err = sc.entry(&f.entry, held)
 			switch {
@@ -198,7 +196,7 @@ func (sc *ownScan) read(ctx context.Context, server redis.Cmdable, selected []ch
 		kept = append(kept, f)
 	}
 	err = sc.describeLargeLogs(ctx, kept, largeLogs)
-	sc.recogniseBatch(ctx, server, kept)
+	sc.nameTypes(ctx, server, kept)
 	return dropUnused(kept), err
 }
 
@@ -242,7 +240,7 @@ func (sc *ownScan) describeLargeLogs(ctx context.Context, read []found, logs []i
 			err := sc.peek(ctx, store.Request{Key: f.entry.Key, Limit: f.entry.Limit, Cost: 1}, decisions[:])
 			f.entry.Decision, f.entry.UsedUnknown = decisions[0], false
 			if errors.Is(err, store.ErrForeign) {
-				f.err = sc.own.Recognised(ctx, err)
+				f.err = err
 			} else {
 				errs[n] = err
 			}
