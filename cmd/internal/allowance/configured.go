@@ -92,11 +92,11 @@ func (c ConfiguredLimits) InForce(e *admin.Entry, override *store.Override) stor
 // KeysOf returns the keys that a subject has by policies.
 func KeysOf(policies []*policy.Policy, subject string) []store.Key {
 	list, _ := policy.ParseSubject(subject)
-	return slices.DeleteFunc(NamedKeys(policies, AttributesOf(list)), func(key store.Key) bool { return key.Subject != subject })
+	return slices.DeleteFunc(namedKeys(policies, AttributesOf(list)), func(key store.Key) bool { return key.Subject != subject })
 }
 
-// NamedKeys returns the keys of the limits of policies that the attributes alone determine.
-func NamedKeys(policies []*policy.Policy, attributes policy.Attributes) (keys []store.Key) {
+// namedKeys returns the keys of the limits of policies that the attributes alone determine.
+func namedKeys(policies []*policy.Policy, attributes policy.Attributes) (keys []store.Key) {
 	for _, p := range policies {
 		for i := range p.Limits {
 			if l := &p.Limits[i]; len(l.Missing(attributes)) == 0 {

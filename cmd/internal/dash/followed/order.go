@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
-	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
 // place is where a row belongs by its closeness to the limit. It is in whole percent, so
@@ -106,17 +105,6 @@ func TrueFirst(a, b bool) int {
 		return -1
 	}
 	return 1
-}
-
-// PercentText is how much of the limit is used, in percent.
-func PercentText(r *Row) string {
-	if r.IsUnknown() {
-		return "?"
-	}
-	if !r.Found() {
-		return "-"
-	}
-	return output.Thousands(int64(percent(r.UsedShare()))) + "%"
 }
 
 func percent(share float64) int { return int(math.Floor(share * 100)) }
