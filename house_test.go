@@ -273,7 +273,6 @@ var layers = map[string][]string{
 	"internal/hostiletext":      {},
 	"internal/textcut":          {},
 	"internal/tier":             {},
-	"internal/browsertest":      {"internal/tier"},
 	"internal/terminaltest":     {},
 	"cmd/internal/report/chart": {"cmd/internal/output"},
 	"internal/configfile": {
@@ -343,7 +342,7 @@ var drivers = map[string][]string{
 	"github.com/itchyny/gojq":  {"cmd/internal/output"},
 	"pgregory.net/rapid":       {"pkg/limiter/storetest"},
 	"testing": {
-		"cmd/internal/clitest", "pkg/limiter/storetest", "internal/browsertest", "internal/redistest", "internal/hostile",
+		"cmd/internal/clitest", "pkg/limiter/storetest", "internal/redistest", "internal/hostile",
 		"internal/tier",
 	},
 }
@@ -351,7 +350,7 @@ var drivers = map[string][]string{
 // systemPlaces may import os. Everything else gets what it needs as arguments.
 var systemPlaces = []string{
 	"", "cmd", "cmd/internal/clitest", "cmd/internal/files", "cmd/internal/noterminalquery", "internal/readfile",
-	"pkg/limiter/filestore", "internal/browsertest", "internal/redistest", "internal/terminaltest",
+	"pkg/limiter/filestore", "internal/redistest", "internal/terminaltest",
 	"internal/alarm", "internal/mutants", "internal/manpages", "internal/stress", "docs/examples/worker",
 }
 

@@ -10,33 +10,27 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/cmd/internal/report/sample"
-	"github.com/limitctl/limitctl/internal/browsertest"
 	"github.com/limitctl/limitctl/internal/tier"
 )
 
 func TestPagesOfStrangersInABrowser(t *testing.T) {
 	t.Parallel()
-	b := browsertest.New(t)
-	for i, d := range sample.Strangers() {
+	var pages [][]byte
+	for _, d := range sample.Strangers() {
 		page := pageOf(t, d)
 		if line := sample.Obeyed(string(page)); line != "" || !utf8.Valid(page) {
 			t.Errorf("the page has %.200q", line)
 		}
-		b.Show(page, 400, "light")
-		for _, width := range []int{400, 1400} {
-			b.Turn(width, "light")
-			var problems []string
-			b.Evaluate(browsertest.Overflowing, &problems)
-			if len(problems) > 0 {
-				t.Errorf("page %d at %d: %q", i, width, problems[:min(len(problems), 4)])
-			}
-			foreign, title := 0, ""
-			b.Evaluate(`document.querySelectorAll("script, img, iframe, object, embed, link, form, a, base, [onload], [onerror]").length`,
-				&foreign)
-			b.Evaluate("document.title", &title)
-			if foreign != 0 || len(b.Asked) != 1 || output.Escape(title) != title {
-				t.Errorf("page %d has %d elements that it should not have, asks for %q, and is called %q", i, foreign, b.Asked, title)
-			}
+		pages = append(pages, page)
+	}
+	const foreign = "script, img, iframe, object, embed, link, form, a, base, [onload], [onerror]"
+	for _, s := range inBrowser(t, false, pages, []string{foreign}) {
+		if len(s.Problems) > 0 {
+			t.Errorf("page %d at %d: %q", s.Page, s.Width, s.Problems[:min(len(s.Problems), 4)])
+		}
+		if s.Counts[foreign] != 0 || s.Asked != 0 || output.Escape(s.Title) != s.Title {
+			t.Errorf("page %d has %d elements that it should not have, asks %d times, and is called %q", s.Page, s.Counts[foreign], s.Asked,
+				s.Title)
 		}
 	}
 }
