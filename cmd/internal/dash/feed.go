@@ -84,7 +84,6 @@ func (m *model) absorb(s source.Fetched) {
 	f.answered = s.Time
 	m.detail.absorb(s.Detail)
 	m.forget(&s)
-	m.reunite()
 	m.arrange()
 }
 
@@ -168,7 +167,6 @@ func (m *model) absorbScan(s source.Scanned) tea.Cmd {
 		}
 	}
 	if added {
-		m.reunite()
 		m.evict()
 		m.arrange()
 	}
@@ -461,66 +459,4 @@ func (m *model) absorbOverrides(look source.OverridesLook) tea.Cmd {
 
 func (m *model) rules() source.Rules {
 	return source.Rules{Options: &m.Options, List: m.feed.overrides.list}
-}
-
-// reunite makes one row of two that are of the same limit of another limiter: one whose store
-// key is gone, and one that was found under another store key since then, as where these have the
-// number of a window. The newer one goes on with the history, the mark and the cursor.
-func (m *model) reunite() {
-	var gone []*followed.Row
-	for id, r := range m.feed.rows {
-		if id.StoreKey != "" && !r.InUse && !r.Updated.IsZero() && !r.Stale {
-			gone = append(gone, r)
-		}
-	}
-	if len(gone) == 0 {
-		return
-	}
-	heirs := map[store.Key][]*followed.Row{}
-	for id, r := range m.feed.rows {
-		if id.StoreKey != "" && r.InUse {
-			heirs[id.Key] = append(heirs[id.Key], r)
-		}
-	}
-	for _, r := range gone {
-		var heir *followed.Row
-		several := false
-		for _, other := range heirs[r.Key] {
-			if !other.FollowedSince.Before(r.UsedAt) { // else they were there together, and are two
-				several, heir = heir != nil, other
-			}
-		}
-		if heir != nil && !several {
-			m.inherit(heir, r)
-		}
-	}
-}
-
-func (m *model) inherit(heir, r *followed.Row) {
-	shares, taken := r.Shares, r.Units
-	if last := heir.Shares.Last; heir.Shares.Values != nil {
-		for second := last - int64(len(heir.Shares.Values)) + 1; second <= last; second++ {
-			shares.Add(time.Unix(second, 0), heir.Shares.At(second))
-		}
-	}
-	if last := heir.Units.Last; heir.Units.Values != nil {
-		for second := last - int64(len(heir.Units.Values)) + 1; second <= last; second++ {
-			if value := heir.Units.At(second); !math.IsNaN(float64(value)) {
-				taken.Add(time.Unix(second, 0), value)
-			}
-		}
-	}
-	heir.Shares, heir.Units, heir.FollowedSince = shares, taken, r.FollowedSince
-	from, to := r.ID(), heir.ID()
-	delete(m.feed.rows, from)
-	if m.keys.marked[from] {
-		delete(m.keys.marked, from)
-		m.keys.marked[to] = true
-	}
-	if m.keys.selected == from {
-		m.keys.selected = to
-	}
-	if m.detail.key == from {
-		m.detail.key, m.detail.read = to, nil
-	}
 }

@@ -126,38 +126,3 @@ func TestRowsOfTheSameNameAreTwo(t *testing.T) {
 		t.Errorf("reset were %v", d.actions.reset)
 	}
 }
-
-// When a window's number changes in the key, the row goes on with its history, mark and page.
-func TestARowGoesOnInTheNextWindow(t *testing.T) {
-	backend := &othersStore{entries: []admin.Entry{otherEntry("kong", "a", "ratelimit:a:1", 5),
-		otherEntry("kong", "b", "ratelimit:b:1", 4)}}
-	d := beginWithOthers(t, backend, nil)
-	for range 5 {
-		d.second()
-	}
-	d.press("m<up><enter>") // a is marked, and its page is open
-	if d.current().Key.Subject != "a" {
-		t.Fatalf("the page is of %v", d.current().Key)
-	}
-	backend.entries[0] = otherEntry("kong", "a", "ratelimit:a:2", 1)
-	d.second()
-	d.second()
-	of := ID{Key: store.Key{Subject: "a", Name: "kong/minute"}, StoreKey: "ratelimit:a:2"}
-	r := d.feed.rows[of]
-	if r == nil || len(d.feed.rows) != 2 || !d.keys.marked[of] || d.detail.key != of || d.keys.selected != of {
-		t.Fatalf("rows %v, marked %v, page of %v", d.feed.rows, d.keys.marked, d.detail.key)
-	}
-	if values := len(r.Shares.Values); values < 7 {
-		t.Errorf("%d seconds are remembered", values)
-	}
-	// One that was there beside another all the time is not its next window.
-	backend.entries = append(backend.entries, otherEntry("kong", "b", "ratelimit:b:other", 2))
-	d.second()
-	d.second()
-	backend.entries = slices.DeleteFunc(backend.entries, func(e admin.Entry) bool { return e.StoreKey == "ratelimit:b:1" })
-	d.second()
-	d.second()
-	if len(d.feed.rows) != 3 {
-		t.Errorf("there are %d rows", len(d.feed.rows))
-	}
-}

@@ -1,10 +1,13 @@
 package serve
 
 import (
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // one is a listener of connections that hands out one.
@@ -58,4 +61,33 @@ func TestWhoAsksIsNotIdle(t *testing.T) {
 			}
 		})
 	}
+}
+
+// broken is a listener that cannot accept.
+type broken struct {
+	net.Listener
+	err error
+}
+
+func (b *broken) Accept() (net.Conn, error) { return nil, b.err }
+
+// A failure to accept is reported once a minute; the end of a listener is no failure.
+func TestWhyNothingIsAcceptedIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner, told := &broken{err: errors.New("too many open files")}, 0
+		l := &connections{Listener: inner, most: 1, failed: func(error) { told++ }}
+		for second := range 120 {
+			if _, err := l.Accept(); !errors.Is(err, inner.err) {
+				t.Fatal(err)
+			}
+			if want := 1 + second/60; told != want {
+				t.Fatalf("after %d s it was told %d times, not %d", second, told, want)
+			}
+			time.Sleep(time.Second)
+		}
+		inner.err = net.ErrClosed
+		if l.Accept(); told != 2 {
+			t.Error("the end of a listener is told as an error")
+		}
+	})
 }

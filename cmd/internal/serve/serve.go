@@ -40,8 +40,6 @@ type Options struct {
 	Log    *slog.Logger
 	// listen, if set, replaces the network in tests.
 	listen func(Address) (net.Listener, error)
-	// openFiles, if set, is the number of files that the process may open, in tests.
-	openFiles func() (n int, known bool)
 }
 
 // Events are callbacks of the listeners. Each can be nil.
@@ -64,7 +62,7 @@ type Listener struct {
 	Certificates *Certificates
 	// Open: clients need neither a token nor a certificate.
 	Open bool
-	// MaxConnections bounds the open connections. Run lowers it to fit the files of the process.
+	// MaxConnections bounds the open connections.
 	MaxConnections int
 	// RequestTime is the time for a request, from its header to the end of its answer.
 	RequestTime time.Duration
@@ -112,7 +110,6 @@ type opened struct {
 // Run serves until ctx ends, and then until the last request is answered or Drain is over: then it returns a
 // [*CutError].
 func Run(ctx context.Context, o *Options) error {
-	o.fit()
 	listeners, err := openListeners(o)
 	if err != nil {
 		return err

@@ -19,13 +19,11 @@ import (
 type Row struct {
 	source.Reading
 	InUse   bool
-	Stale   bool      // it was not read at the last look, since its node is away
-	Updated time.Time // when it was last read
-	// FollowedSince is when it was found.
-	FollowedSince time.Time
-	UsedAt        time.Time       // when it was last in use
-	Shares        figures.History // of the limit that was used
-	Units         figures.History // units a second
+	Stale   bool            // it was not read at the last look, since its node is away
+	Updated time.Time       // when it was last read
+	UsedAt  time.Time       // when it was last in use
+	Shares  figures.History // of the limit that was used
+	Units   figures.History // units a second
 	// Parts are the fields of a key that a policy made; nil of any other.
 	Parts *policy.KeyFields
 	// Attributes are those of the key: of a policy's, or of a subject that is written alike.
@@ -52,7 +50,7 @@ func (r *Row) ID() source.ID { return source.IDOf(&r.Entry) }
 
 // New begins to follow a key.
 func New(reading source.Reading, now time.Time) *Row {
-	r := &Row{Reading: reading, UsedAt: now, FollowedSince: now, InUse: reading.IsUsed(), Units: figures.History{Sums: true}}
+	r := &Row{Reading: reading, UsedAt: now, InUse: reading.IsUsed(), Units: figures.History{Sums: true}}
 	if reading.AtLimit() {
 		r.fullAt = now
 	}
