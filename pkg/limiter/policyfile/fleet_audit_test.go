@@ -58,7 +58,6 @@ type recorder struct {
 type look struct {
 	inForce string // when it began
 	failed  bool   // the store did not answer all of it
-	read    bool   // it read a version, too
 }
 
 // Decide records a take.
@@ -76,22 +75,22 @@ func (r *recorder) ConfigHead(ctx context.Context) (string, error) {
 	r.looks = append(r.looks, look{inForce: r.inForce()})
 	r.mu.Unlock()
 	text, err := r.ConfigTable.ConfigHead(ctx)
-	r.record(err, false)
+	r.record(err)
 	return text, err
 }
 
-// ConfigVersion records that the look reads a version.
+// ConfigVersion records whether the store answered.
 func (r *recorder) ConfigVersion(ctx context.Context, number int64) (string, error) {
 	text, err := r.ConfigTable.ConfigVersion(ctx, number)
-	r.record(err, true)
+	r.record(err)
 	return text, err
 }
 
-func (r *recorder) record(err error, read bool) {
+func (r *recorder) record(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	last := &r.looks[len(r.looks)-1]
-	last.failed, last.read = last.failed || err != nil, last.read || read
+	last.failed = last.failed || err != nil
 }
 
 // from returns the looks from the one of a number on.

@@ -19,23 +19,7 @@ import (
 type OverrideList struct {
 	all      []Override // the one that applies first
 	subjects map[string][]*rankedOverride
-	// attributes has the overrides that need attributes and have no exact subject, by one of the attributes in the
-	// form of keys.
-	attributes map[string][]*rankedOverride
-	// networks has the overrides for a network with a literal text before it. behind has these texts, each with the
-	// prefix lengths of its networks.
-	networks map[networkBehind][]*rankedOverride
-	behind   map[string][]int
-	// globs has the others, by the literal beginnings of their patterns, and lengths has the lengths of these
-	// beginnings.
-	globs   map[string][]*rankedOverride
-	lengths []int
-}
-
-// networkBehind is a network with the text before it in a subject.
-type networkBehind struct {
-	before  string
-	network netip.Prefix
+	patterns []*rankedOverride // those without an exact subject
 }
 
 // rankedOverride is an override, prepared for the search. Lists have them in the order of rank.
@@ -43,50 +27,32 @@ type rankedOverride struct {
 	*Override
 	rank    int
 	expires Instant
+	begin   string       // of all subjects that it is about
+	before  int          // the length of the text before network
+	network netip.Prefix // invalid if it has none with a literal text before it
 	needed  []neededAttribute
 }
 
 // neededAttribute is an attribute that a key must have. Every key that has it contains one of the texts.
-type neededAttribute struct {
-	subjecttext.Attribute
-	escaped, plain string
-}
+type neededAttribute struct{ escaped, plain string }
 
 // NewOverrideList returns a list of copies of overrides, including those that have ended.
 func NewOverrideList(overrides []Override) *OverrideList {
-	l := &OverrideList{all: slices.Clone(overrides), subjects: map[string][]*rankedOverride{},
-		attributes: map[string][]*rankedOverride{}, globs: map[string][]*rankedOverride{},
-		networks: map[networkBehind][]*rankedOverride{}, behind: map[string][]int{}}
+	l := &OverrideList{all: slices.Clone(overrides), subjects: map[string][]*rankedOverride{}}
 	slices.SortStableFunc(l.all, func(a, b Override) int { return compareOverrides(&a, &b) })
 	for i := range l.all {
-		r := &rankedOverride{Override: &l.all[i], rank: i, expires: InstantOf(l.all[i].ExpiresAt)}
+		r := &rankedOverride{Override: &l.all[i], rank: i, expires: InstantOf(l.all[i].ExpiresAt), begin: l.all[i].Subjects.LiteralBeginning()}
 		for name, value := range r.Attributes {
-			r.needed = append(r.needed, neededAttribute{
-				subjecttext.Attribute{Name: name, Value: value}, name + ":" + subjecttext.Escape(value), name + ":" + value,
-			})
+			r.needed = append(r.needed, neededAttribute{name + ":" + subjecttext.Escape(value), name + ":" + value})
 		}
 		if subject, exact := r.Subjects.Exact(); exact {
 			l.subjects[subject] = append(l.subjects[subject], r)
 			continue
 		}
-		if i := slices.IndexFunc(r.needed, neededAttribute.isOnePair); i >= 0 {
-			text := r.needed[i].escaped
-			l.attributes[text] = append(l.attributes[text], r)
-			continue
-		}
 		if before, network, ok := r.Subjects.literalNetwork(); ok {
-			place := networkBehind{before, network}
-			l.networks[place] = append(l.networks[place], r)
-			if !slices.Contains(l.behind[before], network.Bits()) {
-				l.behind[before] = append(l.behind[before], network.Bits())
-			}
-			continue
+			r.before, r.network = len(before), network
 		}
-		begin := r.Subjects.LiteralBeginning()
-		l.globs[begin] = append(l.globs[begin], r)
-		if !slices.Contains(l.lengths, len(begin)) {
-			l.lengths = append(l.lengths, len(begin))
-		}
+		l.patterns = append(l.patterns, r)
 	}
 	return l
 }
@@ -158,59 +124,18 @@ type overrideSearch struct {
 	lastBlock bool
 	rank      int // of what was found
 	found     *Override
+
+	read    int // the text before the value that was read last
+	value   netip.Prefix
+	isValue bool
 }
 
-// search searches all places where overrides of the key can be, and returns the one that it found.
+// search returns the override that it found.
 func (l *OverrideList) search(key *Key, s overrideSearch) *Override {
-	subject := key.Subject
-	s.among(l.subjects[subject], key)
-	for _, length := range l.lengths {
-		if length <= len(subject) {
-			s.among(l.globs[subject[:length]], key)
-		}
-	}
-	if len(l.networks) > 0 {
-		l.byNetwork(key, &s)
-	}
-	if len(l.attributes) > 0 {
-		l.byAttribute(subject, key, &s)
-		l.byAttribute(key.Name, key, &s)
-	}
+	s.read = -1
+	s.among(l.subjects[key.Subject], key)
+	s.among(l.patterns, key)
 	return s.found
-}
-
-// byNetwork searches the overrides of each network that contains the last value of the subject.
-func (l *OverrideList) byNetwork(key *Key, s *overrideSearch) {
-	for before, lengths := range l.behind {
-		value, is := strings.CutPrefix(key.Subject, before)
-		if !is {
-			continue
-		}
-		inside, ok := parseNetwork(value)
-		if !ok {
-			continue
-		}
-		for _, bits := range lengths {
-			if network, err := inside.Addr().Prefix(bits); err == nil && bits <= inside.Bits() {
-				s.among(l.networks[networkBehind{before, network}], key)
-			}
-		}
-	}
-}
-
-// byAttribute searches the overrides that need an attribute which text has. text is a part of key, and an attribute
-// is two parts between colons.
-func (l *OverrideList) byAttribute(text string, key *Key, s *overrideSearch) {
-	before, start := -1, 0 // of the part before, and of this one
-	for i := 0; i <= len(text); i++ {
-		if i < len(text) && text[i] != ':' {
-			continue
-		}
-		if before >= 0 {
-			s.among(l.attributes[text[before:i]], key)
-		}
-		before, start = start, i+1
-	}
 }
 
 // among searches some overrides, in the order of rank.
@@ -221,7 +146,7 @@ func (s *overrideSearch) among(some []*rankedOverride, key *Key) {
 			return
 		case !s.lastBlock && s.found != nil && s.rank < r.rank:
 			return
-		case s.now != 0 && r.expires <= s.now || !r.isAbout(key):
+		case s.now != 0 && r.expires <= s.now || !s.isAbout(r, key):
 			continue
 		}
 		s.found, s.rank = r.Override, r.rank
@@ -232,18 +157,27 @@ func (s *overrideSearch) among(some []*rankedOverride, key *Key) {
 	}
 }
 
-// isAbout is [Override.Matches], prepared.
-func (r *rankedOverride) isAbout(key *Key) bool {
-	for i := range r.needed { // which is quicker than to take the key apart
+// isAbout is [Override.Matches] of r. It looks first at what is quick, since there can be a thousand.
+func (s *overrideSearch) isAbout(r *rankedOverride, key *Key) bool {
+	if !strings.HasPrefix(key.Subject, r.begin) {
+		return false
+	}
+	if r.network.IsValid() {
+		if s.read != r.before {
+			s.read = r.before
+			s.value, s.isValue = parseNetwork(key.Subject[r.before:])
+		}
+		if !s.isValue || s.value.Bits() < r.network.Bits() || !r.network.Contains(s.value.Addr()) {
+			return false
+		}
+	}
+	for i := range r.needed {
 		if n := &r.needed[i]; !n.isIn(key.Subject) && !n.isIn(key.Name) {
 			return false
 		}
 	}
 	return r.Matches(*key)
 }
-
-// isOnePair reports whether n has only one written form, without another colon. An IPv6 address has several.
-func (n neededAttribute) isOnePair() bool { return !subjecttext.IsPlainIPv6(n.Value) }
 
 func (n *neededAttribute) isIn(text string) bool {
 	return strings.Contains(text, n.escaped) || n.plain != n.escaped && strings.Contains(text, n.plain)
