@@ -82,9 +82,8 @@ func expiryOf(t time.Time) int64 {
 
 // Writer writes a backup.
 type Writer struct {
-	out    *bufio.Writer
-	json   *json.Encoder
-	limits memo[store.Limit, string]
+	out  *bufio.Writer
+	json *json.Encoder
 }
 
 // NewWriter begins a backup with its header, and sets the version in it.
@@ -114,18 +113,6 @@ func (w *Writer) Write(amends bool, records ...admin.Record) error {
 func (w *Writer) WriteBegun(last int64) error {
 	_, err := fmt.Fprintf(w.out, "{\"begun\":%d%s}\n", last, amending)
 	return err
-}
-
-// WriteEntry writes the record of an entry, and the limit if the record does not have it.
-func (w *Writer) WriteEntry(e *admin.Entry) error {
-	l := lineOf(&e.Record)
-	if len(l.Parts) > 0 {
-		l.Limit, _ = w.limits.of(e.Limit, limitText)
-		if e.UsedKnown() {
-			l.Used = &e.Used
-		}
-	}
-	return w.json.Encode(l)
 }
 
 // IsUnused reports whether a record of a backup says that its key was not in use.
@@ -164,7 +151,6 @@ type Contents struct {
 	// checked: records that do not fit their layout are damaged.
 	checked  bool
 	selected *store.Pattern // the selection in the header, once it was parsed
-	limits   memo[string, store.Limit]
 }
 
 // Check reads a whole backup. A file that is not a backup is an error. Somebody may have edited it: a record of
@@ -200,7 +186,6 @@ const maxLine = 32 << 20
 type entry struct {
 	admin.Record
 	limit  store.Limit
-	used   *int64
 	number int64 // of the line, from 1
 	amends bool
 	// unchanged: the key must not be brought back. There is no value then.
@@ -211,7 +196,7 @@ type entry struct {
 // read calls do with each record. A line that is not a record costs only itself.
 func (c *Contents) read(in io.Reader, do func(e *entry) error) error {
 	return c.readLines(in, func(text *lines.Line) error {
-		e, err := readEntry(text, &c.limits)
+		e, err := readEntry(text)
 		if err == nil && c.checked && e.begun == 0 {
 			err = c.check(e)
 		}
@@ -263,7 +248,7 @@ func readLine(text []byte) (*line, error) {
 	return l, nil
 }
 
-func readEntry(text *lines.Line, limits *memo[string, store.Limit]) (*entry, error) {
+func readEntry(text *lines.Line) (*entry, error) {
 	if text.TooLong {
 		return nil, fmt.Errorf("it is longer than the %d bytes of any record", maxLine)
 	}
@@ -285,7 +270,7 @@ func readEntry(text *lines.Line, limits *memo[string, store.Limit]) (*entry, err
 	}
 	e.Key, e.Value = store.Key{Subject: l.Subject, Name: l.Name}, l.Value
 	if len(l.Parts) > 0 {
-		return e, e.layout(l, limits)
+		return e, e.layout(l)
 	}
 	if e.unchanged || l.Unused && l.Value == nil {
 		return e, e.Key.Validate()

@@ -17,9 +17,6 @@ const maxBatch = 4 << 20
 type Batch struct {
 	Records []admin.Record
 	Limits  []store.Limit
-	// Used is the usage of each record of another limiter when it was read, nil if it was unknown or is in the
-	// record itself.
-	Used []*int64
 	// Last is the line of the last record in the backup.
 	Last int64
 	// Unreached: the change that made the backup ended before it came to these records. It is false if that is not known.
@@ -101,7 +98,6 @@ func (c *Contents) batches(in io.Reader, size int, give func(Batch) error) error
 		}
 		batch.Add(e.Record, e.limit)
 		batch.Last = e.number
-		batch.Used = append(batch.Used, e.used)
 		bytes += e.Size()
 		if len(batch.Records) < size && bytes < maxBatch {
 			return nil

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/limitctl/limitctl/cmd/internal/shell"
@@ -18,7 +17,7 @@ import (
 type layoutFields struct {
 	// Parts are its values.
 	Parts []part `json:"parts,omitempty"`
-	// Limit is the known part of the limit, and Used its usage.
+	// Limit and Used are in backups of earlier versions of limitctl, and nothing needs them.
 	Limit string `json:"limit,omitempty"`
 	Used  *int64 `json:"used,omitempty"`
 	// KeyBytes and NameBytes are the subject and the name if these are not UTF-8.
@@ -52,7 +51,7 @@ func (l *line) setLayout(r *admin.Record) {
 const latestOfOthers = 1 << 53
 
 // layout reads the record of another limiter from a line with parts.
-func (e *entry) layout(l *line, limits *memo[string, store.Limit]) error {
+func (e *entry) layout(l *line) error {
 	for _, p := range l.Parts {
 		expires, err := readExpiry(p.ExpiresMS, latestOfOthers)
 		if err != nil {
@@ -67,13 +66,7 @@ func (e *entry) layout(l *line, limits *memo[string, store.Limit]) error {
 	if l.NameBytes != nil {
 		e.Key.Name = string(l.NameBytes)
 	}
-	if l.Limit != "" {
-		var err error
-		if e.limit, err = limits.of(l.Limit, readLimit); err != nil {
-			return err
-		}
-	}
-	switch e.used = l.Used; {
+	switch {
 	case e.unchanged && e.Members[0].StoreKey == "":
 		return errors.New("it names no store key")
 	case e.unchanged:
@@ -120,65 +113,6 @@ func selectedBy(selection string) (pattern store.Pattern) {
 	}
 	pattern, _ = parse(words[0])
 	return pattern
-}
-
-// errNoText: a limit cannot be written as text.
-var errNoText = errors.New("too little of the limit is known, or no limit of ours can be like it")
-
-// limitText writes a limit in the form of [layouts.ParseLimit]. It fails if too little is known, or if none of our
-// limits can have these values, since keys of other limiters can contain any number.
-func limitText(l store.Limit) (string, error) {
-	if l.Algorithm == 0 || l.Count <= 0 {
-		return "", errNoText
-	}
-	text := l.String()
-	if l.Period <= 0 {
-		l.Period = time.Second
-		text = strings.Replace(l.String(), "/1s", "", 1)
-	}
-	if _, err := readLimit(text); err != nil {
-		return "", errNoText
-	}
-	return text, nil
-}
-
-// TakesLimit reports whether a backup can contain the limit. It leaves out a limit that is known only in part, or
-// whose values none of our limits can have.
-func TakesLimit(l store.Limit) bool {
-	_, err := limitText(l)
-	return err == nil
-}
-
-// readLimit reads the text of limitText.
-func readLimit(text string) (store.Limit, error) {
-	limit, err := layouts.ParseLimit(text)
-	if err == nil && limit.Period > 0 {
-		limit, err = limit.Normalize()
-	}
-	return limit, err
-}
-
-// maxKnown is the most entries of a memo.
-const maxKnown = 100
-
-// memo caches conversions between limits and texts: the keys of a backup have few limits, and parsing one takes
-// longer than the rest of a line.
-type memo[K comparable, V any] map[K]V
-
-// of returns the result of find for key.
-func (m *memo[K, V]) of(key K, find func(K) (V, error)) (V, error) {
-	if known, has := (*m)[key]; has {
-		return known, nil
-	}
-	found, err := find(key)
-	if err != nil {
-		return found, err
-	}
-	if *m == nil || len(*m) == maxKnown {
-		*m = memo[K, V]{}
-	}
-	(*m)[key] = found
-	return found, nil
 }
 
 // identity identifies a record in a backup. Keys of other limiters can have the same subject and name, so their

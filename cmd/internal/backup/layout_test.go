@@ -52,7 +52,7 @@ func recordsIn(t *testing.T, file []byte) (c *Contents, all Batch) {
 		t.Fatal(err)
 	}
 	err = c.Each(bytes.NewReader(file), 2, func(b Batch) error {
-		all.Records, all.Limits, all.Used = append(all.Records, b.Records...), append(all.Limits, b.Limits...), append(all.Used, b.Used...)
+		all.Records = append(all.Records, b.Records...)
 		return nil
 	})
 	if err != nil {
@@ -87,59 +87,6 @@ func TestLayoutExpiryOfAges(t *testing.T) {
 	r.Members[0].Expires = time.UnixMilli(math.MaxInt64 / 2)
 	if _, all := recordsIn(t, layoutBackup(t, "", nil, r)); all.Records[0].Members[0].Expires.UnixMilli() != latestOfOthers {
 		t.Errorf("it expires at %s", all.Records[0].Members[0].Expires)
-	}
-}
-
-// A record has the known part of its limit; a limit with impossible values is left out.
-func TestLayoutLimits(t *testing.T) {
-	tokens := store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Minute, Burst: 20}
-	for _, test := range []struct {
-		limit store.Limit
-		takes bool
-	}{
-		{tokens, true},
-		{store.Limit{Algorithm: store.FixedWindow, Count: 10, Burst: 10}, true}, // without a period
-		{store.Limit{}, false},
-		{store.Limit{Algorithm: store.FixedWindow, Period: time.Minute}, false},
-		{store.Limit{Algorithm: store.FixedWindow, Count: math.MaxInt64, Burst: math.MaxInt64, Period: time.Minute}, false},
-	} {
-		e := admin.Entry{Limit: test.limit, Record: layoutRecord("u", "redis_rate", "rate:u")}
-		e.Used = 7
-		_, all := recordsIn(t, layoutBackup(t, "", func(w *Writer) error { return w.WriteEntry(&e) }))
-		want := test.limit
-		if !test.takes {
-			want = store.Limit{}
-		}
-		if len(all.Limits) != 1 || all.Limits[0].String() != want.String() || TakesLimit(test.limit) != test.takes ||
-			all.Used[0] == nil || *all.Used[0] != 7 {
-			t.Errorf("of %+v it has %+v and %v used", test.limit, all.Limits, all.Used)
-		}
-	}
-}
-
-// The cache of limits is bounded, and errors are not cached.
-func TestMemoIsBounded(t *testing.T) {
-	var m memo[string, int]
-	asked := 0
-	find := func(key string) (int, error) {
-		if asked++; key == "wrong" {
-			return 0, errors.New("wrong")
-		}
-		return len(key), nil
-	}
-	for i := range 3 * maxKnown {
-		key := fmt.Sprint(i)
-		if n, err := m.of(key, find); n != len(key) || err != nil || len(m) > maxKnown {
-			t.Fatalf("%s is %d, %v, and %d are known", key, n, err, len(m))
-		}
-	}
-	before := asked
-	m.of(fmt.Sprint(3*maxKnown-1), find)
-	if _, err := m.of("wrong", find); err == nil || asked != before+1 {
-		t.Errorf("asked %d times more, %v", asked-before, err)
-	}
-	if _, err := m.of("wrong", find); err == nil || asked != before+2 {
-		t.Errorf("an error is remembered: asked %d times more, %v", asked-before, err)
 	}
 }
 

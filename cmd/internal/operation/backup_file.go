@@ -89,7 +89,7 @@ func (b *backupFile) failed(err error) error {
 
 // add writes the record of a key that is to be changed.
 func (b *backupFile) add(e *admin.Entry) error {
-	if err := b.writer.WriteEntry(e); err != nil {
+	if err := b.writer.Write(false, e.Record); err != nil {
 		return b.failed(err)
 	}
 	return nil
