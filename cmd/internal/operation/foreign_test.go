@@ -1,7 +1,6 @@
 package operation
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 
@@ -38,33 +37,5 @@ func TestUnsureKeysForEverComeFirst(t *testing.T) {
 	}
 	if u.Count != 9 || u.NeverExpire != 2 || got != "18023" {
 		t.Errorf("%d keys, %d for ever, first %s, want 9, 2 and 18023", u.Count, u.NeverExpire, got)
-	}
-}
-
-// Keys that hold the same are one sentence, and nothing is said of those that hold something else.
-func TestForeignKeysThatHoldTheSameAreTogether(t *testing.T) {
-	of := func(holds ...string) error {
-		var f Foreign
-		for i, what := range holds {
-			f.add(&store.ForeignError{StoreKey: fmt.Sprint(i), Holds: what})
-		}
-		return f.Err(false)
-	}
-	for _, test := range []struct {
-		holds []string
-		want  string
-	}{
-		{[]string{"a list"}, `key "0" holds a list; it was left as it is`},
-		{[]string{"a list", "a list"}, `keys "0" and "1" hold a list; they were left as they are`},
-		{[]string{"a list", "a set", "a list"}, "keys \"0\" and \"2\" hold a list; they were left as they are\n" +
-			`key "1" holds a set; it was left as it is`},
-		{[]string{"a", "a", "a", "a", "a", "a", "a"}, `keys "0", "1", "2", "3", "4" and 2 more hold a; they were left as they are`},
-		{[]string{"a", "a", "a", "a", "a", "a", "b"}, "keys \"0\", \"1\", \"2\", \"3\" and \"4\" hold a; they were left as they are\n" +
-			"and 2 more foreign values"},
-	} {
-		err := of(test.holds...)
-		if key := (*store.ForeignError)(nil); err.Error() != test.want || !errors.Is(err, store.ErrForeign) || !errors.As(err, &key) {
-			t.Errorf("%q: got %q, want %q", test.holds, err, test.want)
-		}
 	}
 }
