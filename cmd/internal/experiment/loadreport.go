@@ -106,13 +106,8 @@ func (r *loadRun) tooFewWorkers(result *loadgen.Result, generatorLimited bool) s
 	if r.Endpoint != nil {
 		asked = "endpoint"
 	}
-	waited, workers := output.Plural(int(result.Waited), "request"), output.Plural(r.Load.Workers, "worker")
-	if int64(r.Load.Workers) >= result.Requests { // there was one for each request
-		return fmt.Sprintf("%s had to wait although there were %s for %s; the latency includes the wait. This machine was busy",
-			waited, workers, output.Plural(int(result.Requests), "request"))
-	}
 	return fmt.Sprintf("%s found no worker free; the latency includes the wait. Either the %s is at its limit, or %s are too few",
-		waited, asked, workers)
+		output.Plural(int(result.Waited), "request"), asked, output.Plural(r.Load.Workers, "worker"))
 }
 
 // mixedWarning says that overrides make a limit's audit doubtful.

@@ -148,8 +148,7 @@ type Figures struct {
 	Clock *StoreClock `json:"clock,omitempty"`
 }
 
-// Quantiles are of a distribution of times, in whole microseconds. Mean, P95 and P9999
-// are 0 in documents of versions that did not have them.
+// Quantiles are of a distribution of times, in whole microseconds.
 type Quantiles struct {
 	P50   int64 `json:"p50"`   // half took at most that
 	P90   int64 `json:"p90"`   // 90 % took at most that

@@ -13,21 +13,6 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// distribution is where a run has the quantiles of some times, and their histogram.
-type distribution struct {
-	quantiles **Quantiles
-	histogram **hdrhistogram.Histogram
-}
-
-// distributions are all times of a run.
-func (r *Run) distributions() [4]distribution {
-	h := r.Histograms
-	if h == nil {
-		h = new(Histograms)
-	}
-	return [...]distribution{{&r.Latency, &h.Latency}, {&r.Service, &h.Service}, {&r.ErrorLatency, &h.Errors}, {&r.Lag, &h.Lag}}
-}
-
 // savedHistograms is the JSON form of Histograms.
 type savedHistograms struct {
 	Latency string `json:"latency_us,omitempty"`
@@ -160,14 +145,12 @@ func TimeFigures() []TimeFigure {
 	}
 }
 
-// Known returns the figure in microseconds, if there are times and the document has it:
-// some were added later. Times are 1 µs or more.
+// Known returns the figure in microseconds, if there are times.
 func (f *TimeFigure) Known(q *Quantiles) (us int64, known bool) {
 	if q == nil {
 		return 0, false
 	}
-	us = f.of(q)
-	return us, us > 0 || q.Max == 0
+	return f.of(q), true
 }
 
 // EnoughForP9999 is from how many requests on the 99.99th percentile says more than the

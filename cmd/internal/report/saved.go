@@ -89,7 +89,6 @@ func Read(name string, data []byte) (*Document, error) {
 		if histograms += r.Histograms.size(); histograms > maxHistograms {
 			return errHistograms
 		}
-		r.addLaterFigures()
 		return r.check()
 	}
 	if d.Runs, err = elements(head.Runs, maxRuns, check); err == nil {
@@ -111,16 +110,6 @@ func Read(name string, data []byte) (*Document, error) {
 		d.Thresholds = []Threshold{}
 	}
 	return d, nil
-}
-
-// addLaterFigures computes the figures of times that a version did not have yet which saved
-// the run, if it has histograms.
-func (r *Run) addLaterFigures() {
-	for _, d := range r.distributions() {
-		if *d.quantiles != nil && (*d.quantiles).P95 == 0 && *d.histogram != nil {
-			*d.quantiles = QuantilesOf(*d.histogram)
-		}
-	}
 }
 
 // notJSON says what is wrong with the text of a report.

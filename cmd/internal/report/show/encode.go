@@ -59,55 +59,48 @@ type recordColumn struct {
 	text         func(*report.Run) string
 }
 
-// columns are those of the records. Those that came later are at the end, for programs that go by the place.
+// columns are those of the records.
 func columns() (all []recordColumn) {
+	text := func(name string, of func(*report.Run) string) { all = append(all, recordColumn{name: name, text: of}) }
 	metrics := func(names ...string) {
 		for _, name := range names {
 			all = append(all, recordColumn{name: name, metric: name})
 		}
 	}
-	times := func(figures []string, kinds ...string) {
-		for i := 0; i < len(kinds); i += 2 {
-			for _, figure := range figures {
-				all = append(all, recordColumn{name: kinds[i] + "_" + figure + "_us", metric: kinds[i+1] + figure})
-			}
+	text("algorithm", func(r *report.Run) string { return r.Algorithm })
+	text("limit", func(r *report.Run) string { return r.Limit })
+	text("policy", func(r *report.Run) string { return r.Policy })
+	text("implementation", func(r *report.Run) string { return r.Implementation })
+	text("store", func(r *report.Run) string { return r.Store })
+	text("load", func(r *report.Run) string { return r.Load })
+	text("scenario", func(r *report.Run) string { return r.Scenario })
+	text("workers", func(r *report.Run) string { return strconv.Itoa(r.Workers) })
+	text("rate", func(r *report.Run) string { return float(r.Rate) })
+	text("started_at", func(r *report.Run) string { return r.StartedAt.Format(time.RFC3339Nano) })
+	metrics("requests", "allowed", "denied", "errors", "unknown", "dropped", "late", "keys")
+	all = append(all, recordColumn{name: "keys_denied", metric: "denied_keys"})
+	text("duration_ms", func(r *report.Run) string { return whole(r.DurationMS) })
+	all = append(all, recordColumn{name: "throughput_per_s", metric: "throughput"})
+	text("generator_limited", func(r *report.Run) string { return strconv.FormatBool(r.GeneratorLimited) })
+	metrics("worst_window_ratio", "worst_window_units", "over_admitted", "under_admitted", "least_over_admitted",
+		"least_under_admitted", "lies", "limit_reached", "longest_denial_run", "fairness")
+	for _, times := range []struct{ name, prefix string }{
+		{"latency", ""}, {"service", "service_"}, {"schedule_lag", "lag_"}, {"error_latency", "error_"},
+	} {
+		for _, figure := range report.TimeFigures() {
+			all = append(all, recordColumn{name: times.name + "_" + figure.Name + "_us", metric: times.prefix + figure.Name})
 		}
 	}
-	all = []recordColumn{
-		{name: "algorithm", text: func(r *report.Run) string { return r.Algorithm }},
-		{name: "limit", text: func(r *report.Run) string { return r.Limit }},
-		{name: "policy", text: func(r *report.Run) string { return r.Policy }},
-		{name: "implementation", text: func(r *report.Run) string { return r.Implementation }},
-		{name: "store", text: func(r *report.Run) string { return r.Store }},
-		{name: "load", text: func(r *report.Run) string { return r.Load }},
-		{name: "scenario", text: func(r *report.Run) string { return r.Scenario }},
-		{name: "workers", text: func(r *report.Run) string { return strconv.Itoa(r.Workers) }},
-		{name: "rate", text: func(r *report.Run) string { return float(r.Rate) }},
-		{name: "started_at", text: func(r *report.Run) string { return r.StartedAt.Format(time.RFC3339Nano) }},
-	}
-	metrics("requests", "allowed", "denied", "errors", "unknown", "dropped", "late", "keys")
-	all = append(all,
-		recordColumn{name: "keys_denied", metric: "denied_keys"},
-		recordColumn{name: "duration_ms", text: func(r *report.Run) string { return whole(r.DurationMS) }},
-		recordColumn{name: "throughput_per_s", metric: "throughput"},
-		recordColumn{name: "generator_limited", text: func(r *report.Run) string { return strconv.FormatBool(r.GeneratorLimited) }})
-	metrics("worst_window_ratio", "worst_window_units", "over_admitted", "under_admitted", "longest_denial_run", "fairness")
-	first, later := []string{"p50", "p90", "p99", "p999", "max"}, []string{"mean", "p95", "p9999"}
-	times(first, "latency", "", "service", "service_", "schedule_lag", "lag_")
 	for _, cost := range report.Costs {
 		metrics(cost.Name)
 	}
-	times(first, "error_latency", "error_")
-	metrics("least_over_admitted", "least_under_admitted", "lies", "limit_reached")
-	all = append(all,
-		recordColumn{name: "server", text: func(r *report.Run) string { return r.Server }},
-		recordColumn{name: "seed", text: func(r *report.Run) string {
-			if r.Seed == nil {
-				return ""
-			}
-			return strconv.FormatUint(*r.Seed, 10)
-		}})
-	times(later, "latency", "", "service", "service_", "schedule_lag", "lag_", "error_latency", "error_")
+	text("server", func(r *report.Run) string { return r.Server })
+	text("seed", func(r *report.Run) string {
+		if r.Seed == nil {
+			return ""
+		}
+		return strconv.FormatUint(*r.Seed, 10)
+	})
 	return all
 }
 

@@ -70,7 +70,7 @@ func printOne(d *report.Document, p *output.Printer, r *report.Run) {
 	if len(r.Limits) > 1 {
 		fmt.Fprintln(p.Out)
 		columns, rows := limitsTable(r)
-		fold(p, columns, rows)
+		p.Table(columns, rows)
 	}
 	printMostDenied(p, r)
 }
@@ -139,7 +139,7 @@ func printTimes(p *output.Printer, r *report.Run) {
 func printMostDenied(p *output.Printer, r *report.Run) {
 	if columns, rows := mostDeniedTable(r); len(rows) > 0 {
 		fmt.Fprintln(p.Out)
-		fold(p, columns, rows)
+		p.Table(columns, rows)
 	}
 }
 
@@ -200,7 +200,7 @@ func printSeveral(d *report.Document, p *output.Printer) {
 	line(p, "load", output.Plain, output.Printable(commonLoad(d)))
 	columns, rows := comparison(d)
 	fmt.Fprintln(p.Out)
-	fold(p, columns, rows)
+	p.Table(columns, rows)
 }
 
 func printSuggestions(d *report.Document, p *output.Printer) {
