@@ -114,11 +114,6 @@ func (r *rateFlag) Set(text string) error {
 
 var errRate = cli.Usagef("write a number of requests a second such as 500, or 500/s, or 30000/1m")
 
-func isNumber(text string) bool {
-	_, err := strconv.ParseFloat(text, 64)
-	return err == nil
-}
-
 // String implements pflag.Value. It is empty for no rate, so that help shows no default.
 func (r *rateFlag) String() string {
 	if *r == 0 {

@@ -1,13 +1,10 @@
 package lab
 
 import (
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/experiment"
-	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
@@ -17,13 +14,8 @@ func (o *loadtestOptions) candidates(cmd *cobra.Command, args []string) ([]exper
 		candidate, err := o.policyCandidate(cmd, args)
 		return []experiment.Candidate{candidate}, err
 	}
-	switch {
-	case len(args) > 0 && o.Quiet && isNumber(args[0]): // in the style of hey
-		return nil, quietRate(args[0])
-	case len(args) > 0 && looksLikeHost(args[0]):
-		return nil, cli.Usagef("%q is not the URL of an endpoint; write http://HOST/PATH", args[0])
-	case len(args) > 0:
-		return nil, cli.Usagef("%q was given, and only a --policy takes arguments: attributes, such as tenant=acme", args[0])
+	if len(args) > 0 {
+		return nil, cli.Usagef("%q is neither the URL of an endpoint, http://HOST/PATH, nor an attribute of a --policy", args[0])
 	}
 	sets, err := o.experimentLimitFlags.sets(cmd, o.url != "")
 	if err != nil {
@@ -34,19 +26,6 @@ func (o *loadtestOptions) candidates(cmd *cobra.Command, args []string) ([]exper
 		candidates = append(candidates, experiment.Candidate{Limits: limits})
 	}
 	return candidates, nil
-}
-
-// quietRate is the error of a rate after -q, which is how hey takes it.
-func quietRate(rate string) error {
-	return cli.Usagef("-q prints nothing and takes no number; for %s requests a second write %s", rate, shell.Command("--rate", rate))
-}
-
-// looksLikeHost reports whether an argument looks like a URL without its scheme, or a part of one.
-func looksLikeHost(text string) bool {
-	host, _, _ := strings.Cut(text, "/")
-	name, port, hasPort := strings.Cut(host, ":")
-	return host == "localhost" || hasPort && (name == "http" || name == "https" || name == "grpc" ||
-		isNumber(port) && (name == "localhost" || strings.Contains(name, ".")))
 }
 
 // policyCandidate returns a policy. Attributes without an argument get generated values.

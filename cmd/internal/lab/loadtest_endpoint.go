@@ -20,9 +20,6 @@ func (o *loadtestOptions) parseURL(cmd *cobra.Command, args []string) (rest []st
 		}
 		if len(args) > 1 {
 			other := args[(i+1)%len(args)]
-			if o.Quiet && isNumber(other) {
-				return nil, quietRate(other)
-			}
 			return nil, cli.Usagef("the URL of an endpoint is the only argument; leave out %q", endpoint.RedactURL(other))
 		}
 		o.url = arg

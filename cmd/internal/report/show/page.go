@@ -60,7 +60,7 @@ type pageRun struct {
 
 type pageTable struct {
 	Title, Run string
-	Header     []string
+	Header     []pageCell
 	Rows       [][]pageCell
 }
 
@@ -166,7 +166,7 @@ func (p *page) tables(d *report.Document, titles []string) {
 func pageTableOf(title, run string, columns []output.Column, rows [][]output.Cell) pageTable {
 	table := pageTable{Title: title, Run: run}
 	for _, column := range columns {
-		table.Header = append(table.Header, Name(strings.ToLower(column.Header)))
+		table.Header = append(table.Header, pageCell{Text: Name(strings.ToLower(column.Header)), Right: column.Right})
 	}
 	for _, row := range rows {
 		cells := make([]pageCell, len(row))
