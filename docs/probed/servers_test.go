@@ -1,4 +1,5 @@
-package main
+// Package probed tests limitctl probe on limiters of others.
+package probed
 
 import (
 	"bufio"
@@ -6,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"net"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"os/user"
@@ -106,7 +106,7 @@ func start(t *testing.T, dir string, socket *os.File, program string, args ...st
 	return bufio.NewReader(pipe)
 }
 
-// startNginx, startHAProxy, startNode and startGo start a server and return its address. The port is already open,
+// startNginx, startHAProxy and startNode start a server and return its address. The port is already open,
 // so a connection waits until the server is ready.
 func startNginx(t *testing.T) (address string) {
 	dir := t.TempDir()
@@ -143,14 +143,4 @@ func startNode(t *testing.T) (address string) {
 		t.Fatal("node does not listen; make setup installs its packages")
 	}
 	return address
-}
-
-func startGo(t *testing.T) (address string) {
-	limited, err := handler()
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(limited)
-	t.Cleanup(server.Close)
-	return server.Listener.Addr().String()
 }
