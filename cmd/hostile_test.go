@@ -148,106 +148,67 @@ func rowsUnder(header, table string) int {
 	return strings.Count(rows, "\n") - 1
 }
 
-// auditRow is how a run begins in the table of the audit.
-var auditRow = regexp.MustCompile(`(?m)^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d `)
-
-func TestHostileSubjectsInDecisions(t *testing.T) {
-	tier.Full(t, "hostile servers, files and texts, which many commands meet")
-	w, _, subjects := hostileStore(t)
-	for i, subject := range subjects {
-		w.wantIn(t, []string{subject}, "check", "--limit", "10/1h", "--", subject)
-		if i%3 == 0 {
-			w.wantIn(t, []string{subject}, "refund", "--limit", "10/1h", "--", subject)
-			w.wantIn(t, []string{subject}, "consume", "--limit", "10/1h", "--limit", "sliding-log:5/1h", "--", subject)
-		}
-		w.OutIsTerminal = true
-		if stdout, _ := w.try(t, "check", "--limit", "10/1h", "--", subject); strings.Count(stdout, "\n") != 1 {
-			t.Errorf("checked %q: %q", subject, stdout)
-		}
-		w.try(t, "check", "--limit", "10/1h", "-o", "csv", "--", subject)
-		w.OutIsTerminal = false
-	}
-}
-
-func TestHostileSubjectsInLists(t *testing.T) {
+// One command for each way in which texts of strangers come out: decisions, tables, lists, sums, audits, dashboards, pages.
+// A terminal obeys nothing of what any prints, and programs read every name back.
+func TestHostileTextsComeOutAsText(t *testing.T) {
 	tier.Full(t, "hostile servers, files and texts, which many commands meet")
 	t.Parallel()
 	w, server, subjects := hostileStore(t)
-	w.wantIn(t, subjects, "inspect", "*")
-	w.wantIn(t, subjects, "inspect", "*", "--sort", "key", "--bytes")
+	reasons := hostiletext.Texts()
+	for i, subject := range subjects {
+		server.Do("RPUSH", "rl:{"+subject+"}:foreign", "x")
+		reason := "why: " + reasons[i%len(reasons)]
+		w.try(t, "override", "set", "--exact", "--times", "2", "--for", "1h", "--reason", reason, "--yes", "--", subject)
+		w.OutIsTerminal = i%2 == 0
+		if stdout, _ := w.try(t, "consume", "--limit", "10/1h", "--", subject); strings.Count(stdout, "\n") > 2 {
+			t.Errorf("consumed of %q: %q", subject, stdout)
+		}
+		w.OutIsTerminal = false
+	}
+	for _, args := range [][]string{{"inspect", "*"}, {"inspect", "*", "--foreign"}, {"override", "list"}, {"audit"}} {
+		names := subjects
+		if args[0] != "inspect" { // those have patterns and command lines
+			names = nil
+		}
+		w.wantIn(t, names, args...)
+	}
 	for _, terminal := range []bool{false, true} {
 		w.OutIsTerminal = terminal
-		for _, args := range [][]string{{"inspect", "*", "--all"}, {"inspect", "*", "--all", "--sort", "key", "--bytes"}} {
-			if stdout, _ := w.try(t, args...); rowsUnder("RESETS IN", stdout) != len(subjects) {
-				t.Errorf("%q shows %d rows of %d keys:\n%s", args, rowsUnder("RESETS IN", stdout), len(subjects), stdout)
+		for header, args := range map[string][]string{"RESETS IN": {"inspect", "*", "--all"}, "HOLDS": {"inspect", "*", "--foreign", "--all"}} {
+			stdout, _ := w.try(t, args...)
+			rows, _, applied := strings.Cut(stdout, "\noverride ")
+			if applied {
+				rows += "\n"
+			}
+			if n := rowsUnder(header, rows); n != len(subjects) {
+				t.Errorf("%q shows %d rows of %d keys:\n%s", args, n, len(subjects), stdout)
 			}
 		}
-		w.try(t, "inspect", "*", "--summary")
-		w.try(t, "dashboard", "--once")
+		for _, args := range [][]string{{"inspect", "*", "--summary"}, {"override", "list"}, {"audit"}, {"denials"}, {"handover"}, {"doctor"},
+			{"dashboard", "--once"}} {
+			w.try(t, args...)
+		}
 	}
 	w.OutIsTerminal = false
 	if _, stderr := w.try(t, "inspect", "*", "-o", "csv"); !strings.Contains(stderr, "a spreadsheet would take") {
 		t.Errorf("of formulas it says %q", stderr)
 	}
-
-	for _, subject := range subjects { // one foreign value for each
-		server.Do("RPUSH", "rl:{"+subject+"}:foreign", "x")
-	}
-	w.wantIn(t, subjects, "inspect", "*", "--foreign")
-	if stdout, _ := w.try(t, "inspect", "*", "--foreign"); rowsUnder("HOLDS", stdout) != len(subjects) {
-		t.Errorf("%d rows of %d foreign keys:\n%s", rowsUnder("HOLDS", stdout), len(subjects), stdout)
-	}
-	w.try(t, "doctor")
-	w.wantIn(t, nil, "doctor")
 }
 
-// A reset, its audit and its undo name strangers, too.
-func TestHostileSubjectsInChanges(t *testing.T) {
+// A reset and its undo find each of them.
+func TestHostileSubjectsAreChanged(t *testing.T) {
 	tier.Full(t, "hostile servers, files and texts, which many commands meet")
+	t.Parallel()
 	w, _, subjects := hostileStore(t)
-	before, user := w.Getenv, ""
-	w.Getenv = func(name string) string {
-		if name == "USER" {
-			return user
-		}
-		return before(name)
-	}
-	users := hostiletext.Texts()
-	for i, subject := range subjects {
-		user = users[i%len(users)]
-		w.try(t, "reset", "--exact", "--dry-run", "--", subject)
+	for _, subject := range subjects {
 		backup := filepath.Join(t.TempDir(), "backup.jsonl")
-		format := output.Formats()[i%len(output.Formats())]
-		stdout, _ := w.try(t, "reset", "--exact", "--yes", "-o", format, "--backup", backup, "--", subject)
-		if format != "table" && !slices.Contains(textsOf(parsed(t, format, stdout)), backup) {
-			t.Errorf("reset of %q: %s", subject, stdout)
-		}
-		if stdout, _ := w.try(t, "inspect", "*", "-o", "json"); slices.Contains(textsOf(parsed(t, "json", stdout)), subject) {
+		w.try(t, "reset", "--exact", "--yes", "--backup", backup, "--", subject)
+		if stdout, _ := w.try(t, "inspect", "--exact", "-o", "json", "--", subject); slices.Contains(textsOf(parsed(t, "json", stdout)), subject) {
 			t.Errorf("%q is there after its reset", subject)
 		}
-		w.try(t, "undo", backup, "--dry-run")
 		w.try(t, "undo", backup, "--yes")
-		if i%10 == 0 {
-			w.wantIn(t, subjects[:i], "inspect", "*")
-		}
 	}
 	w.wantIn(t, subjects, "inspect", "*")
-	for _, format := range machineFormats {
-		stdout, _ := w.try(t, "audit", "-o", format)
-		if got := textsOf(parsed(t, format, stdout)); !slices.Contains(got, "\x1b[31mred") {
-			t.Errorf("the audit as %s has not who it was:\n%s", format, stdout)
-		}
-	}
-	runs, _ := w.try(t, "audit", "-o", "jsonl")
-	for _, terminal := range []bool{false, true} {
-		w.OutIsTerminal = terminal
-		stdout, _ := w.try(t, "audit")
-		// Commands and backups have lines of their own where there is no room for a column.
-		rows, backups := len(auditRow.FindAllString(stdout, -1)), strings.Count(stdout, "\n    backup ")
-		if terminal && backups != len(subjects) || rows != strings.Count(runs, "\n") {
-			t.Errorf("the audit of %d runs has %d rows and %d backups:\n%s", strings.Count(runs, "\n"), rows, backups, stdout)
-		}
-	}
 }
 
 // Files have names and contents that are anybody's.
@@ -262,15 +223,9 @@ func TestHostileFiles(t *testing.T) {
 		}
 		path := filepath.Join(folder, name)
 		for _, args := range [][]string{
-			{"report", path}, {"report", path, "--against", path},
-			{"undo", path, "--yes"}, {"simulate", path, "--limit", "1/1s"}, {"config", "validate",
-				path},
-			{"check", "a", "--config", path}, {"check", "a", "--store", text}, {"check", "a", "--limit", text}, {"check", "--policy",
-				text, "a=" + text},
-			{"check", "a", "--prefix", text, "--limit", "1/1s"}, {"inspect", text, "--limit-name", text}, {text}, {"check", "--" + text},
-			{"config", text}, {"check", "a", "-o", text}, {"context", "show", text}, {"check", "a", "--context", text, "--limit", "1/1h"},
-			{"reset", text, "--yes"}, {"inspect", "--policy", text, text}, {"loadtest", "--limit", text}, {"report", path, "--html", path},
-			{"check", "a", "--limit", "1/1h", "--timeout", text},
+			{"report", path}, {"undo", path, "--yes"}, {"config", "validate", path}, {"check", "a", "--config", path},
+			{"check", "a", "--store", text}, {"check", "a", "--limit", text}, {"check", "--policy", text, "a=" + text}, {text},
+			{"check", "--" + text}, {"check", "a", "-o", text}, {"context", "show", text}, {"reset", text, "--yes"},
 		} {
 			if _, stderr := w.try(t, args...); i%7 == 0 && strings.Count(stderr, "\n") > 25 {
 				t.Errorf("%q says %q", args, stderr)
@@ -307,30 +262,6 @@ func TestHostileFiles(t *testing.T) {
 		for _, args := range [][]string{{"report", path}, {"undo", path, "--yes"}, {"simulate", path, "--limit", "1/1s"}} {
 			w.try(t, args...)
 		}
-	}
-}
-
-func TestHostileAttributes(t *testing.T) {
-	tier.Full(t, "hostile servers, files and texts, which many commands meet")
-	w := newWorld(t)
-	path := filepath.Join(t.TempDir(), "limitctl.yaml")
-	policy := "policies:\n  api:\n    limits:\n    - {name: user, by: [user], limit: 10/1h}\n"
-	if err := os.WriteFile(path, []byte(policy), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, text := range hostiletext.Subjects() {
-		w.wantIn(t, nil, "check", "--config", path, "--policy", "api", "user="+text)
-		w.try(t, "consume", "--config", path, "--policy", "api", "user="+text)
-		w.try(t, "inspect", "--config", path, "--policy", "api", "user="+text)
-		for _, format := range machineFormats {
-			stdout, _ := w.try(t, "config", "explain", "--config", path, "--policy", "api", "user="+text, "-o", format)
-			parsed(t, format, stdout)
-		}
-		w.try(t, "config", "explain", "--config", path, "--policy", "api", "user="+text)
-	}
-	stdout, _ := w.try(t, "inspect", "--config", path, "--policy", "api", "-o", "jsonl")
-	if rows := strings.Count(stdout, "\n"); rows != len(hostiletext.Subjects()) {
-		t.Errorf("%d keys of %d users", rows, len(hostiletext.Subjects()))
 	}
 }
 

@@ -101,7 +101,7 @@ func TestEveryKindOfStoreOutlastsHostileServers(t *testing.T) {
 		{"redis+sentinel://%s/main", usual, atOnce},
 	} {
 		for _, c := range conversations(dir) {
-			if !slices.Contains([]string{"consume", "inspect all", "doctor", "Tab"}, c.name) {
+			if !slices.Contains([]string{"check", "inspect all", "doctor", "Tab"}, c.name) {
 				continue
 			}
 			for _, b := range kind.behaviours {
@@ -111,7 +111,7 @@ func TestEveryKindOfStoreOutlastsHostileServers(t *testing.T) {
 	}
 	for _, b := range moves() {
 		for _, c := range conversations(dir) {
-			if c.name == "consume" || c.name == "check" {
+			if c.name == "check" {
 				all.do(func() { c.meets(t, sound, "redis+cluster://%s", atOnce, inACluster(b)) })
 			}
 		}
