@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"sync/atomic"
 	"time"
@@ -33,22 +32,6 @@ func ReadCertificates(certificate, key, clients string, read func(path string) (
 	}
 	_, err := c.Refresh()
 	return c, err
-}
-
-// CertificateFlag names the flag of the file that an error of [ReadCertificates] is about, or TLS if it is about several.
-func CertificateFlag(err error, certificate, key, clients string) string {
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		switch path.Path {
-		case certificate:
-			return "--tls-cert"
-		case key:
-			return "--tls-key"
-		case clients:
-			return "--tls-client-ca"
-		}
-	}
-	return "TLS"
 }
 
 // Refresh reads the files again if they have changed, and reports whether others are in force. If the files do not

@@ -35,10 +35,11 @@ func (h *Health) Register(mux *http.ServeMux) {
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { h.ready(w) })
 }
 
-// Nothing answers with 404, and lists the paths.
-func Nothing(paths string) http.Handler {
+// Nothing answers with 404, and lists the paths of operators.
+func Nothing() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		refusal.Write(w, http.StatusNotFound, outcome.Usage.Word, "there is nothing at "+r.URL.Path+"; there are "+paths)
+		refusal.Write(w, http.StatusNotFound, outcome.Usage.Word, "there is nothing at "+r.URL.Path+
+			"; there are /metrics, /healthz and /readyz")
 	})
 }
 

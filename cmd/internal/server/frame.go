@@ -119,7 +119,7 @@ func (f *serveFrame) read(env *cli.Env) (err error) {
 	if f.flags.certificate != "" {
 		f.certificates, err = serve.ReadCertificates(f.flags.certificate, f.flags.key, f.flags.clientAuthority, env.ReadCertificate)
 		if err != nil {
-			return cli.Usagef("%s: %s", serve.CertificateFlag(err, f.flags.certificate, f.flags.key, f.flags.clientAuthority), err)
+			return cli.Usagef("TLS: %s", err)
 		}
 		f.Refreshes = append(f.Refreshes, f.refreshCertificates(env.Now))
 		f.Health.Components = append(f.Health.Components, serve.Component{Name: "certificate", State: f.certificateState(env.Now)})
@@ -248,7 +248,7 @@ func (f *serveFrame) operators() {
 	mux := http.NewServeMux()
 	f.Health.Register(mux)
 	mux.Handle("/metrics", serve.NewGate(operatorRequests, nil).Wrap(f.meter.Handler()))
-	mux.Handle("/", serve.Nothing("/metrics, /healthz and /readyz"))
+	mux.Handle("/", serve.Nothing())
 	f.Listeners = append(f.Listeners, serve.Listener{Name: "admin", Address: *f.admin, Handler: mux, MaxConnections: operatorConnections,
 		RequestTime: operatorTime, Operators: true, Open: true})
 }
