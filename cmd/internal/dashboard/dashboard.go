@@ -3,9 +3,7 @@ package dashboard
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"io"
 	"runtime"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/dash"
 	"github.com/limitctl/limitctl/cmd/internal/doctor"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -164,17 +163,19 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 		columns, lines = o.Env.Size()
 	}
 	if o.Format.String() == "json" {
-		now.options.Document = func(d *dash.Document) error { return printDocument(o.Env.Out, d) }
+		now.options.Document = func(d *dash.Document) error { return o.Print(frameAnswer{d}) }
 	}
 	return dash.Once(ctx, o.Env.Out, now.options, columns, lines)
 }
 
-// printDocument writes the data of a frame as the other commands write JSON.
-func printDocument(w io.Writer, d *dash.Document) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(d)
-}
+// frameAnswer is the data of a frame, which is printed as JSON only.
+type frameAnswer struct{ *dash.Document }
+
+// Records implements output.Answer.
+func (frameAnswer) Records() [][]string { return nil }
+
+// Print implements output.Answer.
+func (frameAnswer) Print(*output.Printer) {}
 
 func (o *dashboardOptions) show(ctx context.Context, options dash.Options) error {
 	o.Env.Hold() // the terminal must be restored at the end
