@@ -91,8 +91,8 @@ func (m *model) scanOnce() error {
 	}
 }
 
-// Once writes one frame of that many columns and lines as text; 0 is as many as it needs. It scans all keys, and reads the followed ones twice, since units a
-// second are the difference between two reads.
+// Once writes one frame of that many columns and lines as text; 0 is as many as it needs. It scans all keys, and reads
+// the followed ones twice, since units a second are the difference between two reads.
 func Once(ctx context.Context, out io.Writer, o Options, columns, lines int) error {
 	o.Actions = nil
 	m := newModel(ctx, o)
