@@ -35,10 +35,6 @@ type Cluster struct {
 // returns when every node knows the whole Cluster.
 func LaunchCluster(args ...string) (*Cluster, error) { return launchCluster(0, args) }
 
-// LaunchClusterWithReplicas is LaunchCluster with a replica for each master, so
-// that it can fail over.
-func LaunchClusterWithReplicas(args ...string) (*Cluster, error) { return launchCluster(1, args) }
-
 func launchCluster(replicasEach int, args []string) (*Cluster, error) {
 	// Short timeouts make a failover quick, but with too short ones a busy machine looks like a dead node. The
 	// others do not see a replica until something, such as a ping, was sent to it.

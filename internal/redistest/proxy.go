@@ -39,21 +39,18 @@ type link struct {
 	silent         bool // it drops everything
 }
 
-// LaunchProxy runs a proxy to the server at an address, until Stop.
-func LaunchProxy(upstream string) (*Proxy, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	p := &Proxy{Addr: listener.Addr().String(), upstream: upstream, listener: listener, links: map[*link]bool{}}
-	p.serving.Go(p.accept)
-	return p, nil
-}
-
-// StartProxy runs a proxy until the test ends; see [LaunchProxy].
+// StartProxy runs a proxy to the server at an address, until the test ends.
 func StartProxy(tb testing.TB, upstream string) *Proxy {
 	tb.Helper()
-	return started(tb, func() (*Proxy, error) { return LaunchProxy(upstream) })
+	return started(tb, func() (*Proxy, error) {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		p := &Proxy{Addr: listener.Addr().String(), upstream: upstream, listener: listener, links: map[*link]bool{}}
+		p.serving.Go(p.accept)
+		return p, nil
+	})
 }
 
 // Forget makes existing connections silent: they stay open and nothing comes through, as behind a router that has

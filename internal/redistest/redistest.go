@@ -68,11 +68,11 @@ func StartCluster(tb testing.TB, args ...string) *Cluster {
 }
 
 // StartClusterWithReplicas runs a Cluster whose masters have a replica each, until
-// the test ends; see [LaunchClusterWithReplicas].
+// the test ends; see [LaunchCluster].
 func StartClusterWithReplicas(tb testing.TB, args ...string) *Cluster {
 	tb.Helper()
 	tier.Full(tb, "a Cluster or Sentinels")
-	return started(tb, func() (*Cluster, error) { return LaunchClusterWithReplicas(args...) })
+	return started(tb, func() (*Cluster, error) { return launchCluster(1, args) })
 }
 
 // StartSentinel runs a master and a replica with Sentinels until the test ends;
