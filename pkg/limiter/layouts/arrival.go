@@ -103,32 +103,3 @@ func notA(is ValueType, expected ...ValueType) error {
 	}
 	return fmt.Errorf("a %s, not a %s", is, text)
 }
-
-// gcraNs is any limiter that keeps a theoretical arrival time in ns since 1970 under a key
-// that can be anything: throttled, redis-cell, Valkey's and Dragonfly's command CL.THROTTLE.
-// They write the same. It counts as throttled and Dragonfly do. redis-cell differs from that by a
-// unit at most, for an instant.
-type gcraNs struct{ single }
-
-// Info implements [Layout]. The facts are from github.com/throttled/throttled 9e814f27, github.com/dragonflydb/dragonfly f8eca6d0.
-func (gcraNs) Info() Info {
-	return Info{
-		Name: "gcra-ns", Writer: "limiters that keep a time in nanoseconds: throttled, redis-cell, Valkey, Dragonfly",
-		Example: "api:203.0.113.9", KeepsArrival: true, Needs: "the limit and the burst",
-	}
-}
-
-// Match implements [Layout]. Those keys are left to throttled that have a form of its own.
-func (l gcraNs) Match(storeKey string, asked bool) (store.Key, bool) {
-	return store.Key{Subject: storeKey, Name: l.Info().Name}, asked || !isVaried(storeKey)
-}
-
-// Decode implements [Layout]. No key is Certain, also if it is kept until just the time in it: a
-// lock, or a job that is to run later, can keep such a time, and keep it until then.
-func (gcraNs) Decode(found *Found) (Reading, error) {
-	entry, _, err := arrivalEntry(found, wholeInterval)
-	if err != nil {
-		return Reading{}, err
-	}
-	return lifetime{needed: entry.ResetAfter, passes: true}.reading(found, entry, false)
-}

@@ -21,7 +21,7 @@ func TestClocksMayDiffer(t *testing.T) {
 		{laravel{}, "three attempts", 1, 39_550*millisecond - 2*second, 39_550*millisecond + 3*second},
 		{laravel{}, "Redis::throttle", 0, 109_550*millisecond - 2*second, 109_550*millisecond + 2*second},
 		{redisRate{}, "three taken", 0, 17_423_089_027 - 2*second, 17_423_089_027 + 3*second},
-		{throttled{}, "one and a quarter taken", 0, 6500*millisecond - 2*second, 6500*millisecond + 4*second},
+		{throttled, "one and a quarter taken", 0, 6500*millisecond - 2*second, 6500*millisecond + 4*second},
 		{rackAttack{}, "five", 0, 48_550*millisecond - 2*second, 48_550*millisecond + 4*second},
 		{upstash{}, "sliding", 0, ever, 123 * second},
 	} {

@@ -74,9 +74,6 @@ func fromFirst(said store.Limit) store.Limit {
 // couldBePeriod reports whether a TTL is one that a counter of a limit can have.
 func couldBePeriod(ttl time.Duration) bool { return ttl > 0 && ttl <= store.MaxPeriod }
 
-// plainCounter is for layouts with one counter, which is kept for a period.
-type plainCounter struct{ single }
-
 // blockEntry makes an entry that of a client which is blocked for a while, whatever he has used.
 func blockEntry(entry *admin.Entry, blocked time.Duration) {
 	entry.RetryAfter, entry.ResetAfter = max(blocked, entry.RetryAfter), max(blocked, entry.ResetAfter)

@@ -56,24 +56,3 @@ func since(text string, unit time.Duration, now store.Instant) time.Duration {
 	}
 	return time.Duration(nanoseconds(now)-int64(whole)*int64(unit)) - time.Duration(part*float64(unit)).Round(time.Microsecond)
 }
-
-// counter is a window as hand-written limiters keep it: INCR, and EXPIRE at the first request.
-type counter struct{ plainCounter }
-
-// Info implements [Layout].
-func (counter) Info() Info {
-	return Info{
-		Name: "counter", Writer: "hand-written windows: INCR and EXPIRE", Example: "rate_limit:203.0.113.9",
-		Needs: "the limit",
-	}
-}
-
-// Match implements [Layout]. Keys are anything.
-func (l counter) Match(storeKey string, asked bool) (store.Key, bool) {
-	return store.Key{Subject: storeKey, Name: l.Info().Name}, storeKey != "" && (asked || isNamedLikeALimiter(storeKey))
-}
-
-// Decode implements [Layout]. No counter is Certain: an integer that expires can be anything.
-func (counter) Decode(found *Found) (Reading, error) {
-	return decodeOwnWindow(found, "", false)
-}

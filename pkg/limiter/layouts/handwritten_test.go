@@ -112,7 +112,7 @@ func TestHandwrittenNames(t *testing.T) {
 		"rate_limit:9": true, "api:RateLimit:9": true, "throttle:9": true, "rl:9": true, "quota:9": true,
 		"session:9": false, "views": false, "timeline:9": false,
 	} {
-		for _, layout := range []Layout{counter{}, timeSet{}} {
+		for _, layout := range []Layout{counter, timeSet{}} {
 			if _, ok := layout.Match(storeKey, false); ok != is {
 				t.Errorf("%s matches %s: %v, want %v", layout.Info().Name, storeKey, ok, is)
 			}

@@ -32,7 +32,7 @@ func TestLimitsThatTakeAges(t *testing.T) {
 			hash("@upstash/ratelimit:a", time.Hour, "refilledAt", "1795294335000", "tokens", "-1000000000")},
 			resets: store.MaxPeriod, retry: longest},
 		{layout: redisRate{}, storeKey: "rate:a", values: []Value{text("rate:a", "312261535.5", time.Hour)}},
-		{layout: throttled{}, storeKey: "a", values: []Value{text("a", "1795294338950000000", time.Hour)}},
+		{layout: throttled, storeKey: "a", values: []Value{text("a", "1795294338950000000", time.Hour)}},
 		{layout: traefik{}, storeKey: "rate:a@file:b", values: []Value{
 			hash("rate:a@file:b", time.Hour, "last", "1795294335000000", "tokens", "0")}, resets: longest},
 		{layout: tokenHash{}, storeKey: "a", values: []Value{hash("a", time.Hour, "tokens", "0", "last_refill", "1795294335")},
