@@ -102,9 +102,6 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	if scanErr != nil && !plan.KeepGoing && plan.Consent.Covers(r.Place.Access) {
 		return result, &BrokenScanError{nothingChanged(&found, scanErr)}
 	}
-	if targets.backup != nil {
-		r.checkWayBack(ctx, targets.kinds)
-	}
 	entry.Matched = found.Matched
 	if len(targets.layouts) > 0 { // those of all that were looked for
 		entry.Layout = strings.Join(targets.layouts, ",")

@@ -23,8 +23,7 @@ type targets struct {
 	limits    map[string]int // how many keys each limit has
 	layouts   []string       // of other limiters, sorted
 	last      []admin.Member // those of the entry before, if another limiter wrote it
-	kinds     kinds
-	effect    Effect // of an adjustment, by what the scan found
+	effect    Effect         // of an adjustment, by what the scan found
 	// failed: what is asked for is impossible, or the backup cannot be written.
 	failed bool
 }
@@ -61,7 +60,6 @@ func (t *targets) add(e *admin.Entry, damaged error) error {
 	if damaged != nil {
 		t.damaged++
 	}
-	t.kinds.add(&e.Record)
 	if len(t.sample) < sampled {
 		shown := *e
 		shown.Record = e.Record.WithoutValues() // which may be large

@@ -6,9 +6,8 @@
 //   - [DenialTable] counts denials per key. [DenialTableOf] finds it.
 //   - [Journal] keeps a list of texts, such as who changed what. [JournalOf] finds it.
 //   - [Identity] is the id that identifies a store. [IdentityOf] finds it.
-//   - [ImportCheck] finds out, before keys are deleted, whether they could be brought back. [ImportCheckOf] finds it.
 //
-// All stores of this module have them, except ImportCheck, which only the keys of other limiters in a Redis have.
+// All stores of this module have them.
 package admin
 
 import (
@@ -270,18 +269,3 @@ func (e *IncompleteError) Error() string {
 
 // Unwrap returns e.Err.
 func (e *IncompleteError) Unwrap() error { return e.Err }
-
-// ImportCheck finds out, before records are deleted, whether they could be brought back.
-//
-// The keys of other limiters in a Redis have it. [ImportCheckOf] finds it.
-type ImportCheck interface {
-	// CheckImport returns a [store.ErrRefused] that names a right which the user lacks to bring back these records
-	// with [Keyspace.Import]. It changes nothing, and is cheap for a few records. Another error means that it could
-	// not find out.
-	CheckImport(ctx context.Context, records ...Record) error
-}
-
-// ImportCheckOf returns the check of backend, or of the store that it wraps; see [DenialTableOf].
-func ImportCheckOf(backend store.Store) (check ImportCheck, has bool) {
-	return store.As[ImportCheck](backend)
-}

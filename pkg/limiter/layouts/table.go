@@ -42,7 +42,8 @@ var (
 		Example: "rate_limit:203.0.113.9", Needs: "the limit"}, match: likeALimiter}
 	// ulule counts denied requests, too. Its middleware counts by addresses (github.com/ulule/limiter f0ada6cb).
 	ulule = &form{info: Info{Name: "ulule", Writer: "ulule/limiter v3", Example: "limiter:203.0.113.9",
-		Prefixes: []string{"limiter:"}, Needs: "the limit"}, never: "ulule/limiter#233", match: matchUlule, certain: isUlules}
+		Prefixes: []string{"limiter:"}, Needs: "the limit"},
+		never: "ulule/limiter#233", match: matchUlule, certain: isUlules}
 	// rateLimiterFlexible has no keys for blocks: whoever is blocked has more than his points in the counter, which
 	// is kept for as long as the block lasts. A counter is below 0 after rewards
 	// (github.com/animir/node-rate-limiter-flexible 3c9c8262).
