@@ -43,6 +43,22 @@ func publish(t *testing.T, backend store.Store, text string) {
 	}
 }
 
+// follow makes a service that follows what is published to backend, and decides with decides.
+func follow(t *testing.T, backend, decides store.Store, p policyfile.Published) *policyfile.Runtime {
+	t.Helper()
+	p.Timeout = time.Minute
+	file, err := policyfile.Follow(t.Context(), backend, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	policies, err := policyfile.NewRuntime(file, decides)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { policies.Close() })
+	return policies
+}
+
 func openFile(t *testing.T) *filestore.Store {
 	t.Helper()
 	backend, err := filestore.New(filepath.Join(t.TempDir(), "limits.db"))
@@ -71,15 +87,7 @@ func (s *awayTable) ConfigHead(ctx context.Context) (string, error) {
 func TestARuntimeFollowsWhatIsPublished(t *testing.T) {
 	backend := openFile(t)
 	publish(t, backend, pair("1000"))
-	file, err := policyfile.Follow(t.Context(), backend, policyfile.Published{Process: "checkout", Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	policies, err := policyfile.NewRuntime(file, memorystore.New())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer policies.Close()
+	policies := follow(t, backend, memorystore.New(), policyfile.Published{Process: "checkout"})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	told := make(chan error, 100)
@@ -211,15 +219,7 @@ func TestRuntimesOfOneFileFollow(t *testing.T) {
 func TestAReloadBesideTheEndOfWatch(t *testing.T) {
 	backend := openFile(t)
 	publish(t, backend, pair("1"))
-	file, err := policyfile.Follow(t.Context(), backend, policyfile.Published{Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	policies, err := policyfile.NewRuntime(file, memorystore.New())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer policies.Close()
+	policies := follow(t, backend, memorystore.New(), policyfile.Published{})
 	for count := range 10 {
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
@@ -243,15 +243,7 @@ func TestAVersionThatCannotBeKeptIsTold(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(cache, "within"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	file, err := policyfile.Follow(t.Context(), backend, policyfile.Published{Timeout: time.Minute, Cache: cache})
-	if err != nil {
-		t.Fatal(err)
-	}
-	policies, err := policyfile.NewRuntime(file, memorystore.New())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer policies.Close()
+	policies := follow(t, backend, memorystore.New(), policyfile.Published{Cache: cache})
 	if err := policies.Reload(); err != nil {
 		t.Errorf("a version that is in force is an error: %v", err)
 	}
@@ -304,15 +296,7 @@ func TestAHeadWithATrialIsReadAsItsVersionInForce(t *testing.T) {
 			if err != nil || !done {
 				t.Fatal(done, err)
 			}
-			file, err := policyfile.Follow(t.Context(), backend, policyfile.Published{Timeout: time.Minute})
-			if err != nil {
-				t.Fatal(err)
-			}
-			policies, err := policyfile.NewRuntime(file, backend)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer policies.Close()
+			policies := follow(t, backend, backend, policyfile.Published{})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			var told []string
