@@ -136,10 +136,10 @@ func (a *lookAnswer) facts() (facts [][2]string) {
 			units += " or more"
 		}
 		text := fmt.Sprintf("%s to %s after a denial, %s at once", output.Duration(back.Least), output.Duration(back.Most), units)
-		if back.Pause > 0 {
-			text += fmt.Sprintf(", when nothing had been asked for %s: denied requests may keep the subject out", output.Duration(back.Quiet))
-		}
 		add("back", "%s", text)
+	}
+	if a.Renews() {
+		add("denials", "keep the subject out: who did not ask meanwhile was admitted sooner")
 	}
 	add("requests", "%s", sentInWords(a.Events, a.took))
 	return facts

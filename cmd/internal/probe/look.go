@@ -46,12 +46,15 @@ type Return struct {
 	// After and By bound the instant: the last denial was sent, and the admission was answered.
 	After, By time.Time
 	// Least and Most are the same since the first denial. Quiet is how long no request had been sent before the admission, and
-	// Pause the longest such time that was not enough; 0 if denied requests need not have kept the subject out.
+	// Pause the longest such time that was not enough.
 	Least, Most, Quiet, Pause time.Duration
 	// Units are admitted at once then, or more if Open.
 	Units int
 	Open  bool
 }
+
+// Renews reports whether denied requests kept the subject out: it was admitted far sooner when it had not asked meanwhile.
+func (s *Seen) Renews() bool { return len(s.Back) > 1 && s.Back[1].Most < s.Back[0].Least*3/4 }
 
 // Any reports whether anything of a limit was seen.
 func (s *Seen) Any() bool { return s.Denial != nil || len(s.Told) > 0 }
@@ -189,7 +192,9 @@ func (l *looker) awaitReturn() error {
 		elapsed := now.Sub(begin)
 		calm = calm || l.config.MaxTime > 0 && elapsed > l.config.MaxTime/patience || !until.IsZero() && now.After(until.Add(2*lastSecond))
 		pause := max(firstPause, time.Duration(float64(elapsed)*soonPart))
-		if calm {
+		if longest == 0 && len(l.seen.Back) > 0 { // the pause that was long enough before, without a request meanwhile
+			pause = l.seen.Back[0].Quiet
+		} else if calm {
 			pause = max(firstPause, time.Duration(float64(elapsed)*laterPart))
 		} else {
 			pause = sooner(pause, now, told)
@@ -203,16 +208,13 @@ func (l *looker) awaitReturn() error {
 		}
 		if e.Outcome != endpoint.Allowed {
 			if e.Outcome == endpoint.Denied {
-				longest = max(longest, e.Sent.Sub(last.Answered))
+				longest = max(longest, e.Sent.Sub(last.Answered), 1)
 				last, told = e, toldBack(&e)
 			}
 			continue
 		}
 		back := Return{After: last.Sent, By: e.Answered, Least: max(0, last.Sent.Sub(begin)), Most: e.Answered.Sub(begin),
-			Quiet: e.Sent.Sub(last.Answered), Units: 1, Open: true}
-		if calm {
-			back.Pause = longest
-		}
+			Quiet: e.Sent.Sub(last.Answered), Pause: longest, Units: 1, Open: true}
 		more, err := l.exhaust(l.subject, min(l.seen.Passed+1, l.requestsLeft()))
 		back.Units += count(more, isAdmitted)
 		back.Open = !slices.ContainsFunc(more, isDenied)
