@@ -39,7 +39,7 @@ type lookDocument struct {
 	// Back are the returns: each is when a denied subject was admitted again.
 	Back     []lookReturn `json:"back"`
 	Dialects []string     `json:"dialects"` // of the headers, the newest first
-	Told     []lookTold   `json:"told"`     // what headers announce
+	Told     []string     `json:"told"`     // what headers announce, such as X-RateLimit-Limit 10
 	// LooksLike are limits that answer like that, and Commands check them. They are guesses.
 	LooksLike []string  `json:"looks_like"`
 	Commands  []string  `json:"commands"` // one for each of looks_like
@@ -66,17 +66,11 @@ type lookReturn struct {
 	Open    bool  `json:"open,omitempty"` // there may be more units
 }
 
-type lookTold struct {
-	Field    string `json:"field"`
-	Count    int64  `json:"count"`
-	WindowMS *int64 `json:"window_ms"` // null if it is not announced
-}
-
 // Document implements [output.Answer].
 func (a *lookAnswer) Document() any {
 	d := &lookDocument{
 		SchemaVersion: output.SchemaVersion, Endpoint: a.endpoint, Seen: a.Any(), Passed: a.Passed, PassedInMS: output.Milliseconds(a.PassedIn),
-		Shared: a.Shared, Back: []lookReturn{}, Dialects: append([]string{}, a.Dialects...), Told: []lookTold{}, LooksLike: []string{},
+		Shared: a.Shared, Back: []lookReturn{}, Dialects: append([]string{}, a.Dialects...), Told: append([]string{}, a.announced()...), LooksLike: []string{},
 		Commands: append([]string{}, a.commands...), Notes: append([]string{}, a.Notes...), Requests: len(a.Events),
 		Allowed: counted(a.Events, endpoint.Allowed), Denied: counted(a.Events, endpoint.Denied), Failed: counted(a.Events, endpoint.Failed),
 		Began: output.UTC(a.began), TookMS: output.Milliseconds(a.took),
@@ -86,14 +80,6 @@ func (a *lookAnswer) Document() any {
 	}
 	for _, back := range a.Back {
 		d.Back = append(d.Back, lookReturn{output.Milliseconds(back.Least), output.Milliseconds(back.Most), back.Units, back.Open})
-	}
-	for i := range a.Told {
-		told := lookTold{Field: a.Told[i].CountField, Count: a.Told[i].Count}
-		if a.Told[i].Window != headers.NotTold {
-			ms := output.Milliseconds(a.Told[i].Window)
-			told.WindowMS = &ms
-		}
-		d.Told = append(d.Told, told)
 	}
 	for i := range a.LooksLike {
 		d.LooksLike = append(d.LooksLike, a.LooksLike[i].String())
@@ -119,7 +105,7 @@ func (a *lookAnswer) facts() (facts [][2]string) {
 		facts = append(facts, [2]string{name, fmt.Sprintf(format, values...)})
 	}
 	add("endpoint", "%s", a.endpoint)
-	add("headers", "%s", cmp.Or(strings.Join(a.announced(), ", "), "none tells of a limit"))
+	add("headers", "%s", cmp.Or(strings.Join(append(a.announced(), a.Dialects...), ", "), "none tells of a limit"))
 	passed := output.Plural(a.Passed, "request") + " passed in " + output.Duration(a.PassedIn)
 	if a.Denial == nil {
 		add("at once", "%s, and none was denied", passed)
@@ -153,9 +139,6 @@ func (a *lookAnswer) announced() (texts []string) {
 			text += " in " + store.FormatPeriod(a.Told[i].Window)
 		}
 		texts = append(texts, text)
-	}
-	if len(a.Dialects) > 0 {
-		texts = append(texts, "as in "+strings.Join(a.Dialects, " and "))
 	}
 	return texts
 }

@@ -238,13 +238,3 @@ func (v *verification) idle(subject string) error {
 	_, err := v.fill(subject)
 	return err
 }
-
-// last returns the last event of a subject; nil if there is none.
-func (v *verification) last(subject string) *Event {
-	for i := len(v.events) - 1; i >= 0; i-- {
-		if v.events[i].Subject == subject {
-			return &v.events[i]
-		}
-	}
-	return nil
-}

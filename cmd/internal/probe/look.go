@@ -120,8 +120,7 @@ func (l *looker) look() error {
 		l.seen.Denial = denialOf(d)
 	}
 	if len(burst) > 0 {
-		last := slices.MaxFunc(burst, func(a, b Event) int { return a.Answered.Compare(b.Answered) })
-		l.seen.PassedIn = last.Answered.Sub(burst[0].Sent)
+		l.seen.PassedIn = burst[len(burst)-1].Answered.Sub(burst[0].Sent)
 	}
 	switch text := unasked(l.events); {
 	case err != nil && !errors.Is(err, errSpent):
@@ -169,23 +168,13 @@ func denialOf(e *Event) *Denial {
 
 // awaitReturn sends requests now and then until the subject is admitted again, and then until it is denied.
 func (l *looker) awaitReturn() error {
-	last := l.events[len(l.events)-1]
-	for i := range l.events {
-		if e := &l.events[len(l.events)-1-i]; e.Subject == l.subject {
-			last = *e
-			break
-		}
-	}
+	last := *l.last(l.subject)
 	if last.Outcome != endpoint.Denied {
 		return nil
 	}
 	begin, calm := last.Answered, false
 	told := toldBack(&last)
-	if wait := told.Sub(begin); !told.IsZero() {
-		l.step(l.timeLeft(), "waiting until a request is admitted again (the denial says in %s)", span(wait))
-	} else {
-		l.step(l.timeLeft(), "waiting until a request is admitted again")
-	}
+	l.step(l.timeLeft(), "waiting until a request is admitted again")
 	until, longest := told, time.Duration(0)
 	for {
 		now := l.clock.Now()
@@ -257,8 +246,8 @@ func (l *looker) readHeaders() {
 		e := &l.events[i]
 		r := headers.Read(e.Header, e.Answered, headers.SkewOf(e.Header, e.Sent, e.Answered))
 		r.ReadLimits(e.Limits)
-		for _, problem := range append(r.Problems, r.RetryProblem) {
-			if problem != "" && !slices.Contains(l.seen.Notes, problem) && len(l.seen.Notes) < mostFindings {
+		for _, problem := range r.Problems {
+			if !slices.Contains(l.seen.Notes, problem) && len(l.seen.Notes) < mostFindings {
 				l.note("%s", problem)
 			}
 		}

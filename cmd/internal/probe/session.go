@@ -370,3 +370,13 @@ func (s *session) isDenial(status int) {
 		s.statuses.take(&s.events[i])
 	}
 }
+
+// last returns the last event of a subject; nil if there is none.
+func (s *session) last(subject string) *Event {
+	for i := len(s.events) - 1; i >= 0; i-- {
+		if s.events[i].Subject == subject {
+			return &s.events[i]
+		}
+	}
+	return nil
+}

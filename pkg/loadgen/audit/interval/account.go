@@ -45,7 +45,9 @@ func shortest(limit *store.Limit) store.Instant { return periodOf(limit) - perio
 
 func longest(limit *store.Limit) store.Instant { return periodOf(limit) + periodOf(limit)/drift }
 
-func newAccount(limit *store.Limit) *account {
+func newAccount(of *store.Limit) *account {
+	limit := new(store.Limit)
+	*limit = *of
 	k := &account{limit: limit, least: newCertain(limit), most: newPossible(limit), until: -maxInstant}
 	switch limit.Algorithm {
 	case store.SlidingLog:
@@ -91,7 +93,7 @@ func (k *account) begin(a *Auditor, e *event) {
 		k.denials++
 		f.Denied++
 		f.LongestDenialRun = max(f.LongestDenialRun, k.denials)
-	case Unknown, Uncertain: // by others, or by nobody
+	default: // by others, or by nobody
 	}
 	k.most.begin(e)
 	if e.reported != nil {
@@ -123,7 +125,7 @@ func (k *account) end(a *Auditor, e *event) {
 		if k.limit.Algorithm == store.FixedWindow {
 			k.least.turns(e.lo, e.cost-1)
 		}
-	case Unknown, Uncertain:
+	default:
 	}
 	k.most.end(e)
 	if e.reported != nil {

@@ -60,8 +60,11 @@ func (c *certain) place(lo, hi store.Instant, units int64) (over int64) {
 	all := units
 	switch c.limit.Algorithm {
 	case store.FixedWindow:
+		for first := c.windows.first(); first != nil && first.until <= hi; first = c.windows.first() {
+			c.windows.pop()
+		}
 		c.ended += units
-		if t := c.window(hi); t != nil {
+		if t := c.windows.first(); t != nil {
 			over = max(0, c.ended-t.after-c.limit.Count)
 			c.ended, c.begun = c.ended-over, c.begun-over
 		}
@@ -90,7 +93,6 @@ func (c *certain) place(lo, hi store.Instant, units int64) (over int64) {
 func (c *certain) window(at store.Instant) *turn {
 	for i := c.windows.head; i < len(c.windows.list); i++ {
 		if t := &c.windows.list[i]; t.until > at {
-			c.windows.head = i
 			return t
 		}
 	}
@@ -123,10 +125,8 @@ func (c *certain) fitsBucket(units int64, at store.Instant) store.Instant {
 func (c *certain) used(at store.Instant) int64 {
 	switch c.limit.Algorithm {
 	case store.FixedWindow:
-		for i := c.windows.head; i < len(c.windows.list); i++ {
-			if t := &c.windows.list[i]; t.until > at {
-				return max(0, c.ended-t.after)
-			}
+		if t := c.window(at); t != nil {
+			return max(0, c.ended-t.after)
 		}
 		return 0
 	case store.SlidingLog:
@@ -155,13 +155,8 @@ func (c *certain) fits(units int64, at store.Instant) store.Instant {
 
 // more returns the earliest instant, not before at, at which anything can be back that is in use.
 func (c *certain) more(at store.Instant) store.Instant {
-	if c.limit.Algorithm != store.FixedWindow {
-		return at
-	}
-	for i := c.windows.head; i < len(c.windows.list); i++ {
-		if t := &c.windows.list[i]; t.until > at && c.ended > t.after { // else its window may not have begun
-			return t.until
-		}
+	if t := c.window(at); t != nil && c.ended > t.after { // else its window may not have begun
+		return t.until
 	}
 	return at
 }

@@ -66,9 +66,8 @@ const (
 type Auditor struct {
 	resolution store.Instant
 	usedBefore bool
-	limits     map[store.Limit]*store.Limit
-	setups     []*store.Limit // of each key
-	keys       []*account     // nil until the key is seen
+	limits     []store.Limit // of each key
+	keys       []*account    // nil until the key is seen
 
 	queue   events
 	settled store.Instant // what lies before it is judged
@@ -81,7 +80,7 @@ type Auditor struct {
 
 // New returns an Auditor that has seen nothing.
 func New(options Options) *Auditor {
-	return &Auditor{resolution: microseconds(options.Resolution), usedBefore: options.UsedBefore, limits: map[store.Limit]*store.Limit{}}
+	return &Auditor{resolution: microseconds(options.Resolution), usedBefore: options.UsedBefore}
 }
 
 // microseconds rounds up.
@@ -92,16 +91,11 @@ func microseconds(d time.Duration) store.Instant {
 // SetLimit says which limit a key is under. It must be called before the first observation of
 // the key. limit must be normalized.
 func (a *Auditor) SetLimit(key uint32, limit store.Limit) {
-	shared, known := a.limits[limit]
-	if !known {
-		shared = &limit
-		a.limits[limit] = shared
-	}
-	if missing := int(key) + 1 - len(a.setups); missing > 0 {
-		a.setups = append(a.setups, make([]*store.Limit, missing)...)
+	if missing := int(key) + 1 - len(a.limits); missing > 0 {
+		a.limits = append(a.limits, make([]store.Limit, missing)...)
 		a.keys = append(a.keys, make([]*account, missing)...)
 	}
-	a.setups[key] = shared
+	a.limits[key] = limit
 }
 
 // Observe takes an answer. They may come in any order.
@@ -138,7 +132,7 @@ func (a *Auditor) Settle(before store.Instant) {
 			continue
 		}
 		if a.keys[e.key] == nil {
-			a.keys[e.key] = newAccount(a.setups[e.key])
+			a.keys[e.key] = newAccount(&a.limits[e.key])
 			if a.usedBefore {
 				a.keys[e.key].usedBefore(e.lo + 2*a.resolution + 1)
 			}
