@@ -8,3 +8,5 @@ myst_heading_anchors = 4
 html_theme = "furo"  # follows the reader's choice of light or dark, and searches without a server
 html_title = "limitctl"
 html_copy_source = False
+pygments_style = "sphinx"  # in which the output of commands is not slanted
+pygments_dark_style = "monokai"
