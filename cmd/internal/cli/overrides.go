@@ -14,11 +14,11 @@ import (
 
 // Ending says until when an override is in force, who set it and why.
 func Ending(o *store.Override, now time.Time) string {
-	return fmt.Sprintf("until %s (%s left), %s", Clock(o.ExpiresAt, now), output.Duration(o.Left.Truncate(time.Second)), SetBy(o))
+	return fmt.Sprintf("until %s (%s left), %s", Clock(o.ExpiresAt, now), output.Duration(o.Left.Truncate(time.Second)), setBy(o))
 }
 
-// SetBy says who set an override, and why.
-func SetBy(o *store.Override) string {
+// setBy says who set an override, and why.
+func setBy(o *store.Override) string {
 	text := "by " + output.Printable(o.By)
 	if reason := strings.TrimSpace(o.Reason); reason != "" {
 		text += ": " + output.Printable(reason)
