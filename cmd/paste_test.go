@@ -97,8 +97,8 @@ func TestUndoLineIsSafeToPaste(t *testing.T) {
 				if !strings.Contains(stderr, "undo with: "+answer.Undo+"\n") {
 					t.Errorf("it says %q, and the answer has %q", stderr, answer.Undo)
 				}
-				got := paste(t, program, answer.Undo+" --yes", map[string]string{"limitctl": `exec ` + limitctl + ` "$@"`}, "XDG_STATE_HOME="+
-					t.TempDir())
+				got := paste(t, program, answer.Undo+" --yes", map[string]string{"limitctl": `exec ` + limitctl + ` "$@"`},
+					"XDG_STATE_HOME="+t.TempDir())
 				if got != "restored 1 key\n" {
 					t.Errorf("%q: %s prints %q for %s", text, program, got, answer.Undo)
 				}

@@ -54,7 +54,7 @@ func oneSubject(cmd *cobra.Command, args []string) error {
 	case len(args) == 2 && strings.Contains(args[1], "/") && isLimit(args[1]):
 		return Usagef("%q is no KEY but a limit; write %s", args[1], shell.Command("--limit", args[1]))
 	case len(args) == 2 && cmd.Flags().Changed("wait") && isPeriod(args[1]):
-		return Usagef("--wait takes its value after an =; write --wait=%s", args[1])
+		return Usagef("--wait takes its value after an =, as in --wait=30s")
 	case len(args) > 1:
 		return Usagef("%s given, but %s takes one KEY; quote it if it contains spaces", Several(args), cmd.Name())
 	}

@@ -29,15 +29,15 @@ func (l *LayoutOptions) AddLayoutFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&l.LayoutName, "layout", "", "read the keys of another limiter, by its `NAME` or auto; see docs/layouts.md")
 	flags.StringVar(&l.SaidLimit, "limit", "", "with --layout, the `LIMIT` if it is not in the keys, such as 10/1m,burst=20")
-	cmd.RegisterFlagCompletionFunc("layout", CompleteLayouts)
+	cmd.RegisterFlagCompletionFunc("layout", completeLayouts)
 	cmd.RegisterFlagCompletionFunc("limit", cobra.NoFileCompletions)
 }
 
-// CompleteLayouts offers the names of layouts to a shell, also behind a comma.
-func CompleteLayouts(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+// completeLayouts offers the names of layouts to a shell, also behind a comma.
+func completeLayouts(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 	before := begun[:strings.LastIndex(begun, ",")+1]
 	var names []string
-	for _, name := range LayoutNames() {
+	for _, name := range layoutNames() {
 		if before == "" || name != layouts.Auto && name != config.OwnLayout && !slices.Contains(strings.Split(before, ","), name) {
 			names = append(names, before+name)
 		}
@@ -45,8 +45,8 @@ func CompleteLayouts(_ *cobra.Command, _ []string, begun string) ([]string, cobr
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// LayoutNames are what --layout takes.
-func LayoutNames() []string {
+// layoutNames are what --layout takes.
+func layoutNames() []string {
 	names := []string{layouts.Auto}
 	for _, layout := range layouts.All() {
 		names = append(names, layout.Info().Name)

@@ -19,7 +19,7 @@ func (r *Runner) identify(ctx context.Context) (identity.Store, error) {
 	return r.Identify(ctx)
 }
 
-// CheckOrigin returns an [OtherStoreError] if a backup is not of this store for sure, and
+// CheckOrigin returns an [otherStoreError] if a backup is not of this store for sure, and
 // what the store said if it does not tell which one it is.
 func (r *Runner) CheckOrigin(ctx context.Context, b *Backup) error {
 	here, err := r.identify(ctx)
@@ -32,9 +32,9 @@ func (r *Runner) CheckOrigin(ctx context.Context, b *Backup) error {
 		return nil
 	}
 	if verdict == identity.Other && err != nil {
-		return &OriginUnknownError{Path: b.Path, Err: err}
+		return &originUnknownError{Path: b.Path, Err: err}
 	}
-	return &OtherStoreError{Path: b.Path, Backup: b.Header.Store, BackupID: origin.ID, Here: r.Place.Store, HereID: here.ID,
+	return &otherStoreError{Path: b.Path, Backup: b.Header.Store, BackupID: origin.ID, Here: r.Place.Store, HereID: here.ID,
 		MaybeCopy: verdict == identity.Copy}
 }
 
@@ -58,23 +58,23 @@ func (r *Runner) originOf(h *backup.Header) identity.Store {
 	return origin
 }
 
-// OriginUnknownError says that a store does not tell which one it is, and why.
-type OriginUnknownError struct {
+// originUnknownError says that a store does not tell which one it is, and why.
+type originUnknownError struct {
 	Path string // of the backup
 	Err  error  // the store's
 }
 
 // Error names the backup and what the store said.
-func (e *OriginUnknownError) Error() string {
+func (e *originUnknownError) Error() string {
 	return fmt.Sprintf("nobody can tell whether %s is a backup of this store: %s", e.Path, e.Err)
 }
 
 // Unwrap returns the store's error.
-func (e *OriginUnknownError) Unwrap() error { return e.Err }
+func (e *originUnknownError) Unwrap() error { return e.Err }
 
-// OtherStoreError says that a backup is of another store than the one to restore it into, or
+// otherStoreError says that a backup is of another store than the one to restore it into, or
 // that nobody can tell. It is a [store.ErrInvalid].
-type OtherStoreError struct {
+type otherStoreError struct {
 	Path             string // of the backup
 	Backup, Here     string // what people call the two stores
 	BackupID, HereID string // their ids, as far as they are known
@@ -84,7 +84,7 @@ type OtherStoreError struct {
 }
 
 // Error names both stores.
-func (e *OtherStoreError) Error() string {
+func (e *otherStoreError) Error() string {
 	if e.MaybeCopy {
 		return fmt.Sprintf("%s is a backup of %s, and this is %s, with the same id: the same store reached in another way, or a copy of it",
 			e.Path, output.Printable(e.Backup), e.Here)
@@ -97,5 +97,5 @@ func (e *OtherStoreError) Error() string {
 	return fmt.Sprintf("%s is a backup of another store, %s, and this is %s", e.Path, from, here)
 }
 
-// Is makes every OtherStoreError a [store.ErrInvalid].
-func (e *OtherStoreError) Is(target error) bool { return target == store.ErrInvalid }
+// Is makes every otherStoreError a [store.ErrInvalid].
+func (e *otherStoreError) Is(target error) bool { return target == store.ErrInvalid }

@@ -39,14 +39,14 @@ func TestRestoreIntoItsOwnStore(t *testing.T) {
 		t.Errorf("into its own store: %+v, %v", result, err)
 	}
 	address = "redis b:1 db 0"
-	var other *OtherStoreError
+	var other *otherStoreError
 	_, err = s.Restore(t.Context(), &RestorePlan{Backup: b}, &watcher{})
 	if !errors.As(err, &other) || !other.MaybeCopy || !errors.Is(err, store.ErrInvalid) || len(s.log.entries) > 2 {
 		t.Errorf("at another address with the same id: %v", err)
 	}
 	away = store.ErrUnavailable
 	if _, err = s.Restore(t.Context(), &RestorePlan{Backup: b}, &watcher{}); !errors.Is(err, away) ||
-		errors.As(err, new(*OtherStoreError)) {
+		errors.As(err, new(*otherStoreError)) {
 		t.Errorf("into a store that is away: %v", err)
 	}
 	away = nil
