@@ -90,9 +90,9 @@ shoot() {
 }
 redis-cli -p $port flushall >/dev/null
 limitctl loadtest --limit 100/1s --algorithm token-bucket,fixed-window,sliding-log --scenario boundary --html report.html >/dev/null
-shoot report.html report.png 1000,1440
+shoot report.html report.png 1000,1180
 sh stall.sh "$LIMITCTL_STORE" &
 limitctl loadtest --limit 1000000/1m --rate 1000 --duration 5s --html stall.html >/dev/null
-shoot stall.html stall.png 1000,1620
+shoot stall.html stall.png 1000,1160
 limitctl simulate access.log --limit 30/1m --algorithm token-bucket,fixed-window --html simulate.html >/dev/null
-shoot simulate.html simulate.png 1130,1480
+shoot simulate.html simulate.png 1130,1180
