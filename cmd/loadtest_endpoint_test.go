@@ -341,7 +341,7 @@ func TestWhatALoadtestOfAnEndpointRefuses(t *testing.T) {
 		{[]string{url, "--subjects", filepath.Join(dir, "nowhere")}, "cannot be read"},
 		{[]string{url, "--body", "@" + filepath.Join(dir, "nowhere")}, "cannot be read"},
 		{[]string{url, "--cacert", filepath.Join(dir, "empty")}, "holds no certificate"},
-		{[]string{url, "--denied-status", "42"}, "write a status from 200 to 599"},
+		{[]string{url, "--denied-status", "42"}, "--denied-status must be statuses from 200 to 599"},
 		{[]string{"http://example.com/?{subject}"},
 			"example.com is not on this machine; if you may send it such requests, add --i-may-test-this-host example.com"},
 		{[]string{"http://127.0.0.1@example.com/?{subject}"}, "example.com is not on this machine"},

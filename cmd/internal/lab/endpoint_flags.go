@@ -2,8 +2,8 @@ package lab
 
 import (
 	"crypto/x509"
-	"errors"
-	"strconv"
+	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,15 +15,14 @@ import (
 
 // endpointFlags are the flags of commands that send requests to an endpoint.
 type endpointFlags struct {
-	deniedStatus int // the first of the statuses of denials
-	denied       statusList
-	hosts        []string
-	request      endpoint.HTTPOptions
-	body         string
-	cacert       string
-	subjects     string // a file
-	naming       endpoint.Subjects
-	rls          rlsFlags
+	denied   []int // statuses of denials
+	hosts    []string
+	request  endpoint.HTTPOptions
+	body     string
+	cacert   string
+	subjects string // a file
+	naming   endpoint.Subjects
+	rls      rlsFlags
 }
 
 // Bounds of the files with bodies and subjects.
@@ -34,10 +33,8 @@ const (
 
 func (o *endpointFlags) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	o.denied.first = &o.deniedStatus
-	_ = o.denied.Set("429")
-	o.denied.isDefault = true
-	flags.Var(&o.denied, "denied-status", "`STATUS` of an endpoint's denials, or several with commas between")
+	flags.IntSliceVar(&o.denied, "denied-status", []int{http.StatusTooManyRequests},
+		"`STATUS` of an endpoint's denials, or several with commas between")
 	flags.StringArrayVar(&o.hosts, endpoint.TestHostFlag, nil, "send requests to `HOST`, which is not this machine")
 	flags.StringVarP(&o.request.Method, "method", "X", "", "`METHOD` of the requests to an endpoint (default GET, or POST with --body)")
 	flags.StringArrayVarP(&o.request.Headers, "header", "H", nil,
@@ -91,11 +88,14 @@ func (o *endpointFlags) client(g *cli.Globals, url string, changes ...func(*endp
 	if !isRLS && o.rls.given() {
 		return nil, cli.Usagef("--domain and --descriptor are for a rate limit service, such as grpc://127.0.0.1:8081")
 	}
+	if len(o.denied) == 0 || slices.ContainsFunc(o.denied, func(status int) bool { return status < 200 || status > 599 }) {
+		return nil, cli.Usagef("--denied-status must be statuses from 200 to 599, such as 429, with commas between")
+	}
 	options := o.request
 	for _, change := range changes {
 		change(&options)
 	}
-	options.URL, options.DeniedStatuses, options.Permitted, options.Timeout = url, o.denied.statuses, o.hosts, g.Timeout
+	options.URL, options.DeniedStatuses, options.Permitted, options.Timeout = url, o.denied, o.hosts, g.Timeout
 	options.UserAgent = userAgent(g)
 	options.Body = o.body
 	if path, isFile := strings.CutPrefix(o.body, "@"); isFile {
@@ -172,41 +172,6 @@ func (o *endpointFlags) names(g *cli.Globals) (endpoint.Subjects, error) {
 	}
 	return names, nil
 }
-
-// statusList is the value of a flag that takes statuses, repeated or separated by commas.
-type statusList struct {
-	statuses  []int
-	first     *int // is the first of them
-	isDefault bool // the first that is given replaces the default
-}
-
-// String implements [pflag.Value].
-func (l *statusList) String() string {
-	var texts []string
-	for _, status := range l.statuses {
-		texts = append(texts, strconv.Itoa(status))
-	}
-	return strings.Join(texts, ",")
-}
-
-// Set implements [pflag.Value].
-func (l *statusList) Set(text string) error {
-	if l.isDefault {
-		l.statuses, l.isDefault = nil, false
-	}
-	for word := range strings.SplitSeq(text, ",") {
-		status, err := strconv.Atoi(strings.TrimSpace(word))
-		if err != nil || status < 200 || status > 599 {
-			return errors.New("write a status from 200 to 599, such as 429, or several with commas between")
-		}
-		l.statuses = append(l.statuses, status)
-	}
-	*l.first = l.statuses[0]
-	return nil
-}
-
-// Type implements [pflag.Value].
-func (*statusList) Type() string { return "statuses" }
 
 // rlsFlags are the flags with the request to an Envoy rate limit service.
 type rlsFlags struct {

@@ -19,7 +19,7 @@ import (
 
 // loadOptions are the flags about the load.
 type loadOptions struct {
-	rate         rateFlag
+	rate         float64
 	arrivals     string
 	stages       string
 	workers      int
@@ -46,7 +46,7 @@ const (
 
 func (o *loadOptions) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.VarP(&o.rate, "rate", "r",
+	flags.Float64VarP(&o.rate, "rate", "r", 0,
 		fmt.Sprintf("`N` requests a second in total, on schedule (default %d, unless --workers alone is given)", defaultRate))
 	flags.StringVar(&o.arrivals, "arrivals", "uniform", "`HOW` requests arrive: uniform, poisson, or bursts:N/INTERVAL")
 	flags.StringVar(&o.stages, "stages", "",
@@ -151,7 +151,7 @@ func (o *loadOptions) checkCost(p *policy.Policy, load *experiment.Load, given b
 func (o *loadOptions) checkBounds(given func(flag string) bool) error {
 	switch {
 	case given("rate") && (!(o.rate > 0) || o.rate > maxRate):
-		return cli.Usagef("--rate %v is out of range; it must be above 0 and at most %d", float64(o.rate), maxRate)
+		return cli.Usagef("--rate %v is out of range; it must be above 0 and at most %d", o.rate, maxRate)
 	case o.workers < 1 || o.workers > maxWorkers:
 		return cli.Usagef("--workers %d is out of range; it must be from 1 to %d", o.workers, maxWorkers)
 	case given("duration") && (o.duration <= 0 || o.duration > experiment.MaxDuration):
@@ -226,7 +226,7 @@ func (o *loadOptions) addSchedule(load *experiment.Load, schedule string, given 
 		}
 		words = "closed loop of " + output.Plural(o.workers, "worker")
 	default:
-		if load.Rate = float64(o.rate); schedule == "" {
+		if load.Rate = o.rate; schedule == "" {
 			load.Rate = defaultRate
 		}
 		load.Stages = []loadgen.Stage{{Duration: load.Duration, From: load.Rate, To: load.Rate}}

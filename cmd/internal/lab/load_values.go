@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -87,40 +86,3 @@ func parseDistribution(text string, subjects int) (d loadgen.Distribution, err e
 	}
 	return d, cli.Usagef("--distribution %q is unknown; it is uniform, zipf:S, hot:SHARE/N or sequential", text)
 }
-
-// rateFlag is a number of requests a second, written as a number or in the style of vegeta: 500/s, 500/1s, 30000/1m.
-type rateFlag float64
-
-// Set implements pflag.Value.
-func (r *rateFlag) Set(text string) error {
-	number, per, divided := strings.Cut(text, "/")
-	rate, err := strconv.ParseFloat(number, 64)
-	period := time.Second
-	if divided {
-		var perErr error
-		if period, perErr = store.ParsePeriod(per); perErr != nil || period <= 0 {
-			return errRate
-		}
-	}
-	switch {
-	case errors.Is(err, strconv.ErrRange):
-		return err
-	case err != nil:
-		return errRate
-	}
-	*r = rateFlag(rate / period.Seconds())
-	return nil
-}
-
-var errRate = cli.Usagef("write a number of requests a second such as 500, or 500/s, or 30000/1m")
-
-// String implements pflag.Value. It is empty for no rate, so that help shows no default.
-func (r *rateFlag) String() string {
-	if *r == 0 {
-		return ""
-	}
-	return strconv.FormatFloat(float64(*r), 'f', -1, 64)
-}
-
-// Type implements pflag.Value.
-func (r *rateFlag) Type() string { return "rate" }

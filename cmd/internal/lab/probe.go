@@ -233,7 +233,7 @@ func (o *probeOptions) config(cmd *cobra.Command) (*probe.Config, error) {
 	if !given("max-time") {
 		o.maxTime = map[bool]time.Duration{false: probeTime, true: lookTime}[looks]
 	}
-	config := &probe.Config{Quota: o.requests, MaxTime: o.maxTime, Timeout: o.Timeout, Workers: o.workers, DeniedStatus: o.deniedStatus,
+	config := &probe.Config{Quota: o.requests, MaxTime: o.maxTime, Timeout: o.Timeout, Workers: o.workers, DeniedStatus: o.denied[0],
 		Require: o.require, Strict: o.strict}
 	for _, name := range o.require {
 		if !slices.Contains(probe.CheckNames(), name) {

@@ -179,9 +179,6 @@ func printTimeline(p *output.Printer, r *report.Run) {
 	if top == 0 {
 		return
 	}
-	if silent := silenceOf(r, columns); slices.Contains(silent, 1) {
-		defer line(p, "no answer", output.AtEnd, sparkline(silent, 1))
-	}
 	for j, outcome := range outcomes {
 		if j < 2 || slices.Max(lines[j]) > 0 {
 			line(p, outcome.name, output.Plain, sparkline(lines[j], top))

@@ -52,30 +52,6 @@ var outcomes = []struct {
 	{"dropped", func(c *column) int64 { return c.Dropped }},
 }
 
-// silenceOf is 1 for each column in which requests were due and nothing came of any, and
-// else 0: a store that is silent must not look like a load that paused. The requests are
-// among those of a later column.
-func silenceOf(r *report.Run, columns []column) []int64 {
-	silent := make([]int64, len(columns))
-	for i := range columns {
-		sum := int64(0)
-		for _, outcome := range outcomes {
-			sum += outcome.of(&columns[i])
-		}
-		const enough = 3 // due requests, so that it is not by chance that there is none
-		isDue := isEven(r) && (r.Rate == 0 || r.Rate*columns[i].covers.Seconds() >= enough)
-		if sum == 0 && isDue && i < len(columns)-1 {
-			silent[i] = 1
-		}
-	}
-	return silent
-}
-
-// isEven reports whether requests are due all the time, as far as the report tells.
-func isEven(r *report.Run) bool {
-	return r.Scenario == "" && r.Seed != nil && !strings.Contains(r.Load, "bursts of") && !strings.Contains(r.Load, "stages ")
-}
-
 // sparkline draws values as blocks. Any value above 0 is visible.
 func sparkline(values []int64, top int64) string {
 	const blocks = "▁▂▃▄▅▆▇█"
