@@ -130,11 +130,9 @@ func (l *connections) changed(of net.Conn, state http.ConnState) {
 		c.begun()
 		c.place = l.waiting.PushBack(c)
 		c.waits.Store(true)
-	case (state == http.StateActive || state == http.StateHijacked) && c.place != nil:
-		if state == http.StateActive {
-			c.asks.Store(true)
-			l.asking.Add(1)
-		}
+	case state == http.StateActive && c.place != nil:
+		c.asks.Store(true)
+		l.asking.Add(1)
 		c.answered()
 	}
 }
