@@ -30,28 +30,30 @@ func TestARequestThatBeganIsAnswered(t *testing.T) {
 	})
 }
 
-// A client with an idle connection can send one more request, and then gets the hint.
+// A client with an idle connection can send one more request after the delay, and then gets the hint.
 func TestAConnectionThatWaitsMayAskOnce(t *testing.T) {
-	inBubble(t, Listener{Handler: echo, RequestTime: bounded}, Options{}, func(b *bubble) {
-		used, unused, fresh := b.dial(), b.dial(), b.dial()
-		for _, c := range []*client{used, unused} {
-			c.send(get)
-			if response, _ := c.answer(); response.Close {
-				t.Error("a connection is closed before the end")
+	for _, delay := range []time.Duration{0, 3 * time.Second} {
+		inBubble(t, Listener{Handler: echo, RequestTime: bounded}, Options{Delay: delay}, func(b *bubble) {
+			used, unused, fresh := b.dial(), b.dial(), b.dial()
+			for _, c := range []*client{used, unused} {
+				c.send(get)
+				if response, _ := c.answer(); response.Close {
+					t.Error("a connection is closed before the end")
+				}
 			}
-		}
-		synctest.Wait()
-		b.stop()
-		time.Sleep(linger / 2)
-		for _, c := range []*client{used, fresh} {
-			c.send(get)
-			if response, _ := c.answer(); response.StatusCode != http.StatusOK || !response.Close {
-				t.Errorf("status %s, close %t", response.Status, response.Close)
+			synctest.Wait()
+			b.stop()
+			time.Sleep(delay + linger/2)
+			for _, c := range []*client{used, fresh} {
+				c.send(get)
+				if response, _ := c.answer(); response.StatusCode != http.StatusOK || !response.Close {
+					t.Errorf("status %s, close %t", response.Status, response.Close)
+				}
 			}
-		}
-		unused.checkLeft(linger / 2)
-		b.wait(nil)
-	})
+			unused.checkLeft(linger / 2)
+			b.wait(nil)
+		})
+	}
 }
 
 // A request in the moment in which its connection is to be closed is answered.
@@ -102,27 +104,6 @@ func TestTheDelayTakesNewConnections(t *testing.T) {
 		if took := time.Since(begun).Round(100 * time.Millisecond); took != 3*time.Second {
 			t.Errorf("the end took %s", took)
 		}
-	})
-}
-
-// After the delay, too, an idle connection can send one more request.
-func TestAConnectionThatWaitsMayAskAfterTheDelay(t *testing.T) {
-	const delay = 3 * time.Second
-	inBubble(t, Listener{Handler: echo, RequestTime: bounded}, Options{Delay: delay}, func(b *bubble) {
-		used, unused := b.dial(), b.dial()
-		for _, c := range []*client{used, unused} {
-			c.send(get)
-			c.answer()
-		}
-		synctest.Wait()
-		b.stop()
-		time.Sleep(delay + linger/2)
-		used.send(get)
-		if response, _ := used.answer(); response.StatusCode != http.StatusOK || !response.Close {
-			t.Errorf("status %s, close %t", response.Status, response.Close)
-		}
-		unused.checkLeft(linger / 2)
-		b.wait(nil)
 	})
 }
 
