@@ -10,3 +10,17 @@ html_title = "limitctl"
 html_copy_source = False
 pygments_style = "sphinx"  # in which the output of commands is not slanted
 pygments_dark_style = "monokai"
+html_theme_options = {  # the colours of the dark theme, which some builds of it use only when it is chosen by hand
+    "dark_css_variables": {
+        "color-foreground-primary": "#ffffffcc",
+        "color-foreground-secondary": "#9ca0a5",
+        "color-foreground-muted": "#81868d",
+        "color-foreground-border": "#666666",
+        "color-background-primary": "#131416",
+        "color-background-secondary": "#1a1c1e",
+        "color-background-hover": "#1e2124",
+        "color-background-border": "#303335",
+        "color-brand-primary": "#2b8cee",
+        "color-brand-content": "#368ce2",
+    }
+}
