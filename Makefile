@@ -5,16 +5,19 @@ GOLANGCI    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.13.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 GORELEASER  := github.com/goreleaser/goreleaser/v2@v2.15.1
 
-# What runs under the race detector: the tests whose names have one of these, and all tests
-# but the slowest of the packages in which everything goes on side by side.
-RACES       := Conformance/Law11|Concurrent|HostileServersCost|EveryKindOfStore|StoreWork|Merged|HungMaster|SilentConn|PanickingHook|GivingBackGoesOn|Breaker|BesideThe|ALostStore|SeenAndUndone|DenialsOf|Overrid|Journal|SentWhenTheyAreDue|WakesAllWorkers|ByIntervals|PartsAreAsTheWhole
-RACING      := ./internal/alarm ./internal/panics ./internal/respguard ./internal/redact ./cmd/internal/progress ./cmd/internal/connect ./cmd/internal/doctor ./cmd/internal/endpoint \
-	./cmd/internal/serve ./cmd/internal/serve/api ./cmd/internal/serve/engine ./cmd/internal/serve/envoy ./cmd/internal/serve/events \
-	./cmd/internal/serve/grpc ./cmd/internal/serve/metrics ./cmd/internal/serve/reload ./pkg/limiter/httplimit
-
 # A first build is quicker without inlining and the debugger's tables, and with fewer collections of garbage.
 LEAN        := -gcflags='all=-l -dwarf=false'
 SELDOM      := GOGC=300
+# The modules besides the one at the top.
+MODULES     := $(patsubst %/go.mod,%,$(filter-out go.mod,$(shell git ls-files '*go.mod')))
+
+# The parts of `make ci`. One after the other they take what two processors have to give.
+PARTS       := setup lint systems demo test-module test-races test-races-of-all test-modules
+.PHONY: build test ci release $(PARTS) mutants stress nightly nightly-races nightly-thrice fuzz bench soak docs site pictures vulnerabilities clean
+
+build: ## build bin/limitctl
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/limitctl .
+
 # What `make test` runs: the quick tier (see internal/tier), without a C compiler. A busy machine gives each
 # process a share, so more packages and tests run at once than there are processors. SQLite is inlined, since it is
 # five times slower otherwise.
@@ -27,27 +30,6 @@ TRIED       := . ./cmd/... ./internal/... ./lua/... ./pkg/...
 # a minute and cannot be split, so it is built beside everything else, as soon as there is what both need of Go.
 SQLITE      := modernc.org/sqlite/lib
 EARLIER     := {{if or .TestGoFiles .XTestGoFiles}}{{range .Deps}}{{if eq . "$(SQLITE)"}}1{{end}}{{end}}{{len .Deps}} {{.ImportPath}}{{end}}
-
-# The systems that limitctl is built for, as GOOS/GOARCH and for arm /GOARM, and those of them that
-# people develop on besides Linux.
-SYSTEMS     := linux/amd64 linux/arm64 linux/arm/7 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64 freebsd/amd64
-DEVELOPED   := darwin/arm64 windows/amd64
-
-# The modules besides the one at the top.
-MODULES     := $(patsubst %/go.mod,%,$(filter-out go.mod,$(shell git ls-files '*go.mod')))
-
-# The parts of `make ci`. One after the other they take what two processors have to give.
-PARTS       := setup lint systems demo test-module test-races test-races-of-all test-modules
-# The packages that have one of RACES and are not in RACING: the others are not built under the race
-# detector for nothing. And what of RACING takes long, none of which is one of RACES.
-HAVING       = $(filter-out $(RACING),$(patsubst %/,%,$(sort $(dir $(shell grep -rlE --include='*_test.go' --exclude-dir=docs --exclude-dir=prom \
-	'^func (Test|Fuzz|Example)[A-Za-z0-9_]*($(subst /Law11,,$(RACES)))' .)))))
-RACELESS    := Failover|ClientsCannotMakeSeries
-
-.PHONY: build test ci release $(PARTS) mutants stress nightly nightly-races nightly-thrice fuzz bench soak docs site pictures vulnerabilities clean
-
-build: ## build bin/limitctl
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/limitctl .
 
 test: ## the quick tests, in a few minutes; needs Go and redis-server only
 	@sh docs/install-test-tools.sh --unasked redis-server
@@ -75,6 +57,18 @@ setup: ## install what the tests run and is missing: redis-server, chromium, she
 test-module:
 	go test -vet=off -timeout 40m ./...
 
+# What runs under the race detector: the tests whose names have one of RACES, in the packages that have any, and all tests
+# of RACING, in which everything goes on side by side, but the slowest.
+RACES       := Conformance/Law11|Concurrent|HostileServersCost|EveryKindOfStore|StoreWork|Merged|HungMaster|SilentConn|PanickingHook|GivingBackGoesOn|Breaker|BesideThe|ALostStore|SeenAndUndone|DenialsOf|Overrid|Journal|SentWhenTheyAreDue|WakesAllWorkers|ByIntervals|PartsAreAsTheWhole
+RACING      := ./internal/alarm ./internal/panics ./internal/respguard ./internal/redact \
+	./cmd/internal/progress ./cmd/internal/connect ./cmd/internal/doctor ./cmd/internal/endpoint \
+	./cmd/internal/serve ./cmd/internal/serve/api ./cmd/internal/serve/engine ./cmd/internal/serve/envoy \
+	./cmd/internal/serve/events ./cmd/internal/serve/grpc ./cmd/internal/serve/metrics \
+	./cmd/internal/serve/reload ./pkg/limiter/httplimit
+HAVING       = $(filter-out $(RACING),$(patsubst %/,%,$(sort $(dir $(shell grep -rlE --include='*_test.go' --exclude-dir=docs --exclude-dir=prom \
+	'^func (Test|Fuzz|Example)[A-Za-z0-9_]*($(subst /Law11,,$(RACES)))' .)))))
+RACELESS    := Failover|ClientsCannotMakeSeries
+
 test-races:
 	go test -vet=off -timeout 20m -race -run '$(RACES)' $(HAVING)
 
@@ -98,11 +92,15 @@ mutants: ## breaks the code in many ways, one at a time, and fails where no test
 lint: ## what .golangci.yml has, in every module
 	@for module in . $(MODULES); do (cd $$module && echo "$$module:" && go run $(GOLANGCI) run ./...) || exit 1; done
 
-systems: ## build for every system, and vet the tests for those that people develop on
-	@failed=0; $(foreach system,$(SYSTEMS),$(call on,$(system),build)) $(foreach system,$(DEVELOPED),$(call on,$(system),vet)) exit $$failed
-
+# The systems that limitctl is built for, as GOOS/GOARCH and for arm /GOARM, and those of them that
+# people develop on besides Linux.
+SYSTEMS     := linux/amd64 linux/arm64 linux/arm/7 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64 freebsd/amd64
+DEVELOPED   := darwin/arm64 windows/amd64
 # A line of a shell that does a thing for a system.
 on = echo "go $(2) for $(1)"; GOOS=$(word 1,$(subst /, ,$(1))) GOARCH=$(word 2,$(subst /, ,$(1))) GOARM=$(word 3,$(subst /, ,$(1))) $(SELDOM) go $(2) $(LEAN) ./... || failed=1;
+
+systems: ## build for every system, and vet the tests for those that people develop on
+	@failed=0; $(foreach system,$(SYSTEMS),$(call on,$(system),build)) $(foreach system,$(DEVELOPED),$(call on,$(system),vet)) exit $$failed
 
 vulnerabilities: ## known vulnerabilities in what we call; asks Go's vulnerability database
 	go run $(GOVULNCHECK) ./...
