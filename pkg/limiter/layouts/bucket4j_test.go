@@ -149,23 +149,3 @@ func TestBucket4jGreatNumbers(t *testing.T) {
 		t.Errorf("%d are used", b.used())
 	}
 }
-
-func FuzzBucket4j(f *testing.F) {
-	f.Add(unhex(bucket4jFresh), int64(bucket4jWritten))
-	f.Add(unhex(bucket4jThree), int64(bucket4jWritten)+1e9)
-	f.Add([]byte(bucket4jWith(math.MinInt64, math.MinInt64, 0, math.MaxInt64, math.MaxInt64, 0)), int64(bucket4jWritten))
-	f.Fuzz(func(t *testing.T, value []byte, now int64) {
-		found := &Found{StoreKey: "k", Now: store.Instant(now & (1<<53 - 1)), Values: []Value{text("k", string(value), -1)}}
-		reading, err := decode(bucket4j{}, found)
-		if err != nil {
-			return
-		}
-		for i := range reading.Entries {
-			e := &reading.Entries[i]
-			if e.Remaining < 0 || e.Used < 0 || e.RetryAfter < 0 || e.ResetAfter < 0 ||
-				e.Allowed != (e.RetryAfter == 0 && e.Remaining > 0) {
-				t.Errorf("%+v", e)
-			}
-		}
-	})
-}
