@@ -70,8 +70,8 @@ type lookReturn struct {
 func (a *lookAnswer) Document() any {
 	d := &lookDocument{
 		SchemaVersion: output.SchemaVersion, Endpoint: a.endpoint, Seen: a.Any(), Passed: a.Passed, PassedInMS: output.Milliseconds(a.PassedIn),
-		Shared: a.Shared, Back: []lookReturn{}, Dialects: append([]string{}, a.Dialects...), Told: append([]string{}, a.announced()...), LooksLike: []string{},
-		Commands: append([]string{}, a.commands...), Notes: append([]string{}, a.Notes...), Requests: len(a.Events),
+		Shared: a.Shared, Back: []lookReturn{}, Dialects: append([]string{}, a.Dialects...), LooksLike: []string{},
+		Told: append([]string{}, a.announced()...), Commands: append([]string{}, a.commands...), Notes: append([]string{}, a.Notes...), Requests: len(a.Events),
 		Allowed: counted(a.Events, endpoint.Allowed), Denied: counted(a.Events, endpoint.Denied), Failed: counted(a.Events, endpoint.Failed),
 		Began: output.UTC(a.began), TookMS: output.Milliseconds(a.took),
 	}
@@ -92,9 +92,6 @@ func (a *lookAnswer) Records() [][]string {
 	records := [][]string{{"what", "seen"}}
 	for _, fact := range a.facts() {
 		records = append(records, fact[:])
-	}
-	for _, command := range a.commands {
-		records = append(records, []string{"check", command})
 	}
 	return records
 }

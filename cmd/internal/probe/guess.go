@@ -50,11 +50,7 @@ func (l *looker) guess() (limits []store.Limit) {
 			told = one
 		}
 	}
-	add := func(limit store.Limit) {
-		if limit, err := limit.Normalize(); err == nil {
-			limits = append(limits, limit)
-		}
-	}
+	add := func(limit store.Limit) { limits = append(limits, limit) }
 	n, back := int64(l.seen.Passed), l.seen.Back
 	switch {
 	case len(back) == 0 || n == 0:
@@ -62,7 +58,6 @@ func (l *looker) guess() (limits []store.Limit) {
 			add(store.Limit{Algorithm: store.FixedWindow, Count: told.Count, Period: told.Window})
 			add(store.Limit{Count: told.Count, Period: told.Window})
 		}
-		return limits
 	case int64(back[0].Units) <= n/2:
 		l.guessBucket(told, add)
 	default:
@@ -114,9 +109,6 @@ func (l *looker) guessBucket(told headers.Limit, add func(store.Limit)) {
 	}
 	for _, period := range []time.Duration{time.Second, time.Minute, time.Hour} {
 		if count := int64(period / each.low); count > 0 && each.has(period/time.Duration(count)) {
-			if told.Count > 0 && told.Window == period && each.has(period/time.Duration(told.Count)) {
-				count = told.Count
-			}
 			add(store.Limit{Count: count, Period: period, Burst: n})
 			return
 		}

@@ -61,12 +61,9 @@ func (s *Seen) Any() bool { return s.Denial != nil || len(s.Told) > 0 }
 
 const (
 	firstPause = 10 * time.Millisecond
-	// lastSecond is the longest pause between requests in the second in which a denial says that the subject is admitted
-	// again. Denials give whole seconds.
-	lastSecond = 200 * time.Millisecond
-	// A pause is a part of the time since the first denial, and a greater one after the first sixth of the probe's time, or
-	// when what denials announce was not true: each denied request may keep the subject out.
-	soonPart, laterPart, patience = 0.25, 0.5, 6
+	// A pause is a part of the time since the first denial, and a greater one after the first sixth of the probe's time: each
+	// denied request may keep the subject out.
+	soonPart, laterPart, patience = 0.2, 0.5, 6
 	// mostReturns is how many returns are waited for.
 	mostReturns = 2
 )
@@ -172,21 +169,16 @@ func (l *looker) awaitReturn() error {
 	if last.Outcome != endpoint.Denied {
 		return nil
 	}
-	begin, calm := last.Answered, false
-	told := toldBack(&last)
 	l.step(l.timeLeft(), "waiting until a request is admitted again")
-	until, longest := told, time.Duration(0)
+	begin, longest := last.Answered, time.Duration(0)
 	for {
-		now := l.clock.Now()
-		elapsed := now.Sub(begin)
-		calm = calm || l.config.MaxTime > 0 && elapsed > l.config.MaxTime/patience || !until.IsZero() && now.After(until.Add(2*lastSecond))
-		pause := max(firstPause, time.Duration(float64(elapsed)*soonPart))
+		elapsed, part := l.clock.Now().Sub(begin), soonPart
+		if l.config.MaxTime > 0 && elapsed > l.config.MaxTime/patience {
+			part = laterPart
+		}
+		pause := max(firstPause, time.Duration(float64(elapsed)*part))
 		if longest == 0 && len(l.seen.Back) > 0 { // the pause that was long enough before, without a request meanwhile
 			pause = l.seen.Back[0].Quiet
-		} else if calm {
-			pause = max(firstPause, time.Duration(float64(elapsed)*laterPart))
-		} else {
-			pause = sooner(pause, now, told)
 		}
 		if err := l.wait(pause); err != nil {
 			return err
@@ -198,7 +190,7 @@ func (l *looker) awaitReturn() error {
 		if e.Outcome != endpoint.Allowed {
 			if e.Outcome == endpoint.Denied {
 				longest = max(longest, e.Sent.Sub(last.Answered), 1)
-				last, told = e, toldBack(&e)
+				last = e
 			}
 			continue
 		}
@@ -210,34 +202,6 @@ func (l *looker) awaitReturn() error {
 		l.seen.Back = append(l.seen.Back, back)
 		return err
 	}
-}
-
-// toldBack returns the latest instant at which a denial says that a request is admitted again; zero if it says nothing.
-func toldBack(e *Event) time.Time {
-	r := headers.Read(e.Header, e.Answered, headers.SkewOf(e.Header, e.Sent, e.Answered))
-	r.ReadLimits(e.Limits)
-	if r.RetryAfter > 0 {
-		return e.Answered.Add(r.RetryAfter)
-	}
-	for i := range r.Families {
-		if l := r.Families[i].Tightest(); l != nil && l.HasReset && l.Remaining == 0 && l.Reset > 0 {
-			return e.Answered.Add(l.Reset)
-		}
-	}
-	return time.Time{}
-}
-
-// sooner shortens a pause so that requests are sent right before, during and right after the second in which one
-// should be admitted again.
-func sooner(pause time.Duration, now, told time.Time) time.Duration {
-	first := told.Add(-mostLate - justBefore)
-	switch {
-	case told.IsZero() || now.After(told):
-		return pause
-	case now.Before(first):
-		return min(pause, first.Sub(now))
-	}
-	return max(firstPause, min(pause, lastSecond, told.Add(justAfter).Sub(now)))
 }
 
 // readHeaders notes what the headers of all answers say.

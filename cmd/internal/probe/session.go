@@ -110,9 +110,9 @@ func (s *session) canChoose() bool {
 }
 
 // step reports that something begins that takes a while.
-func (s *session) step(atMost time.Duration, format string, values ...any) {
+func (s *session) step(atMost time.Duration, what string) {
 	if s.config.Step != nil {
-		s.config.Step(fmt.Sprintf(format, values...), min(atMost, s.timeLeft()))
+		s.config.Step(what, min(atMost, s.timeLeft()))
 	}
 }
 

@@ -45,9 +45,7 @@ func shortest(limit *store.Limit) store.Instant { return periodOf(limit) - perio
 
 func longest(limit *store.Limit) store.Instant { return periodOf(limit) + periodOf(limit)/drift }
 
-func newAccount(of *store.Limit) *account {
-	limit := new(store.Limit)
-	*limit = *of
+func newAccount(limit *store.Limit) *account {
 	k := &account{limit: limit, least: newCertain(limit), most: newPossible(limit), until: -maxInstant}
 	switch limit.Algorithm {
 	case store.SlidingLog:
@@ -79,21 +77,14 @@ func (k *account) begin(a *Auditor, e *event) {
 			a.deniedFree = true
 		}
 	}
-	f := &a.finding
-	switch e.answer {
-	case Admitted:
-		k.charged += e.cost
-		k.denials = 0
+	if e.answer == Admitted {
+		k.charged, k.denials, k.least.begun = k.charged+e.cost, 0, k.least.begun+e.cost
 		k.begun.add(e.lo, e.cost)
-		k.least.begun += e.cost
-	case Denied:
-		k.lastDenial++
+	} else if e.answer == Denied {
+		k.lastDenial, k.denials, k.denied = k.lastDenial+1, k.denials+1, true
 		e.id = k.lastDenial
-		k.denied = true
-		k.denials++
-		f.Denied++
-		f.LongestDenialRun = max(f.LongestDenialRun, k.denials)
-	default: // by others, or by nobody
+		a.finding.Denied++
+		a.finding.LongestDenialRun = max(a.finding.LongestDenialRun, k.denials)
 	}
 	k.most.begin(e)
 	if e.reported != nil {
@@ -110,22 +101,19 @@ func (k *account) end(a *Auditor, e *event) {
 			k.rate.add(lo-lo%k.rate.step, n)
 		}
 	}
-	switch e.answer {
-	case Admitted:
-		for units := e.cost; units > 0; {
-			lo, n := k.begun.take(units)
-			units -= n
-			over := k.least.place(lo, e.hi, n)
-			a.finding.OverAdmitted += over
-			k.over = k.over || over > 0
-			k.peak = max(k.peak, float64(k.least.used(e.hi)+over)/float64(k.limit.Capacity()))
-		}
-	case Denied:
+	for units := e.cost; e.answer == Admitted && units > 0; {
+		lo, n := k.begun.take(units)
+		units -= n
+		over := k.least.place(lo, e.hi, n)
+		a.finding.OverAdmitted += over
+		k.over = k.over || over > 0
+		k.peak = max(k.peak, float64(k.least.used(e.hi)+over)/float64(k.limit.Capacity()))
+	}
+	if e.answer == Denied {
 		k.judge(a, e)
 		if k.limit.Algorithm == store.FixedWindow {
 			k.least.turns(e.lo, e.cost-1)
 		}
-	default:
 	}
 	k.most.end(e)
 	if e.reported != nil {

@@ -46,11 +46,11 @@ func newCertain(limit *store.Limit) certain {
 // which had room for them.
 func (c *certain) turns(lo store.Instant, others int64) {
 	t := turn{lo + c.period, c.begun + others}
-	for last := c.windows.last(); last != nil && last.after >= t.after && last.until <= t.until; last = c.windows.last() {
-		c.windows.popLast()
-	}
-	if last := c.windows.last(); last == nil || last.after < t.after && last.until+c.period/steps < t.until {
+	switch last := c.windows.last(); {
+	case last == nil || last.after < t.after && last.until+c.period/steps < t.until:
 		c.windows.push(t)
+	case last.after == t.after:
+		last.until = max(last.until, t.until)
 	}
 }
 

@@ -70,7 +70,6 @@ type Auditor struct {
 	keys       []*account    // nil until the key is seen
 
 	queue   events
-	settled store.Instant // what lies before it is judged
 	finding audit.Finding // what is counted as answers come
 	// underFree and underCharged are the units denied without a reason by limits that may charge what they deny: if they do
 	// not, and if they do. deniedFree says that they cannot have charged all of it.
@@ -98,7 +97,7 @@ func (a *Auditor) SetLimit(key uint32, limit store.Limit) {
 	a.limits[key] = limit
 }
 
-// Observe takes an answer. They may come in any order.
+// Observe takes an answer. They may come in any order, but not before what is settled.
 func (a *Auditor) Observe(o Observation) {
 	e := event{
 		lo: o.Sent - a.resolution, hi: o.Answered + a.resolution + 1, // an instant is cut to the microsecond
@@ -109,13 +108,6 @@ func (a *Auditor) Observe(o Observation) {
 	}
 	if o.Answer == Unknown {
 		e.hi += unansweredFor
-	}
-	if e.lo < a.settled {
-		a.finding.OutOfOrder++
-		if o.Answer == Denied {
-			return // it may have had a reason that is forgotten
-		}
-		e.lo, e.hi, e.answer, e.reported = a.settled, max(e.hi, a.settled), Uncertain, nil
 	}
 	e.at = e.lo
 	a.queue.push(e)
@@ -132,7 +124,8 @@ func (a *Auditor) Settle(before store.Instant) {
 			continue
 		}
 		if a.keys[e.key] == nil {
-			a.keys[e.key] = newAccount(&a.limits[e.key])
+			limit := a.limits[e.key]
+			a.keys[e.key] = newAccount(&limit)
 			if a.usedBefore {
 				a.keys[e.key].usedBefore(e.lo + 2*a.resolution + 1)
 			}
@@ -141,7 +134,6 @@ func (a *Auditor) Settle(before store.Instant) {
 		e.at, e.end = e.hi, true
 		a.queue.push(e)
 	}
-	a.settled = max(a.settled, before)
 }
 
 // Finding returns what was found so far. What is not judged yet is left out. All of it is certain.

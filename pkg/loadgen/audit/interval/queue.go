@@ -100,9 +100,6 @@ func (q *queue[T]) last() *T {
 // pop drops the oldest.
 func (q *queue[T]) pop() { q.head++ }
 
-// popLast drops the newest.
-func (q *queue[T]) popLast() { q.list = q.list[:len(q.list)-1] }
-
 // pairs is units by instants, in the order of those.
 type pairs struct{ queue[pair] }
 
