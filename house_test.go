@@ -66,8 +66,10 @@ var layers = map[string][]string{
 		"cmd/internal/probe", "cmd/internal/progress", "cmd/internal/report", "cmd/internal/report/compare",
 		"cmd/internal/report/show", "cmd/internal/shell",
 		"cmd/internal/storeurl", "cmd/internal/experiment", "internal/panics",
-		"internal/layers", "internal/texts", "pkg/limiter/policy", "pkg/limiter/store", "pkg/loadgen",
+		"internal/layers", "pkg/limiter/policy", "pkg/limiter/store", "pkg/loadgen",
 		"pkg/loadgen/audit/interval", "pkg/loadgen/trace",
+		"cmd/internal/probe/headers",
+		"internal/redact",
 	},
 	"cmd/internal/server": {
 		"cmd/internal/cli", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/decision", "cmd/internal/files",
@@ -152,11 +154,11 @@ var layers = map[string][]string{
 	"cmd/internal/junit":    {},
 	"cmd/internal/markdown": {"cmd/internal/output"},
 	"cmd/internal/report": {
-		"cmd/internal/output", "pkg/limiter/store", "pkg/loadgen/audit", "pkg/loadgen/audit/interval",
+		"cmd/internal/output", "pkg/limiter/store", "pkg/loadgen/audit",
 	},
 	"cmd/internal/report/show": {
 		"cmd/internal/junit", "cmd/internal/markdown", "cmd/internal/output", "cmd/internal/report",
-		"cmd/internal/report/chart", "cmd/internal/shell", "pkg/limiter/store",
+		"cmd/internal/report/chart",
 	},
 	"cmd/internal/report/compare": {
 		"cmd/internal/junit", "cmd/internal/markdown", "cmd/internal/output", "cmd/internal/report",
@@ -188,7 +190,7 @@ var layers = map[string][]string{
 	"cmd/internal/serve/refusal": {"cmd/internal/output"},
 	"cmd/internal/serve/metrics": {
 		"cmd/internal/decision", "cmd/internal/serve/engine", "internal/layers", "internal/published", "pkg/limiter/admin",
-		"pkg/limiter/policy", "pkg/limiter/store", "pkg/loadgen",
+		"pkg/limiter/policy", "pkg/limiter/store",
 	},
 	"pkg/limiter":           {"internal/layers", "pkg/limiter/admin", "pkg/limiter/store"},
 	"pkg/limiter/httplimit": {"internal/sys", "pkg/limiter", "pkg/limiter/policy", "pkg/limiter/store"},
