@@ -121,7 +121,7 @@ func (a *lookAnswer) facts() (facts [][2]string) {
 		text := fmt.Sprintf("%s to %s after a denial, %s at once", output.Duration(back.Least), output.Duration(back.Most), units)
 		add("back", "%s", text)
 	}
-	if a.Renews() {
+	if a.Renews {
 		add("denials", "keep the subject out: who did not ask meanwhile was admitted sooner")
 	}
 	add("requests", "%s", sentInWords(a.Events, a.took))

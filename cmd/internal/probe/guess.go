@@ -72,7 +72,7 @@ func (l *looker) guessWindow(told headers.Limit, add func(store.Limit)) {
 	since := reach{back[0].After.Sub(l.first.Answered), back[0].By.Sub(l.first.Sent) + time.Millisecond} // the first request
 	between := since
 	switch {
-	case l.seen.Renews():
+	case l.seen.Renews:
 		since = reach{back[0].Pause, back[0].Quiet + time.Millisecond}
 		between = since
 	case len(back) > 1:

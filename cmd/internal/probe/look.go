@@ -29,6 +29,8 @@ type Seen struct {
 	Shared *bool
 	// Back are the returns: each is when a denied subject was admitted again.
 	Back []Return
+	// Renews: denied requests kept the subject out, since it was admitted far sooner when it had not asked meanwhile.
+	Renews bool
 	// LooksLike are limits that answer like that, the likeliest first.
 	LooksLike []store.Limit
 	Notes     []string
@@ -52,9 +54,6 @@ type Return struct {
 	Units int
 	Open  bool
 }
-
-// Renews reports whether denied requests kept the subject out: it was admitted far sooner when it had not asked meanwhile.
-func (s *Seen) Renews() bool { return len(s.Back) > 1 && s.Back[1].Most < s.Back[0].Least*3/4 }
 
 // Any reports whether anything of a limit was seen.
 func (s *Seen) Any() bool { return s.Denial != nil || len(s.Told) > 0 }
@@ -199,7 +198,10 @@ func (l *looker) awaitReturn() error {
 		more, err := l.exhaust(l.subject, min(l.seen.Passed+1, l.requestsLeft()))
 		back.Units += count(more, isAdmitted)
 		back.Open = !slices.ContainsFunc(more, isDenied)
-		l.seen.Back = append(l.seen.Back, back)
+		if l.seen.Back = append(l.seen.Back, back); len(l.seen.Back) == 2 {
+			first := l.seen.Back[0]
+			l.seen.Renews = back.By.Sub(first.By) < first.After.Sub(l.first.Sent)*2/3
+		}
 		return err
 	}
 }
