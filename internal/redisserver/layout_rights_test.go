@@ -108,7 +108,7 @@ func TestDocumentedRightsOfLayouts(t *testing.T) {
 		if refused, err := try(rule); err != nil || len(refused) > 0 {
 			t.Errorf("with the rights of the %s: %v; refused was %q", role.Name, err, refused)
 		}
-		for _, right := range redisserver.LayoutRights("any:none") {
+		for _, right := range layoutRights("any:none") {
 			if !role.Needs(right) || right.Command == "hlen" { // needed only for a large hash
 				continue
 			}
@@ -132,10 +132,31 @@ func layoutRule(r *redisserver.Role, prefixes ...string) []string {
 		words = append(words, pattern)
 	}
 	has := r.Rule("")
-	for _, right := range redisserver.LayoutRights("") {
+	for _, right := range layoutRights("") {
 		if word := "+" + right.Command; r.Needs(right) && !slices.Contains(has, word) {
 			words = append(words, word)
 		}
 	}
 	return words
+}
+
+// layoutRights are the additional rights of roles to read and change the keys of other limiters. They are tried on
+// an unused store key.
+func layoutRights(storeKey string) []redisserver.Right {
+	var (
+		looking  = []string{"inspect", "doctor", "reset"}
+		changing = []string{"reset", "undo"}
+	)
+	return []redisserver.Right{
+		{Command: "hgetall", For: looking, Try: []any{"hgetall", storeKey}},
+		{Command: "hlen", For: looking, Try: []any{"hlen", storeKey}},
+		{Command: "llen", For: looking, Try: []any{"llen", storeKey}},
+		{Command: "lrange", For: looking, Try: []any{"lrange", storeKey, 0, 0}},
+		{Command: "scard", For: looking, Try: []any{"scard", storeKey}},
+		{Command: "zcard", For: looking, Try: []any{"zcard", storeKey}},
+		{Command: "zrange", For: looking, Try: []any{"zrange", storeKey, 0, 0}},
+		{Command: "dump", For: changing, Try: []any{"dump", storeKey}},
+		{Command: "unlink", For: changing, Try: []any{"unlink", storeKey}, Writes: true},
+		{Command: "restore", For: []string{"undo"}, Try: []any{"restore", storeKey, -1, ""}, Writes: true},
+	}
 }

@@ -139,27 +139,6 @@ func ClusterRights() []Right {
 	}
 }
 
-// LayoutRights are the additional rights of roles to read and change the keys of other limiters. They are tried on
-// an unused store key.
-func LayoutRights(storeKey string) []Right {
-	var (
-		looking  = []string{"inspect", "doctor", "reset"}
-		changing = []string{"reset", "undo"}
-	)
-	return []Right{
-		{Command: "hgetall", For: looking, Try: []any{"hgetall", storeKey}},
-		{Command: "hlen", For: looking, Try: []any{"hlen", storeKey}},
-		{Command: "llen", For: looking, Try: []any{"llen", storeKey}},
-		{Command: "lrange", For: looking, Try: []any{"lrange", storeKey, 0, 0}},
-		{Command: "scard", For: looking, Try: []any{"scard", storeKey}},
-		{Command: "zcard", For: looking, Try: []any{"zcard", storeKey}},
-		{Command: "zrange", For: looking, Try: []any{"zrange", storeKey, 0, 0}},
-		{Command: "dump", For: changing, Try: []any{"dump", storeKey}},
-		{Command: "unlink", For: changing, Try: []any{"unlink", storeKey}, Writes: true},
-		{Command: "restore", For: []string{"undo"}, Try: []any{"restore", storeKey, -1, ""}, Writes: true},
-	}
-}
-
 // Needs reports whether a user of the role needs the right.
 func (r *Role) Needs(right Right) bool {
 	return slices.ContainsFunc(right.For, func(command string) bool { return slices.Contains(r.For, command) })

@@ -29,9 +29,8 @@ type lifetime struct {
 	// window's number in the key, and a request gives it a new expiry or has a key of its
 	// own. Without it the count ends only with the key.
 	passes bool
-	// never, absurd and short are the known issues of these defects, such as
-	// "Kong/kong#5763"; empty if there is none.
-	never, absurd, short string
+	// never and absurd are the known issues of these defects, such as "Kong/kong#5763"; empty if there is none.
+	never, absurd string
 }
 
 // longestLimit is more than any limit lasts: two years.
@@ -67,7 +66,7 @@ func (l lifetime) defects(e *admin.Entry, values []Value) (found []admin.Defect)
 	}
 	if short {
 		found = append(found, admin.Defect{Kind: admin.ShortTTL,
-			Text: withIssue("expires before its units have come back, so more is let through than the limit allows", l.short)})
+			Text: "expires before its units have come back, so more is let through than the limit allows"})
 	}
 	return found
 }
@@ -122,13 +121,6 @@ func (l lifetime) inMilliseconds(ttl time.Duration) bool {
 // isUnused reports whether an entry is known to have nothing in use.
 func isUnused(e *admin.Entry) bool {
 	return e.UsedKnown() && e.Used <= 0 || e.UsedUnknown && e.ResetTold && e.ResetAfter <= 0
-}
-
-// grows is the defect of a value that gets longer with each request, or each client, and that
-// nobody trims. stuck: deleting it loses nothing that the limiter cannot do without.
-func grows(stuck bool, issue string) admin.Defect {
-	return admin.Defect{Kind: admin.Grows, Stuck: stuck,
-		Text: withIssue("it only grows: nothing removes what was added", issue)}
 }
 
 func withIssue(text, issue string) string {

@@ -66,8 +66,8 @@ func TestDefectsOfAnExpiry(t *testing.T) {
 		{"nothing known, a year", lifetime{}, unknown, []time.Duration{366 * 24 * time.Hour}, nil},
 		{"nothing known, three years", lifetime{}, unknown, []time.Duration{3 * 366 * 24 * time.Hour},
 			stuck(admin.AbsurdTTL, "an expiry much later than the limit can last, "+once)},
-		{"too short", lifetime{needed: 100 * time.Second, short: "traefik#1"}, below, []time.Duration{2 * time.Second},
-			passing(admin.ShortTTL, early+" (traefik#1)")},
+		{"too short", lifetime{needed: 100 * time.Second}, below, []time.Duration{2 * time.Second},
+			passing(admin.ShortTTL, early)},
 		{"rounded to seconds", lifetime{needed: 2900 * time.Millisecond}, below, []time.Duration{2 * time.Second}, nil},
 		{"told exactly", lifetime{needed: 2900 * time.Millisecond, rounding: time.Millisecond}, below, []time.Duration{2 * time.Second},
 			passing(admin.ShortTTL, early)},
@@ -85,12 +85,5 @@ func TestDefectsOfAnExpiry(t *testing.T) {
 				t.Errorf("got  %+v\nwant %+v", got, test.want)
 			}
 		})
-	}
-}
-
-func TestGrows(t *testing.T) {
-	if got, want := grows(true, "a TODO"), (admin.Defect{Kind: admin.Grows, Stuck: true,
-		Text: "it only grows: nothing removes what was added (a TODO)"}); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

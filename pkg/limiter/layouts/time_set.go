@@ -48,7 +48,8 @@ func (timeSet) Decode(found *Found) (Reading, error) {
 	}
 	entry.Defects = kept.defects(&entry, found.Values)
 	if value.Length > MostMembers && entry.Limit.Count*10 < value.Length {
-		entry.Defects = append(entry.Defects, grows(true, ""))
+		entry.Defects = append(entry.Defects, admin.Defect{Kind: admin.Grows, Stuck: true,
+			Text: "it only grows: nothing removes what was added"})
 	}
 	return Reading{Entries: []admin.Entry{entry}}, nil
 }

@@ -106,7 +106,7 @@ func (d *deletion) callOnce(ctx context.Context, sets []memberSet) (left []membe
 				Holds: fmt.Sprintf("a %s by now, and held a %s", d.Servers.Redact(is), parts[i].Type)})
 			return
 		}
-		d.late[parts[i].number] = late{dumpOf(parts[i].Member, kept[i], was), until}
+		d.late[parts[i].number] = late{dumpOf(kept[i], was), until}
 	})
 	if !ok {
 		return nil, d.Refuse("deletion", true)

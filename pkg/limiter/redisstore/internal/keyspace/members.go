@@ -138,7 +138,7 @@ func mark(isText bool) byte {
 }
 
 // dumpOf returns what a part holds, from the answer of a script that compared it with kept.
-func dumpOf(part *admin.Member, kept, answer []byte) []byte {
+func dumpOf(kept, answer []byte) []byte {
 	if len(kept) > 0 && kept[0] == mark(true) {
 		return dumpText(answer)
 	}
