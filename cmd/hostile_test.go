@@ -174,7 +174,9 @@ func TestHostileTextsComeOutAsText(t *testing.T) {
 	}
 	for _, terminal := range []bool{false, true} {
 		w.OutIsTerminal = terminal
-		for header, args := range map[string][]string{"RESETS IN": {"inspect", "*", "--all"}, "HOLDS": {"inspect", "*", "--foreign", "--all"}} {
+		for header, args := range map[string][]string{
+			"RESETS IN": {"inspect", "*", "--all"}, "HOLDS": {"inspect", "*", "--foreign", "--all"},
+		} {
 			stdout, _ := w.try(t, args...)
 			rows, _, applied := strings.Cut(stdout, "\noverride ")
 			if applied {
@@ -184,7 +186,8 @@ func TestHostileTextsComeOutAsText(t *testing.T) {
 				t.Errorf("%q shows %d rows of %d keys:\n%s", args, n, len(subjects), stdout)
 			}
 		}
-		for _, args := range [][]string{{"inspect", "*", "--summary"}, {"override", "list"}, {"audit"}, {"denials"}, {"handover"}, {"doctor"},
+		for _, args := range [][]string{
+			{"inspect", "*", "--summary"}, {"override", "list"}, {"audit"}, {"denials"}, {"handover"}, {"doctor"},
 			{"dashboard", "--once"}} {
 			w.try(t, args...)
 		}
@@ -203,7 +206,8 @@ func TestHostileSubjectsAreChanged(t *testing.T) {
 	for _, subject := range subjects {
 		backup := filepath.Join(t.TempDir(), "backup.jsonl")
 		w.try(t, "reset", "--exact", "--yes", "--backup", backup, "--", subject)
-		if stdout, _ := w.try(t, "inspect", "--exact", "-o", "json", "--", subject); slices.Contains(textsOf(parsed(t, "json", stdout)), subject) {
+		stdout, _ := w.try(t, "inspect", "--exact", "-o", "json", "--", subject)
+		if slices.Contains(textsOf(parsed(t, "json", stdout)), subject) {
 			t.Errorf("%q is there after its reset", subject)
 		}
 		w.try(t, "undo", backup, "--yes")

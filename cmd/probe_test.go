@@ -251,7 +251,8 @@ func TestProbeLooks(t *testing.T) {
 	args := []string{"probe", url, "-H", "X-User: it's {subject}", "-H", "Cookie: hunter2"}
 	stdout, _ := w.run(t, exitYes, args...)
 	for _, text := range []string{
-		"headers   RateLimit-Policy \"default\" 5 in 1s", "at once   5 requests passed in ", "denial    429 Too Many Requests, Retry-After: 1, no body",
+		"headers   RateLimit-Policy \"default\" 5 in 1s", "at once   5 requests passed in ",
+		"denial    429 Too Many Requests, Retry-After: 1, no body",
 		"subjects  another one was admitted meanwhile", "5 at once", "\n  limitctl probe " + url + " --limit fixed-window:5/1s",
 		` -H 'X-User: it'\''s {subject}' -H 'Cookie: xxxxx'`,
 	} {

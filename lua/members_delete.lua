@@ -1,6 +1,7 @@
--- Deletes keys that other limiters wrote. Keys of one limit are a family, and go together or stay together. The check and the deletion are one step, so that a
--- key which became something else since it was scanned is safe, and so is a backup of one used
--- since. All is looked at before anything is deleted.
+-- Deletes keys that other limiters wrote. Keys of one limit are a family, and go together or
+-- stay together. The check and the deletion are one step, so that a key which became something
+-- else since it was scanned is safe, and so is a backup of one used since. All is looked at
+-- before anything is deleted.
 --
 -- KEYS      the keys, those of a family next to each other
 -- ARGV      for each key four: the number of its family; the type that it had; the value that

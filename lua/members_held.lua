@@ -3,8 +3,8 @@
 -- begins with 't' if it is a text and 'd' if it is a dump, and goes on as in kept.lua.
 
 -- held returns the type of a key, its value if the type is kind, and whether that is what was
--- kept. The value is '' if nothing was kept to compare it with. same tells whether kept stands for a value, as stands_for does. Without it kept only says
--- how the value is to be read.
+-- kept. The value is '' if nothing was kept to compare it with. same tells whether kept stands
+-- for a value, as stands_for does. Without it kept only says how the value is to be read.
 local function held(key, kind, kept, same)
   if string.byte(kept) == 116 then -- 't'
     local text = redis.pcall('GET', key)

@@ -1,4 +1,5 @@
--- Brings back keys that other limiters wrote, where that overwrites nothing it should not. Keys of one limit are a family, and come back together or not at all.
+-- Brings back keys that other limiters wrote, where that overwrites nothing it should not. Keys
+-- of one limit are a family, and come back together or not at all.
 --
 -- KEYS          the keys, those of a family next to each other
 -- ARGV[1]       '1' to overwrite what is there, '0' to leave it

@@ -44,7 +44,9 @@ func loadtestSection(ctx context.Context, p plan, out io.Writer) error {
 	names := []string{"limitctl, every answer audited", "vegeta, answers counted"}
 	runs := []func(workers string) (*attack, error){
 		func(workers string) (*attack, error) {
-			return loadtest(ctx, program, duration, []string{url + "{subject}", "--limit", "1000000/1s", "--keys", "1000", "--workers", workers})
+			return loadtest(ctx, program, duration, []string{
+				url + "{subject}", "--limit", "1000000/1s", "--keys", "1000", "--workers", workers,
+			})
 		},
 		func(workers string) (*attack, error) {
 			text, err := exec.CommandContext(ctx, self, "-peer", fmt.Sprintf("vegeta,%s,%s,%suser", workers, duration, url)).Output()

@@ -30,7 +30,8 @@ type section struct {
 }
 
 var sections = []section{
-	{"redis", redisSection}, {"hotkey", hotKeySection}, {"limits", limitsSection}, {"start", startSection}, {"serve", serveSection}, {"loadtest", loadtestSection},
+	{"redis", redisSection}, {"hotkey", hotKeySection}, {"limits", limitsSection},
+	{"start", startSection}, {"serve", serveSection}, {"loadtest", loadtestSection},
 	{"simulate", simulateSection}, {"reset", resetSection},
 }
 

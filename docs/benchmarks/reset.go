@@ -57,7 +57,8 @@ func resetSection(ctx context.Context, p plan, out io.Writer) error {
 	return beside(ctx, p, out, fmt.Sprintf("Resetting %s of them", thousands(tenantKeys)), server.Addr, dir, refill,
 		[2]string{"`limitctl reset`, with its backup", binary + " reset 'tenant:acme:*' --yes -q"},
 		[2]string{"`limitctl reset --no-backup`", binary + " reset 'tenant:acme:*' --yes -q --no-backup"},
-		[2]string{"`redis-cli --scan … \\| xargs redis-cli unlink`", cli + " --scan --pattern 'rl:{tenant:acme:*' | xargs " + cli + " unlink"})
+		[2]string{"`redis-cli --scan … \\| xargs redis-cli unlink`",
+			cli + " --scan --pattern 'rl:{tenant:acme:*' | xargs " + cli + " unlink"})
 }
 
 // beside runs shell commands in turn, each with a name, and writes how long they take and what a PING takes meanwhile;
@@ -69,7 +70,8 @@ func beside(ctx context.Context, p plan, out io.Writer, title, addr, dir string,
 		progress("reset: %s, round %d of %d", title, round+1, p.rounds)
 		for i, way := range ways {
 			cmd := exec.CommandContext(ctx, "sh", "-c", way[1]+" >"+os.DevNull)
-			cmd.Env = append(os.Environ(), "LIMITCTL_STORE=redis://"+addr, "HOME="+dir, "XDG_STATE_HOME="+dir+"/state", "XDG_CONFIG_HOME="+dir+"/config")
+			cmd.Env = append(os.Environ(), "LIMITCTL_STORE=redis://"+addr, "HOME="+dir,
+				"XDG_STATE_HOME="+dir+"/state", "XDG_CONFIG_HOME="+dir+"/config")
 			took, latencies, err := underPings(addr, time.Millisecond, cmd.Run)
 			if err == nil && between != nil {
 				err = between()
@@ -87,7 +89,8 @@ func beside(ctx context.Context, p plan, out io.Writer, title, addr, dir string,
 	for i, way := range ways {
 		slices.Sort(pings[i])
 		rows = append(rows, []string{way[0], fmt.Sprintf("%.2f", median(seconds[i])), ratioOf(seconds[last], seconds[i]),
-			fmt.Sprintf("%.2f ms", median(p50[i])), ratioOf(p50[i], p50[last]), fmt.Sprintf("%.2f ms", milliseconds(pings[i][len(pings[i])*99/100]))})
+			fmt.Sprintf("%.2f ms", median(p50[i])), ratioOf(p50[i], p50[last]),
+			fmt.Sprintf("%.2f ms", milliseconds(pings[i][len(pings[i])*99/100]))})
 	}
 	fmt.Fprintf(out, "\n### %s\n", title)
 	table(out, rows...)

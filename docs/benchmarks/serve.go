@@ -86,7 +86,9 @@ func serveSection(ctx context.Context, p plan, out io.Writer) error {
 	perSecond := func(s *attack) float64 { return s.PerSecond }
 	p99 := func(s *attack) float64 { return s.Latency.P99 }
 	cpu := func(s *attack) float64 { return s.serverCPU }
-	rows := [][]string{{"", "requests a second", "÷ redis_rate's", "p50", "p99", "p99 ÷ redis_rate's", "CPU a request", "redis_rate's ÷ its"}}
+	rows := [][]string{{
+		"", "requests a second", "÷ redis_rate's", "p50", "p99", "p99 ÷ redis_rate's", "CPU a request", "redis_rate's ÷ its",
+	}}
 	for i, s := range all {
 		rows = append(rows, []string{s.name, spread(of(i, perSecond), thousands), ratioOf(of(i, perSecond), of(0, perSecond)),
 			thousands(median(of(i, func(s *attack) float64 { return s.Latency.P50 }))) + " µs", thousands(median(of(i, p99))) + " µs",
@@ -108,7 +110,10 @@ func serveAll(ctx context.Context, dir, program, beside string) (all []*served, 
 		return nil, err
 	}
 	ours := func(program, listen, grpc, store string) []string {
-		return []string{program, "serve", "--config", config, "--listen", listen, "--grpc", grpc, "--admin", "127.0.0.1:0", "--store", store}
+		return []string{
+			program, "serve", "--config", config, "--listen", listen, "--grpc", grpc,
+			"--admin", "127.0.0.1:0", "--store", store,
+		}
 	}
 	asked := func(body string) []string {
 		return []string{"--body", body, "-H", "Content-Type: application/json"}
@@ -121,14 +126,20 @@ func serveAll(ctx context.Context, dir, program, beside string) (all []*served, 
 		load    []string
 		command func(listen, redis string) []string
 	}{
-		{"service with redis_rate", key, func(listen, redis string) []string { return []string{self, "-peer", "serve," + listen + "," + redis} }},
-		{"limitctl serve, key and limit", key, func(listen, redis string) []string { return ours(program, listen, free, "redis://"+redis) }},
+		{"service with redis_rate", key, func(listen, redis string) []string {
+			return []string{self, "-peer", "serve," + listen + "," + redis}
+		}},
+		{"limitctl serve, key and limit", key,
+			func(listen, redis string) []string { return ours(program, listen, free, "redis://"+redis) }},
 		{"limitctl serve, policy", asked(`{"policy":"api","attributes":{"user":"{subject}"}}`),
 			func(listen, redis string) []string { return ours(program, listen, free, "redis://"+redis) }},
 		{"limitctl serve, `memory:`", key, func(listen, _ string) []string { return ours(program, listen, free, "memory:") }},
-		{"limitctl serve, Envoy's service", envoys, func(listen, redis string) []string { return ours(program, free, listen, "redis://"+redis) }},
-		{"the other build, key and limit", key, func(listen, redis string) []string { return ours(beside, listen, free, "redis://"+redis) }},
-		{"the other build, Envoy's service", envoys, func(listen, redis string) []string { return ours(beside, free, listen, "redis://"+redis) }},
+		{"limitctl serve, Envoy's service", envoys,
+			func(listen, redis string) []string { return ours(program, free, listen, "redis://"+redis) }},
+		{"the other build, key and limit", key,
+			func(listen, redis string) []string { return ours(beside, listen, free, "redis://"+redis) }},
+		{"the other build, Envoy's service", envoys,
+			func(listen, redis string) []string { return ours(beside, free, listen, "redis://"+redis) }},
 	}
 	if beside == "" {
 		contestants = contestants[:len(contestants)-2]
@@ -199,7 +210,8 @@ func (s *served) measure(ctx context.Context, program string, duration time.Dura
 	if err != nil {
 		return nil, err
 	}
-	measured, err := loadtest(ctx, program, duration, append(s.load, "--limit", "100000/720h", "--keys", strconv.Itoa(manyKeys), "--workers", "256"))
+	measured, err := loadtest(ctx, program, duration, append(s.load,
+		"--limit", "100000/720h", "--keys", strconv.Itoa(manyKeys), "--workers", "256"))
 	if err != nil {
 		return nil, err
 	}

@@ -198,10 +198,10 @@ func (s *Servers) explainReply(reply string, call Call) string {
 		strings.Contains(reply, "No permissions to access a key"): // Redis 7.2, Valkey
 		return "the user lacks the right to use " + s.keys(call.Keys)
 	case commandRefused(reply) != "":
-		return LacksCommand(commandRefused(reply))
+		return lacksCommand(commandRefused(reply))
 	case strings.Contains(reply, "can't run this command") && call.ScriptCommand != nil:
 		if command := call.ScriptCommand(reply); command != "" {
-			return LacksCommand(command)
+			return lacksCommand(command)
 		}
 	}
 	return s.secrets.Answer(strings.TrimPrefix(reply, "ERR "))
@@ -223,8 +223,8 @@ func commandRefused(reply string) string {
 	return command
 }
 
-// LacksCommand returns the text that a user may not run a command, and how to allow it.
-func LacksCommand(command string) string {
+// lacksCommand returns the text that a user may not run a command, and how to allow it.
+func lacksCommand(command string) string {
 	return "the user lacks the right to run " + strings.ToUpper(command) + " (ACL SETUSER … +" + strings.ToLower(command) + ")"
 }
 

@@ -69,11 +69,14 @@ type lookReturn struct {
 // Document implements [output.Answer].
 func (a *lookAnswer) Document() any {
 	d := &lookDocument{
-		SchemaVersion: output.SchemaVersion, Endpoint: a.endpoint, Seen: a.Any(), Passed: a.Passed, PassedInMS: output.Milliseconds(a.PassedIn),
+		SchemaVersion: output.SchemaVersion, Endpoint: a.endpoint, Seen: a.Any(),
+		Passed: a.Passed, PassedInMS: output.Milliseconds(a.PassedIn),
 		Shared: a.Shared, Back: []lookReturn{}, Dialects: append([]string{}, a.Dialects...), LooksLike: []string{},
-		Told: append([]string{}, a.announced()...), Commands: append([]string{}, a.commands...), Notes: append([]string{}, a.Notes...), Requests: len(a.Events),
-		Allowed: counted(a.Events, endpoint.Allowed), Denied: counted(a.Events, endpoint.Denied), Failed: counted(a.Events, endpoint.Failed),
-		Began: output.UTC(a.began), TookMS: output.Milliseconds(a.took),
+		Told: append([]string{}, a.announced()...), Commands: append([]string{}, a.commands...),
+		Notes: append([]string{}, a.Notes...), Requests: len(a.Events),
+		Allowed: counted(a.Events, endpoint.Allowed), Denied: counted(a.Events, endpoint.Denied),
+		Failed: counted(a.Events, endpoint.Failed),
+		Began:  output.UTC(a.began), TookMS: output.Milliseconds(a.took),
 	}
 	if a.Denial != nil {
 		d.Denial = &lookDenial{a.Denial.Status, a.Denial.RetryAfter, a.Denial.Body}
@@ -111,7 +114,9 @@ func (a *lookAnswer) facts() (facts [][2]string) {
 		add("denial", "%s", a.denied())
 	}
 	if a.Shared != nil {
-		add("subjects", "%s", map[bool]string{true: "another one was denied as well", false: "another one was admitted meanwhile"}[*a.Shared])
+		add("subjects", "%s", map[bool]string{
+			true: "another one was denied as well", false: "another one was admitted meanwhile",
+		}[*a.Shared])
 	}
 	for _, back := range a.Back {
 		units := strconv.Itoa(back.Units)

@@ -59,7 +59,10 @@ func TestAHandoverFitsTheScreen(t *testing.T) {
 			for mark, part := range map[string]struct {
 				all     int
 				command string
-			}{"\n  aaaaaa": {test.overrides, "override list"}, "  ana@here": {test.changes, "audit --since 12h"}, "  user:": {test.denied, "denials"}} {
+			}{
+				"\n  aaaaaa": {test.overrides, "override list"}, "  ana@here": {test.changes, "audit --since 12h"},
+				"  user:": {test.denied, "denials"},
+			} {
 				n := strings.Count(b.String(), mark)
 				more := output.Cut(fmt.Sprintf("  … and %d more: limitctl %s", part.all-n, part.command), size[0])
 				if n == 0 && part.all > 0 && size[1] > 10 || n < part.all != strings.Contains(b.String(), more) {

@@ -19,7 +19,8 @@ func (e *proof) admitted() Check {
 	case !denied && text != "":
 		c.Seen = text
 	case e.certain.OverAdmitted > 0:
-		c.Verdict, c.Seen = Fail, fmt.Sprintf("%s too many, whenever the requests were decided", output.Plural(int(e.certain.OverAdmitted), "unit"))
+		c.Verdict, c.Seen = Fail, fmt.Sprintf("%s too many, whenever the requests were decided",
+			output.Plural(int(e.certain.OverAdmitted), "unit"))
 		if !denied {
 			c.Seen += ", and no request was denied"
 		}
@@ -144,9 +145,11 @@ func (e *proof) recovery() Check {
 	}
 	switch {
 	case e.certain.UnderAdmitted > e.first.UnderAdmitted && latest == 0:
-		return failed(c, fmt.Sprintf("denied at first, still denied %s later, and no later request of that subject was admitted", span(out)))
+		return failed(c, fmt.Sprintf(
+			"denied at first, still denied %s later, and no later request of that subject was admitted", span(out)))
 	case e.certain.UnderAdmitted > e.first.UnderAdmitted:
-		return failed(c, fmt.Sprintf("too late or too little: denied %s after a denial, and the longest wait was %s", span(out), span(latest)))
+		return failed(c, fmt.Sprintf(
+			"too late or too little: denied %s after a denial, and the longest wait was %s", span(out), span(latest)))
 	case e.certain.OverAdmitted > e.first.OverAdmitted:
 		return failed(c, fmt.Sprintf("too much or too early: %s too many after a denial",
 			output.Plural(int(e.certain.OverAdmitted-e.first.OverAdmitted), "unit")))

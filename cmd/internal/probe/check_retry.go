@@ -59,7 +59,8 @@ func (e *proof) retryAfter() Check {
 		if lie.Reported < lie.True {
 			wait, word = time.Duration(lie.True), "at the earliest"
 		}
-		return failed(c, fmt.Sprintf("Retry-After is %s, but the limit admits it after %s %s%s", span(time.Duration(lie.Reported)), span(wait),
+		return failed(c, fmt.Sprintf(
+			"Retry-After is %s, but the limit admits it after %s %s%s", span(time.Duration(lie.Reported)), span(wait),
 			word, hint(time.Duration(lie.Reported), wait)))
 	case waited != "":
 		c.Verdict, c.Seen = Pass, waited

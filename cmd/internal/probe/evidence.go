@@ -64,7 +64,8 @@ func (e *proof) audit(limit *store.Limit, keys []key, reported func(*Event) *int
 		auditor.SetLimit(uint32(i), *limit)
 		for _, event := range k.events {
 			o := interval.Observation{
-				Key: uint32(i), Sent: store.InstantOf(event.Sent), Answered: store.InstantOf(event.Answered), Cost: 1, Answer: answers[event.Outcome],
+				Key: uint32(i), Sent: store.InstantOf(event.Sent), Answered: store.InstantOf(event.Answered),
+				Cost: 1, Answer: answers[event.Outcome],
 			}
 			if reported != nil {
 				o.Reported = reported(event)

@@ -114,7 +114,9 @@ func (o *doctorOptions) examine(ctx context.Context) (*doctor.Report, error) {
 	return report, err
 }
 
-func (o *doctorOptions) examineRedis(ctx context.Context, url string, options connect.Options, store connect.Store) (*doctor.Report, error) {
+func (o *doctorOptions) examineRedis(
+	ctx context.Context, url string, options connect.Options, store connect.Store,
+) (*doctor.Report, error) {
 	client, _, err := connect.Client(url, options)
 	if err != nil {
 		return nil, err

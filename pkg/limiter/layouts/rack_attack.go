@@ -93,7 +93,7 @@ func (r rackAttack) Decode(found *Found) (Reading, error) {
 // about a second after the window's end. agree reports whether it is, so that it can hardly be
 // anything else. The entry of a window long past is named by its number, too.
 func windowCounter(found *Found, count, index int64) (entry admin.Entry, agree bool) {
-	w, limit := windowOf(found.Limit, store.FixedWindow, index, time.Second, 0, found.Now)
+	w, limit := windowOf(found.Limit, index, time.Second, 0, found.Now)
 	if w.period == 0 {
 		entry = admin.Entry{Limit: limit, UsedUnknown: true}
 		entry.Defects = lifetime{passes: true}.defects(&entry, found.Values)

@@ -112,7 +112,7 @@ func (upstash) window(key *upstashKey, said store.Limit, now store.Instant) wind
 	if key.index == 0 {
 		return window{}
 	}
-	w, _ := windowOf(said, store.FixedWindow, key.index, time.Millisecond, time.Second, now)
+	w, _ := windowOf(said, key.index, time.Millisecond, time.Second, now)
 	return w
 }
 

@@ -125,7 +125,7 @@ const upstashNever = "cachedFixedWindow of @upstash/ratelimit never sets one"
 // another window, and was read by itself.
 func (u upstash) windowsOf(found *Found, key *upstashKey, dynamic int64, values []Value) (
 	w upstashWindows, limit store.Limit, alone bool) {
-	w.window, limit = windowOf(found.Limit, store.FixedWindow, key.index, time.Millisecond, time.Second, found.Now)
+	w.window, limit = windowOf(found.Limit, key.index, time.Millisecond, time.Second, found.Now)
 	if w.period < time.Millisecond { // which is what the limiter counts in
 		w.period = 0
 	}

@@ -86,10 +86,9 @@ func (w window) until(now store.Instant) time.Duration {
 // then the limit is another one, too, and its count is not known. A count without a period counts for
 // windows of any.
 // The window's period is 0 if it is not known.
-func windowOf(said store.Limit, algorithm store.Algorithm, index int64, unit, kept time.Duration, now store.Instant) (
-	w window, limit store.Limit) {
+func windowOf(said store.Limit, index int64, unit, kept time.Duration, now store.Instant) (w window, limit store.Limit) {
 	w = window{index, said.Period}
-	limit = withAlgorithm(said, algorithm)
+	limit = withAlgorithm(said, store.FixedWindow)
 	if said.Period > 0 {
 		// Of the said period, and shortly before now?
 		begun := w.age(now)
@@ -98,7 +97,7 @@ func windowOf(said store.Limit, algorithm store.Algorithm, index int64, unit, ke
 		}
 	}
 	if period, known := periodOfWindow(index, unit, kept, now); known {
-		return window{index, period}, counted(store.Limit{Algorithm: cmp.Or(limit.Algorithm, algorithm), Period: period}, said)
+		return window{index, period}, counted(store.Limit{Algorithm: cmp.Or(limit.Algorithm, store.FixedWindow), Period: period}, said)
 	}
 	if said.Period > 0 && w.age(now) > 0 {
 		return w, limit // a window long past, whose key was not deleted
@@ -106,6 +105,6 @@ func windowOf(said store.Limit, algorithm store.Algorithm, index int64, unit, ke
 	if said.Period > 0 {
 		limit = store.Limit{}
 	}
-	limit.Algorithm = cmp.Or(limit.Algorithm, algorithm)
+	limit.Algorithm = cmp.Or(limit.Algorithm, store.FixedWindow)
 	return window{index: index}, limit
 }

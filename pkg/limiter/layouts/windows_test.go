@@ -115,7 +115,7 @@ func TestWindowOf(t *testing.T) {
 		"long past, not said":        {store.Limit{}, minute - 300_000, 0, store.Limit{Algorithm: store.FixedWindow}},
 		"of the far future":          {said, minute + 300_000, 0, store.Limit{Algorithm: store.FixedWindow}},
 	} {
-		w, limit := windowOf(c.said, store.FixedWindow, c.index, time.Second, 0, somewhen)
+		w, limit := windowOf(c.said, c.index, time.Second, 0, somewhen)
 		if w != (window{c.index, c.period}) || limit != c.limit {
 			t.Errorf("%s: got %+v of %+v, want %s and %+v", name, w, limit, c.period, c.limit)
 		}

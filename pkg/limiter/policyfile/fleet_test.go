@@ -324,8 +324,9 @@ func cluster(t *testing.T) servers {
 	}
 }
 
-// While somebody publishes fifty versions, good and broken ones, processes restart and masters fail over, each take is decided by
-// one sound version alone, exactly as a model of that version decides. Afterwards all processes have the last version, and a rollback loses nothing that was used.
+// While somebody publishes fifty versions, good and broken ones, processes restart and masters fail over, each take
+// is decided by one sound version alone, exactly as a model of that version decides. Afterwards all processes have the
+// last version, and a rollback loses nothing that was used.
 func TestAFleetDecidesByOneVersionAtATime(t *testing.T) {
 	tier.Full(t, "four processes follow what is published through failovers, which takes half a minute")
 	t.Run("Cluster", func(t *testing.T) { testAFleet(t, cluster(t)) })

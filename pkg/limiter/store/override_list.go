@@ -41,7 +41,10 @@ func NewOverrideList(overrides []Override) *OverrideList {
 	l := &OverrideList{all: slices.Clone(overrides), subjects: map[string][]*rankedOverride{}}
 	slices.SortStableFunc(l.all, func(a, b Override) int { return compareOverrides(&a, &b) })
 	for i := range l.all {
-		r := &rankedOverride{Override: &l.all[i], rank: i, expires: InstantOf(l.all[i].ExpiresAt), begin: l.all[i].Subjects.LiteralBeginning()}
+		o := &l.all[i]
+		r := &rankedOverride{
+			Override: o, rank: i, expires: InstantOf(o.ExpiresAt), begin: o.Subjects.LiteralBeginning(),
+		}
 		for name, value := range r.Attributes {
 			r.needed = append(r.needed, neededAttribute{name + ":" + subjecttext.Escape(value), name + ":" + value})
 		}

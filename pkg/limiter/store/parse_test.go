@@ -85,10 +85,11 @@ func TestParseLimit(t *testing.T) {
 // and what would be right.
 func TestParseLimitErrors(t *testing.T) {
 	const (
-		count           = "; it must be from 1 to 1000000000"
-		period          = "; it must be from 1ms to 366d"
-		duration        = " is not a duration from 1ms to 366d; write it like 500ms, 10s, 1m, 2h or 1d"
-		options         = "there is burst=N, slices=N for a sliding-counter, tz=ZONE for a fixed-window, and from=first for limits of others"
+		count    = "; it must be from 1 to 1000000000"
+		period   = "; it must be from 1ms to 366d"
+		duration = " is not a duration from 1ms to 366d; write it like 500ms, 10s, 1m, 2h or 1d"
+		options  = "there is burst=N, slices=N for a sliding-counter, tz=ZONE for a fixed-window, " +
+			"and from=first for limits of others"
 		calendarWindows = " is no window of a calendar; in a time zone there are 1d, 1w, 1mo, 3mo and 1y"
 		zones           = "; write a name of the IANA database, such as tz=Europe/Berlin or tz=UTC"
 		noPeriod        = "it has no period; write COUNT/PERIOD, such as 10/1m"

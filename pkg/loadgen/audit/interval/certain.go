@@ -29,7 +29,9 @@ type turn struct {
 func newCertain(limit *store.Limit) certain {
 	c := certain{limit: limit, period: shortest(limit)}
 	c.log, c.last = newRecent(c.period), newRecent(c.period)
-	c.bound = store.Limit{Algorithm: store.TokenBucket, Count: limit.Count, Period: limit.Period - limit.Period/drift, Burst: limit.Capacity()}
+	c.bound = store.Limit{
+		Algorithm: store.TokenBucket, Count: limit.Count, Period: limit.Period - limit.Period/drift, Burst: limit.Capacity(),
+	}
 	c.bound.Period = c.bound.Period.Truncate(1000)
 	switch limit.Algorithm {
 	case store.FixedWindow:

@@ -57,8 +57,8 @@ func (p *possible) begin(e *event) {
 		}
 	} else {
 		p.begun += e.cost
-		if p.limit.Algorithm == store.FixedWindow && e.answer == Admitted && p.denied.end && e.cost >= p.denied.cost && e.lo >= p.denied.hi &&
-			p.denied.lo > p.full {
+		if p.limit.Algorithm == store.FixedWindow && e.answer == Admitted && p.denied.end &&
+			e.cost >= p.denied.cost && e.lo >= p.denied.hi && p.denied.lo > p.full {
 			p.turned, p.full = e.hi, p.denied.lo
 		}
 	}
