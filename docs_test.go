@@ -226,7 +226,7 @@ func readPage(t *testing.T, path string) *page {
 		switch {
 		case open == nil && strings.HasPrefix(fence, "```"):
 			open = &block{language: strings.TrimPrefix(fence, "```"), line: i + 2}
-			if !slices.Contains([]string{"console", "sh", "go", "yaml", "text"}, open.language) {
+			if !slices.Contains([]string{"console", "sh", "go", "yaml", "text", "{toctree}"}, open.language) {
 				t.Errorf("%s:%d: a block of %q; say console, sh, go, yaml or text", path, i+1, open.language)
 			}
 			above := ""
