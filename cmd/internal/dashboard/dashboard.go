@@ -38,8 +38,8 @@ func NewDashboardCmd(global *cli.Globals) *cobra.Command {
 		Long: `Dashboard shows live every limit whose subject matches PATTERN, or all: first
 those that are denied most, then those closest to their limit. Press ? for its
 keys: they filter and sort, show all about one key, copy its subject, set an
-override and reset what is chosen. Resets and overrides ask, keep a backup and write to the audit log as limitctl reset and
-limitctl override do.
+override and reset what is chosen. These ask, keep a backup and write to the
+audit log as limitctl reset and limitctl override do.
 
 With --layout it shows the keys of other rate limiters, and marks those with
 defects with a ! (see limitctl doctor). You can reset them; they have no

@@ -50,7 +50,7 @@ func NewProbeCmd(global *cli.Globals) *cobra.Command {
 		Use:   "probe URL [--limit [ALGORITHM:]COUNT/PERIOD]",
 		Short: "See what limits an endpoint, or check that it keeps a limit",
 		Long: `Without --limit, probe sends some 100 requests in half a minute to an endpoint,
-an HTTP service or an Envoy rate limit service (grpc://), and says what was seen:
+an HTTP service or an Envoy rate limit service (grpc://), and says what it saw:
 what headers announce, how many requests passed at once, what a denial is, and
 when the first came back. It claims nothing, and ends with lines that check what
 this looks like. With --limit it checks the endpoint:

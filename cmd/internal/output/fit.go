@@ -2,6 +2,7 @@ package output
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/limitctl/limitctl/internal/textcut"
 )
@@ -32,12 +33,12 @@ func widthsOf(columns []Column, rows [][]Cell) (widths []int, total int) {
 }
 
 // fit makes rows fit the terminal, and leaves what it gets as it is: the beginning that all names have in common moves
-// into the header, then columns are dropped, and at last cells are cut, those of the widest columns first. Where names
-// are cut, columns are dropped before.
-func (p *Printer) fit(columns []Column, rows [][]Cell) ([]Column, [][]Cell) {
+// into the header, then columns are dropped, then a name that all rows share moves above the table, and at last cells
+// are cut, those of the widest columns first. Where names are cut, columns are dropped before.
+func (p *Printer) fit(columns []Column, rows [][]Cell) (fitting []Column, cells [][]Cell, above []string) {
 	widths, total := widthsOf(columns, rows)
 	if p.Width == 0 || total <= p.Width {
-		return columns, rows
+		return columns, rows, nil
 	}
 	columns, rows = slices.Clone(columns), slices.Clone(rows)
 	hasNames := false
@@ -60,6 +61,13 @@ func (p *Printer) fit(columns []Column, rows [][]Cell) ([]Column, [][]Cell) {
 		}
 		widths, total = widthsOf(columns, rows)
 	}
+	drop := func(i int) {
+		columns = slices.Delete(columns, i, i+1)
+		for row := range rows {
+			rows[row] = slices.Delete(rows[row], i, i+1)
+		}
+		widths, total = widthsOf(columns, rows)
+	}
 	least := func() int {
 		n := total
 		for i, column := range columns {
@@ -74,12 +82,19 @@ func (p *Printer) fit(columns []Column, rows [][]Cell) ([]Column, [][]Cell) {
 		if last.Drops == 0 {
 			break
 		}
-		i := slices.Index(columns, last)
-		columns = slices.Delete(columns, i, i+1)
-		for row := range rows {
-			rows[row] = slices.Delete(rows[row], i, i+1)
+		drop(slices.Index(columns, last))
+	}
+	for i := len(columns) - 1; i > 0 && total > p.Width; i-- {
+		names := textsOf(rows, i)
+		if !columns[i].Names || len(slices.Compact(names)) != 1 {
+			continue
 		}
-		widths, total = widthsOf(columns, rows)
+		header, hasPrefix := strings.CutSuffix(columns[i].Header, ellipsis)
+		if !hasPrefix {
+			header += " "
+		}
+		above = append(above, Cut(header+names[0], p.Width))
+		drop(i)
 	}
 	for ; total > p.Width; total-- {
 		widest := -1
@@ -103,7 +118,7 @@ func (p *Printer) fit(columns []Column, rows [][]Cell) ([]Column, [][]Cell) {
 			rows[row][i].Text = Cut(cut[row], widths[i])
 		}
 	}
-	return columns, rows
+	return columns, rows, above
 }
 
 // textsOf returns the texts of a column.

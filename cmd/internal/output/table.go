@@ -58,7 +58,10 @@ func (p *Printer) Table(columns []Column, rows [][]Cell) {
 			row[i].Text = Printable(Shorten(row[i].Text, longestCell))
 		}
 	}
-	columns, rows = p.fit(columns, rows)
+	columns, rows, above := p.fit(columns, rows)
+	for _, line := range above {
+		fmt.Fprintln(p.Out, p.Paint(Faint, line))
+	}
 	rows, long := p.standIns(columns, rows)
 	alignments := make([]tw.Align, len(columns))
 	header := make([]string, len(columns))
