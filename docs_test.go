@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,8 +21,6 @@ import (
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
 )
-
-var update = flag.Bool("update", false, "write into the pages what their commands print now")
 
 // TestMain makes this binary the limitctl in the PATH of the pages. It waits a minute for a store's answer, so that
 // a busy machine is in time.

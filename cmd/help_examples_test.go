@@ -166,8 +166,8 @@ func beforeExample(line string) string {
 		}
 		return publish + " && sed -i.before s/1000/900/ limitctl.yaml && " + publish
 	case strings.Contains(line, "--trace requests.jsonl"):
-		return `cp limitctl.yaml new.yaml && echo '{"time":"2026-07-01T12:00:00Z","ip":"192.0.2.1","email":"a@b","tenant":"acme","plan":"free","user":"7","route":"/",` +
-			`"team":"search","environment":"staging","tokens":5}' > requests.jsonl`
+		return `cp limitctl.yaml new.yaml && echo '{"time":"2026-07-01T12:00:00Z","ip":"192.0.2.1","email":"a@b",` +
+			`"tenant":"acme","plan":"free","user":"7","route":"/","team":"search","environment":"staging","tokens":5}' > requests.jsonl`
 	case strings.HasPrefix(rest, "config diff"):
 		return "cp limitctl.yaml new.yaml"
 	}

@@ -88,6 +88,7 @@ func keptBackups(ctx context.Context, g *cli.Globals) (directory string, all []k
 // toPrune returns the backups older than age, and how many of these stay: the newest of each store, and those whose run has
 // not ended. The newest of all comes first.
 func toPrune(all []keptBackup, age time.Duration, now time.Time) (gone []keptBackup, spared int) {
+	gone = []keptBackup{} // a list in JSON, also if empty
 	newest := map[string]bool{}
 	for i := range all {
 		b := &all[i]

@@ -42,43 +42,39 @@ func TestLastChange(t *testing.T) {
 	here := func(e *auditlog.Entry) bool { return e.Store == "here" }
 	killed := run("reset", "x", "k", "here", auditlog.Begun)
 	for name, test := range map[string]struct {
-		runs                  []*auditlog.Entry
-		backup, before, after string
-		undone                bool
+		runs          []*auditlog.Entry
+		backup, after string
+		undone        bool
 	}{
 		"none":                 {},
 		"none in this store":   {runs: []*auditlog.Entry{run("reset", "x", "a", "there", auditlog.Done)}},
 		"none with a backup":   {runs: []*auditlog.Entry{reset("")}},
-		"the last of two":      {runs: []*auditlog.Entry{reset("a"), reset("b")}, backup: "b", before: "a"},
+		"the last of two":      {runs: []*auditlog.Entry{reset("a"), reset("b")}, backup: "b"},
 		"one in another store": {runs: []*auditlog.Entry{reset("a"), run("reset", "x", "b", "there", auditlog.Done)}, backup: "a"},
-		"one that was killed":  {runs: []*auditlog.Entry{reset("a"), killed}, backup: "k", before: "a"},
-		"undone": {runs: []*auditlog.Entry{reset("a"), reset("b"), run("undo", "b", "", "here", auditlog.Done)}, backup: "b", before: "a",
+		"one that was killed":  {runs: []*auditlog.Entry{reset("a"), killed}, backup: "k"},
+		"undone": {runs: []*auditlog.Entry{reset("a"), reset("b"), run("undo", "b", "", "here", auditlog.Done)}, backup: "b",
 			undone: true},
 		"restored by hand": {runs: []*auditlog.Entry{reset("b"), run("restore", "b", "", "here", auditlog.Done)}, backup: "b",
 			undone: true},
 		"undone in part":     {runs: []*auditlog.Entry{reset("b"), run("undo", "b", "", "here", auditlog.Partly)}, backup: "b"},
 		"restored elsewhere": {runs: []*auditlog.Entry{reset("b"), run("restore", "b", "", "there", auditlog.Done)}, backup: "b"},
 		"another was restored": {runs: []*auditlog.Entry{reset("a"), reset("b"), run("restore", "a", "", "here", auditlog.Done)},
-			backup: "b",
-			before: "a"},
+			backup: "b"},
 		"compressed and undone": {runs: []*auditlog.Entry{reset("b"), run("undo", "b.gz", "", "here", auditlog.Done)}, backup: "b",
 			undone: true},
 		"an override came later": {runs: []*auditlog.Entry{reset("b"), run("override set", "o", "", "here", auditlog.Done)}, backup: "b",
 			after: "override set"},
 	} {
 		last := lastChange(test.runs, here)
-		var backup, before, after string
+		var backup, after string
 		if last.run != nil {
 			backup = last.run.Backup
-		}
-		if last.before != nil {
-			before = last.before.Backup
 		}
 		for _, e := range last.after {
 			after += e.Command
 		}
-		if backup != test.backup || before != test.before || after != test.after || last.undoneBy != nil != test.undone {
-			t.Errorf("%s: it is %q, before it %q, after it %q, undone: %v", name, backup, before, after, last.undoneBy)
+		if backup != test.backup || after != test.after || last.undoneBy != nil != test.undone {
+			t.Errorf("%s: it is %q, after it %q, undone: %v", name, backup, after, last.undoneBy)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,12 +62,19 @@ one of a reset that has no outcome in the audit log.`,
   limitctl undo --context prod --confirm prod
   limitctl undo --list
   limitctl undo --prune 90d`,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 1:
 				return cli.Usagef("%s given, and undo takes one RUN or FILE", cli.Several(args))
 			case o.list && (len(args) > 0 || o.prune != "") || o.prune != "" && len(args) > 0:
 				return cli.Usagef("--list and --prune each stand alone")
+			}
+			if o.list || o.prune != "" { // of this machine, whatever store they are of
+				for _, flag := range []string{"store", "context", "prefix", "replace", "confirm", "reason"} {
+					if cmd.Flags().Changed(flag) {
+						return cli.Usagef("--%s is not for --list and --prune", flag)
+					}
+				}
 			}
 			return nil
 		},
@@ -121,10 +129,13 @@ func (u *undoing) run(ctx context.Context, args []string) error {
 		return err
 	}
 	if u.plan.Backup, err = operation.OpenBackup(&runner.Files, path, s.Prefix.Value); err != nil {
-		return u.withHint(err)
+		return u.withHint(err, where)
 	}
 	b := u.plan.Backup
 	defer b.Close()
+	if _, maker := u.earlier(where); b.Torn && maker != nil && maker.Outcome != auditlog.Begun {
+		b.Damaged++ // its last line was whole when the run ended
+	}
 	if b.Layout != "" {
 		u.Layouts, u.LayoutsName = layouts.Sources{}, b.Layout // the records name their keys
 		if s.Guard == nil {
@@ -159,7 +170,7 @@ func (u *undoing) run(ctx context.Context, args []string) error {
 		return errors.Join(b.DamageError(), u.Print(answer))
 	}
 	result, err := runner.Restore(ctx, u.plan, &cli.Observer{Global: u.Globals})
-	if err = u.withHint(err); result == nil {
+	if err = u.withHint(err, where); result == nil {
 		return err
 	}
 	answer.Restored, answer.Already, answer.Lapsed = result.Restored, result.Already, result.Lapsed
@@ -197,11 +208,12 @@ func (u *undoing) choose(ctx context.Context, runner *operation.Runner, args []s
 		if e.Backup == "" {
 			return "", &nothingToUndo{"nothing to undo: " + describeRun(e) + " kept no backup"}
 		}
-		u.tell(e)
-		if _, path := u.headerOf(e.Backup); path != "" {
-			return path, nil
+		header, path := u.headerOf(e.Backup)
+		if header != nil && !madeBy(header, e) {
+			return "", cli.Usagef("%s is now the backup of another run; that of %s is gone", output.Printable(e.Backup), describeRun(e))
 		}
-		return e.Backup, nil
+		u.tell(e)
+		return cmp.Or(path, e.Backup), nil
 	}
 	folder, err := cli.BackupFolder(u.Globals)
 	if err != nil {
@@ -242,7 +254,7 @@ func (u *undoing) show(place string, asks bool) error {
 	}
 	u.Say("%s of %s%s, into %s", output.Plural(b.Records, "record"), output.Printable(b.Store), made, place)
 	if b.Torn {
-		u.Note("warning: the last line of %s is not whole and is left out; its writer was stopped in the middle", b.Path)
+		u.Note("warning: the last line of %s is not whole and is left out", b.Path)
 	}
 	for _, damage := range b.Damage {
 		u.Note("warning: %s: %s; the line is left out", b.Path, output.Printable(cli.Message(damage)))
@@ -265,7 +277,7 @@ func (u *undoing) show(place string, asks bool) error {
 }
 
 // withHint adds the flag that helps to an error.
-func (u *undoing) withHint(err error) error {
+func (u *undoing) withHint(err error, where string) error {
 	var prefix *operation.PrefixError
 	var left *operation.UsedSinceError
 	switch {
@@ -274,21 +286,21 @@ func (u *undoing) withHint(err error) error {
 	case !errors.As(err, &left):
 		return err
 	}
-	again, killed := u.earlier()
+	again, maker := u.earlier(where)
 	switch {
 	case again: // these may be keys that it brought back
 		return fmt.Errorf("%w; an earlier run has brought back keys of this backup, and --replace would forget what was used since then",
 			err)
-	case killed: // between the deletion of some keys of a batch and others
+	case maker != nil && maker.Outcome == auditlog.Begun: // between the deletion of some keys of a batch and others
 		return fmt.Errorf("%w; the reset was killed, so some of these may never have been deleted; --replace brings back what the "+
 			"backup has of them, and forgets what was used since", err)
 	}
 	return fmt.Errorf("%w; --replace brings back what the backup has of them, and forgets what was used since", err)
 }
 
-// earlier reports what this machine knows of the runs about the backup: whether one has brought back keys of it, and whether
-// nothing says how the one ended that made it.
-func (u *undoing) earlier() (again, killed bool) {
+// earlier reports what this machine knows of the runs about the backup: whether one has brought back keys of it into this
+// store, and which one made it, or nil.
+func (u *undoing) earlier(where string) (again bool, maker *auditlog.Entry) {
 	path := u.plan.Backup.Path
 	if whole, err := filepath.Abs(path); err == nil { // as the audit has it
 		path = whole
@@ -296,13 +308,13 @@ func (u *undoing) earlier() (again, killed bool) {
 	path = auditlog.PlainName(path)
 	for _, e := range u.runs {
 		switch {
-		case e.BringsBack() && auditlog.PlainName(e.Selection) == path:
+		case e.BringsBack() && auditlog.PlainName(e.Selection) == path && withoutLogin(e.Store) == withoutLogin(where):
 			again = again || e.Changed+e.Unknown > 0
-		case auditlog.PlainName(e.Backup) == path:
-			killed = e.Outcome == auditlog.Begun
+		case auditlog.PlainName(e.Backup) == path && madeBy(&u.plan.Backup.Header, e):
+			maker = e
 		}
 	}
-	return again, killed
+	return again, maker
 }
 
 // nothingToUndo is the reason why nothing is undone. It is an answer, with exit code 1.
@@ -319,7 +331,7 @@ func (u *undoing) lastChange(ctx context.Context, runner *operation.Runner) (pat
 		if e.Prefix != runner.Place.Prefix && e.Layout == "" {
 			return false
 		}
-		if header, path := u.headerOf(e.Backup); header != nil {
+		if header, path := u.headerOf(e.Backup); header != nil && madeBy(header, e) {
 			paths[e] = path
 			return runner.IsOrigin(ctx, header)
 		}
@@ -333,15 +345,11 @@ func (u *undoing) lastChange(ctx context.Context, runner *operation.Runner) (pat
 	what := describeRun(last.run)
 	switch {
 	case last.undoneBy != nil:
-		text := fmt.Sprintf("nothing to undo: the last change, %s, was undone at %s", what, clockTime(last.undoneBy.Time))
-		if last.before != nil {
-			text += "; for the one before it, " + describeRun(last.before) + ", give " +
-				shell.Command("limitctl", "undo", filepath.Base(last.before.Backup))
-		}
-		return "", &nothingToUndo{text}
+		return "", &nothingToUndo{fmt.Sprintf("nothing to undo: the last change, %s, was undone at %s; limitctl undo --list has "+
+			"the backups of earlier ones", what, clockTime(last.undoneBy.Time))}
 	case paths[last.run] == "":
-		return "", cli.Usagef("the last change, %s, cannot be undone: its backup %s is not there any more, or cannot be read",
-			what, output.Printable(last.run.Backup))
+		return "", cli.Usagef("the last change, %s, cannot be undone: its backup %s is not there any more, cannot be read, "+
+			"or is of another run", what, output.Printable(last.run.Backup))
 	}
 	u.tell(last.run)
 	for _, e := range last.after {
@@ -394,8 +402,6 @@ type lastRun struct {
 	run *auditlog.Entry // nil if there is none
 	// undoneBy is the run that has already brought all of it back, or nil.
 	undoneBy *auditlog.Entry
-	// before is the change before it that kept a backup, or nil.
-	before *auditlog.Entry
 	// after are the first changes after it that have no backup.
 	after []*auditlog.Entry
 }
@@ -405,24 +411,27 @@ type lastRun struct {
 func lastChange(runs []*auditlog.Entry, here func(*auditlog.Entry) bool) (last lastRun) {
 	changed := func(e *auditlog.Entry) bool { return e.Backup != "" && e.MayHaveChanged() && here(e) }
 	for at, e := range slices.Backward(runs) {
-		switch {
-		case last.run == nil && changed(e):
-			last.run = e
-			for _, e := range runs[at+1:] {
-				switch {
-				case !e.BringsBack() && e.Changed > 0 && len(last.after) < shownAfter && here(e):
-					last.after = append(last.after, e)
-				case e.BringsBack() && e.Outcome == auditlog.Done &&
-					auditlog.PlainName(e.Selection) == auditlog.PlainName(last.run.Backup) && here(e):
-					last.undoneBy = e
-				}
-			}
-		case last.run != nil && e.Backup != last.run.Backup && changed(e):
-			last.before = e
-			return last
+		if !changed(e) {
+			continue
 		}
+		last.run = e
+		for _, e := range runs[at+1:] {
+			switch {
+			case !e.BringsBack() && e.Changed > 0 && len(last.after) < shownAfter && here(e):
+				last.after = append(last.after, e)
+			case e.BringsBack() && e.Outcome == auditlog.Done &&
+				auditlog.PlainName(e.Selection) == auditlog.PlainName(last.run.Backup) && here(e):
+				last.undoneBy = e
+			}
+		}
+		break
 	}
 	return last
+}
+
+// madeBy reports whether a run made a backup, and not another run that wrote a file of the same name.
+func madeBy(h *backup.Header, e *auditlog.Entry) bool {
+	return h.Command == e.Command && h.Selection == e.Selection && !h.Time.After(e.Time)
 }
 
 // withoutLogin is the name of a store without its user.
