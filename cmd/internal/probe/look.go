@@ -207,7 +207,7 @@ func (l *looker) awaitReturn() error {
 		back.Units += count(more, isAdmitted)
 		back.Open = !slices.ContainsFunc(more, isDenied)
 		if l.seen.Back = append(l.seen.Back, back); len(l.seen.Back) == 2 {
-			// The first return of a window takes no longer than its length, and the next no less. A bucket gives back less.
+			// A window is at most until its first return, and the next takes no less. A bucket gives back less.
 			first := l.seen.Back[0]
 			l.seen.Renews = min(first.Units, back.Units) >= l.seen.Passed &&
 				back.By.Sub(first.After) < first.After.Sub(l.first.Answered)*9/10
