@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 	"github.com/limitctl/limitctl/cmd/internal/probe/headers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -106,6 +107,7 @@ func (l *looker) guessBucket(told headers.Limit, add func(store.Limit)) {
 	}
 	n, back := int64(l.seen.Passed), l.seen.Back
 	var fits, others []fit
+	marks := l.marks()
 	offer := func(to *[]fit, limit store.Limit, each reach, rank int) {
 		one, size := limit.Period/time.Duration(limit.Count), max(limit.Count, limit.Burst)
 		if size > 5 && size%5 > 0 {
@@ -114,7 +116,7 @@ func (l *looker) guessBucket(told headers.Limit, add func(store.Limit)) {
 		*to = append(*to, fit{limit, rank, float64(min(one-each.low, each.high-one)) / float64(one)})
 	}
 	for size := int64(back[0].Units) + 1; size <= n; size++ {
-		each := l.refill(size)
+		each := refill(marks, size)
 		if each.low >= each.high {
 			continue
 		}
@@ -159,31 +161,54 @@ func (l *looker) guessBucket(told headers.Limit, add func(store.Limit)) {
 	}
 }
 
-// refill is how long a unit takes in a bucket of a size that answers like that. It was full at the first request.
-func (l *looker) refill(size int64) reach {
-	each := reach{100 * time.Microsecond, 1 << 62}
+// mark is a denial, or an admission right before one, and how many had been admitted by then: at most, or at least.
+type mark struct {
+	denied   bool
+	since    time.Duration // the first admission, at least or at most
+	admitted int64
+}
+
+// marks returns what bounds the refill of a bucket.
+func (l *looker) marks() (marks []mark) {
 	admitted := func(is func(*Event) bool) (n int64) {
-		return int64(count(l.events, func(e Event) bool { return e.Subject == l.subject && isAdmitted(e) && is(&e) }))
+		for i := range l.events {
+			if e := &l.events[i]; e.Subject == l.subject && e.Outcome == endpoint.Allowed && is(e) {
+				n++
+			}
+		}
+		return n
 	}
 	wasDenied := false
 	for i := len(l.events) - 1; i >= 0; i-- {
 		e := &l.events[i]
-		switch {
-		case e.Subject != l.subject:
+		if e.Subject != l.subject {
 			continue
-		case isDenied(*e):
-			more := admitted(func(other *Event) bool { return other.Sent.Before(e.Answered) }) + 1 - size
-			if more <= 0 { // it would have been admitted
-				return reach{}
-			}
-			each.low = max(each.low, e.Sent.Sub(l.first.Answered)/time.Duration(more))
-		case isAdmitted(*e) && wasDenied:
-			more := admitted(func(other *Event) bool { return !other.Answered.After(e.Answered) }) - size
-			if more > 0 {
-				each.high = min(each.high, (e.Answered.Sub(l.first.Sent)+time.Millisecond)/time.Duration(more))
-			}
 		}
-		wasDenied = isDenied(*e)
+		switch denied := e.Outcome == endpoint.Denied; {
+		case denied:
+			n := admitted(func(other *Event) bool { return other.Sent.Before(e.Answered) })
+			marks = append(marks, mark{true, e.Sent.Sub(l.first.Answered), n})
+		case e.Outcome == endpoint.Allowed && wasDenied:
+			n := admitted(func(other *Event) bool { return !other.Answered.After(e.Answered) })
+			marks = append(marks, mark{false, e.Answered.Sub(l.first.Sent) + time.Millisecond, n})
+		}
+		wasDenied = e.Outcome == endpoint.Denied
+	}
+	return marks
+}
+
+// refill is how long a unit takes in a bucket of a size that answers like that. It was full at the first request.
+func refill(marks []mark, size int64) reach {
+	each := reach{100 * time.Microsecond, 1 << 62}
+	for _, m := range marks {
+		switch more := time.Duration(m.admitted - size); {
+		case m.denied && more < 0: // it would have been admitted
+			return reach{}
+		case m.denied:
+			each.low = max(each.low, m.since/(more+1))
+		case more > 0:
+			each.high = min(each.high, m.since/more)
+		}
 	}
 	return each
 }

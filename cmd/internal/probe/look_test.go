@@ -94,7 +94,7 @@ func TestALookAtDenialsThatRenew(t *testing.T) {
 		for seed := range uint64(10) {
 			r := &renewing{10, block, make(map[string]int), make(map[string]store.Instant)}
 			seen := looked(t, simulated(r), seed)
-			if notes := strings.Join(seen.Notes, "; "); !seen.Renews || !strings.HasPrefix(notes, "the lines assume that ") {
+			if !seen.Renews || len(seen.Notes) != 1 || !strings.HasPrefix(seen.Notes[0], "the lines assume that ") {
 				t.Errorf("%s, %d: renews: %v, %q, back %+v", block, seed, seen.Renews, seen.Notes, seen.Back)
 			}
 		}
