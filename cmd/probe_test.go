@@ -223,6 +223,14 @@ func TestProbeOfNothing(t *testing.T) {
 	if _, stderr := w.run(t, exitUnreachable, "probe", "http://"+address+"/"); !strings.Contains(stderr, "connection refused") {
 		t.Errorf("it says %q", stderr)
 	}
+	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }))
+	t.Cleanup(broken.Close)
+	for _, flags := range [][]string{nil, {"--requests", "5"}, {"--limit", "5/1s"}} {
+		stdout, stderr := w.run(t, exitUnreachable, append([]string{"probe", broken.URL}, flags...)...)
+		if !strings.Contains(stderr, ": 500 Internal Server Error") || strings.Contains(stdout, "at once") {
+			t.Errorf("%q: it says %q\n%s", flags, stderr, stdout)
+		}
+	}
 }
 
 // What was seen until an interrupt is told.

@@ -37,9 +37,11 @@ type lookDocument struct {
 	// Shared: another subject was denied as well; null if that was not tried.
 	Shared *bool `json:"shared"`
 	// Back are the returns: each is when a denied subject was admitted again.
-	Back     []lookReturn `json:"back"`
-	Dialects []string     `json:"dialects"` // of the headers, the newest first
-	Told     []string     `json:"told"`     // what headers announce, such as X-RateLimit-Limit 10
+	Back []lookReturn `json:"back"`
+	// DenialsRenew: denied requests kept the subject out.
+	DenialsRenew bool     `json:"denials_renew,omitempty"`
+	Dialects     []string `json:"dialects"` // of the headers, the newest first
+	Told         []string `json:"told"`     // what headers announce, such as X-RateLimit-Limit 10
 	// LooksLike are limits that answer like that, and Commands check them. They are guesses.
 	LooksLike []string  `json:"looks_like"`
 	Commands  []string  `json:"commands"` // one for each of looks_like
@@ -71,7 +73,8 @@ func (a *lookAnswer) Document() any {
 	d := &lookDocument{
 		SchemaVersion: output.SchemaVersion, Endpoint: a.endpoint, Seen: a.Any(),
 		Passed: a.Passed, PassedInMS: output.Milliseconds(a.PassedIn),
-		Shared: a.Shared, Back: []lookReturn{}, Dialects: append([]string{}, a.Dialects...), LooksLike: []string{},
+		Shared: a.Shared, Back: []lookReturn{}, DenialsRenew: a.Renews,
+		Dialects: append([]string{}, a.Dialects...), LooksLike: []string{},
 		Told: append([]string{}, a.announced()...), Commands: append([]string{}, a.commands...),
 		Notes: append([]string{}, a.Notes...), Requests: len(a.Events),
 		Allowed: counted(a.Events, endpoint.Allowed), Denied: counted(a.Events, endpoint.Denied),
@@ -107,9 +110,10 @@ func (a *lookAnswer) facts() (facts [][2]string) {
 	add("endpoint", "%s", a.endpoint)
 	add("headers", "%s", cmp.Or(strings.Join(append(a.announced(), a.Dialects...), ", "), "none tells of a limit"))
 	passed := output.Plural(a.Passed, "request") + " passed in " + output.Duration(a.PassedIn)
-	if a.Denial == nil {
+	switch {
+	case a.Denial == nil && a.Passed > 0:
 		add("at once", "%s, and none was denied", passed)
-	} else {
+	case a.Denial != nil:
 		add("at once", "%s, and the next was denied", passed)
 		add("denial", "%s", a.denied())
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 	"github.com/limitctl/limitctl/cmd/internal/output"
@@ -81,9 +80,6 @@ func (v *verification) result() *Result {
 	if e.certain.UnderIfFree > 0 {
 		r.Notes = append(r.Notes, "Denied requests count as well: who goes on asking waits longer.")
 	}
-	if other := e.others(); other != "" {
-		r.Notes = append(r.Notes, "The answers fit "+other+".")
-	}
 	headers, dialects := e.headers()
 	r.Dialects = dialects
 	r.Checks = []Check{e.admitted(), e.denialStatus(), e.retryAfter(), headers, e.subjects(), e.recovery()}
@@ -93,28 +89,6 @@ func (v *verification) result() *Result {
 		}
 	}
 	return r
-}
-
-// others names limits of the same count and period that explain the answers, if this one does not.
-func (e *proof) others() string {
-	if e.certain.OverAdmitted+e.certain.UnderAdmitted == 0 {
-		return ""
-	}
-	var names []string
-	add := func(other store.Limit) {
-		limit, err := other.Normalize()
-		if err != nil || limit == e.limit {
-			return
-		}
-		if f := e.audit(&limit, e.keys, nil); f.OverAdmitted+f.UnderAdmitted == 0 {
-			names = append(names, limit.String())
-		}
-	}
-	for _, algorithm := range store.Algorithms() {
-		add(store.Limit{Algorithm: algorithm, Count: e.limit.Count, Period: e.limit.Period})
-	}
-	add(store.Limit{Algorithm: store.FixedWindow, Count: e.limit.Count, Period: e.limit.Period, FromFirst: true})
-	return strings.Join(names, ", or ")
 }
 
 // Overall is the verdict on the endpoint: Fail if a check failed, Pass if it was seen that the endpoint enforces its
@@ -134,15 +108,23 @@ func (r *Result) Enforced() bool {
 	return slices.ContainsFunc(r.Checks, func(c Check) bool { return c.Name == checkAdmitted && c.Verdict == Pass })
 }
 
-// Unanswered is the error of a probe that sent requests and got no answer to any of them, of whatever status; else nil.
+// Unanswered is the error of a probe that sent requests, none of which was admitted or denied; else nil.
 func Unanswered(events []Event) error {
-	if len(events) == 0 || slices.ContainsFunc(events, func(e Event) bool { return e.Err == nil }) {
+	if len(events) == 0 || slices.ContainsFunc(events, func(e Event) bool { return e.Outcome != endpoint.Failed }) {
 		return nil
 	}
 	if awaited := slices.IndexFunc(events, func(e Event) bool { return !isUnawaited(&e) }); awaited >= 0 {
-		return fmt.Errorf("no request was answered: %w", events[awaited].Err)
+		return fmt.Errorf("no request was answered: %w", failure(&events[awaited]))
 	}
 	return endpoint.NotAnswered(&endpoint.Answer{Reason: "no request was answered in the time of the probe"})
+}
+
+// failure is why a request was neither admitted nor denied.
+func failure(e *Event) error {
+	if e.Err != nil {
+		return e.Err
+	}
+	return endpoint.NotAnswered(&e.Answer)
 }
 
 // unasked says that all answers were the same one, which may come from something in front of the limit; empty if not.

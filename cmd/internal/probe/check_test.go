@@ -172,26 +172,6 @@ func TestLiesAreCaught(t *testing.T) {
 	}
 }
 
-// A limit that is kept, but of another algorithm, is named.
-func TestAnotherAlgorithmIsNamed(t *testing.T) {
-	for _, test := range []struct{ served, held string }{
-		{"fixed-window:10/10s,from=first", "sliding-log:10/10s"}, {"token-bucket:10/10s", "fixed-window:10/10s"},
-		{"sliding-log:10/10s", "token-bucket:10/10s"},
-	} {
-		r, err := hold(newServed(test.served, headers.DialectX, 5), test.held)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if notes := strings.Join(r.Notes, " "); !strings.Contains(notes, "The answers fit ") ||
-			!strings.Contains(notes, test.served) {
-			t.Errorf("%s held to %s: %q", test.served, test.held, notes)
-		}
-	}
-	if r, err := hold(newServed("sliding-log:10/10s", headers.DialectX, 5), "sliding-log:10/10s"); err != nil || len(r.Notes) > 0 {
-		t.Errorf("what is kept is told as another: %q, %v", r.Notes, err)
-	}
-}
-
 // Waits that are longer by chance, so that clients come back apart, are no failure. Those that are too long in one way
 // are, and so is one that is too short.
 func TestWaitsMayBeSpread(t *testing.T) {

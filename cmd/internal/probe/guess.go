@@ -1,8 +1,11 @@
 package probe
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 	"github.com/limitctl/limitctl/cmd/internal/probe/headers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -54,8 +57,10 @@ func (l *looker) guess() (limits []store.Limit) {
 	n, back := int64(l.seen.Passed), l.seen.Back
 	switch {
 	case len(back) == 0 || n == 0:
-		if told.Window > 0 {
+		if told.Window > 0 && n <= told.Count {
 			add(store.Limit{Algorithm: store.FixedWindow, Count: told.Count, Period: told.Window})
+		}
+		if told.Window > 0 {
 			add(store.Limit{Count: told.Count, Period: told.Window})
 		}
 	case int64(back[0].Units) <= n/2:
@@ -90,28 +95,120 @@ func (l *looker) guessWindow(told headers.Limit, add func(store.Limit)) {
 	add(store.Limit{Algorithm: store.FixedWindow, Count: n, Period: period})
 }
 
-// guessBucket adds limits that give back a few units at a time.
+// mostBuckets is how many buckets are offered.
+const mostBuckets = 2
+
+// guessBucket adds limits that give back a few units at a time: buckets, and sliding windows only if no bucket fits.
 func (l *looker) guessBucket(told headers.Limit, add func(store.Limit)) {
-	back := l.seen.Back
-	// A unit came back until the first return, and as many as were admitted then until the second.
-	each := reach{back[0].Least, back[0].Most + time.Millisecond}
-	if len(back) > 1 {
-		units := time.Duration(back[0].Units)
-		each = reach{back[1].After.Sub(back[0].By) / units, (back[1].By.Sub(back[0].After) + time.Millisecond) / units}
+	type fit struct {
+		limit store.Limit
+		rank  int
+		slack float64 // how far a refill is from contradicting the answers, as a part of it
 	}
-	each.low = max(each.low, 100*time.Microsecond)
-	n := max(1, int64(l.seen.Passed)-int64(l.seen.PassedIn/each.high)) // less what came back meanwhile
-	all := reach{each.low * time.Duration(n), each.high * time.Duration(n)}
-	if period := all.usual(told.Window); period > 0 {
-		add(store.Limit{Count: n, Period: period})
-		add(store.Limit{Algorithm: store.SlidingCounter, Count: n, Period: period})
-		return
+	n, back := int64(l.seen.Passed), l.seen.Back
+	var fits, others []fit
+	marks := l.marks()
+	offer := func(to *[]fit, limit store.Limit, each reach, rank int) {
+		one, size := limit.Period/time.Duration(limit.Count), max(limit.Count, limit.Burst)
+		if size > 5 && size%5 > 0 {
+			rank += 2 // people choose round numbers
+		}
+		*to = append(*to, fit{limit, rank, float64(min(one-each.low, each.high-one)) / float64(one)})
 	}
-	for _, period := range []time.Duration{time.Second, time.Minute, time.Hour} {
-		if count := int64(period / each.low); count > 0 && each.has(period/time.Duration(count)) {
-			add(store.Limit{Count: count, Period: period, Burst: n})
-			return
+	for size := int64(back[0].Units) + 1; size <= n; size++ {
+		each := refill(marks, size)
+		if each.low >= each.high {
+			continue
+		}
+		for _, period := range append([]time.Duration{told.Window}, usual...) {
+			if one := period / time.Duration(size); one > 0 && each.has(one) {
+				rank := map[bool]int{true: -4}[period == told.Window]
+				offer(&fits, store.Limit{Count: size, Period: period}, each, rank)
+			}
+		}
+		other := store.Limit{Count: 1, Period: each.period(0), Burst: size}
+		for _, period := range []time.Duration{time.Second, time.Minute, time.Hour} {
+			if count := int64(period / each.low); count > 0 && each.has(period/time.Duration(count)) {
+				other.Count, other.Period = count, period
+				break
+			}
+		}
+		offer(&others, other, each, 0)
+	}
+	if len(fits) == 0 {
+		fits = others
+	}
+	slices.SortStableFunc(fits, func(a, b fit) int { return cmp.Or(a.rank-b.rank, cmp.Compare(b.slack, a.slack)) })
+	for i, best := range fits {
+		if i < mostBuckets && !slices.ContainsFunc(fits[:i], func(f fit) bool { return f.limit == best.limit }) {
+			add(best.limit)
 		}
 	}
-	add(store.Limit{Count: 1, Period: each.period(0), Burst: n})
+	if len(fits) > 0 {
+		return
+	}
+	since := reach{back[0].After.Sub(l.first.Answered), back[0].By.Sub(l.first.Sent) + time.Millisecond}
+	if period := since.usual(told.Window); period > 0 {
+		add(store.Limit{Algorithm: store.SlidingLog, Count: n, Period: period})
+	}
+	if len(back) > 1 {
+		units := time.Duration(back[0].Units)
+		all := reach{back[1].After.Sub(back[0].By) * time.Duration(n) / units,
+			(back[1].By.Sub(back[0].After) + time.Millisecond) * time.Duration(n) / units}
+		if period := all.usual(told.Window); period > 0 {
+			add(store.Limit{Algorithm: store.SlidingCounter, Count: n, Period: period})
+		}
+	}
+}
+
+// mark is a denial, or an admission right before one, and how many had been admitted by then: at most, or at least.
+type mark struct {
+	denied   bool
+	since    time.Duration // the first admission, at least or at most
+	admitted int64
+}
+
+// marks returns what bounds the refill of a bucket.
+func (l *looker) marks() (marks []mark) {
+	admitted := func(is func(*Event) bool) (n int64) {
+		for i := range l.events {
+			if e := &l.events[i]; e.Subject == l.subject && e.Outcome == endpoint.Allowed && is(e) {
+				n++
+			}
+		}
+		return n
+	}
+	wasDenied := false
+	for i := len(l.events) - 1; i >= 0; i-- {
+		e := &l.events[i]
+		if e.Subject != l.subject {
+			continue
+		}
+		switch denied := e.Outcome == endpoint.Denied; {
+		case denied:
+			n := admitted(func(other *Event) bool { return other.Sent.Before(e.Answered) })
+			marks = append(marks, mark{true, e.Sent.Sub(l.first.Answered), n})
+		case e.Outcome == endpoint.Allowed && wasDenied:
+			n := admitted(func(other *Event) bool { return !other.Answered.After(e.Answered) })
+			marks = append(marks, mark{false, e.Answered.Sub(l.first.Sent) + time.Millisecond, n})
+		}
+		wasDenied = e.Outcome == endpoint.Denied
+	}
+	return marks
+}
+
+// refill is how long a unit takes in a bucket of a size that answers like that. It was full at the first request.
+func refill(marks []mark, size int64) reach {
+	each := reach{100 * time.Microsecond, 1 << 62}
+	for _, m := range marks {
+		switch more := time.Duration(m.admitted - size); {
+		case m.denied && more < 0: // it would have been admitted
+			return reach{}
+		case m.denied:
+			each.low = max(each.low, m.since/(more+1))
+		case more > 0:
+			each.high = min(each.high, m.since/more)
+		}
+	}
+	return each
 }

@@ -29,7 +29,7 @@ type Seen struct {
 	Shared *bool
 	// Back are the returns: each is when a denied subject was admitted again.
 	Back []Return
-	// Renews: denied requests kept the subject out, since it was admitted far sooner when it had not asked meanwhile.
+	// Renews: denied requests kept the subject out, since all came back far sooner when it had not asked meanwhile.
 	Renews bool
 	// LooksLike are limits that answer like that, the likeliest first.
 	LooksLike []store.Limit
@@ -62,7 +62,7 @@ const (
 	firstPause = 10 * time.Millisecond
 	// A pause is a part of the time since the first denial, and a greater one after the first sixth of the probe's time: each
 	// denied request may keep the subject out.
-	soonPart, laterPart, patience = 0.2, 0.5, 6
+	soonPart, laterPart, patience = 0.2, 0.4, 6
 	// mostReturns is how many returns are waited for.
 	mostReturns = 2
 )
@@ -82,14 +82,16 @@ func Look(ctx context.Context, config *Config) (*Seen, error) {
 	l.subject = l.session.subject()
 	err := l.look()
 	if errors.Is(err, errSpent) {
-		if l.seen.Denial != nil && l.seen.Passed > 0 && len(l.seen.Back) == 0 {
+		if l.seen.Denial != nil && l.seen.Passed > 0 && len(l.seen.Back) == 0 && isDenied(*l.last(l.subject)) {
 			l.note("nothing came back in %s", span(l.clock.Now().Sub(l.denied().Answered)))
 		}
 		err = nil
 	}
 	l.seen.Events = l.events
 	l.readHeaders()
-	l.seen.LooksLike = l.guess()
+	if l.seen.LooksLike = l.guess(); l.seen.Renews {
+		l.note("the lines assume that denied requests do not count, since no limit can say that they do")
+	}
 	return l.seen, err
 }
 
@@ -164,9 +166,15 @@ func denialOf(e *Event) *Denial {
 
 // awaitReturn sends requests now and then until the subject is admitted again, and then until it is denied.
 func (l *looker) awaitReturn() error {
+	if l.last(l.subject).Outcome != endpoint.Denied { // it came back while several requests were under way
+		if _, err := l.exhaust(l.subject, sequential); err != nil {
+			return err
+		}
+	}
 	last := *l.last(l.subject)
 	if last.Outcome != endpoint.Denied {
-		return nil
+		l.note("units came back too fast to be seen")
+		return errSpent
 	}
 	l.step(l.timeLeft(), "waiting until a request is admitted again")
 	begin, longest := last.Answered, time.Duration(0)
@@ -199,8 +207,10 @@ func (l *looker) awaitReturn() error {
 		back.Units += count(more, isAdmitted)
 		back.Open = !slices.ContainsFunc(more, isDenied)
 		if l.seen.Back = append(l.seen.Back, back); len(l.seen.Back) == 2 {
+			// A window is at most until its first return, and the next takes no less. A bucket gives back less.
 			first := l.seen.Back[0]
-			l.seen.Renews = back.By.Sub(first.By) < first.After.Sub(l.first.Sent)*2/3
+			l.seen.Renews = min(first.Units, back.Units) >= l.seen.Passed &&
+				back.By.Sub(first.After) < first.After.Sub(l.first.Answered)*9/10
 		}
 		return err
 	}

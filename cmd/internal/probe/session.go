@@ -241,10 +241,7 @@ func (s *session) add(events []Event) error {
 		if events[i].Outcome != endpoint.Failed {
 			s.failed = 0
 		} else if s.failed++; s.failed >= mostFailures {
-			if err := events[i].Err; err != nil {
-				return fmt.Errorf("%w: %w", errNoAnswers, err)
-			}
-			return fmt.Errorf("%w but with status %d", errNoAnswers, events[i].Status)
+			return fmt.Errorf("%w: %w", errNoAnswers, failure(&events[i]))
 		}
 	}
 	return nil
