@@ -42,8 +42,8 @@ override and reset what is chosen. These ask, keep a backup and write to the
 audit log as limitctl reset and limitctl override do.
 
 With --layout it shows the keys of other rate limiters, and marks those with
-defects with a ! (see limitctl doctor). You can reset them; they have no
-overrides and no denials.
+defects with a ! (limitctl inspect --layout names the defects). You can reset
+them; they have no overrides and no denials.
 
 It follows at most --max-keys keys and finds others with a slow scan, so it can
 stay open on a busy server. It shows how many of the keys it covers. It always

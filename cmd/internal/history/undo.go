@@ -34,7 +34,7 @@ type undoOptions struct {
 func NewUndoCmd(global *cli.Globals) *cobra.Command {
 	o := &undoOptions{Globals: global}
 	cmd := &cobra.Command{
-		Use:     "undo [RUN | FILE]",
+		Use:     "undo [RUN|FILE]",
 		Aliases: []string{"restore"},
 		Short:   "Bring back what a reset changed, list backups, and remove old ones",
 		Long: `Undo brings back what the last reset in this store changed, if this user made it

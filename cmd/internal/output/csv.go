@@ -1,10 +1,12 @@
 package output
 
 import (
+	"bufio"
 	"encoding/csv"
 	"errors"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -22,7 +24,8 @@ type csvWriter struct {
 
 // nameColumn is what a writer of [Names] writes: one column, and the same name once in a row.
 type nameColumn struct {
-	index int // -1 before the header
+	out   *bufio.Writer // that of the CSV writer
+	index int           // -1 before the header
 	last  string
 }
 
@@ -30,9 +33,10 @@ type nameColumn struct {
 var nameHeaders = []string{"key", "value", "id", "name"}
 
 func (p *Printer) newCSV(out io.Writer) *csvWriter {
-	w := &csvWriter{csv.NewWriter(out), &p.formulaCells, &p.hiddenCells, nil}
+	buffered := bufio.NewWriter(out) // which csv.NewWriter takes as it is
+	w := &csvWriter{csv.NewWriter(buffered), &p.formulaCells, &p.hiddenCells, nil}
 	if p.Format == Names {
-		w.names = &nameColumn{index: -1}
+		w.names = &nameColumn{out: buffered, index: -1}
 	}
 	return w
 }
@@ -76,7 +80,11 @@ func (w *csvWriter) writeName(record []string) error {
 	if w.names.last = name; !isText(name) {
 		*w.hidden++
 	}
-	return w.Write([]string{name})
+	if strings.Contains(name, "\n") { // a key of another limiter; its lines would be names of their own
+		name = strconv.Quote(name)
+	}
+	_, err := w.names.out.WriteString(name + "\n")
+	return err
 }
 
 // write writes a row.

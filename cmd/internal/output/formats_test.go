@@ -74,6 +74,16 @@ func TestFormulasAreCounted(t *testing.T) {
 	}
 }
 
+func TestNamesAreLines(t *testing.T) {
+	var b bytes.Buffer
+	p := Printer{Data: &b, Format: Names}
+	records := [][]string{{"n", "key"}, {"1", `a "b", c`}, {"2", `a "b", c`}, {"3", "x\nvictim\ny"}, {"4", "-z"}}
+	const want = "a \"b\", c\n\"x\\nvictim\\ny\"\n-z\n"
+	if err := p.Answer(answer{records: records}); err != nil || b.String() != want {
+		t.Errorf("%v, %q, want %q", err, b.String(), want)
+	}
+}
+
 func FuzzCSV(f *testing.F) {
 	for _, text := range hostiletext.Texts() {
 		f.Add(text, "-5")

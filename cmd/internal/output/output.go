@@ -22,7 +22,7 @@ const SchemaVersion = 1
 // Format is one of [Formats]; it is a flag's value. Empty means "table".
 type Format string
 
-// Names is the format of commands that list things: the name of each, a line. It is CSV of one column without a header.
+// Names is the format of commands that list things: the name of each, a line. One that has several lines is quoted.
 const Names Format = "name"
 
 // Formats returns the names of the formats that every answer has. Each has a [Format.Shape].

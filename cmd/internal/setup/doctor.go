@@ -40,13 +40,12 @@ func NewDoctorCmd(global *cli.Globals) *cobra.Command {
 		Short: "Examine the store and say what to fix",
 		Long: `Doctor checks the store as an expert would: whether it answers and how fast, its
 version, replicas, persistence, memory, eviction and clock, the rights of its
-user, and the keys under the prefix. It changes nothing. Each check is ✓ fine, ?
-not known, ! a warning or ✗ a problem. Warnings and problems come with advice.
+user, the keys under the prefix, and the denials and overrides in the store. It
+changes nothing. Each check is ✓ fine, ? not known, ! a warning or ✗ a problem.
+Warnings and problems come with advice.
 
-It looks at up to --scan-limit keys, and says if there are more. The biggest and
-the hottest of them come last. What else is in the server comes from a sample of
-at most 10,000 keys, or 1,000 of each master if there are many: the prefixes
-that take the most memory, and how much that is, estimated.
+It looks at up to --scan-limit keys under the prefix, names the biggest and the
+hottest of them, and says if there are more.
 
 Exit codes: 0 no problem; 1 a problem (✗), or with --fail-on warn a warning; 3
 the store cannot be reached; 4 the store refuses; 5 findings are missing,

@@ -121,6 +121,12 @@ func (d *Difference) base() string {
 // name is the metric for people. The unit is left to the values.
 func (d *Difference) name() string {
 	metric := d.figure.name()
+	switch metric { // the words of a run's audit, whose "units over" is least_over_admitted
+	case "over_admitted":
+		return "admitted while over"
+	case "under_admitted":
+		return "denied while under"
+	}
 	if strings.HasSuffix(metric, "_cpu") {
 		metric += " µs"
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/report"
@@ -11,6 +12,10 @@ import (
 
 // fact is a line of what was run.
 type fact struct{ Name, Value string }
+
+// Words are the words of the value. The page breaks a line between them, since a browser would also break it after the
+// first hyphen of a flag.
+func (f fact) Words() []string { return strings.Fields(f.Value) }
 
 // facts say what was run, where and by what. What all runs have in common is said once.
 // Their texts can be shown.

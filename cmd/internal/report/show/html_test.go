@@ -124,3 +124,11 @@ func TestRequestsOnThePage(t *testing.T) {
 		t.Errorf("%+v", p.Facts)
 	}
 }
+
+func TestTheCommandBreaksBetweenWords(t *testing.T) {
+	d := sample.OneRun()
+	d.Origin = &report.Origin{Command: "limitctl loadtest --threshold 'p99<5ms'"}
+	if page := pageOf(t, d); !bytes.Contains(page, []byte("<span>loadtest</span> <span>--threshold</span> ")) {
+		t.Errorf("%s", page)
+	}
+}
