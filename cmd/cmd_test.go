@@ -336,7 +336,7 @@ func TestAuditKeepsItsTimesAndCommandsWhole(t *testing.T) {
 		if _, err := time.Parse(time.DateTime, lines[1][:min(len(time.DateTime), len(lines[1]))]); err != nil {
 			t.Errorf("on %d columns the time is cut: %s", columns, lines[1])
 		}
-		const command = " override set tenant:acme:user:42:route:/orders --block --for 2h ("
+		const command = " block tenant:acme:user:42:route:/orders --for 2h ("
 		if said := strings.Join(strings.Fields(table), " "); !strings.Contains(said, command) {
 			t.Errorf("on %d columns the command is cut:\n%s", columns, table)
 		}

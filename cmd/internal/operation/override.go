@@ -39,7 +39,11 @@ func (r *Runner) SetOverride(ctx context.Context, plan *OverridePlan, observer O
 	}
 	wanted := plan.Override
 	wanted.By = r.User
-	entry := r.newEntry("override set", plan.Text)
+	command := "override set"
+	if wanted.Effect == store.OverrideBlock || wanted.Effect == store.OverrideExempt {
+		command = wanted.Effect.String() // these are commands of their own
+	}
+	entry := r.newEntry(command, plan.Text)
 	entry.Matched, entry.Reason = 1, wanted.Reason
 	var set *store.Override
 	question := fmt.Sprintf("Set this override for %s", output.Duration(plan.Lasts))

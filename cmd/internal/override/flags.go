@@ -30,11 +30,11 @@ func (o *effectOptions) addEffectFlags(cmd *cobra.Command) {
 		cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveKeepOrder))
 }
 
-// effect sets the effect of the override, and returns how a command line writes it.
+// effect sets the effect of the override, and returns how a command line writes it: nothing for block and exempt.
 func (o *effectOptions) effect(cmd *cobra.Command, override *store.Override) (text string, err error) {
 	if o.fixed == store.OverrideBlock || o.fixed == store.OverrideExempt {
 		override.Effect = o.fixed
-		return "--" + o.fixed.String(), nil
+		return "", nil
 	}
 	var given []string
 	for _, flag := range []string{"limit", "times", "add"} {

@@ -248,7 +248,7 @@ func (o *overrideSetOptions) plan(cmd *cobra.Command, args []string) (*overrideP
 	if err := override.Check(plan.Lasts); err != nil { // before the audit records the begin of a change
 		return nil, err
 	}
-	plan.Text = plan.selection.Text + " " + effect
+	plan.Text = strings.TrimSuffix(plan.selection.Text+" "+effect, " ")
 	if o.until != "" {
 		plan.Text += " " + shell.Command("--until", end.UTC().Format(time.RFC3339))
 	} else {
