@@ -71,7 +71,9 @@ type Override struct {
 func (e *Entry) MayHaveChanged() bool { return e.Outcome == Begun || e.Changed+e.Unknown > 0 }
 
 // CountsKeys reports whether the run counts keys, and not overrides.
-func (e *Entry) CountsKeys() bool { return !strings.HasPrefix(e.Command, "override ") }
+func (e *Entry) CountsKeys() bool {
+	return e.Command != "block" && e.Command != "exempt" && !strings.HasPrefix(e.Command, "override ")
+}
 
 // Document is the entry as JSON of an answer. For a run about overrides, how many keys it matched and changed is null.
 func (e *Entry) Document() any {
