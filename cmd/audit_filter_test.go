@@ -44,6 +44,7 @@ func TestTheAuditOfASubjectAUserAndATime(t *testing.T) {
 		{"tenant:other:user:1", []string{other, all}},
 		{"--by bob", []string{all}},
 		{"--since 02:00 --until 03:00", []string{undo, other}},
+		{"--since 03:00 --until 06:00", []string{other, all}}, // 06:00 is still to come
 		{"--until 02:59", []string{acme, undo}},
 		{"--until 1h", []string{acme, undo, other, all}},
 		{"--until 61m", []string{acme, undo, other}},

@@ -130,6 +130,9 @@ func (o *auditOptions) parse(cmd *cobra.Command, args []string) (err error) {
 	if o.to, err = o.instant("until", o.until); err != nil {
 		return err
 	}
+	if clock, is := cli.ParseInstant(o.until, o.from, true); is && o.to.Before(o.from) {
+		o.to = clock // 22:00 to 06:00, asked at 05:00: the last 06:00 was before that 22:00
+	}
 	if o.to.Before(o.from) {
 		return cli.Usagef("the time of --until, %s, is before that of --since, %s; nothing is between them",
 			o.to.Format(time.DateTime), o.from.Format(time.DateTime))
