@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -29,156 +28,133 @@ import (
 // [redistest.Patience], so that a lost answer does not hold up the test.
 const answers = 10 * time.Second
 
+// fewest is the count of version 0, so that the count of a limit says which version it is of.
+const fewest = 20
+
+// version is the configuration number n: the count of both limits says which it is.
+func version(n int64) []byte {
+	return fmt.Appendf(nil, "policies:\n  llm:\n    limits:\n      - {name: one, by: [team], limit: 'fixed-window:%d/%s'}\n"+
+		"      - {name: two, by: [team], limit: 'sliding-log:%d/1h'}\n", fewest+n, redistest.LongPeriod(), fewest+n)
+}
+
 // fleet are processes that follow one store while somebody publishes.
 type fleet struct {
-	t       *testing.T
+	*testing.T
 	open    func() store.Store
 	table   admin.ConfigTable // the publisher's
 	members []*member
-	random  *rand.Rand
-	book    book
-	sound   map[int64]bool // the versions without a mistake that were published
-	// versions is how many versions were published, and broken how many of them were broken.
-	versions, broken int
-
-	holding     sync.RWMutex // is locked while nobody takes
-	epoch       atomic.Int64 // names the teams
-	takes, errs atomic.Int64
+	sound   sync.Map     // the versions without a mistake that were published
+	holding sync.RWMutex // is locked while nobody takes
+	takes   atomic.Int64
 }
 
 // member is one process.
 type member struct {
 	name, cache string
-	recorder    *recorder
 	policies    *policyfile.Runtime
 	end         func()
 }
 
+// checked is the store of a process. Each take that reaches it is to be by one version, which is sound.
+type checked struct {
+	store.Store
+	f *fleet
+}
+
+func (c checked) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+	n := reqs[0].Limit.Count - fewest
+	if _, sound := c.f.sound.Load(n); len(reqs) != 2 || reqs[1].Limit.Count != fewest+n || !sound {
+		c.f.Errorf("%d limits decide, of version %d: %+v", len(reqs), n, reqs)
+	}
+	return c.Store.Decide(ctx, op, reqs, decisions)
+}
+
 // start starts a process.
 func (f *fleet) start(m *member) {
-	f.t.Helper()
+	f.Helper()
 	backend := f.open()
-	table, _ := admin.ConfigTableOf(backend)
-	m.policies = nil
-	m.recorder = &recorder{Store: backend, ConfigTable: table, book: &f.book, inForce: func() string {
-		if m.policies == nil {
-			return ""
-		}
-		return m.policies.File().Name
-	}}
-	recorded := store.Wrap(m.recorder, backend)
+	backend = store.Wrap(checked{backend, f}, backend)
 	var file *policyfile.File
 	var err error
 	f.until(m.name+" starts", func() bool {
-		file, err = policyfile.Follow(context.Background(), recorded,
-			policyfile.Published{Process: m.name, Cache: m.cache, Timeout: answers})
+		file, err = policyfile.Follow(context.Background(), backend, policyfile.Published{Process: m.name, Cache: m.cache, Timeout: answers})
 		if err != nil && !errors.Is(err, limiter.ErrUnavailable) {
-			f.t.Fatalf("%s does not start: %v", m.name, err)
+			f.Fatalf("%s does not start: %v", m.name, err)
 		}
 		return err == nil
 	})
-	if m.policies, err = policyfile.NewRuntime(file, recorded, limiter.Timeout(answers)); err != nil {
-		f.t.Fatal(err)
+	if m.policies, err = policyfile.NewRuntime(file, backend, limiter.Timeout(answers)); err != nil {
+		f.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { m.policies.Watch(ctx, 10*time.Millisecond, nil) })
-	for n := range 2 {
-		running.Go(func() { f.take(ctx, m, uint64(n)) })
-	}
+	running.Go(func() { f.take(ctx, m) })
 	m.end = func() {
 		cancel()
 		running.Wait()
 		m.policies.Close()
-		recorded.Close()
+		backend.Close()
 	}
 }
 
-// take takes as long as ctx lasts. A take that has begun goes on, so that its outcome is known.
-func (f *fleet) take(ctx context.Context, m *member, seed uint64) {
-	random := rand.New(rand.NewPCG(seed, 1))
+// take takes as long as ctx lasts. A take that has begun goes on.
+func (f *fleet) take(ctx context.Context, m *member) {
 	for ctx.Err() == nil {
 		f.holding.RLock()
-		team := fmt.Sprintf("team-%d-%d", f.epoch.Load(), random.IntN(10))
-		call, err := m.policies.Call("llm", policy.Attributes{"team": team}, 1)
-		if err == nil {
-			_, err = call.Limits.Take(context.Background(), call.Requests...)
-		}
+		_, err := m.policies.Take(context.Background(), "llm", policy.Attributes{"team": "all"}, 1)
 		f.holding.RUnlock()
 		switch {
 		case err == nil:
 			f.takes.Add(1)
-			continue
 		case !errors.Is(err, limiter.ErrUnavailable) && !errors.Is(err, limiter.ErrOutcomeUnknown) && !errors.Is(err, limiter.ErrRefused):
-			f.t.Errorf("%s: a take fails with %v", m.name, err)
+			f.Errorf("%s: a take fails with %v", m.name, err)
 			return
+		default:
+			time.Sleep(time.Millisecond) // a failover
 		}
-		f.errs.Add(1) // a failover
-		time.Sleep(time.Millisecond)
 	}
 }
 
 // change makes a change of what is published; without an answer of the store nothing is known.
-func (f *fleet) change(timeout time.Duration, make func(ctx context.Context, s *published.State) admin.ConfigChange) error {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+func (f *fleet) change(make func(s *published.State) admin.ConfigChange) error {
+	ctx, cancel := context.WithTimeout(context.Background(), answers)
 	defer cancel()
 	s, err := published.Read(ctx, f.table)
 	if err != nil && (s == nil || s.Was == "") {
 		return err
 	}
-	done, err := f.table.PublishConfig(ctx, make(ctx, s))
-	if done {
-		f.versions++
-	}
+	_, err = f.table.PublishConfig(ctx, make(s))
 	return err
 }
 
-// next publishes the version of a number.
-func (f *fleet) next(n int64, reason string) func(context.Context, *published.State) admin.ConfigChange {
-	f.sound[n] = true
-	return func(_ context.Context, s *published.State) admin.ConfigChange {
-		return s.Next(&published.Version{By: "anna", Reason: reason, Text: []byte(version(n))})
+// publish publishes version n; every third one is broken.
+func (f *fleet) publish(n int64) error {
+	v := &published.Version{By: "anna", Reason: "a test", Text: version(n)}
+	if n%3 == 0 {
+		v.Text = []byte(strings.Replace(string(v.Text), "limit:", "limt:", 1))
+	} else {
+		f.sound.Store(n, true)
 	}
-}
-
-// step does something that people do.
-func (f *fleet) step(n int64) {
-	v := &published.Version{By: "anna", Reason: "a test", Text: []byte(version(n))}
-	do := f.random.IntN(8)
-	before := f.versions
-	err := f.change(time.Second, func(ctx context.Context, s *published.State) admin.ConfigChange {
-		switch {
-		case do == 0:
-			v.Text = []byte(strings.Replace(version(n), "limit:", "limt:", 1))
-			return s.Next(v)
-		case do == 1: // a record that no publisher wrote
-			c := s.Next(v)
-			c.Record = "spoilt"
-			return c
-		case do == 2 && s.Before() > 0: // which may have a mistake
-			if old, err := s.Fetch(ctx, f.table, s.Before()); err == nil {
-				return s.Next(&published.Version{By: "anna", Reason: "back", Of: old.Number, Text: old.Text})
-			}
+	return f.change(func(s *published.State) admin.ConfigChange {
+		change := s.Next(v)
+		if n%6 == 0 {
+			change.Record = "spoilt" // which no publisher wrote
 		}
-		return f.next(n, "a test")(ctx, s)
+		return change
 	})
-	if err == nil && do <= 1 && f.versions > before {
-		f.broken++
-	}
 }
 
-// settled waits until each process has what the store says is in force, and returns how long it took.
-func (f *fleet) settled(what string) time.Duration {
-	f.t.Helper()
-	var missing string
-	begun := time.Now()
-	for ; time.Since(begun) < redistest.Patience; time.Sleep(10 * time.Millisecond) {
+// settled waits until each process reports that it has in force what the store says.
+func (f *fleet) settled() {
+	f.Helper()
+	f.until("all have the last version", func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
 		s, err := published.Read(ctx, f.table)
 		processes, err2 := published.Processes(ctx, f.table)
-		cancel()
-		if missing = fmt.Sprint(err, err2); errors.Join(err, err2) != nil {
-			continue
+		if errors.Join(err, err2) != nil {
+			return false
 		}
 		names := map[string]bool{}
 		for _, p := range processes {
@@ -186,223 +162,82 @@ func (f *fleet) settled(what string) time.Duration {
 				names[p.Name] = true
 			}
 		}
-		if missing = fmt.Sprintf("%+v is in force, and there are %+v", s.Head, processes); len(names) == len(f.members) {
-			return time.Since(begun)
-		}
-	}
-	f.t.Fatalf("%s: %s", what, missing)
-	return 0
-}
-
-// publishLast publishes a version while the store is quiet. Each process has it in force at the end of the first look that begins
-// afterwards, so a process that looks once a second has it within two.
-func (f *fleet) publishLast(n int64) {
-	f.t.Helper()
-	if err := f.change(redistest.Patience, f.next(n, "the last")); err != nil {
-		f.t.Fatal(err)
-	}
-	before := make([]int, len(f.members))
-	for i, m := range f.members {
-		before[i] = m.recorder.looked()
-	}
-	took := f.settled("after the last version")
-	s, err := published.Read(f.t.Context(), f.table)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	name := fmt.Sprintf("published version %d", s.Head.Version)
-	for i, m := range f.members {
-		f.until(m.name+" looks again", func() bool {
-			looks := m.recorder.from(before[i])
-			for k := range looks {
-				if k == 0 || looks[k-1].failed {
-					continue
-				}
-				if looks[k].inForce != name {
-					f.t.Fatalf("after look %d of %s, %s is in force, want %s", k, m.name, looks[k].inForce, name)
-				}
-				return true
-			}
-			return false
-		})
-	}
-	f.t.Logf("all processes, which look every 10ms, report the last version after %v", took.Round(time.Millisecond))
+		return len(names) == len(f.members)
+	})
 }
 
 // until waits until something is so.
 func (f *fleet) until(what string, is func() bool) {
-	f.t.Helper()
-	for begun := time.Now(); !is() && !f.t.Failed(); time.Sleep(time.Millisecond) {
+	f.Helper()
+	for begun := time.Now(); !is() && !f.Failed(); time.Sleep(time.Millisecond) {
 		if time.Since(begun) > redistest.Patience {
-			f.t.Fatalf("it does not happen: %s", what)
+			f.Fatalf("it does not happen: %s", what)
 		}
 	}
 }
 
-// used returns what a team has in use of the first limit.
-func (f *fleet) used(team string) int64 {
-	f.t.Helper()
-	call, err := f.members[0].policies.Call("llm", policy.Attributes{"team": team}, 1)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	decisions, err := call.Limits.Peek(context.Background(), call.Requests...)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return decisions.At(0).Used
-}
-
-// servers are the Redis of a fleet.
-type servers struct {
-	client func() redis.UniversalClient
-	// fail makes a master fail over, the first time the one of the configurations, which crashes: hold keeps takes away while it
-	// does, so that all of them are on its replica. do is done before the replica has taken over.
-	fail func(t *testing.T, time int, hold sync.Locker, do func())
-}
-
-func sentinels(t *testing.T) servers {
-	sentinel := redistest.StartSentinel(t)
-	return servers{
-		client: func() redis.UniversalClient {
-			return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: sentinel.Addrs(),
-				MaxRetries: -1, DisableIdentity: true, ReadTimeout: answers})
-		},
-		fail: func(t *testing.T, time int, hold sync.Locker, do func()) {
-			if time > 0 {
-				return // there is one replica
-			}
-			hold.Lock()
-			old, err := sentinel.KillMaster()
-			hold.Unlock()
-			if do(); err == nil {
-				err = sentinel.WaitFailover(old)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		},
-	}
-}
-
-func cluster(t *testing.T) servers {
-	c := redistest.StartClusterWithReplicas(t)
-	slot, err := c.SlotOf("rl!{config}:head")
-	if err != nil {
-		t.Fatal(err)
-	}
-	owner, err := c.Owner(slot)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return servers{
-		client: func() redis.UniversalClient {
-			return redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs(), MaxRetries: -1, DisableIdentity: true,
-				ReadTimeout: answers})
-		},
-		fail: func(t *testing.T, time int, hold sync.Locker, do func()) {
-			if time > 0 { // in order, the next master, while takes go on
-				do()
-				if err := c.Failover((owner + time) % len(c.Masters)); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			hold.Lock()
-			err := c.KillMaster(owner)
-			hold.Unlock()
-			if do(); err == nil {
-				err = c.Failover(owner)
-			}
-			if err == nil {
-				err = c.Replicas[owner].Restart()
-			}
-			if err = errors.Join(err, c.WaitUsable()); err != nil {
-				t.Fatal(err)
-			}
-		},
-	}
-}
-
-// While somebody publishes fifty versions, good and broken ones, processes restart and masters fail over, each take
-// is decided by one sound version alone, exactly as a model of that version decides. Afterwards all processes have the
-// last version, and a rollback loses nothing that was used.
+// While somebody publishes versions, good and broken ones, processes restart and the master fails over, each take is decided by
+// one sound version alone. Afterwards all processes have the last version, and a rollback loses nothing that was used.
 func TestAFleetDecidesByOneVersionAtATime(t *testing.T) {
-	tier.Full(t, "four processes follow what is published through failovers, which takes half a minute")
-	t.Run("Cluster", func(t *testing.T) { testAFleet(t, cluster(t)) })
-	t.Run("Sentinel", func(t *testing.T) { testAFleet(t, sentinels(t)) })
-}
-
-func testAFleet(t *testing.T, servers servers) {
-	f := &fleet{t: t, random: rand.New(rand.NewPCG(1, 2)), book: book{unknown: map[string]bool{}}, sound: map[int64]bool{}}
-	f.open = func() store.Store {
-		backend, err := redisstore.New(servers.client())
+	tier.Full(t, "processes follow what is published through a failover")
+	t.Parallel()
+	sentinel := redistest.StartSentinel(t)
+	f := &fleet{T: t, open: func() store.Store {
+		backend, err := redisstore.New(redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redistest.MasterName,
+			SentinelAddrs: sentinel.Addrs(), MaxRetries: -1, DisableIdentity: true, ReadTimeout: answers}))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return backend
-	}
+	}}
 	publisher := f.open()
 	defer publisher.Close()
 	f.table, _ = admin.ConfigTableOf(publisher)
-	if err := f.change(redistest.Patience, f.next(1, "first")); err != nil {
-		t.Fatal(err)
-	}
-	for i := range 4 {
+	f.until("the first is published", func() bool { return f.publish(1) == nil })
+	for i := range 3 {
 		m := &member{name: fmt.Sprint("checkout-", i), cache: filepath.Join(t.TempDir(), "kept")}
 		f.members = append(f.members, m)
 		f.start(m)
 		defer func() { m.end() }()
 	}
-	const versions = 50
-	failures, n := 0, int64(1)
-	step := func() { n++; f.step(n) }
-	for steps := 1; f.versions < versions && !t.Failed(); steps++ {
-		if f.versions > versions/3*(failures+1) && failures < 2 {
-			f.epoch.Add(1)
-			servers.fail(t, failures, &f.holding, func() {
-				for range 5 { // meanwhile somebody goes on
-					step()
-				}
-			})
-			failures++
-			f.epoch.Add(1)
+	for n := int64(2); n < 20; n++ {
+		if n == 10 {
+			f.holding.Lock()
+			old, err := sentinel.KillMaster()
+			f.holding.Unlock()
+			if err == nil {
+				f.publish(11) // which nobody answers
+				err = sentinel.WaitFailover(old)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
 		}
-		step()
-		if steps%7 == 0 {
-			m := f.members[f.random.IntN(len(f.members))]
+		f.publish(n)
+		if n%5 == 0 {
+			m := f.members[n/5%3]
 			m.end()
 			f.start(m)
-			f.epoch.Add(1)
 		}
-		target := f.takes.Load() + 200
+		target := f.takes.Load() + 100
 		f.until("takes go on", func() bool { return f.takes.Load() >= target })
 	}
-	f.publishLast(1000)
+	f.until("the last is published", func() bool { return f.publish(1000) == nil })
+	f.settled()
 
-	// A rollback keeps what was used.
-	call, err := f.members[0].policies.Call("llm", policy.Attributes{"team": "alone"}, 5)
-	if err == nil {
-		_, err = call.Limits.Take(t.Context(), call.Requests...)
-	}
-	if err != nil {
+	policies, alone := f.members[0].policies, policy.Attributes{"team": "alone"}
+	if _, err := policies.Take(t.Context(), "llm", alone, 5); err != nil {
 		t.Fatal(err)
 	}
-	err = f.change(redistest.Patience, func(_ context.Context, s *published.State) admin.ConfigChange {
-		return s.Next(&published.Version{By: "anna", Reason: "back", Of: s.Head.Version, Text: []byte(version(1000))})
+	err := f.change(func(s *published.State) admin.ConfigChange {
+		return s.Next(&published.Version{By: "anna", Reason: "back", Of: 1, Text: version(1)})
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.settled("rolled back")
-	if used := f.used("alone"); used != 5 {
-		t.Errorf("after a rollback %d are in use, want 5", used)
-	}
-	f.holding.Lock()
-	defer f.holding.Unlock()
-	a := f.book.audit(t, f.sound)
-	t.Logf("%d versions, %d of them broken; %d takes and %d errors; audited: %+v", f.versions, f.broken, f.takes.Load(), f.errs.Load(), a)
-	if a.takes == 0 || a.denied == 0 || f.broken == 0 {
-		t.Error("the audit has not seen everything")
+	f.settled()
+	d, err := policies.Take(t.Context(), "llm", alone, 1)
+	if err != nil || d.At(0).Used != 6 || d.At(0).Remaining != fewest+1-6 {
+		t.Errorf("after a rollback: %+v, %v", d, err)
 	}
 }
