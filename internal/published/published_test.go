@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,23 +12,16 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// random is a text that does not compress.
-func random(size int) []byte {
-	text := make([]byte, size)
-	source := rand.NewChaCha8([32]byte{})
-	source.Read(text)
-	return text
-}
-
 // The latest versions are kept, at most 50 and at most so many bytes; the one before is always kept beside the new one.
 func TestVersionsAreBounded(t *testing.T) {
-	for name, test := range map[string]struct {
-		size, kept int
-	}{"small": {100, admin.ConfigVersionsKept}, "large": {configfile.MaxSize, 7}} {
+	for name, test := range map[string]struct{ size, published, kept int }{
+		"small": {100, 60, admin.ConfigVersionsKept}, "large": {configfile.MaxSize, 9, 7},
+	} {
 		t.Run(name, func(t *testing.T) {
 			table := newTable()
-			text := random(test.size)
-			for i := range 60 {
+			text := make([]byte, test.size)
+			rand.NewChaCha8([32]byte{}).Read(text) // which does not compress
+			for i := range test.published {
 				text[0] = byte(i)
 				table.publish(t, text)
 				bytes := 0
@@ -42,12 +33,12 @@ func TestVersionsAreBounded(t *testing.T) {
 				}
 			}
 			s, err := Read(t.Context(), table)
-			if err != nil || len(s.Lines) != 60 {
+			if err != nil || len(s.Lines) != test.published {
 				t.Fatal(len(s.Lines), err)
 			}
-			for number := int64(1); number <= 60; number++ {
+			for number := int64(1); number <= int64(test.published); number++ {
 				v, err := s.Fetch(t.Context(), table, number)
-				if kept := number > 60-int64(test.kept); kept != (err == nil) || kept != s.Kept(number) || kept && v.Number != number ||
+				if kept := number > int64(test.published-test.kept); kept != (err == nil) || kept != s.Kept(number) || kept && v.Number != number ||
 					!kept && !errors.Is(err, store.ErrInvalid) {
 					t.Errorf("version %d: %v", number, err)
 				}
@@ -107,52 +98,15 @@ func TestWhatIsPublished(t *testing.T) {
 	}
 }
 
-// Each good file with policies of the tests of configurations can be published.
-func TestGoodFilesArePublished(t *testing.T) {
-	files, err := filepath.Glob("../configfile/testdata/good/*.yaml")
-	if err != nil || len(files) < 5 {
-		t.Fatal(files, err)
-	}
-	published := 0
-	for _, path := range files {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(string(data), "policies:") {
-			continue // there is nothing to publish
-		}
-		text, err := TextOf(path, data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		published++
-		if _, err := Parse(path, text); err != nil {
-			t.Errorf("%s: %v", path, err)
-		}
-	}
-	if published < 5 {
-		t.Errorf("only %d of %d files can be published", published, len(files))
-	}
-}
-
-// A record that anybody may have written is read in bounded memory, and never panics.
-func FuzzVersion(f *testing.F) {
+// A record and a head, which anybody may have written, are read in bounded memory, and never panic.
+func FuzzRecords(f *testing.F) {
 	f.Add(Version{Number: 1, Text: limited(1)}.Record())
-	f.Add("{}\n")
+	f.Add(Head{Version: 2, Oldest: 1, Hash: Hash(nil)}.Text())
 	f.Fuzz(func(t *testing.T, record string) {
-		v, err := readVersion(record)
-		if err == nil && (v.Number < 1 || len(v.Text) > configfile.MaxSize || v.Hash != Hash(v.Text)) {
+		if v, err := readVersion(record); err == nil && (v.Number < 1 || len(v.Text) > configfile.MaxSize || v.Hash != Hash(v.Text)) {
 			t.Errorf("%+v", v)
 		}
-	})
-}
-
-// Neither does a head.
-func FuzzHead(f *testing.F) {
-	f.Add(Head{Version: 2, Oldest: 1, Hash: Hash(nil)}.Text())
-	f.Fuzz(func(t *testing.T, text string) {
-		if h, err := readHead(text); err == nil {
+		if h, err := readHead(record); err == nil {
 			if again, err := readHead(h.Text()); err != nil || again != h {
 				t.Errorf("%+v becomes %+v, %v", h, again, err)
 			}

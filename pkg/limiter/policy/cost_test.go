@@ -21,41 +21,16 @@ func llm() *Policy {
 	}}
 }
 
-func TestEachLimitHasItsCost(t *testing.T) {
-	p, red := llm(), Attributes{"team": "red"}
-	costs := []FieldCost{{"bytes", 512}, {"tokens", 4000}}
-	want := fmt.Sprint([]int64{1, 4000, 7, 4000, 512})
-	for name, ask := range map[string]func() ([]store.Request, error){
-		"policy": func() ([]store.Request, error) { return p.Requests(red, 7, costs...) },
-		"prepared": func() ([]store.Request, error) {
-			reqs, _, err := p.Prepare().AppendRequests(nil, nil, red, 7, costs...)
-			return reqs, err
-		},
-	} {
-		reqs, err := ask()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []int64
-		for _, r := range reqs {
-			got = append(got, r.Cost)
-		}
-		if fmt.Sprint(got) != want {
-			t.Errorf("%s: the costs are %v, not %s", name, got, want)
-		}
-	}
-}
-
-// An error about a cost names it, with a prepared policy and with one that is not.
-func TestWrongCosts(t *testing.T) {
+// Each limit has its cost, and an error about a cost names it, with a prepared policy and with one that is not.
+func TestCosts(t *testing.T) {
 	tokens, bytes := FieldCost{"tokens", 1}, FieldCost{"bytes", 1}
 	for _, test := range []struct {
 		costs []FieldCost
-		want  string
+		want  string // the error, or the costs of the limits
 	}{
-		{[]FieldCost{tokens, bytes}, ""},
-		{[]FieldCost{{"tokens", 0}, bytes}, ""},
-		{[]FieldCost{{"tokens", store.MaxCount}, bytes}, ""},
+		{[]FieldCost{{"bytes", 512}, {"tokens", 4000}}, "[1 4000 7 4000 512]"},
+		{[]FieldCost{{"tokens", 0}, bytes}, "[1 0 7 0 1]"},
+		{[]FieldCost{{"tokens", store.MaxCount}, bytes}, "[1 1000000000 7 1000000000 1]"},
 		{nil, `policy "llm" needs the cost tokens; add tokens=UNITS to the costs`},
 		{[]FieldCost{tokens}, `policy "llm" needs the cost bytes; add bytes=UNITS to the costs`},
 		{[]FieldCost{tokens, bytes, tokens}, `cost "tokens" is given twice; keep one`},
@@ -65,12 +40,20 @@ func TestWrongCosts(t *testing.T) {
 		{[]FieldCost{{"tokens", -1}, bytes}, `cost tokens is -1; it must be a whole number from 0 to 1000000000`},
 		{[]FieldCost{{"tokens", store.MaxCount + 1}, bytes}, `cost tokens is 1000000001; it must be a whole number from 0 to 1000000000`},
 	} {
-		_, err := llm().Requests(Attributes{"team": "red"}, 1, test.costs...)
-		_, _, prepared := llm().Prepare().AppendRequests(nil, nil, Attributes{"team": "red"}, 1, test.costs...)
-		if fmt.Sprint(err) != fmt.Sprint(prepared) {
-			t.Errorf("%v: %v, and prepared %v", test.costs, err, prepared)
+		reqs, err := llm().Requests(Attributes{"team": "red"}, 7, test.costs...)
+		prepared, _, preparedErr := llm().Prepare().AppendRequests(nil, nil, Attributes{"team": "red"}, 7, test.costs...)
+		if fmt.Sprint(err, reqs) != fmt.Sprint(preparedErr, prepared) {
+			t.Errorf("%v: %v, %v, and prepared %v, %v", test.costs, reqs, err, prepared, preparedErr)
 		}
-		if got := textOf(err); got != test.want || err != nil && !errors.Is(err, store.ErrInvalid) {
+		got := textOf(err)
+		if err == nil {
+			var costs []int64
+			for _, r := range reqs {
+				costs = append(costs, r.Cost)
+			}
+			got = fmt.Sprint(costs)
+		}
+		if got != test.want || err != nil && !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%v: %q, not %q", test.costs, got, test.want)
 		}
 	}

@@ -99,23 +99,6 @@ func TestKeysAreUnambiguous(t *testing.T) {
 	})
 }
 
-// Values differ only in where one ends and the next begins.
-func TestWhereOneValueEnds(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		text := value().Draw(t, "text")
-		p := &Policy{Name: "p", HashBy: []string{"a"}[:rapid.IntRange(0, 1).Draw(t, "hashed")]}
-		l := &Limit{Name: "l", By: []string{"a", "b"}}
-		seen := map[store.Key]int{}
-		for i := 1; i < len(text); i++ {
-			key := p.Key(l, Attributes{"a": text[:i], "b": text[i:]})
-			if j, is := seen[key]; is {
-				t.Fatalf("%q cut at %d and at %d has the key %q", text, j, i, key)
-			}
-			seen[key] = i
-		}
-	})
-}
-
 func TestKey(t *testing.T) {
 	for _, test := range []struct {
 		by, hashBy []string
@@ -143,28 +126,6 @@ func TestKey(t *testing.T) {
 			t.Errorf("%v by %v is %q, not %q", test.attributes, test.by, got, test.want)
 		}
 	}
-}
-
-// An IPv6 address in the last place is written as it is.
-func TestIPv6StaysReadable(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		groups := make([]string, 8)
-		for i := range groups {
-			groups[i] = fmt.Sprintf("%x", rapid.Uint16().Draw(t, "group"))
-		}
-		from := rapid.IntRange(0, 7).Draw(t, "from")
-		to := rapid.IntRange(from+1, 8).Draw(t, "to")
-		address := strings.Join(groups[:from], ":") + "::" + strings.Join(groups[to:], ":")
-		if rapid.Bool().Draw(t, "whole") {
-			address = strings.Join(groups, ":")
-		}
-		attributes := Attributes{"user": value().Draw(t, "user"), "ip": address}
-		p := &Policy{Name: "p", HashBy: []string{"user"}[:rapid.IntRange(0, 1).Draw(t, "hashed")]}
-		key := p.Key(&Limit{Name: "l", By: []string{"user", "ip"}}, attributes)
-		if !strings.HasSuffix(key.Subject, ":ip:"+address) && !strings.HasSuffix(key.Name, ":ip:"+address) {
-			t.Fatalf("%s is written %q", address, key)
-		}
-	})
 }
 
 func TestParseKeyOfOthers(t *testing.T) {

@@ -80,24 +80,3 @@ func TestPreparedAllocatesSubjectsOnly(t *testing.T) {
 		t.Errorf("%v allocations, want 2", n)
 	}
 }
-
-func BenchmarkRequests(b *testing.B) {
-	p := &Policy{Name: "login", Limits: []Limit{
-		{Name: "minute", By: []string{"ip"}, Limit: store.Limit{Count: 1, Period: time.Minute}},
-		{Name: "user", By: []string{"user"}, Limit: store.Limit{Count: 1, Period: time.Hour}},
-	}}
-	attributes := Attributes{"ip": "203.0.113.9", "user": "a"}
-	b.Run("policy", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			p.RequestsWithExceptions(attributes, 1)
-		}
-	})
-	b.Run("prepared", func(b *testing.B) {
-		b.ReportAllocs()
-		prepared, reqs, overrides := p.Prepare(), make([]store.Request, 0, 2), make([]int, 0, 2)
-		for b.Loop() {
-			prepared.AppendRequests(reqs, overrides, attributes, 1)
-		}
-	})
-}

@@ -162,27 +162,6 @@ func wholeSelection(t *rapid.T, known []*Policy, pool []string) *Selection {
 	return s
 }
 
-// An address is written with its colons in the last place and without them elsewhere; a scan for it finds both.
-func TestQueryOfAnAddress(t *testing.T) {
-	limit := store.Limit{Count: 10, Period: time.Hour}
-	p := &Policy{Name: "api", Limits: []Limit{{Name: "ip", By: []string{"ip"}, Limit: limit},
-		{Name: "both", By: []string{"ip", "user"}, Limit: limit}}}
-	name, err := store.ExactPattern("api")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := Selection{Policies: name, Attributes: Attributes{"ip": "2001:db8::7"}}
-	q, err := s.Query([]*Policy{p})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range p.Limits {
-		if key := p.Key(&p.Limits[i], Attributes{"ip": "2001:db8::7", "user": "7"}); !q.Selects(key) {
-			t.Errorf("%+v does not find %s", q, key)
-		}
-	}
-}
-
 // A glob as the policy finds keys of an earlier configuration, since the current configuration then does not narrow
 // the search.
 func TestQueryOfAnEarlierConfiguration(t *testing.T) {

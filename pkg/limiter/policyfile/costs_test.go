@@ -2,12 +2,9 @@ package policyfile_test
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
@@ -19,8 +16,8 @@ const llm = `
 policies:
   llm:
     limits:
-      - {name: requests, by: [team], limit: 2/1m, cost: 1}
-      - {name: tokens, by: [team], limit: 1000/1m, cost: tokens}
+      - {name: requests, by: [team], limit: 2/366d, cost: 1}
+      - {name: tokens, by: [team], limit: 1000/366d, cost: tokens}
 `
 
 func tokens(n int64) policy.FieldCost { return policy.FieldCost{Field: "tokens", Units: n} }
@@ -31,8 +28,7 @@ func TestARuntimeTakesTheCostOfEachLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	now := time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)
-	policies, err := policyfile.NewRuntime(file, memorystore.New(memorystore.WithClock(func() time.Time { return now })))
+	policies, err := policyfile.NewRuntime(file, memorystore.New())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,24 +73,14 @@ func TestARuntimeTakesTheCostOfEachLimit(t *testing.T) {
 // A reservation is settled with the costs of the policy that made it, even if a reload has changed the order of the
 // limits.
 func TestAReloadBetweenReservingAndSettling(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "limitctl.yaml")
-	write := func(text string) {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(llm)
-	file, err := policyfile.Load(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	now := time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)
-	policies, err := policyfile.NewRuntime(file, memorystore.New(memorystore.WithClock(func() time.Time { return now })))
+	f := newWritten(t, llm)
+	policies, err := f.open(memorystore.New())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer policies.Close()
-	call, err := policies.Call("llm", policy.Attributes{"team": "red"}, 1, tokens(900))
+	red := policy.Attributes{"team": "red"}
+	call, err := policies.Call("llm", red, 1, tokens(900))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +90,7 @@ func TestAReloadBetweenReservingAndSettling(t *testing.T) {
 	}
 	lines := strings.Split(llm, "\n")
 	lines[4], lines[5] = lines[5], lines[4]
-	write(strings.Join(lines, "\n"))
+	f.write(strings.Join(lines, "\n"))
 	if err := policies.Reload(); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +101,7 @@ func TestAReloadBetweenReservingAndSettling(t *testing.T) {
 	if err := r.Settle(t.Context(), costs...); err != nil {
 		t.Fatal(err)
 	}
-	d, err := policies.Take(t.Context(), "llm", policy.Attributes{"team": "red"}, 1, tokens(1))
+	d, err := policies.Take(t.Context(), "llm", red, 1, tokens(1))
 	if err != nil || d.At(0).Used != 251 || d.At(1).Used != 2 {
 		t.Errorf("%+v, %v; want 251 tokens and 2 requests in use", d, err)
 	}

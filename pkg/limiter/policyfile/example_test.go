@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
@@ -69,52 +67,4 @@ func ExampleParse() {
 	// > 4 |       - {name: ip, by: [ip], limt: 10/1m}
 	//                                    ^
 	// the first is in line 4
-}
-
-// A service reloads a changed file while it runs, and keeps the old one if the new one has a mistake.
-func ExampleRuntime_Reload() {
-	directory, err := os.MkdirTemp("", "policyfile")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer os.RemoveAll(directory)
-	path := filepath.Join(directory, "limitctl.yaml")
-	write := func(limit string) {
-		text := "policies: {api: {limits: [{name: user, by: [user], limit: " + limit + "}]}}\n"
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			fmt.Println(err)
-		}
-	}
-
-	write("10/1m")
-	file, err := policyfile.Load(path)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	policies, err := policyfile.NewRuntime(file, memorystore.New())
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer policies.Close()
-	show := func() { fmt.Println(policies.File().Policies[0].Limits[0].Limit) }
-	reload := func() { // such as on SIGHUP; Runtime.Watch does it by itself
-		if err := policies.Reload(); err != nil {
-			fmt.Println("the limits stay as they are")
-		}
-	}
-	show()
-	write("20/1m")
-	reload()
-	show()
-	write("twenty")
-	reload()
-	show()
-	// Output:
-	// token-bucket:10/1m
-	// token-bucket:20/1m
-	// the limits stay as they are
-	// token-bucket:20/1m
 }

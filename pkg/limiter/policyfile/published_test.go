@@ -12,14 +12,12 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/published"
-	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/policyfile"
-	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -270,57 +268,43 @@ const (
 // A head with a version under trial is read as its version in force, with one warning. What is published next, a file or an
 // earlier version, is written without the trial, and takes the version that was tried away.
 func TestAHeadWithATrialIsReadAsItsVersionInForce(t *testing.T) {
-	for name, open := range map[string]func(t *testing.T) store.Store{
-		"file": func(t *testing.T) store.Store { return openFile(t) },
-		"Redis": func(t *testing.T) store.Store {
-			backend, err := redisstore.New(redistest.Start(t).Client())
-			if err != nil {
-				t.Fatal(err)
-			}
-			return backend
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			backend := open(t)
-			table, _ := admin.ConfigTableOf(backend)
-			publish(t, backend, pair("1000"))
-			s, err := published.Read(t.Context(), table)
-			if err != nil {
-				t.Fatal(err)
-			}
-			tried := published.Version{Number: 2, By: "anna", Reason: "a trial", Text: []byte(pair("5"))}
-			hash := published.Hash(tried.Text)
-			head := fmt.Sprintf(triedHead, s.Head.Hash, hash)
-			done, err := table.PublishConfig(t.Context(), admin.ConfigChange{Was: s.Was, Head: head, Version: 2, Record: tried.Record(),
-				Line: fmt.Sprintf(triedLine, hash)})
-			if err != nil || !done {
-				t.Fatal(done, err)
-			}
-			policies := follow(t, backend, backend, policyfile.Published{})
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			var told []string
-			policies.Watch(ctx, time.Millisecond, func(err error) {
-				if err == nil { // the next version
-					cancel()
-					return
-				}
-				told = append(told, err.Error())
-				if limit := policies.File().Policies[0].Limits[0].Limit.String(); limit != "token-bucket:1000/1h" {
-					t.Errorf("%s is in force", limit)
-				}
-				publish(t, backend, pair("7"))
-			})
-			if len(told) != 1 || told[0] != "version 2, which an older limitctl tried beside version 1, is ignored" {
-				t.Errorf("told %q", told)
-			}
-			if s, err = published.Read(t.Context(), table); err != nil || s.Head.Version != 3 || s.Head.Tried != 0 || s.Before() != 1 ||
-				s.Kept(2) || strings.Contains(s.Was, "next") || !strings.HasPrefix(s.Was, `{"schema":1,`) {
-				t.Errorf("afterwards the head is %s, %v", s.Was, err)
-			}
-			if record, err := table.ConfigVersion(t.Context(), 2); record != "" || err != nil {
-				t.Errorf("the version that was tried is kept: %q, %v", record, err)
-			}
-		})
+	backend := openFile(t)
+	publish(t, backend, pair("1000"))
+	s, err := published.Read(t.Context(), backend)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := published.Version{Number: 2, By: "anna", Reason: "a trial", Text: []byte(pair("5"))}
+	hash := published.Hash(tried.Text)
+	head := fmt.Sprintf(triedHead, s.Head.Hash, hash)
+	done, err := backend.PublishConfig(t.Context(), admin.ConfigChange{Was: s.Was, Head: head, Version: 2, Record: tried.Record(),
+		Line: fmt.Sprintf(triedLine, hash)})
+	if err != nil || !done {
+		t.Fatal(done, err)
+	}
+	policies := follow(t, backend, backend, policyfile.Published{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var told []string
+	policies.Watch(ctx, time.Millisecond, func(err error) {
+		if err == nil { // the next version
+			cancel()
+			return
+		}
+		told = append(told, err.Error())
+		if limit := policies.File().Policies[0].Limits[0].Limit.String(); limit != "token-bucket:1000/1h" {
+			t.Errorf("%s is in force", limit)
+		}
+		publish(t, backend, pair("7"))
+	})
+	if len(told) != 1 || told[0] != "version 2, which an older limitctl tried beside version 1, is ignored" {
+		t.Errorf("told %q", told)
+	}
+	if s, err = published.Read(t.Context(), backend); err != nil || s.Head.Version != 3 || s.Head.Tried != 0 || s.Before() != 1 ||
+		s.Kept(2) || strings.Contains(s.Was, "next") || !strings.HasPrefix(s.Was, `{"schema":1,`) {
+		t.Errorf("afterwards the head is %s, %v", s.Was, err)
+	}
+	if record, err := backend.ConfigVersion(t.Context(), 2); record != "" || err != nil {
+		t.Errorf("the version that was tried is kept: %q, %v", record, err)
 	}
 }
