@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,7 +18,6 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
-	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
 )
 
@@ -66,26 +64,17 @@ func (u unhurried) Run() (code int) {
 //	timesout CODE PATTERN COMMAND...
 //	                            run it with a --timeout, and want that exit code and an
 //	                            output that matches; each try has more time than the last
-//	redis start [CONFIG...]     have servers of the topology to oneself, empty; $REDIS is
-//	                            their URL, and $REDIS_SCHEME://$REDIS_ADDR$REDIS_PATH
-//	redis pause|resume|kill     all of them
+//	redis start [CONFIG...]     go on with servers of the script's own, empty
+//	redis pause|resume|kill [N] all of them, or the one of that number
 //	redis do COMMAND...         what redis-cli would print where the key is; without a
 //	                            key, the sum of the masters' numbers
-//	cluster start [CONFIG...]   start a Cluster of three masters; $STORE is its URL,
-//	                            and $NODES the part of it that names the nodes
-//	cluster do COMMAND...       on every master
-//	cluster pause|resume|kill   all of it, or the master whose number follows
-//	sentinel start [CONFIG...]  start a master, a replica and three Sentinels; $STORE
-//	                            and $NODES as above
-//	sentinel do COMMAND...      on master and replica
-//	sentinel ask COMMAND...     on every Sentinel
-//	sentinel failover           kill the master, and wait until the replica is it
-//	sentinel pause|resume|kill  the Sentinels
+//	redis sentinels pause|resume|kill
+//	redis sentinels do COMMAND...
+//	redis failover              kill the master, and wait until the replica is it
 //	replicate ADDRESS           make the server a replica, and wait until it is in step
 //
-// Each script runs once on each topology (see topology_test.go and scriptsOn), where $STORE is
-// an empty store of that kind and `redis` works on its servers. One that is about
-// something else says so at its head, such as `[!file] stop`.
+// Each script has an empty store, which $STORE and $LIMITCTL_STORE name: a Redis, or what storesOf says. $STORE is
+// $REDIS_SCHEME://$REDIS_ADDR$REDIS_PATH.
 //
 // $REPORTS is a directory of saved reports, and $EXAMPLES that of docs/examples. limitctl waits
 // a minute for an answer, so that a busy machine is in time; what is to time out gives --timeout.
@@ -108,7 +97,7 @@ func TestScripts(t *testing.T) {
 			pool := &pool{topology: topology}
 			t.Cleanup(pool.close)
 			testscript.Run(t, testscript.Params{
-				Files: scriptsOn(t, topology),
+				Files: scriptsOn(t, topology.name),
 				Setup: func(env *testscript.Env) error {
 					env.Setenv("XDG_STATE_HOME", env.WorkDir+"/state")
 					env.Setenv("XDG_CONFIG_HOME", env.WorkDir+"/config")
@@ -116,27 +105,49 @@ func TestScripts(t *testing.T) {
 					env.Setenv("REPORTS", reports)
 					env.Setenv("EXAMPLES", examples)
 					env.Setenv(patientVariable, "1")
-					env.Values[clusterKey{}] = new(clusterOf)
-					env.Values[sentinelKey{}] = new(sentinelOf)
 					return pool.setUp(env)
 				},
-				Condition: func(name string) (bool, error) {
-					if _, known := topologyNamed(name); !known {
-						return false, fmt.Errorf("unknown condition %q", name)
-					}
-					return name == topology.name, nil
-				},
+				Condition: func(name string) (bool, error) { return name == topology.name, nil },
 				Cmds: map[string]func(*testscript.TestScript, bool, []string){
 					"exits":     exits,
 					"timesout":  timesOut,
 					"redis":     redisCommand,
-					"cluster":   clusterCommand,
-					"sentinel":  sentinelCommand,
 					"replicate": replicate,
 				},
 			})
 		})
 	}
+}
+
+// storesOf has the scripts that run on other stores than one Redis, and why.
+var storesOf = []struct{ script, stores, why string }{
+	{"audit-store", "single file", "the file keeps the audit log in a table"},
+	{"calendar", "single file", "windows of a calendar are reckoned in Go and in Lua"},
+	{"classes", "single file", "what is left to others is reckoned in Go and in Lua"},
+	{"denials", "single file", "the file keeps denials in a table"},
+	{"handover", "single file", "it reads all that is beside the limits"},
+	{"inspect", "single file", "the file has scans and sums of its own"},
+	{"override", "single file", "the file keeps overrides in a table"},
+	{"override-ended", "single file", "it reads overrides and the audit log"},
+	{"publish", "single file", "the file keeps configurations in a table"},
+	{"refund", "single file", "what is given back is reckoned in Go and in Lua"},
+	{"tokens", "single file cluster", "the file keeps tokens in a table; in a Cluster they share a slot with their key"},
+	{"undo", "single file", "the id of a store is one of a server or of a file"},
+	{"file", "default", "about the file that is the store if none is named"},
+
+	{"cluster", "cluster", "about keys of many slots"},
+	{"blame", "cluster", "about a master that hangs"},
+	{"lost-master", "cluster", "about a master that is away"},
+	{"policy", "single cluster", "its limits are at several masters"},
+	{"layout-reset", "single cluster", "keys of other limiters are at several masters"},
+	{"sentinel", "sentinel", "about Sentinels and a failover"},
+	{"protect", "single cluster sentinel", "servers are known by more than one URL"},
+
+	{"config", "default", "about where a setting is from"},
+	{"config-init", "default", "about a machine on which nothing is set"},
+	{"context", "default", "about which store is used"},
+	{"files-modes", "default", "about the files of the machine"},
+	{"variables", "default", "about which store is used"},
 }
 
 // quickScripts are those of the quick tier. Each starts some dozens of processes, which is most of the time of the
@@ -145,35 +156,34 @@ var quickScripts = strings.Fields(`
 	audit config-init dashboard file handover help inspect keys-read output policy protect refund reset undo
 	variables wait`)
 
-// scriptsOn returns the scripts that run on a topology. A server that Sentinels name answers as a single one does, so
-// there only the quick scripts run, and those about Sentinels. In the quick tier a script that runs on a server does
-// not run on the file, too.
-func scriptsOn(t *testing.T, topology topology) (files []string) {
+// scriptsOn returns the scripts that run on a topology. In the quick tier a script that runs on a server does not run
+// on the file, too.
+func scriptsOn(t *testing.T, topology string) (files []string) {
 	t.Helper()
 	all, err := filepath.Glob("testdata/*.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}
-	quick := 0
+	known := 0
 	for _, file := range all {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
+		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
+		stores := []string{"single"}
+		for _, s := range storesOf {
+			if s.script == name {
+				stores = strings.Fields(s.stores)
+				known++
+			}
 		}
-		says := func(condition string) bool { return strings.Contains(string(content), condition) }
-		isQuick := slices.Contains(quickScripts, strings.TrimSuffix(filepath.Base(file), ".txtar"))
-		if isQuick {
-			quick++
+		quick := slices.Contains(quickScripts, name)
+		if quick {
+			known++
 		}
-		switch {
-		case testing.Short() && (!isQuick || topology.name == "file" && !says("[!file] stop")):
-		case topology.name == "sentinel" && !isQuick && !says("sentinel]"):
-		default:
+		if slices.Contains(stores, topology) && (!testing.Short() || quick && topology == stores[0]) {
 			files = append(files, file)
 		}
 	}
-	if quick != len(quickScripts) {
-		t.Fatalf("%d of the quick scripts exist, of %d", quick, len(quickScripts))
+	if known != len(storesOf)+len(quickScripts) {
+		t.Fatal("storesOf or quickScripts names a script that is not there")
 	}
 	return files
 }
@@ -238,103 +248,5 @@ func replicate(ts *testscript.TestScript, neg bool, args []string) {
 		if time.Now().After(deadline) {
 			ts.Fatalf("it is not in step with %s:\n%s", args[0], text)
 		}
-	}
-}
-
-// clusterOf and sentinelOf are where a script's servers are kept.
-type (
-	clusterOf  struct{ *redistest.Cluster }
-	sentinelOf struct{ *redistest.Sentinel }
-
-	clusterKey  struct{}
-	sentinelKey struct{}
-)
-
-func clusterCommand(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) == 0 {
-		ts.Fatalf("usage: cluster start|do|pause|resume|kill")
-	}
-	kept := ts.Value(clusterKey{}).(*clusterOf)
-	switch args[0] {
-	case "start":
-		cluster, err := redistest.LaunchCluster(args[1:]...)
-		ts.Check(err)
-		ts.Defer(cluster.Stop)
-		kept.Cluster = cluster
-		setStore(ts, "redis+cluster://", cluster.Addrs(), "")
-	case "do":
-		doAll(ts, kept.Masters, args[1:])
-	default:
-		masters := kept.Masters
-		if len(args) > 1 {
-			i, err := strconv.Atoi(args[1])
-			ts.Check(err)
-			masters = masters[i : i+1]
-		}
-		all(ts, masters, args[0])
-	}
-}
-
-func sentinelCommand(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) == 0 {
-		ts.Fatalf("usage: sentinel start|do|ask|failover|pause|resume|kill")
-	}
-	kept := ts.Value(sentinelKey{}).(*sentinelOf)
-	switch args[0] {
-	case "start":
-		sentinel, err := redistest.LaunchSentinel(args[1:]...)
-		ts.Check(err)
-		ts.Defer(sentinel.Stop)
-		kept.Sentinel = sentinel
-		setStore(ts, "redis+sentinel://", sentinel.Addrs(), "/"+redistest.MasterName)
-	case "do":
-		doAll(ts, kept.Servers, args[1:])
-	case "ask":
-		doAll(ts, kept.Sentinels, args[1:])
-	case "failover":
-		old, err := kept.KillMaster()
-		ts.Check(err)
-		ts.Check(kept.WaitFailover(old))
-	default:
-		all(ts, kept.Sentinels, args[0])
-	}
-}
-
-func setStore(ts *testscript.TestScript, scheme string, addrs []string, path string) {
-	nodes := strings.Join(addrs, ",")
-	ts.Setenv("NODES", nodes)
-	ts.Setenv("STORE", scheme+nodes+path)
-}
-
-// all pauses, resumes or kills processes.
-func all(ts *testscript.TestScript, processes []*redistest.Process, what string) {
-	for _, p := range processes {
-		switch what {
-		case "pause":
-			p.Pause()
-		case "resume":
-			p.Resume()
-		case "kill":
-			p.Kill()
-		default:
-			ts.Fatalf("%s: no such command", what)
-		}
-	}
-}
-
-// doAll runs a command on every process and prints the answers, a line each.
-func doAll(ts *testscript.TestScript, processes []*redistest.Process, words []string) {
-	command := make([]any, len(words))
-	for i, word := range words {
-		command[i] = word
-	}
-	for _, p := range processes {
-		client := redis.NewClient(&redis.Options{Network: "unix", Addr: p.Socket, DisableIdentity: true})
-		defer client.Close()
-		reply, err := client.Do(context.Background(), command...).Result()
-		if err != nil && err != redis.Nil {
-			ts.Fatalf("%v: %v", words, err)
-		}
-		fmt.Fprintln(ts.Stdout(), reply)
 	}
 }
