@@ -91,26 +91,3 @@ func TestSeenLatelyRemembersAGeneration(t *testing.T) {
 		}
 	})
 }
-
-// What it costs to remember a key does not depend on how many there are.
-func BenchmarkSeen(b *testing.B) {
-	for _, keys := range []int{100_000, 1_000_000, 5_000_000, 10_000_000} {
-		b.Run(fmt.Sprint(keys), func(b *testing.B) {
-			names := make([]string, 1<<16)
-			for b.Loop() {
-				seen := NewSeenAll()
-				for done := 0; done < keys; done += len(names) {
-					b.StopTimer()
-					for i := range names {
-						names[i] = fmt.Sprintf("rl:{tenant:acme:user:%d}:api/user", done+i)
-					}
-					b.StartTimer()
-					for _, name := range names[:min(len(names), keys-done)] {
-						seen.First(name)
-					}
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(keys), "ns/key")
-		})
-	}
-}

@@ -81,20 +81,3 @@ func TestAProxyDoesWhatNetworksDo(t *testing.T) {
 	_, ping = dial(t, proxy.Addr)
 	check("healed", ping, "+PONG\r\n", false)
 }
-
-// A killed server runs again on the same address, and has forgotten everything.
-func TestAServerRunsAgainWhereItWas(t *testing.T) {
-	server := Start(t)
-	server.Do("SET", "a", "b")
-	server.Kill()
-	if err := server.Restart(); err != nil {
-		t.Fatal(err)
-	}
-	if n := server.Do("DBSIZE"); n != int64(0) {
-		t.Errorf("%v keys", n)
-	}
-	_, ping := dial(t, server.Addr)
-	if got, err := ping(); got != "+PONG\r\n" {
-		t.Errorf("%q, %v", got, err)
-	}
-}

@@ -82,69 +82,6 @@ func TestAClusterServesEverySlotOnThreeMasters(t *testing.T) {
 	check("at the end", to, 250)
 }
 
-func TestAClusterFailsOver(t *testing.T) {
-	c := StartClusterWithReplicas(t)
-	client := clusterClient(t, c)
-	if err := client.Set(ctx, "a", 1, 0).Err(); err != nil {
-		t.Fatal(err)
-	}
-	slot, _ := c.SlotOf("a")
-	i, err := c.Owner(slot)
-	if err != nil {
-		t.Fatal(err)
-	}
-	old, replica := c.Masters[i], c.Replicas[i]
-	old.Kill()
-	if err := c.Failover(i); err != nil {
-		t.Fatal(err)
-	}
-	if c.Masters[i] != replica || c.Replicas[i] != old {
-		t.Error("the master and its replica did not change places")
-	}
-	if _, err := c.Masters[i].do(ctx, "SET", "a", 2).Result(); err != nil {
-		t.Errorf("the new master refuses a write: %v", err)
-	}
-}
-
-func TestSentinelsFailOver(t *testing.T) {
-	s := StartSentinel(t)
-	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: MasterName, SentinelAddrs: s.Addrs(), DisableIdentity: true})
-	defer client.Close()
-	if err := client.Set(ctx, "a", 1, 0).Err(); err != nil {
-		t.Fatal(err)
-	}
-	first := s.Master()
-	if got, err := first.do(ctx, "GET", "a").Text(); err != nil || got != "1" {
-		t.Errorf("the master has %q, %v", got, err)
-	}
-	if old, err := s.KillMaster(); err != nil || old != first {
-		t.Fatalf("killed %v, %v; want the master %v", old, err, first)
-	}
-	if err := s.WaitFailover(first); err != nil {
-		t.Fatal(err)
-	}
-	if second := s.Master(); second == nil || second == first {
-		t.Errorf("the master is still %v", second)
-	}
-	if got, err := client.Get(ctx, "a").Int(); err != nil || got != 1 {
-		t.Errorf("after the failover the key holds %d, %v", got, err)
-	}
-	if err := client.Set(ctx, "a", 2, 0).Err(); err != nil {
-		t.Errorf("writing after the failover: %v", err)
-	}
-}
-
-func TestSentinelsFailOverWhenTold(t *testing.T) {
-	s := StartSentinel(t)
-	old, err := s.Failover()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.WaitFailover(old); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // Stop leaves nothing behind, whatever the state of the processes.
 func TestStopLeavesNothing(t *testing.T) {
 	s, err := LaunchSentinel()

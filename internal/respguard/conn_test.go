@@ -207,21 +207,3 @@ func TestGuardIsOnceAndKeepsTheSocket(t *testing.T) {
 		t.Errorf("%T says that it is a socket", inner)
 	}
 }
-
-func BenchmarkScan(b *testing.B) {
-	page := "*2\r\n$1\r\n0\r\n*1000\r\n" + strings.Repeat(text(40), 1000)
-	for name, answer := range map[string]string{"decision": text(40), "page": page, "record": text(10_000_000)} {
-		b.Run(name, func(b *testing.B) {
-			bytes := []byte(answer)
-			b.SetBytes(int64(len(bytes)))
-			b.ReportAllocs()
-			var s scanner
-			for b.Loop() {
-				s.spent = 0
-				if _, err := s.scan(bytes); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}

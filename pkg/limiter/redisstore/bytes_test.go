@@ -73,12 +73,9 @@ func TestBytesAndLooksPerSlice(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client()
-	for _, n := range []int64{60, 600, store.MaxSlices} {
+	for _, n := range []int64{60, store.MaxSlices} {
 		now := time.Unix(1_700_000_000, 0)
-		backend, err := redisstore.Own(socketClient(t, server), redisstore.WithClock(func() time.Time { return now }))
-		if err != nil {
-			t.Fatal(err)
-		}
+		backend := newStore(t, socketClient(t, server), redisstore.WithClock(func() time.Time { return now }))
 		l := storecall.New(backend)
 		limit := store.Limit{Algorithm: store.SlidingCounter, Count: store.MaxCount, Period: time.Hour, Slices: n}
 		plain := limit
@@ -92,13 +89,18 @@ func TestBytesAndLooksPerSlice(t *testing.T) {
 		}
 		looks, worst := int64(0), 0.0
 		for taken := range 2*n + 10 {
-			before := server.CommandCalls("getrange")
+			before, measured := 0, taken%20 == 0 || taken > 2*n-20
+			if measured {
+				before = server.CommandCalls("getrange")
+			}
 			d, err := l.Take(ctx, user, limit, 1)
 			if err != nil || d.Used > min(taken, n)+1 {
 				t.Fatalf("take %d in %d slices: %+v, %v", taken, n, d, err)
 			}
-			looks = max(looks, int64(server.CommandCalls("getrange")-before))
-			worst = max(worst, float64(usage(limit)-usage(plain))/float64(n))
+			if measured {
+				looks = max(looks, int64(server.CommandCalls("getrange")-before))
+				worst = max(worst, float64(usage(limit)-usage(plain))/float64(n))
+			}
 			now = now.Add(limit.Period / time.Duration(n))
 		}
 		before := server.CommandCalls("getrange")

@@ -142,7 +142,7 @@ func TestKeyAboveItsCapacityIsDecidedByAnyCall(t *testing.T) {
 	}
 }
 
-func newStore(t *testing.T, client redis.UniversalClient, options ...redisstore.Option) *redisstore.Store {
+func newStore(t testing.TB, client redis.UniversalClient, options ...redisstore.Option) *redisstore.Store {
 	t.Helper()
 	backend, err := redisstore.Own(client, options...)
 	if err != nil {

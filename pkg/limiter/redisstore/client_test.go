@@ -40,10 +40,7 @@ func TestAClientGivesUpAtOnce(t *testing.T) {
 		dials.Add(1)
 		return (&net.Dialer{}).DialContext(ctx, network, address)
 	}})
-	backend, err := redisstore.Own(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	backend := newStore(t, client)
 	t.Cleanup(func() { backend.Close() })
 	limits := storecall.New(backend)
 	used := atLast(t, limits.Take)
@@ -76,10 +73,7 @@ func TestAClusterClientGivesUpAtOnce(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "10000") // longer than the pause
 	client := redisstore.NewClusterClient(redis.ClusterOptions{Addrs: cluster.Addrs()})
-	backend, err := redisstore.Own(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	backend := newStore(t, client)
 	t.Cleanup(func() { backend.Close() })
 	limits := storecall.New(backend)
 	used := atLast(t, limits.Take)
@@ -96,7 +90,7 @@ func TestAClusterClientGivesUpAtOnce(t *testing.T) {
 	if _, err := limits.Take(ctx, user, hundred, 1); !store.IsAway(err) {
 		t.Errorf("dead: %v", err)
 	}
-	err = client.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
+	err := client.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
 		if o := node.Options(); o.ReadTimeout != redisstore.DefaultTimeout || !o.ContextTimeoutEnabled || o.MaxRetries != 0 ||
 			o.DialerRetries != 1 {
 			t.Errorf("%+v", o)
@@ -113,10 +107,7 @@ func TestAFailoverClientFindsTheMaster(t *testing.T) {
 	t.Parallel()
 	sentinel := redistest.StartSentinel(t)
 	client := redisstore.NewFailoverClient(redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: sentinel.Addrs()})
-	backend, err := redisstore.Own(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	backend := newStore(t, client)
 	t.Cleanup(func() { backend.Close() })
 	atLast(t, storecall.New(backend).Take)
 	o := client.Options()

@@ -38,7 +38,7 @@ func TestConformanceOnACluster(t *testing.T) {
 	t.Cleanup(func() { owner.Close() })
 	var stores atomic.Int64
 	storetest.Run(t, storetest.Harness{
-		Sequences: 300, DropsEnded: true,
+		Sequences: 60, DropsEnded: true,
 		New: func(tb testing.TB, clock func() time.Time) store.Store {
 			s := clustered{client: client, prefix: fmt.Sprintf("store%d", stores.Add(1))}
 			options := []redisstore.Option{redisstore.WithPrefix(s.prefix)}

@@ -111,10 +111,7 @@ func interrupted(t *testing.T, cluster *redistest.Cluster, options redis.Cluster
 	options.DialerRetries = 1
 	client := clusterClient(t, cluster, options)
 	calls := watchScripts(client)
-	backend, err := redisstore.Own(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	backend := newStore(t, client)
 	for _, op := range []store.Op{store.Take, store.Refund, store.Peek} {
 		if err := backend.Decide(ctx, op, reqs, make([]store.Decision, len(reqs))); err != nil {
 			return nil, err
@@ -405,10 +402,7 @@ func TestLimitsOfASlotThatIsHalfMoved(t *testing.T) {
 	}
 	client := clusterClient(t, cluster, redis.ClusterOptions{})
 	calls := watchScripts(client)
-	backend, err := redisstore.Own(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	backend := newStore(t, client)
 	take := func() error { return backend.Decide(ctx, store.Take, reqs, make([]store.Decision, 2)) }
 	if err := take(); err != nil {
 		t.Fatal(err)

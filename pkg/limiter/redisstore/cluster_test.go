@@ -39,10 +39,7 @@ func clusterClient(t *testing.T, cluster *redistest.Cluster, options redis.Clust
 // onCluster returns a limiter on a Cluster, and its client.
 func onCluster(t *testing.T, options redis.ClusterOptions) (*storecall.Caller, *redisstore.Store) {
 	t.Helper()
-	backend, err := redisstore.Own(clusterClient(t, nil, options))
-	if err != nil {
-		t.Fatal(err)
-	}
+	backend := newStore(t, clusterClient(t, nil, options))
 	return storecall.New(backend), backend
 }
 
@@ -242,32 +239,6 @@ func TestWhatNeverReachedANodeIsNotInDoubt(t *testing.T) {
 	check("every node is gone since", late)
 }
 
-// A long-lived client finds the new master although takes are not retried.
-func TestTakesFindANewMaster(t *testing.T) {
-	t.Parallel()
-	cluster := redistest.StartClusterWithReplicas(t)
-	l, _ := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs(), DialerRetries: 1})
-	if _, err := l.Take(ctx, user, hundred, 1); err != nil {
-		t.Fatal(err)
-	}
-	i, _ := owner(t, cluster, user.Subject)
-	cluster.Masters[i].Kill()
-	if _, err := l.Take(ctx, user, hundred, 1); !store.IsAway(err) {
-		t.Fatalf("with its master killed a take fails with %v", err)
-	}
-	if err := cluster.Failover(i); err != nil {
-		t.Fatal(err)
-	}
-	// Without being told, the client would believe what it knows for a minute.
-	var err error
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if _, err = l.Take(ctx, user, hundred, 1); err == nil {
-			return
-		}
-	}
-	t.Errorf("takes still fail with %v", err)
-}
-
 func TestASingleServerIsNoCluster(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -290,14 +261,11 @@ func TestWhatNeverReachedANodeIsNotInDoubtAfterAScan(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	client := clusterClient(t, cluster, redis.ClusterOptions{PoolSize: 1, PoolTimeout: 50 * time.Millisecond})
-	backend, err := redisstore.Own(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	backend := newStore(t, client)
 	for _, err := range backend.Scan(ctx, admin.Query{Subjects: mustPattern("*")}) {
 		t.Fatal(err)
 	}
-	err = client.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
+	err := client.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
 		held := master.Conn() // the only one
 		t.Cleanup(func() { held.Close() })
 		return held.Ping(ctx).Err()

@@ -12,7 +12,6 @@ import (
 
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/storecall"
-	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -29,10 +28,7 @@ func TestWaitingForAConnectionIsWithinTheBudget(t *testing.T) {
 			return new(net.Dialer).DialContext(ctx, network, addr)
 		}})
 	defer client.Close()
-	backend, err := redisstore.Own(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	backend := newStore(t, client)
 	l := storecall.New(backend)
 	server.Pause()
 	defer server.Resume()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -28,10 +29,7 @@ func openPatient(t *testing.T, server *redistest.Server, options ...Option) *Sto
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: forever, PoolTimeout: forever, MaxRetries: -1,
 		DisableIdentity: true})
 	t.Cleanup(func() { client.Close() })
-	backend, err := Own(client, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	backend := own(t, client, options...)
 	return backend
 }
 
@@ -84,4 +82,24 @@ func (c *crowd) wait() []error {
 	c.callers.Wait()
 	c.leave()
 	return c.errs
+}
+
+// own returns a store that client belongs to.
+func own(t *testing.T, client redis.UniversalClient, options ...Option) *Store {
+	t.Helper()
+	backend, err := Own(client, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return backend
+}
+
+// masterOf returns which master of cluster has the subject's keys.
+func masterOf(t *testing.T, cluster *redistest.Cluster, subject string) int {
+	t.Helper()
+	owner, err := cluster.Owner(redisserver.SlotOf(subject))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return owner
 }

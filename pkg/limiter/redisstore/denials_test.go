@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,15 +22,6 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
-
-func newDenialStore(tb testing.TB, client redis.UniversalClient, options ...redisstore.Option) *redisstore.Store {
-	tb.Helper()
-	backend, err := redisstore.Own(client, options...)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return backend
-}
 
 func takeOften(tb testing.TB, backend store.Store, subject string, times int) {
 	tb.Helper()
@@ -51,7 +41,7 @@ func TestDenialsOfSeveralProcessesAddUp(t *testing.T) {
 	var writers sync.WaitGroup
 	for range 8 {
 		client := redis.NewClient(&redis.Options{Addr: server.Addr, DisableIdentity: true})
-		backend := layers.WithDenialLog(newDenialStore(t, client), layers.DenialLog{Every: time.Millisecond})
+		backend := layers.WithDenialLog(newStore(t, client), layers.DenialLog{Every: time.Millisecond})
 		writers.Go(func() {
 			takeOften(t, backend, "user:42", 300)
 			takeOften(t, backend, "user:7", 30)
@@ -59,7 +49,7 @@ func TestDenialsOfSeveralProcessesAddUp(t *testing.T) {
 		})
 	}
 	writers.Wait()
-	reader := newDenialStore(t, server.Client())
+	reader := newStore(t, server.Client())
 	d, err := reader.Denials(context.Background(), time.Hour)
 	if err != nil || !d.Exact() || len(d.Rows) != 2 {
 		t.Fatalf("%+v, %v", d, err)
@@ -99,7 +89,7 @@ func TestWhatATableOfDenialsHolds(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	now := time.UnixMilli(1_795_294_331_450)
-	backend := newDenialStore(t, server.Client(), redisstore.WithClock(func() time.Time { return now }))
+	backend := newStore(t, server.Client(), redisstore.WithClock(func() time.Time { return now }))
 	coarse := fmt.Sprintf("rl!{denials:%d}", now.Unix()/600)
 	key := fmt.Sprintf("%s:%d", coarse, now.Unix()/60)
 	add := func(lost bool, others int64, rows ...admin.Denied) {
@@ -183,7 +173,7 @@ func TestWhatATableHoldsOfOverrides(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	now := time.Now()
-	backend := newDenialStore(t, server.Client(), redisstore.WithClock(func() time.Time { return now }))
+	backend := newStore(t, server.Client(), redisstore.WithClock(func() time.Time { return now }))
 	coarse := fmt.Sprintf("rl!{denials:%d}:overrides", now.Unix()/600)
 	fine := fmt.Sprintf("rl!{denials:%d}:%d:overrides", now.Unix()/600, now.Unix()/60)
 	add := func(all ...admin.LetThrough) {
@@ -222,7 +212,7 @@ func TestDenialsOfAClusterAreSpread(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	now := time.Now()
-	backend := newDenialStore(t, clusterClient(t, cluster, redis.ClusterOptions{}), redisstore.WithClock(func() time.Time { return now }))
+	backend := newStore(t, clusterClient(t, cluster, redis.ClusterOptions{}), redisstore.WithClock(func() time.Time { return now }))
 	row := admin.Denied{Key: store.Key{Subject: "u", Name: "n"}, Count: 1}
 	for range 30 {
 		if err := backend.AddDenials(context.Background(), admin.Denials{Rows: []admin.Denied{row}}); err != nil {
@@ -249,7 +239,7 @@ func TestDenialsWithAMasterAway(t *testing.T) {
 	// The others would stop, too, once they notice.
 	cluster := redistest.StartCluster(t, "--cluster-require-full-coverage", "no")
 	now := time.Now()
-	backend := newDenialStore(t, clusterClient(t, cluster, redis.ClusterOptions{}), redisstore.WithClock(func() time.Time { return now }))
+	backend := newStore(t, clusterClient(t, cluster, redis.ClusterOptions{}), redisstore.WithClock(func() time.Time { return now }))
 	row := admin.Denied{Key: store.Key{Subject: "u", Name: "n"}, Count: 1}
 	for range 30 {
 		if err := backend.AddDenials(t.Context(), admin.Denials{Rows: []admin.Denied{row}}); err != nil {
@@ -284,7 +274,7 @@ func TestDenialsWithoutTheRight(t *testing.T) {
 	server.Do("ACL", "SETUSER", "old", "on", ">pw", "~rl:*", "+@all")
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "old", Password: "pw", DisableIdentity: true})
 	told := make(chan error, 100)
-	backend := layers.WithDenialLog(newDenialStore(t, client), layers.DenialLog{Every: time.Millisecond,
+	backend := layers.WithDenialLog(newStore(t, client), layers.DenialLog{Every: time.Millisecond,
 		OnError: func(err error) { told <- err }})
 	takeOften(t, backend, "user:42", 2)
 	if err := <-told; !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), "rl!") {
@@ -302,7 +292,7 @@ func TestForeignDenials(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	now := time.Now()
-	backend := newDenialStore(t, server.Client(), redisstore.WithClock(func() time.Time { return now }))
+	backend := newStore(t, server.Client(), redisstore.WithClock(func() time.Time { return now }))
 	coarse := fmt.Sprintf("rl!{denials:%d}", now.Unix()/600)
 	fine := fmt.Sprintf("%s:%d", coarse, now.Unix()/60)
 	for key, last := range map[string]time.Duration{fine: time.Minute, coarse: admin.DenialHistory,
@@ -331,7 +321,7 @@ func TestForeignDenials(t *testing.T) {
 func TestDenialsAreByTheServersClock(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	backend := newDenialStore(t, server.Client())
+	backend := newStore(t, server.Client())
 	backend.SetAhead(5 * time.Hour)
 	add := func() {
 		row := admin.Denied{Key: store.Key{Subject: "u", Name: "n"}, Count: 1}
@@ -347,42 +337,6 @@ func TestDenialsAreByTheServersClock(t *testing.T) {
 	}
 	if d, err := backend.Denials(context.Background(), 2*time.Minute); err != nil || len(d.Rows) != 1 || d.Rows[0].Count != 2 {
 		t.Errorf("%+v, %v", d, err)
-	}
-}
-
-// BenchmarkAddDenials measures what a write of 200 rows takes of the server.
-func BenchmarkAddDenials(b *testing.B) {
-	for _, c := range []struct {
-		name string
-		keys int // different ones
-	}{{"200 keys", 200}, {"1000 keys", 1000}, {"always others", math.MaxInt}} {
-		b.Run(c.name, func(b *testing.B) {
-			server := redistest.Start(b)
-			backend := newDenialStore(b, server.Client())
-			next := 0
-			server.Do("CONFIG", "RESETSTAT")
-			for b.Loop() {
-				var d admin.Denials
-				for range admin.MaxDenialRows {
-					key := store.Key{Subject: "tenant:acme:user:" + strconv.Itoa(next), Name: "api/user-minute"}
-					d.Rows = append(d.Rows, admin.Denied{Key: key, Count: int64(1 + next%7)})
-					next = (next + 1) % c.keys
-				}
-				if err := backend.AddDenials(context.Background(), d); err != nil {
-					b.Fatal(err)
-				}
-			}
-			_, stats, _ := strings.Cut(fmt.Sprint(server.Do("INFO", "commandstats")), "cmdstat_evalsha:")
-			_, each, _ := strings.Cut(stats, "usec_per_call=")
-			each, _, _ = strings.Cut(each, ",")
-			if micros, err := strconv.ParseFloat(each, 64); err == nil {
-				b.ReportMetric(micros, "server-µs/op")
-			}
-			if keys, _ := server.Do("KEYS", "rl!*").([]any); len(keys) > 0 {
-				bytes, _ := server.Do("MEMORY", "USAGE", keys[0], "SAMPLES", 0).(int64)
-				b.ReportMetric(float64(bytes)/1000, "kB/minute")
-			}
-		})
 	}
 }
 
@@ -419,13 +373,13 @@ func TestAWriteOfDenialsIsBounded(t *testing.T) {
 	client := server.Client()
 	var largest largestCommand
 	client.AddHook(&largest)
-	backend := layers.WithDenialLog(newDenialStore(t, client), layers.DenialLog{Every: 2 * time.Second})
+	backend := layers.WithDenialLog(newStore(t, client), layers.DenialLog{Every: 2 * time.Second})
 	t.Cleanup(func() { backend.Close() })
 	const keys = 100
 	for i := range keys {
 		takeOften(t, backend, fmt.Sprintf("%03d%s", i, strings.Repeat("é", 500)), 2)
 	}
-	reader := newDenialStore(t, server.Client())
+	reader := newStore(t, server.Client())
 	eventually(t, "all keys in the table", func() bool {
 		d, err := reader.Denials(context.Background(), time.Hour)
 		return err == nil && len(d.Rows) == keys && d.Exact()
@@ -441,7 +395,7 @@ func TestDenialsOfTheFuture(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	now := time.UnixMilli(1_795_294_331_450)
-	backend := newDenialStore(t, server.Client(), redisstore.WithClock(func() time.Time { return now }))
+	backend := newStore(t, server.Client(), redisstore.WithClock(func() time.Time { return now }))
 	key := fmt.Sprintf("rl!{denials:%d}:%d", now.Unix()/600, now.Unix()/60)
 	value := func(numbers ...int64) (packed string) {
 		for _, n := range numbers {

@@ -43,10 +43,7 @@ func TestLaw06_KeysExpireExactlyWhenUnused(t *testing.T) {
 	ctx := context.Background()
 	for _, old := range []bool{false, true} {
 		server := redistest.Start(t)
-		backend, err := Own(server.Client())
-		if err != nil {
-			t.Fatal(err)
-		}
+		backend := own(t, server.Client())
 		if old {
 			for _, kind := range store.Kinds() {
 				for _, op := range []store.Op{store.Take, store.Refund} {
@@ -115,10 +112,7 @@ func TestLaw06_KeysOfAnyLimitExpireWhenUnused(t *testing.T) {
 	ctx := context.Background()
 	server := redistest.Start(t)
 	client := server.Client()
-	backend, err := Own(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	backend := own(t, client)
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range 3000 {
 		limit := store.Limit{Algorithm: store.Algorithms()[i%len(store.Algorithms())]}

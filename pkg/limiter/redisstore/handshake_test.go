@@ -12,7 +12,6 @@ import (
 
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/storecall"
-	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -47,10 +46,7 @@ func TestAPanicInAHandshakeHoldsUpNobody(t *testing.T) {
 			if !after {
 				client.AddHook(hook)
 			}
-			backend, err := redisstore.Own(client)
-			if err != nil {
-				t.Fatal(err)
-			}
+			backend := newStore(t, client)
 			if after {
 				client.AddHook(hook)
 			}

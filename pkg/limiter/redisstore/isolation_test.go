@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -16,9 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -31,23 +27,16 @@ func TestAHungMasterHoldsUpItsOwnKeysOnly(t *testing.T) {
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), ReadTimeout: forever, PoolTimeout: forever,
 		MaxRetries: -1})
 	defer client.Close()
-	backend, err := Own(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	backend := own(t, client)
 	l := storecall.New(backend)
 	limit := neverLapsing(1_000_000)
 	healthy, hung := []string{}, []string{}
 	for i := 0; len(healthy) < 64 || len(hung) < 8; i++ {
 		subject := fmt.Sprintf("user:%d", i)
-		owner, err := cluster.Owner(redisserver.SlotOf(subject))
-		if err != nil {
-			t.Fatal(err)
-		}
 		if _, err := l.Take(context.Background(), store.Key{Subject: subject}, limit, 1); err != nil {
 			t.Fatal(err)
 		}
-		if owner == 0 {
+		if masterOf(t, cluster, subject) == 0 {
 			hung = append(hung, subject)
 		} else {
 			healthy = append(healthy, subject)
@@ -139,85 +128,16 @@ func TestADeadlineIsKeptWhateverTheClientDoes(t *testing.T) {
 	}
 }
 
-// forgetful passes bytes between clients and a server, until it is told to forget the
-// connections there are. Those then stay open and silent, as behind a router that has
-// lost its table. New ones work.
-type forgetful struct {
-	net.Listener
-	mu     sync.Mutex
-	forget chan struct{} // closed to make the present connections silent
-}
-
-func startForgetful(t *testing.T, server string) *forgetful {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := &forgetful{Listener: listener, forget: make(chan struct{})}
-	t.Cleanup(func() { listener.Close() })
-	go func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			upstream, err := net.Dial("tcp", server)
-			if err != nil {
-				client.Close()
-				continue
-			}
-			f.mu.Lock()
-			forgotten := f.forget
-			f.mu.Unlock()
-			t.Cleanup(func() { client.Close(); upstream.Close() })
-			go pass(upstream, client, forgotten)
-			go pass(client, upstream, forgotten)
-		}
-	}()
-	return f
-}
-
-// pass copies until one side ends, which ends the other. Once forgotten is closed it
-// swallows everything, and the end, too.
-func pass(to, from net.Conn, forgotten chan struct{}) {
-	bytes := make([]byte, 64<<10)
-	for {
-		n, err := from.Read(bytes)
-		select {
-		case <-forgotten:
-			if err != nil {
-				return
-			}
-			continue
-		default:
-		}
-		if _, failed := to.Write(bytes[:n]); err != nil || failed != nil {
-			to.Close()
-			return
-		}
-	}
-}
-
-func (f *forgetful) forgetAll() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	close(f.forget)
-	f.forget = make(chan struct{})
-}
-
 // Connections that fall silent cost the callers that wait on them, and nobody behind
 // them: also with a client that never times out.
 func TestSilentConnectionsCostTheirOwnCallersOnly(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	proxy := startForgetful(t, server.Addr)
-	client := redis.NewClient(&redis.Options{Addr: proxy.Addr().String(), ReadTimeout: -1, PoolTimeout: forever, MaxRetries: -1,
+	proxy := redistest.StartProxy(t, server.Addr)
+	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ReadTimeout: -1, PoolTimeout: forever, MaxRetries: -1,
 		DisableIdentity: true})
 	defer client.Close()
-	backend, err := Own(client, WithBudget(forever))
-	if err != nil {
-		t.Fatal(err)
-	}
+	backend := own(t, client, WithBudget(forever))
 	l := storecall.New(backend)
 	key, limit := store.Key{Subject: "user:42"}, neverLapsing(1_000_000)
 	if _, err := l.Take(context.Background(), key, limit, 1); err != nil {
@@ -231,7 +151,7 @@ func TestSilentConnectionsCostTheirOwnCallersOnly(t *testing.T) {
 	awaitState(backend, "", lanes.InFlight, 0)
 	server.Resume()
 	opened.callers.Wait()
-	proxy.forgetAll()
+	proxy.Forget()
 
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	waiting := enterWith(ctx, cancel, 64, func(ctx context.Context, _ int) error {
@@ -277,10 +197,7 @@ func TestAPanickingHookFailsItsOwnCallsOnly(t *testing.T) {
 		if early {
 			client.AddHook(panicking)
 		}
-		backend, err := Own(client)
-		if err != nil {
-			t.Fatal(err)
-		}
+		backend := own(t, client)
 		if !early {
 			client.AddHook(panicking)
 		}
@@ -319,91 +236,6 @@ func TestAPanickingHookFailsItsOwnCallsOnly(t *testing.T) {
 	}
 }
 
-// Tens of thousands of callers that wait for a server which hangs leave together, and
-// nothing of them stays behind.
-func TestManyWaitingCallersLeaveTogether(t *testing.T) {
-	tier.Full(t, "many cases, which take long")
-	server := redistest.Start(t)
-	backend := openPatient(t, server)
-	take := takingOf(backend)
-	if err := take(context.Background(), 0); err != nil {
-		t.Fatal(err)
-	}
-	server.Pause()
-	const many = 50_000
-	first := enter(lanes.InFlight, take)
-	awaitState(backend, "", lanes.InFlight, 0)
-	waiting := enter(many, take)
-	awaitState(backend, "", lanes.InFlight, many)
-	for _, err := range waiting.left() {
-		if !errors.Is(err, store.ErrGaveUp) || errors.Is(err, store.ErrOutcomeUnknown) {
-			t.Fatal(err)
-		}
-	}
-	awaitState(backend, "", lanes.InFlight, 0)
-	server.Resume()
-	first.callers.Wait()
-	charged := 0
-	everything, err := store.ParsePattern("*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	awaitState(backend, "", 0, 0)
-	for entry, err := range backend.Scan(context.Background(), admin.Query{Subjects: everything}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		charged += int(entry.Decision.Used)
-	}
-	if charged != 1+lanes.InFlight {
-		t.Errorf("%d were charged, want %d: nothing of those that left the queue", charged, 1+lanes.InFlight)
-	}
-}
-
-// A server that goes and comes back a hundred times under a storm of callers leaves no
-// goroutine behind, and serves all in the end.
-func TestStormsOfConnectionsLeaveNothingBehind(t *testing.T) {
-	tier.Full(t, "many cases, which take long")
-	server := redistest.Start(t)
-	proxy := startForgetful(t, server.Addr)
-	client := redis.NewClient(&redis.Options{Addr: proxy.Addr().String(), ReadTimeout: forever, MaxRetries: -1, DialerRetries: 1,
-		DisableIdentity: true})
-	defer client.Close()
-	backend, err := Own(client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := storecall.New(backend)
-	take := func(ctx context.Context, i int) error {
-		_, err := l.Take(ctx, store.Key{Subject: fmt.Sprintf("user:%d", i)}, neverLapsing(1_000_000), 1)
-		return err
-	}
-	calm := func() int {
-		awaitState(backend, "", 0, 0)
-		return runtime.NumGoroutine()
-	}
-	if err := take(context.Background(), 0); err != nil {
-		t.Fatal(err)
-	}
-	before := calm()
-	for range 100 {
-		server.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-		storm := enter(64, take)
-		storm.callers.Wait()
-	}
-	for i := range 64 {
-		if err := take(context.Background(), i); err != nil {
-			t.Error(err)
-		}
-	}
-	most := before + 2*client.Options().PoolSize // the proxy has two for each connection
-	for deadline := time.Now().Add(redistest.Patience); calm() > most; runtime.Gosched() {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d goroutines, and %d before", calm(), before)
-		}
-	}
-}
-
 // A caller that leaves a take over several slots does not wait for what is given back,
 // which goes on without it.
 func TestGivingBackGoesOnWithoutTheCaller(t *testing.T) {
@@ -412,17 +244,12 @@ func TestGivingBackGoesOnWithoutTheCaller(t *testing.T) {
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), ReadTimeout: forever, PoolTimeout: forever,
 		MaxRetries: -1})
 	defer client.Close()
-	backend, err := Own(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	backend := own(t, client)
 	l := storecall.New(backend)
 	var reqs []store.Request
 	for i, owner := 0, 0; owner < 2; i++ {
 		subject := fmt.Sprintf("user:%d", i)
-		if on, err := cluster.Owner(redisserver.SlotOf(subject)); err != nil {
-			t.Fatal(err)
-		} else if on == owner {
+		if masterOf(t, cluster, subject) == owner {
 			reqs = append(reqs, store.Request{Key: store.Key{Subject: subject}, Limit: neverLapsing(1000), Cost: 1})
 			owner++
 		}

@@ -18,7 +18,7 @@ import (
 func TestTheJournalIsAStream(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	backend := newDenialStore(t, server.Client())
+	backend := newStore(t, server.Client())
 	const key = "rl!{audit}"
 	if err := backend.AppendJournal(t.Context(), "by the store"); err != nil {
 		t.Fatal(err)
@@ -56,7 +56,7 @@ func TestTheJournalIsAStream(t *testing.T) {
 func TestForeignEntriesOfTheJournal(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	backend := newDenialStore(t, server.Client())
+	backend := newStore(t, server.Client())
 	const key = "rl!{audit}"
 	for i, words := range [][]any{
 		{"text", "first"}, {"other", "a field"}, {"text", "two", "and", "more"}, {"text", ""}, {"text", "\xff"},

@@ -9,11 +9,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/hostile"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -220,36 +218,6 @@ func TestALayoutImportIsRefusedWhole(t *testing.T) {
 	server.Do("CONFIG", "SET", "maxmemory", "0")
 	if outcomes, err := keys.Import(ctx, false, family); err != nil || outcomes[0] != admin.Imported {
 		t.Errorf("it came to %v, %v", outcomes, err)
-	}
-}
-
-// Whatever a server answers to what a scan asks, the scan ends, in time and within its bounds.
-func TestALayoutScanOfAHostileServer(t *testing.T) {
-	tier.Full(t, "hostile servers, files and texts, which many commands meet")
-	t.Parallel()
-	sound := redistest.Start(t)
-	sound.Do("SET", "pair:a", 1)
-	sound.Do("HSET", "bucket:a", "n", 1)
-	sound.Do("ZADD", "times:a", 1, 1)
-	for _, command := range []string{"SCAN", "GETRANGE", "PEXPIRETIME", "TYPE", "MEMORY", "HGETALL", "ZCARD", "ZRANGE", "DUMP", "TIME"} {
-		for _, is := range hostile.Behaviours() {
-			t.Run(command+"/"+is.Name, func(t *testing.T) {
-				t.Parallel()
-				server := hostile.Start(t, sound.Addr, is, command)
-				client := redis.NewClient(&redis.Options{Addr: server.Addr, DisableIdentity: true, MaxRetries: -1, Protocol: 2,
-					ReadTimeout: 200 * time.Millisecond, ContextTimeoutEnabled: true})
-				t.Cleanup(func() { client.Close() })
-				entries, errs := scanned(t, othersOn(t, client), admin.Query{Records: true})
-				if len(errs) == 0 && len(entries) == 0 && !is.Sound {
-					t.Error("it found nothing and says that all is well")
-				}
-				for _, err := range errs {
-					if len(err.Error()) > 2000 {
-						t.Errorf("the error has %d bytes", len(err.Error()))
-					}
-				}
-			})
-		}
 	}
 }
 

@@ -63,38 +63,6 @@ func TestLayoutChangesWhileTheServerStalls(t *testing.T) {
 	}
 }
 
-// Behind Sentinels another server takes over, and the families that it has are deleted and come back.
-func TestFamiliesAfterAFailover(t *testing.T) {
-	t.Parallel()
-	sentinel := redistest.StartSentinel(t)
-	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: sentinel.Addrs(),
-		DisableIdentity: true, ContextTimeoutEnabled: true})
-	t.Cleanup(func() { client.Close() })
-	keys := othersOn(t, client)
-	for i := range 50 {
-		client.Set(ctx, fmt.Sprint("pair:", i), 5, time.Hour)
-		client.HSet(ctx, fmt.Sprint("bucket:", i), "n", 5)
-	}
-	if err := client.Wait(ctx, 1, 10*time.Second).Err(); err != nil {
-		t.Fatal(err)
-	}
-	records := recordsOf(t, keys)
-	if _, err := sentinel.Failover(); err != nil {
-		t.Fatal(err)
-	}
-	deadline := time.Now().Add(30 * time.Second)
-	deleted, changed, err := keys.Delete(ctx, records...)
-	for ; store.IsAway(err) && deleted == 0 && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		deleted, changed, err = keys.Delete(ctx, records...)
-	}
-	if deleted != 100 || len(changed) > 0 || err != nil {
-		t.Fatalf("deleted %d, changed %d, %v", deleted, len(changed), err)
-	}
-	if outcomes, err := keys.Import(ctx, false, records...); err != nil || tally(outcomes)[admin.Imported] != 100 {
-		t.Errorf("importing came to %v, %v", tally(outcomes), err)
-	}
-}
-
 // A right that is missing in the middle ends a change with its name, and half a family is never
 // changed.
 func TestLayoutChangesWithoutARight(t *testing.T) {

@@ -133,10 +133,7 @@ func testLayouts() layouts.Sources {
 // othersOn returns the keyspace of the test layouts in the servers of a client.
 func othersOn(t testing.TB, client redis.UniversalClient, options ...redisstore.Option) admin.Keyspace {
 	t.Helper()
-	backend, err := redisstore.Own(client, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	backend := newStore(t, client, options...)
 	return backend.OtherLimiters(testLayouts())
 }
 

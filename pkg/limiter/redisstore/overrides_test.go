@@ -13,7 +13,6 @@ import (
 
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -40,71 +39,12 @@ func eventually(tb testing.TB, what string, is func() bool) (after time.Duration
 	}
 }
 
-// A service that runs lets somebody through for as long as an operator says, on a server, on a
-// Cluster and behind Sentinels.
-func TestARunningServiceAppliesOverrides(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name   string
-		client func(t *testing.T) (service, operator redis.UniversalClient)
-	}{
-		{"server", func(t *testing.T) (service, operator redis.UniversalClient) {
-			server := redistest.Start(t)
-			return redis.NewClient(&redis.Options{Addr: server.Addr}), redis.NewClient(&redis.Options{Addr: server.Addr})
-		}},
-		{"cluster", func(t *testing.T) (service, operator redis.UniversalClient) {
-			cluster := redistest.StartCluster(t)
-			return clusterClient(t, cluster, redis.ClusterOptions{}), clusterClient(t, cluster, redis.ClusterOptions{})
-		}},
-		{"sentinel", func(t *testing.T) (service, operator redis.UniversalClient) {
-			sentinel := redistest.StartSentinel(t)
-			options := redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: sentinel.Addrs()}
-			return redis.NewFailoverClient(&options), redis.NewFailoverClient(&options)
-		}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			service, operator := c.client(t)
-			table := newDenialStore(t, operator)
-			defer table.Close()
-			backend := layers.WithOverrides(newDenialStore(t, service), layers.Overrides{OnError: func(err error) { t.Error(err) }})
-			defer backend.Close()
-			limits := storecall.New(backend)
-			take := func() store.Decision {
-				t.Helper()
-				d, err := limits.Take(context.Background(), store.Key{Subject: "tenant:acme"}, store.Limit{Count: 1, Period: time.Hour}, 1)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return d
-			}
-			take()
-			if d := take(); d.Allowed {
-				t.Fatalf("%+v", d)
-			}
-			set, err := table.SetOverride(context.Background(), store.Override{Subjects: exactly(t, "tenant:acme"),
-				Effect: store.OverrideTimes, Thousandths: store.MaxOverrideThousandths, Reason: "INC-7", By: "ann"}, 3*time.Second)
-			if err != nil {
-				t.Fatal(err)
-			}
-			eventually(t, "let through", func() bool { return take().Allowed })
-			if d := take(); d.Override == nil || d.Override.Reason != "INC-7" || d.Override.ID != set.ID {
-				t.Errorf("%+v", d)
-			}
-			eventually(t, "the end", func() bool { return !take().Allowed })
-			if list, version, err := table.Overrides(context.Background()); err != nil || len(list) > 0 || version != "" {
-				t.Errorf("after the end: %+v, %q, %v", list, version, err)
-			}
-		})
-	}
-}
-
 // The keys of overrides end by themselves, are in one slot, and no scan of limits sees them. One
 // look is one GETRANGE.
 func TestOverridesAreKeysThatEnd(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	backend := newDenialStore(t, server.Client())
+	backend := newStore(t, server.Client())
 	set, err := backend.SetOverride(context.Background(), store.Override{Effect: store.OverrideBlock}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +76,7 @@ func TestOverridesAreKeysThatEnd(t *testing.T) {
 func TestWhatTheIndexOfOverridesHolds(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	backend := newDenialStore(t, server.Client())
+	backend := newStore(t, server.Client())
 	ctx := t.Context()
 	expires := func(key string, want time.Time) {
 		t.Helper()
@@ -212,7 +152,7 @@ func TestWhatTheIndexOfOverridesHolds(t *testing.T) {
 func TestAVersionNeverComesBack(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	backend := newDenialStore(t, server.Client())
+	backend := newStore(t, server.Client())
 	seen := map[string]bool{}
 	for range 20 {
 		if _, err := backend.SetOverride(context.Background(), store.Override{Effect: store.OverrideBlock}, time.Hour); err != nil {
@@ -236,7 +176,7 @@ func TestOverridesWithoutTheRightToTheirKeys(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	block := store.Override{Effect: store.OverrideBlock}
-	if _, err := newDenialStore(t, server.Client()).SetOverride(context.Background(), block, time.Hour); err != nil {
+	if _, err := newStore(t, server.Client()).SetOverride(context.Background(), block, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	server.Do("ACL", "SETUSER", "old", "on", ">pw", "~rl:*", "+@all")
@@ -245,7 +185,7 @@ func TestOverridesWithoutTheRightToTheirKeys(t *testing.T) {
 		return redis.NewClient(&redis.Options{Addr: server.Addr, Username: user, Password: "pw", DisableIdentity: true})
 	}
 	told := make(chan error, 100)
-	backend := layers.WithOverrides(newDenialStore(t, as("old")), layers.Overrides{Every: time.Millisecond,
+	backend := layers.WithOverrides(newStore(t, as("old")), layers.Overrides{Every: time.Millisecond,
 		OnError: func(err error) { told <- err }})
 	takeOften(t, backend, "user:42", 2)
 	if err := <-told; !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), "rl!") {
@@ -256,7 +196,7 @@ func TestOverridesWithoutTheRightToTheirKeys(t *testing.T) {
 	if len(told) > 0 {
 		t.Errorf("told again: %v", <-told)
 	}
-	reader := newDenialStore(t, as("reader"))
+	reader := newStore(t, as("reader"))
 	defer reader.Close()
 	if list, version, err := reader.Overrides(context.Background()); err != nil || len(list) != 1 || version == "" {
 		t.Errorf("a reader finds %+v, %q, %v", list, version, err)
@@ -270,7 +210,7 @@ func TestOverridesWithoutTheRightToTheirKeys(t *testing.T) {
 func TestForeignOverrides(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	backend := newDenialStore(t, server.Client())
+	backend := newStore(t, server.Client())
 	ctx := context.Background()
 	var set [2]store.Override
 	for i := range set {
@@ -346,7 +286,7 @@ func TestForeignOverrides(t *testing.T) {
 func TestAnEvictedOverrideIsLeftOut(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	backend := newDenialStore(t, server.Client(), redisstore.WithPrefix("app"))
+	backend := newStore(t, server.Client(), redisstore.WithPrefix("app"))
 	ctx := context.Background()
 	var last store.Override
 	for i := range 2 {

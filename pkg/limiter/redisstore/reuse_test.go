@@ -61,25 +61,3 @@ func TestMergedCallersThatLeaveDisturbNobody(t *testing.T) {
 	all.Wait()
 	awaitState(backend, "", 0, 0)
 }
-
-// One timer watches for all callers. Each still leaves when the store's time for it is over,
-// those in the queue as well as those whose exchange goes on, and they know which of the two
-// it was.
-func TestMergedCallersLeaveWhenTheStoresTimeIsOver(t *testing.T) {
-	server := redistest.Start(t)
-	take := takingOf(openPatient(t, server, WithBudget(300*time.Millisecond)))
-	if err := take(context.Background(), 0); err != nil {
-		t.Fatal(err)
-	}
-	server.Pause()
-	defer server.Resume()
-	begin := time.Now()
-	for _, err := range enter(500, take).wait() {
-		if !store.IsAway(err) || errors.Is(err, store.ErrGaveUp) {
-			t.Fatalf("%v; want an error that says the store is away", err)
-		}
-	}
-	if took := time.Since(begin); took < 200*time.Millisecond {
-		t.Errorf("they left after %v", took)
-	}
-}

@@ -54,10 +54,7 @@ func TestARingWhoseExpiryPassesWhileTheScriptRuns(t *testing.T) {
 					t.Fatal(err)
 				}
 				clock := now.Add(-time.Minute)
-				before, err := Own(server.Client(), WithClock(func() time.Time { return clock }))
-				if err != nil {
-					t.Fatal(err)
-				}
+				before := own(t, server.Client(), WithClock(func() time.Time { return clock }))
 				request := store.Request{Key: key, Limit: limit, Cost: 2, Token: limit.Kind().String() + op, TokenTTL: time.Hour}
 				for range 2 {
 					if d, err := storecall.New(before).TakeAll(ctx, request); err != nil || !d[0].Allowed {
@@ -67,10 +64,7 @@ func TestARingWhoseExpiryPassesWhileTheScriptRuns(t *testing.T) {
 					request.Token = ""
 				}
 				request.Token = limit.Kind().String() + op
-				backend, err := Own(server.Client())
-				if err != nil {
-					t.Fatal(err)
-				}
+				backend := own(t, server.Client())
 				freezeTime(backend, limit, clock)
 				switch op {
 				case "take":
@@ -99,10 +93,7 @@ func TestARingWhoseExpiryPassesWhileTheScriptRuns(t *testing.T) {
 func TestABareRingHeals(t *testing.T) {
 	ctx := context.Background()
 	server := redistest.Start(t)
-	backend, err := Own(server.Client())
-	if err != nil {
-		t.Fatal(err)
-	}
+	backend := own(t, server.Client())
 	l := storecall.New(backend)
 	for _, limit := range rings {
 		key := store.Key{Subject: "u", Name: limit.Kind().String()}

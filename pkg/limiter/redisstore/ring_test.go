@@ -9,7 +9,6 @@ import (
 
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/storecall"
-	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -18,10 +17,7 @@ func TestARingUnderManyCallers(t *testing.T) {
 	a, b, c := redistest.Start(t), redistest.Start(t), redistest.Start(t)
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": a.Addr, "b": b.Addr, "c": c.Addr}})
 	defer ring.Close()
-	backend, err := redisstore.Own(ring)
-	if err != nil {
-		t.Fatal(err)
-	}
+	backend := newStore(t, ring)
 	l := storecall.New(backend)
 	const subjects, each = 30, 20
 	var calls sync.WaitGroup

@@ -41,10 +41,7 @@ func TestConcurrentCallsShareAnExchange(t *testing.T) {
 	server := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: time.Minute, DisableIdentity: true})
 	defer client.Close()
-	backend, err := Own(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	backend := own(t, client)
 	l := storecall.New(backend)
 	limit := store.Limit{Count: 1000, Period: time.Hour}
 	key := store.Key{Subject: "user:42"}
@@ -108,10 +105,7 @@ func TestConcurrentCallsFailOnTheirOwn(t *testing.T) {
 	server := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, DialerRetries: 1, MaxRetries: 3, DisableIdentity: true})
 	defer client.Close()
-	backend, err := Own(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	backend := own(t, client)
 	l := storecall.New(backend)
 	limit := store.Limit{Count: 1000, Period: store.MaxPeriod} // nothing of it lapses meanwhile
 	storm := func(check func(i int, err error)) {

@@ -44,11 +44,7 @@ func connected(t *testing.T, server *redistest.Server, options redis.Options) *s
 	}
 	client := redis.NewClient(&options)
 	t.Cleanup(func() { client.Close() })
-	backend, err := redisstore.Own(client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return storecall.New(backend)
+	return storecall.New(newStore(t, client))
 }
 
 func used(t *testing.T, l *storecall.Caller, limit store.Limit) int64 {
@@ -58,26 +54,6 @@ func used(t *testing.T, l *storecall.Caller, limit store.Limit) int64 {
 		t.Fatal(err)
 	}
 	return d.Used
-}
-
-// The server forgets its scripts when told to, when restarted and after a
-// failover; that is no error and charges once.
-func TestScriptsAreSentAgainAfterAFlush(t *testing.T) {
-	server := redistest.Start(t)
-	l := connected(t, server, redis.Options{})
-	for i := range 5 {
-		d, err := l.Take(ctx, user, hundred, 1)
-		if err != nil || d.Used != int64(i+1) {
-			t.Fatalf("take %d: %+v, %v", i+1, d, err)
-		}
-		server.Do("SCRIPT", "FLUSH")
-		if got := used(t, l, hundred); got != int64(i+1) {
-			t.Fatalf("%d used after %d takes", got, i+1)
-		}
-		if i%2 == 0 {
-			server.Do("SCRIPT", "FLUSH")
-		}
-	}
 }
 
 func TestADecisionIsOneCommand(t *testing.T) {
@@ -124,10 +100,7 @@ func TestLaw09_NeverChargedTwice(t *testing.T) {
 				warm.Go(func() { client.BLPop(ctx, 100*time.Millisecond, "nothing") })
 			}
 			warm.Wait()
-			backend, err := redisstore.Own(client)
-			if err != nil {
-				t.Fatal(err)
-			}
+			backend := newStore(t, client)
 			l := storecall.New(backend)
 			if _, err := l.Take(ctx, user, hundred, 1); err != nil {
 				t.Fatal(err)
@@ -139,7 +112,7 @@ func TestLaw09_NeverChargedTwice(t *testing.T) {
 				failed <- err
 			}()
 			stop(server)
-			err = <-failed
+			err := <-failed
 			if name == "killed" && errors.Is(err, store.ErrUnavailable) {
 				return // it ended before the request left
 			}
@@ -339,39 +312,6 @@ func TestAReplicaDoesNotServeNow(t *testing.T) {
 	}
 }
 
-// Law 12 for values that are no strings; the suite tests strings.
-func TestLaw12_OtherTypesAreNotTouched(t *testing.T) {
-	server := redistest.Start(t)
-	client := server.Client()
-	backend, err := redisstore.Own(client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := storecall.New(backend)
-	server.Do("RPUSH", "rl:{user:42}:token-bucket/366d", "a", "b")
-	for _, op := range []func(context.Context, store.Key, store.Limit, int64) (store.Decision, error){l.Take, l.Peek, l.Refund} {
-		_, err := op(ctx, user, hundred, 1)
-		var foreign *store.ForeignError
-		if !errors.As(err, &foreign) || foreign.StoreKey != "rl:{user:42}:token-bucket/366d" || !strings.Contains(foreign.Holds, "list") {
-			t.Errorf("got %v, want a ForeignError that names the key and the list", err)
-		}
-	}
-	n := 0
-	for entry, err := range backend.Scan(ctx, admin.Query{Subjects: everyKey}) {
-		n++
-		if !errors.Is(err, store.ErrForeign) || entry.StoreKey != "rl:{user:42}:token-bucket/366d" {
-			t.Errorf("the scan finds %+v, %v", entry, err)
-		}
-	}
-	if deleted, _, err := backend.Delete(ctx, admin.Records(store.Key{Subject: "user:42",
-		Name: "token-bucket/366d"})...); deleted != 0 || !errors.Is(err, store.ErrForeign) {
-		t.Errorf("delete: %d, %v", deleted, err)
-	}
-	if n != 1 || client.LLen(ctx, "rl:{user:42}:token-bucket/366d").Val() != 2 {
-		t.Errorf("%d keys were found, and the list has %d elements", n, client.LLen(ctx, "rl:{user:42}:token-bucket/366d").Val())
-	}
-}
-
 // A server older than Redis 7 has no EVALSHA_RO; one is asked once.
 func TestPeekOnAnOlderServer(t *testing.T) {
 	server := redistest.Start(t, "--rename-command", "EVALSHA_RO", "", "--rename-command", "EVAL_RO", "")
@@ -447,10 +387,7 @@ func TestScanEndsWhenTheCallerDoes(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client()
-	backend, err := redisstore.Own(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	backend := newStore(t, client)
 	for i := range 100 {
 		reqs := make([]store.Request, 50)
 		for n := range reqs {
@@ -488,10 +425,7 @@ func TestScanEndsWhenTheCallerDoes(t *testing.T) {
 func TestScanGoesOnAfterADamagedLargeLog(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client()
-	backend, err := redisstore.Own(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	backend := newStore(t, client)
 	if _, err := storecall.New(backend).Take(ctx, user, hundred, 1); err != nil {
 		t.Fatal(err)
 	}

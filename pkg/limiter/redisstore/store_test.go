@@ -27,7 +27,7 @@ type harnessed struct {
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, storetest.Harness{
-		Sequences: 10_000, DropsEnded: true,
+		Sequences: 1_500, DropsEnded: true,
 		New: func(tb testing.TB, clock func() time.Time) store.Store {
 			server := redistest.Start(tb)
 			client := socketClient(tb, server)
