@@ -376,22 +376,6 @@ func TestCloseWritesWhatIsLeft(t *testing.T) {
 	})
 }
 
-func TestLongNamesAreShortened(t *testing.T) {
-	long := strings.Repeat("ü", 300)
-	a := admin.Denied{Key: store.Key{Subject: long + "a", Name: long}}
-	b := admin.Denied{Key: store.Key{Subject: long + "b", Name: long}}
-	a.Shorten()
-	b.Shorten()
-	if a.Key.Subject == b.Key.Subject || a.Key.Name != b.Key.Name || a.Key.Validate() != nil || len(a.Key.Subject) > admin.MaxDenialText {
-		t.Errorf("%q and %q", a.Key, b.Key)
-	}
-	again := a
-	again.Shorten()
-	if again.Key != a.Key {
-		t.Errorf("%q becomes %q", a.Key, again.Key)
-	}
-}
-
 // Many concurrent callers of a store in real time.
 func TestConcurrentDenialsAreAllCounted(t *testing.T) {
 	table := &denyingStore{}
@@ -416,23 +400,6 @@ func TestConcurrentDenialsAreAllCounted(t *testing.T) {
 	}
 	if !slices.ContainsFunc(table.writes, func(d admin.Denials) bool { return len(d.Rows) > 0 }) {
 		t.Error("no write has rows")
-	}
-}
-
-// plainStore has no table.
-type plainStore struct{ store.Store }
-
-func TestATableIsFoundThroughWrappers(t *testing.T) {
-	table := &denyingStore{}
-	wrapped := store.WithBudget(layers.WithBreaker(layers.WithDenialLog(table, layers.DenialLog{}), layers.Breaker{}), time.Second)
-	if found, has := admin.DenialTableOf(wrapped); !has || found != admin.DenialTable(table) {
-		t.Errorf("found %v, %v", found, has)
-	}
-	if _, has := admin.DenialTableOf(store.WithBudget(plainStore{}, time.Second)); has {
-		t.Error("a store without a table has one")
-	}
-	if backend := layers.WithDenialLog(plainStore{}, layers.DenialLog{}); backend != store.Store(plainStore{}) {
-		t.Error("a store without a table is wrapped")
 	}
 }
 

@@ -348,16 +348,3 @@ func TestARememberedDenialAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
-
-func BenchmarkRememberedDenial(b *testing.B) {
-	l := storecall.New(layers.DenialMemory{MaxStale: time.Hour}.Wrap(memorystore.New()))
-	key, limit := store.Key{Subject: "user:1"}, store.Limit{Count: 1, Period: 24 * time.Hour}
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			if _, err := l.Take(context.Background(), key, limit, 1); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-}

@@ -1,6 +1,9 @@
 package layers
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"testing"
+)
 
 // LetThroughCounts is how a process counts what overrides let through.
 type LetThroughCounts = letThrough
@@ -24,4 +27,11 @@ func (w *Waiter) WaitedFor() int {
 	w.turns.mu.Lock()
 	defer w.turns.mu.Unlock()
 	return len(w.turns.queues)
+}
+
+// SetFallbackKeys sets how many keys a fallback store in memory has, and how many others share.
+func SetFallbackKeys(t *testing.T, keys int, crowd uint64) {
+	keysBefore, crowdBefore := fallbackKeys, crowdKeys
+	fallbackKeys, crowdKeys = keys, crowd
+	t.Cleanup(func() { fallbackKeys, crowdKeys = keysBefore, crowdBefore })
 }

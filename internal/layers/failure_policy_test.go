@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
-	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -40,39 +38,26 @@ func TestParseFailurePolicy(t *testing.T) {
 	for text, want := range map[string]store.FailurePolicy{
 		"fail": store.FailOnError, "allow": store.AllowOnError, "deny": store.DenyOnError, "local": store.LocalOnError,
 	} {
-		if got, err := store.ParseFailurePolicy(text); err != nil || got != want {
-			t.Errorf("%s is read as %d, %v", text, got, err)
-		} else if got.String() != text {
-			t.Errorf("%s is written as %s", text, got)
+		if got, err := store.ParseFailurePolicy(text); err != nil || got != want || got.String() != text {
+			t.Errorf("%s is read as %s, %v", text, got, err)
 		}
 	}
 	for _, text := range []string{"", "open", "Fail", "fail ", "allow\n"} {
 		got, err := store.ParseFailurePolicy(text)
-		if err == nil || got != store.FailOnError {
+		want := fmt.Sprintf("unknown failure policy %q; it is fail, allow, deny or local", text)
+		if fmt.Sprint(err) != want || !errors.Is(err, store.ErrInvalid) || got != store.FailOnError {
 			t.Errorf("%q is read as %d, %v", text, got, err)
-			continue
-		}
-		if want := fmt.Sprintf("unknown failure policy %q; it is fail, allow, deny or local", text); err.Error() != want {
-			t.Errorf("%q: the error is %q, want %q", text, err, want)
-		}
-		if !errors.Is(err, store.ErrInvalid) {
-			t.Errorf("%q: no ErrInvalid: %v", text, err)
 		}
 	}
 }
 
+// A policy decides in an outage alone, and not for a caller that gave up. A shadow limit stays one, so that it never denies.
 func TestFailurePolicy(t *testing.T) {
-	live := context.Background()
+	live := t.Context()
 	canceled, cancel := context.WithCancel(live)
 	cancel()
 	expired, cancel := context.WithDeadline(live, time.Unix(0, 0))
 	defer cancel()
-
-	unavailable := fmt.Errorf("no answer from the server: %w", store.ErrUnavailable)
-	unknown := fmt.Errorf("the connection broke: %w", store.ErrOutcomeUnknown)
-	foreign := error(&store.ForeignError{StoreKey: "rl:{a}:n", Holds: "a list"})
-	joined := errors.Join(errors.New("shard 3"), unavailable)
-
 	for _, test := range []struct {
 		name     string
 		ctx      context.Context
@@ -81,41 +66,44 @@ func TestFailurePolicy(t *testing.T) {
 		replaced bool // by a policy other than FailOnError
 	}{
 		{"take", live, store.Take, nil, false},
-		{"take, unavailable", live, store.Take, unavailable, true},
-		{"peek, unavailable", live, store.Peek, unavailable, true},
-		{"refund, unavailable", live, store.Refund, unavailable, false},
-		{"take, outcome unknown", live, store.Take, unknown, true},
-		{"peek, outcome unknown", live, store.Peek, unknown, true},
-		{"refund, outcome unknown", live, store.Refund, unknown, false},
-		{"take, joined", live, store.Take, joined, true},
+		{"take, unavailable", live, store.Take, errAway, true},
+		{"peek, unavailable", live, store.Peek, errAway, true},
+		{"refund, unavailable", live, store.Refund, errAway, false},
+		{"take, outcome unknown", live, store.Take, errUnknown, true},
+		{"peek, outcome unknown", live, store.Peek, errUnknown, true},
+		{"refund, outcome unknown", live, store.Refund, errUnknown, false},
+		{"adjustment, outcome unknown", live, store.Adjust, errUnknown, false},
+		{"take, joined", live, store.Take, errors.Join(errors.New("shard 3"), errAway), true},
 		{"take, refused", live, store.Take, store.ErrRefused, false},
 		{"take, invalid", live, store.Take, store.ErrInvalid, false},
 		{"take, never fits", live, store.Take, store.ErrNeverFits, false},
-		{"take, foreign", live, store.Take, foreign, false},
+		{"take, foreign", live, store.Take, &store.ForeignError{StoreKey: "rl:{a}:n", Holds: "a list"}, false},
+		{"take, closed", live, store.Take, store.ErrClosed, false},
 		{"take, another error", live, store.Take, errors.New("disk full"), false},
-		{"take, caller gave up", canceled, store.Take, unavailable, false},
-		{"take, caller gave up, unknown", canceled, store.Take, unknown, false},
-		{"take, caller out of time", expired, store.Take, unavailable, false},
+		{"take, caller gave up", canceled, store.Take, errAway, false},
+		{"take, caller gave up, unknown", canceled, store.Take, errUnknown, false},
+		{"take, caller out of time", expired, store.Take, errAway, false},
 		{"take, store gave up on", live, store.Take, fmt.Errorf("%w: %w", store.ErrOutcomeUnknown, store.ErrGaveUp), false},
 		{"take, gave up but answered", canceled, store.Take, nil, false},
 	} {
-		for _, policy := range []store.FailurePolicy{store.FailOnError, store.AllowOnError, store.DenyOnError} {
-			t.Run(fmt.Sprintf("%s/%d", test.name, policy), func(t *testing.T) {
+		for _, policy := range []store.FailurePolicy{store.FailOnError, store.AllowOnError, store.DenyOnError, store.LocalOnError} {
+			t.Run(test.name+"/"+policy.String(), func(t *testing.T) {
 				answer := store.Decision{Allowed: true, Used: 3, Remaining: 4, RetryAfter: 5, ResetAfter: 6, Delay: 7, At: 8}
 				inner := &fakeStore{err: test.err, decision: answer}
 				var told []error
-				backend := layers.WithFailure(inner, layers.Failure{Policy: policy,
-					OnFailure: func(err error) { told = append(told, err) }})
-				reqs := []store.Request{{Key: store.Key{Subject: "a"}, Cost: 1}, {Key: store.Key{Subject: "b"}, Cost: 2}}
+				settings := layers.Failure{Policy: policy, OnFailure: func(err error) { told = append(told, err) }}
+				backend := layers.WithFailure(inner, settings)
+				reqs := []store.Request{asking("a", "10/1h", 1), asking("b", "10/1h", 2)}
+				reqs[1].Shadow = true
 				decisions := make([]store.Decision, len(reqs))
 				err := backend.Decide(test.ctx, test.op, reqs, decisions)
 
-				wantErr, wantTold, want := test.err, []error(nil), answer
+				wantErr, wantTold, want := test.err, []error(nil), []store.Decision{answer, answer}
 				if test.replaced && policy != store.FailOnError {
 					wantErr, wantTold = nil, []error{test.err}
-					want = store.Decision{
-						Allowed: policy == store.AllowOnError, Unguarded: true, DecidedBy: store.DecidedByFailurePolicy,
-					}
+					d := store.Decision{Allowed: policy == store.AllowOnError, Unguarded: true, DecidedBy: store.DecidedByFailurePolicy}
+					want = []store.Decision{d, d}
+					want[1].Shadow = true
 				}
 				if err != wantErr {
 					t.Errorf("the error is %v, not %v", err, wantErr)
@@ -123,92 +111,56 @@ func TestFailurePolicy(t *testing.T) {
 				if !slices.Equal(told, wantTold) {
 					t.Errorf("told of %v, not of %v", told, wantTold)
 				}
-				if err == nil && !slices.Equal(decisions, []store.Decision{want, want}) {
+				switch {
+				case err != nil:
+				case wantTold != nil && policy == store.LocalOnError:
+					if d := decisions[0]; !d.Allowed || d.DecidedBy != store.DecidedByLocal || d.Unguarded {
+						t.Errorf("decided locally %+v", d)
+					}
+				case !slices.Equal(decisions, want):
 					t.Errorf("decided %+v, not %+v", decisions, want)
 				}
 				if !slices.Equal(inner.ops, []store.Op{test.op}) || !reflect.DeepEqual(inner.reqs, reqs) {
 					t.Errorf("the store was asked for %v of %+v", inner.ops, inner.reqs)
+				}
+				settings.OnFailure = nil
+				if err := layers.WithFailure(inner, settings).Decide(test.ctx, test.op, reqs, decisions); err != wantErr {
+					t.Errorf("without anybody to tell: %v", err)
+				}
+				if err := backend.Close(); err != test.err || inner.closed != 1 {
+					t.Errorf("closed %d times, %v", inner.closed, err)
 				}
 			})
 		}
 	}
 }
 
-// A shadow limit stays one if the policy decides, so that it never denies.
-func TestFailurePolicyOfAShadow(t *testing.T) {
-	backend := layers.WithFailure(&fakeStore{err: store.ErrUnavailable}, layers.Failure{Policy: store.DenyOnError})
-	decisions := make([]store.Decision, 2)
-	err := backend.Decide(context.Background(), store.Take, []store.Request{{Shadow: true}, {}}, decisions)
-	if err != nil || !decisions[0].Shadow || decisions[1].Shadow || decisions[0].Allowed {
-		t.Errorf("%+v, %v", decisions, err)
+// Layers preserve whether a charge is possible: after an error from before the sending nothing was charged, and
+// after any other it is unknown.
+func TestWrappersKeepWhatIsKnownOfACharge(t *testing.T) {
+	still := func() time.Time { return time.Unix(1_700_000_000, 0) }
+	breaker := func(s store.Store) store.Store {
+		return layers.WithBreaker(store.WithBudget(s, time.Hour), layers.Breaker{Clock: still})
 	}
-}
-
-// Failures that a local share replaces are reported, too.
-func TestFailuresDecidedLocallyAreTold(t *testing.T) {
-	var told []error
-	away := &fakeStore{err: store.ErrUnavailable}
-	backend := layers.WithFailure(away, layers.Failure{Policy: store.LocalOnError, OnFailure: func(err error) { told = append(told, err) }})
-	d, err := storecall.New(backend).Take(context.Background(), store.Key{Subject: "u"}, store.Limit{Count: 9, Period: time.Hour}, 1)
-	if err != nil || d.DecidedBy != store.DecidedByLocal || !slices.Equal(told, []error{store.ErrUnavailable}) {
-		t.Errorf("%+v, %v; told %v", d, err, told)
+	local := func(s store.Store) store.Store {
+		failing := &fakeStore{err: fmt.Errorf("%w: disk full", store.ErrRefused)}
+		return layers.WithFailure(s, layers.Failure{Policy: store.LocalOnError, Fallback: failing})
 	}
-}
-
-func TestFailurePolicyWithoutCallback(t *testing.T) {
-	backend := layers.WithFailure(&fakeStore{err: store.ErrUnavailable}, layers.Failure{Policy: store.AllowOnError})
-	decision, err := storecall.New(backend).Take(context.Background(), store.Key{Subject: "a"},
-		store.Limit{Count: 1, Period: time.Second}, 1)
-	if err != nil || !decision.Allowed || !decision.Unguarded {
-		t.Errorf("%+v, %v", decision, err)
-	}
-}
-
-// Close reaches the store, and its error does not count as an outage.
-func TestFailurePolicyCloses(t *testing.T) {
-	for _, policy := range []store.FailurePolicy{store.FailOnError, store.AllowOnError, store.DenyOnError} {
-		inner := &fakeStore{err: store.ErrUnavailable}
-		if err := layers.WithFailure(inner, layers.Failure{Policy: policy}).Close(); err != store.ErrUnavailable || inner.closed != 1 {
-			t.Errorf("policy %d: closed %d times, %v", policy, inner.closed, err)
-		}
-	}
-}
-
-func TestErrorKinds(t *testing.T) {
-	kinds := []error{store.ErrInvalid, store.ErrNeverFits, store.ErrUnavailable, store.ErrOutcomeUnknown,
-		store.ErrRefused, store.ErrForeign}
-	limit := store.Limit{Count: 10, Period: time.Minute}
-	ask := func(op store.Op, cost int64) error {
-		req := store.Request{Key: store.Key{Subject: "a"}, Limit: limit, Cost: cost}
-		return req.Normalize(op)
-	}
-	for _, test := range []struct {
-		err  error
-		is   []error
-		away bool
-		text string
-	}{
-		{ask(store.Take, 0), []error{store.ErrInvalid}, false, "cost 0 is not positive; it must be 1 or more"},
-		{ask(store.Take, 11), []error{store.ErrInvalid, store.ErrNeverFits}, false,
-			"cost 11 can never fit limit token-bucket:10/1m, which allows at most 10 at once"},
-		{ask(store.Take, 10), nil, false, ""},
-		{ask(store.Refund, 11), nil, false, ""},
-		{fmt.Errorf("a: %w", store.ErrUnavailable), []error{store.ErrUnavailable}, true, "a: store unavailable"},
-		{fmt.Errorf("a: %w", store.ErrOutcomeUnknown), []error{store.ErrOutcomeUnknown}, true, "a: outcome unknown"},
-		{store.ErrRefused, []error{store.ErrRefused}, false, "store refused"},
-		{fmt.Errorf("a: %w", &store.ForeignError{StoreKey: "rl:{a\n}:n", Holds: "a list"}), []error{store.ErrForeign}, false,
-			`a: key "rl:{a\n}:n" holds a list; it was left as it is`},
-	} {
-		for _, kind := range kinds {
-			if got, want := errors.Is(test.err, kind), slices.Contains(test.is, kind); got != want {
-				t.Errorf("%v is %v: %t", test.err, kind, got)
+	kinds := []error{store.ErrUnavailable, store.ErrOutcomeUnknown, store.ErrGaveUp, store.ErrRefused, store.ErrForeign,
+		store.ErrInvalid, store.ErrClosed}
+	for name, wrap := range map[string]func(store.Store) store.Store{"a breaker": breaker, "a local share that fails": local,
+		"both": func(s store.Store) store.Store { return local(breaker(s)) }} {
+		for _, err := range []error{errAway, errUnknown, store.ErrGaveUp, fmt.Errorf("%w: %w", store.ErrOutcomeUnknown, store.ErrGaveUp),
+			store.ErrRefused, &store.ForeignError{}, store.ErrNeverFits, store.ErrClosed} {
+			backend := wrap(&fakeStore{err: err})
+			for _, op := range []store.Op{store.Take, store.Refund} {
+				got := backend.Decide(t.Context(), op, []store.Request{asking("u", "10/1h", 1)}, make([]store.Decision, 1))
+				for _, kind := range kinds {
+					if errors.Is(got, kind) != errors.Is(err, kind) {
+						t.Errorf("%s, %s: %v became %v, which is %v: %t", name, op, err, got, kind, errors.Is(got, kind))
+					}
+				}
 			}
-		}
-		if store.IsAway(test.err) != test.away {
-			t.Errorf("%v is an outage: %t", test.err, !test.away)
-		}
-		if text := strings.TrimPrefix(fmt.Sprint(test.err), "<nil>"); text != test.text {
-			t.Errorf("the error is\n  %s\nnot\n  %s", text, test.text)
 		}
 	}
 }

@@ -222,16 +222,3 @@ func TestALeasedTakeAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations, %d of 1001 by a lease", n, byLease)
 	}
 }
-
-func BenchmarkLeasedTake(b *testing.B) {
-	l := storecall.New(layers.WithLeases(memorystore.New(), layers.Leases{}))
-	limit := store.Limit{Count: store.MaxCount, Period: time.Second}
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			if _, err := l.Take(context.Background(), hotKey, limit, 1); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-}

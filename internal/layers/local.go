@@ -61,12 +61,13 @@ func decideLocally(
 	return nil
 }
 
-const (
+// Tests have fewer.
+var (
 	// fallbackKeys is the number of keys that a fallback store in memory holds, without the crowd. Each takes less
 	// than a kilobyte.
 	fallbackKeys = 100_000
 	// crowdKeys is the number of keys that all other keys of a limit share.
-	crowdKeys = 1 << 14
+	crowdKeys uint64 = 1 << 14
 )
 
 // crowdSeed makes it unpredictable which keys share one. All fallback stores have the same seed, so that wrapping one

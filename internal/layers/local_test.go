@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
-	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
@@ -178,7 +177,7 @@ func TestTheFallbackInMemoryIsAStore(t *testing.T) {
 	inStore := layers.WithFailure(o, layers.Failure{Policy: store.LocalOnError, Share: store.WholeShare,
 		Fallback: memorystore.New(memorystore.WithClock(o.clock))})
 	kinds := store.Kinds()
-	for step := range 20_000 {
+	for step := range 5_000 {
 		o.now = o.now.Add(time.Duration(random.IntN(1000)) * time.Millisecond)
 		var reqs []store.Request
 		for subject := range 1 + random.IntN(3) {
@@ -200,39 +199,6 @@ func TestTheFallbackInMemoryIsAStore(t *testing.T) {
 	}
 }
 
-// A local decision is only for outages, and a caller that gave up gets none. If nothing can decide, the error is
-// the store's.
-func TestLocalIsForOutagesAlone(t *testing.T) {
-	ctx := context.Background()
-	canceled, cancel := context.WithCancel(ctx)
-	cancel()
-	for _, test := range []struct {
-		name string
-		ctx  context.Context
-		op   store.Op
-		err  error
-	}{
-		{"refused", ctx, store.Take, store.ErrRefused},
-		{"foreign", ctx, store.Take, store.ErrForeign},
-		{"invalid", ctx, store.Take, store.ErrInvalid},
-		{"refund", ctx, store.Refund, errAway},
-		{"adjustment", ctx, store.Adjust, errUnknown},
-		{"caller left", canceled, store.Take, errAway},
-		{"caller out of time", ctx, store.Take, fmt.Errorf("%w: %w", store.ErrOutcomeUnknown, store.ErrGaveUp)},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			o := newOutage()
-			o.err = test.err
-			told := 0
-			backend := layers.WithFailure(o, layers.Failure{Policy: store.LocalOnError, OnFailure: func(error) { told++ }})
-			err := backend.Decide(test.ctx, test.op, []store.Request{asking("u", "10/1h", 1)}, make([]store.Decision, 1))
-			if err != test.err || told != 0 {
-				t.Errorf("%v, told of %d; want %v", err, told, test.err)
-			}
-		})
-	}
-}
-
 // If a fallback store fails, the error is the store's, and names the cause.
 func TestAFallbackThatFails(t *testing.T) {
 	for _, away := range []error{errAway, errUnknown} {
@@ -249,50 +215,75 @@ func TestAFallbackThatFails(t *testing.T) {
 	}
 }
 
+// A fallback store removes unused keys, so that ever new subjects in a long outage do not fill the memory.
+func TestAFallbackStoreForgetsUnusedKeys(t *testing.T) {
+	o := newOutage()
+	o.err = errAway
+	backend := o.locally(store.WholeShare)
+	most, denied := int64(0), 0
+	for i := range 10_000 {
+		o.now = o.now.Add(time.Millisecond)
+		if !decide(t, backend, store.Take, asking(fmt.Sprint(i/2), "1/1s", 1))[0].Allowed {
+			denied++
+		}
+		most = max(most, layers.StatsOf(backend).LocalKeys)
+	}
+	// 500 subjects are in use at a time, and each second call is denied while its key is in use.
+	if most < 500 || most > 1500 || denied != 5_000 {
+		t.Errorf("up to %d keys were held, and %d calls denied", most, denied)
+	}
+}
+
+// crowded returns a store that is away, and whose fallback store is full of a limit that holds keys.
+func crowded(t *testing.T, share store.Share, limit string, fallback func(o *outage) store.Store) (o *outage, backend store.Store) {
+	t.Helper()
+	layers.SetFallbackKeys(t, 1000, 64)
+	o = newOutage()
+	o.err = errUnknown
+	settings := layers.Failure{Policy: store.LocalOnError, Share: share, Clock: o.clock}
+	if fallback != nil {
+		settings.Fallback = fallback(o)
+	}
+	backend = layers.WithFailure(o, settings)
+	takeOf(t, backend, "held ", 1000, limit)
+	return o, backend
+}
+
+// takeOf takes for many keys, and returns how many are let through.
+func takeOf(t *testing.T, backend store.Store, prefix string, keys int, limit string) (allowed int) {
+	t.Helper()
+	for i := range keys {
+		if decide(t, backend, store.Take, asking(fmt.Sprint(prefix, i), limit, 1))[0].Allowed {
+			allowed++
+		}
+	}
+	return allowed
+}
+
 // Invented keys in an outage fill no memory, gain nothing, and take nothing from the keys that the fallback store holds.
 func TestInventedKeysFillNoFallback(t *testing.T) {
-	tier.Full(t, "large values, and how much memory they take")
 	for name, fallback := range map[string]func(o *outage) store.Store{
-		"map":         func(*outage) store.Store { return nil },
+		"map":         nil,
 		"memorystore": func(o *outage) store.Store { return memorystore.New(memorystore.WithClock(o.clock)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := newOutage()
-			o.err = errUnknown
-			backend := layers.WithFailure(o, layers.Failure{
-				Policy: store.LocalOnError, Share: store.DefaultShare, Clock: o.clock, Fallback: fallback(o),
-			})
-			const held, invented = 100_000, 200_000 // as in the documentation
-			first := asking("held", "8/1h", 1)
-			decide(t, backend, store.Take, first)
-			for i := range held {
-				decide(t, backend, store.Take, asking(fmt.Sprint("held ", i), "8/1h", 1))
+			o, backend := crowded(t, store.DefaultShare, "8/1h", fallback)
+			if allowed := takeOf(t, backend, "invented ", 2000, "8/1h"); allowed != 2*64 { // a share of 2 for each shared key
+				t.Errorf("%d invented keys are let through; the crowd has %d units", allowed, 2*64)
 			}
-			allowed := 0
-			for i := range invented {
-				if decide(t, backend, store.Take, asking(fmt.Sprint("invented ", i), "8/1h", 1))[0].Allowed {
-					allowed++
-				}
+			if held := layers.StatsOf(backend).LocalKeys; held > 1000+64 {
+				t.Errorf("%d keys are held", held)
 			}
-			if most := 2 * 1 << 14; allowed > most || allowed < most/2 { // a share of 2 for each shared key
-				t.Errorf("%d invented keys are let through; the crowd has %d units", allowed, most)
-			}
-			for range 3 {
-				decide(t, backend, store.Take, asking("invented last", "8/1h", 1))
-			}
-			if d := decide(t, backend, store.Take, asking("invented last", "8/1h", 1))[0]; d.Allowed {
-				t.Errorf("an invented key has more than its share: %+v", d)
-			}
-			if d := decide(t, backend, store.Take, first)[0]; !d.Allowed || d.Used != 2 {
+			if d := decide(t, backend, store.Take, asking("held 0", "8/1h", 1))[0]; !d.Allowed || d.Used != 2 {
 				t.Errorf("a key that is held lost its state: %+v", d)
 			}
-			several := []store.Request{asking("new", "8/1h", 1), asking("newer", "8/1h", 1)}
-			several[1].Key.Name = "m"
-			decide(t, backend, store.Take, several...)
+			for i := range 300 { // some share a key
+				decide(t, backend, store.Take, asking("new", "9/1h", 1), asking(fmt.Sprint("newer ", i), "9/1h", 1))
+			}
 			// When the usage has faded, keys are separate again.
 			o.now = o.now.Add(2 * time.Hour)
-			for i := range 2 * held { // a denial frees nothing
-				decide(t, backend, store.Take, asking(fmt.Sprint("later ", i%1000), "1000000/1h", 1))
+			for i := range 2000 { // a denial frees nothing
+				decide(t, backend, store.Take, asking(fmt.Sprint("later ", i%100), "1000000/1h", 1))
 			}
 			for i := range 100 { // in a crowd, a key can be alone
 				if d := decide(t, backend, store.Take, asking(fmt.Sprint("own again ", i), "8/1h", 2))[0]; !d.Allowed || d.Used != 2 {
@@ -305,20 +296,12 @@ func TestInventedKeysFillNoFallback(t *testing.T) {
 
 // Invented keys of a limit with a short period free nothing of a limit with a long one.
 func TestACrowdHasOneLimit(t *testing.T) {
-	tier.Full(t, "many cases, which take long")
-	o := newOutage()
-	o.err = errUnknown
-	backend := o.locally(store.WholeShare)
-	for i := range 100_000 {
-		decide(t, backend, store.Take, asking(fmt.Sprint("held ", i), "1/1d", 1))
-	}
+	o, backend := crowded(t, store.WholeShare, "1/1d", nil)
 	lasting := asking("invented", "2/1d", 2)
 	if d := decide(t, backend, store.Take, lasting)[0]; !d.Allowed {
 		t.Fatalf("the first take: %+v", d)
 	}
-	for i := range 200_000 { // so that each shared key gets some
-		decide(t, backend, store.Take, asking(fmt.Sprint("soon ", i), "4/1s", 1))
-	}
+	takeOf(t, backend, "soon ", 2000, "4/1s") // so that each shared key gets some
 	o.now = o.now.Add(time.Minute)
 	if d := decide(t, backend, store.Take, lasting)[0]; d.Allowed {
 		t.Errorf("a minute later: %+v", d)
@@ -327,34 +310,23 @@ func TestACrowdHasOneLimit(t *testing.T) {
 
 // A key that was charged in the crowd is not allowed again when the fallback store has room for it.
 func TestTheCrowdIsLeftWhenNothingOfItIsInUse(t *testing.T) {
-	tier.Full(t, "many cases, which take long")
-	o := newOutage()
-	o.err = errUnknown
-	backend := o.locally(store.WholeShare / 4)
-	for i := range 100_000 {
-		decide(t, backend, store.Take, asking(fmt.Sprint("soon ", i), "4/1s", 1))
-	}
-	lasting := asking("invented", "100/1d", 1)
-	let := func() (allowed int) {
+	o, backend := crowded(t, store.WholeShare/4, "4/1s", nil)
+	for i, step := range []struct {
+		after   time.Duration
+		allowed int // of a hundred
+	}{{0, 25}, {time.Minute, 0}, {24 * time.Hour, 25}} {
+		o.now = o.now.Add(step.after)
+		if i > 0 {
+			takeOf(t, backend, "late ", 1000, "4/1s") // removes the others
+		}
+		allowed := 0
 		for range 100 {
-			if decide(t, backend, store.Take, lasting)[0].Allowed {
+			if decide(t, backend, store.Take, asking("invented", "100/1d", 1))[0].Allowed {
 				allowed++
 			}
 		}
-		return allowed
-	}
-	if allowed := let(); allowed != 25 {
-		t.Fatalf("%d were let through while the fallback store was full, want 25", allowed)
-	}
-	o.now = o.now.Add(time.Minute)
-	for i := range 100_000 { // removes the others
-		decide(t, backend, store.Take, asking(fmt.Sprint("late ", i%1000), "4/1s", 1))
-	}
-	if allowed := let(); allowed != 0 {
-		t.Errorf("%d more were let through when it was not full any more", allowed)
-	}
-	o.now = o.now.Add(24 * time.Hour)
-	if allowed := let(); allowed != 25 {
-		t.Errorf("a day later %d were let through, want 25", allowed)
+		if allowed != step.allowed {
+			t.Errorf("%s later %d were let through, want %d", step.after, allowed, step.allowed)
+		}
 	}
 }

@@ -140,20 +140,3 @@ func TestAnObserversPanicReachesNobody(t *testing.T) {
 		t.Errorf("logged %d times: %s", lines, log.String())
 	}
 }
-
-func BenchmarkObserver(b *testing.B) {
-	key, limit := store.Key{Subject: "user:42"}, store.Limit{Count: 1, Period: time.Hour}
-	for name, backend := range map[string]store.Store{
-		"without": memorystore.New(),
-		"with":    layers.WithObserver(memorystore.New(), layers.Observer{OnCall: func(context.Context, layers.Call) {}}),
-		"denials": layers.WithDenialLog(memorystore.New(), layers.DenialLog{}),
-	} {
-		b.Run(name, func(b *testing.B) {
-			limits := storecall.New(backend)
-			b.ReportAllocs()
-			for b.Loop() {
-				limits.Take(context.Background(), key, limit, 1)
-			}
-		})
-	}
-}

@@ -1,20 +1,21 @@
 package layers_test
 
 import (
-	"context"
 	"reflect"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
-	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// The order is the documented one, from the outside in.
+// plainStore embeds a store, and so hides its other interfaces.
+type plainStore struct{ store.Store }
+
+// The order is the documented one, from the outside in, and hides no table of the store.
 func TestStackHasOneOrder(t *testing.T) {
 	var order []string
 	var with layers.Layers
@@ -23,7 +24,7 @@ func TestStackHasOneOrder(t *testing.T) {
 		name := fields.Type().Field(i).Name
 		fields.Field(i).Set(reflect.ValueOf(func(backend store.Store) store.Store {
 			order = slices.Insert(order, 0, name)
-			return &plainWrapper{backend}
+			return &plainStore{backend}
 		}))
 	}
 	backend := layers.Stack(memorystore.New(), with)
@@ -35,57 +36,47 @@ func TestStackHasOneOrder(t *testing.T) {
 	if _, has := admin.OverrideTableOf(backend); !has {
 		t.Error("the overrides of the store are hidden behind a wrapper that embeds it")
 	}
-}
-
-// plainWrapper embeds a store, and so hides its other interfaces.
-type plainWrapper struct{ store.Store }
-
-// undecided is a store with readable overrides that decides nothing.
-type undecided struct{ *memorystore.Store }
-
-// Decide implements store.Store.
-func (undecided) Decide(context.Context, store.Op, []store.Request, []store.Decision) error {
-	return store.ErrUnavailable
+	table := &denyingStore{}
+	wrapped := store.WithBudget(layers.WithBreaker(layers.WithDenialLog(table, layers.DenialLog{}), layers.Breaker{}), time.Second)
+	if found, has := admin.DenialTableOf(wrapped); !has || found != admin.DenialTable(table) {
+		t.Errorf("found %v, %v", found, has)
+	}
+	if backend := layers.WithDenialLog(plainStore{}, layers.DenialLog{}); backend != store.Store(plainStore{}) {
+		t.Error("a store without a table is wrapped")
+	}
 }
 
 // Overrides apply to the decisions of a local share while the store is away.
 func TestOverridesApplyWhileTheStoreIsAway(t *testing.T) {
-	ctx, limit := context.Background(), store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Hour}
-	for what, test := range map[string]struct {
+	for _, test := range []struct {
 		override store.Override
 		allowed  int
 	}{
-		"half":    {store.Override{Effect: store.OverrideTimes, Thousandths: 500}, 5},
-		"double":  {store.Override{Effect: store.OverrideTimes, Thousandths: 2000}, 20},
-		"blocked": {store.Override{Effect: store.OverrideBlock}, 0},
-		"exempt":  {store.Override{Effect: store.OverrideExempt}, 30},
+		{store.Override{Effect: store.OverrideTimes, Thousandths: 2000}, 20},
+		{store.Override{Effect: store.OverrideBlock}, 0},
+		{store.Override{Effect: store.OverrideExempt}, 30},
 	} {
-		inner := memorystore.New()
-		if _, err := inner.SetOverride(ctx, test.override, time.Hour); err != nil {
+		table := &watchedTable{Store: memorystore.New()}
+		if _, err := table.SetOverride(t.Context(), test.override, time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		watch := layers.WatchOverrides(inner, layers.Overrides{})
-		if err := watch.Load(ctx); err != nil {
+		watch := layers.WatchOverrides(table, layers.Overrides{})
+		if err := watch.Load(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		backend := layers.Stack(undecided{inner}, layers.Layers{Overrides: watch.Wrap, Failure: func(backend store.Store) store.Store {
+		table.err = store.ErrUnavailable
+		backend := layers.Stack(table, layers.Layers{Overrides: watch.Wrap, Failure: func(backend store.Store) store.Store {
 			return layers.WithFailure(backend, layers.Failure{Policy: store.LocalOnError, Share: store.WholeShare})
 		}})
 		allowed := 0
 		for range 30 {
-			d, err := storecall.New(backend).Take(ctx, store.Key{Subject: "user:1"}, limit, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d.Allowed {
+			if decide(t, backend, store.Take, asking("user:1", "10/1h", 1))[0].Allowed {
 				allowed++
 			}
 		}
 		if allowed != test.allowed {
-			t.Errorf("%s: %d of 30 allowed, want %d", what, allowed, test.allowed)
+			t.Errorf("%s: %d of 30 allowed, want %d", test.override.Effect, allowed, test.allowed)
 		}
-		if err := backend.Close(); err != nil {
-			t.Error(err)
-		}
+		watch.Close()
 	}
 }
