@@ -118,74 +118,44 @@ func TestADenialIsRememberedForMaxStaleAtMost(t *testing.T) {
 
 func TestWhatTheDenialMemoryDoesNotAnswer(t *testing.T) {
 	key, limit := store.Key{Subject: "user:1"}, store.Limit{Count: 10, Period: time.Hour}
-	denied := func(t *testing.T) (*farStore, store.Store) {
-		far := newFarStore(0, 0)
-		memory := layers.DenialMemory{Clock: far.time.local}.Wrap(far)
-		ask(t, memory, key, limit, 8)
-		ask(t, memory, key, limit, 3)
-		if d := ask(t, memory, key, limit, 3); d.DecidedBy != store.DecidedByDenialMemory {
-			t.Fatalf("not remembered: %+v", d)
-		}
-		return far, memory
-	}
-	other := store.Limit{Count: 11, Period: time.Hour}
-	ctx := context.Background()
-	reqs := []store.Request{{Key: key, Limit: limit, Cost: 3}}
 	for name, test := range map[string]struct {
-		ask       func(store.Store) (store.Decision, error)
+		op        store.Op // store.Take if it is the zero one
+		change    func(req *store.Request)
+		more      []store.Request
+		err       error
 		forgotten bool // what was remembered
 	}{
-		"a smaller cost": {ask: func(s store.Store) (store.Decision, error) { return storecall.New(s).Take(ctx, key, limit, 2) }},
-		"another limit":  {ask: func(s store.Store) (store.Decision, error) { return storecall.New(s).Take(ctx, key, other, 3) }},
-		"another key": {ask: func(s store.Store) (store.Decision, error) {
-			return storecall.New(s).Take(ctx, store.Key{Subject: "user:2"}, limit, 3)
-		}},
-		"a peek": {ask: func(s store.Store) (store.Decision, error) { return storecall.New(s).Peek(ctx, key, limit, 3) }},
-		"a refund": {forgotten: true, ask: func(s store.Store) (store.Decision, error) {
-			return storecall.New(s).Refund(ctx, key, limit, 1)
-		}},
-		"an adjustment": {forgotten: true, ask: func(s store.Store) (store.Decision, error) {
-			d := make([]store.Decision, 1)
-			err := s.Decide(ctx, store.Adjust, reqs, d)
-			return d[0], err
-		}},
-		"a charge": {forgotten: true, ask: func(s store.Store) (store.Decision, error) {
-			d := make([]store.Decision, 1)
-			err := s.Decide(ctx, store.Charge, reqs, d)
-			return d[0], err
-		}},
-		"a settlement, though it fails": {forgotten: true, ask: func(s store.Store) (store.Decision, error) {
-			d, settled := make([]store.Decision, 1), reqs[0]
-			settled.Token = "t"
-			if err := s.Decide(ctx, store.Settle, []store.Request{settled}, d); !errors.Is(err, store.ErrUnknownToken) {
-				return d[0], err
-			}
-			return d[0], nil
-		}},
-		"a take of what fits": {forgotten: true, ask: func(s store.Store) (store.Decision, error) {
-			d := make([]store.Decision, 1)
-			err := s.Decide(ctx, store.TakeUpTo, reqs, d)
-			return d[0], err
-		}},
-		"several together": {ask: func(s store.Store) (store.Decision, error) {
-			d, err := storecall.New(s).TakeAll(ctx, reqs[0], store.Request{Key: store.Key{Subject: "b"}, Limit: limit, Cost: 1})
-			return d[0], err
-		}},
-		"a token": {ask: func(s store.Store) (store.Decision, error) {
-			d, err := storecall.New(s).TakeAll(ctx, store.Request{Key: key, Limit: limit, Cost: 3, Token: "t"})
-			return d[0], err
-		}},
-		"a shadow": {ask: func(s store.Store) (store.Decision, error) {
-			d, err := storecall.New(s).TakeAll(ctx, store.Request{Key: key, Limit: limit, Cost: 3, Shadow: true})
-			return d[0], err
-		}},
+		"a smaller cost":                {change: func(req *store.Request) { req.Cost = 2 }},
+		"another limit":                 {change: func(req *store.Request) { req.Limit.Count = 11 }},
+		"another key":                   {change: func(req *store.Request) { req.Key.Subject = "user:2" }},
+		"a token":                       {change: func(req *store.Request) { req.Token = "t" }},
+		"a shadow":                      {change: func(req *store.Request) { req.Shadow = true }},
+		"several together":              {more: []store.Request{{Key: store.Key{Subject: "b"}, Limit: limit, Cost: 1}}},
+		"a cost that never fits":        {change: func(req *store.Request) { req.Cost = 11 }, err: store.ErrNeverFits},
+		"a peek":                        {op: store.Peek},
+		"a refund":                      {op: store.Refund, forgotten: true},
+		"an adjustment":                 {op: store.Adjust, forgotten: true},
+		"a charge":                      {op: store.Charge, forgotten: true},
+		"a take of what fits":           {op: store.TakeUpTo, forgotten: true},
+		"a settlement, though it fails": {op: store.Settle, change: func(req *store.Request) { req.Token = "t" }, forgotten: true, err: store.ErrUnknownToken},
 	} {
 		t.Run(name, func(t *testing.T) {
-			far, memory := denied(t)
-			before := far.asked
-			d, err := test.ask(memory)
-			if err != nil || d.DecidedBy != store.DecidedByStore || far.asked != before+1 {
-				t.Errorf("the store was asked %d times more; %+v, %v", far.asked-before, d, err)
+			far := newFarStore(0, 0)
+			memory := layers.DenialMemory{Clock: far.time.local}.Wrap(far)
+			ask(t, memory, key, limit, 8)
+			ask(t, memory, key, limit, 3)
+			if d := ask(t, memory, key, limit, 3); d.DecidedBy != store.DecidedByDenialMemory {
+				t.Fatalf("not remembered: %+v", d)
+			}
+			req := store.Request{Key: key, Limit: limit, Cost: 3}
+			if test.change != nil {
+				test.change(&req)
+			}
+			reqs := append([]store.Request{req}, test.more...)
+			before, decisions := far.asked, make([]store.Decision, len(reqs))
+			err := memory.Decide(t.Context(), test.op, reqs, decisions)
+			if !errors.Is(err, test.err) || decisions[0].DecidedBy != store.DecidedByStore || test.err == nil && far.asked != before+1 {
+				t.Errorf("the store was asked %d times more; %+v, %v", far.asked-before, decisions, err)
 			}
 			before = far.asked
 			ask(t, memory, key, limit, 3)
@@ -194,22 +164,18 @@ func TestWhatTheDenialMemoryDoesNotAnswer(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a cost that never fits", func(t *testing.T) {
-		_, memory := denied(t)
-		if _, err := storecall.New(memory).Take(ctx, key, limit, 11); !errors.Is(err, store.ErrNeverFits) {
-			t.Errorf("error %v", err)
-		}
-	})
-	t.Run("a failure policy's denial", func(t *testing.T) {
-		far := newFarStore(0, 0)
-		memory := layers.DenialMemory{Clock: far.time.local}.Wrap(layers.WithFailure(far, layers.Failure{Policy: store.DenyOnError}))
-		far.err = store.ErrUnavailable
-		ask(t, memory, key, limit, 1)
-		far.err = nil
-		if d := ask(t, memory, key, limit, 1); !d.Allowed {
-			t.Errorf("once the store is back: %+v", d)
-		}
-	})
+}
+
+func TestAFailurePolicysDenialIsNotRemembered(t *testing.T) {
+	far := newFarStore(0, 0)
+	memory := layers.DenialMemory{Clock: far.time.local}.Wrap(layers.WithFailure(far, layers.Failure{Policy: store.DenyOnError}))
+	key, limit := store.Key{Subject: "user:1"}, store.Limit{Count: 10, Period: time.Hour}
+	far.err = store.ErrUnavailable
+	ask(t, memory, key, limit, 1)
+	far.err = nil
+	if d := ask(t, memory, key, limit, 1); !d.Allowed {
+		t.Errorf("once the store is back: %+v", d)
+	}
 }
 
 // A denial that arrives during a refund must not be remembered beyond it.
@@ -311,7 +277,7 @@ func TestTheDenialMemoryIsBounded(t *testing.T) {
 	far := newFarStore(0, 0)
 	memory := layers.DenialMemory{Keys: 64, Clock: far.time.local}.Wrap(far)
 	limit := store.Limit{Count: 1, Period: time.Hour}
-	const subjects = 10_000
+	const subjects = 2_000
 	for i := range subjects {
 		key := store.Key{Subject: fmt.Sprint("user:", i)}
 		ask(t, memory, key, limit, 1)
@@ -320,7 +286,6 @@ func TestTheDenialMemoryIsBounded(t *testing.T) {
 	before, remembered := far.asked, 0
 	for i := range subjects {
 		asked := far.asked
-		ask(t, far.Store, store.Key{Subject: "x"}, limit, 1)
 		if d := ask(t, memory, store.Key{Subject: fmt.Sprint("user:", i)}, limit, 1); d.Allowed {
 			t.Fatalf("allowed by a full memory: %+v", d)
 		}
