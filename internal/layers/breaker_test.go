@@ -13,80 +13,108 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
-	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// sickStore answers with err, after a virtual time of took.
+// sickStore is a store with a virtual clock, of which each shard answers with an error after some time. It has a shard for each
+// first letter of a subject, until moved says otherwise.
 type sickStore struct {
-	mu    sync.Mutex
-	now   time.Time
-	err   error
-	took  time.Duration
-	calls map[store.Op]int
-	hold  map[store.Op]chan struct{} // if set, an answer waits for it
-	last  []store.Request
+	mu      sync.Mutex
+	now     time.Time
+	moved   map[string]string        // by letter
+	sick    map[string]error         // by shard
+	took    map[string]time.Duration // by shard
+	asked   map[string]int           // by shard
+	calls   map[store.Op]int
+	hold    map[store.Op]chan struct{} // if set, an answer waits for it
+	checks  chan []store.Request       // of each recovery check
+	unnamed bool                       // errors do not name their shard
+	skips   bool                       // a denial does not need the shard that is away
+}
+
+func newSickStore() *sickStore {
+	return &sickStore{now: time.Unix(1_700_000_000, 0), moved: map[string]string{}, sick: map[string]error{},
+		took: map[string]time.Duration{}, asked: map[string]int{}, calls: map[store.Op]int{},
+		hold: map[store.Op]chan struct{}{}, checks: make(chan []store.Request, 100)}
+}
+
+func (s *sickStore) shard(key store.Key) string {
+	shard := key.Subject[:1]
+	if to, moved := s.moved[shard]; moved {
+		return to
+	}
+	return shard
 }
 
 func (s *sickStore) Decide(_ context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	s.mu.Lock()
-	s.last = slices.Clone(reqs)
-	if s.calls == nil {
-		s.calls = map[store.Op]int{}
+	defer s.mu.Unlock()
+	var shards []string
+	var errs []error
+	for i, req := range reqs {
+		decisions[i] = store.Decision{Allowed: true}
+		if shard := s.shard(req.Key); !slices.Contains(shards, shard) {
+			shards, errs = append(shards, shard), append(errs, s.sick[shard])
+			s.asked[shard]++
+			s.now = s.now.Add(s.took[shard])
+		}
 	}
 	s.calls[op]++
-	s.now = s.now.Add(s.took)
-	hold, err := s.hold[op], s.err
-	s.mu.Unlock()
-	if hold != nil {
+	if hold := s.hold[op]; hold != nil {
+		s.mu.Unlock()
 		<-hold
+		s.mu.Lock()
 	}
-	for i := range decisions {
-		decisions[i] = store.Decision{} // a denial
+	if op == store.Peek {
+		s.checks <- slices.Clone(reqs)
 	}
-	return err
+	for n, err := range errs {
+		switch {
+		case err == nil:
+		case s.skips:
+			for i := range reqs {
+				decisions[i].Unguarded = s.shard(reqs[i].Key) == shards[n]
+			}
+		case s.unnamed:
+			return err
+		default:
+			return fmt.Errorf("it failed: %w", &store.ShardError{Shard: shards[n], Err: err})
+		}
+	}
+	return nil
 }
 
 func (s *sickStore) Close() error { return nil }
 
-func (s *sickStore) set(err error, took time.Duration) {
+// change changes the store.
+func (s *sickStore) change(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.err, s.took = err, took
+	f()
 }
 
-func (s *sickStore) pass(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.now = s.now.Add(d)
+func (s *sickStore) clock() (now time.Time) {
+	s.change(func() { now = s.now })
+	return now
 }
 
-func (s *sickStore) clock() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.now
+func (s *sickStore) pass(d time.Duration) { s.change(func() { s.now = s.now.Add(d) }) }
+
+func (s *sickStore) called(op store.Op) (n int) {
+	s.change(func() { n = s.calls[op] })
+	return n
 }
 
-// holdBack makes answers to op wait until the channel is sent to, or closed.
-func (s *sickStore) holdBack(op store.Op) chan<- struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// holdBack makes answers to op wait until the channel is sent to, or closed. Without an op no later answer waits.
+func (s *sickStore) holdBack(ops ...store.Op) chan<- struct{} {
 	hold := make(chan struct{})
-	s.hold = map[store.Op]chan struct{}{op: hold}
+	s.change(func() {
+		clear(s.hold)
+		for _, op := range ops {
+			s.hold[op] = hold
+		}
+	})
 	return hold
-}
-
-// asked returns the requests of the last call.
-func (s *sickStore) asked() []store.Request {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.last
-}
-
-func (s *sickStore) called(op store.Op) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.calls[op]
 }
 
 // fused is a store behind a breaker, and the changes it reported.
@@ -96,33 +124,83 @@ type fused struct {
 	changes chan layers.BreakerChange
 }
 
-func newFused(settings layers.Breaker) *fused {
-	f := &fused{sickStore: &sickStore{now: time.Unix(1_700_000_000, 0)}, changes: make(chan layers.BreakerChange, 100)}
+// fuse puts a store of one piece behind a breaker. Its subjects begin with u.
+func fuse(settings layers.Breaker) *fused {
+	s := newSickStore()
+	s.unnamed = true
+	return fuseOver(s, s, settings)
+}
+
+func fuseOver(s *sickStore, backend store.Store, settings layers.Breaker) *fused {
+	f := &fused{sickStore: s, changes: make(chan layers.BreakerChange, 5000)}
 	settings.Clock = f.clock
 	settings.OnChange = func(c layers.BreakerChange) { f.changes <- c }
-	f.Store = layers.WithBreaker(f.sickStore, settings)
+	f.Store = layers.WithBreaker(backend, settings)
 	return f
 }
 
-func (f *fused) take() error {
-	_, err := storecall.New(f.Store).Take(context.Background(), store.Key{Subject: "u"}, store.Limit{Count: 1, Period: time.Hour}, 1)
-	return err
+// set lets a store of one piece answer with err after took.
+func (f *fused) set(err error, took time.Duration) {
+	f.change(func() { f.sick["u"], f.took["u"] = err, took })
 }
 
-// want checks for a change, which comes before all goroutines of the bubble wait.
-func (f *fused) want(t *testing.T, from, to layers.BreakerState) (c layers.BreakerChange) {
+// take takes for subjects in one call, or for u.
+func (f *fused) take(subjects ...string) error {
+	if subjects == nil {
+		subjects = []string{"u"}
+	}
+	reqs := make([]store.Request, len(subjects))
+	for i, subject := range subjects {
+		reqs[i] = store.Request{Key: store.Key{Subject: subject}, Limit: store.Limit{Count: 1, Period: time.Hour}, Cost: 1}
+	}
+	return f.Store.Decide(context.Background(), store.Take, reqs, make([]store.Decision, len(reqs)))
+}
+
+// want checks for a change of a store of one piece.
+func (f *fused) want(t *testing.T, from, to layers.BreakerState) layers.BreakerChange {
+	t.Helper()
+	return f.wantOf(t, "", from, to)
+}
+
+// wantOf checks for a change of a shard, which comes before all goroutines of the bubble wait.
+func (f *fused) wantOf(t *testing.T, shard string, from, to layers.BreakerState) (c layers.BreakerChange) {
 	t.Helper()
 	synctest.Wait()
 	select {
 	case c = <-f.changes:
 	default:
-		t.Errorf("it stays as it is, want it to go from %s to %s", from, to)
-		return c
 	}
-	if c.From != from || c.To != to {
-		t.Errorf("it went from %s to %s, want %s to %s", c.From, c.To, from, to)
+	if c.Shard != shard || c.From != from || c.To != to {
+		t.Errorf("%q went from %s to %s; want %q from %s to %s", c.Shard, c.From, c.To, shard, from, to)
 	}
 	return c
+}
+
+// wantRecovery checks that the breaker is half-open, and then to.
+func (f *fused) wantRecovery(t *testing.T, to layers.BreakerState) layers.BreakerChange {
+	t.Helper()
+	f.want(t, layers.BreakerOpen, layers.BreakerHalfOpen)
+	return f.want(t, layers.BreakerHalfOpen, to)
+}
+
+// open lets the store be away until the breaker is open, and then answer again.
+func (f *fused) open(t *testing.T) {
+	t.Helper()
+	f.set(errAway, 0)
+	for n := 0; n < 5 && len(f.changes) == 0; n++ {
+		f.take()
+	}
+	f.want(t, layers.BreakerClosed, layers.BreakerOpen)
+	f.set(nil, 0)
+}
+
+// quiet checks that there are no more changes.
+func (f *fused) quiet(t *testing.T) {
+	t.Helper()
+	synctest.Wait()
+	if len(f.changes) > 0 {
+		t.Errorf("it changes: %+v", <-f.changes)
+	}
 }
 
 func isOpen(err error) bool {
@@ -150,6 +228,7 @@ func TestWhatOpensABreaker(t *testing.T) {
 		"an answer between":          {[]error{errAway, errAway, nil, errAway, errAway}, 0, false},
 		"a refusal between":          {[]error{errAway, errAway, store.ErrRefused, errAway, errAway}, 0, false},
 		"wrong password":             {[]error{store.ErrRefused, store.ErrRefused, store.ErrRefused}, 0, false},
+		"closed":                     {[]error{store.ErrClosed, store.ErrClosed, store.ErrClosed}, 0, false},
 		"foreign":                    {[]error{store.ErrForeign, store.ErrForeign, store.ErrForeign}, 0, false},
 		"denials":                    {[]error{nil, nil, nil}, 0, false},
 		"callers that gave up early": {[]error{store.ErrGaveUp, store.ErrGaveUp, store.ErrGaveUp}, 0, false},
@@ -157,7 +236,7 @@ func TestWhatOpensABreaker(t *testing.T) {
 		"nothing said between":       {[]error{errAway, store.ErrGaveUp, errAway, store.ErrInvalid, errAway}, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFused(layers.Breaker{Failures: 3, Slow: 100 * time.Millisecond})
+			f := fuse(layers.Breaker{Failures: 3, Slow: 100 * time.Millisecond})
 			for _, err := range test.errs {
 				f.set(err, test.took)
 				if got := f.take(); !errors.Is(got, err) {
@@ -203,7 +282,7 @@ func (f *fused) wantFlood(t *testing.T, open int) {
 // come, and doubles the pause after each failure.
 func TestAnOpenBreakerTriesWithOneCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFused(layers.Breaker{Failures: 1, Pause: time.Second, MaxPause: 3 * time.Second})
+		f := fuse(layers.Breaker{Failures: 1, Pause: time.Second, MaxPause: 3 * time.Second})
 		f.set(errUnknown, 0)
 		if err := f.take(); !errors.Is(err, store.ErrOutcomeUnknown) {
 			t.Fatal(err)
@@ -222,8 +301,7 @@ func TestAnOpenBreakerTriesWithOneCheck(t *testing.T) {
 			f.wantFlood(t, 100)
 			f.pass(1)
 			f.wantFlood(t, 100)
-			f.want(t, layers.BreakerOpen, layers.BreakerHalfOpen)
-			if c := f.want(t, layers.BreakerHalfOpen, layers.BreakerOpen); !errors.Is(c.Reason, errUnknown) {
+			if c := f.wantRecovery(t, layers.BreakerOpen); !errors.Is(c.Reason, errUnknown) {
 				t.Errorf("it stays open because of %v", c.Reason)
 			}
 			if checks := f.called(store.Peek); checks != n+1 {
@@ -240,11 +318,8 @@ func TestAnOpenBreakerTriesWithOneCheck(t *testing.T) {
 // none of them waits for it.
 func TestTheFirstCheckClosesABreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFused(layers.Breaker{Failures: 1, Pause: time.Second})
-		f.set(errAway, 0)
-		f.take()
-		f.want(t, layers.BreakerClosed, layers.BreakerOpen)
-		f.set(nil, 0)
+		f := fuse(layers.Breaker{Failures: 1, Pause: time.Second})
+		f.open(t)
 		f.pass(time.Second)
 		hold := f.holdBack(store.Peek)
 		f.wantFlood(t, 100)
@@ -263,47 +338,33 @@ func TestTheFirstCheckClosesABreaker(t *testing.T) {
 // A recovery check of a store that ignores its context is abandoned, so that the next one can succeed.
 func TestACheckThatHangsIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFused(layers.Breaker{Failures: 1, Pause: time.Second, MaxPause: time.Second, Slow: 100 * time.Millisecond})
-		f.set(errAway, 0)
-		f.take()
-		f.want(t, layers.BreakerClosed, layers.BreakerOpen)
-		f.set(nil, 0)
+		f := fuse(layers.Breaker{Failures: 1, Pause: time.Second, MaxPause: time.Second, Slow: 100 * time.Millisecond})
+		f.open(t)
 		f.pass(time.Second)
 		hung := f.holdBack(store.Peek)
 		f.take()
 		f.want(t, layers.BreakerOpen, layers.BreakerHalfOpen)
 		time.Sleep(200*time.Millisecond - 1)
-		synctest.Wait()
-		if len(f.changes) > 0 {
-			t.Errorf("the recovery check was given up too early: %+v", <-f.changes)
-		}
+		f.quiet(t) // it is not given up too early
 		time.Sleep(time.Nanosecond)
 		c := f.want(t, layers.BreakerHalfOpen, layers.BreakerOpen)
 		if !errors.Is(c.Reason, store.ErrUnavailable) || !strings.Contains(c.Reason.Error(), "not answered within 200ms") {
 			t.Errorf("it is open since %v", c.Reason)
 		}
-		f.holdBack(store.Take)
+		f.holdBack()
 		f.pass(time.Second)
 		f.take()
-		f.want(t, layers.BreakerOpen, layers.BreakerHalfOpen)
-		f.want(t, layers.BreakerHalfOpen, layers.BreakerClosed)
+		f.wantRecovery(t, layers.BreakerClosed)
 		close(hung) // too late to count
-		synctest.Wait()
-		if len(f.changes) > 0 {
-			t.Errorf("a late answer changed it: %+v", <-f.changes)
-		}
+		f.quiet(t)
 	})
 }
 
 // A breaker that has just closed opens again on the first failure, with a longer pause, until a call has succeeded.
 func TestAClosedBreakerIsOnProbation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFused(layers.Breaker{Failures: 3, Pause: time.Second})
-		f.set(errAway, 0)
-		for range 3 {
-			f.take()
-		}
-		f.want(t, layers.BreakerClosed, layers.BreakerOpen)
+		f := fuse(layers.Breaker{Failures: 3, Pause: time.Second})
+		f.open(t)
 		reopen := func(pause time.Duration, failures int) {
 			t.Helper()
 			f.set(store.ErrRefused, 0) // an answer
@@ -311,8 +372,7 @@ func TestAClosedBreakerIsOnProbation(t *testing.T) {
 			f.wantFlood(t, 100)
 			f.pass(1)
 			f.take()
-			f.want(t, layers.BreakerOpen, layers.BreakerHalfOpen)
-			f.want(t, layers.BreakerHalfOpen, layers.BreakerClosed)
+			f.wantRecovery(t, layers.BreakerClosed)
 			f.set(store.ErrGaveUp, 0) // does not count
 			f.take()
 			f.set(errAway, 0)
@@ -328,16 +388,11 @@ func TestAClosedBreakerIsOnProbation(t *testing.T) {
 		f.set(nil, 0)
 		f.pass(4 * time.Second)
 		f.take()
-		f.want(t, layers.BreakerOpen, layers.BreakerHalfOpen)
-		f.want(t, layers.BreakerHalfOpen, layers.BreakerClosed)
+		f.wantRecovery(t, layers.BreakerClosed)
 		if err := f.take(); err != nil {
 			t.Error(err)
 		}
-		f.set(errAway, 0)
-		for range 3 {
-			f.take()
-		}
-		f.want(t, layers.BreakerClosed, layers.BreakerOpen)
+		f.open(t)
 		reopen(1*time.Second, 1)
 	})
 }
@@ -346,7 +401,7 @@ func TestAClosedBreakerIsOnProbation(t *testing.T) {
 // shorter than Pause.
 func TestSinceWhenABreakerIsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFused(layers.Breaker{Failures: 1, Pause: time.Minute, MaxPause: time.Second})
+		f := fuse(layers.Breaker{Failures: 1, Pause: time.Minute, MaxPause: time.Second})
 		open := func(since string) {
 			t.Helper()
 			f.set(errAway, 0)
@@ -365,8 +420,7 @@ func TestSinceWhenABreakerIsOpen(t *testing.T) {
 			f.wantFlood(t, 100)
 			f.pass(1)
 			f.take()
-			f.want(t, layers.BreakerOpen, layers.BreakerHalfOpen)
-			f.want(t, layers.BreakerHalfOpen, layers.BreakerClosed)
+			f.wantRecovery(t, layers.BreakerClosed)
 			open(begin.Add(time.Duration(n+1) * time.Minute).Format("15:04:05"))
 		}
 	})
@@ -375,7 +429,7 @@ func TestSinceWhenABreakerIsOpen(t *testing.T) {
 // Calls from before the breaker opened say nothing about the store now.
 func TestALateFailureDoesNotOpenABreakerAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFused(layers.Breaker{Failures: 1, Pause: time.Second})
+		f := fuse(layers.Breaker{Failures: 1, Pause: time.Second})
 		hold := f.holdBack(store.Take)
 		f.set(errAway, 0)
 		errs := make(chan error)
@@ -389,8 +443,7 @@ func TestALateFailureDoesNotOpenABreakerAgain(t *testing.T) {
 		f.set(nil, 0)
 		f.pass(time.Second)
 		f.take()
-		f.want(t, layers.BreakerOpen, layers.BreakerHalfOpen)
-		f.want(t, layers.BreakerHalfOpen, layers.BreakerClosed)
+		f.wantRecovery(t, layers.BreakerClosed)
 		hold <- struct{}{}
 		if err := <-errs; !errors.Is(err, errAway) {
 			t.Errorf("the late call is told %v", err)
@@ -404,11 +457,8 @@ func TestALateFailureDoesNotOpenABreakerAgain(t *testing.T) {
 // fits into a full store.
 func TestABreakerChecksWithAPeek(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFused(layers.Breaker{Failures: 1, Pause: time.Second})
-		f.set(errAway, 0)
-		f.take()
-		f.want(t, layers.BreakerClosed, layers.BreakerOpen)
-		f.set(nil, 0)
+		f := fuse(layers.Breaker{Failures: 1, Pause: time.Second})
+		f.open(t)
 		f.pass(time.Second)
 		ask := func(op store.Op, cost int64) error {
 			req := store.Request{Key: store.Key{Subject: "u"}, Limit: store.Limit{Count: 9, Period: time.Hour}, Cost: cost}
@@ -420,9 +470,8 @@ func TestABreakerChecksWithAPeek(t *testing.T) {
 		if err := ask(store.Adjust, 0); !isOpen(err) {
 			t.Error(err)
 		}
-		f.want(t, layers.BreakerOpen, layers.BreakerHalfOpen)
-		f.want(t, layers.BreakerHalfOpen, layers.BreakerClosed)
-		if reqs := f.asked(); len(reqs) != 1 || reqs[0].Key.Subject != "u" || reqs[0].Cost != 1 {
+		f.wantRecovery(t, layers.BreakerClosed)
+		if reqs := <-f.checks; len(reqs) != 1 || reqs[0].Key.Subject != "u" || reqs[0].Cost != 1 {
 			t.Errorf("checked with %+v", reqs)
 		}
 	})

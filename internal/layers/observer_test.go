@@ -18,14 +18,14 @@ import (
 
 func TestAnObserverIsToldOfCalls(t *testing.T) {
 	var calls []layers.Call
-	backend := &sickStore{}
+	backend := &fakeStore{}
 	observed := storecall.New(layers.WithObserver(backend, layers.Observer{OnCall: func(_ context.Context, call layers.Call) {
 		call.Requests = append([]store.Request(nil), call.Requests...)
 		calls = append(calls, call)
 	}}))
 	key, limit := store.Key{Subject: "user:42"}, store.Limit{Count: 1, Period: time.Second}
 	observed.Take(context.Background(), key, limit, 3)
-	backend.set(store.ErrUnavailable, 0)
+	backend.err = store.ErrUnavailable
 	observed.Peek(context.Background(), key, limit, 1)
 	if len(calls) != 2 {
 		t.Fatalf("told of %d calls", len(calls))
@@ -60,7 +60,7 @@ func TestOutcomes(t *testing.T) {
 
 // A breaker and a failure policy inside report to the same observer.
 func TestAnObserverIsToldOfTheBreakerAndOfFailures(t *testing.T) {
-	backend := &sickStore{err: store.ErrUnavailable}
+	backend := &fakeStore{err: store.ErrUnavailable}
 	var told []string
 	own := 0
 	observer := layers.Observer{
@@ -70,7 +70,7 @@ func TestAnObserverIsToldOfTheBreakerAndOfFailures(t *testing.T) {
 		OnFailure: func(err error) { told = append(told, "failure: "+err.Error()) },
 		OnBreaker: func(change layers.BreakerChange) { told = append(told, change.To.String()) },
 	}
-	breaker := observer.Breaker(layers.Breaker{Failures: 1, Clock: backend.clock, OnChange: func(layers.BreakerChange) { own++ }})
+	breaker := observer.Breaker(layers.Breaker{Failures: 1, OnChange: func(layers.BreakerChange) { own++ }})
 	var wrapped store.Store = layers.WithBreaker(backend, breaker)
 	wrapped = layers.WithFailure(wrapped, layers.Failure{Policy: store.AllowOnError, OnFailure: observer.Failure()})
 	wrapped = layers.WithObserver(wrapped, observer)
