@@ -3,27 +3,29 @@
 VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null)
 GOLANGCI    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.13.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
+GREMLINS    := github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0
 GORELEASER  := github.com/goreleaser/goreleaser/v2@v2.15.1
 
-# A first build is quicker without inlining and the debugger's tables, and with fewer collections of garbage.
-LEAN        := -gcflags='all=-l -dwarf=false'
-SELDOM      := GOGC=300
 # The modules besides the one at the top.
 MODULES     := $(patsubst %/go.mod,%,$(filter-out go.mod,$(shell git ls-files '*go.mod')))
 
-# The parts of `make ci`. One after the other they take what two processors have to give.
-PARTS       := setup lint systems demo test-module test-races test-races-of-all test-modules
-.PHONY: build test ci release $(PARTS) mutants stress nightly nightly-races nightly-thrice fuzz bench soak docs site pictures vulnerabilities clean
+# Linters, tests, and builds for other systems share one set of flags, so that nothing is built twice. A first build is
+# quicker without inlining and the debugger's tables, and with fewer collections of garbage. SQLite is inlined, since
+# it is five times slower otherwise.
+LEAN        := '-gcflags=all=-l -dwarf=false' -gcflags=modernc.org/...=-dwarf=false
+house lint test tests systems modules mutants: export GOFLAGS := $(strip $(shell go env GOFLAGS) $(LEAN))
+house lint test tests systems modules: export CGO_ENABLED := 0
+lint test systems: export GOGC := 300
+
+.PHONY: build test ci house lint setup demo tests systems races modules release nightly fuzz mutants stress soak \
+	vulnerabilities bench docs site pictures clean
 
 build: ## build bin/limitctl
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/limitctl .
 
 # What `make test` runs: the quick tier (see internal/tier), without a C compiler. A busy machine gives each
-# process a share, so more packages and tests run at once than there are processors. SQLite is inlined, since it is
-# five times slower otherwise.
-QUICK_BUILD := $(LEAN) -gcflags=modernc.org/...=-dwarf=false -p 16
-QUICK       := -short -vet=off -ldflags='-s -w' $(QUICK_BUILD) -parallel 12 -timeout 10m
-QUICKLY     := CGO_ENABLED=0 $(SELDOM)
+# process a share, so more packages and tests run at once than there are processors.
+QUICK       := -short -vet=off -ldflags='-s -w' -p 16 -parallel 12 -timeout 10m
 TRIED       := . ./cmd/... ./internal/... ./lua/... ./pkg/...
 # The packages that have tests, each after how much it depends on. go test runs the tests of a package only when all
 # packages before it in the list are built, and what needs SQLite is built last. SQLite itself is one package that takes
@@ -33,14 +35,22 @@ EARLIER     := {{if or .TestGoFiles .XTestGoFiles}}{{range .Deps}}{{if eq . "$(S
 
 test: ## the quick tests, in a few minutes; needs Go and redis-server only
 	@sh docs/install-test-tools.sh --unasked redis-server
-	@$(QUICKLY) go build $(QUICK_BUILD) $$(go list -deps -f '{{if .Standard}}{{.ImportPath}}{{end}}' $(SQLITE))
-	@$(QUICKLY) go build $(QUICK_BUILD) $(SQLITE) & \
-	$(QUICKLY) go test $(QUICK) $$(go list -f '$(EARLIER)' $(TRIED) | sort -n | cut -d' ' -f2)
-	@echo; echo "The quick tests pass. Left out, and run by make ci: linters, builds for other systems, races, the examples, four in five scripts of commands, and the tests of"
+	@go build -p 16 $$(go list -deps -f '{{if .Standard}}{{.ImportPath}}{{end}}' $(SQLITE))
+	@go build $(SQLITE) & \
+	go test $(QUICK) $$(go list -f '$(EARLIER)' $(TRIED) | sort -n | cut -d' ' -f2)
+	@echo; echo "The quick tests pass. Left out, and run by make ci: linters, builds for other systems, races, the examples, and the tests of"
 	@find . -name '*_test.go' -exec grep -hoE 'tier\.Full\([a-z]+, "[^"]*"' {} + | sed 's/^[^"]*"\(.*\)"$$/\1/' | sort | uniq -c
 
-ci: ## everything that has to pass before a change lands; installs first what the tests run
-	@sh .ci/parts $(PARTS)
+ci: ## everything that has to pass before a change lands, the cheap first; installs what the tests run
+	@$(MAKE) --no-print-directory house
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory setup
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target tests systems # tests wait, and builds compute
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target modules races
+
+house: ## budgets and other rules of the sources
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "gofmt -w $$unformatted"; exit 1; }
+	go test ./internal/house
 
 demo: build ## show the main job on the embedded file store; needs no server
 	@sh docs/demo.sh bin/limitctl
@@ -54,28 +64,17 @@ setup: ## install what the tests run and is missing: redis-server, chromium, she
 	@sh docs/probed/install-node-modules.sh
 	@sh docs/peers/install-node-modules.sh
 
-test-module:
-	go test -vet=off -timeout 40m ./...
+tests: # of the module at the top, all of them
+	go test -vet=off -timeout 20m ./...
 
-# What runs under the race detector: the tests whose names have one of RACES, in the packages that have any, and all tests
-# of RACING, in which everything goes on side by side, but the slowest.
-RACES       := Conformance/Law11|Concurrent|HostileServersCost|EveryKindOfStore|StoreWork|Merged|HungMaster|SilentConn|PanickingHook|GivingBackGoesOn|Breaker|BesideThe|ALostStore|SeenAndUndone|DenialsOf|Overrid|Journal|SentWhenTheyAreDue|WakesAllWorkers|ByIntervals|PartsAreAsTheWhole
-RACING      := ./internal/alarm ./internal/panics ./internal/respguard ./internal/redact \
-	./cmd/internal/progress ./cmd/internal/connect ./cmd/internal/doctor ./cmd/internal/endpoint \
-	./cmd/internal/serve ./cmd/internal/serve/api ./cmd/internal/serve/engine ./cmd/internal/serve/envoy \
-	./cmd/internal/serve/events ./cmd/internal/serve/grpc ./cmd/internal/serve/metrics \
-	./cmd/internal/serve/reload ./pkg/limiter/httplimit
-HAVING       = $(filter-out $(RACING),$(patsubst %/,%,$(sort $(dir $(shell grep -rlE --include='*_test.go' --exclude-dir=docs --exclude-dir=prom \
-	'^func (Test|Fuzz|Example)[A-Za-z0-9_]*($(subst /Law11,,$(RACES)))' .)))))
-RACELESS    := Failover|ClientsCannotMakeSeries
+# What runs under the race detector: the quick tests of the packages in which much goes on side by side.
+RACING       = ./internal/... $(filter-out %/filestore,$(shell go list ./pkg/...)) \
+	$(addprefix ./cmd/internal/,connect dash/... doctor endpoint operation progress serve/...)
 
-test-races:
-	go test -vet=off -timeout 20m -race -run '$(RACES)' $(HAVING)
+races:
+	go test -vet=off -timeout 20m -race -short $(RACING)
 
-test-races-of-all:
-	go test -vet=off -timeout 20m -race -skip '$(RACELESS)' $(RACING)
-
-test-modules:
+modules:
 	@for module in $(MODULES); do (cd $$module && echo "$$module:" && go test -vet=off -count=1 -timeout 10m ./...) || exit 1; done
 
 fuzz: setup ## every fuzz target, 30 seconds each
@@ -86,21 +85,22 @@ fuzz: setup ## every fuzz target, 30 seconds each
 		done; \
 	done
 
-mutants: ## breaks the code in many ways, one at a time, and fails where no test fails
-	@go run ./internal/mutants
+# Each of these is bred in its own package, and has to be killed by the tests of that.
+MUTATED     := pkg/limiter/store internal/layers pkg/limiter/redisstore/internal/lanes pkg/loadgen/audit
+
+mutants: ## break the code that counts in many small ways, and list the breaks that no test finds; takes hours
+	@for package in $(MUTATED); do go run $(GREMLINS) unleash --timeout-coefficient 20 ./$$package || exit 1; done
 
 lint: ## what .golangci.yml has, in every module
 	@for module in . $(MODULES); do (cd $$module && echo "$$module:" && go run $(GOLANGCI) run ./...) || exit 1; done
 
-# The systems that limitctl is built for, as GOOS/GOARCH and for arm /GOARM, and those of them that
-# people develop on besides Linux.
-SYSTEMS     := linux/amd64 linux/arm64 linux/arm/7 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64 freebsd/amd64
-DEVELOPED   := darwin/arm64 windows/amd64
-# A line of a shell that does a thing for a system.
-on = echo "go $(2) for $(1)"; GOOS=$(word 1,$(subst /, ,$(1))) GOARCH=$(word 2,$(subst /, ,$(1))) GOARM=$(word 3,$(subst /, ,$(1))) $(SELDOM) go $(2) $(LEAN) ./... || failed=1;
-
-systems: ## build for every system, and vet the tests for those that people develop on
-	@failed=0; $(foreach system,$(SYSTEMS),$(call on,$(system),build)) $(foreach system,$(DEVELOPED),$(call on,$(system),vet)) exit $$failed
+# Systems of which the code has files or sizes of its own; `make release` builds for all. The tests are vetted where
+# people develop besides Linux.
+systems: ## build for other kinds of systems, and vet the tests for macOS and Windows
+	GOOS=linux GOARCH=arm GOARM=7 go build ./...
+	GOOS=freebsd GOARCH=amd64 go build ./...
+	GOOS=darwin GOARCH=arm64 go vet ./...
+	GOOS=windows GOARCH=amd64 go vet ./...
 
 vulnerabilities: ## known vulnerabilities in what we call; asks Go's vulnerability database
 	go run $(GOVULNCHECK) ./...
@@ -109,19 +109,14 @@ bench: ## beside our peers; see docs/benchmarks
 	@sh docs/install-test-tools.sh redis-server
 	cd docs/benchmarks && go run .
 
-stress: ## the quick tests as another user, in another zone, beside busy loops, and with the clock moved; takes long, and needs Linux
-	@sh docs/install-test-tools.sh --unasked redis-server
-	go build -o bin/stress ./internal/stress
-	@$(QUICKLY) bin/stress $(QUICK) $(TRIED)
+stress: ## the quick tests as another user, in another zone, beside busy loops, and with the clock moved; needs Linux
+	@sh docs/install-test-tools.sh --unasked redis-server libfaketime
+	@sh .ci/stress $(QUICK) $(TRIED)
 
-nightly: setup ## what a night has time for: every test under the race detector, every test three times, and stress
-	@$(MAKE) --no-print-directory --keep-going nightly-races nightly-thrice stress
-
-nightly-races:
+nightly: setup ## what a night has time for: every test under the race detector, every test three times, stress and mutants
 	go test -vet=off -timeout 2h -race ./...
-
-nightly-thrice:
 	go test -vet=off -timeout 2h -count=3 -shuffle=on ./...
+	@$(MAKE) --no-print-directory stress mutants
 
 soak: setup ## ten minutes of load, rubbish and outages on a server, which has to end as it began, and every simulated server
 	go test -count 1 -timeout 1h ./cmd/internal/lab ./pkg/loadgen/audit/interval -thorough

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -21,6 +22,8 @@ import (
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
 )
+
+var update = flag.Bool("update", false, "write what pages show now")
 
 // TestMain makes this binary the limitctl in the PATH of the pages. It waits a minute for a store's answer, so that
 // a busy machine is in time.
@@ -71,6 +74,13 @@ func TestThePagesShowWhatCommandsPrint(t *testing.T) {
 	})
 	if commands < 40 {
 		t.Errorf("only %d commands were run", commands)
+	}
+}
+
+// What `make demo` runs.
+func TestTheDemo(t *testing.T) {
+	if out, err := exec.Command("sh", "docs/demo.sh", "limitctl").CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

@@ -42,6 +42,7 @@ is_there() {
 	python3-myst-parser) python3 -c 'import myst_parser' 2>/dev/null || /usr/bin/python3 -c 'import myst_parser' 2>/dev/null ;;
 	furo) python3 -c 'import furo' 2>/dev/null || /usr/bin/python3 -c 'import furo' 2>/dev/null ;;
 	nodejs) command -v node >/dev/null ;;
+	libfaketime) find /usr/lib -name libfaketime.so.1 | grep -q . ;;
 	nginx | haproxy) PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null ;; # not on the path of every user
 	*) command -v "$1" >/dev/null ;;
 	esac
