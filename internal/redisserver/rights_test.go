@@ -64,24 +64,25 @@ func forShells(words []string) string {
 	return strings.Join(words, " ")
 }
 
-// With the documented rights nothing that a role does is refused; without any one of them something is.
+// With the documented rights nothing that a role does is refused; without any one of those of a command something
+// of it is.
 func TestDocumentedRightsSuffice(t *testing.T) {
 	tier.Full(t, "many cases, which take long")
 	t.Parallel()
 	server := redistest.Start(t)
-	roles := redisserver.Roles()
-	for _, command := range redisserver.Commands() { // and for each command separately
-		if command != "doctor" {
-			roles = append(roles, redisserver.Role{Name: command, For: []string{command},
-				Writes: !slices.Contains([]string{"check", "inspect", "denials", "audit"}, command)})
-		}
+	as := func(name string) redis.UniversalClient {
+		return redis.NewClient(&redis.Options{Addr: server.Addr, Username: name, Password: "pw", DisableIdentity: true})
 	}
-	for _, role := range roles {
-		t.Run(role.Name, func(t *testing.T) {
-			examineRights(t, server, &role, role.Rule("rl"), redisserver.Rights("rl"), func(name string) redis.UniversalClient {
-				return redis.NewClient(&redis.Options{Addr: server.Addr, Username: name, Password: "pw", DisableIdentity: true})
-			})
-		})
+	again := prepareRepertoire(t, server, as)
+	for _, role := range redisserver.Roles() {
+		examineRights(t, server, &role, role.Rule("rl"), nil, as, again, repertoire)
+	}
+	for _, command := range redisserver.Commands() {
+		if command != "doctor" {
+			role := redisserver.Role{Name: command, For: []string{command},
+				Writes: !slices.Contains([]string{"check", "inspect", "denials", "audit"}, command)}
+			examineRights(t, server, &role, role.Rule("rl"), redisserver.Rights("rl"), as, again, repertoire)
+		}
 	}
 }
 
@@ -96,55 +97,50 @@ func TestDocumentedRightsSufficeInACluster(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
+	as := func(name string) redis.UniversalClient {
+		return redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{server.Addr}, Username: name, Password: "pw",
+			DisableIdentity: true, MaxRedirects: -1})
+	}
+	again := prepareRepertoire(t, server, as)
 	for _, role := range redisserver.Roles() {
-		t.Run(role.Name, func(t *testing.T) {
-			examineRights(t, server, &role, append(role.Rule("rl"), clusterRule(&role)...), redisserver.ClusterRights(),
-				func(name string) redis.UniversalClient {
-					return redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{server.Addr}, Username: name, Password: "pw",
-						DisableIdentity: true, MaxRedirects: -1})
-				})
-		})
+		rule := append(role.Rule("rl"), clusterRule(&role)...)
+		examineRights(t, server, &role, rule, redisserver.ClusterRights(), as, again, repertoire)
 	}
 }
 
-// describes reports whether a command only describes a foreign value and the role lacks the right to it: then an
-// error has less detail, and nothing fails.
-func describes(role *redisserver.Role, command string) bool {
-	if !slices.Contains([]string{"llen", "lrange", "pttl", "memory|usage"}, command) {
-		return false
-	}
-	return !slices.Contains(role.Rule("rl"), "+"+command)
+// describes reports whether a command only describes a foreign value and no word of the rule gives the right to it:
+// then an error has less detail, and nothing fails.
+func describes(rule []string, command string) bool {
+	return slices.Contains([]string{"llen", "lrange", "pttl", "memory|usage"}, command) && !slices.Contains(rule, "+"+command)
 }
 
 // examineRights runs everything that the role is for as a user with the words of a rule, and then as one without
 // each of rights.
 func examineRights(t *testing.T, server *redistest.Server, role *redisserver.Role, rule []string, rights []redisserver.Right,
-	connect func(user string) redis.UniversalClient) {
+	connect func(user string) redis.UniversalClient, prepare func(), do func(*redisserver.Role, *redisstore.Store, func()) error) {
+	t.Helper()
 	try := func(words []string) (refused []string, err error) {
-		prepareRepertoire(t, connect)
+		prepare()
 		command := []any{"ACL", "SETUSER", "tried", "reset", "on", ">pw"}
 		for _, word := range words {
 			command = append(command, word)
 		}
 		server.Do(command...)
 		server.Do("ACL", "LOG", "RESET")
-		client := connect("tried")
-		defer client.Close()
-		backend, err := redisstore.Own(client)
+		backend, err := redisstore.Own(connect("tried"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = repertoire(backend, role, func() { server.Do("SCRIPT", "FLUSH") })
+		defer backend.Close()
+		err = do(role, backend, func() { server.Do("SCRIPT", "FLUSH") })
 		log, _ := server.Do("ACL", "LOG").([]any)
 		for _, entry := range log {
-			fields := entry.(map[any]any)
-			if command := fmt.Sprint(fields["object"]); !describes(role, command) {
+			if command := fmt.Sprint(entry.(map[any]any)["object"]); !describes(rule, command) {
 				refused = append(refused, command)
 			}
 		}
 		return refused, err
 	}
-	server.Do("ACL", "SETUSER", "owner", "on", ">pw", "~*", "+@all")
 	if refused, err := try(rule); err != nil || len(refused) > 0 {
 		t.Errorf("with the rights of the %s: %v; refused was %q", role.Name, err, refused)
 	}
@@ -180,16 +176,17 @@ var (
 	bigLog      = store.Limit{Algorithm: store.SlidingLog, Count: 500, Period: time.Hour}
 )
 
-func prepareRepertoire(t *testing.T, connect func(user string) redis.UniversalClient) {
+// prepareRepertoire writes the keys once, and returns what brings them back as they were.
+func prepareRepertoire(t *testing.T, server *redistest.Server, connect func(user string) redis.UniversalClient) (again func()) {
 	t.Helper()
+	server.Do("ACL", "SETUSER", "owner", "on", ">pw", "~*", "+@all")
 	client := connect("owner")
-	defer client.Close()
 	backend, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { backend.Close() })
 	l := storecall.New(backend)
-	client.FlushAll(ctx)
 	client.RPush(ctx, admin.OwnLayout("rl").StoreKey(listKey), "a")
 	client.Set(ctx, admin.OwnLayout("rl").StoreKey(textKey), "somebody else's", 0)
 	_, err1 := l.Take(ctx, bucketKey, hundred, 2)
@@ -203,11 +200,23 @@ func prepareRepertoire(t *testing.T, connect func(user string) redis.UniversalCl
 	if err != nil {
 		t.Fatal(err)
 	}
+	dumps, ttls := map[string]string{}, map[string]time.Duration{}
+	for _, key := range client.Keys(ctx, "*").Val() {
+		dumps[key], ttls[key] = client.Dump(ctx, key).Val(), max(0, client.PTTL(ctx, key).Val())
+	}
+	return func() {
+		client.FlushAll(ctx)
+		for key, dump := range dumps {
+			if err := client.Restore(ctx, key, ttls[key], dump).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }
 
 // repertoire does everything that a role is for, and returns the errors except those of foreign values. Before each
 // command the server forgets the scripts.
-func repertoire(backend *redisstore.Store, role *redisserver.Role, forget func()) error {
+func repertoire(role *redisserver.Role, backend *redisstore.Store, forget func()) error {
 	var errs []error
 	decide := func(op store.Op, key store.Key, limit store.Limit, cost int64) {
 		err := backend.Decide(ctx, op, []store.Request{{Key: key, Limit: limit, Cost: cost}}, make([]store.Decision, 1))

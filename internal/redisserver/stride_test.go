@@ -1,6 +1,7 @@
 package redisserver
 
 import (
+	"cmp"
 	"context"
 	"testing"
 	"testing/synctest"
@@ -11,60 +12,31 @@ import (
 // bounds.
 func TestAStride(t *testing.T) {
 	const quick = 100 * time.Microsecond
-	const justInTime, late = quick + strideTime, quick + strideTime + 1
-	s := NewStride(1000)
-	for i, test := range []struct {
+	const justInTime, late, way = quick + strideTime, quick + strideTime + 1, 80 * time.Millisecond
+	type answer struct {
+		keys int // 0 for a whole stride
 		took time.Duration
 		want int // after it
+	}
+	for name, c := range map[string]struct {
+		most    int
+		answers []answer
 	}{
-		{quick, 200}, {justInTime, 400}, {quick, 800}, {late, 533}, {quick, 600}, {quick, 676}, {late, 450}, {late, 300}, {late, 200},
-		{late, 133}, {late, leastStride}, {late, leastStride}, {quick, 113},
+		"between its bounds": {1000, []answer{
+			{0, quick, 200}, {0, justInTime, 400}, {0, quick, 800}, {0, late, 533}, {0, quick, 600}, {0, quick, 676}, {0, late, 450},
+			{0, late, 300}, {0, late, 200}, {0, late, 133}, {0, late, leastStride}, {0, late, leastStride}, {0, quick, 113}}},
+		"no more than it may be": {300, []answer{{0, quick, 200}, {0, quick, 300}, {0, quick, 300}}},
+		// One that comes quickly says nothing of a whole one; one that comes late makes the next smaller than it was.
+		"a part":                                {1000, []answer{{0, quick, 200}, {0, quick, 400}, {399, quick, 400}, {300, time.Second, 200}}},
+		"a server far away":                     {1000, []answer{{0, way, 200}, {0, way + way/strideShare, 400}, {0, way + way/strideShare + 1, 266}}},
+		"less than the least, as a pace allows": {2, []answer{{0, quick, 2}, {0, time.Second, 2}, {0, quick, 2}}},
 	} {
-		if s.took(s.Size(), test.took); s.Size() != test.want {
-			t.Fatalf("after answer %d, %s, the stride is %d, not %d", i+1, test.took, s.Size(), test.want)
-		}
-	}
-	for range 100 {
-		s.took(s.Size(), quick)
-	}
-	if s.Size() != 1000 {
-		t.Errorf("after many quick answers the stride is %d", s.Size())
-	}
-}
-
-// A part of a stride that comes quickly says nothing of a whole one. One that comes late makes the next ones smaller than it was.
-func TestAPartOfAStride(t *testing.T) {
-	s := NewStride(1000)
-	for range 3 {
-		s.took(s.Size(), time.Millisecond)
-	}
-	if s.took(s.Size()-1, time.Millisecond); s.Size() != 800 {
-		t.Errorf("after a part the stride is %d", s.Size())
-	}
-	if s.took(300, time.Second); s.Size() != 200 {
-		t.Errorf("after a late part the stride is %d", s.Size())
-	}
-}
-
-// A server far away may be later, by a share of the way to it.
-func TestAStrideOfAServerFarAway(t *testing.T) {
-	const way = 80 * time.Millisecond
-	s := NewStride(1000)
-	s.took(100, way)
-	if s.took(200, way+way/strideShare); s.Size() != 400 {
-		t.Errorf("a little later than the way: %d", s.Size())
-	}
-	if s.took(400, way+way/strideShare+1); s.Size() != 266 {
-		t.Errorf("later: %d", s.Size())
-	}
-}
-
-// A pace can allow less than the least stride.
-func TestAStrideOfFewKeys(t *testing.T) {
-	s := NewStride(2)
-	for _, took := range []time.Duration{time.Millisecond, time.Second, time.Millisecond} {
-		if s.took(s.Size(), took); s.Size() != 2 {
-			t.Errorf("after %s: %d", took, s.Size())
+		s := NewStride(c.most)
+		for i, a := range c.answers {
+			if s.took(cmp.Or(a.keys, s.Size()), a.took); s.Size() != a.want {
+				t.Errorf("%s: after answer %d, %s, the stride is %d, not %d", name, i+1, a.took, s.Size(), a.want)
+				break
+			}
 		}
 	}
 }

@@ -11,15 +11,11 @@ import (
 
 var ctx = context.Background()
 
-func clusterClient(t *testing.T, c *Cluster) *redis.ClusterClient {
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs(), DisableIdentity: true})
-	t.Cleanup(func() { client.Close() })
-	return client
-}
-
 func TestAClusterServesEverySlotOnThreeMasters(t *testing.T) {
+	t.Parallel()
 	c := StartCluster(t)
-	client := clusterClient(t, c)
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs(), DisableIdentity: true})
+	defer client.Close()
 	const keys = 300
 	for i := range keys {
 		if err := client.Set(ctx, fmt.Sprint("key", i), i, 0).Err(); err != nil {
@@ -84,6 +80,7 @@ func TestAClusterServesEverySlotOnThreeMasters(t *testing.T) {
 
 // Stop leaves nothing behind, whatever the state of the processes.
 func TestStopLeavesNothing(t *testing.T) {
+	t.Parallel()
 	s, err := LaunchSentinel()
 	if err != nil {
 		t.Fatal(err)
@@ -121,6 +118,7 @@ func TestAFailedLaunchLeavesNothing(t *testing.T) {
 
 // Servers that are started one after the other get addresses before they listen.
 func TestNoAddressIsGivenTwice(t *testing.T) {
+	t.Parallel()
 	seen := map[string]bool{}
 	for range 1000 {
 		addr, err := FreeAddr()

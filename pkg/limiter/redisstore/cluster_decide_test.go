@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -71,6 +72,7 @@ func wantUsed(t *testing.T, when string, backend store.Store, reqs []store.Reque
 // scriptCalls is a hook of a Cluster's nodes that is told of each script call before it
 // is sent.
 type scriptCalls struct {
+	redisserver.PassHook
 	sent   atomic.Int64
 	before atomic.Pointer[func(n int64)] // n is 1 for the first since it was set
 }
@@ -88,8 +90,6 @@ func (h *scriptCalls) tell(before func(n int64)) {
 	h.before.Store(&before)
 }
 
-func (h *scriptCalls) DialHook(next redis.DialHook) redis.DialHook { return next }
-
 func (h *scriptCalls) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if before := h.before.Load(); before != nil && (cmd.Name() == "evalsha" || cmd.Name() == "evalsha_ro") {
@@ -97,10 +97,6 @@ func (h *scriptCalls) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		}
 		return next(ctx, cmd)
 	}
-}
-
-func (h *scriptCalls) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }
 
 // interrupted returns a store on the cluster that calls do before its second script
@@ -123,34 +119,6 @@ func interrupted(t *testing.T, cluster *redistest.Cluster, options redis.Cluster
 		}
 	})
 	return backend, nil
-}
-
-// Each slot's decisions say what its own master's clock showed.
-func TestSlotsAreDatedApart(t *testing.T) {
-	t.Parallel()
-	cluster := redistest.StartCluster(t)
-	reqs := asking(subjectsOn(t, cluster, "dated"), yearly(10), yearly(10))
-	client := clusterClient(t, cluster, redis.ClusterOptions{})
-	clock := func() store.Instant {
-		now, err := client.Time(ctx).Result()
-		if err != nil {
-			t.Error(err)
-		}
-		return store.InstantOf(now)
-	}
-	var between store.Instant
-	backend, err := interrupted(t, cluster, redis.ClusterOptions{}, reqs, func() { between = clock() })
-	if err != nil {
-		t.Fatal(err)
-	}
-	decisions := make([]store.Decision, 2)
-	before := clock()
-	if err := backend.Decide(ctx, store.Take, reqs, decisions); err != nil {
-		t.Fatal(err)
-	}
-	if order := []store.Instant{before, decisions[0].At, between, decisions[1].At, clock()}; !slices.IsSorted(order) {
-		t.Errorf("before, the first, between, the second and after are %d", order)
-	}
 }
 
 // Limits in several slots are all charged or none is, and the answer says per limit

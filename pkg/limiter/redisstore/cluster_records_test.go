@@ -80,7 +80,7 @@ func TestRecordsOfACluster(t *testing.T) {
 				t.Errorf("%s: adjusting %s: %+v", when, everything[i], r)
 			}
 		}
-		for first := 0; first < len(c.keys); first += 1000 { // limits of one subject and of many, 50 a call
+		for first := 0; first < len(c.keys); first += 400 { // limits of one subject and of many, 50 a call
 			reqs := make([]store.Request, 50)
 			for i := range reqs {
 				reqs[i] = store.Request{Key: c.keys[first+i], Limit: yearly(100), Cost: 42}
@@ -111,7 +111,7 @@ func TestRecordsOfACluster(t *testing.T) {
 	// A slot that stays half moved: a script gets its keys one by one.
 	from, slot := owner(t, c.cluster, c.large[0])
 	var moved []string
-	for i := range 300 {
+	for i := range 130 {
 		moved = append(moved, admin.OwnLayout("rl").StoreKey(store.Key{Subject: c.large[0], Name: fmt.Sprint("limit/", 3*i)}))
 	}
 	if err := c.cluster.BeginMoveSlot(slot, (from+1)%3, moved...); err != nil {

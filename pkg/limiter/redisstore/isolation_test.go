@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -243,37 +244,39 @@ func TestGivingBackGoesOnWithoutTheCaller(t *testing.T) {
 	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "60000") // the others go on
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), ReadTimeout: forever, PoolTimeout: forever,
 		MaxRetries: -1})
-	defer client.Close()
 	backend := own(t, client)
+	defer backend.Close()
 	l := storecall.New(backend)
-	var reqs []store.Request
-	for i, owner := 0, 0; owner < 2; i++ {
-		subject := fmt.Sprintf("user:%d", i)
-		if masterOf(t, cluster, subject) == owner {
-			reqs = append(reqs, store.Request{Key: store.Key{Subject: subject}, Limit: neverLapsing(1000), Cost: 1})
-			owner++
-		}
-	}
+	keys := onEachMaster(t, cluster)
+	reqs := []store.Request{{Key: keys[0], Limit: neverLapsing(1000), Cost: 1}, {Key: keys[1], Limit: neverLapsing(1000), Cost: 1}}
 	if _, err := l.TakeAll(context.Background(), reqs...); err != nil {
 		t.Fatal(err)
 	}
 	storeKey := admin.OwnLayout(store.DefaultPrefix).StoreKey(reqs[1].Key)
-	cluster.Masters[1].Pause()
-	defer cluster.Masters[1].Resume()
-	result := make(chan error)
 	// Long enough for the first to be charged. No client notices that a context is cancelled.
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	go func() {
-		_, err := l.TakeAll(ctx, reqs...)
-		result <- err
-	}()
-	awaitState(backend, storeKey, 1, 0) // the first is charged by now
-	cluster.Masters[0].Pause()
-	if err := <-result; !errors.Is(err, store.ErrGaveUp) || !errors.Is(err, store.ErrOutcomeUnknown) || store.IsAway(err) {
-		t.Errorf("%v; want an ErrGaveUp and ErrOutcomeUnknown", err)
-	}
-	cluster.Masters[0].Resume()
+	redistest.Patiently(t, 500*time.Millisecond, func(timeout time.Duration) error {
+		cluster.Masters[1].Pause()
+		defer cluster.Masters[1].Resume()
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		defer cancel()
+		result := make(chan error, 1)
+		go func() {
+			_, err := l.TakeAll(ctx, reqs...)
+			result <- err
+		}()
+		for busy := 0; busy == 0; runtime.Gosched() { // the first is charged by then
+			if busy, _, _ = backend.lanes.Load(storeKey); ctx.Err() != nil {
+				return errors.New("the second was not asked in time")
+			}
+		}
+		cluster.Masters[0].Pause()
+		err := <-result
+		cluster.Masters[0].Resume()
+		if !errors.Is(err, store.ErrGaveUp) || !errors.Is(err, store.ErrOutcomeUnknown) || store.IsAway(err) {
+			t.Errorf("%v; want an ErrGaveUp and ErrOutcomeUnknown", err)
+		}
+		return nil
+	})
 	backend.givingBack.Wait(forever)
 	if d, err := l.Peek(context.Background(), reqs[0].Key, reqs[0].Limit, 1); err != nil || d.Used != 1 {
 		t.Errorf("%d used (%v) of what was given back, want 1", d.Used, err)
