@@ -37,6 +37,13 @@ func (s *served) body(listener, path, post string) (status int, text string) {
 	return response.StatusCode, string(all)
 }
 
+// get is the text at a path of a listener.
+func (s *served) get(listener, path string) string {
+	s.t.Helper()
+	_, text := s.body(listener, path, "")
+	return text
+}
+
 // until waits until something is so.
 func (s *served) until(what string, is func() bool) {
 	s.t.Helper()

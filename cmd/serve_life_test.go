@@ -122,7 +122,7 @@ func TestServeReloadsUnderLoad(t *testing.T) {
 	if name := shown().Subject.CommonName; name != "first" {
 		t.Errorf("half a pair is shown: %s", name)
 	}
-	if !waitFor(childPatience, func() bool { return strings.Contains(s.get(t, "admin", "/metrics"), "limitctl_certificate_stale 1") }) {
+	if !waitFor(childPatience, func() bool { return strings.Contains(s.get("admin", "/metrics"), "limitctl_certificate_stale 1") }) {
 		t.Error("the metrics do not say that half a pair is there")
 	}
 	c.file("tls.key", later.key)
@@ -155,7 +155,7 @@ func TestServeRefusesWhatIsTooMuch(t *testing.T) {
 		}
 	}
 	var response *http.Response
-	if !waitFor(childPatience, func() bool { return strings.Contains(s.get(t, "admin", "/metrics"), `in_flight{door="http"} 20`) }) {
+	if !waitFor(childPatience, func() bool { return strings.Contains(s.get("admin", "/metrics"), `in_flight{door="http"} 20`) }) {
 		t.Error("20 are not in flight")
 	}
 	for range 50 {
@@ -168,7 +168,7 @@ func TestServeRefusesWhatIsTooMuch(t *testing.T) {
 			t.Errorf("status %s, %v", response.Status, response.Header)
 		}
 	}
-	if text := s.get(t, "admin", "/readyz"); !strings.Contains(text, `"ready":true`) {
+	if text := s.get("admin", "/readyz"); !strings.Contains(text, `"ready":true`) {
 		t.Errorf("/readyz: %s", text)
 	}
 	s.signal(syscall.SIGTERM)
@@ -231,11 +231,11 @@ func TestServeBoundsConnections(t *testing.T) {
 		t.Errorf("status %d, %v", status, err)
 	}
 	if !waitFor(childPatience, func() bool {
-		text := s.get(t, "admin", "/metrics")
+		text := s.get("admin", "/metrics")
 		return strings.Contains(text, `limitctl_connections_open{door="http"} 49`) &&
 			strings.Contains(text, `limitctl_connections_refused_total{door="http"} 351`)
 	}) {
-		t.Error(s.get(t, "admin", "/metrics"))
+		t.Error(s.get("admin", "/metrics"))
 	}
 	s.end()
 }
@@ -286,7 +286,7 @@ func TestServeLeavesAtASecondSignal(t *testing.T) {
 	}
 	defer conn.Close()
 	io.WriteString(conn, strings.TrimSuffix(consumeRequest(), "}"))
-	if !waitFor(childPatience, func() bool { return strings.Contains(s.get(t, "admin", "/metrics"), `in_flight{door="http"} 1`) }) {
+	if !waitFor(childPatience, func() bool { return strings.Contains(s.get("admin", "/metrics"), `in_flight{door="http"} 1`) }) {
 		t.Error("nothing is in flight")
 	}
 	s.signal(syscall.SIGTERM)
@@ -343,19 +343,4 @@ func TestServeOnASocket(t *testing.T) {
 		t.Error(stderr)
 	}
 	s.end()
-}
-
-// get returns the text at a path of a listener.
-func (s *served) get(t *testing.T, listener, path string) string {
-	t.Helper()
-	response, err := http.Get(s.url(listener, path))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
