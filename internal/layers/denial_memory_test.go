@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -211,28 +212,6 @@ func (s *betweenStore) Decide(ctx context.Context, op store.Op, reqs []store.Req
 	return err
 }
 
-func anyLimit(t *rapid.T) store.Limit {
-	limit := store.Limit{
-		Algorithm: rapid.SampledFrom(store.Algorithms()).Draw(t, "algorithm"),
-		Count:     rapid.Int64Range(1, 200).Draw(t, "count"),
-		Period:    rapid.SampledFrom([]time.Duration{20 * time.Millisecond, time.Second, time.Minute}).Draw(t, "period"),
-	}
-	if limit.Algorithm.HasBurst() && rapid.Bool().Draw(t, "has burst") {
-		limit.Burst = rapid.Int64Range(1, 300).Draw(t, "burst")
-	}
-	if limit.Algorithm.HasSlices() {
-		limit.Slices = rapid.SampledFrom([]int64{1, 2, 10}).Draw(t, "slices")
-	}
-	if limit.Algorithm == store.FixedWindow && rapid.Bool().Draw(t, "calendar") {
-		limit, _ = store.ParseLimit(fmt.Sprintf("fixed-window:%d/1d,tz=Europe/Berlin", limit.Count))
-	}
-	limit, err := limit.Normalize()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return limit
-}
-
 // For any calls, the memory denies only what the store would deny, and its RetryAfter is never too short, and too
 // long by at most the way of the answer.
 func TestTheDenialMemorySaysWhatTheStoreWould(t *testing.T) {
@@ -242,7 +221,7 @@ func TestTheDenialMemorySaysWhatTheStoreWould(t *testing.T) {
 		}
 		far := newFarStore(duration("way", 20*time.Millisecond), duration("back", 20*time.Millisecond))
 		memory := layers.DenialMemory{Clock: far.time.local}.Wrap(far)
-		limit, asked := anyLimit(t), map[store.Key][]int64{}
+		limit, asked := anyLimit(rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "limit"), 0))), map[store.Key][]int64{}
 		for range rapid.IntRange(1, 60).Draw(t, "takes") {
 			far.time.passed += duration("pause", limit.Period/4)
 			key := store.Key{Subject: fmt.Sprint("user:", rapid.IntRange(1, 2).Draw(t, "user"))}

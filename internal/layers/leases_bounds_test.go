@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
@@ -276,54 +274,5 @@ func TestLeasesLeaveHalf(t *testing.T) {
 	}
 	if most != 100 {
 		t.Errorf("at most %d were taken ahead, want 100", most)
-	}
-}
-
-// A call for several callers has the last of their deadlines, and none if one of them has none.
-func TestARefillHasTheLastDeadline(t *testing.T) {
-	const never = time.Duration(0)
-	const short, long = 50 * time.Millisecond, 70 * time.Millisecond
-	for _, test := range []struct {
-		callers []time.Duration
-		want    time.Duration
-	}{
-		{[]time.Duration{short, long}, long}, {[]time.Duration{long, short}, long},
-		{[]time.Duration{short, never}, never}, {[]time.Duration{never, short}, never},
-	} {
-		t.Run(fmt.Sprint(test.callers), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				slow, leases := heated(t, 20*time.Millisecond)
-				defer leases.Close()
-				var deadlines []time.Duration // of the calls
-				slow.fail(func(ctx context.Context) error {
-					left := never
-					if deadline, limited := ctx.Deadline(); limited {
-						left = deadline.Sub(slow.begun)
-					}
-					deadlines = append(deadlines, left)
-					return errAway
-				})
-				// The first caller has a call for itself, and the others share the next one.
-				var group sync.WaitGroup
-				for n, timeout := range slices.Insert(slices.Clone(test.callers), 0, never) {
-					group.Go(func() {
-						time.Sleep(time.Duration(n) * time.Microsecond) // in this order
-						ctx := context.Background()
-						if timeout != never {
-							var cancel context.CancelFunc
-							ctx, cancel = context.WithDeadline(ctx, slow.begun.Add(timeout))
-							defer cancel()
-						}
-						if _, err := storecall.New(leases).Take(ctx, hotKey, hotLimit, 1); !errors.Is(err, store.ErrUnavailable) {
-							t.Errorf("caller %d: %v", n, err)
-						}
-					})
-				}
-				group.Wait()
-				if want := []time.Duration{never, test.want}; !slices.Equal(deadlines, want) {
-					t.Errorf("the calls have the deadlines %v, want %v", deadlines, want)
-				}
-			})
-		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -71,106 +72,90 @@ func heated(t *testing.T, takes time.Duration) (*slowStore, store.Store) {
 	return slow, leases
 }
 
+// told is what a caller is told.
+type told struct {
+	store.Decision
+	err   error
+	after time.Duration
+}
+
+// together takes a unit for each caller at once, and returns what they are told.
+func together(leases store.Store, callers ...context.Context) []told {
+	all, begin := make([]told, len(callers)), time.Now()
+	var group sync.WaitGroup
+	for n, ctx := range callers {
+		group.Go(func() {
+			time.Sleep(time.Duration(n) * time.Microsecond) // in this order
+			d, err := storecall.New(leases).Take(ctx, hotKey, hotLimit, 1)
+			all[n] = told{d, err, time.Since(begin)}
+		})
+	}
+	group.Wait()
+	return all
+}
+
 // Callers of one key share one call, which takes what all of them need and some in advance. Each keeps its own
 // deadline.
 func TestCallersShareARefill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow, leases := heated(t, 20*time.Millisecond)
-		begin := time.Now()
-		var group sync.WaitGroup
-		for i := range 10 {
-			group.Go(func() {
-				time.Sleep(time.Duration(i) * time.Microsecond) // in this order
-				ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
-				defer cancel()
-				if i != 4 {
-					ctx = context.Background()
+		short, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+		defer cancel()
+		callers := slices.Repeat([]context.Context{t.Context()}, 10)
+		callers[4] = short
+		for i, d := range together(leases, callers...) {
+			switch {
+			case i == 4:
+				if !errors.Is(d.err, store.ErrGaveUp) || errors.Is(d.err, store.ErrOutcomeUnknown) || d.after != 5*time.Millisecond {
+					t.Errorf("its deadline over: %v after %s", d.err, d.after)
 				}
-				d, err := storecall.New(leases).Take(ctx, hotKey, hotLimit, 1)
-				switch waited := time.Since(begin); {
-				case i == 4:
-					if !errors.Is(err, store.ErrGaveUp) || errors.Is(err, store.ErrOutcomeUnknown) || waited > 6*time.Millisecond {
-						t.Errorf("its deadline over: %v after %s", err, waited)
-					}
-				case err != nil || !d.Allowed:
-					t.Errorf("caller %d: %+v, %v", i, d, err)
-				}
-			})
+			case d.err != nil || !d.Allowed:
+				t.Errorf("caller %d: %+v", i, d)
+			}
 		}
-		group.Wait()
 		// The first call took units for its caller and two in advance. The others got one of those, and one more
 		// call.
 		if slow.calls.Load() != 2 {
 			t.Errorf("calls %q", slow.log)
 		}
 		leases.Close()
-		d, _ := storecall.New(slow.Store).Peek(context.Background(), hotKey, hotLimit, 1)
-		if d.Used != 4+9 {
+		if d := decide(t, slow.Store, store.Peek, store.Request{Key: hotKey, Limit: hotLimit, Cost: 1})[0]; d.Used != 4+9 {
 			t.Errorf("%d units are in use; 13 were taken, after %q", d.Used, slow.log)
 		}
 	})
 }
 
-// A call that nobody waits for any more ends, and does not delay the next.
-func TestARefillEndsWithItsCallers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		slow, leases := heated(t, 0)
-		slow.fail(func(ctx context.Context) error { <-ctx.Done(); return store.GaveUp(ctx) })
-		cancelled, cancel := context.WithCancel(context.Background())
-		var group sync.WaitGroup
-		for _, ctx := range []context.Context{cancelled, cancelled} {
-			group.Go(func() {
-				if _, err := storecall.New(leases).Take(ctx, hotKey, hotLimit, 1); !errors.Is(err, store.ErrGaveUp) {
-					t.Errorf("cancelled: %v", err)
-				}
-			})
-		}
-		synctest.Wait()
-		cancel()
-		group.Wait()
-		synctest.Wait()
-		slow.instead.Store(nil)
-		if d := ask(t, leases, hotKey, hotLimit, 1); !d.Allowed {
-			t.Errorf("afterwards %+v", d)
-		}
-		leases.Close()
-	})
-}
-
-// All callers of a call get its error, and it is not repeated.
+// All callers of a call get its error, and it is not repeated. A call that nobody waits for any more ends, and does
+// not delay the next.
 func TestARefillsErrorIsItsCallers(t *testing.T) {
 	for name, test := range map[string]struct {
 		instead func(context.Context) error
 		want    error
 	}{
-		"unknown": {func(context.Context) error { return errUnknown }, store.ErrOutcomeUnknown},
-		"away":    {func(context.Context) error { return errAway }, store.ErrUnavailable},
-		"refused": {func(context.Context) error { return store.ErrRefused }, store.ErrRefused},
-		"a panic": {func(context.Context) error { panic("a hook's bug") }, nil},
+		"unknown":      {func(context.Context) error { return errUnknown }, store.ErrOutcomeUnknown},
+		"refused":      {func(context.Context) error { return store.ErrRefused }, store.ErrRefused},
+		"a panic":      {func(context.Context) error { panic("a hook's bug") }, nil},
+		"they gave up": {func(ctx context.Context) error { <-ctx.Done(); return store.GaveUp(ctx) }, store.ErrGaveUp},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				slow, leases := heated(t, 10*time.Millisecond)
-				slow.fail(test.instead)
-				var group sync.WaitGroup
-				for range 5 {
-					group.Go(func() {
-						_, err := storecall.New(leases).Take(context.Background(), hotKey, hotLimit, 1)
-						if err == nil || test.want != nil && !errors.Is(err, test.want) {
-							t.Errorf("error %v, want %v", err, test.want)
-						}
-					})
+		synctest.Test(t, func(t *testing.T) {
+			slow, leases := heated(t, 10*time.Millisecond)
+			slow.fail(test.instead)
+			callers, leave := context.WithTimeout(t.Context(), time.Second)
+			defer leave()
+			for _, d := range together(leases, slices.Repeat([]context.Context{callers}, 5)...) {
+				if d.err == nil || test.want != nil && !errors.Is(d.err, test.want) {
+					t.Errorf("%s: error %v, want %v", name, d.err, test.want)
 				}
-				group.Wait()
-				if slow.calls.Load() > 2 {
-					t.Errorf("5 callers made %d calls", slow.calls.Load())
-				}
-				slow.instead.Store(nil)
-				if d := ask(t, leases, hotKey, hotLimit, 1); !d.Allowed {
-					t.Errorf("once it is back: %+v", d)
-				}
-				leases.Close()
-			})
+			}
+			synctest.Wait()
+			if slow.calls.Load() > 2 {
+				t.Errorf("%s: 5 callers made %d calls", name, slow.calls.Load())
+			}
+			slow.instead.Store(nil)
+			if d := ask(t, leases, hotKey, hotLimit, 1); !d.Allowed {
+				t.Errorf("%s: once it is back: %+v", name, d)
+			}
+			leases.Close()
 		})
 	}
 }
@@ -179,33 +164,64 @@ func TestARefillsErrorIsItsCallers(t *testing.T) {
 func TestLeasesAskForLessBeforeTheyDeny(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow, leases := heated(t, 10*time.Millisecond)
-		if _, err := storecall.New(slow.Store).Take(context.Background(), hotKey, hotLimit, hotLimit.Count-4-7); err != nil {
-			t.Fatal(err)
+		ask(t, slow.Store, hotKey, hotLimit, hotLimit.Count-4-7)
+		allowed := 0
+		for _, d := range together(leases, slices.Repeat([]context.Context{t.Context()}, 20)...) {
+			if d.Allowed {
+				allowed++
+			} else if d.err != nil || d.DecidedBy != store.DecidedByStore || d.RetryAfter <= 0 {
+				t.Errorf("denied: %+v", d)
+			}
 		}
-		var allowed, denied atomic.Int64
-		var group sync.WaitGroup
-		for range 20 {
-			group.Go(func() {
-				d, err := storecall.New(leases).Take(context.Background(), hotKey, hotLimit, 1)
-				switch {
-				case err != nil:
-					t.Error(err)
-				case d.Allowed:
-					allowed.Add(1)
-				default:
-					denied.Add(1)
-					if d.DecidedBy != store.DecidedByStore || d.RetryAfter <= 0 {
-						t.Errorf("denied: %+v", d)
-					}
-				}
-			})
-		}
-		group.Wait()
-		if allowed.Load() != 7 || denied.Load() != 13 {
-			t.Errorf("%d allowed and %d denied, where 7 are left: %q", allowed.Load(), denied.Load(), slow.log)
+		if allowed != 7 {
+			t.Errorf("%d allowed, where 7 are left: %q", allowed, slow.log)
 		}
 		leases.Close()
 	})
+}
+
+// A call for several callers has the last of their deadlines, and none if one of them has none.
+func TestARefillHasTheLastDeadline(t *testing.T) {
+	const never, short, long = time.Duration(0), 50 * time.Millisecond, 70 * time.Millisecond
+	for _, test := range []struct {
+		callers []time.Duration
+		want    time.Duration
+	}{
+		{[]time.Duration{short, long}, long}, {[]time.Duration{long, short}, long},
+		{[]time.Duration{short, never}, never}, {[]time.Duration{never, short}, never},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			slow, leases := heated(t, 20*time.Millisecond)
+			defer leases.Close()
+			var deadlines []time.Duration // of the calls
+			slow.fail(func(ctx context.Context) error {
+				left := never
+				if deadline, limited := ctx.Deadline(); limited {
+					left = deadline.Sub(slow.begun)
+				}
+				deadlines = append(deadlines, left)
+				return errAway
+			})
+			// The first caller has a call for itself, and the others share the next one.
+			callers := []context.Context{t.Context()}
+			for _, timeout := range test.callers {
+				ctx, cancel := context.WithCancel(t.Context())
+				if timeout != never {
+					ctx, cancel = context.WithDeadline(ctx, slow.begun.Add(timeout))
+				}
+				defer cancel()
+				callers = append(callers, ctx)
+			}
+			for n, d := range together(leases, callers...) {
+				if !errors.Is(d.err, store.ErrUnavailable) {
+					t.Errorf("%v: caller %d: %v", test.callers, n, d.err)
+				}
+			}
+			if want := []time.Duration{never, test.want}; !slices.Equal(deadlines, want) {
+				t.Errorf("%v: the calls have the deadlines %v, want %v", test.callers, deadlines, want)
+			}
+		})
+	}
 }
 
 // Many concurrent callers of many replicas: the audit finds no over-admission, every denial is explained by held

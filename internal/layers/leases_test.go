@@ -2,64 +2,56 @@ package layers_test
 
 import (
 	"cmp"
-	"container/heap"
+	"context"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
 // agenda is a list of functions to call at virtual times.
 type agenda struct {
 	*virtualTime
-	timers timers
-	number int
+	jobs []job
 }
 
-type timer struct {
-	at     time.Duration
-	number int
-	f      func()
+type job struct {
+	at time.Duration
+	do func()
 }
 
-type timers []timer
-
-func (t timers) Len() int { return len(t) }
-func (t timers) Less(i, j int) bool {
-	return cmp.Or(cmp.Compare(t[i].at, t[j].at), cmp.Compare(t[i].number, t[j].number)) < 0
-}
-func (t timers) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
-func (t *timers) Push(x any)   { *t = append(*t, x.(timer)) }
-func (t *timers) Pop() any {
-	last := (*t)[len(*t)-1]
-	*t = (*t)[:len(*t)-1]
-	return last
-}
-
-// background is for leases: a function without a delay is called at once.
-func (a *agenda) background(delay time.Duration, f func()) {
+// background is for layers: a function without a delay is called at once.
+func (a *agenda) background(delay time.Duration, do func()) {
 	if delay == 0 {
-		f()
+		do()
 		return
 	}
-	a.number++
-	heap.Push(&a.timers, timer{a.passed + delay, a.number, f})
+	a.jobs = append(a.jobs, job{a.passed + delay, do})
 }
 
 // pass advances the time, and calls the functions that are due.
 func (a *agenda) pass(d time.Duration) {
-	end := a.passed + d
-	for len(a.timers) > 0 && a.timers[0].at <= end {
-		due := heap.Pop(&a.timers).(timer)
+	for end := a.passed + d; ; {
+		next := -1
+		for i, j := range a.jobs {
+			if j.at <= end && (next < 0 || j.at < a.jobs[next].at) {
+				next = i
+			}
+		}
+		if next < 0 {
+			a.passed = max(a.passed, end)
+			return
+		}
+		due := a.jobs[next]
+		a.jobs = slices.Delete(a.jobs, next, next+1)
 		a.passed = max(a.passed, due.at)
-		due.f()
+		due.do()
 	}
-	a.passed = max(a.passed, end)
 }
 
 // replicas are processes with their own layers over one store.
@@ -125,76 +117,133 @@ func audited(limit store.Limit, observed []audit.Observation, held int64) audit.
 	return a.Finding()
 }
 
-// For any takes through leases and denial memories of several replicas, the limit holds by the instants of the
-// charges, by the clock it is exceeded at most by what leaks in a term, and every denial is explained by held
-// units.
-func TestLeasesKeepTheLimit(t *testing.T) {
-	kinds := map[store.Kind]int{} // the number of runs with leases
-	leases := func(kind store.Kind) bool {
-		return kind.Algorithm() != store.SlidingLog && kind.Algorithm() != store.LeakyBucket
-	}
-	missing := func(kind store.Kind) bool { return leases(kind) && kinds[kind] == 0 }
-	const most = 50 // sets of runs; each is unlikely to omit a kind
-	for n := 0; n < most && (n == 0 || slices.ContainsFunc(store.Kinds(), missing)); n++ {
-		rapid.Check(t, func(t *rapid.T) {
-			if limit, leased := leasesKeepTheLimit(t); leased {
-				kinds[limit.Kind()]++
-			}
-		})
-	}
-	for _, kind := range store.Kinds() {
-		if leases(kind) != (kinds[kind] > 0) {
-			t.Errorf("%s: %d runs had leases", kind, kinds[kind])
-		}
-	}
+// lateRefunds is a store that gets refunds late. Until then their outcome is unknown.
+type lateRefunds struct {
+	store.Store
+	*agenda
+	late func() time.Duration
 }
 
-// leasesKeepTheLimit checks one run, and reports whether it had leases.
-func leasesKeepTheLimit(t *rapid.T) (limit store.Limit, leased bool) {
-	const term = 100 * time.Millisecond
-	duration := func(name string, most time.Duration) time.Duration {
-		return time.Duration(rapid.Int64Range(0, most.Microseconds()).Draw(t, name)) * time.Microsecond
+func (s lateRefunds) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+	late := time.Duration(0)
+	if op == store.Refund {
+		late = s.late()
 	}
-	limit = anyLimit(t)
-	most := rapid.Int64Range(2, 60).Draw(t, "max")
-	remember := rapid.Bool().Draw(t, "denial memory")
-	n := rapid.IntRange(1, 4).Draw(t, "replicas")
-	r := newReplicas(n, duration("way", 2*time.Millisecond), duration("back", 2*time.Millisecond),
-		func(backend store.Store, a *agenda) store.Store {
-			backend = layers.WithLeases(backend, layers.Leases{Max: most, Term: term, Clock: a.local, Background: a.background})
+	if late == 0 {
+		return s.Store.Decide(ctx, op, reqs, decisions)
+	}
+	reqs = slices.Clone(reqs)
+	s.background(late, func() {
+		if err := s.Store.Decide(context.Background(), op, reqs, make([]store.Decision, len(reqs))); err != nil {
+			panic(err)
+		}
+	})
+	return errUnknown
+}
+
+// For any takes through leases and denial memories of several replicas, however late refunds reach the store, the limit
+// holds by the instants of the charges, and every denial is explained by held units. By the clock it is exceeded at
+// most by what leaks in a term.
+func TestLeasesKeepTheLimit(t *testing.T) {
+	const term = 100 * time.Millisecond
+	kinds, refunds, late := map[store.Kind]int{}, 0, 0 // kinds are those of takes by leases
+	for seed := range uint64(700) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		coin := func() bool { return random.IntN(2) == 0 }
+		upTo := func(most time.Duration) time.Duration {
+			return time.Duration(random.Int64N(1+most.Microseconds())) * time.Microsecond
+		}
+		limit, most, n, isLate, remember := anyLimit(random), 2+random.Int64N(60), 1+random.IntN(3), random.IntN(3) > 0, coin()
+		for limit.Count < 20 || !leasable(limit.Kind()) && coin() { // few of which have units to be leased
+			limit = anyLimit(random)
+		}
+		delay := func() time.Duration {
+			refunds++
+			if !isLate || coin() {
+				return 0
+			}
+			late++
+			return upTo(max(limit.Period, time.Second))
+		}
+		r := newReplicas(n, upTo(time.Millisecond), upTo(time.Millisecond), func(backend store.Store, a *agenda) store.Store {
+			backend = leased(layers.Leases{Max: most, Term: term})(lateRefunds{backend, a, delay}, a)
 			if remember {
 				backend = layers.DenialMemory{Clock: a.local}.Wrap(backend)
 			}
 			return backend
 		})
-	key := store.Key{Subject: "user:1"}
-	costs := []int64{1, 1, 1, 1, min(3, limit.Capacity()), limit.Capacity()}
-	for range rapid.IntRange(1, 30).Draw(t, "bursts") {
-		r.pass(duration("pause", limit.Period/2))
-		replica := rapid.IntRange(0, n-1).Draw(t, "replica")
-		step := rapid.SampledFrom([]time.Duration{0, time.Millisecond, 7 * time.Millisecond}).Draw(t, "step")
-		cost := rapid.SampledFrom(costs).Draw(t, "cost")
-		for range rapid.IntRange(1, 40).Draw(t, "takes") {
-			r.pass(step)
-			d := r.take(t, replica, key, limit, cost)
-			leased = leased || d.DecidedBy == store.DecidedByLease
+		r.stacks = append(r.stacks, uncloseable{r.farStore}) // a process without leases
+		takeTheRest := func() {
+			for _, cost := range []int64{100, 10, 1} {
+				cost = min(cost, limit.Capacity())
+				for i := int64(0); i <= limit.Capacity()/cost && r.take(t, n, hotKey, limit, cost).Allowed; i++ {
+				}
+			}
+		}
+		for range 1 + random.IntN(6) {
+			step := []time.Duration{0, time.Millisecond, 7 * time.Millisecond}[random.IntN(3)]
+			cost := []int64{1, 1, 1, 1, 1, 1, min(3, limit.Capacity()), limit.Capacity()}[random.IntN(8)]
+			replica := random.IntN(n)
+			for range 5 + random.IntN(60) {
+				r.pass(step)
+				if r.take(t, replica, hotKey, limit, cost).DecidedBy == store.DecidedByLease {
+					kinds[limit.Kind()]++
+				}
+			}
+			for range random.IntN(7) {
+				r.pass(upTo(limit.Period / 2))
+				takeTheRest()
+			}
+		}
+		r.close(t)
+		for range 6 { // also after the late refunds at the end
+			takeTheRest()
+			r.pass(max(limit.Period, time.Second) / 5)
+		}
+		if f := audited(limit, r.observed, int64(n)*most); f.OverAdmitted > 0 || f.UnderAdmitted > 0 {
+			t.Errorf("seed %d: %s: %d over and %d under", seed, limit, f.OverAdmitted, f.UnderAdmitted)
+		}
+		if kind := limit.Kind(); isLate || !leasable(kind) || !limit.Algorithm.HasBurst() && r.way+r.back > 0 {
+			continue // without leases, too, an answer can come in the next window
+		}
+		byClock := limit
+		if limit.Algorithm.HasBurst() {
+			byClock.Burst += limit.Count*(term+r.way+r.back).Microseconds()/limit.Period.Microseconds() + 1
+		}
+		if f := audited(byClock, r.byClock, store.MaxCount); f.OverAdmitted > 0 {
+			t.Errorf("seed %d: %s: by the clock %d over, at most %.2f of the limit", seed, limit, f.OverAdmitted, f.WorstRatio)
 		}
 	}
-	r.close(t)
-	held := int64(n) * most
-	if f := audited(limit, r.observed, held); f.OverAdmitted > 0 || f.UnderAdmitted > 0 {
-		t.Fatalf("%s: %d over and %d under", limit, f.OverAdmitted, f.UnderAdmitted)
+	for _, kind := range store.Kinds() {
+		if leasable(kind) != (kinds[kind] > 0) {
+			t.Errorf("%s: %d takes were by leases", kind, kinds[kind])
+		}
 	}
-	if limit.Algorithm == store.SlidingLog || limit.Algorithm == store.LeakyBucket || !limit.Algorithm.HasBurst() && r.way+r.back > 0 {
-		return limit, leased // without leases, too, an answer can come in the next window
+	t.Logf("%d of %d refunds were late", late, refunds)
+	if late < 100 || refunds-late < 100 {
+		t.Errorf("only %d of %d refunds were late", late, refunds)
 	}
-	byClock := limit
-	if limit.Algorithm.HasBurst() {
-		leaks := limit.Count * (term + r.way + r.back).Microseconds() / limit.Period.Microseconds()
-		byClock.Burst += leaks + 1
+}
+
+// leasable: units of such limits can be taken in advance.
+func leasable(kind store.Kind) bool {
+	return kind.Algorithm() != store.SlidingLog && kind.Algorithm() != store.LeakyBucket
+}
+
+func anyLimit(random *rand.Rand) store.Limit {
+	kinds := store.Kinds()
+	kind := kinds[random.IntN(len(kinds))]
+	periods := []time.Duration{20 * time.Millisecond, 300 * time.Millisecond, time.Second, 3 * time.Second, time.Minute}
+	limit := storetest.LimitOf(kind, 1+random.Int64N(300), periods[random.IntN(len(periods))])
+	if limit.Algorithm.HasBurst() && random.IntN(2) == 0 {
+		limit.Burst = 1 + random.Int64N(300)
 	}
-	if f := audited(byClock, r.byClock, store.MaxCount); f.OverAdmitted > 0 {
-		t.Fatalf("%s: by the clock %d over, at most %.2f of the limit", limit, f.OverAdmitted, f.WorstRatio)
+	if kind.HasSlices() {
+		limit.Slices = []int64{2, 5, 10}[random.IntN(3)]
 	}
-	return limit, leased
+	limit, err := limit.Normalize()
+	if err != nil {
+		panic(err)
+	}
+	return limit
 }

@@ -82,57 +82,6 @@ func TestUnusedUnitsGoBack(t *testing.T) {
 	}
 }
 
-// Units of a window that has ended do not go back, since in the next one they would be those of others.
-func TestNothingGoesBackIntoANewWindow(t *testing.T) {
-	for _, limit := range []store.Limit{
-		{Algorithm: store.FixedWindow, Count: 1000, Period: time.Second},
-		{Algorithm: store.SlidingCounter, Count: 1000, Period: time.Second},
-		{Algorithm: store.SlidingCounter, Count: 1000, Period: 2 * time.Second, Slices: 2},
-	} {
-		r := newReplicas(2, 0, 0, leased(layers.Leases{Max: 50}))
-		r.takes(t, 0, limit, time.Millisecond, 999*time.Millisecond)
-		r.pass(2 * time.Millisecond)
-		if d := r.take(t, 0, hotKey, limit, 1); d.DecidedBy != store.DecidedByStore {
-			t.Errorf("%s: in the new window by the old one's %+v", limit, d)
-		}
-		const others = 100
-		limits := storecall.New(r.farStore.Store)
-		if _, err := limits.Take(context.Background(), hotKey, limit, others); err != nil {
-			t.Fatal(err)
-		}
-		r.close(t)
-		d, _ := limits.Peek(context.Background(), hotKey, limit, 1)
-		if used := d.Used; used < others+1 {
-			t.Errorf("%s: %d are in use, of %d taken", limit, used, others+1)
-		}
-	}
-}
-
-// A bucket gets units back minus what leaked meanwhile: without the lease, the bucket would have been empty, and
-// nothing would have leaked.
-func TestABucketGetsBackLessWhatLeaked(t *testing.T) {
-	limit := store.Limit{Count: 600, Period: time.Minute, Burst: 600} // 10 a second
-	r := newReplicas(1, 0, 0, leased(layers.Leases{Max: 60, Idle: 90 * time.Millisecond}))
-	for range 8 {
-		r.take(t, 0, hotKey, limit, 1)
-	}
-	held := r.used(t, hotKey, limit) - 8
-	if held < 3 {
-		t.Fatalf("%d units are held", held)
-	}
-	// A minute later the bucket would be empty, and then gets 600 units of another caller.
-	r.passed += 60 * time.Second
-	limits := storecall.New(r.farStore.Store)
-	if d, err := limits.Take(context.Background(), hotKey, limit, 600); err != nil || !d.Allowed {
-		t.Fatal(d, err)
-	}
-	r.pass(0)
-	r.close(t)
-	if used := r.used(t, hotKey, limit); used != 600 {
-		t.Errorf("%d of the other's 600 units are in use", used)
-	}
-}
-
 // The number of leased keys is bounded. Units of others are taken one by one, and a key that was replaced leaves no
 // charge.
 func TestLeasedKeysAreBounded(t *testing.T) {

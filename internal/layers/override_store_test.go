@@ -13,50 +13,6 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// timeline is virtual time that runs functions when they are due.
-type timeline struct {
-	now  time.Time
-	jobs []timedJob
-}
-
-type timedJob struct {
-	at time.Time
-	do func()
-}
-
-func newTimeline() *timeline { return &timeline{now: time.Date(2026, 3, 29, 1, 0, 0, 0, time.UTC)} }
-
-func (l *timeline) clock() time.Time { return l.now }
-
-func (l *timeline) background(delay time.Duration, do func()) {
-	if delay == 0 {
-		do()
-		return
-	}
-	l.jobs = append(l.jobs, timedJob{l.now.Add(delay), do})
-}
-
-// pass advances the time, and runs what is due.
-func (l *timeline) pass(d time.Duration) {
-	end := l.now.Add(d)
-	for {
-		next := -1
-		for i, job := range l.jobs {
-			if !job.at.After(end) && (next < 0 || job.at.Before(l.jobs[next].at)) {
-				next = i
-			}
-		}
-		if next < 0 {
-			l.now = end
-			return
-		}
-		job := l.jobs[next]
-		l.jobs = append(l.jobs[:next:next], l.jobs[next+1:]...)
-		l.now = job.at
-		job.do()
-	}
-}
-
 // watchedTable counts the reads of a table, and fails them while err is set.
 type watchedTable struct {
 	*memorystore.Store
@@ -89,7 +45,7 @@ func (s *watchedTable) Decide(ctx context.Context, op store.Op, reqs []store.Req
 // overrideFixture is a store under overrides in virtual time.
 type overrideFixture struct {
 	*testing.T
-	*timeline
+	*agenda
 	table  *watchedTable
 	store  store.Store
 	errs   []error
@@ -97,9 +53,9 @@ type overrideFixture struct {
 }
 
 func newOverrideFixture(t *testing.T) *overrideFixture {
-	f := &overrideFixture{T: t, timeline: newTimeline()}
-	f.table = &watchedTable{Store: memorystore.New(memorystore.WithClock(f.clock))}
-	f.store = layers.WithOverrides(f.table, layers.Overrides{Clock: f.clock, Background: f.background,
+	f := &overrideFixture{T: t, agenda: &agenda{virtualTime: new(virtualTime)}}
+	f.table = &watchedTable{Store: memorystore.New(memorystore.WithClock(f.local))}
+	f.store = layers.WithOverrides(f.table, layers.Overrides{Clock: f.local, Background: f.background,
 		OnError: func(err error) { f.errs = append(f.errs, err) }})
 	f.limits = storecall.New(f.store)
 	return f
@@ -263,8 +219,7 @@ func TestOverridesWithoutTheRight(t *testing.T) {
 }
 
 func TestLoadedOverridesApplyToTheFirstDecision(t *testing.T) {
-	line := newTimeline()
-	table := &watchedTable{Store: memorystore.New(memorystore.WithClock(line.clock))}
+	table := &watchedTable{Store: memorystore.New()}
 	if _, err := table.SetOverride(context.Background(), store.Override{Effect: store.OverrideBlock}, time.Hour); err != nil {
 		t.Fatal(err)
 	}
@@ -317,7 +272,7 @@ func TestABlockDeniesUntilItsEnd(t *testing.T) {
 	before := f.table.takes
 	d := f.take("user:42")
 	if d.Allowed || d.RetryAfter != 59*time.Second || d.ResetAfter != d.RetryAfter || d.DecidedBy != store.DecidedByOverride ||
-		d.At != store.InstantOf(f.now) || f.table.takes != before {
+		d.At != store.InstantOf(f.local()) || f.table.takes != before {
 		t.Errorf("%+v, %d calls", d, f.table.takes-before)
 	}
 	if d := f.decide(store.TakeUpTo, asks("user:42", 2, 5))[0]; d.Allowed || d.Granted != 0 || d.RetryAfter != 59*time.Second {
