@@ -16,52 +16,49 @@ func leaves(cost, leave int64) store.Request {
 	return req
 }
 
-// A caller does not wait for an earlier one that leaves more: neither for its turn, nor for the end of its wait. One
-// that leaves as much or more waits.
-func TestNobodyWaitsForWhoLeavesMore(t *testing.T) {
-	inQueue(t, func(t *testing.T, q *queue) {
-		q.others(store.Take, leaves(10, 0))
-		q.come(t.Context(), "free", leaves(1, 5))
-		q.come(t.Context(), "batch", leaves(1, 8))
-		q.come(t.Context(), "paid", leaves(1, 0))
-		q.come(t.Context(), "free again", leaves(1, 5))
-		q.come(t.Context(), "paid again", leaves(1, 0))
-		// The first of those who leave 5 comes when 4 are in use, with the two of the others 8 s after the beginning.
-		q.want(map[string]time.Duration{"paid": time.Second, "paid again": 2 * time.Second, "free": 8 * time.Second,
-			"free again": 9 * time.Second, "batch": 13 * time.Second})
-	})
-}
-
-// A caller that leaves units does not overtake an earlier one that leaves as much, or less, and needs more.
-func TestALargeCostIsNotOvertakenByWhoLeavesAsMuch(t *testing.T) {
-	for _, test := range []struct {
-		large, small store.Request
-		after        map[string]time.Duration
+// A caller does not wait for an earlier one that leaves more: neither for its turn, nor for the end of its wait. It does
+// not overtake one that leaves as much or less, and needs more.
+func TestTurnsOfThoseWhoLeaveUnits(t *testing.T) {
+	type arrival struct {
+		name        string
+		cost, leave int64
+		stays       time.Duration // for ever if it is 0
+	}
+	for name, test := range map[string]struct {
+		come []arrival
+		want map[string]time.Duration
 	}{
-		{leaves(9, 0), leaves(1, 4), map[string]time.Duration{"large": 9 * time.Second, "small": 14 * time.Second}},
-		{leaves(4, 5), leaves(1, 5), map[string]time.Duration{"large": 9 * time.Second, "small": 10 * time.Second}},
+		// The first of those who leave 5 comes when 4 are in use, with the two of the others 8 s after the beginning.
+		"nobody waits for who leaves more": {[]arrival{{"free", 1, 5, 0}, {"batch", 1, 8, 0}, {"paid", 1, 0, 0}, {"free again", 1, 5, 0},
+			{"paid again", 1, 0, 0}}, map[string]time.Duration{"paid": time.Second, "paid again": 2 * time.Second, "free": 8 * time.Second,
+			"free again": 9 * time.Second, "batch": 13 * time.Second}},
+		"a large cost is not overtaken": {[]arrival{{"large", 9, 0, 0}, {"small", 1, 0, 0}},
+			map[string]time.Duration{"large": 9 * time.Second, "small": 10 * time.Second}},
+		"a large cost that leaves less": {[]arrival{{"large", 9, 0, 0}, {"small", 1, 4, 0}},
+			map[string]time.Duration{"large": 9 * time.Second, "small": 14 * time.Second}},
+		"a large cost that leaves as much": {[]arrival{{"large", 4, 5, 0}, {"small", 1, 5, 0}},
+			map[string]time.Duration{"large": 9 * time.Second, "small": 10 * time.Second}},
+		"a leaver wakes who leaves less": {[]arrival{{"first", 1, 0, time.Second / 2}, {"free", 1, 5, 0}, {"paid", 1, 0, 0}},
+			map[string]time.Duration{"paid": time.Second, "free": 7 * time.Second}},
+		// At three seconds "first" leaves no room; "less" has it at five, and "does not fit" when two are in use.
+		"a grant wakes who leaves less": {[]arrival{{"first", 1, 2, 0}, {"does not fit", 2, 6, 0}, {"less", 1, 3, 0}},
+			map[string]time.Duration{"first": 3 * time.Second, "less": 5 * time.Second, "does not fit": 10 * time.Second}},
 	} {
-		inQueue(t, func(t *testing.T, q *queue) {
-			q.others(store.Take, leaves(10, 0))
-			q.come(t.Context(), "large", test.large)
-			q.come(t.Context(), "small", test.small)
-			q.want(test.after)
+		t.Run(name, func(t *testing.T) {
+			inQueue(t, func(t *testing.T, q *queue) {
+				q.others(store.Take, leaves(10, 0))
+				for _, a := range test.come {
+					ctx, leave := context.WithCancel(t.Context())
+					defer leave()
+					if a.stays > 0 {
+						time.AfterFunc(a.stays, leave)
+					}
+					q.come(ctx, a.name, leaves(a.cost, a.leave))
+				}
+				q.want(test.want)
+			})
 		})
 	}
-}
-
-// Who leaves the queue gives the turn to the next that leaves less, past those that leave more.
-func TestALeaverWakesWhoLeavesLess(t *testing.T) {
-	inQueue(t, func(t *testing.T, q *queue) {
-		q.others(store.Take, leaves(10, 0))
-		impatient, leave := context.WithCancel(t.Context())
-		q.come(impatient, "first", leaves(1, 0))
-		q.come(t.Context(), "free", leaves(1, 5))
-		q.come(t.Context(), "paid", leaves(1, 0))
-		q.sleepUntil(time.Second / 2)
-		leave()
-		q.want(map[string]time.Duration{"paid": time.Second, "free": 7 * time.Second})
-	})
 }
 
 // A grant gives turns to all for whom it leaves room, each by what it leaves.
@@ -84,18 +81,6 @@ func TestAGrantCountsWhatEachLeaves(t *testing.T) {
 		if asked := q.store.calls.Load() - calls; asked != 4 {
 			t.Errorf("the store was asked %d times for four", asked)
 		}
-	})
-}
-
-// A grant wakes one that leaves less also if one before it that leaves more does not fit, and nobody else is granted.
-func TestAGrantWakesWhoLeavesLess(t *testing.T) {
-	inQueue(t, func(t *testing.T, q *queue) {
-		q.others(store.Take, leaves(10, 0))
-		q.come(t.Context(), "first", leaves(1, 2))
-		q.come(t.Context(), "does not fit", leaves(2, 6))
-		q.come(t.Context(), "leaves less", leaves(1, 3))
-		// At three seconds "first" leaves no room; "leaves less" has it at five, and "does not fit" when two are in use.
-		q.want(map[string]time.Duration{"first": 3 * time.Second, "leaves less": 5 * time.Second, "does not fit": 10 * time.Second})
 	})
 }
 

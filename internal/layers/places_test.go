@@ -199,6 +199,10 @@ func TestADenialBehindOthersIsOfItsOwnKey(t *testing.T) {
 		q.sleepUntil(2500 * time.Millisecond)
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
+		leaves, leave := context.WithCancel(t.Context())
+		calls := q.store.calls.Load()
+		q.come(leaves, "leaves", a)
+		time.AfterFunc(100*time.Millisecond, leave)
 		_, err := q.WaitAll(ctx, a, b, func() store.Request { s := takes("s", 1, time.Hour, 1); s.Shadow = true; return s }())
 		var denied *storecall.DeniedError
 		if !errors.As(err, &denied) {
@@ -212,6 +216,13 @@ func TestADenialBehindOthersIsOfItsOwnKey(t *testing.T) {
 		}
 		if !d[1].Unguarded || d[1].Shadow || !d[2].Unguarded || !d[2].Shadow {
 			t.Errorf("of keys that nobody was asked about: %+v", d[1:])
+		}
+		q.sleepUntil(2700 * time.Millisecond)
+		if n := q.store.calls.Load() - calls; n != 0 {
+			t.Errorf("%d calls for callers who stood behind others", n)
+		}
+		if d := q.answers()["leaves"]; !errors.Is(d.err, context.Canceled) || d.after != 2600*time.Millisecond {
+			t.Errorf("who left is told %+v", d)
 		}
 	})
 }
@@ -274,19 +285,22 @@ func TestWhatWasToldToWhoLeaves(t *testing.T) {
 	}
 }
 
-// As many callers go on together as there is room for, and not one more.
+// As many callers go on together as there is room for, even if the store is slow, and not one more.
 func TestNobodyGoesOnForWhomThereIsNoRoom(t *testing.T) {
 	inQueue(t, func(t *testing.T, q *queue) {
+		const slow = 10 * time.Millisecond
 		u := takes("u", 3, time.Second, 1)
 		u.Limit.Algorithm = store.FixedWindow
 		all := u
 		all.Cost = 3
 		q.others(store.Take, all)
+		q.store.answerBy(func([]store.Decision) (bool, error) { time.Sleep(slow); return false, nil })
+		window := q.begin.Truncate(time.Second).Add(time.Second).Sub(q.begin)
 		for _, name := range []string{"a", "b", "c", "d"} {
 			q.come(t.Context(), name, u)
+			q.sleepUntil(2 * slow)
 		}
-		window := q.begin.Truncate(time.Second).Add(time.Second).Sub(q.begin)
-		q.want(map[string]time.Duration{"a": window, "b": window, "c": window, "d": window + time.Second})
+		q.want(map[string]time.Duration{"a": window + slow, "b": window + 2*slow, "c": window + 2*slow, "d": window + time.Second + slow})
 		if n := q.store.calls.Load(); n != 5 { // "a" was denied before
 			t.Errorf("%d calls, want 5", n)
 		}

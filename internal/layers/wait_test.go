@@ -36,47 +36,6 @@ func request(algorithm store.Algorithm, count int64, period time.Duration) store
 		Period: period}, Cost: 1}
 }
 
-// Every turn comes at the exact instant, and never later than the longest wait.
-func TestWaiterTakesItsTurns(t *testing.T) {
-	for _, algorithm := range store.Algorithms() {
-		v, w := newVirtual()
-		w.MaxWait = time.Hour
-		begin, req := v.now, request(algorithm, 2, time.Second)
-		for n := range 9 {
-			decisions, err := w.Take(context.Background(), req)
-			if err != nil || !store.AllAllowed(decisions) {
-				t.Fatalf("%s: take %d: %+v, %v", algorithm, n, decisions, err)
-			}
-		}
-		took := v.now.Sub(begin)
-		// Nine units at two a second: a bucket lets two through at once and then one each half second; a leaky
-		// bucket's last one leaves when its rate says; windows let two through each second. A sliding counter with
-		// two units in the window before lets one through in the middle of the next, and from then on one a second.
-		want := map[store.Algorithm]time.Duration{store.TokenBucket: 3500 * time.Millisecond, store.LeakyBucket: 4 * time.Second,
-			store.FixedWindow: 4 * time.Second, store.SlidingLog: 4 * time.Second, store.SlidingCounter: 7 * time.Second}
-		if took != want[algorithm] {
-			t.Errorf("%s: nine turns took %s, want %s", algorithm, took, want[algorithm])
-		}
-	}
-}
-
-func TestWaiterDoesNotBeginAWaitThatIsTooLong(t *testing.T) {
-	for _, algorithm := range store.Algorithms() {
-		v, w := newVirtual()
-		w.MaxWait = time.Second
-		req := request(algorithm, 1, time.Hour)
-		if _, err := w.Take(context.Background(), req); err != nil {
-			t.Fatal(err)
-		}
-		v.slept = nil
-		decisions, err := w.Take(context.Background(), req)
-		if err != nil || store.AllAllowed(decisions) || decisions[0].RetryAfter <= time.Second || decisions[0].Used != 1 ||
-			len(v.slept) > 0 {
-			t.Errorf("%s: %+v, %v, slept %v", algorithm, decisions, err, v.slept)
-		}
-	}
-}
-
 // A deadline of the context bounds the wait, too: the denial comes at once and not after the deadline.
 func TestWaitHeedsTheContextsDeadline(t *testing.T) {
 	l := storecall.New(memorystore.New())
@@ -93,24 +52,6 @@ func TestWaitHeedsTheContextsDeadline(t *testing.T) {
 	}
 	if denied != nil && (len(denied.Decisions) != 1 || denied.Decisions[0] != d || !strings.Contains(err.Error(), "try again in ")) {
 		t.Errorf("%+v, %v", denied.Decisions, err)
-	}
-}
-
-// A caller that leaves during the delay of a leaky bucket has used nothing.
-func TestWaiterGivesBackWhenTheCallerLeaves(t *testing.T) {
-	v, w := newVirtual()
-	req := request(store.LeakyBucket, 10, time.Hour)
-	if _, err := w.Take(context.Background(), req); err != nil {
-		t.Fatal(err)
-	}
-	ctx, leave := context.WithCancel(context.Background())
-	w.Sleep = func(ctx context.Context, d time.Duration) error { leave(); return ctx.Err() }
-	if _, err := w.Take(ctx, req); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
-	}
-	decisions := make([]store.Decision, 1)
-	if err := w.Store.Decide(context.Background(), store.Peek, []store.Request{req}, decisions); err != nil || decisions[0].Used != 1 {
-		t.Errorf("after leaving at %s: %+v, %v", v.now, decisions, err)
 	}
 }
 
