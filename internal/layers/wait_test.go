@@ -5,22 +5,20 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/storecall"
+	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // virtual is a clock that sleep advances.
-type virtual struct {
-	now   time.Time
-	slept []time.Duration
-}
+type virtual struct{ now time.Time }
 
 func (v *virtual) sleep(ctx context.Context, d time.Duration) error {
-	v.slept = append(v.slept, d)
 	v.now = v.now.Add(d)
 	return ctx.Err()
 }
@@ -65,67 +63,300 @@ func (s *scripted) Decide(ctx context.Context, op store.Op, _ []store.Request, d
 	return s.decide(ctx, op, decisions)
 }
 
-// A turn that another caller made too late is given back, even if its caller leaves at that moment. The answer
-// describes the key afterwards, and a failed refund is an error.
-func TestATurnThatBecameTooLateIsGivenBack(t *testing.T) {
-	for name, refundErr := range map[string]error{"given back": nil, "not given back": store.ErrUnavailable} {
-		ctx, interrupt := context.WithCancel(context.Background())
+// A turn that others made too late is given back, even if its caller leaves at that moment, unless an earlier call with
+// its token has it, or a failure policy let it through. The answer describes the key afterwards, and a failed refund is
+// an error.
+func TestWhichTurnsAreGivenBack(t *testing.T) {
+	const late = time.Second + time.Microsecond
+	taken := store.Decision{Allowed: true, Delay: late}
+	for name, test := range map[string]struct {
+		taken     store.Decision // the answer to the take
+		leaves    bool           // its caller, at that moment
+		refundErr error
+		refunds   int
+		want      []error
+	}{
+		"too late":                           {taken: taken, refunds: 1},
+		"too late for another call":          {taken: store.Decision{Allowed: true, Delay: late, Repeated: true}},
+		"too late, and its caller leaves":    {taken: taken, leaves: true, refunds: 1},
+		"the refund fails":                   {taken: taken, refundErr: errAway, want: []error{layers.ErrNotGivenBack, errAway}},
+		"its caller leaves, and it fails":    {taken: taken, leaves: true, refundErr: errAway, want: []error{layers.ErrNotGivenBack, errAway}},
+		"it was not taken, and nobody waits": {taken: store.Decision{Allowed: true, Unguarded: true}, leaves: true, want: []error{context.Canceled}},
+	} {
+		ctx, leave := context.WithCancel(t.Context())
 		_, w := newVirtual()
-		used, refunded := int64(4), false
 		w.MaxWait = time.Second
+		used, refunds := int64(4), 0
 		w.Store = &scripted{decide: func(ctx context.Context, op store.Op, decisions []store.Decision) error {
 			if ctx.Err() != nil && op == store.Refund {
 				return ctx.Err()
 			}
 			switch op {
 			case store.Peek:
-				decisions[0] = store.Decision{Allowed: true, Used: used, Remaining: 10 - used, Delay: time.Duration(used-4) * time.Minute}
+				decisions[0] = store.Decision{Allowed: true, Used: used, Remaining: 10 - used}
+				if refunds > 0 {
+					decisions[0].Delay = late
+				}
 			case store.Take: // another caller was faster
 				used += 2
-				decisions[0] = store.Decision{Allowed: true, Used: used, Remaining: 10 - used, Delay: time.Minute}
-				if refundErr != nil {
-					interrupt()
+				decisions[0] = test.taken
+				decisions[0].Used = used
+				if test.leaves {
+					leave()
 				}
 			case store.Refund:
-				if refundErr != nil {
-					return refundErr
+				if test.refundErr != nil {
+					return test.refundErr
 				}
 				used--
-				refunded = true
+				refunds++
 			}
 			return nil
 		}}
-		decisions, err := w.Take(ctx, request(store.LeakyBucket, 10, time.Hour))
-		interrupt()
-		if refundErr != nil {
-			if !errors.Is(err, layers.ErrNotGivenBack) || !errors.Is(err, refundErr) {
-				t.Errorf("%s: %v", name, err)
+		req := request(store.LeakyBucket, 10, time.Hour)
+		req.Token = map[bool]string{true: "t"}[test.taken.Repeated]
+		decisions, err := w.Take(ctx, req)
+		leave()
+		for _, want := range test.want {
+			if !errors.Is(err, want) {
+				t.Errorf("%s: %v, want %v", name, err, want)
 			}
-			continue
 		}
-		if err != nil || !refunded || decisions[0].Allowed || decisions[0].Used != used {
-			t.Errorf("%s: %+v, %v, refunded %v, and %d are used", name, decisions, err, refunded, used)
+		if test.want == nil && (err != nil || decisions[0].Allowed || decisions[0].RetryAfter != time.Microsecond ||
+			decisions[0].Used != used) || refunds != test.refunds {
+			t.Errorf("%s: %+v, %v, %d refunds, and %d are used", name, decisions, err, refunds, used)
 		}
 	}
 }
 
-// What a failure policy let through was not taken, and is not given back.
-func TestWhatWasNotTakenIsNotGivenBack(t *testing.T) {
-	ctx, interrupt := context.WithCancel(context.Background())
-	_, w := newVirtual()
+// The turn of a leaky bucket at the end of the longest wait is in time.
+func TestALeakyTurnAtTheEndOfTheWait(t *testing.T) {
+	for _, token := range []string{"", "t"} {
+		for _, short := range []time.Duration{0, time.Microsecond} {
+			v, w := newVirtual()
+			begin, req := v.now, request(store.LeakyBucket, 1, time.Second)
+			req.Limit.Burst, req.Token = 10, token
+			other := req
+			other.Token = ""
+			decide(t, w.Store, store.Take, other)
+			if token != "" {
+				decide(t, w.Store, store.Take, req)
+			}
+			w.MaxWait = time.Second - short
+			decisions, err := w.Take(context.Background(), req)
+			after, retry := time.Second, time.Duration(0)
+			if short > 0 {
+				after, retry = 0, short
+			}
+			if d := decisions[0]; err != nil || d.Allowed != (short == 0) || d.RetryAfter != retry || v.now.Sub(begin) != after {
+				t.Errorf("token %q, short by %s: %+v, %v after %s", token, short, d, err, v.now.Sub(begin))
+			}
+		}
+	}
+}
+
+// A call with a remembered token waits behind nobody, even if the answer is that its turn comes too late.
+func TestARepeatedWaitStandsBehindNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &layers.Waiter{Store: memorystore.New()}
+		begin, req := time.Now(), request(store.LeakyBucket, 1, time.Hour)
+		req.Limit.Burst = 10
+		large := req
+		large.Cost = 10
+		decide(t, w.Store, store.Take, req)
+		req.Token = "t"
+		decide(t, w.Store, store.Take, req) // in an hour
+		ctx, leave := context.WithCancel(t.Context())
+		go w.Take(ctx, large)
+		synctest.Wait()
+		short, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		d, err := w.Take(short, req)
+		if err != nil || d[0].Allowed || d[0].Unguarded || d[0].RetryAfter != 59*time.Minute || time.Since(begin) != 0 {
+			t.Errorf("a turn in an hour: %+v, %v after %s", d, err, time.Since(begin))
+		}
+		if d, err := w.Take(t.Context(), req); err != nil || !d[0].Allowed || !d[0].Repeated || time.Since(begin) != time.Hour {
+			t.Errorf("a turn in an hour: %+v, %v after %s", d, err, time.Since(begin))
+		}
+		leave()
+	})
+}
+
+// A token whose units were given back just after it was found waits as usual.
+func TestATokenThatWasGivenBackWaits(t *testing.T) {
+	v, w := newVirtual()
+	begin, takes := v.now, 0
 	w.Store = &scripted{decide: func(_ context.Context, op store.Op, decisions []store.Decision) error {
-		switch op {
-		case store.Peek:
-			decisions[0] = store.Decision{Allowed: true, Remaining: 10}
-		case store.Take:
-			decisions[0] = store.Decision{Allowed: true, Unguarded: true}
-			interrupt()
+		switch {
+		case op == store.Peek:
+			decisions[0] = store.Decision{Allowed: true, Repeated: true}
+		case v.now.Equal(begin):
+			takes++
+			decisions[0] = store.Decision{RetryAfter: time.Second}
 		default:
-			t.Errorf("a %s", op)
+			decisions[0] = store.Decision{Allowed: true, Granted: 1}
 		}
 		return nil
 	}}
-	if _, err := w.Take(ctx, request(store.LeakyBucket, 10, time.Hour)); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
+	req := request(store.TokenBucket, 1, time.Second)
+	req.Token = "t"
+	if d, err := w.Take(context.Background(), req); err != nil || !d[0].Allowed || v.now.Sub(begin) != time.Second || takes != 2 {
+		t.Errorf("%+v, %v after %s and %d takes", d, err, v.now.Sub(begin), takes)
+	}
+	w.Store = &scripted{decide: func(_ context.Context, op store.Op, _ []store.Decision) error {
+		if op != store.Peek {
+			t.Errorf("a %s after a look that failed", op)
+		}
+		return store.ErrRefused
+	}}
+	if _, err := w.Take(context.Background(), req); !errors.Is(err, store.ErrRefused) {
+		t.Errorf("a look that fails: %v", err)
+	}
+}
+
+// Units with a token are given back as a whole: the store knows what was charged.
+func TestATokenIsGivenBackAsAWhole(t *testing.T) {
+	for token, want := range map[string]int{"t": 3, "": 1} {
+		ctx, leave := context.WithCancel(context.Background())
+		_, w := newVirtual()
+		refunded := 0
+		w.Store = &scripted{decide: func(_ context.Context, op store.Op, decisions []store.Decision) error {
+			switch op {
+			case store.Take:
+				decisions[0] = store.Decision{Allowed: true, Granted: 1, Delay: time.Second}
+				decisions[1] = store.Decision{Allowed: true, DecidedBy: store.DecidedByOverride}
+				decisions[2] = store.Decision{Allowed: true, DecidedBy: store.DecidedByLocal}
+				leave()
+			case store.Refund:
+				refunded = len(decisions)
+			}
+			return nil
+		}}
+		reqs := make([]store.Request, 3)
+		for i, subject := range []string{"a", "b", "c"} {
+			reqs[i] = request(store.LeakyBucket, 10, time.Hour)
+			reqs[i].Key.Subject, reqs[i].Token = subject, token
+		}
+		if _, err := w.Take(ctx, reqs...); !errors.Is(err, context.Canceled) || refunded != want {
+			t.Errorf("token %q: %v, %d were given back, want %d", token, err, refunded, want)
+		}
+	}
+}
+
+// deniesUntil denies each call after ten milliseconds. Once over is closed, each fails with err.
+type deniesUntil struct {
+	over <-chan struct{}
+	err  error
+}
+
+func (s *deniesUntil) Decide(_ context.Context, _ store.Op, _ []store.Request, decisions []store.Decision) error {
+	select {
+	case <-s.over:
+		return s.err
+	default:
+		decisions[0] = store.Decision{RetryAfter: 10 * time.Millisecond, ResetAfter: time.Second}
+		return nil
+	}
+}
+
+func (s *deniesUntil) Close() error { return nil }
+
+// atTheEnd sleeps until the caller's time has just passed.
+func atTheEnd(ctx context.Context, _ time.Duration) error {
+	<-ctx.Done()
+	return nil
+}
+
+// A turn that comes just after the caller's deadline is a denial, like every late turn. But if the take may have
+// been charged, the error says so.
+func TestATurnAtTheDeadlineIsADenial(t *testing.T) {
+	for name, c := range map[string]struct{ err, want error }{
+		"not asked":       {store.ErrGaveUp, nil},
+		"perhaps charged": {errors.Join(store.ErrOutcomeUnknown, store.ErrGaveUp), store.ErrOutcomeUnknown},
+		"refused":         {store.ErrRefused, store.ErrRefused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+				defer cancel()
+				w := &layers.Waiter{Store: &deniesUntil{over: ctx.Done(), err: c.err}, Sleep: atTheEnd}
+				decisions, err := w.Take(ctx, request(store.TokenBucket, 100, time.Second))
+				if !errors.Is(err, c.want) {
+					t.Fatalf("the error is %v, want %v", err, c.want)
+				}
+				if d := decisions; c.want == nil && (d[0].Allowed || d[0].RetryAfter != time.Microsecond ||
+					d[0].ResetAfter != 950*time.Millisecond) {
+					t.Errorf("got %+v", d)
+				}
+			})
+		})
+	}
+}
+
+// silentFrom does not answer from call n on, and does not pass it on. It answers refunds.
+type silentFrom struct {
+	store.Store
+	n int
+}
+
+func (s *silentFrom) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+	if s.n--; s.n < 0 && op != store.Refund {
+		<-ctx.Done()
+		return store.GaveUp(ctx)
+	}
+	return s.Store.Decide(ctx, op, reqs, decisions)
+}
+
+// Wherever a wait ends with its caller's time, it is a denial if the deadline passed, and an ErrGaveUp if the
+// caller left. It is never a bare error of the context, and nothing stays charged.
+func TestWhereverAWaitEnds(t *testing.T) {
+	one := request(store.LeakyBucket, 60, time.Hour) // its turn comes a minute after the one before
+	all, token := request(store.TokenBucket, 60, time.Hour), request(store.TokenBucket, 60, time.Hour)
+	all.Cost, token.Token = 60, "t"
+	for name, c := range map[string]struct {
+		req   store.Request
+		taken int  // answered calls; the first takes the same for another caller
+		asked bool // it got an answer before
+	}{
+		"in the first question":          {all, 0, false},
+		"in the question about a token":  {token, 0, false},
+		"in the question after its turn": {all, 2, true},
+		"in its delay":                   {one, 9, true},
+	} {
+		for _, end := range []error{context.DeadlineExceeded, context.Canceled} {
+			synctest.Test(t, func(t *testing.T) {
+				inner := memorystore.New()
+				backend := &silentFrom{inner, c.taken}
+				w := &layers.Waiter{Store: backend, Sleep: func(ctx context.Context, d time.Duration) error {
+					if d > 0 && c.req.Limit.Algorithm == store.LeakyBucket { // it wakes up late
+						d += 2 * time.Hour
+					}
+					return sys.Sleep(ctx, d)
+				}}
+				if c.taken > 0 {
+					if decisions, err := w.Take(t.Context(), c.req); err != nil || !store.AllAllowed(decisions) {
+						t.Fatalf("%s: %+v, %v", name, decisions, err)
+					}
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
+				defer cancel()
+				if end == context.Canceled {
+					time.AfterFunc(90*time.Minute, cancel)
+				}
+				decisions, err := w.Take(ctx, c.req)
+				if end == context.Canceled {
+					if !errors.Is(err, store.ErrGaveUp) || !errors.Is(err, end) || decisions != nil {
+						t.Errorf("%s: who left is told %+v, %v", name, decisions, err)
+					}
+				} else if err != nil || store.AllAllowed(decisions) || decisions[0].Unguarded == c.asked ||
+					c.asked != (decisions[0].RetryAfter == time.Microsecond) {
+					t.Errorf("%s: at the deadline: %+v, %v", name, decisions, err)
+				}
+				peeked := make([]store.Decision, 1)
+				if err := inner.Decide(t.Context(), store.Peek, []store.Request{c.req}, peeked); err != nil || peeked[0].Used != 0 {
+					t.Errorf("%s: in the end %+v, %v", name, peeked, err)
+				}
+			})
+		}
 	}
 }
