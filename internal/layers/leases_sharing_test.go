@@ -140,8 +140,8 @@ func TestARefillsErrorIsItsCallers(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			slow, leases := heated(t, 10*time.Millisecond)
 			slow.fail(test.instead)
-			callers, leave := context.WithTimeout(t.Context(), time.Second)
-			defer leave()
+			callers, leave := context.WithCancel(t.Context())
+			time.AfterFunc(time.Second, leave)
 			for _, d := range together(leases, slices.Repeat([]context.Context{callers}, 5)...) {
 				if d.err == nil || test.want != nil && !errors.Is(d.err, test.want) {
 					t.Errorf("%s: error %v, want %v", name, d.err, test.want)
