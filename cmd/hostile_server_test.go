@@ -61,41 +61,32 @@ func between(client net.Conn, address string, change func(line []byte) []byte) {
 	}
 }
 
-func TestHostileServerErrors(t *testing.T) {
+// What a server says in errors, types and fields of INFO is text, to people and to programs. The commands take turns.
+func TestHostileServerTexts(t *testing.T) {
 	tier.Full(t, "hostile servers, files and texts, which many commands meet")
-	var text atomic.Value // of its errors
+	t.Parallel()
 	w := newWorld(t)
+	var text atomic.Value // of its errors
 	store := "redis://" + redistest.Scripted(t, func([]string) string { return fmt.Sprintf("-ERR %s\r\n", text.Load()) })
 	commands := [][]string{{"check", "a", "--limit", "1/1h"}, {"inspect", "a", "-o", "json"}, {"reset", "*", "--yes"}, {"doctor"},
 		{"dashboard", "--once"}}
-	for _, hostile := range hostiletext.Texts() {
+	for i, hostile := range hostiletext.Texts() {
 		if strings.ContainsAny(hostile, "\r\n") { // which a line of an error cannot hold
 			continue
 		}
 		text.Store(hostile)
-		for _, terminal := range []bool{false, true} {
-			w.OutIsTerminal = terminal
-			for _, args := range commands {
-				w.try(t, append(args, "--store", store)...)
-			}
-		}
+		w.OutIsTerminal = i%2 == 0
+		w.try(t, append(commands[i%len(commands)], "--store", store)...)
 	}
-	long := strings.Repeat("long ", 100_000)
-	text.Store(long)
+	text.Store(strings.Repeat("long ", 100_000))
 	if _, stderr := w.try(t, "check", "a", "--limit", "1/1h", "--store", store); len(stderr) > 3000 {
-		t.Errorf("an error of %d bytes is said in %d", len(long), len(stderr))
+		t.Errorf("an error of 500 kB is said in %d bytes", len(stderr))
 	}
-}
 
-// TYPE and INFO say what a server wants them to.
-func TestHostileServerAnswers(t *testing.T) {
-	tier.Full(t, "hostile servers, files and texts, which many commands meet")
-	t.Parallel()
 	server := redistest.Start(t)
 	server.Do("RPUSH", "rl:{a}:foreign", "x")
 	server.Do("RPUSH", "rl:{b}:foreign", "x")
-	w := newWorld(t)
-	for _, holds := range []string{
+	for i, holds := range []string{
 		"\x1b]0;x\x07", "=1+1\r\n=2+2", "a,\"b\r\nrl:{c}:forged,list", "\u202e", "\xff", "a\tb", strings.Repeat("x", 100_000),
 	} {
 		store := "redis://" + rewrite(t, server.Addr, func(line []byte) []byte {
@@ -104,24 +95,21 @@ func TestHostileServerAnswers(t *testing.T) {
 			}
 			return line
 		})
+		w.OutIsTerminal = false
 		for _, format := range machineFormats {
 			stdout, _ := w.try(t, "inspect", "*", "--foreign", "--store", store, "-o", format)
 			if rows, is := parsed(t, format, stdout).([][]string); is && (len(rows) != 3 || len(rows[1]) != 4) {
 				t.Errorf("with a type of %.40q CSV has %d rows: %.300q", holds, len(rows)-1, stdout)
 			}
 		}
-		for _, terminal := range []bool{false, true} {
-			w.OutIsTerminal = terminal
-			if stdout, _ := w.try(t, "inspect", "*", "--foreign", "--store", store); rowsUnder("HOLDS", stdout) != 2 {
-				t.Errorf("with a type of %.40q two keys are %.300q", holds, stdout)
-			}
-			w.try(t, "doctor", "--store", store)
-			w.try(t, "check", "a", "--limit", "1/1h", "--limit-name", "foreign", "--store", store)
+		w.OutIsTerminal = i%2 == 0
+		if stdout, _ := w.try(t, "inspect", "*", "--foreign", "--store", store); rowsUnder("HOLDS", stdout) != 2 {
+			t.Errorf("with a type of %.40q two keys are %.300q", holds, stdout)
 		}
-		w.OutIsTerminal = false
+		w.try(t, "doctor", "--store", store)
 	}
 	field := regexp.MustCompile(`^(redis_version|redis_mode|os|role|maxmemory_policy|config_file|loading|run_id):(.*)\r\n`)
-	for _, hostile := range []string{"\x1b]0;x\x07", "\u202e", "\xff\x9b", "\x00\x08"} {
+	for i, hostile := range []string{"\x1b]0;x\x07", "\u202e", "\xff\x9b", "\x00\x08"} {
 		store := "redis://" + rewrite(t, server.Addr, func(line []byte) []byte {
 			if found := field.FindSubmatch(line); found != nil { // as long as it was
 				same := bytes.Repeat([]byte(hostile), len(found[2])/len(hostile)+1)[:len(found[2])]
@@ -129,11 +117,9 @@ func TestHostileServerAnswers(t *testing.T) {
 			}
 			return line
 		})
-		for _, terminal := range []bool{false, true} {
-			w.OutIsTerminal = terminal
-			w.try(t, "doctor", "--store", store)
-			w.try(t, "dashboard", "--once", "--store", store)
-			w.try(t, "doctor", "--store", store, "-o", "json")
+		w.OutIsTerminal = i%2 == 0
+		for _, args := range [][]string{{"doctor"}, {"doctor", "-o", "json"}, {"dashboard", "--once"}} {
+			w.try(t, append(args, "--store", store)...)
 		}
 	}
 }
@@ -157,14 +143,13 @@ func (term *terminal) checkScreen() {
 func TestDashboardOfHostileNamesInATerminal(t *testing.T) {
 	t.Parallel()
 	_, server, subjects := hostileStore(t)
-	text := "\x1b]0;PWNED\x07\u202e\x9b2J"
 	var refused atomic.Bool
 	proxy := rewrite(t, server.Addr, func(line []byte) []byte {
 		if version, is := bytes.CutPrefix(line, []byte("redis_version:")); is {
 			return append([]byte("redis_version:"), append(bytes.Repeat([]byte{0x1b}, len(version)-2), "\r\n"...)...)
 		}
 		if refused.Load() && len(line) > 0 && (line[0] == '*' || line[0] == '$' || line[0] == '%') {
-			return []byte("-ERR " + text + "\r\n")
+			return []byte("-ERR \x1b]0;PWNED\x07\u202e\x9b2J\r\n")
 		}
 		return line
 	})

@@ -148,8 +148,8 @@ func rowsUnder(header, table string) int {
 	return strings.Count(rows, "\n") - 1
 }
 
-// One command for each way in which texts of strangers come out: decisions, tables, lists, sums, audits, dashboards, pages.
-// A terminal obeys nothing of what any prints, and programs read every name back.
+// One command for each way in which texts of strangers come out: decisions, tables, lists, sums, audits, dashboards.
+// A terminal obeys nothing of what any prints, and programs read every name back. A reset and its undo find each.
 func TestHostileTextsComeOutAsText(t *testing.T) {
 	tier.Full(t, "hostile servers, files and texts, which many commands meet")
 	t.Parallel()
@@ -159,19 +159,11 @@ func TestHostileTextsComeOutAsText(t *testing.T) {
 		server.Do("RPUSH", "rl:{"+subject+"}:foreign", "x")
 		reason := "why: " + reasons[i%len(reasons)]
 		w.try(t, "override", "set", "--exact", "--times", "2", "--for", "1h", "--reason", reason, "--yes", "--", subject)
-		w.OutIsTerminal = i%2 == 0
-		if stdout, _ := w.try(t, "consume", "--limit", "10/1h", "--", subject); strings.Count(stdout, "\n") > 2 {
-			t.Errorf("consumed of %q: %q", subject, stdout)
-		}
-		w.OutIsTerminal = false
 	}
-	for _, args := range [][]string{{"inspect", "*"}, {"inspect", "*", "--foreign"}, {"override", "list"}, {"audit"}} {
-		names := subjects
-		if args[0] != "inspect" { // those have patterns and command lines
-			names = nil
-		}
-		w.wantIn(t, names, args...)
-	}
+	w.wantIn(t, subjects, "inspect", "*")
+	w.wantIn(t, subjects, "inspect", "*", "--foreign")
+	w.wantIn(t, nil, "override", "list") // these have patterns and command lines
+	w.wantIn(t, nil, "audit")
 	for _, terminal := range []bool{false, true} {
 		w.OutIsTerminal = terminal
 		for header, args := range map[string][]string{
@@ -186,9 +178,8 @@ func TestHostileTextsComeOutAsText(t *testing.T) {
 				t.Errorf("%q shows %d rows of %d keys:\n%s", args, n, len(subjects), stdout)
 			}
 		}
-		for _, args := range [][]string{
-			{"inspect", "*", "--summary"}, {"override", "list"}, {"audit"}, {"denials"}, {"handover"}, {"doctor"},
-			{"dashboard", "--once"}} {
+		for _, args := range [][]string{{"consume", "--limit", "10/1h", "--", subjects[0]}, {"inspect", "*", "--summary"},
+			{"override", "list"}, {"audit"}, {"denials"}, {"handover"}, {"doctor"}, {"dashboard", "--once"}} {
 			w.try(t, args...)
 		}
 	}
@@ -196,75 +187,74 @@ func TestHostileTextsComeOutAsText(t *testing.T) {
 	if _, stderr := w.try(t, "inspect", "*", "-o", "csv"); !strings.Contains(stderr, "a spreadsheet would take") {
 		t.Errorf("of formulas it says %q", stderr)
 	}
-}
-
-// A reset and its undo find each of them.
-func TestHostileSubjectsAreChanged(t *testing.T) {
-	tier.Full(t, "hostile servers, files and texts, which many commands meet")
-	t.Parallel()
-	w, _, subjects := hostileStore(t)
-	for _, subject := range subjects {
-		backup := filepath.Join(t.TempDir(), "backup.jsonl")
-		w.try(t, "reset", "--exact", "--yes", "--backup", backup, "--", subject)
-		stdout, _ := w.try(t, "inspect", "--exact", "-o", "json", "--", subject)
-		if slices.Contains(textsOf(parsed(t, "json", stdout)), subject) {
-			t.Errorf("%q is there after its reset", subject)
+	for i, subject := range subjects {
+		if i%8 == 0 {
+			w.try(t, "reset", "--exact", "--yes", "--no-backup", "--limit-name", "token*", "--", subject)
+			stdout, _ := w.try(t, "inspect", "--exact", "-o", "json", "--", subject)
+			if slices.Contains(textsOf(parsed(t, "json", stdout)), subject) {
+				t.Errorf("%q is there after its reset", subject)
+			}
+			w.try(t, "consume", "--limit", "10/1h", "--", subject)
 		}
-		w.try(t, "undo", backup, "--yes")
 	}
+	backup := filepath.Join(t.TempDir(), "backup.jsonl")
+	w.try(t, "reset", "*", "--yes", "--backup", backup)
+	if n := limitsIn(t.Context(), server.Client()); n != int64(len(subjects)) { // which are the values of others
+		t.Errorf("%d keys are left of a reset of all limits of %d subjects", n, len(subjects))
+	}
+	w.try(t, "undo", backup, "--yes")
 	w.wantIn(t, subjects, "inspect", "*")
 }
 
-// Files have names and contents that are anybody's.
+// Files have names and contents that are anybody's. Each text is one of a command line, of a file's name and of what a
+// configuration, a report, a backup or a log holds; the commands take turns.
 func TestHostileFiles(t *testing.T) {
 	tier.Full(t, "hostile servers, files and texts, which many commands meet")
+	t.Parallel()
 	w := newWorld(t)
 	folder := t.TempDir()
 	for i, text := range hostiletext.Texts() {
+		words := [][]string{
+			{"check", "a", "--store", text}, {"check", "a", "--limit", text}, {"check", "--policy", text, "a=" + text}, {text},
+			{"check", "--" + text}, {"check", "a", "-o", text}, {"context", "show", text}, {"reset", text, "--yes"},
+		}
+		w.try(t, words[i%len(words)]...)
 		name := strings.NewReplacer("/", "_", "\x00", "_").Replace(text)
 		if len(name) > 200 || name == "" || name == "." {
 			continue
 		}
 		path := filepath.Join(folder, name)
-		for _, args := range [][]string{
-			{"report", path}, {"undo", path, "--yes"}, {"config", "validate", path}, {"check", "a", "--config", path},
-			{"check", "a", "--store", text}, {"check", "a", "--limit", text}, {"check", "--policy", text, "a=" + text}, {text},
-			{"check", "--" + text}, {"check", "a", "-o", text}, {"context", "show", text}, {"reset", text, "--yes"},
-		} {
-			if _, stderr := w.try(t, args...); i%7 == 0 && strings.Count(stderr, "\n") > 25 {
-				t.Errorf("%q says %q", args, stderr)
-			}
+		reads := [][]string{{"config", "validate", path}, {"check", "a", "--config", path}, {"report", path},
+			{"undo", path, "--yes"}, {"simulate", path, "--limit", "1/1s"}}
+		if _, stderr := w.try(t, reads[i%len(reads)]...); strings.Count(stderr, "\n") > 25 {
+			t.Errorf("of the missing %q it says %q", name, stderr)
 		}
-		// One that is there, and holds the text where a name is wanted.
 		marshalled, err := json.Marshal(text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		quoted := string(marshalled)
-		for j, content := range []string{
+		contents := []string{
 			text, "policies:\n  " + quoted + ":\n    limits: []\n",
 			"policies:\n  api:\n    limits:\n    - {name: " + quoted + ", by: [" + quoted + "], limit: " + quoted + "}\n",
 			"contexts:\n  " + quoted + ": {store: " + quoted + "}\n", "contexts:\n  dev: {store: " + quoted + ", prefix: " + quoted + "}\n",
-		} {
-			if i > 40 && (i+j)%5 != 0 { // the first are the worst
+		}
+		for j, content := range contents {
+			if i > 40 && (i+j)%len(contents) != 0 { // the first are the worst
 				continue
 			}
 			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			for _, args := range [][]string{
-				{"config", "validate", path}, {"config", "show", "--config", path}, {"context", "list", "--config", path},
-				{"context", "show", "dev", "--config", path},
-			} {
+			shows := [][]string{{"config", "show", "--config", path}, {"context", "list", "--config", path},
+				{"context", "show", "dev", "--config", path}, {"config", "validate", path}}
+			for k, args := range [][]string{shows[(i+j)%len(shows)], reads[(i+j)%len(reads)]} {
 				w.try(t, args...)
-				format := machineFormats[(i+j)%len(machineFormats)]
+				format := machineFormats[(i+j+k)%len(machineFormats)]
 				if stdout, _ := w.try(t, append(args, "-o", format)...); stdout != "" {
 					parsed(t, format, stdout)
 				}
 			}
-		}
-		for _, args := range [][]string{{"report", path}, {"undo", path, "--yes"}, {"simulate", path, "--limit", "1/1s"}} {
-			w.try(t, args...)
 		}
 	}
 }
@@ -290,16 +280,13 @@ func TestHostileLogs(t *testing.T) {
 	}
 	args := []string{"simulate", path, "--log-format", "jsonl", "--key-field", "key", "--limit", "1/1h", "--limit", "sliding-log:1/1m"}
 	w.run(t, exitYes, append(args, "--save", saved, "--html", page)...)
-	for _, terminal := range []bool{false, true} {
-		w.OutIsTerminal = terminal
+	for _, args := range [][]string{args, {"report", saved}, {"report", saved, "--against", saved}} {
+		w.OutIsTerminal = false
+		w.wantIn(t, nil, args...)
 		w.try(t, args...)
-		w.try(t, "report", saved)
-		w.try(t, "report", saved, "--against", saved)
+		w.OutIsTerminal = true
+		w.try(t, args...)
 	}
-	w.OutIsTerminal = false
-	w.wantIn(t, nil, args...)
-	w.wantIn(t, nil, "report", saved)
-	w.wantIn(t, nil, "report", saved, "--against", saved)
 	html, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)

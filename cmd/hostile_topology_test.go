@@ -82,14 +82,17 @@ func masters() []hostile.Behaviour {
 	)
 }
 
-// What is not a Cluster, or no Sentinel, is found out as soon.
+// What is not a Cluster, or no Sentinel, is found out as soon. The commands take turns.
 func TestEveryKindOfStoreOutlastsHostileServers(t *testing.T) {
 	tier.Full(t, "hostile servers, files and texts, which many commands meet")
 	t.Parallel()
 	dir, sound := hostileDir(t)
 	ofClass, wrong, _ := hostileBehaviours(t)
-	all := newSideBySide(4)
+	commands := slices.DeleteFunc(conversations(dir), func(c conversation) bool {
+		return !slices.Contains([]string{"check", "inspect all", "doctor", "Tab"}, c.name)
+	})
 	usual := slices.Collect(maps.Values(ofClass))
+	all := newSideBySide(4)
 	for _, kind := range []struct {
 		url        string
 		behaviours []hostile.Behaviour
@@ -100,21 +103,12 @@ func TestEveryKindOfStoreOutlastsHostileServers(t *testing.T) {
 		{"redis+sentinel://%s/main", slices.Concat(masters(), usual, wrong[len(wrong)/2:]), stage{"SENTINEL"}},
 		{"redis+sentinel://%s/main", usual, atOnce},
 	} {
-		for _, c := range conversations(dir) {
-			if !slices.Contains([]string{"check", "inspect all", "doctor", "Tab"}, c.name) {
-				continue
-			}
-			for _, b := range kind.behaviours {
-				all.do(func() { c.meets(t, sound, kind.url, kind.to, b) })
-			}
+		for i, b := range kind.behaviours {
+			all.do(func() { commands[i%len(commands)].meets(t, sound, kind.url, kind.to, b) })
 		}
 	}
 	for _, b := range moves() {
-		for _, c := range conversations(dir) {
-			if c.name == "check" {
-				all.do(func() { c.meets(t, sound, "redis+cluster://%s", atOnce, inACluster(b)) })
-			}
-		}
+		all.do(func() { commands[0].meets(t, sound, "redis+cluster://%s", atOnce, inACluster(b)) })
 	}
 	all.wait()
 }
