@@ -27,6 +27,7 @@ func TestAResetAndItsUndoOutliveTheServer(t *testing.T) {
 		"dies":  {func(s *redistest.Server) { s.Kill() }, func(s *redistest.Server) error { return s.Restart() }},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			const all = 1100 // in three batches
 			server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 			client := server.Client()

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -204,99 +205,107 @@ func newGate(t *testing.T, server string, isTime func() bool) *gate {
 	return g
 }
 
-// A reset that is killed or interrupted in the middle has all that it deleted in its
-// backup, from which it comes back with the expiry it had.
+// heldBy returns what each limit's key in a server holds, and when it expires.
+func heldBy(t *testing.T, client *redis.Client) map[string]string {
+	t.Helper()
+	held := map[string]string{}
+	for _, key := range client.Keys(t.Context(), "rl:*").Val() {
+		value, err := client.Get(t.Context(), key).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		held[key] = fmt.Sprintf("%x until %s", value, client.PExpireTime(t.Context(), key).Val())
+	}
+	return held
+}
+
+// A reset that is killed or interrupted in the middle has all that it deleted in its backup, from which it comes back with
+// the expiry it had. One that is killed cannot say a word, and is in the store's audit log as one that has begun.
 func TestResetStoppedInTheMiddle(t *testing.T) {
 	tier.Full(t, "outages in series, and servers that hang")
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGINT} {
 		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
 			const all = 3000
 			server := redistest.Start(t)
 			client := server.Client()
-			ctx := context.Background()
+			ctx := t.Context()
 			w := newWorld(t)
 			w.run(t, exitYes, "consume", "tenant:acme:0", "--limit", "10/100h", "--store", "redis://"+server.Addr)
 			value := client.Get(ctx, "rl:{tenant:acme:0}:token-bucket/100h").Val()
-			expires := map[string]time.Duration{}
 			pipe := client.Pipeline()
 			for i := range all {
-				key := fmt.Sprintf("rl:{tenant:acme:%d}:token-bucket/100h", i)
-				at := time.Now().Add(time.Hour + time.Duration(i)*time.Millisecond).Truncate(time.Millisecond)
-				expires[key] = time.Duration(at.UnixMilli()) * time.Millisecond
-				pipe.Set(ctx, key, value, 0)
-				pipe.PExpireAt(ctx, key, at)
+				pipe.Set(ctx, fmt.Sprintf("rl:{tenant:acme:%d}:token-bucket/100h", i), value, time.Hour+time.Duration(i)*time.Millisecond)
 			}
 			if _, err := pipe.Exec(ctx); err != nil {
 				t.Fatal(err)
 			}
+			before := heldBy(t, client)
 			g := newGate(t, server.Addr, func() bool { return limitsIn(ctx, client) < all-600 })
-
-			dir := t.TempDir()
-			path := filepath.Join(dir, "backup.jsonl")
-			cmd := exec.Command("limitctl", "reset", "tenant:acme:*", "--yes", "-o", "json",
-				"--backup", path, "--store", "redis://"+g.addr, "--timeout", "1s")
-			cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+dir, "XDG_CONFIG_HOME="+dir)
+			home, elsewhere := t.TempDir(), t.TempDir()
 			var stdout, stderr bytes.Buffer
-			cmd.Stdout, cmd.Stderr = &stdout, &stderr
-			if err := cmd.Start(); err != nil {
+			limitctl := func(home, address string, args ...string) *exec.Cmd {
+				cmd := exec.Command("limitctl", append(args, "--store", "redis://"+address)...)
+				cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+home, "XDG_CONFIG_HOME="+home, "USER=night")
+				cmd.Stdout, cmd.Stderr = &stdout, &stderr
+				return cmd
+			}
+			reset := limitctl(home, g.addr, "reset", "tenant:acme:*", "--yes", "-o", "json", "--reason", "a runaway job", "--timeout", "1s")
+			if err := reset.Start(); err != nil {
 				t.Fatal(err)
 			}
 			select {
 			case <-g.closed:
 			case <-time.After(time.Minute):
-				cmd.Process.Kill()
 				t.Error("it deletes nothing")
 			}
-			cmd.Process.Signal(sig)
-			cmd.Wait()
-
+			reset.Process.Signal(sig)
+			reset.Wait()
 			deleted := all - limitsIn(ctx, client)
 			if deleted < 600 || deleted == all {
 				t.Fatalf("it was not stopped in the middle: %d of %d keys are deleted", deleted, all)
 			}
-			if sig == syscall.SIGINT {
-				var answer struct {
-					Matched, Changed int64
-					Backup           string
+			said, told := stdout.String(), stderr.String()
+
+			audit := limitctl(elsewhere, server.Addr, "audit", "-o", "jsonl")
+			if sig == syscall.SIGINT { // which the machine itself knows of
+				audit = limitctl(home, server.Addr, "audit", "-o", "jsonl", "--local")
+			}
+			stdout.Reset()
+			var run auditlog.Entry
+			if err := audit.Run(); err != nil || json.Unmarshal(stdout.Bytes(), &run) != nil {
+				t.Fatalf("the audit log is %s, %v", &stdout, err)
+			}
+			if run.User != "night" || run.Reason != "a runaway job" || filepath.Dir(run.Backup) != filepath.Join(home, "limitctl", "backups") {
+				t.Errorf("the audit log has %+v", run)
+			}
+			switch {
+			case sig == syscall.SIGKILL:
+				if run.Outcome != auditlog.Begun || run.Matched != all || run.Source != auditlog.Store || strings.Contains(told, "undo with") {
+					t.Errorf("the audit log from elsewhere has %+v, and it says %s", run, told)
 				}
-				if err := json.Unmarshal(stdout.Bytes(), &answer); err != nil || answer.Changed != deleted ||
-					answer.Matched != all || answer.Backup != path {
-					t.Errorf("it says %s (%v), and %d are deleted", &stdout, err, deleted)
-				}
-				if code := cmd.ProcessState.ExitCode(); code != exitInterrupted {
-					t.Errorf("exit code %d, want %d", code, exitInterrupted)
-				}
-				for _, want := range []string{"undo with: limitctl undo " + path, "interrupted: ",
-					"outcome unknown: redis at " + g.addr,
+			case run.Outcome != auditlog.Interrupted || run.Changed != deleted || reset.ProcessState.ExitCode() != exitInterrupted ||
+				!strings.Contains(said, fmt.Sprintf(`"matched": %d,`, all)) || !strings.Contains(said, fmt.Sprintf(`"changed": %d,`, deleted)):
+				t.Errorf("%d are deleted, it ends with %v and says %s, and the audit log has %+v", deleted, reset.ProcessState, said, run)
+			default:
+				for _, want := range []string{"undo with: limitctl undo ", "interrupted: ", "outcome unknown: redis at " + g.addr,
 					fmt.Sprintf("%d of %d keys known to be done", deleted, all)} {
-					if !strings.Contains(stderr.String(), want) {
-						t.Errorf("it does not say %q:\n%s", want, &stderr)
+					if !strings.Contains(told, want) {
+						t.Errorf("it does not say %q:\n%s", want, told)
 					}
-				}
-				audit, err := os.ReadFile(filepath.Join(dir, "limitctl", "audit.jsonl"))
-				var entry auditlog.Entry
-				lines := bytes.Split(bytes.TrimSpace(audit), []byte("\n")) // that it begins, and what came of it
-				if err != nil || len(lines) != 2 || json.Unmarshal(lines[1], &entry) != nil || entry.Outcome != auditlog.Interrupted ||
-					entry.Changed != deleted || entry.Backup != path {
-					t.Errorf("the audit has %s (%v)", audit, err)
 				}
 			}
 
-			// What was not deleted is as it should be, and stays. To restore once more
-			// changes nothing.
-			undo := exec.Command("limitctl", "undo", "--yes", "-o", "jsonl", "--store", "redis://"+server.Addr)
-			undo.Env = cmd.Env
-			undone, err := undo.Output()
-			if err != nil {
-				t.Fatal(err)
-			}
-			checkBroughtBack(t, undone, all, deleted)
-			answer, _ := w.run(t, exitYes, "undo", path, "--yes", "-o", "jsonl", "--store", "redis://"+server.Addr)
-			checkBroughtBack(t, []byte(answer), all, 0)
-			for key, want := range expires {
-				if got, err := client.PExpireTime(ctx, key).Result(); err != nil || got != want {
-					t.Fatalf("%s expires at %s (%v), want %s", key, got, err, want)
+			// What was not deleted is as it should be, and stays. To restore once more changes nothing.
+			for _, restored := range []int64{deleted, 0} {
+				stdout.Reset()
+				if err := limitctl(home, server.Addr, "undo", run.Backup, "--yes", "-o", "jsonl").Run(); err != nil {
+					t.Fatalf("%v: %s", err, &stderr)
 				}
+				checkBroughtBack(t, stdout.Bytes(), all, restored)
+			}
+			if after := heldBy(t, client); !maps.Equal(after, before) {
+				t.Errorf("%d keys are back of %d, or not with what they held", len(after), len(before))
 			}
 		})
 	}
@@ -353,9 +362,7 @@ func TestASecondInterruptEndsIt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := backend.Close(); err != nil {
-		t.Fatal(err)
-	}
+	backend.Close()
 	cmd := exec.Command("limitctl", "inspect", "*", "-o", "jsonl", "--store", "file:"+filepath.Join(dir, "limits.db"))
 	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+dir, "XDG_CONFIG_HOME="+dir)
 	stdout, err := cmd.StdoutPipe()
