@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,20 +20,16 @@ import (
 // completion of a word needs.
 const patientVariable = "LIMITCTL_TEST_PATIENT"
 
-// hostileSubjects are such as strangers may bring about. What they run, if anything
-// does, leaves a file PWNED or another one.
+// hostileSubjects are such as strangers may bring about, one or two of each kind: what a shell substitutes, separates,
+// redirects, quotes, expands and recalls. What they run, if anything does, leaves a file PWNED or another one.
 func hostileSubjects() []string {
 	return []string{
-		"$(touch PWNED)", "`touch PWNED`", "$(touch$IFS''PWNED)1", "$(touch$IFS''PWNED)2", "$HOME", ";touch PWNED", "; touch PWNED #",
-		"&&touch PWNED", "&touch PWNED&",
-		"|touch PWNED", "||touch PWNED", ">PWNED", "<PWNED", ">>PWNED", "2>PWNED", "<(touch PWNED)", ">(touch PWNED)", "=(touch PWNED)",
-		"(touch PWNED)", "*(e:touch PWNED:)",
-		"a b", "a  b", " a", "'", "''", `"`, `\`, `\\`, `\'`, `'$(touch PWNED)'`, `"$(touch PWNED)"`, `\$(touch PWNED)`,
-		`'"$(touch PWNED)`, `'; touch PWNED; '`, `"; touch PWNED; "`,
-		"!!", "!touch", "!-1", "~", "~root", "~+", "=ls", "=touch", "a==ls", "%self", "%1", "^a^touch PWNED", "#x", "*", "?", "[a-z]*",
-		"**", "a,b;c", "-rf", "--yes", "--config=PWNED",
-		"$'touch PWNED'", "$(touch PWNED", "`touch PWNED", "$((touch PWNED))", "a\u00a0b", "\u202ertl", "\u200b", "\u3000",
-		"\u2028touch PWNED", "e\u0301", "\ufeff", "😀", "(touch PWNED)1", "a:$(touch PWNED)", "a=$(touch PWNED)",
+		"$(touch PWNED)", "`touch PWNED`", "$(touch$IFS''PWNED)1", "$(touch$IFS''PWNED)2", "$HOME", "; touch PWNED #", "&&touch PWNED",
+		"&touch PWNED&", "|touch PWNED", ">PWNED", "<(touch PWNED)", "=(touch PWNED)", "(touch PWNED)", "*(e:touch PWNED:)", "a  b", " a",
+		"'", `"`, `\`, `'$(touch PWNED)'`, `"$(touch PWNED)"`, `\$(touch PWNED)`, `'"$(touch PWNED)`, `'; touch PWNED; '`, "!touch", "!-1",
+		"~root", "=ls", "a==ls", "%1", "^a^touch PWNED", "#x", "*", "[a-z]*", "a,b;c", "-rf", "--config=PWNED", "$'touch PWNED'",
+		"$(touch PWNED", "`touch PWNED", "$((touch PWNED))", "a\u00a0b", "\u202ertl", "\u200b", "\u2028touch PWNED", "😀",
+		"a:$(touch PWNED)", "a=$(touch PWNED)",
 	}
 }
 
@@ -53,7 +50,6 @@ type shellUnderTest struct {
 // startShell starts a shell in a directory of its own, and waits for its prompt.
 func startShell(t *testing.T, store, program string, args []string, setUp string) *shellUnderTest {
 	t.Helper()
-	tier.Full(t, "bash, zsh and fish")
 	home := t.TempDir()
 	s := &shellUnderTest{terminal: openTerminal(t), dir: filepath.Join(home, "work"), lines: filepath.Join(home, "lines")}
 	limitctl, err := exec.LookPath("limitctl")
@@ -78,10 +74,8 @@ func startShell(t *testing.T, store, program string, args []string, setUp string
 			t.Fatal(err)
 		}
 	}
-	if err := os.Mkdir(filepath.Join(home, "bin"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(limitctl, filepath.Join(home, "bin", "limitctl")); err != nil {
+	bin := filepath.Join(home, "bin")
+	if err := errors.Join(os.Mkdir(bin, 0o700), os.Symlink(limitctl, filepath.Join(bin, "limitctl"))); err != nil {
 		t.Fatal(err)
 	}
 	path, err := exec.LookPath(program)
@@ -188,7 +182,8 @@ var shellsUnderTest = []struct {
 	{"fish", "fish", []string{"--no-config", "-i", "-C", "source ../set-up"}, setUpFish},
 }
 
-func TestCompletionRunsNothing(t *testing.T) {
+// A shell completes what is meant, and runs nothing of what subjects and files are called.
+func TestCompletionInShells(t *testing.T) {
 	tier.Full(t, "bash, zsh and fish")
 	t.Parallel()
 	if _, err := os.Stat(bashCompletion); err != nil {
@@ -199,15 +194,46 @@ func TestCompletionRunsNothing(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			s := startShell(t, store, test.program, test.args, test.setUp)
+			for _, c := range []struct{ line, want string }{
+				{"limitctl ins", "limitctl inspect "},
+				{"lc ins", "lc inspect "},
+				{"../bin/limitctl ins", "../bin/limitctl inspect "},
+				{"limitctl inspect tenant:ac", "limitctl inspect tenant:acme:user:1 "},
+				{"limitctl inspect te", "limitctl inspect tenant:"},
+				{"limitctl inspect 'tenant:ac", "limitctl inspect 'tenant:acme:user:1' "},
+				{`limitctl inspect "tenant:ac`, `limitctl inspect "tenant:acme:user:1" `},
+				{"limitctl inspect plain@", "limitctl inspect plain@example.com "},
+				{"limitctl inspect --limit-name 'a b' tenant:ac", "limitctl inspect --limit-name 'a b' tenant:acme:user:1 "},
+				{"limitctl inspect user:42 --ex", "limitctl inspect user:42 --exact "},
+				{"limitctl inspect user:42 --context pr", "limitctl inspect user:42 --context prod "},
+				{"limitctl inspect user:42 --output=cs", "limitctl inspect user:42 --output=csv "},
+				{"limitctl reset --policy lo", "limitctl reset --policy login "},
+				{"limitctl reset --policy login e", "limitctl reset --policy login email="},
+				{"limitctl reset --policy login --limit-name e", "limitctl reset --policy login --limit-name e-mail "},
+				{"limitctl reset user:42 --backup back", "limitctl reset user:42 --backup backup.jsonl "},
+				{"limitctl reset user:42 --backup=back", "limitctl reset user:42 --backup=backup.jsonl "},
+				{"limitctl inspect user:42 > sav", "limitctl inspect user:42 > saved."},
+				{"limitctl completion fi", "limitctl completion fish "},
+			} {
+				if got := s.tab(c.line, "\t"); got != c.want {
+					t.Errorf("%s<Tab> becomes %q, want %q", c.line, got, c.want)
+				}
+			}
+			// fish offers all files.
+			if got := s.tab("limitctl report sav", "\t"); got != "limitctl report saved.json " && test.program != "fish" {
+				t.Errorf("a report completes to %q", got)
+			}
+			from := len(s.text(0))
+			s.tab("limitctl co", "\t\t")
+			s.wait(from, `consume.*Take`, `Check and explain`) // what they mean
+
 			for _, line := range []string{"limitctl inspect ", "limitctl inspect h:", "limitctl reset '", `limitctl check "h:`,
-				"limitctl inspect h:a", "limitctl inspect '$(", "limitctl inspect h:=",
-				"limitctl inspect --exact -- -", "limitctl inspect x --context ", "limitctl undo ", "limitctl undo f",
-				"limitctl report ",
-				"limitctl report r", "limitctl reset --backup ", "limitctl reset --backup=f"} {
+				"limitctl inspect '$(", "limitctl inspect --exact -- -", "limitctl inspect x --context ", "limitctl undo f",
+				"limitctl report r", "limitctl reset --backup=f"} {
 				s.tab(line, "\t\t\t")
 				s.checkUnharmed(line)
 			}
-			for _, subject := range hostileSubjects() {
+			for i, subject := range hostileSubjects() {
 				quoted, ok := shell.Quote(subject)
 				if !ok {
 					t.Fatal(subject)
@@ -221,12 +247,10 @@ func TestCompletionRunsNothing(t *testing.T) {
 				if got, want := s.tab(line, "\t"), line+"act "; got != want && !another {
 					t.Errorf("%s<Tab> becomes %s, want %s", line, got, want)
 				}
+				line = []string{"limitctl inspect " + subject + " --ex", "limitctl inspect " + strings.TrimRight(quoted, `'"`),
+					"limitctl inspect x --limit-name " + subject + " --min-used "}[i%3]
+				s.tab(line, "\t\t")
 				s.checkUnharmed(line)
-				for _, line := range []string{"limitctl inspect " + subject + " --ex",
-					"limitctl inspect x --limit-name " + subject + " --min-used ", "limitctl inspect " + strings.TrimRight(quoted, `'"`)} {
-					s.tab(line, "\t\t")
-					s.checkUnharmed(line)
-				}
 			}
 		})
 	}
@@ -243,52 +267,5 @@ func TestCompletionIsBounded(t *testing.T) {
 		if out, _ := w.run(t, exitYes, args...); out != "offers\n" {
 			t.Errorf("limitctl %q answers %q", args, out)
 		}
-	}
-}
-
-func TestCompletionInShells(t *testing.T) {
-	store := fillStore(t)
-	for _, test := range shellsUnderTest {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			s := startShell(t, store, test.program, test.args, test.setUp)
-			for _, c := range []struct{ line, want string }{
-				{"limitctl ins", "limitctl inspect "},
-				{"lc ins", "lc inspect "},
-				{"../bin/limitctl ins", "../bin/limitctl inspect "},
-				{"~/bin/limitctl ins", "~/bin/limitctl inspect "},
-				{"limitctl inspect tenant:ac", "limitctl inspect tenant:acme:user:1 "},
-				{"limitctl inspect tenant:acme:u", "limitctl inspect tenant:acme:user:1 "},
-				{"limitctl inspect te", "limitctl inspect tenant:"},
-				{"limitctl inspect 'tenant:ac", "limitctl inspect 'tenant:acme:user:1' "},
-				{`limitctl inspect "tenant:ac`, `limitctl inspect "tenant:acme:user:1" `},
-				{"limitctl inspect plain@", "limitctl inspect plain@example.com "},
-				{"limitctl inspect --limit-name 'a b' tenant:ac", "limitctl inspect --limit-name 'a b' tenant:acme:user:1 "},
-				{"limitctl inspect user:42 --ex", "limitctl inspect user:42 --exact "},
-				{"limitctl inspect user:42 --context pr", "limitctl inspect user:42 --context prod "},
-				{"limitctl inspect user:42 --context ", "limitctl inspect user:42 --context prod "},
-				{"limitctl inspect user:42 -o cs", "limitctl inspect user:42 -o csv "},
-				{"limitctl inspect user:42 --output=cs", "limitctl inspect user:42 --output=csv "},
-				{"limitctl reset --policy lo", "limitctl reset --policy login "},
-				{"limitctl reset --policy login e", "limitctl reset --policy login email="},
-				{"limitctl reset --policy login --limit-name e", "limitctl reset --policy login --limit-name e-mail "},
-				{"limitctl reset user:42 --backup back", "limitctl reset user:42 --backup backup.jsonl "},
-				{"limitctl reset user:42 --backup=back", "limitctl reset user:42 --backup=backup.jsonl "},
-				{"limitctl undo back", "limitctl undo backup.jsonl "},
-				{"limitctl inspect user:42 > sav", "limitctl inspect user:42 > saved."},
-				{"limitctl completion fi", "limitctl completion fish "},
-			} {
-				if got := s.tab(c.line, "\t"); got != c.want {
-					t.Errorf("%s<Tab> becomes %q, want %q", c.line, got, c.want)
-				}
-			}
-			// fish offers all files.
-			if got := s.tab("limitctl report sav", "\t"); got != "limitctl report saved.json " && test.program != "fish" {
-				t.Errorf("a report completes to %q", got)
-			}
-			from := len(s.text(0))
-			s.tab("limitctl co", "\t\t")
-			s.wait(from, `consume.*Take`, `Check and explain`) // what they mean
-		})
 	}
 }
