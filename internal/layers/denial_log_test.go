@@ -207,34 +207,6 @@ func TestWhatIsNoDenialIsNotCounted(t *testing.T) {
 	})
 }
 
-func TestAWriteHasTheKeysDeniedMostAndTheOthersFollow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		table := &denyingStore{}
-		backend := layers.WithDenialLog(table, layers.DenialLog{})
-		for i := range 450 {
-			deny(t, backend, fmt.Sprintf("user:%d", i), 1+i%3)
-		}
-		pass(time.Minute)
-		if len(table.writes) != 3 || len(table.writes[0].Rows) != admin.MaxDenialRows {
-			t.Fatalf("%d writes, the first of %d rows", len(table.writes), len(table.writes[0].Rows))
-		}
-		for _, row := range table.writes[0].Rows {
-			if row.Count < 2 {
-				t.Fatalf("the first write has %+v, and others were denied more", row)
-			}
-		}
-		sum, others := table.sum()
-		for i := range 450 {
-			if n := sum[fmt.Sprintf("user:%d", i)]; n != int64(1+i%3) {
-				t.Fatalf("user:%d was denied %d times, and %d are written", i, 1+i%3, n)
-			}
-		}
-		if others != 0 {
-			t.Errorf("%d others", others)
-		}
-	})
-}
-
 // With far more keys than have counts, all denials are counted: also those of the other keys, and those while the
 // store was away.
 func TestDenialsAreBounded(t *testing.T) {
@@ -316,36 +288,6 @@ func TestDenialsOfAnOutageAreWrittenLater(t *testing.T) {
 		}
 		table.set(nil)
 		backend.Close()
-	})
-}
-
-func TestCloseWritesWhatIsLeft(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		table := &denyingStore{}
-		backend := layers.WithDenialLog(table, layers.DenialLog{})
-		for i := range 450 {
-			deny(t, backend, fmt.Sprintf("user:%d", i), 1)
-		}
-		backend.Close()
-		if sum, _ := table.sum(); len(sum) != 450 || table.closed != 1 {
-			t.Errorf("%d keys are written; closed %d times", len(sum), table.closed)
-		}
-		table.set(nil)
-		deny(t, backend, "late", 1)
-		pass(time.Minute)
-		if len(table.at) != 0 {
-			t.Error("something is written after Close")
-		}
-	})
-	synctest.Test(t, func(t *testing.T) {
-		table := &denyingStore{hangs: true}
-		backend := layers.WithDenialLog(table, layers.DenialLog{})
-		deny(t, backend, "user:42", 1)
-		begun := time.Now()
-		backend.Close()
-		if took := time.Since(begun); took > time.Second || table.closed != 1 {
-			t.Errorf("Close of a store that hangs took %s; closed %d times", took, table.closed)
-		}
 	})
 }
 
@@ -522,4 +464,54 @@ func TestConcurrentCallsAreAllCounted(t *testing.T) {
 		t.Errorf("of 8000 denials %d are written, of %d keys, %d others; of 8000 calls let through %d, of %d overrides",
 			total(sum), len(sum), others, total(let), len(let))
 	}
+}
+
+// A write has the keys denied most, and the others follow: in the next seconds, or when the log is closed. Afterwards
+// nothing is written.
+func TestAWriteHasTheKeysDeniedMostAndTheOthersFollow(t *testing.T) {
+	for _, closes := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			table := &denyingStore{}
+			backend := layers.WithDenialLog(table, layers.DenialLog{})
+			for i := range 450 {
+				deny(t, backend, fmt.Sprintf("user:%d", i), 1+i%3)
+			}
+			if !closes {
+				pass(time.Minute)
+			}
+			backend.Close()
+			deny(t, backend, "late", 1)
+			pass(time.Minute)
+			if len(table.writes) != 3 || len(table.writes[0].Rows) != admin.MaxDenialRows || table.closed != 1 {
+				t.Fatalf("%d writes, the first of %d rows; closed %d times", len(table.writes), len(table.writes[0].Rows), table.closed)
+			}
+			for _, row := range table.writes[0].Rows {
+				if row.Count < 2 {
+					t.Fatalf("the first write has %+v, and others were denied more", row)
+				}
+			}
+			sum, others := table.sum()
+			for i := range 450 {
+				if n := sum[fmt.Sprintf("user:%d", i)]; n != int64(1+i%3) {
+					t.Fatalf("user:%d was denied %d times, and %d are written", i, 1+i%3, n)
+				}
+			}
+			if others != 0 || len(sum) != 450 {
+				t.Errorf("%d others, %d keys", others, len(sum))
+			}
+		})
+	}
+}
+
+func TestCloseGivesUpAStoreThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := &denyingStore{hangs: true}
+		backend := layers.WithDenialLog(table, layers.DenialLog{})
+		deny(t, backend, "user:42", 1)
+		begun := time.Now()
+		backend.Close()
+		if took := time.Since(begun); took > time.Second || table.closed != 1 {
+			t.Errorf("it took %s; closed %d times", took, table.closed)
+		}
+	})
 }

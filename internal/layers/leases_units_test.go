@@ -2,7 +2,9 @@ package layers_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,6 +14,270 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
+
+// failingStore fails its next call on request, and records the last take and refunds.
+type failingStore struct {
+	store.Store
+	next    error
+	took    int64
+	refunds []store.Request
+	// refund, if set, answers refunds instead of the store.
+	refund func(d *store.Decision) error
+}
+
+func (s *failingStore) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+	if err := s.next; err != nil {
+		s.next = nil
+		return err
+	}
+	if op == store.Take {
+		s.took = reqs[0].Cost
+	}
+	if op == store.Refund {
+		s.refunds = append(s.refunds, reqs...)
+		if s.refund != nil {
+			return s.refund(&decisions[0])
+		}
+	}
+	return s.Store.Decide(ctx, op, reqs, decisions)
+}
+
+// newFailing returns a replica with leases over a store that can fail.
+func newFailing(settings layers.Leases) (*replicas, *failingStore) {
+	backend := &failingStore{}
+	return newReplicas(1, 0, 0, func(far store.Store, a *agenda) store.Store {
+		backend.Store = far
+		return leased(settings)(backend, a)
+	}), backend
+}
+
+// A lease counts from the sending of its request, since the store may have decided then. It ends after a Term, and
+// at the latest with the window of its charge.
+func TestALeaseCountsFromTheSending(t *testing.T) {
+	const way, back, term = 10 * time.Millisecond, 30 * time.Millisecond, 100 * time.Millisecond
+	for _, test := range []struct {
+		limit store.Limit
+		// lasts counts from the sending.
+		lasts time.Duration
+	}{
+		{store.Limit{Count: 1000, Period: time.Hour}, term},
+		{store.Limit{Algorithm: store.FixedWindow, Count: 1000, Period: time.Hour}, term},
+		{store.Limit{Algorithm: store.FixedWindow, Count: 1000, Period: 300 * time.Millisecond}, 90 * time.Millisecond},
+		{store.Limit{Algorithm: store.SlidingCounter, Count: 1000, Period: 300 * time.Millisecond}, 90 * time.Millisecond},
+		{store.Limit{Algorithm: store.SlidingCounter, Count: 1000, Period: 600 * time.Millisecond, Slices: 2}, 90 * time.Millisecond},
+	} {
+		for _, late := range []time.Duration{-time.Microsecond, 0} {
+			r := newReplicas(1, 0, 0, leased(layers.Leases{Max: 50, Term: term, Idle: time.Hour}))
+			r.pass(200 * time.Millisecond) // into the window
+			for range 4 {
+				r.take(t, 0, hotKey, test.limit, 1)
+			}
+			// The store decides 90 ms before the end of a window of 300 ms.
+			r.way, r.back = way, back
+			sent := r.passed
+			if d := r.take(t, 0, hotKey, test.limit, 1); d.DecidedBy != store.DecidedByStore {
+				t.Fatalf("%s: the refill's own %+v", test.limit, d)
+			}
+			r.passed = sent + test.lasts + late
+			want := store.DecidedByLease
+			if late >= 0 {
+				want = store.DecidedByStore
+			}
+			if d := r.take(t, 0, hotKey, test.limit, 1); d.DecidedBy != want {
+				t.Errorf("%s, %s and %s after it was sent: by %s, want by %s", test.limit, test.lasts, late, d.DecidedBy, want)
+			}
+		}
+	}
+}
+
+// takenAhead takes units at one instant, and returns how many more the store has charged.
+func (r *replicas) takenAhead(t *testing.T, limit store.Limit) int64 {
+	t.Helper()
+	const takes = 5 // four make the key hot, and one takes in advance
+	before := r.used(t, hotKey, limit)
+	for range takes {
+		r.take(t, 0, hotKey, limit, 1)
+	}
+	return r.used(t, hotKey, limit) - before - takes
+}
+
+// lossOf returns one replica whose store has failed a call for more units than are held in advance.
+func lossOf(t *testing.T, limit store.Limit, err error) *replicas {
+	t.Helper()
+	r, backend := newFailing(layers.Leases{Max: 50})
+	r.takes(t, 0, limit, 10*time.Microsecond, 5*time.Millisecond) // until it takes 50 at a time
+	backend.next = err
+	for range 100 {
+		if _, got := storecall.New(r.stacks[0]).Take(context.Background(), hotKey, limit, 1); got != nil {
+			if !errors.Is(got, err) {
+				t.Fatalf("%v, want %v", got, err)
+			}
+			return r
+		}
+	}
+	t.Fatal("the store was not asked")
+	return nil
+}
+
+// Units that may have been charged and cannot go back count as held until the store no longer counts them: two
+// periods and the time that a call can be under way.
+func TestLostUnitsCountUntilTheyAreGone(t *testing.T) {
+	const period = 3 * time.Second
+	for _, limit := range []store.Limit{
+		{Algorithm: store.FixedWindow, Count: 100_000, Period: period},
+		{Algorithm: store.SlidingCounter, Count: 100_000, Period: period},
+		{Algorithm: store.SlidingCounter, Count: 100_000, Period: period, Slices: 3},
+	} {
+		for _, test := range []struct {
+			after time.Duration
+			held  bool
+		}{
+			{0, true}, {period, true}, {2 * period, true},
+			{2*period + 250*time.Millisecond - time.Microsecond, true}, {2*period + 250*time.Millisecond, false},
+		} {
+			r := lossOf(t, limit, errUnknown)
+			r.pass(test.after)
+			if ahead := r.takenAhead(t, limit); (ahead == 0) != test.held {
+				t.Errorf("%s: %s after 50 of 50 were lost %d are taken ahead; want none: %v", limit, test.after, ahead, test.held)
+			}
+		}
+	}
+}
+
+// The error decides whether units are lost: it says whether they may be charged.
+func TestWhichErrorsLoseUnits(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		lost bool
+	}{
+		{store.ErrUnavailable, false}, {store.ErrInvalid, false}, {store.ErrRefused, false},
+		{&store.ForeignError{StoreKey: "k", Holds: "a list"}, false}, {store.ErrGaveUp, false},
+		{store.ErrOutcomeUnknown, true}, {fmt.Errorf("%w: %w", store.ErrGaveUp, store.ErrOutcomeUnknown), true},
+		{errors.New("a wrapper's own"), true},
+	} {
+		r := lossOf(t, store.Limit{Algorithm: store.FixedWindow, Count: 100_000, Period: time.Hour}, test.err)
+		if ahead := r.takenAhead(t, store.Limit{Algorithm: store.FixedWindow, Count: 100_000,
+			Period: time.Hour}); (ahead == 0) != test.lost {
+			t.Errorf("after %v %d are taken ahead; want them lost: %v", test.err, ahead, test.lost)
+		}
+	}
+}
+
+// fullLease takes until the replica holds 50 units of its last call. It returns when the store charged them, and
+// when it had answered.
+func (r *replicas) fullLease(t *testing.T, backend *failingStore, limit store.Limit) (at store.Instant, got time.Duration) {
+	t.Helper()
+	for taken := range 10_000 {
+		if taken >= 4 { // the key is hot
+			r.way, r.back = 10*time.Millisecond, 30*time.Millisecond
+		}
+		d := r.take(t, 0, hotKey, limit, 1)
+		r.way, r.back = 0, 0
+		if backend.took == 51 {
+			return d.At, r.passed
+		}
+	}
+	t.Fatal("50 units are never held")
+	return 0, 0
+}
+
+// A lease gives back what cannot have leaked until the refund arrives, which is at most a quarter of a second
+// later, and never in another window.
+func TestWhatALeaseGivesBack(t *testing.T) {
+	const second = 1_000_000 // microseconds
+	window := store.Limit{Algorithm: store.FixedWindow, Count: 100_000, Period: time.Minute}
+	bucket := store.Limit{Count: 36_000, Period: time.Hour, Burst: 100_000} // leaks 10 a second
+	for _, test := range []struct {
+		name    string
+		limit   store.Limit
+		ofStart bool          // times count from the start of the window, otherwise from the charge
+		after   time.Duration // when they go back, if the charge was just before the answer
+		units   int64
+		last    store.Instant
+	}{
+		// 40 ms of the call, 250 ms of the way, and 1 µs: 2.9 units and a little.
+		{"a bucket, at once", bucket, false, 0, 47, 290_001},
+		{"a bucket, just before a unit leaks", bucket, false, 10*time.Millisecond - time.Microsecond, 47, 300_000},
+		{"a bucket, as a unit leaks", bucket, false, 10 * time.Millisecond, 46, 300_001},
+		{"a window, at once", window, false, 0, 50, 290_001},
+		{"a window, just before its end", window, true, time.Minute - time.Microsecond, 50, 60*second - 1},
+		{"a window, at its end", window, true, time.Minute, 0, 0},
+	} {
+		limit, err := test.limit.Normalize()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, backend := newFailing(layers.Leases{Max: 50, Term: 24 * time.Hour, Idle: 24 * time.Hour})
+		at, got := r.fullLease(t, backend, limit)
+		begin := at
+		if test.ofStart {
+			begin -= at % (60 * second)
+		}
+		r.passed = got + test.after - time.Duration(at-begin)*time.Microsecond
+		r.close(t)
+		var want []store.Request
+		if test.units > 0 {
+			want = []store.Request{{Key: hotKey, Limit: limit, Cost: test.units, NotAfter: begin + test.last}}
+		}
+		if !slices.Equal(backend.refunds, want) {
+			t.Errorf("%s: it gives back %+v, want %+v", test.name, backend.refunds, want)
+		}
+	}
+}
+
+// Units whose refund failed, or came late, count as held until the store no longer counts them.
+func TestUnitsThatDidNotGoBackCountUntilTheyAreGone(t *testing.T) {
+	for name, refund := range map[string]func(d *store.Decision) error{
+		"unknown": func(*store.Decision) error { return errUnknown },
+		"late":    func(d *store.Decision) error { *d = store.Decision{}; return nil },
+	} {
+		for _, test := range []struct {
+			limit store.Limit
+			gone  time.Duration // from the start of the window, or slice
+		}{
+			{store.Limit{Algorithm: store.FixedWindow, Count: 100_000, Period: 3 * time.Second}, 3 * time.Second},
+			{store.Limit{Algorithm: store.SlidingCounter, Count: 100_000, Period: 3 * time.Second}, 6 * time.Second},
+			{store.Limit{Algorithm: store.SlidingCounter, Count: 100_000, Period: 9 * time.Second, Slices: 3}, 12 * time.Second},
+		} {
+			for _, late := range []time.Duration{-time.Microsecond, 0} {
+				r, backend := newFailing(layers.Leases{Max: 50})
+				backend.refund = refund
+				at, got := r.fullLease(t, backend, test.limit)
+				r.pass(200 * time.Millisecond) // it is idle
+				if len(backend.refunds) != 1 || backend.refunds[0].Cost != 50 {
+					t.Fatalf("refunds %+v", backend.refunds)
+				}
+				start := at - at%3_000_000
+				r.pass(got + test.gone - time.Duration(at-start)*time.Microsecond + late - r.passed)
+				if ahead := r.takenAhead(t, test.limit); (ahead > 0) != (late == 0) {
+					t.Errorf("%s, %s: %d are taken ahead %s after 50 of 50 are gone", name, test.limit, ahead, late)
+				}
+			}
+		}
+	}
+}
+
+// At most half of the remaining units are taken in advance.
+func TestLeasesLeaveHalf(t *testing.T) {
+	limit := store.Limit{Algorithm: store.FixedWindow, Count: 1000, Period: time.Hour}
+	r := newReplicas(1, 0, 0, leased(layers.Leases{}))
+	most := int64(0)
+	for before := int64(0); before < limit.Count; {
+		left := limit.Count - before
+		r.take(t, 0, hotKey, limit, 1)
+		used := r.used(t, hotKey, limit)
+		if ahead := used - before - 1; used > before {
+			if ahead > left/2 {
+				t.Errorf("with %d left %d are taken ahead", left, ahead)
+			}
+			most = max(most, ahead)
+		}
+		before = used
+	}
+	if most != 100 {
+		t.Errorf("at most %d were taken ahead, want 100", most)
+	}
+}
 
 func leased(settings layers.Leases) func(store.Store, *agenda) store.Store {
 	return func(backend store.Store, a *agenda) store.Store {

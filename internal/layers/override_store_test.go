@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/storecall"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -158,21 +161,6 @@ func TestAnOverrideAppliesWithinASecondAndEndsByItself(t *testing.T) {
 	}
 }
 
-func TestARevokedOverrideEnds(t *testing.T) {
-	f := newOverrideFixture(t)
-	first := f.set(time.Hour, "user:42", store.Override{Effect: store.OverrideBlock})
-	second := f.apply(time.Hour, "user:7", store.Override{Effect: store.OverrideBlock})
-	for _, o := range []*store.Override{&first, &second} {
-		subject, _ := o.Subjects.Exact()
-		f.wantOf(f.take(subject), false, 0, 0, o)
-		if _, found, err := f.table.RevokeOverride(context.Background(), o.ID); !found || err != nil {
-			t.Fatal(found, err)
-		}
-		f.pass(time.Second)
-		f.wantOf(f.take(subject), true, 1, 1, nil)
-	}
-}
-
 // While the store is away the known overrides apply until their ends, and a new one applies when it is back. One
 // error is reported.
 func TestOverridesOutliveAnOutage(t *testing.T) {
@@ -186,6 +174,11 @@ func TestOverridesOutliveAnOutage(t *testing.T) {
 	if err := f.fails(asks("user:7", 2, 1)); !store.IsAway(err) {
 		t.Errorf("somebody else: %v", err)
 	}
+	both := f.decide(store.Take, asks("user:42", 2, 1), asks("tenant:a", 2, 1))
+	if sum := store.Summarize(both); sum.Allowed || len(sum.DeniedBy) != 1 || !both[1].Unguarded {
+		t.Errorf("a block beside a limit that nobody knows: %+v", both)
+	}
+	f.decide(store.Peek, asks("user:42", 2, 1))
 	if len(f.errs) != 1 || !errors.Is(f.errs[0], store.ErrUnavailable) {
 		t.Errorf("told %v", f.errs)
 	}
@@ -316,18 +309,6 @@ func TestABlockDeniesUntilItsEnd(t *testing.T) {
 	}
 }
 
-// While the store is away, a block decides without it.
-func TestABlockNeedsNoStore(t *testing.T) {
-	f := newOverrideFixture(t)
-	f.apply(time.Minute, "user:42", store.Override{Effect: store.OverrideBlock})
-	f.table.err = store.ErrUnavailable
-	both := f.decide(store.Take, asks("user:42", 2, 1), asks("tenant:a", 2, 1))
-	if sum := store.Summarize(both); sum.Allowed || len(sum.DeniedBy) != 1 || !both[1].Unguarded {
-		t.Errorf("%+v", both)
-	}
-	f.decide(store.Peek, asks("user:42", 2, 1))
-}
-
 // An exempt subject is counted up to its limit and never denied.
 func TestAnExemptionCountsAndNeverDenies(t *testing.T) {
 	f := newOverrideFixture(t)
@@ -424,4 +405,178 @@ func mustPattern(tb testing.TB, text string) store.Pattern {
 		tb.Fatal(err)
 	}
 	return p
+}
+
+// A smaller limit denies what does not fit it. That is no error for a caller who knows only the original limit.
+func TestACostThatFitsOnlyTheLimitAskedIsDenied(t *testing.T) {
+	f := newOverrideFixture(t)
+	set := f.apply(time.Minute, "user:42", store.Override{Effect: store.OverrideLimit,
+		Limit: store.Limit{Algorithm: store.TokenBucket, Count: 1, Period: store.MaxPeriod}})
+	d := f.decide(store.Take, asks("user:42", 9, 5))[0]
+	if d.Allowed || d.RetryAfter != 59*time.Second || d.Override == nil || d.Override.ID != set.ID {
+		t.Errorf("%+v", d)
+	}
+	if d := f.decide(store.TakeUpTo, asks("user:42", 9, 5))[0]; !d.Allowed || d.Granted != 1 {
+		t.Errorf("what fits: %+v", d)
+	}
+	if d := f.decide(store.Charge, asks("user:42", 900, 500))[0]; d.Used != 501 { // it would be in use for 500 years
+		t.Errorf("a charge: %+v", d)
+	}
+	f.decide(store.Adjust, asks("user:42", 9, 5))
+	if err := f.fails(asks("user:42", 9, 10)); !errors.Is(err, store.ErrNeverFits) {
+		t.Errorf("a cost that fits neither: %v", err)
+	}
+}
+
+// A limit without a name keeps the key of the original limit.
+func TestAnOverriddenLimitKeepsItsKey(t *testing.T) {
+	f := newOverrideFixture(t)
+	key, limit := store.Key{Subject: "user:42"}, store.Limit{Count: 2, Period: time.Hour}
+	f.limits.Take(context.Background(), key, limit, 2)
+	o := store.Override{Effect: store.OverrideLimit, Names: mustPattern(t, "token-bucket/1h"),
+		Limit: store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: time.Minute}}
+	set := f.apply(time.Minute, "user:42", o)
+	d, err := f.limits.Take(context.Background(), key, limit, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.wantOf(d, true, 5, 5, &set)
+}
+
+// With overrides or without, a decision allocates nothing.
+func TestOverridesAllocateNothing(t *testing.T) {
+	f := newOverrideFixture(t)
+	reqs, decisions := make([]store.Request, 1), make([]store.Decision, 1)
+	take := func() {
+		reqs[0] = store.Request{Key: store.Key{Subject: "tenant:acme", Name: "api/tenant"}, Cost: 1,
+			Limit: store.Limit{Algorithm: store.TokenBucket, Count: 1000, Burst: 1000, Period: time.Second}}
+		if err := f.store.Decide(context.Background(), store.Take, reqs, decisions); err != nil {
+			t.Fatal(err)
+		}
+	}
+	without := testing.AllocsPerRun(100, take)
+	f.apply(time.Hour, "user:*", store.Override{Effect: store.OverrideBlock})
+	f.apply(time.Hour, "*", store.Override{Effect: store.OverrideBlock, Attributes: map[string]string{"tenant": "acme2"}})
+	others := testing.AllocsPerRun(100, take)
+	f.apply(time.Hour, "tenant:*", store.Override{Effect: store.OverrideTimes, Thousandths: 2000})
+	under := testing.AllocsPerRun(100, take)
+	if without > 0 || others > 0 || under >= 1 || decisions[0].Override == nil { // a pool can be emptied meanwhile
+		t.Errorf("%.1f allocations without, %.1f with others, %.1f under one", without, others, under)
+	}
+}
+
+// An override does not make an invalid limit valid.
+func TestALimitOutOfBoundsIsRefusedUnderAnOverride(t *testing.T) {
+	f := newOverrideFixture(t)
+	another := store.Limit{Algorithm: store.TokenBucket, Count: 5, Period: time.Minute}
+	for subject, o := range map[string]store.Override{
+		"limit": {Effect: store.OverrideLimit, Limit: another}, "times": {Effect: store.OverrideTimes, Thousandths: 3000},
+		"add": {Effect: store.OverrideAdd, Units: 5}, "exempt": {Effect: store.OverrideExempt},
+	} {
+		f.apply(time.Minute, subject, o)
+		for _, count := range []int64{0, -1, store.MaxCount + 1, 1 << 62} {
+			if err := f.fails(asks(subject, count, 1)); !errors.Is(err, store.ErrInvalid) {
+				t.Errorf("%s: a count of %d: %v", subject, count, err)
+			}
+		}
+	}
+}
+
+// RetryAfter ends with the last of all blocks of the key, in whatever order they were set.
+func TestABlockEndsWithTheLastOfMany(t *testing.T) {
+	f := newOverrideFixture(t)
+	f.set(time.Hour, "tenant:a", store.Override{Effect: store.OverrideBlock})
+	for i := range admin.MaxOverrides - 3 { // with different patterns, since an equal block is the same one
+		f.set(time.Hour-time.Duration(1+i)*time.Second, fmt.Sprintf("tenant:[a%c]", '一'+i), store.Override{Effect: store.OverrideBlock})
+	}
+	f.set(2*time.Hour, "*", store.Override{Effect: store.OverrideBlock, Names: mustPattern(t, "other")})
+	f.set(3*time.Hour, "tenant:*", store.Override{Effect: store.OverrideExempt})
+	f.pass(time.Second)
+	if d := f.take("tenant:a"); d.Allowed || d.RetryAfter != time.Hour-time.Second {
+		t.Errorf("%+v", d)
+	}
+}
+
+// slowTable needs time for each read of overrides, and ignores its context.
+type slowTable struct {
+	*memorystore.Store
+	takes atomic.Int64 // in nanoseconds
+}
+
+func (s *slowTable) OverrideVersion(ctx context.Context) (string, error) {
+	time.Sleep(time.Duration(s.takes.Load()))
+	return s.Store.OverrideVersion(ctx)
+}
+
+// The first decision, and the first after a long pause, wait for the overrides; no other one does. None waits
+// longer than its caller, or than a second.
+func TestTheFirstDecisionsWaitForOverrides(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const slow = 100 * time.Millisecond
+		table := &slowTable{Store: memorystore.New()}
+		table.takes.Store(int64(slow))
+		backend := layers.WithOverrides(table, layers.Overrides{})
+		limits := storecall.New(backend)
+		wants := func(when string, blocked bool, within, takes time.Duration) {
+			t.Helper()
+			ctx, cancel := context.WithTimeout(t.Context(), within)
+			defer cancel()
+			begin := time.Now()
+			d, err := limits.Peek(ctx, store.Key{Subject: "u"}, store.Limit{Count: 1, Period: time.Hour}, 1)
+			if took := time.Since(begin); err != nil || d.Allowed == blocked || took != takes {
+				t.Errorf("%s: %+v, %v after %s; want blocked %v after %s", when, d, err, took, blocked, takes)
+			}
+		}
+		block := func() (id string) {
+			t.Helper()
+			set, err := table.SetOverride(t.Context(), store.Override{Effect: store.OverrideBlock}, 24*time.Hour)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return set.ID
+		}
+		unblock := func(id string) {
+			t.Helper()
+			if _, found, err := table.RevokeOverride(t.Context(), id); !found || err != nil {
+				t.Fatal(found, err)
+			}
+		}
+		id := block()
+		wants("the first", true, time.Hour, slow)
+		unblock(id)
+		wants("the second", true, time.Hour, 0)
+		time.Sleep(2 * time.Second)
+		wants("two seconds later", false, time.Hour, 0)
+		time.Sleep(2 * time.Minute)
+		id = block()
+		wants("after a rest", true, time.Hour, slow)
+		time.Sleep(2 * time.Minute)
+		unblock(id)
+		wants("with less time", true, slow/4, slow/4)
+		wants("the next after it", false, time.Hour, slow-slow/4)
+		time.Sleep(2 * time.Minute)
+		table.takes.Store(int64(time.Minute))
+		block()
+		wants("where the table hangs", false, time.Hour, time.Second)
+		if err := backend.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// After a Load that was abandoned no decision waits.
+func TestAfterALoadNoDecisionWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := &slowTable{Store: memorystore.New()}
+		table.takes.Store(int64(100 * time.Millisecond))
+		watch := layers.WatchOverrides(table, layers.Overrides{})
+		defer watch.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		err, begin := watch.Load(ctx), time.Now()
+		decide(t, watch.Wrap(table), store.Peek, asking("u", "1/1h", 1))
+		if took := time.Since(begin); err == nil || took != 0 {
+			t.Errorf("loaded %v, and a decision took %s", err, took)
+		}
+	})
 }
