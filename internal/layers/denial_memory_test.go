@@ -276,19 +276,3 @@ func TestTheDenialMemoryIsBounded(t *testing.T) {
 		t.Errorf("%d keys were remembered of at most 64, and the store was asked %d times", remembered, far.asked-before)
 	}
 }
-
-func TestARememberedDenialAllocatesNothing(t *testing.T) {
-	l := storecall.New(layers.DenialMemory{MaxStale: time.Hour}.Wrap(memorystore.New()))
-	// The limit has a name, since only some names of unnamed limits are remembered.
-	key, limit := store.Key{Subject: "user:1", Name: "all"}, store.Limit{Count: 1, Period: time.Hour}
-	take := func() {
-		if _, err := l.Take(context.Background(), key, limit, 1); err != nil {
-			t.Fatal(err)
-		}
-	}
-	take()
-	take()
-	if n := testing.AllocsPerRun(1000, take); n > 0 {
-		t.Errorf("%v allocations", n)
-	}
-}

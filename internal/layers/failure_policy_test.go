@@ -235,3 +235,67 @@ func TestOverridesApplyWhileTheStoreIsAway(t *testing.T) {
 		watch.Close()
 	}
 }
+
+// shards is a store with a shard for each subject, which answers at once.
+type shards struct{ plainStore }
+
+func (shards) Shard(key store.Key) string { return key.Subject }
+
+func (shards) Decide(context.Context, store.Op, []store.Request, []store.Decision) error { return nil }
+
+// While all is well, a decision through a layer allocates nothing.
+func TestLayersAllocateNothing(t *testing.T) {
+	overridden := func(backend store.Store, subject string) store.Store {
+		o := store.Override{Subjects: mustPattern(t, subject), Effect: store.OverrideExempt}
+		if _, err := backend.(*memorystore.Store).SetOverride(t.Context(), o, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		return layers.WithOverrides(backend, layers.Overrides{})
+	}
+	for name, test := range map[string]struct {
+		wrap  func(store.Store) store.Store
+		count int64
+		by    store.Decider
+		more  []store.Request
+	}{
+		"a breaker":          {wrap: func(s store.Store) store.Store { return layers.WithBreaker(s, layers.Breaker{}) }},
+		"breakers of shards": {wrap: func(s store.Store) store.Store { return layers.WithBreaker(shards{plainStore{s}}, layers.Breaker{}) }},
+		"breakers of two shards": {wrap: func(s store.Store) store.Store { return layers.WithBreaker(shards{plainStore{s}}, layers.Breaker{}) },
+			more: []store.Request{asking("other", "1000/1s", 1)}},
+		"an observer": {wrap: func(s store.Store) store.Store {
+			return layers.WithObserver(s, layers.Observer{OnCall: func(context.Context, layers.Call) {}})
+		}},
+		"overrides":           {wrap: func(s store.Store) store.Store { return layers.WithOverrides(s, layers.Overrides{}) }},
+		"overrides of others": {wrap: func(s store.Store) store.Store { return overridden(s, "user:*") }},
+		"an override":         {wrap: func(s store.Store) store.Store { return overridden(s, "u") }},
+		"a remembered denial": {wrap: layers.DenialMemory{MaxStale: time.Hour}.Wrap, count: 1, by: store.DecidedByDenialMemory},
+		"a lease": {wrap: func(s store.Store) store.Store {
+			return layers.WithLeases(s, layers.Leases{Max: 1_000_000, Term: time.Minute})
+		}, by: store.DecidedByLease},
+	} {
+		backend := test.wrap(memorystore.New())
+		req := asking("u", "1/1h", 1)
+		if req.Limit.Count = store.MaxCount; test.count > 0 {
+			req.Limit.Count = test.count
+		}
+		reqs, by := append([]store.Request{req}, test.more...), 0
+		decisions := make([]store.Decision, len(reqs))
+		take := func() {
+			if err := backend.Decide(context.Background(), store.Take, reqs, decisions); err != nil {
+				t.Fatal(err)
+			}
+			if decisions[0].DecidedBy == test.by {
+				by++
+			}
+		}
+		for range 20_000 { // so that units are leased
+			take()
+		}
+		by = 0
+		n := testing.AllocsPerRun(1000, take)
+		if n >= 1 || by < 900 || (decisions[0].Override != nil) != (name == "an override") { // a pool can be emptied meanwhile
+			t.Errorf("%s: %v allocations, %d of 1001 as expected", name, n, by)
+		}
+		backend.Close()
+	}
+}

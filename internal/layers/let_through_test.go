@@ -10,7 +10,6 @@ import (
 
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -66,51 +65,6 @@ func TestWhatOverridesLetThroughIsCounted(t *testing.T) {
 			}
 		})
 	}
-}
-
-// An exemption, a factor and another limit let takes through; a block lets none, and neither does what has ended.
-func TestWhatEachEffectLetsThrough(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		memory, want := memorystore.New(), map[string]int64{}
-		for subject, test := range map[string]struct {
-			override store.Override
-			want     int64 // of five takes
-		}{
-			"exempt": {store.Override{Effect: store.OverrideExempt}, 5},
-			"times":  {store.Override{Effect: store.OverrideTimes, Thousandths: 3000}, 3},
-			"limit": {store.Override{Effect: store.OverrideLimit,
-				Limit: store.Limit{Algorithm: store.TokenBucket, Count: 2, Period: time.Hour}}, 2},
-			"block": {store.Override{Effect: store.OverrideBlock}, 0},
-		} {
-			test.override.Subjects = mustPattern(t, subject)
-			set, err := memory.SetOverride(t.Context(), test.override, time.Hour)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if test.want > 0 {
-				want[set.ID] = test.want
-			}
-		}
-		backend := layers.WithDenialLog(layers.WithOverrides(memory, layers.Overrides{}), layers.DenialLog{})
-		for _, when := range []string{"in force", "ended"} {
-			pass(3 * time.Second)
-			for _, subject := range []string{"exempt", "times", "limit", "block", "none"} {
-				deny(t, backend, subject, 5)
-			}
-			pass(2 * time.Second)
-			got := map[string]int64{}
-			d, err := memory.Denials(t.Context(), time.Minute)
-			for _, l := range d.LetThrough {
-				got[l.Override] = l.Count
-			}
-			if err != nil || !maps.Equal(got, want) {
-				t.Errorf("%s: %v, %v; want %v", when, got, err, want)
-			}
-			pass(time.Hour)
-			clear(want)
-		}
-		backend.Close()
-	})
 }
 
 // Without a denial, a write a second has what was let through. What a write did not bring is in the next one, and what

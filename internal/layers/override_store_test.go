@@ -443,28 +443,6 @@ func TestAnOverriddenLimitKeepsItsKey(t *testing.T) {
 	f.wantOf(d, true, 5, 5, &set)
 }
 
-// With overrides or without, a decision allocates nothing.
-func TestOverridesAllocateNothing(t *testing.T) {
-	f := newOverrideFixture(t)
-	reqs, decisions := make([]store.Request, 1), make([]store.Decision, 1)
-	take := func() {
-		reqs[0] = store.Request{Key: store.Key{Subject: "tenant:acme", Name: "api/tenant"}, Cost: 1,
-			Limit: store.Limit{Algorithm: store.TokenBucket, Count: 1000, Burst: 1000, Period: time.Second}}
-		if err := f.store.Decide(context.Background(), store.Take, reqs, decisions); err != nil {
-			t.Fatal(err)
-		}
-	}
-	without := testing.AllocsPerRun(100, take)
-	f.apply(time.Hour, "user:*", store.Override{Effect: store.OverrideBlock})
-	f.apply(time.Hour, "*", store.Override{Effect: store.OverrideBlock, Attributes: map[string]string{"tenant": "acme2"}})
-	others := testing.AllocsPerRun(100, take)
-	f.apply(time.Hour, "tenant:*", store.Override{Effect: store.OverrideTimes, Thousandths: 2000})
-	under := testing.AllocsPerRun(100, take)
-	if without > 0 || others > 0 || under >= 1 || decisions[0].Override == nil { // a pool can be emptied meanwhile
-		t.Errorf("%.1f allocations without, %.1f with others, %.1f under one", without, others, under)
-	}
-}
-
 // An override does not make an invalid limit valid.
 func TestALimitOutOfBoundsIsRefusedUnderAnOverride(t *testing.T) {
 	f := newOverrideFixture(t)
