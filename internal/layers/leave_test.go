@@ -1,88 +1,12 @@
 package layers_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
-
-// leaves is takes for a request that leaves units of a bucket of ten, of which one comes back each second.
-func leaves(cost, leave int64) store.Request {
-	req := takes("u", 10, 10*time.Second, cost)
-	req.Leave = leave
-	return req
-}
-
-// A caller does not wait for an earlier one that leaves more: neither for its turn, nor for the end of its wait. It does
-// not overtake one that leaves as much or less, and needs more.
-func TestTurnsOfThoseWhoLeaveUnits(t *testing.T) {
-	type arrival struct {
-		name        string
-		cost, leave int64
-		stays       time.Duration // for ever if it is 0
-	}
-	for name, test := range map[string]struct {
-		come []arrival
-		want map[string]time.Duration
-	}{
-		// The first of those who leave 5 comes when 4 are in use, with the two of the others 8 s after the beginning.
-		"nobody waits for who leaves more": {[]arrival{{"free", 1, 5, 0}, {"batch", 1, 8, 0}, {"paid", 1, 0, 0}, {"free again", 1, 5, 0},
-			{"paid again", 1, 0, 0}}, map[string]time.Duration{"paid": time.Second, "paid again": 2 * time.Second, "free": 8 * time.Second,
-			"free again": 9 * time.Second, "batch": 13 * time.Second}},
-		"a large cost is not overtaken": {[]arrival{{"large", 9, 0, 0}, {"small", 1, 0, 0}},
-			map[string]time.Duration{"large": 9 * time.Second, "small": 10 * time.Second}},
-		"a large cost that leaves less": {[]arrival{{"large", 9, 0, 0}, {"small", 1, 4, 0}},
-			map[string]time.Duration{"large": 9 * time.Second, "small": 14 * time.Second}},
-		"a large cost that leaves as much": {[]arrival{{"large", 4, 5, 0}, {"small", 1, 5, 0}},
-			map[string]time.Duration{"large": 9 * time.Second, "small": 10 * time.Second}},
-		"a leaver wakes who leaves less": {[]arrival{{"first", 1, 0, time.Second / 2}, {"free", 1, 5, 0}, {"paid", 1, 0, 0}},
-			map[string]time.Duration{"paid": time.Second, "free": 7 * time.Second}},
-		// At three seconds "first" leaves no room; "less" has it at five, and "does not fit" when two are in use.
-		"a grant wakes who leaves less": {[]arrival{{"first", 1, 2, 0}, {"does not fit", 2, 6, 0}, {"less", 1, 3, 0}},
-			map[string]time.Duration{"first": 3 * time.Second, "less": 5 * time.Second, "does not fit": 10 * time.Second}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inQueue(t, func(t *testing.T, q *queue) {
-				q.others(store.Take, leaves(10, 0))
-				for _, a := range test.come {
-					ctx, leave := context.WithCancel(t.Context())
-					defer leave()
-					if a.stays > 0 {
-						time.AfterFunc(a.stays, leave)
-					}
-					q.come(ctx, a.name, leaves(a.cost, a.leave))
-				}
-				q.want(test.want)
-			})
-		})
-	}
-}
-
-// A grant gives turns to all for whom it leaves room, each by what it leaves.
-func TestAGrantCountsWhatEachLeaves(t *testing.T) {
-	inQueue(t, func(t *testing.T, q *queue) {
-		window := func(cost, leave int64) store.Request {
-			req := store.Request{Key: store.Key{Subject: "u"}, Cost: cost, Leave: leave,
-				Limit: store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: 10 * time.Second}}
-			return req
-		}
-		ends := q.begin.Truncate(10 * time.Second).Add(10 * time.Second).Sub(q.begin)
-		q.others(store.Take, window(10, 0))
-		q.come(t.Context(), "first", window(3, 0))
-		q.come(t.Context(), "fits", window(1, 4))
-		q.come(t.Context(), "does not", window(2, 5))
-		q.come(t.Context(), "leaves less", window(2, 2))
-		calls := q.store.calls.Load()
-		q.want(map[string]time.Duration{"first": ends, "fits": ends, "leaves less": ends, "does not": ends + 10*time.Second})
-		// Each asks once when its turn has come, and nobody for whom there is no room.
-		if asked := q.store.calls.Load() - calls; asked != 4 {
-			t.Errorf("the store was asked %d times for four", asked)
-		}
-	})
-}
 
 // The denial memory repeats a denial only to those who leave as much, with what remains for them.
 func TestADenialIsOfThoseWhoLeaveAsMuch(t *testing.T) {

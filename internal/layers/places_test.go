@@ -3,7 +3,7 @@ package layers_test
 import (
 	"context"
 	"errors"
-	"slices"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,84 +37,185 @@ func (q *queue) want(after map[string]time.Duration) {
 	}
 }
 
-// A call with the default name of a limit, and one without a name, wait for the same key.
-func TestANameThatIsLeftOutIsTheSame(t *testing.T) {
-	inQueue(t, func(t *testing.T, q *queue) {
-		q.others(store.Take, takes("u", 10, time.Second, 10))
-		q.come(t.Context(), "large", takes("u", 10, time.Second, 10))
-		named := takes("u", 10, time.Second, 1)
-		named.Key.Name = "token-bucket/1s"
-		q.come(t.Context(), "small", named)
-		q.want(map[string]time.Duration{"large": time.Second, "small": 1100 * time.Millisecond})
-	})
+// leaves is takes for a request that leaves units of a bucket of ten, of which one comes back each second.
+func leaves(cost, leave int64) store.Request {
+	req := takes("u", 10, 10*time.Second, cost)
+	req.Leave = leave
+	return req
 }
 
-// A caller gives up its place for one key when another key makes it wait longer than it has waited, also if only
-// earlier callers know that.
-func TestAPlaceIsGivenUpForALongerWait(t *testing.T) {
-	inQueue(t, func(t *testing.T, q *queue) {
-		hour, a, b := takes("hour", 1, time.Hour, 1), takes("a", 1, 4*time.Second, 1), takes("b", 1, 2*time.Second, 1)
-		q.others(store.Take, a, b)
-		q.come(t.Context(), "first", hour, b)
-		q.come(t.Context(), "second", hour, a)
-		q.come(t.Context(), "third", a)
-		q.sleepUntil(time.Second)
-		q.others(store.Take, hour) // "first" learns of it after two seconds, and "second" from "first"
-		q.want(map[string]time.Duration{"first": time.Hour + time.Second, "second": 2*time.Hour + time.Second, "third": 4 * time.Second})
-	})
-}
-
-// A place is kept while its owner waits for another key no longer than it has waited, and given up if that wait is
-// longer by the smallest step.
-func TestAPlaceIsKeptForAWaitAsLong(t *testing.T) {
-	for _, test := range []struct{ longer, both, behind time.Duration }{
-		{0, 4 * time.Second, 6 * time.Second},
-		{time.Microsecond, 4*time.Second + time.Microsecond, 2 * time.Second},
+// Callers come one after the other, and each is let through at its time. If calls is positive, so many reach the store.
+func TestTurns(t *testing.T) {
+	const second = time.Second
+	window := func(count, cost, leave int64) store.Request {
+		return store.Request{Key: store.Key{Subject: "u"}, Cost: cost, Leave: leave,
+			Limit: store.Limit{Algorithm: store.FixedWindow, Count: count, Period: 10 * second}}
+	}
+	hour, a, b := takes("hour", 1, time.Hour, 1), takes("a", 1, 4*second, 1), takes("b", 1, 2*second, 1)
+	full := takes("u", 10, 10*second, 10) // one unit comes back each second
+	type scene struct {
+		do    func(q *queue)
+		want  map[string]time.Duration
+		calls int64
+	}
+	// A small cost comes behind a large one, which is let through after nine seconds.
+	largeCost := func(cost, leave, smallLeaves int64, small time.Duration) scene {
+		return scene{func(q *queue) {
+			q.others(store.Take, full)
+			q.comes("large", leaves(cost, leave))
+			q.comes("small", leaves(1, smallLeaves))
+		}, map[string]time.Duration{"large": 9 * second, "small": small * second}, 0}
+	}
+	for name, test := range map[string]scene{
+		"a name that is left out is the same": {func(q *queue) {
+			q.others(store.Take, full)
+			q.comes("large", full)
+			named := leaves(1, 0)
+			named.Key.Name = "token-bucket/10s"
+			q.comes("small", named)
+		}, map[string]time.Duration{"large": 10 * second, "small": 11 * second}, 0},
+		// "first" learns of the hour after two seconds, and "second" from "first".
+		"a place is given up for a longer wait": {func(q *queue) {
+			q.others(store.Take, a, b)
+			q.comes("first", hour, b)
+			q.comes("second", hour, a)
+			q.comes("third", a)
+			q.sleepUntil(second)
+			q.others(store.Take, hour)
+		}, map[string]time.Duration{"first": time.Hour + second, "second": 2*time.Hour + second, "third": 4 * second}, 0},
+		"a place is kept for a wait as long": {placeKept(0),
+			map[string]time.Duration{"both": 4 * second, "behind": 6 * second}, 0},
+		"a place is given up for a wait longer by a step": {placeKept(time.Microsecond),
+			map[string]time.Duration{"both": 4*second + time.Microsecond, "behind": 2 * second}, 0},
+		// A caller that comes to a key late, after a wait at another one, is before those that arrived later.
+		"a place is of the arrival": {func(q *queue) {
+			other := takes("b", 1, second, 1)
+			q.others(store.Take, full, other)
+			q.others(store.Refund, full)
+			q.comes("first", full, other)
+			q.others(store.Take, full)
+			q.comes("second", leaves(5, 0))
+		}, map[string]time.Duration{"first": 10 * second, "second": 15 * second}, 0},
+		"a long wait for one key holds up nobody at another": {func(q *queue) {
+			all := takes("all", 10, second, 1)
+			all.Limit.Burst = 1
+			for n := range 3 {
+				q.comes(fmt.Sprint("hour ", n), hour, all)
+			}
+			for n := range 5 {
+				q.comes(fmt.Sprint("other ", n), all)
+			}
+		}, map[string]time.Duration{"hour 0": 0, "other 0": second / 10, "other 4": second / 2, "hour 1": time.Hour}, 0},
+		"a shadow keeps nobody waiting": {func(q *queue) {
+			u, shadow := takes("u", 1, second, 1), hour
+			shadow.Shadow = true
+			q.others(store.Take, u, hour)
+			q.comesFor(3*second, "holds the hour", hour)
+			q.comes("first", u, shadow)
+			patient, cancel := context.WithTimeout(q.t.Context(), 10*second)
+			time.AfterFunc(11*second, cancel)
+			q.come(patient, "second", u, shadow)
+		}, map[string]time.Duration{"first": second, "second": 2 * second}, 0},
+		// A caller that would be in time if those before it left is not denied.
+		"a turn comes earlier when others leave": {func(q *queue) {
+			q.comes("first", hour)
+			q.comesFor(59*time.Minute, "second", hour)
+			early, cancel := context.WithTimeout(q.t.Context(), 61*time.Minute)
+			time.AfterFunc(2*time.Hour, cancel)
+			q.come(early, "third", hour)
+		}, map[string]time.Duration{"first": 0, "third": time.Hour}, 0},
+		// The answer to the first also holds for the next caller with the same cost, but not for a smaller cost.
+		"what was told to who leaves": {func(q *queue) {
+			q.others(store.Take, full)
+			q.comesFor(second, "first", leaves(5, 0))
+			q.comes("next", leaves(5, 0))
+		}, map[string]time.Duration{"next": 5 * second}, 2},
+		"what was told of a larger cost": {func(q *queue) {
+			q.others(store.Take, full)
+			q.comesFor(second, "first", leaves(5, 0))
+			q.comes("next", leaves(4, 0))
+		}, map[string]time.Duration{"next": 4 * second}, 3},
+		// All for whom there is room go on together, even if the store is slow, and not one more. "a" was denied before.
+		"nobody goes on for whom there is no room": {func(q *queue) {
+			q.others(store.Take, window(3, 3, 0))
+			q.store.answerBy(func([]store.Decision) (bool, error) { time.Sleep(second / 100); return false, nil })
+			for _, name := range []string{"a", "b", "c", "d"} {
+				q.comes(name, window(3, 1, 0))
+				q.sleepUntil(second)
+			}
+		}, map[string]time.Duration{"a": 10*second + second/100, "b": 10*second + second/50, "c": 10*second + second/50,
+			"d": 20*second + second/100}, 5},
+		// Each asks once when its turn has come, and "first" before.
+		"a grant counts what each leaves": {func(q *queue) {
+			q.others(store.Take, window(10, 10, 0))
+			q.comes("first", window(10, 3, 0))
+			q.comes("fits", window(10, 1, 4))
+			q.comes("does not", window(10, 2, 5))
+			q.comes("leaves less", window(10, 2, 2))
+		}, map[string]time.Duration{"first": 10 * second, "fits": 10 * second, "leaves less": 10 * second, "does not": 20 * second}, 0},
+		"a grant under another limit tells nothing": {func(q *queue) {
+			q.others(store.Take, full)
+			q.comes("old", leaves(1, 0))
+			q.comes("new", takes("u", 100, 10*second, 5))
+		}, map[string]time.Duration{"old": second, "new": second}, 0},
+		"the store is asked when the last key fits": {func(q *queue) {
+			q.others(store.Take, a, b)
+			q.comes("u", a, b)
+		}, map[string]time.Duration{"u": 4 * second}, 2},
+		"the store is asked when the first key fits last": {func(q *queue) {
+			q.others(store.Take, a, b)
+			q.comes("u", b, a)
+		}, map[string]time.Duration{"u": 4 * second}, 2},
+		// The first of those who leave 5 comes when 4 are in use, with the two of the others 8 s after the beginning.
+		"nobody waits for who leaves more": {func(q *queue) {
+			q.others(store.Take, full)
+			q.comes("free", leaves(1, 5))
+			q.comes("batch", leaves(1, 8))
+			q.comes("paid", leaves(1, 0))
+			q.comes("free again", leaves(1, 5))
+			q.comes("paid again", leaves(1, 0))
+		}, map[string]time.Duration{"paid": second, "paid again": 2 * second, "free": 8 * second, "free again": 9 * second,
+			"batch": 13 * second}, 0},
+		"a large cost is not overtaken":           largeCost(9, 0, 0, 10),
+		"a large cost that leaves less":           largeCost(9, 0, 4, 14),
+		"a large cost of one that leaves as much": largeCost(4, 5, 5, 10),
+		"a leaver wakes who leaves less": {func(q *queue) {
+			q.others(store.Take, full)
+			q.comesFor(second/2, "first", leaves(1, 0))
+			q.comes("free", leaves(1, 5))
+			q.comes("paid", leaves(1, 0))
+		}, map[string]time.Duration{"paid": second, "free": 7 * second}, 0},
+		// At three seconds "first" leaves no room; "less" has it at five, and "does not fit" when two are in use.
+		"a grant wakes who leaves less": {func(q *queue) {
+			q.others(store.Take, full)
+			q.comes("first", leaves(1, 2))
+			q.comes("does not fit", leaves(2, 6))
+			q.comes("less", leaves(1, 3))
+		}, map[string]time.Duration{"first": 3 * second, "less": 5 * second, "does not fit": 10 * second}, 0},
 	} {
-		inQueue(t, func(t *testing.T, q *queue) {
-			a, b := takes("a", 1, 2*time.Second, 1), takes("b", 1, 3*time.Second+test.longer, 1)
-			q.others(store.Take, a)
-			q.come(t.Context(), "both", a, b)
-			q.come(t.Context(), "behind", a)
-			q.sleepUntil(time.Second)
-			q.others(store.Take, b) // so that after two seconds both wait for two more
-			q.want(map[string]time.Duration{"both": test.both, "behind": test.behind})
+		t.Run(name, func(t *testing.T) {
+			inQueue(t, func(t *testing.T, q *queue) {
+				test.do(q)
+				q.want(test.want)
+				if n := q.store.calls.Load(); test.calls > 0 && n != test.calls {
+					t.Errorf("%d calls, want %d", n, test.calls)
+				}
+			})
 		})
 	}
 }
 
-// A caller that comes to a key late, after a wait at another one, is before those that arrived later.
-func TestAPlaceIsOfTheArrival(t *testing.T) {
-	inQueue(t, func(t *testing.T, q *queue) {
-		a, b := takes("a", 10, 10*time.Second, 10), takes("b", 1, time.Second, 1)
-		q.others(store.Take, a, b)
-		half := a
-		half.Cost = 5
-		q.others(store.Refund, a)
-		q.come(t.Context(), "first", a, b)
+// placeKept lets a caller wait for two keys, for the second of which it learns after two seconds to wait for two more,
+// and for longer.
+func placeKept(longer time.Duration) func(q *queue) {
+	return func(q *queue) {
+		a, b := takes("a", 1, 2*time.Second, 1), takes("b", 1, 3*time.Second+longer, 1)
 		q.others(store.Take, a)
-		q.come(t.Context(), "second", half)
-		q.want(map[string]time.Duration{"first": 10 * time.Second, "second": 15 * time.Second})
-	})
-}
-
-// A shadow limit makes nobody wait: neither its owner, nor others that wait for its key.
-func TestAShadowKeepsNobodyWaiting(t *testing.T) {
-	inQueue(t, func(t *testing.T, q *queue) {
-		u, hour := takes("u", 1, time.Second, 1), takes("hour", 1, time.Hour, 1)
-		q.others(store.Take, u, hour)
-		shadow := hour
-		shadow.Shadow = true
-		leaves, leave := context.WithCancel(t.Context())
-		q.come(leaves, "holds the hour", hour)
-		q.come(t.Context(), "first", u, shadow)
-		patient, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		q.come(patient, "second", u, shadow)
-		q.sleepUntil(3 * time.Second)
-		leave()
-		q.want(map[string]time.Duration{"first": time.Second, "second": 2 * time.Second})
-	})
+		q.comes("both", a, b)
+		q.comes("behind", a)
+		q.sleepUntil(time.Second)
+		q.others(store.Take, b)
+	}
 }
 
 // A caller behind another is denied at once when that one learns that it takes too long.
@@ -262,75 +363,4 @@ func TestADenialWhileAnotherAsksIsNotOfThePast(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 	})
-}
-
-// The answer to the first also holds for the next caller with the same cost, but not for a smaller cost.
-func TestWhatWasToldToWhoLeaves(t *testing.T) {
-	for cost, want := range map[int64]struct {
-		after time.Duration
-		calls int64
-	}{5: {5 * time.Second, 2}, 4: {4 * time.Second, 3}} {
-		inQueue(t, func(t *testing.T, q *queue) {
-			q.others(store.Take, takes("u", 10, 10*time.Second, 10))
-			ctx, leave := context.WithCancel(t.Context())
-			q.come(ctx, "first", takes("u", 10, 10*time.Second, 5))
-			q.come(t.Context(), "next", takes("u", 10, 10*time.Second, cost))
-			q.sleepUntil(time.Second)
-			leave()
-			q.want(map[string]time.Duration{"next": want.after})
-			if n := q.store.calls.Load(); n != want.calls {
-				t.Errorf("a cost of %d: %d calls, want %d", cost, n, want.calls)
-			}
-		})
-	}
-}
-
-// As many callers go on together as there is room for, even if the store is slow, and not one more.
-func TestNobodyGoesOnForWhomThereIsNoRoom(t *testing.T) {
-	inQueue(t, func(t *testing.T, q *queue) {
-		const slow = 10 * time.Millisecond
-		u := takes("u", 3, time.Second, 1)
-		u.Limit.Algorithm = store.FixedWindow
-		all := u
-		all.Cost = 3
-		q.others(store.Take, all)
-		q.store.answerBy(func([]store.Decision) (bool, error) { time.Sleep(slow); return false, nil })
-		window := q.begin.Truncate(time.Second).Add(time.Second).Sub(q.begin)
-		for _, name := range []string{"a", "b", "c", "d"} {
-			q.come(t.Context(), name, u)
-			q.sleepUntil(2 * slow)
-		}
-		q.want(map[string]time.Duration{"a": window + slow, "b": window + 2*slow, "c": window + 2*slow, "d": window + time.Second + slow})
-		if n := q.store.calls.Load(); n != 5 { // "a" was denied before
-			t.Errorf("%d calls, want 5", n)
-		}
-	})
-}
-
-// A grant for one limit tells nothing about another limit of the key.
-func TestAGrantUnderAnotherLimitTellsNothing(t *testing.T) {
-	inQueue(t, func(t *testing.T, q *queue) {
-		q.others(store.Take, takes("u", 10, 10*time.Second, 10))
-		q.come(t.Context(), "old", takes("u", 10, 10*time.Second, 1))
-		q.come(t.Context(), "new", takes("u", 100, 10*time.Second, 5))
-		q.want(map[string]time.Duration{"old": time.Second, "new": time.Second})
-	})
-}
-
-// A turn waits for all of its keys, and the store is called when the last of them fits.
-func TestTheStoreIsAskedWhenTheLastKeyFits(t *testing.T) {
-	for _, reversed := range []bool{false, true} {
-		inQueue(t, func(t *testing.T, q *queue) {
-			reqs := []store.Request{takes("a", 1, time.Second, 1), takes("b", 1, 3*time.Second, 1)}
-			q.others(store.Take, reqs...)
-			if reversed {
-				slices.Reverse(reqs)
-			}
-			q.come(t.Context(), "u", reqs...)
-			q.want(map[string]time.Duration{"u": 3 * time.Second})
-			if n := q.store.calls.Load(); n != 2 {
-				t.Errorf("%d calls, want 2", n)
-			}
-		})
-	}
 }

@@ -86,6 +86,16 @@ func (q *queue) come(ctx context.Context, name string, reqs ...store.Request) {
 	synctest.Wait()
 }
 
+// comes is come for a caller that stays.
+func (q *queue) comes(name string, reqs ...store.Request) { q.come(q.t.Context(), name, reqs...) }
+
+// comesFor is come for a caller that leaves after a while.
+func (q *queue) comesFor(stays time.Duration, name string, reqs ...store.Request) {
+	ctx, leave := context.WithCancel(q.t.Context())
+	time.AfterFunc(stays, leave)
+	q.come(ctx, name, reqs...)
+}
+
 func (q *queue) tell(name string, decisions []store.Decision, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -169,27 +179,6 @@ func TestFiftyWaitersTakeTurns(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A wait for one key of a call does not block callers of another key of it.
-func TestALongWaitForOneKeyHoldsUpNobodyAtAnother(t *testing.T) {
-	inQueue(t, func(t *testing.T, q *queue) {
-		ada, all := takes("ada", 1, time.Hour, 1), takes("all", 10, time.Second, 1)
-		all.Limit.Burst = 1
-		q.come(t.Context(), "ada 1", ada, all)
-		q.come(t.Context(), "ada 2", ada, all) // in an hour
-		q.come(t.Context(), "ada 3", ada, all)
-		for n := range 5 {
-			q.come(t.Context(), fmt.Sprint("other ", n), all)
-		}
-		told := q.answers()
-		if last := told["other 4"]; !last.Allowed || last.after > 600*time.Millisecond {
-			t.Errorf("the last of the others: %+v", last)
-		}
-		if second := told["ada 2"]; second.after < time.Hour || second.after > time.Hour+time.Second {
-			t.Errorf("the second of an hour came after %s", second.after)
-		}
-	})
 }
 
 // For any sets of keys, and whoever leaves, all others get their turns, and the queue is empty at the end.
@@ -289,22 +278,6 @@ func TestALocalShareHoldsUpNobodyWhoFits(t *testing.T) {
 		if d := q.answers()["large"]; d.err != nil || !d.Allowed || d.DecidedBy != store.DecidedByStore || d.after != 11*time.Second {
 			t.Errorf("when the store was back: %+v", d)
 		}
-	})
-}
-
-// A caller that would be in time if those before it left is not denied.
-func TestATurnComesEarlierWhenOthersLeave(t *testing.T) {
-	inQueue(t, func(t *testing.T, q *queue) {
-		perHour := takes("u", 1, time.Hour, 1)
-		q.come(t.Context(), "first", perHour)
-		leaving, leave := context.WithCancel(t.Context())
-		q.come(leaving, "second", perHour)
-		early, cancel := context.WithTimeout(t.Context(), 61*time.Minute)
-		defer cancel()
-		q.come(early, "third", perHour)
-		q.sleepUntil(59 * time.Minute)
-		leave()
-		q.want(map[string]time.Duration{"first": 0, "third": time.Hour})
 	})
 }
 
