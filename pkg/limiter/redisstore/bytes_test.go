@@ -17,7 +17,6 @@ import (
 // Records stay small: docs/design/keys-and-records.md promises these bytes.
 func TestBytesPerKey(t *testing.T) {
 	server := redistest.Start(t)
-	client := server.Client()
 	l := connected(t, server, redis.Options{})
 	limits := []store.Limit{inCalendar(t, "fixed-window:100/1mo,tz=America/Argentina/ComodRivadavia")}
 	for _, algorithm := range []store.Algorithm{store.TokenBucket, store.LeakyBucket, store.FixedWindow, store.SlidingCounter} {
@@ -28,42 +27,43 @@ func TestBytesPerKey(t *testing.T) {
 		if limit.Calendar != nil {
 			most += 32 // the key has the name of the zone
 		}
-		if _, err := l.Take(ctx, store.Key{Subject: "user:123456"}, limit, 1); err != nil {
+		if _, err := l.Take(ctx, user, limit, 1); err != nil {
 			t.Fatal(err)
 		}
-		key := admin.OwnLayout("rl").StoreKey(store.Key{Subject: "user:123456", Name: limit.DefaultName()})
-		if bytes := client.MemoryUsage(ctx, key).Val(); bytes < 1 || bytes > most {
-			t.Errorf("%s takes %d bytes, want at most %d", key, bytes, most)
+		if bytes := memoryOf(server, limit); bytes < 1 || bytes > most {
+			t.Errorf("%s takes %d bytes, want at most %d", limit, bytes, most)
 		}
 	}
 }
 
 func TestBytesPerLoggedUnit(t *testing.T) {
 	tier.Full(t, "large values, and how much memory they take")
+	t.Parallel()
 	server := redistest.Start(t)
-	client := server.Client()
 	// Each take at an instant of its own, as in real traffic.
 	now := time.Unix(1_700_000_000, 0)
-	backend, err := redisstore.Own(socketClient(t, server),
-		redisstore.WithClock(func() time.Time { now = now.Add(time.Microsecond); return now }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := storecall.New(backend)
+	l := storecall.New(newStore(t, socketClient(t, server),
+		redisstore.WithClock(func() time.Time { now = now.Add(time.Microsecond); return now })))
 	limit := store.Limit{Algorithm: store.SlidingLog, Count: store.MaxSlidingLogCount, Period: time.Hour}
-	key := admin.OwnLayout("rl").StoreKey(store.Key{Subject: user.Subject, Name: limit.DefaultName()})
 	worst := 0.0
-	for units := 1; units <= 6000; units++ {
+	for units := 1; units <= 3000; units++ {
 		if _, err := l.Take(ctx, user, limit, 1); err != nil {
 			t.Fatal(err)
 		}
-		if units >= 1000 {
-			worst = max(worst, float64(client.MemoryUsage(ctx, key).Val())/float64(units))
+		if units >= 1000 && units%7 == 0 {
+			worst = max(worst, float64(memoryOf(server, limit))/float64(units))
 		}
 	}
 	if worst < 10 || worst > 16 {
 		t.Errorf("a logged unit takes up to %.2f bytes, want at most 16", worst)
 	}
+}
+
+// memoryOf is how many bytes the user's limit takes.
+func memoryOf(server *redistest.Server, limit store.Limit) int64 {
+	key := store.Key{Subject: user.Subject, Name: limit.DefaultName()}
+	bytes, _ := server.Do("MEMORY", "USAGE", admin.OwnLayout("rl").StoreKey(key)).(int64)
+	return bytes
 }
 
 // A key in slices takes at most 8 bytes for each, besides what any key does, however
@@ -72,7 +72,6 @@ func TestBytesAndLooksPerSlice(t *testing.T) {
 	tier.Full(t, "large values, and how much memory they take")
 	t.Parallel()
 	server := redistest.Start(t)
-	client := server.Client()
 	for _, n := range []int64{60, store.MaxSlices} {
 		now := time.Unix(1_700_000_000, 0)
 		backend := newStore(t, socketClient(t, server), redisstore.WithClock(func() time.Time { return now }))
@@ -80,10 +79,6 @@ func TestBytesAndLooksPerSlice(t *testing.T) {
 		limit := store.Limit{Algorithm: store.SlidingCounter, Count: store.MaxCount, Period: time.Hour, Slices: n}
 		plain := limit
 		plain.Slices = 0
-		usage := func(limit store.Limit) int64 {
-			return client.MemoryUsage(ctx, admin.OwnLayout("rl").StoreKey(store.Key{Subject: user.Subject,
-				Name: limit.DefaultName()})).Val()
-		}
 		if _, err := l.Take(ctx, user, plain, 1); err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +94,7 @@ func TestBytesAndLooksPerSlice(t *testing.T) {
 			}
 			if measured {
 				looks = max(looks, int64(server.CommandCalls("getrange")-before))
-				worst = max(worst, float64(usage(limit)-usage(plain))/float64(n))
+				worst = max(worst, float64(memoryOf(server, limit)-memoryOf(server, plain))/float64(n))
 			}
 			now = now.Add(limit.Period / time.Duration(n))
 		}
@@ -108,7 +103,6 @@ func TestBytesAndLooksPerSlice(t *testing.T) {
 			t.Errorf("%d slices: %+v, %v; want a denial", n, d, err)
 		}
 		denied := server.CommandCalls("getrange") - before
-		t.Logf("%d slices: %.2f bytes each, %d looks, %d to deny", n, worst, looks, denied)
 		if worst > 8 || n == store.MaxSlices && worst < 6 {
 			t.Errorf("%d slices take up to %.2f bytes each, want at most 8", n, worst)
 		}

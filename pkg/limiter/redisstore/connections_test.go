@@ -2,7 +2,9 @@ package redisstore_test
 
 import (
 	"context"
+	"errors"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -70,6 +73,61 @@ func TestAPanickingContextHoldsUpNobody(t *testing.T) {
 			}()
 			decideOne(t, backend, store.Take, req)
 			decideOne(t, backend, store.Refund, req)
+		}
+	}
+}
+
+// panicking is a caller's hook that panics in the handshake of a connection.
+type panicking struct {
+	redisserver.PassHook
+	left *atomic.Int32
+}
+
+func (h panicking) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "client" && h.left.Add(-1) >= 0 {
+			panic("a hook's")
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// The client holds a lock while it asks for notices of maintenance, and does not give it back if a hook panics there.
+func TestAPanicInAHandshakeHoldsUpNobody(t *testing.T) {
+	for name, after := range map[string]bool{"before New": false, "after New": true} {
+		client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr, ContextTimeoutEnabled: true, MaxRetries: -1,
+			DialTimeout: time.Second, ReadTimeout: time.Second})
+		hook := panicking{left: new(atomic.Int32)}
+		hook.left.Store(1)
+		if !after {
+			client.AddHook(hook)
+		}
+		l := storecall.New(newStore(t, client))
+		if after {
+			client.AddHook(hook)
+		}
+		panicked := 0 // not always the first take: on a busy machine that ends before the handshake
+		for n := range 3 {
+			soon, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+			done := make(chan error, 1)
+			go func() {
+				_, err := l.Take(soon, user, hundred, 1)
+				done <- err
+			}()
+			select {
+			case err := <-done:
+				if err != nil && strings.Contains(err.Error(), "a hook's") {
+					panicked++
+				} else if err != nil && !errors.Is(err, store.ErrGaveUp) {
+					t.Errorf("%s, take %d: %v", name, n, err)
+				}
+			case <-time.After(redistest.Patience):
+				t.Fatalf("%s: take %d goes on after its deadline", name, n)
+			}
+			cancel()
+		}
+		if panicked > 1 {
+			t.Errorf("%s: %d takes have the error of one panic", name, panicked)
 		}
 	}
 }

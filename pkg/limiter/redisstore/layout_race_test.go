@@ -66,7 +66,7 @@ func TestNothingIsLostWhileALimitOfALayoutIsDeleted(t *testing.T) {
 				})
 			}
 			var deleted, late int64
-			for round := 0; round < 150; round++ {
+			for round := 0; round < 60; round++ {
 				records := recordsOf(t, keys)
 				if len(records) == 0 {
 					round--

@@ -117,7 +117,7 @@ func TestFamiliesComeAndGoWhole(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	client := server.Client()
 	keys := othersAt(t, server)
-	for round := range 6 {
+	for round := range 3 {
 		server.Do("FLUSHALL")
 		limits := plant(t, client, random, 700)
 		comeAndGo(t, client, keys, limits, fmt.Sprint("round ", round))
@@ -129,18 +129,16 @@ func comeAndGo(t *testing.T, client redis.UniversalClient, keys admin.Keyspace, 
 	before := keysIn(t, client)
 	others := maps.Clone(before)
 	maps.DeleteFunc(others, func(key, _ string) bool { return !strings.HasPrefix(key, "else:") })
-	for _, q := range []admin.Query{{}, {Records: true}, {Bytes: true}} {
-		entries, errs := scanned(t, keys, q)
-		if len(entries) != limits || len(errs) > 0 {
-			t.Fatalf("%s: %d limits were found of %d, and errors %v", when, len(entries), limits, errs)
-		}
-		for _, e := range entries {
-			if q.Bytes && e.Bytes == 0 {
-				t.Errorf("%s: %v takes no memory", when, e.Key)
-			}
+	entries, errs := scanned(t, keys, admin.Query{Bytes: true})
+	for _, e := range entries {
+		if e.Bytes == 0 {
+			t.Errorf("%s: %v takes no memory", when, e.Key)
 		}
 	}
 	records := recordsOf(t, keys)
+	if len(entries) != limits || len(records) != limits || len(errs) > 0 {
+		t.Fatalf("%s: %d limits were found of %d, and errors %v", when, len(entries), limits, errs)
+	}
 	if outcomes, err := keys.Import(ctx, false, records...); err != nil || tally(outcomes)[admin.AlreadyThere] != limits {
 		t.Errorf("%s: importing what is there came to %v, %v", when, tally(outcomes), err)
 	}
@@ -164,13 +162,9 @@ func comeAndGo(t *testing.T, client redis.UniversalClient, keys admin.Keyspace, 
 		}
 	}
 	after := keysIn(t, client)
-	for key, value := range before {
-		if after[key] != value {
-			t.Errorf("%s: %s held %.100q, and is back as %.100q", when, key, value, after[key])
-		}
-	}
-	if len(after) != len(before) {
-		t.Errorf("%s: there were %d keys, and are %d", when, len(before), len(after))
+	if !maps.Equal(after, before) {
+		maps.DeleteFunc(after, func(key, value string) bool { return before[key] == value })
+		t.Errorf("%s: of %d keys there are %d, and not as they were are %.500q", when, len(before), len(after), after)
 	}
 }
 
@@ -226,60 +220,26 @@ func TestOtherLimitersLeaveOutWhatIsOurs(t *testing.T) {
 	}
 }
 
-// A family of which one part has become something else stays whole. What has changed since, or
-// gone, is told as it was.
+// A family of which one part has become something else stays whole. What has changed since, or gone, is told as it
+// was, also what is kept for another time: a key that was blocked again would be free too early after an undo.
 func TestALayoutDeletionChecks(t *testing.T) {
 	server := redistest.Start(t)
 	keys := othersAt(t, server)
-	for _, name := range []string{"same", "used", "alien", "halved", "gone"} {
+	for _, name := range []string{"same", "used", "alien", "halved", "gone", "longer", "shorter", "for ever", "no more"} {
 		server.Do("SET", "pair:"+name, 3, "EX", 1000)
 		server.Do("SET", "pair:"+name+":timer", 7, "EX", 1000)
 	}
-	server.Do("HSET", "bucket:h", "n", 3)
-	records := recordsOf(t, keys)
-	server.Do("INCR", "pair:used")
-	server.Do("DEL", "pair:alien:timer", "pair:halved:timer", "pair:gone", "pair:gone:timer")
-	server.Do("RPUSH", "pair:alien:timer", "a")
-	server.Do("HINCRBY", "bucket:h", "n", 1)
-	deleted, changed, err := keys.Delete(ctx, records...)
-	var foreign *store.ForeignError
-	if deleted != 4 || !errors.As(err, &foreign) || foreign.StoreKey != "pair:alien:timer" ||
-		!strings.Contains(err.Error(), "holds a list") {
-		t.Errorf("deleted %d, %v", deleted, err)
-	}
-	got := map[string]int{}
-	for i := range changed {
-		got[changed[i].Key.Subject] = len(changed[i].Members)
-	}
-	if want := map[string]int{"used": 2, "halved": 1, "h": 1}; !maps.Equal(got, want) {
-		t.Errorf("changed are %v, want %v", got, want)
-	}
-	if left := server.Do("KEYS", "*"); len(left.([]any)) != 2 || server.Do("GET", "pair:alien") != "3" {
-		t.Errorf("left are %v", left)
-	}
-	server.Do("DEL", "pair:alien:timer", "pair:alien")
-	if outcomes, err := keys.Import(ctx, false, changed...); err != nil || tally(outcomes)[admin.Imported] != 3 {
-		t.Errorf("importing came to %v, %v", tally(outcomes), err)
-	}
-	if server.Do("GET", "pair:used") != "4" || server.Do("HGET", "bucket:h", "n") != "4" ||
-		server.Do("EXISTS", "pair:halved:timer") != int64(0) || server.Do("TTL", "pair:used:timer").(int64) < 900 {
-		t.Errorf("what was deleted has not come back as it was")
-	}
-}
-
-// What is kept for another time than when it was looked at is told as it was, even if the value is the
-// same: a key that was blocked again would be free too early after an undo.
-func TestALayoutDeletionTellsExpiries(t *testing.T) {
-	server := redistest.Start(t)
-	keys := othersAt(t, server)
-	for _, name := range []string{"same", "longer", "shorter", "for ever", "no more"} {
-		server.Do("SET", "pair:"+name, 3, "EX", 1000)
+	for _, name := range []string{"same", "used", "longer", "shorter", "for ever", "no more"} {
 		server.Do("HSET", "bucket:"+name, "n", 3)
 		server.Do("EXPIRE", "bucket:"+name, 1000)
 	}
 	server.Do("PERSIST", "pair:no more")
 	server.Do("PERSIST", "bucket:no more")
 	records := recordsOf(t, keys)
+	server.Do("INCR", "pair:used")
+	server.Do("HINCRBY", "bucket:used", "n", 1)
+	server.Do("DEL", "pair:alien:timer", "pair:halved:timer", "pair:gone", "pair:gone:timer")
+	server.Do("RPUSH", "pair:alien:timer", "a")
 	for _, family := range []string{"pair:", "bucket:"} {
 		server.Do("EXPIRE", family+"longer", 5000)
 		server.Do("EXPIRE", family+"shorter", 500)
@@ -287,19 +247,34 @@ func TestALayoutDeletionTellsExpiries(t *testing.T) {
 		server.Do("EXPIRE", family+"no more", 1000)
 	}
 	deleted, changed, err := keys.Delete(ctx, records...)
-	if deleted != 10 || len(changed) != 8 || err != nil {
-		t.Errorf("deleted %d, changed %d, %v", deleted, len(changed), err)
+	var foreign *store.ForeignError
+	if deleted != 13 || !errors.As(err, &foreign) || foreign.StoreKey != "pair:alien:timer" ||
+		!strings.Contains(err.Error(), "holds a list") {
+		t.Errorf("deleted %d, %v", deleted, err)
 	}
+	got := map[string]int{}
 	for i := range changed {
-		if changed[i].Key.Subject == "same" {
-			t.Errorf("%v has changed", changed[i].Key)
-		}
+		got[changed[i].Key.Name+":"+changed[i].Key.Subject] = len(changed[i].Members)
 	}
-	if outcomes, err := keys.Import(ctx, false, changed...); err != nil || tally(outcomes)[admin.Imported] != 8 {
+	want := map[string]int{"pair:used": 2, "pair:halved": 1, "bucket:used": 1}
+	for _, name := range []string{"longer", "shorter", "for ever", "no more"} {
+		want["pair:"+name], want["bucket:"+name] = 2, 1
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("changed are %v, want %v", got, want)
+	}
+	if left := server.Do("KEYS", "*"); len(left.([]any)) != 2 || server.Do("GET", "pair:alien") != "3" {
+		t.Errorf("left are %v", left)
+	}
+	if outcomes, err := keys.Import(ctx, false, changed...); err != nil || tally(outcomes)[admin.Imported] != len(want) {
 		t.Errorf("importing came to %v, %v", tally(outcomes), err)
 	}
+	if server.Do("GET", "pair:used") != "4" || server.Do("HGET", "bucket:used", "n") != "4" ||
+		server.Do("EXISTS", "pair:halved:timer") != int64(0) {
+		t.Errorf("what was deleted has not come back as it was")
+	}
 	for _, family := range []string{"pair:", "bucket:"} {
-		for name, want := range map[string]int64{"longer": 5000, "shorter": 500, "for ever": -1, "no more": 1000} {
+		for name, want := range map[string]int64{"used": 1000, "longer": 5000, "shorter": 500, "for ever": -1, "no more": 1000} {
 			if got := server.Do("TTL", family+name).(int64); got > want || got < want-100 {
 				t.Errorf("%s%s is kept for %d s, want %d", family, name, got, want)
 			}

@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -26,6 +25,9 @@ func exactly(tb testing.TB, subject string) store.Pattern {
 	return p
 }
 
+// sixBytes is a number as records hold it.
+func sixBytes(n int64) string { return string(binary.BigEndian.AppendUint64(nil, uint64(n))[2:]) }
+
 // eventually waits until something is so, and fails if it is not within 20 s.
 func eventually(tb testing.TB, what string, is func() bool) (after time.Duration) {
 	tb.Helper()
@@ -39,45 +41,12 @@ func eventually(tb testing.TB, what string, is func() bool) (after time.Duration
 	}
 }
 
-// The keys of overrides end by themselves, are in one slot, and no scan of limits sees them. One
-// look is one GETRANGE.
-func TestOverridesAreKeysThatEnd(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	backend := newStore(t, server.Client())
-	set, err := backend.SetOverride(context.Background(), store.Override{Effect: store.OverrideBlock}, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := backend.SetOverride(context.Background(), store.Override{Effect: store.OverrideExempt}, time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	for key, most := range map[string]time.Duration{"rl!{override}": time.Hour, "rl!{override}:" + set.ID: time.Hour} {
-		ttl, _ := server.Do("PTTL", key).(int64)
-		if left := time.Duration(ttl) * time.Millisecond; left > most || left < most-time.Minute {
-			t.Errorf("%s ends in %s", key, left)
-		}
-	}
-	if all := fmt.Sprint(server.Do("KEYS", "rl:*")); strings.Contains(all, "override") {
-		t.Errorf("rl:* finds %s", all)
-	}
-	server.Do("CONFIG", "RESETSTAT")
-	if _, err := backend.OverrideVersion(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	stats := fmt.Sprint(server.Do("INFO", "commandstats"))
-	if server.CommandCalls("getrange") != 1 || strings.Contains(stats, "evalsha") || strings.Contains(stats, "scan") {
-		t.Errorf("a look runs %s", stats)
-	}
-}
-
 // The index ends with the last override that is left, and each override at its own end. What has ended is
 // dropped from the index by whoever changes it next.
 func TestWhatTheIndexOfOverridesHolds(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	backend := newStore(t, server.Client())
-	ctx := t.Context()
 	expires := func(key string, want time.Time) {
 		t.Helper()
 		const late = 10 * time.Second // the server counts from when it began the command
@@ -106,23 +75,28 @@ func TestWhatTheIndexOfOverridesHolds(t *testing.T) {
 			t.Fatalf("the index %q of %d has the version %q again, or another length", index, len(left), version)
 		}
 		version = index[9:head]
-		six := func(at time.Time) string {
-			return string(binary.BigEndian.AppendUint64(nil, uint64(at.UnixMilli()))[2:])
-		}
 		last := left[0].ExpiresAt
 		entries := ""
 		for _, o := range left {
-			if entries += o.ID + six(o.ExpiresAt); o.ExpiresAt.After(last) {
+			if entries += o.ID + sixBytes(o.ExpiresAt.UnixMilli()); o.ExpiresAt.After(last) {
 				last = o.ExpiresAt
 			}
 		}
-		if index[3:9] != six(last) || index[head:] != entries {
+		if index[3:9] != sixBytes(last.UnixMilli()) || index[head:] != entries {
 			t.Errorf("the index is %q, want %q until %s", index, entries, last)
 		}
 		expires("rl!{override}", last)
 	}
 	hour := set(time.Hour)
 	want(hour)
+	looks, scripts := server.CommandCalls("getrange"), server.CommandCalls("evalsha_ro")+server.CommandCalls("eval_ro")
+	if _, err := backend.OverrideVersion(ctx); err != nil || server.CommandCalls("getrange") != looks+1 ||
+		server.CommandCalls("evalsha_ro")+server.CommandCalls("eval_ro") != scripts {
+		t.Errorf("a look is not one GETRANGE: %v", err)
+	}
+	if all := fmt.Sprint(server.Do("KEYS", "rl:*")); strings.Contains(all, "override") {
+		t.Errorf("rl:* finds %s", all)
+	}
 	day := set(24 * time.Hour)
 	want(hour, day)
 	short := set(time.Millisecond)
@@ -155,16 +129,16 @@ func TestAVersionNeverComesBack(t *testing.T) {
 	backend := newStore(t, server.Client())
 	seen := map[string]bool{}
 	for range 20 {
-		if _, err := backend.SetOverride(context.Background(), store.Override{Effect: store.OverrideBlock}, time.Hour); err != nil {
+		if _, err := backend.SetOverride(ctx, store.Override{Effect: store.OverrideBlock}, time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		version, err := backend.OverrideVersion(context.Background())
+		version, err := backend.OverrideVersion(ctx)
 		if err != nil || version == "" || seen[version] {
 			t.Fatalf("version %q, %v", version, err)
 		}
 		seen[version] = true
 		server.Do("FLUSHALL")
-		if version, err := backend.OverrideVersion(context.Background()); err != nil || version != "" {
+		if version, err := backend.OverrideVersion(ctx); err != nil || version != "" {
 			t.Fatalf("after a flush: %q, %v", version, err)
 		}
 	}
@@ -176,7 +150,7 @@ func TestOverridesWithoutTheRightToTheirKeys(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	block := store.Override{Effect: store.OverrideBlock}
-	if _, err := newStore(t, server.Client()).SetOverride(context.Background(), block, time.Hour); err != nil {
+	if _, err := newStore(t, server.Client()).SetOverride(ctx, block, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	server.Do("ACL", "SETUSER", "old", "on", ">pw", "~rl:*", "+@all")
@@ -198,10 +172,10 @@ func TestOverridesWithoutTheRightToTheirKeys(t *testing.T) {
 	}
 	reader := newStore(t, as("reader"))
 	defer reader.Close()
-	if list, version, err := reader.Overrides(context.Background()); err != nil || len(list) != 1 || version == "" {
+	if list, version, err := reader.Overrides(ctx); err != nil || len(list) != 1 || version == "" {
 		t.Errorf("a reader finds %+v, %q, %v", list, version, err)
 	}
-	if _, err := reader.SetOverride(context.Background(), block, time.Hour); !errors.Is(err, store.ErrRefused) {
+	if _, err := reader.SetOverride(ctx, block, time.Hour); !errors.Is(err, store.ErrRefused) {
 		t.Errorf("a reader sets: %v", err)
 	}
 }
@@ -211,7 +185,6 @@ func TestForeignOverrides(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	backend := newStore(t, server.Client())
-	ctx := context.Background()
 	var set [2]store.Override
 	for i := range set {
 		var err error
@@ -232,18 +205,14 @@ func TestForeignOverrides(t *testing.T) {
 		}
 	}
 	instants := func(created, expires int64) string {
-		written := []byte{byte(created >> 40), byte(created >> 32), byte(created >> 24), byte(created >> 16), byte(created >> 8),
-			byte(created),
-			byte(expires >> 40), byte(expires >> 32), byte(expires >> 24), byte(expires >> 16), byte(expires >> 8), byte(expires)}
-		return record[:3] + string(written) + record[15:]
+		return record[:3] + sixBytes(created) + sixBytes(expires) + record[15:]
 	}
 	created, expires, month := set[0].CreatedAt.UnixMilli(), set[0].ExpiresAt.UnixMilli(), store.MaxOverrideTime.Milliseconds()
 	for _, value := range []string{instants(created, 1<<48-1), instants(created, created+month+1), instants(1<<48-2, 1<<48-1),
 		instants(0, expires), instants(expires, expires-1), instants(created+2*month, expires+2*month),
 		"x", record[:10], record[:15], record[:15] + "{}", record[:15] + `{"effect":"limit","limit":"1/1ns"}`,
-		record[:15] + `{"effect":"block","subject":"[a"}`, record[:15] + `{"effect":"block","attributes":{"a":"%zz"}}`, "RO\x02" +
-			record[3:],
-		record + strings.Repeat(" ", 20_000), record[:15] + `{"effect":"block","reason":"\u001b[31m"}`} {
+		record[:15] + `{"effect":"block","subject":"[a"}`, record[:15] + `{"effect":"block","attributes":{"a":"%zz"}}`,
+		"RO\x02" + record[3:], record + strings.Repeat(" ", 20_000), record[:15] + `{"effect":"block","reason":"\u001b[31m"}`} {
 		server.Do("SET", key, value)
 		damaged(value)
 	}
@@ -287,7 +256,6 @@ func TestAnEvictedOverrideIsLeftOut(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	backend := newStore(t, server.Client(), redisstore.WithPrefix("app"))
-	ctx := context.Background()
 	var last store.Override
 	for i := range 2 {
 		var err error

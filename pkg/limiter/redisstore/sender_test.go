@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,61 +34,53 @@ func awaitState(s *Store, key string, busy, waiting int) {
 	}
 }
 
-// Calls that find the server busy wait and go together. One that gives up before
-// it is sent has charged nothing and says so; one that gives up after does not
-// know.
+// Calls that find the server busy wait and go together, and the batch observer is told of each once; its panic changes
+// nothing. A call that gives up before it is sent has charged nothing and says so; one that gives up after does not know.
 func TestConcurrentCallsShareAnExchange(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: time.Minute, DisableIdentity: true})
-	defer client.Close()
-	backend := own(t, client)
+	var told, largest atomic.Int64
+	backend := own(t, client, WithBatchObserver(func(n int) {
+		told.Add(int64(n))
+		for most := largest.Load(); int64(n) > most && !largest.CompareAndSwap(most, int64(n)); most = largest.Load() {
+		}
+		panic("of the observer")
+	}))
+	defer backend.Close()
 	l := storecall.New(backend)
-	limit := store.Limit{Count: 1000, Period: time.Hour}
-	key := store.Key{Subject: "user:42"}
+	key, limit := store.Key{Subject: "user:42"}, store.Limit{Count: 1000, Period: time.Hour}
+	take := func(ctx context.Context, _ int) error {
+		_, err := l.Take(ctx, key, limit, 1)
+		return err
+	}
 	// As many connections as are needed are there before the server stops.
 	var warm sync.WaitGroup
 	for range lanes.InFlight {
 		warm.Go(func() { client.BLPop(context.Background(), 100*time.Millisecond, "nothing") })
 	}
 	warm.Wait()
-	if _, err := l.Take(context.Background(), key, limit, 1); err != nil {
+	if err := take(context.Background(), 0); err != nil {
 		t.Fatal(err)
 	}
 	calls := server.CommandCalls("evalsha")
+	told.Store(0)
 
 	server.Pause()
 	const waiting = 50
-	results := make(chan error, lanes.InFlight+waiting)
-	take := func() {
-		_, err := l.Take(context.Background(), key, limit, 1)
-		results <- err
-	}
-	for range lanes.InFlight {
-		go take()
-	}
+	first := enter(lanes.InFlight, take)
 	awaitState(backend, "", lanes.InFlight, 0)
-	for range waiting {
-		go take()
-	}
+	next := enter(waiting, take)
 	awaitState(backend, "", lanes.InFlight, waiting)
-	ctx, cancel := context.WithCancel(context.Background())
-	gaveUp := make(chan error)
-	go func() {
-		_, err := l.Take(ctx, key, limit, 1)
-		gaveUp <- err
-	}()
+	hasty := enter(1, take)
 	awaitState(backend, "", lanes.InFlight, waiting+1)
-	cancel()
-	if err := <-gaveUp; !errors.Is(err, context.Canceled) || !errors.Is(err, store.ErrGaveUp) || store.IsAway(err) ||
+	if err := hasty.left()[0]; !errors.Is(err, context.Canceled) || !errors.Is(err, store.ErrGaveUp) || store.IsAway(err) ||
 		errors.Is(err, store.ErrOutcomeUnknown) {
 		t.Errorf("giving up before the call was sent: %v; want an ErrGaveUp that is context.Canceled", err)
 	}
 	server.Resume()
-	for range lanes.InFlight + waiting {
-		if err := <-results; err != nil {
-			t.Error(err)
-		}
+	if err := errors.Join(append(first.wait(), next.wait()...)...); err != nil {
+		t.Error(err)
 	}
 	d, err := l.Peek(context.Background(), key, limit, 1)
 	if want := int64(1 + lanes.InFlight + waiting); err != nil || d.Used != want {
@@ -95,6 +88,9 @@ func TestConcurrentCallsShareAnExchange(t *testing.T) {
 	}
 	if made := server.CommandCalls("evalsha") - calls; made != lanes.InFlight+1 {
 		t.Errorf("%d script calls; want %d for those that came first and 1 for all that waited", made, lanes.InFlight)
+	}
+	if want := int64(lanes.InFlight + waiting + 1); told.Load() != want || largest.Load() != waiting {
+		t.Errorf("told of %d calls, of %d together at most; want %d and %d", told.Load(), largest.Load(), want, waiting)
 	}
 	awaitState(backend, "", 0, 0)
 }

@@ -151,16 +151,6 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-func TestACallerGivesUp(t *testing.T) {
-	server := redistest.Start(t)
-	l := connected(t, server, redis.Options{ContextTimeoutEnabled: true})
-	cancelled, cancel := context.WithCancel(ctx)
-	cancel()
-	if _, err := l.Take(cancelled, user, hundred, 1); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want one that is context.Canceled", err)
-	}
-}
-
 // Law 2 for a user who may not write, in the two ways one says so.
 func TestLaw02_PeekWithoutTheRightToWrite(t *testing.T) {
 	server := redistest.Start(t)
@@ -326,36 +316,6 @@ func TestPeekOnAnOlderServer(t *testing.T) {
 	}
 	if calls := server.CommandCalls("evalsha"); calls < 4 {
 		t.Errorf("%d calls of EVALSHA; want the take and three peeks", calls)
-	}
-}
-
-// Another algorithm's record under the key is carried over, in one more call.
-func TestChangingTheAlgorithmKeepsTheUsage(t *testing.T) {
-	l := connected(t, redistest.Start(t), redis.Options{})
-	key := store.Key{Subject: "user:42", Name: "login/ip"}
-	of := func(kind store.Kind) store.Limit {
-		limit := store.Limit{Algorithm: kind.Algorithm(), Count: 1000, Period: time.Hour}
-		if kind.HasSlices() {
-			limit.Slices = 60
-		}
-		if kind.InCalendar() {
-			limit = inCalendar(t, "fixed-window:1000/1mo,tz=Europe/Berlin")
-		}
-		return limit
-	}
-	for _, from := range store.Kinds() {
-		for _, to := range store.Kinds() {
-			first, second := of(from), of(to)
-			if d, err := l.Take(ctx, key, first, 10); err != nil || d.Used != 10 {
-				t.Fatalf("%s: %+v, %v", from, d, err)
-			}
-			if d, err := l.Take(ctx, key, second, 5); err != nil || d.Used != 15 {
-				t.Errorf("from %s to %s: %+v, %v; want 15 used", from, to, d, err)
-			}
-			if d, err := l.Refund(ctx, key, second, 100); err != nil || d.Used != 0 {
-				t.Fatalf("%s: %+v, %v", to, d, err)
-			}
-		}
 	}
 }
 
