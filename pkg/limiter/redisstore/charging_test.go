@@ -76,10 +76,9 @@ func TestALateRefundOverSeveralSlots(t *testing.T) {
 func TestTokenWithoutRights(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	server.Do("ACL", "SETUSER", "limits", "on", ">pw", "~rl:*", "+@all")
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "limits", Password: "pw", DisableIdentity: true})
-	t.Cleanup(func() { client.Close() })
-	backend := newStore(t, client)
+	options := as(server, "~rl:*", "+@all")
+	backend := newStore(t, redis.NewClient(&options))
+	defer backend.Close()
 	req := store.Request{Key: store.Key{Subject: "a", Name: "n"}, Limit: yearly(5), Cost: 1}
 	decideOne(t, backend, store.Take, req)
 	decideOne(t, backend, store.Charge, req)

@@ -16,10 +16,9 @@ import (
 func TestPublishingWithoutTheRightToRemove(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	server.Do("ACL", "SETUSER", "publisher", "on", ">pw", "~*", "+@all", "-unlink")
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "publisher", Password: "pw", DisableIdentity: true})
-	t.Cleanup(func() { client.Close() })
-	backend := newStore(t, client)
+	options := as(server, "~*", "+@all", "-unlink")
+	backend := newStore(t, redis.NewClient(&options))
+	defer backend.Close()
 	first := admin.ConfigChange{Head: "one", Version: 1, Record: "first", Line: "1"}
 	if done, err := backend.PublishConfig(ctx, first); err != nil || !done {
 		t.Fatalf("with nothing to remove: %t, %v", done, err)

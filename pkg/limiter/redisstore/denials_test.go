@@ -252,10 +252,9 @@ func TestDenialsWithAMasterAway(t *testing.T) {
 func TestDenialsWithoutTheRight(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	server.Do("ACL", "SETUSER", "old", "on", ">pw", "~rl:*", "+@all")
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "old", Password: "pw", DisableIdentity: true})
+	options := as(server, "~rl:*", "+@all")
 	told := make(chan error, 100)
-	backend := layers.WithDenialLog(newStore(t, client), layers.DenialLog{Every: time.Millisecond,
+	backend := layers.WithDenialLog(newStore(t, redis.NewClient(&options)), layers.DenialLog{Every: time.Millisecond,
 		OnError: func(err error) { told <- err }})
 	takeOften(t, backend, "user:42", 2)
 	if err := <-told; !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), "rl!") {

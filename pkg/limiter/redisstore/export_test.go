@@ -2,7 +2,10 @@ package redisstore
 
 import (
 	"encoding/binary"
+	"flag"
 	"hash/crc64"
+	"os"
+	"testing"
 	"time"
 )
 
@@ -16,4 +19,13 @@ func NewerDump(dump []byte) []byte {
 	binary.LittleEndian.PutUint16(newer[end-10:], 99)
 	binary.LittleEndian.PutUint64(newer[end-8:], ^crc64.Update(^uint64(0), crc64.MakeTable(0x95ac9329ac4bc9b5), newer[:end-8]))
 	return newer
+}
+
+// Most tests that go on side by side wait: a Cluster takes two seconds to form, and servers hang. So
+// there are more of them at once than processors, unless the command line says how many.
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
 }

@@ -153,13 +153,9 @@ func TestOverridesWithoutTheRightToTheirKeys(t *testing.T) {
 	if _, err := newStore(t, server.Client()).SetOverride(ctx, block, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	server.Do("ACL", "SETUSER", "old", "on", ">pw", "~rl:*", "+@all")
-	server.Do("ACL", "SETUSER", "reader", "on", ">pw", "%R~rl:*", "%R~rl!*", "-@all", "+evalsha_ro", "+eval_ro", "+getrange", "+time")
-	as := func(user string) *redis.Client {
-		return redis.NewClient(&redis.Options{Addr: server.Addr, Username: user, Password: "pw", DisableIdentity: true})
-	}
+	old := as(server, "~rl:*", "+@all")
 	told := make(chan error, 100)
-	backend := layers.WithOverrides(newStore(t, as("old")), layers.Overrides{Every: time.Millisecond,
+	backend := layers.WithOverrides(newStore(t, redis.NewClient(&old)), layers.Overrides{Every: time.Millisecond,
 		OnError: func(err error) { told <- err }})
 	takeOften(t, backend, "user:42", 2)
 	if err := <-told; !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), "rl!") {
@@ -170,7 +166,8 @@ func TestOverridesWithoutTheRightToTheirKeys(t *testing.T) {
 	if len(told) > 0 {
 		t.Errorf("told again: %v", <-told)
 	}
-	reader := newStore(t, as("reader"))
+	reads := as(server, "%R~rl:*", "%R~rl!*", "-@all", "+evalsha_ro", "+eval_ro", "+getrange", "+time")
+	reader := newStore(t, redis.NewClient(&reads))
 	defer reader.Close()
 	if list, version, err := reader.Overrides(ctx); err != nil || len(list) != 1 || version == "" {
 		t.Errorf("a reader finds %+v, %q, %v", list, version, err)
