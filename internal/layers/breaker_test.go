@@ -255,8 +255,9 @@ func TestWhatOpensABreaker(t *testing.T) {
 	}
 }
 
-// flood takes with a hundred concurrent callers and returns how many were refused by the breaker.
-func (f *fused) flood() (open int) {
+// wantFlood checks how many of a hundred concurrent callers are refused by the breaker.
+func (f *fused) wantFlood(t *testing.T, open int64) {
+	t.Helper()
 	var callers sync.WaitGroup
 	var told atomic.Int64
 	for range 100 {
@@ -266,15 +267,8 @@ func (f *fused) flood() (open int) {
 			}
 		})
 	}
-	callers.Wait()
-	return int(told.Load())
-}
-
-// wantFlood checks that the breaker refuses all, or none, of a flood of callers.
-func (f *fused) wantFlood(t *testing.T, open int) {
-	t.Helper()
-	if told := f.flood(); told != open {
-		t.Errorf("%d of 100 were told that it is open, want %d", told, open)
+	if callers.Wait(); told.Load() != open {
+		t.Errorf("%d of 100 were told that it is open, want %d", told.Load(), open)
 	}
 }
 
@@ -335,10 +329,11 @@ func TestTheFirstCheckClosesABreaker(t *testing.T) {
 	})
 }
 
-// A recovery check of a store that ignores its context is abandoned, so that the next one can succeed.
+// A recovery check of a store that ignores its context is abandoned, so that the next one can succeed. MaxPause is never
+// shorter than Pause.
 func TestACheckThatHangsIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := fuse(layers.Breaker{Failures: 1, Pause: time.Second, MaxPause: time.Second, Slow: 100 * time.Millisecond})
+		f := fuse(layers.Breaker{Failures: 1, Pause: time.Second, MaxPause: time.Millisecond, Slow: 100 * time.Millisecond})
 		f.open(t)
 		f.pass(time.Second)
 		hung := f.holdBack(store.Peek)
@@ -352,7 +347,10 @@ func TestACheckThatHangsIsGivenUp(t *testing.T) {
 			t.Errorf("it is open since %v", c.Reason)
 		}
 		f.holdBack()
-		f.pass(time.Second)
+		f.pass(time.Second - 1)
+		f.take()
+		f.quiet(t)
+		f.pass(1)
 		f.take()
 		f.wantRecovery(t, layers.BreakerClosed)
 		close(hung) // too late to count
@@ -360,7 +358,8 @@ func TestACheckThatHangsIsGivenUp(t *testing.T) {
 	})
 }
 
-// A breaker that has just closed opens again on the first failure, with a longer pause, until a call has succeeded.
+// A breaker that has just closed opens again on the first failure, with a longer pause, until a call has succeeded. An
+// error says since when it is open this time.
 func TestAClosedBreakerIsOnProbation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := fuse(layers.Breaker{Failures: 3, Pause: time.Second})
@@ -382,6 +381,9 @@ func TestAClosedBreakerIsOnProbation(t *testing.T) {
 				}
 			}
 			f.want(t, layers.BreakerClosed, layers.BreakerOpen)
+			if err, since := f.take(), f.clock().Format("15:04:05"); !strings.Contains(fmt.Sprint(err), "open since "+since) {
+				t.Errorf("%v; want it open since %s", err, since)
+			}
 		}
 		reopen(1*time.Second, 1)
 		reopen(2*time.Second, 1)
@@ -394,35 +396,6 @@ func TestAClosedBreakerIsOnProbation(t *testing.T) {
 		}
 		f.open(t)
 		reopen(1*time.Second, 1)
-	})
-}
-
-// An error says since when the breaker is open this time. A pause is never longer than MaxPause, and MaxPause never
-// shorter than Pause.
-func TestSinceWhenABreakerIsOpen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := fuse(layers.Breaker{Failures: 1, Pause: time.Minute, MaxPause: time.Second})
-		open := func(since string) {
-			t.Helper()
-			f.set(errAway, 0)
-			f.take()
-			f.want(t, layers.BreakerClosed, layers.BreakerOpen)
-			if err := f.take(); !strings.Contains(fmt.Sprint(err), "open since "+since) {
-				t.Errorf("%v; want it open since %s", err, since)
-			}
-		}
-		// 22:13:20 UTC, in the zone of this machine
-		begin := time.Unix(1_700_000_000, 0)
-		open(begin.Format("15:04:05"))
-		for n := range 2 {
-			f.set(nil, 0)
-			f.pass(time.Minute - 1)
-			f.wantFlood(t, 100)
-			f.pass(1)
-			f.take()
-			f.wantRecovery(t, layers.BreakerClosed)
-			open(begin.Add(time.Duration(n+1) * time.Minute).Format("15:04:05"))
-		}
 	})
 }
 

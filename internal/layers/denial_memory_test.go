@@ -276,3 +276,39 @@ func TestTheDenialMemoryIsBounded(t *testing.T) {
 		t.Errorf("%d keys were remembered of at most 64, and the store was asked %d times", remembered, far.asked-before)
 	}
 }
+
+// The denial memory repeats a denial only to those who leave as much, with what remains for them.
+func TestADenialIsOfThoseWhoLeaveAsMuch(t *testing.T) {
+	far := newFarStore(0, 0)
+	memory := layers.DenialMemory{Clock: far.time.local}.Wrap(far)
+	req := func(cost, leave int64) store.Request {
+		req := takes("u", 10, 10*time.Second, cost)
+		req.Leave = leave
+		return req
+	}
+	decide(t, memory, store.Take, req(6, 0))
+	for i, test := range []struct {
+		req     store.Request
+		allowed bool
+		by      store.Decider
+		remain  int64
+	}{
+		{req(1, 5), false, store.DecidedByStore, 0},
+		{req(1, 5), false, store.DecidedByDenialMemory, 0},
+		{req(2, 3), false, store.DecidedByStore, 1},
+		{req(1, 6), false, store.DecidedByStore, 0},
+		{req(3, 3), false, store.DecidedByDenialMemory, 1},
+		{req(4, 0), true, store.DecidedByStore, 0},
+	} {
+		d := decide(t, memory, store.Take, test.req)[0]
+		if d.Allowed != test.allowed || d.DecidedBy != test.by || d.Remaining != test.remain {
+			t.Errorf("take %d of %d that leaves %d: %+v", i, test.req.Cost, test.req.Leave, d)
+		}
+	}
+	decide(t, memory, store.Refund, req(10, 0))
+	for _, leave := range []int64{5, 6, 3} {
+		if d := decide(t, memory, store.Peek, req(1, leave))[0]; !d.Allowed {
+			t.Errorf("after the refund, with %d to be left: %+v", leave, d)
+		}
+	}
+}

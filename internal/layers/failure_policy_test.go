@@ -157,6 +157,10 @@ func TestWrappersKeepWhatIsKnownOfACharge(t *testing.T) {
 			backend := wrap(&fakeStore{err: err})
 			for _, op := range []store.Op{store.Take, store.Refund} {
 				got := backend.Decide(t.Context(), op, []store.Request{asking("u", "10/1h", 1)}, make([]store.Decision, 1))
+				const failed = "; deciding locally failed too: store refused: disk full"
+				if name == "a local share that fails" && op == store.Take && store.IsAway(err) && got.Error() != err.Error()+failed {
+					t.Errorf("%v became %v", err, got)
+				}
 				for _, kind := range kinds {
 					if errors.Is(got, kind) != errors.Is(err, kind) {
 						t.Errorf("%s, %s: %v became %v, which is %v: %t", name, op, err, got, kind, errors.Is(got, kind))

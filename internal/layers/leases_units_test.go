@@ -414,3 +414,39 @@ func TestWhatLeasesPassThrough(t *testing.T) {
 		t.Error("it has the keys of a store that has none")
 	}
 }
+
+// Units that were taken in advance for those who leave nothing are not given to others, and what is left stays free.
+func TestLeasesAreOfThoseWhoLeaveAsMuch(t *testing.T) {
+	r := newReplicas(1, 0, 0, func(backend store.Store, a *agenda) store.Store {
+		return layers.WithLeases(backend, layers.Leases{Clock: a.local, Background: a.background})
+	})
+	limit := store.Limit{Algorithm: store.FixedWindow, Count: 1000, Period: time.Hour}
+	req := func(leave int64) store.Request {
+		return store.Request{Key: store.Key{Subject: "hot"}, Limit: limit, Cost: 1, Leave: leave}
+	}
+	granted, leased := map[int64]int64{}, map[int64]bool{}
+	for range 2000 {
+		for _, leave := range []int64{400, 0} {
+			if leave == 0 && granted[0] >= 100 {
+				continue // the paid callers are done, and the others go on
+			}
+			d := decide(t, r.stacks[0], store.Take, req(leave))[0]
+			if d.Allowed {
+				granted[leave]++
+				leased[leave] = leased[leave] || d.DecidedBy == store.DecidedByLease
+			}
+			if d.Used+d.Remaining != limit.Count-leave && d.Used <= limit.Count-leave {
+				t.Fatalf("with %d to be left: %+v", leave, d)
+			}
+		}
+		r.pass(100 * time.Microsecond)
+	}
+	r.pass(time.Second)
+	if granted[0] != 100 || granted[400] != 500 || !leased[0] || !leased[400] {
+		t.Errorf("granted %v, by leases %v", granted, leased)
+	}
+	if d := decide(t, r.stacks[0], store.Peek, req(0))[0]; d.Remaining != 400 {
+		t.Errorf("what is left to the others: %+v", d)
+	}
+	r.close(t)
+}

@@ -130,44 +130,6 @@ func TestLocalDeniesWhatItsShareNeverFits(t *testing.T) {
 	}
 }
 
-// In an outage, replicas let through at most their shares in addition to the store: replicas × share × limit, for
-// every algorithm and however often the store goes away.
-func TestLocalOverAdmitsAtMostItsShares(t *testing.T) {
-	const replicas, count = 3, 40
-	for _, kind := range store.Kinds() {
-		t.Run(kind.String(), func(t *testing.T) {
-			random := rand.New(rand.NewPCG(1, uint64(kind)))
-			o := newOutage()
-			var stores []store.Store
-			for range replicas {
-				stores = append(stores, o.locally(store.WholeShare/5))
-			}
-			req := store.Request{Key: store.Key{Subject: "u"}, Cost: 1,
-				Limit: storetest.LimitOf(kind, count, time.Hour)}
-			stored, local := 0, 0
-			for range 2000 {
-				if o.err = nil; random.IntN(2) == 0 {
-					o.err = errAway
-				}
-				req.Cost = 1 + random.Int64N(3)
-				d := decide(t, stores[random.IntN(replicas)], store.Take, req)[0]
-				if (d.DecidedBy == store.DecidedByLocal) != (o.err != nil) || d.Unguarded {
-					t.Fatalf("%+v, the store's error being %v", d, o.err)
-				}
-				switch {
-				case d.Allowed && d.DecidedBy == store.DecidedByLocal:
-					local += int(req.Cost)
-				case d.Allowed:
-					stored += int(req.Cost)
-				}
-			}
-			if stored != count || local != replicas*count/5 {
-				t.Errorf("the store let %d through and the fallback stores %d; want %d, and at most %d × 8", stored, local, count, replicas)
-			}
-		})
-	}
-}
-
 // The fallback store in memory gives the same answers as a memory store.
 func TestTheFallbackInMemoryIsAStore(t *testing.T) {
 	random := rand.New(rand.NewPCG(2, 3))
@@ -195,22 +157,6 @@ func TestTheFallbackInMemoryIsAStore(t *testing.T) {
 		op := store.Op(random.IntN(2))
 		if got, want := decide(t, inMap, op, reqs...), decide(t, inStore, op, reqs...); !slices.Equal(got, want) {
 			t.Fatalf("step %d: %s of %+v gives %+v, not %+v", step, op, reqs, got, want)
-		}
-	}
-}
-
-// If a fallback store fails, the error is the store's, and names the cause.
-func TestAFallbackThatFails(t *testing.T) {
-	for _, away := range []error{errAway, errUnknown} {
-		o := newOutage()
-		o.err = away
-		told := 0
-		backend := layers.WithFailure(o, layers.Failure{Policy: store.LocalOnError, OnFailure: func(error) { told++ },
-			Fallback: &fakeStore{err: fmt.Errorf("%w: disk full", store.ErrRefused)}})
-		err := backend.Decide(context.Background(), store.Take, []store.Request{asking("u", "10/1h", 1)}, make([]store.Decision, 1))
-		want := away.Error() + "; deciding locally failed too: store refused: disk full"
-		if fmt.Sprint(err) != want || !errors.Is(err, away) || errors.Is(err, store.ErrRefused) || told != 0 {
-			t.Errorf("%v, told of %d; want %s", err, told, want)
 		}
 	}
 }
@@ -328,5 +274,21 @@ func TestTheCrowdIsLeftWhenNothingOfItIsInUse(t *testing.T) {
 		if allowed != step.allowed {
 			t.Errorf("%s later %d were let through, want %d", step.after, allowed, step.allowed)
 		}
+	}
+}
+
+// A local share scales what is left with the limit.
+func TestALocalShareScalesWhatIsLeft(t *testing.T) {
+	o := newOutage()
+	backend := o.locally(0)
+	o.err = errUnknown
+	req := asking("u", "100/1h", 1)
+	req.Leave = 30
+	if d := decide(t, backend, store.Take, req)[0]; !d.Allowed || d.Remaining != 16 { // of 25, with 8 to be left
+		t.Errorf("%+v", d)
+	}
+	req.Cost = 60 // it fits the limit and not the share
+	if d := decide(t, backend, store.Take, req)[0]; d.Allowed || d.RetryAfter != time.Second {
+		t.Errorf("%+v", d)
 	}
 }

@@ -558,3 +558,36 @@ func TestAfterALoadNoDecisionWaits(t *testing.T) {
 		}
 	})
 }
+
+// Overrides scale what is left with the limit, and an exemption leaves nothing.
+func TestOverridesScaleWhatIsLeft(t *testing.T) {
+	f := newOverrideFixture(t)
+	f.set(time.Minute, "doubled", store.Override{Effect: store.OverrideTimes, Thousandths: 2000})
+	f.set(time.Minute, "third", store.Override{Effect: store.OverrideLimit,
+		Limit: store.Limit{Algorithm: store.TokenBucket, Count: 3, Period: time.Hour}})
+	one := f.set(time.Minute, "one", store.Override{Effect: store.OverrideLimit,
+		Limit: store.Limit{Algorithm: store.TokenBucket, Count: 1, Period: time.Hour}})
+	f.apply(time.Minute, "exempt", store.Override{Effect: store.OverrideExempt})
+	ask := func(subject string) store.Request {
+		req := asks(subject, 10, 1)
+		req.Leave = 4
+		return req
+	}
+	for subject, remaining := range map[string]int64{"plain": 5, "doubled": 11, "third": 0, "exempt": 9} {
+		// 4 of 10 are 8 of 20 and, rounded up, 2 of 3.
+		if d := f.decide(store.Take, ask(subject))[0]; !d.Allowed || d.Remaining != remaining || d.Granted != 1 {
+			t.Errorf("%s: %+v", subject, d)
+		}
+	}
+	// 4 of 10 are 1 of 1, so nothing is left for the request. That is no error for a caller who knows only the original limit.
+	for _, op := range []store.Op{store.Take, store.Peek, store.TakeUpTo} {
+		if d := f.decide(op, ask("one"))[0]; d.Allowed || d.Override == nil || d.Override.ID != one.ID || d.RetryAfter <= 0 {
+			t.Errorf("a %s: %+v", op, d)
+		}
+	}
+	large := ask("exempt")
+	large.Cost = 7 // which the limit allows, and not to one who leaves 4
+	if d := f.decide(store.Take, large)[0]; !d.Allowed || d.Granted != 7 {
+		t.Errorf("a large cost of the exempt one: %+v", d)
+	}
+}
