@@ -9,7 +9,6 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
-	"github.com/limitctl/limitctl/pkg/limiter/policyfile"
 )
 
 const llm = `
@@ -24,15 +23,7 @@ func tokens(n int64) policy.FieldCost { return policy.FieldCost{Field: "tokens",
 
 // One call takes one request and many tokens, and is settled with the real number of tokens.
 func TestARuntimeTakesTheCostOfEachLimit(t *testing.T) {
-	file, err := policyfile.Parse("limitctl.yaml", []byte(llm))
-	if err != nil {
-		t.Fatal(err)
-	}
-	policies, err := policyfile.NewRuntime(file, memorystore.New())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer policies.Close()
+	policies := newWritten(t, llm).run(memorystore.New())
 	red := policy.Attributes{"team": "red"}
 	d, err := policies.Take(t.Context(), "llm", red, 1, tokens(1000))
 	if err != nil || !d.Allowed() || d.At(0).Used != 1 || d.At(1).Used != 1000 {
@@ -74,11 +65,7 @@ func TestARuntimeTakesTheCostOfEachLimit(t *testing.T) {
 // limits.
 func TestAReloadBetweenReservingAndSettling(t *testing.T) {
 	f := newWritten(t, llm)
-	policies, err := f.open(memorystore.New())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer policies.Close()
+	policies := f.run(memorystore.New())
 	red := policy.Attributes{"team": "red"}
 	call, err := policies.Call("llm", red, 1, tokens(900))
 	if err != nil {
@@ -90,10 +77,7 @@ func TestAReloadBetweenReservingAndSettling(t *testing.T) {
 	}
 	lines := strings.Split(llm, "\n")
 	lines[4], lines[5] = lines[5], lines[4]
-	f.write(strings.Join(lines, "\n"))
-	if err := policies.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	f.reload(policies, strings.Join(lines, "\n"))
 	costs, err := call.Policy.UnitsOf(1, tokens(250))
 	if err != nil {
 		t.Fatal(err)

@@ -233,30 +233,6 @@ func TestAReloadBesideTheEndOfWatch(t *testing.T) {
 	}
 }
 
-// A version that cannot be kept is in force, and Watch tells why it is not kept, once.
-func TestAVersionThatCannotBeKeptIsTold(t *testing.T) {
-	backend := openFile(t)
-	publish(t, backend, pair("1"))
-	cache := filepath.Join(t.TempDir(), "a directory")
-	if err := os.MkdirAll(filepath.Join(cache, "within"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	policies := follow(t, backend, memorystore.New(), policyfile.Published{Cache: cache})
-	if err := policies.Reload(); err != nil {
-		t.Errorf("a version that is in force is an error: %v", err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	var told []string
-	policies.Watch(ctx, time.Millisecond, func(err error) {
-		told = append(told, err.Error())
-		cancel()
-	})
-	if len(told) != 1 || !strings.HasPrefix(told[0], "version 1 is in force, and cannot be kept for a start without the store: ") {
-		t.Errorf("told %q", told)
-	}
-}
-
 // What an earlier build wrote while it tried version 2 beside version 1.
 const (
 	triedHead = `{"schema":2,"version":1,"hash":"%s","oldest":1,"next":{"version":2,"hash":"%s","share":500,"by":"team",` +

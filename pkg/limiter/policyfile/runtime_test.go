@@ -96,6 +96,26 @@ func (w written) open(backend store.Store, options ...limiter.Option) (*policyfi
 	return policyfile.NewRuntime(file, backend, options...)
 }
 
+// run makes a runtime that lasts as long as the test.
+func (w written) run(backend store.Store, options ...limiter.Option) *policyfile.Runtime {
+	w.Helper()
+	policies, err := w.open(backend, options...)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() { policies.Close() })
+	return policies
+}
+
+// reload writes a text and reloads it.
+func (w written) reload(policies *policyfile.Runtime, text string) {
+	w.Helper()
+	w.write(text)
+	if err := policies.Reload(); err != nil {
+		w.Fatal(err)
+	}
+}
+
 const api = "policies: {api: {limits: [{name: user, by: [user], limit: %s}]%s}}\n"
 
 var ada = policy.Attributes{"user": "ada"}
@@ -115,11 +135,7 @@ func TestAReloadForgetsNothing(t *testing.T) {
 		if _, err := kept.SetOverride(t.Context(), block, time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		policies, err := f.open(backend)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer policies.Close()
+		policies := f.run(backend)
 		take := func(a policy.Attributes) limiter.Decisions {
 			t.Helper()
 			d, err := policies.Take(t.Context(), "api", a, 1)
@@ -136,10 +152,7 @@ func TestAReloadForgetsNothing(t *testing.T) {
 		}
 		asked := sick.asked
 		for i := range 20 {
-			f.write(fmt.Sprintf(api, fmt.Sprint(5+i, "/366d"), ", on_error: local, local_share: 50%"))
-			if err := policies.Reload(); err != nil {
-				t.Fatal(err)
-			}
+			f.reload(policies, fmt.Sprintf(api, fmt.Sprint(5+i, "/366d"), ", on_error: local, local_share: 50%"))
 			if d := take(policy.Attributes{"user": "eve"}); d.Allowed() || d.DecidedBy() != limiter.DecidedByOverride {
 				t.Fatalf("after reload %d a blocked user is let in: %+v", i, d.All())
 			}
@@ -163,19 +176,12 @@ func TestAReloadForgetsNothing(t *testing.T) {
 // A file that cannot be used is refused, and the old one stays in force.
 func TestAFileThatCannotBeUsed(t *testing.T) {
 	f := newWritten(t, fmt.Sprintf(api, "4/366d", ""))
-	policies, err := f.open(memorystore.New())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer policies.Close()
+	policies := f.run(memorystore.New())
 	if _, err := policies.Middleware("api"); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), `"user"`) {
 		t.Errorf("without a rule for HTTP: %v", err)
 	}
 	withHTTP := fmt.Sprintf(api, "1/366d", `, http: {attributes: {user: "header:X-User"}}`)
-	f.write(withHTTP)
-	if err := policies.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	f.reload(policies, withHTTP)
 	limit, err := policies.Middleware("api")
 	if err != nil {
 		t.Fatal(err)
@@ -226,10 +232,7 @@ func TestAFileThatCannotBeUsed(t *testing.T) {
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newWritten(t, fmt.Sprintf(api, "1/366d", ""))
-		policies, err := f.open(memorystore.New())
-		if err != nil {
-			t.Fatal(err)
-		}
+		policies := f.run(memorystore.New())
 		var told []bool
 		done := make(chan struct{})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -258,23 +261,16 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// 300 reloads leave no goroutine behind, and do not read the overrides more often.
+// Reloads leave no goroutine behind, and do not read the overrides more often.
 func TestReloadsLeakNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newWritten(t, fmt.Sprintf(api, "1/366d", ", on_error: local"))
 		kept := memorystore.New()
 		counted := &countedOverrides{Store: kept}
-		policies, err := f.open(counted)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer policies.Close()
+		policies := f.run(counted)
 		before := runtime.NumGoroutine()
-		for i := range 300 {
-			f.write(fmt.Sprintf(api, fmt.Sprint(i+2, "/366d"), []string{"", ", on_error: local"}[i%2]))
-			if err := policies.Reload(); err != nil {
-				t.Fatal(err)
-			}
+		for i := range 50 {
+			f.reload(policies, fmt.Sprintf(api, fmt.Sprint(i+2, "/366d"), []string{"", ", on_error: local"}[i%2]))
 			if _, err := policies.Take(t.Context(), "api", ada, 1); err != nil {
 				t.Fatal(err)
 			}

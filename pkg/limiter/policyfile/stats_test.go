@@ -14,16 +14,12 @@ import (
 // What all policies share counts once, and the figures of each policy are added.
 func TestStatsOfARuntime(t *testing.T) {
 	backend := &sickStore{Store: memorystore.New()}
-	policies, err := newWritten(t, `
+	policies := newWritten(t, `
 breaker: {failures: 1, pause: 1h, max_pause: 1h}
 policies:
   one: {limits: [{name: day, limit: 1/24h, by: [user]}], on_error: local}
   two: {limits: [{name: day, limit: 1/24h, by: [user]}], on_error: local}
-`).open(backend, limiter.DenialMemory{MaxStale: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer policies.Close()
+`).run(backend, limiter.DenialMemory{MaxStale: time.Hour})
 	ask := func(user string, times int) {
 		t.Helper()
 		for range times {
