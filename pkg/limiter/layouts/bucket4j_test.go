@@ -2,41 +2,26 @@ package layouts
 
 import (
 	"encoding/binary"
-	"encoding/hex"
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// What bucket4j 8.19.0 wrote at bucket4jWritten: 10 a minute greedily with the id "per-min", and
-// 100 an hour intervally, at first and after three were taken.
-const (
-	bucket4jWritten = store.Instant(1_795_294_331_450_000)
-	bucket4jFresh   = "00000001000000010000000200000001000000000000000a000000000000000a0000000df8475800000000000000000a" +
-		"008000000000000000000100077065722d6d696e00000001000000000000006400000000000000640000034630b8a00000000000000000640180000000" +
-		"00000000000000000003000000010000000618ea2aaebd598280000000000000000a000000000000000018ea2aaebd59828000000000000000640000" +
-		"000000000000000000010000000000000000"
-	bucket4jThree = "00000002000000010000000200000001000000000000000a000000000000000a0000000df8475800000000000000000a" +
-		"008000000000000000000100077065722d6d696e00000001000000000000006400000000000000640000034630b8a00000000000000000640180000000" +
-		"00000000000000000003000000010000000618ea2aaebd5982800000000000000007000000000000000018ea2aaebd59828000000000000000610000" +
-		"000000000000000000010000000000000003010000000000000007"
-)
+// bucket4jThree is what bucket4j 8.19.0 wrote of 10 a minute greedily with the id "per-min", and 100 an hour intervally, after
+// three were taken.
+const bucket4jThree = "00000002000000010000000200000001000000000000000a000000000000000a0000000df8475800000000000000000a" +
+	"008000000000000000000100077065722d6d696e00000001000000000000006400000000000000640000034630b8a00000000000000000640180000000" +
+	"00000000000000000003000000010000000618ea2aaebd5982800000000000000007000000000000000018ea2aaebd59828000000000000000610000" +
+	"000000000000000000010000000000000003010000000000000007"
 
-func unhex(text string) []byte {
-	value, err := hex.DecodeString(text)
-	if err != nil {
-		panic(err)
-	}
-	return value
-}
-
-// bucket4jWith is bucket4jThree with the numbers of its state put in, those of the first
-// bandwidth first.
+// bucket4jWith is bucket4jThree with the numbers of its state put in, those of the first bandwidth first.
 func bucket4jWith(numbers ...int64) string {
 	value := unhex(bucket4jThree)
 	for i, number := range numbers {
@@ -45,53 +30,35 @@ func bucket4jWith(numbers ...int64) string {
 	return string(value)
 }
 
-func bucket4jVectors() []vector {
-	const storeKey = "user-42"
-	key := store.Key{Subject: storeKey, Name: "bucket4j"}
-	perMinute := admin.Entry{
-		Key:   store.Key{Subject: storeKey, Name: "bucket4j/per-min"},
-		Limit: store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Minute, Burst: 10},
+// TestBucket4jLibrary holds what we say of buckets to what bucket4j 8.19.0 itself said of them.
+// Each line of the file is a bucket of random bandwidths after random takes, also of more than
+// there was: the time in ms, the tokens of each bandwidth then, how many ns until there is one
+// in all of them, how many until all are full, and the value that was stored before.
+func TestBucket4jLibrary(t *testing.T) {
+	number := func(text string) int64 { return must(strconv.ParseInt(text, 10, 64)) }
+	lines := strings.Split(strings.TrimSpace(string(must(os.ReadFile("testdata/bucket4j.txt")))), "\n")
+	if len(lines) < 300 {
+		t.Fatalf("there are %d lines", len(lines))
 	}
-	perHour := admin.Entry{
-		Key:   store.Key{Subject: storeKey, Name: "bucket4j/100/1h"},
-		Limit: store.Limit{Algorithm: store.TokenBucket, Count: 100, Period: time.Hour, Burst: 100},
-	}
-	with := func(e admin.Entry, d store.Decision) admin.Entry {
-		e.Decision = d
-		return e
-	}
-	last := int64(bucket4jWritten) * 1000
-	return []vector{
-		{name: "fresh", storeKey: storeKey, key: key, now: bucket4jWritten, certain: true,
-			values: []Value{text(storeKey, string(unhex(bucket4jFresh)), -1)},
-			want: []admin.Entry{with(perMinute, store.Decision{Allowed: true, Remaining: 10}),
-				with(perHour, store.Decision{Allowed: true, Remaining: 100})}},
-		{name: "three taken", storeKey: storeKey, key: key, now: bucket4jWritten, certain: true,
-			values: []Value{text(storeKey, string(unhex(bucket4jThree)), -1)},
-			want: []admin.Entry{with(perMinute, store.Decision{Allowed: true, Used: 3, Remaining: 7, ResetAfter: 18 * time.Second}),
-				with(perHour, store.Decision{Allowed: true, Used: 3, Remaining: 97, ResetAfter: time.Hour})}},
-		{name: "three taken and 7.0009 s later, built", storeKey: storeKey, key: key, now: bucket4jWritten + 7_000_900, certain: true,
-			values: []Value{text(storeKey, string(unhex(bucket4jThree)), 2*time.Hour)},
-			want: []admin.Entry{with(perMinute, store.Decision{Allowed: true, Used: 2, Remaining: 8, ResetAfter: 11 * time.Second}),
-				with(perHour, store.Decision{Allowed: true, Used: 3, Remaining: 97, ResetAfter: time.Hour - 7*time.Second})}},
-		{name: "negative, built", storeKey: storeKey, key: key, now: bucket4jWritten + 1_000_000, certain: true,
-			values: []Value{text(storeKey, bucket4jWith(last, -4, 0, last, -150, 0), -1)},
-			want: []admin.Entry{
-				with(perMinute, store.Decision{Used: 14, RetryAfter: 29 * time.Second, ResetAfter: 83 * time.Second}),
-				with(perHour, store.Decision{Used: 250, RetryAfter: 2*time.Hour - time.Second, ResetAfter: 3*time.Hour - time.Second})}},
-		{name: "kept too short, built", storeKey: storeKey, key: key, now: bucket4jWritten, certain: true,
-			values: []Value{text(storeKey, string(unhex(bucket4jThree)), time.Minute)},
-			want: []admin.Entry{with(perMinute, store.Decision{Allowed: true, Used: 3, Remaining: 7, ResetAfter: 18 * time.Second}),
-				{Key: perHour.Key, Limit: perHour.Limit,
-					Decision: store.Decision{Allowed: true, Used: 3, Remaining: 97, ResetAfter: time.Hour},
-					Defects: []admin.Defect{{Kind: admin.ShortTTL,
-						Text: "expires before its units have come back, so more is let through than the limit allows"}}}}},
-		{name: "cut off", storeKey: storeKey, key: key, wrong: "not a bucket",
-			values: []Value{text(storeKey, string(unhex(bucket4jThree)[:100]), -1)}},
-		{name: "a byte more", storeKey: storeKey, key: key, wrong: "not a bucket",
-			values: []Value{text(storeKey, string(unhex(bucket4jFresh))+"\x00", -1)}},
-		{name: "a list", storeKey: storeKey, key: key, wrong: "a list, not a string",
-			values: []Value{{StoreKey: storeKey, Type: ListValue}}},
+	for n, line := range lines {
+		fields := strings.Fields(line)
+		found := &Found{StoreKey: "user-42", Key: store.Key{Subject: "user-42", Name: "bucket4j"},
+			Now: store.Instant(number(fields[0]) * 1000), Values: []Value{text("user-42", string(unhex(fields[4])), -1)}}
+		reading, err := decode(bucket4j{}, found)
+		if err != nil {
+			t.Fatalf("line %d: %v", n+1, err)
+		}
+		var retry, full time.Duration
+		for i, tokens := range strings.Split(fields[1], ",") {
+			e := &reading.Entries[i]
+			if left, want := number(tokens), max(0, number(tokens)); e.Remaining != want || e.Used != e.Limit.Burst-left {
+				t.Errorf("line %d: %d used and %d remain of %s, want %d tokens", n+1, e.Used, e.Remaining, e.LimitText(), left)
+			}
+			retry, full = max(retry, e.RetryAfter), max(full, e.ResetAfter)
+		}
+		if retry != time.Duration(number(fields[2])) || full != time.Duration(number(fields[3])) {
+			t.Errorf("line %d: retry after %s, full after %s, want %s ns and %s ns", n+1, retry, full, fields[2], fields[3])
+		}
 	}
 }
 

@@ -3,6 +3,8 @@ package layouts
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -183,4 +185,178 @@ func checkBetween[N int64 | float64](t *testing.T, what string, said, one, other
 	if said < min(one, other) || said > max(one, other) {
 		t.Errorf("%s is %v to %v, and the limiter says %v", what, one, other, said)
 	}
+}
+
+// TestRecordedLimits holds what we say of limits to what Python's limits 2.8.0 said. It tells
+// the reset of a fixed window in whole seconds, which it rounds twice, and that of a moving
+// window from its newest request on, where newer versions tell the oldest; so that is left out.
+// Its stats of a moving window count from a whole second on, as we do at a whole second.
+func TestRecordedLimits(t *testing.T) {
+	eachRecorded(t, "limits", func(t *testing.T, s *recordedState) {
+		if len(s.Keys) == 0 {
+			count, _, _ := strings.Cut(s.Limit, "/")
+			if strconv.FormatInt(*s.Peek.Remaining, 10) != count || !*s.Take.Allowed {
+				t.Fatalf("there is no key, and the limiter says %+v", s.Peek)
+			}
+			return
+		}
+		storeKey := s.Keys[0].Key
+		if layout, err := s.claimed(t, storeKey); layout != "limits" {
+			t.Errorf("%s is claimed by %q: %v", storeKey, layout, err)
+		}
+		parsed, _ := limits{}.parse(storeKey, true)
+		at := func(now store.Instant) *admin.Entry { return s.entry(t, limits{}, storeKey, parsed.limit, now) }
+		first, last := at(s.At), at(s.Until)
+		if s.Case == "moving" {
+			const second = 1_000_000
+			first, last = at(s.At/second*second), at(s.Until/second*second)
+		} else {
+			s.checkAllowed(t, *s.Peek.Allowed, s.At, s.Until, at)
+			rounded := func(e *admin.Entry) float64 { return math.Floor(e.ResetAfter.Seconds() + 0.5) }
+			seconds := func(now store.Instant) float64 { return math.Floor(float64(now) / 1e6) }
+			checkBetween(t, "reset", *s.Peek.Reset, seconds(s.At)+rounded(last), seconds(s.Until)+rounded(first))
+		}
+		checkBetween(t, "remaining", *s.Peek.Remaining, first.Remaining, last.Remaining)
+		s.checkAllowed(t, *s.Take.Allowed, s.Until, s.Taken, at)
+	})
+}
+
+// TestRecordedDRF holds what we say of throttles to what those of Django REST framework 3.14 said.
+// Its clock is a float of seconds, which is not exact to the last digits of a µs.
+func TestRecordedDRF(t *testing.T) {
+	eachRecorded(t, "drf", func(t *testing.T, s *recordedState) {
+		storeKey, limit := s.key(":1:throttle_", ""), s.limit(t)
+		if storeKey == "" {
+			if *s.Take.Used != 0 || !*s.Take.Allowed {
+				t.Fatalf("there is no key, and the throttle says %+v", s.Take)
+			}
+			return
+		}
+		if layout, err := s.claimed(t, storeKey); layout != "drf" {
+			t.Errorf("%s is claimed by %q: %v", storeKey, layout, err)
+		}
+		at := func(now store.Instant) *admin.Entry { return s.entry(t, drf{}, storeKey, limit, now) }
+		first, last := at(s.Until), at(s.Taken)
+		checkBetween(t, "used", *s.Take.Used, first.Used, last.Used)
+		s.checkAllowed(t, *s.Take.Allowed, s.Until, s.Taken, at)
+		if s.Take.Retry != nil {
+			const inexact = 2e-6
+			checkBetween(t, "retry", *s.Take.Retry, first.RetryAfter.Seconds()+inexact, last.RetryAfter.Seconds()-inexact)
+		}
+		// The key tells the period.
+		untold := s.entry(t, drf{}, storeKey, store.Limit{Count: limit.Count}, s.Until)
+		if untold.Limit.Period != limit.Period || untold.Used != first.Used {
+			t.Errorf("without the period it says %+v", untold)
+		}
+	})
+}
+
+// TestRecordedLaravel holds what we say of Laravel's two limiters to what version 8.83 said. The
+// RateLimiter tells a whole second at which it allows again, and allows when the timer's key is gone,
+// which is less than a second later or earlier.
+func TestRecordedLaravel(t *testing.T) {
+	eachRecorded(t, "laravel", func(t *testing.T, s *recordedState) {
+		storeKey, limit := s.key("laravel_database_", ""), s.limit(t)
+		if storeKey == "" {
+			if !*s.Take.Allowed {
+				t.Fatalf("there is no key, and the limiter says %+v", s.Take)
+			}
+			return
+		}
+		if layout, err := s.claimed(t, storeKey); layout != "laravel" {
+			t.Errorf("%s is claimed by %q: %v", storeKey, layout, err)
+		}
+		at := func(now store.Instant) *admin.Entry { return s.entry(t, laravel{}, storeKey, limit, now) }
+		first, last := at(s.At), at(s.Until)
+		s.checkAllowed(t, *s.Take.Allowed, s.Until, s.Taken, at)
+		switch {
+		case s.Case == "limiter":
+			checkBetween(t, "used", *s.Peek.Used, first.Used, last.Used)
+			checkBetween(t, "remaining", *s.Peek.Remaining, first.Remaining, last.Remaining)
+			checkBetween(t, "reset", *s.Peek.Retry, last.ResetAfter.Seconds()-1, first.ResetAfter.Seconds()+1)
+			if retry := first.RetryAfter; !*s.Take.Allowed && retry != first.ResetAfter {
+				t.Errorf("retry is %s, and reset %s", retry, first.ResetAfter)
+			}
+		case last.Used > 0: // else it swaps the two, and nobody has to be told
+			checkBetween(t, "remaining", max(0, *s.Peek.Remaining), first.Remaining, last.Remaining)
+			if ends := s.At + store.Instant(first.ResetAfter/time.Microsecond); float64(ends) != *s.Peek.Reset*1e6 {
+				t.Errorf("the window ends at %d, and the limiter says %v", ends, *s.Peek.Reset)
+			}
+		}
+	})
+}
+
+// TestRecordedRackAttack holds what we say of Rack::Attack's counters and bans to what version
+// 6.6.1 said. It tells when to retry in whole seconds of a clock that it cuts to whole seconds.
+func TestRecordedRackAttack(t *testing.T) {
+	eachRecorded(t, "rack-attack", func(t *testing.T, s *recordedState) {
+		limit := s.limit(t)
+		for i := range s.Keys {
+			if layout, err := s.claimed(t, s.Keys[i].Key); layout != "rack-attack" {
+				t.Errorf("%s is claimed by %q: %v", s.Keys[i].Key, layout, err)
+			}
+		}
+		window := func(now store.Instant) int64 { return int64(now) * 1000 / int64(limit.Period) }
+		if window(s.Until) != window(s.Taken) {
+			return // the take may be of either
+		}
+		counter := func(now store.Instant) *admin.Entry {
+			what := s.Case + ":count:"
+			if s.Case == "throttle" {
+				what = "req/ip:"
+			}
+			return s.entry(t, rackAttack{}, fmt.Sprintf("rack::attack:%d:%s%s", window(s.Until), what, s.ID), limit, now)
+		}
+		entry := counter(s.Until)
+		if s.Case == "throttle" {
+			if *s.Take.Used != entry.Used {
+				t.Errorf("%d are used, and the limiter says %d", entry.Used, *s.Take.Used)
+			}
+			s.checkAllowed(t, *s.Take.Allowed, s.Until, s.Taken, counter)
+			if s.Take.Retry != nil {
+				checkBetween(t, "retry", *s.Take.Retry, counter(s.Taken).RetryAfter.Seconds(), entry.RetryAfter.Seconds()+1)
+			}
+			return
+		}
+		ban := func(now store.Instant) *admin.Entry {
+			return s.entry(t, rackAttack{}, "rack::attack:"+s.Case+":ban:"+s.ID, store.Limit{}, now)
+		}
+		s.checkAllowed(t, !*s.Peek.Banned, s.At, s.Until, ban)
+		s.checkAllowed(t, *s.Take.Allowed, s.Until, s.Taken, ban)
+		if *s.Take.Allowed && *s.Take.Banned != (entry.Remaining <= 1) {
+			t.Errorf("%+v, and the limiter bans: %v", entry, *s.Take.Banned)
+		}
+	})
+}
+
+// TestRecordedTraefik holds what we say of buckets to what Traefik's script said at the same µs,
+// of a copy of the bucket. It tells how long a request waits as text of 14 digits.
+func TestRecordedTraefik(t *testing.T) {
+	eachRecorded(t, "traefik", func(t *testing.T, s *recordedState) {
+		storeKey, limit := s.key("rate:", ""), s.limit(t)
+		if storeKey == "" {
+			if s.Peek.Tokens != float64(limit.Burst-1) || !*s.Take.Allowed {
+				t.Fatalf("there is no key, and Traefik says %+v", s.Peek)
+			}
+			return
+		}
+		if layout, err := s.claimed(t, storeKey); layout != "traefik" {
+			t.Errorf("%s is claimed by %q: %v", storeKey, layout, err)
+		}
+		at := func(now store.Instant) *admin.Entry { return s.entry(t, traefik{}, storeKey, limit, now) }
+		entry, tokens := at(s.Peek.Now), s.Peek.Tokens
+		if *s.Peek.Allowed {
+			tokens++ // it has taken one
+		}
+		if whole := int64(math.Floor(tokens)); entry.Used != limit.Burst-whole || entry.Remaining != max(0, whole) {
+			t.Errorf("%+v, and Traefik has %v tokens", entry, tokens)
+		}
+		if entry.Allowed != *s.Peek.Allowed {
+			t.Errorf("%+v, and Traefik says %+v", entry, s.Peek)
+		}
+		if wait := entry.Delay + entry.RetryAfter; (wait - time.Duration(s.Peek.DelayNs)).Abs() > 1 {
+			t.Errorf("a request waits %s, and Traefik says %d ns", wait, s.Peek.DelayNs)
+		}
+		s.checkAllowed(t, *s.Take.Allowed, s.Until, s.Taken, at)
+	})
 }

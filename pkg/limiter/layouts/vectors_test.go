@@ -1,7 +1,12 @@
 package layouts
 
 import (
-	"reflect"
+	"cmp"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,41 +21,106 @@ type vector struct {
 	values   []Value
 	now      store.Instant
 	limit    store.Limit // what an operator says
-	// key is what Match says, and want what Decode says, without what a caller fills in.
-	key     store.Key
-	want    []admin.Entry
-	certain bool
-	// wrong is the error of Decode, if there is one.
-	wrong string
+	key      string      // what Match says
+	says     string      // what Decode says
 }
+
+// somewhen is 2026-11-21T20:52:11.45Z.
+const somewhen = store.Instant(1_795_294_331_450_000)
+
+const (
+	kongRoute   = "0c9f2d2e-6f0b-4e4a-9a62-2f6b0a1c8d11"
+	kongService = "5b7a3e1c-9a55-4f0e-8d42-1b2c3d4e5f60"
+)
 
 // vectors are those of all layouts, by name.
 func vectors() map[string][]vector {
-	return map[string][]vector{
-		"apisix":                apisixVectors(),
-		"bucket4j":              bucket4jVectors(),
-		"counter":               counterVectors(),
-		"django-ratelimit":      djangoRatelimitVectors(),
-		"drf":                   drfVectors(),
-		"envoy":                 envoyVectors(),
-		"gcra-ns":               gcraNsVectors(),
-		"kong":                  kongVectors(),
-		"laravel":               laravelVectors(),
-		"limits":                limitsVectors(),
-		"nestjs":                nestjsVectors(),
-		"rack-attack":           rackAttackVectors(),
-		"rate-limit-redis":      rateLimitRedisVectors(),
-		"rate-limiter-flexible": rateLimiterFlexibleVectors(),
-		"redis-cell":            redisCellVectors(),
-		"redis_rate":            redisRateVectors(),
-		"spring-cloud-gateway":  springVectors(),
-		"throttled":             throttledVectors(),
-		"time-set":              timeSetVectors(),
-		"token-hash":            tokenHashVectors(),
-		"traefik":               traefikVectors(),
-		"ulule":                 ululeVectors(),
-		"upstash":               upstashVectors(),
+	words := strings.NewReplacer("NOBODY", kongNobody, "ROUTE", kongRoute, "SERVICE", kongService,
+		"SHA1", "da39a3ee5e6b4b0d3255bfef95601890afd80709", "TRACKER", strings.Repeat("9f8a7b6c", 8), "\n    ", " ")
+	all := map[string][]vector{}
+	for layout, text := range vectorTexts {
+		var v vector
+		for _, line := range strings.Split(strings.TrimSpace(words.Replace(text)), "\n") {
+			if key, isKey := strings.CutPrefix(line, "key "); isKey {
+				v.storeKey, v.key, _ = strings.Cut(unquoted(key), " = ")
+				continue
+			}
+			if at, isTime := strings.CutPrefix(line, "now "); isTime {
+				v.now = store.Instant(must(strconv.ParseInt(at, 10, 64)))
+				continue
+			}
+			fields := strings.Split(line, " | ")
+			v.name, v.says, v.limit, v.values = fields[0], fields[3], store.Limit{}, nil
+			if fields[1] != "" {
+				v.limit = must(ParseLimit(fields[1]))
+			}
+			for value := range strings.SplitSeq(fields[2], "; ") {
+				if value != "" {
+					v.values = append(v.values, v.parseValue(value))
+				}
+			}
+			all[layout] = append(all[layout], v)
+		}
 	}
+	return all
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+func unquoted(text string) string { return must(strconv.Unquote(`"` + text + `"`)) }
+
+func unhex(text string) []byte { return must(hex.DecodeString(text)) }
+
+// binaries are the values of cases that are not text.
+var binaries = map[string]string{
+	"THREE": string(unhex(bucket4jThree)), "HALF": string(unhex(bucket4jThree)[:100]),
+	"THREE-AND-MORE": string(append(unhex(bucket4jThree), 0)),
+	"NEGATIVE":       bucket4jWith(int64(somewhen)*1000, -4, 0, int64(somewhen)*1000, -150, 0),
+	// What Python 3.11 pickles of [1795294535.25, 1795294534.5], in protocol 5 and 2, and of [1795294535.25].
+	"TWO":     string(unhex("80059517000000000000005d94284741dac08151d000004741dac08151a00000652e")),
+	"TWO-OLD": string(unhex("80025d7100284741dac08151d000004741dac08151a00000652e")),
+	"ONE":     string(unhex("8005950d000000000000005d944741dac08151d00000612e")),
+}
+
+func (v *vector) parseValue(text string) Value {
+	value := Value{StoreKey: v.storeKey, Type: StringValue, TTL: -1, Length: 1}
+	if rest, elsewhere := strings.CutPrefix(text, "under "); elsewhere {
+		storeKey, rest, _ := strings.Cut(rest, " ")
+		value.StoreKey, text = strings.ReplaceAll(storeKey, "^", v.storeKey), rest
+	}
+	kind, rest, _ := strings.Cut(text, " ")
+	if slices.Contains([]ValueType{HashValue, ListValue, SetValue, SortedSetValue}, ValueType(kind)) {
+		value.Type, text = ValueType(kind), rest
+	}
+	ttl, content, _ := strings.Cut(text, " ")
+	if ttl != "-" {
+		value.TTL = must(time.ParseDuration(ttl))
+	}
+	members := strings.Fields(content)
+	switch value.Type {
+	case StringValue:
+		value.Text = []byte(cmp.Or(binaries[content], unquoted(content)))
+		value.Length = int64(len(value.Text))
+	case HashValue:
+		return hash(value.StoreKey, value.TTL, members...)
+	case ListValue:
+		return list(value.StoreKey, value.TTL, members...)
+	case SortedSetValue:
+		if content == "MANY" {
+			members = slices.Repeat([]string{"1795294321.5"}, MostMembers)
+			value.Length++
+		}
+		for _, score := range members {
+			value.Members = append(value.Members, Member{Name: "x", Score: must(strconv.ParseFloat(score, 64))})
+		}
+		value.Length += int64(len(members)) - 1
+	}
+	return value
 }
 
 // text is a string value.
@@ -84,32 +154,63 @@ func TestVectors(t *testing.T) {
 			t.Errorf("%s has no vectors", name)
 		}
 		for _, v := range all[name] {
-			t.Run(name+"/"+v.name, func(t *testing.T) { v.check(t, layout) })
+			t.Run(name+"/"+v.name, func(t *testing.T) {
+				key, ok := layout.Match(v.storeKey, true)
+				whole := func(text string) string { return strings.ReplaceAll(text, "^", v.storeKey) }
+				if is := key.Name + " of " + key.Subject; !ok || is != whole(v.key) {
+					t.Fatalf("it matches %s, %v, want %s", is, ok, v.key)
+				}
+				if got := says(decode(layout, v.found(layout))); got != whole(v.says) {
+					t.Errorf("it says\n%s\nwant\n%s", got, whole(v.says))
+				}
+			})
 		}
 	}
 }
 
-func (v *vector) check(t *testing.T, layout Layout) {
-	key, ok := layout.Match(v.storeKey, true)
-	if !ok || key != v.key {
-		t.Fatalf("it matches %+v, %v, want %+v", key, ok, v.key)
-	}
-	reading, err := decode(layout, v.found(layout))
-	if v.wrong != "" {
-		if err == nil || err.Error() != v.wrong {
-			t.Fatalf("got error %v, want %q", err, v.wrong)
-		}
-		return
-	}
+// says is a reading as a line of a table has it.
+func says(reading Reading, err error) string {
 	if err != nil {
-		t.Fatal(err)
+		return "wrong: " + err.Error()
 	}
-	if reading.Certain != v.certain {
-		t.Errorf("certain is %v, want %v", reading.Certain, v.certain)
+	text := "nothing"
+	for i := range reading.Entries {
+		text = strings.TrimPrefix(text+" + "+entrySays(reading.Entries[i]), "nothing + ")
 	}
-	if !reflect.DeepEqual(reading.Entries, v.want) {
-		t.Errorf("got  %+v\nwant %+v", reading.Entries, v.want)
+	if reading.Certain {
+		text = "sure: " + text
 	}
+	return text
+}
+
+// entrySays says all of an entry that is not zero.
+func entrySays(e admin.Entry) string {
+	var b strings.Builder
+	say := func(is bool, format string, args ...any) {
+		if is {
+			fmt.Fprintf(&b, format+" ", args...)
+		}
+	}
+	say(e.Key != store.Key{}, "%s of %s", e.Key.Name, e.Key.Subject)
+	say(e.Limit != store.Limit{}, "%s:%d/%s", e.Limit.Algorithm, e.Limit.Count, store.FormatPeriod(e.Limit.Period))
+	say(e.Limit.Burst != e.Limit.Count, "burst %d", e.Limit.Burst)
+	say(e.Limit.FromFirst, "first")
+	say(e.Allowed, "allowed")
+	say(e.UsedUnknown, "unknown")
+	say(e.Used != 0 || e.Remaining != 0, "used %d left %d", e.Used, e.Remaining)
+	say(e.ResetTold || e.ResetAfter != 0, "reset %s%s", e.ResetAfter, map[bool]string{true: "!"}[e.ResetTold])
+	say(e.RetryTold || e.RetryAfter != 0, "retry %s%s", e.RetryAfter, map[bool]string{true: "!"}[e.RetryTold])
+	say(e.Delay != 0, "delay %s", e.Delay)
+	for _, member := range e.Record.Members {
+		say(true, "%s %s", member.Type, member.StoreKey)
+	}
+	for _, defect := range e.Defects {
+		say(true, "%s%s: %s", defect.Kind, map[bool]string{true: "!"}[defect.Stuck], defect.Text)
+	}
+	e.Key, e.Limit, e.Decision, e.Defects, e.Record.Members = store.Key{}, store.Limit{}, store.Decision{}, nil, nil
+	e.UsedUnknown, e.ResetTold, e.RetryTold = false, false, false
+	say(fmt.Sprintf("%+v", e) != fmt.Sprintf("%+v", admin.Entry{}), "and %+v", e)
+	return strings.TrimSuffix(b.String(), " ")
 }
 
 // found is what a store would give to the layout's Decode.

@@ -7,9 +7,6 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// somewhen is 2026-11-21T20:52:11.45Z.
-const somewhen = store.Instant(1_795_294_331_450_000)
-
 func TestPeriodOfWindow(t *testing.T) {
 	for _, period := range []time.Duration{
 		time.Millisecond, 20 * time.Millisecond, 250 * time.Millisecond, time.Second, 3 * time.Second, 7 * time.Second, 10 * time.Second,

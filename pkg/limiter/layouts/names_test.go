@@ -1,0 +1,57 @@
+package layouts
+
+import (
+	"strings"
+	"testing"
+)
+
+// What is not in the form of a limiter's keys is nobody's, unless it is asked for. Nobody is warned of an integer or a set of times
+// under any name.
+func TestNames(t *testing.T) {
+	const nobody = kongNobody + ":" + kongNobody
+	for _, test := range []struct {
+		layout       Layout
+		storeKeys    string
+		match, asked bool
+	}{
+		{layout: apisix{}, storeKeys: "plugin-limit-count plugin-limit-count:a plugin-limit-count:v1: limit_req:a limit_conn:a " +
+			"plugin-limit-count:gold:alice.29921572.counter plugin-limit-count:v1:a plugin-limit-count:v1:a:"},
+		{layout: envoy{}, storeKeys: "1795294320 a_1795294320 a_b_1795294320 a_b_c_17952943200 a_b_c_d a_b_c_-795294320"},
+		{layout: kong{}, storeKeys: "ratelimit: ratelimit:a:b:c"},
+		{layout: kong{}, storeKeys: kongRate + nobody + ":c:1795294321000:minute " + // not the begin of a minute
+			kongRate + nobody + ":c:1795294320000:week " + kongRate + nobody + "::1795294320000:minute " +
+			kongRate + nobody + ":c:-1795294320000:minute " + kongResponse + nobody + ":c:1795294320000:minute " +
+			kongRate + nobody + ":c:1793491200000:year"},
+		{layout: kong{}, storeKeys: "ratelimit:a:b:c:1795294320000:minute", asked: true},
+		{layout: counter, storeKeys: "rate_limit:9 api:RateLimit:9 throttle:9 rl:9 quota:9", match: true, asked: true},
+		{layout: timeSet{}, storeKeys: "rate_limit:9 api:RateLimit:9 throttle:9 rl:9 quota:9", match: true, asked: true},
+		{layout: counter, storeKeys: "session:9 views timeline:9", asked: true},
+		{layout: timeSet{}, storeKeys: "session:9 views timeline:9", asked: true},
+	} {
+		for _, storeKey := range strings.Fields(test.storeKeys) {
+			_, match := test.layout.Match(storeKey, false)
+			if _, asked := test.layout.Match(storeKey, true); match != test.match || asked != test.asked {
+				t.Errorf("%s matches %s: %v, and asked %v", test.layout.Info().Name, storeKey, match, asked)
+			}
+		}
+	}
+}
+
+// Who types nearly the name of a layout, or what everybody calls its limiter, is told the name.
+func TestNamedSuggests(t *testing.T) {
+	for name, want := range map[string]string{
+		"spring":     "did you mean spring-cloud-gateway?",
+		"Express":    "did you mean rate-limit-redis?",
+		"flask":      "did you mean limits?",
+		"django":     "did you mean django-ratelimit or drf?",
+		"redis-rate": "did you mean redis_rate?",
+		"traffic":    "did you mean traefik?",
+		"xyz":        "it is auto or one of apisix, ", // as near to tyk as to anything
+		"go":         "it is auto or one of apisix, ",
+		"limit":      "did you mean limits?",
+	} {
+		if _, err := Named(name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", name, err, want)
+		}
+	}
+}
