@@ -61,6 +61,7 @@ func (u unhurried) Run() (code int) {
 // own commands they have
 //
 //	exits CODE COMMAND...       run it and want that exit code
+//	refuses PATTERN COMMAND...  run it, and want the exit code of a mistake and a message that matches
 //	timesout CODE PATTERN COMMAND...
 //	                            run it with a --timeout, and want that exit code and an
 //	                            output that matches; each try has more time than the last
@@ -110,6 +111,7 @@ func TestScripts(t *testing.T) {
 				Condition: func(name string) (bool, error) { return name == topology.name, nil },
 				Cmds: map[string]func(*testscript.TestScript, bool, []string){
 					"exits":     exits,
+					"refuses":   refuses,
 					"timesout":  timesOut,
 					"redis":     redisCommand,
 					"replicate": replicate,
@@ -208,6 +210,16 @@ func codeOf(ts *testscript.TestScript, args []string) int {
 	}
 	ts.Check(err)
 	return 0
+}
+
+func refuses(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: refuses PATTERN COMMAND...")
+	}
+	exits(ts, false, append([]string{strconv.Itoa(exitUsage)}, args[1:]...))
+	if !regexp.MustCompile("(?m)" + args[0]).MatchString(ts.ReadFile("stderr")) {
+		ts.Fatalf("the message does not match `%s`", args[0])
+	}
 }
 
 // timesOut is for a store of which a part does not answer: where a machine is busy, an answer of
