@@ -156,7 +156,7 @@ var storesOf = []struct{ script, stores, why string }{
 // tests of commands.
 var quickScripts = strings.Fields(`
 	audit config-init dashboard file handover help inspect keys-read output policy protect refund reset undo
-	variables wait`)
+	variables`)
 
 // scriptsOn returns the scripts that run on a topology. In the quick tier a script that runs on a server does not run
 // on the file, too.
