@@ -164,49 +164,6 @@ func TestDenialsAreWrittenOnceASecond(t *testing.T) {
 	})
 }
 
-func TestWhatIsNoDenialIsNotCounted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx := context.Background()
-		req := store.Request{Key: store.Key{Subject: "u", Name: "n"}, Limit: store.Limit{Count: 1, Period: time.Hour}, Cost: 1}
-		shadow := req
-		shadow.Shadow = true
-		for _, c := range []struct {
-			decision store.Decision
-			op       store.Op
-			req      store.Request
-			counts   bool
-		}{
-			{store.Decision{}, store.Take, req, true},
-			{store.Decision{}, store.TakeUpTo, req, true},
-			{store.Decision{}, store.Charge, req, false},
-			{store.Decision{DecidedBy: store.DecidedByDenialMemory}, store.Take, req, true},
-			{store.Decision{DecidedBy: store.DecidedByLease}, store.Take, req, true},
-			{store.Decision{DecidedBy: store.DecidedByLocal}, store.Take, req, true},
-			{store.Decision{DecidedBy: store.DecidedByFailurePolicy, Unguarded: true}, store.Take, req, false},
-			{store.Decision{Allowed: true}, store.Take, req, false},
-			{store.Decision{}, store.Take, shadow, true},
-			{store.Decision{Allowed: true}, store.Take, shadow, false},
-			{store.Decision{Repeated: true}, store.Take, shadow, false},
-			{store.Decision{}, store.Peek, shadow, false},
-			{store.Decision{}, store.Peek, req, false},
-			{store.Decision{}, store.Refund, req, false},
-		} {
-			table := &denyingStore{decision: c.decision}
-			backend := layers.WithDenialLog(table, layers.DenialLog{})
-			if err := backend.Decide(ctx, c.op, []store.Request{c.req}, make([]store.Decision, 1)); err != nil {
-				t.Fatal(err)
-			}
-			backend.Close()
-			if sum, _ := table.sum(); (sum["u"] == 1) != c.counts || table.closed != 1 {
-				t.Errorf("%s, decision %+v: counted %v", c.op, c.decision, sum)
-			}
-			if apart := table.writes != nil && table.writes[0].Rows[0].Key.Name == "(shadow)n"; apart != (c.counts && c.req.Shadow) {
-				t.Errorf("%s, decision %+v: %+v", c.op, c.decision, table.writes)
-			}
-		}
-	})
-}
-
 // With far more keys than have counts, all denials are counted: also those of the other keys, and those while the
 // store was away.
 func TestDenialsAreBounded(t *testing.T) {

@@ -227,62 +227,47 @@ func TestARefillHasTheLastDeadline(t *testing.T) {
 // Many concurrent callers of many replicas: the audit finds no over-admission, every denial is explained by held
 // units, and all units go back at the end.
 func TestManyCallersOfLeases(t *testing.T) {
-	for _, limit := range []store.Limit{
-		{Count: 2000, Period: time.Second}, {Count: 300, Period: time.Second, Burst: 1000},
-		{Algorithm: store.FixedWindow, Count: 1000, Period: time.Second},
-		{Algorithm: store.SlidingCounter, Count: 1000, Period: time.Second},
-		{Algorithm: store.SlidingCounter, Count: 1000, Period: time.Second, Slices: 10},
-		{Algorithm: store.SlidingLog, Count: 1000, Period: time.Second},
-		{Algorithm: store.LeakyBucket, Count: 1000, Period: time.Second},
-	} {
-		t.Run(limit.String(), func(t *testing.T) {
-			limit, _ := limit.Normalize()
-			synctest.Test(t, func(t *testing.T) {
-				const replicas, callers, most = 3, 20, 50
-				slow := newSlowStore(2 * time.Millisecond)
-				var mu sync.Mutex
-				var observed []audit.Observation
-				byLease := 0
-				var group sync.WaitGroup
-				var stacks []store.Store
-				for r := range replicas {
-					stack := layers.DenialMemory{}.Wrap(layers.WithLeases(slow, layers.Leases{Max: most}))
-					stacks = append(stacks, stack)
-					for c := range callers {
-						random := rand.New(rand.NewPCG(uint64(r), uint64(c)))
-						group.Go(func() {
-							for time.Since(slow.begun) < 3*time.Second {
-								time.Sleep(time.Duration(random.ExpFloat64() * float64(30*time.Millisecond)))
-								cost := 1 + random.Int64N(2)
-								d, err := storecall.New(stack).Take(context.Background(), hotKey, limit, cost)
-								if err != nil {
-									t.Error(err)
-									return
-								}
-								mu.Lock()
-								if d.DecidedBy == store.DecidedByLease {
-									byLease++
-								}
-								observed = append(observed, audit.Observation{At: d.At, Cost: cost, Allowed: d.Allowed, Charged: d.Allowed})
-								mu.Unlock()
+	const replicas, callers, most = 3, 20, 50
+	for _, text := range []string{"2000/1s", "300/1s,burst=1000", "fixed-window:1000/1s", "sliding-counter:1000/1s",
+		"sliding-counter:1000/1s,slices=10", "sliding-log:1000/1s", "leaky-bucket:1000/1s"} {
+		synctest.Test(t, func(t *testing.T) {
+			limit, _ := asking("", text, 1).Limit.Normalize()
+			slow := newSlowStore(2 * time.Millisecond)
+			var mu sync.Mutex
+			var observed []audit.Observation
+			byLease := 0
+			var group sync.WaitGroup
+			var stacks []store.Store
+			for r := range replicas {
+				stack := layers.DenialMemory{}.Wrap(layers.WithLeases(slow, layers.Leases{Max: most}))
+				stacks = append(stacks, stack)
+				for c := range callers {
+					random := rand.New(rand.NewPCG(uint64(r), uint64(c)))
+					group.Go(func() {
+						for time.Since(slow.begun) < 3*time.Second {
+							time.Sleep(time.Duration(random.ExpFloat64() * float64(30*time.Millisecond)))
+							cost := 1 + random.Int64N(2)
+							d := ask(t, stack, hotKey, limit, cost)
+							mu.Lock()
+							if d.DecidedBy == store.DecidedByLease {
+								byLease++
 							}
-						})
-					}
+							observed = append(observed, audit.Observation{At: d.At, Cost: cost, Allowed: d.Allowed, Charged: d.Allowed})
+							mu.Unlock()
+						}
+					})
 				}
-				group.Wait()
-				for _, stack := range stacks {
-					stack.Close()
-				}
-				f := audited(limit, observed, replicas*most)
-				if f.OverAdmitted > 0 || f.UnderAdmitted > 0 {
-					t.Errorf("%d over-admitted, %d under-admitted", f.OverAdmitted, f.UnderAdmitted)
-				}
-				leased := limit.Algorithm != store.SlidingLog && limit.Algorithm != store.LeakyBucket
-				if leased != (byLease > 0) {
-					t.Errorf("%d of %d by leases", byLease, len(observed))
-				}
-				t.Logf("%d takes, %d by leases, %d calls", len(observed), byLease, slow.calls.Load())
-			})
+			}
+			group.Wait()
+			for _, stack := range stacks {
+				stack.Close()
+			}
+			if f := audited(limit, observed, replicas*most); f.OverAdmitted > 0 || f.UnderAdmitted > 0 {
+				t.Errorf("%s: %d over-admitted, %d under-admitted", limit, f.OverAdmitted, f.UnderAdmitted)
+			}
+			if leasable(limit.Kind()) != (byLease > 0) {
+				t.Errorf("%s: %d of %d by leases", limit, byLease, len(observed))
+			}
 		})
 	}
 }

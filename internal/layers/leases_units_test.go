@@ -386,28 +386,26 @@ func TestWhatLeasesPassThrough(t *testing.T) {
 	limit := store.Limit{Algorithm: store.FixedWindow, Count: 100_000, Period: time.Hour}
 	r := newReplicas(1, 0, 0, leased(layers.Leases{}))
 	r.takes(t, 0, limit, time.Millisecond, 200*time.Millisecond)
-	other := store.Request{Key: store.Key{Subject: "b"}, Limit: limit, Cost: 1}
 	one := store.Request{Key: hotKey, Limit: limit, Cost: 1}
-	shadow, never, withToken := one, one, one
-	shadow.Shadow, never.Cost, withToken.Token = true, limit.Count+1, "t"
-	for name, reqs := range map[string][]store.Request{
-		"shadow": {shadow}, "several": {one, other}, "a token": {withToken}, "the token again": {withToken},
+	shadow, withToken := one, one
+	shadow.Shadow, withToken.Token = true, "t"
+	for name, test := range map[string]struct {
+		op   store.Op
+		reqs []store.Request
+	}{
+		"a shadow": {store.Take, []store.Request{shadow}}, "several": {store.Take, []store.Request{one, asking("b", "10/1h", 1)}},
+		"a token": {store.Take, []store.Request{withToken}}, "the token again": {store.Take, []store.Request{withToken}},
+		"a peek": {store.Peek, []store.Request{one}}, "a refund": {store.Refund, []store.Request{one}},
+		"an adjustment": {store.Adjust, []store.Request{one}},
 	} {
-		decisions := make([]store.Decision, len(reqs))
-		err := r.stacks[0].Decide(context.Background(), store.Take, reqs, decisions)
-		if err != nil || decisions[0].DecidedBy != store.DecidedByStore {
-			t.Errorf("%s: %+v, %v", name, decisions[0], err)
+		before := r.asked
+		if d := decide(t, r.stacks[0], test.op, test.reqs...)[0]; d.DecidedBy != store.DecidedByStore || r.asked != before+1 {
+			t.Errorf("%s: the store was asked %d times, %+v", name, r.asked-before, d)
 		}
 	}
-	for name, cost := range map[string]int64{"a negative cost": -5, "none": 0, "one that never fits": never.Cost} {
-		if _, err := storecall.New(r.stacks[0]).Take(context.Background(), hotKey, limit, cost); err == nil {
-			t.Errorf("%s: no error", name)
-		}
-	}
-	for _, op := range []store.Op{store.Peek, store.Refund, store.Adjust} {
-		before, decisions := r.asked, make([]store.Decision, 1)
-		if err := r.stacks[0].Decide(context.Background(), op, []store.Request{one}, decisions); err != nil || r.asked != before+1 {
-			t.Errorf("%s: the store was asked %d times, %v", op, r.asked-before, err)
+	for _, cost := range []int64{-5, 0, limit.Count + 1} {
+		if _, err := storecall.New(r.stacks[0]).Take(context.Background(), hotKey, limit, cost); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("a cost of %d: %v", cost, err)
 		}
 	}
 	if _, has := admin.KeyspaceOf(r.stacks[0]); has {

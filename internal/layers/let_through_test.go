@@ -13,55 +13,74 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// A call is counted once for each override that applied when it took effect.
-func TestWhatOverridesLetThroughIsCounted(t *testing.T) {
+// A denial counts by its limit, and a call that was let through once for each override that applied, when it took
+// effect.
+func TestWhatIsCounted(t *testing.T) {
 	a, b := &store.Override{ID: "a"}, &store.Override{ID: "b"}
-	allowed := func(o *store.Override) store.Decision { return store.Decision{Allowed: true, Override: o} }
-	with := func(d store.Decision, change func(d *store.Decision)) store.Decision { change(&d); return d }
-	shadow := with(allowed(a), func(d *store.Decision) { d.Shadow = true })
+	let := func(o *store.Override) store.Decision { return store.Decision{Allowed: true, Override: o} }
+	by := func(decider store.Decider, o *store.Override) store.Decision {
+		return store.Decision{Allowed: o != nil, Override: o, DecidedBy: decider, Unguarded: decider == store.DecidedByFailurePolicy}
+	}
+	shadow := store.Decision{Allowed: true, Override: a, Shadow: true}
+	once := map[string]int64{"a": 1}
 	for name, test := range map[string]struct {
 		op           store.Op // store.Take if it is the zero one
 		decisions    []store.Decision
 		withoutLocal bool
-		want         map[string]int64
+		denied       string // the limit of the denial
+		let          map[string]int64
 	}{
-		"one limit":                {decisions: []store.Decision{allowed(a)}, want: map[string]int64{"a": 1}},
-		"no override":              {decisions: []store.Decision{allowed(nil)}},
-		"two limits of one":        {decisions: []store.Decision{allowed(a), allowed(nil), allowed(a)}, want: map[string]int64{"a": 1}},
-		"two overrides":            {decisions: []store.Decision{allowed(b), allowed(a)}, want: map[string]int64{"a": 1, "b": 1}},
-		"denied by another limit":  {decisions: []store.Decision{allowed(a), {}}},
-		"denied under it":          {decisions: []store.Decision{{Override: a}}},
-		"as much as fits":          {op: store.TakeUpTo, decisions: []store.Decision{allowed(a)}, want: map[string]int64{"a": 1}},
-		"a peek":                   {op: store.Peek, decisions: []store.Decision{allowed(a)}},
-		"a charge":                 {op: store.Charge, decisions: []store.Decision{allowed(a)}},
-		"a refund":                 {op: store.Refund, decisions: []store.Decision{allowed(a)}},
-		"a shadow limit":           {decisions: []store.Decision{shadow}},
-		"a shadow limit and a one": {decisions: []store.Decision{shadow, allowed(a)}, want: map[string]int64{"a": 1}},
-		"repeated":                 {decisions: []store.Decision{with(allowed(a), func(d *store.Decision) { d.Repeated = true })}},
-		"by a failure policy":      {decisions: []store.Decision{with(allowed(a), func(d *store.Decision) { d.Unguarded = true })}},
-		"by a local share": {decisions: []store.Decision{with(allowed(a), func(d *store.Decision) { d.DecidedBy = store.DecidedByLocal })},
-			want: map[string]int64{"a": 1}},
-		"by a local share of a process that does not wait": {withoutLocal: true,
-			decisions: []store.Decision{with(allowed(a), func(d *store.Decision) { d.DecidedBy = store.DecidedByLocal })}},
-		"by a lease": {decisions: []store.Decision{with(allowed(a), func(d *store.Decision) { d.DecidedBy = store.DecidedByLease })},
-			want: map[string]int64{"a": 1}},
-		"an ID that no store takes": {decisions: []store.Decision{allowed(&store.Override{ID: "a\x00b"}), allowed(b)},
-			want: map[string]int64{"b": 1}},
+		"a denial":                  {decisions: []store.Decision{{}}, denied: "0"},
+		"a denial of what fits":     {op: store.TakeUpTo, decisions: []store.Decision{{}}, denied: "0"},
+		"a denied charge":           {op: store.Charge, decisions: []store.Decision{{}}},
+		"a denied peek":             {op: store.Peek, decisions: []store.Decision{{}}},
+		"a denied refund":           {op: store.Refund, decisions: []store.Decision{{}}},
+		"a remembered denial":       {decisions: []store.Decision{by(store.DecidedByDenialMemory, nil)}, denied: "0"},
+		"a denial by a lease":       {decisions: []store.Decision{by(store.DecidedByLease, nil)}, denied: "0"},
+		"a denial by a local share": {decisions: []store.Decision{by(store.DecidedByLocal, nil)}, denied: "0"},
+		"a failure policy's denial": {decisions: []store.Decision{by(store.DecidedByFailurePolicy, nil)}},
+		"a shadow's denial":         {decisions: []store.Decision{{Shadow: true}}, denied: "(shadow)0"},
+		"a shadow, repeated":        {decisions: []store.Decision{{Shadow: true, Repeated: true}}},
+		"a shadow's peek":           {op: store.Peek, decisions: []store.Decision{{Shadow: true}}},
+		"allowed":                   {decisions: []store.Decision{let(nil)}},
+		"under an override":         {decisions: []store.Decision{let(a)}, let: once},
+		"two limits of one":         {decisions: []store.Decision{let(a), let(nil), let(a)}, let: once},
+		"two overrides":             {decisions: []store.Decision{let(b), let(a)}, let: map[string]int64{"a": 1, "b": 1}},
+		"denied by another limit":   {decisions: []store.Decision{let(a), {}}, denied: "1"},
+		"denied under it":           {decisions: []store.Decision{{Override: a}}, denied: "0"},
+		"as much as fits":           {op: store.TakeUpTo, decisions: []store.Decision{let(a)}, let: once},
+		"a peek":                    {op: store.Peek, decisions: []store.Decision{let(a)}},
+		"a charge":                  {op: store.Charge, decisions: []store.Decision{let(a)}},
+		"a refund":                  {op: store.Refund, decisions: []store.Decision{let(a)}},
+		"a shadow limit":            {decisions: []store.Decision{shadow}},
+		"a shadow limit and a one":  {decisions: []store.Decision{shadow, let(a)}, let: once},
+		"repeated":                  {decisions: []store.Decision{{Allowed: true, Override: a, Repeated: true}}},
+		"by a failure policy":       {decisions: []store.Decision{by(store.DecidedByFailurePolicy, a)}},
+		"by a lease":                {decisions: []store.Decision{by(store.DecidedByLease, a)}, let: once},
+		"by a local share":          {decisions: []store.Decision{by(store.DecidedByLocal, a)}, let: once},
+		"by a local share of a process that does not wait": {decisions: []store.Decision{by(store.DecidedByLocal, a)}, withoutLocal: true},
+		"an ID that no store takes":                        {decisions: []store.Decision{let(&store.Override{ID: "a\x00b"}), let(a)}, let: once},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			table := &denyingStore{decisions: test.decisions}
 			backend := layers.WithDenialLog(table, layers.DenialLog{WithoutLocal: test.withoutLocal})
 			var reqs []store.Request
-			for i := range test.decisions {
-				reqs = append(reqs, store.Request{Key: store.Key{Subject: "u", Name: fmt.Sprint(i)},
+			for i, d := range test.decisions {
+				reqs = append(reqs, store.Request{Key: store.Key{Subject: "u", Name: fmt.Sprint(i)}, Shadow: d.Shadow,
 					Limit: store.Limit{Count: 1, Period: time.Hour}, Cost: 3}) // units do not count
 			}
 			if err := backend.Decide(context.Background(), test.op, reqs, make([]store.Decision, len(reqs))); err != nil {
 				t.Fatal(err)
 			}
 			backend.Close()
-			if got := table.letThrough(); !maps.Equal(got, test.want) {
-				t.Errorf("%s: let through %v, want %v", name, got, test.want)
+			denied := ""
+			for _, write := range table.writes {
+				for _, row := range write.Rows {
+					denied += row.Key.Name
+				}
+			}
+			if got := table.letThrough(); !maps.Equal(got, test.let) || denied != test.denied || table.closed != 1 {
+				t.Errorf("%s: let through %v, want %v; denied by %q, want %q", name, got, test.let, denied, test.denied)
 			}
 		})
 	}

@@ -40,21 +40,17 @@ func TestAnObserverIsToldOfCalls(t *testing.T) {
 }
 
 func TestOutcomes(t *testing.T) {
-	for want, err := range map[string]error{
-		"invalid": store.Invalidf("no"), "unavailable": store.ErrUnavailable, "outcome-unknown": store.ErrOutcomeUnknown,
-		"gave-up": fmt.Errorf("%w: %w", store.ErrGaveUp, context.Canceled), "refused": store.ErrRefused,
-		"foreign": &store.ForeignError{}, "error": errors.New("something"), "denied": nil, // no limit was applied
+	for want, call := range map[string]layers.Call{
+		"invalid": {Err: store.Invalidf("no")}, "unavailable": {Err: store.ErrUnavailable}, "refused": {Err: store.ErrRefused},
+		"outcome-unknown": {Err: store.ErrOutcomeUnknown}, "foreign": {Err: &store.ForeignError{}}, "error": {Err: errors.New("something")},
+		"gave-up":         {Err: fmt.Errorf("%w: %w", store.ErrGaveUp, context.Canceled)},
+		"gave-up-unknown": {Err: fmt.Errorf("%w: %w", store.ErrGaveUp, store.ErrOutcomeUnknown)},
+		"denied":          {}, // no limit was applied
+		"allowed":         {Decisions: []store.Decision{{Allowed: true}}},
 	} {
-		if got := (&layers.Call{Err: err}).Outcome(); got != want {
-			t.Errorf("%v is %q, want %q", err, got, want)
+		if got := call.Outcome(); got != want {
+			t.Errorf("%+v is %q, want %q", call, got, want)
 		}
-	}
-	if got := (&layers.Call{Decisions: []store.Decision{{Allowed: true}}}).Outcome(); got != "allowed" {
-		t.Errorf("what is allowed is %q", got)
-	}
-	both := layers.Call{Err: fmt.Errorf("%w: %w", store.ErrGaveUp, store.ErrOutcomeUnknown)}
-	if both.Outcome() != "gave-up-unknown" {
-		t.Errorf("what may be charged, and nobody waited for, is %q", both.Outcome())
 	}
 }
 
