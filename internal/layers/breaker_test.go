@@ -308,39 +308,20 @@ func TestAnOpenBreakerTriesWithOneCheck(t *testing.T) {
 	})
 }
 
-// When the store is back, the first recovery check closes the breaker. A flood of callers starts only that one, and
-// none of them waits for it.
-func TestTheFirstCheckClosesABreaker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := fuse(layers.Breaker{Failures: 1, Pause: time.Second})
-		f.open(t)
-		f.pass(time.Second)
-		hold := f.holdBack(store.Peek)
-		f.wantFlood(t, 100)
-		f.want(t, layers.BreakerOpen, layers.BreakerHalfOpen)
-		f.pass(time.Hour)
-		f.wantFlood(t, 100) // the recovery check is under way
-		close(hold)
-		f.want(t, layers.BreakerHalfOpen, layers.BreakerClosed)
-		f.wantFlood(t, 0)
-		if peeks, takes := f.called(store.Peek), f.called(store.Take); peeks != 1 || takes != 101 {
-			t.Errorf("%d recovery checks and %d takes reached the store; want 1, and 100 after the first", peeks, takes)
-		}
-	})
-}
-
-// A recovery check of a store that ignores its context is abandoned, so that the next one can succeed. MaxPause is never
-// shorter than Pause.
+// A recovery check of a store that ignores its context is abandoned, so that the next one can succeed. A flood of callers
+// starts only one, and none of them waits for it. MaxPause is never shorter than Pause.
 func TestACheckThatHangsIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := fuse(layers.Breaker{Failures: 1, Pause: time.Second, MaxPause: time.Millisecond, Slow: 100 * time.Millisecond})
 		f.open(t)
 		f.pass(time.Second)
 		hung := f.holdBack(store.Peek)
-		f.take()
+		f.wantFlood(t, 100)
 		f.want(t, layers.BreakerOpen, layers.BreakerHalfOpen)
 		time.Sleep(200*time.Millisecond - 1)
-		f.quiet(t) // it is not given up too early
+		f.pass(time.Hour)
+		f.wantFlood(t, 100) // the recovery check is under way
+		f.quiet(t)          // it is not given up too early
 		time.Sleep(time.Nanosecond)
 		c := f.want(t, layers.BreakerHalfOpen, layers.BreakerOpen)
 		if !errors.Is(c.Reason, store.ErrUnavailable) || !strings.Contains(c.Reason.Error(), "not answered within 200ms") {
@@ -355,6 +336,10 @@ func TestACheckThatHangsIsGivenUp(t *testing.T) {
 		f.wantRecovery(t, layers.BreakerClosed)
 		close(hung) // too late to count
 		f.quiet(t)
+		f.wantFlood(t, 0)
+		if peeks, takes := f.called(store.Peek), f.called(store.Take); peeks != 2 || takes != 101 {
+			t.Errorf("%d recovery checks and %d takes reached the store; want 2, and 100 after the first", peeks, takes)
+		}
 	})
 }
 
@@ -396,33 +381,6 @@ func TestAClosedBreakerIsOnProbation(t *testing.T) {
 		}
 		f.open(t)
 		reopen(1*time.Second, 1)
-	})
-}
-
-// Calls from before the breaker opened say nothing about the store now.
-func TestALateFailureDoesNotOpenABreakerAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := fuse(layers.Breaker{Failures: 1, Pause: time.Second})
-		hold := f.holdBack(store.Take)
-		f.set(errAway, 0)
-		errs := make(chan error)
-		for range 2 {
-			go func() { errs <- f.take() }()
-		}
-		synctest.Wait()
-		hold <- struct{}{}
-		<-errs
-		f.want(t, layers.BreakerClosed, layers.BreakerOpen)
-		f.set(nil, 0)
-		f.pass(time.Second)
-		f.take()
-		f.wantRecovery(t, layers.BreakerClosed)
-		hold <- struct{}{}
-		if err := <-errs; !errors.Is(err, errAway) {
-			t.Errorf("the late call is told %v", err)
-		}
-		close(hold)
-		f.wantFlood(t, 0)
 	})
 }
 
