@@ -13,37 +13,23 @@ func percent() int {
 	return now
 }
 
-func TestCollectOften(t *testing.T) {
+// The setting changes, and back; that of the user stays, before and after.
+func TestGarbageCollection(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(usual))
-	asUsual := CollectOften()
-	if got := percent(); got != little {
-		t.Errorf("%d %% while a lot is in use, want %d %%", got, little)
-	}
-	if asUsual(); percent() != usual {
-		t.Errorf("%d %% afterwards, want %d %%", percent(), usual)
-	}
-}
-
-func TestBeSmall(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(usual))
-	asUsual := BeSmall()
-	if got := percent(); got != less {
-		t.Errorf("%d %% in a small process, want %d %%", got, less)
-	}
-	if asUsual(); percent() != usual {
-		t.Errorf("%d %% afterwards, want %d %%", percent(), usual)
-	}
-}
-
-// The user's setting stays, before and after.
-func TestCollectOftenLeavesTheUsersSetting(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(300))
-	asUsual := CollectOften()
-	if got := percent(); got != 300 {
-		t.Errorf("%d %% in place of the user's 300 %%", got)
-	}
-	if asUsual(); percent() != 300 {
-		t.Errorf("%d %% afterwards in place of the user's 300 %%", percent())
+	for name, test := range map[string]struct {
+		change         func() (asUsual func())
+		before, during int
+	}{
+		"often": {CollectOften, usual, little}, "small": {BeSmall, usual, less}, "often, of a user": {CollectOften, 300, 300},
+	} {
+		debug.SetGCPercent(test.before)
+		asUsual := test.change()
+		if got := percent(); got != test.during {
+			t.Errorf("%s: %d %% meanwhile, want %d %%", name, got, test.during)
+		}
+		if asUsual(); percent() != test.before {
+			t.Errorf("%s: %d %% afterwards, want %d %%", name, percent(), test.before)
+		}
 	}
 }
 
