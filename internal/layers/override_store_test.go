@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -99,6 +100,29 @@ func (f *overrideFixture) fails(req store.Request) error {
 func asks(subject string, count, cost int64) store.Request {
 	return store.Request{Key: store.Key{Subject: subject, Name: "n"}, Cost: cost,
 		Limit: store.Limit{Algorithm: store.SlidingLog, Count: count, Period: time.Hour}}
+}
+
+// decides checks the decisions of a call, by what they allow, the used and remaining units, and whatever else they have.
+func (f *overrideFixture) decides(what string, op store.Op, want string, reqs ...store.Request) {
+	f.Helper()
+	var all []string
+	for _, d := range f.decide(op, reqs...) {
+		text := fmt.Sprintf("%s %d+%d", map[bool]string{true: "allowed", false: "denied"}[d.Allowed], d.Used, d.Remaining)
+		for _, more := range []struct {
+			is   bool
+			text string
+		}{{d.Granted != 0, fmt.Sprint("granted ", d.Granted)}, {d.RetryAfter != 0, "after " + d.RetryAfter.String()},
+			{d.Delay != 0, "with a delay"}, {d.Shadow, "shadow"}, {d.Repeated, "repeated"}, {d.Unguarded, "unguarded"},
+			{d.Override != nil, "overridden"}, {d.DecidedBy == store.DecidedByOverride, "by it"}} {
+			if more.is {
+				text += " " + more.text
+			}
+		}
+		all = append(all, text)
+	}
+	if got := strings.Join(all, ", "); got != want {
+		f.Errorf("%s: %q, want %q", what, got, want)
+	}
 }
 
 func (f *overrideFixture) take(subject string) store.Decision {
@@ -268,32 +292,15 @@ func TestABlockDeniesUntilItsEnd(t *testing.T) {
 		d.At != store.InstantOf(f.local()) || f.table.takes != before {
 		t.Errorf("%+v, %d calls", d, f.table.takes-before)
 	}
-	if d := f.decide(store.TakeUpTo, asks("user:42", 2, 5))[0]; d.Allowed || d.Granted != 0 || d.RetryAfter != 59*time.Second {
-		t.Errorf("what fits: %+v", d)
-	}
-	if d := f.decide(store.Peek, asks("user:42", 2, 1))[0]; d.Allowed || d.Used != 1 || d.RetryAfter != 59*time.Second || d.Remaining != 0 {
-		t.Errorf("a peek: %+v", d)
-	}
 	shadow := asks("user:42", 2, 1)
 	shadow.Shadow = true
-	both := f.decide(store.Take, shadow, asks("tenant:a", 2, 1))
-	if !store.AllAllowed(both) || both[0].Allowed || both[1].Used != 1 {
-		t.Errorf("with a blocked shadow: %+v", both)
-	}
-	both = f.decide(store.Take, asks("tenant:a", 2, 1), asks("user:42", 2, 1))
-	if sum := store.Summarize(both); sum.Allowed || sum.RetryAfter != 59*time.Second || len(sum.DeniedBy) != 1 || sum.DeniedBy[0] != 1 ||
-		both[0].Used != 1 || !both[0].Allowed || both[0].Remaining != 1 || both[0].Granted != 0 {
-		t.Errorf("with another: %+v", both)
-	}
-	if d := f.decide(store.Charge, asks("user:42", 2, 3))[0]; d.Used != 5 { // including the shadow's
-		t.Errorf("a charge: %+v", d)
-	}
-	if d := f.decide(store.Refund, asks("user:42", 2, 4))[0]; d.Used != 1 {
-		t.Errorf("a refund: %+v", d)
-	}
-	if d := f.decide(store.Adjust, asks("user:42", 2, 0))[0]; d.Used != 0 {
-		t.Errorf("an adjustment: %+v", d)
-	}
+	f.decides("what fits", store.TakeUpTo, "denied 0+0 after 59s overridden by it", asks("user:42", 2, 5))
+	f.decides("a peek", store.Peek, "denied 1+0 after 59s overridden by it", asks("user:42", 2, 1))
+	f.decides("with a blocked shadow", store.Take, "denied 2+0 granted 1 after 59s shadow overridden by it, allowed 1+1 granted 1", shadow, asks("tenant:a", 2, 1))
+	f.decides("with another", store.Take, "allowed 1+1, denied 2+0 after 59s overridden by it", asks("tenant:a", 2, 1), asks("user:42", 2, 1))
+	f.decides("a charge, after the shadow's", store.Charge, "allowed 5+0 granted 3 overridden", asks("user:42", 2, 3))
+	f.decides("a refund", store.Refund, "allowed 1+1 overridden", asks("user:42", 2, 4))
+	f.decides("an adjustment", store.Adjust, "allowed 0+2 overridden", asks("user:42", 2, 0))
 	for _, wrong := range []store.Request{asks("user:42", 0, 1), asks("user:42", 2, 0), asks("user:42", 2, 3)} {
 		if err := f.fails(wrong); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%+v: %v", wrong, err)
@@ -315,45 +322,20 @@ func TestAnExemptionCountsAndNeverDenies(t *testing.T) {
 	set := f.apply(time.Minute, "user:4*", store.Override{Effect: store.OverrideExempt})
 	f.wantOf(f.take("user:42"), true, 1, 1, &set)
 	f.wantOf(f.take("user:42"), true, 2, 0, &set)
-	d := f.take("user:42")
-	f.wantOf(d, true, 2, 0, &set)
-	if d.RetryAfter != 0 || d.Shadow || d.DecidedBy != store.DecidedByOverride || d.Granted != 0 {
-		t.Errorf("beyond the limit: %+v", d)
-	}
-	if d := f.decide(store.Take, asks("user:42", 2, 1000))[0]; !d.Allowed || d.Shadow {
-		t.Errorf("a cost that never fits: %+v", d)
-	}
-	if d := f.decide(store.Peek, asks("user:42", 2, 1))[0]; !d.Allowed {
-		t.Errorf("a peek: %+v", d)
-	}
-	// A caller that gives back unused units has to know that fewer were charged.
-	for _, subject := range []string{"user:42", "user:43"} {
-		d := f.decide(store.TakeUpTo, asks(subject, 2, 7))[0]
-		if !d.Allowed || d.Granted != 7 || d.Used != 2 || d.DecidedBy != store.DecidedByOverride {
-			t.Errorf("what fits: %+v", d)
-		}
-	}
-	if d := f.decide(store.TakeUpTo, asks("user:44", 9, 7))[0]; d.Granted != 7 || d.Used != 7 || d.DecidedBy == store.DecidedByOverride {
-		t.Errorf("all of it fits: %+v", d)
-	}
-	both := f.decide(store.TakeUpTo, asks("user:42", 2, 7), asks("tenant:a", 3, 7))
-	if both[0].Granted != 3 || both[1].Granted != 3 || !store.AllAllowed(both) {
-		t.Errorf("what fits others: %+v", both)
-	}
-	both = f.decide(store.Take, asks("user:42", 2, 1), asks("tenant:a", 3, 1))
-	if store.AllAllowed(both) || !both[0].Allowed || both[0].Shadow || both[1].Allowed {
-		t.Errorf("beside one that is denied: %+v", both)
-	}
-	both = f.decide(store.Take, asks("user:42", 2, 1), asks("tenant:b", 3, 1))
-	if !store.AllAllowed(both) || both[1].Used != 1 || both[0].Shadow {
-		t.Errorf("beside one that is allowed: %+v", both)
-	}
 	leaky := asks("user:42", 2, 1)
 	leaky.Key.Name, leaky.Limit = "queue", store.Limit{Algorithm: store.LeakyBucket, Count: 2, Period: time.Hour}
-	f.decide(store.Take, leaky)
-	if d := f.decide(store.Take, leaky)[0]; !d.Allowed || d.Delay != 0 {
-		t.Errorf("a turn: %+v", d)
-	}
+	f.decides("beyond the limit", store.Take, "allowed 2+0 overridden by it", asks("user:42", 2, 1))
+	f.decides("a cost that never fits", store.Take, "allowed 2+0 overridden by it", asks("user:42", 2, 1000))
+	f.decides("a peek", store.Peek, "allowed 2+0 overridden by it", asks("user:42", 2, 1))
+	// A caller that gives back unused units has to know that fewer were charged.
+	f.decides("what fits, of none", store.TakeUpTo, "allowed 2+0 granted 7 overridden by it", asks("user:42", 2, 7))
+	f.decides("what fits, of some", store.TakeUpTo, "allowed 2+0 granted 7 overridden by it", asks("user:43", 2, 7))
+	f.decides("all of it fits", store.TakeUpTo, "allowed 7+2 granted 7 overridden", asks("user:44", 9, 7))
+	f.decides("what fits others", store.TakeUpTo, "allowed 2+0 granted 3 overridden by it, allowed 3+0 granted 3", asks("user:42", 2, 7), asks("tenant:a", 3, 7))
+	f.decides("beside one that is denied", store.Take, "allowed 2+0 overridden by it, denied 3+0 after 1h0m0s", asks("user:42", 2, 1), asks("tenant:a", 3, 1))
+	f.decides("beside one that is allowed", store.Take, "allowed 2+0 overridden by it, allowed 1+2 granted 1", asks("user:42", 2, 1), asks("tenant:b", 3, 1))
+	f.decides("a turn", store.Take, "allowed 1+1 granted 1 overridden", leaky)
+	f.decides("a turn beyond the limit", store.Take, "allowed 2+0 granted 1 overridden", leaky)
 	f.pass(time.Minute)
 	f.wantOf(f.take("user:42"), false, 2, 0, nil)
 }
@@ -373,29 +355,17 @@ func TestTokensOutliveOverrides(t *testing.T) {
 	f.wantOf(f.decide(store.Take, with("a", 4)...)[0], true, 4, 6, &times)
 	f.decide(store.Take, with("b", 4, asks("tenant:a", 9, 4))...)
 	f.pass(10 * time.Second)
-	if d := f.decide(store.Take, with("a", 4)...)[0]; !d.Allowed || !d.Repeated || d.Used != 8 {
-		t.Errorf("repeated after the end: %+v", d)
-	}
-	f.wantOf(f.decide(store.Settle, with("a", 1)...)[0], true, 5, 0, nil)
-	exempt := f.apply(10*time.Second, "user:42", store.Override{Effect: store.OverrideExempt})
-	if d := f.decide(store.Settle, with("b", 2, asks("tenant:a", 9, 2))...); d[0].Used != 3 || d[1].Used != 2 {
-		t.Errorf("settled under an exemption: %+v", d)
-	}
-	f.wantOf(f.decide(store.Take, with("c", 5)...)[0], true, 3, 2, &exempt) // it does not fit
-	if d := f.decide(store.Settle, with("c", 9)...)[0]; !d.Allowed || d.Used != 3 || d.Granted != 0 {
-		t.Errorf("settled what did not fit: %+v", d)
-	}
+	f.decides("repeated after the end", store.Take, "allowed 8+0 granted 4 repeated", with("a", 4)...)
+	f.decides("settled after the end", store.Settle, "allowed 5+0 granted 1", with("a", 1)...)
+	f.apply(10*time.Second, "user:42", store.Override{Effect: store.OverrideExempt})
+	f.decides("settled under an exemption", store.Settle, "allowed 3+2 granted 2 overridden, allowed 2+7 granted 2", with("b", 2, asks("tenant:a", 9, 2))...)
+	f.decides("what does not fit", store.Take, "allowed 3+2 overridden by it", with("c", 5)...)
+	f.decides("settled what did not fit", store.Settle, "allowed 3+2 overridden by it", with("c", 9)...)
 	f.decide(store.Take, with("d", 2)...)
 	f.apply(time.Hour, "user:42", store.Override{Effect: store.OverrideBlock})
-	if d := f.decide(store.Take, with("d", 2)...)[0]; !d.Allowed || !d.Repeated || d.Granted != 2 || d.Override == nil {
-		t.Errorf("repeated under a block: %+v", d)
-	}
-	if d := f.decide(store.Take, with("e", 1)...)[0]; d.Allowed || d.RetryAfter == 0 {
-		t.Errorf("a new token under a block: %+v", d)
-	}
-	if d := f.decide(store.Settle, with("d", 0)...)[0]; d.Used != 3 {
-		t.Errorf("settled under a block: %+v", d)
-	}
+	f.decides("repeated under a block", store.Take, "allowed 5+0 granted 2 repeated overridden", with("d", 2)...)
+	f.decides("a new token under a block", store.Take, "denied 5+0 after 59m59s overridden by it", with("e", 1)...)
+	f.decides("settled under a block", store.Settle, "allowed 3+2 overridden", with("d", 0)...)
 }
 
 func mustPattern(tb testing.TB, text string) store.Pattern {
