@@ -126,57 +126,42 @@ func takes(subject string, count int64, period time.Duration, cost int64) store.
 // Fifty callers who wait for one key again and again get their turns in the order of their arrival, each as early
 // as possible. There is about one call of the store for each unit.
 func TestFiftyWaitersTakeTurns(t *testing.T) {
-	const waiters, units = 50, 145
+	const waiters, rounds, units = 50, 3, 150
 	for _, algorithm := range store.Algorithms() {
-		limit := store.Limit{Algorithm: algorithm, Count: 1, Period: 20 * time.Millisecond}
-		perUnit := int64(1)
-		if algorithm == store.SlidingLog || algorithm == store.SlidingCounter {
-			perUnit = 2 // nobody knows when the next unit fits, so the next in the queue calls
-		}
-		t.Run(algorithm.String(), func(t *testing.T) {
-			inQueue(t, func(t *testing.T, q *queue) {
-				var mu sync.Mutex
-				var order []int
-				var last time.Time
-				for n := range waiters {
-					q.all.Go(func() {
-						for {
-							mu.Lock()
-							enough := len(order) >= units-waiters+1
-							mu.Unlock()
-							if enough {
-								return
-							}
-							d, err := q.Wait(t.Context(), store.Key{Subject: "u"}, limit, 1)
-							if err != nil || !d.Allowed {
-								t.Errorf("waiter %d: %+v, %v", n, d, err)
-							}
-							mu.Lock()
-							order, last = append(order, n), time.Now()
-							mu.Unlock()
-						}
-					})
-					synctest.Wait() // so that they come in a known order
-				}
-				q.all.Wait()
-				want := []int{0} // the first finds the key unused, and comes back before the others
-				for i := range units - 1 {
-					want = append(want, i%waiters)
-				}
-				if !slices.Equal(order, want) {
-					t.Errorf("order of turns: %v", order)
-				}
-				took, exact := last.Sub(q.begin), time.Duration(units-1)*20*time.Millisecond
-				if algorithm == store.SlidingCounter {
-					exact *= 2 // here it lets one through in every other window
-				}
-				if took < exact-20*time.Millisecond || took > exact+units*time.Microsecond {
-					t.Errorf("%d turns took %s, want %s", units, took, exact)
-				}
-				if calls, most := q.store.calls.Load(), perUnit*units+2; calls > most {
-					t.Errorf("%d calls for %d units, want at most %d", calls, units, most)
-				}
-			})
+		inQueue(t, func(t *testing.T, q *queue) {
+			req := takes("u", 1, 20*time.Millisecond, 1)
+			req.Limit.Algorithm = algorithm
+			for n := range waiters {
+				q.all.Go(func() {
+					for range rounds {
+						decisions, err := q.WaitAll(t.Context(), req)
+						q.tell(fmt.Sprint(n), decisions, err)
+					}
+				})
+				synctest.Wait() // so that they come in a known order
+			}
+			q.all.Wait()
+			want := []string{"0"} // the first finds the key unused, comes back before the others, and is done before them
+			for i := range units - 1 {
+				want = append(want, fmt.Sprint((i+i/(2*waiters))%waiters))
+			}
+			if !slices.Equal(q.order, want) {
+				t.Errorf("%s: order of turns: %v", algorithm, q.order)
+			}
+			exact, calls := (units-1)*20*time.Millisecond, int64(units)
+			switch algorithm {
+			case store.SlidingCounter:
+				exact *= 2 // here it lets one through in every other window
+				calls *= 2
+			case store.SlidingLog:
+				calls *= 2 // nobody knows when the next unit fits, so the next in the queue calls
+			}
+			if took := q.told["49"].after; took < exact-20*time.Millisecond || took > exact+units*time.Microsecond {
+				t.Errorf("%s: %d turns took %s, want %s", algorithm, units, took, exact)
+			}
+			if n := q.store.calls.Load(); n > calls+2 {
+				t.Errorf("%s: %d calls for %d units, want at most %d", algorithm, n, units, calls+2)
+			}
 		})
 	}
 }
