@@ -36,12 +36,16 @@ type farStore struct {
 	way, back time.Duration
 	asked     int
 	err       error
+	afterTake func() // runs between the answer to a take and its arrival
 }
 
 func (s *farStore) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	s.asked++
 	s.time.passed += s.way
 	err := s.Store.Decide(ctx, op, reqs, decisions)
+	if op == store.Take && s.afterTake != nil {
+		s.afterTake()
+	}
 	s.time.passed += s.back
 	return errors.Join(err, s.err)
 }
@@ -71,26 +75,19 @@ func TestADenialIsRememberedUntilItsRetryAfter(t *testing.T) {
 	memory := layers.DenialMemory{Clock: far.time.local}.Wrap(far)
 	key, limit := store.Key{Subject: "user:1"}, store.Limit{Count: 10, Period: time.Second}
 	ask(t, memory, key, limit, 10)
-	denied := ask(t, memory, key, limit, 1)
-	if denied.Allowed || denied.DecidedBy != store.DecidedByStore || far.asked != 2 {
-		t.Fatalf("the store was asked %d times and says %+v", far.asked, denied)
+	want := ask(t, memory, key, limit, 1)
+	if want.Allowed || want.DecidedBy != store.DecidedByStore || far.asked != 2 {
+		t.Fatalf("the store was asked %d times and says %+v", far.asked, want)
 	}
-	far.time.passed += 10 * time.Millisecond
-	again := ask(t, memory, key, limit, 1)
-	if far.asked != 2 || again.Allowed || again.DecidedBy != store.DecidedByDenialMemory {
-		t.Fatalf("the store was asked %d times; the memory says %+v", far.asked, again)
-	}
-	if want := denied.RetryAfter - 10*time.Millisecond; again.RetryAfter != want {
-		t.Errorf("retry after %s; it is %s", again.RetryAfter, want)
-	}
-	if want := denied.ResetAfter - 10*time.Millisecond; again.ResetAfter != want {
-		t.Errorf("reset after %s; it is %s", again.ResetAfter, want)
-	}
-	if again.At != denied.At+10_000 || again.Used != 10 || again.Remaining != 0 {
-		t.Errorf("%+v after %+v", again, denied)
+	const later = 10 * time.Millisecond
+	far.time.passed += later
+	want.RetryAfter, want.ResetAfter, want.At = want.RetryAfter-later, want.ResetAfter-later, want.At+10_000
+	want.DecidedBy = store.DecidedByDenialMemory
+	if again := ask(t, memory, key, limit, 1); far.asked != 2 || again != want {
+		t.Errorf("the store was asked %d times; the memory says %+v, want %+v", far.asked, again, want)
 	}
 	// A caller that waits for RetryAfter is allowed.
-	far.time.passed += again.RetryAfter
+	far.time.passed += want.RetryAfter
 	if d := ask(t, memory, key, limit, 1); !d.Allowed || far.asked != 3 {
 		t.Errorf("the store was asked %d times and says %+v", far.asked, d)
 	}
@@ -183,11 +180,10 @@ func TestAFailurePolicysDenialIsNotRemembered(t *testing.T) {
 func TestADenialFromBeforeARefundIsNotRemembered(t *testing.T) {
 	far := newFarStore(0, 0)
 	key, limit := store.Key{Subject: "user:1"}, store.Limit{Count: 1, Period: time.Hour}
-	between := &betweenStore{Store: far}
-	memory := layers.DenialMemory{Clock: far.time.local}.Wrap(between)
+	memory := layers.DenialMemory{Clock: far.time.local}.Wrap(far)
 	ask(t, memory, key, limit, 1)
-	between.afterTake = func() {
-		between.afterTake = nil
+	far.afterTake = func() {
+		far.afterTake = nil
 		if _, err := storecall.New(memory).Refund(context.Background(), key, limit, 1); err != nil {
 			t.Error(err)
 		}
@@ -196,20 +192,6 @@ func TestADenialFromBeforeARefundIsNotRemembered(t *testing.T) {
 	if d := ask(t, memory, key, limit, 1); !d.Allowed {
 		t.Errorf("after the refund: %+v", d)
 	}
-}
-
-// betweenStore runs a function between the store's answer to a take and its arrival.
-type betweenStore struct {
-	store.Store
-	afterTake func()
-}
-
-func (s *betweenStore) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
-	err := s.Store.Decide(ctx, op, reqs, decisions)
-	if op == store.Take && s.afterTake != nil {
-		s.afterTake()
-	}
-	return err
 }
 
 // For any calls, the memory denies only what the store would deny, and its RetryAfter is never too short, and too
@@ -281,33 +263,28 @@ func TestTheDenialMemoryIsBounded(t *testing.T) {
 func TestADenialIsOfThoseWhoLeaveAsMuch(t *testing.T) {
 	far := newFarStore(0, 0)
 	memory := layers.DenialMemory{Clock: far.time.local}.Wrap(far)
-	req := func(cost, leave int64) store.Request {
-		req := takes("u", 10, 10*time.Second, cost)
-		req.Leave = leave
-		return req
-	}
-	decide(t, memory, store.Take, req(6, 0))
+	decide(t, memory, store.Take, leaves(6, 0))
 	for i, test := range []struct {
 		req     store.Request
 		allowed bool
 		by      store.Decider
 		remain  int64
 	}{
-		{req(1, 5), false, store.DecidedByStore, 0},
-		{req(1, 5), false, store.DecidedByDenialMemory, 0},
-		{req(2, 3), false, store.DecidedByStore, 1},
-		{req(1, 6), false, store.DecidedByStore, 0},
-		{req(3, 3), false, store.DecidedByDenialMemory, 1},
-		{req(4, 0), true, store.DecidedByStore, 0},
+		{leaves(1, 5), false, store.DecidedByStore, 0},
+		{leaves(1, 5), false, store.DecidedByDenialMemory, 0},
+		{leaves(2, 3), false, store.DecidedByStore, 1},
+		{leaves(1, 6), false, store.DecidedByStore, 0},
+		{leaves(3, 3), false, store.DecidedByDenialMemory, 1},
+		{leaves(4, 0), true, store.DecidedByStore, 0},
 	} {
 		d := decide(t, memory, store.Take, test.req)[0]
 		if d.Allowed != test.allowed || d.DecidedBy != test.by || d.Remaining != test.remain {
 			t.Errorf("take %d of %d that leaves %d: %+v", i, test.req.Cost, test.req.Leave, d)
 		}
 	}
-	decide(t, memory, store.Refund, req(10, 0))
+	decide(t, memory, store.Refund, leaves(10, 0))
 	for _, leave := range []int64{5, 6, 3} {
-		if d := decide(t, memory, store.Peek, req(1, leave))[0]; !d.Allowed {
+		if d := decide(t, memory, store.Peek, leaves(1, leave))[0]; !d.Allowed {
 			t.Errorf("after the refund, with %d to be left: %+v", leave, d)
 		}
 	}

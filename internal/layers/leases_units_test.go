@@ -56,8 +56,7 @@ func TestALeaseCountsFromTheSending(t *testing.T) {
 	const way, back, term = 10 * time.Millisecond, 30 * time.Millisecond, 100 * time.Millisecond
 	for _, test := range []struct {
 		limit store.Limit
-		// lasts counts from the sending.
-		lasts time.Duration
+		lasts time.Duration // from the sending
 	}{
 		{store.Limit{Count: 1000, Period: time.Hour}, term},
 		{store.Limit{Algorithm: store.FixedWindow, Count: 1000, Period: time.Hour}, term},
@@ -154,9 +153,8 @@ func TestWhichErrorsLoseUnits(t *testing.T) {
 		{store.ErrOutcomeUnknown, true}, {fmt.Errorf("%w: %w", store.ErrGaveUp, store.ErrOutcomeUnknown), true},
 		{errors.New("a wrapper's own"), true},
 	} {
-		r := lossOf(t, store.Limit{Algorithm: store.FixedWindow, Count: 100_000, Period: time.Hour}, test.err)
-		if ahead := r.takenAhead(t, store.Limit{Algorithm: store.FixedWindow, Count: 100_000,
-			Period: time.Hour}); (ahead == 0) != test.lost {
+		limit := store.Limit{Algorithm: store.FixedWindow, Count: 100_000, Period: time.Hour}
+		if ahead := lossOf(t, limit, test.err).takenAhead(t, limit); (ahead == 0) != test.lost {
 			t.Errorf("after %v %d are taken ahead; want them lost: %v", test.err, ahead, test.lost)
 		}
 	}
@@ -415,9 +413,7 @@ func TestWhatLeasesPassThrough(t *testing.T) {
 
 // Units that were taken in advance for those who leave nothing are not given to others, and what is left stays free.
 func TestLeasesAreOfThoseWhoLeaveAsMuch(t *testing.T) {
-	r := newReplicas(1, 0, 0, func(backend store.Store, a *agenda) store.Store {
-		return layers.WithLeases(backend, layers.Leases{Clock: a.local, Background: a.background})
-	})
+	r := newReplicas(1, 0, 0, leased(layers.Leases{}))
 	limit := store.Limit{Algorithm: store.FixedWindow, Count: 1000, Period: time.Hour}
 	req := func(leave int64) store.Request {
 		return store.Request{Key: store.Key{Subject: "hot"}, Limit: limit, Cost: 1, Leave: leave}
