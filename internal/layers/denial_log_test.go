@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
-	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -116,12 +115,8 @@ func total(counts map[string]int64) (sum int64) {
 
 func deny(t *testing.T, backend store.Store, subject string, times int) {
 	t.Helper()
-	limits := storecall.New(backend)
 	for range times {
-		if _, err := limits.Take(context.Background(), store.Key{Subject: subject}, store.Limit{Count: 1, Period: time.Hour},
-			1); err != nil {
-			t.Fatal(err)
-		}
+		ask(t, backend, store.Key{Subject: subject}, store.Limit{Count: 1, Period: time.Hour}, 1)
 	}
 }
 

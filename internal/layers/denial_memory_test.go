@@ -12,7 +12,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/limitctl/limitctl/internal/layers"
-	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -63,11 +62,7 @@ type failer interface {
 
 func ask(t failer, backend store.Store, key store.Key, limit store.Limit, cost int64) store.Decision {
 	t.Helper()
-	d, err := storecall.New(backend).Take(context.Background(), key, limit, cost)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return decide(t, backend, store.Take, store.Request{Key: key, Limit: limit, Cost: cost})[0]
 }
 
 func TestADenialIsRememberedUntilItsRetryAfter(t *testing.T) {
@@ -184,9 +179,7 @@ func TestADenialFromBeforeARefundIsNotRemembered(t *testing.T) {
 	ask(t, memory, key, limit, 1)
 	far.afterTake = func() {
 		far.afterTake = nil
-		if _, err := storecall.New(memory).Refund(context.Background(), key, limit, 1); err != nil {
-			t.Error(err)
-		}
+		decide(t, memory, store.Refund, store.Request{Key: key, Limit: limit, Cost: 1})
 	}
 	ask(t, memory, key, limit, 1)
 	if d := ask(t, memory, key, limit, 1); !d.Allowed {
@@ -217,10 +210,8 @@ func TestTheDenialMemorySaysWhatTheStoreWould(t *testing.T) {
 				asked[key] = append(asked[key], cost)
 				continue
 			}
-			truth, err := storecall.New(far.Store).Peek(context.Background(), key, limit, cost)
+			truth := decide(t, far.Store, store.Peek, store.Request{Key: key, Limit: limit, Cost: cost})[0]
 			switch late := d.RetryAfter - truth.RetryAfter; {
-			case err != nil:
-				t.Fatal(err)
 			case d.Allowed || truth.Allowed:
 				t.Fatalf("the memory says %+v, the store %+v", d, truth)
 			case late > far.back:

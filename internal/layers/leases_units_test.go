@@ -285,11 +285,7 @@ func leased(settings layers.Leases) func(store.Store, *agenda) store.Store {
 
 func (r *replicas) used(t failer, key store.Key, limit store.Limit) int64 {
 	t.Helper()
-	d, err := storecall.New(r.farStore.Store).Peek(context.Background(), key, limit, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d.Used
+	return decide(t, r.farStore.Store, store.Peek, store.Request{Key: key, Limit: limit, Cost: 1})[0].Used
 }
 
 // takes takes one unit every pause, for a while, and returns the number of calls of the store.

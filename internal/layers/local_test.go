@@ -42,7 +42,7 @@ func (o *outage) locally(share store.Share) store.Store {
 	return layers.WithFailure(o, layers.Failure{Policy: store.LocalOnError, Share: share, Clock: o.clock})
 }
 
-func decide(t *testing.T, backend store.Store, op store.Op, reqs ...store.Request) []store.Decision {
+func decide(t failer, backend store.Store, op store.Op, reqs ...store.Request) []store.Decision {
 	t.Helper()
 	decisions := make([]store.Decision, len(reqs))
 	if err := backend.Decide(context.Background(), op, reqs, decisions); err != nil {

@@ -50,10 +50,9 @@ func (s *watchedTable) Decide(ctx context.Context, op store.Op, reqs []store.Req
 type overrideFixture struct {
 	*testing.T
 	*agenda
-	table  *watchedTable
-	store  store.Store
-	errs   []error
-	limits *storecall.Caller
+	table *watchedTable
+	store store.Store
+	errs  []error
 }
 
 func newOverrideFixture(t *testing.T) *overrideFixture {
@@ -61,7 +60,6 @@ func newOverrideFixture(t *testing.T) *overrideFixture {
 	f.table = &watchedTable{Store: memorystore.New(memorystore.WithClock(f.local))}
 	f.store = layers.WithOverrides(f.table, layers.Overrides{Clock: f.local, Background: f.background,
 		OnError: func(err error) { f.errs = append(f.errs, err) }})
-	f.limits = storecall.New(f.store)
 	return f
 }
 
@@ -85,11 +83,7 @@ func (f *overrideFixture) apply(lasts time.Duration, subjects string, o store.Ov
 
 func (f *overrideFixture) decide(op store.Op, reqs ...store.Request) []store.Decision {
 	f.Helper()
-	decisions := make([]store.Decision, len(reqs))
-	if err := f.store.Decide(context.Background(), op, reqs, decisions); err != nil {
-		f.Fatalf("%s %+v: %v", op, reqs, err)
-	}
-	return decisions
+	return decide(f, f.store, op, reqs...)
 }
 
 // fails returns the error of a take.
@@ -245,10 +239,9 @@ func TestLoadedOverridesApplyToTheFirstDecision(t *testing.T) {
 	if err := watch.Load(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	limits := storecall.New(watch.Wrap(table))
-	d, err := limits.Take(context.Background(), store.Key{Subject: "u"}, store.Limit{Count: 1, Period: time.Hour}, 1)
-	if err != nil || d.Allowed || d.DecidedBy != store.DecidedByOverride || table.looks != 1 || table.takes != 0 {
-		t.Errorf("%+v, %v, %d looks, %d takes", d, err, table.looks, table.takes)
+	d := decide(t, watch.Wrap(table), store.Take, asking("u", "1/1h", 1))[0]
+	if d.Allowed || d.DecidedBy != store.DecidedByOverride || table.looks != 1 || table.takes != 0 {
+		t.Errorf("%+v, %d looks, %d takes", d, table.looks, table.takes)
 	}
 	table.err = store.ErrUnavailable
 	if err := watch.Load(context.Background()); !store.IsAway(err) {
@@ -402,15 +395,11 @@ func TestACostThatFitsOnlyTheLimitAskedIsDenied(t *testing.T) {
 func TestAnOverriddenLimitKeepsItsKey(t *testing.T) {
 	f := newOverrideFixture(t)
 	key, limit := store.Key{Subject: "user:42"}, store.Limit{Count: 2, Period: time.Hour}
-	f.limits.Take(context.Background(), key, limit, 2)
+	ask(f, f.store, key, limit, 2)
 	o := store.Override{Effect: store.OverrideLimit, Names: mustPattern(t, "token-bucket/1h"),
 		Limit: store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: time.Minute}}
 	set := f.apply(time.Minute, "user:42", o)
-	d, err := f.limits.Take(context.Background(), key, limit, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.wantOf(d, true, 5, 5, &set)
+	f.wantOf(ask(f, f.store, key, limit, 3), true, 5, 5, &set)
 }
 
 // An override does not make an invalid limit valid.

@@ -17,9 +17,8 @@ import (
 // others takes or gives back outside the queue.
 func (q *queue) others(op store.Op, reqs ...store.Request) {
 	q.t.Helper()
-	decisions := make([]store.Decision, len(reqs))
-	if err := q.store.Store.Decide(context.Background(), op, reqs, decisions); err != nil || !store.AllAllowed(decisions) {
-		q.t.Fatalf("%s: %+v, %v", op, decisions, err)
+	if decisions := decide(q.t, q.store.Store, op, reqs...); !store.AllAllowed(decisions) {
+		q.t.Fatalf("%s: %+v", op, decisions)
 	}
 }
 
