@@ -1,14 +1,12 @@
 package redisstore_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,44 +17,6 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
-
-// keysIn is a server's keys: what DUMP says of each, and until when it is kept.
-func keysIn(t testing.TB, client redis.UniversalClient) map[string]string {
-	t.Helper()
-	all := map[string]string{}
-	add := func(server redis.Cmdable) error {
-		keys, err := server.Keys(ctx, "*").Result()
-		if err != nil {
-			return err
-		}
-		for _, key := range keys {
-			switch kind := server.Type(ctx, key).Val(); kind {
-			case "hash": // whose fields have no order
-				all[key] = fmt.Sprint(server.HGetAll(ctx, key).Val())
-			default:
-				all[key] = kind + server.Dump(ctx, key).Val()
-			}
-			all[key] += " " + server.PExpireTime(ctx, key).String()
-		}
-		return nil
-	}
-	cluster, is := client.(*redis.ClusterClient)
-	if !is {
-		if err := add(client); err != nil {
-			t.Fatal(err)
-		}
-		return all
-	}
-	var adding sync.Mutex // the masters are called side by side
-	if err := cluster.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) error {
-		adding.Lock()
-		defer adding.Unlock()
-		return add(master)
-	}); err != nil {
-		t.Fatal(err)
-	}
-	return all
-}
 
 // plant plants random families of all layouts, and returns how many keys a scan finds.
 func plant(t testing.TB, client redis.UniversalClient, random *rand.Rand, n int) (limits int) {
@@ -126,7 +86,7 @@ func TestFamiliesComeAndGoWhole(t *testing.T) {
 
 func comeAndGo(t *testing.T, client redis.UniversalClient, keys admin.Keyspace, limits int, when string) {
 	t.Helper()
-	before := keysIn(t, client)
+	before := keysIn(t, client, "*")
 	others := maps.Clone(before)
 	maps.DeleteFunc(others, func(key, _ string) bool { return !strings.HasPrefix(key, "else:") })
 	entries, errs := scanned(t, keys, admin.Query{Bytes: true})
@@ -145,7 +105,7 @@ func comeAndGo(t *testing.T, client redis.UniversalClient, keys admin.Keyspace, 
 	if deleted, changed, err := keys.Delete(ctx, records...); deleted != limits || len(changed) > 0 || err != nil {
 		t.Fatalf("%s: deleted %d of %d, changed %v, %v", when, deleted, limits, changed, err)
 	}
-	if left := keysIn(t, client); !maps.Equal(left, others) {
+	if left := keysIn(t, client, "*"); !maps.Equal(left, others) {
 		t.Errorf("%s: %d keys are left, want %d", when, len(left), len(others))
 	}
 	if deleted, changed, err := keys.Delete(ctx, records...); deleted != 0 || len(changed) > 0 || err != nil {
@@ -161,7 +121,7 @@ func comeAndGo(t *testing.T, client redis.UniversalClient, keys admin.Keyspace, 
 			t.Errorf("%s: importing came to %v, %v", when, tally(outcomes), err)
 		}
 	}
-	after := keysIn(t, client)
+	after := keysIn(t, client, "*")
 	if !maps.Equal(after, before) {
 		maps.DeleteFunc(after, func(key, value string) bool { return before[key] == value })
 		t.Errorf("%s: of %d keys there are %d, and not as they were are %.500q", when, len(before), len(after), after)

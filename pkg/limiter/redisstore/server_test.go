@@ -188,12 +188,12 @@ func TestAMissingRightIsNamed(t *testing.T) {
 	}
 	for command, reqs := range map[string][]store.Request{"evalsha": one, "get": one, "getrange": both, "set": both, "time": one} {
 		l := connected(t, server, as(server, "~*", "+@all", "-"+command))
-		before := dump(t, server.Client())
+		before := dump(t, server.Client(), "")
 		_, err := l.TakeAll(ctx, reqs...)
 		if !errors.Is(err, store.ErrRefused) || !strings.Contains(strings.ToLower(fmt.Sprint(err)), command) {
 			t.Errorf("without the right to %s: %v; want an ErrRefused that names it", command, err)
 		}
-		if after := dump(t, server.Client()); after != before {
+		if after := dump(t, server.Client(), ""); after != before {
 			t.Errorf("without the right to %s the store changed\nfrom %s\nto   %s", command, before, after)
 		}
 	}
