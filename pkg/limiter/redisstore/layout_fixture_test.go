@@ -20,111 +20,81 @@ import (
 // tenAMinute is what an operator says of the limits of the layouts of these tests.
 var tenAMinute = store.Limit{Algorithm: store.FixedWindow, Count: 1000, Period: time.Minute}
 
-// layout is the base of layouts for tests, whose store keys are "<name>:<subject>", with
-// something behind it.
-type layout string
-
-func (l layout) Info() layouts.Info {
-	return layouts.Info{Name: string(l), Prefixes: []string{string(l) + ":"}}
+// fixture is a layout for tests, whose store keys are "<name>:<subject>".
+type fixture struct {
+	name string
+	// timed: beside each key is one with ":timer" behind it.
+	timed bool
+	// decode returns the limits of a value.
+	decode func(found *layouts.Found, value *layouts.Value) ([]admin.Entry, error)
 }
 
-func (l layout) Match(storeKey string, _ bool) (store.Key, bool) {
-	subject, ok := strings.CutPrefix(storeKey, string(l)+":")
-	return store.Key{Subject: strings.TrimSuffix(subject, ":timer"), Name: string(l)}, ok
+func (f *fixture) Info() layouts.Info {
+	return layouts.Info{Name: f.name, Prefixes: []string{f.name + ":"}}
 }
 
-func (l layout) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
+func (f *fixture) Match(storeKey string, _ bool) (store.Key, bool) {
+	subject, ok := strings.CutPrefix(storeKey, f.name+":")
+	return store.Key{Subject: strings.TrimSuffix(subject, ":timer"), Name: f.name}, ok
+}
+
+func (f *fixture) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
+	if counter := strings.TrimSuffix(storeKey, ":timer"); f.timed {
+		return []string{counter, counter + ":timer"}
+	}
 	return []string{storeKey}
 }
 
-// counted is the entry of a counter.
-func counted(found *layouts.Found, text string) (admin.Entry, error) {
-	used, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return admin.Entry{}, errors.New("not a counter")
+func (f *fixture) Decode(found *layouts.Found) (r layouts.Reading, err error) {
+	r.Certain = true
+	if value := &found.Values[0]; value.Type != layouts.NoValue {
+		r.Entries, err = f.decode(found, value)
 	}
-	return admin.Entry{Limit: found.Limit, Decision: store.Decision{Used: used, Remaining: max(0, found.Limit.Capacity()-used)}}, nil
+	return r, err
 }
 
-func reading(err error, entries ...admin.Entry) (layouts.Reading, error) {
-	return layouts.Reading{Entries: entries, Certain: true}, err
-}
-
-// pair is a counter and its timer, under two store keys.
-type pair struct{ layout }
-
-func (p pair) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
-	counter := strings.TrimSuffix(storeKey, ":timer")
-	return []string{counter, counter + ":timer"}
-}
-
-func (p pair) Decode(found *layouts.Found) (layouts.Reading, error) {
-	counter := &found.Values[0]
-	if counter.Type == layouts.NoValue {
-		return reading(nil)
-	}
-	if counter.Type != layouts.StringValue {
-		return reading(fmt.Errorf("a %s", counter.Type))
-	}
-	e, err := counted(found, string(counter.Text))
-	return reading(err, e)
-}
-
-// bucket is a hash with one number, n.
-type bucket struct{ layout }
-
-func (b bucket) Decode(found *layouts.Found) (layouts.Reading, error) {
-	value := &found.Values[0]
-	if value.Type == layouts.NoValue {
-		return reading(nil)
-	}
-	if value.Type != layouts.HashValue {
-		return reading(fmt.Errorf("a %s", value.Type))
-	}
-	text, _ := value.Field("n")
-	e, err := counted(found, text)
-	return reading(err, e)
-}
-
-// double is a string with two numbers, each of a limit.
-type double struct{ layout }
-
-func (d double) Decode(found *layouts.Found) (layouts.Reading, error) {
-	value := &found.Values[0]
-	if value.Type == layouts.NoValue {
-		return reading(nil)
-	}
-	if value.Type != layouts.StringValue {
-		return reading(fmt.Errorf("a %s", value.Type))
-	}
-	var entries []admin.Entry
-	for i, text := range strings.Split(string(value.Text), ",") {
-		e, err := counted(found, text)
+// counters are the entries of numbers with commas between them, or of one.
+func counters(found *layouts.Found, text string) (entries []admin.Entry, err error) {
+	for i, text := range strings.Split(text, ",") {
+		used, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return reading(err)
+			return nil, errors.New("not a counter")
 		}
-		e.Key = store.Key{Subject: found.Key.Subject, Name: fmt.Sprintf("%s/%d", d.layout, i)}
+		e := admin.Entry{Limit: found.Limit, Decision: store.Decision{Used: used, Remaining: max(0, found.Limit.Capacity()-used)}}
+		if i > 0 {
+			e.Key = store.Key{Subject: found.Key.Subject, Name: fmt.Sprint(found.Key.Name, "/", i)}
+		}
 		entries = append(entries, e)
 	}
-	return reading(nil, entries...)
+	return entries, nil
 }
 
-// times is a set of times, of any type that has members, or a string of some length.
-type times struct{ layout }
-
-func (s times) Decode(found *layouts.Found) (layouts.Reading, error) {
-	value := &found.Values[0]
-	if value.Type == layouts.NoValue {
-		return reading(nil)
+func ofStrings(found *layouts.Found, value *layouts.Value) ([]admin.Entry, error) {
+	if value.Type != layouts.StringValue {
+		return nil, fmt.Errorf("a %s", value.Type)
 	}
-	d := store.Decision{Used: value.Length, Remaining: int64(len(value.Members))}
-	return reading(nil, admin.Entry{Limit: found.Limit, Decision: d})
+	return counters(found, string(value.Text))
 }
 
-// testLayouts are all of them.
+// testLayouts are a counter with its timer, a hash with one number n, a string with two numbers, each of a limit, and a
+// set of times of any type that has members, or a string of some length.
 func testLayouts() layouts.Sources {
 	var sources layouts.Sources
-	for _, l := range []layouts.Layout{pair{"pair"}, bucket{"bucket"}, double{"double"}, times{"times"}} {
+	for _, l := range []layouts.Layout{
+		&fixture{"pair", true, ofStrings},
+		&fixture{"bucket", false, func(found *layouts.Found, value *layouts.Value) ([]admin.Entry, error) {
+			if value.Type != layouts.HashValue {
+				return nil, fmt.Errorf("a %s", value.Type)
+			}
+			text, _ := value.Field("n")
+			return counters(found, text)
+		}},
+		&fixture{"double", false, ofStrings},
+		&fixture{"times", false, func(found *layouts.Found, value *layouts.Value) ([]admin.Entry, error) {
+			d := store.Decision{Used: value.Length, Remaining: int64(len(value.Members))}
+			return []admin.Entry{{Limit: found.Limit, Decision: d}}, nil
+		}},
+	} {
 		sources = append(sources, layouts.Source{Layout: l, Limit: tenAMinute})
 	}
 	return sources

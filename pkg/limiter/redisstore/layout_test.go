@@ -171,7 +171,7 @@ func TestOtherLimitersLeaveOutWhatIsOurs(t *testing.T) {
 	server.Do("HSET", "rl!{id}", "a", "b")
 	backend := newStore(t, server.Client())
 	sources := testLayouts()[:1]
-	sources[0].Layout = pair{"rl"}
+	sources[0].Layout = &fixture{"rl", true, ofStrings}
 	sources[0].Keys = mustPattern("rl*")
 	entries, errs := scanned(t, backend.OtherLimiters(sources), admin.Query{})
 	names := slices.Collect(maps.Keys(entries))

@@ -77,34 +77,67 @@ func TestCutRepliesAreNotAskedForAgain(t *testing.T) {
 	}
 }
 
-// While Sentinels fail over, a local share answers and never lets through more than it is. Then
-// the store decides again.
+// While a master fails over, a local share answers for it and never lets through more than it is. Then the store
+// decides again, although no take is sent twice, and the breaker of the old master is not open for ever.
 func TestFailoverWithALocalShare(t *testing.T) {
 	t.Parallel()
-	sentinel := redistest.StartSentinel(t)
-	backend := own(t, redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redistest.MasterName,
-		SentinelAddrs: sentinel.Addrs(), MaxRetries: -1}))
-	defer backend.Close()
-	ledger := newLedger()
-	stack := layers.WithFailure(layers.WithBreaker(backend, layers.Breaker{Pause: time.Millisecond, MaxPause: 10 * time.Millisecond}),
-		layers.Failure{Policy: store.LocalOnError, OnFailure: ledger.replaced})
 	key := store.Key{Subject: "user:42"}
-	ledger.take(stack, key, neverLapsing(1_000_000))
-	old, err := sentinel.KillMaster()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 200 {
-		ledger.take(stack, key, neverLapsing(400))
-	}
-	if err := sentinel.WaitFailover(old); err != nil {
-		t.Fatal(err)
-	}
-	if n := ledger.by[store.DecidedByLocal]; n < 1 || n > 100 || len(ledger.errs) > 0 {
-		t.Errorf("%d let in locally, want at most 100: %v", n, ledger.errs)
-	}
-	for before := ledger.by[store.DecidedByStore]; ledger.by[store.DecidedByStore] == before; {
-		ledger.take(stack, key, neverLapsing(1_000_000)) // until the client has found the new master
+	for name, launch := range map[string]func(t *testing.T) (client redis.UniversalClient, kill, failOver func() error){
+		"Sentinel": func(t *testing.T) (redis.UniversalClient, func() error, func() error) {
+			s := redistest.StartSentinel(t)
+			var old *redistest.Process
+			return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: s.Addrs(),
+					MaxRetries: -1}), func() (err error) { old, err = s.KillMaster(); return err },
+				func() error { return s.WaitFailover(old) }
+		},
+		"Cluster": func(t *testing.T) (redis.UniversalClient, func() error, func() error) {
+			c := redistest.StartClusterWithReplicas(t)
+			owner := masterOf(t, c, key.Subject)
+			return redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs(), MaxRetries: -1, DialerRetries: 1}),
+				func() error { c.Masters[owner].Kill(); return nil }, func() error { return c.Failover(owner) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client, kill, failOver := launch(t)
+			backend := own(t, client)
+			defer backend.Close()
+			ledger := newLedger()
+			var mu sync.Mutex
+			states := map[string]layers.BreakerState{}
+			state := func(shard string) layers.BreakerState { mu.Lock(); defer mu.Unlock(); return states[shard] }
+			stack := layers.WithFailure(layers.WithBreaker(backend, layers.Breaker{Pause: time.Millisecond, MaxPause: 10 * time.Millisecond,
+				OnChange: func(c layers.BreakerChange) { mu.Lock(); defer mu.Unlock(); states[c.Shard] = c.To }}),
+				layers.Failure{Policy: store.LocalOnError, OnFailure: ledger.replaced})
+			for range 2 { // the second is of a shard that is known
+				ledger.take(stack, key, neverLapsing(1_000_000))
+			}
+			old := backend.Shard(key)
+			if err := kill(); err != nil {
+				t.Fatal(err)
+			}
+			for range 200 {
+				ledger.take(stack, key, neverLapsing(400))
+			}
+			if state(old) == layers.BreakerClosed {
+				t.Error("the breaker of the master that was killed did not open")
+			}
+			if err := failOver(); err != nil {
+				t.Fatal(err)
+			}
+			if n := ledger.by[store.DecidedByLocal]; n < 1 || n > 100 || len(ledger.errs) > 0 {
+				t.Errorf("%d let in locally, want at most 100: %v", n, ledger.errs)
+			}
+			for before := ledger.by[store.DecidedByStore]; ledger.by[store.DecidedByStore] == before; {
+				ledger.take(stack, key, neverLapsing(1_000_000)) // until the client has found the new master
+			}
+			if state(old) != layers.BreakerClosed {
+				t.Errorf("the breaker of the old master is %s", state(old))
+			}
+			if shard := backend.Shard(key); name == "Cluster" && shard == old {
+				t.Errorf("the key is still on %s", shard)
+			}
+		})
 	}
 }
 
@@ -282,57 +315,5 @@ func TestOneMasterThatHangsIsNobodyElsesOutage(t *testing.T) {
 	}
 	if err := broken.Decide(t.Context(), store.Take, both, make([]store.Decision, 2)); err != nil {
 		t.Errorf("over two masters, after the probe: %v", err)
-	}
-}
-
-// The breaker of a master that was replaced is not open for ever, and takes find the new one
-// although none is sent twice.
-func TestAFailoverForgetsTheBreakerOfTheOldMaster(t *testing.T) {
-	t.Parallel()
-	cluster := redistest.StartClusterWithReplicas(t)
-	key := onEachMaster(t, cluster)[0]
-	backend := own(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), MaxRetries: -1, DialerRetries: 1}))
-	defer backend.Close()
-	var mu sync.Mutex
-	states := map[string]layers.BreakerState{}
-	limits := storecall.New(layers.WithBreaker(backend, layers.Breaker{
-		Pause: time.Millisecond, MaxPause: 10 * time.Millisecond, Slow: time.Hour,
-		OnChange: func(c layers.BreakerChange) { mu.Lock(); defer mu.Unlock(); states[c.Shard] = c.To },
-	}))
-	take := func() error {
-		_, err := limits.Take(t.Context(), key, neverLapsing(1_000_000), 1)
-		return err
-	}
-	if err := take(); err != nil {
-		t.Fatal(err)
-	}
-	old := cluster.Masters[0].Addr
-	take() // of a shard that is known by now
-	cluster.Masters[0].Kill()
-	state := func() (s layers.BreakerState, told bool) {
-		mu.Lock()
-		defer mu.Unlock()
-		s, told = states[old]
-		return s, told
-	}
-	for range 100 { // more than open it
-		take()
-	}
-	if _, told := state(); !told {
-		t.Fatal("the breaker of the master that was killed did not open")
-	}
-	if err := cluster.Failover(0); err != nil {
-		t.Fatal(err)
-	}
-	for deadline := time.Now().Add(redistest.Patience); take() != nil; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("no take finds the new master")
-		}
-	}
-	if s, _ := state(); s != layers.BreakerClosed {
-		t.Errorf("the breaker of the old master is %s", s)
-	}
-	if shard := backend.Shard(key); shard != cluster.Masters[0].Addr {
-		t.Errorf("the key is on %s, want %s", shard, cluster.Masters[0].Addr)
 	}
 }
