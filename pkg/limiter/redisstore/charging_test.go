@@ -2,7 +2,6 @@ package redisstore_test
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,37 +37,6 @@ func TestTokenIsAKeyBesideTheLimits(t *testing.T) {
 	if left := client.Keys(ctx, "rl:*").Val(); len(left) != 1 {
 		t.Errorf("limits are at %q", left)
 	}
-}
-
-// Each slot goes by its own clock whether a refund comes late.
-func TestALateRefundOverSeveralSlots(t *testing.T) {
-	t.Parallel()
-	cluster := redistest.StartCluster(t)
-	now, step := time.Now(), time.Duration(0)
-	backend, err := redisstore.Own(clusterClient(t, cluster, redis.ClusterOptions{}), redisstore.WithClock(func() time.Time {
-		now = now.Add(step)
-		return now
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	reqs, decisions := asking(subjectsOn(t, cluster, "late"), yearly(10), yearly(10)), make([]store.Decision, 2)
-	if err := backend.Decide(ctx, store.Take, reqs, decisions); err != nil {
-		t.Fatal(err)
-	}
-	step = time.Second // that the clock of each slot is ahead of the one before
-	for i := range reqs {
-		reqs[i].NotAfter = decisions[0].At + store.Instant(1_500_000)
-	}
-	if err := backend.Decide(ctx, store.Refund, reqs, decisions); err != nil || !decisions[0].Allowed || decisions[1].Allowed ||
-		decisions[1].At <= decisions[0].At {
-		t.Errorf("the second slot is too late, by its own clock: %+v, %v", decisions, err)
-	}
-	step = 0
-	for i := range reqs {
-		reqs[i].NotAfter = 0
-	}
-	wantUsed(t, "afterwards", backend, reqs, 0, 1)
 }
 
 // A user without rights to the keys beside limits decides as ever, and is told what is missing
@@ -154,75 +122,5 @@ func newStore(t testing.TB, client redis.UniversalClient, options ...redisstore.
 
 func decideOne(t *testing.T, backend store.Store, op store.Op, req store.Request) store.Decision {
 	t.Helper()
-	decisions := make([]store.Decision, 1)
-	if err := backend.Decide(ctx, op, []store.Request{req}, decisions); err != nil {
-		t.Fatalf("%s %+v: %v", op, req, err)
-	}
-	return decisions[0]
-}
-
-// Over several slots each remembers its part, and giving back happens once.
-func TestTokenOverSeveralSlots(t *testing.T) {
-	t.Parallel()
-	cluster := redistest.StartCluster(t)
-	_, backend := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs()})
-	subjects := subjectsOn(t, cluster, "token")
-	reqs := asking(subjects, yearly(5), yearly(2), yearly(5))
-	with := func(token string) []store.Request {
-		reqs := slices.Clone(reqs)
-		for i := range reqs {
-			reqs[i].Token = token
-		}
-		return reqs
-	}
-	decide := func(op store.Op, reqs []store.Request) []store.Decision {
-		t.Helper()
-		decisions := make([]store.Decision, len(reqs))
-		if err := backend.Decide(ctx, op, reqs, decisions); err != nil {
-			t.Fatalf("%s: %v", op, err)
-		}
-		return decisions
-	}
-	decide(store.Take, with("a"))
-	for i, d := range decide(store.Take, with("a")) {
-		if !d.Allowed || !d.Repeated || d.Granted != 1 || d.Used != 1 {
-			t.Errorf("slot %d again: %+v", i, d)
-		}
-	}
-	wantUsed(t, "after the same twice", backend, reqs, 1, 1, 1)
-
-	// A call that was cut off after the first slot is completed by the next.
-	decide(store.Take, with("b")[:1])
-	part := with("b")
-	part[0].TokenTTL = 0
-	decide(store.Take, part)
-	wantUsed(t, "after a call that was completed", backend, reqs, 2, 2, 2)
-
-	// A call that got to the first and the last slot, and is denied by the second, gives both back.
-	denied := with("c")
-	decide(store.Take, denied[:1])
-	decide(store.Take, denied[2:])
-	wantUsed(t, "before the denial", backend, reqs, 3, 2, 3)
-	for range 2 {
-		if store.AllAllowed(decide(store.Take, denied)) {
-			t.Fatal("it is allowed")
-		}
-		wantUsed(t, "after the denial", backend, reqs, 2, 2, 2)
-	}
-
-	settled := with("a")
-	for i := range settled {
-		settled[i].Cost = 3
-	}
-	decide(store.Settle, settled)
-	decide(store.Settle, settled)
-	wantUsed(t, "after settling at 3", backend, reqs, 4, 4, 4)
-
-	err := backend.Decide(ctx, store.TakeUpTo, reqs, make([]store.Decision, 3))
-	if !errors.Is(err, store.ErrInvalid) {
-		t.Errorf("a take of what fits over several slots: %v", err)
-	}
-	decide(store.Charge, with("d"))
-	decide(store.Charge, with("d"))
-	wantUsed(t, "after charging once", backend, reqs, 5, 5, 5)
+	return decided(t, backend, op, []store.Request{req})[0]
 }

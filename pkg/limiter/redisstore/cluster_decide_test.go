@@ -99,6 +99,16 @@ func (h *scriptCalls) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
+// decided returns the decisions of requests, which must not fail.
+func decided(t *testing.T, backend store.Store, op store.Op, reqs []store.Request) []store.Decision {
+	t.Helper()
+	decisions := make([]store.Decision, len(reqs))
+	if err := backend.Decide(ctx, op, reqs, decisions); err != nil {
+		t.Fatalf("%s: %v", op, err)
+	}
+	return decisions
+}
+
 // interrupted returns a store on the cluster that calls do before its second script
 // call from now, and that knows the scripts and has connections.
 func interrupted(t *testing.T, cluster *redistest.Cluster, options redis.ClusterOptions, reqs []store.Request,
@@ -126,97 +136,70 @@ func interrupted(t *testing.T, cluster *redistest.Cluster, options redis.Cluster
 func TestLimitsOfSeveralSlots(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
-	l, backend := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs()})
-	take := func(t *testing.T, reqs []store.Request) []store.Decision {
-		t.Helper()
-		decisions := make([]store.Decision, len(reqs))
-		if err := backend.Decide(ctx, store.Take, reqs, decisions); err != nil {
-			t.Fatal(err)
+	_, backend := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs()})
+	take := func(reqs []store.Request) []store.Decision { t.Helper(); return decided(t, backend, store.Take, reqs) }
+
+	reqs := asking(subjectsOn(t, cluster, "all"), yearly(10), yearly(20), yearly(30))
+	for i, d := range take(reqs) {
+		if !d.Allowed || d.Used != 1 || d.Remaining != int64(10*(i+1)-1) {
+			t.Errorf("limit %d: %+v", i, d)
 		}
-		return decisions
 	}
-	use := func(t *testing.T, req store.Request, units int64) {
-		t.Helper()
-		if d, err := l.Take(ctx, req.Key, req.Limit, units); err != nil || !d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
+	wantUsed(t, "after one take", backend, reqs, 1, 1, 1)
+
+	for at := range 3 { // wherever in the order a limit denies
+		limits := []store.Limit{yearly(10), {Algorithm: store.LeakyBucket, Count: 10, Period: store.MaxPeriod}, yearly(10)}
+		limits[at] = yearly(3)
+		reqs := asking(subjectsOn(t, cluster, fmt.Sprint("denied", at)), limits...)
+		before := []int64{1, 2, 3}
+		before[at] = 3
+		for i, req := range reqs {
+			req.Cost = before[i]
+			take([]store.Request{req})
 		}
+		alone := decided(t, backend, store.Peek, reqs[at:at+1])[0]
+		for i, d := range take(reqs) {
+			if d.Allowed != (i != at) || d.Used != before[i] || d.Remaining != reqs[i].Limit.Capacity()-before[i] ||
+				(d.RetryAfter > 0) != (i == at) || (d.Delay > 0) != (reqs[i].Limit.Algorithm == store.LeakyBucket) {
+				t.Errorf("denied by %d: limit %d, with %d used: %+v", at, i, before[i], d)
+			}
+			if i == at && (d.RetryAfter > alone.RetryAfter || alone.RetryAfter-d.RetryAfter > time.Minute) {
+				t.Errorf("retry after %s, and by itself %s", d.RetryAfter, alone.RetryAfter)
+			}
+		}
+		wantUsed(t, fmt.Sprint("denied by ", at), backend, reqs, before...)
 	}
 
-	t.Run("all", func(t *testing.T) {
-		reqs := asking(subjectsOn(t, cluster, "all"), yearly(10), yearly(20), yearly(30))
-		for i, d := range take(t, reqs) {
-			if !d.Allowed || d.Used != 1 || d.Remaining != int64(10*(i+1)-1) {
+	// The first slot has a limit in earnest, and a shadow that does not fit.
+	subjects := subjectsOn(t, cluster, "shadows")
+	reqs = asking(subjects, yearly(10), yearly(10), yearly(2))
+	full := store.Request{Key: store.Key{Subject: subjects[0], Name: "full"}, Limit: yearly(5), Cost: 5}
+	take([]store.Request{full})
+	full.Shadow, reqs[1].Shadow, full.Cost = true, true, 1
+	reqs = append(reqs, full)
+	for range 2 {
+		for i, d := range take(reqs) {
+			if d.Allowed != (i != 3) || d.Shadow != (i == 1 || i == 3) {
 				t.Errorf("limit %d: %+v", i, d)
 			}
 		}
-		wantUsed(t, "after one take", backend, reqs, 1, 1, 1)
-	})
-
-	// Wherever in the order a limit denies.
-	for at := range 3 {
-		t.Run(fmt.Sprintf("denied by %d", at), func(t *testing.T) {
-			limits := []store.Limit{yearly(10), {Algorithm: store.LeakyBucket, Count: 10, Period: store.MaxPeriod}, yearly(10)}
-			limits[at] = yearly(3)
-			reqs := asking(subjectsOn(t, cluster, fmt.Sprint("denied", at)), limits...)
-			before := make([]int64, 3)
-			for i, req := range reqs {
-				before[i] = int64(i + 1)
-				if i == at {
-					before[i] = 3
-				}
-				use(t, req, before[i])
-			}
-			alone, err := l.Peek(ctx, reqs[at].Key, reqs[at].Limit, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i, d := range take(t, reqs) {
-				if d.Allowed != (i != at) || d.Used != before[i] || d.Remaining != reqs[i].Limit.Capacity()-before[i] ||
-					(d.RetryAfter > 0) != (i == at) {
-					t.Errorf("limit %d, with %d used: %+v", i, before[i], d)
-				}
-				if i == at && (d.RetryAfter > alone.RetryAfter || alone.RetryAfter-d.RetryAfter > time.Minute) {
-					t.Errorf("retry after %s, and by itself %s", d.RetryAfter, alone.RetryAfter)
-				}
-				if isBucket := reqs[i].Limit.Algorithm == store.LeakyBucket; (d.Delay > 0) != isBucket {
-					t.Errorf("limit %d: the delay of what would be allowed is %s", i, d.Delay)
-				}
-			}
-			wantUsed(t, "after a denial", backend, reqs, before...)
-		})
 	}
-
-	t.Run("shadows", func(t *testing.T) {
-		subjects := subjectsOn(t, cluster, "shadows")
-		// The first slot has a limit in earnest, and a shadow that does not fit.
-		reqs := asking(subjects, yearly(10), yearly(10), yearly(2))
-		full := store.Request{Key: store.Key{Subject: subjects[0], Name: "full"}, Limit: yearly(5), Cost: 1, Shadow: true}
-		use(t, full, 5)
-		reqs[1].Shadow = true
-		reqs = append(reqs, full)
-		for range 2 {
-			for i, d := range take(t, reqs) {
-				if d.Allowed != (i != 3) || d.Shadow != (i == 1 || i == 3) {
-					t.Errorf("limit %d: %+v", i, d)
-				}
-			}
-		}
-		wantUsed(t, "after two takes", backend, reqs, 2, 2, 2, 5)
-		// The last in earnest denies now: no shadow is charged, and what was not
-		// charged is not given back.
-		d := take(t, reqs)
-		if !d[0].Allowed || !d[1].Allowed || d[2].Allowed || d[3].Allowed || d[0].Used != 2 || d[1].Used != 2 || d[3].Used != 5 {
-			t.Errorf("denied by the third: %+v", d)
-		}
-		wantUsed(t, "after a denial", backend, reqs, 2, 2, 2, 5)
-		// One that does not fit in a slot of its own keeps nothing from being charged.
-		use(t, reqs[1], 8)
-		reqs[2].Limit = yearly(10)
-		if d := take(t, reqs); !d[0].Allowed || d[1].Allowed || !d[2].Allowed {
-			t.Errorf("beside a full shadow: %+v", d)
-		}
-		wantUsed(t, "after a take beside full shadows", backend, reqs, 3, 10, 3, 5)
-	})
+	wantUsed(t, "after two takes", backend, reqs, 2, 2, 2, 5)
+	// The last in earnest denies now: no shadow is charged, and what was not charged is not given back.
+	d := take(reqs)
+	if !d[0].Allowed || !d[1].Allowed || d[2].Allowed || d[3].Allowed || d[0].Used != 2 || d[1].Used != 2 || d[3].Used != 5 {
+		t.Errorf("denied by the third: %+v", d)
+	}
+	wantUsed(t, "after a denial", backend, reqs, 2, 2, 2, 5)
+	// One that does not fit in a slot of its own keeps nothing from being charged.
+	more := reqs[1]
+	more.Cost = 8
+	take([]store.Request{more})
+	reqs[2].Limit = yearly(10)
+	if d := take(reqs); !d[0].Allowed || d[1].Allowed || !d[2].Allowed {
+		t.Errorf("beside a full shadow: %+v", d)
+	}
+	wantUsed(t, "after a take beside full shadows", backend, reqs, 3, 10, 3, 5)
 
 	t.Run("the caller gives up in between", func(t *testing.T) {
 		reqs := asking(subjectsOn(t, cluster, "impatient"), yearly(10), yearly(10))
@@ -238,8 +221,7 @@ func TestLimitsOfSeveralSlots(t *testing.T) {
 		wantUsed(t, "after giving up", backend, reqs, 0, 0)
 	})
 
-	// Pairs of a user's limit and one of all: never more than either allows, and
-	// nothing lost of either.
+	// Pairs of a user's limit and one of all: never more than either allows, and nothing lost of either.
 	t.Run("at the same time", func(t *testing.T) {
 		const callers, each, most, ofUser = 32, 20, 300, 12
 		everybody := store.Request{Key: store.Key{Subject: "everybody", Name: "limit"}, Limit: yearly(most), Cost: 1}
@@ -265,11 +247,10 @@ func TestLimitsOfSeveralSlots(t *testing.T) {
 			})
 		}
 		all.Wait()
-		for n := range callers {
-			if granted[n] > ofUser {
-				t.Errorf("user %d got %d of %d", n, granted[n], ofUser)
+		for _, n := range granted[:callers] {
+			if granted[callers] += n; n > ofUser {
+				t.Errorf("a user got %d of %d", n, ofUser)
 			}
-			granted[callers] += granted[n]
 		}
 		if granted[callers] > most || granted[callers] < most/2 {
 			t.Errorf("%d of %d were granted", granted[callers], most)
@@ -278,39 +259,116 @@ func TestLimitsOfSeveralSlots(t *testing.T) {
 	})
 }
 
+// Over several slots each remembers its part of a token, and giving back happens once.
+func TestTokenOverSeveralSlots(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	_, backend := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs()})
+	reqs := asking(subjectsOn(t, cluster, "token"), yearly(5), yearly(2), yearly(5))
+	with := func(token string, cost int64) []store.Request {
+		reqs := slices.Clone(reqs)
+		for i := range reqs {
+			reqs[i].Token, reqs[i].Cost = token, cost
+		}
+		return reqs
+	}
+	decide := func(op store.Op, reqs []store.Request) []store.Decision {
+		t.Helper()
+		return decided(t, backend, op, reqs)
+	}
+	decide(store.Take, with("a", 1))
+	for i, d := range decide(store.Take, with("a", 1)) {
+		if !d.Allowed || !d.Repeated || d.Granted != 1 || d.Used != 1 {
+			t.Errorf("slot %d again: %+v", i, d)
+		}
+	}
+	wantUsed(t, "after the same twice", backend, reqs, 1, 1, 1)
+
+	// A call that was cut off after the first slot is completed by the next.
+	decide(store.Take, with("b", 1)[:1])
+	decide(store.Take, with("b", 1))
+	wantUsed(t, "after a call that was completed", backend, reqs, 2, 2, 2)
+
+	// A call that got to the first and the last slot, and is denied by the second, gives both back.
+	denied := with("c", 1)
+	decide(store.Take, denied[:1])
+	decide(store.Take, denied[2:])
+	wantUsed(t, "before the denial", backend, reqs, 3, 2, 3)
+	for range 2 {
+		if store.AllAllowed(decide(store.Take, denied)) {
+			t.Fatal("it is allowed")
+		}
+		wantUsed(t, "after the denial", backend, reqs, 2, 2, 2)
+	}
+	decide(store.Settle, with("a", 3))
+	decide(store.Settle, with("a", 3))
+	wantUsed(t, "after settling at 3", backend, reqs, 4, 4, 4)
+	if err := backend.Decide(ctx, store.TakeUpTo, reqs, make([]store.Decision, 3)); !errors.Is(err, store.ErrInvalid) {
+		t.Errorf("a take of what fits over several slots: %v", err)
+	}
+	decide(store.Charge, with("d", 1))
+	decide(store.Charge, with("d", 1))
+	wantUsed(t, "after charging once", backend, reqs, 5, 5, 5)
+
+	// Each slot goes by its own clock whether a refund comes late.
+	now, step := time.Now(), time.Duration(0)
+	timed := newStore(t, clusterClient(t, cluster, redis.ClusterOptions{}), redisstore.WithClock(func() time.Time {
+		now = now.Add(step)
+		return now
+	}))
+	late := asking(subjectsOn(t, cluster, "late"), yearly(10), yearly(10))
+	taken := decided(t, timed, store.Take, late)
+	step = time.Second // that the clock of each slot is ahead of the one before
+	for i := range late {
+		late[i].NotAfter = taken[0].At + store.Instant(1_500_000)
+	}
+	if d := decided(t, timed, store.Refund, late); !d[0].Allowed || d[1].Allowed || d[1].At <= d[0].At {
+		t.Errorf("the second slot is too late, by its own clock: %+v", d)
+	}
+	step = 0
+	wantUsed(t, "afterwards", timed, late, 0, 1)
+}
+
 // A slot whose master is away keeps nothing charged in the others, and the error
 // says whether anything may be charged.
 func TestALaterSlotIsAway(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "60000") // the others go on
-	judge := func(when string, err error, want, not error) error {
+	decide := func(backend store.Store, op store.Op, reqs []store.Request) error {
+		return backend.Decide(ctx, op, reqs, make([]store.Decision, len(reqs)))
+	}
+	judge := func(when string, err, want, not error) error {
 		if !errors.Is(err, want) || errors.Is(err, not) {
 			return fmt.Errorf("%s: %w; want one that is %q and not %q", when, err, want, not)
 		}
 		return nil
 	}
-	check := func(when string, err error, want, not error) {
+	check := func(when string, err, want, not error) {
 		t.Helper()
 		if wrong := judge(when, err, want, not); wrong != nil {
 			t.Error(wrong)
 		}
 	}
-	decide := func(backend store.Store, op store.Op, reqs []store.Request) error {
-		return backend.Decide(ctx, op, reqs, make([]store.Decision, len(reqs)))
+	// between is a take over two slots, before whose second happens something.
+	between := func(timeout time.Duration, what string, happens func()) (reqs []store.Request, notReady, err error) {
+		reqs = asking(subjectsOn(t, cluster, fmt.Sprint(what, timeout)), yearly(10), yearly(10))
+		backend, notReady := interrupted(t, cluster, redis.ClusterOptions{ReadTimeout: timeout, DialTimeout: timeout}, reqs, happens)
+		if notReady == nil {
+			err = decide(backend, store.Take, reqs)
+		}
+		return reqs, notReady, err
 	}
 
 	// It may have been charged where there was no answer, and only there.
 	_, patient := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs()})
 	wantUsed(t, "before", patient, asking(subjectsOn(t, cluster, "before"), yearly(10)), 0)
-	redistest.Patiently(t, 500*time.Millisecond, func(timeout time.Duration) (missing error) {
+	redistest.Patiently(t, 300*time.Millisecond, func(timeout time.Duration) (missing error) {
 		defer cluster.Masters[1].Resume()
-		reqs := asking(subjectsOn(t, cluster, fmt.Sprint("paused for ", timeout)), yearly(10), yearly(10))
-		options := redis.ClusterOptions{ReadTimeout: timeout, DialTimeout: timeout}
-		backend, err := interrupted(t, cluster, options, reqs, cluster.Masters[1].Pause)
-		if err != nil {
-			return err
+		reqs, notReady, err := between(timeout, "paused for ", cluster.Masters[1].Pause)
+		if notReady != nil {
+			return notReady
 		}
-		missing = judge("hung", decide(backend, store.Take, reqs), store.ErrOutcomeUnknown, store.ErrUnavailable)
+		missing = judge("hung", err, store.ErrOutcomeUnknown, store.ErrUnavailable)
 		if got := inUse(t, patient, reqs[:1]); missing == nil && got[0] != 0 {
 			missing = fmt.Errorf("while the second is hung %d units of the first are used", got[0])
 		}
@@ -319,19 +377,14 @@ func TestALaterSlotIsAway(t *testing.T) {
 
 	// What cannot be given back may be charged, although the other cannot be.
 	killed := false
-	redistest.Patiently(t, 500*time.Millisecond, func(timeout time.Duration) (missing error) {
-		reqs := asking(subjectsOn(t, cluster, fmt.Sprint("gone for ", timeout)), yearly(10), yearly(10))
-		options := redis.ClusterOptions{ReadTimeout: timeout, DialTimeout: timeout}
-		backend, err := interrupted(t, cluster, options, reqs, func() {
+	redistest.Patiently(t, 300*time.Millisecond, func(timeout time.Duration) (missing error) {
+		_, notReady, err := between(timeout, "gone for ", func() {
 			cluster.Masters[0].Pause()
 			cluster.Masters[1].Kill()
 			killed = true
 		})
-		if err != nil {
-			return err
-		}
-		if err = decide(backend, store.Take, reqs); !killed {
-			return fmt.Errorf("the second was not asked: %w", err)
+		if !killed {
+			return fmt.Errorf("the second was not asked: %w", errors.Join(notReady, err))
 		}
 		check("the first hung once charged, the second gone", err, store.ErrOutcomeUnknown, store.ErrUnavailable)
 		return nil
@@ -348,13 +401,9 @@ func TestALaterSlotIsAway(t *testing.T) {
 
 	// What an earlier limit denies is denied, whoever is away.
 	reqs = asking(subjectsOn(t, cluster, "used up"), yearly(1), yearly(10))
-	if err := decide(late, store.Take, reqs[:1]); err != nil {
-		t.Fatal(err)
-	}
-	decisions := make([]store.Decision, 2)
-	if err := late.Decide(ctx, store.Take, reqs, decisions); err != nil || decisions[0].Allowed || store.AllAllowed(decisions) ||
-		!decisions[1].Unguarded || decisions[1].At != 0 {
-		t.Errorf("denied by the first, the second gone: %v, %+v", err, decisions)
+	decided(t, late, store.Take, reqs[:1])
+	if d := decided(t, late, store.Take, reqs); d[0].Allowed || store.AllAllowed(d) || !d[1].Unguarded || d[1].At != 0 {
+		t.Errorf("denied by the first, the second gone: %+v", d)
 	}
 }
 
@@ -363,23 +412,21 @@ func TestALaterSlotIsAway(t *testing.T) {
 func TestLimitsOfASlotThatIsHalfMoved(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
-	subjects := subjectsOn(t, cluster, "torn")
-	reqs := make([]store.Request, 2)
-	for i, name := range []string{"here", "there"} {
-		reqs[i] = store.Request{Key: store.Key{Subject: subjects[0], Name: name}, Limit: yearly(10), Cost: 1}
+	subject := subjectsOn(t, cluster, "torn")[0]
+	var reqs []store.Request
+	for _, name := range []string{"here", "there"} {
+		reqs = append(reqs, store.Request{Key: store.Key{Subject: subject, Name: name}, Limit: yearly(10), Cost: 1})
 	}
 	client := clusterClient(t, cluster, redis.ClusterOptions{})
 	calls := watchScripts(client)
 	backend := newStore(t, client)
-	take := func() error { return backend.Decide(ctx, store.Take, reqs, make([]store.Decision, 2)) }
-	if err := take(); err != nil {
-		t.Fatal(err)
-	}
-	from, slot := owner(t, cluster, subjects[0])
+	decided(t, backend, store.Take, reqs)
+	from, slot := owner(t, cluster, subject)
 	if err := cluster.BeginMoveSlot(slot, (from+1)%3, admin.OwnLayout("rl").StoreKey(reqs[1].Key)); err != nil {
 		t.Fatal(err)
 	}
-	if err := take(); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) {
+	err := backend.Decide(ctx, store.Take, reqs, make([]store.Decision, 2))
+	if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) {
 		t.Errorf("while it is half moved: %v, want an ErrUnavailable", err)
 	}
 	wantUsed(t, "while it is half moved", backend, reqs, 1, 1)
@@ -390,8 +437,6 @@ func TestLimitsOfASlotThatIsHalfMoved(t *testing.T) {
 			}
 		}
 	})
-	if err := take(); err != nil {
-		t.Errorf("when the move ends meanwhile: %v", err)
-	}
+	decided(t, backend, store.Take, reqs) // the move ends meanwhile
 	wantUsed(t, "when it is moved", backend, reqs, 2, 2)
 }
