@@ -17,9 +17,7 @@ import (
 func TestTheBudgetOfACrowdIsKept(t *testing.T) {
 	server := redistest.Start(t)
 	backend := openPatient(t, server)
-	if err := takingOf(backend)(context.Background(), 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, takingOf(backend)(context.Background(), 0))
 	server.Pause()
 	alone := enter(lanes.InFlight, takingOf(backend)) // so that others wait
 	awaitState(backend, "", lanes.InFlight, 0)

@@ -27,9 +27,7 @@ func TestBytesPerKey(t *testing.T) {
 		if limit.Calendar != nil {
 			most += 32 // the key has the name of the zone
 		}
-		if _, err := l.Take(ctx, user, limit, 1); err != nil {
-			t.Fatal(err)
-		}
+		mustTake(t, l, user, limit, 1)
 		if bytes := memoryOf(server, limit); bytes < 1 || bytes > most {
 			t.Errorf("%s takes %d bytes, want at most %d", limit, bytes, most)
 		}
@@ -47,9 +45,7 @@ func TestBytesPerLoggedUnit(t *testing.T) {
 	limit := store.Limit{Algorithm: store.SlidingLog, Count: store.MaxSlidingLogCount, Period: time.Hour}
 	worst := 0.0
 	for units := 1; units <= 3000; units++ {
-		if _, err := l.Take(ctx, user, limit, 1); err != nil {
-			t.Fatal(err)
-		}
+		mustTake(t, l, user, limit, 1)
 		if units >= 1000 && units%7 == 0 {
 			worst = max(worst, float64(memoryOf(server, limit))/float64(units))
 		}
@@ -79,9 +75,7 @@ func TestBytesAndLooksPerSlice(t *testing.T) {
 		limit := store.Limit{Algorithm: store.SlidingCounter, Count: store.MaxCount, Period: time.Hour, Slices: n}
 		plain := limit
 		plain.Slices = 0
-		if _, err := l.Take(ctx, user, plain, 1); err != nil {
-			t.Fatal(err)
-		}
+		mustTake(t, l, user, plain, 1)
 		looks, worst := int64(0), 0.0
 		for taken := range 2*n + 10 {
 			before, measured := 0, taken%20 == 0 || taken > 2*n-20

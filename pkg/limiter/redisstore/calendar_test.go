@@ -18,9 +18,7 @@ import (
 func inCalendar(tb testing.TB, text string) store.Limit {
 	tb.Helper()
 	limit, err := store.ParseLimit(text)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return limit
 }
 
@@ -41,13 +39,9 @@ func TestTheServersClockSaysTheWindow(t *testing.T) {
 	t.Cleanup(func() { client.Close() })
 	var calls atomic.Int64
 	backend, err := redisstore.New(client, redisstore.WithBatchObserver(func(n int) { calls.Add(int64(n)) }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	now, err := client.Time(ctx).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	limits := []store.Limit{
 		lasting(t, "1mo", now), {Count: 100, Period: store.MaxPeriod}, lasting(t, "1y", now), lasting(t, "1d", now),
 	}

@@ -114,9 +114,7 @@ func TestKeyAboveItsCapacityIsDecidedByAnyCall(t *testing.T) {
 func newStore(t testing.TB, client redis.UniversalClient, options ...redisstore.Option) *redisstore.Store {
 	t.Helper()
 	backend, err := redisstore.Own(client, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return backend
 }
 

@@ -54,9 +54,7 @@ func inUse(t *testing.T, backend store.Store, reqs []store.Request) []int64 {
 	units := make([]int64, len(reqs))
 	for i, req := range reqs {
 		d, err := storecall.New(backend).Peek(ctx, req.Key, req.Limit, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		units[i] = d.Used
 	}
 	return units
@@ -422,9 +420,7 @@ func TestLimitsOfASlotThatIsHalfMoved(t *testing.T) {
 	backend := newStore(t, client)
 	decided(t, backend, store.Take, reqs)
 	from, slot := owner(t, cluster, subject)
-	if err := cluster.BeginMoveSlot(slot, (from+1)%3, admin.OwnLayout("rl").StoreKey(reqs[1].Key)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cluster.BeginMoveSlot(slot, (from+1)%3, admin.OwnLayout("rl").StoreKey(reqs[1].Key)))
 	err := backend.Decide(ctx, store.Take, reqs, make([]store.Decision, 2))
 	if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) {
 		t.Errorf("while it is half moved: %v, want an ErrUnavailable", err)

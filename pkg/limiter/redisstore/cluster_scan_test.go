@@ -69,9 +69,7 @@ func (c *crowd) fill(t *testing.T) {
 			t.Fatalf("%s: outcome %d", c.keys[i], outcomes[i])
 		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // which returns those of the crowd's keys that selects says.
@@ -192,9 +190,7 @@ func TestScanOfACluster(t *testing.T) {
 		for i := range 200 {
 			moved = append(moved, admin.OwnLayout("rl").StoreKey(store.Key{Subject: subject, Name: fmt.Sprint("limit/", 2*i)}))
 		}
-		if err := c.cluster.BeginMoveSlot(slot, (from+1)%3, moved...); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.cluster.BeginMoveSlot(slot, (from+1)%3, moved...))
 	}
 	for name, q := range queries {
 		c.scan(t, name+" with slots half moved", q.query, c.which(q.selects))
@@ -277,16 +273,12 @@ func TestScanWithoutTheRightToSlots(t *testing.T) {
 	for _, master := range c.cluster.Masters {
 		client := redis.NewClient(&redis.Options{Network: "unix", Addr: master.Socket, DisableIdentity: true})
 		defer client.Close()
-		if err := client.Do(ctx, "ACL", "SETUSER", "default", "-cluster|countkeysinslot", "-cluster|getkeysinslot").Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, client.Do(ctx, "ACL", "SETUSER", "default", "-cluster|countkeysinslot", "-cluster|getkeysinslot").Err())
 	}
 	for i, subject := range c.large[:2] {
 		from, slot := owner(t, c.cluster, subject)
 		half := admin.OwnLayout("rl").StoreKey(store.Key{Subject: subject, Name: "limit/7"})
-		if err := c.cluster.BeginMoveSlot(slot, (from+1+i)%3, half); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.cluster.BeginMoveSlot(slot, (from+1+i)%3, half))
 	}
 	large := mustPattern(c.large[0])
 	c.scan(t, "a subject", admin.Query{Subjects: large}, c.which(func(key store.Key) bool { return large.Match(key.Subject) }))

@@ -49,9 +49,7 @@ func owner(t *testing.T, cluster *redistest.Cluster, subject string) (master, sl
 	t.Helper()
 	slot = redisserver.SlotOf(subject)
 	master, err := cluster.Owner(slot)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return master, slot
 }
 
@@ -86,9 +84,7 @@ func TestTakesFollowASlotThatMoves(t *testing.T) {
 		<-begun
 	}
 	for range 3 {
-		if err := cluster.MoveSlot(slot, to); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cluster.MoveSlot(slot, to))
 		from, to = to, from
 	}
 	all.Wait()
@@ -146,9 +142,7 @@ func TestLaw09_NeverChargedTwiceOnACluster(t *testing.T) {
 		cluster.Masters[i].Pause()
 		left := take()
 		cluster.Masters[i].Resume()
-		if err := cluster.WaitUsable(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cluster.WaitUsable())
 		if left < 4 {
 			return fmt.Errorf("%d takes had left, which proves little: %v", left, errs)
 		}
@@ -185,9 +179,7 @@ func TestWhatNeverReachedANodeIsNotInDoubt(t *testing.T) {
 	check("without a connection, after a scan", storecall.New(backend))
 
 	late, _ := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs(), DialerRetries: 1})
-	if _, err := late.Take(ctx, user, hundred, 1); err != nil {
-		t.Fatal(err)
-	}
+	mustTake(t, late, user, hundred, 1)
 	short := redis.ClusterOptions{Addrs: cluster.Addrs(), DialTimeout: 100 * time.Millisecond, ReadTimeout: 100 * time.Millisecond,
 		DialerRetries: 1}
 	encrypted := short

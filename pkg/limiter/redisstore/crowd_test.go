@@ -88,9 +88,7 @@ func (c *crowd) wait() []error {
 func own(t *testing.T, client redis.UniversalClient, options ...Option) *Store {
 	t.Helper()
 	backend, err := Own(client, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return backend
 }
 
@@ -98,8 +96,21 @@ func own(t *testing.T, client redis.UniversalClient, options ...Option) *Store {
 func masterOf(t *testing.T, cluster *redistest.Cluster, subject string) int {
 	t.Helper()
 	owner, err := cluster.Owner(redisserver.SlotOf(subject))
+	must(t, err)
+	return owner
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return owner
+}
+
+// mustTake takes, and ends the test on an error.
+func mustTake(t testing.TB, l *storecall.Caller, key store.Key, limit store.Limit, cost int64) {
+	t.Helper()
+	_, err := l.Take(t.Context(), key, limit, cost)
+	must(t, err)
 }

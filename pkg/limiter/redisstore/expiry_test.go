@@ -30,9 +30,7 @@ func lastingDay(t *testing.T) store.Limit {
 	if err == nil {
 		limit, err = limit.Normalize()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return limit
 }
 
@@ -46,9 +44,7 @@ func untilUnused(t *testing.T, client redis.UniversalClient, key store.Key) (wan
 		return 0, 0
 	}
 	var state store.State
-	if err := errors.Join(err, state.DecodeRecord(record)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, state.DecodeRecord(record)))
 	return (int64(state.UnusedAt(0)) + 999) / 1000, client.PExpireTime(t.Context(), storeKey).Val().Milliseconds()
 }
 
@@ -113,9 +109,7 @@ func TestLaw06_KeysOfAnyLimitExpireWhenUnused(t *testing.T) {
 		}
 		limit.Period = time.Second + time.Duration(random.Int64N(int64(store.MaxPeriod-time.Second)/1000))*time.Microsecond
 		key := store.Key{Subject: fmt.Sprintf("user:%d", i), Name: "limit"}
-		if _, err := storecall.New(backend).Take(t.Context(), key, limit, 1+random.Int64N(limit.Count)); err != nil {
-			t.Fatal(err)
-		}
+		mustTake(t, storecall.New(backend), key, limit, 1+random.Int64N(limit.Count))
 		if want, got := untilUnused(t, client, key); got != want && got > 0 { // 0 for so little that it has lapsed
 			t.Errorf("%s expires at %d ms, want %d", limit, got, want)
 		}

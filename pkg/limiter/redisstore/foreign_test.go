@@ -26,9 +26,7 @@ func TestErrorsTellWhatAValueIs(t *testing.T) {
 	server := redistest.Start(t)
 	backend := newStore(t, server.Client())
 	limit, err := store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Minute}.Normalize()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	key := store.Key{Subject: "u", Name: "n"}
 	traefikBucket(server, "rl:{u}:n")
 	before := fmt.Sprint(server.Do("DUMP", "rl:{u}:n"))
@@ -71,9 +69,7 @@ func TestErrorsTellWhatAValueIs(t *testing.T) {
 func heldByStore(t *testing.T, backend admin.Keyspace, subjects string) map[string]string {
 	t.Helper()
 	p, err := store.ParsePattern(subjects)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	holds := map[string]string{}
 	for entry, err := range backend.Scan(ctx, admin.Query{Subjects: p, Foreign: true}) {
 		var foreign *store.ForeignError
@@ -94,9 +90,7 @@ func TestScanForForeignKeys(t *testing.T) {
 	server := redistest.Start(t)
 	backend := newStore(t, server.Client())
 	limit := store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Hour}
-	if _, err := storecall.New(backend).Take(ctx, store.Key{Subject: "u", Name: "n"}, limit, 1); err != nil {
-		t.Fatal(err)
-	}
+	mustTake(t, storecall.New(backend), store.Key{Subject: "u", Name: "n"}, limit, 1)
 	server.Do("COPY", "rl:{u}:n", "rl:copy")
 	server.Do("SET", "rl:user:1", "hello")
 	server.Do("SET", "rl:{u}:m", "hello")

@@ -167,9 +167,7 @@ func TestManyLargeLogsAreExportedAFewAtATime(t *testing.T) {
 	var exported []admin.Record
 	before := heap()
 	for entry, err := range backend.Scan(ctx, admin.Query{Subjects: everyKey, Records: true}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if exported = append(exported, entry.Record); len(exported) == 1 {
 			if held := heap() - before; held > logs*size*10/2 {
 				t.Errorf("%d MB are held when the first of %d MB comes", held>>20, logs*size*10>>20)

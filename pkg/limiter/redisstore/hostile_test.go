@@ -195,9 +195,7 @@ func asked(t *testing.T, server *hostile.Server, ask operation) error {
 	const inTime = time.Minute // that of an answer that comes, which all are
 	backend, err := redisstore.Own(redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, DisableIdentity: true,
 		ReadTimeout: inTime, DialTimeout: inTime, PoolTimeout: inTime}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer backend.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*inTime)
 	defer cancel()

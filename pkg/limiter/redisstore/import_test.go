@@ -16,23 +16,15 @@ func TestWhatAnImportLeaves(t *testing.T) {
 	client := socketClient(t, redistest.Start(t))
 	backend := newStore(t, client)
 	key := store.Key{Subject: "s", Name: "n"}
-	if _, err := storecall.New(backend).Take(ctx, key, hundred, 3); err != nil {
-		t.Fatal(err)
-	}
+	mustTake(t, storecall.New(backend), key, hundred, 3)
 	storeKey := admin.OwnLayout(store.DefaultPrefix).StoreKey(key)
 	value, err := client.Get(ctx, storeKey).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var state store.State
-	if err := state.DecodeRecord([]byte(value)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, state.DecodeRecord([]byte(value)))
 	unused := time.Duration((int64(state.UnusedAt(state.Time))+999)/1000) * time.Millisecond
 	now, err := client.Time(ctx).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	hour := now.Add(time.Hour).Truncate(time.Millisecond)
 	for _, test := range []struct {
 		what, held string
@@ -50,13 +42,9 @@ func TestWhatAnImportLeaves(t *testing.T) {
 		{"another program's", "17", hour, false, admin.Foreign},
 		{"another program's, replacing", "17", hour, true, admin.Foreign},
 	} {
-		if err := client.Del(ctx, storeKey).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, client.Del(ctx, storeKey).Err())
 		if test.held != "" {
-			if err := client.Set(ctx, storeKey, test.held, 0).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, client.Set(ctx, storeKey, test.held, 0).Err())
 		}
 		outcomes, err := backend.Import(ctx, test.replace, admin.Record{Key: key, Value: []byte(value), Expires: test.expires})
 		if err != nil || len(outcomes) != 1 || outcomes[0] != test.want {

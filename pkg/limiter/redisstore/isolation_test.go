@@ -34,9 +34,7 @@ func TestAHungMasterHoldsUpItsOwnKeysOnly(t *testing.T) {
 	healthy, hung := []string{}, []string{}
 	for i := 0; len(healthy) < 64 || len(hung) < 8; i++ {
 		subject := fmt.Sprintf("user:%d", i)
-		if _, err := l.Take(context.Background(), store.Key{Subject: subject}, limit, 1); err != nil {
-			t.Fatal(err)
-		}
+		mustTake(t, l, store.Key{Subject: subject}, limit, 1)
 		if masterOf(t, cluster, subject) == 0 {
 			hung = append(hung, subject)
 		} else {
@@ -95,13 +93,9 @@ func TestADeadlineIsKeptWhateverTheClientDoes(t *testing.T) {
 				options := options
 				options.Addr, options.MaxRetries, options.DisableIdentity = server.Addr, -1, true
 				patient, err := open(redis.NewClient(&options), WithBudget(forever))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				hasty, err := open(redis.NewClient(&options), WithBudget(10*time.Millisecond))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				key, limit := store.Key{Subject: "user:42"}, neverLapsing(1000)
 				for _, backend := range []*Store{patient, hasty} { // so that there is a connection
 					if _, err := storecall.New(backend).Take(context.Background(), key, limit, 1); err != nil && backend == patient {
@@ -141,9 +135,7 @@ func TestSilentConnectionsCostTheirOwnCallersOnly(t *testing.T) {
 	backend := own(t, client, WithBudget(forever))
 	l := storecall.New(backend)
 	key, limit := store.Key{Subject: "user:42"}, neverLapsing(1_000_000)
-	if _, err := l.Take(context.Background(), key, limit, 1); err != nil {
-		t.Fatal(err)
-	}
+	mustTake(t, l, key, limit, 1)
 	server.Pause() // so that as many connections as are used at once are there
 	opened := enter(lanes.InFlight, func(context.Context, int) error {
 		_, err := l.Take(context.Background(), key, limit, 1)
@@ -207,9 +199,7 @@ func TestAPanickingHookFailsItsOwnCallsOnly(t *testing.T) {
 			_, err := l.Take(ctx, store.Key{Subject: fmt.Sprintf("user:%d", i)}, neverLapsing(1000), 1)
 			return err
 		}
-		if err := take(context.Background(), 0); err != nil {
-			t.Fatal(err)
-		}
+		must(t, take(context.Background(), 0))
 		left = 4 * lanes.InFlight
 		failed := enter(1000, take)
 		failed.callers.Wait()

@@ -20,9 +20,7 @@ func TestTheJournalIsAStream(t *testing.T) {
 	server := redistest.Start(t)
 	backend := newStore(t, server.Client())
 	const key = "rl!{audit}"
-	if err := backend.AppendJournal(t.Context(), "by the store"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, backend.AppendJournal(t.Context(), "by the store"))
 	if ttl := server.Do("PTTL", key); ttl != int64(-1) {
 		t.Errorf("it expires in %v ms", ttl)
 	}

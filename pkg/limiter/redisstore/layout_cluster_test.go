@@ -32,15 +32,11 @@ func TestFamiliesInACluster(t *testing.T) {
 
 	owner, slot := owner(t, cluster, "moving")
 	for _, name := range []string{"pair:{moving}", "pair:{moving}:timer", "double:{moving}"} {
-		if err := client.Set(ctx, name, "5", time.Hour).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, client.Set(ctx, name, "5", time.Hour).Err())
 	}
 	client.HSet(ctx, "bucket:{moving}", "n", 5)
 	limits += 3
-	if err := cluster.BeginMoveSlot(slot, (owner+1)%3, "pair:{moving}", "pair:{moving}:timer", "bucket:{moving}"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cluster.BeginMoveSlot(slot, (owner+1)%3, "pair:{moving}", "pair:{moving}:timer", "bucket:{moving}"))
 	entries, errs := scanned(t, keys, admin.Query{Records: true})
 	if len(entries) != limits || len(errs) > 0 {
 		t.Errorf("while a slot moves %d limits of %d are found, %v", len(entries), limits, errs)
@@ -60,9 +56,7 @@ func TestFamiliesInACluster(t *testing.T) {
 	if !store.IsAway(err) || outcomes[0] == admin.Imported || client.Exists(ctx, "pair:{moving}").Val() != 0 {
 		t.Errorf("while a slot moves: importing its family came to %v, %v", outcomes, err)
 	}
-	if err := cluster.MoveSlot(slot, (owner+1)%3); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cluster.MoveSlot(slot, (owner+1)%3))
 	if outcomes, err := keys.Import(ctx, false, records...); err != nil || tally(outcomes)[admin.Imported] != limits {
 		t.Errorf("when a slot has moved: importing came to %v, %v", tally(outcomes), err)
 	}

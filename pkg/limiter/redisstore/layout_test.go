@@ -164,9 +164,7 @@ func TestALayoutScanOfStringsIsOneRoundTripABatch(t *testing.T) {
 func TestOtherLimitersLeaveOutWhatIsOurs(t *testing.T) {
 	server := redistest.Start(t)
 	own := connected(t, server, redis.Options{})
-	if _, err := own.Take(ctx, user, hundred, 1); err != nil {
-		t.Fatal(err)
-	}
+	mustTake(t, own, user, hundred, 1)
 	server.Do("SET", "rl:{somebody}:hits", 5)
 	server.Do("HSET", "rl!{id}", "a", "b")
 	backend := newStore(t, server.Client())

@@ -29,13 +29,9 @@ func TestTheApplicationsClientStaysOpen(t *testing.T) {
 		if stores[i], err = redisstore.New(client); err != nil {
 			t.Fatal(err)
 		}
-		if err := takeOne(stores[i]); err != nil {
-			t.Fatal(err)
-		}
+		must(t, takeOne(stores[i]))
 	}
-	if err := stores[0].Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, stores[0].Close())
 	if err := takeOne(stores[0]); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("the closed store answers %v", err)
 	}
@@ -43,9 +39,7 @@ func TestTheApplicationsClientStaysOpen(t *testing.T) {
 		t.Errorf("with the client of a closed store: %v", err)
 	}
 	// Its owner may close it first. The store then is no server that is away.
-	if err := client.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, client.Close())
 	if err := takeOne(stores[1]); !errors.Is(err, store.ErrClosed) || store.IsAway(err) {
 		t.Errorf("on a closed client: %v", err)
 	}
@@ -68,12 +62,8 @@ func TestAnOwnClientIsClosedWithTheStore(t *testing.T) {
 		"Own":  func() (*redisstore.Store, error) { return redisstore.Own(redis.NewClient(&options)) },
 	} {
 		backend, err := open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := takeOne(backend); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, takeOne(backend))
 		for range 2 {
 			if err := backend.Close(); err != nil {
 				t.Errorf("%s: %v", name, err)

@@ -113,18 +113,14 @@ func TestFailoverWithALocalShare(t *testing.T) {
 				ledger.take(stack, key, neverLapsing(1_000_000))
 			}
 			old := backend.Shard(key)
-			if err := kill(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, kill())
 			for range 200 {
 				ledger.take(stack, key, neverLapsing(400))
 			}
 			if state(old) == layers.BreakerClosed {
 				t.Error("the breaker of the master that was killed did not open")
 			}
-			if err := failOver(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, failOver())
 			if n := ledger.by[store.DecidedByLocal]; n < 1 || n > 100 || len(ledger.errs) > 0 {
 				t.Errorf("%d let in locally, want at most 100: %v", n, ledger.errs)
 			}

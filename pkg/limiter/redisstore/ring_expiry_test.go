@@ -50,9 +50,7 @@ func TestARingWhoseExpiryPassesWhileTheScriptRuns(t *testing.T) {
 				storeKey := admin.OwnLayout("rl").StoreKey(key)
 				// The units of two instants, taken so long ago that they are back.
 				now, err := server.Client().Time(ctx).Result()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				clock := now.Add(-time.Minute)
 				before := own(t, server.Client(), WithClock(func() time.Time { return clock }))
 				request := store.Request{Key: key, Limit: limit, Cost: 2, Token: limit.Kind().String() + op, TokenTTL: time.Hour}
@@ -77,9 +75,7 @@ func TestARingWhoseExpiryPassesWhileTheScriptRuns(t *testing.T) {
 				case "adjust":
 					_, err = backend.Adjust(ctx, admin.Adjustment{Key: key, Limit: limit, Used: 3})
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if ttl := server.Do("PTTL", storeKey); ttl != int64(-2) {
 					t.Errorf("the key is still there: PTTL %v, %q", ttl, server.Do("GET", storeKey))
 				}
@@ -98,9 +94,7 @@ func TestABareRingHeals(t *testing.T) {
 	for _, limit := range rings {
 		key := store.Key{Subject: "u", Name: limit.Kind().String()}
 		storeKey := admin.OwnLayout("rl").StoreKey(key)
-		if _, err := l.Take(ctx, key, limit, 2); err != nil {
-			t.Fatal(err)
-		}
+		mustTake(t, l, key, limit, 2)
 		whole := server.Do("GET", storeKey).(string)
 		header := whole[:recordformat.HeaderSize+map[bool]int{false: 11, true: 8}[limit.Kind().HasSlices()]]
 		cut := func(expiry ...any) {

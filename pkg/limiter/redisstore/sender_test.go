@@ -60,9 +60,7 @@ func TestConcurrentCallsShareAnExchange(t *testing.T) {
 		warm.Go(func() { client.BLPop(context.Background(), 100*time.Millisecond, "nothing") })
 	}
 	warm.Wait()
-	if err := take(context.Background(), 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, take(context.Background(), 0))
 	calls := server.CommandCalls("evalsha")
 	told.Store(0)
 

@@ -47,12 +47,25 @@ func connected(t *testing.T, server *redistest.Server, options redis.Options) *s
 	return storecall.New(newStore(t, client))
 }
 
-func used(t *testing.T, l *storecall.Caller, limit store.Limit) int64 {
+// must ends the test on an error.
+func must(t testing.TB, err error) {
 	t.Helper()
-	d, err := l.Peek(ctx, user, limit, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// mustTake takes, and ends the test on an error.
+func mustTake(t testing.TB, l *storecall.Caller, key store.Key, limit store.Limit, cost int64) {
+	t.Helper()
+	_, err := l.Take(ctx, key, limit, cost)
+	must(t, err)
+}
+
+func used(t *testing.T, l *storecall.Caller, limit store.Limit) int64 {
+	t.Helper()
+	d, err := l.Peek(ctx, user, limit, 1)
+	must(t, err)
 	return d.Used
 }
 
@@ -71,9 +84,7 @@ func TestADecisionIsOneCommand(t *testing.T) {
 		if _, err := l.TakeAll(ctx, both...); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := l.Take(ctx, user, hundred, 1); err != nil {
-			t.Fatal(err)
-		}
+		mustTake(t, l, user, hundred, 1)
 	}
 	if calls := server.CommandCalls("evalsha") + server.CommandCalls("eval") - before; calls != 10 {
 		t.Errorf("10 calls, half of them of two requests, took %d script calls", calls)
@@ -98,9 +109,7 @@ func TestLaw09_NeverChargedTwice(t *testing.T) {
 		backend := newStore(t, client)
 		defer backend.Close()
 		l := storecall.New(backend)
-		if _, err := l.Take(ctx, user, hundred, 1); err != nil {
-			t.Fatal(err)
-		}
+		mustTake(t, l, user, hundred, 1)
 		server.Pause()
 		failed := make(chan error)
 		go func() {
@@ -157,9 +166,7 @@ func TestLaw02_PeekWithoutTheRightToWrite(t *testing.T) {
 		server.Do("FLUSHALL")
 		for _, algorithm := range store.Algorithms() {
 			limit := store.Limit{Algorithm: algorithm, Count: 3, Period: time.Hour}
-			if _, err := owner.Take(ctx, user, limit, 2); err != nil {
-				t.Fatal(err)
-			}
+			mustTake(t, owner, user, limit, 2)
 			l := connected(t, server, as(server, rights...))
 			server.Do("SCRIPT", "FLUSH") // it must not depend on others' scripts
 			d, err := l.Peek(ctx, user, limit, 1)
@@ -208,17 +215,13 @@ func TestAMissingRightIsNamed(t *testing.T) {
 	}
 	// A refund of several limits is not done by half either.
 	minute := store.Limit{Count: 10, Period: time.Minute}
-	if _, err := owner.Take(ctx, user, minute, 5); err != nil {
-		t.Fatal(err)
-	}
+	mustTake(t, owner, user, minute, 5)
 	partly := []store.Request{{Key: user, Limit: minute, Cost: 1}, {Key: user, Limit: hundred, Cost: 100}}
 	for _, command := range []string{"del", "set"} {
 		options := as(server, "~*", "+@all", "-"+command)
 		backend := newStore(t, redis.NewClient(&options))
 		defer backend.Close()
-		if _, err := owner.Take(ctx, user, hundred, 1); err != nil {
-			t.Fatal(err)
-		}
+		mustTake(t, owner, user, hundred, 1)
 		before := []int64{used(t, owner, minute), used(t, owner, hundred)}
 		err := backend.Decide(ctx, store.Refund, partly, make([]store.Decision, 2))
 		after := []int64{used(t, owner, minute), used(t, owner, hundred)}
@@ -252,9 +255,7 @@ func TestMaxmemoryReached(t *testing.T) {
 	server := redistest.Start(t, "--maxmemory-policy", "noeviction")
 	client := server.Client()
 	l := connected(t, server, redis.Options{})
-	if _, err := l.Take(ctx, user, hundred, 7); err != nil {
-		t.Fatal(err)
-	}
+	mustTake(t, l, user, hundred, 7)
 	server.Do("CONFIG", "SET", "maxmemory", "1") // less than it needs for itself
 	before, _ := client.Get(ctx, "rl:{user:42}:token-bucket/366d").Result()
 	for _, op := range []func(context.Context, store.Key, store.Limit, int64) (store.Decision, error){l.Take, l.Refund} {
@@ -286,9 +287,7 @@ func TestAReplicaDoesNotServeNow(t *testing.T) {
 func TestPeekOnAnOlderServer(t *testing.T) {
 	server := redistest.Start(t, "--rename-command", "EVALSHA_RO", "", "--rename-command", "EVAL_RO", "")
 	l := connected(t, server, redis.Options{})
-	if _, err := l.Take(ctx, user, hundred, 3); err != nil {
-		t.Fatal(err)
-	}
+	mustTake(t, l, user, hundred, 3)
 	for range 3 {
 		if got := used(t, l, hundred); got != 3 {
 			t.Errorf("%d used, want 3", got)
@@ -307,9 +306,7 @@ func TestScanDescribesLargeLogs(t *testing.T) {
 	backend := newStore(t, client, redisstore.WithClock(func() time.Time { now = now.Add(time.Second); return now }))
 	limit := store.Limit{Algorithm: store.SlidingLog, Count: 200, Period: time.Hour}
 	for range 200 {
-		if _, err := storecall.New(backend).Take(ctx, user, limit, 1); err != nil {
-			t.Fatal(err)
-		}
+		mustTake(t, storecall.New(backend), user, limit, 1)
 	}
 	record := []byte(client.Get(ctx, "rl:{user:42}:sliding-log/1h").Val())
 	for i := 37; i < len(record); i++ {
@@ -367,5 +364,30 @@ func TestScanEndsWhenTheCallerDoes(t *testing.T) {
 		if !errors.Is(err, store.ErrUnavailable) {
 			t.Errorf("a scan of a killed server: %v, want an ErrUnavailable", err)
 		}
+	}
+}
+
+// A publisher who may not remove the versions that are no longer kept changes nothing.
+func TestPublishingWithoutTheRightToRemove(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	options := as(server, "~*", "+@all", "-unlink")
+	backend := newStore(t, redis.NewClient(&options))
+	defer backend.Close()
+	first := admin.ConfigChange{Head: "one", Version: 1, Record: "first", Line: "1"}
+	if done, err := backend.PublishConfig(ctx, first); err != nil || !done {
+		t.Fatalf("with nothing to remove: %t, %v", done, err)
+	}
+	second := admin.ConfigChange{Was: "one", Head: "two", Version: 2, Record: "second", Line: "2", Drop: []int64{1}}
+	if done, err := backend.PublishConfig(ctx, second); done || !errors.Is(err, store.ErrRefused) {
+		t.Errorf("with one to remove: %t, %v", done, err)
+	}
+	head, err := backend.ConfigHead(ctx)
+	old, err2 := backend.ConfigVersion(ctx, 1)
+	next, err3 := backend.ConfigVersion(ctx, 2)
+	lines, damaged, err4 := backend.ConfigHistory(ctx, 10)
+	must(t, errors.Join(err, err2, err3, err4))
+	if got := fmt.Sprint(head, old, next, len(lines), damaged); got != fmt.Sprint("one", "first", "", 1, 0) {
+		t.Errorf("afterwards there are %s", got)
 	}
 }

@@ -35,9 +35,7 @@ func harness(sequences int, open func(tb testing.TB, clock func() time.Time) har
 		Plant: func(tb testing.TB, backend store.Store, key store.Key, value string) func() bool {
 			s := backend.(harnessed)
 			storeKey := admin.OwnLayout(s.prefix).StoreKey(key)
-			if err := s.client.Set(ctx, storeKey, value, 0).Err(); err != nil {
-				tb.Fatal(err)
-			}
+			must(tb, s.client.Set(ctx, storeKey, value, 0).Err())
 			return func() bool {
 				got, err := s.client.Get(ctx, storeKey).Result()
 				return err == nil && got == value && s.client.PTTL(ctx, storeKey).Val() == -1
@@ -121,9 +119,7 @@ func onServers(tb testing.TB, client redis.UniversalClient, do func(context.Cont
 	case *redis.Client:
 		err = do(ctx, client)
 	}
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 }
 
 // keysIn returns the keys of servers that match a pattern: what DUMP says of each, and until when it is kept.
