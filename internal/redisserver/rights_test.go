@@ -218,83 +218,85 @@ func prepareRepertoire(t *testing.T, server *redistest.Server, connect func(user
 // command the server forgets the scripts.
 func repertoire(role *redisserver.Role, backend *redisstore.Store, forget func()) error {
 	var errs []error
-	decide := func(op store.Op, key store.Key, limit store.Limit, cost int64) {
-		err := backend.Decide(ctx, op, []store.Request{{Key: key, Limit: limit, Cost: cost}}, make([]store.Decision, 1))
-		if !errors.Is(err, store.ErrForeign) {
+	note := func(err error) {
+		if !onlyForeign(err) {
 			errs = append(errs, err)
 		}
 	}
+	decide := func(op store.Op, limit store.Limit, cost int64, keys ...store.Key) {
+		for _, key := range keys {
+			note(backend.Decide(ctx, op, []store.Request{{Key: key, Limit: limit, Cost: cost}}, make([]store.Decision, 1)))
+		}
+	}
+	scan := func(q admin.Query) (records []admin.Record) {
+		for entry, err := range backend.Scan(ctx, q) {
+			if untold := q.Bytes && err != nil && strings.Contains(err.Error(), "memory|usage"); !untold {
+				note(err)
+			}
+			if err == nil {
+				records = append(records, entry.Record)
+			}
+		}
+		return records
+	}
+	nobody := store.Key{Subject: "nobody", Name: "x"}
+	logOf, bucketOf := store.Key{Subject: logKey.Subject, Name: bigLog.DefaultName()}, store.Key{Subject: bucketKey.Subject,
+		Name: hundred.DefaultName()}
 	for _, command := range role.For {
 		forget()
 		switch command {
 		case "check":
-			for _, key := range []store.Key{bucketKey, listKey, textKey} {
-				decide(store.Peek, key, hundred, 1)
+			decide(store.Peek, hundred, 1, bucketKey, listKey, textKey)
+			decide(store.Peek, bigLog, 1, fresh, logKey)
+			list, _, err := backend.Overrides(ctx)
+			if note(err); err == nil && len(list) != 1 {
+				note(fmt.Errorf("%d overrides were found, want 1", len(list)))
 			}
-			decide(store.Peek, fresh, bigLog, 1)
-			decide(store.Peek, logKey, bigLog, 1)
 		case "inspect":
 			subject, _ := store.ExactPattern(logKey.Subject)
 			backend.Denials(ctx, time.Hour) // inspect works without
-			for _, query := range []admin.Query{
-				{Subjects: everyKey, Bytes: true, Progress: func(int64, int64) {}},
-				{Subjects: subject},
-				{Keys: []store.Key{{Subject: logKey.Subject, Name: bigLog.DefaultName()}}},
-			} {
-				for _, err := range backend.Scan(ctx, query) {
-					untold := query.Bytes && err != nil && strings.Contains(err.Error(), "memory|usage")
-					if !errors.Is(err, store.ErrForeign) && !untold {
-						errs = append(errs, err)
-					}
-				}
-			}
+			scan(admin.Query{Subjects: everyKey, Bytes: true, Progress: func(int64, int64) {}})
+			scan(admin.Query{Subjects: subject})
+			scan(admin.Query{Keys: []store.Key{logOf}})
 		case "consume":
-			for _, key := range []store.Key{bucketKey, listKey, textKey} {
-				decide(store.Take, key, hundred, 1)
-			}
-			decide(store.Take, fresh, bigLog, 1)
-			decide(store.Take, logKey, bigLog, 1)
+			decide(store.Take, hundred, 1, bucketKey, listKey, textKey)
+			decide(store.Take, bigLog, 1, fresh, logKey)
 			addDenials(backend)
 		case "refund":
-			for _, key := range []store.Key{bucketKey, listKey, textKey, fresh} {
-				decide(store.Refund, key, hundred, 1)
-			}
-			decide(store.Refund, wholeKey, hundred, 2)
-			decide(store.Refund, logKey, bigLog, 1)
+			decide(store.Refund, hundred, 1, bucketKey, listKey, textKey, fresh)
+			decide(store.Refund, hundred, 2, wholeKey)
+			decide(store.Refund, bigLog, 1, logKey)
 		case "reset":
-			decide(store.Adjust, bucketKey, hundred, 5)
-			decide(store.Adjust, wholeKey, hundred, 0)
-			decide(store.Adjust, logKey, bigLog, 150)
-			for _, err := range backend.Scan(ctx, admin.Query{Subjects: everyKey}) {
-				if !errors.Is(err, store.ErrForeign) {
-					errs = append(errs, err)
-				}
+			decide(store.Adjust, hundred, 5, bucketKey)
+			decide(store.Adjust, hundred, 0, wholeKey)
+			decide(store.Adjust, bigLog, 150, logKey)
+			scan(admin.Query{Subjects: everyKey})
+			records := scan(admin.Query{Keys: []store.Key{listKey, textKey, nobody, bucketOf, logOf}, Records: true})
+			for i := range records {
+				records[i].Value = append(records[i].Value, 'x') // as if it had been used since
 			}
-			errs = append(errs, reset(backend))
+			_, changed, err := backend.Delete(ctx, append(records, admin.Records(listKey, textKey, nobody)...)...)
+			if note(err); onlyForeign(err) && len(changed) != 2 {
+				note(fmt.Errorf("%d records came back from the deletion, want 2", len(changed)))
+			}
 			backend.AppendJournal(ctx, "an entry of the audit") // a change works without
 		case "undo":
-			errs = append(errs, restore(backend))
+			note(restore(backend, listKey, textKey, nobody))
 			backend.AppendJournal(ctx, "an entry of the audit")
 		case "override":
 			set, err := backend.SetOverride(ctx, store.Override{Effect: store.OverrideExempt}, time.Hour)
-			_, _, err2 := backend.Overrides(ctx)
-			_, _, err3 := backend.RevokeOverride(ctx, set.ID)
-			errs = append(errs, err, err2, err3)
+			note(err)
+			_, _, err = backend.Overrides(ctx)
+			note(err)
+			_, _, err = backend.RevokeOverride(ctx, set.ID)
+			note(err)
 		case "denials":
 			if _, err := backend.Denials(ctx, time.Hour); err != nil && !strings.Contains(err.Error(), "HGETALL") { // consume works without
-				errs = append(errs, err)
+				note(err)
 			}
 		case "audit":
 			backend.ReadJournal(ctx, 1) // audit works without
 		}
-	}
-	if slices.Contains(role.For, "check") {
-		forget()
-		list, _, err := backend.Overrides(ctx)
-		if err == nil && len(list) != 1 {
-			err = fmt.Errorf("%d overrides were found, want 1", len(list))
-		}
-		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
@@ -310,50 +312,20 @@ func addDenials(backend *redisstore.Store) {
 	}
 }
 
-// reset deletes with a backup.
-func reset(backend *redisstore.Store) error {
-	keys := []store.Key{listKey, textKey, {Subject: "nobody", Name: "x"},
-		{Subject: bucketKey.Subject, Name: hundred.DefaultName()}, {Subject: logKey.Subject, Name: bigLog.DefaultName()}}
-	var records []admin.Record
-	for entry, err := range backend.Scan(ctx, admin.Query{Keys: keys, Records: true}) {
-		switch {
-		case err == nil:
-			records = append(records, entry.Record)
-		case !errors.Is(err, store.ErrForeign):
-			return err
-		}
-	}
-	for i := range records {
-		records[i].Value = append(records[i].Value, 'x') // as if it had been used since
-	}
-	_, changed, err := backend.Delete(ctx, append(records, admin.Records(listKey, textKey, store.Key{Subject: "nobody", Name: "x"})...)...)
-	if err == nil || onlyForeign(err) {
-		err = nil
-		if len(changed) != 2 {
-			err = fmt.Errorf("%d records came back from the deletion, want 2", len(changed))
-		}
-	}
-	return err
-}
-
-// restore imports a record, under keys of all kinds.
-func restore(backend *redisstore.Store) error {
-	var state store.State
+// restore imports a record under keys, of which only the last is free.
+func restore(backend *redisstore.Store, keys ...store.Key) error {
 	limit, err := hundred.Normalize()
 	if err != nil {
 		return err
 	}
+	var state store.State
 	state.Charge(limit, 1, store.InstantOf(time.Now()))
 	var records []admin.Record
-	for _, key := range []store.Key{listKey, textKey, {Subject: "nobody", Name: "x"}} {
+	for _, key := range keys {
 		records = append(records, admin.Record{Key: key, Value: state.AppendRecord(nil), Expires: time.Now().Add(time.Hour)})
 	}
-	for _, replace := range []bool{true, false} { // the second time it is already there
-		outcomes, err := backend.Import(ctx, replace, records...)
-		last := admin.Imported
-		if !replace {
-			last = admin.AlreadyThere
-		}
+	for _, last := range []admin.ImportOutcome{admin.Imported, admin.AlreadyThere} {
+		outcomes, err := backend.Import(ctx, last == admin.Imported, records...)
 		if err == nil && !slices.Equal(outcomes, []admin.ImportOutcome{admin.Foreign, admin.Foreign, last}) {
 			err = fmt.Errorf("the import's outcomes are %d", outcomes)
 		}
@@ -364,11 +336,11 @@ func restore(backend *redisstore.Store) error {
 	return nil
 }
 
-// onlyForeign reports whether err consists only of errors about foreign values.
+// onlyForeign reports whether err is nil or consists only of errors about foreign values.
 func onlyForeign(err error) bool {
 	joined, is := err.(interface{ Unwrap() []error })
 	if !is {
-		return errors.Is(err, store.ErrForeign)
+		return err == nil || errors.Is(err, store.ErrForeign)
 	}
 	return !slices.ContainsFunc(joined.Unwrap(), func(err error) bool { return !errors.Is(err, store.ErrForeign) })
 }
