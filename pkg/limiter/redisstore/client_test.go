@@ -2,15 +2,21 @@ package redisstore_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/storecall"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -90,4 +96,264 @@ func TestAClusterClientGivesUpAtOnce(t *testing.T) {
 	master, _ := owner(t, cluster, user.Subject)
 	givesUpOn(t, cluster.Masters[master], storecall.New(newStore(t, client)))
 	haveSettings(t, redisstore.NewFailoverClient(redis.FailoverOptions{MasterName: "m", SentinelAddrs: cluster.Addrs()}))
+}
+
+// A caller that waits for the client's only connection leaves when the store's time is over,
+// even if that connection comes free later, and would then be silent for as long again.
+func TestWaitingForAConnectionIsWithinTheBudget(t *testing.T) {
+	server := redistest.Start(t)
+	const budget = 200 * time.Millisecond
+	const callers = 4 // more would share what they send
+	var dialed atomic.Int64
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, PoolSize: 1, ReadTimeout: budget, WriteTimeout: budget, MaxRetries: -1,
+		DisableIdentity: true, Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			dialed.Add(1)
+			return new(net.Dialer).DialContext(ctx, network, addr)
+		}})
+	defer client.Close()
+	backend := newStore(t, client)
+	l := storecall.New(backend)
+	server.Pause()
+	defer server.Resume()
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			if _, err := l.Take(ctx, user, hundred, 1); err == nil {
+				t.Error("a server that hangs has answered")
+			}
+		})
+	}
+	all.Wait()
+	// Who gets the connection when it comes free makes another, since that one is spoilt.
+	if n := dialed.Load(); n == callers {
+		t.Errorf("%d callers have had a connection, one after the other", n)
+	}
+}
+
+// badContext is a context of somebody's own that panics.
+type badContext struct{ context.Context }
+
+func (badContext) Deadline() (time.Time, bool) { panic("no deadline") }
+
+// A context that panics fails its own call, and holds up nobody else.
+func TestAPanickingContextHoldsUpNobody(t *testing.T) {
+	backend := newStore(t, redistest.Start(t).Client())
+	req := store.Request{Key: store.Key{Subject: "a", Name: "n"}, Limit: store.Limit{Count: 10, Period: time.Minute}, Cost: 1}
+	refund := req
+	refund.Token = "t" // which goes by itself
+	for _, bad := range []context.Context{nil, badContext{t.Context()}} {
+		for _, r := range []store.Request{req, refund} {
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Error("no panic")
+					}
+				}()
+				_ = backend.Decide(bad, store.Take, []store.Request{r}, make([]store.Decision, 1))
+			}()
+			decideOne(t, backend, store.Take, req)
+			decideOne(t, backend, store.Refund, req)
+		}
+	}
+}
+
+// panicking is a caller's hook that panics in the handshake of a connection.
+type panicking struct {
+	redisserver.PassHook
+	left *atomic.Int32
+}
+
+func (h panicking) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "client" && h.left.Add(-1) >= 0 {
+			panic("a hook's")
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// The client holds a lock while it asks for notices of maintenance, and does not give it back if a hook panics there.
+func TestAPanicInAHandshakeHoldsUpNobody(t *testing.T) {
+	for name, after := range map[string]bool{"before New": false, "after New": true} {
+		client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr, ContextTimeoutEnabled: true, MaxRetries: -1,
+			DialTimeout: time.Second, ReadTimeout: time.Second})
+		hook := panicking{left: new(atomic.Int32)}
+		hook.left.Store(1)
+		if !after {
+			client.AddHook(hook)
+		}
+		l := storecall.New(newStore(t, client))
+		if after {
+			client.AddHook(hook)
+		}
+		panicked := 0 // not always the first take: on a busy machine that ends before the handshake
+		for n := range 3 {
+			soon, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+			done := make(chan error, 1)
+			go func() {
+				_, err := l.Take(soon, user, hundred, 1)
+				done <- err
+			}()
+			select {
+			case err := <-done:
+				if err != nil && strings.Contains(err.Error(), "a hook's") {
+					panicked++
+				} else if err != nil && !errors.Is(err, store.ErrGaveUp) {
+					t.Errorf("%s, take %d: %v", name, n, err)
+				}
+			case <-time.After(redistest.Patience):
+				t.Fatalf("%s: take %d goes on after its deadline", name, n)
+			}
+			cancel()
+		}
+		if panicked > 1 {
+			t.Errorf("%s: %d takes have the error of one panic", name, panicked)
+		}
+	}
+}
+
+func takeOne(backend store.Store) error {
+	_, err := storecall.New(backend).Take(ctx, user, hundred, 1)
+	return err
+}
+
+// A client that the application has made serves it after the store is closed, and other stores, too.
+func TestTheApplicationsClientStaysOpen(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t).Client()
+	var stores [2]*redisstore.Store
+	for i := range stores {
+		var err error
+		if stores[i], err = redisstore.New(client); err != nil {
+			t.Fatal(err)
+		}
+		must(t, takeOne(stores[i]))
+	}
+	must(t, stores[0].Close())
+	if err := takeOne(stores[0]); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("the closed store answers %v", err)
+	}
+	if err := errors.Join(client.Ping(ctx).Err(), takeOne(stores[1])); err != nil {
+		t.Errorf("with the client of a closed store: %v", err)
+	}
+	// Its owner may close it first. The store then is no server that is away.
+	must(t, client.Close())
+	if err := takeOne(stores[1]); !errors.Is(err, store.ErrClosed) || store.IsAway(err) {
+		t.Errorf("on a closed client: %v", err)
+	}
+	if err := stores[1].Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A client of the store's own is closed with it, whoever has made it.
+func TestAnOwnClientIsClosedWithTheStore(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	var conn net.Conn
+	options := redis.Options{Addr: server.Addr, Dialer: func(ctx context.Context, network, address string) (_ net.Conn, err error) {
+		conn, err = (&net.Dialer{}).DialContext(ctx, network, address)
+		return conn, err
+	}}
+	for name, open := range map[string]func() (*redisstore.Store, error){
+		"Open": func() (*redisstore.Store, error) { return redisstore.Open(options) },
+		"Own":  func() (*redisstore.Store, error) { return redisstore.Own(redis.NewClient(&options)) },
+	} {
+		backend, err := open()
+		must(t, err)
+		must(t, takeOne(backend))
+		for range 2 {
+			if err := backend.Close(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if _, err := conn.Write([]byte("PING\r\n")); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("%s: its connection is open: %v", name, err)
+		}
+		if err := takeOne(backend); !errors.Is(err, store.ErrClosed) || store.IsAway(err) {
+			t.Errorf("%s: once closed: %v", name, err)
+		}
+	}
+}
+
+func TestWhatNoStoreIsMadeOn(t *testing.T) {
+	t.Parallel()
+	for name, client := range map[string]redis.UniversalClient{"nil": nil, "a nil client": (*redis.Client)(nil),
+		"a nil client of a Cluster": (*redis.ClusterClient)(nil), "a nil ring": (*redis.Ring)(nil)} {
+		for how, open := range map[string]func(redis.UniversalClient, ...redisstore.Option) (*redisstore.Store, error){
+			"New": redisstore.New, "Own": redisstore.Own} {
+			if backend, err := open(client); backend != nil || !errors.Is(err, store.ErrInvalid) {
+				t.Errorf("%s on %s: %v, %v", how, name, backend, err)
+			}
+		}
+	}
+	if backend, err := redisstore.Open(redis.Options{}, redisstore.WithPrefix("a b{")); backend != nil ||
+		!errors.Is(err, store.ErrInvalid) {
+		t.Errorf("with an unfit prefix: %v, %v", backend, err)
+	}
+}
+
+// A Ring has each key on one of its servers, however many callers there are at once.
+func TestARingUnderManyCallers(t *testing.T) {
+	a, b, c := redistest.Start(t), redistest.Start(t), redistest.Start(t)
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": a.Addr, "b": b.Addr, "c": c.Addr}})
+	defer ring.Close()
+	backend := newStore(t, ring)
+	l := storecall.New(backend)
+	const subjects, each = 30, 20
+	var calls sync.WaitGroup
+	for range each {
+		for i := range subjects {
+			calls.Go(func() {
+				key := store.Key{Subject: fmt.Sprint("user:", i)}
+				if d, err := l.Take(ctx, key, hundred, 1); err != nil || !d.Allowed {
+					t.Errorf("%v: %+v, %v", key, d, err)
+				}
+			})
+		}
+	}
+	calls.Wait()
+	var together []store.Request // and so do several subjects of one call
+	for i := range subjects {
+		together = append(together, store.Request{Key: store.Key{Subject: fmt.Sprint("user:", i)}, Limit: hundred, Cost: 1})
+	}
+	for _, token := range []string{"", "a token"} {
+		for i := range together {
+			together[i].Token = token
+		}
+		if decisions, err := l.TakeAll(ctx, together...); err != nil || !store.AllAllowed(decisions) {
+			t.Fatalf("%+v, %v", decisions, err)
+		}
+	}
+	for i := range subjects {
+		d, err := l.Peek(ctx, store.Key{Subject: fmt.Sprint("user:", i)}, hundred, 1)
+		if err != nil || d.Used != each+2 {
+			t.Errorf("user:%d has %d used after %d takes, %v", i, d.Used, each+2, err)
+		}
+	}
+}
+
+// A log whose ring begins in its middle, and that is written anew since it grows, keeps every unit
+// with its time.
+func TestALogThatGrowsKeepsItsUnits(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	clock := func() time.Time { return now }
+	far := newStore(t, socketClient(t, redistest.Start(t)), redisstore.WithClock(clock))
+	near := memorystore.New(memorystore.WithClock(clock))
+	req := store.Request{
+		Key: store.Key{Subject: "s"}, Limit: store.Limit{Algorithm: store.SlidingLog, Count: 60, Period: time.Second},
+	}
+	req.SetDefaults()
+	for _, phase := range []struct {
+		steps int
+		every time.Duration
+	}{{35, 100 * time.Millisecond}, {45, 5 * time.Millisecond}, {50, 70 * time.Millisecond}, {60, 9 * time.Millisecond}} {
+		for i := range phase.steps {
+			now = now.Add(phase.every)
+			req.Cost = int64(1 + i%3/2)
+			if got, want := decideOne(t, far, store.Take, req), decideOne(t, near, store.Take, req); got != want {
+				t.Fatalf("step %d, every %s: %+v, not %+v", i, phase.every, got, want)
+			}
+		}
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,5 +117,125 @@ func TestScanForForeignKeys(t *testing.T) {
 	}
 	if got := heldByStore(t, backend, "user:1"); len(got) != 1 {
 		t.Errorf("of user:1 it finds %q", got)
+	}
+}
+
+// What ended meanwhile is not brought back, and what another program wrote is left as it is, whether
+// keys in use are replaced or not.
+func TestWhatAnImportLeaves(t *testing.T) {
+	client := socketClient(t, redistest.Start(t))
+	backend := newStore(t, client)
+	key := store.Key{Subject: "s", Name: "n"}
+	mustTake(t, storecall.New(backend), key, hundred, 3)
+	storeKey := admin.OwnLayout(store.DefaultPrefix).StoreKey(key)
+	value, err := client.Get(ctx, storeKey).Result()
+	must(t, err)
+	var state store.State
+	must(t, state.DecodeRecord([]byte(value)))
+	unused := time.Duration((int64(state.UnusedAt(state.Time))+999)/1000) * time.Millisecond
+	now, err := client.Time(ctx).Result()
+	must(t, err)
+	hour := now.Add(time.Hour).Truncate(time.Millisecond)
+	for _, test := range []struct {
+		what, held string
+		expires    time.Time
+		replace    bool
+		want       admin.ImportOutcome
+	}{
+		{"of an hour", "", hour, false, admin.Imported},
+		{"for ever", "", time.Time{}, false, admin.Imported},
+		{"ended", "", now.Add(-time.Millisecond), false, admin.Lapsed},
+		{"ended, replacing", value + "x", now.Add(-time.Millisecond), true, admin.Lapsed},
+		{"the same", value, hour, false, admin.AlreadyThere},
+		{"used since", value + "x", hour, false, admin.InUse},
+		{"used since, replacing", value + "x", hour, true, admin.Imported},
+		{"another program's", "17", hour, false, admin.Foreign},
+		{"another program's, replacing", "17", hour, true, admin.Foreign},
+	} {
+		must(t, client.Del(ctx, storeKey).Err())
+		if test.held != "" {
+			must(t, client.Set(ctx, storeKey, test.held, 0).Err())
+		}
+		outcomes, err := backend.Import(ctx, test.replace, admin.Record{Key: key, Value: []byte(value), Expires: test.expires})
+		if err != nil || len(outcomes) != 1 || outcomes[0] != test.want {
+			t.Errorf("%s: %v, %v, not %v", test.what, outcomes, err, test.want)
+		}
+		held, _ := client.Get(ctx, storeKey).Result()
+		expires := client.PExpireTime(ctx, storeKey).Val()
+		switch {
+		case test.want != admin.Imported && held != test.held:
+			t.Errorf("%s: the key holds %q, not %q", test.what, held, test.held)
+		case test.want == admin.Imported && held != value:
+			t.Errorf("%s: the key holds %q, not %q", test.what, held, value)
+		case test.want == admin.Imported && !test.expires.IsZero() && expires != time.Duration(test.expires.UnixMilli())*time.Millisecond,
+			test.want == admin.Imported && test.expires.IsZero() && expires != unused:
+			t.Errorf("%s: it expires at %d, not at %s", test.what, expires, test.expires)
+		}
+	}
+}
+
+// The journal is a stream that never expires. It is read a page of 250 at a time, whatever the numbers of
+// its entries are, each entry once.
+func TestTheJournalIsAStream(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	backend := newStore(t, server.Client())
+	const key = "rl!{audit}"
+	must(t, backend.AppendJournal(t.Context(), "by the store"))
+	if ttl := server.Do("PTTL", key); ttl != int64(-1) {
+		t.Errorf("it expires in %v ms", ttl)
+	}
+	if entries, _, err := backend.ReadJournal(t.Context(), 9); err != nil || len(entries) != 1 || entries[0].Text != "by the store" ||
+		time.Since(entries[0].At).Abs() > time.Hour {
+		t.Errorf("%+v, %v", entries, err)
+	}
+	server.Do("DEL", key)
+	// Entries of one millisecond, and then one in each.
+	var want []admin.JournalEntry
+	for i := range 501 {
+		ms, sequence := 1_795_294_331_000, i
+		if i >= 251 {
+			ms, sequence = ms+i-250, 0
+		}
+		text := fmt.Sprint("entry ", i)
+		if got := server.Do("XADD", key, fmt.Sprintf("%d-%d", ms, sequence), "text", text); got == nil {
+			t.Fatalf("entry %d was not added", i)
+		}
+		want = append(want, admin.JournalEntry{At: time.UnixMilli(int64(ms)).UTC(), Text: text})
+	}
+	for _, most := range []int{-1, 0, 1, 249, 250, 251, 499, 500, 501, 502} {
+		entries, damaged, err := backend.ReadJournal(t.Context(), most)
+		if latest := want[len(want)-min(max(0, most), len(want)):]; err != nil || damaged != 0 || !slices.Equal(entries, latest) {
+			t.Errorf("the latest %d: %d entries, %d damaged, %v", most, len(entries), damaged, err)
+		}
+	}
+}
+
+// What somebody else has added is counted as damaged, and does not hide what is before it.
+func TestForeignEntriesOfTheJournal(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	backend := newStore(t, server.Client())
+	const key = "rl!{audit}"
+	for i, words := range [][]any{
+		{"text", "first"}, {"other", "a field"}, {"text", "two", "and", "more"}, {"text", ""}, {"text", "\xff"},
+		{"text", strings.Repeat("x", admin.MaxJournalText+1)}, {"text", strings.Repeat("x", admin.MaxJournalText)},
+	} {
+		server.Do(append([]any{"XADD", key, fmt.Sprintf("%d-0", 1_795_294_331_000+i)}, words...)...)
+	}
+	server.Do("XADD", key, fmt.Sprintf("%d-0", store.Instant(store.MaxInstant)/1000), "text", "the last instant")
+	server.Do("XADD", key, fmt.Sprintf("%d-0", store.Instant(store.MaxInstant)/1000+1), "text", "beyond all")
+	entries, damaged, err := backend.ReadJournal(t.Context(), 100)
+	if err != nil || damaged != 6 || len(entries) != 3 || entries[0].Text != "first" || len(entries[1].Text) != admin.MaxJournalText ||
+		entries[2].Text != "the last instant" {
+		t.Errorf("%d entries, %d damaged, %v", len(entries), damaged, err)
+	}
+	server.Do("DEL", key)
+	server.Do("SET", key, "x")
+	if _, _, err := backend.ReadJournal(t.Context(), 1); !errors.Is(err, store.ErrForeign) || !strings.Contains(err.Error(), key) {
+		t.Errorf("read a string: %v", err)
+	}
+	if err := backend.AppendJournal(t.Context(), "x"); !errors.Is(err, store.ErrForeign) || server.Do("GET", key) != "x" {
+		t.Errorf("wrote to a string: %v", err)
 	}
 }

@@ -4,18 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/storecall"
-	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
-
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/storecall"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -141,4 +141,134 @@ func TestConcurrentCallsFailOnTheirOwn(t *testing.T) {
 		once.Do(server.Kill)
 	})
 	awaitState(backend, "", 0, 0)
+}
+
+// Callers that wait together under [store.WithBudget] are told that the store is away when its
+// time is over, and those that leave before that they gave up.
+func TestTheBudgetOfACrowdIsKept(t *testing.T) {
+	server := redistest.Start(t)
+	backend := openPatient(t, server)
+	must(t, takingOf(backend)(context.Background(), 0))
+	server.Pause()
+	alone := enter(lanes.InFlight, takingOf(backend)) // so that others wait
+	awaitState(backend, "", lanes.InFlight, 0)
+	const many = 100
+	short := enter(many, takingOf(store.WithBudget(backend, 20*time.Millisecond)))
+	long := enter(many, takingOf(store.WithBudget(backend, forever)))
+	hurried, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	hasty := enterWith(hurried, cancel, many, takingOf(store.WithBudget(backend, forever)))
+	for _, err := range short.wait() {
+		if !store.IsAway(err) || errors.Is(err, store.ErrGaveUp) {
+			t.Fatalf("the store's time was over: %v", err)
+		}
+	}
+	for _, err := range hasty.wait() {
+		if !errors.Is(err, store.ErrGaveUp) || !errors.Is(err, context.DeadlineExceeded) || store.IsAway(err) {
+			t.Fatalf("the caller's time was over: %v", err)
+		}
+	}
+	for _, err := range long.left() {
+		if !errors.Is(err, store.ErrGaveUp) || !errors.Is(err, context.Canceled) || store.IsAway(err) {
+			t.Fatalf("the caller left: %v", err)
+		}
+	}
+	server.Resume()
+	alone.wait()
+}
+
+// What a decision works with is used again. Callers that leave at any moment, and answers
+// that come when they have left, disturb nobody: each caller has a limit of its own, and
+// every answer must be about that one, with the count of its own takes.
+func TestMergedCallersThatLeaveDisturbNobody(t *testing.T) {
+	server := redistest.Start(t)
+	backend := openPatient(t, server)
+	l := storecall.New(backend)
+	const callers, takes = 48, 400
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			random := rand.New(rand.NewPCG(7, uint64(i)))
+			key, limit := store.Key{Subject: fmt.Sprintf("user:%d", i)}, neverLapsing(int64(1_000_000+i))
+			least, most := int64(0), int64(0) // what can be in use
+			for n := range takes {
+				ctx, cancel := context.WithCancel(context.Background())
+				if random.IntN(2) == 0 {
+					ctx, cancel = context.WithTimeout(context.Background(), time.Duration(random.IntN(1500))*time.Microsecond)
+				}
+				if i == 0 && n%20 == 0 { // so that whole exchanges are left
+					server.Do("EVAL", "for _ = 1, 300000 do end", 0)
+				}
+				d, err := l.Take(ctx, key, limit, 1)
+				cancel()
+				switch {
+				case err == nil:
+					least, most = least+1, most+1
+					if !d.Allowed || d.Used < least || d.Used > most || d.Used+d.Remaining != limit.Count {
+						t.Errorf("user:%d: %+v; want %d to %d used of %d", i, d, least, most, limit.Count)
+						return
+					}
+					least = d.Used // a take whose outcome is unknown may still come
+				case errors.Is(err, store.ErrOutcomeUnknown):
+					most++
+				case !errors.Is(err, store.ErrGaveUp):
+					t.Errorf("user:%d: %v", i, err)
+				}
+			}
+			d, err := l.Peek(context.Background(), key, limit, 1)
+			if err != nil || d.Used < least || d.Used > most {
+				t.Errorf("user:%d: %d used (%v), want %d to %d", i, d.Used, err, least, most)
+			}
+		})
+	}
+	all.Wait()
+	awaitState(backend, "", 0, 0)
+}
+
+func TestWorkInTheBackgroundIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	var work background
+	work.Wait(forever) // for nothing
+	for range 3 {
+		goOn, told := make(chan struct{}), atomic.Bool{}
+		work.Go(func() error { <-goOn; panic(errUndoing) }, func(err error) { told.Store(errors.Is(err, errUndoing)) })
+		close(goOn)
+		work.Wait(forever)
+		if !told.Load() {
+			t.Error("what was waited for had not told its panic")
+		}
+	}
+}
+
+var errUndoing = errors.New("a bug")
+
+// A store can be closed while others still use it.
+func TestWorkInTheBackgroundCanBeginWhileItIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	var work background
+	var callers sync.WaitGroup
+	var ended atomic.Int64
+	const each = 5000
+	for range 4 {
+		callers.Go(func() {
+			for range each {
+				work.Go(func() error { return nil }, func(error) { ended.Add(1) })
+				work.Wait(forever)
+			}
+		})
+	}
+	callers.Wait()
+	work.Wait(forever)
+	if ended.Load() != 4*each {
+		t.Errorf("%d ended", ended.Load())
+	}
+}
+
+func TestWorkThatHangsIsNotWaitedForLong(t *testing.T) {
+	t.Parallel()
+	var work background
+	goOn := make(chan struct{})
+	work.Go(func() error { <-goOn; return nil }, func(error) {})
+	work.Wait(time.Millisecond) // returns
+	close(goOn)
+	work.Wait(forever)
 }

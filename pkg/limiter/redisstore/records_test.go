@@ -1,8 +1,11 @@
 package redisstore_test
 
 import (
+	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
+	_ "time/tzdata"
 
 	"github.com/redis/go-redis/v9"
 
@@ -13,6 +16,88 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
+
+func inCalendar(tb testing.TB, text string) store.Limit {
+	tb.Helper()
+	limit, err := store.ParseLimit(text)
+	must(tb, err)
+	return limit
+}
+
+// lasting returns a limit in a window that does not end within the next hours.
+func lasting(tb testing.TB, unit string, now time.Time) store.Limit {
+	tb.Helper()
+	limit := inCalendar(tb, "fixed-window:100/"+unit+",tz=Europe/Berlin")
+	if end, _ := limit.WindowEnd(store.InstantOf(now)); end.Sub(now) < 6*time.Hour {
+		limit = inCalendar(tb, "fixed-window:100/"+unit+",tz=Pacific/Honolulu")
+	}
+	return limit
+}
+
+// A caller whose clock is wrong by months is corrected by the server, once, before anything is charged.
+func TestTheServersClockSaysTheWindow(t *testing.T) {
+	server := redistest.Start(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, DisableIdentity: true, ReadTimeout: redistest.Patience})
+	t.Cleanup(func() { client.Close() })
+	var calls atomic.Int64
+	backend, err := redisstore.New(client, redisstore.WithBatchObserver(func(n int) { calls.Add(int64(n)) }))
+	must(t, err)
+	now, err := client.Time(ctx).Result()
+	must(t, err)
+	limits := []store.Limit{
+		lasting(t, "1mo", now), {Count: 100, Period: store.MaxPeriod}, lasting(t, "1y", now), lasting(t, "1d", now),
+	}
+	var reqs []store.Request
+	for _, limit := range limits {
+		reqs = append(reqs, store.Request{Key: store.Key{Subject: "user:42", Name: limit.DefaultName()}, Limit: limit, Cost: 3})
+	}
+	decide := func(op store.Op, reqs []store.Request, used int64) {
+		t.Helper()
+		for _, wrong := range []time.Duration{-800 * 24 * time.Hour, 800 * 24 * time.Hour} {
+			backend.SetAhead(wrong)
+			decisions := make([]store.Decision, len(reqs))
+			if err := backend.Decide(ctx, op, reqs, decisions); err != nil {
+				t.Fatalf("%s with a clock that is wrong by %s: %v", op, wrong, err)
+			}
+			for i, d := range decisions {
+				want := used
+				if op == store.Take && wrong > 0 {
+					want += 3
+				}
+				end, has := reqs[i].Limit.WindowEnd(d.At)
+				if !d.Allowed || d.Used != want || has && d.ResetAfter != d.At.Until(store.InstantOf(end)) {
+					t.Errorf("%s of %s, wrong by %s: %+v; want %d used until %s", op, reqs[i].Limit, wrong, d, want, end)
+				}
+			}
+			before, again := calls.Load(), slices.Clone(reqs)
+			again[0].Token = ""
+			if err := backend.Decide(ctx, store.Peek, again, decisions); err != nil || calls.Load() != before+1 {
+				t.Errorf("corrected, a peek takes %d calls, %v", calls.Load()-before, err)
+			}
+		}
+	}
+	decide(store.Take, reqs, 3)
+	decide(store.Peek, reqs, 6)
+	decide(store.Take, reqs[:1], 9)
+	reqs[0].Cost = 12
+	decide(store.Adjust, reqs[:1], 12)
+	reqs[0].Cost, reqs[0].Token = 3, "once"
+	decide(store.Charge, reqs[:1], 15) // the second time it is remembered
+	backend.SetAhead(800 * 24 * time.Hour)
+	adjusted, err := backend.Adjust(ctx, admin.Adjustment{Key: reqs[0].Key, Limit: limits[0], Used: 5},
+		admin.Adjustment{Key: reqs[2].Key, Limit: limits[2], Used: 7})
+	if err != nil || adjusted[0].Before != 15 || adjusted[0].After != 5 || adjusted[1].After != 7 {
+		t.Errorf("adjusted: %+v, %v", adjusted, err)
+	}
+	for entry, err := range backend.Scan(ctx, admin.Query{Keys: []store.Key{reqs[0].Key}}) {
+		want, _ := limits[0].WindowEnd(entry.At)
+		end, has := entry.Limit.WindowEnd(entry.At)
+		left := want.Sub(entry.At.Time()) - entry.TTL
+		if err != nil || !has || !end.Equal(want) || left < -time.Millisecond || left > time.Second {
+			t.Errorf("found until %s, kept for %s, want %s: %+v, %v", end, entry.TTL, want, entry, err)
+		}
+	}
+}
 
 // Records stay small: docs/design/keys-and-records.md promises these bytes.
 func TestBytesPerKey(t *testing.T) {
