@@ -1,7 +1,6 @@
 package layers_test
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"testing"
@@ -69,9 +68,7 @@ func TestWhatIsCounted(t *testing.T) {
 				reqs = append(reqs, store.Request{Key: store.Key{Subject: "u", Name: fmt.Sprint(i)}, Shadow: d.Shadow,
 					Limit: store.Limit{Count: 1, Period: time.Hour}, Cost: 3}) // units do not count
 			}
-			if err := backend.Decide(context.Background(), test.op, reqs, make([]store.Decision, len(reqs))); err != nil {
-				t.Fatal(err)
-			}
+			decide(t, backend, test.op, reqs...)
 			backend.Close()
 			denied := ""
 			for _, write := range table.writes {

@@ -6,12 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
-	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -19,16 +18,15 @@ import (
 func TestAnObserverIsToldOfCalls(t *testing.T) {
 	var calls []layers.Call
 	backend := &fakeStore{}
-	observed := storecall.New(layers.WithObserver(backend, layers.Observer{OnCall: func(_ context.Context, call layers.Call) {
-		call.Requests = append([]store.Request(nil), call.Requests...)
+	observed := layers.WithObserver(backend, layers.Observer{OnCall: func(_ context.Context, call layers.Call) {
+		call.Requests = slices.Clone(call.Requests)
 		calls = append(calls, call)
-	}}))
-	key, limit := store.Key{Subject: "user:42"}, store.Limit{Count: 1, Period: time.Second}
-	observed.Take(context.Background(), key, limit, 3)
+	}})
+	decide(t, observed, store.Take, asking("user:42", "1/1s", 3))
 	backend.err = store.ErrUnavailable
-	observed.Peek(context.Background(), key, limit, 1)
-	if len(calls) != 2 {
-		t.Fatalf("told of %d calls", len(calls))
+	err := observed.Decide(t.Context(), store.Peek, []store.Request{asking("user:42", "1/1s", 1)}, make([]store.Decision, 1))
+	if len(calls) != 2 || err != store.ErrUnavailable {
+		t.Fatalf("told of %d calls; %v", len(calls), err)
 	}
 	denied, failed := calls[0], calls[1]
 	if denied.Op != store.Take || denied.Requests[0].Cost != 3 || denied.Outcome() != "denied" || denied.Err != nil || denied.Took <= 0 {
@@ -70,10 +68,7 @@ func TestAnObserverIsToldOfTheBreakerAndOfFailures(t *testing.T) {
 	var wrapped store.Store = layers.WithBreaker(backend, breaker)
 	wrapped = layers.WithFailure(wrapped, layers.Failure{Policy: store.AllowOnError, OnFailure: observer.Failure()})
 	wrapped = layers.WithObserver(wrapped, observer)
-	key, limit := store.Key{Subject: "user:42"}, store.Limit{Count: 1, Period: time.Second}
-	if _, err := storecall.New(wrapped).Take(context.Background(), key, limit, 1); err != nil {
-		t.Fatal(err)
-	}
+	decide(t, wrapped, store.Take, asking("user:42", "1/1s", 1))
 	if got := strings.Join(told, "; "); got != "open; failure: store unavailable; allowed by failure-policy" || own != 1 {
 		t.Errorf("told %s; the breaker's own function %d times", got, own)
 	}
@@ -99,11 +94,10 @@ func TestAnObserversPanicReachesNobody(t *testing.T) {
 	}
 	var told []string
 	observer.OnPanic = func(err error) { told = append(told, err.Error()) }
-	key, limit := store.Key{Subject: "user:42"}, store.Limit{Count: 1, Period: time.Hour}
-	limits := storecall.New(layers.WithObserver(memorystore.New(), observer))
+	observed := layers.WithObserver(memorystore.New(), observer)
 	for n := range 2 {
-		if d, err := limits.Take(context.Background(), key, limit, 1); err != nil || d.Allowed != (n == 0) {
-			t.Errorf("%+v, %v", d, err)
+		if d := decide(t, observed, store.Take, asking("user:42", "1/1h", 1))[0]; d.Allowed != (n == 0) {
+			t.Errorf("%+v", d)
 		}
 	}
 	observer.Failure()(store.ErrUnavailable)
@@ -114,18 +108,16 @@ func TestAnObserversPanicReachesNobody(t *testing.T) {
 	}
 
 	observer.OnPanic = func(error) { panic("a bug in OnPanic") }
-	if _, err := storecall.New(layers.WithObserver(memorystore.New(), observer)).Take(context.Background(), key, limit, 1); err != nil {
-		t.Error(err)
-	}
+	decide(t, layers.WithObserver(memorystore.New(), observer), store.Take, asking("user:42", "1/1h", 1))
 
 	observer.OnPanic = nil
 	var log bytes.Buffer
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 	defer slog.SetDefault(before)
-	limits = storecall.New(layers.WithObserver(memorystore.New(), observer))
+	observed = layers.WithObserver(memorystore.New(), observer)
 	for range 3 {
-		limits.Take(context.Background(), key, limit, 1)
+		decide(t, observed, store.Take, asking("user:42", "1/1h", 1))
 	}
 	if lines := strings.Count(log.String(), "an observer panicked"); lines != 1 || !strings.Contains(log.String(), "a bug in OnCall") {
 		t.Errorf("logged %d times: %s", lines, log.String())

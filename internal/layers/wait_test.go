@@ -29,11 +29,6 @@ func newVirtual() (*virtual, *layers.Waiter) {
 	return v, &layers.Waiter{Store: memorystore.New(memorystore.WithClock(clock)), Now: clock, Sleep: v.sleep}
 }
 
-func request(algorithm store.Algorithm, count int64, period time.Duration) store.Request {
-	return store.Request{Key: store.Key{Subject: "u"}, Limit: store.Limit{Algorithm: algorithm, Count: count,
-		Period: period}, Cost: 1}
-}
-
 // A deadline of the context bounds the wait, too: the denial comes at once and not after the deadline.
 func TestWaitHeedsTheContextsDeadline(t *testing.T) {
 	l := storecall.New(memorystore.New())
@@ -113,7 +108,7 @@ func TestWhichTurnsAreGivenBack(t *testing.T) {
 			}
 			return nil
 		}}
-		req := request(store.LeakyBucket, 10, time.Hour)
+		req := asking("u", "leaky-bucket:10/1h", 1)
 		req.Token = map[bool]string{true: "t"}[test.taken.Repeated]
 		decisions, err := w.Take(ctx, req)
 		leave()
@@ -134,7 +129,7 @@ func TestALeakyTurnAtTheEndOfTheWait(t *testing.T) {
 	for _, token := range []string{"", "t"} {
 		for _, short := range []time.Duration{0, time.Microsecond} {
 			v, w := newVirtual()
-			begin, req := v.now, request(store.LeakyBucket, 1, time.Second)
+			begin, req := v.now, asking("u", "leaky-bucket:1/1s", 1)
 			req.Limit.Burst, req.Token = 10, token
 			other := req
 			other.Token = ""
@@ -159,7 +154,7 @@ func TestALeakyTurnAtTheEndOfTheWait(t *testing.T) {
 func TestARepeatedWaitStandsBehindNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &layers.Waiter{Store: memorystore.New()}
-		begin, req := time.Now(), request(store.LeakyBucket, 1, time.Hour)
+		begin, req := time.Now(), asking("u", "leaky-bucket:1/1h", 1)
 		req.Limit.Burst = 10
 		large := req
 		large.Cost = 10
@@ -198,7 +193,7 @@ func TestATokenThatWasGivenBackWaits(t *testing.T) {
 		}
 		return nil
 	}}
-	req := request(store.TokenBucket, 1, time.Second)
+	req := asking("u", "token-bucket:1/1s", 1)
 	req.Token = "t"
 	if d, err := w.Take(context.Background(), req); err != nil || !d[0].Allowed || v.now.Sub(begin) != time.Second || takes != 2 {
 		t.Errorf("%+v, %v after %s and %d takes", d, err, v.now.Sub(begin), takes)
@@ -234,7 +229,7 @@ func TestATokenIsGivenBackAsAWhole(t *testing.T) {
 		}}
 		reqs := make([]store.Request, 3)
 		for i, subject := range []string{"a", "b", "c"} {
-			reqs[i] = request(store.LeakyBucket, 10, time.Hour)
+			reqs[i] = asking("u", "leaky-bucket:10/1h", 1)
 			reqs[i].Key.Subject, reqs[i].Token = subject, token
 		}
 		if _, err := w.Take(ctx, reqs...); !errors.Is(err, context.Canceled) || refunded != want {
@@ -280,7 +275,7 @@ func TestATurnAtTheDeadlineIsADenial(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 				defer cancel()
 				w := &layers.Waiter{Store: &deniesUntil{over: ctx.Done(), err: c.err}, Sleep: atTheEnd}
-				decisions, err := w.Take(ctx, request(store.TokenBucket, 100, time.Second))
+				decisions, err := w.Take(ctx, asking("u", "token-bucket:100/1s", 1))
 				if !errors.Is(err, c.want) {
 					t.Fatalf("the error is %v, want %v", err, c.want)
 				}
@@ -310,8 +305,8 @@ func (s *silentFrom) Decide(ctx context.Context, op store.Op, reqs []store.Reque
 // Wherever a wait ends with its caller's time, it is a denial if the deadline passed, and an ErrGaveUp if the
 // caller left. It is never a bare error of the context, and nothing stays charged.
 func TestWhereverAWaitEnds(t *testing.T) {
-	one := request(store.LeakyBucket, 60, time.Hour) // its turn comes a minute after the one before
-	all, token := request(store.TokenBucket, 60, time.Hour), request(store.TokenBucket, 60, time.Hour)
+	one := asking("u", "leaky-bucket:60/1h", 1) // its turn comes a minute after the one before
+	all, token := asking("u", "token-bucket:60/1h", 1), asking("u", "token-bucket:60/1h", 1)
 	all.Cost, token.Token = 60, "t"
 	for name, c := range map[string]struct {
 		req   store.Request
@@ -352,9 +347,8 @@ func TestWhereverAWaitEnds(t *testing.T) {
 					c.asked != (decisions[0].RetryAfter == time.Microsecond) {
 					t.Errorf("%s: at the deadline: %+v, %v", name, decisions, err)
 				}
-				peeked := make([]store.Decision, 1)
-				if err := inner.Decide(t.Context(), store.Peek, []store.Request{c.req}, peeked); err != nil || peeked[0].Used != 0 {
-					t.Errorf("%s: in the end %+v, %v", name, peeked, err)
+				if d := decide(t, inner, store.Peek, c.req)[0]; d.Used != 0 {
+					t.Errorf("%s: in the end %+v", name, d)
 				}
 			})
 		}

@@ -93,7 +93,7 @@ func TestAThingThatStaysHasItsNoteAndNoCount(t *testing.T) {
 
 // Far more names than counters, and some with one occurrence in a thousand each.
 func TestNamesTakeNoMoreMemoryThanTheCounters(t *testing.T) {
-	const size, names = 1024, 500_000
+	const size, names = 1024, 100_000
 	var sketch *Sketch[string, int64]
 	memory := func() int64 {
 		runtime.GC()
@@ -108,8 +108,8 @@ func TestNamesTakeNoMoreMemoryThanTheCounters(t *testing.T) {
 	for i := range names {
 		text = strconv.AppendInt(append(text[:0], "name:"...), int64(i), 10)
 		sketch.Add(string(text), 1)
-		if i%50 == 0 {
-			name := fmt.Sprintf("often:%d", i/50%20)
+		if i%20 == 0 {
+			name := fmt.Sprintf("often:%d", i/20%20)
 			sketch.Add(name, 1)
 			often[name] = true
 		}
