@@ -146,7 +146,8 @@ func TestWrappersKeepWhatIsKnownOfACharge(t *testing.T) {
 	}
 	local := func(s store.Store) store.Store {
 		failing := &fakeStore{err: fmt.Errorf("%w: disk full", store.ErrRefused)}
-		return layers.WithFailure(s, layers.Failure{Policy: store.LocalOnError, Fallback: failing})
+		return layers.WithFailure(s, layers.Failure{Policy: store.LocalOnError, Fallback: failing,
+			OnFailure: func(err error) { t.Errorf("told of %v, which nothing replaced", err) }})
 	}
 	kinds := []error{store.ErrUnavailable, store.ErrOutcomeUnknown, store.ErrGaveUp, store.ErrRefused, store.ErrForeign,
 		store.ErrInvalid, store.ErrClosed}
