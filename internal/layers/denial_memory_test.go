@@ -118,19 +118,20 @@ func TestWhatTheDenialMemoryDoesNotAnswer(t *testing.T) {
 		err       error
 		forgotten bool // what was remembered
 	}{
-		"a smaller cost":                {change: func(req *store.Request) { req.Cost = 2 }},
-		"another limit":                 {change: func(req *store.Request) { req.Limit.Count = 11 }},
-		"another key":                   {change: func(req *store.Request) { req.Key.Subject = "user:2" }},
-		"a token":                       {change: func(req *store.Request) { req.Token = "t" }},
-		"a shadow":                      {change: func(req *store.Request) { req.Shadow = true }},
-		"several together":              {more: []store.Request{{Key: store.Key{Subject: "b"}, Limit: limit, Cost: 1}}},
-		"a cost that never fits":        {change: func(req *store.Request) { req.Cost = 11 }, err: store.ErrNeverFits},
-		"a peek":                        {op: store.Peek},
-		"a refund":                      {op: store.Refund, forgotten: true},
-		"an adjustment":                 {op: store.Adjust, forgotten: true},
-		"a charge":                      {op: store.Charge, forgotten: true},
-		"a take of what fits":           {op: store.TakeUpTo, forgotten: true},
-		"a settlement, though it fails": {op: store.Settle, change: func(req *store.Request) { req.Token = "t" }, forgotten: true, err: store.ErrUnknownToken},
+		"a smaller cost":         {change: func(req *store.Request) { req.Cost = 2 }},
+		"another limit":          {change: func(req *store.Request) { req.Limit.Count = 11 }},
+		"another key":            {change: func(req *store.Request) { req.Key.Subject = "user:2" }},
+		"a token":                {change: func(req *store.Request) { req.Token = "t" }},
+		"a shadow":               {change: func(req *store.Request) { req.Shadow = true }},
+		"several together":       {more: []store.Request{{Key: store.Key{Subject: "b"}, Limit: limit, Cost: 1}}},
+		"a cost that never fits": {change: func(req *store.Request) { req.Cost = 11 }, err: store.ErrNeverFits},
+		"a peek":                 {op: store.Peek},
+		"a refund":               {op: store.Refund, forgotten: true},
+		"an adjustment":          {op: store.Adjust, forgotten: true},
+		"a charge":               {op: store.Charge, forgotten: true},
+		"a take of what fits":    {op: store.TakeUpTo, forgotten: true},
+		"a settlement, though it fails": {op: store.Settle, change: func(req *store.Request) { req.Token = "t" }, forgotten: true,
+			err: store.ErrUnknownToken},
 	} {
 		t.Run(name, func(t *testing.T) {
 			far := newFarStore(0, 0)
@@ -147,7 +148,8 @@ func TestWhatTheDenialMemoryDoesNotAnswer(t *testing.T) {
 			reqs := append([]store.Request{req}, test.more...)
 			before, decisions := far.asked, make([]store.Decision, len(reqs))
 			err := memory.Decide(t.Context(), test.op, reqs, decisions)
-			if !errors.Is(err, test.err) || decisions[0].DecidedBy != store.DecidedByStore || test.err == nil && far.asked != before+1 {
+			if !errors.Is(err, test.err) || decisions[0].DecidedBy != store.DecidedByStore ||
+				test.err == nil && far.asked != before+1 {
 				t.Errorf("the store was asked %d times more; %+v, %v", far.asked-before, decisions, err)
 			}
 			before = far.asked

@@ -103,7 +103,8 @@ func TestFailurePolicy(t *testing.T) {
 				wantErr, wantTold, want := test.err, []error(nil), []store.Decision{answer, answer}
 				if test.replaced && policy != store.FailOnError {
 					wantErr, wantTold = nil, []error{test.err}
-					d := store.Decision{Allowed: policy == store.AllowOnError, Unguarded: true, DecidedBy: store.DecidedByFailurePolicy}
+					d := store.Decision{Unguarded: true, DecidedBy: store.DecidedByFailurePolicy}
+					d.Allowed = policy == store.AllowOnError
 					want = []store.Decision{d, d}
 					want[1].Shadow = true
 				}
@@ -151,7 +152,8 @@ func TestWrappersKeepWhatIsKnownOfACharge(t *testing.T) {
 	}
 	kinds := []error{store.ErrUnavailable, store.ErrOutcomeUnknown, store.ErrGaveUp, store.ErrRefused, store.ErrForeign,
 		store.ErrInvalid, store.ErrClosed}
-	for name, wrap := range map[string]func(store.Store) store.Store{"a breaker": breaker, "a local share that fails": local,
+	for name, wrap := range map[string]func(store.Store) store.Store{
+		"a breaker": breaker, "a local share that fails": local,
 		"both": func(s store.Store) store.Store { return local(breaker(s)) }} {
 		for _, err := range []error{errAway, errUnknown, store.ErrGaveUp, fmt.Errorf("%w: %w", store.ErrOutcomeUnknown, store.ErrGaveUp),
 			store.ErrRefused, &store.ForeignError{}, store.ErrNeverFits, store.ErrClosed} {
@@ -159,7 +161,8 @@ func TestWrappersKeepWhatIsKnownOfACharge(t *testing.T) {
 			for _, op := range []store.Op{store.Take, store.Refund} {
 				got := backend.Decide(t.Context(), op, []store.Request{asking("u", "10/1h", 1)}, make([]store.Decision, 1))
 				const failed = "; deciding locally failed too: store refused: disk full"
-				if name == "a local share that fails" && op == store.Take && store.IsAway(err) && got.Error() != err.Error()+failed {
+				if name == "a local share that fails" && op == store.Take && store.IsAway(err) &&
+					got.Error() != err.Error()+failed {
 					t.Errorf("%v became %v", err, got)
 				}
 				for _, kind := range kinds {
@@ -257,16 +260,16 @@ func TestLayersAllocateNothing(t *testing.T) {
 		}
 		return layers.WithOverrides(backend, layers.Overrides{})
 	}
+	ofShards := func(s store.Store) store.Store { return layers.WithBreaker(shards{plainStore{s}}, layers.Breaker{}) }
 	for name, test := range map[string]struct {
 		wrap  func(store.Store) store.Store
 		count int64
 		by    store.Decider
 		more  []store.Request
 	}{
-		"a breaker":          {wrap: func(s store.Store) store.Store { return layers.WithBreaker(s, layers.Breaker{}) }},
-		"breakers of shards": {wrap: func(s store.Store) store.Store { return layers.WithBreaker(shards{plainStore{s}}, layers.Breaker{}) }},
-		"breakers of two shards": {wrap: func(s store.Store) store.Store { return layers.WithBreaker(shards{plainStore{s}}, layers.Breaker{}) },
-			more: []store.Request{asking("other", "1000/1s", 1)}},
+		"a breaker":              {wrap: func(s store.Store) store.Store { return layers.WithBreaker(s, layers.Breaker{}) }},
+		"breakers of shards":     {wrap: ofShards},
+		"breakers of two shards": {wrap: ofShards, more: []store.Request{asking("other", "1000/1s", 1)}},
 		"an observer": {wrap: func(s store.Store) store.Store {
 			return layers.WithObserver(s, layers.Observer{OnCall: func(context.Context, layers.Call) {}})
 		}},

@@ -18,7 +18,8 @@ func TestWhatIsCounted(t *testing.T) {
 	a, b := &store.Override{ID: "a"}, &store.Override{ID: "b"}
 	let := func(o *store.Override) store.Decision { return store.Decision{Allowed: true, Override: o} }
 	by := func(decider store.Decider, o *store.Override) store.Decision {
-		return store.Decision{Allowed: o != nil, Override: o, DecidedBy: decider, Unguarded: decider == store.DecidedByFailurePolicy}
+		unguarded := decider == store.DecidedByFailurePolicy
+		return store.Decision{Allowed: o != nil, Override: o, DecidedBy: decider, Unguarded: unguarded}
 	}
 	shadow := store.Decision{Allowed: true, Override: a, Shadow: true}
 	once := map[string]int64{"a": 1}
@@ -29,36 +30,36 @@ func TestWhatIsCounted(t *testing.T) {
 		denied       string // the limit of the denial
 		let          map[string]int64
 	}{
-		"a denial":                  {decisions: []store.Decision{{}}, denied: "0"},
-		"a denial of what fits":     {op: store.TakeUpTo, decisions: []store.Decision{{}}, denied: "0"},
-		"a denied charge":           {op: store.Charge, decisions: []store.Decision{{}}},
-		"a denied peek":             {op: store.Peek, decisions: []store.Decision{{}}},
-		"a denied refund":           {op: store.Refund, decisions: []store.Decision{{}}},
-		"a remembered denial":       {decisions: []store.Decision{by(store.DecidedByDenialMemory, nil)}, denied: "0"},
-		"a denial by a lease":       {decisions: []store.Decision{by(store.DecidedByLease, nil)}, denied: "0"},
-		"a denial by a local share": {decisions: []store.Decision{by(store.DecidedByLocal, nil)}, denied: "0"},
-		"a failure policy's denial": {decisions: []store.Decision{by(store.DecidedByFailurePolicy, nil)}},
-		"a shadow's denial":         {decisions: []store.Decision{{Shadow: true}}, denied: "(shadow)0"},
-		"a shadow, repeated":        {decisions: []store.Decision{{Shadow: true, Repeated: true}}},
-		"a shadow's peek":           {op: store.Peek, decisions: []store.Decision{{Shadow: true}}},
-		"allowed":                   {decisions: []store.Decision{let(nil)}},
-		"under an override":         {decisions: []store.Decision{let(a)}, let: once},
-		"two limits of one":         {decisions: []store.Decision{let(a), let(nil), let(a)}, let: once},
-		"two overrides":             {decisions: []store.Decision{let(b), let(a)}, let: map[string]int64{"a": 1, "b": 1}},
-		"denied by another limit":   {decisions: []store.Decision{let(a), {}}, denied: "1"},
-		"denied under it":           {decisions: []store.Decision{{Override: a}}, denied: "0"},
-		"as much as fits":           {op: store.TakeUpTo, decisions: []store.Decision{let(a)}, let: once},
-		"a peek":                    {op: store.Peek, decisions: []store.Decision{let(a)}},
-		"a charge":                  {op: store.Charge, decisions: []store.Decision{let(a)}},
-		"a refund":                  {op: store.Refund, decisions: []store.Decision{let(a)}},
-		"a shadow limit":            {decisions: []store.Decision{shadow}},
-		"a shadow limit and a one":  {decisions: []store.Decision{shadow, let(a)}, let: once},
-		"repeated":                  {decisions: []store.Decision{{Allowed: true, Override: a, Repeated: true}}},
-		"by a failure policy":       {decisions: []store.Decision{by(store.DecidedByFailurePolicy, a)}},
-		"by a lease":                {decisions: []store.Decision{by(store.DecidedByLease, a)}, let: once},
-		"by a local share":          {decisions: []store.Decision{by(store.DecidedByLocal, a)}, let: once},
-		"by a local share of a process that does not wait": {decisions: []store.Decision{by(store.DecidedByLocal, a)}, withoutLocal: true},
-		"an ID that no store takes":                        {decisions: []store.Decision{let(&store.Override{ID: "a\x00b"}), let(a)}, let: once},
+		"a denial":                              {decisions: []store.Decision{{}}, denied: "0"},
+		"a denial of what fits":                 {op: store.TakeUpTo, decisions: []store.Decision{{}}, denied: "0"},
+		"a denied charge":                       {op: store.Charge, decisions: []store.Decision{{}}},
+		"a denied peek":                         {op: store.Peek, decisions: []store.Decision{{}}},
+		"a denied refund":                       {op: store.Refund, decisions: []store.Decision{{}}},
+		"a remembered denial":                   {decisions: []store.Decision{by(store.DecidedByDenialMemory, nil)}, denied: "0"},
+		"a denial by a lease":                   {decisions: []store.Decision{by(store.DecidedByLease, nil)}, denied: "0"},
+		"a denial by a local share":             {decisions: []store.Decision{by(store.DecidedByLocal, nil)}, denied: "0"},
+		"a failure policy's denial":             {decisions: []store.Decision{by(store.DecidedByFailurePolicy, nil)}},
+		"a shadow's denial":                     {decisions: []store.Decision{{Shadow: true}}, denied: "(shadow)0"},
+		"a shadow, repeated":                    {decisions: []store.Decision{{Shadow: true, Repeated: true}}},
+		"a shadow's peek":                       {op: store.Peek, decisions: []store.Decision{{Shadow: true}}},
+		"allowed":                               {decisions: []store.Decision{let(nil)}},
+		"under an override":                     {decisions: []store.Decision{let(a)}, let: once},
+		"two limits of one":                     {decisions: []store.Decision{let(a), let(nil), let(a)}, let: once},
+		"two overrides":                         {decisions: []store.Decision{let(b), let(a)}, let: map[string]int64{"a": 1, "b": 1}},
+		"denied by another limit":               {decisions: []store.Decision{let(a), {}}, denied: "1"},
+		"denied under it":                       {decisions: []store.Decision{{Override: a}}, denied: "0"},
+		"as much as fits":                       {op: store.TakeUpTo, decisions: []store.Decision{let(a)}, let: once},
+		"a peek":                                {op: store.Peek, decisions: []store.Decision{let(a)}},
+		"a charge":                              {op: store.Charge, decisions: []store.Decision{let(a)}},
+		"a refund":                              {op: store.Refund, decisions: []store.Decision{let(a)}},
+		"a shadow limit":                        {decisions: []store.Decision{shadow}},
+		"a shadow limit and a one":              {decisions: []store.Decision{shadow, let(a)}, let: once},
+		"repeated":                              {decisions: []store.Decision{{Allowed: true, Override: a, Repeated: true}}},
+		"by a failure policy":                   {decisions: []store.Decision{by(store.DecidedByFailurePolicy, a)}},
+		"by a lease":                            {decisions: []store.Decision{by(store.DecidedByLease, a)}, let: once},
+		"by a local share":                      {decisions: []store.Decision{by(store.DecidedByLocal, a)}, let: once},
+		"by a local share, with nobody waiting": {decisions: []store.Decision{by(store.DecidedByLocal, a)}, withoutLocal: true},
+		"an ID of no store":                     {decisions: []store.Decision{let(&store.Override{ID: "a\x00b"}), let(a)}, let: once},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			table := &denyingStore{decisions: test.decisions}

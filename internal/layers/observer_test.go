@@ -40,7 +40,8 @@ func TestAnObserverIsToldOfCalls(t *testing.T) {
 func TestOutcomes(t *testing.T) {
 	for want, call := range map[string]layers.Call{
 		"invalid": {Err: store.Invalidf("no")}, "unavailable": {Err: store.ErrUnavailable}, "refused": {Err: store.ErrRefused},
-		"outcome-unknown": {Err: store.ErrOutcomeUnknown}, "foreign": {Err: &store.ForeignError{}}, "error": {Err: errors.New("something")},
+		"outcome-unknown": {Err: store.ErrOutcomeUnknown}, "foreign": {Err: &store.ForeignError{}},
+		"error":           {Err: errors.New("something")},
 		"gave-up":         {Err: fmt.Errorf("%w: %w", store.ErrGaveUp, context.Canceled)},
 		"gave-up-unknown": {Err: fmt.Errorf("%w: %w", store.ErrGaveUp, store.ErrOutcomeUnknown)},
 		"denied":          {}, // no limit was applied

@@ -289,8 +289,10 @@ func TestABlockDeniesUntilItsEnd(t *testing.T) {
 	shadow.Shadow = true
 	f.decides("what fits", store.TakeUpTo, "denied 0+0 after 59s overridden by it", asks("user:42", 2, 5))
 	f.decides("a peek", store.Peek, "denied 1+0 after 59s overridden by it", asks("user:42", 2, 1))
-	f.decides("with a blocked shadow", store.Take, "denied 2+0 granted 1 after 59s shadow overridden by it, allowed 1+1 granted 1", shadow, asks("tenant:a", 2, 1))
-	f.decides("with another", store.Take, "allowed 1+1, denied 2+0 after 59s overridden by it", asks("tenant:a", 2, 1), asks("user:42", 2, 1))
+	f.decides("with a blocked shadow", store.Take, "denied 2+0 granted 1 after 59s shadow overridden by it, allowed 1+1 granted 1",
+		shadow, asks("tenant:a", 2, 1))
+	f.decides("with another", store.Take, "allowed 1+1, denied 2+0 after 59s overridden by it",
+		asks("tenant:a", 2, 1), asks("user:42", 2, 1))
 	f.decides("a charge, after the shadow's", store.Charge, "allowed 5+0 granted 3 overridden", asks("user:42", 2, 3))
 	f.decides("a refund", store.Refund, "allowed 1+1 overridden", asks("user:42", 2, 4))
 	f.decides("an adjustment", store.Adjust, "allowed 0+2 overridden", asks("user:42", 2, 0))
@@ -324,9 +326,12 @@ func TestAnExemptionCountsAndNeverDenies(t *testing.T) {
 	f.decides("what fits, of none", store.TakeUpTo, "allowed 2+0 granted 7 overridden by it", asks("user:42", 2, 7))
 	f.decides("what fits, of some", store.TakeUpTo, "allowed 2+0 granted 7 overridden by it", asks("user:43", 2, 7))
 	f.decides("all of it fits", store.TakeUpTo, "allowed 7+2 granted 7 overridden", asks("user:44", 9, 7))
-	f.decides("what fits others", store.TakeUpTo, "allowed 2+0 granted 3 overridden by it, allowed 3+0 granted 3", asks("user:42", 2, 7), asks("tenant:a", 3, 7))
-	f.decides("beside one that is denied", store.Take, "allowed 2+0 overridden by it, denied 3+0 after 1h0m0s", asks("user:42", 2, 1), asks("tenant:a", 3, 1))
-	f.decides("beside one that is allowed", store.Take, "allowed 2+0 overridden by it, allowed 1+2 granted 1", asks("user:42", 2, 1), asks("tenant:b", 3, 1))
+	f.decides("what fits others", store.TakeUpTo, "allowed 2+0 granted 3 overridden by it, allowed 3+0 granted 3",
+		asks("user:42", 2, 7), asks("tenant:a", 3, 7))
+	f.decides("beside one that is denied", store.Take, "allowed 2+0 overridden by it, denied 3+0 after 1h0m0s",
+		asks("user:42", 2, 1), asks("tenant:a", 3, 1))
+	f.decides("beside one that is allowed", store.Take, "allowed 2+0 overridden by it, allowed 1+2 granted 1",
+		asks("user:42", 2, 1), asks("tenant:b", 3, 1))
 	f.decides("a turn", store.Take, "allowed 1+1 granted 1 overridden", leaky)
 	f.decides("a turn beyond the limit", store.Take, "allowed 2+0 granted 1 overridden", leaky)
 	f.pass(time.Minute)
@@ -351,7 +356,8 @@ func TestTokensOutliveOverrides(t *testing.T) {
 	f.decides("repeated after the end", store.Take, "allowed 8+0 granted 4 repeated", with("a", 4)...)
 	f.decides("settled after the end", store.Settle, "allowed 5+0 granted 1", with("a", 1)...)
 	f.apply(10*time.Second, "user:42", store.Override{Effect: store.OverrideExempt})
-	f.decides("settled under an exemption", store.Settle, "allowed 3+2 granted 2 overridden, allowed 2+7 granted 2", with("b", 2, asks("tenant:a", 9, 2))...)
+	f.decides("settled under an exemption", store.Settle, "allowed 3+2 granted 2 overridden, allowed 2+7 granted 2",
+		with("b", 2, asks("tenant:a", 9, 2))...)
 	f.decides("what does not fit", store.Take, "allowed 3+2 overridden by it", with("c", 5)...)
 	f.decides("settled what did not fit", store.Settle, "allowed 3+2 overridden by it", with("c", 9)...)
 	f.decide(store.Take, with("d", 2)...)

@@ -151,7 +151,8 @@ func TestTurns(t *testing.T) {
 			q.comes("fits", window(10, 1, 4))
 			q.comes("does not", window(10, 2, 5))
 			q.comes("leaves less", window(10, 2, 2))
-		}, map[string]time.Duration{"first": 10 * second, "fits": 10 * second, "leaves less": 10 * second, "does not": 20 * second}, 0},
+		}, map[string]time.Duration{"first": 10 * second, "fits": 10 * second, "leaves less": 10 * second,
+			"does not": 20 * second}, 5},
 		"a grant under another limit tells nothing": {func(q *queue) {
 			q.others(store.Take, full)
 			q.comes("old", leaves(1, 0))

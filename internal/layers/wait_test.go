@@ -71,12 +71,14 @@ func TestWhichTurnsAreGivenBack(t *testing.T) {
 		refunds   int
 		want      []error
 	}{
-		"too late":                           {taken: taken, refunds: 1},
-		"too late for another call":          {taken: store.Decision{Allowed: true, Delay: late, Repeated: true}},
-		"too late, and its caller leaves":    {taken: taken, leaves: true, refunds: 1},
-		"the refund fails":                   {taken: taken, refundErr: errAway, want: []error{layers.ErrNotGivenBack, errAway}},
-		"its caller leaves, and it fails":    {taken: taken, leaves: true, refundErr: errAway, want: []error{layers.ErrNotGivenBack, errAway}},
-		"it was not taken, and nobody waits": {taken: store.Decision{Allowed: true, Unguarded: true}, leaves: true, want: []error{context.Canceled}},
+		"too late":                        {taken: taken, refunds: 1},
+		"too late for another call":       {taken: store.Decision{Allowed: true, Delay: late, Repeated: true}},
+		"too late, and its caller leaves": {taken: taken, leaves: true, refunds: 1},
+		"the refund fails":                {taken: taken, refundErr: errAway, want: []error{layers.ErrNotGivenBack, errAway}},
+		"its caller leaves, and it fails": {taken: taken, leaves: true, refundErr: errAway,
+			want: []error{layers.ErrNotGivenBack, errAway}},
+		"it was not taken": {taken: store.Decision{Allowed: true, Unguarded: true}, leaves: true,
+			want: []error{context.Canceled}},
 	} {
 		ctx, leave := context.WithCancel(t.Context())
 		_, w := newVirtual()

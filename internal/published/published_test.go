@@ -38,7 +38,8 @@ func TestVersionsAreBounded(t *testing.T) {
 			}
 			for number := int64(1); number <= int64(test.published); number++ {
 				v, err := s.Fetch(t.Context(), table, number)
-				if kept := number > int64(test.published-test.kept); kept != (err == nil) || kept != s.Kept(number) || kept && v.Number != number ||
+				kept := number > int64(test.published-test.kept)
+				if kept != (err == nil) || kept != s.Kept(number) || kept && v.Number != number ||
 					!kept && !errors.Is(err, store.ErrInvalid) {
 					t.Errorf("version %d: %v", number, err)
 				}

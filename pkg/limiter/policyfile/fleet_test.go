@@ -77,7 +77,8 @@ func (f *fleet) start(m *member) {
 	var file *policyfile.File
 	var err error
 	f.until(m.name+" starts", func() bool {
-		file, err = policyfile.Follow(context.Background(), backend, policyfile.Published{Process: m.name, Cache: m.cache, Timeout: answers})
+		p := policyfile.Published{Process: m.name, Cache: m.cache, Timeout: answers}
+		file, err = policyfile.Follow(context.Background(), backend, p)
 		if err != nil && !errors.Is(err, limiter.ErrUnavailable) {
 			f.Fatalf("%s does not start: %v", m.name, err)
 		}
