@@ -139,24 +139,6 @@ func TestWithinTheBounds(t *testing.T) {
 	}
 }
 
-// FuzzRepeated repeats the fuzzer's text, to find what takes the parser more time than its length explains. A
-// beginning and an end may surround it.
-func FuzzRepeated(f *testing.F) {
-	for _, text := range []string{"- ", "? ", "&a *a ", "a: ", "a:\n", "- |\n\n", "'", "\"\\", "[", "{a: ", "!!b ", "--- ",
-		"<<: *a\n", "# \n", "\t", "\u2028"} {
-		f.Add("a: &a ", text, "\nb: c")
-	}
-	f.Fuzz(func(t *testing.T, begin, text, end string) {
-		if text == "" || len(text) > 200 || len(begin)+len(end) > 200 {
-			return
-		}
-		_, allocated := parsed(t, begin+strings.Repeat(text, 200_000/len(text))+end)
-		if allocated > maxAllocated {
-			t.Errorf("%q repeated: %d MB were allocated for it", text, allocated>>20)
-		}
-	})
-}
-
 // steps is nested maps, as deep as a line can be indented.
 func steps() string {
 	var b strings.Builder

@@ -210,24 +210,3 @@ func TestClientIsForARedis(t *testing.T) {
 	}
 }
 
-// No error and no name for messages contains the password of a URL.
-func FuzzURLsKeepThePassword(f *testing.F) {
-	f.Add("redis+sentinel://u:", "@h,i/m?sentinel_password=", "&x")
-	f.Add("redis://:", "@[::1]:1/2?", "#")
-	f.Add("rediss+cluster://h,", ":", "?tls_ca=x")
-	f.Add("redis+cluster://h?sentinel_password=", "%zz", "=")
-	f.Fuzz(func(t *testing.T, before, between, after string) {
-		const password = "\u00e9hunter2\u00e9" // no random text contains it
-		// It is a password only where passwords are: behind the login's colon or in its option. Elsewhere it is a
-		// host, an option's name or a file.
-		login := strings.HasSuffix(before, "://:") || strings.HasSuffix(before, "://u:")
-		option := strings.HasSuffix(before, "sentinel_password=")
-		if !login && !option || login && !strings.HasPrefix(between, "@") {
-			return
-		}
-		_, where, err := Client(before+password+between+after, options(nil))
-		if strings.Contains(where, password) || err != nil && strings.Contains(err.Error(), password) {
-			t.Errorf("%q, %v", where, err)
-		}
-	})
-}

@@ -1,9 +1,7 @@
 package shell
 
 import (
-	"bufio"
 	"bytes"
-	"io"
 	"os/exec"
 	"strings"
 	"testing"
@@ -121,6 +119,18 @@ func TestQuote(t *testing.T) {
 			t.Errorf("Quote(%q) = %s, %t, want %s", test.word, got, ok, test.want)
 		}
 	}
+	for _, word := range hostile() {
+		quoted, ok := Quote(word)
+		if strings.ContainsFunc(quoted, func(r rune) bool { return r == utf8.RuneError || !isVisible(r) }) || !ok {
+			t.Errorf("%q is written as %q, with what cannot be seen", word, quoted)
+		}
+		if IsPlain(word) != (quoted == word) {
+			t.Errorf("%q is plain: %t, and written as %s", word, IsPlain(word), quoted)
+		}
+		if got := unquote(quoted); !strings.Contains(quoted, "$(") && got != word {
+			t.Errorf("%q is written as %s, and read as %q", word, quoted, got)
+		}
+	}
 	for _, word := range []string{"a\x00b", "a\n", "\n"} {
 		if got, ok := Quote(word); ok {
 			t.Errorf("Quote(%q) = %s, and no shell can hold it", word, got)
@@ -132,87 +142,4 @@ func TestQuote(t *testing.T) {
 	if got := Command("limitctl", "restore", "a b"); got != "limitctl restore 'a b'" {
 		t.Error(got)
 	}
-}
-
-// An examiner is a shell that waits for lines and answers with the words it reads.
-type examiner struct {
-	name string
-	ask  func(line string) (answer string, err error)
-}
-
-func startExaminer(t testing.TB, name string, loop ...string) examiner {
-	tier.Full(t, "bash, zsh and fish")
-	path, err := exec.LookPath(loop[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(path, loop[1:]...)
-	cmd.Dir = t.TempDir()
-	cmd.Env = []string{"LANG=C.UTF-8", "HOME=" + cmd.Dir, "PATH=/nowhere"}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		in.Close()
-		cmd.Wait()
-	})
-	answers := bufio.NewReader(out)
-	return examiner{name, func(line string) (string, error) {
-		if _, err := io.WriteString(in, line+"\x00"); err != nil {
-			return "", err
-		}
-		return answers.ReadString('\x00')
-	}}
-}
-
-func examiners(t testing.TB) []examiner {
-	const loop, zshLoop = `while IFS= read -r -d '' line; do eval "$line"; done`, `setopt extendedglob magicequalsubst; `
-	return []examiner{
-		startExaminer(t, "bash", "bash", "-c", loop),
-		startExaminer(t, "zsh", "zsh", "-f", "-c", loop),
-		startExaminer(t, "zsh with options", "zsh", "-f", "-c", zshLoop+loop),
-		startExaminer(t, "fish", "fish", "--no-config", "-c", "while read -lz line; eval $line; end"),
-	}
-}
-
-func FuzzQuote(f *testing.F) {
-	for _, word := range hostile() {
-		f.Add(word)
-	}
-	shells := examiners(f)
-	f.Fuzz(func(t *testing.T, word string) {
-		quoted, ok := Quote(word)
-		if wanted := !strings.Contains(word, "\x00") && !strings.HasSuffix(word, "\n"); ok != wanted {
-			t.Fatalf("Quote(%q) = %s, %t", word, quoted, ok)
-		}
-		if !ok {
-			return
-		}
-		if strings.ContainsFunc(quoted, func(r rune) bool { return r == utf8.RuneError || !isVisible(r) }) {
-			t.Errorf("%q is written as %q, with what cannot be seen", word, quoted)
-		}
-		if IsPlain(word) != (quoted == word) {
-			t.Errorf("%q is plain: %t, and written as %s", word, IsPlain(word), quoted)
-		}
-		if got := unquote(quoted); !strings.Contains(quoted, "$(") && got != word {
-			t.Errorf("%q is written as %s, and Unquote makes %q of it", word, quoted, got)
-		}
-		for _, shell := range shells {
-			answer, err := shell.ask("printf '%s/' " + quoted + "; printf '.\\0'")
-			if err != nil {
-				t.Fatalf("%s: %s", shell.name, err)
-			}
-			if answer != word+"/.\x00" {
-				t.Errorf("%s reads %s as %q, and it is %q", shell.name, quoted, answer, word+"/.\x00")
-			}
-		}
-	})
 }

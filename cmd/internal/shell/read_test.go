@@ -59,32 +59,3 @@ func TestIsPlain(t *testing.T) {
 		}
 	}
 }
-
-// What bash itself writes for a word is read as that word, and any beginning of it is read without a panic.
-func FuzzReadLine(f *testing.F) {
-	for _, word := range hostile() {
-		f.Add(word)
-	}
-	for _, line := range []string{"a $(b `c ${d \"e 'f", "\"$(\"`", "$'\\", `\`, "2>", "<(", "a\"b${c}d$(e)f`g`h\"i"} {
-		f.Add(line)
-	}
-	bash := examiners(f)[0]
-	f.Fuzz(func(t *testing.T, word string) {
-		got := ReadLine(word)
-		if len(got.Words) == 0 || len(strings.Join(got.Words, "")) > 4*len(word) {
-			t.Fatalf("ReadLine(%q) = %q", word, got.Words)
-		}
-		quoted, ok := Quote(word)
-		if !ok {
-			return
-		}
-		answer, err := bash.ask("printf '%q\\0' " + quoted)
-		if err != nil {
-			t.Fatal(err)
-		}
-		written := strings.TrimSuffix(answer, "\x00")
-		if got := ReadLine("limitctl " + written + " " + written).Words; !slices.Equal(got, []string{"limitctl", word, word}) {
-			t.Errorf("bash writes %q as %s, and ReadLine makes %q of it", word, written, got)
-		}
-	})
-}

@@ -42,39 +42,6 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// The words of an answer are plain, for any offers and any incomplete word.
-func FuzzAnswer(f *testing.F) {
-	for _, word := range hostile() {
-		f.Add("limitctl inspect ", word, word)
-		f.Add("limitctl inspect '"+word, word, "")
-	}
-	f.Fuzz(func(t *testing.T, line, offer, description string) {
-		words := ReadLine(line).Words
-		last := words[len(words)-1]
-		for _, args := range [][]string{{"bash", "9", "80", last, line}, append([]string{"fish"}, words...), append([]string{"zsh"},
-			words...)} {
-			r, ok := ParseRequest(args)
-			if !ok {
-				continue
-			}
-			answer := r.Answer(Offers, []Offer{{last + offer, description}, {offer, description}, {r.Last() + offer, ""}})
-			for _, line := range strings.Split(strings.TrimSuffix(answer, "\n"), "\n")[1:] {
-				word := map[string]func() string{
-					"bash": func() string { word, _, _ := strings.Cut(line, "  ("); return strings.TrimRight(word, " ") },
-					"fish": func() string { word, _, _ := strings.Cut(line, "\t"); return word },
-					"zsh": func() string {
-						word, _, _ := strings.Cut(strings.ReplaceAll(line, `\:`, "\t"), ":")
-						return strings.ReplaceAll(word, "\t", ":")
-					},
-				}[args[0]]()
-				if !IsPlain(r.Last() + strings.TrimPrefix(word, r.Last())) {
-					t.Errorf("%q is answered with %q", args, answer)
-				}
-			}
-		}
-	})
-}
-
 func TestScript(t *testing.T) {
 	for _, shell := range Completed() {
 		script, ok := Script(shell, true)
