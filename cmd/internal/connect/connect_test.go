@@ -209,4 +209,3 @@ func TestClientIsForARedis(t *testing.T) {
 		}
 	}
 }
-

@@ -47,17 +47,20 @@ type authority struct {
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
 	a := &authority{dir: t.TempDir()}
-	a.cert, a.key = a.sign(t, "ca", &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
+	a.cert, a.key = a.sign("ca", &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
 	return a
 }
 
-// sign writes NAME.pem and NAME.key; the authority signs its own certificate itself.
-func (a *authority) sign(t *testing.T, name string, template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+func must[T any](value T, err error) T {
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
+	return value
+}
+
+// sign writes NAME.pem and NAME.key; the authority signs its own certificate itself.
+func (a *authority) sign(name string, template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
+	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	template.SerialNumber = big.NewInt(time.Now().UnixNano())
 	template.Subject = pkix.Name{CommonName: name}
 	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
@@ -65,38 +68,24 @@ func (a *authority) sign(t *testing.T, name string, template *x509.Certificate) 
 	if parent == nil {
 		parent, signer = template, key
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must(x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer))
 	for file, block := range map[string]*pem.Block{
 		a.file(name + ".pem"): {Type: "CERTIFICATE", Bytes: der},
-		a.file(name + ".key"): {Type: "PRIVATE KEY", Bytes: secret},
+		a.file(name + ".key"): {Type: "PRIVATE KEY", Bytes: must(x509.MarshalPKCS8PrivateKey(key))},
 	} {
-		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(0, os.WriteFile(file, pem.EncodeToMemory(block), 0o600))
 	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cert, key
+	return must(x509.ParseCertificate(der)), key
 }
 
 func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
 
 // serve signs the certificates of a server named limits.test and of a client, and returns the server's
 // configuration.
-func (a *authority) serve(t *testing.T, addresses ...net.IP) []string {
-	t.Helper()
-	a.sign(t, "server", &x509.Certificate{DNSNames: []string{"limits.test"}, IPAddresses: addresses,
+func (a *authority) serve(addresses ...net.IP) []string {
+	a.sign("server", &x509.Certificate{DNSNames: []string{"limits.test"}, IPAddresses: addresses,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}})
-	a.sign(t, "client", &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	a.sign("client", &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	return []string{"--tls-cert-file", a.file("server.pem"), "--tls-key-file", a.file("server.key"),
 		"--tls-ca-cert-file", a.file("ca.pem"), "--tls-auth-clients", "yes"}
 }
@@ -108,7 +97,7 @@ func (a *authority) query() string {
 
 func TestTLS(t *testing.T) {
 	a := newAuthority(t)
-	server := redistest.Start(t, a.serve(t)...)
+	server := redistest.Start(t, a.serve()...)
 	url, known := "rediss://"+server.Addr, a.query()
 	for i, query := range []string{
 		known + "&tls_server_name=limits.test",
@@ -151,36 +140,43 @@ func refusal(url string) (err error) {
 
 // The names and addresses from a Cluster and from Sentinels are checked, too.
 func TestTLSOfAClusterAndSentinels(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
-	config := a.serve(t, net.IPv4(127, 0, 0, 1))
-	cluster := redistest.StartCluster(t, config...)
-	sentinel := redistest.StartSentinel(t, config...)
-	for _, url := range []string{
-		"rediss+cluster://" + strings.Join(cluster.Addrs(), ","),
-		"rediss+sentinel://" + strings.Join(sentinel.Addrs(), ",") + "/" + redistest.MasterName,
+	config := a.serve(net.IPv4(127, 0, 0, 1))
+	for kind, start := range map[string]func(t *testing.T) (url string){
+		"cluster": func(t *testing.T) string {
+			return "rediss+cluster://" + strings.Join(redistest.StartCluster(t, config...).Addrs(), ",")
+		},
+		"sentinel": func(t *testing.T) string {
+			return "rediss+sentinel://" + strings.Join(redistest.StartSentinel(t, config...).Addrs(), ",") + "/" + redistest.MasterName
+		},
 	} {
-		for i := range 10 {
-			if used, err := take(url+a.query(), fmt.Sprint("user:", i), long); err != nil || used != 1 {
-				t.Errorf("%s: %d used, %v", url, used, err)
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			url := start(t)
+			for i := range 4 { // on several masters
+				if used, err := take(url+a.query(), fmt.Sprint("user:", i), long); err != nil || used != 1 {
+					t.Errorf("%d used, %v", used, err)
+				}
 			}
-		}
-		if used, err := take(url+a.query()+"&tls_server_name=limits.test", "user:0", long); err != nil || used != 2 {
-			t.Errorf("%s: %d used, %v", url, used, err)
-		}
-		for query, want := range map[string]string{
-			a.query() + "&tls_server_name=other.test": "not other.test",
-			"?tls_insecure=true":                      "certificate required",
-		} {
-			err := refusal(url + query)
-			if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v\nwant an ErrUnavailable that says %q", url+query, err, want)
+			if used, err := take(url+a.query()+"&tls_server_name=limits.test", "user:0", long); err != nil || used != 2 {
+				t.Errorf("%d used, %v", used, err)
 			}
-		}
+			for query, want := range map[string]string{
+				a.query() + "&tls_server_name=other.test": "not other.test",
+				"?tls_insecure=true":                      "certificate required",
+			} {
+				if err := refusal(url + query); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), want) {
+					t.Errorf("%s: %v\nwant an ErrUnavailable that says %q", query, err, want)
+				}
+			}
+		})
 	}
 }
 
 // One of several hosts that hangs costs time, but not the answer.
 func TestAHungHostIsPassedOver(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "60000")
 	hung := redistest.Start(t)
 	hung.Pause()
@@ -188,8 +184,8 @@ func TestAHungHostIsPassedOver(t *testing.T) {
 	sentinel.Sentinels[1].Pause()
 	for _, url := range []string{"redis+cluster://" + hung.Addr + "," + cluster.Masters[0].Addr,
 		"redis+sentinel://" + strings.Join(sentinel.Addrs(), ",") + "/" + redistest.MasterName} {
-		redistest.Patiently(t, 2*time.Second, func(timeout time.Duration) (missing error) {
-			for i := range 6 { // a Cluster's hosts are tried in any order
+		redistest.Patiently(t, 500*time.Millisecond, func(timeout time.Duration) (missing error) {
+			for i := range 4 { // a Cluster's hosts are tried in any order
 				if used, err := take(url, fmt.Sprint("user:", timeout), timeout); err != nil || used != int64(i+1) {
 					return fmt.Errorf("%s: take %d: %d used, %w", url, i+1, used, err)
 				}
@@ -201,6 +197,7 @@ func TestAHungHostIsPassedOver(t *testing.T) {
 
 // With any number of hosts that hang, a command ends soon after its timeout.
 func TestHungHostsShareTheTimeout(t *testing.T) {
+	t.Parallel()
 	var addrs []string
 	for range 4 {
 		server := redistest.Start(t)
@@ -209,7 +206,7 @@ func TestHungHostsShareTheTimeout(t *testing.T) {
 	}
 	hosts := strings.Join(addrs, ",")
 	for _, url := range []string{"redis+cluster://" + hosts, "redis+sentinel://" + hosts + "/m"} {
-		redistest.Patiently(t, 500*time.Millisecond, func(timeout time.Duration) (missing error) {
+		redistest.Patiently(t, 200*time.Millisecond, func(timeout time.Duration) (missing error) {
 			begun := time.Now()
 			_, err := take(url, "user:42", timeout)
 			if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) ||
@@ -220,6 +217,39 @@ func TestHungHostsShareTheTimeout(t *testing.T) {
 				return fmt.Errorf("%s: it took %s", url, elapsed)
 			}
 			return nil
+		})
+	}
+}
+
+// The error names a mismatch of TLS between URL and port, for every kind of URL. A silent port is no mismatch.
+func TestPortSpeaksOtherwise(t *testing.T) {
+	t.Parallel()
+	plain := redistest.Start(t)
+	locked := redistest.Start(t, "--requirepass", "hunter2")
+	secure := redistest.Start(t, newAuthority(t).serve(net.IPv4(127, 0, 0, 1))...)
+	watched := redistest.StartSentinel(t)
+	silent := must(net.Listen("tcp", "127.0.0.1:0"))
+	t.Cleanup(func() { silent.Close() })
+	for url, want := range map[string]string{
+		"rediss://" + plain.Addr:                                       errPlainPort.Error(),
+		"rediss://" + locked.Addr:                                      errPlainPort.Error(),
+		"rediss+cluster://" + plain.Addr:                               errPlainPort.Error(),
+		"redis://" + secure.Addr:                                       errTLSPort.Error(),
+		"redis+cluster://" + secure.Addr:                               errTLSPort.Error(),
+		"redis+sentinel://" + secure.Addr + "/mymaster":                errTLSPort.Error(),
+		"rediss+sentinel://" + watched.Sentinels[0].Addr + "/mymaster": errPlainPort.Error(),
+		"redis://" + silent.Addr().String():                            "no answer in time",
+		"rediss://" + silent.Addr().String():                           "no answer in time",
+	} {
+		t.Run(url, func(t *testing.T) {
+			t.Parallel()
+			timeout := 4 * time.Second
+			if strings.Contains(url, silent.Addr().String()) {
+				timeout = 200 * time.Millisecond
+			}
+			if _, err := take(url, "user:42", timeout); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v\nwant an ErrUnavailable that says %q", err, want)
+			}
 		})
 	}
 }
