@@ -33,6 +33,7 @@ type watcher struct {
 	answer error
 	// onSelected and onConfirm, if set, are called at that point.
 	onSelected, onConfirm func()
+	interrupts            bool // at the question
 }
 
 func (w *watcher) Begin(step Step) Progress {

@@ -1,7 +1,6 @@
 package operation
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -72,79 +71,6 @@ func TestADeletionWhoseAnswerIsLost(t *testing.T) {
 				t.Errorf("of the backup come back %+v, and %d and %d units", restored, s.used(t, 0), s.used(t, many-1))
 			}
 		})
-	}
-}
-
-// Of a key that was used between the scan and a try that was not carried out the backup gets what was
-// deleted in the end.
-func TestADeletionThatIsLateAtItsSecondTry(t *testing.T) {
-	s, tries := newSite(t), 0
-	s.take(t, "a", 3)
-	s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []admin.Record) (int, []admin.Record, error) {
-		if tries++; tries == 1 {
-			s.take(t, "a", 2)
-			return 0, nil, store.ErrUnavailable
-		}
-		return do(records...)
-	}}
-	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
-	if err != nil || result.Changed != 1 {
-		t.Fatalf("it came to %+v, %v", result, err)
-	}
-	if s.restoreAll(t, result.Backup); s.used(t, "a") != 5 {
-		t.Errorf("%d units come back, and 5 were deleted", s.used(t, "a"))
-	}
-}
-
-// The store is given a minute. That the first try may have been carried out is not forgotten then.
-func TestAStoreThatDoesNotComeBack(t *testing.T) {
-	s, tries := newSite(t), 0
-	s.takeMany(t)
-	s.Store = &brokenStore{Store: s.memory, delete: func(deleting, []admin.Record) (int, []admin.Record, error) {
-		if tries++; tries == 1 {
-			return 0, nil, store.ErrOutcomeUnknown
-		}
-		return 0, nil, store.ErrUnavailable
-	}}
-	began := s.now
-	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
-	if result == nil || result.Changed != 0 || result.Unknown != keysPerBatch || result.Backup == "" ||
-		!errors.Is(err, store.ErrOutcomeUnknown) || !strings.HasSuffix(err.Error(), "(0 of 600 keys known to be done"+resetEndsWith) {
-		t.Errorf("it came to %+v, %v", result, err)
-	}
-	if took := s.now.Sub(began); took < retryTime || took >= retryTime+longestPause || tries < 15 || tries > 20 {
-		t.Errorf("it tried %d times in %s", tries, took)
-	}
-}
-
-// What the store refuses at a second try ends the reset at once. What the first has done stays unknown.
-func TestARefusalAfterALostAnswer(t *testing.T) {
-	s, tries := newSite(t), 0
-	s.take(t, "a", 3)
-	s.Store = &brokenStore{Store: s.memory, delete: func(deleting, []admin.Record) (int, []admin.Record, error) {
-		return 0, nil, []error{store.ErrOutcomeUnknown, store.ErrRefused}[min(tries, 1)]
-	}}
-	s.Sleep = func(context.Context, time.Duration) error { tries++; return nil }
-	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
-	if result == nil || result.Unknown != 1 || result.Backup == "" || tries != 1 || !errors.Is(err, store.ErrRefused) {
-		t.Errorf("after %d tries it came to %+v, %v", tries, result, err)
-	}
-}
-
-// Whoever interrupts does not wait for the store to come back.
-func TestAnInterruptedWaitForTheStore(t *testing.T) {
-	s, tries := newSite(t), 0
-	s.take(t, "a", 3)
-	ctx, interrupt := context.WithCancel(t.Context())
-	s.Store = &brokenStore{Store: s.memory, delete: func(deleting, []admin.Record) (int, []admin.Record, error) {
-		tries++
-		return 0, nil, store.ErrOutcomeUnknown
-	}}
-	s.Sleep = func(ctx context.Context, _ time.Duration) error { interrupt(); return ctx.Err() }
-	result, err := s.Reset(ctx, s.planToReset(t), &watcher{})
-	if result == nil || tries != 1 || result.Unknown != 1 || !errors.Is(err, store.ErrOutcomeUnknown) ||
-		s.log.entries[0].Outcome != "interrupted" {
-		t.Errorf("after %d tries it came to %+v, %v; the audit log has %+v", tries, result, err, s.log.entries)
 	}
 }
 
