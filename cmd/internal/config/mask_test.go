@@ -70,4 +70,3 @@ func TestMistakesHoldNoPassword(t *testing.T) {
 		}
 	}
 }
-
