@@ -111,17 +111,13 @@ func TestTurns(t *testing.T) {
 			q.others(store.Take, u, hour)
 			q.comesFor(3*second, "holds the hour", hour)
 			q.comes("first", u, shadow)
-			patient, cancel := context.WithTimeout(q.t.Context(), 10*second)
-			time.AfterFunc(11*second, cancel)
-			q.come(patient, "second", u, shadow)
+			q.comesUntil(10*second, "second", u, shadow)
 		}, map[string]time.Duration{"first": second, "second": 2 * second}, 0},
 		// A caller that would be in time if those before it left is not denied.
 		"a turn comes earlier when others leave": {func(q *queue) {
 			q.comes("first", hour)
 			q.comesFor(59*time.Minute, "second", hour)
-			early, cancel := context.WithTimeout(q.t.Context(), 61*time.Minute)
-			time.AfterFunc(2*time.Hour, cancel)
-			q.come(early, "third", hour)
+			q.comesUntil(61*time.Minute, "third", hour)
 		}, map[string]time.Duration{"first": 0, "third": time.Hour}, 0},
 		// The answer to the first also holds for the next caller with the same cost, but not for a smaller cost.
 		"what was told to who leaves": {func(q *queue) {
@@ -223,21 +219,17 @@ func TestATurnThatBecomesTooLateIsDeniedAtOnce(t *testing.T) {
 	inQueue(t, func(t *testing.T, q *queue) {
 		u := takes("u", 1, time.Second, 1)
 		q.others(store.Take, u)
-		leaves, leave := context.WithCancel(t.Context())
-		q.come(leaves, "first", u)
+		q.comesFor(2*time.Second, "first", u)
 		const turn = time.Hour + time.Second
 		for name, wait := range map[string]time.Duration{"just": turn + time.Microsecond, "short": turn - time.Microsecond} {
-			ctx, cancel := context.WithTimeout(t.Context(), wait)
-			defer cancel()
-			q.come(ctx, name, u)
+			q.comesUntil(wait, name, u)
 		}
 		q.store.answerBy(func(decisions []store.Decision) (bool, error) {
 			decisions[0] = store.Decision{Used: 1, RetryAfter: time.Hour, ResetAfter: time.Hour}
 			return true, nil
 		})
-		q.sleepUntil(2 * time.Second)
+		q.sleepUntil(2*time.Second - time.Microsecond)
 		q.store.answerBy(func([]store.Decision) (bool, error) { return false, nil })
-		leave()
 		told := q.answers()
 		if d := told["short"]; d.err != nil || d.Allowed || d.after != time.Second || d.RetryAfter != time.Hour {
 			t.Errorf("too late by a microsecond: %+v", d)
@@ -292,7 +284,7 @@ func TestADenialBehindOthersIsOfItsOwnKey(t *testing.T) {
 	inQueue(t, func(t *testing.T, q *queue) {
 		a, b := takes("a", 10, 10*time.Second, 6), takes("b", 1, time.Second, 1)
 		q.others(store.Take, a)
-		q.come(t.Context(), "first", a, b) // in two seconds
+		q.comes("first", a, b) // in two seconds
 		q.sleepUntil(time.Second)
 		one := a
 		one.Cost = 1
@@ -300,10 +292,8 @@ func TestADenialBehindOthersIsOfItsOwnKey(t *testing.T) {
 		q.sleepUntil(2500 * time.Millisecond)
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
-		leaves, leave := context.WithCancel(t.Context())
 		calls := q.store.calls.Load()
-		q.come(leaves, "leaves", a)
-		time.AfterFunc(100*time.Millisecond, leave)
+		q.comesFor(100*time.Millisecond, "leaves", a)
 		_, err := q.WaitAll(ctx, a, b, func() store.Request { s := takes("s", 1, time.Hour, 1); s.Shadow = true; return s }())
 		var denied *storecall.DeniedError
 		if !errors.As(err, &denied) {
@@ -333,13 +323,11 @@ func TestADenialAtAKeptPlaceIsADenial(t *testing.T) {
 	inQueue(t, func(t *testing.T, q *queue) {
 		a, b := takes("a", 1, 2*time.Second, 1), takes("b", 1, 2*time.Second, 1)
 		q.others(store.Take, a)
-		q.come(t.Context(), "first", a, b)
+		q.comes("first", a, b)
 		q.sleepUntil(time.Second)
 		q.others(store.Take, b) // so that after two seconds a fits, and b after one more
 		q.sleepUntil(2500 * time.Millisecond)
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-		defer cancel()
-		q.come(ctx, "late", a)
+		q.comesUntil(200*time.Millisecond, "late", a)
 		if d := q.answers()["late"]; d.err != nil || d.Allowed || d.Used != 1 || d.after != 2700*time.Millisecond {
 			t.Errorf("%+v", d)
 		}
@@ -352,11 +340,9 @@ func TestADenialWhileAnotherAsksIsNotOfThePast(t *testing.T) {
 	inQueue(t, func(t *testing.T, q *queue) {
 		u := takes("u", 1, time.Second, 1)
 		q.others(store.Take, u)
-		q.come(t.Context(), "first", u)
+		q.comes("first", u)
 		q.store.answerBy(func([]store.Decision) (bool, error) { time.Sleep(time.Second); return false, nil })
-		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
-		defer cancel()
-		q.come(ctx, "second", u)
+		q.comesUntil(1500*time.Millisecond, "second", u)
 		d := q.answers()["second"]
 		if d.err != nil || d.Allowed || d.after != 1500*time.Millisecond || d.RetryAfter != time.Microsecond ||
 			d.ResetAfter != time.Microsecond {

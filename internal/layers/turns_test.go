@@ -96,6 +96,13 @@ func (q *queue) comesFor(stays time.Duration, name string, reqs ...store.Request
 	q.come(ctx, name, reqs...)
 }
 
+// comesUntil is come for a caller with a deadline.
+func (q *queue) comesUntil(deadline time.Duration, name string, reqs ...store.Request) {
+	ctx, cancel := context.WithTimeout(q.t.Context(), deadline)
+	q.t.Cleanup(cancel)
+	q.come(ctx, name, reqs...)
+}
+
 func (q *queue) tell(name string, decisions []store.Decision, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -223,7 +230,7 @@ func TestNobodyWaitsBehindAStoreThatIsAway(t *testing.T) {
 		inQueue(t, func(t *testing.T, q *queue) {
 			req := takes("u", 1, time.Minute, 1)
 			for n := range 20 {
-				q.come(t.Context(), fmt.Sprint(n), req)
+				q.comes(fmt.Sprint(n), req)
 			}
 			q.store.answerBy(func(decisions []store.Decision) (bool, error) {
 				time.Sleep(time.Second)
@@ -250,8 +257,8 @@ func TestALocalShareHoldsUpNobodyWhoFits(t *testing.T) {
 		})
 		soft := storecall.New(layers.WithFailure(q.store, layers.Failure{Policy: store.LocalOnError}))
 		q.Caller = soft
-		q.come(t.Context(), "large", takes("u", 100, time.Minute, 100)) // the share is 25
-		q.come(t.Context(), "small", takes("u", 100, time.Minute, 1))
+		q.comes("large", takes("u", 100, time.Minute, 100)) // the share is 25
+		q.comes("small", takes("u", 100, time.Minute, 1))
 		if _, err := soft.Wait(t.Context(), store.Key{Subject: "u"}, takes("u", 100, time.Minute, 1).Limit, 1); err != nil {
 			t.Error(err)
 		}
@@ -272,7 +279,7 @@ func TestAFailureLosesOnlyOneTurn(t *testing.T) {
 	for _, panics := range []bool{false, true} {
 		inQueue(t, func(t *testing.T, q *queue) {
 			for _, name := range []string{"a", "b", "c", "d", "e"} {
-				q.come(t.Context(), name, takes("u", 1, time.Second, 1))
+				q.comes(name, takes("u", 1, time.Second, 1))
 			}
 			var again atomic.Bool
 			q.store.answerBy(func([]store.Decision) (bool, error) {
