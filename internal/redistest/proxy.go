@@ -4,7 +4,6 @@ import (
 	"net"
 	"sync"
 	"testing"
-	"time"
 )
 
 // Proxy passes bytes between clients and a server, and simulates network failures. Otherwise clients and server do
@@ -23,10 +22,6 @@ type Proxy struct {
 
 // Fault is what a [Proxy] does to its connections. The zero Fault passes everything on.
 type Fault struct {
-	// Delay delays each reply.
-	Delay time.Duration
-	// Drop drops the replies. The server gets the commands.
-	Drop bool
 	// Cut, if positive, ends the connection after that many bytes of a reply.
 	Cut int
 	// Refuse ends connections at once.
@@ -145,14 +140,10 @@ func (p *Proxy) pass(l *link, to, from net.Conn, replies bool) {
 			return
 		case silent:
 			continue
-		case replies && n > 0 && fault.Drop:
-			some = nil
 		case replies && n > 0 && fault.Cut > 0:
 			to.Write(some[:min(n, fault.Cut)])
 			l.close()
 			return
-		case replies && n > 0 && fault.Delay > 0:
-			time.Sleep(fault.Delay)
 		}
 		if _, failed := to.Write(some); err != nil || failed != nil {
 			l.close()

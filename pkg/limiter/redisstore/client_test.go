@@ -224,49 +224,38 @@ func TestTheApplicationsClientStaysOpen(t *testing.T) {
 	var stores [2]*redisstore.Store
 	for i := range stores {
 		var err error
-		if stores[i], err = redisstore.New(client); err != nil {
-			t.Fatal(err)
-		}
+		stores[i], err = redisstore.New(client)
+		must(t, err)
 		must(t, takeOne(stores[i]))
 	}
 	must(t, stores[0].Close())
 	if err := takeOne(stores[0]); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("the closed store answers %v", err)
 	}
-	if err := errors.Join(client.Ping(ctx).Err(), takeOne(stores[1])); err != nil {
-		t.Errorf("with the client of a closed store: %v", err)
-	}
+	must(t, errors.Join(client.Ping(ctx).Err(), takeOne(stores[1])))
 	// Its owner may close it first. The store then is no server that is away.
 	must(t, client.Close())
 	if err := takeOne(stores[1]); !errors.Is(err, store.ErrClosed) || store.IsAway(err) {
 		t.Errorf("on a closed client: %v", err)
 	}
-	if err := stores[1].Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, stores[1].Close())
 }
 
 // A client of the store's own is closed with it, whoever has made it.
 func TestAnOwnClientIsClosedWithTheStore(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
 	var conn net.Conn
-	options := redis.Options{Addr: server.Addr, Dialer: func(ctx context.Context, network, address string) (_ net.Conn, err error) {
-		conn, err = (&net.Dialer{}).DialContext(ctx, network, address)
-		return conn, err
-	}}
-	for name, open := range map[string]func() (*redisstore.Store, error){
-		"Open": func() (*redisstore.Store, error) { return redisstore.Open(options) },
-		"Own":  func() (*redisstore.Store, error) { return redisstore.Own(redis.NewClient(&options)) },
-	} {
-		backend, err := open()
-		must(t, err)
+	options := redis.Options{Addr: redistest.Start(t).Addr,
+		Dialer: func(ctx context.Context, network, address string) (_ net.Conn, err error) {
+			conn, err = (&net.Dialer{}).DialContext(ctx, network, address)
+			return conn, err
+		}}
+	opened, err := redisstore.Open(options)
+	must(t, err)
+	for name, backend := range map[string]*redisstore.Store{"Open": opened, "Own": newStore(t, redis.NewClient(&options))} {
 		must(t, takeOne(backend))
-		for range 2 {
-			if err := backend.Close(); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
-		}
+		must(t, backend.Close())
+		must(t, backend.Close())
 		if _, err := conn.Write([]byte("PING\r\n")); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("%s: its connection is open: %v", name, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -83,42 +85,40 @@ func TestAHungMasterHoldsUpItsOwnKeysOnly(t *testing.T) {
 // and a store away no longer than the store's budget.
 func TestADeadlineIsKeptWhateverTheClientDoes(t *testing.T) {
 	server := redistest.Start(t)
+	key, limit := store.Key{Subject: "user:42"}, neverLapsing(1000)
 	for name, options := range map[string]redis.Options{
 		"ignores contexts": {ReadTimeout: forever, WriteTimeout: forever, PoolTimeout: forever},
 		"never times out":  {ReadTimeout: -1, WriteTimeout: -1, PoolTimeout: forever},
 		"keeps contexts":   {ReadTimeout: forever, WriteTimeout: forever, PoolTimeout: forever, ContextTimeoutEnabled: true},
 	} {
+		options.Addr, options.MaxRetries, options.DisableIdentity = server.Addr, -1, true
 		for whose, open := range map[string]func(redis.UniversalClient, ...Option) (*Store, error){"own": Own, "the application's": New} {
-			t.Run(name+"/"+whose, func(t *testing.T) {
-				options := options
-				options.Addr, options.MaxRetries, options.DisableIdentity = server.Addr, -1, true
-				patient, err := open(redis.NewClient(&options), WithBudget(forever))
+			opened := func(budget time.Duration) *storecall.Caller {
+				backend, err := open(redis.NewClient(&options), WithBudget(budget))
 				must(t, err)
-				hasty, err := open(redis.NewClient(&options), WithBudget(10*time.Millisecond))
-				must(t, err)
-				key, limit := store.Key{Subject: "user:42"}, neverLapsing(1000)
-				for _, backend := range []*Store{patient, hasty} { // so that there is a connection
-					if _, err := storecall.New(backend).Take(context.Background(), key, limit, 1); err != nil && backend == patient {
-						t.Fatal(err)
-					}
-				}
-				server.Pause()
-				defer server.Resume()
-				ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+				return storecall.New(backend)
+			}
+			patient, hasty := opened(forever), opened(10*time.Millisecond)
+			mustTake(t, patient, key, limit, 1) // so that there is a connection
+			hasty.Take(context.Background(), key, limit, 1)
+			server.Pause()
+			within := func(deadline time.Duration, l *storecall.Caller) error {
+				ctx, cancel := context.WithTimeout(context.Background(), deadline)
 				defer cancel()
-				_, err = storecall.New(patient).Take(ctx, key, limit, 1)
-				if !errors.Is(err, store.ErrGaveUp) || !errors.Is(err, context.DeadlineExceeded) || store.IsAway(err) {
-					t.Errorf("the caller's own deadline: %v", err)
-				}
-				if _, err = storecall.New(hasty).Take(context.Background(), key, limit, 1); !store.IsAway(err) {
-					t.Errorf("the store's budget: %v", err)
-				}
-				ctx, cancel = context.WithTimeout(context.Background(), forever)
-				defer cancel()
-				if _, err = storecall.New(hasty).Take(ctx, key, limit, 1); !store.IsAway(err) {
-					t.Errorf("the store's budget, within the caller's deadline: %v", err)
-				}
-			})
+				_, err := l.Take(ctx, key, limit, 1)
+				return err
+			}
+			err := within(10*time.Millisecond, patient)
+			if !errors.Is(err, store.ErrGaveUp) || !errors.Is(err, context.DeadlineExceeded) || store.IsAway(err) {
+				t.Errorf("%s, %s: the caller's own deadline: %v", name, whose, err)
+			}
+			if err := within(forever, hasty); !store.IsAway(err) {
+				t.Errorf("%s, %s: the store's budget, within the caller's deadline: %v", name, whose, err)
+			}
+			if _, err := hasty.Take(context.Background(), key, limit, 1); !store.IsAway(err) {
+				t.Errorf("%s, %s: the store's budget: %v", name, whose, err)
+			}
+			server.Resume()
 		}
 	}
 }
@@ -160,33 +160,32 @@ func TestSilentConnectionsCostTheirOwnCallersOnly(t *testing.T) {
 	}
 }
 
-// hookThat is a hook that does something first.
-type hookThat func()
-
-func (h hookThat) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (h hookThat) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error { h(); return next(ctx, cmd) }
+// panicsWhile is a hook that panics as long as a number lasts.
+type panicsWhile struct {
+	redisserver.PassHook
+	left *atomic.Int64
 }
-func (h hookThat) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error { h(); return next(ctx, cmds) }
+
+func (h panicsWhile) meet() {
+	if h.left.Add(-1) >= 0 {
+		panic("a bug")
+	}
+}
+
+func (h panicsWhile) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error { h.meet(); return next(ctx, cmd) }
+}
+
+func (h panicsWhile) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error { h.meet(); return next(ctx, cmds) }
 }
 
 // A hook that panics fails the calls it was for, as errors, and leaves the store as it
 // was: however often, and also where it was there before the store.
 func TestAPanickingHookFailsItsOwnCallsOnly(t *testing.T) {
 	server := redistest.Start(t)
-	var mu sync.Mutex
-	left := 0
-	panicking := hookThat(func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if left > 0 {
-			left--
-			panic("a bug")
-		}
-	})
 	for _, early := range []bool{true, false} {
-		client := server.Client()
+		client, panicking := server.Client(), panicsWhile{left: new(atomic.Int64)}
 		if early {
 			client.AddHook(panicking)
 		}
@@ -194,17 +193,11 @@ func TestAPanickingHookFailsItsOwnCallsOnly(t *testing.T) {
 		if !early {
 			client.AddHook(panicking)
 		}
-		l := storecall.New(backend)
-		take := func(ctx context.Context, i int) error {
-			_, err := l.Take(ctx, store.Key{Subject: fmt.Sprintf("user:%d", i)}, neverLapsing(1000), 1)
-			return err
-		}
+		take := takingOf(backend)
 		must(t, take(context.Background(), 0))
-		left = 4 * lanes.InFlight
-		failed := enter(1000, take)
-		failed.callers.Wait()
+		panicking.left.Store(4 * lanes.InFlight)
 		n := 0
-		for _, err := range failed.errs {
+		for _, err := range enter(1000, take).wait() {
 			if err != nil {
 				n++
 				if !strings.Contains(err.Error(), "a bug") || store.IsAway(err) && !errors.Is(err, store.ErrOutcomeUnknown) {
@@ -215,9 +208,7 @@ func TestAPanickingHookFailsItsOwnCallsOnly(t *testing.T) {
 		if n == 0 {
 			t.Errorf("early %v: no call met the bug", early)
 		}
-		mu.Lock()
-		left = 0
-		mu.Unlock()
+		panicking.left.Store(0)
 		for i := range lanes.InFlight + 1 {
 			if err := take(context.Background(), i); err != nil {
 				t.Errorf("early %v: afterwards %v", early, err)

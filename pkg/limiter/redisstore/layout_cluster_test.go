@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -60,45 +58,6 @@ func TestFamiliesInACluster(t *testing.T) {
 	if outcomes, err := keys.Import(ctx, false, records...); err != nil || tally(outcomes)[admin.Imported] != limits {
 		t.Errorf("when a slot has moved: importing came to %v, %v", tally(outcomes), err)
 	}
-}
-
-// Slots move all the time while families are deleted with a backup and restored. Nothing is lost.
-func TestFamiliesWhileSlotsMove(t *testing.T) {
-	t.Parallel()
-	cluster := redistest.StartCluster(t)
-	client := clusterClient(t, cluster, redis.ClusterOptions{MaxRedirects: 50})
-	keys := othersOn(t, clusterClient(t, cluster, redis.ClusterOptions{MaxRedirects: 50}))
-	const families = 40
-	for i := range families {
-		client.Set(ctx, fmt.Sprintf("pair:{%d}", i), 5, time.Hour)
-		client.Set(ctx, fmt.Sprintf("pair:{%d}:timer", i), 5, time.Hour)
-	}
-	var stop atomic.Bool
-	var moving sync.WaitGroup
-	moving.Go(func() {
-		for n := 0; !stop.Load(); n++ {
-			from, slot := owner(t, cluster, fmt.Sprint(n%families))
-			if err := cluster.MoveSlot(slot, (from+1)%3); err != nil {
-				t.Error(err)
-				return
-			}
-		}
-	})
-	for round := 0; round < 5 && !t.Failed(); round++ {
-		records := recordsOf(t, keys)
-		if len(records) != families || slices.ContainsFunc(records, func(r admin.Record) bool { return len(r.Members) != 2 }) {
-			t.Errorf("round %d: of %d families are found %+v", round, families, records)
-		}
-		deleted, changed, err := keys.Delete(ctx, records...)
-		if deleted != families || len(changed) > 0 || err != nil {
-			t.Errorf("round %d: deleted %d, changed %d, %v", round, deleted, len(changed), err)
-		}
-		if outcomes, err := keys.Import(ctx, false, records...); err != nil || tally(outcomes)[admin.Imported] != families {
-			t.Errorf("round %d: importing came to %v, %v", round, tally(outcomes), err)
-		}
-	}
-	stop.Store(true)
-	moving.Wait()
 }
 
 // A master that is away is named, and all limits that the others have whole are given. One that hangs is waited for by

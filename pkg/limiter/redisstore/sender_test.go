@@ -241,28 +241,6 @@ func TestWorkInTheBackgroundIsWaitedFor(t *testing.T) {
 
 var errUndoing = errors.New("a bug")
 
-// A store can be closed while others still use it.
-func TestWorkInTheBackgroundCanBeginWhileItIsWaitedFor(t *testing.T) {
-	t.Parallel()
-	var work background
-	var callers sync.WaitGroup
-	var ended atomic.Int64
-	const each = 5000
-	for range 4 {
-		callers.Go(func() {
-			for range each {
-				work.Go(func() error { return nil }, func(error) { ended.Add(1) })
-				work.Wait(forever)
-			}
-		})
-	}
-	callers.Wait()
-	work.Wait(forever)
-	if ended.Load() != 4*each {
-		t.Errorf("%d ended", ended.Load())
-	}
-}
-
 func TestWorkThatHangsIsNotWaitedForLong(t *testing.T) {
 	t.Parallel()
 	var work background
