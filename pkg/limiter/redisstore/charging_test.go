@@ -87,30 +87,6 @@ func TestTokenKeyThatIsForeign(t *testing.T) {
 	}
 }
 
-// A key above its capacity leaves the short path, and comes back to it.
-func TestKeyAboveItsCapacityIsDecidedByAnyCall(t *testing.T) {
-	t.Parallel()
-	client := socketClient(t, redistest.Start(t))
-	now := time.Unix(2e9, 0)
-	backend := newStore(t, client, redisstore.WithClock(func() time.Time { return now }))
-	req := store.Request{Key: store.Key{Subject: "a", Name: "n"}, Limit: store.Limit{Count: 10, Period: time.Second}, Cost: 15}
-	decideOne(t, backend, store.Charge, req)
-	if version := client.GetRange(ctx, "rl:{a}:n", 2, 2).Val(); version != "\x03" {
-		t.Errorf("the record has version %q", version)
-	}
-	req.Cost = 1
-	if d := decideOne(t, backend, store.Take, req); d.Allowed || d.Used != 15 || d.RetryAfter != 600*time.Millisecond {
-		t.Errorf("above the capacity: %+v", d)
-	}
-	now = now.Add(600 * time.Millisecond)
-	if d := decideOne(t, backend, store.Take, req); !d.Allowed || d.Used != 10 {
-		t.Errorf("at the retry: %+v", d)
-	}
-	if version := client.GetRange(ctx, "rl:{a}:n", 2, 2).Val(); version != "\x01" {
-		t.Errorf("the record has version %q afterwards", version)
-	}
-}
-
 func newStore(t testing.TB, client redis.UniversalClient, options ...redisstore.Option) *redisstore.Store {
 	t.Helper()
 	backend, err := redisstore.Own(client, options...)

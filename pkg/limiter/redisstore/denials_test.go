@@ -310,14 +310,7 @@ type commandSizes struct {
 
 func (c *commandSizes) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		bytes := int64(0)
-		for _, arg := range cmd.Args() {
-			text, isText := arg.([]byte)
-			if !isText {
-				text = fmt.Append(nil, arg)
-			}
-			bytes += int64(len(text))
-		}
+		bytes := int64(len(fmt.Sprintf("%s", cmd.Args())))
 		for was := c.largest.Load(); bytes > was && !c.largest.CompareAndSwap(was, bytes); was = c.largest.Load() {
 		}
 		return next(ctx, cmd)
