@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -285,41 +286,32 @@ func TestWhatNoStoreIsMadeOn(t *testing.T) {
 // A Ring has each key on one of its servers, however many callers there are at once.
 func TestARingUnderManyCallers(t *testing.T) {
 	a, b, c := redistest.Start(t), redistest.Start(t), redistest.Start(t)
-	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": a.Addr, "b": b.Addr, "c": c.Addr}})
-	defer ring.Close()
-	backend := newStore(t, ring)
-	l := storecall.New(backend)
+	backend := newStore(t, redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": a.Addr, "b": b.Addr, "c": c.Addr}}))
+	defer backend.Close()
 	const subjects, each = 30, 20
 	var calls sync.WaitGroup
-	for range each {
-		for i := range subjects {
+	var together []store.Request
+	for i := range subjects {
+		req := store.Request{Key: store.Key{Subject: fmt.Sprint("user:", i), Name: "n"}, Limit: hundred, Cost: 1}
+		together = append(together, req)
+		for range each {
 			calls.Go(func() {
-				key := store.Key{Subject: fmt.Sprint("user:", i)}
-				if d, err := l.Take(ctx, key, hundred, 1); err != nil || !d.Allowed {
-					t.Errorf("%v: %+v, %v", key, d, err)
+				if err := backend.Decide(ctx, store.Take, []store.Request{req}, make([]store.Decision, 1)); err != nil {
+					t.Error(err)
 				}
 			})
 		}
 	}
 	calls.Wait()
-	var together []store.Request // and so do several subjects of one call
-	for i := range subjects {
-		together = append(together, store.Request{Key: store.Key{Subject: fmt.Sprint("user:", i)}, Limit: hundred, Cost: 1})
-	}
-	for _, token := range []string{"", "a token"} {
+	for _, token := range []string{"", "a token"} { // and so do several subjects of one call
 		for i := range together {
 			together[i].Token = token
 		}
-		if decisions, err := l.TakeAll(ctx, together...); err != nil || !store.AllAllowed(decisions) {
-			t.Fatalf("%+v, %v", decisions, err)
+		if d := decided(t, backend, store.Take, together); !store.AllAllowed(d) {
+			t.Fatalf("%+v", d)
 		}
 	}
-	for i := range subjects {
-		d, err := l.Peek(ctx, store.Key{Subject: fmt.Sprint("user:", i)}, hundred, 1)
-		if err != nil || d.Used != each+2 {
-			t.Errorf("user:%d has %d used after %d takes, %v", i, d.Used, each+2, err)
-		}
-	}
+	wantUsed(t, "at the end", backend, together, slices.Repeat([]int64{each + 2}, subjects)...)
 }
 
 // A log whose ring begins in its middle, and that is written anew since it grows, keeps every unit

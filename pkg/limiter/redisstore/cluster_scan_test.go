@@ -206,61 +206,46 @@ func TestScanLosesAMaster(t *testing.T) {
 	victim, _ := owner(t, c.cluster, c.large[1])
 	master := c.cluster.Masters[victim]
 	masters := map[string]int{}
-	want := c.which(func(key store.Key) bool {
-		at, known := masters[key.Subject]
-		if !known {
-			at, _ = owner(t, c.cluster, key.Subject)
-			masters[key.Subject] = at
+	for _, key := range c.keys {
+		if _, known := masters[key.Subject]; !known {
+			masters[key.Subject], _ = owner(t, c.cluster, key.Subject)
 		}
-		return at != victim
-	})
-	found := map[store.Key]int{}
-	var failures []error
-	for entry, err := range c.store.Scan(ctx, admin.Query{Subjects: everyKey}) {
-		if err != nil {
-			failures = append(failures, err)
-			continue
-		}
-		if len(found) == 0 {
-			master.Kill()
-		}
-		found[entry.Key]++
 	}
+	want := c.which(func(key store.Key) bool { return masters[key.Subject] != victim })
+	scan := func(what string, subjects store.Pattern, first func()) (found map[store.Key]int) {
+		t.Helper()
+		found = map[store.Key]int{}
+		var failures []error
+		for entry, err := range c.store.Scan(ctx, admin.Query{Subjects: subjects}) {
+			if err != nil {
+				failures = append(failures, err)
+				continue
+			}
+			if len(found) == 0 {
+				first()
+			}
+			found[entry.Key]++
+		}
+		if err := errors.Join(failures...); len(failures) != 1 || !errors.Is(err, store.ErrUnavailable) ||
+			errors.Is(err, store.ErrOutcomeUnknown) || !strings.Contains(err.Error(), "the master "+master.Addr) {
+			t.Errorf("%s: %v, want one ErrUnavailable that names the master %s", what, err, master.Addr)
+		}
+		return found
+	}
+	found := scan("a scan that loses a master", everyKey, master.Kill)
 	for key := range want {
 		if found[key] != 1 {
 			t.Fatalf("%s, of a master that stayed, came %d times", key, found[key])
 		}
 	}
-	lost := len(c.keys) - len(found)
-	if lost == 0 {
+	if len(found) == len(c.keys) {
 		t.Error("nothing was lost")
 	}
-	wantLost := func(when string, err error) {
-		t.Helper()
-		if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) ||
-			!strings.Contains(err.Error(), "the master "+master.Addr) {
-			t.Errorf("%s: %v, want one ErrUnavailable that names the master %s", when, err, master.Addr)
-		}
-	}
-	wantLost("a scan that loses a master", errors.Join(failures...))
-	if len(failures) != 1 {
-		t.Errorf("it ended with %d errors", len(failures))
-	}
-
 	// It is no different when the master is gone before, or with one subject of it.
-	for what, subjects := range map[string]store.Pattern{"all": everyKey, "its subject": mustPattern(c.large[1])} {
-		n := 0
-		var last error
-		for _, err := range c.store.Scan(ctx, admin.Query{Subjects: subjects}) {
-			if last = err; err == nil {
-				n++
-			}
-		}
-		if what == "all" && n != len(want) {
-			t.Errorf("with a master gone, a scan finds %d of %d keys of the others", n, len(want))
-		}
-		wantLost(what, last)
+	if found := scan("all", everyKey, func() {}); !maps.Equal(found, want) {
+		t.Errorf("with a master gone, a scan finds %d of %d keys of the others", len(found), len(want))
 	}
+	scan("its subject", mustPattern(c.large[1]), func() {})
 	other := mustPattern(c.large[(victim+1)%3])
 	c.scan(t, "a subject of another master", admin.Query{Subjects: other},
 		c.which(func(key store.Key) bool { return other.Match(key.Subject) }))
@@ -272,8 +257,7 @@ func TestScanWithoutTheRightToSlots(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, redistest.StartCluster(t))
 	for _, master := range c.cluster.Masters {
-		client := redis.NewClient(&redis.Options{Network: "unix", Addr: master.Socket, DisableIdentity: true})
-		defer client.Close()
+		client := socketClient(t, &redistest.Server{Process: master})
 		must(t, client.Do(ctx, "ACL", "SETUSER", "default", "-cluster|countkeysinslot", "-cluster|getkeysinslot").Err())
 	}
 	for i, subject := range c.large[:2] {

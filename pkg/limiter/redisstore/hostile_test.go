@@ -22,16 +22,6 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// hostileTimeout is how long the clients here wait.
-const hostileTimeout = 300 * time.Millisecond
-
-// plainClient is a client as a service makes it.
-func plainClient(t *testing.T, addr string) *redis.Client {
-	client := redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: hostileTimeout, MaxRetries: -1})
-	t.Cleanup(func() { client.Close() })
-	return client
-}
-
 func fivePerMinute(subject string) store.Request {
 	return store.Request{Key: store.Key{Subject: subject}, Limit: store.Limit{Count: 5, Period: time.Minute}, Cost: 1}
 }
@@ -48,10 +38,9 @@ func TestOnlyAnOwnClientIsBounded(t *testing.T) {
 	}{"its own": {redisstore.Own, true}, "the application's": {redisstore.New, false}} {
 		client := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, MaxRetries: -1, ReadTimeout: time.Minute})
 		defer client.Close()
-		if _, err := c.make(client); err != nil {
-			t.Fatal(err)
-		}
-		err := client.Get(ctx, "x").Err()
+		_, err := c.make(client)
+		must(t, err)
+		err = client.Get(ctx, "x").Err()
 		if refused := err != nil && strings.Contains(err.Error(), "announces a text of 30000000 bytes"); refused != c.refused {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -60,8 +49,7 @@ func TestOnlyAnOwnClientIsBounded(t *testing.T) {
 
 // A selected key's panic is the caller's own, in the goroutine of a scan.
 func TestAPanicInAScanIsItsError(t *testing.T) {
-	client := plainClient(t, redistest.Start(t).Addr)
-	backend := newStore(t, client)
+	backend := newStore(t, redistest.Start(t).Client())
 	decideOne(t, backend, store.Take, fivePerMinute("a"))
 	var last error
 	for _, err := range backend.Scan(ctx, admin.Query{Subjects: everyKey, Match: func(store.Key) bool { panic("no") }}) {

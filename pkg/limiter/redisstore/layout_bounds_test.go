@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -161,9 +160,13 @@ func TestALayoutImportIsRefusedWhole(t *testing.T) {
 		}
 	}
 	family := admin.Record{Key: pair.Key, Members: append(pair.Members[:1:1], zset.Members...)} // a string, then a sorted set
-	newer := family
-	newer.Members = append([]admin.Member(nil), family.Members...)
-	newer.Members[1].Dump = redisstore.NewerDump(zset.Members[0].Dump)
+	dumped := func(dump []byte) admin.Record {                                                  // the second of the family as something else
+		r := family
+		r.Members = slices.Clone(family.Members)
+		r.Members[1].Dump = dump
+		return r
+	}
+	newer, damaged := dumped(redisstore.NewerDump(zset.Members[0].Dump)), dumped(append([]byte("x"), zset.Members[0].Dump...))
 	for _, holds := range []any{nil, "0"} {
 		if holds != nil {
 			server.Do("SET", "pair:a", holds, "EX", 500)
@@ -178,18 +181,13 @@ func TestALayoutImportIsRefusedWhole(t *testing.T) {
 			t.Errorf("half a family has come back: %v", got)
 		}
 	}
-	damaged := family
-	damaged.Members = append([]admin.Member(nil), family.Members...)
-	damaged.Members[1].Dump = append([]byte("x"), zset.Members[0].Dump...)
 	if _, err := keys.Import(ctx, true, damaged); !errors.Is(err, store.ErrInvalid) ||
 		!strings.Contains(err.Error(), "is damaged in the backup") {
 		t.Errorf("a damaged dump: %v", err)
 	}
-	for _, edited := range []admin.Member{
-		{StoreKey: "rl!id"}, {StoreKey: "rl!{audit}"}, {StoreKey: "times:z", Type: "zset"},
-	} {
-		edited.Type = cmp.Or(edited.Type, "string")
-		edited.Dump = pair.Members[0].Dump
+	text := pair.Members[0].Dump
+	for _, edited := range []admin.Member{{StoreKey: "rl!id", Type: "string", Dump: text},
+		{StoreKey: "rl!{audit}", Type: "string", Dump: text}, {StoreKey: "times:z", Type: "zset", Dump: text}} {
 		some := admin.Record{Key: pair.Key, Members: []admin.Member{pair.Members[0], edited}}
 		if _, err := keys.Import(ctx, true, some); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("a backup that was edited to name %q: %v", edited.StoreKey, err)
