@@ -22,21 +22,20 @@ func exactly(tb testing.TB, subject string) store.Pattern {
 	return p
 }
 
+// setOverride sets one that adds units, or denies or lets through all.
+func setOverride(t *testing.T, backend *redisstore.Store, effect store.OverrideEffect, lasts time.Duration) store.Override {
+	t.Helper()
+	o := store.Override{Effect: effect}
+	if effect == store.OverrideAdd {
+		o.Units = lasts.Milliseconds()
+	}
+	set, err := backend.SetOverride(ctx, o, lasts)
+	must(t, err)
+	return set
+}
+
 // sixBytes is a number as records hold it.
 func sixBytes(n int64) string { return string(binary.BigEndian.AppendUint64(nil, uint64(n))[2:]) }
-
-// eventually waits until something is so, and fails if it is not within 20 s.
-func eventually(tb testing.TB, what string, is func() bool) (after time.Duration) {
-	tb.Helper()
-	for began := time.Now(); ; time.Sleep(2 * time.Millisecond) {
-		if is() {
-			return time.Since(began)
-		}
-		if time.Since(began) > 20*time.Second {
-			tb.Fatalf("%s: not within 20 s", what)
-		}
-	}
-}
 
 // The index ends with the last override that is left, and each override at its own end. What has ended is
 // dropped from the index by whoever changes it next.
@@ -54,8 +53,7 @@ func TestWhatTheIndexOfOverridesHolds(t *testing.T) {
 	}
 	set := func(lasts time.Duration) store.Override {
 		t.Helper()
-		o, err := backend.SetOverride(ctx, store.Override{Effect: store.OverrideAdd, Units: lasts.Milliseconds()}, lasts)
-		must(t, err)
+		o := setOverride(t, backend, store.OverrideAdd, lasts)
 		if lasts > time.Second {
 			expires("rl!{override}:"+o.ID, o.ExpiresAt)
 		}
@@ -95,7 +93,11 @@ func TestWhatTheIndexOfOverridesHolds(t *testing.T) {
 	day := set(24 * time.Hour)
 	want(hour, day)
 	short := set(time.Millisecond)
-	eventually(t, "the end", func() bool { return server.Do("EXISTS", "rl!{override}:"+short.ID) == int64(0) })
+	for end := time.Now().Add(redistest.Patience); server.Do("EXISTS", "rl!{override}:"+short.ID) != int64(0); {
+		if time.Now().After(end) {
+			t.Fatal("it does not end")
+		}
+	}
 	minute := set(time.Minute)
 	want(hour, day, minute)
 	revoke := func(o store.Override) {
@@ -115,6 +117,17 @@ func TestWhatTheIndexOfOverridesHolds(t *testing.T) {
 	if server.Do("EXISTS", "rl!{override}") != int64(0) {
 		t.Error("an index of none is still there")
 	}
+	// One that was evicted is left out, and an evicted index takes no override with it that is set later.
+	set(time.Hour)
+	server.Do("DEL", "rl!{override}:"+set(2*time.Hour).ID)
+	if list, _, err := backend.Overrides(ctx); err != nil || len(list) != 1 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	server.Do("DEL", "rl!{override}")
+	if list, version, err := backend.Overrides(ctx); err != nil || len(list) > 0 || version != "" {
+		t.Errorf("%+v, %q, %v", list, version, err)
+	}
+	want(set(time.Hour))
 }
 
 // A user who may not use these keys is told what is missing. One who may only read limits reads overrides, too.
@@ -146,29 +159,22 @@ func TestForeignOverrides(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	backend := newStore(t, server.Client())
-	var set [2]store.Override
-	for i := range set {
-		var err error
-		effect := []store.OverrideEffect{store.OverrideBlock, store.OverrideExempt}[i]
-		if set[i], err = backend.SetOverride(ctx, store.Override{Effect: effect}, time.Hour); err != nil {
-			t.Fatal(err)
-		}
-	}
+	first, second := setOverride(t, backend, store.OverrideBlock, time.Hour), setOverride(t, backend, store.OverrideExempt, time.Hour)
 	const index = "rl!{override}"
-	key := index + ":" + set[0].ID
+	key := index + ":" + first.ID
 	record, _ := server.Do("GET", key).(string)
 	whole, _ := server.Do("GET", index).(string)
 	damaged := func(value string) {
 		t.Helper()
 		list, _, err := backend.Overrides(ctx)
-		if !errors.Is(err, store.ErrForeign) || !strings.Contains(err.Error(), key) || len(list) != 1 || list[0].ID != set[1].ID {
+		if !errors.Is(err, store.ErrForeign) || !strings.Contains(err.Error(), key) || len(list) != 1 || list[0].ID != second.ID {
 			t.Errorf("%.60q: %+v, %v", value, list, err)
 		}
 	}
 	instants := func(created, expires int64) string {
 		return record[:3] + sixBytes(created) + sixBytes(expires) + record[15:]
 	}
-	created, expires, month := set[0].CreatedAt.UnixMilli(), set[0].ExpiresAt.UnixMilli(), store.MaxOverrideTime.Milliseconds()
+	created, expires, month := first.CreatedAt.UnixMilli(), first.ExpiresAt.UnixMilli(), store.MaxOverrideTime.Milliseconds()
 	for _, value := range []string{instants(created, 1<<48-1), instants(created, created+month+1), instants(1<<48-2, 1<<48-1),
 		instants(0, expires), instants(expires, expires-1), instants(created+2*month, expires+2*month),
 		"x", record[:10], record[:15], record[:15] + "{}", record[:15] + `{"effect":"limit","limit":"1/1ns"}`,
@@ -180,11 +186,11 @@ func TestForeignOverrides(t *testing.T) {
 	server.Do("DEL", key)
 	server.Do("RPUSH", key, "x")
 	damaged("a list")
-	if _, _, err := backend.RevokeOverride(ctx, set[0].ID); !errors.Is(err, store.ErrForeign) {
+	if _, _, err := backend.RevokeOverride(ctx, first.ID); !errors.Is(err, store.ErrForeign) {
 		t.Errorf("revoked a list: %v", err)
 	}
 	server.Do("SET", key, "x")
-	if _, _, err := backend.RevokeOverride(ctx, set[0].ID); !errors.Is(err, store.ErrForeign) || server.Do("GET", key) != "x" {
+	if _, _, err := backend.RevokeOverride(ctx, first.ID); !errors.Is(err, store.ErrForeign) || server.Do("GET", key) != "x" {
 		t.Errorf("revoked a foreign value: %v", err)
 	}
 	plant := [][]any{{"SET", index, "x"}, {"SET", index, whole[:40]}, {"SET", index, whole + "x"}, {"SET", index, "RI\x02" + whole[3:]},
@@ -201,38 +207,13 @@ func TestForeignOverrides(t *testing.T) {
 			if _, err := backend.OverrideVersion(ctx); !errors.Is(err, store.ErrForeign) {
 				t.Errorf("%.80q: looked, %v", words, err)
 			}
-			if _, err := backend.SetOverride(ctx, store.Override{Effect: store.OverrideBlock}, time.Hour); !errors.Is(err,
-				store.ErrForeign) {
+			_, err := backend.SetOverride(ctx, store.Override{Effect: store.OverrideBlock}, time.Hour)
+			if !errors.Is(err, store.ErrForeign) {
 				t.Errorf("%.80q: set, %v", words, err)
 			}
 			if fmt.Sprint(server.Do("DUMP", index)) != before {
 				t.Errorf("%.80q: it was changed", words)
 			}
 		}
-	}
-}
-
-// An evicted index takes no override with it that is set later.
-func TestAnEvictedOverrideIsLeftOut(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	backend := newStore(t, server.Client(), redisstore.WithPrefix("app"))
-	var last store.Override
-	for i := range 2 {
-		var err error
-		if last, err = backend.SetOverride(ctx, store.Override{Effect: store.OverrideAdd, Units: int64(1 + i)}, time.Hour); err != nil {
-			t.Fatal(err)
-		}
-	}
-	server.Do("DEL", "app!{override}:"+last.ID)
-	if list, _, err := backend.Overrides(ctx); err != nil || len(list) != 1 {
-		t.Errorf("%+v, %v", list, err)
-	}
-	if _, found, err := backend.RevokeOverride(ctx, last.ID); found || err != nil {
-		t.Errorf("revoked what is gone: %v, %v", found, err)
-	}
-	server.Do("DEL", "app!{override}")
-	if list, version, err := backend.Overrides(ctx); err != nil || len(list) > 0 || version != "" {
-		t.Errorf("%+v, %q, %v", list, version, err)
 	}
 }

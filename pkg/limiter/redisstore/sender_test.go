@@ -57,7 +57,7 @@ func TestConcurrentCallsShareAnExchange(t *testing.T) {
 	// As many connections as are needed are there before the server stops.
 	var warm sync.WaitGroup
 	for range lanes.InFlight {
-		warm.Go(func() { client.BLPop(context.Background(), 100*time.Millisecond, "nothing") })
+		warm.Go(func() { client.Do(context.Background(), "BLPOP", "nothing", 0.1) })
 	}
 	warm.Wait()
 	must(t, take(context.Background(), 0))

@@ -103,7 +103,7 @@ func TestLaw09_NeverChargedTwice(t *testing.T) {
 		// Connections for a retry to be sent on are there before the server stops.
 		var warm sync.WaitGroup
 		for range 8 {
-			warm.Go(func() { client.BLPop(ctx, 100*time.Millisecond, "nothing") })
+			warm.Go(func() { client.Do(ctx, "BLPOP", "nothing", 0.1) })
 		}
 		warm.Wait()
 		backend := newStore(t, client)
