@@ -283,36 +283,3 @@ func TestLimitsAreSelectedByTheirOwnKey(t *testing.T) {
 		}
 	}
 }
-
-// Numbers that no limiter writes wrap around nowhere.
-func TestHugeNumbersStayInBounds(t *testing.T) {
-	limit := store.Limit{Algorithm: store.TokenBucket, Count: store.MaxCount, Period: store.MinPeriod, Burst: store.MaxCount}
-	for layout, v := range map[Layout]Value{
-		rackAttack{}: text("rack::attack:29921572:a:b", "-9223372036854775808", time.Minute),
-		limits{}:     text("LIMITS:{LIMITER/a/b/9000000000000000000/70/year}", "9000000000000000000", time.Hour),
-		upstash{}:    text("@upstash/ratelimit:a:29921572", "9223372036854775807", time.Minute),
-		redisRate{}:  text("rate:x", "2147483647", time.Minute),
-		tokenHash{}:  hash("bucket:x", time.Minute, "tokens", "-9e18", "last_refill", "1795294331"),
-		apisix{}:     text("plugin-limit-countx:y", "-9223372036854775808", time.Minute),
-		traefik{}:    hash("rate:a@b:c", time.Minute, "last", "1795294331000000", "tokens", "-1e300"),
-	} {
-		key, ok := layout.Match(v.StoreKey, true)
-		found := &Found{StoreKey: v.StoreKey, Key: key, Now: somewhen, Limit: limit}
-		for _, storeKey := range layout.Together(v.StoreKey, limit, somewhen) {
-			held := Value{StoreKey: storeKey, Type: NoValue}
-			if storeKey == v.StoreKey {
-				held = v
-			}
-			found.Values = append(found.Values, held)
-		}
-		reading, err := decode(layout, found)
-		if !ok || err != nil || len(reading.Entries) == 0 {
-			t.Errorf("%s: %v, %v", layout.Info().Name, ok, err)
-			continue
-		}
-		if e := &reading.Entries[0]; e.Used < 0 || e.Remaining < 0 || e.RetryAfter < 0 || e.ResetAfter < 0 ||
-			e.Allowed && e.Remaining == 0 && e.UsedKnown() && e.LimitKnown() {
-			t.Errorf("%s: %+v", layout.Info().Name, e)
-		}
-	}
-}

@@ -18,7 +18,11 @@ key plugin-limit-countgold:203.0.113.9 = apisix/limit-count/gold of 203.0.113.9
 what remains, as before 2026 | 10/1m | 20s 7 | sure: fixed-window:10/1m first allowed used 3 left 7 reset 20s! retry 0s!
 less than nothing remains, as before 2026 | 10/1m | 20s -2 | sure: fixed-window:10/1m first used 12 left 0 reset 20s!
     retry 20s!
-what remains, without the limit |  | 20s 7 | sure: unknown reset 20s!`,
+what remains, without the limit |  | 20s 7 | sure: unknown reset 20s!
+key plugin-limit-countx:y = apisix/limit-count/x of y
+now 1795294331450000
+a count of less than any | 1000000000/1ms | 1m -9223372036854775808 | sure: fixed-window:1000000000/1ms first used
+    2000000000 left 0 reset 1m0s! retry 1m0s!`,
 	"bucket4j": `
 key user-42 = bucket4j of ^
 now 1795294331450000
@@ -177,7 +181,11 @@ sliding window, this one is the previous one by now |  | 30s 10; under ^/-1 1s 7
     used 5 left 5 reset 0s!
 key LIMITS:{LIMITER/1.2.3.4/index/10/1/minute}/-1 = limits/10/1/minute of 1.2.3.4/index
 sliding window, the previous one weighs too much |  | under LIMITS:{LIMITER/1.2.3.4/index/10/1/minute} 1m30s 6; 30s 9 |
-    sure: sliding-counter:10/1m used 10 left 0 reset 3.333333s! retry 10s`,
+    sure: sliding-counter:10/1m used 10 left 0 reset 3.333333s! retry 10s
+key LIMITS:{LIMITER/a/b/9000000000000000000/70/year} = limits/9000000000000000000/70/year of a/b
+now 1795294331450000
+a great count | 1000000000/1ms | 1h 9000000000000000000 | sure: sliding-counter:9000000000000000000/25200d allowed used
+    14880952380952 left 8999985119047619048 reset 0s!`,
 	"nestjs": `
 key {TRACKER:default}:hits = nestjs/default of TRACKER
 two hits | 10/1m | 30s 2 | sure: fixed-window:10/1m first allowed used 2 left 8 reset 30s! retry 0s!
@@ -215,7 +223,10 @@ key rack::attack:allow2ban:ban:a = rack-attack/allow2ban of a
 a ban for ever |  | - 1 | sure: unknown never-expires!: no expiry, so its count never begins again: it denies for ever
     once it is at the limit
 key rack::attack:498692:allow2ban:count:login:203.0.113.9 = rack-attack/allow2ban-count of login:203.0.113.9
-what may lead to a ban |  | 7m49s 2 | sure: fixed-window:0/1h used 2 left 0 reset 7m48.55s!`,
+what may lead to a ban |  | 7m49s 2 | sure: fixed-window:0/1h used 2 left 0 reset 7m48.55s!
+key rack::attack:29921572:a:b = rack-attack of a:b
+now 1795294331450000
+a count of less than any | 1000000000/1ms | 1m -9223372036854775808 | fixed-window:0/1m reset 0s!`,
 	"rate-limit-redis": `
 key rl:203.0.113.9 = rate-limit-redis of 203.0.113.9
 four hits | 10/1m | 9s 4 | sure: fixed-window:10/1m first allowed used 4 left 6 reset 9s! retry 0s!
@@ -263,7 +274,12 @@ more is used than the burst, since the limit was lowered | 10/1m | 1m13s 3120656
     left 0 reset 1m12.5s! retry 18.5s
 no expiry |  | - 312065549.5 | unknown reset 17.5s! never-expires: no expiry, so the key stays when it counts for
     nothing any more
-a hash |  | hash 1m a b | wrong: a hash, not a string`,
+a hash |  | hash 1m a b | wrong: a hash, not a string
+key rate:x = redis_rate of x
+now 1795294331450000
+a great count | 1000000000/1ms | 1m 2147483647 | token-bucket:1000000000/1ms used 2000000000 left 0 reset
+    509838h21m55.549999872s! retry 509838h21m55.548999936s short-ttl: expires before its units have come back, so more
+    is let through than the limit allows`,
 	"spring-cloud-gateway": `
 key request_rate_limiter.{users.42}.tokens = spring-cloud-gateway of users.42
 now 1795294331250000
@@ -352,7 +368,12 @@ with other fields | 10/1m,burst=5 | hash 1m tokens 0.5 last_refill 1795294322.45
 a date |  | hash 1m tokens 0.5 last_refill 2026-11-21 | wrong: a hash whose last_refill is not a time
 a time of long ago |  | hash 1m tokens 0.5 last_refill 17 | wrong: a hash whose last_refill is not a time
 NaN |  | hash 1m tokens NaN last_refill 1795294322.45 | wrong: a hash whose tokens are not a number
-Traefik's |  | hash 1m tokens 0.5 last 1795294322450000 | wrong: a hash without the fields tokens and last_refill`,
+Traefik's |  | hash 1m tokens 0.5 last 1795294322450000 | wrong: a hash without the fields tokens and last_refill
+key bucket:x = token-hash of bucket:x
+now 1795294331450000
+a great debt | 1000000000/1ms | hash 1m tokens -9e18 last_refill 1795294331 | sure: token-bucket:1000000000/1ms used
+    2000000000 left 0 reset 2499h59m59.551s retry 2499h59m59.55s short-ttl: expires before its units have come back, so
+    more is let through than the limit allows`,
 	"traefik": `
 key rate:ratelimit@file:203.0.113.9 = traefik/ratelimit@file of 203.0.113.9
 now 1795294334222807
@@ -374,7 +395,12 @@ the clock of Traefik is ahead | 1/1s,burst=5 | hash 2s last 1795294335222807 tok
 without the limit |  | hash 2s last 1795294334122807 tokens 0.4 | sure: unknown
 a time of somebody else |  | hash 2s last 1795294334 tokens 0.4 | unknown
 not a number |  | hash 2s last 1795294334122807 tokens inf | wrong: a hash whose last or tokens is not a number
-one field more |  | hash 2s last 1 tokens 0.4 user 9 | wrong: a hash without the fields last and tokens alone`,
+one field more |  | hash 2s last 1 tokens 0.4 user 9 | wrong: a hash without the fields last and tokens alone
+key rate:a@b:c = traefik/a@b of c
+now 1795294331450000
+a great debt | 1000000000/1ms | hash 1m last 1795294331000000 tokens -1e300 | sure: token-bucket:1000000000/1ms used
+    2000000000 left 0 reset 2562047h47m16.854775807s retry 2562047h47m16.854775807s short-ttl: expires before its units
+    have come back, so more is let through than the limit allows`,
 	"ulule": `
 key limiter:203.0.113.9 = ulule of 203.0.113.9
 now 1795294331450000
@@ -437,5 +463,20 @@ key myapp:user:29921572 = upstash of myapp:user
 a bucket with an own prefix and a number at its end | 2/10s,burst=10 | hash 1m refilledAt 1795294330000 tokens 4 |
     upstash of ^ token-bucket:2/10s burst 10 allowed used 6 left 4 reset 8.55s hash ^
 key @upstash/ratelimit:a = upstash of a
-a string in place of a bucket |  | 1m 3 | wrong: a string, not a hash`,
+a string in place of a bucket |  | 1m 3 | wrong: a string, not a hash
+key @upstash/ratelimit:a = upstash of a
+now 1795294335000000
+the greatest count of all | 10/1m | hash 1h refilledAt 1795294335000 tokens -1000; under
+    @upstash/ratelimit:dynamic:global - 9223372036854775807 | wrong: a limit of all, under a key that ends in
+    :dynamic:global, that is not a count
+key @upstash/ratelimit:a = upstash of a
+now 1795294335000000
+a great count of all | 10/1m | hash 1h refilledAt 1795294335000 tokens -1000; under @upstash/ratelimit:dynamic:global -
+    2305843009213693951 | sure: token-bucket:10/1m burst 2305843009213693951 used 2305843009213694951 left 0 reset 1m0s
+    retry 1h41m0s hash ^ short-ttl: expires before its units have come back, so more is let through than the limit
+    allows
+key @upstash/ratelimit:a:29921572 = upstash of a
+now 1795294331450000
+the greatest count | 1000000000/1ms | 1m 9223372036854775807 | sure: fixed-window:0/1m used 2305843009213693951 left 0
+    reset 48.55s! string ^`,
 }
