@@ -131,38 +131,6 @@ func TestError(t *testing.T) {
 	}
 }
 
-// A secret is removed in any spelling and whatever is around it.
-func FuzzRemove(f *testing.F) {
-	f.Add("hunter2-secret", "ERR '", "'", uint8(0))
-	f.Add(`a\b"c`, `\`, `\`, uint8(7))
-	f.Add("xxxxx", "xx", "xx", uint8(1))
-	f.Add("a\\\\\\", "\\", "a", uint8(9))
-	f.Add("%25%25", "%", "25", uint8(5))
-	f.Fuzz(func(t *testing.T, secret, before, after string, spelling uint8) {
-		if len(secret) > 100 || strings.Contains(strings.ToLower(secret), "x") {
-			return
-		}
-		ways := spellings(secret)
-		spelt := ways[int(spelling)%len(ways)]
-		text := before + spelt + after
-		got := New(secret).Remove(text)
-		if secret == "" {
-			if got != text {
-				t.Errorf("%q became %q", text, got)
-			}
-			return
-		}
-		if got == text {
-			t.Errorf("%q: %q is left", secret, got)
-		}
-		// The marks and the text beside them can form the secret again.
-		if strings.Contains(strings.Join(strings.Split(got, Mark), "\x00"), secret) && got != Withheld &&
-			!strings.Contains(secret, "\x00") {
-			t.Errorf("%q: it is in %q", secret, got)
-		}
-	})
-}
-
 // Of replaced secrets the last few are remembered, and reading, learning and adding can run concurrently.
 func TestConcurrentLearning(t *testing.T) {
 	s := New("first-password")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -120,8 +121,9 @@ func TestRoundTrip(t *testing.T) {
 
 // A few large records make a batch, since they have to fit into memory, and into one call.
 func TestBatchesOfLargeRecords(t *testing.T) {
+	t.Parallel()
 	log := store.Limit{Algorithm: store.SlidingLog, Count: 1_000_000, Period: time.Hour}
-	large := admin.Record{Key: store.Key{Name: "n"}, Value: value(t, log, 1000), Expires: time.UnixMilli(1_800_000_000_000)}
+	large := admin.Record{Key: store.Key{Name: "n"}, Expires: time.UnixMilli(1_800_000_000_000)}
 	// A log that was written unit by unit is as long as its count.
 	state := store.State{}
 	reqs := []store.Request{{Key: store.Key{Subject: "u", Name: "n"}, Limit: log, Cost: 1}}
@@ -271,6 +273,30 @@ func TestSplit(t *testing.T) {
 	}
 }
 
+// reached are the subjects of a backup, by batch; those that a change has not reached are in capitals.
+func reached(t *testing.T, file []byte) string {
+	t.Helper()
+	c, err := Check(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var batches []string
+	if err := c.Each(bytes.NewReader(file), 10, func(b Batch) error {
+		names := ""
+		for i := range b.Records {
+			names += b.Records[i].Key.Subject
+		}
+		if b.Unreached {
+			names = strings.ToUpper(names)
+		}
+		batches = append(batches, names)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(batches, "|")
+}
+
 // How far a change came is not a record. What it had not reached comes in batches of its own; what it has amended it had
 // reached. If a mark may be lost, nothing is known.
 func TestHowFarAChangeCame(t *testing.T) {
@@ -300,19 +326,8 @@ func TestHowFarAChangeCame(t *testing.T) {
 			if err != nil || c.Records != len(all) || c.Damaged != test.damaged || c.Marked != test.marked {
 				t.Fatalf("it has %+v, %v", c, err)
 			}
-			var got []string
-			if err := c.Each(bytes.NewReader(text), 10, func(b Batch) error {
-				names := ""
-				for i := range b.Records {
-					names += b.Records[i].Key.Subject
-				}
-				if b.Unreached {
-					names = strings.ToUpper(names)
-				}
-				got = append(got, names)
-				return nil
-			}); err != nil || strings.Join(got, "|") != test.want {
-				t.Errorf("it has %q, %v, want %s", got, err, test.want)
+			if got := reached(t, text); got != test.want {
+				t.Errorf("it has %q, want %s", got, test.want)
 			}
 			if s, err := look(bytes.NewReader(text)); err != nil || s.Keys != int64(len(all)+test.damaged) {
 				t.Errorf("the survey has %+v, %v", s, err)
@@ -323,38 +338,22 @@ func TestHowFarAChangeCame(t *testing.T) {
 	// The writer says it as it is read, of the batch that is meant.
 	var out bytes.Buffer
 	w, err := NewWriter(&out, Header{Store: "s", Prefix: "rl", Marked: true})
-	if err == nil {
-		err = errors.Join(w.Write(false, all...), w.Flush())
+	if err = errors.Join(err, w.Write(false, all...), w.Flush()); err != nil {
+		t.Fatal(err)
 	}
 	var lasts []int64
-	if err == nil {
-		err = new(Contents).Each(bytes.NewReader(out.Bytes()), 3, func(b Batch) error {
-			lasts = append(lasts, b.Last)
-			return nil
-		})
-	}
-	if err != nil || len(lasts) != 2 || lasts[0] != 4 || lasts[1] != 5 {
+	err = new(Contents).Each(bytes.NewReader(out.Bytes()), 3, func(b Batch) error {
+		lasts = append(lasts, b.Last)
+		return nil
+	})
+	if err != nil || !slices.Equal(lasts, []int64{4, 5}) {
 		t.Fatalf("the batches end at lines %v, %v", lasts, err)
 	}
 	if err := errors.Join(w.WriteBegun(lasts[0]), w.Write(true, record(t, "b", 9)), w.Flush()); err != nil {
 		t.Fatal(err)
 	}
-	var reached, others []string
-	c, err := Check(bytes.NewReader(out.Bytes()))
-	if err == nil {
-		err = c.Each(bytes.NewReader(out.Bytes()), 10, func(b Batch) error {
-			for i := range b.Records {
-				if name := b.Records[i].Key.Subject; b.Unreached {
-					others = append(others, name)
-				} else {
-					reached = append(reached, name)
-				}
-			}
-			return nil
-		})
-	}
-	if err != nil || strings.Join(reached, "") != "acb" || strings.Join(others, "") != "d" {
-		t.Errorf("reached are %v, others %v, %v", reached, others, err)
+	if got := reached(t, out.Bytes()); got != "ac|D|b" {
+		t.Errorf("reached are %q", got)
 	}
 
 	// What somebody else wrote is no such line.

@@ -125,6 +125,7 @@ func (s *slowEnd) Read(p []byte) (int, error) {
 
 // The reader has ended when Each returns, even after an error or a panic.
 func TestConcurrentReadingEndsWithEach(t *testing.T) {
+	t.Parallel()
 	var records []admin.Record
 	for i := range 50_000 {
 		records = append(records, record(t, strconv.Itoa(i), 1))

@@ -59,6 +59,7 @@ func (r *Report) finding(t *testing.T, check string) Finding {
 // With the documented rights an operator's examination is refused nothing, and
 // without any one of those that are there for it, it is, and goes on.
 func TestAnOperatorsRightsSuffice(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	fill(t, server, 3)
 	roles := redisserver.Roles()
@@ -152,6 +153,7 @@ func withDoctor(tried, asked Finding) string {
 
 // The scan is bounded in keys and in time, and says so.
 func TestTheScanIsBounded(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	fill(t, server, 3000)
 	report, err := examine(t, server, "", func(o *Options) { o.ScanLimit = 1000 })
@@ -240,6 +242,7 @@ func TestEvictionIsNoticed(t *testing.T) {
 }
 
 func TestAClusterIsExaminedAsAWhole(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, "--cluster-require-full-coverage", "no")
 	servers := cluster.Masters
 	do := func(server *redistest.Process, args ...any) string {

@@ -1,9 +1,7 @@
 package storeurl
 
 import (
-	"net/url"
 	"reflect"
-	"strings"
 	"testing"
 )
 
@@ -75,64 +73,11 @@ func TestIsLocal(t *testing.T) {
 	}
 }
 
-// shows returns a part of a secret that a text contains.
-func shows(text, secret string) string {
-	const size = 4
-	for i := 0; i+size <= len(secret); i++ {
-		if strings.Contains(text, secret[i:i+size]) {
-			return secret[i : i+size]
+func TestSplitHost(t *testing.T) {
+	for text, want := range map[string]string{"h": "h|", "h:1": "h|1", "[::1]": "::1|", "[::1]:1": "::1|1",
+		"[fe80::1%25eth0]:1": "fe80::1%eth0|1", "[h]": "", "[::1]x": "", "::1]:1": "", "h:": "", ":1": "", "h x": "", "": ""} {
+		if host, port, ok := SplitHost(text); ok != (want != "") || ok && host+"|"+port != want {
+			t.Errorf("%q is split into %q and %q, %v", text, host, port, ok)
 		}
 	}
-	return ""
-}
-
-// For any login and password, escaped or not, the password is not shown; and without it the URL is still of the
-// same store.
-func FuzzShown(f *testing.F) {
-	f.Add("redis+sentinel", "user", "hunter2", "hunter3'x y", "h:1,[::1]", "/m/2", true)
-	f.Add("rediss", "", "a@b/c?d#e%", "", "h", "/1", false)
-	f.Add("redis+cluster", "u:v@w", "&=&", "x&y", "h,i:7", "", true)
-	f.Add("unix", "u", "\x00\xff", "", "", "/run/s", true)
-	f.Fuzz(func(t *testing.T, scheme, user, password, sentinel, hosts, path string, escaped bool) {
-		escape := func(text string) string { return text }
-		if escaped {
-			escape = func(text string) string { return strings.ReplaceAll(url.PathEscape(text), "&", "%26") }
-		}
-		login := ""
-		if user != "" || password != "" {
-			login = url.User(user).String() + ":" + escape(password) + "@"
-		}
-		name := url.User(user).String() // it can look like the password with the mark behind it
-		base := scheme + "://" + name + ":" + hidden + "@" + name + "@" + hosts + path
-		text := scheme + "://" + login + hosts + path
-		if sentinel != "" {
-			text += "?" + SentinelPassword + "=" + escape(sentinel)
-		}
-		if strings.Contains(hosts+path, "@") || strings.Contains(password+sentinel, "xx") {
-			return // that is a login, and its replacement
-		}
-		for what, shown := range map[string]string{"redacted": Redact(text), "bare": WithoutPasswords(text)} {
-			rest := strings.ReplaceAll(shown, SentinelPassword+"="+hidden, "")
-			for _, secret := range []string{password, sentinel, url.PathEscape(password), url.PathEscape(sentinel)} {
-				if part := shows(rest, secret); part != "" && shows(base+hidden+" (it cannot be read)", part) == "" {
-					t.Errorf("%q %s is %q, which shows %q", text, what, shown, part)
-				}
-			}
-		}
-		u, err := Parse(text)
-		if err != nil || !u.isSound() || !isScheme(u.Scheme) {
-			return
-		}
-		bare, err := Parse(WithoutPasswords(text))
-		if err != nil {
-			t.Fatalf("%q without passwords is %q: %v", text, WithoutPasswords(text), err)
-		}
-		if escaped && u.Password != password {
-			t.Errorf("of %q the password is %q", text, u.Password)
-		}
-		u.Password = ""
-		if bare.User != u.User || !reflect.DeepEqual(bare.Hosts, u.Hosts) || bare.Path != u.Path || bare.Password != "" {
-			t.Errorf("%q without passwords is of %+v", text, bare)
-		}
-	})
 }
