@@ -125,8 +125,7 @@ func TestWhatCountsForAPart(t *testing.T) {
 	}
 }
 
-// An error can name another shard than the one that was called: the one to which the keys have moved. It counts for
-// that one.
+// An error counts for the shard that it names, to which the keys may have moved.
 func TestAnErrorOfAnotherShard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := fuseShards(layers.Breaker{Failures: 2})
@@ -283,8 +282,7 @@ func TestACallOverSeveralShardsIsOfItsTime(t *testing.T) {
 	}
 }
 
-// The error is about the first shard of the call that is away. An invalid call, and a caller whose own time is over,
-// get their own errors.
+// The error is about the first shard of the call that is away. An invalid call and a late caller get their own.
 func TestTheFirstShardThatIsAwayIsTold(t *testing.T) {
 	f := fuseShards(layers.Breaker{Failures: 1})
 	f.change(func() { f.sick["a"], f.sick["c"] = errAway, errUnknown })

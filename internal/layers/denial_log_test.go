@@ -159,8 +159,7 @@ func TestDenialsAreWrittenOnceASecond(t *testing.T) {
 	})
 }
 
-// With far more keys than have counts, all denials are counted: also those of the other keys, and those while the
-// store was away.
+// With far more keys than have counts all denials are counted, also those while the store was away.
 func TestDenialsAreBounded(t *testing.T) {
 	for _, isAway := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -422,8 +421,7 @@ func TestConcurrentCallsAreAllCounted(t *testing.T) {
 	}
 }
 
-// A write has the keys denied most, and the others follow: in the next seconds, or when the log is closed. Afterwards
-// nothing is written.
+// A write has the keys denied most, and the others follow, in the next seconds or when the log is closed.
 func TestAWriteHasTheKeysDeniedMostAndTheOthersFollow(t *testing.T) {
 	for _, closes := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

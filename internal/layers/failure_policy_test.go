@@ -138,8 +138,7 @@ func TestFailurePolicy(t *testing.T) {
 	}
 }
 
-// Layers preserve whether a charge is possible: after an error from before the sending nothing was charged, and
-// after any other it is unknown.
+// Layers preserve what an error says of a charge: nothing was charged, or it is unknown.
 func TestWrappersKeepWhatIsKnownOfACharge(t *testing.T) {
 	still := func() time.Time { return time.Unix(1_700_000_000, 0) }
 	breaker := func(s store.Store) store.Store {

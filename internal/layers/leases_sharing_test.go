@@ -94,8 +94,7 @@ func together(leases store.Store, callers ...context.Context) []told {
 	return all
 }
 
-// Callers of one key share one call, which takes what all of them need and some in advance. Each keeps its own
-// deadline.
+// Callers of one key share a call, which takes what all need and some in advance. Each keeps its own deadline.
 func TestCallersShareARefill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow, leases := heated(t, 20*time.Millisecond)
@@ -113,8 +112,7 @@ func TestCallersShareARefill(t *testing.T) {
 				t.Errorf("caller %d: %+v", i, d)
 			}
 		}
-		// The first call took units for its caller and two in advance. The others got one of those, and one more
-		// call.
+		// The first call took a unit for its caller and two in advance. The others got those, and one more call.
 		if slow.calls.Load() != 2 {
 			t.Errorf("calls %q", slow.log)
 		}

@@ -160,8 +160,7 @@ func TestWhichErrorsLoseUnits(t *testing.T) {
 	}
 }
 
-// fullLease takes until the replica holds 50 units of its last call. It returns when the store charged them, and
-// when it had answered.
+// fullLease takes until 50 units of the last call are held, and returns when they were charged, and when answered.
 func (r *replicas) fullLease(t *testing.T, backend *failingStore, limit store.Limit) (at store.Instant, got time.Duration) {
 	t.Helper()
 	for taken := range 10_000 {
@@ -341,8 +340,7 @@ func TestUnusedUnitsGoBack(t *testing.T) {
 	}
 }
 
-// The number of leased keys is bounded. Units of others are taken one by one, and a key that was replaced leaves no
-// charge.
+// The number of leased keys is bounded. Others take units one by one, and a key that was replaced leaves no charge.
 func TestLeasedKeysAreBounded(t *testing.T) {
 	limit := store.Limit{Algorithm: store.FixedWindow, Count: 1000, Period: time.Hour}
 	r := newReplicas(1, 0, 0, leased(layers.Leases{Max: 50, Keys: 16}))

@@ -12,8 +12,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// A denial counts by its limit, and a call that was let through once for each override that applied, when it took
-// effect.
+// A denial counts by its limit, and a call that was let through once for each override that had an effect.
 func TestWhatIsCounted(t *testing.T) {
 	a, b := &store.Override{ID: "a"}, &store.Override{ID: "b"}
 	let := func(o *store.Override) store.Decision { return store.Decision{Allowed: true, Override: o} }

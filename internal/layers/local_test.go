@@ -94,8 +94,7 @@ func TestLocalDecidesAShare(t *testing.T) {
 	}
 }
 
-// A cost that never fits its share is denied and not charged. A cost that never fits the limit is an error as
-// always.
+// A cost that never fits its share is denied and not charged. One that never fits the limit is an error.
 func TestLocalDeniesWhatItsShareNeverFits(t *testing.T) {
 	o := newOutage()
 	o.err = errAway

@@ -179,8 +179,7 @@ func TestAnOverrideAppliesWithinASecondAndEndsByItself(t *testing.T) {
 	}
 }
 
-// While the store is away the known overrides apply until their ends, and a new one applies when it is back. One
-// error is reported.
+// While the store is away the known overrides apply until they end, and one error is reported.
 func TestOverridesOutliveAnOutage(t *testing.T) {
 	f := newOverrideFixture(t)
 	set := f.apply(time.Minute, "user:42", store.Override{Effect: store.OverrideBlock})

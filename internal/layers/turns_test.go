@@ -18,8 +18,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// counting counts the calls of a store, and stops callers that call endlessly. hook, if set, runs first and may
-// answer itself.
+// counting counts the calls of a store, and stops endless ones. hook, if set, runs first and may answer itself.
 type counting struct {
 	store.Store
 	calls atomic.Int64
@@ -217,8 +216,7 @@ func TestNobodyIsForgotten(t *testing.T) {
 	}
 }
 
-// While the store is away everybody calls it, so that a caller does not wait for the time-outs of all those before
-// it.
+// While the store is away everybody calls it, so that nobody waits for the time-outs of all those before.
 func TestNobodyWaitsBehindAStoreThatIsAway(t *testing.T) {
 	for name, away := range map[string]func([]store.Decision) error{
 		"an error": func([]store.Decision) error { return store.ErrUnavailable },
