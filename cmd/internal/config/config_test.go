@@ -202,11 +202,11 @@ func TestUnknownNames(t *testing.T) {
 func TestLoad(t *testing.T) {
 	const user, local, named = "/home/me/.config/limitctl/limitctl.yaml", "limitctl.yaml", "/etc/named.yaml"
 	files := map[string]string{}
-	load := func(explicit string, variables ...string) (*Config, error) {
+	load := func(explicit, variable string) (*Config, error) {
 		return Load(Environment{
 			Explicit: explicit,
 			Getenv: func(name string) string {
-				for _, v := range append(variables, "HOME=/home/me") {
+				for _, v := range []string{variable, "HOME=/home/me"} {
 					if value, is := strings.CutPrefix(v, name+"="); is {
 						return value
 					}
@@ -222,74 +222,71 @@ func TestLoad(t *testing.T) {
 			},
 		})
 	}
-	want := func(c *Config, err error, file, prefix string, stores ...string) {
-		t.Helper()
+	for _, test := range []struct {
+		write, text string // a file that is there from now on
+		explicit    string // --config
+		variable    string
+		file        string // of the policies
+		prefix      string
+		stores      string
+		origin      string // of what, and the file
+		wrong       string // what Load, or else a lookup of a name, says
+	}{
+		{wrong: "there is no configuration file; looked for limitctl.yaml, " + user + "|no contexts are configured; looked in " + user},
+		{write: user, text: "prefix: user\ncontexts: {prod: {store: user-prod}, dev: {store: user-dev}}",
+			file: user, prefix: "user", stores: "user-prod user-dev"},
+		{write: local, text: "prefix: local\npolicies: {p: {limits: [{name: a, by: [ip], limit: 1/s}]}}",
+			file: local, prefix: "local", stores: "user-prod user-dev", origin: "prefix " + local},
+		{write: named, text: "contexts: {prod: {store: named-prod}, eu: {store: named-eu}}", variable: "LIMITCTL_CONFIG=" + named,
+			file: named, stores: "named-prod named-eu user-dev", origin: "contexts.prod.store " + named},
+		{explicit: local, variable: "LIMITCTL_CONFIG=" + named, file: local, prefix: "local", stores: "user-prod user-dev"},
+		{explicit: user, file: user, prefix: "user", stores: "user-prod user-dev"},
+		{variable: "XDG_CONFIG_HOME=/elsewhere", file: local, prefix: "local"},
+		{variable: "XDG_CONFIG_HOME=relative", file: local, prefix: "local", stores: "user-prod user-dev"},
+		{explicit: "/absent.yaml", wrong: "--config names /absent.yaml, which does not exist"},
+		{variable: "LIMITCTL_CONFIG=/absent.yaml", wrong: "LIMITCTL_CONFIG names /absent.yaml, which does not exist"},
+		{write: local, text: "contexts: {prod: {store: elsewhere}}",
+			wrong: "limitctl.yaml:1:11: contexts are not allowed in ./limitctl.yaml; move them to " + user},
+		{explicit: local, stores: "elsewhere user-dev", file: local},
+		{write: user, text: "colour: red", wrong: "limitctl.yaml:1:11: contexts are not allowed|" + user +
+			`:1:1: the file has no field "colour"`},
+	} {
+		if test.write != "" {
+			files[test.write] = test.text
+		}
+		c, err := load(test.explicit, test.variable)
+		if test.wrong != "" {
+			if err == nil {
+				_, noPolicy := c.Policy("login")
+				_, noContext := c.Context("prod")
+				err = errors.Join(noPolicy, noContext)
+				if !slices.Equal(c.Searched, []string{local, user}) {
+					t.Errorf("looked for %q", c.Searched)
+				}
+			}
+			for text := range strings.SplitSeq(test.wrong, "|") {
+				if err == nil || !strings.Contains(err.Error(), text) || !errors.Is(err, store.ErrInvalid) {
+					t.Errorf("the error is %v, not %q", err, text)
+				}
+			}
+			continue
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		var got []string
+		var stores []string
 		for _, x := range c.Contexts {
-			got = append(got, x.Store)
+			stores = append(stores, x.Store)
 		}
-		if c.PolicyFile != file || c.Prefix != prefix || !slices.Equal(got, stores) {
-			t.Errorf("policies are of %q, the prefix is %q, the contexts %q; not %q, %q, %q", c.PolicyFile, c.Prefix, got, file,
-				prefix, stores)
+		if c.PolicyFile != test.file || c.Prefix != test.prefix || strings.Join(stores, " ") != test.stores {
+			t.Errorf("%+v: policies are of %q, the prefix is %q, the contexts %q", test, c.PolicyFile, c.Prefix, stores)
 		}
-	}
-	wantError := func(_ *Config, err error, text string) {
-		t.Helper()
-		if err == nil || !strings.Contains(err.Error(), text) || !errors.Is(err, store.ErrInvalid) {
-			t.Errorf("the error is %v, not %q", err, text)
+		if what, file, is := strings.Cut(test.origin, " "); is {
+			if origin, _ := c.Origin(what); origin.Path != file {
+				t.Errorf("%s is said to come from %s", what, origin)
+			}
 		}
 	}
-	c, err := load("")
-	want(c, err, "", "")
-	if !slices.Equal(c.Searched, []string{local, user}) {
-		t.Errorf("looked for %q", c.Searched)
-	}
-	_, err = c.Policy("login")
-	wantError(nil, err, "there is no configuration file; looked for limitctl.yaml, "+user)
-	_, err = c.Context("prod")
-	wantError(nil, err, "no contexts are configured; looked in "+user)
-
-	files[user] = "prefix: user\ncontexts: {prod: {store: user-prod}, dev: {store: user-dev}}"
-	c, err = load("")
-	want(c, err, user, "user", "user-prod", "user-dev")
-	files[local] = "prefix: local\npolicies: {p: {limits: [{name: a, by: [ip], limit: 1/s}]}}"
-	c, err = load("")
-	want(c, err, local, "local", "user-prod", "user-dev")
-	if origin, _ := c.Origin("prefix"); origin.Path != local {
-		t.Errorf("the prefix is said to come from %s", origin)
-	}
-	files[named] = "contexts: {prod: {store: named-prod}, eu: {store: named-eu}}"
-	c, err = load("", "LIMITCTL_CONFIG="+named)
-	want(c, err, named, "", "named-prod", "named-eu", "user-dev")
-	if origin, _ := c.Origin("contexts.prod.store"); origin.Path != named {
-		t.Errorf("the store is said to come from %s", origin)
-	}
-	c, err = load(local, "LIMITCTL_CONFIG="+named)
-	want(c, err, local, "local", "user-prod", "user-dev")
-	c, err = load(user)
-	want(c, err, user, "user", "user-prod", "user-dev")
-	c, err = load("", "XDG_CONFIG_HOME=/elsewhere")
-	want(c, err, local, "local")
-	c, err = load("", "XDG_CONFIG_HOME=relative")
-	want(c, err, local, "local", "user-prod", "user-dev")
-
-	_, err = load("/absent.yaml")
-	wantError(nil, err, "--config names /absent.yaml, which does not exist")
-	_, err = load("", "LIMITCTL_CONFIG=/absent.yaml")
-	wantError(nil, err, "LIMITCTL_CONFIG names /absent.yaml, which does not exist")
-
-	files[local] = "contexts: {prod: {store: elsewhere}}"
-	_, err = load("")
-	wantError(nil, err, "limitctl.yaml:1:11: contexts are not allowed in ./limitctl.yaml; move them to "+user)
-	c, err = load(local)
-	want(c, err, local, "", "elsewhere", "user-dev")
-	files[user] = "colour: red"
-	_, err = load("")
-	wantError(nil, err, `limitctl.yaml:1:11: contexts are not allowed`)
-	wantError(nil, err, user+`:1:1: the file has no field "colour"`)
 }
 
 // Reading never panics, and each mistake is somewhere in the file.

@@ -16,31 +16,30 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/files"
 )
 
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // folder is a directory in which each name says what it is.
 func folder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
-	check := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	check(syscall.Mkfifo(in("fifo"), 0o600))
-	check(os.Mkdir(in("directory"), 0o700))
-	check(os.Symlink("/dev/zero", in("zero")))
-	check(os.Symlink("absent", in("dangling")))
-	check(os.Symlink("file", in("link")))
-	check(os.WriteFile(in("file"), []byte("text"), 0o600))
-	check(os.WriteFile(in("empty"), nil, 0o600))
-	check(os.WriteFile(in("sparse"), nil, 0o600))
-	check(os.Truncate(in("sparse"), 10<<30))
+	check(t, syscall.Mkfifo(in("fifo"), 0o600))
+	check(t, os.Mkdir(in("directory"), 0o700))
+	check(t, os.Symlink("/dev/zero", in("zero")))
+	check(t, os.Symlink("absent", in("dangling")))
+	check(t, os.Symlink("file", in("link")))
+	check(t, os.WriteFile(in("file"), []byte("text"), 0o600))
+	check(t, os.WriteFile(in("empty"), nil, 0o600))
+	check(t, os.WriteFile(in("sparse"), nil, 0o600))
+	check(t, os.Truncate(in("sparse"), 10<<30))
 	address := filepath.Join(dir, "socket")
 	listener, err := net.Listen("unix", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { listener.Close() })
 	return dir
 }
@@ -89,9 +88,7 @@ func checkError(t *testing.T, what, path string, err error, want string) {
 
 func TestTheBoundIsOnWhatIsRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "exact")
-	if err := os.WriteFile(path, []byte("0123456789"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, []byte("0123456789"), 0o600))
 	if data, err := files.Read(path, 10); err != nil || len(data) != 10 {
 		t.Errorf("as much as the bound: %q, %v", data, err)
 	}
@@ -106,41 +103,24 @@ func TestModes(t *testing.T) {
 		before := syscall.Umask(mask)
 		defer syscall.Umask(before)
 		dir := filepath.Join(t.TempDir(), "state", "limitctl")
-		if err := files.MakeDir(dir); err != nil {
-			t.Fatal(err)
-		}
+		check(t, files.MakeDir(dir))
 		made, err := files.Create(filepath.Join(dir, "new"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		made.Close()
+		check(t, err)
 		added, err := files.Append(filepath.Join(dir, "audit"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		added.Close()
-		if err := files.Write(filepath.Join(dir, "written"), nil); err != nil {
-			t.Fatal(err)
-		}
+		check(t, errors.Join(err, made.Close(), added.Close(), files.Write(filepath.Join(dir, "written"), nil)))
 		shared := filepath.Join(dir, "for others")
-		if err := files.WriteShared(shared, nil); err != nil {
-			t.Fatal(err)
-		}
+		check(t, files.WriteShared(shared, nil))
 		if info, err := os.Stat(shared); err != nil || int(info.Mode().Perm()) != 0o666&^mask {
 			t.Errorf("umask %03o: what others read has mode %v, %v", mask, info.Mode(), err)
 		}
 		// A mode that was chosen for a file stays.
-		if err := errors.Join(os.Chmod(shared, 0o640), files.WriteShared(shared, []byte("again"))); err != nil {
-			t.Fatal(err)
-		}
+		check(t, errors.Join(os.Chmod(shared, 0o640), files.WriteShared(shared, []byte("again"))))
 		if info, err := os.Stat(shared); err != nil || info.Mode().Perm() != 0o640 {
 			t.Errorf("umask %03o: it has mode %v after it was replaced, %v", mask, info.Mode(), err)
 		}
 		for _, name := range []string{"", "new", "audit", "written"} {
 			info, err := os.Stat(filepath.Join(dir, name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if mode := info.Mode().Perm(); mode&0o077 != 0 {
 				t.Errorf("umask %03o: %q has mode %03o", mask, name, mode)
 			}
@@ -170,20 +150,13 @@ func TestAppendFollowsNothing(t *testing.T) {
 		t.Errorf("what the link points to is %q, %v", text, err)
 	}
 	loose := filepath.Join(dir, "loose")
-	if err := os.WriteFile(loose, []byte("before\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(loose, 0o664); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(loose, []byte("before\n"), 0o600))
+	check(t, os.Chmod(loose, 0o664))
 	file, err := files.Append(loose)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer file.Close()
-	if _, err := file.Write([]byte("after\n")); err != nil {
-		t.Fatal(err)
-	}
+	_, err = file.Write([]byte("after\n"))
+	check(t, err)
 	if info, err := file.Stat(); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("what others could read stays so: %v, %v", info.Mode(), err)
 	}
@@ -202,12 +175,8 @@ func TestADirectoryOfOnesOwn(t *testing.T) {
 		checkError(t, "MakeDir", filepath.Join(dir, name), files.MakeDir(filepath.Join(dir, name)), want)
 	}
 	open := filepath.Join(dir, "open")
-	if err := os.Mkdir(open, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(open, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(open, 0o700))
+	check(t, os.Chmod(open, 0o777))
 	checkError(t, "MakeDir", open, files.MakeDir(open), "other users may write to it; chmod go-w it")
 }
 
