@@ -2,6 +2,7 @@ package connect
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"strings"
 	"testing"
@@ -113,86 +114,77 @@ const secret = "hunter2"
 
 func TestBadURLs(t *testing.T) {
 	f := files{"text": "no certificate", "a.pem": "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"}
-	for url, want := range map[string]string{
-		"redis://":          "it does not name a host; write redis://[user[:password]@]host[:port][/db]",
-		"redis:/h":          "it does not name a host; write redis://",
-		"redis://:hunter2@": "it does not name a host",
-		"redis://h1,h2": "it names several hosts; write redis+cluster:// for a Cluster, redis+sentinel:// " +
-			"for Sentinels",
-		"redis://:hunter2@h/db": "its database is not a number; write redis://",
-		"redis://h/-1":          "its database is not a number",
-		"redis://h/1?db=1":      "it names a database twice",
-		"redis://user:hunter2":  "a port is not a number from 1 to 65535; write redis://[user[:password]@]host[:port][/db]",
-		"redis://h:0":           "a port is not a number from 1 to 65535",
-		"redis://h:65536":       "a port is not a number from 1 to 65535",
-		"redis://h:":            "a host or its port is wrong",
-		"redis://::1":           "a host or its port is wrong",
-		"redis://[h]":           "a host or its port is wrong",
-		"redis://[::1":          "a host or its port is wrong",
-		"redis://[::1]x":        "a host or its port is wrong",
-		"redis://:hunter2%zz@h": "it cannot be read; write redis://[user[:password]@]host[:port][/db], special " +
-			"characters of the password as %XX",
-		"redis://:hunter2#x@h":        "it cannot be read",
-		"redis://user:12/hunter2@h":   "it cannot be read",
-		"redis://user:12?hunter2@h":   "it cannot be read",
-		"redis://user:12?hunter2=x@h": "it cannot be read",
-		"redis://h?max_retries=3": `its option "max_retries" is unknown; known are db, ` +
-			`tls_ca, tls_cert, tls_key, tls_server_name, tls_insecure`,
-		"unix://s": "it does not name a socket by its absolute path; write unix://",
-		"unix:///": "it does not name a socket",
-		"redis+cluster://": "it does not name a host; write " +
-			"redis+cluster://[user[:password]@]host[:port][,host[:port]…]",
-		"redis+cluster://h,":                     "a host or its port is wrong",
-		"redis+cluster://h,,i":                   "a host or its port is wrong",
-		"redis+cluster://h,user:hunter2":         "a port is not a number from 1 to 65535",
-		"redis+cluster://h/0":                    "a Cluster has no databases",
-		"redis+cluster://h?db=1":                 `its option "db" is unknown; known are tls_ca`,
-		"redis+cluster://u:12,hunter2/x@h":       "it cannot be read",
-		"rediss+cluster://u:hunter2@h?tls_foo=1": `its option "tls_foo" is unknown`,
-		"redis+sentinel://h": "it does not name a master; write " +
+	for _, test := range []struct{ want, urls string }{
+		{"it does not name a host; write redis://[user[:password]@]host[:port][/db]", "redis://"},
+		{"it does not name a host; write redis://", "redis:/h"},
+		{"it does not name a host", "redis://:hunter2@ redis+sentinel:hunter2@h"},
+		{"it names several hosts; write redis+cluster:// for a Cluster, redis+sentinel:// for Sentinels",
+			"redis://h1,h2"},
+		{"its database is not a number; write redis://", "redis://:hunter2@h/db"},
+		{"its database is not a number", "redis://h/-1 redis+sentinel://h/m/x redis+sentinel://h/m/1/2"},
+		{"it names a database twice", "redis://h/1?db=1"},
+		{"a port is not a number from 1 to 65535; write redis://[user[:password]@]host[:port][/db]",
+			"redis://user:hunter2"},
+		{"a port is not a number from 1 to 65535",
+			"redis://h:0 redis://h:65536 redis+cluster://h,user:hunter2 " +
+				"redis+sentinel://u:hunter2@h,i:x/m?tls_insecure=1"},
+		{"a host or its port is wrong",
+			"redis://h: redis://::1 redis://[h] redis://[::1 redis://[::1]x redis+cluster://h, redis+cluster://h,,i"},
+		{"it cannot be read; write redis://[user[:password]@]host[:port][/db], special characters of the " +
+			"password as %XX",
+			"redis://:hunter2%zz@h"},
+		{"it cannot be read",
+			"redis://:hunter2#x@h redis://user:12/hunter2@h redis://user:12?hunter2@h " +
+				"redis://user:12?hunter2=x@h redis+cluster://u:12,hunter2/x@h " +
+				"redis+sentinel://h/m?sentinel_password=a@h redis+sentinel://h/m?sentinel_password=%zz " +
+				"redis+sentinel://h/m?sentinel_password=hunter2#"},
+		{`its option "max_retries" is unknown; known are db, tls_ca, tls_cert, tls_key, tls_server_name, ` +
+			`tls_insecure`,
+			"redis://h?max_retries=3"},
+		{"it does not name a socket by its absolute path; write unix://", "unix://s"},
+		{"it does not name a socket", "unix:///"},
+		{"it does not name a host; write redis+cluster://[user[:password]@]host[:port][,host[:port]…]",
+			"redis+cluster://"},
+		{"a Cluster has no databases", "redis+cluster://h/0"},
+		{`its option "db" is unknown; known are tls_ca`, "redis+cluster://h?db=1"},
+		{`its option "tls_foo" is unknown`, "rediss+cluster://u:hunter2@h?tls_foo=1"},
+		{"it does not name a master; write " +
 			"redis+sentinel://[user[:password]@]host[:port][,host[:port]…]/MASTER[/db]",
-		"redis+sentinel://h/":      "it does not name a master",
-		"redis+sentinel://h//1":    "it does not name a master",
-		"redis+sentinel://h/m/x":   "its database is not a number",
-		"redis+sentinel://h/m/1/2": "its database is not a number",
-		"redis+sentinel://h/m?sentinel_user=w": `its option "sentinel_user" is unknown; known are ` +
-			`sentinel_username, sentinel_password, tls_ca`,
-		"redis+sentinel://h/m?sentinel_username=w":        "sentinel_username needs sentinel_password",
-		"redis+sentinel://h/m?sentinel_password=a@h":      "it cannot be read",
-		"redis+sentinel://h/m?sentinel_password=%zz":      "it cannot be read",
-		"redis+sentinel://h/m?sentinel_password=hunter2#": "it cannot be read",
-		"redis+sentinel://h/m?sentinel_password=a&hunter2": "one of its options is unknown; known are sentinel_username, " +
-			"sentinel_password, " +
-			"tls_ca, tls_cert, tls_key, tls_server_name, tls_insecure, " +
-			"and an & in a password is written %26",
-		"redis://h?tls_ca=a.pem":                 "its option tls_ca is for TLS; write rediss instead of redis",
-		"redis+cluster://h?tls_insecure=true":    "its option tls_insecure is for TLS",
-		"redis+sentinel://h/m?tls_server_name=s": "its option tls_server_name is for TLS",
-		"unix:///s?tls_ca=a.pem":                 "its option tls_ca is for TLS",
-		"rediss://h?tls_insecure=yes":            "its option tls_insecure is neither true nor false",
-		"rediss://h?tls_ca=none.pem": `tls_ca: "none.pem" cannot be read (file does not exist); ` +
-			`give the certificate of the authority that signed the server's, in PEM form`,
-		"rediss://h?tls_ca=text":                     `tls_ca: "text" holds no certificate; give the certificate of the authority`,
-		"rediss+cluster://h?tls_ca=text":             `tls_ca: "text" holds no certificate`,
-		"rediss+sentinel://:hunter2@h/m?tls_ca=text": `tls_ca: "text" holds no certificate`,
-		"rediss://h?tls_ca=a.pem&tls_insecure=true":  "tls_insecure=true checks no certificate, so tls_ca would mean nothing",
-		"rediss://h?tls_cert=text":                   "tls_cert and tls_key need each other",
-		"rediss://h?tls_key=text":                    "tls_cert and tls_key need each other",
-		"rediss://h?tls_cert=none.pem&tls_key=text":  `tls_cert: "none.pem" cannot be read`,
-		"rediss://h?tls_cert=text&tls_key=none.pem":  `tls_key: "none.pem" cannot be read`,
-		"rediss://h?tls_cert=text&tls_key=text": `tls_cert and tls_key: "text" and "text" are ` +
-			`not a certificate and its private key in PEM form: `,
-		"redis+custer://user:hunter2@h":                     `unknown scheme "redis+custer"; did you mean redis+cluster://?`,
-		"redis+sentinel:hunter2@h":                          "it does not name a host",
-		"redis+sentinel://u:hunter2@h,i:x/m?tls_insecure=1": "a port is not a number from 1 to 65535",
+			"redis+sentinel://h"},
+		{"it does not name a master", "redis+sentinel://h/ redis+sentinel://h//1"},
+		{`its option "sentinel_user" is unknown; known are sentinel_username, sentinel_password, tls_ca`,
+			"redis+sentinel://h/m?sentinel_user=w"},
+		{"sentinel_username needs sentinel_password", "redis+sentinel://h/m?sentinel_username=w"},
+		{"one of its options is unknown; known are sentinel_username, sentinel_password, tls_ca, tls_cert, " +
+			"tls_key, tls_server_name, tls_insecure, and an & in a password is written %26",
+			"redis+sentinel://h/m?sentinel_password=a&hunter2"},
+		{"its option tls_ca is for TLS; write rediss instead of redis", "redis://h?tls_ca=a.pem"},
+		{"its option tls_insecure is for TLS", "redis+cluster://h?tls_insecure=true"},
+		{"its option tls_server_name is for TLS", "redis+sentinel://h/m?tls_server_name=s"},
+		{"its option tls_ca is for TLS", "unix:///s?tls_ca=a.pem"},
+		{"its option tls_insecure is neither true nor false", "rediss://h?tls_insecure=yes"},
+		{`tls_ca: "none.pem" cannot be read (file does not exist); give the certificate of the authority ` +
+			`that signed the server's, in PEM form`,
+			"rediss://h?tls_ca=none.pem"},
+		{`tls_ca: "text" holds no certificate; give the certificate of the authority`, "rediss://h?tls_ca=text"},
+		{`tls_ca: "text" holds no certificate`,
+			"rediss+cluster://h?tls_ca=text rediss+sentinel://:hunter2@h/m?tls_ca=text"},
+		{"tls_insecure=true checks no certificate, so tls_ca would mean nothing",
+			"rediss://h?tls_ca=a.pem&tls_insecure=true"},
+		{"tls_cert and tls_key need each other", "rediss://h?tls_cert=text rediss://h?tls_key=text"},
+		{`tls_cert: "none.pem" cannot be read`, "rediss://h?tls_cert=none.pem&tls_key=text"},
+		{`tls_key: "none.pem" cannot be read`, "rediss://h?tls_cert=text&tls_key=none.pem"},
+		{`tls_cert and tls_key: "text" and "text" are not a certificate and its private key in PEM form: `,
+			"rediss://h?tls_cert=text&tls_key=text"},
+		{`unknown scheme "redis+custer"; did you mean redis+cluster://?`, "redis+custer://user:hunter2@h"},
 	} {
-		for _, try := range []func() error{
-			func() error { _, _, err := Open(url, options(f)); return err },
-			func() error { _, _, err := Client(url, options(f)); return err },
-		} {
-			err := try()
-			if !errors.Is(err, store.ErrInvalid) || !strings.HasPrefix(err.Error(), "store URL: "+want) {
-				t.Errorf("%s:\n got %v\nwant store URL: %s", url, err, want)
+		for url := range strings.SplitSeq(test.urls, " ") {
+			_, _, err := Open(url, options(f))
+			if _, _, other := Client(url, options(f)); fmt.Sprint(other) != fmt.Sprint(err) {
+				t.Errorf("%s: a client says %v, and a store %v", url, other, err)
+			}
+			if !errors.Is(err, store.ErrInvalid) || !strings.HasPrefix(err.Error(), "store URL: "+test.want) {
+				t.Errorf("%s:\n got %v\nwant store URL: %s", url, err, test.want)
 			}
 			if err != nil && (strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "from-env") ||
 				strings.Contains(err.Error(), "\n")) {
