@@ -82,8 +82,8 @@ func givesUpOn(t *testing.T, server *redistest.Process, limits *storecall.Caller
 		t.Errorf("one unit was taken twice or more: %d were used before, and %d after", used, after)
 	}
 	server.Kill()
-	if _, err := limits.Take(ctx, user, hundred, 1); !store.IsAway(err) {
-		t.Errorf("dead: %v", err)
+	if _, err := limits.Take(ctx, user, hundred, 1); !store.IsAway(err) || !strings.Contains(err.Error(), server.Addr) {
+		t.Errorf("dead: %v, want an error that names %s", err, server.Addr)
 	}
 }
 

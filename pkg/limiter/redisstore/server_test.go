@@ -138,19 +138,6 @@ func TestLaw09_NeverChargedTwice(t *testing.T) {
 	}
 }
 
-func TestUnreachable(t *testing.T) {
-	server := redistest.Start(t)
-	server.Kill()
-	// What the kill leaves of the port refuses at once, whatever is retried.
-	l := connected(t, server, redis.Options{DialerRetries: 1, MaxRetries: -1})
-	for _, op := range []func(context.Context, store.Key, store.Limit, int64) (store.Decision, error){l.Take, l.Peek, l.Refund} {
-		_, err := op(ctx, user, hundred, 1)
-		if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) || !strings.Contains(err.Error(), server.Addr) {
-			t.Errorf("got %v, want an ErrUnavailable that names %s", err, server.Addr)
-		}
-	}
-}
-
 // as returns the options of a client of a user with those rights.
 func as(server *redistest.Server, rights ...any) redis.Options {
 	server.Do(append([]any{"ACL", "SETUSER", "somebody", "reset", "on", ">pw"}, rights...)...)
