@@ -31,8 +31,8 @@ const (
 	scan   = "*2\r\n$4\r\nscan\r\n$1\r\n0\r\n"
 )
 
-// An answer later than the budget ends its read. The next exchange has its own budget, and other commands than script calls have the client's
-// time-outs.
+// An answer later than the budget ends its read. The next exchange has its own budget, and other commands than script
+// calls have the client's time-outs.
 func TestABudgetIsForOneExchange(t *testing.T) {
 	t.Parallel()
 	for name, next := range map[string]func(conn net.Conn) error{

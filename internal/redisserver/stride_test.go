@@ -32,9 +32,9 @@ func TestAStride(t *testing.T) {
 			{0, late, 300}, {0, late, 200}, {0, late, 133}, {0, late, leastStride}, {0, late, leastStride}, {0, quick, 113}}},
 		"no more than it may be": {300, []answer{{0, quick, 200}, {0, quick, 300}, {0, quick, 300}}},
 		// One that comes quickly says nothing of a whole one; one that comes late makes the next smaller than it was.
-		"a part":                                {1000, []answer{{0, quick, 200}, {0, quick, 400}, {399, quick, 400}, {300, time.Second, 200}}},
-		"a server far away":                     {1000, []answer{{0, way, 200}, {0, way + way/strideShare, 400}, {0, way + way/strideShare + 1, 266}}},
-		"less than the least, as a pace allows": {2, []answer{{0, quick, 2}, {0, time.Second, 2}, {0, quick, 2}}},
+		"a part":              {1000, []answer{{0, quick, 200}, {0, quick, 400}, {399, quick, 400}, {300, time.Second, 200}}},
+		"a server far away":   {1000, []answer{{0, way, 200}, {0, way + way/strideShare, 400}, {0, way + way/strideShare + 1, 266}}},
+		"less than the least": {2, []answer{{0, quick, 2}, {0, time.Second, 2}, {0, quick, 2}}},
 	} {
 		s := NewStride(c.most)
 		for i, a := range c.answers {

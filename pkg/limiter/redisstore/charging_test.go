@@ -13,35 +13,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// A token is one key more, beside those of limits, which expires by itself.
-func TestTokenIsAKeyBesideTheLimits(t *testing.T) {
-	t.Parallel()
-	client := socketClient(t, redistest.Start(t))
-	backend := newStore(t, client)
-	req := store.Request{Key: store.Key{Subject: "a", Name: "n"}, Limit: yearly(5), Cost: 1, Token: "order-1", TokenTTL: time.Minute}
-	decideOne(t, backend, store.Take, req)
-	keys := client.Keys(ctx, "*").Val()
-	if len(keys) != 2 || client.Exists(ctx, "rl!token:order-1").Val() != 1 {
-		t.Fatalf("the keys are %q", keys)
-	}
-	if ttl := client.PTTL(ctx, "rl!token:order-1").Val(); ttl <= 0 || ttl > time.Minute+time.Millisecond {
-		t.Errorf("the token expires after %v", ttl)
-	}
-	req.Token = strings.Repeat("x", store.MaxTokenLength)
-	decideOne(t, backend, store.Take, req)
-	for _, key := range client.Keys(ctx, "rl!*").Val() {
-		if len(key) > 100 {
-			t.Errorf("key %q is long", key)
-		}
-	}
-	if left := client.Keys(ctx, "rl:*").Val(); len(left) != 1 {
-		t.Errorf("limits are at %q", left)
-	}
-}
-
 // A user without rights to the keys beside limits decides as ever, and is told what is missing
-// when a token needs it. Nothing is charged then.
-func TestTokenWithoutRights(t *testing.T) {
+// when a token, denials or overrides need it. Nothing is charged then.
+func TestWithoutTheRightToKeysBesideTheLimits(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	options := as(server, "~rl:*", "+@all")
@@ -57,6 +31,12 @@ func TestTokenWithoutRights(t *testing.T) {
 			t.Errorf("%s with a token: %v", op, err)
 		}
 	}
+	_, _, listing := backend.Overrides(ctx)
+	for what, err := range map[string]error{"denials": backend.AddDenials(ctx, oneDenial), "overrides": listing} {
+		if !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), "rl!") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
 	req.Token = ""
 	if d := decideOne(t, backend, store.Peek, req); d.Used != 2 {
 		t.Errorf("after refusals %d are used", d.Used)
@@ -68,7 +48,12 @@ func TestTokenKeyThatIsForeign(t *testing.T) {
 	t.Parallel()
 	client := socketClient(t, redistest.Start(t))
 	backend := newStore(t, client)
-	req := store.Request{Key: store.Key{Subject: "a", Name: "n"}, Limit: yearly(5), Cost: 1, Token: "t"}
+	req := store.Request{Key: store.Key{Subject: "a", Name: "n"}, Limit: yearly(5), Cost: 1, Token: "t", TokenTTL: time.Minute}
+	decideOne(t, backend, store.Take, req) // which makes a key that ends by itself
+	if ttl := client.PTTL(ctx, "rl!token:t").Val(); ttl <= 0 || ttl > time.Minute+time.Millisecond {
+		t.Errorf("the token expires after %v", ttl)
+	}
+	client.Del(ctx, "rl:{a}:n")
 	for _, plant := range []func(){
 		func() { client.Set(ctx, "rl!token:t", "hello", 0) },
 		func() { client.Set(ctx, "rl!token:t", "RT\x02"+strings.Repeat("x", 60), 0) },

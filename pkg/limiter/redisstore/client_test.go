@@ -51,10 +51,11 @@ func haveSettings(t *testing.T, client *redis.Client) {
 func TestAClientGivesUpAtOnce(t *testing.T) {
 	server := redistest.Start(t)
 	var dials atomic.Int64
-	client := redisstore.NewClient(redis.Options{Addr: server.Addr, Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 		dials.Add(1)
 		return (&net.Dialer{}).DialContext(ctx, network, address)
-	}})
+	}
+	client := redisstore.NewClient(redis.Options{Addr: server.Addr, Dialer: dial})
 	haveSettings(t, client)
 	limits := storecall.New(newStore(t, client))
 	givesUpOn(t, server.Process, limits)
@@ -190,20 +191,11 @@ func TestAPanicInAHandshakeHoldsUpNobody(t *testing.T) {
 		panicked := 0 // not always the first take: on a busy machine that ends before the handshake
 		for n := range 3 {
 			soon, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
-			done := make(chan error, 1)
-			go func() {
-				_, err := l.Take(soon, user, hundred, 1)
-				done <- err
-			}()
-			select {
-			case err := <-done:
-				if err != nil && strings.Contains(err.Error(), "a hook's") {
-					panicked++
-				} else if err != nil && !errors.Is(err, store.ErrGaveUp) {
-					t.Errorf("%s, take %d: %v", name, n, err)
-				}
-			case <-time.After(redistest.Patience):
-				t.Fatalf("%s: take %d goes on after its deadline", name, n)
+			_, err := l.Take(soon, user, hundred, 1) // or it hangs
+			if err != nil && strings.Contains(err.Error(), "a hook's") {
+				panicked++
+			} else if err != nil && !errors.Is(err, store.ErrGaveUp) {
+				t.Errorf("%s, take %d: %v", name, n, err)
 			}
 			cancel()
 		}

@@ -280,7 +280,8 @@ func TestEveryOperationBearsAnyAnswer(t *testing.T) {
 		for stage, to := range stagesOf(server.Passed()) {
 			for _, b := range hostile.Behaviours() {
 				take := name == "take two" && stage == "scripts" // of which bytes that are no answer leave the outcome open
-				if !b.Sound && (!take || b.Greets || b.Late) || isLarge(b) && (!slices.Contains(lists, name) || slices.Contains(numbers, stage)) {
+				if !b.Sound && (!take || b.Greets || b.Late) ||
+					isLarge(b) && (!slices.Contains(lists, name) || slices.Contains(numbers, stage)) {
 					continue
 				}
 				server := hostile.Start(t, sound.Addr, b, to...)

@@ -33,7 +33,7 @@ func TestAHungMasterHoldsUpItsOwnKeysOnly(t *testing.T) {
 	backend := own(t, client)
 	l := storecall.New(backend)
 	limit := neverLapsing(1_000_000)
-	healthy, hung := []string{}, []string{}
+	var healthy, hung []string
 	for i := 0; len(healthy) < 64 || len(hung) < 8; i++ {
 		subject := fmt.Sprintf("user:%d", i)
 		mustTake(t, l, store.Key{Subject: subject}, limit, 1)

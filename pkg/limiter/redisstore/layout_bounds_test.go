@@ -156,7 +156,7 @@ func TestALayoutImportIsRefusedWhole(t *testing.T) {
 		}
 	}
 	family := admin.Record{Key: pair.Key, Members: append(pair.Members[:1:1], zset.Members...)} // a string, then a sorted set
-	dumped := func(dump []byte) admin.Record {                                                  // the second of the family as something else
+	dumped := func(dump []byte) admin.Record {
 		r := family
 		r.Members = slices.Clone(family.Members)
 		r.Members[1].Dump = dump
