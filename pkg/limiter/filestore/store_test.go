@@ -17,7 +17,7 @@ import (
 
 func TestConformance(t *testing.T) {
 	storetest.Run(t, storetest.Harness{
-		Sequences: 300,
+		Sequences: 30,
 		New: func(tb testing.TB, clock func() time.Time) store.Store {
 			var options []filestore.Option
 			if clock != nil {

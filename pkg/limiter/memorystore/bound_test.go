@@ -18,7 +18,7 @@ import (
 // The laws hold below the bound.
 func TestConformanceWithABound(t *testing.T) {
 	storetest.Run(t, storetest.Harness{
-		Sequences: 2000,
+		Sequences: 30,
 		New: func(_ testing.TB, clock func() time.Time) store.Store {
 			if clock == nil {
 				return New(WithMaxKeys(1_000_000))

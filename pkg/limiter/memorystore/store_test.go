@@ -18,7 +18,7 @@ import (
 
 func TestConformance(t *testing.T) {
 	storetest.Run(t, storetest.Harness{
-		Sequences: 2000,
+		Sequences: 500,
 		New: func(tb testing.TB, clock func() time.Time) store.Store {
 			if clock == nil {
 				return New()

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -115,33 +113,4 @@ func keyspaceAdjusts(t *testing.T, h Harness, kind store.Kind) {
 	if !results[0].Done || results[0].After != 0 || results[1].Done || !results[2].Done {
 		t.Errorf("next to what is not a record: %+v", results)
 	}
-}
-
-// keyspaceAdjustsAnyState checks that an adjustment has the effect of the operation [store.Adjust] on a key in any
-// state, and none with OnlyLess if less is in use.
-func keyspaceAdjustsAnyState(t *testing.T, h Harness, kind store.Kind) {
-	property(t, h, func(f *fixture) {
-		limit := drawLimit(f.T, kind)
-		f.use(limit)
-		before, dump := f.peek(limit, 1), h.dump(t, f.store)
-		a := admin.Adjustment{Key: f.request(limit, 1).Key, Limit: limit, OnlyLess: rapid.Bool().Draw(f.T, "only less"),
-			Used: rapid.OneOf(rapid.Int64Range(0, min(3, limit.Capacity())), rapid.Int64Range(0, limit.Capacity())).
-				Draw(f.T, "to leave used")}
-		keys, _ := admin.KeyspaceOf(f.store)
-		results, err := keys.Adjust(context.Background(), a)
-		if err != nil {
-			f.Fatalf("%+v: %v", a, err)
-		}
-		want := a.Used
-		if a.OnlyLess {
-			want = min(before.Used, a.Used)
-		}
-		after := f.peek(limit, 1)
-		if r := results[0]; !r.Done || r.Before != before.Used || r.After != want || after.Used != want {
-			f.Fatalf("%+v with %d used: %+v, then %+v", a, before.Used, r, after)
-		}
-		if want == before.Used && h.dump(t, f.store) != dump {
-			f.Fatalf("%+v with %d used wrote", a, before.Used)
-		}
-	})
 }

@@ -41,7 +41,7 @@ func denialsAddUp(t *testing.T, h Harness) {
 	now := epoch
 	table, _ := admin.DenialTableOf(h.New(t, func() time.Time { return now }))
 	cases := 0
-	rapid.Check(t, func(t *rapid.T) {
+	check(t, func(t *rapid.T) {
 		cases++
 		now = epoch.Add(time.Duration(cases) * 48 * time.Hour) // nothing of the previous case is left
 		var added []addedDenials

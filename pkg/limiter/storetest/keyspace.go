@@ -23,6 +23,21 @@ func exactly(t *testing.T, subject string) store.Pattern {
 	return pattern
 }
 
+// fill takes a cost of each key, many in one call.
+func fill(t *testing.T, backend store.Store, limit store.Limit, keys []store.Key, cost func(i int) int64) {
+	t.Helper()
+	var reqs []store.Request
+	for i, key := range keys {
+		reqs = append(reqs, store.Request{Key: key, Limit: limit, Cost: cost(i)})
+	}
+	for some := range slices.Chunk(reqs, store.MaxRequests) {
+		decisions := make([]store.Decision, len(some))
+		if err := backend.Decide(context.Background(), store.Take, some, decisions); err != nil || !store.AllAllowed(decisions) {
+			t.Fatalf("filling with %v: %+v, %v", some, decisions, err)
+		}
+	}
+}
+
 // keyspaceFindsAndDeletes scans and deletes among subjects with hostile names.
 func keyspaceFindsAndDeletes(t *testing.T, h Harness, kind store.Kind) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // a file store waits less for a call without an end
@@ -39,13 +54,11 @@ func keyspaceFindsAndDeletes(t *testing.T, h Harness, kind store.Kind) {
 	for i := range 2500 { // more than one page of any scan
 		subjects = append(subjects, fmt.Sprintf("many:%d", i))
 	}
+	var filled []store.Key
 	for _, subject := range subjects {
-		for _, name := range []string{"first", "second/with:colon"} {
-			if _, err := storecall.New(backend).Take(ctx, store.Key{Subject: subject, Name: name}, limit, 7); err != nil {
-				t.Fatal(err)
-			}
-		}
+		filled = append(filled, store.Key{Subject: subject, Name: "first"}, store.Key{Subject: subject, Name: "second/with:colon"})
 	}
+	fill(t, backend, limit, filled, func(int) int64 { return 7 })
 	scan := func(p store.Pattern) map[store.Key]int {
 		found := map[store.Key]int{}
 		for entry, err := range backend.Scan(ctx, admin.Query{Subjects: p}) {
@@ -132,10 +145,8 @@ func keyspaceReachesKeysDirectly(t *testing.T, h Harness, kind store.Kind) {
 			key.Name = "login/*"
 		}
 		keys = append(keys, key)
-		if _, err := storecall.New(backend).Take(ctx, key, limit, 1); err != nil {
-			t.Fatal(err)
-		}
 	}
+	fill(t, backend, limit, keys, func(int) int64 { return 1 })
 	find := func(q admin.Query) []store.Key {
 		t.Helper()
 		var found []store.Key
@@ -184,10 +195,8 @@ func keyspaceBringsRecordsBack(t *testing.T, h Harness, kind store.Kind) {
 	var keys []store.Key
 	for i := range 700 {
 		keys = append(keys, store.Key{Subject: fmt.Sprintf("user:%d", i), Name: "limit"})
-		if _, err := lim.Take(ctx, keys[i], limit, int64(10_000+i)); err != nil {
-			t.Fatal(err)
-		}
 	}
+	fill(t, backend, limit, keys, func(i int) int64 { return int64(10_000 + i) })
 	for range 100 { // a log too large for one read
 		now = now.Add(time.Second)
 		if _, err := lim.Take(ctx, keys[0], limit, 1); err != nil {

@@ -3,358 +3,323 @@ package storetest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"hash/crc32"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
-	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-func deniedConsumesNothing(t *testing.T, h Harness, kind store.Kind) {
-	property(t, h, func(f *fixture) {
-		limit := drawLimit(f.T, kind)
-		f.use(limit)
-		before := h.dump(t, f.store)
-		if f.take(limit, drawCost(f.T, limit)).Allowed {
-			f.take(limit, limit.Capacity()) // now something is in use, so this is denied
-			before = h.dump(t, f.store)
-			if f.take(limit, limit.Capacity()).Allowed {
-				return // the first ones expired within a microsecond
-			}
-		}
-		if after := h.dump(t, f.store); after != before {
-			f.Fatalf("a denied take changed the store\nfrom %s\nto   %s", before, after)
-		}
-	})
+// law is a sequence of calls that a law of a decision is about. It runs after a few random calls, and is compared with
+// the reference like these, so that a failure says which law broke.
+type law struct {
+	name   string
+	limits int // how many limits each call has
+	// calls are operations with a cost for each limit in turn, after which options may follow, and moves of the clock:
+	//
+	//	take:1/rest,token      of the first limit one unit, of the second what remains, with a token
+	//	refund:again,same      the costs of the call before; this call changes nothing
+	//	retry- retry reset     to a microsecond before the retry that the last answer said, to the retry, to the reset
+	calls string
 }
 
-func peekNeverWrites(t *testing.T, h Harness, kind store.Kind) {
-	property(t, h, func(f *fixture) {
-		limit := drawLimit(f.T, kind)
-		f.use(limit)
-		cost := drawCost(f.T, limit)
-		before := h.dump(t, f.store)
-		peeked := f.peek(limit, cost)
-		if after := h.dump(t, f.store); after != before {
-			f.Fatalf("a peek changed the store\nfrom %s\nto   %s", before, after)
-		}
-		if again := f.peek(limit, cost); again != peeked {
-			f.Fatalf("a peek answered %+v, the next one %+v", peeked, again)
-		}
-		taken := f.take(limit, cost)
-		if taken.Allowed != peeked.Allowed || taken.RetryAfter != peeked.RetryAfter || taken.Delay != peeked.Delay {
-			f.Fatalf("a peek answered %+v, the take %+v", peeked, taken)
-		}
-		if !taken.Allowed && taken != peeked {
-			f.Fatalf("a peek answered %+v, the denied take %+v", peeked, taken)
-		}
-	})
+var laws = []law{
+	{"Law01_DeniedConsumesNothing", 1, "take:rest take:1,same take:more,same take:all,same"},
+	{"Law02_PeekNeverWrites", 1, "take:1 peek:rest,same peek:more,same peek:1,same take:again peek:all,same"},
+	{"Law03_AllOrNothing", 3, "take:1 take:1/more/1,same take:rest/1/rest take:1,same take:more/1,same peek:1,same twice,same"},
+	{"Law04_RetryAfterIsExact", 1, "take:rest take:half,same retry- take:again,same retry take:again take:all retry- peek:again,same retry take:again"},
+	{"Law05_RemainingIsExact", 1, "take:1 take:rest take:1,same refund:2 take:more,same take:rest peek:1,same"},
+	{"Law06_AbsentMeansUnused", 1, "take:half reset- peek:1 peek:all reset peek:all take:all,first delete peek:all,first"},
+	{"Law07_TimeNeverRunsBackwards", 1, "take:half back peek:rest take:rest take:1,same retry take:again back peek:1 refund:1"},
+	{"Law08_ChangingALimitKeepsItsUsage", 1, "take:half change peek:rest take:rest change peek:1 take:1 refund:1 change adjust:1 take:1"},
+	{"Law10_CostThatNeverFitsIsAnError", 1, "take:never,same peek:never,same take:0,same refund:-1,same charge:0,same take:1,intime,same"},
+	{"At", 2, "take:1 back peek:1 take:1 refund:1 adjust:1"},
+	{"Refund", 1, "take:half refund:again peek:1 take:rest refund:1 refund:most refund:most refund:1 take:1"},
+	{"LateRefund", 1, "take:half pause refund:again,late,same refund:again,intime take:1,token refund:again,token,late,same " +
+		"refund:again,token refund:again,token,same take:half back refund:1,late,same refund:1,intime"},
+	{"Adjust", 1, "take:half adjust:1 adjust:1,same adjust:rest adjust:all pause adjust:half adjust:0 adjust:never,same adjust:-1,same"},
+	{"Shadow", 2, "take:1,shadow take:more/1,shadow take:1/more,shadow,same take:never/1,shadow take:rest,shadow"},
+	{"Token", 1, "refund:most refund:most take:1,token take:again,token,same pause take:again,token,same peek:again,token,same charge:again,token,same " +
+		"take:more,token,same refund:1,token refund:1,token,same charge:half,token charge:half,token,same takeupto:1,token,same"},
+	{"TokenIsForgotten", 1, "refund:most take:half,token ttl- take:again,token,same ttl settle:1,token,same take:1,token ttl refund:1,token,same"},
+	{"Charge", 1, "charge:rest charge:twice take:1,same retry- peek:again,same retry take:again reset- peek:1 reset peek:1"},
+	{"ChargeIsBounded", 1, "charge:bound charge:bound,same charge:most,same refund:1"},
+	{"Settle", 1, "refund:most refund:most take:half,token settle:1,token settle:1,token,same settle:2,token,same take:half,token,same take:1,second pause " +
+		"settle:twice,second settle:again,second,same settle:1,third,same settle:1,same"},
+	{"TakeUpTo", 2, "take:1 takeupto:half takeupto:most takeupto:1,same retry- takeupto:again,same retry takeupto:again"},
+	{"Leave", 1, "take:1,leave take:rest,leave take:1,leave,same peek:1 takeupto:most,leave take:half,leave,same retry- " +
+		"take:again,leave,same retry take:again,leave takeupto:most,leave take:never,leave,same"},
+	{"LeaveTogether", 3, "take:1/rest,leave take:1/more,leave,same take:rest,leave take:1,leave,same takeupto:most,leave"},
+	{"LeaveIsIgnored", 1, "charge:half,leave refund:1,leave adjust:half,leave take:1,token settle:2,token,leave"},
 }
 
-func allOrNothing(t *testing.T, h Harness, kind store.Kind) {
-	property(t, h, func(f *fixture) {
-		reqs := []store.Request{f.request(drawLimit(f.T, kind), 1)}
-		for i := range rapid.IntRange(1, 4).Draw(f.T, "more limits") {
-			other := f.request(drawLimit(f.T, rapid.SampledFrom(store.Kinds()).Draw(f.T, "kind")), 1)
-			other.Key.Name = []string{"a", "b", "c", "d"}[i]
-			reqs = append(reqs, other)
+// lawCases is how often each law is tested for a kind: once with a limit of 500 that is not used, and then with random
+// limits in random states.
+const lawCases = 8
+
+// test runs the law against one store.
+func (l law) test(t *testing.T, h Harness, kind store.Kind) {
+	cases := lawCases
+	if testing.Short() {
+		cases = 2
+	}
+	var now time.Time
+	backend := h.New(t, func() time.Time { return now })
+	for n := range cases {
+		now = epoch
+		c := newComparison(rand.New(rand.NewPCG(uint64(n), uint64(crc32.ChecksumIEEE([]byte(t.Name()))))), kind, fmt.Sprintf("%s:%d", l.name, n), l.limits)
+		c.dump = func() string { return h.dump(t, backend) }
+		if n == 0 {
+			c.reqs[0].Limit = LimitOf(kind, 500, time.Minute)
 		}
-		for range rapid.IntRange(1, 6).Draw(f.T, "rounds") {
-			for i := range reqs {
-				reqs[i].Cost = drawCost(f.T, reqs[i].Limit)
-			}
-			peeked := f.decide(store.Peek, reqs...)
-			before := h.dump(t, f.store)
-			taken := f.decide(store.Take, reqs...)
-			for i := range reqs {
-				if taken[i].Allowed != peeked[i].Allowed {
-					f.Fatalf("of %v together number %d was allowed: %v; a peek said %v", reqs, i, taken[i].Allowed, peeked[i].Allowed)
-				}
-			}
-			if store.AllAllowed(taken) {
-				for i := range reqs {
-					if charged := taken[i].Used - peeked[i].Used; charged != reqs[i].Cost {
-						f.Fatalf("all of %v were allowed, and number %d was charged %d", reqs, i, charged)
-					}
-				}
-			} else if after := h.dump(t, f.store); after != before {
-				f.Fatalf("%v were denied as %+v and changed the store\nfrom %s\nto   %s", reqs, taken, before, after)
-			}
-			f.advance(drawPause(f.T, reqs[0].Limit))
+		difference := ""
+		for i := 0; n > 0 && i < c.r.IntN(8) && difference == ""; i++ {
+			difference = c.step(backend, &now)
 		}
-		// The same key twice could be charged twice although only one request fits.
-		f.fails(store.ErrInvalid, store.Take, reqs[0], reqs[0])
-	})
+		c.begin(kind)
+		for call := range strings.FieldsSeq(l.calls) {
+			if difference == "" {
+				difference = c.follow(backend, &now, call)
+			}
+		}
+		if difference != "" {
+			t.Fatalf("case %d of %s:\n%s\n%s", n, kind, strings.Join(c.trace, "\n"), difference)
+		}
+		clearStore(backend)
+	}
 }
 
-func retryAfterIsExact(t *testing.T, h Harness, kind store.Kind) {
-	property(t, h, func(f *fixture) {
-		limit := drawLimit(f.T, kind)
-		f.use(limit)
-		asked := limit
-		if rapid.Bool().Draw(f.T, "changed") {
-			asked = changed(f.T, limit)
-		}
-		cost := drawCost(f.T, asked)
-		d := f.take(asked, cost)
-		if d.Allowed {
-			if d.RetryAfter != 0 {
-				f.Fatalf("allowed, and yet retry after %s", d.RetryAfter)
-			}
-			return
-		}
-		if d.RetryAfter <= 0 || d.RetryAfter%time.Microsecond != 0 {
-			f.Fatalf("denied with retry after %s", d.RetryAfter)
-		}
-		f.advance(d.RetryAfter - time.Microsecond)
-		if early := f.peek(asked, cost); early.Allowed {
-			f.Fatalf("%s units denied under %s with retry after %s, but allowed a microsecond earlier", asked, limit, d.RetryAfter)
-		} else if early.RetryAfter != time.Microsecond {
-			f.Fatalf("a microsecond before the time, retry after is %s", early.RetryAfter)
-		}
-		f.advance(time.Microsecond)
-		if !f.take(asked, cost).Allowed {
-			f.Fatalf("denied again after the retry-after of %s", d.RetryAfter)
-		}
-	})
+// begin makes the requests those of a law, after random ones.
+func (c *comparison) begin(kind store.Kind) {
+	if kindOf(c.reqs[0].Limit) != kind {
+		c.reqs[0].Limit = randomLimit(c.r, kind)
+	}
+	for i := range c.reqs {
+		c.reqs[i].Shadow, c.reqs[i].NotAfter, c.reqs[i].Limit = false, 0, drainable(c.reqs[i].Limit)
+	}
 }
 
-func remainingIsExact(t *testing.T, h Harness, kind store.Kind) {
-	property(t, h, func(f *fixture) {
-		limit := drawLimit(f.T, kind)
-		f.use(limit)
-		op := rapid.SampledFrom([]store.Op{store.Take, store.Peek, store.Refund}).Draw(f.T, "op")
-		remaining := f.decide(op, f.request(limit, drawCost(f.T, limit)))[0].Remaining
-		if remaining < 0 || remaining > limit.Capacity() {
-			f.Fatalf("%d remaining of %s", remaining, limit)
+var ops = map[string]store.Op{"take": store.Take, "peek": store.Peek, "refund": store.Refund, "adjust": store.Adjust,
+	"charge": store.Charge, "settle": store.Settle, "takeupto": store.TakeUpTo}
+
+// follow makes one call of a law, or moves the clock.
+func (c *comparison) follow(backend store.Store, now *time.Time, call string) (difference string) {
+	call, options, _ := strings.Cut(call, ",")
+	has := func(option string) bool { return slices.Contains(strings.Split(options, ","), option) }
+	name, costs, isCall := strings.Cut(call, ":")
+	switch {
+	case call == "twice":
+		reqs := []store.Request{c.reqs[0], c.reqs[0]}
+		if err := backend.Decide(context.Background(), store.Take, reqs, make([]store.Decision, 2)); err == nil {
+			return "the same key twice is no error"
 		}
-		if remaining < limit.Capacity() && f.peek(limit, remaining+1).Allowed {
-			f.Fatalf("%d remaining after a %s, and one more is allowed", remaining, op)
+		return ""
+	case call == "change":
+		c.change(0)
+		c.reqs[0].Limit = drainable(c.reqs[0].Limit)
+		return ""
+	case call == "delete":
+		clearStore(backend)
+		if _, has := admin.KeyspaceOf(backend); has {
+			c.states[0] = new(store.State)
 		}
-		if remaining > 0 {
-			if d := f.take(limit, remaining); !d.Allowed || d.Remaining != 0 {
-				f.Fatalf("%d remaining after a %s, and taking them gives %+v", remaining, op, d)
-			}
+		return ""
+	case !isCall:
+		if to := now.Add(c.move(call, store.InstantOf(*now))); to.Year() < 2100 { // records end in 2112
+			*now = to
 		}
-	})
+		return ""
+	}
+	op, token := ops[name], ""
+	for _, t := range []string{"token", "second", "third"} {
+		if has(t) {
+			token = c.reqs[0].Key.Subject + ":" + t
+		}
+	}
+	if token != "" && c.tokens[token] == nil {
+		c.tokens[token] = new(store.TokenRecord)
+	}
+	of := strings.Split(costs, "/")
+	for i := range c.reqs {
+		req := &c.reqs[i]
+		req.Token, req.TokenTTL, req.NotAfter, req.Leave = token, store.MaxTokenTTL, 0, 0
+		req.Shadow = i == 0 && has("shadow")
+		if has("late") {
+			req.NotAfter = store.InstantOf(*now) - 1
+		} else if has("intime") {
+			req.NotAfter = store.InstantOf(*now)
+		}
+		if has("leave") {
+			req.Leave = (req.Limit.Capacity() - 1) / 2
+		}
+		req.Cost = c.costOf(i, of[i%len(of)], store.InstantOf(*now))
+		if op == store.TakeUpTo {
+			req.Cost = c.reqs[0].Cost
+		}
+	}
+	dump := c.dump()
+	changed, difference := c.compare(backend, op, *now)
+	switch after := c.dump(); {
+	case difference != "":
+		return difference
+	case changed && has("same"):
+		return "the reference changes the key"
+	case !changed && after != dump && !c.forgets(store.InstantOf(*now)):
+		return fmt.Sprintf("nothing changed, and yet the store did\nfrom %s\nto   %s", dump, after)
+	}
+	return ""
 }
 
-// decisionsAreDated checks that every decision has the instant of the store's clock, even if that was set back.
-func decisionsAreDated(t *testing.T, h Harness, kind store.Kind) {
-	property(t, h, func(f *fixture) {
-		limit := drawLimit(f.T, kind)
-		f.use(limit)
-		if rapid.IntRange(0, 3).Draw(f.T, "back") == 0 {
-			f.advance(-drawPause(f.T, limit))
-		}
-		beside := f.request(drawLimit(f.T, rapid.SampledFrom(store.Kinds()).Draw(f.T, "kind")), 1)
-		beside.Key.Name, beside.Shadow = "beside", rapid.Bool().Draw(f.T, "shadow")
-		for _, cost := range []int64{drawCost(f.T, limit), limit.Capacity()} { // the second is denied, mostly
-			for _, op := range []store.Op{store.Peek, store.Take, store.Refund, store.Adjust} {
-				alone := f.decide(op, f.request(limit, cost))
-				together := f.decide(op, f.request(limit, cost), beside)
-				for _, d := range append(alone, together...) {
-					if want := store.InstantOf(*f.now); d.At != want {
-						f.Fatalf("a %s at %s says that it was at %s: %+v", op, want.Time(), d.At.Time(), d)
-					}
-				}
-				f.advance(time.Microsecond)
-			}
-		}
-	})
+// costOf returns the cost that a word of a law stands for.
+func (c *comparison) costOf(i int, word string, now store.Instant) int64 {
+	req := &c.reqs[i]
+	capacity, used := req.Limit.Capacity(), c.states[i].Used(now)
+	most := req.Limit.Algorithm.MaxCount()
+	switch rest := max(1, capacity-req.Leave-used); word {
+	case "again":
+		return req.Cost
+	case "all":
+		return capacity
+	case "half":
+		return (capacity-req.Leave)/2 + (capacity-req.Leave)%2
+	case "rest":
+		return rest
+	case "more":
+		return max(0, capacity-req.Leave-used) + 1
+	case "never":
+		return capacity + 1
+	case "twice":
+		return min(most, 2*capacity)
+	case "bound":
+		return max(1, most-used)
+	case "most":
+		return most
+	}
+	cost, err := strconv.ParseInt(word, 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	if cost > 0 {
+		return min(cost, capacity)
+	}
+	return cost
 }
 
-func absentMeansUnused(t *testing.T, h Harness, kind store.Kind) {
-	property(t, h, func(f *fixture) {
-		limit := drawLimit(f.T, kind)
-		f.use(limit)
-		d := f.take(limit, drawCost(f.T, limit))
-		if d.Used > 0 {
-			f.advance(d.ResetAfter - time.Microsecond)
-			if f.peek(limit, 1).Used == 0 {
-				f.Fatalf("unused a microsecond before the reset-after of %s", d.ResetAfter)
-			}
-			f.advance(time.Microsecond)
+// move returns by how much a move of a law sets the clock.
+func (c *comparison) move(word string, now store.Instant) (by time.Duration) {
+	var retry, reset time.Duration
+	for _, d := range c.last {
+		retry, reset = max(retry, d.RetryAfter), max(reset, d.ResetAfter)
+	}
+	switch before := strings.HasSuffix(word, "-"); strings.TrimSuffix(word, "-") {
+	case "retry":
+		by = retry
+	case "reset":
+		by = reset
+	case "ttl":
+		by = now.Until(c.tokens[c.reqs[0].Token].Expires)
+	case "back":
+		if by = -c.reqs[0].Limit.Period / 2; c.forgets(now) {
+			by = 0
 		}
-		never := f.request(limit, drawCost(f.T, limit))
-		never.Key.Subject += ":never"
-		lapsed := f.request(limit, never.Cost)
-		for _, op := range []store.Op{store.Peek, store.Take} {
-			want, got := f.decide(op, never)[0], f.decide(op, lapsed)[0]
-			if got != want {
-				f.Fatalf("%s on the lapsed key is %+v, on one never seen %+v", op, got, want)
-			}
-		}
-		keys, has := admin.KeyspaceOf(f.store)
-		if !has {
-			return
-		}
-		if _, _, err := keys.Delete(context.Background(), admin.Records(lapsed.Key, never.Key)...); err != nil {
-			f.Fatal(err)
-		}
-		if d := f.peek(limit, 1); d.Used != 0 || d.ResetAfter != 0 || !d.Allowed {
-			f.Fatalf("a deleted key answers %+v", d)
-		}
-	})
-	// With the store's own clock, a key stays until its reset after and not much longer.
-	backend := h.New(t, nil)
-	limit := LimitOf(kind, 10, time.Minute)
-	key := store.Key{Subject: "ttl", Name: "limit"}
-	if _, err := storecall.New(backend).Take(context.Background(), key, limit, 3); err != nil {
+		return by.Truncate(time.Microsecond)
+	case "pause":
+		return min(max(0, c.pause(now)), store.MaxTokenTTL-time.Hour)
+	default:
+		panic(word + " is no move before " + strconv.FormatBool(before))
+	}
+	if strings.HasSuffix(word, "-") {
+		by -= time.Microsecond
+	}
+	return max(0, by)
+}
+
+// clearStore deletes everything, if the store can.
+func clearStore(backend store.Store) {
+	keyspace, has := admin.KeyspaceOf(backend)
+	if !has {
+		return
+	}
+	var keys []store.Key
+	pattern, _ := store.ParsePattern("*")
+	for entry := range keyspace.Scan(context.Background(), admin.Query{Subjects: pattern}) {
+		keys = append(keys, entry.Key)
+	}
+	_, _, _ = keyspace.Delete(context.Background(), admin.Records(keys...)...)
+}
+
+// keptUntilUnused checks that by the store's own clock a key stays until its reset and not much longer, and that one which
+// was charged above its capacity is found, deleted and brought back.
+func keptUntilUnused(t *testing.T, h Harness, kind store.Kind) {
+	keys := h.newKeys(t, nil)
+	ctx, limit := context.Background(), LimitOf(kind, 10, time.Minute)
+	req := store.Request{Key: store.Key{Subject: "kept", Name: "limit"}, Limit: limit, Cost: 30}
+	if err := keys.Decide(ctx, store.Charge, []store.Request{req}, make([]store.Decision, 1)); err != nil {
 		t.Fatal(err)
 	}
 	begin := time.Now()
-	for entry, err := range scan(context.Background(), backend, admin.Query{Subjects: exactly(t, "ttl")}) {
-		if err != nil {
-			t.Fatal(err)
+	for _, again := range []bool{false, true} {
+		var found []admin.Entry
+		for entry, err := range keys.Scan(ctx, admin.Query{Subjects: exactly(t, "kept"), Records: true}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = append(found, entry)
+		}
+		if len(found) != 1 || found[0].Used < 15 { // a bucket leaks
+			t.Fatalf("(again: %v) found %+v", again, found)
 		}
 		apart := time.Since(begin) + time.Millisecond // of the instants of both
-		if late := entry.TTL - entry.Decision.ResetAfter; late < -apart || late > apart+time.Millisecond {
-			t.Errorf("reset after %s, but kept for %s", entry.Decision.ResetAfter, entry.TTL)
+		if late := found[0].TTL - found[0].ResetAfter; late < -apart || late > apart+time.Millisecond {
+			t.Errorf("reset after %s, but kept for %s", found[0].ResetAfter, found[0].TTL)
 		}
-	}
-}
-
-func timeNeverRunsBackwards(t *testing.T, h Harness, kind store.Kind) {
-	property(t, h, func(f *fixture) {
-		limit := drawLimit(f.T, kind)
-		f.advance(4 * store.MaxPeriod) // so that the clock can be set back
-		f.use(limit)
-		d := f.take(limit, drawCost(f.T, limit))
-		if !d.Allowed {
+		if again {
 			return
 		}
-		back := drawPause(f.T, limit)
-		f.advance(-back)
-		if earlier := f.peek(limit, 1); earlier.Used != d.Used {
-			f.Fatalf("%d used, and %d after the clock went back by %s", d.Used, earlier.Used, back)
+		if deleted, _, err := keys.Delete(ctx, found[0].Record); deleted != 1 || err != nil {
+			t.Fatalf("%d deleted, %v", deleted, err)
 		}
-		cost := drawCost(f.T, limit)
-		again := f.take(limit, cost)
-		if again.Allowed != (cost <= d.Remaining) {
-			f.Fatalf("%d remaining; %d taken after the clock went back by %s: %+v", d.Remaining, cost, back, again)
-		}
-		if !again.Allowed { // law 4 holds by the current clock
-			f.advance(again.RetryAfter)
-			if !f.take(limit, cost).Allowed {
-				f.Fatalf("denied again after the retry-after of %s", again.RetryAfter)
-			}
-		}
-	})
-}
-
-func changingALimitKeepsItsUsage(t *testing.T, h Harness, kind store.Kind) {
-	property(t, h, func(f *fixture) {
-		limit := drawLimit(f.T, kind)
-		f.use(limit)
-		used := f.peek(limit, 1).Used
-		other := changed(f.T, limit)
-		d := f.peek(other, 1)
-		if d.Used != used {
-			f.Fatalf("%d used under %s, and %d under %s", used, limit, d.Used, other)
-		}
-		if want := max(0, other.Capacity()-used); d.Remaining != want {
-			f.Fatalf("%d used; %d remain under %s, want %d", used, d.Remaining, other, want)
-		}
-		if d.Remaining > 0 {
-			if taken := f.take(other, d.Remaining); !taken.Allowed || taken.Used != other.Capacity() {
-				f.Fatalf("taking all %d that remain under %s gives %+v", d.Remaining, other, taken)
-			}
-		}
-	})
-}
-
-func costThatNeverFitsIsAnError(t *testing.T, h Harness, kind store.Kind) {
-	property(t, h, func(f *fixture) {
-		limit := drawLimit(f.T, kind)
-		before := h.dump(t, f.store)
-		for _, op := range []store.Op{store.Take, store.Peek} {
-			f.fails(store.ErrNeverFits, op, f.request(limit, limit.Capacity()+1))
-			f.fails(store.ErrInvalid, op, f.request(limit, limit.Capacity()+1))
-		}
-		for _, op := range []store.Op{store.Take, store.Peek, store.Refund} {
-			f.fails(store.ErrInvalid, op, f.request(limit, 0))
-			f.fails(store.ErrInvalid, op, f.request(limit, -1))
-			for _, broken := range []store.Limit{
-				{Algorithm: limit.Algorithm, Count: 0, Period: limit.Period},
-				{Algorithm: limit.Algorithm, Count: -1, Period: limit.Period},
-				{Algorithm: limit.Algorithm, Count: store.MaxCount + 1, Period: limit.Period},
-				{Algorithm: limit.Algorithm, Count: 1, Period: 0},
-				{Algorithm: limit.Algorithm, Count: 1, Period: -time.Second},
-				{Algorithm: limit.Algorithm, Count: 1, Period: store.MaxPeriod + time.Microsecond},
-				{Algorithm: limit.Algorithm, Count: 1, Period: time.Millisecond + time.Nanosecond},
-				{Algorithm: limit.Algorithm, Count: 1, Period: limit.Period, Burst: -1},
-				{Algorithm: limit.Algorithm, Count: 1, Period: limit.Period, Slices: -1},
-				{Algorithm: limit.Algorithm, Count: 1, Period: time.Hour, Slices: store.MaxSlices + 1},
-				{Algorithm: limit.Algorithm, Count: 1, Period: time.Second, Slices: 7},
-				{Algorithm: store.TokenBucket, Count: 1, Period: time.Second, Slices: 2},
-			} {
-				f.fails(store.ErrInvalid, op, f.request(broken, 1))
-			}
-			f.fails(store.ErrInvalid, op)
-			f.fails(store.ErrInvalid, op, store.Request{Key: store.Key{Subject: "a{b", Name: "limit"}, Limit: limit, Cost: 1})
-		}
-		if after := h.dump(t, f.store); after != before {
-			f.Fatalf("invalid requests changed the store\nfrom %s\nto   %s", before, after)
-		}
-	})
-}
-
-func foreignDataIsNotTouched(t *testing.T, h Harness, kind store.Kind) {
-	if h.Plant == nil {
-		return // no other process can write to it
-	}
-	ctx := context.Background()
-	backend := h.New(t, nil)
-	limit := LimitOf(kind, 10, time.Minute)
-	// A record of limitctl, to be damaged.
-	own := store.State{}
-	normalized, _ := limit.Normalize()
-	own.Charge(normalized, 3, store.InstantOf(epoch))
-	record := string(own.AppendRecord(nil))
-	for name, value := range map[string]string{
-		"text":        "hello",
-		"empty":       "",
-		"short":       record[:len(record)-1],
-		"long":        record + "x",
-		"version":     record[:2] + "\x09" + record[3:],
-		"algorithm":   record[:3] + "\x09" + record[4:],
-		"zero-count":  record[:4] + "\x00\x00\x00\x00" + record[8:],
-		"huge-count":  record[:4] + "\xff\xff\xff\xff" + record[8:],
-		"zero-burst":  record[:8] + "\x00\x00\x00\x00" + record[12:], // or slices
-		"zero-period": record[:12] + "\x00\x00\x00\x00\x00\x00\x00" + record[19:],
-		"huge-period": record[:12] + "\xff\xff\xff\xff\xff\xff\xff" + record[19:],
-		"far-future":  record[:19] + "\x40\x00\x00\x00\x00\x00\x00" + record[26:],
-		"huge-usage":  record[:26] + "\xff\xff\xff\xff" + record[30:],
-	} {
-		key := store.Key{Subject: "foreign", Name: name}
-		intact := h.Plant(t, backend, key, value)
-		for _, op := range []store.Op{store.Take, store.Peek, store.Refund} {
-			good := store.Request{Key: store.Key{Subject: "foreign", Name: "good"}, Limit: limit, Cost: 1}
-			foreign := store.Request{Key: key, Limit: limit, Cost: 1}
-			err := backend.Decide(ctx, op, []store.Request{good, foreign}, make([]store.Decision, 2))
-			var named *store.ForeignError
-			if !errors.As(err, &named) || !errors.Is(err, store.ErrForeign) {
-				t.Errorf("%s of a key holding %s: got error %v, want a ForeignError", op, name, err)
-			} else if want := h.storeKey(backend, key); named.StoreKey != want {
-				t.Errorf("%s of a key holding %s: the error names %q, want %q", op, name, named.StoreKey, want)
-			}
-		}
-		if keys, has := admin.KeyspaceOf(backend); has && (name == "text" || name == "empty") {
-			// A value that begins like a record can be deleted, even if it is damaged.
-			if _, _, err := keys.Delete(ctx, admin.Record{Key: key}); !errors.Is(err, store.ErrForeign) {
-				t.Errorf("deleting a key holding %s: got error %v, want a ForeignError", name, err)
-			}
-		}
-		if !intact() {
-			t.Errorf("the value %q (%s) was touched", value, name)
+		if outcomes, err := keys.Import(ctx, false, found[0].Record); err != nil || outcomes[0] != admin.Imported {
+			t.Fatalf("imported %v, %v", outcomes, err)
 		}
 	}
-	good, err := storecall.New(backend).Peek(ctx, store.Key{Subject: "foreign", Name: "good"}, limit, 1)
-	if err != nil || good.Used != 0 {
-		t.Errorf("a key decided together with a foreign one: %+v, %v; want it unused", good, err)
+}
+
+// invalidLimitsAreErrors checks that no operation takes an invalid limit or key, and that none writes.
+func invalidLimitsAreErrors(t *testing.T, h Harness, kind store.Kind) {
+	backend, limit := h.New(t, nil), LimitOf(kind, 10, time.Minute)
+	before := h.dump(t, backend)
+	for _, op := range []store.Op{store.Take, store.Peek, store.Refund, store.Adjust, store.Charge, store.TakeUpTo} {
+		fails := func(reqs ...store.Request) {
+			t.Helper()
+			err := backend.Decide(context.Background(), op, reqs, make([]store.Decision, len(reqs)))
+			if !errors.Is(err, store.ErrInvalid) {
+				t.Errorf("%s %v: got error %v, want one that is ErrInvalid", op, reqs, err)
+			}
+		}
+		for _, broken := range []store.Limit{
+			{Count: 0, Period: limit.Period},
+			{Count: store.MaxCount + 1, Period: limit.Period},
+			{Count: 1, Period: 0},
+			{Count: 1, Period: store.MaxPeriod + time.Microsecond},
+			{Count: 1, Period: time.Millisecond + time.Nanosecond},
+			{Count: 1, Period: limit.Period, Burst: -1},
+			{Count: 1, Period: time.Hour, Slices: store.MaxSlices + 1},
+			{Count: 1, Period: time.Second, Slices: 7},
+		} {
+			broken.Algorithm = limit.Algorithm
+			fails(store.Request{Key: store.Key{Subject: "a", Name: "limit"}, Limit: broken, Cost: 1})
+		}
+		fails()
+		fails(store.Request{Key: store.Key{Subject: "a{b", Name: "limit"}, Limit: limit, Cost: 1})
+	}
+	if after := h.dump(t, backend); after != before {
+		t.Errorf("invalid requests changed the store\nfrom %s\nto   %s", before, after)
 	}
 }

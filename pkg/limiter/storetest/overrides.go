@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -56,7 +57,7 @@ func drawOverride(t *rapid.T) store.Override {
 	switch o.Effect {
 	case store.OverrideLimit:
 		kind := rapid.SampledFrom(store.Kinds()).Draw(t, "kind")
-		o.Limit, _ = drawLimit(t, kind).Normalize()
+		o.Limit, _ = randomLimit(rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "limit"), 0)), kind).Normalize()
 	case store.OverrideTimes:
 		o.Thousandths = rapid.Int64Range(1, store.MaxOverrideThousandths).Draw(t, "thousandths")
 	case store.OverrideAdd:
@@ -87,7 +88,7 @@ func overridesAreKept(t *testing.T, h Harness) {
 	table, _ := admin.OverrideTableOf(h.New(t, func() time.Time { return now }))
 	ctx := context.Background()
 	versions := map[string]bool{}
-	rapid.Check(t, func(t *rapid.T) {
+	check(t, func(t *rapid.T) {
 		now = now.Add(store.MaxOverrideTime + time.Hour) // so that those of the previous case have ended
 		var want []store.Override
 		last := ""

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -23,7 +24,7 @@ func matchesTheReference(t *testing.T, h Harness, kind store.Kind) {
 	}
 	for n := range sequences {
 		r := rand.New(rand.NewPCG(uint64(n), uint64(kind)))
-		c := newComparison(r, kind, fmt.Sprintf("sequence:%d", n))
+		c := newComparison(r, kind, fmt.Sprintf("sequence:%d", n), 0)
 		now = epoch.Add(time.Duration(r.Int64N(int64(time.Hour))))
 		for range 2 + r.IntN(12) {
 			if difference := c.step(backend, &now); difference != "" {
@@ -39,15 +40,22 @@ type comparison struct {
 	reqs   []store.Request
 	states []*store.State
 	tokens map[string]*store.TokenRecord
+	ended  bool // a token, which only the reference is sure to have forgotten
+	last   []store.Decision
 	trace  []string
+	dump   func() string // nil for random sequences
 }
 
-func newComparison(r *rand.Rand, kind store.Kind, subject string) *comparison {
+// newComparison returns a comparison of that many limits, or of a random number if it is 0: mostly one, up to four.
+func newComparison(r *rand.Rand, kind store.Kind, subject string, limits int) *comparison {
 	c := &comparison{r: r, tokens: map[string]*store.TokenRecord{}}
+	if limits == 0 {
+		limits = 1 + r.IntN(5)/4*r.IntN(4)
+	}
 	for i := range 2 {
 		c.tokens[fmt.Sprintf("%s:%d", subject, i)] = new(store.TokenRecord)
 	}
-	for i := range 1 + r.IntN(5)/4*r.IntN(4) { // mostly one, up to four
+	for i := range limits {
 		if i > 0 {
 			kind = anyKind(r)
 		}
@@ -89,35 +97,62 @@ func (c *comparison) step(backend store.Store, now *time.Time) (difference strin
 			c.reqs[i].NotAfter = notAfter
 		}
 	}
+	_, difference = c.compare(backend, op, *now)
+	return difference
+}
+
+// compare makes one call of both, with the comparison's requests. It returns whether that changed anything in the
+// reference, and how the answers differ or which law they break.
+func (c *comparison) compare(backend store.Store, op store.Op, now time.Time) (changed bool, difference string) {
 	want, got := make([]store.Decision, len(c.reqs)), make([]store.Decision, len(c.reqs))
-	normalized, err := store.NormalizeAll(nil, op, c.reqs)
-	if err != nil {
-		return err.Error()
+	before, at := make([]int64, len(c.reqs)), store.InstantOf(now)
+	for i, s := range c.states {
+		before[i] = s.Used(at)
 	}
-	var wantErr error
-	if store.IsCharging(op, normalized) {
+	normalized, wantErr := store.NormalizeAll(nil, op, c.reqs)
+	repeated := false
+	switch {
+	case wantErr != nil:
+	case store.IsCharging(op, normalized):
 		record := new(store.TokenRecord)
-		if token != "" {
+		if token := c.reqs[0].Token; token != "" {
 			record = c.tokens[token]
 		}
-		_, wantErr = store.DecideCharging(op, normalized, c.states, want, record, store.InstantOf(*now))
-	} else {
-		store.Decide(op, normalized, c.states, want, store.InstantOf(*now))
+		repeated = !record.IsZero() && record.Expires > at
+		c.ended = c.ended || !record.IsZero() && record.Expires <= at
+		var changes store.Changes
+		changes, wantErr = store.DecideCharging(op, normalized, c.states, want, record, at)
+		changed = changes.States || changes.Token
+	default:
+		changed = store.Decide(op, normalized, c.states, want, at)
 	}
 	c.trace = append(c.trace, fmt.Sprintf("%d %s %+v -> %+v %v", now.UnixMicro(), op, c.reqs, want, wantErr))
-	err = backend.Decide(context.Background(), op, c.reqs, got)
+	err := backend.Decide(context.Background(), op, c.reqs, got)
 	if (err == nil) != (wantErr == nil) || err != nil && err.Error() != wantErr.Error() {
-		return fmt.Sprintf("the store's error is %v", err)
+		return changed, fmt.Sprintf("the store's error is %v", err)
 	}
 	if err != nil {
-		return ""
+		if errors.Is(err, store.ErrInvalid) != errors.Is(wantErr, store.ErrInvalid) ||
+			errors.Is(err, store.ErrNeverFits) != errors.Is(wantErr, store.ErrNeverFits) ||
+			errors.Is(err, store.ErrUnknownToken) != errors.Is(wantErr, store.ErrUnknownToken) {
+			return changed, fmt.Sprintf("the store's error %v is of another kind", err)
+		}
+		return changed, ""
 	}
-	for i := range want {
-		if got[i] != want[i] {
-			return fmt.Sprintf("the store answers %+v", got)
+	if c.last = want; !slices.Equal(got, want) {
+		return changed, fmt.Sprintf("the store answers %+v", got)
+	}
+	return changed, c.judge(op, normalized, before, want, repeated, at)
+}
+
+// forgets reports whether the store may have forgotten, or may still know, something that has ended.
+func (c *comparison) forgets(now store.Instant) bool {
+	for _, token := range c.tokens {
+		if c.ended || !token.IsZero() && token.Expires <= now {
+			return true
 		}
 	}
-	return ""
+	return slices.ContainsFunc(c.states, func(s *store.State) bool { return !s.IsZero() && s.Used(now) == 0 })
 }
 
 // change gives request i another count and burst, or another limit altogether.
@@ -226,13 +261,8 @@ func (c *comparison) pause(now store.Instant) time.Duration {
 		us = period - 1 + c.r.Int64N(3)
 	case 4:
 		us = -c.r.Int64N(period)
-		if slices.ContainsFunc(c.states, func(s *store.State) bool { return !s.IsZero() && s.Used(now) == 0 }) {
+		if c.forgets(now) {
 			us = 0
-		}
-		for _, token := range c.tokens { // the same holds for an expired token
-			if token.Expires <= now {
-				us = 0
-			}
 		}
 	case 5:
 		us = c.r.Int64N(2 * width)
