@@ -118,7 +118,6 @@ func TestWithinTheBounds(t *testing.T) {
 	for name, text := range map[string]string{
 		"two maps":          "a:\n" + lines(yamlfile.MaxSiblings-2, " b%d:\n") + "c:\n" + lines(yamlfile.MaxSiblings-2, " b%d: x\n"),
 		"a list of nothing": strings.Repeat("-\n", yamlfile.MaxSiblings),
-		"a map of nothing":  lines(yamlfile.MaxSiblings, "a%d:\n"),
 		"anchors":           lines(yamlfile.MaxNamed, "a%d: &a x\n"),
 		"aliases":           "a: &a x\n" + lines(yamlfile.MaxNamed-1, "b%d: *a\n"),
 		"merges":            "a0: &a0 {b: c}\n" + lines(yamlfile.MaxNamed/2-1, "a%[1]d: &a%[1]d {<<: *a0, k: x}\n"),

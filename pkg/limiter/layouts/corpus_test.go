@@ -32,14 +32,6 @@ type lookAlike struct {
 	Value
 }
 
-func aList(storeKey string, ttl time.Duration, members ...string) Value {
-	value := Value{StoreKey: storeKey, Type: ListValue, TTL: ttl, Length: int64(len(members))}
-	for _, member := range members {
-		value.Members = append(value.Members, Member{Name: member})
-	}
-	return value
-}
-
 func aSet(storeKey string, ttl time.Duration, length int64) Value {
 	return Value{StoreKey: storeKey, Type: SetValue, TTL: ttl, Length: length}
 }
@@ -69,7 +61,7 @@ func digits(n int64) string { return strconv.FormatInt(n, 10) }
 func corpus() (all []lookAlike) {
 	for what, values := range map[string][]Value{
 		"a session": sessions(), "a cache": caches(), "a queue": queues(), "a lock": locks(), "a counter": counters(), "a time": times(),
-		"a setting": settings(), "a ranking": rankings(), "a name like a limit's": limitNames(), "another program's": programs(),
+		"a setting": settings(), "a ranking": rankings(), "a name like a limit's": limitNames(),
 		"limitctl's own": ownKeys(),
 	} {
 		for _, value := range values {
@@ -95,6 +87,11 @@ func sessions() []Value {
 
 func caches() []Value {
 	return []Value{
+		hash("_mon:celery", forEver, "a", "1"),
+		hash("magento:zc:ti", forEver, "d", "x", "t", "1", "m", digits(corpusSecond), "i", "0"),
+		list("logstash", forEver, `{"message":"x"}`),
+		aSortedSet("feed:home:1", forEver, 115586000000000000, "115586000000000000"),
+		text("nuxt:payload:/", "[]", time.Minute),
 		text("rails:views/products/42-20261121120000000000", "\x04\bo: ActiveSupport::Cache::Entry\t:\x0b@value", 12*time.Hour),
 		text("laravel_cache_settings.theme", `s:4:"dark";`, forEver),
 		text(":1:views.decorators.cache.cache_page.idx.GET."+strings.Repeat("0a1b", 8),
@@ -112,7 +109,7 @@ func caches() []Value {
 
 func queues() []Value {
 	return []Value{
-		aList("queue:default", forEver, `{"class":"MailJob","args":[42],"jid":"b4a577edbccf1d805744efa9","created_at":1795262400.1}`),
+		list("queue:default", forEver, `{"class":"MailJob","args":[42],"jid":"b4a577edbccf1d805744efa9","created_at":1795262400.1}`),
 		hash("host:1234:abcd", time.Minute, "info", "{}", "busy", "3", "beat", "1795262400.0523", "rtt_us", "120", "quiet",
 			"false", "rss", "90112"),
 		aSortedSet("dead", forEver, 1795000000.1, `{"jid":"y"}`),
@@ -180,8 +177,8 @@ func rankings() []Value {
 		aSortedSet("timeline:42", forEver, corpusMilli-1000, "post:1", corpusMilli-500, "post:2"),
 		aSortedSet("recent:searches:42", 30*oneDay, corpusSecond-3, "shoes", corpusSecond, "socks"),
 		aSortedSet("geo:shops", forEver, 3663832614298053, "berlin", 3673983964876493, "hamburg"),
-		aList("recent:42", oneDay, "7", "8", "9"),
-		aList("events:times", forEver, digits(corpusSecond-5), digits(corpusSecond)),
+		list("recent:42", oneDay, "7", "8", "9"),
+		list("events:times", forEver, digits(corpusSecond-5), digits(corpusSecond)),
 	}
 }
 
@@ -240,17 +237,6 @@ func limitNames() []Value {
 	}
 }
 
-// programs are of others that keep much in Redis.
-func programs() []Value {
-	return []Value{
-		hash("_mon:celery", forEver, "a", "1"),
-		hash("magento:zc:ti", forEver, "d", "x", "t", "1", "m", digits(corpusSecond), "i", "0"),
-		aList("logstash", forEver, `{"message":"x"}`),
-		aSortedSet("feed:home:1", forEver, 115586000000000000, "115586000000000000"),
-		text("nuxt:payload:/", "[]", time.Minute),
-	}
-}
-
 // ownKeys are limitctl's own, of every algorithm, and what it keeps with them.
 func ownKeys() (own []Value) {
 	for _, algorithm := range store.Algorithms() {
@@ -268,7 +254,7 @@ func ownKeys() (own []Value) {
 	for _, prefix := range []string{"rl", "rate", "limiter"} {
 		own = append(own,
 			text(prefix+"!id", "9f86d081884c7d659a2feaa0c55ad015", forEver),
-			aList(prefix+"!{audit}", forEver, `{"at":"2026-11-21T12:00:00Z"}`),
+			list(prefix+"!{audit}", forEver, `{"at":"2026-11-21T12:00:00Z"}`),
 			text(prefix+"!{override}", "RO\x01\x00\x00\x00\x01", forEver),
 			text(prefix+"!{override}:3f2a", "RV\x01\x00\x00\x00\x01", time.Hour),
 			text(prefix+"!{user:42}:token:17", "RT\x01\x00\x00\x00\x01", time.Hour),

@@ -35,19 +35,23 @@ func TestPeriodOfWindowIsNotGuessed(t *testing.T) {
 		index int64
 		unit  time.Duration
 	}{
-		"none":                         {0, time.Second},
-		"negative":                     {-5, time.Second},
-		"a year":                       {int64(somewhen) / 1e6 / (365 * 86400), time.Second},
-		"a small number":               {12, time.Second},
-		"a number of a user":           {12345, time.Second},
-		"a phone number":               {4_930_123_456, time.Second},
-		"the greatest":                 {1<<63 - 1, time.Millisecond},
-		"seconds, counted in ms":       {int64(somewhen) / 1000, time.Second},
-		"a minute of five months back": {int64(somewhen)/60e6 - 220_000, time.Second},
+		"none":                          {0, time.Second},
+		"negative":                      {-5, time.Second},
+		"a year":                        {int64(somewhen) / 1e6 / (365 * 86400), time.Second},
+		"a small number":                {12, time.Second},
+		"a number of a user":            {12345, time.Second},
+		"a phone number":                {4_930_123_456, time.Second},
+		"the greatest":                  {1<<63 - 1, time.Millisecond},
+		"seconds, counted in ms":        {int64(somewhen) / 1000, time.Second},
+		"a minute of five months back":  {int64(somewhen)/60e6 - 220_000, time.Second},
+		"a second that was kept longer": {int64(somewhen)/1e6 - 25, time.Second},
 	} {
 		if period, known := periodOfWindow(c.index, c.unit, 0, somewhen); known {
 			t.Errorf("%s: window %d seems to be of %s", name, c.index, period)
 		}
+	}
+	if period, known := periodOfWindow(int64(somewhen)/1e6-25, time.Second, 30*time.Second, somewhen); !known || period != time.Second {
+		t.Errorf("of a second that is kept for 30 s more it is of %s, %v", period, known)
 	}
 }
 
@@ -61,16 +65,6 @@ func TestPeriodOfOtherNumbers(t *testing.T) {
 	}
 	if taken > 300 {
 		t.Errorf("%d of 10000 numbers are taken for numbers of windows", taken)
-	}
-}
-
-func TestPeriodOfWindowThatIsKeptLonger(t *testing.T) {
-	index := int64(somewhen)/1e6 - 25 // of a second, kept for 30 s more
-	if period, known := periodOfWindow(index, time.Second, 0, somewhen); known {
-		t.Errorf("without being kept it seems to be of %s", period)
-	}
-	if period, known := periodOfWindow(index, time.Second, 30*time.Second, somewhen); !known || period != time.Second {
-		t.Errorf("it is of %s, %v, want a second", period, known)
 	}
 }
 
