@@ -270,16 +270,8 @@ func (b *brokenStore) Decide(ctx context.Context, op store.Op, reqs []store.Requ
 // brokenOverrides is a store that sets no override, and does not revoke one of them.
 type brokenOverrides struct {
 	connect.Store
-	table admin.OverrideTable
+	admin.OverrideTable
 	fails string // the ID of that one
-}
-
-func (b *brokenOverrides) OverrideVersion(ctx context.Context) (string, error) {
-	return b.table.OverrideVersion(ctx)
-}
-
-func (b *brokenOverrides) Overrides(ctx context.Context) ([]store.Override, string, error) {
-	return b.table.Overrides(ctx)
 }
 
 func (b *brokenOverrides) SetOverride(context.Context, store.Override, time.Duration) (store.Override, error) {
@@ -290,5 +282,5 @@ func (b *brokenOverrides) RevokeOverride(ctx context.Context, id string) (store.
 	if id == b.fails {
 		return store.Override{}, false, store.ErrUnavailable
 	}
-	return b.table.RevokeOverride(ctx, id)
+	return b.OverrideTable.RevokeOverride(ctx, id)
 }

@@ -176,7 +176,7 @@ func TestAnOverrideThatFails(t *testing.T) {
 	s := newSite(t)
 	first, _ := s.SetOverride(t.Context(), planToTriple(t, "a"), &watcher{})
 	second, _ := s.SetOverride(t.Context(), planToTriple(t, "b"), &watcher{})
-	broken := &brokenOverrides{Store: s.memory, table: s.memory, fails: second.ID}
+	broken := &brokenOverrides{Store: s.memory, OverrideTable: s.memory, fails: second.ID}
 	s.Store = broken
 	revoked, err := s.RevokeOverrides(t.Context(), &RevokePlan{IDs: []string{first.ID, second.ID}}, &watcher{})
 	if len(revoked) != 1 || !errors.Is(err, outcome.ErrPartly) || !errors.Is(err, store.ErrUnavailable) {
