@@ -53,13 +53,9 @@ type recordedAnswer struct {
 // rounding is how inexact a recorded PTTL is.
 const rounding = store.Instant(time.Millisecond / time.Microsecond)
 
-// eachRecorded runs a test for each state of a file.
+// eachRecorded runs a test for each state of a file, which has the name of the layout that claims all its keys.
 func eachRecorded(t *testing.T, file string, check func(*testing.T, *recordedState)) {
-	content, err := os.ReadFile("testdata/recorded/" + file + ".jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := bytes.Split(bytes.TrimSpace(content), []byte("\n"))
+	lines := bytes.Split(bytes.TrimSpace(must(os.ReadFile("testdata/recorded/"+file+".jsonl"))), []byte("\n"))
 	if len(lines) < 100 {
 		t.Fatalf("there are %d states", len(lines))
 	}
@@ -68,17 +64,20 @@ func eachRecorded(t *testing.T, file string, check func(*testing.T, *recordedSta
 		if err := json.Unmarshal(line, &state); err != nil {
 			t.Fatal(err)
 		}
-		t.Run(strconv.Itoa(i+1), func(t *testing.T) { check(t, &state) })
+		t.Run(strconv.Itoa(i+1), func(t *testing.T) {
+			for i := range state.Keys {
+				if layout, err := state.claimed(t, state.Keys[i].Key); layout != file {
+					t.Errorf("%s is claimed by %q: %v", state.Keys[i].Key, layout, err)
+				}
+			}
+			check(t, &state)
+		})
 	}
 }
 
 // limit is the limit, as an operator would say it.
-func (s *recordedState) limit(t *testing.T) store.Limit {
-	limit, err := ParseLimit(s.Limit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return limit
+func (s *recordedState) limit() store.Limit {
+	return must(ParseLimit(s.Limit))
 }
 
 // key returns the first store key with a beginning and an end, or "".
@@ -201,9 +200,6 @@ func TestRecordedLimits(t *testing.T) {
 			return
 		}
 		storeKey := s.Keys[0].Key
-		if layout, err := s.claimed(t, storeKey); layout != "limits" {
-			t.Errorf("%s is claimed by %q: %v", storeKey, layout, err)
-		}
 		parsed, _ := limits{}.parse(storeKey, true)
 		at := func(now store.Instant) *admin.Entry { return s.entry(t, limits{}, storeKey, parsed.limit, now) }
 		first, last := at(s.At), at(s.Until)
@@ -225,15 +221,12 @@ func TestRecordedLimits(t *testing.T) {
 // Its clock is a float of seconds, which is not exact to the last digits of a µs.
 func TestRecordedDRF(t *testing.T) {
 	eachRecorded(t, "drf", func(t *testing.T, s *recordedState) {
-		storeKey, limit := s.key(":1:throttle_", ""), s.limit(t)
+		storeKey, limit := s.key(":1:throttle_", ""), s.limit()
 		if storeKey == "" {
 			if *s.Take.Used != 0 || !*s.Take.Allowed {
 				t.Fatalf("there is no key, and the throttle says %+v", s.Take)
 			}
 			return
-		}
-		if layout, err := s.claimed(t, storeKey); layout != "drf" {
-			t.Errorf("%s is claimed by %q: %v", storeKey, layout, err)
 		}
 		at := func(now store.Instant) *admin.Entry { return s.entry(t, drf{}, storeKey, limit, now) }
 		first, last := at(s.Until), at(s.Taken)
@@ -256,15 +249,12 @@ func TestRecordedDRF(t *testing.T) {
 // which is less than a second later or earlier.
 func TestRecordedLaravel(t *testing.T) {
 	eachRecorded(t, "laravel", func(t *testing.T, s *recordedState) {
-		storeKey, limit := s.key("laravel_database_", ""), s.limit(t)
+		storeKey, limit := s.key("laravel_database_", ""), s.limit()
 		if storeKey == "" {
 			if !*s.Take.Allowed {
 				t.Fatalf("there is no key, and the limiter says %+v", s.Take)
 			}
 			return
-		}
-		if layout, err := s.claimed(t, storeKey); layout != "laravel" {
-			t.Errorf("%s is claimed by %q: %v", storeKey, layout, err)
 		}
 		at := func(now store.Instant) *admin.Entry { return s.entry(t, laravel{}, storeKey, limit, now) }
 		first, last := at(s.At), at(s.Until)
@@ -290,12 +280,7 @@ func TestRecordedLaravel(t *testing.T) {
 // 6.6.1 said. It tells when to retry in whole seconds of a clock that it cuts to whole seconds.
 func TestRecordedRackAttack(t *testing.T) {
 	eachRecorded(t, "rack-attack", func(t *testing.T, s *recordedState) {
-		limit := s.limit(t)
-		for i := range s.Keys {
-			if layout, err := s.claimed(t, s.Keys[i].Key); layout != "rack-attack" {
-				t.Errorf("%s is claimed by %q: %v", s.Keys[i].Key, layout, err)
-			}
-		}
+		limit := s.limit()
 		window := func(now store.Instant) int64 { return int64(now) * 1000 / int64(limit.Period) }
 		if window(s.Until) != window(s.Taken) {
 			return // the take may be of either
@@ -333,15 +318,12 @@ func TestRecordedRackAttack(t *testing.T) {
 // of a copy of the bucket. It tells how long a request waits as text of 14 digits.
 func TestRecordedTraefik(t *testing.T) {
 	eachRecorded(t, "traefik", func(t *testing.T, s *recordedState) {
-		storeKey, limit := s.key("rate:", ""), s.limit(t)
+		storeKey, limit := s.key("rate:", ""), s.limit()
 		if storeKey == "" {
 			if s.Peek.Tokens != float64(limit.Burst-1) || !*s.Take.Allowed {
 				t.Fatalf("there is no key, and Traefik says %+v", s.Peek)
 			}
 			return
-		}
-		if layout, err := s.claimed(t, storeKey); layout != "traefik" {
-			t.Errorf("%s is claimed by %q: %v", storeKey, layout, err)
 		}
 		at := func(now store.Instant) *admin.Entry { return s.entry(t, traefik{}, storeKey, limit, now) }
 		entry, tokens := at(s.Peek.Now), s.Peek.Tokens
