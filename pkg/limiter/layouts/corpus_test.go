@@ -40,10 +40,7 @@ func aSet(storeKey string, ttl time.Duration, length int64) Value {
 func aSortedSet(storeKey string, ttl time.Duration, members ...any) Value {
 	value := Value{StoreKey: storeKey, Type: SortedSetValue, TTL: ttl, Length: int64(len(members) / 2)}
 	for i := 0; i < len(members); i += 2 {
-		score, err := strconv.ParseFloat(fmt.Sprint(members[i]), 64)
-		if err != nil {
-			panic(err)
-		}
+		score := must(strconv.ParseFloat(fmt.Sprint(members[i]), 64))
 		value.Members = append(value.Members, Member{Name: fmt.Sprint(members[i+1]), Score: score})
 	}
 	slices.SortStableFunc(value.Members, func(a, b Member) int {
@@ -240,10 +237,7 @@ func limitNames() []Value {
 // ownKeys are limitctl's own, of every algorithm, and what it keeps with them.
 func ownKeys() (own []Value) {
 	for _, algorithm := range store.Algorithms() {
-		limit, err := store.Limit{Algorithm: algorithm, Count: 10, Period: time.Minute}.Normalize()
-		if err != nil {
-			panic(err)
-		}
+		limit := must(store.Limit{Algorithm: algorithm, Count: 10, Period: time.Minute}.Normalize())
 		var s store.State
 		s.Charge(limit, 3, corpusNow-1_000_000)
 		for _, prefix := range []string{"rl", "rate", "limiter", "rlflx", "ratelimit", "myapp", "LIMITS", "3"} {

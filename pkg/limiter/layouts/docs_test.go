@@ -14,10 +14,7 @@ var updateTable = flag.Bool("update", false, "write the table of docs/layouts.md
 
 // The table of docs/layouts.md is what the layouts say of themselves. Write it anew with `make docs`.
 func TestTheTableOfLayoutsIsUpToDate(t *testing.T) {
-	page, err := os.ReadFile(layoutsPath)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must(os.ReadFile(layoutsPath))
 	const begin, end = "| `--layout` |", "\n\n"
 	before, rest, found := strings.Cut(string(page), begin)
 	was, after, ends := strings.Cut(rest, end)

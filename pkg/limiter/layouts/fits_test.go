@@ -38,11 +38,7 @@ func TestRecordsThatWereReadFit(t *testing.T) {
 
 func exactly(t testing.TB, storeKey string) store.Pattern {
 	t.Helper()
-	p, err := store.ExactStoreKeyPattern(storeKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return must(store.ExactStoreKeyPattern(storeKey))
 }
 
 // What no layout can have read is not fit.

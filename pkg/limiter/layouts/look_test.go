@@ -51,11 +51,7 @@ func (f fake) Decode(found *Found) (Reading, error) {
 
 func pattern(t testing.TB, text string) store.Pattern {
 	t.Helper()
-	p, err := store.ParsePattern(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return must(store.ParsePattern(text))
 }
 
 func TestJudge(t *testing.T) {
@@ -167,10 +163,7 @@ func partKeys(e *admin.Entry) (keys []string) {
 }
 
 func ownRecord() string {
-	limit, err := store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Minute}.Normalize()
-	if err != nil {
-		panic(err)
-	}
+	limit := must(store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Minute}.Normalize())
 	var s store.State
 	s.Charge(limit, 3, 1_795_294_334_000_000)
 	return string(s.AppendRecord(nil))
@@ -247,10 +240,7 @@ func TestLimitsAreSelectedByTheirOwnKey(t *testing.T) {
 	all["upstash"] = append(all["upstash"], vector{name: "a bucket of a number", storeKey: "@upstash/ratelimit:user:48213", now: somewhen,
 		values: []Value{hash("@upstash/ratelimit:user:48213", time.Minute, "refilledAt", "1700000000000", "tokens", "3")}})
 	for name, vectors := range all {
-		layout, err := Named(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		layout := must(Named(name))
 		for _, v := range vectors {
 			sources := Sources{{Layout: layout, Keys: pattern(t, "*"), Limit: v.limit}}
 			judge := func(q admin.Query) []admin.Entry {
@@ -267,10 +257,7 @@ func TestLimitsAreSelectedByTheirOwnKey(t *testing.T) {
 				if err != nil {
 					continue // nobody is limited by it
 				}
-				entryName, err := store.ExactStoreKeyPattern(e.Key.Name)
-				if err != nil {
-					t.Fatal(err)
-				}
+				entryName := must(store.ExactStoreKeyPattern(e.Key.Name))
 				has := func(other admin.Entry) bool { return other.Key == e.Key }
 				if !slices.ContainsFunc(judge(admin.Query{Subjects: subject, Names: entryName}), has) {
 					t.Errorf("%s/%s: %+v is not found by its subject and name", name, v.name, e.Key)

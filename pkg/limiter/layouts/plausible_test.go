@@ -44,10 +44,7 @@ func TestStrangersUnderAMapping(t *testing.T) {
 			value: text("rl:rate:a", "312261520.5", 9*time.Hour)},
 	} {
 		t.Run(test.layout+"/"+test.name, func(t *testing.T) {
-			layout, err := Named(test.layout)
-			if err != nil {
-				t.Fatal(err)
-			}
+			layout := must(Named(test.layout))
 			if test.limit == (store.Limit{}) {
 				test.limit = perMinute
 			}

@@ -13,10 +13,7 @@ import (
 func TestNoLimitIsClaimedTwice(t *testing.T) {
 	sources, everything := autoSources(), &admin.Query{Subjects: pattern(t, "*")}
 	for name, vectors := range vectors() {
-		layout, err := Named(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		layout := must(Named(name))
 		for i := range vectors {
 			v := &vectors[i]
 			t.Run(name+"/"+v.name, func(t *testing.T) {
