@@ -11,10 +11,7 @@ import (
 
 func readGood(t *testing.T, name string) File {
 	t.Helper()
-	data, err := os.ReadFile("testdata/good/" + name + ".yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(os.ReadFile("testdata/good/" + name + ".yaml"))
 	file, r := Read(name, data, Operators{})
 	if mistakes := r.Mistakes(); len(mistakes) > 0 {
 		t.Fatal(mistakes)
@@ -24,11 +21,7 @@ func readGood(t *testing.T, name string) File {
 
 func source(t *testing.T, text string) httplimit.Source {
 	t.Helper()
-	source, err := httplimit.ParseSource(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return source
+	return must(httplimit.ParseSource(text))
 }
 
 // The settings for HTTP in a file.
@@ -94,4 +87,12 @@ func TestEnvoyIsRead(t *testing.T) {
 	if got := readGood(t, "envoy-shadow").EnvoyOptions; got != (EnvoyOptions{Shadow: true}) {
 		t.Errorf("the options are %+v", got)
 	}
+}
+
+// must returns what a call returned that cannot fail.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }

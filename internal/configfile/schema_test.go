@@ -18,10 +18,7 @@ var update = flag.Bool("update", false, "write the schema as it is now")
 
 // The schema has the fields of the reader, with the same required ones.
 func TestSchemaIsCurrent(t *testing.T) {
-	text, err := SchemaText()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must(SchemaText())
 	const file = "../../docs/limitctl.schema.json"
 	if *update {
 		if err := os.WriteFile(file, text, 0o644); err != nil {
@@ -124,20 +121,14 @@ func number(value any) float64 {
 
 // The schema accepts what the reader accepts, and rejects files with a wrong shape.
 func TestSchemaAgreesWithTheReader(t *testing.T) {
-	text, err := SchemaText()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must(SchemaText())
 	var schema map[string]any
 	if err := json.Unmarshal(text, &schema); err != nil {
 		t.Fatal(err)
 	}
 	check := func(file string, want bool) {
 		t.Helper()
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must(os.ReadFile(file))
 		converted, err := yaml.YAMLToJSON(data)
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
@@ -174,10 +165,7 @@ func TestCostsInTheSchemaAndTheReader(t *testing.T) {
 		if got := len(r.Mistakes()) == 0; got != want {
 			t.Errorf("the reader accepts cost: %s: %t", written, got)
 		}
-		data, err := json.Marshal(aCost())
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must(json.Marshal(aCost()))
 		var schema map[string]any
 		if err := json.Unmarshal(data, &schema); err != nil {
 			t.Fatal(err)

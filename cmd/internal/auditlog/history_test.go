@@ -24,10 +24,7 @@ func TestTheLatestRunsAreRead(t *testing.T) {
 		{3, 3*MaxRuns + 4, 3},
 		{4 * MaxRuns, 0, 3*MaxRuns + 7},
 	} {
-		h, err := Read(t.Context(), strings.NewReader(file.String()), Query{Most: test.most})
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := must(Read(t.Context(), strings.NewReader(file.String()), Query{Most: test.most}))
 		if len(h.Runs) != test.runs || h.Runs[0].Matched != int64(test.first) || h.Total != 3*MaxRuns+7 {
 			t.Errorf("at most %d: %d of %d runs, want %d; the first is %d, want %d", test.most, len(h.Runs), h.Total, test.runs,
 				h.Runs[0].Matched, test.first)
@@ -65,10 +62,7 @@ func TestAnEntryAfterHalfALineIsReadBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := range 2 {
-		file, err := files.Append(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must(files.Append(path))
 		w := NewFile(file)
 		if err := w.Write(&Entry{Time: time.Unix(1, 0), Command: "reset", Matched: int64(n), Outcome: Done}); err != nil {
 			t.Fatal(err)
@@ -77,10 +71,7 @@ func TestAnEntryAfterHalfALineIsReadBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	file, err := files.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must(files.Open(path))
 	defer file.Close()
 	if _, skipped, err := SkipOld(file); skipped || err != nil {
 		t.Errorf("some of it is skipped (%v, %v)", skipped, err)

@@ -15,11 +15,7 @@ func at(second int64, run string, outcome Outcome) *Entry {
 
 func textOf(t *testing.T, e *Entry) string {
 	t.Helper()
-	text, err := e.Text(4096)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
+	return must(e.Text(4096))
 }
 
 // told is a history in short.
@@ -106,4 +102,12 @@ func TestAnEntryFitsTheStore(t *testing.T) {
 	if text, err := huge.Text(1000); err != nil || len(text) > 1000 {
 		t.Errorf("%d bytes, %v", len(text), err)
 	}
+}
+
+// must returns what a call returned that cannot fail.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }

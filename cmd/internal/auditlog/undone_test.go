@@ -53,10 +53,7 @@ func TestWhatBroughtARunBack(t *testing.T) {
 			texts[0] = strings.Replace(texts[0], "{", `{"undone":{"run":"made up"},`, 1)
 			resets := Query{Keep: func(e *Entry) bool { return e.Command == "reset" && e.Backup != "" }}
 			empty := ReadTexts(nil, Query{})
-			file, err := Read(t.Context(), strings.NewReader(strings.Join(texts, "\n")), resets)
-			if err != nil {
-				t.Fatal(err)
-			}
+			file := must(Read(t.Context(), strings.NewReader(strings.Join(texts, "\n")), resets))
 			half, rest := ReadTexts(texts[:1], resets), ReadTexts(texts[1:], resets)
 			for how, h := range map[string]*History{"file": file, "store": ReadTexts(texts, resets), "merged": Merge(half, rest, 0),
 				"merged the other way": Merge(rest, half, 0), "with nothing": Merge(ReadTexts(texts, resets), empty, 0),

@@ -30,10 +30,7 @@ func TestBrokenConfigurations(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			data := must(os.ReadFile(file))
 			_, err = Parse(filepath.Base(file), data, nil)
 			var mistakes *Mistakes
 			if !errors.As(err, &mistakes) || !errors.Is(err, store.ErrInvalid) {
@@ -85,10 +82,7 @@ func TestGoodConfigurations(t *testing.T) {
 
 func parseFile(t *testing.T, file string) *Config {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(os.ReadFile(file))
 	c, err := Parse(file, data, nil)
 	if err != nil {
 		t.Fatalf("%s:\n%v", file, err)
@@ -100,10 +94,7 @@ func parseFile(t *testing.T, file string) *Config {
 func TestDocumentedConfigurations(t *testing.T) {
 	n := 0
 	for _, file := range []string{"../../../README.md", "../../../docs/configuration.md"} {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must(os.ReadFile(file))
 		for _, block := range strings.Split(string(text), "```yaml\n")[1:] {
 			block, _, _ = strings.Cut(block, "```")
 			if n++; strings.TrimSpace(block) == "" {
@@ -324,4 +315,12 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// must returns what a call returned that cannot fail.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }

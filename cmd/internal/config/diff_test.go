@@ -20,14 +20,8 @@ func TestCompareLimits(t *testing.T) {
 		{"10/1s", "100/1m", Changed}, // more at once, less in the long run
 		{"10/1m", "fixed-window:20/1m", Changed},
 	} {
-		before, err := store.ParseLimit(test.before)
-		if err != nil {
-			t.Fatal(err)
-		}
-		after, err := store.ParseLimit(test.after)
-		if err != nil {
-			t.Fatal(err)
-		}
+		before := must(store.ParseLimit(test.before))
+		after := must(store.ParseLimit(test.after))
 		if got, differs := Compare(before, after); got != test.want || differs != (test.want != "") {
 			t.Errorf("from %s to %s it is %q, want %q", test.before, test.after, got, test.want)
 		}
@@ -36,11 +30,7 @@ func TestCompareLimits(t *testing.T) {
 
 func TestDifferences(t *testing.T) {
 	parse := func(text string) *Config {
-		c, err := Parse("limitctl.yaml", []byte(text), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
+		return must(Parse("limitctl.yaml", []byte(text), nil))
 	}
 	before := parse(`
 prefix: rl # which is the default

@@ -17,10 +17,7 @@ func styles(t *testing.T) (styles []string) {
 		t.Fatalf("%d files, %v", len(files), err)
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must(os.ReadFile(file))
 		styles = append(styles, string(text))
 	}
 	return styles

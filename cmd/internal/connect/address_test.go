@@ -8,10 +8,7 @@ import (
 
 // URLs of one store have one address, and those of different stores have different ones.
 func TestAddress(t *testing.T) {
-	here, err := filepath.Abs("limits.db")
-	if err != nil {
-		t.Fatal(err)
-	}
+	here := must(filepath.Abs("limits.db"))
 	seen := map[string]string{}
 	for want, urls := range map[string][]string{
 		"redis localhost:6379 db 0": {"redis://localhost", "redis://localhost:6379/0", "rediss://u:ZQsecret@LOCALHOST.?db=0",

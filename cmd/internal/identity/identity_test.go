@@ -15,10 +15,7 @@ import (
 
 func at(t *testing.T, url string) Store {
 	t.Helper()
-	address, err := connect.Address(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := must(connect.Address(url))
 	return Store{Address: address, Prefix: "rl"}
 }
 
@@ -89,21 +86,11 @@ func TestCompare(t *testing.T) {
 // A server is recognized at any of its addresses, and a copy of its data is not the server.
 func TestAskServers(t *testing.T) {
 	server, other := redistest.Start(t), redistest.Start(t)
-	backend, err := redisstore.Own(server.Client())
-	if err != nil {
-		t.Fatal(err)
-	}
-	id, err := backend.EnsureStoreID(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	backend := must(redisstore.Own(server.Client()))
+	id := must(backend.EnsureStoreID(t.Context()))
 	ask := func(url string) Store {
 		t.Helper()
-		known, err := Ask(t.Context(), url, connect.Options{Prefix: "rl", Timeout: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return known
+		return must(Ask(t.Context(), url, connect.Options{Prefix: "rl", Timeout: time.Minute}))
 	}
 	there, socket := ask("redis://"+server.Addr), ask("unix://"+server.Socket)
 	if there.ID != id || len(there.Servers) != 1 || Compare(&there, &socket) != Same {
@@ -123,4 +110,12 @@ func TestAskServers(t *testing.T) {
 		store.ErrRefused) || known.ID != "" || known.Servers != nil || known.Address != there.Address {
 		t.Errorf("without rights: %+v, %v", known, err)
 	}
+}
+
+// must returns what a call returned that cannot fail.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }

@@ -140,10 +140,7 @@ func (s *site) take(t *testing.T, subject any, cost int64) {
 // used returns how many units of a subject's key are in use.
 func (s *site) used(t *testing.T, subject any) int64 {
 	t.Helper()
-	d, err := storecall.New(s.memory).Peek(t.Context(), key(subject), tenAnHour, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must(storecall.New(s.memory).Peek(t.Context(), key(subject), tenAnHour, 1))
 	return d.Used
 }
 
@@ -162,10 +159,7 @@ func (s *site) inUse(t *testing.T) (n int64) {
 // everything selects all keys.
 func everything(t *testing.T) Selection {
 	t.Helper()
-	all, err := store.ParsePattern("*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must(store.ParsePattern("*"))
 	return Selection{Query: admin.Query{Subjects: all}, Text: "'*'"}
 }
 
@@ -178,10 +172,7 @@ func (s *site) planToReset(t *testing.T) *ResetPlan {
 // left returns the names of the files in the site's directory.
 func (s *site) left(t *testing.T) (names []string) {
 	t.Helper()
-	entries, err := os.ReadDir(s.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must(os.ReadDir(s.dir))
 	for _, entry := range entries {
 		names = append(names, entry.Name())
 	}
@@ -283,4 +274,12 @@ func (b *brokenOverrides) RevokeOverride(ctx context.Context, id string) (store.
 		return store.Override{}, false, store.ErrUnavailable
 	}
 	return b.OverrideTable.RevokeOverride(ctx, id)
+}
+
+// must returns what a call returned that cannot fail.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }

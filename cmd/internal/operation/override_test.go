@@ -22,11 +22,7 @@ import (
 // pattern reads a pattern that is right.
 func pattern(t *testing.T, text string) store.Pattern {
 	t.Helper()
-	p, err := store.ParsePattern(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return must(store.ParsePattern(text))
 }
 
 // planToTriple triples the limits of some for an hour.
@@ -75,17 +71,10 @@ func TestAnOverrideIsAskedForSetAndWrittenDown(t *testing.T) {
 func TestWhichOverridesHaveEnded(t *testing.T) {
 	s := newSite(t)
 	set := func(subjects string) *store.Override {
-		o, err := s.SetOverride(t.Context(), planToTriple(t, subjects), &watcher{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return o
+		return must(s.SetOverride(t.Context(), planToTriple(t, subjects), &watcher{}))
 	}
 	over, revoked, again, kept := set("over"), set("revoked:*"), set("again"), set("kept")
-	_, err := s.RevokeOverrides(t.Context(), &RevokePlan{IDs: []string{revoked.ID, again.ID}, Consent: Consent{Reason: "done"}}, &watcher{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(s.RevokeOverrides(t.Context(), &RevokePlan{IDs: []string{revoked.ID, again.ID}, Consent: Consent{Reason: "done"}}, &watcher{}))
 	set("again")
 	inForce, _ := s.Overrides(t.Context())
 	var runs []*auditlog.Entry
@@ -123,10 +112,7 @@ func TestWhichOverridesHaveEnded(t *testing.T) {
 // Nothing is set or revoked that nobody agreed to.
 func TestAnOverrideThatNobodyAgreedTo(t *testing.T) {
 	s := newSite(t)
-	kept, err := s.SetOverride(t.Context(), planToTriple(t, "kept"), &watcher{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := must(s.SetOverride(t.Context(), planToTriple(t, "kept"), &watcher{}))
 	no := &watcher{answer: errNo}
 	if set, err := s.SetOverride(t.Context(), planToTriple(t, "a"), no); set != nil || !errors.Is(err, errNo) {
 		t.Errorf("after a no was set %+v, %v", set, err)
@@ -157,12 +143,9 @@ func TestAnOverrideThatNobodyAgreedTo(t *testing.T) {
 // If one of several is not in force, none is revoked.
 func TestRevokingWhatIsNotInForce(t *testing.T) {
 	s := newSite(t)
-	kept, err := s.SetOverride(t.Context(), planToTriple(t, "kept"), &watcher{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := must(s.SetOverride(t.Context(), planToTriple(t, "kept"), &watcher{}))
 	plan := &RevokePlan{IDs: []string{kept.ID, "nosuch"}, Consent: Consent{Yes: true}}
-	_, err = s.RevokeOverrides(t.Context(), plan, &watcher{})
+	_, err := s.RevokeOverrides(t.Context(), plan, &watcher{})
 	if !errors.Is(err, ErrNoOverride) || !strings.Contains(err.Error(), `"nosuch"`) {
 		t.Errorf("it says %v", err)
 	}
@@ -201,17 +184,10 @@ func TestWhatAnOverrideWouldChange(t *testing.T) {
 	}
 	block := planToTriple(t, "a:2")
 	block.Override.Effect = store.OverrideBlock
-	blocked, err := s.SetOverride(t.Context(), block, &watcher{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	blocked := must(s.SetOverride(t.Context(), block, &watcher{}))
 	preview := func(o store.Override) *Concerned {
 		t.Helper()
-		c, err := s.PreviewOverride(t.Context(), &PreviewPlan{Override: o, Selection: everything(t)}, &watcher{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
+		return must(s.PreviewOverride(t.Context(), &PreviewPlan{Override: o, Selection: everything(t)}, &watcher{}))
 	}
 	limit := func(count int64, period time.Duration) store.Override {
 		return store.Override{Subjects: pattern(t, "a:*"), Effect: store.OverrideLimit,

@@ -20,10 +20,7 @@ import (
 // opened opens a backup.
 func (s *site) opened(t *testing.T, path string) *Backup {
 	t.Helper()
-	b, err := OpenBackup(&s.Files, path, "rl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(OpenBackup(&s.Files, path, "rl"))
 	t.Cleanup(func() { b.Close() })
 	return b
 }
@@ -31,20 +28,13 @@ func (s *site) opened(t *testing.T, path string) *Backup {
 // restoreAll restores a backup, whatever is in use.
 func (s *site) restoreAll(t *testing.T, path string) *RestoreResult {
 	t.Helper()
-	result, err := s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path), Replace: true, Consent: Consent{Yes: true}}, &watcher{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return result
+	return must(s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path), Replace: true, Consent: Consent{Yes: true}}, &watcher{}))
 }
 
 // reset resets all keys, and returns the path of the backup.
 func (s *site) reset(t *testing.T) string {
 	t.Helper()
-	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := must(s.Reset(t.Context(), s.planToReset(t), &watcher{}))
 	s.log.entries, s.log.opened, s.log.closed = nil, 0, 0
 	return result.Backup
 }
@@ -226,10 +216,7 @@ func TestARestoreOfADamagedBackup(t *testing.T) {
 	s := newSite(t)
 	s.take(t, "a", 1)
 	path := s.reset(t)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must(os.ReadFile(path))
 	if err := os.WriteFile(path, append(text, "noise\n"...), 0o600); err != nil {
 		t.Fatal(err)
 	}
