@@ -67,38 +67,27 @@ func underLoad(
 // An interrupt ends the sending; there is a report of what was until then, and nothing
 // else is left.
 func TestAnInterruptedLoadTestReportsAndLeavesNothing(t *testing.T) {
-	for name, load := range map[string][]string{
-		"open":   {"--rate", "200", "--keys", "20"},
-		"closed": {"--workers", "8", "--keys", "20"},
-		"all":    {"--rate", "200", "--keys", "20", "--algorithm", "all"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			server := redistest.Start(t)
-			args := append([]string{"--limit", "10/1h", "--duration", "10m", "-o", "json", "--threshold", "requests==0", "--save",
-				"run.json"},
-				load...)
-			state, stdout, stderr := underLoad(t, server, func(p *os.Process) { p.Signal(syscall.SIGINT) }, args...)
-			var document report.Document
-			if err := json.Unmarshal([]byte(stdout), &document); err != nil || state.ExitCode() != exitInterrupted ||
-				stderr != "limitctl: interrupted\n" {
-				t.Fatalf("exit code %d (%v): %s%s", state.ExitCode(), err, stdout, stderr)
-			}
-			if len(document.Runs) != 1 || !document.Interrupted || len(document.Thresholds) != 1 {
-				t.Fatalf("%d runs: %s", len(document.Runs), stdout)
-			}
-			if r := &document.Runs[0]; r.Requests == 0 || r.Requests != r.Allowed+r.Denied || r.Dropped != 0 || r.Audit.OverAdmitted != 0 ||
-				r.Audit.UnderAdmitted != 0 {
-				t.Errorf("%+v", r)
-			}
-			if n := server.Do("DBSIZE"); n != int64(0) {
-				t.Errorf("%d keys are left", n)
-			}
-		})
+	t.Parallel()
+	server := redistest.Start(t)
+	state, stdout, stderr := underLoad(t, server, func(p *os.Process) { p.Signal(syscall.SIGINT) }, "--limit", "10/1h", "--duration", "10m",
+		"-o", "json", "--threshold", "requests==0", "--save", "run.json", "--rate", "200", "--keys", "20", "--algorithm", "all")
+	var document report.Document
+	if err := json.Unmarshal([]byte(stdout), &document); err != nil || state.ExitCode() != exitInterrupted ||
+		stderr != "limitctl: interrupted\n" || len(document.Runs) != 1 || !document.Interrupted || len(document.Thresholds) != 1 {
+		t.Fatalf("exit code %d (%v): %s%s", state.ExitCode(), err, stdout, stderr)
+	}
+	if r := &document.Runs[0]; r.Requests == 0 || r.Requests != r.Allowed+r.Denied || r.Dropped != 0 || r.Audit.OverAdmitted != 0 ||
+		r.Audit.UnderAdmitted != 0 {
+		t.Errorf("%+v", r)
+	}
+	if n := server.Do("DBSIZE"); n != int64(0) {
+		t.Errorf("%d keys are left", n)
 	}
 }
 
 // Whoever is in a hurry interrupts twice: what is under way is not waited for.
 func TestASecondInterruptEndsALoadTest(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	state, stdout, _ := underLoad(t, server, func(p *os.Process) {
 		server.Pause() // so that something is under way for as long as the timeout
@@ -140,6 +129,7 @@ func onAnswers(t *testing.T, server *redistest.Server, do func()) {
 
 func TestALoadTestWhoseServerDies(t *testing.T) {
 	tier.Full(t, "outages in series, and servers that hang")
+	t.Parallel()
 	server := redistest.Start(t)
 	onAnswers(t, server, server.Kill)
 	w := newWorld(t)
@@ -169,26 +159,23 @@ func TestALoadTestWhoseServerDies(t *testing.T) {
 func TestALoadTestWhoseServerIsAwayForAWhile(t *testing.T) {
 	tier.Full(t, "load tests of seconds")
 	t.Parallel()
-	for _, algorithm := range []string{"token-bucket", "sliding-log"} {
-		server := redistest.Start(t)
-		onLoad(t, server, func() {
-			server.Pause()
-			time.Sleep(2500 * time.Millisecond)
-			server.Resume()
-		})
-		document := loadtest(t, exitYes, "--store", "redis://"+server.Addr, "--limit", algorithm+":100/1h", "--keys", "2",
-			"--rate", "200", "--requests", "800", "--duration", "10m", "--timeout", "1s")
-		r := &document.Runs[0]
-		if r.Unknown == 0 || r.Allowed == 0 || r.Denied == 0 || r.Requests != r.Allowed+r.Denied+r.Errors || r.Requests+r.Dropped != 800 {
-			t.Errorf("%s: %d allowed, %d denied, %d errors, %d unknown, %d dropped", algorithm, r.Allowed, r.Denied, r.Errors, r.Unknown,
-				r.Dropped)
-		}
-		if r.Late == 0 || r.Audit.OverAdmitted != 0 || r.Audit.UnderAdmitted != 0 || r.Audit.WorstRatio > 1 {
-			t.Errorf("%s: %d late, %+v", algorithm, r.Late, r.Audit)
-		}
-		if n := server.Do("DBSIZE"); n != int64(0) {
-			t.Errorf("%s: %d keys are left", algorithm, n)
-		}
+	server := redistest.Start(t)
+	onLoad(t, server, func() {
+		server.Pause()
+		time.Sleep(600 * time.Millisecond)
+		server.Resume()
+	})
+	document := loadtest(t, exitYes, "--store", "redis://"+server.Addr, "--limit", "20/1h", "--keys", "2", "--workers", "8",
+		"--rate", "200", "--requests", "300", "--duration", "10m", "--timeout", "250ms")
+	r := &document.Runs[0]
+	if r.Unknown == 0 || r.Allowed == 0 || r.Denied == 0 || r.Requests != r.Allowed+r.Denied+r.Errors || r.Requests+r.Dropped != 300 {
+		t.Errorf("%d allowed, %d denied, %d errors, %d unknown, %d dropped", r.Allowed, r.Denied, r.Errors, r.Unknown, r.Dropped)
+	}
+	if r.Late == 0 || r.Audit.OverAdmitted != 0 || r.Audit.UnderAdmitted != 0 || r.Audit.WorstRatio > 1 {
+		t.Errorf("%d late, %+v", r.Late, r.Audit)
+	}
+	if n := server.Do("DBSIZE"); n != int64(0) {
+		t.Errorf("%d keys are left", n)
 	}
 }
 
