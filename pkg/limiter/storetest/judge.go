@@ -66,7 +66,8 @@ func (c *comparison) judge(op store.Op, reqs []store.Request, before []int64, wa
 }
 
 // judgeTimes checks what an answer says of the future, and of a clock that goes back.
-func (c *comparison) judgeTimes(i int, op store.Op, req store.Request, d store.Decision, after int64, now store.Instant) string {
+func (c *comparison) judgeTimes(i int, op store.Op, req store.Request, d store.Decision, after int64,
+	now store.Instant) string {
 	if op == store.TakeUpTo {
 		req.Cost = 1
 	}

@@ -32,30 +32,45 @@ type law struct {
 var laws = []law{
 	{"Law01_DeniedConsumesNothing", 1, "take:rest take:1,same take:more,same take:all,same"},
 	{"Law02_PeekNeverWrites", 1, "take:1 peek:rest,same peek:more,same peek:1,same take:again peek:all,same"},
-	{"Law03_AllOrNothing", 3, "take:1 take:1/more/1,same take:rest/1/rest take:1,same take:more/1,same peek:1,same twice,same"},
-	{"Law04_RetryAfterIsExact", 1, "take:rest take:half,same retry- take:again,same retry take:again take:all retry- peek:again,same retry take:again"},
+	{"Law03_AllOrNothing", 3, "take:1 take:1/more/1,same take:rest/1/rest take:1,same take:more/1,same " +
+		"peek:1,same twice,same"},
+	{"Law04_RetryAfterIsExact", 1, "take:rest take:half,same retry- take:again,same retry take:again " +
+		"take:all retry- peek:again,same retry take:again"},
 	{"Law05_RemainingIsExact", 1, "take:1 take:rest take:1,same refund:2 take:more,same take:rest peek:1,same"},
-	{"Law06_AbsentMeansUnused", 1, "take:half reset- peek:1 peek:all reset peek:all take:all,first delete peek:all,first"},
-	{"Law07_TimeNeverRunsBackwards", 1, "take:half back peek:rest take:rest take:1,same retry take:again back peek:1 refund:1"},
-	{"Law08_ChangingALimitKeepsItsUsage", 1, "take:half change peek:rest take:rest change peek:1 take:1 refund:1 change adjust:1 take:1"},
-	{"Law10_CostThatNeverFitsIsAnError", 1, "take:never,same peek:never,same take:0,same refund:-1,same charge:0,same take:1,intime,same"},
+	{"Law06_AbsentMeansUnused", 1, "take:half reset- peek:1 peek:all reset peek:all take:all,first " +
+		"delete peek:all,first"},
+	{"Law07_TimeNeverRunsBackwards", 1, "take:half back peek:rest take:rest take:1,same retry " +
+		"take:again back peek:1 refund:1"},
+	{"Law08_ChangingALimitKeepsItsUsage", 1, "take:half change peek:rest take:rest change peek:1 " +
+		"take:1 refund:1 change adjust:1 take:1"},
+	{"Law10_CostThatNeverFitsIsAnError", 1, "take:never,same peek:never,same take:0,same " +
+		"refund:-1,same charge:0,same take:1,intime,same"},
 	{"At", 2, "take:1 back peek:1 take:1 refund:1 adjust:1"},
 	{"Refund", 1, "take:half refund:again peek:1 take:rest refund:1 refund:most refund:most refund:1 take:1"},
-	{"LateRefund", 1, "take:half pause refund:again,late,same refund:again,intime take:1,token refund:again,token,late,same " +
+	{"LateRefund", 1, "take:half pause refund:again,late,same refund:again,intime take:1,token " +
+		"refund:again,token,late,same " +
 		"refund:again,token refund:again,token,same take:half back refund:1,late,same refund:1,intime"},
-	{"Adjust", 1, "take:half adjust:1 adjust:1,same adjust:rest adjust:all pause adjust:half adjust:0 adjust:never,same adjust:-1,same"},
+	{"Adjust", 1, "take:half adjust:1 adjust:1,same adjust:rest adjust:all pause adjust:half adjust:0 " +
+		"adjust:never,same adjust:-1,same"},
 	{"Shadow", 2, "take:1,shadow take:more/1,shadow take:1/more,shadow,same take:never/1,shadow take:rest,shadow"},
-	{"Token", 1, "refund:most refund:most take:1,token take:again,token,same pause take:again,token,same peek:again,token,same charge:again,token,same " +
+	{"Token", 1, "refund:most refund:most take:1,token take:again,token,same pause " +
+		"take:again,token,same peek:again,token,same charge:again,token,same " +
 		"take:more,token,same refund:1,token refund:1,token,same charge:half,token charge:half,token,same takeupto:1,token,same"},
-	{"TokenIsForgotten", 1, "refund:most take:half,token ttl- take:again,token,same ttl settle:1,token,same take:1,token ttl refund:1,token,same"},
-	{"Charge", 1, "charge:rest charge:twice take:1,same retry- peek:again,same retry take:again reset- peek:1 reset peek:1"},
+	{"TokenIsForgotten", 1, "refund:most take:half,token ttl- take:again,token,same ttl " +
+		"settle:1,token,same take:1,token ttl refund:1,token,same"},
+	{"Charge", 1, "charge:rest charge:twice take:1,same retry- peek:again,same retry take:again reset- " +
+		"peek:1 reset peek:1"},
 	{"ChargeIsBounded", 1, "charge:bound charge:bound,same charge:most,same refund:1"},
-	{"Settle", 1, "refund:most refund:most take:half,token settle:1,token settle:1,token,same settle:2,token,same take:half,token,same take:1,second pause " +
+	{"Settle", 1, "refund:most refund:most take:half,token settle:1,token settle:1,token,same " +
+		"settle:2,token,same take:half,token,same take:1,second pause " +
 		"settle:twice,second settle:again,second,same settle:1,third,same settle:1,same"},
-	{"TakeUpTo", 2, "take:1 takeupto:half takeupto:most takeupto:1,same retry- takeupto:again,same retry takeupto:again"},
-	{"Leave", 1, "take:1,leave take:rest,leave take:1,leave,same peek:1 takeupto:most,leave take:half,leave,same retry- " +
+	{"TakeUpTo", 2, "take:1 takeupto:half takeupto:most takeupto:1,same retry- takeupto:again,same " +
+		"retry takeupto:again"},
+	{"Leave", 1, "take:1,leave take:rest,leave take:1,leave,same peek:1 takeupto:most,leave " +
+		"take:half,leave,same retry- " +
 		"take:again,leave,same retry take:again,leave takeupto:most,leave take:never,leave,same"},
-	{"LeaveTogether", 3, "take:1/rest,leave take:1/more,leave,same take:rest,leave take:1,leave,same takeupto:most,leave"},
+	{"LeaveTogether", 3, "take:1/rest,leave take:1/more,leave,same take:rest,leave take:1,leave,same " +
+		"takeupto:most,leave"},
 	{"LeaveIsIgnored", 1, "charge:half,leave refund:1,leave adjust:half,leave take:1,token settle:2,token,leave"},
 }
 
@@ -73,7 +88,8 @@ func (l law) test(t *testing.T, h Harness, kind store.Kind) {
 	backend := h.New(t, func() time.Time { return now })
 	for n := range cases {
 		now = epoch
-		c := newComparison(rand.New(rand.NewPCG(uint64(n), uint64(crc32.ChecksumIEEE([]byte(t.Name()))))), kind, fmt.Sprintf("%s:%d", l.name, n), l.limits)
+		r := rand.New(rand.NewPCG(uint64(n), uint64(crc32.ChecksumIEEE([]byte(t.Name())))))
+		c := newComparison(r, kind, fmt.Sprintf("%s:%d", l.name, n), l.limits)
 		c.dump = func() string { return h.dump(t, backend) }
 		if n == 0 {
 			c.reqs[0].Limit = LimitOf(kind, 500, time.Minute)
@@ -217,7 +233,7 @@ func (c *comparison) move(word string, now store.Instant) (by time.Duration) {
 	for _, d := range c.last {
 		retry, reset = max(retry, d.RetryAfter), max(reset, d.ResetAfter)
 	}
-	switch before := strings.HasSuffix(word, "-"); strings.TrimSuffix(word, "-") {
+	switch strings.TrimSuffix(word, "-") {
 	case "retry":
 		by = retry
 	case "reset":
@@ -232,7 +248,7 @@ func (c *comparison) move(word string, now store.Instant) (by time.Duration) {
 	case "pause":
 		return min(max(0, c.pause(now)), store.MaxTokenTTL-time.Hour)
 	default:
-		panic(word + " is no move before " + strconv.FormatBool(before))
+		panic(word + " is no move of the clock")
 	}
 	if strings.HasSuffix(word, "-") {
 		by -= time.Microsecond
@@ -254,8 +270,8 @@ func clearStore(backend store.Store) {
 	_, _, _ = keyspace.Delete(context.Background(), admin.Records(keys...)...)
 }
 
-// keptUntilUnused checks that by the store's own clock a key stays until its reset and not much longer, and that one which
-// was charged above its capacity is found, deleted and brought back.
+// keptUntilUnused checks that by the store's own clock a key that was charged above its capacity stays until its reset
+// and not much longer, and is found, deleted and brought back.
 func keptUntilUnused(t *testing.T, h Harness, kind store.Kind) {
 	keys := h.newKeys(t, nil)
 	ctx, limit := context.Background(), LimitOf(kind, 10, time.Minute)
