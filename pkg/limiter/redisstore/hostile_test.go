@@ -26,27 +26,6 @@ func fivePerMinute(subject string) store.Request {
 	return store.Request{Key: store.Key{Subject: subject}, Limit: store.Limit{Count: 5, Period: time.Minute}, Cost: 1}
 }
 
-// An answer that is too long ends a connection of the store's own client, and of no other.
-func TestOnlyAnOwnClientIsBounded(t *testing.T) {
-	addr := hostile.Start(t, "", hostile.Behaviour{Answer: func(c *hostile.Client) bool {
-		_, err := c.Write([]byte("$30000000\r\n" + strings.Repeat("x", 30000000) + "\r\n"))
-		return err == nil
-	}}).Addr
-	for name, c := range map[string]struct {
-		make    func(redis.UniversalClient, ...redisstore.Option) (*redisstore.Store, error)
-		refused bool
-	}{"its own": {redisstore.Own, true}, "the application's": {redisstore.New, false}} {
-		client := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, MaxRetries: -1, ReadTimeout: time.Minute})
-		defer client.Close()
-		_, err := c.make(client)
-		must(t, err)
-		err = client.Get(ctx, "x").Err()
-		if refused := err != nil && strings.Contains(err.Error(), "announces a text of 30000000 bytes"); refused != c.refused {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 // A selected key's panic is the caller's own, in the goroutine of a scan.
 func TestAPanicInAScanIsItsError(t *testing.T) {
 	backend := newStore(t, redistest.Start(t).Client())
