@@ -46,7 +46,7 @@ func harness(sequences int, open func(tb testing.TB, clock func() time.Time) har
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, harness(1_000, func(tb testing.TB, clock func() time.Time) harnessed {
+	storetest.Run(t, harness(1_500, func(tb testing.TB, clock func() time.Time) harnessed {
 		server := redistest.Start(tb)
 		s := harnessed{client: socketClient(tb, server), prefix: store.DefaultPrefix}
 		if clock == nil { // its own client, so that both kinds are held to the laws
@@ -68,7 +68,7 @@ func TestConformanceOnACluster(t *testing.T) {
 	owner := newStore(t, client) // whose hooks serve all others
 	t.Cleanup(func() { owner.Close() })
 	var stores atomic.Int64
-	storetest.Run(t, harness(40, func(tb testing.TB, clock func() time.Time) harnessed {
+	h := harness(40, func(tb testing.TB, clock func() time.Time) harnessed {
 		s := harnessed{client: client, prefix: fmt.Sprintf("store%d", stores.Add(1))}
 		options := []redisstore.Option{redisstore.WithPrefix(s.prefix)}
 		if clock != nil {
@@ -90,7 +90,9 @@ func TestConformanceOnACluster(t *testing.T) {
 			})
 		})
 		return s
-	}))
+	})
+	h.Routing = true
+	storetest.Run(t, h)
 }
 
 func (s harnessed) dump(tb testing.TB) string {
