@@ -11,197 +11,156 @@ import (
 // decides is a limiter that answers with its own counting.
 func decides(admit func(q *asked) bool, retry time.Duration) handler {
 	return func(q *asked, a *answered) {
-		a.status = http.StatusOK
 		if a.Allowed = admit(q); !a.Allowed {
 			a.status, a.RetryAfter = http.StatusTooManyRequests, retry
 		}
 	}
 }
 
-// holds is a bucket that gets back a unit each 100 ms, up to as many as most says for one who was idle so long.
-func holds(most func(idle time.Duration) float64) handler {
-	type level struct {
-		units float64
-		at    time.Time
+// losesExpiry counts windows that begin with a first request, and never ends each window of that number.
+func losesExpiry(l store.Limit, each int) handler {
+	type counter struct {
+		n    int64
+		ends time.Time
 	}
-	levels := map[string]*level{}
-	const each = 100 * time.Millisecond
-	return func(q *asked, a *answered) {
-		l := levels[q.subject]
-		if l == nil {
-			l = &level{most(0), q.now()}
-			levels[q.subject] = l
-		}
-		idle := q.now().Sub(l.at)
-		l.units, l.at = min(most(idle), l.units+idle.Seconds()/each.Seconds()), q.now()
-		a.status, a.Allowed = http.StatusOK, l.units >= 1
-		if a.Allowed {
-			l.units--
-		} else {
-			a.status, a.RetryAfter = http.StatusTooManyRequests, time.Duration((1-l.units)*float64(each))
-		}
-		a.Remaining, a.ResetAfter = int64(l.units), time.Duration((20-l.units)*float64(each))
-	}
-}
-
-// counter is a count that ends at an instant.
-type counter struct {
-	n    int64
-	ends time.Time
-}
-
-// counters keep a count of each subject that begins with its first request. next changes it at each request before it is
-// counted.
-func counters(l store.Limit, next func(q *asked, c *counter)) handler {
-	all := map[string]*counter{}
+	all, begun := map[string]*counter{}, 0
 	return func(q *asked, a *answered) {
 		c := all[q.subject]
 		if c == nil || !q.now().Before(c.ends) {
 			c = &counter{ends: q.now().Add(l.Period)}
-			all[q.subject] = c
-		}
-		if next != nil {
-			next(q, c)
+			if all[q.subject], begun = c, begun+1; begun%each == 0 {
+				c.ends = q.now().Add(24 * time.Hour)
+			}
 		}
 		c.n++
-		a.status, a.Allowed, a.ResetAfter = http.StatusOK, c.n <= l.Count, c.ends.Sub(q.now())
+		a.Allowed, a.ResetAfter = c.n <= l.Count, c.ends.Sub(q.now())
 		if a.Remaining = max(0, l.Count-c.n); !a.Allowed {
 			a.status, a.RetryAfter = http.StatusTooManyRequests, a.ResetAfter
 		}
 	}
 }
 
-// losesExpiry never ends each window of that number.
-func losesExpiry(l store.Limit, each int) handler {
-	begun := 0
-	return counters(l, func(q *asked, c *counter) {
-		if c.n > 0 {
+// lags decides by what was admitted until a while ago.
+func lags(limit store.Limit, behind time.Duration) handler {
+	admitted := map[string][]time.Time{}
+	return func(q *asked, a *answered) {
+		state := new(store.State)
+		for _, at := range admitted[q.subject] {
+			if q.now().Sub(at) >= behind {
+				state.Charge(limit, 1, store.InstantOf(at))
+			}
+		}
+		request := store.Request{Limit: limit, Cost: 1}
+		store.DecideOne(store.Take, &request, state, &a.Decision, store.InstantOf(q.now()))
+		if !a.Allowed {
+			a.status = http.StatusTooManyRequests
 			return
 		}
-		if begun++; begun%each == 0 {
-			c.ends = q.now().Add(24 * time.Hour)
+		kept := admitted[q.subject]
+		for len(kept) > 0 && q.now().Sub(kept[0]) > 10*time.Second {
+			kept = kept[1:]
 		}
-	})
+		admitted[q.subject] = append(kept, q.now())
+	}
 }
 
-// lags decides by what was counted a while ago.
-func lags(d time.Duration) func(handler) handler {
-	return decidesBy(func(q *asked) time.Time { return q.now().Add(-d) })
-}
-
-// decidesBy is a bucket of 20 that refills in 2 s and decides by what was admitted until an instant.
-func decidesBy(until func(q *asked) time.Time) func(handler) handler {
-	return func(handler) handler {
-		limit, admitted := limitOf(bucket), map[string][]time.Time{}
-		return tells(plainly, bucket, func(q *asked, a *answered) {
-			seen, state := until(q), new(store.State)
-			for _, at := range admitted[q.subject] {
-				if !at.After(seen) {
-					state.Charge(limit, 1, store.InstantOf(at))
-				}
-			}
-			request := store.Request{Limit: limit, Cost: 1}
-			store.DecideOne(store.Take, &request, state, &a.Decision, store.InstantOf(q.now()))
-			if !a.Allowed {
-				a.status = http.StatusTooManyRequests
-				return
-			}
-			kept := admitted[q.subject]
-			for len(kept) > 0 && q.now().Sub(kept[0]) > 10*time.Second {
-				kept = kept[1:]
-			}
-			admitted[q.subject] = append(kept, q.now())
-		})
+// twice counts a share of all requests twice.
+func twice(h handler, share float64) handler {
+	return func(q *asked, a *answered) {
+		if h(q, a); q.chance(share) {
+			h(q, &answered{})
+		}
 	}
 }
 
 // truncates is a bucket whose refill since the last request is rounded down to whole units.
 func truncates(most int64, period time.Duration) handler {
-	type level struct {
-		units int64
-		at    time.Time
-	}
-	levels := map[string]*level{}
+	units, last := map[string]int64{}, map[string]time.Time{}
 	return decides(func(q *asked) bool {
-		l := levels[q.subject]
-		if l == nil {
-			l = &level{most, q.now()}
-			levels[q.subject] = l
+		s := q.subject
+		if last[s].IsZero() {
+			units[s], last[s] = most, q.now()
 		}
-		l.units = min(most, l.units+int64(q.now().Sub(l.at)*time.Duration(most)/period))
-		l.at = q.now()
-		if l.units == 0 {
+		units[s] = min(most, units[s]+int64(q.now().Sub(last[s])*time.Duration(most)/period))
+		last[s] = q.now()
+		if units[s] == 0 {
 			return false
 		}
-		l.units--
+		units[s]--
 		return true
 	}, period/time.Duration(most))
 }
 
-// repeatsDenials answers with the last denial for a while.
-func repeatsDenials(d time.Duration) func(handler) handler {
-	return func(h handler) handler {
-		type kept struct {
-			until time.Time
-			answered
+// thousandths is limit_req of nginx: a rate in thousandths of a request a second, and whole milliseconds.
+func thousandths(rate, burst int64) handler {
+	excess := map[string][2]int64{}
+	return decides(func(q *asked) bool {
+		ms := q.now().UnixMilli()
+		was, known := excess[q.subject]
+		now := [2]int64{0, ms}
+		if known {
+			now[0] = max(0, was[0]-rate*(ms-was[1])/1000+1000)
 		}
-		denials := map[string]kept{}
-		return func(q *asked, a *answered) {
-			if k := denials[q.subject]; q.now().Before(k.until) {
-				*a = k.answered
-				return
-			}
-			if h(q, a); a.status == http.StatusTooManyRequests {
-				denials[q.subject] = kept{q.now().Add(d), *a}
-			}
+		if now[0] > burst*1000 {
+			return false
+		}
+		excess[q.subject] = now
+		return true
+	}, 100*time.Millisecond)
+}
+
+// repeatsDenials answers with the last denial for a while.
+func repeatsDenials(d time.Duration, h handler) handler {
+	denials, until := map[string]answered{}, map[string]time.Time{}
+	return func(q *asked, a *answered) {
+		if q.now().Before(until[q.subject]) {
+			*a = denials[q.subject]
+			return
+		}
+		if h(q, a); a.status == http.StatusTooManyRequests {
+			denials[q.subject], until[q.subject] = *a, q.now().Add(d)
 		}
 	}
 }
 
 // bans keeps a subject out after so many denials in a row.
-func bans(denials int, d time.Duration) func(handler) handler {
-	return func(h handler) handler {
-		row, until := map[string]int{}, map[string]time.Time{}
-		return func(q *asked, a *answered) {
-			if q.now().Before(until[q.subject]) {
-				a.status = http.StatusTooManyRequests
-				a.header.Set("Retry-After", seconds(until[q.subject].Sub(q.now())))
-				return
-			}
-			h(q, a)
-			if row[q.subject]++; a.status != http.StatusTooManyRequests {
-				row[q.subject] = 0
-			} else if row[q.subject] == denials {
-				until[q.subject], row[q.subject] = q.now().Add(d), 0
-			}
+func bans(denials int, d time.Duration, h handler) handler {
+	row, until := map[string]int{}, map[string]time.Time{}
+	return func(q *asked, a *answered) {
+		if q.now().Before(until[q.subject]) {
+			a.status = http.StatusTooManyRequests
+			a.header.Set("Retry-After", seconds(until[q.subject].Sub(q.now())))
+			return
+		}
+		h(q, a)
+		if row[q.subject]++; a.status != http.StatusTooManyRequests {
+			row[q.subject] = 0
+		} else if row[q.subject] == denials {
+			until[q.subject], row[q.subject] = q.now().Add(d), 0
 		}
 	}
 }
 
-// denies with another status, without Retry-After.
-func denies(status int) func(handler) handler {
-	return func(h handler) handler {
-		return saying(func(_ *asked, a *answered) {
-			if a.status == http.StatusTooManyRequests {
-				a.status = status
-				a.header.Del("Retry-After")
-			}
-		}, h)
+// unavailable denies with 503, without Retry-After.
+func unavailable(h handler) handler {
+	return func(q *asked, a *answered) {
+		if h(q, a); a.status == http.StatusTooManyRequests {
+			a.status = http.StatusServiceUnavailable
+			a.header.Del("Retry-After")
+		}
 	}
 }
 
 // delays lets in 20 at once, and what is more when its turn comes.
-func delays(each time.Duration) func(handler) handler {
-	return func(handler) handler {
-		turns := map[string]time.Time{}
-		return func(q *asked, a *answered) {
-			turn := turns[q.subject]
-			if earliest := q.now().Add(-19 * each); turn.Before(earliest) {
-				turn = earliest
-			}
-			a.late = max(0, turn.Sub(q.now()))
-			turns[q.subject] = turn.Add(each)
+func delays(each time.Duration) handler {
+	turns := map[string]time.Time{}
+	return func(q *asked, a *answered) {
+		turn := turns[q.subject]
+		if earliest := q.now().Add(-19 * each); turn.Before(earliest) {
+			turn = earliest
 		}
+		a.late = max(0, turn.Sub(q.now()))
+		turns[q.subject] = turn.Add(each)
 	}
 }
 
@@ -219,23 +178,21 @@ func chargesDenied(l store.Limit, n int64) handler {
 }
 
 // expiresIdle forgets a subject so long after its last admission.
-func expiresIdle(d time.Duration) func(handler) handler {
-	return func(h handler) handler {
-		last, generation := map[string]time.Time{}, map[string]int{}
-		return func(q *asked, a *answered) {
-			subject := q.subject
-			if q.now().Sub(last[subject]) > d {
-				generation[subject]++
-			}
-			q.subject = fmt.Sprint(subject, generation[subject])
-			if h(q, a); a.status == http.StatusOK {
-				last[subject] = q.now()
-			}
+func expiresIdle(d time.Duration, h handler) handler {
+	last, generation := map[string]time.Time{}, map[string]int{}
+	return func(q *asked, a *answered) {
+		subject := q.subject
+		if q.now().Sub(last[subject]) > d {
+			generation[subject]++
+		}
+		q.subject = fmt.Sprint(subject, generation[subject])
+		if h(q, a); a.status == http.StatusOK {
+			last[subject] = q.now()
 		}
 	}
 }
 
-// sameMillisecond is a log in which requests of one millisecond have one place.
+// sameMillisecond is a log whose members are times: requests of one millisecond have one place.
 func sameMillisecond(l store.Limit) handler {
 	inner, last := memory{}, map[string]int64{}
 	count := inner.keeps(l)

@@ -17,10 +17,9 @@ import (
 // asked is a request as a service sees it. A handler may change what the handlers within see of it.
 type asked struct {
 	*service
-	subject, method string
-	connection      int // the number of its connection, from 1
-	cost            int64
-	ahead           time.Duration // of the clock that decides
+	subject    string
+	connection int // the number of its connection, from 1
+	ahead      time.Duration
 }
 
 // answered is the answer to a request.
@@ -47,14 +46,19 @@ func (q *asked) pause(d time.Duration) {
 // chance reports true for a share of all calls.
 func (q *asked) chance(share float64) bool { return q.random.Float64() < share }
 
-// service is an HTTP service in virtual time: each request and each answer takes a while, as the seed says.
+// service is an HTTP service in virtual time with its client: each request and each answer takes a while, as the seed says.
 type service struct {
 	handler
 	shortest, longest time.Duration // of the way there, and of the way back
 
 	mu     sync.Mutex
 	random *rand.Rand
-	under  int // requests under way
+	under  int   // requests under way
+	opened int   // connections
+	free   []int // those of them that are free
+	// due and every are the schedule of an open loop, if there is one: timers of loadgen know no virtual time.
+	due   time.Time
+	every time.Duration
 }
 
 // newService begins at an instant that the seed says.
@@ -70,103 +74,67 @@ func (s *service) way() time.Duration {
 	return s.shortest + time.Duration(s.random.Float64()*s.random.Float64()*float64(s.longest-s.shortest))
 }
 
-// connections are those that the clients of a service have opened, and those that are free.
-type connections struct {
-	opened int
-	free   []int
-}
-
-// client sends the requests of one method to a service.
-type client struct {
-	*service
-	*connections
-	method string
-	// pace, if set, is the schedule of an open loop: its timers are those of the machine, which know no virtual time.
-	pace *pace
-}
-
-// newClient is a client of a service that GETs.
-func newClient(h handler, seed uint64) *client {
-	return &client{service: newService(h, seed), connections: &connections{}, method: http.MethodGet}
-}
-
-// pace is when requests are due.
-type pace struct {
-	next  time.Time
-	every time.Duration
-}
-
 var errLate = errors.Join(store.ErrOutcomeUnknown, errors.New("the answer did not come in time"), context.DeadlineExceeded)
 
-// Connect implements [endpoint.Client].
-func (*client) Connect(context.Context) error { return nil }
+func (*service) Connect(context.Context) error { return nil }
 
-// Describe implements [endpoint.Client].
-func (*client) Describe() string { return "http://127.0.0.1/?user={subject}" }
+func (*service) Describe() string { return "http://127.0.0.1/?user={subject}" }
 
-// Close implements [endpoint.Client].
-func (*client) Close() error { return nil }
+func (*service) Close() error { return nil }
 
-// Places implements [endpoint.Templated].
-func (c *client) Places() (subject, cost bool) { return true, false }
+func (*service) Places() (subject, cost bool) { return true, false }
 
-// Send implements [endpoint.Client].
-func (c *client) Send(ctx context.Context, subject string, cost int64, answer *endpoint.Answer) error {
-	if c.pace != nil {
-		c.mu.Lock()
-		due := c.pace.next
-		c.pace.next = due.Add(c.pace.every)
-		c.mu.Unlock()
+func (s *service) Send(ctx context.Context, subject string, _ int64, answer *endpoint.Answer) error {
+	if s.every > 0 {
+		s.mu.Lock()
+		due := s.due
+		s.due = due.Add(s.every)
+		s.mu.Unlock()
 		time.Sleep(time.Until(due))
 	}
 	answer.Sent = time.Now()
-	c.mu.Lock()
-	q := &asked{service: c.service, subject: subject, method: c.method, cost: cost, connection: c.connect()}
+	s.mu.Lock()
+	q := &asked{service: s, subject: subject, connection: s.connect()}
 	a := &answered{status: http.StatusOK, header: http.Header{}}
-	there, back := c.way(), c.way()
-	c.mu.Unlock()
+	there, back := s.way(), s.way()
+	s.mu.Unlock()
 	time.Sleep(there)
-	c.mu.Lock()
-	c.under++
-	c.handler(q, a)
-	c.mu.Unlock()
-	err := sleep(ctx, back+a.late)
-	c.mu.Lock()
-	c.under--
-	c.free = append(c.free, q.connection)
-	c.mu.Unlock()
+	s.mu.Lock()
+	s.under++
+	s.handler(q, a)
+	s.mu.Unlock()
+	answered := time.NewTimer(back + a.late)
+	defer answered.Stop()
+	var err error
+	select {
+	case <-ctx.Done():
+		err = errLate
+	case <-answered.C:
+	}
+	s.mu.Lock()
+	s.under--
+	s.free = append(s.free, q.connection)
+	s.mu.Unlock()
 	answer.Answered, answer.Status, answer.Header = time.Now(), a.status, a.header
 	switch {
 	case err != nil:
-		return errLate
 	case a.status == http.StatusTooManyRequests:
 		answer.Outcome = endpoint.Denied
 	case a.status >= http.StatusInternalServerError:
 		answer.Outcome = endpoint.Failed
 	}
-	return nil
+	return err
 }
 
 // connect returns the connection that was used last and is free, or a new one.
-func (c *client) connect() int {
-	if n := len(c.free); n > 0 {
-		last := c.free[n-1]
-		c.free = c.free[:n-1]
+func (s *service) connect() int {
+	if n := len(s.free); n > 0 {
+		last := s.free[n-1]
+		s.free = s.free[:n-1]
 		return last
 	}
-	c.opened++
-	return c.opened
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
+	s.opened++
+	return s.opened
 }
 
 func limitOf(text string) store.Limit {
@@ -195,7 +163,7 @@ func keeps(limit string) handler { return memory{}.keeps(limitOf(limit)) }
 
 func (m memory) keeps(limit store.Limit) handler {
 	return func(q *asked, a *answered) {
-		request := store.Request{Limit: limit, Cost: q.cost}
+		request := store.Request{Limit: limit, Cost: 1}
 		store.DecideOne(store.Take, &request, m.of(q.subject), &a.Decision, store.InstantOf(q.now()))
 		a.status = http.StatusOK
 		if !a.Allowed {
@@ -218,45 +186,20 @@ func retries(h handler) handler {
 	}
 }
 
-// The dialects of a service beside Retry-After.
-const (
-	plainly  = "x-ratelimit"      // with a reset in seconds
-	byUnix   = "x-ratelimit-unix" // with a reset at a Unix time
-	draft8   = "draft-8"
-	nothing  = ""
-	asServer = "limitctl" // what limitctl's own server says
-)
-
-// tells adds what is true of a limit in a dialect, and Retry-After.
-func tells(dialect, limit string, h handler) handler {
+// tells adds what is true of a limit: X-RateLimit fields with a reset in seconds, and Retry-After.
+func tells(limit string, h handler) handler {
 	l := limitOf(limit)
 	h = retries(h)
 	return func(q *asked, a *answered) {
 		h(q, a)
-		reset := max(a.ResetAfter, a.RetryAfter)
-		three := func(at string) {
-			a.header.Set("X-RateLimit-Limit", fmt.Sprint(l.Capacity()))
-			a.header.Set("X-RateLimit-Remaining", fmt.Sprint(a.Remaining))
-			a.header.Set("X-RateLimit-Reset", at)
-		}
-		if dialect == plainly {
-			three(seconds(reset))
-		}
-		if dialect == byUnix || dialect == asServer {
-			three(seconds(time.Duration(q.now().UnixNano()) + reset))
-		}
-		if dialect == draft8 || dialect == asServer {
-			if a.status == http.StatusTooManyRequests {
-				reset = a.RetryAfter
-			}
-			a.header.Set("RateLimit-Policy", fmt.Sprintf(`"default";q=%d;w=%s`, l.Count, seconds(l.Period)))
-			a.header.Set("RateLimit", fmt.Sprintf(`"default";r=%d;t=%s`, a.Remaining, seconds(reset)))
-		}
+		a.header.Set("X-RateLimit-Limit", fmt.Sprint(l.Capacity()))
+		a.header.Set("X-RateLimit-Remaining", fmt.Sprint(a.Remaining))
+		a.header.Set("X-RateLimit-Reset", seconds(max(a.ResetAfter, a.RetryAfter)))
 	}
 }
 
 // usual is a limiter that is right, and says so.
-func usual(limit string) handler { return tells(plainly, limit, keeps(limit)) }
+func usual(limit string) handler { return tells(limit, keeps(limit)) }
 
 // named counts requests by another name than their subject's.
 func named(name func(q *asked) string, h handler) handler {
@@ -268,7 +211,7 @@ func named(name func(q *asked) string, h handler) handler {
 	}
 }
 
-// freely lets in what is free, without counting it, and says of it what is true of a new subject.
+// freely lets in what is free without counting it.
 func freely(free func(q *asked) bool, h handler) handler {
 	return func(q *asked, a *answered) {
 		if !free(q) {
@@ -277,21 +220,10 @@ func freely(free func(q *asked) bool, h handler) handler {
 	}
 }
 
-// saying changes what answers say.
-func saying(change func(q *asked, a *answered), h handler) handler {
+// early asks a limiter by a clock that is ahead, or back.
+func early(ahead func(q *asked) time.Duration, h handler) handler {
 	return func(q *asked, a *answered) {
+		q.ahead += ahead(q)
 		h(q, a)
-		change(q, a)
 	}
-}
-
-// sets changes one field of the answers that have it.
-func sets(field string, value func(q *asked, a *answered, was string) string, h handler) handler {
-	return saying(func(q *asked, a *answered) {
-		if was := a.header.Get(field); was != "" {
-			if a.header.Del(field); value != nil {
-				a.header.Set(field, value(q, a, was))
-			}
-		}
-	}, h)
 }

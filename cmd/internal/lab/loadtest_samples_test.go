@@ -133,9 +133,9 @@ func TestAStreamWhoseReaderIsSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := &pipe{closed: make(chan struct{})}
 		s, _ := streamTo(t, file)
-		begin := time.Now()
+		begin, sample := time.Now(), sampleOf("gcra", "1/1s", aSecond())
 		for range mostWaiting + 10 {
-			s.add(sampleOf("gcra", "1/1s", aSecond()))
+			s.add(sample)
 		}
 		if waited := time.Since(begin); waited > 0 {
 			t.Errorf("the load waited %s", waited)
