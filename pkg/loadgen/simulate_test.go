@@ -380,15 +380,3 @@ func TestASimulationCanBeEnded(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func BenchmarkSimulate(b *testing.B) {
-	log := []byte(logOf(200_000))
-	b.SetBytes(int64(len(log)))
-	lines := 0
-	for b.Loop() {
-		recorded := readLog(b, log, trace.Options{})
-		simulate(b, recorded, UnderLimits([]int{0}, parseLimit(b, "30/1m")), SimulateOptions{})
-		lines += len(recorded.Requests)
-	}
-	b.ReportMetric(float64(lines)/b.Elapsed().Seconds(), "lines/s")
-}

@@ -448,7 +448,7 @@ func TestAnswersOutOfOrder(t *testing.T) {
 						defer mu.Unlock()
 						return time.Duration(random.Int64N(int64(test.mostThere))), time.Duration(random.Int64N(int64(test.mostBack)))
 					}}
-					const length = 20 * time.Second
+					const length = 5 * time.Second
 					r := virtual(t, Config{
 						Store: backend, Population: population(t, 3, algorithm.String()+":"+test.limit),
 						Load: NewLoad(Poisson(constant(test.rate, length),

@@ -225,37 +225,6 @@ func TestEvaluate(t *testing.T) {
 	}
 }
 
-// What is read is either an expression that reads the same again, or an error in one line.
-func FuzzParseThreshold(f *testing.F) {
-	for _, text := range []string{
-		"p99<5ms", "over_admitted == 0", "denied<1%", "fairness>=0.95", "max!=1.5s", "p99<5µs", "x", "p99<1e9ms", "<<>>",
-	} {
-		f.Add(text)
-	}
-	run := sample.LoadRun("token-bucket", 1, 1, 0)
-	run.Cost.BytesPerUnit = sample.Pointer(10)
-	f.Fuzz(func(t *testing.T, text string) {
-		e, err := report.ParseThreshold(text)
-		if err != nil {
-			if !errors.Is(err, store.ErrInvalid) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("%q: %q", text, err)
-			}
-			return
-		}
-		ok, actual, err := e.Holds(&run.Figures)
-		if err != nil || actual == "" {
-			t.Fatalf("%q: %q, %v", text, actual, err)
-		}
-		again, err := report.ParseThreshold(e.String())
-		if err != nil {
-			t.Fatalf("%q is read as %q, which is not: %v", text, e, err)
-		}
-		if same, actualAgain, _ := again.Holds(&run.Figures); same != ok || actualAgain != actual {
-			t.Errorf("%q and %q: %t and %t, %s and %s", text, e, ok, same, actual, actualAgain)
-		}
-	})
-}
-
 // A run under way is lost once it has broken a promise of at most so much. A promise of
 // at least so much may still be kept, and so may one whose figure is not there yet.
 func TestLost(t *testing.T) {
@@ -275,28 +244,5 @@ func TestLost(t *testing.T) {
 	}
 	if report.Lost(nil, figures) {
 		t.Error("a run without promises is lost")
-	}
-}
-
-// What --abort-on-fail costs each time it judges a run under way.
-func BenchmarkLost(b *testing.B) {
-	var promises []report.Expression
-	for _, text := range []string{"p99<5s", "over_admitted==0", "denied<100%"} {
-		e, err := report.ParseThreshold(text)
-		if err != nil {
-			b.Fatal(err)
-		}
-		promises = append(promises, e)
-	}
-	run := sample.LoadRun("token-bucket", 1, 1, 0)
-	h := run.Histograms
-	b.ReportAllocs()
-	for b.Loop() {
-		figures := run.Figures
-		figures.Latency, figures.Service, figures.Lag = report.QuantilesOf(h.Latency), report.QuantilesOf(h.Service),
-			report.QuantilesOf(h.Lag)
-		if report.Lost(promises, &figures) {
-			b.Fatal("the run is lost")
-		}
 	}
 }

@@ -398,21 +398,3 @@ func TestAnHourInBoundedMemory(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkObserve(b *testing.B) {
-	for _, algorithm := range store.Algorithms() {
-		b.Run(algorithm.String(), func(b *testing.B) {
-			a := New()
-			const keys = 1000
-			for key := range uint32(keys) {
-				a.SetLimit(key, store.Limit{Algorithm: algorithm, Count: 100, Burst: 100, Period: time.Second})
-			}
-			at := store.Instant(1_800_000_000_000_000)
-			b.ReportAllocs()
-			for i := range b.N {
-				at++
-				a.Observe(Observation{Key: uint32(i*7919) % keys, At: at, Cost: 1, Allowed: i%3 != 0, Charged: i%3 != 0})
-			}
-		})
-	}
-}

@@ -3,12 +3,9 @@ package trace
 import (
 	"bytes"
 	"context"
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
-	"math/big"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -101,66 +98,6 @@ func FuzzJSONLines(f *testing.F) {
 		}
 		if at, ok := parseInstant([]byte(fmt.Sprint(object["time"]))); !ok || at != r.at {
 			t.Errorf("%q is at %s", line, r.at.Time())
-		}
-	})
-}
-
-func FuzzCSV(f *testing.F) {
-	f.Add([]byte(`1,a,"b ""c"", d",`))
-	f.Add([]byte(`,,`))
-	f.Add([]byte(`"a`))
-	f.Fuzz(func(t *testing.T, line []byte) {
-		if bytes.ContainsAny(line, "\n\r") || len(line) == 0 {
-			return
-		}
-		values, reason := splitRecord(nil, line)
-		want, err := csv.NewReader(bytes.NewReader(line)).Read()
-		if (err == nil) != (reason == "") {
-			t.Fatalf("%q: %q, and encoding/csv says %v", line, reason, err)
-		}
-		if err != nil {
-			return
-		}
-		if got := string(bytes.Join(values, []byte("|"))); got != strings.Join(want, "|") || len(values) != len(want) {
-			t.Errorf("%q is split into %q, want %q", line, values, want)
-		}
-	})
-}
-
-func FuzzInstant(f *testing.F) {
-	for _, text := range []string{"1431857103", "1431857103123.456", "1.5e9", "2015-05-17T10:05:03.5+02:00", "1431857103123456789"} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		got, ok := parseInstant([]byte(text))
-		if !ok {
-			return
-		}
-		if got < 0 || got >= maxInstant {
-			t.Fatalf("%q is at %s", text, got.Time())
-		}
-		if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
-			if store.InstantOf(at) != got {
-				t.Errorf("%q is at %s", text, got.Time())
-			}
-			return
-		}
-		number, is := new(big.Rat).SetString(text)
-		if !is || strings.ContainsAny(text, "eE") {
-			return // a float has fewer digits
-		}
-		unit := int64(1e6)
-		for _, bound := range []int64{1e11, 1e14, 1e17} {
-			if number.Cmp(new(big.Rat).SetInt64(bound)) >= 0 {
-				unit /= 1000
-			}
-		}
-		micro := new(big.Rat).Mul(number, new(big.Rat).SetInt64(max(unit, 1)))
-		if unit == 0 {
-			micro.Quo(micro, big.NewRat(1000, 1))
-		}
-		if want := new(big.Int).Quo(micro.Num(), micro.Denom()).Int64(); want != int64(got) {
-			t.Errorf("%q is at %d µs, want %d", text, got, want)
 		}
 	})
 }
