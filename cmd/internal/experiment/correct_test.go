@@ -80,6 +80,7 @@ func TestCorrectStoresRaiseNoAlarm(t *testing.T) {
 	}
 	for _, p := range setUps {
 		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
 			document, printed := p.run(t)
 			run := &document.Runs[0]
 			if document.AuditFailed() || run.Audit.OverAdmitted != 0 || run.Audit.UnderAdmitted != 0 {

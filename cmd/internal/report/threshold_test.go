@@ -11,6 +11,16 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
+// parsed reads a promise that is right.
+func parsed(t *testing.T, text string) report.Expression {
+	t.Helper()
+	e, err := report.ParseThreshold(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
 // Of errors that there were not, what is promised at most holds, and what is promised at
 // least does not.
 func TestPromisesAboutWhatThereWasNot(t *testing.T) {
@@ -78,10 +88,7 @@ func TestThresholds(t *testing.T) {
 
 // What is shown lies on the side of the bound that decided.
 func TestActualShowsWhyItWasMissed(t *testing.T) {
-	e, err := report.ParseThreshold("denied<=1%")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := parsed(t, "denied<=1%")
 	ok, actual, err := e.Holds(&report.Figures{Requests: 10_000_000, Denied: 100_001})
 	if err != nil || ok || actual != "1.00001%" {
 		t.Errorf("%t, %s, %v", ok, actual, err)
@@ -89,10 +96,7 @@ func TestActualShowsWhyItWasMissed(t *testing.T) {
 }
 
 func TestSharesOfNothing(t *testing.T) {
-	e, err := report.ParseThreshold("denied<1%")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := parsed(t, "denied<1%")
 	if ok, actual, err := e.Holds(&report.Figures{}); err != nil || !ok || actual != "0%" {
 		t.Errorf("%t, %s, %v", ok, actual, err)
 	}
@@ -137,10 +141,7 @@ func TestAbsentMetrics(t *testing.T) {
 		"server_cpu_us<20":  "server cpu us is not known of this store",
 		"bytes_per_unit<20": "bytes per unit is not known of this store",
 	} {
-		e, err := report.ParseThreshold(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := parsed(t, text)
 		d := report.New(report.Simulation)
 		d.Runs = []report.Run{{}}
 		held, err := d.Evaluate([]report.Expression{e})
@@ -182,10 +183,7 @@ func TestPromisesWhenTheGeneratorWasTheLimit(t *testing.T) {
 		if got != want || d.Missed() != (want == "missed") {
 			t.Errorf("%s: %s, want %s: %+v", text, got, want, d.Thresholds)
 		}
-		e, err := report.ParseThreshold(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := parsed(t, text)
 		if want != "missed" && report.Lost([]report.Expression{e}, &run.Figures) {
 			t.Errorf("%s: the run is lost", text)
 		}
@@ -197,11 +195,7 @@ func TestEvaluate(t *testing.T) {
 	d := sample.FiveRuns()
 	var expressions []report.Expression
 	for _, text := range []string{"p99<5ms", "worst_window_ratio<=1"} {
-		e, err := report.ParseThreshold(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		expressions = append(expressions, e)
+		expressions = append(expressions, parsed(t, text))
 	}
 	for range 2 {
 		held, err := d.Evaluate(expressions)
@@ -234,10 +228,7 @@ func TestLost(t *testing.T) {
 		"over_admitted==2": false, "over_admitted!=1": false, "denied<10%": true, "denied<=10%": false,
 		"requests>=2000": false, "p99<5ms": false, "fairness<=1": false,
 	} {
-		e, err := report.ParseThreshold(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := parsed(t, text)
 		if got := report.Lost([]report.Expression{e}, figures); got != want {
 			t.Errorf("%s: lost is %t, want %t", text, got, want)
 		}
