@@ -2,7 +2,6 @@ package output
 
 import (
 	"bytes"
-	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
@@ -120,37 +119,4 @@ func TestATableHasARowForEachName(t *testing.T) {
 			}
 		}
 	}
-}
-
-func FuzzTerminal(f *testing.F) {
-	for i, text := range hostiletext.Texts() {
-		f.Add(text, uint64(i))
-	}
-	f.Add("\x1b[7;33mstyled\x1b[0m\n", uint64(1))
-	f.Fuzz(func(t *testing.T, text string, seed uint64) {
-		for _, styles := range []bool{false, true} {
-			whole := through(text, styles, len(text)+1)
-			if at := obeyed(whole, styles); at != "" {
-				t.Fatalf("%q has %s", whole, at)
-			}
-			if strings.Count(whole, "\n") != strings.Count(text, "\n") {
-				t.Fatalf("%q is shown as %q", text, whole)
-			}
-			var b bytes.Buffer
-			terminal, random := NewTerminal(&b, styles), rand.New(rand.NewPCG(seed, 0))
-			for rest := text; rest != ""; {
-				n := 1 + random.IntN(len(rest))
-				terminal.Write([]byte(rest[:n]))
-				rest = rest[n:]
-			}
-			if terminal.Flush(); b.String() != whole {
-				t.Fatalf("in parts %q, as a whole %q", b.String(), whole)
-			}
-		}
-		if got := Printable(text); got != text {
-			if back, err := strconv.Unquote(got); err != nil || back != text || obeyed(got, false) != "" {
-				t.Fatalf("Printable(%q) = %q", text, got)
-			}
-		}
-	})
 }
