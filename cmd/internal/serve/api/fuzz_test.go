@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"maps"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -136,33 +135,4 @@ func readable(body *strictBody) bool {
 		}
 	}
 	return len(body.Limits) <= store.MaxRequests && len(body.Attributes) <= mostAttributes
-}
-
-// FuzzListener sends any text to the JSON interface. Each answer is a document with one of the documented statuses.
-func FuzzListener(f *testing.F) {
-	f.Add("consume", `{"key":"user:42","limits":["10/1m"],"cost":1}`)
-	f.Add("check", `{"policy":"login","attributes":{"ip":"203.0.113.9","email":"\u0000"}}`)
-	f.Add("refund", `{"key":"a","limits":["sliding-counter:10/1m,slices=6"],"token":"t"}`)
-	f.Add("settle", `{"key":"a","limits":["10/1m"],"token":"t","cost":0}`)
-	f.Add("policies", "")
-	f.Add("consume", `{"key":"a","limits":["10/1m"],"up_to":1000000000}`)
-	f.Add("consume", `{"key":"a","limits":["10/1m"],"cost":1000000000,"force":true}`)
-	listener := memoryListener(f)
-	f.Fuzz(func(t *testing.T, verb, body string) {
-		r := httptest.NewRequest("POST", "/v1/", strings.NewReader(body))
-		r.URL.Path += verb
-		if strings.HasPrefix(verb, "auth/") {
-			return // see FuzzAuth
-		}
-		w := httptest.NewRecorder()
-		listener.ServeHTTP(w, r)
-		document := documentOf(t, w)
-		kind, message := errorOf(document)
-		if known := slices.Contains([]int{200, 400, 404, 405, 409, 413, 429}, w.Code); !known || document["schema_version"] != 1.0 {
-			t.Fatalf("%q %q: %d %s", verb, body, w.Code, w.Body)
-		}
-		if decided := w.Code == 200 || w.Code == 429; decided == (kind != "") || kind != "" && message == "" || w.Body.Len() > 256<<10 {
-			t.Fatalf("%q %q: %d %s", verb, body, w.Code, w.Body)
-		}
-	})
 }

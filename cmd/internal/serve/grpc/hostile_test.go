@@ -126,6 +126,7 @@ func TestMessagesAndHeadersThatAreTooLargeAreRefused(t *testing.T) {
 
 // Requests that do not end, silent clients, and clients that do not read are tolerated for a bounded time.
 func TestSlowClients(t *testing.T) {
+	t.Parallel()
 	big := func(_ context.Context, _, r []byte) ([]byte, error) { return append(r, make([]byte, 1<<20)...), nil }
 	server, address := start(t, Options{Methods: map[string]Method{"/a/Upper": upper, "/a/Big": big}, Bounds: quick})
 	silent, err := net.Dial("tcp", address.String())
@@ -289,21 +290,6 @@ func TestASilentClientDoesNotHoldUpTheEnd(t *testing.T) {
 	}
 }
 
-// A call whose answer comes while its connection ends is counted once.
-func TestACallOfADyingConnectionEndsOnce(t *testing.T) {
-	local, far := net.Pipe()
-	defer far.Close()
-	c := newConn(New(Options{Methods: methods}), local)
-	s := &stream{id: 1, started: true, wasRead: true, cancel: func() {}, answer: make([]byte, prefixBytes)}
-	c.streams[1], c.active = s, 1
-	c.dead = true // the state after kill, before it cancels the calls
-	c.finish(s, nil)
-	c.kill()
-	if c.active != 0 || len(c.streams) != 0 {
-		t.Errorf("%d calls and %d streams are left", c.active, len(c.streams))
-	}
-}
-
 // A method that panics or hangs affects only its own calls.
 func TestASickMethodHoldsUpNobody(t *testing.T) {
 	release := make(chan bool)
@@ -383,5 +369,59 @@ func TestTheGateAndTheBufferAreBounds(t *testing.T) {
 	c.WriteData(7, true, nil)
 	if got := c.answerTo(7); got.status != "14" { // the place of the reset call is free again
 		t.Errorf("answered %+v", got)
+	}
+}
+
+// A client of grpc-go pings about once for each answer, to measure how much it can be sent. That is no flood,
+// however many calls it makes.
+func TestAPingForEachAnswerIsNoFlood(t *testing.T) {
+	_, address := start(t, Options{Methods: methods, Bounds: Bounds{Stall: time.Hour}}) // so that no sweep happens
+	c := dial(t, address)
+	for i := range uint32(3 * idleFrames) {
+		c.call(2*i+1, "/a/Upper", "x")
+		c.WritePing(false, [8]byte{})
+		if got := c.answerTo(2*i + 1); got.status != "0" {
+			t.Fatalf("call %d is answered %+v", i, got)
+		}
+	}
+}
+
+// A frame can repeat a setting. The last value takes effect, for calls that wait as well, and all of them together are the
+// work of one.
+func TestTheLastOfEqualSettingsCounts(t *testing.T) {
+	window := func(sizes ...uint32) (settings []http2.Setting) {
+		for _, size := range sizes {
+			settings = append(settings, http2.Setting{ID: http2.SettingInitialWindowSize, Val: size})
+		}
+		return settings
+	}
+	_, address := start(t, Options{Methods: methods})
+	c := dial(t, address, window(0)...)
+	c.call(1, "/a/Upper", "x")
+	var many []uint32
+	for i := range uint32(frameBytes/6 - 2) {
+		many = append(many, i%2)
+	}
+	c.WriteSettings(window(append(many, 1<<16, 1)...)...)
+	message := ""
+	for message == "" {
+		frame, err := c.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if data, is := frame.(*http2.DataFrame); is {
+			message = string(data.Data())
+		}
+	}
+	if message != "\x00" {
+		t.Errorf("a window of one byte lets %d through: %q", len(message), message)
+	}
+	c.WriteSettings(window(1<<31-1, 1<<16)...)
+	if got := c.answerTo(1); got.status != "0" || message+got.message != string(framed("X")) {
+		t.Errorf("answered %+v", got)
+	}
+	c.WriteSettings(window(1, 1<<31)...)
+	if got := c.answerTo(3); !got.goneAway || got.code != http2.ErrCodeFlowControl {
+		t.Errorf("a window that is too large is answered %+v", got)
 	}
 }

@@ -118,6 +118,7 @@ func TestWatchesAreFewAndIdle(t *testing.T) {
 
 // A connection of a certain age gets no more calls, after those under way are answered.
 func TestAConnectionAges(t *testing.T) {
+	t.Parallel()
 	begun := make(chan struct{})
 	finish := make(chan struct{})
 	slow := func(_ context.Context, _, response []byte) ([]byte, error) {
@@ -151,6 +152,7 @@ func TestAConnectionAges(t *testing.T) {
 
 // A watch that begins while the connection ends does not keep it.
 func TestAWatchDoesNotKeepAConnectionThatEnds(t *testing.T) {
+	t.Parallel()
 	begun, finish := make(chan struct{}), make(chan struct{})
 	slow := func(_ context.Context, _, response []byte) ([]byte, error) {
 		close(begun)
