@@ -62,7 +62,7 @@ func FuzzScanObject(f *testing.F) {
 }
 
 // The usual form of a time is read as package time reads it, or left to that.
-func FuzzUsualTimes(f *testing.F) {
+func TestUsualTimes(t *testing.T) {
 	for _, text := range []string{
 		"2015-05-17T10:05:03Z", "2015-05-17T10:05:03.1Z", "2015-05-17T10:05:03.123456789+02:30",
 		"2015-05-17T10:05:03.1234567890Z",
@@ -75,18 +75,15 @@ func FuzzUsualTimes(f *testing.F) {
 		"2015-05-17T1a:05:03Z", "20A0-01-01T00:00:00Z",
 		"2015-05-17T10:05:03+0200", "2015-05-17T10:05:03,5Z", "2015-05-17T10:05:03.00000099Z",
 	} {
-		f.Add([]byte(text))
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		got, ok := parseUsual(text)
+		got, ok := parseUsual([]byte(text))
 		if !ok {
-			return
+			continue
 		}
-		want, err := time.Parse(time.RFC3339Nano, string(text))
+		want, err := time.Parse(time.RFC3339Nano, text)
 		if err != nil || store.InstantOf(want) != got || want.Unix() < 0 {
-			t.Fatalf("%q is %s, and not %s, %v", text, got.Time(), want, err)
+			t.Errorf("%q is %s, and not %s, %v", text, got.Time(), want, err)
 		}
-	})
+	}
 }
 
 // The usual form is read for each day that a log can have, so that the slow way stays one for the unusual.
