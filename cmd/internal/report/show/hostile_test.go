@@ -16,12 +16,14 @@ import (
 func TestPagesOfStrangersInABrowser(t *testing.T) {
 	t.Parallel()
 	var pages [][]byte
-	for _, d := range sample.Strangers() {
+	for i, d := range sample.Strangers() {
 		page := pageOf(t, d)
 		if line := sample.Obeyed(string(page)); line != "" || !utf8.Valid(page) {
 			t.Errorf("the page has %.200q", line)
 		}
-		pages = append(pages, page)
+		if i < 2 || len(d.Runs) > 1 { // of one run there is one layout
+			pages = append(pages, page)
+		}
 	}
 	const foreign = "script, img, iframe, object, embed, link, form, a, base, [onload], [onerror]"
 	for _, s := range inBrowser(t, false, pages, []string{foreign}) {
