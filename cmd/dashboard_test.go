@@ -229,6 +229,7 @@ func TestDashboardLeavesTheTerminalAsItWas(t *testing.T) {
 		{"SIGTERM", exitInterrupted, func(term *terminal) { term.cmd.Process.Signal(syscall.SIGTERM) }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			term := openTerminal(t)
 			term.start([]string{"TERM=xterm-256color", "HOME=" + t.TempDir()}, "dashboard", "--store", store)
 			term.wait(0, `nothing in use matches`)
@@ -240,40 +241,6 @@ func TestDashboardLeavesTheTerminalAsItWas(t *testing.T) {
 			}
 		})
 	}
-}
-
-// The last frame stays while there is no master, and goes on with the next one.
-func TestDashboardOutlivesAFailover(t *testing.T) {
-	t.Parallel()
-	sentinel := redistest.StartSentinel(t)
-	store := "redis+sentinel://" + strings.Join(sentinel.Addrs(), ",") + "/" + redistest.MasterName
-	env := []string{"NO_COLOR=1", "TERM=xterm-256color", "HOME=" + t.TempDir(), "XDG_STATE_HOME="}
-	consume := func(cost string) {
-		t.Helper()
-		if out, err := exec.Command("limitctl", "consume", "user:1", "--store", store, "--limit", "10/1h", "--cost",
-			cost).CombinedOutput(); err != nil {
-			t.Fatalf("%s\n%s", err, out)
-		}
-	}
-	consume("4")
-	term := openTerminal(t)
-	term.start(env, "dashboard", "--store", store, "--refresh", "100ms", "--timeout", "500ms")
-	term.wait(0, `user:1 .* 4/10`)
-	from := len(term.text(0))
-	old, err := sentinel.KillMaster()
-	if err != nil {
-		t.Fatal(err)
-	}
-	term.wait(from, `no answer for \d+s, retrying`)
-	if err := sentinel.WaitFailover(old); err != nil {
-		t.Fatal(err)
-	}
-	from = len(term.text(0))
-	term.wait(from, `keys?, 0 at the limit`)
-	consume("6")
-	term.wait(from, `user:1 .* (10|6)/10`) // the new master may not have heard of the first four
-	term.press("q")
-	term.checkLeft(exitYes)
 }
 
 // The terminal is asked for nothing by commands that only print.
