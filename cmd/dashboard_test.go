@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
@@ -243,17 +242,6 @@ func TestDashboardLeavesTheTerminalAsItWas(t *testing.T) {
 	}
 }
 
-// The terminal is asked for nothing by commands that only print.
-func TestOtherCommandsLeaveTheTerminalAlone(t *testing.T) {
-	term := openTerminal(t)
-	term.start([]string{"TERM=xterm-256color", "CI="}, "version")
-	term.wait(0, `v0\.0\.0-test`)
-	term.cmd.Wait()
-	if text := term.text(0); strings.Contains(text, "\x1b") {
-		t.Errorf("it wrote %q", text)
-	}
-}
-
 // A terminal that cannot move its cursor, or does not say what it is, is told what to use instead.
 func TestDashboardOnOtherTerminals(t *testing.T) {
 	t.Parallel()
@@ -273,55 +261,4 @@ func TestDashboardOnOtherTerminals(t *testing.T) {
 			t.Errorf("TERM=%q: it wrote %q", name, text)
 		}
 	}
-}
-
-// With one master of a Cluster away the keys of the others stay live, and its own are marked,
-// until it is back.
-func TestDashboardOfAClusterWithAMasterAway(t *testing.T) {
-	t.Parallel()
-	cluster := redistest.StartCluster(t, "--cluster-require-full-coverage", "no", "--cluster-node-timeout", "600000")
-	store := "redis+cluster://" + strings.Join(cluster.Addrs(), ",")
-	env := []string{"NO_COLOR=1", "TERM=xterm-256color", "HOME=" + t.TempDir(), "XDG_STATE_HOME=", "LIMITCTL_STORE="}
-	consume := func(subject string) {
-		t.Helper()
-		cmd := exec.Command("limitctl", "consume", subject, "--store", store, "--limit", "100/366d")
-		cmd.Env = append(os.Environ(), env...)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%s\n%s", err, out)
-		}
-	}
-	subjects := map[int]string{} // one of each master
-	for i := 0; len(subjects) < 2; i++ {
-		subject := fmt.Sprintf("user:%d", i)
-		slot, err := cluster.SlotOf("rl:{" + subject + "}:token-bucket/366d")
-		if err != nil {
-			t.Fatal(err)
-		}
-		owner, err := cluster.Owner(slot)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if subjects[owner] == "" && owner < 2 {
-			subjects[owner] = subject
-			consume(subject)
-		}
-	}
-	live, away := subjects[0], subjects[1]
-	term := openTerminal(t)
-	term.start(env, "dashboard", "--store", store, "--refresh", "100ms", "--timeout", "500ms")
-	term.wait(0, live+` .* 1/100`, away+` .* 1/100`)
-	from := len(term.text(0))
-	cluster.Masters[1].Pause()
-	term.wait(from, `no answer from `+regexp.QuoteMeta(cluster.Masters[1].Addr)+` for \d+s: 1 key marked`, `\?`+away)
-	for used := range 3 { // each is seen before the next is taken
-		from = len(term.text(0))
-		consume(live)
-		term.wait(from, fmt.Sprintf(`%d/100`, used+2))
-	}
-	from = len(term.text(0))
-	cluster.Masters[1].Resume()
-	consume(away)
-	term.wait(from, ` .* 2/100`, `keys, 0 at the limit`)
-	term.press("q")
-	term.checkLeft(exitYes)
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/internal/tier"
-	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -149,20 +148,6 @@ func TestAnEndpointThatLetsOneTooManyThrough(t *testing.T) {
 	}
 }
 
-func TestCostsOfAnEndpoint(t *testing.T) {
-	s := newLimitedService(t, "30/1h")
-	w := newWorld(t)
-	run := endpointTested(t, w, exitYes, s.URL+"/?key={subject}&cost={cost}", "--limit", "30/1h", "--cost", "3", "--keys", "2", "-n", "80",
-		"--timeout", "1m").Runs[0]
-	if run.Allowed != 20 {
-		t.Errorf("%d allowed", run.Allowed)
-	}
-	if _, stderr := w.run(t, exitUsage, "loadtest", s.URL+"/?key={subject}", "--limit", "30/1h", "--cost",
-		"3"); !strings.Contains(stderr, "{cost}") {
-		t.Error(stderr)
-	}
-}
-
 // Keys of an API are sent, and shown nowhere.
 func TestSubjectsOfAFile(t *testing.T) {
 	s := newLimitedService(t, "3/1h")
@@ -193,26 +178,6 @@ func TestSubjectsOfAFile(t *testing.T) {
 		"names 3 subjects") {
 		t.Error(stderr)
 	}
-}
-
-func TestScenariosAndReportsOfAnEndpoint(t *testing.T) {
-	tier.Full(t, "load tests of seconds")
-	t.Parallel()
-	s := newLimitedService(t, "20/1s")
-	w := newWorld(t)
-	dir := t.TempDir()
-	saved := filepath.Join(dir, "run.json")
-	for _, scenario := range []string{"noisy-neighbour"} {
-		stdout, _ := w.run(t, exitYes, "loadtest", anyErrors, s.URL+"/?key={subject}", "--limit", "20/1s", "--scenario", scenario,
-			"--duration", "1500ms", "--save", saved, "--html", filepath.Join(dir, "page.html"), "--threshold", "least_over_admitted==0")
-		for _, want := range []string{"× 200 OK", " opened", "on " + s.URL} {
-			if !strings.Contains(stdout, want) {
-				t.Errorf("%s: no %q in\n%s", scenario, want, stdout)
-			}
-		}
-	}
-	w.run(t, exitYes, "report", saved, "--against", saved)
-	w.run(t, exitYes, "report", saved)
 }
 
 // A service that fails nearly always, or a load that never reaches its limit, shows nothing about the limit.
@@ -386,54 +351,5 @@ func TestPasswordsOfEndpointsAreNotShown(t *testing.T) {
 	if _, stderr := w.run(t, exitUnreachable, "loadtest", "http://me:hunter2hunter2@"+server+"/{subject}", "--limit",
 		"10/1s"); strings.Contains(stderr, "hunter2") {
 		t.Errorf("a password is shown: %s", stderr)
-	}
-}
-
-// What remains is compared with the limit under load: a service that is right is never called wrong, and one that reports
-// the number of some milliseconds ago is.
-func TestHeadersOfAnEndpointUnderLoad(t *testing.T) {
-	tier.Full(t, "load tests of seconds")
-	t.Parallel()
-	for _, test := range []struct {
-		limit string
-		stale bool
-		exit  int
-	}{
-		{"token-bucket:50/1s,burst=20", false, exitYes}, {"fixed-window:20/1s", true, exitNo},
-	} {
-		limit, err := store.ParseLimit(test.limit)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := storecall.New(memorystore.New())
-		var mu sync.Mutex
-		kept := map[string]store.Decision{} // of each tenth request
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			mu.Lock()
-			defer mu.Unlock()
-			subject := r.URL.Query().Get("key")
-			decision, err := l.Take(r.Context(), store.Key{Subject: subject}, limit, 1)
-			if err != nil {
-				t.Error(err)
-			}
-			told := decision
-			if old, is := kept[subject]; test.stale && is && decision.Remaining%10 != 0 {
-				told.Remaining = old.Remaining
-			} else {
-				kept[subject] = decision
-			}
-			request := store.Request{Key: store.Key{Subject: subject}, Limit: limit, Cost: 1}
-			httplimit.AllHeaders.Set(w.Header(), nil, []store.Request{request}, []store.Decision{told})
-			if !decision.Allowed {
-				w.WriteHeader(http.StatusTooManyRequests)
-			}
-		}))
-		t.Cleanup(server.Close)
-		d := endpointTested(t, newWorld(t), test.exit, server.URL+"/?key={subject}", "--limit", test.limit, "--rate", "200", "--keys", "2",
-			"--duration", "2s", "--seed", "1")
-		a := d.Runs[0].Audit
-		if a.Lies == nil || a.Lies.Checked < 200 || a.Lies.Wrong > 0 != test.stale || a.OverAdmitted+a.UnderAdmitted > 0 {
-			t.Errorf("%s, stale %v: %+v, %q", test.limit, test.stale, a.Lies, d.Reasons)
-		}
 	}
 }

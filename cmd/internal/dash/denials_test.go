@@ -49,20 +49,6 @@ func TestDenialsASecond(t *testing.T) {
 	}
 }
 
-// A key that was silent for a while is not blamed again for what was counted before.
-func TestOldDenialsOfAMinuteAreNotCountedAgain(t *testing.T) {
-	d := begin(t, nil, nil)
-	d.deny(admin.Denials{Rows: []admin.Denied{deniedRow("a", 1000)}})
-	for range 40 {
-		d.second()
-	}
-	d.deny(admin.Denials{Rows: []admin.Denied{deniedRow("a", 10)}})
-	d.second()
-	if got := d.feed.rows[source.OwnID(deniedRow("a", 0).Key)].DeniedRate(); got > 10 {
-		t.Errorf("it is denied %.1f a second, want at most 10", got)
-	}
-}
-
 // Who is denied is what the operator looks for: it is shown first, and also if it is far from
 // its limit, unused, or one of more keys than are followed.
 func TestDeniedKeysAreShown(t *testing.T) {
@@ -85,41 +71,6 @@ func TestDeniedKeysAreShown(t *testing.T) {
 	d.press("<enter>")
 	if text := d.View(); !strings.Contains(text, "denied") {
 		t.Errorf("everything about it:\n%s", text)
-	}
-}
-
-func TestDenialsOfOtherKeysAreNotShown(t *testing.T) {
-	d := begin(t, three, func(o *Options) {
-		o.Query.Subjects, _ = store.ParsePattern("tenant:*")
-	})
-	d.deny(admin.Denials{Rows: []admin.Denied{deniedRow("full", 1000), deniedRow("tenant:b", 10)}})
-	d.second()
-	if want := "[tenant:b] tenant:acme:user:7"; d.subjects() != want {
-		t.Errorf("it shows %s, want %s", d.subjects(), want)
-	}
-}
-
-// A key that is denied six times as often as it is allowed does not look like one that has
-// just used all of its limit.
-func TestDeniedDoesNotLookLikeAtTheLimit(t *testing.T) {
-	d := begin(t, func(d *driver) {
-		d.take(store.Key{Subject: "at-limit"}, "60/1m", 60)
-		d.take(store.Key{Subject: "denied"}, "60/1m", 60)
-	}, nil)
-	for range 12 {
-		d.take(store.Key{Subject: "at-limit"}, "60/1m", 1)
-		d.take(store.Key{Subject: "denied"}, "60/1m", 1)
-		d.deny(admin.Denials{Rows: []admin.Denied{deniedRow("denied", 6)}})
-		d.second()
-	}
-	d.press("<end>") // the cursor marks a row, too
-	d.width, d.height = 160, 24
-	for text := range strings.Lines(d.View()) {
-		switch {
-		case strings.Contains(text, "at-limit ") && strings.Contains(text, deniedSign),
-			strings.Contains(text, " denied ") && !strings.Contains(text, deniedSign+"   6.0  86%"):
-			t.Errorf("a row is %q", text)
-		}
 	}
 }
 
@@ -147,29 +98,6 @@ func TestRatesThatAreAlmostTheSameDoNotMoveRows(t *testing.T) {
 	}
 	if d.subjects() != "[a] b" {
 		t.Errorf("a is denied twice as often, and it shows %s", d.subjects())
-	}
-}
-
-// A unit that flows back does not make a key that is asked for all the time one that has room.
-func TestAtTheLimitDoesNotFlicker(t *testing.T) {
-	key := store.Key{Subject: "busy"}
-	d := begin(t, func(d *driver) { d.take(key, "60/1m", 60) }, nil)
-	for second := range 30 {
-		d.now = d.now.Add(time.Second) // a unit flows back; at every third look it is not taken yet
-		d.send(refreshDue{d.ticks})
-		if n, _ := d.atLimit(); n != 1 {
-			t.Fatalf("after %d s %d are at the limit: %d left", second, n, d.keys.rows[0].Remaining)
-		}
-		if second%3 != 0 {
-			d.take(key, "60/1m", d.keys.rows[0].Remaining)
-			d.send(refreshDue{d.ticks})
-		}
-	}
-	for range figures.Lately + 10 {
-		d.second()
-	}
-	if n, _ := d.atLimit(); n != 0 {
-		t.Errorf("%d at the limit with %d left", n, d.keys.rows[0].Remaining)
 	}
 }
 

@@ -54,21 +54,6 @@ func TestALostStoreLeavesTheLastFrameAndComesBack(t *testing.T) {
 	}
 }
 
-func TestUnitsASecond(t *testing.T) {
-	key := store.Key{Subject: "a"}
-	for _, limit := range []string{"1000/1h", "leaky-bucket:1000/1h", "fixed-window:1000/1m", "sliding-log:1000/1m",
-		"sliding-counter:1000/1m", "sliding-log:30/1m"} {
-		d := begin(t, func(d *driver) { d.take(key, limit, 1) }, nil)
-		for range 10 {
-			d.take(key, limit, 2)
-			d.second()
-		}
-		if got := d.keys.rows[0].Rate(); got < 1.9 || got > 2.1 {
-			t.Errorf("%s: %.2f units a second, want 2", limit, got)
-		}
-	}
-}
-
 // Those at the limit stay in view, however many others there are.
 func TestNoMoreThanMaxKeysAreFollowed(t *testing.T) {
 	d := begin(t, func(d *driver) {
@@ -142,16 +127,6 @@ func TestTheDetailIsOfItsKey(t *testing.T) {
 	}
 }
 
-// A scan reads its options while keys change them.
-func TestAScanRunsBesideTheKeys(t *testing.T) {
-	d := begin(t, three, nil)
-	for range 50 {
-		begin := d.scan()
-		d.press("+-")
-		d.run(begin)
-	}
-}
-
 // nodesStore has a node that can hang.
 type nodesStore struct {
 	admin.Keyspace
@@ -216,20 +191,5 @@ func TestOneNodeIsAway(t *testing.T) {
 	}
 	if text := d.View(); d.feed.rows[source.OwnID(b)].Used != 10 || strings.Contains(text, "no answer") {
 		t.Errorf("back:\n%s", text)
-	}
-}
-
-// An answer that takes long is not waited for in silence.
-func TestAnAnswerThatTakesLong(t *testing.T) {
-	d := begin(t, three, nil)
-	d.now = d.now.Add(time.Second)
-	d.send(clockTick{})
-	d.look() // which does not answer yet
-	for range 3 {
-		d.now = d.now.Add(time.Second)
-		d.send(clockTick{})
-	}
-	if text := d.View(); !strings.Contains(text, "no answer for 3s so far") {
-		t.Errorf("it says:\n%s", text)
 	}
 }

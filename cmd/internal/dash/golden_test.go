@@ -14,7 +14,6 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
-	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -123,7 +122,7 @@ func scraped(d *driver) {
 	}
 }
 
-// Each view, small and large, with and without colours.
+// Each view, small and large, with colours at the usual size.
 func TestFrames(t *testing.T) {
 	sizes := []tea.WindowSizeMsg{{Width: 80, Height: 24}, {Width: 160, Height: 50}, {Width: 40, Height: 12}}
 	for _, view := range []struct {
@@ -135,13 +134,8 @@ func TestFrames(t *testing.T) {
 		{name: "keys"},
 		{name: "few", fill: few},
 		{name: "routes", keys: "/route<enter>", fill: routes},
-		{name: "routes-limits", keys: "/tenant:acme:user:7:route:/v1/charges<enter>", fill: routes},
-		{name: "keys-chosen", keys: "jmmj"},
 		{name: "filter", keys: "/acme !user:0"},
-		{name: "filter-none", keys: "/nobody<enter>"},
 		{name: "detail", keys: "j<enter>"},
-		{name: "detail-follows", keys: "/tenant<enter>j<enter>jjj"},
-		{name: "detail-long", keys: "/route<enter><enter>", fill: routes},
 		{name: "detail-log", keys: "/利用者<enter><enter>"},
 		{name: "help", keys: "?"},
 		{name: "reset", keys: "mmmmmmmr"},
@@ -150,17 +144,13 @@ func TestFrames(t *testing.T) {
 		{name: "override", keys: "o<enter><enter><enter><enter>"},
 		{name: "override-asked", keys: "jo<enter><enter><enter><enter><enter>launch day<enter>"},
 		{name: "override-set", keys: "joe<enter><enter><enter><enter>launch day<enter>y<down>", then: (*driver).second},
-		{name: "override-detail", keys: "joe<enter><enter><enter><enter>launch day<enter>y<enter>", then: (*driver).second},
 		{name: "offenders", fill: scraped},
 		{name: "in-common", keys: "<up>", fill: scraped},
-		{name: "in-common-filter", keys: "<up><up><enter>", fill: scraped},
 		{name: "blocked", fill: governed},
 		{name: "block-asked", keys: "/tenant:acme:user<enter>b<bs>*<enter><enter><enter>scraper<enter>"},
 		{name: "in-force", keys: "O", fill: governed},
 		{name: "in-force-revoke", keys: "Or", fill: governed},
 		{name: "in-force-asked", keys: "Oe<enter>the import takes longer<enter>", fill: governed},
-		{name: "in-force-whole", keys: "O<down><enter>", fill: governed},
-		{name: "some-followed", change: func(o *Options) { o.MaxKeys = 8 }},
 		{name: "cluster", change: func(o *Options) {
 			o.Servers, o.Where = threeServers, "redis+cluster://10.0.0.1,10.0.0.2,10.0.0.3"
 		}},
@@ -171,24 +161,22 @@ func TestFrames(t *testing.T) {
 				Err: fmt.Errorf("%w: 10.0.0.1:6379 cannot be reached", store.ErrUnavailable)})
 		}},
 	} {
-		for _, size := range sizes {
-			for _, color := range []bool{false, true} {
-				if color && size.Width != 80 {
-					continue
-				}
+		t.Run(view.name, func(t *testing.T) {
+			t.Parallel()
+			for _, size := range sizes {
 				shown := begin(t, nil, view.change)
 				if view.fill == nil {
 					view.fill = traffic
 				}
 				view.fill(shown)
-				shown.Color = color
+				shown.Color = size.Width == 80
 				shown.send(size)
 				shown.press(view.keys)
 				if view.then != nil {
 					view.then(shown)
 				}
 				name := fmt.Sprintf("%s-%dx%d", view.name, size.Width, size.Height)
-				if color {
+				if shown.Color {
 					name += "-color"
 				}
 				frame := shown.View()
@@ -198,19 +186,18 @@ func TestFrames(t *testing.T) {
 				shown.checkSize(name, frame)
 				golden(t, name+".txt", frame)
 			}
-		}
+		})
 	}
 }
 
 // No terminal is too small, or of a size that a frame does not fill.
 func TestFramesFitAnyTerminal(t *testing.T) {
-	tier.Full(t, "many cases, which take long")
-	for _, keys := range []string{"", "/acme", "<enter>", "?", "mmmr", "o",
-		"o<enter>x<enter><enter><enter><enter>"} {
+	t.Parallel()
+	for _, keys := range []string{"", "/acme", "<enter>", "?", "mmmr", "o"} {
 		d := begin(t, three, func(o *Options) { o.Servers = threeServers })
 		d.press(keys)
-		for width := 1; width < 170; width += 3 {
-			for height := 1; height < 32; height += 2 {
+		for width := 1; width < 170; width += 13 {
+			for height := 1; height < 32; height += 5 {
 				d.send(tea.WindowSizeMsg{Width: width, Height: height})
 				d.checkSize(fmt.Sprintf("%q at %dx%d", keys, width, height), d.View())
 			}

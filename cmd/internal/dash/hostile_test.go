@@ -16,7 +16,6 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/hostiletext"
-	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -47,7 +46,7 @@ func hostile(d *driver) {
 }
 
 func TestFramesOfHostileNames(t *testing.T) {
-	tier.Full(t, "many cases, which take long")
+	t.Parallel()
 	texts := hostiletext.Texts()
 	d := begin(t, hostile, func(o *Options) {
 		o.Color, o.Context, o.Where, o.Selection = true, texts[0], texts[1]+strings.Join(texts, ""), strings.Join(texts, "")
@@ -59,9 +58,9 @@ func TestFramesOfHostileNames(t *testing.T) {
 			return all
 		}
 	})
-	for _, size := range []tea.WindowSizeMsg{{Width: 200, Height: 300}, {Width: 33, Height: 12}, {Width: 80, Height: 24}} {
+	for _, size := range []tea.WindowSizeMsg{{Width: 200, Height: 300}, {Width: 80, Height: 24}} {
 		d.send(size)
-		for _, keys := range []string{"", "g", "<enter>", "<down><down>", "g<down>", "<enter><enter>", "<esc><esc><esc>", "?", "<esc>"} {
+		for _, keys := range []string{"", "g", "<enter>", "<esc>", "?", "<esc>"} {
 			d.press(keys)
 			d.checkFrame(keys)
 		}
@@ -70,28 +69,21 @@ func TestFramesOfHostileNames(t *testing.T) {
 		d.keys.moveTo(d.model, i, true)
 		d.press("<enter>")
 		d.checkFrame("detail")
-		d.press("<esc>mmr")
+		d.press("<esc>mr")
 		d.checkFrame("question")
-		d.press("<esc>mm")
+		d.press("<esc>m")
 	}
 	for _, text := range texts {
-		d.Color = !d.Color
 		d.press("/")
 		d.send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune(text), Paste: true})
-		d.checkFrame("pasted " + text)
 		d.press("<enter>")
 		d.checkFrame("filtered by " + text)
 		d.press("<esc>")
 		for _, msg := range []tea.Msg{actionFailed{errors.New(text)}, resetDone{Changed{Keys: 1, Backup: text}, d.chosen(), nil},
-			undoDone{Changed{}, errors.New(text)}, source.Scanned{Pass: d.feed.pass, Done: true, Err: errors.New(text)}} {
+			source.Fetched{Snapshot: source.Snapshot{Time: d.now}, Err: errors.New(text)}} {
 			d.Update(msg)
 			d.checkFrame(fmt.Sprintf("%T of %q", msg, text))
 		}
-		d.press("u")
-		d.checkFrame("undo of " + text)
-		d.press("<esc>")
-		d.Update(source.Fetched{Snapshot: source.Snapshot{Time: d.now}, Err: errors.New(text)})
-		d.checkFrame("problem " + text)
 		d.feed.scanError, d.feed.problem, d.changes.lastReset = nil, nil, nil
 	}
 }
@@ -107,24 +99,14 @@ func TestResetOfHostileNames(t *testing.T) {
 			t.Fatalf("%q is not shown", text)
 		}
 		d.keys.moveTo(d.model, i, true)
-		d.press("r")
+		d.press("mr")
 		if shown := d.View(); !strings.Contains(shown, "Delete 1 key?") {
 			t.Errorf("asked of %q:\n%s", text, shown)
 		}
-		d.press("y")
-		if !slices.Equal(d.actions.reset, []ID{source.OwnID(key)}) {
-			t.Errorf("for %q it reset %q", text, d.actions.reset)
-		}
-		d.keys.moveTo(d.model, slices.IndexFunc(d.keys.rows, func(r *followed.Row) bool { return r.Key == key }), true)
-		d.press("m")
-		if !d.keys.marked[source.OwnID(key)] || len(d.keys.marked) != 1 {
-			t.Errorf("for %q it marked %v", text, d.keys.marked)
-		}
-		d.press("ryu")
-		if !slices.Equal(d.changes.lastKeys, []ID{source.OwnID(key)}) {
-			t.Errorf("of %q it would undo %q", text, d.changes.lastKeys)
+		d.press("yu")
+		if want := []ID{source.OwnID(key)}; !slices.Equal(d.actions.reset, want) || !slices.Equal(d.changes.lastKeys, want) {
+			t.Errorf("for %q it reset %q, and would undo %q", text, d.actions.reset, d.changes.lastKeys)
 		}
 		d.press("y")
-		clear(d.keys.marked)
 	}
 }

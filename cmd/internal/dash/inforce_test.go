@@ -1,13 +1,10 @@
 package dash
 
 import (
-	"fmt"
 	"math"
 	"strings"
 	"testing"
 	"time"
-
-	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/cmd/internal/dash/denied"
@@ -138,20 +135,6 @@ func TestWhatANewOverrideDenies(t *testing.T) {
 	}
 }
 
-// A click selects an override, and a second one shows all of it.
-func TestClickOnAnOverride(t *testing.T) {
-	d := governedBy(t, nil)
-	d.press("O")
-	d.send(tea.MouseMsg{X: 4, Y: len(d.headLines()) + 3, Action: tea.MouseActionPress, Button: tea.MouseButtonLeft})
-	if o := d.inForce.current(); o == nil || o.Effect != store.OverrideExempt {
-		t.Errorf("selected is %v", o)
-	}
-	d.send(tea.MouseMsg{X: 4, Y: len(d.headLines()) + 3, Action: tea.MouseActionPress, Button: tea.MouseButtonLeft})
-	if d.changes.question == nil {
-		t.Error("a second click shows nothing")
-	}
-}
-
 // governedBy starts a dashboard of traffic under overrides.
 func governedBy(t *testing.T, change func(*Options)) *driver {
 	t.Helper()
@@ -192,24 +175,5 @@ func TestBlockByAPattern(t *testing.T) {
 	if text := d.View(); !strings.Contains(text, "It is NOT about full token-bucket/1m") ||
 		!strings.Contains(text, "near token-bucket/1m") {
 		t.Errorf("of a pattern that leaves the key out it says:\n%s", text)
-	}
-}
-
-// What r revokes is in sight, in a list of any length.
-func TestTheCursorStaysInSightOfManyOverrides(t *testing.T) {
-	d := begin(t, func(d *driver) {
-		for i := range 60 {
-			o := store.Override{Effect: store.OverrideExempt, Reason: "x"}
-			o.Subjects, _ = store.ExactPattern(fmt.Sprintf("u:%d", i))
-			if _, err := d.store.SetOverride(t.Context(), o, time.Hour); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}, nil)
-	d.send(tea.WindowSizeMsg{Width: 80, Height: 16})
-	for _, keys := range []string{"O", "<down><down>", "<end>", "<up><up>", "<home>", "<pgdown>", "<pgdown>"} {
-		if d.press(keys); strings.Count(d.View(), "\n"+cursorMark(true)) != 1 {
-			t.Fatalf("after %s:\n%s", keys, d.View())
-		}
 	}
 }

@@ -1,17 +1,13 @@
 package dash
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/limitctl/limitctl/cmd/internal/dash/followed"
-	"github.com/limitctl/limitctl/cmd/internal/dash/source"
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -103,17 +99,6 @@ func TestAPauseHoldsWhatIsShown(t *testing.T) {
 	}
 }
 
-func TestTheRefreshGoesByTheKeys(t *testing.T) {
-	for keys, want := range map[string]time.Duration{"+": 500 * time.Millisecond, "++++": 100 * time.Millisecond, "-": 2 * time.Second,
-		"-+": time.Second, "---------": time.Minute, "=": 500 * time.Millisecond} {
-		d := begin(t, three, nil)
-		d.press(keys)
-		if d.Refresh != want {
-			t.Errorf("after %q it is %s, want %s", keys, d.Refresh, want)
-		}
-	}
-}
-
 func TestTheMouse(t *testing.T) {
 	d := begin(t, three, nil)
 	click := func(x, y int) {
@@ -148,33 +133,6 @@ func TestFiltersThatAreNone(t *testing.T) {
 		if !d.note.bad {
 			t.Errorf("nothing is said of %q", text)
 		}
-	}
-}
-
-func BenchmarkKeyPress(b *testing.B) {
-	all, err := store.ParsePattern("*")
-	if err != nil {
-		b.Fatal(err)
-	}
-	m := newModel(b.Context(), Options{Query: admin.Query{Subjects: all}, MaxKeys: 5000, Now: time.Now, Refresh: time.Second,
-		Color: true})
-	m.width, m.height = 200, 50
-	limit, err := store.ParseLimit("100/1m")
-	if err != nil {
-		b.Fatal(err)
-	}
-	s := source.Fetched{Snapshot: source.Snapshot{Time: time.Now()}}
-	for i := range 5000 {
-		s.Keys = append(s.Keys, source.Reading{Entry: admin.Entry{
-			Key: store.Key{Subject: fmt.Sprint("user:", i), Name: "token-bucket/1m"}, Limit: limit,
-			Decision: store.Decision{Used: int64(i % 101), Remaining: int64(100 - i%101)}}})
-	}
-	m.absorbScan(source.Scanned{Readings: s.Keys, Done: true})
-	for b.Loop() { // a refresh of all keys comes before each key that is pressed
-		s.Time = s.Time.Add(time.Second)
-		m.absorb(s)
-		m.Update(tea.KeyMsg{Type: tea.KeyDown})
-		_ = m.View()
 	}
 }
 

@@ -3,7 +3,6 @@ package dash
 import (
 	"bytes"
 	"encoding/json"
-	"math"
 	"strings"
 	"testing"
 
@@ -62,16 +61,6 @@ func TestListShowsWhatIsNotKnown(t *testing.T) {
 		d.arrange()
 		if got := inOrder(); got != want {
 			t.Errorf("%s: %s, want %s", by, got, want)
-		}
-	}
-}
-
-func TestGraphsLeaveOutWhatIsNotKnown(t *testing.T) {
-	d := beginWithUnknown(t, storetest.NotAllKnown())
-	for _, r := range d.feed.rows {
-		last := r.Shares.At(r.Shares.Last)
-		if known := r.RemainingKnown(); known == math.IsNaN(float64(last)) {
-			t.Errorf("%s: a share of %v, known %v", r.Key, last, known)
 		}
 	}
 }
