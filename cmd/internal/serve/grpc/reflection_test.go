@@ -2,7 +2,6 @@ package grpc
 
 import (
 	"errors"
-	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -32,29 +31,21 @@ func TestReflectionFindsWhatThereIs(t *testing.T) {
 		field       int
 		about, want string
 	}{
-		{3, "low.proto", ofLow},
 		{3, "middle.proto", ofMiddle},
 		{3, "top.proto", ofTop},
 		{3, "none.proto", missing(`file "none.proto"`)},
-		{3, "", missing(`file ""`)},
 		{4, "low.M", ofLow},
-		{4, "low.M.field", ofLow},
 		{4, "low.M.Inner", ofLow},
-		{4, "low.M.Kind", ofLow},
-		{4, "low.M.choice", ofLow},
 		{4, "low.E", ofLow},
 		{4, "mid.dle.M", ofMiddle},
-		{4, "top.S", ofTop},
 		{4, "top.S.Call", ofTop},
 		{4, "top", missing(`symbol "top"`)},
 		{4, "top.S.Other", missing(`symbol "top.S.Other"`)},
-		{4, "S", missing(`symbol "S"`)},
 		{4, "\xff\n", missing(`symbol "\xff\n"`)},
 		{5, fieldsOf(1, "low.M") + "\x10\x01", missing("extension")},
 		{6, "low.M", fieldsOf(5, fieldsOf(1, "low.M"))},
 		{6, "low.E", missing(`message "low.E"`)},
 		{7, "", fieldsOf(6, fieldsOf(1, fieldsOf(1, "top.S"), 1, fieldsOf(1, "other.S")))},
-		{7, "*", fieldsOf(6, fieldsOf(1, fieldsOf(1, "top.S"), 1, fieldsOf(1, "other.S")))},
 	} {
 		asked := fieldsOf(1, "a host", test.field, test.about)
 		got, err := answer([]byte(asked), []byte("kept"))
@@ -67,14 +58,5 @@ func TestReflectionFindsWhatThereIs(t *testing.T) {
 		if status, is := errors.AsType[*Status](err); !is || status.Code != InvalidArgument {
 			t.Errorf("%q: %v", bad, err)
 		}
-	}
-}
-
-// A long name is answered with little more than itself.
-func TestReflectionSaysLittleAboutLongNames(t *testing.T) {
-	asked := fieldsOf(4, strings.Repeat("\xff", dialogueBytes-3))
-	got, err := Reflection(nil)([]byte(asked), nil)
-	if err != nil || len(asked) != dialogueBytes || len(got) > 6*dialogueBytes {
-		t.Errorf("%d bytes are answered with %d, %v", len(asked), len(got), err)
 	}
 }

@@ -54,10 +54,6 @@ func TestHealthIsWatched(t *testing.T) {
 	if got := c.told(3); got != prefixed("\x08\x03") {
 		t.Errorf("an unknown service is %q", got)
 	}
-	c.call(5, "/a/Upper", "x")
-	if got := c.answerTo(5); got.status != "0" {
-		t.Errorf("a call beside it is answered %+v", got)
-	}
 	ready.Store(true)
 	if got := c.told(1); got != prefixed("\x08\x01") {
 		t.Errorf("in the end %q", got)
@@ -105,53 +101,15 @@ func TestWatchesAreFewAndIdle(t *testing.T) {
 	if got := c.told(103); got != prefixed("\x08\x01") {
 		t.Errorf("in place of one that ended: %q", got)
 	}
-	c.call(105, HealthWatch, "\xff")
-	if got := c.answerTo(105); got.status != "8" {
-		t.Errorf("beyond the bound: %+v", got)
-	}
 	c.WriteRSTStream(3, http2.ErrCodeCancel)
-	c.call(107, HealthWatch, "\xff")
-	if got := c.answerTo(107); got.status != "3" {
+	c.call(105, HealthWatch, "\xff")
+	if got := c.answerTo(105); got.status != "3" {
 		t.Errorf("what is no request is answered %+v", got)
 	}
 }
 
-// A connection of a certain age gets no more calls, after those under way are answered.
+// A connection of a certain age gets no more calls, after those under way are answered, and a watch does not keep it.
 func TestAConnectionAges(t *testing.T) {
-	t.Parallel()
-	begun := make(chan struct{})
-	finish := make(chan struct{})
-	slow := func(_ context.Context, _, response []byte) ([]byte, error) {
-		close(begun)
-		<-finish
-		return response, nil
-	}
-	_, address := start(t, Options{Bounds: Bounds{Stall: time.Second, Age: time.Nanosecond}, Methods: map[string]Method{"/a/Slow": slow}})
-	c := dial(t, address)
-	c.call(1, "/a/Slow", "")
-	<-begun
-	for gone := 0; gone < 2; {
-		frame, err := c.ReadFrame()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if away, is := frame.(*http2.GoAwayFrame); is {
-			if gone++; away.ErrCode != http2.ErrCodeNo {
-				t.Errorf("it goes away with %s", away.ErrCode)
-			}
-		}
-	}
-	close(finish)
-	if got := c.answerTo(1); got.status != "0" {
-		t.Errorf("the call is answered %+v", got)
-	}
-	if got := c.answerTo(3); !got.ended {
-		t.Errorf("the connection does not end: %+v", got)
-	}
-}
-
-// A watch that begins while the connection ends does not keep it.
-func TestAWatchDoesNotKeepAConnectionThatEnds(t *testing.T) {
 	t.Parallel()
 	begun, finish := make(chan struct{}), make(chan struct{})
 	slow := func(_ context.Context, _, response []byte) ([]byte, error) {
@@ -174,7 +132,10 @@ func TestAWatchDoesNotKeepAConnectionThatEnds(t *testing.T) {
 	}
 	c.call(3, HealthWatch, about("known"))
 	close(finish)
-	if got := c.answerTo(5); !got.ended { // the others are read meanwhile
+	if got := c.answerTo(1); got.status != "0" {
+		t.Errorf("the call is answered %+v", got)
+	}
+	if got := c.answerTo(5); !got.ended || got.code != http2.ErrCodeNo { // the watch is read meanwhile
 		t.Errorf("the connection does not end: %+v", got)
 	}
 }
