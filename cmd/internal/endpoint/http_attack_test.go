@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -258,28 +257,6 @@ func TestAnEndlessBodyIsCutAndCounted(t *testing.T) {
 				t.Errorf("%d long bodies over %d connections", o.LongBodies, o.Count)
 			}
 		})
-	}
-}
-
-// Endless answers cost no memory.
-func TestHostileServersCostNoMemory(t *testing.T) {
-	client := newClient(t, HTTPOptions{URL: "http://" + listen(t, func(conn net.Conn) {
-		request(conn)
-		io.WriteString(conn, "HTTP/1.1 200 OK\r\n")
-		endless(conn, "X-A: b\r\n")
-	})})
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	for range 50 {
-		if err := client.Send(t.Context(), "", 1, new(Answer)); err == nil {
-			t.Fatal("no error")
-		}
-	}
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 4<<20 {
-		t.Errorf("the heap has grown by %d bytes", grown)
 	}
 }
 

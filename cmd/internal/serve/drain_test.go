@@ -2,10 +2,7 @@ package serve
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -124,50 +121,6 @@ func TestWhatDoesNotEndIsCut(t *testing.T) {
 		}
 		if took := time.Since(begun); took != b.options.Drain {
 			t.Errorf("the end took %s", took)
-		}
-	})
-}
-
-// Clients that send as fast as they can lose no request when the server ends.
-func TestBusyClientsLoseNothing(t *testing.T) {
-	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		time.Sleep(7 * time.Millisecond)
-		io.WriteString(w, "ok")
-	})
-	inBubble(t, Listener{Handler: handler, RequestTime: bounded}, Options{}, func(b *bubble) {
-		var sent, answered, after atomic.Int64
-		done := make(chan struct{})
-		const clients = 40
-		for i := range clients {
-			c := b.dial()
-			go func() {
-				defer func() { c.Close(); done <- struct{}{} }()
-				for {
-					time.Sleep(time.Duration(i*i) * time.Millisecond / 2) // up to 0.8 s
-					if _, err := fmt.Fprint(c, get); err != nil {
-						t.Error(err)
-						return
-					}
-					sent.Add(1)
-					if b.options.Health.Draining() {
-						after.Add(1)
-					}
-					response, _ := c.answer()
-					answered.Add(1)
-					if response.Close {
-						return
-					}
-				}
-			}()
-		}
-		time.Sleep(3 * time.Second)
-		b.stop()
-		for range clients {
-			<-done
-		}
-		b.wait(nil)
-		if sent.Load() != answered.Load() || after.Load() < clients/2 {
-			t.Errorf("%d requests were sent, %d answered; %d were sent after the signal", sent.Load(), answered.Load(), after.Load())
 		}
 	})
 }

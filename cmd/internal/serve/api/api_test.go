@@ -2,15 +2,12 @@ package api
 
 import (
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
-	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -221,26 +218,6 @@ func TestABodyIsBounded(t *testing.T) {
 	}
 }
 
-func TestLongAndShortAnswersHaveTheirLength(t *testing.T) {
-	server := httptest.NewServer(memoryListener(t))
-	defer server.Close()
-	for _, n := range []int{1, 3, 4, 5, 6, 7, 8, 60} {
-		var limits []string
-		for i := range n {
-			limits = append(limits, fmt.Sprintf(`"%d/%dm"`, i+1, i+1))
-		}
-		answer, err := http.Post(server.URL+"/v1/check", "", strings.NewReader(`{"key":"a","limits":[`+strings.Join(limits, ",")+`]}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(answer.Body)
-		answer.Body.Close()
-		if err != nil || answer.StatusCode != 200 || answer.ContentLength != int64(len(body)) {
-			t.Errorf("%d limits: %d, Content-Length %d of %d bytes, %v", n, answer.StatusCode, answer.ContentLength, len(body), err)
-		}
-	}
-}
-
 // A limit warns from its share on, in the header and not in the document. Limits of a key cannot.
 func TestWarnings(t *testing.T) {
 	warned := loginPolicy(t)
@@ -258,40 +235,6 @@ func TestWarnings(t *testing.T) {
 		}
 	}
 	if w, _ := ask(t, listener, "GET", "/v1/policies", ""); strings.Count(w.Body.String(), `"warn":"50%"`) != 1 {
-		t.Errorf("policies: %s", w.Body)
-	}
-}
-
-// The attribute of a request is its class: it decides what is left to others, and the document and the fields say what remains.
-func TestClasses(t *testing.T) {
-	classed := loginPolicy(t)
-	classed.Name, classed.Limits = "classed", classed.Limits[:1]
-	l := &classed.Limits[0]
-	l.Limit = store.Limit{Algorithm: store.FixedWindow, Count: 10, Burst: 10, Period: 24 * time.Hour}
-	l.Classes = policy.Classes{By: "plan", Of: []policy.Class{{Name: "paid"}, {Name: "free", Leave: 3 * store.WholeShare / 10}}}
-	listener := listenerOn(t, memorystore.New(), time.Minute, classed)
-	for _, test := range []struct {
-		attributes, cost string
-		status           int
-		remaining, leave string
-	}{
-		{`"plan":"free"`, "7", 200, "0", `"leave":3,`},
-		{`"plan":"free"`, "1", 429, "0", `"leave":3,`},
-		{`"plan":"none"`, "1", 429, "0", `"leave":3,`},
-		{`"plan":"paid"`, "1", 200, "2", ""},
-	} {
-		body := `{"policy":"classed","attributes":{"ip":"a",` + test.attributes + `},"cost":` + test.cost + `}`
-		w, _ := ask(t, listener, "POST", "/v1/consume", body)
-		if got := w.Header().Get("X-RateLimit-Remaining"); w.Code != test.status || got != test.remaining {
-			t.Errorf("%s: status %d, %s remaining", body, w.Code, got)
-		}
-		if text := w.Body.String(); !strings.Contains(text, `"remaining":`+test.remaining+`,`) || !strings.Contains(text, test.leave) ||
-			test.leave == "" && strings.Contains(text, `"leave"`) {
-			t.Errorf("%s: %s", body, text)
-		}
-	}
-	if w, _ := ask(t, listener, "GET", "/v1/policies", ""); !strings.Contains(w.Body.String(),
-		`"optional_attributes":["plan"]`) || !strings.Contains(w.Body.String(), `"classes":"by plan: paid leaves 0%, free leaves 30%"`) {
 		t.Errorf("policies: %s", w.Body)
 	}
 }

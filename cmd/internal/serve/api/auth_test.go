@@ -3,7 +3,6 @@ package api
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -215,35 +214,4 @@ type failing struct {
 
 func (f *failing) Decide(_ context.Context, _ store.Op, _ []store.Request, _ []store.Decision) error {
 	return f.err
-}
-
-func FuzzAuth(f *testing.F) {
-	f.Add("site/a", "X-Forwarded-Uri", "/a?b", "X-Original-URI", "/a?b", "127.0.0.1:1")
-	f.Add("cheap", "X-Original-URL", "https://a/b", "X-Forwarded-Host", "c", "[::1]:1")
-	f.Add("cheap", "X-Forwarded-Method", "G T", "X-Forwarded-For", "1, 2, [::1]:99", "10.0.0.1:1")
-	listener := authListener(f)
-	f.Fuzz(func(t *testing.T, path, name, value, other, otherValue, peer string) {
-		r := authRequest("GET", "/v1/auth/", peer, "X-User: ann")
-		r.URL.Path += path
-		r.Header.Add(name, value)
-		r.Header.Add(other, otherValue)
-		w := httptest.NewRecorder()
-		listener.ServeHTTP(w, r)
-		switch w.Code {
-		case 204:
-			if w.Body.Len() > 0 {
-				t.Fatalf("204 with %q", w.Body)
-			}
-		case 400, 404:
-			if kind, message := errorOf(documentOf(t, w)); kind != "usage" || message == "" {
-				t.Fatalf("%d %s", w.Code, w.Body)
-			}
-		case 403, 429:
-			if w.Header().Get("Content-Type") != "application/problem+json" {
-				t.Fatalf("%d %v %s", w.Code, w.Header(), w.Body)
-			}
-		default:
-			t.Fatalf("%d %s", w.Code, fmt.Sprint(w.Header(), w.Body))
-		}
-	})
 }

@@ -146,33 +146,3 @@ func TestAListNeedsFewExchanges(t *testing.T) {
 		}
 	}
 }
-
-// A list is read in pieces as encoding/json reads it.
-func FuzzLists(f *testing.F) {
-	for _, text := range []string{`[]`, `[{}]`, `[{"a":"]"},[1,{"b":[]}], 7 ]`, `[{"a":"\""},"\\",{}]`,
-		"[1", `["\u00e9"]`, "[1]]", "[1,]"} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		var want []json.RawMessage
-		valid := json.Unmarshal([]byte(text), &want) == nil && isList([]byte(text))
-		got, err := questionsIn(text)
-		if !valid || len(want) == 0 || len(want) > mostQuestions || hasHalfASurrogate(text) {
-			return
-		}
-		if err != nil {
-			if strings.Contains(err.Error(), "UTF-8") {
-				return // encoding/json replaces what is not valid
-			}
-			t.Fatalf("%q: %v", text, err)
-		}
-		if len(got) != len(want) {
-			t.Fatalf("%q has %d values, not %d", text, len(got), len(want))
-		}
-		for i := range want {
-			if strings.TrimSpace(got[i]) != strings.TrimSpace(string(want[i])) {
-				t.Errorf("%q: value %d is %q, not %q", text, i, got[i], want[i])
-			}
-		}
-	})
-}

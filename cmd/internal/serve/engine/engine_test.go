@@ -71,19 +71,6 @@ func (s *away) Decide(ctx context.Context, op store.Op, reqs []store.Request, de
 // Unwrap gives access to the store's overrides and denials.
 func (s *away) Unwrap() store.Store { return s.Keyspace }
 
-func TestPoliciesAndKeysAreDecided(t *testing.T) {
-	e := newEngine(t, memorystore.New(), loginFile, Options{})
-	for i := range 5 {
-		if got, want := allowed(t, e, ip("a")), i < 3; got != want {
-			t.Errorf("ask %d of a policy: allowed is %t", i+1, got)
-		}
-		byKey := &Ask{Key: "k", Limits: []store.Limit{{Count: 2, Period: time.Hour}}, Cost: 1}
-		if got, want := allowed(t, e, byKey), i < 2; got != want {
-			t.Errorf("ask %d of a key: allowed is %t", i+1, got)
-		}
-	}
-}
-
 // A reused answer has nothing of the ask before.
 func TestAnAnswerIsUsedAgain(t *testing.T) {
 	e := newEngine(t, memorystore.New(), loginFile, Options{})
@@ -110,22 +97,6 @@ func TestAnAnswerIsUsedAgain(t *testing.T) {
 	}
 }
 
-// With a reused answer, an ask of a policy allocates the text of its subject and the time budget, and nothing per
-// limit.
-func TestDecidingAllocatesLittle(t *testing.T) {
-	e := newEngine(t, memorystore.New(), `
-policies:
-  login:
-    limits: [{name: ip, by: [ip], limit: fixed-window:1000000/1h}]
-`, Options{})
-	var answer decision.Answer
-	ask := ip("203.0.113.9")
-	allowed(t, e, ask)
-	if n := testing.AllocsPerRun(200, func() { e.Decide(t.Context(), ask, &answer) }); n > 8 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
 // OnDecision gets each of several asks that are decided together, with the settings for which they were made.
 func TestAsksTogetherAreReported(t *testing.T) {
 	var told []string
@@ -146,32 +117,5 @@ func TestAsksTogetherAreReported(t *testing.T) {
 	}
 	if want := "[a0 false b0 false a1 true b1 true]"; fmt.Sprint(told) != want {
 		t.Errorf("told was %v, not %s", told, want)
-	}
-}
-
-// An ask is decided by its own settings, whatever is in force.
-func TestAnAskIsDecidedByItsSettings(t *testing.T) {
-	e := newEngine(t, memorystore.New(), loginFile, Options{})
-	before := e.Settings()
-	e.Replace(settingsOf(t, `
-policies:
-  login:
-    limits: [{name: user, by: [user], limit: 1/1h}]
-`))
-	ask := ip("a")
-	var answer decision.Answer
-	if err := e.Decide(t.Context(), ask, &answer); !errors.Is(err, store.ErrInvalid) {
-		t.Errorf("by those in force: %v", err)
-	}
-	ask.Settings = before
-	if !allowed(t, e, ask) {
-		t.Error("by its own it is denied")
-	}
-	e.Replace(settingsOf(t, "prefix: rl"))
-	if err := e.Decide(t.Context(), ip("a"), &answer); !errors.Is(err, ErrUnknownPolicy) {
-		t.Errorf("of a policy that was removed: %v", err)
-	}
-	if !allowed(t, e, ask) {
-		t.Error("by its own, once the policy was removed, it is denied")
 	}
 }

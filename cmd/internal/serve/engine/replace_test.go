@@ -3,8 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,7 +10,6 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/internal/layers"
-	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -125,88 +122,6 @@ func TestOverridesAndDenialsOutliveAReplacement(t *testing.T) {
 	denials, err := backend.Denials(t.Context(), time.Hour)
 	if err != nil || len(denials.Rows) != 1 || denials.Rows[0].Count != 3 {
 		t.Errorf("%+v, %v", denials, err)
-	}
-}
-
-// While settings are replaced, the store never lets through more than the loosest settings allow, and later calls
-// are decided by the last ones.
-func TestReplacingWhileDecidingKeepsToTheLimits(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 4))
-	now := time.Now() // does not advance, so that no window ends
-	e := newEngine(t, memorystore.New(memorystore.WithClock(func() time.Time { return now })), loginFile, Options{})
-	var texts []*Settings
-	for limit := range 20 {
-		texts = append(texts, settingsOf(t, fmt.Sprintf(`
-policies:
-  login:
-    on_error: local
-    limits: [{name: ip, by: [ip], limit: fixed-window:%d/1h}]
-`, limit+1)))
-	}
-	var admitted [50]atomic.Int64
-	var group panics.Group
-	var stop atomic.Bool
-	for range 4 {
-		group.Go(func() {
-			var answer decision.Answer
-			for n := 0; !stop.Load(); n++ {
-				i := n % len(admitted)
-				if err := e.Decide(context.Background(), ip(fmt.Sprint("ip", i)), &answer); err != nil {
-					t.Errorf("%v", err)
-					return
-				}
-				if answer.Decisions[0].Allowed {
-					admitted[i].Add(1)
-				}
-			}
-		})
-	}
-	for range 2000 {
-		e.Replace(texts[r.IntN(len(texts))])
-	}
-	stop.Store(true)
-	if err := group.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	for i := range admitted {
-		if n := admitted[i].Load(); n > 20 {
-			t.Errorf("ip%d: %d were let through, and the loosest limit is 20", i, n)
-		}
-	}
-	e.Replace(texts[0])
-	if allowed(t, e, ip("new")); allowed(t, e, ip("new")) {
-		t.Error("the last settings do not decide")
-	}
-}
-
-// Ten thousand replacements leave nothing behind.
-func TestReplacingLeavesNothing(t *testing.T) {
-	backend := &away{Keyspace: memorystore.New()}
-	e := newEngine(t, backend, localFile, Options{OnFailure: func(*policy.Policy, error) {}})
-	allowed(t, e, ip("a"))
-	settings := []*Settings{settingsOf(t, localFile), settingsOf(t, loginFile)}
-	live := func() (bytes uint64) {
-		runtime.GC()
-		runtime.GC() // pools keep their content for one collection
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
-	for range 100 {
-		e.Replace(settings[0])
-	}
-	before, routines := live(), runtime.NumGoroutine()
-	for i := range 10_000 {
-		backend.gone.Store(i%2 == 0)
-		e.Replace(settings[i%2])
-		allowed(t, e, &Ask{Op: store.Peek, Policy: "login", Attributes: policy.Attributes{"ip": "a"}, Cost: 1, Settings: nil})
-		backend.gone.Store(false)
-	}
-	if after := live(); after > before+1<<20 {
-		t.Errorf("%d KiB are held after 10,000 replacements", (after-before)>>10)
-	}
-	if n := runtime.NumGoroutine(); n > routines+2 {
-		t.Errorf("%d goroutines, and there were %d", n, routines)
 	}
 }
 

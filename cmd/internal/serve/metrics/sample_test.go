@@ -2,81 +2,54 @@ package metrics_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"strings"
-	"sync"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/metrics"
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/internal/layers"
-	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
-	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// redisStore is a store on a test server.
-func redisStore(t *testing.T, server *redistest.Server, options ...redisstore.Option) *redisstore.Store {
-	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true})
-	backend, err := redisstore.Own(client, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return backend
-}
-
 // Keys are counted by limit: exactly if the sample has all of them, otherwise by an estimate.
 func TestKeysAreSampled(t *testing.T) {
-	tier.Full(t, "many cases, which take long")
-	for name, backend := range map[string]admin.Keyspace{"memory": memorystore.New(), "redis": redisStore(t, redistest.Start(t))} {
-		t.Run(name, func(t *testing.T) {
-			e, m := observed(t, backend, &engine.Settings{Policies: []*policy.Policy{login()}})
-			const clients = 3000
-			for i := range clients {
-				question := ask(store.Take, fmt.Sprint("ip", i), "a@example.com")
-				if i%3 == 0 {
-					question.Cost = 5 // of 5
-				}
-				question.Attributes["email"] = fmt.Sprint("e", i)
-				if question.Cost > 3 {
-					question.Op = store.Charge
-				}
-				decide(t, e, question)
-			}
-			decide(t, e, &engine.Ask{Op: store.Take, Key: "user:42", Limits: []store.Limit{perMinute(9)}, Cost: 1})
-			m.Round(t.Context(), metrics.Sampling{Store: backend, Timeout: time.Minute, Keys: 100_000}, 0)
-			s, text := scrape(t, m)
-			s.want(t, `limitctl_keys{limit="ip",policy="login"}`, clients)
-			s.want(t, `limitctl_keys_at_limit{limit="ip",policy="login"}`, clients/3)
-			s.want(t, `limitctl_keys_near_limit{limit="ip",policy="login"}`, clients/3)
-			s.want(t, `limitctl_keys{limit="(none)",policy="(none)"}`, 1)
-			s.want(t, `limitctl_keys_sampled`, s[`limitctl_store_keys`])
-			if strings.Contains(text, "user:42") || strings.Contains(text, "ip17") {
-				t.Error("a subject is in a label")
-			}
-			m.Round(t.Context(), metrics.Sampling{Store: backend, Timeout: time.Minute, Keys: 1000}, 0)
-			s, _ = scrape(t, m)
-			looked, all := s["limitctl_keys_sampled"], s["limitctl_store_keys"]
-			if looked < 1000 || looked > all*3/4 {
-				t.Errorf("looked at %v keys of %v, want about 1000", looked, all)
-			}
-			if keys := s[`limitctl_keys{limit="ip",policy="login"}`]; keys < clients*.8 || keys > clients*1.2 {
-				t.Errorf("%v keys are estimated, want about %d", keys, clients)
-			}
-		})
+	backend := memorystore.New()
+	e, m := observed(t, backend, &engine.Settings{Policies: []*policy.Policy{login()}})
+	const clients = 3000
+	for i := range clients {
+		question := ask(store.Take, fmt.Sprint("ip", i), fmt.Sprint("e", i))
+		if i%3 == 0 {
+			question.Cost, question.Op = 5, store.Charge // of 5
+		}
+		decide(t, e, question)
+	}
+	decide(t, e, &engine.Ask{Op: store.Take, Key: "user:42", Limits: []store.Limit{perMinute(9)}, Cost: 1})
+	m.Round(t.Context(), metrics.Sampling{Store: backend, Timeout: time.Minute, Keys: 100_000}, 0)
+	s, text := scrape(t, m)
+	s.want(t, `limitctl_keys{limit="ip",policy="login"}`, clients)
+	s.want(t, `limitctl_keys_at_limit{limit="ip",policy="login"}`, clients/3)
+	s.want(t, `limitctl_keys_near_limit{limit="ip",policy="login"}`, clients/3)
+	s.want(t, `limitctl_keys{limit="(none)",policy="(none)"}`, 1)
+	s.want(t, `limitctl_keys_sampled`, s[`limitctl_store_keys`])
+	if strings.Contains(text, "user:42") || strings.Contains(text, "ip17") {
+		t.Error("a subject is in a label")
+	}
+	m.Round(t.Context(), metrics.Sampling{Store: backend, Timeout: time.Minute, Keys: 1000}, 0)
+	s, _ = scrape(t, m)
+	if looked := s["limitctl_keys_sampled"]; looked < 1000 || looked > s["limitctl_store_keys"]*3/4 {
+		t.Errorf("looked at %v keys of %v, want about 1000", looked, s["limitctl_store_keys"])
+	}
+	if keys := s[`limitctl_keys{limit="ip",policy="login"}`]; keys < clients*.8 || keys > clients*1.2 {
+		t.Errorf("%v keys are estimated, want about %d", keys, clients)
 	}
 }
 
@@ -219,127 +192,57 @@ func TestTheDeniedMostAreNamedOnlyIfAskedFor(t *testing.T) {
 	}
 }
 
-// The metrics of an outage: each limit has one outcome, the store's errors and times are counted, the breaker is
-// shown, and old samples go.
-func TestAnOutage(t *testing.T) {
-	for _, test := range []struct {
-		policy  store.FailurePolicy
-		outcome string
-	}{
-		{store.FailOnError, "error"}, {store.AllowOnError, "unguarded"},
-		{store.DenyOnError, "unguarded-denied"}, {store.LocalOnError, "local"},
-	} {
-		t.Run(test.policy.String(), func(t *testing.T) {
-			server := redistest.Start(t)
-			p := login()
-			p.OnError = test.policy
-			p.Limits[0].Limit, p.Limits[1].Limit = perMinute(1000), perMinute(1000)
-			var turn sync.Mutex // of batched and its metric: overrides are read in the background
-			var batched int
-			m := metrics.New(metrics.Options{})
-			backend := redisStore(t, server, redisstore.WithBatchObserver(func(n int) {
-				turn.Lock()
-				defer turn.Unlock()
-				batched += n
-				m.Batch(n)
-			}))
-			defer backend.Close()
-			settings := &engine.Settings{Policies: []*policy.Policy{p}, Breaker: &layers.Breaker{Failures: 3, Pause: time.Hour}}
-			e := engine.New(backend, settings, engine.Options{
-				Timeout: 5 * time.Second, OnBreaker: m.Breaker, StoreObserver: m.StoreObserver(), OnDecision: m.Decided,
-				OnReplace: m.Configure,
-			})
-			defer e.Close()
-			take := func() error {
-				return e.Decide(t.Context(), ask(store.Take, "192.0.2.1", "a@example.com"), new(decision.Answer))
-			}
-			for range 10 {
-				if err := take(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			turn.Lock()
-			s, _ := scrape(t, m)
-			s.want(t, `limitctl_store_batch_size_sum`, float64(batched))
-			turn.Unlock()
-			s.want(t, `limitctl_decisions_total{limit="ip",outcome="allowed",policy="login"}`, 10)
-			s.want(t, `limitctl_store_duration_seconds_count{operation="consume"}`, 10)
-			if took := s[`limitctl_store_duration_seconds_sum{operation="consume"}`]; took <= 0 {
-				t.Errorf("the store took %v s", took)
-			}
-
-			server.Kill()
-			for range 7 {
-				if err := take(); (err != nil) != (test.policy == store.FailOnError) {
-					t.Errorf("error: %v", err)
-				}
-			}
-			m.Round(t.Context(), metrics.Sampling{Store: backend, Timeout: 5 * time.Second, Keys: 100}, 0)
-			s, _ = scrape(t, m)
-			for _, limit := range []string{"ip", "email"} {
-				outcome := test.outcome
-				if limit == "email" && outcome == "unguarded-denied" {
-					outcome = "unguarded" // a shadow limit denies nothing
-				}
-				s.want(t, fmt.Sprintf(`limitctl_decisions_total{limit=%q,outcome=%q,policy="login"}`, limit, outcome), 7)
-				s.want(t, fmt.Sprintf(`limitctl_decisions_total{limit=%q,outcome="allowed",policy="login"}`, limit), 10)
-			}
-			if sum := s.sum("limitctl_decisions_total"); sum != 34 {
-				t.Errorf("%v outcomes, want 2 of each of 17 calls", sum)
-			}
-			// Three failures open the breaker, and then no call reaches the store.
-			errs := s.sum("limitctl_store_errors_total")
-			s.want(t, `limitctl_store_duration_seconds_count{operation="consume"}`, 13)
-			if errs != 3 {
-				t.Errorf("%v errors of the store, want 3", errs)
-			}
-			s.want(t, `limitctl_breaker_state{part="",state="open"}`, 1)
-			s.want(t, `limitctl_breaker_changes_total{part="",to="open"}`, 1)
-			s.want(t, `limitctl_sample_errors_total{what="keys"}`, 1)
-		})
-	}
+// awayStore is a store that a test can make unavailable.
+type awayStore struct {
+	*memorystore.Store
+	gone bool
 }
 
-// Scrapes while calls are counted and settings replaced.
-func TestScrapesUnderLoadConcurrently(t *testing.T) {
-	backend := memorystore.New()
-	e, m := observed(t, backend, &engine.Settings{Policies: []*policy.Policy{login()}, Breaker: &layers.Breaker{}})
-	ctx, end := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer end()
-	ended := make(chan struct{})
-	calls := make(chan int, 4)
-	for range 4 {
-		go func() {
-			n := 0
-			for ; ctx.Err() == nil; n++ {
-				err := e.Decide(context.Background(), ask(store.Take, fmt.Sprint(n), "a@example.com"), new(decision.Answer))
-				if err != nil && !errors.Is(err, engine.ErrUnknownPolicy) {
-					t.Error(err)
-				}
+func (s *awayStore) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+	if s.gone {
+		return store.ErrUnavailable
+	}
+	return s.Store.Decide(ctx, op, reqs, decisions)
+}
+
+func (s *awayStore) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
+	if s.gone {
+		return func(yield func(admin.Entry, error) bool) { yield(admin.Entry{}, store.ErrUnavailable) }
+	}
+	return s.Store.Scan(ctx, q)
+}
+
+// The metrics of an outage: each limit has one outcome, the store's errors and times are counted, and the breaker is shown.
+func TestAnOutage(t *testing.T) {
+	for onError, outcome := range map[store.FailurePolicy]string{store.FailOnError: "error", store.LocalOnError: "local"} {
+		backend, p := &awayStore{Store: memorystore.New()}, login()
+		p.OnError = onError
+		p.Limits[0].Limit, p.Limits[1].Limit = perMinute(1000), perMinute(1000)
+		e, m := observed(t, backend, &engine.Settings{Policies: []*policy.Policy{p},
+			Breaker: &layers.Breaker{Failures: 3, Pause: time.Hour}})
+		for i := range 17 {
+			backend.gone = i >= 10
+			err := e.Decide(t.Context(), ask(store.Take, "192.0.2.1", "a@example.com"), new(decision.Answer))
+			if (err != nil) != (backend.gone && onError == store.FailOnError) {
+				t.Errorf("%s: error: %v", onError, err)
 			}
-			calls <- n
-		}()
-	}
-	go func() {
-		defer close(ended)
-		for n := 0; ctx.Err() == nil; n++ {
-			other := login()
-			other.Name = fmt.Sprint("other", n%3)
-			e.Replace(&engine.Settings{Policies: []*policy.Policy{login(), other}, Breaker: &layers.Breaker{Failures: 1 + n%2}})
-			m.Reloaded(fmt.Sprint(n), nil)
-			m.Round(context.Background(), metrics.Sampling{Store: backend, Timeout: time.Minute, Keys: 100, TopDenied: 3}, 0)
 		}
-	}()
-	for ctx.Err() == nil {
-		scrape(t, m)
-	}
-	<-ended
-	made := 0
-	for range 4 {
-		made += <-calls
-	}
-	s, _ := scrape(t, m)
-	if sum := s.sum("limitctl_decisions_total", `limit="ip",`, `policy="login"`); sum != float64(made) {
-		t.Errorf("%v decisions are counted of %d", sum, made)
+		m.Round(t.Context(), metrics.Sampling{Store: backend, Timeout: time.Minute, Keys: 100}, 0)
+		s, _ := scrape(t, m)
+		for _, limit := range []string{"ip", "email"} {
+			s.want(t, fmt.Sprintf(`limitctl_decisions_total{limit=%q,outcome=%q,policy="login"}`, limit, outcome), 7)
+			s.want(t, fmt.Sprintf(`limitctl_decisions_total{limit=%q,outcome="allowed",policy="login"}`, limit), 10)
+		}
+		if sum := s.sum("limitctl_decisions_total"); sum != 34 {
+			t.Errorf("%v outcomes, want 2 of each of 17 calls", sum)
+		}
+		// Three failures open the breaker, and then no call reaches the store.
+		s.want(t, `limitctl_store_duration_seconds_count{operation="consume"}`, 13)
+		if errs := s.sum("limitctl_store_errors_total"); errs != 3 {
+			t.Errorf("%v errors of the store, want 3", errs)
+		}
+		s.want(t, `limitctl_breaker_state{part="",state="open"}`, 1)
+		s.want(t, `limitctl_breaker_changes_total{part="",to="open"}`, 1)
+		s.want(t, `limitctl_sample_errors_total{what="keys"}`, 1)
 	}
 }

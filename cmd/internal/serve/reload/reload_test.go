@@ -9,12 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/config"
-	"github.com/limitctl/limitctl/internal/panics"
 )
 
 // rig is a Reloader of a real file, in virtual time.
@@ -227,15 +225,6 @@ func TestHalfAFileIsNotPutInForce(t *testing.T) {
 	r.wants("at rest", "2", fmt.Sprint(waits))
 }
 
-// An operator's request loads the files again, and is logged even if nothing differs.
-func TestAskingLoadsAgain(t *testing.T) {
-	r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), withLimit(1))
-	r.Refresh(t.Context(), true)
-	if !strings.Contains(r.log.String(), "was read again, and is the one in force") || len(r.applied) > 0 {
-		t.Errorf("%v; the log says %s", r.applied, &r.log)
-	}
-}
-
 // A change of what applies only at the start is logged once, without its value.
 func TestWhatIsFixedIsReported(t *testing.T) {
 	r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), "prefix: a\n"+withLimit(1))
@@ -262,49 +251,6 @@ func TestTheLogNamesNoSubjectUnlessAsked(t *testing.T) {
 		if strings.Contains(r.log.String(), "acme") != subjects || !strings.Contains(r.log.String(), "tenant=") {
 			t.Errorf("asked: %t; the log is\n%s", subjects, &r.log)
 		}
-	}
-}
-
-// While a file is written, renamed, broken and removed as fast as possible, the configuration in force is always a
-// complete one, and at the end the last.
-func TestAStormOfChanges(t *testing.T) {
-	r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), withLimit(1))
-	r.onSleep = func() { time.Sleep(time.Millisecond) }
-	r.Log = slog.New(slog.DiscardHandler)
-	var stop atomic.Bool
-	var group panics.Group
-	group.Go(func() {
-		for n := 0; !stop.Load(); n++ {
-			switch n % 4 {
-			case 0:
-				r.rename(withLimit(1000 + n%9))
-			case 1:
-				r.write(withLimit(2000 + n%9))
-			case 2:
-				r.write("policies: [")
-			case 3:
-				os.Remove(r.path)
-			}
-			time.Sleep(time.Duration(n%5) * time.Millisecond)
-		}
-		r.write(withLimit(7))
-	})
-	for range 300 {
-		r.Refresh(t.Context(), false)
-		r.State()
-	}
-	stop.Store(true)
-	if err := group.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	r.Refresh(t.Context(), false)
-	for _, limit := range r.applied[:len(r.applied)-1] {
-		if limit != "7" && len(limit) != 4 {
-			t.Errorf("%q was put in force", limit)
-		}
-	}
-	if last := r.applied[len(r.applied)-1]; last != "7" || r.State().StaleSince != nil {
-		t.Errorf("in the end %s is in force: %+v", last, r.State())
 	}
 }
 
