@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -88,43 +87,41 @@ func TestDeployByContainer(t *testing.T) {
 	}
 }
 
+// yamlAt is the value at a path of a document, which has to be there.
+func yamlAt[T any](t *testing.T, text, path string) (value T) {
+	t.Helper()
+	at, err := yaml.PathString("$." + path)
+	if err == nil {
+		err = at.Read(strings.NewReader(text), &value)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return value
+}
+
 func TestDeployByCompose(t *testing.T) {
-	type service struct {
-		Build       struct{ Context, Dockerfile string }
-		Image       string
-		Command     []string
-		Environment map[string]string
-		Volumes     []string
-		Ports       []string
-		DependsOn   []string `yaml:"depends_on"`
-		Restart     string
-		ReadOnly    bool     `yaml:"read_only"`
-		CapDrop     []string `yaml:"cap_drop"`
-		SecurityOpt []string `yaml:"security_opt"`
-		StopGrace   string   `yaml:"stop_grace_period"`
-	}
-	var file struct{ Services map[string]service }
-	if err := yaml.UnmarshalWithOptions([]byte(deployFile(t, "compose.yaml")), &file, yaml.Strict()); err != nil {
-		t.Fatal(yaml.FormatError(err, false, true))
-	}
-	s := file.Services["limitctl"]
-	_, flag := deployedServe(t, s.Command)
-	grace, err := time.ParseDuration(s.StopGrace)
+	text := deployFile(t, "compose.yaml")
+	const service = "services.limitctl."
+	_, flag := deployedServe(t, yamlAt[[]string](t, text, service+"command"))
+	grace, err := time.ParseDuration(yamlAt[string](t, text, service+"stop_grace_period"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	checkGrace(t, "the service", grace, flag)
-	if _, err := os.Stat(filepath.Join("..", "docs", "deploy", s.Build.Context, s.Build.Dockerfile)); err != nil {
+	build := yamlAt[struct{ Context, Dockerfile string }](t, text, service+"build")
+	if _, err := os.Stat(filepath.Join("..", "docs", "deploy", build.Context, build.Dockerfile)); err != nil {
 		t.Error(err)
 	}
-	for _, port := range s.Ports {
+	for _, port := range yamlAt[[]string](t, text, service+"ports") {
 		if !strings.HasPrefix(port, "127.0.0.1:") {
 			t.Errorf("%s is published to the network", port)
 		}
 	}
-	if host := strings.TrimSuffix(strings.TrimPrefix(s.Environment["LIMITCTL_STORE"], "redis://"),
-		":6379"); file.Services[host].Image == "" ||
-		!slices.Contains(s.DependsOn, host) {
+	url := yamlAt[string](t, text, service+"environment.LIMITCTL_STORE")
+	host := strings.TrimSuffix(strings.TrimPrefix(url, "redis://"), ":6379")
+	if yamlAt[string](t, text, "services."+host+".image") == "" ||
+		!slices.Contains(yamlAt[[]string](t, text, service+"depends_on"), host) {
 		t.Errorf("the store %s is not a service", host)
 	}
 }
@@ -179,119 +176,60 @@ func TestDeployByASocket(t *testing.T) {
 	deployedServe(t, strings.Fields(start[1])[1:])
 }
 
-// manifest is as much of a Kubernetes object as the manifests use; a field that is misspelled is
-// not one of it.
-type manifest struct {
-	APIVersion string `yaml:"apiVersion"`
-	Kind       string
-	Metadata   struct {
-		Name   string
-		Labels map[string]string
-	}
-	Data map[string]string
-	Spec struct {
-		Replicas int
-		Selector map[string]any
-		Ports    []struct {
-			Name       string
-			Port       int
-			TargetPort string `yaml:"targetPort"`
-			Protocol   string `yaml:"appProtocol"`
-		}
-		Template struct {
-			Metadata struct{ Labels map[string]string }
-			Spec     podSpec
-		}
-	}
-}
-
-type podProbe struct {
-	HTTPGet          struct{ Path, Port string } `yaml:"httpGet"`
-	PeriodSeconds    int                         `yaml:"periodSeconds"`
-	FailureThreshold int                         `yaml:"failureThreshold"`
-}
-
-type podSpec struct {
-	Automount       *bool `yaml:"automountServiceAccountToken"`
-	Grace           int   `yaml:"terminationGracePeriodSeconds"`
-	SecurityContext struct {
-		RunAsNonRoot   bool              `yaml:"runAsNonRoot"`
-		RunAsUser      int               `yaml:"runAsUser"`
-		SeccompProfile map[string]string `yaml:"seccompProfile"`
-	} `yaml:"securityContext"`
-	Containers []struct {
-		Name, Image string
-		Args        []string
-		Env         []struct{ Name, Value string }
-		Ports       []struct {
-			Name          string
-			ContainerPort int `yaml:"containerPort"`
-		}
-		LivenessProbe   podProbe `yaml:"livenessProbe"`
-		ReadinessProbe  podProbe `yaml:"readinessProbe"`
-		Resources       map[string]map[string]string
-		SecurityContext struct {
-			Escalation   bool                `yaml:"allowPrivilegeEscalation"`
-			ReadOnlyRoot bool                `yaml:"readOnlyRootFilesystem"`
-			Capabilities map[string][]string `yaml:"capabilities"`
-		} `yaml:"securityContext"`
-		VolumeMounts []struct {
-			Name      string
-			MountPath string `yaml:"mountPath"`
-			ReadOnly  bool   `yaml:"readOnly"`
-		} `yaml:"volumeMounts"`
-	}
-	Volumes []struct {
-		Name      string
-		ConfigMap struct{ Name string } `yaml:"configMap"`
-	}
-}
-
 func TestDeployByKubernetes(t *testing.T) {
-	objects := map[string]manifest{}
+	objects := map[string]string{}
 	for _, document := range strings.Split(deployFile(t, "kubernetes.yaml"), "\n---\n") {
-		var m manifest
-		if err := yaml.NewDecoder(bytes.NewReader([]byte(document)), yaml.Strict()).Decode(&m); err != nil {
-			t.Fatal(yaml.FormatError(err, false, true))
-		}
-		objects[m.Kind] = m
+		objects[yamlAt[string](t, document, "kind")] = document
 	}
-	checkPolicies(t, objects["ConfigMap"].Data["limitctl.yaml"])
-	pod := objects["Deployment"].Spec.Template.Spec
-	c := pod.Containers[0]
-	_, flag := deployedServe(t, c.Args)
-	checkGrace(t, "the pod", time.Duration(pod.Grace)*time.Second, flag)
+	checkPolicies(t, yamlAt[map[string]string](t, objects["ConfigMap"], "data")["limitctl.yaml"])
+	const pod = "spec.template.spec."
+	const container = pod + "containers[0]."
+	deployment, service := objects["Deployment"], objects["Service"]
+	text := func(path string) string { return yamlAt[string](t, deployment, path) }
+	number := func(path string) time.Duration { return time.Duration(yamlAt[int](t, deployment, path)) }
+	_, flag := deployedServe(t, yamlAt[[]string](t, deployment, container+"args"))
+	checkGrace(t, "the pod", number(pod+"terminationGracePeriodSeconds")*time.Second, flag)
 	ports := map[string]string{}
-	for _, port := range c.Ports {
-		ports[port.Name] = fmt.Sprintf("0.0.0.0:%d", port.ContainerPort)
+	type port struct {
+		Name          string
+		ContainerPort int    `yaml:"containerPort"`
+		TargetPort    string `yaml:"targetPort"`
+		Port          int
+	}
+	for _, p := range yamlAt[[]port](t, deployment, container+"ports") {
+		ports[p.Name] = fmt.Sprintf("0.0.0.0:%d", p.ContainerPort)
 	}
 	if ports["http"] != flag("listen") || ports["admin"] != flag("admin") || ports["grpc"] != flag("grpc") {
 		t.Errorf("the ports are %v", ports)
 	}
-	if c.LivenessProbe.HTTPGet != (struct{ Path, Port string }{"/healthz", "admin"}) ||
-		c.ReadinessProbe.HTTPGet != (struct{ Path, Port string }{"/readyz", "admin"}) {
-		t.Errorf("the probes are %+v and %+v", c.LivenessProbe, c.ReadinessProbe)
+	for probe, path := range map[string]string{"livenessProbe": "/healthz", "readinessProbe": "/readyz"} {
+		if text(container+probe+".httpGet.path") != path || text(container+probe+".httpGet.port") != "admin" {
+			t.Errorf("the %s does not ask for %s", probe, path)
+		}
 	}
 	// Whoever asks sees that the server drains while it still takes connections.
 	delay, err := time.ParseDuration(flag("drain-delay"))
-	if err != nil || time.Duration(c.ReadinessProbe.PeriodSeconds*c.ReadinessProbe.FailureThreshold)*time.Second >= delay {
-		t.Errorf("the delay of %s is over before the probe of %+v sees it", delay, c.ReadinessProbe)
+	const readiness = container + "readinessProbe."
+	if err != nil || number(readiness+"periodSeconds")*number(readiness+"failureThreshold")*time.Second >= delay {
+		t.Errorf("the delay of %s is over before the probe sees it", delay)
 	}
-	if mount := c.VolumeMounts[0]; flag("config") != mount.MountPath+"/limitctl.yaml" || mount.Name != pod.Volumes[0].Name ||
-		pod.Volumes[0].ConfigMap.Name != objects["ConfigMap"].Metadata.Name {
-		t.Errorf("the configuration is %s, and %+v is mounted", flag("config"), mount)
+	if flag("config") != text(container+"volumeMounts[0].mountPath")+"/limitctl.yaml" ||
+		text(container+"volumeMounts[0].name") != text(pod+"volumes[0].name") ||
+		text(pod+"volumes[0].configMap.name") != yamlAt[string](t, objects["ConfigMap"], "metadata.name") {
+		t.Errorf("the configuration is %s, and something else is mounted", flag("config"))
 	}
-	labels := objects["Deployment"].Spec.Template.Metadata.Labels
-	if app := objects["Service"].Spec.Selector["app"]; labels["app"] != app {
-		t.Errorf("the service selects %v of %v", app, labels)
+	if app := yamlAt[string](t, service, "spec.selector.app"); text("spec.template.metadata.labels.app") != app {
+		t.Errorf("the service selects %s", app)
 	}
 	for i, name := range []string{"http", "grpc"} {
-		port := objects["Service"].Spec.Ports[i]
-		if port.TargetPort != name || ports[name] != fmt.Sprintf("0.0.0.0:%d", port.Port) {
-			t.Errorf("the service has %+v of %v", port, ports)
+		p := yamlAt[[]port](t, service, "spec.ports")[i]
+		if p.TargetPort != name || ports[name] != fmt.Sprintf("0.0.0.0:%d", p.Port) {
+			t.Errorf("the service has %+v of %v", p, ports)
 		}
 	}
-	if !pod.SecurityContext.RunAsNonRoot || !c.SecurityContext.ReadOnlyRoot || c.SecurityContext.Escalation {
+	if !yamlAt[bool](t, deployment, pod+"securityContext.runAsNonRoot") ||
+		!yamlAt[bool](t, deployment, container+"securityContext.readOnlyRootFilesystem") ||
+		yamlAt[bool](t, deployment, container+"securityContext.allowPrivilegeEscalation") {
 		t.Error("the pod may do more than it has to")
 	}
 }

@@ -42,7 +42,6 @@ func TestTheServerAnswersAsTheCommandsDo(t *testing.T) {
 		command, verb, body string
 		exit, status        int
 	}{
-		{"check ME:a -l 2/1h", "check", `{"key":"ME:a","limits":["2/1h"]}`, 0, 200},
 		{"consume ME:a -l 2/1h -c 2", "consume", `{"key":"ME:a","limits":["2/1h"],"cost":2}`, 0, 200},
 		{"consume ME:a -l 2/1h", "consume", `{"key":"ME:a","limits":["2/1h"]}`, 1, 429},
 		{"check ME:a -l 2/1h", "check", `{"key":"ME:a","limits":["2/1h"]}`, 1, 429},
@@ -57,7 +56,6 @@ func TestTheServerAnswersAsTheCommandsDo(t *testing.T) {
 		{"consume ME:c -l 9/1h -c 5 --token ME1", "consume", `{"key":"ME:c","limits":["9/1h"],"cost":5,"token":"ME1"}`, 2, 400},
 		{"settle ME:c -l 9/1h -c 6 --token ME1", "settle", `{"key":"ME:c","limits":["9/1h"],"cost":6,"token":"ME1"}`, 0, 200},
 		{"settle ME:c -l 9/1h -c 6 --token ME2", "settle", `{"key":"ME:c","limits":["9/1h"],"cost":6,"token":"ME2"}`, 1, 409},
-		{"consume ME:a -l 2/1h -c 3", "consume", `{"key":"ME:a","limits":["2/1h"],"cost":3}`, 2, 400},
 		{"consume --policy login ip=ME email=ME@a plan=gold", "consume",
 			`{"policy":"login","attributes":{"ip":"ME","email":"ME@a","plan":"gold"}}`, 0, 200},
 		{"consume --policy login email=ME@a ip=ME -c 3", "consume",

@@ -65,18 +65,15 @@ func TestWhatIsWrongWithSocketsOfSystemd(t *testing.T) {
 	}{
 		{"", "", "", "--listen systemd:http",
 			"--listen systemd:http: systemd has passed no socket to this process; start it by a socket unit"},
-		{"1", "1", "http", "--listen systemd:http", "systemd has passed no socket to this process"},
 		{"0", "4711", "http", "--listen systemd:http", "systemd has passed no socket to this process"},
 		{"2", "4711", "http:admin", "--grpc systemd:grpc",
 			"--grpc systemd:grpc: systemd has passed no socket of that name, only http, admin; " +
 				"its name is FileDescriptorName of the socket unit"},
-		{"1", "4711", "http:admin", "--admin systemd:admin", "--admin systemd:admin: systemd has passed no socket of that name, only http"},
 		{"1", "4711", "http", "--listen systemd:http --admin systemd:http",
 			"--admin systemd:http: another listener has that socket; give each its own"},
 		{"2", "4711", "http:http", "--listen systemd:http",
 			"--listen systemd:http: systemd has passed several sockets of that name; " +
 				"give each a socket unit with its own FileDescriptorName"},
-		{"1", "4711", "http", "--listen systemd:", "--listen systemd:: systemd has passed no socket of that name, only http"},
 	} {
 		w := newWorld(t)
 		w.Process = 4711
