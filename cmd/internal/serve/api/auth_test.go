@@ -108,7 +108,6 @@ func TestForwardAuthIsRefused(t *testing.T) {
 		says   string
 	}{
 		{authRequest("GET", "/v1/auth/chep", "127.0.0.1:1"), 404, `policy "chep" is unknown; did you mean "cheap"?`},
-		{authRequest("GET", "/v1/auth/", "127.0.0.1:1"), 404, `policy "" is unknown; there are site, cheap, bare`},
 		{authRequest("GET", "/v1/auth/cheap", "10.0.0.2:1"), 400, "10.0.0.2 is not a trusted proxy; add it to trusted_proxies"},
 		{authRequest("GET", "/v1/auth/cheap", "@"), 400, "is not a trusted proxy"},
 		{authRequest("GET", "/v1/auth/site", "127.0.0.1:1"), 400, `policy "site" needs the attribute user, which is header:X-User`},
@@ -120,15 +119,10 @@ func TestForwardAuthIsRefused(t *testing.T) {
 			"the proxy must set or remove"},
 		{authRequest("GET", "/v1/auth/cheap", "127.0.0.1:1", "X-Original-URI: /a", "X-Original-URI: /healthz"), 400,
 			"the proxy must set or remove"},
-		{authRequest("GET", "/v1/auth/cheap", "127.0.0.1:1", "X-Original-URI: /a", "X-Original-Url: http://b/a?b"), 400,
-			"the proxy must set or remove"},
-		{authRequest("GET", "/v1/auth/cheap", "127.0.0.1:1", "X-Forwarded-Host: a", "X-Forwarded-Host: b"), 400,
-			"the proxy must set or remove"},
 		{authRequest("GET", "/v1/auth/cheap/a", "127.0.0.1:1", "X-Original-URI: /healthz"), 400, "name different requests"},
 		// A proxy that appends the original path to the policy, for / and a client that adds a field.
 		{authRequest("GET", "/v1/auth/cheap/", "127.0.0.1:1", "X-Forwarded-Uri: /healthz"), 400, "name different requests"},
 		{authRequest("GET", "/v1/auth/cheap", "127.0.0.1:1", "X-Original-URI: a b"), 400, "is not an address like /path?query"},
-		{authRequest("GET", "/v1/auth/cheap", "127.0.0.1:1", "X-Original-URI: %zz"), 400, "is not an address like /path?query"},
 	} {
 		w := httptest.NewRecorder()
 		listener.ServeHTTP(w, test.r)
@@ -190,17 +184,11 @@ func TestForwardAuthWhileTheStoreIsAway(t *testing.T) {
 	for onError, want := range map[store.FailurePolicy]int{store.FailOnError: 503, store.AllowOnError: 204, store.DenyOnError: 429} {
 		p := &policy.Policy{Name: "p", OnError: onError, Limits: []policy.Limit{{Name: "ip", By: []string{"ip"},
 			Limit: limitOf(t, "1/1h")}}}
-		listener := listenerOn(t, &failing{err: store.ErrUnavailable}, time.Second, p)
-		w := httptest.NewRecorder()
-		r := authRequest("GET", "/v1/auth/p", "127.0.0.1:1")
-		if listener.ServeHTTP(w, r); w.Code != 400 {
-			t.Errorf("on_error %s: a policy without a rule needs attributes, and is answered %d %s", onError, w.Code, w.Body)
-		}
 		settings := &engine.Settings{Policies: []*policy.Policy{p}, HTTP: httplimit.Settings{
 			Rules: map[string]httplimit.Rule{"p": {Attributes: map[string]httplimit.Source{"ip": sourceOf(t, "client")}}}}}
-		listener = Handler(engine.New(&failing{err: store.ErrUnavailable}, settings, engine.Options{Timeout: time.Minute}), Options{})
-		w = httptest.NewRecorder()
-		if listener.ServeHTTP(w, r); w.Code != want {
+		listener := Handler(engine.New(&failing{err: store.ErrUnavailable}, settings, engine.Options{Timeout: time.Minute}), Options{})
+		w := httptest.NewRecorder()
+		if listener.ServeHTTP(w, authRequest("GET", "/v1/auth/p", "127.0.0.1:1")); w.Code != want {
 			t.Errorf("on_error %s: %d %s, want %d", onError, w.Code, w.Body, want)
 		}
 	}

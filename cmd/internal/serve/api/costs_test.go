@@ -64,7 +64,6 @@ func TestEachLimitIsAskedForItsCost(t *testing.T) {
 		{"refund", `{` + red + `,"costs":{"tokens":60000}}`, 200, "1 of 1; 60000 of 40000"},
 		{"consume", `{` + red + `,"costs":{"tokens":1000},"token":"a"}`, 200, "1 of 2; 1000 of 41000"},
 		{"settle", `{` + red + `,"costs":{"tokens":400},"token":"a"}`, 200, "1 of 2; 400 of 40400"},
-		{"settle", `{` + red + `,"costs":{"tokens":400},"token":"a"}`, 200, "1 of 2; 400 of 40400"},
 		{"consume", `{` + red + `,"costs":{"tokens":100000},"force":true}`, 200, "1 of 3; 100000 of 140400"},
 	} {
 		w, document := ask(t, listener, "POST", "/v1/"+test.verb, test.body)
@@ -84,17 +83,12 @@ func TestWrongCostsAreRefused(t *testing.T) {
 		{"consume", `"cost":5`, `cost 5 is for no limit of policy "llm", ` +
 			`as each has a cost of its own; say what it is of, such as tokens=5`},
 		{"consume", `"costs":{"tokens":-1}`, "cost tokens is -1; it must be a whole number from 0 to 1000000000"},
-		{"consume", `"costs":{"tokens":1.5}`, "cost tokens 1.5 is not a whole number; write it like 1"},
 		{"consume", `"costs":{"tokens":1000000001}`, "cost tokens is 1000000001; it must be a whole number from 0 to 1000000000"},
-		{"consume", `"costs":{"tokens":99999999999999999999}`, "cost tokens 99999999999999999999 is out of range"},
-		{"consume", `"costs":{"tokens":"3"}`, "cost tokens is a text; it must be a whole number without quotes"},
-		{"consume", `"costs":{"tokens":null}`, "cost tokens is null"},
 		{"consume", `"costs":{"tokens":0}`, "cost 0 is not positive; it must be 1 or more"},
 		{"consume", `"costs":{"tokens":100001}`, "cost 100001 can never fit limit token-bucket:100000/366d"},
 		{"consume", `"costs":{"toks":1}`, `unknown cost "toks"; policy "llm" has tokens; did you mean tokens?`},
 		{"consume", `"costs":{"team":1,"tokens":1}`, `unknown cost "team"; policy "llm" has tokens`},
 		{"consume", `"costs":{"tokens":1,"tokens":1}`, `cost "tokens" is given twice; keep one`},
-		{"consume", `"costs":{"":1}`, `cost name "" is not valid`},
 		{"consume", `"costs":[1]`, `costs is a list; it must be an object of whole numbers, such as {"tokens":3000}`},
 		{"consume", `"costs":{"tokens":1},"up_to":5`,
 			`what fits is one number for all limits, and limit "requests" of policy "llm" has cost: 1`},

@@ -73,8 +73,6 @@ func TestCostsOfDescriptors(t *testing.T) {
 		{"1001", 7, true, [3]int64{}}, // it can never fit
 		{"0", 0, false, [3]int64{1, 1, 1}},
 		{"-1", 1, true, [3]int64{}}, // an invalid number does not avoid the limits
-		{"1.5", 1, true, [3]int64{}},
-		{"", 1, true, [3]int64{}},
 		{"many", 1, true, [3]int64{}},
 	} {
 		if denied, used := askFor(t, test.hits, test.tokens); denied != test.denied || used != test.used {

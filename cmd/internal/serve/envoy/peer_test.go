@@ -1,7 +1,6 @@
 package envoy
 
 import (
-	"flag"
 	"fmt"
 	"math"
 	"os"
@@ -21,8 +20,6 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
-
-var update = flag.Bool("update", false, "write into the corpus where limitctl answers in another way")
 
 // peerSettings are the settings that limitctl makes of the files of envoyproxy/ratelimit.
 func peerSettings(t *testing.T) *engine.Settings {
@@ -61,15 +58,8 @@ func readAsk(t *testing.T, line string) *rls.Request {
 	if err != nil {
 		t.Fatalf("%s: %v", line, err)
 	}
-	r := &rls.Request{Domain: words[1], Hits: uint32(hits)}
-	for _, word := range words[3:] {
-		d := rls.Descriptor{}
-		for entry := range strings.SplitSeq(word, ",") {
-			key, value, _ := strings.Cut(entry, "=")
-			d.Entries = append(d.Entries, rls.Entry{Key: key, Value: value})
-		}
-		r.Descriptors = append(r.Descriptors, d)
-	}
+	r := askEdge(uint32(hits), words[3:]...)
+	r.Domain = words[1]
 	return r
 }
 
@@ -110,9 +100,8 @@ func TestTheAnswersOfThePeer(t *testing.T) {
 	}
 	settings := peerSettings(t)
 	var l *listener
-	var out []string
 	var got string
-	asked, differ := 0, 0
+	asked := 0
 	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 	for i, line := range lines {
 		keyword, rest, _ := strings.Cut(line, " ")
@@ -130,7 +119,6 @@ func TestTheAnswersOfThePeer(t *testing.T) {
 			want, reason := rest, ""
 			if i+1 < len(lines) && strings.HasPrefix(lines[i+1], "limitctl ") {
 				want, reason, _ = strings.Cut(strings.TrimPrefix(lines[i+1], "limitctl "), " because ")
-				differ++
 				if want == rest || !strings.Contains(string(page), "| "+reason+" |") {
 					t.Errorf("%s: the reason %q is no row of the docs, or the answers are equal", lines[i-1], reason)
 				}
@@ -138,24 +126,10 @@ func TestTheAnswersOfThePeer(t *testing.T) {
 			if got != want {
 				t.Errorf("%s: the answer is %q, not %q", lines[i-1], got, want)
 			}
-			out = append(out, line)
-			if got != rest {
-				out = append(out, "limitctl "+got+" because "+reason)
-			}
-			continue
-		case "limitctl":
-			continue
 		}
-		out = append(out, line)
 	}
 	if asked < 300 {
 		t.Errorf("there are only %d requests", asked)
-	}
-	t.Logf("%d requests, %d of them are answered in another way", asked, differ)
-	if *update {
-		if err := os.WriteFile(path, []byte(strings.Join(out, "\n")+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 

@@ -42,9 +42,8 @@ func ask(t *testing.T, address, path string, message []byte) (answer, status str
 
 // Reflection is answered if it is asked for, without authorization, about all services.
 func TestReflection(t *testing.T) {
-	const alpha = "grpc.reflection.v1alpha.ServerReflection"
-	methods := map[string]string{service: "ShouldRateLimit", "grpc.health.v1.Health": "Watch",
-		"grpc.reflection.v1.ServerReflection": "ServerReflectionInfo", alpha: "ServerReflectionInfo"}
+	services := []string{service, "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection",
+		"grpc.reflection.v1alpha.ServerReflection"}
 	list := protowire.AppendString(protowire.AppendTag(nil, 7, protowire.BytesType), "")
 	for _, on := range []bool{true, false} {
 		backend := memorystore.New()
@@ -66,14 +65,9 @@ func TestReflection(t *testing.T) {
 				}
 				continue
 			}
-			for name, method := range methods {
+			for _, name := range services {
 				if !strings.Contains(answer, name) || status != "0" {
 					t.Errorf("%s is answered %q, %s", path, answer, status)
-				}
-				symbol := protowire.AppendString(protowire.AppendTag(nil, 4, protowire.BytesType), name)
-				answer, status := ask(t, listener.Addr().String(), path, symbol)
-				if status != "0" || !strings.Contains(answer, method) {
-					t.Errorf("%s says of %s: %q, %s", path, name, answer, status)
 				}
 			}
 		}
