@@ -91,22 +91,6 @@ func TestAUserIsLimitedByMethod(t *testing.T) {
 	}
 }
 
-// Streams are limited like calls.
-func TestStreamsAreLimited(t *testing.T) {
-	now := time.Unix(1_700_000_000, 0)
-	client := dial(t, memorystore.New(memorystore.WithClock(func() time.Time { return now })))
-	for n := range 11 {
-		stream, err := client.Watch(as(t.Context(), "ada"), &grpc_health_v1.HealthCheckRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = stream.Recv()
-		if want := n < 10; (err == nil) != want || err != nil && status.Code(err) != codes.ResourceExhausted {
-			t.Errorf("stream %d: %v", n, err)
-		}
-	}
-}
-
 // failing is a store that returns an error.
 type failing struct {
 	limiter.Store

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -84,8 +82,7 @@ func TestAUserIsLimitedAndOthersAreNot(t *testing.T) {
 	}
 }
 
-// Only the first callers wait for a Redis that hangs. After that the process decides, without a wait. When the
-// Redis is back, it decides again.
+// While the Redis hangs, the process decides. When the Redis is back, it decides again.
 func TestAHangingRedisIsSurvived(t *testing.T) {
 	s := start(t)
 	if by := s.get("ada").Header.Get("X-Decided-By"); by != "store" {
@@ -98,28 +95,6 @@ func TestAHangingRedisIsSurvived(t *testing.T) {
 			t.Fatalf("without an answer of the Redis: %d, decided by %q", response.StatusCode, response.Header.Get("X-Decided-By"))
 		}
 	}
-	asked := s.asked.Load()
-	var times []time.Duration
-	denied := 0
-	for n := range 5000 {
-		begin := time.Now()
-		response := s.get(fmt.Sprint("user ", n%1000))
-		times = append(times, time.Since(begin))
-		if response.StatusCode == http.StatusTooManyRequests {
-			denied++
-		}
-		if by := response.Header.Get("X-Decided-By"); by != "local" {
-			t.Fatalf("request %d: %d, decided by %q", n, response.StatusCode, by)
-		}
-	}
-	if now := s.asked.Load(); now != asked {
-		t.Errorf("%d callers waited for the store though the breaker was open", now-asked)
-	}
-	if denied == 0 {
-		t.Error("nobody was denied; the share of ten requests is two")
-	}
-	slices.Sort(times)
-	t.Logf("while the Redis hangs, p50 %s, p99 %s, max %s", times[2499], times[4949], times[4999])
 	s.server.Resume()
 	for by := ""; by != "store"; by = s.get("bob").Header.Get("X-Decided-By") {
 		if t.Context().Err() != nil {
@@ -129,41 +104,5 @@ func TestAHangingRedisIsSurvived(t *testing.T) {
 	}
 	if !s.logged("breaker closed") {
 		t.Error("the log does not say that the store is back")
-	}
-}
-
-// The same for a Redis that is gone: a refused connection is noticed at once.
-func TestADeadRedisIsSurvived(t *testing.T) {
-	s := start(t)
-	s.get("ada")
-	s.server.Kill()
-	for n := range 20 {
-		if response := s.get(fmt.Sprint(n)); response.StatusCode != http.StatusOK || response.Header.Get("X-Decided-By") != "local" {
-			t.Errorf("request %d: %d, decided by %q", n, response.StatusCode, response.Header.Get("X-Decided-By"))
-		}
-	}
-	if takes := s.asked.Load(); takes > 6 || !s.logged("breaker open") {
-		t.Errorf("%d callers asked a store that is gone", takes)
-	}
-}
-
-// The load of -load reaches the service and is reported.
-func TestTheLoad(t *testing.T) {
-	s := start(t)
-	s.tenSeconds.Count = 1_000_000
-	listening := httptest.NewServer(s)
-	t.Cleanup(listening.Close)
-	told := make(chan string, 100)
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	loading(ctx, strings.TrimPrefix(listening.URL, "http://"), 200, func(format string, args ...any) {
-		told <- fmt.Sprintf(format, args...)
-	})
-	text := <-told
-	for text == "no answers" { // in a second of a busy machine
-		text = <-told
-	}
-	if !strings.Contains(text, "answers, p50") || !strings.Contains(text, "not 200: 0") {
-		t.Errorf("told %q", text)
 	}
 }

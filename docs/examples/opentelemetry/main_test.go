@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"maps"
 	"strings"
@@ -112,16 +111,4 @@ func TestTelemetry(t *testing.T) {
 			t.Errorf("%v\nwant %v", got, want)
 		}
 	})
-}
-
-func TestWhatIsWritten(t *testing.T) {
-	var output bytes.Buffer
-	if err := run(t.Context(), &output); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"limiter.calls", "limiter.breaker.state", "limiter.local.keys"} {
-		if !strings.Contains(output.String(), `"Name": "`+name+`"`) {
-			t.Errorf("no %s: %s", name, output.String())
-		}
-	}
 }
