@@ -235,3 +235,17 @@ func TestTheGateAndTheBufferAreBounds(t *testing.T) {
 		t.Errorf("answered %+v", got)
 	}
 }
+
+// A client of grpc-go pings about once for each answer, to measure how much it can be sent. That is no flood,
+// however many calls it makes.
+func TestAPingForEachAnswerIsNoFlood(t *testing.T) {
+	_, address := start(t, Options{Methods: methods, Bounds: Bounds{Stall: time.Hour}}) // so that no sweep happens
+	c := dial(t, address)
+	for i := range uint32(3 * idleFrames) {
+		c.call(2*i+1, "/a/Upper", "x")
+		c.WritePing(false, [8]byte{})
+		if got := c.answerTo(2*i + 1); got.status != "0" {
+			t.Fatalf("call %d is answered %+v", i, got)
+		}
+	}
+}
