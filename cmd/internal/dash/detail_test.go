@@ -33,6 +33,10 @@ func TestTheDetailIsBesideTheList(t *testing.T) {
 	if d.second(); d.detail.read == nil || d.detail.read.Of.Key.Subject != "near" {
 		t.Error("what is stored of the key was not read")
 	}
+	for x, want := range map[int]string{100: "near", 5: "near"} {
+		d.send(tea.MouseMsg{Action: tea.MouseActionPress, Button: tea.MouseButtonLeft, X: x, Y: 4})
+		shows("after a click", want)
+	}
 	d.press("sSS/calm<enter>")
 	if text := d.View(); !strings.Contains(text, "filter /calm: 1 of 4") || !strings.Contains(text, "subject       calm") {
 		t.Errorf("with a filter for another:\n%s", text)

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	tea "github.com/charmbracelet/bubbletea"
+
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/cmd/internal/dash/figures"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -15,7 +17,12 @@ import (
 // What is in force can be revoked and extended, also if no key of it is in use; the cursor stays with its override.
 func TestWhatIsInForceCanBeChanged(t *testing.T) {
 	d := governedBy(t, nil)
-	d.press("O<down>r")
+	d.press("O")
+	d.send(tea.MouseMsg{X: 4, Y: len(d.headLines()) + 3, Action: tea.MouseActionPress, Button: tea.MouseButtonLeft})
+	if o := d.inForce.current(); o == nil || o.Effect != store.OverrideExempt {
+		t.Errorf("after a click %v is selected", o)
+	}
+	d.press("<home><pgdown><pgup><down>r")
 	if text := d.View(); !strings.Contains(text, "Revoke user:$(rm -r ~)<b>é*, block") {
 		t.Errorf("asked why:\n%s", text)
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 
@@ -66,6 +67,7 @@ func TestAPauseHoldsWhatIsShown(t *testing.T) {
 	}
 }
 
+// The mouse does what keys do, and some keys change how often it looks.
 func TestTheMouse(t *testing.T) {
 	d := begin(t, three, nil)
 	click := func(x, y int) {
@@ -84,6 +86,14 @@ func TestTheMouse(t *testing.T) {
 		t.Errorf("after two clicks on a header it is sorted by %s, reversed %t", d.keys.order, d.keys.reversed)
 	}
 	click(200, 200)
+	d.press("+++++")
+	fastest := d.Refresh
+	if d.press("---------"); fastest != 100*time.Millisecond || d.Refresh != time.Minute {
+		t.Errorf("it looks each %s at most and each %s at least", fastest, d.Refresh)
+	}
+	if d.press("/[a"); !d.note.bad {
+		t.Error("nothing is said of a filter that is none")
+	}
 }
 
 // What comes first in each order, and in its reverse.

@@ -1,11 +1,14 @@
 package dash
 
 import (
+	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
 
@@ -49,5 +52,19 @@ func TestListShowsWhatIsNotKnown(t *testing.T) {
 	}
 	if d.press("<end>t"); !strings.Contains(d.View(), "is not known, so nothing can be taken") {
 		t.Errorf("taking of a key whose limit is not known:\n%s", d.View())
+	}
+}
+
+// A document says what is not known by null.
+func TestDocumentOfWhatIsNotKnown(t *testing.T) {
+	for _, e := range storetest.NotAllKnown() {
+		text, err := json.Marshal(source.Reading{Entry: e})
+		if err != nil {
+			t.Fatal(err)
+		}
+		known := bytes.Contains(text, []byte(`"limit":"`+e.Limit.String()+`"`))
+		if known != e.LimitKnown() || known == bytes.Contains(text, []byte("null")) {
+			t.Errorf("%s is %s", e.Key, text)
+		}
 	}
 }
