@@ -1,10 +1,8 @@
 package cmd
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -106,23 +104,6 @@ func TestConsent(t *testing.T) {
 		if code := cli.ExitCode(err); code != test.want || !strings.Contains(said, test.says) {
 			t.Errorf("%+v: exit code %d, %q", test, code, said)
 		}
-	}
-}
-
-func TestInterruptWhileConfirming(t *testing.T) {
-	w := newWorld(t)
-	w.InIsTerminal = true
-	w.In, _ = io.Pipe() // nobody answers
-	ctx, interrupt := context.WithCancel(context.Background())
-	w.Err = writerFunc(func(p []byte) (int, error) {
-		if bytes.Contains(p, []byte("Type its name")) {
-			interrupt()
-		}
-		return len(p), nil
-	})
-	g, backend := opened(t, w, "--context", "prod")
-	if err := resetThree(ctx, t, new(cli.ConsentOptions), g, backend); !errors.Is(err, context.Canceled) {
-		t.Errorf("the error is %v", err)
 	}
 }
 

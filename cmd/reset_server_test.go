@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -21,137 +20,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/cmd/internal/auditlog"
-	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/internal/tier"
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/filestore"
-	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
-
-// usedIn returns how many units of each key a backup holds, and how many lines of it
-// amend others.
-func usedIn(t *testing.T, path string) (used map[store.Key]int64, amendments int) {
-	t.Helper()
-	file, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	contents, err := backup.Check(bytes.NewReader(file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	used = map[store.Key]int64{}
-	err = contents.Each(bytes.NewReader(file), 100, func(batch backup.Batch) error {
-		for _, r := range batch.Records {
-			var state store.State
-			if err := state.DecodeRecord(r.Value); err != nil {
-				return err
-			}
-			used[r.Key] += state.Used(store.InstantOf(time.Now()))
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return used, bytes.Count(file, []byte(`"amends":true`))
-}
-
-// Of keys that a service goes on using, each unit that was ever taken is in the
-// backups or still in the store: what a backup has is what was deleted.
-func TestResetBesideAService(t *testing.T) {
-	tier.Full(t, "writers beside a deletion, for seconds")
-	server := redistest.Start(t)
-	backend, err := redisstore.Own(server.Client())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx := context.Background()
-	limits := storecall.New(backend)
-	var keys []store.Key
-	taken := make([]atomic.Int64, 1200) // more than a batch
-	take := func(i int) {
-		limit := store.Limit{Algorithm: store.SlidingCounter, Count: 1_000_000, Period: 366 * 24 * time.Hour}
-		if i%2 == 0 { // what it holds grows beyond what a scan reads
-			limit.Algorithm = store.SlidingLog
-		}
-		d, err := limits.Take(ctx, keys[i], limit, 1)
-		if err != nil || !d.Allowed {
-			t.Errorf("%s: %+v, %v", keys[i], d, err)
-			return
-		}
-		taken[i].Add(1)
-	}
-	for i := range taken {
-		keys = append(keys, store.Key{Subject: fmt.Sprintf("tenant:acme:%d", i), Name: "n"})
-		take(i)
-	}
-
-	var stop atomic.Bool
-	var service sync.WaitGroup
-	for worker := range 8 {
-		service.Go(func() {
-			for n := worker; !stop.Load(); n += 7 {
-				take(n % len(keys))
-			}
-		})
-	}
-	w := newWorld(t)
-	dir := t.TempDir()
-	paths := make([]string, 3)
-	for run := range paths {
-		paths[run] = filepath.Join(dir, fmt.Sprint(run))
-		w.Err = writerFunc(func(p []byte) (int, error) {
-			if strings.Contains(string(p), " keys match ") { // it has scanned, and deletes next
-				for i := range keys {
-					take(i)
-				}
-			}
-			return w.err.Write(p)
-		})
-		w.run(t, exitYes, "reset", "tenant:acme:*", "--yes", "--backup", paths[run], "--store", "redis://"+server.Addr, "--timeout", "1m")
-	}
-	stop.Store(true)
-	service.Wait()
-
-	inStore := func() map[store.Key]int64 {
-		everything, _ := store.ParsePattern("*")
-		used := map[store.Key]int64{}
-		for e, err := range backend.Scan(ctx, admin.Query{Subjects: everything}) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			used[e.Key] = e.Decision.Used
-		}
-		return used
-	}
-	accounted := inStore()
-	for _, path := range paths {
-		used, amendments := usedIn(t, path)
-		for key, n := range used {
-			accounted[key] += n
-		}
-		if amendments < len(used) {
-			t.Errorf("%d of the %d keys in a backup were amended, and all were used in between", amendments, len(used))
-		}
-	}
-	for i, key := range keys {
-		if accounted[key] != taken[i].Load() {
-			t.Errorf("%s: %d were taken, %d are in the backups and the store", key, taken[i].Load(), accounted[key])
-		}
-	}
-	w.Err = &w.err
-	w.run(t, exitYes, "undo", paths[2], "--replace", "--yes", "--store", "redis://"+server.Addr, "--timeout", "1m")
-	used, _ := usedIn(t, paths[2])
-	for key, n := range inStore() {
-		if want, was := used[key]; was && want != n {
-			t.Errorf("%s: %d used after the restore, %d in the backup", key, n, want)
-		}
-	}
-}
 
 // gate lets everything through to a server until it is to close, and then nothing
 // more of what is sent to it.
@@ -345,54 +216,6 @@ func TestNoBackupOfNothing(t *testing.T) {
 	}
 	if !strings.Contains(stderr, "redis at "+server.Addr+" cannot be reached: ") || !strings.Contains(stderr, "(0 of 1 key done)") {
 		t.Errorf("it does not say what happened:\n%s", stderr)
-	}
-}
-
-// What hangs where no first Ctrl-C reaches it is ended by another one.
-func TestASecondInterruptEndsIt(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	backend, err := filestore.New(filepath.Join(dir, "limits.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range 2000 { // more than a pipe holds
-		key := store.Key{Subject: fmt.Sprint(i, strings.Repeat("-", 500))}
-		if _, err := storecall.New(backend).Take(context.Background(), key, store.Limit{Count: 10, Period: time.Hour}, 1); err != nil {
-			t.Fatal(err)
-		}
-	}
-	backend.Close()
-	cmd := exec.Command("limitctl", "inspect", "*", "-o", "jsonl", "--store", "file:"+filepath.Join(dir, "limits.db"))
-	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+dir, "XDG_CONFIG_HOME="+dir)
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadFull(stdout, make([]byte, 1)); err != nil { // and nothing more
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		cmd.Process.Wait()
-		close(ended)
-	}()
-	again := time.NewTicker(10 * time.Millisecond)
-	defer again.Stop()
-	tooLong := time.After(time.Minute)
-	for {
-		select {
-		case <-again.C:
-			cmd.Process.Signal(syscall.SIGINT)
-		case <-ended:
-			return
-		case <-tooLong:
-			cmd.Process.Kill()
-			t.Fatal("it goes on whatever is typed")
-		}
 	}
 }
 
