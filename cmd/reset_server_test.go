@@ -147,16 +147,19 @@ func TestResetStoppedInTheMiddle(t *testing.T) {
 			if err := audit.Run(); err != nil || json.Unmarshal(stdout.Bytes(), &run) != nil {
 				t.Fatalf("the audit log is %s, %v", &stdout, err)
 			}
-			if run.User != "night" || run.Reason != "a runaway job" || filepath.Dir(run.Backup) != filepath.Join(home, "limitctl", "backups") {
+			if run.User != "night" || run.Reason != "a runaway job" ||
+				filepath.Dir(run.Backup) != filepath.Join(home, "limitctl", "backups") {
 				t.Errorf("the audit log has %+v", run)
 			}
 			switch {
 			case sig == syscall.SIGKILL:
-				if run.Outcome != auditlog.Begun || run.Matched != all || run.Source != auditlog.Store || strings.Contains(told, "undo with") {
+				if run.Outcome != auditlog.Begun || run.Matched != all || run.Source != auditlog.Store ||
+					strings.Contains(told, "undo with") {
 					t.Errorf("the audit log from elsewhere has %+v, and it says %s", run, told)
 				}
 			case run.Outcome != auditlog.Interrupted || run.Changed != deleted || reset.ProcessState.ExitCode() != exitInterrupted ||
-				!strings.Contains(said, fmt.Sprintf(`"matched": %d,`, all)) || !strings.Contains(said, fmt.Sprintf(`"changed": %d,`, deleted)):
+				!strings.Contains(said, fmt.Sprintf(`"matched": %d,`, all)) ||
+				!strings.Contains(said, fmt.Sprintf(`"changed": %d,`, deleted)):
 				t.Errorf("%d are deleted, it ends with %v and says %s, and the audit log has %+v", deleted, reset.ProcessState, said, run)
 			default:
 				for _, want := range []string{"undo with: limitctl undo ", "interrupted: ", "outcome unknown: redis at " + g.addr,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -94,6 +95,13 @@ func (s *denyingStore) sum() (bySubject map[string]int64, others int64) {
 }
 
 // letThrough returns what was written of overrides.
+// written returns what was written so far.
+func (s *denyingStore) written() []admin.Denials {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.writes)
+}
+
 func (s *denyingStore) letThrough() map[string]int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,7 +160,7 @@ func TestDenialsAreWrittenOnceASecond(t *testing.T) {
 		if sum, others := table.sum(); sum["often"] != 210 || sum["once in a while"] != 70 || others != 0 {
 			t.Errorf("written: %v and %d others", sum, others)
 		}
-		first := table.writes[0]
+		first := table.written()[0]
 		if row := first.Rows[0]; row.Key.Name != "token-bucket/1h" || first.Now-row.LastAt != 20_000 {
 			t.Errorf("the first row of %+v was denied 20 ms before", first)
 		}
@@ -187,7 +195,7 @@ func TestDenialsAreBounded(t *testing.T) {
 			if all := total(sum) + others; all != 10*second+often || sum["often"] < often*9/10 || sum["often"] > often || others == 0 {
 				t.Errorf("away %t: %d are written, %d others; often %d", isAway, all, others, sum["often"])
 			}
-			for _, d := range table.writes {
+			for _, d := range table.written() {
 				if len(d.Rows) > admin.MaxDenialRows {
 					t.Errorf("a write of %d rows", len(d.Rows))
 				}
@@ -266,7 +274,7 @@ func TestARowOfDenialsSaysHow(t *testing.T) {
 		decided(store.Decision{Allowed: true}, 7) // after the last denial
 		check := func(want admin.Denied, last time.Time) {
 			t.Helper()
-			d := table.writes[len(table.writes)-1]
+			d := table.written()[len(table.written())-1]
 			if len(d.Rows) != 1 {
 				t.Fatalf("%+v, want one row", d)
 			}
@@ -346,7 +354,7 @@ func TestARefusalIsToldOnceAndRarelyTriedAgain(t *testing.T) {
 			table.set(nil)
 			backend.Close()
 			if sum, _ := table.sum(); sum["user:42"]+table.letThrough()["user:42"] != 600 {
-				t.Errorf("%v: Close wrote %+v", test.err, table.writes)
+				t.Errorf("%v: Close wrote %+v", test.err, table.written())
 			}
 		})
 	}
@@ -379,15 +387,15 @@ func TestDenialsAreNotCountedTwice(t *testing.T) {
 			case "the end":
 				backend.Close()
 			}
-			if sum, _ := table.sum(); total(sum) != int64(want) || !table.writes[0].Lost || len(table.writes[0].Rows) != want {
-				t.Errorf("%s: afterwards %+v", name, table.writes)
+			if sum, _ := table.sum(); total(sum) != int64(want) || !table.written()[0].Lost || len(table.written()[0].Rows) != want {
+				t.Errorf("%s: afterwards %+v", name, table.written())
 			}
 			deny(t, backend, "user:42", 1)
 			pass(time.Hour)
 			backend.Close()
-			for _, write := range table.writes[1:] {
+			for _, write := range table.written()[1:] {
 				if write.Lost {
-					t.Errorf("%s: it is said twice: %+v", name, table.writes)
+					t.Errorf("%s: it is said twice: %+v", name, table.written())
 				}
 			}
 		})
@@ -436,10 +444,11 @@ func TestAWriteHasTheKeysDeniedMostAndTheOthersFollow(t *testing.T) {
 			backend.Close()
 			deny(t, backend, "late", 1)
 			pass(time.Minute)
-			if len(table.writes) != 3 || len(table.writes[0].Rows) != admin.MaxDenialRows || table.closed != 1 {
-				t.Fatalf("%d writes, the first of %d rows; closed %d times", len(table.writes), len(table.writes[0].Rows), table.closed)
+			if len(table.written()) != 3 || len(table.written()[0].Rows) != admin.MaxDenialRows || table.closed != 1 {
+				t.Fatalf("%d writes, the first of %d rows; closed %d times", len(table.written()), len(table.written()[0].Rows),
+					table.closed)
 			}
-			for _, row := range table.writes[0].Rows {
+			for _, row := range table.written()[0].Rows {
 				if row.Count < 2 {
 					t.Fatalf("the first write has %+v, and others were denied more", row)
 				}

@@ -71,7 +71,7 @@ func TestWhatIsCounted(t *testing.T) {
 			decide(t, backend, test.op, reqs...)
 			backend.Close()
 			denied := ""
-			for _, write := range table.writes {
+			for _, write := range table.written() {
 				for _, row := range write.Rows {
 					denied += row.Key.Name
 				}
@@ -91,7 +91,7 @@ func TestWhatIsLetThroughIsWrittenOnce(t *testing.T) {
 		backend := layers.WithDenialLog(table, layers.DenialLog{})
 		check := func(when string, writes int, want int64) {
 			t.Helper()
-			if sum, did := table.letThrough()["5y7qnswd"], len(table.writes); did != writes || sum != want {
+			if sum, did := table.letThrough()["5y7qnswd"], len(table.written()); did != writes || sum != want {
 				t.Errorf("%s: %d writes of %d; want %d of %d", when, did, sum, writes, want)
 			}
 		}
@@ -115,8 +115,8 @@ func TestWhatIsLetThroughIsWrittenOnce(t *testing.T) {
 		table.set(nil)
 		pass(time.Minute)
 		check("after a lost write", 1, 0)
-		if !table.writes[0].Lost {
-			t.Errorf("%+v does not say that one was lost", table.writes[0])
+		if !table.written()[0].Lost {
+			t.Errorf("%+v does not say that one was lost", table.written()[0])
 		}
 		table.set(nil)
 		deny(t, backend, "u", 7)
@@ -141,8 +141,8 @@ func TestWhatIsLetThroughIsBounded(t *testing.T) {
 		allow("0")
 		pass(time.Minute)
 		got := table.letThrough()
-		if len(table.writes) != 5 || len(got) != admin.LetThroughKept || got["0"] != 2 || got[fmt.Sprint(admin.LetThroughKept)] != 0 {
-			t.Errorf("%d writes of %d overrides, %v", len(table.writes), len(got), got)
+		if len(table.written()) != 5 || len(got) != admin.LetThroughKept || got["0"] != 2 || got[fmt.Sprint(admin.LetThroughKept)] != 0 {
+			t.Errorf("%d writes of %d overrides, %v", len(table.written()), len(got), got)
 		}
 		table.set(nil)
 		allow("new")

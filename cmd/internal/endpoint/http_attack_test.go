@@ -214,7 +214,8 @@ func TestHostileServersEndInErrorsThatCanBeCounted(t *testing.T) {
 			go endless(conn, frame(framePing, 0, 0, "12345678"))
 			hang(conn)
 		}), short, "no answer in time"},
-		{"HTTP/2: noise", func(conn net.Conn) { io.WriteString(conn, "+OK\r\n+OK\r\n+OK\r\n+OK\r\n"); hang(conn) }, ample, errHTTP2.Error()},
+		{"HTTP/2: noise", func(conn net.Conn) { io.WriteString(conn, "+OK\r\n+OK\r\n+OK\r\n+OK\r\n"); hang(conn) }, ample,
+			errHTTP2.Error()},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

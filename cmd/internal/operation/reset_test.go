@@ -172,9 +172,10 @@ func TestAResetThatIsCut(t *testing.T) {
 	}{
 		"away in the middle": {true, []error{nil, away}, "", keysPerBatch, 0, outcome.ErrPartly, auditlog.Partly, true, true, 0,
 			"(500 of 600 keys done" + resetEndsWith},
-		"never reached":   {false, []error{away}, "", 0, 0, away, auditlog.Failed, false, false, 0, "(0 of 1 key done)"},
-		"never an answer": {false, []error{unknown}, "", 0, 1, unknown, auditlog.Failed, true, true, 0, "(0 of 1 key known to be done" + resetEndsWith},
-		"refused":         {false, []error{refused}, "", 0, 0, refused, auditlog.Failed, true, false, 1, "(0 of 1 key done)"},
+		"never reached": {false, []error{away}, "", 0, 0, away, auditlog.Failed, false, false, 0, "(0 of 1 key done)"},
+		"never an answer": {false, []error{unknown}, "", 0, 1, unknown, auditlog.Failed, true, true, 0,
+			"(0 of 1 key known to be done" + resetEndsWith},
+		"refused": {false, []error{refused}, "", 0, 0, refused, auditlog.Failed, true, false, 1, "(0 of 1 key done)"},
 		"no answer, and then away": {true, []error{unknown, away}, "", 0, keysPerBatch, unknown, auditlog.Failed, true, true, 0,
 			"(0 of 600 keys known to be done" + resetEndsWith},
 		"no answer, and then refused": {false, []error{unknown, refused}, "", 0, 1, refused, auditlog.Failed, true, true, 2, ""},
@@ -223,7 +224,8 @@ func TestAResetThatIsCut(t *testing.T) {
 			}
 			kept := len(s.left(t)) > 0
 			e := s.log.entries[0]
-			if kept != test.kept || (e.Backup != "") != kept || e.Outcome != test.outcome || e.Matched != keys || e.Changed != test.changed ||
+			if kept != test.kept || (e.Backup != "") != kept || e.Outcome != test.outcome || e.Matched != keys ||
+				e.Changed != test.changed ||
 				e.Error != "described: "+err.Error() {
 				t.Errorf("a backup is kept: %v; the audit log has %+v", kept, e)
 			}

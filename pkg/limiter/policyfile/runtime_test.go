@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -276,11 +277,11 @@ func TestReloadsLeakNothing(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		counted.looks = 0
+		counted.looks.Store(0)
 		time.Sleep(10*time.Second + time.Millisecond)
 		synctest.Wait()
-		if n := runtime.NumGoroutine(); counted.looks > 11 || n > before+2 {
-			t.Errorf("%d looks in 10 s, and %d goroutines, %d before", counted.looks, n, before)
+		if n := runtime.NumGoroutine(); counted.looks.Load() > 11 || n > before+2 {
+			t.Errorf("%d looks in 10 s, and %d goroutines, %d before", counted.looks.Load(), n, before)
 		}
 	})
 }
@@ -288,11 +289,11 @@ func TestReloadsLeakNothing(t *testing.T) {
 // countedOverrides counts how often the overrides are checked for changes.
 type countedOverrides struct {
 	*memorystore.Store
-	looks int
+	looks atomic.Int64
 }
 
 func (c *countedOverrides) OverrideVersion(ctx context.Context) (string, error) {
-	c.looks++
+	c.looks.Add(1)
 	return c.Store.OverrideVersion(ctx)
 }
 

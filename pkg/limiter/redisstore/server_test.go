@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -285,9 +286,10 @@ func TestPeekOnAnOlderServer(t *testing.T) {
 // A log too large to read in passing is described by asking the server. One that makes no sense is one foreign value,
 // and the scan goes on.
 func TestScanDescribesLargeLogs(t *testing.T) {
-	now := time.Unix(1_700_000_000, 0)
+	var seconds atomic.Int64
+	seconds.Store(1_700_000_000)
 	client := redistest.Start(t).Client()
-	backend := newStore(t, client, redisstore.WithClock(func() time.Time { now = now.Add(time.Second); return now }))
+	backend := newStore(t, client, redisstore.WithClock(func() time.Time { return time.Unix(seconds.Add(1), 0) }))
 	limit := store.Limit{Algorithm: store.SlidingLog, Count: 200, Period: time.Hour}
 	for range 200 {
 		mustTake(t, storecall.New(backend), user, limit, 1)

@@ -72,8 +72,9 @@ func TestCallsNeedWhatAdmitsThemAndAreTold(t *testing.T) {
 		}
 		return &Status{Unauthenticated, "no"}
 	}
-	_, address := start(t, Options{Methods: methods, Admits: admits, Open: map[string]bool{"/a/Deny": true}, OnCall: func(c *Call) { calls <- c },
-		OnEnd: func(code Code) { codes <- code }, Caller: func(values []string) string { return strings.Join(values, "+") }})
+	_, address := start(t, Options{Methods: methods, Admits: admits, Open: map[string]bool{"/a/Deny": true},
+		OnCall: func(c *Call) { calls <- c },
+		OnEnd:  func(code Code) { codes <- code }, Caller: func(values []string) string { return strings.Join(values, "+") }})
 	c := dial(t, address)
 	for i, test := range []struct {
 		path, tokens string
