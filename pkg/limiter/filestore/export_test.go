@@ -23,3 +23,6 @@ func (s *Store) HasWriter() bool {
 	defer s.queue.mu.Unlock()
 	return s.queue.writing
 }
+
+// NoDisk has the stores of this process not wait for the disk.
+func NoDisk() { synchronous = "off" }

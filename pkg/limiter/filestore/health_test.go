@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -16,11 +15,7 @@ func TestHealth(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "limits.db")
 	now := time.Now()
-	backend, err := filestore.New(path, filestore.WithClock(func() time.Time { return now }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer backend.Close()
+	backend := open(t, path, filestore.WithClock(func() time.Time { return now }))
 	if h, err := backend.Health(ctx); err != nil || h.Exists {
 		t.Errorf("of no file: %+v, %v", h, err)
 	}
@@ -29,7 +24,7 @@ func TestHealth(t *testing.T) {
 	}
 	for i, period := range []time.Duration{time.Minute, time.Hour, time.Hour} {
 		key := store.Key{Subject: "u", Name: string(rune('a' + i))}
-		if _, err := storecall.New(backend).Take(ctx, key, store.Limit{Count: 1, Period: period}, 1); err != nil {
+		if err := take(backend, key, store.Limit{Count: 1, Period: period}, 1); err != nil {
 			t.Fatal(err)
 		}
 	}

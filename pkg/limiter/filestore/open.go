@@ -119,12 +119,15 @@ func (s *Store) checkKinds() error {
 // time.
 const checkpointAfter = 4000
 
+// synchronous is when SQLite waits for the disk: at checkpoints. A failure of power loses the last changes at most.
+var synchronous = "normal"
+
 // dataSource names the file for the driver. Transactions take the write lock when they begin, so that nothing changes
 // between reading and writing.
 func dataSource(path string) string {
 	options := url.Values{"_txlock": {"immediate"}}
 	options.Add("_pragma", fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()))
-	options.Add("_pragma", "synchronous(normal)")
+	options.Add("_pragma", "synchronous("+synchronous+")")
 	options.Add("_pragma", fmt.Sprintf("wal_autocheckpoint(%d)", checkpointAfter))
 	// The file may be damaged or hostile.
 	options.Add("_pragma", "trusted_schema(off)")

@@ -65,11 +65,7 @@ func TestAFileIsMadeWithItsDirectory(t *testing.T) {
 	before := syscall.Umask(0)
 	defer syscall.Umask(before)
 	directory := filepath.Join(t.TempDir(), "made")
-	backend, err := filestore.New(filepath.Join(directory, "limits.db"), filestore.WithDirectory())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer backend.Close()
+	backend := open(t, filepath.Join(directory, "limits.db"), filestore.WithDirectory())
 	if err := take(backend, store.Key{Subject: "user:42"}, hour, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -171,31 +167,34 @@ func TestFilesOfOthers(t *testing.T) {
 			}
 		}
 	}
-	for name, plant := range map[string]func(path string){
-		"sparse": func(path string) {
+	for name, test := range map[string]struct {
+		plant func(path string)
+		want  string
+	}{
+		"sparse": {func(path string) {
 			text("x")(path)
 			if err := os.Truncate(path, 10<<30); err != nil {
 				t.Fatal(err)
 			}
-		},
-		"zeros":     text(strings.Repeat("\x00", 8192)),
-		"encrypted": text(strings.Repeat("\x8f\x03\xc1", 8192)),
-		"a header":  text("SQLite format 3\x00" + strings.Repeat("\xff", 8192)),
-		"a trigger": made("CREATE TRIGGER t AFTER INSERT ON limits BEGIN DELETE FROM limits; END"),
-		"a view":    made("ALTER TABLE limits RENAME TO other", "CREATE VIEW limits AS SELECT * FROM other"),
-		"a column":  made("ALTER TABLE limits ADD COLUMN x GENERATED ALWAYS AS (zeroblob(1000000000))"),
-		"no table":  made("DROP TABLE limits"),
-		"another's": func(path string) { execute(t, path, "CREATE TABLE limits (prefix)") },
+		}, ""},
+		"text":      {text(strings.Repeat("no database, just text. ", 50)), "not an SQLite database"},
+		"a header":  {text("SQLite format 3\x00" + strings.Repeat("\xff", 8192)), ""},
+		"a trigger": {made("CREATE TRIGGER t AFTER INSERT ON limits BEGIN DELETE FROM limits; END"), ""},
+		"a view":    {made("ALTER TABLE limits RENAME TO other", "CREATE VIEW limits AS SELECT * FROM other"), ""},
+		"a column":  {made("ALTER TABLE limits ADD COLUMN x GENERATED ALWAYS AS (zeroblob(1000000000))"), ""},
+		"no table":  {made("DROP TABLE limits"), ""},
+		"newer":     {made("PRAGMA user_version = 99"), "format version 99"},
+		"another's": {func(path string) { execute(t, path, "CREATE TABLE limits (a)") }, "another program's database"},
 	} {
 		path := filepath.Join(t.TempDir(), "db")
-		plant(path)
+		test.plant(path)
 		before, err := os.Stat(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		backend := open(t, path)
-		err = take(backend, store.Key{Subject: "v"}, hour, 1)
-		if !errors.Is(err, store.ErrRefused) && !errors.Is(err, store.ErrForeign) {
+		err = take(open(t, path), store.Key{Subject: "v"}, hour, 1)
+		if !errors.Is(err, store.ErrRefused) && !errors.Is(err, store.ErrForeign) ||
+			!strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if after, err := os.Stat(path); err != nil || after.Size() != before.Size() {

@@ -2,45 +2,29 @@ package filestore_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // An override that somebody else wrote is told of, and leaves the others in force.
 func TestForeignOverrides(t *testing.T) {
-	t.Parallel()
 	path := filepath.Join(t.TempDir(), "limits.db")
-	backend, err := filestore.New(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer backend.Close()
+	backend := open(t, path)
 	ctx := context.Background()
 	set, err := backend.SetOverride(ctx, store.Override{Effect: store.OverrideBlock}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
 	for _, foreign := range []string{"record = x'00ff'", "record = 'x'", "created = 'x'", "created = -1", "ends = 'x'", "ends = x'00'",
 		"ends = 9e99", "ends = 9223372036854775807", "ends = ends + 30 * 86400000000", "created = ends",
 		"created = created + 40 * 86400000000, ends = ends + 40 * 86400000000"} {
 		const another = "INSERT INTO overrides SELECT prefix, '00000000', record, created, ends FROM overrides WHERE id = ?"
-		if _, err := db.Exec(another, set.ID); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := db.Exec("UPDATE overrides SET " + foreign + " WHERE id = '00000000'"); err != nil {
-			t.Fatal(err)
-		}
+		execute(t, path, another, set.ID)
+		execute(t, path, "UPDATE overrides SET "+foreign+" WHERE id = '00000000'")
 		list, version, err := backend.Overrides(ctx)
 		if !errors.Is(err, store.ErrForeign) || len(list) != 1 || list[0].ID != set.ID || version == "" {
 			t.Errorf("%s: %+v, %q, %v", foreign, list, version, err)
@@ -48,8 +32,6 @@ func TestForeignOverrides(t *testing.T) {
 		if _, _, err := backend.RevokeOverride(ctx, "00000000"); !errors.Is(err, store.ErrForeign) {
 			t.Errorf("%s: revoked, %v", foreign, err)
 		}
-		if _, err := db.Exec("DELETE FROM overrides WHERE id = '00000000'"); err != nil {
-			t.Fatal(err)
-		}
+		execute(t, path, "DELETE FROM overrides WHERE id = '00000000'")
 	}
 }

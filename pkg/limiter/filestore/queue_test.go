@@ -3,7 +3,6 @@ package filestore_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -80,20 +79,13 @@ func TestCallersTogether(t *testing.T) {
 // all of them wait.
 func together(t *testing.T, path string, callers int, call func(i int), waiting func() int) {
 	t.Helper()
-	other := raw(t, path)
-	defer other.Close()
-	other.SetMaxOpenConns(1)
-	if _, err := other.Exec("BEGIN IMMEDIATE"); err != nil {
-		t.Fatal(err)
-	}
+	release := locked(t, path)
 	var group sync.WaitGroup
 	for i := range callers {
 		group.Go(func() { call(i) })
 	}
 	until(t, "all callers wait", func() bool { return waiting() == callers })
-	if _, err := other.Exec("COMMIT"); err != nil {
-		t.Fatal(err)
-	}
+	release()
 	group.Wait()
 }
 
@@ -131,24 +123,7 @@ func TestAnEndedContext(t *testing.T) {
 			t.Errorf("%s out of budget: %v", op, err)
 		}
 	}
-	if d, err := storecall.New(backend).Peek(context.Background(), store.Key{Subject: "u"}, hour, 1); err != nil || d.Used != 0 {
-		t.Errorf("%+v, %v; want nothing used", d, err)
+	if n := used(t, backend, store.Key{Subject: "u"}); n != 0 {
+		t.Errorf("%d are used", n)
 	}
-}
-
-// A store has no writer before it is needed. The writer ends with the store.
-func TestAWriterEndsWithItsStore(t *testing.T) {
-	backend := open(t, filepath.Join(t.TempDir(), "limits.db"))
-	for i := range 3 {
-		if has := backend.HasWriter(); has != (i > 0) {
-			t.Errorf("before take %d it has a writer: %t", i, has)
-		}
-		if err := take(backend, store.Key{Subject: fmt.Sprint(i)}, hour, 1); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := backend.Close(); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "the writer is gone", func() bool { return !backend.HasWriter() })
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -56,13 +57,15 @@ func open(tb testing.TB, path string, options ...filestore.Option) *filestore.St
 	return backend
 }
 
-// raw opens the file beside the store, as another process would.
+// raw opens the file beside the store, as another process would, until the test ends.
 func raw(tb testing.TB, path string) *sql.DB {
 	tb.Helper()
-	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_pragma=synchronous(off)")
 	if err != nil {
 		tb.Fatal(err)
 	}
+	db.SetMaxOpenConns(1)
+	tb.Cleanup(func() { db.Close() })
 	return db
 }
 
@@ -75,14 +78,34 @@ func execute(tb testing.TB, path, statement string, args ...any) {
 	}
 }
 
+// locked keeps other processes from writing the file, until the function it returns is called.
+func locked(tb testing.TB, path string) (release func()) {
+	tb.Helper()
+	other := raw(tb, path)
+	if _, err := other.Exec("BEGIN IMMEDIATE"); err != nil {
+		tb.Fatal(err)
+	}
+	return func() {
+		if _, err := other.Exec("COMMIT"); err != nil {
+			tb.Error(err)
+		}
+	}
+}
+
+// dumping has a connection for each file that is dumped, as the suite does that often.
+var dumping sync.Map
+
 // dump writes down every row.
 func dump(tb testing.TB, path string) string {
 	tb.Helper()
-	db := raw(tb, path)
-	defer db.Close()
-	rows, err := db.Query("SELECT subject, name, record, unused_at FROM limits ORDER BY subject, name")
+	db, has := dumping.Load(path)
+	if !has {
+		db = raw(tb, path)
+		dumping.Store(path, db)
+	}
+	rows, err := db.(*sql.DB).Query("SELECT subject, name, record, unused_at FROM limits ORDER BY subject, name")
 	if err != nil {
-		if strings.Contains(err.Error(), "no such table") || strings.Contains(err.Error(), "unable to open") {
+		if strings.Contains(err.Error(), "no such table") {
 			return ""
 		}
 		tb.Fatal(err)
@@ -108,4 +131,25 @@ func rowText(key store.Key, record []byte) string {
 func take(backend store.Store, key store.Key, limit store.Limit, cost int64) error {
 	_, err := storecall.New(backend).Take(context.Background(), key, limit, cost)
 	return err
+}
+
+func used(tb testing.TB, backend store.Store, key store.Key) int64 {
+	tb.Helper()
+	d, err := storecall.New(backend).Peek(context.Background(), key, hour, 1)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return d.Used
+}
+
+var hour = store.Limit{Count: 10, Period: time.Hour}
+
+// until waits for what is to come soon.
+func until(tb testing.TB, what string, is func() bool) {
+	tb.Helper()
+	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			tb.Fatalf("after a minute it is not so that %s", what)
+		}
+	}
 }

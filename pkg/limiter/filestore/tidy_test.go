@@ -2,60 +2,30 @@ package filestore_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// filled returns a store with so many keys of an hour, and what moves its clock.
-func filled(t *testing.T, path string, keys int) (backend *filestore.Store, clock func() time.Time, advance func(time.Duration)) {
+// fill gives a file so many keys of 20 tenants, in use for an hour.
+func fill(t *testing.T, path string, keys int) {
 	t.Helper()
-	var ahead atomic.Int64
-	begin := time.Now()
-	clock = func() time.Time { return begin.Add(time.Duration(ahead.Load())) }
-	backend, err := filestore.New(path, filestore.WithClock(clock))
-	if err != nil {
+	backend := open(t, path)
+	if err := take(backend, store.Key{Subject: "first"}, store.Limit{Count: 100, Period: time.Hour}, 100); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { backend.Close() })
-	limit, err := store.ParseLimit("100/1h")
-	if err != nil {
+	execute(t, path, `WITH RECURSIVE n(i) AS (VALUES (0) UNION ALL SELECT i + 1 FROM n WHERE i < ? - 1)
+		INSERT INTO limits SELECT prefix, format('tenant:%d:user:%d', i % 20, i), name, record, unused_at FROM limits, n`, keys)
+	execute(t, path, "DELETE FROM limits WHERE subject = 'first'")
+	if err := backend.Close(); err != nil {
 		t.Fatal(err)
 	}
-	ctx := context.Background()
-	first := store.Key{Subject: "tenant:0:user:0"}
-	if _, err := storecall.New(backend).Take(ctx, first, limit, 50); err != nil {
-		t.Fatal(err)
-	}
-	all, err := store.ParsePattern("*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var value []byte
-	for entry, err := range backend.Scan(ctx, admin.Query{Subjects: all, Records: true}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		value = entry.Record.Value
-	}
-	records := make([]admin.Record, keys)
-	for i := range records {
-		key := store.Key{Subject: fmt.Sprintf("tenant:%d:user:%d", i%20, i), Name: "token-bucket/1h"}
-		records[i] = admin.Record{Key: key, Value: value, Expires: begin.Add(time.Hour)}
-	}
-	if _, err := backend.Import(ctx, false, records...); err != nil {
-		t.Fatal(err)
-	}
-	return backend, clock, func(d time.Duration) { ahead.Add(int64(d)) }
 }
 
 // Expired rows go although no key is new, and the file shrinks while it is used.
@@ -63,29 +33,14 @@ func TestSpaceIsGivenBack(t *testing.T) {
 	tier.Full(t, "large values, and how much memory they take")
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "limits.db")
-	backend, clock, advance := filled(t, path, 20_000)
-	day, err := store.ParseLimit("1000000/1d")
-	if err != nil {
-		t.Fatal(err)
-	}
-	take := func() {
-		t.Helper()
-		if _, err := storecall.New(backend).Take(ctx, store.Key{Subject: "always"}, day, 1); err != nil {
-			t.Fatal(err)
-		}
-	}
-	take()
-	if err := backend.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fill(t, path, 12_000)
 	before := size(t, path)
-	if backend, err = filestore.New(path, filestore.WithClock(clock)); err != nil {
-		t.Fatal(err)
-	}
-	advance(3 * time.Hour)
+	backend := open(t, path, filestore.WithClock(func() time.Time { return time.Now().Add(3 * time.Hour) }))
 	for takes := 1; ; takes++ {
 		time.Sleep(10 * time.Millisecond) // the process tidies up no more often
-		take()
+		if err := take(backend, store.Key{Subject: "always"}, store.Limit{Count: 1e6, Period: 24 * time.Hour}, 1); err != nil {
+			t.Fatal(err)
+		}
 		if takes%20 > 0 {
 			continue
 		}
@@ -123,15 +78,14 @@ func size(t *testing.T, path string) int64 {
 // A pattern that begins with characters looks at the keys that begin so, and an exact subject
 // at its own: that is how many the progress tells.
 func TestScanLooksAtItsKeysOnly(t *testing.T) {
-	backend, _, _ := filled(t, filepath.Join(t.TempDir(), "limits.db"), 2000)
+	path := filepath.Join(t.TempDir(), "limits.db")
+	fill(t, path, 2000)
+	backend := open(t, path)
 	for pattern, want := range map[string]struct{ found, looked int }{
-		"tenant:3:*":       {100, 100},
-		"tenant:3:user:3":  {1, 1},
-		"tenant:3:user:*3": {100, 100},
-		"tenant:1*:user:3": {0, 1100},
-		"*:user:1999":      {1, 2000},
-		"tenant:[34]:*":    {200, 2000},
-		"tenant:3:user:44": {0, 0},
+		"tenant:3:*":      {100, 100},
+		"tenant:3:user:3": {1, 1},
+		"*:user:1999":     {1, 2000},
+		"tenant:[34]:*":   {200, 2000},
 	} {
 		subjects, err := store.ParsePattern(pattern)
 		if err != nil {
