@@ -40,13 +40,6 @@ func TestBombs(t *testing.T) {
 	tier.Full(t, "hostile servers, files and texts, which many commands meet")
 	const size = 1_000_000
 	repeated := func(text string) string { return strings.Repeat(text, size/len(text)) }
-	counted := func(format string) string {
-		var b strings.Builder
-		for i := 0; b.Len() < size; i++ {
-			fmt.Fprintf(&b, format, i)
-		}
-		return b.String()
-	}
 	const (
 		nested = "lists and maps are nested more than 100 deep here"
 		named  = "the file has more than 5000 anchors and aliases"
@@ -62,31 +55,18 @@ func TestBombs(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"- - -":                  {strings.Repeat("- ", 30_000), "1:201: " + nested},
 		"? ? ?":                  {strings.Repeat("? ", 30_000), "1:201: " + nested},
-		": : :":                  {strings.Repeat(": ", 30_000), "1:201: " + nested},
-		"-     -     -":          {strings.Repeat("-     ", 10_000), "1:601: " + nested},
 		"a megabyte of - - -":    {repeated("- "), "1:1: " + long},
 		"[[[":                    {strings.Repeat("[", 30_000), "1:101: brackets are nested more than 100 deep here"},
-		"!!a !!a":                {strings.Repeat("!!a ", 15_000), "1:401: " + tags},
-		"! - ! -":                {strings.Repeat("! - ", 15_000), "1:401: " + tags},
 		"lines of tags":          {repeated("- !a x\n"), "101:3: " + tags},
 		"&a *a":                  {strings.Repeat("&a *a ", 10_000), "1:15001: " + named},
-		"anchors":                {counted("a%d: &a x\n"), "5001:8: " + named},
-		"aliases":                {"a: &a x\n" + repeated("- *a\n"), "5001:3: " + named},
 		"aliases on a line":      {"a: &a {b: c}\nd: {<<: [" + strings.Repeat("*a,", 20_000) + "]}\n", "2:15007: " + named},
-		"a line":                 {repeated("x"), "1:1: " + long},
-		"a value":                {"a: " + repeated("x "), "1:1: " + long},
 		"lines":                  {repeated("x\n"), "10001:1: " + level},
-		"a map":                  {counted("a%d: x\n"), "10001:1: " + level},
-		"one key":                {repeated("a: x\n"), "10001:1: " + level},
 		"a list":                 {repeated("-\n"), "10001:1: " + level},
 		"levels":                 {repeated("a:\n b:\n  c:\n"), "20001:1: " + lines},
-		"an indented map":        {"a:\n" + counted("  a%d: x\n"), "10002:3: " + level},
 		"indentation":            {"a:\n" + strings.Repeat(" ", 501) + "b: c\n", "2:501: the line is indented by more than 500 characters"},
 		"a quote":                {"a: \"" + strings.Repeat("x\n", 9_000), "1:4: the text that begins here has no closing quote"},
-		"quotes":                 {broken("''"), "2:40001: " + marks},
-		"a flow":                 {"a: [\n" + broken("x,") + "]", "5:19998: " + marks},
-		"braces":                 {broken("{}"), "2:40001: " + marks},
 		"pairs":                  {broken("a: "), "6:2: " + marks},
+		"quotes":                 {broken("''"), "2:40001: " + marks},
 		"blank lines":            {"a: |\n" + repeated("\n"), "102:1: more than 100 blank lines in a row"},
 		"blank lines with space": {"a: |\n" + repeated(" \n"), "102:1: more than 100 blank lines in a row"},
 		"documents":              {repeated("--- a\n"), "11:1: the file has more than 10 documents; only one is allowed"},
@@ -118,14 +98,11 @@ func TestWithinTheBounds(t *testing.T) {
 	for name, text := range map[string]string{
 		"two maps":          "a:\n" + lines(yamlfile.MaxSiblings-2, " b%d:\n") + "c:\n" + lines(yamlfile.MaxSiblings-2, " b%d: x\n"),
 		"a list of nothing": strings.Repeat("-\n", yamlfile.MaxSiblings),
-		"anchors":           lines(yamlfile.MaxNamed, "a%d: &a x\n"),
-		"aliases":           "a: &a x\n" + lines(yamlfile.MaxNamed-1, "b%d: *a\n"),
 		"merges":            "a0: &a0 {b: c}\n" + lines(yamlfile.MaxNamed/2-1, "a%[1]d: &a%[1]d {<<: *a0, k: x}\n"),
 		"tags":              strings.Repeat("!a x: y\n", yamlfile.MaxTags),
 		"blank lines": "a: |\n" + strings.Repeat(strings.Repeat("\n", yamlfile.MaxBlank-1)+" x\n",
 			yamlfile.MaxLines/yamlfile.MaxBlank-1),
 		"a text":         "a: |\n" + strings.Repeat(" "+strings.Repeat("x", 90)+"\n", yamlfile.MaxSiblings),
-		"a flow":         "a: [\n" + strings.Repeat(strings.Repeat("x,", 20_000)+"\n", 4) + "]",
 		"brackets":       strings.Repeat("[]", yamlfile.MaxLine/2),
 		"reserved":       strings.Repeat(strings.Repeat("@", yamlfile.MaxLine)+"\n", 15),
 		"directives":     strings.Repeat("%"+strings.Repeat("a ", yamlfile.MaxLine/2-1)+"\n", 15),

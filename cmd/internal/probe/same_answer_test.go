@@ -76,11 +76,3 @@ func TestHintsAboutAWait(t *testing.T) {
 		}
 	}
 }
-
-func TestASpanHasNoMoreDigitsThanItWasRoundedTo(t *testing.T) {
-	for d := range 1000 {
-		if text := span(time.Second + time.Duration(d)*10*time.Millisecond); len(text) > len("10.99 s") {
-			t.Errorf("%s", text)
-		}
-	}
-}

@@ -50,9 +50,7 @@ func TestThresholds(t *testing.T) {
 	}{
 		{"p99<5ms", false, "5ms"},
 		{"p99<=5ms", true, "5ms"},
-		{"p99 <= 0.005 s", true, "0.005s"},
 		{"p99<=5000us", true, "5000us"},
-		{"p99<=5000µs", true, "5000µs"},
 		{"p99<=4999.999us", false, "5000us"},
 		{"service_p99<5ms", true, "4.999ms"},
 		{"p50==0.8ms", true, "0.8ms"},
@@ -60,16 +58,13 @@ func TestThresholds(t *testing.T) {
 		{"p999!=9.999ms", false, "9.999ms"},
 		{"denied<1%", false, "1%"},
 		{"denied<=1%", true, "1%"},
-		{"denied==10", true, "10"},
 		{"allowed>=99%", true, "99%"},
 		{"denied_keys<=1%", true, "1%"},
 		{"dropped==50%", true, "50%"}, // of the arrivals
-		{"errors==0", true, "0"},
 		{"errors==0%", true, "0%"},
 		{"over_admitted==1152921504606846976", true, "1152921504606846976"},
 		{"under_admitted==1152921504606846976", false, "1152921504606846977"}, // which floats cannot tell apart
 		{"worst_window_ratio<=1.97", true, "1.97"},
-		{"fairness>=0.1", true, "0.1"},
 		{"throughput>=499.5", true, "499.5"},
 		{"rate==500", true, "500"},
 		{"server_cpu_us<9.5", false, "9.5"},
@@ -86,43 +81,38 @@ func TestThresholds(t *testing.T) {
 	}
 }
 
-// What is shown lies on the side of the bound that decided.
-func TestActualShowsWhyItWasMissed(t *testing.T) {
-	e := parsed(t, "denied<=1%")
-	ok, actual, err := e.Holds(&report.Figures{Requests: 10_000_000, Denied: 100_001})
-	if err != nil || ok || actual != "1.00001%" {
-		t.Errorf("%t, %s, %v", ok, actual, err)
-	}
-}
-
-func TestSharesOfNothing(t *testing.T) {
-	e := parsed(t, "denied<1%")
-	if ok, actual, err := e.Holds(&report.Figures{}); err != nil || !ok || actual != "0%" {
-		t.Errorf("%t, %s, %v", ok, actual, err)
+// What is shown lies on the side of the bound that decided, and of nothing all shares are 0.
+func TestSharesAreExact(t *testing.T) {
+	for _, test := range []struct {
+		figures report.Figures
+		text    string
+		ok      bool
+		actual  string
+	}{
+		{report.Figures{Requests: 10_000_000, Denied: 100_001}, "denied<=1%", false, "1.00001%"},
+		{report.Figures{}, "denied<1%", true, "0%"},
+	} {
+		if ok, actual, err := parsed(t, test.text).Holds(&test.figures); err != nil || ok != test.ok || actual != test.actual {
+			t.Errorf("%s: %t, %s, %v", test.text, ok, actual, err)
+		}
 	}
 }
 
 func TestWrongThresholds(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                       "write a metric, one of",
-		"p99":                                    "write a metric, one of",
 		"p99=5ms":                                "write a metric, one of",
 		"p98<5ms":                                `unknown metric "p98"; it is one of mean p50 p90 p95 p99 p999 p9999 max (of the latency;`,
-		"<5ms":                                   `unknown metric ""`,
 		"p99<5":                                  `"5" has no unit of time; write a time in us, ms or s`,
-		"p99<5m":                                 `"5m" has no unit of time`,
 		"p99<5%":                                 `"5%" has no unit of time`,
 		"p99<ms":                                 `"ms" is not a value of p99`,
 		"p99<-5ms":                               `"-5ms" is not a value of p99`,
 		"p99<1e9ms":                              `"1e9ms" is not a value of p99`,
 		"p99<1/2ms":                              `is not a value of p99`,
-		"p99<<5ms":                               `"<5ms" is not a value of p99`,
 		"over_admitted==0%":                      `over_admitted is not in "%"; write a whole number such as 100`,
 		"requests>5%":                            `requests is not in "%"`,
-		"errors==0ms":                            `errors is not in "ms"`,
 		"denied<1.5":                             "denied is a whole number and never 1.5",
 		"denied<200%":                            `"200%" is not a percentage from 0% to 100%; write one such as 1%`,
-		"denied<1%%":                             `denied is not in "%%"`,
 		"throughput>1000/s":                      `"1000/s" is not a value of throughput; write a number such as 1.5`,
 		"denied<1" + "0000000000000000000000000": "is not a value of denied",
 	} {

@@ -40,80 +40,42 @@ func compared(t *testing.T, bases int, o Options, change func(*report.Run)) (map
 
 func TestWhatIsARegression(t *testing.T) {
 	quarter, none := 0.25, 0.0
-	for name, test := range map[string]struct {
-		metric string
-		want   report.Verdict
-		bases  int
-		o      Options
-		change func(*report.Run)
+	for _, test := range []struct {
+		name, metric string
+		want         report.Verdict
+		bases        int
+		o            Options
+		change       func(*report.Run)
 	}{
-		"p99 by 24 %": {"p99_us", Same, 1, Options{}, func(r *report.Run) {
-			r.Latency.P99 = r.Latency.P99 * 124 / 100
-		}},
-		"p99 by 26 %": {"p99_us", Worse, 1, Options{}, func(r *report.Run) {
-			r.Latency.P99 = r.Latency.P99 * 126 / 100
-		}},
-		"p99 a third less": {"p99_us", Better, 1, Options{}, func(r *report.Run) {
-			r.Latency.P99 = r.Latency.P99 * 2 / 3
-		}},
-		"p99 by 50 µs": {"p99_us", Same, 1, Options{Margin: &none}, func(r *report.Run) {
-			r.Latency.P99 += 50
-		}},
-		"throughput by 4 %": {"throughput", Same, 1, Options{}, func(r *report.Run) {
-			r.ThroughputPerS *= 0.96
-		}},
-		"throughput by 6 %": {"throughput", Worse, 1, Options{}, func(r *report.Run) {
-			r.ThroughputPerS *= 0.94
-		}},
-		"within two bases": {"throughput", Same, 2, Options{}, func(r *report.Run) {
-			r.ThroughputPerS *= 0.91
-		}},
-		"below two bases": {"throughput", Worse, 2, Options{}, func(r *report.Run) {
-			r.ThroughputPerS *= 0.85
-		}},
-		"a margin of 25 %": {"throughput", Same, 1, Options{Margin: &quarter}, func(r *report.Run) {
-			r.ThroughputPerS *= 0.8
-		}},
-		"no margin": {"throughput", Worse, 1, Options{Margin: &none}, func(r *report.Run) {
-			r.ThroughputPerS *= 0.999
-		}},
-		"one unit over": {"over_admitted", Worse, 1, Options{Margin: &quarter}, func(r *report.Run) {
-			r.Audit.OverAdmitted++
-		}},
-		"one unit under": {"under_admitted", Worse, 1, Options{}, func(r *report.Run) {
-			r.Audit.UnderAdmitted++
-		}},
-		"worst window just above 1": {"worst_window_ratio", Worse, 1, Options{}, func(r *report.Run) {
-			r.Audit.WorstRatio = 1.0001
-		}},
-		"worst window below 1": {"worst_window_ratio", Same, 1, Options{}, func(r *report.Run) {
-			r.Audit.WorstRatio = 0.4
-		}},
-		"any error":     {"errors_percent", Worse, 1, Options{}, func(r *report.Run) { r.Errors++ }},
-		"a few dropped": {"dropped_percent", Same, 1, Options{}, func(r *report.Run) { r.Dropped = 20 }},
-		"1 % dropped":   {"dropped_percent", Worse, 1, Options{}, func(r *report.Run) { r.Dropped = 300 }},
-		"a tenth less allowed": {"allowed_percent", Changed, 1, Options{}, func(r *report.Run) {
-			r.Allowed -= 3000
-		}},
-		"server CPU": {"server_cpu_us", Changed, 1, Options{}, func(r *report.Run) {
-			r.Cost.ServerCPU = sample.Pointer(12.6)
-		}},
-		"server CPU, asked for": {"server_cpu_us", Worse, 1, Options{Only: []string{"server_cpu"}}, func(r *report.Run) {
-			r.Cost.ServerCPU = sample.Pointer(12.6)
-		}},
-		"what was not asked for": {"over_admitted", Changed, 1, Options{Only: []string{"p99"}}, func(r *report.Run) {
-			r.Audit.OverAdmitted++
-		}},
-		"a cost that was not learnt": {"bytes_per_key", Same, 1, Options{}, func(r *report.Run) {
-			r.Cost.BytesPerKey = nil
-		}},
-		"less fair": {"fairness", Worse, 1, Options{}, func(r *report.Run) { r.Audit.Fairness = 0.7 }},
-		"a generator at its limit": {"p99_us", Changed, 1, Options{}, func(r *report.Run) {
-			r.Latency.P99, r.GeneratorLimited = 2*r.Latency.P99, true
-		}},
-		"an audit beside such a generator": {"over_admitted", Worse, 1, Options{}, func(r *report.Run) {
-			r.Audit.OverAdmitted, r.GeneratorLimited = 1, true
-		}},
+		{"p99 by 24 %", "p99_us", Same, 1, Options{}, func(r *report.Run) { r.Latency.P99 = r.Latency.P99 * 124 / 100 }},
+		{"p99 by 26 %", "p99_us", Worse, 1, Options{}, func(r *report.Run) { r.Latency.P99 = r.Latency.P99 * 126 / 100 }},
+		{"p99 a third less", "p99_us", Better, 1, Options{}, func(r *report.Run) { r.Latency.P99 = r.Latency.P99 * 2 / 3 }},
+		{"p99 by 50 µs", "p99_us", Same, 1, Options{Margin: &none}, func(r *report.Run) { r.Latency.P99 += 50 }},
+		{"throughput by 4 %", "throughput", Same, 1, Options{}, func(r *report.Run) { r.ThroughputPerS *= 0.96 }},
+		{"throughput by 6 %", "throughput", Worse, 1, Options{}, func(r *report.Run) { r.ThroughputPerS *= 0.94 }},
+		{"within two bases", "throughput", Same, 2, Options{}, func(r *report.Run) { r.ThroughputPerS *= 0.91 }},
+		{"below two bases", "throughput", Worse, 2, Options{}, func(r *report.Run) { r.ThroughputPerS *= 0.85 }},
+		{"a margin of 25 %", "throughput", Same, 1, Options{Margin: &quarter}, func(r *report.Run) { r.ThroughputPerS *= 0.8 }},
+		{"no margin", "throughput", Worse, 1, Options{Margin: &none}, func(r *report.Run) { r.ThroughputPerS *= 0.999 }},
+		{"one unit over", "over_admitted", Worse, 1, Options{Margin: &quarter}, func(r *report.Run) { r.Audit.OverAdmitted++ }},
+		{"one unit under", "under_admitted", Worse, 1, Options{}, func(r *report.Run) { r.Audit.UnderAdmitted++ }},
+		{"worst window just above 1", "worst_window_ratio", Worse, 1, Options{}, func(r *report.Run) { r.Audit.WorstRatio = 1.0001 }},
+		{"worst window below 1", "worst_window_ratio", Same, 1, Options{}, func(r *report.Run) { r.Audit.WorstRatio = 0.4 }},
+		{"any error", "errors_percent", Worse, 1, Options{}, func(r *report.Run) { r.Errors++ }},
+		{"a few dropped", "dropped_percent", Same, 1, Options{}, func(r *report.Run) { r.Dropped = 20 }},
+		{"1 % dropped", "dropped_percent", Worse, 1, Options{}, func(r *report.Run) { r.Dropped = 300 }},
+		{"a tenth less allowed", "allowed_percent", Changed, 1, Options{}, func(r *report.Run) { r.Allowed -= 3000 }},
+		{"server CPU", "server_cpu_us", Changed, 1, Options{}, func(r *report.Run) { r.Cost.ServerCPU = sample.Pointer(12.6) }},
+		{"server CPU, asked for", "server_cpu_us", Worse, 1, Options{Only: []string{"server_cpu"}},
+			func(r *report.Run) { r.Cost.ServerCPU = sample.Pointer(12.6) }},
+		{"what was not asked for", "over_admitted", Changed, 1, Options{Only: []string{"p99"}},
+			func(r *report.Run) { r.Audit.OverAdmitted++ }},
+		{"a cost that was not learnt", "bytes_per_key", Same, 1, Options{}, func(r *report.Run) { r.Cost.BytesPerKey = nil }},
+		{"less fair", "fairness", Worse, 1, Options{}, func(r *report.Run) { r.Audit.Fairness = 0.7 }},
+		{"a generator at its limit", "p99_us", Changed, 1, Options{},
+			func(r *report.Run) { r.Latency.P99, r.GeneratorLimited = 2*r.Latency.P99, true }},
+		{"an audit beside such a generator", "over_admitted", Worse, 1, Options{},
+			func(r *report.Run) { r.Audit.OverAdmitted, r.GeneratorLimited = 1, true }},
 	} {
 		verdicts, c := compared(t, max(1, test.bases), test.o, test.change)
 		got, differs := verdicts[test.metric]
@@ -122,7 +84,7 @@ func TestWhatIsARegression(t *testing.T) {
 		}
 		if got != test.want || len(verdicts) > 1 || (c.Regressions == 1) != (test.want == Worse) ||
 			(c.Verdict == report.Fail) != (test.want == Worse) {
-			t.Errorf("%s: %v with %d regressions, want %s", name, verdicts, c.Regressions, test.want)
+			t.Errorf("%s: %v with %d regressions, want %s", test.name, verdicts, c.Regressions, test.want)
 		}
 	}
 }
