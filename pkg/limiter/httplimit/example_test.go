@@ -53,13 +53,27 @@ func Example() {
 	// Retry-After: 3600
 }
 
+// must is for the other examples; a service handles the error.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+// get sends a request with a header field, and returns the answer.
+func get(handler http.Handler, path, field, value string) *httptest.ResponseRecorder {
+	r, w := httptest.NewRequest("GET", path, nil), httptest.NewRecorder()
+	r.Header.Set(field, value)
+	handler.ServeHTTP(w, r)
+	return w
+}
+
 // Policies and rules come from the file that the command validates, so the server limits requests like `limitctl
 // serve`.
 func Example_file() {
-	file, err := policyfile.Parse("limitctl.yaml", []byte(`
-http:
-  trusted_proxies: [10.0.0.0/8]
-  headers: [ratelimit, retry-after]
+	file := must(policyfile.Parse("limitctl.yaml", []byte(`
+http: {trusted_proxies: [10.0.0.0/8], headers: [ratelimit, retry-after]}
 policies:
   api:
     on_error: local
@@ -69,33 +83,16 @@ policies:
     limits:
       - {name: user, by: [user], limit: 1000/1h}
       - {name: address, by: [ip], limit: 100/1m, algorithm: fixed-window}
-`))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	policies, err := policyfile.NewRuntime(file, memorystore.New()) // applies on_error and the overrides of operators
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+`)))
+	policies := must(policyfile.NewRuntime(file, memorystore.New())) // applies on_error and the overrides of operators
 	defer policies.Close()
-	limit, err := policies.Middleware("api")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	limit := must(policies.Middleware("api"))
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })
 	server := limit(mux)
 
 	for _, path := range []string{"/orders", "/healthz"} {
-		r := httptest.NewRequest("GET", path, nil)
-		r.RemoteAddr = "10.0.0.1:12345"
-		r.Header.Set("X-Forwarded-For", "192.0.2.1")
-		r.Header.Set("X-User", "ada")
-		w := httptest.NewRecorder()
-		server.ServeHTTP(w, r)
+		w := get(server, path, "X-User", "ada")
 		fmt.Println(path, w.Code, w.Header().Get("RateLimit-Policy"))
 	}
 	// Output:
@@ -105,21 +102,13 @@ policies:
 
 // A handler sees the decision, and gives units back: here, only failed logins count.
 func ExampleOutcomeOf() {
-	limits, err := limiter.New(memorystore.New())
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	limits := must(limiter.New(memorystore.New()))
 	login := &policy.Policy{Name: "login", Limits: []policy.Limit{
 		{Name: "failures", By: []string{"ip"}, Limit: store.Limit{Count: 5, Period: time.Minute}},
 	}}
-	limit, err := httplimit.New(limits, login, httplimit.Options{
+	limit := must(httplimit.New(limits, login, httplimit.Options{
 		Rule: httplimit.Rule{Attributes: map[string]httplimit.Source{"ip": httplimit.MustSource("client")}},
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	}))
 	handler := limit.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		outcome := httplimit.OutcomeOf(r.Context())
 		fmt.Println(outcome.Decisions().Remaining(), "left")
@@ -144,12 +133,8 @@ func ExampleOptions() {
 	export := &policy.Policy{Name: "export", Limits: []policy.Limit{
 		{Name: "rows", By: []string{"tenant"}, Limit: store.Limit{Algorithm: store.FixedWindow, Count: 1000, Period: 24 * time.Hour}},
 	}}
-	limits, err := limiter.New(memorystore.New())
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	limit, err := httplimit.New(limits, export, httplimit.Options{
+	limits := must(limiter.New(memorystore.New()))
+	limit := must(httplimit.New(limits, export, httplimit.Options{
 		Attributes: func(r *http.Request) (policy.Attributes, error) {
 			tenant, known := map[string]string{"key-1": "acme"}[r.Header.Get("X-API-Key")]
 			if !known {
@@ -167,17 +152,10 @@ func ExampleOptions() {
 			text := fmt.Sprintf("%s: only %d rows are left today", o.Requests()[0].Subject(), o.Decisions().Remaining())
 			http.Error(w, text, http.StatusTooManyRequests)
 		},
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	}))
 	handler := limit.Wrap(http.NotFoundHandler())
 	for _, path := range []string{"/all", "/all"} {
-		r := httptest.NewRequest("GET", path, nil)
-		r.Header.Set("X-API-Key", "key-1")
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, r)
+		w := get(handler, path, "X-API-Key", "key-1")
 		fmt.Print(w.Code, " ", w.Body)
 	}
 	// Output:
@@ -187,25 +165,14 @@ func ExampleOptions() {
 
 // Each key may send ten requests a second and a thousand an hour. The store sees a hash of the key.
 func ExamplePerKey() {
-	limits, err := limiter.New(memorystore.New(), limiter.FailLocal(0.25))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	limits := must(limiter.New(memorystore.New(), limiter.FailLocal(0.25)))
 	defer limits.Close()
-	limit, err := httplimit.PerKey(limits, "hash:header:X-API-Key",
-		limiter.Per("second", 10, time.Second), limiter.Per("hour", 1000, time.Hour))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	limit := must(httplimit.PerKey(limits, "hash:header:X-API-Key",
+		limiter.Per("second", 10, time.Second), limiter.Per("hour", 1000, time.Hour)))
 	server := limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") }))
 
 	for _, key := range []string{"key-1", ""} {
-		r := httptest.NewRequest("GET", "/", nil)
-		r.Header.Set("X-API-Key", key)
-		w := httptest.NewRecorder()
-		server.ServeHTTP(w, r)
+		w := get(server, "/", "X-API-Key", key)
 		fmt.Println(w.Code, w.Header().Get("RateLimit-Policy"))
 	}
 	// Output:
@@ -215,31 +182,20 @@ func ExamplePerKey() {
 
 // The limit of each customer comes from the service's own data.
 func ExampleNewFunc() {
-	limits, err := limiter.New(memorystore.New())
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	limits := must(limiter.New(memorystore.New()))
 	defer limits.Close()
 	plans := map[string]int64{"acme": 2, "globex": 100}
-	limit, err := httplimit.NewFunc(limits, func(r *http.Request) ([]limiter.Request, error) {
+	limit := must(httplimit.NewFunc(limits, func(r *http.Request) ([]limiter.Request, error) {
 		tenant := r.Header.Get("X-Tenant")
 		if plans[tenant] == 0 {
 			return nil, nil // is not limited
 		}
 		return []limiter.Request{limiter.Per("plan", plans[tenant], time.Hour).For("tenant", tenant)}, nil
-	}, httplimit.Options{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	}, httplimit.Options{}))
 	server := limit.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") }))
 
 	for _, tenant := range []string{"acme", "globex", "nobody"} {
-		r := httptest.NewRequest("GET", "/", nil)
-		r.Header.Set("X-Tenant", tenant)
-		w := httptest.NewRecorder()
-		server.ServeHTTP(w, r)
+		w := get(server, "/", "X-Tenant", tenant)
 		fmt.Printf("%d %q\n", w.Code, w.Header().Get("RateLimit"))
 	}
 	// Output:

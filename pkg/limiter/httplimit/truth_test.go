@@ -10,7 +10,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -122,28 +121,3 @@ func TestWhatIsToldIsTrue(t *testing.T) {
 }
 
 func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
-
-// The fields show a local share as the limit.
-func TestALocalShareIsTold(t *testing.T) {
-	away := awayStore{store.ErrUnavailable}
-	backend := layers.WithFailure(away, layers.Failure{Policy: store.LocalOnError, Share: store.WholeShare / 10})
-	reqs := asked("fixed-window:100/1h")
-	decisions := make([]store.Decision, 1)
-	if err := backend.Decide(t.Context(), store.Take, reqs, decisions); err != nil {
-		t.Fatal(err)
-	}
-	header := http.Header{}
-	AllHeaders.Set(header, nil, reqs, decisions)
-	if seen := read(t, header); seen.policies[0] != (toldLimit{"default", 10, 3600}) || seen.states[0].first != 9 || seen.limit != "10" {
-		t.Errorf("%v", header)
-	}
-}
-
-// awayStore answers with an error.
-type awayStore struct{ err error }
-
-func (s awayStore) Decide(context.Context, store.Op, []store.Request, []store.Decision) error {
-	return s.err
-}
-
-func (awayStore) Close() error { return nil }

@@ -15,43 +15,29 @@ import (
 // A limit warns from its share on, up to a denial, and no other limit does.
 func TestALimitWarnsFromItsShareOn(t *testing.T) {
 	of := func(name, limit string, warn store.Share) policy.Limit {
-		parsed, err := store.ParseLimit(limit)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return policy.Limit{Name: name, By: []string{"ip"}, Limit: parsed, Warn: warn}
+		return policy.Limit{Name: name, By: []string{"ip"}, Limit: limitOf(limit), Warn: warn}
 	}
 	p := &policy.Policy{Name: "site", Limits: []policy.Limit{
 		of("day", "fixed-window:6/366d", 80*store.WholeShare/100), of("burst", "token-bucket:3/366d,burst=7", store.WholeShare),
 		of("silent", "6/366d", 0), of("shadow", "6/366d", 1)}}
 	p.Limits[3].Shadow = true
-	source, err := ParseSource("header:X-Ip")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, test := range []struct {
-		headers  Headers
-		warnings []string
-	}{
-		{AllHeaders, []string{"", "", "", "", `"day";used=83`, `"day";used=100`, `"day";used=100`}},
-		{RetryAfter, []string{"", "", "", "", `"day";used=83`, `"day";used=100`, `"day";used=100`}},
-	} {
+	for _, headers := range []Headers{AllHeaders, RetryAfter} {
 		limits, err := limiter.New(memorystore.New())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer limits.Close()
-		m, err := New(limits, p, Options{Headers: test.headers, Rule: Rule{Attributes: map[string]Source{"ip": source}}})
+		rule := Rule{Attributes: map[string]Source{"ip": MustSource("client")}}
+		m, err := New(limits, p, Options{Headers: headers, Rule: rule})
 		if err != nil {
 			t.Fatal(err)
 		}
 		handler := m.Wrap(http.NotFoundHandler())
-		for i, want := range test.warnings {
-			w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
-			r.Header.Set("X-Ip", "192.0.2.1")
-			handler.ServeHTTP(w, r)
+		for i, want := range []string{"", "", "", "", `"day";used=83`, `"day";used=100`, `"day";used=100`} {
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 			if got := strings.Join(w.Header()["X-Ratelimit-Warning"], " and "); got != want {
-				t.Errorf("headers %d, request %d warns of %q, not of %q", test.headers, i+1, got, want)
+				t.Errorf("headers %d, request %d warns of %q, not of %q", headers, i+1, got, want)
 			}
 		}
 	}
