@@ -38,9 +38,11 @@ func accepts(root, s map[string]any, value any) bool {
 	if names, is := s["enum"].([]any); is && !slices.Contains(names, value) {
 		return false
 	}
-	if types, is := s["type"]; is && !strings.Contains(fmt.Sprint(types), typeOf(value)) &&
-		!(strings.Contains(fmt.Sprint(types), "integer") && value == math.Trunc(number(value))) {
-		return false
+	if types, is := s["type"]; is && !strings.Contains(fmt.Sprint(types), typeOf(value)) {
+		n, number := value.(float64)
+		if !number || n != math.Trunc(n) || !strings.Contains(fmt.Sprint(types), "integer") {
+			return false
+		}
 	}
 	if not, is := s["not"].(map[string]any); is && accepts(root, not, value) {
 		return false
@@ -99,118 +101,63 @@ func accepts(root, s map[string]any, value any) bool {
 }
 
 func typeOf(value any) string {
-	switch value.(type) {
-	case string:
-		return "string"
-	case bool:
-		return "boolean"
-	case float64:
-		return "number"
-	case []any:
-		return "array"
-	case map[string]any:
-		return "object"
-	}
-	return "null"
+	return map[string]string{"string": "string", "bool": "boolean", "float64": "number", "[]interface {}": "array",
+		"map[string]interface {}": "object", "<nil>": "null"}[fmt.Sprintf("%T", value)]
 }
 
-func number(value any) float64 {
-	n, _ := value.(float64)
-	return n
-}
-
-// The schema accepts what the reader accepts, and rejects files with a wrong shape.
+// The schema accepts what the reader accepts, and rejects files with a wrong shape, so that an editor sees them at once.
 func TestSchemaAgreesWithTheReader(t *testing.T) {
-	text := must(SchemaText())
 	var schema map[string]any
-	if err := json.Unmarshal(text, &schema); err != nil {
+	if err := json.Unmarshal(must(SchemaText()), &schema); err != nil {
 		t.Fatal(err)
 	}
-	check := func(file string, want bool) {
+	accepted := func(name string, text []byte, want bool) {
 		t.Helper()
-		data := must(os.ReadFile(file))
-		converted, err := yaml.YAMLToJSON(data)
-		if err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
 		var value any
-		if err := json.Unmarshal(converted, &value); err != nil {
+		if err := json.Unmarshal(must(yaml.YAMLToJSON(text)), &value); err != nil {
 			t.Fatal(err)
 		}
-		if got := accepts(schema, schema, value); got != want {
-			t.Errorf("%s is accepted: %t", file, got)
+		_, r := Read("limitctl.yaml", text, Operators{})
+		bySchema, byReader := accepts(schema, schema, value), len(r.Mistakes()) == 0
+		if name == "broken/contexts" { // which only an operator's program reads
+			byReader = false
+		}
+		if bySchema != want || byReader != want {
+			t.Errorf("%s is accepted by the schema: %t, by the reader: %t", name, bySchema, byReader)
 		}
 	}
-	for _, name := range []string{"readme", "everything", "http", "costs", "no-newline-at-the-end"} {
-		check("testdata/good/"+name+".yaml", true)
-	}
-	for _, name := range []string{"a-list", "a-text", "comma-in-flow", "contexts", "missing-fields", "on-error", "shadow-yes",
-		"unknown-algorithm", "unknown-field", "unfit-names", "wrong-types", "override-mistakes", "http", "http-attributes", "http-headers",
-		"envoy", "costs", "warn", "classes",
-		"envoy-is-a-list"} {
-		check("testdata/broken/"+name+".yaml", false)
-	}
-}
-
-// A cost is a number of units or a name, for the schema and for the reader.
-func TestCostsInTheSchemaAndTheReader(t *testing.T) {
-	for written, want := range map[string]bool{
-		"1": true, "1000000000": true, `"1"`: true, "tokens": true, "output_tokens-2": true,
-		"0": false, "-1": false, "1.5": false, "1000000001": false, `""`: false, "3x": false, "to kens": false, "[1]": false,
-		"{a: 1}":                false,
-		strings.Repeat("x", 64): true, strings.Repeat("x", 65): false,
+	for want, names := range map[bool][]string{
+		true: {"good/readme", "good/everything", "good/http", "good/costs", "good/no-newline-at-the-end"},
+		false: {"broken/a-list", "broken/a-text", "broken/comma-in-flow", "broken/contexts", "broken/missing-fields",
+			"broken/on-error", "broken/shadow-yes", "broken/unknown-algorithm", "broken/unknown-field", "broken/unfit-names",
+			"broken/wrong-types", "broken/override-mistakes", "broken/http", "broken/http-attributes", "broken/http-headers",
+			"broken/envoy", "broken/costs", "broken/warn", "broken/classes", "broken/envoy-is-a-list"},
 	} {
-		text := "policies: {p: {limits: [{name: a, by: [team], limit: 1000000000/1m, cost: " + written + "}]}}"
-		_, r := Read("limitctl.yaml", []byte(text), Operators{})
-		if got := len(r.Mistakes()) == 0; got != want {
-			t.Errorf("the reader accepts cost: %s: %t", written, got)
-		}
-		data := must(json.Marshal(aCost()))
-		var schema map[string]any
-		if err := json.Unmarshal(data, &schema); err != nil {
-			t.Fatal(err)
-		}
-		var value any
-		if err := yaml.Unmarshal([]byte(written), &value); err != nil {
-			t.Fatal(err)
-		}
-		if n, is := value.(uint64); is {
-			value = float64(n)
-		} else if n, is := value.(int64); is {
-			value = float64(n)
-		}
-		if got := accepts(schema, schema, value); got != want {
-			t.Errorf("the schema accepts cost: %s: %t", written, got)
+		for _, name := range names {
+			accepted(name, must(os.ReadFile("testdata/"+name+".yaml")), want)
 		}
 	}
-}
-
-// A limit and a duration have a form that the schema knows. It accepts all that the reader accepts, and rejects what a reader
-// of YAML in an editor is to see at once.
-func TestLimitsAndDurationsInTheSchemaAndTheReader(t *testing.T) {
-	limits, durations := regexp.MustCompile(aLimit()["pattern"].(string)), regexp.MustCompile(aDuration()["pattern"].(string))
-	for text, want := range map[string]bool{
-		"10/1m": true, "10/m": true, "10/min": true, "10/5min": true, "3/week": true, "1k/1d12h": true, "1_000/90s": true, "5/1.5h": true,
-		"gcra:10/1m": true, "token-bucket:10/1m,burst=20": true, "sliding-counter:10/1m,slices=60": true, "sliding-log:100/1h30m": true,
-		"10/1month": false, "10/1mim": false, "10": false, "10/": false, "ten/1m": false, "10/1m,brust=20": false, "bucket:10/1m": false,
-		"10 /1m": false, "10/1m/1h": false, "10/1h,100/1d": false, "1_00/1m": false, "1.5/1m": false, "-1/1m": false,
+	const aLimit = "policies: {p: {limits: [{name: a, by: [team], limit: "
+	for format, values := range map[string]map[bool][]string{
+		aLimit + "1000000000/1m, cost: %s}]}}": { // a number of units, or a name
+			true:  {"1", "1000000000", `"1"`, "tokens", "output_tokens-2", strings.Repeat("x", 64)},
+			false: {"0", "-1", "1.5", "1000000001", `""`, "3x", "to kens", "[1]", "{a: 1}", strings.Repeat("x", 65)},
+		},
+		aLimit + "'%s'}]}}": {
+			true: {"10/1m", "10/m", "10/5min", "3/week", "1k/1d12h", "1_000/90s", "5/1.5h", "gcra:10/1m",
+				"token-bucket:10/1m,burst=20", "sliding-counter:10/1m,slices=60", "sliding-log:100/1h30m"},
+			false: {"10/1month", "10/1mim", "10", "10/", "ten/1m", "10/1m,brust=20", "bucket:10/1m", "10 /1m", "10/1m/1h",
+				"1_00/1m", "1.5/1m", "-1/1m"},
+		},
+		"breaker: {slow: '%s'}": {
+			true:  {"500ms", "1s", "1m30s", "2min"},
+			false: {"5", "soon", "1 s", "-1s"},
+		},
 	} {
-		_, r := Read("limitctl.yaml", []byte("policies: {p: {limits: [{name: a, by: [team], limit: '"+text+"'}]}}"), Operators{})
-		if got := len(r.Mistakes()) == 0; got != want {
-			t.Errorf("the reader accepts limit: %s: %t", text, got)
-		}
-		if got := limits.MatchString(text); got != want {
-			t.Errorf("the schema accepts limit: %s: %t", text, got)
-		}
-	}
-	for text, want := range map[string]bool{"500ms": true, "1s": true, "1m30s": true, "2min": true, "5": false, "soon": false, "1 s": false,
-		"-1s": false} {
-		_, r := Read("limitctl.yaml", []byte("breaker: {slow: '"+text+"'}"), Operators{})
-		if got := len(r.Mistakes()) == 0; got != want {
-			t.Errorf("the reader accepts slow: %s: %t", text, got)
-		}
-		if got := durations.MatchString(text); got != want {
-			t.Errorf("the schema accepts slow: %s: %t", text, got)
+		for want, texts := range values {
+			for _, text := range texts {
+				accepted(text, fmt.Appendf(nil, format, text), want)
+			}
 		}
 	}
 }

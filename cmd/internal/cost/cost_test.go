@@ -84,6 +84,16 @@ func scripts(t *testing.T, client redis.UniversalClient) *redisstore.Store {
 	return backend
 }
 
+// quiet ends a measurement, which is to warn of nothing.
+func quiet(t *testing.T, measured *cost.Measurement, decisions int64) report.Cost {
+	t.Helper()
+	c, warnings := measured.End(ctx, decisions)
+	if len(warnings) > 0 {
+		t.Errorf("warned of %q", warnings)
+	}
+	return c
+}
+
 // take takes a unit n times, of keys in turn, one call after the other.
 func take(t *testing.T, backend store.Store, n, keys int) {
 	t.Helper()
@@ -107,10 +117,7 @@ func TestScripts(t *testing.T) {
 	usecBefore := usec(server, "evalsha")
 	measured := meter.Begin(ctx)
 	take(t, backend, decisions, 1)
-	c, warnings := measured.End(ctx, decisions)
-	if len(warnings) > 0 {
-		t.Errorf("warned of %q", warnings)
-	}
+	c := quiet(t, measured, decisions)
 	want(t, "round trips", c.RoundTrips, 1)
 	want(t, "commands", c.Commands, 4) // EVALSHA, and in it TIME, GET and SET
 	want(t, "server time", c.ServerCPU, float64(usec(server, "evalsha")-usecBefore)/decisions)
@@ -170,26 +177,6 @@ func TestPipelinesAreOneRoundTrip(t *testing.T) {
 	want(t, "commands", c.Commands, 1)
 }
 
-func TestNaive(t *testing.T) {
-	server := redistest.Start(t)
-	client := server.Client()
-	meter := cost.New(client)
-	backend, err := naive.New(client, store.DefaultPrefix)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := usec(server, "time") + usec(server, "get") + usec(server, "set")
-	measured := meter.Begin(ctx)
-	take(t, backend, 200, 7)
-	c, warnings := measured.End(ctx, 200)
-	if len(warnings) > 0 {
-		t.Errorf("warned of %q", warnings)
-	}
-	want(t, "round trips", c.RoundTrips, 3)
-	want(t, "commands", c.Commands, 3)
-	want(t, "server time", c.ServerCPU, float64(usec(server, "time")+usec(server, "get")+usec(server, "set")-before)/200)
-}
-
 // The figures of all masters are added, and each has its own exchanges.
 func TestCluster(t *testing.T) {
 	cluster := redistest.StartCluster(t)
@@ -200,10 +187,7 @@ func TestCluster(t *testing.T) {
 	for name, backend := range map[string]store.Store{"scripts": backend, "naive": naiveOn(t, client)} {
 		measured := meter.Begin(ctx)
 		take(t, backend, 300, 60)
-		c, warnings := measured.End(ctx, 300)
-		if len(warnings) > 0 {
-			t.Errorf("%s: warned of %q", name, warnings)
-		}
+		c := quiet(t, measured, 300)
 		trips, commands := 1.0, 4.0
 		if name == "naive" {
 			trips, commands = 3, 3
@@ -215,46 +199,8 @@ func TestCluster(t *testing.T) {
 			t.Errorf("%s: %g µs, %g bytes in, %g bytes out", name, *c.ServerCPU, *c.NetworkIn, *c.NetworkOut)
 		}
 	}
-	// Limits on several masters take an exchange with each.
-	reqs := make([]store.Request, 60)
-	masters := map[int]bool{}
-	slots := map[int]bool{}
-	for i := range reqs {
-		reqs[i] = store.Request{Key: key(i), Limit: many, Cost: 1}
-		slot, err := cluster.SlotOf(admin.OwnLayout(store.DefaultPrefix).StoreKey(reqs[i].Key))
-		if err != nil {
-			t.Fatal(err)
-		}
-		owner, err := cluster.Owner(slot)
-		if err != nil {
-			t.Fatal(err)
-		}
-		masters[owner], slots[slot] = true, true
-	}
-	// The complete script is new to each master, so its first call fails.
-	measured := meter.Begin(ctx)
-	if err := backend.Decide(ctx, store.Take, reqs, make([]store.Decision, len(reqs))); err != nil {
-		t.Fatal(err)
-	}
-	c, _ := measured.End(ctx, 1)
-	if len(masters) != 3 {
-		t.Fatalf("the keys are on %d masters", len(masters))
-	}
-	if trips := number(t, "round trips", c.RoundTrips); trips < float64(len(slots)) || trips > float64(len(slots)+3) {
-		t.Errorf("%g round trips to %d slots", trips, len(slots))
-	}
-
-	others := scripts(t, connected(t, url))
-	measured = meter.Begin(ctx)
-	take(t, backend, 100, 60)
-	take(t, others, 50, 60)
-	if _, warnings := measured.End(ctx, 100); len(warnings) != 1 ||
-		!strings.Contains(warnings[0], "ran 50 commands besides the 100 of this run") {
-		t.Errorf("with half as many of others, warned of %q", warnings)
-	}
-
 	// The figures of some masters are not those of all.
-	measured = meter.Begin(ctx)
+	measured := meter.Begin(ctx)
 	take(t, backend, 10, 10)
 	cluster.Masters[0].Kill()
 	c, warnings := measured.End(ctx, 10)

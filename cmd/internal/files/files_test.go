@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -86,14 +87,21 @@ func checkError(t *testing.T, what, path string, err error, want string) {
 	}
 }
 
+// The size that a file reports need not be its content's.
 func TestTheBoundIsOnWhatIsRead(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "exact")
-	check(t, os.WriteFile(path, []byte("0123456789"), 0o600))
-	if data, err := files.Read(path, 10); err != nil || len(data) != 10 {
-		t.Errorf("as much as the bound: %q, %v", data, err)
-	}
-	if _, err := files.Read(path, 9); err == nil {
-		t.Error("one byte more is read")
+	exact := filepath.Join(t.TempDir(), "exact")
+	check(t, os.WriteFile(exact, []byte("0123456789"), 0o600))
+	for _, test := range []struct {
+		path    string
+		bound   int
+		allowed bool
+	}{{exact, 10, true}, {exact, 9, false}, {"/proc/self/status", 64 << 10, true}, {"/proc/self/status", 10, false}} {
+		if runtime.GOOS != "linux" && test.path != exact {
+			continue
+		}
+		if data, err := files.Read(test.path, test.bound); (err == nil) != test.allowed || test.allowed && len(data) == 0 {
+			t.Errorf("%s with a bound of %d: %d bytes, %v", test.path, test.bound, len(data), err)
+		}
 	}
 }
 

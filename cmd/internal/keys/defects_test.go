@@ -49,10 +49,6 @@ c        kong/minute  fixed-window:10/1m  ███░░░░░░░  3/10  
 a        kong/minute  fixed-window:10/1m  ███░░░░░░░  3/10          0  !         1m
 ! 1 key: expires before its units have come back
 `},
-		{[][]admin.Defect{nil},
-			`SUBJECT  NAME         LIMIT                           USED  REMAINING  RESETS IN
-a        kong/minute  fixed-window:10/1m  ███░░░░░░░  3/10          0         1m
-`},
 	} {
 		if got := print(test.defects...); got != test.want {
 			t.Errorf("got\n%s\nwant\n%s", got, test.want)

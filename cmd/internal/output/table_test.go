@@ -20,11 +20,6 @@ SUBJECT  USED  NOTE
 user:1      4    ok
 ` + long + `    12    ok
 `},
-		{"last", [][]Cell{{{Text: "user:1"}, {Text: "4"}, {Text: long}}, {{Text: "user:2"}, {Text: "5"}, {Text: "ok"}}}, `
-SUBJECT  USED  NOTE
-user:1      4  ` + long + `
-user:2      5    ok
-`},
 		{"all", [][]Cell{{{Text: long}, {Text: "4"}, {Text: "ok"}}, {{Text: long + "y"}, {Text: "5"}, {Text: "ok"}}}, `
 SUBJECT` + strings.Repeat(" ", 994) + `  USED  NOTE
 ` + long + `      4    ok

@@ -96,19 +96,6 @@ func TestQuoteIsReadBackByEveryShell(t *testing.T) {
 	}
 }
 
-// Without Quote, these shells do run and replace words, so the test is valid.
-func TestTheShellsOfTheTestsDoExpand(t *testing.T) {
-	for shell, word := range map[string]string{
-		"bash": "$(printf x)", "bash at its prompt": `"a!#"`, "bash with extglob": "x*(y)", "zsh": "$(printf x)",
-		"zsh at its prompt":              `"a!#"`,
-		"zsh with all that expands more": "{ab}", "fish": "$(printf x)", "fish at its prompt": "{a,b}",
-	} {
-		if read := readBack(t, shell, []string{"one", word}); len(read) > 1 && (read[1] == word || "\""+read[1]+"\"" == word) {
-			t.Errorf("%s reads %s as it is", shell, word)
-		}
-	}
-}
-
 func TestQuote(t *testing.T) {
 	for _, test := range []struct{ word, want string }{
 		{"", "''"}, {"user:42", "user:42"}, {"--store=redis://x:1/2", "--store=redis://x:1/2"}, {"a b", "'a b'"}, {"it's", `'it'\''s'`},

@@ -2,7 +2,6 @@ package shell
 
 import (
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -45,12 +44,6 @@ func TestIsPlain(t *testing.T) {
 		"1.5", "a+b,c", "_", "-"} {
 		if !IsPlain(word) {
 			t.Errorf("%q is plain", word)
-		}
-	}
-	for _, word := range hostile() {
-		if strings.ContainsAny(word,
-			" \t\n\r\x1b\\'\"`$!~^*?[](){}<>|&;#%\u00a0\u200b\u202e\u2066\ufeff\u3164\u034f\ufe0f\U0010ffff") && IsPlain(word) {
-			t.Errorf("%q is not plain", word)
 		}
 	}
 	for _, word := range []string{"", "=ls", "a==ls", "a:=ls", "a\u0301", "\uffa0", "\u115f", "²", "😀", "\xff"} {
