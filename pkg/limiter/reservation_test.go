@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -67,18 +66,6 @@ func TestAReservationIsCancelled(t *testing.T) {
 	}
 }
 
-func TestAReservationThatIsDenied(t *testing.T) {
-	l := newLimiter(t, memorystore.New())
-	if _, err := l.Charge(t.Context(), tokens.For("team").N(800)); err != nil {
-		t.Fatal(err)
-	}
-	var denied *limiter.DeniedError
-	r, err := l.Reserve(t.Context(), tokens.For("team").N(300))
-	if r != nil || !errors.As(err, &denied) || denied.RetryAfter() <= 0 || errors.Is(err, context.DeadlineExceeded) || denied.Allowed() {
-		t.Errorf("%v, %v", r, err)
-	}
-}
-
 // When an answer is lost, Reserve tries again, and nothing is charged twice.
 func TestAReservationWhoseAnswerIsLost(t *testing.T) {
 	for lost, wants := range map[int]string{1: "granted", 2: "granted", 3: "unknown"} {
@@ -128,40 +115,32 @@ func TestAReservationAcrossAnOutage(t *testing.T) {
 		"local, charged":    {limiter.FailLocal(0.5), true, 200, 200},
 		"local, not":        {limiter.FailLocal(0.5), false, 0, 200},
 	} {
-		t.Run(name, func(t *testing.T) {
-			kept := memorystore.New()
-			f := &faulty{Store: kept}
-			l := newLimiter(t, f, test.fail)
-			lost := func(store.Op) error { return store.ErrOutcomeUnknown }
-			if test.charged {
-				f.after = lost
-			} else {
-				f.instead = away
-			}
-			r, err := l.Reserve(t.Context(), tokens.For("team").N(300))
-			if err != nil || r.Decisions().DecidedBy() == limiter.DecidedByStore {
-				t.Fatalf("%v, %v", r, err)
-			}
-			f.after, f.instead = nil, nil
-			for range 2 {
-				if err := r.Settle(t.Context(), 200); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if n := used(t, newLimiter(t, kept), tokens.For("team")); n != test.inStore {
-				t.Errorf("%d are in use in the store, want %d", n, test.inStore)
-			}
+		kept := memorystore.New()
+		f := &faulty{Store: kept}
+		l := newLimiter(t, f, test.fail)
+		if test.charged {
+			f.after = func(store.Op) error { return store.ErrOutcomeUnknown }
+		} else {
 			f.instead = away
-			if n := used(t, l, tokens.For("team")); n != test.locally {
-				t.Errorf("%d are in use locally, want %d", n, test.locally)
+		}
+		r, err := l.Reserve(t.Context(), tokens.For("team").N(300))
+		if err != nil || r.Decisions().DecidedBy() == limiter.DecidedByStore {
+			t.Fatalf("%s: %v, %v", name, r, err)
+		}
+		f.after, f.instead = nil, nil
+		for range 2 {
+			if err := r.Settle(t.Context(), 200); err != nil {
+				t.Fatal(name, err)
 			}
-			if test.locally > 0 {
-				f.instead = nil
-				if err := r.Settle(t.Context(), 201); !errors.Is(err, limiter.ErrInvalid) {
-					t.Errorf("settled at other costs: %v", err)
-				}
-			}
-		})
+		}
+		if err := r.Settle(t.Context(), 201); test.locally > 0 && !errors.Is(err, limiter.ErrInvalid) {
+			t.Errorf("%s: settled at other costs: %v", name, err)
+		}
+		inStore := used(t, newLimiter(t, kept), tokens.For("team"))
+		f.instead = away
+		if locally := used(t, l, tokens.For("team")); inStore != test.inStore || locally != test.locally {
+			t.Errorf("%s: %d are in use in the store, and %d locally, want %+v", name, inStore, locally, test)
+		}
 	}
 }
 
@@ -199,16 +178,7 @@ func TestASettlementWithoutTheStore(t *testing.T) {
 // The requests of an exempt subject are counted and settled like those of others.
 func TestAReservationOfTheExempted(t *testing.T) {
 	kept := memorystore.New()
-	exempt := store.Override{Subjects: exactly(t, "team"), Effect: store.OverrideExempt, Reason: "test", By: "me"}
-	if _, err := kept.SetOverride(t.Context(), exempt, time.Hour); err != nil {
-		t.Fatal(err)
-	}
-	watch := layers.WatchOverrides(kept, layers.Overrides{})
-	defer watch.Close()
-	if err := watch.Load(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	l := newLimiter(t, kept, limiter.Overrides{Watch: watch})
+	l := newLimiter(t, kept, overriding(t, kept, kept, "team", store.OverrideExempt))
 	all := limiter.Per("all", 1000, 365*24*time.Hour)
 	if _, err := l.Charge(t.Context(), tokens.For("team").N(900)); err != nil {
 		t.Fatal(err)

@@ -24,45 +24,39 @@ func wantBreakers(t *testing.T, l *limiter.Limiter, want map[string]limiter.Brea
 func TestStatsOfLeasesAndDenials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, memorystore.New(), limiter.Leases{}, limiter.DenialMemory{MaxStale: time.Minute})
-		if got := l.Stats(); got.Breakers != nil || got.LeasedKeys != 0 || got.LeasedUnits != 0 || got.LocalKeys != 0 || got.Denials != 0 {
-			t.Errorf("at first: %+v", got)
+		idle := fmt.Sprintf("%+v", limiter.Stats{})
+		if got := fmt.Sprintf("%+v", l.Stats()); got != idle {
+			t.Errorf("at first: %s", got)
 		}
-		busy := limiter.Per("busy", 1000, time.Second)
+		busy := limiter.Per("busy", 1000, time.Second).For("a")
 		taken := int64(0)
-		for keys, subject := range []string{"a", "b"} {
-			for l.Stats().LeasedKeys <= int64(keys) && taken < 100 {
-				if d, err := l.Take(t.Context(), busy.For(subject)); err != nil || !d.Allowed() {
-					t.Fatalf("%+v, %v", d.All(), err)
-				}
-				taken++
-				synctest.Wait()
+		for l.Stats().LeasedKeys == 0 && taken < 100 {
+			if d, err := l.Take(t.Context(), busy); err != nil || !d.Allowed() {
+				t.Fatalf("%+v, %v", d.All(), err)
 			}
-		}
-		stats, used := l.Stats(), int64(0)
-		for _, subject := range []string{"a", "b"} {
-			d, err := l.Peek(t.Context(), busy.For(subject))
-			if err != nil {
-				t.Fatal(err)
-			}
-			used += d.At(0).Used
-		}
-		if stats.LeasedKeys != 2 || stats.LeasedUnits != used-taken || stats.LeasedUnits == 0 {
-			t.Errorf("%+v; %d units are charged, and %d handed out", stats, used, taken)
+			taken++
+			synctest.Wait()
 		}
 		for range 11 {
 			if _, err := l.Take(t.Context(), minute.For("u")); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if n := l.Stats().Denials; n != 1 {
-			t.Errorf("%d denials are repeated", n)
+		used := used(t, l, busy)
+		if s := l.Stats(); s.LeasedKeys != 1 || s.LeasedUnits != used-taken || used == taken || s.Denials != 1 {
+			t.Errorf("%+v; %d units are charged, and %d handed out", s, used, taken)
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if got := l.Stats(); got.Denials != 0 || got.LeasedKeys != 0 || got.LeasedUnits != 0 {
-			t.Errorf("a minute later: %+v", got)
+		if got := fmt.Sprintf("%+v", l.Stats()); got != idle {
+			t.Errorf("a minute later: %s", got)
 		}
 	})
+	for _, none := range []*limiter.Limiter{nil, {}} {
+		if got := fmt.Sprintf("%+v", none.Stats()); got != fmt.Sprintf("%+v", limiter.Stats{}) {
+			t.Error(got)
+		}
+	}
 }
 
 func TestStatsOfAnOutage(t *testing.T) {
@@ -107,36 +101,22 @@ func (s inShards) Decide(ctx context.Context, op store.Op, reqs []store.Request,
 	return s.Store.Decide(ctx, op, reqs, decisions)
 }
 
-// Each shard has its state, also behind a wrapper of the application.
+// Each shard has its state, also behind a wrapper of the application. An observer of a breaker can call Stats.
 func TestStatsOfShards(t *testing.T) {
-	l := newLimiter(t, inShards{memorystore.New()}, limiter.Breaker{Failures: 1, Pause: time.Hour}, limiter.FailClosed(),
-		limiter.Around(func(s limiter.Store) limiter.Store { return plain{s} }))
+	var l *limiter.Limiter
+	var told []limiter.BreakerState
+	l = newLimiter(t, inShards{memorystore.New()}, limiter.Breaker{Failures: 1, Pause: time.Hour}, limiter.FailClosed(),
+		limiter.Around(func(s limiter.Store) limiter.Store { return plain{s} }),
+		limiter.Observer{OnBreaker: func(c limiter.BreakerChange) {
+			told = append(told, c.To, l.Stats().Breakers[c.Shard])
+		}})
 	for _, subject := range []string{"a", "b"} {
 		if _, err := l.Take(t.Context(), minute.For(subject)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	wantBreakers(t, l, map[string]limiter.BreakerState{"a": limiter.BreakerOpen, "b": limiter.BreakerClosed})
-}
-
-// An observer of a breaker can call Stats.
-func TestStatsWhereABreakerIsToldOf(t *testing.T) {
-	var l *limiter.Limiter
-	var told []limiter.BreakerState
-	l = newLimiter(t, inShards{memorystore.New()}, limiter.Breaker{Failures: 1, Pause: time.Hour}, limiter.FailClosed(),
-		limiter.Observer{OnBreaker: func(c limiter.BreakerChange) { told = append(told, c.To, l.Stats().Breakers[c.Shard]) }})
-	if _, err := l.Take(t.Context(), minute.For("a")); err != nil {
-		t.Fatal(err)
-	}
 	if want := []limiter.BreakerState{limiter.BreakerOpen, limiter.BreakerOpen}; !slices.Equal(told, want) {
 		t.Errorf("told of %v, want %v", told, want)
-	}
-}
-
-func TestStatsOfNoLimiter(t *testing.T) {
-	for _, l := range []*limiter.Limiter{nil, {}} {
-		if got := fmt.Sprintf("%+v", l.Stats()); got != fmt.Sprintf("%+v", limiter.Stats{}) {
-			t.Error(got)
-		}
 	}
 }

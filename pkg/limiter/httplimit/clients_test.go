@@ -161,30 +161,3 @@ func TestNobodyChoosesAnAddress(t *testing.T) {
 		}
 	})
 }
-
-func FuzzClients(f *testing.F) {
-	f.Add("192.0.2.1:1", "10.0.0.1, 192.0.2.7", "a")
-	f.Add("10.0.0.1:1", `for="[2001:db8::1]:80";by="_a,\"b"`, ",,,")
-	f.Add("[fd00::1]:1", "fe80::1%zone", "unknown")
-	f.Fuzz(func(t *testing.T, peer, first, second string) {
-		for _, field := range []string{"", Forwarded} {
-			clients := Clients{Trusted: networks("10.0.0.0/8", "fd00::/8"), Header: field}
-			r := &http.Request{RemoteAddr: peer, Header: http.Header{XForwardedFor: {first, second}, Forwarded: {first, second}}}
-			client := clients.Of(r)
-			if client == "" {
-				if _, err := netip.ParseAddrPort(peer); err == nil {
-					t.Errorf("%q has no client", peer)
-				}
-				continue
-			}
-			network, err := ParseNetwork(client)
-			if err != nil || network.Addr().Is6() && network.Bits() != 64 || network.Addr().Is4In6() {
-				t.Errorf("the client is %q: %v, %v", client, network, err)
-			}
-			// A field from an untrusted address is not read.
-			if address, ok := Peer(r); ok && !clients.Trusts(address) && client != clients.text(address) {
-				t.Errorf("%q is taken for %q", peer, client)
-			}
-		}
-	})
-}

@@ -12,22 +12,7 @@ import (
 
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
-	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
-
-// The laws hold below the bound.
-func TestConformanceWithABound(t *testing.T) {
-	storetest.Run(t, storetest.Harness{
-		Sequences: 30,
-		New: func(_ testing.TB, clock func() time.Time) store.Store {
-			if clock == nil {
-				return New(WithMaxKeys(1_000_000))
-			}
-			return New(WithClock(clock), WithMaxKeys(1_000_000))
-		},
-		Dump: func(_ testing.TB, backend store.Store) string { return dump(backend.(*Store)) },
-	})
-}
 
 // fullStore is a store of three keys, each under a limit of 2 per minute, of which 1 is used.
 type fullStore struct {

@@ -49,7 +49,7 @@ func dump(s *Store) string {
 	return b.String()
 }
 
-// A million keys that are used once do not stay: the store holds only those of about one period, and after that
+// Keys that are used once do not stay: the store holds only those of about one period, and after that
 // calls on other keys remove them and release the memory of the tables.
 func TestOneOffKeysAreReclaimed(t *testing.T) {
 	ctx := context.Background()
@@ -57,10 +57,7 @@ func TestOneOffKeysAreReclaimed(t *testing.T) {
 	backend := New(WithClock(func() time.Time { return now }))
 	l := storecall.New(backend)
 	limit := store.Limit{Count: 1, Period: time.Second}
-	keys := 1_000_000
-	if testing.Short() {
-		keys /= 10
-	}
+	const keys = 200_000
 	const perSecond = 10_000 // the number in use at a time
 	most := 0
 	for i := range keys {
@@ -149,5 +146,32 @@ func TestTakeAllocatesNothing(t *testing.T) {
 		if allocations := testing.AllocsPerRun(1000, take); allocations != 0 {
 			t.Errorf("%s: %v allocations for a take", algorithm, allocations)
 		}
+	}
+}
+
+// Tokens are removed after their end.
+func TestTokensDoNotPileUp(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	backend := New(WithClock(func() time.Time { return now }))
+	take := func(n int) {
+		t.Helper()
+		req := two(fmt.Sprint(n))
+		req.Token, req.TokenTTL = fmt.Sprint(n), time.Minute
+		err := backend.Decide(context.Background(), store.Take, []store.Request{req}, make([]store.Decision, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range 10_000 {
+		take(n)
+		now = now.Add(time.Second)
+	}
+	if held := len(backend.tokens.byToken); held > 60 || len(backend.tokens.byEnd) != held {
+		t.Errorf("%d tokens are held, %d in the order of their ends; 60 are remembered", held, len(backend.tokens.byEnd))
+	}
+	now = now.Add(time.Hour)
+	take(-1)
+	if held := len(backend.tokens.byToken); held != 1 {
+		t.Errorf("%d tokens are held, and one is remembered", held)
 	}
 }
