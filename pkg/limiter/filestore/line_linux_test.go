@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -125,52 +124,6 @@ func TestClosingEndsCallsThatWait(t *testing.T) {
 		if n := used(t, open(t, path), key); n != 1 {
 			t.Errorf("%s: %d are used, want 1", where, n)
 		}
-	}
-}
-
-// A process that is stopped, wherever it is then, costs others at most their deadlines.
-func TestAStoppedProcess(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "limits.db")
-	backend := open(t, path)
-	own := 0
-	for round := range 4 {
-		cmd, lines := startTaker(t, path)
-		for range 5 + 2*round {
-			lines.Scan()
-		}
-		if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
-		for range 3 {
-			redistest.Patiently(t, 20*time.Millisecond, func(timeout time.Duration) (missing error) {
-				ctx, cancel := context.WithTimeout(context.Background(), timeout)
-				defer cancel()
-				_, err := storecall.New(backend).Take(ctx, shared, sharedLimit, 1)
-				switch {
-				case err == nil:
-					own++
-				case errors.Is(err, store.ErrOutcomeUnknown): // the disk is slower than that
-					return err
-				case !errors.Is(err, store.ErrGaveUp): // it was let go by its own patience
-					t.Errorf("round %d: %v", round, err)
-				}
-				return nil
-			})
-		}
-		if err := errors.Join(cmd.Process.Kill(), cmd.Process.Signal(syscall.SIGCONT)); err != nil {
-			t.Fatal(err)
-		}
-		for lines.Scan() {
-		}
-		cmd.Wait()
-		if err := take(backend, shared, sharedLimit, 1); err != nil {
-			t.Errorf("round %d: after its end: %v", round, err)
-		}
-		own++
-	}
-	d, err := storecall.New(backend).Peek(context.Background(), shared, sharedLimit, 1)
-	if err != nil || d.Used < int64(own) {
-		t.Errorf("%+v, %v; %d units were taken here alone", d, err, own)
 	}
 }
 

@@ -19,28 +19,31 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// besides returns the file and those beside it.
-func besides(path string) []string {
-	names := []string{path, path + "-wal", path + "-shm"}
-	if runtime.GOOS == "linux" {
-		names = append(names, path+"-lock")
-	}
-	return names
-}
-
-// Subjects are in the file and in those that SQLite keeps beside it.
-func TestAFileIsItsOwnersAlone(t *testing.T) {
-	for _, mask := range []int{0, 0o022} {
-		before := syscall.Umask(mask)
+// Subjects are in the file and in those that SQLite keeps beside it. Who wants to share a file makes it.
+func TestModesOfFiles(t *testing.T) {
+	for _, test := range []struct {
+		umask    int
+		made     fs.FileMode
+		wantMode fs.FileMode
+	}{{0, 0, 0o600}, {0o022, 0, 0o600}, {0o022, 0o660, 0o660}} {
+		before := syscall.Umask(test.umask)
 		defer syscall.Umask(before)
 		path := filepath.Join(t.TempDir(), "limits.db")
-		backend := open(t, path)
-		if err := take(backend, store.Key{Subject: "user:42"}, hour, 1); err != nil {
+		if test.made != 0 {
+			if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chmod(path, test.made)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := take(open(t, path), store.Key{Subject: "user:42"}, hour, 1); err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range besides(path) {
-			if info, err := os.Stat(name); err != nil || info.Mode().Perm()&0o077 != 0 {
-				t.Errorf("umask %03o: %s has %v, %v", mask, name, info.Mode(), err)
+		names := []string{path, path + "-wal", path + "-shm"}
+		if runtime.GOOS == "linux" {
+			names = append(names, path+"-lock")
+		}
+		for _, name := range names {
+			if info, err := os.Stat(name); err != nil || info.Mode().Perm() != test.wantMode {
+				t.Errorf("%+v: %s has %v, %v", test, name, info.Mode(), err)
 			}
 		}
 		syscall.Umask(before)
@@ -71,26 +74,6 @@ func TestAFileIsMadeWithItsDirectory(t *testing.T) {
 	}
 	if info, err := os.Stat(directory); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the directory has %v, %v", info, err)
-	}
-}
-
-// Who wants to share a file makes it.
-func TestAFileThatIsThereKeepsItsMode(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "shared.db")
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(path, 0o660); err != nil {
-		t.Fatal(err)
-	}
-	backend := open(t, path)
-	if err := take(backend, store.Key{Subject: "user:42"}, hour, 1); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range besides(path) {
-		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o660 {
-			t.Errorf("%s has %v, %v", name, info.Mode(), err)
-		}
 	}
 }
 

@@ -96,27 +96,21 @@ func TestConcurrentProcessesShareALimit(t *testing.T) {
 	}
 }
 
-// startTaker starts a taker, and returns the lines that it prints.
-func startTaker(t *testing.T, path string) (*exec.Cmd, *bufio.Scanner) {
-	t.Helper()
-	cmd := taker(t, path)
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	return cmd, bufio.NewScanner(stdout)
-}
-
 // A process killed in the middle of its takes leaves a sound file: every unit it
 // was granted is charged, and at most the one it was about to be told of beyond.
 func TestAKilledProcessLosesAndDoublesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	granted := 0
 	for round := range 5 {
-		cmd, lines := startTaker(t, path)
+		cmd := taker(t, path)
+		stdout, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(stdout)
 		for n := 0; lines.Scan(); n++ {
 			if strings.TrimSpace(lines.Text()) != "got 1" {
 				t.Errorf("round %d: %s", round, lines.Text())
