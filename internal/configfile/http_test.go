@@ -49,6 +49,7 @@ func TestHTTPIsRead(t *testing.T) {
 
 // Without settings for HTTP in a file the defaults apply.
 func TestHTTPUnlessSaid(t *testing.T) {
+	readGood(t, "windows")
 	got := readGood(t, "readme").HTTP
 	if got.Headers != httplimit.AllHeaders || got.Clients.IPv6Bits != 64 || len(got.Clients.Trusted) > 0 || len(got.Rules) > 0 {
 		t.Errorf("it is %+v", got)

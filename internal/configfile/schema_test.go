@@ -127,7 +127,8 @@ func TestSchemaAgreesWithTheReader(t *testing.T) {
 		}
 	}
 	for want, names := range map[bool][]string{
-		true: {"good/readme", "good/everything", "good/http", "good/costs", "good/no-newline-at-the-end"},
+		true: {"good/readme", "good/everything", "good/http", "good/costs", "good/no-newline-at-the-end",
+			"good/outage", "good/slices", "good/envoy-shadow"},
 		false: {"broken/a-list", "broken/a-text", "broken/comma-in-flow", "broken/contexts", "broken/missing-fields",
 			"broken/on-error", "broken/shadow-yes", "broken/unknown-algorithm", "broken/unknown-field", "broken/unfit-names",
 			"broken/wrong-types", "broken/override-mistakes", "broken/http", "broken/http-attributes", "broken/http-headers",

@@ -53,13 +53,11 @@ func TestRemove(t *testing.T) {
 		{"abcd\x01a", "aabcdabcd\x01ab", "axxxxxb"},
 		{"hunter2", "ERR '\\x68unter2'", "ERR 'xxxxx'"},
 		{"hunter2-is-my-secret", "args: 'hunter2-is-my'", "args: 'xxxxx'"},
-		{"hunter2-is-my-secret", "args: hunter2-is", "args: xxxxx"},
 		{"hunter2-is-my-secret", "args: 'hunt'", "args: 'xxxxx'"},
 		{"hunter2-is-my-secret", "args: hunter...", "args: xxxxx..."},
 		{"hunter2-is-my-secret", "the hunters", "the hunters"},
 		{"connect-me", "connection refused", "connection refused"},
 		{"pw", "its PW is known", Withheld},
-		{"pw", "nothing", "nothing"},
 		{"", "nothing", "nothing"},
 		{"one second", "second argument", "xxxxx argument"},
 	} {
@@ -95,7 +93,6 @@ func TestText(t *testing.T) {
 		{"hunter-of-all", "the hunter-of-", "the hunter-of-"},
 		{"h%r", "h%r", "h%r"},
 		{"h%rt", "h%25rt", "xxxxx"},
-		{"one second", "a second", "a second"},
 		{"passwordpassword", "PasswordPassword", "xxxxx"},
 	} {
 		if got := New(c.secret).Text(c.text); got != c.want {

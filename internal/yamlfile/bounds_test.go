@@ -96,18 +96,17 @@ func TestWithinTheBounds(t *testing.T) {
 		t.Errorf("six thousand policies: %q, %d MB", first, allocated>>20)
 	}
 	for name, text := range map[string]string{
-		"two maps":          "a:\n" + lines(yamlfile.MaxSiblings-2, " b%d:\n") + "c:\n" + lines(yamlfile.MaxSiblings-2, " b%d: x\n"),
-		"a list of nothing": strings.Repeat("-\n", yamlfile.MaxSiblings),
-		"merges":            "a0: &a0 {b: c}\n" + lines(yamlfile.MaxNamed/2-1, "a%[1]d: &a%[1]d {<<: *a0, k: x}\n"),
-		"tags":              strings.Repeat("!a x: y\n", yamlfile.MaxTags),
-		"blank lines": "a: |\n" + strings.Repeat(strings.Repeat("\n", yamlfile.MaxBlank-1)+" x\n",
-			yamlfile.MaxLines/yamlfile.MaxBlank-1),
-		"a text":         "a: |\n" + strings.Repeat(" "+strings.Repeat("x", 90)+"\n", yamlfile.MaxSiblings),
-		"brackets":       strings.Repeat("[]", yamlfile.MaxLine/2),
-		"reserved":       strings.Repeat(strings.Repeat("@", yamlfile.MaxLine)+"\n", 15),
-		"directives":     strings.Repeat("%"+strings.Repeat("a ", yamlfile.MaxLine/2-1)+"\n", 15),
-		"steps":          steps(),
-		"unknown fields": "{" + strings.Repeat("abc: d, ", yamlfile.MaxLine/8-1) + "}",
+		"two maps":          "a:\n" + lines(10_000-2, " b%d:\n") + "c:\n" + lines(10_000-2, " b%d: x\n"),
+		"merges":            "a0: &a0 {b: c}\n" + lines(5_000/2-1, "a%[1]d: &a%[1]d {<<: *a0, k: x}\n"),
+		"a text":            "a: |\n" + strings.Repeat(" "+strings.Repeat("x", 90)+"\n", 10_000),
+		"brackets":          strings.Repeat("[]", 65_536/2),
+		"directives":        strings.Repeat("%"+strings.Repeat("a ", 32_767)+"\n", 15),
+		"tags":              strings.Repeat("!a x: y\n", 100),
+		"a list of nothing": strings.Repeat("-\n", 10_000),
+		"aliases":           "a: &a x\n" + lines(4_999, "b%d: *a\n"),
+		"anchors":           lines(5_000, "a%d: &a x\n"),
+		"steps":             steps(),
+		"unknown fields":    "{" + strings.Repeat("abc: d, ", 65_536/8-1) + "}",
 	} {
 		if _, allocated := parsed(t, text); allocated > maxAllocated {
 			t.Errorf("%s: %d MB were allocated for it", name, allocated>>20)
@@ -118,7 +117,7 @@ func TestWithinTheBounds(t *testing.T) {
 // steps is nested maps, as deep as a line can be indented.
 func steps() string {
 	var b strings.Builder
-	for i := range yamlfile.MaxIndent {
+	for i := range 500 {
 		fmt.Fprintf(&b, "%sa:\n", strings.Repeat(" ", i))
 	}
 	return b.String()

@@ -98,10 +98,6 @@ func TestAnEntryFitsTheStore(t *testing.T) {
 			t.Errorf("with %d overrides: %d bytes, %v, %d are there", test.overrides, len(text), err, len(back.Overrides))
 		}
 	}
-	huge := &Entry{Time: time.Unix(1, 0), Backup: strings.Repeat("\x00", 5000), Run: strings.Repeat("\x00", 5000)}
-	if text, err := huge.Text(1000); err != nil || len(text) > 1000 {
-		t.Errorf("%d bytes, %v", len(text), err)
-	}
 }
 
 // must returns what a call returned that cannot fail.

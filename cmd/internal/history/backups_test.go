@@ -40,24 +40,26 @@ func TestLastChange(t *testing.T) {
 	}
 	reset := func(backup string) *auditlog.Entry { return run("reset", "x", backup, "here", auditlog.Done) }
 	here := func(e *auditlog.Entry) bool { return e.Store == "here" }
+	failed, unknown := run("reset", "x", "b", "here", auditlog.Failed), run("reset", "x", "b", "here", auditlog.Failed)
+	failed.Changed, unknown.Changed, unknown.Unknown = 0, 0, 1
 	killed := run("reset", "x", "k", "here", auditlog.Begun)
 	for name, test := range map[string]struct {
 		runs          []*auditlog.Entry
 		backup, after string
 		undone        bool
 	}{
-		"none":                 {},
-		"none in this store":   {runs: []*auditlog.Entry{run("reset", "x", "a", "there", auditlog.Done)}},
-		"none with a backup":   {runs: []*auditlog.Entry{reset("")}},
-		"the last of two":      {runs: []*auditlog.Entry{reset("a"), reset("b")}, backup: "b"},
-		"one in another store": {runs: []*auditlog.Entry{reset("a"), run("reset", "x", "b", "there", auditlog.Done)}, backup: "a"},
-		"one that was killed":  {runs: []*auditlog.Entry{reset("a"), killed}, backup: "k"},
+		"none":                     {},
+		"none with a backup":       {runs: []*auditlog.Entry{reset("")}},
+		"the last of two":          {runs: []*auditlog.Entry{reset("a"), reset("b")}, backup: "b"},
+		"one in another store":     {runs: []*auditlog.Entry{reset("a"), run("reset", "x", "b", "there", auditlog.Done)}, backup: "a"},
+		"one that changed nothing": {runs: []*auditlog.Entry{reset("a"), failed}, backup: "a"},
+		"one that may have failed": {runs: []*auditlog.Entry{reset("a"), unknown}, backup: "b"},
+		"one that was killed":      {runs: []*auditlog.Entry{reset("a"), killed}, backup: "k"},
 		"undone": {runs: []*auditlog.Entry{reset("a"), reset("b"), run("undo", "b", "", "here", auditlog.Done)}, backup: "b",
 			undone: true},
 		"restored by hand": {runs: []*auditlog.Entry{reset("b"), run("restore", "b", "", "here", auditlog.Done)}, backup: "b",
 			undone: true},
-		"undone in part":     {runs: []*auditlog.Entry{reset("b"), run("undo", "b", "", "here", auditlog.Partly)}, backup: "b"},
-		"restored elsewhere": {runs: []*auditlog.Entry{reset("b"), run("restore", "b", "", "there", auditlog.Done)}, backup: "b"},
+		"undone in part": {runs: []*auditlog.Entry{reset("b"), run("undo", "b", "", "here", auditlog.Partly)}, backup: "b"},
 		"another was restored": {runs: []*auditlog.Entry{reset("a"), reset("b"), run("restore", "a", "", "here", auditlog.Done)},
 			backup: "b"},
 		"compressed and undone": {runs: []*auditlog.Entry{reset("b"), run("undo", "b.gz", "", "here", auditlog.Done)}, backup: "b",

@@ -98,25 +98,3 @@ func TestNothingGetsThroughTheDoor(t *testing.T) {
 		}
 	}
 }
-
-func TestATableHasARowForEachName(t *testing.T) {
-	texts := hostiletext.Texts()
-	for _, color := range []bool{false, true} {
-		var rows [][]Cell
-		for _, text := range texts {
-			rows = append(rows, []Cell{{Text: text, Style: Calm}, {Text: "end"}})
-		}
-		var b bytes.Buffer
-		(&Printer{Out: &b, Color: color}).Table([]Column{{Header: "NAME"}, {Header: "END"}}, rows)
-		lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
-		if len(lines) != len(texts)+1 {
-			t.Fatalf("%d names are %d lines", len(texts), len(lines)-1)
-		}
-		for i, line := range lines[1:] {
-			whole := strings.Contains(line, Printable(texts[i])) && strings.HasSuffix(line, "end")
-			if !whole || obeyed(line, color) != "" || strings.Contains(line, "\t") {
-				t.Errorf("%q is shown as %q", texts[i], line)
-			}
-		}
-	}
-}

@@ -109,28 +109,13 @@ func TestAHandoverWithoutAPart(t *testing.T) {
 	if errors.Is(a.err(), outcome.ErrPartly) || !errors.Is(a.err(), store.ErrRefused) {
 		t.Errorf("without any part the error is %v", a.err())
 	}
+	late, refused := fmt.Errorf("%w: no answer in time", store.ErrUnavailable), fmt.Errorf("%w: refused", store.ErrUnavailable)
+	a.failed = [handoverParts]error{late, errors.New("damaged"), refused}
+	if err := a.err(); err == nil || err.Error() != late.Error()+"\ndamaged" {
+		t.Errorf("of a store that is away the error is %v", err)
+	}
 	a.failed = [handoverParts]error{}
 	if a.err() != nil {
 		t.Errorf("with all parts the error is %v", a.err())
-	}
-}
-
-// A store that is away is said once, in whatever way each part met it: one ran out of time, the next was refused.
-func TestAHandoverSaysOnceThatTheStoreIsAway(t *testing.T) {
-	late := fmt.Errorf("%w: no answer in time", store.ErrUnavailable)
-	refused := fmt.Errorf("%w: connection refused", store.ErrUnavailable)
-	damaged := errors.New("damaged")
-	for _, test := range []struct {
-		failed [handoverParts]error
-		want   string
-	}{
-		{[...]error{late, refused, refused}, late.Error()},
-		{[...]error{late, damaged, refused}, late.Error() + "\n" + damaged.Error()},
-		{[...]error{damaged, damaged, damaged}, damaged.Error()},
-	} {
-		a := &handoverAnswer{failed: test.failed}
-		if err := a.err(); err == nil || err.Error() != test.want {
-			t.Errorf("%v: %v, want %s", test.failed, err, test.want)
-		}
 	}
 }

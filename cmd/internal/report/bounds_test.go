@@ -28,19 +28,14 @@ func TestBombs(t *testing.T) {
 	}
 	const head, more = `{"schema_version":1,"kind":"loadtest",`, "it holds more than any report"
 	for name, test := range map[string]struct{ text, want string }{
-		"runs":            {head + `"runs":` + list("{}", MaxSize-1000) + "}", more},
-		"no runs":         {head + `"runs":` + list("0", MaxSize-1000) + "}", "cannot unmarshal number"},
-		"intervals":       {head + `"runs":[{"timeline":` + list("{}", MaxSize-1000) + "}]}", more},
-		"some intervals":  {head + `"runs":` + list(`{"timeline":`+list("{}", 390_000)+"}", MaxSize-1000) + "}", "run 1 is damaged"},
-		"limits":          {head + `"runs":[{"limits":` + list("0", 390_000) + "}]}", "cannot unmarshal number"},
-		"empty limits":    {head + `"runs":[{"limits":` + list("{}", 390_000) + "}]}", more},
-		"thresholds":      {head + `"runs":[],"thresholds":` + list("{}", MaxSize-1000) + "}", more},
-		"suggestions":     {head + `"runs":[],"suggestions":` + list("{}", MaxSize-1000) + "}", more},
-		"nesting":         {head + `"runs":[` + strings.Repeat("[", MaxSize-1000), "exceeded max depth"},
-		"another list":    {head + `"x":` + list("{}", MaxSize-1000) + "}", "is JSON, but not a report"},
-		"a large number":  {head + `"runs":[{"rate":1e400}]}`, "cannot unmarshal number 1e400"},
-		"a long number":   {head + `"runs":[{"requests":` + strings.Repeat("9", 1_000_000) + "}]}", "cannot unmarshal number"},
-		"runs of no list": {head + `"runs":{}}`, "is JSON, but not a report"},
+		"runs":           {head + `"runs":` + list("{}", MaxSize-1000) + "}", more},
+		"intervals":      {head + `"runs":[{"timeline":` + list("{}", MaxSize-1000) + "}]}", more},
+		"some intervals": {head + `"runs":` + list(`{"timeline":`+list("{}", 390_000)+"}", MaxSize-1000) + "}", "run 1 is damaged"},
+		"empty limits":   {head + `"runs":[{"limits":` + list("{}", 390_000) + "}]}", more},
+		"thresholds":     {head + `"runs":[],"thresholds":` + list("{}", MaxSize-1000) + "}", more},
+		"nesting":        {head + `"runs":[` + strings.Repeat("[", MaxSize-1000), "exceeded max depth"},
+		"another list":   {head + `"x":` + list("{}", MaxSize-1000) + "}", "is JSON, but not a report"},
+		"a long number":  {head + `"runs":[{"requests":` + strings.Repeat("9", 1_000_000) + "}]}", "cannot unmarshal number"},
 	} {
 		var err error
 		took := allocated(func() { _, err = Read("x.json", []byte(test.text)) })

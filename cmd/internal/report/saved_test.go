@@ -59,40 +59,26 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 	}
 	for _, test := range []struct{ data, want string }{
 		{"", "x.json is empty"},
-		{" \n", "x.json is empty"},
 		{string(good[:len(good)/2]), "x.json ends in the middle of its JSON"},
 		{"hello", "x.json is not JSON; give a report that loadtest or simulate saved"},
-		{"time,environment\n", "x.json is not JSON; give a report that loadtest or simulate saved"},
 		{"[]", "x.json is not a report: "},
 		{"{}", "x.json is JSON, but not a report"},
 		{`{"schema_version":1,"keys":[]}`, "x.json is JSON, but not a report"},
 		{`{"schema_version":2,"kind":"loadtest","runs":[]}`, "x.json has schema_version 2, and this limitctl reads 1"},
 		{`{"schema_version":1,"kind":"loadtest","runs":[{"requests":"many"}]}`, "x.json is not a report: "},
 		{`{"schema_version":1,"kind":"loadtest","runs":[],"thresholds":[{"run":1}]}`, "x.json is not a report: threshold"},
-		{
-			`{"schema_version":1,"kind":"loadtest","runs":[{},{"requests":-1}]}`,
-			"x.json is not a report: run 2 is damaged: -1 is out of range for a count or a time",
-		},
-		{
-			`{"schema_version":1,"kind":"loadtest","runs":[{"requests":1,"allowed":2}]}`,
-			"x.json is not a report: run 1 is damaged: 1 requests had 2 answers",
-		},
-		{`{"schema_version":1,"kind":"loadtest","runs":[{"duration_ms":9e12}]}`, "x.json is not a report: "},
-		{
-			`{"schema_version":1,"kind":"loadtest","runs":[{"keys":1,"keys_denied":2}]}`,
-			"x.json is not a report: run 1 is damaged: of 1 keys 2 were denied",
-		},
-		{
-			`{"schema_version":1,"kind":"loadtest","runs":[{"interval_ms":1,"timeline":[{"offset_ms":5},{"offset_ms":5}]}]}`,
-			"x.json is not a report: run 1 is damaged: its timeline",
-		},
+		{`{"schema_version":1,"kind":"loadtest","runs":[{},{"requests":-1}]}`,
+			"x.json is not a report: run 2 is damaged: -1 is out of range for a count or a time"},
+		{`{"schema_version":1,"kind":"loadtest","runs":[{"requests":1,"allowed":2}]}`,
+			"x.json is not a report: run 1 is damaged: 1 requests had 2 answers"},
+		{`{"schema_version":1,"kind":"loadtest","runs":[{"keys":1,"keys_denied":2}]}`,
+			"x.json is not a report: run 1 is damaged: of 1 keys 2 were denied"},
+		{`{"schema_version":1,"kind":"loadtest","runs":[{"interval_ms":1,"timeline":[{"offset_ms":5},{"offset_ms":5}]}]}`,
+			"x.json is not a report: run 1 is damaged: its timeline"},
 		{`{"schema_version":1,"kind":"loadtest","runs":[{"histograms":{"latency_us":"AAAA"}}]}`,
 			"x.json is not a report: the histogram of its latency cannot be read: "},
-		{`{"schema_version":1,"kind":"loadtest","runs":[{"histograms":{"service_us":"!"}}]}`,
-			"x.json is not a report: the histogram of its service time cannot be read: "},
 		{`{"schema_version":1,"kind":"loadtest","runs":[{"histograms":{"schedule_lag_us":"HISTFAAAAB"}}]}`,
 			"x.json is not a report: the histogram of its schedule lag cannot be read: "},
-		{`{"schema_version":1,"kind":"loadtest","runs":[{"histograms":{"latency_us":7}}]}`, "x.json is not a report: "},
 		{string(good) + "{}", "x.json goes on after its report"},
 	} {
 		d, err := report.Read("x.json", []byte(test.data))

@@ -158,14 +158,6 @@ func TestRequestsWithoutADecision(t *testing.T) {
 		"1 failed (\\<0.1%), of which 1 timed out; 100 dropped |") {
 		t.Errorf("%s", text)
 	}
-	if text := string((Answer{d}).JUnit()); !strings.Contains(text, `failures="0"`) ||
-		!strings.Contains(text, `<skipped message="101 of`) {
-		t.Errorf("%s", text)
-	}
-	var page strings.Builder
-	if err := (Answer{d}).HTML(&page); err != nil || !strings.Contains(page.String(), "<strong>INCONCLUSIVE</strong><ul><li><bdi>"+want) {
-		t.Errorf("%v: the page lacks %q", err, want)
-	}
 	share := 0.5
 	if d.MaxErrors = &share; d.IsUndecided() || len(d.Doubts()) > 0 {
 		t.Errorf("with 50%% that may fail: %v", d.Doubts())
@@ -178,18 +170,17 @@ func TestUntestedUnderAdmissionIsSkipped(t *testing.T) {
 		change func(*report.Run)
 		want   string
 	}{
-		"tested":       {func(*report.Run) {}, `name="no under-admission"></testcase>`},
-		"nothing sent": {func(r *report.Run) { r.Requests = 0 }, `<skipped message="nothing was sent">`},
+		"tested":       {func(*report.Run) {}, `</testcase>`},
+		"nothing sent": {func(r *report.Run) { r.Requests = 0 }, ` <skipped message="nothing was sent">`},
 		"unseen": {
 			func(r *report.Run) { r.Endpoint, r.Denied, r.Limits[0].Denied = &report.Endpoint{}, 0, 0 },
-			`<skipped message="nothing was denied, or no denial was certainly of this limit">`,
+			` <skipped message="nothing was denied, or no denial was certainly of this limit">`,
 		},
 	} {
 		d := judged(test.change)
-		_, part, _ := strings.Cut(string((Answer{d}).JUnit()), `name="no under-admission"`)
-		part = `name="no under-admission"` + part
-		if end := strings.Index(part, "</testcase>"); !strings.Contains(part[:end+len("</testcase>")], test.want) {
-			t.Errorf("%s: %s", name, part)
+		text := strings.Join(strings.Fields(string((Answer{d}).JUnit())), " ")
+		if !strings.Contains(text, `name="no under-admission">`+test.want) {
+			t.Errorf("%s: %s", name, text)
 		}
 	}
 }
