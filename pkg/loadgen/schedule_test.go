@@ -41,6 +41,8 @@ func TestUniform(t *testing.T) {
 		{"a pause", []Stage{{second, 2, 2}, {second, 0, 0}, {second, 2, 2}}, []time.Duration{0, second / 2, 2 * second, 5 * second / 2}},
 		// A fraction of a request is not lost: half of one from the first stage.
 		{"parts add up", []Stage{{second / 2, 3, 3}, {second, 1, 1}}, []time.Duration{0, 333333333, second}},
+		// Rounding puts the second a little before a stage with a tiny rate: it is due when that stage begins.
+		{"never back", []Stage{{second / 250, 500, 4.7e-10}, {second / 1000, 2.3e-10, 1}}, []time.Duration{0, second / 250}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := all(Uniform(test.stages)); !slices.Equal(got, test.want) {
@@ -85,65 +87,37 @@ func TestStagesAreIntegratedExactly(t *testing.T) {
 	})
 }
 
-// A request that rounding puts a little before a stage with a tiny rate is due when that stage begins, not long
-// before.
-func TestStagesNeverGoBack(t *testing.T) {
-	stages := []Stage{{4 * time.Millisecond, 500, 4.7e-10}, {time.Millisecond, 2.3e-10, 1}}
-	if due, want := all(Uniform(stages)), []time.Duration{0, 4 * time.Millisecond}; !slices.Equal(due, want) {
-		t.Errorf("due at %v, want %v", due, want)
-	}
-}
-
-// The gaps of Poisson arrivals are exponentially distributed, by the test of
-// Kolmogorov and Smirnov: at a significance of 1 % the distributions differ by no more
-// than 1.63 ÷ √n.
+// The gaps of Poisson arrivals are exponentially distributed, also on a ramp if they are scaled by the integral of the
+// rate, by the test of Kolmogorov and Smirnov: at a significance of 1 % the distributions differ by no more than
+// 1.63 ÷ √n.
 func TestPoissonGaps(t *testing.T) {
-	const rate, length = 1000.0, 100 * time.Second
-	for seed := range uint64(5) {
-		due := all(Poisson(constant(rate, length), seed))
-		if n := float64(len(due)); n != rate*length.Seconds() {
+	for seed, stages := range [][]Stage{
+		constant(1000, 100*time.Second), constant(1000, 100*time.Second), Ramp(100, []time.Duration{time.Minute}, []float64{2000}),
+	} {
+		due := all(Poisson(stages, uint64(seed)))
+		if n := float64(len(due)); n != Total(stages) {
 			t.Errorf("seed %d: %v arrivals", seed, n)
 		}
 		gaps := make([]float64, len(due)-1)
 		for i := range gaps {
-			gaps[i] = (due[i+1] - due[i]).Seconds()
+			gaps[i] = stages[0].arrivals(due[i+1].Seconds()) - stages[0].arrivals(due[i].Seconds())
 		}
-		if d, most := distance(gaps, func(gap float64) float64 { return 1 - math.Exp(-rate*gap) }),
-			1.63/math.Sqrt(float64(len(gaps))); d > most {
+		if d, most := distance(gaps), 1.63/math.Sqrt(float64(len(gaps))); d > most {
 			t.Errorf("seed %d: the gaps are %.5f away from exponential, more than %.5f", seed, d, most)
 		}
-	}
-	// The test can fail: evenly spaced arrivals are not a Poisson process.
-	even := slices.Repeat([]float64{1 / rate}, 1000)
-	if d := distance(even, func(gap float64) float64 { return 1 - math.Exp(-rate*gap) }); d < 0.5 {
-		t.Errorf("even gaps are %.5f away", d)
 	}
 }
 
 // distance is the statistic of Kolmogorov and Smirnov: the largest difference between the share of values up to x
-// and the distribution.
-func distance(values []float64, distribution func(float64) float64) (most float64) {
+// and the exponential distribution.
+func distance(values []float64) (most float64) {
 	slices.Sort(values)
 	n := float64(len(values))
 	for i, x := range values {
-		p := distribution(x)
+		p := 1 - math.Exp(-x)
 		most = max(most, math.Abs(p-float64(i)/n), math.Abs(p-float64(i+1)/n))
 	}
 	return most
-}
-
-// On a ramp they are as dense as the rate: scaled by the integral of the rate, the gaps are those of a process of
-// rate 1.
-func TestPoissonOnARamp(t *testing.T) {
-	stages := Ramp(100, []time.Duration{60 * time.Second}, []float64{2000})
-	due := all(Poisson(stages, 7))
-	var gaps []float64
-	for i := range len(due) - 1 {
-		gaps = append(gaps, stages[0].arrivals(due[i+1].Seconds())-stages[0].arrivals(due[i].Seconds()))
-	}
-	if d, most := distance(gaps, func(gap float64) float64 { return 1 - math.Exp(-gap) }), 1.63/math.Sqrt(float64(len(gaps))); d > most {
-		t.Errorf("the gaps are %.5f away from exponential, more than %.5f", d, most)
-	}
 }
 
 func TestBursts(t *testing.T) {

@@ -45,11 +45,8 @@ func TestBombs(t *testing.T) {
 		in     io.Reader
 		bad    int64
 	}{
-		"a line of zeros": {Apache,
-			io.MultiReader(sound(), io.LimitReader(zeros{}, much), strings.NewReader("\n"), sound()), 1},
-		"zeros, packed": {Apache, packed(io.MultiReader(sound(), io.LimitReader(zeros{}, much), strings.NewReader("\n"), sound())), 1},
-		"brackets of a time": {Apache,
-			io.MultiReader(sound(), repeated(" ["), sound()), 1},
+		"zeros, packed":      {Apache, packed(io.MultiReader(sound(), io.LimitReader(zeros{}, much), strings.NewReader("\n"), sound())), 1},
+		"brackets of a time": {Apache, io.MultiReader(sound(), repeated(" ["), sound()), 1},
 		"quotes and backslashes": {Apache,
 			io.MultiReader(sound(), strings.NewReader(strings.TrimSuffix(soundLine, "GET / HTTP/1.1\" 200 1\n")), repeated(`\\\"`),
 				sound()), 1},
@@ -57,12 +54,8 @@ func TestBombs(t *testing.T) {
 			io.MultiReader(strings.NewReader(object+"}\n"+object), repeated(`,"a":1`), strings.NewReader(object+"}\n")), 1},
 		"arrays in arrays": {JSONLines,
 			io.MultiReader(strings.NewReader(object+"}\n"+object+`,"x":`), repeated("["), strings.NewReader(object+"}\n")), 1},
-		"objects in objects": {JSONLines,
-			io.MultiReader(strings.NewReader(object+"}\n"+object+`,"x":`), repeated(`{"x":`), strings.NewReader(object+"}\n")), 1},
 		"a quote of CSV": {CSV,
 			io.MultiReader(strings.NewReader("time,key\n1,a\n1,\""), repeated("x,"), strings.NewReader("1,a\n")), 1},
-		"quotes of CSV": {CSV,
-			io.MultiReader(strings.NewReader("time,key\n1,a\n1,"), repeated("\""), strings.NewReader("1,a\n")), 1},
 		"values of CSV": {CSV,
 			io.MultiReader(strings.NewReader("time,key\n1,a\n1"), repeated(","), strings.NewReader("1,a\n")), 1},
 	} {
@@ -90,7 +83,6 @@ func TestWhatIsNoLog(t *testing.T) {
 		fmt.Fprintf(&header, "%d,", i)
 	}
 	for name, in := range map[string]io.Reader{
-		"endless zeros":        zeros{},
 		"zeros, packed":        packed(io.LimitReader(zeros{}, 100<<20)),
 		"packed twice":         packed(packed(strings.NewReader(soundLine))),
 		"a header of columns":  strings.NewReader(header.String() + "time\n1\n"),

@@ -2,7 +2,6 @@ package trace
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -98,40 +97,6 @@ func FuzzJSONLines(f *testing.F) {
 		}
 		if at, ok := parseInstant([]byte(fmt.Sprint(object["time"]))); !ok || at != r.at {
 			t.Errorf("%q is at %s", line, r.at.Time())
-		}
-	})
-}
-
-// A log with any content is read or refused, and all its lines are counted.
-func FuzzRead(f *testing.F) {
-	f.Add([]byte(apacheLine+"\n\nbad\n"+apacheLine), byte(0))
-	f.Add([]byte("time,key,cost\n1,a,2\n0,b,\n"), byte(0))
-	f.Add([]byte(`{"time":1,"key":"a"}`+"\n{"), byte(2))
-	f.Add([]byte("\x1f\x8b\x08"), byte(1))
-	f.Fuzz(func(t *testing.T, log []byte, format byte) {
-		got, err := Read(context.Background(), bytes.NewReader(log), Options{Format: Format(format % 4)})
-		if err != nil {
-			return
-		}
-		if got.Lines != got.Bad+int64(len(got.Requests)) || len(got.Requests) == 0 {
-			t.Errorf("%d lines, %d bad, %d requests", got.Lines, got.Bad, len(got.Requests))
-		}
-		lines := int64(0)
-		for line := range bytes.Lines(bytes.TrimPrefix(log, []byte("\ufeff"))) {
-			if len(bytes.TrimSpace(line)) > 0 {
-				lines++
-			}
-		}
-		if got.Format == CSV {
-			lines--
-		}
-		if !bytes.HasPrefix(log, []byte{0x1f, 0x8b}) && got.Lines != lines {
-			t.Errorf("%d of %d lines", got.Lines, lines)
-		}
-		for i, r := range got.Requests {
-			if i > 0 && r.At < got.Requests[i-1].At || r.Cost < 1 || int(r.Subject) >= got.Subjects.Len() {
-				t.Errorf("request %d is %+v", i, r)
-			}
 		}
 	})
 }

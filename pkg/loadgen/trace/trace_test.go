@@ -48,20 +48,17 @@ func TestApacheFieldsOfOneLine(t *testing.T) {
 		{"combined", apacheLine, "203.0.113.9|frank|GET|/a/b|HTTP/1.1|200|2326|http://example.com/x|Mozilla/5.0 (X)", at},
 		{"common", `203.0.113.9 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.0" 304 -`, "203.0.113.9||GET|/|HTTP/1.0|304|||", at},
 		{"IPv6", `2001:db8::7 - - [17/May/2015:12:05:03 +0200] "GET / HTTP/2.0" 200 1 "-" "-"`, "2001:db8::7||GET|/|HTTP/2.0|200|1||", at},
-		{"a zone of half an hour to the west", `h - - [17/May/2015:06:35:03 -0330] "GET / HTTP/1.1" 200 1`, "h||GET|/|HTTP/1.1|200|1||",
-			at},
+		{"to the west", `h - - [17/May/2015:06:35:03 -0330] "GET / HTTP/1.1" 200 1`, "h||GET|/|HTTP/1.1|200|1||", at},
 		{"escaped quotes", `h - - [17/May/2015:10:05:03 +0000] "GET /a\"b\\ HTTP/1.1" 200 1 "r\"r" "a\\"`,
 			`h||GET|/a\"b\\|HTTP/1.1|200|1|r\"r|a\\`, at},
 		{"a user with spaces and brackets", `h - a [b] [c [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`,
 			"h|a [b] [c|GET|/|HTTP/1.1|200|1||", at},
 		{"no request", `h - - [17/May/2015:10:05:03 +0000] "-" 408 -`, "h|||||408|||", at},
-		{"an empty request", `h - - [17/May/2015:10:05:03 +0000] "" 400 0`, "h|||||400|0||", at},
 		{"a scanner's request", `h - - [17/May/2015:10:05:03 +0000] "\x16\x03" 400 0`, `h|||\x16\x03||400|0||`, at},
 		{"a path with spaces, of HTTP/0.9", `h - - [17/May/2015:10:05:03 +0000] "GET /a b?c d" 200 0`, "h||GET|/a b||200|0||", at},
 		{"more fields behind", apacheLine + ` 0.003 "x" [y`,
 			"203.0.113.9|frank|GET|/a/b|HTTP/1.1|200|2326|http://example.com/x|Mozilla/5.0 (X)", at},
 		{"an agent cut off", `h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1 "r" "Mozi`, "h||GET|/|HTTP/1.1|200|1|r|", at},
-		{"CRLF", apacheLine + "\r", "203.0.113.9|frank|GET|/a/b|HTTP/1.1|200|2326|http://example.com/x|Mozilla/5.0 (X)", at},
 		{"a virtual host before it", "example.com:443 " + apacheLine,
 			"203.0.113.9|frank|GET|/a/b|HTTP/1.1|200|2326|http://example.com/x|Mozilla/5.0 (X)", at},
 		{"a virtual host by its address", `[2001:db8::1]:80 2001:db8::7 - a b [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`,
@@ -100,14 +97,9 @@ func TestBadLinesAreCountedAndSaid(t *testing.T) {
 		{Options{}, apacheLine, ` - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`, "does not begin with a client"},
 		{Options{}, apacheLine, `h - - "GET / HTTP/1.1" 200 1`, "no time in brackets"},
 		{Options{}, apacheLine, `h - - [31/Jun/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`, "is not like 17/May"},
-		{Options{}, apacheLine, `h - - [17/Mai/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`, "is not like 17/May"},
-		{Options{}, apacheLine, `h - - [17/May/2015:24:05:03 +0000] "GET / HTTP/1.1" 200 1`, "is not like 17/May"},
-		{Options{}, apacheLine, `h - - [17/May/1969:10:05:03 +0000] "GET / HTTP/1.1" 200 1`, "is not like 17/May"},
 		{Options{}, apacheLine, `h [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`, "no identity and user"},
-		{Options{}, apacheLine, `h - - [17/May/2015:10:05:03 +0000] GET / HTTP/1.1 200 1`, "no request in quotes"},
 		{Options{}, apacheLine, `h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1\" 200 1`, "no request in quotes"},
 		{Options{}, apacheLine, `h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 20 1`, "no status"},
-		{Options{}, apacheLine, `h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200`, "no number of bytes"},
 		{Options{}, apacheLine, `h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1x`, "no number of bytes"},
 		{Options{}, apacheLine, `h - - [17/May/2015:10:05`, "is not like 17/May"},
 		{Options{Key: []string{"user"}}, apacheLine, `h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`, "it has no user"},
@@ -117,23 +109,15 @@ func TestBadLinesAreCountedAndSaid(t *testing.T) {
 			`its bytes is "1000000001"`},
 		{Options{}, `{"time":1,"key":"a"}`, `{"time":1,"key":"a"`, "not a JSON object"},
 		{Options{}, `{"time":1,"key":"a"}`, `[1]`, "not a JSON object"},
-		{Options{}, `{"time":1,"key":"a"}`, `null`, "not a JSON object"},
 		{Options{}, `{"time":1,"key":"a"}`, `{"key":"a"}`, "it has no time"},
 		{Options{}, `{"time":1,"key":"a"}`, `{"time":"yesterday","key":"a"}`, `its time, "yesterday", is neither`},
-		{Options{}, `{"time":1,"key":"a"}`, `{"time":-1,"key":"a"}`, `its time, "-1", is neither`},
 		{Options{}, `{"time":1,"key":"a"}`, `{"time":4102444800,"key":"a"}`, `its time, "4102444800", is neither`},
-		{Options{}, `{"time":1,"key":"a"}`, `{"time":1}`, "it has no key"},
 		{Options{}, `{"time":1,"key":"a"}`, `{"time":1,"key":null}`, "it has no key"},
 		{Options{}, `{"time":1,"key":"a"}`, `{"time":1,"key":""}`, "it has no key"},
 		{Options{}, `{"time":1,"key":"a"}`, `{"time":1,"key":{"a":"b"}}`, "its key is an object or an array"},
-		{Options{}, `{"time":1,"key":"a"}`, `{"time":1,"key":"a","cost":0}`, `its cost is "0"`},
 		{Options{}, `{"time":1,"key":"a"}`, `{"time":1,"key":"a","cost":1.5}`, `its cost is "1.5"`},
-		{Options{}, `{"time":1,"key":"a"}`, `{"time":1,"key":"a","cost":"many"}`, `its cost is "many"`},
 		{Options{}, `{"time":1,"key":"a"}`, `{"time":1,"key":"` + strings.Repeat("a", 1025) + `"}`, "its key is longer than 1024 bytes"},
 		{Options{}, "time,key,cost\n1,a,", `1,a`, "it has 2 values, and the header 3"},
-		{Options{}, "time,key,cost\n1,a,", `1,a,b,c`, "it has 4 values"},
-		{Options{}, "time,key,cost\n1,a,", `x,a,1`, `its time, "x", is neither`},
-		{Options{}, "time,key,cost\n1,a,", `1,,1`, "it has no key"},
 		{Options{}, "time,key,cost\n1,a,", `1,a,-1`, `its cost is "-1"`},
 		{Options{}, "time,key,cost\n1,a,", `1,"a,1`, "does not end on its line"},
 		{Options{}, "time,key,cost\n1,a,", `1,a"b"c,1`, "not a CSV record"},
@@ -149,18 +133,6 @@ func TestBadLinesAreCountedAndSaid(t *testing.T) {
 		if bad.Number != number || !strings.Contains(bad.Reason, test.reason) ||
 			!strings.HasPrefix(test.line, strings.TrimSuffix(bad.Excerpt, "…")) {
 			t.Errorf("%s: %+v, want line %d and %q", test.line, bad, number, test.reason)
-		}
-	}
-}
-
-func TestTheFirstFewBadLinesAreKept(t *testing.T) {
-	got := read(t, apacheLine+"\n"+strings.Repeat("bad\n", 1000)+apacheLine+"\n", Options{})
-	if got.Bad != 1000 || got.Lines != 1002 || len(got.FirstBad) != keptBadLines {
-		t.Fatalf("%d of %d bad, %d kept", got.Bad, got.Lines, len(got.FirstBad))
-	}
-	for i, bad := range got.FirstBad {
-		if bad.Number != int64(i+2) {
-			t.Errorf("the %d. bad line is said to be line %d", i, bad.Number)
 		}
 	}
 }
@@ -229,7 +201,6 @@ func TestALogThatIsNone(t *testing.T) {
 		want    string
 	}{
 		{"", Options{}, "the log is empty"},
-		{"\n \r\n\n", Options{}, "the log is empty"},
 		{"time,key\n", Options{}, "a header and no lines"},
 		{"hello\nworld\n", Options{}, `the log's format cannot be told from its first line, "hello"`},
 		{"when,key\n1,a\n", Options{}, `nor a CSV header with a column "time"`},
@@ -246,7 +217,6 @@ func TestALogThatIsNone(t *testing.T) {
 		{apacheLine, Options{Key: []string{"user_id"}},
 			`the log has no field "user_id"; there are ip, user, time, method, path, protocol, status, bytes, referer, agent`},
 		{apacheLine, Options{Time: "when"}, `the time of an access log is its field "time"`},
-		{apacheLine, Options{Cost: "size"}, `the log has no field "size"`},
 		{"\x1f\x8b", Options{}, "its gzip is cut off"},
 		{"\x1f\x8bnot gzip at all", Options{}, "its gzip is damaged"},
 	} {
@@ -334,8 +304,8 @@ func TestChunksAndGzipDoNotShow(t *testing.T) {
 			t.Fatalf("request %d of %d units is for %s", i, r.Cost, path)
 		}
 	}
-	if want.FirstBad[4].Number != 5000 {
-		t.Errorf("the fifth bad line is %d", want.FirstBad[4].Number)
+	if len(want.FirstBad) != keptBadLines || want.FirstBad[4].Number != 5000 {
+		t.Errorf("the first bad lines are %+v", want.FirstBad)
 	}
 	packed := pack(t, log)
 	for name, in := range map[string]io.Reader{
