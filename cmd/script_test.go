@@ -121,18 +121,18 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// storesOf has the scripts that run on other stores than one Redis, and why.
+// storesOf has the scripts that run on other stores than one Redis, and why. The first store is that of the quick tier.
 var storesOf = []struct{ script, stores, why string }{
 	{"audit-store", "single file", "the file keeps the audit log in a table"},
 	{"calendar", "single file", "windows of a calendar are reckoned in Go and in Lua"},
 	{"classes", "single file", "what is left to others is reckoned in Go and in Lua"},
 	{"denials", "single file", "the file keeps denials in a table"},
-	{"handover", "single file", "it reads all that is beside the limits"},
+	{"handover", "file single", "it reads all that is beside the limits"},
 	{"inspect", "single file", "the file has scans and sums of its own"},
 	{"override", "single file", "the file keeps overrides in a table"},
 	{"override-ended", "single file", "it reads overrides and the audit log"},
 	{"publish", "single file", "the file keeps configurations in a table"},
-	{"refund", "single file", "what is given back is reckoned in Go and in Lua"},
+	{"refund", "file single", "what is given back is reckoned in Go and in Lua"},
 	{"tokens", "single file cluster", "the file keeps tokens in a table; in a Cluster they share a slot with their key"},
 	{"undo", "single file", "the id of a store is one of a server or of a file"},
 	{"file", "default", "about the file that is the store if none is named"},
@@ -158,8 +158,7 @@ var quickScripts = strings.Fields(`
 	audit config-init dashboard file handover help inspect keys-read output policy protect refund reset undo
 	variables`)
 
-// scriptsOn returns the scripts that run on a topology. In the quick tier a script that runs on a server does not run
-// on the file, too.
+// scriptsOn returns the scripts that run on a topology. In the quick tier a script runs on one store.
 func scriptsOn(t *testing.T, topology string) (files []string) {
 	t.Helper()
 	all, err := filepath.Glob("testdata/*.txtar")
