@@ -3,13 +3,13 @@ package backup
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 
 	"github.com/limitctl/limitctl/internal/lines"
+	"github.com/limitctl/limitctl/internal/readfile"
 )
 
 // maxHeader is longer than any first line.
@@ -52,7 +52,7 @@ func plain(in io.Reader) (*bufio.Reader, error) {
 	if first, _ := buffered.Peek(2); !bytes.Equal(first, []byte{0x1f, 0x8b}) {
 		return buffered, nil
 	}
-	unzipped, err := gzip.NewReader(buffered)
+	unzipped, err := readfile.Gunzip(buffered)
 	if err != nil {
 		return nil, fmt.Errorf("it begins as if compressed with gzip: %w", err)
 	}

@@ -43,7 +43,7 @@ func TestCompressed(t *testing.T) {
 		t.Fatal(err)
 	}
 	small := zipped(t, file)
-	c, got, _, err := read(small, 50)
+	c, got, _, err := read(append(bytes.Clone(small), make([]byte, 600)...), 50) // as a tape pads it
 	if err != nil || c.Torn || len(got) != len(want) || c.Records != 300 {
 		t.Fatalf("compressed: %d of %d records, torn: %v, %v", len(got), len(want), c.Torn, err)
 	}

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"net/netip"
 	"strconv"
@@ -12,10 +14,23 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
+// ErrNoInstant is returned for a text that is no instant.
+var ErrNoInstant = errors.New("not a time")
+
 // ParseInstant reads an instant, or a time of day: the next one after now if future, else the
-// last one. Without a zone it is by the clock of this machine.
-func ParseInstant(text string, now time.Time, future bool) (instant time.Time, is bool) {
+// last one. Without a zone it is by the clock of this machine, which can skip it when summer begins.
+func ParseInstant(text string, now time.Time, future bool) (instant time.Time, err error) {
 	text = strings.TrimSpace(text)
+	if instant, is := parseInstant(text, now, future); !is {
+		return instant, ErrNoInstant
+	} else if !instant.IsZero() {
+		return instant, nil
+	}
+	return instant, fmt.Errorf("%q does not exist here, where clocks are set forward past it", text)
+}
+
+// parseInstant returns the zero time for one that the clock of this machine never shows.
+func parseInstant(text string, now time.Time, future bool) (instant time.Time, is bool) {
 	for _, layout := range []string{"15:04", "15:04:05", "15:04Z07:00", "15:04:05Z07:00"} {
 		t, err := time.ParseInLocation(layout, text, now.Location())
 		if err != nil {
@@ -27,22 +42,30 @@ func ParseInstant(text string, now time.Time, future bool) (instant time.Time, i
 		at := func(days int) time.Time {
 			return time.Date(now.Year(), now.Month(), now.Day()+days, t.Hour(), t.Minute(), t.Second(), 0, now.Location())
 		}
-		switch today := at(0); {
-		case future && !today.After(now):
-			return at(1), true
-		case !future && today.After(now):
-			return at(-1), true
-		default:
-			return today, true
+		switch instant = at(0); {
+		case future && !instant.After(now):
+			instant = at(1)
+		case !future && instant.After(now):
+			instant = at(-1)
 		}
+		return unlessSkipped(instant, t), true
 	}
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02 15:04:05",
 		"2006-01-02T15:04", "2006-01-02 15:04"} {
 		if t, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
-			return t, true
+			shown, _ := time.Parse(layout, text)
+			return unlessSkipped(t, shown), true
 		}
 	}
 	return time.Time{}, false
+}
+
+// unlessSkipped returns t if its clock shows the time of day that was asked for, else the zero time.
+func unlessSkipped(t, asked time.Time) time.Time {
+	if t.Hour() != asked.Hour() || t.Minute() != asked.Minute() {
+		return time.Time{}
+	}
+	return t
 }
 
 // ParseShare reads a share such as "80%" or "0.8", and tells whether it was a percentage.

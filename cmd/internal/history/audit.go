@@ -130,7 +130,7 @@ func (o *auditOptions) parse(cmd *cobra.Command, args []string) (err error) {
 	if o.to, err = o.instant("until", o.until); err != nil {
 		return err
 	}
-	if clock, is := cli.ParseInstant(o.until, o.from, true); is && o.to.Before(o.from) {
+	if clock, err := cli.ParseInstant(o.until, o.from, true); err == nil && o.to.Before(o.from) {
 		o.to = clock // 22:00 to 06:00, asked at 05:00: the last 06:00 was before that 22:00
 	}
 	if o.to.Before(o.from) {
@@ -146,12 +146,15 @@ func (o *auditOptions) instant(flag, text string) (time.Time, error) {
 	if ago, err := store.ParsePeriod(text); err == nil {
 		return now.Add(-ago), nil
 	}
-	at, is := cli.ParseInstant(text, now, false)
-	if !is {
-		return at, cli.Usagef("--%s %q is neither a duration nor a time; write it like 2h, 7d, 22:00 or '%s'", flag, text,
-			now.Add(-time.Hour).Format("2006-01-02 15:04"))
+	at, err := cli.ParseInstant(text, now, false)
+	switch {
+	case err == nil:
+		return at, nil
+	case !errors.Is(err, cli.ErrNoInstant):
+		return at, cli.Usagef("--%s %s", flag, err)
 	}
-	return at, nil
+	return at, cli.Usagef("--%s %q is neither a duration nor a time; write it like 2h, 7d, 22:00 or '%s'", flag, text,
+		now.Add(-time.Hour).Format("2006-01-02 15:04"))
 }
 
 // keeps returns what reports whether an entry is one that the flags ask for. It wants the entries in their order, since the

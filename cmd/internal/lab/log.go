@@ -100,9 +100,11 @@ func (o *logOptions) parse(cmd *cobra.Command, candidates []experiment.Candidate
 
 // parseZone reads a time zone: its name, or how far its clocks are ahead.
 func parseZone(text string) (*time.Location, error) {
-	if at, err := time.Parse("-07:00", text); err == nil {
-		_, offset := at.Zone()
-		return time.FixedZone(text, offset), nil
+	for _, layout := range []string{"-07:00", "-0700"} {
+		if at, err := time.Parse(layout, text); err == nil {
+			_, offset := at.Zone()
+			return time.FixedZone(text, offset), nil
+		}
 	}
 	zone, err := time.LoadLocation(text)
 	if err != nil || text == "" {

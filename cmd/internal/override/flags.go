@@ -1,6 +1,7 @@
 package override
 
 import (
+	"errors"
 	"strings"
 	"time"
 
@@ -109,9 +110,13 @@ func parseEnd(cmd *cobra.Command, lasts, until string, now time.Time) (end time.
 
 // parseUntil reads a time of day, which is the next one after now, or an instant.
 func parseUntil(text string, now time.Time) (time.Time, error) {
-	if t, is := cli.ParseInstant(text, now, true); is {
+	t, err := cli.ParseInstant(text, now, true)
+	switch {
+	case err == nil:
 		return t, nil
+	case !errors.Is(err, cli.ErrNoInstant):
+		return t, cli.Usagef("--until %s", err)
 	}
-	return time.Time{}, cli.Usagef("--until %q is not a time; write it like 04:00, '%s' or %s", text,
+	return t, cli.Usagef("--until %q is not a time; write it like 04:00, '%s' or %s", text,
 		now.Add(time.Hour).Format("2006-01-02 15:04"), now.Add(time.Hour).UTC().Format("2006-01-02T15:04:05Z"))
 }

@@ -11,11 +11,16 @@ import (
 	"io/fs"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/limitctl/limitctl/internal/readfile"
 )
 
 // chunkSize is the size of the parts in which a log is parsed. A longer line is a bad line, so that a log without
 // line ends takes bounded memory.
 const chunkSize = 1 << 20
+
+// tooLong is what such a line is.
+const tooLong = "longer than 1048576 bytes"
 
 // chunk is some whole lines of a log.
 type chunk struct {
@@ -62,7 +67,7 @@ func newChunker(in io.Reader) (*chunker, error) {
 		return &chunker{in: buffered, size: sizeOf(in)}, nil
 	}
 	c := new(chunker)
-	unpacked, err := gzip.NewReader(buffered)
+	unpacked, err := readfile.Gunzip(buffered)
 	if err != nil {
 		if c.damage = damage(err); c.damage == "" {
 			return nil, err

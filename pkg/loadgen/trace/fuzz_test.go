@@ -95,7 +95,7 @@ func FuzzJSONLines(f *testing.F) {
 				t.Errorf("%q: value %d is %q, want %v", line, i, r.values[i], want)
 			}
 		}
-		if at, ok := parseInstant([]byte(fmt.Sprint(object["time"]))); !ok || at != r.at {
+		if at, zoned, ok := parseTime([]byte(fmt.Sprint(object["time"]))); !ok || !zoned || at != r.at {
 			t.Errorf("%q is at %s", line, r.at.Time())
 		}
 	})

@@ -12,20 +12,25 @@ import (
 // they must be exact in a script's numbers.
 var maxInstant = store.InstantOf(time.Date(2100, time.January, 1, 0, 0, 0, 0, time.UTC))
 
-// parseInstant reads a time of RFC 3339, or a number since 1970, perhaps with a fraction. The size of a number
-// decides whether it is in seconds, milliseconds, microseconds or nanoseconds. Parts of a microsecond are cut off.
-func parseInstant(text []byte) (at store.Instant, ok bool) {
-	if at, ok := parseUsual(text); ok {
-		return at, true
+// parseTime reads a time of RFC 3339, or as programs vary it; a time as in access logs; or a number since 1970, perhaps with a fraction,
+// whose size decides whether it is in seconds, milliseconds, microseconds or nanoseconds. Parts of a microsecond are cut off. Without a
+// zone, at is what clocks of UTC would show.
+func parseTime(text []byte) (at store.Instant, zoned, ok bool) {
+	if len(text) > 2 && text[0] == '[' && text[len(text)-1] == ']' { // Apache's %t
+		text = text[1 : len(text)-1]
 	}
-	if len(text) > 4 && text[4] == '-' && bytes.IndexByte(text, ':') > 0 {
-		t, err := time.Parse(time.RFC3339Nano, string(text))
-		if err != nil || t.Unix() < 0 {
-			return 0, false
-		}
-		at = store.InstantOf(t)
-		return at, at < maxInstant
+	switch {
+	case len(text) >= len(usualTime) && text[4] == '-':
+		return parseDate(text)
+	case len(text) == apacheTimeLength && text[2] == '/':
+		at, ok = parseApacheTime(text)
+		return at, true, ok
 	}
+	at, ok = parseNumber(text)
+	return at, true, ok
+}
+
+func parseNumber(text []byte) (at store.Instant, ok bool) {
 	if bytes.ContainsAny(text, "eE") {
 		number, err := strconv.ParseFloat(string(text), 64)
 		if err != nil || number < 0 || number > 1e19 {
@@ -52,55 +57,87 @@ func parseInstant(text []byte) (at store.Instant, ok bool) {
 	default:
 		at = store.Instant(number / 1e3)
 	}
-	return at, at < maxInstant
+	return at, inBounds(at)
 }
+
+func inBounds(at store.Instant) bool { return at >= 0 && at < maxInstant }
 
 // usualTime is how a time of RFC 3339 begins.
 const usualTime = "2006-01-02T15:04:05"
 
-// parseUsual reads a time of RFC 3339 as nearly all programs write it, several times as fast as package time. What it does not read
-// may still be a time.
-func parseUsual(text []byte) (at store.Instant, ok bool) {
-	if len(text) <= len(usualTime) || text[4] != '-' || text[7] != '-' || text[10] != 'T' || text[13] != ':' || text[16] != ':' {
-		return 0, false
+// parseDate reads a time of RFC 3339, several times as fast as package time. A space may stand for the T and before the zone, a comma
+// for the point; the zone may lack its colon, its minutes, or be missing.
+func parseDate(text []byte) (at store.Instant, zoned, ok bool) {
+	if text[7] != '-' || text[10]|0x20 != 't' && text[10] != ' ' || text[13] != ':' || text[16] != ':' {
+		return 0, false, false
 	}
 	century, year, month, day := two(text[0:2]), two(text[2:4]), two(text[5:7]), two(text[8:10])
 	hour, minute, second := two(text[11:13]), two(text[14:16]), two(text[17:19])
 	if (century | year | month | day | hour | minute | second) < 0 { // one of them is no number
-		return 0, false
+		return 0, false, false
 	}
-	if year += 100 * century; year < 1970 || month < 1 || month > 12 || day < 1 || day > 28 && day > daysIn(year, month) ||
-		hour > 23 || minute > 59 || second > 59 {
-		return 0, false
+	if year += 100 * century; month < 1 || month > 12 || day < 1 || day > 28 && day > daysIn(year, month) ||
+		hour > 23 || minute > 59 || second > leapSecond {
+		return 0, false, false
 	}
 	rest, micros := text[len(usualTime):], int64(0)
-	if rest[0] == '.' {
+	if len(rest) > 0 && (rest[0] == '.' || rest[0] == ',') {
 		end := 1
 		for end < len(rest) && rest[end]-'0' <= 9 {
 			end++
 		}
-		if end == 1 || end > len(".999999999") {
-			return 0, false
+		if end == 1 {
+			return 0, false, false
 		}
 		micros, rest = microseconds(rest[1:end], 6), rest[end:]
 	}
-	zone := int64(0) // in minutes
-	switch {
-	case len(rest) == 1 && rest[0] == 'Z':
-	case len(rest) == len("+07:00") && (rest[0] == '+' || rest[0] == '-') && rest[3] == ':':
-		hours, minutes := two(rest[1:3]), two(rest[4:6])
-		if (hours|minutes) < 0 || hours > 23 || minutes > 59 {
-			return 0, false
-		}
-		if zone = hours*60 + minutes; rest[0] == '-' {
-			zone = -zone
-		}
-	default:
-		return 0, false
-	}
+	zone, zoned, ok := parseZone(rest)
 	at = store.Instant((((daysSince1970(year, month, day)*24+hour)*60+minute-zone)*60+second)*1e6 + micros)
-	return at, at >= 0 && at < maxInstant
+	if zoned {
+		ok = ok && inBounds(at) && (second < leapSecond || endsDay(at))
+	}
+	return at, zoned, ok
 }
+
+// parseZone reads how many minutes a zone is ahead, as in Z, +07:00, +0700 or +07.
+func parseZone(text []byte) (minutes int64, zoned, ok bool) {
+	if len(text) == 0 {
+		return 0, false, true
+	}
+	if text[0] == ' ' {
+		text = text[1:]
+	}
+	switch {
+	case len(text) == 1 && text[0]|0x20 == 'z':
+		return 0, true, true
+	case len(text) < len("+07") || text[0] != '+' && text[0] != '-':
+		return 0, false, false
+	}
+	hours, rest := two(text[1:3]), text[3:]
+	if len(rest) == len(":00") && rest[0] == ':' {
+		rest = rest[1:]
+	}
+	switch len(rest) {
+	case len("00"):
+		minutes = two(rest)
+	case 0:
+	default:
+		return 0, false, false
+	}
+	if (hours|minutes) < 0 || hours > 23 || minutes > 59 {
+		return 0, false, false
+	}
+	if minutes += 60 * hours; text[0] == '-' {
+		minutes = -minutes
+	}
+	return minutes, true, true
+}
+
+// leapSecond is the second that a day of UTC can have at its end. It is read as the first of the next day, as most clocks show it.
+const leapSecond = 60
+
+// endsDay reports whether a leap second can be read as at.
+func endsDay(at store.Instant) bool { return at/1e6%86400 == 0 }
 
 // two reads two digits; it is negative if they are none.
 func two(text []byte) int64 {
@@ -125,28 +162,16 @@ func daysSince1970(year, month, day int64) int64 {
 	return 365*year + year/4 - year/100 + year/400 + (153*(month-3)+2)/5 + day - 1 - daysBefore1970
 }
 
-// localTimes are the forms of times without a zone. A fraction may follow each.
-var localTimes = [...]string{"2006-01-02T15:04:05", "2006-01-02 15:04:05"}
-
-// parseLocal reads a time without a zone by the clocks of one. Of a time that these show twice, because they are set
-// back, it returns the first. A time that they never show cannot be read.
-func parseLocal(text []byte, zone *time.Location) (at store.Instant, twice, ok bool) {
-	if len(text) < len(localTimes[0]) || text[4] != '-' {
+// inZone returns when the clocks of a zone show what those of UTC show at shown. Of a time that they show twice, because they are set
+// back, it is the first. A time that they never show, because they are set forward, is not ok.
+func inZone(shown store.Instant, zone *time.Location) (at store.Instant, twice, ok bool) {
+	s := shown.Time().UTC()
+	t := time.Date(s.Year(), s.Month(), s.Day(), s.Hour(), s.Minute(), s.Second(), s.Nanosecond(), zone)
+	if _, offset := t.Zone(); t.UnixMicro()+int64(offset)*1e6 != int64(shown) {
 		return 0, false, false
 	}
-	for _, form := range localTimes {
-		t, err := time.ParseInLocation(form, string(text), zone)
-		if err != nil {
-			continue
-		}
-		if hour, _ := digits(text[11:13]); int64(t.Hour()) != hour || t.Unix() < 0 {
-			return 0, false, false
-		}
-		t, twice = firstOf(t)
-		at = store.InstantOf(t)
-		return at, twice, at < maxInstant
-	}
-	return 0, false, false
+	t, twice = firstOf(t)
+	return store.Instant(t.UnixMicro()), twice, true
 }
 
 // firstOf returns the first instant at which the clocks of t's zone show what they show at t, and whether there are two.
@@ -195,7 +220,7 @@ const (
 	apacheTimeLength = len(apacheTime)
 )
 
-// apacheClock reads an access log's times. It reuses the date of the line before, which is mostly the same.
+// apacheClock reads an access log's times. It reuses the time of the line before, which is often the same.
 type apacheClock struct {
 	text [apacheTimeLength]byte
 	at   store.Instant
@@ -205,46 +230,39 @@ func (c *apacheClock) parse(text []byte) (at store.Instant, ok bool) {
 	if bytes.Equal(text, c.text[:]) {
 		return c.at, true
 	}
+	if at, ok = parseApacheTime(text); ok {
+		copy(c.text[:], text)
+		c.at = at
+	}
+	return at, ok
+}
+
+func parseApacheTime(text []byte) (at store.Instant, ok bool) {
 	if text[2] != '/' || text[6] != '/' || text[11] != ':' || text[14] != ':' || text[17] != ':' || text[20] != ' ' {
 		return 0, false
 	}
 	month := monthOf(text[3:6])
-	day, dayOK := digits(text[0:2])
-	year, yearOK := digits(text[7:11])
-	hour, hourOK := digits(text[12:14])
-	minute, minuteOK := digits(text[15:17])
-	second, secondOK := digits(text[18:20])
-	zoneHours, zoneHoursOK := digits(text[22:24])
-	zoneMinutes, zoneMinutesOK := digits(text[24:26])
-	if month == 0 || !dayOK || !yearOK || !hourOK || !minuteOK || !secondOK || !zoneHoursOK || !zoneMinutesOK ||
-		hour > 23 || minute > 59 || second > 59 || zoneHours > 23 || zoneMinutes > 59 || text[21] != '+' && text[21] != '-' {
+	century, year, day := two(text[7:9]), two(text[9:11]), two(text[0:2])
+	hour, minute, second := two(text[12:14]), two(text[15:17]), two(text[18:20])
+	zone, zoned, ok := parseZone(text[21:])
+	if (century | year | day | hour | minute | second) < 0 {
 		return 0, false
 	}
-	date := time.Date(int(year), month, int(day), 0, 0, 0, 0, time.UTC)
-	if date.Day() != int(day) { // the 31st of June, which would be the 1st of July
+	year += 100 * century
+	if !zoned || !ok || month == 0 || day < 1 || day > daysIn(year, month) || hour > 23 || minute > 59 || second > leapSecond {
 		return 0, false
 	}
-	zone := zoneHours*3600 + zoneMinutes*60
-	if text[21] == '-' {
-		zone = -zone
-	}
-	seconds := date.Unix() + hour*3600 + minute*60 + second - zone
-	at = store.Instant(seconds * 1e6)
-	if seconds < 0 || at >= maxInstant {
-		return 0, false
-	}
-	copy(c.text[:], text)
-	c.at = at
-	return at, true
+	at = store.Instant((((daysSince1970(year, month, day)*24+hour)*60+minute-zone)*60 + second) * 1e6)
+	return at, inBounds(at) && (second < leapSecond || endsDay(at))
 }
 
 const months = "JanFebMarAprMayJunJulAugSepOctNovDec"
 
 // monthOf returns the month with that abbreviation, or 0.
-func monthOf(text []byte) time.Month {
+func monthOf(text []byte) int64 {
 	for i := 0; i < len(months); i += 3 {
 		if string(text) == months[i:i+3] {
-			return time.Month(i/3 + 1)
+			return int64(i/3 + 1)
 		}
 	}
 	return 0

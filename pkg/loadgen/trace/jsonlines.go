@@ -49,7 +49,7 @@ func (j *jsonParser) parse(line []byte, r *record) (reason string) {
 	if j.fields, is = scanObject(j.fields[:0], bytes.TrimSpace(line)); !is {
 		return "it is not a JSON object"
 	}
-	text, reason := textOf(j.find(&j.time), &j.time)
+	text, reason := j.text(&j.time)
 	if reason != "" {
 		return reason
 	}
@@ -59,21 +59,30 @@ func (j *jsonParser) parse(line []byte, r *record) (reason string) {
 	if reason = j.plan.instant(text, r); reason != "" {
 		return reason
 	}
-	if r.cost, reason = textOf(j.find(&j.cost), &j.cost); reason != "" {
+	if r.cost, reason = j.text(&j.cost); reason != "" {
 		return reason
 	}
 	for i := range j.wanted {
-		if r.values[i], reason = textOf(j.find(&j.wanted[i]), &j.wanted[i]); reason != "" {
+		if r.values[i], reason = j.text(&j.wanted[i]); reason != "" {
 			return reason
 		}
 	}
 	return ""
 }
 
-// textOf returns the value of a field from its JSON: the content of a string, or a number or truth value as it is written; nil if
-// there is none.
-func textOf(raw []byte, path *jsonPath) (text []byte, reason string) {
+// text returns the value of a field of the line: the content of a string, or a number or truth value as it is written; nil if there is
+// none.
+func (j *jsonParser) text(path *jsonPath) (text []byte, reason string) {
+	name := path.name
+	raw, inner, twice := findIn(j.fields, path)
+	for raw == nil && len(inner) > 0 && inner[0] == '{' && !twice {
+		path = path.rest
+		fields, _ := scanObject(nil, inner)
+		raw, inner, twice = findIn(fields, path)
+	}
 	switch {
+	case twice:
+		return nil, "it has its " + name + " twice"
 	case len(raw) == 0 || string(raw) == "null":
 		return nil, ""
 	case raw[0] == '"':
@@ -83,33 +92,25 @@ func textOf(raw []byte, path *jsonPath) (text []byte, reason string) {
 		}
 		return []byte(unescaped(inner)), ""
 	case raw[0] == '{' || raw[0] == '[':
-		return nil, fmt.Sprintf("its %s is an object or an array, and not one value", path.name)
+		return nil, fmt.Sprintf("its %s is an object or an array, and not one value", name)
 	}
 	return raw, ""
 }
 
-// find returns the value of a field of the line, nil if there is none. Of several with the same name it returns the last.
-func (j *jsonParser) find(path *jsonPath) []byte {
-	value, inner := findIn(j.fields, path)
-	for value == nil && len(inner) > 0 && inner[0] == '{' {
-		path = path.rest
-		fields, _ := scanObject(nil, inner)
-		value, inner = findIn(fields, path)
-	}
-	return value
-}
-
-// findIn returns the value of a field of one object, and the value that the rest of its path would lie in.
-func findIn(fields []jsonField, path *jsonPath) (value, inner []byte) {
+// findIn returns the value of a field of one object, the value that the rest of its path would lie in, and whether the object has one
+// of them twice.
+func findIn(fields []jsonField, path *jsonPath) (value, inner []byte, twice bool) {
 	for i := range fields {
 		switch f := &fields[i]; {
 		case f.isNamed(path.name):
+			twice = twice || value != nil
 			value = f.value
 		case path.rest != nil && f.isNamed(path.first):
+			twice = twice || inner != nil
 			inner = f.value
 		}
 	}
-	return value, inner
+	return value, inner, twice
 }
 
 // isNamed reports whether the name of f is name.

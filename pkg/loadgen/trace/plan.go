@@ -53,9 +53,12 @@ func newPlan(head *chunk, options Options) (*plan, error) {
 	}
 	if p.format == Auto {
 		if p.format = detect(head, timeName); p.format == Auto {
-			return nil, kindError{store.Invalidf("the log's format cannot be told from its first line, %q: that is neither an access "+
-				"log nor JSON, nor a CSV header with a column %q; say the format, or which column is the time",
-				excerpt(firstLine(head.data)), timeName), ErrFormat}
+			why := fmt.Sprintf("neither an access log nor JSON, nor a CSV header with a column %q", timeName)
+			if head.tooLong {
+				why = tooLong
+			}
+			return nil, kindError{store.Invalidf("the log's format cannot be told from its first line, %q: that is %s; say the format, "+
+				"or which column is the time", excerpt(firstLine(head.data)), why), ErrFormat}
 		}
 	}
 	keys := options.Key
@@ -99,8 +102,11 @@ func newPlan(head *chunk, options Options) (*plan, error) {
 	case Auto: // detected above
 	}
 	for _, field := range append(p.wanted, Field{p.time, false}, Field{p.cost, !p.costGiven}) {
-		if !field.Optional && !slices.Contains(p.names, field.Name) {
+		switch first := slices.Index(p.names, field.Name); {
+		case first < 0 && !field.Optional:
 			return nil, p.unknownField(field.Name)
+		case first >= 0 && field.Name != "" && slices.Contains(p.names[first+1:], field.Name): // a column may have no name
+			return nil, store.Invalidf("the header has the column %q twice; name its columns apart", excerpt([]byte(field.Name)))
 		}
 	}
 	return p, nil
@@ -207,13 +213,11 @@ func firstLine(data []byte) []byte {
 func (p *plan) takeHeader(head *chunk) error {
 	header := firstLine(head.data)
 	names, err := splitHeader(header)
-	if err != nil || head.tooLong {
+	switch {
+	case head.tooLong:
+		return store.Invalidf("the first line, %q, is %s; a CSV header must be shorter", excerpt(header), tooLong)
+	case err != nil:
 		return store.Invalidf("the first line, %q, is not a CSV header; it needs the names of the columns", excerpt(header))
-	}
-	for _, name := range append(p.fields(), p.time, p.cost) {
-		if first := slices.Index(names, name); first >= 0 && slices.Contains(names[first+1:], name) {
-			return store.Invalidf("the header has the column %q twice; name its columns apart", excerpt([]byte(name)))
-		}
 	}
 	p.names = names
 	at := bytes.Index(head.data, header)
@@ -223,29 +227,24 @@ func (p *plan) takeHeader(head *chunk) error {
 	return nil
 }
 
-// wrongTime says that a text is not a time.
 // instant reads the time of a line, or returns what is wrong with it.
 func (p *plan) instant(text []byte, r *record) (reason string) {
-	var ok bool
-	if r.at, ok = parseInstant(text); ok {
-		return ""
-	}
-	zone := p.zone
-	if zone == nil {
-		zone = time.UTC
-	}
-	switch at, twice, is := parseLocal(text, zone); {
-	case !is:
-		return wrongTime(text)
-	case p.zone == nil:
+	at, zoned, ok := parseTime(text)
+	switch {
+	case ok && zoned:
+	case ok && p.zone == nil:
 		return fmt.Sprintf("its time, %q, has no time zone; say which one the times of the log are in", excerpt(text))
-	default:
-		r.at, r.twice = at, twice
+	case ok:
+		leap := string(text[17:19]) == "60"
+		if at, r.twice, ok = inZone(at, p.zone); !ok {
+			return fmt.Sprintf("its time, %q, does not exist in %s, where clocks are set forward past it", excerpt(text), p.zone)
+		}
+		ok = inBounds(at) && (!leap || endsDay(at))
 	}
+	if !ok {
+		return fmt.Sprintf("its time, %q, is neither like 2015-05-17T10:05:03Z or 17/May/2015:10:05:03 +0000 nor a number of "+
+			"seconds, ms, µs or ns, from 1970 to 2099", excerpt(text))
+	}
+	r.at = at
 	return ""
-}
-
-func wrongTime(text []byte) string {
-	return fmt.Sprintf("its time, %q, is neither like 2015-05-17T10:05:03Z nor a number of seconds, ms, µs or ns "+
-		"from 1970 to 2099", excerpt(text))
 }

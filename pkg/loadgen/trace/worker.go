@@ -70,7 +70,7 @@ func (w *worker) parse(c *chunk) *parsed {
 	p.bytes = len(c.data)
 	if c.tooLong {
 		p.lines = 1
-		p.addBad(c.data, fmt.Sprintf("it is longer than %d bytes", chunkSize))
+		p.addBad(c.data, "it is "+tooLong)
 	} else {
 		for rest := c.data; len(rest) > 0; {
 			line := rest
