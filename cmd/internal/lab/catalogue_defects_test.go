@@ -102,6 +102,8 @@ var honestOnes = []honest{
 			return -waits
 		}, retries(keeps(bucket)))
 	}},
+	{"asked by several at once", "fixed-window:100/1m", func() handler { return usual("fixed-window:100/1m") }},
+	{"a log asked by several at once", "sliding-log:50/1h", func() handler { return usual("sliding-log:50/1h") }},
 	{"INCR and EXPIRE", first, func() handler { return usual(first) }},
 	{"windows that begin 1.27 s after whole periods", window, func() handler {
 		return early(func(*asked) time.Duration { return -1270 * time.Millisecond }, usual(window))

@@ -104,19 +104,25 @@ func (e *proof) subjects() Check {
 // if no event follows.
 func exhaustedAt(events []*Event, other *Event) bool {
 	const soon = 50 * time.Millisecond
-	for i, event := range events {
-		if event.Outcome != endpoint.Denied || event.Answered.After(other.Sent) {
-			continue
-		}
-		next := i + 1
-		if next < len(events) && events[next].Outcome == endpoint.Denied && !events[next].Sent.Before(other.Answered) {
-			return true
-		}
-		if next == len(events) && other.Sent.Sub(event.Answered) < soon {
-			return true
+	var before *Event
+	for _, event := range events {
+		if event.Outcome == endpoint.Denied && !event.Answered.After(other.Sent) && (before == nil || event.Answered.After(before.Answered)) {
+			before = event
 		}
 	}
-	return false
+	if before == nil {
+		return false
+	}
+	for _, event := range events {
+		switch {
+		case event.Sent.Before(before.Answered):
+		case !event.Sent.Before(other.Answered):
+			return event.Outcome == endpoint.Denied
+		case event.Outcome != endpoint.Denied:
+			return false
+		}
+	}
+	return other.Sent.Sub(before.Answered) < soon
 }
 
 // recovery checks that used units come back when the limit says so, neither more nor fewer.
@@ -128,6 +134,7 @@ func (e *proof) recovery() Check {
 		run := 0          // admitted since the last one
 		for _, event := range k.events {
 			switch {
+			case denied != nil && event.Sent.Before(denied.Answered): // it can have been decided before
 			case event.Outcome == endpoint.Allowed:
 				if denied != nil && run == 0 {
 					latest = max(latest, event.Sent.Sub(denied.Answered))

@@ -126,6 +126,9 @@ func (e *proof) retried(r *headers.Reading, apart time.Duration, events []*Event
 	before := time.Duration(0)
 	for _, later := range events[n+1:] {
 		wait := later.Sent.Sub(event.Answered)
+		if wait < 0 { // it can have been decided before
+			continue
+		}
 		switch later.Outcome {
 		case endpoint.Allowed:
 			if latest := later.Answered.Sub(event.Sent); latest < r.RetryAfter-mostLate-apart {

@@ -19,6 +19,8 @@ import (
 // span writes a duration as exactly as a sentence needs it.
 func span(d time.Duration) string {
 	switch {
+	case d != 0 && d.Abs() < time.Millisecond/2:
+		return "under 1 ms"
 	case d < 0:
 		return "-" + span(-d)
 	case d >= time.Hour:

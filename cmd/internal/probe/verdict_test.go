@@ -81,3 +81,15 @@ func TestAGuessedPhaseAccusesNobody(t *testing.T) {
 		})
 	}
 }
+
+// Requests that were under way together were decided in no known order: an admission among them is no recovery after a denial.
+func TestRequestsAtOnceProveNoOrder(t *testing.T) {
+	for _, limit := range []string{"fixed-window:100/1h", "sliding-log:50/1h"} {
+		r := given(t, simulated(newOurs(t, limit)), limit, Config{Quota: 3000, MaxTime: time.Minute, Workers: 16})
+		for name, want := range map[string]Verdict{checkAdmitted: Pass, checkSubjects: Pass, checkRecovery: Unknown} {
+			if c := r.check(name); c.Verdict != want {
+				t.Errorf("%s: %s %s: %s", limit, c.Verdict, name, c.Seen)
+			}
+		}
+	}
+}
