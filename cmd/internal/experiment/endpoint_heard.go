@@ -28,14 +28,14 @@ func (t *endpointTarget) reported(answer *endpoint.Answer) *interval.Reported {
 	t.once.Do(func() { t.skew = headers.SkewOf(answer.Header, answer.Sent, answer.Answered) })
 	r := headers.Read(answer.Header, answer.Answered, t.skew)
 	r.ReadLimits(answer.Limits)
-	dialect, told := r.About(t.limit)
+	told := r.About(t.limit)
 	if told != nil && !told.Tells(t.limit) {
 		if told.Count != headers.NotTold {
 			t.other.Store(told)
 		}
 		told = nil
 	}
-	reported, said := headers.Reported(dialect, told), told != nil
+	reported, said := headers.Reported(told), told != nil
 	if answer.Outcome == endpoint.Denied && r.ReportRetry(reported) {
 		said = true
 	}

@@ -70,9 +70,7 @@ func (v *verification) result() *Result {
 	e := &proof{verification: v, keys: v.keysOf(), readings: make(map[*Event]*headers.Reading)}
 	for i := range v.events {
 		event := &v.events[i]
-		r := headers.Read(event.Header, event.Answered, headers.SkewOf(v.events[0].Header, v.events[0].Sent, v.events[0].Answered))
-		r.ReadLimits(event.Limits)
-		e.readings[event] = &r
+		e.readings[event] = v.read(event)
 	}
 	e.certain = e.audit(&v.limit, e.keys, nil)
 	e.first = e.audit(&v.limit, firstDenials(e.keys), nil)

@@ -148,13 +148,14 @@ func agree(r *headers.Reading, found *findings) {
 // known but its policy.
 func (e *proof) truth(dialect string, found *findings) {
 	var first *headers.Limit
+	within := time.Duration(0)
 	finding := e.audit(&e.limit, e.keys, func(event *Event) *interval.Reported {
 		for k := range e.readings[event].Families {
 			f := &e.readings[event].Families[k]
 			if f.Dialect != dialect {
 				continue
 			}
-			l := f.About(func(l *headers.Limit) bool { return l.Tells(&e.limit) })
+			l := f.About(&e.limit)
 			if l == nil {
 				return nil
 			}
@@ -165,7 +166,8 @@ func (e *proof) truth(dialect string, found *findings) {
 			if first == nil {
 				first = l
 			}
-			return headers.Reported(dialect, l)
+			within = max(within, l.ResetWithin)
+			return headers.Reported(l)
 		}
 		return nil
 	})
@@ -184,8 +186,17 @@ func (e *proof) truth(dialect string, found *findings) {
 		if lie.Reported < lie.True {
 			text = "nothing is back for " + span(time.Duration(lie.True))
 		}
-		found.add(first.ResetField, int(lie.Answers), "%s says %s, and %s", first.ResetField, span(time.Duration(lie.Reported)), text)
+		found.add(first.ResetField, int(lie.Answers), "%s says %s, and %s%s", first.ResetField, span(time.Duration(lie.Reported)), text,
+			clocks(within))
 	}
+}
+
+// clocks says that a time was taken from another clock, which may differ by so much.
+func clocks(within time.Duration) string {
+	if within == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", also if the clocks differ by %s", span(within))
 }
 
 // wrongPolicy notes a count and a window that are not those of the limit.

@@ -203,7 +203,7 @@ func (v *verification) nextPoll(subject string, begin, due, giveUp time.Time) (n
 	if s.late.After(last.Answered.Add(resolution)) { // else it is late, and would fit at any time
 		offer(s.late.Add(justAfter))
 	}
-	if r := headers.Read(last.Header, last.Answered, 0); r.RetryAfter != headers.NotTold {
+	if r := v.read(last); r.RetryAfter != headers.NotTold {
 		offer(last.Sent.Add(r.RetryAfter - mostLate - justBefore))
 		offer(last.Answered.Add(r.RetryAfter + justAfter))
 	}

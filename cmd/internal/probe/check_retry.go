@@ -18,7 +18,7 @@ func (e *proof) retryAfter() Check {
 		Expected: "on each denial, in seconds or as a date, not too early and at most 1 s late"}
 	told, missing, denials, status := 0, 0, 0, 0
 	apart := e.apart()
-	waited, nearest := "", time.Duration(0)
+	waited, nearest, within := "", time.Duration(0), time.Duration(0)
 	for i := range e.keys {
 		events := e.keys[i].events
 		for n, event := range events {
@@ -34,7 +34,7 @@ func (e *proof) retryAfter() Check {
 				missing, status = missing+1, event.Status
 				continue
 			}
-			told++
+			told, within = told+1, max(within, r.RetryWithin)
 			wrong, seen, gap := e.retried(r, apart, events, n)
 			if wrong != "" {
 				return failed(c, fmt.Sprintf("Retry-After: %s%s", r.RetryText, wrong))
@@ -60,8 +60,8 @@ func (e *proof) retryAfter() Check {
 			wait, word = time.Duration(lie.True), "at the earliest"
 		}
 		return failed(c, fmt.Sprintf(
-			"Retry-After is %s, but the limit admits it after %s %s%s", span(time.Duration(lie.Reported)), span(wait),
-			word, hint(time.Duration(lie.Reported), wait)))
+			"Retry-After is %s, but the limit admits it after %s %s%s%s", span(time.Duration(lie.Reported)), span(wait),
+			word, clocks(within), hint(time.Duration(lie.Reported), wait)))
 	case waited != "":
 		c.Verdict, c.Seen = Pass, waited
 		if apart > 0 {
@@ -79,7 +79,7 @@ func (e *proof) retryLies() (none audit.Lie) {
 		return none
 	}
 	finding := e.audit(&e.limit, e.keys, func(event *Event) *interval.Reported {
-		reported := headers.Reported("", nil)
+		reported := headers.Reported(nil)
 		if !e.readings[event].ReportRetry(reported) {
 			return nil
 		}
@@ -101,7 +101,7 @@ func (e *proof) apart() (longest time.Duration) {
 				before = time.Time{}
 				continue
 			}
-			named, coarse := event.Answered.Add(r.RetryAfter), mostLate+r.Coarse()
+			named, coarse := event.Answered.Add(r.RetryAfter), mostLate+r.RetryWithin
 			up = up || !before.IsZero() && named.Sub(before) > coarse
 			down = down || !before.IsZero() && before.Sub(named) > coarse
 			before, longest = named, max(longest, r.RetryAfter)
@@ -131,20 +131,22 @@ func (e *proof) retried(r *headers.Reading, apart time.Duration, events []*Event
 		}
 		switch later.Outcome {
 		case endpoint.Allowed:
-			if latest := later.Answered.Sub(event.Sent); latest < r.RetryAfter-mostLate-apart {
-				return fmt.Sprintf(", but a request %s later was admitted already%s", span(wait), hint(r.RetryAfter, latest)), "", 0
+			if latest := later.Answered.Sub(event.Sent); latest < r.RetryAfter-r.RetryWithin-mostLate-apart {
+				return fmt.Sprintf(", but a request %s later was admitted already%s%s", span(wait), clocks(r.RetryWithin),
+					hint(r.RetryAfter, latest)), "", 0
 			}
 			gap = wait - r.RetryAfter
 			switch {
-			case wait+r.Coarse() < r.RetryAfter:
+			case wait+r.RetryWithin < r.RetryAfter:
 				return "", "", 0
 			case before > 0:
 				return "", fmt.Sprintf(": a request %s later was denied, and one %s later admitted", span(before), span(wait)), gap
 			}
 			return "", fmt.Sprintf(": a request %s later was admitted", span(wait)), gap + mostLate
 		case endpoint.Denied:
-			if wait >= r.RetryAfter+r.Coarse()+resolution && later.Answered != event.Answered {
-				return fmt.Sprintf(", but a request %s later was denied%s", span(wait), e.whenAdmitted(events, event)), "", 0
+			if wait >= r.RetryAfter+r.RetryWithin+resolution && later.Answered != event.Answered {
+				return fmt.Sprintf(", but a request %s later was denied%s%s", span(wait), clocks(r.RetryWithin),
+					e.whenAdmitted(events, event)), "", 0
 			}
 			before = wait
 			if e.certain.UnderIfFree > 0 {

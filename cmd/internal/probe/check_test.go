@@ -21,19 +21,21 @@ var testLimits = []string{
 var testDialects = []string{
 	headers.DialectDraft8, headers.DialectDraft7, headers.DialectDraft6, "express-6", headers.DialectKong, headers.DialectX,
 	headers.DialectXUnix, headers.DialectGitHub, headers.DialectAPISIX,
-	headers.DialectEnvoy, "laravel", "limitctl", "date", "none",
+	headers.DialectEnvoy, "envoy-unix", "laravel", "limitctl", "date", "none",
 }
 
-// What keeps its limit and tells the truth fails no check.
+// What keeps its limit and tells the truth fails no check, whichever of two meanings a reset has, and if clocks differ.
 func TestHonestServicesFailNoCheck(t *testing.T) {
 	n := uint64(0)
+	clocks := []time.Duration{0, 3e8, -3e8, 14e8, -14e8, 24e8, -24e8}
 	for _, limit := range testLimits {
-		for _, dialect := range testDialects {
+		for _, dialect := range append(testDialects, testDialects...) {
 			n++
 			if testing.Short() && n%5 != 0 {
 				continue // each limit and each dialect still has its turns
 			}
 			s := newServed(limit, dialect, n)
+			s.ahead, s.unlike = clocks[n%uint64(len(clocks))], n/uint64(len(testDialects))%2 == 1
 			t.Run(limit+" "+dialect, func(t *testing.T) {
 				t.Parallel()
 				r, err := hold(s, limit)
@@ -99,6 +101,16 @@ func TestLiesAreCaught(t *testing.T) {
 		{"remaining is one too many", "sliding-log:10/10s", headers.DialectX, func(s *served) {
 			s.lie = set("X-RateLimit-Remaining", func(d *store.Decision, _ time.Time) int64 { return d.Remaining + 1 })
 		}, "", checkHeaders, "1 too many"},
+		{"a reset that is long past", "fixed-window:10/10s", headers.DialectXUnix, func(s *served) {
+			s.lie = set("X-RateLimit-Reset", func(_ *store.Decision, now time.Time) int64 { return now.Unix() - 15 })
+		}, "", checkHeaders, "also if the clocks differ by 3 s"},
+		{"a date that is long past", "fixed-window:10/10s", "date", func(s *served) {
+			s.lie = func(h http.Header, _ int, d *store.Decision, now time.Time) {
+				if !d.Allowed {
+					h.Set("Retry-After", now.Add(d.RetryAfter-6*time.Second).UTC().Format(http.TimeFormat))
+				}
+			}
+		}, "", checkRetryAfter, "later was denied, also if the clocks differ by 3 s"},
 		{"a wrong limit in the header", "fixed-window:10/10s", headers.DialectDraft8, func(s *served) {
 			s.lie = func(h http.Header, _ int, _ *store.Decision, _ time.Time) {
 				h.Set("RateLimit-Policy", `"default";q=20;w=10`)

@@ -220,8 +220,7 @@ func (l *looker) awaitReturn() error {
 func (l *looker) readHeaders() {
 	for i := range l.events {
 		e := &l.events[i]
-		r := headers.Read(e.Header, e.Answered, headers.SkewOf(e.Header, e.Sent, e.Answered))
-		r.ReadLimits(e.Limits)
+		r := l.read(e)
 		for _, problem := range r.Problems {
 			if !slices.Contains(l.seen.Notes, problem) && len(l.seen.Notes) < mostFindings {
 				l.note("%s", problem)

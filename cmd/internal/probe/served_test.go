@@ -35,6 +35,8 @@ type served struct {
 	status        int           // of a denial
 	shared        bool          // all subjects are one
 	phase         time.Duration // of its windows
+	ahead         time.Duration // by which its clock is
+	unlike        bool          // a reset is when there is more where all unused is usual, and the other way round
 	chargeDenied  bool
 	neverRecovers bool
 	extraAfter    int64 // units too many once the limit was reached
@@ -103,7 +105,7 @@ func (s *served) Send(ctx context.Context, subject string, cost int64, answer *e
 	}
 	s.n++
 	answer.Header = http.Header{}
-	tell(answer.Header, s.dialect, &limit, &d, s.clock.now)
+	s.tell(answer.Header, s.dialect, &limit, &d, s.clock.now.Add(s.ahead))
 	if s.lie != nil {
 		s.lie(answer.Header, s.n, &d, s.clock.now)
 	}
@@ -117,7 +119,7 @@ func (s *served) Send(ctx context.Context, subject string, cost int64, answer *e
 }
 
 // tell writes what an honest service tells, in a dialect.
-func tell(h http.Header, dialect string, limit *store.Limit, d *store.Decision, now time.Time) {
+func (s *served) tell(h http.Header, dialect string, limit *store.Limit, d *store.Decision, now time.Time) {
 	if !d.Allowed && dialect != "none" {
 		h.Set("Retry-After", strconv.FormatInt(ceil(d.RetryAfter), 10))
 	}
@@ -125,6 +127,9 @@ func tell(h http.Header, dialect string, limit *store.Limit, d *store.Decision, 
 	more := reset
 	if !d.Allowed {
 		more = d.RetryAfter
+	}
+	if s.unlike {
+		more, reset = reset, more
 	}
 	count, left, window := limit.Count, d.Remaining, ceil(limit.Period)
 	if limit.Period < time.Second {
@@ -167,14 +172,16 @@ func tell(h http.Header, dialect string, limit *store.Limit, d *store.Decision, 
 		three("X-RateLimit-", capacity, fmt.Sprintf("%.2f", reset.Seconds()))
 	case headers.DialectEnvoy:
 		three("X-RateLimit-", fmt.Sprintf(`%d, %d;w=%d;name="x"`, count, count, window), resetSeconds)
+	case "envoy-unix":
+		three("X-RateLimit-", fmt.Sprintf("%d, %d;w=%d", count, count, window), unix)
 	case "laravel":
 		three("X-RateLimit-", capacity, unix)
 		if d.Allowed {
 			h.Del("X-RateLimit-Reset")
 		}
 	case "limitctl":
-		tell(h, headers.DialectDraft8, limit, d, now)
-		tell(h, headers.DialectXUnix, limit, d, now)
+		s.tell(h, headers.DialectDraft8, limit, d, now)
+		s.tell(h, headers.DialectXUnix, limit, d, now)
 	case "date":
 		h.Set("Date", now.UTC().Format(http.TimeFormat))
 		if !d.Allowed {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/cmd/internal/probe/headers"
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -368,6 +369,17 @@ func (s *session) isDenial(status int) {
 	for i := range s.events {
 		s.statuses.take(&s.events[i])
 	}
+}
+
+// read reads the header of an answer by the clock of the first answer that tells it.
+func (s *session) read(e *Event) *headers.Reading {
+	var skew time.Duration
+	if i := slices.IndexFunc(s.events, func(e Event) bool { return e.Header.Get("Date") != "" }); i >= 0 {
+		skew = headers.SkewOf(s.events[i].Header, s.events[i].Sent, s.events[i].Answered)
+	}
+	r := headers.Read(e.Header, e.Answered, skew)
+	r.ReadLimits(e.Limits)
+	return &r
 }
 
 // last returns the last event of a subject; nil if there is none.

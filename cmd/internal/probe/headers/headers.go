@@ -11,13 +11,9 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 )
 
-// Coarse is how exactly Retry-After can be known: a date has whole seconds, and comes from another clock.
-func (r *Reading) Coarse() time.Duration {
-	if r.RetryDate {
-		return time.Second
-	}
-	return 0
-}
+// farClock is by how much an instant of the endpoint's clock may be off: it has whole seconds, and so has the field Date
+// by which that clock is known.
+const farClock = 3 * time.Second
 
 // The dialects of header fields about limits.
 const (
@@ -57,7 +53,8 @@ type Reading struct {
 	// RetryAfter is NotTold if it is missing or malformed. RetryText is the text of the field.
 	RetryAfter time.Duration
 	RetryText  string
-	RetryDate  bool
+	// RetryWithin is by how much RetryAfter may be off: a date comes from another clock.
+	RetryWithin time.Duration
 	// RetryProblem is what is wrong with Retry-After.
 	RetryProblem string
 	// Problems are what is wrong with the other fields, each with the field's name.
@@ -77,9 +74,10 @@ type Limit struct {
 	// Count and Window are the policy, and Remaining is what is left; NotTold if it is missing.
 	Count, Remaining int64
 	Window           time.Duration
-	// Reset is how long until there is more, or until everything is back, if HasReset.
-	Reset    time.Duration
-	HasReset bool
+	// Reset is how long until there is more, or until everything is back, if HasReset. ResetWithin is by how much it may be
+	// off: an instant comes from another clock.
+	Reset, ResetWithin time.Duration
+	HasReset           bool
 	// Unit is what is counted; empty for requests.
 	Unit string
 	// CountField, LeftField and ResetField are the names of the fields, such as "X-RateLimit-Remaining".
@@ -103,12 +101,18 @@ func Read(header http.Header, answered time.Time, skew time.Duration) Reading {
 	r := Reading{RetryAfter: NotTold}
 	there := answered.Add(skew)
 	r.readRetryAfter(header, there)
-	if age, err := strconv.Atoi(header.Get("Age")); err == nil && age > 0 {
-		return r // it belongs to another answer, which a cache kept
+	if isKept(header) {
+		return r // it belongs to another answer
 	}
 	r.readStructured(header)
 	r.readPlain(header, there)
 	return r
+}
+
+// isKept reports whether a cache kept the answer for a while.
+func isKept(header http.Header) bool {
+	age, err := strconv.Atoi(header.Get("Age"))
+	return err == nil && age > 0
 }
 
 // problem notes what is wrong with a field.
@@ -145,7 +149,7 @@ func (r *Reading) readRetryAfter(header http.Header, there time.Time) {
 		return
 	}
 	if date, err := http.ParseTime(text); err == nil {
-		r.RetryDate = true
+		r.RetryWithin = farClock
 		if r.RetryAfter = date.Sub(there); r.RetryAfter < 0 {
 			r.RetryAfter = 0
 		}
@@ -197,10 +201,10 @@ func isDigits(text string) bool {
 }
 
 // SkewOf returns how much the other side's clock is ahead of this machine's, by the field Date. It has whole seconds
-// only, so less than two seconds is none.
+// only, so less than two seconds is none. What a cache kept tells no clock.
 func SkewOf(header http.Header, sent, answered time.Time) time.Duration {
 	date, err := http.ParseTime(header.Get("Date"))
-	if err != nil {
+	if err != nil || isKept(header) {
 		return 0
 	}
 	const coarse = 2 * time.Second

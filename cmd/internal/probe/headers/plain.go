@@ -86,7 +86,7 @@ func (r *Reading) readNumbers(header http.Header, prefix string, there time.Time
 	case value >= LeastUnix && !isX:
 		r.problem("%s: %s is a unix time; this dialect has seconds until then", limit.ResetField, Shown(text))
 	case value >= LeastUnix:
-		limit.HasReset = true
+		limit.HasReset, limit.ResetWithin = true, farClock
 		limit.Reset = max(-longestWait, min(time.Unix(int64(value), 0).Sub(there), longestWait))
 	case strings.Contains(text, ".") && !isX:
 		r.problem("%s: %s is not a whole number of seconds", limit.ResetField, Shown(text))

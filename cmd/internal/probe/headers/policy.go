@@ -7,20 +7,14 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
-// farClock is by how much an instant of the endpoint's clock may be off: it has whole seconds, and so has the field Date
-// by which that clock is known.
-const farClock = 3 * time.Second
-
-// Reported is what an answer says about a limit in a dialect, for an audit; told is nil if it says nothing.
-func Reported(dialect string, told *Limit) *interval.Reported {
+// Reported is what an answer says about a limit, for an audit; told is nil if it says nothing.
+func Reported(told *Limit) *interval.Reported {
 	r := &interval.Reported{Remaining: interval.NotReported, RetryAfter: interval.NotReported, ResetAfter: interval.NotReported}
 	if told == nil {
 		return r
 	}
 	if r.Remaining = told.Remaining; told.HasReset {
-		if r.ResetAfter = told.Reset; dialect == DialectXUnix || dialect == DialectGitHub {
-			r.ResetWithin = farClock
-		}
+		r.ResetAfter, r.ResetWithin = told.Reset, told.ResetWithin
 	}
 	return r
 }
@@ -30,26 +24,24 @@ func (r *Reading) ReportRetry(to *interval.Reported) bool {
 	if r.RetryAfter == NotTold {
 		return false
 	}
-	if to.RetryAfter = r.RetryAfter; r.RetryDate {
-		to.RetryWithin = farClock
-	}
+	to.RetryAfter, to.RetryWithin = r.RetryAfter, r.RetryWithin
 	return true
 }
 
-// About returns what the newest dialect that tells anything says about a limit, and the dialect: of several limits the
-// one that is like it, or else the tightest; nil if none is said.
-func (r *Reading) About(limit *store.Limit) (dialect string, told *Limit) {
+// About returns what the newest dialect that tells anything says about a limit: of several limits the one that is like it,
+// or else the tightest; nil if none is said.
+func (r *Reading) About(limit *store.Limit) *Limit {
 	for i := range r.Families {
-		if told = r.Families[i].About(func(l *Limit) bool { return l.Tells(limit) }); told != nil {
-			return r.Families[i].Dialect, told
+		if told := r.Families[i].About(limit); told != nil {
+			return told
 		}
 	}
-	return "", nil
+	return nil
 }
 
 // About returns the one of several limits with a window that is like the one in question, or else the tightest. It is nil
 // if none is about requests.
-func (f *Family) About(isLike func(*Limit) bool) *Limit {
+func (f *Family) About(limit *store.Limit) *Limit {
 	var units []*Limit
 	for i := range f.Limits {
 		if f.Limits[i].Unit == "" {
@@ -60,7 +52,7 @@ func (f *Family) About(isLike func(*Limit) bool) *Limit {
 		return units[0]
 	}
 	for _, l := range units {
-		if l.Window != NotTold && isLike(l) {
+		if l.Window != NotTold && l.Tells(limit) {
 			return l
 		}
 	}

@@ -69,14 +69,14 @@ func (k *account) hold(a *Auditor, e *event) {
 		}
 		lie := &a.finding.Lies[field]
 		if lie.Answers == 0 {
-			*lie = audit.Lie{Key: e.key, At: e.hi, Reported: reported, True: least, TrueMost: max(least, most)}
+			*lie = audit.Lie{Key: e.key, At: e.hi, Reported: reported, True: max(0, least), TrueMost: max(0, least, most)}
 		}
 		lie.Answers++
 		wrong = true
 	}
 	wait := func(field audit.Field, reported time.Duration, least, most store.Instant) {
 		if reported != NotReported {
-			check(field, int64(reported), int64(max(0, least))*int64(time.Microsecond), int64(most)*int64(time.Microsecond))
+			check(field, int64(reported), int64(least)*int64(time.Microsecond), int64(most)*int64(time.Microsecond))
 		}
 	}
 	check(audit.Remaining, told.Remaining, least, max(0, greatest))
