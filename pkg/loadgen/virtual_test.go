@@ -127,7 +127,8 @@ func TestWaitingForTheProcessorIsNotWaitingForAWorker(t *testing.T) {
 	for _, workers := range []int{together, together / 4} {
 		synctest.Test(t, func(t *testing.T) {
 			backend := &slow{Store: memorystore.New(), takes: func(n int) time.Duration { return 5 * time.Millisecond }}
-			load := &costlyLoad{NewLoad(Bursts(together, time.Second, time.Second), Mix{Evenly(1), Costs{1, 1}}, 1), 20 * time.Millisecond, 0}
+			load := &costlyLoad{NewLoad(Bursts(together, time.Second, time.Second), Mix{Evenly(1), Costs{1, 1}}, 1),
+				20 * time.Millisecond, 0}
 			r := virtual(t, Config{Store: backend, Population: population(t, 1, "1000000/1s"), Load: load, Workers: workers,
 				Duration: time.Second})
 			if want := int64(together - workers); r.Requests != together || r.Waited != want {
