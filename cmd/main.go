@@ -73,6 +73,7 @@ func osEnv(version string) *cli.Env {
 		WriteFile:     files.Write,
 		WriteShared:   files.WriteShared,
 		CanWrite:      files.CanWrite,
+		Follow:        files.Follow,
 		Create:        files.Create,
 		Append:        files.Append,
 		Stream:        files.Stream,

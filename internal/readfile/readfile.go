@@ -93,13 +93,15 @@ func CheckKind(mode fs.FileMode) error {
 func KindName(mode fs.FileMode) string {
 	switch {
 	case mode.IsRegular():
-		return "a regular file"
+		return "a file"
 	case mode.IsDir():
 		return "a directory"
 	case mode&fs.ModeNamedPipe != 0:
 		return "a FIFO (named pipe)"
 	case mode&fs.ModeSocket != 0:
 		return "a socket"
+	case mode&fs.ModeDevice != 0 && mode&fs.ModeCharDevice == 0:
+		return "a block device"
 	case mode&fs.ModeDevice != 0:
 		return "a device"
 	case mode&fs.ModeSymlink != 0:

@@ -31,10 +31,12 @@ type Env struct {
 	List func(path string) ([]fs.DirEntry, error)
 	// WriteFile puts a file in place as a whole, and makes its directory.
 	WriteFile func(path string, data []byte) error
-	// WriteShared does the same with a file that others may read.
+	// WriteShared does the same with a file that others may read, or writes to a pipe, a terminal or a descriptor.
 	WriteShared func(path string, data []byte) error
-	// CanWrite returns why WriteFile and WriteShared would fail, and leaves nothing behind.
+	// CanWrite returns why WriteShared would fail, and leaves nothing behind.
 	CanWrite func(path string) error
+	// Follow returns the file that WriteShared writes for a path.
+	Follow func(path string) string
 	// Create creates a new file, and Append opens one of limitctl's own to add to its
 	// end. MakeDir makes a directory of limitctl's own.
 	Create, Append func(path string) (files.File, error)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // StandardOutput is the file name that stands for standard output.
@@ -31,27 +32,42 @@ func WriteSummary(g *Globals, path string, text []byte) error {
 	return g.Env.WriteShared(path, text)
 }
 
-// CheckPlaces reports a flag whose file cannot be written, so that the output is not lost after the work. reads is the
-// file that the command reads.
-func CheckPlaces(cmd *cobra.Command, g *Globals, reads string, flags ...string) error {
+// CheckPlaces reports a flag whose file cannot be written, so that the output is not lost after the work, and one whose file the
+// command reads.
+func CheckPlaces(cmd *cobra.Command, g *Globals) error {
+	flags := cmd.Flags()
+	reads := flags.Args()
+	for _, flag := range []string{"config", "trace", "against"} {
+		if f := flags.Lookup(flag); f == nil || !f.Changed {
+			continue
+		} else if list, is := f.Value.(pflag.SliceValue); is {
+			reads = append(reads, list.GetSlice()...)
+		} else {
+			reads = append(reads, f.Value.String())
+		}
+	}
+	read := map[string]bool{}
+	for _, path := range reads {
+		read[g.Env.Follow(path)] = true
+	}
 	taken := map[string]string{} // the flag that names a file
-	for _, flag := range flags {
-		path := cmd.Flags().Lookup(flag).Value.String()
+	for _, flag := range []string{"save", "html", "markdown", "junit", "samples"} {
+		if !flags.Changed(flag) {
+			continue
+		}
+		path := flags.Lookup(flag).Value.String()
+		end := g.Env.Follow(path)
 		switch {
-		case !cmd.Flags().Changed(flag), path == StandardOutput && flag != "save" && flag != "html":
+		case path == StandardOutput && flag != "save" && flag != "html":
 			continue
 		case path == "":
 			return Usagef("--%s is empty; name a file, or leave it out", flag)
-		case reads != "" && filepath.Clean(path) == filepath.Clean(reads):
-			return Usagef("--%s %s would replace the log that is read; name another file", flag, path)
-		case taken[filepath.Clean(path)] != "":
-			return Usagef("--%s and --%s both name %s; give each a file of its own", taken[filepath.Clean(path)], flag,
-				filepath.Clean(path))
+		case read[end]:
+			return Usagef("--%s %s would replace a file that is read; name another file", flag, path)
+		case taken[end] != "":
+			return Usagef("--%s and --%s both name %s; give each a file of its own", taken[end], flag, filepath.Clean(path))
 		}
-		taken[filepath.Clean(path)] = flag
-		if flag == "samples" { // it may be a pipe
-			continue
-		}
+		taken[end] = flag
 		if err := g.Env.CanWrite(path); err != nil {
 			return Usagef("--%s %s: the report cannot be written there: %s", flag, path, Cause(err))
 		}

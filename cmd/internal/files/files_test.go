@@ -5,11 +5,13 @@ package files_test
 import (
 	"bytes"
 	"errors"
+	"io"
 	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -177,7 +179,7 @@ func TestADirectoryOfOnesOwn(t *testing.T) {
 	dir := folder(t)
 	for name, want := range map[string]string{
 		"fifo":     "it is a FIFO (named pipe), not a directory",
-		"file":     "it is a regular file, not a directory",
+		"file":     "it is a file, not a directory",
 		"dangling": "file exists",
 	} {
 		checkError(t, "MakeDir", filepath.Join(dir, name), files.MakeDir(filepath.Join(dir, name)), want)
@@ -188,14 +190,99 @@ func TestADirectoryOfOnesOwn(t *testing.T) {
 	checkError(t, "MakeDir", open, files.MakeDir(open), "other users may write to it; chmod go-w it")
 }
 
-func TestWriteReplacesFilesOnly(t *testing.T) {
-	dir := folder(t)
-	for _, name := range []string{"fifo", "directory", "zero", "socket"} {
-		path := filepath.Join(dir, name)
-		for what, err := range map[string]error{"Write": files.Write(path, nil), "CanWrite": files.CanWrite(path)} {
-			if err == nil || !files.IsNotAFile(err) {
-				t.Errorf("%s %s: %v", what, name, err)
+// What is written goes to the end of a path: only a file is replaced, and only a directory or a socket is refused.
+func TestWriteGoesToTheEndOfAPath(t *testing.T) {
+	for _, test := range []struct {
+		path, links, end, want string // LINK TARGET …; the file that holds the text, or else the error
+	}{
+		{"file", "", "file", ""}, {"new/new", "", "new/new", ""}, {"dangling", "", "absent", ""},
+		{"a", "a b b file", "file", ""}, {"a", "a new/b", "new/b", ""}, {strings.Repeat("n", 255), "", strings.Repeat("n", 255), ""},
+		{"l/../x", "l sub/deep", "sub/x", ""}, {"a", "a l/../x l sub/deep", "sub/x", ""}, {"l/a", "l sub/deep sub/deep/a ../x", "sub/x", ""},
+		{"fifo", "", "fifo", ""}, {"a", "a fifo", "fifo", ""},
+		{"/dev/fd/GIVEN", "", "given", ""}, {"a", "a /dev/fd/GIVEN", "given", ""}, {"a", "a b b /dev/fd/GIVEN", "given", ""},
+		{"/dev/fd/OWN", "", "", "that descriptor is not open"}, {"/dev/fd/999", "", "", "that descriptor is not open"},
+		{"/dev/fd/READ", "", "", "that descriptor is open for reading only"},
+		{"unread", "", "", "nobody reads the pipe; start its reader first"},
+		{"directory", "", "", "it is a directory, not a file"}, {"a", "a directory", "", "it is a directory, not a file"},
+		{"new/", "", "", "it is a directory, not a file"}, {"socket", "", "", "it is a socket, not a file"},
+		{"a", "a socket", "", "it is a socket, not a file"}, {"a", "a b b a", "", "too many levels of symbolic links"},
+		{"file/a", "", "", "not a directory"}, {"fixed/file", "", "fixed/file", ""}, {"fixed/new", "", "", "permission denied"},
+	} {
+		dir := folder(t)
+		in := func(name string) string { return filepath.Join(dir, name) }
+		check(t, errors.Join(os.MkdirAll(in("sub/deep"), 0o700), os.Mkdir(in("fixed"), 0o700), os.WriteFile(in("fixed/file"), nil, 0o600),
+			syscall.Mkfifo(in("unread"), 0o600), os.Chmod(in("fixed"), 0o500)))
+		t.Cleanup(func() { os.Chmod(in("fixed"), 0o700) })
+		fifo, err := os.OpenFile(in("fifo"), os.O_RDWR, 0)
+		check(t, err)
+		defer fifo.Close()
+		given, err := os.OpenFile(in("given"), os.O_RDWR|os.O_CREATE, 0o600)
+		check(t, err)
+		defer given.Close()
+		read, err := os.Open(in("file"))
+		check(t, err)
+		defer read.Close()
+		number := func(file *os.File) string { // one that is not closed on exec, like those that a process was started with
+			n, err := syscall.Dup(int(file.Fd()))
+			check(t, err)
+			t.Cleanup(func() { syscall.Close(n) })
+			return strconv.Itoa(n)
+		}
+		of := strings.NewReplacer("READ", number(read), "OWN", strconv.Itoa(int(given.Fd())), "GIVEN", number(given))
+		links := strings.Fields(of.Replace(test.links))
+		for i := 0; i < len(links); i += 2 {
+			check(t, os.Symlink(links[i+1], in(links[i])))
+		}
+		path := of.Replace(test.path)
+		if !filepath.IsAbs(path) {
+			path = dir + "/" + path // not joined, which would take l/../x for x
+		}
+		if strings.HasPrefix(test.path, "fixed/new") && os.Geteuid() == 0 {
+			continue
+		}
+		checkError(t, "CanWrite", path, files.CanWrite(path), test.want)
+		checkError(t, "WriteShared", path, files.WriteShared(path, []byte("one")), test.want)
+		stream, err := files.Stream(path)
+		checkError(t, "Stream", path, err, test.want)
+		if test.want != "" {
+			continue
+		}
+		_, err = stream.Write([]byte("two"))
+		check(t, errors.Join(err, stream.Close()))
+		got, want := []byte(nil), "two"
+		switch test.end {
+		case "fifo":
+			got, want = make([]byte, 6), "onetwo"
+			_, err = io.ReadFull(fifo, got)
+		case "given": // where others go on to write
+			want = "onetwothree"
+			_, err = given.WriteString("three")
+			check(t, err)
+			fallthrough
+		default:
+			got, err = os.ReadFile(in(test.end))
+		}
+		if err != nil || string(got) != want {
+			t.Errorf("%s %s: %s holds %q, %v; want %q", test.path, test.links, test.end, got, err, want)
+		}
+		for i := 0; i < len(links); i += 2 {
+			if target, err := os.Readlink(in(links[i])); err != nil || target != links[i+1] {
+				t.Errorf("%s %s: the link %s leads to %q, %v", test.path, test.links, links[i], target, err)
 			}
 		}
+	}
+}
+
+// A file that limitctl reads again is a file, at the end of links.
+func TestWriteOfOnesOwn(t *testing.T) {
+	dir := folder(t)
+	for _, name := range []string{"fifo", "directory", "zero", "socket"} {
+		if err := files.Write(filepath.Join(dir, name), nil); err == nil || !files.IsNotAFile(err) {
+			t.Errorf("Write %s: %v", name, err)
+		}
+	}
+	check(t, files.Write(filepath.Join(dir, "link"), []byte("other")))
+	if text, err := os.ReadFile(filepath.Join(dir, "file")); err != nil || string(text) != "other" {
+		t.Errorf("the file that a link leads to holds %q, %v", text, err)
 	}
 }

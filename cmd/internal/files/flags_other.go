@@ -2,14 +2,20 @@
 
 package files
 
-import "io/fs"
+import (
+	"io/fs"
+	"os"
+)
 
 // noFollow is 0: on this system it takes a special right to create links.
 const noFollow = 0
 
-// noWait is 0: on this system a file is no FIFO.
-const noWait = 0
-
 func nobodyReads(error) bool { return false }
 
 func isOwn(fs.FileInfo) bool { return true }
+
+func isOwnDescriptor(string) bool { return false }
+
+func duplicate(string, string) (*os.File, error) { return nil, errNotOpen }
+
+func hold(*os.File) {}

@@ -1,7 +1,6 @@
 package files
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -16,63 +15,79 @@ import (
 // private is the mode of files that contain subjects or say what was done to them, even if the umask allows more.
 const private, privateDir fs.FileMode = 0o600, 0o700
 
-// Write replaces a file as a whole and creates its directory. It writes a second file and renames it, so that every
-// reader sees the old or the new one. Only its owner can read it.
+// Write replaces a file as a whole and creates its directory. Only its owner can read it. Like all functions here that write, but
+// for those of limitctl's own files, it follows links; see [readfile.Follow].
 func Write(path string, data []byte) error { return readfile.Write(path, data) }
 
-// shared is the mode of files that the user named and will pass on, reduced by the umask like any file of a shell.
-const shared, sharedDir fs.FileMode = 0o666, 0o777
-
-// WriteShared is Write for a file that others may read, such as a report in CI that another user collects: its mode
-// follows the umask. A file that is replaced keeps its mode.
+// WriteShared writes a file that the user named and will pass on, such as a report in CI that another user collects. It replaces
+// a file, which others may then read as the umask says, and writes to what cannot be replaced: see open.
 func WriteShared(path string, data []byte) error {
-	return readfile.Replace(path, data, sharedDir, func(directory string) (*os.File, error) {
-		second := filepath.Join(directory, filepath.Base(path)+"."+rand.Text()[:10])
-		file, err := os.OpenFile(second, os.O_WRONLY|os.O_CREATE|os.O_EXCL, shared)
-		if err != nil {
-			return nil, err
-		}
-		if before, err := os.Stat(path); err == nil {
-			if err := file.Chmod(before.Mode().Perm()); err != nil {
-				return nil, errors.Join(err, file.Close(), os.Remove(second))
-			}
-		}
-		return file, nil
-	})
-}
-
-// CanWrite tries the steps of Write in the directory, or the nearest existing one above, and leaves nothing behind.
-func CanWrite(path string) error {
-	if err := readfile.Replaceable(path); err != nil {
-		return err
-	}
-	directory := filepath.Dir(path)
-	for {
-		_, err := os.Stat(directory)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		directory = filepath.Dir(directory)
-	}
-	file, err := os.CreateTemp(directory, filepath.Base(path)+".*")
+	end, info, file, err := open(path)
 	if err != nil {
 		return err
 	}
-	file.Close()
-	return os.Remove(file.Name())
+	if file == nil {
+		return readfile.Replace(end, info, data, true)
+	}
+	_, err = file.Write(data)
+	return errors.Join(err, file.Close())
 }
 
-// Stream opens a file that grows while others read it, such as a FIFO. It empties a file that exists. A file or FIFO has the mode
-// of [WriteShared].
-func Stream(path string) (io.WriteCloser, error) {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|noWait, shared)
+// open returns the end of a path's links and what is there, and opens it if it is written to instead of replaced: a descriptor of
+// this or another process (/dev/stdout), a pipe or a terminal. A directory, a socket or a disk is an error.
+func open(path string) (end string, info fs.FileInfo, file *os.File, err error) {
+	end, info, err = readfile.Follow(path)
+	is := err == nil && readfile.IsDescriptor(end)
 	switch {
-	case nobodyReads(err):
-		return nil, errors.New("nobody reads the pipe; start its reader first")
 	case err != nil:
+	case is && isOwnDescriptor(end):
+		file, err = duplicate(path, filepath.Base(end))
+	case is && info == nil:
+		err = &fs.PathError{Op: "write", Path: path, Err: errNotOpen}
+	case !is && (info == nil || info.Mode().IsRegular()):
+	case info.IsDir(), info.Mode()&fs.ModeSocket != 0, info.Mode()&(fs.ModeDevice|fs.ModeCharDevice) == fs.ModeDevice:
+		err = readfile.Check("write", path, info)
+	default:
+		if file, err = os.OpenFile(end, os.O_WRONLY|os.O_APPEND|readfile.Unblocked, 0); nobodyReads(err) {
+			err = &fs.PathError{Op: "write", Path: path, Err: errors.New("nobody reads the pipe; start its reader first")}
+		}
+	}
+	return end, info, file, err
+}
+
+var errNotOpen = errors.New("that descriptor is not open")
+
+// CanWrite returns why WriteShared would fail, and leaves nothing behind.
+func CanWrite(path string) error {
+	end, info, file, err := open(path)
+	if err != nil {
+		return err
+	}
+	if file == nil {
+		return readfile.CanReplace(end, info)
+	}
+	hold(file)
+	return file.Close()
+}
+
+// Follow returns the end of the links of a path, or the path if that is not known.
+func Follow(path string) string {
+	if end, _, err := readfile.Follow(path); err == nil {
+		path = end
+	}
+	if absolute, err := filepath.Abs(path); err == nil {
+		return absolute
+	}
+	return path
+}
+
+// Stream opens a file that grows while others read it. It empties a file that exists, and opens anything else as WriteShared does.
+func Stream(path string) (io.WriteCloser, error) {
+	end, _, file, err := open(path)
+	if err == nil && file == nil {
+		file, err = os.OpenFile(end, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|readfile.Unblocked, 0o666)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return file, nil

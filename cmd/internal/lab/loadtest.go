@@ -126,7 +126,7 @@ func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (plan *loadte
 	if err = o.planEndpoint(plan); err != nil {
 		return nil, err
 	}
-	if plan.promises, err = o.reportingOptions.parse(cmd, o.Globals, report.LoadTest, ""); err != nil {
+	if plan.promises, err = o.reportingOptions.parse(cmd, o.Globals, report.LoadTest); err != nil {
 		return nil, err
 	}
 	if err = o.checkSamples(cmd); err != nil {

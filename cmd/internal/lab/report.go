@@ -89,9 +89,6 @@ have no limit in common.`,
 // check reports flags that do not belong together.
 func (o *reportOptions) check(cmd *cobra.Command) error {
 	given := cmd.Flags().Changed
-	if given("html") && o.html == "" {
-		return cli.Usagef("--html is empty; give the file to write")
-	}
 	for _, flag := range []string{"margin", "only"} {
 		if given(flag) && !given("against") {
 			return cli.Usagef("--%s is about a comparison; add --against BASE", flag)

@@ -61,9 +61,8 @@ func (o *reportingOptions) addFlags(cmd *cobra.Command) {
 	cmd.RegisterFlagCompletionFunc("threshold", cobra.NoFileCompletions)
 }
 
-// parse returns the thresholds. It also checks that the report can be written to its files, so that it is not lost
-// after the run, and that it does not replace the file that the command reads.
-func (o *reportingOptions) parse(cmd *cobra.Command, g *cli.Globals, kind report.Kind, reads string) ([]report.Expression, error) {
+// parse returns the thresholds. It also checks that the report can be written to its files.
+func (o *reportingOptions) parse(cmd *cobra.Command, g *cli.Globals, kind report.Kind) ([]report.Expression, error) {
 	var promises []report.Expression
 	for _, text := range o.thresholds {
 		promise, err := report.ParseThreshold(text)
@@ -75,10 +74,7 @@ func (o *reportingOptions) parse(cmd *cobra.Command, g *cli.Globals, kind report
 		}
 		promises = append(promises, promise)
 	}
-	if err := o.summaryFlags.check(cmd, g); err != nil {
-		return nil, err
-	}
-	return promises, cli.CheckPlaces(cmd, g, reads, "save", "html", "markdown", "junit")
+	return promises, o.summaryFlags.check(cmd, g)
 }
 
 // finish prints the document, unless something else replaces it, writes its files, and returns ErrDenied if a threshold was missed
@@ -151,12 +147,12 @@ func (o *summaryFlags) addFlags(cmd *cobra.Command) {
 	cmd.MarkFlagFilename("junit", "xml")
 }
 
-// check reports a file that a summary cannot be written to.
+// check reports a file that a report or a summary cannot be written to.
 func (o *summaryFlags) check(cmd *cobra.Command, g *cli.Globals) error {
 	if o.markdown == cli.StandardOutput && o.junit == cli.StandardOutput {
 		return cli.Usagef("--markdown - and --junit - both want standard output; give one of them a file")
 	}
-	return cli.CheckPlaces(cmd, g, "", "markdown", "junit")
+	return cli.CheckPlaces(cmd, g)
 }
 
 // replacesAnswer reports whether a summary goes to standard output instead of the answer.

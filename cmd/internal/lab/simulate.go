@@ -137,7 +137,7 @@ func (o *simulateOptions) parse(cmd *cobra.Command) (plan *simulatePlan, err err
 	if plan.log, err = o.logOptions.parse(cmd, plan.Candidates); err != nil {
 		return nil, err
 	}
-	plan.promises, err = o.reportingOptions.parse(cmd, o.Globals, report.Simulation, o.logOptions.file)
+	plan.promises, err = o.reportingOptions.parse(cmd, o.Globals, report.Simulation)
 	return plan, err
 }
 

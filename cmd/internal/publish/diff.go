@@ -66,7 +66,7 @@ The exit code is 0 if nothing differs, else 1.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.CheckPlaces(cmd, global, o.trace, "markdown"); err != nil {
+			if err := cli.CheckPlaces(cmd, global); err != nil {
 				return err
 			}
 			return o.run(cmd.Context(), args)

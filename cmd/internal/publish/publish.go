@@ -48,7 +48,7 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	o.summary.add(cmd)
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := cli.CheckPlaces(cmd, o.Globals, "", "markdown"); err != nil {
+		if err := cli.CheckPlaces(cmd, o.Globals); err != nil {
 			return err
 		}
 		return run(cmd, args)
