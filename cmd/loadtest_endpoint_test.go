@@ -16,6 +16,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/internal/storecall"
@@ -53,6 +54,7 @@ func newLimitedService(t *testing.T, limit string) *limitedService {
 		case err != nil:
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 		case !decision.Allowed:
+			w.Header().Set("Retry-After", strconv.FormatInt(int64((decision.RetryAfter+time.Second-1)/time.Second), 10))
 			w.WriteHeader(http.StatusTooManyRequests)
 		}
 	}))

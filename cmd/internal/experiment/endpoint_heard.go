@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,16 +19,23 @@ type heard struct {
 	skew time.Duration // how far the clock of the first answer was ahead
 	// other is the last limit that answers were about and that is not the one of the run.
 	other atomic.Pointer[headers.Limit]
+
+	mu      sync.Mutex // guards the rest
+	wrong   headers.Findings
+	retries headers.Retries
 }
 
 // reported returns what an answer says about the limit of the run; nil if nothing.
 func (t *endpointTarget) reported(answer *endpoint.Answer) *interval.Reported {
-	if t.limit == nil || len(answer.Header) == 0 && len(answer.Limits) == 0 || answer.Header.Get("Age") != "" {
-		return nil
+	if answer.Header.Get("Age") != "" {
+		return nil // it belongs to another answer, which a cache kept
 	}
 	t.once.Do(func() { t.skew = headers.SkewOf(answer.Header, answer.Sent, answer.Answered) })
-	r := headers.Read(answer.Header, answer.Answered, t.skew)
-	r.ReadLimits(answer.Limits)
+	r := headers.ReadAnswer(answer, t.skew)
+	whole := t.judge(answer, &r)
+	if t.limit == nil {
+		return nil
+	}
 	told := r.About(t.limit)
 	if told != nil && !told.Tells(t.limit) {
 		if told.Count != headers.NotTold {
@@ -42,7 +50,37 @@ func (t *endpointTarget) reported(answer *endpoint.Answer) *interval.Reported {
 	if !said {
 		return nil
 	}
+	reported.Partly = !whole
 	return reported
+}
+
+// judge notes what is wrong with the fields of an answer, and reports whether all that should be there can be read.
+func (h *heard) judge(answer *endpoint.Answer, r *headers.Reading) (whole bool) {
+	denied := answer.Outcome == endpoint.Denied
+	if !denied && len(r.Problems) == 0 {
+		return true
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, problem := range r.Problems {
+		h.wrong.AddProblem(problem)
+	}
+	if !denied {
+		return false
+	}
+	if h.retries.Add(answer.Status, r); r.RetryProblem != "" {
+		h.wrong.AddProblem(r.RetryProblem)
+	}
+	isMissing := r.RetryAfter == headers.NotTold && answer.Status == http.StatusTooManyRequests
+	return len(r.Problems) == 0 && r.RetryProblem == "" && !isMissing
+}
+
+// wrongHeaders is what is wrong with the fields of answers, in words.
+func (h *heard) wrongHeaders() []string {
+	if missing := h.retries.Wrong(); missing != "" {
+		h.wrong.Add("missing", 1, "Retry-After is %s", missing)
+	}
+	return h.wrong.Texts()
 }
 
 // otherLimit warns that answers were about another limit, whose figures were not audited; empty if none was.

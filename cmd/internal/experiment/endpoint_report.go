@@ -15,7 +15,7 @@ import (
 
 // describe adds to a report what is known of an endpoint alone.
 func (t *endpointTarget) describe(run *report.Run, names *endpoint.Subjects) {
-	run.Endpoint = &report.Endpoint{Subjects: names.Pattern()}
+	run.Endpoint = &report.Endpoint{Subjects: names.Pattern(), WrongHeaders: t.wrongHeaders()}
 	if run.Keys > 0 {
 		run.Endpoint.FirstSubject = t.nameOf(0)
 		if len(names.List) > 0 {

@@ -23,41 +23,11 @@ var dialectOrder = []string{
 	headers.DialectXUnix, headers.DialectX, headers.DialectRLS,
 }
 
-// findings are mistakes in headers: the first of each kind, and how many there are.
-type findings struct {
-	kinds []string
-	first map[string]string
-	count map[string]int
-}
-
-// add adds a mistake that so many answers have.
-func (f *findings) add(kind string, answers int, format string, args ...any) {
-	if f.first == nil {
-		f.first, f.count = make(map[string]string), make(map[string]int)
-	}
-	if f.count[kind] == 0 {
-		f.kinds, f.first[kind] = append(f.kinds, kind), fmt.Sprintf(format, args...)
-	}
-	f.count[kind] += answers
-}
-
-// texts returns the findings in words.
-func (f *findings) texts() (texts []string) {
-	for _, kind := range f.kinds {
-		text := f.first[kind]
-		if n := f.count[kind]; n > 1 {
-			text += fmt.Sprintf(" (and %s more)", output.Plural(n-1, "answer"))
-		}
-		texts = append(texts, text)
-	}
-	return texts
-}
-
 // headers checks the fields about limits, without Retry-After. dialects are those that were seen.
 func (e *proof) headers() (c Check, dialects []string) {
 	c = Check{Name: checkHeaders, Verdict: Unknown, Seen: "no field is about a limit",
 		Expected: "fields that can be read, agree and are true of " + e.limit.String()}
-	var found findings
+	var found headers.Findings
 	told := 0
 	for i := range e.events {
 		r := e.readings[&e.events[i]]
@@ -65,22 +35,19 @@ func (e *proof) headers() (c Check, dialects []string) {
 			told++
 		}
 		for _, problem := range r.Problems {
-			kind, _, _ := strings.Cut(problem, "=")
-			kind, _, _ = strings.Cut(kind, ": ")
-			found.add("syntax "+kind, 1, "%s", problem)
+			found.AddProblem(problem)
 		}
 		for k := range r.Families {
 			if name := r.Families[k].Dialect; !slices.Contains(dialects, name) {
 				dialects = append(dialects, name)
 			}
 		}
-		agree(r, &found)
 	}
 	dialects = e.dialects(dialects, &found)
 	for _, dialect := range dialects {
 		e.truth(dialect, &found)
 	}
-	switch texts := found.texts(); {
+	switch texts := found.Texts(); {
 	case len(texts) > 0:
 		c.Verdict, c.Details = Fail, texts
 		c.Seen = strings.Join(texts[:min(len(texts), mostFindings)], "; ")
@@ -100,7 +67,7 @@ func (e *proof) headers() (c Check, dialects []string) {
 
 // dialects sorts the dialects that were seen. X-RateLimit without a reset is no dialect of its own beside one with a
 // reset.
-func (e *proof) dialects(seen []string, found *findings) []string {
+func (e *proof) dialects(seen []string, found *headers.Findings) []string {
 	withReset := false
 	for _, r := range e.readings {
 		for _, f := range r.Families {
@@ -112,7 +79,7 @@ func (e *proof) dialects(seen []string, found *findings) []string {
 			continue
 		}
 		if withReset {
-			found.add("mixed", 1, "X-RateLimit-Reset is a unix time in one answer and seconds in another")
+			found.Add("mixed", 1, "X-RateLimit-Reset is a unix time in one answer and seconds in another")
 			continue
 		}
 		for _, r := range e.readings {
@@ -128,25 +95,9 @@ func (e *proof) dialects(seen []string, found *findings) []string {
 	return seen
 }
 
-// agree finds families in one answer whose remaining units differ.
-func agree(r *headers.Reading, found *findings) {
-	var first *headers.Limit
-	for i := range r.Families {
-		limit := r.Families[i].Tightest()
-		switch {
-		case limit == nil || limit.Unit != "":
-		case first == nil:
-			first = limit
-		case limit.Remaining != first.Remaining:
-			found.add("contradict "+first.LeftField+limit.LeftField, 1, "%s and %s contradict each other: %d and %d in one answer",
-				first.LeftField, limit.LeftField, first.Remaining, limit.Remaining)
-		}
-	}
-}
-
 // truth compares what the fields of a dialect say with what can be true of the limit. Of a limit that is not kept nothing is
 // known but its policy.
-func (e *proof) truth(dialect string, found *findings) {
+func (e *proof) truth(dialect string, found *headers.Findings) {
 	var first *headers.Limit
 	within := time.Duration(0)
 	finding := e.audit(&e.limit, e.keys, func(event *Event) *interval.Reported {
@@ -179,14 +130,14 @@ func (e *proof) truth(dialect string, found *findings) {
 		if lie.Reported < lie.True {
 			text = fmt.Sprintf("is %d, and %d are left: %d too few", lie.Reported, lie.True, lie.True-lie.Reported)
 		}
-		found.add(first.LeftField, int(lie.Answers), "%s %s", first.LeftField, text)
+		found.Add(first.LeftField, int(lie.Answers), "%s %s", first.LeftField, text)
 	}
 	if lie := &finding.Lies[audit.ResetAfter]; lie.Answers > 0 {
 		text := "all is back after " + span(time.Duration(lie.TrueMost)) + " at the latest"
 		if lie.Reported < lie.True {
 			text = "nothing is back for " + span(time.Duration(lie.True))
 		}
-		found.add(first.ResetField, int(lie.Answers), "%s says %s, and %s%s", first.ResetField, span(time.Duration(lie.Reported)), text,
+		found.Add(first.ResetField, int(lie.Answers), "%s says %s, and %s%s", first.ResetField, span(time.Duration(lie.Reported)), text,
 			clocks(within))
 	}
 }
@@ -200,7 +151,7 @@ func clocks(within time.Duration) string {
 }
 
 // wrongPolicy notes a count and a window that are not those of the limit.
-func (e *proof) wrongPolicy(l *headers.Limit, found *findings) {
+func (e *proof) wrongPolicy(l *headers.Limit, found *headers.Findings) {
 	if l.Count == headers.NotTold {
 		return
 	}
@@ -208,5 +159,5 @@ func (e *proof) wrongPolicy(l *headers.Limit, found *findings) {
 	if l.Window != headers.NotTold {
 		seen += " in " + store.FormatPeriod(l.Window)
 	}
-	found.add("policy "+l.CountField, 1, "%s says %s, and the limit is %s", l.CountField, seen, e.limit)
+	found.Add("policy "+l.CountField, 1, "%s says %s, and the limit is %s", l.CountField, seen, e.limit)
 }

@@ -16,7 +16,7 @@ import (
 func (e *proof) retryAfter() Check {
 	c := Check{Name: checkRetryAfter, Verdict: Unknown, Seen: "no request was denied",
 		Expected: "on each denial, in seconds or as a date, not too early and at most 1 s late"}
-	told, missing, denials, status := 0, 0, 0, 0
+	var said headers.Retries
 	apart := e.apart()
 	waited, nearest, within := "", time.Duration(0), time.Duration(0)
 	for i := range e.keys {
@@ -25,16 +25,15 @@ func (e *proof) retryAfter() Check {
 			if event.Outcome != endpoint.Denied {
 				continue
 			}
-			denials++
 			r := e.readings[event]
+			said.Add(event.Status, r)
 			switch {
 			case r.RetryProblem != "":
 				return failed(c, r.RetryProblem)
 			case r.RetryAfter == headers.NotTold:
-				missing, status = missing+1, event.Status
 				continue
 			}
-			told, within = told+1, max(within, r.RetryWithin)
+			within = max(within, r.RetryWithin)
 			wrong, seen, gap := e.retried(r, apart, events, n)
 			if wrong != "" {
 				return failed(c, fmt.Sprintf("Retry-After: %s%s", r.RetryText, wrong))
@@ -47,13 +46,13 @@ func (e *proof) retryAfter() Check {
 	}
 	lie := e.retryLies()
 	switch {
-	case missing > 0 && (status == http.StatusTooManyRequests || told > 0):
-		return failed(c, fmt.Sprintf("missing on %d of %s", missing, output.Plural(denials, "denial")))
-	case missing > 0 && status == 0:
+	case said.Wrong() != "":
+		return failed(c, said.Wrong())
+	case said.Missing > 0 && said.Status == 0:
 		c.Moot, c.Seen = true, "the service adds none to its answers, which is usual"
-	case missing > 0:
+	case said.Missing > 0:
 		c.Moot = true
-		c.Seen = fmt.Sprintf("missing, but it is only asked for with status %d, and denials have %d", http.StatusTooManyRequests, status)
+		c.Seen = fmt.Sprintf("missing, but it is only asked for with status %d, and denials have %d", http.StatusTooManyRequests, said.Status)
 	case lie.Answers > 0:
 		wait, word := time.Duration(lie.TrueMost), "at the latest"
 		if lie.Reported < lie.True {
@@ -67,8 +66,8 @@ func (e *proof) retryAfter() Check {
 		if apart > 0 {
 			c.Seen += "; it is later by another time on each denial, so that clients come back apart"
 		}
-	case told > 0:
-		c.Seen = fmt.Sprintf("it is on %s, and the probe did not wait that long", output.Plural(told, "denial"))
+	case said.Told > 0:
+		c.Seen = fmt.Sprintf("it is on %s, and the probe did not wait that long", output.Plural(said.Told, "denial"))
 	}
 	return c
 }

@@ -377,8 +377,7 @@ func (s *session) read(e *Event) *headers.Reading {
 	if i := slices.IndexFunc(s.events, func(e Event) bool { return e.Header.Get("Date") != "" }); i >= 0 {
 		skew = headers.SkewOf(s.events[i].Header, s.events[i].Sent, s.events[i].Answered)
 	}
-	r := headers.Read(e.Header, e.Answered, skew)
-	r.ReadLimits(e.Limits)
+	r := headers.ReadAnswer(&e.Answer, skew)
 	return &r
 }
 

@@ -253,6 +253,8 @@ type Endpoint struct {
 	// they can be found in the endpoint's logs. FirstSubject is one of them.
 	Subjects     string `json:"subjects,omitempty"`
 	FirstSubject string `json:"first_subject,omitempty"`
+	// WrongHeaders is which fields about limits were missing, cannot be read or contradict one another, a sentence each.
+	WrongHeaders []string `json:"wrong_headers,omitempty"`
 	// Connections is about the connections that were opened.
 	Connections *Connections `json:"connections,omitempty"`
 }

@@ -159,8 +159,10 @@ func (r *Run) Wrong() []string {
 			all = append(all, wrong)
 		}
 	}
-	all = append(all, r.Clock.wrong()...)
-	return all
+	if r.Endpoint != nil {
+		all = append(all, r.Endpoint.WrongHeaders...)
+	}
+	return append(all, r.Clock.wrong()...)
 }
 
 // Judged is the limits whose audits say whether a run was right: shadows decide nothing.

@@ -50,7 +50,7 @@ const (
 // Reading is what the header of one answer says.
 type Reading struct {
 	Families []Family
-	// RetryAfter is NotTold if it is missing or malformed. RetryText is the text of the field.
+	// RetryAfter is NotTold if it is missing or malformed, and below 0 for a date that is over. RetryText is the text of the field.
 	RetryAfter time.Duration
 	RetryText  string
 	// RetryWithin is by how much RetryAfter may be off: a date comes from another clock.
@@ -150,9 +150,7 @@ func (r *Reading) readRetryAfter(header http.Header, there time.Time) {
 	}
 	if date, err := http.ParseTime(text); err == nil {
 		r.RetryWithin = farClock
-		if r.RetryAfter = date.Sub(there); r.RetryAfter < 0 {
-			r.RetryAfter = 0
-		}
+		r.RetryAfter = max(-longestWait, min(date.Sub(there), longestWait)).Truncate(time.Microsecond) // never NotTold
 		return
 	}
 	r.RetryProblem = fmt.Sprintf("Retry-After: %s is neither a whole number of seconds nor a date", quote(text))
@@ -217,8 +215,8 @@ func SkewOf(header http.Header, sent, answered time.Time) time.Duration {
 // DialectRLS is what Envoy's rate limit services say in the statuses of their answers.
 const DialectRLS = "rls"
 
-// ReadLimits reads what a rate limit service says besides the header.
-func (r *Reading) ReadLimits(told []endpoint.ToldLimit) {
+// readLimits reads what a rate limit service says besides the header.
+func (r *Reading) readLimits(told []endpoint.ToldLimit) {
 	var limits []Limit
 	for i := range told {
 		t := &told[i]

@@ -127,9 +127,27 @@ func TestMalformedFieldsAreNamed(t *testing.T) {
 		{"X-RateLimit-Limit: " + strings.Repeat("1", longestValue+1) + "\n", `X-RateLimit-Limit is 4097 bytes long`},
 		{"X-RateLimit-Limit: 99999999999999999\n", `X-RateLimit-Limit: 99999999999999999 is too great a number`},
 		{"RateLimit: " + strings.Repeat("\"a\";r=1,", mostLimits) + "\"b\";r=1", `RateLimit has 33 members`},
+		{"RateLimit: \"a\";t=1\n", `RateLimit "a" has no r`},
+		{"RateLimit: a;r=1\n", `RateLimit: a is not a String; the name of a policy stands in quotes`},
+		{"RateLimit: limit=1, remaining=-1, reset=1\n", `RateLimit: remaining=-1 is below 0`},
+		{"RateLimit: \n", `RateLimit is empty`},
+		{"X-RateLimit-Limit: \n", `X-RateLimit-Limit: "" is not a whole number`},
+		{"X-RateLimit-Limit: 20 per 2s\n", `X-RateLimit-Limit: "20 per 2s" is not a whole number`},
+		{"X-RateLimit-Limit: 20, x;w=2\n", `X-RateLimit-Limit: "20, x;w=2" is not a list of whole numbers`},
+		{"X-RateLimit-Limit-Minute: \n", `X-RateLimit-Limit-Minute: "" is not a whole number`},
+		{"X-RateLimit-Remaining: 19.0\n", `X-RateLimit-Remaining: "19.0" is not a whole number`},
+		{"X-RateLimit-Remaining: +19\n", `X-RateLimit-Remaining: "+19" is not a whole number`},
+		{"X-RateLimit-Remaining: 0x13\n", `X-RateLimit-Remaining: "0x13" is not a whole number`},
+		{"X-RateLimit-Remaining: 1\nX-RateLimit-Used: -4\n", `X-RateLimit-Used: -4 is below 0`},
+		{"X-RateLimit-Reset: 2026-11-29T03:42:10Z\n", `X-RateLimit-Reset: "2026-11-29T03:42:10Z" is not a number`},
+		{"X-RateLimit-Reset: Inf\n", `X-RateLimit-Reset: "Inf" is not a number`},
+		{"X-RateLimit-Reset: 1e9\n", `X-RateLimit-Reset: "1e9" is not a number`},
+		{"X-RateLimit-Reset: -1\n", `X-RateLimit-Reset: -1 is below 0`},
+		{"RateLimit-Remaining: 3\nX-RateLimit-Remaining: 5\n",
+			`RateLimit-Remaining and X-RateLimit-Remaining contradict each other: 3 and 5 in one answer`},
 	} {
 		lines, want := test[0], test[1]
-		r := Read(header(lines), readAt, 0)
+		r := ReadAnswer(&endpoint.Answer{Header: header(lines), Answered: readAt}, 0)
 		if len(r.Problems) != 1 || r.Problems[0] != want {
 			t.Errorf("%.80q: %q, want %q", lines, r.Problems, want)
 		}
@@ -146,8 +164,10 @@ func TestRetryAfterIsRead(t *testing.T) {
 		{"30", 30 * time.Second, ""},
 		{"0", 0, ""},
 		{date, 90 * time.Second, ""},
-		{"Mon, 01 Jan 2001 00:00:00 GMT", 0, ""},
+		{"Tue, 14 Nov 2023 22:13:10 GMT", -10 * time.Second, ""},
 		{"1.5", NotTold, `Retry-After: "1.5" is neither a whole number of seconds nor a date`},
+		{"2s", NotTold, `Retry-After: "2s" is neither a whole number of seconds nor a date`},
+		{"2026-11-29T03:42:10Z", NotTold, `Retry-After: "2026-11-29T03:42:10Z" is neither a whole number of seconds nor a date`},
 		{"-1", NotTold, `Retry-After: "-1" is neither a whole number of seconds nor a date`},
 		{"", NotTold, `Retry-After: "" is neither a whole number of seconds nor a date`},
 		{"99999999999999999999", NotTold, "Retry-After: 99999999999999999999 is too great a number of seconds"},
@@ -181,14 +201,14 @@ func TestTheOtherClockIsTold(t *testing.T) {
 
 func TestStatusesOfRateLimitServicesAreRead(t *testing.T) {
 	var r Reading
-	r.ReadLimits([]endpoint.ToldLimit{
+	r.readLimits([]endpoint.ToldLimit{
 		{Name: "a", Count: 10, Period: time.Minute, Remaining: 3, ResetKnown: true, ResetAfter: 5 * time.Second},
 	})
 	if len(r.Families) != 1 || r.Families[0].line() != "rls a10/60 left 3 reset 5s" {
 		t.Errorf("read as %+v", r.Families)
 	}
 	var many Reading
-	many.ReadLimits(make([]endpoint.ToldLimit, 1000))
+	many.readLimits(make([]endpoint.ToldLimit, 1000))
 	if len(many.Families[0].Limits) != mostLimits || len(many.Problems) != 1 {
 		t.Errorf("%d limits, problems %q", len(many.Families[0].Limits), many.Problems)
 	}

@@ -24,6 +24,7 @@ func (r *Reading) readPlain(header http.Header, there time.Time) {
 	if !found {
 		return
 	}
+	r.number(header, "X-RateLimit-Used") // only to see that it can be read
 	dialect := DialectX
 	reset := strings.TrimSpace(header.Get("X-RateLimit-Reset"))
 	switch {
@@ -65,7 +66,7 @@ func (r *Reading) addWithPolicies(dialect string, limit Limit, policies []Limit)
 func (r *Reading) readNumbers(header http.Header, prefix string, there time.Time) (limit Limit, policies []Limit, found bool) {
 	limit = Limit{Count: NotTold, Remaining: NotTold, Window: NotTold,
 		CountField: prefix + "Limit", LeftField: prefix + "Remaining", ResetField: prefix + "Reset"}
-	if header.Get(limit.CountField) == "" && header.Get(limit.LeftField) == "" && header.Get(limit.ResetField) == "" {
+	if len(header.Values(limit.CountField))+len(header.Values(limit.LeftField))+len(header.Values(limit.ResetField)) == 0 {
 		return limit, nil, false
 	}
 	limit.Count, policies = r.readLimitField(header, limit.CountField)
@@ -154,11 +155,10 @@ func (r *Reading) numberIn(field, text string) int64 {
 // readKong reads the pairs of fields with a period in their names.
 func (r *Reading) readKong(header http.Header) (limits []Limit) {
 	for _, period := range kongPeriods {
-		name := "X-RateLimit-Limit-" + period.name
-		if header.Get(name) == "" {
+		name, left := "X-RateLimit-Limit-"+period.name, "X-RateLimit-Remaining-"+period.name
+		if len(header.Values(name))+len(header.Values(left)) == 0 {
 			continue
 		}
-		left := "X-RateLimit-Remaining-" + period.name
 		limits = append(limits, Limit{name: period.name, Count: r.number(header, name), Window: period.span,
 			Remaining: r.number(header, left), CountField: name, LeftField: left})
 	}

@@ -90,4 +90,7 @@ func auditCases(r *report.Run, kind report.Kind, undecided string, add func(name
 			add(about+"true answers", lies, doubt, fmt.Sprintf("%s were held against the truth", output.Count(l.Lies.Checked, "answer")))
 		}
 	}
+	if r.Endpoint != nil {
+		add("readable headers", strings.Join(r.Endpoint.WrongHeaders, "; "), "", "")
+	}
 }

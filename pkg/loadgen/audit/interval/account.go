@@ -117,7 +117,6 @@ func (k *account) end(a *Auditor, e *event) {
 	}
 	k.most.end(e)
 	if e.reported != nil {
-		a.finding.Reported++
 		k.hold(a, e)
 	}
 }

@@ -16,6 +16,9 @@ type Reported struct {
 	RetryAfter, ResetAfter time.Duration
 	// RetryWithin and ResetWithin are by how much these times may be off because they came as instants of another clock.
 	RetryWithin, ResetWithin time.Duration
+	// Partly: a figure was missing or could not be read, so that the answer counts as held against the truth only if another is
+	// wrong.
+	Partly bool
 }
 
 // NotReported is a figure that an answer did not report.
@@ -89,6 +92,9 @@ func (k *account) hold(a *Auditor, e *event) {
 	}
 	if wrong {
 		a.finding.Lied++
+	}
+	if wrong || !told.Partly {
+		a.finding.Reported++
 	}
 }
 
