@@ -122,7 +122,7 @@ func TestLoadtestOfAnEndpoint(t *testing.T) {
 func TestSubjectsOfAnEndpointAreFresh(t *testing.T) {
 	t.Parallel()
 	s := newLimitedService(t, "10/1h")
-	args := []string{s.URL + "/?key={subject}", "--limit", "10/1h", "--algorithm", "token-bucket,sliding-log", "-n", "200",
+	args := []string{s.URL + "/?key={subject}", "--limit", "10/1h", "--algorithm", "token-bucket,leaky-bucket", "-n", "200",
 		"--keys", "4", "--timeout", "1m"}
 	for range 2 {
 		document := endpointTested(t, newWorld(t), exitYes, args...)
