@@ -35,3 +35,10 @@ func SetFallbackKeys(t *testing.T, keys int, crowd uint64) {
 	fallbackKeys, crowdKeys = keys, crowd
 	t.Cleanup(func() { fallbackKeys, crowdKeys = keysBefore, crowdBefore })
 }
+
+// Steps returns the work in the queues so far.
+func (w *Waiter) Steps() int {
+	w.turns.mu.Lock()
+	defer w.turns.mu.Unlock()
+	return w.turns.steps
+}

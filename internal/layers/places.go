@@ -1,7 +1,6 @@
 package layers
 
 import (
-	"container/list"
 	"context"
 	"math"
 	"time"
@@ -11,11 +10,11 @@ import (
 
 // place is one caller in the queues. The fields below the blank line are guarded by the lock of turns.
 type place struct {
-	number uint64          // in the order of arrival
+	number uint64          // in the order of arrival: how many requests came before
 	reqs   []store.Request // with their defaults set
 	until  time.Time       // when its wait must end; zero for never
 
-	held []*list.Element // in the queue of each request's key; nil where it holds no place
+	held []*spot // in the queue of each request's key; nil where it holds no place
 	// since is the beginning of its wait; zero if it does not wait.
 	since time.Time
 	// fits is when each request will fit, as far as is known.
@@ -42,24 +41,6 @@ func (p *place) notBefore() (latest time.Time) {
 		}
 	}
 	return latest
-}
-
-// ahead returns the first in q who arrived before p, leaves no more than p's request i, and has not had its turn. Who
-// leaves more gets its units later, so p does not wait for it.
-func (q *turnQueue) ahead(p *place, i int) *place {
-	if q.least > p.reqs[i].Leave {
-		return nil // all of them leave more
-	}
-	for e := q.places.Front(); e != nil; e = e.Next() {
-		other := e.Value.(*place)
-		if other.number >= p.number {
-			return nil
-		}
-		if !other.passing && other.leaves(p.reqs[i].Key) <= p.reqs[i].Leave {
-			return other
-		}
-	}
-	return nil
 }
 
 // blocked returns the key at which p waits longest for an earlier caller, and that caller; nil if p has its turn.
@@ -99,19 +80,10 @@ func (t *turns) hold(p *place, i int, wait time.Duration, now time.Time) {
 		if t.queues == nil {
 			t.queues = make(map[store.Key]*turnQueue)
 		}
-		q = &turnQueue{least: math.MaxInt64}
+		q = &turnQueue{steps: &t.steps}
 		t.queues[key] = q
 	}
-	q.least = min(q.least, p.reqs[i].Leave)
-	after := q.places.Back()
-	for after != nil && after.Value.(*place).number > p.number {
-		after = after.Prev()
-	}
-	if after == nil {
-		p.held[i] = q.places.PushFront(p)
-	} else {
-		p.held[i] = q.places.InsertAfter(p, after)
-	}
+	p.held[i] = q.add(p, i)
 }
 
 // remove removes p from the queue of key i, and reports whether it was there.
@@ -121,9 +93,9 @@ func (t *turns) remove(p *place, i int) bool {
 	}
 	key := p.reqs[i].Key
 	q := t.queues[key]
-	q.places.Remove(p.held[i])
+	q.remove(p.held[i])
 	p.held[i] = nil
-	if q.places.Len() == 0 {
+	if q.root == nil {
 		delete(t.queues, key)
 	}
 	return true
@@ -145,13 +117,7 @@ func (t *turns) next(p *place, i int) {
 	if q == nil {
 		return
 	}
-	least := int64(math.MaxInt64)
-	for e := q.places.Front(); e != nil && least > q.least; e = e.Next() {
-		first := e.Value.(*place)
-		if first.passing || first.leaves(p.reqs[i].Key) >= least {
-			continue
-		}
-		least = first.leaves(p.reqs[i].Key)
+	for first := q.first(math.MaxInt64); first != nil; first = q.first(first.reqs[first.at].Leave) {
 		for j := range first.reqs {
 			// The answer to p also holds for a request of the same cost or more.
 			if fitsNoSooner(&first.reqs[j], &p.reqs[i]) && p.fits[i].After(first.fits[j]) {
@@ -167,34 +133,43 @@ func (t *turns) next(p *place, i int) {
 func (t *turns) pass(q *turnQueue, req *store.Request, d *store.Decision, now time.Time) {
 	free := d.Remaining + req.Leave // for one who leaves nothing
 	least := int64(math.MaxInt64)   // that anyone leaves who stays
-	for e := q.places.Front(); e != nil && least > q.least; e = e.Next() {
-		p := e.Value.(*place)
-		i := p.request(req.Key)
-		cost, leave := p.reqs[i].Cost, p.reqs[i].Leave
-		switch {
-		case p.passing:
-			free -= cost
-			continue
-		case leave >= least:
-			continue
-		case p.wake == nil: // it is the first already
-			least = leave
+	for p := q.first(least); p != nil; p = q.first(least) {
+		next := &p.reqs[p.at]
+		if p.wake == nil { // it is the first already
+			least = next.Leave
 			continue
 		}
 		p.stir()
-		if _, ahead := t.blocked(p); ahead != nil {
-			least = leave // it still waits, at another key
+		if _, ahead := t.blocked(p.place); ahead != nil {
+			least = next.Leave // it still waits, at another key
 			continue
 		}
-		if cost > free-leave {
-			if wait, known := fitsNext(d, req, &p.reqs[i]); known && now.Add(wait).After(p.fits[i]) {
-				p.fits[i] = now.Add(wait)
+		if next.Cost > free-q.takenBefore(p)-next.Leave {
+			if wait, known := fitsNext(d, req, next); known && now.Add(wait).After(p.fits[p.at]) {
+				p.fits[p.at] = now.Add(wait)
 			}
-			least = leave
+			least = next.Leave
 			continue
 		}
-		p.passing = true
-		free -= cost
+		t.setPassing(p.place, true)
+	}
+}
+
+// setPassing says whether p has its turn, together with others.
+func (t *turns) setPassing(p *place, passing bool) {
+	if p.passing != passing {
+		p.passing = passing
+		t.renew(p)
+	}
+}
+
+// renew is needed after a change of p.
+func (t *turns) renew(p *place) {
+	for i, s := range p.held {
+		if s != nil {
+			q := t.queues[p.reqs[i].Key]
+			q.renew(q.root, s)
+		}
 	}
 }
 
@@ -207,9 +182,6 @@ func (p *place) request(key store.Key) int {
 	}
 	return -1
 }
-
-// leaves returns what p's request for key leaves.
-func (p *place) leaves(key store.Key) int64 { return p.reqs[p.request(key)].Leave }
 
 // fitsNoSooner reports whether req fits no sooner than other.
 func fitsNoSooner(req, other *store.Request) bool {

@@ -130,16 +130,16 @@ func TestTurns(t *testing.T) {
 			q.comesFor(second, "first", leaves(5, 0))
 			q.comes("next", leaves(4, 0))
 		}, map[string]time.Duration{"next": 4 * second}, 3},
-		// All for whom there is room go on together, even if the store is slow, and not one more. "a" was denied before.
+		// All for whom there is room go on together, even if the store is slow, and not one more. "0" was denied before.
 		"nobody goes on for whom there is no room": {func(q *queue) {
-			q.others(store.Take, window(3, 3, 0))
+			q.others(store.Take, window(20, 20, 0))
 			q.store.answerBy(func([]store.Decision) (bool, error) { time.Sleep(second / 100); return false, nil })
-			for _, name := range []string{"a", "b", "c", "d"} {
-				q.comes(name, window(3, 1, 0))
+			for n := range 21 {
+				q.comes(fmt.Sprint(n), window(20, 1, 0))
 				q.sleepUntil(second)
 			}
-		}, map[string]time.Duration{"a": 10*second + second/100, "b": 10*second + second/50, "c": 10*second + second/50,
-			"d": 20*second + second/100}, 5},
+		}, map[string]time.Duration{"0": 10*second + second/100, "1": 10*second + second/50, "19": 10*second + second/50,
+			"20": 20*second + second/100}, 22},
 		// Each asks once when its turn has come, and "first" before.
 		"a grant counts what each leaves": {func(q *queue) {
 			q.others(store.Take, window(10, 10, 0))

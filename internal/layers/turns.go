@@ -1,8 +1,8 @@
 package layers
 
 import (
-	"container/list"
 	"context"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,28 +22,21 @@ import (
 //
 // Nobody waits for a later caller, so there is no deadlock.
 type turns struct {
-	arrived atomic.Uint64 // the number of callers so far
+	arrived atomic.Uint64 // the number of requests so far
 	mu      sync.Mutex
 	queues  map[store.Key]*turnQueue
-}
-
-// turnQueue has the callers with a place at a key.
-type turnQueue struct {
-	places list.List // of *place, in the order of arrival
-	least  int64     // nobody in it leaves less
-	// answer is the last denial that one of them got from the store, and answered its local time.
-	answer   store.Decision
-	answered time.Time
+	steps   int // of the work in the queues, for tests
 }
 
 // arrive gives a caller its number. It holds no place yet.
 func (t *turns) arrive(reqs []store.Request, until time.Time) *place {
-	p := &place{number: t.arrived.Add(1), reqs: make([]store.Request, len(reqs)), until: until}
+	n := uint64(len(reqs))
+	p := &place{number: t.arrived.Add(n) - n, reqs: make([]store.Request, n), until: until}
 	copy(p.reqs, reqs)
 	for i := range p.reqs {
 		p.reqs[i].SetDefaults() // which set the name of the key
 	}
-	p.held, p.fits = make([]*list.Element, len(reqs)), make([]time.Time, len(reqs))
+	p.held, p.fits = make([]*spot, n), make([]time.Time, n)
 	return p
 }
 
@@ -68,6 +61,7 @@ func (t *turns) look(ctx context.Context, p *place, now time.Time, over bool) (
 	}
 	t.hold(p, at, ahead.notBefore().Sub(now), now)
 	behind, p.wake = context.WithCancel(ctx)
+	t.renew(p)
 	return behind, 0, nil
 }
 
@@ -75,7 +69,7 @@ func (t *turns) look(ctx context.Context, p *place, now time.Time, over bool) (
 func (t *turns) denied(p *place, decisions []store.Decision, now time.Time, holds bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p.passing = false
+	t.setPassing(p, false)
 	longest := -1
 	for i := range decisions {
 		d := &decisions[i]
@@ -92,18 +86,29 @@ func (t *turns) denied(p *place, decisions []store.Decision, now time.Time, hold
 		return
 	}
 	t.hold(p, longest, decisions[longest].RetryAfter, now)
-	for i, e := range p.held {
-		if e == nil || p.fits[i].IsZero() {
+	for i, s := range p.held {
+		if s == nil || p.fits[i].IsZero() {
 			continue
 		}
 		q := t.queues[p.reqs[i].Key]
 		q.answer, q.answered = decisions[i], now
-		for e := e.Next(); e != nil; e = e.Next() { // those whose time ends before then learn it at once
-			if behind := e.Value.(*place); behind.wake != nil && t.tooLate(behind) {
-				behind.stir()
-			}
+		if q.ahead(p, i) == nil { // else nobody waits for p
+			t.tell(q, q.root, p.fits[i])
 		}
 	}
+}
+
+// tell wakes those who sleep in q, from a spot down, and whose wait must end before a turn at that time.
+func (t *turns) tell(q *turnQueue, from *spot, turn time.Time) {
+	if from == nil || from.ends.IsZero() || !from.ends.Before(turn) {
+		return
+	}
+	t.tell(q, from.left, turn)
+	if from.wake != nil && from.until.Before(turn) && t.tooLate(from.place) {
+		from.stir()
+	}
+	t.tell(q, from.right, turn)
+	q.sum(from)
 }
 
 // granted handles an answer that let p through, and gives a turn to those for whom it left enough.
@@ -128,9 +133,9 @@ func (t *turns) failed(p *place) {
 		if q == nil || p.passing { // it was done already
 			continue
 		}
-		for e := q.places.Front(); e != nil; e = e.Next() {
-			e.Value.(*place).passing = true
-			e.Value.(*place).stir()
+		for s := q.first(math.MaxInt64); s != nil; s = q.first(math.MaxInt64) {
+			s.stir()
+			t.setPassing(s.place, true)
 		}
 	}
 }

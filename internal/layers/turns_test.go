@@ -302,3 +302,79 @@ func TestAFailureLosesOnlyOneTurn(t *testing.T) {
 		})
 	}
 }
+
+// slowly passes the call of each caller on after a time, or fails.
+type slowly struct {
+	store.Store
+	answers func(number int, failed bool) (after time.Duration, fails bool)
+	failed  atomic.Bool
+}
+
+type callersNumber struct{}
+
+func (s *slowly) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+	after, fails := s.answers(ctx.Value(callersNumber{}).(int), s.failed.Load())
+	time.Sleep(after)
+	if fails {
+		s.failed.Store(true)
+		return store.ErrUnavailable
+	}
+	return s.Store.Decide(ctx, op, reqs, decisions)
+}
+
+// The work for a caller grows like the logarithm of the number of those who wait, whatever the store answers.
+func TestTheWorkForACallerHardlyGrowsWithTheOthers(t *testing.T) {
+	type answers = func(number, n int, failed bool) (after time.Duration, fails bool)
+	const second = time.Second
+	atOnce := func(int, int, bool) (time.Duration, bool) { return 0, false }
+	for name, scene := range map[string]struct {
+		limit    string
+		deadline time.Duration // of every other caller; the others have twice as long
+		answers  answers
+	}{
+		"one after the other is let through": {"token-bucket:100/1s", time.Hour, atOnce},
+		"most leave at their deadline":       {"token-bucket:10/1s", second, atOnce},
+		"all are let through at once":        {"fixed-window:100000/1h", time.Hour, atOnce},
+		"a call fails, and then answers come in the order of calls": {"token-bucket:10/1s", second,
+			func(number, n int, failed bool) (time.Duration, bool) {
+				return second / 4 * time.Duration(number) / time.Duration(n), number == 0 && !failed
+			}},
+		"a call fails, and then answers come in the opposite order": {"token-bucket:10/1s", second,
+			func(number, n int, failed bool) (time.Duration, bool) {
+				return second / 4 * time.Duration(n-number) / time.Duration(n), number == 0 && !failed
+			}},
+		"a call fails, and then half of them": {"token-bucket:10/1s", second, func(number, _ int, failed bool) (time.Duration, bool) {
+			return second / 20 * time.Duration(1+number%2), number == 0 && !failed || number%2 == 1 && failed
+		}},
+	} {
+		perCaller := func(n int) (steps float64) {
+			synctest.Test(t, func(t *testing.T) {
+				inner := memorystore.New()
+				w := &layers.Waiter{Store: &slowly{Store: inner, answers: func(number int, failed bool) (time.Duration, bool) {
+					return scene.answers(number, n, failed)
+				}}}
+				full := asking("u", scene.limit, 1)
+				full.Cost = full.Limit.Capacity()
+				decide(t, inner, store.Take, full)
+				var all sync.WaitGroup
+				for number := range n {
+					all.Go(func() {
+						time.Sleep(time.Duration(number) * time.Microsecond)
+						ctx := context.WithValue(t.Context(), callersNumber{}, number)
+						ctx, cancel := context.WithTimeout(ctx, scene.deadline*time.Duration(1+number%2))
+						defer cancel()
+						req := asking("u", scene.limit, 1+int64(number%3))
+						req.Leave = int64(number % 5)
+						w.Take(ctx, req)
+					})
+				}
+				all.Wait()
+				steps = float64(w.Steps()) / float64(n)
+			})
+			return steps
+		}
+		if few, many := perCaller(200), perCaller(3200); few == 0 || many > 3*few {
+			t.Errorf("%s: %.0f steps for each of 200 callers, and %.0f for each of 3200", name, few, many)
+		}
+	}
+}
