@@ -286,3 +286,48 @@ func TestWriteOfOnesOwn(t *testing.T) {
 		t.Errorf("the file that a link leads to holds %q, %v", text, err)
 	}
 }
+
+// A socket takes the place of one that nobody answers, and of nothing else. Its end removes nothing that is not its own.
+func TestASocketReplacesNothingElse(t *testing.T) {
+	dir := folder(t)
+	check(t, os.Symlink("left", filepath.Join(dir, "link to it")))
+	for name, want := range map[string]string{
+		"file": "a file", "empty": "a file", "fifo": "a FIFO (named pipe)", "directory": "a directory", "zero": "a symbolic link",
+		"link": "a symbolic link", "dangling": "a symbolic link", "link to it": "a symbolic link", "socket": "", "left": "left", "new": "new",
+	} {
+		path := filepath.Join(dir, name)
+		if name == "left" {
+			left, err := net.Listen("unix", path)
+			check(t, err)
+			left.(*net.UnixListener).SetUnlinkOnClose(false)
+			check(t, left.Close())
+		}
+		before, _ := os.Lstat(path)
+		listener, err := files.ListenUnix(path)
+		if strings.HasPrefix(want, "a ") {
+			want := "unix:" + path + " is " + want + ", not a socket"
+			for _, err := range []error{err, files.CheckSocket(path)} {
+				if err == nil || err.Error() != want {
+					t.Errorf("%v, want %q", err, want)
+				}
+			}
+		} else if checkErr := files.CheckSocket(path); checkErr != nil || (err == nil) != (want == name) {
+			t.Errorf("%s: %v, %v", name, err, checkErr)
+		}
+		if err != nil {
+			if after, err := os.Lstat(path); err != nil || !os.SameFile(before, after) {
+				t.Errorf("%s is no longer there: %v", name, err)
+			}
+			continue
+		}
+		check(t, listener.Close())
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s stays: %v", name, err)
+		}
+		listener, err = files.ListenUnix(path)
+		check(t, errors.Join(err, os.Remove(path), os.WriteFile(path, nil, 0o600), listener.Close(), listener.Close()))
+		if _, err := os.Lstat(path); err != nil {
+			t.Errorf("the file that took the place of %s is gone: %v", name, err)
+		}
+	}
+}

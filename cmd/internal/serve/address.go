@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"strings"
 	"syscall"
+
+	"github.com/limitctl/limitctl/cmd/internal/files"
 )
 
 // Address is the address of a listener.
@@ -28,6 +30,9 @@ func ParseAddress(text string) (Address, error) {
 	if path, is := strings.CutPrefix(text, "unix:"); is {
 		if path == "" {
 			return Address{}, errors.New("names no socket; write unix:/run/limitctl/http.sock")
+		}
+		if err := files.CheckSocket(path); err != nil {
+			return Address{}, err
 		}
 		return Address{network: "unix", text: path}, nil
 	}
@@ -63,8 +68,8 @@ func local(address net.Addr) bool {
 	return ip.Unmap().IsLoopback()
 }
 
-// listen listens at an address. remove removes the file of an abandoned socket.
-func (a Address) listen(remove func(path string) error) (net.Listener, error) {
+// listen listens at an address.
+func (a Address) listen() (net.Listener, error) {
 	if a.open != nil {
 		listener, err := a.open()
 		if err != nil {
@@ -72,13 +77,11 @@ func (a Address) listen(remove func(path string) error) (net.Listener, error) {
 		}
 		return listener, nil
 	}
-	listener, err := net.Listen(a.network, a.text)
-	if a.network == "unix" && errors.Is(err, syscall.EADDRINUSE) && deserted(a.text) {
-		if err := remove(a.text); err != nil {
-			return nil, fmt.Errorf("the socket %s of an earlier run cannot be removed: %w", a.text, err)
-		}
-		listener, err = net.Listen(a.network, a.text)
+	listen := files.ListenUnix
+	if a.network != "unix" {
+		listen = func(text string) (net.Listener, error) { return net.Listen(a.network, text) }
 	}
+	listener, err := listen(a.text)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, fmt.Errorf("%s is in use by another program; end that, or choose another address", a)
@@ -90,15 +93,6 @@ func (a Address) listen(remove func(path string) error) (net.Listener, error) {
 		return nil, fmt.Errorf("cannot listen at %s: %w", a, err)
 	}
 	return listener, nil
-}
-
-// deserted reports whether the program that made a socket has ended.
-func deserted(path string) bool {
-	conn, err := net.Dial("unix", path)
-	if err == nil {
-		conn.Close()
-	}
-	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
 // name returns the address of a listener with its actual port.

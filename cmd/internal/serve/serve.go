@@ -33,9 +33,7 @@ type Options struct {
 	// Hangups receives a value when an operator wants files to be read again. It may be nil.
 	Hangups <-chan struct{}
 	// Ready gets the addresses by the listeners' names, once all of them are open.
-	Ready func(addresses map[string]string) error
-	// Remove removes the file of a socket that an earlier run left.
-	Remove func(path string) error
+	Ready  func(addresses map[string]string) error
 	Events Events
 	Log    *slog.Logger
 	// listen, if set, replaces the network in tests.
@@ -170,7 +168,7 @@ func openListeners(o *Options) (listeners []*opened, err error) {
 		listener := &o.Listeners[i]
 		listen := o.listen
 		if listen == nil {
-			listen = func(a Address) (net.Listener, error) { return a.listen(o.Remove) }
+			listen = Address.listen
 		}
 		socket, err := listen(listener.Address)
 		if err != nil {

@@ -48,7 +48,7 @@ type serveFrame struct {
 // frame reads the flags, and the files that they name.
 func (o *serveOptions) frame() (*serveFrame, error) {
 	f := &serveFrame{flags: o, meter: metrics.New(metrics.Options{Version: o.Env.ProgramVersion()}), Options: serve.Options{
-		Health: new(serve.Health), Delay: o.drainDelay, Drain: o.drain, Remove: o.Env.Remove, Hangups: o.Env.Hangups(),
+		Health: new(serve.Health), Delay: o.drainDelay, Drain: o.drain, Hangups: o.Env.Hangups(),
 		Ready: func(addresses map[string]string) error {
 			return o.Printer().Answer(&serveAnswer{output.SchemaVersion, addresses})
 		},
