@@ -1,9 +1,15 @@
 package cmd
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -72,6 +78,8 @@ func (u unhurried) Run() (code int) {
 //	redis sentinels pause|resume|kill
 //	redis sentinels do COMMAND...
 //	redis failover              kill the master, and wait until the replica is it
+//	serve CONFIG CLIENT=STATUS[,STATUS...]...
+//	                            run limitctl serve, want these answers to requests of each client for the policy login, and end it
 //	replicate ADDRESS           make the server a replica, and wait until it is in step
 //
 // Each script has an empty store, which $STORE and $LIMITCTL_STORE name: a Redis, or what storesOf says. $STORE is
@@ -115,6 +123,7 @@ func TestScripts(t *testing.T) {
 					"timesout":  timesOut,
 					"redis":     redisCommand,
 					"replicate": replicate,
+					"serve":     serveClients,
 				},
 			})
 		})
@@ -237,6 +246,56 @@ func timesOut(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("exit code %d, want %s and an output that matches `%s`", code, args[0], args[1])
 		}
 	}
+}
+
+func serveClients(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: serve CONFIG CLIENT=STATUS[,STATUS...]...")
+	}
+	var problems bytes.Buffer
+	said, out := io.Pipe()
+	env := patientEnv()
+	env.Getenv, env.Out, env.Err, env.Hold = ts.Getenv, out, &problems, func() {}
+	ctx, cancel := context.WithTimeout(context.Background(), childPatience)
+	ended := make(chan int, 1)
+	go func() {
+		defer out.Close()
+		ended <- Run(ctx, []string{"serve", "--listen", "127.0.0.1:0", "--admin", "off", "-o", "jsonl", "--config", ts.MkAbs(args[0])}, env)
+	}()
+	var answer struct{ Addresses map[string]string }
+	line, _ := bufio.NewReader(said).ReadString('\n')
+	err := json.Unmarshal([]byte(line), &answer)
+	for _, arg := range args[1:] {
+		client, statuses, _ := strings.Cut(arg, "=")
+		for _, want := range strings.Split(statuses, ",") {
+			if err != nil {
+				break
+			}
+			var got string
+			if got, err = statusFor(ctx, "http://"+answer.Addresses["http"]+"/v1/auth/login", client); err == nil && got != want {
+				err = fmt.Errorf("the server answers %s to %s, want %s", got, client, want)
+			}
+		}
+	}
+	cancel()
+	if code := <-ended; err != nil || code != exitYes {
+		ts.Fatalf("%v; exit code %d: %s", err, code, &problems)
+	}
+}
+
+// statusFor asks a server for a client, as a proxy does.
+func statusFor(ctx context.Context, url, client string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	request.Close = true
+	request.Header.Set("X-Forwarded-For", client)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	return strconv.Itoa(response.StatusCode), response.Body.Close()
 }
 
 func replicate(ts *testscript.TestScript, neg bool, args []string) {

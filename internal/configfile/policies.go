@@ -62,6 +62,7 @@ func Read(path string, data []byte, operators Operators) (File, *yamlfile.Reader
 			file.Policies = append(file.Policies, p)
 			if rule != nil {
 				file.HTTP.Rules[p.Name] = *rule
+				nameClients(&file.HTTP, p)
 			}
 		}
 	}
@@ -75,6 +76,17 @@ func Read(path string, data []byte, operators Operators) (File, *yamlfile.Reader
 		r.Hide(passwords(r.Texts(v))...)
 	}
 	return file, r
+}
+
+// nameClients makes an address in a "when" the client that requests have.
+func nameClients(http *httplimit.Settings, p *policy.Policy) {
+	for i := range p.Limits {
+		for _, exception := range p.Limits[i].Exceptions {
+			for name, value := range exception.When {
+				exception.When[name] = http.Client(p.Name, name, value)
+			}
+		}
+	}
 }
 
 // passwords returns possible passwords in the texts of contexts that are not read: the stores' URLs, and the parts

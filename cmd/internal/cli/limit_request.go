@@ -139,6 +139,9 @@ func PolicyRequest(g *Globals, name string, op store.Op, args []string, cost *Co
 	if err != nil {
 		return nil, err
 	}
+	if args, err = g.NameClients(false, name, args); err != nil {
+		return nil, err
+	}
 	attributes, err := policy.ParseAttributes(args)
 	if err != nil {
 		return nil, err

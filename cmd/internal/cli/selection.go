@@ -19,7 +19,9 @@ import (
 var SelectionHelp = `PATTERN is a glob over subjects: * any characters, ? one, [abc] one of a set, \
 takes the next literally. A network at its end, as in ip:203.0.113.0/24, matches
 subjects that end in an address or a network inside it. Without any of these, or
-with --exact, it is exactly that subject, with all its limits.
+with --exact, it is exactly that subject, with all its limits. If the
+configuration takes the attribute from the client, the address of a client is
+what serve counts, such as its /64. --exact takes it as it is typed.
 
 Redis has no index of a subject's keys. In a Redis of many keys, a command that
 only looks reads those of one subject under the names of limits that the
@@ -62,7 +64,7 @@ func (s *SelectionOptions) AddSelectionFlags(cmd *cobra.Command, global *Globals
 
 func (s *SelectionOptions) addOwnFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.BoolVar(&s.Exact, "exact", false, "take PATTERN as a subject, even if it holds glob characters")
+	flags.BoolVar(&s.Exact, "exact", false, "take PATTERN as a subject, as it is typed")
 	flags.StringVar(&s.Policy, "policy", "", "only keys of the `POLICY` (a glob), with the attributes given as arguments")
 	flags.StringVar(&s.Name, "limit-name", "", "only keys of limits called `NAME` (a glob)")
 	flags.BoolVar(&s.AtLimit, "at-limit", false, "only keys with nothing left now")
@@ -97,6 +99,9 @@ func (s *SelectionOptions) Arguments(cmd *cobra.Command, args []string) error {
 // Selected turns the flags and arguments into the keys that they select.
 func (s *SelectionOptions) Selected(g *Globals, args []string) (selection operation.Selection, err error) {
 	if err := s.Use(g); err != nil {
+		return selection, err
+	}
+	if args, err = g.NameClients(s.Exact || g.Layouts != nil, s.Policy, args); err != nil {
 		return selection, err
 	}
 	if s.Policy == "" {
@@ -224,7 +229,7 @@ func (s *SelectionOptions) byPolicy(g *Globals, args []string) (selection operat
 		s.warnOfUnknownPolicy(g, c)
 	}
 	if s.Exact {
-		return selection, Usagef("--exact is for a PATTERN, not for --policy; attributes are always taken as they are")
+		return selection, Usagef("--exact is for a PATTERN, not for --policy")
 	}
 	attributes, err := policy.ParseAttributes(args)
 	if err != nil {
@@ -283,7 +288,7 @@ func (s *SelectionOptions) warnOfUnknownPolicy(g *Globals, c *config.Config) {
 func SayNothingMatches(g *Globals, selection *operation.Selection, where string) {
 	text := fmt.Sprintf("nothing in use matches %s in %s", selection.Text, g.PlaceOf(where))
 	if g.Layouts == nil {
-		text += ", prefix " + g.Chosen.Prefix.Value
+		text += ", prefix " + g.Chosen.Prefix.Value + g.UnknownClient(selection.Query.Subjects)
 	}
 	g.Note("%s", text)
 	if g.Layouts == nil && g.OfAnyKeys && !selection.OfPolicy && !g.ownKeysAsked && isRedis(g.Chosen.Store.Value) {

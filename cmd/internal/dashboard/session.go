@@ -122,7 +122,7 @@ func (s *session) commands(e *admin.Entry) (all []string) {
 func isExactly(pattern store.Pattern, subject string) bool {
 	exact, is := pattern.Exact()
 	_, isWritten := policy.ParseSubject(subject)
-	return is && exact == subject && isWritten && !strings.Contains(subject, "=")
+	return is && exact == subject && isWritten && !strings.Contains(subject, "=") && !cli.IsChangedByName(subject)
 }
 
 // report prints what is to be known after the dashboard: warnings, and how to undo what was done.

@@ -29,10 +29,8 @@ type auditOptions struct {
 	local bool
 	// from and to are the instants that since and until say; zero without them.
 	from, to time.Time
-	// about is what the runs are about, if it is given; aboutText is its text, which was an attribute if ofAttribute.
-	about       *store.Pattern
-	aboutText   string
-	ofAttribute bool
+	// about is what the runs are about, if it is given: as it was typed, and with the clients that its addresses are.
+	about []about
 	// context is the one whose store's runs are shown; empty for all stores of this machine.
 	context string
 }
@@ -112,12 +110,17 @@ func (o *auditOptions) parse(cmd *cobra.Command, args []string) (err error) {
 		return cli.Usagef("--limit-rows %d is negative; give a number of runs, or 0 for all", o.limit)
 	}
 	if len(args) > 0 {
-		o.aboutText, o.ofAttribute = attributeAsSubject(args[0])
-		about, err := cli.ParseSubjects(o.aboutText, false)
-		if err != nil {
-			return err
+		named, err := o.NameClients(false, cli.AttributesOrPattern("", args), args)
+		if err != nil { // what is not known to be a client was logged as it was typed
+			named = args
 		}
-		o.about = &about
+		for _, text := range slices.Compact([]string{args[0], named[0]}) {
+			about, err := aboutOf(text)
+			if err != nil {
+				return err
+			}
+			o.about = append(o.about, about)
+		}
 	}
 	if cmd.Flags().Changed("since") {
 		if o.from, err = o.instant("since", o.since); err != nil {
@@ -192,22 +195,37 @@ func (o *auditOptions) names(e *auditlog.Entry) bool {
 	if !e.CountsKeys() {
 		words = append(words, strings.FieldsFunc(e.Selection, func(r rune) bool { return strings.ContainsRune(" ,;()", r) })...)
 	}
-	return slices.ContainsFunc(words, o.meets)
+	return slices.ContainsFunc(words, func(word string) bool {
+		return slices.ContainsFunc(o.about, func(a about) bool { return a.meets(word) })
+	})
+}
+
+// about is a PATTERN, whose text was an attribute if ofAttribute.
+type about struct {
+	subjects    store.Pattern
+	text        string
+	ofAttribute bool
+}
+
+func aboutOf(text string) (a about, err error) {
+	a.text, a.ofAttribute = attributeAsSubject(text)
+	a.subjects, err = cli.ParseSubjects(a.text, false)
+	return a, err
 }
 
 // meets reports whether the PATTERN and a word of a selection have a subject in common. An attribute is a part of the
 // subjects that policies make of it: tenant=acme of tenant:acme:user:7.
-func (o *auditOptions) meets(word string) bool {
+func (a about) meets(word string) bool {
 	if word == "" {
 		return false
 	}
 	word, isAttribute := attributeAsSubject(word)
 	selected, err := store.ParsePattern(word)
-	if o.about.Match(word) || err == nil && selected.Match(o.aboutText) {
+	if a.subjects.Match(word) || err == nil && selected.Match(a.text) {
 		return true
 	}
-	return isAttribute && (o.about.Match(word+":") || hasPart(o.aboutText, word)) ||
-		o.ofAttribute && (err == nil && selected.Match(o.aboutText+":") || hasPart(word, o.aboutText))
+	return isAttribute && (a.subjects.Match(word+":") || hasPart(a.text, word)) ||
+		a.ofAttribute && (err == nil && selected.Match(a.text+":") || hasPart(word, a.text))
 }
 
 // attributeAsSubject returns NAME=VALUE as it is in subjects, and other words as they are.

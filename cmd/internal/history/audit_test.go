@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"github.com/limitctl/limitctl/cmd/internal/auditlog"
-	"github.com/limitctl/limitctl/cmd/internal/cli"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // What touched a subject is found by the words of the selection, and of runs about overrides by what is in brackets.
@@ -24,7 +22,7 @@ func TestWhatTouchedASubject(t *testing.T) {
 		"flags":      with("override set", "--policy=acme user=8 --times 3 --for 2h"),
 	}
 	acme := []string{"attribute", "everybody", "reset", "several", "with words"}
-	for about, want := range map[string][]string{
+	for text, want := range map[string][]string{
 		"tenant:acme:*":      acme,
 		"tenant:acme:user:8": {"attribute", "everybody", "flags", "reset", "several", "with words"},
 		"tenant:zzz:user:9":  {"everybody"},
@@ -33,12 +31,11 @@ func TestWhatTouchedASubject(t *testing.T) {
 		"tenant:acm":         {"everybody"},
 		"0000000b":           {"everybody", "several"},
 	} {
-		o := auditOptions{}
-		var err error
-		o.aboutText, o.ofAttribute = attributeAsSubject(about)
-		if o.about, err = parsed(o.aboutText); err != nil {
+		is, err := aboutOf(text)
+		if err != nil {
 			t.Fatal(err)
 		}
+		o := auditOptions{about: []about{is}}
 		var got []string
 		for name, e := range runs {
 			if o.names(&e) {
@@ -47,12 +44,7 @@ func TestWhatTouchedASubject(t *testing.T) {
 		}
 		slices.Sort(got)
 		if !slices.Equal(got, want) {
-			t.Errorf("%s: %q, want %q", about, got, want)
+			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
-}
-
-func parsed(text string) (*store.Pattern, error) {
-	p, err := cli.ParseSubjects(text, false)
-	return &p, err
 }

@@ -84,7 +84,7 @@ count for either.`,
 		ValidArgsFunction: cli.Offers(global).Keys,
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, even if it holds glob characters")
+	flags.BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, as it is typed")
 	flags.StringVar(&o.last, "last", "10m", "show denials of the last `DURATION`, up to 24h")
 	flags.StringVar(&o.by, "by", "", "sum up by the values of `ATTRIBUTE`, such as tenant, or by network[:BITS[,BITS]] of IPv4 and IPv6")
 	flags.Int64Var(&o.over, "over", 0, "show only what a limit denied more than `N` times")
@@ -96,19 +96,16 @@ count for either.`,
 }
 
 func (o *denialsOptions) parse(cmd *cobra.Command, args []string) (err error) {
-	text := "*"
-	if len(args) > 0 {
-		text = args[0]
+	if o.exact && len(args) == 0 {
+		return cli.Usagef("--exact is for a PATTERN, and none is given")
 	}
-	if o.exact {
-		if len(args) == 0 {
-			return cli.Usagef("--exact is for a PATTERN, and none is given")
-		}
-		o.subjects, err = store.ExactPattern(text)
-	} else {
-		o.subjects, err = store.ParsePattern(text)
+	if len(args) == 0 {
+		args = []string{"*"}
 	}
-	if err != nil {
+	if args, err = o.NameClients(o.exact, "", args); err != nil {
+		return err
+	}
+	if o.subjects, err = cli.ParseSubjects(args[0], o.exact); err != nil {
 		return err
 	}
 	if o.span, err = store.ParsePeriod(o.last); err != nil || o.span <= 0 || o.span > admin.DenialHistory {

@@ -60,11 +60,11 @@ keys with that attribute.`,
 		ValidArgsFunction: cli.Offers(global).Keys,
 	}
 	cmd.Flags().BoolVar(&o.all, "all", false, "also show those that have ended, as far back as the audit log in the store goes")
-	cmd.Flags().BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, even if it holds glob characters")
+	cmd.Flags().BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, as it is typed")
 	return cli.ListsNames(cmd)
 }
 
-func (o *overrideListOptions) parse(args []string) error {
+func (o *overrideListOptions) parse(args []string) (err error) {
 	if len(args) == 0 {
 		if o.exact {
 			return cli.Usagef("--exact is for a PATTERN, and none is given")
@@ -72,6 +72,9 @@ func (o *overrideListOptions) parse(args []string) error {
 		return nil
 	}
 	o.text = args[0]
+	if args, err = o.NameClients(o.exact, cli.AttributesOrPattern("", args), args); err != nil {
+		return err
+	}
 	if attributes, err := policy.ParseAttributes(args); err == nil && !o.exact {
 		o.attributes = attributes
 		return nil

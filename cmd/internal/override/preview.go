@@ -24,7 +24,8 @@ func (o *overrideSetOptions) concerned(ctx context.Context, runner *operation.Ru
 func (o *overrideSetOptions) noteConcerned(plan *overridePlan, c *operation.Concerned, place string) {
 	switch {
 	case c.Keys == 0 && c.Denied == 0 && !c.Cut && c.Incomplete == nil:
-		o.Note("nothing in use matches %s in %s yet; the override is for keys to come, too", plan.selection.Text, place)
+		o.Note("nothing in use matches %s in %s yet; the override is for keys to come, too%s", plan.selection.Text, place,
+			o.UnknownClient(plan.Override.Subjects))
 		return
 	default:
 		text := cli.CountOf(c.Keys, "key", "keys") + " in use"

@@ -111,7 +111,7 @@ func (o *overrideSetOptions) addFlags(cmd *cobra.Command) {
 	cmd.ValidArgsFunction = complete.KeyOrAttributes
 	cmd.Args = func(cmd *cobra.Command, args []string) error { return o.arguments(cmd, args) }
 	flags := cmd.Flags()
-	flags.BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, even if it holds glob characters")
+	flags.BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, as it is typed")
 	flags.StringVar(&o.policy, "policy", "", "keys of the `POLICY`, with the attributes given as arguments")
 	flags.StringVar(&o.limitName, "limit-name", "", "only limits called `NAME` (a glob)")
 	addEndFlags(cmd, &o.lasts, &o.until)
@@ -125,7 +125,7 @@ func (o *overrideSetOptions) addFlags(cmd *cobra.Command) {
 // arguments is the check of the command's arguments.
 func (o *overrideSetOptions) arguments(cmd *cobra.Command, args []string) error {
 	if o.policy != "" && o.exact {
-		return cli.Usagef("--exact is for a PATTERN, not for --policy; attributes are always taken as they are")
+		return cli.Usagef("--exact is for a PATTERN, not for --policy")
 	}
 	if err := o.selection().Arguments(cmd, args); err != nil {
 		return err
@@ -149,7 +149,8 @@ func (o *overrideSetOptions) arguments(cmd *cobra.Command, args []string) error 
 // isPatternValue reports whether the value of an attribute looks like a pattern or a network, which it cannot be.
 func isPatternValue(value string) bool {
 	network, err := netip.ParsePrefix(value)
-	return strings.ContainsAny(value, "*?[") || err == nil && network.Addr().Is4() // clients of IPv6 are networks, see httplimit
+	return strings.ContainsAny(value, "*?[") && !cli.IsAddress(value) ||
+		err == nil && network.Addr().Is4() // clients of IPv6 are networks, see httplimit
 }
 
 // checkBlockable refuses patterns that look like an address, a network or an attribute and hardly match any subject:
@@ -173,12 +174,11 @@ func checkBlockable(pattern string) error {
 // instead; empty for others.
 func mistaken(pattern string) (what, instead string) {
 	name, value, isPair := strings.Cut(pattern, "=")
-	_, addressErr := netip.ParseAddr(pattern)
 	_, networkErr := netip.ParsePrefix(pattern)
 	switch {
 	case isPair && subjecttext.IsName(name):
 		return "an attribute", name + ":" + value
-	case addressErr == nil:
+	case cli.IsAddress(pattern):
 		return "an address", "ip:" + pattern
 	case networkErr == nil:
 		return "a network", "ip:" + pattern
@@ -238,6 +238,9 @@ func (o *overrideSetOptions) plan(cmd *cobra.Command, args []string) (*overrideP
 	override.Reason = strings.TrimSpace(o.Reason)
 	if override.Reason == "" && !o.dryRun {
 		return nil, cli.Usagef("no reason given; say why with --reason TEXT, for those who find the override later")
+	}
+	if args, err = o.NameClients(o.exact, o.policy, args); err != nil {
+		return nil, err
 	}
 	if plan.selection, err = o.selection().Selected(o.Globals, args); err != nil {
 		return nil, err

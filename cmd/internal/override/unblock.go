@@ -38,7 +38,7 @@ subjects. If there is no such block, the exit code is 1.`,
 		},
 		ValidArgsFunction: completer{global}.blockedPatterns,
 	}
-	cmd.Flags().BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, even if it holds glob characters")
+	cmd.Flags().BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, as it is typed")
 	o.addWhomFlags(cmd)
 	o.AddConsentFlags(cmd)
 	return cmd

@@ -48,10 +48,14 @@ type whom struct {
 // parse reads the arguments: a pattern, attributes of --policy, or what the list shows.
 func (o *whomOptions) parse(args []string) (*whom, error) {
 	w := &whom{text: strings.Join(args, " "), policy: o.policy, limitName: o.limitName}
+	args, err := o.NameClients(o.exact, cli.AttributesOrPattern(o.policy, args), args)
+	if err != nil {
+		return nil, err
+	}
 	set := &overrideSetOptions{Globals: o.Globals, exact: o.exact, policy: o.policy, limitName: o.limitName}
 	if o.policy != "" {
 		if o.exact {
-			return nil, cli.Usagef("--exact is for a PATTERN, not for --policy; attributes are always taken as they are")
+			return nil, cli.Usagef("--exact is for a PATTERN, not for --policy")
 		}
 		return w, set.subjects(&w.wanted, args)
 	}
@@ -72,14 +76,14 @@ func (o *whomOptions) parse(args []string) (*whom, error) {
 func (w *whom) isOf(o *store.Override) bool {
 	names := allowance.Pattern(o.Names)
 	switch {
-	case w.limitName != "" && names != w.limitName && !samePattern(o.Names, w.wanted.Names):
+	case w.limitName != "" && names != w.limitName && !allowance.SamePattern(o.Names, w.wanted.Names):
 		return false
 	case w.policy != "":
 		return o.Subjects.IsZero() && strings.HasPrefix(names, w.policy+"/") && maps.Equal(o.Attributes, w.wanted.Attributes)
 	case w.attributes != nil && o.Subjects.IsZero() && len(o.Attributes) > 0:
 		return maps.Equal(o.Attributes, w.attributes)
 	}
-	return len(o.Attributes) == 0 && samePattern(o.Subjects, w.wanted.Subjects)
+	return len(o.Attributes) == 0 && allowance.SamePattern(o.Subjects, w.wanted.Subjects)
 }
 
 // isShownAs reports whether the list shows that text as the subject of an override, or as its subject and limits. A
@@ -144,11 +148,4 @@ func (w *whom) String() string {
 		text += " " + shell.Command("--limit-name", w.limitName)
 	}
 	return text
-}
-
-// samePattern reports whether two patterns have the same text.
-func samePattern(a, b store.Pattern) bool {
-	subject, exact := a.Exact()
-	other, otherExact := b.Exact()
-	return exact == otherExact && subject == other && (exact || a.String() == b.String())
 }

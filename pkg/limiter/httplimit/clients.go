@@ -74,8 +74,9 @@ const (
 	maxForwardedElement = 1024 // the same for Forwarded, whose members hold more
 )
 
-// Of returns the client of r: an IPv4 address, or the network of an IPv6 address, such as 2001:db8::/64. It is
-// empty if r does not come from an IP network, such as from a Unix socket.
+// Of returns the client of r: an IPv4 address, or the network of an IPv6 address, such as 2001:db8::/64. The client of an
+// IPv6 address that a translator made of an IPv4 address (NAT64, SIIT) is that IPv4 address. It is empty if r does not come
+// from an IP network, such as from a Unix socket.
 func (c *Clients) Of(r *http.Request) string {
 	client, ok := Peer(r)
 	if !ok {
@@ -85,6 +86,18 @@ func (c *Clients) Of(r *http.Request) string {
 		client = c.follow(client, r.Header.Values(c.field()))
 	}
 	return c.text(client)
+}
+
+// Client returns the client that text names, as [Clients.Of] does: text is an address, with or without brackets, a port or a
+// zone, or the network of exactly one client. ok is false for anything else.
+func (c *Clients) Client(text string) (client string, ok bool) {
+	host, bits, isNetwork := strings.Cut(text, "/")
+	address, ok := parseNode(host)
+	if !ok {
+		return "", false
+	}
+	client = c.text(address)
+	return client, !isNetwork || strings.HasSuffix(client, "/"+bits)
 }
 
 // field returns the name of the field to read.
@@ -113,8 +126,31 @@ func (c *Clients) Trusts(address netip.Addr) bool {
 	return false
 }
 
-// text returns client in the form that keys use.
+// translated are the networks whose addresses end with the IPv4 address that they stand for.
+var translated = [...]netip.Prefix{
+	netip.MustParsePrefix("64:ff9b::/96"),    // NAT64, RFC 6052
+	netip.MustParsePrefix("64:ff9b:1::/48"),  // NAT64 with a prefix of one's own, RFC 8215
+	netip.MustParsePrefix("::ffff:0:0:0/96"), // SIIT, RFC 7915
+}
+
+// untranslated returns the IPv4 address that address stands for, or address. An address that ends with 0.0.0.0, which is no
+// client, has the IPv4 address in other places.
+func untranslated(address netip.Addr) netip.Addr {
+	if address.Is4() {
+		return address
+	}
+	for _, network := range translated {
+		if bytes := address.As16(); network.Contains(address) && [4]byte(bytes[12:]) != [4]byte{} {
+			return netip.AddrFrom4([4]byte(bytes[12:]))
+		}
+	}
+	return address
+}
+
+// text returns client in the form that keys use. Only here is a translated address IPv4: a trusted proxy is known by the
+// address that it has.
 func (c *Clients) text(client netip.Addr) string {
+	client = untranslated(client)
 	bits := c.IPv6Bits
 	if bits == 0 {
 		bits = DefaultIPv6Bits

@@ -50,6 +50,8 @@ func TestClients(t *testing.T) {
 		{"a size that no address has", &Clients{IPv6Bits: 129}, "[2001:db8::1]:1234", nil, ""},
 		{"IPv4 in IPv6", &proxies, "[::ffff:192.0.2.1]:1234", nil, "192.0.2.1"},
 		{"a proxy that comes as IPv4 in IPv6", &proxies, "[::ffff:10.0.0.1]:1234", []string{x, "192.0.2.1"}, "192.0.2.1"},
+		{"IPv4 behind a translator", &proxies, "[64:ff9b::198.51.100.1]:1234", nil, "198.51.100.1"},
+		{"a translator with a proxy's address", &proxies, "[64:ff9b::10.0.0.1]:1234", []string{x, "192.0.2.1"}, "10.0.0.1"},
 		{"a zone", &proxies, "[fe80::1%eth0]:1234", nil, "fe80::/64"},
 		{"a Unix socket", &proxies, "@", []string{x, "192.0.2.1"}, ""},
 		{"an address without a port", &proxies, "192.0.2.1", nil, "192.0.2.1"},
@@ -98,6 +100,38 @@ func TestClients(t *testing.T) {
 	} {
 		if got := test.clients.Of(requestFrom(test.peer, test.fields...)); got != test.want {
 			t.Errorf("%s: the client is %q, not %q", test.what, got, test.want)
+		}
+	}
+}
+
+// What operators and other services write is the client that a request has.
+func TestClient(t *testing.T) {
+	for text, want := range map[string]string{
+		"192.0.2.1": "192.0.2.1", "192.0.2.1:443": "192.0.2.1", "::ffff:192.0.2.1": "192.0.2.1", "[::ffff:c000:201]:443": "192.0.2.1",
+		"2001:DB8:0:1:0::1": "2001:db8:0:1::/64", "[2001:db8:0:1::]": "2001:db8:0:1::/64", "fe80::1%eth0": "fe80::/64",
+		// The networks of translators, at their bounds and beside them.
+		"64:ff9b::0.0.0.1": "0.0.0.1", "64:ff9b::255.255.255.255": "255.255.255.255", "64:ff9b::": "64:ff9b::/64",
+		"64:ff9a:ffff:ffff:ffff:ffff:c633:6401": "64:ff9a:ffff:ffff::/64", "64:ff9b::1:0:1": "64:ff9b::/64",
+		"64:ff9b:1::c633:6401": "198.51.100.1", "64:ff9b:1:ffff:ffff:ffff:ffff:ffff": "255.255.255.255",
+		"64:ff9b:1:c633:64:100::": "64:ff9b:1:c633::/64", "64:ff9b:2::1": "64:ff9b:2::/64",
+		"::ffff:0:198.51.100.7": "198.51.100.7", "::ffff:0:ffff:ffff": "255.255.255.255", "::fffe:ffff:c633:6407": "::/64",
+		"::ffff:1:c633:6407": "::/64",
+		// A network is a client if it is that of one.
+		"2001:db8:0:1::/64": "2001:db8:0:1::/64", "2001:db8:0:1::9/64": "2001:db8:0:1::/64", "2001:db8::/63": "", "2001:db8::1/65": "",
+		"192.0.2.0/24": "", "192.0.2.1/32": "", "": "", "unknown": "", "192.0.2.256": "", "2001:db8::g": "",
+	} {
+		if got, ok := new(Clients).Client(text); ok != (want != "") || ok && got != want {
+			t.Errorf("%q is the client %q, %v, want %q", text, got, ok, want)
+		}
+	}
+	settings := &Settings{Clients: Clients{IPv6Bits: 128}, Rules: map[string]Rule{"login": {Attributes: map[string]Source{
+		"ip": MustSource("client"), "hash": MustSource("hash:client"), "user": MustSource("header:X-User")}}}}
+	for about, want := range map[[2]string]string{
+		{"login", "ip"}: "2001:db8::1", {"login", "hash"}: "2001:DB8::1", {"login", "user"}: "2001:DB8::1", {"login", "no"}: "2001:DB8::1",
+		{"other", "ip"}: "2001:DB8::1",
+	} {
+		if got := settings.Client(about[0], about[1], "2001:DB8::1"); got != want {
+			t.Errorf("%s is %s, want %s", about, got, want)
 		}
 	}
 }

@@ -57,3 +57,15 @@ func (s *Settings) Options(policy string) Options {
 	}
 	return Options{Rule: s.Rules[policy], Clients: s.Clients, Headers: headers}
 }
+
+// Client returns the value of an attribute as requests have it: if the policy takes the attribute from the client, and value
+// names a client, it is what [Clients.Client] returns, else value. Whoever has the attribute from elsewhere uses it, so that a
+// client has one key, however its address is written.
+func (s *Settings) Client(policy, attribute, value string) string {
+	if source := s.Rules[policy].Attributes[attribute]; source.kind == fromClient && !source.hashed {
+		if client, ok := s.Clients.Client(value); ok {
+			return client
+		}
+	}
+	return value
+}

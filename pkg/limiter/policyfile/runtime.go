@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"maps"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -122,7 +123,8 @@ type Call struct {
 	Policy *policy.Policy
 }
 
-// Call returns the requests of a policy for a call with these attributes. costs has one for each field that is a
+// Call returns the requests of a policy for a call with these attributes. The address of an attribute that the file takes from
+// the client becomes the client that serve and the middleware count by the same file. costs has one for each field that is a
 // limit's cost; cost is for the limits without their own cost, and 1 if there are none. An error is a
 // [limiter.ErrInvalid]: there is no such policy, or attributes or costs are missing or too many.
 func (r *Runtime) Call(name string, attributes policy.Attributes, cost int64, costs ...policy.FieldCost) (Call, error) {
@@ -134,6 +136,12 @@ func (r *Runtime) Call(name string, attributes policy.Attributes, cost int64, co
 	}
 	if err := p.policy.CheckCost(store.Take, cost, cost != 0 && cost != 1); err != nil {
 		return Call{}, err
+	}
+	for attribute, value := range attributes {
+		if client := version.file.HTTP.Client(name, attribute, value); client != value {
+			attributes = maps.Clone(attributes)
+			attributes[attribute] = client
+		}
 	}
 	asked, _, err := p.policy.AppendRequests(nil, nil, attributes, cost, costs...)
 	if err != nil {

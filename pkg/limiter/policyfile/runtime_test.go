@@ -324,3 +324,14 @@ func TestARuntimeNeedsTheFilesPrefix(t *testing.T) {
 		}
 	}
 }
+
+// A service that passes the address of a client counts the client that serve and the middleware count, and keeps its attributes.
+func TestACallNamesTheClient(t *testing.T) {
+	f := newWritten(t, "policies: {web: {http: {attributes: {ip: client}}, limits: [{name: ip, by: [ip], limit: 2/1h}]}}\n")
+	policies := f.run(memorystore.New())
+	given := policy.Attributes{"ip": "2001:DB8::1"}
+	call, err := policies.Call("web", given, 1)
+	if err != nil || call.Requests[0].Stored().Key.Subject != "ip:2001%3Adb8%3A%3A/64" || given["ip"] != "2001:DB8::1" {
+		t.Errorf("%v, %v, %v", call.Requests, given, err)
+	}
+}

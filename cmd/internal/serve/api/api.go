@@ -133,7 +133,7 @@ func (l *listener) serve(w http.ResponseWriter, r *http.Request, v *verb) {
 		l.serveList(w, r, v, string(c.body))
 		return
 	}
-	if err = c.question.read(v, string(c.body)); err == nil {
+	if err = l.read(v, c, string(c.body)); err == nil {
 		err = l.answer(r.Context(), v, c)
 	}
 	if err != nil {
@@ -151,6 +151,19 @@ func (l *listener) serve(w http.ResponseWriter, r *http.Request, v *verb) {
 		w.WriteHeader(status)
 	}
 	w.Write(c.body)
+}
+
+// read reads a question. An attribute that is the client becomes what a request of that client has.
+func (l *listener) read(v *verb, c *call, text string) error {
+	if err := c.question.read(v, text); err != nil {
+		return err
+	}
+	c.ask.Settings = l.engine.Settings()
+	for i := range c.question.attributes {
+		a := &c.question.attributes[i]
+		a.Value = c.ask.Settings.HTTP.Client(c.question.policy, a.Name, a.Value)
+	}
+	return nil
 }
 
 // answer decides about the question, which was read.

@@ -94,7 +94,7 @@ func (l *listener) serveList(w http.ResponseWriter, r *http.Request, v *verb, bo
 	for i, text := range texts {
 		calls[i] = l.calls.Get().(*call)
 		defer calls[i].release(&l.calls)
-		if err := calls[i].question.read(v, text); err != nil {
+		if err := l.read(v, calls[i], text); err != nil {
 			answers[i] = l.refusalIn(err)
 			continue
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/serve/refusal"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -66,8 +67,14 @@ func isGet(w http.ResponseWriter, r *http.Request) bool {
 
 // keysOf describes the keys that a subject has by the policies in force. It reads these keys and scans nothing.
 func (l *listener) keysOf(ctx context.Context, subject string) ([]*decision.Entry, error) {
-	policies := l.engine.Settings().Policies
-	limits, keys := allowance.NewConfiguredLimits(policies), allowance.KeysOf(policies, subject)
+	settings := l.engine.Settings()
+	var keys []store.Key
+	for _, p := range settings.Policies {
+		keys = append(keys, allowance.KeysOf([]*policy.Policy{p}, allowance.NamingClients(subject, func(attribute, value string) string {
+			return settings.HTTP.Client(p.Name, attribute, value)
+		}))...)
+	}
+	limits := allowance.NewConfiguredLimits(settings.Policies)
 	entries := make([]*decision.Entry, len(keys))
 	if len(keys) == 0 {
 		return entries, nil

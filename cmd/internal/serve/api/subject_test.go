@@ -12,6 +12,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -138,5 +139,37 @@ func TestHostileSubjects(t *testing.T) {
 	}
 	if len(backend.read) > 8 {
 		t.Errorf("read were %v", backend.read)
+	}
+}
+
+// The address of a client is what forward-auth makes of it, where the policy takes the attribute from the client.
+func TestAnAddressIsItsClient(t *testing.T) {
+	backend := memorystore.New()
+	t.Cleanup(func() { backend.Close() })
+	policyOf := func(name string) *policy.Policy {
+		return &policy.Policy{Name: name, Limits: []policy.Limit{{Name: "ip", By: []string{"ip"}, Limit: limitOf(t, "2/1h")}}}
+	}
+	client := httplimit.Rule{Attributes: map[string]httplimit.Source{"ip": sourceOf(t, "client")}}
+	e := engine.New(backend, &engine.Settings{Policies: []*policy.Policy{policyOf("web"), policyOf("other")},
+		HTTP: httplimit.Settings{Rules: map[string]httplimit.Rule{"web": client}}}, engine.Options{Timeout: time.Minute})
+	t.Cleanup(func() { e.Close() })
+	listener := Handler(e, Options{Keys: backend, Timeout: time.Minute})
+	question := func(policy, ip string) string { return fmt.Sprintf(`{"policy":%q,"attributes":{"ip":%q}}`, policy, ip) }
+	ask(t, listener, http.MethodPost, "/v1/consume",
+		"["+question("web", "2001:db8::1")+","+question("web", "[2001:DB8:0:0:9::]")+","+question("other", "2001:DB8::1")+"]")
+	for _, test := range []struct{ policy, ip, key, remaining string }{
+		{"web", "2001:db8:0:0:ffff::", "ip=2001:db8::/64", "0"}, {"web", "2001:db8:0:1::", "ip=2001:db8:0:1::/64", "2"},
+		{"web", "64:ff9b::198.51.100.1", "ip=198.51.100.1", "2"}, {"web", "guest", "ip=guest", "2"},
+		{"other", "2001:DB8::1", "ip=2001:DB8::1", "1"}, {"other", "2001:db8::1", "ip=2001:db8::1", "2"},
+	} {
+		w, document := ask(t, listener, http.MethodPost, "/v1/check", question(test.policy, test.ip))
+		if document["key"] != test.key || fmt.Sprint(document["remaining"]) != test.remaining {
+			t.Errorf("%+v: %s", test, w.Body)
+		}
+	}
+	keys := subjectOf(t, listener, "ip:2001:db8::1")
+	if web, other := keys["web/ip"], keys["other/ip"]; web["used"] != 2.0 || web["key"] != "ip:2001%3Adb8%3A%3A/64" ||
+		other["used"] != 0.0 || other["key"] != "ip:2001:db8::1" {
+		t.Errorf("%v", keys)
 	}
 }

@@ -61,6 +61,9 @@ func callsOf(r *rls.Request, in *index) (all calls, err error) {
 		if rule == nil {
 			continue
 		}
+		for name, value := range attributes {
+			attributes[name] = in.settings.HTTP.Client(rule.Policy, name, value)
+		}
 		replaced = append(replaced, rule.Replaces...)
 		each := &call{index: i, rule: rule, ask: engine.Ask{Settings: in.settings, Policy: rule.Policy, Attributes: attributes}}
 		switch {

@@ -5,8 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/internal/rls"
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -98,5 +100,25 @@ func TestNamesOfLimitsThatAreTold(t *testing.T) {
 	all := limitSet{policies: []string{"a", "b", "b", "b", "a"}, limits: []string{"m", "m", "m", "own", "m"}}
 	if got := strings.Join(all.names(), " "); got != "a/m b/m b/m+ own a/m+" {
 		t.Errorf("the names are %s", got)
+	}
+}
+
+// The address in an entry is what HTTP requests have for it, where the policy takes the attribute from the client.
+func TestAnEntryIsItsClient(t *testing.T) {
+	client := httplimit.Rule{Attributes: map[string]httplimit.Source{"ip": httplimit.MustSource("client")}}
+	settings := &engine.Settings{HTTP: httplimit.Settings{Rules: map[string]httplimit.Rule{"web": client}}, Envoy: configfile.EnvoyDomains{}}
+	for _, name := range []string{"web", "other"} {
+		settings.Policies = append(settings.Policies, &policy.Policy{Name: name})
+		settings.Envoy[name] = []configfile.EnvoyDescriptor{{Policy: name, Entries: []configfile.EnvoyEntry{{Key: "remote_address", Attribute: "ip"}}}}
+	}
+	for _, test := range []struct{ policy, value, want string }{
+		{"web", "2001:db8::1", "2001:db8::/64"}, {"web", "64:ff9b::198.51.100.1", "198.51.100.1"}, {"web", "2001:db8::/56", "2001:db8::/56"},
+		{"web", "", "(empty)"}, {"other", "2001:db8::1", "2001:db8::1"},
+	} {
+		entries := []rls.Descriptor{{Entries: []rls.Entry{{Key: "remote_address", Value: test.value}}}}
+		calls, err := callsOf(&rls.Request{Domain: test.policy, Descriptors: entries}, newIndex(settings))
+		if err != nil || calls[0].ask.Attributes["ip"] != test.want {
+			t.Errorf("%+v: %v, %v", test, calls[0].ask.Attributes, err)
+		}
 	}
 }
