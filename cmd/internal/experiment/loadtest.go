@@ -201,8 +201,11 @@ func (r *loadRun) drive(ctx context.Context, target Target, clock Clock, l *work
 	})
 	r.observer.End()
 	run := r.report(result, target.Describe(), l)
-	if e, is := target.(*endpointTarget); is {
-		e.describe(run, r.names)
+	switch t := target.(type) {
+	case *endpointTarget:
+		t.describe(run, r.names)
+	case *storeTarget:
+		run.Impossible = t.impossible
 	}
 	spent, warnings := measurement.End(context.WithoutCancel(ctx), result.Decided, l.population.Keys(0))
 	run.Cost = &spent

@@ -3,9 +3,11 @@ package experiment
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -14,6 +16,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/cost"
 	"github.com/limitctl/limitctl/cmd/internal/naive"
 	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -79,6 +82,9 @@ type storeTarget struct {
 	implementation string
 	meter          *cost.Meter
 	server         string // its kind and version, once it is prepared
+
+	mu         sync.Mutex
+	impossible report.ErrorCount
 }
 
 // NewStoreTarget returns a new Store as a target. The implementation is [Script] or
@@ -102,7 +108,16 @@ func NewStoreTarget(backend *Store, implementation string) (Target, error) {
 
 // Decide implements [store.Store].
 func (t *storeTarget) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
-	return t.decides.Decide(ctx, op, reqs, decisions)
+	err := t.decides.Decide(ctx, op, reqs, decisions)
+	// The keys are the run's own, so that nobody else has put anything there.
+	if err != nil && (errors.Is(err, store.ErrForeign) || redisserver.WrongAnswer(err) != nil) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.impossible.Count++; t.impossible.Count == 1 {
+			t.impossible.Text = err.Error()
+		}
+	}
+	return err
 }
 
 // Describe implements [Target].

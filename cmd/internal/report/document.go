@@ -93,6 +93,8 @@ type Run struct {
 	// what else is known of one; both are absent for a store.
 	Statuses map[string]int64 `json:"statuses,omitempty"`
 	Endpoint *Endpoint        `json:"endpoint,omitempty"`
+	// Impossible is how many answers no store gives, warm-up included, and the first of them.
+	Impossible ErrorCount `json:"impossible_answers,omitzero"`
 	// ErrorTexts is the commonest errors, at most five.
 	ErrorTexts []ErrorCount `json:"error_texts,omitempty"`
 	// Warnings is what a reader must know before trusting the figures.

@@ -162,6 +162,9 @@ func (r *Run) Wrong() []string {
 	if r.Endpoint != nil {
 		all = append(all, r.Endpoint.WrongHeaders...)
 	}
+	if r.Impossible.Count > 0 {
+		all = append(all, fmt.Sprintf("%s that no store gives; the first: %s", output.Count(r.Impossible.Count, "answer"), r.Impossible.Text))
+	}
 	return append(all, r.Clock.wrong()...)
 }
 

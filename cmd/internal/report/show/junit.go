@@ -93,4 +93,7 @@ func auditCases(r *report.Run, kind report.Kind, undecided string, add func(name
 	if r.Endpoint != nil {
 		add("readable headers", strings.Join(r.Endpoint.WrongHeaders, "; "), "", "")
 	}
+	if r.Impossible.Count > 0 {
+		add("possible answers", r.Impossible.Text, "", "")
+	}
 }
