@@ -26,8 +26,10 @@ type metric struct {
 	optional bool
 	// whole is what a percentage of the figure is of; nil if it is of nothing.
 	whole func(*Figures) int64
-	// longer and lower say what a load generator that is the limit makes of the figure.
-	longer, lower bool
+	// A load generator that is the limit makes times longer and rates lower than they were: least is the least that the figure can
+	// have been, nil if it was as it is, and lower says that it can have been anything above.
+	least func(*Figures) *big.Rat
+	lower bool
 }
 
 // metrics is all that can be promised, in the order in which it is listed.
@@ -35,25 +37,33 @@ var metrics = allMetrics()
 
 func allMetrics() []metric {
 	var all []metric
+	type quantiles = func(*Figures) *Quantiles
+	service := func(f *Figures) *Quantiles { return f.Service }
+	unknown := func(*Figures) *Quantiles { return nil }
 	for _, times := range []struct {
-		prefix   string
-		optional bool
-		of       func(*Figures) *Quantiles
+		prefix    string
+		optional  bool
+		of, least quantiles
 	}{
-		{"", false, func(f *Figures) *Quantiles { return f.Latency }},
-		{"service_", false, func(f *Figures) *Quantiles { return f.Service }},
-		{"lag_", false, func(f *Figures) *Quantiles { return f.Lag }},
-		{"error_", true, func(f *Figures) *Quantiles { return f.ErrorLatency }},
+		{"", false, func(f *Figures) *Quantiles { return f.Latency }, service},
+		{"service_", false, service, nil},
+		{"lag_", false, func(f *Figures) *Quantiles { return f.Lag }, nil},
+		{"error_", true, func(f *Figures) *Quantiles { return f.ErrorLatency }, unknown},
 	} {
 		for _, figure := range TimeFigures() {
-			all = append(all, metric{name: times.prefix + figure.Name, kind: duration, optional: times.optional,
-				longer: times.prefix != "lag_", // which is about the generator
-				of: func(f *Figures) *big.Rat {
-					if us, known := figure.Known(times.of(f)); known {
+			figureOf := func(of quantiles) func(*Figures) *big.Rat {
+				return func(f *Figures) *big.Rat {
+					if us, known := figure.Known(of(f)); known {
 						return new(big.Rat).SetInt64(us)
 					}
 					return nil
-				}})
+				}
+			}
+			one := metric{name: times.prefix + figure.Name, kind: duration, optional: times.optional, of: figureOf(times.of)}
+			if times.least != nil {
+				one.least = figureOf(times.least)
+			}
+			all = append(all, one)
 		}
 	}
 	requests := func(f *Figures) int64 { return f.Requests }
@@ -81,10 +91,13 @@ func allMetrics() []metric {
 		{"longest_denial_run", func(f *Figures) int64 { return f.Audit.LongestDenialRun }, nil},
 		{"worst_window_units", func(f *Figures) int64 { return f.Audit.WorstUnits }, nil},
 	} {
-		all = append(all, metric{name: counted.name, kind: count, whole: counted.whole, longer: counted.name == "late",
-			of: func(f *Figures) *big.Rat {
-				return new(big.Rat).SetInt64(counted.of(f))
-			}})
+		one := metric{name: counted.name, kind: count, whole: counted.whole, of: func(f *Figures) *big.Rat {
+			return new(big.Rat).SetInt64(counted.of(f))
+		}}
+		if counted.name == "late" {
+			one.least = func(*Figures) *big.Rat { return nil }
+		}
+		all = append(all, one)
 	}
 	for _, figure := range []struct {
 		name string
@@ -172,19 +185,11 @@ func metricNamed(name string) *metric {
 	return nil
 }
 
-// metricNames lists all metrics. What there is of several kinds of times is listed once.
-func metricNames() string {
-	var names, times []string
-	for _, m := range metrics {
-		if m.kind != duration {
-			names = append(names, m.name)
-		}
+func metricNames() (names []string) {
+	for i := range metrics {
+		names = append(names, metrics[i].name)
 	}
-	for _, figure := range TimeFigures() {
-		times = append(times, figure.Name)
-	}
-	return strings.Join(times, " ") + " (of the latency; of other times with service_ lag_ or error_ before it) " +
-		strings.Join(names, " ")
+	return names
 }
 
 // valueHint says how the metric's values are written.

@@ -1,12 +1,15 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math/big"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
+	"github.com/limitctl/limitctl/internal/texts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -48,7 +51,7 @@ func ParseThreshold(text string) (Expression, error) {
 	}
 	name, value := e.text[:at], e.text[at+len(e.operator):]
 	if e.metric = metricNamed(name); e.metric == nil {
-		return Expression{}, wrong(text, "unknown metric %q; it is one of %s", name, metricNames())
+		return Expression{}, wrong(text, "unknown metric %q; %s", name, meant(name, e.operator, value))
 	}
 	digits := strings.TrimRight(value, "%usmµμ")
 	e.unit = value[len(digits):]
@@ -75,6 +78,32 @@ func ParseThreshold(text string) (Expression, error) {
 
 func wrong(expression, format string, args ...any) error {
 	return store.Invalidf("threshold %q: %s", expression, fmt.Sprintf(format, args...))
+}
+
+// meant is what to write instead of a promise of a metric that there is not.
+func meant(name, operator, value string) string {
+	plain := strings.Map(func(c rune) rune { // p(95) and P99.9 are common elsewhere
+		if c = unicode.ToLower(c); c == '_' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
+			return c
+		}
+		return -1
+	}, name)
+	habits := map[string]string{"avg": "mean", "med": "p50", "median": "p50", "rps": "rate", "qps": "rate", "error_rate": "errors"}
+	near := cmp.Or(habits[plain], plain)
+	if strings.TrimLeft(near, "p0123456789") != "" {
+		near = texts.Nearest(near, metricNames(), min(2, (len(near)-1)/2)) // in a short name, two other letters are no slip
+	}
+	m := metricNamed(near)
+	if m == nil {
+		return "write one such as p95, p99, service_p99, errors, denied, over_admitted, lies or throughput"
+	}
+	if m.kind == duration && strings.Trim(value, "0123456789.") == "" {
+		value += "ms"
+	}
+	if _, err := ParseThreshold(near + operator + value); err != nil {
+		return fmt.Sprintf("did you mean %s?", near)
+	}
+	return fmt.Sprintf("did you mean %s?", near+operator+value)
 }
 
 // parseDecimal reads digits with at most one point between them. There is no sign,
@@ -119,12 +148,15 @@ func Lost(promises []Expression, f *Figures) bool {
 			return false
 		}
 		value := e.value(f)
-		return value != nil && !e.compare(value) && !(f.GeneratorLimited && e.isUncertain(false))
+		return value != nil && !e.compare(value) && !e.isUncertain(f, value)
 	})
 }
 
-func (e Expression) compare(value *big.Rat) bool {
-	switch order := value.Cmp(e.bound); e.operator {
+func (e Expression) compare(value *big.Rat) bool { return e.keeps(value.Cmp(e.bound)) }
+
+// keeps reports whether a value keeps the promise that is below the bound (-1), at it (0) or above it (1).
+func (e Expression) keeps(order int) bool {
+	switch e.operator {
 	case "<":
 		return order < 0
 	case "<=":
@@ -136,7 +168,7 @@ func (e Expression) compare(value *big.Rat) bool {
 	case "!=":
 		return order != 0
 	}
-	return value.Cmp(e.bound) == 0
+	return order == 0
 }
 
 // write writes a value in the expression's unit, with as many digits as it takes
@@ -165,18 +197,26 @@ func (e Expression) write(value *big.Rat) string {
 	return text + e.unit
 }
 
-// isUncertain reports whether a generator that was the limit can have made the difference between
-// a promise that was kept and one that was missed. It makes times longer than they were, and rates lower. So a
-// time that is short enough all the same is, and a rate that is high enough is, too.
-func (e Expression) isUncertain(kept bool) bool {
-	switch {
-	case !e.metric.longer && !e.metric.lower:
+// isUncertain reports whether a generator that was the limit can have made the difference between a promise that was kept and one
+// that was missed: whether some of what the value can have been keeps the promise, and some does not.
+func (e Expression) isUncertain(f *Figures, value *big.Rat) bool {
+	if !f.GeneratorLimited || e.metric.least == nil && !e.metric.lower {
 		return false
-	case e.operator == "==" || e.operator == "!=":
-		return true
 	}
-	isAtMost := e.operator == "<" || e.operator == "<="
-	return kept != (isAtMost == e.metric.longer)
+	from, to := value.Cmp(e.bound), 1
+	if !e.metric.lower {
+		least := e.metric.least(f)
+		if least == nil {
+			least = new(big.Rat)
+		}
+		from, to = least.Cmp(e.bound), from
+	}
+	for order := from; order <= to; order++ {
+		if e.keeps(order) != e.keeps(to) {
+			return true
+		}
+	}
+	return false
 }
 
 // Evaluate holds every run against every promise, in place of what the document had
@@ -198,7 +238,7 @@ func (d *Document) Evaluate(expressions []Expression) (held bool, err error) {
 				return false, err
 			}
 			t := Threshold{Expression: e.text, Run: i, Actual: actual, OK: ok}
-			if err == nil && d.Runs[i].GeneratorLimited && e.isUncertain(ok) {
+			if f := &d.Runs[i].Figures; err == nil && e.isUncertain(f, e.value(f)) {
 				t.OK, t.NotJudged = false, "the load generator was the limit"
 			}
 			held = held && t.OK
