@@ -16,21 +16,18 @@ import (
 // flagComplaint describes a mistake in a flag, instead of the text of Go's own error.
 func flagComplaint(err error) string {
 	text := err.Error()
-	var number *strconv.NumError
-	switch errors.As(err, &number); {
-	case number == nil:
-		if before, _, is := strings.Cut(text, ": time: "); is {
-			return before + ": write a duration like 500ms, 2s or 1m"
-		}
+	var wrong *pflag.InvalidValueError
+	if !errors.As(err, &wrong) {
 		return text
-	case number.Func == "ParseFloat" && !errors.Is(number, strconv.ErrRange):
-		return strings.Replace(text, number.Error(), "write a number", 1)
-	case number.Func == "ParseBool":
-		return strings.Replace(text, number.Error(), "it is true or false", 1)
-	case errors.Is(number, strconv.ErrRange):
-		return strings.Replace(text, number.Error(), "it is out of range", 1)
 	}
-	return strings.Replace(text, number.Error(), "write a whole number", 1)
+	cause := errors.Unwrap(wrong)
+	if strings.HasPrefix(cause.Error(), "--") { // it names the flag and its value
+		return cause.Error()
+	}
+	if number := (*strconv.NumError)(nil); errors.As(cause, &number) && number.Func == "ParseBool" {
+		return strings.Replace(text, number.Error(), "it is true or false", 1)
+	}
+	return text
 }
 
 // flagHabits are flags that other programs have, and what to give instead.

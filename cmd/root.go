@@ -159,7 +159,7 @@ func addGlobalFlags(g *cli.Globals, root *cobra.Command) {
 	flags.StringVar(&g.ConfigFile, "config", "", "configuration `FILE` (default $LIMITCTL_CONFIG, else ./limitctl.yaml, else the user's)")
 	flags.StringVar(&g.Prefix, "prefix", "", "`PREFIX` that the store's keys begin with "+
 		"(default $LIMITCTL_PREFIX, else the context's, else the configuration's, else "+store.DefaultPrefix+")")
-	flags.DurationVar(&g.Timeout, "timeout", cmp.Or(g.Env.Timeout, 2*time.Second), "wait at most `DURATION` for the store's answer "+
+	cli.DurationFlag(flags, &g.Timeout, "timeout", "", cmp.Or(g.Env.Timeout, 2*time.Second), "wait at most `DURATION` for the store's answer "+
 		"(default $LIMITCTL_TIMEOUT, else "+store.FormatPeriod(cmp.Or(g.Env.Timeout, 2*time.Second))+")")
 	flags.VarP(&g.Format, "output", "o", "output `FORMAT`: "+strings.Join(output.Formats(), ", ")+
 		", or name for a list (default $LIMITCTL_OUTPUT, else table)")

@@ -30,6 +30,7 @@ func topics() []topic {
 
 COUNT is a whole number; 1k, 2M and 1_000 are thousands. PERIOD is a duration
 such as 500ms, 10s, 1m, 2h or 1d, or a word: second, minute, hour, day, week.
+Flags and files take numbers and durations in the same forms.
 
 A bucket gives back units all the time: 5/1d lets five through at once, and then
 one every 4.8 hours. Five on a calendar day (UTC) are fixed-window:5/1d.

@@ -2,8 +2,6 @@ package configfile
 
 import (
 	"cmp"
-	"errors"
-	"strconv"
 
 	"github.com/limitctl/limitctl/internal/yamlfile"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -117,18 +115,18 @@ func readCount(r *yamlfile.Reader, v yamlfile.Value, most int64) (int64, bool) {
 	return readNumber(r, v, 1, most)
 }
 
-// readNumber reads a whole decimal number: 0200 is not 128.
+// readNumber reads a whole number. It refuses 0200, which other readers of YAML take for 128.
 func readNumber(r *yamlfile.Reader, v yamlfile.Value, least, most int64) (int64, bool) {
 	text, ok := r.Text(v, v.Name, "a whole number")
 	if !ok {
 		return 0, false
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
+	n, err := store.ParseNumber(v.Name, text, least, most)
 	switch {
-	case errors.Is(err, strconv.ErrRange), err == nil && (n < least || n > most):
-		r.Mistake(v, "%s %s is out of range; it must be from %d to %d", v.Name, text, least, most)
-	case err != nil || strconv.FormatInt(n, 10) != text:
+	case len(text) > 1 && text[0] == '0':
 		r.Mistake(v, "%s is %q; it must be a whole number, such as 200", v.Name, text)
+	case err != nil:
+		r.Mistake(v, "%s", err)
 	default:
 		return n, true
 	}

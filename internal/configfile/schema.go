@@ -71,7 +71,7 @@ const (
 	durationForm = `([0-9]*(ms|s|sec|seconds?|m|min|minutes?|h|hours?|d|days?|w|weeks?)|` +
 		`[0-9.]+(d|ns|us|µs|μs|ms|s|m|h)([0-9.]+(ns|us|µs|μs|ms|s|m|h))*)`
 	calendarForm = `[13]?mo|1?y|month|year`
-	unitsForm    = `[0-9]+(_[0-9]{3})*[kM]?`
+	unitsForm    = `[0-9]+(_[0-9]{3})*[kKM]?`
 )
 
 // wrongForm is the field of a schema with what editors show in place of a pattern. It is not part of JSON Schema, and others ignore it.
@@ -97,7 +97,7 @@ func aName() map[string]any {
 
 // aCost is a number of units, or the name of a field.
 func aCost() map[string]any {
-	return map[string]any{"type": []string{"string", "integer"}, "pattern": "^([A-Za-z][A-Za-z0-9_-]*|[0-9]+)$",
+	return map[string]any{"type": []string{"string", "integer"}, "pattern": "^([A-Za-z][A-Za-z0-9_-]*|" + unitsForm + ")$",
 		"maxLength": policy.MaxNameLength, "minimum": 1, "maximum": store.MaxCount}
 }
 
@@ -105,7 +105,7 @@ func countTo(most int) func() map[string]any { return numberFrom(1, most) }
 
 func numberFrom(least, most int) func() map[string]any {
 	return func() map[string]any {
-		return map[string]any{"type": "integer", "minimum": least, "maximum": most}
+		return map[string]any{"type": []string{"integer", "string"}, "pattern": "^" + unitsForm + "$", "minimum": least, "maximum": most}
 	}
 }
 

@@ -1,8 +1,7 @@
 package cli
 
 import (
-	"errors"
-	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -25,10 +24,7 @@ func (c *CostFlag) Set(text string) error {
 		c.Fields = append(c.Fields, cost)
 		return err
 	}
-	units, err := strconv.ParseInt(text, 0, 64)
-	if errors.Is(err, strconv.ErrRange) {
-		return fmt.Errorf("it is out of range; it must be from 1 to %d", store.MaxCount)
-	}
+	units, err := store.ParseNumber("--cost", text, math.MinInt64, math.MaxInt64)
 	c.Units, c.said = units, true
 	return err
 }

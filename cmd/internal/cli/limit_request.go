@@ -48,7 +48,7 @@ func (o *RequestFlags) AddFlags(cmd *cobra.Command, global *Globals) {
 		"`[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N]`, such as 10/1m; repeat it, or put commas between, to decide several together")
 	flags.StringVarP(&o.algorithm, "algorithm", "a", "",
 		"`ALGORITHM` of limits that name none: "+strings.Join(store.AlgorithmNames(), ", ")+" (default token-bucket)")
-	flags.Int64Var(&o.burst, "burst", 0, "burst of `N` units for bucket limits without one of their own (default their count)")
+	NumberFlag(flags, &o.burst, "burst", "", 0, "burst of `N` units for bucket limits without one of their own (default their count)")
 	o.Cost.Units = 1
 	flags.VarP(&o.Cost, "cost", "c", "`N` units that the request takes, or tokens=N of the limits of a policy whose cost is tokens; "+
 		"repeat it for several")
@@ -88,7 +88,7 @@ func (o *RequestFlags) Request(cmd *cobra.Command, global *Globals, op store.Op,
 
 // AddLeaveFlag adds --leave.
 func (o *RequestFlags) AddLeaveFlag(cmd *cobra.Command) {
-	cmd.Flags().Int64Var(&o.leave, "leave", 0, "leave `N` units of each limit to others: allow the request only if they stay free after it")
+	NumberFlag(cmd.Flags(), &o.leave, "leave", "", 0, "leave `N` units of each limit to others: allow the request only if they stay free after it")
 	cmd.RegisterFlagCompletionFunc("leave", cobra.NoFileCompletions)
 }
 

@@ -3,7 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"math"
+	"math/big"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -69,16 +69,16 @@ func unlessSkipped(t, asked time.Time) time.Time {
 }
 
 // ParseShare reads a share such as "80%" or "0.8", and tells whether it was a percentage.
-func ParseShare(text string) (share float64, percent bool, err error) {
+func ParseShare(text string) (share float64, percent, ok bool) {
 	number, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
-	share, err = strconv.ParseFloat(number, 64)
-	if percent {
+	decimal, ok := store.ParseDecimal(number)
+	if !ok {
+		return 0, percent, false
+	}
+	if share, _ = decimal.Float64(); percent {
 		share /= 100
 	}
-	if math.IsNaN(share) {
-		err = strconv.ErrSyntax
-	}
-	return share, percent, err
+	return share, percent, true
 }
 
 // ParseOnError reads the value of --on-error. The default share is that of the limits' policy,
@@ -147,22 +147,20 @@ func addressWithTooManyBits(text string) (before string, address netip.Addr, is 
 
 // ParseTimes reads a factor such as 3, 2.5 or 0.5, in thousandths.
 func ParseTimes(text string) (thousandths int64, err error) {
-	wrong := Usagef("--times %q is not a factor from 0.001 to 1000000 with at most three decimals; write it like 3, 2.5 or 0.5", text)
-	whole, decimals, _ := strings.Cut(strings.TrimSpace(text), ".")
-	if len(decimals) > 3 || whole+decimals == "" || strings.Trim(whole+decimals, "0123456789") != "" || len(whole) > 7 {
-		return 0, wrong
+	factor, ok := store.ParseDecimal(strings.TrimSpace(text))
+	if ok {
+		factor.Mul(factor, big.NewRat(1000, 1))
 	}
-	n, err := strconv.ParseInt(whole+decimals+strings.Repeat("0", 3-len(decimals)), 10, 64)
-	if err != nil || n < 1 || n > store.MaxOverrideThousandths {
-		return 0, wrong
+	if !ok || !factor.IsInt() || factor.Sign() == 0 || factor.Cmp(big.NewRat(store.MaxOverrideThousandths, 1)) > 0 {
+		return 0, Usagef("--times %q is not a factor from 0.001 to 1000000 with at most three decimals; write it like 3, 2.5 or 0.5", text)
 	}
-	return n, nil
+	return factor.Num().Int64(), nil
 }
 
 // parseMinUsed reads a share of the limit such as "80%" or "0.8".
 func parseMinUsed(text string) (float64, error) {
-	share, percent, err := ParseShare(text)
-	if err != nil || share < 0 || share > 1000 {
+	share, percent, ok := ParseShare(text)
+	if !ok || share > 1000 {
 		return 0, Usagef("--min-used %q is not a share; write it like 80%% or 0.8", text)
 	}
 	if share > 1 && !percent { // 80 for 80% would find nothing, and look like good news

@@ -81,10 +81,9 @@ func OpenWithClient(url string, options Options) (backend Store, client redis.Un
 	if err := store.ValidatePrefix(options.Prefix); err != nil {
 		return nil, nil, "", err
 	}
-	scheme, rest, found := strings.Cut(url, ":")
-	opener, known := openers()[scheme]
-	if !found || !known {
-		return nil, nil, "", unknownScheme(url)
+	opener, scheme, rest, err := openerOf(url)
+	if err != nil {
+		return nil, nil, "", err
 	}
 	if opener.store != nil && options.Layouts != nil {
 		return nil, nil, "", badURL("%s: holds limits of limitctl alone; the layouts of other limiters are those of keys in a Redis",
@@ -132,11 +131,10 @@ func Client(url string, options Options) (client redis.UniversalClient, where st
 
 // newClientFor is [Client] without the bounds on answers, which a store adds itself.
 func newClientFor(url string, options Options) (client redis.UniversalClient, where string, err error) {
-	scheme, _, found := strings.Cut(url, ":")
-	opener, known := openers()[scheme]
+	opener, scheme, _, err := openerOf(url)
 	switch {
-	case !found || !known:
-		return nil, "", unknownScheme(url)
+	case err != nil:
+		return nil, "", err
 	case opener.client == nil:
 		return nil, "", badURL("%s: is not a Redis", scheme)
 	}
@@ -155,6 +153,19 @@ func newClientFor(url string, options Options) (client redis.UniversalClient, wh
 	}
 	client, err = opener.client(parsed, options)
 	return client, where, err
+}
+
+// openerOf returns what opens the store at url, and the parts of url.
+func openerOf(url string) (o opener, scheme, rest string, err error) {
+	if strings.TrimSpace(url) != url { // as a secret from a file can
+		return o, "", "", badURL("it begins or ends with a blank or a line end; leave that out")
+	}
+	scheme, rest, found := strings.Cut(url, ":")
+	o, known := openers()[scheme]
+	if !found || !known {
+		return o, "", "", unknownScheme(url)
+	}
+	return o, scheme, rest, nil
 }
 
 // unknownScheme returns an error that does not repeat what can contain a password.

@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
+	"math"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
@@ -129,9 +129,7 @@ func (a *dashActions) ParseOverride(form dash.OverrideForm) (o store.Override, l
 	case store.OverrideTimes:
 		o.Thousandths, err = cli.ParseTimes(form.Value)
 	case store.OverrideAdd:
-		if o.Units, err = strconv.ParseInt(form.Value, 10, 64); err != nil {
-			err = cli.Usagef("%q is not a number of units; write it like 100, or -100 to take units away", form.Value)
-		}
+		o.Units, err = store.ParseNumber("the number of units", form.Value, math.MinInt64, math.MaxInt64)
 	case store.OverrideLimit:
 		o.Limit, err = store.ParseLimit(form.Value)
 	case store.OverrideBlock, store.OverrideExempt:

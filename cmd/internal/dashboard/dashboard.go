@@ -76,7 +76,7 @@ shows keys that are denied. Without a terminal it prints one frame, as with
 	o.AddSelectionFlags(cmd, global)
 	flags := cmd.Flags()
 	flags.StringVar(&o.refresh, "refresh", "1s", "look at the keys every `INTERVAL`")
-	flags.IntVar(&o.maxKeys, "max-keys", 1000, "follow at most `N` keys, those closest to their limit")
+	cli.NumberFlag(flags, &o.maxKeys, "max-keys", "", 1000, "follow at most `N` keys, those closest to their limit")
 	flags.BoolVar(&o.once, "once", false, "print one frame as text and leave")
 	cmd.RegisterFlagCompletionFunc("refresh", cobra.NoFileCompletions)
 	return cmd

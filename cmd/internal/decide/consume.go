@@ -115,7 +115,7 @@ correct it with "limitctl settle".`,
 	o.AddTokenFlag(cmd, "charge a request once, however often it is sent with the same `TEXT`, such as the number of an order")
 	o.AddTokenTTLFlag(cmd)
 	cmd.Flags().BoolVar(&o.force, "force", false, "take the units even if they do not fit")
-	cmd.Flags().Int64Var(&o.upTo, "up-to", 0, "take as many of `N` units as fit, and say how many")
+	cli.NumberFlag(cmd.Flags(), &o.upTo, "up-to", "", 0, "take as many of `N` units as fit, and say how many")
 	return cmd
 }
 

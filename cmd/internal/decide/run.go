@@ -75,8 +75,8 @@ while the store is away.`,
 	o.AddChargeConsentFlags(cmd)
 	addOnErrorFlag(cmd, &o.onError)
 	o.addWaitFlags(cmd)
-	cmd.Flags().IntVar(&o.onDenied, "on-denied", exitRunDenied, "exit with `CODE` if the request is denied")
-	cmd.Flags().IntVar(&o.onUnavailable, "on-unavailable", exitRunUnavailable, "exit with `CODE` if the store is away")
+	cli.NumberFlag(cmd.Flags(), &o.onDenied, "on-denied", "", exitRunDenied, "exit with `CODE` if the request is denied")
+	cli.NumberFlag(cmd.Flags(), &o.onUnavailable, "on-unavailable", "", exitRunUnavailable, "exit with `CODE` if the store is away")
 	return cmd
 }
 

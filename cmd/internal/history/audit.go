@@ -92,7 +92,7 @@ limitctl/audit.jsonl in the state directory ($XDG_STATE_HOME, else
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	flags := cmd.Flags()
-	flags.IntVarP(&o.limit, "limit-rows", "n", 0, "show only the last `N`")
+	cli.NumberFlag(flags, &o.limit, "limit-rows", "n", 0, "show only the last `N`")
 	flags.StringVar(&o.since, "since", "", "show only runs that ended since `TIME`: a duration such as 2h or 7d, a time such as 22:00, "+
 		"or a date and time")
 	flags.StringVar(&o.until, "until", "", "show only runs that began until `TIME`, written like that of --since")

@@ -87,7 +87,7 @@ order in which it finds them.`,
 	flags := cmd.Flags()
 	flags.StringVar(&o.sort, "sort", "",
 		"`ORDER` of the keys: share (the used share of the limit, the default), used, remaining, denied, bytes, reset or key")
-	flags.IntVarP(&o.limit, "limit-rows", "n", 0, "show only the first `N` in that order")
+	cli.NumberFlag(flags, &o.limit, "limit-rows", "n", 0, "show only the first `N` in that order")
 	flags.BoolVar(&o.all, "all", false, "show all rows, also on a terminal")
 	flags.BoolVar(&o.bytes, "bytes", false, "also show the memory that each key takes in the store")
 	flags.BoolVar(&o.summary, "summary", false,

@@ -75,7 +75,7 @@ that brings them back. It also writes to the audit log (see limitctl audit).
 	cli.GroupFlags(cmd, "Consent and backup", o.AddConsentFlags)
 	cli.GroupFlags(cmd, "Consent and backup", o.AddBackupFlags)
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be changed and change nothing")
-	cmd.Flags().Int64Var(&o.toRemaining, "to-remaining", 0, "instead of deleting, leave exactly `N` units of each limit")
+	cli.NumberFlag(cmd.Flags(), &o.toRemaining, "to-remaining", "", 0, "instead of deleting, leave exactly `N` units of each limit")
 	cmd.Flags().BoolVar(&o.atLeast, "at-least", false, "with --to-remaining, do not change keys that have more")
 	cmd.Flags().BoolVar(&o.keepGoing, "keep-going", false, "if not all keys can be read, change those that were found")
 	cmd.Flags().BoolVar(&o.failIfNone, "fail-if-none", false, "exit with 1 if nothing matches")

@@ -71,7 +71,7 @@ func (o *experimentLimitFlags) addFlags(cmd *cobra.Command, repeated string) {
 		"`[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N]`, such as 30/1m; repeat it "+repeated)
 	flags.StringVarP(&o.algorithms, "algorithm", "a", "",
 		"try limits that name no algorithm under each of the `ALGORITHMS`: all, or some with commas between (default token-bucket)")
-	flags.Int64Var(&o.burst, "burst", 0, "burst of `N` units for bucket limits without one of their own (default their count)")
+	cli.NumberFlag(flags, &o.burst, "burst", "", 0, "burst of `N` units for bucket limits without one of their own (default their count)")
 	for _, flag := range []string{"limit", "algorithm"} {
 		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
 	}

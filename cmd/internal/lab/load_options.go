@@ -46,25 +46,25 @@ const (
 
 func (o *loadOptions) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.Float64VarP(&o.rate, "rate", "r", 0,
+	cli.DecimalFlag(flags, &o.rate, "rate", "r",
 		fmt.Sprintf("`N` requests a second in total, on schedule (default %d, unless --workers alone is given)", defaultRate))
 	flags.StringVar(&o.arrivals, "arrivals", "uniform", "`HOW` requests arrive: uniform, poisson, or bursts:N/INTERVAL")
 	flags.StringVar(&o.stages, "stages", "",
 		"`DURATION:RATE,...`: go evenly from the rate before, 0 at first, to each rate, such as 10s:1000,30s:5000,10s:0")
-	flags.IntVarP(&o.workers, "workers", "w", defaultWorkers,
+	cli.NumberFlag(flags, &o.workers, "workers", "w", defaultWorkers,
 		"`N` requests may be under way at once; without a rate, each worker sends when its last one is answered")
-	flags.DurationVarP(&o.duration, "duration", "d", 0,
+	cli.DurationFlag(flags, &o.duration, "duration", "d", 0,
 		"send for `DURATION` (default 10s, or the stages' or the scenario's own length)")
-	flags.Int64VarP(&o.requests, "requests", "n", 0, "send at most `N` requests")
-	flags.DurationVar(&o.warmup, "warmup", 0,
+	cli.NumberFlag(flags, &o.requests, "requests", "n", 0, "send at most `N` requests")
+	cli.DurationFlag(flags, &o.warmup, "warmup", "", 0,
 		"audit the requests of the first `DURATION`, but do not count or time them")
-	flags.IntVarP(&o.keys, "keys", "k", 1, "`N` subjects ask")
+	cli.NumberFlag(flags, &o.keys, "keys", "k", 1, "`N` subjects ask")
 	flags.StringVar(&o.distribution, "distribution", "uniform",
 		"`HOW` often each subject asks: uniform, zipf:S, hot:SHARE/N (such as hot:90%/3) or sequential")
 	flags.StringVar(&o.cost, "cost", "1", "`UNITS` a request takes: a number, or uniform:1-100; or tokens=UNITS of the limits of a "+
 		"policy whose cost is tokens")
 	flags.StringVar(&o.scenario, "scenario", "", "send a `PATTERN` that breaks naive limiters: "+scenarioNames())
-	flags.Uint64Var(&o.seed, "seed", 1, "`NUMBER` that starts all random choices; the same number gives the same requests")
+	cli.NumberFlag(flags, &o.seed, "seed", "", 1, "`NUMBER` that starts all random choices; the same number gives the same requests")
 	open := cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace // a value can continue
 	cmd.RegisterFlagCompletionFunc("arrivals", cobra.FixedCompletions([]string{"uniform", "poisson", "bursts:"}, open))
 	cmd.RegisterFlagCompletionFunc("distribution", cobra.FixedCompletions([]string{"uniform", "zipf:", "hot:", "sequential"}, open))
@@ -155,12 +155,10 @@ func (o *loadOptions) checkBounds(given func(flag string) bool) error {
 	case o.workers < 1 || o.workers > maxWorkers:
 		return cli.Usagef("--workers %d is out of range; it must be from 1 to %d", o.workers, maxWorkers)
 	case given("duration") && (o.duration <= 0 || o.duration > experiment.MaxDuration):
-		return cli.Usagef("--duration %s is out of range; it must be above 0 and at most %s", o.duration,
+		return cli.Usagef("--duration %s is out of range; it must be above 0 and at most %s", store.FormatPeriod(o.duration),
 			store.FormatPeriod(experiment.MaxDuration))
 	case given("requests") && o.requests < 1:
 		return cli.Usagef("--requests %d is not positive; it must be 1 or more", o.requests)
-	case o.warmup < 0:
-		return cli.Usagef("--warmup %s is negative; it must be 0 or more", o.warmup)
 	case o.keys < 1 || o.keys > maxSubjects:
 		return cli.Usagef("--keys %d is out of range; it must be from 1 to %d", o.keys, maxSubjects)
 	}

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"strconv"
 	"strings"
 	"time"
 
@@ -14,12 +13,12 @@ import (
 // parseBursts reads "bursts:100/1s".
 func parseBursts(text string) (size int, interval time.Duration, err error) {
 	n, every, found := strings.Cut(strings.TrimPrefix(text, "bursts:"), "/")
-	size, err = strconv.Atoi(n)
+	units, err := store.ParseNumber("N", n, 1, maxRate)
 	interval, intervalErr := store.ParsePeriod(every)
-	if !found || err != nil || intervalErr != nil || size < 1 || size > maxRate || interval <= 0 {
+	if !found || err != nil || intervalErr != nil || interval <= 0 {
 		return 0, 0, cli.Usagef("--arrivals %q does not describe bursts; write bursts:N/INTERVAL, such as bursts:100/1s", text)
 	}
-	return size, interval, nil
+	return int(units), interval, nil
 }
 
 // parseStages reads "10s:1000,30s:5000".
@@ -29,9 +28,9 @@ func parseStages(text string) ([]loadgen.Stage, error) {
 	for part := range strings.SplitSeq(text, ",") {
 		length, rate, found := strings.Cut(strings.TrimSpace(part), ":")
 		duration, err := store.ParsePeriod(length)
-		target, rateErr := strconv.ParseFloat(rate, 64)
-		fits := duration > 0 && duration <= experiment.MaxDuration && target >= 0 && target <= maxRate
-		if !found || err != nil || rateErr != nil || !fits {
+		target, ok := parseDecimal(rate)
+		fits := duration > 0 && duration <= experiment.MaxDuration && target <= maxRate
+		if !found || err != nil || !ok || !fits {
 			return nil, cli.Usagef("--stages: %q is not a stage; write DURATION:RATE, such as 30s:5000, with commas between stages", part)
 		}
 		durations, targets = append(durations, duration), append(targets, target)
@@ -49,9 +48,9 @@ func parseCosts(text string) (loadgen.Costs, error) {
 	if span, is := strings.CutPrefix(text, "uniform:"); is {
 		least, most, _ = strings.Cut(span, "-")
 	}
-	low, err := strconv.ParseInt(least, 10, 64)
-	high, highErr := strconv.ParseInt(most, 10, 64)
-	if err != nil || highErr != nil || low < 1 || high < low || high > store.MaxCount {
+	low, err := store.ParseNumber("cost", least, 1, store.MaxCount)
+	high, highErr := store.ParseNumber("cost", most, 1, store.MaxCount)
+	if err != nil || highErr != nil || high < low {
 		return loadgen.Costs{}, cli.Usagef("--cost %q is not a cost; write a number from 1 to %d, or uniform:1-100", text, store.MaxCount)
 	}
 	return loadgen.Costs{Least: low, Most: high}, nil
@@ -67,22 +66,32 @@ func parseDistribution(text string, subjects int) (d loadgen.Distribution, err e
 	case text == "sequential":
 		return loadgen.Sequential(n), nil
 	case how == "zipf":
-		if s, err := strconv.ParseFloat(rest, 64); err == nil && s > 0 && s <= 10 {
+		if s, ok := parseDecimal(rest); ok && s > 0 && s <= 10 {
 			return loadgen.Zipf(n, s), nil
 		}
 		return d, cli.Usagef("--distribution %q needs a number S above 0 and at most 10; write zipf:S, such as zipf:1.1", text)
 	case how == "hot":
 		share, few, found := strings.Cut(rest, "/")
-		part, _, err := cli.ParseShare(share)
-		hot, fewErr := strconv.Atoi(few)
-		if !found || err != nil || fewErr != nil || hot < 1 || !(part > 0 && part <= 1) {
+		part, _, ok := cli.ParseShare(share)
+		hot, err := store.ParseNumber("N", few, 1, store.MaxCount)
+		if !found || !ok || err != nil || !(part > 0 && part <= 1) {
 			return d, cli.Usagef("--distribution %q needs a share and a number of keys; write hot:SHARE/N, "+
 				"such as hot:90%%/3 for three keys that get nine tenths", text)
 		}
-		if hot > subjects {
+		if hot > int64(subjects) {
 			return d, cli.Usagef("--distribution %s has more hot keys than the %d there are; raise --keys", text, subjects)
 		}
 		return loadgen.Hot(n, uint32(hot), part), nil
 	}
 	return d, cli.Usagef("--distribution %q is unknown; it is uniform, zipf:S, hot:SHARE/N or sequential", text)
+}
+
+// parseDecimal reads a number such as 0.5, 200 or 2k.
+func parseDecimal(text string) (number float64, ok bool) {
+	decimal, ok := store.ParseDecimal(text)
+	if !ok {
+		return 0, false
+	}
+	number, _ = decimal.Float64()
+	return number, true
 }

@@ -90,9 +90,9 @@ cannot be reached, or answered nothing; 130 interrupted.`,
 	cli.GroupFlags(cmd, endpointTitle, o.endpointFlags.addFlags)
 	flags := cmd.Flags()
 	flags.StringVarP(&o.limit, "limit", "l", "", "check that the endpoint keeps `[ALGORITHM:]COUNT/PERIOD`")
-	flags.IntVarP(&o.requests, "requests", "n", 0, "send at most `N` requests (default 100, and 3000 with --limit)")
-	flags.DurationVar(&o.maxTime, "max-time", 0, "run for at most `DURATION` (default 30s, and 10m with --limit)")
-	flags.IntVar(&o.workers, "workers", probeWorkers, "send up to `N` requests at once, to reach a high limit")
+	cli.NumberFlag(flags, &o.requests, "requests", "n", 0, "send at most `N` requests (default 100, and 3000 with --limit)")
+	cli.DurationFlag(flags, &o.maxTime, "max-time", "", 0, "run for at most `DURATION` (default 30s, and 10m with --limit)")
+	cli.NumberFlag(flags, &o.workers, "workers", "", probeWorkers, "send up to `N` requests at once, to reach a high limit")
 	flags.StringSliceVar(&o.require, "require", nil, "pass only if these `CHECKS` pass, with commas between")
 	flags.BoolVar(&o.strict, "strict", false, "pass only if every check passes for which there is something to test")
 	cli.GroupFlags(cmd, reportingTitle, o.summaryFlags.addFlags)
@@ -244,7 +244,7 @@ func (o *probeOptions) config(cmd *cobra.Command) (*probe.Config, error) {
 	case o.requests < 1:
 		return nil, cli.Usagef("--requests %d is not a number of requests; give 1 or more", o.requests)
 	case o.maxTime <= 0:
-		return nil, cli.Usagef("--max-time %s is no time; give for instance 2m", o.maxTime)
+		return nil, cli.Usagef("--max-time %s is no time; give for instance 2m", store.FormatPeriod(o.maxTime))
 	case o.workers < 1 || o.workers > mostWorkers:
 		return nil, cli.Usagef("--workers %d is out of range; it must be from 1 to %d", o.workers, mostWorkers)
 	}

@@ -2,7 +2,6 @@ package lab
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -172,9 +171,8 @@ func (o *reportOptions) show(answer interface {
 
 // parsePercent reads "10%" as 0.1.
 func parsePercent(text string) (share float64, ok bool) {
-	digits, percent := strings.CutSuffix(text, "%")
-	value, err := strconv.ParseFloat(digits, 64)
-	return value / 100, percent && err == nil && value >= 0 && value <= 1000
+	share, percent, ok := cli.ParseShare(text)
+	return share, percent && ok && share <= 10
 }
 
 // readReport reads a report from a file.

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"strconv"
 	"strings"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/experiment"
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // wrapFlags are the flags about what is around the store of a simulation.
@@ -20,7 +20,7 @@ type wrapFlags struct {
 
 func (o *wrapFlags) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.IntVar(&o.replicas, "replicas", 1, "`N` instances of a service share the store, each with the wrappers of --wrap")
+	cli.NumberFlag(flags, &o.replicas, "replicas", "", 1, "`N` instances of a service share the store, each with the wrappers of --wrap")
 	flags.StringArrayVar(&o.wraps, "wrap", nil,
 		"put a `WRAPPER` around the store, as a service can: denials[=MAX_STALE] remembers denials (default 1s), "+
 			"lease[=UNITS[,TERM]] takes up to UNITS of a hot key ahead for TERM (default 1000,100ms); repeat it for both")
@@ -44,18 +44,18 @@ func (o *wrapFlags) parse() (wrap experiment.Wrap, err error) {
 			ok = ok && wrap.Denials == nil
 			wrap.Denials = &layers.DenialMemory{MaxStale: time.Second}
 			if given {
-				wrap.Denials.MaxStale, err = time.ParseDuration(settings)
+				wrap.Denials.MaxStale, err = store.ParsePeriod(settings)
 				ok = ok && err == nil && wrap.Denials.MaxStale >= time.Millisecond && wrap.Denials.MaxStale <= time.Hour
 			}
 		case "lease":
 			ok = ok && wrap.Leases == nil
 			wrap.Leases = &layers.Leases{Max: 1000, Term: 100 * time.Millisecond}
 			if given {
-				wrap.Leases.Max, err = strconv.ParseInt(units, 10, 64)
-				ok = ok && err == nil && wrap.Leases.Max >= 2 && wrap.Leases.Max <= 1_000_000
+				wrap.Leases.Max, err = store.ParseNumber("UNITS", units, 2, 1_000_000)
+				ok = ok && err == nil
 			}
 			if hasTerm {
-				wrap.Leases.Term, err = time.ParseDuration(term)
+				wrap.Leases.Term, err = store.ParsePeriod(term)
 				ok = ok && err == nil && wrap.Leases.Term >= time.Millisecond && wrap.Leases.Term <= time.Minute
 			}
 		default:

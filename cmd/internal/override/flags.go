@@ -25,7 +25,7 @@ func (o *effectOptions) addEffectFlags(cmd *cobra.Command) {
 	flags.StringVarP(&o.limit, "limit", "l", "",
 		"decide by `[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N|,tz=ZONE]` instead, such as 600/1m")
 	flags.StringVar(&o.times, "times", "", "multiply count and burst by `N`, such as 3, 2.5 or 0.5")
-	flags.Int64Var(&o.add, "add", 0, "add `N` units to count and burst; a negative number removes units")
+	cli.NumberFlag(flags, &o.add, "add", "", 0, "add `N` units to count and burst; a negative number removes units")
 	cmd.RegisterFlagCompletionFunc("limit", cobra.NoFileCompletions)
 	cmd.RegisterFlagCompletionFunc("times", cobra.FixedCompletions([]string{"2", "3", "5", "10", "0.5"},
 		cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveKeepOrder))

@@ -31,7 +31,7 @@ simulate take it.`,
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.Flags().Int64Var(&number, "version", 0, "print version `N` (default the one in force)")
+	cli.NumberFlag(cmd.Flags(), &number, "version", "", 0, "print version `N` (default the one in force)")
 	cmd.RegisterFlagCompletionFunc("version", cobra.NoFileCompletions)
 	return cmd
 }

@@ -29,7 +29,7 @@ text, which config fetch shows and config rollback brings back; KEPT says so.`,
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.Flags().IntVar(&limit, "limit", 20, "show the latest `N` versions")
+	cli.NumberFlag(cmd.Flags(), &limit, "limit", "", 20, "show the latest `N` versions")
 	return cmd
 }
 

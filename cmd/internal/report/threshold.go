@@ -55,13 +55,19 @@ func ParseThreshold(text string) (Expression, error) {
 	}
 	digits := strings.TrimRight(value, "%usmµμ")
 	e.unit = value[len(digits):]
+	if e.metric.kind == duration && strings.IndexAny(value, "0123456789") == 0 {
+		if period, err := store.ParsePeriod(value); err == nil {
+			if e.bound = big.NewRat(int64(period), 1000); durationUnits[e.unit] == 0 {
+				e.unit = "s"
+			}
+			return e, nil
+		}
+	}
 	var ok bool
-	if e.bound, ok = parseDecimal(digits); !ok {
+	if e.bound, ok = store.ParseDecimal(digits); !ok {
 		return Expression{}, wrong(text, "%q is not a value of %s; write %s", value, name, e.metric.valueHint())
 	}
-	switch factor, isDuration := durationUnits[e.unit]; {
-	case e.metric.kind == duration && isDuration:
-		e.bound.Mul(e.bound, new(big.Rat).SetInt64(factor))
+	switch {
 	case e.metric.kind == duration:
 		return Expression{}, wrong(text, "%q has no unit of time; write %s", value, e.metric.valueHint())
 	case e.unit == "%" && e.metric.whole != nil:
@@ -104,16 +110,6 @@ func meant(name, operator, value string) string {
 		return fmt.Sprintf("did you mean %s?", near)
 	}
 	return fmt.Sprintf("did you mean %s?", near+operator+value)
-}
-
-// parseDecimal reads digits with at most one point between them. There is no sign,
-// no exponent, and no more digits than a count of anything has.
-func parseDecimal(text string) (*big.Rat, bool) {
-	whole, fraction, pointed := strings.Cut(text, ".")
-	if len(text) > 24 || whole == "" || pointed && fraction == "" || strings.Trim(whole+fraction, "0123456789") != "" {
-		return nil, false
-	}
-	return new(big.Rat).SetString(text)
 }
 
 // Holds reports whether the figures keep the promise, and the metric's value in the

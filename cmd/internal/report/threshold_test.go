@@ -50,7 +50,7 @@ func TestThresholds(t *testing.T) {
 	}{
 		{"p99<5ms", false, "5ms"},
 		{"p99<=5ms", true, "5ms"},
-		{"p99<=5000us", true, "5000us"},
+		{"p99<=5000us", true, "5000us"}, {"p99<1m", true, "0.005s"},
 		{"p99<=4999.999us", false, "5000us"},
 		{"service_p99<5ms", true, "4.999ms"},
 		{"p50==0.8ms", true, "0.8ms"},

@@ -15,6 +15,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/envoy"
 	"github.com/limitctl/limitctl/cmd/internal/serve/metrics"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 const (
@@ -56,10 +57,11 @@ func (o *serveOptions) frame() (*serveFrame, error) {
 	switch {
 	case o.drain <= 0:
 		return nil, cli.Usagef("--drain %s is not positive; give a duration such as 5s", o.drain)
-	case o.drainDelay < 0 || o.drainDelay >= o.drain:
-		return nil, cli.Usagef("--drain-delay %s has to be from 0 to less than --drain, which is %s", o.drainDelay, o.drain)
+	case o.drainDelay >= o.drain:
+		return nil, cli.Usagef("--drain-delay %s has to be from 0 to less than --drain, which is %s", store.FormatPeriod(o.drainDelay),
+			store.FormatPeriod(o.drain))
 	case o.grpcAge != 0 && o.grpcAge < leastAge:
-		return nil, cli.Usagef("--grpc-max-age %s has to be at least %s, or 0 for never", o.grpcAge, leastAge)
+		return nil, cli.Usagef("--grpc-max-age %s has to be at least %s, or 0 for never", store.FormatPeriod(o.grpcAge), leastAge)
 	case o.maxInFlight < 1:
 		return nil, cli.Usagef("--max-in-flight %d has to be at least 1", o.maxInFlight)
 	case o.maxConnections < 1:

@@ -16,9 +16,9 @@ type metricsFlags struct {
 }
 
 func (f *metricsFlags) add(flags *pflag.FlagSet) {
-	flags.IntVar(&f.sampledKeys, "metrics-keys", 10_000,
+	cli.NumberFlag(flags, &f.sampledKeys, "metrics-keys", "", 10_000,
 		"once a minute, read `N` keys for the metrics; 0 for never. The default reads none if there are over a million")
-	flags.IntVar(&f.topDenied, "metrics-top-denied", 0, "name the `N` subjects denied most in the metrics, up to 20")
+	cli.NumberFlag(flags, &f.topDenied, "metrics-top-denied", "", 0, "name the `N` subjects denied most in the metrics, up to 20")
 }
 
 func (f *metricsFlags) check() error {

@@ -116,15 +116,15 @@ func (f *serveFlags) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:8080", "answer requests at `ADDRESS`")
 	flags.StringVar(&f.admin, "admin", "127.0.0.1:9090", "answer operators at `ADDRESS`; off for nowhere")
 	flags.StringVar(&f.grpc, "grpc", "", "answer Envoy's rate limit service, which is gRPC, at `ADDRESS`")
-	flags.DurationVar(&f.grpcAge, "grpc-max-age", 0,
+	cli.DurationFlag(flags, &f.grpcAge, "grpc-max-age", "", 0,
 		"end each connection of --grpc after about `DURATION`, so that clients spread over new servers; 0 for never")
 	flags.BoolVar(&f.grpcReflection, "grpc-reflection", false,
 		"tell clients of --grpc its services and messages, for tools such as grpcurl")
-	flags.DurationVar(&f.drain, "drain", 5*time.Second, "after SIGTERM, end within `DURATION`, even if requests are under way")
-	flags.DurationVar(&f.drainDelay, "drain-delay", 0,
+	cli.DurationFlag(flags, &f.drain, "drain", "", 5*time.Second, "after SIGTERM, end within `DURATION`, even if requests are under way")
+	cli.DurationFlag(flags, &f.drainDelay, "drain-delay", "", 0,
 		"first accept new connections for `DURATION`, until balancers send no more")
-	flags.IntVar(&f.maxInFlight, "max-in-flight", 1024, "answer at most `N` requests at a time, and others with 503")
-	flags.IntVar(&f.maxConnections, "max-connections", 10_000, "keep at most `N` connections open; the one idle longest makes room")
+	cli.NumberFlag(flags, &f.maxInFlight, "max-in-flight", "", 1024, "answer at most `N` requests at a time, and others with 503")
+	cli.NumberFlag(flags, &f.maxConnections, "max-connections", "", 10_000, "keep at most `N` connections open; the one idle longest makes room")
 	f.metricsFlags.add(flags)
 	f.publishedFlags.add(flags)
 }

@@ -66,7 +66,7 @@ With 3 and 4 that is the only finding.`,
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.Flags().IntVar(&o.scanLimit, "scan-limit", 100_000, "look at no more than `N` keys of the store; 0 is all")
+	cli.NumberFlag(cmd.Flags(), &o.scanLimit, "scan-limit", "", 100_000, "look at no more than `N` keys of the store; 0 is all")
 	cmd.Flags().StringVar(&o.failOn, "fail-on", failOnError,
 		"exit with 1 from this `LEVEL` on: error for problems (✗), warn also for warnings (!)")
 	cmd.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{failOnWarn, failOnError}, cobra.ShellCompDirectiveNoFileComp))

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,8 +27,8 @@ type FieldCost struct {
 // [store.ErrInvalid].
 func ParseCost(text string) (Cost, error) {
 	if isNumber(text) {
-		units, err := parseUnits(text)
-		if err != nil || units == 0 {
+		units, err := store.ParseNumber("cost", text, 1, store.MaxCount)
+		if err != nil {
 			return Cost{}, store.Invalidf("cost %q is not valid; it must be a whole number from 1 to %d, or the name of a field "+
 				"such as tokens",
 				text, store.MaxCount)
@@ -72,20 +71,11 @@ func ParseFieldCost(field, text string) (FieldCost, error) {
 	if err := ValidateName("cost", field); err != nil {
 		return FieldCost{}, err
 	}
-	units, err := parseUnits(text)
+	units, err := store.ParseNumber("cost", text, 0, store.MaxCount)
 	if err != nil {
 		return FieldCost{}, store.Invalidf("cost %s is %q; it must be a whole number from 0 to %d", field, text, store.MaxCount)
 	}
 	return FieldCost{field, units}, nil
-}
-
-// parseUnits reads a number of units in plain decimal digits.
-func parseUnits(text string) (int64, error) {
-	units, err := strconv.ParseUint(text, 10, 63)
-	if err != nil || units > store.MaxCount {
-		return 0, fmt.Errorf("%q is not a number of units", text)
-	}
-	return int64(units), nil
 }
 
 // CostFields returns the names of the fields that are costs of the policy's limits, in the order of the limits.

@@ -93,12 +93,12 @@ func TestParseCost(t *testing.T) {
 }
 
 func TestParseFieldCost(t *testing.T) {
-	for text, want := range map[string]int64{"0": 0, "3000": 3000, "1000000000": store.MaxCount} {
+	for text, want := range map[string]int64{"0": 0, "3k": 3000, "1_000": 1000, "1000000000": store.MaxCount} {
 		if got, err := ParseFieldCost("tokens", text); err != nil || got != (FieldCost{"tokens", want}) {
 			t.Errorf("%q is %+v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "-1", "+1", "1.5", "1e3", "0x10", "1_000", "1000000001", "99999999999999999999", " 1", "many"} {
+	for _, text := range []string{"", "-1", "+1", "1.5", "1e3", "0x10", "1_00", "1000000001", "99999999999999999999", " 1", "many"} {
 		if got, err := ParseFieldCost("tokens", text); !errors.Is(err, store.ErrInvalid) || textOf(err) !=
 			fmt.Sprintf(`cost tokens is %q; it must be a whole number from 0 to 1000000000`, text) {
 			t.Errorf("%q is %+v, %v", text, got, err)

@@ -23,7 +23,7 @@ import (
 //
 // such as "10/1m", "5/s", "sliding-log:100/1h" or "1000/1m,burst=200". PERIOD is a Go
 // duration, a number of days ("1d", "1d12h"), or a bare unit or word ("10/s", "10/min"); see
-// [ParsePeriod]. A count can have thousands ("1k", "2M", "1_000"). What is left out
+// [ParsePeriod]. Counts are read by [ParseNumber] ("1k", "2M", "1_000"). What is left out
 // stays zero: [Limit.Normalize] fills it in, so a caller can put its own default first.
 // Slices need an algorithm in text; see [ParseLimitAs]. Bounds are checked. The error is an [ErrInvalid]
 // that quotes text.
@@ -65,7 +65,7 @@ func parseLimit(text string, algorithm Algorithm) (limit Limit, err error) {
 	case !found:
 		return Limit{}, Invalidf("it has no period; write COUNT/PERIOD, such as 10/1m")
 	}
-	if limit.Count, err = parseUnits("count", count, MaxCount); err != nil {
+	if limit.Count, err = ParseNumber("count", count, 1, MaxCount); err != nil {
 		return Limit{}, err
 	}
 	if is, err := limit.setCalendar(period, options); err != nil {
@@ -105,14 +105,14 @@ func (l *Limit) parseOption(text string) (err error) {
 		return Invalidf("%q is another limit; give each limit on its own", text)
 	}
 	if value, is := strings.CutPrefix(text, "burst="); is {
-		l.Burst, err = parseUnits("burst", value, MaxCount)
+		l.Burst, err = ParseNumber("burst", value, 1, MaxCount)
 		return err
 	}
 	if value, is := strings.CutPrefix(text, "slices="); is {
 		if l.Algorithm == 0 {
 			return Invalidf("only a %[1]s limit has slices; write %[1]s: before the count", SlidingCounter)
 		}
-		l.Slices, err = parseUnits("slices", value, MaxSlices)
+		l.Slices, err = ParseNumber("slices", value, 1, MaxSlices)
 		return err
 	}
 	switch {
@@ -129,38 +129,6 @@ func (l *Limit) parseOption(text string) (err error) {
 			text, SlidingCounter, FixedWindow)
 	}
 	return nil
-}
-
-// parseUnits reads a number of units, which can have thousands: "1k", "2M", "1_000".
-func parseUnits(what, text string, most int64) (int64, error) {
-	digits, factor := text, int64(1)
-	if rest, is := strings.CutSuffix(text, "k"); is {
-		digits, factor = rest, 1000
-	} else if rest, is := strings.CutSuffix(text, "M"); is {
-		digits, factor = rest, 1_000_000
-	}
-	groups := strings.Split(digits, "_")
-	if groups[0] != "" && !slices.ContainsFunc(groups[1:], func(group string) bool { return len(group) != 3 }) {
-		digits = strings.Join(groups, "")
-	}
-	n, err := strconv.ParseInt(digits, 10, 64)
-	switch {
-	case strings.HasPrefix(digits, "+") || err != nil && !isNumber(digits):
-		hint := ""
-		if what == "count" {
-			hint = "; write COUNT/PERIOD, such as 10/1m"
-		}
-		return 0, Invalidf("%s %q is not a whole number%s", what, text, hint)
-	case err != nil || n < 1 || n > most/factor:
-		return 0, Invalidf("%s %s is out of range; it must be from 1 to %d", what, text, most)
-	}
-	return n * factor, nil
-}
-
-// isNumber distinguishes a number that is too large from a text that is not a number.
-func isNumber(text string) bool {
-	digits := strings.TrimPrefix(text, "-")
-	return digits != "" && strings.Trim(digits, "0123456789") == ""
 }
 
 // wordedPeriod reads a period whose unit is a word that no Go duration has, such as "min" or "5min".

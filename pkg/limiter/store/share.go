@@ -1,6 +1,7 @@
 package store
 
 import (
+	"math/big"
 	"strconv"
 	"strings"
 )
@@ -27,36 +28,17 @@ func ParseShare(text string) (Share, error) {
 	if inPercent {
 		one = percent
 	}
-	share, ok := parseShare(number, one)
-	if ok {
-		return share, nil
+	if part, ok := ParseDecimal(number); ok {
+		part.Mul(part, new(big.Rat).SetInt64(int64(one)))
+		if part.IsInt() && part.Sign() > 0 && part.Cmp(new(big.Rat).SetInt64(int64(WholeShare))) <= 0 {
+			return Share(part.Num().Int64()), nil
+		}
 	}
 	if whole, err := strconv.ParseUint(text, 10, 32); err == nil && whole > 1 && whole <= 100 {
 		return 0, Invalidf("share %q is more than the whole limit; write %s%% for a part", text, text)
 	}
 	return 0, Invalidf("share %q is not a part of a limit; write it like 20%% or 0.2, more than 0 and at most 100%%, "+
 		"with at most four decimals of a percent", text)
-}
-
-// parseShare reads a decimal number; one is the share 1.
-func parseShare(number string, one Share) (share Share, ok bool) {
-	whole, decimals, hasPoint := strings.Cut(number, ".")
-	if strings.Trim(whole+decimals, "0123456789") != "" || whole == "" || hasPoint && decimals == "" {
-		return 0, false
-	}
-	units, err := strconv.ParseUint(whole, 10, 32)
-	if err != nil || units > uint64(WholeShare) {
-		return 0, false
-	}
-	total := units * uint64(one)
-	for _, digit := range []byte(strings.TrimRight(decimals, "0")) {
-		if one%10 != 0 {
-			return 0, false // finer than a millionth
-		}
-		one /= 10
-		total += uint64(digit-'0') * uint64(one)
-	}
-	return Share(total), total > 0 && total <= uint64(WholeShare)
 }
 
 // String returns s in percent, as [ParseShare] reads it: "25%", "12.5%".

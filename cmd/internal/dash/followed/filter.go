@@ -3,7 +3,6 @@ package followed
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
@@ -60,10 +59,11 @@ func parseTerm(word string) (t *term, err error) {
 		if number == "" {
 			return nil, nil
 		}
-		if t.share, err = strconv.ParseFloat(number, 64); err != nil || t.share < 0 {
+		share, ok := store.ParseDecimal(number)
+		if !ok {
 			return nil, fmt.Errorf("%q is not a share; write it like >80%% or <20%%", word)
 		}
-		if isPercent || t.share > 1 {
+		if t.share, _ = share.Float64(); isPercent || t.share > 1 {
 			t.share /= 100
 		}
 	case strings.Index(rest, "=") > 0:
