@@ -27,13 +27,16 @@ type probeAnswer struct {
 	took       time.Duration
 }
 
-func (a *probeAnswer) count(verdict probe.Verdict) (n int) {
+func (a *probeAnswer) count(verdict probe.Verdict) int { return len(a.names(verdict)) }
+
+// names returns the checks with a verdict.
+func (a *probeAnswer) names(verdict probe.Verdict) (names []string) {
 	for i := range a.Checks {
 		if a.Checks[i].Verdict == verdict {
-			n++
+			names = append(names, a.Checks[i].Name)
 		}
 	}
-	return n
+	return names
 }
 
 // verdict is the verdict on the endpoint. A probe that did not end cannot pass.
@@ -58,6 +61,9 @@ func (a *probeAnswer) doubt() string {
 		return a.Missing[0] + " was required and not seen"
 	case len(a.Missing) > 1 && a.Enforced():
 		return strings.Join(a.Missing, ", ") + " were required and not seen"
+	}
+	if a.Enforced() {
+		return "nothing was seen of the period"
 	}
 	return "the limit was not seen to be enforced"
 }
@@ -166,10 +172,11 @@ func (a *probeAnswer) headline() (word, rest string) {
 		parts = append(parts, checks(n, "failed"))
 	}
 	parts = append(parts, fmt.Sprintf("%d passed", a.count(probe.Pass)))
-	if n := a.count(probe.Unknown); n > 0 {
-		parts = append(parts, fmt.Sprintf("%d not seen", n))
+	text := strings.Join(parts, ", ")
+	if unseen := a.names(probe.Unknown); len(unseen) > 0 {
+		text += "; not seen: " + strings.Join(unseen, ", ")
 	}
-	return strings.ToUpper(string(verdict)), strings.Join(parts, ", ")
+	return strings.ToUpper(string(verdict)), text
 }
 
 // facts are the facts about the endpoint, a name and a text each.

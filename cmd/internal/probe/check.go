@@ -90,12 +90,12 @@ func (v *verification) result() *Result {
 }
 
 // Overall is the verdict on the endpoint: Fail if a check failed, Pass if it was seen that the endpoint enforces its
-// limit and no required check is missing, and else Unknown, whatever the other checks say.
+// limit, something was seen of the period, and no required check is missing, and else Unknown, whatever the other checks say.
 func (r *Result) Overall() Verdict {
 	switch {
 	case slices.ContainsFunc(r.Checks, func(c Check) bool { return c.Verdict == Fail }):
 		return Fail
-	case r.Enforced() && len(r.Missing) == 0:
+	case r.Enforced() && r.Timed() && len(r.Missing) == 0:
 		return Pass
 	}
 	return Unknown
@@ -104,6 +104,14 @@ func (r *Result) Overall() Verdict {
 // Enforced reports whether the endpoint was seen to enforce its limit.
 func (r *Result) Enforced() bool {
 	return slices.ContainsFunc(r.Checks, func(c Check) bool { return c.Name == checkAdmitted && c.Verdict == Pass })
+}
+
+// Timed reports whether anything was seen of the limit's period: a recovery, or what answers say of it.
+func (r *Result) Timed() bool {
+	return slices.ContainsFunc(r.Checks, func(c Check) bool {
+		return (c.Name == checkRecovery || c.Name == checkHeaders) && c.Verdict == Pass ||
+			c.Name == checkRetryAfter && c.Verdict != Fail && !c.Moot
+	})
 }
 
 // Unanswered is the error of a probe that sent requests, none of which was admitted or denied; else nil.

@@ -127,7 +127,8 @@ func exhaustedAt(events []*Event, other *Event) bool {
 
 // recovery checks that used units come back when the limit says so, neither more nor fewer.
 func (e *proof) recovery() Check {
-	c := Check{Name: checkRecovery, Verdict: Unknown, Expected: comesBack(&e.limit), Seen: "the probe did not wait that long"}
+	c := Check{Name: checkRecovery, Verdict: Unknown, Expected: comesBack(&e.limit),
+		Seen: "the probe did not wait that long, so the period was not checked"}
 	most, latest, out := 0, time.Duration(0), time.Duration(0)
 	for _, k := range e.keys {
 		var denied *Event // the first denial of a wait
@@ -155,8 +156,8 @@ func (e *proof) recovery() Check {
 		return failed(c, fmt.Sprintf(
 			"denied at first, still denied %s later, and no later request of that subject was admitted", span(out)))
 	case e.certain.UnderAdmitted > e.first.UnderAdmitted:
-		return failed(c, fmt.Sprintf(
-			"too late or too little: denied %s after a denial, and the longest wait was %s", span(out), span(latest)))
+		return failed(c, fmt.Sprintf("too late or too little: %s denied that fitted again, up to %s after a denial",
+			output.Plural(int(e.certain.UnderAdmitted-e.first.UnderAdmitted), "unit"), span(out)))
 	case e.certain.OverAdmitted > e.first.OverAdmitted:
 		return failed(c, fmt.Sprintf("too much or too early: %s too many after a denial",
 			output.Plural(int(e.certain.OverAdmitted-e.first.OverAdmitted), "unit")))

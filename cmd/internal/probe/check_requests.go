@@ -31,7 +31,10 @@ func (v *verification) sendRequests() error {
 		if v.canChoose() {
 			subject = v.subject()
 		}
-		reached, err = v.rush(subject)
+		// A slow endpoint is never asked fast enough one by one.
+		v.step(0, "asking with several requests at once, as one after the other was too slow to reach the limit")
+		v.alone = 0
+		reached, err = v.fill(subject)
 	}
 	if err != nil || !reached {
 		return err
@@ -51,6 +54,9 @@ func (v *verification) sendRequests() error {
 		if more, err = v.askAt(subject, v.clock.Now().Add(3*resolution)); err != nil {
 			return err
 		}
+	}
+	if err := v.quiet(subject); err != nil {
+		return err
 	}
 	if err := v.idle(subject); err != nil {
 		return err
@@ -77,7 +83,7 @@ func (v *verification) edge() error {
 		return err
 	}
 	v.step(l.Period+l.Period/16, "asking before and after the end of a window")
-	for _, at := range []time.Duration{l.Period - l.Period/8, l.Period + l.Period/16} {
+	for _, at := range []time.Duration{l.Period - l.Period/8, l.Period + v.justAfter(), l.Period + l.Period/16} {
 		if err := v.waitUntil(first.Answered.Add(at)); err != nil {
 			return err
 		}
@@ -104,22 +110,6 @@ func (v *verification) fill(subject string) (reached bool, err error) {
 		err = errRequests
 	}
 	return reached, err
-}
-
-// rush sends requests of a subject, as many at once as there are workers, until one is denied or twice the limit was
-// admitted: a slow endpoint is never asked fast enough one by one.
-func (v *verification) rush(subject string) (reached bool, err error) {
-	most := int(min(2*v.limit.Capacity()+2, int64(v.requestsLeft())))
-	v.step(0, "asking with several requests at once, as one after the other was too slow to reach the limit")
-	for sent := 0; sent < most && !reached; {
-		events, err := v.sendAtOnce(subject, min(max(1, v.config.Workers), most-sent))
-		if err != nil {
-			return false, err
-		}
-		sent += len(events)
-		reached = slices.ContainsFunc(events, isDenied)
-	}
-	return reached, nil
 }
 
 // other sends a request of another subject while this one is denied, and then requests of this one until it is
@@ -154,8 +144,11 @@ func (v *verification) meanwhile() int {
 // and asked once more.
 func (v *verification) awaitRecovery(subject string) (back bool, err error) {
 	begin := v.last(subject)
-	if begin == nil || begin.Outcome != endpoint.Denied {
-		return false, nil
+	if begin.Outcome != endpoint.Denied { // it was one of several at once
+		if reached, err := v.fill(subject); err != nil || !reached {
+			return false, err
+		}
+		begin = v.last(subject)
 	}
 	from, due := begin.Answered, v.schedule(subject).late
 	giveUp := from.Add(max(5*due.Sub(from)/2, 2*v.limit.Period+time.Second))
@@ -199,13 +192,17 @@ func (v *verification) nextPoll(subject string, begin, due, giveUp time.Time) (n
 		}
 	}
 	s := v.schedule(subject)
-	offer(s.early.Add(-justBefore))
+	offer(s.early.Add(-v.justBefore()))
 	if s.late.After(last.Answered.Add(resolution)) { // else it is late, and would fit at any time
-		offer(s.late.Add(justAfter))
+		offer(s.late.Add(v.justAfter()))
 	}
 	if r := v.read(last); r.RetryAfter != headers.NotTold {
 		offer(last.Sent.Add(r.RetryAfter - mostLate - justBefore))
 		offer(last.Answered.Add(r.RetryAfter + justAfter))
+	}
+	polls := time.Duration(polls)
+	if v.isTurned() {
+		polls = turnPolls
 	}
 	spacing := max(due.Sub(begin)/(polls+1), 20*time.Millisecond)
 	for n := time.Duration(1); n <= polls; n++ {
@@ -217,13 +214,50 @@ func (v *verification) nextPoll(subject string, begin, due, giveUp time.Time) (n
 	return next
 }
 
+// quiet asks for all at the instant from which all must be back, and for nothing before. So it is no denied request that keeps
+// the subject out of a period that is a little too long.
+func (v *verification) quiet(subject string) error {
+	if v.limit.Algorithm == store.SlidingCounter { // that instant is not known
+		return nil
+	}
+	const why = "waiting until all must be back"
+	if l := &v.limit; l.Algorithm.HasBurst() { // first until all but one are nearly back, to see whether they come back too fast
+		units := time.Duration(l.Capacity() - 1)
+		if err := v.fillAt(subject, v.last(subject).Sent.Add(units*l.Period/time.Duration(l.Count)-v.justBefore()), why); err != nil {
+			return err
+		}
+	} else if v.isTurned() {
+		if _, err := v.askAt(subject, v.schedule(subject).early.Add(-v.justBefore())); err != nil {
+			return err
+		}
+	}
+	return v.fillAt(subject, v.schedule(subject).unused.Add(v.justAfter()), why)
+}
+
+// justAfter is how long after an instant a request is asked that must be admitted from then on, however the clocks of both
+// sides run and however coarse they are, and justBefore how long before one that must be denied.
+func (v *verification) justAfter() time.Duration {
+	return justAfter + 2*resolution + v.limit.Period/1000
+}
+
+func (v *verification) justBefore() time.Duration { return justBefore + v.limit.Period/1000 }
+
+// isTurned reports whether windows begin at instants that are not known but by the answers.
+func (v *verification) isTurned() bool {
+	return v.limit.Algorithm == store.FixedWindow && !v.limit.FromFirst
+}
+
 // idle waits until a subject is unused, and for longer than a period, and then asks for all of it.
 func (v *verification) idle(subject string) error {
 	at := v.clock.Now().Add(v.limit.Period + v.limit.Period/2)
 	if unused := v.schedule(subject).unused; unused.After(at) {
 		at = unused
 	}
-	at = at.Add(justAfter)
+	return v.fillAt(subject, at.Add(justAfter), "waiting until all is unused")
+}
+
+// fillAt waits until an instant, and then asks for all.
+func (v *verification) fillAt(subject string, at time.Time, why string) error {
 	wait := at.Sub(v.clock.Now())
 	if v.timeLeft() < wait {
 		return errTime
@@ -231,7 +265,7 @@ func (v *verification) idle(subject string) error {
 	if int64(v.requestsLeft()) <= v.limit.Capacity() {
 		return errRequests
 	}
-	v.step(wait, "waiting until all is unused")
+	v.step(wait, why)
 	if err := v.waitUntil(at); err != nil {
 		return err
 	}

@@ -87,7 +87,7 @@ type schedule struct{ early, late, unused time.Time }
 // schedule returns that of a subject whose last request was denied.
 func (v *verification) schedule(subject string) (s schedule) {
 	var first, last store.State
-	var admitted, denied *Event
+	var admitted, denied, before, turn *Event // the window turned between before and turn
 	for i := range v.events {
 		event := &v.events[i]
 		switch {
@@ -95,7 +95,9 @@ func (v *verification) schedule(subject string) (s schedule) {
 		case event.Outcome == endpoint.Denied:
 			denied = event
 		default:
-			admitted = event
+			if admitted = event; denied != nil && denied.Answered.Before(event.Sent) && denied != before {
+				before, turn = denied, event
+			}
 			first.Charge(v.limit, 1, max(first.Time, store.InstantOf(event.Sent)))
 			last.Charge(v.limit, 1, max(last.Time, store.InstantOf(event.Answered)))
 		}
@@ -112,7 +114,9 @@ func (v *verification) schedule(subject string) (s schedule) {
 	if l := &v.limit; admitted != nil && (l.Algorithm == store.SlidingCounter || l.Algorithm == store.FixedWindow && !l.FromFirst) {
 		s.early = denied.Sent
 		s.late = admitted.Answered.Add(l.Period)
-		if s.unused = s.late; l.Algorithm == store.SlidingCounter {
+		if s.unused = s.late; l.Algorithm == store.FixedWindow && turn != nil && denied.Answered.Before(before.Sent.Add(l.Period)) {
+			s.early, s.late, s.unused = before.Sent.Add(l.Period), turn.Answered.Add(l.Period), turn.Answered.Add(l.Period)
+		} else if l.Algorithm == store.SlidingCounter {
 			s.late = s.late.Add(l.Period/time.Duration(l.Count) + time.Millisecond)
 			s.unused = s.unused.Add(l.Period)
 		}

@@ -49,8 +49,9 @@ const (
 	// justAfter is how long after an instant the probe sends a request that should be admitted from then on, and
 	// justBefore how long before it one that should be denied.
 	justAfter, justBefore = 3 * time.Millisecond, 10 * time.Millisecond
-	// polls is the number of requests of a key during a wait, besides those at the instants that matter.
-	polls = 6
+	// polls is the number of requests of a key during a wait, besides those at the instants that matter, and turnPolls that
+	// until a window turns at an instant that is not known.
+	polls, turnPolls = 6, 60
 )
 
 // mostLate is how much too late Retry-After may be: it is in whole seconds.
@@ -83,6 +84,7 @@ type session struct {
 	end    time.Time // of the probe; zero if it may take any time
 	name   string    // the beginning of all subjects of this probe
 	begun  int       // the number of subjects
+	alone  int       // requests of a subject that go one by one
 	failed int       // the number of requests without an answer, in a row
 
 	statuses statuses
@@ -93,7 +95,7 @@ type session struct {
 }
 
 func newSession(ctx context.Context, config *Config) *session {
-	s := &session{ctx: ctx, config: config, clock: config.Clock, name: strings.ToLower(rand.Text()[:8])}
+	s := &session{ctx: ctx, config: config, clock: config.Clock, alone: sequential, name: strings.ToLower(rand.Text()[:8])}
 	if s.clock == nil {
 		s.clock = systemClock{}
 	}
@@ -250,16 +252,19 @@ func (s *session) add(events []Event) error {
 	return nil
 }
 
-// sequential is how many requests of a subject go one by one, before several workers send them: a small limit then needs few
-// denials, and what it lets in is known exactly.
-const sequential = 32
+// sequential is how many requests of a subject go one by one, and how long, before several workers send them: a small limit then
+// needs few denials, and what it lets in is known exactly.
+const (
+	sequential    = 32
+	sequentialFor = time.Second
+)
 
 // exhaust sends up to most requests of a subject as fast as the workers can, until one is denied.
 func (s *session) exhaust(subject string, most int) (events []Event, err error) {
-	odd := 0 // answers in a row that may be denials
+	odd, begin := 0, s.clock.Now() // answers in a row that may be denials
 	for len(events) < most && !slices.ContainsFunc(events, isDenied) {
 		n := 1
-		if len(events) >= sequential && s.config.Workers > 1 {
+		if (len(events) >= s.alone || s.clock.Now().Sub(begin) > sequentialFor) && s.config.Workers > 1 {
 			n = min(s.config.Workers, most-len(events))
 		}
 		more, err := s.sendAtOnce(subject, n)
@@ -371,10 +376,10 @@ func (s *session) isDenial(status int) {
 	}
 }
 
-// read reads the header of an answer by the clock of the first answer that tells it.
+// read reads the header of an answer, by the clock of the first answer.
 func (s *session) read(e *Event) *headers.Reading {
 	var skew time.Duration
-	if i := slices.IndexFunc(s.events, func(e Event) bool { return e.Header.Get("Date") != "" }); i >= 0 {
+	if i := slices.IndexFunc(s.events, func(e Event) bool { return len(e.Header) > 0 }); i >= 0 {
 		skew = headers.SkewOf(s.events[i].Header, s.events[i].Sent, s.events[i].Answered)
 	}
 	r := headers.ReadAnswer(&e.Answer, skew)
