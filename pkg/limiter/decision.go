@@ -1,6 +1,8 @@
 package limiter
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -60,6 +62,31 @@ type Decision struct {
 	LocalShare float64
 	// Override is the override that applies to this key; nil if there is none.
 	Override *Override
+}
+
+// String returns what an operator has to know: "denied, 10 used, 0 remaining, try again in 51s".
+func (d Decision) String() string {
+	text := "denied"
+	if d.Allowed {
+		text = "allowed"
+	}
+	if d.Shadow {
+		text += " in shadow"
+	}
+	if d.DecidedBy != DecidedByStore {
+		text += " by " + d.DecidedBy.String()
+	}
+	if d.Unguarded {
+		return text + ", unguarded"
+	}
+	text += fmt.Sprintf(", %d used, %d remaining", d.Used, d.Remaining)
+	if d.RetryAfter > 0 {
+		text += ", try again in " + store.FormatPeriod(d.RetryAfter)
+	}
+	if d.Delay > 0 {
+		text += ", its turn is in " + store.FormatPeriod(d.Delay)
+	}
+	return text
 }
 
 // Override is a rule of an operator for some keys until an instant: another limit, a block or an exemption.
@@ -163,6 +190,22 @@ func (d Decisions) All() []Decision {
 		all[i] = d.At(i)
 	}
 	return all
+}
+
+// String returns the decisions in their order, after the answer to the whole call if there are several.
+func (d Decisions) String() string {
+	if d.count == 1 {
+		return d.At(0).String()
+	}
+	text := "denied"
+	if d.Allowed() {
+		text = "allowed"
+	}
+	each := make([]string, d.count)
+	for i := range each {
+		each[i] = d.At(i).String()
+	}
+	return text + " (" + strings.Join(each, "; ") + ")"
 }
 
 func (d Decisions) summary() store.Summary { return store.Summarize(d.all()) }

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -13,7 +14,7 @@ var (
 	// ErrInvalid: the request is wrong. Correct the program or its configuration.
 	ErrInvalid = store.ErrInvalid
 	// ErrNeverFits: the cost is more than the limit ever allows at once, so waiting does not help.
-	// It is also an ErrInvalid.
+	// It is also an ErrInvalid. The text names the limit and the subject.
 	ErrNeverFits = store.ErrNeverFits
 	// ErrUnavailable: the store is away, and nothing was charged.
 	ErrUnavailable = store.ErrUnavailable
@@ -44,14 +45,35 @@ func IsAway(err error) bool { return store.IsAway(err) }
 // denied a call whose answer was lost. The error of Wait is also a context.DeadlineExceeded.
 type DeniedError struct {
 	Decisions
-	waited bool
+	// Requests are those of the call; [Decisions.DeniedBy] has the indexes of those that were denied.
+	Requests []Request
+	waited   bool
 }
 
-// Error says when to try again, if the store knows.
+// Error names the limits that denied, up to three, with their subjects, and says when to try again.
 func (e *DeniedError) Error() string {
-	text := "denied"
+	text, between := "denied", " by "
+	by := e.DeniedBy()
+	for n, i := range by {
+		if e.Unguarded() || i >= len(e.Requests) {
+			break
+		}
+		if n == 3 {
+			text += fmt.Sprintf(" and %d more", len(by)-n)
+			break
+		}
+		if o := e.At(i).Override; o != nil && o.Effect == store.OverrideBlock.String() {
+			between += "override " + o.ID + " of "
+		}
+		key := e.Requests[i].asked.Key
+		text += fmt.Sprintf("%slimit %q of %q", between, key.Name, key.Subject)
+		between = ", "
+	}
+	if e.Unguarded() {
+		text += ", because the store is away"
+	}
 	if e.waited {
-		text = "denied: the turn did not come in time"
+		text += ": the turn did not come in time"
 	}
 	if after := e.RetryAfter(); after > 0 {
 		text += "; try again in " + store.FormatPeriod(after)

@@ -111,7 +111,7 @@ func (l *Limiter) Wait(ctx context.Context, requests ...Request) error {
 	case err != nil:
 		return err
 	case !store.AllAllowed(decisions):
-		return &DeniedError{Decisions: DecisionsOf(decisions), waited: true}
+		return &DeniedError{DecisionsOf(decisions), slices.Clone(requests), true}
 	}
 	return nil
 }

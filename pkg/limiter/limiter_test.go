@@ -3,6 +3,7 @@ package limiter_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -220,6 +221,56 @@ func TestDecisionsOfSeveral(t *testing.T) {
 	}
 }
 
+// What a log shows of requests, decisions and errors names the limit and the subject, and not the token.
+func TestTexts(t *testing.T) {
+	ctx, kept := t.Context(), memorystore.New(memorystore.WithClock(func() time.Time { return time.Unix(1_800_000_000, 0) }))
+	l, down := newLimiter(t, kept), newLimiter(t, &faulty{Store: kept, instead: away}, limiter.FailClosed())
+	a, b, queue := minute.For("user", "1"), limiter.Per("hour", 5, time.Hour).For("b"), limiter.Per("queue", 1, time.Hour).Leaky(2).For("u")
+	trial := limiter.Limit{Name: "trial", Count: 1, Period: time.Hour, Shadow: true}.For("u")
+	take := func(requests ...limiter.Request) any {
+		d, err := l.Take(ctx, requests...)
+		if err != nil {
+			return err
+		}
+		return d
+	}
+	reserve := func(l *limiter.Limiter, requests ...limiter.Request) error {
+		_, err := l.Reserve(ctx, requests...)
+		return err
+	}
+	soon, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	for _, text := range []struct {
+		of   any
+		want string
+	}{
+		{b.N(3).Token("secret", 0), `limit "hour" of "b", cost 3, token-bucket:5/1h`},
+		{take(a.N(11).Token("secret", 0)), `cost 11 can never fit limit "minute" of "user:1": token-bucket:10/1m allows at most 10 at once`},
+		{take(b, a.Leave(10)), `cost 1 can never fit limit "minute" of "user:1": token-bucket:10/1m allows at most 10 at once, ` +
+			`of which 10 must stay free`},
+		{take(b, a.N(-1)), `limit "minute": cost -1 is not positive; it must be 1 or more`},
+		{take(a.N(10), b.N(4), trial),
+			"allowed (allowed, 10 used, 0 remaining; allowed, 4 used, 1 remaining; allowed in shadow, 1 used, 0 remaining)"},
+		{take(queue), "allowed, 1 used, 1 remaining"},
+		{take(queue), "allowed, 2 used, 0 remaining, its turn is in 1h"},
+		{take(queue), "denied, 2 used, 0 remaining, try again in 1h"},
+		{reserve(l, a), `denied by limit "minute" of "user:1"; try again in 6s`},
+		{reserve(l, b.N(2), trial, a), `denied by limit "hour" of "b", limit "minute" of "user:1"; try again in 12m`},
+		{l.Wait(soon, b.N(2)), `denied by limit "hour" of "b": the turn did not come in time; try again in 12m`},
+		{reserve(down, a, b), "denied, because the store is away; try again in 1s"},
+	} {
+		if got := fmt.Sprint(text.of); got != text.want {
+			t.Errorf("%s\nwant %s", got, text.want)
+		}
+	}
+	blocked := newLimiter(t, kept, overriding(t, kept, kept, "b", store.OverrideBlock))
+	denied, _ := errors.AsType[*limiter.DeniedError](reserve(blocked, b))
+	if want := "denied by override " + denied.At(0).Override.ID + ` of limit "hour" of "b"; try again in `; !strings.HasPrefix(denied.Error(), want) ||
+		denied.Requests[denied.DeniedBy()[0]] != b {
+		t.Errorf("%v of %v, want %s", denied, denied.Requests, want)
+	}
+}
+
 func TestTheOtherVerbs(t *testing.T) {
 	l := newLimiter(t, memorystore.New())
 	r := minute.For("u")
@@ -297,7 +348,7 @@ func TestWaitReturnsNilOnlyWhenItIsGranted(t *testing.T) {
 	defer cancel()
 	var denied *limiter.DeniedError
 	if err := l.Wait(late, hour.For("u")); !errors.As(err, &denied) || !errors.Is(err, context.DeadlineExceeded) ||
-		denied.RetryAfter() < 59*time.Minute || !strings.HasPrefix(err.Error(), "denied: the turn did not come in time; try again in ") {
+		denied.RetryAfter() < 59*time.Minute || !strings.Contains(err.Error(), "in time; try again in ") {
 		t.Errorf("a turn that comes too late: %v", err)
 	}
 	gone, leave := context.WithCancel(t.Context())

@@ -72,7 +72,7 @@ func (l *Limiter) Reserve(ctx context.Context, requests ...Request) (*Reservatio
 		}
 	}
 	if !store.AllAllowed(r.decisions) {
-		return nil, &DeniedError{Decisions: DecisionsOf(r.decisions)}
+		return nil, &DeniedError{DecisionsOf(r.decisions), slices.Clone(requests), false}
 	}
 	return r, nil
 }

@@ -96,7 +96,7 @@ func TestCostsFromSources(t *testing.T) {
 		says   string
 	}{
 		{[]string{"X-Tokens", "1000", "X-Length", "7"}, 200, "1000 7"},
-		{[]string{"X-Tokens", "1001", "X-Length", "7"}, 400, "cost 1001 can never fit limit token-bucket:1000/1h"},
+		{[]string{"X-Tokens", "1001", "X-Length", "7"}, 400, `cost 1001 can never fit limit \"p/a\": token-bucket:1000/1h`},
 		{[]string{"X-Tokens", "0", "X-Length", "7"}, 400, "cost 0 is not positive"},
 		{[]string{"X-Tokens", "-1", "X-Length", "7"}, 400, `cost tokens is \"-1\"; it must be a whole number`},
 		{[]string{"X-Tokens", "many", "X-Length", "7"}, 400, `cost tokens is \"many\"; it must be a whole number`},

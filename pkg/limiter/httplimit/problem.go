@@ -63,6 +63,11 @@ func WriteFailure(w http.ResponseWriter, err error) {
 	switch {
 	case errors.Is(err, store.ErrInvalid):
 		problem = Problem{Title: "Request cannot be counted", Status: http.StatusBadRequest, Detail: err.Error()}
+		if never, is := errors.AsType[*store.NeverFitsError](err); is {
+			public := *never
+			public.Request.Key.Subject = "" // the service may have attributes of its own in it
+			problem.Detail = public.Error()
+		}
 	case isForLater(err):
 		w.Header().Set(retryAfterField, "1") // nobody knows when the store is back
 		problem = Problem{Type: ReducedCapacity, Title: reducedTitle, Status: http.StatusServiceUnavailable}

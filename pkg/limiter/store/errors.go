@@ -13,7 +13,7 @@ var (
 	// out of bounds). Nothing was sent to the store.
 	ErrInvalid = errors.New("invalid request")
 	// ErrNeverFits: the cost is greater than the most that the limit allows at once, so a wait does not help. It is
-	// also an ErrInvalid.
+	// also an ErrInvalid. [NeverFitsError] has the request.
 	ErrNeverFits = errors.New("cost can never fit")
 	// ErrUnavailable: the store could not be reached, and nothing was charged.
 	ErrUnavailable = errors.New("store unavailable")
@@ -45,21 +45,40 @@ func IsAway(err error) bool {
 	return (errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown)) && !errors.Is(err, ErrGaveUp)
 }
 
-// invalidError is an ErrInvalid with a text of its own.
-type invalidError struct {
-	text      string
-	neverFits bool
+// NeverFitsError is the [ErrNeverFits] of an operation on a request.
+type NeverFitsError struct {
+	Op      Op
+	Request Request
 }
+
+// Error names the limit and, unless it is empty, the subject.
+func (e *NeverFitsError) Error() string {
+	r, cost, of, left := &e.Request, fmt.Sprintf("cost %d", e.Request.Cost), "", ""
+	if e.Op == TakeUpTo {
+		cost = "a cost of 1"
+	}
+	if r.Key.Subject != "" {
+		of = fmt.Sprintf(" of %q", r.Key.Subject)
+	}
+	if r.Leave > 0 && e.Op != Adjust {
+		left = fmt.Sprintf(", of which %d must stay free", r.Leave)
+	}
+	return fmt.Sprintf("%s can never fit limit %q%s: %s allows at most %d at once%s", cost, r.Key.Name, of, r.Limit, r.Limit.Capacity(), left)
+}
+
+// Is makes every NeverFitsError an ErrNeverFits and an ErrInvalid.
+func (e *NeverFitsError) Is(target error) bool { return target == ErrInvalid || target == ErrNeverFits }
+
+// invalidError is an ErrInvalid with a text of its own.
+type invalidError struct{ text string }
 
 func (e *invalidError) Error() string { return e.text }
 
-func (e *invalidError) Is(target error) bool {
-	return target == ErrInvalid || e.neverFits && target == ErrNeverFits
-}
+func (e *invalidError) Is(target error) bool { return target == ErrInvalid }
 
 // Invalidf returns an [ErrInvalid] with that text, for packages that check requests earlier.
 func Invalidf(format string, args ...any) error {
-	return &invalidError{text: fmt.Sprintf(format, args...)}
+	return &invalidError{fmt.Sprintf(format, args...)}
 }
 
 // ForeignError says which key holds a value that limitctl did not write.

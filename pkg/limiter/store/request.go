@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -151,7 +152,7 @@ func (r *Request) SetLimit(limit Limit) {
 	r.Limit = limit
 }
 
-// Check returns an [ErrInvalid] if r, whose defaults are set, is out of bounds. It is an [ErrNeverFits] if
+// Check returns an [ErrInvalid] if r, whose defaults are set, is out of bounds. It is a [*NeverFitsError] if
 // [Request.NeverFits] is true.
 func (r *Request) Check(op Op) error {
 	if err := r.Limit.check(); err != nil {
@@ -175,24 +176,11 @@ func (r *Request) Check(op Op) error {
 	case r.Leave < 0 || r.Leave > MaxCount:
 		return Invalidf("leave %d is out of range; it must be from 0 to %d", r.Leave, MaxCount)
 	case r.NeverFits(op):
-		return r.neverFitsError(op)
+		return &NeverFitsError{op, *r}
 	case r.Cost > MaxCount:
 		return Invalidf("cost %d is out of range; it must be from 1 to %d", r.Cost, MaxCount)
 	}
 	return nil
-}
-
-// neverFitsError returns the [ErrNeverFits] of op on r.
-func (r *Request) neverFitsError(op Op) error {
-	capacity, cost := r.Limit.Capacity(), fmt.Sprintf("cost %d", r.Cost)
-	if op == TakeUpTo {
-		cost = "a cost of 1"
-	}
-	text := fmt.Sprintf("%s can never fit limit %s, which allows at most %d at once", cost, r.Limit, capacity)
-	if r.Leave > 0 && op != Adjust {
-		text += fmt.Sprintf(", of which %d must stay free", r.Leave)
-	}
-	return &invalidError{neverFits: true, text: text}
 }
 
 // checkToken returns an error if r's token does not fit op.
@@ -222,6 +210,9 @@ func NormalizeAll(buf []Request, op Op, reqs []Request) ([]Request, error) {
 	buf = append(buf, reqs...)
 	for i := first; i < len(buf); i++ {
 		if err := buf[i].Normalize(op); err != nil {
+			if !errors.Is(err, ErrNeverFits) && len(reqs) > 1 {
+				err = fmt.Errorf("limit %.64q: %w", buf[i].Key.Name, err)
+			}
 			return buf, err
 		}
 		if err := buf[i].checkBeside(op, &buf[first]); err != nil {
