@@ -97,7 +97,7 @@ func newPeer(t *testing.T, layout string, limit store.Limit, program string, scr
 	server := redistest.Start(t)
 	client := server.Client()
 	p := &peer{t: t, server: server, client: client, limit: limit, make: making, now: time.Now().Truncate(time.Millisecond)}
-	backend, err := redisstore.New(client, redisstore.WithClock(func() time.Time { return p.now }))
+	backend, err := redisstore.New(client, redisstore.WithClock(func() time.Time { return p.now }), redisstore.WithBudget(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}

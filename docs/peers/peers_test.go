@@ -60,7 +60,7 @@ func sequences(t *testing.T, n int, layout, storeKey string, run func(*caller)) 
 			c := &caller{t: t, client: client, random: rand.New(rand.NewPCG(uint64(i), 0)), layout: known}
 			c.storeKey = fmt.Sprintf(storeKey, i)
 			var err error
-			c.store, err = redisstore.New(ours, redisstore.WithClock(c.now))
+			c.store, err = redisstore.New(ours, redisstore.WithClock(c.now), redisstore.WithBudget(time.Minute))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -33,7 +33,7 @@ type Store struct {
 // New returns a Store on client, which Close closes, and which is already guarded. New does not connect yet. An
 // invalid prefix is a [store.ErrInvalid].
 func New(client redis.UniversalClient, prefix string) (*Store, error) {
-	backend, err := redisstore.New(client, redisstore.WithPrefix(prefix))
+	backend, err := redisstore.New(client, redisstore.WithPrefix(prefix), redisstore.WithBudget(time.Hour)) // client has time-outs
 	return &Store{Store: backend, client: client, servers: redisserver.New(client, prefix), prefix: prefix}, err
 }
 

@@ -185,7 +185,7 @@ func TestAFleetDecidesByOneVersionAtATime(t *testing.T) {
 	sentinel := redistest.StartSentinel(t)
 	f := &fleet{T: t, open: func() store.Store {
 		backend, err := redisstore.New(redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redistest.MasterName,
-			SentinelAddrs: sentinel.Addrs(), MaxRetries: -1, DisableIdentity: true, ReadTimeout: answers}))
+			SentinelAddrs: sentinel.Addrs(), MaxRetries: -1, DisableIdentity: true, ReadTimeout: answers}), redisstore.WithBudget(answers))
 		if err != nil {
 			t.Fatal(err)
 		}

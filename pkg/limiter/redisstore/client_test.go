@@ -217,7 +217,7 @@ func TestTheApplicationsClientStaysOpen(t *testing.T) {
 	var stores [2]*redisstore.Store
 	for i := range stores {
 		var err error
-		stores[i], err = redisstore.New(client)
+		stores[i], err = redisstore.New(client, redisstore.WithBudget(redistest.Patience))
 		must(t, err)
 		must(t, takeOne(stores[i]))
 	}

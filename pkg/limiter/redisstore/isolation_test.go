@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"runtime"
 	"strings"
 	"sync"
@@ -120,6 +121,39 @@ func TestADeadlineIsKeptWhateverTheClientDoes(t *testing.T) {
 			}
 			server.Resume()
 		}
+	}
+}
+
+// A store on the client of an application is away after the default budget, whatever the client waits for.
+func TestTheDefaultBudgetOnTheApplicationsClient(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.Pause()
+	t.Cleanup(server.Resume)
+	hang := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(forever):
+		}
+		return nil, errors.New("nobody answers")
+	}
+	short := DefaultTimeout / 4
+	for name, client := range map[string]redis.UniversalClient{
+		"reading":          redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: forever}),
+		"dialing":          redis.NewClient(&redis.Options{Dialer: hang, DialTimeout: forever, ReadTimeout: short, WriteTimeout: short}),
+		"a Cluster's node": redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{server.Addr}, ReadTimeout: forever}),
+		"a Ring's":         redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": server.Addr}, ReadTimeout: forever}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			backend, err := New(client)
+			must(t, err)
+			begun := time.Now()
+			_, err = storecall.New(backend).Take(context.Background(), store.Key{Subject: "user:42"}, neverLapsing(1000), 1)
+			if took := time.Since(begun); !store.IsAway(err) || took >= forever {
+				t.Errorf("%v after %s, want a store that is away after %s", err, took, DefaultTimeout)
+			}
+		})
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 
 // DefaultTimeout is how long a client of [NewClient], [NewClusterClient] or
 // [NewFailoverClient] waits for a server, for each of dialing, writing and reading, unless
-// its options say so.
+// its options say so. It is also the budget of a call on the client of an application; see [WithBudget].
 const DefaultTimeout = 250 * time.Millisecond
 
 // NewClient returns a client of one server with settings that fit a limiter, whose answer
@@ -40,8 +40,8 @@ func NewFailoverClient(options redis.FailoverOptions) *redis.Client {
 	return redisserver.NewFailoverClient(options, DefaultTimeout)
 }
 
-// defaultBudget is the read time-out of go-redis by default.
-const defaultBudget = 3 * time.Second
+// ownedBudget is the read time-out of go-redis by default.
+const ownedBudget = 3 * time.Second
 
 // timeoutsOf returns how long client waits to read and to write, 0 or less for ever.
 func timeoutsOf(client redis.UniversalClient) (read, write time.Duration) {
@@ -70,6 +70,9 @@ func Open(options redis.Options, settings ...Option) (*Store, error) {
 // New returns a Store on client, which stays the caller's: it is left as it is, and Close does
 // not close it. So a service can have its limits on the client that it uses for all else.
 // Whatever retries client is configured for, takes and refunds are never sent twice.
+//
+// A call takes at most [DefaultTimeout] unless [WithBudget] changes that, whatever the time-outs of
+// client are, also while it dials. Hooks that client gets after New do not see the calls.
 //
 // New does not bound the size of answers; [Own] does, for a client that is there for the limits
 // alone. If a call of a ClusterClient fails before it reaches a node, New may not know that, and
@@ -120,11 +123,14 @@ func newStore(client redis.UniversalClient, owned bool, options []Option) (*Stor
 		return nil, err
 	}
 	read, write := timeoutsOf(client)
-	if s.sending.Budget <= 0 {
+	switch {
+	case s.sending.Budget > 0:
+	case !owned:
+		s.sending.Budget = DefaultTimeout
+	case read > 0:
 		s.sending.Budget = read
-	}
-	if s.sending.Budget <= 0 {
-		s.sending.Budget = defaultBudget
+	default:
+		s.sending.Budget = ownedBudget
 	}
 	servers := redisserver.New(client, string(s.sending.Own), s.secrets...)
 	if owned {

@@ -40,7 +40,8 @@ func TestTheServersClockSaysTheWindow(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, DisableIdentity: true, ReadTimeout: redistest.Patience})
 	t.Cleanup(func() { client.Close() })
 	var calls atomic.Int64
-	backend, err := redisstore.New(client, redisstore.WithBatchObserver(func(n int) { calls.Add(int64(n)) }))
+	backend, err := redisstore.New(client, redisstore.WithBudget(redistest.Patience),
+		redisstore.WithBatchObserver(func(n int) { calls.Add(int64(n)) }))
 	must(t, err)
 	now, err := client.Time(ctx).Result()
 	must(t, err)

@@ -59,9 +59,9 @@ func WithSecrets(secrets ...string) Option {
 
 // WithBudget bounds how long the store may take over one call. After that it is away,
 // a [store.ErrUnavailable] or [store.ErrOutcomeUnknown], whatever time the caller
-// still has. The default is the client's read time-out, or 3 s where that has
-// none. Where the client's own read and write time-outs are within it, connecting may take
-// its dial time-out besides. A caller's own deadline is a [store.ErrGaveUp] instead.
+// still has. The default is [DefaultTimeout] for a store of [New], and the client's read time-out for
+// one of [Open] or [Own], or 3 s where that has none. With a budget above the client's time-outs,
+// such as a minute, these decide. A caller's own deadline is a [store.ErrGaveUp] instead.
 func WithBudget(budget time.Duration) Option { return func(s *settings) { s.sending.Budget = budget } }
 
 // WithBatchObserver calls f with the number of calls in each exchange with a server; it is 1 for a

@@ -54,7 +54,7 @@ func TestConformance(t *testing.T) {
 			return s
 		}
 		var err error
-		if s.Store, err = redisstore.New(s.client, redisstore.WithClock(clock)); err != nil {
+		if s.Store, err = redisstore.New(s.client, redisstore.WithClock(clock), redisstore.WithBudget(time.Minute)); err != nil {
 			tb.Fatal(err)
 		}
 		return s
@@ -70,7 +70,7 @@ func TestConformanceOnACluster(t *testing.T) {
 	var stores atomic.Int64
 	h := harness(40, func(tb testing.TB, clock func() time.Time) harnessed {
 		s := harnessed{client: client, prefix: fmt.Sprintf("store%d", stores.Add(1))}
-		options := []redisstore.Option{redisstore.WithPrefix(s.prefix)}
+		options := []redisstore.Option{redisstore.WithPrefix(s.prefix), redisstore.WithBudget(time.Minute)}
 		if clock != nil {
 			options = append(options, redisstore.WithClock(clock))
 		}

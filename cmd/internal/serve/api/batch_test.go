@@ -120,7 +120,7 @@ func TestAListNeedsFewExchanges(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr})
 	t.Cleanup(func() { client.Close() })
 	var exchanges atomic.Int64
-	backend, err := redisstore.New(client, redisstore.WithBatchObserver(func(int) { exchanges.Add(1) }))
+	backend, err := redisstore.New(client, redisstore.WithBudget(time.Minute), redisstore.WithBatchObserver(func(int) { exchanges.Add(1) }))
 	if err != nil {
 		t.Fatal(err)
 	}

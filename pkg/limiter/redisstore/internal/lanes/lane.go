@@ -44,11 +44,11 @@ type lane struct {
 	// keepsDeadlines: client ends what it does at a context's deadline. No client
 	// notices that a context is cancelled while it waits for the server.
 	keepsDeadlines bool
-	// endsInTime: client's own time-outs are within the budget, so that a caller alone
-	// need not pay for a context that says the same.
+	// endsInTime: client's own time-outs are within the budget, and nobody else has its connections, so that a
+	// caller alone need not pay for a context that says the same.
 	endsInTime bool
-	// endsAlone: one of these holds, or client is the Store's own. Otherwise a caller that sends its own
-	// call could wait for longer than the budget, so it goes into the queue.
+	// endsAlone: a call ends within the budget under a context that says so. Otherwise a caller that sends its
+	// own call could wait for longer, so it goes into the queue.
 	endsAlone bool
 	// connections is the size of client's pool. A caller that waits for a connection needs that context.
 	connections int
@@ -97,9 +97,16 @@ func (s *Sender) newLane(client redis.UniversalClient) *lane {
 		options := single.Options()
 		l.keepsDeadlines = options.ContextTimeoutEnabled
 		l.connections = options.PoolSize
-		l.endsInTime = !Longer(options.ReadTimeout, s.Budget) && !Longer(options.WriteTimeout, s.Budget)
+		answers := !Longer(options.ReadTimeout, s.Budget) && !Longer(options.WriteTimeout, s.Budget)
+		if !answers && !s.Owned && !l.keepsDeadlines {
+			l.client = single.WithTimeout(s.Budget) // on the same connections
+			answers = true
+		}
+		dialing := time.Duration(max(1, options.DialerRetries)) * options.DialTimeout
+		l.endsInTime = answers && s.Owned && !Longer(dialing, s.Budget)
+		l.endsAlone = answers
 	}
-	l.endsAlone = s.Owned || l.keepsDeadlines || l.endsInTime
+	l.endsAlone = l.endsAlone || s.Owned || l.keepsDeadlines
 	return l
 }
 
