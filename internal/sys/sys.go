@@ -1,4 +1,4 @@
-// Package sys waits for as long as a context lasts, recognizes time-outs, and sets how much memory the process may use. The
+// Package sys waits for as long as a context lasts, recognizes time-outs and nil values, and sets the memory of the process. The
 // settings of memory affect the whole process, so no other package changes them.
 package sys
 
@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"reflect"
 	"runtime/debug"
 	"time"
 )
@@ -60,4 +61,10 @@ func LimitMemory(bytes int64) {
 	if debug.SetMemoryLimit(-1) == math.MaxInt64 {
 		debug.SetMemoryLimit(bytes)
 	}
+}
+
+// IsNil reports whether v is nil, or holds a nil pointer: a call of its methods would most likely panic.
+func IsNil(v any) bool {
+	value := reflect.ValueOf(v)
+	return v == nil || value.Kind() == reflect.Pointer && value.IsNil()
 }

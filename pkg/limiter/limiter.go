@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -40,7 +41,7 @@ type call struct {
 // New returns a limiter that decides with s. Closing the limiter leaves s open. An error is an [ErrInvalid] that
 // says which option is wrong, is given twice, or has no effect on s.
 func New(s Store, options ...Option) (*Limiter, error) {
-	if s == nil {
+	if sys.IsNil(s) {
 		return nil, store.Invalidf("the store is nil")
 	}
 	b := &builder{store: s, given: map[string]bool{}}

@@ -1,14 +1,25 @@
 package limiter_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/tier"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 )
 
 // Wrong use of a call does not compile: a limit without a name, an answer without its error, an error or decisions
@@ -39,5 +50,69 @@ func TestMisuseDoesNotCompile(t *testing.T) {
 	}
 	for line, said := range want {
 		t.Errorf("line %d compiles, want %q", line, said)
+	}
+}
+
+// What is nil, or what nobody can mean, is an error of one line that says so.
+func TestNilAndAbsurdArguments(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	defer client.Close()
+	take := func(s limiter.Store, options ...limiter.Option) error {
+		l, err := limiter.New(s, options...)
+		if err != nil {
+			return err
+		}
+		_, err = l.Take(t.Context(), minute.For("u"))
+		return errors.Join(err, l.Close())
+	}
+	option := func(o limiter.Option) error { return take(memorystore.New(), o) }
+	memory := func(o memorystore.Option) error { return take(memorystore.New(o)) }
+	onRedis := func(client redis.UniversalClient, options ...redisstore.Option) error {
+		_, err := redisstore.New(client, options...)
+		if _, owning := redisstore.Own(client, options...); fmt.Sprint(owning) != fmt.Sprint(err) {
+			return fmt.Errorf("%w and %w", err, owning)
+		}
+		return err
+	}
+	wrap := func(m *httplimit.Middleware, next http.Handler) (err error) { // which returns no error
+		defer func() { err = fmt.Errorf("%w: %v", limiter.ErrInvalid, recover()) }()
+		m.Wrap(next)
+		return nil
+	}
+	var none *memorystore.Store
+	limits := newLimiter(t, memorystore.New())
+	r, _ := limits.Reserve(t.Context(), minute.For("u"))
+	middleware, _ := httplimit.NewFunc(limits, func(*http.Request) ([]limiter.Request, error) { return nil, nil }, httplimit.Options{})
+	var noContext context.Context
+	for text, err := range map[string]error{
+		"the store is nil":                         take(none),
+		"the memory store is not made by New":      take(&memorystore.Store{}),
+		"the Redis store is not made by":           take(&redisstore.Store{}),
+		"option 1 of 1 is nil":                     option((*limiter.Breaker)(nil)),
+		"the function of Around returns no store":  option(limiter.Around(func(limiter.Store) limiter.Store { return none })),
+		"FailLocalIn has no store":                 option(limiter.FailLocalIn(none, 1)),
+		"option Leases has the time 1ns":           option(limiter.Leases{Term: 1}),
+		"option Overrides has the time 999.999µs":  option(limiter.Overrides{Every: time.Millisecond - 1}),
+		"option DenialLog has the time -1ns":       option(limiter.DenialLog{Every: -1}),
+		"option DenialMemory has 16777217 Keys":    option(limiter.DenialMemory{Keys: 1<<24 + 1}),
+		"the clock of the memory store is nil":     memory(memorystore.WithClock(nil)),
+		`prefix "a{b" contains '{'`:                memory(memorystore.WithPrefix("a{b")),
+		"option 1 of 1 of the memory store is nil": memory(nil),
+		"needs a client":                           onRedis((*redis.ClusterClient)(nil)),
+		"option 1 of 1 of the Redis store is nil":  onRedis(client, nil),
+		"the clock of the Redis store is nil":      onRedis(client, redisstore.WithClock(nil)),
+		"the function of WithBatchObserver is nil": onRedis(client, redisstore.WithBatchObserver(nil)),
+		"the budget 999.999µs is too short":        onRedis(client, redisstore.WithBudget(time.Millisecond-1)),
+		`prefix "a{c" contains '{'`:                onRedis(client, redisstore.WithPrefix("a{c")),
+		"the handler to limit is nil":              wrap(middleware, nil),
+		"the middleware is not made by":            wrap(nil, http.NotFoundHandler()),
+		"the context is nil":                       r.Settle(noContext, 1),
+	} {
+		if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), text) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v, want %q", err, text)
+		}
+	}
+	if err := option(limiter.DenialMemory{Keys: 1 << 16, MaxStale: time.Millisecond}); err != nil {
+		t.Error(err)
 	}
 }

@@ -2,10 +2,12 @@ package limiter
 
 import (
 	"context"
+	"errors"
 	"math"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -35,10 +37,12 @@ type builder struct {
 	failure  layers.Failure
 	breaker  *layers.Breaker
 	observer Observer
+	// noWrapper: the function of Around has returned nil.
+	noWrapper bool
 }
 
-// once returns an error if the option is given twice or has a negative number.
-func (b *builder) once(option string, numbers ...int64) error {
+// once returns an error if the option is given twice, or has a number or a time that nobody can mean.
+func (b *builder) once(option string, numbers []int64, times ...time.Duration) error {
 	if b.given[option] {
 		return store.Invalidf("the option %s is given twice", option)
 	}
@@ -46,6 +50,11 @@ func (b *builder) once(option string, numbers ...int64) error {
 	for _, number := range numbers {
 		if number < 0 {
 			return store.Invalidf("the option %s has the negative number %d; a number is 0, for its default, or more", option, number)
+		}
+	}
+	for _, t := range times {
+		if t != 0 && t < shortest {
+			return store.Invalidf("the option %s has the time %s; a time is 0, for its default, or at least %s", option, t, shortest)
 		}
 	}
 	return nil
@@ -72,14 +81,14 @@ func FailLocal(share float64) Option { return failure{policy: store.LocalOnError
 // FailLocalIn is [FailLocal] with another store, such as a file that the processes of a machine share. Closing the
 // limiter leaves it open.
 func FailLocalIn(local Store, share float64) Option {
-	if local == nil {
-		return failure{} // nil store: New reports it
+	if sys.IsNil(local) {
+		return failure{} // New reports it
 	}
 	return failure{policy: store.LocalOnError, share: share, local: local}
 }
 
 func (f failure) add(b *builder) error {
-	if err := b.once("FailOpen, FailClosed or FailLocal"); err != nil {
+	if err := b.once("FailOpen, FailClosed or FailLocal", nil); err != nil {
 		return err
 	}
 	if f.policy == store.FailOnError {
@@ -106,8 +115,14 @@ func (a around) add(b *builder) error {
 	if a == nil {
 		return store.Invalidf("Around has no wrapper")
 	}
-	b.layers.Around = a
-	return b.once("Around")
+	b.layers.Around = func(s Store) Store {
+		if wrapper := a(s); !sys.IsNil(wrapper) {
+			return wrapper
+		}
+		b.noWrapper = true
+		return s
+	}
+	return b.once("Around", nil)
 }
 
 // Timeout bounds the time of a call to the store. After it the store counts as away. The deadline of the caller's
@@ -119,10 +134,10 @@ func (t Timeout) add(b *builder) error {
 		return store.Invalidf("the Timeout %s is below %s, in which no store answers", time.Duration(t), shortest)
 	}
 	b.layers.Budget = func(s Store) Store { return store.WithBudget(s, time.Duration(t)) }
-	return b.once("Timeout")
+	return b.once("Timeout", nil)
 }
 
-// shortest is the least time budget. Less is most likely a number without its unit.
+// shortest is the least time of an option. Less is most likely a number without its unit.
 const shortest = time.Millisecond
 
 // Breaker stops calling a store that is away, so that callers do not each wait for a time-out. It opens after
@@ -140,13 +155,8 @@ type Breaker struct {
 }
 
 func (o Breaker) add(b *builder) error {
-	for _, d := range [...]time.Duration{o.Slow, o.Pause, o.MaxPause} {
-		if 0 < d && d < shortest {
-			return store.Invalidf("the option Breaker has the time %s, and it is at least %s", d, shortest)
-		}
-	}
 	b.breaker = &layers.Breaker{Failures: o.Failures, Slow: o.Slow, Pause: o.Pause, MaxPause: o.MaxPause}
-	return b.once("Breaker", int64(o.Failures), int64(o.Slow), int64(o.Pause), int64(o.MaxPause))
+	return b.once("Breaker", []int64{int64(o.Failures)}, o.Slow, o.Pause, o.MaxPause)
 }
 
 // Leases take units of a busy key in advance, in chunks, and hand them out without a round trip. They never let
@@ -163,7 +173,7 @@ type Leases struct {
 
 func (o Leases) add(b *builder) error {
 	b.layers.Leases = func(s Store) Store { return layers.WithLeases(s, layers.Leases{Max: o.Max, Term: o.Term}) }
-	return b.once("Leases", o.Max, int64(o.Term))
+	return b.once("Leases", []int64{o.Max}, o.Term)
 }
 
 // DenialMemory repeats the store's denials without a round trip until their RetryAfter is over. It never allows
@@ -176,8 +186,12 @@ type DenialMemory struct {
 }
 
 func (o DenialMemory) add(b *builder) error {
+	const most = 1 << 24
+	if o.Keys > most {
+		return store.Invalidf("the option DenialMemory has %d Keys; it is at most %d, which take 5 GB", o.Keys, most)
+	}
 	b.layers.DenialMemory = layers.DenialMemory{MaxStale: o.MaxStale, Keys: o.Keys}.Wrap
-	return b.once("DenialMemory", int64(o.MaxStale), int64(o.Keys))
+	return b.once("DenialMemory", []int64{int64(o.Keys)}, o.MaxStale)
 }
 
 // Overrides apply the overrides of operators (`limitctl override`, `block` and `exempt`) within about a second.
@@ -203,7 +217,7 @@ func (o Overrides) add(b *builder) error {
 		return layers.WithOverrides(s, layers.Overrides{Every: o.Every, Idle: o.Idle, OnError: b.observer.OnOverrides,
 			OnRecovered: recovered(b.observer.OnOverrides)})
 	}
-	return b.once("Overrides", int64(o.Every), int64(o.Idle))
+	return b.once("Overrides", nil, o.Every, o.Idle)
 }
 
 // DenialLog counts in the store denials per key, and per override what it lets through: `limitctl denials`, `limitctl
@@ -227,7 +241,7 @@ func (o DenialLog) add(b *builder) error {
 		return layers.WithDenialLog(s, layers.DenialLog{Every: o.Every, OnError: b.observer.OnDenialLog,
 			OnRecovered: recovered(b.observer.OnDenialLog)})
 	}
-	return b.once("DenialLog", int64(o.Every))
+	return b.once("DenialLog", nil, o.Every)
 }
 
 // recovered returns a function that reports to f that an error is over.
@@ -287,7 +301,7 @@ type Observer struct {
 }
 
 func (o Observer) add(b *builder) error {
-	if err := b.once("Observer"); err != nil {
+	if err := b.once("Observer", nil); err != nil {
 		return err
 	}
 	b.observer = o
@@ -334,7 +348,7 @@ func (b *builder) stack(options []Option) (Store, error) {
 		return b.store, nil
 	}
 	for i, option := range options {
-		if option == nil {
+		if sys.IsNil(option) {
 			return nil, store.Invalidf("option %d of %d is nil", i+1, len(options))
 		}
 		if err := option.add(b); err != nil {
@@ -355,5 +369,9 @@ func (b *builder) stack(options []Option) (Store, error) {
 		settings := observed.Breaker(*b.breaker)
 		b.layers.Breaker = func(s Store) Store { return layers.WithBreaker(s, settings) }
 	}
-	return layers.Stack(store.Wrap(keptOpen{b.store}, b.store), b.layers), nil
+	stacked := layers.Stack(store.Wrap(keptOpen{b.store}, b.store), b.layers)
+	if b.noWrapper {
+		return nil, errors.Join(store.Invalidf("the function of Around returns no store"), stacked.Close())
+	}
+	return stacked, nil
 }

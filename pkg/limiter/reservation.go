@@ -117,6 +117,9 @@ func (r *Reservation) Settle(ctx context.Context, costs ...int64) error {
 	if r == nil || r.limiter == nil {
 		return store.Invalidf("the reservation is nil; nothing was taken")
 	}
+	if ctx == nil {
+		return store.Invalidf("the context is nil")
+	}
 	if len(costs) != len(r.requests) {
 		return store.Invalidf("%d costs for %d requests; give one for each, in their order", len(costs), len(r.requests))
 	}

@@ -58,6 +58,13 @@ func (a Address) String() string {
 	return a.text
 }
 
+// IsLocal reports whether only this machine can reach the address. Another program decides that for a socket that it makes.
+func (a Address) IsLocal() bool {
+	host, _, _ := net.SplitHostPort(a.text)
+	ip, _ := netip.ParseAddr(host)
+	return a.network != "tcp" || host == "localhost" || ip.Unmap().IsLoopback()
+}
+
 // local reports whether only this machine can reach a listener.
 func local(address net.Addr) bool {
 	tcp, is := address.(*net.TCPAddr)

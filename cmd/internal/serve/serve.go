@@ -118,7 +118,9 @@ func Run(ctx context.Context, o *Options) error {
 		addresses[listener.Name] = name(listener.connections.Addr())
 		o.Log.Info("listening", "door", listener.Name, "address", addresses[listener.Name], "tls", listener.Certificates != nil)
 		if !local(listener.connections.Addr()) {
-			listener.warn(o.Log)
+			for _, lacks := range listener.Lacks() {
+				o.Log.Warn(lacks, "door", listener.Name)
+			}
 		}
 		panics.Go(func() error { defer close(listener.ended); return listener.serve() }, func(err error) { ended <- err })
 	}
@@ -143,14 +145,15 @@ func Run(ctx context.Context, o *Options) error {
 	return drain(context.WithoutCancel(ctx), o, listeners)
 }
 
-// warn logs what a listener that the network reaches lacks.
-func (l *opened) warn(log *slog.Logger) {
+// Lacks returns what the listener lacks if the network reaches it.
+func (l *Listener) Lacks() (lacks []string) {
 	if l.Certificates == nil {
-		log.Warn("the network reaches the listener without TLS", "door", l.Name)
+		lacks = append(lacks, "the network reaches the listener without TLS")
 	}
 	if l.Open {
-		log.Warn("anybody who reaches the listener can call it, without an access token or a certificate", "door", l.Name)
+		lacks = append(lacks, "anybody who reaches the listener can call it, without an access token or a certificate")
 	}
+	return lacks
 }
 
 // openListeners opens all listeners or none.

@@ -31,9 +31,16 @@ func (f *serveFrame) checked(c *config.Config, backend store.Store, where string
 	}
 	answer := &checkAnswer{SchemaVersion: output.SchemaVersion, Valid: true, Files: c.Read, Policies: len(c.Policies), Store: where,
 		Addresses: map[string]string{}}
-	for listener, address := range map[string]*serve.Address{"http": f.listen, "admin": f.admin, "grpc": f.grpc} {
-		if address != nil {
-			answer.Addresses[listener] = address.String()
+	for _, name := range []string{"http", "grpc", "admin"} {
+		address := map[string]*serve.Address{"http": f.listen, "grpc": f.grpc, "admin": f.admin}[name]
+		if address == nil {
+			continue
+		}
+		answer.Addresses[name] = address.String()
+		if l := f.door(name, address); !address.IsLocal() {
+			for _, lacks := range l.Lacks() {
+				o.Warn(name + " at " + address.String() + ": " + lacks)
+			}
 		}
 	}
 	for _, r := range c.Remarks {

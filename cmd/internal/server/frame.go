@@ -210,12 +210,25 @@ func (f *serveFrame) programs(handler http.Handler) {
 	} else {
 		handler = f.meter.Listener(name, handler, nil)
 	}
-	f.Listeners = append(f.Listeners, serve.Listener{Name: name, Address: *f.listen, Handler: handler, Certificates: f.certificates,
-		MaxConnections: f.flags.maxConnections, RequestTime: f.flags.Timeout + exchangeTime, Open: f.tokens == nil && f.anyClient()})
+	l := f.door(name, f.listen)
+	l.Handler, l.RequestTime = handler, f.flags.Timeout+exchangeTime
+	f.Listeners = append(f.Listeners, l)
 }
 
-// anyClient reports whether clients need no certificate.
-func (f *serveFrame) anyClient() bool { return f.flags.clientAuthority == "" }
+// door returns the listener of that name at address, without what answers.
+func (f *serveFrame) door(name string, address *serve.Address) serve.Listener {
+	l := serve.Listener{Name: name, Address: *address, Certificates: f.certificates, MaxConnections: f.flags.maxConnections}
+	anyClient := f.flags.clientAuthority == ""
+	switch name {
+	case "http":
+		l.Open = anyClient && f.tokens == nil
+	case "grpc":
+		l.Open = anyClient && !f.flags.grpcTokens
+	case "admin":
+		l.Certificates, l.MaxConnections, l.RequestTime, l.Operators, l.Open = nil, operatorConnections, operatorTime, true, true
+	}
+	return l
+}
 
 // envoy adds the listener for Envoy, if --grpc asks for it.
 func (f *serveFrame) envoy(e *engine.Engine, options envoy.Options) {
@@ -238,8 +251,9 @@ func (f *serveFrame) envoy(e *engine.Engine, options envoy.Options) {
 		f.Log.Warn("no configuration names the domain, so its requests are not limited", "door", "grpc", "domain",
 			output.Shorten(domain, 100))
 	})
-	f.Listeners = append(f.Listeners, serve.Listener{Name: "grpc", Address: *f.grpc, Server: envoy.New(e, options),
-		Certificates: f.certificates, MaxConnections: f.flags.maxConnections, Open: f.anyClient() && !f.flags.grpcTokens})
+	l := f.door("grpc", f.grpc)
+	l.Server = envoy.New(e, options)
+	f.Listeners = append(f.Listeners, l)
 }
 
 // operators adds the listener for operators, unless --admin is off. The health checks always get an answer.
@@ -251,8 +265,9 @@ func (f *serveFrame) operators() {
 	f.Health.Register(mux)
 	mux.Handle("/metrics", serve.NewGate(operatorRequests, nil).Wrap(f.meter.Handler()))
 	mux.Handle("/", serve.Nothing())
-	f.Listeners = append(f.Listeners, serve.Listener{Name: "admin", Address: *f.admin, Handler: mux, MaxConnections: operatorConnections,
-		RequestTime: operatorTime, Operators: true, Open: true})
+	l := f.door("admin", f.admin)
+	l.Handler = mux
+	f.Listeners = append(f.Listeners, l)
 }
 
 // serveAnswer is the addresses of the server, once it is ready.

@@ -64,9 +64,6 @@ func (i *interceptor) take(ctx context.Context, method string) error {
 // denial says when to try again, in the form that gRPC clients know.
 func denial(after time.Duration) error {
 	denied := status.New(codes.ResourceExhausted, "too many requests")
-	if after == 0 { // unknown, since the store is away
-		return denied.Err()
-	}
 	detailed, err := denied.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(after)})
 	if err != nil {
 		return denied.Err()

@@ -43,7 +43,7 @@ type queue struct {
 func (q *queue) add(j *job) (start, closed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed {
+	if q.closed || q.wake == nil {
 		return false, true
 	}
 	j.place = q.jobs.PushBack(j)
@@ -99,7 +99,7 @@ func (q *queue) close() []*job {
 func (q *queue) isClosed() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.closed
+	return q.closed || q.wake == nil // of a Store that New did not make
 }
 
 // leave removes j from the queue. It reports false if the writer has already taken it.

@@ -57,15 +57,21 @@ func WithPrefix(prefix string) Option { return func(s *Store) { s.prefix = prefi
 func WithDirectory() Option { return func(s *Store) { s.makesDirectory = true } }
 
 // New returns a Store in the file at path. The first take creates the file, in a directory that exists or that
-// [WithDirectory] creates. The error is a [store.ErrInvalid] if the path is empty or the prefix invalid.
+// [WithDirectory] creates. The error is a [store.ErrInvalid] if the path is empty or an option is wrong.
 func New(path string, options ...Option) (*Store, error) {
 	if path == "" {
 		return nil, fmt.Errorf("%w: the file store needs a path, such as file:limits.db", store.ErrInvalid)
 	}
 	s := &Store{path: path, prefix: store.DefaultPrefix, clock: time.Now, turn: make(chan struct{}, 1),
 		writerTurn: make(chan struct{}, 1), queue: queue{wake: make(chan struct{}, 1)}}
-	for _, option := range options {
+	for i, option := range options {
+		if option == nil {
+			return nil, store.Invalidf("option %d of %d of the file store is nil", i+1, len(options))
+		}
 		option(s)
+	}
+	if s.clock == nil {
+		return nil, store.Invalidf("the clock of the file store is nil")
 	}
 	return s, store.ValidatePrefix(s.prefix)
 }
@@ -99,7 +105,12 @@ func (s *Store) Close() error {
 }
 
 // errClosed is the error of each call of a closed Store.
-func (s *Store) errClosed() error { return fmt.Errorf("file %s is %w", s.path, store.ErrClosed) }
+func (s *Store) errClosed() error {
+	if s.path == "" {
+		return store.Invalidf("the file store is not made by New")
+	}
+	return fmt.Errorf("file %s is %w", s.path, store.ErrClosed)
+}
 
 // refuse answers jobs that were not done because the Store is closed.
 func (s *Store) refuse(jobs []*job) {

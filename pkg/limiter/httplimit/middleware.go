@@ -127,6 +127,12 @@ func newMiddleware(limits *limiter.Limiter, ask asker, options Options) (*Middle
 // Wrap returns a handler that passes allowed requests to next. As a function it has the type that routers use for
 // middleware: func(http.Handler) http.Handler.
 func (m *Middleware) Wrap(next http.Handler) http.Handler {
+	switch {
+	case next == nil:
+		panic("httplimit: the handler to limit is nil")
+	case m == nil || m.store == nil:
+		panic("httplimit: the middleware is not made by New, NewFunc or PerKey")
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serve(w, r, next) })
 }
 

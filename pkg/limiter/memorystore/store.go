@@ -31,6 +31,7 @@ type Store struct {
 	layout admin.OwnLayout
 	clock  func() store.Instant
 	seed   maphash.Seed
+	unfit  error // what is wrong with an option
 	closed atomic.Bool
 	// The name that was hashed last.
 	lastName   atomic.Pointer[hashedName]
@@ -49,16 +50,33 @@ type Option func(*Store)
 
 // WithClock decides by clock instead of the clock of the process.
 func WithClock(clock func() time.Time) Option {
-	return func(s *Store) { s.clock = func() store.Instant { return store.InstantOf(clock()) } }
+	return func(s *Store) {
+		if clock == nil {
+			s.unfit = store.Invalidf("the clock of the memory store is nil")
+			return
+		}
+		s.clock = func() store.Instant { return store.InstantOf(clock()) }
+	}
 }
 
 // WithPrefix sets the prefix of the store keys that Scan shows.
-func WithPrefix(prefix string) Option { return func(s *Store) { s.layout = admin.OwnLayout(prefix) } }
+func WithPrefix(prefix string) Option {
+	return func(s *Store) {
+		if err := store.ValidatePrefix(prefix); err != nil {
+			s.unfit = err
+		}
+		s.layout = admin.OwnLayout(prefix)
+	}
+}
 
-// New returns an empty Store.
+// New returns an empty Store. Each call of a Store with an option that is wrong fails with a [store.ErrInvalid].
 func New(options ...Option) *Store {
 	s := &Store{layout: store.DefaultPrefix, seed: maphash.MakeSeed(), clock: monotonicClock()}
-	for _, option := range options {
+	for i, option := range options {
+		if option == nil {
+			s.unfit = store.Invalidf("option %d of %d of the memory store is nil", i+1, len(options))
+			continue
+		}
 		option(s)
 	}
 	for i := range s.stripes {
@@ -95,9 +113,14 @@ func (s *Store) Close() error {
 // errClosed is the error of calls after Close.
 var errClosed = fmt.Errorf("the memory store is %w", store.ErrClosed)
 
-// check returns errClosed if s is closed.
+// check returns errClosed if s is closed, and an error if it was made wrongly.
 func (s *Store) check() error {
-	if s.closed.Load() {
+	switch {
+	case s.unfit != nil:
+		return s.unfit
+	case s.clock == nil:
+		return store.Invalidf("the memory store is not made by New")
+	case s.closed.Load():
 		return errClosed
 	}
 	return nil

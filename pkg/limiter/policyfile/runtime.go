@@ -65,7 +65,7 @@ func NewRuntime(file *File, backend store.Store, options ...limiter.Option) (*Ru
 	if file == nil {
 		return nil, store.Invalidf("the file is nil; make it with Load or Parse")
 	}
-	if backend == nil {
+	if sys.IsNil(backend) {
 		return nil, store.Invalidf("the store is nil")
 	}
 	if s, has := store.As[interface{ Prefix() string }](backend); has && s.Prefix() != file.Prefix {

@@ -117,8 +117,12 @@ func (m *Metrics) Observer() limiter.Observer {
 }
 
 // Watch sets whose figures the gauges show: a *limiter.Limiter or a *policyfile.Runtime. Before it there are no
-// gauges. The last call wins.
+// gauges, nor after Watch(nil). The last call wins.
 func (m *Metrics) Watch(limits interface{ Stats() limiter.Stats }) {
+	if limits == nil {
+		m.watched.Store(nil)
+		return
+	}
 	stats := limits.Stats
 	m.watched.Store(&stats)
 }

@@ -258,23 +258,6 @@ func TestAnOwnClientIsClosedWithTheStore(t *testing.T) {
 	}
 }
 
-func TestWhatNoStoreIsMadeOn(t *testing.T) {
-	t.Parallel()
-	for name, client := range map[string]redis.UniversalClient{"nil": nil, "a nil client": (*redis.Client)(nil),
-		"a nil client of a Cluster": (*redis.ClusterClient)(nil), "a nil ring": (*redis.Ring)(nil)} {
-		for how, open := range map[string]func(redis.UniversalClient, ...redisstore.Option) (*redisstore.Store, error){
-			"New": redisstore.New, "Own": redisstore.Own} {
-			if backend, err := open(client); backend != nil || !errors.Is(err, store.ErrInvalid) {
-				t.Errorf("%s on %s: %v, %v", how, name, backend, err)
-			}
-		}
-	}
-	if backend, err := redisstore.Open(redis.Options{}, redisstore.WithPrefix("a b{")); backend != nil ||
-		!errors.Is(err, store.ErrInvalid) {
-		t.Errorf("with an unfit prefix: %v, %v", backend, err)
-	}
-}
-
 // A Ring has each key on one of its servers, however many callers there are at once.
 func TestARingUnderManyCallers(t *testing.T) {
 	a, b, c := redistest.Start(t), redistest.Start(t), redistest.Start(t)

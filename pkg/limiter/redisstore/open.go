@@ -1,8 +1,8 @@
 package redisstore
 
 import (
+	"cmp"
 	"errors"
-	"reflect"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/keyspace"
@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -84,7 +85,7 @@ func Open(options redis.Options, settings ...Option) (*Store, error) {
 // Keyspace is that of one server, so a Ring has none. A proxy that spreads keys over
 // several servers looks like one server, and is not to be used.
 //
-// New fails with a [store.ErrInvalid] on a nil client or an unfit prefix, and does not connect yet.
+// New fails with a [store.ErrInvalid] on a nil client or a wrong option, and does not connect yet.
 func New(client redis.UniversalClient, options ...Option) (*Store, error) {
 	return newStore(client, false, options)
 }
@@ -112,14 +113,17 @@ func Own(client redis.UniversalClient, options ...Option) (*Store, error) {
 
 // newStore is [Own], or else [New].
 func newStore(client redis.UniversalClient, owned bool, options []Option) (*Store, error) {
-	if isNil(client) {
+	if sys.IsNil(client) {
 		return nil, store.Invalidf("the Redis store needs a client, and it is nil")
 	}
 	s := &Store{settings: settings{sending: lanes.Settings{Own: store.DefaultPrefix, Owned: owned}}}
-	for _, option := range options {
+	for i, option := range options {
+		if option == nil {
+			return nil, store.Invalidf("option %d of %d of the Redis store is nil", i+1, len(options))
+		}
 		option(&s.settings)
 	}
-	if err := store.ValidatePrefix(string(s.sending.Own)); err != nil {
+	if err := cmp.Or(s.err, store.ValidatePrefix(string(s.sending.Own))); err != nil {
 		return nil, err
 	}
 	read, write := timeoutsOf(client)
@@ -145,12 +149,6 @@ func newStore(client redis.UniversalClient, owned bool, options []Option) (*Stor
 	s.lanes = lanes.NewSender(client, servers, s.sending) // after the hooks, which it uses
 	s.keys = keyspace.New(s.lanes)
 	return s, nil
-}
-
-// isNil reports whether there is no client, or a nil pointer to one.
-func isNil(client redis.UniversalClient) bool {
-	value := reflect.ValueOf(client)
-	return client == nil || value.Kind() == reflect.Pointer && value.IsNil()
 }
 
 // Close makes all calls from now on a [store.ErrClosed]. It waits for what is being given back

@@ -35,6 +35,7 @@ type Store struct {
 type settings struct {
 	sending lanes.Settings
 	secrets []string
+	err     error // what is wrong with an option
 }
 
 // An Option changes how a Store is made.
@@ -49,7 +50,13 @@ func WithPrefix(prefix string) Option {
 // WithClock decides by clock instead of the server's time, for tests and
 // simulations in virtual time. Keys then expire an hour late, so that only
 // clock decides what has lapsed.
-func WithClock(clock func() time.Time) Option { return func(s *settings) { s.sending.Clock = clock } }
+func WithClock(clock func() time.Time) Option {
+	return func(s *settings) {
+		if s.sending.Clock = clock; clock == nil {
+			s.err = store.Invalidf("the clock of the Redis store is nil")
+		}
+	}
+}
 
 // WithSecrets names texts that no error may hold, besides the password that the client
 // logs in with, which the store knows: a server can repeat what it was ever sent.
@@ -62,7 +69,13 @@ func WithSecrets(secrets ...string) Option {
 // still has. The default is [DefaultTimeout] for a store of [New], and the client's read time-out for
 // one of [Open] or [Own], or 3 s where that has none. With a budget above the client's time-outs,
 // such as a minute, these decide. A caller's own deadline is a [store.ErrGaveUp] instead.
-func WithBudget(budget time.Duration) Option { return func(s *settings) { s.sending.Budget = budget } }
+func WithBudget(budget time.Duration) Option {
+	return func(s *settings) {
+		if s.sending.Budget = budget; budget < time.Millisecond && budget != 0 {
+			s.err = store.Invalidf("the budget %s is too short; it is at least 1ms, or 0 for its default", budget)
+		}
+	}
+}
 
 // WithBatchObserver calls f with the number of calls in each exchange with a server; it is 1 for a
 // call that is sent alone. Concurrent calls are merged, so a mean well above 1 says that callers
@@ -70,6 +83,9 @@ func WithBudget(budget time.Duration) Option { return func(s *settings) { s.send
 // quick. A panic in f is recovered.
 func WithBatchObserver(f func(calls int)) Option {
 	return func(s *settings) {
+		if f == nil {
+			s.err = store.Invalidf("the function of WithBatchObserver is nil")
+		}
 		s.sending.OnBatch = func(calls int) {
 			var panicked error
 			defer panics.Catch(&panicked)

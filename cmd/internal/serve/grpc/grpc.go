@@ -1,8 +1,8 @@
 // Package grpc answers unary gRPC calls over HTTP/2, calls that watch a state, and dialogues: a small server for methods that
 // read and write their messages themselves.
 //
-// It has only what a rate limit service needs: no other streams, and no compression. It registers nothing, so that a program
-// that links it starts as fast as before. Frames and header compression come from golang.org/x/net/http2.
+// It has only what a rate limit service needs: no other streams, and no compression. Frames and header compression come from
+// golang.org/x/net/http2.
 package grpc
 
 import (

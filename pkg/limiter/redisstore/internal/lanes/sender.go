@@ -98,6 +98,9 @@ func (s *Sender) Close() { s.closed.Store(true) }
 
 // Check returns errClosed if s is closed.
 func (s *Sender) Check() error {
+	if s == nil {
+		return store.Invalidf("the Redis store is not made by New, Own or Open")
+	}
 	if s.closed.Load() {
 		return errClosed
 	}
