@@ -45,7 +45,7 @@ func newApart(t *trace.Trace, c *Candidate) (*apart, error) {
 		}
 		a.limits = append(a.limits, normalized)
 	}
-	a.values, a.subjectOf = t.Subjects.By(c.Fields)
+	a.values, a.subjectOf = t.Subjects.By(c.Fields, c.as)
 	a.group()
 	return a, nil
 }

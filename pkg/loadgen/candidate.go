@@ -3,6 +3,7 @@ package loadgen
 import (
 	"strings"
 
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/trace"
@@ -16,6 +17,8 @@ type Candidate struct {
 	// Subjects whose requests have a key in common share its state; otherwise the keys mean nothing. A request with
 	// a cost always has that cost; a cost of 0 is replaced by the cost of the load.
 	Requests func(subject []string) ([]store.Request, error)
+	// as, if set, replaces the value of a field, whose index is that in Fields.
+	as func(field int, value string) string
 	// limits, if set, are the limits of every subject, on keys that it does not share.
 	limits []store.Limit
 }
@@ -32,9 +35,13 @@ func UnderLimits(fields []int, limits ...store.Limit) Candidate {
 }
 
 // UnderPolicy returns the candidate of a policy, with its overrides and shadow limits. Each attribute has the value
-// of the field with the same index, and is missing if that is empty.
-func UnderPolicy(fields []int, attributes []string, p *policy.Policy) Candidate {
-	return Candidate{Fields: fields, Requests: func(subject []string) ([]store.Request, error) {
+// of the field with the same index, as requests have it by http, and is missing if that is empty.
+func UnderPolicy(fields []int, attributes []string, p *policy.Policy, http *httplimit.Settings) Candidate {
+	var as func(field int, value string) string
+	if len(http.Rules[p.Name].Attributes) > 0 { // else the subjects can stay as they are
+		as = func(field int, value string) string { return http.Client(p.Name, attributes[field], value) }
+	}
+	return Candidate{Fields: fields, as: as, Requests: func(subject []string) ([]store.Request, error) {
 		given := policy.Attributes{}
 		for i, value := range subject {
 			if value != "" {
@@ -84,7 +91,7 @@ func (p *TracePopulation) SubjectOf(subject uint32) uint32 {
 // Population returns the requests of a trace's subjects under the candidate. A wrong limit is a [store.ErrInvalid].
 func (c *Candidate) Population(t *trace.Trace) (*TracePopulation, error) {
 	population := new(TracePopulation)
-	population.Values, population.subjectOf = t.Subjects.By(c.Fields)
+	population.Values, population.subjectOf = t.Subjects.By(c.Fields, c.as)
 	b := newPopulationBuilder()
 	for subject := range population.Values.Len() {
 		requests, err := c.Requests(population.Values.At(uint32(subject)))

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -91,7 +92,7 @@ func TestTrialsCountEachLimitByItsCost(t *testing.T) {
 			backend = memorystore.New(memorystore.WithClock(clock.Now))
 			options = SimulateOptions{Store: backend, Clock: &clock}
 		}
-		s, err := Simulate(t.Context(), read, UnderPolicy([]int{0}, []string{"team"}, p), options)
+		s, err := Simulate(t.Context(), read, UnderPolicy([]int{0}, []string{"team"}, p, &httplimit.Settings{}), options)
 		if err != nil {
 			t.Fatal(err)
 		}

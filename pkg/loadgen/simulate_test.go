@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -141,7 +142,7 @@ func TestPolicyInASimulation(t *testing.T) {
 		Further: []trace.Field{{Name: "plan", Optional: true}}})
 	clock := new(Clock)
 	backend := memorystore.New(memorystore.WithClock(clock.Now))
-	s := simulate(t, recorded, UnderPolicy([]int{0, 1, 2}, []string{"tenant", "user", "plan"}, p),
+	s := simulate(t, recorded, UnderPolicy([]int{0, 1, 2}, []string{"tenant", "user", "plan"}, p, &httplimit.Settings{}),
 		SimulateOptions{Store: backend, Clock: clock})
 	if s.Tally.Denied() != 3 || s.Tally.Keys() != 7 || s.Tally.KeysDenied() != 3 || s.Differently != (IntervalCount{}) {
 		t.Errorf("%d denied, %d of %d keys, %+v differently", s.Tally.Denied(), s.Tally.KeysDenied(), s.Tally.Keys(), s.Differently)
@@ -151,6 +152,15 @@ func TestPolicyInASimulation(t *testing.T) {
 	}
 	if s.Limits[0].MixedKeys != 1 || s.Limits[1].MixedKeys != 0 {
 		t.Errorf("%d and %d keys under several limits", s.Limits[0].MixedKeys, s.Limits[1].MixedKeys)
+	}
+	// Addresses of one client are one subject.
+	clients := &httplimit.Settings{Rules: map[string]httplimit.Rule{"api": {Attributes: map[string]httplimit.Source{
+		"tenant": httplimit.MustSource("client")}}}}
+	addresses := readLog(t, []byte("time,tenant,user,plan\n1,2001:db8::1,a,\n2,2001:db8::2,a,\n3,2001:db8::3,b,\n3,2001:db8:0:1::,a,\n"+
+		"4,2001:DB8::1,b,\n5,[2001:db8::9],b,\n"), trace.Options{Key: []string{"tenant", "user"}, Further: []trace.Field{{Name: "plan", Optional: true}}})
+	of := UnderPolicy([]int{0, 1, 2}, []string{"tenant", "user", "plan"}, p, clients)
+	if s := simulate(t, addresses, of, SimulateOptions{}); s.Tally.Keys() != 3 || s.Tally.Denied() != 1 || s.Subjects.At(0)[0] != "2001:db8::/64" {
+		t.Errorf("by client: %d keys, %d denied, first %q", s.Tally.Keys(), s.Tally.Denied(), s.Subjects.At(0))
 	}
 	// By one of the trace's fields there are fewer subjects than in the trace.
 	if s := simulate(t, recorded, UnderLimits([]int{0}, parseLimit(t, "fixed-window:6/1h")), SimulateOptions{}); s.Tally.Keys() != 3 ||

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 	"github.com/limitctl/limitctl/pkg/loadgen/trace"
@@ -22,6 +23,8 @@ type Log struct {
 	// FieldOf says which field holds an attribute of a policy. An attribute that is not
 	// in it is in the field of its own name.
 	FieldOf policy.Attributes
+	// HTTP says which attributes of policies are clients.
+	HTTP httplimit.Settings
 }
 
 // FieldFor returns the field that holds an attribute of a policy.
@@ -44,7 +47,7 @@ func (l *Log) candidate(c *Candidate) (onLog loadgen.Candidate, names []string) 
 	for _, name := range names {
 		indexes = append(indexes, slices.Index(l.Trace.Fields, l.FieldFor(name)))
 	}
-	return loadgen.UnderPolicy(indexes, names, c.Policy), names
+	return loadgen.UnderPolicy(indexes, names, c.Policy, &l.HTTP), names
 }
 
 // keyIndexes returns which of the trace's fields limits are by, and their names.

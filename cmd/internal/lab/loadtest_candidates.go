@@ -42,6 +42,9 @@ func (o *loadtestOptions) policyCandidate(cmd *cobra.Command, args []string) (c 
 	if c.Policy, err = configured.Policy(o.policyName); err != nil {
 		return c, err
 	}
+	if args, err = o.NameClients(false, o.policyName, args); err != nil {
+		return c, err
+	}
 	if c.Fixed, err = policy.ParseAttributes(args); err != nil {
 		return c, err
 	}

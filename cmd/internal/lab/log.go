@@ -182,7 +182,11 @@ func (r *logReading) read(ctx context.Context, g *cli.Globals) (*experiment.Log,
 	if err != nil {
 		return nil, r.explain(err)
 	}
-	return &experiment.Log{Trace: log, Name: r.name, Notes: logWarnings(g, log), KeyFields: r.keyFields, FieldOf: r.fieldOf}, nil
+	read := &experiment.Log{Trace: log, Name: r.name, Notes: logWarnings(g, log), KeyFields: r.keyFields, FieldOf: r.fieldOf}
+	if g.Loaded != nil {
+		read.HTTP = g.Loaded.HTTP
+	}
+	return read, nil
 }
 
 // explain adds the name of the file to an error.

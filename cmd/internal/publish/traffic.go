@@ -34,12 +34,13 @@ func (o *diffOptions) replay(ctx context.Context, answer *diffAnswer, before, af
 		t := traffic{Policy: p.Name}
 		for _, under := range []struct {
 			policy *policy.Policy
+			of     *config.Config
 			denied **int64
-		}{{old, &t.DeniedBefore}, {now, &t.DeniedAfter}} {
+		}{{old, before, &t.DeniedBefore}, {now, after, &t.DeniedAfter}} {
 			if under.policy == nil {
 				continue
 			}
-			simulation, leftOut, err := o.simulate(ctx, under.policy, fieldOf)
+			simulation, leftOut, err := o.simulate(ctx, under.policy, under.of, fieldOf)
 			if wrong := new(notOnLogError); errors.As(err, &wrong) {
 				t.Error = wrong.Error()
 				continue
@@ -62,8 +63,9 @@ func differs(before, after *config.Config, name string) bool {
 	return slices.ContainsFunc(config.Differences(before, after), func(d config.Difference) bool { return d.Policy == name })
 }
 
-// simulate decides the log under one policy.
-func (o *diffOptions) simulate(ctx context.Context, p *policy.Policy, fieldOf policy.Attributes) (*loadgen.Simulation, int64, error) {
+// simulate decides the log under one policy of a configuration.
+func (o *diffOptions) simulate(ctx context.Context, p *policy.Policy, c *config.Config, fieldOf policy.Attributes) (
+	*loadgen.Simulation, int64, error) {
 	attributes, needed := p.Attributes()
 	from := trace.Options{}
 	var fields []string
@@ -98,7 +100,7 @@ func (o *diffOptions) simulate(ctx context.Context, p *policy.Policy, fieldOf po
 	for i, field := range fields {
 		indexes[i] = slices.Index(log.Fields, field)
 	}
-	simulation, err := loadgen.Simulate(ctx, log, loadgen.UnderPolicy(indexes, attributes, p), loadgen.SimulateOptions{})
+	simulation, err := loadgen.Simulate(ctx, log, loadgen.UnderPolicy(indexes, attributes, p, &c.HTTP), loadgen.SimulateOptions{})
 	return simulation, log.Bad, err
 }
 

@@ -62,9 +62,9 @@ func (s *Subjects) reset() { s.count = 0 }
 
 // By returns the distinct values of some of the fields, in the order of their first subject, and for each subject
 // the number of its values. The numbers are nil if the fields are all fields in their order, so that the subjects
-// stay the same.
-func (s *Subjects) By(fields []int) (distinct *Subjects, subjectOf []uint32) {
-	if s.has(fields) {
+// stay the same. as, if not nil, replaces the value of a field, whose index is that in fields.
+func (s *Subjects) By(fields []int, as func(field int, value string) string) (distinct *Subjects, subjectOf []uint32) {
+	if as == nil && s.has(fields) {
 		return s, nil
 	}
 	distinct, subjectOf = &Subjects{fields: len(fields)}, make([]uint32, s.count)
@@ -73,11 +73,15 @@ func (s *Subjects) By(fields []int) (distinct *Subjects, subjectOf []uint32) {
 	for i := range subjectOf {
 		all := s.At(uint32(i))
 		encoded = encoded[:0]
-		for _, field := range fields {
-			if len(fields) > 1 {
-				encoded = binary.BigEndian.AppendUint16(encoded, uint16(len(all[field])))
+		for i, field := range fields {
+			value := all[field]
+			if as != nil {
+				value = as(i, value)
 			}
-			encoded = append(encoded, all[field]...)
+			if len(fields) > 1 {
+				encoded = binary.BigEndian.AppendUint16(encoded, uint16(len(value)))
+			}
+			encoded = append(encoded, value...)
 		}
 		subjectOf[i] = index.number(distinct, encoded, hashOf(encoded))
 	}

@@ -54,7 +54,7 @@ func TestSubjectsByFields(t *testing.T) {
 		{[]int{1}, "[[1] [2]]", []uint32{0, 1, 0}},
 		{[]int{1, 0}, "[[1 x] [2 x] [1 y]]", []uint32{0, 1, 2}},
 	} {
-		distinct, subjectOf := s.By(test.fields)
+		distinct, subjectOf := s.By(test.fields, nil)
 		if got := fmt.Sprint(listed(distinct)); got != test.distinct || !slices.Equal(subjectOf, test.subjectOf) {
 			t.Errorf("by %v: %s %v", test.fields, got, subjectOf)
 		}
