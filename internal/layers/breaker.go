@@ -16,7 +16,7 @@ type Breaker struct {
 	// Failures is the number of failures in a row that opens the breaker; the default is 5. A failure is an error
 	// that [store.IsAway] accepts, or an answer that took longer than Slow. A denial, or a refusal such as a wrong
 	// password, is an answer. An invalid request, or a caller that gave up in less time, says nothing about the
-	// store.
+	// store. A [store.BatchError] is one failure of all who get it.
 	Failures int
 	// Slow is the longest time of a good answer; the default is 1 s. Keep it below the time that your callers have:
 	// a caller that gives up earlier says nothing about the store.

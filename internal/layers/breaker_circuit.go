@@ -3,6 +3,7 @@ package layers
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +28,7 @@ type circuit struct {
 	// Guarded by the lock of the store.
 	state    BreakerState
 	failures int           // in a row, while closed
+	batches  []uint64      // those that are among the failures
 	since    time.Time     // when it last changed from closed
 	pause    time.Duration // from the last failure to the next recovery check
 	next     time.Time     // the earliest time for it
@@ -103,10 +105,13 @@ func (c *circuit) count(failed bool, err error, epoch int64) {
 	switch {
 	case c.gone || epoch != c.epoch.Load(): // it began before the breaker opened
 	case !failed:
-		c.failures, c.pause = 0, 0
+		c.failures, c.batches, c.pause = 0, nil, 0
 		c.well.Store(true)
 	default:
 		c.well.Store(false)
+		if c.counted(err) {
+			return
+		}
 		if c.failures++; c.failures >= c.store.Failures {
 			c.since = c.store.Clock()
 			c.open(err)
@@ -115,10 +120,24 @@ func (c *circuit) count(failed bool, err error, epoch int64) {
 	}
 }
 
+// counted reports whether err is of a batch that is among the failures, and adds its batch to them. The caller holds
+// the lock.
+func (c *circuit) counted(err error) bool {
+	var shared *store.BatchError
+	if !errors.As(err, &shared) {
+		return false
+	}
+	if slices.Contains(c.batches, shared.Batch) {
+		return true
+	}
+	c.batches = append(c.batches, shared.Batch)
+	return false
+}
+
 // open opens the breaker, or prolongs the pause. The caller holds the lock.
 func (c *circuit) open(reason error) {
 	c.pause = min(max(c.store.Pause, 2*c.pause), c.store.MaxPause)
-	c.next = c.store.Clock().Add(c.pause)
+	c.next, c.batches = c.store.Clock().Add(c.pause), nil
 	// The error of another call, such as an unknown outcome, must not be wrapped here.
 	c.refusal = fmt.Errorf("%w (circuit open since %s); the last error was: %s", store.ErrUnavailable, c.since.Format("15:04:05"), reason)
 	c.change(BreakerOpen, reason)

@@ -212,6 +212,9 @@ var (
 	errUnknown = fmt.Errorf("%w: cut off", store.ErrOutcomeUnknown)
 )
 
+// batch is the error of all callers of a batch.
+func batch(number uint64) error { return &store.BatchError{Batch: number, Err: errAway} }
+
 // A breaker opens when the store is away or slow several times in a row, and for no other reason.
 func TestWhatOpensABreaker(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -234,6 +237,9 @@ func TestWhatOpensABreaker(t *testing.T) {
 		"callers that gave up early": {[]error{store.ErrGaveUp, store.ErrGaveUp, store.ErrGaveUp}, 0, false},
 		"invalid":                    {[]error{store.ErrInvalid, store.ErrInvalid, store.ErrInvalid}, 0, false},
 		"nothing said between":       {[]error{errAway, store.ErrGaveUp, errAway, store.ErrInvalid, errAway}, 0, true},
+		"callers of two batches":     {[]error{batch(1), batch(2), batch(1), batch(2), batch(1)}, 0, false},
+		"three batches":              {[]error{batch(1), batch(1), batch(2), batch(3)}, 0, true},
+		"an answer between batches":  {[]error{batch(1), batch(2), nil, batch(2), batch(3)}, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := fuse(layers.Breaker{Failures: 3, Slow: 100 * time.Millisecond})

@@ -144,7 +144,8 @@ const shortest = time.Millisecond
 // several failures in a row. Then a recovery check finds out from time to time whether the store is back. A denial
 // or a refusal is not a failure. In a Cluster each master has its own breaker.
 type Breaker struct {
-	// Failures is the number of failures in a row that opens it. The default is 5.
+	// Failures is the number of failures in a row that opens it. The default is 5. One lost connection is one failure,
+	// however many calls shared it.
 	Failures int
 	// Slow is the time after which an answer counts as a failure. The default is 1 s. Keep it below the time that
 	// your callers have.

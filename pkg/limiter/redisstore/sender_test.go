@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -36,6 +38,7 @@ func awaitState(s *Store, key string, busy, waiting int) {
 
 // Calls that find the server busy wait and go together, and the batch observer is told of each once; its panic changes
 // nothing. A call that gives up before it is sent has charged nothing and says so; one that gives up after does not know.
+// Those that go together fail together, as one batch.
 func TestConcurrentCallsShareAnExchange(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -91,6 +94,25 @@ func TestConcurrentCallsShareAnExchange(t *testing.T) {
 		t.Errorf("told of %d calls, of %d together at most; want %d and %d", told.Load(), largest.Load(), want, waiting)
 	}
 	awaitState(backend, "", 0, 0)
+
+	server.Pause()
+	first = enter(lanes.InFlight, take)
+	awaitState(backend, "", lanes.InFlight, 0)
+	next = enter(waiting, take)
+	awaitState(backend, "", lanes.InFlight, waiting)
+	server.Kill()
+	batches := map[uint64]int{}
+	for _, err := range append(first.wait(), next.wait()...) {
+		var shared *store.BatchError
+		if !store.IsAway(err) || errors.As(err, &shared) && shared.Batch == 0 {
+			t.Errorf("when the server is gone: %v", err)
+		} else if shared != nil {
+			batches[shared.Batch]++
+		}
+	}
+	if sizes := slices.Collect(maps.Values(batches)); !slices.Equal(sizes, []int{waiting}) {
+		t.Errorf("batches of %d calls, want one of the %d that waited", sizes, waiting)
+	}
 }
 
 // A server that loses its scripts or dies under a batch is reported to each of

@@ -60,3 +60,18 @@ func (e *ShardError) Error() string { return e.Err.Error() }
 
 // Unwrap returns e.Err.
 func (e *ShardError) Unwrap() error { return e.Err }
+
+// BatchError is an error that calls share because a store sent them together, for example over a connection that was
+// lost. It is one failure for a breaker, however many callers get it.
+type BatchError struct {
+	// Batch is a number that no other batch of the process has.
+	Batch uint64
+	// Err is the error.
+	Err error
+}
+
+// Error returns the text of e.Err.
+func (e *BatchError) Error() string { return e.Err.Error() }
+
+// Unwrap returns e.Err.
+func (e *BatchError) Unwrap() error { return e.Err }

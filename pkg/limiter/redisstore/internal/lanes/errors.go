@@ -33,10 +33,15 @@ func (s *Sender) Explain(err error, verb string, changes bool, keys []string) er
 	if errors.As(err, &caller) {
 		call.GaveUp = caller.reason
 	}
-	if node == nil {
-		return s.Servers.ExplainCall(err, call)
+	explained := s.Servers.ExplainCall(err, call)
+	var shared *store.BatchError
+	if errors.As(err, &shared) && !errors.As(explained, &shared) {
+		explained = &store.BatchError{Batch: shared.Batch, Err: explained}
 	}
-	return &store.ShardError{Shard: partOf(node), Err: s.Servers.ExplainCall(err, call)}
+	if node == nil {
+		return explained
+	}
+	return &store.ShardError{Shard: partOf(node), Err: explained}
 }
 
 // partOf returns the part of the store that failed. Any node can report that no node has a slot,

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -16,6 +17,7 @@ import (
 
 // exchange is one pipeline of calls.
 type exchange struct {
+	number  uint64 // no other has it
 	calls   []*queued
 	callers int                // of those, how many still wait for the answer
 	ctx     context.Context    // ends when the last of them leaves
@@ -27,7 +29,10 @@ type exchange struct {
 	fine   bool // nothing failed
 }
 
-var exchanges = sync.Pool{New: func() any { return new(exchange) }}
+var (
+	exchanges = sync.Pool{New: func() any { return new(exchange) }}
+	begun     atomic.Uint64 // exchanges of all lanes
+)
 
 // start begins exchanges for what has queued, as far as there is room. The caller
 // holds the lock.
@@ -64,7 +69,7 @@ func (l *lane) next(most, calls int) *exchange {
 		return nil
 	}
 	e := exchanges.Get().(*exchange)
-	e.callers = min(l.waiting, maxBatch, calls)
+	e.number, e.callers = begun.Add(1), min(l.waiting, maxBatch, calls)
 	var end time.Time
 	for range e.callers {
 		q := l.first

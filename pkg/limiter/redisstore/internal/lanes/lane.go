@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -129,7 +130,7 @@ func (l *lane) send(ctx context.Context, q *queued) error {
 	if budgeted && l.keepBudget(end, q) {
 		ctx, own = caller, callers
 	}
-	return l.wait(ctx, own, q)
+	return q.shared(l.wait(ctx, own, q))
 }
 
 // isQuiet reports whether a call is sent at once and by itself. While callers share an
@@ -210,6 +211,14 @@ func (q *queued) outcome() error {
 		return q.ask.err
 	}
 	return q.call.outcome(q.call.Err())
+}
+
+// shared marks err, q's, if the whole exchange got no answer, and not only q.
+func (q *queued) shared(err error) error {
+	if err == nil || q.in == nil || redisserver.IsErrorReply(err, "") {
+		return err
+	}
+	return &store.BatchError{Batch: q.in.number, Err: err}
 }
 
 // withdraw keeps q from being sent, and reports whether it came in time for that.
