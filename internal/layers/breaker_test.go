@@ -239,7 +239,6 @@ func TestWhatOpensABreaker(t *testing.T) {
 		"nothing said between":       {[]error{errAway, store.ErrGaveUp, errAway, store.ErrInvalid, errAway}, 0, true},
 		"callers of two batches":     {[]error{batch(1), batch(2), batch(1), batch(2), batch(1)}, 0, false},
 		"three batches":              {[]error{batch(1), batch(1), batch(2), batch(3)}, 0, true},
-		"an answer between batches":  {[]error{batch(1), batch(2), nil, batch(2), batch(3)}, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := fuse(layers.Breaker{Failures: 3, Slow: 100 * time.Millisecond})
