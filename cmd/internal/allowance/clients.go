@@ -8,10 +8,11 @@ import (
 )
 
 // NamingClients returns a pattern of subjects in which each value of an attribute is what client makes of it, mostly the value
-// itself. It finds a last address also in spellings that no subject has. Networks stay: they select many clients.
+// itself. It finds a last address also in spellings that no subject has. Networks stay, apart from one of a single IPv6 address:
+// they select many clients.
 func NamingClients(pattern string, client func(attribute, value string) string) string {
 	named := func(a subjecttext.Attribute) subjecttext.Attribute {
-		if !strings.Contains(a.Value, "/") {
+		if !strings.Contains(strings.TrimSuffix(a.Value, "/128"), "/") {
 			a.Value = client(a.Name, a.Value)
 		}
 		return a

@@ -23,12 +23,13 @@ func TestNamingClients(t *testing.T) {
 		"ip:2001%3Adb8%3A77%3A1%3A%3A1:user:7": "ip:" + escaped + ":user:7",
 		"*:ip:2001:db8:77:1::1":                "*:ip:" + escaped, `tenant:\*:ip:2001:db8:77:1::1`: `tenant:\*:ip:` + escaped,
 		"tenant:*:ip:::ffff:1.2.3.4": "tenant:*:ip:1.2.3.4",
+		"ip:2001:db8:77:1::1/128":    "ip:" + escaped,
 		// Not the attribute's, or nobody's, and what is written as keys are.
 		"user:2001:db8:77:1::1": "", "user:ip:2001:db8:77:1::1": "", "user:ip:::ffff:1.2.3.4": "", "*ip:2001:db8:77:1::1": "", "zip:::1": "",
 		"2001:db8:77:1::1": "", "::ffff:1.2.3.4": "", "ip:a:b:c:d:e:f:1.2.3.4": "", "ip:203.0.113.9": "", "ip:" + escaped: "", "ip:*": "",
 		"ip:2001:db8:77:1:*": "", "ip:[ab]": "", "": "", ":": "", "ip:": "",
 		// Networks.
-		"ip:2001:db8:77:1::/64": "", "ip:2001:db8:77:1::1/64": "", "ip:2001:db8::/32": "", "ip:203.0.113.9/32": "", "ip:::ffff:1.2.3.0/120": "",
+		"ip:2001:db8:77:1::/64": "", "ip:2001:db8:77:1::1/64": "", "ip:2001:db8::/32": "", "ip:2001:db8::/127": "", "ip:203.0.113.9/32": "", "ip:::ffff:1.2.3.0/120": "",
 	} {
 		if want == "" {
 			want = pattern

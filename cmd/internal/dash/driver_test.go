@@ -76,6 +76,10 @@ func (a *fakeActions) ParseOverride(form OverrideForm) (o store.Override, lasts 
 	return o, lasts, err
 }
 
+func (a *fakeActions) ParseSubjects(pattern string) (store.Pattern, error) {
+	return store.ParsePattern(pattern)
+}
+
 func (a *fakeActions) SetOverride(ctx context.Context, o store.Override, lasts time.Duration) (store.Override, error) {
 	if a.err != nil {
 		return o, a.err

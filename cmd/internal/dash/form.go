@@ -201,7 +201,7 @@ func (m *model) submit() tea.Cmd {
 	wanted, lasts, err := m.Actions.ParseOverride(source.OverrideForm{Effect: c.effect,
 		Value: strings.TrimSpace(f.inputs[valueField].Value()), For: strings.TrimSpace(f.inputs[forField].Value()), Reason: reason})
 	if err == nil {
-		wanted.Subjects, err = f.whom()
+		wanted.Subjects, err = f.whom(m.Actions.ParseSubjects)
 	}
 	if err == nil && !f.all {
 		wanted.Names, err = store.ExactPattern(r.Key.Name)
@@ -231,12 +231,12 @@ func (m *model) submit() tea.Cmd {
 
 // whom reads the pattern of whom an override is about: the subject under the cursor, whatever it looks like, or what was
 // made of it. One of everybody is for the command line.
-func (f *form) whom() (p store.Pattern, err error) {
+func (f *form) whom(parse func(pattern string) (store.Pattern, error)) (p store.Pattern, err error) {
 	text := f.inputs[whomField].Value()
 	if text == store.EscapeGlob(f.of.Key.Subject) {
 		return store.ExactPattern(f.of.Key.Subject)
 	}
-	if p, err = store.ParsePattern(strings.TrimSpace(text)); err == nil && strings.Trim(p.String(), "*") == "" {
+	if p, err = parse(strings.TrimSpace(text)); err == nil && strings.Trim(p.String(), "*") == "" {
 		err = errors.New("it is about every subject; `limitctl override set` can do that")
 	}
 	return p, err

@@ -120,12 +120,12 @@ func TestABlockOfASubjectThatLooksLikeAPattern(t *testing.T) {
 		f := &form{of: &followed.Row{Reading: source.Reading{Entry: admin.Entry{Key: store.Key{Subject: subject, Name: "n"}}}},
 			choices: []choice{{effect: store.OverrideBlock}}, all: true}
 		(&model{}).openForm(f)
-		got, err := f.whom()
+		got, err := f.whom(store.ParsePattern)
 		if exact, is := got.Exact(); err != nil || !is || exact != subject {
 			t.Errorf("%q: it is about %q, %v", subject, got, err)
 		}
 		f.inputs[whomField].SetValue(store.EscapeGlob(subject) + "*")
-		if got, err = f.whom(); err != nil || !got.Match(subject+"x") {
+		if got, err = f.whom(store.ParsePattern); err != nil || !got.Match(subject+"x") {
 			t.Errorf("%q made longer: it is about %q, %v", subject, got, err)
 		}
 	}

@@ -19,7 +19,8 @@ import (
 
 // dashActions changes keys for the dashboard, by the operations of reset and restore.
 type dashActions struct {
-	runner *operation.Runner
+	globals cli.Globals // quiet
+	runner  *operation.Runner
 	// consent covers everything: the dashboard has asked already, in its own way.
 	consent   operation.Consent
 	newBackup func() (*operation.BackupPlan, error)
@@ -41,12 +42,13 @@ func newDashActions(g *cli.Globals, s *cli.Settings, backend connect.Store, wher
 		return nil
 	}
 	actions := &dashActions{
+		globals:   *g,
 		runner:    cli.NewRunner(g, s, backend, where),
 		consent:   operation.Consent{Yes: true, Context: access.Context},
 		newBackup: func() (*operation.BackupPlan, error) { return cli.DefaultBackup(g.Env) },
 		usedSince: map[string]map[store.Key]bool{}, subjects: subjects,
 	}
-	actions.runner.Warn = actions.warn
+	actions.runner.Warn, actions.globals.Quiet = actions.warn, true
 	return actions
 }
 
@@ -138,6 +140,15 @@ func (a *dashActions) ParseOverride(form dash.OverrideForm) (o store.Override, l
 		err = o.Check(lasts)
 	}
 	return o, lasts, err
+}
+
+// ParseSubjects implements dash.Actions. The dashboard shows which client an address is.
+func (a *dashActions) ParseSubjects(pattern string) (store.Pattern, error) {
+	named, err := a.globals.NameClients(false, "", []string{pattern})
+	if err != nil {
+		return store.Pattern{}, err
+	}
+	return cli.ParseSubjects(named[0], false)
 }
 
 // SetOverride implements dash.Actions.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/clitest"
+	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/dash"
 	"github.com/limitctl/limitctl/internal/storecall"
@@ -63,6 +64,20 @@ func TestUndoInTheDashboardKeepsWhatWasUsedAfterIt(t *testing.T) {
 	}
 	if used := take(busy, 1); used != 11 {
 		t.Errorf("%d used of the other, want 11", used)
+	}
+}
+
+// An address in the form of an override is the client that serve counts.
+func TestAnAddressInTheDashboard(t *testing.T) {
+	actions := dashActionsOf(t, memorystore.New())
+	var err error
+	actions.globals.Loaded, err = config.Parse("limitctl.yaml",
+		[]byte("policies: {p: {http: {attributes: {ip: client}}, limits: [{name: n, by: [ip], limit: 1/1s}]}}"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := actions.ParseSubjects("ip:2001:db8::1"); err != nil || !p.Match("ip:2001%3Adb8%3A%3A/64") {
+		t.Errorf("%s, %v", p, err)
 	}
 }
 

@@ -45,6 +45,7 @@ func TestCommandsAboutAKey(t *testing.T) {
 		{admin.Entry{Key: store.Key{Subject: "tenant:acme:user:7", Name: "api/user"}, Limit: limit},
 			[]string{"limitctl check --policy api tenant=acme user=7", block + "tenant:acme:user:7"}},
 		{admin.Entry{Key: store.Key{Subject: "user:42", Name: "of-a-service"}, Limit: limit}, []string{block + "user:42"}},
+		{admin.Entry{Key: store.Key{Subject: "ip:2001:db8::1", Name: "x"}, Limit: limit}, []string{exactly + "ip:2001:db8::1"}},
 		{admin.Entry{Key: store.Key{Subject: "user:*", Name: "x"}, Limit: limit}, []string{exactly + "'user:*'"}},
 		{admin.Entry{Key: store.Key{Subject: "ip:10.0.0.0/8", Name: "x"}, Limit: limit}, []string{exactly + "ip:10.0.0.0/8"}},
 		{admin.Entry{Key: store.Key{Subject: "tenant=acme", Name: "x"}, Limit: limit}, []string{exactly + "tenant=acme"}},

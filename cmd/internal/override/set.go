@@ -138,19 +138,28 @@ func (o *overrideSetOptions) arguments(cmd *cobra.Command, args []string) error 
 	}
 	for _, attribute := range args {
 		name, value, _ := strings.Cut(attribute, "=")
-		if isPatternValue(value) {
-			return cli.Usagef("%s: an attribute is taken as it is, so %q is no pattern; write %s without --policy", attribute, value,
+		if o.isPatternValue(name, value) {
+			return cli.Usagef("%s: an attribute has one value, so %q is no pattern; write %s without --policy", attribute, value,
 				shell.Command(name+":"+value, "--limit-name", o.policy+"/"+cmp.Or(o.limitName, "*")))
 		}
 	}
 	return nil
 }
 
-// isPatternValue reports whether the value of an attribute looks like a pattern or a network, which it cannot be.
-func isPatternValue(value string) bool {
+// isPatternValue reports whether the value of an attribute looks like a pattern or a network, which it cannot be unless it is that
+// of one client.
+func (o *overrideSetOptions) isPatternValue(name, value string) bool {
 	network, err := netip.ParsePrefix(value)
-	return strings.ContainsAny(value, "*?[") && !cli.IsAddress(value) ||
-		err == nil && network.Addr().Is4() // clients of IPv6 are networks, see httplimit
+	if err != nil || network.Addr().Is4() {
+		return err == nil || strings.ContainsAny(value, "*?[") && !cli.IsAddress(value)
+	}
+	c, err := o.Config()
+	if err != nil {
+		return false
+	}
+	address := network.Addr().String()
+	client := c.HTTP.Client(o.policy, name, address)
+	return client != address && client != c.HTTP.Client(o.policy, name, value)
 }
 
 // checkBlockable refuses patterns that look like an address, a network or an attribute and hardly match any subject:

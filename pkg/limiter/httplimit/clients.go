@@ -89,7 +89,7 @@ func (c *Clients) Of(r *http.Request) string {
 }
 
 // Client returns the client that text names, as [Clients.Of] does: text is an address, with or without brackets, a port or a
-// zone, or the network of exactly one client. ok is false for anything else.
+// zone or /128, or the network of exactly one client. ok is false for anything else.
 func (c *Clients) Client(text string) (client string, ok bool) {
 	host, bits, isNetwork := strings.Cut(text, "/")
 	address, ok := parseNode(host)
@@ -97,7 +97,7 @@ func (c *Clients) Client(text string) (client string, ok bool) {
 		return "", false
 	}
 	client = c.text(address)
-	return client, !isNetwork || strings.HasSuffix(client, "/"+bits)
+	return client, !isNetwork || strings.HasSuffix(client, "/"+bits) || bits == "128" && strings.Contains(host, ":")
 }
 
 // field returns the name of the field to read.

@@ -76,6 +76,8 @@ type Actions interface {
 	Undo(ctx context.Context, reset Changed, replace bool) (Changed, error)
 	// ParseOverride reads what was typed in. Whom the override is about is not in it.
 	ParseOverride(form OverrideForm) (override store.Override, lasts time.Duration, err error)
+	// ParseSubjects reads the pattern of whom an override is about.
+	ParseSubjects(pattern string) (store.Pattern, error)
 	// SetOverride sets an override, and returns it as the store has it.
 	SetOverride(ctx context.Context, override store.Override, lasts time.Duration) (store.Override, error)
 	// RevokeOverride ends the override of an ID.
