@@ -151,8 +151,8 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 func addGlobalFlags(g *cli.Globals, root *cobra.Command) {
 	flags := root.PersistentFlags()
 	g.Changed = flags.Changed
-	flags.StringVar(&g.Store, "store", "", "store `URL`: redis://, redis+cluster://, redis+sentinel:// (rediss… for TLS), unix://, "+
-		"file:PATH or memory: "+
+	flags.StringVar(&g.Store, "store", "", "store `URL`: redis://, redis+cluster://, redis+sentinel:// (rediss… for TLS; valkey… is the same), "+
+		"unix://, file:PATH or memory: "+
 		"(default $LIMITCTL_STORE, else the context, else a file)")
 	flags.StringVar(&g.ContextName, "context", "", "use the context `NAME`: a named store of the configuration "+
 		"(default $LIMITCTL_CONTEXT, else the one chosen by \"context use\")")

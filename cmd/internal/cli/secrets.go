@@ -44,7 +44,7 @@ func urlsAmong(args []string) (urls []string) {
 		if name, value, found := strings.Cut(arg, "="); found && strings.HasPrefix(name, "-") {
 			arg = value
 		}
-		if scheme, _, found := strings.Cut(arg, "://"); found && (strings.HasPrefix(scheme, "redis") || scheme == "unix") {
+		if scheme, _, found := strings.Cut(arg, "://"); found && (strings.HasPrefix(storeurl.Kind(scheme), "redis") || scheme == "unix") {
 			urls = append(urls, arg)
 		}
 	}

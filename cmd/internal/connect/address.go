@@ -30,7 +30,7 @@ func Address(text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	scheme = strings.Replace(scheme, "rediss", "redis", 1)
+	scheme = strings.Replace(storeurl.Kind(scheme), "rediss", "redis", 1)
 	if scheme == "unix" {
 		path, err := url.PathUnescape(u.Path)
 		return fmt.Sprintf("unix %s db %s", path, cmp.Or(u.option("db"), "0")), err

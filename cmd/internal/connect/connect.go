@@ -51,7 +51,7 @@ type opener struct {
 }
 
 func openers() map[string]opener {
-	return map[string]opener{
+	all := map[string]opener{
 		"redis":           {form: serverForm, client: serverClient},
 		"rediss":          {form: serverForm, client: serverClient},
 		"unix":            {form: socketForm, client: socketClient},
@@ -62,6 +62,12 @@ func openers() map[string]opener {
 		"file":            {form: "file:PATH", store: openFile},
 		"memory":          {form: "memory:", store: openMemory},
 	}
+	for scheme, opener := range maps.Clone(all) {
+		if kind, is := strings.CutPrefix(scheme, "redis"); is {
+			all["valkey"+kind] = opener
+		}
+	}
+	return all
 }
 
 func schemes() string {
@@ -171,9 +177,6 @@ func openerOf(url string) (o opener, scheme, rest string, err error) {
 // unknownScheme returns an error that does not repeat what can contain a password.
 func unknownScheme(url string) error {
 	if scheme, _, found := strings.Cut(url, "://"); found && !strings.ContainsAny(scheme, "@:/") {
-		if after, is := strings.CutPrefix(strings.ToLower(scheme), "valkey"); is { // what clients of Valkey write
-			return badURL("unknown scheme %q; did you mean redis%s://?", scheme, after)
-		}
 		if near := texts.Nearest(strings.ToLower(scheme), slices.Sorted(maps.Keys(openers())), 2); near != "" {
 			return badURL("unknown scheme %q; did you mean %s://?", scheme, near)
 		}

@@ -76,6 +76,8 @@ func TestRedisURLs(t *testing.T) {
 		"redis+cluster://h:1":      {addrs: "h:1", password: "from-env", where: "redis+cluster://h:1", cluster: true},
 		"redis+cluster://u:p@h,[::1],i": {addrs: "h:6379,[::1]:6379,i:6379", user: "u", password: "p",
 			where: "redis+cluster://u:xxxxx@h,[::1],i", cluster: true},
+		"valkey://u:p@h/2":    {addrs: "h:6379", user: "u", password: "p", where: "valkey://u:xxxxx@h/2", db: 2},
+		"valkeys+cluster://h": {addrs: "h:6379", password: "from-env", where: "valkeys+cluster://h", cluster: true, tls: true},
 		"rediss+cluster://[::1]:2,h:1/": {addrs: "[::1]:2,h:1", password: "from-env", where: "rediss+cluster://[::1]:2,h:1/", cluster: true,
 			tls: true},
 		"redis+sentinel://h/m": {addrs: "m by Sentinel h:26379", password: "from-env", where: "redis+sentinel://h/m"},
@@ -176,6 +178,8 @@ func TestBadURLs(t *testing.T) {
 		{`tls_key: "none.pem" cannot be read`, "rediss://h?tls_cert=text&tls_key=none.pem"},
 		{`tls_cert and tls_key: "text" and "text" are not a certificate and its private key in PEM form: `,
 			"rediss://h?tls_cert=text&tls_key=text"},
+		{"it begins or ends with a blank or a line end; leave that out",
+			"redis://:hunter2@h\n file:x\n memory:\r\n valkeys+sentinel://h/m\t \tunix:///s"},
 		{`unknown scheme "redis+custer"; did you mean redis+cluster://?`, "redis+custer://user:hunter2@h"},
 	} {
 		for url := range strings.SplitSeq(test.urls, " ") {

@@ -33,7 +33,7 @@ func parseRedisURL(text string) (*redisURL, error) {
 }
 
 // tls reports whether the URL asks for TLS.
-func (u *redisURL) tls() bool { return strings.HasPrefix(u.Scheme, "rediss") }
+func (u *redisURL) tls() bool { return strings.HasPrefix(storeurl.Kind(u.Scheme), "rediss") }
 
 // option returns the value of an option, empty if it is missing.
 func (u *redisURL) option(name string) string {

@@ -70,7 +70,7 @@ func withoutPassword(word string) string {
 	switch {
 	case !isURL || strings.ContainsAny(scheme, " =:/"):
 		return word
-	case strings.HasPrefix(scheme, "redis") || strings.HasPrefix(scheme, "unix"):
+	case strings.HasPrefix(storeurl.Kind(scheme), "redis") || strings.HasPrefix(scheme, "unix"):
 		return storeurl.Redact(word)
 	}
 	u, err := url.Parse(word)

@@ -12,6 +12,7 @@ const hidden = "xxxxx"
 
 // isScheme reports whether a scheme can be shown: other texts before a colon can be a user, or a password.
 func isScheme(text string) bool {
+	text = Kind(text)
 	for _, kind := range []string{"", "+cluster", "+sentinel"} {
 		if text == "redis"+kind || text == "rediss"+kind {
 			return true

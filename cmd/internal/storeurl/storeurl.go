@@ -37,6 +37,14 @@ var (
 	ErrUnreadable = errors.New("it cannot be read")
 )
 
+// Kind returns the scheme that means the same for a Redis: those of Valkey are only other words.
+func Kind(scheme string) string {
+	if kind, is := strings.CutPrefix(scheme, "valkey"); is {
+		return "redis" + kind
+	}
+	return scheme
+}
+
 // Parse parses the URL of a Redis, with any scheme.
 func Parse(text string) (*URL, error) {
 	scheme, rest, found := strings.Cut(text, "://")

@@ -11,6 +11,7 @@ func TestShown(t *testing.T) {
 		"redis://:hunter2@localhost:6379/0": {"redis://:xxxxx@localhost:6379/0", "redis://localhost:6379/0"},
 		"rediss://user:hun@ter:2@localhost": {"rediss://user:xxxxx@localhost", "rediss://user@localhost"},
 		"redis://user@localhost":            {"", ""},
+		"valkeys+cluster://u:hunter2@h":     {"valkeys+cluster://u:xxxxx@h", "valkeys+cluster://u@h"},
 		"redis+sentinel://u:p@a:1,b:2/m?sentinel_password=pw": {"redis+sentinel://u:xxxxx@a:1,b:2/m?sentinel_password=xxxxx",
 			"redis+sentinel://u@a:1,b:2/m"},
 		"redis+sentinel://h/m?sentinel_username=w&sentinel_password=SECRET1'SECRET2 \"SECRET3&SECRET4&SECRET5=6": {
