@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -214,14 +215,28 @@ func TestInspectFitsTheTerminal(t *testing.T) {
 		}
 	}
 	getenv := w.Getenv
-	w.Getenv = func(name string) string {
-		if name == "NO_COLOR" {
-			return "1"
+	for _, test := range []struct {
+		variables        map[string]string
+		terminal, colors bool
+	}{
+		{map[string]string{"NO_COLOR": "1"}, true, false},
+		{map[string]string{"NO_COLOR": "1", "FORCE_COLOR": "1", "CLICOLOR_FORCE": "1"}, true, false},
+		{map[string]string{"TERM": "dumb"}, true, false},
+		{map[string]string{"TERM": "dumb", "FORCE_COLOR": "3"}, true, true},
+		{nil, false, false},
+		{map[string]string{"FORCE_COLOR": "true"}, false, true},
+		{map[string]string{"CLICOLOR_FORCE": "1"}, false, true},
+		{map[string]string{"FORCE_COLOR": "0", "CLICOLOR_FORCE": "false"}, false, false},
+	} {
+		w.OutIsTerminal = test.terminal
+		w.Getenv = func(name string) string { return cmp.Or(test.variables[name], getenv(name)) }
+		if table, _ := w.run(t, exitYes, "inspect", "*"); strings.Contains(table, "\x1b[") != test.colors {
+			t.Errorf("%v, on a terminal %t, colours wanted %t:\n%s", test.variables, test.terminal, test.colors, table)
 		}
-		return getenv(name)
 	}
-	if table, _ := w.run(t, exitYes, "inspect", "*"); strings.Contains(table, "\x1b") {
-		t.Errorf("NO_COLOR is ignored:\n%s", table)
+	w.Getenv = func(name string) string { return cmp.Or(map[string]string{"FORCE_COLOR": "1"}[name], getenv(name)) }
+	if document, _ := w.run(t, exitYes, "inspect", "*", "-o", "json"); strings.Contains(document, "\x1b") {
+		t.Errorf("a document has colours:\n%s", document)
 	}
 }
 

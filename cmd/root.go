@@ -164,7 +164,7 @@ func addGlobalFlags(g *cli.Globals, root *cobra.Command) {
 	flags.VarP(&g.Format, "output", "o", "output `FORMAT`: "+strings.Join(output.Formats(), ", ")+
 		", or name for a list (default $LIMITCTL_OUTPUT, else table)")
 	flags.StringVar(&g.JQ, "jq", "", "print what the jq `FILTER` makes of the JSON answer, such as .remaining")
-	flags.BoolVarP(&g.Quiet, "quiet", "q", false, "print no answer; only the exit code gives it")
+	flags.BoolVarP(&g.Quiet, "quiet", "q", false, "print no answer, which only the exit code gives, and no progress")
 	root.RegisterFlagCompletionFunc("context", cli.Offers(g).Contexts)
 	root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(append(output.Formats(), string(output.Names)),
 		cobra.ShellCompDirectiveNoFileComp))

@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -15,8 +16,8 @@ import (
 const (
 	// collectEvery is the time between two collections of the workers' records.
 	collectEvery = 20 * time.Millisecond
-	// progressEvery is the time between two reports of progress.
-	progressEvery = 200 * time.Millisecond
+	// ProgressEvery is the time between two reports of progress, unless [Config] has another one.
+	ProgressEvery = 200 * time.Millisecond
 	// busyAfter is the wait after which a request counts as one that found no worker free.
 	busyAfter = time.Millisecond
 	// maxErrorTexts bounds the number of different errors that are counted separately.
@@ -117,7 +118,7 @@ func (c *collector) collect(finished <-chan struct{}) {
 		if c.seconds != nil {
 			c.seconds.tell(c.run.elapsed(), c.dropped())
 		}
-		if now := c.run.elapsed(); c.run.Progress != nil && now-told >= progressEvery {
+		if now := c.run.elapsed(); c.run.Progress != nil && now-told >= cmp.Or(c.run.ProgressEvery, ProgressEvery) {
 			told = now
 			if !c.run.Progress(c.result(now)) {
 				c.run.stop()

@@ -42,8 +42,10 @@ type Config struct {
 	// Intervals, if set, says that the instants of decisions are unknown, and the audit uses the intervals from
 	// sending to answer.
 	Intervals *interval.Options
-	// Progress, if set, is called from time to time with the result so far. It ends the run by returning false.
-	Progress func(*Result) (goOn bool)
+	// Progress, if set, is called from time to time with the result so far. It ends the run by returning false. ProgressEvery is
+	// the time between two calls, by default [ProgressEvery].
+	Progress      func(*Result) (goOn bool)
+	ProgressEvery time.Duration
 	// EachSecond, if set, is called with each second of the run, in order and soon after its end. It must not wait, and the
 	// Second is valid only during that call.
 	EachSecond func(*Second)

@@ -12,10 +12,14 @@ import (
 	"github.com/limitctl/limitctl/internal/panics"
 )
 
-// Progress returns a bar, or nil if nobody can see it or it would disturb other output.
+// Progress returns what shows the progress of long work on standard error: a bar, or lines if that is no terminal. It is nil
+// with --quiet.
 func (g *Globals) Progress(title, noun string) *progress.Bar {
-	if !g.Env.ErrIsTerminal || g.Quiet {
+	switch {
+	case g.Quiet:
 		return nil
+	case !g.Env.ErrIsTerminal:
+		return progress.Lines(func(text string) { g.Note("%s", text) }, title, noun)
 	}
 	return progress.New(g.Env.rawErr, title, noun)
 }

@@ -12,18 +12,26 @@ import (
 
 // Printer returns where and how to print the answer.
 func (g *Globals) Printer() *output.Printer {
-	p := &output.Printer{Out: g.Env.Out, Data: g.Env.RawOut, Format: g.Format, Filter: g.Filter, Quiet: g.Quiet}
+	p := &output.Printer{Out: g.Env.Out, Data: g.Env.RawOut, Format: g.Format, Filter: g.Filter, Quiet: g.Quiet, Color: g.Color()}
 	if g.Env.OutIsTerminal {
 		p.Data = g.Env.Out // somebody is looking at it
 		p.Width, _ = g.Env.Size()
-		p.Color = g.Color()
 	}
 	return p
 }
 
-// Color reports whether the terminal is to see colours.
+// Color reports whether the answer is to have colours: on a terminal, or where the user wants them in any case, as for less -R
+// and logs of CI. NO_COLOR wins.
 func (g *Globals) Color() bool {
-	return g.Env.OutIsTerminal && g.Env.Getenv("NO_COLOR") == "" && g.Env.Getenv("TERM") != "dumb"
+	if g.Env.Getenv("NO_COLOR") != "" {
+		return false
+	}
+	for _, name := range []string{"FORCE_COLOR", "CLICOLOR_FORCE"} {
+		if value := g.Env.Getenv(name); value != "" && value != "0" && value != "false" {
+			return true
+		}
+	}
+	return g.Env.OutIsTerminal && g.Env.Getenv("TERM") != "dumb"
 }
 
 // Print prints an answer in the chosen format. A format that is one document is printed when the

@@ -57,6 +57,7 @@ func Variables() [][2]string {
 		{"LIMITCTL_DEBUG", "1: print where a bug of limitctl is"},
 		{"GITHUB_ACTIONS", "true: annotate the build with what did not pass"},
 		{"NO_COLOR", "not empty: print no colours"},
+		{"FORCE_COLOR", "not empty, 0 or false: print colours into a pipe, too; so with CLICOLOR_FORCE"},
 		{"XDG_CONFIG_HOME", "the folder of limitctl/limitctl.yaml (default ~/.config)"},
 		{"XDG_STATE_HOME", "the folder of the audit log, the backups and the default store (default ~/.local/state)"},
 	}

@@ -71,7 +71,8 @@ func openers() map[string]opener {
 }
 
 func schemes() string {
-	return strings.Join(slices.Sorted(maps.Keys(openers())), ", ")
+	names := slices.Sorted(maps.Keys(openers()))
+	return strings.Join(slices.DeleteFunc(names, func(name string) bool { return storeurl.Kind(name) != name }), ", ")
 }
 
 // Open returns the store at url and its name for messages. It does not connect yet. The error about a bad URL is a

@@ -45,8 +45,8 @@ type LoadTest struct {
 // LoadTestObserver follows a load test.
 type LoadTestObserver interface {
 	// Begin is called when the load of a run begins, and End when it has ended. The run
-	// tells its progress only if Begin returns true, because counting takes time.
-	Begin(candidate *Candidate) (wantsProgress bool)
+	// tells its progress so often, or never for 0, because counting takes time.
+	Begin(candidate *Candidate) (every time.Duration)
 	// Progress is what became of the requests so far, and how long all of the run takes.
 	// It may use the result only until it returns.
 	Progress(soFar *loadgen.Result, length time.Duration)
@@ -192,13 +192,15 @@ func (r *loadRun) drive(ctx context.Context, target Target, clock Clock, l *work
 		}
 	}
 	each, planned := r.eachSecond(l, setting)
-	result := loadgen.Run(ctx, loadgen.Config{
+	config := loadgen.Config{
 		Store: target, Population: l.population.Population, Load: r.Load.Arrivals(setting),
 		Mix: r.Load.Mix, Seed: r.Load.Seed,
 		Workers: r.Load.Workers, Duration: r.end(l), Requests: r.Load.Requests, Warmup: r.Load.Warmup,
 		Timeout: r.Timeout, LateAfter: lateAfter, Skew: clock.Skew, Divided: target.Describe().Divided, Intervals: r.intervals(),
-		Progress: r.follow(l), EachSecond: each, Planned: planned,
-	})
+		EachSecond: each, Planned: planned,
+	}
+	r.follow(l, &config)
+	result := loadgen.Run(ctx, config)
 	r.observer.End()
 	run := r.report(result, target.Describe(), l)
 	switch t := target.(type) {
@@ -237,14 +239,16 @@ func (r *loadRun) end(l *workload) time.Duration {
 	return end
 }
 
-// follow returns what follows the run, nil if nobody wants to know: finding out how far
-// the run is looks at every key.
-func (r *loadRun) follow(l *workload) func(*loadgen.Result) (goOn bool) {
-	wanted := r.observer.Begin(r.candidate)
-	if !wanted && len(r.AbortOn) == 0 {
-		return nil
+// follow makes the run tell how far it is, if somebody wants to know, and no more often: finding that out looks at every key.
+func (r *loadRun) follow(l *workload, config *loadgen.Config) {
+	config.ProgressEvery = r.observer.Begin(r.candidate)
+	wanted := config.ProgressEvery > 0
+	if len(r.AbortOn) > 0 {
+		config.ProgressEvery = loadgen.ProgressEvery
+	} else if !wanted {
+		return
 	}
-	return func(soFar *loadgen.Result) bool {
+	config.Progress = func(soFar *loadgen.Result) bool {
 		if wanted {
 			r.observer.Progress(soFar, l.duration)
 		}

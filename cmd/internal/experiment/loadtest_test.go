@@ -26,9 +26,12 @@ type recorder struct {
 	progress int
 }
 
-func (r *recorder) Begin(c *Candidate) bool {
+func (r *recorder) Begin(c *Candidate) time.Duration {
 	r.told = append(r.told, "begin "+c.Title())
-	return r.follows
+	if !r.follows {
+		return 0
+	}
+	return loadgen.ProgressEvery
 }
 
 func (r *recorder) Progress(soFar *loadgen.Result, length time.Duration) {

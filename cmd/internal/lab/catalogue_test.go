@@ -62,10 +62,10 @@ func loaded(t *testing.T, h handler, limit string, seed uint64) (d *report.Docum
 
 type noWatcher struct{}
 
-func (noWatcher) Begin(*experiment.Candidate) bool        { return false }
-func (noWatcher) Progress(*loadgen.Result, time.Duration) {}
-func (noWatcher) End()                                    {}
-func (noWatcher) Kept(string)                             {}
+func (noWatcher) Begin(*experiment.Candidate) time.Duration { return 0 }
+func (noWatcher) Progress(*loadgen.Result, time.Duration)   {}
+func (noWatcher) End()                                      {}
+func (noWatcher) Kept(string)                               {}
 
 // printed is what a command prints.
 func printed(a output.Answer) string {

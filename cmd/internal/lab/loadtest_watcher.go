@@ -20,13 +20,19 @@ type loadtestWatcher struct {
 }
 
 // Begin shows a bar on a terminal.
-func (w *loadtestWatcher) Begin(candidate *experiment.Candidate) (wantsProgress bool) {
+func (w *loadtestWatcher) Begin(candidate *experiment.Candidate) (every time.Duration) {
 	title := "load"
 	if w.several {
 		title = candidate.Title()
 	}
 	w.bar = w.global.Progress(title, "")
-	return w.bar != nil
+	switch {
+	case w.bar == nil:
+		return 0
+	case w.global.Env.ErrIsTerminal:
+		return loadgen.ProgressEvery
+	}
+	return progress.LineEvery
 }
 
 // Progress moves the bar.

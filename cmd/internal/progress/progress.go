@@ -1,4 +1,4 @@
-// Package progress draws a progress bar for work that goes through many keys.
+// Package progress shows how far long work has come: as a bar on a terminal, or else as a line now and then.
 package progress
 
 import (
@@ -16,9 +16,14 @@ import (
 // showAfter is the time until the bar appears: short work needs none.
 const showAfter = 300 * time.Millisecond
 
+// LineEvery is the time between two lines where there is no terminal, such as in the log of a build.
+const LineEvery = 10 * time.Second
+
 // Bar shows the progress of work. The nil Bar shows nothing, for output that nobody sees. It is for one goroutine.
 type Bar struct {
 	out     io.Writer
+	line    func(text string) // prints a line instead of a bar
+	lineDue time.Time
 	title   string // the work, such as "scanning"
 	noun    string // what Matched counts, such as "matched"
 	begin   time.Time
@@ -31,6 +36,12 @@ type Bar struct {
 // New returns a Bar on a terminal.
 func New(terminal io.Writer, title, noun string) *Bar {
 	return &Bar{out: terminal, title: title, noun: noun, begin: time.Now()}
+}
+
+// Lines returns a Bar that prints lines, for output that is no terminal.
+func Lines(line func(text string), title, noun string) *Bar {
+	begin := time.Now()
+	return &Bar{line: line, title: title, noun: noun, begin: begin, lineDue: begin.Add(LineEvery)}
 }
 
 // Set shows that done of total keys are done, and that matched of them counted.
@@ -52,6 +63,13 @@ func (b *Bar) Say(done, total int64, words string) {
 }
 
 func (b *Bar) set(done, total int64) {
+	if b.line != nil {
+		if elapsed := time.Since(b.begin); !time.Now().Before(b.lineDue) {
+			b.lineDue = b.begin.Add(elapsed.Truncate(LineEvery) + LineEvery)
+			b.line(b.title + b.text(done, total))
+		}
+		return
+	}
 	if b.bar == nil {
 		if time.Since(b.begin) < showAfter {
 			return
@@ -68,12 +86,16 @@ func (b *Bar) show(total int64) {
 		mpb.BarWidth(20), mpb.BarRemoveOnComplete(),
 		mpb.PrependDecorators(decor.Name(output.Escape(b.title)+" ")),
 		mpb.AppendDecorators(decor.Any(func(s decor.Statistics) string {
-			if words := b.words.Load(); words != nil {
-				return output.Escape(*words)
-			}
-			return describe(s.Current, s.Total, b.matched.Load(), b.noun, time.Since(b.begin))
+			return output.Escape(b.text(s.Current, s.Total))
 		})),
 	)
+}
+
+func (b *Bar) text(done, total int64) string {
+	if words := b.words.Load(); words != nil {
+		return *words
+	}
+	return describe(done, total, b.matched.Load(), b.noun, time.Since(b.begin))
 }
 
 // Close removes the bar from the terminal.

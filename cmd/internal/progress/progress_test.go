@@ -2,8 +2,10 @@ package progress
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/terminaltest"
@@ -53,6 +55,29 @@ func TestWhatIsQuicklyDoneShowsNothing(t *testing.T) {
 	if text := terminal.String(); text != "" {
 		t.Errorf("it wrote %q", text)
 	}
+}
+
+// Where there is no terminal, long work prints a line at most every ten seconds, and short work prints none.
+func TestLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lines []string
+		bar := Lines(func(text string) { lines = append(lines, text) }, "scanning", "matched")
+		for done := int64(1); done <= 34; done++ { // in seconds
+			time.Sleep(time.Second)
+			if done < 13 || done > 21 {
+				bar.Set(done, 100, 7)
+			}
+		}
+		bar.Say(1, 2, " in words")
+		time.Sleep(LineEvery)
+		bar.Say(1, 2, " in words")
+		bar.Close()
+		want := []string{"scanning 10/100, 7 matched, 1/s, 1m30s left", "scanning 22/100, 7 matched, 1/s, 1m18s left",
+			"scanning 30/100, 7 matched, 1/s, 1m10s left", "scanning in words"}
+		if !slices.Equal(lines, want) {
+			t.Errorf("the lines are %q, want %q", lines, want)
+		}
+	})
 }
 
 // After Close the line is as if there had been no bar.
