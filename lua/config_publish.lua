@@ -12,24 +12,24 @@
 -- Returns  1, or 0 if the head is another one now, and nothing was changed
 -- Cost     two GETRANGE, one XREVRANGE, UNLINK, XADD and SET
 
--- foreign is the error about a key that holds something else; an error of another kind stays as it is.
-local function foreign(key, wrong, holds)
+-- foreign is the error about a key that holds something else, or another error of the command.
+local function foreign(key, wrong, command, holds)
   if string.find(wrong, 'WRONGTYPE', 1, true) then
     return { err = 'FOREIGN ' .. key .. ' ' .. holds }
   end
-  return { err = wrong }
+  return { err = wrong .. ' (' .. command .. ')' }
 end
 
 -- All that can be refused comes before the first write.
 local head = redis.pcall('GETRANGE', KEYS[1], '0', 'MAX_CONFIG_HEAD')
 if type(head) == 'table' then
-  return foreign(1, head.err, 'a value that is not the head of published configurations')
+  return foreign(1, head.err, 'GETRANGE', 'a value that is not the head of published configurations')
 elseif head ~= ARGV[1] then
   return 0
 end
 local last = redis.pcall('XREVRANGE', KEYS[2], '+', '-', 'COUNT', '1')
 if last.err then
-  return foreign(2, last.err, 'a value that is not a history of configurations')
+  return foreign(2, last.err, 'XREVRANGE', 'a value that is not a history of configurations')
 end
 -- A user who may not UNLINK changes nothing, and one who may only do that drops nothing that would have stayed.
 for i = 4, #KEYS do

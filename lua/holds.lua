@@ -5,7 +5,7 @@ local function holds(key)
   local head = redis.pcall('GETRANGE', key, '0', 'RECORD_HEADER_END')
   if type(head) == 'table' then
     if not string.find(head.err, 'WRONGTYPE', 1, true) then
-      return head
+      return { err = head.err .. ' (GETRANGE)' }
     end
     local kind = redis.pcall('TYPE', key)
     return 'a ' .. (kind.ok or 'value of another type') .. ', which is not a limit record'

@@ -24,7 +24,7 @@ local function read(key, most, what)
     if string.find(value.err, 'WRONGTYPE', 1, true) then
       return nil, foreign(key, 'a value that is not ' .. what)
     end
-    return nil, value
+    return nil, { err = value.err .. ' (GETRANGE)' }
   end
   return value
 end

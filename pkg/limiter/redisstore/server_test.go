@@ -182,9 +182,7 @@ func TestAMissingRightIsNamed(t *testing.T) {
 		l := connected(t, server, as(server, "~*", "+@all", "-"+command))
 		before := dump(t, server.Client(), "")
 		_, err := l.TakeAll(ctx, reqs...)
-		if !errors.Is(err, store.ErrRefused) || !strings.Contains(strings.ToLower(fmt.Sprint(err)), command) {
-			t.Errorf("without the right to %s: %v; want an ErrRefused that names it", command, err)
-		}
+		checkNamed(t, err, command)
 		if after := dump(t, server.Client(), ""); after != before {
 			t.Errorf("without the right to %s the store changed\nfrom %s\nto   %s", command, before, after)
 		}
@@ -214,9 +212,30 @@ func TestAMissingRightIsNamed(t *testing.T) {
 			t.Errorf("without the right to %s a refund (%v) changed what is used from %d to %d", command, err, before, after)
 		}
 	}
+	for _, command := range []string{"getrange", "xrevrange"} { // of commands that scripts call and whose errors they look at
+		options := as(server, "~*", "+@all", "-"+command)
+		operator := newStore(t, redis.NewClient(&options))
+		defer operator.Close()
+		_, err := operator.PublishConfig(ctx, admin.ConfigChange{Head: "h", Line: "l"})
+		checkNamed(t, err, command)
+		if command == "getrange" {
+			_, err = operator.SetOverride(ctx, store.Override{Effect: store.OverrideBlock}, time.Hour)
+			checkNamed(t, err, command)
+			_, _, err = operator.Delete(ctx, admin.Records(store.Key{Subject: "a", Name: "n"})...)
+			checkNamed(t, err, command)
+		}
+	}
 	_, err := connected(t, server, as(server, "~other:*", "+@all")).Take(ctx, user, hundred, 1)
 	if !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), "rl:{user:42}:token-bucket/366d") {
 		t.Errorf("without the right to the key: %v; want an ErrRefused that names it", err)
+	}
+}
+
+func checkNamed(t *testing.T, err error, command string) {
+	t.Helper()
+	text := fmt.Sprintf("the user lacks the right to run %s (ACL SETUSER … +%s)", strings.ToUpper(command), command)
+	if !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), text) {
+		t.Errorf("without the right to %s: %v; want an ErrRefused that names it", command, err)
 	}
 }
 

@@ -71,8 +71,14 @@ func foreignError(reply string, keys []string) (*store.ForeignError, bool) {
 	return &store.ForeignError{StoreKey: keys[i-1], Holds: holds}, true
 }
 
-// failingCommand returns the command behind "script: <sha>, on @user_script:<line>".
+// failingCommand returns the command that a script has put behind an error that it caught, as in "… (GETRANGE)", or that on the
+// line of "script: <sha>, on @user_script:<line>".
 func (s *scripts) failingCommand(reply string) string {
+	if caught, is := strings.CutSuffix(reply, ")"); is {
+		if command := caught[strings.LastIndex(caught, " (")+1:]; strings.Trim(command, "(ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" {
+			return strings.TrimPrefix(command, "(")
+		}
+	}
 	_, place, found := strings.Cut(reply, "@user_script:")
 	if !found {
 		return ""
