@@ -53,6 +53,7 @@ type endpointTarget struct {
 	// hasCost says that requests can tell what they cost.
 	hasCost  bool
 	statuses [maxStatus]atomic.Int64
+	denies   [maxStatus]atomic.Bool // which of them are denials
 	meter    *cost.Meter
 	// limit is the only limit, in its normal form; nil if there are several.
 	limit *store.Limit
@@ -85,6 +86,7 @@ func (t *endpointTarget) Exchange(ctx context.Context, subject uint32, cost int6
 	}
 	if answer.Status >= 0 && answer.Status < maxStatus {
 		t.statuses[answer.Status].Add(1)
+		t.denies[answer.Status].Store(answer.Outcome == endpoint.Denied)
 	}
 	if answer.Outcome == endpoint.Failed {
 		return exchanged, endpoint.NotAnswered(&answer)

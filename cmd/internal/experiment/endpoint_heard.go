@@ -23,6 +23,7 @@ type heard struct {
 	mu      sync.Mutex // guards the rest
 	wrong   headers.Findings
 	retries headers.Retries
+	waits   map[int]int64 // answers that count as allowed and have Retry-After, by their status
 }
 
 // reported returns what an answer says about the limit of the run; nil if nothing.
@@ -57,16 +58,22 @@ func (t *endpointTarget) reported(answer *endpoint.Answer) *interval.Reported {
 // judge notes what is wrong with the fields of an answer, and reports whether all that should be there can be read.
 func (h *heard) judge(answer *endpoint.Answer, r *headers.Reading) (whole bool) {
 	denied := answer.Outcome == endpoint.Denied
-	if !denied && len(r.Problems) == 0 {
+	if !denied && len(r.Problems) == 0 && r.RetryText == "" {
 		return true
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if !denied && r.RetryText != "" {
+		if h.waits == nil {
+			h.waits = map[int]int64{}
+		}
+		h.waits[answer.Status]++
+	}
 	for _, problem := range r.Problems {
 		h.wrong.AddProblem(problem)
 	}
 	if !denied {
-		return false
+		return len(r.Problems) == 0
 	}
 	if h.retries.Add(answer.Status, r); r.RetryProblem != "" {
 		h.wrong.AddProblem(r.RetryProblem)

@@ -60,6 +60,9 @@ func (t *endpointTarget) warnings(run *report.Run, names *endpoint.Subjects, see
 	if other := t.otherLimit(); other != "" {
 		all = append(all, other)
 	}
+	if looks := t.looksDenied(run, seen); looks != "" {
+		all = append(all, looks)
+	}
 	if run.Denied > 0 {
 		return append(all, t.unseen(run, names)...)
 	}
@@ -84,6 +87,37 @@ func (t *endpointTarget) warnings(run *report.Run, names *endpoint.Subjects, see
 		all = append(all, endpoint.StatusText(seen[len(seen)-1])+" counts as an error"+strings.Replace(hint, "?", ".", 1))
 	}
 	return all
+}
+
+// looksDenied says which answers beside those of success may be denials although they count as allowed: those that say when to
+// come back, and those that are enough to explain what was admitted too much.
+func (t *endpointTarget) looksDenied(run *report.Run, seen []int) string {
+	if len(seen) == 0 || seen[0] < 200 || seen[0] > 299 {
+		return ""
+	}
+	var known []string
+	found, over := 0, float64(run.Audit.Over())
+	for _, status := range seen {
+		n, waits := t.statuses[status].Load(), t.waits[status] > 0
+		switch {
+		case t.denies[status].Load():
+			known = append(known, strconv.Itoa(status))
+		case status >= 500, over == 0 && (!waits || run.Denied > 0):
+		case waits, status > 299 && float64(n)*max(1, run.Audit.Admitted/float64(max(1, run.Allowed))) >= over:
+			if found == 0 || found < 300 || n > t.statuses[found].Load() {
+				found = status
+			}
+		}
+	}
+	switch {
+	case found == 0:
+		return ""
+	case found < 300:
+		return fmt.Sprintf("%s with status %s have Retry-After, as denials do, and count as allowed; denials are known by their status alone",
+			output.Count(t.waits[found], "answer"), endpoint.StatusText(found))
+	}
+	return fmt.Sprintf("%s of %s count as allowed. If that is how this endpoint denies, add --denied-status %s",
+		output.Count(t.statuses[found].Load(), "answer"), endpoint.StatusText(found), strings.Join(append(known, strconv.Itoa(found)), ","))
 }
 
 // Loads of fewer subjects, or of fewer periods, leave something open about a limit.

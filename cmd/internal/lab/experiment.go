@@ -86,7 +86,7 @@ func (o *experimentLimitFlags) sets(cmd *cobra.Command, endpoint bool) (sets [][
 	if len(each) == 0 {
 		orPolicy := ", or --policy NAME"
 		if endpoint { // which no policy is for
-			orPolicy = ""
+			orPolicy = "; limitctl probe URL finds out which it has"
 		}
 		return nil, cli.Usagef("no limit given; add --limit COUNT/PERIOD, such as --limit 10/1m%s", orPolicy)
 	}
