@@ -68,7 +68,8 @@ func newCollector(r *runner) *collector {
 		lag:    newHistogram(),
 		errors: map[string]int64{},
 	}
-	c.partial = Result{Interval: intervalFor(r.end), Latency: newHistogram(), Service: newHistogram(), ErrorLatency: newHistogram()}
+	c.partial = Result{Interval: intervalFor(r.end), Latency: newHistogram(), Service: newHistogram(), ErrorLatency: newHistogram(),
+		AllowedService: newHistogram(), DeniedService: newHistogram()}
 	c.auditors = r.Population.auditors()
 	r.ahead.Store(c.clock.farAhead().Microseconds())
 	c.intervals = newIntervalAudit(r)
@@ -270,10 +271,12 @@ func (c *collector) add(s *sample) {
 	case allowed:
 		p.Allowed++
 		interval.Allowed++
+		record(p.AllowedService, s.service)
 		c.tally.Add(s.subject, true)
 	case denied:
 		p.Denied++
 		interval.Denied++
+		record(p.DeniedService, s.service)
 		c.tally.Add(s.subject, false)
 	}
 	if i >= len(p.Timeline)-len(c.recent) {

@@ -396,3 +396,22 @@ func (d *delayed) Decide(ctx context.Context, op store.Op, reqs []store.Request,
 	time.Sleep(back)
 	return err
 }
+
+// The service times of allowed and denied requests are told apart.
+func TestTimesByOutcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := &slow{Store: memorystore.New(), takes: func(n int) time.Duration {
+			if n <= 10 { // of those, the limit lets in all
+				return time.Millisecond
+			}
+			return 50 * time.Millisecond
+		}}
+		r := virtual(t, Config{Store: backend, Population: population(t, 1, "fixed-window:10/1h,from=first"), Load: even(100, time.Second),
+			Workers: 10, Duration: time.Second})
+		if a, d := r.AllowedService, r.DeniedService; a.TotalCount() != r.Allowed || d.TotalCount() != r.Denied ||
+			microseconds(a, 100) > 2*time.Millisecond || microseconds(d, 0) < 49*time.Millisecond {
+			t.Errorf("%d of %d allowed, at most %s; %d of %d denied, at least %s", a.TotalCount(), r.Allowed, microseconds(a, 100),
+				d.TotalCount(), r.Denied, microseconds(d, 0))
+		}
+	})
+}

@@ -22,6 +22,7 @@ func (r *loadRun) figures(result *loadgen.Result, l *workload) report.Figures {
 		Keys: result.Tally.Keys(), KeysDenied: result.Tally.KeysDenied(),
 		DurationMS: elapsed, WarmupMS: min(output.Milliseconds(r.Load.Warmup), elapsed),
 		Latency: report.QuantilesOf(result.Latency), Service: report.QuantilesOf(result.Service),
+		AllowedService: report.QuantilesOf(result.AllowedService), DeniedService: report.QuantilesOf(result.DeniedService),
 		ErrorLatency: report.QuantilesOf(result.ErrorLatency),
 		Audit:        l.audited().audit(result.Findings, l.audited().decides),
 	}

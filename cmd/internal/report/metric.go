@@ -47,6 +47,8 @@ func allMetrics() []metric {
 	}{
 		{"", false, func(f *Figures) *Quantiles { return f.Latency }, service},
 		{"service_", false, service, nil},
+		{"allowed_", true, func(f *Figures) *Quantiles { return f.AllowedService }, nil},
+		{"denied_", true, func(f *Figures) *Quantiles { return f.DeniedService }, nil},
 		{"lag_", false, func(f *Figures) *Quantiles { return f.Lag }, nil},
 		{"error_", true, func(f *Figures) *Quantiles { return f.ErrorLatency }, unknown},
 	} {

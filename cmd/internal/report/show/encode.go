@@ -86,6 +86,7 @@ func columns() (all []recordColumn) {
 		"least_under_admitted", "lies", "limit_reached", "longest_denial_run", "fairness")
 	for _, times := range []struct{ name, prefix string }{
 		{"latency", ""}, {"service", "service_"}, {"schedule_lag", "lag_"}, {"error_latency", "error_"},
+		{"allowed_service", "allowed_"}, {"denied_service", "denied_"},
 	} {
 		for _, figure := range report.TimeFigures() {
 			all = append(all, recordColumn{name: times.name + "_" + figure.Name + "_us", metric: times.prefix + figure.Name})

@@ -77,8 +77,11 @@ func printOne(d *report.Document, p *output.Printer, r *report.Run) {
 
 // times are the distributions of a run, those that it has.
 func times(r *report.Run) []namedTimes {
-	all := append([]namedTimes{{"latency", r.Latency}, {"service", r.Service}, {"lag", r.Lag}, {"errors", r.ErrorLatency}},
-		endpointTimes(r)...)
+	all := []namedTimes{{"latency", r.Latency}, {"service", r.Service}}
+	if r.AllowedService != nil && r.DeniedService != nil { // else they are all
+		all = append(all, namedTimes{"allowed", r.AllowedService}, namedTimes{"denied", r.DeniedService})
+	}
+	all = append(append(all, namedTimes{"lag", r.Lag}, namedTimes{"errors", r.ErrorLatency}), endpointTimes(r)...)
 	return slices.DeleteFunc(all, func(t namedTimes) bool { return t.of == nil })
 }
 

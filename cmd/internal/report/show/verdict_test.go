@@ -188,17 +188,17 @@ func TestUntestedUnderAdmissionIsSkipped(t *testing.T) {
 // A promise that was not judged is neither kept nor missed, in each form of a report.
 func TestAPromiseThatWasNotJudged(t *testing.T) {
 	d := judged(func(r *report.Run) { r.GeneratorLimited = true })
-	sample.Promised(d, "p99<1us", "denied<99%")
+	sample.Promised(d, "p99<1200us", "denied<99%")
 	text := sample.Printed(Answer{d}, 0)
-	const want = "p99<1us was not judged: it was 1250us, and the load generator was the limit"
+	const want = "p99<1200us was not judged: it was 1250us, and the load generator was the limit"
 	if !strings.HasPrefix(text, "INCONCLUSIVE  "+want+"\n") || d.Missed() || len(d.Doubts()) != 1 ||
-		!strings.Contains(text, "\n! p99<1us: 1250us, not judged, because the load generator was the limit\n✓ denied<99%") {
+		!strings.Contains(text, "\n! p99<1200us: 1250us, not judged, because the load generator was the limit\n✓ denied<99%") {
 		t.Errorf("%s", text)
 	}
-	if junit := string((Answer{d}).JUnit()); !strings.Contains(junit, `<skipped message="p99&lt;1us was not judged`) {
+	if junit := string((Answer{d}).JUnit()); !strings.Contains(junit, `<skipped message="p99&lt;1200us was not judged`) {
 		t.Errorf("%s", junit)
 	}
-	if text := string((Answer{d}).Markdown()); !strings.Contains(text, "| ❔ | `p99<1us` | 1250us |") {
+	if text := string((Answer{d}).Markdown()); !strings.Contains(text, "| ❔ | `p99<1200us` | 1250us |") {
 		t.Errorf("%s", text)
 	}
 	var page strings.Builder
