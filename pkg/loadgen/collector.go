@@ -237,6 +237,7 @@ func (c *collector) add(s *sample) {
 	if decided {
 		p.Decided++
 	}
+	c.seconds.add(s)
 	if s.warmup {
 		return
 	}
@@ -256,7 +257,6 @@ func (c *collector) add(s *sample) {
 	if s.waited && s.latency-s.service > busyAfter {
 		p.Waited++
 	}
-	c.seconds.add(s)
 	i := int(s.answered / p.Interval)
 	c.openInterval(i)
 	interval := &p.Timeline[i]

@@ -6,14 +6,17 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Second is what became of the requests of one second of a run. Those of the warm-up are in none. The figures of all seconds add
-// up to those of the [Result].
+// Second is what became of the requests of one second of a run. Those of the warm-up are in WarmedUp alone. The figures of all
+// seconds add up to those of the [Result].
 type Second struct {
 	// Began is the beginning of the second, by this machine's clock, and Offset the same from the beginning of the run.
 	Began  time.Time
 	Offset time.Duration
 	// Length is a second, and less for the last one of the run; 0 if only dropped requests were left for it.
 	Length time.Duration
+	// Warmup is how much of Length was warm-up, and WarmedUp counts the requests of the warm-up that were answered in the second.
+	Warmup   time.Duration
+	WarmedUp int64
 	// Planned counts the requests that were due in the second by the schedule; -1 in a closed loop, which has none.
 	Planned int64
 	// Requests and the counts of answers and errors are as in the [Result], by the time of the answer. An answer that is
@@ -84,12 +87,16 @@ func (s *seconds) at(answered time.Duration) *Second {
 	return s.open[i-s.told]
 }
 
-// add counts a request that is not of the warm-up.
+// add counts a request.
 func (s *seconds) add(one *sample) {
 	if s == nil {
 		return
 	}
 	second := s.at(one.answered)
+	if one.warmup {
+		second.WarmedUp++
+		return
+	}
 	second.Requests++
 	switch {
 	case one.outcome == unknown:
@@ -147,6 +154,7 @@ func (s *seconds) end(elapsed time.Duration, dropped int64) {
 func (s *seconds) tellNext(end time.Duration, dropped int64) {
 	second := s.at(time.Duration(s.told)*wholeSecond + 1)
 	second.Length = max(0, end-second.Offset)
+	second.Warmup = min(max(0, s.run.Warmup-second.Offset), second.Length)
 	if s.run.Load != nil && s.run.Planned != nil {
 		second.Planned = 0
 		for ; s.more && s.next.Due < end && s.next.Due < s.run.end; s.draw() {

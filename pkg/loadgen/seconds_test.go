@@ -80,6 +80,9 @@ func TestTheSecondsOfARunAddUp(t *testing.T) {
 		if p50 := all[2].p50; p50 < time.Millisecond || p50 > time.Second {
 			t.Errorf("half of the late second took %s", p50)
 		}
+		if s := all[0]; s.Warmup != 100*time.Millisecond || s.WarmedUp != 100 || all[1].Warmup+all[3].Warmup != 0 {
+			t.Errorf("the warm-up takes %s, %d requests", s.Warmup, s.WarmedUp)
+		}
 		if all[3].Length != 500*time.Millisecond {
 			t.Errorf("the last second takes %s", all[3].Length)
 		}

@@ -45,7 +45,12 @@ type sample struct {
 	OffsetMS int64 `json:"offset_ms"`
 	// DurationMS is 1000, and less for the last line of a run.
 	DurationMS int64 `json:"duration_ms"`
-	// Planned is how many requests were due by the schedule; null for a closed loop. Those of the warm-up are in no figure.
+	// WarmupMS is how long of the second was warm-up; absent if it was none.
+	WarmupMS int64 `json:"warmup_ms,omitempty"`
+	// WarmupRequests is the requests of the warm-up that were answered in the second, which no other figure has; absent if there
+	// were none.
+	WarmupRequests int64 `json:"warmup_requests,omitempty"`
+	// Planned is how many requests were due by the schedule; null for a closed loop.
 	Planned *int64 `json:"planned"`
 	// Requests is those that were answered or failed in the second. The sum of all lines is the report's figure, as for all that
 	// is counted here.
@@ -64,7 +69,7 @@ type sample struct {
 	Dropped int64 `json:"dropped"`
 	// ErrorTexts is the errors by their kind, the commonest first, at most five; absent if there were none.
 	ErrorTexts []report.ErrorCount `json:"error_texts,omitempty"`
-	// PlannedPerS is the rate by the schedule; null for a closed loop.
+	// PlannedPerS is the rate by the schedule, warm-up apart; null for a closed loop.
 	PlannedPerS *float64 `json:"planned_per_s"`
 	// ReachedPerS is the rate of requests that were answered or failed. If it stays behind the planned one, the target or the load
 	// generator is at its limit.
@@ -78,7 +83,8 @@ type sample struct {
 func sampleOf(algorithm, limit string, second *loadgen.Second) *sample {
 	s := &sample{
 		SchemaVersion: output.SchemaVersion, Algorithm: algorithm, Limit: limit, At: second.Began.UTC(),
-		OffsetMS: second.Offset.Milliseconds(), DurationMS: output.Milliseconds(second.Length), Requests: second.Requests,
+		OffsetMS: second.Offset.Milliseconds(), DurationMS: output.Milliseconds(second.Length),
+		WarmupMS: output.Milliseconds(second.Warmup), WarmupRequests: second.WarmedUp, Requests: second.Requests,
 		Allowed: second.Allowed, Denied: second.Denied, Errors: second.Errors,
 		Unknown: second.Unknown, TimedOut: second.TimedOut, Dropped: second.Dropped, ErrorTexts: report.Commonest(second.ErrorTexts),
 		Latency: report.QuantilesOf(second.Latency),
@@ -87,10 +93,10 @@ func sampleOf(algorithm, limit string, second *loadgen.Second) *sample {
 		s.Latency = nil
 	}
 	perSecond := func(n int64) float64 {
-		if second.Length == 0 {
+		if second.Length <= second.Warmup {
 			return 0
 		}
-		return float64(n) / second.Length.Seconds()
+		return float64(n) / (second.Length - second.Warmup).Seconds()
 	}
 	s.ReachedPerS = perSecond(second.Requests)
 	if planned := second.Planned; planned >= 0 {

@@ -39,6 +39,8 @@ func TestALineOfSamples(t *testing.T) {
 	latency := `,"latency_us":{"p50":2,"p90":3,"p95":3,"p99":3,"p999":3,"p9999":3,"max":3,"mean":2}`
 	closed := aSecond()
 	closed.Planned = -1
+	warming := aSecond()
+	warming.Warmup, warming.WarmedUp = 250*time.Millisecond, 7
 	over := aSecond()
 	over.Length = 0
 	for name, test := range map[string]struct {
@@ -47,6 +49,8 @@ func TestALineOfSamples(t *testing.T) {
 	}{
 		"answers":     {aSecond(1, 2, 3), fields + latency + "}"},
 		"closed loop": {closed, strings.NewReplacer(`"planned":40`, `"planned":null`, `_per_s":80`, `_per_s":null`).Replace(fields) + "}"},
+		"warm-up": {warming, strings.NewReplacer(`500,`, `500,"warmup_ms":250,"warmup_requests":7,`, `_per_s":80`, `_per_s":160`, `_per_s":60`,
+			`_per_s":120`).Replace(fields) + "}"},
 		"drops alone": {over, strings.NewReplacer(`"duration_ms":500`, `"duration_ms":0`, `_per_s":80`, `_per_s":0`, `_per_s":60`,
 			`_per_s":0`).Replace(fields) + "}"},
 	} {

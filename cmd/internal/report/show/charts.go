@@ -30,6 +30,15 @@ func throughputChart(r *report.Run, kind report.Kind, top float64) (drawn templa
 	p.Ys = ticks
 	width := 1 / float64(len(columns))
 	below := make([]float64, len(columns))
+	var warming chart.Path
+	for i := range columns {
+		if columns[i].warmup {
+			warming.Box(float64(i)*width, 0, float64(i+1)*width, 1)
+		}
+	}
+	if p.Add(warmUp, &warming); !warming.IsEmpty() {
+		legend = append(legend, warmUp)
+	}
 	for _, outcome := range outcomes {
 		var layer chart.Path
 		for i := range columns {
@@ -77,6 +86,9 @@ func highest(r *report.Run, kind report.Kind) float64 {
 func (c *column) inWords() string {
 	from := time.Duration(c.OffsetMS) * time.Millisecond
 	text := fmt.Sprintf("%s to %s:", output.Duration(from), output.Duration(from+c.covers))
+	if c.warmup {
+		return text + " " + warmUp + ", not counted"
+	}
 	for i, outcome := range outcomes {
 		if n := outcome.of(c); n > 0 || i < 2 {
 			text += fmt.Sprintf(" %s %s,", output.Thousands(n), outcome.name)

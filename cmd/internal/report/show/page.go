@@ -131,6 +131,9 @@ func (p *page) charts(d *report.Document, titles []string) {
 			p.Outcomes = append(p.Outcomes, outcome.name)
 		}
 	}
+	if present[warmUp] {
+		p.Outcomes = append(p.Outcomes, warmUp)
+	}
 	p.Curve = curveChart(d)
 }
 

@@ -176,6 +176,9 @@ func printTimeline(p *output.Printer, r *report.Run) {
 	for i := range columns {
 		for j, outcome := range outcomes {
 			n := outcome.of(&columns[i])
+			if columns[i].warmup {
+				n = warmingUp
+			}
 			lines[j], top = append(lines[j], n), max(top, n)
 		}
 	}
@@ -186,6 +189,9 @@ func printTimeline(p *output.Printer, r *report.Run) {
 		if j < 2 || slices.Max(lines[j]) > 0 {
 			line(p, outcome.name, output.Plain, sparkline(lines[j], top))
 		}
+	}
+	if columns[0].warmup {
+		line(p, warmUp, output.Plain, "░: what was answered then is only audited")
 	}
 }
 

@@ -3,6 +3,7 @@ package show
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -138,6 +139,26 @@ func TestRecordsAreRectangular(t *testing.T) {
 func TestSparkline(t *testing.T) {
 	if got := sparkline([]int64{0, 1, 50, 99, 100}, 100); got != "·▁▅▇█" && got != "·▁▅██" {
 		t.Errorf("it is %s", got)
+	}
+}
+
+// The warm-up, of which nothing is counted, is no outage.
+func TestTheWarmUpIsDrawn(t *testing.T) {
+	d := sample.OneRun()
+	r := &d.Runs[0]
+	r.WarmupMS, r.IntervalMS, r.Timeline = 2000, 1000, []report.Interval{{}, {OffsetMS: 1000}, {OffsetMS: 2000}, {OffsetMS: 3000, Allowed: 5}}
+	const drawn = "\nallowed    ░░·█\ndenied     ░░··\nwarm-up    ░: what was answered then is only audited\n"
+	if text := sample.Printed(Answer{d}, 0); !strings.Contains(text, drawn) {
+		t.Errorf("%s", text)
+	}
+	p := newPage(d)
+	if chart := string(p.Runs[0].Chart); !slices.Equal(p.Outcomes, []string{"allowed", warmUp}) || strings.Count(chart, ": warm-up, not counted") != 2 ||
+		!strings.Contains(chart, `<path class="warm-up" d="M0 1000H250V0H0zM250 1000H500V0H250z"/>`) {
+		t.Errorf("%v, %s", p.Outcomes, chart)
+	}
+	r.WarmupMS = 0
+	if text := sample.Printed(Answer{d}, 0); strings.Contains(text, "░") || slices.Contains(newPage(d).Outcomes, warmUp) {
+		t.Errorf("%s", text)
 	}
 }
 

@@ -18,6 +18,8 @@ type column struct {
 	// covers is how much of the width has intervals: less in the last column, where
 	// they do not come out even.
 	covers time.Duration
+	// warmup: it is of the warm-up, in which answers are only audited.
+	warmup bool
 }
 
 // columnsOf merges a timeline into at most that many columns.
@@ -38,6 +40,10 @@ func columnsOf(r *report.Run, most int) []column {
 		c := &columns[min(max(interval.OffsetMS, 0)/width/together, int64(len(columns)-1))]
 		c.Add(&interval)
 	}
+	for i := range columns {
+		c := &columns[i]
+		c.warmup = c.OffsetMS+c.width.Milliseconds()/2 < r.WarmupMS && c.Allowed+c.Denied+c.Errors+c.Dropped == 0
+	}
 	return columns
 }
 
@@ -52,13 +58,23 @@ var outcomes = []struct {
 	{"dropped", func(c *column) int64 { return c.Dropped }},
 }
 
+// warmUp is what a timeline calls the warm-up.
+const warmUp = "warm-up"
+
+// warmingUp stands for the value of a time of which nothing is counted.
+const warmingUp = -1
+
 // sparkline draws values as blocks. Any value above 0 is visible.
 func sparkline(values []int64, top int64) string {
 	const blocks = "▁▂▃▄▅▆▇█"
 	levels := []rune(blocks)
 	var b strings.Builder
 	for _, value := range values {
-		if value <= 0 {
+		switch {
+		case value == warmingUp:
+			b.WriteRune('░')
+			continue
+		case value <= 0:
 			b.WriteRune('·')
 			continue
 		}
