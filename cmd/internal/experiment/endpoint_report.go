@@ -11,6 +11,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 )
 
 // describe adds to a report what is known of an endpoint alone.
@@ -116,8 +117,8 @@ func (t *endpointTarget) looksDenied(run *report.Run, seen []int) string {
 		return fmt.Sprintf("%s with status %s have Retry-After, as denials do, and count as allowed; denials are known by their status alone",
 			output.Count(t.waits[found], "answer"), endpoint.StatusText(found))
 	}
-	return fmt.Sprintf("%s of %s count as allowed. If that is how this endpoint denies, add --denied-status %s",
-		output.Count(t.statuses[found].Load(), "answer"), endpoint.StatusText(found), strings.Join(append(known, strconv.Itoa(found)), ","))
+	return fmt.Sprintf("%s of %s count as allowed. If that is how this endpoint denies, add %s", output.Count(t.statuses[found].Load(), "answer"),
+		endpoint.StatusText(found), shell.Command("--denied-status", strings.Join(append(known, strconv.Itoa(found)), ",")))
 }
 
 // Loads of fewer subjects, or of fewer periods, leave something open about a limit.
