@@ -146,6 +146,7 @@ func TestARefusalNamesWhatIsMissing(t *testing.T) {
 		"NOPERM User reader has no permissions to run the 'evalsha' command":                                              command,
 		"ERR ACL failure in script: User a has no permissions to run the 'evalsha' command script: 1, on @user_script:7.": command,
 		channel: channel,
+		"ERR Error compiling script (new function): <script>:16: Script attempted to access nonexistent global variable 'struct'": noStruct,
 	} {
 		if got := new(Servers).explainReply(reply, Call{Keys: []string{"rl:{a}:x"}}); got != want {
 			t.Errorf("%s\nbecomes %s\nwant    %s", reply, got, want)

@@ -191,6 +191,8 @@ func (s *Servers) explainReply(reply string, call Call) string {
 	case strings.HasPrefix(reply, "ERR unknown command"):
 		return s.secrets.Answer(strings.TrimPrefix(reply, "ERR ")) +
 			"; if this is a Sentinel's port, limitctl doctor names the URL to give"
+	case strings.Contains(reply, "nonexistent global variable 'struct'"): // miniredis
+		return noStruct
 	case strings.Contains(reply, "OOM command not allowed"):
 		return "out of memory (maxmemory reached), so nothing can be charged"
 	case strings.Contains(reply, "can't access at least one of the keys"),
@@ -206,6 +208,9 @@ func (s *Servers) explainReply(reply string, call Call) string {
 	}
 	return s.secrets.Answer(strings.TrimPrefix(reply, "ERR "))
 }
+
+// noStruct is about a program that imitates Redis.
+const noStruct = "its Lua has no struct, which limitctl's scripts need; it is no Redis or Valkey (in tests, take a store in memory)"
 
 // commandRefused returns the command, in the form of an ACL, that the user may not run according to a reply, or "".
 func commandRefused(reply string) string {

@@ -38,6 +38,36 @@ func millis(d time.Duration) string {
 	return fmt.Sprintf("%.0f ms", float64(d.Microseconds())/1000)
 }
 
+// judgeInfo judges a server by its INFO and its settings, as far as INFO has what that needs: a program that imitates Redis can
+// leave out anything.
+func judgeInfo(i, config redisserver.Info) (all []Finding) {
+	var missing []string
+	has := func(field string) bool {
+		if i[field] == "" {
+			missing = append(missing, field)
+		}
+		return i[field] != ""
+	}
+	if has("redis_version") {
+		all = append(all, judgeVersion(i))
+	}
+	if has("aof_enabled") {
+		all = append(all, judgePersistence(i, config))
+	}
+	if has("used_memory") {
+		all = append(all, judgeMemory(i))
+	}
+	if has("role") {
+		all = append(all, judgeRole(i, config)...)
+	}
+	if missing != nil {
+		all = append(all, Finding{Check: "version", Status: Warn, Data: map[string]any{"missing": missing},
+			Summary: "cannot be checked: INFO does not have " + strings.Join(missing, ", "),
+			Advice:  "is it a Redis or Valkey? limitctl needs Redis 5 or later"})
+	}
+	return all
+}
+
 func judgeVersion(i redisserver.Info) Finding {
 	v := i.Version()
 	f := Finding{Check: "version", Status: OK, Summary: v.String(),
@@ -166,10 +196,16 @@ type scriptFacts struct {
 	asked         bool   // the server told which scripts are cached
 	readOnly      bool   // it has EVALSHA_RO
 	busyAfter     string // ms after which a script is reported as slow
+	noStruct      bool   // its Lua has not what limitctl's scripts need
 }
 
 func judgeScripts(s scriptFacts) Finding {
 	f := Finding{Check: "scripts", Status: OK, Data: map[string]any{"evalsha_ro": s.readOnly, "total": s.total}}
+	if s.noStruct {
+		f.Status, f.Summary = Fail, "limitctl's scripts fail: the server's Lua has no struct"
+		f.Advice = "use a Redis or Valkey; in tests without one, a store in memory"
+		return f
+	}
 	f.Summary = "sent on first use"
 	if s.asked {
 		f.Data["cached"] = s.cached

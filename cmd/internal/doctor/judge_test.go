@@ -79,6 +79,18 @@ func TestVersion(t *testing.T) {
 	})
 }
 
+// A program that imitates Redis can leave out what a judgement needs.
+func TestAnInfoWithoutItsFields(t *testing.T) {
+	empty, partly := judgeInfo(redisserver.Info{}, nil), judgeInfo(redisserver.Info{"redis_version": "7.0.0", "used_memory": "1"}, nil)
+	if len(empty) != 1 || len(partly) != 3 {
+		t.Fatalf("%+v, %+v", empty, partly)
+	}
+	checkVerdicts(t, []verdictTest{
+		{"empty", empty[0], Warn, "INFO does not have redis_version, aof_enabled, used_memory, role", "is it a Redis or Valkey?"},
+		{"partly", partly[2], Warn, "INFO does not have aof_enabled, role", "is it a Redis or Valkey?"},
+	})
+}
+
 func TestRole(t *testing.T) {
 	judge := func(text string) []Finding {
 		return judgeRole(redisserver.ParseInfo(strings.ReplaceAll(text, " ", "\r\n")), redisserver.Info{"min-replicas-to-write": "1"})
@@ -185,6 +197,7 @@ func TestScripts(t *testing.T) {
 		{"all", judgeScripts(scriptFacts{cached: 7, total: 7, asked: true, busyAfter: "5000"}), OK,
 			"all 7 cached; no EVALSHA_RO, so checks use EVALSHA; the server reports a script as slow after 5000 ms", ""},
 		{"not asked", judgeScripts(scriptFacts{total: 7}), OK, "sent on first use; no", ""},
+		{"miniredis", judgeScripts(scriptFacts{total: 7, noStruct: true}), Fail, "Lua has no struct", "store in memory"},
 	})
 }
 
@@ -229,7 +242,7 @@ func TestRights(t *testing.T) {
 		{"no write", judgeRights(factsOf(denied, "set", "setrange", "pexpireat", "del", "unlink")), OK,
 			"can run check, inspect, denials, audit, doctor; not consume", "+unlink"},
 		{"no unlink", judgeRights(factsOf(denied, "unlink")), OK, "not reset, override", "+unlink"},
-		{"UNLINK renamed away", judgeRights(factsOf(unknown, "unlink")), OK, "not reset, override", "+unlink"},
+		{"UNLINK renamed away", judgeRights(factsOf(unknown, "unlink")), OK, "not reset, override; the server does not know UNLINK", ""},
 		{"nothing", judgeRights(lacking(denied, func(redisserver.Right) bool { return true })), Fail,
 			"can run no limitctl command", "+getrange"},
 		{"no getrange", judgeRights(factsOf(denied, "getrange")), Fail, "can run denials, audit; not check, inspect", "+getrange"},

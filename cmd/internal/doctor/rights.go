@@ -152,8 +152,11 @@ func (r *rightFacts) missing(command string) (fails, worse []redisserver.Right, 
 
 // besideDenied reports whether the user may not use the keys of a right that are beside the limits.
 func (r *rightFacts) besideDenied(right redisserver.Right) bool {
-	at := slices.IndexFunc(r.rights, func(other redisserver.Right) bool { return other.Command == right.Command })
-	return right.Beside && r.verdicts[at] == keyDenied
+	return right.Beside && r.verdictOf(right) == keyDenied
+}
+
+func (r *rightFacts) verdictOf(right redisserver.Right) verdict {
+	return r.verdicts[slices.IndexFunc(r.rights, func(other redisserver.Right) bool { return other.Command == right.Command })]
 }
 
 // role returns the role with the fewest rights that may write everything that the user may, and whether the user has
@@ -187,7 +190,7 @@ func judgeRights(r rightFacts) Finding {
 	var can, cannot []string
 	role, complete := r.role()
 	add := rightWords{writes: role.Writes}
-	lacking, losses := map[string][]string{}, map[string]bool{}
+	lacking, losses, absent := map[string][]string{}, map[string]bool{}, map[string]bool{}
 	for _, command := range redisserver.Commands() {
 		fails, worse, keys, beside := r.missing(command)
 		switch {
@@ -206,7 +209,10 @@ func judgeRights(r rightFacts) Finding {
 		}
 		for _, right := range append(fails, worse...) {
 			lacking[command] = append(lacking[command], "+"+right.Command)
-			if ofRole {
+			switch {
+			case r.verdictOf(right) == unknown: // no ACL helps against that
+				absent[strings.ToUpper(strings.ReplaceAll(right.Command, "|", " "))] = true
+			case ofRole:
 				add.command(right.Command)
 			}
 		}
@@ -243,11 +249,16 @@ func judgeRights(r rightFacts) Finding {
 			f.Summary += "; " + strings.Join(sortedKeys(losses), "; ")
 		}
 	}
+	if len(absent) > 0 {
+		f.Summary += "; the server does not know " + strings.Join(sortedKeys(absent), ", ")
+	}
 	what := "for all of them: "
 	if role.Name != "operator" {
 		what = "for all that a " + role.Name + " can: "
 	}
-	f.Advice = what + shell.SetUser(r.user, add.words(r.prefix)...)
+	if words := add.words(r.prefix); len(words) > 0 {
+		f.Advice = what + shell.SetUser(r.user, words...)
+	}
 	return f
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
+	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/redisserver"
@@ -44,8 +45,7 @@ func (e *examination) eachServer(ctx context.Context, servers []*server) error {
 			e.cannotLook(s, "version", "info", err)
 		} else {
 			s.before = about
-			e.add(s, judgeVersion(s.before), judgePersistence(s.before, config), judgeMemory(s.before))
-			e.add(s, judgeRole(s.before, config)...)
+			e.add(s, judgeInfo(s.before, config)...)
 		}
 		readOnly, err := e.rights(ctx, s)
 		if err != nil {
@@ -100,6 +100,16 @@ func (e *examination) scripts(ctx context.Context, s *server, config redisserver
 		e.cannotLook(s, "scripts", "script|exists", err)
 		return nil
 	}
+	run := s.client.Eval
+	if readOnly {
+		run = s.client.EvalRO
+	}
+	if err := run(ctx, "return struct.size('>I7')", nil).Err(); err != nil {
+		if !redisserver.IsReply(err) {
+			return err
+		}
+		facts.noStruct = strings.Contains(err.Error(), "'struct'")
+	}
 	e.add(s, judgeScripts(facts))
 	return nil
 }
@@ -134,7 +144,7 @@ func (e *examination) clocks(ctx context.Context, servers []*server) error {
 // evictions counts the evictions since the beginning of the examination.
 func (e *examination) evictions(ctx context.Context, servers []*server) error {
 	for _, s := range servers {
-		if s.before == nil {
+		if s.before["evicted_keys"] == "" {
 			continue
 		}
 		stats, err := s.alone.Info(ctx, s.client, "stats")
