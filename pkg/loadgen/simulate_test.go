@@ -156,10 +156,11 @@ func TestPolicyInASimulation(t *testing.T) {
 	// Addresses of one client are one subject.
 	clients := &httplimit.Settings{Rules: map[string]httplimit.Rule{"api": {Attributes: map[string]httplimit.Source{
 		"tenant": httplimit.MustSource("client")}}}}
-	addresses := readLog(t, []byte("time,tenant,user,plan\n1,2001:db8::1,a,\n2,2001:db8::2,a,\n3,2001:db8::3,b,\n3,2001:db8:0:1::,a,\n"+
-		"4,2001:DB8::1,b,\n5,[2001:db8::9],b,\n"), trace.Options{Key: []string{"tenant", "user"}, Further: []trace.Field{{Name: "plan", Optional: true}}})
+	addresses := readLog(t, []byte("time,tenant,user,plan\n1,2001:db8::1,a,x\n2,2001:db8::2,a,x\n3,2001:db8::3,b,x\n"+
+		"3,2001:db8:0:1::,a,x\n4,2001:DB8::1,b,x\n5,[2001:db8::9],b,x\n"), trace.Options{Key: []string{"tenant", "user", "plan"}})
 	of := UnderPolicy([]int{0, 1, 2}, []string{"tenant", "user", "plan"}, p, clients)
-	if s := simulate(t, addresses, of, SimulateOptions{}); s.Tally.Keys() != 3 || s.Tally.Denied() != 1 || s.Subjects.At(0)[0] != "2001:db8::/64" {
+	if s := simulate(t, addresses, of, SimulateOptions{}); s.Tally.Keys() != 3 || s.Tally.Denied() != 1 ||
+		s.Subjects.At(0)[0] != "2001:db8::/64" {
 		t.Errorf("by client: %d keys, %d denied, first %q", s.Tally.Keys(), s.Tally.Denied(), s.Subjects.At(0))
 	}
 	// By one of the trace's fields there are fewer subjects than in the trace.

@@ -106,14 +106,16 @@ func TestNamesOfLimitsThatAreTold(t *testing.T) {
 // The address in an entry is what HTTP requests have for it, where the policy takes the attribute from the client.
 func TestAnEntryIsItsClient(t *testing.T) {
 	client := httplimit.Rule{Attributes: map[string]httplimit.Source{"ip": httplimit.MustSource("client")}}
-	settings := &engine.Settings{HTTP: httplimit.Settings{Rules: map[string]httplimit.Rule{"web": client}}, Envoy: configfile.EnvoyDomains{}}
+	entries := []configfile.EnvoyEntry{{Key: "remote_address", Attribute: "ip"}}
+	settings := &engine.Settings{Envoy: configfile.EnvoyDomains{}}
+	settings.HTTP.Rules = map[string]httplimit.Rule{"web": client}
 	for _, name := range []string{"web", "other"} {
 		settings.Policies = append(settings.Policies, &policy.Policy{Name: name})
-		settings.Envoy[name] = []configfile.EnvoyDescriptor{{Policy: name, Entries: []configfile.EnvoyEntry{{Key: "remote_address", Attribute: "ip"}}}}
+		settings.Envoy[name] = []configfile.EnvoyDescriptor{{Policy: name, Entries: entries}}
 	}
 	for _, test := range []struct{ policy, value, want string }{
-		{"web", "2001:db8::1", "2001:db8::/64"}, {"web", "64:ff9b::198.51.100.1", "198.51.100.1"}, {"web", "2001:db8::/56", "2001:db8::/56"},
-		{"web", "", "(empty)"}, {"other", "2001:db8::1", "2001:db8::1"},
+		{"web", "2001:db8::1", "2001:db8::/64"}, {"web", "64:ff9b::198.51.100.1", "198.51.100.1"},
+		{"web", "2001:db8::/56", "2001:db8::/56"}, {"web", "", "(empty)"}, {"other", "2001:db8::1", "2001:db8::1"},
 	} {
 		entries := []rls.Descriptor{{Entries: []rls.Entry{{Key: "remote_address", Value: test.value}}}}
 		calls, err := callsOf(&rls.Request{Domain: test.policy, Descriptors: entries}, newIndex(settings))
