@@ -226,6 +226,8 @@ func TestDashboardLeavesTheTerminalAsItWas(t *testing.T) {
 		{"q", exitYes, func(term *terminal) { term.press("q") }},
 		{"Ctrl-C", exitInterrupted, func(term *terminal) { term.press("\x03") }},
 		{"SIGTERM", exitInterrupted, func(term *terminal) { term.cmd.Process.Signal(syscall.SIGTERM) }},
+		{"SIGHUP", exitInterrupted, func(term *terminal) { term.cmd.Process.Signal(syscall.SIGHUP) }},
+		{"SIGQUIT", exitInterrupted, func(term *terminal) { term.cmd.Process.Signal(syscall.SIGQUIT) }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

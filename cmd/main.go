@@ -87,7 +87,7 @@ func osEnv(version string) *cli.Env {
 		Host:          host,
 		Now:           time.Now,
 		Sleep:         sys.Sleep,
-		Hangups:       hangups,
+		Signals:       signals,
 		InIsTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
 		OutIsTerminal: term.IsTerminal(int(os.Stdout.Fd())),
 		ErrIsTerminal: term.IsTerminal(int(os.Stderr.Fd())),
@@ -137,12 +137,14 @@ func findProgram(name string) (string, error) {
 // sameInterrupt is how long after a signal another one is the same Ctrl-C.
 const sameInterrupt = 200 * time.Millisecond
 
-// hangups is Env.Hangups of a process.
-func hangups() <-chan struct{} {
-	signals, told := make(chan os.Signal, 1), make(chan struct{}, 1)
-	signal.Notify(signals, syscall.SIGHUP)
+// signals is Env.Signals of a process.
+func signals(kinds ...syscall.Signal) <-chan struct{} {
+	received, told := make(chan os.Signal, 1), make(chan struct{}, 1)
+	for _, kind := range kinds {
+		signal.Notify(received, kind)
+	}
 	panics.Go(func() error {
-		for range signals {
+		for range received {
 			select {
 			case told <- struct{}{}:
 			default: // the last one is still unread

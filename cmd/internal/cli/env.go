@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"runtime/debug"
+	"syscall"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/files"
@@ -56,9 +57,9 @@ type Env struct {
 	Now           func() time.Time
 	// Sleep waits, and returns the context's error if that ends first.
 	Sleep func(ctx context.Context, d time.Duration) error
-	// Hangups returns a channel that gets each SIGHUP from then on; several at once count as
-	// one. The signal no longer ends the process.
-	Hangups func() <-chan struct{}
+	// Signals returns a channel that gets each signal of those kinds from then on; several at once count as
+	// one. They no longer end the process.
+	Signals func(kinds ...syscall.Signal) <-chan struct{}
 	// InIsTerminal tells whether somebody can be asked; OutIsTerminal and
 	// ErrIsTerminal whether somebody is looking.
 	InIsTerminal, OutIsTerminal, ErrIsTerminal bool

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -36,7 +37,7 @@ func Env(t *testing.T) *cli.Env {
 			now = now.Add(d)
 			return ctx.Err()
 		},
-		Hangups: func() <-chan struct{} { return nil },
+		Signals: func(...syscall.Signal) <-chan struct{} { return nil },
 		Size:    func() (columns, rows int) { return 80, 24 },
 		Hold:    func() {},
 		// No program takes the place of a test.

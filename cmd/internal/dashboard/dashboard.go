@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/doctor"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -179,11 +181,22 @@ func (frameAnswer) Print(*output.Printer) {}
 
 func (o *dashboardOptions) show(ctx context.Context, options dash.Options) error {
 	o.Env.Hold() // the terminal must be restored at the end
+	shown, leave := context.WithCancel(ctx)
+	defer leave()
+	signals := o.Env.Signals(syscall.SIGHUP, syscall.SIGQUIT) // which would end the process at once
+	panics.Go(func() error {
+		select {
+		case <-signals:
+			leave()
+		case <-shown.Done():
+		}
+		return nil
+	}, func(error) {})
 	defer sys.BeSmall()()
 	options.Tmux = o.Env.Getenv("TMUX") != ""
-	err := dash.Run(ctx, o.Env.In, o.Env.RawOut, options)
+	err := dash.Run(shown, o.Env.In, o.Env.RawOut, options)
 	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
-		return cli.ErrLeft // by Ctrl-C, which is a usual way to leave
+		return cli.ErrLeft // by Ctrl-C or a closed terminal, which are usual ways to leave
 	}
 	return err
 }

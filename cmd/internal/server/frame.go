@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
@@ -49,7 +50,7 @@ type serveFrame struct {
 // frame reads the flags, and the files that they name.
 func (o *serveOptions) frame() (*serveFrame, error) {
 	f := &serveFrame{flags: o, meter: metrics.New(metrics.Options{Version: o.Env.ProgramVersion()}), Options: serve.Options{
-		Health: new(serve.Health), Delay: o.drainDelay, Drain: o.drain, Hangups: o.Env.Hangups(),
+		Health: new(serve.Health), Delay: o.drainDelay, Drain: o.drain, Hangups: o.Env.Signals(syscall.SIGHUP),
 		Ready: func(addresses map[string]string) error {
 			return o.Printer().Answer(&serveAnswer{output.SchemaVersion, addresses})
 		},
