@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -221,7 +222,7 @@ func parseHeader(text string) (headerTemplate, error) {
 		return headerTemplate{}, store.Invalidf("--header %s is about how requests are sent, which limitctl says itself; leave it out",
 			name)
 	}
-	return headerTemplate{name, newTemplate(strings.TrimSpace(value), inHeader)}, nil
+	return headerTemplate{name, newTemplate(strings.TrimSpace(value), inHeader)}, misplaced(fmt.Sprintf("--header %s", name), value)
 }
 
 // isToken reports whether a text is a token of RFC 9110, like methods and header names.

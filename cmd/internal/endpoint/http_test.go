@@ -170,6 +170,8 @@ func TestOptionsThatCannotBe(t *testing.T) {
 		{HTTPOptions{URL: url, Method: "CONNECT"}, "the method CONNECT opens a tunnel"},
 		{HTTPOptions{URL: url, Headers: []string{"nothing"}}, `--header "nothing" is not a header; write 'Name: value'`},
 		{HTTPOptions{URL: url, Headers: []string{"A: b\r\nC: d"}}, "--header A has a line end"},
+		{HTTPOptions{URL: url, Headers: []string{"X-Forwarded-For: {ip}"}},
+			"--header X-Forwarded-For has {ip}, which is a place of --subject-format; write {subject} there"},
 		{HTTPOptions{URL: url, Headers: []string{"content-length: 5"}}, "--header Content-Length is about how requests are sent"},
 		{HTTPOptions{URL: "http://a:b@localhost/", Headers: []string{"Authorization: x"}}, "both say who asks"},
 		{HTTPOptions{URL: url, Body: `{"a":{subject}}`}, "the --body is not JSON"},

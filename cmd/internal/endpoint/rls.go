@@ -131,7 +131,7 @@ func parseDescriptor(text string) (rls.Descriptor, error) {
 	if len(d.Entries) > rls.MaxEntries {
 		return d, store.Invalidf("--descriptor has %d entries; there may be %d", len(d.Entries), rls.MaxEntries)
 	}
-	return d, nil
+	return d, misplaced("--descriptor", text)
 }
 
 // splitEntries splits at commas without a backslash before them.

@@ -43,13 +43,16 @@ type lookDocument struct {
 	Dialects     []string `json:"dialects"` // of the headers, the newest first
 	Told         []string `json:"told"`     // what headers announce, such as X-RateLimit-Limit 10
 	// LooksLike are limits that answer like that, and Commands check them. They are guesses.
-	LooksLike []string  `json:"looks_like"`
-	Commands  []string  `json:"commands"` // one for each of looks_like
-	Notes     []string  `json:"notes"`
-	Requests  int       `json:"requests"`
-	Allowed   int       `json:"allowed"`
-	Denied    int       `json:"denied"`
-	Failed    int       `json:"failed"` // got no decision
+	LooksLike []string `json:"looks_like"`
+	Commands  []string `json:"commands"` // one for each of looks_like
+	Notes     []string `json:"notes"`
+	Requests  int      `json:"requests"`
+	Allowed   int      `json:"allowed"`
+	Denied    int      `json:"denied"`
+	Failed    int      `json:"failed"` // got no decision
+	// AllowedUS and DeniedUS are how long half of these requests took at most, in microseconds; 0 if there were none.
+	AllowedUS int64     `json:"allowed_us"`
+	DeniedUS  int64     `json:"denied_us"` // see allowed_us
 	Began     time.Time `json:"began"`
 	TookMS    int64     `json:"took_ms"` // how long the look took
 }
@@ -78,8 +81,9 @@ func (a *lookAnswer) Document() any {
 		Told: append([]string{}, a.announced()...), Commands: append([]string{}, a.commands...),
 		Notes: append([]string{}, a.Notes...), Requests: len(a.Events),
 		Allowed: counted(a.Events, endpoint.Allowed), Denied: counted(a.Events, endpoint.Denied),
-		Failed: counted(a.Events, endpoint.Failed),
-		Began:  output.UTC(a.began), TookMS: output.Milliseconds(a.took),
+		Failed:    counted(a.Events, endpoint.Failed),
+		AllowedUS: median(a.Events, endpoint.Allowed).Microseconds(), DeniedUS: median(a.Events, endpoint.Denied).Microseconds(),
+		Began: output.UTC(a.began), TookMS: output.Milliseconds(a.took),
 	}
 	if a.Denial != nil {
 		d.Denial = &lookDenial{a.Denial.Status, a.Denial.RetryAfter, a.Denial.Body}

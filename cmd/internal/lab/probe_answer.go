@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -83,12 +84,15 @@ type probeDocument struct {
 	Missing []string `json:"missing,omitempty"`
 	Notes   []string `json:"notes"`
 	// Requests are all that were sent: Allowed, Denied, and Failed, which got no decision.
-	Requests int       `json:"requests"`
-	Allowed  int       `json:"allowed"`
-	Denied   int       `json:"denied"`
-	Failed   int       `json:"failed"`
-	Began    time.Time `json:"began"`
-	TookMS   int64     `json:"took_ms"` // how long the probe took
+	Requests int `json:"requests"`
+	Allowed  int `json:"allowed"`
+	Denied   int `json:"denied"`
+	Failed   int `json:"failed"`
+	// AllowedUS and DeniedUS are how long half of these requests took at most, in microseconds; 0 if there were none.
+	AllowedUS int64     `json:"allowed_us"`
+	DeniedUS  int64     `json:"denied_us"` // see allowed_us
+	Began     time.Time `json:"began"`
+	TookMS    int64     `json:"took_ms"` // how long the probe took
 }
 
 type probeCheck struct {
@@ -105,7 +109,8 @@ func (a *probeAnswer) Document() any {
 		SchemaVersion: output.SchemaVersion, Endpoint: a.endpoint, Verdict: a.verdict(), Limit: a.limit.String(),
 		Dialects: append([]string{}, a.Dialects...), Notes: append([]string{}, a.Notes...), Checks: []probeCheck{}, Missing: a.Missing,
 		Requests: len(a.Events), Allowed: counted(a.Events, endpoint.Allowed), Denied: counted(a.Events, endpoint.Denied),
-		Failed: counted(a.Events, endpoint.Failed), Began: output.UTC(a.began), TookMS: output.Milliseconds(a.took),
+		Failed: counted(a.Events, endpoint.Failed), AllowedUS: median(a.Events, endpoint.Allowed).Microseconds(),
+		DeniedUS: median(a.Events, endpoint.Denied).Microseconds(), Began: output.UTC(a.began), TookMS: output.Milliseconds(a.took),
 	}
 	d.Passed = d.Verdict == report.Pass
 	for _, c := range a.Checks {
@@ -124,10 +129,32 @@ func counted(events []probe.Event, outcome endpoint.Outcome) (n int) {
 	return n
 }
 
+// median is how long half of the requests with an outcome took at most; 0 if there is none.
+func median(events []probe.Event, outcome endpoint.Outcome) time.Duration {
+	var took []time.Duration
+	for i := range events {
+		if events[i].Outcome == outcome {
+			took = append(took, events[i].Answered.Sub(events[i].Sent))
+		}
+	}
+	if len(took) == 0 {
+		return 0
+	}
+	slices.Sort(took)
+	return took[len(took)/2]
+}
+
 // sentInWords says how many requests were sent, and what became of them.
 func sentInWords(events []probe.Event, took time.Duration) string {
-	text := fmt.Sprintf("%d in %s: %d allowed, %d denied", len(events), output.Duration(took), counted(events, endpoint.Allowed),
-		counted(events, endpoint.Denied))
+	outcome := func(n int, word string, half time.Duration) string {
+		if n == 0 {
+			return "0 " + word
+		}
+		return fmt.Sprintf("%d %s (median %s)", n, word, output.Duration(half))
+	}
+	text := fmt.Sprintf("%d in %s: ", len(events), output.Duration(took)) +
+		outcome(counted(events, endpoint.Allowed), "allowed", median(events, endpoint.Allowed)) + ", " +
+		outcome(counted(events, endpoint.Denied), "denied", median(events, endpoint.Denied))
 	timedOut := 0
 	for i := range events {
 		if errors.Is(events[i].Err, context.DeadlineExceeded) {

@@ -180,6 +180,9 @@ func (e *proof) denialStatus() Check {
 		if text := http.StatusText(status); text != "" {
 			c.Seen = fmt.Sprintf("status %d (%s) on %d of %s", status, text, n, output.Plural(denials, "denial"))
 		}
+		if len(other) == 1 && n == denials {
+			c.Seen += fmt.Sprintf("; if that is meant, give --denied-status %d", status)
+		}
 	}
 	return c
 }

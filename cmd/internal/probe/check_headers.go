@@ -128,7 +128,7 @@ func (e *proof) truth(dialect string, found *headers.Findings) {
 	if lie := &finding.Lies[audit.Remaining]; lie.Answers > 0 {
 		text := fmt.Sprintf("is %d, and %d can be left at most: %d too many", lie.Reported, lie.TrueMost, lie.Reported-lie.TrueMost)
 		if lie.Reported < lie.True {
-			text = fmt.Sprintf("is %d, and %d are left: %d too few", lie.Reported, lie.True, lie.True-lie.Reported)
+			text = fmt.Sprintf("is %d, and %d must be left: %d too few", lie.Reported, lie.True, lie.True-lie.Reported)
 		}
 		found.Add(first.LeftField, int(lie.Answers), "%s %s", first.LeftField, text)
 	}
@@ -137,8 +137,11 @@ func (e *proof) truth(dialect string, found *headers.Findings) {
 		if lie.Reported < lie.True {
 			text = "nothing is back for " + span(time.Duration(lie.True))
 		}
-		found.Add(first.ResetField, int(lie.Answers), "%s says %s, and %s%s", first.ResetField, span(time.Duration(lie.Reported)), text,
-			clocks(within))
+		says := "says " + span(time.Duration(lie.Reported))
+		if lie.Reported < 0 {
+			says, text = "is "+span(-time.Duration(lie.Reported))+" in the past", "nothing is back before its answer"
+		}
+		found.Add(first.ResetField, int(lie.Answers), "%s %s, and %s%s", first.ResetField, says, text, clocks(within))
 	}
 }
 

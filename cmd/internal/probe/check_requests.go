@@ -169,7 +169,11 @@ func (v *verification) awaitRecovery(subject string) (back bool, err error) {
 	}
 	wait := v.drain() + v.limit.Period
 	v.step(wait, "pausing, since denied requests may keep the subject out")
-	return v.askAt(subject, v.clock.Now().Add(wait))
+	if back, err = v.askAt(subject, v.clock.Now().Add(wait)); back {
+		v.notes = append(v.notes, fmt.Sprintf("Requests now and then for %s were denied, and the first after a pause of %s was admitted: "+
+			"denied requests may begin the wait anew.", span(giveUp.Sub(from)), span(wait)))
+	}
+	return back, err
 }
 
 // askAt sends a request at an instant, and reports whether it was admitted.

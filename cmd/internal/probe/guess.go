@@ -76,8 +76,12 @@ func (l *looker) guessWindow(told headers.Limit, add func(store.Limit)) {
 	n, back := int64(l.seen.Passed), l.seen.Back
 	since := reach{back[0].After.Sub(l.first.Answered), back[0].By.Sub(l.first.Sent) + time.Millisecond} // the first request
 	between := since
+	renews := l.seen.Renews || l.anew
+	if told.Window <= 0 && (renews || since.usual(0) == 0) {
+		told.Window = l.read(l.denied()).RetryAfter
+	}
 	switch {
-	case l.seen.Renews:
+	case renews:
 		since = reach{back[0].Pause, back[0].Quiet + time.Millisecond}
 		between = since
 	case len(back) > 1:

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,6 +64,8 @@ const (
 	// A pause is a part of the time since the first denial, and a greater one after the first sixth of the probe's time: each
 	// denied request may keep the subject out.
 	soonPart, laterPart, patience = 0.2, 0.4, 6
+	// lastRequest is how long before the end the last request is sent.
+	lastRequest = 100 * time.Millisecond
 	// mostReturns is how many returns are waited for.
 	mostReturns = 2
 )
@@ -73,6 +76,7 @@ type looker struct {
 	seen    *Seen
 	subject string
 	first   *Event // the first that was admitted
+	anew    bool   // a denial said that the wait begins anew
 }
 
 // Look sends requests of one subject until one is denied, and then now and then until it is admitted again. After an error
@@ -83,7 +87,11 @@ func Look(ctx context.Context, config *Config) (*Seen, error) {
 	err := l.look()
 	if errors.Is(err, errSpent) {
 		if l.seen.Denial != nil && l.seen.Passed > 0 && len(l.seen.Back) == 0 && isDenied(*l.last(l.subject)) {
-			l.note("nothing came back in %s", span(l.clock.Now().Sub(l.denied().Answered)))
+			text := "nothing came back in " + span(l.clock.Now().Sub(l.denied().Answered))
+			if due, told := l.retryAt(l.denied()); told && !l.end.IsZero() && due.After(l.end) {
+				text += fmt.Sprintf("; a denial says Retry-After: %s, and a longer --max-time waits for that", l.seen.Denial.RetryAfter)
+			}
+			l.note("%s", text)
 		}
 		err = nil
 	}
@@ -125,8 +133,8 @@ func (l *looker) look() error {
 	case l.seen.Denial == nil && text != "":
 		l.note("%s", text)
 	case l.seen.Denial == nil && l.seen.Passed > 0:
-		l.note("%d of %s were admitted in %s and none was denied; --requests N sends more", l.seen.Passed,
-			output.Plural(len(burst), "request"), span(l.seen.PassedIn))
+		l.note("%d of %s were admitted in %s and none was denied%s", l.seen.Passed, output.Plural(len(burst), "request"),
+			span(l.seen.PassedIn), cmp.Or(l.likeDenials(), "; --requests N sends more"))
 	case l.seen.Denial != nil && l.seen.Passed == 0:
 		l.note("every request was denied; look later, or as subjects that the endpoint admits")
 	}
@@ -177,15 +185,14 @@ func (l *looker) awaitReturn() error {
 		return errSpent
 	}
 	l.step(l.timeLeft(), "waiting until a request is admitted again")
-	begin, longest := last.Answered, time.Duration(0)
+	begin, longest, isLast := last, time.Duration(0), false
 	for {
-		elapsed, part := l.clock.Now().Sub(begin), soonPart
-		if l.config.MaxTime > 0 && elapsed > l.config.MaxTime/patience {
-			part = laterPart
-		}
-		pause := max(firstPause, time.Duration(float64(elapsed)*part))
+		pause := l.pause(&begin, &last)
 		if longest == 0 && len(l.seen.Back) > 0 { // the pause that was long enough before, without a request meanwhile
 			pause = l.seen.Back[0].Quiet
+		}
+		if left := l.timeLeft() - lastRequest; pause > left && left > firstPause && !isLast {
+			pause, isLast = left, true
 		}
 		if err := l.wait(pause); err != nil {
 			return err
@@ -198,10 +205,11 @@ func (l *looker) awaitReturn() error {
 			if e.Outcome == endpoint.Denied {
 				longest = max(longest, e.Sent.Sub(last.Answered), 1)
 				last = e
+				l.beginsAnew(&begin, &e)
 			}
 			continue
 		}
-		back := Return{After: last.Sent, By: e.Answered, Least: max(0, last.Sent.Sub(begin)), Most: e.Answered.Sub(begin),
+		back := Return{After: last.Sent, By: e.Answered, Least: max(0, last.Sent.Sub(begin.Answered)), Most: e.Answered.Sub(begin.Answered),
 			Quiet: e.Sent.Sub(last.Answered), Pause: longest, Units: 1, Open: true}
 		more, err := l.exhaust(l.subject, min(l.seen.Passed+1, l.requestsLeft()))
 		back.Units += count(more, isAdmitted)
@@ -213,6 +221,46 @@ func (l *looker) awaitReturn() error {
 				back.By.Sub(first.After) < first.After.Sub(l.first.Answered)*9/10
 		}
 		return err
+	}
+}
+
+// pause returns how long to wait after the last denial of a wait: a growing part of the time since the first, but no longer than that
+// one's Retry-After says, and then as long as the last one's says, since each may begin the wait anew.
+func (l *looker) pause(first, last *Event) time.Duration {
+	now, part := l.clock.Now(), soonPart
+	elapsed := now.Sub(first.Answered)
+	if l.config.MaxTime > 0 && elapsed > l.config.MaxTime/patience {
+		part = laterPart
+	}
+	pause := max(firstPause, time.Duration(float64(elapsed)*part))
+	due, told := l.retryAt(first)
+	next, toldAgain := l.retryAt(last)
+	switch {
+	case !told || !toldAgain:
+	case now.Before(due):
+		pause = min(pause, due.Sub(now))
+	default:
+		pause = max(pause, next.Sub(now))
+	}
+	return pause
+}
+
+// retryAt returns the instant from which on a denial says that the subject is admitted.
+func (l *looker) retryAt(denial *Event) (at time.Time, told bool) {
+	r := l.read(denial)
+	return denial.Answered.Add(r.RetryAfter + r.RetryWithin + justAfter), r.RetryAfter != headers.NotTold
+}
+
+// beginsAnew notes a denial at an instant that the first one of a wait named, if it says that the wait is as long again.
+func (l *looker) beginsAnew(first, again *Event) {
+	due, told := l.retryAt(first)
+	if !told || l.anew || again.Sent.Before(due) {
+		return
+	}
+	r, at := l.read(first), l.read(again)
+	if l.anew = r.RetryAfter > 0 && at.RetryAfter+mostLate > r.RetryAfter && at.RetryAfter >= mostLate; l.anew {
+		l.note("a denial said Retry-After: %s, and after that time another one said %s: each request may begin the wait anew",
+			r.RetryText, at.RetryText)
 	}
 }
 

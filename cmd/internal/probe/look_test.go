@@ -68,6 +68,14 @@ type renewing struct {
 	block  time.Duration
 	passed map[string]int
 	last   map[string]store.Instant
+	tells  bool
+}
+
+func (r *renewing) wait() time.Duration {
+	if r.tells {
+		return r.block
+	}
+	return 0
 }
 
 func (r *renewing) decide(subject string, now store.Instant) bool {
@@ -83,12 +91,27 @@ func (r *renewing) decide(subject string, now store.Instant) bool {
 func TestALookAtDenialsThatRenew(t *testing.T) {
 	for _, block := range []time.Duration{200 * time.Millisecond, time.Second, 2 * time.Second} {
 		for seed := range uint64(10) {
-			r := &renewing{10, block, make(map[string]int), make(map[string]store.Instant)}
+			r := &renewing{10, block, make(map[string]int), make(map[string]store.Instant), false}
 			seen := looked(t, simulated(r), seed)
 			if !seen.Renews || len(seen.Notes) != 1 || !strings.HasPrefix(seen.Notes[0], "the lines assume that ") {
 				t.Errorf("%s, %d: renews: %v, %q, back %+v", block, seed, seen.Renews, seen.Notes, seen.Back)
 			}
 		}
+	}
+	for _, block := range []time.Duration{2 * time.Second, 5 * time.Second, 10 * time.Second, 13 * time.Second} {
+		for seed := range uint64(10) { // it tells how long it keeps out
+			r := &renewing{10, block, make(map[string]int), make(map[string]store.Instant), true}
+			seen := looked(t, simulated(r), seed)
+			if lines := words(seen); len(lines) == 0 || !strings.HasPrefix(seen.Notes[0], "a denial said Retry-After: ") ||
+				lines[0] != fmt.Sprintf("fixed-window:10/%s,from=first", block) {
+				t.Errorf("%s, %d: %q, %q, back %+v", block, seed, lines, seen.Notes, seen.Back)
+			}
+		}
+	}
+	r := &renewing{20, 2 * time.Second, make(map[string]int), make(map[string]store.Instant), true}
+	checked := given(t, simulated(r), "fixed-window:20/2s,from=first", Config{Quota: 3000, MaxTime: time.Minute})
+	if notes := fmt.Sprint(checked.Notes); checked.check(checkRecovery).Verdict != Fail || !strings.Contains(notes, "begin the wait anew") {
+		t.Errorf("%s, %+v", notes, checked.Checks)
 	}
 	for _, limit := range []string{"fixed-window:10/1s", "fixed-window:3/7s", "fixed-window:10/5s,from=first",
 		"sliding-log:5/2s", "sliding-log:1/1s", "sliding-counter:10/1s", "sliding-counter:1/2s", "sliding-counter:2/3s",
@@ -97,7 +120,7 @@ func TestALookAtDenialsThatRenew(t *testing.T) {
 			for _, longest := range []time.Duration{3 * time.Millisecond, 80 * time.Millisecond} {
 				s := simulated(newOurs(t, limit))
 				s.longest = longest
-				if seen := looked(t, s, seed); seen.Renews {
+				if seen := looked(t, s, seed); seen.Renews || strings.Contains(fmt.Sprint(seen.Notes), "anew") {
 					t.Errorf("%s, %d: it is said to renew, back %+v", limit, seed, seen.Back)
 				}
 			}

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ type alike struct {
 	clock   *testClock
 	outcome endpoint.Outcome
 	status  int
+	header  http.Header
 }
 
 func (a *alike) Connect(context.Context) error { return nil }
@@ -25,7 +27,7 @@ func (a *alike) Close() error { return nil }
 func (a *alike) Send(ctx context.Context, _ string, _ int64, answer *endpoint.Answer) error {
 	answer.Sent = a.clock.now
 	a.clock.now = a.clock.now.Add(time.Millisecond)
-	answer.Answered, answer.Outcome, answer.Status = a.clock.now, a.outcome, a.status
+	answer.Answered, answer.Outcome, answer.Status, answer.Header = a.clock.now, a.outcome, a.status, a.header
 	return ctx.Err()
 }
 
@@ -34,16 +36,20 @@ func TestTheSameAnswerToAllIsSaid(t *testing.T) {
 	for _, c := range []struct {
 		outcome endpoint.Outcome
 		status  int
+		header  http.Header
 		note    string
 	}{
-		{endpoint.Allowed, 401, "every answer was 401 Unauthorized, so the limit may not have been asked"},
-		{endpoint.Allowed, 302, "every answer was 302 Found, so the limit may not have been asked"},
-		{endpoint.Allowed, 200, "48 of 48 requests were admitted in 48 ms and none was denied"},
-		{endpoint.Denied, 429, "every request was denied; look later"},
+		{endpoint.Allowed, 401, nil, "every answer was 401 Unauthorized, so the limit may not have been asked"},
+		{endpoint.Allowed, 302, nil, "every answer was 302 Found, so the limit may not have been asked"},
+		{endpoint.Allowed, 200, nil, "48 of 48 requests were admitted in 48 ms and none was denied; --requests N sends more"},
+		{endpoint.Allowed, 200, http.Header{"Retry-After": {"2"}, "X-Ratelimit-Remaining": {"0"}},
+			"48 of 48 requests were admitted in 48 ms and none was denied, although 48 answers look like denials (the last: status 200, " +
+				"Retry-After: 2)"},
+		{endpoint.Denied, 429, nil, "every request was denied; look later"},
 	} {
-		client := &alike{clock: &testClock{now: time.Unix(1_700_000_000, 0)}, outcome: c.outcome, status: c.status}
+		client := &alike{clock: &testClock{now: time.Unix(1_700_000_000, 0)}, outcome: c.outcome, status: c.status, header: c.header}
 		seen, err := Look(t.Context(), &Config{Client: client, Clock: client.clock, Quota: 60, MaxTime: 8 * time.Second, Workers: 1})
-		if err != nil || len(seen.Notes) != 1 || !strings.HasPrefix(seen.Notes[0], c.note) || seen.Any() != (c.status == 429) {
+		if err != nil || len(seen.Notes) != 1 || !strings.HasPrefix(seen.Notes[0], c.note) || seen.Denial != nil != (c.status == 429) {
 			t.Errorf("status %d: notes %q, want %q, %v", c.status, seen.Notes, c.note, err)
 		}
 	}

@@ -3,6 +3,8 @@ package probe
 import (
 	"context"
 	"math/rand/v2"
+	"net/http"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,6 +17,8 @@ import (
 // decider is a simulated limiter: it answers a request of a subject at an instant.
 type decider interface {
 	decide(subject string, now store.Instant) bool
+	// wait is the wait of the last denial; 0 is none.
+	wait() time.Duration
 }
 
 // server is a simulated endpoint, in virtual time.
@@ -48,12 +52,16 @@ func (s *server) Send(_ context.Context, subject string, _ int64, answer *endpoi
 	time.Sleep(there)
 	s.mutex.Lock()
 	allowed := s.decide(subject, store.InstantOf(time.Now()))
+	wait := s.wait()
 	s.mutex.Unlock()
 	time.Sleep(latency - there)
 	answer.Answered = time.Now()
 	answer.Status, answer.Outcome = 200, endpoint.Allowed
 	if !allowed {
 		answer.Status, answer.Outcome = 429, endpoint.Denied
+		if wait > 0 {
+			answer.Header = http.Header{"Retry-After": {strconv.FormatInt(ceil(wait), 10)}}
+		}
 	}
 	return nil
 }
@@ -62,7 +70,10 @@ func (s *server) Send(_ context.Context, subject string, _ int64, answer *endpoi
 type ours struct {
 	limit  store.Limit
 	states map[string]*store.State
+	retry  time.Duration
 }
+
+func (o *ours) wait() time.Duration { return o.retry }
 
 func newOurs(t *testing.T, text string) *ours {
 	return &ours{limit: parse(t, text), states: make(map[string]*store.State)}
@@ -76,6 +87,7 @@ func (o *ours) decide(subject string, now store.Instant) bool {
 	}
 	request, decision := store.Request{Limit: o.limit, Cost: 1}, store.Decision{}
 	store.DecideOne(store.Take, &request, state, &decision, now)
+	o.retry = decision.RetryAfter
 	return decision.Allowed
 }
 
