@@ -32,9 +32,9 @@ type Result struct {
 	Waited int64
 
 	// Latency is the time from when a request was due to its answer, and Service the time from its sending, for
-	// requests that were allowed or denied. AllowedService and DeniedService are the same of each. ErrorLatency is the time from when a request was due to its error. Lag
-	// is how much later than due a request was ready to be sent; if it waited for a worker, it is how late this
-	// machine was at that time. All are in microseconds, rounded up.
+	// requests that were allowed or denied. AllowedService and DeniedService are the Service of each. ErrorLatency is the
+	// time from when a request was due to its error. Lag is how much later than due a request was ready to be sent; if it
+	// waited for a worker, it is how late this machine was at that time. All are in microseconds, rounded up.
 	Latency, Service, AllowedService, DeniedService, ErrorLatency, Lag *hdrhistogram.Histogram
 
 	// Timeline has the answers of each Interval of the run, by the time of the answer.

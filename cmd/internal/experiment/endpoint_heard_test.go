@@ -43,7 +43,8 @@ func TestTheFieldsOfAnswersAreJudged(t *testing.T) {
 		reported := target.reported(answer)
 		checked := reported != nil && !reported.Partly
 		wrong, warned := strings.Join(target.wrongHeaders(), "; "), target.otherLimit()
-		if checked != test.checked || wrong != test.wrong || (warned == "") != (test.warned == "") || !strings.HasPrefix(warned, test.warned) {
+		if checked != test.checked || wrong != test.wrong || (warned == "") != (test.warned == "") ||
+			!strings.HasPrefix(warned, test.warned) {
 			t.Errorf("%s: checked %t, wrong %q, warned %q", test.fields, checked, wrong, warned)
 		}
 	}

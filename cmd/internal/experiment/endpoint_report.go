@@ -17,6 +17,9 @@ import (
 // describe adds to a report what is known of an endpoint alone.
 func (t *endpointTarget) describe(run *report.Run, names *endpoint.Subjects) {
 	run.Endpoint = &report.Endpoint{Subjects: names.Pattern(), WrongHeaders: t.wrongHeaders()}
+	if run.Audit.Lies == nil && len(run.Endpoint.WrongHeaders) > 0 {
+		run.Audit.Lies = new(report.Lies) // something was told, and nothing of it could be checked
+	}
 	if run.Keys > 0 {
 		run.Endpoint.FirstSubject = t.nameOf(0)
 		if len(names.List) > 0 {
@@ -114,11 +117,12 @@ func (t *endpointTarget) looksDenied(run *report.Run, seen []int) string {
 	case found == 0:
 		return ""
 	case found < 300:
-		return fmt.Sprintf("%s with status %s have Retry-After, as denials do, and count as allowed; denials are known by their status alone",
+		return fmt.Sprintf("%s of %s have Retry-After, as denials do, and count as allowed; denials are known by their status alone",
 			output.Count(t.waits[found], "answer"), endpoint.StatusText(found))
 	}
-	return fmt.Sprintf("%s of %s count as allowed. If that is how this endpoint denies, add %s", output.Count(t.statuses[found].Load(), "answer"),
-		endpoint.StatusText(found), shell.Command("--denied-status", strings.Join(append(known, strconv.Itoa(found)), ",")))
+	return fmt.Sprintf("%s of %s count as allowed. If that is how this endpoint denies, add %s",
+		output.Count(t.statuses[found].Load(), "answer"), endpoint.StatusText(found),
+		shell.Command("--denied-status", strings.Join(append(known, strconv.Itoa(found)), ",")))
 }
 
 // Loads of fewer subjects, or of fewer periods, leave something open about a limit.

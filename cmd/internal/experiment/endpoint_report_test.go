@@ -20,7 +20,7 @@ func TestAnswersThatLookLikeDenials(t *testing.T) {
 		{map[int]int64{200: 40, 403: 140, 404: 3}, 114, 0, "140 answers of 403 Forbidden count as allowed. … add --denied-status 403"},
 		{map[int]int64{200: 40, 403: 140, 429: 3}, 114, 0, "140 answers of 403 Forbidden count as allowed. … add --denied-status 429,403"},
 		{map[int]int64{200: 40, 403: 5}, 0, 403, "5 answers of 403 Forbidden count as allowed. … add --denied-status 403"},
-		{map[int]int64{200: 180}, 114, 200, "180 answers with status 200 OK have Retry-After, as denials do, "},
+		{map[int]int64{200: 180}, 114, 200, "180 answers of 200 OK have Retry-After, as denials do, "},
 		{map[int]int64{200: 180, 404: 3}, 114, 0, ""},          // they are too few
 		{map[int]int64{200: 40, 404: 140}, 0, 0, ""},           // nothing is too much
 		{map[int]int64{200: 40, 403: 5, 429: 30}, 0, 403, ""},  // it denies

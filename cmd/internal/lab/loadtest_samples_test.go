@@ -49,8 +49,8 @@ func TestALineOfSamples(t *testing.T) {
 	}{
 		"answers":     {aSecond(1, 2, 3), fields + latency + "}"},
 		"closed loop": {closed, strings.NewReplacer(`"planned":40`, `"planned":null`, `_per_s":80`, `_per_s":null`).Replace(fields) + "}"},
-		"warm-up": {warming, strings.NewReplacer(`500,`, `500,"warmup_ms":250,"warmup_requests":7,`, `_per_s":80`, `_per_s":160`, `_per_s":60`,
-			`_per_s":120`).Replace(fields) + "}"},
+		"warm-up": {warming, strings.NewReplacer(`500,`, `500,"warmup_ms":250,"warmup_requests":7,`, `_per_s":80`, `_per_s":160`,
+			`_per_s":60`, `_per_s":120`).Replace(fields) + "}"},
 		"drops alone": {over, strings.NewReplacer(`"duration_ms":500`, `"duration_ms":0`, `_per_s":80`, `_per_s":0`, `_per_s":60`,
 			`_per_s":0`).Replace(fields) + "}"},
 	} {

@@ -52,7 +52,8 @@ func (e *proof) retryAfter() Check {
 		c.Moot, c.Seen = true, "the service adds none to its answers, which is usual"
 	case said.Missing > 0:
 		c.Moot = true
-		c.Seen = fmt.Sprintf("missing, but it is only asked for with status %d, and denials have %d", http.StatusTooManyRequests, said.Status)
+		c.Seen = fmt.Sprintf("missing, but it is only asked for with status %d, and denials have %d", http.StatusTooManyRequests,
+			said.Status)
 	case lie.Answers > 0:
 		wait, word := time.Duration(lie.TrueMost), "at the latest"
 		if lie.Reported < lie.True {

@@ -162,8 +162,8 @@ func (r *Run) Wrong() []string {
 	if r.Endpoint != nil {
 		all = append(all, r.Endpoint.WrongHeaders...)
 	}
-	if r.Impossible.Count > 0 {
-		all = append(all, fmt.Sprintf("%s that no store gives; the first: %s", output.Count(r.Impossible.Count, "answer"), r.Impossible.Text))
+	if wrong := &r.Impossible; wrong.Count > 0 {
+		all = append(all, fmt.Sprintf("%s that no store gives; the first: %s", output.Count(wrong.Count, "answer"), wrong.Text))
 	}
 	return append(all, r.Clock.wrong()...)
 }

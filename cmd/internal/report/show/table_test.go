@@ -146,13 +146,15 @@ func TestSparkline(t *testing.T) {
 func TestTheWarmUpIsDrawn(t *testing.T) {
 	d := sample.OneRun()
 	r := &d.Runs[0]
-	r.WarmupMS, r.IntervalMS, r.Timeline = 2000, 1000, []report.Interval{{}, {OffsetMS: 1000}, {OffsetMS: 2000}, {OffsetMS: 3000, Allowed: 5}}
+	r.WarmupMS, r.IntervalMS = 2000, 1000
+	r.Timeline = []report.Interval{{}, {OffsetMS: 1000}, {OffsetMS: 2000}, {OffsetMS: 3000, Allowed: 5}}
 	const drawn = "\nallowed    ░░·█\ndenied     ░░··\nwarm-up    ░: what was answered then is only audited\n"
 	if text := sample.Printed(Answer{d}, 0); !strings.Contains(text, drawn) {
 		t.Errorf("%s", text)
 	}
 	p := newPage(d)
-	if chart := string(p.Runs[0].Chart); !slices.Equal(p.Outcomes, []string{"allowed", warmUp}) || strings.Count(chart, ": warm-up, not counted") != 2 ||
+	if chart := string(p.Runs[0].Chart); !slices.Equal(p.Outcomes, []string{"allowed", warmUp}) ||
+		strings.Count(chart, ": warm-up, not counted") != 2 ||
 		!strings.Contains(chart, `<path class="warm-up" d="M0 1000H250V0H0zM250 1000H500V0H250z"/>`) {
 		t.Errorf("%v, %s", p.Outcomes, chart)
 	}
