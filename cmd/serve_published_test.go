@@ -99,15 +99,30 @@ func TestServeFollowsWhatIsPublished(t *testing.T) {
 		}
 	}
 
-	// A broken head is told, and a publisher can replace it.
-	server.Do("SET", "rl!{config}:head", "x")
-	for _, words := range [][]string{{"config", "status"}, {"config", "rollback", "-m", "why", "--yes"}} {
-		if _, stderr := w.run(t, exitRefused, append(words, "--store", all)...); !strings.Contains(stderr, "the head of the published") {
-			t.Errorf("%v tells %s", words, stderr)
+	// A broken head is told, keeps nobody from what is there, and is replaced.
+	for _, spoil := range [][]any{{"SET", "rl!{config}:head", "x"}, {"DEL", "rl!{config}:head"}, {"LPUSH", "rl!{config}:head", "x"}} {
+		server.Do(spoil...)
+		for words, exit := range map[string]int{"status": exitRefused, "rollback -m why --yes": exitRefused, "fetch": exitRefused,
+			"history": exitYes, "rollback 1 --dry-run": exitYes} {
+			_, stderr := w.run(t, exit, append(strings.Fields("config "+words), "--store", all)...)
+			if !strings.Contains(stderr, "the head of the published configuration is broken: ") {
+				t.Errorf("after %v, config %s tells %s", spoil, words, stderr)
+			}
+		}
+		if out, _ := w.run(t, exitYes, "config", "fetch", "--version", "1", "--store", all); out != loginLimit("1/1h") {
+			t.Errorf("after %v, version 1 is %s", spoil, out)
 		}
 	}
+	w.run(t, exitYes, "config", "rollback", "1", "-m", "why", "--yes", "--no-keys", "--store", all)
+	if _, stderr := w.run(t, exitYes, "config", "rollback", "2", "-m", "why", "--yes", "--store", all); !strings.Contains(stderr, "rollback 3 ") {
+		t.Errorf("the way back is not told: %s", stderr)
+	}
+	server.Do("SET", "rl!{config}:v:4", "x")
+	if _, stderr := w.run(t, exitYes, "config", "rollback", "1", "-m", "why", "--yes", "--store", all); strings.Contains(stderr, "go back") {
+		t.Errorf("the way back is to what cannot be read: %s", stderr)
+	}
 	publish(exitYes, "4/1h", all)
-	if out, _ := w.run(t, exitYes, "config", "history", "--store", all); !strings.Contains(out, "3 in force") {
+	if out, _ := w.run(t, exitYes, "config", "history", "--store", all); !strings.Contains(out, "6 in force") {
 		t.Errorf("the numbers do not go on: %s", out)
 	}
 

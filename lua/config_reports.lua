@@ -13,7 +13,7 @@ for i = 1, #KEYS do
     found[#found + 1] = report
     found[#found + 1] = redis.call('PTTL', KEYS[i])
   elseif type(report) == 'table' and not string.find(report.err, 'WRONGTYPE', 1, true) then
-    return report
+    return { err = report.err .. ' (GETRANGE)' }
   end
 end
 return found

@@ -62,7 +62,7 @@ func readHead(text string) (h Head, err error) {
 			Version int64 `json:"version"`
 		} `json:"next"`
 	}
-	if err := errors.Join(json.Unmarshal([]byte(text), &h), json.Unmarshal([]byte(text), &next)); err != nil {
+	if err := cmp.Or(json.Unmarshal([]byte(text), &h), json.Unmarshal([]byte(text), &next)); err != nil {
 		return h, broken("head", err)
 	}
 	h.Tried = next.Next.Version
@@ -196,13 +196,16 @@ type State struct {
 	// Was is the head as it is stored, and Head what it says; empty and zero if nothing was published.
 	Was  string
 	Head Head
+	// Broken, a [store.ErrForeign], says why there is no Head although something was published.
+	Broken error
 	// Lines are those of the history, the oldest first, and Damaged how many of its entries are none.
 	Lines   []Line
 	Damaged int
+
+	first, last int64 // whose texts are kept; without a Head, by the history
 }
 
-// Read reads the state. If the head is broken, the state has Was, no Head and the history together with the error, so
-// that a publisher can replace it.
+// Read reads the state.
 func Read(ctx context.Context, table admin.ConfigTable) (*State, error) {
 	s := new(State)
 	entries, damaged, err := table.ConfigHistory(ctx, admin.ConfigHistoryKept)
@@ -219,21 +222,48 @@ func Read(ctx context.Context, table admin.ConfigTable) (*State, error) {
 		line.At = entry.At
 		s.Lines = append(s.Lines, line)
 	}
-	if s.Was, err = table.ConfigHead(ctx); err != nil || s.Was == "" {
-		return s, err
+	if s.Was, err = table.ConfigHead(ctx); err == nil && s.Was != "" {
+		s.Head, err = readHead(s.Was)
 	}
-	if s.Head, err = readHead(s.Was); err != nil {
-		s.Head = Head{}
+	if err == nil && s.Was != "" {
+		s.first, s.last = s.Head.Oldest, s.Head.Version
+		return s, nil
+	}
+	s.Head = Head{}
+	for i := range s.Lines {
+		if l := &s.Lines[i]; l.PutInForce() && l.Version > s.last {
+			s.last, s.first = l.Version, s.oldestBeside(l.Version, l.Bytes, 1)
+		}
+	}
+	if err == nil && s.last > 0 {
+		err = broken("head", "it is missing")
+	}
+	if foreign, is := errors.AsType[*store.ForeignError](err); is {
+		err = broken("head", fmt.Sprintf("%q holds %s", foreign.StoreKey, foreign.Holds))
+	}
+	if errors.Is(err, store.ErrForeign) {
+		s.Broken, err = err, nil
 	}
 	return s, err
+}
+
+// InForce returns the version in force. An error is [ErrNothing], or says that it is not known which one it is.
+func (s *State) InForce() (int64, error) {
+	switch {
+	case s.Broken != nil:
+		return 0, fmt.Errorf("%w; `limitctl config history` shows the versions that `limitctl config rollback N` brings back", s.Broken)
+	case s.Was == "":
+		return 0, ErrNothing
+	}
+	return s.Head.Version, nil
 }
 
 // Kept reports whether the text of a version is kept.
 func (s *State) Kept(number int64) bool {
 	switch {
-	case s.Was == "" || number < s.Head.Oldest || number > s.Head.Version:
+	case number < s.first || number > s.last:
 		return false
-	case number == s.Head.Version:
+	case number == s.last:
 		return true
 	}
 	known, inForce := false, false
@@ -293,17 +323,33 @@ func (s *State) Next(v *Version) admin.ConfigChange {
 // oldest returns the oldest version to keep beside a new one of so many bytes, and those to drop.
 func (s *State) oldest(number int64, size int) (oldest int64, drop []int64) {
 	before := s.Head.Oldest
-	if before == 0 {
-		return number, nil
-	}
-	sizes := map[int64]int{}
-	for i := range s.Lines {
-		line := &s.Lines[i]
-		if sizes[line.Version] = line.Bytes; !s.Kept(line.Version) {
-			sizes[line.Version] = 0
+	if before == 0 { // nobody knows what was dropped
+		before = number
+		for i := range s.Lines {
+			before = min(before, s.Lines[i].Version)
 		}
 	}
-	oldest = number
+	oldest = s.oldestBeside(number, size, before)
+	for n := before; n < oldest; n++ {
+		if len(drop) == admin.ConfigHistoryKept {
+			return n, drop
+		}
+		drop = append(drop, n)
+	}
+	return oldest, drop
+}
+
+// oldestBeside returns the oldest version, not before that one, to keep beside a version of so many bytes.
+func (s *State) oldestBeside(number int64, size int, before int64) int64 {
+	sizes := map[int64]int{} // of a version that was only tried, 0
+	for i := range s.Lines {
+		bytes := 0
+		if s.Lines[i].PutInForce() {
+			bytes = s.Lines[i].Bytes
+		}
+		sizes[s.Lines[i].Version] = max(sizes[s.Lines[i].Version], bytes)
+	}
+	oldest := number
 	for oldest > before && number-oldest < admin.ConfigVersionsKept-1 {
 		next, known := sizes[oldest-1]
 		if !known {
@@ -314,13 +360,7 @@ func (s *State) oldest(number int64, size int) (oldest int64, drop []int64) {
 		}
 		oldest--
 	}
-	for n := before; n < oldest; n++ {
-		if len(drop) == admin.ConfigHistoryKept {
-			return n, drop
-		}
-		drop = append(drop, n)
-	}
-	return oldest, drop
+	return oldest
 }
 
 // Fetch returns a version. It is a [store.ErrInvalid] if the store does not keep it, and lists those that it keeps.
@@ -329,10 +369,10 @@ func (s *State) Fetch(ctx context.Context, table admin.ConfigTable, number int64
 	switch {
 	case err != nil:
 		return nil, err
-	case record == "" && s.Was == "":
-		return nil, ErrNothing
+	case record == "" && s.last == 0:
+		return nil, cmp.Or(s.Broken, ErrNothing)
 	case record == "":
-		return nil, store.Invalidf("version %d is not kept; versions %d to %d are", number, s.Head.Oldest, s.Head.Version)
+		return nil, store.Invalidf("version %d is not kept; versions %d to %d are", number, s.first, s.last)
 	}
 	v, err := readVersion(record)
 	if err == nil && v.Number != number {

@@ -14,6 +14,7 @@ type answer struct {
 	of           int64
 	dryRun, same bool
 	before, next int64              // the version in force, 0 for none, and the one of a dry run
+	unreadable   bool               // the one before
 	version      *published.Version // that was published, nil for none
 	limits       diffAnswer
 	keys         *diffAnswer // nil if they were not looked at

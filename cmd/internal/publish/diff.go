@@ -3,6 +3,7 @@ package publish
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/internal/published"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -152,13 +154,14 @@ func (o *diffOptions) compareWithStore(ctx context.Context, inUse, after *config
 	before := inUse
 	if table, has := admin.ConfigTableOf(backend); has {
 		p := &place{backend: backend, where: where, table: table}
-		if err := p.read(ctx, o.Globals, false); err != nil {
+		if err := p.read(ctx, o.Globals); err != nil {
 			return nil, err
 		}
-		if p.state.Was != "" {
-			if _, before, err = p.inForce(ctx, o.Globals); err != nil {
-				return nil, err
-			}
+		if _, err = p.state.InForce(); err == nil {
+			_, before, err = p.inForce(ctx, o.Globals)
+		}
+		if err != nil && !errors.Is(err, published.ErrNothing) {
+			return nil, err
 		}
 	}
 	if before == after {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/internal/published"
 )
 
 func newFetchCmd(global *cli.Globals) *cobra.Command {
@@ -42,11 +41,10 @@ func runFetch(ctx context.Context, g *cli.Globals, number int64) error {
 		return err
 	}
 	defer p.backend.Close()
-	if p.state.Was == "" {
-		return published.ErrNothing
-	}
 	if number == 0 {
-		number = p.state.Head.Version
+		if number, err = p.state.InForce(); err != nil {
+			return err
+		}
 	}
 	v, err := p.fetch(ctx, g, number)
 	if err != nil {

@@ -47,6 +47,9 @@ func runHistory(ctx context.Context, g *cli.Globals, limit int) error {
 			Reason: line.Reason, Hash: line.Hash, Bytes: line.Bytes, Kept: p.state.Kept(line.Version),
 			inForce: line.Version == a.Version && line.PutInForce()})
 	}
+	if p.state.Broken != nil {
+		g.Note("warning: %s; it is not known which version is in force", cli.Message(p.state.Broken))
+	}
 	if len(a.History) == 0 && !g.Quiet {
 		g.Note("nothing was published in %s yet", output.Printable(p.settings.Place(p.where)))
 	}
@@ -59,7 +62,7 @@ func openToRead(ctx context.Context, g *cli.Globals) (*place, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openPlace(ctx, g, s, g.OpenToRead, false)
+	return openPlace(ctx, g, s, g.OpenToRead)
 }
 
 // historyAnswer is the answer of history.

@@ -37,7 +37,6 @@ type options struct {
 	dryRun, force bool
 	noKeys        bool
 	command       string // for messages
-	mends         bool   // a broken head is replaced
 }
 
 func (o *options) addFlags(cmd *cobra.Command) {
@@ -57,7 +56,7 @@ func (o *options) addFlags(cmd *cobra.Command) {
 }
 
 func newPublishCmd(global *cli.Globals) *cobra.Command {
-	o := &options{Globals: global, command: "config publish", mends: true}
+	o := &options{Globals: global, command: "config publish"}
 	cmd := &cobra.Command{
 		Use:   "publish FILE",
 		Short: "Put the policies of a file in force in all processes",
@@ -135,11 +134,8 @@ type place struct {
 	state    *published.State
 }
 
-// openPlace opens the store by open, and reads what is published there. A broken head is an error, unless mends is set:
-// then it is as if nothing was published, apart from the history.
-func openPlace(ctx context.Context, g *cli.Globals, s *cli.Settings, open func() (connect.Store, string, error), mends bool) (
-	*place, error,
-) {
+// openPlace opens the store by open, and reads what is published there.
+func openPlace(ctx context.Context, g *cli.Globals, s *cli.Settings, open func() (connect.Store, string, error)) (*place, error) {
 	backend, where, err := open()
 	if err != nil {
 		return nil, err
@@ -150,7 +146,7 @@ func openPlace(ctx context.Context, g *cli.Globals, s *cli.Settings, open func()
 		err = cli.Usagef("the store %s keeps no configurations, because no other process could read them; give --store with a Redis or "+
 			"a file", where)
 	} else {
-		err = p.read(ctx, g, mends)
+		err = p.read(ctx, g)
 	}
 	if err != nil {
 		backend.Close()
@@ -160,15 +156,10 @@ func openPlace(ctx context.Context, g *cli.Globals, s *cli.Settings, open func()
 }
 
 // read reads what is published.
-func (p *place) read(ctx context.Context, g *cli.Globals, mends bool) (err error) {
+func (p *place) read(ctx context.Context, g *cli.Globals) (err error) {
 	ctx, cancel := store.BudgetContext(ctx, g.Timeout)
 	defer cancel()
-	p.state, err = published.Read(ctx, p.table)
-	if mends && errors.Is(err, store.ErrForeign) && p.state != nil && p.state.Was != "" {
-		g.Note("warning: %s; it is replaced, and what is in force is not compared", cli.Message(err))
-		err = nil
-	}
-	if err != nil {
+	if p.state, err = published.Read(ctx, p.table); err != nil {
 		return err
 	}
 	if warning := p.state.Head.TriedWarning(); warning != nil {
@@ -222,7 +213,7 @@ func (o *options) change(ctx context.Context, next func(p *place) (*change, erro
 			return err
 		}
 	}
-	p, err := openPlace(ctx, o.Globals, s, open, o.mends)
+	p, err := openPlace(ctx, o.Globals, s, open)
 	if err != nil {
 		return err
 	}
@@ -230,6 +221,9 @@ func (o *options) change(ctx context.Context, next func(p *place) (*change, erro
 	c, err := next(p)
 	if err != nil {
 		return err
+	}
+	if p.state.Broken != nil {
+		o.Note("warning: %s; it is replaced, and what is in force is not compared", cli.Message(p.state.Broken))
 	}
 	answer, err := o.preview(ctx, p, c)
 	if err != nil {
@@ -253,7 +247,7 @@ func (o *options) change(ctx context.Context, next func(p *place) (*change, erro
 	}
 	answer.version, answer.shown = v, shown
 	printErr := o.summary.print(o.Globals, answer)
-	if before := p.state.Head.Version; before != 0 && !o.Quiet {
+	if before := p.state.Head.Version; before != 0 && !answer.unreadable && !o.Quiet {
 		// Who goes back is in a hurry, and the keys only inform: nothing is refused because of them.
 		o.Note("go back with: %s", cli.CommandHere(o.Globals, s, "config", "rollback", cli.Number(before), "-m",
 			fmt.Sprint("back to ", before), "--no-keys"))
@@ -282,6 +276,7 @@ func (o *options) preview(ctx context.Context, p *place, c *change) (*answer, er
 		case err == nil:
 			before = inForce
 		default: // it is replaced, so that nobody is stuck with it
+			a.unreadable = true
 			o.Note("warning: version %d, which is in force, cannot be read, so it is not compared: %s", p.state.Head.Version,
 				cli.Message(err))
 		}

@@ -44,13 +44,14 @@ there are millions, and checks all else.`,
 
 func (o *options) rollback(ctx context.Context, number int64) error {
 	return o.change(ctx, func(p *place) (*change, error) {
-		if p.state.Was == "" {
-			return nil, published.ErrNothing
-		}
 		number := number
 		if number == 0 {
+			inForce, err := p.state.InForce()
+			if err != nil {
+				return nil, err
+			}
 			if number = p.state.Before(); number == 0 {
-				return nil, cli.Usagef("version %d is in force, and there is no version before it to bring back", p.state.Head.Version)
+				return nil, cli.Usagef("version %d is in force, and there is no version before it to bring back", inForce)
 			}
 		}
 		if number == p.state.Head.Version {

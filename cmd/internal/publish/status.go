@@ -40,8 +40,8 @@ func runStatus(ctx context.Context, g *cli.Globals) error {
 		return err
 	}
 	defer p.backend.Close()
-	if p.state.Was == "" {
-		return published.ErrNothing
+	if _, err := p.state.InForce(); err != nil {
+		return err
 	}
 	bounded, cancel := store.BudgetContext(ctx, g.Timeout)
 	defer cancel()

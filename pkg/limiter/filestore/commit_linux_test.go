@@ -27,12 +27,18 @@ func full(t *testing.T, path string) (release func()) {
 	if err != nil || info.Size() == 0 {
 		t.Fatal("there is no log of changes: ", err)
 	}
+	return fullAt(t, uint64(info.Size()))
+}
+
+// fullAt lets no file grow beyond a size, until the function it returns is called.
+func fullAt(t *testing.T, size uint64) (release func()) {
+	t.Helper()
 	var before unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
 		t.Fatal(err)
 	}
 	signal.Ignore(syscall.SIGXFSZ) // so that writing fails instead
-	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: uint64(info.Size()), Max: before.Max}); err != nil {
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: size, Max: before.Max}); err != nil {
 		t.Fatal(err)
 	}
 	return func() {
@@ -79,5 +85,25 @@ func TestACommitThatFails(t *testing.T) {
 	}()
 	if d, err := storecall.New(backend).Take(context.Background(), key, hour, 1); err != nil || d.Used != 2 {
 		t.Errorf("once it can be written: %+v, %v; want 2 used", d, err)
+	}
+}
+
+// A file that cannot grow is said to be on a full disk, and takes again once there is room.
+func TestAFullDiskIsNamed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	key := store.Key{Subject: "u", Name: "n"}
+	first := open(t, path)
+	if err := errors.Join(take(first, key, hour, 1), first.Close()); err != nil {
+		t.Fatal(err)
+	}
+	backend := open(t, path)
+	release := fullAt(t, 1000)
+	err := take(backend, key, hour, 1)
+	release()
+	if !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), path+" cannot grow; is its disk full? ") {
+		t.Errorf("without room: %v", err)
+	}
+	if err := take(backend, key, hour, 1); err != nil {
+		t.Errorf("with room: %v", err)
 	}
 }

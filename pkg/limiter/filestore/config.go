@@ -81,6 +81,9 @@ func (s *Store) PublishConfig(ctx context.Context, c admin.ConfigChange) (done b
 	written := new(bool) // by the writer, which a caller that gave up no longer waits for
 	err = s.changeTable(ctx, configTable, func(ctx context.Context, tx *sql.Tx, now store.Instant) error {
 		head, err := s.configPart(ctx, tx, configHead, admin.MaxConfigHead, now)
+		if errors.Is(err, store.ErrForeign) { // it is replaced
+			head, err = "", nil
+		}
 		if err != nil || head != c.Was {
 			return err
 		}

@@ -42,14 +42,14 @@ func untilEnd(ctx context.Context) func() bool {
 	return func() bool { return ctx.Err() != nil || !isLimited && time.Since(began) > maxFileWait }
 }
 
-// hasCode reports whether err is an SQLite error of that primary code.
+// hasCode reports whether err is an SQLite error of that code, or of that primary code.
 func hasCode(err error, codes ...int) bool {
 	var failure *sqlite.Error
 	if !errors.As(err, &failure) {
 		return false
 	}
 	for _, code := range codes {
-		if failure.Code()&0xff == code {
+		if failure.Code() == code || failure.Code()&0xff == code {
 			return true
 		}
 	}
@@ -92,6 +92,9 @@ func (s *Store) translate(ctx context.Context, err error, committing bool) error
 		return fmt.Errorf("%w: file %s is not writable", store.ErrRefused, s.path)
 	case committing && hasCode(err, sqlite3.SQLITE_IOERR):
 		kind = store.ErrOutcomeUnknown
+	}
+	if hasCode(err, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE) {
+		return fmt.Errorf("%w: file %s cannot grow; is its disk full? %w", kind, s.path, shortened{err})
 	}
 	var path *fs.PathError
 	if errors.As(err, &path) && path.Path == s.path {

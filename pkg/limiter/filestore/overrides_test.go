@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -33,5 +34,26 @@ func TestForeignOverrides(t *testing.T) {
 			t.Errorf("%s: revoked, %v", foreign, err)
 		}
 		execute(t, path, "DELETE FROM overrides WHERE id = '00000000'")
+	}
+}
+
+// What is no head of published configurations is replaced.
+func TestAForeignHeadIsReplaced(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	backend := open(t, path)
+	publish := func(head string) {
+		t.Helper()
+		if done, err := backend.PublishConfig(t.Context(), admin.ConfigChange{Head: head, Line: "line"}); err != nil || !done {
+			t.Errorf("%t, %v", done, err)
+		}
+	}
+	publish("head")
+	execute(t, path, "UPDATE published SET record = zeroblob(32 << 20)")
+	if _, err := backend.ConfigHead(t.Context()); !errors.Is(err, store.ErrForeign) {
+		t.Errorf("a head of 32 MB: %v", err)
+	}
+	publish("next")
+	if head, err := backend.ConfigHead(t.Context()); head != "next" || err != nil {
+		t.Errorf("%q, %v", head, err)
 	}
 }

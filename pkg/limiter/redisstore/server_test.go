@@ -168,6 +168,46 @@ func TestLaw02_PeekWithoutTheRightToWrite(t *testing.T) {
 	}
 }
 
+// A publication that is refused has changed nothing, not even what it would have dropped. In a full server, and in place of
+// what is no head, one succeeds.
+func TestWhatAPublicationChanges(t *testing.T) {
+	server := redistest.Start(t)
+	publish := func(was string, version int64, options redis.Options) error {
+		backend := newStore(t, redis.NewClient(&options))
+		defer backend.Close()
+		done, err := backend.PublishConfig(ctx, admin.ConfigChange{Was: was, Head: fmt.Sprint("head ", version), Version: version,
+			Record: "record", Line: "line", Drop: []int64{version - 1}})
+		if err == nil && !done {
+			t.Errorf("version %d is not published", version)
+		}
+		return err
+	}
+	owner := redis.Options{Addr: server.Addr, DisableIdentity: true}
+	must(t, publish("", 1, owner))
+	before := dump(t, server.Client(), "")
+	for _, command := range []string{"getrange", "xrevrange", "unlink", "set", "xadd"} {
+		if err := publish("head 1", 2, as(server, "~*", "+@all", "-"+command)); !errors.Is(err, store.ErrRefused) ||
+			!strings.Contains(strings.ToLower(err.Error()), command) {
+			t.Errorf("without the right to %s: %v; want an ErrRefused that names it", command, err)
+		}
+		if after := dump(t, server.Client(), ""); after != before {
+			t.Errorf("without the right to %s the store changed\nfrom %s\nto   %s", command, before, after)
+		}
+	}
+	server.Do("CONFIG", "SET", "maxmemory", 1)
+	must(t, publish("head 1", 2, owner))
+	server.Do("CONFIG", "SET", "maxmemory", 0)
+	const head = "rl!{config}:head"
+	server.Do("SET", head, strings.Repeat("x", admin.MaxConfigHead+1))
+	must(t, publish("", 3, owner))
+	server.Do("DEL", head)
+	server.Do("LPUSH", head, "x")
+	must(t, publish("", 4, owner))
+	if keys := server.Do("KEYS", "*:v:*"); fmt.Sprint(keys) != "[rl!{config}:v:4]" || server.Do("GET", head) != "head 4" {
+		t.Errorf("in the end %v are kept", keys)
+	}
+}
+
 // A missing right is named, and nothing is charged to any limit of the call.
 func TestAMissingRightIsNamed(t *testing.T) {
 	server := redistest.Start(t)

@@ -66,7 +66,7 @@ type Request struct {
 	// Leave is the number of units that must stay free for others: the request is allowed only if used + Cost + Leave
 	// do not exceed the capacity of the limit. So one who leaves less gets units that this one does not. Remaining and
 	// RetryAfter are those of a request that leaves as much; the state of the key does not have it. A Charge, a
-	// Settle, a Refund and an Adjust ignore it.
+	// Settle, a Refund and an Adjust do what they would do without it, and only the Remaining of their answer has it.
 	Leave int64
 	// Shadow: the limit is on trial. It is charged when the others allow the call and the cost fits it. Its decision
 	// says what it would have answered, and it never denies the call.
