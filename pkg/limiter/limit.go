@@ -152,7 +152,7 @@ func (r Request) N(cost int64) Request {
 // Leave returns r such that it leaves that many units to others: it is allowed only if they stay free after it. So
 // callers who leave less get units that it does not. Remaining and RetryAfter of the decision are those of a request
 // that leaves as much. A cost and units left that are more together than the limit allows at once are an
-// [ErrNeverFits]. Charge, Refund and Reset ignore it.
+// [ErrNeverFits]. Charge, Refund and Reset do what they would do without it.
 func (r Request) Leave(units int64) Request {
 	r.asked.Leave = units
 	return r
