@@ -104,9 +104,10 @@ func (e *proof) subjects() Check {
 // if no event follows.
 func exhaustedAt(events []*Event, other *Event) bool {
 	const soon = 50 * time.Millisecond
-	var before *Event
+	var before *Event // the last denial
 	for _, event := range events {
-		if event.Outcome == endpoint.Denied && !event.Answered.After(other.Sent) && (before == nil || event.Answered.After(before.Answered)) {
+		isBefore := event.Outcome == endpoint.Denied && !event.Answered.After(other.Sent)
+		if isBefore && (before == nil || event.Answered.After(before.Answered)) {
 			before = event
 		}
 	}

@@ -15,7 +15,7 @@ func (v *verification) sendRequests() error {
 	capacity := v.limit.Capacity()
 	if capacity+1 > int64(v.requestsLeft()) {
 		v.notes = append(v.notes, fmt.Sprintf("A limit of %d is not reached by %d requests, so none was sent; give --requests %d or more.",
-			capacity, v.requestsLeft(), 6*capacity+50))
+			capacity, v.requestsLeft(), 7*capacity+150))
 		return nil
 	}
 	if !v.canChoose() {
