@@ -115,7 +115,7 @@ func timesTable(r *report.Run) (columns []output.Column, rows [][]output.Cell) {
 	return columns, rows
 }
 
-// printTimes shows the distributions. Where they do not fit, figures are the rows, so that none is left out.
+// printTimes shows the distributions. Where they do not fit, figures are the rows, so that of those none is left out.
 func printTimes(p *output.Printer, r *report.Run) {
 	columns, rows := timesTable(r)
 	if len(rows) == 0 {
@@ -124,7 +124,11 @@ func printTimes(p *output.Printer, r *report.Run) {
 	if p.Width > 0 && output.TableWidth(columns, rows) > p.Width {
 		turned := []output.Column{{Header: "        "}}
 		for _, row := range rows {
-			turned = append(turned, output.Column{Header: strings.TrimSpace(row[0].Text), Right: true})
+			column := output.Column{Header: strings.TrimSpace(row[0].Text), Right: true}
+			if column.Header == "allowed" || column.Header == "denied" { // service is of both
+				column.Drops = 1
+			}
+			turned = append(turned, column)
 		}
 		var figures [][]output.Cell
 		for i, column := range columns[1:] {
