@@ -230,11 +230,13 @@ func Read(ctx context.Context, table admin.ConfigTable) (*State, error) {
 		return s, nil
 	}
 	s.Head = Head{}
+	size := 0
 	for i := range s.Lines {
 		if l := &s.Lines[i]; l.PutInForce() && l.Version > s.last {
-			s.last, s.first = l.Version, s.oldestBeside(l.Version, l.Bytes, 1)
+			s.last, size = l.Version, l.Bytes
 		}
 	}
+	s.first = s.oldestBeside(s.last, size, 1)
 	if err == nil && s.last > 0 {
 		err = broken("head", "it is missing")
 	}
