@@ -143,7 +143,11 @@ func TestAPeriodThatIsOffIsNoPass(t *testing.T) {
 			limit := limitOf(text)
 			limit.Period = limit.Period * percent / 100
 			for seed := range seeds {
-				a := probed(t, tells(text, memory{}.keeps(limit)), text, seed)
+				inner, far := tells(text, memory{}.keeps(limit)), time.Duration(seed%2)*8*time.Millisecond
+				a := probed(t, func(q *asked, a *answered) {
+					q.shortest, q.longest = far, far+time.Millisecond
+					inner(q, a)
+				}, text, seed)
 				if !slices.ContainsFunc(a.Checks, func(c probe.Check) bool {
 					return (c.Name == "admitted" || c.Name == "recovery") && c.Verdict == probe.Fail
 				}) {

@@ -196,7 +196,7 @@ func (v *verification) nextPoll(subject string, begin, due, giveUp time.Time) (n
 		}
 	}
 	s := v.schedule(subject)
-	offer(s.early.Add(-v.justBefore()))
+	offer(s.early.Add(-v.justBefore(subject)))
 	if s.late.After(last.Answered.Add(resolution)) { // else it is late, and would fit at any time
 		offer(s.late.Add(v.justAfter()))
 	}
@@ -227,11 +227,11 @@ func (v *verification) quiet(subject string) error {
 	const why = "waiting until all must be back"
 	if l := &v.limit; l.Algorithm.HasBurst() { // first until all but one are nearly back, to see whether they come back too fast
 		units := time.Duration(l.Capacity() - 1)
-		if err := v.fillAt(subject, v.last(subject).Sent.Add(units*l.Period/time.Duration(l.Count)-v.justBefore()), why); err != nil {
+		if err := v.fillAt(subject, v.last(subject).Sent.Add(units*l.Period/time.Duration(l.Count)-v.justBefore(subject)), why); err != nil {
 			return err
 		}
 	} else if v.isTurned() {
-		if _, err := v.askAt(subject, v.schedule(subject).early.Add(-v.justBefore())); err != nil {
+		if _, err := v.askAt(subject, v.schedule(subject).early.Add(-v.justBefore(subject))); err != nil {
 			return err
 		}
 	}
@@ -239,12 +239,15 @@ func (v *verification) quiet(subject string) error {
 }
 
 // justAfter is how long after an instant a request is asked that must be admitted from then on, however the clocks of both
-// sides run and however coarse they are, and justBefore how long before one that must be denied.
+// sides run and however coarse they are, and justBefore how long before one that must be denied, if it takes as long as the last.
 func (v *verification) justAfter() time.Duration {
 	return justAfter + 2*resolution + v.limit.Period/1000
 }
 
-func (v *verification) justBefore() time.Duration { return justBefore + v.limit.Period/1000 }
+func (v *verification) justBefore(subject string) time.Duration {
+	last := v.last(subject)
+	return justBefore + v.limit.Period/1000 + last.Answered.Sub(last.Sent)
+}
 
 // isTurned reports whether windows begin at instants that are not known but by the answers.
 func (v *verification) isTurned() bool {

@@ -128,6 +128,18 @@ func TestALookAtDenialsThatRenew(t *testing.T) {
 	}
 }
 
+// silent tells no wait.
+type silent struct{ *ours }
+
+func (silent) wait() time.Duration { return 0 }
+
+// A look asks once more at the end of its time, after the longest pause.
+func TestALookAsksAtItsEnd(t *testing.T) {
+	if seen := looked(t, simulated(silent{newOurs(t, "fixed-window:10/28s,from=first")}), 1); len(seen.Back) != 1 {
+		t.Errorf("back %+v, %q", seen.Back, seen.Notes)
+	}
+}
+
 // telling tells its limit of 50 in a second with each answer.
 type telling struct{ *server }
 

@@ -44,6 +44,18 @@ func TestVerdictNeedsEvidence(t *testing.T) {
 	}
 }
 
+// Where nothing was seen of the period, neither by a wait nor in words, there is no verdict.
+func TestVerdictNeedsThePeriod(t *testing.T) {
+	for dialect, want := range map[string]Verdict{"none": Unknown, headers.DialectX: Pass} {
+		s := newServed("sliding-log:5/1h", dialect, 1)
+		s.status = 503
+		r, err := Run(t.Context(), &Config{Client: s, Limit: s.limit, Quota: 2000, MaxTime: time.Minute, DeniedStatus: 503, Clock: s.clock})
+		if err != nil || r.Overall() != want {
+			t.Errorf("%s: %s, %+v, %v", dialect, r.Overall(), r.Checks, err)
+		}
+	}
+}
+
 // When windows begin is not known, so nothing is called wrong that is right for one of the phases that explain all answers.
 func TestAGuessedPhaseAccusesNobody(t *testing.T) {
 	phases := uint64(24)

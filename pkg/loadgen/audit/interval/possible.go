@@ -19,8 +19,7 @@ type possible struct {
 	// denials have no reason yet, in the order in which they began.
 	denials []openDenial
 	// denied is the last denial that has ended. Windows that hold what is admitted after it began later: turned is the first
-	// such answer, and whoever asks after that finds only what was charged since full can have been decided. What is decided
-	// within a period of full is of the same window, which ends as if all had been charged when it turned.
+	// such answer, and whoever asks after that finds only what was charged since full can have been decided.
 	denied       event
 	turned, full store.Instant
 	// dearest is the most that a denied request asked for. In windows it may have been charged.
@@ -91,11 +90,7 @@ func (p *possible) end(e *event) {
 		return
 	}
 	p.begun -= e.cost
-	at := e.hi
-	if p.turned != 0 && at < p.full+shortest(p.limit) {
-		at = min(at, p.turned)
-	}
-	p.free.charge(e.cost, at)
+	p.free.charge(e.cost, e.hi)
 }
 
 // withoutReason reports whether a denial that has ended had no reason.
