@@ -67,8 +67,9 @@ who asks. Probe uses subjects that nobody has used before, and never exceeds
 --requests or --max-time.
 
 The verdict is pass only if probe saw the endpoint enforce its limit and saw or
-read something of its period, and no check failed. If nothing failed and too little was seen, it is inconclusive. So
-it is if a check that --require or --strict demands was not seen.
+read something of its period, and no check failed. If nothing failed and too
+little was seen, it is inconclusive. So it is if a check that --require or
+--strict demands was not seen.
 
 Exit codes: 0 pass, or something was seen; 1 a check failed, the verdict is
 inconclusive, or nothing was seen; 2 the command line is wrong; 3 the endpoint
