@@ -226,7 +226,7 @@ func (v *verification) quiet(subject string) error {
 	}
 	const why = "waiting until all must be back"
 	if l := &v.limit; l.Algorithm.HasBurst() { // first until all but one are nearly back, to see whether they come back too fast
-		back := time.Duration(l.Capacity()-1) * l.Period / time.Duration(l.Count)
+		back := v.drain() - l.Period/time.Duration(l.Count)
 		if err := v.fillAt(subject, v.last(subject).Sent.Add(back-v.justBefore(subject)), why); err != nil {
 			return err
 		}
