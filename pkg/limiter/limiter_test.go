@@ -245,7 +245,8 @@ func TestTexts(t *testing.T) {
 		want string
 	}{
 		{b.N(3).Token("secret", 0), `limit "hour" of "b", cost 3, token-bucket:5/1h`},
-		{take(a.N(11).Token("secret", 0)), `cost 11 can never fit limit "minute" of "user:1": token-bucket:10/1m allows at most 10 at once`},
+		{take(a.N(11).Token("secret", 0)),
+			`cost 11 can never fit limit "minute" of "user:1": token-bucket:10/1m allows at most 10 at once`},
 		{take(b, a.Leave(10)), `cost 1 can never fit limit "minute" of "user:1": token-bucket:10/1m allows at most 10 at once, ` +
 			`of which 10 must stay free`},
 		{take(b, a.N(-1)), `limit "minute": cost -1 is not positive; it must be 1 or more`},
@@ -265,8 +266,8 @@ func TestTexts(t *testing.T) {
 	}
 	blocked := newLimiter(t, kept, overriding(t, kept, kept, "b", store.OverrideBlock))
 	denied, _ := errors.AsType[*limiter.DeniedError](reserve(blocked, b))
-	if want := "denied by override " + denied.At(0).Override.ID + ` of limit "hour" of "b"; try again in `; !strings.HasPrefix(denied.Error(), want) ||
-		denied.Requests[denied.DeniedBy()[0]] != b {
+	want := "denied by override " + denied.At(0).Override.ID + ` of limit "hour" of "b"; try again in `
+	if !strings.HasPrefix(denied.Error(), want) || denied.Requests[denied.DeniedBy()[0]] != b {
 		t.Errorf("%v of %v, want %s", denied, denied.Requests, want)
 	}
 }

@@ -63,7 +63,8 @@ func (e *NeverFitsError) Error() string {
 	if r.Leave > 0 && e.Op != Adjust {
 		left = fmt.Sprintf(", of which %d must stay free", r.Leave)
 	}
-	return fmt.Sprintf("%s can never fit limit %q%s: %s allows at most %d at once%s", cost, r.Key.Name, of, r.Limit, r.Limit.Capacity(), left)
+	return fmt.Sprintf("%s can never fit limit %q%s: %s allows at most %d at once%s",
+		cost, r.Key.Name, of, r.Limit, r.Limit.Capacity(), left)
 }
 
 // Is makes every NeverFitsError an ErrNeverFits and an ErrInvalid.
