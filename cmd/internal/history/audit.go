@@ -277,7 +277,7 @@ func runAudit(ctx context.Context, o *auditOptions) error {
 		return err
 	}
 	if begun := answer.begun(); begun > 0 {
-		o.Note("%s begun, and nothing says how: still going on, or killed; `limitctl undo BACKUP` brings back what was changed",
+		o.Note("%s begun, and nothing says how it ended: still going on, or killed; `limitctl undo BACKUP` brings back what was changed",
 			map[bool]string{true: "1 run has", false: fmt.Sprintf("%d runs have", begun)}[begun == 1])
 	}
 	return nil

@@ -49,7 +49,7 @@ it does not answer, explain prints a warning and shows the limits without them.`
 
 func runConfigExplain(ctx context.Context, o *configExplainOptions) error {
 	if o.policy == "" {
-		return cli.Usagef("no policy given; name one with --policy NAME")
+		return cli.Usagef("no policy given; write `limitctl config explain --policy NAME attribute=value`")
 	}
 	d, err := cli.PolicyRequest(o.Globals, o.policy, store.Peek, o.args, nil, nil)
 	if err != nil {
