@@ -151,16 +151,17 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 func addGlobalFlags(g *cli.Globals, root *cobra.Command) {
 	flags := root.PersistentFlags()
 	g.Changed = flags.Changed
-	flags.StringVar(&g.Store, "store", "", "store `URL`: redis://, redis+cluster://, redis+sentinel:// (rediss… for TLS; valkey… is the same), "+
-		"unix://, file:PATH or memory: "+
+	flags.StringVar(&g.Store, "store", "", "store `URL`: redis://, redis+cluster://, redis+sentinel:// (rediss… for TLS; "+
+		"valkey… is the same), unix://, file:PATH or memory: "+
 		"(default $LIMITCTL_STORE, else the context, else a file)")
 	flags.StringVar(&g.ContextName, "context", "", "use the context `NAME`: a named store of the configuration "+
 		"(default $LIMITCTL_CONTEXT, else the one chosen by \"context use\")")
 	flags.StringVar(&g.ConfigFile, "config", "", "configuration `FILE` (default $LIMITCTL_CONFIG, else ./limitctl.yaml, else the user's)")
 	flags.StringVar(&g.Prefix, "prefix", "", "`PREFIX` that the store's keys begin with "+
 		"(default $LIMITCTL_PREFIX, else the context's, else the configuration's, else "+store.DefaultPrefix+")")
-	cli.DurationFlag(flags, &g.Timeout, "timeout", "", cmp.Or(g.Env.Timeout, 2*time.Second), "wait at most `DURATION` for the store's answer "+
-		"(default $LIMITCTL_TIMEOUT, else "+store.FormatPeriod(cmp.Or(g.Env.Timeout, 2*time.Second))+")")
+	cli.DurationFlag(flags, &g.Timeout, "timeout", "", cmp.Or(g.Env.Timeout, 2*time.Second),
+		"wait at most `DURATION` for the store's answer "+
+			"(default $LIMITCTL_TIMEOUT, else "+store.FormatPeriod(cmp.Or(g.Env.Timeout, 2*time.Second))+")")
 	flags.VarP(&g.Format, "output", "o", "output `FORMAT`: "+strings.Join(output.Formats(), ", ")+
 		", or name for a list (default $LIMITCTL_OUTPUT, else table)")
 	flags.StringVar(&g.JQ, "jq", "", "print what the jq `FILTER` makes of the JSON answer, such as .remaining")

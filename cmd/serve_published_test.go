@@ -114,11 +114,13 @@ func TestServeFollowsWhatIsPublished(t *testing.T) {
 		}
 	}
 	w.run(t, exitYes, "config", "rollback", "1", "-m", "why", "--yes", "--no-keys", "--store", all)
-	if _, stderr := w.run(t, exitYes, "config", "rollback", "2", "-m", "why", "--yes", "--store", all); !strings.Contains(stderr, "rollback 3 ") {
+	_, stderr := w.run(t, exitYes, "config", "rollback", "2", "-m", "why", "--yes", "--store", all)
+	if !strings.Contains(stderr, "rollback 3 ") {
 		t.Errorf("the way back is not told: %s", stderr)
 	}
 	server.Do("SET", "rl!{config}:v:4", "x")
-	if _, stderr := w.run(t, exitYes, "config", "rollback", "1", "-m", "why", "--yes", "--store", all); strings.Contains(stderr, "go back") {
+	_, stderr = w.run(t, exitYes, "config", "rollback", "1", "-m", "why", "--yes", "--store", all)
+	if strings.Contains(stderr, "go back") {
 		t.Errorf("the way back is to what cannot be read: %s", stderr)
 	}
 	publish(exitYes, "4/1h", all)

@@ -3,6 +3,7 @@ package readfile
 import (
 	"bufio"
 	"compress/gzip"
+	"errors"
 	"io"
 )
 
@@ -25,7 +26,7 @@ type gunzipper struct {
 // Read implements io.Reader.
 func (g *gunzipper) Read(p []byte) (n int, err error) {
 	for n == 0 && err == nil && len(p) > 0 { // a member can be empty
-		if n, err = g.member.Read(p); err == io.EOF {
+		if n, err = g.member.Read(p); errors.Is(err, io.EOF) {
 			err = g.nextMember()
 		}
 	}

@@ -88,7 +88,8 @@ func (o *RequestFlags) Request(cmd *cobra.Command, global *Globals, op store.Op,
 
 // AddLeaveFlag adds --leave.
 func (o *RequestFlags) AddLeaveFlag(cmd *cobra.Command) {
-	NumberFlag(cmd.Flags(), &o.leave, "leave", "", 0, "leave `N` units of each limit to others: allow the request only if they stay free after it")
+	NumberFlag(cmd.Flags(), &o.leave, "leave", "", 0,
+		"leave `N` units of each limit to others: allow the request only if they stay free after it")
 	cmd.RegisterFlagCompletionFunc("leave", cobra.NoFileCompletions)
 }
 

@@ -45,13 +45,14 @@ func TestLoads(t *testing.T) {
 		{"--arrivals poisson --duration 1s", "1000/s poisson, over 1 key", 1000, time.Second, false, 1000},
 		{"--arrivals uniform", "1000/s, over 1 key", 1000, 10 * time.Second, false, 1000},
 		{"--arrivals bursts:30/200ms", "bursts of 30 every 200ms, over 1 key", 150, 10 * time.Second, false, 150},
-		{"--arrivals bursts:1k/min --workers 9 --duration 1m", "bursts of 1000 every 1m, over 1 key", 1000.0 / 60, time.Minute, false, 1000},
+		{"--arrivals bursts:1k/min --workers 9 --duration 1m", "bursts of 1000 every 1m, over 1 key",
+			1000.0 / 60, time.Minute, false, 1000},
 		{"--stages 2s:100,1s:0", "stages 2s:100,1s:0, over 1 key", 50, 3 * time.Second, false, 25},
 		{"--stages 2s:100 --arrivals poisson", "stages 2s:100 poisson, over 1 key", 50, 2 * time.Second, false, -1},
 		{"--stages 2s:100 --duration 1s", "stages 2s:100, over 1 key", 25, time.Second, false, 25},
 		{"--stages 2s:100 --workers 5", "stages 2s:100, over 1 key", 50, 2 * time.Second, false, 25},
-		{"--rate 1k --keys 9 --distribution zipf:1.1 --cost uniform:2-1k", "1000/s, over 9 keys (zipf:1.1), cost uniform:2-1k", 1000, 10 * time.Second,
-			false, 1000},
+		{"--rate 1k --keys 9 --distribution zipf:1.1 --cost uniform:2-1k", "1000/s, over 9 keys (zipf:1.1), cost uniform:2-1k",
+			1000, 10 * time.Second, false, 1000},
 	} {
 		load, err := parseLoad(t, strings.Fields(test.args)...)
 		if err != nil {

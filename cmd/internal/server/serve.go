@@ -124,7 +124,8 @@ func (f *serveFlags) addFlags(cmd *cobra.Command) {
 	cli.DurationFlag(flags, &f.drainDelay, "drain-delay", "", 0,
 		"first accept new connections for `DURATION`, until balancers send no more")
 	cli.NumberFlag(flags, &f.maxInFlight, "max-in-flight", "", 1024, "answer at most `N` requests at a time, and others with 503")
-	cli.NumberFlag(flags, &f.maxConnections, "max-connections", "", 10_000, "keep at most `N` connections open; the one idle longest makes room")
+	cli.NumberFlag(flags, &f.maxConnections, "max-connections", "", 10_000,
+		"keep at most `N` connections open; the one idle longest makes room")
 	f.metricsFlags.add(flags)
 	f.publishedFlags.add(flags)
 }

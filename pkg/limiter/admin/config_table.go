@@ -24,7 +24,8 @@ type ConfigTable interface {
 	// entries among them that PublishConfig did not write.
 	ConfigHistory(ctx context.Context, most int) (lines []JournalEntry, damaged int, err error)
 	// PublishConfig makes a change at one instant. done is false, and nothing was changed, if the head is no longer
-	// c.Was. A value that ConfigHead finds foreign counts as no head, and is replaced. After a [store.ErrOutcomeUnknown] the change may have been made.
+	// c.Was. A value that ConfigHead finds foreign counts as no head, and is replaced. After a [store.ErrOutcomeUnknown]
+	// the change may have been made.
 	PublishConfig(ctx context.Context, c ConfigChange) (done bool, err error)
 	// ReportConfig keeps the report of a process in a place for a while, unless the place has the report of another
 	// process, which differs in its ID: then free is false.

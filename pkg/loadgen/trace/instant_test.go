@@ -48,7 +48,8 @@ func TestTimesWithoutAZone(t *testing.T) {
 		{howe, "2026-04-05 01:59:59", "2026-04-04T14:59:59Z", true},
 		{howe, "2026-04-05 02:00:00", "2026-04-04T15:30:00Z", false},
 		{berlin, "2017-01-01 00:59:60.5", "2017-01-01T00:00:00.5Z", false}, {berlin, "2017-01-01 00:58:60", none, false},
-		{berlin, "2026-13-01 12:00:00", none, false}, {berlin, "2026-01-01 12:00", none, false}, {berlin, "1969-12-31 12:00:00", none, false},
+		{berlin, "2026-13-01 12:00:00", none, false}, {berlin, "2026-01-01 12:00", none, false},
+		{berlin, "1969-12-31 12:00:00", none, false},
 		{berlin, "2100-01-02 12:00:00", none, false}, {berlin, "2026-01-01x12:00:00", none, false}, {berlin, "", none, false},
 		{nil, "2026-01-01 12:00:00", "has no time zone; say which", false},
 	} {
