@@ -64,7 +64,8 @@ func (f *keyFacts) judgeTTLs() Finding {
 		found.Status = Warn
 		found.Summary = fmt.Sprintf("%s without an expiry%s, as after a PERSIST or a copy: %s", output.Plural(f.noTTL.count, "limit"),
 			f.among(), f.noTTL.text())
-		found.Advice = "see limitctl inspect '*' --no-ttl; the next take that is allowed sets its expiry again, unless its record is damaged, " +
+		found.Advice = "see limitctl inspect '*' --no-ttl; the next take that is allowed sets its expiry again, " +
+			"unless its record is damaged, " +
 			"and a reset deletes it"
 	}
 	return found

@@ -197,7 +197,8 @@ func TestWriteGoesToTheEndOfAPath(t *testing.T) {
 	}{
 		{"file", "", "file", ""}, {"new/new", "", "new/new", ""}, {"dangling", "", "absent", ""},
 		{"a", "a b b file", "file", ""}, {"a", "a new/b", "new/b", ""}, {strings.Repeat("n", 255), "", strings.Repeat("n", 255), ""},
-		{"l/../x", "l sub/deep", "sub/x", ""}, {"a", "a l/../x l sub/deep", "sub/x", ""}, {"l/a", "l sub/deep sub/deep/a ../x", "sub/x", ""},
+		{"l/../x", "l sub/deep", "sub/x", ""}, {"a", "a l/../x l sub/deep", "sub/x", ""},
+		{"l/a", "l sub/deep sub/deep/a ../x", "sub/x", ""},
 		{"fifo", "", "fifo", ""}, {"a", "a fifo", "fifo", ""},
 		{"/dev/fd/GIVEN", "", "given", ""}, {"a", "a /dev/fd/GIVEN", "given", ""}, {"a", "a b b /dev/fd/GIVEN", "given", ""},
 		{"/dev/fd/OWN", "", "", "that descriptor is not open"}, {"/dev/fd/999", "", "", "that descriptor is not open"},
@@ -293,7 +294,8 @@ func TestASocketReplacesNothingElse(t *testing.T) {
 	check(t, os.Symlink("left", filepath.Join(dir, "link to it")))
 	for name, want := range map[string]string{
 		"file": "a file", "empty": "a file", "fifo": "a FIFO (named pipe)", "directory": "a directory", "zero": "a symbolic link",
-		"link": "a symbolic link", "dangling": "a symbolic link", "link to it": "a symbolic link", "socket": "", "left": "left", "new": "new",
+		"link": "a symbolic link", "dangling": "a symbolic link", "link to it": "a symbolic link",
+		"socket": "", "left": "left", "new": "new",
 	} {
 		path := filepath.Join(dir, name)
 		if name == "left" {
