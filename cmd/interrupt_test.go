@@ -29,9 +29,6 @@ type child struct {
 	dir    string
 }
 
-// childPatience is far longer than anything takes that ends at once.
-const childPatience = 2 * time.Minute
-
 func newChild(t *testing.T, args ...string) *child {
 	t.Helper()
 	limitctl, err := exec.LookPath("limitctl") // testscript puts it there

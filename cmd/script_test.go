@@ -248,6 +248,9 @@ func timesOut(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// childPatience is far longer than anything takes that ends at once.
+const childPatience = 2 * time.Minute
+
 func serveClients(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: serve CONFIG CLIENT=STATUS[,STATUS...]...")

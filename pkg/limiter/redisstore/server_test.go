@@ -419,13 +419,15 @@ func TestPublishingWithoutTheRightToRemove(t *testing.T) {
 	options := as(server, "~*", "+@all", "-unlink")
 	backend := newStore(t, redis.NewClient(&options))
 	defer backend.Close()
+	owner := newStore(t, redis.NewClient(&redis.Options{Addr: server.Addr}))
+	defer owner.Close()
 	first := admin.ConfigChange{Head: "one", Version: 1, Record: "first", Line: "1"}
-	if done, err := backend.PublishConfig(ctx, first); err != nil || !done {
-		t.Fatalf("with nothing to remove: %t, %v", done, err)
+	if done, err := owner.PublishConfig(ctx, first); err != nil || !done {
+		t.Fatalf("with the right: %t, %v", done, err)
 	}
 	second := admin.ConfigChange{Was: "one", Head: "two", Version: 2, Record: "second", Line: "2", Drop: []int64{1}}
 	if done, err := backend.PublishConfig(ctx, second); done || !errors.Is(err, store.ErrRefused) {
-		t.Errorf("with one to remove: %t, %v", done, err)
+		t.Errorf("without the right: %t, %v", done, err)
 	}
 	head, err := backend.ConfigHead(ctx)
 	old, err2 := backend.ConfigVersion(ctx, 1)
