@@ -367,18 +367,6 @@ func (c *Cluster) Failover(master int) error {
 	return c.WaitUsable()
 }
 
-// KillMaster kills a master, once its replica has all its data. Then [Cluster.Failover] makes the replica replace it.
-func (c *Cluster) KillMaster(master int) error {
-	if master >= len(c.Replicas) {
-		return errors.New("the cluster has no replicas")
-	}
-	err := untilSame([]*Process{c.Masters[master], c.Replicas[master]})
-	if err == nil {
-		c.Masters[master].Kill()
-	}
-	return err
-}
-
 // freeClusterAddr returns an address whose bus port is free, too.
 func freeClusterAddr() (string, error) {
 	for range 100 {

@@ -54,13 +54,6 @@ func (c *Caller) Charge(ctx context.Context, key store.Key, limit store.Limit, c
 	return c.decide(ctx, store.Charge, key, limit, cost)
 }
 
-// Settle replaces the cost of what was taken of key under limit with that token by the real cost; see [store.Settle].
-func (c *Caller) Settle(ctx context.Context, key store.Key, limit store.Limit, token string, cost int64) (store.Decision, error) {
-	decisions := make([]store.Decision, 1)
-	err := c.store.Decide(ctx, store.Settle, []store.Request{{Key: key, Limit: limit, Cost: cost, Token: token}}, decisions)
-	return decisions[0], err
-}
-
 // TakeAll charges all reqs or none, decided at one instant, and returns a Decision for each in their order. It took
 // effect if [store.AllAllowed] is true.
 func (c *Caller) TakeAll(ctx context.Context, reqs ...store.Request) ([]store.Decision, error) {
