@@ -20,6 +20,8 @@ import (
 type connections struct {
 	net.Listener
 	most int
+	// keeps: an open connection never makes room for another, since nobody reports which have a request under way.
+	keeps bool
 	// tell is called for each connection that opens or closes, and for each that the bound refuses.
 	tell func(change int, refused bool)
 	// failed is called, at most once a minute, with the reason why no connection can be accepted.
@@ -102,8 +104,10 @@ func (l *connections) admit(c *conn) bool {
 		longest.forget()
 	}
 	l.open++
-	c.place = l.waiting.PushBack(c)
-	c.waits.Store(true)
+	if !l.keeps {
+		c.place = l.waiting.PushBack(c)
+		c.waits.Store(true)
+	}
 	l.turn.Unlock()
 	if longest != nil {
 		longest.Conn.Close()

@@ -69,8 +69,7 @@ type Listener struct {
 }
 
 // Server answers the connections of a listener. Serve returns after Shutdown, which waits until all is answered or
-// ctx ends. A Server can have a method ConnState, like that of package grpc, to report which of its connections
-// have a request under way.
+// ctx ends.
 type Server interface {
 	Serve(net.Listener) error
 	Shutdown(ctx context.Context) error
@@ -177,21 +176,21 @@ func openListeners(o *Options) (listeners []*opened, err error) {
 		if err != nil {
 			return listeners, fmt.Errorf("--%s: %w", listener.flag(), err)
 		}
-		bounded := &connections{Listener: socket, most: listener.MaxConnections, tell: func(change int, refused bool) {
-			if change != 0 && o.Events.Connections != nil {
-				o.Events.Connections(listener.Name, change)
-			}
-			if refused && o.Events.ConnectionRefused != nil {
-				o.Events.ConnectionRefused(listener.Name)
-			}
-		}, failed: func(err error) { o.Log.Error("no connection can be accepted", "door", listener.Name, "error", err) }}
+		bounded := &connections{
+			Listener: socket, most: listener.MaxConnections, keeps: listener.Server != nil,
+			tell: func(change int, refused bool) {
+				if change != 0 && o.Events.Connections != nil {
+					o.Events.Connections(listener.Name, change)
+				}
+				if refused && o.Events.ConnectionRefused != nil {
+					o.Events.ConnectionRefused(listener.Name)
+				}
+			},
+			failed: func(err error) { o.Log.Error("no connection can be accepted", "door", listener.Name, "error", err) },
+		}
 		server := listener.Server
 		if server == nil {
 			server = listener.newHTTP(bounded, o)
-		} else if telling, can := server.(interface {
-			ConnState(func(net.Conn, http.ConnState))
-		}); can {
-			telling.ConnState(bounded.changed)
 		}
 		listeners = append(listeners, &opened{listener, bounded, server, make(chan struct{})})
 	}

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"time"
 
+	"google.golang.org/grpc/codes"
+
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/cmd/internal/output"
@@ -236,8 +238,8 @@ func (f *serveFrame) envoy(e *engine.Engine, options envoy.Options) {
 	if f.grpc == nil {
 		return
 	}
-	options.Ready = func() bool { return !f.Health.Draining() }
-	options.OnEnd = f.meter.CallEnded
+	options.Time, options.Calls = f.flags.Timeout+exchangeTime, f.flags.maxInFlight/4
+	options.OnEnd = func(code codes.Code) { f.meter.CallEnded(uint8(code)) }
 	if f.flags.grpcTokens {
 		options.Admits, options.Caller = f.tokens.Admits, f.tokens.Name
 	}
@@ -253,8 +255,13 @@ func (f *serveFrame) envoy(e *engine.Engine, options envoy.Options) {
 			output.Shorten(domain, 100))
 	})
 	l := f.door("grpc", f.grpc)
-	l.Server = envoy.New(e, options)
+	server := envoy.New(e, options)
+	l.Server = server
 	f.Listeners = append(f.Listeners, l)
+	f.Background = append(f.Background, func(ctx context.Context) {
+		<-ctx.Done()
+		server.Draining()
+	})
 }
 
 // operators adds the listener for operators, unless --admin is off. The health checks always get an answer.

@@ -56,7 +56,7 @@ func counted(t *testing.T, settings *engine.Settings, r *rls.Request) (series, d
 	defer backend.Close()
 	e := engine.New(backend, settings, engine.Options{Timeout: time.Minute, OnDecision: m.Decided, OnReplace: m.Configure})
 	l := &listener{engine: e, options: Options{Describe: func(err error) string { return err.Error() }}}
-	message, err := l.answer(t.Context(), rls.AppendRequest(nil, r), nil)
+	message, err := l.answer(t.Context(), rls.AppendRequest(nil, r))
 	e.Close() // writes the denials
 	if err != nil {
 		t.Fatal(err)

@@ -4,9 +4,9 @@ package envoy
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,10 +14,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
-	"github.com/limitctl/limitctl/cmd/internal/serve/grpc"
 	"github.com/limitctl/limitctl/internal/rls"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -25,21 +27,14 @@ import (
 // service is the name of Envoy's service, and shouldRateLimit the path of its method.
 const (
 	service         = "envoy.service.ratelimit.v3.RateLimitService"
-	shouldRateLimit = "/" + service + "/ShouldRateLimit"
+	method          = "ShouldRateLimit"
+	shouldRateLimit = "/" + service + "/" + method
 	// peerService is the name of envoyproxy/ratelimit in health checks, which probes written for it use.
 	peerService = "ratelimit"
 )
 
-// descriptors is the FileDescriptorSet of the services: the published descriptors, with what they need and nothing else. The
-// tests with Envoy's client, in docs/envoy-client, write and compare it.
-//
-//go:embed reflection.pb
-var descriptors []byte
-
 // Options are the parts of the service.
 type Options struct {
-	// Ready reports whether the server is healthy; nil means always.
-	Ready func() bool
 	// Admits, if set, says why a call with that authorization is refused, "" if it is not, and whether it only came too
 	// soon. Health checks and reflection need no authorization.
 	Admits func(authorization []string) (refusal string, tooSoon bool)
@@ -47,8 +42,12 @@ type Options struct {
 	Reflection bool
 	// Age is how long a connection may last; 0 means without a bound.
 	Age time.Duration
+	// Time is the time for a call, from its headers to the end of its answer.
+	Time time.Duration
+	// Calls is the most calls that one connection can have at once.
+	Calls int
 	// Gate bounds the calls that are decided at a time; nil means no bound.
-	Gate grpc.Gate
+	Gate Gate
 	// Describe returns an error of a store for clients: one line without secrets.
 	Describe func(error) string
 	// OnUnknownDomain, if set, gets each domain that no configuration names.
@@ -56,60 +55,35 @@ type Options struct {
 	// OnBug, if set, gets each panic.
 	OnBug func(error)
 	// OnEnd, if set, gets the gRPC code of each call.
-	OnEnd func(code uint8)
+	OnEnd func(codes.Code)
 	// OnCall, if set, gets each call, for a log. Caller, if set, gives the name of who calls with that authorization.
 	OnCall func(*Call)
 	Caller func(authorization []string) string
 }
 
+// Gate bounds the calls under way.
+type Gate interface {
+	// Enter reports whether another call may begin. If so, the caller has to call Leave afterwards.
+	Enter() bool
+	Leave()
+}
+
 // Call is a call that has ended.
-type Call = grpc.Call
+type Call struct {
+	// Path is the path of the method, as the client sent it.
+	Path string
+	Code codes.Code
+	// Took is the time from the whole request until the answer was there.
+	Took time.Duration
+	From net.Addr
+	// Caller is who called, if that is known. It is no secret.
+	Caller string
+}
 
 // New returns a server that answers Envoy with the decisions of e.
-func New(e *engine.Engine, options Options) *grpc.Server {
-	if options.Ready == nil {
-		options.Ready = func() bool { return true }
-	}
+func New(e *engine.Engine, options Options) *Server {
 	l := &listener{engine: e, options: options}
-	onEnd := func(grpc.Code) {}
-	if options.OnEnd != nil {
-		onEnd = func(code grpc.Code) { options.OnEnd(uint8(code)) }
-	}
-	var admits func(authorization []string) *grpc.Status
-	if options.Admits != nil {
-		admits = func(authorization []string) *grpc.Status {
-			switch refusal, tooSoon := options.Admits(authorization); {
-			case refusal == "":
-				return nil
-			case tooSoon:
-				return &grpc.Status{Code: grpc.ResourceExhausted, Message: refusal}
-			default:
-				return &grpc.Status{Code: grpc.Unauthenticated, Message: refusal}
-			}
-		}
-	}
-	check, watch := grpc.Health(options.Ready, service, peerService)
-	open := map[string]bool{grpc.HealthCheck: true, grpc.HealthWatch: true}
-	dialogues := map[string]grpc.Dialogue{}
-	if options.Reflection {
-		reflection := grpc.Reflection(descriptors)
-		for _, path := range []string{grpc.ReflectionV1, grpc.ReflectionV1Alpha} {
-			dialogues[path], open[path] = reflection, true
-		}
-	}
-	return grpc.New(grpc.Options{
-		Methods:   map[string]grpc.Method{shouldRateLimit: l.answer, grpc.HealthCheck: check},
-		Watches:   map[string]grpc.Watch{grpc.HealthWatch: watch},
-		Dialogues: dialogues,
-		Bounds:    grpc.Bounds{Age: options.Age},
-		Admits:    admits,
-		Open:      open,
-		Gate:      options.Gate,
-		OnBug:     options.OnBug,
-		OnEnd:     onEnd,
-		OnCall:    options.OnCall,
-		Caller:    options.Caller,
-	})
+	return newServer(l.answer, options)
 }
 
 type listener struct {
@@ -130,15 +104,15 @@ func (l *listener) index() *index {
 }
 
 // answer is ShouldRateLimit.
-func (l *listener) answer(ctx context.Context, message, response []byte) ([]byte, error) {
+func (l *listener) answer(ctx context.Context, message []byte) ([]byte, error) {
 	r, err := rls.ReadRequest(message)
 	switch {
 	case err != nil:
-		return nil, &grpc.Status{Code: grpc.InvalidArgument, Message: err.Error()}
+		return nil, status.Error(codes.InvalidArgument, err.Error())
 	case r.Domain == "":
-		return nil, &grpc.Status{Code: grpc.InvalidArgument, Message: "the request has no domain"}
+		return nil, status.Error(codes.InvalidArgument, "the request has no domain")
 	case len(r.Descriptors) == 0:
-		return nil, &grpc.Status{Code: grpc.InvalidArgument, Message: "the request has no descriptors"}
+		return nil, status.Error(codes.InvalidArgument, "the request has no descriptors")
 	}
 	in := l.index()
 	if in.domains[r.Domain] == nil && l.options.OnUnknownDomain != nil {
@@ -151,7 +125,7 @@ func (l *listener) answer(ctx context.Context, message, response []byte) ([]byte
 	if err != nil {
 		return nil, l.statusOf(ctx, err)
 	}
-	return calls.appendResponse(response, len(r.Descriptors), in.settings), nil
+	return calls.appendResponse(make([]byte, 0, 256), len(r.Descriptors), in.settings), nil
 }
 
 // decide decides all descriptors that match: first refunds, then peeks, and then, all or nothing, takes. If a peek
@@ -191,24 +165,24 @@ func (l *listener) decide(ctx context.Context, calls calls) error {
 func (l *listener) statusOf(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return &grpc.Status{Code: grpc.DeadlineExceeded, Message: "the deadline has passed: " + l.options.Describe(err)}
+		return status.Error(codes.DeadlineExceeded, "the deadline has passed: "+l.options.Describe(err))
 	case ctx.Err() != nil:
-		return &grpc.Status{Code: grpc.Canceled, Message: "the call was given up"}
+		return status.Error(codes.Canceled, "the call was given up")
 	case errors.Is(err, engine.ErrUnknownPolicy):
-		return &grpc.Status{Code: grpc.FailedPrecondition, Message: err.Error()}
+		return status.Error(codes.FailedPrecondition, err.Error())
 	}
-	var code grpc.Code
+	var code codes.Code
 	switch outcome.Of(err, nil).Status {
 	case http.StatusBadRequest:
-		code = grpc.InvalidArgument
+		code = codes.InvalidArgument
 	case http.StatusBadGateway:
-		code = grpc.FailedPrecondition
+		code = codes.FailedPrecondition
 	case http.StatusServiceUnavailable:
-		code = grpc.Unavailable
+		code = codes.Unavailable
 	default:
 		return err // a bug, whose text the client does not get
 	}
-	return &grpc.Status{Code: code, Message: l.options.Describe(err)}
+	return status.Error(code, l.options.Describe(err))
 }
 
 // appendHeaders appends the fields about the client's limits, in the order of their names, so that equal answers

@@ -110,7 +110,7 @@ func TestTheAnswersOfThePeer(t *testing.T) {
 			l = newListener(t, settings)
 		case "ask":
 			asked++
-			response, err := l.answer(t.Context(), rls.AppendRequest(nil, readAsk(t, line)), nil)
+			response, err := l.answer(t.Context(), rls.AppendRequest(nil, readAsk(t, line)))
 			if err != nil {
 				t.Fatalf("%s: %v", line, err)
 			}
@@ -146,7 +146,7 @@ func TestOptionsForAllDomains(t *testing.T) {
 		limit   string
 		left    string
 	}{{rls.OK, rls.OK, "1", "0"}, {rls.OK, rls.OverLimit, "1", "0"}} {
-		message, err := l.answer(t.Context(), rls.AppendRequest(nil, readAsk(t, "ask rl 1 foo=a foo=a,bar=bkthomps none=x")), nil)
+		message, err := l.answer(t.Context(), rls.AppendRequest(nil, readAsk(t, "ask rl 1 foo=a foo=a,bar=bkthomps none=x")))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +171,7 @@ func TestWarningsOfDescriptors(t *testing.T) {
 			p.Limits[i].Warn = store.WholeShare
 		}
 	}
-	message, err := newListener(t, settings).answer(t.Context(), rls.AppendRequest(nil, readAsk(t, "ask rl 2 foo=a")), nil)
+	message, err := newListener(t, settings).answer(t.Context(), rls.AppendRequest(nil, readAsk(t, "ask rl 2 foo=a")))
 	if err != nil {
 		t.Fatal(err)
 	}

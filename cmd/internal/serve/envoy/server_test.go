@@ -1,0 +1,451 @@
+package envoy
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
+)
+
+// upper answers a message in upper case, and some in another way.
+func upper(ctx context.Context, message []byte) ([]byte, error) {
+	switch string(message) {
+	case "deny":
+		return nil, status.Error(codes.FailedPrecondition, "100 % is\ntoo much")
+	case "bug":
+		return nil, errors.New("a secret")
+	case "panic":
+		panic("a secret")
+	case "wait":
+		<-ctx.Done()
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
+	return bytes.ToUpper(message), nil
+}
+
+func TestCallsAreAnswered(t *testing.T) {
+	bugs := make(chan error, 1)
+	_, address := start(t, upper, Options{OnBug: func(err error) { bugs <- err }})
+	conn := connect(t, address, nil)
+	for _, test := range []struct {
+		path, message, answer string
+		code                  codes.Code
+		text                  string
+	}{
+		{shouldRateLimit, "abc", "ABC", codes.OK, ""},
+		{shouldRateLimit, "", "", codes.OK, ""},
+		{shouldRateLimit, "deny", "", codes.FailedPrecondition, "100 % is\ntoo much"},
+		{shouldRateLimit, "bug", "", codes.Internal, "internal error"},
+		{shouldRateLimit, "panic", "", codes.Internal, "internal error"},
+		{shouldRateLimit, strings.Repeat("x", messageBytes+1), "", codes.ResourceExhausted,
+			"grpc: received message larger than max (262145 vs. 262144)"},
+		{shouldRateLimit, strings.Repeat("X", messageBytes), strings.Repeat("X", messageBytes), codes.OK, ""},
+		{"/a/None", "x", "", codes.Unimplemented, "unknown method"},
+	} {
+		got, err := ask(t, conn, test.path, test.message)
+		if got != test.answer || status.Code(err) != test.code || status.Convert(err).Message() != test.text {
+			t.Errorf("%s %.10q is answered %.10q, %v", test.path, test.message, got, err)
+		}
+	}
+	if err := <-bugs; !strings.Contains(err.Error(), "a secret") || len(bugs) > 0 {
+		t.Errorf("the bug is %v, and there are %d more", err, len(bugs))
+	}
+}
+
+// With Admits, a call needs what that wants, unless its service is open. OnCall and OnEnd get each call once, also if
+// it is refused.
+func TestCallsNeedWhatAdmitsThemAndAreTold(t *testing.T) {
+	calls, ends := make(chan *Call, 10), make(chan codes.Code, 10)
+	admits := func(values []string) (string, bool) {
+		if len(values) == 1 && values[0] == "Bearer x" {
+			return "", false
+		}
+		return "no", len(values) > 1
+	}
+	_, address := start(t, upper, Options{Admits: admits, OnCall: func(c *Call) { calls <- c },
+		OnEnd: func(c codes.Code) { ends <- c }, Caller: func(values []string) string {
+			return strings.Join(values, "+")
+		}})
+	conn := connect(t, address, nil)
+	for _, test := range []struct {
+		path, tokens string
+		code         codes.Code
+	}{
+		{shouldRateLimit, "Bearer x", codes.OK}, {shouldRateLimit, "", codes.Unauthenticated},
+		{shouldRateLimit, "Bearer y", codes.Unauthenticated},
+		{shouldRateLimit, "Bearer x+Bearer x", codes.ResourceExhausted},
+		{"/a/None", "", codes.Unauthenticated}, {"/a/None", "Bearer x", codes.Unimplemented},
+		{healthpb.Health_Check_FullMethodName, "", codes.OK},
+	} {
+		ctx := t.Context()
+		for token := range strings.SplitSeq(test.tokens, "+") {
+			if token != "" {
+				ctx = metadata.AppendToOutgoingContext(ctx, "authorization", token)
+			}
+		}
+		var answer []byte
+		err := conn.Invoke(ctx, test.path, []byte{}, &answer)
+		got := <-calls
+		if status.Code(err) != test.code || <-ends != test.code || got.Code != test.code ||
+			got.Path != test.path || got.Caller != test.tokens || got.Took < 0 ||
+			!strings.HasPrefix(got.From.String(), "127.0.0.1:") {
+			t.Errorf("%s by %q ends with %v and is told as %+v", test.path, test.tokens, err, got)
+		}
+	}
+	if len(calls)+len(ends) > 0 {
+		t.Error("more calls are told")
+	}
+}
+
+func TestDeadlinesAndResetsReachTheDecision(t *testing.T) {
+	begun, ended := make(chan bool, 1), make(chan error, 1)
+	_, address := start(t, func(ctx context.Context, _ []byte) ([]byte, error) {
+		begun <- true
+		<-ctx.Done()
+		ended <- ctx.Err()
+		return nil, nil
+	}, Options{})
+	c := dial(t, address)
+	c.begin(1, "grpc-timeout", "20m")
+	c.WriteData(1, true, make([]byte, 5))
+	<-begun
+	if err := <-ended; !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("after the deadline: %v", err)
+	}
+	for _, end := range []func(c *client){
+		func(c *client) { c.WriteRSTStream(1, http2.ErrCodeCancel) }, func(c *client) { c.conn.Close() },
+	} {
+		c := dial(t, address)
+		c.call(1, "x")
+		<-begun
+		end(c)
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("after the end by its caller: %v", err)
+		}
+	}
+}
+
+// A request that does not end, and a decision that does not, take a bounded time, and nobody waits for longer.
+func TestACallTakesABoundedTime(t *testing.T) {
+	_, address := start(t, upper, Options{Time: 50 * time.Millisecond})
+	c := dial(t, address)
+	c.begin(1)
+	if got := c.answerTo(1); got.status != "4" {
+		t.Errorf("a request that does not end is answered %+v", got)
+	}
+	if _, err := ask(t, connect(t, address, nil), shouldRateLimit, "wait"); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("a decision that does not end is answered %v", err)
+	}
+}
+
+// Each connection has a part of the calls under way, also if its client resets them, so that it cannot take all.
+func TestAConnectionHasAPartOfTheCalls(t *testing.T) {
+	release := make(chan bool)
+	var running, most atomic.Int64
+	_, address := start(t, func(_ context.Context, message []byte) ([]byte, error) {
+		if n := running.Add(1); n > most.Load() {
+			most.Store(n)
+		}
+		defer running.Add(-1)
+		if string(message) == "stuck" {
+			<-release
+		}
+		return message, nil
+	}, Options{Calls: 3})
+	c := dial(t, address)
+	for {
+		frame, err := c.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		settings, is := frame.(*http2.SettingsFrame)
+		if !is || settings.IsAck() {
+			continue
+		}
+		if n, has := settings.Value(http2.SettingMaxConcurrentStreams); !has || n != 3 {
+			t.Errorf("the client is told of %d calls", n)
+		}
+		break
+	}
+	for i := range uint32(100) {
+		c.call(2*i+1, "stuck")
+		c.WriteRSTStream(2*i+1, http2.ErrCodeCancel)
+	}
+	for running.Load() < 3 {
+		time.Sleep(time.Millisecond)
+	}
+	if got, err := ask(t, connect(t, address, nil), shouldRateLimit, "x"); got != "x" || err != nil {
+		t.Errorf("another connection is answered %q, %v", got, err)
+	}
+	if n := most.Load(); n > 4 {
+		t.Errorf("%d calls of one connection were under way", n-1)
+	}
+	close(release)
+}
+
+// gate lets nobody in.
+type gate struct{}
+
+func (gate) Enter() bool { return false }
+func (gate) Leave()      { panic("who did not enter leaves") }
+
+func TestTheGateIsABound(t *testing.T) {
+	_, address := start(t, upper, Options{Gate: gate{}})
+	conn := connect(t, address, nil)
+	if _, err := ask(t, conn, shouldRateLimit, "x"); status.Code(err) != codes.Unavailable {
+		t.Errorf("answered %v", err)
+	}
+	if _, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{}); err != nil {
+		t.Errorf("a health check is answered %v", err)
+	}
+}
+
+// Whatever a client does, it loses only its call or its connection, and others are answered.
+func TestHostileClients(t *testing.T) {
+	flood := func(send func(i int) error) {
+		for i := range 1 << 20 {
+			if send(i) != nil {
+				return
+			}
+		}
+	}
+	for _, test := range []struct {
+		name string
+		send func(c *client)
+		want answer
+	}{
+		{"pings", func(c *client) { flood(func(int) error { return c.WritePing(false, [8]byte{}) }) },
+			answer{code: http2.ErrCodeEnhanceYourCalm, why: "too_many_pings", ended: true}},
+		{"continuations", func(c *client) {
+			c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x82}})
+			flood(func(int) error { return c.WriteContinuation(1, false, bytes.Repeat([]byte{0x82}, 10_000)) })
+		}, answer{ended: true}},
+		{"large headers", func(c *client) { c.begin(1, "x", strings.Repeat("y", headerBytes)) },
+			answer{reset: true, code: http2.ErrCodeFrameSize}},
+		{"a giant header block", func(c *client) { c.begin(1, "x", strings.Repeat("y", 1<<20)) }, answer{ended: true}},
+		{"a frame that is too large", func(c *client) {
+			c.WriteRawFrame(http2.FrameData, 0, 1, make([]byte, 1<<14+1))
+		}, answer{ended: true}},
+		{"no HTTP/2", func(c *client) { c.conn.Write([]byte("GET / HTTP/1.1\r\n\r\n")) }, answer{ended: true}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, address := start(t, upper, Options{})
+			c := dial(t, address)
+			c.AllowIllegalWrites = true
+			sent := make(chan bool)
+			go func() { test.send(c); close(sent) }()
+			// The end of a connection can discard its reason.
+			if got := c.answerTo(1); got != test.want && !(got.ended && test.want.ended) {
+				t.Errorf("answered %+v", got)
+			}
+			c.conn.Close()
+			<-sent
+			if got, err := ask(t, connect(t, address, nil), shouldRateLimit, "x"); got != "X" {
+				t.Errorf("an honest client is answered %q, %v", got, err)
+			}
+		})
+	}
+}
+
+// Whoever watches a service learns its state at once, and that the server ends. The end does not wait for that.
+func TestHealth(t *testing.T) {
+	server, address := start(t, upper, Options{})
+	client := healthpb.NewHealthClient(connect(t, address, nil))
+	serves := func(r *healthpb.HealthCheckResponse) bool {
+		return r.GetStatus() == healthpb.HealthCheckResponse_SERVING
+	}
+	for name, want := range map[string]codes.Code{
+		"": codes.OK, service: codes.OK, peerService: codes.OK, "other": codes.NotFound,
+	} {
+		request := &healthpb.HealthCheckRequest{Service: name}
+		got, err := client.Check(t.Context(), request)
+		if status.Code(err) != want || serves(got) != (want == codes.OK) {
+			t.Errorf("the health of %q is %v, %v", name, got, err)
+		}
+		watch, err := client.Watch(t.Context(), request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err = watch.Recv()
+		if status.Code(err) != want || serves(got) != (want == codes.OK) {
+			t.Errorf("who watches %q is told %v, %v", name, got, err)
+		}
+		if name != peerService {
+			continue
+		}
+		defer func() {
+			server.Draining()
+			if got, err := watch.Recv(); err != nil || got.Status != healthpb.HealthCheckResponse_NOT_SERVING {
+				t.Errorf("at the end who watches is told %v, %v", got, err)
+			}
+			if err := server.Shutdown(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if _, err := watch.Recv(); status.Code(err) != codes.Unavailable {
+				t.Errorf("in the end who watches is told %v", err)
+			}
+		}()
+	}
+}
+
+// Streams that last are bounded, and a new one has the place of one that has ended.
+func TestStreamsThatLastAreBounded(t *testing.T) {
+	server, address := start(t, upper, Options{})
+	for range mostLasting - 1 {
+		server.lasting <- struct{}{}
+	}
+	client := healthpb.NewHealthClient(connect(t, address, nil))
+	watch := func(ctx context.Context) error {
+		stream, err := client.Watch(ctx, &healthpb.HealthCheckRequest{})
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		return err
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := watch(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := watch(t.Context()); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("one more is answered %v", err)
+	}
+	cancel()
+	server.lasting <- struct{}{} // once the first has ended
+}
+
+// Reflection is answered if it is asked for, without authorization, about all services.
+func TestReflection(t *testing.T) {
+	for _, on := range []bool{true, false} {
+		closed := func([]string) (string, bool) { return "no", false }
+		_, address := start(t, upper, Options{Reflection: on, Admits: closed})
+		client := grpc_reflection_v1.NewServerReflectionClient(connect(t, address, nil))
+		stream, err := client.ServerReflectionInfo(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream.Send(&grpc_reflection_v1.ServerReflectionRequest{
+			MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{}})
+		answer, err := stream.Recv()
+		names := ""
+		for _, each := range answer.GetListServicesResponse().GetService() {
+			names += each.Name + " "
+		}
+		want := map[bool]string{true: service + " grpc.health.v1.Health grpc.reflection.v1.ServerReflection " +
+			"grpc.reflection.v1alpha.ServerReflection "}[on]
+		if names != want || (status.Code(err) == codes.Unauthenticated) == on {
+			t.Errorf("with reflection %t the services are %q, %v", on, names, err)
+		}
+	}
+}
+
+// All calls that a client sent before it could know of the end are answered, including those that are still being
+// decided.
+func TestShutdownLosesNoCall(t *testing.T) {
+	begun, release := make(chan bool, 2), make(chan bool)
+	server, address := start(t, func(_ context.Context, message []byte) ([]byte, error) {
+		begun <- true
+		<-release
+		return message, nil
+	}, Options{})
+	c := dial(t, address)
+	c.call(1, "x")
+	<-begun
+	ended := make(chan error, 1)
+	go func() { ended <- server.Shutdown(context.Background()) }()
+	seen := map[uint32]bool{}
+	for len(seen) < 2 {
+		frame, err := c.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch frame := frame.(type) {
+		case *http2.GoAwayFrame:
+			if frame.LastStreamID == 1<<31-1 {
+				c.call(3, "x") // sent before the ping is answered
+			}
+		case *http2.PingFrame:
+			c.WritePing(true, frame.Data)
+			<-begun
+			close(release)
+		case *http2.MetaHeadersFrame:
+			if frame.StreamEnded() && frame.RegularFields()[0].Value == "0" {
+				seen[frame.StreamID] = true
+			}
+		}
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestShutdownThatTakesTooLong(t *testing.T) {
+	server, address := start(t, upper, Options{})
+	c := dial(t, address)
+	c.call(1, "x")
+	c.answerTo(1)
+	c.call(3, "wait")
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := server.Shutdown(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	server.Close()
+	if got := c.answerTo(3); !got.ended {
+		t.Errorf("answered %+v", got)
+	}
+}
+
+// A connection of a certain age gets no more calls, after those under way are answered.
+func TestAConnectionAges(t *testing.T) {
+	release := make(chan bool)
+	_, address := start(t, func(_ context.Context, message []byte) ([]byte, error) {
+		<-release
+		return message, nil
+	}, Options{Age: time.Millisecond})
+	c := dial(t, address)
+	c.call(1, "x")
+	for away := false; !away; {
+		frame, err := c.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, away = frame.(*http2.GoAwayFrame)
+	}
+	close(release)
+	if got := c.answerTo(1); got.status != "0" {
+		t.Errorf("the call is answered %+v", got)
+	}
+}
+
+func TestOverTLS(t *testing.T) {
+	certified := httptest.NewUnstartedServer(nil)
+	certified.StartTLS()
+	defer certified.Close()
+	config := certified.TLS.Clone()
+	config.NextProtos = []string{"h2"}
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := newServer(upper, Options{Time: patience, Calls: 10})
+	go server.Serve(tls.NewListener(inner, config))
+	defer server.Close()
+	conn := connect(t, inner.Addr().String(), credentials.NewTLS(&tls.Config{InsecureSkipVerify: true}))
+	if got, err := ask(t, conn, shouldRateLimit, "a"); got != "A" {
+		t.Errorf("answered %q, %v", got, err)
+	}
+}
