@@ -121,7 +121,9 @@ func (s *Server) shouldRateLimit(_ any, ctx context.Context, decode func(any) er
 }
 
 // unknown answers the methods that nobody has.
-func unknown(any, grpc.ServerStream) error { return status.Error(codes.Unimplemented, "unknown method") }
+func unknown(any, grpc.ServerStream) error {
+	return status.Error(codes.Unimplemented, "unknown method")
+}
 
 // reflect tells clients the services and their messages.
 func (s *Server) reflect() {
