@@ -29,7 +29,7 @@ func Decode(text []byte, into any) error {
 	return walk(json.NewDecoder(bytes.NewReader(text))) // it is not nested too deeply, or Decode had refused it
 }
 
-// NewDecoder returns a decoder of text, for [Members] and [End]. Its numbers are a [json.Number].
+// NewDecoder returns a decoder of text, for [Members] and [End].
 func NewDecoder(text []byte) (*json.Decoder, error) {
 	switch {
 	case !utf8.Valid(text):
@@ -37,9 +37,7 @@ func NewDecoder(text []byte) (*json.Decoder, error) {
 	case hasHalfPair(text):
 		return nil, errors.New("it has half a surrogate pair; write both halves, or the character itself")
 	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	return d, nil
+	return json.NewDecoder(bytes.NewReader(text)), nil
 }
 
 // End refuses what follows the value.

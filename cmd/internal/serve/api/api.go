@@ -5,10 +5,11 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,8 +19,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/refusal"
 	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -41,7 +42,6 @@ type Options struct {
 type listener struct {
 	engine  *engine.Engine
 	options Options
-	calls   sync.Pool // of *call
 	// believed are the trusted proxies of the settings that were in force last.
 	believed atomic.Pointer[believed]
 }
@@ -52,7 +52,7 @@ func Handler(e *engine.Engine, options Options) http.Handler {
 	if options.Describe == nil {
 		options.Describe = error.Error
 	}
-	return &listener{engine: e, options: options, calls: sync.Pool{New: newCall}}
+	return &listener{engine: e, options: options}
 }
 
 const prefix = "/v1/"
@@ -91,84 +91,85 @@ func notFound(path string) string {
 	return text + " " + prefix + "policies, " + prefix + "subject and " + authPrefix + "POLICY"
 }
 
-// call is the memory for one request, which is reused.
+// call is a question and its answer.
 type call struct {
-	body       []byte
-	question   question
-	ask        engine.Ask
-	attributes policy.Attributes
-	answer     decision.Answer
-	names      []string
-}
-
-func newCall() any { return &call{body: make([]byte, 0, firstBody), attributes: policy.Attributes{}} }
-
-// release clears the memory and returns it for reuse.
-func (c *call) release(calls *sync.Pool) {
-	if cap(c.body) > mostKept {
-		c.body = make([]byte, 0, firstBody)
-	}
-	c.body = c.body[:0]
-	c.question.reset()
-	clear(c.attributes)
-	clear(c.names)
-	c.names = c.names[:0]
-	c.ask = engine.Ask{Limits: c.ask.Limits[:0]}
-	c.answer.Key, c.answer.Policy = "", nil
-	clear(c.answer.Requests)
-	clear(c.answer.Decisions)
-	calls.Put(c)
+	question question
+	ask      engine.Ask
+	answer   decision.Answer
 }
 
 // serve answers one request.
 func (l *listener) serve(w http.ResponseWriter, r *http.Request, v *verb) {
-	c := l.calls.Get().(*call)
-	defer c.release(&l.calls)
-	var err error
-	if c.body, err = readBody(r, c.body); err != nil {
+	body, err := readBody(w, r)
+	if err != nil {
 		l.refuseBody(w, err)
 		return
 	}
-	if isList(c.body) {
-		l.serveList(w, r, v, string(c.body))
+	if isList(body) {
+		l.serveList(w, r, v, body)
 		return
 	}
-	if err = l.read(v, c, string(c.body)); err == nil {
+	c, err := l.read(v, body)
+	if err == nil {
 		err = l.answer(r.Context(), v, c)
 	}
 	if err != nil {
 		l.refuse(w, err)
 		return
 	}
-	l.setHeaders(w.Header(), c)
-	c.body = append(c.appendAnswer(v, c.body[:0]), '\n')
 	header := w.Header()
+	l.setHeaders(header, c)
+	text := append(c.appendAnswer(v, make([]byte, 0, usual)), '\n')
 	header["Content-Type"] = contentType
-	if len(c.body) > counted {
-		header["Content-Length"] = []string{strconv.Itoa(len(c.body))}
+	if len(text) > counted {
+		header["Content-Length"] = []string{strconv.Itoa(len(text))}
 	}
 	if status := c.status(); status != http.StatusOK {
 		w.WriteHeader(status)
 	}
-	w.Write(c.body)
+	w.Write(text)
+}
+
+// maxBody bounds a body, in bytes.
+const maxBody = 64 << 10
+
+// readBody reads the body of r.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	return io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+}
+
+// refuseBody answers if a body could not be read. It does not wait for the rest.
+func (l *listener) refuseBody(w http.ResponseWriter, err error) {
+	w.Header().Set("Connection", "close")
+	tooLarge := new(http.MaxBytesError)
+	switch {
+	case errors.As(err, &tooLarge):
+		refusal.Write(w, http.StatusRequestEntityTooLarge, outcome.Usage.Word,
+			fmt.Sprintf("the body is larger than %d bytes", tooLarge.Limit))
+	case sys.IsTimeout(err):
+		refusal.Write(w, http.StatusRequestTimeout, outcome.Interrupted.Word, "the body did not arrive in time: "+err.Error())
+	default:
+		refusal.Write(w, http.StatusBadRequest, outcome.Usage.Word, "the body could not be read: "+err.Error())
+	}
 }
 
 // read reads a question. An attribute that is the client becomes what a request of that client has.
-func (l *listener) read(v *verb, c *call, text string) error {
+func (l *listener) read(v *verb, text []byte) (*call, error) {
+	c := new(call)
 	if err := c.question.read(v, text); err != nil {
-		return err
+		return nil, err
 	}
 	c.ask.Settings = l.engine.Settings()
 	for i := range c.question.attributes {
 		a := &c.question.attributes[i]
 		a.Value = c.ask.Settings.HTTP.Client(c.question.policy, a.Name, a.Value)
 	}
-	return nil
+	return c, nil
 }
 
 // answer decides about the question, which was read.
 func (l *listener) answer(ctx context.Context, v *verb, c *call) error {
-	if err := c.question.ask(v, &c.ask, c.attributes); err != nil {
+	if err := c.question.ask(v, &c.ask); err != nil {
 		return err
 	}
 	if err := l.decide(ctx, c); err != nil {
@@ -194,24 +195,15 @@ func (c *call) status() int {
 	return http.StatusTooManyRequests
 }
 
-// counted is the longest body for which net/http sets the length itself, which costs less.
-const counted = 2 << 10
+// usual is the memory for most answers. counted is the longest body for which net/http sets the length itself, which costs less.
+const usual, counted = 1 << 10, 2 << 10
 
 var contentType = []string{"application/json"}
 
 // decide calls the engine. A panic there fails only this request.
 func (l *listener) decide(ctx context.Context, c *call) (err error) {
 	defer panics.Catch(&err)
-	whole := false
-	defer func() {
-		if !whole { // a call that failed can still use the answer's memory
-			c.answer = decision.Answer{}
-		}
-	}()
 	err = l.engine.Decide(ctx, &c.ask, &c.answer)
-	if whole = err == nil; whole {
-		return nil
-	}
 	if errors.Is(err, engine.ErrUnknownPolicy) {
 		return unknownPolicy(c.ask.Policy, l.engine.Settings())
 	}
@@ -223,9 +215,8 @@ func (l *listener) setHeaders(header http.Header, c *call) {
 	var names []string
 	if c.answer.Policy != nil {
 		for i := range c.answer.Requests {
-			c.names = append(c.names, c.answer.LimitName(i))
+			names = append(names, c.answer.LimitName(i))
 		}
-		names = c.names
 	}
 	headers := l.engine.Settings().HTTP.Headers
 	headers.Set(header, names, c.answer.Requests, c.answer.Decisions)

@@ -66,8 +66,7 @@ func (l *listener) authorize(w http.ResponseWriter, r *http.Request, rest string
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	c := l.calls.Get().(*call)
-	defer c.release(&l.calls)
+	c := new(call)
 	c.ask.Op, c.ask.Policy, c.ask.Attributes, c.ask.Cost, c.ask.Settings = store.Take, name, rule.Of(original, clients), 1, settings
 	if c.ask.Costs, err = rule.Costs(decides, original, c.ask.Attributes, nil); err == nil {
 		err = l.decide(r.Context(), c)

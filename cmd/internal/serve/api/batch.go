@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strconv"
@@ -25,76 +26,33 @@ func isList(body []byte) bool {
 	return len(rest) > 0 && rest[0] == '['
 }
 
-// questionsIn splits a body into the texts of its questions. Each is read by itself later, so that a mistake in one does not
-// concern the others. An error here is about the list.
-func questionsIn(body string) (texts []string, err error) {
-	s := scanner{text: body}
-	s.skip('[')
-	if s.next() == ']' {
+// questionsIn splits a body into its questions. Each is read by itself later, so that a mistake in one does not concern the others.
+// An error here is about the list.
+func questionsIn(body []byte) (questions []json.RawMessage, err error) {
+	err = json.Unmarshal(body, &questions)
+	switch {
+	case err != nil:
+		return nil, wrongBody(err)
+	case len(questions) == 0:
 		return nil, store.Invalidf(`the list is empty; send questions, such as [{"key":"user:42","limits":["10/1m"]}]`)
+	case len(questions) > mostQuestions:
+		return nil, store.Invalidf("the list has more than %d questions; send them in several requests", mostQuestions)
 	}
-	for more := true; more; {
-		text, err := s.value()
-		if err != nil {
-			return nil, err
-		}
-		if len(texts) == mostQuestions {
-			return nil, store.Invalidf("the list has more than %d questions; send them in several requests", mostQuestions)
-		}
-		if len(body) > shares {
-			text = strings.Clone(text) // so that no question keeps the others in memory
-		}
-		texts = append(texts, text)
-		if more = s.skip(','); !more && !s.skip(']') {
-			return nil, s.wrong("a comma or the end of the list")
-		}
-	}
-	if s.space(); s.at != len(body) {
-		return nil, s.wrong("the end of the body")
-	}
-	return texts, nil
-}
-
-// value returns the text of the next value in a list, which need not be valid.
-func (s *scanner) value() (string, error) {
-	s.space()
-	from, depth := s.at, 0
-	for s.at < len(s.text) {
-		switch c := s.text[s.at]; {
-		case c == '"':
-			if _, err := s.string(); err != nil {
-				return "", err
-			}
-			continue
-		case depth == 0 && (c == ',' || c == ']'):
-			if s.at == from {
-				return "", s.wrong("a question, which is an object,")
-			}
-			return s.text[from:s.at], nil
-		case c == '{' || c == '[':
-			depth++
-		case c == '}' || c == ']':
-			depth--
-		}
-		s.at++
-	}
-	return "", s.wrong("the end of the list")
+	return questions, nil
 }
 
 // serveList answers a list of questions, each as if it came by itself. Those about the same subject are decided in their order,
 // others together, so that a store that merges calls decides them in few.
-func (l *listener) serveList(w http.ResponseWriter, r *http.Request, v *verb, body string) {
-	texts, err := questionsIn(body)
+func (l *listener) serveList(w http.ResponseWriter, r *http.Request, v *verb, body []byte) {
+	questions, err := questionsIn(body)
 	if err != nil {
 		l.refuse(w, err)
 		return
 	}
-	calls, answers := make([]*call, len(texts)), make([][]byte, len(texts))
+	calls, answers := make([]*call, len(questions)), make([][]byte, len(questions))
 	bySubject := map[string][]int{}
-	for i, text := range texts {
-		calls[i] = l.calls.Get().(*call)
-		defer calls[i].release(&l.calls)
-		if err := l.read(v, calls[i], text); err != nil {
+	for i, question := range questions {
+		if calls[i], err = l.read(v, question); err != nil {
 			answers[i] = l.refusalIn(err)
 			continue
 		}
@@ -144,7 +102,7 @@ func (l *listener) answerIn(ctx context.Context, v *verb, c *call) []byte {
 func (l *listener) refusalIn(err error) []byte {
 	kind, message := l.explain(err)
 	text, err := output.JSON(refusal.Document(kind.Word, message, kind == outcome.OutcomeUnknown))
-	if err != nil { // texts and numbers can always be written
+	if err != nil { // questions and numbers can always be written
 		panic(err)
 	}
 	return withStatus(kind.Status, text)

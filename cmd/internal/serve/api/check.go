@@ -57,8 +57,8 @@ func (q *question) checkUnits(v *verb) error {
 	return nil
 }
 
-// ask fills in the ask for the engine, with attributes as the memory for its attributes.
-func (q *question) ask(v *verb, ask *engine.Ask, attributes policy.Attributes) (err error) {
+// ask fills in the ask for the engine.
+func (q *question) ask(v *verb, ask *engine.Ask) (err error) {
 	if err := q.check(v); err != nil {
 		return err
 	}
@@ -90,9 +90,9 @@ func (q *question) ask(v *verb, ask *engine.Ask, attributes policy.Attributes) (
 		}
 		ask.Limits = append(ask.Limits, limit)
 	}
-	ask.Attributes = attributes
+	ask.Attributes = make(policy.Attributes, len(q.attributes))
 	for _, a := range q.attributes {
-		attributes[a.Name] = a.Value
+		ask.Attributes[a.Name] = a.Value
 	}
 	return nil
 }

@@ -78,6 +78,10 @@ func TestEachLimitIsAskedForItsCost(t *testing.T) {
 
 func TestWrongCostsAreRefused(t *testing.T) {
 	listener := costListener(t)
+	manyCosts := ""
+	for i := range 64 {
+		manyCosts += fmt.Sprintf(`"a%d":1,`, i)
+	}
 	for _, test := range []struct{ verb, body, says string }{
 		{"consume", ``, "needs the cost tokens; add tokens=UNITS to the costs"},
 		{"consume", `"cost":5`, `cost 5 is for no limit of policy "llm", ` +
@@ -88,12 +92,12 @@ func TestWrongCostsAreRefused(t *testing.T) {
 		{"consume", `"costs":{"tokens":100001}`, "cost 100001 can never fit limit"},
 		{"consume", `"costs":{"toks":1}`, `unknown cost "toks"; policy "llm" has tokens; did you mean tokens?`},
 		{"consume", `"costs":{"team":1,"tokens":1}`, `unknown cost "team"; policy "llm" has tokens`},
-		{"consume", `"costs":{"tokens":1,"tokens":1}`, `cost "tokens" is given twice; keep one`},
-		{"consume", `"costs":[1]`, `costs is a list; it must be an object of whole numbers, such as {"tokens":3000}`},
+		{"consume", `"costs":{"tokens":1,"tokens":1}`, `"tokens" is given twice; keep one`},
+		{"consume", `"costs":[1]`, `costs must be an object of whole numbers, such as {"tokens":3000}, not [1]`},
 		{"consume", `"costs":{"tokens":1},"up_to":5`,
 			`what fits is one number for all limits, and limit "requests" of policy "llm" has cost: 1`},
 		{"settle", `"token":"a"`, "settle needs the real cost; add cost, or costs of a policy's fields"},
-		{"consume", `"costs":{` + strings.Repeat(`"a":1,`, 64) + `"b":1}`, "there are more than 64 costs"},
+		{"consume", `"costs":{` + manyCosts + `"b":1}`, "there are more than 64 costs"},
 	} {
 		body := `{"policy":"llm","attributes":{"team":"red"},` + test.body + `}`
 		refused(t, listener, test.verb, strings.Replace(body, ",}", "}", 1), test.says)

@@ -1,9 +1,13 @@
 package api
 
 import (
-	"slices"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
 	"strings"
 
+	"github.com/limitctl/limitctl/internal/strictjson"
 	"github.com/limitctl/limitctl/internal/texts"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -25,14 +29,30 @@ const (
 	fieldForce
 )
 
-// fieldNames are the names in the order of their bits.
-var fieldNames = []string{"key", "limits", "policy", "attributes", "cost", "costs", "token", "token_ttl", "up_to", "force"}
+// fieldList are the fields in the order of their bits: what each must be, and where it is kept.
+var fieldList = []struct {
+	name, must string
+	in         func(*question) any
+}{
+	{"key", "a text", func(q *question) any { return &q.key }},
+	{"limits", "a list of texts", func(q *question) any { return &q.limits }},
+	{"policy", "a text", func(q *question) any { return &q.policy }},
+	{"attributes", `an object of texts, such as {"ip":"203.0.113.9"}`, func(q *question) any { return &q.attributes }},
+	{"cost", aNumber, func(q *question) any { return &q.cost }},
+	{"costs", `an object of whole numbers, such as {"tokens":3000}`, func(q *question) any { return &q.costs }},
+	{"token", "a text", func(q *question) any { return &q.token }},
+	{"token_ttl", "a text", func(q *question) any { return &q.tokenTTL }},
+	{"up_to", aNumber, func(q *question) any { return &q.upTo }},
+	{"force", "true or false", func(q *question) any { return &q.force }},
+}
+
+const aNumber = "a whole number without quotes, such as 1"
 
 // names are the names of the fields in a set.
 func (f fields) names() (names []string) {
-	for i, name := range fieldNames {
+	for i := range fieldList {
 		if f&(1<<i) != 0 {
-			names = append(names, name)
+			names = append(names, fieldList[i].name)
 		}
 	}
 	return names
@@ -83,93 +103,58 @@ func verbOf(name string) *verb {
 
 // question is the content of a body.
 type question struct {
-	has         fields
-	key, policy string
-	limits      []string
-	// attributes are in the order of the body, for the key in the answer.
-	attributes      []policy.Attribute
+	has             fields
+	key, policy     string
+	limits          []string
+	attributes      attributes
 	cost, upTo      int64
-	costs           []policy.FieldCost
+	costs           costs
 	token, tokenTTL string
 	force           bool
 }
 
-// reset clears the content, and keeps the memory.
-func (q *question) reset() {
-	clear(q.limits)
-	clear(q.attributes)
-	*q = question{limits: q.limits[:0], attributes: q.attributes[:0], costs: q.costs[:0]}
+// read reads a body for a verb. An error is a [store.ErrInvalid].
+func (q *question) read(v *verb, body []byte) error {
+	d, err := strictjson.NewDecoder(body)
+	if err != nil {
+		return wrongBody(err)
+	}
+	switch token, err := d.Token(); {
+	case errors.Is(err, io.EOF):
+		return store.Invalidf(`the body is empty; send JSON, such as {"key":"user:42","limits":["10/1m"]}`)
+	case err != nil:
+		return wrongBody(err)
+	case token != json.Delim('{'):
+		return store.Invalidf(`the body is no object; send one, such as {"key":"user:42","limits":["10/1m"]}`)
+	}
+	if err = strictjson.Members(d, func(name string) error { return q.readField(v, d, body, name) }); err == nil {
+		err = strictjson.End(d)
+	}
+	return wrongBody(err)
 }
 
-// read reads a body for a verb. An error is a [store.ErrInvalid].
-func (q *question) read(v *verb, text string) error {
-	const byteOrderMark = "\ufeff"
-	s := scan(text)
+// wrongBody makes an error about a body of any error.
+func wrongBody(err error) error {
+	syntax := new(json.SyntaxError)
 	switch {
-	case s.next() == 0 && s.at == len(text):
-		return store.Invalidf(`the body is empty; send JSON, such as {"key":"user:42","limits":["10/1m"]}`)
-	case strings.HasPrefix(text, byteOrderMark):
-		return store.Invalidf("the body begins with a byte order mark; send UTF-8 without one")
-	}
-	more, err := s.open()
-	for more && err == nil {
-		var name string
-		if name, err = s.name(); err != nil {
-			break
-		}
-		if err = q.readField(v, &s, name); err == nil {
-			more, err = s.more()
-		}
-	}
-	if err != nil {
+	case err == nil || errors.Is(err, store.ErrInvalid):
 		return err
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+		return store.Invalidf("the body ends too early")
+	case errors.As(err, &syntax):
+		return store.Invalidf("the body is not valid JSON at byte %d: %s", syntax.Offset, err)
 	}
-	if s.space(); s.at != len(text) {
-		return s.wrong("the end of the body")
-	}
-	return nil
+	return store.Invalidf("the body: %s", err)
 }
 
 // readField reads the value of one field.
-func (q *question) readField(v *verb, s *scanner, name string) (err error) {
-	i := slices.Index(fieldNames, name)
-	if i < 0 {
-		return unknownField(v, name)
+func (q *question) readField(v *verb, d *json.Decoder, body []byte, name string) error {
+	for i := range fieldList {
+		if f := &fieldList[i]; f.name == name && v.fields&(1<<i) != 0 {
+			q.has |= 1 << i
+			return readValue(d, body, f.in(q), name, f.must)
+		}
 	}
-	field := fields(1) << i
-	switch {
-	case v.fields&field == 0:
-		return store.Invalidf("field %q is not for %s, which takes %s", name, v.name, strings.Join(v.fields.names(), ", "))
-	case q.has&field != 0:
-		return store.Invalidf("field %q is given twice; keep one", name)
-	}
-	q.has |= field
-	switch field {
-	case fieldKey:
-		q.key, err = s.textOf("", name)
-	case fieldLimits:
-		q.limits, err = s.textsOf(name, q.limits, store.MaxRequests)
-	case fieldPolicy:
-		q.policy, err = s.textOf("", name)
-	case fieldAttributes:
-		err = q.readAttributes(s)
-	case fieldCost:
-		q.cost, err = s.numberOf(name)
-	case fieldCosts:
-		err = q.readCosts(s)
-	case fieldToken:
-		q.token, err = s.textOf("", name)
-	case fieldTokenTTL:
-		q.tokenTTL, err = s.textOf("", name)
-	case fieldUpTo:
-		q.upTo, err = s.numberOf(name)
-	case fieldForce:
-		q.force, err = s.booleanOf(name)
-	}
-	return err
-}
-
-func unknownField(v *verb, name string) error {
 	known := v.fields.names()
 	if near := texts.Nearest(strings.ToLower(name), known, 2); near != "" {
 		return store.Invalidf("unknown field %q; did you mean %q?", shorten(name), near)
@@ -177,58 +162,65 @@ func unknownField(v *verb, name string) error {
 	return store.Invalidf("unknown field %q; the fields of %s are %s", shorten(name), v.name, strings.Join(known, ", "))
 }
 
-// mostAttributes bounds the attributes of a body. A policy uses fewer, and each is compared with those before it.
-const mostAttributes = 64
-
-func (q *question) readAttributes(s *scanner) error {
-	if s.next() != '{' {
-		return s.mistaken("attributes", `an object of texts, such as {"ip":"203.0.113.9"}`)
+// readValue reads a value of text with its decoder. encoding/json does nothing at null.
+func readValue(d *json.Decoder, text []byte, into any, name, must string) error {
+	err := d.Decode(into)
+	mistaken := &json.UnmarshalTypeError{Value: "null"}
+	if errors.As(err, &mistaken) || err == nil && bytes.HasSuffix(text[:d.InputOffset()], []byte("null")) {
+		return store.Invalidf("%s must be %s, not %s", name, must, shorten(mistaken.Value))
 	}
-	return s.each(func() error { return q.readAttribute(s) })
-}
-
-func (q *question) readCosts(s *scanner) error {
-	if s.next() != '{' {
-		return s.mistaken("costs", `an object of whole numbers, such as {"tokens":3000}`)
-	}
-	return s.each(func() error { return q.readCost(s) })
-}
-
-func (q *question) readCost(s *scanner) error {
-	name, err := s.name()
-	if err != nil {
-		return err
-	}
-	if err := policy.ValidateName("cost", name); err != nil {
-		return err
-	}
-	if len(q.costs) == store.MaxRequests {
-		return store.Invalidf("there are more than %d costs; send those that the policy uses", store.MaxRequests)
-	}
-	units, err := s.numberOf("cost " + name)
-	q.costs = append(q.costs, policy.FieldCost{Field: name, Units: units})
 	return err
 }
 
-func (q *question) readAttribute(s *scanner) error {
-	name, err := s.name()
-	if err != nil {
+// mostAttributes bounds the attributes of a body. A policy uses fewer.
+const mostAttributes = 64
+
+// attributes are in the order of the body, for the key in the answer.
+type attributes []policy.Attribute
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (all *attributes) UnmarshalJSON(text []byte) error {
+	return readMembers(text, "attribute", func(d *json.Decoder, name string) error {
+		a := policy.Attribute{Name: name}
+		switch err := readValue(d, text, &a.Value, "attribute "+name, "a text"); {
+		case err != nil:
+			return err
+		case a.Value == "":
+			return store.Invalidf("attribute %q is empty; give it a value, or all who leave it empty share one subject", name)
+		case len(*all) == mostAttributes:
+			return store.Invalidf("there are more than %d attributes; send those that the policy uses", mostAttributes)
+		}
+		*all = append(*all, a)
+		return nil
+	})
+}
+
+// costs are units by the names of costs.
+type costs []policy.FieldCost
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (all *costs) UnmarshalJSON(text []byte) error {
+	return readMembers(text, "cost", func(d *json.Decoder, name string) error {
+		c := policy.FieldCost{Field: name}
+		if len(*all) == store.MaxRequests {
+			return store.Invalidf("there are more than %d costs; send those that the policy uses", store.MaxRequests)
+		}
+		err := readValue(d, text, &c.Units, "cost "+name, aNumber)
+		*all = append(*all, c)
 		return err
+	})
+}
+
+// readMembers reads an object whose names are those of policies.
+func readMembers(text []byte, what string, read func(d *json.Decoder, name string) error) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	if token, err := d.Token(); err != nil || token != json.Delim('{') {
+		return &json.UnmarshalTypeError{Value: string(text)}
 	}
-	if err := policy.ValidateName("attribute", name); err != nil {
-		return err
-	}
-	value, err := s.textOf("attribute ", name)
-	switch {
-	case err != nil:
-		return err
-	case value == "":
-		return store.Invalidf("attribute %q is empty; give it a value, or all who leave it empty share one subject", name)
-	case slices.ContainsFunc(q.attributes, func(a policy.Attribute) bool { return a.Name == name }):
-		return store.Invalidf("attribute %q is given twice; keep one", name)
-	case len(q.attributes) == mostAttributes:
-		return store.Invalidf("there are more than %d attributes; send those that the policy uses", mostAttributes)
-	}
-	q.attributes = append(q.attributes, policy.Attribute{Name: name, Value: value})
-	return nil
+	return strictjson.Members(d, func(name string) error {
+		if err := policy.ValidateName(what, name); err != nil {
+			return err
+		}
+		return read(d, name)
+	})
 }
