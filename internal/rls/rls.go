@@ -8,9 +8,6 @@ package rls
 import (
 	"errors"
 
-	"google.golang.org/grpc/encoding"
-	_ "google.golang.org/grpc/encoding/proto" // for the messages of others
-	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
@@ -214,28 +211,4 @@ func (d *Descriptor) append(to []byte) []byte {
 		to = appendVarint(to, 4, 1)
 	}
 	return to
-}
-
-// Codec is a codec of gRPC that passes on a message of this package as its bytes: it writes a []byte, and reads into
-// a *[]byte. Other messages are written and read as protobuf does.
-type Codec struct{}
-
-// Name implements [encoding.CodecV2].
-func (Codec) Name() string { return "proto" }
-
-// Marshal implements [encoding.CodecV2].
-func (c Codec) Marshal(v any) (mem.BufferSlice, error) {
-	if message, is := v.([]byte); is {
-		return mem.BufferSlice{mem.SliceBuffer(message)}, nil
-	}
-	return encoding.GetCodecV2(c.Name()).Marshal(v)
-}
-
-// Unmarshal implements [encoding.CodecV2].
-func (c Codec) Unmarshal(data mem.BufferSlice, v any) error {
-	if message, is := v.(*[]byte); is {
-		*message = data.Materialize()
-		return nil
-	}
-	return encoding.GetCodecV2(c.Name()).Unmarshal(data, v)
 }

@@ -1,135 +1,196 @@
 package endpoint
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
+	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
-	"net/http"
-	"net/http/httptrace"
-	"net/url"
-	"strconv"
+	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/limitctl/limitctl/internal/rls"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 const (
-	// messageHead is the number of bytes before a message: whether it is compressed, and its length.
-	messageHead = 5
 	// maxMessage is the longest answer in bytes.
 	maxMessage = 1 << 20
+	// lineCalls is the most calls at a time on one connection: what most servers allow. More would wait in this
+	// program, and count as slow answers.
+	lineCalls = 100
+	// redial is the time between two attempts to connect.
+	redial = 50 * time.Millisecond
 )
 
-// Errors about an answer.
-var (
-	errNotGRPC     = errors.New("the answer is not one of gRPC; is this the gRPC port?")
-	errLongMessage = errors.New("the answer is longer than " + strconv.Itoa(maxMessage>>10) + " KiB")
-	errCompressed  = errors.New("the answer is compressed, although no compression was offered")
-	errFailedCall  = errors.New("the call failed")
-)
+var errFailedCall = errors.New("the call failed")
 
-// notGRPC is the error about an answer that is not gRPC.
-func notGRPC(err error) error {
-	return &sendError{text: err.Error(), kind: store.ErrOutcomeUnknown, cause: err}
+// line is a connection to the service, which is opened again after it has ended.
+type line struct {
+	*grpc.ClientConn
+	calls  int                   // under way; guarded by the client's mu
+	failed atomic.Pointer[error] // why the last attempt to connect failed; nil if it did not
 }
 
-// call makes a gRPC call, with a message that begins with space for its head. It fills in the times, the status
-// and, if the call failed, the outcome and the reason. Otherwise it returns the answer's message.
-func (c *rlsClient) call(ctx context.Context, message []byte, answer *Answer) ([]byte, error) {
-	binary.BigEndian.PutUint32(message[1:], uint32(len(message)-messageHead))
+// encrypted is the credentials of a connection that is encrypted already, or not at all.
+type encrypted struct {
+	credentials.TransportCredentials
+	protocol string
+}
+
+// Info implements [credentials.TransportCredentials].
+func (e encrypted) Info() credentials.ProtocolInfo {
+	return credentials.ProtocolInfo{SecurityProtocol: e.protocol}
+}
+
+// Clone implements [credentials.TransportCredentials].
+func (e encrypted) Clone() credentials.TransportCredentials { return e }
+
+// line returns a connection that has room for a call. The caller has to call leave.
+func (c *rlsClient) line() (*line, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, l := range c.lines {
+		if l.calls < lineCalls {
+			l.calls++
+			return l, nil
+		}
+	}
+	l, security := &line{calls: 1}, encrypted{insecure.NewCredentials(), "insecure"}
+	if c.isTLS() {
+		security.protocol = "tls"
+		c.httpTarget.tls.NextProtos = []string{"h2"}
+	}
+	dial := func(ctx context.Context, _ string) (net.Conn, error) {
+		conn, err := c.open(ctx, c.httpTarget)
+		if secure, is := conn.(*tls.Conn); is && secure.ConnectionState().NegotiatedProtocol != "h2" {
+			conn.Close()
+			conn, err = nil, failed(ctx, encrypting, errNoHTTP2)
+		}
+		l.failed.Store(nil)
+		if err != nil {
+			l.failed.Store(&err)
+		}
+		return conn, err
+	}
+	var err error
+	l.ClientConn, err = grpc.NewClient("passthrough:///"+c.address,
+		grpc.WithContextDialer(dial),
+		grpc.WithNoProxy(),
+		grpc.WithTransportCredentials(security),
+		grpc.WithUserAgent(c.userAgent),
+		grpc.WithDisableRetry(),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithMaxHeaderListSize(maxHead),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			MinConnectTimeout: c.timeout(),
+			Backoff:           backoff.Config{BaseDelay: redial, Multiplier: 1, MaxDelay: redial},
+		}),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rls.Codec{}), grpc.MaxCallRecvMsgSize(maxMessage)),
+	)
+	if err != nil {
+		return nil, &sendError{text: "the connection failed", kind: store.ErrUnavailable, cause: err}
+	}
+	c.lines = append(c.lines, l)
+	return l, nil
+}
+
+func (c *rlsClient) leave(l *line) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l.calls--
+}
+
+// Close implements [Client].
+func (c *rlsClient) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, l := range c.lines {
+		l.ClientConn.Close()
+	}
+	c.lines = nil
+	return nil
+}
+
+// connect waits until there is a connection, so that the time of a call has none to open one.
+func (l *line) connect(ctx context.Context) error {
+	for {
+		state := l.GetState()
+		switch state {
+		case connectivity.Ready:
+			return nil
+		case connectivity.Idle:
+			l.Connect()
+		case connectivity.TransientFailure:
+			if err := l.failed.Load(); err != nil {
+				return *err
+			}
+			return failed(ctx, connecting, errHTTP2)
+		case connectivity.Connecting, connectivity.Shutdown:
+		}
+		if !l.WaitForStateChange(ctx, state) {
+			return failed(ctx, connecting, ctx.Err())
+		}
+	}
+}
+
+// call makes a gRPC call. It fills in the times, the status and, if the call failed, the outcome and the reason.
+// Otherwise it returns the answer's message.
+func (c *rlsClient) call(ctx context.Context, message []byte, answer *Answer) (response []byte, err error) {
 	*answer = Answer{}
-	deadline, bounded := ctx.Deadline()
-	if !bounded {
-		deadline = time.Now().Add(c.timeout())
+	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, deadline)
+		ctx, cancel = context.WithTimeout(ctx, c.timeout())
 		defer cancel()
 	}
-	header := c.header.Clone()
-	header.Set("Grpc-Timeout", deadlineText(time.Until(deadline)))
-	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { answer.Sent = time.Now() }}
-	request := (&http.Request{
-		Method: http.MethodPost, URL: c.url, Host: c.url.Host, Proto: "HTTP/2.0", ProtoMajor: 2,
-		Header: header,
-		Body:   io.NopCloser(bytes.NewReader(message)), ContentLength: int64(len(message)),
-		// The call is sent again only if the service said that it did not process it.
-		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(message)), nil },
-	}).WithContext(httptrace.WithClientTrace(ctx, trace))
-	response, err := c.transport.RoundTrip(request)
+	l, err := c.line()
 	if err != nil {
-		return nil, c.failed(ctx, awaiting, err)
+		return nil, err
 	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, messageHead+maxMessage+1))
-	if err != nil {
-		return nil, c.failed(ctx, inBody, err)
+	defer c.leave(l)
+	if err := l.connect(ctx); err != nil {
+		return nil, err
 	}
-	// Headers may come before the service has decided, so the end of the message counts.
-	answer.Answered = time.Now()
-	return readCall(response, body, answer)
-}
-
-// readCall interprets the answer to a call whose body was read.
-func readCall(response *http.Response, body []byte, answer *Answer) ([]byte, error) {
-	if response.StatusCode != http.StatusOK {
-		answer.Outcome, answer.Status = Failed, response.StatusCode
-		answer.Reason = fmt.Sprintf("answered with HTTP status %d, which gRPC does not", response.StatusCode)
-		return nil, nil
+	var head, trailer metadata.MD
+	var service peer.Peer
+	answer.Sent = time.Now()
+	err = l.Invoke(metadata.NewOutgoingContext(ctx, c.metadata), rls.Method, message, &response, grpc.Header(&head),
+		grpc.Trailer(&trailer), grpc.Peer(&service))
+	end := status.Convert(err)
+	why := end.Message()
+	isHTTP := strings.HasPrefix(why, "unexpected HTTP status code")
+	if isHTTP {
+		why, _, _ = strings.Cut(why, ";") // after that comes the body
 	}
-	if !strings.HasPrefix(response.Header.Get("Content-Type"), "application/grpc") {
-		return nil, notGRPC(errNotGRPC)
-	}
-	if len(body) > messageHead+maxMessage {
-		return nil, notGRPC(errLongMessage)
-	}
-	end := response.Trailer
-	if end.Get("Grpc-Status") == "" { // an answer without a message has them in its head
-		end = response.Header
-	}
-	status, err := strconv.ParseUint(end.Get("Grpc-Status"), 10, 8)
-	if err != nil {
-		return nil, notGRPC(errNotGRPC)
-	}
-	if answer.Status = int(status); status != 0 {
-		answer.Outcome, answer.Reason = Failed, "answered "+StatusText(int(status))
-		if why := end.Get("Grpc-Message"); why != "" {
-			if plain, err := url.PathUnescape(why); err == nil {
-				why = plain
-			}
+	switch {
+	case err == nil:
+		answer.Answered = time.Now()
+		return response, nil
+	case isHTTP || len(head)+len(trailer) > 0:
+		answer.Answered, answer.Outcome, answer.Status = time.Now(), Failed, int(end.Code())
+		answer.Reason = "answered " + StatusText(answer.Status)
+		if why != "" {
 			answer.Reason += ": " + why
 		}
 		return nil, nil
+	case service.Addr == nil: // the connection has ended before
+		answer.Sent = time.Time{}
+		return nil, failed(ctx, connecting, io.EOF)
+	case end.Code() == codes.Unavailable:
+		return nil, failed(ctx, awaiting, io.EOF)
+	case strings.Contains(why, "RST_STREAM"):
+		return nil, failed(ctx, awaiting, errHTTP2Refused)
 	}
-	if len(body) < messageHead || int64(len(body)-messageHead) != int64(binary.BigEndian.Uint32(body[1:])) {
-		return nil, notGRPC(errNotGRPC)
-	}
-	if body[0] != 0 {
-		return nil, notGRPC(errCompressed)
-	}
-	return body[messageHead:], nil
-}
-
-// statusNames are the codes of gRPC by their numbers.
-var statusNames = [...]string{
-	"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED",
-	"RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS",
-	"UNAUTHENTICATED",
-}
-
-// The codes that mean that the service, or something it needs, is away.
-const (
-	statusDeadlineExceeded = 4
-	statusUnavailable      = 14
-)
-
-// statusName names a code of gRPC.
-func statusName(code int) string {
-	if code < len(statusNames) {
-		return statusNames[code]
-	}
-	return "status " + strconv.Itoa(code)
+	return nil, failed(ctx, awaiting, err)
 }

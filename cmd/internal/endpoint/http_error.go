@@ -12,6 +12,9 @@ import (
 	"strings"
 	"syscall"
 
+	"google.golang.org/grpc/codes"
+
+	"github.com/limitctl/limitctl/internal/rls"
 	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -151,7 +154,7 @@ func textOfErrno(at stage, number syscall.Errno) string {
 // StatusText returns a status in words: "503 Service Unavailable", or "UNAVAILABLE" for gRPC.
 func StatusText(status int) string {
 	if status < http.StatusContinue {
-		return statusName(status)
+		return rls.CodeWord(codes.Code(status))
 	}
 	text := http.StatusText(status)
 	if text == "" {

@@ -4,12 +4,16 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/x509"
-	"fmt"
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/limitctl/limitctl/internal/rls"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -79,11 +83,11 @@ func NewRLS(options RLSOptions) (Client, error) {
 			"write grpcs://, or leave out --insecure and --cacert")
 	}
 	way.prepareTLS()
-	c := &rlsClient{http2: newHTTP2(way), name: options.URL, domain: options.Domain}
-	if c.header, err = callHeader(options.Headers, options.UserAgent); err != nil {
+	c := &rlsClient{httpTarget: way, dialed: newDialed(target.Hostname()), name: options.URL, domain: options.Domain}
+	c.userAgent = options.UserAgent
+	if c.metadata, err = callMetadata(options.Headers); err != nil {
 		return nil, err
 	}
-	target.Path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 	for _, text := range options.Descriptors {
 		descriptor, err := parseDescriptor(text)
 		if err != nil {
@@ -97,23 +101,25 @@ func NewRLS(options RLSOptions) (Client, error) {
 	return c, nil
 }
 
-// callHeader returns the header of each call, but for its deadline.
-func callHeader(headers []string, userAgent string) (http.Header, error) {
-	header := http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}, "User-Agent": {userAgent}}
+// callMetadata returns the metadata of each call.
+func callMetadata(headers []string) (metadata.MD, error) {
+	all := metadata.MD{}
 	for _, text := range headers {
 		h, err := parseHeader(text)
 		switch {
 		case err != nil:
 			return nil, err
-		case header[h.name] != nil || h.name == "Host" || strings.HasPrefix(h.name, "Grpc-"):
-			return nil, store.Invalidf("--header %s is about how calls are sent, which limitctl says itself; leave it out", h.name)
+		case slices.Contains([]string{"Host", "Content-Type", "User-Agent"}, h.name) || strings.HasPrefix(h.name, "Grpc-"),
+			len(all.Get(h.name)) > 0:
+			return nil, store.Invalidf("--header %s is about how calls are sent, which limitctl says itself; leave it out",
+				h.name)
 		case h.value.has(subjectPart) || h.value.has(costPart):
-			return nil, store.Invalidf("--header %s is the same for all calls of a rate limit service; put %s into a --descriptor",
-				h.name, SubjectPlace)
+			return nil, store.Invalidf(
+				"--header %s is the same for all calls of a rate limit service; put %s into a --descriptor", h.name, SubjectPlace)
 		}
-		header[h.name] = []string{string(h.value.append(nil, "", 0))}
+		all.Set(h.name, string(h.value.append(nil, "", 0)))
 	}
-	return header, nil
+	return all, nil
 }
 
 // parseDescriptor reads a descriptor: KEY=VALUE,KEY=VALUE… A value can contain [SubjectPlace], and a backslash
@@ -154,11 +160,16 @@ func splitEntries(text string) []string {
 }
 
 type rlsClient struct {
-	*http2
+	*httpTarget
+	dialed
 	name        string
 	domain      string
-	header      http.Header      // of each call, but for its deadline
+	userAgent   string
+	metadata    metadata.MD      // of each call
 	descriptors []rls.Descriptor // values can contain SubjectPlace
+
+	mu    sync.Mutex
+	lines []*line
 }
 
 // Places implements [Templated]. The cost is in every request.
@@ -180,7 +191,7 @@ func (c *rlsClient) Connect(ctx context.Context) error {
 	}
 	if answer.Outcome == Failed {
 		kind := store.ErrRefused
-		if answer.Status == statusUnavailable || answer.Status == statusDeadlineExceeded {
+		if code := codes.Code(answer.Status); code == codes.Unavailable || code == codes.DeadlineExceeded {
 			kind = store.ErrUnavailable
 		}
 		return &sendError{text: c.name + " " + answer.Reason, kind: kind, cause: errFailedCall}
@@ -203,7 +214,7 @@ func (c *rlsClient) Send(ctx context.Context, subject string, cost int64, answer
 
 // ask sends a request with that many hits; 0 means without a charge.
 func (c *rlsClient) ask(ctx context.Context, subject string, hits uint32, answer *Answer) error {
-	response, err := c.call(ctx, rls.AppendRequest(make([]byte, messageHead, 256), c.request(subject, hits)), answer)
+	response, err := c.call(ctx, rls.AppendRequest(make([]byte, 0, 256), c.request(subject, hits)), answer)
 	if err != nil || answer.Outcome == Failed {
 		return err
 	}
@@ -230,7 +241,7 @@ func (c *rlsClient) request(subject string, hits uint32) *rls.Request {
 func (a *Answer) tell(message []byte) error {
 	response, err := rls.ReadResponse(message)
 	if err != nil {
-		return notGRPC(err)
+		return &sendError{text: err.Error(), kind: store.ErrOutcomeUnknown, cause: err}
 	}
 	switch response.Overall {
 	case rls.OK:
@@ -263,12 +274,3 @@ func (a *Answer) tell(message []byte) error {
 
 // Describe implements [Client].
 func (c *rlsClient) Describe() string { return c.name }
-
-// deadlineText writes the remaining time in gRPC's form: at most eight digits and a unit.
-func deadlineText(left time.Duration) string {
-	left = max(left, time.Microsecond)
-	if us := left.Microseconds(); us < 1e8 {
-		return fmt.Sprint(us, "u")
-	}
-	return fmt.Sprint(min(left.Milliseconds(), 1e8-1), "m")
-}

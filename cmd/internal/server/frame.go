@@ -18,6 +18,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/envoy"
 	"github.com/limitctl/limitctl/cmd/internal/serve/metrics"
+	"github.com/limitctl/limitctl/internal/rls"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -239,14 +240,14 @@ func (f *serveFrame) envoy(e *engine.Engine, options envoy.Options) {
 		return
 	}
 	options.Time, options.Calls = f.flags.Timeout+exchangeTime, f.flags.maxInFlight/4
-	options.OnEnd = func(code codes.Code) { f.meter.CallEnded(uint8(code)) }
+	options.OnEnd = func(code codes.Code) { f.meter.CallEnded(rls.CodeWord(code)) }
 	if f.flags.grpcTokens {
 		options.Admits, options.Caller = f.tokens.Admits, f.tokens.Name
 	}
 	if f.flags.logRequests {
 		log := &serve.AccessLog{Log: f.Log, Listener: "grpc"}
 		options.OnCall = func(c *envoy.Call) {
-			log.Called(c.Path, metrics.CodeWord(uint8(c.Code)), c.Took, c.From.String(), c.Caller)
+			log.Called(c.Path, rls.CodeWord(c.Code), c.Took, c.From.String(), c.Caller)
 		}
 	}
 	options.OnBug = func(err error) { f.Log.Error("a call failed by a bug", "door", "grpc", "error", err) }

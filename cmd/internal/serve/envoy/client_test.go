@@ -98,7 +98,7 @@ func dial(t *testing.T, address string) *client {
 // begin sends the headers of a call, with additional fields.
 func (c *client) begin(stream uint32, more ...string) {
 	c.header.Reset()
-	fields := append([]string{":method", "POST", ":scheme", "http", ":path", shouldRateLimit, ":authority", "x",
+	fields := append([]string{":method", "POST", ":scheme", "http", ":path", rls.Method, ":authority", "x",
 		"content-type", "application/grpc", "te", "trailers"}, more...)
 	for i := 0; i < len(fields); i += 2 {
 		c.fields.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})

@@ -24,11 +24,10 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// service is the name of Envoy's service, and shouldRateLimit the path of its method.
+// service is the name of Envoy's service.
 const (
-	service         = "envoy.service.ratelimit.v3.RateLimitService"
-	method          = "ShouldRateLimit"
-	shouldRateLimit = "/" + service + "/" + method
+	service = "envoy.service.ratelimit.v3.RateLimitService"
+	method  = "ShouldRateLimit"
 	// peerService is the name of envoyproxy/ratelimit in health checks, which probes written for it use.
 	peerService = "ratelimit"
 )

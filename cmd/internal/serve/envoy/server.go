@@ -108,7 +108,7 @@ func (s *Server) shouldRateLimit(_ any, ctx context.Context, decode func(any) er
 	if err := decode(&message); err != nil {
 		return nil, err
 	}
-	info := &grpc.UnaryServerInfo{FullMethod: shouldRateLimit}
+	info := &grpc.UnaryServerInfo{FullMethod: rls.Method}
 	return call(ctx, message, info, func(ctx context.Context, _ any) (any, error) {
 		if gate := s.options.Gate; gate != nil {
 			if !gate.Enter() {
@@ -151,7 +151,7 @@ func (h *healthServer) Watch(r *healthpb.HealthCheckRequest, stream healthpb.Hea
 
 // bound bounds the time of a call, from its headers on. It is called for each, and must be quick.
 func (s *Server) bound(ctx context.Context, info *tap.Info) (context.Context, error) {
-	if info.FullMethodName != shouldRateLimit {
+	if info.FullMethodName != rls.Method {
 		return ctx, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.options.Time)
@@ -162,7 +162,7 @@ func (s *Server) bound(ctx context.Context, info *tap.Info) (context.Context, er
 // unary answers a call of one message.
 func (s *Server) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
 ) (answer any, err error) {
-	err = s.call(ctx, info.FullMethod, info.FullMethod != shouldRateLimit, func() (err error) {
+	err = s.call(ctx, info.FullMethod, info.FullMethod != rls.Method, func() (err error) {
 		answer, err = handle(ctx, request)
 		return err
 	})

@@ -13,7 +13,7 @@ type listenerMetrics struct {
 	took     *prometheus.HistogramVec
 	inFlight *prometheus.GaugeVec
 	refused  prometheus.Counter
-	calls    [codes]prometheus.Counter // of gRPC
+	calls    *prometheus.CounterVec // of gRPC, by code
 
 	connections        *prometheus.GaugeVec
 	connectionsRefused *prometheus.CounterVec
@@ -31,45 +31,20 @@ func (l *listenerMetrics) register(r prometheus.Registerer) {
 	l.inFlight = prometheus.NewGaugeVec(gauge("http_requests_in_flight", "Requests that are being answered."), []string{"door"})
 	l.refused = prometheus.NewCounter(counter("refused_requests_total",
 		"Requests that were refused because too many were in flight."))
-	calls := prometheus.NewCounterVec(counter("grpc_calls_total",
+	l.calls = prometheus.NewCounterVec(counter("grpc_calls_total",
 		"Calls of Envoy's rate limit service, by the code of gRPC."), []string{"code"})
-	for i, code := range codeWords {
-		l.calls[i] = calls.WithLabelValues(code)
-	}
+	l.calls.WithLabelValues("OK")
 	l.connections = prometheus.NewGaugeVec(gauge("connections_open", "Connections that clients have open."), []string{"door"})
 	l.connectionsRefused = prometheus.NewCounterVec(counter("connections_refused_total",
 		"Connections that were closed because too many were open."), []string{"door"})
-	r.MustRegister(l.requests, l.took, l.inFlight, l.refused, calls, l.connections, l.connectionsRefused)
+	r.MustRegister(l.requests, l.took, l.inFlight, l.refused, l.calls, l.connections, l.connectionsRefused)
 }
 
 // Refused counts a request that is refused because too many are in flight.
 func (m *Metrics) Refused() { m.listeners.refused.Inc() }
 
-// codes is the number of codes in gRPC.
-const codes = 17
-
-// codeWords are the codes of gRPC in its documents.
-var codeWords = [codes]string{
-	"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED",
-	"RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS",
-	"UNAUTHENTICATED",
-}
-
-// CallEnded counts a gRPC call with that code. An unknown code counts as UNKNOWN, which is 2.
-func (m *Metrics) CallEnded(code uint8) {
-	if code >= codes {
-		code = 2
-	}
-	m.listeners.calls[code].Inc()
-}
-
-// CodeWord returns the name of a gRPC code in its documents.
-func CodeWord(code uint8) string {
-	if code >= codes {
-		code = 2
-	}
-	return codeWords[code]
-}
+// CallEnded counts a gRPC call that ended with the code of that name.
+func (m *Metrics) CallEnded(code string) { m.listeners.calls.WithLabelValues(code).Inc() }
 
 // Connections counts connections of a listener that were opened, or closed if change is below 0.
 func (m *Metrics) Connections(listener string, change int) {
