@@ -80,8 +80,11 @@ func (r *Result) GeneratorLimited() bool {
 	if times.TotalCount() == 0 {
 		times = r.ErrorLatency
 	}
-	return lag > 1000 && lag > times.ValueAtPercentile(percentile)/10
+	return lag > lateTimers && lag > times.ValueAtPercentile(percentile)/10
 }
+
+// lateTimers is how late timers usually are, in microseconds, and somewhat more.
+const lateTimers = 2000
 
 // fewLate is a number of late requests that is no reason to doubt the others.
 const fewLate = 10

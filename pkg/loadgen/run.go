@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/alarm"
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
@@ -51,8 +50,6 @@ type Config struct {
 	EachSecond func(*Second)
 	// Planned is Load once more, of which the seconds count what was planned. It may be nil.
 	Planned Load
-
-	nap func(time.Duration) // for tests in virtual time; nil for the machine's clock
 }
 
 // drainGrace is the time after the end of a run in which a request that was due before the end may still be sent.
@@ -80,8 +77,8 @@ type runner struct {
 	// throttled: a worker had to wait for the collector.
 	throttled atomic.Bool
 	complete  bool // the load was handed out to its end; set after the sending
-	// pulse is the lateness of this machine in an open loop.
-	pulse pulse
+	// pulse is how late a goroutine of an open loop wakes that only sleeps, in nanoseconds.
+	pulse atomic.Int64
 }
 
 // Run sends the load to the store and returns the result. When ctx ends, it sends nothing more, waits for the
@@ -111,9 +108,8 @@ func Run(ctx context.Context, config Config) *Result {
 	var sending panics.Group
 	if config.Load != nil {
 		h := newHandout(r)
-		defer h.alarms.close()
-		defer context.AfterFunc(r.ctx, h.interrupt)()
 		defer r.feelPulse()()
+		sending.Go(r.orStop(h.pace))
 		for _, w := range r.workers {
 			sending.Go(r.orStop(func() { w.serve(h) }))
 		}
@@ -167,7 +163,6 @@ type worker struct {
 	decisions []store.Decision
 	waited    bool // the request under way found all workers busy
 	lag       time.Duration
-	wanted    chan struct{}      // wakes a worker that stands by
 	reported  *interval.Reported // by the answer of an Exchanger
 	records
 }
@@ -177,7 +172,6 @@ func newWorker(r *runner, number uint64) *worker {
 		run:       r,
 		requests:  make([]store.Request, r.Population.Limits()),
 		decisions: make([]store.Decision, r.Population.Limits()),
-		wanted:    make(chan struct{}, 1),
 	}
 	if r.Load == nil {
 		stream := streamWorkers + 2*number
@@ -211,24 +205,39 @@ func (w *worker) serve(h *handout) {
 		}
 		if w.waited {
 			// The lag without the wait for a worker shows in other requests.
-			w.lag = min(w.lag, time.Duration(r.pulse.lag.Load()))
+			w.lag = min(w.lag, time.Duration(r.pulse.Load()))
 		}
 		free = w.send(a, now)
 	}
 }
 
-// feelPulse measures the machine's lateness until end is called. In virtual time there is none.
+// pulseEvery is the time between two measurements of the pulse.
+const pulseEvery = 10 * time.Millisecond
+
+// feelPulse measures the pulse until end is called.
 func (r *runner) feelPulse() (end func()) {
-	if r.nap != nil {
-		return func() {}
-	}
+	ctx, stop := context.WithCancel(context.Background())
 	var feeling panics.Group
-	r.pulse.alarm = alarm.New()
-	feeling.Go(r.pulse.feel)
+	feeling.Go(func() {
+		timer := time.NewTimer(pulseEvery)
+		for begin := time.Now(); sleep(ctx, timer, pulseEvery); begin = time.Now() {
+			r.pulse.Store(int64(time.Since(begin) - pulseEvery))
+		}
+	})
 	return func() {
-		r.pulse.end()
+		stop()
 		_ = feeling.Wait()
-		r.pulse.alarm.Close()
+	}
+}
+
+// sleep sleeps with a timer, and returns false as soon as ctx ends.
+func sleep(ctx context.Context, timer *time.Timer, d time.Duration) bool {
+	timer.Reset(d)
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

@@ -57,7 +57,6 @@ func (s *stalling) Decide(ctx context.Context, op store.Op, reqs []store.Request
 // virtual is a run in virtual time.
 func virtual(t *testing.T, config Config) *Result {
 	t.Helper()
-	config.nap = time.Sleep
 	if config.LateAfter == 0 {
 		config.LateAfter = 10 * time.Millisecond
 	}
