@@ -104,9 +104,22 @@ func Read(header http.Header, answered time.Time, skew time.Duration) Reading {
 	if isKept(header) {
 		return r // it belongs to another answer
 	}
-	r.readStructured(header)
+	if hasPrefix(header, "Ratelimit") {
+		r.readStructured(header)
+	}
 	r.readPlain(header, there)
 	return r
+}
+
+// hasPrefix reports whether a field has a name that begins so, in Go's canonical form. To look a field up by another
+// form of its name costs more.
+func hasPrefix(header http.Header, prefix string) bool {
+	for name := range header {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
 }
 
 // isKept reports whether a cache kept the answer for a while.

@@ -64,6 +64,9 @@ func (r *Reading) addWithPolicies(dialect string, limit Limit, policies []Limit)
 
 // readNumbers reads the fields Limit, Remaining and Reset after a prefix.
 func (r *Reading) readNumbers(header http.Header, prefix string, there time.Time) (limit Limit, policies []Limit, found bool) {
+	if !hasPrefix(header, http.CanonicalHeaderKey(prefix)) {
+		return limit, nil, false
+	}
 	limit = Limit{Count: NotTold, Remaining: NotTold, Window: NotTold,
 		CountField: prefix + "Limit", LeftField: prefix + "Remaining", ResetField: prefix + "Reset"}
 	if len(header.Values(limit.CountField))+len(header.Values(limit.LeftField))+len(header.Values(limit.ResetField)) == 0 {
@@ -154,6 +157,9 @@ func (r *Reading) numberIn(field, text string) int64 {
 
 // readKong reads the pairs of fields with a period in their names.
 func (r *Reading) readKong(header http.Header) (limits []Limit) {
+	if !hasPrefix(header, "X-Ratelimit-Limit-") && !hasPrefix(header, "X-Ratelimit-Remaining-") {
+		return nil
+	}
 	for _, period := range kongPeriods {
 		name, left := "X-RateLimit-Limit-"+period.name, "X-RateLimit-Remaining-"+period.name
 		if len(header.Values(name))+len(header.Values(left)) == 0 {
