@@ -55,6 +55,7 @@ func TestServeSaysWhatIsWrongWithItsFlags(t *testing.T) {
 		{"--listen :8080", `--listen ":8080" names no host; write 127.0.0.1:8080 for this machine only, or 0.0.0.0:8080 for every network`},
 		{"--admin :9090", `--admin ":9090" names no host; write 127.0.0.1:9090 for this machine only, or 0.0.0.0:9090 for every network`},
 		{"now", "`limitctl serve` takes no argument, but \"now\" was given"},
+		{"--listen off", "--listen off needs --grpc ADDRESS, or nobody can ask"},
 		{"--listen 8080", `--listen "8080" is not HOST:PORT or unix:PATH; write for example 127.0.0.1:8080`},
 		{"--listen localhost:99999", `--listen "localhost:99999" has no port from 0 to 65535`},
 		{"--listen unix:", `--listen names no socket; write unix:/run/limitctl/http.sock`},

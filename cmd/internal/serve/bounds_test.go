@@ -2,7 +2,6 @@ package serve
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -116,47 +115,22 @@ func TestAGateRefusesWhatIsBeyondIt(t *testing.T) {
 	}
 }
 
-// Clients that announce a body and do not send it keep nobody out: the one that is overdue longest is dropped. A
-// request whose body is complete is never dropped.
-func TestSlowBodiesMakeRoom(t *testing.T) {
-	gate := NewGate(3, nil)
-	var release chan struct{}
-	listener := Listener{RequestTime: time.Minute, Handler: gate.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch _, err := io.ReadAll(r.Body); {
-		case err != nil:
-			w.Header().Set("Connection", "close")
-			w.WriteHeader(http.StatusRequestTimeout)
-		case r.URL.Path == "/wait":
-			<-release
-		}
-	}))}
-	inBubble(t, listener, Options{}, func(b *bubble) {
-		release = make(chan struct{})
-		begin := func(text string) *client {
-			c := b.dial()
-			c.send(text)
+// Clients that connect and send nothing, or never end a header, keep nobody out.
+func TestSilentConnectionsMakeRoom(t *testing.T) {
+	inBubble(t, Listener{Handler: echo, RequestTime: bounded, MaxConnections: 3}, Options{}, func(b *bubble) {
+		for range 20 {
+			slow := b.dial()
+			defer slow.Close()
+			slow.trickle(get, time.Second)
+			b.dial()
+			b.dial()
 			synctest.Wait()
-			return c
-		}
-		check := func(c *client, what string, want int) {
-			if response, _ := c.answer(); response.StatusCode != want {
-				t.Errorf("%s is answered with %d, not %d", what, response.StatusCode, want)
+			c, begun := b.dial(), time.Now()
+			c.send(get)
+			if response, _ := c.answer(); response.StatusCode != http.StatusOK || time.Since(begun) > 0 {
+				t.Errorf("status %s after %s", response.Status, time.Since(begun))
 			}
-			c.Close()
+			time.Sleep(time.Second)
 		}
-		whole := begin("POST /wait HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx")
-		first := begin("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nx")
-		second := begin("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nx")
-		for range 3 {
-			check(begin("GET / HTTP/1.1\r\nHost: a\r\n\r\n"), "another", http.StatusOK)
-		}
-		check(first, "the slow one that waited longest", http.StatusRequestTimeout)
-		second.send("12345678")
-		check(second, "the other slow one", http.StatusOK)
-		close(release)
-		check(whole, "the one that was there", http.StatusOK)
 	})
-	if n := gate.inFlight.Load(); n != 0 {
-		t.Errorf("%d are in flight at the end", n)
-	}
 }

@@ -54,23 +54,26 @@ func drain(ctx context.Context, o *Options, listeners []*opened) error {
 }
 
 // drain ends a listener, and returns how many connections it had to cut. Those without a request can stay until leave.
+// [http.Server.Shutdown] drops requests that are on their way, so it comes last.
 func (l *opened) drain(ctx context.Context, leave time.Time) (cut int) {
-	l.connections.stop()
+	l.connections.Close()
 	select {
 	case <-l.ended:
 	case <-ctx.Done():
 	}
-	if l.Server == nil { // others inform their clients themselves
-		if !l.Operators {
-			waitFor(ctx, l.connections.idle(), time.Until(leave))
+	open, waiting := l.connections.count()
+	if l.Server == nil && open > 0 { // others inform their clients themselves
+		for waiting > 0 && !l.Operators && time.Now().Before(leave) && ctx.Err() == nil {
+			waitFor(ctx, nil, lastLook/10)
+			_, waiting = l.connections.count()
 		}
 		l.connections.leave()
-		waitFor(ctx, l.connections.idle(), 2*lastLook)
+		waitFor(ctx, nil, 2*lastLook)
 	}
 	if l.server.Shutdown(ctx) == nil {
 		return 0
 	}
-	cut = l.connections.count()
+	cut, _ = l.connections.count()
 	l.server.Close()
 	return cut
 }

@@ -84,9 +84,6 @@ const (
 	// idleTime is how long a connection may stay open between two requests. Balancers close theirs after a minute;
 	// the side that closes first loses no request.
 	idleTime = 2 * time.Minute
-	// leftover is how long the server waits for the rest of a body after the answer, if nobody needs it. Until then its
-	// connection makes no room for others.
-	leftover = 2 * time.Second
 	// maxHeader is the most bytes of the header of a request.
 	maxHeader = 64 << 10
 	// maxStreams is the most requests at a time on one HTTP/2 connection.
@@ -208,8 +205,7 @@ func (l *Listener) flag() string {
 // newHTTP returns the HTTP server of a listener.
 func (l *Listener) newHTTP(on *connections, o *Options) *http.Server {
 	return &http.Server{
-		Handler:           on.handle(closing(boundRest(l.Handler, l.RequestTime), o.Health)),
-		ConnContext:       on.context,
+		Handler:           closing(l.Handler, o.Health),
 		ConnState:         on.changed,
 		ReadHeaderTimeout: headerTime,
 		ReadTimeout:       l.RequestTime,
@@ -222,20 +218,6 @@ func (l *Listener) newHTTP(on *connections, o *Options) *http.Server {
 		},
 		ErrorLog: slog.NewLogLogger(o.Log.With("door", l.Name).Handler(), slog.LevelDebug),
 	}
-}
-
-// boundRest bounds the time for the rest of a body that the answer did not need, within the time of the whole request.
-func boundRest(next http.Handler, whole time.Duration) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength != 0 {
-			begun := time.Now()
-			defer func() {
-				left := min(leftover, whole-time.Since(begun))
-				http.NewResponseController(w).SetReadDeadline(time.Now().Add(left))
-			}()
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 // closing hints to clients of a server that drains to use another connection.

@@ -82,15 +82,14 @@ func (o *serveOptions) frame() (*serveFrame, error) {
 	if f.listen, err = f.address("listen", o.listen); err != nil {
 		return nil, err
 	}
-	if o.admin != "" && o.admin != "off" {
-		if f.admin, err = f.address("admin", o.admin); err != nil {
-			return nil, err
-		}
+	if f.admin, err = f.address("admin", o.admin); err != nil {
+		return nil, err
 	}
-	if o.grpc != "" && o.grpc != "off" {
-		if f.grpc, err = f.address("grpc", o.grpc); err != nil {
-			return nil, err
-		}
+	if f.grpc, err = f.address("grpc", o.grpc); err != nil {
+		return nil, err
+	}
+	if f.listen == nil && f.grpc == nil {
+		return nil, cli.Usagef("--listen off needs --grpc ADDRESS, or nobody can ask")
 	}
 	if err := o.metricsFlags.check(); err != nil {
 		return nil, err
@@ -108,8 +107,11 @@ func (o *serveOptions) frame() (*serveFrame, error) {
 	return f, nil
 }
 
-// address reads the address that a flag gives.
+// address reads the address that a flag gives, nil for off.
 func (f *serveFrame) address(flag, text string) (*serve.Address, error) {
+	if text == "off" || text == "" && flag != "listen" {
+		return nil, nil
+	}
 	if name, is := strings.CutPrefix(text, inheritedScheme); is {
 		return f.inherited(flag, name)
 	}
@@ -204,9 +206,12 @@ func (f *serveFrame) guard(next http.Handler) http.Handler {
 	return f.tokens.Wrap(next, func(r *http.Request) []string { return api.Scopes(r.URL.Path) })
 }
 
-// programs adds the listener for programs, with the handler of /v1. It counts for the metrics, and with --log-requests
+// programs adds the listener for programs, unless --listen is off, with the handler of /v1. It counts for the metrics, and with --log-requests
 // for the log.
 func (f *serveFrame) programs(handler http.Handler) {
+	if f.listen == nil {
+		return
+	}
 	const name = "http"
 	if f.flags.logRequests {
 		log := &serve.AccessLog{Log: f.Log, Listener: name}

@@ -113,7 +113,7 @@ signal ends it at once.`,
 
 func (f *serveFlags) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.listen, "listen", "127.0.0.1:8080", "answer requests at `ADDRESS`")
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:8080", "answer requests at `ADDRESS`; off for nowhere")
 	flags.StringVar(&f.admin, "admin", "127.0.0.1:9090", "answer operators at `ADDRESS`; off for nowhere")
 	flags.StringVar(&f.grpc, "grpc", "", "answer Envoy's rate limit service, which is gRPC, at `ADDRESS`")
 	cli.DurationFlag(flags, &f.grpcAge, "grpc-max-age", "", 0,
@@ -203,9 +203,10 @@ func runServe(ctx context.Context, o *serveOptions) error {
 
 	// The listeners. One gate bounds the requests of all clients.
 	gate := serve.NewGate(o.maxInFlight, frame.meter.Refused)
-	answers := gate.Wrap(frame.guard(api.Handler(e, api.Options{
-		Describe: o.describe, Keys: store, Timeout: o.Timeout, Resets: frame.tokens != nil, ListTime: o.Timeout + exchangeTime/2,
-	})))
+	answers := frame.guard(api.Handler(e, api.Options{
+		Describe: o.describe, Keys: store, Timeout: o.Timeout, Gate: gate, Resets: frame.tokens != nil,
+		ListTime: o.Timeout + exchangeTime/2,
+	}))
 	frame.programs(answers)
 	frame.operators()
 	frame.envoy(e, envoy.Options{Gate: gate, Describe: o.describe, Age: o.grpcAge, Reflection: o.grpcReflection})

@@ -16,6 +16,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/serve"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/refusal"
 	"github.com/limitctl/limitctl/internal/panics"
@@ -31,6 +32,8 @@ type Options struct {
 	// Keys are those of the store, and Timeout is how long one answer about them may take.
 	Keys    admin.Keyspace
 	Timeout time.Duration
+	// Gate bounds the requests that are answered at a time; nil means no bound.
+	Gate *serve.Gate
 	// Resets: requests can reset limits. It is for a server whose access tokens say who may.
 	Resets bool
 	// ListTime is how long a list of questions is decided at most, so that its answer is sent before the request's time is
@@ -57,10 +60,24 @@ func Handler(e *engine.Engine, options Options) http.Handler {
 
 const prefix = "/v1/"
 
-// ServeHTTP implements [http.Handler].
+// ServeHTTP implements [http.Handler]. A request enters the gate once its body was read.
 func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name, found := strings.CutPrefix(r.URL.Path, prefix)
 	v := verbOf(name)
+	var body []byte
+	if found && v != nil && r.Method == http.MethodPost {
+		var err error
+		if body, err = readBody(w, r); err != nil {
+			refuseBody(w, err)
+			return
+		}
+	}
+	if gate := l.options.Gate; gate != nil {
+		if !gate.Admit(w) {
+			return
+		}
+		defer gate.Leave()
+	}
 	rest, asksForOther := strings.CutPrefix(r.URL.Path, authPrefix)
 	switch {
 	case asksForOther:
@@ -79,7 +96,7 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refusal.Write(w, http.StatusMethodNotAllowed, outcome.Usage.Word,
 			"method "+r.Method+` is not for `+prefix+v.name+`; send POST with a body such as {"key":"user:42","limits":["10/1m"]}`)
 	default:
-		l.serve(w, r, v)
+		l.serve(w, r, v, body)
 	}
 }
 
@@ -98,13 +115,8 @@ type call struct {
 	answer   decision.Answer
 }
 
-// serve answers one request.
-func (l *listener) serve(w http.ResponseWriter, r *http.Request, v *verb) {
-	body, err := readBody(w, r)
-	if err != nil {
-		l.refuseBody(w, err)
-		return
-	}
+// serve answers one request, whose body was read.
+func (l *listener) serve(w http.ResponseWriter, r *http.Request, v *verb, body []byte) {
 	if isList(body) {
 		l.serveList(w, r, v, body)
 		return
@@ -139,7 +151,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 }
 
 // refuseBody answers if a body could not be read. It does not wait for the rest.
-func (l *listener) refuseBody(w http.ResponseWriter, err error) {
+func refuseBody(w http.ResponseWriter, err error) {
 	w.Header().Set("Connection", "close")
 	tooLarge := new(http.MaxBytesError)
 	switch {

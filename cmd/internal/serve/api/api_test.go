@@ -2,11 +2,15 @@ package api
 
 import (
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/serve"
+	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -215,5 +219,37 @@ func TestWarnings(t *testing.T) {
 	}
 	if w, _ := ask(t, listener, "GET", "/v1/policies", ""); strings.Count(w.Body.String(), `"warn":"50%"`) != 1 {
 		t.Errorf("policies: %s", w.Body)
+	}
+}
+
+// A request whose body does not arrive takes no place in the gate.
+func TestSlowBodiesTakeNoPlace(t *testing.T) {
+	backend := memorystore.New()
+	t.Cleanup(func() { backend.Close() })
+	e := engine.New(backend, &engine.Settings{}, engine.Options{Timeout: time.Minute})
+	t.Cleanup(func() { e.Close() })
+	gate := serve.NewGate(1, nil)
+	listener := Handler(e, Options{Gate: gate})
+	const body = `{"key":"a","limits":["2/1h"]}`
+	slow, ends := io.Pipe()
+	answered := make(chan int)
+	go func() {
+		w := httptest.NewRecorder()
+		listener.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/consume", slow))
+		answered <- w.Code
+	}()
+	io.WriteString(ends, body[:9])
+	if w, _ := ask(t, listener, http.MethodPost, "/v1/consume", body); w.Code != http.StatusOK {
+		t.Errorf("beside a slow body: %d %s", w.Code, w.Body)
+	}
+	gate.Enter()
+	if w, _ := ask(t, listener, http.MethodPost, "/v1/consume", body); w.Code != http.StatusServiceUnavailable {
+		t.Errorf("a full gate: %d %s", w.Code, w.Body)
+	}
+	gate.Leave()
+	io.WriteString(ends, body[9:])
+	ends.Close()
+	if status := <-answered; status != http.StatusOK {
+		t.Errorf("the slow one: %d", status)
 	}
 }
