@@ -15,8 +15,6 @@ import (
 type connections struct {
 	net.Listener
 	most int
-	// keeps: an open connection never makes room for another, since nobody reports which have a request under way.
-	keeps bool
 	// tell is called for each connection that opens or closes, and for each that the bound closes.
 	tell func(change int, refused bool)
 	// failed is called with the reason why no connection can be accepted.
@@ -48,10 +46,7 @@ func (l *connections) Accept() (net.Conn, error) {
 	l.turn.Lock()
 	l.open++
 	c.place = l.waiting.PushBack(c)
-	first := c
-	if !l.keeps {
-		first = l.waiting.Front().Value.(*conn)
-	}
+	first := l.waiting.Front().Value.(*conn)
 	full := l.open > l.most
 	l.turn.Unlock()
 	l.tell(1, full)

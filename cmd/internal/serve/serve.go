@@ -69,7 +69,8 @@ type Listener struct {
 }
 
 // Server answers the connections of a listener. Serve returns after Shutdown, which waits until all is answered or
-// ctx ends.
+// ctx ends. A Server can have a method ConnState, like that of package envoy, to report which of its connections have
+// a request under way.
 type Server interface {
 	Serve(net.Listener) error
 	Shutdown(ctx context.Context) error
@@ -174,7 +175,7 @@ func openListeners(o *Options) (listeners []*opened, err error) {
 			return listeners, fmt.Errorf("--%s: %w", listener.flag(), err)
 		}
 		bounded := &connections{
-			Listener: socket, most: listener.MaxConnections, keeps: listener.Server != nil,
+			Listener: socket, most: listener.MaxConnections,
 			tell: func(change int, refused bool) {
 				if change != 0 && o.Events.Connections != nil {
 					o.Events.Connections(listener.Name, change)
@@ -188,6 +189,10 @@ func openListeners(o *Options) (listeners []*opened, err error) {
 		server := listener.Server
 		if server == nil {
 			server = listener.newHTTP(bounded, o)
+		} else if telling, can := server.(interface {
+			ConnState(func(net.Conn, http.ConnState))
+		}); can {
+			telling.ConnState(bounded.changed)
 		}
 		listeners = append(listeners, &opened{listener, bounded, server, make(chan struct{})})
 	}

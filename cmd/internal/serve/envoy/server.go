@@ -5,10 +5,13 @@ import (
 	_ "embed"
 	"errors"
 	"net"
+	"net/http"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -62,6 +65,8 @@ type Server struct {
 	lasting  chan struct{} // has an element for each stream that lasts
 	stopping context.Context
 	stop     context.CancelFunc
+	silent   sync.Map // the connections that have sent nothing
+	onState  func(net.Conn, http.ConnState)
 }
 
 // newServer returns a server that answers ShouldRateLimit with answer.
@@ -70,6 +75,7 @@ func newServer(answer func(ctx context.Context, message []byte) ([]byte, error),
 	s.lasting = make(chan struct{}, mostLasting)
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.Server = grpc.NewServer(
+		grpc.Creds(introduction{insecure.NewCredentials()}),
 		grpc.ForceServerCodecV2(rls.Codec{}),
 		grpc.UnaryInterceptor(s.unary),
 		grpc.StreamInterceptor(s.stream),
@@ -162,6 +168,11 @@ func (s *Server) bound(ctx context.Context, info *tap.Info) (context.Context, er
 // unary answers a call of one message.
 func (s *Server) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
 ) (answer any, err error) {
+	if from, has := peer.FromContext(ctx); has {
+		c := from.AuthInfo.(*conn)
+		c.call(1)
+		defer c.call(-1)
+	}
 	err = s.call(ctx, info.FullMethod, info.FullMethod != rls.Method, func() (err error) {
 		answer, err = handle(ctx, request)
 		return err
@@ -247,13 +258,18 @@ func (s *Server) told(err error) error {
 // Draining tells who watches the health that the server ends.
 func (s *Server) Draining() { s.health.Shutdown() }
 
+// ConnState sets a function that gets each connection as active when it gets its first call, and as idle when it has
+// none any more. Call it before Serve.
+func (s *Server) ConnState(onState func(net.Conn, http.ConnState)) { s.onState = onState }
+
 // Serve answers the connections of a listener.
-func (s *Server) Serve(listener net.Listener) error { return s.Server.Serve(listener) }
+func (s *Server) Serve(listener net.Listener) error { return s.Server.Serve(&door{listener, s}) }
 
 // Shutdown takes no more connections and calls, and waits for the calls under way, at most until ctx ends.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Draining()
 	s.stop()
+	s.silent.Range(func(c, _ any) bool { c.(*conn).Close(); return true }) // grpc-go would wait for them
 	done := make(chan struct{})
 	panics.Go(func() error { s.GracefulStop(); return nil }, func(error) { close(done) })
 	select {

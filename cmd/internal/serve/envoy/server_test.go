@@ -5,11 +5,14 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"math"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -447,5 +450,96 @@ func TestOverTLS(t *testing.T) {
 	conn := connect(t, inner.Addr().String(), credentials.NewTLS(&tls.Config{InsecureSkipVerify: true}))
 	if got, err := ask(t, conn, rls.Method, "a"); got != "A" {
 		t.Errorf("answered %q, %v", got, err)
+	}
+}
+
+// A connection is active while it has a call, so that the listener does not close it for another.
+func TestConnectionsReportTheirCalls(t *testing.T) {
+	states, release := make(chan http.ConnState, 10), make(chan bool)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := newServer(func(context.Context, []byte) ([]byte, error) { <-release; return nil, nil },
+		Options{Time: patience, Calls: 10})
+	server.ConnState(func(_ net.Conn, state http.ConnState) { states <- state })
+	go server.Serve(listener)
+	defer server.Close()
+	c := dial(t, listener.Addr().String())
+	c.call(1, "x")
+	c.call(3, "x")
+	if got := <-states; got != http.StateActive {
+		t.Errorf("the first call makes it %s", got)
+	}
+	close(release)
+	if got := <-states; got != http.StateIdle || len(states) > 0 {
+		t.Errorf("the last call makes it %s, and then there are %d", got, len(states))
+	}
+}
+
+// A client that connects and says nothing does not delay the end.
+func TestASilentConnectionDoesNotDelayTheEnd(t *testing.T) {
+	server, address := start(t, upper, Options{})
+	silent, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	for n := 0; n == 0; time.Sleep(time.Millisecond) {
+		server.silent.Range(func(any, any) bool { n++; return true })
+	}
+	begun := time.Now()
+	if err := server.Shutdown(t.Context()); err != nil || time.Since(begun) >= handshakeTime {
+		t.Errorf("the end took %s: %v", time.Since(begun), err)
+	}
+}
+
+// frames is a connection that has these bytes again and again, some at a time.
+type frames struct {
+	net.Conn
+	data []byte
+	next int
+}
+
+func (f *frames) Read(to []byte) (int, error) {
+	n := copy(to, f.data[f.next%len(f.data):])
+	f.next += n
+	return n, nil
+}
+
+// What is no whole call is read at a pace, and calls with what belongs to them at once.
+func TestFloodsAreReadAtAPace(t *testing.T) {
+	for name, test := range map[string]struct {
+		write   func(f *http2.Framer)
+		seconds float64 // for 100,000 frames or calls
+	}{
+		"window updates": {func(f *http2.Framer) { f.WriteWindowUpdate(0, 1) }, 100_000/pace - 1},
+		"settings":       {func(f *http2.Framer) { f.WriteSettings(make([]http2.Setting, 99)...) }, 100*100_000/pace - 1},
+		"calls": {func(f *http2.Framer) {
+			f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x82}, EndHeaders: true})
+			f.WriteData(1, true, make([]byte, 100))
+			f.WritePing(false, [8]byte{})
+		}, 0},
+		"calls that are reset": {func(f *http2.Framer) {
+			f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x82}, EndHeaders: true})
+			f.WriteData(1, true, make([]byte, 100))
+			f.WriteRSTStream(1, http2.ErrCodeCancel)
+		}, 100_000/pace - 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var data bytes.Buffer
+			f := http2.NewFramer(&data, nil)
+			f.AllowIllegalWrites = true
+			test.write(f)
+			c := &conn{Conn: &frames{data: data.Bytes()}, server: &Server{}, spare: pace, at: time.Now()}
+			begun, whole := time.Now(), 100_000*data.Len()
+			for n := 0; n < whole; {
+				read, _ := c.Read(make([]byte, min(1000, whole-n)))
+				n += read
+			}
+			if got := time.Since(begun).Seconds(); math.Abs(got-test.seconds) > 1 {
+				t.Errorf("%s take %.1f s, not %.1f", name, got, test.seconds)
+			}
+		})
 	}
 }
