@@ -172,9 +172,9 @@ func (l *listener) read(v *verb, text []byte) (*call, error) {
 		return nil, err
 	}
 	c.ask.Settings = l.engine.Settings()
-	for i := range c.question.attributes {
-		a := &c.question.attributes[i]
-		a.Value = c.ask.Settings.HTTP.Client(c.question.policy, a.Name, a.Value)
+	for i := range c.question.Attributes.value {
+		a := &c.question.Attributes.value[i]
+		a.Value = c.ask.Settings.HTTP.Client(c.question.Policy.value, a.Name, a.Value)
 	}
 	return c, nil
 }

@@ -32,7 +32,7 @@ func questionsIn(body []byte) (questions []json.RawMessage, err error) {
 	err = json.Unmarshal(body, &questions)
 	switch {
 	case err != nil:
-		return nil, wrongBody(err)
+		return nil, wrongBody(nil, err)
 	case len(questions) == 0:
 		return nil, store.Invalidf(`the list is empty; send questions, such as [{"key":"user:42","limits":["10/1m"]}]`)
 	case len(questions) > mostQuestions:
@@ -85,9 +85,10 @@ func (l *listener) serveList(w http.ResponseWriter, r *http.Request, v *verb, bo
 
 // about says who a question is about: equal for equal keys, and for equal policies and attributes.
 func (q *question) about() string {
-	same := question{key: q.key, policy: q.policy, attributes: slices.Clone(q.attributes)}
-	slices.SortFunc(same.attributes, func(a, b policy.Attribute) int { return strings.Compare(a.Name, b.Name) })
-	return same.policy + " " + same.subject()
+	same := *q
+	same.Attributes.value = slices.Clone(q.Attributes.value)
+	slices.SortFunc(same.Attributes.value, func(a, b policy.Attribute) int { return strings.Compare(a.Name, b.Name) })
+	return q.Policy.value + " " + same.subject()
 }
 
 // answerIn returns the answer to a question in a list.

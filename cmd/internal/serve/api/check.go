@@ -12,24 +12,23 @@ import (
 // check reports fields that are missing or contradict each other. The engine checks their values and the limits
 // later.
 func (q *question) check(v *verb) error {
-	has := func(f fields) bool { return q.has&f != 0 }
 	switch {
-	case has(fieldKey) && has(fieldPolicy):
+	case q.Key.has && q.Policy.has:
 		return store.Invalidf("key and policy both say who is limited; send key with limits, or policy with attributes")
-	case has(fieldPolicy) && has(fieldLimits):
+	case q.Policy.has && q.Limits.has:
 		return store.Invalidf("policy and limits both say what is allowed; send one of them")
-	case has(fieldPolicy) && q.policy == "":
+	case q.Policy.has && q.Policy.value == "":
 		return store.Invalidf("policy is empty; name one, or send key and limits")
-	case has(fieldPolicy):
-	case has(fieldCosts):
+	case q.Policy.has:
+	case q.Costs.has:
 		return store.Invalidf("costs are for a policy whose limits name them, and none is named; add policy")
-	case has(fieldAttributes):
+	case q.Attributes.has:
 		return store.Invalidf("attributes are for a policy, and none is named; add policy")
-	case !has(fieldKey) && !has(fieldLimits):
+	case !q.Key.has && !q.Limits.has:
 		return store.Invalidf("nothing says who is limited; send key and limits, or policy and attributes")
-	case !has(fieldKey):
+	case !q.Key.has:
 		return store.Invalidf(`key is missing; it says who is limited, such as "user:42"`)
-	case len(q.limits) == 0:
+	case len(q.Limits.value) == 0:
 		return store.Invalidf(`limits are missing; they say what is allowed, such as ["10/1m"]`)
 	}
 	return q.checkUnits(v)
@@ -37,22 +36,21 @@ func (q *question) check(v *verb) error {
 
 // checkUnits checks the fields about units and tokens.
 func (q *question) checkUnits(v *verb) error {
-	has := func(f fields) bool { return q.has&f != 0 }
 	switch {
-	case has(fieldToken) && q.token == "":
+	case q.Token.has && q.Token.value == "":
 		return store.Invalidf("token is empty; send a text that is different for each call, such as an order's number")
-	case has(fieldTokenTTL) && !has(fieldToken):
+	case q.TokenTTL.has && !q.Token.has:
 		return store.Invalidf("token_ttl says how long to remember a token; add token")
-	case v.op == store.Settle && !has(fieldToken):
+	case v.op == store.Settle && !q.Token.has:
 		return store.Invalidf("settle needs the token that the units were taken with; add token")
-	case v.op == store.Settle && !has(fieldCost) && !has(fieldCosts):
+	case v.op == store.Settle && !q.Cost.has && !q.Costs.has:
 		return store.Invalidf("settle needs the real cost; add cost, or costs of a policy's fields")
-	case q.force && has(fieldUpTo):
+	case q.Force.value && q.UpTo.has:
 		return store.Invalidf("force takes all units and up_to those that fit; send one of them")
-	case has(fieldCost) && has(fieldUpTo):
+	case q.Cost.has && q.UpTo.has:
 		return store.Invalidf("cost and up_to both say how many units; send one of them")
-	case has(fieldUpTo) && (q.upTo < 1 || q.upTo > store.MaxCount):
-		return store.Invalidf("up_to %d is out of range; it must be from 1 to %d", q.upTo, store.MaxCount)
+	case q.UpTo.has && (q.UpTo.value < 1 || q.UpTo.value > store.MaxCount):
+		return store.Invalidf("up_to %d is out of range; it must be from 1 to %d", q.UpTo.value, store.MaxCount)
 	}
 	return nil
 }
@@ -62,25 +60,25 @@ func (q *question) ask(v *verb, ask *engine.Ask) (err error) {
 	if err := q.check(v); err != nil {
 		return err
 	}
-	ask.Op, ask.Cost, ask.Key, ask.Policy, ask.Token = v.op, 1, q.key, q.policy, q.token
+	ask.Op, ask.Cost, ask.Key, ask.Policy, ask.Token = v.op, 1, q.Key.value, q.Policy.value, q.Token.value
 	switch {
 	case v.op == store.Adjust:
 		ask.Cost = 0 // units that stay in use
-	case q.force:
+	case q.Force.value:
 		ask.Op = store.Charge
-	case q.has&fieldUpTo != 0:
-		ask.Op, ask.Cost = store.TakeUpTo, q.upTo
+	case q.UpTo.has:
+		ask.Op, ask.Cost = store.TakeUpTo, q.UpTo.value
 	}
-	ask.Costs = q.costs
-	if q.has&fieldCost != 0 {
-		ask.Cost, ask.CostSaid = q.cost, true
+	ask.Costs = q.Costs.value
+	if q.Cost.has {
+		ask.Cost, ask.CostSaid = q.Cost.value, true
 	}
-	if q.has&fieldTokenTTL != 0 {
-		if ask.TokenTTL, err = parseTokenTTL(q.tokenTTL); err != nil {
+	if q.TokenTTL.has {
+		if ask.TokenTTL, err = parseTokenTTL(q.TokenTTL.value); err != nil {
 			return err
 		}
 	}
-	for _, text := range q.limits {
+	for _, text := range q.Limits.value {
 		limit, err := store.ParseLimit(text)
 		if err == nil {
 			err = limit.CheckStored()
@@ -90,8 +88,8 @@ func (q *question) ask(v *verb, ask *engine.Ask) (err error) {
 		}
 		ask.Limits = append(ask.Limits, limit)
 	}
-	ask.Attributes = make(policy.Attributes, len(q.attributes))
-	for _, a := range q.attributes {
+	ask.Attributes = make(policy.Attributes, len(q.Attributes.value))
+	for _, a := range q.Attributes.value {
 		ask.Attributes[a.Name] = a.Value
 	}
 	return nil
@@ -111,16 +109,16 @@ func parseTokenTTL(text string) (time.Duration, error) {
 
 // subject is the subject in the answer: the key, or the attributes in the form of the command line.
 func (q *question) subject() string {
-	if q.policy == "" {
-		return q.key
+	if q.Policy.value == "" {
+		return q.Key.value
 	}
 	length := 0
-	for _, a := range q.attributes {
+	for _, a := range q.Attributes.value {
 		length += len(a.Name) + len(a.Value) + len("= ")
 	}
 	var b strings.Builder
 	b.Grow(length)
-	for i, a := range q.attributes {
+	for i, a := range q.Attributes.value {
 		if i > 0 {
 			b.WriteByte(' ')
 		}

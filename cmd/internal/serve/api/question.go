@@ -2,9 +2,11 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/strictjson"
@@ -13,70 +15,26 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// fields is a set of the fields of a body, one bit each.
-type fields uint16
-
-const (
-	fieldKey fields = 1 << iota
-	fieldLimits
-	fieldPolicy
-	fieldAttributes
-	fieldCost
-	fieldCosts
-	fieldToken
-	fieldTokenTTL
-	fieldUpTo
-	fieldForce
-)
-
-// fieldList are the fields in the order of their bits: what each must be, and where it is kept.
-var fieldList = []struct {
-	name, must string
-	in         func(*question) any
-}{
-	{"key", "a text", func(q *question) any { return &q.key }},
-	{"limits", "a list of texts", func(q *question) any { return &q.limits }},
-	{"policy", "a text", func(q *question) any { return &q.policy }},
-	{"attributes", `an object of texts, such as {"ip":"203.0.113.9"}`, func(q *question) any { return &q.attributes }},
-	{"cost", aNumber, func(q *question) any { return &q.cost }},
-	{"costs", `an object of whole numbers, such as {"tokens":3000}`, func(q *question) any { return &q.costs }},
-	{"token", "a text", func(q *question) any { return &q.token }},
-	{"token_ttl", "a text", func(q *question) any { return &q.tokenTTL }},
-	{"up_to", aNumber, func(q *question) any { return &q.upTo }},
-	{"force", "true or false", func(q *question) any { return &q.force }},
-}
-
-const aNumber = "a whole number without quotes, such as 1"
-
-// names are the names of the fields in a set.
-func (f fields) names() (names []string) {
-	for i := range fieldList {
-		if f&(1<<i) != 0 {
-			names = append(names, fieldList[i].name)
-		}
-	}
-	return names
-}
-
 // verb is an operation of the interface: the last part of the path.
 type verb struct {
 	name   string
 	op     store.Op
-	fields fields   // that a body may have
+	fields []string // that a body may have
 	scopes []string // of which a token needs one
 }
 
-// whoAndWhat has the fields that every verb accepts. It is no constant, since constants of this type are single
-// fields.
-var whoAndWhat = fieldKey | fieldLimits | fieldPolicy | fieldAttributes | fieldCost | fieldCosts
-
 // verbs are all operations.
 var verbs = []verb{
-	{"check", store.Peek, whoAndWhat | fieldToken | fieldTokenTTL, []string{"decide", "read"}},
-	{"consume", store.Take, whoAndWhat | fieldToken | fieldTokenTTL | fieldUpTo | fieldForce, []string{"decide"}},
-	{"refund", store.Refund, whoAndWhat | fieldToken, []string{"refund"}},
-	{"settle", store.Settle, whoAndWhat | fieldToken, []string{"refund"}},
-	{"reset", store.Adjust, whoAndWhat &^ (fieldCost | fieldCosts), []string{"reset"}},
+	{"check", store.Peek, fields("token", "token_ttl"), []string{"decide", "read"}},
+	{"consume", store.Take, fields("token", "token_ttl", "up_to", "force"), []string{"decide"}},
+	{"refund", store.Refund, fields("token"), []string{"refund"}},
+	{"settle", store.Settle, fields("token"), []string{"refund"}},
+	{"reset", store.Adjust, fields()[:4], []string{"reset"}},
+}
+
+// fields returns those that say who and what, and others.
+func fields(others ...string) []string {
+	return append([]string{"key", "limits", "policy", "attributes", "cost", "costs"}, others...)
 }
 
 // Scopes returns the scopes of which the access token for a path needs one.
@@ -103,73 +61,107 @@ func verbOf(name string) *verb {
 
 // question is the content of a body.
 type question struct {
-	has             fields
-	key, policy     string
-	limits          []string
-	attributes      attributes
-	cost, upTo      int64
-	costs           costs
-	token, tokenTTL string
-	force           bool
+	Key        field[string]     `json:"key"`
+	Limits     field[[]string]   `json:"limits"`
+	Policy     field[string]     `json:"policy"`
+	Attributes field[attributes] `json:"attributes"`
+	Cost       field[int64]      `json:"cost"`
+	Costs      field[costs]      `json:"costs"`
+	Token      field[string]     `json:"token"`
+	TokenTTL   field[string]     `json:"token_ttl"`
+	UpTo       field[int64]      `json:"up_to"`
+	Force      field[bool]       `json:"force"`
+}
+
+// field is a value that can be missing.
+type field[T any] struct {
+	value T
+	has   bool
+}
+
+// twice stands for the value of a field that has two.
+const twice = "two values"
+
+// UnmarshalJSON implements [json.Unmarshaler]. It refuses a second value, and null, at which encoding/json does nothing.
+func (f *field[T]) UnmarshalJSON(text []byte) error {
+	switch {
+	case f.has:
+		return &json.UnmarshalTypeError{Value: twice}
+	case string(text) == "null":
+		return &json.UnmarshalTypeError{Value: "null"}
+	}
+	f.has = true
+	return json.Unmarshal(text, &f.value)
+}
+
+const aNumber = "a whole number without quotes, such as 1"
+
+// kinds are what fields must be, if they are no texts.
+var kinds = map[string]string{
+	"limits": "a list of texts", "attributes": `an object of texts, such as {"ip":"203.0.113.9"}`, "cost": aNumber, "up_to": aNumber,
+	"costs": `an object of whole numbers, such as {"tokens":3000}`, "force": "true or false",
 }
 
 // read reads a body for a verb. An error is a [store.ErrInvalid].
 func (q *question) read(v *verb, body []byte) error {
 	d, err := strictjson.NewDecoder(body)
 	if err != nil {
-		return wrongBody(err)
+		return wrongBody(v, err)
 	}
-	switch token, err := d.Token(); {
+	d.DisallowUnknownFields()
+	switch err := d.Decode(q); {
 	case errors.Is(err, io.EOF):
 		return store.Invalidf(`the body is empty; send JSON, such as {"key":"user:42","limits":["10/1m"]}`)
 	case err != nil:
-		return wrongBody(err)
-	case token != json.Delim('{'):
-		return store.Invalidf(`the body is no object; send one, such as {"key":"user:42","limits":["10/1m"]}`)
+		return wrongBody(v, err)
 	}
-	if err = strictjson.Members(d, func(name string) error { return q.readField(v, d, body, name) }); err == nil {
-		err = strictjson.End(d)
+	if err := strictjson.End(d); err != nil {
+		return wrongBody(v, err)
 	}
-	return wrongBody(err)
+	for _, some := range [...]struct {
+		name string
+		has  bool
+	}{{"cost", q.Cost.has}, {"costs", q.Costs.has}, {"token", q.Token.has}, {"token_ttl", q.TokenTTL.has}, {"up_to", q.UpTo.has},
+		{"force", q.Force.has}} {
+		if some.has && !slices.Contains(v.fields, some.name) {
+			return unknownField(v, some.name)
+		}
+	}
+	return nil
 }
 
-// wrongBody makes an error about a body of any error.
-func wrongBody(err error) error {
-	syntax := new(json.SyntaxError)
+// wrongBody says in terms of a body what an error of its decoder means.
+func wrongBody(v *verb, err error) error {
+	mistaken, syntax := new(json.UnmarshalTypeError), new(json.SyntaxError)
 	switch {
-	case err == nil || errors.Is(err, store.ErrInvalid):
+	case errors.Is(err, store.ErrInvalid):
 		return err
-	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, io.ErrUnexpectedEOF):
 		return store.Invalidf("the body ends too early")
 	case errors.As(err, &syntax):
 		return store.Invalidf("the body is not valid JSON at byte %d: %s", syntax.Offset, err)
+	case errors.As(err, &mistaken) && mistaken.Field == "":
+		return store.Invalidf(`the body is no object; send one, such as {"key":"user:42","limits":["10/1m"]}`)
+	case mistaken.Value == twice:
+		return store.Invalidf("%q is given twice; keep one", mistaken.Field)
+	case mistaken.Field != "":
+		return wrongKind(mistaken.Field, cmp.Or(kinds[mistaken.Field], "a text"), mistaken)
+	}
+	if name, is := strings.CutPrefix(err.Error(), "json: unknown field "); is {
+		return unknownField(v, strings.Trim(name, `"`))
 	}
 	return store.Invalidf("the body: %s", err)
 }
 
-// readField reads the value of one field.
-func (q *question) readField(v *verb, d *json.Decoder, body []byte, name string) error {
-	for i := range fieldList {
-		if f := &fieldList[i]; f.name == name && v.fields&(1<<i) != 0 {
-			q.has |= 1 << i
-			return readValue(d, body, f.in(q), name, f.must)
-		}
-	}
-	known := v.fields.names()
-	if near := texts.Nearest(strings.ToLower(name), known, 2); near != "" {
-		return store.Invalidf("unknown field %q; did you mean %q?", shorten(name), near)
-	}
-	return store.Invalidf("unknown field %q; the fields of %s are %s", shorten(name), v.name, strings.Join(known, ", "))
+func wrongKind(name, must string, mistaken *json.UnmarshalTypeError) error {
+	return store.Invalidf("%s must be %s, not %s", name, must, shorten(mistaken.Value))
 }
 
-// readValue reads a value of text with its decoder. encoding/json does nothing at null.
-func readValue(d *json.Decoder, text []byte, into any, name, must string) error {
-	err := d.Decode(into)
-	mistaken := &json.UnmarshalTypeError{Value: "null"}
-	if errors.As(err, &mistaken) || err == nil && bytes.HasSuffix(text[:d.InputOffset()], []byte("null")) {
-		return store.Invalidf("%s must be %s, not %s", name, must, shorten(mistaken.Value))
+func unknownField(v *verb, name string) error {
+	if near := texts.Nearest(strings.ToLower(name), v.fields, 2); near != "" {
+		return store.Invalidf("unknown field %q; did you mean %q?", shorten(name), near)
 	}
-	return err
+	return store.Invalidf("unknown field %q; the fields of %s are %s", shorten(name), v.name, strings.Join(v.fields, ", "))
 }
 
 // mostAttributes bounds the attributes of a body. A policy uses fewer.
@@ -180,17 +172,14 @@ type attributes []policy.Attribute
 
 // UnmarshalJSON implements [json.Unmarshaler].
 func (all *attributes) UnmarshalJSON(text []byte) error {
-	return readMembers(text, "attribute", func(d *json.Decoder, name string) error {
-		a := policy.Attribute{Name: name}
-		switch err := readValue(d, text, &a.Value, "attribute "+name, "a text"); {
-		case err != nil:
-			return err
-		case a.Value == "":
+	return members(text, "attribute", "a text", func(name, value string) error {
+		switch {
+		case value == "":
 			return store.Invalidf("attribute %q is empty; give it a value, or all who leave it empty share one subject", name)
 		case len(*all) == mostAttributes:
 			return store.Invalidf("there are more than %d attributes; send those that the policy uses", mostAttributes)
 		}
-		*all = append(*all, a)
+		*all = append(*all, policy.Attribute{Name: name, Value: value})
 		return nil
 	})
 }
@@ -200,19 +189,17 @@ type costs []policy.FieldCost
 
 // UnmarshalJSON implements [json.Unmarshaler].
 func (all *costs) UnmarshalJSON(text []byte) error {
-	return readMembers(text, "cost", func(d *json.Decoder, name string) error {
-		c := policy.FieldCost{Field: name}
+	return members(text, "cost", aNumber, func(name string, units int64) error {
 		if len(*all) == store.MaxRequests {
 			return store.Invalidf("there are more than %d costs; send those that the policy uses", store.MaxRequests)
 		}
-		err := readValue(d, text, &c.Units, "cost "+name, aNumber)
-		*all = append(*all, c)
-		return err
+		*all = append(*all, policy.FieldCost{Field: name, Units: units})
+		return nil
 	})
 }
 
-// readMembers reads an object whose names are those of policies.
-func readMembers(text []byte, what string, read func(d *json.Decoder, name string) error) error {
+// members reads an object whose names are those of policies, and calls add for each.
+func members[T any](text []byte, what, must string, add func(name string, value T) error) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if token, err := d.Token(); err != nil || token != json.Delim('{') {
 		return &json.UnmarshalTypeError{Value: string(text)}
@@ -221,6 +208,15 @@ func readMembers(text []byte, what string, read func(d *json.Decoder, name strin
 		if err := policy.ValidateName(what, name); err != nil {
 			return err
 		}
-		return read(d, name)
+		var value field[T]
+		err := d.Decode(&value)
+		mistaken := new(json.UnmarshalTypeError)
+		switch {
+		case errors.As(err, &mistaken):
+			return wrongKind(what+" "+name, must, mistaken)
+		case err != nil:
+			return err
+		}
+		return add(name, value.value)
 	})
 }
