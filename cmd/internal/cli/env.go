@@ -43,7 +43,7 @@ type Env struct {
 	Create, Append func(path string) (files.File, error)
 	MakeDir        func(path string) error
 	// Stream opens a file that grows while others read it; see [files.Stream].
-	Stream func(path string) (io.WriteCloser, error)
+	Stream func(path string, extend bool) (io.WriteCloser, error)
 	// KeepOn says that from now on a write to a pipe that nobody reads is an error, and does not end the process.
 	KeepOn func()
 	// Keep takes the right to read one of limitctl's own files from other users.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"io/fs"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -12,9 +11,6 @@ import (
 // StandardOutput is the file name that stands for standard output.
 const StandardOutput = "-"
 
-// mostSummaries is the largest size in bytes of the summary file of a build.
-const mostSummaries = 4 << 20
-
 // WriteSummary writes a summary to a file. It appends to the file that GitHub shows for a step, since other commands of
 // the step write there, too.
 func WriteSummary(g *Globals, path string, text []byte) error {
@@ -23,11 +19,12 @@ func WriteSummary(g *Globals, path string, text []byte) error {
 		_, err := g.Printer().Data.Write(text)
 		return err
 	case path == g.Env.Getenv("GITHUB_STEP_SUMMARY"):
-		before, err := g.Env.ReadFile(path, mostSummaries)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		file, err := g.Env.Stream(path, true)
+		if err != nil {
 			return err
 		}
-		text = append(before, text...)
+		_, err = file.Write(text)
+		return errors.Join(err, file.Close())
 	}
 	return g.Env.WriteShared(path, text)
 }

@@ -243,7 +243,7 @@ func TestWriteGoesToTheEndOfAPath(t *testing.T) {
 		}
 		checkError(t, "CanWrite", path, files.CanWrite(path), test.want)
 		checkError(t, "WriteShared", path, files.WriteShared(path, []byte("one")), test.want)
-		stream, err := files.Stream(path)
+		stream, err := files.Stream(path, false)
 		checkError(t, "Stream", path, err, test.want)
 		if test.want != "" {
 			continue

@@ -81,11 +81,16 @@ func Follow(path string) string {
 	return path
 }
 
-// Stream opens a file that grows while others read it. It empties a file that exists, and opens anything else as WriteShared does.
-func Stream(path string) (io.WriteCloser, error) {
+// Stream opens a file that grows while others read it. It extends or empties a file that exists, and opens anything else as
+// WriteShared does.
+func Stream(path string, extend bool) (io.WriteCloser, error) {
 	end, _, file, err := open(path)
 	if err == nil && file == nil {
-		file, err = os.OpenFile(end, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|readfile.Unblocked, 0o666)
+		how := os.O_TRUNC
+		if extend {
+			how = os.O_APPEND
+		}
+		file, err = os.OpenFile(end, os.O_WRONLY|os.O_CREATE|how|readfile.Unblocked, 0o666)
 	}
 	if err != nil {
 		return nil, err

@@ -129,7 +129,7 @@ func newStream(g *cli.Globals, path string) (*stream, error) {
 	s := &stream{global: g, path: path, out: g.Printer().Data, close: func() error { return nil },
 		queue: make(chan *sample, mostWaiting), ended: make(chan error, 1)}
 	if path != cli.StandardOutput {
-		file, err := g.Env.Stream(path)
+		file, err := g.Env.Stream(path, false)
 		if err != nil {
 			return nil, cli.Usagef("--samples %s: the file cannot be written: %s", path, cli.Cause(err))
 		}

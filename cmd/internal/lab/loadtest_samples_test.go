@@ -67,7 +67,7 @@ func streamTo(t *testing.T, file io.WriteCloser) (s *stream, messages *bytes.Buf
 	messages = new(bytes.Buffer)
 	env := clitest.Env(t)
 	env.Err = messages
-	env.Stream = func(string) (io.WriteCloser, error) { return file, nil }
+	env.Stream = func(string, bool) (io.WriteCloser, error) { return file, nil }
 	s, err := newStream(&cli.Globals{Env: env}, "seconds.jsonl")
 	if err != nil {
 		t.Fatal(err)
