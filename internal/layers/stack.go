@@ -17,6 +17,17 @@ package layers
 
 import "github.com/limitctl/limitctl/pkg/limiter/store"
 
+// Shared is a store whose limiters share what they read of it and write to it in the background. Closing one of them leaves these
+// parts open.
+type Shared struct {
+	store.Store
+	Watch   *OverrideWatch
+	Denials *DenialCollector
+}
+
+// Unwrap returns the store inside.
+func (s *Shared) Unwrap() store.Store { return s.Store }
+
 // Layers are the layers to put around a store. Each can be nil.
 type Layers struct {
 	// Observer sees every decision as the caller gets it.

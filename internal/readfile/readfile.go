@@ -101,7 +101,7 @@ func KindName(mode fs.FileMode) string {
 	case mode&fs.ModeSocket != 0:
 		return "a socket"
 	case mode&fs.ModeDevice != 0 && mode&fs.ModeCharDevice == 0:
-		return "a block device"
+		return "a disk (block device)"
 	case mode&fs.ModeDevice != 0:
 		return "a device"
 	case mode&fs.ModeSymlink != 0:

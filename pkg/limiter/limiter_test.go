@@ -171,8 +171,8 @@ func TestOptionsStandInOneOrder(t *testing.T) {
 	kept := memorystore.New()
 	failing := &faulty{Store: kept}
 	below := store.Wrap(failing, kept)
-	options := []limiter.Option{limiter.FailOpen(), overriding(t, kept, below, "blocked", store.OverrideBlock),
-		limiter.Breaker{Failures: 2}, limiter.DenialMemory{}}
+	below = overriding(t, kept, below, "blocked", store.OverrideBlock)
+	options := []limiter.Option{limiter.FailOpen(), limiter.Overrides{}, limiter.Breaker{Failures: 2}, limiter.DenialMemory{}}
 	failing.instead = away
 	for range options {
 		options = append(options[1:], options[0])
@@ -264,7 +264,7 @@ func TestTexts(t *testing.T) {
 			t.Errorf("%s\nwant %s", got, text.want)
 		}
 	}
-	blocked := newLimiter(t, kept, overriding(t, kept, kept, "b", store.OverrideBlock))
+	blocked := newLimiter(t, overriding(t, kept, kept, "b", store.OverrideBlock), limiter.Overrides{})
 	denied, _ := errors.AsType[*limiter.DeniedError](reserve(blocked, b))
 	want := "denied by override " + denied.At(0).Override.ID + ` of limit "hour" of "b"; try again in `
 	if !strings.HasPrefix(denied.Error(), want) || denied.Requests[denied.DeniedBy()[0]] != b {
@@ -454,9 +454,9 @@ func TestATakeAllocatesNothing(t *testing.T) {
 	}
 }
 
-// overriding is the option of the overrides in kept, of which one is for a subject.
+// overriding is a store whose overrides are known: those in kept, of which one is for a subject.
 func overriding(t *testing.T, kept *memorystore.Store, below store.Store, subject string,
-	effect store.OverrideEffect) limiter.Option {
+	effect store.OverrideEffect) store.Store {
 	t.Helper()
 	subjects, err := store.ExactPattern(subject)
 	if err != nil {
@@ -471,7 +471,7 @@ func overriding(t *testing.T, kept *memorystore.Store, below store.Store, subjec
 	if err := watch.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return limiter.Overrides{Watch: watch}
+	return &layers.Shared{Store: below, Watch: watch}
 }
 
 // A reset counts at once, also if a denial is remembered, and for a store of two methods.

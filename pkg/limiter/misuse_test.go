@@ -20,6 +20,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Wrong use of a call does not compile: a limit without a name, an answer without its error, an error or decisions
@@ -74,9 +75,9 @@ func TestNilAndAbsurdArguments(t *testing.T) {
 		}
 		return err
 	}
-	wrap := func(m *httplimit.Middleware, next http.Handler) (err error) { // which returns no error
+	panics := func(f func()) (err error) { // which returns no error
 		defer func() { err = fmt.Errorf("%w: %v", limiter.ErrInvalid, recover()) }()
-		m.Wrap(next)
+		f()
 		return nil
 	}
 	var none *memorystore.Store
@@ -104,8 +105,11 @@ func TestNilAndAbsurdArguments(t *testing.T) {
 		"the function of WithBatchObserver is nil": onRedis(client, redisstore.WithBatchObserver(nil)),
 		"the budget 999.999µs is too short":        onRedis(client, redisstore.WithBudget(time.Millisecond-1)),
 		`prefix "a{c" contains '{'`:                onRedis(client, redisstore.WithPrefix("a{c")),
-		"the handler to limit is nil":              wrap(middleware, nil),
-		"the middleware is not made by":            wrap(nil, http.NotFoundHandler()),
+		"the handler to limit is nil":              panics(func() { middleware.Wrap(nil) }),
+		"the middleware is not made by":            panics(func() { (*httplimit.Middleware)(nil).Wrap(http.NotFoundHandler()) }),
+		"WithBudget: store is nil":                 panics(func() { store.WithBudget(nil, 1) }),
+		"Wrap: wrapper or inner is nil":            panics(func() { store.Wrap(memorystore.New(), nil) }),
+		"Wrap: wrapper or":                         panics(func() { store.Wrap(nil, memorystore.New()) }),
 		"the context is nil":                       r.Settle(noContext, 1),
 	} {
 		if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), text) || strings.Contains(err.Error(), "\n") {

@@ -203,17 +203,16 @@ type Overrides struct {
 	Every time.Duration
 	// Idle is how long after the last decision the reads go on. The default is a minute.
 	Idle time.Duration
-	// Watch is for package policyfile, whose limiters share one. Closing the limiter leaves it open.
-	Watch *layers.OverrideWatch
 }
 
 func (o Overrides) add(b *builder) error {
 	if _, has := admin.OverrideTableOf(b.store); !has {
 		return store.Invalidf("the store keeps no overrides, so the option Overrides has no effect; leave it out")
 	}
+	shared, has := store.As[*layers.Shared](b.store)
 	b.layers.Overrides = func(s Store) Store {
-		if o.Watch != nil {
-			return o.Watch.Wrap(s)
+		if has {
+			return shared.Watch.Wrap(s)
 		}
 		return layers.WithOverrides(s, layers.Overrides{Every: o.Every, Idle: o.Idle, OnError: b.observer.OnOverrides,
 			OnRecovered: recovered(b.observer.OnOverrides)})
@@ -227,17 +226,16 @@ func (o Overrides) add(b *builder) error {
 type DenialLog struct {
 	// Every is the shortest time between two writes. The default is 1 s.
 	Every time.Duration
-	// Collector is for package policyfile, whose limiters share one. Closing the limiter leaves it open.
-	Collector *layers.DenialCollector
 }
 
 func (o DenialLog) add(b *builder) error {
 	if _, has := admin.DenialTableOf(b.store); !has {
 		return store.Invalidf("the store keeps no denials, so the option DenialLog has no effect; leave it out")
 	}
+	shared, has := store.As[*layers.Shared](b.store)
 	b.layers.DenialLog = func(s Store) Store {
-		if o.Collector != nil {
-			return o.Collector.Wrap(s)
+		if has {
+			return shared.Denials.Wrap(s)
 		}
 		return layers.WithDenialLog(s, layers.DenialLog{Every: o.Every, OnError: b.observer.OnDenialLog,
 			OnRecovered: recovered(b.observer.OnDenialLog)})

@@ -178,7 +178,7 @@ func TestASettlementWithoutTheStore(t *testing.T) {
 // The requests of an exempt subject are counted and settled like those of others.
 func TestAReservationOfTheExempted(t *testing.T) {
 	kept := memorystore.New()
-	l := newLimiter(t, kept, overriding(t, kept, kept, "team", store.OverrideExempt))
+	l := newLimiter(t, overriding(t, kept, kept, "team", store.OverrideExempt), limiter.Overrides{})
 	all := limiter.Per("all", 1000, 365*24*time.Hour)
 	if _, err := l.Charge(t.Context(), tokens.For("team").N(900)); err != nil {
 		t.Fatal(err)

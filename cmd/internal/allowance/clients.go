@@ -8,11 +8,10 @@ import (
 )
 
 // NamingClients returns a pattern of subjects in which each value of an attribute is what client makes of it, mostly the value
-// itself. It finds a last address also in spellings that no subject has. Networks stay, apart from one of a single IPv6 address:
-// they select many clients.
+// itself. It finds a last address also in spellings that no subject has, and an IPv6 network, which may be a part of one client.
 func NamingClients(pattern string, client func(attribute, value string) string) string {
 	named := func(a subjecttext.Attribute) subjecttext.Attribute {
-		if !strings.Contains(strings.TrimSuffix(a.Value, "/128"), "/") {
+		if host, _, isNetwork := strings.Cut(a.Value, "/"); !isNetwork || strings.Contains(host, ":") {
 			a.Value = client(a.Name, a.Value)
 		}
 		return a

@@ -108,10 +108,9 @@ func (g *Globals) UnknownClient(subjects store.Pattern) (words string) {
 	if err != nil {
 		return ""
 	}
-	subject, _ := subjects.Exact()
-	allowance.NamingClients(subject, func(attribute, value string) string {
-		client := defaultClient(attribute, value)
-		if client != value && !slices.ContainsFunc(c.Policies, func(p *policy.Policy) bool { return hasAttribute(p, attribute) }) {
+	allowance.NamingClients(subjects.String(), func(attribute, value string) string {
+		client, is := (&httplimit.Clients{}).Client(value)
+		if words == "" && is && client != value && !slices.ContainsFunc(c.Policies, func(p *policy.Policy) bool { return hasAttribute(p, attribute) }) {
 			words = "; by default serve counts the client " + output.Printable(value) + " as " + client
 		}
 		return value

@@ -79,7 +79,7 @@ func guardOf(ctx context.Context, g *Globals, s *Settings, protected []*config.C
 	errs := make([]error, len(protected))
 	var asking panics.Group
 	for i, x := range protected {
-		if isRedis(x.Store) {
+		if IsRedis(x.Store) {
 			asking.Go(func() { asked[i], errs[i] = askContext(ctx, g, s, x) })
 		}
 	}
@@ -122,7 +122,7 @@ func identifySettings(ctx context.Context, g *Globals, s *Settings) (identity.St
 	}
 	known := identity.Store{Prefix: s.Prefix.Value}
 	var err error
-	if known.Address, err = connect.Address(s.Store.Value); err != nil || !isRedis(s.Store.Value) {
+	if known.Address, err = connect.Address(s.Store.Value); err != nil || !IsRedis(s.Store.Value) {
 		return known, err
 	}
 	password, err := g.password(s.Context)
@@ -138,15 +138,15 @@ func identifySettings(ctx context.Context, g *Globals, s *Settings) (identity.St
 	return asked, nil
 }
 
-// isRedis reports whether the store of a URL has servers.
-func isRedis(url string) bool {
+// IsRedis reports whether the store of a URL has servers.
+func IsRedis(url string) bool {
 	return !strings.HasPrefix(url, "file:") && !strings.HasPrefix(url, "memory:")
 }
 
 // identify identifies an open store: see [operation.Runner].
 func identify(ctx context.Context, g *Globals, s *Settings, backend connect.Store) (identity.Store, error) {
 	known, err := identifySettings(ctx, g, s)                      // the address at least
-	if known.ID == "" && (err != nil || !isRedis(s.Store.Value)) { // else it was asked
+	if known.ID == "" && (err != nil || !IsRedis(s.Store.Value)) { // else it was asked
 		ctx, cancel := context.WithTimeout(ctx, g.Timeout)
 		defer cancel()
 		var asked error

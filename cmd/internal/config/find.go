@@ -74,7 +74,7 @@ func Load(env Environment) (*Config, error) {
 	case named != "":
 		found, err := l.file(named, true, true)
 		if err == nil && !found {
-			err = store.Invalidf("%s names %s, which does not exist; correct it, or write a first one with `limitctl config init`", by,
+			err = store.Invalidf("%s names %q, which does not exist; correct it, or write a first one with `limitctl config init`", by,
 				named)
 		}
 		if err != nil {

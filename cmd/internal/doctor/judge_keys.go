@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 )
 
 func judgeKeys(f *keyFacts) []Finding {
@@ -78,8 +79,8 @@ func (f *keyFacts) judgeForeign() Finding {
 		found.Status = Warn
 		found.Summary = fmt.Sprintf("%s under the prefix %s that limitctl did not write%s: %s",
 			output.Plural(f.foreign.count, "key"), f.prefix, f.among(), f.foreign.text())
-		found.Advice = "limitctl does not touch them; give limits a prefix of their own (--prefix), or delete these keys if " +
-			"nobody needs them"
+		found.Advice = "limitctl does not touch them; give limits a prefix of their own (--prefix), or delete what nobody needs: " +
+			shell.Unlink(f.foreignKey)
 	}
 	return found
 }

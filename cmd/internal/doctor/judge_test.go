@@ -231,6 +231,8 @@ func TestRights(t *testing.T) {
 			"override, doctor; it has all rights of a reader", ""},
 		{"reader of before", judgeRights(roleFacts("reader", "xrevrange")), OK, "can run check, inspect, denials; not consume",
 			"for all that a reader can: redis-cli ACL SETUSER u +xrevrange"},
+		{"reader without a check", judgeRights(roleFacts("reader", "exists")), OK, "can run inspect, denials, audit; not check",
+			"for all that a reader can: redis-cli ACL SETUSER u +exists"},
 		{"writer", judgeRights(roleFacts("writer")), OK, "can run check, denials, consume, refund, undo; not inspect, reset, " +
 			"override, " +
 			"doctor; it has all rights of a writer", ""},

@@ -22,6 +22,7 @@ type keyFacts struct {
 	limits, bytes    int64
 	noSize           error // why bytes is unknown
 	noTTL, foreign   sample
+	foreignKey       string // the first of them
 	damaged          sample // records of limitctl that cannot be read
 	perPolicy        map[string]int64
 	biggest, hottest ranking
@@ -77,17 +78,17 @@ func (f *keyFacts) heatQuestion() string {
 func (f *keyFacts) classify(held *admin.Held, err error, now store.Instant) (share float64, ours bool) {
 	key, matched := f.layout.Match(held.StoreKey)
 	if !matched {
-		f.foreign.add(held.StoreKey + " (not the key of a limit)")
+		f.addForeign(held.StoreKey, "not the key of a limit")
 		return 0, false
 	}
 	if err != nil {
-		f.foreign.add(held.StoreKey + " (not a string)")
+		f.addForeign(held.StoreKey, "not a string")
 		return 0, false
 	}
 	entry, err := f.layout.Entry(&admin.Query{}, key, held, now)
 	if err != nil {
 		if wrong := (&store.ForeignError{Holds: err.Error()}); !wrong.IsDamaged() {
-			f.foreign.add(held.StoreKey + " (" + wrong.Holds + ")")
+			f.addForeign(held.StoreKey, wrong.Holds)
 			return 0, false
 		}
 		f.damaged.add(held.StoreKey)
@@ -99,6 +100,12 @@ func (f *keyFacts) classify(held *admin.Held, err error, now store.Instant) (sha
 	f.perPolicy[groupOf(&entry)]++
 	share, _ = entry.Share()
 	return share, true
+}
+
+// addForeign counts a key that limitctl did not write.
+func (f *keyFacts) addForeign(storeKey, holds string) {
+	f.foreignKey = cmp.Or(f.foreignKey, storeKey)
+	f.foreign.add(storeKey + " (" + holds + ")")
 }
 
 // groupOf returns the name under which limits are counted: "api/user" for a policy, else the algorithm and the

@@ -269,15 +269,15 @@ func (r *rightFacts) needsRights(command string) bool {
 	})
 }
 
-// isWhole reports whether the rights make sense together. A user must be able to check, and either to take, or to
-// write nothing that a take writes. With half of the rights to write, some takes fail and others do not.
+// isWhole reports whether the rights make sense together. A user must be able to check or inspect, and to take, or write nothing that
+// a take writes. With half of the rights to write, some takes fail and others do not.
 func (r *rightFacts) isWhole(can []string) bool {
 	writes := false
 	for i, right := range r.rights {
 		writes = writes || right.Writes && !right.Beside && slices.Contains(right.For, "consume") && r.verdicts[i] == allowed
 	}
-	takes := slices.Contains(can, "consume") && slices.Contains(can, "refund")
-	return slices.Contains(can, "check") && (takes || !writes)
+	has := func(command string) bool { return slices.Contains(can, command) }
+	return has("check") && has("consume") && has("refund") || !writes && (has("check") || has("inspect"))
 }
 
 // rightWords are the words to add to an ACL.

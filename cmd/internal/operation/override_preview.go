@@ -84,7 +84,7 @@ func (r *Runner) PreviewOverride(ctx context.Context, plan *PreviewPlan, observe
 	found, err := Scan(looking, r.Store, &plan.Selection, observer, p.add)
 	p.Looked, p.Total = found.Looked, found.Total
 	switch {
-	case err != nil && found.Looked > 0 && ctx.Err() == nil && looking.Err() != nil:
+	case err != nil && ctx.Err() == nil && looking.Err() != nil:
 		p.Cut = true
 	case err != nil && (ctx.Err() != nil || found.Looked == 0):
 		return nil, found.WithProgress(err)

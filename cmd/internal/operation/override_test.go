@@ -261,18 +261,21 @@ func TestWhatAnOverrideWouldChangeOfAnOverride(t *testing.T) {
 }
 
 // crowded is a store with more keys than can be looked at in time.
-type crowded struct{ connect.Store }
+type crowded struct {
+	connect.Store
+	found int
+}
 
 func (c crowded) Unwrap() store.Store { return c.Store }
 
-func (crowded) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
+func (c crowded) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
 	return func(yield func(admin.Entry, error) bool) {
-		for i := range 3 {
+		for i := range c.found {
 			if !yield(admin.Entry{Key: key(fmt.Sprintf("a:%d", i))}, nil) {
 				return
 			}
+			q.Progress(81_000, 2_750_000)
 		}
-		q.Progress(81_000, 2_750_000)
 		<-ctx.Done()
 		yield(admin.Entry{}, ctx.Err())
 	}
@@ -283,7 +286,8 @@ func (crowded) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, e
 func TestWhatAnOverrideWouldChangeInACrowd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
-		s.Store = crowded{s.Store}
+		crowd := crowded{s.Store, 3}
+		s.Store = crowd
 		table, _ := admin.DenialTableOf(s.Store)
 		denied := []admin.Denied{{Key: key("a:7"), Count: 1}, {Key: key("b:7"), Count: 9}}
 		if err := table.AddDenials(t.Context(), admin.Denials{Rows: denied}); err != nil {
@@ -296,7 +300,12 @@ func TestWhatAnOverrideWouldChangeInACrowd(t *testing.T) {
 			c.DeniedOf != 2 {
 			t.Errorf("it concerns %+v, %v", c, err)
 		}
-		if took := time.Since(begin); took != plan.Most {
+		crowd.found = 0
+		s.Store = crowd
+		if c, err := s.PreviewOverride(t.Context(), plan, &watcher{}); err != nil || !c.Cut || c.Looked != 0 || c.Denied != 1 {
+			t.Errorf("before any key was seen it concerns %+v, %v", c, err)
+		}
+		if took := time.Since(begin); took != 2*plan.Most {
 			t.Errorf("it looked for %s", took)
 		}
 		interrupted, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -354,7 +354,7 @@ func (o *overrideSetOptions) set(ctx context.Context, s *cli.Settings, plan *ove
 		o.Note("it was in force already, %s; its end and its reason are new", cli.Ending(same, o.Env.Now()))
 	}
 	if answer.concerned == nil && !o.Quiet {
-		if concerned, err := o.concerned(ctx, runner, plan, most); err == nil && concerned.Incomplete == nil {
+		if concerned, err := o.concerned(ctx, runner, plan, most); err == nil {
 			o.noteConcerned(plan, concerned, s.Place(where))
 		}
 	}

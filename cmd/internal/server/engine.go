@@ -60,7 +60,8 @@ func (o *serveOptions) withoutSecretsIn(_ []string, a slog.Attr) slog.Attr {
 // events returns the log of events while the server decides, which also feeds /readyz.
 func (f *serveFrame) events() *events.Log {
 	o := f.flags
-	log := events.New(events.Options{Log: f.Log, Now: o.Env.Now, Describe: o.describe, Subjects: o.logSubjects})
+	log := events.New(events.Options{Log: f.Log, Now: o.Env.Now, Describe: o.describe, Subjects: o.logSubjects,
+		Redis: cli.IsRedis(o.Chosen.Store.Value)})
 	f.Refreshes = append(f.Refreshes, log.Refresh)
 	f.Health.Components = append(f.Health.Components, serve.Component{Name: "store", State: func() (bool, any) { return log.State() }})
 	return log

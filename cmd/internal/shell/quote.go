@@ -115,6 +115,9 @@ func Command(words ...string) string {
 	return strings.Join(quoted, " ")
 }
 
+// Unlink writes the command that deletes a key of Redis, whatever it holds.
+func Unlink(storeKey string) string { return Command("redis-cli", "UNLINK", storeKey) }
+
 // SetUserBegins is the beginning of the commands of [SetUser].
 const SetUserBegins = "redis-cli ACL SETUSER "
 

@@ -1,8 +1,10 @@
 package httplimit
 
 import (
+	"cmp"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -89,7 +91,7 @@ func (c *Clients) Of(r *http.Request) string {
 }
 
 // Client returns the client that text names, as [Clients.Of] does: text is an address, with or without brackets, a port or a
-// zone or /128, or the network of exactly one client. ok is false for anything else.
+// zone, or an IPv6 network of no more than one client. ok is false for anything else.
 func (c *Clients) Client(text string) (client string, ok bool) {
 	host, bits, isNetwork := strings.Cut(text, "/")
 	address, ok := parseNode(host)
@@ -97,7 +99,13 @@ func (c *Clients) Client(text string) (client string, ok bool) {
 		return "", false
 	}
 	client = c.text(address)
-	return client, !isNetwork || strings.HasSuffix(client, "/"+bits) || bits == "128" && strings.Contains(host, ":")
+	if !isNetwork {
+		return client, true
+	}
+	_, whole, _ := strings.Cut(client, "/") // nothing if the client is one address
+	least, _ := strconv.Atoi(cmp.Or(whole, "128"))
+	length, err := strconv.ParseUint(bits, 10, 8)
+	return client, err == nil && length >= uint64(least) && length <= 128 && strings.Contains(host, ":")
 }
 
 // field returns the name of the field to read.

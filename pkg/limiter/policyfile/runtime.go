@@ -72,7 +72,7 @@ func NewRuntime(file *File, backend store.Store, options ...limiter.Option) (*Ru
 		return nil, store.Invalidf("the store is open with the prefix %q, and %s has %q; open it with that, where operators look",
 			s.Prefix(), file.Name, file.Prefix)
 	}
-	r := &Runtime{store: backend, local: memorystore.New()}
+	r := &Runtime{local: memorystore.New()}
 	var observer limiter.Observer
 	for _, option := range options {
 		switch o := option.(type) {
@@ -89,13 +89,14 @@ func NewRuntime(file *File, backend store.Store, options ...limiter.Option) (*Ru
 	if _, has := admin.OverrideTableOf(backend); has {
 		r.watch = layers.WatchOverrides(backend, layers.Overrides{OnError: observer.OnOverrides,
 			OnRecovered: recovered(observer.OnOverrides)})
-		r.policy = append(r.policy, limiter.Overrides{Watch: r.watch})
+		r.policy = append(r.policy, limiter.Overrides{})
 	}
 	if _, has := admin.DenialTableOf(backend); has {
 		r.denials = layers.CollectDenials(backend, layers.DenialLog{OnError: observer.OnDenialLog,
 			OnRecovered: recovered(observer.OnDenialLog)})
-		r.policy = append(r.policy, limiter.DenialLog{Collector: r.denials})
+		r.policy = append(r.policy, limiter.DenialLog{})
 	}
+	r.store = &layers.Shared{Store: backend, Watch: r.watch, Denials: r.denials}
 	if err := r.put(file); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}

@@ -12,6 +12,9 @@ import (
 // ended, as a [Store] must. When the budget is over, the store is away ([IsAway]), and a failure policy decides. If
 // the caller's own context has ended, the error is an [ErrGaveUp] instead.
 func WithBudget(store Store, budget time.Duration) Store {
+	if store == nil {
+		panic("store.WithBudget: store is nil")
+	}
 	return Wrap(&budgetStore{Store: store, budget: budget}, store)
 }
 

@@ -10,7 +10,12 @@ package store
 //	}
 //
 //	type alarmStore struct{ store.Store } // with a Decide of its own
+//
+// It panics if one of them is nil.
 func Wrap(wrapper, inner Store) Store {
+	if wrapper == nil || inner == nil {
+		panic("store.Wrap: wrapper or inner is nil")
+	}
 	if w, wraps := wrapper.(*wrapped); wraps && w.inner == inner {
 		return wrapper
 	}

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // errorsOf identifies errors by policy and kind.
@@ -55,8 +57,12 @@ func (l *Log) failed(ask *engine.Ask, err error) {
 	if f := found.(*failing); f.count(l.Now()) {
 		text := l.withoutSubject(l.Describe(err))
 		f.text.Store(&text)
+		more := []any{"error", text}
+		if foreign := (*store.ForeignError)(nil); l.Redis && errors.As(err, &foreign) {
+			more = append(more, "mend", shell.Unlink(foreign.StoreKey)) // with its subject: no caller made that key
+		}
 		f.tell(l, "callers get errors instead of decisions", "callers give up before the store answers, and units may be charged",
-			"error", text)
+			more...)
 	}
 }
 

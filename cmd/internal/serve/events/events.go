@@ -33,6 +33,8 @@ type Options struct {
 	Describe func(error) string
 	// Subjects: the log may name subjects.
 	Subjects bool
+	// Redis: the store is in Redis, where a value of another type can be deleted.
+	Redis bool
 }
 
 // Log reports events. It is safe for concurrent use.

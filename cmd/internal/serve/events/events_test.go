@@ -119,9 +119,13 @@ func TestErrorsOfCallersAreReported(t *testing.T) {
 		l.Refresh(context.Background(), false)
 	}
 	l.Decision(plain, &decision.Answer{}, store.ErrUnavailable, 0)
+	for _, l.Redis = range []bool{false, true} { // a policy each
+		foreign := &store.ForeignError{StoreKey: "rl:{it's}:x", Holds: "a list"}
+		l.Decision(&engine.Ask{Policy: fmt.Sprint(l.Redis)}, &decision.Answer{}, foreign, 0)
+	}
 	ok, state := l.State()
-	if ok || len(state.Errors) != 2 || state.Errors[0].Policy != noPolicy || state.Errors[1].Calls != 900 ||
-		!strings.Contains(state.Errors[1].Error, "out of memory at rl:{…}:x") {
+	if ok || len(state.Errors) != 4 || state.Errors[0].Policy != noPolicy || state.Errors[2].Calls != 900 ||
+		!strings.Contains(state.Errors[2].Error, "out of memory at rl:{…}:x") {
 		t.Errorf("the state is %+v", state)
 	}
 	*now = now.Add(quiet)
@@ -129,11 +133,13 @@ func TestErrorsOfCallersAreReported(t *testing.T) {
 	if ok, state := l.State(); !ok {
 		t.Errorf("once it is over the state is %+v", state)
 	}
-	if strings.Contains(text.String(), "user:42") || strings.Count(text.String(), "\n") != 5 {
+	if strings.Contains(text.String(), "user:42") || strings.Count(text.String(), "\n") != 9 || strings.Count(text.String(), "it's") > 0 {
 		t.Errorf("the log is\n%s", text)
 	}
 	for _, want := range []string{"kind=refused error=", "still get errors instead of decisions\" policy=login kind=refused errors=600 ",
-		"policy=login kind=refused errors=900 lasted=1m29s", "policy=(none) kind=unavailable"} {
+		"policy=login kind=refused errors=900 lasted=1m29s", "policy=(none) kind=unavailable",
+		`policy=false kind=foreign error="described key \"rl:{…}:x\" holds a list; it was left as it is"` + "\n",
+		`it was left as it is" mend="redis-cli UNLINK 'rl:{it'\\''s}:x'"`} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%q is not in the log:\n%s", want, text)
 		}
