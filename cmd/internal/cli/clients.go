@@ -110,7 +110,8 @@ func (g *Globals) UnknownClient(subjects store.Pattern) (words string) {
 	}
 	allowance.NamingClients(subjects.String(), func(attribute, value string) string {
 		client, is := (&httplimit.Clients{}).Client(value)
-		if words == "" && is && client != value && !slices.ContainsFunc(c.Policies, func(p *policy.Policy) bool { return hasAttribute(p, attribute) }) {
+		known := slices.ContainsFunc(c.Policies, func(p *policy.Policy) bool { return hasAttribute(p, attribute) })
+		if words == "" && is && client != value && !known {
 			words = "; by default serve counts the client " + output.Printable(value) + " as " + client
 		}
 		return value
