@@ -42,6 +42,9 @@ const (
 	headerBytes  = 16 << 10
 	// callWindow and connWindow are what a client may send ahead for a call, and for all calls of a connection.
 	callWindow, connWindow = 64 << 10, 1 << 20
+	// workers is how many goroutines answer calls, besides new ones if all are busy. A new one has to grow its stack
+	// first, which is a fifth of the time of a call.
+	workers = 256
 	// mostLasting is the most streams that watch the health or ask for descriptors.
 	mostLasting = 1000
 	// handshakeTime is the time until the client has said that it speaks HTTP/2.
@@ -86,6 +89,7 @@ func newServer(answer func(ctx context.Context, message []byte) ([]byte, error),
 		grpc.MaxHeaderListSize(headerBytes),
 		grpc.StaticStreamWindowSize(callWindow),
 		grpc.StaticConnWindowSize(connWindow),
+		grpc.NumStreamWorkers(workers),
 		grpc.ConnectionTimeout(handshakeTime),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionIdle: idleTime, MaxConnectionAge: options.Age, MaxConnectionAgeGrace: ageGrace,
@@ -157,7 +161,7 @@ func (h *healthServer) Watch(r *healthpb.HealthCheckRequest, stream healthpb.Hea
 
 // bound bounds the time of a call, from its headers on. It is called for each, and must be quick.
 func (s *Server) bound(ctx context.Context, info *tap.Info) (context.Context, error) {
-	if info.FullMethodName != rls.Method {
+	if end, bounded := ctx.Deadline(); info.FullMethodName != rls.Method || bounded && time.Until(end) <= s.options.Time {
 		return ctx, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.options.Time)
@@ -204,7 +208,10 @@ func (s *Server) stream(server any, stream grpc.ServerStream, info *grpc.StreamS
 // call makes a call and tells its end. Unless it is open, it needs what Admits wants.
 func (s *Server) call(ctx context.Context, path string, open bool, f func() error) error {
 	begun := time.Now()
-	authorization := metadata.ValueFromIncomingContext(ctx, "authorization")
+	var authorization []string
+	if s.options.Admits != nil {
+		authorization = metadata.ValueFromIncomingContext(ctx, "authorization")
+	}
 	err := s.refusal(open, authorization)
 	if err == nil {
 		if err = panics.Call(f); err != nil {
