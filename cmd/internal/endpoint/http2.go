@@ -124,10 +124,6 @@ func (c *http2) newRequest(ctx context.Context, subject string, cost int64, answ
 
 // failed returns the error of a request. The errors of a Transport about HTTP/2 have no types.
 func (c *http2) failed(ctx context.Context, at stage, err error) error {
-	var own *sendError
-	if errors.As(err, &own) {
-		return own
-	}
 	text := err.Error()
 	for _, one := range []struct {
 		words string

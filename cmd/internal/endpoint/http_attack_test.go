@@ -5,10 +5,13 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -189,9 +192,11 @@ func TestHostileServersEndInErrorsThatCanBeCounted(t *testing.T) {
 		{"half of the headers", says(ok + "X-A"), ample, "the connection ended in the middle of the answer's headers"},
 		{"too short a body", says(ok + "Content-Length: 10\r\n\r\nabc"), ample, "the connection ended in the middle of the answer's body"},
 		{"two lengths", says(ok + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nab"), ample, "the answer is not HTTP/1.1"},
-		{"a bad chunk", says(ok + "Transfer-Encoding: chunked\r\n\r\nzz\r\n"), ample, "the answer's body has a malformed chunk"},
+		{"too few chunks", says(ok + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"), ample,
+			"the connection ended in the middle of the answer's body"},
+		{"a bad chunk", says(ok + "Transfer-Encoding: chunked\r\n\r\nzz\r\n"), ample, "the answer's body is malformed"},
 		{"interim answers without an end", func(conn net.Conn) { request(conn); endless(conn, "HTTP/1.1 100 Continue\r\n\r\n") },
-			ample, "the server sent only interim answers (1xx)"},
+			ample, "the answer is not HTTP/1.1"},
 		{"another protocol", says("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"),
 			ample, "the server changed to another protocol (101 Switching Protocols)"},
 		{"a status of two digits", says("HTTP/1.1 20 OK\r\n\r\n"), ample, "the answer is not HTTP/1.1"},
@@ -276,6 +281,61 @@ func TestServersThatCannotBeReached(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Nobody knows whether a server that closes the connection has counted the request, so it is not sent again.
+func TestARequestIsSentOnce(t *testing.T) {
+	for _, answers := range []int{0, 1} { // before the close, on the same connection
+		var asked atomic.Int32
+		client := newClient(t, HTTPOptions{URL: "http://" + listen(t, func(conn net.Conn) {
+			for in := bufio.NewReader(conn); ; {
+				if _, err := http.ReadRequest(in); err != nil {
+					return
+				}
+				if asked.Add(1) > int32(answers) {
+					return
+				}
+				io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+			}
+		})})
+		for range answers {
+			if err := client.Send(t.Context(), "", 1, new(Answer)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := client.Send(t.Context(), "", 1, new(Answer))
+		if err == nil || !errors.Is(err, store.ErrOutcomeUnknown) || asked.Load() != int32(answers)+1 {
+			t.Errorf("after %d answers: %d requests arrived, error %v", answers, asked.Load(), err)
+		}
+		if o := client.(Connected).Openings(); o.Count != 1 {
+			t.Errorf("after %d answers: %d connections", answers, o.Count)
+		}
+	}
+}
+
+// Interim answers, and the trailer of a body in chunks, do not disturb the answers after them.
+func TestAnswersInARowOverOneConnection(t *testing.T) {
+	client := newClient(t, HTTPOptions{URL: "http://" + listen(t, func(conn net.Conn) {
+		for in, status := bufio.NewReader(conn), 201; ; status++ {
+			if _, err := http.ReadRequest(in); err != nil {
+				return
+			}
+			fmt.Fprintf(conn, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"+
+				"HTTP/1.1 %d Is\r\nx-ratelimit-limit: 1\r\nX-RateLimit-Limit: %d\r\nTransfer-Encoding: chunked\r\n\r\n"+
+				"3\r\nabc\r\n0\r\nX-Trailer: 1\r\n\r\n", status, status)
+		}
+	})})
+	for status := 201; status < 204; status++ {
+		var answer Answer
+		if err := client.Send(t.Context(), "", 1, &answer); err != nil || answer.Status != status ||
+			strings.Join(answer.Header.Values("X-RateLimit-Limit"), " ") != fmt.Sprint(1, " ", status) ||
+			answer.Header.Get("Link")+answer.Header.Get("Content-Type") != "" {
+			t.Errorf("%v, %+v", err, answer)
+		}
+	}
+	if o := client.(Connected).Openings(); o.Count != 1 {
+		t.Errorf("%d connections", o.Count)
 	}
 }
 

@@ -45,22 +45,27 @@ func (e *sendError) Unwrap() []error {
 // stage is the stage at which a request failed.
 type stage struct {
 	kind error
-	// late is the text if the time ended, and ended if the connection ended.
-	late, ended string
+	// late is the text if the time ended, ended if the connection ended, and wrong for other errors.
+	late, ended, wrong string
 }
 
 var (
-	connecting = stage{store.ErrUnavailable, "no connection in time", "the connection was closed at once"}
+	connecting = stage{store.ErrUnavailable, "no connection in time", "the connection was closed at once",
+		"the connection failed"}
 	encrypting = stage{store.ErrUnavailable,
-		"the TLS handshake did not end in time", "the server closed the connection in the TLS handshake"}
+		"the TLS handshake did not end in time", "the server closed the connection in the TLS handshake",
+		"the TLS handshake failed"}
 	writing = stage{store.ErrOutcomeUnknown,
-		"the server did not take the request in time", "the server closed the connection without an answer"}
+		"the server did not take the request in time", "the server closed the connection without an answer",
+		"the connection failed"}
 	awaiting = stage{store.ErrOutcomeUnknown,
-		"no answer in time", "the server closed the connection without an answer"}
+		"no answer in time", "the server closed the connection without an answer", "the connection failed"}
 	inHead = stage{store.ErrOutcomeUnknown,
-		"the answer's headers did not end in time", "the connection ended in the middle of the answer's headers"}
+		"the answer's headers did not end in time", "the connection ended in the middle of the answer's headers",
+		errNotHTTP.Error()}
 	inBody = stage{store.ErrOutcomeUnknown,
-		"the answer's body did not end in time", "the connection ended in the middle of the answer's body"}
+		"the answer's body did not end in time", "the connection ended in the middle of the answer's body",
+		"the answer's body is malformed"}
 )
 
 // Errors about an answer.
@@ -68,8 +73,6 @@ var (
 	errGreeting     = errors.New("the server sent an answer before it was asked")
 	errLongHead     = errors.New("the answer's headers are longer than " + strconv.Itoa(maxHead>>10) + " KiB")
 	errNotHTTP      = errors.New("the answer is not HTTP/1.1")
-	errBadChunk     = errors.New("the answer's body has a malformed chunk")
-	errInterims     = errors.New("the server sent only interim answers (1xx)")
 	errSwitched     = errors.New("the server changed to another protocol (101 Switching Protocols)")
 	errSpeaksTLS    = errors.New("the server speaks TLS; write https://")
 	errNoHTTP2      = errors.New("the server does not speak HTTP/2 over TLS; leave out --http2")
@@ -82,6 +85,10 @@ var (
 func failed(ctx context.Context, at stage, err error) error {
 	if gaveUp := store.GaveUp(ctx); ctx.Err() != nil && gaveUp != nil {
 		return gaveUp
+	}
+	var own *sendError
+	if errors.As(err, &own) {
+		return own
 	}
 	if errors.Is(err, store.ErrInvalid) {
 		return err
@@ -104,7 +111,7 @@ func textOf(at stage, err error) string {
 		alert       *net.OpError
 		number      syscall.Errno
 	)
-	for _, own := range []error{errGreeting, errLongHead, errNotHTTP, errBadChunk, errInterims, errSwitched, errSpeaksTLS, errNoHTTP2,
+	for _, own := range []error{errGreeting, errLongHead, errNotHTTP, errSwitched, errSpeaksTLS, errNoHTTP2,
 		errHTTP2, errHTTP2GoAway, errHTTP2Refused} {
 		if errors.Is(err, own) {
 			return own.Error()
@@ -132,7 +139,7 @@ func textOf(at stage, err error) string {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
 		return at.ended
 	}
-	return "the connection failed"
+	return at.wrong
 }
 
 // textOfErrno describes an error of the system.

@@ -5,14 +5,15 @@ package endpoint
 import (
 	"crypto/tls"
 	"errors"
+	"net"
 	"syscall"
 )
 
 // look finds out, without waiting, whether an idle connection is still open, and whether an unrequested answer
 // came. Over TLS the data can be a part of the encryption.
-func (c *conn) look() (open, unasked bool) {
-	under, isTLS := c.Conn, false
-	if secure, is := c.Conn.(*tls.Conn); is {
+func look(conn net.Conn) (open, unasked bool) {
+	under, isTLS := conn, false
+	if secure, is := conn.(*tls.Conn); is {
 		under, isTLS = secure.NetConn(), true
 	}
 	direct, is := under.(syscall.Conn)

@@ -26,16 +26,16 @@ func (r *Reading) readPlain(header http.Header, there time.Time) {
 	}
 	r.number(header, "X-RateLimit-Used") // only to see that it can be read
 	dialect := DialectX
-	reset := strings.TrimSpace(header.Get("X-RateLimit-Reset"))
+	reset := strings.TrimSpace(header.Get("X-Ratelimit-Reset"))
 	switch {
-	case header.Get("X-RateLimit-Replenish-Rate") != "":
+	case header.Get("X-Ratelimit-Replenish-Rate") != "":
 		dialect = DialectSpring
 		limit.Window, limit.CountField = time.Second, "X-RateLimit-Replenish-Rate"
 		limit.Count = r.number(header, limit.CountField)
 	case len(policies) > 0:
 		dialect = DialectEnvoy
 	case isDigits(reset) && len(reset) >= len(strconv.Itoa(LeastUnix)):
-		if dialect = DialectXUnix; header.Get("X-RateLimit-Used") != "" {
+		if dialect = DialectXUnix; header.Get("X-Ratelimit-Used") != "" {
 			dialect = DialectGitHub
 		}
 	case strings.Contains(reset, "."):
@@ -64,12 +64,10 @@ func (r *Reading) addWithPolicies(dialect string, limit Limit, policies []Limit)
 
 // readNumbers reads the fields Limit, Remaining and Reset after a prefix.
 func (r *Reading) readNumbers(header http.Header, prefix string, there time.Time) (limit Limit, policies []Limit, found bool) {
-	if !hasPrefix(header, http.CanonicalHeaderKey(prefix)) {
-		return limit, nil, false
-	}
 	limit = Limit{Count: NotTold, Remaining: NotTold, Window: NotTold,
 		CountField: prefix + "Limit", LeftField: prefix + "Remaining", ResetField: prefix + "Reset"}
-	if len(header.Values(limit.CountField))+len(header.Values(limit.LeftField))+len(header.Values(limit.ResetField)) == 0 {
+	canonical := http.CanonicalHeaderKey(prefix)
+	if len(header[canonical+"Limit"])+len(header[canonical+"Remaining"])+len(header[canonical+"Reset"]) == 0 {
 		return limit, nil, false
 	}
 	limit.Count, policies = r.readLimitField(header, limit.CountField)
