@@ -299,6 +299,8 @@ func TestWhatALoadtestOfAnEndpointRefuses(t *testing.T) {
 		{[]string{url, "--subjects", filepath.Join(dir, "empty")}, "names no subject"},
 		{[]string{url, "--body", "@" + filepath.Join(dir, "nowhere")}, "cannot be read"},
 		{[]string{url, "--cacert", filepath.Join(dir, "empty")}, "holds no certificate"},
+		{[]string{url, "--cert", filepath.Join(dir, "empty")}, "give both --cert and --key"},
+		{[]string{url, "--cert", filepath.Join(dir, "empty"), "--key", filepath.Join(dir, "empty")}, "--cert and --key are no pair"},
 		{[]string{url, "--denied-status", "42"}, "--denied-status must be statuses from 200 to 599"},
 		{[]string{"http://example.com/?{subject}"},
 			"example.com is not on this machine; if you may send it such requests, add --i-may-test-this-host example.com"},

@@ -2,7 +2,6 @@ package endpoint
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -37,9 +36,8 @@ type HTTPOptions struct {
 	HTTP2 bool
 	// NoKeepAlive opens a new connection for each request.
 	NoKeepAlive bool
-	// Insecure accepts any certificate. Roots, if set, are the trusted authorities.
-	Insecure bool
-	Roots    *x509.CertPool
+	// TLS, for an https URL, says whom to trust and who asks; nil means the system's authorities and no certificate.
+	TLS *tls.Config
 }
 
 // maxTemplate is the most bytes of the headers and body of a request.
@@ -91,14 +89,16 @@ func NewHTTP(options HTTPOptions) (Client, error) {
 	return newHTTP1(t), nil
 }
 
-// prepareTLS prepares the check of certificates, if there is TLS.
+// prepareTLS prepares the handshake, if there is TLS.
 func (t *httpTarget) prepareTLS() {
-	if t.isTLS() {
-		t.tls = &tls.Config{
-			ServerName: t.url.Hostname(), RootCAs: t.Roots, InsecureSkipVerify: t.Insecure,
-			NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12, ClientSessionCache: tls.NewLRUClientSessionCache(8),
-		}
+	if !t.isTLS() {
+		return
 	}
+	if t.tls = t.TLS.Clone(); t.tls == nil {
+		t.tls = new(tls.Config)
+	}
+	t.tls.ServerName, t.tls.NextProtos, t.tls.MinVersion = t.url.Hostname(), []string{"http/1.1"}, tls.VersionTLS12
+	t.tls.ClientSessionCache = tls.NewLRUClientSessionCache(8)
 }
 
 func (t *httpTarget) isTLS() bool { return t.url.Scheme == "https" }
@@ -108,9 +108,8 @@ func (t *httpTarget) checkWays() error {
 	switch {
 	case t.HTTP2 && t.NoKeepAlive:
 		return store.Invalidf("HTTP/2 sends many requests over one connection; leave out --http2 or --no-keepalive")
-	case !t.isTLS() && (t.Insecure || t.Roots != nil):
-		return store.Invalidf("certificates are for https, and the URL is http; " +
-			"write https://, or leave out --insecure and --cacert")
+	case !t.isTLS() && t.TLS != nil:
+		return store.Invalidf("certificates are for https, and the URL is http; write https://")
 	}
 	for _, status := range t.DeniedStatuses {
 		if status < 200 || status > 599 {

@@ -70,15 +70,16 @@ var (
 
 // Errors about an answer.
 var (
-	errGreeting     = errors.New("the server sent an answer before it was asked")
-	errLongHead     = errors.New("the answer's headers are longer than " + strconv.Itoa(maxHead>>10) + " KiB")
-	errNotHTTP      = errors.New("the answer is not HTTP/1.1")
-	errSwitched     = errors.New("the server changed to another protocol (101 Switching Protocols)")
-	errSpeaksTLS    = errors.New("the server speaks TLS; write https://")
-	errNoHTTP2      = errors.New("the server does not speak HTTP/2 over TLS; leave out --http2")
-	errHTTP2        = errors.New("the server broke the rules of HTTP/2, or does not speak it")
-	errHTTP2GoAway  = errors.New("the server ended the HTTP/2 connection (GOAWAY)")
-	errHTTP2Refused = errors.New("the server reset the HTTP/2 stream")
+	errGreeting      = errors.New("the server sent an answer before it was asked")
+	errLongHead      = errors.New("the answer's headers are longer than " + strconv.Itoa(maxHead>>10) + " KiB")
+	errNotHTTP       = errors.New("the answer is not HTTP/1.1")
+	errSwitched      = errors.New("the server changed to another protocol (101 Switching Protocols)")
+	errSpeaksTLS     = errors.New("the server speaks TLS; write https://")
+	errNoCertificate = errors.New("the server wants a certificate; give --cert and --key")
+	errNoHTTP2       = errors.New("the server does not speak HTTP/2 over TLS; leave out --http2")
+	errHTTP2         = errors.New("the server broke the rules of HTTP/2, or does not speak it")
+	errHTTP2GoAway   = errors.New("the server ended the HTTP/2 connection (GOAWAY)")
+	errHTTP2Refused  = errors.New("the server reset the HTTP/2 stream")
 )
 
 // failed returns the error of a request that ended at a stage.
@@ -111,7 +112,7 @@ func textOf(at stage, err error) string {
 		alert       *net.OpError
 		number      syscall.Errno
 	)
-	for _, own := range []error{errGreeting, errLongHead, errNotHTTP, errSwitched, errSpeaksTLS, errNoHTTP2,
+	for _, own := range []error{errGreeting, errLongHead, errNotHTTP, errSwitched, errSpeaksTLS, errNoCertificate, errNoHTTP2,
 		errHTTP2, errHTTP2GoAway, errHTTP2Refused} {
 		if errors.Is(err, own) {
 			return own.Error()
@@ -132,6 +133,8 @@ func textOf(at stage, err error) string {
 		return "the server's certificate is not valid; look at it, or give --insecure"
 	case errors.As(err, &alert) && alert.Op == "remote error" && strings.Contains(alert.Err.Error(), "application protocol"):
 		return errNoHTTP2.Error()
+	case strings.Contains(err.Error(), "tls: certificate required"):
+		return errNoCertificate.Error()
 	case errors.As(err, &alert) && alert.Op == "remote error": // the text of an alert is one of a few
 		return "the server ended the TLS connection: " + alert.Err.Error()
 	case errors.As(err, &number):

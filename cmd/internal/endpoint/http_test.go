@@ -178,7 +178,7 @@ func TestOptionsThatCannotBe(t *testing.T) {
 		{HTTPOptions{URL: url, Body: strings.Repeat("x", 1<<20+1)}, "the body has 1048577 bytes"},
 		{HTTPOptions{URL: url, DeniedStatuses: []int{42}}, "the status 42 is no answer's"},
 		{HTTPOptions{URL: url, HTTP2: true, NoKeepAlive: true}, "leave out --http2 or --no-keepalive"},
-		{HTTPOptions{URL: url, Insecure: true}, "certificates are for https"},
+		{HTTPOptions{URL: url, TLS: &tls.Config{InsecureSkipVerify: true}}, "certificates are for https"},
 	} {
 		client, err := NewHTTP(test.options)
 		if err == nil {
@@ -240,9 +240,9 @@ func TestConnections(t *testing.T) {
 		{"no keep-alive", HTTPOptions{URL: plain.URL, NoKeepAlive: true}, 5, 5},
 		// A Transport without TLS gives a connection to its first request before others can find it.
 		{"h2c", HTTPOptions{URL: plain.URL, HTTP2: true}, 1, 2},
-		{"TLS", HTTPOptions{URL: secure.URL, Roots: roots}, 1, 1},
-		{"TLS, no keep-alive", HTTPOptions{URL: secure.URL, Insecure: true, NoKeepAlive: true}, 5, 5},
-		{"HTTP/2", HTTPOptions{URL: secure.URL, Roots: roots, HTTP2: true}, 1, 1},
+		{"TLS", HTTPOptions{URL: secure.URL, TLS: &tls.Config{RootCAs: roots}}, 1, 1},
+		{"TLS, no keep-alive", HTTPOptions{URL: secure.URL, TLS: &tls.Config{InsecureSkipVerify: true}, NoKeepAlive: true}, 5, 5},
+		{"HTTP/2", HTTPOptions{URL: secure.URL, TLS: &tls.Config{RootCAs: roots}, HTTP2: true}, 1, 1},
 	} {
 		client := newClient(t, test.options)
 		for range 5 {
@@ -261,7 +261,7 @@ func TestConnections(t *testing.T) {
 		want    string
 	}{
 		{HTTPOptions{URL: secure.URL}, "the server's certificate is signed by an unknown authority; give --cacert or --insecure"},
-		{HTTPOptions{URL: strings.Replace(secure.URL, "127.0.0.1", "localhost", 1), Roots: roots},
+		{HTTPOptions{URL: strings.Replace(secure.URL, "127.0.0.1", "localhost", 1), TLS: &tls.Config{RootCAs: roots}},
 			"the server's certificate is for another name; give --insecure"},
 	} {
 		for _, http2 := range []bool{false, true} {
@@ -273,13 +273,29 @@ func TestConnections(t *testing.T) {
 	}
 }
 
+func TestCertificatesOfClients(t *testing.T) {
+	e := newEcho(t, func(s *httptest.Server) {
+		s.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+		s.StartTLS()
+	})
+	for _, http2 := range []bool{false, true} {
+		e.ask(t, HTTPOptions{URL: e.URL, HTTP2: http2, TLS: &tls.Config{InsecureSkipVerify: true, Certificates: e.TLS.Certificates}}, "", 1)
+		without := newClient(t, HTTPOptions{URL: e.URL, HTTP2: http2, TLS: &tls.Config{InsecureSkipVerify: true}})
+		const want = "the server wants a certificate; give --cert and --key"
+		// A Transport does not say why a connection of HTTP/2 ended.
+		if err := without.Send(t.Context(), "", 1, new(Answer)); err == nil || !http2 && err.Error() != want {
+			t.Errorf("HTTP/2 %v, without a certificate: %v", http2, err)
+		}
+	}
+}
+
 func TestAServerWithoutHTTP2OverTLS(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
 	server.TLS = &tls.Config{NextProtos: []string{"http/1.1"}}
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
 	defer server.Close()
-	err := newClient(t, HTTPOptions{URL: server.URL, Insecure: true, HTTP2: true}).Send(t.Context(), "", 1, new(Answer))
+	err := newClient(t, HTTPOptions{URL: server.URL, TLS: &tls.Config{InsecureSkipVerify: true}, HTTP2: true}).Send(t.Context(), "", 1, new(Answer))
 	if err == nil || err.Error() != errNoHTTP2.Error() {
 		t.Errorf("error %v", err)
 	}

@@ -3,7 +3,7 @@ package endpoint
 import (
 	"context"
 	"crypto/rand"
-	"crypto/x509"
+	"crypto/tls"
 	"math"
 	"net/http"
 	"net/url"
@@ -35,9 +35,8 @@ type RLSOptions struct {
 	Permitted []string
 	// Timeout bounds a call whose context has no deadline; 0 means 30 s.
 	Timeout time.Duration
-	// Insecure and Roots are as in [HTTPOptions], for a grpcs URL.
-	Insecure bool
-	Roots    *x509.CertPool
+	// TLS is as in [HTTPOptions], for a grpcs URL.
+	TLS *tls.Config
 }
 
 // Peeker is a [Client] of an endpoint that can peek.
@@ -75,12 +74,11 @@ func NewRLS(options RLSOptions) (Client, error) {
 			"add --domain NAME --descriptor 'KEY={subject}'")
 	}
 	way := &httpTarget{url: target, address: target.Host, HTTPOptions: HTTPOptions{
-		Timeout: options.Timeout, Insecure: options.Insecure, Roots: options.Roots,
+		Timeout: options.Timeout, TLS: options.TLS,
 	}}
 	target.Scheme = strings.Replace(strings.ToLower(target.Scheme), "grpc", "http", 1)
-	if !way.isTLS() && (options.Insecure || options.Roots != nil) {
-		return nil, store.Invalidf("certificates are for grpcs, and the URL is grpc; " +
-			"write grpcs://, or leave out --insecure and --cacert")
+	if !way.isTLS() && options.TLS != nil {
+		return nil, store.Invalidf("certificates are for grpcs, and the URL is grpc; write grpcs://")
 	}
 	way.prepareTLS()
 	c := &rlsClient{httpTarget: way, dialed: newDialed(target.Hostname()), name: options.URL, domain: options.Domain}

@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/binary"
 	"errors"
@@ -89,13 +90,13 @@ func TestWhatARateLimitServiceIsAskedAndAnswers(t *testing.T) {
 				HasReset: true, ResetSeconds: 7, ResetNanos: 5e8})
 			say(w, rls.AppendHeader(rls.AppendHeader(m, "ratelimit", `"l";r=3;t=8`), "retry-after", "8"))
 		})
-		url, pool := "grpc"+strings.TrimPrefix(s.URL, "http"), (*x509.CertPool)(nil)
+		url, trust := "grpc"+strings.TrimPrefix(s.URL, "http"), (*tls.Config)(nil)
 		if secure {
 			url = "grpcs" + strings.TrimPrefix(s.URL, "https")
-			pool = x509.NewCertPool()
-			pool.AddCert(s.Certificate())
+			trust = &tls.Config{RootCAs: x509.NewCertPool()}
+			trust.RootCAs.AddCert(s.Certificate())
 		}
-		client := newRLS(t, RLSOptions{URL: url, Domain: "edge", UserAgent: "limitctl test", Roots: pool,
+		client := newRLS(t, RLSOptions{URL: url, Domain: "edge", UserAgent: "limitctl test", TLS: trust,
 			Headers: []string{"authorization: Bearer t"}, Descriptors: []string{"generic_key=login", `user=a-{subject},path=/x\,y\\`}})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -227,7 +228,7 @@ func TestWhatIsWrongWithARateLimitServicesOptions(t *testing.T) {
 		{RLSOptions{URL: "grpc://me:secret@127.0.0.1:1/", Domain: "d", Descriptors: []string{"k=v"}}, "me:xxxxx@"},
 		{RLSOptions{URL: good + "/path", Domain: "d", Descriptors: []string{"k=v"}}, "grpc://HOST:PORT"},
 		{RLSOptions{URL: "grpc://192.0.2.1:8081", Domain: "d", Descriptors: []string{"k=v"}}, "--i-may-test-this-host 192.0.2.1"},
-		{RLSOptions{URL: good, Domain: "d", Descriptors: []string{"k=v"}, Insecure: true}, "write grpcs://"},
+		{RLSOptions{URL: good, Domain: "d", Descriptors: []string{"k=v"}, TLS: &tls.Config{InsecureSkipVerify: true}}, "write grpcs://"},
 		{RLSOptions{URL: good, Descriptors: []string{"k=v"}}, "--domain NAME --descriptor"},
 		{RLSOptions{URL: good, Domain: "d", Descriptors: []string{"k"}}, `"k" is not KEY=VALUE`},
 		{RLSOptions{URL: good, Domain: "d", Descriptors: []string{"k=v"}, Headers: []string{"grpc-timeout: 1S"}},

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"crypto/tls"
 	"crypto/x509"
 	"net/http"
 	"slices"
@@ -19,7 +20,10 @@ type endpointFlags struct {
 	hosts    []string
 	request  endpoint.HTTPOptions
 	body     string
+	insecure bool
 	cacert   string
+	cert     string
+	key      string
 	subjects string // a file
 	naming   endpoint.Subjects
 	rls      rlsFlags
@@ -46,8 +50,10 @@ func (o *endpointFlags) addFlags(cmd *cobra.Command) {
 		"`TEXT` that names a subject in requests, of {run}, {subject}, {n} and {ip} (default "+endpoint.DefaultSubjects+")")
 	flags.BoolVar(&o.request.HTTP2, "http2", false, "speak HTTP/2 with an endpoint: over TLS if the URL is https, and h2c otherwise")
 	flags.BoolVar(&o.request.NoKeepAlive, "no-keepalive", false, "open a new connection to an endpoint for each request")
-	flags.BoolVar(&o.request.Insecure, "insecure", false, "accept any certificate of an endpoint")
+	flags.BoolVar(&o.insecure, "insecure", false, "accept any certificate of an endpoint")
 	flags.StringVar(&o.cacert, "cacert", "", "trust the authorities in `FILE` (PEM) for an endpoint's certificate")
+	flags.StringVar(&o.cert, "cert", "", "show the certificate in `FILE` (PEM) to an endpoint")
+	flags.StringVar(&o.key, "key", "", "the key of --cert is in `FILE` (PEM)")
 	o.rls.addFlags(cmd)
 	for _, flag := range []string{"denied-status", endpoint.TestHostFlag, "header", "body", "subject-format"} {
 		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
@@ -61,12 +67,12 @@ func httpFlags() []string {
 	return []string{"denied-status", "method", "header", "body", "http2", "no-keepalive"}
 }
 
-// trustFlags are the flags about trust in certificates.
-func trustFlags() []string { return []string{"insecure", "cacert"} }
+// tlsFlags are the flags about certificates.
+func tlsFlags() []string { return []string{"insecure", "cacert", "cert", "key"} }
 
 // endpointOnlyFlags are the flags that only apply to the URL of an endpoint.
 func endpointOnlyFlags() []string {
-	return append(append(httpFlags(), trustFlags()...), endpoint.TestHostFlag, "subjects", "subject-format", "domain", "descriptor")
+	return append(append(httpFlags(), tlsFlags()...), endpoint.TestHostFlag, "subjects", "subject-format", "domain", "descriptor")
 }
 
 // notInCalendar returns the mistake of a limit in windows of a calendar for an endpoint, whose windows are found out or audited by
@@ -105,24 +111,53 @@ func (o *endpointFlags) client(g *cli.Globals, url string, changes ...func(*endp
 		}
 		options.Body = string(text)
 	}
-	if o.cacert != "" {
-		text, err := g.Env.ReadCertificate(o.cacert)
-		if err != nil {
-			return nil, cli.Usagef("--cacert: the file %q cannot be read: %s", o.cacert, cli.Cause(err))
-		}
-		options.Roots = x509.NewCertPool()
-		if !options.Roots.AppendCertsFromPEM(text) {
-			return nil, cli.Usagef("--cacert: %q holds no certificate; it must be a PEM file", o.cacert)
-		}
+	var err error
+	if options.TLS, err = o.tls(g); err != nil {
+		return nil, err
 	}
 	if isRLS {
 		return endpoint.NewRLS(endpoint.RLSOptions{
 			URL: url, Domain: o.rls.domain, Descriptors: o.rls.descriptors, Headers: options.Headers,
 			UserAgent: options.UserAgent, Permitted: o.hosts, Timeout: options.Timeout,
-			Insecure: options.Insecure, Roots: options.Roots,
+			TLS: options.TLS,
 		})
 	}
 	return endpoint.NewHTTP(options)
+}
+
+// tls returns what the flags say about certificates; nil if nothing.
+func (o *endpointFlags) tls(g *cli.Globals) (*tls.Config, error) {
+	texts := map[string][]byte{}
+	for _, file := range [][2]string{{"cacert", o.cacert}, {"cert", o.cert}, {"key", o.key}} {
+		if file[1] == "" {
+			continue
+		}
+		text, err := g.Env.ReadCertificate(file[1])
+		if err != nil {
+			return nil, cli.Usagef("--%s: the file %q cannot be read: %s", file[0], file[1], cli.Cause(err))
+		}
+		texts[file[0]] = text
+	}
+	config := &tls.Config{InsecureSkipVerify: o.insecure}
+	switch {
+	case (o.cert == "") != (o.key == ""):
+		return nil, cli.Usagef("give both --cert and --key")
+	case !o.insecure && len(texts) == 0:
+		return nil, nil
+	case o.cert != "":
+		pair, err := tls.X509KeyPair(texts["cert"], texts["key"])
+		if err != nil {
+			return nil, cli.Usagef("--cert and --key are no pair: %s", strings.TrimPrefix(err.Error(), "tls: "))
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	if o.cacert != "" {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(texts["cacert"]) {
+			return nil, cli.Usagef("--cacert: %q holds no certificate; it must be a PEM file", o.cacert)
+		}
+	}
+	return config, nil
 }
 
 // userAgent identifies limitctl to an endpoint.
