@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -18,15 +17,13 @@ import (
 // goTypes are the types below cmd/internal, internal and pkg, by folder and name.
 type goTypes struct {
 	structs   map[string]*ast.StructType
-	named     map[string]ast.Expr  // other types
-	marshals  map[string]string    // JSON types of those that write themselves
-	written   map[string][]goField // of documents that a function writes by hand
-	versioned []string             // those with the field schema_version
+	named     map[string]ast.Expr // other types
+	marshals  map[string]string   // JSON types of those that write themselves
+	versioned []string            // those with the field schema_version
 }
 
 func readGo(t *testing.T) *goTypes {
-	g := &goTypes{structs: map[string]*ast.StructType{}, named: map[string]ast.Expr{}, marshals: map[string]string{},
-		written: map[string][]goField{}}
+	g := &goTypes{structs: map[string]*ast.StructType{}, named: map[string]ast.Expr{}, marshals: map[string]string{}}
 	fset := token.NewFileSet()
 	for _, root := range []string{"internal", "../internal", "../pkg"} {
 		err := filepath.WalkDir(root, func(file string, _ fs.DirEntry, err error) error {
@@ -64,9 +61,6 @@ func (g *goTypes) add(folder string, file *ast.File) {
 					function = name.Name + "." + function
 				}
 			}
-			if folder == "decision" && writtenByHand[function] != "" {
-				g.addWritten(function, n.Body)
-			}
 		case *ast.TypeSpec:
 			if s, is := n.Type.(*ast.StructType); is {
 				names[s] = n.Name.Name
@@ -93,8 +87,7 @@ func (g *goTypes) add(folder string, file *ast.File) {
 // goField is a field of a document.
 type goField struct {
 	name, meaning string
-	kind          ast.Expr // nil if text says it
-	text          string
+	kind          ast.Expr
 	optional      bool
 	folder        string
 }
@@ -103,9 +96,6 @@ type goField struct {
 func (g *goTypes) kindOf(f goField, place string) (kind, inner string) {
 	if row := rows[place+"."+f.name]; row != "" {
 		inner = row
-	}
-	if f.kind == nil {
-		return f.text, inner
 	}
 	kind, in := g.kind(f.kind, f.folder)
 	if in != "" {
@@ -167,70 +157,8 @@ func (g *goTypes) kind(e ast.Expr, folder string) (kind, inner string) {
 	return fmt.Sprintf("? %T", e), ""
 }
 
-// writtenByHand are the functions of package decision that write JSON, which a server does often, and the documents they write.
-var writtenByHand = map[string]string{
-	"Answer.appendDocument": decisionPlace, "Answer.appendDecided": "decision/Answer.appendDecided",
-	"AppliedOverride.append": "decision/AppliedOverride",
-}
-
-var fieldName = regexp.MustCompile(`"(\w+)":`)
-
-// addWritten reads the fields that such a function writes, from its calls in their order.
-func (g *goTypes) addWritten(name string, body *ast.BlockStmt) {
-	kinds := map[string]string{"appendNumber": "whole number", "appendBool": "boolean", "appendFlag": "boolean", "appendText": "text",
-		"appendOptional": "text", "append": "object"}
-	var fields []goField
-	var conditions []ast.Node
-	add := func(literal, call string, at ast.Node) {
-		under := slices.ContainsFunc(conditions, func(n ast.Node) bool { return n.Pos() <= at.Pos() && at.End() <= n.End() })
-		for _, m := range fieldName.FindAllStringSubmatch(literal, -1) {
-			f := goField{name: m[1], text: kinds[call],
-				optional: under || call == "appendOptional" || call == "appendFlag" || call == "append"}
-			switch {
-			case m[1] == "expires_at":
-				f.text, f.optional = "time", false
-			case m[1] == "denied_by":
-				f.text, f.optional = "list of text", true
-			}
-			fields = append(fields, f)
-		}
-	}
-	ast.Inspect(body, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.IfStmt:
-			conditions = append(conditions, n.Body)
-		case *ast.CallExpr:
-			called, is := n.Fun.(*ast.Ident)
-			if !is || kinds[called.Name] == "" && called.Name != "appendTimes" {
-				return true
-			}
-			if called.Name == "appendTimes" {
-				add(`"retry_after_ms": "reset_after_ms": "delay_ms":`, "appendNumber", n)
-				return true
-			}
-			for _, argument := range n.Args {
-				if literal, is := argument.(*ast.BasicLit); is {
-					add(literal.Value, called.Name, n)
-				}
-			}
-		case *ast.AssignStmt:
-			if literal, is := n.Rhs[0].(*ast.BasicLit); is {
-				add(literal.Value, "append", n)
-			}
-		}
-		return true
-	})
-	g.written[writtenByHand[name]] = fields
-}
-
 // fields are the fields of a struct in JSON, with those of embedded structs.
 func (g *goTypes) fields(place string) (all []goField) {
-	if written := g.written[place]; written != nil {
-		if place == decisionPlace {
-			return append(written[:len(written):len(written)], goField{name: "limits", text: "list of object"})
-		}
-		return written
-	}
 	folder, _, _ := strings.Cut(place, "/")
 	for _, f := range g.structs[place].Fields.List {
 		tag := ""
@@ -251,8 +179,11 @@ func (g *goTypes) fields(place string) (all []goField) {
 			}
 		case name != "":
 			meaning := g.inJSON(place, strings.Join(strings.Fields(f.Doc.Text()+" "+f.Comment.Text()), " "))
-			all = append(all, goField{name: name, meaning: meaning, kind: f.Type, folder: folder,
-				optional: strings.Contains(options, "omit")})
+			field := goField{name: name, meaning: meaning, kind: f.Type, folder: folder, optional: strings.Contains(options, "omit")}
+			if star, is := f.Type.(*ast.StarExpr); is && field.optional { // it is absent, and never null
+				field.kind = star.X
+			}
+			all = append(all, field)
 		}
 	}
 	return all

@@ -51,7 +51,7 @@ func (a *decisionAnswer) Records() [][]string {
 			strconv.FormatBool(d.Unguarded),
 			policyName, limit.PolicysName, a.Reqs[i].Key.Subject, strconv.FormatBool(d.Shadow), cli.Number(int64(limit.Override)),
 			cli.Number(d.Granted), strconv.FormatBool(d.Repeated), limit.DecidedBy}
-		records = append(records, append(append(record, limit.Applied.Cells()...), cli.Number(limit.Leave)))
+		records = append(records, append(append(record, limit.Applied.Cells()...), cli.Number(answer.Leave(i))))
 	}
 	return records
 }

@@ -1,16 +1,13 @@
 package decision
 
 import (
-	"encoding/json"
-	"slices"
-	"strconv"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Limit is the state of one limit, in all JSON.
+// Limit is the state of one limit after a decision. It includes the effect of an operator's override that applied.
 type Limit struct {
 	Name         string `json:"name"`
 	Algorithm    string `json:"algorithm"`
@@ -18,32 +15,27 @@ type Limit struct {
 	PeriodMS     int64  `json:"period_ms"`
 	Burst        int64  `json:"burst"`
 	Slices       int64  `json:"slices,omitempty"`
-	Leave        int64  `json:"leave,omitempty"` // to others, of a decision
+	Leave        *int64 `json:"leave,omitempty"` // the units that the request leaves to other classes
 	WindowEndsAt string `json:"window_ends_at,omitempty"`
-	Allowed      *bool  `json:"allowed,omitempty"`
+	Allowed      bool   `json:"allowed"`
 	Used         int64  `json:"used"`
 	Remaining    int64  `json:"remaining"`
 	RetryAfterMS int64  `json:"retry_after_ms"`
 	ResetAfterMS int64  `json:"reset_after_ms"`
 	DelayMS      int64  `json:"delay_ms"`
-}
 
-// newLimit describes a limit with that name after decision d.
-func newLimit(name string, limit store.Limit, d store.Decision) Limit {
-	return Limit{
-		Name:         name,
-		Algorithm:    limit.Algorithm.String(),
-		Count:        limit.Count,
-		PeriodMS:     output.Milliseconds(limit.Period),
-		Burst:        limit.Burst,
-		Slices:       limit.Slices,
-		WindowEndsAt: WindowEnd(limit),
-		Used:         d.Used,
-		Remaining:    d.Remaining,
-		RetryAfterMS: output.Milliseconds(d.RetryAfter),
-		ResetAfterMS: output.Milliseconds(d.ResetAfter),
-		DelayMS:      output.Milliseconds(d.Delay),
-	}
+	// For a policy's limit: its name in the policy, its subject, and the number of the policy's override that applies.
+
+	PolicysName string           `json:"limit,omitempty"`
+	Key         string           `json:"key,omitempty"`
+	Shadow      bool             `json:"shadow,omitempty"`
+	Override    int              `json:"override,omitempty"`
+	Cost        *int64           `json:"cost,omitempty"`
+	Applied     *AppliedOverride `json:"applied_override,omitempty"`
+	Unguarded   bool             `json:"unguarded,omitempty"`
+	DecidedBy   string           `json:"decided_by,omitempty"`
+	Granted     *int64           `json:"granted,omitempty"`
+	Refunded    *int64           `json:"refunded,omitempty"` // the units that came back
 }
 
 // WindowEnd returns when the window ends that a limit with a calendar is in, as JSON has it; empty for none.
@@ -55,28 +47,27 @@ func WindowEnd(limit store.Limit) string {
 	return end.Format(time.RFC3339)
 }
 
-// Decided is a decided limit, for tables.
-type Decided struct {
-	Limit
-	// For a policy's limit: its name in the policy, and the number of the policy's override that applies, from 1.
-	PolicysName string
-	Override    int
-	// Applied is an operator's override that applied. The limit above includes its effect.
-	Applied *AppliedOverride
-	// DecidedBy is the decider, if there is one.
-	DecidedBy string
-}
-
 // Decided describes limit i of the answer.
-func (a *Answer) Decided(i int) Decided {
-	d := &a.Decisions[i]
-	decided := Decided{Limit: newLimit(a.Requests[i].Key.Name, a.Effective(i), *d), DecidedBy: decidedBy(d),
-		Applied: NewAppliedOverride(d.Override, a.Requests[i].Limit)}
-	decided.Leave = a.Leave(i)
-	if a.Policy != nil {
-		decided.PolicysName, decided.Override = a.LimitName(i), a.Overrides[i]+1
+func (a *Answer) Decided(i int) Limit {
+	d, limit := &a.Decisions[i], a.Effective(i)
+	l := Limit{Name: a.Requests[i].Key.Name, Algorithm: limit.Algorithm.String(), Count: limit.Count,
+		PeriodMS: output.Milliseconds(limit.Period), Burst: limit.Burst, Slices: limit.Slices, WindowEndsAt: WindowEnd(limit),
+		Allowed: d.Allowed, Used: d.Used, Remaining: d.Remaining, RetryAfterMS: output.Milliseconds(d.RetryAfter),
+		ResetAfterMS: output.Milliseconds(d.ResetAfter), DelayMS: output.Milliseconds(d.Delay), Shadow: d.Shadow,
+		Applied: NewAppliedOverride(d.Override, a.Requests[i].Limit), Unguarded: d.Unguarded, DecidedBy: decidedBy(d)}
+	if a.Requests[i].Leave != 0 {
+		l.Leave = new(a.Leave(i))
 	}
-	return decided
+	if a.Policy != nil {
+		l.PolicysName, l.Key, l.Override = a.LimitName(i), a.Requests[i].Key.Subject, a.Overrides[i]+1
+	}
+	if a.OwnCosts() {
+		l.Cost = &a.Requests[i].Cost
+	}
+	if a.Charges {
+		l.Granted = &d.Granted
+	}
+	return l
 }
 
 // decidedBy names the decider. A limit that was not decided, because another one had denied already, has none.
@@ -87,122 +78,75 @@ func decidedBy(d *store.Decision) string {
 	return d.DecidedBy.String()
 }
 
+// Document is an answer in JSON. Where limits have their own costs, only they have a cost and what remains. The override of the
+// document is that of the limit that denied, if one did.
+type Document struct {
+	SchemaVersion int              `json:"schema_version"`
+	Policy        string           `json:"policy,omitempty"`
+	Allowed       bool             `json:"allowed"`
+	Key           string           `json:"key"`
+	Cost          *int64           `json:"cost,omitempty"`
+	Remaining     *int64           `json:"remaining,omitempty"`
+	RetryAfterMS  int64            `json:"retry_after_ms"`
+	ResetAfterMS  int64            `json:"reset_after_ms"`
+	DelayMS       int64            `json:"delay_ms"`
+	Granted       *int64           `json:"granted,omitempty"`
+	Repeated      bool             `json:"repeated,omitempty"`
+	Unguarded     bool             `json:"unguarded,omitempty"`
+	DecidedBy     string           `json:"decided_by"`
+	LocalShare    string           `json:"local_share,omitempty"`
+	Applied       *AppliedOverride `json:"applied_override,omitempty"`
+	DeniedBy      []string         `json:"denied_by,omitempty"`
+	Refunded      *int64           `json:"refunded,omitempty"` // the most units that came back of one limit
+	Limits        []Limit          `json:"limits"`
+}
+
 // Document is the answer in JSON.
-func (a *Answer) Document() json.RawMessage { return a.AppendJSON(nil) }
-
-// RefundDocument is [Answer.Document] for a refund: it also has the refunded units, the most of one limit and those of
-// each.
-func (a *Answer) RefundDocument() json.RawMessage { return a.AppendRefundJSON(nil) }
-
-// AppendJSON appends [Answer.Document] in the form of [output.JSON]. It is written by hand, since a server answers many
-// requests, and encoding/json takes seven times as long.
-func (a *Answer) AppendJSON(b []byte) []byte {
-	b = append(a.appendDocument(b), `,"limits":[`...)
-	for i := range a.Decisions {
-		b = append(a.appendDecided(b, i), '}')
-	}
-	return append(b, "]}"...)
-}
-
-// AppendRefundJSON is [Answer.AppendJSON] for [Answer.RefundDocument].
-func (a *Answer) AppendRefundJSON(b []byte) []byte {
-	b = a.appendDocument(b)
-	b = appendNumber(b, `,"refunded":`, a.Refunded())
-	b = append(b, `,"limits":[`...)
-	for i := range a.Decisions {
-		b = a.appendDecided(b, i)
-		b = append(appendNumber(b, `,"refunded":`, a.Decisions[i].Refunded), '}')
-	}
-	return append(b, "]}"...)
-}
-
-// appendDocument appends a document up to its limits. Where limits have their own costs, only they have a cost and what
-// remains. The override of the document is that of the limit that denied, if one did.
-func (a *Answer) appendDocument(b []byte) []byte {
+func (a *Answer) Document() *Document {
 	sum := store.Summarize(a.Decisions)
-	b = appendNumber(b, `{"schema_version":`, output.SchemaVersion)
+	d := &Document{SchemaVersion: output.SchemaVersion, Allowed: sum.Allowed, Key: a.Key,
+		RetryAfterMS: output.Milliseconds(sum.RetryAfter), ResetAfterMS: output.Milliseconds(sum.ResetAfter),
+		DelayMS: output.Milliseconds(sum.Delay), Repeated: sum.Repeated, Unguarded: sum.Unguarded, DecidedBy: sum.DecidedBy.String(),
+		Applied: a.Applied(), Limits: make([]Limit, len(a.Decisions))}
 	if a.Policy != nil {
-		b = appendOptional(b, `,"policy":`, a.Policy.Name)
+		d.Policy = a.Policy.Name
 	}
-	b = appendBool(b, `,"allowed":`, sum.Allowed)
-	b = appendText(b, `,"key":`, a.Key)
 	if !a.OwnCosts() {
-		b = appendNumber(b, `,"cost":`, a.Requests[0].Cost)
-		b = appendNumber(b, `,"remaining":`, sum.Remaining)
-	}
-	b = appendTimes(b, sum.RetryAfter, sum.ResetAfter, sum.Delay)
-	if a.Charges && !a.OwnCosts() {
-		b = appendNumber(b, `,"granted":`, sum.Granted)
-	}
-	b = appendFlag(b, `,"repeated":true`, sum.Repeated)
-	b = appendFlag(b, `,"unguarded":true`, sum.Unguarded)
-	b = appendText(b, `,"decided_by":`, sum.DecidedBy.String())
-	if sum.DecidedBy == store.DecidedByLocal {
-		b = appendText(b, `,"local_share":`, a.localShare().String())
-	}
-	if slices.ContainsFunc(a.Decisions, func(d store.Decision) bool { return d.Override != nil }) {
-		b = a.Applied().append(append(b, `,"applied_override":`...))
-	}
-	for n, i := range sum.DeniedBy {
-		before := ","
-		if n == 0 {
-			before = `,"denied_by":[`
+		d.Cost, d.Remaining = &a.Requests[0].Cost, &sum.Remaining
+		if a.Charges {
+			d.Granted = &sum.Granted
 		}
-		b = appendText(b, before, a.LimitName(i))
 	}
-	return appendFlag(b, "]", len(sum.DeniedBy) > 0)
+	if sum.DecidedBy == store.DecidedByLocal {
+		d.LocalShare = a.localShare().String()
+	}
+	for _, i := range sum.DeniedBy {
+		d.DeniedBy = append(d.DeniedBy, a.LimitName(i))
+	}
+	for i := range d.Limits {
+		d.Limits[i] = a.Decided(i)
+	}
+	return d
 }
 
-// appendDecided appends limit i without its last brace, and with a comma before all but the first.
-func (a *Answer) appendDecided(b []byte, i int) []byte {
-	if i > 0 {
-		b = append(b, ',')
+// RefundDocument is [Answer.Document] for a refund: it also has the refunded units.
+func (a *Answer) RefundDocument() *Document {
+	d := a.Document()
+	d.Refunded = new(a.Refunded())
+	for i := range d.Limits {
+		d.Limits[i].Refunded = &a.Decisions[i].Refunded
 	}
-	d, limit := &a.Decisions[i], a.Effective(i)
-	b = appendText(b, `{"name":`, a.Requests[i].Key.Name)
-	b = appendText(b, `,"algorithm":`, limit.Algorithm.String())
-	b = appendNumber(b, `,"count":`, limit.Count)
-	b = appendNumber(b, `,"period_ms":`, output.Milliseconds(limit.Period))
-	b = appendNumber(b, `,"burst":`, limit.Burst)
-	if limit.Slices != 0 {
-		b = appendNumber(b, `,"slices":`, limit.Slices)
-	}
-	if a.Requests[i].Leave != 0 {
-		b = appendNumber(b, `,"leave":`, a.Leave(i))
-	}
-	b = appendOptional(b, `,"window_ends_at":`, WindowEnd(limit))
-	b = appendBool(b, `,"allowed":`, d.Allowed)
-	b = appendNumber(b, `,"used":`, d.Used)
-	b = appendNumber(b, `,"remaining":`, d.Remaining)
-	b = appendTimes(b, d.RetryAfter, d.ResetAfter, d.Delay)
-	if a.Policy != nil {
-		b = appendOptional(b, `,"limit":`, a.LimitName(i))
-		b = appendOptional(b, `,"key":`, a.Requests[i].Key.Subject)
-	}
-	b = appendFlag(b, `,"shadow":true`, d.Shadow)
-	if a.Policy != nil && a.Overrides[i] >= 0 {
-		b = appendNumber(b, `,"override":`, int64(a.Overrides[i]+1))
-	}
-	if a.OwnCosts() {
-		b = appendNumber(b, `,"cost":`, a.Requests[i].Cost)
-	}
-	if d.Override != nil {
-		b = NewAppliedOverride(d.Override, a.Requests[i].Limit).append(append(b, `,"applied_override":`...))
-	}
-	b = appendFlag(b, `,"unguarded":true`, d.Unguarded) // nothing is known of it
-	b = appendOptional(b, `,"decided_by":`, decidedBy(d))
-	if a.Charges {
-		b = appendNumber(b, `,"granted":`, d.Granted)
-	}
-	return b
+	return d
 }
 
 // AppliedOverride is the operator's override of a decision.
 type AppliedOverride struct {
-	ID, Effect string
-	ExpiresAt  time.Time
-	Reason, By string
-	Asked      string // the limit without the override, empty if that is unknown
+	ID        string    `json:"id"`
+	Effect    string    `json:"effect"`
+	ExpiresAt time.Time `json:"expires_at"`
+	Reason    string    `json:"reason"`
+	By        string    `json:"by"`
+	Asked     string    `json:"asked,omitempty"` // the limit without the override
 }
 
 // NewAppliedOverride returns nil for no override. asked is the limit without it, or zero if that is unknown.
@@ -223,51 +167,4 @@ func (a *AppliedOverride) Cells() []string {
 		return make([]string, 5)
 	}
 	return []string{a.ID, a.Effect, a.ExpiresAt.Format(time.RFC3339), a.Reason, a.By}
-}
-
-// MarshalJSON implements [json.Marshaler].
-func (a *AppliedOverride) MarshalJSON() ([]byte, error) { return a.append(nil), nil }
-
-func (a *AppliedOverride) append(b []byte) []byte {
-	b = appendText(b, `{"id":`, a.ID)
-	b = appendText(b, `,"effect":`, a.Effect)
-	b = append(b, `,"expires_at":"`...)
-	b = append(a.ExpiresAt.AppendFormat(b, time.RFC3339Nano), '"')
-	b = appendText(b, `,"reason":`, a.Reason)
-	b = appendText(b, `,"by":`, a.By)
-	return append(appendOptional(b, `,"asked":`, a.Asked), '}')
-}
-
-func appendTimes(b []byte, retryAfter, resetAfter, delay time.Duration) []byte {
-	b = appendNumber(b, `,"retry_after_ms":`, output.Milliseconds(retryAfter))
-	b = appendNumber(b, `,"reset_after_ms":`, output.Milliseconds(resetAfter))
-	return appendNumber(b, `,"delay_ms":`, output.Milliseconds(delay))
-}
-
-func appendNumber(b []byte, name string, n int64) []byte {
-	return strconv.AppendInt(append(b, name...), n, 10)
-}
-
-func appendBool(b []byte, name string, value bool) []byte {
-	return strconv.AppendBool(append(b, name...), value)
-}
-
-// appendFlag appends a text if is is true.
-func appendFlag(b []byte, text string, is bool) []byte {
-	if is {
-		b = append(b, text...)
-	}
-	return b
-}
-
-func appendText(b []byte, name, text string) []byte {
-	return output.AppendJSONText(append(b, name...), text)
-}
-
-// appendOptional appends a text unless it is empty.
-func appendOptional(b []byte, name, text string) []byte {
-	if text == "" {
-		return b
-	}
-	return appendText(b, name, text)
 }

@@ -25,20 +25,6 @@ func indentedJSON(document any) ([]byte, error) {
 	return escapeJSON(text), err
 }
 
-// AppendJSONText appends a text in the form of [JSON].
-func AppendJSONText(b []byte, text string) []byte {
-	for i := range len(text) {
-		switch c := text[i]; {
-		case c < ' ', c > '~', c == '"', c == '\\', c == '<', c == '>', c == '&':
-			escaped, _ := JSON(text) // cannot fail for a text
-			return append(b, escaped...)
-		}
-	}
-	b = append(b, '"')
-	b = append(b, text...)
-	return append(b, '"')
-}
-
 // Base64IfNeeded returns a text in base64 if it is not UTF-8, so that JSON cannot contain it. Otherwise it returns
 // nothing, so that the field is omitted.
 func Base64IfNeeded(text string) string {

@@ -193,10 +193,12 @@ func (l *listener) answer(ctx context.Context, v *verb, c *call) error {
 
 // appendAnswer appends the document of the answer.
 func (c *call) appendAnswer(v *verb, to []byte) []byte {
+	document := c.answer.Document
 	if v.op == store.Refund {
-		return c.answer.AppendRefundJSON(to)
+		document = c.answer.RefundDocument
 	}
-	return c.answer.AppendJSON(to)
+	text, _ := output.JSON(document()) // cannot fail for its types
+	return append(to, text...)
 }
 
 // status is the status of the answer.
