@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -108,11 +109,23 @@ func notFound(path string) string {
 	return text + " " + prefix + "policies, " + prefix + "subject and " + authPrefix + "POLICY"
 }
 
-// call is a question and its answer.
+// call is a question and its answer. Their memory is reused, unless the call failed.
 type call struct {
 	question question
 	ask      engine.Ask
 	answer   decision.Answer
+	text     []byte // of the answer
+}
+
+var calls = sync.Pool{New: func() any { return new(call) }}
+
+// release clears a call that was answered, and keeps its memory for another one.
+func (c *call) release() {
+	clear(c.answer.Requests)
+	clear(c.answer.Decisions)
+	*c = call{ask: engine.Ask{Limits: c.ask.Limits[:0]}, text: c.text[:0],
+		answer: decision.Answer{Requests: c.answer.Requests, Overrides: c.answer.Overrides, Decisions: c.answer.Decisions}}
+	calls.Put(c)
 }
 
 // serve answers one request, whose body was read.
@@ -131,15 +144,16 @@ func (l *listener) serve(w http.ResponseWriter, r *http.Request, v *verb, body [
 	}
 	header := w.Header()
 	l.setHeaders(header, c)
-	text := append(c.appendAnswer(v, make([]byte, 0, usual)), '\n')
+	c.text = append(c.appendAnswer(v, c.text), '\n')
 	header["Content-Type"] = contentType
-	if len(text) > counted {
-		header["Content-Length"] = []string{strconv.Itoa(len(text))}
+	if len(c.text) > counted {
+		header["Content-Length"] = []string{strconv.Itoa(len(c.text))}
 	}
 	if status := c.status(); status != http.StatusOK {
 		w.WriteHeader(status)
 	}
-	w.Write(text)
+	w.Write(c.text)
+	c.release()
 }
 
 // maxBody bounds a body, in bytes.
@@ -167,7 +181,7 @@ func refuseBody(w http.ResponseWriter, err error) {
 
 // read reads a question. An attribute that is the client becomes what a request of that client has.
 func (l *listener) read(v *verb, text []byte) (*call, error) {
-	c := new(call)
+	c := calls.Get().(*call)
 	if err := c.question.read(v, text); err != nil {
 		return nil, err
 	}
@@ -209,8 +223,8 @@ func (c *call) status() int {
 	return http.StatusTooManyRequests
 }
 
-// usual is the memory for most answers. counted is the longest body for which net/http sets the length itself, which costs less.
-const usual, counted = 1 << 10, 2 << 10
+// counted is the longest body for which net/http sets the length itself, which costs less.
+const counted = 2 << 10
 
 var contentType = []string{"application/json"}
 

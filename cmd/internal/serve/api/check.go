@@ -88,7 +88,9 @@ func (q *question) ask(v *verb, ask *engine.Ask) (err error) {
 		}
 		ask.Limits = append(ask.Limits, limit)
 	}
-	ask.Attributes = make(policy.Attributes, len(q.Attributes.value))
+	if q.Attributes.has {
+		ask.Attributes = make(policy.Attributes, len(q.Attributes.value))
+	}
 	for _, a := range q.Attributes.value {
 		ask.Attributes[a.Name] = a.Value
 	}
