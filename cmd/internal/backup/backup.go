@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/lines"
+	"github.com/limitctl/limitctl/internal/strictjson"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -237,13 +238,14 @@ func readExpiry(ms, latest int64) (time.Time, error) {
 // readLine parses a line in any form.
 func readLine(text []byte) (*line, error) {
 	l := &line{}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(l); err != nil {
-		return nil, fmt.Errorf("it is not a record: %w", err)
+	if json.Unmarshal(text, l) == nil {
+		if again, _ := json.Marshal(l); bytes.Equal(again, text) { // as it was written: nobody has added a name, or one twice
+			return l, nil
+		}
 	}
-	if decoder.More() {
-		return nil, errors.New("it is more than one record")
+	l = &line{}
+	if err := strictjson.Decode(text, l); err != nil {
+		return nil, fmt.Errorf("it is not a record: %w", err)
 	}
 	return l, nil
 }

@@ -150,6 +150,7 @@ func TestFilesThatAreNotBackups(t *testing.T) {
 	for _, test := range []struct{ name, file, want string }{
 		{"empty", "", "it is empty"},
 		{"no header", `{"key":"u"}` + "\n", "its first line is not that of a backup"},
+		{"a prefix twice", `{"limitctl_backup":1,"prefix":"a","prefix":"b"}` + "\n", "its first line is not that of a backup"},
 		{"a later version", `{"limitctl_backup":2}` + "\n", "it is a backup of version 2"},
 		{"a torn header", `{"limitctl_backup":1,"pre`, "its first line is not that of a backup"},
 		{"a header without end", strings.Repeat(" ", maxHeader+1), "its first line is not that of a backup"},
@@ -177,8 +178,9 @@ func TestADamagedLineCostsItselfAlone(t *testing.T) {
 		{"zeros, where the disk failed", strings.Repeat("\x00", 4096) + "\n", "line 3: it is not a record"},
 		{"not UTF-8", "\xff\xfe\n", "line 3: it is not a record"},
 		{"deep", strings.Repeat("[", 100_000) + "\n", "line 3: it is not a record"},
-		{"two on a line", strings.TrimSuffix(line, "\n") + line, "line 3: it is more than one record"},
+		{"two on a line", strings.TrimSuffix(line, "\n") + line, "line 3: it is not a record: something follows its end"},
 		{"another field", with(`"name"`, `"extra":1,"name"`), "line 3: it is not a record"},
+		{"a field twice", with(`"name"`, `"key":"v","name"`), `line 3: it is not a record: "key" is given twice`},
 		{"no name", with(`"name":"n"`, `"name":""`), "line 3: it names no limit"},
 		{"before 1970", with(`"expires_ms":1800000000001`, `"expires_ms":-2`), "line 3: expires_ms -2 is neither a time"},
 		{"after all stores end", with(`"expires_ms":1800000000001`, `"expires_ms":9223372036854775807`),

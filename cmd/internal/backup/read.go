@@ -10,6 +10,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/lines"
 	"github.com/limitctl/limitctl/internal/readfile"
+	"github.com/limitctl/limitctl/internal/strictjson"
 )
 
 // maxHeader is longer than any first line.
@@ -80,7 +81,7 @@ func (c *Contents) readHeader(in *bufio.Reader) error {
 	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
 		return err
 	}
-	if err := json.Unmarshal(text, &c.Header); err != nil || c.Version == 0 {
+	if strictjson.Decode(text, new(any)) != nil || json.Unmarshal(text, &c.Header) != nil || c.Version == 0 {
 		return errNoHeader
 	}
 	if c.Version != version {
