@@ -2,224 +2,271 @@ package metrics
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Values of the labels policy and limit without a configured name. No configuration has names with parentheses.
-const (
-	noPolicy      = "(none)"    // a key and limits that the caller chose
-	unknownPolicy = "(unknown)" // a name that the caller invented
+var (
+	// nonePolicy stands for calls with a key and limits that the caller chose. No configuration has names with parentheses.
+	nonePolicy = &policy.Policy{Name: "(none)", Limits: []policy.Limit{{Name: "(none)"}}}
+	// unknownPolicy stands for names that callers invented.
+	unknownPolicy = &policy.Policy{Name: "(unknown)"}
 )
 
-// decisionMetrics count calls by policy and limit.
-type decisionMetrics struct {
-	decisions, checks *prometheus.CounterVec // by policy, limit, outcome
-	granted, warnings *prometheus.CounterVec // by policy, limit
-	byClass           *prometheus.CounterVec // by policy, limit, class, outcome
-	calls             *prometheus.CounterVec // by policy, operation, result
-	errors            *prometheus.CounterVec // by policy, kind
-	took              *prometheus.HistogramVec
-}
+var (
+	// operations are the operations of a call as labels; see operationOf.
+	operations = []string{"consume", "check", "refund", "settle"}
+	// results are the results of a whole call.
+	results = []string{"allowed", "denied", "error"}
+	// outcomes are the outcomes of one limit in one call; see outcomeOf.
+	outcomes = []string{"allowed", "denied", "shadow-denied", "local", "local-denied", "unguarded", "unguarded-denied", "blocked",
+		"not-asked", "error"}
+	// errorKinds are the kinds of errors, those of [layers.Call.Outcome].
+	errorKinds = []string{"invalid", "unavailable", "outcome-unknown", "gave-up", "gave-up-unknown", "refused", "foreign", "error"}
+)
 
-func (d *decisionMetrics) register(r prometheus.Registerer) {
-	byOutcome := []string{"policy", "limit", "outcome"}
-	d.decisions = prometheus.NewCounterVec(counter("decisions_total",
-		"Decisions about requests that are to be charged, by limit. A request under several limits counts once for each."), byOutcome)
-	d.checks = prometheus.NewCounterVec(counter("checks_total",
-		"Decisions about requests that are never charged, by limit: what would have been decided."), byOutcome)
-	d.granted = prometheus.NewCounterVec(counter("granted_units_total", "Units charged, by limit."), []string{"policy", "limit"})
-	d.warnings = prometheus.NewCounterVec(counter("warnings_total",
-		"Decisions after which as much of a limit was used as its field warn says, by limit. Limits without it have no series."),
-		[]string{"policy", "limit"})
-	d.byClass = prometheus.NewCounterVec(counter("class_decisions_total",
-		"Decisions about requests that are to be charged, by class, for limits that have classes. Any other class counts as other."),
-		[]string{"policy", "limit", "class", "outcome"})
-	d.calls = prometheus.NewCounterVec(counter("calls_total",
-		"Calls of all limits of a policy together, by what was asked and its result."), []string{"policy", "operation", "result"})
-	d.errors = prometheus.NewCounterVec(counter("errors_total",
-		"Calls that had an error for an answer, by its kind."), []string{"policy", "kind"})
-	d.took = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "limitctl_decision_duration_seconds", Help: "Time that a call took, with the store's.", Buckets: durations,
-	}, []string{"policy"})
-	r.MustRegister(d.decisions, d.checks, d.granted, d.warnings, d.byClass, d.calls, d.errors, d.took)
-}
+const (
+	// keepRemoved is how long the series of a removed policy or limit stay, so that Prometheus scrapes their last
+	// values.
+	keepRemoved = 10 * time.Minute
+	// mostRemoved is the most removed policies, limits and classes that have series, however often the configuration
+	// changes.
+	mostRemoved = 500
+	// mostClasses is the most classes of a limit that have series of their own.
+	mostClasses = 50
+	// otherClass has the decisions about all other requests: of no class that the limit has, or of one without a series.
+	otherClass = "other"
+)
 
-// countedLimit has the counters of one limit.
-type countedLimit struct {
-	decisions, checks [outcomes]prometheus.Counter
-	granted           prometheus.Counter
-	classes           map[string]*byOutcome // of all that had series; the lock guards it
-	retired           time.Time             // zero while it is in force
-}
+// series names a policy, a limit of it or a class of the limit; the rest is empty.
+type series struct{ policy, limit, class string }
 
-// countedPolicy has the counters of one policy.
-type countedPolicy struct {
-	calls   [operations][results]prometheus.Counter
-	errors  map[string]prometheus.Counter
-	took    prometheus.Observer
-	limits  map[string]*countedLimit // including those no longer in force
-	retired time.Time                // zero while it is in force
-}
-
-func (d *decisionMetrics) policy(name string) *countedPolicy {
-	p := &countedPolicy{took: d.took.WithLabelValues(name), errors: map[string]prometheus.Counter{}, limits: map[string]*countedLimit{}}
-	for op, operation := range operationWords {
-		for i, result := range resultWords {
-			p.calls[op][i] = d.calls.WithLabelValues(name, operation, result)
+// Configure makes series for the names in settings, before they decide anything. Series of removed policies and
+// limits stay for some minutes. newBreaker says that the breaker is new, or that there is none. It is for
+// [engine.Options].
+func (m *Metrics) Configure(settings *engine.Settings, newBreaker bool) {
+	if settings == nil {
+		settings = &engine.Settings{}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.clock()
+	for s, removed := range m.known {
+		if removed.IsZero() {
+			m.known[s] = now
 		}
 	}
-	for _, kind := range errorWords {
-		if (kind == unknownPolicyError) == (name == unknownPolicy) {
-			p.errors[kind] = d.errors.WithLabelValues(name, kind)
+	for _, p := range []*policy.Policy{nonePolicy, unknownPolicy} {
+		m.begin(p)
+	}
+	for _, p := range settings.Policies {
+		m.begin(p)
+	}
+	for _, p := range settings.Deniers() {
+		m.begin(p)
+	}
+	m.errors.WithLabelValues(unknownPolicy.Name, "unknown-policy")
+	m.settings.Store(settings)
+	m.forget(now)
+	if newBreaker {
+		m.breakerState.Reset()
+		m.parts = map[string]bool{}
+		if settings.Breaker != nil {
+			m.setBreaker("", layers.BreakerClosed)
 		}
 	}
-	return p
 }
 
-func (d *decisionMetrics) limit(policy, name string) *countedLimit {
-	l := &countedLimit{granted: d.granted.WithLabelValues(policy, name)}
-	for i, outcome := range outcomeWords {
-		l.decisions[i] = d.decisions.WithLabelValues(policy, name, outcome)
-		l.checks[i] = d.checks.WithLabelValues(policy, name, outcome)
-	}
-	return l
-}
-
-// forgetLimit removes the series of a limit.
-func (d *decisionMetrics) forgetLimit(policy, name string) {
-	for _, outcome := range outcomeWords {
-		d.decisions.DeleteLabelValues(policy, name, outcome)
-		d.checks.DeleteLabelValues(policy, name, outcome)
-	}
-	d.granted.DeleteLabelValues(policy, name)
-	d.warnings.DeleteLabelValues(policy, name)
-	d.byClass.DeletePartialMatch(prometheus.Labels{"policy": policy, "limit": name})
-}
-
-// forgetPolicy removes the series of a policy whose limits are already removed.
-func (d *decisionMetrics) forgetPolicy(name string) {
-	for _, operation := range operationWords {
-		for _, result := range resultWords {
-			d.calls.DeleteLabelValues(name, operation, result)
+// begin makes the series of a policy in force, so that their first increase is visible. The caller holds the lock.
+func (m *Metrics) begin(p *policy.Policy) {
+	m.known[series{policy: p.Name}] = time.Time{}
+	m.took.WithLabelValues(p.Name)
+	for _, operation := range operations {
+		for _, result := range results {
+			m.calls.WithLabelValues(p.Name, operation, result)
 		}
 	}
-	for _, kind := range errorWords {
-		d.errors.DeleteLabelValues(name, kind)
+	for _, kind := range errorKinds {
+		if p != unknownPolicy {
+			m.errors.WithLabelValues(p.Name, kind)
+		}
 	}
-	d.took.DeleteLabelValues(name)
+	for i := range p.Limits {
+		l := &p.Limits[i]
+		m.known[series{p.Name, l.Name, ""}] = time.Time{}
+		m.granted.WithLabelValues(p.Name, l.Name)
+		if l.Warn != 0 {
+			m.warnings.WithLabelValues(p.Name, l.Name)
+		}
+		var classes []string
+		if !l.Classes.IsZero() {
+			classes = append(classes, otherClass)
+		}
+		for _, class := range l.Classes.Of[:min(len(l.Classes.Of), mostClasses)] {
+			classes = append(classes, strings.ToValidUTF8(class.Name, "?"))
+		}
+		for _, class := range classes {
+			m.known[series{p.Name, l.Name, class}] = time.Time{}
+		}
+		for _, outcome := range outcomes {
+			m.decisions.WithLabelValues(p.Name, l.Name, outcome)
+			m.checks.WithLabelValues(p.Name, l.Name, outcome)
+			for _, class := range classes {
+				m.classes.WithLabelValues(p.Name, l.Name, class, outcome)
+			}
+		}
+	}
 }
 
-// countedInForce has the counters of a policy in force, in the order of its limits.
-type countedInForce struct {
-	*countedPolicy
-	ordered []*countedLimit
-	// warnings are of the same limits, nil for those that do not warn; nil if none does.
-	warnings []prometheus.Counter
-	// classes are of the same limits, nil for those without; nil if none has any.
-	classes []*countedClasses
+// forgetRemoved deletes series that were removed long ago.
+func (m *Metrics) forgetRemoved() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.forget(m.clock())
 }
 
-// Decided counts one call. It is for [engine.Options].
+// forget is forgetRemoved. The caller holds the lock.
+func (m *Metrics) forget(now time.Time) {
+	left := 0
+	for s, removed := range m.known {
+		if removed.IsZero() {
+			continue
+		}
+		if left++; left <= mostRemoved && now.Sub(removed) < keepRemoved {
+			continue
+		}
+		left--
+		delete(m.known, s)
+		labels := prometheus.Labels{"policy": s.policy}
+		if s.limit != "" {
+			labels["limit"] = s.limit
+		}
+		if s.class != "" {
+			labels["class"] = s.class
+		}
+		for _, vec := range []*prometheus.MetricVec{m.decisions.MetricVec, m.checks.MetricVec, m.granted.MetricVec, m.warnings.MetricVec,
+			m.classes.MetricVec, m.calls.MetricVec, m.errors.MetricVec, m.took.MetricVec} {
+			vec.DeletePartialMatch(labels)
+		}
+	}
+}
+
+// Decided counts one call. It is for [engine.Options]. A call under way whose policy was removed so long ago that it has no
+// series any more is not counted.
 func (m *Metrics) Decided(ask *engine.Ask, answer *decision.Answer, err error, took time.Duration) {
-	counted := m.of(ask, answer, err)
-	counted.took.Observe(took.Seconds())
-	calls := &counted.calls[operationOf(ask.Op)]
-	if err != nil {
-		calls[callFailed].Inc()
-		counted.fail(ask.Op, err)
-		return
-	}
-	if store.AllAllowed(answer.Decisions) {
-		calls[callAllowed].Inc()
-	} else {
-		calls[callDenied].Inc()
-	}
-	counts := countsOf(ask.Op)
-	if counts == countsNothing {
-		return
-	}
-	for i := range answer.Decisions {
-		if answer.IsShared(i) {
-			continue
-		}
-		limit := counted.ordered[min(i, len(counted.ordered)-1)]
-		d := &answer.Decisions[i]
-		if counts == countsCheck {
-			limit.checks[outcomeOf(d)].Inc()
-			continue
-		}
-		limit.decisions[outcomeOf(d)].Inc()
-		if counted.classes != nil && counted.classes[i] != nil {
-			counted.classes[i].count(ask.Attributes, outcomeOf(d))
-		}
-		if d.Granted > 0 && !d.Repeated {
-			limit.granted.Add(float64(d.Granted))
-		}
-		if counted.warnings != nil && counted.warnings[i] != nil && answer.Policy.Limits[i].Warns(d, answer.Capacity(i)) {
-			counted.warnings[i].Inc()
-		}
-	}
-}
-
-// counting selects the counters of a limit for a call.
-type counting uint8
-
-const (
-	countsNothing counting = iota // refunds and settlements decide nothing
-	countsDecision
-	countsCheck
-)
-
-func countsOf(op store.Op) counting {
-	switch operationOf(op) {
-	case consume:
-		return countsDecision
-	case check:
-		return countsCheck
-	default:
-		return countsNothing
-	}
-}
-
-// fail counts an error. A mistake of the caller says nothing about the limits.
-func (c *countedInForce) fail(op store.Op, err error) {
-	word := errorWord(err)
-	if c.errors[word] != nil {
-		c.errors[word].Inc()
-	}
-	if errors.Is(err, engine.ErrUnknownPolicy) || word == "invalid" {
-		return
-	}
-	switch countsOf(op) {
-	case countsNothing:
-	case countsDecision:
-		for _, limit := range c.ordered {
-			limit.decisions[failed].Inc()
-		}
-	case countsCheck:
-		for _, limit := range c.ordered {
-			limit.checks[failed].Inc()
-		}
-	}
-}
-
-// of returns the counters for a call.
-func (m *Metrics) of(ask *engine.Ask, answer *decision.Answer, err error) *countedInForce {
-	v := m.inForce.Load()
+	p := answer.Policy
 	switch {
 	case ask.Policy == "":
-		return &v.none
-	case answer.Policy == nil || err != nil && errors.Is(err, engine.ErrUnknownPolicy):
-		return &v.unknown
+		p = nonePolicy
+	case p == nil || errors.Is(err, engine.ErrUnknownPolicy):
+		p = unknownPolicy
 	}
-	if counted := v.byPolicy[answer.Policy]; counted != nil {
-		return counted
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if _, has := m.known[series{policy: p.Name}]; !has {
+		return
 	}
-	return m.retired(v, answer.Policy)
+	m.took.WithLabelValues(p.Name).Observe(took.Seconds())
+	operation, result := operationOf(ask.Op), "allowed"
+	switch {
+	case err != nil:
+		result = "error"
+		m.errors.WithLabelValues(p.Name, errorKind(err)).Inc()
+	case !store.AllAllowed(answer.Decisions):
+		result = "denied"
+	}
+	m.calls.WithLabelValues(p.Name, operation, result).Inc()
+	counter := m.decisions
+	switch operation {
+	case "consume":
+	case "check":
+		counter = m.checks
+	default:
+		return
+	}
+	if err != nil && errorKind(err) != "invalid" { // a mistake of the caller says nothing about the limits
+		for i := range p.Limits {
+			m.countLimit(counter, p, &p.Limits[i], "error")
+		}
+	}
+	for i := range answer.Decisions {
+		l, d := &p.Limits[min(i, len(p.Limits)-1)], &answer.Decisions[i]
+		if answer.IsShared(i) || !m.countLimit(counter, p, l, outcomeOf(d)) || operation == "check" {
+			continue
+		}
+		if !l.Classes.IsZero() {
+			class := ask.Attributes[l.Classes.By]
+			if removed, has := m.known[series{p.Name, l.Name, class}]; !has || !removed.IsZero() || class == "" {
+				class = otherClass
+			}
+			m.classes.WithLabelValues(p.Name, l.Name, class, outcomeOf(d)).Inc()
+		}
+		if d.Granted > 0 && !d.Repeated {
+			m.granted.WithLabelValues(p.Name, l.Name).Add(float64(d.Granted))
+		}
+		if l.Warn != 0 && l.Warns(d, answer.Capacity(i)) {
+			m.warnings.WithLabelValues(p.Name, l.Name).Inc()
+		}
+	}
+}
+
+// countLimit counts an outcome of a limit, and reports whether the limit has series. The caller holds the lock.
+func (m *Metrics) countLimit(counter *prometheus.CounterVec, p *policy.Policy, l *policy.Limit, outcome string) bool {
+	_, has := m.known[series{p.Name, l.Name, ""}]
+	if has {
+		counter.WithLabelValues(p.Name, l.Name, outcome).Inc()
+	}
+	return has
+}
+
+// outcomeOf returns the outcome of a limit in a call.
+func outcomeOf(d *store.Decision) string {
+	switch {
+	case d.Unguarded && d.DecidedBy != store.DecidedByFailurePolicy:
+		return "not-asked" // another limit of the call had already denied
+	case d.Unguarded && (d.Allowed || d.Shadow):
+		return "unguarded" // the store was away, and the policy allows
+	case d.Unguarded:
+		return "unguarded-denied"
+	case !d.Allowed && d.Shadow:
+		return "shadow-denied"
+	case d.DecidedBy == store.DecidedByLocal && d.Allowed:
+		return "local" // the store was away, and the local share had room
+	case d.DecidedBy == store.DecidedByLocal:
+		return "local-denied"
+	case d.Allowed:
+		return "allowed"
+	case d.Override != nil && d.Override.Effect == store.OverrideBlock:
+		return "blocked"
+	}
+	return "denied"
+}
+
+func operationOf(op store.Op) string {
+	switch op {
+	case store.Peek:
+		return "check"
+	case store.Refund, store.Adjust:
+		return "refund"
+	case store.Settle:
+		return "settle"
+	default:
+		return "consume"
+	}
+}
+
+func errorKind(err error) string {
+	if errors.Is(err, engine.ErrUnknownPolicy) {
+		return "unknown-policy"
+	}
+	call := layers.Call{Err: err}
+	return call.Outcome()
 }

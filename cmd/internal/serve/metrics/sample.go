@@ -1,10 +1,12 @@
 package metrics
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,10 +37,8 @@ const (
 	// MaxTopDenied bounds [Sampling.TopDenied].
 	MaxTopDenied = 20
 
-	// samplePause is the mean time between two rounds. Each round reads what has its turn.
-	samplePause = 10 * time.Second
-	// Keys are read in every everyKeys-th round and denials in every everyDenials-th, beginning with the first.
-	everyKeys, everyDenials = 6, 3
+	// samplePause is the mean time between two rounds. Keys are read in every everyKeys-th, beginning with the first.
+	samplePause, everyKeys = 10 * time.Second, 6
 	// hugeStore is the number of keys above which a store is huge.
 	hugeStore = 1_000_000
 	// mostUsed is the most limits whose usage is read.
@@ -49,21 +49,10 @@ const (
 	deniedLast = 10 * time.Minute
 )
 
-// sampleMetrics are the results of the last rounds.
-type sampleMetrics struct {
-	errors *prometheus.CounterVec
-	used   atomic.Pointer[usedSample]
-	keys   atomic.Pointer[keysSample]
-	denied atomic.Pointer[deniedSample]
-}
-
-func (s *sampleMetrics) register(r prometheus.Registerer) {
-	s.errors = prometheus.NewCounterVec(counter("sample_errors_total",
-		"Times that the store could not be looked at in the background, by what was looked for."), []string{"what"})
-	for _, what := range []string{"used", "keys", "denied"} {
-		s.errors.WithLabelValues(what)
-	}
-	r.MustRegister(s.errors)
+// sample is what was read from the store.
+type sample struct {
+	at     time.Time
+	gauges []prometheus.Metric
 }
 
 // Sample reads from the store in rounds until ctx ends.
@@ -83,87 +72,184 @@ func (m *Metrics) Sample(ctx context.Context, s Sampling) {
 
 // sampleOnce is round n.
 func (m *Metrics) sampleOnce(ctx context.Context, s *Sampling, n int) {
-	look := func(what string, look func(context.Context, *Sampling) error) {
-		if err := look(ctx, s); err != nil && ctx.Err() == nil {
-			m.sample.errors.WithLabelValues(what).Inc()
+	read := func(what string, read func(context.Context, *Sampling) ([]prometheus.Metric, error)) {
+		gauges, err := read(ctx, s)
+		switch {
+		case err == nil:
+			m.samples.Store(what, sample{m.clock(), gauges})
+		case ctx.Err() == nil:
+			m.sampleErrors.WithLabelValues(what).Inc()
 			if s.OnError != nil {
 				s.OnError(err)
 			}
 		}
 	}
-	look("used", m.sampleUsed)
+	read("used", m.sampleUsed)
 	if s.Keys > 0 && n%everyKeys == 0 {
-		look("keys", m.sampleKeys)
+		read("keys", m.sampleKeys)
 	}
-	known := m.sample.denied.Load()
-	if s.TopDenied > 0 && (n%everyDenials == 0 || known == nil || len(known.rows) == 0) {
-		look("denied", m.sampleDenied)
+	if s.TopDenied > 0 {
+		read("denied", m.sampleDenied)
 	}
 }
 
-// usedSample is the used share of limits with one key.
-type usedSample struct {
-	at     time.Time
-	shares []usedShare
-}
+// atScrape collects what is in force and what was sampled last.
+type atScrape struct{ *Metrics }
 
-type usedShare struct {
-	policy, limit string
-	share         float64
-}
+// Describe implements [prometheus.Collector]: the series depend on the configuration and on samples.
+func (atScrape) Describe(chan<- *prometheus.Desc) {}
 
-// sampleUsed reads the usage of limits with one key, by peeks.
-func (m *Metrics) sampleUsed(ctx context.Context, s *Sampling) error {
-	sample := &usedSample{at: m.clock()}
-	backend := store.WithBudget(s.Store, s.Timeout)
-	defer func() { m.sample.used.Store(sample) }()
-	for _, one := range oneKeyLimits(m.inForce.Load().settings) {
-		decisions := make([]store.Decision, 1)
-		if err := backend.Decide(ctx, store.Peek, []store.Request{one.request}, decisions); err != nil {
-			return err
+// Collect implements [prometheus.Collector].
+func (m atScrape) Collect(metrics chan<- prometheus.Metric) {
+	now := m.clock()
+	m.samples.Range(func(_, found any) bool {
+		if s := found.(sample); now.Sub(s.at) < sampleLife {
+			for _, gauge := range s.gauges {
+				metrics <- gauge
+			}
 		}
-		share := float64(decisions[0].Used) / float64(one.request.Limit.Capacity())
-		sample.shares = append(sample.shares, usedShare{one.policy, one.limit, share})
-	}
-	return nil
-}
-
-// oneKeyLimit is a limit whose attributes always have the same values.
-type oneKeyLimit struct {
-	policy, limit string
-	request       store.Request
-}
-
-// oneKeyLimits returns the limits with one key, as far as the sources of attributes in the configuration show it,
-// at most mostUsed of them.
-func oneKeyLimits(settings *engine.Settings) []oneKeyLimit {
-	var found []oneKeyLimit
-	for _, p := range settings.Policies {
-		attributes := fixedAttributes(settings, p.Name)
-	limits:
+		return true
+	})
+	for _, p := range m.settings.Load().Policies {
 		for i := range p.Limits {
 			l := &p.Limits[i]
-			for _, name := range l.By {
-				if attributes[name] == "" {
-					continue limits
-				}
-			}
-			if len(found) == mostUsed {
-				return found
-			}
-			limit, _ := l.For(attributes)
-			found = append(found, oneKeyLimit{p.Name, l.Name, store.Request{Key: p.Key(l, attributes), Limit: limit, Cost: 1}})
+			metrics <- limitCount.is(float64(l.Limit.Count), p.Name, l.Name)
+			metrics <- limitPeriod.is(l.Limit.InWindow(store.InstantOf(now)).Period.Seconds(), p.Name, l.Name)
+			metrics <- limitBurst.is(float64(l.Limit.Capacity()), p.Name, l.Name)
 		}
 	}
-	return found
 }
 
-// fixedAttributes returns the attributes of a policy that have the same constant value in all their sources.
+// measure is a gauge that is read rather than counted.
+type measure struct{ *prometheus.Desc }
+
+func describe(name, help string, labels ...string) measure {
+	return measure{prometheus.NewDesc("limitctl_"+name, help, labels, nil)}
+}
+
+func (m measure) is(value float64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(m.Desc, prometheus.GaugeValue, value, labels...)
+}
+
+var (
+	limitCount  = describe("limit", "Units allowed per period, as configured, where no override applies.", "policy", "limit")
+	limitPeriod = describe("limit_period_seconds", "Period of a limit, as configured.", "policy", "limit")
+	limitBurst  = describe("limit_burst", "Units that a limit allows at once, as configured.", "policy", "limit")
+	usedRatio   = describe("limit_used_ratio",
+		"Share in use of a limit whose attributes always have the same values, so that it has one key; 1 is all of it.",
+		"policy", "limit")
+	keysInUse = describe("keys", "Keys in use by limit, estimated from a sample.", "policy", "limit")
+	keysNear  = describe("keys_near_limit", "Keys of which 80 % or more are used, estimated from a sample.", "policy", "limit")
+	keysAt    = describe("keys_at_limit", "Keys that have nothing left, estimated from a sample.", "policy", "limit")
+	storeKeys = describe("store_keys", "Keys of the store, with those that others wrote, about.")
+	topDenied = describe("top_denied", "Denials in the last 10 minutes of the keys that were denied most, if asked for.",
+		"subject", "name")
+)
+
+// sampleKeys reads some keys of the store.
+func (m *Metrics) sampleKeys(ctx context.Context, s *Sampling) ([]prometheus.Metric, error) {
+	all, err := store.ParsePattern("*")
+	if err != nil {
+		return nil, err
+	}
+	type counts struct{ keys, near, at float64 }
+	none := series{policy: nonePolicy.Name, limit: nonePolicy.Name}
+	found := map[series]*counts{none: {}}
+	for _, p := range m.settings.Load().Policies {
+		for i := range p.Limits {
+			found[series{policy: p.Name, limit: p.Limits[i].Name}] = &counts{}
+		}
+	}
+	scan, end := context.WithCancel(ctx)
+	defer end()
+	var read, total int64
+	query := admin.Query{Subjects: all, Progress: func(looked, of int64) {
+		if read, total = looked, of; looked >= int64(s.Keys) || of > hugeStore && !s.Huge {
+			end() // even if no key is ours
+		}
+	}}
+	for entry, err := range s.Store.Scan(scan, query) {
+		if scan.Err() != nil {
+			break
+		}
+		if errors.Is(err, store.ErrForeign) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		c := found[none]
+		if parts, ok := policy.ParseKey(entry.Key); ok {
+			c = cmp.Or(found[series{policy: parts.Policy, limit: parts.Limit}], c)
+		}
+		c.keys++
+		if share, known := entry.Share(); known && share >= admin.NearShare {
+			c.near++
+		}
+		if entry.AtLimit() {
+			c.at++
+		}
+	}
+	gauges := []prometheus.Metric{storeKeys.is(float64(total))}
+	if total > hugeStore && !s.Huge {
+		return gauges, ctx.Err()
+	}
+	whole := max(1, float64(total)/float64(max(read, 1))) // how many keys stand for one that was read
+	for of, c := range found {
+		gauges = append(gauges, keysInUse.is(c.keys*whole, of.policy, of.limit), keysNear.is(c.near*whole, of.policy, of.limit),
+			keysAt.is(c.at*whole, of.policy, of.limit))
+	}
+	return gauges, ctx.Err()
+}
+
+// sampleDenied reads the most denied keys.
+func (m *Metrics) sampleDenied(ctx context.Context, s *Sampling) (gauges []prometheus.Metric, _ error) {
+	table, has := admin.DenialTableOf(s.Store)
+	if !has {
+		return nil, nil
+	}
+	ctx, cancel := store.BudgetContext(ctx, s.Timeout)
+	defer cancel()
+	denials, err := table.Denials(ctx, deniedLast)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range denials.Rows[:min(len(denials.Rows), s.TopDenied, MaxTopDenied)] {
+		gauges = append(gauges, topDenied.is(float64(row.Count), row.Key.Subject, row.Key.Name))
+	}
+	return gauges, nil
+}
+
+// sampleUsed reads the usage of limits with one key, by peeks: those whose attributes always have the same values, as far as
+// the sources of attributes in the configuration show it.
+func (m *Metrics) sampleUsed(ctx context.Context, s *Sampling) (gauges []prometheus.Metric, _ error) {
+	settings, backend := m.settings.Load(), store.WithBudget(s.Store, s.Timeout)
+	for _, p := range settings.Policies {
+		attributes := fixedAttributes(settings, p.Name)
+		for i := range p.Limits {
+			l := &p.Limits[i]
+			varies := slices.ContainsFunc(l.By, func(name string) bool { return attributes[name] == "" })
+			if varies || len(gauges) == mostUsed {
+				continue
+			}
+			limit, _ := l.For(attributes)
+			decisions := make([]store.Decision, 1)
+			request := store.Request{Key: p.Key(l, attributes), Limit: limit, Cost: 1}
+			if err := backend.Decide(ctx, store.Peek, []store.Request{request}, decisions); err != nil {
+				return nil, err
+			}
+			gauges = append(gauges, usedRatio.is(float64(decisions[0].Used)/float64(limit.Capacity()), p.Name, l.Name))
+		}
+	}
+	return gauges, nil
+}
+
+// fixedAttributes returns the attributes of a policy that have the same constant value in all their sources; the others are
+// empty.
 func fixedAttributes(settings *engine.Settings, name string) policy.Attributes {
-	fixed, varies := policy.Attributes{}, map[string]bool{}
+	fixed := policy.Attributes{}
 	add := func(attribute, value string, isFixed bool) {
-		if known := fixed[attribute]; !isFixed || known != "" && known != value {
-			varies[attribute] = true
+		if known, has := fixed[attribute]; !isFixed || has && known != value {
+			value = ""
 		}
 		fixed[attribute] = value
 	}
@@ -184,31 +270,5 @@ func fixedAttributes(settings *engine.Settings, name string) policy.Attributes {
 			}
 		}
 	}
-	for attribute := range varies {
-		delete(fixed, attribute)
-	}
 	return fixed
-}
-
-// deniedSample are the most denied keys.
-type deniedSample struct {
-	at   time.Time
-	rows []admin.Denied
-}
-
-// sampleDenied reads the most denied keys.
-func (m *Metrics) sampleDenied(ctx context.Context, s *Sampling) error {
-	table, has := admin.DenialTableOf(s.Store)
-	if !has {
-		return nil
-	}
-	ctx, cancel := store.BudgetContext(ctx, s.Timeout)
-	defer cancel()
-	denials, err := table.Denials(ctx, deniedLast)
-	if err != nil {
-		return err
-	}
-	rows := denials.Rows[:min(len(denials.Rows), s.TopDenied, MaxTopDenied)]
-	m.sample.denied.Store(&deniedSample{at: m.clock(), rows: rows})
-	return nil
 }
