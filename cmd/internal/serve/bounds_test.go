@@ -115,15 +115,16 @@ func TestAGateRefusesWhatIsBeyondIt(t *testing.T) {
 	}
 }
 
-// Clients that connect and send nothing, or never end a header, keep nobody out.
+// Clients that connect and send nothing, or never end a header or a body, keep nobody out.
 func TestSilentConnectionsMakeRoom(t *testing.T) {
 	inBubble(t, Listener{Handler: echo, RequestTime: bounded, MaxConnections: 3}, Options{}, func(b *bubble) {
 		for range 20 {
-			slow := b.dial()
+			slow, body := b.dial(), b.dial()
 			defer slow.Close()
+			defer body.Close()
 			slow.trickle(get, time.Second)
 			b.dial()
-			b.dial()
+			body.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nbegun")
 			synctest.Wait()
 			c, begun := b.dial(), time.Now()
 			c.send(get)

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -11,7 +12,7 @@ import (
 )
 
 // connections is a listener that bounds the number of open connections. Beyond the bound the one that has waited longest for its
-// client is closed, so that idle or silent clients keep nobody out. It is the new one if all others have a request under way.
+// client is closed, so that idle, silent or slow clients keep nobody out. It is the new one if all others have a request under way.
 type connections struct {
 	net.Listener
 	most int
@@ -30,6 +31,7 @@ type conn struct {
 	net.Conn
 	of     *connections
 	place  *list.Element // in waiting; nil while a request is being answered
+	asks   bool          // the header of a request was read
 	closed bool
 }
 
@@ -72,6 +74,14 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
+// CloseWrite lets a client that still sends read an answer to the end.
+func (c *conn) CloseWrite() error {
+	if half, can := c.Conn.(interface{ CloseWrite() error }); can {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
 // answers removes a connection from those that wait.
 func (c *conn) answers() {
 	if c.place != nil {
@@ -80,38 +90,85 @@ func (c *conn) answers() {
 	}
 }
 
-// changed is the HTTP server's callback for the state of a connection.
-func (l *connections) changed(of net.Conn, state http.ConnState) {
+// connOf returns the connection below TLS.
+func connOf(of net.Conn) *conn {
 	if outer, is := of.(*tls.Conn); is {
 		of = outer.NetConn()
 	}
-	c := of.(*conn)
+	return of.(*conn)
+}
+
+// changed is the HTTP server's callback for the state of a connection.
+func (l *connections) changed(of net.Conn, state http.ConnState) {
+	c := connOf(of)
 	l.turn.Lock()
 	defer l.turn.Unlock()
-	switch {
-	case c.closed:
-	case state == http.StateActive:
+	c.asks = state == http.StateActive
+	if state == http.StateIdle && !c.closed {
 		c.answers()
-	case state == http.StateIdle && c.place == nil:
 		c.place = l.waiting.PushBack(c)
 	}
+}
+
+// connKey is the key of the connection in the context of its requests.
+type connKey struct{}
+
+// handle wraps the handler of these connections: a connection waits for its client until the body of a request was read.
+func (l *connections) handle(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body := &awaited{r.Body, r.Context().Value(connKey{}).(*conn)}
+		if r.Body == http.NoBody {
+			body.arrived()
+		} else {
+			r.Body = body
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// awaited is a body that the server waits for.
+type awaited struct {
+	io.ReadCloser
+	of *conn
+}
+
+// Read implements [io.Reader].
+func (b *awaited) Read(p []byte) (n int, err error) {
+	if n, err = b.ReadCloser.Read(p); err != nil {
+		b.arrived()
+	}
+	return n, err
+}
+
+func (b *awaited) arrived() {
+	b.of.of.turn.Lock()
+	defer b.of.of.turn.Unlock()
+	b.of.answers()
 }
 
 // lastLook is the time in which a client that has to leave can finish sending.
 const lastLook = 50 * time.Millisecond
 
-// leave ends the connections that wait for their clients, unless a request arrives within lastLook.
+// leave ends the connections without a request, unless one arrives within lastLook.
 func (l *connections) leave() {
+	l.eachIdle(func(c *conn) { c.SetReadDeadline(time.Now().Add(lastLook)) })
+}
+
+// count returns how many connections are open, and how many of them have no request.
+func (l *connections) count() (open, idle int) {
+	l.eachIdle(func(*conn) { idle++ })
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	return l.open, idle
+}
+
+// eachIdle calls do for each connection without a request.
+func (l *connections) eachIdle(do func(*conn)) {
 	l.turn.Lock()
 	defer l.turn.Unlock()
 	for e := l.waiting.Front(); e != nil; e = e.Next() {
-		e.Value.(*conn).SetReadDeadline(time.Now().Add(lastLook))
+		if c := e.Value.(*conn); !c.asks {
+			do(c)
+		}
 	}
-}
-
-// count returns how many connections are open, and how many of them wait for their clients.
-func (l *connections) count() (open, waiting int) {
-	l.turn.Lock()
-	defer l.turn.Unlock()
-	return l.open, l.waiting.Len()
 }

@@ -61,11 +61,11 @@ func (l *opened) drain(ctx context.Context, leave time.Time) (cut int) {
 	case <-l.ended:
 	case <-ctx.Done():
 	}
-	open, waiting := l.connections.count()
+	open, idle := l.connections.count()
 	if l.Server == nil && open > 0 { // others inform their clients themselves
-		for waiting > 0 && !l.Operators && time.Now().Before(leave) && ctx.Err() == nil {
+		for idle > 0 && !l.Operators && time.Now().Before(leave) && ctx.Err() == nil {
 			waitFor(ctx, nil, lastLook/10)
-			_, waiting = l.connections.count()
+			_, idle = l.connections.count()
 		}
 		l.connections.leave()
 		waitFor(ctx, nil, 2*lastLook)

@@ -210,7 +210,10 @@ func (l *Listener) flag() string {
 // newHTTP returns the HTTP server of a listener.
 func (l *Listener) newHTTP(on *connections, o *Options) *http.Server {
 	return &http.Server{
-		Handler:           closing(l.Handler, o.Health),
+		Handler: on.handle(closing(l.Handler, o.Health)),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, connOf(c))
+		},
 		ConnState:         on.changed,
 		ReadHeaderTimeout: headerTime,
 		ReadTimeout:       l.RequestTime,

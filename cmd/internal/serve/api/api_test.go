@@ -54,7 +54,7 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		{"consume", `{"limits":` + strings.Repeat("[", 30_000), "exceeded max depth"},
 		{"consume", `{"attributes":` + strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5001),
 			`attribute a must be a text, not object`},
-		{"consume", `{"key":"a","limits":[` + many + `]}`, "65 requests in one call; there must be from 1 to 64"},
+		{"consume", `{"key":"a","limits":[` + many + `]}`, "there are more than 64 limits; decide fewer together"},
 		{"consume", `{"attributes":{"ip":""}}`, `attribute "ip" is empty`},
 		{"consume", `{"attributes":{"ip":null}}`, `attribute ip must be a text, not null`},
 		{"consume", `{"attributes":{"i p":"x"}}`, `attribute name "i p" is not valid`},

@@ -30,6 +30,8 @@ func (q *question) check(v *verb) error {
 		return store.Invalidf(`key is missing; it says who is limited, such as "user:42"`)
 	case len(q.Limits.value) == 0:
 		return store.Invalidf(`limits are missing; they say what is allowed, such as ["10/1m"]`)
+	case len(q.Limits.value) > store.MaxRequests:
+		return store.Invalidf("there are more than %d limits; decide fewer together", store.MaxRequests)
 	}
 	return q.checkUnits(v)
 }
