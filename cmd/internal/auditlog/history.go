@@ -8,15 +8,12 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/internal/lines"
 )
 
 const (
 	// MaxRuns is the default number of runs to read, so that any log is read in bounded memory.
 	MaxRuns = 10_000
-	// MaxSize is the most bytes of an audit log that are read, from its end: some hundred thousand runs.
-	MaxSize = 256 << 20
 	// keptBad is the number of bad lines that are kept.
 	keptBad = 5
 )
@@ -43,17 +40,6 @@ type History struct {
 type BadLine struct {
 	Number int64 // from 1, counting from the first line that was read
 	Reason error
-}
-
-// SkipOld seeks to the last [MaxSize] bytes of an audit log, and returns the size of the file. skipped reports whether
-// something comes before. Only a fault of the file system or of a disk makes a log so large.
-func SkipOld(file files.File) (size int64, skipped bool, err error) {
-	info, err := file.Stat()
-	if err != nil || info.Size() <= MaxSize {
-		return 0, false, err
-	}
-	_, err = file.Seek(-MaxSize, io.SeekEnd)
-	return info.Size(), true, err
 }
 
 // Read reads the latest runs of a file. It leaves out lines that are not entries or are far too long.

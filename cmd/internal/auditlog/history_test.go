@@ -73,9 +73,6 @@ func TestAnEntryAfterHalfALineIsReadBack(t *testing.T) {
 	}
 	file := must(files.Open(path))
 	defer file.Close()
-	if _, skipped, err := SkipOld(file); skipped || err != nil {
-		t.Errorf("some of it is skipped (%v, %v)", skipped, err)
-	}
 	h, err := Read(t.Context(), file, Query{})
 	if err != nil || len(h.Runs) != 2 || h.Bad != 1 || h.Runs[1].Matched != 1 {
 		t.Errorf("it holds %+v, %v", h, err)

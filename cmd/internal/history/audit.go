@@ -331,14 +331,6 @@ func readAuditLog(ctx context.Context, g *cli.Globals, path string, q auditlog.Q
 		return nil, err
 	}
 	defer file.Close()
-	size, skipped, err := auditlog.SkipOld(file)
-	if err != nil {
-		return nil, err
-	}
-	if skipped {
-		fmt.Fprintf(g.Env.Err, "limitctl: warning: %s has %d MB; only the last %d are read, and lines are counted from there\n",
-			path, size>>20, auditlog.MaxSize>>20)
-	}
 	return auditlog.Read(ctx, file, q)
 }
 
