@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// MaxRuns is the default number of runs to read, so that any log is read in bounded memory.
-	MaxRuns = 10_000
+	// maxRuns is the default number of runs to read, so that any log is read in bounded memory.
+	maxRuns = 10_000
 	// keptBad is the number of bad lines that are kept.
 	keptBad = 5
 )
 
 // Query selects runs.
 type Query struct {
-	// Most is the most runs to return, the latest; 0 means [MaxRuns].
+	// Most is the most runs to return, the latest; 0 means [maxRuns].
 	Most int
 	// Keep, if set, selects entries. It should give the same result for both entries of a run.
 	Keep func(*Entry) bool
@@ -77,7 +77,7 @@ func Merge(machine, store *History, most int) *History {
 	m := &History{Bad: machine.Bad + store.Bad}
 	both := fold(slices.Concat(machine.Runs, store.Runs))
 	m.Total = machine.Total + store.Total - (len(machine.Runs) + len(store.Runs) - len(both))
-	m.Runs = latest(both, cmp.Or(most, MaxRuns))
+	m.Runs = latest(both, cmp.Or(most, maxRuns))
 	m.undone = maps.Clone(machine.undone)
 	if m.undone == nil {
 		m.undone = map[place]*Undone{}
@@ -98,7 +98,7 @@ type collection struct {
 }
 
 func newCollection(q Query, source Source) *collection {
-	q.Most = cmp.Or(q.Most, MaxRuns)
+	q.Most = cmp.Or(q.Most, maxRuns)
 	return &collection{Query: q, source: source, found: History{Runs: []*Entry{}}}
 }
 

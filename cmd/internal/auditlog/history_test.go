@@ -15,17 +15,17 @@ import (
 // From an audit log of any length only the requested runs are held, and they are the latest.
 func TestTheLatestRunsAreRead(t *testing.T) {
 	var file strings.Builder
-	for i := range 3*MaxRuns + 7 {
+	for i := range 3*maxRuns + 7 {
 		fmt.Fprintf(&file, "{\"time\":\"2026-01-02T03:04:05Z\",\"matched\":%d}\n", i)
 	}
 	for _, test := range []struct{ most, first, runs int }{
-		{0, 2*MaxRuns + 7, MaxRuns},
-		{1, 3*MaxRuns + 6, 1},
-		{3, 3*MaxRuns + 4, 3},
-		{4 * MaxRuns, 0, 3*MaxRuns + 7},
+		{0, 2*maxRuns + 7, maxRuns},
+		{1, 3*maxRuns + 6, 1},
+		{3, 3*maxRuns + 4, 3},
+		{4 * maxRuns, 0, 3*maxRuns + 7},
 	} {
 		h := must(Read(t.Context(), strings.NewReader(file.String()), Query{Most: test.most}))
-		if len(h.Runs) != test.runs || h.Runs[0].Matched != int64(test.first) || h.Total != 3*MaxRuns+7 {
+		if len(h.Runs) != test.runs || h.Runs[0].Matched != int64(test.first) || h.Total != 3*maxRuns+7 {
 			t.Errorf("at most %d: %d of %d runs, want %d; the first is %d, want %d", test.most, len(h.Runs), h.Total, test.runs,
 				h.Runs[0].Matched, test.first)
 		}
