@@ -43,6 +43,22 @@ type line struct {
 	failed atomic.Pointer[error] // why the last attempt to connect failed; nil if it did not
 }
 
+// heard is a connection that notes for its line why it ended, which grpc-go has in words only.
+type heard struct {
+	net.Conn
+	line *line
+}
+
+// Read implements [net.Conn].
+func (h heard) Read(to []byte) (int, error) {
+	n, err := h.Conn.Read(to)
+	if err != nil {
+		why := failed(context.Background(), connecting, err)
+		h.line.failed.Store(&why)
+	}
+	return n, err
+}
+
 // encrypted is the credentials of a connection that is encrypted already, or not at all.
 type encrypted struct {
 	credentials.TransportCredentials
@@ -70,7 +86,6 @@ func (c *rlsClient) line() (*line, error) {
 	l, security := &line{calls: 1}, encrypted{insecure.NewCredentials(), "insecure"}
 	if c.isTLS() {
 		security.protocol = "tls"
-		c.httpTarget.tls.NextProtos = []string{"h2"}
 	}
 	dial := func(ctx context.Context, _ string) (net.Conn, error) {
 		conn, err := c.open(ctx, c.httpTarget)
@@ -82,7 +97,7 @@ func (c *rlsClient) line() (*line, error) {
 		if err != nil {
 			l.failed.Store(&err)
 		}
-		return conn, err
+		return heard{conn, l}, err
 	}
 	var err error
 	l.ClientConn, err = grpc.NewClient("passthrough:///"+c.address,

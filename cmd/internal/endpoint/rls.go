@@ -81,6 +81,9 @@ func NewRLS(options RLSOptions) (Client, error) {
 		return nil, store.Invalidf("certificates are for grpcs, and the URL is grpc; write grpcs://")
 	}
 	way.prepareTLS()
+	if way.tls != nil {
+		way.tls.NextProtos = []string{"h2"}
+	}
 	c := &rlsClient{httpTarget: way, dialed: newDialed(target.Hostname()), name: options.URL, domain: options.Domain}
 	c.userAgent = options.UserAgent
 	if c.metadata, err = callMetadata(options.Headers); err != nil {

@@ -218,6 +218,20 @@ func TestWhatIsNoAnswerOfARateLimitService(t *testing.T) {
 	}
 }
 
+// A server that ends the connection before it is one of HTTP/2 has its reason in the error.
+func TestWhyThereIsNoConnectionToARateLimitService(t *testing.T) {
+	e := newEcho(t, func(s *httptest.Server) {
+		s.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+		s.EnableHTTP2 = true
+		s.StartTLS()
+	})
+	client := newRLS(t, RLSOptions{URL: "grpcs" + strings.TrimPrefix(e.URL, "https"), Domain: "d", Descriptors: []string{"k=v"},
+		TLS: &tls.Config{InsecureSkipVerify: true}})
+	if err := client.Connect(t.Context()); err == nil || err.Error() != errNoCertificate.Error() {
+		t.Errorf("without a certificate: %v", err)
+	}
+}
+
 func TestWhatIsWrongWithARateLimitServicesOptions(t *testing.T) {
 	const good = "grpc://127.0.0.1:8081"
 	for _, c := range []struct {

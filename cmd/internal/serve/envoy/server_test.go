@@ -295,7 +295,9 @@ func TestHealth(t *testing.T) {
 			if got, err := watch.Recv(); err != nil || got.Status != healthpb.HealthCheckResponse_NOT_SERVING {
 				t.Errorf("at the end who watches is told %v, %v", got, err)
 			}
-			if err := server.Shutdown(t.Context()); err != nil {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			if err := server.Shutdown(ctx); err != nil {
 				t.Error(err)
 			}
 			if _, err := watch.Recv(); status.Code(err) != codes.Unavailable {
@@ -472,8 +474,13 @@ func TestConnectionsReportTheirCalls(t *testing.T) {
 		t.Errorf("the first call makes it %s", got)
 	}
 	close(release)
-	if got := <-states; got != http.StateIdle || len(states) > 0 {
-		t.Errorf("the last call makes it %s, and then there are %d", got, len(states))
+	select {
+	case got := <-states:
+		if got != http.StateIdle || len(states) > 0 {
+			t.Errorf("the last call makes it %s, and then there are %d", got, len(states))
+		}
+	case <-time.After(patience):
+		t.Error("it stays active")
 	}
 }
 
@@ -489,7 +496,7 @@ func TestASilentConnectionDoesNotDelayTheEnd(t *testing.T) {
 		server.silent.Range(func(any, any) bool { n++; return true })
 	}
 	begun := time.Now()
-	if err := server.Shutdown(t.Context()); err != nil || time.Since(begun) >= handshakeTime {
+	if err := server.Shutdown(t.Context()); err != nil || time.Since(begun) > handshakeTime/2 {
 		t.Errorf("the end took %s: %v", time.Since(begun), err)
 	}
 }
