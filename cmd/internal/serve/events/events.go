@@ -3,7 +3,9 @@
 package events
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -13,7 +15,9 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/texts"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -40,21 +44,28 @@ type Options struct {
 // Log reports events. It is safe for concurrent use.
 type Log struct {
 	Options
-	outages sync.Map // of *outage by the policy's name
-	errors  sync.Map // of *failing by errorsOf
 
 	mu     sync.Mutex
+	spells map[cause]*spell
 	shards map[string]brokenShard // the shards of the store whose breaker is not closed
 	// The time and the cause of a fault; nil if there is none.
 	overrides, denials *Stale
 }
 
-// outage: a policy decides without the store.
-type outage struct {
+// cause is what happens again and again under a policy.
+type cause struct {
 	policy string
-	// decides is the policy's on_error.
-	decides string
-	spell   // of decisions without the store
+	// kind is the kind of errors that callers get instead of decisions, the label of limitctl_errors_total. It is empty if the
+	// policy decides without the store.
+	kind string
+}
+
+// spell is a time in which the same thing happens again and again. It is reported at its beginning, regularly while
+// it goes on, and at its end.
+type spell struct {
+	since, last, reported time.Time
+	total, before         int64 // how often it happened, in all and until the last report
+	onError, text         string
 }
 
 type brokenShard struct {
@@ -63,37 +74,92 @@ type brokenShard struct {
 }
 
 // New returns a Log without events.
-func New(o Options) *Log { return &Log{Options: o, shards: map[string]brokenShard{}} }
+func New(o Options) *Log {
+	return &Log{Options: o, spells: map[cause]*spell{}, shards: map[string]brokenShard{}}
+}
 
 // Failure reports that a policy decided without the store, once at the beginning. Refresh reports the rest.
 func (l *Log) Failure(p *policy.Policy, err error) {
-	found, known := l.outages.Load(p.Name)
-	if !known {
-		found, _ = l.outages.LoadOrStore(p.Name, &outage{policy: p.Name, decides: p.OnError.String()})
-	}
-	if found.(*outage).count(l.Now()) {
-		l.Log.Warn("the store does not decide, the policy does", "policy", p.Name, "on_error", p.OnError.String(), "error", l.Describe(err))
+	l.count(cause{policy: p.Name}, p.OnError.String(), err)
+}
+
+// gaveUp is the kind of errors of callers that did not wait for the store, which may have charged them.
+const gaveUp = "gave-up-unknown"
+
+// failed reports an error that a caller got instead of a decision, once at the beginning of a spell. Refresh
+// reports the rest. Mistakes of callers are not reported, nor is the time that they give the server; it is a
+// warning if units may be charged for a call that nobody waited for.
+func (l *Log) failed(ask *engine.Ask, err error) {
+	call := layers.Call{Err: err}
+	kind := call.Outcome()
+	if kind != "invalid" && kind != "gave-up" && !errors.Is(err, engine.ErrUnknownPolicy) {
+		l.count(cause{cmp.Or(ask.Policy, "(none)"), kind}, "", err) // as in the metrics
 	}
 }
 
-// Refresh reports outages and errors that are over, and regularly those that go on. It is for one goroutine.
+// count counts an event, and reports it if it begins a spell.
+func (l *Log) count(c cause, onError string, err error) {
+	now := l.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.spells[c]
+	if s == nil {
+		s = &spell{since: now, reported: now, onError: onError, text: l.Describe(err)}
+		if c.kind != "" && !l.Subjects { // in store keys the subject is in braces
+			s.text = braces().ReplaceAllString(s.text, ":{…}")
+		}
+		l.spells[c] = s
+		more := []any{"error", s.text}
+		if foreign := (*store.ForeignError)(nil); l.Redis && c.kind != "" && errors.As(err, &foreign) {
+			more = append(more, "mend", shell.Unlink(foreign.StoreKey)) // with its subject: no caller made that key
+		}
+		l.tell(c, s, "", more...)
+	}
+	s.last = now
+	s.total++
+}
+
+var braces = texts.Regexp(`:\{[^}]*(\}|$)`)
+
+// tell logs the beginning of a spell, or that it still goes on.
+func (l *Log) tell(c cause, s *spell, still string, more ...any) {
+	level, text := slog.LevelError, "callers "+still+"get errors instead of decisions"
+	switch c.kind {
+	case gaveUp:
+		level, text = slog.LevelWarn, "callers "+still+"give up before the store answers, and units may be charged"
+	case "":
+		level, text = slog.LevelWarn, "the store "+still+"does not decide, the policy does"
+	}
+	l.Log.Log(context.Background(), level, text, append(c.labels(s), more...)...)
+}
+
+func (c cause) labels(s *spell) []any {
+	if c.kind == "" {
+		return []any{"policy", c.policy, "on_error", s.onError}
+	}
+	return []any{"policy", c.policy, "kind", c.kind}
+}
+
+// Refresh reports outages and errors that are over, and regularly those that go on.
 func (l *Log) Refresh(context.Context, bool) {
 	now := l.Now()
-	l.refreshErrors(now)
-	l.outages.Range(func(name, found any) bool {
-		o := found.(*outage)
-		switch news, count := o.refresh(now); news {
-		case isOver:
-			l.outages.Delete(name) // the next failure begins a new outage
-			l.Log.Info("no decision was made without the store for "+quiet.String(), "policy", o.policy, "on_error", o.decides,
-				"without_store", count, "lasted", o.lasted().String())
-		case goesOn:
-			l.Log.Warn("the store still does not decide, the policy does", "policy", o.policy, "on_error", o.decides,
-				"without_store", count, "since", o.begun())
-		case nothing:
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c, s := range l.spells {
+		over, counts := "no caller got such an error for ", "errors"
+		if c.kind == "" {
+			over, counts = "no decision was made without the store for ", "without_store"
 		}
-		return true
-	})
+		switch {
+		case now.Sub(s.last) >= quiet:
+			delete(l.spells, c) // the next one begins a new spell
+			l.Log.Info(over+quiet.String(), append(c.labels(s), counts, s.total,
+				"lasted", s.last.Sub(s.since).Round(time.Millisecond).String())...)
+		case now.Sub(s.reported) >= repeat:
+			l.tell(c, s, "still ", counts, s.total-s.before, "since", s.since.UTC())
+			s.before, s.reported = s.total, now
+		}
+	}
 }
 
 // Breaker reports a change of the store's breaker. Recovery checks that fail are reported at the level debug.
@@ -200,22 +266,77 @@ type Outage struct {
 	Decisions int64     `json:"decisions"`
 }
 
+// Errors are errors that callers get instead of decisions of a policy.
+type Errors struct {
+	Policy string    `json:"policy"`
+	Kind   string    `json:"kind"` // the label of limitctl_errors_total
+	Since  time.Time `json:"since"`
+	Calls  int64     `json:"calls"`
+	Error  string    `json:"error"`
+}
+
+// Stale says since when and why something of the store cannot be read or written.
+type Stale struct {
+	Since time.Time `json:"since"`
+	Error string    `json:"error"`
+}
+
 // State returns the state of the store. ok reports that the store decides as operators have configured it, as far
-// as is known.
+// as is known. Errors that callers caused are left out.
 func (l *Log) State() (ok bool, state State) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	for _, shard := range slices.Sorted(maps.Keys(l.shards)) {
 		state.Breaker = append(state.Breaker, OpenBreaker{shard, l.shards[shard].since.UTC(), l.shards[shard].reason})
 	}
 	state.Overrides, state.Denials = l.overrides, l.denials
-	l.mu.Unlock()
-	l.outages.Range(func(_, found any) bool {
-		if o := found.(*outage); o.active.Load() {
-			state.Without = append(state.Without, Outage{o.policy, o.decides, o.begun(), o.total.Load()})
+	for c, s := range l.spells {
+		switch c.kind {
+		case "":
+			state.Without = append(state.Without, Outage{c.policy, s.onError, s.since.UTC(), s.total})
+		case gaveUp:
+		default:
+			state.Errors = append(state.Errors, Errors{c.policy, c.kind, s.since.UTC(), s.total, s.text})
 		}
-		return true
-	})
+	}
 	slices.SortFunc(state.Without, func(a, b Outage) int { return strings.Compare(a.Policy, b.Policy) })
-	state.Errors = l.callers()
+	slices.SortFunc(state.Errors, func(a, b Errors) int {
+		return cmp.Or(strings.Compare(a.Policy, b.Policy), strings.Compare(a.Kind, b.Kind))
+	})
 	return len(state.Breaker)+len(state.Without)+len(state.Errors) == 0 && state.Overrides == nil, state
+}
+
+// Overrides reports why overrides cannot be read. The known ones apply until their ends.
+func (l *Log) Overrides(err error) { l.fail(&l.overrides, "operators' overrides are out of date", err) }
+
+// OverridesRead reports that overrides can be read again.
+func (l *Log) OverridesRead() { l.recover(&l.overrides, "operators' overrides are up to date again") }
+
+// OverridesStale reports whether overrides cannot be read.
+func (l *Log) OverridesStale() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.overrides != nil
+}
+
+// Denials reports why denials cannot be written.
+func (l *Log) Denials(err error) { l.fail(&l.denials, "denials cannot be recorded", err) }
+
+// DenialsWritten reports that denials can be written again.
+func (l *Log) DenialsWritten() { l.recover(&l.denials, "denials can be recorded again") }
+
+func (l *Log) fail(what **Stale, message string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	*what = &Stale{l.Now().UTC(), l.Describe(err)}
+	l.Log.Warn(message, "error", (*what).Error)
+}
+
+func (l *Log) recover(what **Stale, message string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if *what != nil {
+		l.Log.Info(message, "lasted", l.Now().Sub((*what).Since).Round(time.Millisecond).String())
+		*what = nil
+	}
 }

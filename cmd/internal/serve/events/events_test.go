@@ -124,7 +124,7 @@ func TestErrorsOfCallersAreReported(t *testing.T) {
 		l.Decision(&engine.Ask{Policy: fmt.Sprint(l.Redis)}, &decision.Answer{}, foreign, 0)
 	}
 	ok, state := l.State()
-	if ok || len(state.Errors) != 4 || state.Errors[0].Policy != noPolicy || state.Errors[2].Calls != 900 ||
+	if ok || len(state.Errors) != 4 || state.Errors[0].Policy != "(none)" || state.Errors[2].Calls != 900 ||
 		!strings.Contains(state.Errors[2].Error, "out of memory at rl:{…}:x") {
 		t.Errorf("the state is %+v", state)
 	}
