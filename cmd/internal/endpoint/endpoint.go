@@ -17,15 +17,11 @@ type Client interface {
 	// Send sends one request of a subject at a cost, and fills in the answer. An error says that no answer came;
 	// then it is unknown whether the request was counted.
 	Send(ctx context.Context, subject string, cost int64, answer *Answer) error
+	// Places reports whether the subject and the cost occur in a request.
+	Places() (subject, cost bool)
 	// Describe names the endpoint for a report, without a password.
 	Describe() string
 	Close() error
-}
-
-// Templated is a [Client] whose requests are made from a template.
-type Templated interface {
-	// Places reports whether the subject and the cost occur in a request.
-	Places() (subject, cost bool)
 }
 
 // Connected is a [Client] that counts the connections that it opens.

@@ -236,7 +236,7 @@ func isToken(text string) bool {
 	return text != ""
 }
 
-// Places implements [Templated].
+// Places implements [Client].
 func (t *httpTarget) Places() (subject, cost bool) {
 	templates := []*template{&t.target, &t.body}
 	for i := range t.headers {

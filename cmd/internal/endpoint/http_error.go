@@ -68,18 +68,24 @@ var (
 		"the answer's body is malformed"}
 )
 
+// answerError is an error about an answer, with a text of ours.
+type answerError string
+
+// Error returns the text.
+func (e answerError) Error() string { return string(e) }
+
 // Errors about an answer.
-var (
-	errGreeting      = errors.New("the server sent an answer before it was asked")
-	errLongHead      = errors.New("the answer's headers are longer than " + strconv.Itoa(maxHead>>10) + " KiB")
-	errNotHTTP       = errors.New("the answer is not HTTP/1.1")
-	errSwitched      = errors.New("the server changed to another protocol (101 Switching Protocols)")
-	errSpeaksTLS     = errors.New("the server speaks TLS; write https://")
-	errNoCertificate = errors.New("the server wants a certificate; give --cert and --key")
-	errNoHTTP2       = errors.New("the server does not speak HTTP/2 over TLS; leave out --http2")
-	errHTTP2         = errors.New("the server broke the rules of HTTP/2, or does not speak it")
-	errHTTP2GoAway   = errors.New("the server ended the HTTP/2 connection (GOAWAY)")
-	errHTTP2Refused  = errors.New("the server reset the HTTP/2 stream")
+const (
+	errGreeting      = answerError("the server sent an answer before it was asked")
+	errLongHead      = answerError("the answer's headers are longer than 64 KiB")
+	errNotHTTP       = answerError("the answer is not HTTP/1.1")
+	errSwitched      = answerError("the server changed to another protocol (101 Switching Protocols)")
+	errSpeaksTLS     = answerError("the server speaks TLS; write https://")
+	errNoCertificate = answerError("the server wants a certificate; give --cert and --key")
+	errNoHTTP2       = answerError("the server does not speak HTTP/2 over TLS; leave out --http2")
+	errHTTP2         = answerError("the server broke the rules of HTTP/2, or does not speak it")
+	errHTTP2GoAway   = answerError("the server ended the HTTP/2 connection (GOAWAY)")
+	errHTTP2Refused  = answerError("the server reset the HTTP/2 stream")
 )
 
 // failed returns the error of a request that ended at a stage.
@@ -112,11 +118,8 @@ func textOf(at stage, err error) string {
 		alert       *net.OpError
 		number      syscall.Errno
 	)
-	for _, own := range []error{errGreeting, errLongHead, errNotHTTP, errSwitched, errSpeaksTLS, errNoCertificate, errNoHTTP2,
-		errHTTP2, errHTTP2GoAway, errHTTP2Refused} {
-		if errors.Is(err, own) {
-			return own.Error()
-		}
+	if own := answerError(""); errors.As(err, &own) {
+		return string(own)
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), sys.IsTimeout(err):

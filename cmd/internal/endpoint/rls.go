@@ -39,15 +39,6 @@ type RLSOptions struct {
 	TLS *tls.Config
 }
 
-// Peeker is a [Client] of an endpoint that can peek.
-type Peeker interface {
-	Client
-	// Peek returns the answer that a request of the subject would get, and charges nothing. The answers of services
-	// differ: some say whether one more unit fits, and others whether more than the limit is already used. A
-	// service that is too old for it charges one unit.
-	Peek(ctx context.Context, subject string, answer *Answer) error
-}
-
 // IsRLS reports whether a URL is for an Envoy rate limit service.
 func IsRLS(target string) bool {
 	scheme, _, _ := strings.Cut(target, "://")
@@ -173,7 +164,7 @@ type rlsClient struct {
 	lines []*line
 }
 
-// Places implements [Templated]. The cost is in every request.
+// Places implements [Client]. The cost is in every request.
 func (c *rlsClient) Places() (subject, cost bool) {
 	subject = strings.Contains(c.domain, SubjectPlace)
 	for i := range c.descriptors {
@@ -187,7 +178,7 @@ func (c *rlsClient) Places() (subject, cost bool) {
 // Connect implements [Client]: it peeks at the limit of a subject that is never used again.
 func (c *rlsClient) Connect(ctx context.Context) error {
 	var answer Answer
-	if err := c.Peek(ctx, "nobody-"+strings.ToLower(rand.Text()[:8]), &answer); err != nil {
+	if err := c.peek(ctx, "nobody-"+strings.ToLower(rand.Text()[:8]), &answer); err != nil {
 		return err
 	}
 	if answer.Outcome == Failed {
@@ -200,8 +191,9 @@ func (c *rlsClient) Connect(ctx context.Context) error {
 	return nil
 }
 
-// Peek implements [Peeker], by descriptors that ask for 0 hits.
-func (c *rlsClient) Peek(ctx context.Context, subject string, answer *Answer) error {
+// peek asks what a request of the subject would get, by descriptors of 0 hits. Services differ: some say whether one
+// more unit fits, and others whether more than the limit is already used. One that is too old for it charges a unit.
+func (c *rlsClient) peek(ctx context.Context, subject string, answer *Answer) error {
 	return c.ask(ctx, subject, 0, answer)
 }
 

@@ -92,42 +92,21 @@ func (s *Subjects) Pattern() string {
 	return strings.NewReplacer("{run}", s.run, "{subject}", "*", "{n}", "*", "{ip}", "10.*").Replace(s.format())
 }
 
-// Rename returns clients that give subjects these names, in the order of their first requests by any of them. If the
-// names are a list and all of it is in use, another subject is a [store.ErrInvalid].
-func (s *Subjects) Rename(clients ...Client) []Client {
-	book := &nameBook{names: s.Fresh(), known: map[string]string{}}
-	all := make([]Client, len(clients))
-	for i, client := range clients {
-		r := &renamed{client, book}
-		if all[i] = r; client == nil {
-			all[i] = nil
-		} else if peeker, is := client.(Peeker); is {
-			all[i] = &renamedPeeker{r, peeker}
-		}
-	}
-	return all
+// Rename returns a client that gives subjects these names, in the order of their first requests. If the names are a list
+// and all of it is in use, another subject is a [store.ErrInvalid].
+func (s *Subjects) Rename(client Client) Client {
+	return &renamed{Client: client, names: s.Fresh(), known: map[string]string{}}
 }
 
 type renamed struct {
 	Client
-	*nameBook
-}
-
-// nameBook has the names that subjects were given.
-type nameBook struct {
 	names *Subjects
 	mu    sync.Mutex
 	known map[string]string
 }
 
-// renamedPeeker is a renamed client that can peek.
-type renamedPeeker struct {
-	*renamed
-	peeker Peeker
-}
-
 // name returns the name of a subject in requests.
-func (r *nameBook) name(subject string) (string, error) {
+func (r *renamed) name(subject string) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if name, is := r.known[subject]; is {
@@ -148,21 +127,4 @@ func (r *renamed) Send(ctx context.Context, subject string, cost int64, answer *
 		return err
 	}
 	return r.Client.Send(ctx, name, cost, answer)
-}
-
-// Peek implements [Peeker].
-func (r *renamedPeeker) Peek(ctx context.Context, subject string, answer *Answer) error {
-	name, err := r.name(subject)
-	if err != nil {
-		return err
-	}
-	return r.peeker.Peek(ctx, name, answer)
-}
-
-// Places implements [Templated], as far as the client does.
-func (r *renamed) Places() (subject, cost bool) {
-	if templated, is := r.Client.(Templated); is {
-		return templated.Places()
-	}
-	return true, true
 }

@@ -53,7 +53,7 @@ func (c *counter) Send(_ context.Context, subject string, _ int64, _ *Answer) er
 
 func TestRenamedSubjects(t *testing.T) {
 	c := &counter{}
-	client := (&Subjects{List: []string{"a", "b"}}).Rename(c)[0]
+	client := (&Subjects{List: []string{"a", "b"}}).Rename(c)
 	for _, subject := range []string{"x", "y", "x"} {
 		if err := client.Send(t.Context(), subject, 1, new(Answer)); err != nil {
 			t.Fatal(err)

@@ -65,11 +65,8 @@ const maxStatus = 1000
 
 // NewEndpointTarget returns an endpoint as a target.
 func NewEndpointTarget(client endpoint.Client) Target {
-	t := &endpointTarget{client: client, hasCost: true, meter: cost.New(nil)}
-	if templated, is := client.(endpoint.Templated); is {
-		_, t.hasCost = templated.Places()
-	}
-	return t
+	_, hasCost := client.Places()
+	return &endpointTarget{client: client, hasCost: hasCost, meter: cost.New(nil)}
 }
 
 // Exchange implements [loadgen.Exchanger]. One request asks for all limits.

@@ -53,13 +53,11 @@ func (t *endpointTarget) describe(run *report.Run, names *endpoint.Subjects) {
 
 // warnings are about statuses that may not mean what they were taken for, and about subjects.
 func (t *endpointTarget) warnings(run *report.Run, names *endpoint.Subjects, seen []int) (all []string) {
-	if templated, is := t.client.(endpoint.Templated); is {
-		if hasSubject, _ := templated.Places(); !hasSubject {
-			all = append(all, "nothing in a request says who asks, so the endpoint counts all of them for one "+
-				"subject, together with requests from before and from others")
-		} else if !names.IsFresh() {
-			all = append(all, "the subjects are not new, so usage from before this run and from others counts, too")
-		}
+	if hasSubject, _ := t.client.Places(); !hasSubject {
+		all = append(all, "nothing in a request says who asks, so the endpoint counts all of them for one "+
+			"subject, together with requests from before and from others")
+	} else if !names.IsFresh() {
+		all = append(all, "the subjects are not new, so usage from before this run and from others counts, too")
 	}
 	if other := t.otherLimit(); other != "" {
 		all = append(all, other)
@@ -136,11 +134,7 @@ const (
 
 // unseen says what of a limit such a load cannot show, and the flag that would.
 func (t *endpointTarget) unseen(run *report.Run, names *endpoint.Subjects) (all []string) {
-	templated, is := t.client.(endpoint.Templated)
-	if !is {
-		return nil
-	}
-	if hasSubject, _ := templated.Places(); hasSubject && run.Keys == 1 && len(names.List) == 0 {
+	if hasSubject, _ := t.client.Places(); hasSubject && run.Keys == 1 && len(names.List) == 0 {
 		all = append(all, fmt.Sprintf("only one subject asked; whether subjects share a limit, or push one another out of memory, "+
 			"is seen with --keys %d", enoughSubjects))
 	}

@@ -88,8 +88,8 @@ func notInCalendar(text string, limit *store.Limit) error {
 // isEndpoint reports whether an argument is the URL of an endpoint.
 func isEndpoint(text string) bool { return strings.Contains(text, "://") }
 
-// client returns the client of the endpoint at a URL. The changes are made to the options of an HTTP client.
-func (o *endpointFlags) client(g *cli.Globals, url string, changes ...func(*endpoint.HTTPOptions)) (endpoint.Client, error) {
+// client returns the client of the endpoint at a URL.
+func (o *endpointFlags) client(g *cli.Globals, url string) (endpoint.Client, error) {
 	isRLS := endpoint.IsRLS(url)
 	if !isRLS && o.rls.given() {
 		return nil, cli.Usagef("--domain and --descriptor are for a rate limit service, such as grpc://127.0.0.1:8081")
@@ -98,9 +98,6 @@ func (o *endpointFlags) client(g *cli.Globals, url string, changes ...func(*endp
 		return nil, cli.Usagef("--denied-status must be statuses from 200 to 599, such as 429, with commas between")
 	}
 	options := o.request
-	for _, change := range changes {
-		change(&options)
-	}
 	options.URL, options.DeniedStatuses, options.Permitted, options.Timeout = url, o.denied, o.hosts, g.Timeout
 	options.UserAgent = userAgent(g)
 	options.Body = o.body
@@ -165,13 +162,13 @@ func userAgent(g *cli.Globals) string {
 	return "limitctl/" + g.Env.ProgramVersion() + " (rate limit test; https://github.com/limitctl/limitctl)"
 }
 
-// renamed returns clients that use the names of subjects from the flags.
-func (o *endpointFlags) renamed(g *cli.Globals, clients ...endpoint.Client) ([]endpoint.Client, error) {
+// renamed returns a client that uses the names of subjects from the flags.
+func (o *endpointFlags) renamed(g *cli.Globals, client endpoint.Client) (endpoint.Client, error) {
 	if o.subjects == "" && o.naming.Format == "" {
-		return clients, nil
+		return client, nil
 	}
 	names, err := o.names(g)
-	return names.Rename(clients...), err
+	return names.Rename(client), err
 }
 
 // names returns the names of subjects.

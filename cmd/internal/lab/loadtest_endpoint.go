@@ -68,11 +68,7 @@ func (o *loadtestOptions) planEndpoint(plan *loadtestPlan) error {
 		return cli.Usagef("--subjects names %d subjects, and %d are needed; add some, or lower --keys", n, plan.Load.Subjects)
 	}
 	plan.Endpoint = &experiment.EndpointPlan{Subjects: names, Intervals: interval.Options{Resolution: time.Millisecond}}
-	templated, is := client.(endpoint.Templated)
-	if !is {
-		return nil
-	}
-	hasSubject, hasCost := templated.Places()
+	hasSubject, hasCost := client.Places()
 	plan.Endpoint.Intervals.UsedBefore = !hasSubject || !names.IsFresh()
 	switch {
 	case !hasSubject && plan.Load.Subjects > 1:

@@ -135,7 +135,7 @@ func (o *probeOptions) run(cmd *cobra.Command, url string) error {
 	if err != nil {
 		return err
 	}
-	config.Client, config.Step = named[0], o.progress
+	config.Client, config.Step = named, o.progress
 	began := o.Env.Now()
 	bounded, cancel := store.BudgetContext(ctx, o.Timeout)
 	err = client.Connect(bounded)

@@ -20,6 +20,8 @@ type alike struct {
 
 func (a *alike) Connect(context.Context) error { return nil }
 
+func (a *alike) Places() (subject, cost bool) { return true, true }
+
 func (a *alike) Describe() string { return "http://127.0.0.1/" }
 
 func (a *alike) Close() error { return nil }

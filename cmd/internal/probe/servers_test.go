@@ -32,6 +32,8 @@ type server struct {
 
 func (s *server) Connect(context.Context) error { return nil }
 
+func (s *server) Places() (subject, cost bool) { return true, true }
+
 func (s *server) Describe() string { return "simulated" }
 
 func (s *server) Close() error { return nil }

@@ -107,11 +107,8 @@ func newSession(ctx context.Context, config *Config) *session {
 
 // canChoose reports whether the requests name the subject.
 func (s *session) canChoose() bool {
-	if templated, is := s.config.Client.(endpoint.Templated); is {
-		subject, _ := templated.Places()
-		return subject
-	}
-	return true
+	subject, _ := s.config.Client.Places()
+	return subject
 }
 
 // step reports that something begins that takes a while.
