@@ -3,6 +3,7 @@ package endpoint
 import (
 	"context"
 	"crypto/tls"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -58,6 +59,19 @@ func (d *dialed) open(ctx context.Context, t *httpTarget) (net.Conn, error) {
 		recordMicroseconds(d.tls, encrypted.Sub(connected))
 	}
 	return conn, nil
+}
+
+// discard reads a body. If it is long, the rest is not read.
+func (d *dialed) discard(body io.Reader) (long bool, err error) {
+	n, err := io.CopyN(io.Discard, body, maxBody)
+	if n == maxBody {
+		d.long.Add(1)
+		return true, nil
+	}
+	if err == io.EOF {
+		err = nil
+	}
+	return false, err
 }
 
 func recordMicroseconds(h *hdrhistogram.Histogram, d time.Duration) {

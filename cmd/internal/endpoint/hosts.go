@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -25,7 +26,7 @@ func checkHost(target *url.URL, permitted []string) error {
 	if strings.ContainsFunc(host, func(r rune) bool { return !isHostCharacter(r) }) {
 		return store.Invalidf("the host %q has a character that no host has; write it in its ASCII form", host)
 	}
-	if isLoopback(host) || isPermitted(host, permitted) {
+	if isLoopback(host) || slices.ContainsFunc(permitted, func(one string) bool { return plainHost(one) == plainHost(host) }) {
 		return nil
 	}
 	return store.Invalidf("%s is not on this machine; if you may send it such requests, add --%s %s", host, TestHostFlag, host)
@@ -35,16 +36,6 @@ func checkHost(target *url.URL, permitted []string) error {
 // paste.
 func isHostCharacter(r rune) bool {
 	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-._:%", r)
-}
-
-// isPermitted reports whether a host is permitted.
-func isPermitted(host string, permitted []string) bool {
-	for _, one := range permitted {
-		if plainHost(one) == plainHost(host) {
-			return true
-		}
-	}
-	return false
 }
 
 // plainHost returns a host for comparison: in lower case, without brackets and a dot at the end.
@@ -65,10 +56,7 @@ func isLoopback(host string) bool {
 func dialer(host string) *net.Dialer {
 	d := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: false}}
 	if isLoopback(host) {
-		d.ControlContext = func(_ context.Context, network, address string, _ syscall.RawConn) error {
-			if strings.HasPrefix(network, "unix") {
-				return nil
-			}
+		d.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
 			to, err := netip.ParseAddrPort(address)
 			if err != nil || !to.Addr().WithZone("").Unmap().IsLoopback() {
 				return store.Invalidf("%s leads to %s, which is not on this machine", host, address)

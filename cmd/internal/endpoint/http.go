@@ -5,10 +5,14 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -129,7 +133,7 @@ func (t *httpTarget) prepare() error {
 		}
 	}
 	switch {
-	case !isToken(t.Method):
+	case !httpguts.ValidHeaderFieldName(t.Method):
 		return store.Invalidf("the method %q is not one; write a word such as GET or POST", t.Method)
 	case t.Method == http.MethodConnect:
 		return store.Invalidf("the method CONNECT opens a tunnel; use another one")
@@ -187,14 +191,14 @@ func (t *httpTarget) addDefaults(given map[string]bool) error {
 		}
 	}
 	add("Content-Type", contentType)
-	switch {
-	case isJSON(contentType):
+	switch media, _, _ := mime.ParseMediaType(contentType); {
+	case media == "application/json" || strings.HasSuffix(media, "+json"):
 		t.body = newTemplate(t.Body, inJSON)
 		if !json.Valid(t.body.append(nil, `a"\b`, 1)) {
 			return store.Invalidf("the --body is not JSON; %s belongs inside of quotes, "+
 				"or say what it is with --header 'Content-Type: text/plain'", SubjectPlace)
 		}
-	case isForm(contentType):
+	case media == "application/x-www-form-urlencoded":
 		t.body = newTemplate(t.Body, inURL)
 	default:
 		t.body = newTemplate(t.Body, verbatim)
@@ -210,9 +214,9 @@ func parseHeader(text string) (headerTemplate, error) {
 		shown = name
 	}
 	switch {
-	case !found || !isToken(name):
+	case !found || !httpguts.ValidHeaderFieldName(name):
 		return headerTemplate{}, store.Invalidf("--header %q is not a header; write 'Name: value'", shown)
-	case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+	case !httpguts.ValidHeaderFieldValue(value):
 		return headerTemplate{}, store.Invalidf("--header %s has a line end or a control character in its value; leave it out", name)
 	}
 	name = http.CanonicalHeaderKey(name)
@@ -222,18 +226,6 @@ func parseHeader(text string) (headerTemplate, error) {
 			name)
 	}
 	return headerTemplate{name, newTemplate(strings.TrimSpace(value), inHeader)}, misplaced(fmt.Sprintf("--header %s", name), value)
-}
-
-// isToken reports whether a text is a token of RFC 9110, like methods and header names.
-func isToken(text string) bool {
-	for i := range len(text) {
-		c := text[i]
-		isAlphanumeric := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
-		if !isAlphanumeric && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
-			return false
-		}
-	}
-	return text != ""
 }
 
 // Places implements [Client].
@@ -253,13 +245,8 @@ func (t *httpTarget) Describe() string { return RedactURL(t.URL) }
 
 // outcomeOf returns the outcome of a status.
 func (t *httpTarget) outcomeOf(status int) Outcome {
-	for _, denied := range t.DeniedStatuses {
-		if status == denied {
-			return Denied
-		}
-	}
 	switch {
-	case status == http.StatusTooManyRequests && len(t.DeniedStatuses) == 0:
+	case slices.Contains(t.DeniedStatuses, status), status == http.StatusTooManyRequests && len(t.DeniedStatuses) == 0:
 		return Denied
 	case status >= 500:
 		return Failed

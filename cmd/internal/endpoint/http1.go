@@ -3,7 +3,6 @@ package endpoint
 import (
 	"context"
 	"errors"
-	"io"
 	"math"
 	"net"
 	"net/http"
@@ -165,7 +164,7 @@ func (c *http1) read(ctx context.Context, conn net.Conn, answer *Answer) (keep b
 		return false, failed(ctx, inHead, err)
 	case status == http.StatusSwitchingProtocols:
 		return false, failed(ctx, inHead, errSwitched)
-	case status < 200 || status > 999:
+	case status < 200:
 		return false, failed(ctx, inHead, errNotHTTP)
 	}
 	answered := time.Now()
@@ -173,18 +172,16 @@ func (c *http1) read(ctx context.Context, conn net.Conn, answer *Answer) (keep b
 	if isChunked && body != nil { // fasthttp takes the end of a connection for that of such a body
 		body = httputil.NewChunkedReader(in)
 	}
-	var n int64
 	if body != nil {
-		n, err = io.CopyN(io.Discard, body, maxBody)
-	}
-	switch {
-	case n == maxBody:
-		c.long.Add(1)
-		response.SetConnectionClose()
-	case err != nil && err != io.EOF:
-		return false, failed(ctx, inBody, err)
-	case isChunked && body != nil:
-		_ = response.Header.ReadTrailer(in) // what is left of it shows below
+		long, err := c.discard(body)
+		switch {
+		case err != nil:
+			return false, failed(ctx, inBody, err)
+		case long:
+			response.SetConnectionClose()
+		case isChunked:
+			_ = response.Header.ReadTrailer(in) // what is left of it shows below
+		}
 	}
 	answer.Answered, answer.Status, answer.Header = answered, status, make(http.Header, 8)
 	response.Header.SetNoDefaultContentType(true)

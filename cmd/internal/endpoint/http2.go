@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -83,12 +82,9 @@ func (c *http2) Send(ctx context.Context, subject string, cost int64, answer *An
 		return c.failed(ctx, at, err)
 	}
 	answered := time.Now()
-	read, err := io.CopyN(io.Discard, response.Body, maxBody)
+	_, err = c.discard(response.Body)
 	response.Body.Close()
-	switch {
-	case err == nil && read == maxBody:
-		c.long.Add(1)
-	case err != nil && !errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	if err != nil {
 		return c.failed(ctx, inBody, err)
 	}
 	answer.Answered, answer.Status, answer.Header = answered, response.StatusCode, response.Header

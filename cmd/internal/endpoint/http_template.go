@@ -2,8 +2,8 @@ package endpoint
 
 import (
 	"encoding/json"
-	"mime"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -75,12 +75,7 @@ func splitTemplate(text, subject, cost string, as encoding) template {
 
 // has reports whether the template contains a kind of part.
 func (t *template) has(kind partKind) bool {
-	for i := range t.parts {
-		if t.parts[i].kind == kind {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.parts, func(p part) bool { return p.kind == kind })
 }
 
 // append appends the text for a subject and a cost.
@@ -152,18 +147,6 @@ func appendJSON(to []byte, text string) []byte {
 		}
 	}
 	return append(to, text...)
-}
-
-// isJSON reports whether a media type is JSON.
-func isJSON(contentType string) bool {
-	media, _, err := mime.ParseMediaType(contentType)
-	return err == nil && (media == "application/json" || strings.HasSuffix(media, "+json"))
-}
-
-// isForm reports whether a media type is a web form.
-func isForm(contentType string) bool {
-	media, _, err := mime.ParseMediaType(contentType)
-	return err == nil && media == "application/x-www-form-urlencoded"
 }
 
 // parseTarget reads the URL of an endpoint. The template is for the request line.
