@@ -267,6 +267,8 @@ func TestHostileClients(t *testing.T) {
 // Whoever watches a service learns its state at once, and that the server ends. The end does not wait for that.
 func TestHealth(t *testing.T) {
 	server, address := start(t, upper, Options{})
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
 	client := healthpb.NewHealthClient(connect(t, address, nil))
 	serves := func(r *healthpb.HealthCheckResponse) bool {
 		return r.GetStatus() == healthpb.HealthCheckResponse_SERVING
@@ -279,7 +281,7 @@ func TestHealth(t *testing.T) {
 		if status.Code(err) != want || serves(got) != (want == codes.OK) {
 			t.Errorf("the health of %q is %v, %v", name, got, err)
 		}
-		watch, err := client.Watch(t.Context(), request)
+		watch, err := client.Watch(ctx, request)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -295,8 +297,6 @@ func TestHealth(t *testing.T) {
 			if got, err := watch.Recv(); err != nil || got.Status != healthpb.HealthCheckResponse_NOT_SERVING {
 				t.Errorf("at the end who watches is told %v, %v", got, err)
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
-			defer cancel()
 			if err := server.Shutdown(ctx); err != nil {
 				t.Error(err)
 			}
