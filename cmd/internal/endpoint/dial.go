@@ -3,6 +3,7 @@ package endpoint
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"sync"
@@ -68,7 +69,7 @@ func (d *dialed) discard(body io.Reader) (long bool, err error) {
 		d.long.Add(1)
 		return true, nil
 	}
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = nil
 	}
 	return false, err

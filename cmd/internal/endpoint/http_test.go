@@ -295,7 +295,8 @@ func TestAServerWithoutHTTP2OverTLS(t *testing.T) {
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
 	defer server.Close()
-	err := newClient(t, HTTPOptions{URL: server.URL, TLS: &tls.Config{InsecureSkipVerify: true}, HTTP2: true}).Send(t.Context(), "", 1, new(Answer))
+	client := newClient(t, HTTPOptions{URL: server.URL, TLS: &tls.Config{InsecureSkipVerify: true}, HTTP2: true})
+	err := client.Send(t.Context(), "", 1, new(Answer))
 	if err == nil || err.Error() != errNoHTTP2.Error() {
 		t.Errorf("error %v", err)
 	}
