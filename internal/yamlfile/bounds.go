@@ -29,118 +29,74 @@ const (
 	maxEntries   = 100_000
 )
 
-// bounds has the counts up to a place in a text.
-type bounds struct {
-	reader                          *Reader
-	line                            int // from 1
-	nesting                         int // of brackets
-	blank, tags, anchors, documents int
-	marks                           int
-	// siblings are the counts of lines by indentation, since the last line with a smaller one.
-	siblings                            [maxIndent + 2]int
-	indicators                          int // of the line: "-", "?" and ":" by themselves
-	isComment, beginsWord, isIndentDone bool
-}
-
 // checkText checks the lines for what no YAML text may contain, and for what would take too long.
 func (r *Reader) checkText() bool {
-	b := bounds{reader: r}
+	var nesting, blank, tags, named, documents, marks int
+	var siblings [maxIndent + 2]int // lines by indentation, since the last line with a smaller one
 	for i, line := range r.lines {
-		b.line = i + 1
-		if !b.checkLine(line) {
+		indent := len(line) - len(strings.TrimLeft(line, " \t"))
+		if blank++; indent < len(line) {
+			blank = 0
+			siblings[min(indent, maxIndent)]++
+			clear(siblings[min(indent, maxIndent)+1:])
+		}
+		if strings.HasPrefix(line, "---") {
+			documents++
+		}
+		failed := func(column int, format string, args ...any) bool {
+			r.at(i+1, column, format, args...)
 			return false
 		}
-	}
-	return true
-}
-
-// failed notes a mistake in the current line.
-func (b *bounds) failed(column int, format string, args ...any) bool {
-	b.reader.at(b.line, column, format, args...)
-	return false
-}
-
-func (b *bounds) checkLine(line string) bool {
-	indent := min(len(line)-len(strings.TrimLeft(line, " \t")), maxIndent)
-	if indent == len(line) {
-		b.blank++
-	} else {
-		b.blank = 0
-		b.siblings[indent]++
-		clear(b.siblings[indent+1:])
-	}
-	if strings.HasPrefix(line, "---") {
-		b.documents++
-	}
-	switch {
-	case b.line > maxLines:
-		return b.failed(1, "the file has more than %d lines", maxLines)
-	case len(line) > maxLine:
-		return b.failed(1, "the line is longer than %d KiB; split it", maxLine>>10)
-	case b.siblings[indent] > maxSiblings:
-		return b.failed(indent+1, "this list or map has more than %d lines", maxSiblings)
-	case b.blank > maxBlank && b.line < len(b.reader.lines):
-		return b.failed(1, "more than %d blank lines in a row", maxBlank)
-	case b.documents > maxDocuments:
-		return b.failed(1, "the file has more than %d documents; only one is allowed", maxDocuments)
-	}
-	b.indicators, b.isComment, b.beginsWord, b.isIndentDone = 0, false, true, false
-	column := 0
-	for rest := line; rest != ""; {
-		r, size := utf8.DecodeRuneInString(rest)
-		rest = rest[size:]
-		column++
+		for column, c := range []rune(line[:min(len(line), maxLine)]) {
+			switch {
+			case c == utf8.RuneError && !utf8.ValidString(line):
+				return failed(column+1, "this byte is not UTF-8; save the file as UTF-8")
+			case unicode.IsControl(c) && c != '\t' && c != '\u0085' || c == '\ufeff':
+				return failed(column+1, "the invisible character %U is not allowed here; remove it", c)
+			case c == '[' || c == '{':
+				if nesting++; nesting > maxNesting {
+					return failed(column+1, "brackets are nested more than %d deep here", maxNesting)
+				}
+			case c == ']' || c == '}':
+				nesting = max(0, nesting-1)
+			}
+		}
+		for _, mark := range `[]{},:"'` {
+			marks += strings.Count(line, string(mark))
+		}
+		indicators := 0 // of levels on this line
+		for word := range strings.FieldsFuncSeq(line, func(c rune) bool { return strings.ContainsRune(" \t[{,", c) }) {
+			switch {
+			case word[0] == '!':
+				tags++
+			case word[0] == '&' || word[0] == '*':
+				named++
+			case word == "-" || word == "?" || word == ":":
+				indicators++
+			}
+		}
 		switch {
-		case r == utf8.RuneError && size == 1:
-			return b.failed(column, "this byte is not UTF-8; save the file as UTF-8")
-		case unicode.IsControl(r) && r != '\t' && r != '\u0085' || r == '\ufeff':
-			return b.failed(column, "the invisible character %U is not allowed here; remove it", r)
+		case i >= maxLines:
+			return failed(1, "the file has more than %d lines", maxLines)
+		case len(line) > maxLine:
+			return failed(1, "the line is longer than %d KiB; split it", maxLine>>10)
+		case indent > maxIndent:
+			return failed(maxIndent+1, "the line is indented by more than %d characters", maxIndent)
+		case siblings[indent] > maxSiblings:
+			return failed(indent+1, "this list or map has more than %d lines", maxSiblings)
+		case blank > maxBlank && i+1 < len(r.lines):
+			return failed(1, "more than %d blank lines in a row", maxBlank)
+		case documents > maxDocuments:
+			return failed(1, "the file has more than %d documents; only one is allowed", maxDocuments)
+		case marks > maxMarks:
+			return failed(1, "the file has more than %d brackets, commas, colons and quotes", maxMarks)
+		case indicators > maxNesting:
+			return failed(1, "lists and maps are nested more than %d deep here", maxNesting)
+		case tags > maxTags:
+			return failed(1, "the file has more than %d tags; tags are not used here, remove them", maxTags)
+		case named > maxNamed:
+			return failed(1, "the file has more than %d anchors and aliases", maxNamed)
 		}
-		if !b.checkRune(r, rest, column) {
-			return false
-		}
-	}
-	return true
-}
-
-// checkRune counts what takes the parser's time. rest is the text behind the rune.
-func (b *bounds) checkRune(r rune, rest string, column int) bool {
-	endsWord := rest == "" || rest[0] == ' ' || rest[0] == '\t'
-	if strings.ContainsRune(`[]{},:"'`, r) {
-		b.marks++
-	}
-	switch {
-	case r == '[' || r == '{':
-		b.nesting++
-	case r == ']' || r == '}':
-		b.nesting = max(0, b.nesting-1)
-	case b.isComment || !b.beginsWord:
-	case r == '#':
-		b.isComment = true
-	case r == '!':
-		b.tags++
-	case r == '&' || r == '*':
-		b.anchors++
-	case endsWord && (r == '-' || r == '?' || r == ':'):
-		b.indicators++
-	}
-	if r != ' ' && r != '\t' {
-		b.isIndentDone = true
-	}
-	b.beginsWord = r == ' ' || r == '\t' || r == '[' || r == '{' || r == ','
-	switch {
-	case b.nesting > maxNesting:
-		return b.failed(column, "brackets are nested more than %d deep here", maxNesting)
-	case b.marks > maxMarks:
-		return b.failed(column, "the file has more than %d brackets, commas, colons and quotes", maxMarks)
-	case b.indicators > maxNesting:
-		return b.failed(column, "lists and maps are nested more than %d deep here", maxNesting)
-	case b.tags > maxTags:
-		return b.failed(column, "the file has more than %d tags; tags are not used here, remove them", maxTags)
-	case b.anchors > maxNamed:
-		return b.failed(column, "the file has more than %d anchors and aliases", maxNamed)
-	case !b.isIndentDone && column > maxIndent:
-		return b.failed(column, "the line is indented by more than %d characters", maxIndent)
 	}
 	return true
 }

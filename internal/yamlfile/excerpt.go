@@ -61,29 +61,24 @@ func excerpt(lines []string, line, column int) string {
 // showable makes a line safe and short enough to show, and returns how many columns of the terminal precede the
 // given one of the line.
 func showable(line string, column int) (text string, before int) {
-	runes := []rune(line)
-	begin := 0
-	var b strings.Builder
-	if len(runes) > widest && column > widest*3/4 {
-		begin = min(column-widest/2, len(runes)-widest/2)
-		b.WriteRune('…')
-		before = 1
-	}
-	for i := begin; i < len(runes) && i < begin+widest; i++ {
-		r := runes[i]
+	runes := []rune(strings.Map(func(r rune) rune {
 		switch {
 		case r == '\t':
-			r = '→'
+			return '→'
 		case !texts.IsVisible(r):
-			r = '�' // one column, so that the caret keeps its place
+			return '�' // one column, so that the caret keeps its place
 		}
-		b.WriteRune(r)
-		if i < column-1 {
-			before += runewidth.RuneWidth(r)
-		}
+		return r
+	}, line))
+	column = min(column, len(runes)+1)
+	begin, left, right := 0, "", ""
+	if len(runes) > widest && column > widest*3/4 {
+		begin, left = min(column-widest/2, len(runes)-widest/2), "…"
 	}
-	if begin+widest < len(runes) {
-		b.WriteRune('…')
+	end := min(len(runes), begin+widest)
+	if end < len(runes) {
+		right = "…"
 	}
-	return strings.TrimRight(b.String(), " "), before
+	before = runewidth.StringWidth(left + string(runes[begin:max(begin, column-1)]))
+	return strings.TrimRight(left+string(runes[begin:end])+right, " "), before
 }

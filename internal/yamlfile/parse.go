@@ -57,7 +57,7 @@ func Parse(path string, data []byte, options Options) (r *Reader, root Value, ok
 		r.at(1, 1, "the file is empty; write %s", options.Holds)
 		return r, Value{}, false
 	}
-	r.link(body, map[string]ast.Node{}, map[string]bool{})
+	ast.Walk(links{r, map[string]ast.Node{}}, body)
 	return r, Value{key: firstToken(body), node: body}, true
 }
 
@@ -97,48 +97,36 @@ func (r *Reader) syntax(err error) {
 
 var quotedText = texts.Regexp(`(?s)".*"`)
 
-// link finds the anchor of each alias: the last one before it with its name. An anchor that has not ended yet would
-// contain itself.
-func (r *Reader) link(n ast.Node, anchors map[string]ast.Node, open map[string]bool) {
+// links finds the anchor of each alias: the last one before it with its name, so that none contains itself.
+type links struct {
+	*Reader
+	anchors map[string]ast.Node
+}
+
+// Visit implements [ast.Visitor].
+func (l links) Visit(n ast.Node) ast.Visitor {
 	switch n := n.(type) {
-	case *ast.MappingNode:
-		for _, value := range n.Values {
-			r.link(value, anchors, open)
-		}
-	case *ast.MappingValueNode:
-		r.link(n.Key, anchors, open)
-		r.link(n.Value, anchors, open)
-	case *ast.MappingKeyNode:
-		r.link(n.Value, anchors, open)
-	case *ast.SequenceNode:
-		for _, value := range n.Values {
-			r.link(value, anchors, open)
-		}
 	case *ast.TagNode:
 		tag := "the tag "
-		if r.shows(n.GetToken().Value, n.GetToken()) {
+		if l.shows(n.GetToken().Value, n.GetToken()) {
 			tag += n.GetToken().Value + " "
 		}
-		r.mistake("", n.GetToken(), "%sis not used here; remove it", tag)
-		r.link(n.Value, anchors, open)
+		l.mistake("", n.GetToken(), "%sis not used here; remove it", tag)
 	case *ast.AnchorNode:
-		name := n.Name.GetToken().Value
-		open[name] = true
-		r.link(n.Value, anchors, open)
-		delete(open, name)
-		anchors[name] = n.Value
+		ast.Walk(l, n.Value)
+		l.anchors[n.Name.GetToken().Value] = n.Value
+		return nil
 	case *ast.AliasNode:
 		name := n.Value.GetToken().Value
-		target, known := anchors[name]
-		switch {
-		case (open[name] || !known) && !r.shows(name, n.GetToken()):
-			r.mistake("", n.GetToken(), "there is no such anchor before the alias; quote a text that begins with *")
-		case open[name]:
-			r.mistake("", n.GetToken(), "the alias *%s is inside its own anchor &%s", name, name)
-		case !known:
-			r.mistake("", n.GetToken(), "there is no anchor &%s before the alias *%s", name, name)
-		default:
-			r.aliases[n] = target
+		if l.aliases[n] = l.anchors[name]; l.aliases[n] != nil {
+			return nil
 		}
+		if l.shows(name, n.GetToken()) {
+			l.mistake("", n.GetToken(), "there is no anchor &%s before the alias *%s", name, name)
+		} else {
+			l.mistake("", n.GetToken(), "there is no such anchor before the alias; quote a text that begins with *")
+		}
+		return nil
 	}
+	return l
 }
