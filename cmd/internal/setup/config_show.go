@@ -3,6 +3,7 @@ package setup
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -55,7 +56,8 @@ func runConfigShow(o *configShowOptions) error {
 		timeout = "default"
 	}
 	answer.add("timeout", o.Timeout.String(), timeout)
-	answer.addOutage(c)
+	answer.addFrom(c, "local_share", c.LocalShare.String())
+	answer.addFields(c, "breaker", reflect.ValueOf(newBreakerDocument(c.Breaker)))
 	answer.document = showDocument{SchemaVersion: output.SchemaVersion, Files: c.Read, Store: storeurl.Redact(s.Store.Value),
 		Prefix:  s.Prefix.Value,
 		Timeout: o.Timeout.String(), LocalShare: c.LocalShare.String(), Breaker: newBreakerDocument(c.Breaker),
@@ -63,11 +65,14 @@ func runConfigShow(o *configShowOptions) error {
 	name := s.Access().Context
 	answer.document.Context = name
 	for _, p := range c.Policies {
-		answer.addPolicy(c, p)
 		answer.document.Policies[p.Name] = newPolicyDocument(p)
+		answer.addFields(c, "policies."+p.Name, reflect.ValueOf(answer.document.Policies[p.Name]))
 	}
 	for i := range c.Layouts {
-		answer.addMapping(c, i)
+		answer.document.Layouts = append(answer.document.Layouts, newMappingDocument(&c.Layouts[i]))
+	}
+	if layouts := answer.document.Layouts; len(layouts) > 0 {
+		answer.addFields(c, "layouts", reflect.ValueOf(layouts))
 	}
 	for _, x := range c.Contexts {
 		answer.addContext(c, x)
@@ -170,13 +175,14 @@ type classesDocument struct {
 	By string `json:"by"`
 	// Leave has the share that each class leaves, such as "30%".
 	Leave map[string]string `json:"leave"`
+	text  string
 }
 
 func newClassesDocument(c *policy.Classes) *classesDocument {
 	if c.IsZero() {
 		return nil
 	}
-	document := &classesDocument{c.By, map[string]string{}}
+	document := &classesDocument{c.By, map[string]string{}, c.String()}
 	for _, class := range c.Of {
 		document.Leave[class.Name] = class.Leave.String()
 	}
@@ -234,49 +240,35 @@ func localShare(p *policy.Policy) string {
 	return p.LocalShare.String()
 }
 
-// addOutage adds the settings for a store that is away.
-func (a *showAnswer) addOutage(c *config.Config) {
-	a.addFrom(c, "local_share", c.LocalShare.String())
-	breaker := newBreakerDocument(c.Breaker)
-	a.addFrom(c, "breaker.enabled", fmt.Sprint(breaker.Enabled))
-	if !breaker.Enabled {
+// addFields adds the fields of a document, as they are named in the file, with their origins.
+func (a *showAnswer) addFields(c *config.Config, path string, document reflect.Value) {
+	switch value := document.Interface().(type) {
+	case []string:
+		a.addFrom(c, path, config.Listed(value))
+		return
+	case policy.Attributes:
+		a.addFrom(c, path, value.Text())
+		return
+	case *classesDocument:
+		a.addFrom(c, path, value.text)
 		return
 	}
-	a.addFrom(c, "breaker.failures", fmt.Sprint(breaker.Failures))
-	a.addFrom(c, "breaker.slow", breaker.Slow)
-	a.addFrom(c, "breaker.pause", breaker.Pause)
-	a.addFrom(c, "breaker.max_pause", breaker.MaxPause)
-}
-
-func (a *showAnswer) addPolicy(c *config.Config, p *policy.Policy) {
-	path := "policies." + p.Name
-	a.addFrom(c, path+".on_error", p.OnError.String())
-	if share := localShare(p); share != "" {
-		a.addFrom(c, path+".local_share", share, "local_share")
-	}
-	if len(p.HashBy) > 0 {
-		a.addFrom(c, path+".hash_by", config.Listed(p.HashBy))
-	}
-	for i := range p.Limits {
-		l, path := &p.Limits[i], fmt.Sprintf("%s.limits[%d]", path, i)
-		a.addFrom(c, path+".name", l.Name)
-		a.addFrom(c, path+".by", config.Listed(l.By))
-		a.addFrom(c, path+".limit", l.Limit.String())
-		if cost := l.Cost.String(); cost != "" {
-			a.addFrom(c, path+".cost", cost)
+	switch document.Kind() {
+	case reflect.Struct:
+		for field, value := range document.Fields() {
+			name, omits, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if name != "" && (omits == "" || !value.IsZero()) {
+				a.addFields(c, path+"."+name, value)
+			}
 		}
-		if !l.Classes.IsZero() {
-			a.addFrom(c, path+".classes", l.Classes.String())
+	case reflect.Slice:
+		for i := range document.Len() {
+			a.addFields(c, fmt.Sprintf("%s[%d]", path, i), document.Index(i))
 		}
-		a.addFrom(c, path+".shadow", fmt.Sprint(l.Shadow))
-		if warn := warn(l); warn != "" {
-			a.addFrom(c, path+".warn", warn)
-		}
-		for j, override := range l.Exceptions {
-			path := fmt.Sprintf("%s.overrides[%d]", path, j)
-			a.addFrom(c, path+".when", override.When.Text())
-			a.addFrom(c, path+".limit", override.Limit.String(), path+".burst", path+".algorithm")
-		}
+	default:
+		above, name := path[:strings.LastIndexByte(path, '.')], path[strings.LastIndexByte(path, '.')+1:]
+		others := map[string][]string{"local_share": {"local_share"}, "limit": {above + ".burst", above + ".algorithm"}}[name]
+		a.addFrom(c, path, fmt.Sprint(document.Interface()), others...)
 	}
 }
 
@@ -287,19 +279,12 @@ type mappingDocument struct {
 	Limit  string `json:"limit,omitempty"`
 }
 
-// addMapping adds a mapping of keys of another limiter.
-func (a *showAnswer) addMapping(c *config.Config, i int) {
-	m, path := &c.Layouts[i], fmt.Sprintf("layouts[%d]", i)
+func newMappingDocument(m *config.Mapping) mappingDocument {
 	d := mappingDocument{Layout: m.Layout.Info().Name, Limit: m.Text}
 	if !m.Keys.IsZero() {
 		d.Keys = m.Keys.String()
 	}
-	a.document.Layouts = append(a.document.Layouts, d)
-	for _, field := range [][2]string{{"layout", d.Layout}, {"keys", d.Keys}, {"limit", d.Limit}} {
-		if field[1] != "" {
-			a.addFrom(c, path+"."+field[0], field[1])
-		}
-	}
+	return d
 }
 
 func (a *showAnswer) addContext(c *config.Config, x *config.Context) {
