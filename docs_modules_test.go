@@ -15,7 +15,7 @@ func TestThePageSaysWhatAnImporterIsRaisedIn(t *testing.T) {
 	for _, r := range service {
 		for _, o := range ours {
 			if o[0] == r[0] && newer(t, o[1], r[1]) {
-				block += fmt.Sprintf("%-33s%-8s → %s\n", r[0], r[1], o[1])
+				block += fmt.Sprintf("%-38s %-36s → %s\n", r[0], r[1], o[1])
 			}
 		}
 	}
