@@ -88,7 +88,7 @@ func (g *Globals) Connection() (url string, options connect.Options, err error) 
 		s.guardAnnounced = true
 	}
 	if s.Store.Origin == byDefault { // an earlier limitctl left it readable
-		for _, suffix := range []string{"", "-wal", "-shm", "-lock"} {
+		for _, suffix := range []string{"", "-wal", "-shm"} {
 			g.Env.Keep(strings.TrimPrefix(s.Store.Value, "file:") + suffix)
 		}
 	}

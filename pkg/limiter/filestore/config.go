@@ -30,7 +30,7 @@ var configHistoryTable = textTable("published_history", "the history of configur
 const configHead, configVersion, configProcess = "head", "v:", "process:"
 
 // configPart reads a part at now; it is empty if there is none. A longer one than most bytes is foreign.
-func (s *Store) configPart(ctx context.Context, tx *sql.Tx, part string, most int, now store.Instant) (string, error) {
+func (s *Store) configPart(ctx context.Context, tx *sql.Conn, part string, most int, now store.Instant) (string, error) {
 	var record []byte
 	err := tx.QueryRowContext(ctx, `SELECT substr(CAST(record AS BLOB), 1, ?) FROM published
 		WHERE prefix = ? AND part = ? AND (ends = 0 OR ends > ?)`, most+1, s.prefix, part, int64(now)).Scan(&record)
@@ -44,7 +44,7 @@ func (s *Store) configPart(ctx context.Context, tx *sql.Tx, part string, most in
 	return string(record), err
 }
 
-func (s *Store) setConfigPart(ctx context.Context, tx *sql.Tx, part, record string, ends store.Instant) error {
+func (s *Store) setConfigPart(ctx context.Context, tx *sql.Conn, part, record string, ends store.Instant) error {
 	_, err := tx.ExecContext(ctx, "INSERT OR REPLACE INTO published (prefix, part, record, ends) VALUES (?, ?, ?, ?)", s.prefix, part,
 		[]byte(record), int64(ends))
 	return err
@@ -61,7 +61,7 @@ func (s *Store) ConfigVersion(ctx context.Context, number int64) (string, error)
 }
 
 func (s *Store) readConfig(ctx context.Context, part string, most int) (record string, err error) {
-	err = s.readTable(ctx, configTable, func(tx *sql.Tx, now store.Instant) (err error) {
+	err = s.readTable(ctx, configTable, func(tx *sql.Conn, now store.Instant) (err error) {
 		record, err = s.configPart(ctx, tx, part, most, now)
 		return err
 	})
@@ -78,8 +78,7 @@ func (s *Store) PublishConfig(ctx context.Context, c admin.ConfigChange) (done b
 	if err := c.Check(); err != nil {
 		return false, err
 	}
-	written := new(bool) // by the writer, which a caller that gave up no longer waits for
-	err = s.changeTable(ctx, configTable, func(ctx context.Context, tx *sql.Tx, now store.Instant) error {
+	err = s.changeTable(ctx, configTable, func(ctx context.Context, tx *sql.Conn, now store.Instant) error {
 		head, err := s.configPart(ctx, tx, configHead, admin.MaxConfigHead, now)
 		if errors.Is(err, store.ErrForeign) { // it is replaced
 			head, err = "", nil
@@ -104,13 +103,13 @@ func (s *Store) PublishConfig(ctx context.Context, c admin.ConfigChange) (done b
 				return err
 			}
 		}
-		*written = true
+		done = true
 		return s.setConfigPart(ctx, tx, configHead, c.Head, 0)
 	})
 	if err != nil {
 		return false, err
 	}
-	return *written, nil
+	return done, nil
 }
 
 // ReportConfig implements [admin.ConfigTable] in one transaction, which also removes the reports that have ended.
@@ -118,8 +117,7 @@ func (s *Store) ReportConfig(ctx context.Context, r admin.ConfigReport) (free bo
 	if err := r.Check(); err != nil {
 		return false, err
 	}
-	written := new(bool)
-	err = s.changeTable(ctx, configTable, func(ctx context.Context, tx *sql.Tx, now store.Instant) error {
+	err = s.changeTable(ctx, configTable, func(ctx context.Context, tx *sql.Conn, now store.Instant) error {
 		if _, err := tx.ExecContext(ctx, "DELETE FROM published WHERE ends > 0 AND ends <= ?", int64(now)); err != nil { // of any prefix
 			return err
 		}
@@ -128,19 +126,19 @@ func (s *Store) ReportConfig(ctx context.Context, r admin.ConfigReport) (free bo
 		if err != nil || held != "" && !strings.HasPrefix(held, r.ID) {
 			return err
 		}
-		*written = true
+		free = true
 		return s.setConfigPart(ctx, tx, part, r.KeptReport(), now+store.Instant(r.Left.Microseconds()))
 	})
 	if err != nil {
 		return false, err
 	}
-	return *written, nil
+	return free, nil
 }
 
 // ConfigReports implements [admin.ConfigTable].
 func (s *Store) ConfigReports(ctx context.Context) (reports []admin.ConfigReport, err error) {
-	err = s.readTable(ctx, configTable, func(tx *sql.Tx, now store.Instant) error {
-		reports = nil // it may be the second try
+	err = s.readTable(ctx, configTable, func(tx *sql.Conn, now store.Instant) error {
+		reports = nil
 		rows, err := tx.QueryContext(ctx, `SELECT part, substr(CAST(record AS BLOB), 1, ?),
 			CASE typeof(ends) WHEN 'integer' THEN ends ELSE 0 END
 			FROM published WHERE prefix = ? AND part LIKE 'process:%' AND ends > ? LIMIT ?`,

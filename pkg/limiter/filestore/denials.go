@@ -53,7 +53,7 @@ func (s *Store) AddDenials(ctx context.Context, d admin.Denials) error {
 	if err := d.Check(); err != nil {
 		return err
 	}
-	return s.changeTable(ctx, denialTable, func(ctx context.Context, tx *sql.Tx, now store.Instant) error {
+	return s.changeTable(ctx, denialTable, func(ctx context.Context, tx *sql.Conn, now store.Instant) error {
 		err := errors.Join(s.addDenials(ctx, tx, denialtable.Minutes, &d, now), s.addDenials(ctx, tx, denialtable.Coarse, &d, now))
 		if err != nil || len(d.LetThrough) == 0 {
 			return err
@@ -68,7 +68,7 @@ func (s *Store) AddDenials(ctx context.Context, d admin.Denials) error {
 
 // addLetThrough adds to the current step of one length what overrides let through.
 func (s *Store) addLetThrough(
-	ctx context.Context, tx *sql.Tx, steps denialtable.Steps, added []admin.LetThrough, now store.Instant,
+	ctx context.Context, tx *sql.Conn, steps denialtable.Steps, added []admin.LetThrough, now store.Instant,
 ) error {
 	length, number := stepMinutes(steps), steps.At(now)
 	ended := steps.At(now - store.Instant(steps.History.Microseconds()))
@@ -99,7 +99,7 @@ func (s *Store) addLetThrough(
 
 // readLetThrough returns what overrides let through in a step.
 func (s *Store) readLetThrough(
-	ctx context.Context, tx *sql.Tx, steps denialtable.Steps, number int64,
+	ctx context.Context, tx *sql.Conn, steps denialtable.Steps, number int64,
 ) (all []admin.LetThrough, err error) {
 	found, err := tx.QueryContext(ctx, `SELECT override, count FROM let_through_steps
 		WHERE prefix = ? AND length = ? AND number = ? AND octet_length(override) <= ? LIMIT ?`,
@@ -122,7 +122,7 @@ func (s *Store) readLetThrough(
 }
 
 // addDenials adds d to the current step of one length, as [denialtable.Merge] does.
-func (s *Store) addDenials(ctx context.Context, tx *sql.Tx, steps denialtable.Steps, d *admin.Denials, now store.Instant) error {
+func (s *Store) addDenials(ctx context.Context, tx *sql.Conn, steps denialtable.Steps, d *admin.Denials, now store.Instant) error {
 	const pause = int64(admin.DenialPause / time.Microsecond)
 	length, number := stepMinutes(steps), steps.At(now)
 	ended := steps.At(now - store.Instant(steps.History.Microseconds()))
@@ -164,7 +164,7 @@ func (s *Store) addDenials(ctx context.Context, tx *sql.Tx, steps denialtable.St
 }
 
 // dropDenials removes the least denied keys of a step, if it has many more rows than are kept.
-func (s *Store) dropDenials(ctx context.Context, tx *sql.Tx, steps denialtable.Steps, number int64, add *sql.Stmt) error {
+func (s *Store) dropDenials(ctx context.Context, tx *sql.Conn, steps denialtable.Steps, number int64, add *sql.Stmt) error {
 	var rows int
 	step := []any{s.prefix, stepMinutes(steps), number}
 	err := tx.QueryRowContext(ctx, "SELECT count(*) FROM denial_steps WHERE prefix = ? AND length = ? AND number = ?", step...).Scan(&rows)
@@ -192,7 +192,7 @@ func (s *Store) Denials(ctx context.Context, last time.Duration) (admin.Denials,
 		return admin.Denials{}, err
 	}
 	sum := denialtable.NewSum(store.InstantOf(s.clock()), last)
-	err := s.readTable(ctx, denialTable, func(tx *sql.Tx, at store.Instant) error {
+	err := s.readTable(ctx, denialTable, func(tx *sql.Conn, at store.Instant) error {
 		sum = denialtable.NewSum(at, last)
 		steps := denialtable.For(last)
 		counts, err := letThroughTable.exists(ctx, tx)
@@ -216,7 +216,7 @@ func (s *Store) Denials(ctx context.Context, last time.Duration) (admin.Denials,
 }
 
 // readDenials returns the denials of a step.
-func (s *Store) readDenials(ctx context.Context, tx *sql.Tx, steps denialtable.Steps, number int64) (*admin.Denials, error) {
+func (s *Store) readDenials(ctx context.Context, tx *sql.Conn, steps denialtable.Steps, number int64) (*admin.Denials, error) {
 	found, err := tx.QueryContext(ctx, `SELECT subject, name, count, last_at, since, blocked, compared, allowed, limited, override
 		FROM denial_steps WHERE prefix = ? AND length = ? AND number = ? AND octet_length(subject) <= ? AND octet_length(name) <= ?
 		AND octet_length(limited) <= ? AND octet_length(override) <= ? LIMIT ?`, s.prefix, stepMinutes(steps), number,

@@ -19,27 +19,27 @@ import (
 // the context.
 const busyTimeout = 5 * time.Millisecond
 
-// retryBusy calls do, which needs SQLite's lock, until it gets the lock or isOver reports true. Nothing has been
-// written when SQLite says busy. Other programs can have the lock, and other versions of this one, which do not stand
-// in line.
-func retryBusy(isOver func() bool, do func() error) error {
+// retryBusy calls do, which needs SQLite's lock, until it gets the lock, ctx ends or the Store is closed. Nothing has
+// been written when SQLite says busy.
+func (s *Store) retryBusy(ctx context.Context, do func() error) error {
 	for {
 		err := do()
-		if !hasCode(err, sqlite3.SQLITE_BUSY) {
+		if !hasCode(err, sqlite3.SQLITE_BUSY) || ctx.Err() != nil {
 			return err
+		}
+		if s.isClosed() {
+			return s.errClosed()
 		}
 		time.Sleep(rand.N(2 * time.Millisecond)) // a random pause, so that processes do not stay in step
-		if isOver() {
-			return err
-		}
 	}
 }
 
-// untilEnd returns when retryBusy must end for a caller: with ctx, or after maxFileWait if ctx has no deadline.
-func untilEnd(ctx context.Context) func() bool {
-	_, isLimited := ctx.Deadline()
-	began := time.Now()
-	return func() bool { return ctx.Err() != nil || !isLimited && time.Since(began) > maxFileWait }
+// late returns the error of a call for which nothing was done until ctx ended.
+func (s *Store) late(ctx context.Context) error {
+	if gaveUp := store.GaveUp(ctx); gaveUp != nil {
+		return fmt.Errorf("file %s had not answered when %w", s.path, gaveUp)
+	}
+	return fmt.Errorf("%w: file %s is busy or locked by another process: %w", store.ErrUnavailable, s.path, ctx.Err())
 }
 
 // hasCode reports whether err is an SQLite error of that code, or of that primary code.

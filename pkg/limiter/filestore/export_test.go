@@ -1,28 +1,14 @@
 package filestore
 
-import "context"
-
-// Write has the writer call do together with the calls of others.
-func (s *Store) Write(ctx context.Context, do func() error) error {
-	return s.write(ctx, &job{creates: true, do: func(*batch) error { return do() }})
-}
-
-// Waiting returns how many calls wait for the writer.
+// Waiting returns how many takes are under way while the file is locked: one has the turn.
 func (s *Store) Waiting() int {
-	s.queue.mu.Lock()
-	defer s.queue.mu.Unlock()
-	return s.queue.jobs.Len()
+	s.takes.mu.Lock()
+	defer s.takes.mu.Unlock()
+	return len(s.takes.waiting) + len(s.writer.turn)
 }
 
 // Path returns the path of the file.
 func (s *Store) Path() string { return s.path }
-
-// HasWriter reports whether a goroutine of the store's is there.
-func (s *Store) HasWriter() bool {
-	s.queue.mu.Lock()
-	defer s.queue.mu.Unlock()
-	return s.queue.writing
-}
 
 // NoDisk has the stores of this process not wait for the disk.
 func NoDisk() { synchronous = "off" }

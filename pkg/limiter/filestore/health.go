@@ -32,10 +32,12 @@ type Health struct {
 // Health examines the file. It writes nothing, and waits for the write lock.
 func (s *Store) Health(ctx context.Context) (Health, error) {
 	h := Health{Path: s.path}
-	if err := s.takeTurn(ctx); err != nil {
+	ctx, cancel := limited(ctx)
+	defer cancel()
+	if err := s.takeTurn(ctx, &s.reader, nil); err != nil {
 		return h, err
 	}
-	defer s.giveTurn()
+	defer s.reader.giveTurn()
 	for _, path := range []string{s.path, s.path + "-wal"} {
 		if info, err := os.Stat(path); err == nil {
 			h.Bytes += info.Size()
@@ -43,19 +45,19 @@ func (s *Store) Health(ctx context.Context) (Health, error) {
 			return h, s.translate(ctx, err, false)
 		}
 	}
-	if err := s.open(ctx); errors.Is(err, errMissing) {
+	if err := s.open(ctx, &s.reader, false); errors.Is(err, errMissing) {
 		return h, nil
 	} else if err != nil {
 		return h, s.translate(ctx, err, false)
 	}
 	h.Exists = true
-	err := retryBusy(untilEnd(ctx), func() error {
+	err := s.retryBusy(ctx, func() error {
 		return errors.Join(
-			s.db.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&h.JournalMode),
-			s.db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&h.Damage),
-			s.db.QueryRowContext(ctx, `SELECT freelist_count * page_size, auto_vacuum = 2
+			s.reader.conn.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&h.JournalMode),
+			s.reader.conn.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&h.Damage),
+			s.reader.conn.QueryRowContext(ctx, `SELECT freelist_count * page_size, auto_vacuum = 2
 				FROM pragma_freelist_count, pragma_page_size, pragma_auto_vacuum`).Scan(&h.Free, &h.Shrinks),
-			s.db.QueryRowContext(ctx, "SELECT count(*), count(CASE WHEN unused_at <= ? THEN 1 END) FROM limits WHERE prefix = ?",
+			s.reader.conn.QueryRowContext(ctx, "SELECT count(*), count(CASE WHEN unused_at <= ? THEN 1 END) FROM limits WHERE prefix = ?",
 				int64(store.InstantOf(s.clock())), s.prefix).Scan(&h.Keys, &h.Lapsed))
 	})
 	if h.Damage == "ok" {
@@ -64,17 +66,16 @@ func (s *Store) Health(ctx context.Context) (Health, error) {
 	if err != nil {
 		return h, s.translate(ctx, err, false)
 	}
-	h.NotWritable = s.translate(ctx, retryBusy(untilEnd(ctx), func() error { return s.tryToWrite(ctx) }), false)
+	h.NotWritable = s.translate(ctx, s.tryToWrite(ctx), false)
 	return h, nil
 }
 
 // tryToWrite begins a transaction that writes, and rolls it back.
 func (s *Store) tryToWrite(ctx context.Context) error {
-	tx, err := s.db.BeginTx(ctx, nil)
-	if err != nil {
+	if err := s.begin(ctx, &s.reader); err != nil {
 		return err
 	}
-	defer tx.Rollback()
-	_, err = tx.ExecContext(ctx, "DELETE FROM limits WHERE false")
+	err := s.reader.exec("DELETE FROM limits WHERE false")
+	_ = s.reader.exec("ROLLBACK")
 	return err
 }

@@ -21,7 +21,7 @@ var identityTable = sideTable{name: "identities", of: "identities", create: `CRE
 
 // StoreID implements [admin.Identity].
 func (s *Store) StoreID(ctx context.Context) (id string, err error) {
-	err = s.readTable(ctx, identityTable, func(tx *sql.Tx, _ store.Instant) (err error) {
+	err = s.readTable(ctx, identityTable, func(tx *sql.Conn, _ store.Instant) (err error) {
 		id, err = s.identity(ctx, tx)
 		return err
 	})
@@ -36,7 +36,7 @@ func (s *Store) EnsureStoreID(ctx context.Context) (id string, err error) {
 	if id, err = s.StoreID(ctx); err != nil || id != "" {
 		return id, err
 	}
-	err = s.changeTable(ctx, identityTable, func(ctx context.Context, tx *sql.Tx, _ store.Instant) (err error) {
+	err = s.changeTable(ctx, identityTable, func(ctx context.Context, tx *sql.Conn, _ store.Instant) (err error) {
 		if id, err = s.identity(ctx, tx); err != nil || id != "" {
 			return err
 		}
@@ -51,7 +51,7 @@ func (s *Store) EnsureStoreID(ctx context.Context) (id string, err error) {
 }
 
 // identity reads the id, which is empty before [Store.EnsureStoreID] has made one.
-func (s *Store) identity(ctx context.Context, tx *sql.Tx) (id string, err error) {
+func (s *Store) identity(ctx context.Context, tx *sql.Conn) (id string, err error) {
 	err = tx.QueryRowContext(ctx, "SELECT id FROM identities WHERE prefix = ?", s.prefix).Scan(&id)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -70,7 +70,7 @@ type sideTable struct {
 }
 
 // exists reports whether the file has the table. It fails if another program made it.
-func (t sideTable) exists(ctx context.Context, tx *sql.Tx) (bool, error) {
+func (t sideTable) exists(ctx context.Context, tx *sql.Conn) (bool, error) {
 	var schema string
 	err := tx.QueryRowContext(ctx, "SELECT coalesce(sql, '') FROM sqlite_master WHERE name = ?", t.name).Scan(&schema)
 	switch {
@@ -83,8 +83,8 @@ func (t sideTable) exists(ctx context.Context, tx *sql.Tx) (bool, error) {
 }
 
 // readTable calls do in a transaction that only reads, if the file has t.
-func (s *Store) readTable(ctx context.Context, t sideTable, do func(tx *sql.Tx, now store.Instant) error) error {
-	return s.read(ctx, func(tx *sql.Tx) error {
+func (s *Store) readTable(ctx context.Context, t sideTable, do func(tx *sql.Conn, now store.Instant) error) error {
+	return s.read(ctx, func(tx *sql.Conn) error {
 		if has, err := t.exists(ctx, tx); !has {
 			return err
 		}
@@ -94,18 +94,18 @@ func (s *Store) readTable(ctx context.Context, t sideTable, do func(tx *sql.Tx, 
 
 // changeTable calls do in a transaction that writes, after it has made t if that is missing. do gets a context of its
 // own, since a transaction does not end in the middle.
-func (s *Store) changeTable(ctx context.Context, t sideTable, do func(ctx context.Context, tx *sql.Tx, now store.Instant) error) error {
-	return s.write(ctx, &job{creates: true, sql: func(tx *sql.Tx, now store.Instant) error {
+func (s *Store) changeTable(ctx context.Context, t sideTable, do func(ctx context.Context, tx *sql.Conn, now store.Instant) error) error {
+	return s.write(ctx, true, func(w *transaction) error {
 		ctx := context.Background()
-		if err := t.make(ctx, tx); err != nil {
+		if err := t.make(ctx, w.conn); err != nil {
 			return err
 		}
-		return do(ctx, tx, now)
-	}})
+		return do(ctx, w.conn, w.now)
+	})
 }
 
 // make makes the table if it is missing.
-func (t sideTable) make(ctx context.Context, tx *sql.Tx) error {
+func (t sideTable) make(ctx context.Context, tx *sql.Conn) error {
 	has, err := t.exists(ctx, tx)
 	if err == nil && !has {
 		_, err = tx.ExecContext(ctx, t.create)

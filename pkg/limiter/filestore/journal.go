@@ -30,13 +30,13 @@ func (s *Store) AppendJournal(ctx context.Context, text string) error {
 	if err := admin.CheckJournalText(text); err != nil {
 		return err
 	}
-	return s.changeTable(ctx, journalTable, func(ctx context.Context, tx *sql.Tx, now store.Instant) error {
+	return s.changeTable(ctx, journalTable, func(ctx context.Context, tx *sql.Conn, now store.Instant) error {
 		return s.appendText(ctx, tx, journalTable, now, text, admin.JournalKept)
 	})
 }
 
 // appendText adds a text to a table of texts, and removes what is more than kept.
-func (s *Store) appendText(ctx context.Context, tx *sql.Tx, t sideTable, now store.Instant, text string, kept int) error {
+func (s *Store) appendText(ctx context.Context, tx *sql.Conn, t sideTable, now store.Instant, text string, kept int) error {
 	if _, err := tx.ExecContext(ctx, "INSERT INTO "+t.name+" (prefix, at, text) VALUES (?, ?, ?)", s.prefix, int64(now), text); err != nil {
 		return err
 	}
@@ -52,8 +52,8 @@ func (s *Store) ReadJournal(ctx context.Context, most int) (entries []admin.Jour
 
 // readTexts returns the latest texts of a table.
 func (s *Store) readTexts(ctx context.Context, t sideTable, most int) (entries []admin.JournalEntry, damaged int, err error) {
-	err = s.readTable(ctx, t, func(tx *sql.Tx, _ store.Instant) error {
-		entries, damaged = nil, 0 // it may be the second try
+	err = s.readTable(ctx, t, func(tx *sql.Conn, _ store.Instant) error {
+		entries, damaged = nil, 0
 		// Texts that are too long are not read.
 		rows, err := tx.QueryContext(ctx, `SELECT at, text FROM (SELECT number, CASE typeof(at) WHEN 'integer' THEN at ELSE 0 END AS at,
 			CASE WHEN typeof(text) = 'text' AND octet_length(text) <= ? THEN text ELSE '' END AS text

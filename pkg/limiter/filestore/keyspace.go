@@ -17,10 +17,9 @@ func recordOf(key store.Key, state *store.State, now store.Instant) admin.Record
 // Delete implements [admin.Keyspace] in one transaction.
 func (s *Store) Delete(ctx context.Context, records ...admin.Record) (deleted int, changed []admin.Record, err error) {
 	var foreign []error
-	err = s.transact(ctx, false, admin.KeysOf(records), func(b *batch) error {
-		deleted, changed, foreign = 0, nil, nil
+	err = s.change(ctx, false, admin.KeysOf(records), func(t *transaction) error {
 		for i := range records {
-			r, err := b.load(records[i].Key)
+			r, err := t.load(records[i].Key)
 			if errors.Is(err, store.ErrForeign) {
 				foreign = append(foreign, err)
 				continue
@@ -28,9 +27,9 @@ func (s *Store) Delete(ctx context.Context, records ...admin.Record) (deleted in
 			if err != nil {
 				return err
 			}
-			if r.state.Used(b.now) > 0 {
+			if r.state.Used(t.now) > 0 {
 				deleted++
-				if found := recordOf(r.key, &r.state, b.now); records[i].Value != nil && !bytes.Equal(found.Value, records[i].Value) {
+				if found := recordOf(r.key, &r.state, t.now); records[i].Value != nil && !bytes.Equal(found.Value, records[i].Value) {
 					changed = append(changed, found)
 				}
 			}
@@ -58,12 +57,10 @@ func (s *Store) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]
 	}
 	results := make([]admin.Adjusted, len(adjustments))
 	var foreign []error
-	err := s.write(ctx, &job{creates: creates, do: func(b *batch) error {
-		clear(results)
-		foreign = nil
+	err := s.write(ctx, creates, func(t *transaction) error {
 		for i := range adjustments {
 			a := &adjustments[i]
-			r, err := b.load(a.Key)
+			r, err := t.load(a.Key)
 			if errors.Is(err, store.ErrForeign) {
 				foreign = append(foreign, err)
 				continue
@@ -73,17 +70,17 @@ func (s *Store) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]
 			}
 			var held admin.Record
 			if a.Kept != nil && !r.state.IsZero() {
-				held = recordOf(r.key, &r.state, b.now)
+				held = recordOf(r.key, &r.state, t.now)
 			}
-			before, changed := a.Apply(&r.state, b.now)
-			results[i] = admin.Adjusted{Done: true, Before: before, After: r.state.Used(b.now)}
+			before, changed := a.Apply(&r.state, t.now)
+			results[i] = admin.Adjusted{Done: true, Before: before, After: r.state.Used(t.now)}
 			if changed && before > 0 && !bytes.Equal(held.Value, a.Kept) {
 				results[i].Record = held
 			}
 			r.changed = r.changed || changed
 		}
 		return nil
-	}})
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -98,23 +95,23 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...admin.Recor
 		}
 	}
 	outcomes := make([]admin.ImportOutcome, len(records))
-	err := s.transact(ctx, true, admin.KeysOf(records), func(b *batch) error {
+	err := s.change(ctx, true, admin.KeysOf(records), func(t *transaction) error {
 		for i := range records {
 			var imported store.State
 			if err := imported.DecodeRecord(records[i].Value); err != nil {
 				return err
 			}
-			r, err := b.load(records[i].Key)
+			r, err := t.load(records[i].Key)
 			switch {
 			case errors.Is(err, store.ErrForeign):
 				outcomes[i] = admin.Foreign
 			case err != nil:
 				return err
-			case imported.Used(b.now) == 0:
+			case imported.Used(t.now) == 0:
 				outcomes[i] = admin.Lapsed
-			case r.state.Used(b.now) > 0 && bytes.Equal(r.state.AppendRecord(nil), records[i].Value):
+			case r.state.Used(t.now) > 0 && bytes.Equal(r.state.AppendRecord(nil), records[i].Value):
 				outcomes[i] = admin.AlreadyThere
-			case r.state.Used(b.now) > 0 && !replace:
+			case r.state.Used(t.now) > 0 && !replace:
 				outcomes[i] = admin.InUse
 			default:
 				outcomes[i] = admin.Imported
@@ -129,13 +126,12 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...admin.Recor
 	return outcomes, nil
 }
 
-// transact calls do in a transaction that writes. It creates a missing file if create is set; without create, a
-// missing file has no keys.
-func (s *Store) transact(ctx context.Context, create bool, keys []store.Key, do func(b *batch) error) error {
+// change calls do in a transaction that writes, if the keys are valid.
+func (s *Store) change(ctx context.Context, creates bool, keys []store.Key, do func(t *transaction) error) error {
 	for _, key := range keys {
 		if err := key.Validate(); err != nil {
 			return err
 		}
 	}
-	return s.write(ctx, &job{creates: create, do: do})
+	return s.write(ctx, creates, do)
 }

@@ -33,17 +33,6 @@ const (
 // errMissing: the file does not exist yet, so all keys are unused.
 var errMissing = errors.New("no file yet")
 
-// open opens the file for reading. It needs the turn.
-func (s *Store) open(ctx context.Context) error {
-	if s.db != nil {
-		return nil
-	}
-	return retryBusy(untilEnd(ctx), func() (err error) {
-		s.db, err = s.openDatabase(ctx, false)
-		return err
-	})
-}
-
 // openDatabase opens the file, and creates it if create is set. Without create, a missing file is an errMissing.
 func (s *Store) openDatabase(ctx context.Context, create bool) (*sql.DB, error) {
 	if create {
@@ -95,7 +84,7 @@ func (s *Store) create() error {
 // checkKinds returns an error if the file or one of those beside it is not a regular file. SQLite would open
 // anything, and wait for it. The path of the file itself may be a link.
 func (s *Store) checkKinds() error {
-	for _, suffix := range []string{"", "-wal", "-shm", "-journal", lineSuffix} {
+	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
 		look := os.Lstat
 		if suffix == "" {
 			look = os.Stat

@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -37,11 +36,7 @@ func TestModesOfFiles(t *testing.T) {
 		if err := take(open(t, path), store.Key{Subject: "user:42"}, hour, 1); err != nil {
 			t.Fatal(err)
 		}
-		names := []string{path, path + "-wal", path + "-shm"}
-		if runtime.GOOS == "linux" {
-			names = append(names, path+"-lock")
-		}
-		for _, name := range names {
+		for _, name := range []string{path, path + "-wal", path + "-shm"} {
 			if info, err := os.Stat(name); err != nil || info.Mode().Perm() != test.wantMode {
 				t.Errorf("%+v: %s has %v, %v", test, name, info.Mode(), err)
 			}
@@ -96,7 +91,7 @@ func TestWhatIsNoFile(t *testing.T) {
 		"dangling": {func(path string) error { return os.Symlink("absent", path) }, "link"},
 	}
 	for name, test := range plants {
-		for _, suffix := range []string{"", "-wal", "-shm", "-lock"} {
+		for _, suffix := range []string{"", "-wal", "-shm"} {
 			path := filepath.Join(t.TempDir(), "db")
 			if suffix != "" { // beside a file that was closed in order
 				first, err := filestore.New(path)
@@ -104,11 +99,6 @@ func TestWhatIsNoFile(t *testing.T) {
 					err = errors.Join(take(first, store.Key{Subject: "u"}, hour, 1), first.Close())
 				}
 				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			if suffix == "-lock" { // which stays
-				if err := os.RemoveAll(path + suffix); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -26,7 +26,7 @@ var overrideTable = sideTable{name: "overrides", of: "overrides", create: `CREAT
 ) WITHOUT ROWID`}
 
 // overrideVersion returns the version at now, which is empty without overrides.
-func (s *Store) overrideVersion(ctx context.Context, tx *sql.Tx, now store.Instant) (version string, err error) {
+func (s *Store) overrideVersion(ctx context.Context, tx *sql.Conn, now store.Instant) (version string, err error) {
 	err = tx.QueryRowContext(ctx, "SELECT substr(record, 1, ?) FROM overrides WHERE prefix = ? AND id = '' AND ends > ?",
 		overridetable.VersionSize, s.prefix, int64(now)).Scan(&version)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -37,7 +37,7 @@ func (s *Store) overrideVersion(ctx context.Context, tx *sql.Tx, now store.Insta
 
 // OverrideVersion implements [admin.OverrideTable].
 func (s *Store) OverrideVersion(ctx context.Context) (version string, err error) {
-	err = s.readTable(ctx, overrideTable, func(tx *sql.Tx, now store.Instant) (err error) {
+	err = s.readTable(ctx, overrideTable, func(tx *sql.Conn, now store.Instant) (err error) {
 		version, err = s.overrideVersion(ctx, tx, now)
 		return err
 	})
@@ -47,7 +47,7 @@ func (s *Store) OverrideVersion(ctx context.Context) (version string, err error)
 // Overrides implements [admin.OverrideTable] in one transaction.
 func (s *Store) Overrides(ctx context.Context) (list []store.Override, version string, err error) {
 	var foreign error
-	err = s.readTable(ctx, overrideTable, func(tx *sql.Tx, now store.Instant) (err error) {
+	err = s.readTable(ctx, overrideTable, func(tx *sql.Conn, now store.Instant) (err error) {
 		list, foreign = nil, nil
 		if version, err = s.overrideVersion(ctx, tx, now); err != nil {
 			return err
@@ -111,8 +111,8 @@ type changedOverride struct {
 }
 
 // changeOverrides calls do in a transaction that writes, after the overrides that have ended are gone.
-func (s *Store) changeOverrides(ctx context.Context, do func(ctx context.Context, tx *sql.Tx, now store.Instant) error) error {
-	return s.changeTable(ctx, overrideTable, func(ctx context.Context, tx *sql.Tx, now store.Instant) error {
+func (s *Store) changeOverrides(ctx context.Context, do func(ctx context.Context, tx *sql.Conn, now store.Instant) error) error {
+	return s.changeTable(ctx, overrideTable, func(ctx context.Context, tx *sql.Conn, now store.Instant) error {
 		if _, err := tx.ExecContext(ctx, "DELETE FROM overrides WHERE ends <= ?", int64(now)); err != nil { // of any prefix
 			return err
 		}
@@ -127,7 +127,7 @@ func (s *Store) SetOverride(ctx context.Context, o store.Override, lasts time.Du
 		return store.Override{}, err
 	}
 	set := new(changedOverride)
-	err = s.changeOverrides(ctx, func(ctx context.Context, tx *sql.Tx, now store.Instant) (err error) {
+	err = s.changeOverrides(ctx, func(ctx context.Context, tx *sql.Conn, now store.Instant) (err error) {
 		id, isNew, err := s.overrideID(ctx, tx, written)
 		if err != nil {
 			return err
@@ -162,7 +162,7 @@ func (s *Store) SetOverride(ctx context.Context, o store.Override, lasts time.Du
 }
 
 // overrideID returns the ID of an override, or a free one for a new override.
-func (s *Store) overrideID(ctx context.Context, tx *sql.Tx, written *overridetable.Written) (id string, isNew bool, err error) {
+func (s *Store) overrideID(ctx context.Context, tx *sql.Conn, written *overridetable.Written) (id string, isNew bool, err error) {
 	for try := range overridetable.IDTries {
 		id = written.ID(try)
 		var record string
@@ -181,7 +181,7 @@ func (s *Store) overrideID(ctx context.Context, tx *sql.Tx, written *overridetab
 }
 
 // renewOverrideVersion makes a new version, or removes it if there are no overrides.
-func (s *Store) renewOverrideVersion(ctx context.Context, tx *sql.Tx, now store.Instant) error {
+func (s *Store) renewOverrideVersion(ctx context.Context, tx *sql.Conn, now store.Instant) error {
 	if _, err := tx.ExecContext(ctx, "DELETE FROM overrides WHERE prefix = ? AND id = ''", s.prefix); err != nil {
 		return err
 	}
@@ -198,7 +198,7 @@ func (s *Store) RevokeOverride(ctx context.Context, id string) (o store.Override
 		return o, false, err // the table is empty, and perhaps the file is missing
 	}
 	ended := new(changedOverride)
-	err = s.changeOverrides(ctx, func(ctx context.Context, tx *sql.Tx, now store.Instant) (err error) {
+	err = s.changeOverrides(ctx, func(ctx context.Context, tx *sql.Conn, now store.Instant) (err error) {
 		row := tx.QueryRowContext(ctx, "SELECT "+overrideColumns+" FROM overrides WHERE prefix = ? AND id = ?",
 			overridetable.MaxSize+1, s.prefix, id)
 		ended.Override, err = s.scanOverride(row.Scan, now)

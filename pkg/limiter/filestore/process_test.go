@@ -66,12 +66,12 @@ func taker(t *testing.T, path string) *exec.Cmd {
 	return cmd
 }
 
-// Eight processes that begin with no file and consume one key together admit
+// Fifty processes that begin with no file and consume one key together admit
 // exactly the limit.
 func TestConcurrentProcessesShareALimit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	var takers []*exec.Cmd
-	outputs := make([]strings.Builder, 8)
+	outputs := make([]strings.Builder, 50)
 	for i := range outputs {
 		cmd := taker(t, path)
 		cmd.Stdout, cmd.Stderr = &outputs[i], &outputs[i]

@@ -10,24 +10,25 @@ import (
 
 // read calls do in a transaction that only reads, so that do sees one instant. It waits for no writer. It does not
 // call do if the file is missing.
-func (s *Store) read(ctx context.Context, do func(tx *sql.Tx) error) error {
-	if err := s.takeTurn(ctx); err != nil {
+func (s *Store) read(ctx context.Context, do func(tx *sql.Conn) error) error {
+	ctx, cancel := limited(ctx)
+	defer cancel()
+	if err := s.takeTurn(ctx, &s.reader, nil); err != nil {
 		return err
 	}
-	defer s.giveTurn()
-	err := s.open(ctx)
-	if err == nil {
-		err = retryBusy(untilEnd(ctx), func() error {
-			tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-			if err != nil {
-				return err
-			}
-			defer tx.Rollback()
-			return do(tx)
-		})
-	}
+	defer s.reader.giveTurn()
+	err := s.open(ctx, &s.reader, false)
 	if errors.Is(err, errMissing) {
 		return nil
+	}
+	if err == nil {
+		err = s.retryBusy(ctx, func() error {
+			if err := s.reader.exec("BEGIN"); err != nil {
+				return err
+			}
+			defer func() { _ = s.reader.exec("ROLLBACK") }()
+			return do(s.reader.conn)
+		})
 	}
 	return s.translate(ctx, err, false)
 }
@@ -39,7 +40,7 @@ func (s *Store) peek(ctx context.Context, reqs []store.Request, decisions []stor
 	for i := range states {
 		states[i] = new(store.State)
 	}
-	err := s.read(ctx, func(tx *sql.Tx) (err error) {
+	err := s.read(ctx, func(tx *sql.Conn) (err error) {
 		for i := range reqs {
 			if err := s.readState(ctx, tx, reqs[i].Key, states[i]); err != nil {
 				return err
@@ -62,7 +63,7 @@ func (s *Store) peek(ctx context.Context, reqs []store.Request, decisions []stor
 	return nil
 }
 
-func (s *Store) readState(ctx context.Context, tx *sql.Tx, key store.Key, state *store.State) error {
+func (s *Store) readState(ctx context.Context, tx *sql.Conn, key store.Key, state *store.State) error {
 	*state = store.State{}
 	var id, until int64
 	var record []byte

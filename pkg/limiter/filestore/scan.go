@@ -58,7 +58,7 @@ func (s *Store) count(ctx context.Context, q *admin.Query) (total int64, err err
 		return int64(len(q.Keys)), nil
 	}
 	where, args := s.selected(q)
-	err = s.read(ctx, func(tx *sql.Tx) error {
+	err = s.read(ctx, func(tx *sql.Conn) error {
 		return tx.QueryRowContext(ctx, "SELECT count(*) FROM limits WHERE "+where, args...).Scan(&total)
 	})
 	return total, err
@@ -74,7 +74,7 @@ type position struct {
 // the next position, which is zero at the end.
 func (s *Store) readBatch(ctx context.Context, q *admin.Query, from position) (entries []found, looked int, next position, err error) {
 	query, args := s.batchQuery(q, from)
-	err = s.read(ctx, func(tx *sql.Tx) error {
+	err = s.read(ctx, func(tx *sql.Conn) error {
 		entries, looked, next = entries[:0], 0, position{}
 		rows, err := tx.QueryContext(ctx, query, args...)
 		if err != nil {

@@ -1,7 +1,6 @@
 // Package filestore keeps limits in one SQLite file: for one machine, with no
 // server. Any number of processes can use the file at once, and a process that
-// is killed in the middle leaves nothing half done. Concurrent calls of a process share
-// transactions, and processes wait for each other in line, at a second file beside the first.
+// is killed in the middle leaves nothing half done.
 //
 // A check, too, needs the right to write the file: SQLite keeps its readers' marks in a
 // second file.
@@ -12,9 +11,9 @@ package filestore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	_ "modernc.org/sqlite" // the "sqlite" driver
@@ -30,16 +29,10 @@ type Store struct {
 	// makesDirectory: see WithDirectory.
 	makesDirectory bool
 
-	// For readers.
-	turn chan struct{} // holds a token while a call reads: one at a time, since SQLite allows no more
-	db   *sql.DB       // nil until the file is needed; needs the turn
-
-	// For the writer, which is one goroutine for all callers: see writer.go.
-	queue      queue
-	writerTurn chan struct{} // like turn
-	writer     *connection   // nil until the file is needed; needs the writer's turn
-	line       *line         // the same
-	taken      []*job        // memory of the writer
+	closed         chan struct{} // closed by Close; nil in a Store that New did not make
+	closing        sync.Once
+	reader, writer connection // so that readers do not wait for writers
+	takes          together
 }
 
 // An Option changes how a Store is made.
@@ -62,8 +55,8 @@ func New(path string, options ...Option) (*Store, error) {
 	if path == "" {
 		return nil, fmt.Errorf("%w: the file store needs a path, such as file:limits.db", store.ErrInvalid)
 	}
-	s := &Store{path: path, prefix: store.DefaultPrefix, clock: time.Now, turn: make(chan struct{}, 1),
-		writerTurn: make(chan struct{}, 1), queue: queue{wake: make(chan struct{}, 1)}}
+	s := &Store{path: path, prefix: store.DefaultPrefix, clock: time.Now, closed: make(chan struct{}),
+		reader: connection{turn: make(chan struct{}, 1)}, writer: connection{turn: make(chan struct{}, 1)}}
 	for i, option := range options {
 		if option == nil {
 			return nil, store.Invalidf("option %d of %d of the file store is nil", i+1, len(options))
@@ -82,24 +75,15 @@ func (s *Store) Prefix() string { return s.prefix }
 // Close closes the file, after the calls that the Store works on. Calls that wait for their turn, and all later ones,
 // get a [store.ErrClosed].
 func (s *Store) Close() error {
-	s.refuse(s.queue.close()) // before the turns: the wait for a locked file ends when no job waits
-	s.turn <- struct{}{}
-	defer s.giveTurn()
-	s.writerTurn <- struct{}{}
-	defer func() { <-s.writerTurn }()
-	s.refuse(s.queue.close()) // jobs that were put back to run alone
+	if s.closed == nil {
+		return nil
+	}
+	s.closing.Do(func() { close(s.closed) })
 	var errs []error
-	if s.db != nil {
-		errs = append(errs, s.db.Close())
-		s.db = nil
-	}
-	if s.writer != nil {
-		errs = append(errs, s.writer.close())
-		s.writer = nil
-	}
-	if s.line != nil {
-		errs = append(errs, s.line.close())
-		s.line = nil
+	for _, c := range []*connection{&s.reader, &s.writer} {
+		c.turn <- struct{}{}
+		errs = append(errs, c.close())
+		<-c.turn
 	}
 	return errors.Join(errs...)
 }
@@ -112,34 +96,14 @@ func (s *Store) errClosed() error {
 	return fmt.Errorf("file %s is %w", s.path, store.ErrClosed)
 }
 
-// refuse answers jobs that were not done because the Store is closed.
-func (s *Store) refuse(jobs []*job) {
-	for _, j := range jobs {
-		j.finish(s.errClosed())
-	}
-}
-
-// takeTurn waits for earlier readers, until ctx ends or the Store is closed.
-func (s *Store) takeTurn(ctx context.Context) error {
-	if s.queue.isClosed() {
-		return s.errClosed()
-	}
-	if ctx.Err() != nil {
-		return s.late(ctx)
-	}
+func (s *Store) isClosed() bool {
 	select {
-	case s.turn <- struct{}{}:
-		if s.queue.isClosed() { // while it waited
-			s.giveTurn()
-			return s.errClosed()
-		}
-		return nil
-	case <-ctx.Done():
-		return s.late(ctx)
+	case <-s.closed:
+		return true
+	default:
+		return s.closed == nil
 	}
 }
-
-func (s *Store) giveTurn() { <-s.turn }
 
 // Decide implements [store.Store] in one transaction.
 func (s *Store) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
@@ -153,14 +117,6 @@ func (s *Store) Decide(ctx context.Context, op store.Op, reqs []store.Request, d
 	if op == store.Peek {
 		return s.peek(ctx, normalized, decisions)
 	}
-	// The writer writes into answers of its own, since the caller may leave meanwhile.
-	answers := make([]store.Decision, len(decisions))
-	err = s.write(ctx, &job{
-		creates: op != store.Refund && op != store.Settle, // which find nothing in a missing file
-		do:      func(b *batch) error { return b.decide(op, normalized, answers) },
-	})
-	if err == nil {
-		copy(decisions, answers)
-	}
-	return err
+	creates := op != store.Refund && op != store.Settle // which find nothing in a missing file
+	return s.writeTogether(ctx, creates, func(t *transaction) error { return t.decide(op, normalized, decisions) })
 }

@@ -2,10 +2,9 @@ package filestore
 
 import (
 	"context"
-	"database/sql/driver"
+	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -35,31 +34,17 @@ func (c *connection) tidy(now store.Instant) error {
 		return nil
 	}
 	c.tidied = time.Now()
-	if err := c.reclaim(now, tidyRows); err != nil {
+	if err := c.exec(reclaim, int64(now), tidyRows); err != nil {
 		return err
 	}
-	if some, err := c.steps(c.countingFree); err != nil || some == 0 {
-		return err
+	ctx := context.Background()
+	var isLarge int
+	err := c.conn.QueryRowContext(ctx, countFree).Scan(&isLarge)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
 	}
-	_, err := c.steps(c.shrinking)
+	if err == nil {
+		_, err = c.conn.ExecContext(ctx, shrink)
+	}
 	return err
-}
-
-// steps runs a statement to its end, and returns the number of its rows.
-func (c *connection) steps(s statement) (n int, err error) {
-	rows, err := s.QueryContext(context.Background(), nil)
-	if err != nil {
-		return 0, err
-	}
-	defer rows.Close()
-	room := make([]driver.Value, len(rows.Columns()))
-	for {
-		switch err := rows.Next(room); {
-		case errors.Is(err, io.EOF):
-			return n, nil
-		case err != nil:
-			return n, err
-		}
-		n++
-	}
 }

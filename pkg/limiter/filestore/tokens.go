@@ -3,7 +3,6 @@ package filestore
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 
@@ -34,36 +33,40 @@ const (
 )
 
 // decideCharging decides the calls for which [store.IsCharging] is true.
-func (b *batch) decideCharging(op store.Op, reqs []store.Request, states []*store.State, decisions []store.Decision,
+func (t *transaction) decideCharging(op store.Op, reqs []store.Request, states []*store.State, decisions []store.Decision,
 ) (changed bool, err error) {
 	var record store.TokenRecord
 	token := reqs[0].Token
-	if token != "" && b.connection != nil {
-		if record, err = b.loadToken(token); err != nil {
+	if token != "" && t.connection != nil {
+		if record, err = t.loadToken(token); err != nil {
 			return false, err
 		}
 	}
-	changes, err := store.DecideCharging(op, reqs, states, decisions, &record, b.now)
+	changes, err := store.DecideCharging(op, reqs, states, decisions, &record, t.now)
 	if err == nil && changes.Token {
-		err = b.saveToken(token, &record)
+		err = t.saveToken(token, &record)
 	}
 	return changes.States, err
 }
 
 // loadToken returns the record of token. It makes the table if it is missing.
-func (b *batch) loadToken(token string) (t store.TokenRecord, err error) {
-	if !b.hasTokens {
-		if err := b.execText(tokensSchema); err != nil {
-			return t, err
-		}
-		b.hasTokens = true
+func (t *transaction) loadToken(token string) (record store.TokenRecord, err error) {
+	if _, err := t.conn.ExecContext(context.Background(), tokensSchema); err != nil {
+		return record, err
 	}
-	found, err := b.queryRow(findToken, 1, b.prefix, token)
-	if err != nil || found == nil {
-		return t, err
+	return scanToken(t.conn.QueryRowContext(context.Background(), findToken, t.prefix, token), t.prefix, token)
+}
+
+func scanToken(row *sql.Row, prefix, token string) (store.TokenRecord, error) {
+	var record []byte
+	err := row.Scan(&record)
+	if errors.Is(err, sql.ErrNoRows) {
+		return store.TokenRecord{}, nil
 	}
-	record, _ := found[0].([]byte)
-	return decodeToken(b.prefix, token, record)
+	if err != nil {
+		return store.TokenRecord{}, err
+	}
+	return decodeToken(prefix, token, record)
 }
 
 func decodeToken(prefix, token string, record []byte) (store.TokenRecord, error) {
@@ -75,48 +78,22 @@ func decodeToken(prefix, token string, record []byte) (store.TokenRecord, error)
 }
 
 // saveToken saves the record of token, or deletes it if record is zero.
-func (b *batch) saveToken(token string, record *store.TokenRecord) error {
-	b.wrote = true
+func (t *transaction) saveToken(token string, record *store.TokenRecord) error {
 	if record.IsZero() {
-		return b.execText(deleteToken, b.prefix, token)
+		return t.exec(deleteToken, t.prefix, token)
 	}
-	err := b.execText(insertToken, b.prefix, token, record.AppendRecord(nil), int64(record.Expires))
-	if err != nil {
+	if err := t.exec(insertToken, t.prefix, token, record.AppendRecord(nil), int64(record.Expires)); err != nil {
 		return err
 	}
-	return b.execText(reclaimTokens, int64(b.now), int64(reclaimed))
+	return t.exec(reclaimTokens, int64(t.now), reclaimed)
 }
 
 // readToken is loadToken for a reader.
-func (s *Store) readToken(ctx context.Context, tx *sql.Tx, token string) (t store.TokenRecord, err error) {
+func (s *Store) readToken(ctx context.Context, tx *sql.Conn, token string) (store.TokenRecord, error) {
 	var tables int
-	err = tx.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'tokens'").Scan(&tables)
+	err := tx.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'tokens'").Scan(&tables)
 	if err != nil || tables == 0 {
-		return t, err
+		return store.TokenRecord{}, err
 	}
-	var record []byte
-	err = tx.QueryRowContext(ctx, findToken, s.prefix, token).Scan(&record)
-	if errors.Is(err, sql.ErrNoRows) {
-		return t, nil
-	}
-	if err != nil {
-		return t, err
-	}
-	return decodeToken(s.prefix, token, record)
-}
-
-// execText executes a statement that is not prepared.
-func (c *connection) execText(text string, values ...driver.Value) error {
-	_, err := c.raw.(driver.ExecerContext).ExecContext(context.Background(), text, c.named(values))
-	return err
-}
-
-// queryRow returns the first row of a statement that is not prepared, nil if it has no rows.
-func (c *connection) queryRow(text string, columns int, values ...driver.Value) ([]driver.Value, error) {
-	rows, err := c.raw.(driver.QueryerContext).QueryContext(context.Background(), text, c.named(values))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	return firstRow(rows, make([]driver.Value, columns))
+	return scanToken(tx.QueryRowContext(ctx, findToken, s.prefix, token), s.prefix, token)
 }

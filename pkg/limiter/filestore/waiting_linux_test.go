@@ -1,0 +1,144 @@
+package filestore_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/storecall"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// Whoever waits leaves when its own time is over, with nothing charged, and another one goes on waiting.
+func TestWaitingForAFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	backend := open(t, path)
+	key := store.Key{Subject: "u"}
+	if err := take(backend, key, hour, 1); err != nil {
+		t.Fatal(err)
+	}
+	release := locked(t, path)
+	patient := make(chan error)
+	go func() { patient <- take(backend, key, hour, 1) }()
+	until(t, "it waits", func() bool { return backend.Waiting() > 0 })
+	for range 2 {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		_, err := storecall.New(backend).Take(ctx, key, hour, 1)
+		if !errors.Is(err, store.ErrGaveUp) || !errors.Is(err, context.DeadlineExceeded) || store.IsAway(err) ||
+			!strings.Contains(err.Error(), path) {
+			t.Errorf("got %v, want an ErrGaveUp that names the file", err)
+		}
+		cancel()
+		err = take(store.WithBudget(backend, 20*time.Millisecond), key, hour, 1)
+		if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrGaveUp) ||
+			!strings.Contains(err.Error(), path) {
+			t.Errorf("got %v, want an ErrUnavailable that names the file", err)
+		}
+	}
+	if n := used(t, backend, key); n != 1 {
+		t.Errorf("%d are used, want 1", n)
+	}
+	release()
+	if err := <-patient; err != nil {
+		t.Error(err)
+	}
+	if n := used(t, backend, key); n != 2 {
+		t.Errorf("at last %d are used, want 2", n)
+	}
+}
+
+// The writer stops trying a locked file when the last caller leaves. Who comes at that moment waits as others do.
+func TestWhoComesAsTheLastOneLeavesWaits(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	backend := open(t, path)
+	key := store.Key{Subject: "u", Name: "limit"}
+	if err := take(backend, key, hour, 1); err != nil {
+		t.Fatal(err)
+	}
+	release := locked(t, path)
+	for range 100 {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+		_, err := storecall.New(backend).Take(ctx, key, hour, 1)
+		cancel()
+		if !errors.Is(err, store.ErrGaveUp) {
+			t.Fatalf("got %v, want an ErrGaveUp", err)
+		}
+	}
+	release()
+	if err := take(backend, key, hour, 1); err != nil {
+		t.Errorf("after the lock was released: %v", err)
+	}
+}
+
+// Calls that wait are told at once when the store is closed, and charge nothing afterwards.
+func TestClosingEndsCallsThatWait(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	backend := open(t, path)
+	key := store.Key{Subject: "u"}
+	if err := take(backend, key, hour, 1); err != nil {
+		t.Fatal(err)
+	}
+	release := locked(t, path)
+	results := make(chan error, 2)
+	for range cap(results) {
+		go func() { results <- take(backend, key, hour, 1) }()
+	}
+	until(t, "both wait", func() bool { return backend.Waiting() == cap(results) })
+	if err := backend.Close(); err != nil {
+		t.Error(err)
+	}
+	for range cap(results) {
+		if err := <-results; !errors.Is(err, store.ErrClosed) || store.IsAway(err) {
+			t.Errorf("a call that waited: %v", err)
+		}
+	}
+	release()
+	if n := used(t, open(t, path), key); n != 1 {
+		t.Errorf("%d are used, want 1", n)
+	}
+}
+
+// openFiles returns which files this process has open whose names begin with path.
+func openFiles(t *testing.T, path string) (names []string) {
+	t.Helper()
+	const descriptors = "/proc/self/fd"
+	entries, err := os.ReadDir(descriptors)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		name, err := os.Readlink(filepath.Join(descriptors, entry.Name()))
+		if err == nil && strings.HasPrefix(name, path) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// A store that is closed leaves no file open, and opens none again.
+func TestAClosedStoreOpensNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	backend := open(t, path)
+	ask := func() error {
+		_, peeked := storecall.New(backend).Peek(context.Background(), store.Key{Subject: "u"}, hour, 1)
+		return errors.Join(take(backend, store.Key{Subject: "u"}, hour, 1), peeked)
+	}
+	if err := ask(); err != nil || len(openFiles(t, path)) == 0 {
+		t.Fatalf("%v, open: %v", err, openFiles(t, path))
+	}
+	if err := backend.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := ask(); !errors.Is(err, store.ErrClosed) {
+			t.Errorf("a closed store answers %v", err)
+		}
+	}
+	if names := openFiles(t, path); len(names) > 0 {
+		t.Errorf("a closed store has open: %v", names)
+	}
+}
