@@ -206,8 +206,8 @@ func (f *serveFrame) guard(next http.Handler) http.Handler {
 	return f.tokens.Wrap(next, func(r *http.Request) []string { return api.Scopes(r.URL.Path) })
 }
 
-// programs adds the listener for programs, unless --listen is off, with the handler of /v1. It counts for the metrics, and with --log-requests
-// for the log.
+// programs adds the listener for programs, unless --listen is off, with the handler of /v1. It counts for the metrics,
+// and with --log-requests for the log.
 func (f *serveFrame) programs(handler http.Handler) {
 	if f.listen == nil {
 		return

@@ -46,8 +46,10 @@ func TestReset(t *testing.T) {
 	if w, _ := ask(t, open, http.MethodPost, "/v1/consume", `{"key":"u","limits":["1/1h"]}`); w.Code != 200 {
 		t.Errorf("after the reset of a key: %d %s", w.Code, w.Body)
 	}
-	for body, want := range map[string]string{`{"key":"u","limits":["1/1h"],"cost":1}`: "the fields of reset are key, limits, policy, attributes",
-		"{" + red + `,"token":"x"}`: "the fields of reset are key, limits, policy, attributes", `{"key":"u"}`: "limits are missing"} {
+	const fields = "the fields of reset are key, limits, policy, attributes"
+	for body, want := range map[string]string{
+		`{"key":"u","limits":["1/1h"],"cost":1}`: fields, "{" + red + `,"token":"x"}`: fields, `{"key":"u"}`: "limits are missing",
+	} {
 		if w, document := ask(t, open, http.MethodPost, "/v1/reset", body); w.Code != 400 || !strings.Contains(toldBy(document), want) {
 			t.Errorf("%s: %d %s", body, w.Code, w.Body)
 		}
