@@ -240,6 +240,7 @@ func TestOutcomes(t *testing.T) {
 	}{
 		{"allowed", store.Decision{Allowed: true}},
 		{"allowed", store.Decision{Allowed: true, DecidedBy: store.DecidedByOverride}},
+		{"allowed", store.Decision{Allowed: true, Granted: 3, Repeated: true}}, // charged by the call before
 		{"denied", store.Decision{}},
 		{"denied", store.Decision{DecidedBy: store.DecidedByOverride, Override: times}},
 		{"blocked", store.Decision{DecidedBy: store.DecidedByOverride, Override: block}},
@@ -257,6 +258,7 @@ func TestOutcomes(t *testing.T) {
 		m.Decided(&engine.Ask{Op: store.Take, Policy: "p"}, answer, nil, time.Millisecond)
 		s, _ := scrape(t, m)
 		s.want(t, fmt.Sprintf(`limitctl_decisions_total{limit="l",outcome=%q,policy="p"}`, test.outcome), 1)
+		s.want(t, `limitctl_granted_units_total{limit="l",policy="p"}`, 0)
 		if sum := s.sum("limitctl_decisions_total"); sum != 1 {
 			t.Errorf("%+v: %v outcomes, want 1", test.of, sum)
 		}
