@@ -40,7 +40,7 @@ var errFailedCall = errors.New("the call failed")
 type line struct {
 	*grpc.ClientConn
 	calls  int                   // under way; guarded by the client's mu
-	failed atomic.Pointer[error] // why the last attempt to connect failed; nil if it did not
+	failed atomic.Pointer[error] // why an attempt to connect failed last; nil if none did
 }
 
 // heard is a connection that notes for its line why it ended, which grpc-go has in words only.
@@ -93,7 +93,6 @@ func (c *rlsClient) line() (*line, error) {
 			conn.Close()
 			conn, err = nil, failed(ctx, encrypting, errNoHTTP2)
 		}
-		l.failed.Store(nil)
 		if err != nil {
 			l.failed.Store(&err)
 		}

@@ -45,6 +45,7 @@ func newEcho(t *testing.T, start func(*httptest.Server)) *echo {
 			Body: string(body), Proto: r.Proto, Headers: len(r.Header),
 		}
 	}))
+	e.Listener = lingering{e.Listener}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
@@ -271,6 +272,28 @@ func TestConnections(t *testing.T) {
 			}
 		}
 	}
+}
+
+// lingering is a listener whose connections read on after they are closed, so that no reset takes the last alert away
+// from a client.
+type lingering struct{ net.Listener }
+
+func (l lingering) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return lingeringConn{conn.(*net.TCPConn)}, nil
+}
+
+type lingeringConn struct{ *net.TCPConn }
+
+func (c lingeringConn) Close() error {
+	go func() {
+		defer c.TCPConn.Close()
+		_, _ = io.Copy(io.Discard, c.TCPConn)
+	}()
+	return c.CloseWrite()
 }
 
 func TestCertificatesOfClients(t *testing.T) {
