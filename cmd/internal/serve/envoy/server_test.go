@@ -457,13 +457,16 @@ func TestOverTLS(t *testing.T) {
 
 // A connection is active while it has a call, so that the listener does not close it for another.
 func TestConnectionsReportTheirCalls(t *testing.T) {
-	states, release := make(chan http.ConnState, 10), make(chan bool)
+	states, begun, release := make(chan http.ConnState, 10), make(chan bool, 2), make(chan bool)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := newServer(func(context.Context, []byte) ([]byte, error) { <-release; return nil, nil },
-		Options{Time: patience, Calls: 10})
+	server := newServer(func(context.Context, []byte) ([]byte, error) {
+		begun <- true
+		<-release
+		return nil, nil
+	}, Options{Time: patience, Calls: 10})
 	server.ConnState(func(_ net.Conn, state http.ConnState) { states <- state })
 	go server.Serve(listener)
 	defer server.Close()
@@ -473,6 +476,8 @@ func TestConnectionsReportTheirCalls(t *testing.T) {
 	if got := <-states; got != http.StateActive {
 		t.Errorf("the first call makes it %s", got)
 	}
+	<-begun
+	<-begun // or the first could end before the second begins
 	close(release)
 	select {
 	case got := <-states:
