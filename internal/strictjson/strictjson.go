@@ -1,32 +1,40 @@
-// Package strictjson reads JSON with encoding/json, and refuses what that overlooks: names that an object has twice, text after the
-// value, invalid UTF-8 and half a surrogate pair. A reader would see something else there than the writer meant.
+// Package strictjson reads JSON with encoding/json, and refuses what that overlooks: names that an object has twice, or in
+// another case than the field, text after the value, invalid UTF-8 and half a surrogate pair. A reader would see something else there than the writer meant.
 package strictjson
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
 
-// Decode reads text, which is one value, into what into points to. It also refuses names that are not known there.
+// Decode reads text, which is one value, into what into points to, and refuses names that are not known there.
 func Decode(text []byte, into any) error {
 	d, err := NewDecoder(text)
 	if err != nil {
 		return err
 	}
-	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
 		return err
 	}
 	if err := End(d); err != nil {
 		return err
 	}
-	return walk(json.NewDecoder(bytes.NewReader(text))) // it is not nested too deeply, or Decode had refused it
+	return Names(text, into)
+}
+
+// Names refuses names that objects in text, which was decoded into what into points to, have twice, and those that are not
+// exactly the name of a field there.
+func Names(text []byte, into any) error {
+	return walk(json.NewDecoder(bytes.NewReader(text)), reflect.TypeOf(into)) // Decode has refused what is nested too deeply
 }
 
 // NewDecoder returns a decoder of text, for [Members] and [End].
@@ -69,21 +77,52 @@ func Members(d *json.Decoder, read func(name string) error) error {
 	return err
 }
 
-// walk reads a value for its names.
-func walk(d *json.Decoder) error {
+// walk reads a value of a type for its names. The type is nil if it can be any.
+func walk(d *json.Decoder, t reflect.Type) error {
 	token, err := d.Token()
 	switch token {
 	case json.Delim('{'):
-		return Members(d, func(string) error { return walk(d) })
+		return Members(d, func(name string) error {
+			inner, known := member(t, name)
+			if !known {
+				return fmt.Errorf("unknown field %q", name)
+			}
+			return walk(d, inner)
+		})
 	case json.Delim('['):
+		inner, _ := member(t, "")
 		for err == nil && d.More() {
-			err = walk(d)
+			err = walk(d, inner)
 		}
 		if err == nil {
 			_, err = d.Token()
 		}
 	}
 	return err
+}
+
+// member returns the type of what has a name in a value of type t, or of the elements of a list. It is not known if t is a
+// struct without a field of that name.
+func member(t reflect.Type, name string) (inner reflect.Type, known bool) {
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t == nil || reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+		return nil, true
+	}
+	switch t.Kind() {
+	case reflect.Map, reflect.Slice, reflect.Array:
+		return t.Elem(), true
+	case reflect.Struct:
+		for _, f := range reflect.VisibleFields(t) {
+			if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); f.IsExported() && cmp.Or(tag, f.Name) == name {
+				return f.Type, true
+			}
+		}
+		return nil, false
+	default:
+		return nil, true
+	}
 }
 
 // hasHalfPair reports whether an escape is half a surrogate pair.

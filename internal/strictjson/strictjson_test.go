@@ -9,8 +9,12 @@ import (
 type document struct {
 	Key   string            `json:"key"`
 	Cost  int64             `json:"cost"`
-	Parts []struct{ A int } `json:"parts"`
+	Parts []part            `json:"parts"`
 	Names map[string]string `json:"names"`
+}
+
+type part struct {
+	A int `json:"a"`
 }
 
 func TestWhatIsRefused(t *testing.T) {
@@ -22,6 +26,8 @@ func TestWhatIsRefused(t *testing.T) {
 		`{"parts":[{"a":1},{"a":1,"a":2}]}`: `"a" is given twice`,
 		`{"names":{"x":"1","x":"1"}}`:       `"x" is given twice`,
 		`{"kye":"a"}`:                       `unknown field "kye"`,
+		`{"Key":"a"}`:                       `unknown field "Key"`,
+		`{"parts":[{"A":1}]}`:               `unknown field "A"`,
 		`{"key":"a"}{}`:                     "something follows its end at byte 12",
 		`{"key":"a"}]`:                      "something follows its end",
 		`{"key":"a",}`:                      "invalid character '}'",

@@ -1,7 +1,6 @@
 package output
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -49,7 +48,7 @@ func AllBase64IfNeeded(texts []string) []string {
 // escapeJSON escapes what the encoder leaves: invisible characters beyond ASCII, which are always in strings, and
 // DEL.
 func escapeJSON(text []byte) []byte {
-	if bytes.IndexFunc(text, hiddenInJSON) < 0 {
+	if !slices.ContainsFunc(text, func(b byte) bool { return b > '~' }) {
 		return text
 	}
 	escaped := make([]byte, 0, len(text)+16)

@@ -36,6 +36,8 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		{"consume", `{"key":"\ud800"}`, "half a surrogate pair"},
 		{"consume", `{"key":"\x41"}`, `invalid character 'x' in string escape code`},
 		{"consume", `{"limt":["1/1m"]}`, `unknown field "limt"; did you mean "limits"?`},
+		{"consume", `{"Key":"a","limits":["1/1m"]}`, `unknown field "Key"; did you mean "key"?`},
+		{"consume", `{"\u004bey":"a","limits":["1/1m"]}`, `unknown field "Key"; did you mean "key"?`},
 		{"consume", `{"key":"a","KEY":"b"}`, `"key" is given twice; keep one`},
 		{"consume", `{"subject":"a"}`,
 			`unknown field "subject"; the fields of consume are ` +

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/limitctl/limitctl/internal/strictjson"
 	"github.com/limitctl/limitctl/internal/texts"
@@ -118,6 +119,11 @@ func (q *question) read(v *verb, body []byte) error {
 	if err := strictjson.End(d); err != nil {
 		return wrongBody(v, err)
 	}
+	if slices.ContainsFunc(body, func(b byte) bool { return 'A' <= b && b <= 'Z' || b == '\\' || b >= utf8.RuneSelf }) { // in a name?
+		if err := strictjson.Names(body, q); err != nil {
+			return wrongBody(v, err)
+		}
+	}
 	for _, some := range [...]struct {
 		name string
 		has  bool
@@ -147,7 +153,7 @@ func wrongBody(v *verb, err error) error {
 	case mistaken.Field != "":
 		return wrongKind(mistaken.Field, cmp.Or(kinds[mistaken.Field], "a text"), mistaken)
 	}
-	if name, is := strings.CutPrefix(err.Error(), "json: unknown field "); is {
+	if name, is := strings.CutPrefix(strings.TrimPrefix(err.Error(), "json: "), "unknown field "); is {
 		return unknownField(v, strings.Trim(name, `"`))
 	}
 	return store.Invalidf("the body: %s", err)
