@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"hash/maphash"
 	"testing"
 	"testing/synctest"
 	"time"
-	"unsafe"
 
 	"pgregory.net/rapid"
 )
@@ -100,53 +98,11 @@ func TestAnExchangeLetsTheServerRest(t *testing.T) {
 	})
 }
 
-// What was added was seen, and nothing else, whatever part of the table it falls in.
-func TestSeenKeysAreAMap(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		seen, want := newSeenKeys(maphash.MakeSeed()), map[string]bool{}
-		key := rapid.OneOf(rapid.StringN(0, 3, -1), rapid.Custom(func(t *rapid.T) string {
-			return fmt.Sprintf("rl:{user:%d}:limit", rapid.IntRange(0, 3000).Draw(t, "user"))
-		}))
-		for range rapid.IntRange(0, 2000).Draw(t, "steps") {
-			k := key.Draw(t, "key")
-			if first := seen.First(k); first == want[k] {
-				t.Fatalf("%q: it comes for the first time: %v, want %v", k, first, !want[k])
-			}
-			want[k] = true
-		}
-		if seen.count != len(want) {
-			t.Fatalf("it counts %d keys of %d", seen.count, len(want))
-		}
-	})
-}
-
-// A key takes few bytes, and a search looks at few slots, when each part has grown many times.
-func TestSeenKeysOfAFullTable(t *testing.T) {
-	seen := newSeenKeys(maphash.MakeSeed())
-	const keys = 300_000 // some hundreds for each part
-	for i := range keys {
-		seen.add(seen.hash(fmt.Sprint("in", i)))
-	}
-	bytes, longest := int(unsafe.Sizeof(*seen)), 0
-	for i := range seen.tables {
-		slots := seen.tables[i].slots
-		bytes += 8 * cap(slots)
-		for run, j := 0, 0; j < len(slots); j++ {
-			if run++; slots[j] == 0 {
-				run = 0
-			}
-			longest = max(longest, run)
-		}
-	}
-	if perKey := float64(bytes) / keys; perKey > 13 || longest > 400 {
-		t.Errorf("%.1f bytes a key, and a search can look at %d slots", perKey, longest)
-	}
-}
-
 // The last generation is remembered whole, and what is older than two is not.
 func TestSeenLatelyRemembersAGeneration(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		seen := newSeenLately(rapid.IntRange(1, 50).Draw(t, "generation"))
+		seen := NewSeenAll()
+		seen.generation = rapid.IntRange(1, 50).Draw(t, "generation")
 		n := rapid.IntRange(0, 300).Draw(t, "keys")
 		for i := range n {
 			if !seen.First(fmt.Sprint(i)) {

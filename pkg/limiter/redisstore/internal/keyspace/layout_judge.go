@@ -18,7 +18,7 @@ import (
 type familiesSeen struct {
 	// single are store keys that are a limit by themselves, families all those of others: the
 	// second one may come at any time after the first.
-	single, families redisserver.Seen
+	single, families *redisserver.Seen
 }
 
 func newFamiliesSeen(servers *redisserver.Servers) *familiesSeen {
