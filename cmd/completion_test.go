@@ -29,7 +29,7 @@ func hostileSubjects() []string {
 		"'", `"`, `\`, `'$(touch PWNED)'`, `"$(touch PWNED)"`, `\$(touch PWNED)`, `'"$(touch PWNED)`, `'; touch PWNED; '`, "!touch", "!-1",
 		"~root", "=ls", "a==ls", "%1", "^a^touch PWNED", "#x", "*", "[a-z]*", "a,b;c", "-rf", "--config=PWNED", "$'touch PWNED'",
 		"$(touch PWNED", "`touch PWNED", "$((touch PWNED))", "a\u00a0b", "\u202ertl", "\u200b", "\u2028touch PWNED", "😀",
-		"a:$(touch PWNED)", "a=$(touch PWNED)",
+		"a:$(touch PWNED)", "a=$(touch PWNED)", "a-$(touch PWNED)=",
 	}
 }
 
@@ -144,7 +144,7 @@ const (
 	setUpBash = `bind 'set completion-query-items 0'; bind 'set page-completions off'; bind 'set bell-style none'
 bind 'set enable-bracketed-paste off'
 source <(limitctl completion bash)
-alias lc=limitctl; complete -o default -F _limitctl lc
+alias lc=limitctl; complete -o default -F __start_limitctl lc
 tell() { printf '%s\0' "$READLINE_LINE" >>"$LINES_OF"; }
 bind -x '"\C-xd": tell'
 PS1='READY> '
@@ -175,7 +175,6 @@ var shellsUnderTest = []struct {
 	setUp         string
 }{
 	{"bash", "bash", []string{"--rcfile", "../set-up", "-i"}, "source " + bashCompletion + "\n" + setUpBash},
-	{"bash alone", "bash", []string{"--rcfile", "../set-up", "-i"}, setUpBash},
 	{"zsh", "zsh", []string{"-d", "-i"}, setUpZsh},
 	{"zsh with all that expands more", "zsh", []string{"-d", "-i"},
 		"setopt extendedglob magicequalsubst globsubst shwordsplit rcquotes kshglob autocd\n" + setUpZsh},
@@ -200,8 +199,6 @@ func TestCompletionInShells(t *testing.T) {
 				{"../bin/limitctl ins", "../bin/limitctl inspect "},
 				{"limitctl inspect tenant:ac", "limitctl inspect tenant:acme:user:1 "},
 				{"limitctl inspect te", "limitctl inspect tenant:"},
-				{"limitctl inspect 'tenant:ac", "limitctl inspect 'tenant:acme:user:1' "},
-				{`limitctl inspect "tenant:ac`, `limitctl inspect "tenant:acme:user:1" `},
 				{"limitctl inspect plain@", "limitctl inspect plain@example.com "},
 				{"limitctl inspect --limit-name 'a b' tenant:ac", "limitctl inspect --limit-name 'a b' tenant:acme:user:1 "},
 				{"limitctl inspect user:42 --ex", "limitctl inspect user:42 --exact "},
@@ -233,7 +230,7 @@ func TestCompletionInShells(t *testing.T) {
 				s.tab(line, "\t\t\t")
 				s.checkUnharmed(line)
 			}
-			for i, subject := range hostileSubjects() {
+			for _, subject := range hostileSubjects() {
 				quoted, ok := shell.Quote(subject)
 				if !ok {
 					t.Fatal(subject)
@@ -247,10 +244,10 @@ func TestCompletionInShells(t *testing.T) {
 				if got, want := s.tab(line, "\t"), line+"act "; got != want && !another {
 					t.Errorf("%s<Tab> becomes %s, want %s", line, got, want)
 				}
-				line = []string{"limitctl inspect " + subject + " --ex", "limitctl inspect " + strings.TrimRight(quoted, `'"`),
-					"limitctl inspect x --limit-name " + subject + " --min-used "}[i%3]
-				s.tab(line, "\t\t")
-				s.checkUnharmed(line)
+				for _, line := range []string{"limitctl inspect " + quoted, "limitctl inspect " + strings.TrimRight(quoted, `'"`)} {
+					s.tab(line, "\t\t")
+					s.checkUnharmed(line)
+				}
 			}
 		})
 	}
@@ -262,9 +259,9 @@ func TestCompletionIsBounded(t *testing.T) {
 	w.TabTime = 10 * time.Millisecond
 	w.ReadFile = func(string, int) ([]byte, error) { select {} }
 	for _, args := range [][]string{
-		{shell.Tab, "fish", "limitctl", "inspect", ""}, {shell.Tab, "fish", "limitctl", "inspect", "--context", ""},
+		{"__complete", "inspect", ""}, {"__complete", "inspect", "--context", ""},
 	} {
-		if out, _ := w.run(t, exitYes, args...); out != "offers\n" {
+		if out, _ := w.run(t, exitYes, args...); out != ":4\n" {
 			t.Errorf("limitctl %q answers %q", args, out)
 		}
 	}

@@ -97,7 +97,7 @@ func (c *Contents) check(e *entry) error {
 // selectedBy returns the pattern at the beginning of a selection in words. It is zero if there is none, as for keys
 // chosen in the dashboard, or if it cannot be parsed.
 func selectedBy(selection string) (pattern store.Pattern) {
-	words := shell.ReadLine(selection).Words
+	words := shell.Words(selection)
 	exact := len(words) > 1 && words[0] == "--exact"
 	if exact {
 		words = words[1:]

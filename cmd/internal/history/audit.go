@@ -191,7 +191,7 @@ func (o *auditOptions) keeps() func(*auditlog.Entry) bool {
 // names reports whether the selection of an entry names what the PATTERN selects, or the PATTERN what the selection does. An
 // entry about overrides has the subjects of IDs in brackets, and several between commas.
 func (o *auditOptions) names(e *auditlog.Entry) bool {
-	words := shell.ReadLine(e.Selection).Words
+	words := shell.Words(e.Selection)
 	if !e.CountsKeys() {
 		words = append(words, strings.FieldsFunc(e.Selection, func(r rune) bool { return strings.ContainsRune(" ,;()", r) })...)
 	}

@@ -1,5 +1,4 @@
-// Package shell quotes words so that bash, zsh and fish read them back unchanged, and parses command lines without
-// running any of them.
+// Package shell quotes words so that bash, zsh and fish read them back unchanged.
 package shell
 
 import (
@@ -117,6 +116,26 @@ func Command(words ...string) string {
 
 // Unlink writes the command that deletes a key of Redis, whatever it holds.
 func Unlink(storeKey string) string { return Command("redis-cli", "UNLINK", storeKey) }
+
+// Words reads the words of a [Command] back, even if it was cut off. A printf in it stays as it is.
+func Words(line string) (words []string) {
+	var word strings.Builder
+	for line != "" {
+		text, rest := line[:1], line[1:]
+		switch text {
+		case " ":
+			words, text = append(words, word.String()), ""
+			word.Reset()
+		case `'`, `"`:
+			text, rest, _ = strings.Cut(rest, text)
+		case `\`:
+			text, rest = rest[:min(1, len(rest))], rest[min(1, len(rest)):]
+		}
+		word.WriteString(text)
+		line = rest
+	}
+	return append(words, word.String())
+}
 
 // SetUserBegins is the beginning of the commands of [SetUser].
 const SetUserBegins = "redis-cli ACL SETUSER "

@@ -3,6 +3,7 @@ package shell
 import (
 	"bytes"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -114,7 +115,8 @@ func TestQuote(t *testing.T) {
 		if IsPlain(word) != (quoted == word) {
 			t.Errorf("%q is plain: %t, and written as %s", word, IsPlain(word), quoted)
 		}
-		if got := unquote(quoted); !strings.Contains(quoted, "$(") && got != word {
+		got := Words(quoted + " " + quoted)
+		if !strings.Contains(quoted, `"$(`) && !slices.Equal(got, []string{word, word}) {
 			t.Errorf("%q is written as %s, and read as %q", word, quoted, got)
 		}
 	}
@@ -128,5 +130,18 @@ func TestQuote(t *testing.T) {
 	}
 	if got := Command("limitctl", "restore", "a b"); got != "limitctl restore 'a b'" {
 		t.Error(got)
+	}
+}
+
+func TestIsPlain(t *testing.T) {
+	for _, word := range []string{"user:42", "tenant:acme:user@example.com", "a=b", "tenant=", "--store=redis://x", "1.5", "a+b,c", "_", "-"} {
+		if !IsPlain(word) {
+			t.Errorf("%q is plain", word)
+		}
+	}
+	for _, word := range []string{"", "=ls", "a==ls", "a:=ls", "a\u0301", "\uffa0", "\u115f", "²", "😀", "\xff", "$(x)", "a b", "a%b"} {
+		if IsPlain(word) {
+			t.Errorf("%q is not plain", word)
+		}
 	}
 }
