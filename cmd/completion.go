@@ -26,8 +26,8 @@ func newCompletionCmd(global *cli.Globals) *cobra.Command {
 key completes commands, flags and their values, the names of policies, limits
 and contexts, files, and the subjects that are in use.
 
-It offers only names without characters that are special to a shell. On Tab the
-script evaluates what is typed, as the shell does on Enter: quote what you paste.`,
+It offers only names without characters that are special to a shell. On Tab it
+evaluates what is typed, as the shell does on Enter: quote what you paste.`,
 		Example: `  source <(limitctl completion bash)
   source <(limitctl completion zsh)
   limitctl completion fish | source
