@@ -77,20 +77,3 @@ func TestAPolicysAnswerFitsTheTerminal(t *testing.T) {
 		}
 	}
 }
-
-// Mistakes of the configuration are shown in colours where answers are.
-func TestMistakesInColours(t *testing.T) {
-	w := withPolicies(t)
-	path := filepath.Join(t.TempDir(), "broken.yaml")
-	if err := os.WriteFile(path, []byte("colour: red\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, stderr := w.run(t, exitUsage, "config", "validate", path)
-	if strings.Contains(stderr, "\x1b") {
-		t.Errorf("without a terminal: %q", stderr)
-	}
-	w.OutIsTerminal = true
-	if _, stderr = w.run(t, exitUsage, "config", "validate", path); !strings.Contains(stderr, "\x1b[31m^\x1b[0m") {
-		t.Errorf("on a terminal: %q", stderr)
-	}
-}

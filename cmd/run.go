@@ -9,7 +9,6 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
-	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/serve"
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -79,12 +78,11 @@ func (e *interruptedError) Is(target error) bool { return target == context.Canc
 
 func (e *interruptedError) Unwrap() error { return e.error }
 
-// complaint is the message of an error for the user: one line, or a block for each mistake in a
+// complaint is the message of an error for the user: one line, or one for each mistake in a
 // configuration file.
 func complaint(g *cli.Globals, err error) string {
 	if mistakes := cli.MistakesOf(err); mistakes != nil {
-		p := &output.Printer{Color: g.Color()}
-		return g.WithoutSecrets(mistakes.Format(func(text string) string { return p.Paint(output.AtEnd, text) }))
+		return g.WithoutSecrets(mistakes.Error())
 	}
 	text := g.WithoutSecrets(cli.Message(err))
 	if bugIn(err) != nil {

@@ -43,7 +43,7 @@ type Operators struct {
 
 // Read reads a file; path is its name in mistakes. Do not use the File if there are mistakes.
 func Read(path string, data []byte, operators Operators) (File, *yamlfile.Reader) {
-	r, root, ok := yamlfile.Parse(path, data, yamlfile.Options{Holds: "policies, contexts or a prefix", Mask: maskSecrets})
+	r, root, ok := yamlfile.Parse(path, data, "policies, contexts or a prefix")
 	if !ok {
 		return File{}, r
 	}

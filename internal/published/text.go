@@ -72,8 +72,8 @@ func same(a, b *configfile.File) bool {
 // mistakesError are the mistakes of a published text. It is a [store.ErrInvalid].
 type mistakesError struct{ List []yamlfile.Mistake }
 
-// Error returns a block for each mistake.
-func (e *mistakesError) Error() string { return yamlfile.Format(e.List, yamlfile.Plain) }
+// Error returns a line for each mistake.
+func (e *mistakesError) Error() string { return yamlfile.Format(e.List) }
 
 // Is makes every mistakesError a [store.ErrInvalid].
 func (e *mistakesError) Is(target error) bool { return target == store.ErrInvalid }

@@ -20,7 +20,7 @@ func parsed(t *testing.T, text string) (first string, allocated uint64) {
 	_, r := configfile.Read("f.yaml", []byte(text), configfile.Operators{})
 	mistakes := r.Mistakes()
 	runtime.ReadMemStats(&after)
-	if said := yamlfile.Format(mistakes, yamlfile.Plain); len(mistakes) > 0 {
+	if said := yamlfile.Format(mistakes); len(mistakes) > 0 {
 		if first, _, _ = strings.Cut(said, "\n"); mistakes[0].Line == 0 {
 			t.Errorf("a mistake is nowhere: %s", first)
 		}
@@ -64,7 +64,7 @@ func TestBombs(t *testing.T) {
 		"a list":                 {repeated("-\n"), "10001:1: " + level},
 		"levels":                 {repeated("a:\n b:\n  c:\n"), "20001:1: " + lines},
 		"indentation":            {"a:\n" + strings.Repeat(" ", 501) + "b: c\n", "2:501: the line is indented by more than 500 characters"},
-		"a quote":                {"a: \"" + strings.Repeat("x\n", 9_000), "1:4: the text that begins here has no closing quote"},
+		"a quote":                {"a: \"" + strings.Repeat("x\n", 9_000), "1:4: could not find end character of double-quoted text"},
 		"pairs":                  {broken("a: "), "6:1: " + marks},
 		"quotes":                 {broken("''"), "2:1: " + marks},
 		"blank lines":            {"a: |\n" + repeated("\n"), "102:1: more than 100 blank lines in a row"},

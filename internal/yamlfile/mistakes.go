@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/goccy/go-yaml/token"
 
 	"github.com/limitctl/limitctl/internal/texts"
 )
@@ -17,8 +20,6 @@ type Mistake struct {
 	Line   int    `json:"line"`
 	Column int    `json:"column"`
 	Text   string `json:"text"`
-	// Excerpt is the line with its neighbours, and a caret below the column. Passwords in it are masked.
-	Excerpt string `json:"-"`
 }
 
 // String returns the mistake on one line: "limitctl.yaml:3:7: unknown field".
@@ -26,50 +27,80 @@ func (m *Mistake) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s", m.Path, m.Line, m.Column, m.Text)
 }
 
-// mostShown is the most mistakes that are shown.
-const mostShown = 20
-
-// Format writes a block for each mistake, up to twenty: place, text and excerpt. emphasize marks, for instance with
-// a colour, the text and the caret.
-func Format(mistakes []Mistake, emphasize func(text string) string) string {
-	var b strings.Builder
-	for i := range mistakes[:min(mostShown, len(mistakes))] {
-		m := &mistakes[i]
-		excerpt := m.Excerpt // it is already safe to show
-		if caret := strings.LastIndexByte(excerpt, '^'); caret >= 0 {
-			excerpt = excerpt[:caret] + emphasize("^") + excerpt[caret+1:]
-		}
-		fmt.Fprintf(&b, "%s:%d:%d: %s\n%s", texts.Escape(m.Path), m.Line, m.Column, emphasize(texts.Escape(m.Text)), excerpt)
+// Format writes a line for each mistake, up to twenty.
+func Format(mistakes []Mistake) string {
+	const most = 20
+	var lines []string
+	for i := range mistakes[:min(most, len(mistakes))] {
+		lines = append(lines, texts.Escape(mistakes[i].String()))
 	}
-	if more := len(mistakes) - mostShown; more > 0 {
-		fmt.Fprintf(&b, "and %d more\n", more)
+	if more := len(mistakes) - most; more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return strings.Join(lines, "\n")
 }
 
-// Plain emphasizes nothing.
-func Plain(text string) string { return text }
+// Bounds of the mistakes: how many of a file are recorded, and how many characters each has, since it can contain a
+// name or a value of the file.
+const (
+	maxMistakes = 1000
+	maxText     = 500
+)
 
-// maxMistakes is the most mistakes of a file that are recorded.
-const maxMistakes = 1000
-
-// maxText is the most characters of a mistake's text, which can contain a name or a value of the file.
-const maxText = 500
-
-// Mistakes returns the mistakes in the order of their file; those that are shown have excerpts.
+// Mistakes returns the mistakes in the order of their file, without what was to be hidden.
 func (r *Reader) Mistakes() []Mistake {
-	mistakes := r.mistakes
-	slices.SortStableFunc(mistakes, func(a, b Mistake) int {
+	slices.SortStableFunc(r.mistakes, func(a, b Mistake) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
-	for i := range mistakes {
-		m := &mistakes[i]
-		if m.Text = r.secrets.Text(m.Text); utf8.RuneCountInString(m.Text) > maxText {
-			m.Text = string([]rune(m.Text)[:maxText]) + "…"
-		}
-		if i < mostShown {
-			m.Excerpt = excerpt(r.shown(), m.Line, m.Column)
-		}
+	for i := range r.mistakes {
+		m := &r.mistakes[i]
+		m.Text = cut(r.secrets.Text(m.Text), maxText)
 	}
-	return mistakes
+	return r.mistakes
 }
+
+func cut(text string, most int) string {
+	if utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	return string([]rune(text)[:most]) + "…"
+}
+
+// mistake notes a mistake at a token, about the value at a path.
+func (r *Reader) mistake(path string, at *token.Token, format string, args ...any) {
+	r.bad[path] = true
+	if at == nil {
+		r.at(1, 1, format, args...)
+		return
+	}
+	r.at(at.Position.Line, at.Position.Column, format, args...)
+}
+
+// at notes a mistake at a place, which it moves into the file: the parser's tokens can be just past an end.
+func (r *Reader) at(line, column int, format string, args ...any) {
+	line = min(max(line, 1), len(r.lines))
+	if line == len(r.lines) && line > 1 && r.lines[line-1] == "" {
+		line, column = line-1, 1<<20 // the end of the last line does not begin another one
+	}
+	column = min(max(column, 1), utf8.RuneCountInString(r.lines[line-1])+1)
+	// The text is cut again when secrets are removed.
+	m := Mistake{Path: r.path, Line: line, Column: column, Text: cut(fmt.Sprintf(format, args...), 4*maxText)}
+	if len(r.noted) < maxMistakes && !r.noted[m] { // the value of several aliases is read several times
+		r.noted[m] = true
+		r.mistakes = append(r.mistakes, m)
+	}
+}
+
+// quote returns the name of an entry for a mistake. Nothing says where passwords are in a file with mistakes, so a
+// name that can be one is not repeated: what is within contexts or looks like a URL.
+func quote(path, name string) string {
+	if path == "contexts" || strings.HasPrefix(path, "contexts.") || path == "" && !plainName().MatchString(name) ||
+		strings.ContainsAny(name, "@/") {
+		return masked
+	}
+	return strconv.Quote(name)
+}
+
+const masked = "(masked)"
+
+var plainName = texts.Regexp(`^[A-Za-z_][A-Za-z0-9_-]{0,63}$`)

@@ -46,10 +46,10 @@ func (r *Reader) Fields(v Value, what string, o *Object) (fields map[string]Valu
 	fields = map[string]Value{}
 	for _, e := range entries {
 		if !slices.Contains(names, e.Name) {
-			meant := Intended(e.Name, names)
+			meant := intended(e.Name, names)
 			said := strconv.Quote(e.Name)
 			if meant == "" { // it may not be a name at all
-				said = r.quote(e.Name, e.key)
+				said = quote(v.Path, e.Name)
 			}
 			r.mistake(v.Path+".?", e.key, "%s has no field %s; %s", what, said, remedy(e.Name, meant, names))
 			if !slices.ContainsFunc(entries, func(other Value) bool { return other.Name == meant }) { // otherwise that one is read
@@ -71,8 +71,8 @@ func (r *Reader) Fields(v Value, what string, o *Object) (fields map[string]Valu
 	return fields, true
 }
 
-// Intended returns the one of the names that an unknown name probably means, or "".
-func Intended(name string, names []string) string {
+// intended returns the one of the names that an unknown name probably means, or "".
+func intended(name string, names []string) string {
 	if near := Nearest(name, names); near != "" {
 		return near
 	}

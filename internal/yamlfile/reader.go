@@ -3,9 +3,7 @@
 package yamlfile
 
 import (
-	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
@@ -16,11 +14,8 @@ import (
 // Reader reads values from a file's YAML. It notes a mistake and leaves a gap, so that the caller goes on and finds
 // the others.
 type Reader struct {
-	path string
-
+	path     string
 	lines    []string
-	mask     func(lines []string) []string
-	masked   []string        // the lines, once they are to be shown
 	secrets  *redact.Secrets // that no mistake may show
 	mistakes []Mistake
 	noted    map[Mistake]bool
@@ -127,34 +122,6 @@ func (r *Reader) resolve(n ast.Node) ast.Node {
 			return n
 		}
 	}
-}
-
-// mistake notes a mistake at a token, about the value at a path.
-func (r *Reader) mistake(path string, at *token.Token, format string, args ...any) {
-	r.bad[path] = true
-	if at == nil {
-		r.at(1, 1, format, args...)
-		return
-	}
-	r.at(at.Position.Line, at.Position.Column, format, args...)
-}
-
-// at notes a mistake at a place, which it moves into the file: the parser's tokens can be just past an end.
-func (r *Reader) at(line, column int, format string, args ...any) {
-	line = min(max(line, 1), len(r.lines))
-	if line == len(r.lines) && line > 1 && r.lines[line-1] == "" {
-		line, column = line-1, 1<<20 // the end of the last line does not begin another one
-	}
-	column = min(max(column, 1), utf8.RuneCountInString(r.lines[line-1])+1)
-	m := Mistake{Path: r.path, Line: line, Column: column, Text: fmt.Sprintf(format, args...)}
-	if r.noted[m] || len(r.mistakes) == maxMistakes {
-		return // the value of several aliases is read several times
-	}
-	r.noted[m] = true
-	if utf8.RuneCountInString(m.Text) > 4*maxText { // it is cut again when secrets are removed
-		m.Text = string([]rune(m.Text)[:4*maxText])
-	}
-	r.mistakes = append(r.mistakes, m)
 }
 
 // token returns the token of the value at a path, or of what contains it.

@@ -17,7 +17,7 @@ func (r *Reader) Named(v Value, what, want string, validate func(name string) er
 	return slices.DeleteFunc(entries, func(e Value) bool {
 		err := validate(e.Name)
 		if err != nil {
-			r.mistake(join(v.Path, "?"), e.key, "%s", strings.Replace(err.Error(), strconv.Quote(e.Name), r.quote(e.Name, e.key), 1))
+			r.mistake(join(v.Path, "?"), e.key, "%s", strings.Replace(err.Error(), strconv.Quote(e.Name), quote(v.Path, e.Name), 1))
 		}
 		r.places[e.Path] = e.key // it begins with its name
 		return err != nil
@@ -64,7 +64,7 @@ func (r *Reader) Map(v Value, what, want string) (entries []Value, ok bool) {
 			continue
 		}
 		if first := there[name]; first != nil {
-			r.mistake(v.Path+".?", at, "%s is given twice, first in line %d; keep one", r.quote(name, at), first.Position.Line)
+			r.mistake(v.Path+".?", at, "%s is given twice, first in line %d; keep one", quote(v.Path, name), first.Position.Line)
 			continue
 		}
 		there[name] = at
@@ -166,7 +166,7 @@ func (r *Reader) Bool(v Value) bool {
 		return value.Value
 	}
 	if text, isScalar := scalar(node); isScalar {
-		r.mistake(v.Path, r.point(v), "%s is %s; it must be true or false", v.Name, r.quote(text, r.point(v)))
+		r.mistake(v.Path, r.point(v), "%s is %s; it must be true or false", v.Name, quote(v.Path, text))
 	} else {
 		r.wrongType(v, v.Name, "true or false")
 	}

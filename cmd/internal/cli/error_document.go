@@ -26,8 +26,7 @@ func errorFor(g *Globals, err error) *output.Error {
 	return &output.Error{Kind: errorKindOf(err).Word, Message: g.WithoutSecrets(programMessage(err))}
 }
 
-// programMessage is an error as one line for programs: all mistakes of a configuration
-// without excerpts.
+// programMessage is an error as one line for programs: all mistakes of a configuration.
 func programMessage(err error) string {
 	mistakes := MistakesOf(err)
 	if mistakes == nil {

@@ -143,13 +143,8 @@ type Mistake = yamlfile.Mistake
 // their lines. It is a [store.ErrInvalid].
 type Mistakes struct{ List []Mistake }
 
-// Error returns a block for each mistake, without colours.
-func (m *Mistakes) Error() string { return yamlfile.Format(m.List, yamlfile.Plain) }
+// Error returns a line for each mistake.
+func (m *Mistakes) Error() string { return yamlfile.Format(m.List) }
 
 // Is makes Mistakes a store.ErrInvalid.
 func (m *Mistakes) Is(target error) bool { return target == store.ErrInvalid }
-
-// Format writes a block for each mistake: place, text and excerpt. emphasize marks the text and the caret.
-func (m *Mistakes) Format(emphasize func(text string) string) string {
-	return yamlfile.Format(m.List, emphasize)
-}

@@ -101,7 +101,7 @@ func TestDocumentedConfigurations(t *testing.T) {
 func TestStoresAreChecked(t *testing.T) {
 	_, err := Parse("x.yaml", []byte("contexts:\n  prod:\n    store: http://h\n"),
 		func(url string) error { return store.Invalidf("%s is no store", url) })
-	if want := "x.yaml:3:12: http://h is no store\n  2 |   prod:\n> 3 |     store: http://*\n                 ^"; fmt.Sprint(err) != want {
+	if want := "x.yaml:3:12: http://h is no store"; fmt.Sprint(err) != want {
 		t.Errorf("it says\n%v\nnot\n%s", err, want)
 	}
 }

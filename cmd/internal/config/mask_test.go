@@ -48,7 +48,7 @@ func said(t *testing.T, data string) string {
 	}
 	var b strings.Builder
 	for i := range mistakes.List {
-		b.WriteString(mistakes.List[i].Text + "\n" + mistakes.List[i].Excerpt)
+		b.WriteString(mistakes.List[i].Text + "\n")
 	}
 	return b.String()
 }

@@ -51,7 +51,7 @@ func Read(files []File) (*Rules, []yamlfile.Mistake) {
 		b.path = file.Path
 		var root yamlfile.Value
 		var ok bool
-		if b.reader, root, ok = yamlfile.Parse(file.Path, file.Data, yamlfile.Options{Holds: "a domain and its descriptors"}); ok {
+		if b.reader, root, ok = yamlfile.Parse(file.Path, file.Data, "a domain and its descriptors"); ok {
 			b.readFile(root)
 		}
 		mistakes = append(mistakes, b.reader.Mistakes()...)

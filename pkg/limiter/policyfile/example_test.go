@@ -63,8 +63,5 @@ func ExampleParse() {
 	}
 	// Output:
 	// limitctl.yaml:4:30: the limit has no field "limt"; did you mean limit?
-	//   3 |     limits:
-	// > 4 |       - {name: ip, by: [ip], limt: 10/1m}
-	//                                    ^
 	// the first is in line 4
 }

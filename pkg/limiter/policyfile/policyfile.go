@@ -9,7 +9,7 @@
 //	      - {name: email-minute, by: [email], limit: 5/1m}
 //
 // [Load] reads such a file, usually named limitctl.yaml. The rules and errors are those of "limitctl config
-// validate": a [*Mistakes] has all mistakes, each with its line and a caret below its column.
+// validate": a [*Mistakes] has all mistakes, each with its line and column.
 //
 // The file may have contexts, which name the stores of the command. This package ignores them: the service opens
 // its own store.
@@ -112,9 +112,6 @@ type Mistake struct {
 	Line, Column int
 	// Text says what is wrong, on one line.
 	Text string
-	// Excerpt is the line and the one before it, and a caret below the column. It shows values of contexts, such as
-	// passwords, as stars. Only the first mistakes have one.
-	Excerpt string
 }
 
 // Mistakes is the error of a wrong file: all mistakes, in the order of the lines. It is a [limiter.ErrInvalid].
@@ -124,14 +121,14 @@ type Mistakes struct {
 }
 
 func newMistakes(found []yamlfile.Mistake) *Mistakes {
-	m := &Mistakes{text: yamlfile.Format(found, yamlfile.Plain)}
+	m := &Mistakes{text: yamlfile.Format(found)}
 	for _, mistake := range found {
 		m.List = append(m.List, Mistake(mistake))
 	}
 	return m
 }
 
-// Error returns several lines for each of the first twenty mistakes, with its excerpt. The text is safe to print:
+// Error returns a line for each of the first twenty mistakes. The text is safe to print:
 // it contains no control characters of the file.
 func (m *Mistakes) Error() string { return m.text }
 

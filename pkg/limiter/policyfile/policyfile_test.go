@@ -73,7 +73,7 @@ func checkMistakes(t *testing.T, name string, err error) {
 		return
 	}
 	m := mistakes.List[0]
-	first := fmt.Sprintf("%s:%d:%d: %s\n%s", m.Path, m.Line, m.Column, m.Text, m.Excerpt)
+	first := fmt.Sprintf("%s:%d:%d: %s\n", m.Path, m.Line, m.Column, m.Text)
 	if m.Path != name || m.Line < 1 || m.Column < 1 || !strings.HasPrefix(err.Error()+"\n", first) {
 		t.Errorf("the first mistake is %+v, of\n%s", m, err)
 	}
