@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // together has the takes that wait for the writer. Who gets the turn does them all in one transaction, each by itself:
@@ -65,6 +67,7 @@ func (s *Store) writeTogether(ctx context.Context, creates bool, do func(t *tran
 		if t.connection != nil {
 			runtime.Gosched() // callers that just got their answers call again
 			jobs = append(jobs, s.takes.takeAll()...)
+			t.now = store.InstantOf(s.clock()) // none is decided before it was called
 		}
 		for _, j := range jobs {
 			if j.err = j.do(t); j.err != nil && !isOwn(j.err) {

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -111,4 +114,25 @@ func TestAnEndedContext(t *testing.T) {
 	if n := used(t, backend, store.Key{Subject: "u"}); n != 0 {
 		t.Errorf("%d are used", n)
 	}
+}
+
+// A take is decided at an instant between its call and its answer, also if it joins a transaction that has begun.
+func TestTakesTogetherAreDecidedWhileTheyWait(t *testing.T) {
+	var now atomic.Int64 // microseconds; it moves on whenever somebody looks
+	now.Store(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro())
+	backend := open(t, filepath.Join(t.TempDir(), "limits.db"),
+		filestore.WithClock(func() time.Time { return time.UnixMicro(now.Add(1)) }))
+	var callers sync.WaitGroup
+	for range 32 {
+		callers.Go(func() {
+			for range 20 {
+				called := now.Add(1)
+				d, err := storecall.New(backend).Take(t.Context(), store.Key{Subject: "u", Name: "n"}, hour, 1)
+				if at := d.At.Time().UnixMicro(); err != nil || at < called || at > now.Load() {
+					t.Errorf("called at %d, decided at %d, answered at %d: %v", called, at, now.Load(), err)
+				}
+			}
+		})
+	}
+	callers.Wait()
 }
