@@ -103,18 +103,19 @@ func (c *collector) addDrop(due time.Duration) {
 
 // collect runs until the workers have finished and all their records are audited.
 func (c *collector) collect(finished <-chan struct{}) {
-	ticker := time.NewTicker(collectEvery)
-	defer ticker.Stop()
-	told := time.Duration(0)
+	timer, told := time.NewTimer(collectEvery), time.Duration(0)
 	for {
+		slept := c.run.elapsed()
+		timer.Reset(collectEvery)
 		select {
 		case <-finished:
 			c.fetchAll()
 			c.fold(store.Instant(idle))
 			c.intervals.fold(c.run, true)
 			return
-		case <-ticker.C:
+		case <-timer.C:
 		}
+		c.run.pulse.Store(int64(c.run.elapsed() - slept - collectEvery))
 		c.step()
 		if c.seconds != nil {
 			c.seconds.tell(c.run.elapsed(), c.dropped())

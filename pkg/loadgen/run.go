@@ -77,7 +77,7 @@ type runner struct {
 	// throttled: a worker had to wait for the collector.
 	throttled atomic.Bool
 	complete  bool // the load was handed out to its end; set after the sending
-	// pulse is how late a goroutine of an open loop wakes that only sleeps, in nanoseconds.
+	// pulse is how late the collector woke when it last slept, in nanoseconds.
 	pulse atomic.Int64
 }
 
@@ -108,8 +108,6 @@ func Run(ctx context.Context, config Config) *Result {
 	var sending panics.Group
 	if config.Load != nil {
 		h := newHandout(r)
-		defer r.feelPulse()()
-		sending.Go(r.orStop(h.pace))
 		for _, w := range r.workers {
 			sending.Go(r.orStop(func() { w.serve(h) }))
 		}
@@ -161,7 +159,8 @@ type worker struct {
 	chooser   chooser
 	requests  []store.Request
 	decisions []store.Decision
-	waited    bool // the request under way found all workers busy
+	timer     *time.Timer // until a request of an open loop is due
+	waited    bool        // the request under way found all workers busy
 	lag       time.Duration
 	reported  *interval.Reported // by the answer of an Exchanger
 	records
@@ -198,6 +197,7 @@ func (w *worker) loop() {
 // serve sends the requests of h.
 func (w *worker) serve(h *handout) {
 	r := w.run
+	w.timer = time.NewTimer(0)
 	for free := time.Duration(0); ; {
 		a, now, ok := h.take(w, free)
 		if !ok {
@@ -208,25 +208,6 @@ func (w *worker) serve(h *handout) {
 			w.lag = min(w.lag, time.Duration(r.pulse.Load()))
 		}
 		free = w.send(a, now)
-	}
-}
-
-// pulseEvery is the time between two measurements of the pulse.
-const pulseEvery = 10 * time.Millisecond
-
-// feelPulse measures the pulse until end is called.
-func (r *runner) feelPulse() (end func()) {
-	ctx, stop := context.WithCancel(context.Background())
-	var feeling panics.Group
-	feeling.Go(func() {
-		timer := time.NewTimer(pulseEvery)
-		for begin := time.Now(); sleep(ctx, timer, pulseEvery); begin = time.Now() {
-			r.pulse.Store(int64(time.Since(begin) - pulseEvery))
-		}
-	})
-	return func() {
-		stop()
-		_ = feeling.Wait()
 	}
 }
 

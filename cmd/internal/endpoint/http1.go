@@ -65,7 +65,7 @@ func (c *http1) Send(ctx context.Context, subject string, cost int64, answer *An
 		_, _ = out.Write(c.appendRequest(out.AvailableBuffer(), subject, cost))
 		wrong := out.Flush()
 		c.host.ReleaseWriter(out)
-		if sys.IsTimeout(wrong) {
+		if wrong != nil && sys.IsTimeout(wrong) {
 			return false, failed(ctx, writing, wrong)
 		}
 		// A server that closes the connection may have answered before.
@@ -183,12 +183,29 @@ func (c *http1) read(ctx context.Context, conn net.Conn, answer *Answer) (keep b
 			_ = response.Header.ReadTrailer(in) // what is left of it shows below
 		}
 	}
-	answer.Answered, answer.Status, answer.Header = answered, status, make(http.Header, 8)
-	response.Header.SetNoDefaultContentType(true)
-	for name, value := range response.Header.All() {
-		answer.Header[string(name)] = append(answer.Header[string(name)], string(value))
-	}
+	answer.Answered, answer.Status, answer.Header = answered, status, headerOf(&response.Header)
 	// With unread bytes the next answer could not be recognized.
 	answer.Outcome = c.outcomeOf(status)
 	return !response.ConnectionClose() && in.Buffered() == 0, nil
+}
+
+// headerOf copies a header. All of its text is one string, to save time.
+func headerOf(h *fasthttp.ResponseHeader) http.Header {
+	h.SetNoDefaultContentType(true)
+	fields, all := 0, make([]byte, 0, 1024)
+	for name, value := range h.All() {
+		fields, all = fields+1, append(append(all, name...), value...)
+	}
+	text, values, header := string(all), make([]string, fields), make(http.Header, fields)
+	for name, value := range h.All() {
+		key, end := text[:len(name)], len(name)+len(value)
+		values[0] = text[len(name):end]
+		if before, again := header[key]; again {
+			header[key] = append(before, values[0])
+		} else {
+			header[key] = values[:1:1]
+		}
+		text, values = text[end:], values[1:]
+	}
+	return header
 }

@@ -24,18 +24,21 @@ func look(conn net.Conn) (open, unasked bool) {
 	if err != nil {
 		return false, false
 	}
-	n, failure := 0, error(nil)
-	var one [1]byte
+	var seen struct {
+		n       int
+		failure error
+		one     [1]byte
+	}
 	// Not raw.Read, which obeys the deadline of the last request.
 	err = raw.Control(func(fd uintptr) {
-		n, _, failure = syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		seen.n, _, seen.failure = syscall.Recvfrom(int(fd), seen.one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 	})
 	switch {
 	case err != nil:
 		return false, false
-	case errors.Is(failure, syscall.EAGAIN) || errors.Is(failure, syscall.EINTR):
+	case errors.Is(seen.failure, syscall.EAGAIN) || errors.Is(seen.failure, syscall.EINTR):
 		return true, false
-	case failure != nil || n == 0:
+	case seen.failure != nil || seen.n == 0:
 		return false, false
 	}
 	return isTLS, !isTLS

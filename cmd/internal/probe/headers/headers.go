@@ -111,20 +111,35 @@ func Read(header http.Header, answered time.Time, skew time.Duration) Reading {
 	return r
 }
 
-// hasPrefix reports whether a field has a name that begins so, in Go's canonical form. To look a field up by another
-// form of its name costs more.
-func hasPrefix(header http.Header, prefix string) bool {
+// hasPrefix reports whether a field has a name that begins with one of the prefixes, in Go's canonical form.
+func hasPrefix(header http.Header, prefixes ...string) bool {
 	for name := range header {
-		if strings.HasPrefix(name, prefix) {
-			return true
+		for _, prefix := range prefixes {
+			if strings.HasPrefix(name, prefix) {
+				return true
+			}
 		}
 	}
 	return false
 }
 
+// values returns the values of a field, whose name has Go's canonical form but for RateLimit. It is for every answer
+// of a load test: header.Values would allocate memory for the name.
+func values(header http.Header, name string) []string {
+	key := append(make([]byte, 0, 64), name...)
+	if i := strings.Index(name, "RateLimit"); i >= 0 {
+		key[i+len("Rate")] = 'l'
+	}
+	return header[string(key)]
+}
+
 // isKept reports whether a cache kept the answer for a while.
 func isKept(header http.Header) bool {
-	age, err := strconv.Atoi(header.Get("Age"))
+	values := header["Age"]
+	if len(values) == 0 {
+		return false
+	}
+	age, err := strconv.Atoi(values[0])
 	return err == nil && age > 0
 }
 
@@ -142,7 +157,7 @@ func (r *Reading) add(dialect string, limits []Limit) {
 
 // readRetryAfter reads Retry-After, which is a number of seconds or a date.
 func (r *Reading) readRetryAfter(header http.Header, there time.Time) {
-	values := header.Values("Retry-After")
+	values := header["Retry-After"]
 	if len(values) == 0 {
 		return
 	}
@@ -174,7 +189,7 @@ const longestWait = 100 * 366 * 24 * time.Hour
 
 // single returns the value of a field that may occur once.
 func (r *Reading) single(header http.Header, name string) (text string, found bool) {
-	values := header.Values(name)
+	values := values(header, name)
 	if len(values) == 0 {
 		return "", false
 	}

@@ -12,7 +12,7 @@ import (
 // readPlain reads the dialects with one number in a field.
 func (r *Reading) readPlain(header http.Header, there time.Time) {
 	kong := r.readKong(header)
-	if limit, policies, found := r.readNumbers(header, "RateLimit-", there); found {
+	if limit, policies, found := r.readNumbers(header, draft6, there); found {
 		dialect := DialectDraft6
 		if kong != nil {
 			dialect = DialectKong
@@ -20,7 +20,7 @@ func (r *Reading) readPlain(header http.Header, there time.Time) {
 		r.addWithPolicies(dialect, limit, policies)
 	}
 	r.add(DialectKong, kong)
-	limit, policies, found := r.readNumbers(header, "X-RateLimit-", there)
+	limit, policies, found := r.readNumbers(header, xFields, there)
 	if !found {
 		return
 	}
@@ -62,12 +62,16 @@ func (r *Reading) addWithPolicies(dialect string, limit Limit, policies []Limit)
 	r.add(dialect, []Limit{limit})
 }
 
-// readNumbers reads the fields Limit, Remaining and Reset after a prefix.
-func (r *Reading) readNumbers(header http.Header, prefix string, there time.Time) (limit Limit, policies []Limit, found bool) {
-	limit = Limit{Count: NotTold, Remaining: NotTold, Window: NotTold,
-		CountField: prefix + "Limit", LeftField: prefix + "Remaining", ResetField: prefix + "Reset"}
-	canonical := http.CanonicalHeaderKey(prefix)
-	if len(header[canonical+"Limit"])+len(header[canonical+"Remaining"])+len(header[canonical+"Reset"]) == 0 {
+var (
+	draft6 = Limit{Count: NotTold, Remaining: NotTold, Window: NotTold,
+		CountField: "RateLimit-Limit", LeftField: "RateLimit-Remaining", ResetField: "RateLimit-Reset"}
+	xFields = Limit{Count: NotTold, Remaining: NotTold, Window: NotTold,
+		CountField: "X-RateLimit-Limit", LeftField: "X-RateLimit-Remaining", ResetField: "X-RateLimit-Reset"}
+)
+
+// readNumbers reads the fields that a limit, of which nothing else is known, names.
+func (r *Reading) readNumbers(header http.Header, limit Limit, there time.Time) (_ Limit, policies []Limit, found bool) {
+	if len(values(header, limit.CountField))+len(values(header, limit.LeftField))+len(values(header, limit.ResetField)) == 0 {
 		return limit, nil, false
 	}
 	limit.Count, policies = r.readLimitField(header, limit.CountField)
@@ -77,7 +81,7 @@ func (r *Reading) readNumbers(header http.Header, prefix string, there time.Time
 		return limit, policies, true
 	}
 	value, err := strconv.ParseFloat(text, 64)
-	isX := strings.HasPrefix(prefix, "X-")
+	isX := strings.HasPrefix(limit.ResetField, "X-")
 	switch {
 	case err != nil || !isDigits(strings.ReplaceAll(strings.TrimPrefix(text, "-"), ".", "")):
 		r.problem("%s: %s is not a number", limit.ResetField, quote(text))
@@ -155,12 +159,12 @@ func (r *Reading) numberIn(field, text string) int64 {
 
 // readKong reads the pairs of fields with a period in their names.
 func (r *Reading) readKong(header http.Header) (limits []Limit) {
-	if !hasPrefix(header, "X-Ratelimit-Limit-") && !hasPrefix(header, "X-Ratelimit-Remaining-") {
+	if !hasPrefix(header, "X-Ratelimit-Limit-", "X-Ratelimit-Remaining-") {
 		return nil
 	}
 	for _, period := range kongPeriods {
 		name, left := "X-RateLimit-Limit-"+period.name, "X-RateLimit-Remaining-"+period.name
-		if len(header.Values(name))+len(header.Values(left)) == 0 {
+		if len(values(header, name))+len(values(header, left)) == 0 {
 			continue
 		}
 		limits = append(limits, Limit{name: period.name, Count: r.number(header, name), Window: period.span,

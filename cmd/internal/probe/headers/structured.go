@@ -46,7 +46,7 @@ func (r *Reading) readStructured(header http.Header) {
 
 // joined returns the value of a field whose lines are parts of one list.
 func (r *Reading) joined(header http.Header, name string) (text string, found bool) {
-	values := header.Values(name)
+	values := values(header, name)
 	if len(values) == 0 {
 		return "", false
 	}
