@@ -1,5 +1,6 @@
 // Package strictjson reads JSON with encoding/json, and refuses what that overlooks: names that an object has twice, or in
-// another case than the field, text after the value, invalid UTF-8 and half a surrogate pair. A reader would see something else there than the writer meant.
+// another case than the field, text after the value, invalid UTF-8 and half a surrogate pair. A reader would see something
+// else there than the writer meant.
 package strictjson
 
 import (

@@ -134,7 +134,8 @@ func TestQuote(t *testing.T) {
 }
 
 func TestIsPlain(t *testing.T) {
-	for _, word := range []string{"user:42", "tenant:acme:user@example.com", "a=b", "tenant=", "--store=redis://x", "1.5", "a+b,c", "_", "-"} {
+	for _, word := range []string{"user:42", "tenant:acme:user@example.com", "a=b", "tenant=", "--store=redis://x", "1.5",
+		"a+b,c", "_", "-"} {
 		if !IsPlain(word) {
 			t.Errorf("%q is plain", word)
 		}
