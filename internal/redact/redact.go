@@ -1,15 +1,18 @@
 // Package redact removes known secrets from texts: from those of others, such as servers that repeat what they were
 // sent, and as the last line of defence from our own.
 //
-// It looks for the secrets themselves and not for texts that look like one. It finds them in any spelling: with the
-// escapes of a URL, a quoted text, JSON or HTML, in another case, or cut off. It cannot find what somebody hides on
-// purpose: a server that knows a password can spell it backwards.
+// It looks for the secrets themselves and not for texts that look like one: as they are, and in the usual escapes of
+// a URL, a quoted text, JSON and base64, whole or cut off at the end. It does not find what somebody hides on purpose.
 package redact
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"errors"
+	"net/url"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode"
@@ -28,18 +31,18 @@ const Withheld = "its text is withheld, since the password may be in it"
 const (
 	// short is the length from which a secret is replaced. A text of others with a shorter one is withheld.
 	short = 4
-	// cutOff is the length from which the beginning of a longer secret is replaced, since texts are often cut. A
-	// shorter part is replaced before the end of a text or a quotation.
-	cutOff = 8
+	// word is the length from which a secret of letters is no word of ours, and a beginning of a secret no accident.
+	word = 8
 	// mostOfOthers is the most bytes of a text of others. Nobody reads more.
 	mostOfOthers = 600
+	// mostLearned is how many replaced secrets are remembered.
+	mostLearned = 8
 )
 
 // Secrets are texts that must not be shown. A nil or empty *Secrets has none. It is safe for concurrent use.
 type Secrets struct {
-	mu      sync.RWMutex
-	list    []*secret
-	learned []*secret
+	mu            sync.RWMutex
+	list, learned []string
 }
 
 // New returns Secrets with these texts, except empty ones.
@@ -54,78 +57,70 @@ func (s *Secrets) Add(secrets ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, text := range secrets {
-		s.add(text, false)
-		// A program that splits a text at its spaces may repeat one word of it.
-		if words := strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }); len(words) > 1 {
-			for _, word := range words {
-				if utf8.RuneCountInString(word) >= short {
-					s.add(word, true)
-				}
-			}
+		if text != "" && !slices.Contains(s.list, text) {
+			s.list = append(s.list, text)
 		}
 	}
 }
-
-func (s *Secrets) add(text string, isPart bool) {
-	if text == "" {
-		return
-	}
-	for i, known := range s.list {
-		if known.text != text {
-			continue
-		}
-		if known.isPart && !isPart { // others may be reading the list
-			whole := *known
-			whole.isPart = false
-			s.list = slices.Clone(s.list)
-			s.list[i] = &whole
-		}
-		return
-	}
-	s.list = append(s.list, newSecret(text, isPart))
-}
-
-// mostLearned is how many replaced secrets are remembered.
-const mostLearned = 8
 
 // Learn adds a secret that replaces earlier ones, such as a token for each connection. Only the last few are
 // remembered.
 func (s *Secrets) Learn(text string) {
-	if text == "" {
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if slices.ContainsFunc(s.learned, func(known *secret) bool { return known.text == text }) {
-		return
+	if text != "" && !slices.Contains(s.learned, text) {
+		s.learned = append(slices.Clone(s.learned[max(0, len(s.learned)-mostLearned+1):]), text)
 	}
-	s.learned = append(slices.Clone(s.learned[max(0, len(s.learned)-mostLearned+1):]), newSecret(text, false))
 }
 
-func (s *Secrets) all() []*secret {
+func (s *Secrets) all() []string {
 	if s == nil {
 		return nil
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if len(s.learned) == 0 {
-		return s.list
-	}
 	return slices.Concat(s.list, s.learned)
 }
 
-// Remove returns an untrusted text without the secrets, and without parts of them at which it is cut.
+// Remove returns an untrusted text without the secrets.
 func (s *Secrets) Remove(text string) string {
 	secrets := s.all()
+	var parts []string
 	for _, secret := range secrets {
-		if len(secret.units) < short && secret.isIn(text) {
-			return Withheld
+		if utf8.RuneCountInString(secret) < short {
+			for _, written := range spellings(secret) {
+				if strings.Contains(strings.ToLower(text), strings.ToLower(written)) {
+					return Withheld
+				}
+			}
+		}
+		// A program that splits a text at its spaces may repeat one word of it.
+		for _, part := range strings.FieldsFunc(secret, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
+			if utf8.RuneCountInString(part) >= short {
+				parts = append(parts, part)
+			}
 		}
 	}
-	return replace(text, secrets, func(secret *secret, matched int, rest string) bool {
-		whole := min(len(secret.units), cutOff)
-		return matched >= whole || matched >= short && endsThere(rest)
-	})
+	return replace(removeCut(replace(text, secrets), secrets), parts)
+}
+
+// removeCut replaces beginnings of the secrets by [Mark], because servers cut what they repeat.
+func removeCut(text string, secrets []string) string {
+	for _, secret := range secrets {
+		for _, w := range spellings(secret) {
+			if len(w) <= word {
+				continue
+			}
+			for i := strings.Index(text, w[:word]); i >= 0; i = strings.Index(text, w[:word]) {
+				n := word
+				for n < len(w) && i+n < len(text) && text[i+n] == w[n] {
+					n++
+				}
+				text = text[:i] + Mark + text[i+n:] // shorter than before, so this ends
+			}
+		}
+	}
+	return text
 }
 
 // Answer is [Secrets.Remove] for an error reply of a server. It also removes useless parts: the arguments that
@@ -138,47 +133,57 @@ func (s *Secrets) Answer(text string) string {
 			break
 		}
 	}
+	text = s.Remove(text) // before it is cut, perhaps within a secret
 	if len(text) > mostOfOthers {
 		text = texts.Prefix(text, mostOfOthers) + "…"
 	}
-	return s.Remove(text)
+	return text
 }
 
 // Text returns a text of our own without the secrets, as a precaution. A short secret, or one that is a short word,
 // stays: it is most likely a word of ours, and its removal from a sentence would reveal it.
 func (s *Secrets) Text(text string) string {
-	return replace(text, s.all(), func(secret *secret, matched int, _ string) bool {
-		return !secret.isPart && !secret.isWord && len(secret.units) >= short && matched == len(secret.units)
-	})
+	isOurs := func(secret string) bool {
+		isLetter := func(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }
+		return utf8.RuneCountInString(secret) < short || len(secret) < word && strings.TrimFunc(secret, isLetter) == ""
+	}
+	return replace(text, slices.DeleteFunc(s.all(), isOurs))
 }
 
-// replace replaces secrets by [Mark] if enough of a secret matches. It replaces overlapping secrets as a whole.
-func replace(text string, secrets []*secret, enough func(secret *secret, matched int, rest string) bool) string {
-	if len(secrets) == 0 {
-		return text
-	}
-	var b strings.Builder
-	from, hidden := 0, 0 // the end of what is copied, and the end of a secret
-	for at := range len(text) {
-		for _, secret := range secrets {
-			matched, end := secret.match(text[at:])
-			if at+end <= hidden || !enough(secret, matched, text[at+end:]) {
-				continue
-			}
-			if at > hidden || hidden == 0 {
-				b.WriteString(text[from:at])
-				b.WriteString(Mark)
-			}
-			hidden, from = at+end, at+end
+// replace replaces the secrets of at least [short] characters by [Mark].
+func replace(text string, secrets []string) string {
+	var written []string
+	for _, secret := range secrets {
+		if utf8.RuneCountInString(secret) >= short {
+			written = append(written, spellings(secret)...)
 		}
 	}
-	return b.String() + text[from:]
+	slices.SortFunc(written, func(a, b string) int { return len(b) - len(a) }) // one can begin with another
+	pairs := make([]string, 0, 2*len(written))
+	for _, w := range written {
+		pairs = append(pairs, w, Mark)
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
 }
 
-// endsThere reports whether rest, after a part of a secret, shows that the text was cut there.
-func endsThere(rest string) bool {
-	rest = strings.TrimLeft(rest, `\`)
-	return rest == "" || strings.IndexByte("'\"`\r\n)>]", rest[0]) >= 0 || strings.HasPrefix(rest, "...") || strings.HasPrefix(rest, "…")
+// spellings are the forms in which programs write a secret.
+func spellings(secret string) []string {
+	inner := func(quoted string) string { return quoted[1 : len(quoted)-1] }
+	inJSON, _ := json.Marshal(secret) // a string always can
+	all := []string{
+		secret, strings.ToLower(secret), strings.ToUpper(secret), strings.ToValidUTF8(secret, "\ufffd"),
+		url.PathEscape(secret), url.QueryEscape(secret), url.UserPassword("", secret).String()[1:],
+		url.PathEscape(url.PathEscape(secret)),
+		inner(strconv.Quote(secret)), inner(strconv.QuoteToASCII(secret)), inner(string(inJSON)),
+		strings.ReplaceAll(secret, "'", "''"), strings.ReplaceAll(secret, "'", `'\''`),
+	}
+	for _, written := range slices.Clone(all) { // quoted once more, in an error or a log
+		all = append(all, inner(strconv.Quote(written)))
+	}
+	for _, e := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding, base64.RawStdEncoding, base64.RawURLEncoding} {
+		all = append(all, e.EncodeToString([]byte(secret)))
+	}
+	return all
 }
 
 // Error returns an error of others without secrets in its text, which still matches [errors.Is] and [errors.As]
