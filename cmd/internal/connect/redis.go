@@ -3,6 +3,7 @@ package connect
 import (
 	"net/url"
 	"strings"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
@@ -90,4 +91,4 @@ func newClient(settings *redis.Options, options Options) *redis.Client {
 }
 
 // silenceClients stops the client library from printing errors. The command prints them once.
-func silenceClients() { logging.Disable() }
+var silenceClients = sync.OnceFunc(logging.Disable)
