@@ -71,14 +71,17 @@ func readEnvoy(r *yamlfile.Reader, file map[string]yamlfile.Value, policies []*p
 		}
 		values, _ := r.List(domain, fmt.Sprintf("domain %q", domain.Name), "a list of descriptors, each beginning with a dash")
 		descriptors := make([]EnvoyDescriptor, 0, len(values))
-		for _, value := range values {
+		var sound []int // without a mistake
+		for i, value := range values {
 			d := readDescriptor(r, value, policies)
-			for i := range descriptors {
-				if descriptors[i].covers(&d) && !r.HasMistakeWithin(values[i].Path) && !r.HasMistakeWithin(value.Path) {
+			if !r.HasMistakeWithin(value.Path) {
+				first := slices.IndexFunc(sound, func(i int) bool { return descriptors[i].covers(&d) })
+				if first < 0 {
+					sound = append(sound, i)
+				} else {
 					r.Mistake(value, "the descriptor is never reached: descriptor %d, in line %d, has the same keys and always "+
 						"matches first",
-						i+1, r.Line(values[i]))
-					break
+						sound[first]+1, r.Line(values[sound[first]]))
 				}
 			}
 			descriptors = append(descriptors, d)

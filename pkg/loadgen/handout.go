@@ -11,7 +11,8 @@ import (
 // wait counts.
 type handout struct {
 	run *runner
-	// turn is held by the worker that takes a request.
+	// turn is held by the worker that takes a request. It is no mutex, because the load can wait, and in tests only a wait for a
+	// channel lets virtual time go on.
 	turn  chan struct{}
 	taken int64
 

@@ -51,29 +51,6 @@ func TestWaitingForAFile(t *testing.T) {
 	}
 }
 
-// The writer stops trying a locked file when the last caller leaves. Who comes at that moment waits as others do.
-func TestWhoComesAsTheLastOneLeavesWaits(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "limits.db")
-	backend := open(t, path)
-	key := store.Key{Subject: "u", Name: "limit"}
-	if err := take(backend, key, hour, 1); err != nil {
-		t.Fatal(err)
-	}
-	release := locked(t, path)
-	for range 100 {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
-		_, err := storecall.New(backend).Take(ctx, key, hour, 1)
-		cancel()
-		if !errors.Is(err, store.ErrGaveUp) {
-			t.Fatalf("got %v, want an ErrGaveUp", err)
-		}
-	}
-	release()
-	if err := take(backend, key, hour, 1); err != nil {
-		t.Errorf("after the lock was released: %v", err)
-	}
-}
-
 // Calls that wait are told at once when the store is closed, and charge nothing afterwards.
 func TestClosingEndsCallsThatWait(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
