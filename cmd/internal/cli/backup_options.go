@@ -10,7 +10,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/cmd/internal/storeurl"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 )
 
 // BackupOptions are the flags that say where the backup of a change goes.
@@ -99,7 +99,7 @@ func CommandHere(g *Globals, s *Settings, words ...string) string {
 	if s.Context != nil {
 		words = append(words, "--context", s.Context.Name)
 	} else if s.Store.Origin != byDefault { // it may be pasted where the environment is another
-		words = append(words, "--store", storeurl.WithoutPasswords(s.Store.Value))
+		words = append(words, "--store", redisserver.WithoutPasswords(s.Store.Value))
 	}
 	if g.ConfigFile != "" {
 		words = append(words, "--config", g.ConfigFile)

@@ -7,8 +7,8 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/files"
-	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 	"github.com/limitctl/limitctl/internal/redact"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 )
 
 // WithoutSecrets returns a message without any password that the command knows. It is the last
@@ -26,12 +26,12 @@ func (g *Globals) WithoutSecrets(text string) string {
 		}
 	}
 	for _, url := range urls {
-		found := storeurl.Secrets(url)
+		found := redisserver.URLSecrets(url)
 		if secrets.Add(found...); len(found) == 0 {
 			continue
 		}
 		for _, written := range []string{url, strings.Trim(strconv.Quote(url), `"`)} {
-			text = strings.ReplaceAll(text, written, storeurl.Redact(url))
+			text = strings.ReplaceAll(text, written, redisserver.RedactURL(url))
 		}
 	}
 	return secrets.Text(text)
@@ -44,7 +44,7 @@ func urlsAmong(args []string) (urls []string) {
 		if name, value, found := strings.Cut(arg, "="); found && strings.HasPrefix(name, "-") {
 			arg = value
 		}
-		if scheme, _, found := strings.Cut(arg, "://"); found && (strings.HasPrefix(storeurl.Kind(scheme), "redis") || scheme == "unix") {
+		if scheme, _, found := strings.Cut(arg, "://"); found && (strings.HasPrefix(redisserver.SchemeKind(scheme), "redis") || scheme == "unix") {
 			urls = append(urls, arg)
 		}
 	}

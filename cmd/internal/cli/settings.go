@@ -13,7 +13,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/cmd/internal/storeurl"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -133,7 +133,7 @@ func (s *Settings) announce(env *Env) {
 		fmt.Fprintln(w, "limitctl: the store memory: holds limits for this command only")
 	case s.hidden != "":
 		fmt.Fprintf(w, "limitctl: using LIMITCTL_STORE, %s, and not the context %s (chosen by context use)\n",
-			output.Escape(storeurl.Redact(s.Store.Value)), output.Escape(s.hidden))
+			output.Escape(redisserver.RedactURL(s.Store.Value)), output.Escape(s.hidden))
 	case s.byFlag:
 	case s.Context != nil:
 		fmt.Fprintf(w, "limitctl: using the context %s (chosen by %s)\n", output.Escape(s.Context.Name), s.chosenBy)

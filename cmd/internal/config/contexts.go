@@ -3,8 +3,8 @@ package config
 import (
 	"strings"
 
-	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 	"github.com/limitctl/limitctl/internal/configfile"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/internal/yamlfile"
 )
 
@@ -39,7 +39,7 @@ func readContext(r *yamlfile.Reader, v yamlfile.Value, checkStore func(url strin
 	}
 	if e, said := fields["store"]; said {
 		if result.Store, ok = r.Text(e, "store", "a URL, such as redis://localhost:6379"); ok && checkStore != nil {
-			r.Hide(storeurl.Secrets(result.Store)...)
+			r.Hide(redisserver.URLSecrets(result.Store)...)
 			if err := checkStore(result.Store); err != nil {
 				r.Mistake(e, "%s", err)
 			}

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/limitctl/limitctl/cmd/internal/storeurl"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 )
 
 // Address returns a text that is the same for all URLs of one store, as far as the URLs show it: whatever the
@@ -30,7 +30,7 @@ func Address(text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	scheme = strings.Replace(storeurl.Kind(scheme), "rediss", "redis", 1)
+	scheme = strings.Replace(redisserver.SchemeKind(scheme), "rediss", "redis", 1)
 	if scheme == "unix" {
 		path, err := url.PathUnescape(u.Path)
 		return fmt.Sprintf("unix %s db %s", path, cmp.Or(u.option("db"), "0")), err
@@ -53,7 +53,7 @@ func Address(text string) (string, error) {
 			return "", err
 		}
 		host = strings.ToLower(strings.TrimSuffix(host, "."))
-		if storeurl.IsLocal(host) {
+		if redisserver.IsLocal(host) {
 			host = "localhost"
 		}
 		addresses[i] = net.JoinHostPort(host, port)

@@ -11,8 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/cmd/internal/storeurl"
-	"github.com/limitctl/limitctl/internal/redisserver"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/internal/texts"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
@@ -72,7 +71,7 @@ func openers() map[string]opener {
 
 func schemes() string {
 	names := slices.Sorted(maps.Keys(openers()))
-	return strings.Join(slices.DeleteFunc(names, func(name string) bool { return storeurl.Kind(name) != name }), ", ")
+	return strings.Join(slices.DeleteFunc(names, func(name string) bool { return redisserver.SchemeKind(name) != name }), ", ")
 }
 
 // Open returns the store at url and its name for messages. It does not connect yet. The error about a bad URL is a
@@ -104,7 +103,7 @@ func OpenWithClient(url string, options Options) (backend Store, client redis.Un
 	if err != nil {
 		return nil, nil, "", err
 	}
-	settings := []redisstore.Option{redisstore.WithPrefix(options.Prefix), redisstore.WithSecrets(storeurl.Secrets(url)...)}
+	settings := []redisstore.Option{redisstore.WithPrefix(options.Prefix), redisstore.WithSecrets(redisserver.URLSecrets(url)...)}
 	if options.Clock != nil {
 		settings = append(settings, redisstore.WithClock(options.Clock))
 	}
@@ -188,7 +187,7 @@ func unknownScheme(url string) error {
 	}
 	// Another pair may be a user and a password.
 	host, port, _ := strings.Cut(url, ":")
-	if !strings.ContainsAny(host, "@/?") && (port == redisPort || isPort(port) && storeurl.IsLocal(host)) {
+	if !strings.ContainsAny(host, "@/?") && (port == redisPort || isPort(port) && redisserver.IsLocal(host)) {
 		return badURL("it has no scheme; did you mean %s?", shell.Command("redis://"+url))
 	}
 	return badURL("it has no scheme; write redis://[user[:password]@]host:port, file:PATH or memory:")

@@ -15,10 +15,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redact"
-	"github.com/limitctl/limitctl/internal/redisserver"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -50,10 +49,10 @@ func sentinelClient(u *redisURL, options Options) (redis.UniversalClient, error)
 	if settings.DB, err = u.database(database); err != nil {
 		return nil, err
 	}
-	if err := u.onlyOptions(storeurl.SentinelUser, storeurl.SentinelPassword); err != nil {
+	if err := u.onlyOptions(redisserver.SentinelUser, redisserver.SentinelPassword); err != nil {
 		return nil, err
 	}
-	if u.option(storeurl.SentinelUser) != "" && u.option(storeurl.SentinelPassword) == "" {
+	if u.option(redisserver.SentinelUser) != "" && u.option(redisserver.SentinelPassword) == "" {
 		return nil, badURL("sentinel_username needs sentinel_password")
 	}
 	config, err := u.tlsConfig(options)
@@ -92,8 +91,8 @@ func (u *redisURL) watched(addresses []string, config *tls.Config, options Optio
 
 // sentinel returns a client of the Sentinel at an address; config is nil without TLS.
 func (u *redisURL) sentinel(address string, config *tls.Config, options Options) *redis.Client {
-	client := newClient(&redis.Options{Addr: address, Username: u.option(storeurl.SentinelUser),
-		Password: u.option(storeurl.SentinelPassword), TLSConfig: config}, options)
+	client := newClient(&redis.Options{Addr: address, Username: u.option(redisserver.SentinelUser),
+		Password: u.option(redisserver.SentinelPassword), TLSConfig: config}, options)
 	redisserver.Guard(client)
 	return client
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"github.com/limitctl/limitctl/cmd/internal/storeurl"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 )
 
 // Transport says how the connections to the Redis of a URL are protected.
@@ -39,14 +39,14 @@ func TransportOf(ctx context.Context, text string, options Options) (Transport, 
 	if sentinels {
 		port = sentinelPort
 	}
-	if u.Scheme == "unix" || !t.LogsIn && !(sentinels && u.option(storeurl.SentinelPassword) != "") {
+	if u.Scheme == "unix" || !t.LogsIn && !(sentinels && u.option(redisserver.SentinelPassword) != "") {
 		return t, nil
 	}
 	addresses, err := u.addresses(port)
 	if err != nil {
 		return Transport{}, err
 	}
-	if !sentinels || u.option(storeurl.SentinelPassword) != "" {
+	if !sentinels || u.option(redisserver.SentinelPassword) != "" {
 		t.PasswordTo = addresses
 	}
 	if sentinels && t.LogsIn {

@@ -7,13 +7,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 	"github.com/limitctl/limitctl/internal/redact"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 )
 
 // redisURL is the URL of a Redis, with the form of its kind.
 type redisURL struct {
-	*storeurl.URL
+	*redisserver.URL
 	form string // the right form
 }
 
@@ -22,9 +22,9 @@ type redisURL struct {
 func parseRedisURL(text string) (*redisURL, error) {
 	scheme, _, _ := strings.Cut(text, ":")
 	form := scheme + openers()[scheme].form
-	parsed, err := storeurl.Parse(text)
+	parsed, err := redisserver.ParseURL(text)
 	switch {
-	case errors.Is(err, storeurl.ErrUnreadable):
+	case errors.Is(err, redisserver.ErrUnreadable):
 		return nil, badURL("%s; write %s, special characters of the password as %%XX", err, form)
 	case err != nil:
 		return nil, badURL("%s; write %s", err, form)
@@ -33,7 +33,7 @@ func parseRedisURL(text string) (*redisURL, error) {
 }
 
 // tls reports whether the URL asks for TLS.
-func (u *redisURL) tls() bool { return strings.HasPrefix(storeurl.Kind(u.Scheme), "rediss") }
+func (u *redisURL) tls() bool { return strings.HasPrefix(redisserver.SchemeKind(u.Scheme), "rediss") }
 
 // option returns the value of an option, empty if it is missing.
 func (u *redisURL) option(name string) string {
@@ -43,7 +43,7 @@ func (u *redisURL) option(name string) string {
 
 // secrets returns the secrets of the URL, and the password for it.
 func (u *redisURL) secrets(options Options) *redact.Secrets {
-	return redact.New(u.Password, u.option(storeurl.SentinelPassword), options.Password)
+	return redact.New(u.Password, u.option(redisserver.SentinelPassword), options.Password)
 }
 
 // onlyOptions returns an error that names an unknown option, if there is one.
@@ -72,7 +72,7 @@ func (u *redisURL) addresses(defaultPort string) ([]string, error) {
 	}
 	addresses := make([]string, len(u.Hosts))
 	for i, text := range u.Hosts {
-		host, port, ok := storeurl.SplitHost(text)
+		host, port, ok := redisserver.SplitHost(text)
 		if port == "" {
 			port = defaultPort
 		}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/internal/redisserver"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 )
 
 // Meter measures the cost of loads, one load after the other. Only the decisions that it measures may use the

@@ -7,14 +7,13 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/internal/clusternodes"
-	"github.com/limitctl/limitctl/internal/redisserver"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 )
 
 // clusterFacts is what a Cluster's nodes report about it.
 type clusterFacts struct {
 	info  redisserver.Info // of CLUSTER INFO
-	nodes []clusternodes.Node
+	nodes []redisserver.Node
 	// failing are the addresses that a master flags as failing.
 	failing []string
 	// moving are the slots whose keys are moving, by the masters between which they move.
@@ -22,7 +21,7 @@ type clusterFacts struct {
 }
 
 // add adds what one master reports about all nodes.
-func (c *clusterFacts) add(nodes []clusternodes.Node) {
+func (c *clusterFacts) add(nodes []redisserver.Node) {
 	c.nodes = nodes
 	for _, n := range nodes {
 		if isFailing(n) && !slices.Contains(c.failing, n.Address) {
@@ -57,7 +56,7 @@ func (e *examination) cluster(ctx context.Context, servers []*server) error {
 		if err != nil {
 			return err
 		}
-		nodes := clusternodes.Parse(text)
+		nodes := redisserver.ParseNodes(text)
 		for i := range nodes {
 			nodes[i].Address = e.servers.Redact(nodes[i].Address)
 		}
@@ -106,7 +105,7 @@ func judgeCluster(c clusterFacts) []Finding {
 }
 
 // isFailing reports whether a node does not answer, as seen by the reporting node.
-func isFailing(n clusternodes.Node) bool {
+func isFailing(n redisserver.Node) bool {
 	return n.Is("fail") || n.Is("fail?") || n.Is("pfail") || n.Is("noaddr")
 }
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/internal/redisserver"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 )
 
 // judgePersistence judges whether usage survives a restart, and whether a failed save makes the server refuse

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/internal/redisserver"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 )
 
 // slowPing is the 99th percentile above which decisions are slow for the calls that they guard.

@@ -11,8 +11,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
-	"github.com/limitctl/limitctl/internal/clusternodes"
-	"github.com/limitctl/limitctl/internal/redisserver"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -318,7 +317,7 @@ func TestCluster(t *testing.T) {
 		"connected 8001-16382 16383"
 	judge := func(state string, moving []int, lines ...string) Finding {
 		facts := clusterFacts{info: redisserver.Info{"cluster_state": state}, moving: moving}
-		facts.add(clusternodes.Parse(strings.Join(lines, "\n")))
+		facts.add(redisserver.ParseNodes(strings.Join(lines, "\n")))
 		found := judgeCluster(facts)
 		return found[len(found)-1]
 	}

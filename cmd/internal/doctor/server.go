@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/redisserver"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/lua"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/cmd/internal/storeurl"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 )
 
 // judgeTransport judges who can read the password, and answer in a server's place. nodes are the nodes of a Cluster,
@@ -30,7 +30,7 @@ func judgeTransport(t connect.Transport, nodes []string, redact func(string) str
 	}
 	var far []string
 	for _, address := range receivers {
-		if host, _, err := net.SplitHostPort(address); err == nil && !storeurl.IsLocal(host) {
+		if host, _, err := net.SplitHostPort(address); err == nil && !redisserver.IsLocal(host) {
 			far = append(far, redact(address))
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/cost"
 	"github.com/limitctl/limitctl/cmd/internal/naive"
 	"github.com/limitctl/limitctl/cmd/internal/report"
-	"github.com/limitctl/limitctl/internal/redisserver"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )

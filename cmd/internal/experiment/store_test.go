@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
-	"github.com/limitctl/limitctl/internal/redisserver"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 

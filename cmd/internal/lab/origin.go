@@ -8,7 +8,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/cmd/internal/storeurl"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 )
 
 // origin is the origin of a report, which is saved with it.
@@ -70,8 +70,8 @@ func withoutPassword(word string) string {
 	switch {
 	case !isURL || strings.ContainsAny(scheme, " =:/"):
 		return word
-	case strings.HasPrefix(storeurl.Kind(scheme), "redis") || strings.HasPrefix(scheme, "unix"):
-		return storeurl.Redact(word)
+	case strings.HasPrefix(redisserver.SchemeKind(scheme), "redis") || strings.HasPrefix(scheme, "unix"):
+		return redisserver.RedactURL(word)
 	}
 	u, err := url.Parse(word)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 	"github.com/limitctl/limitctl/internal/layers"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -49,7 +49,7 @@ func runConfigShow(o *configShowOptions) error {
 		return err
 	}
 	answer := &showAnswer{origins: o.origin}
-	answer.add("store", storeurl.Redact(s.Store.Value), s.Store.Origin)
+	answer.add("store", redisserver.RedactURL(s.Store.Value), s.Store.Origin)
 	answer.add("prefix", s.Prefix.Value, s.Prefix.Origin)
 	timeout, given := o.GivenBy("timeout")
 	if !given {
@@ -58,7 +58,7 @@ func runConfigShow(o *configShowOptions) error {
 	answer.add("timeout", o.Timeout.String(), timeout)
 	answer.addFrom(c, "local_share", c.LocalShare.String())
 	answer.addFields(c, "breaker", reflect.ValueOf(newBreakerDocument(c.Breaker)))
-	answer.document = showDocument{SchemaVersion: output.SchemaVersion, Files: c.Read, Store: storeurl.Redact(s.Store.Value),
+	answer.document = showDocument{SchemaVersion: output.SchemaVersion, Files: c.Read, Store: redisserver.RedactURL(s.Store.Value),
 		Prefix:  s.Prefix.Value,
 		Timeout: o.Timeout.String(), LocalShare: c.LocalShare.String(), Breaker: newBreakerDocument(c.Breaker),
 		Policies: map[string]policyDocument{}, Contexts: []contextDocument{}}
@@ -289,7 +289,7 @@ func newMappingDocument(m *config.Mapping) mappingDocument {
 
 func (a *showAnswer) addContext(c *config.Config, x *config.Context) {
 	path := "contexts." + x.Name
-	a.addFrom(c, path+".store", storeurl.Redact(x.Store))
+	a.addFrom(c, path+".store", redisserver.RedactURL(x.Store))
 	for _, field := range [][2]string{{"prefix", x.Prefix}, {"password_file", x.PasswordFile}, {"password_env", x.PasswordEnv}} {
 		if field[1] != "" {
 			a.addFrom(c, path+"."+field[0], field[1])

@@ -13,7 +13,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/cmd/internal/storeurl"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 )
 
 // NewContextCmd makes limitctl context.
@@ -132,7 +132,7 @@ func runContextUse(o *contextUseOptions) error {
 			fmt.Fprintf(o.Env.Err, "limitctl: %s is set, and overrides the chosen context\n", variable)
 		}
 	}
-	return o.confirm("using the context %s from now on: %s", x.Name, storeurl.Redact(x.Store))
+	return o.confirm("using the context %s from now on: %s", x.Name, redisserver.RedactURL(x.Store))
 }
 
 func (o *contextUseOptions) confirm(format string, args ...any) error {
@@ -197,7 +197,7 @@ type contextDocument struct {
 
 func newContextDocument(c *config.Config, x *config.Context, current string) contextDocument {
 	origin, _ := c.Origin("contexts." + x.Name)
-	return contextDocument{x.Name, storeurl.Redact(x.Store), x.Prefix, x.Layouts, x.PasswordFile, x.PasswordEnv,
+	return contextDocument{x.Name, redisserver.RedactURL(x.Store), x.Prefix, x.Layouts, x.PasswordFile, x.PasswordEnv,
 		x.ReadOnly, x.Protected, x.Name == current, origin.String()}
 }
 

@@ -17,7 +17,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/denialtable"
 	"github.com/limitctl/limitctl/internal/panics"
-	"github.com/limitctl/limitctl/internal/redisserver"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"

@@ -12,7 +12,7 @@ import (
 
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
 
-	"github.com/limitctl/limitctl/internal/redisserver"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )

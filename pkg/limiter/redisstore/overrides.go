@@ -9,7 +9,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
 
 	"github.com/limitctl/limitctl/internal/overridetable"
-	"github.com/limitctl/limitctl/internal/redisserver"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/recordformat"
-	"github.com/limitctl/limitctl/internal/redisserver"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )

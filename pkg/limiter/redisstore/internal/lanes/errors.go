@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/limitctl/limitctl/internal/redisserver"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/redisserver"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 

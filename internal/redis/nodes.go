@@ -1,5 +1,4 @@
-// Package clusternodes reads the answer of CLUSTER NODES.
-package clusternodes
+package redisserver
 
 import (
 	"slices"
@@ -31,10 +30,10 @@ func (n *Node) SlotCount() int {
 	return count
 }
 
-// Parse reads CLUSTER NODES, a line for each node: id, address, flags, master, times of ping and pong, epoch and
+// ParseNodes reads CLUSTER NODES, a line for each node: id, address, flags, master, times of ping and pong, epoch and
 // state of the link, and then the slots ("5", "0-5460", "[93->-id]", "[77-<-id]"). It ignores what it does not
 // understand.
-func Parse(text string) []Node {
+func ParseNodes(text string) []Node {
 	var nodes []Node
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)

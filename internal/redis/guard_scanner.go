@@ -1,4 +1,4 @@
-package respguard
+package redisserver
 
 import (
 	"bytes"
@@ -25,12 +25,10 @@ const (
 	mostDigits = 19
 )
 
-// Error says why a client must not read on.
-type Error struct{ what string }
-
-func (e *Error) Error() string { return "its answer is not one that Redis gives: " + e.what }
-
-func wrong(format string, args ...any) error { return &Error{fmt.Sprintf(format, args...)} }
+// wrong returns why a client must not read on.
+func wrong(format string, args ...any) error {
+	return &answerError{"its answer is not one that Redis gives: " + fmt.Sprintf(format, args...)}
+}
 
 // scanner follows a stream of RESP values, of version 2 or 3, without storing any.
 type scanner struct {

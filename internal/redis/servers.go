@@ -1,9 +1,8 @@
-// Package redisserver is what limitctl knows about Redis servers apart from deciding limits: which masters there
-// are, how to scan their keys at a bounded pace, how the slots of a Cluster move, what INFO says, which rights a
-// user needs, and what an error means.
+// Package redisserver is what limitctl knows about Redis servers apart from deciding limits: their URLs, bounds of
+// their answers, which masters there are, how to scan their keys at a bounded pace, how the slots of a Cluster move,
+// what INFO says, which rights a user needs, and what an error means.
 //
-// The store, the doctor and the cost meter use it. Of limits it knows only their errors and the prefix of their
-// keys.
+// Of limits it knows only their errors and the prefix of their keys.
 package redisserver
 
 import (

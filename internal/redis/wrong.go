@@ -9,7 +9,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/panics"
-	"github.com/limitctl/limitctl/internal/respguard"
 )
 
 // garbled are the beginnings of go-redis' errors about answers that are well-formed but of a wrong type.
@@ -27,12 +26,9 @@ var ErrAnswer error = &answerError{"its answer is not one that Redis gives to th
 // WrongAnswer returns what is wrong with an answer, if err is about one that no server gives, or about a panic
 // because of it. It returns nil for any other error.
 func WrongAnswer(err error) error {
-	var wrong *respguard.Error
 	var answer *answerError
 	var panicked *panics.Error
 	switch {
-	case errors.As(err, &wrong):
-		return wrong
 	case errors.As(err, &answer):
 		return answer
 	case errors.As(err, &panicked):

@@ -8,7 +8,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/panics"
-	"github.com/limitctl/limitctl/internal/respguard"
 )
 
 // Guard bounds the harm that broken or hostile servers can do to client. If an answer is not Redis' protocol, or
@@ -41,7 +40,7 @@ func (guard) DialHook(next redis.DialHook) redis.DialHook {
 		if err != nil {
 			return nil, err
 		}
-		return respguard.Guard(conn), nil
+		return guardConn(conn), nil
 	}
 }
 

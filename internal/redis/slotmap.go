@@ -8,8 +8,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/clusternodes"
-	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 )
 
@@ -42,14 +40,15 @@ func (s *Servers) slotMap(ctx context.Context) (*slotMap, error) {
 		defer mu.Unlock()
 		at, _ := slices.BinarySearchFunc(m.masters, master, byAddress)
 		m.masters, m.claims = slices.Insert(m.masters, at, master), slices.Insert(m.claims, at, claimIn(nodes))
+		if IsErrorReply(err, "") || isPanic(err) {
+			return err
+		}
 		if err != nil {
 			m.lost = errors.Join(m.lost, s.Incomplete(err, master))
 		}
-		return err
+		return nil
 	})
-	var panicked *panics.Error
-	var wrong *answerError
-	if len(m.masters) == 0 || IsErrorReply(failed, "") || errors.As(failed, &panicked) || errors.As(failed, &wrong) {
+	if failed != nil {
 		return nil, failed
 	}
 	return m, nil
@@ -64,7 +63,7 @@ func (s *Servers) Incomplete(err error, master *redis.Client) error {
 // claimIn parses a master's own line in CLUSTER NODES.
 func claimIn(nodes string) claim {
 	c := claim{}
-	for _, node := range clusternodes.Parse(nodes) {
+	for _, node := range ParseNodes(nodes) {
 		if !node.Is("myself") {
 			continue
 		}

@@ -1,4 +1,4 @@
-package clusternodes
+package redisserver
 
 import (
 	"reflect"
@@ -6,7 +6,7 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	nodes := Parse("a 10.0.0.1:6379@16379 myself,master - 0 0 7 connected 0-8000 [5->-b] [93-<-b]\nshort line\n" +
+	nodes := ParseNodes("a 10.0.0.1:6379@16379 myself,master - 0 0 7 connected 0-8000 [5->-b] [93-<-b]\nshort line\n" +
 		"b 10.0.0.2:6379@16379,host slave,fail? a 0 0 2 connected 8001-16382 16383 nonsense\n")
 	want := []Node{
 		{"10.0.0.1:6379", []string{"myself", "master"}, 7, []Range{{0, 8000}}, []int{5, 93}},

@@ -1,6 +1,4 @@
-// Package storeurl parses the URL of a store: for connecting, and for showing it without its passwords. Both use
-// the same parts, so that what one takes for a password the other hides.
-package storeurl
+package redisserver
 
 import (
 	"errors"
@@ -37,16 +35,16 @@ var (
 	ErrUnreadable = errors.New("it cannot be read")
 )
 
-// Kind returns the scheme that means the same for a Redis: those of Valkey are only other words.
-func Kind(scheme string) string {
+// SchemeKind returns the scheme that means the same for a Redis: those of Valkey are only other words.
+func SchemeKind(scheme string) string {
 	if kind, is := strings.CutPrefix(scheme, "valkey"); is {
 		return "redis" + kind
 	}
 	return scheme
 }
 
-// Parse parses the URL of a Redis, with any scheme.
-func Parse(text string) (*URL, error) {
+// ParseURL parses the URL of a Redis, with any scheme.
+func ParseURL(text string) (*URL, error) {
 	scheme, rest, found := strings.Cut(text, "://")
 	if !found {
 		return nil, errNoHost
@@ -139,14 +137,14 @@ func isSecret(option string) bool {
 	return false
 }
 
-// Secrets returns the secrets of a store's URL. For one that cannot be parsed it returns all that can be a
+// URLSecrets returns the secrets of a store's URL. For one that cannot be parsed it returns all that can be a
 // password.
-func Secrets(text string) []string {
+func URLSecrets(text string) []string {
 	scheme, _, _ := strings.Cut(text, ":")
 	if isPath(scheme) {
 		return nil
 	}
-	u, err := Parse(text)
+	u, err := ParseURL(text)
 	if err != nil {
 		return suspects(text)
 	}

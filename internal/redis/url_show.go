@@ -1,4 +1,4 @@
-package storeurl
+package redisserver
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ const hidden = "xxxxx"
 
 // isScheme reports whether a scheme can be shown: other texts before a colon can be a user, or a password.
 func isScheme(text string) bool {
-	text = Kind(text)
+	text = SchemeKind(text)
 	for _, kind := range []string{"", "+cluster", "+sentinel"} {
 		if text == "redis"+kind || text == "rediss"+kind {
 			return true
@@ -24,9 +24,9 @@ func isScheme(text string) bool {
 // isPath reports whether a path follows the scheme, which has no passwords.
 func isPath(scheme string) bool { return scheme == "file" || scheme == "memory" }
 
-// Redact returns a store's URL in a form that can be shown. It replaces only the passwords, and parts that could
+// RedactURL returns a store's URL in a form that can be shown. It replaces only the passwords, and parts that could
 // belong to one because they mean nothing in their place.
-func Redact(text string) string {
+func RedactURL(text string) string {
 	scheme, _, found := strings.Cut(text, ":")
 	if found && isPath(scheme) {
 		return text
@@ -34,7 +34,7 @@ func Redact(text string) string {
 	if !found && !strings.ContainsAny(text, "@%&=?") {
 		return text // not a URL, but a name
 	}
-	u, err := Parse(text)
+	u, err := ParseURL(text)
 	if err != nil || !isScheme(u.Scheme) || !u.isSound() {
 		return unreadable(scheme)
 	}
@@ -50,15 +50,15 @@ func unreadable(scheme string) string {
 }
 
 // WithoutPasswords returns the URL of the same store without its passwords. For a URL that cannot be parsed it
-// returns the result of [Redact].
+// returns the result of [RedactURL].
 func WithoutPasswords(text string) string {
 	scheme, _, found := strings.Cut(text, ":")
 	if found && isPath(scheme) {
 		return text
 	}
-	u, err := Parse(text)
+	u, err := ParseURL(text)
 	if err != nil || !isScheme(u.Scheme) || !u.isSound() {
-		return Redact(text)
+		return RedactURL(text)
 	}
 	bare := *u
 	bare.Password, bare.options = "", nil

@@ -1,10 +1,4 @@
-// Package respguard bounds the memory that answers of a Redis server can cost a client. A client allocates what an
-// answer announces before it arrives: one line of twenty bytes from a broken or hostile server can end the process,
-// or fill the machine's memory. So each connection is checked while it is read, and ends with an [Error] before the
-// client sees a line that announces too much.
-//
-// It does not bound time: a client's own deadlines do that.
-package respguard
+package redisserver
 
 import (
 	"net"
@@ -13,9 +7,9 @@ import (
 	"time"
 )
 
-// Guard returns conn with bounded answers, or conn itself if it is already guarded. The connection must speak RESP
+// guardConn returns conn with bounded answers, or conn itself if it is already guarded. The connection must speak RESP
 // from its first byte on.
-func Guard(conn net.Conn) net.Conn {
+func guardConn(conn net.Conn) net.Conn {
 	switch conn := conn.(type) {
 	case *guarded, *guardedSocket:
 		return conn

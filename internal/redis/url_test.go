@@ -1,4 +1,4 @@
-package storeurl
+package redisserver
 
 import (
 	"reflect"
@@ -41,7 +41,7 @@ func TestShown(t *testing.T) {
 		if want.redacted == "" {
 			want.redacted, want.bare = text, text
 		}
-		if got := Redact(text); got != want.redacted {
+		if got := RedactURL(text); got != want.redacted {
 			t.Errorf("%s is shown as %s, want %s", text, got, want.redacted)
 		}
 		if got := WithoutPasswords(text); got != want.bare {
@@ -58,7 +58,7 @@ func TestSecrets(t *testing.T) {
 		"redis:hunter2@h":                                                 {"hunter2"},
 		"file:a:b@c":                                                      nil,
 	} {
-		if got := Secrets(text); !reflect.DeepEqual(got, want) {
+		if got := URLSecrets(text); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}

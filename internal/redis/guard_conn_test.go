@@ -1,4 +1,4 @@
-package respguard
+package redisserver
 
 import (
 	"bufio"
@@ -26,7 +26,7 @@ func (s stream) Write(p []byte) (int, error)       { return len(p), nil }
 func (s stream) SetReadDeadline(_ time.Time) error { return nil }
 
 func read(answer io.Reader) ([]byte, error) {
-	return io.ReadAll(Guard(stream{Reader: answer}))
+	return io.ReadAll(guardConn(stream{Reader: answer}))
 }
 
 // sound are answers of normal servers, which must pass unchanged.
@@ -128,12 +128,12 @@ func TestBrokenAnswersEndBeforeTheLine(t *testing.T) {
 			"whole":       strings.NewReader(before + after),
 			"by the byte": bufio.NewReaderSize(strings.NewReader(before+after), 16),
 		} {
-			conn := Guard(stream{Reader: reader})
+			conn := guardConn(stream{Reader: reader})
 			got, err := io.ReadAll(conn)
 			if _, again := conn.Read(make([]byte, 1)); again != err {
 				t.Errorf("%s, %s: then the error is %v", name, how, again)
 			}
-			var wrong *Error
+			var wrong *answerError
 			if !errors.As(err, &wrong) || !strings.Contains(wrong.Error(), c[1]) {
 				t.Errorf("%s, %s: error %v, want one with %q", name, how, err, c[1])
 				continue
@@ -154,7 +154,7 @@ func TestEachExchangeIsCountedAnew(t *testing.T) {
 		"deadline": func(c net.Conn) error { return c.SetReadDeadline(time.Time{}) },
 		"neither":  nil,
 	} {
-		conn := Guard(stream{Reader: strings.NewReader(strings.Repeat(answer, 10))})
+		conn := guardConn(stream{Reader: strings.NewReader(strings.Repeat(answer, 10))})
 		room := make([]byte, len(answer))
 		var err error
 		read := 0
@@ -174,8 +174,8 @@ func TestEachExchangeIsCountedAnew(t *testing.T) {
 
 func TestGuardIsOnceAndKeepsTheSocket(t *testing.T) {
 	for _, conn := range []net.Conn{new(net.TCPConn), stream{}} {
-		guard := Guard(conn)
-		if Guard(guard) != guard {
+		guard := guardConn(conn)
+		if guardConn(guard) != guard {
 			t.Errorf("a guarded %T was guarded again", conn)
 		}
 		_, was := conn.(syscall.Conn)
