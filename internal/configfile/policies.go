@@ -8,6 +8,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/yamlfile"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -217,7 +218,8 @@ func readLimit(r *yamlfile.Reader, v yamlfile.Value) policy.Limit {
 	_, amountGiven := fields["limit"]
 	base, ok := readAmount(r, fields, store.Limit{}, amountGiven)
 	if ok {
-		result.Limit, _ = base.Normalize()
+		base, _ := base.Normalize()
+		result.Limit = limiter.LimitOf(result.Name, base)
 	}
 	if e, given := fields["cost"]; given {
 		result.Cost, _ = parsed(r, e, "cost", "a number of units, such as 1, or the name of a field, such as tokens", policy.ParseCost)
@@ -280,7 +282,7 @@ func parsed[T any](r *yamlfile.Reader, v yamlfile.Value, what, want string, pars
 }
 
 // placeholder replaces a limit with a mistake, so that it causes no other ones.
-func placeholder() store.Limit { return store.Limit{Count: 1, Period: time.Second} }
+func placeholder() limiter.Limit { return limiter.Per("", 1, time.Second) }
 
 func readOverride(r *yamlfile.Reader, v yamlfile.Value, base store.Limit, baseKnown bool) policy.Exception {
 	result := policy.Exception{Limit: placeholder()}
@@ -292,7 +294,8 @@ func readOverride(r *yamlfile.Reader, v yamlfile.Value, base store.Limit, baseKn
 		result.When = attributes(r, e)
 	}
 	if amount, ok := readAmount(r, fields, base, baseKnown); ok {
-		result.Limit, _ = amount.Normalize()
+		amount, _ := amount.Normalize()
+		result.Limit = limiter.LimitOf("", amount)
 	}
 	changes := slices.ContainsFunc(amountFields(), func(name string) bool {
 		_, given := fields[name]

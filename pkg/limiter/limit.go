@@ -76,9 +76,7 @@ func ParseLimit(name, text string) (Limit, error) {
 	if name == "" {
 		return Limit{}, unnamed(parsed)
 	}
-	limit := limitOf(parsed)
-	limit.Name = name
-	return limit, nil
+	return LimitOf(name, parsed), nil
 }
 
 // unnamed is the error about a limit without a name.
@@ -86,8 +84,20 @@ func unnamed(l store.Limit) error {
 	return store.Invalidf("the limit %s has no name; name it, so that it shares no key with another limit", l)
 }
 
-func limitOf(l store.Limit) Limit {
-	return Limit{Count: l.Count, Period: l.Period, Algorithm: l.Algorithm, Burst: l.Burst, Slices: l.Slices, calendar: l.Calendar}
+// LimitOf converts a limit of package store, such as one that an operator has typed, and gives it name.
+func LimitOf(name string, l store.Limit) Limit {
+	return Limit{
+		Name: name, Count: l.Count, Period: l.Period, Algorithm: l.Algorithm, Burst: l.Burst, Slices: l.Slices,
+		calendar: l.Calendar,
+	}
+}
+
+// Stored returns how much l allows as a limit of package store, which has no name.
+func (l Limit) Stored() store.Limit {
+	return store.Limit{
+		Algorithm: l.Algorithm, Count: l.Count, Period: l.Period, Burst: l.Burst, Slices: l.Slices,
+		Calendar: l.calendar,
+	}
 }
 
 // Leaky returns l as a [LeakyBucket] whose queue holds queue units; 0 means Count.
@@ -107,12 +117,7 @@ func (l Limit) For(parts ...string) Request {
 // fails with an [ErrInvalid].
 func (l Limit) ForSubject(subject string) Request {
 	r := Request{store.Request{
-		Key: store.Key{Subject: subject, Name: l.Name},
-		Limit: store.Limit{
-			Algorithm: l.Algorithm, Count: l.Count, Period: l.Period, Burst: l.Burst, Slices: l.Slices, Calendar: l.calendar,
-		},
-		Cost:   1,
-		Shadow: l.Shadow,
+		Key: store.Key{Subject: subject, Name: l.Name}, Limit: l.Stored(), Cost: 1, Shadow: l.Shadow,
 	}}
 	if l.Name != "" {
 		r.asked.SetDefaults()
@@ -176,8 +181,8 @@ func (r Request) Subject() string { return r.asked.Key.Subject }
 
 // Limit returns the limit of the request.
 func (r Request) Limit() Limit {
-	l := limitOf(r.asked.Limit)
-	l.Name, l.Shadow = r.asked.Key.Name, r.asked.Shadow
+	l := LimitOf(r.asked.Key.Name, r.asked.Limit)
+	l.Shadow = r.asked.Shadow
 	return l
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -19,8 +20,12 @@ import (
 func costly(count int64, costs ...policy.Cost) *policy.Policy {
 	p := &policy.Policy{Name: "llm"}
 	for i, cost := range costs {
-		p.Limits = append(p.Limits, policy.Limit{Name: string(rune('a' + i)), By: []string{"team"}, Cost: cost,
-			Limit: store.Limit{Algorithm: store.FixedWindow, Count: count, Period: 366 * 24 * time.Hour}})
+		p.Limits = append(p.Limits, policy.Limit{
+			Limit: limiter.Limit{Name: string(rune('a' + i)), Algorithm: limiter.FixedWindow, Count: count,
+				Period: 366 * 24 * time.Hour},
+			By:   []string{"team"},
+			Cost: cost,
+		})
 	}
 	return p
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -126,13 +127,17 @@ func TestAStoreThatDecidesDifferently(t *testing.T) {
 // A policy's limits are decided together. Subjects with the same key share its state, an override applies to its
 // subjects, and a shadow limit denies nothing.
 func TestPolicyInASimulation(t *testing.T) {
+	limit := func(name string, count int64) limiter.Limit {
+		return limiter.Limit{Name: name, Algorithm: limiter.FixedWindow, Count: count, Period: time.Hour}
+	}
 	p := &policy.Policy{Name: "api", Limits: []policy.Limit{
-		{Name: "tenant", By: []string{"tenant"}, Limit: parseLimit(t, "fixed-window:4/1h"), Exceptions: []policy.Exception{
-			{When: policy.Attributes{"tenant": "big"}, Limit: parseLimit(t, "fixed-window:6/1h")},
-			{When: policy.Attributes{"plan": "gold"}, Limit: parseLimit(t, "fixed-window:5/1h")}}},
-		{Name: "user", By: []string{"tenant", "user"}, Limit: parseLimit(t, "fixed-window:3/1h")},
-		{Name: "trial", By: []string{"user"}, Limit: parseLimit(t, "fixed-window:1/1h"), Shadow: true},
+		{Limit: limit("tenant", 4), By: []string{"tenant"}, Exceptions: []policy.Exception{
+			{When: policy.Attributes{"tenant": "big"}, Limit: limit("", 6)},
+			{When: policy.Attributes{"plan": "gold"}, Limit: limit("", 5)}}},
+		{Limit: limit("user", 3), By: []string{"tenant", "user"}},
+		{Limit: limit("trial", 1), By: []string{"user"}},
 	}}
+	p.Limits[2].Shadow = true
 	const log = "time,tenant,user,plan\n" +
 		"1,small,a,\n2,small,a,\n3,small,a,\n4,small,a,\n" + // the user's fourth is denied, and charges the tenant nothing
 		"5,small,b,\n6,small,b,\n" + // the tenant's fifth is denied

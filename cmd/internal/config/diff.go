@@ -52,14 +52,16 @@ func Differences(before, after *Config) []Difference {
 			if was := limitOf(old, l.Name); was != nil {
 				all = append(all, limitDifferences(p.Name, was, l)...)
 			} else {
-				all = append(all, Difference{Policy: p.Name, Limit: l.Name, Change: Added, New: limitText(l.Limit, l.Shadow)})
+				text := limitText(l.Stored(), l.Shadow)
+				all = append(all, Difference{Policy: p.Name, Limit: l.Name, Change: Added, New: text})
 			}
 		}
 	}
 	for _, p := range before.Policies {
 		for i := range p.Limits {
 			if l := &p.Limits[i]; limitOf(configfile.NamedPolicy(after.Policies, p.Name), l.Name) == nil {
-				all = append(all, Difference{Policy: p.Name, Limit: l.Name, Change: Dropped, Old: limitText(l.Limit, l.Shadow)})
+				text := limitText(l.Stored(), l.Shadow)
+				all = append(all, Difference{Policy: p.Name, Limit: l.Name, Change: Dropped, Old: text})
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -16,7 +17,9 @@ import (
 // that allows, with nothing used.
 func TestALimitThatWasNotAsked(t *testing.T) {
 	limit := store.Limit{Algorithm: store.TokenBucket, Count: 10, Burst: 10, Period: time.Minute}
-	p := &policy.Policy{Name: "api", Limits: []policy.Limit{{Name: "first"}, {Name: "away"}}}
+	p := &policy.Policy{Name: "api", Limits: []policy.Limit{
+		{Limit: limiter.Limit{Name: "first"}}, {Limit: limiter.Limit{Name: "away"}},
+	}}
 	reqs := []store.Request{{Key: store.Key{Subject: "a:1", Name: "api/first"}, Limit: limit, Cost: 1},
 		{Key: store.Key{Subject: "b:1", Name: "api/away"}, Limit: limit, Cost: 1}}
 	answer := &decisionAnswer{verb: "allowed", LimitRequest: &cli.LimitRequest{Key: "a=1 b=1", Reqs: reqs, Policy: p, Overrides: []int{-1,
@@ -37,7 +40,10 @@ func TestALimitThatWasNotAsked(t *testing.T) {
 // Waiting times of several limits say which limit each is of, and those of one limit do not.
 func TestWaitingTimesOfSeveralLimits(t *testing.T) {
 	const minute, day = time.Minute, 24 * time.Hour
-	p := &policy.Policy{Name: "api", Limits: []policy.Limit{{Name: "minute"}, {Name: "day"}, {Name: "trial"}}}
+	p := &policy.Policy{Name: "api", Limits: []policy.Limit{
+		{Limit: limiter.Limit{Name: "minute"}}, {Limit: limiter.Limit{Name: "day"}},
+		{Limit: limiter.Limit{Name: "trial"}},
+	}}
 	reqs := make([]store.Request, 3)
 	for i := range reqs {
 		reqs[i] = store.Request{Key: store.Key{Subject: "a:1", Name: "api/" + p.Limits[i].Name},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -28,7 +29,10 @@ func answers() (alone, ofPolicy *Answer) {
 		request("api/all", bucket, 1), request("api/tokens", counter, 2)}, Decisions: []store.Decision{
 		{Allowed: true, Shadow: true, Used: 1, Remaining: 39, Granted: 1, Refunded: 1, ResetAfter: 1500 * time.Microsecond},
 		{Used: 7, Refunded: 2, Override: override, RetryAfter: time.Second, ResetAfter: time.Hour, Delay: time.Millisecond}},
-		Policy: &policy.Policy{Name: "api", Limits: []policy.Limit{{Name: "all"}, {Name: "tokens", Cost: policy.Cost{Field: "tokens"}}}}}
+		Policy: &policy.Policy{Name: "api", Limits: []policy.Limit{
+			{Limit: limiter.Limit{Name: "all"}},
+			{Limit: limiter.Limit{Name: "tokens"}, Cost: policy.Cost{Field: "tokens"}}},
+		}}
 	return alone, ofPolicy
 }
 

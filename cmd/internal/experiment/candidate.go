@@ -44,7 +44,7 @@ func (c *Candidate) limits() []namedLimit {
 	if c.Policy != nil {
 		for i := range c.Policy.Limits {
 			l := &c.Policy.Limits[i]
-			limit, _ := l.Limit.Normalize() // it was checked with the configuration
+			limit, _ := l.Stored().Normalize() // it was checked with the configuration
 			all = append(all, namedLimit{l.Name, limit, l.Shadow})
 		}
 		return all

@@ -11,6 +11,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -291,9 +292,11 @@ func TestInterrupts(t *testing.T) {
 }
 
 func TestAPolicyWithMadeUpSubjects(t *testing.T) {
-	tenants := policy.Limit{Name: "tenant", By: []string{"tenant"}, Limit: parseLimit(t, "20/1h")}
-	users := policy.Limit{Name: "user", By: []string{"tenant", "user"}, Limit: parseLimit(t, "sliding-log:3/1h")}
-	shadow := policy.Limit{Name: "first", By: []string{"tenant", "user"}, Limit: parseLimit(t, "1/1h"), Shadow: true}
+	tenants := policy.Limit{Limit: limiter.LimitOf("tenant", parseLimit(t, "20/1h")), By: []string{"tenant"}}
+	perUser := limiter.LimitOf("user", parseLimit(t, "sliding-log:3/1h"))
+	users := policy.Limit{Limit: perUser, By: []string{"tenant", "user"}}
+	shadow := policy.Limit{Limit: limiter.LimitOf("first", parseLimit(t, "1/1h")), By: []string{"tenant", "user"}}
+	shadow.Shadow = true
 	api := &policy.Policy{Name: "api", Limits: []policy.Limit{tenants, users, shadow}}
 	o := &opener{t: t}
 	plan := o.plan(closedLoop(4, 40))

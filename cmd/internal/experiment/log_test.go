@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/trace"
@@ -43,7 +44,7 @@ func TestSubjectsOfALog(t *testing.T) {
 	limit := parseLimit(t, "3/1h")
 	one := &Candidate{Limits: []store.Limit{limit}}
 	rule := func(name string, by ...string) policy.Limit {
-		return policy.Limit{Name: name, By: by, Limit: limit}
+		return policy.Limit{Limit: limiter.LimitOf(name, limit), By: by}
 	}
 	login := &Candidate{Policy: &policy.Policy{Name: "login", Limits: []policy.Limit{rule("key", "key"), rule("user", "user", "key")}}}
 	for _, test := range []struct {

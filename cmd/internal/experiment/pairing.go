@@ -41,7 +41,7 @@ func newPairing(c *Candidate, subjects int) *pairing {
 		if len(by) == 0 {
 			continue // all subjects share it
 		}
-		set, capacity := strings.Join(by, ","), l.Limit.Capacity()
+		set, capacity := strings.Join(by, ","), l.Stored().Capacity()
 		if _, known := most[set]; !known {
 			p.groups = append(p.groups, pairedGroup{by: by})
 			most[set], least[set] = capacity, capacity

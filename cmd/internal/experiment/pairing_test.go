@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -20,14 +21,16 @@ func TestEachLimitOfAPolicyIsExercised(t *testing.T) {
 		limits []policy.Limit
 		keys   int
 	}{
-		{"two attributes", []policy.Limit{{By: []string{"ip"}, Limit: perMinute(10)},
-			{By: []string{"email"}, Limit: perMinute(5)}}, 10},
-		{"the other one is tighter", []policy.Limit{{By: []string{"ip"}, Limit: perMinute(5)},
-			{By: []string{"email"}, Limit: perMinute(20)}}, 20},
-		{"one within the other", []policy.Limit{{By: []string{"tenant"}, Limit: perMinute(100)},
-			{By: []string{"tenant", "user"}, Limit: perMinute(10)}}, 50},
-		{"two by the same", []policy.Limit{{By: []string{"ip"}, Limit: perMinute(30)}, {By: []string{"ip"}, Limit: perMinute(10)},
-			{By: []string{"email"}, Limit: perMinute(5)}}, 40},
+		{"two attributes", []policy.Limit{{Limit: limiter.LimitOf("", perMinute(10)), By: []string{"ip"}},
+			{Limit: limiter.LimitOf("", perMinute(5)), By: []string{"email"}}}, 10},
+		{"the other one is tighter", []policy.Limit{{Limit: limiter.LimitOf("", perMinute(5)), By: []string{"ip"}},
+			{Limit: limiter.LimitOf("", perMinute(20)), By: []string{"email"}}}, 20},
+		{"one within the other", []policy.Limit{{Limit: limiter.LimitOf("", perMinute(100)), By: []string{"tenant"}},
+			{Limit: limiter.LimitOf("", perMinute(10)), By: []string{"tenant", "user"}}}, 50},
+		{"two by the same", []policy.Limit{
+			{Limit: limiter.LimitOf("", perMinute(30)), By: []string{"ip"}},
+			{Limit: limiter.LimitOf("", perMinute(10)), By: []string{"ip"}},
+			{Limit: limiter.LimitOf("", perMinute(5)), By: []string{"email"}}}, 40},
 	} {
 		c := &Candidate{Policy: &policy.Policy{Name: "p"}}
 		for i, l := range test.limits {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -150,10 +151,11 @@ func TestTheMostDeniedOfAPolicyAreKeysOfItsLimits(t *testing.T) {
 		fmt.Fprintf(&b, "%d,%s,one\n", 1431857200+i, ip)
 	}
 	limits := []policy.Limit{
-		{Name: "address", By: []string{"ip"}, Limit: limitOf(t, "5/1h").Limits[0]},
-		{Name: "name", By: []string{"email"}, Limit: limitOf(t, "3/1h").Limits[0]},
-		{Name: "trial", By: []string{"email"}, Limit: limitOf(t, "1/1h").Limits[0], Shadow: true},
+		{Limit: limiter.LimitOf("address", limitOf(t, "5/1h").Limits[0]), By: []string{"ip"}},
+		{Limit: limiter.LimitOf("name", limitOf(t, "3/1h").Limits[0]), By: []string{"email"}},
+		{Limit: limiter.LimitOf("trial", limitOf(t, "1/1h").Limits[0]), By: []string{"email"}},
 	}
+	limits[2].Shadow = true
 	plan := &Simulation{Candidates: []Candidate{{Policy: &policy.Policy{Name: "login", Limits: limits}}},
 		Log: readLog(t, b.String(), "ip", "email")}
 	result, err := plan.Run(t.Context(), new(watcher))
@@ -179,11 +181,12 @@ func TestSubjectsOfAPolicyWithSeveralLimits(t *testing.T) {
 		}
 	}
 	limits := []policy.Limit{
-		{Name: "hour", By: []string{"user"}, Limit: limitOf(t, "sliding-log:4/1h").Limits[0]},
-		{Name: "minute", By: []string{"user"}, Limit: limitOf(t, "sliding-log:3/1m").Limits[0]},
-		{Name: "day", By: []string{"user"}, Limit: limitOf(t, "sliding-log:100/1d").Limits[0]},
-		{Name: "trial", By: []string{"user"}, Limit: limitOf(t, "1/1h").Limits[0], Shadow: true},
+		{Limit: limiter.LimitOf("hour", limitOf(t, "sliding-log:4/1h").Limits[0]), By: []string{"user"}},
+		{Limit: limiter.LimitOf("minute", limitOf(t, "sliding-log:3/1m").Limits[0]), By: []string{"user"}},
+		{Limit: limiter.LimitOf("day", limitOf(t, "sliding-log:100/1d").Limits[0]), By: []string{"user"}},
+		{Limit: limiter.LimitOf("trial", limitOf(t, "1/1h").Limits[0]), By: []string{"user"}},
 	}
+	limits[3].Shadow = true
 	log := readLog(t, b.String(), "user")
 	for from := range 2 {
 		candidate := Candidate{Policy: &policy.Policy{Name: "api", Limits: limits[from:]}}

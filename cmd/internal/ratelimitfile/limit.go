@@ -12,6 +12,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/internal/yamlfile"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -69,10 +70,11 @@ func (b *builder) rule(
 	}
 	p := &policy.Policy{Name: b.names.policy(domain, entries)}
 	amount := store.Limit{Algorithm: store.FixedWindow, Count: requests, Period: per.period}
-	l := policy.Limit{Name: per.name, Limit: amount, Shadow: shadow}
 	if normal, err := amount.Normalize(); err == nil {
-		l.Limit = normal
+		amount = normal
 	}
+	l := policy.Limit{Limit: limiter.LimitOf(per.name, amount)}
+	l.Shadow = shadow
 	for i := range d.Entries {
 		d.Entries[i].Attribute = attribute(d.Entries[i].Key, l.By)
 		l.By = append(l.By, d.Entries[i].Attribute)

@@ -23,7 +23,7 @@ func (r *Rules) Text() string {
 			shadow = ", shadow: true"
 		}
 		fmt.Fprintf(&b, "  %s:\n    limits: [{name: %s, by: [%s], limit: \"%s\"%s}]\n", word(p.Name), l.Name, wordList(l.By),
-			l.Limit, shadow)
+			l.Stored(), shadow)
 	}
 	b.WriteString("envoy:\n")
 	for _, domain := range r.Domains {

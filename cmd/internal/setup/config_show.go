@@ -198,10 +198,10 @@ func newPolicyDocument(p *policy.Policy) policyDocument {
 	document := policyDocument{p.OnError.String(), localShare(p), p.HashBy, nil}
 	for i := range p.Limits {
 		l := &p.Limits[i]
-		limit := policyLimitDocument{l.Name, l.By, l.Limit.String(), l.Cost.String(), l.Shadow, warn(l), nil,
+		limit := policyLimitDocument{l.Name, l.By, l.Stored().String(), l.Cost.String(), l.Shadow, warn(l), nil,
 			newClassesDocument(&l.Classes)}
 		for _, override := range l.Exceptions {
-			limit.Overrides = append(limit.Overrides, overrideDocument{override.When, override.Limit.String()})
+			limit.Overrides = append(limit.Overrides, overrideDocument{override.When, override.Limit.Stored().String()})
 		}
 		document.Limits = append(document.Limits, limit)
 	}

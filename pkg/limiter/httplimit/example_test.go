@@ -12,13 +12,15 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/policyfile"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Three logins an hour for each address.
 func Example() {
 	login := &policy.Policy{Name: "login", Limits: []policy.Limit{
-		{Name: "address", By: []string{"ip"}, Limit: store.Limit{Algorithm: store.SlidingLog, Count: 3, Period: time.Hour}},
+		{
+			Limit: limiter.Limit{Name: "address", Algorithm: limiter.SlidingLog, Count: 3, Period: time.Hour},
+			By:    []string{"ip"},
+		},
 	}}
 	limits, err := limiter.New(memorystore.New()) // a service of several processes has a redisstore here
 	if err != nil {
@@ -104,7 +106,7 @@ policies:
 func ExampleOutcomeOf() {
 	limits := must(limiter.New(memorystore.New()))
 	login := &policy.Policy{Name: "login", Limits: []policy.Limit{
-		{Name: "failures", By: []string{"ip"}, Limit: store.Limit{Count: 5, Period: time.Minute}},
+		{Limit: limiter.Per("failures", 5, time.Minute), By: []string{"ip"}},
 	}}
 	limit := must(httplimit.New(limits, login, httplimit.Options{
 		Rule: httplimit.Rule{Attributes: map[string]httplimit.Source{"ip": httplimit.MustSource("client")}},
@@ -131,7 +133,10 @@ func ExampleOutcomeOf() {
 // service.
 func ExampleOptions() {
 	export := &policy.Policy{Name: "export", Limits: []policy.Limit{
-		{Name: "rows", By: []string{"tenant"}, Limit: store.Limit{Algorithm: store.FixedWindow, Count: 1000, Period: 24 * time.Hour}},
+		{
+			Limit: limiter.Limit{Name: "rows", Algorithm: limiter.FixedWindow, Count: 1000, Period: 24 * time.Hour},
+			By:    []string{"tenant"},
+		},
 	}}
 	limits := must(limiter.New(memorystore.New()))
 	limit := must(httplimit.New(limits, export, httplimit.Options{

@@ -6,7 +6,7 @@
 // the subject. A [Rule] says where these attributes are in a request:
 //
 //	login := &policy.Policy{Name: "login", Limits: []policy.Limit{
-//		{Name: "ip", By: []string{"ip"}, Limit: store.Limit{Count: 10, Period: time.Minute}},
+//		{Limit: limiter.Per("ip", 10, time.Minute), By: []string{"ip"}},
 //	}}
 //	limit, err := httplimit.New(limits, login, httplimit.Options{
 //		Rule: httplimit.Rule{Attributes: map[string]httplimit.Source{"ip": httplimit.MustSource("client")}},

@@ -33,7 +33,8 @@ func policyOf(t *testing.T, limits ...string) *policy.Policy {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.Limits = append(p.Limits, policy.Limit{Name: string(rune('a' + i)), By: []string{"user"}, Limit: limit})
+		each := limiter.LimitOf(string(rune('a'+i)), limit)
+		p.Limits = append(p.Limits, policy.Limit{Limit: each, By: []string{"user"}})
 	}
 	return p
 }

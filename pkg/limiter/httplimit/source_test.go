@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -200,9 +201,9 @@ func FuzzAttributes(f *testing.F) {
 	for _, text := range []string{"client", "method", "host", "path", "path:2", "header:X-User", "query:key", "cookie:sid"} {
 		name := strings.NewReplacer(":", "-").Replace(text)
 		rule.Attributes[name] = MustSource(text)
-		limits = append(limits, policy.Limit{Name: name, By: []string{name}, Limit: limitOf("10/1m")})
+		limits = append(limits, policy.Limit{Limit: limiter.LimitOf(name, limitOf("10/1m")), By: []string{name}})
 	}
-	all := policy.Limit{Name: "all", Limit: limitOf("10/1m")}
+	all := policy.Limit{Limit: limiter.LimitOf("all", limitOf("10/1m"))}
 	for _, l := range limits[:6] {
 		all.By = append(all.By, l.By[0])
 	}
@@ -229,7 +230,7 @@ func FuzzAttributes(f *testing.F) {
 				attributes[name] = "-"
 			}
 		}
-		reqs, err := p.Requests(attributes, 1)
+		reqs, _, err := p.RequestsWithExceptions(attributes, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

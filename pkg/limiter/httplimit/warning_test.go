@@ -15,7 +15,7 @@ import (
 // A limit warns from its share on, up to a denial, and no other limit does.
 func TestALimitWarnsFromItsShareOn(t *testing.T) {
 	of := func(name, limit string, warn store.Share) policy.Limit {
-		return policy.Limit{Name: name, By: []string{"ip"}, Limit: limitOf(limit), Warn: warn}
+		return policy.Limit{Limit: limiter.LimitOf(name, limitOf(limit)), By: []string{"ip"}, Warn: warn}
 	}
 	p := &policy.Policy{Name: "site", Limits: []policy.Limit{
 		of("day", "fixed-window:6/366d", 80*store.WholeShare/100), of("burst", "token-bucket:3/366d,burst=7", store.WholeShare),
@@ -46,7 +46,7 @@ func TestALimitWarnsFromItsShareOn(t *testing.T) {
 // The share is one of what the limit is now: an operator's override and a local share change it. Nothing is known of a limit
 // that was not asked, and a limit that does not apply does not warn.
 func TestAWarningIsAboutTheLimitThatApplies(t *testing.T) {
-	limits := []policy.Limit{{Name: "a", Warn: store.WholeShare / 2}}
+	limits := []policy.Limit{{Limit: limiter.Limit{Name: "a"}, Warn: store.WholeShare / 2}}
 	reqs := []store.Request{{Limit: store.Limit{Count: 10, Period: 1e9}}}
 	for _, test := range []struct {
 		name     string

@@ -33,12 +33,12 @@ func (l *Limit) Candidates(known Attributes) []Candidate {
 		if contradicted {
 			continue
 		}
-		candidates = append(candidates, Candidate{exception.Limit, i, unknown})
+		candidates = append(candidates, Candidate{exception.Limit.Stored(), i, unknown})
 		if len(unknown) == 0 {
 			return candidates
 		}
 	}
-	return append(candidates, Candidate{l.Limit, -1, nil})
+	return append(candidates, Candidate{l.Stored(), -1, nil})
 }
 
 // Missing returns the attributes of By that are not in known, in order.

@@ -5,18 +5,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"pgregory.net/rapid"
-
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Whatever the unknown attributes are, the limit that applies is a candidate. It is the only one if all are known.
 func TestTheLimitThatCountsIsACandidate(t *testing.T) {
 	attributes := rapid.MapOfN(rapid.SampledFrom([]string{"tenant", "plan", "region"}), rapid.SampledFrom([]string{"a", "b"}), 0, 3)
 	rapid.Check(t, func(t *rapid.T) {
-		l := Limit{Limit: store.Limit{Count: 1, Period: time.Minute}}
+		l := Limit{Limit: limiter.Per("", 1, time.Minute)}
 		for i, when := range rapid.SliceOfN(attributes, 0, 4).Draw(t, "overrides") {
-			l.Exceptions = append(l.Exceptions, Exception{When: when, Limit: store.Limit{Count: int64(i) + 2, Period: time.Minute}})
+			l.Exceptions = append(l.Exceptions, Exception{When: when, Limit: limiter.Per("", int64(i)+2, time.Minute)})
 		}
 		all := Attributes(attributes.Draw(t, "attributes"))
 		for _, name := range []string{"tenant", "plan", "region"} {

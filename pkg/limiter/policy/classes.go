@@ -125,12 +125,8 @@ func (l *Limit) classProblems(path string, add func(path, format string, args ..
 
 // checkRoom reports a class to which a limit of l never allows anything.
 func (l *Limit) checkRoom(class *Class, path string, add func(path, format string, args ...any)) {
-	limits := []store.Limit{l.Limit}
-	for i := range l.Exceptions {
-		limits = append(limits, l.Exceptions[i].Limit)
-	}
 	cost := max(1, l.Cost.Units)
-	for _, limit := range limits {
+	for _, limit := range l.all() {
 		limit, err := limit.Normalize()
 		if err != nil || l.Shadow || cost > limit.Capacity() { // the last is reported by itself
 			continue

@@ -5,16 +5,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // A class leaves its share of what the limit that applies allows at once, rounded up; any other class leaves the largest.
 func TestClassesLeaveTheirShare(t *testing.T) {
 	p := Policy{Name: "llm", Limits: []Limit{{
-		Name: "tokens", By: []string{"model"}, Limit: store.Limit{Count: 10, Period: time.Minute, Burst: 11},
+		Limit:   limiter.Limit{Name: "tokens", Count: 10, Period: time.Minute, Burst: 11},
+		By:      []string{"model"},
 		Classes: Classes{By: "plan", Of: []Class{{"paid", 0}, {"free", 300_000}, {"batch", 600_000}}},
-		Exceptions: []Exception{{When: Attributes{"model": "large"},
-			Limit: store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: time.Hour}}},
+		Exceptions: []Exception{{
+			When:  Attributes{"model": "large"},
+			Limit: limiter.Limit{Algorithm: store.FixedWindow, Count: 10, Period: time.Hour},
+		}},
 	}}}
 	if problems := p.Problems(); len(problems) > 0 {
 		t.Fatal(problems)
@@ -33,7 +37,10 @@ func TestClassesLeaveTheirShare(t *testing.T) {
 		{Attributes{"model": "large"}, 6},
 	} {
 		for by, make := range map[string]func(Attributes, int64, ...FieldCost) ([]store.Request, error){
-			"Requests": p.Requests,
+			"Requests": func(a Attributes, cost int64, costs ...FieldCost) ([]store.Request, error) {
+				reqs, _, err := p.RequestsWithExceptions(a, cost, costs...)
+				return reqs, err
+			},
 			"Prepare": func(a Attributes, cost int64, costs ...FieldCost) ([]store.Request, error) {
 				reqs, _, err := p.Prepare().AppendRequests(nil, nil, a, cost, costs...)
 				return reqs, err
@@ -75,8 +82,12 @@ func TestProblemsOfClasses(t *testing.T) {
 		{Classes{By: "plan", Of: []Class{{"", 1}}}, 0, false, "no name"},
 		{Classes{By: "plan", Of: []Class{{"free", 1}, {"free", 2}}}, 0, false, "there twice"},
 	} {
-		p := Policy{Name: "p", Limits: []Limit{{Name: "l", By: []string{"ip"}, Limit: store.Limit{Count: 10, Period: time.Minute},
-			Classes: test.classes, Cost: Cost{Units: test.cost}, Shadow: test.shadow}}}
+		p := Policy{Name: "p", Limits: []Limit{{
+			Limit:   limiter.Limit{Name: "l", Count: 10, Period: time.Minute, Shadow: test.shadow},
+			By:      []string{"ip"},
+			Classes: test.classes,
+			Cost:    Cost{Units: test.cost},
+		}}}
 		problems := p.Problems()
 		found := ""
 		for _, problem := range problems {

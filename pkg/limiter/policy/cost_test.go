@@ -7,13 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // llm is a usual policy of a language model: calls and tokens.
 func llm() *Policy {
 	of := func(name string, count int64, cost Cost) Limit {
-		return Limit{Name: name, By: []string{"team"}, Limit: store.Limit{Count: count, Period: time.Minute}, Cost: cost}
+		return Limit{Limit: limiter.Per(name, count, time.Minute), By: []string{"team"}, Cost: cost}
 	}
 	return &Policy{Name: "llm", Limits: []Limit{
 		of("requests", 60, Cost{Units: 1}), of("tokens", 100_000, Cost{Field: "tokens"}), of("calls", 10, Cost{}),
@@ -40,7 +41,7 @@ func TestCosts(t *testing.T) {
 		{[]FieldCost{{"tokens", -1}, bytes}, `cost tokens is -1; it must be a whole number from 0 to 1000000000`},
 		{[]FieldCost{{"tokens", store.MaxCount + 1}, bytes}, `cost tokens is 1000000001; it must be a whole number from 0 to 1000000000`},
 	} {
-		reqs, err := llm().Requests(Attributes{"team": "red"}, 7, test.costs...)
+		reqs, _, err := llm().RequestsWithExceptions(Attributes{"team": "red"}, 7, test.costs...)
 		prepared, _, preparedErr := llm().Prepare().AppendRequests(nil, nil, Attributes{"team": "red"}, 7, test.costs...)
 		if fmt.Sprint(err, reqs) != fmt.Sprint(preparedErr, prepared) {
 			t.Errorf("%v: %v, %v, and prepared %v, %v", test.costs, reqs, err, prepared, preparedErr)
@@ -57,7 +58,7 @@ func TestCosts(t *testing.T) {
 			t.Errorf("%v: %q, not %q", test.costs, got, test.want)
 		}
 	}
-	plain := &Policy{Name: "login", Limits: []Limit{{Name: "ip", By: []string{"ip"}, Limit: store.Limit{Count: 1, Period: time.Second}}}}
+	plain := &Policy{Name: "login", Limits: []Limit{{Limit: limiter.Per("ip", 1, time.Second), By: []string{"ip"}}}}
 	if _, err := plain.Requests(Attributes{"ip": "a"}, 1, tokens); textOf(err) !=
 		`unknown cost "tokens"; no limit of policy "login" has a field as its cost` {
 		t.Error(err)
@@ -170,11 +171,11 @@ func TestProblemsOfCosts(t *testing.T) {
 		{func(l *Limit) { l.Cost = Cost{Field: "team"} }, `cost "team" is also an attribute of policy "llm"` +
 			`; give one of them another name`},
 		{func(l *Limit) { // also of an override
-			l.Exceptions = []Exception{{Attributes{"plan": "free"}, store.Limit{Count: 1, Period: time.Minute}}}
+			l.Exceptions = []Exception{{Attributes{"plan": "free"}, limiter.Per("", 1, time.Minute)}}
 			l.Cost.Units = 2
 		}, "cost 2 can never fit limit token-bucket:1/1m, which allows at most 1 at once"},
 		{func(l *Limit) {
-			l.Exceptions = []Exception{{Attributes{"tokens": "x"}, store.Limit{Count: 1, Period: time.Minute}}}
+			l.Exceptions = []Exception{{Attributes{"tokens": "x"}, limiter.Per("", 1, time.Minute)}}
 		}, `cost "tokens" is also an attribute of policy "llm"; give one of them another name`},
 	} {
 		p := llm()

@@ -1,22 +1,24 @@
 // Package policy holds policies: named lists of limits that are decided
 // together, each for a subject made of some attributes of a request.
 //
-// A policy makes requests from attributes; any [store.Store] decides them:
+// A policy makes requests from attributes, and a limiter decides them:
 //
 //	login := policy.Policy{Name: "login", Limits: []policy.Limit{
-//		{Name: "ip", By: []string{"ip"}, Limit: store.Limit{Count: 10, Period: time.Minute}},
-//		{Name: "email", By: []string{"email"}, Limit: store.Limit{Count: 5, Period: time.Minute}},
+//		{Limit: limiter.Per("ip", 10, time.Minute), By: []string{"ip"}},
+//		{Limit: limiter.Per("email", 5, time.Minute), By: []string{"email"}},
 //	}}
-//	reqs, err := login.Requests(policy.Attributes{"ip": "203.0.113.9", "email": "a@example.com"}, 1)
+//	requests, err := login.Requests(policy.Attributes{"ip": "203.0.113.9", "email": "a@example.com"}, 1)
 package policy
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/subjecttext"
 	"github.com/limitctl/limitctl/internal/texts"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -38,21 +40,24 @@ type Policy struct {
 
 // Limit is one limit of a policy.
 type Limit struct {
-	Name string
+	// Limit is how much is allowed if no exception applies. Its Name is one of this policy.
+	limiter.Limit
 	// By names the attributes that together make the subject.
 	By []string
-	// Limit is how much is allowed if no exception applies.
-	Limit store.Limit
 	// Cost is the limit's own cost, instead of the cost of the call.
 	Cost Cost
 	// Exceptions are other limits for some requests; the first that matches applies.
 	Exceptions []Exception
 	// Classes say how much of the limit each class of callers leaves to others.
 	Classes Classes
-	// Shadow: the limit is counted and reported, but never denies.
-	Shadow bool
 	// Warn is the share of the limit from whose use on clients and operators are warned; 0 for never.
 	Warn store.Share
+}
+
+// String returns all that l says, on one line.
+func (l Limit) String() string {
+	return fmt.Sprintf("{%s by %v, cost %v, exceptions %v, classes %v, shadow %t, warn %v}", l.Limit, l.By, l.Cost, l.Exceptions,
+		l.Classes, l.Shadow, l.Warn)
 }
 
 // Warns reports whether to warn after a decision on a limit of that capacity, in units.
@@ -61,10 +66,11 @@ func (l *Limit) Warns(d *store.Decision, capacity int64) bool {
 		d.Used*int64(store.WholeShare) >= capacity*int64(l.Warn)
 }
 
-// Exception is another limit for requests that have all attributes of When. Other attributes can have any value.
+// Exception is another limit for requests that have all attributes of When. Other attributes can have any value. Name
+// and Shadow of the limit have no meaning here: they are those of the policy's limit.
 type Exception struct {
 	When  Attributes
-	Limit store.Limit
+	Limit limiter.Limit
 }
 
 // Attributes returns the names of all attributes that the policy can use, in order; needed has those that it
@@ -124,13 +130,17 @@ func (p *Policy) CheckAttributes(attributes Attributes) error {
 // Requests returns a request for each limit of the policy, from the attributes and for cost units. A limit with its
 // own [Cost] uses that; costs has one for each field. An attribute or a cost that is missing or unknown is a
 // [store.ErrInvalid] that names it. The policy must have no [Problem].
-func (p *Policy) Requests(attributes Attributes, cost int64, costs ...FieldCost) ([]store.Request, error) {
+func (p *Policy) Requests(attributes Attributes, cost int64, costs ...FieldCost) ([]limiter.Request, error) {
 	reqs, _, err := p.RequestsWithExceptions(attributes, cost, costs...)
-	return reqs, err
+	var requests []limiter.Request
+	for i := range reqs {
+		requests = append(requests, limiter.RequestOf(reqs[i]))
+	}
+	return requests, err
 }
 
-// RequestsWithExceptions is [Policy.Requests], and returns for each request also the index of the exception that
-// applies, or -1.
+// RequestsWithExceptions is [Policy.Requests] for package store, and returns for each request also the index of the
+// exception that applies, or -1.
 func (p *Policy) RequestsWithExceptions(
 	attributes Attributes, cost int64, costs ...FieldCost,
 ) (reqs []store.Request, exceptions []int, err error) {
@@ -171,10 +181,10 @@ func (p *Policy) RequestsWithExceptions(
 func (l *Limit) For(attributes Attributes) (limit store.Limit, exception int) {
 	for i := range l.Exceptions {
 		if attributes.has(l.Exceptions[i].When) {
-			return l.Exceptions[i].Limit, i
+			return l.Exceptions[i].Limit.Stored(), i
 		}
 	}
-	return l.Limit, -1
+	return l.Stored(), -1
 }
 
 // Request returns the request of limit l of the policy for cost units. The attributes must include those of its By.

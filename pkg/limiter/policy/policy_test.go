@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -46,8 +47,10 @@ func aKey(t *rapid.T, label string) made {
 	m := made{policy: &Policy{
 		Name:   rapid.SampledFrom([]string{"p", "api", "a-b"}).Draw(t, label+" policy"),
 		HashBy: by[:hashed],
-		Limits: []Limit{{Name: rapid.SampledFrom([]string{"l", "p", "x_1"}).Draw(t, label+" limit"), By: by,
-			Limit: store.Limit{Count: 1, Period: 1e9}}},
+		Limits: []Limit{{
+			Limit: limiter.Per(rapid.SampledFrom([]string{"l", "p", "x_1"}).Draw(t, label+" limit"), 1, 1e9),
+			By:    by,
+		}},
 	}}
 	if problems := m.policy.Problems(); len(problems) > 0 {
 		t.Fatal(problems)
@@ -122,7 +125,7 @@ func TestKey(t *testing.T) {
 		{[]string{"ip"}, nil, Attributes{"ip": "fe80::1%eth0"}, store.Key{Subject: "ip:fe80%3A%3A1%25eth0", Name: "p/l"}},
 	} {
 		p := &Policy{Name: "p", HashBy: test.hashBy}
-		if got := p.Key(&Limit{Name: "l", By: test.by}, test.attributes); got != test.want {
+		if got := p.Key(&Limit{Limit: limiter.Limit{Name: "l"}, By: test.by}, test.attributes); got != test.want {
 			t.Errorf("%v by %v is %q, not %q", test.attributes, test.by, got, test.want)
 		}
 	}
@@ -178,11 +181,15 @@ func FuzzParseKey(f *testing.F) {
 
 func TestRequests(t *testing.T) {
 	p := &Policy{Name: "api", Limits: []Limit{
-		{Name: "tenant", By: []string{"tenant"}, Limit: store.Limit{Count: 10, Period: 1e9}, Exceptions: []Exception{
-			{Attributes{"tenant": "acme"}, store.Limit{Count: 20, Period: 1e9}},
-			{Attributes{"plan": "gold"}, store.Limit{Count: 30, Period: 1e9}},
-		}},
-		{Name: "user", By: []string{"tenant", "user"}, Limit: store.Limit{Count: 5, Period: 1e9}, Shadow: true},
+		{
+			Limit: limiter.Per("tenant", 10, 1e9),
+			By:    []string{"tenant"},
+			Exceptions: []Exception{
+				{Attributes{"tenant": "acme"}, limiter.Per("", 20, 1e9)},
+				{Attributes{"plan": "gold"}, limiter.Per("", 30, 1e9)},
+			},
+		},
+		{Limit: limiter.Limit{Name: "user", Count: 5, Period: 1e9, Shadow: true}, By: []string{"tenant", "user"}},
 	}}
 	for _, test := range []struct {
 		attributes Attributes
@@ -210,7 +217,7 @@ func TestRequests(t *testing.T) {
 			continue
 		}
 		for i, req := range reqs {
-			if req.Limit.Count != test.counts[i] || req.Cost != 3 || req.Shadow != (i == 1) {
+			if l := req.Limit(); l.Count != test.counts[i] || req.Cost() != 3 || l.Shadow != (i == 1) {
 				t.Errorf("%v: request %d is %+v", test.attributes, i, req)
 			}
 		}
@@ -221,10 +228,10 @@ func TestRequests(t *testing.T) {
 func TestUnreachableOverrides(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		when := rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "c"}), rapid.SampledFrom([]string{"1", "2"}), 1, 3)
-		p := &Policy{Name: "p", Limits: []Limit{{Name: "l", By: []string{"a"}, Limit: store.Limit{Count: 1, Period: 1e9}}}}
+		p := &Policy{Name: "p", Limits: []Limit{{Limit: limiter.Per("l", 1, 1e9), By: []string{"a"}}}}
 		var want []string
 		for i := range rapid.IntRange(1, 8).Draw(t, "overrides") {
-			o := Exception{When: when.Draw(t, "when"), Limit: store.Limit{Count: 1, Period: 1e9}}
+			o := Exception{When: when.Draw(t, "when"), Limit: limiter.Per("", 1, 1e9)}
 			if j := slices.IndexFunc(p.Limits[0].Exceptions, func(earlier Exception) bool { return o.When.has(earlier.When) }); j >= 0 {
 				want = append(want, fmt.Sprintf("limits[0].overrides[%d].when by %d", i, j+1))
 			}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -31,13 +32,17 @@ func TestPreparedMakesTheSameRequests(t *testing.T) {
 			if len(p.HashBy) > 0 && r.IntN(2) == 0 {
 				by = p.HashBy
 			}
-			l := Limit{Name: fmt.Sprintf("l%d", i), By: by, Limit: store.Limit{Count: int64(i + 1), Period: time.Second},
-				Shadow: r.IntN(2) == 0}
+			l := Limit{
+				Limit: limiter.Limit{Name: fmt.Sprintf("l%d", i), Count: int64(i + 1), Period: time.Second,
+					Shadow: r.IntN(2) == 0},
+				By: by,
+			}
 			if r.IntN(2) == 0 {
 				l.Classes = Classes{By: names[r.IntN(5)], Of: []Class{{"x", 0}, {"é", 200_000}, {"a b", 500_000}}}
 			}
 			if r.IntN(2) == 0 {
-				l.Exceptions = []Exception{{When: Attributes{names[r.IntN(5)]: "x"}, Limit: store.Limit{Count: 9, Period: time.Second}}}
+				when := Attributes{names[r.IntN(5)]: "x"}
+				l.Exceptions = []Exception{{When: when, Limit: limiter.Per("", 9, time.Second)}}
 			}
 			p.Limits = append(p.Limits, l)
 		}
@@ -70,9 +75,9 @@ func TestPreparedMakesTheSameRequests(t *testing.T) {
 // If the slices have capacity, only the texts of subjects are allocated, each once.
 func TestPreparedAllocatesSubjectsOnly(t *testing.T) {
 	p := (&Policy{Name: "login", Limits: []Limit{
-		{Name: "minute", By: []string{"ip"}, Limit: store.Limit{Count: 1, Period: time.Minute}},
-		{Name: "hour", By: []string{"ip"}, Limit: store.Limit{Count: 1, Period: time.Hour}},
-		{Name: "user", By: []string{"ip", "user"}, Limit: store.Limit{Count: 1, Period: time.Hour}},
+		{Limit: limiter.Per("minute", 1, time.Minute), By: []string{"ip"}},
+		{Limit: limiter.Per("hour", 1, time.Hour), By: []string{"ip"}},
+		{Limit: limiter.Per("user", 1, time.Hour), By: []string{"ip", "user"}},
 	}}).Prepare()
 	attributes := Attributes{"ip": "203.0.113.9", "user": "a"}
 	reqs, overrides := make([]store.Request, 0, 3), make([]int, 0, 3)

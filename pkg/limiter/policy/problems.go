@@ -63,7 +63,7 @@ func (l *Limit) problems(path string, add func(path, format string, args ...any)
 	for _, name := range duplicates(l.By) {
 		add(path+".by", "attribute %q is named twice; name it once", name)
 	}
-	if _, err := l.Limit.Normalize(); err != nil {
+	if _, err := l.Stored().Normalize(); err != nil {
 		add(path+".limit", "%s", err)
 	}
 	// An exception that hides a later one requires only attributes of that one with the same values, so it is found
@@ -82,7 +82,7 @@ func (l *Limit) problems(path string, add func(path, format string, args ...any)
 				add(at+".when", "attribute %q is empty; give it a value, since requests always have one", name)
 			}
 		}
-		if _, err := exception.Limit.Normalize(); err != nil {
+		if _, err := exception.Limit.Stored().Normalize(); err != nil {
 			add(at+".limit", "%s", err)
 		}
 		before := i
@@ -114,16 +114,21 @@ func (p *Policy) costProblems(l *Limit, path string, add func(path, format strin
 		}
 		return
 	}
-	limits := []store.Limit{l.Limit}
-	for i := range l.Exceptions {
-		limits = append(limits, l.Exceptions[i].Limit)
-	}
-	for _, limit := range limits {
+	for _, limit := range l.all() {
 		if limit, err := limit.Normalize(); err == nil && !l.Shadow && l.Cost.Units > limit.Capacity() {
 			add(path+".cost", "cost %d can never fit limit %s, which allows at most %d at once", l.Cost.Units, limit, limit.Capacity())
 			return
 		}
 	}
+}
+
+// all returns the limit and those of its exceptions.
+func (l *Limit) all() []store.Limit {
+	limits := []store.Limit{l.Stored()}
+	for i := range l.Exceptions {
+		limits = append(limits, l.Exceptions[i].Limit.Stored())
+	}
+	return limits
 }
 
 // validateOwnName is ValidateName for texts that begin the names of keys. They cannot be the name of an algorithm,

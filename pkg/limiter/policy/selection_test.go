@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/limitctl/limitctl/internal/storecall"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -43,7 +44,7 @@ func policies() *rapid.Generator[[]*Policy] {
 						by = append(by, name)
 					}
 				}
-				p.Limits = append(p.Limits, Limit{Name: limit, By: by, Limit: store.Limit{Count: 10, Period: time.Hour}})
+				p.Limits = append(p.Limits, Limit{Limit: limiter.Per(limit, 10, time.Hour), By: by})
 			}
 			if problems := p.Problems(); len(problems) > 0 {
 				t.Fatal(problems)
@@ -166,8 +167,12 @@ func wholeSelection(t *rapid.T, known []*Policy, pool []string) *Selection {
 // the search.
 func TestQueryOfAnEarlierConfiguration(t *testing.T) {
 	limit := store.Limit{Count: 10, Period: time.Hour}
-	before := &Policy{Name: "api", Limits: []Limit{{Name: "gone", By: []string{"user", "tenant"}, Limit: limit}}}
-	now := &Policy{Name: "api", HashBy: []string{"tenant"}, Limits: []Limit{{Name: "l", By: []string{"tenant"}, Limit: limit}}}
+	before := &Policy{Name: "api", Limits: []Limit{
+		{Limit: limiter.LimitOf("gone", limit), By: []string{"user", "tenant"}},
+	}}
+	now := &Policy{Name: "api", HashBy: []string{"tenant"}, Limits: []Limit{
+		{Limit: limiter.LimitOf("l", limit), By: []string{"tenant"}},
+	}}
 	key := before.Key(&before.Limits[0], Attributes{"tenant": "acme", "user": "7"})
 	for text, want := range map[string]bool{"api": false, "api*": true} {
 		name, err := store.ParsePattern(text)

@@ -119,7 +119,7 @@ func TestSlices(t *testing.T) {
 	limits := file.Policies[0].Limits
 	const all = "sliding-counter:100/1h,slices=60"
 	for i, want := range []string{all, all, all, all, all} {
-		if got := limits[i].Limit.String(); got != want {
+		if got := limits[i].Stored().String(); got != want {
 			t.Errorf("limit %s is %s, not %s", limits[i].Name, got, want)
 		}
 	}

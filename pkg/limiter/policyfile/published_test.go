@@ -106,7 +106,7 @@ func TestARuntimeFollowsWhatIsPublished(t *testing.T) {
 			}
 		})
 	}
-	countOf := func() string { return policies.File().Policies[0].Limits[0].Limit.String() }
+	countOf := func() string { return policies.File().Policies[0].Limits[0].Stored().String() }
 	next := func() error {
 		select {
 		case err := <-told:
@@ -155,7 +155,7 @@ func TestAStartWithoutWhatIsPublished(t *testing.T) {
 		if _, err := policyfile.NewRuntime(file, backend.Store); err != nil {
 			t.Error(err)
 		}
-		return file.Policies[0].Limits[0].Limit.String(), nil
+		return file.Policies[0].Limits[0].Stored().String(), nil
 	}
 	if _, err := start(policyfile.Published{}); !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), "was published") {
 		t.Errorf("nothing was published: %v", err)
@@ -205,7 +205,7 @@ func TestRuntimesOfOneFileFollow(t *testing.T) {
 			if err := r.Reload(); err != nil {
 				t.Fatal(err)
 			}
-			if limit := r.File().Policies[0].Limits[0].Limit.String(); limit != "token-bucket:"+count+"/1h" {
+			if limit := r.File().Policies[0].Limits[0].Stored().String(); limit != "token-bucket:"+count+"/1h" {
 				t.Errorf("of %s, Runtime %d has %s in force", count, i, limit)
 			}
 		}
@@ -268,7 +268,7 @@ func TestAHeadWithATrialIsReadAsItsVersionInForce(t *testing.T) {
 			return
 		}
 		told = append(told, err.Error())
-		if limit := policies.File().Policies[0].Limits[0].Limit.String(); limit != "token-bucket:1000/1h" {
+		if limit := policies.File().Policies[0].Limits[0].Stored().String(); limit != "token-bucket:1000/1h" {
 			t.Errorf("%s is in force", limit)
 		}
 		publish(t, backend, pair("7"))

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
@@ -33,9 +34,9 @@ func authListener(t testing.TB) http.Handler {
 	}
 	settings := &engine.Settings{
 		Policies: []*policy.Policy{
-			{Name: "site", Limits: []policy.Limit{{Name: "all", By: by, Limit: limitOf(t, "1/1h")}}},
-			{Name: "cheap", Limits: []policy.Limit{{Name: "client", By: []string{"client"}, Limit: limitOf(t, "1/1h")}}},
-			{Name: "bare", Limits: []policy.Limit{{Name: "client", By: []string{"client"}, Limit: limitOf(t, "1/1h")}}}, // no section http
+			{Name: "site", Limits: []policy.Limit{{Limit: limiter.LimitOf("all", limitOf(t, "1/1h")), By: by}}},
+			{Name: "cheap", Limits: []policy.Limit{{Limit: limiter.Per("client", 1, time.Hour), By: []string{"client"}}}},
+			{Name: "bare", Limits: []policy.Limit{{Limit: limiter.Per("client", 1, time.Hour), By: []string{"client"}}}}, // no http
 		},
 		HTTP: httplimit.Settings{
 			Headers: httplimit.AllHeaders,
@@ -182,8 +183,10 @@ func TestForwardAuthDoesNotWaitForABody(t *testing.T) {
 
 func TestForwardAuthWhileTheStoreIsAway(t *testing.T) {
 	for onError, want := range map[store.FailurePolicy]int{store.FailOnError: 503, store.AllowOnError: 204, store.DenyOnError: 429} {
-		p := &policy.Policy{Name: "p", OnError: onError, Limits: []policy.Limit{{Name: "ip", By: []string{"ip"},
-			Limit: limitOf(t, "1/1h")}}}
+		p := &policy.Policy{Name: "p", OnError: onError, Limits: []policy.Limit{{
+			Limit: limiter.LimitOf("ip", limitOf(t, "1/1h")),
+			By:    []string{"ip"},
+		}}}
 		settings := &engine.Settings{Policies: []*policy.Policy{p}, HTTP: httplimit.Settings{
 			Rules: map[string]httplimit.Rule{"p": {Attributes: map[string]httplimit.Source{"ip": sourceOf(t, "client")}}}}}
 		listener := Handler(engine.New(&failing{err: store.ErrUnavailable}, settings, engine.Options{Timeout: time.Minute}), Options{})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -18,8 +19,8 @@ import (
 func llmPolicy(t testing.TB) *policy.Policy {
 	team := []string{"team"}
 	return &policy.Policy{Name: "llm", Limits: []policy.Limit{
-		{Name: "requests", By: team, Limit: limitOf(t, "60/366d"), Cost: policy.Cost{Units: 1}},
-		{Name: "tokens", By: team, Limit: limitOf(t, "100000/366d"), Cost: policy.Cost{Field: "tokens"}},
+		{Limit: limiter.LimitOf("requests", limitOf(t, "60/366d")), By: team, Cost: policy.Cost{Units: 1}},
+		{Limit: limiter.LimitOf("tokens", limitOf(t, "100000/366d")), By: team, Cost: policy.Cost{Field: "tokens"}},
 	}}
 }
 

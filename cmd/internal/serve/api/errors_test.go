@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -60,7 +61,7 @@ func TestFailurePoliciesWithoutAStore(t *testing.T) {
 	var policies []*policy.Policy
 	for _, onError := range []store.FailurePolicy{store.FailOnError, store.AllowOnError, store.DenyOnError, store.LocalOnError} {
 		policies = append(policies, &policy.Policy{Name: onError.String(), OnError: onError, LocalShare: store.DefaultShare,
-			Limits: []policy.Limit{{Name: "all", By: []string{"ip"}, Limit: limitOf(t, "8/1h")}}})
+			Limits: []policy.Limit{{Limit: limiter.LimitOf("all", limitOf(t, "8/1h")), By: []string{"ip"}}}})
 	}
 	for err, want := range map[error][4]int{store.ErrUnavailable: {503, 200, 429, 200}, store.ErrOutcomeUnknown: {503, 200, 429, 200},
 		store.ErrRefused: {502, 502, 502, 502}} {

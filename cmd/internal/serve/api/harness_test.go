@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
@@ -19,9 +20,13 @@ import (
 // loginPolicy limits addresses and e-mails; acme has a higher limit.
 func loginPolicy(t testing.TB) *policy.Policy {
 	return &policy.Policy{Name: "login", Limits: []policy.Limit{
-		{Name: "ip", By: []string{"ip"}, Limit: limitOf(t, "10/1h"),
-			Exceptions: []policy.Exception{{When: policy.Attributes{"plan": "gold"}, Limit: limitOf(t, "20/1h")}}},
-		{Name: "email", By: []string{"email"}, Limit: limitOf(t, "2/1h")},
+		{
+			Limit: limiter.LimitOf("ip", limitOf(t, "10/1h")),
+			By:    []string{"ip"},
+			Exceptions: []policy.Exception{
+				{When: policy.Attributes{"plan": "gold"}, Limit: limiter.Per("", 20, time.Hour)}},
+		},
+		{Limit: limiter.LimitOf("email", limitOf(t, "2/1h")), By: []string{"email"}},
 	}}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -17,9 +18,9 @@ func TestReset(t *testing.T) {
 	backend := memorystore.New()
 	defer backend.Close()
 	costly := &policy.Policy{Name: "llm", Limits: []policy.Limit{
-		{Name: "requests", By: []string{"team"}, Limit: limitOf(t, "2/1h")},
-		{Name: "tokens", By: []string{"team"}, Limit: limitOf(t, "100/1h"), Cost: policy.Cost{Field: "tokens"}},
-		{Name: "fixed", By: []string{"team"}, Limit: limitOf(t, "10/1h"), Cost: policy.Cost{Units: 5}},
+		{Limit: limiter.LimitOf("requests", limitOf(t, "2/1h")), By: []string{"team"}},
+		{Limit: limiter.Per("tokens", 100, time.Hour), By: []string{"team"}, Cost: policy.Cost{Field: "tokens"}},
+		{Limit: limiter.LimitOf("fixed", limitOf(t, "10/1h")), By: []string{"team"}, Cost: policy.Cost{Units: 5}},
 	}}
 	e := engine.New(backend, &engine.Settings{Policies: []*policy.Policy{loginPolicy(t), costly}}, engine.Options{Timeout: time.Minute})
 	defer e.Close()

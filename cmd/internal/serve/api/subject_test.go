@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
@@ -37,9 +38,9 @@ func subjectListener(t *testing.T) (*exactReads, http.Handler) {
 	backend := &exactReads{Store: memorystore.New(), t: t}
 	t.Cleanup(func() { backend.Close() })
 	tenants := &policy.Policy{Name: "api", Limits: []policy.Limit{
-		{Name: "minute", By: []string{"tenant"}, Limit: limitOf(t, "10/1h")},
-		{Name: "day", By: []string{"tenant"}, Limit: limitOf(t, "100/1d")},
-		{Name: "user", By: []string{"tenant", "user"}, Limit: limitOf(t, "5/1h")},
+		{Limit: limiter.LimitOf("minute", limitOf(t, "10/1h")), By: []string{"tenant"}},
+		{Limit: limiter.LimitOf("day", limitOf(t, "100/1d")), By: []string{"tenant"}},
+		{Limit: limiter.LimitOf("user", limitOf(t, "5/1h")), By: []string{"tenant", "user"}},
 	}}
 	e := engine.New(backend, &engine.Settings{Policies: []*policy.Policy{loginPolicy(t), tenants}}, engine.Options{Timeout: time.Minute})
 	t.Cleanup(func() { e.Close() })
@@ -147,7 +148,9 @@ func TestAnAddressIsItsClient(t *testing.T) {
 	backend := memorystore.New()
 	t.Cleanup(func() { backend.Close() })
 	policyOf := func(name string) *policy.Policy {
-		return &policy.Policy{Name: name, Limits: []policy.Limit{{Name: "ip", By: []string{"ip"}, Limit: limitOf(t, "2/1h")}}}
+		return &policy.Policy{Name: name, Limits: []policy.Limit{
+			{Limit: limiter.LimitOf("ip", limitOf(t, "2/1h")), By: []string{"ip"}},
+		}}
 	}
 	client := httplimit.Rule{Attributes: map[string]httplimit.Source{"ip": sourceOf(t, "client")}}
 	e := engine.New(backend, &engine.Settings{Policies: []*policy.Policy{policyOf("web"), policyOf("other")},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -17,7 +18,7 @@ import (
 
 func tenants(name string, onError store.FailurePolicy, count int64) *policy.Policy {
 	return &policy.Policy{Name: name, OnError: onError, LocalShare: store.DefaultShare, Limits: []policy.Limit{
-		{Name: "all", By: []string{"tenant"}, Limit: store.Limit{Count: count, Period: time.Hour}},
+		{Limit: limiter.Per("all", count, time.Hour), By: []string{"tenant"}},
 	}}
 }
 

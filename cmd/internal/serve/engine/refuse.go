@@ -9,6 +9,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/internal/subjecttext"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -26,7 +27,7 @@ func deniers(domains configfile.EnvoyDomains) map[*configfile.EnvoyDescriptor]*p
 			if !d.Deny {
 				continue
 			}
-			limit := policy.Limit{Name: d.Name}
+			limit := policy.Limit{Limit: limiter.Limit{Name: d.Name}}
 			words := []string{domain}
 			for j := range d.Entries {
 				words = append(words, d.Entries[j].String())
@@ -64,7 +65,8 @@ func (e *Engine) Refuse(ask *Ask, p *policy.Policy, denies func(*policy.Limit) b
 	for i := range p.Limits {
 		l := &p.Limits[i]
 		answer.Overrides = append(answer.Overrides, -1)
-		answer.Requests[i] = store.Request{Key: p.Key(l, ask.Attributes), Limit: l.Limit, Shadow: l.Shadow, Cost: ask.Cost}
+		key := p.Key(l, ask.Attributes)
+		answer.Requests[i] = store.Request{Key: key, Limit: l.Stored(), Shadow: l.Shadow, Cost: ask.Cost}
 		answer.Decisions[i].Shadow = l.Shadow
 		if !denies(l) {
 			answer.Decisions[i].Allowed, answer.Decisions[i].Unguarded = true, true

@@ -7,6 +7,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/internal/rls"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -15,7 +16,7 @@ import (
 // llmSettings limit a team's requests, tokens and hits, with descriptors of a team and its tokens.
 func llmSettings() *engine.Settings {
 	limit := func(name string, count int64, cost policy.Cost) policy.Limit {
-		return policy.Limit{Name: name, By: []string{"team"}, Limit: store.Limit{Count: count, Period: 366 * 24 * time.Hour}, Cost: cost}
+		return policy.Limit{Limit: limiter.Per(name, count, 366*24*time.Hour), By: []string{"team"}, Cost: cost}
 	}
 	return &engine.Settings{
 		Policies: []*policy.Policy{{Name: "llm", Limits: []policy.Limit{
@@ -50,7 +51,8 @@ func askFor(t *testing.T, hits uint32, tokens ...string) (denied bool, used [3]i
 	for _, call := range calls {
 		denied = denied || call.denied
 	}
-	reqs, err := settings.Policies[0].Requests(policy.Attributes{"team": "red"}, 1, policy.FieldCost{Field: "tokens", Units: 1})
+	reqs, _, err := settings.Policies[0].RequestsWithExceptions(policy.Attributes{"team": "red"}, 1,
+		policy.FieldCost{Field: "tokens", Units: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

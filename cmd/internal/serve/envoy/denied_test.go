@@ -13,16 +13,16 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/serve/metrics"
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/internal/rls"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // denyingSettings have a limit of 2 hits, limits of an own cost, and descriptors that are always denied.
 func denyingSettings() *engine.Settings {
-	two := policy.Limit{Name: "two", By: []string{"user"}, Limit: store.Limit{Count: 2, Period: 366 * 24 * time.Hour}}
+	two := policy.Limit{Limit: limiter.Per("two", 2, 366*24*time.Hour), By: []string{"user"}}
 	settings := llmSettings()
 	settings.Denials = true
 	settings.Policies = append(settings.Policies, &policy.Policy{Name: "few", Limits: []policy.Limit{two}})

@@ -8,6 +8,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/internal/rls"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -20,7 +21,7 @@ func TestEveryValueHasAKeyOfItsOwn(t *testing.T) {
 		for _, part := range []string{"x", "\xff", "%", ":", "\x00"} {
 			for _, length := range []int{0, 1, 10, 50, 100, 300, 1000, 100_000} {
 				value := strings.Repeat(part, length)
-				limit, attributes := policy.Limit{Name: "l"}, policy.Attributes{}
+				limit, attributes := policy.Limit{Limit: limiter.Limit{Name: "l"}}, policy.Attributes{}
 				d := configfile.EnvoyDescriptor{Entries: make([]configfile.EnvoyEntry, n)}
 				for i := range n {
 					name := fmt.Sprint("a", i)

@@ -10,13 +10,14 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 var (
 	// nonePolicy stands for calls with a key and limits that the caller chose. No configuration has names with parentheses.
-	nonePolicy = &policy.Policy{Name: "(none)", Limits: []policy.Limit{{Name: "(none)"}}}
+	nonePolicy = &policy.Policy{Name: "(none)", Limits: []policy.Limit{{Limit: limiter.Limit{Name: "(none)"}}}}
 	// unknownPolicy stands for names that callers invented.
 	unknownPolicy = &policy.Policy{Name: "(unknown)"}
 )

@@ -18,6 +18,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/serve/metrics"
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/tier"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -86,13 +87,10 @@ func (s samples) want(t *testing.T, series string, want float64) {
 	}
 }
 
-// perMinute is a limit of count units a minute.
-func perMinute(count int64) store.Limit { return store.Limit{Count: count, Period: time.Minute} }
-
 func login() *policy.Policy {
 	return &policy.Policy{Name: "login", Limits: []policy.Limit{
-		{Name: "ip", By: []string{"ip"}, Limit: perMinute(5)},
-		{Name: "email", By: []string{"email"}, Limit: perMinute(3), Shadow: true},
+		{Limit: limiter.Per("ip", 5, time.Minute), By: []string{"ip"}},
+		{Limit: limiter.Limit{Name: "email", Count: 3, Period: time.Minute, Shadow: true}, By: []string{"email"}},
 	}}
 }
 
@@ -203,7 +201,8 @@ func TestEachLimitOfACallIsCountedOnce(t *testing.T) {
 	decide(t, e, ask(store.Refund, "192.0.2.1", "a@example.com"))
 	e.Decide(t.Context(), &engine.Ask{Op: store.Take, Policy: "login", Cost: 1}, new(decision.Answer))
 	e.Decide(t.Context(), &engine.Ask{Op: store.Take, Policy: "lgin", Cost: 1}, new(decision.Answer))
-	decide(t, e, &engine.Ask{Op: store.Take, Key: "user:42", Limits: []store.Limit{perMinute(9), {Count: 50, Period: time.Hour}}, Cost: 2})
+	decide(t, e, &engine.Ask{Op: store.Take, Key: "user:42", Cost: 2, Limits: []store.Limit{
+		{Count: 9, Period: time.Minute}, {Count: 50, Period: time.Hour}}})
 
 	s, _ := scrape(t, m)
 	s.want(t, `limitctl_decisions_total{limit="ip",outcome="allowed",policy="login"}`, 5)
@@ -233,7 +232,7 @@ func TestEachLimitOfACallIsCountedOnce(t *testing.T) {
 func TestOutcomes(t *testing.T) {
 	block := &store.Override{Effect: store.OverrideBlock}
 	times := &store.Override{Effect: store.OverrideTimes}
-	p := &policy.Policy{Name: "p", Limits: []policy.Limit{{Name: "l", By: []string{"a"}, Limit: perMinute(5)}}}
+	p := &policy.Policy{Name: "p", Limits: []policy.Limit{{Limit: limiter.Per("l", 5, time.Minute), By: []string{"a"}}}}
 	for _, test := range []struct {
 		outcome string
 		of      store.Decision

@@ -112,10 +112,10 @@ func (m atScrape) Collect(metrics chan<- prometheus.Metric) {
 	})
 	for _, p := range m.settings.Load().Policies {
 		for i := range p.Limits {
-			l := &p.Limits[i]
-			metrics <- limitCount.is(float64(l.Limit.Count), p.Name, l.Name)
-			metrics <- limitPeriod.is(l.Limit.InWindow(store.InstantOf(now)).Period.Seconds(), p.Name, l.Name)
-			metrics <- limitBurst.is(float64(l.Limit.Capacity()), p.Name, l.Name)
+			name, limit := p.Limits[i].Name, p.Limits[i].Stored()
+			metrics <- limitCount.is(float64(limit.Count), p.Name, name)
+			metrics <- limitPeriod.is(limit.InWindow(store.InstantOf(now)).Period.Seconds(), p.Name, name)
+			metrics <- limitBurst.is(float64(limit.Capacity()), p.Name, name)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/serve/metrics"
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
@@ -32,7 +33,8 @@ func TestKeysAreSampled(t *testing.T) {
 		}
 		decide(t, e, question)
 	}
-	decide(t, e, &engine.Ask{Op: store.Take, Key: "user:42", Limits: []store.Limit{perMinute(9)}, Cost: 1})
+	decide(t, e, &engine.Ask{Op: store.Take, Key: "user:42", Cost: 1,
+		Limits: []store.Limit{{Count: 9, Period: time.Minute}}})
 	m.Round(t.Context(), metrics.Sampling{Store: backend, Timeout: time.Minute, Keys: 100_000}, 0)
 	s, text := scrape(t, m)
 	s.want(t, `limitctl_keys{limit="ip",policy="login"}`, clients)
@@ -103,7 +105,9 @@ func TestTheSampleIsBounded(t *testing.T) {
 func TestTheShareInUseOfLimitsOfEnvoy(t *testing.T) {
 	long := strings.Repeat("long", 50)
 	limits := func(name string) *policy.Policy {
-		return &policy.Policy{Name: name, Limits: []policy.Limit{{Name: "all", By: []string{"a"}, Limit: perMinute(4)}}}
+		return &policy.Policy{Name: name, Limits: []policy.Limit{
+			{Limit: limiter.Per("all", 4, time.Minute), By: []string{"a"}},
+		}}
 	}
 	of := func(name, value string, ordered bool) configfile.EnvoyDescriptor {
 		return configfile.EnvoyDescriptor{Policy: name, Ordered: ordered, Entries: []configfile.EnvoyEntry{
@@ -138,7 +142,8 @@ func TestTheShareInUseOfLimitsWithOneKey(t *testing.T) {
 	}
 	named := func(name string) *policy.Policy {
 		return &policy.Policy{Name: name, Limits: []policy.Limit{
-			{Name: "all", By: []string{"everybody"}, Limit: perMinute(10)}, {Name: "ip", By: []string{"ip"}, Limit: perMinute(10)},
+			{Limit: limiter.Per("all", 10, time.Minute), By: []string{"everybody"}},
+			{Limit: limiter.Per("ip", 10, time.Minute), By: []string{"ip"}},
 		}}
 	}
 	web, mesh, other := named("web"), named("mesh"), named("other")
@@ -214,7 +219,7 @@ func TestAnOutage(t *testing.T) {
 	for onError, outcome := range map[store.FailurePolicy]string{store.FailOnError: "error", store.LocalOnError: "local"} {
 		backend, p := &awayStore{Store: memorystore.New()}, login()
 		p.OnError = onError
-		p.Limits[0].Limit, p.Limits[1].Limit = perMinute(1000), perMinute(1000)
+		p.Limits[0].Count, p.Limits[1].Count = 1000, 1000
 		e, m := observed(t, backend, &engine.Settings{Policies: []*policy.Policy{p},
 			Breaker: &layers.Breaker{Failures: 3, Pause: time.Hour}})
 		for i := range 17 {
