@@ -17,23 +17,20 @@ local function before_change(i, s, kept)
   if kept == '' then
     return
   end
-  local value = #s.raw < HEAD_SIZE and s.raw or redis.call('GET', s.key)
+  local value = #s.raw < 512 and s.raw or redis.call('GET', s.key)
   if not stands_for(kept, value) then
     tell(i, '', value, expires_at(s.key))
   end
 end
 
--- adjusted returns what becomes of the state s of KEYS[i], false if that is unused, and
--- whether it differs.
-local function adjusted(s, i, in_use, left)
-  local instant = s and math.max(now, s.time)
+-- adjusted returns what becomes of the state of r, of KEYS[i], false if that is unused.
+local function adjusted(r, i, left)
+  local s, in_use = r.state, used(r)
   if in_use < left then
-    return charged(s, i, left - in_use), true
-  elseif in_use > left then
-    local excess = s.rule.excess and s.how.excess(s, left, instant) or in_use - left
-    return s.how.refund(s, excess, instant) and s, true
+    return charged(r, i, left - in_use)
   end
-  return s, false
+  local excess = s.rule.excess and s.how.excess(s, left, r.instant) or in_use - left
+  return s.how.refund(s, excess, r.instant) and s
 end
 
 local whole, in_place, emptied, units = {}, {}, {}, {}
@@ -41,7 +38,8 @@ local next_kept = 2 + 20 * #KEYS
 for i = 1, #KEYS do
   local only, kept
   only, kept, next_kept = struct.unpack('>c1Bc0', ARGV[1], next_kept)
-  local s, failure = load(i)
+  local r = request(i)
+  local failure = load(r, i)
   local what = failure and string.match(failure.err, '^FOREIGN %d+ (.*)$')
   if what then
     tell(i, what, '', 0)
@@ -49,22 +47,20 @@ for i = 1, #KEYS do
   elseif failure then
     return failure
   else
-    local _, _, _, _, left = request(i)
-    local in_use = used(s)
-    left = only == '<' and math.min(in_use, left) or left
-    local before = s
-    if s and in_use ~= left then
-      before_change(i, s, kept)
-    end
-    local after, changed = adjusted(s, i, in_use, left)
-    if changed then
+    local before, in_use = r.state, used(r)
+    local left = only == '<' and math.min(in_use, r.cost) or r.cost
+    if in_use ~= left then
+      if before then
+        before_change(i, before, kept)
+      end
+      local after = adjusted(r, i, left)
       if after and not after.raw then
         after.how.answer(after) -- packs the record
       end
       local kind = not after and emptied or after.how.in_place and after.how.in_place(after) and in_place or whole
       kind[#kind + 1] = after or before
     end
-    units[i] = struct.pack('>I4I4', in_use, changed and left or in_use)
+    units[i] = struct.pack('>I4I4', in_use, left)
   end
 end
 store(whole, in_place, emptied)

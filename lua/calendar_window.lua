@@ -1,21 +1,25 @@
--- Calendar window: windows of a calendar, whose bounds the caller computes, of count units
--- each. The rule is explained in its twin, calendarWindow in pkg/limiter/store/fixed_window.go.
--- What other limits have as their burst says when the window begins: quarters of an hour
--- since the epoch, and then 7 bits for people, which only Go reads. The period is its length.
--- b is when it ends.
+-- Calendar window: windows of a calendar, whose bounds the caller computes, of count units each. What other limits have
+-- as their burst says when the window begins: quarters of an hour since the epoch, and then 7 bits for people, which
+-- only Go reads. The period is its length.
+--
+-- KEYS[1]  the store key. Its record has 30 bytes: the header, units 4. The second number of its state is when the window ends
+-- ARGV     a request as in decide.lua, which decides it
+-- Returns  as decide.lua
+-- Cost     one TIME and GETRANGE, and a SET for an allowed take. The key expires when the window ends.
+-- Twin     calendarWindow in pkg/limiter/store/fixed_window.go
 
 local function window_begin(burst)
   return (burst - burst % 128) / 128 * 900000000
 end
 
-rules[CALENDAR_WINDOW] = {
-  magic = CALENDAR_WINDOW_MAGIC,
+rules[7] = {
+  magic = 0x524c04,
   format = 'I4',
-  size = CALENDAR_WINDOW_SIZE,
-  max_period = MAX_WINDOW,
+  size = 30,
+  max_period = 367 * 86400e6,
 
   sound = function(_, burst, _, units, ends, time)
-    return units <= MAX_COUNT and time >= window_begin(burst) and time < ends
+    return units <= 1e9 and time >= window_begin(burst) and time < ends
   end,
 
   at = function(_, _, _, units, ends, now)

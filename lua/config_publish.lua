@@ -13,10 +13,10 @@
 -- Cost     one GETRANGE, XREVRANGE and XADD, two UNLINK, and three SET
 
 -- All that can be refused comes before the first write.
-local head = redis.pcall('GETRANGE', KEYS[1], '0', 'MAX_CONFIG_HEAD')
+local head = redis.pcall('GETRANGE', KEYS[1], '0', '4096')
 if type(head) == 'table' and not string.find(head.err, 'WRONGTYPE', 1, true) then
   return { err = head.err .. ' (GETRANGE)' }
-elseif type(head) == 'table' or #head > MAX_CONFIG_HEAD then
+elseif type(head) == 'table' or #head > 4096 then
   head = ''
 end
 if head ~= ARGV[1] then

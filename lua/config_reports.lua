@@ -7,7 +7,7 @@
 
 local found = {}
 for i = 1, #KEYS do
-  local report = redis.pcall('GETRANGE', KEYS[i], '0', 'MAX_CONFIG_REPORT')
+  local report = redis.pcall('GETRANGE', KEYS[i], '0', '1024')
   if type(report) == 'string' and report ~= '' then
     found[#found + 1] = i - 1
     found[#found + 1] = report

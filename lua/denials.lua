@@ -67,9 +67,9 @@ end
 
 -- since returns the begin of the run of denials that two counts of a key make: see Merge of internal/denialtable.
 local function since_of(since_before, last_before, since, last)
-  if since > last_before + DENIAL_PAUSE then
+  if since > last_before + 300000 then
     return since
-  elseif since_before > last + DENIAL_PAUSE then
+  elseif since_before > last + 300000 then
     return since_before
   end
   return math.min(since_before, since)
@@ -101,12 +101,12 @@ for i = 4, #ARGV, 2 do
   to.fields[#to.fields + 1], to.values[#to.values + 1] = ARGV[i], ARGV[i + 1]
 end
 
-local minute_expires = (minute + 1) * 60000 + DENIAL_MINUTES
-local coarse_expires = (math.floor(minute / 10) + 1) * 600000 + DENIAL_HISTORY
+local minute_expires = (minute + 1) * 60000 + 3600000
+local coarse_expires = (math.floor(minute / 10) + 1) * 600000 + 86400000
 local tables = {}
 if #denied.fields > 0 then
-  tables[1] = { n = 1, added = denied, kept = DENIALS_KEPT, held = DENIALS_HELD, expires = minute_expires }
-  tables[2] = { n = 2, added = denied, kept = COARSE_DENIALS_KEPT, held = COARSE_DENIALS_HELD, expires = coarse_expires }
+  tables[1] = { n = 1, added = denied, kept = 1000, held = 1500, expires = minute_expires }
+  tables[2] = { n = 2, added = denied, kept = 200, held = 300, expires = coarse_expires }
 end
 if #through.fields > 0 then
   tables[#tables + 1] = { n = 3, added = through, expires = minute_expires }
@@ -115,7 +115,7 @@ end
 for _, t in ipairs(tables) do
   t.key = KEYS[t.n]
   t.rows, t.changed = redis.call('HLEN', t.key), {}
-  local before, room = redis.call('HMGET', t.key, unpack(t.added.fields)), LET_THROUGH_KEPT + 1 - t.rows
+  local before, room = redis.call('HMGET', t.key, unpack(t.added.fields)), 1001 - t.rows
   for i, field in ipairs(t.added.fields) do
     local value, held = t.added.values[i], before[i]
     if t.rows > 0 and not before[1] or held and (t.held and #held <= 36 or not t.held and not string.find(held, '^%d+$')) then

@@ -19,7 +19,7 @@ for i = 1, #KEYS do
   local n = #reply
   reply[n + 1], reply[n + 2] = value, expires
   bytes = bytes + #value
-  if bytes > EXPORT_BYTES then
+  if bytes > 4194304 then
     break
   end
 end

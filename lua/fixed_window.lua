@@ -1,11 +1,16 @@
--- Fixed window: windows of one period, aligned to the epoch, of count units
--- each. The rule is explained in its twin, pkg/limiter/store/fixed_window.go.
--- The units were used in the window that holds time.
+-- Fixed window: windows of one period, aligned to the epoch, of count units each. The units were used in the window
+-- that holds time.
+--
+-- KEYS[1]  the store key. Its record has 30 bytes: the header, units 4
+-- ARGV     a request as in frame.lua, which also shows how it is decided by the functions below
+-- Returns  as frame.lua: now, whether it is allowed, and the record
+-- Cost     one TIME and GET, and a SET for an allowed take. The key expires when the window ends.
+-- Twin     pkg/limiter/store/fixed_window.go
 
-local format, size = 'I4', FIXED_WINDOW_SIZE
+local format, size = 'I4', 30
 
 local function sound(count, burst, _, units)
-  return burst == count and units <= MAX_COUNT
+  return burst == count and units <= 1e9
 end
 
 local function at(_, period, time, units, _, now)
@@ -19,7 +24,7 @@ local function unused_at(_, period, time)
   return time - time % period + period
 end
 
-rules[FIXED_WINDOW] = {
+rules[3] = {
   format = format,
   size = size,
   sound = sound,

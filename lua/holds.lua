@@ -2,15 +2,15 @@
 -- be it damaged, or in words what limitctl did not write. An error reply is returned
 -- as it is, a table.
 local function holds(key)
-  local head = redis.pcall('GETRANGE', key, '0', 'RECORD_HEADER_END')
+  local head = redis.pcall('GETRANGE', key, '0', '25')
   if type(head) == 'table' then
     if not string.find(head.err, 'WRONGTYPE', 1, true) then
       return { err = head.err .. ' (GETRANGE)' }
     end
     local kind = redis.pcall('TYPE', key)
     return 'a ' .. (kind.ok or 'value of another type') .. ', which is not a limit record'
-  elseif #head == RECORD_HEADER_SIZE and string.find(head, '^RL[\RECORD_VERSION-\LAST_VERSION][\FIRST_KIND-\LAST_KIND]')
-    and redis.call('GETRANGE', key, 'MAX_RECORD_SIZE', 'MAX_RECORD_SIZE') == '' then -- no record is longer
+  elseif #head == 26 and string.find(head, '^RL[\1-\4][\1-\7]')
+    and redis.call('GETRANGE', key, '12500057', '12500057') == '' then -- no record is longer
     return 'record'
   elseif head == '' and redis.call('EXISTS', key) == 0 then
     return nil

@@ -17,11 +17,11 @@ local outcomes = {}
 -- expires: nothing of it is in use, as ring.lua says.
 local function is_bare(key)
   local value = redis.call('GET', key)
-  local format = ({ [SLIDING_LOG] = '>I4I4I3', [SLICED_COUNTER] = '>I2I2I4' })[string.byte(value, 4)]
-  if not format or #value ~= RECORD_HEADER_SIZE + struct.size(format) then
+  local format = ({ [4] = '>I4I4I3', [6] = '>I2I2I4' })[string.byte(value, 4)]
+  if not format or #value ~= 26 + struct.size(format) then
     return false
   end
-  local _, length = struct.unpack(format, value, RECORD_HEADER_SIZE + 1)
+  local _, length = struct.unpack(format, value, 27)
   return length > 0 and redis.pcall('PTTL', key) == -1
 end
 

@@ -64,7 +64,7 @@ while first <= #KEYS do
   end
   if foreign then
     leave(first, last, '-')
-  elseif reported + bytes > EXPORT_BYTES and (reported > 0 or bytes > 4 * EXPORT_BYTES) then
+  elseif reported + bytes > 4194304 and (reported > 0 or bytes > 4 * 4194304) then
     leave(first, last, 'b')
   else
     reported = reported + bytes

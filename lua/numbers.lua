@@ -1,5 +1,5 @@
 -- How decide.lua handles a state that is two numbers, by the functions of its rule,
--- which record.lua lists. Rules of rings have these functions themselves (see ring.lua),
+-- which frame.lua lists. Rules of rings have these functions themselves (see ring.lua),
 -- and two more:
 --   fresh(s)     makes s an unused state
 --   in_place(s)  says whether saving changes the record by range, so that SET is not
@@ -12,14 +12,14 @@ function numbers.load(s, size)
   if size ~= rule.size then
     return false
   end
-  s.a, s.b = struct.unpack('>' .. rule.format, s.raw, RECORD_HEADER_SIZE + 1)
+  s.a, s.b = struct.unpack('>' .. rule.format, s.raw, 27)
   if rule.fresh then
     rule.fresh(s)
   end
   if s.overfull then
     local units = s.b > 0 and s.a + 1 or s.a
-    return numbers.is_overfull(s) and s.burst >= 1 and s.burst <= MAX_COUNT and s.b < s.period and units <= MAX_COUNT
-      and mul_div(s.period, units, s.count) <= MAX_DRAIN
+    return numbers.is_overfull(s) and s.burst >= 1 and s.burst <= 1e9 and s.b < s.period and units <= 1e9
+      and mul_div(s.period, units, s.count) <= 36600 * 86400e6
   end
   return rule.sound(s.count, s.burst, s.period, s.a, s.b, s.time)
 end
@@ -58,12 +58,13 @@ end
 -- answer returns the record as it is now, for the caller.
 function numbers.answer(s)
   if not s.raw then
-    local begins = numbers.is_overfull(s) and OVERFULL_MAGIC or s.rule.magic or magic
+    local begins = numbers.is_overfull(s) and 0x524c03 or s.rule.magic or magic
     s.raw = struct.pack('>I3BI4I4I7I7' .. s.rule.format, begins, s.kind, s.count, s.burst, s.period, s.time, s.a, s.b)
   end
   return s.raw
 end
 
 function numbers.save(s)
-  set(s.key, s.raw, s.rule.unused_at(s.count, s.period, s.time, s.a, s.b))
+  local unused_at = s.rule.unused_at(s.count, s.period, s.time, s.a, s.b)
+  redis.call('SET', s.key, s.raw, expires, milliseconds(unused_at - expires_from))
 end

@@ -6,13 +6,13 @@
 --          nothing, 1 for a value of another type
 -- Cost     one TIME, and a GETRANGE for each key
 
-local index, wrong = read(1, 'OVERRIDES_SIZE', 'an index of overrides')
+local index, wrong = read(1, '14041', 'an index of overrides')
 if wrong then
   return wrong
 end
 local reply = { clock, index }
 for i = 2, #KEYS do
-  local record, failed = read(i, 'OVERRIDE_SIZE', 'an override')
+  local record, failed = read(i, '16399', 'an override')
   if failed and string.sub(failed.err, 1, 7) ~= 'FOREIGN' then
     return failed
   end

@@ -17,10 +17,10 @@ local entries, count, last, found = others(now, id)
 if not entries then
   return count
 end
-local record, wrong = read(2, 'OVERRIDE_SIZE', 'an override')
+local record, wrong = read(2, '16399', 'an override')
 if wrong then
   return wrong
-elseif record ~= '' and (string.sub(record, 1, 3) ~= OVERRIDE_MAGIC or #record > OVERRIDE_SIZE) then
+elseif record ~= '' and (string.sub(record, 1, 3) ~= 'RO\001' or #record > 16399) then
   return foreign(2, 'a value that is not an override')
 elseif record == '' and not found then
   return { now, '' }

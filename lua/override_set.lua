@@ -9,7 +9,7 @@
 -- ARGV[5]  how many bytes of the text say whom it is about and what it does
 -- ARGV[6]  the instant that counts, in ms; the server's clock unless given
 -- Returns  when it was set, in ms since the epoch
--- Errors   FULL: there are MAX_OVERRIDES. TAKEN: the key of this ID holds something else.
+-- Errors   FULL: there are 1000. TAKEN: the key of this ID holds something else.
 -- Cost     one TIME, two GETRANGE and SET
 
 local id, version, lasts, text, which = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
@@ -20,16 +20,16 @@ end
 local entries, count, last = others(now, id)
 if not entries then
   return count
-elseif count >= MAX_OVERRIDES then
+elseif count >= 1000 then
   return { err = 'FULL' }
 end
-local record, wrong = read(2, 'OVERRIDE_SIZE', 'an override')
+local record, wrong = read(2, '16399', 'an override')
 if wrong and string.sub(wrong.err, 1, 7) ~= 'FOREIGN' then
   return wrong
 elseif record ~= '' then
-  local same = record and string.sub(record, 1, 3) == OVERRIDE_MAGIC
-    and string.sub(record, OVERRIDE_HEAD + 1, OVERRIDE_HEAD + which) == string.sub(text, 1, which)
-    and string.find(record, '^[,}]', OVERRIDE_HEAD + which + 1)
+  local same = record and string.sub(record, 1, 3) == 'RO\001'
+    and string.sub(record, 16, 15 + which) == string.sub(text, 1, which)
+    and string.find(record, '^[,}]', 16 + which)
   if not same then
     return { err = 'TAKEN' }
   end
@@ -37,5 +37,5 @@ end
 local ends = now + lasts
 -- The index comes first: an entry without its override is left out by readers.
 write(version, entries .. id .. struct.pack('>I6', ends), math.max(last, ends), now, later)
-redis.call('SET', KEYS[2], OVERRIDE_MAGIC .. struct.pack('>I6I6', now, ends) .. text, 'PX', string.format('%.0f', lasts + later))
+redis.call('SET', KEYS[2], 'RO\001' .. struct.pack('>I6I6', now, ends) .. text, 'PX', string.format('%.0f', lasts + later))
 return now

@@ -140,12 +140,12 @@ end
 local function ring_load(s, size)
   local rule = s.rule
   s.step, s.span = rule.measure(s.count, s.burst, s.period)
-  if not s.step or size < rule.ring_at or size > MAX_RECORD_SIZE or (size - rule.ring_at) % rule.entry_size ~= 0 then
+  if not s.step or size < rule.ring_at or size > 12500057 or (size - rule.ring_at) % rule.entry_size ~= 0 then
     return false
   end
   s.latest = (s.time - s.time % s.step) / s.step
   s.capacity = (size - rule.ring_at) / rule.entry_size
-  s.head, s.length, s.base = struct.unpack('>' .. rule.header, s.raw, RECORD_HEADER_SIZE + 1)
+  s.head, s.length, s.base = struct.unpack('>' .. rule.header, s.raw, 27)
   s.bare = s.capacity == 0 and s.length > 0
   if s.length > s.capacity or s.head >= math.max(1, s.capacity) then
     return false
@@ -206,5 +206,6 @@ local function ring_save(s, now)
   local entries = unwrapped(s)
   s.length = s.length + 1
   local spare = string.rep('\0', math.min(math.floor(s.length / 4) + 2, s.span - s.length) * s.rule.entry_size)
-  set(s.key, ring_header(s, 0, s.length, s.base) .. entries .. newest .. spare, unused_at)
+  local record = ring_header(s, 0, s.length, s.base) .. entries .. newest .. spare
+  redis.call('SET', s.key, record, expires, milliseconds(unused_at - expires_from))
 end

@@ -1,23 +1,13 @@
--- The rules of counting, by the numbers of their kinds in records and requests.
+-- The algorithms by the numbers of their kinds in records and requests, for scripts of several.
 -- What all have:
---   has_burst                            only if its limits have one of their own;
---                                        else the capacity is the count
---   sound(count, burst, period, a, b)    (and time, from decide.lua) whether that can be the limit and the state
---                                        of a record; what Go would call damaged is
---                                        nothing to decide or overwrite
--- Rules whose state is two numbers, a and b, have these. time is the instant of the
--- last charge, in µs since the epoch; count and period (µs) are those of the limit
--- that wrote the record. A rule of one number is given anything as its b.
---   format, size                         of the state, and of the whole record
---   at(count, period, time, a, b, now)   a and b as they are at now, and the
---                                        units then in use, rounded up
---   refund(a, b, cost)                   a and b with cost units taken off
---   unused_at(count, period, time, a, b) when nothing is in use any more
---   excess(period, a, b, now, left)      only where a unit can count for less than
---                                        one: what to refund to leave exactly left
---   fresh(s)                             only if s.b comes from the header: sets it
---   max_period                           only if that is not MAX_PERIOD
--- A rule whose windows the caller computes has holds(burst, period, instant), whether the one
--- of a request holds that instant, and measure, as rings have it.
--- A charge adds its cost to a. What the others have is in ring.lua.
+--   has_burst                              only if its limits have one of their own; else the capacity is the count
+-- Algorithms whose state is two numbers, a and b, have what frame.lua lists, and
+--   refund(a, b, cost)                     a and b with cost units taken off
+--   excess(period, a, b, now, left)        only where a unit can count for less than one: what to refund to leave
+--                                          exactly left
+--   fresh(s)                               only if s.b comes from the header: sets it
+--   magic                                  the record's, if that is not of version 1
+--   max_period                             only if that is not 366 days
+-- One whose windows the caller computes has holds(burst, period, instant), whether the window of a request holds that
+-- instant, and measure, as rings have it. What the others have is in ring.lua.
 local rules = {}

@@ -27,19 +27,19 @@ local function sliced_view(s, now)
   return oldest, rest - oldest, share + (part > 0 and 1 or 0), s.step - elapsed
 end
 
-rules[SLICED_COUNTER] = {
+rules[6] = {
   load = ring_load, fresh = ring_fresh, charge = ring_charge, refund = ring_refund, in_place = ring_in_place, save = ring_save,
-  magic = SLICED_COUNTER_MAGIC,
+  magic = 0x524c02,
   header = 'I2I2I4',
-  ring_at = RECORD_HEADER_SIZE + 8,
+  ring_at = 34,
   entry = '>I2I4',
   entry_size = 6,
   wrap = 65536,
   modulus = 4294967296,
-  max_units = 2 * MAX_COUNT,
+  max_units = 2e9,
 
   measure = function(_, slices, period)
-    if slices >= 2 and slices <= MAX_SLICES and period % slices == 0 then
+    if slices >= 2 and slices <= 3600 and period % slices == 0 then
       return period / slices, slices + 1
     end
   end,

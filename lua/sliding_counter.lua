@@ -1,12 +1,16 @@
--- Sliding counter: used = previous × (period − elapsed) ÷ period + current. The
--- rule is explained in its twin, pkg/limiter/store/sliding_counter.go.
--- The current units were used in the window that holds time, the previous ones
--- in the window before.
+-- Sliding counter: used = previous × (period − elapsed) ÷ period + current. The current units were used in the window
+-- that holds time, the previous ones in the window before; windows are aligned to the epoch.
+--
+-- KEYS[1]  the store key. Its record has 34 bytes: the header, current 4, previous 4
+-- ARGV     a request as in frame.lua, which also shows how it is decided by the functions below
+-- Returns  as frame.lua: now, whether it is allowed, and the record
+-- Cost     one TIME and GET, and a SET for an allowed take. The key expires after the window, or after the next one.
+-- Twin     pkg/limiter/store/sliding_counter.go
 
-local format, size = 'I4I4', SLIDING_COUNTER_SIZE
+local format, size = 'I4I4', 34
 
 local function sound(count, burst, _, current, previous)
-  return burst == count and current <= MAX_COUNT and previous <= MAX_COUNT
+  return burst == count and current <= 1e9 and previous <= 1e9
 end
 
 local function at(_, period, time, current, previous, now)
@@ -27,7 +31,7 @@ local function unused_at(_, period, time, current)
   return current > 0 and window_end + period or window_end
 end
 
-rules[SLIDING_COUNTER] = {
+rules[5] = {
   format = format,
   size = size,
   sound = sound,

@@ -2,18 +2,18 @@
 -- explained in its twin, pkg/limiter/store/sliding_log.go.
 -- An entry of the ring says until when (instant) how many units were taken.
 
-rules[SLIDING_LOG] = {
+rules[4] = {
   load = ring_load, fresh = ring_fresh, charge = ring_charge, refund = ring_refund, in_place = ring_in_place, save = ring_save,
   header = 'I4I4I3',
-  ring_at = RECORD_HEADER_SIZE + 11,
+  ring_at = 37,
   entry = '>I7I3',
   entry_size = 10,
   wrap = 2 ^ 56,
   modulus = 16777216,
-  max_units = SLIDING_LOG_MAX_COUNT,
+  max_units = 1e6,
 
   measure = function(count, burst, period)
-    if burst == count and count <= SLIDING_LOG_MAX_COUNT then
+    if burst == count and count <= 1e6 then
       return 1, period
     end
   end,

@@ -1,116 +1,112 @@
--- What decide.lua and decide_charging.lua have in common: requests as they come, the states
--- of their keys, and how those are changed and stored. Requests are packed in ARGV[1], from
--- its second byte on, as decide.lua says.
+-- What decide.lua and adjust.lua have in common: requests as they come, the states of their keys, and how those are
+-- changed and stored. Requests are packed in ARGV[1], from its second byte on, as decide.lua says.
 
--- request returns kind, count, burst, period, cost and capacity of KEYS[i], and
--- whether it is a shadow. The capacity is that of the limit, less what the request leaves.
+-- request returns what is asked of KEYS[i]. The capacity is that of the limit, less what the request leaves.
 local function request(i)
   local kind, count, burst, period, cost = struct.unpack('>BI4I4I7I4', ARGV[1], i * 20 - 18)
   local shadow = kind >= 128
   if shadow then
     kind = kind - 128
   end
-  local capacity = rules[kind].has_burst and burst or count
+  local rule = rules[kind]
+  local capacity = rule.has_burst and burst or count
   if ARGV[3] then
     capacity = capacity - struct.unpack('>I4', ARGV[3], i * 4 - 3)
   end
-  return kind, count, burst, period, cost, capacity, shadow
+  return {
+    kind = kind, rule = rule, count = count, burst = burst, period = period, cost = cost, capacity = capacity,
+    shadow = shadow,
+  }
 end
 
+-- foreign returns the error about KEYS[i] that holds something else.
 local function foreign(i, holds)
-  return nil, { err = 'FOREIGN ' .. i .. ' ' .. holds }
+  return { err = 'FOREIGN ' .. i .. ' ' .. holds }
 end
 
--- read reads the state of KEYS[i]: a table, false if unused, or nil and an error
--- reply. The table has the fields of the record's header, the rule of its kind, and
--- how to handle it.
-local function read(i)
-  local key = KEYS[i]
-  local raw = redis.pcall('GETRANGE', key, '0', 'HEAD_END') -- all records but large logs
+-- load reads the state of the request r, of KEYS[i], into r.state, a table, false if unused, and r.instant, the now of that
+-- state: time never runs backwards. The table has the fields of the record's header, the rule of its kind, and how to handle
+-- it. load returns an error reply if that fails, or if the window that the caller has computed does not hold the instant:
+-- nothing may be decided in a wrong one. The error says that instant, and now.
+local function load(r, i)
+  local key, s = KEYS[i], false
+  local raw = redis.pcall('GETRANGE', key, '0', '511') -- all records but large logs
   if type(raw) == 'table' then
     if string.find(raw.err, 'WRONGTYPE', 1, true) then
       local kind = redis.pcall('TYPE', key)
       return foreign(i, 'a ' .. (kind.ok or 'value of another type') .. ', which is not a limit record')
     end
-    return nil, { err = raw.err .. ' (GETRANGE)' }
+    return { err = raw.err .. ' (GETRANGE)' }
   end
-  if raw == '' and redis.call('EXISTS', key) == 0 then
-    return false
-  end
-  local size = #raw
-  if size == HEAD_SIZE then
-    size = redis.call('STRLEN', key)
-  end
-  if size < RECORD_HEADER_SIZE or string.sub(raw, 1, 2) ~= 'RL' then
-    return foreign(i, string.format('%.0f', size) .. ' bytes that are not a limit record')
-  end
-  local version, kind, count, burst, period, time = struct.unpack('>BBI4I4I7I7', raw, 3)
-  local rule = rules[kind]
-  if not rule and kind >= FIRST_KIND and kind <= LAST_KIND then
-    return nil, { err = 'COMPLETE' }
-  end
-  local overfull = version == OVERFULL_VERSION and rule and rule.has_burst
-  if version ~= (rule and rule.magic or magic) % 256 and not overfull then
-    return foreign(i, 'a limit record of version ' .. version .. ', which this limitctl does not know')
-  end
-  if rule and count >= 1 and count <= MAX_COUNT and period >= MIN_PERIOD and period <= (rule.max_period or MAX_PERIOD)
-    and time <= MAX_INSTANT then
+  if raw ~= '' or redis.call('EXISTS', key) == 1 then
+    local size = #raw
+    if size == 512 then
+      size = redis.call('STRLEN', key)
+    end
+    if size < 26 or string.sub(raw, 1, 2) ~= 'RL' then
+      return foreign(i, string.format('%.0f', size) .. ' bytes that are not a limit record')
+    end
+    local version, kind, count, burst, period, time = struct.unpack('>BBI4I4I7I7', raw, 3)
+    local rule = rules[kind]
+    if not rule and kind >= 1 and kind <= 7 then
+      return { err = 'COMPLETE' }
+    end
+    local overfull = version == 3 and rule and rule.has_burst
+    if version ~= (rule and rule.magic or magic) % 256 and not overfull then
+      return foreign(i, 'a limit record of version ' .. version .. ', which this limitctl does not know')
+    end
+    if not rule or count < 1 or count > 1e9 or period < 1000 or period > (rule.max_period or 366 * 86400e6)
+      or time >= 2 ^ 52 then
+      return foreign(i, 'a damaged limit record')
+    end
     local how = rule.load and rule or numbers -- see numbers.lua
-    local s = {
-      kind = kind, rule = rule, how = how, count = count, burst = burst, period = period, time = time, raw = raw, key = key,
-      overfull = overfull,
+    s = {
+      kind = kind, rule = rule, how = how, count = count, burst = burst, period = period, time = time, raw = raw,
+      key = key, overfull = overfull,
     }
-    if how.load(s, size) then
-      return s
-    elseif s.bare then
-      local ttl = redis.pcall('PTTL', key)
-      if ttl == -1 or type(ttl) == 'table' then -- who lacks the right to ask takes it for what it looks like
-        return false
+    if not how.load(s, size) then
+      local ttl = s.bare and redis.pcall('PTTL', key)
+      if ttl ~= -1 and type(ttl) ~= 'table' then -- who lacks the right to ask takes it for what it looks like
+        return foreign(i, 'a damaged limit record')
       end
+      s = false
     end
   end
-  return foreign(i, 'a damaged limit record')
-end
-
--- load is read, with an error reply also if the window that the caller has computed for the
--- request does not hold the instant: nothing may be decided in a wrong one. The error says
--- that instant, and now.
-local function load(i)
-  local s, failure = read(i)
-  local kind, _, burst, period = request(i)
-  local holds = rules[kind].holds
-  if holds and not failure then
-    local instant = s and math.max(now, s.time) or now
-    if not holds(burst, period, instant) then
-      return nil, { err = string.format('WINDOW %d %.0f %.0f', i, instant, now) }
-    end
+  r.state, r.instant = s, s and s.time > now and s.time or now
+  if r.rule.holds and not r.rule.holds(r.burst, r.period, r.instant) then
+    return { err = string.format('WINDOW %d %.0f %.0f', i, r.instant, now) }
   end
-  return s, failure
 end
 
--- charged returns the state s of KEYS[i] with cost added, under the request's
--- limit.
-local function charged(s, i, cost)
-  local kind, count, burst, period = request(i)
-  local instant = s and math.max(now, s.time) or now
-  local rule = rules[kind]
-  if not s or s.kind ~= kind or s.period ~= period or rule.measure and rule.measure(count, burst, period) ~= s.step then
-    if s then -- usage is kept, its age is not
-      cost = cost + s.how.used(s, instant)
-    end
-    s = { key = KEYS[i], kind = kind, rule = rule, how = rule.load and rule or numbers, a = 0, b = 0 }
-    s.count, s.burst, s.period, s.time = count, burst, period, instant
+-- used returns the units that are in use.
+local function used(r)
+  if not r.used then
+    r.used = r.state and r.state.how.used(r.state, r.instant) or 0
+  end
+  return r.used
+end
+
+-- charged returns the state of r, of KEYS[i], with units added, under its limit.
+local function charged(r, i, units)
+  local s, rule = r.state, r.rule
+  if not s or s.kind ~= r.kind or s.period ~= r.period or rule.measure and rule.measure(r.count, r.burst, r.period) ~= s.step then
+    units = units + used(r) -- usage is kept, its age is not
+    s = { key = KEYS[i], kind = r.kind, rule = rule, how = rule.load and rule or numbers, a = 0, b = 0 }
+    s.count, s.burst, s.period, s.time = r.count, r.burst, r.period, r.instant
     if rule.fresh then
       rule.fresh(s)
     end
   end
-  s.how.charge(s, cost, instant)
-  s.count, s.burst = count, burst
+  s.how.charge(s, units, r.instant)
+  s.count, s.burst = r.count, r.burst
   return s
 end
 
-local function used(s)
-  return s and s.how.used(s, math.max(now, s.time)) or 0
+-- remove removes a key. Who lacks the right to DEL has that to SET.
+local function remove(key, value)
+  if type(redis.pcall('DEL', key)) ~= 'number' then
+    redis.call('SET', key, value, expires, milliseconds(now + 1 - expires_from))
+  end
 end
 
 -- store writes states that have changed: those in whole need SET, those in in_place can
@@ -123,9 +119,7 @@ local function store(whole, in_place, emptied)
   for _, s in ipairs(in_place) do
     s.how.save(s, now)
   end
-  for _, s in ipairs(emptied) do -- who lacks the right to DEL has that to SET
-    if type(redis.pcall('DEL', s.key)) ~= 'number' then
-      set(s.key, struct.pack('>I3BI4I4I7I7I4', magic, FIXED_WINDOW, s.count, s.count, s.period, s.time, 0), now + 1)
-    end
+  for _, s in ipairs(emptied) do
+    remove(s.key, struct.pack('>I3BI4I4I7I7I4', magic, 3, s.count, s.count, s.period, s.time, 0))
   end
 end

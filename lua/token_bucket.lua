@@ -1,11 +1,16 @@
--- Token bucket: the level rises by each cost and leaks at count ÷ period. The
--- rule is explained in its twin, pkg/limiter/store/token_bucket.go.
--- The level is units + rest ÷ period, exactly, as it was at time.
+-- Token bucket, and leaky bucket, whose delay changes no state: the level rises by each cost and leaks at count ÷ period.
+-- A cost that fits under the burst is allowed. The level is units + rest ÷ period, exactly, as it was at time.
+--
+-- KEYS[1]  the store key. Its record has 37 bytes: the header, units 4, rest 7
+-- ARGV     a request as in frame.lua, which also shows how it is decided by the functions below
+-- Returns  as frame.lua: now, whether it is allowed, and the record
+-- Cost     one TIME and GET, and a SET for an allowed take. The key expires when the bucket is empty.
+-- Twin     pkg/limiter/store/token_bucket.go
 
-local format, size = 'I4I7', TOKEN_BUCKET_SIZE
+local format, size = 'I4I7', 37
 
 local function sound(_, burst, period, units, rest)
-  return burst >= 1 and burst <= MAX_COUNT and rest < period and (units < burst or units == burst and rest == 0)
+  return burst >= 1 and burst <= 1e9 and rest < period and (units < burst or units == burst and rest == 0)
 end
 
 -- What has not leaked at now.
@@ -29,7 +34,7 @@ local function unused_at(count, period, time, units, rest)
   return time + wait + (over - part) / count + (part > 0 and 1 or 0)
 end
 
-rules[TOKEN_BUCKET] = {
+rules[1] = {
   has_burst = true,
   format = format,
   size = size,
@@ -45,4 +50,4 @@ rules[TOKEN_BUCKET] = {
   end,
 }
 
-rules[LEAKY_BUCKET] = rules[TOKEN_BUCKET] -- its delay changes no state
+rules[2] = rules[1] -- the leaky bucket

@@ -11,8 +11,8 @@ import (
 // The commands in the scripts of decisions count as part of decisions, not as those of other clients.
 func TestKindsOfTheScriptsCommands(t *testing.T) {
 	calls := 0
-	for _, source := range []string{lua.Decide(), lua.DecideOne(1), lua.DecideOne(3), lua.DecideOne(5)} {
-		for _, call := range regexp.MustCompile(`redis\.p?call\('(\w+)'`).FindAllStringSubmatch(source, -1) {
+	for _, script := range []*lua.Script{lua.DecideAny, lua.DecideOne(1), lua.DecideOne(3), lua.DecideOne(5)} {
+		for _, call := range regexp.MustCompile(`redis\.p?call\('(\w+)'`).FindAllStringSubmatch(script.Source(), -1) {
 			calls++
 			if command := strings.ToLower(call[1]); kindOf(command) != plain {
 				t.Errorf("%s is of kind %d", command, kindOf(command))

@@ -3,8 +3,6 @@ package doctor
 import (
 	"cmp"
 	"context"
-	"crypto/sha1"
-	"encoding/hex"
 	"strings"
 	"time"
 
@@ -80,9 +78,8 @@ func (e *examination) config(ctx context.Context, s *server) (redisserver.Info, 
 // scripts finds out which of limitctl's scripts the server has cached. readOnly says whether it has EVALSHA_RO.
 func (e *examination) scripts(ctx context.Context, s *server, config redisserver.Info, readOnly bool) error {
 	var shas []string
-	for _, source := range lua.All() {
-		sum := sha1.Sum([]byte(source)) // the name that a server caches it by
-		shas = append(shas, hex.EncodeToString(sum[:]))
+	for _, script := range lua.All() {
+		shas = append(shas, script.SHA().(string))
 	}
 	facts := scriptFacts{total: len(shas), busyAfter: config["lua-time-limit"], readOnly: readOnly}
 	cached, err := s.client.ScriptExists(ctx, shas...).Result()

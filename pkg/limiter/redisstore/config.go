@@ -86,7 +86,7 @@ func (s *Store) PublishConfig(ctx context.Context, c admin.ConfigChange) (done b
 		keys = append(keys, s.configVersionKey(number))
 	}
 	arguments := []any{c.Was, c.Head, c.Record, c.Line, admin.ConfigHistoryKept}
-	cmd, err := s.lanes.Run(ctx, true, s.lanes.Scripts.Named(lua.PublishConfig), keys, arguments)
+	cmd, err := s.lanes.Run(ctx, true, lua.PublishConfig, keys, arguments)
 	if err != nil {
 		return false, s.lanes.Explain(err, publishingConfig, true, keys)
 	}
@@ -133,7 +133,7 @@ func (s *Store) ConfigReports(ctx context.Context) (reports []admin.ConfigReport
 	for place := range keys {
 		keys[place] = s.configReportKey(place)
 	}
-	reply, err := s.lanes.Array(ctx, false, s.lanes.Scripts.Named(lua.ConfigReports), keys, nil, 3)
+	reply, err := s.lanes.Array(ctx, false, lua.ConfigReports, keys, nil, 3)
 	if err != nil {
 		return nil, s.lanes.Explain(err, readingConfig, false, keys)
 	}

@@ -85,7 +85,7 @@ func (s *Store) AddDenials(ctx context.Context, d admin.Denials) error {
 		}
 		minute := now / minuteMS
 		keys := s.denialKeys(minute)
-		cmd, err := s.lanes.Run(ctx, true, s.lanes.Scripts.Named(lua.AddDenials), keys, denialArguments(minute, clock, &d))
+		cmd, err := s.lanes.Run(ctx, true, lua.AddDenials, keys, denialArguments(minute, clock, &d))
 		if err != nil {
 			return s.lanes.Explain(err, "write of denials", true, keys)
 		}

@@ -120,7 +120,7 @@ func (s *Store) Overrides(ctx context.Context) (list []store.Override, version s
 	defer end()
 	for try := 1; ; try++ {
 		keys := s.overrideKeys(index.ids...)
-		cmd, err := s.lanes.Run(ctx, false, s.lanes.Scripts.Named(lua.ListOverrides), keys, nil)
+		cmd, err := s.lanes.Run(ctx, false, lua.ListOverrides, keys, nil)
 		if err != nil {
 			return nil, "", s.lanes.Explain(err, readingOverrides, false, keys)
 		}
@@ -207,7 +207,7 @@ func (s *Store) SetOverride(ctx context.Context, o store.Override, lasts time.Du
 		keys := s.overrideKeys(id)
 		arguments := withMilliseconds([]any{id, overridetable.NewVersion(), overridetable.Milliseconds(lasts), written.Text,
 			written.Which}, s.lanes.Clock)
-		cmd, err := s.lanes.Run(ctx, true, s.lanes.Scripts.Named(lua.SetOverride), keys, arguments)
+		cmd, err := s.lanes.Run(ctx, true, lua.SetOverride, keys, arguments)
 		switch {
 		case redisserver.IsErrorReply(err, "TAKEN"):
 			continue
@@ -246,7 +246,7 @@ func (s *Store) RevokeOverride(ctx context.Context, id string) (o store.Override
 	}
 	keys := s.overrideKeys(id)
 	arguments := withMilliseconds([]any{id, overridetable.NewVersion()}, s.lanes.Clock)
-	cmd, err := s.lanes.Run(ctx, true, s.lanes.Scripts.Named(lua.RevokeOverride), keys, arguments)
+	cmd, err := s.lanes.Run(ctx, true, lua.RevokeOverride, keys, arguments)
 	if err != nil {
 		return o, false, s.lanes.Explain(err, revokingOverride, true, keys)
 	}

@@ -9,7 +9,6 @@ package redisstore
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/keyspace"
@@ -27,8 +26,7 @@ type Store struct {
 	keys       *keyspace.Own
 	closing    sync.Once
 	closeErr   error
-	givingBack background  // takes that are being given back
-	slotted    atomic.Bool // what looks like a single server has slots
+	givingBack background // takes that are being given back
 }
 
 // settings are what options change.
@@ -124,9 +122,6 @@ func (s *Store) decideAny(ctx context.Context, op store.Op, reqs []store.Request
 			return s.decideAcrossSlots(ctx, op, groups, w.Reqs, decisions)
 		}
 	}
-	if store.IsCharging(op, w.Reqs) {
-		return s.decideCharging(ctx, op, 0, w.Reqs, decisions)
-	}
 	return s.lanes.Decide(ctx, op, w, decisions)
 }
 
@@ -153,18 +148,7 @@ func (s *Store) Prefix() string { return string(s.lanes.Own) }
 
 // decideTogether decides requests of one slot, which are normalized. attempt is not zero for a token in several slots.
 func (s *Store) decideTogether(ctx context.Context, op store.Op, attempt uint64, reqs []store.Request, decisions []store.Decision) error {
-	if store.IsCharging(op, reqs) {
-		return s.decideCharging(ctx, op, attempt, reqs, decisions)
-	}
 	w := s.lanes.NewWork()
-	w.Reqs = append(w.Reqs[:0], reqs...)
+	w.Reqs, w.Attempt = append(w.Reqs[:0], reqs...), attempt
 	return s.lanes.Decide(ctx, op, w, decisions)
-}
-
-func (s *Store) storeKeys(reqs []store.Request) []string {
-	keys := make([]string, len(reqs))
-	for i := range reqs {
-		keys[i] = s.lanes.Own.StoreKey(reqs[i].Key)
-	}
-	return keys
 }

@@ -9,7 +9,7 @@ import (
 // the product may have 126 bits. a, b and c must not be negative and d must be
 // positive. A quotient too large for an int64 is given as MaxInt64, remainder 0.
 //
-// The same function stands in lua/arithmetic.lua, there in 53-bit steps.
+// The same function stands in lua/frame.lua, there in 53-bit steps.
 func mulAddDiv(a, b, c, d int64) (quotient, remainder int64) {
 	high, low := bits.Mul64(uint64(a), uint64(b))
 	low, carry := bits.Add64(low, uint64(c), 0)

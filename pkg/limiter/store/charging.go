@@ -22,7 +22,7 @@ type Changes struct {
 // requests' token, zero if there is none; the call changes it. After an error, which is an [ErrInvalid] or an
 // [ErrUnknownToken], nothing has changed.
 //
-// The Lua twin is lua/decide_charging.lua.
+// The Lua twin is lua/decide.lua.
 func DecideCharging(op Op, reqs []Request, states []*State, decisions []Decision, token *TokenRecord, now Instant) (Changes, error) {
 	if token.Expires <= now {
 		*token = TokenRecord{}

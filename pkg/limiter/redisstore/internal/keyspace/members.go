@@ -90,11 +90,11 @@ func flat(sets []memberSet) (parts []member, setOf []int, storeKeys []string) {
 
 // run calls a script that changes sets. Keys of a single set that are on their way to another
 // master are waited for.
-func (f *Others) run(ctx context.Context, verb string, script lua.Name, sets []memberSet, storeKeys []string,
+func (f *Others) run(ctx context.Context, verb string, script *lua.Script, sets []memberSet, storeKeys []string,
 	arguments []any) (*redis.Cmd, error) {
 	var cmd *redis.Cmd
 	call := func() (err error) {
-		cmd, err = f.Run(ctx, true, f.Scripts.Named(script), storeKeys, arguments)
+		cmd, err = f.Run(ctx, true, script, storeKeys, arguments)
 		return err
 	}
 	err := call()

@@ -65,8 +65,8 @@ func (o *Own) adjustBatch(ctx context.Context, adjustments []admin.Adjustment, k
 		}
 		o.SetWindows(limits)
 		call := func() ([]any, error) {
-			arguments := lanes.WithClock([]any{packAdjustments(adjustments, batch, limits)}, o.Clock)
-			return o.Array(ctx, true, o.Scripts.Named(lua.Adjust), storeKeys, arguments, 4)
+			arguments := lanes.WithOptions([]any{packAdjustments(adjustments, batch, limits)}, o.Clock, nil)
+			return o.Array(ctx, true, lua.Adjust, storeKeys, arguments, 4)
 		}
 		tries := 0
 		reply, err := call()
@@ -90,7 +90,7 @@ func (o *Own) adjustBatch(ctx context.Context, adjustments []admin.Adjustment, k
 
 // packAdjustments packs ARGV[1] of lua/adjust.lua. limits are the adjustments of the batch as requests.
 func packAdjustments(adjustments []admin.Adjustment, batch []int, limits []store.Request) []byte {
-	packed := lanes.AppendRequests([]byte{lanes.OpCodes[store.Adjust]}, limits)
+	packed := lanes.PackRequests(store.Adjust, 0, limits)
 	for _, i := range batch {
 		a := &adjustments[i]
 		only := byte('=')

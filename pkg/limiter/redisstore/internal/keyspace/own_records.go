@@ -26,7 +26,7 @@ func (o *Own) export(ctx context.Context, keys []store.Key) ([]admin.Record, err
 	err = o.EachBatch(ctx, keys, keysPerCall, func(batch []int) error {
 		for len(batch) > 0 { // large values come in several answers
 			storeKeys := o.storeKeys(pick(keys, batch))
-			reply, err := o.Array(ctx, false, o.Scripts.Named(lua.Export), storeKeys, nil, 2)
+			reply, err := o.Array(ctx, false, lua.Export, storeKeys, nil, 2)
 			if err != nil {
 				return o.Explain(err, "export", false, storeKeys)
 			}
@@ -79,7 +79,7 @@ func (o *Own) deleteBatch(ctx context.Context, records []admin.Record) (
 			kept[n] = keptValue(records[i].Value)
 		}
 		names := pick(storeKeys, batch)
-		reply, err := o.Array(ctx, true, o.Scripts.Named(lua.Delete), names, kept, 4)
+		reply, err := o.Array(ctx, true, lua.Delete, names, kept, 4)
 		if err != nil {
 			return o.Explain(err, "deletion", true, names)
 		}
@@ -125,7 +125,7 @@ func (o *Own) Import(ctx context.Context, replace bool, records ...admin.Record)
 			arguments = append(arguments, records[i].Value, expires[i])
 		}
 		names := pick(storeKeys, batch)
-		cmd, err := o.Run(ctx, true, o.Scripts.Named(lua.Import), names, arguments)
+		cmd, err := o.Run(ctx, true, lua.Import, names, arguments)
 		if err != nil {
 			return o.Explain(err, "import", true, names)
 		}

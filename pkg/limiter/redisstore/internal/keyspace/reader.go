@@ -198,7 +198,7 @@ func (r *reader) lifetimeOf(ctx context.Context, pipe redis.Pipeliner, storeKey 
 
 // lifetimeCommand is the command for that, and whether it says an instant.
 func (r *reader) lifetimeCommand() (command string, until bool) {
-	if r.dumps && !r.Scripts.NoExpireTime.Load() {
+	if r.dumps && !r.NoExpireTime.Load() {
 		return "pexpiretime", true
 	}
 	return "pttl", false
@@ -217,7 +217,7 @@ func (r *reader) isTooOld(l lifetime) bool {
 	if !l.until || !redisserver.IsErrorReply(l.cmd.Err(), "ERR unknown command") && !redisserver.LacksRight(l.cmd.Err()) {
 		return false
 	}
-	r.Scripts.NoExpireTime.Store(true)
+	r.NoExpireTime.Store(true)
 	return true
 }
 

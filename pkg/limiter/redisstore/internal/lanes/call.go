@@ -6,6 +6,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	redisserver "github.com/limitctl/limitctl/internal/redis"
+	"github.com/limitctl/limitctl/lua"
 )
 
 // call is a command that go-redis sends at most once, whatever its client's
@@ -13,10 +14,10 @@ import (
 // left is known not to have charged anything.
 type call struct {
 	redis.Cmd
-	once   bool    // never send again
-	key    string  // decides which node of a Cluster it goes to; "" for any
-	reads  bool    // a replica can answer it
-	script *Script // that it calls; nil for another command
+	once   bool        // never send again
+	key    string      // decides which node of a Cluster it goes to; "" for any
+	reads  bool        // a replica can answer it
+	script *lua.Script // that it calls; nil for another command
 	state  atomic.Int32
 	build  func() []any // if set, gives the words when they are first written
 	words  []any        // what it gave

@@ -3,11 +3,13 @@ package lanes
 import (
 	"context"
 	"encoding/binary"
-	"errors"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/recordformat"
 	redisserver "github.com/limitctl/limitctl/internal/redis"
+	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -20,7 +22,9 @@ import (
 // error, an exchange may still read the work or write an answer to it. The same holds for what
 // an exchange works with.
 type work struct {
-	Reqs   []store.Request
+	Reqs    []store.Request
+	Attempt uint64 // not zero for a token in several slots
+
 	named  []store.Key // what keys are of
 	keys   []string
 	words  []any // keys, as a command has them
@@ -31,6 +35,7 @@ type work struct {
 // NewWork returns work for one decision.
 func (s *Sender) NewWork() *work {
 	if w, ok := s.works.Get().(*work); ok {
+		w.Attempt = 0
 		return w
 	}
 	w := &work{}
@@ -53,9 +58,22 @@ func (w *work) setKeys(own admin.OwnLayout) {
 	w.named, w.keys, w.words = w.named[:n], w.keys[:n], w.words[:n]
 }
 
+// tokenKey returns the store key of a token for a call on key. On a single server one token is one key. In a Cluster or a
+// Ring it has to be in the slot of its key, so it has the same hash tag.
+func (s *Sender) tokenKey(token string, key store.Key) string {
+	if s.SlotOf != nil || s.slotted.Load() {
+		return string(s.Own) + "!{" + key.Subject + "}:" + store.TokenName(token)
+	}
+	return string(s.Own) + "!" + store.TokenName(token)
+}
+
 // toAsk returns a place in the queue for a decision, which by itself is that of script.
-func (w *work) toAsk(s *Sender, op store.Op, script *Script) *queued {
-	w.ask = ask{sender: s, op: op, reqs: w.Reqs, keys: w.keys, words: w.words, script: script}
+func (w *work) toAsk(s *Sender, op store.Op, script *lua.Script) *queued {
+	w.ask = ask{sender: s, op: op, attempt: w.Attempt, reqs: w.Reqs, keys: w.keys, words: w.words, script: script}
+	if token := w.Reqs[0].Token; token != "" {
+		key := s.tokenKey(token, w.Reqs[0].Key)
+		w.ask.keys, w.ask.words = append(w.keys, key), append(w.words, key)
+	}
 	if slotOf := s.SlotOf; slotOf != nil {
 		w.ask.slot = slotOf(w.Reqs[0].Key.Subject)
 	}
@@ -78,39 +96,45 @@ func (s *Sender) Decide(ctx context.Context, op store.Op, w *work, decisions []s
 // decideInWindows is Decide for requests in the windows of their calendars, in which tries calls have been made.
 func (s *Sender) decideInWindows(ctx context.Context, op store.Op, w *work, decisions []store.Decision, tries int) error {
 	w.setKeys(s.Own)
-	usual, short := s.Scripts.Deciding(op, w.Reqs)
-	q, a := w.toAsk(s, op, usual), &w.ask
+	q, a := w.toAsk(s, op, deciding(op, w.Reqs)), &w.ask
 	if !s.canMerge(op, w.Reqs) {
 		q.alone(ctx)
 	}
 	err := s.ask(ctx, q)
-	again := func(by *Script) error {
-		q = &queued{call: a.alone(ctx, by)}
+	again := func(by *lua.Script) error {
+		q, a.script = &queued{}, by
+		q.call = a.alone(ctx)
 		return s.ask(ctx, q)
 	}
 	if err == nil && a.apart { // else the exchange may still write to a
-		err = again(usual)
+		err = again(a.script)
 	}
-	if short && (redisserver.IsErrorReply(err, "COMPLETE") || redisserver.IsErrorReply(err, "WRONGTYPE")) {
+	if a.script != lua.DecideAny && (redisserver.IsErrorReply(err, "COMPLETE") || redisserver.IsErrorReply(err, "WRONGTYPE")) {
 		// The key holds something unusual, and nothing has happened yet.
-		err = again(s.Scripts.decidingAll())
+		err = again(lua.DecideAny)
 	}
-	if err = OnceMoved(ctx, err, func() error { return again(s.Scripts.decidingAll()) }); err != nil {
-		if s.CorrectWindows(err, w.Reqs, &tries) {
-			corrected := s.NewWork()
-			corrected.Reqs = append(corrected.Reqs[:0], w.Reqs...)
-			return s.decideInWindows(ctx, op, corrected, decisions, tries)
+	err = OnceMoved(ctx, err, func() error { return again(lua.DecideAny) })
+	// What looks like a single server can be a Cluster behind a proxy, which has done nothing yet with a token of another slot.
+	crossed := redisserver.IsErrorReply(err, "CROSSSLOT") && w.Reqs[0].Token != "" && !s.IsCluster() && !s.slotted.Swap(true)
+	if crossed || s.CorrectWindows(err, w.Reqs, &tries) {
+		corrected := s.NewWork()
+		corrected.Reqs, corrected.Attempt = append(corrected.Reqs[:0], w.Reqs...), w.Attempt
+		return s.decideInWindows(ctx, op, corrected, decisions, tries)
+	}
+	if err != nil {
+		if wrong := wrongCharge(err, w.Reqs); wrong != nil {
+			return wrong
 		}
-		return s.Explain(err, op.String(), op != store.Peek, w.keys)
+		return s.Explain(err, op.String(), op != store.Peek, a.keys)
 	}
 	if q.call != nil {
 		err = a.took(q.call)
 	}
 	if err == nil {
-		err = s.parseVerdicts(a, decisions)
+		err = s.readAnswer(a, decisions)
 	}
 	if err != nil {
-		return s.Wrong(err, op)
+		return s.wrong(err, op)
 	}
 	s.works.Put(w) // only now, see work
 	return nil
@@ -131,26 +155,76 @@ func OnceMoved(ctx context.Context, err error, again func() error) error {
 	return err
 }
 
-// Wrong is the error about a reply that does not follow.
-func (s *Sender) Wrong(err error, op store.Op) error {
-	if errors.Is(err, store.ErrForeign) {
-		return err
+// wrongCharge returns the limiter's error for a reply that says what is wrong with the token or the costs of reqs, nil for
+// any other.
+func wrongCharge(err error, reqs []store.Request) error {
+	if !redisserver.IsErrorReply(err, "TOKEN ") && !redisserver.IsErrorReply(err, "USAGE ") {
+		return nil
 	}
-	return s.Refuse(op.String(), op != store.Peek)
+	words := strings.Fields(err.Error())
+	number := func(i int) (n int64) {
+		if i < len(words) {
+			n, _ = strconv.ParseInt(words[i], 10, 64)
+		}
+		return n
+	}
+	request := func(i int) *store.Request { return &reqs[max(0, min(number(i)-1, int64(len(reqs)-1)))] }
+	token := reqs[0].Token
+	switch {
+	case words[0] == "USAGE" && len(words) >= 3:
+		return store.CheckUsage(&request(1).Limit, number(2))
+	case words[0] == "USAGE" || len(words) < 2:
+		return nil
+	}
+	switch words[1] {
+	case "unknown":
+		return store.UnknownToken(token)
+	case "op":
+		if op, known := store.TokenOp(words[len(words)-1][0]); known {
+			return store.TokenMismatch{Token: token, Op: &op}.Err()
+		}
+		return nil
+	case "cost", "settled":
+		return store.TokenMismatch{Token: token, Cost: number(3), Asked: request(2).Cost, Settled: words[1] == "settled"}.Err()
+	}
+	return store.TokenMismatch{Token: token}.Err()
 }
 
 // shadowBit marks a shadow's request, in the byte of its kind.
 const shadowBit = 0x80
 
-// RequestSize is the length of a packed request, a limit and the cost; see
-// lua/decide.lua.
-const RequestSize = recordformat.PackedLimitSize + 4
+// requestSize is the length of a packed request, a limit and the cost; see lua/frame.lua.
+const requestSize = recordformat.PackedLimitSize + 4
 
-// OpCodes are the letters by which the scripts know the operations.
-var OpCodes = [...]byte{store.Take: 't', store.Peek: 'p', store.Refund: 'r', store.Adjust: 'a'}
+// opCodes are the letters by which the scripts know the operations.
+var opCodes = [...]byte{
+	store.Take: 't', store.Peek: 'p', store.Refund: 'r', store.Adjust: 'a', store.Charge: 'c', store.Settle: 's',
+	store.TakeUpTo: 'u',
+}
 
-// AppendRequests appends reqs as the scripts read them.
-func AppendRequests(packed []byte, reqs []store.Request) []byte {
+// PackRequests packs an operation on requests as ARGV[1] of the scripts.
+func PackRequests(op store.Op, attempt uint64, reqs []store.Request) []byte {
+	packed := append(make([]byte, 0, 1+len(reqs)*requestSize), opCodes[op])
+	packed = appendRequests(packed, reqs)
+	if reqs[0].Token != "" {
+		packed = appendInstant(packed, uint64(reqs[0].TokenTTL/time.Microsecond))
+		digest := store.TokenDigestOf(reqs)
+		packed = binary.BigEndian.AppendUint64(append(packed, digest[:]...), attempt)
+	}
+	if reqs[0].NotAfter != 0 {
+		packed = appendInstant(packed, uint64(reqs[0].NotAfter))
+	}
+	return packed
+}
+
+// appendInstant appends µs in 7 bytes.
+func appendInstant(packed []byte, us uint64) []byte {
+	packed = append(packed, byte(us>>48), byte(us>>40), byte(us>>32))
+	return binary.BigEndian.AppendUint32(packed, uint32(us))
+}
+
+// appendRequests appends reqs as the scripts read them.
+func appendRequests(packed []byte, reqs []store.Request) []byte {
 	for i := range reqs {
 		kind := len(packed)
 		packed = reqs[i].Limit.AppendPacked(packed)
@@ -160,14 +234,6 @@ func AppendRequests(packed []byte, reqs []store.Request) []byte {
 		packed = binary.BigEndian.AppendUint32(packed, uint32(reqs[i].Cost))
 	}
 	return packed
-}
-
-// Leaves returns what reqs leave as the scripts read it, nil if none of them leaves anything.
-func Leaves(reqs []store.Request) []byte {
-	if !leaves(reqs) {
-		return nil
-	}
-	return appendLeaves(nil, reqs)
 }
 
 func leaves(reqs []store.Request) bool {
@@ -186,12 +252,8 @@ func appendLeaves(packed []byte, reqs []store.Request) []byte {
 	return packed
 }
 
-// WithClock appends the instant to a script's arguments, if it is not the server's.
-func WithClock(arguments []any, clock func() time.Time) []any {
-	return WithOptions(arguments, clock, nil)
-}
-
-// WithOptions is WithClock, and appends what the requests leave, unless that is nil.
+// WithOptions appends the instant to a script's arguments, if it is not the server's, and what the requests leave, unless
+// that is nil.
 func WithOptions(arguments []any, clock func() time.Time, leaves []byte) []any {
 	switch {
 	case clock != nil:

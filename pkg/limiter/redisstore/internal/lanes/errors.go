@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	redisserver "github.com/limitctl/limitctl/internal/redis"
+	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -22,7 +23,7 @@ func (s *Sender) Explain(err error, verb string, changes bool, keys []string) er
 	var sent sentError
 	var discovery *redisserver.DiscoveryError
 	call := redisserver.Call{
-		Verb: verb, Changes: changes, Keys: keys, ScriptCommand: s.Scripts.failingCommand,
+		Verb: verb, Changes: changes, Keys: keys, ScriptCommand: failingCommand,
 		Sent: errors.As(err, &sent) && !errors.As(err, &discovery),
 	}
 	var node *nodeError
@@ -73,7 +74,7 @@ func foreignError(reply string, keys []string) (*store.ForeignError, bool) {
 
 // failingCommand returns the command that a script has put behind an error that it caught, as in "… (GETRANGE)", or that on the
 // line of "script: <sha>, on @user_script:<line>".
-func (s *scripts) failingCommand(reply string) string {
+func failingCommand(reply string) string {
 	if caught, is := strings.CutSuffix(reply, ")"); is {
 		if command := caught[strings.LastIndex(caught, " (")+1:]; strings.Trim(command, "(ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" {
 			return strings.TrimPrefix(command, "(")
@@ -88,8 +89,10 @@ func (s *scripts) failingCommand(reply string) string {
 	if err != nil {
 		return ""
 	}
-	if script := s.bySHA(reply); script != nil {
-		return script.lineCommand(line)
+	for _, script := range lua.All() {
+		if strings.Contains(reply, script.SHA().(string)) {
+			return lineCommand(script, line)
+		}
 	}
 	return ""
 }

@@ -88,8 +88,8 @@ func (l *lane) next(most, calls int) *exchange {
 
 // exchange sends a batch. Each call, and each ask, has its own outcome afterwards.
 func (l *lane) exchange(ctx context.Context, e *exchange) error {
-	if l.onBatch != nil {
-		l.onBatch(len(e.calls))
+	if l.sender.OnBatch != nil {
+		l.sender.OnBatch(len(e.calls))
 	}
 	for _, q := range e.calls {
 		if q.call == nil {
@@ -102,14 +102,14 @@ func (l *lane) exchange(ctx context.Context, e *exchange) error {
 	e.fine = single == 0
 	decisions := e.merger.merge(e.asks)
 	for _, m := range decisions {
-		m.script = l.scripts.decidingMany(m)
-		e.cmds = append(e.cmds, m.call(ctx, true, l.reads(m), l.clock))
+		m.script = m.deciding()
+		e.cmds = append(e.cmds, m.call(ctx, true, l.reads(m), l.sender.Clock))
 	}
 	l.process(ctx, e.cmds)
 	var again []*call
 	for i, m := range decisions {
 		if err := e.cmds[single+i].Err(); err != nil && redisserver.IsErrorReply(err, "NOSCRIPT") { // before anything ran
-			e.cmds[single+i] = m.call(ctx, false, l.reads(m), l.clock)
+			e.cmds[single+i] = m.call(ctx, false, l.reads(m), l.sender.Clock)
 			again = append(again, e.cmds[single+i])
 		}
 	}
@@ -121,7 +121,7 @@ func (l *lane) exchange(ctx context.Context, e *exchange) error {
 }
 
 // reads reports whether m's call is one that never writes.
-func (l *lane) reads(m *merged) bool { return m.op == store.Peek && !l.scripts.noReadOnly.Load() }
+func (l *lane) reads(m *merged) bool { return m.op == store.Peek && !l.sender.noReadOnly.Load() }
 
 // process sends calls in one go. Each has its own error afterwards.
 func (l *lane) process(ctx context.Context, calls []*call) {

@@ -41,6 +41,7 @@ const (
 // the queue leaves also when its context is cancelled, one that sends by itself only when
 // the answer has come or the budget is over.
 type lane struct {
+	sender *Sender
 	client redis.UniversalClient
 	// keepsDeadlines: client ends what it does at a context's deadline. No client
 	// notices that a context is cancelled while it waits for the server.
@@ -53,10 +54,6 @@ type lane struct {
 	endsAlone bool
 	// connections is the size of client's pool. A caller that waits for a connection needs that context.
 	connections int
-
-	scripts *scripts
-	clock   func() time.Time // nil for the server's
-	onBatch func(calls int)  // nil for nobody
 
 	mu        sync.Mutex
 	busy      int         // exchanges under way that somebody waits for
@@ -93,7 +90,7 @@ type queued struct {
 
 // newLane returns a lane to client.
 func (s *Sender) newLane(client redis.UniversalClient) *lane {
-	l := &lane{client: client, scripts: s.Scripts, clock: s.Clock, onBatch: s.OnBatch}
+	l := &lane{sender: s, client: client}
 	if single, ok := client.(*redis.Client); ok {
 		options := single.Options()
 		l.keepsDeadlines = options.ContextTimeoutEnabled
@@ -188,7 +185,7 @@ func (l *lane) wait(ctx context.Context, own time.Time, q *queued) error {
 // alone returns the call that q is by itself from now on.
 func (q *queued) alone(ctx context.Context) *call {
 	if q.call == nil {
-		q.call = q.ask.alone(ctx, q.ask.script)
+		q.call = q.ask.alone(ctx)
 	}
 	return q.call
 }
@@ -240,8 +237,8 @@ func (l *lane) sendAlone(ctx context.Context, q *queued, endsInTime bool) error 
 		ctx, cancel = context.WithDeadline(ctx, q.late)
 		defer cancel()
 	}
-	if l.onBatch != nil {
-		l.onBatch(1)
+	if l.sender.OnBatch != nil {
+		l.sender.OnBatch(1)
 	}
 	err := l.processOne(ctx, c)
 	_, panicked = errors.AsType[*panics.Error](err)

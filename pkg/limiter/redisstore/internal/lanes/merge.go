@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	redisserver "github.com/limitctl/limitctl/internal/redis"
+	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -26,13 +27,14 @@ const (
 
 // ask is a decision, which a lane may merge with others into one script call if canMerge says so.
 type ask struct {
-	sender *Sender
-	op     store.Op
-	reqs   []store.Request
-	keys   []string
-	words  []any   // the keys as a command has them
-	slot   int     // of a Cluster
-	script *Script // that decides it by itself
+	sender  *Sender
+	op      store.Op
+	attempt uint64
+	reqs    []store.Request
+	keys    []string    // and that of the token
+	words   []any       // the keys as a command has them
+	slot    int         // of a Cluster
+	script  *lua.Script // that decides it by itself
 
 	state atomic.Int32 // as a call's
 
@@ -40,33 +42,52 @@ type ask struct {
 	granted  bool  // by its turn among those that asked the same
 	later    int64 // how many were granted the same after it
 	now      store.Instant
+	complete bool   // the verdicts are those of decide.lua
+	repeated bool   // it repeats what was done before
 	verdicts string // for each limit: whether one more fits, and the record
 	apart    bool   // it could not be decided together with others; nothing has happened yet
 	err      error
 }
 
-// canMerge reports whether a decision can be merged with others: a take or peek whose states are
-// all two numbers.
+// canMerge reports whether a decision can be merged with others.
 func (s *Sender) canMerge(op store.Op, reqs []store.Request) bool {
-	return !s.MayDiffer && (op == store.Take || op == store.Peek) && len(reqs) <= maxLimits &&
-		!slices.ContainsFunc(reqs, func(r store.Request) bool { return r.Shadow || !r.Limit.Kind().DecidesShort() })
+	return !s.MayDiffer && len(reqs) <= maxLimits && decidesShort(op, reqs)
 }
 
-// alone returns the call of script for a by itself.
-func (a *ask) alone(ctx context.Context, script *Script) *call {
-	packed := append(make([]byte, 0, 1+len(a.reqs)*RequestSize), OpCodes[a.op])
+// alone returns the call for a by itself.
+func (a *ask) alone(ctx context.Context) *call {
 	words := append(append(make([]any, 2, 5+len(a.keys)), len(a.keys)), a.words...)
-	words = WithOptions(append(words, AppendRequests(packed, a.reqs)), a.sender.Clock, Leaves(a.reqs))
-	return a.sender.Scripts.newCall(ctx, a.op != store.Peek, script, a.keys[0], words)
+	var left []byte
+	if leaves(a.reqs) {
+		left = appendLeaves(nil, a.reqs)
+	}
+	words = WithOptions(append(words, PackRequests(a.op, a.attempt, a.reqs)), a.sender.Clock, left)
+	return a.sender.newCall(ctx, a.op != store.Peek, a.script, a.keys[0], words)
 }
 
 // took takes the answer to a by itself.
 func (a *ask) took(c *call) error {
 	reply, err := c.Text()
-	if err == nil {
-		a.now, a.verdicts, err = cutInstant(reply)
+	if err != nil {
+		return err
+	}
+	a.complete = a.script != lua.DecideOne(a.reqs[0].Limit.Kind())
+	a.now, a.verdicts, err = cutInstant(reply)
+	if err == nil && a.complete {
+		if a.verdicts == "" || a.verdicts[0] > 1 {
+			return redisserver.ErrAnswer
+		}
+		a.repeated, a.verdicts = a.verdicts[0] == 1, a.verdicts[1:]
 	}
 	return err
+}
+
+// cutInstant cuts off the instant that a reply begins with.
+func cutInstant(reply string) (now store.Instant, rest string, err error) {
+	if len(reply) < 7 {
+		return 0, "", redisserver.ErrAnswer
+	}
+	return InstantOf(reply), reply[7:], nil
 }
 
 // equals reports whether a and b ask for the same.
@@ -88,9 +109,9 @@ type merged struct {
 	op     store.Op
 	slot   int
 	keys   int
-	groups [][]*ask // those that ask the same, in the order they came
-	words  []any    // the call's, once they are written
-	script *Script  // the shortest that decides all groups; chosen before callers leave
+	groups [][]*ask    // those that ask the same, in the order they came
+	words  []any       // the call's, once they are written
+	script *lua.Script // the shortest that decides all groups; chosen before callers leave
 }
 
 // merger merges asks. It keeps its memory from one time to the next.
@@ -191,6 +212,17 @@ func (r *merger) reuse() {
 	r.all = r.all[:0]
 }
 
+// deciding returns the shortest script that decides all groups of m.
+func (m *merged) deciding() *lua.Script {
+	kind := m.groups[0][0].reqs[0].Limit.Kind()
+	for _, group := range m.groups {
+		if slices.ContainsFunc(group[0].reqs, func(r store.Request) bool { return r.Limit.Kind().RecordsOf() != kind.RecordsOf() }) {
+			return lua.DecideManyNumbers
+		}
+	}
+	return lua.DecideMany(kind)
+}
+
 // call returns the script call for m. Its words are put together when they are written:
 // without the asks whose callers have left by then.
 func (m *merged) call(ctx context.Context, byName, readOnly bool, clock func() time.Time) *call {
@@ -206,7 +238,7 @@ func (m *merged) build(byName, readOnly bool, clock func() time.Time) []any {
 	leaving, left, runLeft := m.leaves(), []byte(nil), 0
 	const first = 3 // of the words that are keys
 	words := append(m.words[:0], nil, nil, nil)
-	m.script.command(words, byName, readOnly)
+	command(words, m.script, byName, readOnly)
 	for i, group := range m.groups {
 		group = slices.DeleteFunc(group, func(a *ask) bool { return !a.state.CompareAndSwap(unsent, sent) && a.state.Load() == withdrawn })
 		if m.groups[i] = group; len(group) == 0 {
@@ -214,9 +246,9 @@ func (m *merged) build(byName, readOnly bool, clock func() time.Time) []any {
 		}
 		words = append(words, group[0].words...)
 		next := len(packed)
-		packed = append(packed, 1, OpCodes[m.op], byte(len(group[0].reqs)))
+		packed = append(packed, 1, opCodes[m.op], byte(len(group[0].reqs)))
 		packed = binary.BigEndian.AppendUint16(packed, uint16(len(group)))
-		packed = AppendRequests(packed, group[0].reqs)
+		packed = appendRequests(packed, group[0].reqs)
 		nextLeft := len(left)
 		if leaving {
 			left = appendLeaves(left, group[0].reqs)

@@ -93,7 +93,7 @@ func TestMergedDecisionsAreSerial(t *testing.T) {
 						t.Fatal(a.err)
 					}
 					got := make([]store.Decision, len(a.reqs))
-					if err := s.parseVerdicts(a, got); err != nil {
+					if err := s.readAnswer(a, got); err != nil {
 						t.Fatal(err)
 					}
 					decided++
@@ -163,7 +163,7 @@ func TestABatchOfAnUnknownScriptWithoutItsFirstCaller(t *testing.T) {
 	got := make([]store.Decision, 1)
 	if a := e.calls[1].ask; a.err != nil || a.apart {
 		t.Fatalf("%v, apart %v", a.err, a.apart)
-	} else if err := s.parseVerdicts(a, got); err != nil || !got[0].Allowed || got[0].Used != 1 {
+	} else if err := s.readAnswer(a, got); err != nil || !got[0].Allowed || got[0].Used != 1 {
 		t.Errorf("%+v, %v", got[0], err)
 	}
 }

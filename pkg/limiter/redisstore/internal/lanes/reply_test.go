@@ -27,6 +27,10 @@ func TestAnAnswerFollowsFromItsState(t *testing.T) {
 		binary.BigEndian.PutUint64(instant[:], uint64(at))
 		return string(instant[1:]) + string([]byte{allowed, byte(len(record))}) + record
 	}
+	complete := func(at store.Instant, allowed, granted byte, record string) string { // of decide.lua
+		short := reply(at, allowed, record)
+		return short[:7] + "\x00" + string(short[7]) + "\x00\x00\x00" + string(granted) + strings.Repeat("\x00", 7) + short[8:]
+	}
 	for name, c := range map[string]struct {
 		op      store.Op
 		reply   string
@@ -36,11 +40,16 @@ func TestAnAnswerFollowsFromItsState(t *testing.T) {
 		"a denied take":                     {store.Take, reply(now, 0, record(limit, 3)), true},
 		"a denied take of a raised limit":   {store.Take, reply(now, 0, record(other, 4)), true},
 		"a peek":                            {store.Peek, reply(now, 1, ""), true},
-		"a refund":                          {store.Refund, reply(now, 1, "") + "\x00\x00\x00\x01", true},
-		"a refund of nothing":               {store.Refund, reply(now, 1, record(limit, 1)) + "\x00\x00\x00\x00", true},
-		"a refund of more than was asked":   {store.Refund, reply(now, 1, "") + "\x00\x00\x00\x02", false},
-		"a refund that does not say":        {store.Refund, reply(now, 1, ""), false},
-		"a refund that says half":           {store.Refund, reply(now, 1, "") + "\x00\x00\x00", false},
+		"a refund":                          {store.Refund, complete(now, 1, 1, ""), true},
+		"a refund of nothing":               {store.Refund, complete(now, 1, 0, record(limit, 1)), true},
+		"a refund of more than was asked":   {store.Refund, complete(now, 1, 2, ""), false},
+		"a refund that is denied":           {store.Refund, complete(now, 0, 1, ""), false},
+		"a refund that says half":           {store.Refund, complete(now, 1, 1, "")[:19], false},
+		"a charge":                          {store.Charge, complete(now, 1, 1, record(limit, 4)), true},
+		"a charge of less":                  {store.Charge, complete(now, 1, 0, record(limit, 1)), false},
+		"a settlement that is denied":       {store.Settle, complete(now, 0, 0, ""), false},
+		"a take of what fits":               {store.TakeUpTo, complete(now, 1, 1, record(limit, 3)), true},
+		"a take of more than fits":          {store.TakeUpTo, complete(now, 1, 1, record(limit, 4)), false},
 		"bytes behind it":                   {store.Take, reply(now, 1, record(limit, 1)) + "x", false},
 		"neither yes nor no":                {store.Take, reply(now, 2, record(limit, 1)), false},
 		"a no with room left":               {store.Take, reply(now, 0, record(limit, 1)), false},
@@ -54,12 +63,12 @@ func TestAnAnswerFollowsFromItsState(t *testing.T) {
 		"zeros":                             {store.Take, strings.Repeat("\x00", 40), false},
 	} {
 		reqs := []store.Request{{Key: store.Key{Subject: "u", Name: "n"}, Limit: limit, Cost: 1}}
-		a := &ask{op: c.op, keys: []string{"rl:{u}:n"}, reqs: reqs}
+		a := &ask{op: c.op, keys: []string{"rl:{u}:n"}, reqs: reqs, script: deciding(c.op, reqs)}
 		answer := &call{}
 		answer.SetVal(c.reply)
 		err := a.took(answer)
 		if err == nil {
-			err = new(Sender).parseVerdicts(a, make([]store.Decision, 1))
+			err = new(Sender).readAnswer(a, make([]store.Decision, 1))
 		}
 		if c.follows && err != nil || !c.follows && !errors.Is(err, redisserver.ErrAnswer) {
 			t.Errorf("%s: %v", name, err)

@@ -66,11 +66,16 @@ type Sender struct {
 	Client  redis.UniversalClient
 	Servers *redisserver.Servers
 	cluster *redis.ClusterClient // nil if the client is none
-	Scripts *scripts
-	works   sync.Pool     // of *work
-	large   chan struct{} // holds the one call whose answer may be large
+	works   sync.Pool            // of *work
+	large   chan struct{}        // holds the one call whose answer may be large
 	closed  atomic.Bool
 	Ahead   atomic.Int64 // ms that the server's clock is ahead of ours, as far as known
+
+	// noReadOnly is set once the server turns out to be older than Redis 7, which brought EVALSHA_RO. The scripts
+	// themselves never write on a peek.
+	noReadOnly   atomic.Bool
+	NoExpireTime atomic.Bool // PEXPIRETIME, which came with Redis 7, is not to be had
+	slotted      atomic.Bool // what looks like a single server has slots
 
 	single *lane // without a Cluster
 
@@ -82,7 +87,7 @@ type Sender struct {
 
 // NewSender returns a sender on client. A hook that client gets later is passed by.
 func NewSender(client redis.UniversalClient, servers *redisserver.Servers, settings Settings) *Sender {
-	s := &Sender{Settings: settings, sharding: shardingOf(client), Client: client, Servers: servers, Scripts: newScripts(),
+	s := &Sender{Settings: settings, sharding: shardingOf(client), Client: client, Servers: servers,
 		large: make(chan struct{}, 1), lanes: map[*redis.Client]*lane{}}
 	if s.cluster, _ = client.(*redis.ClusterClient); s.cluster == nil {
 		s.single = s.newLane(client)
@@ -152,7 +157,7 @@ func (s *Sender) ask(ctx context.Context, q *queued) error {
 		q.since = time.Now()
 		q.late = q.since.Add(s.Budget)
 		err := fromCaller(ctx, s.route(ctx, q))
-		again := s.Scripts.reworded(ctx, q.call, err)
+		again := s.reworded(ctx, q.call, err)
 		if again == nil {
 			return err
 		}

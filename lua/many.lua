@@ -6,8 +6,8 @@
 --          on. A key may come again in a later call, and not within one.
 -- ARGV[1]  runs of calls that differ in nothing but their keys. Each run: how many calls
 --          1, op 1 ('t' take, 'p' peek), limits 1, times 2 (how often each is asked),
---          and then each limit as in decide.lua
--- ARGV[2]  and ARGV[3] as in decide.lua, with the requests being the limits of the runs
+--          and then each limit as in frame.lua
+-- ARGV[2]  and ARGV[3] as in frame.lua, with the requests being the limits of the runs
 -- Returns  now 7, then for each call a status 1:
 --          0  decided: granted 2 (how many of the times were allowed), and for each
 --             limit: allowed 1 (0 or 1, whether one more time, or the last, fits),
@@ -42,8 +42,8 @@ local function decide_single(calls, op, times, leaves)
       usual = false
     else
       local begins, wrote, old_count, old_burst, old_period, time, old_a, old_b = struct.unpack(layout, record)
-      if begins ~= magic or wrote ~= kind or old_period ~= period or old_count < 1 or old_count > MAX_COUNT
-        or time > MAX_INSTANT or not sound(old_count, old_burst, period, old_a, old_b) then
+      if begins ~= magic or wrote ~= kind or old_period ~= period or old_count < 1 or old_count > 1e9
+        or time >= 2 ^ 52 or not sound(old_count, old_burst, period, old_a, old_b) then
         usual = false
       else
         if time > now then
@@ -107,8 +107,8 @@ local function decide(op, limits, times, leaves)
       return
     else
       local begins, wrote, old_count, old_burst, old_period, time, a, b = struct.unpack(layouts[i], record)
-      if begins ~= magic or wrote ~= kinds[i] or old_period ~= period or old_count < 1 or old_count > MAX_COUNT
-        or time > MAX_INSTANT or not rule.sound(old_count, old_burst, period, a, b) then
+      if begins ~= magic or wrote ~= kinds[i] or old_period ~= period or old_count < 1 or old_count > 1e9
+        or time >= 2 ^ 52 or not rule.sound(old_count, old_burst, period, a, b) then
         return
       end
       local instant = time > now and time or now -- time never runs backwards
