@@ -18,12 +18,12 @@ func TestClocksMayDiffer(t *testing.T) {
 		value       int // whose time to live it is
 		least, most time.Duration
 	}{
-		{laravel{}, "three attempts", 1, 39_550*millisecond - 2*second, 39_550*millisecond + 3*second},
-		{laravel{}, "Redis::throttle", 0, 109_550*millisecond - 2*second, 109_550*millisecond + 2*second},
-		{redisRate{}, "three taken", 0, 17_423_089_027 - 2*second, 17_423_089_027 + 3*second},
-		{throttled, "one and a quarter taken", 0, 6500*millisecond - 2*second, 6500*millisecond + 4*second},
-		{rackAttack{}, "five", 0, 48_550*millisecond - 2*second, 48_550*millisecond + 4*second},
-		{upstash{}, "sliding", 0, ever, 123 * second},
+		{named("laravel"), "three attempts", 1, 39_550*millisecond - 2*second, 39_550*millisecond + 3*second},
+		{named("laravel"), "Redis::throttle", 0, 109_550*millisecond - 2*second, 109_550*millisecond + 2*second},
+		{named("redis_rate"), "three taken", 0, 17_423_089_027 - 2*second, 17_423_089_027 + 3*second},
+		{named("throttled"), "one and a quarter taken", 0, 6500*millisecond - 2*second, 6500*millisecond + 4*second},
+		{named("rack-attack"), "five", 0, 48_550*millisecond - 2*second, 48_550*millisecond + 4*second},
+		{named("upstash"), "sliding", 0, ever, 123 * second},
 	} {
 		name := test.layout.Info().Name
 		for ttl, want := range map[time.Duration]bool{
@@ -54,9 +54,9 @@ func vectorNamed(t *testing.T, layout, name string) *vector {
 // The clock of a client that writes times may be two seconds ahead, too.
 func TestAClientsClockMayBeAhead(t *testing.T) {
 	for refilledAt, want := range map[string]bool{"1795294333450": true, "1795294333451": false} {
-		found := vectorNamed(t, "upstash", "a bucket").found(upstash{})
+		found := vectorNamed(t, "upstash", "a bucket").found(named("upstash"))
 		found.Values[0] = hash(found.Values[0].StoreKey, 40*time.Second, "refilledAt", refilledAt, "tokens", "4")
-		if reading, err := decode((upstash{}), found); err != nil || reading.Certain != want {
+		if reading, err := decode(named("upstash"), found); err != nil || reading.Certain != want {
 			t.Errorf("refilled at %s: certain is %v, %v; want %v", refilledAt, reading.Certain, err, want)
 		}
 	}

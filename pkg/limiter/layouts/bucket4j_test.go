@@ -44,7 +44,7 @@ func TestBucket4jLibrary(t *testing.T) {
 		fields := strings.Fields(line)
 		found := &Found{StoreKey: "user-42", Key: store.Key{Subject: "user-42", Name: "bucket4j"},
 			Now: store.Instant(number(fields[0]) * 1000), Values: []Value{text("user-42", string(unhex(fields[4])), -1)}}
-		reading, err := decode(bucket4j{}, found)
+		reading, err := decode(named("bucket4j"), found)
 		if err != nil {
 			t.Fatalf("line %d: %v", n+1, err)
 		}
@@ -67,7 +67,7 @@ func TestBucket4jLibrary(t *testing.T) {
 func TestBucket4jRefill(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
-		b := bucket4jBandwidth{capacity: 1 + random.Int64N(1000), refill: 1 + random.Int64N(1000),
+		b := wholeBucket{capacity: 1 + random.Int64N(1000), refill: 1 + random.Int64N(1000),
 			period: 1000 + random.Int64N(int64(time.Hour)), intervally: random.IntN(2) == 0}
 		b.tokens = random.Int64N(b.capacity)
 		start, tokens := int64(1_000_000_000), b.tokens
@@ -104,12 +104,12 @@ func TestBucket4jRefill(t *testing.T) {
 // TestBucket4jGreatNumbers: what 64 bits do not hold does not wrap around.
 func TestBucket4jGreatNumbers(t *testing.T) {
 	const great = math.MaxInt64
-	b := bucket4jBandwidth{capacity: great, refill: great, period: great, tokens: 1}
+	b := wholeBucket{capacity: great, refill: great, period: great, tokens: 1}
 	if b.refillTo(great / 2); b.tokens < great/4 {
 		t.Errorf("half a period brought %d tokens", b.tokens)
 	}
-	b = bucket4jBandwidth{capacity: 10, refill: 1, period: int64(time.Hour), tokens: math.MinInt64, intervally: true}
-	if wait := b.wait(1, 0); wait != never {
+	b = wholeBucket{capacity: 10, refill: 1, period: int64(time.Hour), tokens: math.MinInt64, intervally: true}
+	if wait := b.wait(1, 0); wait != math.MaxInt64 {
 		t.Errorf("waits %s", wait)
 	}
 	if b.used() != great {

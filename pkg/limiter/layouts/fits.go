@@ -53,5 +53,5 @@ func CheckRecord(r *admin.Record, selected store.Pattern) error {
 func isNamedLike(key, match store.Key) bool {
 	number, isBegin := strings.CutPrefix(match.Subject, key.Subject+":")
 	return strings.HasPrefix(key.Name, match.Name) &&
-		(strings.Contains(key.Subject, match.Subject) || key.Subject != "" && isBegin && isDigits(number))
+		(strings.Contains(key.Subject, match.Subject) || key.Subject != "" && isBegin && strings.Trim(number, "0123456789") == "")
 }

@@ -50,7 +50,7 @@ func TestRecordsThatDoNotFit(t *testing.T) {
 		}
 		return r
 	}
-	kong := kong{}.Info().Example
+	kong := named("kong").Info().Example
 	for _, test := range []struct {
 		record   admin.Record
 		selected string

@@ -1,14 +1,13 @@
 // Package layouts knows how other rate limiters keep their limits in Redis: which keys are
 // theirs, which belong together, and what the values mean at an instant.
 //
-// A limiter's [Layout] is a file of pure functions that never call a server. A store asks it which
-// keys to read, and passes it their values; see redisstore.OtherLimiters. [All] lists the layouts.
+// A limiter's [Layout] is a row of a table, and never calls a server. A store asks it which keys to read, and passes it
+// their values; see redisstore.OtherLimiters. [All] lists the layouts.
 //
 // What neither a value nor an operator says stays unknown in the entry.
 package layouts
 
 import (
-	"slices"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -39,17 +38,9 @@ type Layout interface {
 	Decode(found *Found) (Reading, error)
 }
 
-// single is for layouts in which each store key is understood by itself.
-type single struct{}
-
-// Together implements [Layout].
-func (single) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
-	return []string{storeKey}
-}
-
 // decode is Decode of a layout, for values that can be gone by now.
 func decode(layout Layout, found *Found) (Reading, error) {
-	if !slices.ContainsFunc(found.Values, func(v Value) bool { return v.Type != NoValue }) {
+	if !isThere(found.Values) {
 		return Reading{}, nil
 	}
 	return layout.Decode(found)

@@ -19,23 +19,23 @@ func TestLimitsThatTakeAges(t *testing.T) {
 		values        []Value
 		resets, retry time.Duration // 0 is not looked at
 	}{
-		{layout: spring{}, storeKey: "request_rate_limiter.{a}.tokens", values: []Value{
+		{layout: named("spring-cloud-gateway"), storeKey: "request_rate_limiter.{a}.tokens", values: []Value{
 			text("request_rate_limiter.{a}.tokens", "0", time.Hour), text("request_rate_limiter.{a}.timestamp", "1795294335", time.Hour)},
 			resets: longest, retry: store.MaxPeriod},
-		{layout: spring{}, storeKey: "request_rate_limiter.{a}.tokens", values: []Value{
+		{layout: named("spring-cloud-gateway"), storeKey: "request_rate_limiter.{a}.tokens", values: []Value{
 			text("request_rate_limiter.{a}.tokens", "0", time.Hour), text("request_rate_limiter.{a}.timestamp", "4294967295", time.Hour)},
 			resets: longest, retry: store.MaxPeriod + (4294967295-1795294335)*time.Second},
-		{layout: upstash{}, storeKey: "@upstash/ratelimit:a", values: []Value{
+		{layout: named("upstash"), storeKey: "@upstash/ratelimit:a", values: []Value{
 			hash("@upstash/ratelimit:a", time.Hour, "refilledAt", "1795294335000", "tokens", "0")},
 			resets: store.MaxPeriod, retry: store.MaxPeriod},
-		{layout: upstash{}, storeKey: "@upstash/ratelimit:a", values: []Value{
+		{layout: named("upstash"), storeKey: "@upstash/ratelimit:a", values: []Value{
 			hash("@upstash/ratelimit:a", time.Hour, "refilledAt", "1795294335000", "tokens", "-1000000000")},
 			resets: store.MaxPeriod, retry: longest},
-		{layout: redisRate{}, storeKey: "rate:a", values: []Value{text("rate:a", "312261535.5", time.Hour)}},
-		{layout: throttled, storeKey: "a", values: []Value{text("a", "1795294338950000000", time.Hour)}},
-		{layout: traefik{}, storeKey: "rate:a@file:b", values: []Value{
+		{layout: named("redis_rate"), storeKey: "rate:a", values: []Value{text("rate:a", "312261535.5", time.Hour)}},
+		{layout: named("throttled"), storeKey: "a", values: []Value{text("a", "1795294338950000000", time.Hour)}},
+		{layout: named("traefik"), storeKey: "rate:a@file:b", values: []Value{
 			hash("rate:a@file:b", time.Hour, "last", "1795294335000000", "tokens", "0")}, resets: longest},
-		{layout: tokenHash{}, storeKey: "a", values: []Value{hash("a", time.Hour, "tokens", "0", "last_refill", "1795294335")},
+		{layout: named("token-hash"), storeKey: "a", values: []Value{hash("a", time.Hour, "tokens", "0", "last_refill", "1795294335")},
 			resets: longest, retry: store.MaxPeriod},
 	} {
 		name := test.layout.Info().Name

@@ -145,7 +145,7 @@ func (s *recordedState) entry(t *testing.T, layout Layout, storeKey string, limi
 	}
 	for _, defect := range reading.Entries[0].Defects {
 		// Traefik does keep a bucket for less than it takes to fill it.
-		if layout != (traefik{}) || defect.Kind != admin.ShortTTL {
+		if layout != named("traefik") || defect.Kind != admin.ShortTTL {
 			t.Errorf("%s has the defect %+v", storeKey, defect)
 		}
 	}
@@ -200,8 +200,8 @@ func TestRecordedLimits(t *testing.T) {
 			return
 		}
 		storeKey := s.Keys[0].Key
-		parsed, _ := limits{}.parse(storeKey, true)
-		at := func(now store.Instant) *admin.Entry { return s.entry(t, limits{}, storeKey, parsed.limit, now) }
+		_, said, _ := parseLimits(storeKey)
+		at := func(now store.Instant) *admin.Entry { return s.entry(t, named("limits"), storeKey, said, now) }
 		first, last := at(s.At), at(s.Until)
 		if s.Case == "moving" {
 			const second = 1_000_000
@@ -228,7 +228,7 @@ func TestRecordedDRF(t *testing.T) {
 			}
 			return
 		}
-		at := func(now store.Instant) *admin.Entry { return s.entry(t, drf{}, storeKey, limit, now) }
+		at := func(now store.Instant) *admin.Entry { return s.entry(t, named("drf"), storeKey, limit, now) }
 		first, last := at(s.Until), at(s.Taken)
 		checkBetween(t, "used", *s.Take.Used, first.Used, last.Used)
 		s.checkAllowed(t, *s.Take.Allowed, s.Until, s.Taken, at)
@@ -237,7 +237,7 @@ func TestRecordedDRF(t *testing.T) {
 			checkBetween(t, "retry", *s.Take.Retry, first.RetryAfter.Seconds()+inexact, last.RetryAfter.Seconds()-inexact)
 		}
 		// The key tells the period.
-		untold := s.entry(t, drf{}, storeKey, store.Limit{Count: limit.Count}, s.Until)
+		untold := s.entry(t, named("drf"), storeKey, store.Limit{Count: limit.Count}, s.Until)
 		if untold.Limit.Period != limit.Period || untold.Used != first.Used {
 			t.Errorf("without the period it says %+v", untold)
 		}
@@ -256,7 +256,7 @@ func TestRecordedLaravel(t *testing.T) {
 			}
 			return
 		}
-		at := func(now store.Instant) *admin.Entry { return s.entry(t, laravel{}, storeKey, limit, now) }
+		at := func(now store.Instant) *admin.Entry { return s.entry(t, named("laravel"), storeKey, limit, now) }
 		first, last := at(s.At), at(s.Until)
 		s.checkAllowed(t, *s.Take.Allowed, s.Until, s.Taken, at)
 		switch {
@@ -290,7 +290,7 @@ func TestRecordedRackAttack(t *testing.T) {
 			if s.Case == "throttle" {
 				what = "req/ip:"
 			}
-			return s.entry(t, rackAttack{}, fmt.Sprintf("rack::attack:%d:%s%s", window(s.Until), what, s.ID), limit, now)
+			return s.entry(t, named("rack-attack"), fmt.Sprintf("rack::attack:%d:%s%s", window(s.Until), what, s.ID), limit, now)
 		}
 		entry := counter(s.Until)
 		if s.Case == "throttle" {
@@ -304,7 +304,7 @@ func TestRecordedRackAttack(t *testing.T) {
 			return
 		}
 		ban := func(now store.Instant) *admin.Entry {
-			return s.entry(t, rackAttack{}, "rack::attack:"+s.Case+":ban:"+s.ID, store.Limit{}, now)
+			return s.entry(t, named("rack-attack"), "rack::attack:"+s.Case+":ban:"+s.ID, store.Limit{}, now)
 		}
 		s.checkAllowed(t, !*s.Peek.Banned, s.At, s.Until, ban)
 		s.checkAllowed(t, *s.Take.Allowed, s.Until, s.Taken, ban)
@@ -325,7 +325,7 @@ func TestRecordedTraefik(t *testing.T) {
 			}
 			return
 		}
-		at := func(now store.Instant) *admin.Entry { return s.entry(t, traefik{}, storeKey, limit, now) }
+		at := func(now store.Instant) *admin.Entry { return s.entry(t, named("traefik"), storeKey, limit, now) }
 		entry, tokens := at(s.Peek.Now), s.Peek.Tokens
 		if *s.Peek.Allowed {
 			tokens++ // it has taken one

@@ -173,12 +173,3 @@ func ParseLimit(text string) (store.Limit, error) {
 	limit.Period = 0
 	return limit, nil
 }
-
-// counted returns a limit whose period is known, with the count that an operator gives for limits
-// of that period, or of any.
-func counted(limit, said store.Limit) store.Limit {
-	if said.Period == 0 || said.Period == limit.Period {
-		limit.Count, limit.Burst = said.Count, said.Count
-	}
-	return limit
-}

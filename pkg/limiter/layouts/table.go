@@ -1,209 +1,173 @@
 package layouts
 
 import (
-	"errors"
-	"net/netip"
 	"strings"
-	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/internal/texts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// form is a layout as data, of limiters that keep a counter or an arrival time as text under one key.
-type form struct {
-	single
-	info Info
-	// match returns whose a key is. Keys are anything without it.
-	match func(storeKey string, asked bool) (subject string, ok bool)
-	// certain reports whether a value can hardly be anybody else's. Without it none is certain.
-	certain func(found *Found, number int64) bool
-	// interval is how far apart the units of a limit are in ns, of an arrival time; nil is a counter.
-	interval func(*store.Limit) int64
-	// noTTL is what a counter without an expiry means to the limiter, and never the known issue of one.
-	noTTL noTTL
-	never string
-	// finish, if it is not nil, changes what follows of an arrival time, and of how long its key is kept.
-	finish func(entry *admin.Entry, kept *lifetime, s spacing)
-}
+// kongNobody stands for a route or service in a key of Kong if its plugin is not configured for one.
+const kongNobody = "00000000-0000-0000-0000-000000000000"
 
-// noTTL is what a counter without an expiry means.
-type noTTL int
-
-const (
-	counts     noTTL = iota // it never begins again
-	beginsAnew              // the next request begins a new one
-	blocks                  // a block for ever, or a limit without a period: no defect
-)
-
-var (
-	// counter is a window as hand-written limiters keep it. An integer that expires can be anything.
-	counter = &form{info: Info{Name: "counter", Writer: "hand-written windows: INCR and EXPIRE",
-		Example: "rate_limit:203.0.113.9", Needs: "the limit"}, match: likeALimiter}
-	// ulule counts denied requests, too. Its middleware counts by addresses (github.com/ulule/limiter f0ada6cb).
-	ulule = &form{info: Info{Name: "ulule", Writer: "ulule/limiter v3", Example: "limiter:203.0.113.9",
-		Prefixes: []string{"limiter:"}, Needs: "the limit"},
-		never: "ulule/limiter#233", match: matchUlule, certain: isUlules}
-	// rateLimiterFlexible has no keys for blocks: whoever is blocked has more than his points in the counter, which
-	// is kept for as long as the block lasts. A counter is below 0 after rewards
-	// (github.com/animir/node-rate-limiter-flexible 3c9c8262).
-	rateLimiterFlexible = &form{info: Info{Name: "rate-limiter-flexible",
-		Writer:  "rate-limiter-flexible for Node.js (RateLimiterRedis, RateLimiterValkey)",
+// table has the layouts in the order of their names, with where the facts are from.
+var table = []*row{
+	// github.com/apache/apisix f519a0f0. Until 2026 a key had no "v1", and its number was what remains.
+	{info: Info{Name: "apisix", Writer: "Apache APISIX: limit-count in fixed windows",
+		Example: "plugin-limit-count:v1:/apisix/routes/1:1626:203.0.113.9", Prefixes: []string{"plugin-limit-count"}, Needs: "the limit",
+		Beyond: "With sync_interval APISIX counts by itself, and adds its count to Redis at the next sync."},
+		keys: keysLike(`^plugin-(?P<name>limit-count)(?::v1:)?` +
+			`(?:(?:/apisix)?/(?P<name2>[^:]*):\d+:|(?:/apisix)?/?(?P<name3>[^:]+):)(?P<subject>.+)$`),
+		decode: (*row).count, noTTL: beginsAnew, remains: isOldAPISIX, certain: isAPISIX},
+	// github.com/bucket4j/bucket4j 731354a7.
+	{info: Info{Name: "bucket4j", Writer: "bucket4j 7 and later", Example: "user-42", Needs: "nothing",
+		Beyond: "A proxy with an optimization (delaying, predicting, skipping at zero) keeps tokens of its own, " +
+			"and can deny until it asks Redis again."},
+		decode: decodeBucket4j},
+	// An integer that expires can be anything.
+	{info: Info{Name: "counter", Writer: "hand-written windows: INCR and EXPIRE",
+		Example: "rate_limit:203.0.113.9", Needs: "the limit"},
+		usual: isNamedLikeALimiter, decode: (*row).count},
+	// github.com/jsocol/django-ratelimit e1130454. The key is a hash of everything, also of when the window ends.
+	{info: Info{Name: "django-ratelimit", Writer: "django-ratelimit 4",
+		Example:  ":1:rl:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+		Prefixes: []string{":1:rl:"}, Needs: "the count"},
+		keys: keysLike(`^:1:rl:(?P<subject>[0-9a-f]{64})$`), others: keysLike(`^[^:]*:\d+:rl:(?P<subject>[0-9a-f]{64})$`),
+		decode: decodeDjango},
+	// github.com/encode/django-rest-framework 751a19fe. Scope and client are not escaped; a client has no line.
+	{info: Info{Name: "drf", Writer: "Django REST framework: throttles", Example: ":1:throttle_user_42",
+		Prefixes: []string{":1:throttle_"}, Needs: "the count",
+		Beyond: "A request that is under way writes back the list that it has read."},
+		keys:   keysLike(`^:1:throttle_(?P<name>.+)_(?P<subject>[^_]+)$`),
+		others: keysLike(`^[^:]*:\d+:throttle_(?P<name>.+)_(?P<subject>[^_]+)$`), decode: decodeDRF},
+	// github.com/envoyproxy/ratelimit f2fb1577.
+	{info: Info{Name: "envoy", Writer: "envoyproxy/ratelimit", Example: "edge_remote_address_203.0.113.9_1795294320",
+		Needs:  "the limit",
+		Beyond: "With LOCAL_CACHE_SIZE_IN_BYTES each replica remembers a limit that is reached, and denies until the window ends."},
+		match: matchEnvoy, decode: decodeEnvoy},
+	// Limiters write the same under keys of any form. So does who keeps a lock, or a job that is to run later.
+	{info: Info{Name: "gcra-ns", Writer: "limiters that keep a time in nanoseconds: throttled, redis-cell, Valkey, Dragonfly",
+		Example: "api:203.0.113.9", KeepsArrival: true, Needs: "the limit and the burst"},
+		usual: isNotThrottleds, decode: (*row).arrival},
+	// github.com/Kong/kong 22246ef2.
+	{info: Info{Name: "kong", Writer: "Kong: rate-limiting, response-ratelimiting",
+		Example:  "ratelimit:" + kongNobody + ":" + kongNobody + ":203.0.113.9:1795294320000:minute",
+		Prefixes: []string{"ratelimit:", "response-ratelimit:"}, Needs: "the count",
+		Beyond: "With a sync_rate above 0 each worker of Kong has a count of its own, and adds it to Redis at the next sync."},
+		match: matchKong, decode: decodeKong},
+	// github.com/laravel/framework 035c7233 and 050bd033.
+	{info: Info{Name: "laravel", Writer: "Laravel (RateLimiter on a Redis cache, and Redis::throttle)",
+		Example: "laravel_database_laravel_cache_:da39a3ee5e6b4b0d3255bfef95601890afd80709",
+		Needs:   "the limit; of Redis::throttle the count"},
+		match: matchLaravel, pair: [2]string{"", ":timer"}, decode: decodeLaravel},
+	// github.com/alisaifee/limits f7d1eef5.
+	{info: Info{Name: "limits", Writer: "limits for Python, and with it flask-limiter, slowapi and others",
+		Example: "LIMITS:LIMITER/203.0.113.9/index/10/1/minute", Prefixes: []string{"LIMITS:", "LIMITER/"}, Needs: "nothing"},
+		match: matchLimits, pair: [2]string{"}", "}/-1"}, decode: decodeLimits},
+	// github.com/jmcdo29/nest-lab 4ed4b21c. The subject is a hash, unless the application makes its own.
+	{info: Info{Name: "nestjs", Writer: "@nest-lab/throttler-storage-redis and nestjs-throttler-storage-redis",
+		Example: "{" + strings.Repeat("9f8a7b6c", 8) + ":default}:hits", Prefixes: []string{"{"}, Needs: "the limit"},
+		keys:   keysLike(`^\{(?P<subject>.+):(?P<name>[^:]*)\}:(?:hits|blocked)$`),
+		others: keysLike(`^[^{]*\{(?P<subject>.+):(?P<name>[^:]*)\}:(?:hits|blocked)$`),
+		pair:   [2]string{"}:hits", "}:blocked"}, decode: decodeNestJS},
+	// github.com/rack/rack-attack 728d610d. Its keys may have the namespace of Rails in front.
+	{info: Info{Name: "rack-attack", Writer: "Rack::Attack", Example: "rack::attack:29921572:req/ip:203.0.113.9", Needs: "the count"},
+		match: matchRackAttack, decode: decodeRackAttack},
+	// github.com/express-rate-limit/rate-limit-redis 570da544. limitctl's own keys begin alike, but have braces.
+	{info: Info{Name: "rate-limit-redis", Writer: "rate-limit-redis, the store of express-rate-limit",
+		Example: "rl:203.0.113.9", Prefixes: []string{"rl:"}, Needs: "the limit"},
+		keys: keysLike(`^rl:(?P<subject>.+)$`), others: anyKey, decode: (*row).count, noTTL: beginsAnew,
+		never: "a hit taken back after the window's end", certain: isExpress},
+	// github.com/animir/node-rate-limiter-flexible 3c9c8262. Whoever is blocked has more than his points in the counter,
+	// which is kept for as long as the block lasts. A counter is below 0 after rewards.
+	{info: Info{Name: "rate-limiter-flexible", Writer: "rate-limiter-flexible for Node.js (RateLimiterRedis, RateLimiterValkey)",
 		Example: "rlflx:203.0.113.9", Prefixes: []string{"rlflx:"}, Needs: "the limit",
 		Beyond: "Processes with inMemoryBlockOnConsumed go on denying from their own memory until that block ends."},
-		noTTL: blocks, match: behindRlflx, certain: isRlflx}
-	// rateLimitRedis is the store of express-rate-limit. limitctl's own keys begin alike, but have braces
-	// (github.com/express-rate-limit/rate-limit-redis 570da544).
-	rateLimitRedis = &form{info: Info{Name: "rate-limit-redis",
-		Writer:  "rate-limit-redis, the store of express-rate-limit",
-		Example: "rl:203.0.113.9", Prefixes: []string{"rl:"}, Needs: "the limit"},
-		noTTL: beginsAnew, never: "a hit taken back after the window's end", match: behindRl, certain: isExpress}
-
-	// gcraNs is any limiter that keeps an arrival time in ns: they write the same under keys of any form, and no key
-	// is certain. A lock, or a job that is to run later, can keep such a time, and keep it until then.
-	gcraNs = &form{info: Info{Name: "gcra-ns",
-		Writer:  "limiters that keep a time in nanoseconds: throttled, redis-cell, Valkey, Dragonfly",
-		Example: "api:203.0.113.9", KeepsArrival: true, Needs: "the limit and the burst"},
-		interval: wholeInterval, match: notVaried}
-	// throttled calls MaxBurst what is one less than the burst (github.com/throttled/throttled 9e814f27).
-	throttled = &form{info: Info{Name: "throttled", Writer: "throttled/throttled v2",
-		Example: "throttled:203.0.113.9\nget\n/\n", KeepsArrival: true, Needs: "the limit and the burst"},
-		interval: wholeInterval, certain: isThrottleds, finish: roundThrottled}
-	// redisCell calls max_burst what is one less than the burst (github.com/brandur/redis-cell 4d423387,
-	// github.com/dragonflydb/dragonfly f8eca6d0).
-	redisCell = &form{info: Info{Name: "redis-cell", Writer: "redis-cell for Redis and Valkey, Dragonfly",
+		keys: keysLike(`^rlflx:(?P<subject>.+)$`), others: anyKey, decode: (*row).count, noTTL: blocks, certain: isRlflx},
+	// github.com/brandur/redis-cell 4d423387, github.com/dragonflydb/dragonfly f8eca6d0. max_burst is one less than the burst.
+	{info: Info{Name: "redis-cell", Writer: "redis-cell for Redis and Valkey, Dragonfly",
 		Example: "user:123", KeepsArrival: true, Needs: "the limit and the burst"},
-		interval: floatInterval, finish: wholeMicroseconds}
-)
+		decode: (*row).arrival, micros: true},
+	// github.com/go-redis/redis_rate 8eadf45e. The prefix cannot be changed, but a client can put one before it.
+	{info: Info{Name: "redis_rate", Writer: "go-redis/redis_rate v8 to v10", Example: "rate:project:123",
+		Prefixes: []string{"rate:"}, KeepsArrival: true, Needs: "the limit and the burst"},
+		keys: keysLike(`^rate:(?P<subject>.+)$`), others: keysLike(`^.*?rate:(?P<subject>.+)$`), decode: decodeRedisRate},
+	// github.com/spring-cloud/spring-cloud-gateway 5227205c. The subject is the route and the client, or the client
+	// alone before 4.2.
+	{info: Info{Name: "spring-cloud-gateway", Writer: "Spring Cloud Gateway",
+		Example: "request_rate_limiter.{users.42}.tokens", Prefixes: []string{"request_rate_limiter.{"},
+		Needs: "the limit and the burst"},
+		keys:   keysLike(`^request_rate_limiter\.\{(?P<subject>.+)\}\.(?:tokens|timestamp)$`),
+		others: keysLike(`^.*?\.\{(?P<subject>.+)\}\.(?:tokens|timestamp)$`),
+		pair:   [2]string{"}.tokens", "}.timestamp"}, decode: decodeSpring},
+	// github.com/throttled/throttled 9e814f27. MaxBurst is one less than the burst.
+	{info: Info{Name: "throttled", Writer: "throttled/throttled v2",
+		Example: "throttled:203.0.113.9\nget\n/\n", KeepsArrival: true, Needs: "the limit and the burst"},
+		decode: (*row).arrival, certain: isThrottleds, seconds: true},
+	{info: Info{Name: "time-set", Writer: "hand-written sliding logs: a sorted set of the times of requests",
+		Example: "rate_limit:203.0.113.9", Needs: "the limit"},
+		usual: isNamedLikeALimiter, decode: decodeTimeSet},
+	{info: Info{Name: "token-hash", Writer: "hand-written token buckets: a hash of tokens and last_refill, or last_refill_ts",
+		Example: "bucket:203.0.113.9", Needs: "the limit and the burst"},
+		decode: decodeTokenHash},
+	// github.com/traefik/traefik fd5a576d.
+	{info: Info{Name: "traefik", Writer: "Traefik v3.4 and later", Example: "rate:ratelimit@file:203.0.113.9",
+		Prefixes: []string{"rate:"}, Needs: "the limit and the burst"},
+		keys:   keysLike(`^rate:(?P<name>[^:]*@[^:]*):(?P<subject>.+)$`),
+		others: keysLike(`^.*?rate:(?P<name>[^:]*@[^:]*):(?P<subject>.+)$`), decode: decodeTraefik},
+	// github.com/ulule/limiter f0ada6cb. It counts denied requests, too; its middleware counts by addresses.
+	{info: Info{Name: "ulule", Writer: "ulule/limiter v3", Example: "limiter:203.0.113.9", Prefixes: []string{"limiter:"},
+		Needs: "the limit"},
+		keys: keysLike(`^limiter:(?P<subject>.+)$`), others: keysLike(`^(?:.*?limiter:|[^:]*:)(?P<subject>.+)$`),
+		decode: (*row).count, never: "ulule/limiter#233", certain: isUlules},
+	// github.com/upstash/ratelimit-js 5b5448a5.
+	{info: Info{Name: "upstash", Writer: "@upstash/ratelimit", Example: "@upstash/ratelimit:203.0.113.9:29921572",
+		Prefixes: []string{upstashPrefix}, Needs: "the count; of a token bucket the limit and the burst",
+		Beyond: "Processes with an ephemeral cache, which is the default, go on denying until the time that they were told; " +
+			"cachedFixedWindow counts in their memory."},
+		match: matchUpstash, together: upstashTogether, decode: decodeUpstash},
+}
 
-// Info implements [Layout].
-func (f *form) Info() Info { return f.info }
-
-// Match implements [Layout].
-func (f *form) Match(storeKey string, asked bool) (store.Key, bool) {
-	subject, ok := storeKey, true
-	if f.match != nil {
-		subject, ok = f.match(storeKey, asked)
+// All returns the layouts, in the order of their names.
+func All() []Layout {
+	all := make([]Layout, len(table))
+	for i, row := range table {
+		all[i] = row
 	}
-	return store.Key{Subject: subject, Name: f.info.Name}, ok && subject != ""
+	return all
 }
 
-// Decode implements [Layout].
-func (f *form) Decode(found *Found) (Reading, error) {
-	if f.interval != nil {
-		return f.arrival(found)
+// Auto is what --layout takes for all layouts, each recognised by itself.
+const Auto = "auto"
+
+// Named returns the layout of a name. The error is a [store.ErrInvalid].
+func Named(name string) (Layout, error) {
+	var names []string
+	for _, row := range table {
+		if row.info.Name == name {
+			return row, nil
+		}
+		names = append(names, row.info.Name)
 	}
-	value := &found.Values[0]
-	count, err := countOf(value)
-	if err == nil && count < 0 && f.noTTL == counts {
-		err = errors.New("a negative count")
+	if near := nearNames(name, names); near != "" {
+		return nil, store.Invalidf("layout %q is not known; did you mean %s?", name, near)
 	}
-	if err != nil {
-		return Reading{}, err
+	return nil, store.Invalidf("layout %q is not known; it is auto or one of %s", name, strings.Join(names, ", "))
+}
+
+// nearNames returns the names of the layouts that somebody may have meant: those that have the name in theirs or in
+// that of their limiter, such as "express", else the one that is spelled nearly like it.
+func nearNames(name string, names []string) string {
+	const shortest, most = 3, 4
+	text := strings.ToLower(name)
+	var near []string
+	for _, row := range table {
+		if len(text) >= shortest && strings.Contains(strings.ToLower(row.info.Name+"\n"+row.info.Writer), text) {
+			near = append(near, row.info.Name)
+		}
 	}
-	certain := f.certain != nil && f.certain(found, count)
-	limit, ends := fromFirst(found.Limit), value.TTL
-	kept := lifetime{longest: limit.Period, never: f.never}
-	switch {
-	case f.noTTL == blocks: // the time to wait is the TTL also of a block, which is longer than the period
-		return Reading{Entries: []admin.Entry{countEntry(limit, count, ends)}, Certain: certain}, nil
-	case f.noTTL == beginsAnew && ends <= 0:
-		count, ends, kept.passes = 0, 0, true
-	case ends < 0 && limit.Period > 0: // nothing better can be said, and the library says so
-		ends = limit.Period
+	if len(near) == 0 || len(near) > most {
+		return texts.Nearest(name, names, min(3, len(name)/2))
 	}
-	return kept.reading(found, countEntry(limit, count, ends), certain)
-}
-
-// arrival decodes an arrival time.
-func (f *form) arrival(found *Found) (Reading, error) {
-	entry, s, err := arrivalEntry(found, f.interval)
-	if err != nil {
-		return Reading{}, err
-	}
-	kept := lifetime{needed: entry.ResetAfter, passes: true}
-	if f.finish != nil && entry.UsedKnown() {
-		f.finish(&entry, &kept, s)
-	}
-	return kept.reading(found, entry, f.certain != nil && f.certain(found, 0))
-}
-
-func likeALimiter(storeKey string, asked bool) (string, bool) {
-	return storeKey, asked || isNamedLikeALimiter(storeKey)
-}
-
-func behindRlflx(storeKey string, asked bool) (string, bool) {
-	return behind(storeKey, "rlflx:", asked)
-}
-
-func behindRl(storeKey string, asked bool) (string, bool) { return behind(storeKey, "rl:", asked) }
-
-// behind returns what is behind a limiter's usual prefix, or all of a key that was asked for.
-func behind(storeKey, prefix string, asked bool) (subject string, ok bool) {
-	subject, usual := strings.CutPrefix(storeKey, prefix)
-	return subject, usual || asked
-}
-
-// matchUlule: the prefix can be changed, and has a colon behind it.
-func matchUlule(storeKey string, asked bool) (subject string, ok bool) {
-	if subject, ok = cutPrefix(storeKey, "limiter:", asked); !ok && asked {
-		_, subject, ok = strings.Cut(storeKey, ":")
-	}
-	return subject, ok
-}
-
-func isUlules(found *Found, _ int64) bool {
-	address, usual := strings.CutPrefix(found.StoreKey, "limiter:")
-	return usual && isAddress(address) && found.Values[0].TTL >= 0 && found.Values[0].TTL < longestLimit
-}
-
-func isRlflx(found *Found, points int64) bool {
-	return strings.HasPrefix(found.StoreKey, "rlflx:") && points >= 0 && couldBePeriod(found.Values[0].TTL)
-}
-
-// isExpress: only hits that are taken back leave a counter without an expiry, so it is below 0. A client is an
-// address, or the network of one of IPv6, unless it is configured otherwise.
-func isExpress(found *Found, hits int64) bool {
-	subject, usual := strings.CutPrefix(found.StoreKey, "rl:")
-	if network, err := netip.ParsePrefix(subject); !isAddress(subject) && (err != nil || !network.Addr().Is6()) {
-		return false
-	}
-	ttl := found.Values[0].TTL
-	return usual && (couldBePeriod(ttl) || ttl <= 0 && hits < 0)
-}
-
-// isVaried reports whether a key has the form that throttled's middleware gives it: parts of a
-// request, each with a line feed behind it.
-func isVaried(storeKey string) bool { return len(storeKey) > 1 && strings.HasSuffix(storeKey, "\n") }
-
-func notVaried(storeKey string, asked bool) (string, bool) {
-	return storeKey, asked || !isVaried(storeKey)
-}
-
-// isThrottleds reports whether a key is the middleware's, and kept until the arrival time in it, which throttled
-// rounds down to seconds. It keeps a key for one at least. Others write the same value under keys of any form.
-func isThrottleds(found *Found, _ int64) bool {
-	arrival, _ := arrivalOf(&found.Values[0])
-	ahead := time.Duration(arrival - nanoseconds(found.Now))
-	return isVaried(found.StoreKey) && ahead >= -time.Second &&
-		agrees(max(0, ahead-time.Second), found.Values[0].TTL, 2*time.Second)
-}
-
-// roundThrottled: the expiry is rounded down to seconds. That counts if a unit comes back in less.
-func roundThrottled(_ *admin.Entry, kept *lifetime, s spacing) {
-	const latency = 250 * time.Millisecond // of the server's answer
-	kept.rounding = min(time.Second, max(latency, time.Duration(s.interval)))
-}
-
-// floatInterval is a quotient of floats, which is not the same for periods of months.
-func floatInterval(limit *store.Limit) int64 {
-	return int64(float64(limit.Period) / float64(limit.Count))
-}
-
-// wholeMicroseconds: what remains is a quotient of whole µs. Dragonfly's is one of ns.
-func wholeMicroseconds(entry *admin.Entry, _ *lifetime, s spacing) {
-	left, micros := s.tolerance-int64(entry.ResetAfter), int64(time.Microsecond)
-	if s.interval >= micros && left > -s.interval {
-		entry.Remaining = max(0, int64(float64(left/micros)/float64(s.interval/micros)))
-	}
+	return strings.Join(near, " or ")
 }

@@ -3,6 +3,7 @@ package layouts
 import (
 	"errors"
 	"math"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -11,28 +12,23 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// upstash is @upstash/ratelimit for JavaScript: counters of windows that are numbered from 1970
-// on, in a fixed window or a sliding one, or a token bucket in a hash. A limiter of several
-// regions keeps a hash of requests and their costs in place of a counter.
-type upstash struct{}
+// @upstash/ratelimit for JavaScript keeps counters of windows that are numbered from 1970 on, in a fixed window or a
+// sliding one, or a token bucket in a hash. A limiter of several regions keeps a hash of requests and their costs in
+// place of a counter.
 
 const (
 	upstashPrefix  = "@upstash/ratelimit"
 	upstashDynamic = ":dynamic:global" // behind the prefix: the count of all limits with it
-	// leastUpstashWindow is a number that a window has which is not longer than a day. Numbers
-	// below it are more often the ends of identifiers.
+	// leastUpstashWindow is a number that a window has which is not longer than a day. Numbers below it are more often
+	// the ends of identifiers.
 	leastUpstashWindow = 20_000
+	// upstashNever is why a counter has no expiry: the script of cachedFixedWindow compares a number with a text, so it
+	// never sets one.
+	upstashNever = "cachedFixedWindow of @upstash/ratelimit never sets one"
 )
 
-// Info implements [Layout]. The facts are from github.com/upstash/ratelimit-js 5b5448a5.
-func (upstash) Info() Info {
-	return Info{
-		Name: "upstash", Writer: "@upstash/ratelimit", Example: "@upstash/ratelimit:203.0.113.9:29921572",
-		Prefixes: []string{upstashPrefix}, Needs: "the count; of a token bucket the limit and the burst",
-		Beyond: "Processes with an ephemeral cache, which is the default, go on denying until the time that they were told; " +
-			"cachedFixedWindow counts in their memory.",
-	}
-}
+// upstashOthers are what else the library keeps: the count of all limits, lists of who is denied, statistics.
+var upstashOthers = keysLike(`^(?:@upstash/ratelimit[^:]*:)?(?:dynamic:global|ipDenyListStatus|denyList:.*|events:.*|.*:dynamic:global)$`)
 
 // upstashKey is a parsed store key.
 type upstashKey struct {
@@ -42,29 +38,25 @@ type upstashKey struct {
 	index  int64  // the window's number, 0 if there is none
 }
 
-func (upstash) parse(storeKey string) (key upstashKey, ok bool) {
-	rest := storeKey
+func parseUpstash(storeKey string) (key upstashKey, ok bool) {
+	key.id = storeKey
 	if strings.HasPrefix(storeKey, upstashPrefix) {
-		key.prefix, rest, ok = strings.Cut(storeKey, ":")
-		if !ok {
+		if key.prefix, key.id, ok = strings.Cut(storeKey, ":"); !ok {
 			return key, false
 		}
 	}
-	key.id = rest
-	for _, other := range [...]string{"dynamic:global", "denyList:", "ipDenyListStatus", "events:"} {
-		if rest == other || strings.HasSuffix(other, ":") && strings.HasPrefix(rest, other) || strings.HasSuffix(rest, upstashDynamic) {
-			return key, false
-		}
+	if upstashOthers.MatchString(storeKey) {
+		return key, false
 	}
-	if before, number, has := cutLastColon(rest); has && before != "" {
+	if before, number, has := cutLast(key.id, ":"); has && before != "" {
 		if index, is := windowNumber(number); is {
-			key.id, key.index = before, index
-			key.before = strings.TrimSuffix(storeKey, number)
+			key.id, key.index, key.before = before, index, strings.TrimSuffix(storeKey, number)
 		}
 	}
 	return key, key.id != ""
 }
 
+// key is that of an entry. window: the number is a window's, and not of the client.
 func (k *upstashKey) key(window bool) store.Key {
 	key := store.Key{Subject: k.id, Name: "upstash"}
 	if name := strings.TrimLeft(strings.TrimPrefix(k.prefix, upstashPrefix), "/-_."); name != "" {
@@ -76,20 +68,17 @@ func (k *upstashKey) key(window bool) store.Key {
 	return key
 }
 
-// Match implements [Layout]. The key is "<prefix>:<id>" with the window's number behind, or
-// without it.
-func (u upstash) Match(storeKey string, asked bool) (store.Key, bool) {
-	key, ok := u.parse(storeKey)
-	ok = ok && !strings.HasSuffix(storeKey, upstashDynamic) // which is the limit of all, and nobody's count
-	return key.key(key.index >= leastUpstashWindow), ok && (asked || key.prefix != "")
+// matchUpstash: the key is "<prefix>:<id>" with the window's number behind, or without it.
+func matchUpstash(storeKey string, _ bool) (store.Key, bool) {
+	key, ok := parseUpstash(storeKey)
+	return key.key(key.index >= leastUpstashWindow), ok
 }
 
-// Together implements [Layout]. The first is the window at now, then the one before, then the
-// keys that may have the count of all.
-func (u upstash) Together(storeKey string, limit store.Limit, now store.Instant) []string {
-	key, _ := u.parse(storeKey)
+// upstashTogether: the first is the window at now, then the one before, then the keys that may have the count of all.
+func upstashTogether(storeKey string, limit store.Limit, now store.Instant) []string {
+	key, _ := parseUpstash(storeKey)
 	storeKeys := []string{storeKey}
-	if w := u.window(&key, limit, now); w.period > 0 {
+	if w, _ := key.window(limit, now); w.period > 0 {
 		if age := w.age(now); age == 0 || age == 1 {
 			at := key.index + age
 			storeKeys = []string{key.before + strconv.FormatInt(at, 10), key.before + strconv.FormatInt(at-1, 10)}
@@ -108,76 +97,88 @@ func (u upstash) Together(storeKey string, limit store.Limit, now store.Instant)
 	return storeKeys
 }
 
-func (upstash) window(key *upstashKey, said store.Limit, now store.Instant) window {
-	if key.index == 0 {
-		return window{}
+func (k *upstashKey) window(said store.Limit, now store.Instant) (w window, limit store.Limit) {
+	if k.index == 0 {
+		return w, limit
 	}
-	w, _ := windowOf(said, key.index, time.Millisecond, time.Second, now)
-	return w
+	return windowOf(said, k.index, time.Millisecond, time.Second, now)
 }
 
-// Decode implements [Layout].
-func (u upstash) Decode(found *Found) (Reading, error) {
-	key, _ := u.parse(found.StoreKey)
-	values, dynamic, err := u.split(found)
-	if err != nil {
-		return Reading{}, err
+func decodeUpstash(_ *row, found *Found) (Reading, error) {
+	key, _ := parseUpstash(found.StoreKey)
+	// The values that are the limit's own, and the count of all limits. Of several prefixes the longest is the limiter's.
+	var values []Value
+	dynamic := int64(0)
+	for _, value := range found.Values {
+		var err error
+		if !strings.HasSuffix(value.StoreKey, upstashDynamic) {
+			values = append(values, value)
+		} else if value.Type != NoValue {
+			if dynamic, err = countOf(&value); err != nil || dynamic < 1 || dynamic > math.MaxInt64/4 {
+				return Reading{}, errors.New("a limit of all, under a key that ends in " + upstashDynamic + ", that is not a count")
+			}
+		}
 	}
-	if values[0].Type == NoValue && (len(values) == 1 || values[1].Type == NoValue) {
+	if !isThere(values) {
 		return Reading{}, nil
 	}
-	said := found.Limit
-	var reading Reading
-	if _, is := values[0].Field("refilledAt"); is || key.index == 0 {
-		if dynamic > 0 && said.Count > 0 {
-			said.Burst = dynamic
-		}
-		reading, err = u.bucket(found, said, &values[0])
-		if key := key.key(false); err == nil && key != found.Key {
-			reading.Entries[0].Key = key
-		}
-	} else {
-		reading, err = u.windows(found, &key, dynamic, values)
-		if key := key.key(true); err == nil && key != found.Key && reading.Entries[0].Key == (store.Key{}) {
-			reading.Entries[0].Key = key
-		}
+	_, isBucket := values[0].Field("refilledAt")
+	decode := key.windows
+	if isBucket = isBucket || key.index == 0; isBucket {
+		decode = key.bucket
 	}
+	entry, certain, err := decode(found, values, dynamic)
 	if err != nil {
 		return Reading{}, err
 	}
-	reading.Certain = reading.Certain && key.prefix != ""
-	entry := &reading.Entries[0]
+	if key := key.key(!isBucket); key != found.Key && entry.Key == (store.Key{}) {
+		entry.Key = key
+	}
 	entry.Record.Members = partsOf(values) // and not the count of all
-	return reading, nil
+	return Reading{Entries: []admin.Entry{entry}, Certain: certain && key.prefix != ""}, nil
 }
 
-// split returns the values that are the limit's own, and the count of all limits, 0 if there is
-// none. Of several prefixes the longest is the limiter's.
-func (upstash) split(found *Found) (values []Value, dynamic int64, err error) {
-	for i := range found.Values {
-		value := &found.Values[i]
-		if !strings.HasSuffix(value.StoreKey, upstashDynamic) {
-			values = append(values, *value)
-			continue
-		}
-		if value.Type == NoValue {
-			continue
-		}
-		if dynamic, err = countOf(value); err != nil || dynamic < 1 || dynamic > math.MaxInt64/4 {
-			return nil, 0, errors.New("a limit of all, under a key that ends in " + upstashDynamic + ", that is not a count")
-		}
+// bucket decodes a token bucket, which is refilled at the end of each period. With it the time to reset is that to the
+// next refill, as the limiter itself has it. It is kept until it is full, counted from the last request.
+func (k *upstashKey) bucket(found *Found, values []Value, dynamic int64) (entry admin.Entry, certain bool, err error) {
+	value := &values[0]
+	numbers, err := numbersOf(value, "refilledAt", "tokens")
+	if err != nil {
+		return entry, false, err
 	}
-	return values, dynamic, nil
+	refilledAt, tokens := numbers[0], numbers[1]
+	if refilledAt < 0 || refilledAt > math.MaxInt64/1_000_000 || tokens > store.MaxCount || tokens < -store.MaxCount {
+		return entry, false, errors.New("a hash whose refilledAt or tokens cannot be")
+	}
+	limit := withAlgorithm(found.Limit, store.TokenBucket)
+	if dynamic > 0 && limit.Count > 0 {
+		limit.Burst = dynamic
+	}
+	entry = admin.Entry{Limit: limit, UsedUnknown: true}
+	certain = value.TTL != 0 && refilledAt <= int64(found.Now)/1000+clocksDiffer.Milliseconds()
+	kept := lifetime{passes: true}
+	if entry.LimitKnown() {
+		period, now := max(time.Millisecond, limit.Period.Truncate(time.Millisecond)), wholeMilliseconds(found.Now)
+		b := wholeBucket{capacity: limit.Capacity(), period: int64(period), refill: limit.Count, intervally: true,
+			lastRefill: refilledAt * int64(time.Millisecond), tokens: tokens}
+		b.refillTo(now)
+		entry.UsedUnknown = false
+		entry.Used, entry.Remaining, entry.Allowed = b.used(), max(0, b.tokens), b.tokens >= 1
+		if entry.Used > 0 {
+			entry.ResetAfter, kept.needed = b.wait(b.tokens+1, now), b.wait(b.capacity, now)
+		}
+		entry.RetryAfter = b.wait(1, now)
+	}
+	entry.Defects = kept.defects(&entry, values[:1])
+	return entry, certain, nil
 }
 
 // upstashSum returns what a window's value counts. unknown: it has more requests than were read.
 func upstashSum(value *Value) (sum int64, unknown bool, err error) {
 	switch value.Type {
 	case NoValue:
-		return 0, false, nil
 	case StringValue:
 		sum, err = countOf(value)
-		return sum, false, err
 	case HashValue:
 		for i := range value.Members {
 			cost, err := strconv.ParseInt(value.Members[i].Text, 10, 32)
@@ -186,70 +187,119 @@ func upstashSum(value *Value) (sum int64, unknown bool, err error) {
 			}
 			sum += cost
 		}
-		return sum, value.Length > int64(len(value.Members)), nil
-	default: // handled below
+		unknown = value.Length > int64(len(value.Members))
+	default:
+		err = notA(value.Type, StringValue, HashValue)
 	}
-	return 0, false, notA(value.Type, StringValue, HashValue)
+	return min(max(0, sum), math.MaxInt64/4), unknown, err
 }
 
-// upstashBucket is a token bucket at an instant, in the whole steps that the limiter makes.
-type upstashBucket struct {
-	tokens, refilledAt int64 // refilledAt in ms since 1970
+// upstashWindows are the windows at an instant, as the limiter weighs them: in ms and in floats.
+type upstashWindows struct {
+	window            // the one at now
+	current, previous int64
+	regions           bool // of a limiter of several regions
 }
 
-func upstashBucketOf(value *Value) (b upstashBucket, err error) {
-	if value.Type != HashValue {
-		return b, notA(value.Type, HashValue)
+// weighed returns what a window still counts, ms milliseconds after the beginning of the next one. One region rounds
+// down.
+func (w *upstashWindows) weighed(previous, ms int64) float64 {
+	weight := float64((1 - float64(ms)/float64(w.period.Milliseconds())) * float64(previous))
+	if w.regions {
+		return weight
 	}
-	refilled, _ := value.Field("refilledAt")
-	tokens, _ := value.Field("tokens")
-	b.refilledAt, err = strconv.ParseInt(refilled, 10, 64)
-	var tokensErr error
-	b.tokens, tokensErr = strconv.ParseInt(tokens, 10, 64)
-	if err != nil || tokensErr != nil || value.Length != 2 || b.refilledAt < 0 || b.refilledAt > math.MaxInt64/1_000_000 ||
-		b.tokens > store.MaxCount || b.tokens < -store.MaxCount {
-		return b, errors.New("a hash without the numbers refilledAt and tokens alone")
-	}
-	return b, nil
+	return math.Floor(weight)
 }
 
-// refill brings a bucket to now.
-func (b *upstashBucket) refill(limit store.Limit, now store.Instant) {
-	interval := max(1, limit.Period.Milliseconds())
-	refills := (int64(now)/1000 - b.refilledAt) / interval
-	if refills <= 0 {
-		return
-	}
-	b.refilledAt += refills * interval
-	b.tokens = min(limit.Capacity(), b.tokens+min(refills, 2*store.MaxCount)*limit.Count)
+// fits reports whether a unit fits beside what is in use.
+func (w *upstashWindows) fits(count, current, previous, ms int64) bool {
+	return w.weighed(previous, ms)+float64(current+1) <= float64(count)
 }
 
-// bucket decodes a token bucket. With it the time to reset is that to the next refill, as the
-// limiter itself has it.
-func (upstash) bucket(found *Found, said store.Limit, value *Value) (Reading, error) {
-	b, err := upstashBucketOf(value)
-	if err != nil {
-		return Reading{}, err
-	}
-	now := int64(found.Now) / 1000
-	entry := admin.Entry{Limit: withAlgorithm(said, store.TokenBucket), UsedUnknown: true}
-	certain := value.TTL != 0 && b.refilledAt <= now+clocksDiffer.Milliseconds()
-	var needed time.Duration
-	if entry.LimitKnown() {
-		b.refill(entry.Limit, found.Now)
-		capacity := entry.Limit.Capacity()
-		entry.UsedUnknown = false
-		entry.Used, entry.Remaining, entry.Allowed = capacity-b.tokens, max(0, b.tokens), b.tokens >= 1
-		next := time.Duration(b.refilledAt-now)*time.Millisecond + entry.Limit.Period
-		if entry.Used > 0 {
-			entry.ResetAfter = next
-			needed = plus(next, repeated((entry.Used-1)/entry.Limit.Count, entry.Limit.Period))
+// retry returns how many ms after the window's beginning a unit fits: in this window, from ms on, or in the next one,
+// in which what is in this one is weighed.
+func (w *upstashWindows) retry(count, ms int64) int64 {
+	length := w.period.Milliseconds()
+	for next, counts := range [2][2]int64{{w.current, w.previous}, {0, w.current}} {
+		fits := func(i int) bool { return w.fits(count, counts[0], counts[1], ms+int64(i)) }
+		if at := int64(sort.Search(int(length-ms), fits)); at < length-ms {
+			return int64(next)*length + ms + at
 		}
-		if !entry.Allowed {
-			entry.RetryAfter = plus(next, repeated(-b.tokens/entry.Limit.Count, entry.Limit.Period))
+		ms = 0
+	}
+	return 2 * length
+}
+
+// windows decodes the counters of windows. A window of one that is fixed is kept for its period from its first request
+// on, one of one that slides for longer than the next window. So the TTL tells which it is, if the operator does not.
+func (k *upstashKey) windows(found *Found, values []Value, dynamic int64) (entry admin.Entry, certain bool, err error) {
+	var counts [2]int64
+	var w upstashWindows
+	for i := range values {
+		var unknown bool
+		if counts[i], unknown, err = upstashSum(&values[i]); err != nil {
+			return entry, false, err
+		}
+		entry.UsedUnknown = entry.UsedUnknown || unknown
+		w.regions = w.regions || values[i].Type == HashValue
+	}
+	w.current, w.previous = counts[0], counts[1]
+	limit := k.slide(&w, found, values, dynamic)
+	value := &values[0]
+	if value.Type == NoValue {
+		value = &values[1]
+	}
+	unlimited := value.TTL < 0 && value.Type == StringValue
+	kept := lifetime{passes: true, never: upstashNever}
+	if w.period == 0 {
+		entry = admin.Entry{Limit: limit, UsedUnknown: true}
+		entry.Defects = kept.defects(&entry, values[:1])
+		return entry, unlimited && k.index >= leastUpstashWindow, nil // one that stays is likely of a window long past
+	}
+	kept.longest = 2*w.period + time.Second
+	left, unknown, ms := w.until(found.Now), entry.UsedUnknown, int64(found.Now)/1000%w.period.Milliseconds()
+	if slides := left > 0 && limit.Algorithm != store.FixedWindow; slides {
+		used := int64(math.Ceil(w.weighed(w.previous, ms))) + w.current // several regions round up
+		entry = countEntry(limit, used, left)
+		if entry.CapacityKnown() {
+			entry.Allowed, entry.RetryAfter = w.fits(limit.Count, w.current, w.previous, ms), 0
+			if !entry.Allowed {
+				begun := time.Duration(nanoseconds(found.Now) % int64(w.period))
+				entry.RetryAfter = time.Duration(w.retry(limit.Count, ms))*time.Millisecond - begun
+			}
+		}
+	} else {
+		entry = windowEntry(k.key(true), limit, w.current, k.index, left)
+	}
+	entry.UsedUnknown = unknown
+	entry.Defects = kept.defects(&entry, values)
+	return entry, unlimited || value.TTL <= kept.longest+clocksDiffer && value.TTL >= 0, nil
+}
+
+// slide finds the window at now, whose period is 0 if it is not known, and returns what is known of the limit.
+func (k *upstashKey) slide(w *upstashWindows, found *Found, values []Value, dynamic int64) (limit store.Limit) {
+	w.window, limit = k.window(found.Limit, found.Now)
+	if w.period < time.Millisecond { // which is what the limiter counts in
+		w.period = 0
+	}
+	if limit.Count == 0 && dynamic > 0 || limit.Algorithm.HasBurst() {
+		limit.Algorithm = store.FixedWindow
+	}
+	if dynamic > 0 {
+		limit.Count, limit.Burst = dynamic, dynamic
+	}
+	if w.period == 0 || len(values) == 1 { // it is of another window, and was read by itself
+		return limit
+	}
+	if w.age(found.Now) == 1 {
+		w.index++
+	}
+	for i := range values {
+		// A fixed window's key is kept for a period after its end at most, one that slides a second more than that at least.
+		ends := window{w.index - int64(i), w.period}.until(found.Now)
+		if found.Limit.Algorithm == 0 && values[i].Type != NoValue && values[i].TTL > ends+w.period+time.Second/2 {
+			limit.Algorithm = store.SlidingCounter
 		}
 	}
-	// It is kept until it is full, counted from the last request.
-	entry.Defects = lifetime{needed: needed, passes: true}.defects(&entry, []Value{*value})
-	return Reading{Entries: []admin.Entry{entry}, Certain: certain}, nil
+	return limit
 }

@@ -56,8 +56,8 @@ a word |  | 1ns x | wrong: a string that is not a whole number`,
 	"drf": `
 key :1:throttle_user_42 = drf/user of 42
 now 1795294536500000
-two, pickled by Python | 2/1m | 58.75s TWO | sure: sliding-log:2/1m used 2 left 0 reset 58.75s! retry 58s
-two, pickled in protocol 2 | 2/1m | 58.75s TWO-OLD | sure: sliding-log:2/1m used 2 left 0 reset 58.75s! retry 58s
+two, pickled by Python | 2/1m | 58.75s TWO | sure: sliding-log:2/1m used 2 left 0 reset 58.75s! retry 58s!
+two, pickled in protocol 2 | 2/1m | 58.75s TWO-OLD | sure: sliding-log:2/1m used 2 left 0 reset 58.75s! retry 58s!
 one, pickled by Python, the period by the expiry |  | 58.75s ONE | sure: sliding-log:0/1m used 1 left 0 reset 58.75s!
 the expiry is of no rate |  | 30s TWO | sure: sliding-log:0/0s unknown
 a pickled word |  | 1m \x80\x05\x95\x06\x00\x00\x00\x00\x00\x00\x00\x8c\x02hi\x94. | wrong: not a pickled list of times

@@ -72,6 +72,8 @@ func must[T any](value T, err error) T {
 	return value
 }
 
+func named(layout string) Layout { return must(Named(layout)) }
+
 func unquoted(text string) string { return must(strconv.Unquote(`"` + text + `"`)) }
 
 func unhex(text string) []byte { return must(hex.DecodeString(text)) }

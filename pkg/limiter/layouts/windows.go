@@ -2,16 +2,17 @@ package layouts
 
 import (
 	"cmp"
+	"strconv"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Many limiters number their windows from 1970 on, and put the number into the key: with the
-// period p, the window at an instant t has the number floor(t/p). So the number tells the
-// period. A key with the number n was written at about n·p, not long ago, since old keys
-// expire. Few round periods fit that: of a minute the number says the period to about one part
-// in thirty million, of a day to one in twenty thousand.
+// Many limiters number their windows from 1970 on, and put the number into the key: with the period p, the window at an
+// instant t has the number floor(t/p). A key with the number n was written at about n·p, not long ago, since old keys
+// expire, and few round periods fit that: of a minute the number tells the period to about one part in thirty million,
+// of a day to one in twenty thousand.
 
 // roundPeriods are what the periods of limits are multiples of, from the roundest on.
 var roundPeriods = []time.Duration{
@@ -24,25 +25,22 @@ const (
 	day = 24 * time.Hour
 	// clocksDiffer is how much the clocks of clients and of the server may differ.
 	clocksDiffer = 2 * time.Second
-	// windowsKept is for how many periods from its beginning a limiter with window numbers
-	// needs the key of a window at most: its own, the next one, and one more for those that
-	// set the expiry late.
+	// windowsKept is for how many periods from its beginning a limiter with window numbers needs the key of a window at
+	// most: its own, the next one, and one more for those that set the expiry late.
 	windowsKept = 3
-	// byChance is how many times as far apart as the bounds of the period the round periods
-	// have to be, so that one is rarely between them by chance.
+	// byChance is how many times as far apart as the bounds of the period the round periods have to be, so that one is
+	// rarely between them by chance.
 	byChance = 50
 )
 
-// periodOfWindow returns the period that a limiter must have whose key has a window's number,
-// if the window is the one at now or one shortly before. The period is a multiple of unit, such
-// as a second for a limiter that counts seconds. kept is how much longer than three periods
-// after a window's beginning the limiter may keep its key, usually 0.
+// periodOfWindow returns the period that a limiter must have whose key has a window's number, if the window is the one
+// at now or one shortly before. The period is a multiple of unit, such as a second for a limiter that counts seconds.
+// kept is how much longer than three periods after a window's beginning the limiter may keep its key.
 //
-// known is false if no round period fits, or more than one can. Then index may be the number of
-// a window long past, or no window's number at all. Periods of more than three months are never
-// known.
+// known is false if no round period fits, or it is of more than three months: then index may be the number of a window
+// long past, or no window's number at all.
 func periodOfWindow(index int64, unit, kept time.Duration, now store.Instant) (period time.Duration, known bool) {
-	at := int64(now) * int64(time.Microsecond)
+	at := nanoseconds(now)
 	if index <= 0 || index > at/int64(unit)+int64(clocksDiffer/unit)+1 {
 		return 0, false
 	}
@@ -69,23 +67,19 @@ type window struct {
 	period time.Duration
 }
 
-// age returns which window it is at now: 0 for the one at now, 1 for the one before, less than 0
-// for one of a clock that is ahead.
-func (w window) age(now store.Instant) int64 {
-	return int64(now)*int64(time.Microsecond)/int64(w.period) - w.index
-}
+// age returns which window it is at now: 0 for the one at now, 1 for the one before, less than 0 for one of a clock
+// that is ahead.
+func (w window) age(now store.Instant) int64 { return nanoseconds(now)/int64(w.period) - w.index }
 
 // until returns how long it is from now to the end of the window, less than 0 if it is over.
 func (w window) until(now store.Instant) time.Duration {
-	elapsed := int64(now) * int64(time.Microsecond) % int64(w.period)
-	return time.Duration((1-w.age(now))*int64(w.period) - elapsed)
+	return time.Duration((1-w.age(now))*int64(w.period) - nanoseconds(now)%int64(w.period))
 }
 
-// windowOf returns the window whose number a key has, and what is known of its limit. A limit that an
-// operator gives counts for windows of its period. The number shows if the key is of another period:
-// then the limit is another one, too, and its count is not known. A count without a period counts for
-// windows of any.
-// The window's period is 0 if it is not known.
+// windowOf returns the window whose number a key has, and what is known of its limit. A limit that an operator gives
+// counts for windows of its period. The number shows if the key is of another period: then the limit is another one,
+// too, and its count is not known. A count without a period counts for windows of any. The window's period is 0 if it
+// is not known.
 func windowOf(said store.Limit, index int64, unit, kept time.Duration, now store.Instant) (w window, limit store.Limit) {
 	w = window{index, said.Period}
 	limit = withAlgorithm(said, store.FixedWindow)
@@ -107,4 +101,20 @@ func windowOf(said store.Limit, index int64, unit, kept time.Duration, now store
 	}
 	limit.Algorithm = cmp.Or(limit.Algorithm, store.FixedWindow)
 	return window{index: index}, limit
+}
+
+// windowEntry is the entry of a counter of a window that ends after left. One that is over counts for nothing any
+// more, and its number names it, too.
+func windowEntry(key store.Key, limit store.Limit, count, number int64, left time.Duration) admin.Entry {
+	if left > 0 {
+		return countEntry(limit, count, left)
+	}
+	entry := countEntry(limit, 0, 0)
+	entry.Key, entry.RetryTold = store.Key{Subject: key.Subject, Name: key.Name + "@" + strconv.FormatInt(number, 10)}, true
+	return entry
+}
+
+// agrees reports whether a key is kept for as long as it is expected to be, give or take.
+func agrees(expected, ttl, by time.Duration) bool {
+	return ttl >= 0 && ttl >= expected-clocksDiffer && ttl <= expected+by+clocksDiffer
 }
