@@ -69,33 +69,6 @@ func NewClusterClient(options redis.ClusterOptions, timeout time.Duration) *redi
 	return client
 }
 
-// NewFailoverClient is [NewClient] for the master that Sentinels name. go-redis calls the Sentinels, and waits
-// until each of them answers or times out.
-func NewFailoverClient(options redis.FailoverOptions, timeout time.Duration) *redis.Client {
-	options.DialTimeout = cmp.Or(options.DialTimeout, timeout)
-	options.ReadTimeout = cmp.Or(options.ReadTimeout, timeout)
-	options.WriteTimeout = cmp.Or(options.WriteTimeout, timeout)
-	options.PoolTimeout = cmp.Or(options.PoolTimeout, timeout)
-	options.ContextTimeoutEnabled = true
-	options.MaxRetries, options.DialerRetries = -1, 1
-	options.DisableIdentity = true
-	return redis.NewFailoverClient(&options)
-}
-
-// PassHook is a [redis.Hook] that changes nothing. Hooks embed it for what they leave as it is.
-type PassHook struct{}
-
-// DialHook implements [redis.Hook].
-func (PassHook) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-// ProcessHook implements [redis.Hook].
-func (PassHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-
-// ProcessPipelineHook implements [redis.Hook].
-func (PassHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
 // deadline is a [redis.Hook] that bounds the time of commands, including redirects and retries.
 type deadline struct {
 	PassHook

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/redact"
 	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -73,7 +74,7 @@ func (s *Servers) ExplainCall(err error, call Call) error {
 		call.Address = nodeIn(err)
 	}
 	if call.Address = s.secrets.Text(call.Address); call.Address == "" {
-		call.Address = s.serverAddress()
+		call.Address = s.address
 	}
 	if !IsErrorReply(err, "") {
 		return s.explainNoReply(err, call)
@@ -134,12 +135,12 @@ func (s *Servers) explainNoReply(err error, call Call) error {
 		}
 		return fmt.Errorf("%w: redis at %s: %w", store.ErrRefused, call.Address, wrong)
 	}
-	reason := s.reason(err)
+	why := reason(err, s.secrets)
 	if mayHaveRun && call.Changes {
 		return fmt.Errorf("%w: redis at %s stopped answering after the %s was sent, which may or may not have happened: %w",
-			store.ErrOutcomeUnknown, call.Address, call.Verb, reason)
+			store.ErrOutcomeUnknown, call.Address, call.Verb, why)
 	}
-	return fmt.Errorf("%w: redis at %s cannot be reached: %w", store.ErrUnavailable, call.Address, reason)
+	return fmt.Errorf("%w: redis at %s cannot be reached: %w", store.ErrUnavailable, call.Address, why)
 }
 
 // lookForNodes makes the client of a Cluster load the slots again, since a replica may have replaced a master. The
@@ -152,8 +153,8 @@ func (s *Servers) lookForNodes() {
 
 // reason removes the wrapping of go-redis and net from the text of the error, and keeps the error in the chain. It
 // removes secrets everywhere, since the server decides what an address or a nonsensical answer contains.
-func (s *Servers) reason(err error) error {
-	clean := s.secrets.Error(err)
+func reason(err error, secrets *redact.Secrets) error {
+	clean := secrets.Error(err)
 	var operation *net.OpError
 	var system syscall.Errno
 	switch {

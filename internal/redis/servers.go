@@ -23,9 +23,8 @@ import (
 // Servers is the server or the Cluster behind a client.
 type Servers struct {
 	client  redis.UniversalClient
-	cluster *redis.ClusterClient   // nil for a single server
-	address string                 // for messages, without secrets
-	master  atomic.Pointer[string] // the last address of a client that uses Sentinels
+	cluster *redis.ClusterClient // nil for a single server
+	address string               // for messages, without secrets
 	prefix  string
 	secrets *redact.Secrets // for errors
 	closed  atomic.Bool     // see Close
@@ -59,6 +58,9 @@ func (s *Servers) IsCluster() bool { return s.cluster != nil }
 func addressOf(client redis.UniversalClient) string {
 	switch c := client.(type) {
 	case *redis.Client:
+		if c.Options().Addr == "FailoverClient" { // go-redis' own with Sentinels
+			return "the Sentinels' master"
+		}
 		return c.Options().Addr
 	case *redis.ClusterClient:
 		return strings.Join(c.Options().Addrs, ",")

@@ -1,188 +1,272 @@
 package redisserver
 
 import (
-	"errors"
+	"cmp"
+	"fmt"
 	"net"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// URL is the parsed URL of a Redis. net/url does not parse several hosts, and go-redis uses the login for the
-// Sentinels.
+// URL is the URL of a Redis. net/url does not parse several hosts, and go-redis uses the login for the Sentinels.
 type URL struct {
-	Scheme         string
+	Kind           string // a key of forms
+	TLS            bool
 	User, Password string
-	// Hosts have the form host or host:port.
-	Hosts []string
-	// Path is the text after the hosts, still escaped.
-	Path string
-	// options are in the order of the URL.
-	options []option
+	Addresses      []string // with ports; a socket has none
+	Socket, Master string
+	Database       int
+
+	scheme, path string // as they were written
+	hosts        []string
+	options      []option
 }
 
 type option struct{ name, value string }
 
-// The options that contain another login.
-const (
-	SentinelUser     = "sentinel_username"
-	SentinelPassword = "sentinel_password"
-)
-
-// Errors about a URL that cannot be parsed. They do not repeat any of it: an unescaped password can be in any part
-// of a URL.
-var (
-	errNoHost     = errors.New("it does not name a host")
-	ErrUnreadable = errors.New("it cannot be read")
-)
-
-// SchemeKind returns the scheme that means the same for a Redis: those of Valkey are only other words.
-func SchemeKind(scheme string) string {
-	if kind, is := strings.CutPrefix(scheme, "valkey"); is {
-		return "redis" + kind
-	}
-	return scheme
+// forms are the forms of URLs by kind, after the scheme.
+var forms = map[string]string{
+	"redis":          "://[user[:password]@]host[:port][/db]",
+	"unix":           "://[user[:password]@]/path/to/socket[?db=0]",
+	"redis+cluster":  "://[user[:password]@]host[:port][,host[:port]…]",
+	"redis+sentinel": "://[user[:password]@]host[:port][,host[:port]…]/MASTER[/db]",
 }
 
-// ParseURL parses the URL of a Redis, with any scheme.
-func ParseURL(text string) (*URL, error) {
-	scheme, rest, found := strings.Cut(text, "://")
-	if !found {
-		return nil, errNoHost
+const (
+	sentinelUser     = "sentinel_username"
+	sentinelPassword = "sentinel_password"
+)
+
+// optionsOf are the options of URLs by kind; those with TLS have tlsOptions, too.
+var (
+	optionsOf = map[string][]string{"redis": {"db"}, "unix": {"db"}, "redis+sentinel": {sentinelUser, sentinelPassword}}
+
+	tlsOptions = []string{"tls_ca", "tls_cert", "tls_key", "tls_server_name", "tls_insecure"}
+)
+
+// kindOf returns the kind of a scheme, empty if it is of no Redis. The words of Valkey mean the same.
+func kindOf(scheme string) (kind string, tls bool) {
+	if rest, is := strings.CutPrefix(scheme, "valkey"); is {
+		scheme = "redis" + rest
 	}
+	kind = strings.Replace(scheme, "rediss", "redis", 1)
+	if forms[kind] == "" {
+		return "", false
+	}
+	return kind, kind != scheme
+}
+
+// Schemes returns the schemes of URLs, in Redis' words and in Valkey's.
+func Schemes() (redis, valkey []string) {
+	for kind := range forms {
+		redis = append(redis, kind)
+		if rest, is := strings.CutPrefix(kind, "redis"); is {
+			redis, valkey = append(redis, "rediss"+rest), append(valkey, "valkey"+rest, "valkeys"+rest)
+		}
+	}
+	return redis, valkey
+}
+
+// IsURL reports whether a text has the scheme of a Redis.
+func IsURL(text string) bool {
+	scheme, _, _ := strings.Cut(text, ":")
+	kind, _ := kindOf(scheme)
+	return kind != ""
+}
+
+// SeemsURL reports whether a word has a scheme like those of a Redis, perhaps a misspelt one.
+func SeemsURL(word string) bool {
+	scheme, _, found := strings.Cut(word, "://")
+	return found && (strings.HasPrefix(scheme, "redis") || strings.HasPrefix(scheme, "valkey") || scheme == "unix")
+}
+
+// URLError is a [store.ErrInvalid] about the store's URL.
+type URLError struct{ error }
+
+// Unwrap makes it the kind of error that it is.
+func (e URLError) Unwrap() error { return e.error }
+
+// BadURL returns an error about the store's URL.
+func BadURL(format string, args ...any) error {
+	return URLError{store.Invalidf("store URL: "+format, args...)}
+}
+
+// bad returns an error that ends with the right form of the URL.
+func (u *URL) bad(format string, args ...any) error {
+	return BadURL("%s; write %s", fmt.Sprintf(format, args...), u.scheme+forms[u.Kind])
+}
+
+// ParseURL parses the URL of a Redis. Errors repeat only names of options: an unescaped password can be in any part.
+func ParseURL(text string) (*URL, error) {
+	u, err := splitURL(text)
+	if err != nil {
+		return nil, err
+	}
+	return u, cmp.Or(u.readHosts(), u.readPath(), u.checkOptions())
+}
+
+// splitURL is ParseURL of which the parts can be wrong.
+func splitURL(text string) (*URL, error) {
+	scheme, rest, found := strings.Cut(text, "://")
+	u := &URL{scheme: scheme}
+	if !found {
+		u.scheme, _, _ = strings.Cut(text, ":")
+	}
+	u.Kind, u.TLS = kindOf(u.scheme)
+	if !found {
+		return nil, u.bad("it does not name a host")
+	}
+	unreadable := BadURL("it cannot be read; write %s, special characters of the password as %%XX", u.scheme+forms[u.Kind])
 	end := strings.IndexAny(rest, "/?#")
 	if end < 0 {
 		end = len(rest)
 	}
-	authority, rest := rest[:end], rest[end:]
+	hosts, rest := rest[:end], rest[end:]
 	if strings.ContainsAny(rest, "@#") {
-		return nil, ErrUnreadable
+		return nil, unreadable
 	}
-	path, query, _ := strings.Cut(rest, "?")
-	u := &URL{Scheme: scheme, Path: path}
-	hosts := authority
-	if at := strings.LastIndex(authority, "@"); at >= 0 {
-		hosts = authority[at+1:]
-		user, password, _ := strings.Cut(authority[:at], ":")
+	var query string
+	u.path, query, _ = strings.Cut(rest, "?")
+	if at := strings.LastIndex(hosts, "@"); at >= 0 {
+		user, password, _ := strings.Cut(hosts[:at], ":")
+		hosts = hosts[at+1:]
 		var err, err2 error
 		u.User, err = url.PathUnescape(user)
 		u.Password, err2 = url.PathUnescape(password)
 		if err != nil || err2 != nil {
-			return nil, ErrUnreadable
+			return nil, unreadable
 		}
 	}
 	if hosts != "" {
-		u.Hosts = strings.Split(hosts, ",")
+		u.hosts = strings.Split(hosts, ",")
 	}
-	return u, u.parseOptions(query)
-}
-
-// parseOptions parses a query. Unlike in a form a plus sign is a plus, since passwords in base64 contain it.
-func (u *URL) parseOptions(query string) error {
 	for pair := range strings.SplitSeq(query, "&") {
 		if pair == "" {
 			continue
 		}
 		name, value, _ := strings.Cut(pair, "=")
-		value, err := url.PathUnescape(value)
+		value, err := url.PathUnescape(value) // a plus sign is a plus, since passwords in base64 contain it
 		if err != nil {
-			return ErrUnreadable
+			return nil, unreadable
 		}
 		u.options = append(u.options, option{name, value})
+	}
+	return u, nil
+}
+
+// readHosts reads the addresses.
+func (u *URL) readHosts() error {
+	if u.Kind == "unix" {
+		if len(u.hosts) > 0 {
+			return u.bad("it does not name a socket by its absolute path")
+		}
+		return nil
+	}
+	defaultPort := "6379"
+	if u.Kind == "redis+sentinel" {
+		defaultPort = "26379"
+	}
+	for _, text := range u.hosts {
+		host, port, ok := splitHost(text)
+		port = cmp.Or(port, defaultPort)
+		switch {
+		case ok && !IsPort(port): // which may be a password
+			return u.bad("a port is not a number from 1 to 65535")
+		case !ok:
+			return BadURL("a host or its port is wrong; write %s, IPv6 addresses as [::1]:%s", u.scheme+forms[u.Kind], defaultPort)
+		}
+		u.Addresses = append(u.Addresses, net.JoinHostPort(host, port))
+	}
+	switch {
+	case len(u.hosts) == 0:
+		return u.bad("it does not name a host")
+	case len(u.hosts) > 1 && u.Kind == "redis":
+		return BadURL("it names several hosts; write redis+cluster:// for a Cluster, redis+sentinel:// for Sentinels")
 	}
 	return nil
 }
 
-// Option returns the value of an option, the last if it occurs several times.
-func (u *URL) Option(name string) (value string, given bool) {
+// readPath reads the socket, the master and the database.
+func (u *URL) readPath() (err error) {
+	database, path := u.option("db"), strings.TrimPrefix(u.path, "/")
+	switch u.Kind {
+	case "unix":
+		if u.Socket, err = url.PathUnescape(u.path); err != nil || strings.Trim(u.Socket, "/") == "" {
+			return u.bad("it does not name a socket by its absolute path")
+		}
+	case "redis+cluster":
+		if path != "" {
+			return u.bad("a Cluster has no databases")
+		}
+		return nil
+	case "redis+sentinel":
+		u.Master, database, _ = strings.Cut(path, "/")
+		if u.Master, err = url.PathUnescape(u.Master); err != nil || u.Master == "" {
+			return u.bad("it does not name a master")
+		}
+	default:
+		if path != "" && database != "" {
+			return u.bad("it names a database twice")
+		}
+		database = path + database
+	}
+	number, err := strconv.ParseUint(cmp.Or(database, "0"), 10, 31)
+	if err != nil {
+		return u.bad("its database is not a number")
+	}
+	u.Database = int(number)
+	return nil
+}
+
+// checkOptions checks that the options exist and have values of their kind.
+func (u *URL) checkOptions() error {
+	known := append(slices.Clip(optionsOf[u.Kind]), tlsOptions...)
+	unknown := slices.IndexFunc(u.options, func(o option) bool { return !slices.Contains(known, o.name) })
+	isTLS := slices.IndexFunc(u.options, func(o option) bool { return slices.Contains(tlsOptions, o.name) })
+	switch {
+	case unknown >= 0 && slices.ContainsFunc(u.options, option.isSecret): // part of a password with an unescaped &
+		return BadURL("one of its options is unknown; known are %s, and an & in a password is written %%26", strings.Join(known, ", "))
+	case unknown >= 0:
+		return BadURL("its option %q is unknown; known are %s", u.options[unknown].name, strings.Join(known, ", "))
+	case u.option(sentinelUser) != "" && u.option(sentinelPassword) == "":
+		return BadURL("sentinel_username needs sentinel_password")
+	case isTLS >= 0 && !u.TLS:
+		return BadURL("its option %s is for TLS; write rediss instead of redis", u.options[isTLS].name)
+	case !slices.Contains([]string{"", "true", "false"}, u.option("tls_insecure")):
+		return BadURL("its option tls_insecure is neither true nor false")
+	}
+	return nil
+}
+
+// option returns the value of an option, the last if it occurs several times, and empty if it is missing.
+func (u *URL) option(name string) (value string) {
 	for _, o := range u.options {
 		if o.name == name {
-			value, given = o.value, true
+			value = o.value
 		}
 	}
-	return value, given
+	return value
 }
 
-// Unknown returns the first option that is not known. name is empty if it can be part of a password: after an
-// unescaped &, the rest of a password looks like an option.
-func (u *URL) Unknown(known func(name string) bool) (name string, found bool) {
-	for _, o := range u.options {
-		switch {
-		case known(o.name):
-		case u.hasSecretOption():
-			return "", true
-		case !found:
-			name, found = o.name, true
-		}
-	}
-	return name, found
+// isSecret reports whether the value of an option is one, even of an unknown option.
+func (o option) isSecret() bool {
+	name := strings.ToLower(o.name)
+	return name != "tls_key" && slices.ContainsFunc([]string{"pass", "pw", "secret", "token", "auth", "cred", "key"},
+		func(word string) bool { return strings.Contains(name, word) })
 }
 
-// hasSecretOption reports whether an option with the name of a password exists, even an unknown one.
-func (u *URL) hasSecretOption() bool {
-	for _, o := range u.options {
-		if isSecret(o.name) {
-			return true
-		}
-	}
-	return false
+// IsPort reports whether text is the number of a port.
+func IsPort(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && n > 0
 }
 
-func isSecret(option string) bool {
-	option = strings.ToLower(option)
-	for _, word := range []string{"pass", "pw", "secret", "token", "auth", "cred", "key"} {
-		if strings.Contains(option, word) && option != "tls_key" {
-			return true
-		}
-	}
-	return false
-}
-
-// URLSecrets returns the secrets of a store's URL. For one that cannot be parsed it returns all that can be a
-// password.
-func URLSecrets(text string) []string {
-	scheme, _, _ := strings.Cut(text, ":")
-	if isPath(scheme) {
-		return nil
-	}
-	u, err := ParseURL(text)
-	if err != nil {
-		return suspects(text)
-	}
-	secrets := []string{u.Password}
-	for _, o := range u.options {
-		if isSecret(o.name) {
-			secrets = append(secrets, o.value)
-		}
-	}
-	return secrets
-}
-
-// suspects returns what can be a password in a URL that cannot be parsed: the text before its last @, behind the
-// scheme or a colon, and the values of options.
-func suspects(text string) (secrets []string) {
-	_, rest, found := strings.Cut(text, "://")
-	if !found {
-		_, rest, _ = strings.Cut(text, ":")
-	}
-	if at := strings.LastIndex(rest, "@"); at >= 0 {
-		login := rest[:at]
-		if _, password, found := strings.Cut(login, ":"); found {
-			login = password
-		}
-		secrets = append(secrets, login)
-	}
-	if _, query, found := strings.Cut(rest, "?"); found {
-		for pair := range strings.SplitSeq(query, "&") {
-			if name, value, _ := strings.Cut(pair, "="); isSecret(name) {
-				secrets = append(secrets, value)
-			}
-		}
-	}
-	return secrets
-}
-
-// SplitHost splits host, host:port, [IPv6] or [IPv6]:port.
-func SplitHost(text string) (host, port string, ok bool) {
+// splitHost splits host, host:port, [IPv6] or [IPv6]:port.
+func splitHost(text string) (host, port string, ok bool) {
 	if address, rest, bracketed := strings.Cut(strings.TrimPrefix(text, "["), "]"); bracketed {
 		colon, port, hasPort := strings.Cut(rest, ":")
 		plain, zone, hasZone := strings.Cut(address, "%25")

@@ -2,7 +2,9 @@ package redisserver
 
 import (
 	"fmt"
+	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -10,81 +12,45 @@ import (
 // hidden replaces a password.
 const hidden = "xxxxx"
 
-// isScheme reports whether a scheme can be shown: other texts before a colon can be a user, or a password.
-func isScheme(text string) bool {
-	text = SchemeKind(text)
-	for _, kind := range []string{"", "+cluster", "+sentinel"} {
-		if text == "redis"+kind || text == "rediss"+kind {
-			return true
-		}
-	}
-	return text == "unix"
+// RedactURL returns a store's URL in a form that can be shown: without its passwords, and nothing of a URL that cannot
+// be parsed, in which any part can be one.
+func RedactURL(text string) string { return show(text, (*URL).text) }
+
+// WithoutPasswords is [RedactURL] with nothing in place of the passwords.
+func WithoutPasswords(text string) string {
+	return show(text, func(u *URL) string {
+		u.Password, u.options = "", slices.DeleteFunc(u.options, option.isSecret)
+		return u.text()
+	})
 }
 
-// isPath reports whether a path follows the scheme, which has no passwords.
-func isPath(scheme string) bool { return scheme == "file" || scheme == "memory" }
-
-// RedactURL returns a store's URL in a form that can be shown. It replaces only the passwords, and parts that could
-// belong to one because they mean nothing in their place.
-func RedactURL(text string) string {
+func show(text string, write func(u *URL) string) string {
 	scheme, _, found := strings.Cut(text, ":")
-	if found && isPath(scheme) {
-		return text
-	}
-	if !found && !strings.ContainsAny(text, "@%&=?") {
-		return text // not a URL, but a name
+	if found && (scheme == "file" || scheme == "memory") || !found && !strings.ContainsAny(text, "@%&=?") {
+		return text // a path, or a name
 	}
 	u, err := ParseURL(text)
-	if err != nil || !isScheme(u.Scheme) || !u.isSound() {
-		return unreadable(scheme)
-	}
-	return u.text()
-}
-
-// unreadable replaces a URL of which any part could be a password.
-func unreadable(scheme string) string {
-	if isScheme(scheme) {
+	switch kind, _ := kindOf(scheme); {
+	case kind == "": // a text before a colon can be a user, or a password
+		return hidden + " (it cannot be read)"
+	case err != nil:
 		return scheme + "://" + hidden + " (it cannot be read)"
 	}
-	return hidden + " (it cannot be read)"
-}
-
-// WithoutPasswords returns the URL of the same store without its passwords. For a URL that cannot be parsed it
-// returns the result of [RedactURL].
-func WithoutPasswords(text string) string {
-	scheme, _, found := strings.Cut(text, ":")
-	if found && isPath(scheme) {
-		return text
-	}
-	u, err := ParseURL(text)
-	if err != nil || !isScheme(u.Scheme) || !u.isSound() {
-		return RedactURL(text)
-	}
-	bare := *u
-	bare.Password, bare.options = "", nil
-	for _, o := range u.options {
-		if !isSecret(o.name) && o.isSound() {
-			bare.options = append(bare.options, o)
-		}
-	}
-	return bare.text()
+	return write(u)
 }
 
 // Where returns the name of the store for messages: its URL without passwords, and without options that do not
 // identify the store.
 func (u *URL) Where() string {
 	where := *u
-	where.options = nil
-	if database, given := u.Option("db"); given {
-		where.options = []option{{"db", database}}
-	}
+	where.options = slices.DeleteFunc(slices.Clone(u.options), func(o option) bool { return o.name != "db" })
 	return where.text()
 }
 
 // text writes the URL with a mark in place of passwords.
 func (u *URL) text() string {
 	var b strings.Builder
-	b.WriteString(u.Scheme + "://")
+	b.WriteString(u.scheme + "://")
 	if u.User != "" {
 		b.WriteString(url.User(u.User).String())
 	}
@@ -94,71 +60,84 @@ func (u *URL) text() string {
 	if u.User != "" || u.Password != "" {
 		b.WriteString("@")
 	}
-	b.WriteString(strings.Join(u.Hosts, ",") + u.Path)
+	b.WriteString(strings.Join(u.hosts, ",") + u.path)
 	for i, o := range u.options {
-		b.WriteString([]string{"?", "&"}[min(i, 1)])
-		switch {
-		case isSecret(o.name) && knownOption(o.name):
-			b.WriteString(o.name + "=" + hidden)
-		case !o.isSound():
+		b.WriteString([]string{"?", "&"}[min(i, 1)] + o.name + "=")
+		if o.isSecret() {
 			b.WriteString(hidden)
-		default:
-			b.WriteString(o.name + "=" + escapeValue(o.value))
+			continue
+		}
+		for i := range len(o.value) { // what would end the value, or have another meaning, is escaped
+			if c := o.value[i]; c <= ' ' || c == 0x7f || strings.IndexByte("%&#@", c) >= 0 {
+				fmt.Fprintf(&b, "%%%02X", c)
+			} else {
+				b.WriteByte(c)
+			}
 		}
 	}
 	return b.String()
 }
 
-// escapeValue escapes what would end an option's value, or have another meaning.
-func escapeValue(value string) string {
-	var b strings.Builder
-	for i := range len(value) {
-		if c := value[i]; c <= ' ' || c == 0x7f || strings.IndexByte("%&#@", c) >= 0 {
-			fmt.Fprintf(&b, "%%%02X", c)
-		} else {
-			b.WriteByte(c)
+// Identity returns a text that is the same for all URLs of one store, as far as they show it: whatever the login, with
+// or without TLS, with defaults or without.
+func (u *URL) Identity() string {
+	where := "unix " + u.Socket
+	if u.Kind != "unix" {
+		addresses := make([]string, len(u.Addresses))
+		for i, address := range u.Addresses {
+			host, port, _ := net.SplitHostPort(address)
+			if host = strings.ToLower(strings.TrimSuffix(host, ".")); IsLocal(host) {
+				host = "localhost"
+			}
+			addresses[i] = net.JoinHostPort(host, port)
+		}
+		slices.Sort(addresses) // they are nodes or Sentinels of the same store
+		where = u.Kind + " " + strings.Join(slices.Compact(addresses), ",")
+	}
+	if u.Master != "" {
+		where += " master " + u.Master
+	}
+	return where + " db " + strconv.Itoa(u.Database)
+}
+
+// URLSecrets returns the secrets of a store's URL. For one that cannot be parsed it returns all that can be a
+// password.
+func URLSecrets(text string) (secrets []string) {
+	if strings.HasPrefix(text, "file:") || strings.HasPrefix(text, "memory:") {
+		return nil
+	}
+	u, err := splitURL(text)
+	if err != nil {
+		return suspects(text)
+	}
+	secrets = []string{u.Password}
+	for _, o := range u.options {
+		if o.isSecret() {
+			secrets = append(secrets, o.value)
 		}
 	}
-	return b.String()
+	return secrets
 }
 
-// isSound reports whether all visible parts are valid, and so cannot be a part of a password.
-func (u *URL) isSound() bool {
-	for _, host := range u.Hosts {
-		if _, port, ok := SplitHost(host); !ok || port != "" && !isNumber(port) {
-			return false
+// suspects returns what can be a password in a URL that cannot be parsed: the text before its last @, behind the
+// scheme or a colon, and the values of options.
+func suspects(text string) (secrets []string) {
+	_, rest, found := strings.Cut(text, "://")
+	if !found {
+		_, rest, _ = strings.Cut(text, ":")
+	}
+	if at := strings.LastIndex(rest, "@"); at >= 0 {
+		login := rest[:at]
+		if _, password, found := strings.Cut(login, ":"); found {
+			login = password
+		}
+		secrets = append(secrets, login)
+	}
+	_, query, _ := strings.Cut(rest, "?")
+	for pair := range strings.SplitSeq(query, "&") {
+		if name, value, _ := strings.Cut(pair, "="); (option{name: name}).isSecret() {
+			secrets = append(secrets, value)
 		}
 	}
-	path := strings.TrimPrefix(u.Path, "/")
-	switch {
-	case u.Scheme == "unix", strings.HasSuffix(u.Scheme, "+sentinel"):
-		return true
-	case strings.HasSuffix(u.Scheme, "+cluster"):
-		return path == ""
-	}
-	return path == "" || isNumber(path)
-}
-
-func knownOption(name string) bool {
-	switch name {
-	case "db", SentinelUser, SentinelPassword, "tls_ca", "tls_cert", "tls_key", "tls_server_name", "tls_insecure":
-		return true
-	}
-	return false
-}
-
-// isSound reports whether an option exists and its value is valid.
-func (o *option) isSound() bool {
-	switch o.name {
-	case "db":
-		return o.value == "" || isNumber(o.value)
-	case "tls_insecure":
-		return o.value == "" || o.value == "true" || o.value == "false"
-	}
-	return knownOption(o.name)
-}
-
-func isNumber(text string) bool {
-	_, err := strconv.ParseUint(text, 10, 31)
-	return err == nil
+	return secrets
 }

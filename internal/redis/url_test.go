@@ -15,13 +15,12 @@ func TestShown(t *testing.T) {
 		"redis+sentinel://u:p@a:1,b:2/m?sentinel_password=pw": {"redis+sentinel://u:xxxxx@a:1,b:2/m?sentinel_password=xxxxx",
 			"redis+sentinel://u@a:1,b:2/m"},
 		"redis+sentinel://h/m?sentinel_username=w&sentinel_password=SECRET1'SECRET2 \"SECRET3&SECRET4&SECRET5=6": {
-			"redis+sentinel://h/m?sentinel_username=w&sentinel_password=xxxxx&xxxxx&xxxxx",
-			"redis+sentinel://h/m?sentinel_username=w"},
+			"redis+sentinel://xxxxx (it cannot be read)", "redis+sentinel://xxxxx (it cannot be read)"},
 		"rediss://u:a'b\"c d&e@h/1?tls_ca=/etc/a%26b c.pem&tls_insecure=false": {
 			"rediss://u:xxxxx@h/1?tls_ca=/etc/a%26b%20c.pem&tls_insecure=false",
 			"rediss://u@h/1?tls_ca=/etc/a%26b%20c.pem&tls_insecure=false"},
-		"redis://h?password=hunter2&hunter3&db=hunter4": {"redis://h?xxxxx&xxxxx&xxxxx", "redis://h"},
-		"redis://h?db=3&tls_insecure=hunter2":           {"redis://h?db=3&xxxxx", "redis://h?db=3"},
+		"redis://h?password=hunter2&hunter3&db=hunter4": {"redis://xxxxx (it cannot be read)", "redis://xxxxx (it cannot be read)"},
+		"redis://h?db=3&tls_insecure=hunter2":           {"redis://xxxxx (it cannot be read)", "redis://xxxxx (it cannot be read)"},
 		"redis://u:pa%zz@h":                             {"redis://xxxxx (it cannot be read)", "redis://xxxxx (it cannot be read)"},
 		"redis://u:pa/ss@h":                             {"redis://xxxxx (it cannot be read)", "redis://xxxxx (it cannot be read)"},
 		"redis://user:hunter2":                          {"redis://xxxxx (it cannot be read)", "redis://xxxxx (it cannot be read)"},
@@ -77,7 +76,7 @@ func TestIsLocal(t *testing.T) {
 func TestSplitHost(t *testing.T) {
 	for text, want := range map[string]string{"h": "h|", "h:1": "h|1", "[::1]": "::1|", "[::1]:1": "::1|1",
 		"[fe80::1%25eth0]:1": "fe80::1%eth0|1", "[h]": "", "[::1]x": "", "::1]:1": "", "h:": "", ":1": "", "h x": "", "": ""} {
-		if host, port, ok := SplitHost(text); ok != (want != "") || ok && host+"|"+port != want {
+		if host, port, ok := splitHost(text); ok != (want != "") || ok && host+"|"+port != want {
 			t.Errorf("%q is split into %q and %q, %v", text, host, port, ok)
 		}
 	}

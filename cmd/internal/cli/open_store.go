@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 )
 
 // Open connects to the chosen store; where names it in messages. The command may write to the store,
@@ -49,10 +51,11 @@ func (g *Globals) Opened(opened connect.Store, err error) (connect.Store, error)
 	if settingsErr != nil {
 		return nil, settingsErr
 	}
+	var wrongURL redisserver.URLError
 	switch {
 	case err != nil && s.Context != nil:
 		return nil, fmt.Errorf("context %q: %w", s.Context.Name, err)
-	case s.Store.Origin == byVariable && connect.IsURLWrong(err): // and not the prefix
+	case s.Store.Origin == byVariable && errors.As(err, &wrongURL): // and not the prefix
 		return nil, fmt.Errorf("LIMITCTL_STORE: %w", err)
 	case err != nil:
 		return nil, err

@@ -44,7 +44,7 @@ func urlsAmong(args []string) (urls []string) {
 		if name, value, found := strings.Cut(arg, "="); found && strings.HasPrefix(name, "-") {
 			arg = value
 		}
-		if scheme, _, found := strings.Cut(arg, "://"); found && (strings.HasPrefix(redisserver.SchemeKind(scheme), "redis") || scheme == "unix") {
+		if redisserver.SeemsURL(arg) {
 			urls = append(urls, arg)
 		}
 	}

@@ -1,9 +1,9 @@
-// Package connect opens the store of a URL. A kind of store is a scheme and a function in the table of openers.
+// Package connect opens the store of a URL.
 package connect
 
 import (
 	"errors"
-	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -42,38 +42,6 @@ type Options struct {
 	ReadFile func(name string) ([]byte, error)
 }
 
-// opener opens the store of a scheme: a Redis by its client, or an embedded store by the text after "scheme:".
-type opener struct {
-	form   string // the form of such a URL
-	client func(u *redisURL, options Options) (redis.UniversalClient, error)
-	store  func(rest string, options Options) (backend Store, where string, err error)
-}
-
-func openers() map[string]opener {
-	all := map[string]opener{
-		"redis":           {form: serverForm, client: serverClient},
-		"rediss":          {form: serverForm, client: serverClient},
-		"unix":            {form: socketForm, client: socketClient},
-		"redis+cluster":   {form: clusterForm, client: clusterClient},
-		"rediss+cluster":  {form: clusterForm, client: clusterClient},
-		"redis+sentinel":  {form: sentinelForm, client: sentinelClient},
-		"rediss+sentinel": {form: sentinelForm, client: sentinelClient},
-		"file":            {form: "file:PATH", store: openFile},
-		"memory":          {form: "memory:", store: openMemory},
-	}
-	for scheme, opener := range maps.Clone(all) {
-		if kind, is := strings.CutPrefix(scheme, "redis"); is {
-			all["valkey"+kind] = opener
-		}
-	}
-	return all
-}
-
-func schemes() string {
-	names := slices.Sorted(maps.Keys(openers()))
-	return strings.Join(slices.DeleteFunc(names, func(name string) bool { return redisserver.SchemeKind(name) != name }), ", ")
-}
-
 // Open returns the store at url and its name for messages. It does not connect yet. The error about a bad URL is a
 // [store.ErrInvalid] without the password.
 func Open(url string, options Options) (backend Store, where string, err error) {
@@ -87,20 +55,26 @@ func OpenWithClient(url string, options Options) (backend Store, client redis.Un
 	if err := store.ValidatePrefix(options.Prefix); err != nil {
 		return nil, nil, "", err
 	}
-	opener, scheme, rest, err := openerOf(url)
+	if err := checkScheme(url); err != nil {
+		return nil, nil, "", err
+	}
+	if scheme, rest, _ := strings.Cut(url, ":"); !redisserver.IsURL(url) {
+		if options.Layouts != nil {
+			return nil, nil, "", redisserver.BadURL(
+				"%s: holds limits of limitctl alone; the layouts of other limiters are those of keys in a Redis", scheme)
+		}
+		open := openFile
+		if scheme == "memory" {
+			open = openMemory
+		}
+		backend, where, err = open(rest, options)
+		return backend, nil, where, err
+	}
+	parsed, err := redisserver.ParseURL(url)
 	if err != nil {
 		return nil, nil, "", err
 	}
-	if opener.store != nil && options.Layouts != nil {
-		return nil, nil, "", badURL("%s: holds limits of limitctl alone; the layouts of other limiters are those of keys in a Redis",
-			scheme)
-	}
-	if opener.store != nil {
-		backend, where, err = opener.store(rest, options)
-		return backend, nil, where, err
-	}
-	client, where, err = newClientFor(url, options)
-	if err != nil {
+	if client, err = parsed.Connect(options.access()); err != nil {
 		return nil, nil, "", err
 	}
 	settings := []redisstore.Option{redisstore.WithPrefix(options.Prefix), redisstore.WithSecrets(redisserver.URLSecrets(url)...)}
@@ -115,9 +89,13 @@ func OpenWithClient(url string, options Options) (backend Store, client redis.Un
 		return nil, nil, "", errors.Join(err, client.Close())
 	}
 	if options.Layouts != nil {
-		return own.OtherLimiters(options.Layouts), client, where, nil
+		return own.OtherLimiters(options.Layouts), client, parsed.Where(), nil
 	}
-	return own, client, where, nil
+	return own, client, parsed.Where(), nil
+}
+
+func (o *Options) access() redisserver.Access {
+	return redisserver.Access{Password: o.Password, Timeout: o.Timeout, ReadFile: o.ReadFile}
 }
 
 // IsCluster reports whether client is for a Cluster, whose masters have different clocks.
@@ -126,92 +104,82 @@ func IsCluster(client redis.UniversalClient) bool {
 	return is
 }
 
+// Redis returns the parsed URL of a Redis, and what it does not have. A URL of another kind of store is a
+// [store.ErrInvalid].
+func Redis(url string, options Options) (*redisserver.URL, redisserver.Access, error) {
+	if err := checkScheme(url); err != nil {
+		return nil, redisserver.Access{}, err
+	}
+	if !redisserver.IsURL(url) {
+		scheme, _, _ := strings.Cut(url, ":")
+		return nil, redisserver.Access{}, redisserver.BadURL("%s: is not a Redis", scheme)
+	}
+	parsed, err := redisserver.ParseURL(url)
+	return parsed, options.access(), err
+}
+
 // Client returns a client like that of a store from [Open], to call the servers directly. A URL of another kind of
 // store is a [store.ErrInvalid].
 func Client(url string, options Options) (client redis.UniversalClient, where string, err error) {
-	if client, where, err = newClientFor(url, options); err == nil {
-		redisserver.Guard(client)
-	}
-	return client, where, err
-}
-
-// newClientFor is [Client] without the bounds on answers, which a store adds itself.
-func newClientFor(url string, options Options) (client redis.UniversalClient, where string, err error) {
-	opener, scheme, _, err := openerOf(url)
-	switch {
-	case err != nil:
-		return nil, "", err
-	case opener.client == nil:
-		return nil, "", badURL("%s: is not a Redis", scheme)
-	}
-	parsed, err := parseRedisURL(url)
+	parsed, access, err := Redis(url, options)
 	if err != nil {
 		return nil, "", err
 	}
-	where = parsed.Where()
-	if parsed.Password == "" {
-		parsed.Password = options.Password
+	if client, err = parsed.Connect(access); err != nil {
+		return nil, "", err
 	}
-	if parsed.User != "" && parsed.Password == "" {
-		// The client would not log in, and commands would run as the default user.
-		return nil, "", badURL("it names the user %q and no password is known; set LIMITCTL_PASSWORD, or write %s", parsed.User,
-			parsed.form)
-	}
-	client, err = opener.client(parsed, options)
-	return client, where, err
+	redisserver.New(client, "").Guard(0)
+	return client, parsed.Where(), nil
 }
 
-// openerOf returns what opens the store at url, and the parts of url.
-func openerOf(url string) (o opener, scheme, rest string, err error) {
+// Address returns a text that is the same for all URLs of one store, without a password; see
+// [redisserver.URL.Identity]. [Open] must accept the URL.
+func Address(url string) (string, error) {
+	if scheme, rest, _ := strings.Cut(url, ":"); scheme == "file" {
+		path, err := filepath.Abs(filePath(rest))
+		return "file " + path, err
+	} else if !redisserver.IsURL(url) {
+		return scheme, nil
+	}
+	parsed, err := redisserver.ParseURL(url)
+	if err != nil {
+		return "", err
+	}
+	return parsed.Identity(), nil
+}
+
+// checkScheme returns an error unless url has the scheme of a store. It does not repeat what can contain a password.
+func checkScheme(url string) error {
 	if strings.TrimSpace(url) != url { // as a secret from a file can
-		return o, "", "", badURL("it begins or ends with a blank or a line end; leave that out")
+		return redisserver.BadURL("it begins or ends with a blank or a line end; leave that out")
 	}
-	scheme, rest, found := strings.Cut(url, ":")
-	o, known := openers()[scheme]
-	if !found || !known {
-		return o, "", "", unknownScheme(url)
+	if redisserver.IsURL(url) || strings.HasPrefix(url, "file:") || strings.HasPrefix(url, "memory:") {
+		return nil
 	}
-	return o, scheme, rest, nil
-}
-
-// unknownScheme returns an error that does not repeat what can contain a password.
-func unknownScheme(url string) error {
 	if scheme, _, found := strings.Cut(url, "://"); found && !strings.ContainsAny(scheme, "@:/") {
-		if near := texts.Nearest(strings.ToLower(scheme), slices.Sorted(maps.Keys(openers())), 2); near != "" {
-			return badURL("unknown scheme %q; did you mean %s://?", scheme, near)
+		known, valkey := redisserver.Schemes()
+		known = append(known, "file", "memory")
+		slices.Sort(known)
+		if near := texts.Nearest(strings.ToLower(scheme), slices.Sorted(slices.Values(append(valkey, known...))), 2); near != "" {
+			return redisserver.BadURL("unknown scheme %q; did you mean %s://?", scheme, near)
 		}
-		return badURL("unknown scheme %q; it is one of %s", scheme, schemes())
+		return redisserver.BadURL("unknown scheme %q; it is one of %s", scheme, strings.Join(known, ", "))
 	}
 	if !strings.ContainsAny(url, ":@") {
-		return badURL("%q has no scheme; did you mean %s or %s?", url, shell.Command("redis://"+url), shell.Command("file:"+url))
+		return redisserver.BadURL("%q has no scheme; did you mean %s or %s?", url, shell.Command("redis://"+url),
+			shell.Command("file:"+url))
 	}
 	// Another pair may be a user and a password.
 	host, port, _ := strings.Cut(url, ":")
-	if !strings.ContainsAny(host, "@/?") && (port == redisPort || isPort(port) && redisserver.IsLocal(host)) {
-		return badURL("it has no scheme; did you mean %s?", shell.Command("redis://"+url))
+	if !strings.ContainsAny(host, "@/?") && (port == "6379" || redisserver.IsPort(port) && redisserver.IsLocal(host)) {
+		return redisserver.BadURL("it has no scheme; did you mean %s?", shell.Command("redis://"+url))
 	}
-	return badURL("it has no scheme; write redis://[user[:password]@]host:port, file:PATH or memory:")
-}
-
-// urlError is a [store.ErrInvalid] about the store's URL.
-type urlError struct{ error }
-
-// Unwrap makes it the kind of error that it is.
-func (e urlError) Unwrap() error { return e.error }
-
-// IsURLWrong reports whether an error is about the store's URL, and not about another option.
-func IsURLWrong(err error) bool {
-	_, is := errors.AsType[urlError](err)
-	return is
-}
-
-func badURL(format string, args ...any) error {
-	return urlError{store.Invalidf("store URL: "+format, args...)}
+	return redisserver.BadURL("it has no scheme; write redis://[user[:password]@]host:port, file:PATH or memory:")
 }
 
 func openMemory(rest string, options Options) (Store, string, error) {
 	if rest != "" && rest != "//" {
-		return nil, "", badURL("nothing goes after memory:")
+		return nil, "", redisserver.BadURL("nothing goes after memory:")
 	}
 	settings := []memorystore.Option{memorystore.WithPrefix(options.Prefix)}
 	if options.Clock != nil {
@@ -221,12 +189,9 @@ func openMemory(rest string, options Options) (Store, string, error) {
 }
 
 func openFile(rest string, options Options) (Store, string, error) {
-	path := rest
-	if strings.HasPrefix(path, "///") { // file:///absolute/path
-		path = path[2:]
-	}
+	path := filePath(rest)
 	if path == "" {
-		return nil, "", badURL("file: needs a path, such as file:limits.db")
+		return nil, "", redisserver.BadURL("file: needs a path, such as file:limits.db")
 	}
 	settings := []filestore.Option{filestore.WithPrefix(options.Prefix)}
 	if options.OwnFile {
@@ -237,4 +202,12 @@ func openFile(rest string, options Options) (Store, string, error) {
 	}
 	backend, err := filestore.New(path, settings...)
 	return backend, path, err
+}
+
+// filePath returns the path of "file:" with that rest, which can be ///absolute/path.
+func filePath(rest string) string {
+	if strings.HasPrefix(rest, "///") {
+		return rest[2:]
+	}
+	return rest
 }

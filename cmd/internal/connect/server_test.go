@@ -221,7 +221,7 @@ func TestHungHostsShareTheTimeout(t *testing.T) {
 	}
 }
 
-// The error names a mismatch of TLS between URL and port, for every kind of URL. A silent port is no mismatch.
+// An error asks whether the port speaks TLS when it answers nothing to the URL's protocol, for every kind of URL.
 func TestPortSpeaksOtherwise(t *testing.T) {
 	t.Parallel()
 	plain := redistest.Start(t)
@@ -231,20 +231,20 @@ func TestPortSpeaksOtherwise(t *testing.T) {
 	silent := must(net.Listen("tcp", "127.0.0.1:0"))
 	t.Cleanup(func() { silent.Close() })
 	for url, want := range map[string]string{
-		"rediss://" + plain.Addr:                                       errPlainPort.Error(),
-		"rediss://" + locked.Addr:                                      errPlainPort.Error(),
-		"rediss+cluster://" + plain.Addr:                               errPlainPort.Error(),
-		"redis://" + secure.Addr:                                       errTLSPort.Error(),
-		"redis+cluster://" + secure.Addr:                               errTLSPort.Error(),
-		"redis+sentinel://" + secure.Addr + "/mymaster":                errTLSPort.Error(),
-		"rediss+sentinel://" + watched.Sentinels[0].Addr + "/mymaster": errPlainPort.Error(),
+		"rediss://" + plain.Addr:                                       "does the port speak TLS?",
+		"rediss://" + locked.Addr:                                      "does the port speak TLS?",
+		"rediss+cluster://" + plain.Addr:                               "no answer in time",
+		"redis://" + secure.Addr:                                       "it hung up before any answer; does the port speak TLS?",
+		"redis+cluster://" + secure.Addr:                               "it hung up before any answer; does the port speak TLS?",
+		"redis+sentinel://" + secure.Addr + "/mymaster":                "it hung up before any answer; does the port speak TLS?",
+		"rediss+sentinel://" + watched.Sentinels[0].Addr + "/mymaster": "no answer in time",
 		"redis://" + silent.Addr().String():                            "no answer in time",
-		"rediss://" + silent.Addr().String():                           "no answer in time",
+		"rediss://" + silent.Addr().String():                           "no answer to the TLS handshake in time",
 	} {
 		t.Run(url, func(t *testing.T) {
 			t.Parallel()
 			timeout := 4 * time.Second
-			if strings.Contains(url, silent.Addr().String()) {
+			if strings.HasPrefix(url, "rediss") || strings.Contains(url, silent.Addr().String()) {
 				timeout = 200 * time.Millisecond
 			}
 			if _, err := take(url, "user:42", timeout); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), want) {

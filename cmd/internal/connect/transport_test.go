@@ -1,17 +1,27 @@
 package connect
 
 import (
+	"context"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-func TestTransportOf(t *testing.T) {
+func transportOf(ctx context.Context, url string, options Options) (redisserver.Transport, error) {
+	u, access, err := Redis(url, options)
+	if err != nil {
+		return redisserver.Transport{}, err
+	}
+	return u.Transport(ctx, access)
+}
+
+func TestTransport(t *testing.T) {
 	sentinel := redistest.Scripted(t, func(words []string) string {
 		if strings.EqualFold(words[0], "sentinel") {
 			return "*2\r\n" + redistest.Bulk("10.9.8.7") + redistest.Bulk("6380")
@@ -39,14 +49,14 @@ func TestTransportOf(t *testing.T) {
 	} {
 		with := options(nil)
 		with.Password = ""
-		got, err := TransportOf(t.Context(), url, with)
+		got, err := transportOf(t.Context(), url, with)
 		if err != nil || got.TLS != want.tls || got.Unchecked != want.unchecked || got.LogsIn != want.logsIn ||
 			strings.Join(got.PasswordTo, " ") != want.told {
 			t.Errorf("%s: %+v, %v; want %+v", url, got, err, want)
 		}
 	}
 	with := options(nil) // has a password for URLs without one
-	if got, err := TransportOf(t.Context(), "redis://h", with); err != nil || !got.LogsIn || len(got.PasswordTo) != 1 {
+	if got, err := transportOf(t.Context(), "redis://h", with); err != nil || !got.LogsIn || len(got.PasswordTo) != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

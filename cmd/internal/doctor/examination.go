@@ -6,7 +6,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -21,9 +20,9 @@ type Options struct {
 	// Store is the store itself, for denials and overrides.
 	Store store.Store
 	// Transport says how the connections are protected.
-	Transport connect.Transport
+	Transport redisserver.Transport
 	// Sentinels are the answers of the URL's Sentinels; empty for another URL.
-	Sentinels []connect.SentinelHealth
+	Sentinels []redisserver.SentinelHealth
 }
 
 // server is one master, or the only server.

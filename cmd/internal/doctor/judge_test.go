@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/cmd/internal/connect"
 	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
@@ -286,25 +285,25 @@ func TestReadVerdict(t *testing.T) {
 }
 
 func TestSentinels(t *testing.T) {
-	fine := connect.SentinelHealth{Address: "10.0.0.1:26379", Known: 3, Quorum: 2}
-	change := func(how func(*connect.SentinelHealth)) []Finding {
+	fine := redisserver.SentinelHealth{Address: "10.0.0.1:26379", Known: 3, Quorum: 2}
+	change := func(how func(*redisserver.SentinelHealth)) []Finding {
 		s := fine
 		how(&s)
-		return judgeSentinels([]connect.SentinelHealth{fine, s})
+		return judgeSentinels([]redisserver.SentinelHealth{fine, s})
 	}
-	silent := change(func(s *connect.SentinelHealth) { s.Problem = errors.New("no answer in time") })
+	silent := change(func(s *redisserver.SentinelHealth) { s.Problem = errors.New("no answer in time") })
 	checkVerdicts(t, []verdictTest{
-		{"fine", judgeSentinels([]connect.SentinelHealth{fine})[0], OK, "3 Sentinels watch the master, and 2 have to agree", ""},
-		{"two", judgeSentinels([]connect.SentinelHealth{{Known: 2, Quorum: 1}})[0], Warn, "fewer than 3", "at least three Sentinels"},
-		{"all must agree", judgeSentinels([]connect.SentinelHealth{{Known: 3, Quorum: 3}})[0], Warn, "the loss of one prevents a failover",
+		{"fine", judgeSentinels([]redisserver.SentinelHealth{fine})[0], OK, "3 Sentinels watch the master, and 2 have to agree", ""},
+		{"two", judgeSentinels([]redisserver.SentinelHealth{{Known: 2, Quorum: 1}})[0], Warn, "fewer than 3", "at least three Sentinels"},
+		{"all must agree", judgeSentinels([]redisserver.SentinelHealth{{Known: 3, Quorum: 3}})[0], Warn, "the loss of one prevents a failover",
 			"quorum to 2"},
-		{"no quorum", change(func(s *connect.SentinelHealth) { s.NoQuorum = "2 usable Sentinels" })[0], Fail,
+		{"no quorum", change(func(s *redisserver.SentinelHealth) { s.NoQuorum = "2 usable Sentinels" })[0], Fail,
 			"no failover is possible now: 10.0.0.1:26379",
 			"SENTINEL RESET"},
-		{"down", change(func(s *connect.SentinelHealth) { s.Down = true })[1], Fail, "the master is down, says 10.0.0.1",
+		{"down", change(func(s *redisserver.SentinelHealth) { s.Down = true })[1], Fail, "the master is down, says 10.0.0.1",
 			"SENTINEL MASTER"},
 		{"one silent", silent[1], Warn, "no answer from 10.0.0.1:26379 (no answer in time)", "check that it runs"},
-		{"all silent", judgeSentinels([]connect.SentinelHealth{{Problem: errors.New("no answer in time")}})[0], Fail,
+		{"all silent", judgeSentinels([]redisserver.SentinelHealth{{Problem: errors.New("no answer in time")}})[0], Fail,
 			"no Sentinel answers", "check that"},
 	})
 	if silent[0].Status != OK {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	redisserver "github.com/limitctl/limitctl/internal/redis"
@@ -17,7 +16,7 @@ import (
 const fewSentinels = 3
 
 // judgeSentinels judges whether Sentinels would replace a master that fails.
-func judgeSentinels(sentinels []connect.SentinelHealth) []Finding {
+func judgeSentinels(sentinels []redisserver.SentinelHealth) []Finding {
 	if len(sentinels) == 0 {
 		return nil
 	}
@@ -85,7 +84,7 @@ func (e *examination) isSentinel(ctx context.Context, s *server) (bool, error) {
 	}
 	var watched, urls []string
 	for _, master := range masters {
-		about := connect.FieldsOf(master)
+		about := redisserver.FieldsOf(master)
 		watched = append(watched, fmt.Sprintf("%s (%s:%s)", about["name"], about["ip"], about["port"]))
 		urls = append(urls, shell.Command("--store", e.sentinelURL(ctx, s, about["name"])))
 	}
@@ -109,7 +108,7 @@ func (e *examination) sentinelURL(ctx context.Context, s *server, master string)
 	addresses := []string{s.client.Options().Addr}
 	if others, err := s.client.Do(ctx, "sentinel", "sentinels", master).Slice(); err == nil {
 		for _, other := range others {
-			about := connect.FieldsOf(other)
+			about := redisserver.FieldsOf(other)
 			addresses = append(addresses, net.JoinHostPort(about["ip"], about["port"]))
 		}
 	}

@@ -5,14 +5,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	redisserver "github.com/limitctl/limitctl/internal/redis"
 )
 
 // judgeTransport judges who can read the password, and answer in a server's place. nodes are the nodes of a Cluster,
 // and redact removes secrets from addresses.
-func judgeTransport(t connect.Transport, nodes []string, redact func(string) string) (found []Finding) {
+func judgeTransport(t redisserver.Transport, nodes []string, redact func(string) string) (found []Finding) {
 	if t.Unchecked {
 		return []Finding{{Check: "transport", Status: Warn,
 			Summary: "TLS, but the server's certificate is not checked (tls_insecure=true): " +

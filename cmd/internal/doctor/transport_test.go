@@ -4,27 +4,27 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/limitctl/limitctl/cmd/internal/connect"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 )
 
 func TestJudgeTransport(t *testing.T) {
 	far, near := []string{"10.0.0.1:6379"}, []string{"127.0.0.1:6379", "[::1]:6379", "localhost:6379"}
 	for name, c := range map[string]struct {
-		transport connect.Transport
+		transport redisserver.Transport
 		nodes     []string
 		want      string
 	}{
-		"no password":    {connect.Transport{}, far, ""},
-		"near":           {connect.Transport{LogsIn: true, PasswordTo: near}, near, ""},
-		"far":            {connect.Transport{LogsIn: true, PasswordTo: far}, nil, "unencrypted to 10.0.0.1:6379: "},
-		"a far node":     {connect.Transport{LogsIn: true, PasswordTo: near}, far, "unencrypted to 10.0.0.1:6379: "},
-		"a far Sentinel": {connect.Transport{PasswordTo: []string{"S:26379"}}, far, "unencrypted to s:26379: "},
-		"many": {connect.Transport{LogsIn: true, PasswordTo: []string{"e:1", "d:1", "c:1"}}, []string{"b:1", "a:1", "a:1"},
+		"no password":    {redisserver.Transport{}, far, ""},
+		"near":           {redisserver.Transport{LogsIn: true, PasswordTo: near}, near, ""},
+		"far":            {redisserver.Transport{LogsIn: true, PasswordTo: far}, nil, "unencrypted to 10.0.0.1:6379: "},
+		"a far node":     {redisserver.Transport{LogsIn: true, PasswordTo: near}, far, "unencrypted to 10.0.0.1:6379: "},
+		"a far Sentinel": {redisserver.Transport{PasswordTo: []string{"S:26379"}}, far, "unencrypted to s:26379: "},
+		"many": {redisserver.Transport{LogsIn: true, PasswordTo: []string{"e:1", "d:1", "c:1"}}, []string{"b:1", "a:1", "a:1"},
 			"unencrypted to a:1, b:1, c:1, 2 others: "},
-		"encrypted": {connect.Transport{TLS: true, LogsIn: true, PasswordTo: far}, far, ""},
-		"checked by nobody": {connect.Transport{TLS: true, Unchecked: true, LogsIn: true, PasswordTo: far}, far,
+		"encrypted": {redisserver.Transport{TLS: true, LogsIn: true, PasswordTo: far}, far, ""},
+		"checked by nobody": {redisserver.Transport{TLS: true, Unchecked: true, LogsIn: true, PasswordTo: far}, far,
 			"certificate is not checked"},
-		"no password, no check": {connect.Transport{TLS: true, Unchecked: true}, nil, "certificate is not checked"},
+		"no password, no check": {redisserver.Transport{TLS: true, Unchecked: true}, nil, "certificate is not checked"},
 	} {
 		found := judgeTransport(c.transport, c.nodes, strings.ToLower)
 		switch {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/internal/panics"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -88,7 +89,7 @@ func Ask(ctx context.Context, url string, options connect.Options) (Store, error
 	var asking panics.Group
 	var refused error
 	asking.Go(func() { known.ID, refused = ID(ctx, backend) })
-	asking.Go(func() { known.Servers = connect.Runs(ctx, client) })
+	asking.Go(func() { known.Servers = redisserver.Runs(ctx, client) })
 	err = asking.Wait()
 	if err == nil && known.ID == "" && known.Servers == nil {
 		err = refused

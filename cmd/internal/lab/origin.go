@@ -70,7 +70,7 @@ func withoutPassword(word string) string {
 	switch {
 	case !isURL || strings.ContainsAny(scheme, " =:/"):
 		return word
-	case strings.HasPrefix(redisserver.SchemeKind(scheme), "redis") || strings.HasPrefix(scheme, "unix"):
+	case redisserver.SeemsURL(word):
 		return redisserver.RedactURL(word)
 	}
 	u, err := url.Parse(word)

@@ -121,11 +121,15 @@ func (o *doctorOptions) examineRedis(
 		return nil, err
 	}
 	defer client.Close()
-	transport, err := connect.TransportOf(ctx, url, options)
+	parsed, access, err := connect.Redis(url, options)
 	if err != nil {
 		return nil, err
 	}
-	sentinels, err := connect.SentinelsOf(ctx, url, options)
+	transport, err := parsed.Transport(ctx, access)
+	if err != nil {
+		return nil, err
+	}
+	sentinels, err := parsed.Sentinels(ctx, access)
 	if err != nil {
 		return nil, err
 	}

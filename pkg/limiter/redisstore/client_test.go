@@ -100,6 +100,54 @@ func TestAClusterClientGivesUpAtOnce(t *testing.T) {
 	haveSettings(t, redisstore.NewFailoverClient(redis.FailoverOptions{MasterName: "m", SentinelAddrs: cluster.Addrs()}))
 }
 
+// A Sentinel that is silent or answers nonsense costs no time and ends no process, as long as another one knows the master.
+func TestAFailoverClientTakesTheFirstSoundSentinel(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.Do("ACL", "SETUSER", "default", "on", ">of-the-master", "~*", "+@all")
+	host, port, _ := net.SplitHostPort(server.Addr)
+	sentinel := func(answer string) string {
+		return redistest.Scripted(t, func(words []string) string {
+			switch strings.ToLower(words[0]) {
+			case "sentinel":
+				return answer
+			case "hello":
+				return "-ERR unknown command\r\n"
+			}
+			return "+OK\r\n"
+		})
+	}
+	empty, list := sentinel("*0\r\n"), sentinel("*1\r\n"+redistest.Bulk(host))
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	sound := sentinel("*2\r\n" + redistest.Bulk(host) + redistest.Bulk(port))
+	for _, c := range []struct {
+		addresses []string
+		want      error
+	}{{[]string{empty, list, silent.Addr().String(), sound}, nil}, {[]string{empty, list}, store.ErrRefused}} {
+		client := redisstore.NewFailoverClient(redis.FailoverOptions{MasterName: "m", SentinelAddrs: c.addresses, Password: "of-the-master",
+			SentinelPassword: "of-the-sentinel", DialTimeout: redistest.Patience, ReadTimeout: redistest.Patience, WriteTimeout: redistest.Patience})
+		backend, err := redisstore.Own(client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		_, err = storecall.New(backend).Take(ctx, user, hundred, 1)
+		if !errors.Is(err, c.want) || err != nil && !strings.Contains(err.Error(), "its answer is not an address") {
+			t.Errorf("%s: %v, want %v", c.addresses, err, c.want)
+		}
+		if took := time.Since(begun); took >= redistest.Patience/2 {
+			t.Errorf("it waited %s for a silent Sentinel", took)
+		}
+		if err := backend.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // A caller that waits for the client's only connection leaves when the store's time is over,
 // even if that connection comes free later, and would then be silent for as long again.
 func TestWaitingForAConnectionIsWithinTheBudget(t *testing.T) {

@@ -35,8 +35,9 @@ func NewClusterClient(options redis.ClusterOptions) *redis.ClusterClient {
 	return redisserver.NewClusterClient(options, DefaultTimeout)
 }
 
-// NewFailoverClient is [NewClient] for the master that Sentinels name. A Sentinel that does
-// not answer delays each new connection by up to ReadTimeout.
+// NewFailoverClient is [NewClient] for the master that Sentinels name. It asks all Sentinels at once for each new
+// connection and takes the first answer, for at most half of DialTimeout. Replicas are never asked, so RouteByLatency,
+// RouteRandomly and ReplicaOnly mean nothing.
 func NewFailoverClient(options redis.FailoverOptions) *redis.Client {
 	return redisserver.NewFailoverClient(options, DefaultTimeout)
 }
@@ -138,13 +139,12 @@ func newStore(client redis.UniversalClient, owned bool, options []Option) (*Stor
 	}
 	servers := redisserver.New(client, string(s.sending.Own), s.secrets...)
 	if owned {
-		redisserver.Guard(client)
-		servers.LearnLogins()
-		lanes.WatchNodes(client)
-		servers.WatchMaster()
+		bound := time.Duration(0)
 		if lanes.Longer(read, s.sending.Budget) || lanes.Longer(write, s.sending.Budget) { // else the client ends them in time
-			redisserver.BoundExchanges(client, s.sending.Budget)
+			bound = s.sending.Budget
 		}
+		servers.Guard(bound)
+		lanes.WatchNodes(client)
 	}
 	s.lanes = lanes.NewSender(client, servers, s.sending) // after the hooks, which it uses
 	s.keys = keyspace.New(s.lanes)

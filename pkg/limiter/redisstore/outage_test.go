@@ -86,8 +86,8 @@ func TestFailoverWithALocalShare(t *testing.T) {
 		"Sentinel": func(t *testing.T) (redis.UniversalClient, func() error, func() error) {
 			s := redistest.StartSentinel(t)
 			var old *redistest.Process
-			return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: s.Addrs(),
-					MaxRetries: -1}), func() (err error) { old, err = s.KillMaster(); return err },
+			return NewFailoverClient(redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: s.Addrs()}),
+				func() (err error) { old, err = s.KillMaster(); return err },
 				func() error { return s.WaitFailover(old) }
 		},
 		"Cluster": func(t *testing.T) (redis.UniversalClient, func() error, func() error) {

@@ -26,7 +26,7 @@ func (s stream) Write(p []byte) (int, error)       { return len(p), nil }
 func (s stream) SetReadDeadline(_ time.Time) error { return nil }
 
 func read(answer io.Reader) ([]byte, error) {
-	return io.ReadAll(guardConn(stream{Reader: answer}))
+	return io.ReadAll(bound(stream{Reader: answer}, 0))
 }
 
 // sound are answers of normal servers, which must pass unchanged.
@@ -128,7 +128,7 @@ func TestBrokenAnswersEndBeforeTheLine(t *testing.T) {
 			"whole":       strings.NewReader(before + after),
 			"by the byte": bufio.NewReaderSize(strings.NewReader(before+after), 16),
 		} {
-			conn := guardConn(stream{Reader: reader})
+			conn := bound(stream{Reader: reader}, 0)
 			got, err := io.ReadAll(conn)
 			if _, again := conn.Read(make([]byte, 1)); again != err {
 				t.Errorf("%s, %s: then the error is %v", name, how, again)
@@ -154,7 +154,7 @@ func TestEachExchangeIsCountedAnew(t *testing.T) {
 		"deadline": func(c net.Conn) error { return c.SetReadDeadline(time.Time{}) },
 		"neither":  nil,
 	} {
-		conn := guardConn(stream{Reader: strings.NewReader(strings.Repeat(answer, 10))})
+		conn := bound(stream{Reader: strings.NewReader(strings.Repeat(answer, 10))}, 0)
 		room := make([]byte, len(answer))
 		var err error
 		read := 0
@@ -172,15 +172,11 @@ func TestEachExchangeIsCountedAnew(t *testing.T) {
 	}
 }
 
-func TestGuardIsOnceAndKeepsTheSocket(t *testing.T) {
+func TestBoundsKeepTheSocket(t *testing.T) {
 	for _, conn := range []net.Conn{new(net.TCPConn), stream{}} {
-		guard := guardConn(conn)
-		if guardConn(guard) != guard {
-			t.Errorf("a guarded %T was guarded again", conn)
-		}
 		_, was := conn.(syscall.Conn)
-		if _, is := guard.(syscall.Conn); is != was {
-			t.Errorf("a %T is a socket: %v, guarded: %v", conn, was, is)
+		if _, is := bound(conn, time.Second).(syscall.Conn); is != was {
+			t.Errorf("a %T is a socket: %v, with bounds: %v", conn, was, is)
 		}
 	}
 }
