@@ -4,7 +4,7 @@
 -- KEYS     the keys to adjust, no two the same
 -- ARGV[1]  'a', then for each key the limit and the units to leave in use, as decide.lua has
 --          requests, then for each key a byte ('<' if a key with fewer units in use is left as it
---          is, else '='), and the value that the caller has kept, as in kept.lua, after its length 1
+--          is, else '='), and the value that the caller has kept, as in held.lua, after its length 1
 -- ARGV[2]  as in decide.lua
 -- Returns  an array: a string with the units in use before 4 and after 4 of each key, then four
 --          elements for each key that was left (its index in KEYS, what it holds, '', 0) or

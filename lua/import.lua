@@ -1,22 +1,23 @@
--- Writes exported records back, where that overwrites nothing it should not.
+-- Brings keys of limits back, ours or another limiter's, where that overwrites nothing it should not.
+-- Keys of one limit come back together or not at all.
 --
--- KEYS         the keys to write
--- ARGV[1]      '1' to overwrite records that are there, '0' to leave them
--- ARGV[2i]     the value of KEYS[i]
--- ARGV[2i + 1] when it expires in ms since the epoch
--- Returns      a string of one byte a key: 'i' imported, 'a' already
---              there, 'l' expired by now, 'u' in use and left, 'f' foreign and left
--- Cost         one GETRANGE, and a GET, a SET or both a key
+-- KEYS          the keys, those of one limit next to each other
+-- ARGV[1]       '1' to overwrite what is there, '0' to leave it
+-- ARGV[2i]      the kind of KEYS[i] and when it expires, as in held.lua
+-- ARGV[2i + 1]  its value, as in held.lua
+-- Returns       a string of one byte a key: 'i' imported, 'a' already there, 'l' expired by now,
+--               'u' in use and left, 'f' of another kind and left, 'v' left since the server
+--               cannot read the dump, '-' left with another one of its limit
+-- Cost          a GET and a SET a key; a TYPE, a DUMP and a RESTORE for what is no string
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local absolute = (redis.REDIS_VERSION_NUM or 0) >= 0x00060200 -- which brought PXAT
-local outcomes = {}
+local outcomes, before = {}, {}
 
 -- is_bare reports whether a key holds a ring's record that counts entries and has none, and never
 -- expires: nothing of it is in use, as ring.lua says.
-local function is_bare(key)
-  local value = redis.call('GET', key)
+local function is_bare(key, value)
   local format = ({ [4] = '>I4I4I3', [6] = '>I2I2I4' })[string.byte(value, 4)]
   if not format or #value ~= 26 + struct.size(format) then
     return false
@@ -25,26 +26,100 @@ local function is_bare(key)
   return length > 0 and redis.pcall('PTTL', key) == -1
 end
 
-for i = 1, #KEYS do
-  local key, value, expires = KEYS[i], ARGV[2 * i], tonumber(ARGV[2 * i + 1])
-  local what = holds(key)
-  if type(what) == 'table' then
-    return what
-  elseif expires >= 0 and expires <= now then
-    outcomes[i] = 'l'
-  elseif what and what ~= 'record' then
-    outcomes[i] = 'f'
-  elseif what and redis.call('GET', key) == value then
-    outcomes[i] = 'a'
-  elseif what and ARGV[1] ~= '1' and not is_bare(key) then
-    outcomes[i] = 'u'
+-- look finds out what is to become of KEYS[i]; 'w' is to be written. It also returns whether the key
+-- goes with the one before.
+local function look(i)
+  local key = KEYS[i]
+  local kind, expires, with = kind_in(ARGV[2 * i])
+  local is, value, same = held(key, kind, ARGV[2 * i + 1])
+  expires = tonumber(expires)
+  before[i] = { value = is == kind and value, expires = expires }
+  if expires >= 0 and expires <= now then
+    return 'l', with
+  elseif is ~= 'none' and is ~= kind then
+    return 'f', with
+  elseif same then
+    return 'a', with
+  elseif is == kind and ARGV[1] ~= '1' and not (kind == 'record' and is_bare(key, value)) then
+    return 'u', with
+  end
+  return 'w', with
+end
+
+-- put writes a value and its expiry, and returns an error reply if that fails.
+local function put(key, value, expires)
+  local text, at = string.sub(value, 2), string.format('%.0f', expires)
+  if string.byte(value) ~= 116 then -- 't'
+    return redis.pcall('RESTORE', key, expires < 0 and '0' or at, text, 'REPLACE', 'ABSTTL')
+  elseif expires < 0 then
+    return redis.pcall('SET', key, text)
+  elseif absolute then
+    return redis.pcall('SET', key, text, 'PXAT', at)
+  end
+  return redis.pcall('SET', key, text, 'PX', string.format('%.0f', expires - now))
+end
+
+-- take_back undoes the writing of KEYS[i].
+local function take_back(i)
+  local was = before[i]
+  if was.value then
+    put(KEYS[i], string.sub(ARGV[2 * i + 1], 1, 1) .. was.value, was.expired)
   else
-    if absolute then
-      redis.call('SET', key, value, 'PXAT', ARGV[2 * i + 1])
-    else
-      redis.call('SET', key, value, 'PX', string.format('%.0f', expires - now))
-    end
-    outcomes[i] = 'i'
+    redis.call('UNLINK', KEYS[i])
   end
 end
-return table.concat(outcomes)
+
+-- write writes what is to be written of one limit, and takes it back if a part of it fails. It
+-- returns that error reply.
+local function write(first, last)
+  for i = first, last do
+    if outcomes[i] == 'w' then
+      local key, was, value = KEYS[i], before[i], ARGV[2 * i + 1]
+      was.expired = first < last and was.value and expires_at(key)
+      local done = put(key, value, was.expires)
+      if type(done) == 'table' and done.err then
+        for earlier = first, i - 1 do
+          if outcomes[earlier] == 'i' then
+            take_back(earlier)
+            outcomes[earlier] = 'w'
+          end
+        end
+        outcomes[i] = 'v'
+        if string.find(done.err, 'can\'t run this command', 1, true) or string.find(done.err, '^NOPERM') then
+          local command = string.byte(value) == 116 and 'set' or 'restore'
+          return { err = 'NOPERM this user has no permissions to run the \'' .. command .. '\' command' }
+        end
+        return done
+      end
+      outcomes[i] = 'i'
+    end
+  end
+end
+
+-- close writes the keys of one limit, unless one of them stays as it is. It returns the error reply
+-- that ends the import.
+local function close(first, last)
+  local failure = not string.find(table.concat(outcomes, '', first, last), '[fu]') and write(first, last)
+  if failure and not string.find(failure.err, 'DUMP payload', 1, true) and not string.find(failure.err, 'Bad data format', 1, true) then
+    return failure
+  end
+  for i = first, last do
+    if outcomes[i] == 'w' then
+      outcomes[i] = '-'
+    end
+  end
+end
+
+local first = 1
+for i = 1, #KEYS do
+  local outcome, with = look(i)
+  if i > 1 and not with then
+    local failure = close(first, i - 1)
+    if failure then
+      return failure
+    end
+    first = i
+  end
+  outcomes[i] = outcome
+end
+return close(first, #KEYS) or table.concat(outcomes)

@@ -25,7 +25,7 @@ const (
 	// HeadSize is how many bytes of a value are read at first, here and in Go: every record
 	// whole except a large log.
 	HeadSize = 512
-	// ExportBytes is about how many bytes of records one answer of the export script has.
+	// ExportBytes is about how many bytes of records one exchange with a server carries.
 	// A record that is larger by itself comes alone.
 	ExportBytes = 4 << 20
 )
@@ -59,14 +59,11 @@ func (s *Script) SHA() any {
 	return sha
 }
 
-// The scripts that do not decide. Those of members change the keys of other limiters.
+// The scripts that do not decide.
 var (
-	Delete         = script("holds.lua", "kept.lua", "delete.lua")
-	Adjust         = decides([]string{"holds.lua", "kept.lua", "adjust.lua"}, store.Kinds()...)
-	Export         = script("holds.lua", "export.lua")
-	Import         = script("holds.lua", "import.lua")
-	DeleteMembers  = script("holds.lua", "kept.lua", "members_held.lua", "members_delete.lua")
-	ImportMembers  = script("holds.lua", "members_held.lua", "members_import.lua")
+	Delete         = script("held.lua", "delete.lua")
+	Adjust         = decides([]string{"held.lua", "adjust.lua"}, store.Kinds()...)
+	Import         = script("held.lua", "import.lua")
 	AddDenials     = script("denials.lua")
 	SetOverride    = script("overrides_index.lua", "override_set.lua")
 	RevokeOverride = script("overrides_index.lua", "override_revoke.lua")
@@ -116,7 +113,7 @@ func Decide(kind store.Kind) *Script { return decide[kind.RecordsOf()] }
 
 // All returns every script that a server may be asked to run.
 func All() []*Script {
-	all := []*Script{Delete, Adjust, Export, Import, DeleteMembers, ImportMembers, AddDenials, SetOverride, RevokeOverride,
+	all := []*Script{Delete, Adjust, Import, AddDenials, SetOverride, RevokeOverride,
 		ListOverrides, PublishConfig, ConfigReports, DecideNumbers, DecideAny, DecideManyNumbers}
 	for _, kind := range store.Kinds() {
 		for _, of := range []map[store.Kind]*Script{one, many, decide} {

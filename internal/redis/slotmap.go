@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -131,6 +132,16 @@ func (m *slotMap) missed(after *slotMap) []int {
 
 // SlotCount is the number of slots of a Redis Cluster.
 const SlotCount = 16384
+
+// HashTag returns the part of a store key that decides its slot in a Cluster: what is between the first brace and the one that
+// ends it, if that is something, else all of it.
+func HashTag(storeKey string) string {
+	_, rest, opened := strings.Cut(storeKey, "{")
+	if tag, _, closed := strings.Cut(rest, "}"); opened && closed && tag != "" {
+		return tag
+	}
+	return storeKey
+}
 
 // SlotOf returns the slot of keys with a hash tag: the CRC-16 of the tag (the XMODEM variant, from the Redis
 // Cluster specification), modulo [SlotCount].

@@ -48,7 +48,7 @@ func (s *Store) OtherLimiters(sources layouts.Sources) admin.Keyspace {
 
 // layoutKeys is the keyspace of other limiters.
 type layoutKeys struct {
-	*keyspace.Others
+	*keyspace.Keyspace
 	admin.Journal
 	admin.Identity
 	store *Store

@@ -2,7 +2,12 @@ package keyspace
 
 import (
 	"context"
+	"errors"
+	"iter"
+	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -11,53 +16,25 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 )
 
-// scan is one scan, whatever the layout. It reads from several goroutines.
+// scan is one scan. It reads from several goroutines.
 type scan struct {
-	*keys
+	*Keyspace
 	query   admin.Query
 	batches chan batch
-	strides sync.Map // of reading values, by redis.Cmdable
-	spare   sync.Pool
-}
-
-// readMemory is what a batch is read into. A scan of millions of keys uses it again for the next ones.
-type readMemory struct {
-	values []heldValue
-	kept   []found
-}
-
-// memory returns memory for that many keys.
-func (sc *scan) memory(keys int) *readMemory {
-	m, has := sc.spare.Get().(*readMemory)
-	if !has || cap(m.values) < keys {
-		m = &readMemory{values: make([]heldValue, 0, keys), kept: make([]found, 0, keys)}
-	}
-	m.values = m.values[:keys]
-	return m
-}
-
-// release makes memory free for another batch. Nothing may refer to it any more.
-func (sc *scan) release(m *readMemory) {
-	clear(m.values)
-	clear(m.kept[:cap(m.kept)])
-	m.values, m.kept = m.values[:0], m.kept[:0]
-	sc.spare.Put(m)
-}
-
-// stride returns the stride of reading values from a server.
-func (sc *scan) stride(server redis.Cmdable) *redisserver.Stride {
-	stride, has := sc.strides.Load(server)
-	if !has {
-		stride, _ = sc.strides.LoadOrStore(server, redisserver.NewStride(redisserver.KeysPerRead))
-	}
-	return stride.(*redisserver.Stride)
+	strides sync.Map    // of reading values, by redis.Cmdable
+	hashes  atomic.Bool // most values that were read last are no strings
+	mu      sync.Mutex
+	// single are store keys that came and are a limit by themselves, families all those of others: the second one may come at any
+	// time after the first.
+	single, families *redisserver.Seen
+	ahead            map[redis.Cmdable]time.Duration // how far clocks of servers are ahead of ours
+	lost             map[string]error                // what is missing, by master
 }
 
 // batch is what a scan has read in one go.
 type batch struct {
 	found         []found
-	memory        *readMemory // of found, if it can be used again
-	looked, total int64       // keys looked at, and keys known of now for the first time
+	looked, total int64 // keys looked at, and keys known of now for the first time
 }
 
 // found is an entry, or an error about its store key.
@@ -66,29 +43,24 @@ type found struct {
 	err   error
 }
 
-// isUnused reports whether nothing of a limit is in use any more. A key with a defect counts as used, and one that never
-// expires: they stay, so people want to see them.
-func isUnused(e admin.Entry) bool {
-	return e.UsedKnown() && e.Used <= 0 && e.TTL >= 0 && len(e.Defects) == 0
-}
-
-// newScan returns a scan for a query.
-func (k *keys) newScan(q admin.Query) *scan {
-	return &scan{keys: k, query: q, batches: make(chan batch)}
-}
-
-// run yields what send is given until reading is over. isFirst reports whether a store key has not come before; it is nil
-// if read sees to that.
-func (sc *scan) run(
-	ctx context.Context, yield func(admin.Entry, error) bool, read func(context.Context) error, isFirst func(storeKey string) bool,
-) {
-	if err := sc.Check(); err != nil {
-		yield(admin.Entry{}, err)
-		return
+// Scan implements [admin.Keyspace] with SCAN on the server, on every master of a Cluster at once, and batched reads.
+func (k *Keyspace) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
+	return func(yield func(admin.Entry, error) bool) {
+		if err := k.Check(); err != nil {
+			yield(admin.Entry{}, err)
+			return
+		}
+		sc := &scan{Keyspace: k, query: q, batches: make(chan batch), single: k.Servers.NewSeen(), families: redisserver.NewSeenAll(),
+			ahead: map[redis.Cmdable]time.Duration{}, lost: map[string]error{}}
+		sc.run(ctx, yield)
 	}
+}
+
+// run yields what is read until reading is over.
+func (sc *scan) run(ctx context.Context, yield func(admin.Entry, error) bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	scanned := make(chan error, 1)
-	panics.Go(func() error { return read(ctx) }, func(err error) {
+	panics.Go(func() error { return sc.withLost(sc.readAll(ctx)) }, func(err error) {
 		scanned <- err
 		close(sc.batches)
 	})
@@ -100,13 +72,9 @@ func (sc *scan) run(
 	var looked, total int64
 	for b := range sc.batches {
 		for i := range b.found {
-			f := &b.found[i]
-			if (isFirst == nil || isFirst(f.entry.StoreKey)) && !yield(f.entry, f.err) {
+			if f := &b.found[i]; !yield(f.entry, f.err) {
 				return
 			}
-		}
-		if b.memory != nil {
-			sc.release(b.memory)
 		}
 		looked, total = looked+b.looked, total+b.total
 		sc.query.Report(min(looked, total), total)
@@ -118,41 +86,171 @@ func (sc *scan) run(
 	sc.query.Report(total, total)
 }
 
+func (sc *scan) readAll(ctx context.Context) error {
+	if listed, isListed, err := sc.layout.listed(&sc.query); err != nil || isListed {
+		if err == nil {
+			err = sc.readListed(ctx, listed)
+		}
+		return err
+	}
+	glob, tag := sc.layout.glob(&sc.query)
+	keys := redisserver.Scan[chosen]{
+		Servers: sc.Servers, Match: glob, Known: sc.known,
+		Select: func(storeKey string) (chosen, bool) { return sc.layout.choose(storeKey, &sc.query) },
+		Read: func(ctx context.Context, p redisserver.Page[chosen]) error {
+			return sc.read(ctx, p.Server, p.Keys, int64(p.Looked))
+		},
+	}
+	if tag != "" {
+		return keys.Tag(ctx, tag)
+	}
+	return keys.All(ctx)
+}
+
+// readListed looks at exactly the query's keys.
+func (sc *scan) readListed(ctx context.Context, listed []chosen) error {
+	if err := sc.known(ctx, int64(len(listed))); err != nil {
+		return err
+	}
+	return sc.EachBatch(ctx, storeKeysOf(listed), redisserver.KeysPerRead, func(batch []int) error {
+		server, err := sc.Servers.ServerOf(ctx, listed[batch[0]].storeKey)
+		if err != nil {
+			return err
+		}
+		return sc.Named(sc.read(ctx, server, pick(listed, batch), int64(len(batch))), server)
+	})
+}
+
+// read sends what is found under keys that a server has, a stride at a time. looked is how many keys the batch had.
+func (sc *scan) read(ctx context.Context, server redis.Cmdable, all []chosen, looked int64) error {
+	give := func(read []found) error { return sc.send(ctx, batch{found: read}) }
+	for stride := sc.stride(server); len(all) > 0; {
+		n := min(stride.Size(), len(all))
+		if err := sc.layout.read(ctx, sc, server, all[:n], give); err != nil {
+			return err
+		}
+		all = all[n:]
+	}
+	return sc.send(ctx, batch{looked: looked})
+}
+
 // known tells the caller how many more keys are now known to exist.
 func (sc *scan) known(ctx context.Context, keys int64) error { return sc.send(ctx, batch{total: keys}) }
 
-func (sc *scan) send(ctx context.Context, p batch) error {
+func (sc *scan) send(ctx context.Context, b batch) error {
 	select {
-	case sc.batches <- p:
+	case sc.batches <- b:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// readExactly has read look at exactly those store keys, some at a time, and at the server that has them.
-func (sc *scan) readExactly(ctx context.Context, storeKeys []string, read func(server redis.Cmdable, batch []int) error) error {
-	return sc.EachBatch(ctx, tagsOf(storeKeys), redisserver.KeysPerRead, func(batch []int) error {
-		server, err := sc.Servers.ServerOf(ctx, storeKeys[batch[0]])
-		if err != nil {
-			return err
-		}
-		return sc.Named(read(server, batch), server)
-	})
+// stride returns the stride of reading values from a server.
+func (sc *scan) stride(server redis.Cmdable) *redisserver.Stride {
+	stride, has := sc.strides.Load(server)
+	if !has {
+		stride, _ = sc.strides.LoadOrStore(server, redisserver.NewStride(redisserver.KeysPerRead))
+	}
+	return stride.(*redisserver.Stride)
 }
 
-// sendBatch sends what read makes of all, which a server has: a stride at a time. looked is how many keys the batch had.
-func sendBatch[T any](
-	ctx context.Context, sc *scan, server redis.Cmdable, all []T, looked int64,
-	read func(some []T, give func([]found) error) error,
-) error {
-	give := func(read []found) error { return sc.send(ctx, batch{found: read}) }
-	for stride := sc.stride(server); len(all) > 0; {
-		n := min(stride.Size(), len(all))
-		if err := read(all[:n], give); err != nil {
-			return err
-		}
-		all = all[n:]
+// isUnused reports whether nothing of a limit is in use any more. A key with a defect counts as used, and one that never
+// expires: they stay, so people want to see them.
+func isUnused(e admin.Entry) bool {
+	return e.UsedKnown() && e.Used <= 0 && e.TTL >= 0 && len(e.Defects) == 0
+}
+
+// isFirst reports whether what was found under a store key has not come before. principal is the store key that stands for all
+// that belong together. The caller holds sc.mu.
+func (sc *scan) isFirst(storeKey, principal string, entries []admin.Entry) bool {
+	several := principal != storeKey || slices.ContainsFunc(entries, func(e admin.Entry) bool { return len(e.Record.Members) > 1 })
+	if !several {
+		return !sc.families.Has(storeKey) && sc.single.First(storeKey)
 	}
-	return sc.send(ctx, batch{looked: looked})
+	first := !sc.single.Has(principal) && sc.families.First(principal)
+	for i := range entries {
+		for _, member := range entries[i].Record.Members {
+			if member.StoreKey != principal && !sc.families.First(member.StoreKey) && i == 0 {
+				first = false
+			}
+		}
+	}
+	return first
+}
+
+// loseMaster notes that a master could not be reached for keys that belong to others elsewhere. A
+// scan goes on without them.
+func (sc *scan) loseMaster(node *redis.Client, err error) error {
+	if sc.query.StoreKeys != nil {
+		return sc.Named(err, node)
+	}
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	if address := node.Options().Addr; sc.lost[address] == nil {
+		sc.lost[address] = sc.Servers.Incomplete(err, node)
+	}
+	return nil
+}
+
+// hasLost reports whether a master could not be reached. It is not asked again: one that hangs would be waited for at each batch.
+func (sc *scan) hasLost(node *redis.Client) bool {
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	return sc.lost[node.Options().Addr] != nil
+}
+
+// withLost returns the error of the scan, joined with those of lost masters that it does not name.
+func (sc *scan) withLost(err error) error {
+	errs, named := []error{err}, mastersIn(err)
+	for _, lost := range sc.lost {
+		if !slices.Contains(named, mastersIn(lost)[0]) {
+			errs = append(errs, lost)
+		}
+	}
+	if len(errs) == 1 {
+		return err
+	}
+	return errors.Join(errs...)
+}
+
+// mastersIn returns the masters that joined errors of a scan are of.
+func mastersIn(err error) (masters []string) {
+	if joined, is := err.(interface{ Unwrap() []error }); is {
+		for _, err := range joined.Unwrap() {
+			masters = append(masters, mastersIn(err)...)
+		}
+		return masters
+	}
+	if of := (*admin.IncompleteError)(nil); errors.As(err, &of) {
+		return []string{of.Shard}
+	}
+	return nil
+}
+
+// about returns about what the clock of a server shows. It is asked once in a scan.
+func (sc *scan) about(ctx context.Context, server redis.Cmdable) (time.Time, error) {
+	sc.mu.Lock()
+	ahead, known := sc.ahead[server]
+	sc.mu.Unlock()
+	if known {
+		return time.Now().Add(ahead), nil
+	}
+	now, err := server.Time(ctx).Result()
+	if err != nil {
+		return now, err
+	}
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	sc.ahead[server] = time.Until(now)
+	return now, nil
+}
+
+// storeKeysOf returns the store keys of what was chosen.
+func storeKeysOf(all []chosen) []string {
+	storeKeys := make([]string, len(all))
+	for i := range all {
+		storeKeys[i] = all[i].storeKey
+	}
+	return storeKeys
 }

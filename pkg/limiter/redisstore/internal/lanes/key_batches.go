@@ -31,16 +31,16 @@ func oneByOne(batch []int, do func(batch []int) error) error {
 	return nil
 }
 
-// EachBatch calls do with the indexes of keys that one script call can take: at
+// EachBatch calls do with the indexes of store keys that one script call can take: at
 // most size of them and, in a Cluster, of one slot. There several calls of do run
 // at once. After an error, or when ctx ends, no more calls begin. It returns the first error. If the outcome of a call
 // is unknown, it returns that error as well.
-func (s *Sender) EachBatch(ctx context.Context, keys []store.Key, size int, do func(batch []int) error) error {
+func (s *Sender) EachBatch(ctx context.Context, storeKeys []string, size int, do func(batch []int) error) error {
 	slotOf := s.SlotOf
 	if slotOf == nil {
-		for first := 0; first < len(keys); first += size {
+		for first := 0; first < len(storeKeys); first += size {
 			batch := make([]int, 0, size)
-			for i := first; i < min(first+size, len(keys)); i++ {
+			for i := first; i < min(first+size, len(storeKeys)); i++ {
 				batch = append(batch, i)
 			}
 			if err := do(batch); err != nil {
@@ -50,8 +50,8 @@ func (s *Sender) EachBatch(ctx context.Context, keys []store.Key, size int, do f
 		return nil
 	}
 	bySlot := map[int][]int{}
-	for i := range keys {
-		slot := slotOf(keys[i].Subject)
+	for i := range storeKeys {
+		slot := slotOf(redisserver.HashTag(storeKeys[i]))
 		bySlot[slot] = append(bySlot[slot], i)
 	}
 	going, end := context.WithCancel(ctx)

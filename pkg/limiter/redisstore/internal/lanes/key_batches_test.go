@@ -17,7 +17,7 @@ import (
 // Cluster that was never sent: whoever hears only of that believes nothing happened.
 func TestEachBatchTellsAnUnknownOutcome(t *testing.T) {
 	s := &Sender{sharding: sharding{SlotOf: redisserver.SlotOf}, Servers: redisserver.New(redis.NewClient(&redis.Options{}), "rl")}
-	keys := []store.Key{{Subject: "a"}, {Subject: "b"}} // of different slots
+	keys := []string{"a", "b"} // of different slots
 	for _, order := range [][]error{{store.ErrUnavailable, store.ErrOutcomeUnknown}, {store.ErrOutcomeUnknown, store.ErrUnavailable}} {
 		var both sync.WaitGroup
 		both.Add(2)
@@ -42,7 +42,7 @@ func TestEachBatchTellsAnUnknownOutcome(t *testing.T) {
 // its turn was never sent.
 func TestEachBatchTellsOfADeadline(t *testing.T) {
 	s := &Sender{sharding: sharding{SlotOf: redisserver.SlotOf}, Servers: redisserver.New(redis.NewClient(&redis.Options{}), "rl")}
-	keys := []store.Key{{Subject: "a"}, {Subject: "b"}}
+	keys := []string{"a", "b"}
 	late, cancel := context.WithTimeout(context.Background(), 0)
 	defer cancel()
 	err := s.EachBatch(late, keys, 10, func([]int) error {

@@ -57,8 +57,12 @@ func (o *Own) adjustBatch(ctx context.Context, adjustments []admin.Adjustment, k
 	foreign []error, err error,
 ) {
 	var mu sync.Mutex
-	err = o.EachBatch(ctx, keys, keysPerCall, func(batch []int) error {
-		storeKeys := o.storeKeys(pick(keys, batch))
+	storeKeys := make([]string, len(keys))
+	for i := range keys {
+		storeKeys[i] = o.Sender.Own.StoreKey(keys[i])
+	}
+	err = o.EachBatch(ctx, storeKeys, keysPerCall, func(batch []int) error {
+		storeKeys := pick(storeKeys, batch)
 		limits := make([]store.Request, len(batch))
 		for n, i := range batch {
 			limits[n] = store.Request{Limit: adjustments[i].Limit, Cost: adjustments[i].Used}
@@ -97,7 +101,10 @@ func packAdjustments(adjustments []admin.Adjustment, batch []int, limits []store
 		if a.OnlyLess {
 			only = '<'
 		}
-		kept := keptValue(a.Kept)
+		var kept []byte
+		if a.Kept != nil {
+			kept = keptValue(a.Kept, 't')
+		}
 		packed = append(append(packed, only, byte(len(kept))), kept...)
 	}
 	return packed
@@ -108,7 +115,7 @@ func packAdjustments(adjustments []admin.Adjustment, batch []int, limits []store
 func (o *Own) readAdjusted(
 	reply []any, adjustments []admin.Adjustment, storeKeys []string, batch []int, results []admin.Adjusted,
 ) (foreign []error, ok bool) {
-	if len(reply)%4 != 1 {
+	if len(reply) == 0 {
 		return nil, false
 	}
 	units := lanes.Text(reply[0])

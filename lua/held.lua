@@ -1,0 +1,109 @@
+-- What delete.lua, import.lua and adjust.lua have in common: what is under a key, and what they tell
+-- of it in their reply, an array.
+--
+-- A key has a kind: 'record' for a limit record of ours, be it damaged, else the type of a key that
+-- another limiter wrote. Its value is the text of a record or string, and what DUMP returns of
+-- anything else. A value that the caller has is 't' and a text, 'T' and its SHA-1 in hexadecimal,
+-- 'd' and a dump, 'D' and its SHA-1, or '' for none.
+
+local reply = { 0 }
+
+local function tell(i, holds, value, expires)
+  local n = #reply
+  reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = i, holds, value, expires
+end
+
+-- stands_for reports whether kept, which the caller has, is a value.
+local function stands_for(kept, value)
+  local form = string.byte(kept)
+  if form == 116 or form == 100 then -- 't', 'd'
+    return #kept == 1 + #value and string.sub(kept, 2) == value
+  end
+  return form and string.sub(kept, 2) == redis.sha1hex(value)
+end
+
+-- kind_in reads the kind of a key and what follows it: when the key expires, in ms since the epoch
+-- or -1 for never, if that matters. With '+' in front the key goes with the one before it: keys of
+-- one limit are changed together or not at all.
+local function kind_in(text)
+  if text == 'record' then
+    return text, '', false
+  end
+  local with, kind, expires = string.match(text, '^(%+?)(%S+) ?(%-?%d*)$')
+  return kind, expires, with == '+'
+end
+
+-- holds tells what is under a key: nil for nothing, 'record', or in words what limitctl did not write.
+local function holds(key)
+  local head = redis.pcall('GETRANGE', key, '0', '25')
+  if type(head) == 'table' then
+    if not string.find(head.err, 'WRONGTYPE', 1, true) then
+      redis.call('GETRANGE', key, '0', '0') -- fails by its name
+    end
+    local kind = redis.pcall('TYPE', key)
+    return 'a ' .. (kind.ok or 'value of another type') .. ', which is not a limit record'
+  elseif #head == 26 and string.find(head, '^RL[\1-\4][\1-\7]')
+    and redis.call('GETRANGE', key, '12500057', '12500057') == '' then -- no record is longer
+    return 'record'
+  elseif head == '' and redis.call('EXISTS', key) == 0 then
+    return nil
+  end
+  return string.format('%.0f', redis.call('STRLEN', key)) .. ' bytes that are not a limit record'
+end
+
+-- held returns the kind of a key, 'none' for nothing, or what it holds instead of a record; its value
+-- if it is of that kind; and whether that is what the caller has. Without kept the value is ''.
+local function held(key, kind, kept)
+  local form = string.byte(kept)
+  if kind == 'record' and form then
+    local text = redis.pcall('GET', key)
+    if not text then
+      return 'none'
+    elseif type(text) == 'string' and stands_for(kept, text) then
+      return kind, text, true
+    end
+    return holds(key) or 'none', text
+  elseif kind == 'record' then
+    return holds(key) or 'none', ''
+  elseif form == 116 or form == 84 then -- 't', 'T'
+    local text = redis.pcall('GET', key)
+    if type(text) == 'string' then
+      return 'string', text, stands_for(kept, text)
+    elseif not text then
+      return 'none'
+    elseif not string.find(text.err, 'WRONGTYPE', 1, true) then
+      redis.call('GET', key) -- fails by its name
+    end
+  elseif form then
+    local dump = redis.call('DUMP', key)
+    if not dump then
+      return 'none'
+    elseif stands_for(kept, dump) then
+      return kind, dump, true
+    end
+  end
+  local is = redis.call('TYPE', key).ok
+  if is ~= kind or not form then
+    return is, ''
+  end
+  return is, redis.call('DUMP', key)
+end
+
+-- Before Redis 7 there is no PEXPIRETIME. It is asked for once in a call.
+local has_expiretime = true
+
+-- expires_at returns when a key expires, in ms since the epoch, or -1 for never.
+-- Without PEXPIRETIME that has to be computed, and may be a millisecond off.
+local function expires_at(key)
+  local at = has_expiretime and redis.pcall('PEXPIRETIME', key)
+  if type(at) == 'number' then
+    return at
+  end
+  has_expiretime = false
+  local left = redis.call('PTTL', key)
+  if left < 0 then
+    return -1
+  end
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000) + left
+end

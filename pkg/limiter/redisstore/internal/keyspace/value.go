@@ -1,0 +1,337 @@
+package keyspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	redisserver "github.com/limitctl/limitctl/internal/redis"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
+)
+
+// held is a value as it was read.
+type held struct {
+	layouts.Value           // the type is empty if it is not known
+	at            time.Time // what the server's clock showed just before the value was read
+	expires       time.Time
+	more          bool // only the beginning of the string was read
+	dump          []byte
+	bytes         int64
+	// size is the memory that the value takes, 0 if the user may not know, and reads about what its members take that are read.
+	size, reads int64
+	tooLarge    string // what of the value is more than is read, if anything is
+	lost        bool   // the master that has it could not be reached
+}
+
+const (
+	// firstText is how much of a string is read at first.
+	firstText = 4096
+	// mostRead is how many bytes of memory the members take that are read of a value.
+	mostRead = 4 << 20
+	// mostKept is how many bytes of memory a value takes that a backup can hold. The largest answer that the store lets through
+	// is some more.
+	mostKept = 16 << 20
+	// mostHeld is about how many bytes of memory the values take that are held at once, strings that are read in one go aside.
+	mostHeld = 4 * mostRead
+)
+
+// gone says that there is nothing under the key.
+func (h *held) gone() {
+	*h = held{Value: layouts.Value{StoreKey: h.StoreKey, Type: layouts.NoValue}, at: h.at}
+}
+
+// keep notes until when the value is kept, in ms: an instant, or how long. It reports whether there is a value.
+func (h *held) keep(ms int64, isInstant bool) (there bool) {
+	switch { // in ms, as other limiters set expiries that no Duration can have
+	case ms == -2:
+		h.gone()
+		return false
+	case ms < 0:
+		h.TTL, h.expires = -1, time.Time{}
+	case isInstant:
+		h.expires = time.UnixMilli(ms)
+		h.TTL = max(0, h.expires.Sub(h.at)) // which is the longest there is if it is longer
+	default:
+		h.TTL = time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
+		if h.expires = h.at.Add(h.TTL); h.TTL.Milliseconds() < ms {
+			h.expires = time.UnixMilli(h.at.UnixMilli() + ms)
+		}
+	}
+	return true
+}
+
+// kept is the value as a backup holds it.
+func (h *held) kept() []byte {
+	if h.Type == layouts.StringValue {
+		return dumpText(h.Text)
+	}
+	return h.dump
+}
+
+// isMore says that a value has so many of what, which is more than is read or kept.
+func (h *held) isMore(than int64, has int64, what string) {
+	h.tooLarge = fmt.Sprintf("a %s of %d %s, and limitctl takes at most %d", h.Type, has, what, than)
+}
+
+// reserve adds up what is about to be read.
+func (r *reader) reserve(values []*held) error {
+	for _, value := range values {
+		if value.reads <= r.mostRead {
+			r.bytes += value.reads
+		}
+		if r.query.Records && value.size <= mostKept {
+			r.bytes += value.size
+		}
+	}
+	if r.several && r.bytes > mostHeld {
+		return errMuch
+	}
+	return nil
+}
+
+// types asks for the types of values that are not known, and for the memory of what is no string.
+func (r *reader) types(ctx context.Context, server redis.Cmdable, values []*held) (there, moved []*held, err error) {
+	pipe := server.Pipeline()
+	types, sizes := make([]*redis.StatusCmd, len(values)), make([]*redis.IntCmd, len(values))
+	asked := 0
+	for i, value := range values {
+		if value.Type == "" {
+			types[i], asked = pipe.Type(ctx, value.StoreKey), asked+1
+		}
+		if value.Type != layouts.StringValue && !r.onlyText {
+			sizes[i], asked = pipe.MemoryUsage(ctx, value.StoreKey), asked+1
+		}
+	}
+	if asked == 0 {
+		return values, nil, nil
+	}
+	if err := r.execute(ctx, pipe, len(values)); err != nil {
+		return nil, nil, err
+	}
+	for i, value := range values {
+		kind, err := string(value.Type), error(nil)
+		if types[i] != nil {
+			kind, err = types[i].Result()
+		}
+		size, sizeErr := sizeIn(sizes[i])
+		switch {
+		case redisserver.IsElsewhere(err) || redisserver.IsElsewhere(sizeErr):
+			moved = append(moved, value)
+			continue
+		case err != nil && !r.onlyText:
+			return nil, nil, err
+		case sizeErr != nil && (r.query.Bytes || !redisserver.LacksRight(sizeErr)):
+			return nil, nil, sizeErr
+		}
+		if value.Type = layouts.ValueType(kind); value.Type == layouts.NoValue || sizes[i] != nil && errors.Is(sizes[i].Err(), redis.Nil) {
+			value.gone()
+			continue
+		}
+		if value.size, value.reads = size, size; r.query.Bytes && size > 0 {
+			value.bytes = size
+		}
+		there = append(there, value)
+	}
+	return there, moved, nil
+}
+
+// measure finds out what will be read of values that are large, or may be.
+func (r *reader) measure(ctx context.Context, server redis.Cmdable, values []*held) error {
+	var large []*held
+	var lengths []*redis.IntCmd
+	pipe := server.Pipeline()
+	for _, value := range values {
+		if value.size > 0 && value.size <= r.mostRead {
+			continue
+		}
+		if length := askLength(ctx, pipe, value); length != nil {
+			large, lengths = append(large, value), append(lengths, length)
+		}
+	}
+	if len(large) == 0 {
+		return nil
+	}
+	if err := r.execute(ctx, pipe, len(large)); err != nil {
+		return err
+	}
+	for i, value := range large {
+		length, err := lengths[i].Result()
+		if err != nil || length == 0 {
+			continue // it has changed, which will come to light
+		}
+		switch value.Type {
+		case layouts.HashValue: // all of it or nothing
+			if value.size == 0 && length > layouts.MostMembers {
+				value.reads = r.mostRead + 1
+			}
+		case layouts.ListValue, layouts.SortedSetValue:
+			value.reads = value.size / length * min(length, layouts.MostMembers)
+		case layouts.StringValue:
+			value.reads = min(length, r.mostText)
+		default:
+			value.reads = 0
+		}
+	}
+	return nil
+}
+
+// askLength asks for the length of a value, or how many members it has. It returns nil for a type that is not known.
+func askLength(ctx context.Context, pipe redis.Pipeliner, value *held) *redis.IntCmd {
+	switch value.Type {
+	case layouts.StringValue:
+		return pipe.StrLen(ctx, value.StoreKey)
+	case layouts.HashValue:
+		return pipe.HLen(ctx, value.StoreKey)
+	case layouts.ListValue:
+		return pipe.LLen(ctx, value.StoreKey)
+	case layouts.SetValue:
+		return pipe.SCard(ctx, value.StoreKey)
+	case layouts.SortedSetValue:
+		return pipe.ZCard(ctx, value.StoreKey)
+	default: // handled below
+	}
+	return nil
+}
+
+// typedReply is what was asked of a value whose type is known.
+type typedReply struct {
+	length  *redis.IntCmd // of what is not a small hash
+	members redis.Cmder   // nil if they are too many
+	dump    *redis.StringCmd
+	noDump  bool // the value is too large for a backup
+	until   *redis.IntCmd
+}
+
+// contents reads what is in values. changed are those that have another type by now.
+func (r *reader) contents(ctx context.Context, server redis.Cmdable, values []*held) (changed, moved []*held, err error) {
+	pipe := server.Pipeline()
+	clock := r.clock(ctx, pipe, server)
+	lifetime, isInstant := r.lifetimeCommand()
+	replies := make([]typedReply, len(values))
+	for i, value := range values {
+		replies[i] = r.ask(ctx, pipe, value)
+		replies[i].until = redis.NewIntCmd(ctx, lifetime, value.StoreKey)
+		_ = pipe.Process(ctx, replies[i].until) // the error is that of the pipeline
+	}
+	if err := r.execute(ctx, pipe, len(values)); err != nil {
+		return nil, nil, err
+	}
+	now, err := clock()
+	if err != nil {
+		return nil, nil, err
+	}
+	if r.isTooOld(isInstant, replies[0].until.Err()) {
+		return r.contents(ctx, server, values)
+	}
+	for i, value := range values {
+		value.at = now
+		switch err := r.take(value, &replies[i], isInstant); {
+		case redisserver.IsElsewhere(err):
+			moved = append(moved, value)
+		case redisserver.IsErrorReply(err, "WRONGTYPE"):
+			value.Type = ""
+			changed = append(changed, value)
+		case err != nil:
+			return nil, nil, err
+		}
+	}
+	return changed, moved, nil
+}
+
+// ask asks for what is in a value, or for less if that is too much.
+func (r *reader) ask(ctx context.Context, pipe redis.Pipeliner, value *held) (reply typedReply) {
+	storeKey := value.StoreKey
+	if value.Type != layouts.HashValue || value.reads > r.mostRead {
+		reply.length = askLength(ctx, pipe, value)
+	}
+	switch {
+	case value.reads > r.mostRead:
+	case value.Type == layouts.StringValue:
+		reply.members = pipe.GetRange(ctx, storeKey, 0, r.mostText-1)
+	case value.Type == layouts.HashValue:
+		reply.members = pipe.HGetAll(ctx, storeKey)
+	case value.Type == layouts.ListValue:
+		reply.members = pipe.LRange(ctx, storeKey, 0, layouts.MostMembers-1)
+	case value.Type == layouts.SortedSetValue:
+		reply.members = pipe.ZRangeWithScores(ctx, storeKey, -layouts.MostMembers, -1)
+	}
+	if r.query.Records && value.Type != layouts.StringValue {
+		if reply.noDump = value.size > mostKept; !reply.noDump {
+			reply.dump = pipe.Dump(ctx, storeKey)
+		}
+	}
+	return reply
+}
+
+// take takes what was answered about a value.
+func (r *reader) take(h *held, reply *typedReply, isInstant bool) error {
+	if reply.length != nil && reply.length.Err() != nil {
+		return reply.length.Err()
+	}
+	if reply.members != nil && reply.members.Err() != nil {
+		return reply.members.Err()
+	}
+	if err := reply.until.Err(); err != nil {
+		return err
+	}
+	if !h.keep(reply.until.Val(), isInstant) {
+		return nil
+	}
+	if reply.length != nil {
+		h.Length = reply.length.Val()
+	}
+	h.takeMembers(reply.members)
+	switch {
+	case h.Type == layouts.NoValue:
+		return nil
+	case h.reads > r.mostRead && h.Type == layouts.HashValue && h.size == 0:
+		h.isMore(layouts.MostMembers, h.Length, "fields")
+	case h.reads > r.mostRead:
+		h.isMore(mostRead, h.size, "bytes of memory")
+	case reply.noDump:
+		h.isMore(mostKept, h.size, "bytes of memory into a backup")
+	case h.Type == layouts.StringValue && h.Length > int64(len(h.Text)):
+		h.isMore(layouts.MostText, h.Length, "bytes")
+	}
+	if reply.dump == nil {
+		return nil
+	}
+	dump, err := reply.dump.Bytes()
+	if errors.Is(err, redis.Nil) { // it expired between the answers
+		h.gone()
+		return nil
+	}
+	h.dump = dump
+	return err
+}
+
+// takeMembers takes the parts of a value.
+func (h *held) takeMembers(reply redis.Cmder) {
+	switch cmd := reply.(type) {
+	case *redis.StringCmd:
+		h.Text, _ = cmd.Bytes()
+		h.more = false
+	case *redis.MapStringStringCmd:
+		h.Members = make([]layouts.Member, 0, len(cmd.Val()))
+		for name, text := range cmd.Val() {
+			h.Members = append(h.Members, layouts.Member{Name: name, Text: text})
+		}
+		h.Length = int64(len(h.Members))
+		if h.Length == 0 { // it expired between the answers
+			h.gone()
+		}
+	case *redis.StringSliceCmd:
+		for _, name := range cmd.Val() {
+			h.Members = append(h.Members, layouts.Member{Name: name})
+		}
+	case *redis.ZSliceCmd:
+		for _, z := range cmd.Val() {
+			name, _ := z.Member.(string)
+			h.Members = append(h.Members, layouts.Member{Name: name, Score: z.Score})
+		}
+	}
+}
