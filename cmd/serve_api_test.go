@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"encoding/json"
+	"github.com/limitctl/limitctl/internal/configfile"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -98,7 +99,7 @@ func servedListener(t *testing.T, url, file string) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := engine.New(backend, &engine.Settings{Policies: c.Policies, HTTP: c.HTTP}, engine.Options{Timeout: time.Minute})
+	e := engine.New(backend, &engine.Settings{File: configfile.File{Policies: c.Policies, HTTP: c.HTTP}}, engine.Options{Timeout: time.Minute})
 	t.Cleanup(func() {
 		e.Close()
 		backend.Close()

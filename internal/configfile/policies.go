@@ -23,6 +23,8 @@ type File struct {
 	Prefix string
 	// Denials: commands count denials.
 	Denials bool
+	// NoDenials: the file says that nobody counts them.
+	NoDenials bool
 	// LocalShare is for policies without their own, and for limits without a policy.
 	LocalShare store.Share
 	// Breaker has its defaults filled in; nil means no breaker.
@@ -56,6 +58,7 @@ func Read(path string, data []byte, operators Operators) (File, *yamlfile.Reader
 		HTTP: readHTTP(r, fields)}
 	if v, given := fields["denials"]; given {
 		file.Denials = r.Bool(v)
+		file.NoDenials = !file.Denials
 	}
 	if v, given := fields["policies"]; given {
 		for _, each := range Named(r, v, "policy", "policies") {

@@ -13,9 +13,6 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// LookEvery is the time between two looks of a follower, so that a version is in force within two seconds.
-const LookEvery = time.Second
-
 // Settings are the parts of a [Follower]. Functions can be nil, except for Use and Now.
 type Settings struct {
 	Table admin.ConfigTable

@@ -92,12 +92,6 @@ func (c *Config) Origin(path string) (origin Origin, ok bool) {
 	return origin, ok
 }
 
-// ServesDenials reports whether a server counts denials: it does unless the file says "denials: false".
-func (c *Config) ServesDenials() bool {
-	_, said := c.Origin("denials")
-	return c.Denials || !said
-}
-
 // Policy returns the policy of that name. An error is a [store.ErrInvalid] that lists the policies, or the files
 // that were looked for.
 func (c *Config) Policy(name string) (*policy.Policy, error) {

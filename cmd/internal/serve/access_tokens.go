@@ -17,6 +17,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/serve/refusal"
+	"github.com/limitctl/limitctl/internal/poll"
 	"github.com/limitctl/limitctl/internal/subjecttext"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -44,8 +45,8 @@ const usualScopes = 3
 // AccessTokens are the access tokens for /v1. Several can be valid, so that one can replace another. They are safe for
 // concurrent use.
 type AccessTokens struct {
-	file    *watched
-	inForce atomic.Pointer[[]accessToken]
+	*poll.Source[[][]byte] // nil if they are of no file
+	inForce                atomic.Pointer[[]accessToken]
 	// used counts what tokens with a limit do. It stays when the tokens are replaced.
 	used *memorystore.Store
 }
@@ -66,21 +67,14 @@ func ParseAccessTokens(text []byte) (*AccessTokens, error) {
 	return t, t.use(text)
 }
 
-// ReadAccessTokens returns the access tokens of a file, which Refresh reads again.
+// ReadAccessTokens returns the access tokens of a file. Look reads it again: if it cannot be read or has no token, the old tokens
+// stay valid.
 func ReadAccessTokens(path string, read func(path string) ([]byte, error)) (*AccessTokens, error) {
-	t := &AccessTokens{file: &watched{read: read, paths: []string{path}}, used: memorystore.New()}
-	_, err := t.Refresh()
+	t := &AccessTokens{used: memorystore.New()}
+	t.Source = poll.Files(read, func(texts [][]byte) error { return t.use(texts[0]) }, path)
+	_, err := t.Look(context.Background(), false)
 	return t, err
 }
-
-// Refresh reads the file again, and reports whether the tokens have changed. If the file cannot be read or has no
-// token, the old tokens stay valid, and each cause is returned once.
-func (t *AccessTokens) Refresh() (changed bool, err error) {
-	return t.file.refresh(func(texts [][]byte) error { return t.use(texts[0]) })
-}
-
-// Stale returns why the file cannot be read again; empty if it can.
-func (t *AccessTokens) Stale() string { return t.file.stale() }
 
 // Count returns the number of valid tokens.
 func (t *AccessTokens) Count() int { return len(*t.inForce.Load()) }

@@ -90,7 +90,7 @@ func TestALimitOfAToken(t *testing.T) {
 			}
 		}
 		files["t"] += "\n# another file"
-		if changed, err := tokens.Refresh(); !changed || err != nil {
+		if changed, err := tokens.Look(t.Context(), false); !changed || err != nil {
 			t.Fatal(changed, err)
 		}
 		if got, w := tokens.status(token, scopeRead); got != 429 || w.Header().Get("Retry-After") != "60" {
@@ -119,7 +119,7 @@ func TestALimitOfATokenWithoutAName(t *testing.T) {
 			t.Errorf("at first: %d", got)
 		}
 		files["t"] = added + " limit=fixed-window:1/1m\n" + files["t"]
-		if changed, err := tokens.Refresh(); !changed || err != nil {
+		if changed, err := tokens.Look(t.Context(), false); !changed || err != nil {
 			t.Fatal(changed, err)
 		}
 		for token, want := range map[string]int{added: 200, limited: 429} {

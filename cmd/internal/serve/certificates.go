@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -8,12 +9,15 @@ import (
 	"net"
 	"sync/atomic"
 	"time"
+
+	"github.com/limitctl/limitctl/internal/poll"
 )
 
 // Certificates are the certificate of TLS listeners and the authorities of client certificates. They are safe for
-// concurrent use; Refresh is for one goroutine.
+// concurrent use; Look is for one goroutine.
 type Certificates struct {
-	files   *watched
+	*poll.Source[[][]byte]
+	paths   []string
 	inForce atomic.Pointer[certificate]
 }
 
@@ -25,31 +29,27 @@ type certificate struct {
 
 // ReadCertificates reads a certificate and its key from two files. Unless the third path is empty, clients need a
 // certificate of an authority in that file.
+//
+// Look reads the files again. If they do not fit together, such as during a change, the old ones stay in force.
 func ReadCertificates(certificate, key, clients string, read func(path string) ([]byte, error)) (*Certificates, error) {
-	c := &Certificates{files: &watched{read: read, paths: []string{certificate, key}}}
+	c := &Certificates{paths: []string{certificate, key}}
 	if clients != "" {
-		c.files.paths = append(c.files.paths, clients)
+		c.paths = append(c.paths, clients)
 	}
-	_, err := c.Refresh()
+	c.Source = poll.Files(read, c.use, c.paths...)
+	_, err := c.Look(context.Background(), false)
 	return c, err
 }
-
-// Refresh reads the files again if they have changed, and reports whether others are in force. If the files do not
-// fit together, such as during a change, the old ones stay in force, and each cause is returned once.
-func (c *Certificates) Refresh() (changed bool, err error) { return c.files.refresh(c.use) }
-
-// Stale returns why the files cannot be read again; empty if they can.
-func (c *Certificates) Stale() string { return c.files.stale() }
 
 // use puts the contents of the files in force.
 func (c *Certificates) use(texts [][]byte) (err error) {
 	read := new(certificate)
 	if read.pair, err = tls.X509KeyPair(texts[0], texts[1]); err != nil {
-		return fmt.Errorf("the certificate %s and the key %s: %w", c.files.paths[0], c.files.paths[1], err)
+		return fmt.Errorf("the certificate %s and the key %s: %w", c.paths[0], c.paths[1], err)
 	}
 	if len(texts) > 2 {
 		if read.clients = x509.NewCertPool(); !read.clients.AppendCertsFromPEM(texts[2]) {
-			return errors.New("no certificate is in " + c.files.paths[2])
+			return errors.New("no certificate is in " + c.paths[2])
 		}
 	}
 	c.inForce.Store(read)

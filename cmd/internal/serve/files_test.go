@@ -88,7 +88,7 @@ func TestCertificatesAreReplacedAsAPair(t *testing.T) {
 	}
 	check := func(what, name string, wantChanged, wantError bool) {
 		t.Helper()
-		changed, err := c.Refresh()
+		changed, err := c.Look(t.Context(), false)
 		if changed != wantChanged || (err != nil) != wantError {
 			t.Errorf("%s: changed %t, %v", what, changed, err)
 		}
@@ -162,7 +162,7 @@ func TestClientsNeedACertificateOfTheAuthority(t *testing.T) {
 		t.Error("a client without a certificate gets in")
 	}
 	files["ca"] = stranger
-	if changed, err := c.Refresh(); !changed || err != nil {
+	if changed, err := c.Look(t.Context(), false); !changed || err != nil {
 		t.Errorf("changed %t, %v", changed, err)
 	}
 	if _, err := shown(c, pair(known, knownKey)); err == nil {
@@ -239,7 +239,7 @@ func TestTokens(t *testing.T) {
 	}
 	for _, text := range []string{"", "short", "# nothing\n", one + "\nsho rt and long enough"} {
 		files["t"] = text
-		if changed, err := tokens.Refresh(); changed || err == nil || strings.Contains(err.Error(), one) {
+		if changed, err := tokens.Look(t.Context(), false); changed || err == nil || strings.Contains(err.Error(), one) {
 			t.Errorf("%q: changed %t, %v", text, changed, err)
 		}
 		if ask("Authorization", "Bearer "+one) != 200 {
@@ -247,11 +247,11 @@ func TestTokens(t *testing.T) {
 		}
 	}
 	files["t"] = one + "\n" + two
-	if changed, err := tokens.Refresh(); !changed || err != nil || tokens.Count() != 2 {
+	if changed, err := tokens.Look(t.Context(), false); !changed || err != nil || tokens.Count() != 2 {
 		t.Errorf("changed %t, %v", changed, err)
 	}
 	files["t"] = two
-	if tokens.Refresh(); ask("Authorization", "Bearer "+one) != 401 {
+	if tokens.Look(t.Context(), false); ask("Authorization", "Bearer "+one) != 401 {
 		t.Error("the token before is still in force")
 	}
 }

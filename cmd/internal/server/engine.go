@@ -13,24 +13,12 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/events"
 	"github.com/limitctl/limitctl/cmd/internal/serve/reload"
-	"github.com/limitctl/limitctl/internal/layers"
-	"github.com/limitctl/limitctl/internal/published"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// engineSettings are the settings of an engine from a configuration.
-func engineSettings(c *config.Config) *engine.Settings {
-	return &engine.Settings{Policies: c.Policies, Breaker: c.Breaker, Denials: c.ServesDenials(), HTTP: c.HTTP, Envoy: c.Envoy,
-		EnvoyOptions: c.EnvoyOptions}
-}
-
-// begin reads the operators' overrides, so that they apply to the first request, and logs what is in force once the listeners are open.
-func (f *serveFrame) begin(ctx context.Context, c *config.Config, e *engine.Engine, where string) {
-	ctx, cancel := store.BudgetContext(ctx, f.flags.Timeout)
-	defer cancel()
-	if err := e.LoadOverrides(ctx); err != nil { // the engine logs the reason, and tries again
-		f.Log.Debug("overrides were not read at the start", "error", err)
-	}
+// begin logs what is in force once the listeners are open.
+func (f *serveFrame) begin(c *config.Config, where string) {
 	names := make([]string, len(c.Policies))
 	for i, p := range c.Policies {
 		names[i] = p.Name
@@ -38,7 +26,7 @@ func (f *serveFrame) begin(ctx context.Context, c *config.Config, e *engine.Engi
 	version, tell := f.flags.Env.ProgramVersion(), f.Ready
 	f.Ready = func(addresses map[string]string) error { // with an address in use it does not serve
 		f.Log.Info("limitctl serves", "version", version, "store", f.flags.PlaceOf(where), "files", c.Read, "policies", names,
-			"hash", reload.Hash(c), "denials", c.ServesDenials())
+			"hash", reload.Hash(c), "denials", !c.NoDenials)
 		return tell(addresses)
 	}
 }
@@ -82,15 +70,15 @@ func (f *serveFrame) engineOptions(log *events.Log) engine.Options {
 				log.NewBreaker()
 			}
 		},
-		OnBreaker: func(change layers.BreakerChange) {
-			f.meter.Breaker(change)
-			log.Breaker(change)
+		Observer: limiter.Observer{
+			OnFailure: log.Failure,
+			OnBreaker: func(change limiter.BreakerChange) {
+				f.meter.Breaker(change)
+				log.Breaker(change)
+			},
+			OnOverrides: log.Overrides,
+			OnDenialLog: log.Denials,
 		},
-		OnFailure:        log.Failure,
-		OnOverrides:      log.Overrides,
-		OnOverridesRead:  log.OverridesRead,
-		OnDenials:        log.Denials,
-		OnDenialsWritten: log.DenialsWritten,
 	}
 }
 
@@ -104,38 +92,31 @@ func (f *serveFrame) checkRecovery(e *engine.Engine, log *events.Log) {
 	})
 }
 
-// reloads puts a new configuration in force when the files change, or the published version if followed is not nil.
-func (f *serveFrame) reloads(c *config.Config, e *engine.Engine, followed *reload.Published) {
+// reloader returns what puts another configuration in force, from the files or from the store; fallback is for the store.
+func (f *serveFrame) reloader(ctx context.Context, c, fallback *config.Config, backend store.Store) (r *reload.Reloader, err error) {
 	o := f.flags
 	options := reload.Options{
 		Environment: cli.ConfigEnvironment(o.Globals),
 		Config:      c,
-		Apply:       func(c *config.Config) { e.Replace(engineSettings(c)) },
 		Fixed:       o.fixedSettings,
 		OnReload:    f.meter.Reloaded,
 		Describe:    o.describe,
 		Subjects:    o.logSubjects,
 		Log:         f.Log,
 		Now:         o.Env.Now,
-		Sleep:       o.Env.Sleep,
 	}
-	var reloader *reload.Reloader
-	if followed == nil {
-		reloader = reload.New(options)
-		f.Refreshes = append(f.Refreshes, func(ctx context.Context, asked bool) { reloader.Refresh(ctx, asked) })
-	} else {
-		reloader = followed.Begin(options)
-		f.Background = append(f.Background, func(ctx context.Context) {
-			for o.Env.Sleep(ctx, published.LookEvery) == nil {
-				followed.Refresh(ctx)
-			}
-		})
+	if !o.FromStore() {
+		r = reload.New(options)
+	} else if r, err = f.follow(ctx, options, fallback, backend); err != nil {
+		return nil, err
 	}
-	f.meter.Loaded(reloader.State().Hash)
+	f.meter.Loaded(r.State().Hash)
 	f.Health.Components = append(f.Health.Components, serve.Component{Name: "config", State: func() (bool, any) {
-		state := reloader.State()
+		state := r.State()
 		return state.StaleSince == nil, state
 	}})
+	f.Refreshes = append(f.Refreshes, r.Refresh)
+	return r, nil
 }
 
 // fixedSettings are the settings that apply only at the start of the server: its store and the prefix of its keys.

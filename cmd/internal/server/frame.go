@@ -154,8 +154,8 @@ func (f *serveFrame) read(env *cli.Env) (err error) {
 // refreshCertificates reads the certificates again, and says once a day if they are old.
 func (f *serveFrame) refreshCertificates(now func() time.Time) func(context.Context, bool) {
 	var warned time.Time
-	return func(context.Context, bool) {
-		changed, err := f.certificates.Refresh()
+	return func(ctx context.Context, _ bool) {
+		changed, err := f.certificates.Look(ctx, false)
 		switch {
 		case err != nil:
 			f.Log.Error("the certificate cannot be read again; the old one stays in force", "error", err)
@@ -180,8 +180,8 @@ func (f *serveFrame) certificateState(now func() time.Time) func() (bool, any) {
 	}
 }
 
-func (f *serveFrame) refreshTokens(context.Context, bool) {
-	switch changed, err := f.tokens.Refresh(); {
+func (f *serveFrame) refreshTokens(ctx context.Context, _ bool) {
+	switch changed, err := f.tokens.Look(ctx, false); {
 	case err != nil:
 		f.Log.Error("the access tokens cannot be read again; the old ones stay in force", "error", err)
 	case changed:

@@ -48,12 +48,11 @@ func (o *serveOptions) checkPublished() (fallback *config.Config, err error) {
 	return fallback, fallback.AddRatelimit(&env)
 }
 
-// follow puts the published configuration in force; nil if the configuration is not in the store.
-func (f *serveFrame) follow(ctx context.Context, base, fallback *config.Config, backend store.Store) (*reload.Published, error) {
+// follow returns what follows the published configuration.
+func (f *serveFrame) follow(
+	ctx context.Context, options reload.Options, fallback *config.Config, backend store.Store,
+) (*reload.Reloader, error) {
 	o := f.flags
-	if !o.FromStore() {
-		return nil, nil
-	}
 	table, err := configTable(backend)
 	if err != nil {
 		return nil, err
@@ -74,9 +73,5 @@ func (f *serveFrame) follow(ctx context.Context, base, fallback *config.Config, 
 			return string(record), err
 		}
 	}
-	followed, err := reload.Follow(ctx, settings, base, fallback)
-	if err != nil {
-		return nil, err
-	}
-	return followed, nil
+	return reload.Follow(ctx, options, settings, fallback)
 }

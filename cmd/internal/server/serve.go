@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/serve"
 	"github.com/limitctl/limitctl/cmd/internal/serve/api"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
@@ -183,22 +184,20 @@ func runServe(ctx context.Context, o *serveOptions) error {
 	if o.checkOnly { // opening does not connect
 		return frame.checked(c, store, where)
 	}
-	followed, err := frame.follow(ctx, c, fallback, store)
+	reloader, err := frame.reloader(ctx, c, fallback, store)
 	if err != nil {
 		return err
 	}
-	if followed != nil {
-		c = followed.Config()
-		defer followed.Close(context.WithoutCancel(ctx))
-	}
+	defer reloader.Close(context.WithoutCancel(ctx))
+	c = reloader.Config()
 	defer serve.SpareHeap()()
 	log := frame.events()
 	frame.meter.WatchOverrides(log.OverridesStale)
-	e := engine.New(store, engineSettings(c), frame.engineOptions(log))
+	e := engine.New(store, &engine.Settings{File: c.File}, frame.engineOptions(log))
 	defer e.Close()
-	frame.begin(ctx, c, e, where)
+	reloader.Apply = func(c *config.Config) { e.Replace(&engine.Settings{File: c.File}) }
+	frame.begin(c, where)
 	frame.checkRecovery(e, log)
-	frame.reloads(c, e, followed)
 	frame.sample(store)
 
 	// The listeners. One gate bounds the requests of all clients.

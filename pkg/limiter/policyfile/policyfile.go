@@ -40,9 +40,8 @@
 package policyfile
 
 import (
-	"crypto/sha256"
-
 	"github.com/limitctl/limitctl/internal/configfile"
+	"github.com/limitctl/limitctl/internal/poll"
 	"github.com/limitctl/limitctl/internal/readfile"
 	"github.com/limitctl/limitctl/internal/yamlfile"
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -67,7 +66,10 @@ type File struct {
 	// HTTP says how HTTP requests are limited, with its defaults filled in and a rule for each policy that has one.
 	HTTP httplimit.Settings
 
-	sum [sha256.Size]byte // of the text
+	// Denials are counted for "limitctl denials", unless the file says "denials: false".
+	Denials bool
+
+	sum string // of the text
 	// published follows the store that the file was published to; nil for a file of the machine.
 	published *publishedFile
 }
@@ -89,7 +91,8 @@ func Parse(name string, data []byte) (*File, error) {
 	if mistakes := r.Mistakes(); len(mistakes) > 0 {
 		return nil, newMistakes(mistakes)
 	}
-	file := &File{Name: name, Prefix: read.Prefix, Policies: read.Policies, HTTP: read.HTTP, sum: sha256.Sum256(data)}
+	file := &File{Name: name, Prefix: read.Prefix, Policies: read.Policies, HTTP: read.HTTP, Denials: !read.NoDenials,
+		sum: poll.Sum(data)}
 	if b := read.Breaker; b != nil {
 		file.Breaker = &limiter.Breaker{Failures: b.Failures, Slow: b.Slow, Pause: b.Pause, MaxPause: b.MaxPause}
 	}

@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/published"
 	"github.com/limitctl/limitctl/internal/readfile"
-	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -32,9 +32,9 @@ type publishedFile struct {
 	looking  sync.Mutex // one look at a time; it guards the rest
 	follower *published.Follower
 	prefix   string
-	runtime  *Runtime // that looks; nil before there is one
-	file     *File    // the last one
-	warning  error    // the last warning of the follower, until it is told
+	runtimes []*Runtime // that decide by it
+	file     *File      // the last one
+	news     []error    // what Watch has to report: nil for another version
 }
 
 // Follow returns the configuration that was published to backend. A [Runtime] of it follows the store: [Runtime.Watch]
@@ -63,7 +63,7 @@ func Follow(ctx context.Context, backend store.Store, p Published) (*File, error
 			return string(record), err
 		}
 	}
-	settings.OnWarning = func(err error) { source.warning = err }
+	settings.OnError, settings.OnWarning = source.tell, source.tell
 	source.follower = published.NewFollower(settings)
 	err := source.follower.Start(ctx)
 	switch {
@@ -90,33 +90,45 @@ func (s *publishedFile) put(v *published.Version) error {
 		return err
 	}
 	file.Prefix, file.published = s.prefix, s
-	if s.runtime != nil {
-		if err := s.runtime.put(file); err != nil {
+	for _, r := range s.runtimes {
+		if err := r.Use(file); err != nil {
 			return err
 		}
+		s.tell(nil)
 	}
 	s.file = file
 	return nil
 }
 
-// look puts the published version in force in a Runtime, if it is another one.
-func (s *publishedFile) look(ctx context.Context, r *Runtime) error {
+// add adds a Runtime that decides by the file.
+func (s *publishedFile) add(r *Runtime) error {
 	s.looking.Lock()
 	defer s.looking.Unlock()
-	s.runtime = r
-	err := s.follower.Look(ctx)
-	if s.file != r.File() { // another Runtime of this source has seen it first
-		err = cmp.Or(r.put(s.file), err)
-	}
-	return err
+	s.runtimes = append(s.runtimes, r)
+	return r.Use(s.file)
 }
 
-// takeWarning returns the last warning, once.
-func (s *publishedFile) takeWarning() (err error) {
+// look puts the published version in force, if it is another one.
+func (s *publishedFile) look(ctx context.Context) error {
 	s.looking.Lock()
 	defer s.looking.Unlock()
-	err, s.warning = s.warning, nil
-	return err
+	return s.follower.Look(ctx)
+}
+
+// tell adds news: an error, or nil for another version and when all is well again.
+func (s *publishedFile) tell(err error) {
+	if err != nil || !slices.Contains(s.news, nil) {
+		s.news = append(s.news, err)
+	}
+}
+
+// takeNews returns the news, once.
+func (s *publishedFile) takeNews() []error {
+	s.looking.Lock()
+	defer s.looking.Unlock()
+	news := s.news
+	s.news = nil
+	return news
 }
 
 // close withdraws the report of this process.
@@ -124,31 +136,4 @@ func (s *publishedFile) close(ctx context.Context) {
 	s.looking.Lock()
 	defer s.looking.Unlock()
 	s.follower.Close(ctx)
-}
-
-// watchPublished looks at the store until ctx ends, as [Runtime.Watch] does at a file.
-func (r *Runtime) watchPublished(ctx context.Context, source *publishedFile, every time.Duration, onChange func(error)) {
-	defer source.close(context.WithoutCancel(ctx))
-	told := ""
-	for sys.Sleep(ctx, max(every, time.Millisecond)) == nil {
-		before := r.File()
-		err := source.look(ctx, r)
-		if ctx.Err() != nil {
-			return
-		}
-		text := ""
-		if err != nil {
-			text = err.Error()
-		}
-		if onChange != nil && (text != told || err == nil && r.File() != before) {
-			onChange(err)
-		}
-		told = text
-		if onChange == nil {
-			continue
-		}
-		if err := source.takeWarning(); err != nil {
-			onChange(err)
-		}
-	}
 }

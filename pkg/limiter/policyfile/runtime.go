@@ -2,7 +2,6 @@ package policyfile
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"maps"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/poll"
 	"github.com/limitctl/limitctl/internal/readfile"
 	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -28,23 +28,21 @@ import (
 // It applies on_error of each policy, the breaker, and the rules for HTTP. If the store keeps overrides and
 // denials, it applies the overrides of operators and counts denials. It is safe for concurrent use.
 type Runtime struct {
-	store  store.Store
-	policy []limiter.Option // of the limiter of each policy
-	base   []limiter.Option // of the part that all policies share
-
-	watch   *layers.OverrideWatch
-	denials *layers.DenialCollector
-	local   *memorystore.Store // decides while the store is away
+	shared *layers.Shared     // the store, and what limiters share of it
+	policy []limiter.Option   // of the limiter of each policy
+	base   []limiter.Option   // of the part that all policies share
+	local  *memorystore.Store // decides while the store is away
 
 	reloading sync.Mutex
-	inForce   atomic.Pointer[version]
+	inForce   atomic.Pointer[InForce]
 	served    sync.Map // the policies that have a middleware, by name
 }
 
-// version is a file in force.
-type version struct {
-	file     *File
+// InForce is what decides by one file. It decides by that even after another file was put in force.
+type InForce struct {
+	File     *File
 	base     *limiter.Limiter
+	free     *limiter.Limiter // for requests of no policy
 	policies map[string]*policyInForce
 }
 
@@ -72,7 +70,7 @@ func NewRuntime(file *File, backend store.Store, options ...limiter.Option) (*Ru
 		return nil, store.Invalidf("the store is open with the prefix %q, and %s has %q; open it with that, where operators look",
 			s.Prefix(), file.Name, file.Prefix)
 	}
-	r := &Runtime{local: memorystore.New()}
+	r := &Runtime{local: memorystore.New(), shared: &layers.Shared{Store: backend}}
 	var observer limiter.Observer
 	for _, option := range options {
 		switch o := option.(type) {
@@ -87,17 +85,19 @@ func NewRuntime(file *File, backend store.Store, options ...limiter.Option) (*Ru
 		}
 	}
 	if _, has := admin.OverrideTableOf(backend); has {
-		r.watch = layers.WatchOverrides(backend, layers.Overrides{OnError: observer.OnOverrides,
+		r.shared.Watch = layers.WatchOverrides(backend, layers.Overrides{OnError: observer.OnOverrides,
 			OnRecovered: recovered(observer.OnOverrides)})
 		r.policy = append(r.policy, limiter.Overrides{})
 	}
 	if _, has := admin.DenialTableOf(backend); has {
-		r.denials = layers.CollectDenials(backend, layers.DenialLog{OnError: observer.OnDenialLog,
+		r.shared.Denials = layers.CollectDenials(backend, layers.DenialLog{OnError: observer.OnDenialLog,
 			OnRecovered: recovered(observer.OnDenialLog)})
-		r.policy = append(r.policy, limiter.DenialLog{})
 	}
-	r.store = &layers.Shared{Store: backend, Watch: r.watch, Denials: r.denials}
-	if err := r.put(file); err != nil {
+	use := r.Use
+	if file.published != nil {
+		use = func(*File) error { return file.published.add(r) } // perhaps a later version
+	}
+	if err := use(file); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
@@ -112,7 +112,22 @@ func recovered(f func(error)) func() {
 }
 
 // File returns the file in force.
-func (r *Runtime) File() *File { return r.inForce.Load().file }
+func (r *Runtime) File() *File { return r.InForce().File }
+
+// InForce returns what decides now, for a caller that needs several of its parts to agree.
+func (r *Runtime) InForce() *InForce { return r.inForce.Load() }
+
+// Of returns a policy, and what decides its requests; nil if there is no policy of that name. Without a name the policy is nil, and
+// the limiter decides requests of limits of your own: it has no failure policy.
+func (f *InForce) Of(name string) (*policy.Prepared, *limiter.Limiter) {
+	if name == "" {
+		return nil, f.free
+	}
+	if p := f.policies[name]; p != nil {
+		return p.policy, p.limits
+	}
+	return nil, nil
+}
 
 // Call has the requests of a policy for one call. All of it is from one file, even if a reload happens meanwhile.
 type Call struct {
@@ -129,17 +144,17 @@ type Call struct {
 // limit's cost; cost is for the limits without their own cost, and 1 if there are none. An error is a
 // [limiter.ErrInvalid]: there is no such policy, or attributes or costs are missing or too many.
 func (r *Runtime) Call(name string, attributes policy.Attributes, cost int64, costs ...policy.FieldCost) (Call, error) {
-	version := r.inForce.Load()
-	p := version.policies[name]
+	inForce := r.InForce()
+	p := inForce.policies[name]
 	if p == nil {
-		_, err := version.file.Policy(name)
+		_, err := inForce.File.Policy(name)
 		return Call{}, err
 	}
 	if err := p.policy.CheckCost(store.Take, cost, cost != 0 && cost != 1); err != nil {
 		return Call{}, err
 	}
 	for attribute, value := range attributes {
-		if client := version.file.HTTP.Client(name, attribute, value); client != value {
+		if client := inForce.File.HTTP.Client(name, attribute, value); client != value {
 			attributes = maps.Clone(attributes)
 			attributes[attribute] = client
 		}
@@ -172,10 +187,10 @@ func (r *Runtime) Take(
 func (r *Runtime) Middleware(name string) (func(http.Handler) http.Handler, error) {
 	r.reloading.Lock() // no reload removes the policy meanwhile
 	defer r.reloading.Unlock()
-	version := r.inForce.Load()
-	p := version.policies[name]
+	inForce := r.InForce()
+	p := inForce.policies[name]
 	if p == nil {
-		_, err := version.file.Policy(name)
+		_, err := inForce.File.Policy(name)
 		return nil, err
 	}
 	if p.wrong != nil {
@@ -184,17 +199,17 @@ func (r *Runtime) Middleware(name string) (func(http.Handler) http.Handler, erro
 	r.served.Store(name, true)
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-			r.inForce.Load().policies[name].middleware.Wrap(next).ServeHTTP(w, request)
+			r.InForce().policies[name].middleware.Wrap(next).ServeHTTP(w, request)
 		})
 	}, nil
 }
 
 // Stats returns the figures of the limiters in force. See [limiter.Limiter.Stats].
 func (r *Runtime) Stats() limiter.Stats {
-	version := r.inForce.Load()
-	stats := version.base.Stats()
+	inForce := r.InForce()
+	stats := inForce.base.Stats()
 	stats.LocalKeys = int64(r.local.Len()) // all policies share it
-	for _, p := range version.policies {
+	for _, p := range inForce.policies {
 		stats.Denials += p.limits.Stats().Denials
 	}
 	return stats
@@ -203,22 +218,29 @@ func (r *Runtime) Stats() limiter.Stats {
 // Reload reads the file again, or looks at the store that it was published to, and applies it. On an error the file
 // before stays in force.
 func (r *Runtime) Reload() error {
-	before := r.File()
-	if before.published != nil {
-		return before.published.look(context.Background(), r)
+	file := r.File()
+	if file.published != nil {
+		return file.published.look(context.Background())
 	}
-	file, err := Load(before.Name)
+	text, err := readfile.All(file.Name, MaxSize)
+	if err != nil {
+		return err
+	}
+	return r.apply(text)
+}
+
+// apply puts another text of the file in force.
+func (r *Runtime) apply(text []byte) error {
+	before := r.File()
+	file, err := Parse(before.Name, text)
 	if err != nil {
 		return err
 	}
 	if file.Prefix != before.Prefix {
 		return store.Invalidf("%s has another prefix now, and the store is open with %q; start the service again", file.Name, before.Prefix)
 	}
-	return r.put(file)
+	return r.Use(file)
 }
-
-// settle is the time for which a changed file must stay the same before it is read.
-const settle = 100 * time.Millisecond
 
 // Watch reloads the file when it changes, until ctx ends. It looks at it with the period every, such as a second.
 // onChange, if not nil, gets nil after each reload, and an error once for each change that cannot be used.
@@ -227,41 +249,41 @@ const settle = 100 * time.Millisecond
 // also reports which version is in force, for "limitctl config status"; onChange also gets the error when the store
 // cannot be read, and nil when it can be read again, and an error if a version is in force and cannot be kept in the cache.
 func (r *Runtime) Watch(ctx context.Context, every time.Duration, onChange func(error)) {
-	inForce := r.File()
-	if inForce.published != nil {
-		r.watchPublished(ctx, inForce.published, every, onChange)
-		return
+	if onChange == nil {
+		onChange = func(error) {}
 	}
-	looked := string(inForce.sum[:])
-	for sys.Sleep(ctx, max(every, time.Millisecond)) == nil {
-		now := contentOf(inForce.Name)
-		if now == looked || sys.Sleep(ctx, settle) != nil || contentOf(inForce.Name) != now {
-			continue
-		}
-		looked = now
-		if err := r.Reload(); onChange != nil {
+	inForce := r.File()
+	file := poll.Source[[]byte]{Apply: r.apply, Settle: poll.Settle, Seen: inForce.sum, Read: func() ([]byte, string, error) {
+		text, err := readfile.All(inForce.Name, MaxSize)
+		return text, poll.Sum(text), err
+	}}
+	look := func() {
+		if applied, err := file.Look(ctx, false); applied || err != nil {
 			onChange(err)
 		}
 	}
-}
-
-// contentOf returns a text that identifies the content of a file, or the reason why it cannot be read.
-func contentOf(path string) string {
-	text, err := readfile.All(path, MaxSize)
-	if err != nil {
-		return err.Error()
+	if source := inForce.published; source != nil {
+		defer source.close(context.WithoutCancel(ctx))
+		look = func() {
+			source.look(ctx)
+			for _, news := range source.takeNews() {
+				onChange(news)
+			}
+		}
 	}
-	sum := sha256.Sum256(text)
-	return string(sum[:])
+	for sys.Sleep(ctx, max(every, time.Millisecond)) == nil {
+		look()
+	}
 }
 
-// put puts a file in force.
-func (r *Runtime) put(file *File) error {
+// Use puts a file in force that the program has read by itself. Its prefix does not count. After an error the file before stays in
+// force: the new one lacks a policy with a [Runtime.Middleware].
+func (r *Runtime) Use(file *File) error {
 	r.reloading.Lock()
 	defer r.reloading.Unlock()
 	before := r.inForce.Load()
-	next := &version{file: file, policies: map[string]*policyInForce{}}
-	if before != nil && sameBreaker(before.file.Breaker, file.Breaker) {
+	next := &InForce{File: file, policies: map[string]*policyInForce{}}
+	if before != nil && sameBreaker(before.File.Breaker, file.Breaker) {
 		next.base = before.base
 	} else {
 		base := r.base
@@ -269,54 +291,64 @@ func (r *Runtime) put(file *File) error {
 			base = append(base[:len(base):len(base)], *b)
 		}
 		var err error
-		if next.base, err = limiter.New(r.store, base...); err != nil {
+		if next.base, err = limiter.New(r.shared, base...); err != nil {
 			return err
 		}
+	}
+	var err error
+	if next.free, err = limiter.New(next.base.Store(), r.optionsOf(file)...); err != nil {
+		return err
 	}
 	for _, p := range file.Policies {
-		var err error
-		if next.policies[p.Name], err = r.policyOf(p, file, before, next.base); err != nil {
+		if next.policies[p.Name], err = r.policyOf(p, before, next); err != nil {
 			return err
 		}
 	}
-	var wrong error
 	r.served.Range(func(name, _ any) bool {
 		if p := next.policies[name.(string)]; p == nil {
-			wrong = store.Invalidf("%s has no policy %q any more, and HTTP requests are limited by it", file.Name, name)
-		} else if p.wrong != nil {
-			wrong = p.wrong
+			err = store.Invalidf("%s has no policy %q any more, and HTTP requests are limited by it", file.Name, name)
+		} else {
+			err = p.wrong
 		}
-		return wrong == nil
+		return err == nil
 	})
-	if wrong == nil {
+	if err == nil {
 		r.inForce.Store(next)
 	}
-	return wrong
+	return err
 }
 
 func sameBreaker(one, other *limiter.Breaker) bool {
 	return one == other || one != nil && other != nil && *one == *other
 }
 
+// optionsOf returns the options of the limiters of a file's policies.
+func (r *Runtime) optionsOf(file *File) []limiter.Option {
+	if r.shared.Denials == nil || !file.Denials {
+		return r.policy
+	}
+	return append(r.policy[:len(r.policy):len(r.policy)], limiter.DenialLog{})
+}
+
 // policyOf puts a policy in force. It keeps the old limiter if that decides in the same way.
-func (r *Runtime) policyOf(p *policy.Policy, file *File, before *version, base *limiter.Limiter) (*policyInForce, error) {
+func (r *Runtime) policyOf(p *policy.Policy, before, next *InForce) (*policyInForce, error) {
 	q := &policyInForce{policy: p.Prepare()}
-	if before != nil && before.base == base {
+	if before != nil && before.base == next.base && before.File.Denials == next.File.Denials {
 		if old := before.policies[p.Name]; old != nil && old.policy.OnError == p.OnError && old.policy.LocalShare == p.LocalShare {
 			q.limits = old.limits
 		}
 	}
 	if q.limits == nil {
-		options := r.policy
+		options := r.optionsOf(next.File)
 		if fail := r.onError(p); fail != nil {
 			options = append(options[:len(options):len(options)], fail)
 		}
 		var err error
-		if q.limits, err = limiter.New(base.Store(), options...); err != nil {
+		if q.limits, err = limiter.New(next.base.Store(), options...); err != nil {
 			return nil, err
 		}
 	}
-	q.middleware, q.wrong = httplimit.New(q.limits, p, file.HTTP.Options(p.Name))
+	q.middleware, q.wrong = httplimit.New(q.limits, p, next.File.HTTP.Options(p.Name))
 	return q, nil
 }
 
@@ -343,17 +375,17 @@ func (r *Runtime) onError(p *policy.Policy) limiter.Option {
 // The store stays open.
 func (r *Runtime) Close() error {
 	var errs []error
-	if v := r.inForce.Load(); v != nil {
-		for _, p := range v.policies {
+	if f := r.inForce.Load(); f != nil {
+		for _, p := range f.policies {
 			errs = append(errs, p.limits.Close())
 		}
-		errs = append(errs, v.base.Close())
+		errs = append(errs, f.free.Close(), f.base.Close())
 	}
-	if r.denials != nil {
-		r.denials.Close()
+	if r.shared.Denials != nil {
+		r.shared.Denials.Close()
 	}
-	if r.watch != nil {
-		r.watch.Close()
+	if r.shared.Watch != nil {
+		r.shared.Watch.Close()
 	}
 	return errors.Join(append(errs, r.local.Close())...)
 }

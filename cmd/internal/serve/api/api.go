@@ -233,7 +233,7 @@ func (l *listener) decide(ctx context.Context, c *call) (err error) {
 	defer panics.Catch(&err)
 	err = l.engine.Decide(ctx, &c.ask, &c.answer)
 	if errors.Is(err, engine.ErrUnknownPolicy) {
-		return unknownPolicy(c.ask.Policy, l.engine.Settings())
+		_, err = c.ask.Settings.Policy(c.ask.Policy)
 	}
 	return err
 }

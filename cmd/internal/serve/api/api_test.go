@@ -76,7 +76,7 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		{"consume", `{"key":"a","policy":"login"}`, "key and policy both say who is limited"},
 		{"consume", `{"policy":""}`, "policy is empty"},
 		{"consume", `{"key":"a","limits":["1/1m"],"attributes":{"ip":"x"}}`, "attributes are for a policy"},
-		{"consume", `{"policy":"logn"}`, `policy "logn" is unknown; did you mean "login"?`},
+		{"consume", `{"policy":"logn"}`, `policy "logn" is unknown; did you mean login?; the server's configuration has login`},
 		{"consume", `{"policy":"login"}`, `policy "login" needs the attributes ip and email`},
 		{"consume", `{"policy":"login","attributes":{"ip":"a","email":"b","ipp":"c"}}`,
 			`unknown attribute "ipp"; policy "login" uses email, ip, plan; did you mean ip?`},

@@ -46,9 +46,9 @@ func (l *listener) authorize(w http.ResponseWriter, r *http.Request, rest string
 	w.Header()["Cache-Control"] = noStore
 	name, _, _ := strings.Cut(rest, "/")
 	settings := l.engine.Settings()
-	decides := settings.Policy(name)
-	if decides == nil {
-		refusal.Write(w, http.StatusNotFound, outcome.Usage.Word, unknownPolicy(name, settings).Error())
+	decides, err := settings.Policy(name)
+	if err != nil {
+		refusal.Write(w, http.StatusNotFound, outcome.Usage.Word, err.Error())
 		return
 	}
 	clients := l.clients(settings)

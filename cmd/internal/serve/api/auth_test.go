@@ -3,6 +3,7 @@ package api
 import (
 	"bufio"
 	"context"
+	"github.com/limitctl/limitctl/internal/configfile"
 	"io"
 	"net"
 	"net/http"
@@ -32,7 +33,7 @@ func authListener(t testing.TB) http.Handler {
 	for _, name := range by[:4] {
 		attributes[name] = sourceOf(t, name)
 	}
-	settings := &engine.Settings{
+	settings := &engine.Settings{File: configfile.File{
 		Policies: []*policy.Policy{
 			{Name: "site", Limits: []policy.Limit{{Limit: limiter.LimitOf("all", limitOf(t, "1/1h")), By: by}}},
 			{Name: "cheap", Limits: []policy.Limit{{Limit: limiter.Per("client", 1, time.Hour), By: []string{"client"}}}},
@@ -47,7 +48,7 @@ func authListener(t testing.TB) http.Handler {
 					Skip: httplimit.Skip{Methods: []string{"OPTIONS"}, Paths: []string{"/healthz", "/static/*"}}},
 			},
 		},
-	}
+	}}
 	e := engine.New(backend, settings, engine.Options{Timeout: time.Minute})
 	t.Cleanup(func() { e.Close() })
 	return Handler(e, Options{})
@@ -108,7 +109,7 @@ func TestForwardAuthIsRefused(t *testing.T) {
 		status int
 		says   string
 	}{
-		{authRequest("GET", "/v1/auth/chep", "127.0.0.1:1"), 404, `policy "chep" is unknown; did you mean "cheap"?`},
+		{authRequest("GET", "/v1/auth/chep", "127.0.0.1:1"), 404, `policy "chep" is unknown; did you mean cheap?`},
 		{authRequest("GET", "/v1/auth/cheap", "10.0.0.2:1"), 400, "10.0.0.2 is not a trusted proxy; add it to trusted_proxies"},
 		{authRequest("GET", "/v1/auth/cheap", "@"), 400, "is not a trusted proxy"},
 		{authRequest("GET", "/v1/auth/site", "127.0.0.1:1"), 400, `policy "site" needs the attribute user, which is header:X-User`},
@@ -187,8 +188,8 @@ func TestForwardAuthWhileTheStoreIsAway(t *testing.T) {
 			Limit: limiter.LimitOf("ip", limitOf(t, "1/1h")),
 			By:    []string{"ip"},
 		}}}
-		settings := &engine.Settings{Policies: []*policy.Policy{p}, HTTP: httplimit.Settings{
-			Rules: map[string]httplimit.Rule{"p": {Attributes: map[string]httplimit.Source{"ip": sourceOf(t, "client")}}}}}
+		settings := &engine.Settings{File: configfile.File{Policies: []*policy.Policy{p}, HTTP: httplimit.Settings{
+			Rules: map[string]httplimit.Rule{"p": {Attributes: map[string]httplimit.Source{"ip": sourceOf(t, "client")}}}}}}
 		listener := Handler(engine.New(&failing{err: store.ErrUnavailable}, settings, engine.Options{Timeout: time.Minute}), Options{})
 		w := httptest.NewRecorder()
 		if listener.ServeHTTP(w, authRequest("GET", "/v1/auth/p", "127.0.0.1:1")); w.Code != want {

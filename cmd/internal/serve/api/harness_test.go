@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"github.com/limitctl/limitctl/internal/configfile"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -50,8 +51,8 @@ func sourceOf(t testing.TB, text string) httplimit.Source {
 
 // listenerOn returns the handler for a store, with the given policies and login.
 func listenerOn(t testing.TB, backend admin.Keyspace, timeout time.Duration, policies ...*policy.Policy) http.Handler {
-	settings := &engine.Settings{Policies: append([]*policy.Policy{loginPolicy(t)}, policies...),
-		HTTP: httplimit.Settings{Headers: httplimit.AllHeaders, Rules: map[string]httplimit.Rule{}}}
+	settings := &engine.Settings{File: configfile.File{Policies: append([]*policy.Policy{loginPolicy(t)}, policies...),
+		HTTP: httplimit.Settings{Headers: httplimit.AllHeaders, Rules: map[string]httplimit.Rule{}}}}
 	e := engine.New(backend, settings, engine.Options{Timeout: timeout})
 	t.Cleanup(func() { e.Close() })
 	return Handler(e, Options{Describe: func(err error) string { return strings.ReplaceAll(err.Error(), "hunter2", "xxxxx") }})

@@ -2,29 +2,10 @@ package api
 
 import (
 	"net/http"
-	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/refusal"
-	"github.com/limitctl/limitctl/internal/texts"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
-
-// unknownPolicy returns an error that lists the policies.
-func unknownPolicy(name string, settings *engine.Settings) error {
-	if len(settings.Policies) == 0 {
-		return store.Invalidf("policy %q is unknown; the server's configuration has no policies", shorten(name))
-	}
-	names := make([]string, len(settings.Policies))
-	for i, p := range settings.Policies {
-		names[i] = p.Name
-	}
-	if near := texts.Nearest(name, names, 2); near != "" {
-		return store.Invalidf("policy %q is unknown; did you mean %q?", shorten(name), near)
-	}
-	return store.Invalidf("policy %q is unknown; there are %s", shorten(name), strings.Join(names, ", "))
-}
 
 // policyList is the answer to GET /v1/policies.
 type policyList struct {

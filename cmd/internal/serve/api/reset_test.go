@@ -1,6 +1,7 @@
 package api
 
 import (
+	"github.com/limitctl/limitctl/internal/configfile"
 	"net/http"
 	"strings"
 	"testing"
@@ -22,7 +23,7 @@ func TestReset(t *testing.T) {
 		{Limit: limiter.Per("tokens", 100, time.Hour), By: []string{"team"}, Cost: policy.Cost{Field: "tokens"}},
 		{Limit: limiter.LimitOf("fixed", limitOf(t, "10/1h")), By: []string{"team"}, Cost: policy.Cost{Units: 5}},
 	}}
-	e := engine.New(backend, &engine.Settings{Policies: []*policy.Policy{loginPolicy(t), costly}}, engine.Options{Timeout: time.Minute})
+	e := engine.New(backend, &engine.Settings{File: configfile.File{Policies: []*policy.Policy{loginPolicy(t), costly}}}, engine.Options{Timeout: time.Minute})
 	defer e.Close()
 	open, closed := Handler(e, Options{Resets: true}), Handler(e, Options{})
 	const red, blue = `"policy":"llm","attributes":{"team":"red"}`, `"policy":"llm","attributes":{"team":"blue"}`

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"github.com/limitctl/limitctl/internal/configfile"
 	"iter"
 	"net/http"
 	"net/url"
@@ -42,7 +43,7 @@ func subjectListener(t *testing.T) (*exactReads, http.Handler) {
 		{Limit: limiter.LimitOf("day", limitOf(t, "100/1d")), By: []string{"tenant"}},
 		{Limit: limiter.LimitOf("user", limitOf(t, "5/1h")), By: []string{"tenant", "user"}},
 	}}
-	e := engine.New(backend, &engine.Settings{Policies: []*policy.Policy{loginPolicy(t), tenants}}, engine.Options{Timeout: time.Minute})
+	e := engine.New(backend, &engine.Settings{File: configfile.File{Policies: []*policy.Policy{loginPolicy(t), tenants}}}, engine.Options{Timeout: time.Minute})
 	t.Cleanup(func() { e.Close() })
 	return backend, Handler(e, Options{Keys: backend, Timeout: time.Minute})
 }
@@ -153,8 +154,8 @@ func TestAnAddressIsItsClient(t *testing.T) {
 		}}
 	}
 	client := httplimit.Rule{Attributes: map[string]httplimit.Source{"ip": sourceOf(t, "client")}}
-	e := engine.New(backend, &engine.Settings{Policies: []*policy.Policy{policyOf("web"), policyOf("other")},
-		HTTP: httplimit.Settings{Rules: map[string]httplimit.Rule{"web": client}}}, engine.Options{Timeout: time.Minute})
+	e := engine.New(backend, &engine.Settings{File: configfile.File{Policies: []*policy.Policy{policyOf("web"), policyOf("other")},
+		HTTP: httplimit.Settings{Rules: map[string]httplimit.Rule{"web": client}}}}, engine.Options{Timeout: time.Minute})
 	t.Cleanup(func() { e.Close() })
 	listener := Handler(e, Options{Keys: backend, Timeout: time.Minute})
 	question := func(policy, ip string) string { return fmt.Sprintf(`{"policy":%q,"attributes":{"ip":%q}}`, policy, ip) }

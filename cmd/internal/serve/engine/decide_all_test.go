@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/limitctl/limitctl/internal/configfile"
 	"maps"
 	"slices"
 	"testing"
@@ -28,8 +29,8 @@ func askFor(op store.Op, policyName, tenant string, cost int64) Ask {
 
 func TestDecideAllIsAllOrNothing(t *testing.T) {
 	var told int
-	e := New(memorystore.New(), &Settings{Policies: []*policy.Policy{
-		tenants("a", store.FailOnError, 5), tenants("b", store.FailOnError, 2)}},
+	e := New(memorystore.New(), &Settings{File: configfile.File{Policies: []*policy.Policy{
+		tenants("a", store.FailOnError, 5), tenants("b", store.FailOnError, 2)}}},
 		Options{Timeout: time.Minute, OnDecision: func(*Ask, *decision.Answer, error, time.Duration) { told++ }})
 	defer e.Close()
 	remaining := func(asks ...Ask) (all []int64) {
@@ -89,7 +90,7 @@ func TestDecideAllIsAllOrNothing(t *testing.T) {
 func TestWhatNeverFitsIsDenied(t *testing.T) {
 	away := false
 	backend := awayAt{memorystore.New(), &away}
-	e := New(backend, &Settings{Policies: []*policy.Policy{tenants("a", store.FailOnError, 5), tenants("b", store.FailOnError, 2)}},
+	e := New(backend, &Settings{File: configfile.File{Policies: []*policy.Policy{tenants("a", store.FailOnError, 5), tenants("b", store.FailOnError, 2)}}},
 		Options{Timeout: time.Minute})
 	defer e.Close()
 	decide := func(asks ...Ask) (text string) {
@@ -153,7 +154,7 @@ func (s awayAt) Decide(ctx context.Context, op store.Op, requests []store.Reques
 func TestTheSumOfCostsIsBounded(t *testing.T) {
 	shadow := tenants("shadow", store.FailOnError, 5)
 	shadow.Limits[0].Shadow = true
-	e := New(memorystore.New(), &Settings{Policies: []*policy.Policy{shadow}}, Options{Timeout: time.Minute})
+	e := New(memorystore.New(), &Settings{File: configfile.File{Policies: []*policy.Policy{shadow}}}, Options{Timeout: time.Minute})
 	defer e.Close()
 	for _, op := range []store.Op{store.Take, store.Refund} {
 		for _, costs := range [][2]int64{{store.MaxCount - 1, 1}, {store.MaxCount, 1}, {store.MaxCount, store.MaxCount}} {
@@ -176,7 +177,7 @@ func TestTheSumOfCostsIsBounded(t *testing.T) {
 func TestTheLeastLocalShareCountsForAll(t *testing.T) {
 	few, many := tenants("few", store.LocalOnError, 10), tenants("many", store.LocalOnError, 10)
 	few.LocalShare, many.LocalShare = store.WholeShare/5, store.WholeShare/2
-	e := New(lost{memorystore.New()}, &Settings{Policies: []*policy.Policy{few, many}}, Options{Timeout: time.Minute})
+	e := New(lost{memorystore.New()}, &Settings{File: configfile.File{Policies: []*policy.Policy{few, many}}}, Options{Timeout: time.Minute})
 	defer e.Close()
 	for _, names := range [][2]string{{"few", "many"}, {"many", "few"}} {
 		answers := make([]decision.Answer, 2)
@@ -200,9 +201,9 @@ func (lost) Decide(context.Context, store.Op, []store.Request, []store.Decision)
 }
 
 func TestTheStrictestFailurePolicyCountsForAll(t *testing.T) {
-	e := New(lost{memorystore.New()}, &Settings{Policies: []*policy.Policy{
+	e := New(lost{memorystore.New()}, &Settings{File: configfile.File{Policies: []*policy.Policy{
 		tenants("allow", store.AllowOnError, 5), tenants("local", store.LocalOnError, 8), tenants("deny", store.DenyOnError, 5),
-		tenants("fail", store.FailOnError, 5)}}, Options{Timeout: time.Minute})
+		tenants("fail", store.FailOnError, 5)}}}, Options{Timeout: time.Minute})
 	defer e.Close()
 	for _, test := range []struct {
 		one, other string
@@ -239,7 +240,7 @@ func TestTheStrictestFailurePolicyCountsForAll(t *testing.T) {
 func TestClassesLeaveAShareOfGivenLimits(t *testing.T) {
 	p := tenants("a", store.FailOnError, 5)
 	p.Limits[0].Classes = policy.Classes{By: "plan", Of: []policy.Class{{Name: "free", Leave: store.WholeShare / 4}}}
-	e := New(memorystore.New(), &Settings{Policies: []*policy.Policy{p}}, Options{Timeout: time.Minute})
+	e := New(memorystore.New(), &Settings{File: configfile.File{Policies: []*policy.Policy{p}}}, Options{Timeout: time.Minute})
 	defer e.Close()
 	ask := askFor(store.Peek, "a", "t", 1)
 	ask.Attributes["plan"], ask.Limits = "free", []store.Limit{{Count: 1000, Period: time.Hour}}

@@ -23,7 +23,7 @@ func settingsOf(t testing.TB, text string) *Settings {
 	if mistakes := r.Mistakes(); len(mistakes) > 0 {
 		t.Fatal(mistakes)
 	}
-	return &Settings{Policies: file.Policies, Breaker: file.Breaker, Denials: true, HTTP: file.HTTP, Envoy: file.Envoy}
+	return &Settings{File: configfile.File{Policies: file.Policies, Breaker: file.Breaker, HTTP: file.HTTP, Envoy: file.Envoy}}
 }
 
 func newEngine(t testing.TB, backend admin.Keyspace, text string, options Options) *Engine {

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -16,11 +16,11 @@ func TestABreakerClosesWithoutCalls(t *testing.T) {
 	backend := &away{Keyspace: memorystore.New()}
 	backend.gone.Store(true)
 	closed := make(chan struct{})
-	e := newEngine(t, backend, strings.ReplaceAll(localFile, "1h", "1ms"), Options{OnBreaker: func(c layers.BreakerChange) {
-		if c.To == layers.BreakerClosed {
+	e := newEngine(t, backend, strings.ReplaceAll(localFile, "1h", "1ms"), Options{Observer: limiter.Observer{OnBreaker: func(c limiter.BreakerChange) {
+		if c.To == limiter.BreakerClosed {
 			close(closed)
 		}
-	}})
+	}}})
 	allowed(t, e, ip("a"))
 	backend.gone.Store(false)
 	for checked := 0; ; checked++ {

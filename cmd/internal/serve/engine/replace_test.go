@@ -9,10 +9,9 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
-	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
-	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -31,7 +30,7 @@ func TestAReplacementRefillsNoLocalShare(t *testing.T) {
 	backend := &away{Keyspace: memorystore.New()}
 	backend.gone.Store(true)
 	var failed atomic.Int64
-	e := newEngine(t, backend, localFile, Options{OnFailure: func(p *policy.Policy, err error) { failed.Add(1) }})
+	e := newEngine(t, backend, localFile, Options{Observer: limiter.Observer{OnFailure: func(error) { failed.Add(1) }}})
 	admitted := 0
 	ask := func() {
 		for range 10 {
@@ -68,10 +67,10 @@ policies:
 func TestABreakerStaysOverAReplacement(t *testing.T) {
 	backend := &away{Keyspace: memorystore.New()}
 	backend.gone.Store(true)
-	var changes []layers.BreakerState
+	var changes []limiter.BreakerState
 	var news []bool
 	e := newEngine(t, backend, localFile, Options{
-		OnBreaker: func(c layers.BreakerChange) { changes = append(changes, c.To) },
+		Observer:  limiter.Observer{OnBreaker: func(c limiter.BreakerChange) { changes = append(changes, c.To) }},
 		OnReplace: func(_ *Settings, isNew bool) { news = append(news, isNew) },
 	})
 	allowed(t, e, ip("a"))
@@ -98,7 +97,6 @@ func TestABreakerStaysOverAReplacement(t *testing.T) {
 // not yet written.
 func TestOverridesAndDenialsOutliveAReplacement(t *testing.T) {
 	backend := memorystore.New()
-	e := newEngine(t, backend, loginFile, Options{})
 	pattern, err := store.ParsePattern("ip:blocked")
 	if err != nil {
 		t.Fatal(err)
@@ -107,9 +105,7 @@ func TestOverridesAndDenialsOutliveAReplacement(t *testing.T) {
 	if _, err := backend.SetOverride(t.Context(), o, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.LoadOverrides(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	e := newEngine(t, backend, loginFile, Options{})
 	for range 3 {
 		var answer decision.Answer
 		err := e.Decide(t.Context(), ip("blocked"), &answer)

@@ -18,14 +18,14 @@ func llmSettings() *engine.Settings {
 	limit := func(name string, count int64, cost policy.Cost) policy.Limit {
 		return policy.Limit{Limit: limiter.Per(name, count, 366*24*time.Hour), By: []string{"team"}, Cost: cost}
 	}
-	return &engine.Settings{
+	return &engine.Settings{File: configfile.File{
 		Policies: []*policy.Policy{{Name: "llm", Limits: []policy.Limit{
 			limit("requests", 9, policy.Cost{Units: 1}), limit("tokens", 1000, policy.Cost{Field: "tokens"}),
 			limit("hits", 100, policy.Cost{}),
 		}}},
 		Envoy: configfile.EnvoyDomains{"edge": {{Policy: "llm", Entries: []configfile.EnvoyEntry{
 			{Key: "team", Attribute: "team"}, {Key: "tokens", Attribute: "tokens"}}}}},
-	}
+	}}
 }
 
 // askFor sends descriptors of a team with those tokens, and returns whether one is denied, and the usage after

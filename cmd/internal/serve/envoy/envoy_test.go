@@ -108,7 +108,7 @@ func TestNamesOfLimitsThatAreTold(t *testing.T) {
 func TestAnEntryIsItsClient(t *testing.T) {
 	client := httplimit.Rule{Attributes: map[string]httplimit.Source{"ip": httplimit.MustSource("client")}}
 	entries := []configfile.EnvoyEntry{{Key: "remote_address", Attribute: "ip"}}
-	settings := &engine.Settings{Envoy: configfile.EnvoyDomains{}}
+	settings := &engine.Settings{File: configfile.File{Envoy: configfile.EnvoyDomains{}}}
 	settings.HTTP.Rules = map[string]httplimit.Rule{"web": client}
 	for _, name := range []string{"web", "other"} {
 		settings.Policies = append(settings.Policies, &policy.Policy{Name: name})

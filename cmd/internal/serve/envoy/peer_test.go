@@ -37,7 +37,7 @@ func peerSettings(t *testing.T) *engine.Settings {
 	if len(mistakes) > 0 {
 		t.Fatal(mistakes)
 	}
-	return &engine.Settings{Policies: rules.Policies, Envoy: rules.Envoy}
+	return &engine.Settings{File: configfile.File{Policies: rules.Policies, Envoy: rules.Envoy}}
 }
 
 // newListener returns a listener with those settings and an empty store, whose clock stands still.

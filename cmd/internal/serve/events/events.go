@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
@@ -18,7 +19,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/texts"
-	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -44,6 +45,8 @@ type Options struct {
 // Log reports events. It is safe for concurrent use.
 type Log struct {
 	Options
+
+	outage atomic.Pointer[error] // why a policy has decided without the store, the last time
 
 	mu     sync.Mutex
 	spells map[cause]*spell
@@ -78,10 +81,8 @@ func New(o Options) *Log {
 	return &Log{Options: o, spells: map[cause]*spell{}, shards: map[string]brokenShard{}}
 }
 
-// Failure reports that a policy decided without the store, once at the beginning. Refresh reports the rest.
-func (l *Log) Failure(p *policy.Policy, err error) {
-	l.count(cause{policy: p.Name}, p.OnError.String(), err)
-}
+// Failure notes why a policy decides without the store. Decision reports it.
+func (l *Log) Failure(err error) { l.outage.Store(&err) }
 
 // gaveUp is the kind of errors of callers that did not wait for the store, which may have charged them.
 const gaveUp = "gave-up-unknown"
@@ -163,7 +164,7 @@ func (l *Log) Refresh(context.Context, bool) {
 }
 
 // Breaker reports a change of the store's breaker. Recovery checks that fail are reported at the level debug.
-func (l *Log) Breaker(change layers.BreakerChange) {
+func (l *Log) Breaker(change limiter.BreakerChange) {
 	shard := change.Shard
 	log := l.Log
 	if shard != "" {
@@ -173,13 +174,13 @@ func (l *Log) Breaker(change layers.BreakerChange) {
 	defer l.mu.Unlock()
 	before, broken := l.shards[shard]
 	switch change.To {
-	case layers.BreakerClosed:
+	case limiter.BreakerClosed:
 		delete(l.shards, shard)
 		if broken {
 			log.Info("the breaker is closed: the store is called again", "open_for",
 				change.At.Sub(before.since).Round(time.Millisecond).String())
 		}
-	case layers.BreakerOpen:
+	case limiter.BreakerOpen:
 		reason := "unknown"
 		if change.Reason != nil {
 			reason = l.Describe(change.Reason)
@@ -190,7 +191,7 @@ func (l *Log) Breaker(change layers.BreakerChange) {
 		}
 		l.shards[shard] = brokenShard{change.At, reason}
 		log.Warn("the breaker is open: the store is not called", "error", reason)
-	case layers.BreakerHalfOpen: // the result of the recovery check is reported
+	case limiter.BreakerHalfOpen: // the result of the recovery check is reported
 	}
 }
 
@@ -201,10 +202,12 @@ func (l *Log) NewBreaker() {
 	clear(l.shards)
 }
 
-// Decision reports errors that callers get, and each ask at the level debug.
+// Decision reports errors that callers get, policies that decide without the store, and each ask at the level debug.
 func (l *Log) Decision(ask *engine.Ask, answer *decision.Answer, err error, took time.Duration) {
 	if err != nil {
 		l.failed(ask, err)
+	} else if why := l.outage.Load(); why != nil && slices.ContainsFunc(answer.Decisions, withoutStore) {
+		l.count(cause{policy: ask.Policy}, answer.Policy.OnError.String(), *why)
 	}
 	if !l.Log.Enabled(context.Background(), slog.LevelDebug) {
 		return
@@ -227,6 +230,11 @@ func (l *Log) Decision(ask *engine.Ask, answer *decision.Answer, err error, took
 		}
 	}
 	l.Log.Debug(message, args...)
+}
+
+// withoutStore reports whether a failure policy has decided.
+func withoutStore(d store.Decision) bool {
+	return d.DecidedBy == store.DecidedByFailurePolicy || d.DecidedBy == store.DecidedByLocal
 }
 
 // subject returns the subject of an ask as the caller wrote it.
@@ -306,11 +314,10 @@ func (l *Log) State() (ok bool, state State) {
 	return len(state.Breaker)+len(state.Without)+len(state.Errors) == 0 && state.Overrides == nil, state
 }
 
-// Overrides reports why overrides cannot be read. The known ones apply until their ends.
-func (l *Log) Overrides(err error) { l.fail(&l.overrides, "operators' overrides are out of date", err) }
-
-// OverridesRead reports that overrides can be read again.
-func (l *Log) OverridesRead() { l.recover(&l.overrides, "operators' overrides are up to date again") }
+// Overrides reports why overrides cannot be read, and nil when they can be read again. The known ones apply until their ends.
+func (l *Log) Overrides(err error) {
+	l.report(&l.overrides, err, "operators' overrides are out of date", "operators' overrides are up to date again")
+}
 
 // OverridesStale reports whether overrides cannot be read.
 func (l *Log) OverridesStale() bool {
@@ -319,24 +326,20 @@ func (l *Log) OverridesStale() bool {
 	return l.overrides != nil
 }
 
-// Denials reports why denials cannot be written.
-func (l *Log) Denials(err error) { l.fail(&l.denials, "denials cannot be recorded", err) }
-
-// DenialsWritten reports that denials can be written again.
-func (l *Log) DenialsWritten() { l.recover(&l.denials, "denials can be recorded again") }
-
-func (l *Log) fail(what **Stale, message string, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	*what = &Stale{l.Now().UTC(), l.Describe(err)}
-	l.Log.Warn(message, "error", (*what).Error)
+// Denials reports why denials cannot be written, and nil when they can be written again.
+func (l *Log) Denials(err error) {
+	l.report(&l.denials, err, "denials cannot be recorded", "denials can be recorded again")
 }
 
-func (l *Log) recover(what **Stale, message string) {
+func (l *Log) report(what **Stale, err error, begins, ends string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if *what != nil {
-		l.Log.Info(message, "lasted", l.Now().Sub((*what).Since).Round(time.Millisecond).String())
+	switch {
+	case err != nil:
+		*what = &Stale{l.Now().UTC(), l.Describe(err)}
+		l.Log.Warn(begins, "error", (*what).Error)
+	case *what != nil:
+		l.Log.Info(ends, "lasted", l.Now().Sub((*what).Since).Round(time.Millisecond).String())
 		*what = nil
 	}
 }

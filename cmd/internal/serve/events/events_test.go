@@ -12,7 +12,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
-	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -31,7 +31,9 @@ func TestAnOutageIsReported(t *testing.T) {
 	p := &policy.Policy{Name: "login", OnError: store.AllowOnError}
 	for second := range 150 {
 		for range 10 {
-			l.Failure(p, errors.New("away"))
+			l.Failure(errors.New("away"))
+			l.Decision(&engine.Ask{Policy: p.Name}, &decision.Answer{Policy: p, Decisions: []store.Decision{
+				{Allowed: true, Unguarded: true, DecidedBy: store.DecidedByFailurePolicy}}}, nil, 0)
 		}
 		*now = now.Add(time.Second)
 		if l.Refresh(context.Background(), false); second == 0 {
@@ -60,23 +62,23 @@ func TestAnOutageIsReported(t *testing.T) {
 // A breaker is reported when it opens and when it closes, but not at each recovery check.
 func TestABreakerIsReported(t *testing.T) {
 	l, text, now := newLog(slog.LevelInfo)
-	change := func(from, to layers.BreakerState) {
-		l.Breaker(layers.BreakerChange{From: from, To: to, At: *now, Reason: errors.New("away")})
+	change := func(from, to limiter.BreakerState) {
+		l.Breaker(limiter.BreakerChange{From: from, To: to, At: *now, Reason: errors.New("away")})
 		*now = now.Add(time.Second)
 	}
-	change(layers.BreakerClosed, layers.BreakerOpen)
+	change(limiter.BreakerClosed, limiter.BreakerOpen)
 	for range 5 {
-		change(layers.BreakerOpen, layers.BreakerHalfOpen)
-		change(layers.BreakerHalfOpen, layers.BreakerOpen)
+		change(limiter.BreakerOpen, limiter.BreakerHalfOpen)
+		change(limiter.BreakerHalfOpen, limiter.BreakerOpen)
 	}
 	if ok, state := l.State(); ok || len(state.Breaker) != 1 || state.Breaker[0].Error != "described away" {
 		t.Errorf("the state is %+v", state)
 	}
-	change(layers.BreakerHalfOpen, layers.BreakerClosed)
+	change(limiter.BreakerHalfOpen, limiter.BreakerClosed)
 	if n := strings.Count(text.String(), "\n"); n != 2 || !strings.Contains(text.String(), "open_for=11s") {
 		t.Errorf("the log is\n%s", text)
 	}
-	change(layers.BreakerClosed, layers.BreakerOpen)
+	change(limiter.BreakerClosed, limiter.BreakerOpen)
 	l.NewBreaker()
 	if ok, state := l.State(); !ok {
 		t.Errorf("with a new breaker the state is %+v", state)
@@ -168,7 +170,7 @@ func TestCallersThatGiveUpAreAWarning(t *testing.T) {
 // meanwhile. Denials that cannot be written are reported, and harm nobody.
 func TestWhatIsStaleIsReported(t *testing.T) {
 	l, text, now := newLog(slog.LevelInfo)
-	l.OverridesRead()
+	l.Overrides(nil)
 	l.Denials(errors.New("no right"))
 	if ok, state := l.State(); !ok || state.Denials == nil || l.OverridesStale() {
 		t.Errorf("without denials the state is %+v", state)
@@ -178,8 +180,8 @@ func TestWhatIsStaleIsReported(t *testing.T) {
 		t.Errorf("without overrides the state is %+v", state)
 	}
 	*now = now.Add(time.Minute)
-	l.OverridesRead()
-	l.DenialsWritten()
+	l.Overrides(nil)
+	l.Denials(nil)
 	if ok, state := l.State(); !ok || state.Overrides != nil || state.Denials != nil || l.OverridesStale() {
 		t.Errorf("in the end the state is %+v", state)
 	}

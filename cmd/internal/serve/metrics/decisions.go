@@ -81,7 +81,7 @@ func (m *Metrics) Configure(settings *engine.Settings, newBreaker bool) {
 		m.breakerState.Reset()
 		m.parts = map[string]bool{}
 		if settings.Breaker != nil {
-			m.setBreaker("", layers.BreakerClosed)
+			m.setBreaker("", limiter.BreakerClosed)
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 // Options are the settings of Metrics.
@@ -180,7 +181,7 @@ func (m *Metrics) Batch(calls int) { m.batches.Observe(float64(calls)) }
 const maxParts = 64
 
 // Breaker counts a change of the store's breaker.
-func (m *Metrics) Breaker(change layers.BreakerChange) {
+func (m *Metrics) Breaker(change limiter.BreakerChange) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	part := change.Shard
@@ -192,9 +193,9 @@ func (m *Metrics) Breaker(change layers.BreakerChange) {
 }
 
 // setBreaker sets the state of a part's breaker. The caller holds the lock.
-func (m *Metrics) setBreaker(part string, state layers.BreakerState) {
+func (m *Metrics) setBreaker(part string, state limiter.BreakerState) {
 	m.parts[part] = true
-	for _, each := range []layers.BreakerState{layers.BreakerClosed, layers.BreakerOpen, layers.BreakerHalfOpen} {
+	for _, each := range []limiter.BreakerState{limiter.BreakerClosed, limiter.BreakerOpen, limiter.BreakerHalfOpen} {
 		m.breakerState.WithLabelValues(part, each.String()).Set(oneIf(each == state))
 		m.breakerChanges.WithLabelValues(part, each.String())
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/limitctl/limitctl/internal/configfile"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -29,7 +30,7 @@ import (
 func observed(t testing.TB, backend admin.Keyspace, settings *engine.Settings) (*engine.Engine, *metrics.Metrics) {
 	m := metrics.New(metrics.Options{Version: "test"})
 	e := engine.New(backend, settings, engine.Options{
-		Timeout: time.Minute, OnBreaker: m.Breaker, StoreObserver: m.StoreObserver(), OnDecision: m.Decided, OnReplace: m.Configure,
+		Timeout: time.Minute, Observer: limiter.Observer{OnBreaker: m.Breaker}, StoreObserver: m.StoreObserver(), OnDecision: m.Decided, OnReplace: m.Configure,
 	})
 	t.Cleanup(func() { e.Close(); backend.Close() })
 	return e, m
@@ -111,7 +112,7 @@ func decide(t *testing.T, e *engine.Engine, ask *engine.Ask) *decision.Answer {
 func TestWarningsAreCounted(t *testing.T) {
 	p := login()
 	p.Limits[0].Warn = 80 * store.WholeShare / 100
-	e, m := observed(t, memorystore.New(), &engine.Settings{Policies: []*policy.Policy{p}})
+	e, m := observed(t, memorystore.New(), &engine.Settings{File: configfile.File{Policies: []*policy.Policy{p}}})
 	count := func(want float64) {
 		t.Helper()
 		s, _ := scrape(t, m)
@@ -130,7 +131,7 @@ func TestWarningsAreCounted(t *testing.T) {
 			count(want)
 		}
 	}
-	e.Replace(&engine.Settings{Policies: []*policy.Policy{login()}})
+	e.Replace(&engine.Settings{File: configfile.File{Policies: []*policy.Policy{login()}}})
 	decide(t, e, ask(store.Take, "192.0.2.1", "a@example.com"))
 	count(3)
 }
@@ -139,7 +140,7 @@ func TestWarningsAreCounted(t *testing.T) {
 func TestClassesAreCounted(t *testing.T) {
 	p := login()
 	p.Limits[0].Classes = policy.Classes{By: "plan", Of: []policy.Class{{Name: "paid"}, {Name: "free", Leave: 400_000}}}
-	e, m := observed(t, memorystore.New(), &engine.Settings{Policies: []*policy.Policy{p}})
+	e, m := observed(t, memorystore.New(), &engine.Settings{File: configfile.File{Policies: []*policy.Policy{p}}})
 	for i, plan := range []string{"free", "free", "free", "free", "paid", "gold", ""} { // the fourth and the last two are denied
 		asked := ask(store.Take, "192.0.2.1", "a@example.com")
 		if plan != "" {
@@ -168,7 +169,7 @@ func TestClassesAreCounted(t *testing.T) {
 	for n := range 100 { // each time with another class
 		next := login()
 		next.Limits[0].Classes = policy.Classes{By: "plan", Of: []policy.Class{{Name: "paid"}, {Name: fmt.Sprint("class ", n)}}}
-		e.Replace(&engine.Settings{Policies: []*policy.Policy{next}})
+		e.Replace(&engine.Settings{File: configfile.File{Policies: []*policy.Policy{next}}})
 	}
 	classes := map[string]bool{}
 	for series := range count() {
@@ -185,7 +186,7 @@ func TestClassesAreCounted(t *testing.T) {
 	for n := range 100 {
 		next.Limits[0].Classes.Of = append(next.Limits[0].Classes.Of, policy.Class{Name: fmt.Sprint("many ", n)})
 	}
-	e.Replace(&engine.Settings{Policies: []*policy.Policy{next}})
+	e.Replace(&engine.Settings{File: configfile.File{Policies: []*policy.Policy{next}}})
 	if _, text := scrape(t, m); !strings.Contains(text, `class="many 49"`) || strings.Contains(text, `class="many 50"`) {
 		t.Error("not the first 50 classes of a limit have series")
 	}
@@ -193,7 +194,7 @@ func TestClassesAreCounted(t *testing.T) {
 
 // Each limit of a call is counted exactly once, by its outcome.
 func TestEachLimitOfACallIsCountedOnce(t *testing.T) {
-	e, m := observed(t, memorystore.New(), &engine.Settings{Policies: []*policy.Policy{login()}})
+	e, m := observed(t, memorystore.New(), &engine.Settings{File: configfile.File{Policies: []*policy.Policy{login()}}})
 	for range 7 {
 		decide(t, e, ask(store.Take, "192.0.2.1", "a@example.com"))
 	}
@@ -252,7 +253,7 @@ func TestOutcomes(t *testing.T) {
 		{"not-asked", store.Decision{Allowed: true, Unguarded: true}},
 	} {
 		m := metrics.New(metrics.Options{})
-		m.Configure(&engine.Settings{Policies: []*policy.Policy{p}}, true)
+		m.Configure(&engine.Settings{File: configfile.File{Policies: []*policy.Policy{p}}}, true)
 		answer := &decision.Answer{Policy: p, Decisions: []store.Decision{test.of}}
 		m.Decided(&engine.Ask{Op: store.Take, Policy: "p"}, answer, nil, time.Millisecond)
 		s, _ := scrape(t, m)
@@ -266,7 +267,7 @@ func TestOutcomes(t *testing.T) {
 
 // Clients cannot create series, and no label contains what they send.
 func TestClientsCannotMakeSeries(t *testing.T) {
-	e, m := observed(t, memorystore.New(), &engine.Settings{Policies: []*policy.Policy{login()}})
+	e, m := observed(t, memorystore.New(), &engine.Settings{File: configfile.File{Policies: []*policy.Policy{login()}}})
 	listener := m.Listener("http", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		status, _ := strconv.Atoi(r.URL.Query().Get("status"))
 		w.WriteHeader(max(status, 100))
@@ -315,7 +316,7 @@ func TestClientsCannotMakeSeries(t *testing.T) {
 // Prometheus' own tool accepts the exposition.
 func TestTheExpositionIsValid(t *testing.T) {
 	tier.Full(t, "Prometheus")
-	e, m := observed(t, memorystore.New(), &engine.Settings{Policies: []*policy.Policy{login()}, Breaker: &layers.Breaker{}})
+	e, m := observed(t, memorystore.New(), &engine.Settings{File: configfile.File{Policies: []*policy.Policy{login()}, Breaker: &layers.Breaker{}}})
 	decide(t, e, ask(store.Take, "192.0.2.1", "a@example.com"))
 	m.Listener("http", http.NotFoundHandler(), nil)
 	m.Connections("http", 1)
@@ -346,13 +347,13 @@ func TestSeriesOfOldPoliciesGo(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	m := metrics.New(metrics.Options{Clock: func() time.Time { return now }})
 	old, next := login(), &policy.Policy{Name: "api", Limits: login().Limits[:1]}
-	m.Configure(&engine.Settings{Policies: []*policy.Policy{old}}, true)
+	m.Configure(&engine.Settings{File: configfile.File{Policies: []*policy.Policy{old}}}, true)
 	told := func(p *policy.Policy) {
 		answer := &decision.Answer{Policy: p, Decisions: make([]store.Decision, len(p.Limits))}
 		m.Decided(&engine.Ask{Op: store.Take, Policy: p.Name}, answer, nil, 0)
 	}
 	told(old)
-	m.Configure(&engine.Settings{Policies: []*policy.Policy{next}}, true)
+	m.Configure(&engine.Settings{File: configfile.File{Policies: []*policy.Policy{next}}}, true)
 	told(old) // was under way
 	s, _ := scrape(t, m)
 	s.want(t, `limitctl_decisions_total{limit="ip",outcome="denied",policy="login"}`, 2)
@@ -361,8 +362,8 @@ func TestSeriesOfOldPoliciesGo(t *testing.T) {
 		t.Error("a limit that is in force no more has a gauge")
 	}
 	now = now.Add(9 * time.Minute)
-	m.Configure(&engine.Settings{Policies: []*policy.Policy{login()}}, true) // another policy with the name
-	m.Configure(&engine.Settings{Policies: []*policy.Policy{next}}, true)
+	m.Configure(&engine.Settings{File: configfile.File{Policies: []*policy.Policy{login()}}}, true) // another policy with the name
+	m.Configure(&engine.Settings{File: configfile.File{Policies: []*policy.Policy{next}}}, true)
 	now = now.Add(9 * time.Minute)
 	s, _ = scrape(t, m)
 	s.want(t, `limitctl_decisions_total{limit="ip",outcome="denied",policy="login"}`, 2)
@@ -384,7 +385,7 @@ func TestReloadStormsLeaveFewSeries(t *testing.T) {
 	for i := range 500 {
 		p := login()
 		p.Name = fmt.Sprintf("login%d", i)
-		m.Configure(&engine.Settings{Policies: []*policy.Policy{p}}, true)
+		m.Configure(&engine.Settings{File: configfile.File{Policies: []*policy.Policy{p}}}, true)
 		if i%100 == 99 {
 			s, _ := scrape(t, m)
 			most = max(most, len(s))
@@ -427,19 +428,19 @@ func TestBreakers(t *testing.T) {
 	if n := s.sum("limitctl_breaker_state"); n != 0 {
 		t.Error("without a breaker there is a state of one")
 	}
-	m.Configure(&engine.Settings{Breaker: &layers.Breaker{}}, true)
+	m.Configure(&engine.Settings{File: configfile.File{Breaker: &layers.Breaker{}}}, true)
 	s, _ = scrape(t, m)
 	s.want(t, `limitctl_breaker_state{part="",state="closed"}`, 1)
 	changed := m.Breaker
-	changed(layers.BreakerChange{To: layers.BreakerOpen})
+	changed(limiter.BreakerChange{To: limiter.BreakerOpen})
 	s, _ = scrape(t, m)
 	s.want(t, `limitctl_breaker_state{part="",state="closed"}`, 0)
 	s.want(t, `limitctl_breaker_state{part="",state="open"}`, 1)
 	s.want(t, `limitctl_breaker_changes_total{part="",to="open"}`, 1)
 	before := 0
 	for i := range 2000 {
-		to := layers.BreakerState(i % 3)
-		changed(layers.BreakerChange{Shard: fmt.Sprintf("10.0.%d.%d:6379", i/250, i%250), To: to})
+		to := limiter.BreakerState(i % 3)
+		changed(limiter.BreakerChange{Shard: fmt.Sprintf("10.0.%d.%d:6379", i/250, i%250), To: to})
 		if i == 200 {
 			s, _ = scrape(t, m)
 			before = len(s)
@@ -450,7 +451,7 @@ func TestBreakers(t *testing.T) {
 		t.Errorf("%d series with 200 parts, %d with 2000", before, len(s))
 	}
 	s.want(t, `limitctl_breaker_state{part="",state="open"}`, 1)
-	m.Configure(&engine.Settings{Breaker: &layers.Breaker{}}, true)
+	m.Configure(&engine.Settings{File: configfile.File{Breaker: &layers.Breaker{}}}, true)
 	s, _ = scrape(t, m)
 	s.want(t, `limitctl_breaker_state{part="",state="open"}`, 0)
 }
@@ -495,7 +496,7 @@ func TestListeners(t *testing.T) {
 func TestCountingAllocatesNothing(t *testing.T) {
 	m := metrics.New(metrics.Options{})
 	p := login()
-	m.Configure(&engine.Settings{Policies: []*policy.Policy{p}}, true)
+	m.Configure(&engine.Settings{File: configfile.File{Policies: []*policy.Policy{p}}}, true)
 	question := ask(store.Take, "192.0.2.1", "a@example.com")
 	answer := &decision.Answer{Policy: p, Decisions: []store.Decision{{Allowed: true, Granted: 1}, {Shadow: true}}}
 	observer := m.StoreObserver()

@@ -24,7 +24,7 @@ import (
 // Keys are counted by limit: exactly if the sample has all of them, otherwise by an estimate.
 func TestKeysAreSampled(t *testing.T) {
 	backend := memorystore.New()
-	e, m := observed(t, backend, &engine.Settings{Policies: []*policy.Policy{login()}})
+	e, m := observed(t, backend, &engine.Settings{File: configfile.File{Policies: []*policy.Policy{login()}}})
 	const clients = 3000
 	for i := range clients {
 		question := ask(store.Take, fmt.Sprint("ip", i), fmt.Sprint("e", i))
@@ -115,8 +115,8 @@ func TestTheShareInUseOfLimitsOfEnvoy(t *testing.T) {
 	}
 	descriptors := []configfile.EnvoyDescriptor{of("pattern", "/api/*", true), of("star", "/api/*", false), of("long", long, true)}
 	backend := memorystore.New()
-	e, m := observed(t, backend, &engine.Settings{Policies: []*policy.Policy{limits("pattern"), limits("star"), limits("long")},
-		Envoy: configfile.EnvoyDomains{"d": descriptors}})
+	e, m := observed(t, backend, &engine.Settings{File: configfile.File{Policies: []*policy.Policy{limits("pattern"), limits("star"), limits("long")},
+		Envoy: configfile.EnvoyDomains{"d": descriptors}}})
 	for i, value := range []string{"/api/x", "/api/*", long} {
 		d := &descriptors[i]
 		decide(t, e, &engine.Ask{Op: store.Take, Policy: d.Policy, Attributes: policy.Attributes{"a": d.AttributeOf(value)}, Cost: 2})
@@ -147,14 +147,14 @@ func TestTheShareInUseOfLimitsWithOneKey(t *testing.T) {
 		}}
 	}
 	web, mesh, other := named("web"), named("mesh"), named("other")
-	settings := &engine.Settings{
+	settings := &engine.Settings{File: configfile.File{
 		Policies: []*policy.Policy{web, mesh, other},
 		HTTP: httplimit.Settings{Rules: map[string]httplimit.Rule{
 			"web": {Attributes: map[string]httplimit.Source{"everybody": fixed, "ip": client}},
 		}},
 		Envoy: configfile.EnvoyDomains{"d": {{Policy: "mesh", Entries: []configfile.EnvoyEntry{
 			{Key: "k", Value: "all", Fixed: true, Attribute: "everybody"}, {Key: "remote_address", Attribute: "ip"}}}}},
-	}
+	}}
 	backend := memorystore.New()
 	e, m := observed(t, backend, settings)
 	attributes := policy.Attributes{"everybody": "all", "ip": "192.0.2.1"}
@@ -220,8 +220,8 @@ func TestAnOutage(t *testing.T) {
 		backend, p := &awayStore{Store: memorystore.New()}, login()
 		p.OnError = onError
 		p.Limits[0].Count, p.Limits[1].Count = 1000, 1000
-		e, m := observed(t, backend, &engine.Settings{Policies: []*policy.Policy{p},
-			Breaker: &layers.Breaker{Failures: 3, Pause: time.Hour}})
+		e, m := observed(t, backend, &engine.Settings{File: configfile.File{Policies: []*policy.Policy{p},
+			Breaker: &layers.Breaker{Failures: 3, Pause: time.Hour}}})
 		for i := range 17 {
 			backend.gone = i >= 10
 			err := e.Decide(t.Context(), ask(store.Take, "192.0.2.1", "a@example.com"), new(decision.Answer))

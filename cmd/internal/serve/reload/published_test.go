@@ -59,25 +59,25 @@ func TestAPublishedVersionIsToldOnce(t *testing.T) {
 	}
 	now := func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
 	settings := published.Settings{Table: table, Now: now, Timeout: time.Minute, Process: published.Process{Name: "gate"}}
-	if _, err := Follow(t.Context(), settings, &config.Config{}, nil); !errors.Is(err, store.ErrInvalid) || table.left > time.Second {
-		t.Errorf("before the first version: %v, and the process is reported for %s", err, table.left)
-	}
-	publish(withLimit(1))
-	followed, err := Follow(t.Context(), settings, &config.Config{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var told, applied []string
 	var log bytes.Buffer
-	r := followed.Begin(Options{
-		Config:   followed.Config(),
-		Apply:    func(c *config.Config) { applied = append(applied, limitOf(c)) },
+	options := Options{
+		Config:   &config.Config{},
 		Fixed:    func(*config.Config) map[string]string { return nil },
 		OnReload: func(_ string, err error) { told = append(told, fmt.Sprint(err == nil)) },
 		Describe: func(err error) string { return err.Error() },
 		Log:      slog.New(slog.NewTextHandler(&log, nil)),
 		Now:      now,
-	})
+	}
+	if _, err := Follow(t.Context(), options, settings, nil); !errors.Is(err, store.ErrInvalid) || table.left > time.Second {
+		t.Errorf("before the first version: %v, and the process is reported for %s", err, table.left)
+	}
+	publish(withLimit(1))
+	r, err := Follow(t.Context(), options, settings, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Apply = func(c *config.Config) { applied = append(applied, limitOf(c)) }
 	for _, step := range []struct {
 		what          string
 		do            func()
@@ -98,7 +98,7 @@ func TestAPublishedVersionIsToldOnce(t *testing.T) {
 		log.Reset()
 		step.do()
 		for range 3 {
-			followed.Refresh(t.Context())
+			r.Refresh(t.Context(), false)
 		}
 		if fmt.Sprint(told) != step.told || fmt.Sprint(applied) != step.applied || (r.State().StaleSince != nil) != step.stale {
 			t.Errorf("%s: told %v, applied %v, %+v", step.what, told, applied, r.State())

@@ -1,41 +1,33 @@
-// Package reload keeps the configuration of the files in force: it reads them again and again, and keeps the old
-// configuration while they have mistakes.
-//
-// It compares the contents of the files. Notices of the file system would come sooner, but not from every file
-// system, not for the target of a symbolic link, and not for a directory that is created anew. The content is the
-// same wherever a file is, and reading it costs little.
+// Package reload keeps the configuration of the server in force: that of its files, or the one that is published to its store. While
+// there are mistakes in it, the old one stays.
 package reload
 
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/config"
+	"github.com/limitctl/limitctl/internal/poll"
+	"github.com/limitctl/limitctl/internal/published"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
-)
-
-const (
-	// settle is the time for which changed files must stay the same before they are used, and settles the number of
-	// tries per check.
-	settle  = 100 * time.Millisecond
-	settles = 5
 )
 
 // Options are the parts of a Reloader.
 type Options struct {
 	// Environment says where the configuration is.
 	Environment config.Environment
-	// Config is the configuration at the start.
+	// Config is the configuration at the start. Of a published one it has what is not published: contexts and the prefix.
 	Config *config.Config
-	// Apply puts a configuration in force.
-	Apply func(c *config.Config)
 	// Fixed returns the parts of a configuration that apply only at the start, by name, such as the prefix. The
 	// values can be secret; they are compared and not shown.
 	Fixed func(c *config.Config) map[string]string
@@ -48,18 +40,22 @@ type Options struct {
 	Subjects bool
 	Log      *slog.Logger
 	Now      func() time.Time
-	Sleep    func(ctx context.Context, d time.Duration) error
 }
 
 // Reloader replaces the configuration in force. State is safe for concurrent use; Refresh is for one goroutine.
 type Reloader struct {
 	Options
-	start  map[string]string // the fixed parts at the start
-	paths  []string          // the files to read
-	listed string            // envoy.ratelimit_config, whose files are read, too; empty for none
-	seen   [sha256.Size]byte // their content at the last loading
-	loaded *config.Config    // the last one without mistakes, which is in force
-	fixed  map[string]string // the fixed parts of loaded
+	// Apply puts another configuration in force. Set it before Refresh is called.
+	Apply func(c *config.Config)
+
+	files    *poll.Source[contents]
+	listed   string              // envoy.ratelimit_config, whose files are read, too; empty for none
+	follower *published.Follower // nil for files
+	asked    bool                // somebody waits for the result of this Refresh
+	inForce  *config.Config
+	start    map[string]string // the fixed parts at the start
+	fixed    map[string]string // the fixed parts in force
+	wrong    error             // why the published version is not in force
 
 	mu    sync.Mutex
 	state State
@@ -82,13 +78,51 @@ type State struct {
 	StaleSince *time.Time `json:"stale_since,omitempty"`
 }
 
-// New returns a Reloader of the configuration in force.
+// contents are the contents of files by their paths.
+type contents map[string]content
+
+type content struct {
+	data []byte
+	err  error
+}
+
+// New returns a Reloader of files.
 func New(o Options) *Reloader {
-	r := &Reloader{Options: o, paths: o.Config.Searched, listed: o.Config.Ratelimit, loaded: o.Config, start: o.Fixed(o.Config)}
-	r.fixed = r.start
-	r.state = State{Files: slices.Clone(o.Config.Read), Hash: Hash(o.Config), Policies: len(o.Config.Policies), LoadedAt: o.Now().UTC()}
-	r.tellRemarks(o.Config)
+	r := &Reloader{Options: o}
+	r.files = &poll.Source[contents]{Read: r.read, Apply: r.load, Settle: poll.Settle}
+	r.begin(o.Config)
 	return r
+}
+
+// Follow returns a Reloader of the configuration that is published. Without one it begins with the version that was kept, and else
+// with fallback, if that is not nil. An error says why there is no configuration to begin with.
+func Follow(ctx context.Context, o Options, settings published.Settings, fallback *config.Config) (*Reloader, error) {
+	r := &Reloader{Options: o}
+	settings.Use, settings.OnError = r.use, r.looked
+	r.follower = published.NewFollower(settings)
+	err := r.follower.Start(ctx)
+	if r.inForce == nil {
+		if fallback == nil {
+			r.Close(context.WithoutCancel(ctx))
+			return nil, err
+		}
+		c := *fallback
+		c.Contexts, c.Prefix = o.Config.Contexts, o.Config.Prefix
+		r.begin(&c)
+	}
+	r.looked(r.wrong)
+	r.setVersion()
+	return r, nil
+}
+
+// Config returns the configuration in force.
+func (r *Reloader) Config() *config.Config { return r.inForce }
+
+// Close says that this process no longer follows what is published.
+func (r *Reloader) Close(ctx context.Context) {
+	if r.follower != nil {
+		r.follower.Close(ctx)
+	}
 }
 
 // State returns the state of the configuration.
@@ -98,161 +132,248 @@ func (r *Reloader) State() State {
 	return r.state
 }
 
-// Refresh reads the files, and loads the configuration if they have changed, or if asked is set. It leaves files
-// that are being written for the next call.
+// Refresh puts the configuration in force if it has changed, or reads it anew if asked is set. It leaves files that are being
+// written for the next call.
 func (r *Reloader) Refresh(ctx context.Context, asked bool) {
-	now := r.read()
-	for tries := 0; now.sum != r.seen; tries++ {
-		if tries == settles || r.Sleep(ctx, settle) != nil {
-			return
-		}
-		before := now
-		if now = r.read(); now.sum == before.sum {
-			break
-		}
-	}
-	if now.sum == r.seen && !asked {
+	if r.asked = asked; r.follower == nil {
+		r.files.Look(ctx, asked)
 		return
 	}
-	r.seen = now.sum
-	c, err := r.load(now)
-	if err != nil {
-		if c != nil && c.Ratelimit != "" {
-			r.listed = c.Ratelimit // a mistake there can be mended, too
-		}
-		r.keep("the configuration cannot be used", err)
-		return
-	}
-	r.replace(c, asked)
+	r.follower.Look(ctx)
+	r.setVersion()
 }
 
-// contents are the contents of the files at one time.
-type contents struct {
-	files map[string]content
-	sum   [sha256.Size]byte
-}
-
-type content struct {
-	data []byte
-	err  error
-}
-
-func (r *Reloader) read() contents {
-	now := contents{files: map[string]content{}}
-	sum := sha256.New()
-	paths := r.paths
+// read reads the files. One that cannot be read can be optional.
+func (r *Reloader) read() (now contents, sum string, _ error) {
+	now = contents{}
+	var texts [][]byte
+	paths := r.inForce.Searched
 	if r.listed != "" {
 		more, err := config.RatelimitPaths(r.listed, r.Environment.List)
-		fmt.Fprintf(sum, "%q %v\n", more, err)
+		texts = append(texts, fmt.Append(nil, err))
 		paths = slices.Concat(paths, more)
 	}
 	for _, path := range paths {
 		data, err := r.Environment.ReadFile(path)
-		now.files[path] = content{data, err}
-		fmt.Fprintf(sum, "%q %d %q\n", path, len(data), fmt.Sprint(err))
-		sum.Write(data)
+		now[path] = content{data, err}
+		texts = append(texts, []byte(path), data, fmt.Append(nil, err))
 	}
-	now.sum = [sha256.Size]byte(sum.Sum(nil))
-	return now
+	return now, poll.Sum(texts...), nil
 }
 
-// load loads the configuration from these contents.
-func (r *Reloader) load(now contents) (*config.Config, error) {
+// load puts these contents in force.
+func (r *Reloader) load(now contents) error {
 	environment := r.Environment
 	environment.ReadFile = func(path string) ([]byte, error) {
-		if held, known := now.files[path]; known {
+		if held, known := now[path]; known {
 			return held.data, held.err
 		}
 		return r.Environment.ReadFile(path)
 	}
 	c, err := config.Load(environment)
-	if err != nil {
-		return c, err
-	}
-	for _, path := range r.loaded.Searched {
-		if !slices.Contains(r.loaded.Read, path) {
-			continue
-		}
-		if held, known := now.files[path]; known && errors.Is(held.err, fs.ErrNotExist) {
-			return nil, store.Invalidf("%s does not exist any more", path)
+	for _, path := range r.inForce.Read {
+		if held := now[path]; err == nil && errors.Is(held.err, fs.ErrNotExist) {
+			err = store.Invalidf("%s does not exist any more", path)
 		}
 	}
-	return c, nil
+	if err == nil {
+		r.replace(c)
+		return nil
+	}
+	if c != nil && c.Ratelimit != "" {
+		r.listed = c.Ratelimit // a mistake there can be mended, too
+	}
+	r.keep("the configuration cannot be used", err)
+	return err
 }
 
-// keep keeps the configuration in force, because of an error; what says in the log what is wrong.
-func (r *Reloader) keep(what string, err error) {
-	text := r.Describe(err)
-	if mistakes := new(config.Mistakes); errors.As(err, &mistakes) {
-		const most = 20
-		for i, m := range mistakes.List {
-			if i == most {
-				r.Log.Error("there are more mistakes in the configuration", "more", len(mistakes.List)-most)
-				break
-			}
-			at := fmt.Sprintf("%s:%d:%d", m.Path, m.Line, m.Column)
-			r.Log.Error("a mistake in the configuration", "at", at, "mistake", m.Text)
-			if i == 0 {
-				text = at + ": " + m.Text
-			}
-		}
-		if n := len(mistakes.List); n > 1 {
-			text = fmt.Sprintf("%s (and %d more)", text, n-1)
-		}
+// use puts a published version in force.
+func (r *Reloader) use(v *published.Version) error {
+	c, err := r.Options.Config.WithPublished(fmt.Sprintf("published version %d", v.Number), v.Text)
+	switch {
+	case err != nil:
+		return store.Invalidf("%s", firstMistake(err, err.Error()))
+	case r.inForce == nil:
+		r.begin(c)
+	default:
+		r.replace(c)
 	}
+	return nil
+}
+
+// looked gets why the published version is not in force, and nil when it is again.
+func (r *Reloader) looked(err error) {
+	r.wrong = err
+	switch {
+	case r.inForce == nil:
+	case err == nil && r.State().StaleSince != nil: // no other version is in force, which would have ended that
+		r.replace(r.inForce)
+	case store.IsAway(err):
+		r.keep("the store with the published configuration cannot be reached", err)
+	case err != nil:
+		r.keep("the published configuration cannot be used", err)
+	}
+}
+
+// setVersion tells operators which version is in force.
+func (r *Reloader) setVersion() {
+	followed := r.follower.State()
 	r.mu.Lock()
-	if r.state.Error = text; r.state.StaleSince == nil {
-		now := r.Now().UTC()
-		r.state.StaleSince = &now
+	defer r.mu.Unlock()
+	r.state.Refused = followed.Refused
+	if followed.InForce != nil {
+		r.state.Version = followed.InForce.Number
 	}
-	loaded, hash := r.state.LoadedAt, r.state.Hash
-	r.mu.Unlock()
-	r.Log.Error(what+"; the old one stays in force", "error", text, "loaded_at", loaded)
-	if r.OnReload != nil {
-		r.OnReload(hash, err)
+}
+
+// begin begins with a configuration.
+func (r *Reloader) begin(c *config.Config) {
+	r.start = r.Fixed(c)
+	r.fixed = r.start
+	r.set(c, Hash(c))
+	r.tellRemarks(c)
+}
+
+// set notes the configuration in force, and returns what was before.
+func (r *Reloader) set(c *config.Config, hash string) (before *config.Config, was State) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before, was = r.inForce, r.state
+	r.inForce, r.listed = c, c.Ratelimit
+	r.state.Files, r.state.Hash, r.state.Policies = slices.Clone(c.Read), hash, len(c.Policies)
+	r.state.Error, r.state.StaleSince = "", nil
+	if hash != was.Hash {
+		r.state.LoadedAt = r.Now().UTC()
 	}
+	return before, was
 }
 
 // replace puts a configuration in force, unless it is equal.
-func (r *Reloader) replace(c *config.Config, asked bool) {
-	before, hash := r.loaded, Hash(c)
-	changed := hash != r.state.Hash
-	if changed {
+func (r *Reloader) replace(c *config.Config) {
+	hash := Hash(c)
+	if hash != r.state.Hash {
 		r.Apply(c)
 	}
-	r.loaded, r.paths, r.listed = c, c.Searched, c.Ratelimit
-	r.mu.Lock()
-	wasStale := r.state.StaleSince != nil
-	r.state.Files, r.state.Hash, r.state.Policies = slices.Clone(c.Read), hash, len(c.Policies)
-	r.state.Error, r.state.StaleSince = "", nil
-	if changed {
-		r.state.LoadedAt = r.Now().UTC()
-	}
-	r.mu.Unlock()
+	before, was := r.set(c, hash)
 	switch {
-	case changed:
-		r.tell(before, c, hash)
-	case wasStale:
+	case hash != was.Hash:
+		r.tellDifferences(before, c)
+		r.Log.Info("another configuration is in force", "files", c.Read, "hash", hash, "policies", len(c.Policies))
+	case was.StaleSince != nil:
 		r.Log.Info("the configuration can be used again, and is the one in force", "hash", hash)
-	case asked:
+	case r.asked:
 		r.Log.Info("the configuration was read again, and is the one in force", "hash", hash)
 	}
 	if !slices.Equal(c.Remarks, before.Remarks) {
 		r.tellRemarks(c)
 	}
-	r.tellFixed(c)
-	if r.OnReload != nil {
-		r.OnReload(hash, nil)
-	}
-}
-
-// tellFixed logs which parts of a configuration apply only after the next start.
-func (r *Reloader) tellFixed(c *config.Config) {
 	fixed := r.Fixed(c)
-	for _, name := range slices.Sorted(bothKeys(fixed, r.start)) {
+	for name := range maps.Keys(r.start) {
 		if fixed[name] != r.start[name] && fixed[name] != r.fixed[name] {
 			r.Log.Warn("another "+name+" is configured, which is used from the next start on", "setting", name)
 		}
 	}
 	r.fixed = fixed
+	if r.OnReload != nil {
+		r.OnReload(hash, nil)
+	}
+}
+
+// keep keeps the configuration in force, because of an error; what says in the log what is wrong.
+func (r *Reloader) keep(what string, err error) {
+	if mistakes := new(config.Mistakes); errors.As(err, &mistakes) {
+		for _, m := range mistakes.List[:min(len(mistakes.List), mostTold)] {
+			r.Log.Error("a mistake in the configuration", "at", fmt.Sprintf("%s:%d:%d", m.Path, m.Line, m.Column), "mistake", m.Text)
+		}
+	}
+	r.mu.Lock()
+	if r.state.Error = firstMistake(err, r.Describe(err)); r.state.StaleSince == nil {
+		now := r.Now().UTC()
+		r.state.StaleSince = &now
+	}
+	state := r.state
+	r.mu.Unlock()
+	r.Log.Error(what+"; the old one stays in force", "error", state.Error, "loaded_at", state.LoadedAt)
+	if r.OnReload != nil {
+		r.OnReload(state.Hash, err)
+	}
+}
+
+// firstMistake is the first of several mistakes, and how many more there are; otherwise it is text.
+func firstMistake(err error, text string) string {
+	mistakes := new(config.Mistakes)
+	if !errors.As(err, &mistakes) || len(mistakes.List) == 0 {
+		return text
+	}
+	m := mistakes.List[0]
+	text = fmt.Sprintf("%s:%d:%d: %s", m.Path, m.Line, m.Column, m.Text)
+	if n := len(mistakes.List); n > 1 {
+		text = fmt.Sprintf("%s (and %d more)", text, n-1)
+	}
+	return text
+}
+
+// mostTold is the most mistakes, differences and remarks that the log lists.
+const mostTold = 50
+
+// tellRemarks logs what has no equal in the files of envoyproxy/ratelimit.
+func (r *Reloader) tellRemarks(c *config.Config) {
+	for _, remark := range c.Remarks[:min(len(c.Remarks), mostTold)] {
+		r.Log.Warn("a setting of envoyproxy/ratelimit has no equal", "at", fmt.Sprintf("%s:%d", remark.Path, remark.Line),
+			"setting", remark.Field, "remark", remark.Text)
+	}
+}
+
+// tellDifferences logs for whom another configuration is more or less.
+func (r *Reloader) tellDifferences(before, after *config.Config) {
+	old := *before
+	old.Prefix = after.Prefix // it is fixed, and perhaps secret
+	differences := config.Differences(&old, after)
+	for i := range differences[:min(len(differences), mostTold)] {
+		d := &differences[i]
+		var args []any
+		for _, fact := range [][2]string{{"policy", d.Policy}, {"limit", d.Limit}, {"for", r.who(d)}, {"old", d.Old}, {"new", d.New}} {
+			if fact[1] != "" {
+				args = append(args, fact[0], fact[1])
+			}
+		}
+		what := "limit"
+		if d.Limit == "" {
+			what = "setting"
+		}
+		r.Log.Info("a "+what+" is "+string(d.Change), args...)
+	}
+	if more := len(differences) - mostTold; more > 0 {
+		r.Log.Info("more limits or settings differ", "more", more)
+	}
+}
+
+// who returns the subjects of a difference, empty for all others.
+func (r *Reloader) who(d *config.Difference) string {
+	var words []string
+	for _, name := range d.When.Names() {
+		value := "…"
+		if r.Subjects {
+			value = d.When[name]
+		}
+		words = append(words, name+"="+value)
+	}
+	return strings.Join(words, " ")
+}
+
+// Hash identifies the part of a configuration about policies and how they are served. Contexts, which can contain
+// passwords, and comments do not count.
+func Hash(c *config.Config) string {
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%q %t %v\n", c.Prefix, !c.NoDenials, c.LocalShare)
+	if b := c.Breaker; b != nil {
+		fmt.Fprintln(sum, "breaker", b.Failures, b.Slow, b.Pause, b.MaxPause)
+	}
+	for _, p := range c.Policies {
+		fmt.Fprintf(sum, "policy %+v\n", *p)
+	}
+	for _, setting := range config.HTTPSettings(c) {
+		fmt.Fprintf(sum, "%s %q\n", setting.Name, setting.Value)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:6])
 }

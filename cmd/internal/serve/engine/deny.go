@@ -20,15 +20,14 @@ const DenyPolicy = "(deny)"
 // deniers returns a policy for each descriptor that is always denied, so that its denials have a policy, a limit and a key like
 // others. The limit has the name of the descriptor, else its domain and entries, and is by all of its entries.
 func deniers(domains configfile.EnvoyDomains) map[*configfile.EnvoyDescriptor]*policy.Policy {
-	var found map[*configfile.EnvoyDescriptor]*policy.Policy
+	found := map[*configfile.EnvoyDescriptor]*policy.Policy{}
 	for domain, descriptors := range domains {
 		for i := range descriptors {
 			d := &descriptors[i]
 			if !d.Deny {
 				continue
 			}
-			limit := policy.Limit{Limit: limiter.Limit{Name: d.Name}}
-			words := []string{domain}
+			limit, words := policy.Limit{Limit: limiter.Limit{Name: d.Name}}, []string{domain}
 			for j := range d.Entries {
 				words = append(words, d.Entries[j].String())
 				by := subjecttext.Escape(d.Entries[j].Key)
@@ -41,9 +40,6 @@ func deniers(domains configfile.EnvoyDomains) map[*configfile.EnvoyDescriptor]*p
 				limit.Name = strings.Join(words, "/")
 			}
 			limit.Name = subjecttext.Escape(strings.ToValidUTF8(limit.Name, "?"))
-			if found == nil {
-				found = map[*configfile.EnvoyDescriptor]*policy.Policy{}
-			}
 			found[d] = &policy.Policy{Name: DenyPolicy, Limits: []policy.Limit{limit}}
 		}
 	}
@@ -65,12 +61,9 @@ func (e *Engine) Refuse(ask *Ask, p *policy.Policy, denies func(*policy.Limit) b
 	for i := range p.Limits {
 		l := &p.Limits[i]
 		answer.Overrides = append(answer.Overrides, -1)
-		key := p.Key(l, ask.Attributes)
-		answer.Requests[i] = store.Request{Key: key, Limit: l.Stored(), Shadow: l.Shadow, Cost: ask.Cost}
-		answer.Decisions[i].Shadow = l.Shadow
-		if !denies(l) {
-			answer.Decisions[i].Allowed, answer.Decisions[i].Unguarded = true, true
-		}
+		answer.Requests[i] = store.Request{Key: p.Key(l, ask.Attributes), Limit: l.Stored(), Shadow: l.Shadow, Cost: ask.Cost}
+		denied := denies(l)
+		answer.Decisions[i] = store.Decision{Shadow: l.Shadow, Allowed: !denied, Unguarded: !denied}
 	}
 	e.countDenials(ask, answer.Requests, answer.Decisions)
 	if e.options.OnDecision != nil {
@@ -80,7 +73,7 @@ func (e *Engine) Refuse(ask *Ask, p *policy.Policy, denies func(*policy.Limit) b
 
 // countDenials counts denials of a take that no store has denied.
 func (e *Engine) countDenials(ask *Ask, requests []store.Request, decisions []store.Decision) {
-	if ask.Op != store.Take || !e.deciding(ask).settings.Denials {
+	if ask.Op != store.Take || e.denials == nil || e.deciding(ask).NoDenials {
 		return
 	}
 	for i := range decisions {

@@ -1,0 +1,55 @@
+package poll
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A content is applied once, at rest, and again when it comes back after a failure. Each cause of a failure is returned once.
+func TestALookAppliesWhatHasChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		text, failure := "a", error(nil)
+		var applied []string
+		s := Files(func(string) ([]byte, error) { return []byte(text), failure }, func(texts [][]byte) error {
+			if string(texts[0]) == "wrong" {
+				return errors.New("wrong")
+			}
+			applied = append(applied, string(texts[0]))
+			return nil
+		}, "path")
+		s.Settle = Settle
+		for i, step := range []struct {
+			text        string
+			failure     error
+			again       bool
+			want, stale string
+		}{
+			{"a", nil, false, "true <nil> [a]", ""},
+			{"a", nil, false, "false <nil> [a]", ""},
+			{"a", nil, true, "true <nil> [a a]", ""},
+			{"wrong", nil, false, "false wrong [a a]", "wrong"},
+			{"wrong", nil, false, "false <nil> [a a]", "wrong"},
+			{"a", nil, false, "true <nil> [a a a]", ""},
+			{"a", errors.New("away"), false, "false away [a a a]", "away"},
+			{"a", errors.New("away"), false, "false <nil> [a a a]", "away"},
+			{"a", nil, false, "true <nil> [a a a a]", ""},
+		} {
+			text, failure = step.text, step.failure
+			done, err := s.Look(t.Context(), step.again)
+			if got := fmt.Sprint(done, err, applied); got != step.want || s.Stale() != step.stale {
+				t.Errorf("step %d: %s, want %s; stale is %q", i, got, step.want, s.Stale())
+			}
+		}
+		text = "half"
+		time.AfterFunc(Settle/2, func() { text = "whole" })
+		if done, err := s.Look(t.Context(), false); done || err != nil {
+			t.Errorf("what is being written is applied: %t, %v", done, err)
+		}
+		if done, _ := s.Look(t.Context(), false); !done || applied[len(applied)-1] != "whole" {
+			t.Errorf("at rest: %t, %v", done, applied)
+		}
+	})
+}
