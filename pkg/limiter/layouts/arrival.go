@@ -11,8 +11,8 @@ import (
 )
 
 // GCRA keeps one time, when the next unit would be due if all units were evenly spaced: the theoretical arrival time.
-// With a limit of n units a period p and a burst b, units are p/n apart. What is in use is how far the arrival time is
-// ahead of now, in such intervals.
+// With a limit of n units a period p and a burst b, units are p/n apart. What is in use is how far the arrival time
+// is ahead of now, in such intervals.
 
 // arrivalOf reads an arrival time in ns since 1970. One of before 2001 is none: it would have fewer digits.
 func arrivalOf(value *Value) (arrival int64, err error) {
@@ -72,8 +72,8 @@ func (r *row) interval(limit *store.Limit) int64 {
 	return int64(limit.Period) / limit.Count
 }
 
-// isThrottleds reports whether a key is the middleware's of throttled, and kept until the arrival time in it, which is
-// rounded down to seconds, but for one at least. Others write the same value under keys of any form.
+// isThrottleds reports whether a key is the middleware's of throttled, and kept until the arrival time in it, which
+// is rounded down to seconds, but for one at least. Others write the same value under keys of any form.
 func isThrottleds(found *Found, arrival int64) bool {
 	ahead := time.Duration(arrival - nanoseconds(found.Now))
 	return !isNotThrottleds(found.StoreKey) && ahead >= -time.Second &&

@@ -3,8 +3,6 @@ package layouts
 import (
 	"encoding/binary"
 	"math"
-	"math/big"
-	"math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
@@ -14,8 +12,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// bucket4jThree is what bucket4j 8.19.0 wrote of 10 a minute greedily with the id "per-min", and 100 an hour intervally, after
-// three were taken.
+// bucket4jThree is what bucket4j 8.19.0 wrote of 10 a minute greedily with the id "per-min", and 100 an hour
+// intervally, after three were taken.
 const bucket4jThree = "00000002000000010000000200000001000000000000000a000000000000000a0000000df8475800000000000000000a" +
 	"008000000000000000000100077065722d6d696e00000001000000000000006400000000000000640000034630b8a00000000000000000640180000000" +
 	"00000000000000000003000000010000000618ea2aaebd5982800000000000000007000000000000000018ea2aaebd59828000000000000000610000" +
@@ -30,10 +28,10 @@ func bucket4jWith(numbers ...int64) string {
 	return string(value)
 }
 
-// TestBucket4jLibrary holds what we say of buckets to what bucket4j 8.19.0 itself said of them.
-// Each line of the file is a bucket of random bandwidths after random takes, also of more than
-// there was: the time in ms, the tokens of each bandwidth then, how many ns until there is one
-// in all of them, how many until all are full, and the value that was stored before.
+// TestBucket4jLibrary holds what we say of buckets to what bucket4j 8.19.0 itself said of them. Each line of the file
+// is a bucket of random bandwidths after random takes, also of more than there was: the time in ms, the tokens of
+// each bandwidth then, how many ns until there is one in all of them, how many until all are full, and the value that
+// was stored before.
 func TestBucket4jLibrary(t *testing.T) {
 	number := func(text string) int64 { return must(strconv.ParseInt(text, 10, 64)) }
 	lines := strings.Split(strings.TrimSpace(string(must(os.ReadFile("testdata/bucket4j.txt")))), "\n")
@@ -58,45 +56,6 @@ func TestBucket4jLibrary(t *testing.T) {
 		}
 		if retry != time.Duration(number(fields[2])) || full != time.Duration(number(fields[3])) {
 			t.Errorf("line %d: retry after %s, full after %s, want %s ns and %s ns", n+1, retry, full, fields[2], fields[3])
-		}
-	}
-}
-
-// TestBucket4jRefill holds the arithmetic to that of whole numbers of any size, as long as 64
-// bits hold the library's products: no token comes too early, too late or twice.
-func TestBucket4jRefill(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	for range 20_000 {
-		b := wholeBucket{capacity: 1 + random.Int64N(1000), refill: 1 + random.Int64N(1000),
-			period: 1000 + random.Int64N(int64(time.Hour)), intervally: random.IntN(2) == 0}
-		b.tokens = random.Int64N(b.capacity)
-		start, tokens := int64(1_000_000_000), b.tokens
-		b.lastRefill = start
-		now := start
-		for range 5 {
-			now += random.Int64N(b.period)
-			b.refillTo(now)
-		}
-		passed := now - start
-		if b.intervally {
-			passed -= passed % b.period
-		}
-		come := new(big.Int).Mul(big.NewInt(passed), big.NewInt(b.refill))
-		come.Quo(come, big.NewInt(b.period))
-		want := min(b.capacity, tokens+come.Int64())
-		if b.tokens != want {
-			t.Fatalf("%+v has %d tokens %d ns after %d, want %d", b, b.tokens, now-start, tokens, want)
-		}
-		if b.tokens == b.capacity {
-			continue
-		}
-		if wait := b.wait(b.tokens+1, now); wait <= 0 && b.period > b.refill {
-			t.Fatalf("%+v waits %s for a token that is not there", b, wait)
-		}
-		wait, before := b.wait(b.capacity, now), b
-		b.refillTo(now + int64(wait) + 1) // the library rounds a wait down
-		if b.tokens != b.capacity {
-			t.Fatalf("%+v has %d tokens after the wait %s until it is full", before, b.tokens, wait)
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// bucketEntry is the entry of a token bucket that held so many tokens a while ago, and is refilled in steps of time, of
-// which the next one has begun so long ago.
+// bucketEntry is the entry of a token bucket that held so many tokens a while ago, and is refilled in steps of time,
+// of which the next one has begun so long ago.
 func bucketEntry(found *Found, tokens float64, ago, step, begun time.Duration) admin.Entry {
 	entry := admin.Entry{Limit: withAlgorithm(found.Limit, store.TokenBucket), UsedUnknown: true}
 	if !entry.LimitKnown() {
@@ -110,8 +110,8 @@ func (b *wholeBucket) refillTo(now int64) {
 	}
 }
 
-// wait returns how long it takes from now, an instant that the bucket was refilled to, until there are so many tokens,
-// rounded down to whole ns, or the longest duration if that is less.
+// wait returns how long it takes from now, an instant that the bucket was refilled to, until there are so many
+// tokens, rounded down to whole ns, or the longest duration if that is less.
 func (b *wholeBucket) wait(tokens, now int64) time.Duration {
 	missing := tokens - b.tokens
 	switch {
@@ -136,9 +136,10 @@ func (b *wholeBucket) used() int64 {
 	return max(0, used)
 }
 
-// decodeTokenHash reads a bucket as hand-written limiters keep it: a hash of the tokens and of when they were refilled.
-// That can be in seconds, ms, µs or ns, since nobody can take one for another. A bucket is Certain if it has no other
-// fields, and expires. One that is kept for ever may be what somebody owns, such as the tokens of a game.
+// decodeTokenHash reads a bucket as hand-written limiters keep it: a hash of the tokens and of when they were
+// refilled. That can be in seconds, ms, µs or ns, since nobody can take one for another. A bucket is Certain if it
+// has no other fields, and expires. One that is kept for ever may be what somebody owns, such as the tokens of a
+// game.
 func decodeTokenHash(_ *row, found *Found) (Reading, error) {
 	value := &found.Values[0]
 	if value.Type != HashValue {
@@ -193,8 +194,8 @@ func since(number float64, unit time.Duration, now store.Instant) time.Duration 
 	return time.Duration(nanoseconds(now)-int64(whole)*int64(unit)) - time.Duration(part*float64(unit)).Round(time.Microsecond)
 }
 
-// decodeTraefik reads a bucket in a hash, with when it was last seen in µs since 1970 by the clock of Traefik. The steps
-// are those of its script, for one request.
+// decodeTraefik reads a bucket in a hash, with when it was last seen in µs since 1970 by the clock of Traefik. The
+// steps are those of its script, for one request.
 func decodeTraefik(_ *row, found *Found) (Reading, error) {
 	value := &found.Values[0]
 	if value.Type != HashValue {

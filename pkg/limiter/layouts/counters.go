@@ -169,7 +169,8 @@ func decodeDjango(_ *row, found *Found) (Reading, error) {
 }
 
 // decodeNestJS reads a counter and a key that is there while the client is blocked, from the first request above the
-// limit on. Neither denies for ever without an expiry: the next request gives one to the counter, and ends such a block.
+// limit on. Neither denies for ever without an expiry: the next request gives one to the counter, and ends such a
+// block.
 func decodeNestJS(_ *row, found *Found) (Reading, error) {
 	counter, block := &found.Values[0], &found.Values[1]
 	counts, err := countsOf(found.Values)
@@ -191,9 +192,9 @@ func decodeNestJS(_ *row, found *Found) (Reading, error) {
 	return lifetime{passes: true}.reading(found, entry, isHash && counter.TTL <= store.MaxPeriod && block.TTL <= store.MaxPeriod)
 }
 
-// matchLaravel: a key is the prefix of the connection, that of the cache, and a name, which usually is a hash: MD5 of a
-// named limiter, SHA-1 of a user or an address. The prefixes are made of the application's name, so the hash is all that
-// is usual. A prefix may end in what looks like a digit of the hash, but ends in a mark if it is usual.
+// matchLaravel: a key is the prefix of the connection, that of the cache, and a name, which usually is a hash: MD5 of
+// a named limiter, SHA-1 of a user or an address. The prefixes are made of the application's name, so the hash is all
+// that is usual. A prefix may end in what looks like a digit of the hash, but ends in a mark if it is usual.
 func matchLaravel(storeKey string, asked bool) (store.Key, bool) {
 	counter := strings.TrimSuffix(storeKey, ":timer")
 	name := strings.TrimSuffix(counter, "}") // of Redis::throttle in the newest versions

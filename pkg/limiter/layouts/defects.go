@@ -7,27 +7,20 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 )
 
-// lifetime is how long a limiter keeps a store key, as far as we know. The zero
-// lifetime is that of a counter which ends with its key, and of which nothing more is known.
-//
-// A layout's Decode ends with it, when the entry is finished:
-//
-//	return lifetime{longest: period, never: "Kong/kong#5763"}.reading(found, entry, certain)
-//
-// It is not for limiters that have keys without an expiry on purpose.
+// lifetime is how long a limiter keeps a store key, as far as we know. The zero lifetime is that of a counter which ends
+// with its key, and of which nothing more is known. It is not for limiters that have keys without an expiry on purpose.
 type lifetime struct {
-	// longest is the longest TTL that the limiter gives a key, jitter included. 0 is not
-	// known: then only what no limit can last is absurd.
+	// longest is the longest TTL that the limiter gives a key, jitter included. 0 is not known: then only what no
+	// limit can last is absurd.
 	longest time.Duration
-	// needed is how long from now the value still counts: a bucket until it is full, a window
-	// until it ends. 0 is not known.
+	// needed is how long from now the value still counts: a bucket until it is full, a window until it ends. 0 is not
+	// known.
 	needed time.Duration
-	// rounding is how much shorter than needed a TTL is on purpose; 0 is a second, which
-	// clocks and whole seconds take.
+	// rounding is how much shorter than needed a TTL is on purpose; 0 is a second, which clocks and whole seconds
+	// take.
 	rounding time.Duration
-	// passes: the value stops counting by itself at some time, by a time in it or by the
-	// window's number in the key, and a request gives it a new expiry or has a key of its
-	// own. Without it the count ends only with the key.
+	// passes: the value stops counting by itself at some time, by a time in it or by the window's number in the key,
+	// and a request gives it a new expiry or has a key of its own. Without it the count ends only with the key.
 	passes bool
 	// never and absurd are the known issues of these defects, such as "Kong/kong#5763"; empty if there is none.
 	never, absurd string
@@ -42,8 +35,8 @@ func (l lifetime) reading(found *Found, entry admin.Entry, certain bool) (Readin
 	return Reading{Entries: []admin.Entry{entry}, Certain: certain}, nil
 }
 
-// defects returns what is wrong with how long the values of an entry are kept, each kind at
-// most once. Those that are not there are not looked at.
+// defects returns what is wrong with how long the values of an entry are kept, each kind at most once. Those that are
+// not there are not looked at.
 func (l lifetime) defects(e *admin.Entry, values []Value) (found []admin.Defect) {
 	var never, absurd, short bool
 	var longestTTL time.Duration
@@ -58,11 +51,18 @@ func (l lifetime) defects(e *admin.Entry, values []Value) (found []admin.Defect)
 			short = true
 		}
 	}
+	stuck := !l.passes || isUnused(e)
 	if never {
-		found = append(found, l.neverExpires(e))
+		text := withIssue("no expiry, so "+l.consequence(e, true), l.never)
+		found = append(found, admin.Defect{Kind: admin.NeverExpires, Text: text, Stuck: stuck})
 	}
 	if absurd {
-		found = append(found, l.absurdTTL(e, longestTTL))
+		text := "an expiry much later than the limit can last"
+		if l.inMilliseconds(longestTTL) {
+			text = "an expiry that looks like milliseconds given as seconds"
+		}
+		text = withIssue(text+", so "+l.consequence(e, longestTTL > longestLimit), l.absurd)
+		found = append(found, admin.Defect{Kind: admin.AbsurdTTL, Text: text, Stuck: stuck})
 	}
 	if short {
 		found = append(found, admin.Defect{Kind: admin.ShortTTL,
@@ -78,20 +78,6 @@ func (l lifetime) isAbsurd(ttl time.Duration) bool {
 		return ttl > longestLimit
 	}
 	return ttl > times*l.longest && ttl > l.longest+atLeast
-}
-
-func (l lifetime) neverExpires(e *admin.Entry) admin.Defect {
-	text, stuck := "no expiry, so "+l.consequence(e, true), !l.passes || isUnused(e)
-	return admin.Defect{Kind: admin.NeverExpires, Text: withIssue(text, l.never), Stuck: stuck}
-}
-
-func (l lifetime) absurdTTL(e *admin.Entry, ttl time.Duration) admin.Defect {
-	text := "an expiry much later than the limit can last"
-	if l.inMilliseconds(ttl) {
-		text = "an expiry that looks like milliseconds given as seconds"
-	}
-	text += ", so " + l.consequence(e, ttl > longestLimit)
-	return admin.Defect{Kind: admin.AbsurdTTL, Text: withIssue(text, l.absurd), Stuck: !l.passes || isUnused(e)}
 }
 
 // consequence is what follows for who is limited from a key that stays for ever, or much too long.
@@ -111,8 +97,8 @@ func (l lifetime) consequence(e *admin.Entry, forEver bool) string {
 	return "its count never begins again: it denies for ever once it is at the limit"
 }
 
-// inMilliseconds reports whether a TTL is what comes of milliseconds that were given for
-// seconds: a period's, or a time's since 1970, which is tens of thousands of years away.
+// inMilliseconds reports whether a TTL is what comes of milliseconds that were given for seconds: a period's, or a
+// time's since 1970, which is tens of thousands of years away.
 func (l lifetime) inMilliseconds(ttl time.Duration) bool {
 	const ages = 250 * 366 * 24 * time.Hour // nearly the longest that a Duration can be
 	return ttl > ages || l.longest > 0 && ttl/1000 <= l.longest+time.Second && ttl/1000 > l.longest/4

@@ -2,7 +2,7 @@ package layouts
 
 import (
 	"cmp"
-	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"math"
 	"slices"
@@ -13,103 +13,34 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// hostileTypes are the types of values, and some that are none.
-func hostileTypes() []ValueType {
-	return []ValueType{StringValue, HashValue, ListValue, SetValue, SortedSetValue, NoValue, "stream", ""}
-}
-
-// packValues and unpackValues turn values into bytes and any bytes into values, so that a fuzzer
-// can change everything about them. A value has its type, TTL and length, and then its text or
-// its members.
-func packValues(values []Value) (packed []byte) {
-	for i := range values {
+// unpackValues are values that a fuzzer has changed, as far as a store can hold them, for some store keys.
+func unpackValues(packed []byte, storeKeys []string) (values []Value, ok bool) {
+	if json.Unmarshal(packed, &values) != nil {
+		return nil, false
+	}
+	for len(values) < len(storeKeys) {
+		values = append(values, Value{Type: NoValue, TTL: -2})
+	}
+	for i, storeKey := range storeKeys {
 		v := &values[i]
-		packed = append(packed, byte(slices.Index(hostileTypes(), v.Type)))
-		packed = binary.AppendVarint(packed, int64(v.TTL))
-		packed = binary.AppendVarint(packed, v.Length)
-		packed = appendText(packed, string(v.Text))
-		packed = binary.AppendUvarint(packed, uint64(len(v.Members)))
-		for _, member := range v.Members {
-			packed = appendText(appendText(packed, member.Name), member.Text)
-			packed = binary.BigEndian.AppendUint64(packed, math.Float64bits(member.Score))
-		}
-	}
-	return packed
-}
-
-func appendText(packed []byte, text string) []byte {
-	return append(binary.AppendUvarint(packed, uint64(len(text))), text...)
-}
-
-type unpacker struct{ rest []byte }
-
-func (u *unpacker) byte() (b byte) {
-	if len(u.rest) > 0 {
-		b, u.rest = u.rest[0], u.rest[1:]
-	}
-	return b
-}
-
-func (u *unpacker) number() int64 {
-	n, size := binary.Varint(u.rest)
-	u.rest = u.rest[max(0, size):]
-	if size < 0 {
-		u.rest = nil
-	}
-	return n
-}
-
-func (u *unpacker) count(most int) int {
-	n, size := binary.Uvarint(u.rest)
-	u.rest = u.rest[max(0, size):]
-	if size < 0 {
-		u.rest = nil
-	}
-	return int(min(n, uint64(most)))
-}
-
-func (u *unpacker) text() string {
-	n := u.count(len(u.rest))
-	text := string(u.rest[:min(n, len(u.rest))])
-	u.rest = u.rest[len(text):]
-	return text
-}
-
-func unpackValues(packed []byte, storeKeys []string) (values []Value) {
-	u := unpacker{packed}
-	for _, storeKey := range storeKeys {
-		types := hostileTypes()
-		v := Value{StoreKey: storeKey, Type: types[int(u.byte())%len(types)], TTL: time.Duration(u.number()), Length: u.number()}
-		if len(u.rest) == 0 { // nothing is said of the others
-			v.Type = NoValue
-		}
-		v.Text = []byte(u.text())
-		for range u.count(64) {
-			member := Member{Name: u.text(), Text: u.text()}
-			var score [8]byte
-			u.rest = u.rest[copy(score[:], u.rest):]
-			member.Score = math.Float64frombits(binary.BigEndian.Uint64(score[:]))
-			v.Members = append(v.Members, member)
-		}
-		if v.Type == SortedSetValue { // as every server has it
+		if v.StoreKey = storeKey; v.Type == SortedSetValue { // as every server has it
 			slices.SortFunc(v.Members, func(a, b Member) int { return cmp.Compare(a.Score, b.Score) })
 		}
-		values = append(values, v)
 	}
-	return values
+	return values, true
 }
 
-// FuzzJudge lets all layouts judge whatever others may have written: under no mapping, and under one to any
-// of them. Who claims a key has read it, claims only what was read, and its record can be restored.
+// FuzzJudge lets all layouts judge whatever others may have written: under no mapping, and under one to any of them.
+// Who claims a key has read it, claims only what was read, and its record can be restored.
 func FuzzJudge(f *testing.F) {
 	all := All()
 	for i, layout := range all {
 		for _, v := range vectors()[layout.Info().Name] {
-			f.Add(uint8(i), v.storeKey, packValues(v.values), int64(v.now), v.limit.Count, int64(v.limit.Period), true)
+			f.Add(uint8(i), v.storeKey, must(json.Marshal(v.values)), int64(v.now), v.limit.Count, int64(v.limit.Period), true)
 		}
 	}
 	for i, alike := range corpus() {
-		f.Add(uint8(i), alike.StoreKey, packValues([]Value{alike.Value}), int64(corpusNow), int64(10), int64(time.Minute), i%2 == 0)
+		f.Add(uint8(i), alike.StoreKey, must(json.Marshal([]Value{alike.Value})), int64(corpusNow), int64(10), int64(time.Minute), i%2 == 0)
 	}
 	everything := pattern(f, "*")
 	f.Fuzz(func(t *testing.T, which uint8, storeKey string, packed []byte, now, count, period int64, maps bool) {
@@ -131,7 +62,10 @@ func FuzzJudge(f *testing.F) {
 			checkTogether(t, mapped, storeKey, true, limit, at)
 		}
 		storeKeys := look.StoreKeys(at)
-		values := unpackValues(packed, storeKeys)
+		values, ok := unpackValues(packed, storeKeys)
+		if !ok {
+			return
+		}
 		entries, principal, err := look.Judge(func(of string) Value { return values[slices.Index(storeKeys, of)] })
 		if err != nil && (len(entries) > 0 || errors.Is(err, store.ErrForeign) || err.Error() == "") {
 			t.Fatalf("nobody asked for it, and it is %+v, %v", entries, err)
@@ -150,8 +84,8 @@ func FuzzJudge(f *testing.F) {
 	})
 }
 
-// checkTogether returns the store keys that belong together, which have to be the same for each.
-// Others that are not of the layout may be read with them.
+// checkTogether returns the store keys that belong together, which have to be the same for each. Others that are not
+// of the layout may be read with them.
 func checkTogether(t *testing.T, layout Layout, storeKey string, asked bool, limit store.Limit, now store.Instant) []string {
 	together := layout.Together(storeKey, limit, now)
 	if !slices.Contains(together, storeKey) || len(together) > 8 {

@@ -24,18 +24,18 @@ var envoyUnits = []struct {
 // EXPIRATION_JITTER_MAX_SECONDS says otherwise.
 const envoyJitter = 300 * time.Second
 
-// matchEnvoy: the key is "<domain>_", then "<key>_<value>_" of each entry of a descriptor, then when the window begins.
-// None of them is escaped, so that they are left in one piece.
+// matchEnvoy: the key is "<domain>_", then "<key>_<value>_" of each entry of a descriptor, then when the window
+// begins. None of them is escaped, so that they are left in one piece.
 func matchEnvoy(storeKey string, _ bool) (store.Key, bool) {
 	descriptor, begin, _ := cutLast(storeKey, "_")
 	_, ok := windowNumber(begin)
 	return store.Key{Subject: descriptor, Name: "envoy"}, ok && len(begin) == len("1795294320") && strings.Count(descriptor, "_") >= 2
 }
 
-// decodeEnvoy reads a counter of a window that begins at a whole number of units since 1970. Denied requests count, too.
-// Only the configuration of the service has the unit. If an operator says the limit, it is his. Otherwise the window
-// begins at a whole number of them. Each request sets the expiry anew, to the unit and the jitter from then on, so the
-// key is let go of at least one unit and at most two and the jitter after the begin.
+// decodeEnvoy reads a counter of a window that begins at a whole number of units since 1970. Denied requests count,
+// too. Only the configuration of the service has the unit. If an operator says the limit, it is his. Otherwise the
+// window begins at a whole number of them. Each request sets the expiry anew, to the unit and the jitter from then
+// on, so the key is let go of at least one unit and at most two and the jitter after the begin.
 func decodeEnvoy(_ *row, found *Found) (Reading, error) {
 	const clocks = 2 * time.Second
 	value := &found.Values[0]
@@ -149,8 +149,8 @@ func matchKong(storeKey string, asked bool) (store.Key, bool) {
 	return w.key, ok && (asked || kongIDs.MatchString(storeKey))
 }
 
-// decodeKong: denied requests count, too. A limit that an operator gives counts for windows of its period. A month has
-// 28 to 31 days and a year 365 or 366; they are kept for 30 and 365 days.
+// decodeKong: denied requests count, too. A limit that an operator gives counts for windows of its period. A month
+// has 28 to 31 days and a year 365 or 366; they are kept for 30 and 365 days.
 func decodeKong(_ *row, found *Found) (Reading, error) {
 	w, _ := parseKong(found.StoreKey)
 	value := &found.Values[0]
@@ -172,8 +172,8 @@ func decodeKong(_ *row, found *Found) (Reading, error) {
 	return kept.reading(found, entry, kongIDs.MatchString(found.StoreKey))
 }
 
-// rackAttackKey is of a window's counter, or of a client that fail2ban or allow2ban has banned. The name of a throttle
-// and the client are both any text, with colons between and perhaps in them, so they are not separated.
+// rackAttackKey is of a window's counter, or of a client that fail2ban or allow2ban has banned. The name of a
+// throttle and the client are both any text, with colons between and perhaps in them, so they are not separated.
 var rackAttackKey = keysLike(`^(?:.*?:)?rack::attack:(?:(?P<filter>fail2ban|allow2ban):ban:(?P<banned>.+)|` +
 	`(?P<index>[1-9]\d{0,17}):(?:(?P<counts>fail2ban|allow2ban):count:)?(?P<subject>.+))$`)
 

@@ -1,8 +1,8 @@
-// Package layouts knows how other rate limiters keep their limits in Redis: which keys are
-// theirs, which belong together, and what the values mean at an instant.
+// Package layouts knows how other rate limiters keep their limits in Redis: which keys are theirs, which belong
+// together, and what the values mean at an instant.
 //
-// A limiter's [Layout] is a row of a table, and never calls a server. A store asks it which keys to read, and passes it
-// their values; see redisstore.OtherLimiters. [All] lists the layouts.
+// A limiter's [Layout] is a row of a table, and never calls a server. A store asks it which keys to read, and passes
+// it their values; see redisstore.OtherLimiters. [All] lists the layouts.
 //
 // What neither a value nor an operator says stays unknown in the entry.
 package layouts
@@ -14,24 +14,21 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Layout is how one rate limiter keeps its limits. Its functions are pure, and are called
-// from several goroutines.
+// Layout is how one rate limiter keeps its limits. Its functions are pure, and are called from several goroutines.
 type Layout interface {
 	// Info describes the layout to people.
 	Info() Info
-	// Match returns which limit a store key belongs to: its subject, as far as the key
-	// names it, and in Name the name of the layout. What distinguishes several limits of a
-	// subject follows behind a slash, such as "kong/minute". ok is false for a store key that
-	// the limiter cannot have made.
+	// Match returns which limit a store key belongs to: its subject, as far as the key names it, and in Name the name
+	// of the layout. What distinguishes several limits of a subject follows behind a slash, such as "kong/minute". ok
+	// is false for a store key that the limiter cannot have made.
 	//
-	// Many limiters have a prefix that can be changed. With asked an operator has named the
-	// layout for this key, so any prefix will do. Without it, the key must have the usual one.
+	// Many limiters have a prefix that can be changed. With asked an operator has named the layout for this key, so
+	// any prefix will do. Without it, the key must have the usual one.
 	Match(storeKey string, asked bool) (key store.Key, ok bool)
-	// Together returns the store keys that have to be read to understand storeKey, which
-	// matched: for example those of a counter and its timer, or of the window at now and
-	// the one before. storeKey is among them. The first names the entry, and is the same for
-	// all that belong together. A key of an older window, which no longer counts, is alone.
-	// limit is the known part of the limit, or zero.
+	// Together returns the store keys that have to be read to understand storeKey, which matched: for example those
+	// of a counter and its timer, or of the window at now and the one before. storeKey is among them. The first names
+	// the entry, and is the same for all that belong together. A key of an older window, which no longer counts, is
+	// alone. limit is the known part of the limit, or zero.
 	Together(storeKey string, limit store.Limit, now store.Instant) []string
 	// Decode interprets values, at least one of which exists. The error says in a few words what is wrong with a
 	// value that the limiter cannot have written, such as "a list" or "a negative count".
@@ -54,17 +51,17 @@ type Info struct {
 	Writer string
 	// Example is a store key.
 	Example string
-	// Prefixes are what store keys usually begin with, so that a scan can leave out others.
-	// It is nil if keys can begin with anything.
+	// Prefixes are what store keys usually begin with, so that a scan can leave out others. It is nil if keys can
+	// begin with anything.
 	Prefixes []string
-	// Needs is what an operator must give so that everything is known: "nothing", "the limit", "the
-	// count", "the limit and the burst".
+	// Needs is what an operator must give so that everything is known: "nothing", "the limit", "the count", "the
+	// limit and the burst".
 	Needs string
-	// KeepsArrival: the keys hold the time at which all units are back, so that never more is in
-	// use than the limit can hold.
+	// KeepsArrival: the keys hold the time at which all units are back, so that never more is in use than the limit
+	// can hold.
 	KeepsArrival bool
-	// Beyond is what deleting the keys does not reach, and can bring the count back; empty
-	// if there is nothing. It is one sentence.
+	// Beyond is what deleting the keys does not reach, and can bring the count back; empty if there is nothing. It is
+	// one sentence.
 	Beyond string
 }
 
@@ -73,13 +70,13 @@ type Found struct {
 	// StoreKey is the one that was found, and Key the result of [Layout.Match] for it.
 	StoreKey string
 	Key      store.Key
-	// Values are those of the store keys that [Layout.Together] named, in its order. Those
-	// that are not there have the type [NoValue].
+	// Values are those of the store keys that [Layout.Together] named, in its order. Those that are not there have
+	// the type [NoValue].
 	Values []Value
 	// Now is what the server's clock showed just before the values were read.
 	Now store.Instant
-	// Limit is the part of the limit that an operator gives; zero is unknown. Without an
-	// algorithm it is the layout's.
+	// Limit is the part of the limit that an operator gives; zero is unknown. Without an algorithm it is the
+	// layout's.
 	Limit store.Limit
 }
 
@@ -108,10 +105,10 @@ type Value struct {
 	Type     ValueType
 	// Text is a string, or its first [MostText] bytes: Length says how long it is.
 	Text []byte
-	// Members are the fields of a hash, the members of a list from its beginning, or those
-	// of a sorted set with the highest scores, in ascending order. Of a list or a sorted set
-	// there are at most [MostMembers]: Length says how many there are. A hash has all of them,
-	// or it is too large to be read and no layout gets it. Those of a set are not read.
+	// Members are the fields of a hash, the members of a list from its beginning, or those of a sorted set with the
+	// highest scores, in ascending order. Of a list or a sorted set there are at most [MostMembers]: Length says how
+	// many there are. A hash has all of them, or it is too large to be read and no layout gets it. Those of a set are
+	// not read.
 	Members []Member
 	// Length is the whole length of Text in bytes, or the number of members.
 	Length int64
@@ -138,11 +135,10 @@ func (v *Value) Field(name string) (text string, has bool) {
 
 // Reading is the meaning of values.
 type Reading struct {
-	// Entries are the limits: usually one, none if nothing is in use, several if a value
-	// holds several. Key, StoreKey, Layout and TTL are filled in by the caller where they
-	// are zero.
+	// Entries are the limits: usually one, none if nothing is in use, several if a value holds several. Key,
+	// StoreKey, Layout and TTL are filled in by the caller where they are zero.
 	Entries []admin.Entry
-	// Certain: the key, the type, the value and the TTL together can hardly be anything but
-	// this limiter's. Keys without it count as the limiter's only if an operator named the layout.
+	// Certain: the key, the type, the value and the TTL together can hardly be anything but this limiter's. Keys
+	// without it count as the limiter's only if an operator named the layout.
 	Certain bool
 }

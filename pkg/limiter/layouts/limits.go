@@ -11,11 +11,11 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// The Python library limits has the whole limit at the end of its keys: "<prefix><namespace>/<ids>/<amount>/<multiple>/
-// <unit>", where the prefix is key_prefix and a colon, which version 2 does not have, and the ids may have slashes, too.
-// The type of the value tells the strategy: a string is a fixed window, which begins with its first request, a list of
-// times a moving window, and a string under a key in braces a sliding window counter, with that of the window before
-// under the key with "/-1" behind.
+// The Python library limits has the whole limit at the end of its keys:
+// "<prefix><namespace>/<ids>/<amount>/<multiple>/ <unit>", where the prefix is key_prefix and a colon, which version
+// 2 does not have, and the ids may have slashes, too. The type of the value tells the strategy: a string is a fixed
+// window, which begins with its first request, a list of times a moving window, and a string under a key in braces a
+// sliding window counter, with that of the window before under the key with "/-1" behind.
 const limitsEnd = `[^/]*/(?P<subject>.+)/(?P<amount>[1-9]\d*)/(?P<multiple>[1-9]\d{0,8})/(?P<unit>[a-z]+)`
 
 var limitsKey, limitsSliding = keysLike(`^` + limitsEnd + `$`), keysLike(`^[^{]*\{` + limitsEnd + `\}(?:/-1)?$`)
@@ -80,8 +80,8 @@ func decodeLimits(_ *row, found *Found) (Reading, error) {
 	return kept.reading(found, entry, isLimits(found.StoreKey))
 }
 
-// movingLimits reads a list of the clients' times, the newest first, of which the limiter looks at the first ones, up to
-// its amount. A request is allowed if the unit that it would push out of them is older than the period.
+// movingLimits reads a list of the clients' times, the newest first, of which the limiter looks at the first ones, up
+// to its amount. A request is allowed if the unit that it would push out of them is older than the period.
 func movingLimits(found *Found, limit store.Limit) (admin.Entry, error) {
 	members, all := found.Values[0].Members, found.Values[0].Length
 	entry := admin.Entry{Limit: limit}
@@ -120,8 +120,8 @@ func wholeMicros(seconds float64) time.Duration {
 	return time.Duration(max(0, math.Round(seconds*1e6))) * time.Microsecond
 }
 
-// slidingLimits reads two counters. That of the window before is weighed by what is left of its TTL. The counter of this
-// window has been that of the window before since a period before its end.
+// slidingLimits reads two counters. That of the window before is weighed by what is left of its TTL. The counter of
+// this window has been that of the window before since a period before its end.
 func slidingLimits(found *Found, limit store.Limit) (admin.Entry, error) {
 	entry := admin.Entry{Limit: limit, ResetTold: true}
 	counts, err := countsOf(found.Values)

@@ -11,8 +11,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// logEntry fills in what follows of how long ago requests were, the oldest first. They are the latest of all. A request
-// counts for less than the period, which is known.
+// logEntry fills in what follows of how long ago requests were, the oldest first. They are the latest of all. A
+// request counts for less than the period, which is known.
 func logEntry(entry *admin.Entry, ages []time.Duration, all int64) {
 	period, count := entry.Limit.Period, entry.Limit.Count
 	old := 0

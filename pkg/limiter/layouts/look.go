@@ -1,16 +1,21 @@
 package layouts
 
 import (
+	"bytes"
+	"math"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/recordformat"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Look is one store key, which some of the [Sources] may know, on its way to an answer: which
-// store keys to read for it, and then what they say.
+// Look is one store key, which some of the [Sources] may know, on its way to an answer: which store keys to read for
+// it, and then what they say.
 type Look struct {
 	StoreKey   string
 	candidates []candidate
@@ -20,9 +25,9 @@ type Look struct {
 	now  store.Instant
 }
 
-// Look begins to look at a store key. It returns nil if no layout can have made the key, or the
-// query selects none of the limits that it can be of. A pattern of subjects selects store keys,
-// too; without one all are selected. The query's Keys do not matter here, see [Sources.LookFor].
+// Look begins to look at a store key. It returns nil if no layout can have made the key, or the query selects none of
+// the limits that it can be of. A pattern of subjects selects store keys, too; without one all are selected. The
+// query's Keys do not matter here, see [Sources.LookFor].
 func (s Sources) Look(storeKey string, query *admin.Query) *Look {
 	look := Look{StoreKey: storeKey, query: query}
 	for _, c := range s.candidates(storeKey, query.Subjects) {
@@ -30,15 +35,12 @@ func (s Sources) Look(storeKey string, query *admin.Query) *Look {
 			look.candidates = append(look.candidates, c)
 		}
 	}
-	if len(look.candidates) == 0 {
-		return nil
-	}
-	return &look
+	return look.orNil()
 }
 
-// LookFor begins to look at a store key for limits that a scan found there: keys are those of the
-// entries, with their names. It returns nil if the layouts that the names begin with are not
-// among the sources, or cannot have made the store key.
+// LookFor begins to look at a store key for limits that a scan found there: keys are those of the entries, with their
+// names. It returns nil if the layouts that the names begin with are not among the sources, or cannot have made the
+// store key.
 func (s Sources) LookFor(storeKey string, keys ...store.Key) *Look {
 	look := Look{StoreKey: storeKey, keys: keys}
 	for _, key := range keys {
@@ -47,14 +49,18 @@ func (s Sources) LookFor(storeKey string, keys ...store.Key) *Look {
 			look.candidates = append(look.candidates, c)
 		}
 	}
-	if len(look.candidates) == 0 {
-		return nil
-	}
-	return &look
+	return look.orNil()
 }
 
-// maySelect reports whether the query can select limits of a store key with that result of [Layout.Match].
-// An entry can have more behind that name, and more of the store key behind that subject.
+func (l *Look) orNil() *Look {
+	if len(l.candidates) == 0 {
+		return nil
+	}
+	return l
+}
+
+// maySelect reports whether the query can select limits of a store key with that result of [Layout.Match]. An entry
+// can have more behind that name, and more of the store key behind that subject.
 func (l *Look) maySelect(key store.Key) bool {
 	q, subjects := l.query, []string{key.Subject, l.StoreKey}
 	if at := strings.LastIndex(l.StoreKey, key.Subject); at >= 0 {
@@ -73,7 +79,7 @@ func (l *Look) selects(e *admin.Entry) bool {
 		return slices.Contains(l.keys, e.Key)
 	}
 	q := l.query
-	isSubject := q.Subjects.IsZero() || q.Subjects.Match(e.Key.Subject) || q.Subjects.Match(l.StoreKey) || q.Subjects.Match(e.StoreKey)
+	isSubject := q.Subjects.IsZero() || slices.ContainsFunc([]string{e.Key.Subject, l.StoreKey, e.StoreKey}, q.Subjects.Match)
 	return isSubject && (q.Names.IsZero() || q.Names.Match(e.Key.Name)) && (q.Match == nil || q.Match(e.Key))
 }
 
@@ -93,18 +99,18 @@ func (l *Look) StoreKeys(now store.Instant) []string {
 	return storeKeys
 }
 
-// Judge finds the limiter of a store key, and returns what is in use of its limits. values returns the
-// value of a store key that StoreKeys named. principal is the store key that stands for all that were
-// read together: a scan that meets the others leaves them out.
+// Judge finds the limiter of a store key, and returns what is in use of its limits. values returns the value of a
+// store key that StoreKeys named. principal is the store key that stands for all that were read together: a scan that
+// meets the others leaves them out.
 //
-// A layout that an operator named for the key has it, if the values can be the layout's. By a mapping
-// alone they also have to be plausible beside its limit. Of all others the one that is certain has it.
-// What limitctl wrote itself is nobody's, whatever its prefix.
+// A layout that an operator named for the key has it, if the values can be the layout's. By a mapping alone they also
+// have to be plausible beside its limit. Of all others the one that is certain has it. What limitctl wrote itself is
+// nobody's, whatever its prefix.
 //
-// The error concerns this key alone. It is a [store.ForeignError] if an operator named a layout
-// for the key, other than by a mapping alone, and the values cannot be of that layout or of another
-// one that is known. It is an [UnsureError] in all other cases in which the key looks like a
-// limiter's and was left out. A key that looks like nobody's has no entry and no error.
+// The error concerns this key alone. It is a [store.ForeignError] if an operator named a layout for the key, other
+// than by a mapping alone, and the values cannot be of that layout or of another one that is known. It is an
+// [UnsureError] in all other cases in which the key looks like a limiter's and was left out. A key that looks like
+// nobody's has no entry and no error.
 func (l *Look) Judge(values func(storeKey string) Value) (entries []admin.Entry, principal string, err error) {
 	value := values(l.StoreKey)
 	if IsOwn(&value) {
@@ -113,9 +119,9 @@ func (l *Look) Judge(values func(storeKey string) Value) (entries []admin.Entry,
 	var verdict verdict
 	for i := range l.candidates {
 		c := &l.candidates[i]
-		c.found = &Found{StoreKey: l.StoreKey, Key: c.key, Now: l.now, Limit: c.Limit, Values: make([]Value, len(c.together))}
-		for j, storeKey := range c.together {
-			c.found.Values[j] = values(storeKey)
+		c.found = &Found{StoreKey: l.StoreKey, Key: c.key, Now: l.now, Limit: c.Limit}
+		for _, storeKey := range c.together {
+			c.found.Values = append(c.found.Values, values(storeKey))
 		}
 		verdict.add(c)
 	}
@@ -165,8 +171,7 @@ func (v *verdict) err(value *Value) error {
 	likely := append(v.certain, v.possible...)
 	if v.asked != nil && v.asked.mapped {
 		if v.asked.wrong != nil { // among others that would have it, if any
-			likely = nil
-			v.wrong = []*candidate{v.asked}
+			likely, v.wrong = nil, []*candidate{v.asked}
 		} else if len(v.asked.reading.Entries) > 0 {
 			likely = []*candidate{v.asked}
 		}
@@ -178,7 +183,8 @@ func (v *verdict) err(value *Value) error {
 		}
 	}
 	if v.asked != nil && v.asked.wrong != nil && !v.asked.mapped {
-		return &store.ForeignError{StoreKey: value.StoreKey, Holds: notWritten(v.asked.Layout, v.asked.wrong)}
+		return &store.ForeignError{StoreKey: value.StoreKey,
+			Holds: v.asked.wrong.Error() + ", which " + v.asked.Layout.Info().Name + " does not write"}
 	}
 	unsure := &UnsureError{StoreKey: value.StoreKey}
 	if len(likely) == 0 {
@@ -189,29 +195,88 @@ func (v *verdict) err(value *Value) error {
 	for _, c := range likely {
 		unsure.Layouts = append(unsure.Layouts, c.Layout.Info().Name)
 	}
-	if len(likely) == 1 {
-		unsure.Defect = likely[0].defect()
-	}
 	slices.Sort(unsure.Layouts)
+	if len(likely) == 1 {
+		for _, e := range slices.Backward(likely[0].reading.Entries) {
+			if len(e.Defects) > 0 {
+				unsure.Defect = e.Defects[0].Text
+			}
+		}
+	}
 	return unsure
 }
 
-// defect is the first defect of what was read, in words.
-func (c *candidate) defect() string {
+// UnsureError says why a store key that looks like a limiter's was left out. It concerns one key.
+//
+// It is not a [store.ForeignError], and no reason for a command to fail: nobody asked for just this key, or the key
+// is in order and another limiter's. Several limiters have the same prefix, so that a pattern such as "rate:*" also
+// selects keys that its author did not think of.
+type UnsureError struct {
+	StoreKey string
+	// Layouts are the names of those that the key looks like. If Wrong is not set, each of them may have written it.
+	Layouts []string
+	// Defect is what is wrong with the key if it is of the only one of Layouts, such as "no expiry, so the key stays".
+	Defect string
+	// Wrong is what is wrong with the value if none of Layouts can have written it.
+	Wrong string
+	// NeverExpires: the key can be of Layouts, and the store keeps it for ever. If it is a counter, it denies for
+	// ever once it is at its limit, so such keys are the first to look at.
+	NeverExpires bool
+}
+
+// Error names the key and the layouts. A key that is not printable is quoted.
+func (e *UnsureError) Error() string {
+	text, layouts := "key "+strconv.Quote(e.StoreKey), strings.Join(e.Layouts, " or ")
+	if e.Wrong != "" {
+		return text + " holds " + e.Wrong + ", which " + layouts + " does not write"
+	}
+	text += " may be of " + layouts
+	switch {
+	case e.Defect != "":
+		text += ": " + e.Defect
+	case e.NeverExpires:
+		text += ", and has no TTL"
+	}
+	return text
+}
+
+// mostPerSecond is about as many requests as a server counts under one key in a second.
+const mostPerSecond = 100_000
+
+// isPlausible reports whether what was read of a key can be of the limit that an operator says. A pattern such as
+// "rl:*" is also of keys that its author did not think of: a version, a date, a time. So not more may be in use than
+// can have come in a period, and the key may not stay for much longer than that. One that never expires can be the
+// limiter's, since that is how counters break most often, unless it counts for nothing: then leaving it does no harm.
+func (c *candidate) isPlausible() bool {
+	if c.reading.Certain {
+		return true
+	}
 	for i := range c.reading.Entries {
-		if defects := c.reading.Entries[i].Defects; len(defects) > 0 {
-			return defects[0].Text
+		e := &c.reading.Entries[i]
+		// For how long units of the limit can count: a period, or until a bucket is full.
+		longest := time.Duration(0)
+		if limit := &e.Limit; limit.Period > 0 && limit.Count > 0 {
+			longest = durationOf(math.Ceil(float64(limit.Capacity())/float64(limit.Count)) * float64(limit.Period))
+		}
+		forEver, kept := false, lifetime{longest: longest}
+		for j := range c.found.Values {
+			switch value := &c.found.Values[j]; {
+			case value.Type == NoValue:
+			case value.TTL < 0:
+				forEver = true
+			case kept.isAbsurd(value.TTL) && !kept.inMilliseconds(value.TTL):
+				return false
+			}
+		}
+		tooMuch := e.LimitKnown() && (e.Used-e.Limit.Capacity())/mostPerSecond > int64(longest/time.Second)
+		if forEver && isUnused(e) || !forEver && e.UsedKnown() && tooMuch {
+			return false
 		}
 	}
-	return ""
+	return true
 }
 
-// notWritten describes values that a layout cannot read.
-func notWritten(layout Layout, wrong error) string {
-	return wrong.Error() + ", which " + layout.Info().Name + " does not write"
-}
-
-// partsOf returns those of values that are there, whole.
+// partsOf returns those of values that are there.
 func partsOf(values []Value) (parts []admin.Member) {
 	for i := range values {
 		if value := &values[i]; value.Type != NoValue {
@@ -228,19 +293,16 @@ func (c *candidate) entries() []admin.Entry {
 		if e.Key == (store.Key{}) {
 			e.Key = c.key
 		}
-		if e.StoreKey == "" {
-			e.StoreKey = c.together[0]
-		}
 		if len(e.Record.Members) == 0 {
 			e.Record.Members = partsOf(c.found.Values)
 		}
-		e.Layout, e.At, e.TTL, e.Record.Key = c.Layout.Info().Name, c.found.Now, c.ttl(e.Record.Members), e.Key
+		e.StoreKey, e.Layout, e.At, e.Record.Key = c.together[0], c.Layout.Info().Name, c.found.Now, e.Key
+		e.TTL = c.ttl(e.Record.Members)
 	}
 	return c.reading.Entries
 }
 
 // ttl is how long the store keeps the first of an entry's members, or for ever if it keeps any of them so.
-// Values that are not members, such as what all limits share, do not count.
 func (c *candidate) ttl(parts []admin.Member) (ttl time.Duration) {
 	first := true
 	for i := range c.found.Values {
@@ -253,4 +315,20 @@ func (c *candidate) ttl(parts []admin.Member) (ttl time.Duration) {
 		}
 	}
 	return ttl
+}
+
+// keptWithLimits are the keys of what limitctl keeps with limits, from the "!" behind the prefix on.
+var keptWithLimits = regexp.MustCompile(`(?s)^(?:id$|token:|token-sha256:|\{(?:audit\}$|override\}(?:$|:)|denials:[^}]*\}(?:$|:)|` +
+	`[^}]*\}:token:|[^}]*\}:token-sha256:))`)
+
+// IsOwn reports whether limitctl wrote a value itself, under whatever prefix: the record of a limit, or what it keeps
+// with limits.
+func IsOwn(value *Value) bool {
+	if value.Type == StringValue && bytes.HasPrefix(value.Text, []byte(recordformat.Magic)) {
+		if _, err := store.DecodeRecordLimit(value.Text); err == nil {
+			return true
+		}
+	}
+	_, rest, is := strings.Cut(value.StoreKey, "!")
+	return is && keptWithLimits.MatchString(rest)
 }

@@ -13,8 +13,8 @@ import (
 
 // The layouts of these tests are made up, so that no adapter has a say in them.
 
-// fake is a layout of strings under a prefix. A value "sure:N" is certain, "N" is possible, and
-// all else is wrong. "gone" says nothing.
+// fake is a layout of strings under a prefix. A value "sure:N" is certain, "N" is possible, and all else is wrong.
+// "gone" says nothing.
 type fake struct{ name, prefix string }
 
 func (f fake) Info() Info {
@@ -244,12 +244,7 @@ func TestLimitsAreSelectedByTheirOwnKey(t *testing.T) {
 		for _, v := range vectors {
 			sources := Sources{{Layout: layout, Keys: pattern(t, "*"), Limit: v.limit}}
 			judge := func(q admin.Query) []admin.Entry {
-				look := sources.Look(v.storeKey, &q)
-				if look == nil {
-					return nil
-				}
-				look.StoreKeys(v.now)
-				entries, _, _ := look.Judge(v.value)
+				entries, _ := v.judge(sources, &q)
 				return entries
 			}
 			for _, e := range judge(admin.Query{}) {
@@ -267,6 +262,132 @@ func TestLimitsAreSelectedByTheirOwnKey(t *testing.T) {
 					t.Errorf("%s/%s: another name selects %+v", name, v.name, found[0].Key)
 				}
 			}
+		}
+	}
+}
+
+// A mapping is of many keys, and a stranger among them is told and left, without an error.
+func TestStrangersUnderAMapping(t *testing.T) {
+	perMinute := store.Limit{Count: 10, Period: time.Minute}
+	for _, test := range []struct {
+		layout, name string
+		value        Value
+		subjects     string // of the operator; "*" if empty
+		limit        store.Limit
+		want         string // of the error; empty if the key is the layout's
+	}{
+		{layout: "rate-limit-redis", name: "a count", value: text("rl:user:42", "4", 9*time.Second)},
+		{layout: "rate-limit-redis", name: "many denied", value: text("rl:user:42", "90000", 9*time.Second)},
+		{layout: "rate-limit-redis", name: "an expiry in milliseconds", value: text("rl:user:42", "4", 60_000*time.Second)},
+		{layout: "rate-limit-redis", name: "a version", value: text("rl:version", "7", -1), want: "may be of rate-limit-redis: no expiry"},
+		{layout: "rate-limit-redis", name: "a version, asked for", value: text("rl:version", "7", -1), subjects: "rl:*"},
+		{layout: "rate-limit-redis", name: "taken back", value: text("rl:203.0.113.9", "-1", -1)},
+		{layout: "rate-limit-redis", name: "a date", value: text("rl:since", "20261122", 9*time.Second),
+			want: "may be of rate-limit-redis"},
+		{layout: "rate-limit-redis", name: "a time", value: text("rl:since", "1795294320", -1),
+			want: "may be of rate-limit-redis: no expiry"},
+		{layout: "rate-limit-redis", name: "kept for a day", value: text("rl:build", "4", 20*time.Hour),
+			want: "may be of rate-limit-redis"},
+		{layout: "rate-limit-redis", name: "kept for a day, limit unknown", value: text("rl:build", "4", 20*time.Hour),
+			limit: store.Limit{Count: 1}},
+		{layout: "rate-limit-redis", name: "a word", value: text("rl:version", "v7", -1),
+			want: `key "rl:version" holds a string that is not a whole number, which rate-limit-redis does not write`},
+		{layout: "rate-limit-redis", name: "a hash", value: hash("rl:config", -1, "a", "b"),
+			want: `key "rl:config" holds a hash, not a string, which rate-limit-redis does not write`},
+		{layout: "ulule", name: "stuck", value: text("rl:user:42", "5000", -1)},
+		{layout: "ulule", name: "a time in seconds", value: text("rl:since", "1795294320", time.Minute), want: "may be of ulule"},
+		{layout: "redis_rate", name: "a bucket that takes its time", limit: store.Limit{Count: 1, Period: time.Minute, Burst: 600},
+			value: text("rl:rate:a", "312261520.5", 9*time.Hour)},
+	} {
+		t.Run(test.layout+"/"+test.name, func(t *testing.T) {
+			layout := must(Named(test.layout))
+			if test.limit == (store.Limit{}) {
+				test.limit = perMinute
+			}
+			if test.subjects == "" {
+				test.subjects = "*"
+			}
+			v := vector{storeKey: test.value.StoreKey, now: 1_795_294_335_000_000, values: []Value{test.value}}
+			entries, err := v.judge(Sources{{Layout: layout, Keys: pattern(t, "rl:*"), Limit: test.limit}, {Layout: layout, Limit: test.limit}},
+				&admin.Query{Subjects: pattern(t, test.subjects)})
+			if errors.Is(err, store.ErrForeign) || (len(entries) == 1) != (test.want == "") {
+				t.Fatalf("it is %+v, %v", entries, err)
+			}
+			if unsure := (*UnsureError)(nil); test.want != "" && (!errors.As(err, &unsure) || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("got error %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+// What any layout has read is fit to be restored, selected by the store key or the subject.
+func TestRecordsThatWereReadFit(t *testing.T) {
+	for _, layout := range All() {
+		for _, v := range vectors()[layout.Info().Name] {
+			if strings.HasPrefix(v.says, "wrong") {
+				continue
+			}
+			for _, selected := range []store.Pattern{{}, pattern(t, "*"), exactly(t, v.storeKey)} {
+				entries, err := v.judge(Sources{{Layout: layout, Limit: v.limit}}, &admin.Query{Subjects: exactly(t, v.storeKey)})
+				if err != nil {
+					t.Fatalf("%s: %v", v.name, err)
+				}
+				for i := range entries {
+					if err := CheckRecord(&entries[i].Record, selected); err != nil {
+						t.Errorf("%s/%s: %+v by %q: %v", layout.Info().Name, v.name, entries[i].Record, selected, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+func exactly(t testing.TB, storeKey string) store.Pattern {
+	t.Helper()
+	return must(store.ExactStoreKeyPattern(storeKey))
+}
+
+// What no layout can have read is not fit.
+func TestRecordsThatDoNotFit(t *testing.T) {
+	record := func(subject, name string, storeKeys ...string) admin.Record {
+		r := admin.Record{Key: store.Key{Subject: subject, Name: name}}
+		for _, storeKey := range storeKeys {
+			r.Members = append(r.Members, admin.Member{StoreKey: storeKey, Type: "string"})
+		}
+		return r
+	}
+	kong := named("kong").Info().Example
+	for _, test := range []struct {
+		record   admin.Record
+		selected string
+		want     string // empty if it fits
+	}{
+		{record("login:42", "redis_rate", "rate:login:42"), "*", ""},
+		{record("session:alice", "redis_rate", "session:alice"), "*", `key "session:alice" cannot be of redis_rate`},
+		{record("login:42", "redis_rate", "rate:admin"), "*", `key "rate:admin" is not of limit redis_rate of "login:42"`},
+		{record("login:42", "redis_rate", "rate:login:42", "rate:b"), "*", `keys "rate:login:42" and "rate:b" are not of one limit`},
+		{record("login:42", "redis_rate", "my:rate:login:42"), "my:*", ""},
+		{record("login:42", "redis_rate", "yours:rate:login:42"), "my:*", `key "yours:rate:login:42" was not selected by my:*`},
+		{record("a", "upstash@2", "a:2"), "a:*", ""}, // the number is a window's, as its value tells
+		{record("alice", "counter", "session:alice"), "alice", `is not of limit counter of "alice"`},
+		{record("x", "nosuch", "x"), "*", `layout "nosuch" is not known`},
+		{record("203.0.113.9", "kong/minute", kong), "*", ""},
+		{record("203.0.113.9", "kong/hour", kong), "*", `is not of limit kong/hour`},
+		{record("session:alice", "kong/minute", "session:alice"), "*", `cannot be of kong`},
+		{record("my:rl:a", "counter", "my:rl:a"), "my:rl:*", ""},
+		{record("session:alice", "counter", "session:alice"), "my:rl:*", `key "session:alice" was not selected by my:rl:*`},
+		{record("my:rl:a", "counter", "session:alice"), "my:rl:*", `is not of limit counter of "my:rl:a"`},
+		{record("session:alice", "time-set", "session:alice"), "my:rl:*", `was not selected`},
+		{record("session:alice", "token-hash", "session:alice"), "my:rl:*", `was not selected`},
+		{record("session:alice", "throttled", "session:alice"), "my:rl:*", `was not selected`},
+		{record("my:rl:a", "counter", "my:rl:a", "session:alice"), "my:rl:*", `are not of one limit`},
+	} {
+		err := CheckRecord(&test.record, pattern(t, test.selected))
+		switch {
+		case (err == nil) != (test.want == ""):
+			t.Errorf("%+v by %s: %v, want %q", test.record, test.selected, err, test.want)
+		case err != nil && !strings.Contains(err.Error(), test.want):
+			t.Errorf("%v, want %q", err, test.want)
 		}
 	}
 }

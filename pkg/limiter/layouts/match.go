@@ -20,8 +20,8 @@ type row struct {
 	usual func(storeKey string) bool
 	// match is for store keys that no pattern describes.
 	match func(storeKey string, asked bool) (store.Key, bool)
-	// pair are the ends of two store keys that are read together. The first names the entry. together is for
-	// layouts whose store keys belong together in another way.
+	// pair are the ends of two store keys that are read together. The first names the entry. together is for layouts
+	// whose store keys belong together in another way.
 	pair     [2]string
 	together func(storeKey string, limit store.Limit, now store.Instant) []string
 	// decode reads the values: (*row).count, (*row).arrival or a function of the limiter's own.

@@ -1,12 +1,16 @@
 package layouts
 
 import (
+	"errors"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// What is not in the form of a limiter's keys is nobody's, unless it is asked for. Nobody is warned of an integer or a set of times
-// under any name.
+// What is not in the form of a limiter's keys is nobody's, unless it is asked for. Nobody is warned of an integer or
+// a set of times under any name.
 func TestNames(t *testing.T) {
 	const nobody = kongNobody + ":" + kongNobody
 	for _, test := range []struct {
@@ -37,13 +41,9 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Who types nearly the name of a layout, or what everybody calls its limiter, is told the name.
+// Who types nearly the name of a layout is told the name.
 func TestNamedSuggests(t *testing.T) {
 	for name, want := range map[string]string{
-		"spring":     "did you mean spring-cloud-gateway?",
-		"Express":    "did you mean rate-limit-redis?",
-		"flask":      "did you mean limits?",
-		"django":     "did you mean django-ratelimit or drf?",
 		"redis-rate": "did you mean redis_rate?",
 		"traffic":    "did you mean traefik?",
 		"xyz":        "it is auto or one of apisix, ", // as near to tyk as to anything
@@ -52,6 +52,33 @@ func TestNamedSuggests(t *testing.T) {
 	} {
 		if _, err := Named(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", name, err, want)
+		}
+	}
+}
+
+func TestParseLimit(t *testing.T) {
+	for text, want := range map[string]store.Limit{
+		"10/1m":               {Count: 10, Period: time.Minute},
+		"10/1m,burst=20":      {Count: 10, Period: time.Minute, Burst: 20},
+		"fixed-window:10/1m":  {Algorithm: store.FixedWindow, Count: 10, Period: time.Minute},
+		"10":                  {Count: 10},
+		"token-bucket:10":     {Algorithm: store.TokenBucket, Count: 10},
+		"10,burst=20":         {Count: 10, Burst: 20},
+		"leaky-bucket:10/30s": {Algorithm: store.LeakyBucket, Count: 10, Period: 30 * time.Second},
+	} {
+		if got, err := ParseLimit(text); err != nil || got != want {
+			t.Errorf("%q is read as %+v, %v, want %+v", text, got, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"":        `limit "" is neither COUNT/PERIOD, such as 10/1m, nor a COUNT, such as 10`,
+		"ten":     `limit "ten" is neither COUNT/PERIOD, such as 10/1m, nor a COUNT, such as 10`,
+		"0":       `limit "0" is neither COUNT/PERIOD, such as 10/1m, nor a COUNT, such as 10`,
+		"1m":      `limit "1m" is neither COUNT/PERIOD, such as 10/1m, nor a COUNT, such as 10`,
+		"nosuch:": `limit "nosuch:" is neither COUNT/PERIOD, such as 10/1m, nor a COUNT, such as 10`,
+	} {
+		if _, err := ParseLimit(text); !errors.Is(err, store.ErrInvalid) || err.Error() != want {
+			t.Errorf("%q: the error is %v, want %s", text, err, want)
 		}
 	}
 }

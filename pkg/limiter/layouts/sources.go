@@ -1,32 +1,34 @@
 package layouts
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Source is a layout and the keys that it applies to.
 type Source struct {
 	Layout Layout
-	// Keys are the store keys that an operator assigns to the layout: the source is a mapping
-	// then. Zero stands for the layout's usual keys.
+	// Keys are the store keys that an operator assigns to the layout: the source is a mapping then. Zero stands for
+	// the layout's usual keys.
 	Keys store.Pattern
 	// Limit is what the operator gives of the limits of these keys; zero is unknown.
 	Limit store.Limit
 }
 
-// Sources are the layouts to look for in a store. The first mapping that selects a key determines its
-// layout. The first source of a layout that selects a key determines its limit.
+// Sources are the layouts to look for in a store. The first mapping that selects a key determines its layout. The
+// first source of a layout that selects a key determines its limit.
 type Sources []Source
 
 // candidate is a source that may have a key, and its result.
 type candidate struct {
 	*Source
 	key store.Key
-	// asked: an operator named the layout for this key. mapped: by a mapping alone, whose
-	// pattern is of many keys and can have strangers among them.
+	// asked: an operator named the layout for this key. mapped: by a mapping alone, whose pattern is of many keys and
+	// can have strangers among them.
 	asked, mapped bool
 	together      []string
 	found         *Found
@@ -34,8 +36,8 @@ type candidate struct {
 	wrong         error
 }
 
-// candidates returns the layouts that can have made a store key, at most one of them named by the operator.
-// subjects is what the operator selects.
+// candidates returns the layouts that can have made a store key, at most one of them named by the operator. subjects
+// is what the operator selects.
 func (s Sources) candidates(storeKey string, subjects store.Pattern) (found []candidate) {
 	only, isMapped := s.only(), false
 	named := only != nil && subjects.LiteralBeginning() != ""
@@ -99,8 +101,8 @@ func LayoutOf(key store.Key) string {
 	return key.Name
 }
 
-// Glob returns a glob in the form of Redis that matches all store keys which the sources have of
-// a selection of subjects, and as few others as one glob can.
+// Glob returns a glob in the form of Redis that matches all store keys which the sources have of a selection of
+// subjects, and as few others as one glob can.
 func (s Sources) Glob(subjects store.Pattern) string {
 	if len(s) == 1 && !s[0].Keys.IsZero() {
 		return s[0].Keys.RedisGlob()
@@ -122,28 +124,23 @@ func (s Sources) Glob(subjects store.Pattern) string {
 	return globOf(beginnings)
 }
 
-// globOf returns a glob of what begins with any of beginnings: for each place in the shortest of
-// them it has the bytes that they have there.
+// globOf returns a glob of what begins with any of beginnings: for each place in the shortest of them it has the
+// bytes that they have there.
 func globOf(beginnings []string) string {
 	if len(beginnings) == 0 {
 		return "*"
 	}
+	shortest := len(slices.MinFunc(beginnings, func(a, b string) int { return len(a) - len(b) }))
 	var glob strings.Builder
-	for i := 0; ; i++ {
+	for i := range shortest {
 		var set []byte
 		for _, beginning := range beginnings {
-			if i == len(beginning) {
-				glob.WriteByte('*')
-				return glob.String()
-			}
-			if !slices.Contains(set, beginning[i]) {
-				set = append(set, beginning[i])
-			}
+			set = append(set, beginning[i])
 		}
 		slices.Sort(set)
-		text := string(set)
+		text := string(slices.Compact(set))
 		switch escaped := store.EscapeGlob(text); {
-		case len(set) == 1:
+		case len(text) == 1:
 			glob.WriteString(escaped)
 		case escaped != text: // not every server reads an escape within a set
 			glob.WriteByte('?')
@@ -151,12 +148,12 @@ func globOf(beginnings []string) string {
 			glob.WriteString("[" + text + "]")
 		}
 	}
+	return glob.String() + "*"
 }
 
-// ParseLimit reads what an operator gives of a limit that its keys do not contain: the form that
-// [store.ParseLimit] reads, such as "10/1m,burst=20", or a count without a period, such as
-// "10", for keys that contain the period. Without an algorithm it is that of the layout, and
-// Algorithm is zero. The error is a [store.ErrInvalid].
+// ParseLimit reads what an operator gives of a limit that its keys do not contain: the form that [store.ParseLimit]
+// reads, such as "10/1m,burst=20", or a count without a period, such as "10", for keys that contain the period.
+// Without an algorithm it is that of the layout, and Algorithm is zero. The error is a [store.ErrInvalid].
 func ParseLimit(text string) (store.Limit, error) {
 	if strings.Contains(text, "/") {
 		return store.ParseLimit(text)
@@ -172,4 +169,52 @@ func ParseLimit(text string) (store.Limit, error) {
 	}
 	limit.Period = 0
 	return limit, nil
+}
+
+// CheckRecord reports why a record cannot be one that a layout of [All] has read. It goes by the names in it and not
+// by the values: whoever restores a record writes its store keys, and a file that somebody has edited can name any.
+// selected is what was selected when the record was read, or zero if that is not known. It counts for limiters whose
+// keys can be anything.
+func CheckRecord(r *admin.Record, selected store.Pattern) error {
+	layout, err := Named(LayoutOf(r.Key))
+	if err != nil {
+		return err
+	}
+	name, isSelected, anyKey := layout.Info().Name, selected.IsZero() || selected.Match(r.Key.Subject), layout.Info().Prefixes == nil
+	var first store.Key
+	for i := range r.Members {
+		part := &r.Members[i]
+		key, ok := layout.Match(part.StoreKey, true)
+		switch {
+		case !ok:
+			return fmt.Errorf("key %q cannot be of %s, as the record says", part.StoreKey, name)
+		case i == 0:
+			first = key
+		case key != first:
+			return fmt.Errorf("keys %q and %q are not of one limit of %s", r.Members[0].StoreKey, part.StoreKey, name)
+		}
+		if _, usual := layout.Match(part.StoreKey, false); !usual {
+			anyKey = true
+		}
+		isSelected = isSelected || selected.Match(part.StoreKey)
+	}
+	if storeKey, exact := selected.Exact(); exact { // it can name a window's key that is not there
+		key, ok := layout.Match(storeKey, true)
+		isSelected = isSelected || ok && key == first
+	}
+	switch {
+	case !isNamedLike(r.Key, first):
+		return fmt.Errorf("key %q is not of limit %s of %q", r.Members[0].StoreKey, r.Key.Name, r.Key.Subject)
+	case anyKey && !isSelected:
+		return fmt.Errorf("key %q was not selected by %s", r.Members[0].StoreKey, selected)
+	}
+	return nil
+}
+
+// isNamedLike reports whether the key of an entry can belong to store keys with that result of Match. The value can
+// show that a number at the end of a subject is a window's, or the other way round.
+func isNamedLike(key, match store.Key) bool {
+	number, isBegin := strings.CutPrefix(match.Subject, key.Subject+":")
+	return strings.HasPrefix(key.Name, match.Name) &&
+		(strings.Contains(key.Subject, match.Subject) || key.Subject != "" && isBegin && strings.Trim(number, "0123456789") == "")
 }

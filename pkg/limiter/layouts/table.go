@@ -78,8 +78,8 @@ var table = []*row{
 		Example: "rl:203.0.113.9", Prefixes: []string{"rl:"}, Needs: "the limit"},
 		keys: keysLike(`^rl:(?P<subject>.+)$`), others: anyKey, decode: (*row).count, noTTL: beginsAnew,
 		never: "a hit taken back after the window's end", certain: isExpress},
-	// github.com/animir/node-rate-limiter-flexible 3c9c8262. Whoever is blocked has more than his points in the counter,
-	// which is kept for as long as the block lasts. A counter is below 0 after rewards.
+	// github.com/animir/node-rate-limiter-flexible 3c9c8262. Whoever is blocked has more than his points in the
+	// counter, which is kept for as long as the block lasts. A counter is below 0 after rewards.
 	{info: Info{Name: "rate-limiter-flexible", Writer: "rate-limiter-flexible for Node.js (RateLimiterRedis, RateLimiterValkey)",
 		Example: "rlflx:203.0.113.9", Prefixes: []string{"rlflx:"}, Needs: "the limit",
 		Beyond: "Processes with inMemoryBlockOnConsumed go on denying from their own memory until that block ends."},
@@ -149,25 +149,8 @@ func Named(name string) (Layout, error) {
 		}
 		names = append(names, row.info.Name)
 	}
-	if near := nearNames(name, names); near != "" {
+	if near := texts.Nearest(name, names, min(3, len(name)/2)); near != "" {
 		return nil, store.Invalidf("layout %q is not known; did you mean %s?", name, near)
 	}
 	return nil, store.Invalidf("layout %q is not known; it is auto or one of %s", name, strings.Join(names, ", "))
-}
-
-// nearNames returns the names of the layouts that somebody may have meant: those that have the name in theirs or in
-// that of their limiter, such as "express", else the one that is spelled nearly like it.
-func nearNames(name string, names []string) string {
-	const shortest, most = 3, 4
-	text := strings.ToLower(name)
-	var near []string
-	for _, row := range table {
-		if len(text) >= shortest && strings.Contains(strings.ToLower(row.info.Name+"\n"+row.info.Writer), text) {
-			near = append(near, row.info.Name)
-		}
-	}
-	if len(near) == 0 || len(near) > most {
-		return texts.Nearest(name, names, min(3, len(name)/2))
-	}
-	return strings.Join(near, " or ")
 }

@@ -19,11 +19,11 @@ import (
 const (
 	upstashPrefix  = "@upstash/ratelimit"
 	upstashDynamic = ":dynamic:global" // behind the prefix: the count of all limits with it
-	// leastUpstashWindow is a number that a window has which is not longer than a day. Numbers below it are more often
-	// the ends of identifiers.
+	// leastUpstashWindow is a number that a window has which is not longer than a day. Numbers below it are more
+	// often the ends of identifiers.
 	leastUpstashWindow = 20_000
-	// upstashNever is why a counter has no expiry: the script of cachedFixedWindow compares a number with a text, so it
-	// never sets one.
+	// upstashNever is why a counter has no expiry: the script of cachedFixedWindow compares a number with a text, so
+	// it never sets one.
 	upstashNever = "cachedFixedWindow of @upstash/ratelimit never sets one"
 )
 
@@ -138,8 +138,8 @@ func decodeUpstash(_ *row, found *Found) (Reading, error) {
 	return Reading{Entries: []admin.Entry{entry}, Certain: certain && key.prefix != ""}, nil
 }
 
-// bucket decodes a token bucket, which is refilled at the end of each period. With it the time to reset is that to the
-// next refill, as the limiter itself has it. It is kept until it is full, counted from the last request.
+// bucket decodes a token bucket, which is refilled at the end of each period. With it the time to reset is that to
+// the next refill, as the limiter itself has it. It is kept until it is full, counted from the last request.
 func (k *upstashKey) bucket(found *Found, values []Value, dynamic int64) (entry admin.Entry, certain bool, err error) {
 	value := &values[0]
 	numbers, err := numbersOf(value, "refilledAt", "tokens")
@@ -163,7 +163,7 @@ func (k *upstashKey) bucket(found *Found, values []Value, dynamic int64) (entry 
 			lastRefill: refilledAt * int64(time.Millisecond), tokens: tokens}
 		b.refillTo(now)
 		entry.UsedUnknown = false
-		entry.Used, entry.Remaining, entry.Allowed = b.used(), max(0, b.tokens), b.tokens >= 1
+		entry.Used, entry.Remaining, entry.Allowed = b.used(), min(max(0, b.tokens), b.capacity), b.tokens >= 1
 		if entry.Used > 0 {
 			entry.ResetAfter, kept.needed = b.wait(b.tokens+1, now), b.wait(b.capacity, now)
 		}
@@ -230,8 +230,9 @@ func (w *upstashWindows) retry(count, ms int64) int64 {
 	return 2 * length
 }
 
-// windows decodes the counters of windows. A window of one that is fixed is kept for its period from its first request
-// on, one of one that slides for longer than the next window. So the TTL tells which it is, if the operator does not.
+// windows decodes the counters of windows. A window of one that is fixed is kept for its period from its first
+// request on, one of one that slides for longer than the next window. So the TTL tells which it is, if the operator
+// does not.
 func (k *upstashKey) windows(found *Found, values []Value, dynamic int64) (entry admin.Entry, certain bool, err error) {
 	var counts [2]int64
 	var w upstashWindows

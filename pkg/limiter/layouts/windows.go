@@ -9,10 +9,10 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Many limiters number their windows from 1970 on, and put the number into the key: with the period p, the window at an
-// instant t has the number floor(t/p). A key with the number n was written at about n·p, not long ago, since old keys
-// expire, and few round periods fit that: of a minute the number tells the period to about one part in thirty million,
-// of a day to one in twenty thousand.
+// Many limiters number their windows from 1970 on, and put the number into the key: with the period p, the window at
+// an instant t has the number floor(t/p). A key with the number n was written at about n·p, not long ago, since old
+// keys expire, and few round periods fit that: of a minute the number tells the period to about one part in thirty
+// million, of a day to one in twenty thousand.
 
 // roundPeriods are what the periods of limits are multiples of, from the roundest on.
 var roundPeriods = []time.Duration{
@@ -25,20 +25,20 @@ const (
 	day = 24 * time.Hour
 	// clocksDiffer is how much the clocks of clients and of the server may differ.
 	clocksDiffer = 2 * time.Second
-	// windowsKept is for how many periods from its beginning a limiter with window numbers needs the key of a window at
-	// most: its own, the next one, and one more for those that set the expiry late.
+	// windowsKept is for how many periods from its beginning a limiter with window numbers needs the key of a window
+	// at most: its own, the next one, and one more for those that set the expiry late.
 	windowsKept = 3
-	// byChance is how many times as far apart as the bounds of the period the round periods have to be, so that one is
-	// rarely between them by chance.
+	// byChance is how many times as far apart as the bounds of the period the round periods have to be, so that one
+	// is rarely between them by chance.
 	byChance = 50
 )
 
-// periodOfWindow returns the period that a limiter must have whose key has a window's number, if the window is the one
-// at now or one shortly before. The period is a multiple of unit, such as a second for a limiter that counts seconds.
-// kept is how much longer than three periods after a window's beginning the limiter may keep its key.
+// periodOfWindow returns the period that a limiter must have whose key has a window's number, if the window is the
+// one at now or one shortly before. The period is a multiple of unit, such as a second for a limiter that counts
+// seconds. kept is how much longer than three periods after a window's beginning the limiter may keep its key.
 //
-// known is false if no round period fits, or it is of more than three months: then index may be the number of a window
-// long past, or no window's number at all.
+// known is false if no round period fits, or it is of more than three months: then index may be the number of a
+// window long past, or no window's number at all.
 func periodOfWindow(index int64, unit, kept time.Duration, now store.Instant) (period time.Duration, known bool) {
 	at := nanoseconds(now)
 	if index <= 0 || index > at/int64(unit)+int64(clocksDiffer/unit)+1 {

@@ -3,7 +3,9 @@ package layouts
 import (
 	"cmp"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,25 +35,30 @@ const (
 	kongService = "5b7a3e1c-9a55-4f0e-8d42-1b2c3d4e5f60"
 )
 
-// vectors are those of all layouts, by name.
+// vectors are those of all layouts, by name, as testdata/samples.txt has them.
 func vectors() map[string][]vector {
 	words := strings.NewReplacer("NOBODY", kongNobody, "ROUTE", kongRoute, "SERVICE", kongService,
 		"SHA1", "da39a3ee5e6b4b0d3255bfef95601890afd80709", "TRACKER", strings.Repeat("9f8a7b6c", 8), "\n    ", " ")
-	all := map[string][]vector{}
-	for layout, text := range vectorTexts {
-		var v vector
-		for _, line := range strings.Split(strings.TrimSpace(words.Replace(text)), "\n") {
-			if key, isKey := strings.CutPrefix(line, "key "); isKey {
-				v.storeKey, v.key, _ = strings.Cut(unquoted(key), " = ")
-				continue
-			}
-			if at, isTime := strings.CutPrefix(line, "now "); isTime {
-				v.now = store.Instant(must(strconv.ParseInt(at, 10, 64)))
-				continue
-			}
+	all, layout := map[string][]vector{}, ""
+	var v vector
+	for line := range strings.Lines(words.Replace(string(must(os.ReadFile("testdata/samples.txt"))))) {
+		line = strings.TrimSuffix(line, "\n")
+		switch word, rest, _ := strings.Cut(line, " "); word {
+		case "", "#":
+		case "layout":
+			layout, v = rest, vector{}
+		case "key":
+			v.storeKey, v.key, _ = strings.Cut(unquoted(rest), " = ")
+		case "now":
+			v.now = store.Instant(must(strconv.ParseInt(rest, 10, 64)))
+		default:
 			fields := strings.Split(line, " | ")
 			v.name, v.says, v.limit, v.values = fields[0], fields[3], store.Limit{}, nil
-			if fields[1] != "" {
+			switch fields[1] {
+			case "":
+			case "AGES": // no text says so much
+				v.limit = store.Limit{Count: 1, Period: store.MaxPeriod, Burst: store.MaxCount}
+			default:
 				v.limit = must(ParseLimit(fields[1]))
 			}
 			for value := range strings.SplitSeq(fields[2], "; ") {
@@ -63,6 +70,17 @@ func vectors() map[string][]vector {
 		}
 	}
 	return all
+}
+
+// judge is what a store says of a vector's key by sources.
+func (v *vector) judge(sources Sources, query *admin.Query) ([]admin.Entry, error) {
+	look := sources.Look(v.storeKey, query)
+	if look == nil {
+		return nil, nil
+	}
+	look.StoreKeys(v.now)
+	entries, _, err := look.Judge(v.value)
+	return entries, err
 }
 
 func must[T any](value T, err error) T {
@@ -233,4 +251,44 @@ func (v *vector) value(storeKey string) Value {
 		}
 	}
 	return Value{StoreKey: storeKey, Type: NoValue, TTL: -2} // as PTTL says it
+}
+
+// Over the vectors of all layouts no key is claimed by another layout than its own, and by its own if that is
+// certain.
+func TestNoLimitIsClaimedTwice(t *testing.T) {
+	sources, everything := autoSources(), &admin.Query{Subjects: pattern(t, "*")}
+	for name, vectors := range vectors() {
+		layout := must(Named(name))
+		for i := range vectors {
+			v := &vectors[i]
+			t.Run(name+"/"+v.name, func(t *testing.T) {
+				entries, err := v.judge(sources, everything)
+				claims := ""
+				if len(entries) > 0 {
+					claims = entries[0].Layout
+				}
+				wants := ""
+				if v.isCertain(layout) {
+					wants = name
+				}
+				if claims != wants {
+					t.Errorf("it is claimed by %q, want %q; the error is %v", claims, wants, err)
+				}
+				if errors.Is(err, store.ErrForeign) {
+					t.Errorf("nobody asked, and the error is %v", err)
+				}
+			})
+		}
+	}
+}
+
+// isCertain reports whether a layout is certain of a vector when nobody says anything.
+func (v *vector) isCertain(layout Layout) bool {
+	key, isUsual := layout.Match(v.storeKey, false)
+	unsaid := *v
+	unsaid.limit = store.Limit{}
+	found := unsaid.found(layout)
+	found.Key = key
+	reading, err := decode(layout, found)
+	return isUsual && err == nil && reading.Certain && len(reading.Entries) > 0
 }
