@@ -50,6 +50,14 @@ func (v *verdict) follows(state *store.State, req *store.Request, op store.Op, r
 	return v.allowed == (used+req.Cost <= capacity)
 }
 
+// cutInstant cuts off the instant that a reply begins with.
+func cutInstant(reply string) (now store.Instant, rest string, err error) {
+	if len(reply) < 7 {
+		return 0, "", redisserver.ErrAnswer
+	}
+	return InstantOf(reply), reply[7:], nil
+}
+
 // InstantOf reads the instant that a reply begins with.
 func InstantOf(reply string) store.Instant {
 	var instant [8]byte

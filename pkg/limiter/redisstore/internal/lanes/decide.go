@@ -25,11 +25,10 @@ type work struct {
 	Reqs    []store.Request
 	Attempt uint64 // not zero for a token in several slots
 
-	named  []store.Key // what keys are of
-	keys   []string
-	words  []any // keys, as a command has them
-	ask    ask
-	queued queued
+	named []store.Key // what keys are of
+	keys  []string
+	words []any // keys, as a command has them
+	ask   ask
 }
 
 // NewWork returns work for one decision.
@@ -39,7 +38,7 @@ func (s *Sender) NewWork() *work {
 		return w
 	}
 	w := &work{}
-	w.queued.done = make(chan struct{}, 1)
+	w.ask.done = make(chan struct{}, 1)
 	return w
 }
 
@@ -67,9 +66,9 @@ func (s *Sender) tokenKey(token string, key store.Key) string {
 	return string(s.Own) + "!" + store.TokenName(token)
 }
 
-// toAsk returns a place in the queue for a decision, which by itself is that of script.
-func (w *work) toAsk(s *Sender, op store.Op, script *lua.Script) *queued {
-	w.ask = ask{sender: s, op: op, attempt: w.Attempt, reqs: w.Reqs, keys: w.keys, words: w.words, script: script}
+// toAsk returns what asks for a decision.
+func (w *work) toAsk(s *Sender, op store.Op) *ask {
+	w.ask = ask{op: op, attempt: w.Attempt, reqs: w.Reqs, keys: w.keys, words: w.words, done: w.ask.done}
 	if token := w.Reqs[0].Token; token != "" {
 		key := s.tokenKey(token, w.Reqs[0].Key)
 		w.ask.keys, w.ask.words = append(w.keys, key), append(w.words, key)
@@ -77,8 +76,8 @@ func (w *work) toAsk(s *Sender, op store.Op, script *lua.Script) *queued {
 	if slotOf := s.SlotOf; slotOf != nil {
 		w.ask.slot = slotOf(w.Reqs[0].Key.Subject)
 	}
-	w.queued = queued{ask: &w.ask, done: w.queued.done}
-	return &w.queued
+	w.ask.script = deciding(op, w.Reqs)
+	return &w.ask
 }
 
 const (
@@ -96,15 +95,14 @@ func (s *Sender) Decide(ctx context.Context, op store.Op, w *work, decisions []s
 // decideInWindows is Decide for requests in the windows of their calendars, in which tries calls have been made.
 func (s *Sender) decideInWindows(ctx context.Context, op store.Op, w *work, decisions []store.Decision, tries int) error {
 	w.setKeys(s.Own)
-	q, a := w.toAsk(s, op, deciding(op, w.Reqs)), &w.ask
+	a := w.toAsk(s, op)
 	if !s.canMerge(op, w.Reqs) {
-		q.alone(ctx)
+		s.own(ctx, a)
 	}
-	err := s.ask(ctx, q)
+	err := s.ask(ctx, a)
 	again := func(by *lua.Script) error {
-		q, a.script = &queued{}, by
-		q.call = a.alone(ctx)
-		return s.ask(ctx, q)
+		a.again(s.alone(ctx, a, by))
+		return s.ask(ctx, a)
 	}
 	if err == nil && a.apart { // else the exchange may still write to a
 		err = again(a.script)
@@ -127,8 +125,8 @@ func (s *Sender) decideInWindows(ctx context.Context, op store.Op, w *work, deci
 		}
 		return s.Explain(err, op.String(), op != store.Peek, a.keys)
 	}
-	if q.call != nil {
-		err = a.took(q.call)
+	if a.call != nil {
+		err = a.took(a.call)
 	}
 	if err == nil {
 		err = s.readAnswer(a, decisions)

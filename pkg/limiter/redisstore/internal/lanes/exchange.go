@@ -12,13 +12,12 @@ import (
 
 	"github.com/limitctl/limitctl/internal/panics"
 	redisserver "github.com/limitctl/limitctl/internal/redis"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // exchange is one pipeline of calls.
 type exchange struct {
 	number  uint64 // no other has it
-	calls   []*queued
+	calls   []*ask
 	callers int                // of those, how many still wait for the answer
 	ctx     context.Context    // ends when the last of them leaves
 	cancel  context.CancelFunc // ends it
@@ -72,11 +71,11 @@ func (l *lane) next(most, calls int) *exchange {
 	e.number, e.callers = begun.Add(1), min(l.waiting, maxBatch, calls)
 	var end time.Time
 	for range e.callers {
-		q := l.first
-		l.remove(q)
-		q.in, e.calls = e, append(e.calls, q)
-		if q.end.After(end) {
-			end = q.end
+		a := l.first
+		l.remove(a)
+		a.in, e.calls = e, append(e.calls, a)
+		if a.end.After(end) {
+			end = a.end
 		}
 	}
 	e.ctx, e.cancel = context.WithDeadline(context.Background(), end)
@@ -91,25 +90,24 @@ func (l *lane) exchange(ctx context.Context, e *exchange) error {
 	if l.sender.OnBatch != nil {
 		l.sender.OnBatch(len(e.calls))
 	}
-	for _, q := range e.calls {
-		if q.call == nil {
-			e.asks = append(e.asks, q.ask)
+	for _, a := range e.calls {
+		if a.call == nil {
+			e.asks = append(e.asks, a)
 		} else {
-			e.cmds = append(e.cmds, q.call)
+			e.cmds = append(e.cmds, a.call)
 		}
 	}
 	single := len(e.cmds)
 	e.fine = single == 0
-	decisions := e.merger.merge(e.asks)
+	decisions := e.merger.merge(l.sender, e.asks)
 	for _, m := range decisions {
-		m.script = m.deciding()
-		e.cmds = append(e.cmds, m.call(ctx, true, l.reads(m), l.sender.Clock))
+		e.cmds = append(e.cmds, m.call(ctx, true))
 	}
 	l.process(ctx, e.cmds)
 	var again []*call
 	for i, m := range decisions {
-		if err := e.cmds[single+i].Err(); err != nil && redisserver.IsErrorReply(err, "NOSCRIPT") { // before anything ran
-			e.cmds[single+i] = m.call(ctx, false, l.reads(m), l.sender.Clock)
+		if redisserver.IsErrorReply(e.cmds[single+i].Err(), "NOSCRIPT") { // before anything ran
+			e.cmds[single+i] = m.call(ctx, false)
 			again = append(again, e.cmds[single+i])
 		}
 	}
@@ -119,9 +117,6 @@ func (l *lane) exchange(ctx context.Context, e *exchange) error {
 	}
 	return nil
 }
-
-// reads reports whether m's call is one that never writes.
-func (l *lane) reads(m *merged) bool { return m.op == store.Peek && !l.sender.noReadOnly.Load() }
 
 // process sends calls in one go. Each has its own error afterwards.
 func (l *lane) process(ctx context.Context, calls []*call) {
@@ -146,11 +141,11 @@ func (l *lane) finish(e *exchange, panicked error) *exchange {
 	e.cancel()
 	if panicked != nil {
 		e.fine = false
-		for _, q := range e.calls {
-			if q.call == nil {
-				q.ask.err = sentError{panicked}
+		for _, a := range e.calls {
+			if a.call == nil {
+				a.err = sentError{panicked}
 			} else {
-				q.call.SetErr(panicked)
+				a.call.SetErr(panicked)
 			}
 		}
 	}
@@ -159,16 +154,16 @@ func (l *lane) finish(e *exchange, panicked error) *exchange {
 	i := slices.Index(l.shared, e)
 	l.shared = slices.Delete(l.shared, i, i+1)
 	all := e.callers == len(e.calls)
-	for i, q := range e.calls {
-		if q.over { // its caller has left
+	for i, a := range e.calls {
+		if a.over { // its caller has left
 			e.calls[i] = nil
 		}
-		q.over = true
+		a.over = true
 	}
 	l.mu.Unlock()
-	for _, q := range e.calls {
-		if q != nil {
-			q.done <- struct{}{}
+	for _, a := range e.calls {
+		if a != nil {
+			a.done <- struct{}{}
 		}
 	}
 	runtime.Gosched()
@@ -195,6 +190,5 @@ func (e *exchange) reuse() {
 	clear(e.cmds)
 	e.calls, e.asks, e.cmds = e.calls[:0], e.asks[:0], e.cmds[:0]
 	e.ctx, e.cancel, e.callers, e.fine = nil, nil, 0, false
-	e.merger.reuse()
 	exchanges.Put(e)
 }

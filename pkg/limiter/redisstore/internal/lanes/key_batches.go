@@ -31,74 +31,68 @@ func oneByOne(batch []int, do func(batch []int) error) error {
 	return nil
 }
 
-// EachBatch calls do with the indexes of store keys that one script call can take: at
-// most size of them and, in a Cluster, of one slot. There several calls of do run
+// batches returns the indexes of store keys that one script call can take: at most size of them and, in a Cluster, of one slot.
+func (s *Sender) batches(storeKeys []string, size int) (batches [][]int) {
+	open := map[int]int{} // the latest batch of each slot
+	for i := range storeKeys {
+		slot := 0
+		if s.SlotOf != nil {
+			slot = s.SlotOf(redisserver.HashTag(storeKeys[i]))
+		}
+		latest, has := open[slot]
+		if !has || len(batches[latest]) == size {
+			latest = len(batches)
+			open[slot], batches = latest, append(batches, nil)
+		}
+		batches[latest] = append(batches[latest], i)
+	}
+	return batches
+}
+
+// EachBatch calls do with the indexes of store keys that one script call can take. In a Cluster several calls of do run
 // at once. After an error, or when ctx ends, no more calls begin. It returns the first error. If the outcome of a call
 // is unknown, it returns that error as well.
 func (s *Sender) EachBatch(ctx context.Context, storeKeys []string, size int, do func(batch []int) error) error {
-	slotOf := s.SlotOf
-	if slotOf == nil {
-		for first := 0; first < len(storeKeys); first += size {
-			batch := make([]int, 0, size)
-			for i := first; i < min(first+size, len(storeKeys)); i++ {
-				batch = append(batch, i)
-			}
-			if err := do(batch); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	bySlot := map[int][]int{}
-	for i := range storeKeys {
-		slot := slotOf(redisserver.HashTag(storeKeys[i]))
-		bySlot[slot] = append(bySlot[slot], i)
+	workers := 1
+	if s.SlotOf != nil {
+		workers = clusterCalls
 	}
 	going, end := context.WithCancel(ctx)
 	defer end()
 	var working panics.Group
-	free := make(chan struct{}, clusterCalls)
+	free := make(chan struct{}, workers)
 	var mu sync.Mutex
-	var first, unknown error
+	var failed []error
 	skipped := false
-	for _, indexes := range bySlot {
-		for batch := range slices.Chunk(indexes, size) {
-			select {
-			case <-going.Done():
-			case free <- struct{}{}:
-			}
-			if going.Err() != nil { // both can be ready, and then either is chosen
-				skipped = true
-				break
-			}
-			working.Go(func() {
-				defer func() { <-free }()
-				err := oneByOne(batch, do)
-				if err == nil {
-					return
-				}
+	for _, batch := range s.batches(storeKeys, size) {
+		free <- struct{}{}
+		if going.Err() != nil {
+			skipped = true
+			break
+		}
+		working.Go(func() {
+			defer func() { <-free }()
+			if err := oneByOne(batch, do); err != nil {
+				end()
 				mu.Lock()
 				defer mu.Unlock()
-				if first == nil {
-					first = err
-				}
-				if errors.Is(err, store.ErrOutcomeUnknown) {
-					unknown = err
-				}
-				end()
-			})
-		}
+				failed = append(failed, err)
+			}
+		})
 	}
-	if panicked := working.Wait(); panicked != nil && unknown == nil {
-		return s.Explain(sentError{panicked}, "call", true, nil)
+	if panicked := working.Wait(); panicked != nil {
+		failed = append(failed, s.Explain(sentError{panicked}, "call", true, nil))
 	}
+	unknown := slices.IndexFunc(failed, func(err error) bool { return errors.Is(err, store.ErrOutcomeUnknown) })
 	switch {
-	case first == nil && skipped: // the caller's time was over
+	case len(failed) == 0 && skipped: // the caller's time was over
 		return s.Explain(ctx.Err(), "call", false, nil)
-	case unknown == nil || errors.Is(first, store.ErrOutcomeUnknown):
-		return first
+	case len(failed) == 0:
+		return nil
+	case unknown > 0:
+		return errors.Join(failed[0], failed[unknown])
 	}
-	return errors.Join(first, unknown)
+	return failed[0]
 }
 
 // Alone waits until no other call of the store is under way whose answer can be large:

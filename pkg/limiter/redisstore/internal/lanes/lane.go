@@ -9,7 +9,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/panics"
-	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -63,29 +62,12 @@ type lane struct {
 	// panicked: a hook of the application has panicked. If it did so during a dial, the client
 	// holds a lock for ever, and a caller that sends its own call could wait past any deadline.
 	panicked    bool
-	first, last *queued
+	first, last *ask
 	waiting     int // length of the queue from first to last
 	// watch ends the waiting of those for whom the store's time is over, and begins
 	// exchanges for those who have waited for long. It is one timer for all callers.
 	watch   *time.Timer
 	watched time.Time // when it is set to; zero if it is not
-}
-
-// queued is a call, or a decision that can be merged with others into one, which its caller
-// sends by itself or waits for while others send it.
-type queued struct {
-	call  *call         // what goes by itself; nil for an ask that others may share a call with
-	ask   *ask          // nil for a call
-	since time.Time     // when it came
-	late  time.Time     // when the store's time for it is over
-	end   time.Time     // when its caller leaves at the latest
-	done  chan struct{} // has room for the one token that says that the waiting is over
-
-	// The lane's lock guards these.
-	before, after *queued   // in the queue
-	in            *exchange // nil while it is in the queue
-	over          bool      // it has its outcome, or its caller has left
-	left          error     // why it has none, if the lane ended the waiting
 }
 
 // newLane returns a lane to client.
@@ -108,9 +90,9 @@ func (s *Sender) newLane(client redis.UniversalClient) *lane {
 	return l
 }
 
-// send sends q and waits for its answer until it is late, or until ctx ends: by itself while it
+// send sends a and waits for its answer until it is late, or until ctx ends: by itself while it
 // is quiet, and else with the others. An error of what may have reached the server is a sentError.
-func (l *lane) send(ctx context.Context, q *queued) error {
+func (l *lane) send(ctx context.Context, a *ask) error {
 	own, limited := ctx.Deadline() // before the lock: a context of the caller's own can panic
 	caller, end, budgeted := store.BudgetOf(ctx)
 	var callers time.Time
@@ -118,16 +100,16 @@ func (l *lane) send(ctx context.Context, q *queued) error {
 		callers, _ = caller.Deadline()
 	}
 	l.mu.Lock()
-	if l.isQuiet() && (l.keepsDeadlines || !limited || own.After(q.late)) {
+	if l.isQuiet() && (l.keepsDeadlines || !limited || own.After(a.late)) {
 		l.busy++
 		endsInTime := l.endsInTime && l.busy+l.abandoned <= l.connections
 		l.mu.Unlock()
-		return l.sendAlone(ctx, q, endsInTime)
+		return l.sendAlone(ctx, a, endsInTime)
 	}
-	if budgeted && l.keepBudget(end, q) {
+	if budgeted && l.keepBudget(end, a) {
 		ctx, own = caller, callers
 	}
-	return q.shared(l.wait(ctx, own, q))
+	return a.shared(l.wait(ctx, own, a))
 }
 
 // isQuiet reports whether a call is sent at once and by itself. While callers share an
@@ -136,105 +118,61 @@ func (l *lane) isQuiet() bool {
 	return l.busy < InFlight && l.batches == 0 && l.first == nil && !l.panicked && l.endsAlone
 }
 
-// keepBudget makes the watch end the wait for q at end, too, when the time of [store.WithBudget] is over, and reports
+// keepBudget makes the watch end the wait for a at end, too, when the time of [store.WithBudget] is over, and reports
 // whether it did: then the caller's own context, which needs no timer, is enough. The watch relies on
 // deadlines in the order of the queue, so a call with an earlier deadline than the one
 // in front of it keeps the context with the timer. The caller holds the lock.
-func (l *lane) keepBudget(end time.Time, q *queued) bool {
+func (l *lane) keepBudget(end time.Time, a *ask) bool {
 	if l.last != nil && end.Before(l.last.late) {
 		if l.last.late.Sub(end) > slowExchange { // else they came in the same moment
 			return false
 		}
 		end = l.last.late
 	}
-	q.late = earlier(q.late, end)
+	a.late = earlier(a.late, end)
 	return true
 }
 
-// wait puts q into the queue and waits until it has its answer, until the store's time is
+// wait puts a into the queue and waits until it has its answer, until the store's time is
 // over, or until ctx ends, whose deadline is own, zero for none. The caller holds the lock, and wait returns it.
-func (l *lane) wait(ctx context.Context, own time.Time, q *queued) error {
-	if q.done == nil {
-		q.done = make(chan struct{}, 1)
+func (l *lane) wait(ctx context.Context, own time.Time, a *ask) error {
+	if a.done == nil {
+		a.done = make(chan struct{}, 1)
 	}
-	q.end = q.late
-	if !own.IsZero() && own.Before(q.end) {
-		q.end = own
+	a.end = a.late
+	if !own.IsZero() && own.Before(a.end) {
+		a.end = own
 	}
-	l.append(q)
+	l.append(a)
 	l.start()
-	if l.first == q {
-		l.watchUntil(earlier(q.late, q.since.Add(slowExchange)))
+	if l.first == a {
+		l.watchUntil(earlier(a.late, a.since.Add(slowExchange)))
 	} else {
-		l.watchUntil(q.late)
+		l.watchUntil(a.late)
 	}
 	l.mu.Unlock()
 	gone := ctx.Done()
 	if gone == nil {
-		<-q.done
-		return q.outcome()
+		<-a.done
+		return a.outcome()
 	}
 	select {
-	case <-q.done:
-		return q.outcome()
+	case <-a.done:
+		return a.outcome()
 	case <-gone:
-		return l.leave(q, ctx.Err())
+		return l.leave(a, ctx.Err())
 	}
 }
 
-// alone returns the call that q is by itself from now on.
-func (q *queued) alone(ctx context.Context) *call {
-	if q.call == nil {
-		q.call = q.ask.alone(ctx)
-	}
-	return q.call
-}
-
-// place returns the key that decides which node of a Cluster q goes to, empty for any, and
-// whether a replica can answer.
-func (q *queued) place() (key string, reads bool) {
-	if q.call == nil {
-		return q.ask.keys[0], q.ask.op == store.Peek
-	}
-	return q.call.key, q.call.reads
-}
-
-// outcome returns what came of q, once it is done.
-func (q *queued) outcome() error {
-	switch {
-	case q.left != nil:
-		return q.left
-	case q.call == nil:
-		return q.ask.err
-	}
-	return q.call.outcome(q.call.Err())
-}
-
-// shared marks err, q's, if the whole exchange got no answer, and not only q.
-func (q *queued) shared(err error) error {
-	if err == nil || q.in == nil || redisserver.IsErrorReply(err, "") {
-		return err
-	}
-	return &store.BatchError{Batch: q.in.number, Err: err}
-}
-
-// withdraw keeps q from being sent, and reports whether it came in time for that.
-func (q *queued) withdraw() bool {
-	if q.call == nil {
-		return withdraw(&q.ask.state)
-	}
-	return withdraw(&q.call.state)
-}
-
-// sendAlone sends q in the caller's own goroutine, as one of the busy exchanges. endsInTime
+// sendAlone sends a in the caller's own goroutine, as one of the busy exchanges. endsInTime
 // says that the client's own time-outs are enough.
-func (l *lane) sendAlone(ctx context.Context, q *queued, endsInTime bool) error {
+func (l *lane) sendAlone(ctx context.Context, a *ask, endsInTime bool) error {
 	panicked := true
 	defer func() { l.ended(panicked) }()
-	c := q.alone(ctx)
-	if own, limited := ctx.Deadline(); !endsInTime && (!limited || own.After(q.late)) {
+	c := l.sender.own(ctx, a)
+	if own, limited := ctx.Deadline(); !endsInTime && (!limited || own.After(a.late)) {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, q.late)
+		ctx, cancel = context.WithDeadline(ctx, a.late)
 		defer cancel()
 	}
 	if l.sender.OnBatch != nil {
@@ -260,56 +198,56 @@ func (lateError) Error() string   { return "no answer in time" }
 func (lateError) Timeout() bool   { return true }
 func (lateError) Temporary() bool { return true }
 
-// append puts q at the end of the queue. The caller holds the lock.
-func (l *lane) append(q *queued) {
-	if q.before = l.last; q.before == nil {
-		l.first = q
+// append puts a at the end of the queue. The caller holds the lock.
+func (l *lane) append(a *ask) {
+	if a.before = l.last; a.before == nil {
+		l.first = a
 	} else {
-		q.before.after = q
+		a.before.after = a
 	}
-	l.last = q
+	l.last = a
 	l.waiting++
 }
 
-// remove takes q out of the queue, wherever it is. The caller holds the lock.
-func (l *lane) remove(q *queued) {
-	if q.before == nil {
-		l.first = q.after
+// remove takes a out of the queue, wherever it is. The caller holds the lock.
+func (l *lane) remove(a *ask) {
+	if a.before == nil {
+		l.first = a.after
 	} else {
-		q.before.after = q.after
+		a.before.after = a.after
 	}
-	if q.after == nil {
-		l.last = q.before
+	if a.after == nil {
+		l.last = a.before
 	} else {
-		q.after.before = q.before
+		a.after.before = a.before
 	}
-	q.before, q.after = nil, nil
+	a.before, a.after = nil, nil
 	l.waiting--
 }
 
-// leave ends the waiting of q's caller because of reason.
-func (l *lane) leave(q *queued, reason error) error {
+// leave ends the waiting of a's caller because of reason.
+func (l *lane) leave(a *ask, reason error) error {
 	l.mu.Lock()
-	if q.over { // in the same moment
+	if a.over { // in the same moment
 		l.mu.Unlock()
-		<-q.done
-		return q.outcome()
+		<-a.done
+		return a.outcome()
 	}
 	defer l.mu.Unlock()
-	return l.drop(q, reason)
+	return l.drop(a, reason)
 }
 
-// drop ends the waiting for q because of reason, and returns the error that says whether it
+// drop ends the waiting for a because of reason, and returns the error that says whether it
 // was sent. The caller holds the lock.
-func (l *lane) drop(q *queued, reason error) error {
-	q.over = true
-	if q.in == nil {
-		l.remove(q)
+func (l *lane) drop(a *ask, reason error) error {
+	a.over = true
+	if a.in == nil {
+		l.remove(a)
 		return reason
 	}
-	unsent := q.withdraw()
-	if q.in.callers--; q.in.callers == 0 {
-		q.in.cancel()
+	unsent := a.withdraw()
+	if a.in.callers--; a.in.callers == 0 {
+		a.in.cancel()
 		l.busy--
 		l.batches--
 		l.abandoned++
@@ -370,28 +308,28 @@ func (l *lane) lookAfter() {
 // dropLate ends the waiting of all for whom the store's time is over, and returns when it is
 // for the first of the others; zero if there are none. The caller holds the lock.
 func (l *lane) dropLate(now time.Time) (next time.Time) {
-	var late []*queued
-	look := func(q *queued) (isLate bool) {
+	var late []*ask
+	look := func(a *ask) (isLate bool) {
 		switch {
-		case q.over:
-		case !q.late.After(now):
-			late = append(late, q)
+		case a.over:
+		case !a.late.After(now):
+			late = append(late, a)
 			return true
-		case next.IsZero() || q.late.Before(next):
-			next = q.late
+		case next.IsZero() || a.late.Before(next):
+			next = a.late
 		}
 		return false
 	}
 	for _, e := range l.shared {
-		for _, q := range e.calls {
-			look(q)
+		for _, a := range e.calls {
+			look(a)
 		}
 	}
-	for q := l.first; q != nil && look(q); q = q.after { // those who came first are late first
+	for a := l.first; a != nil && look(a); a = a.after { // those who came first are late first
 	}
-	for _, q := range late {
-		q.left = l.drop(q, errLate)
-		q.done <- struct{}{}
+	for _, a := range late {
+		a.left = l.drop(a, errLate)
+		a.done <- struct{}{}
 	}
 	return next
 }

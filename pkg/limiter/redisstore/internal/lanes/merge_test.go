@@ -61,30 +61,33 @@ func TestMergedDecisionsAreSerial(t *testing.T) {
 			}
 			asks = append(asks, a)
 		}
-		all := new(merger).merge(asks)
+		all := new(merger).merge(s, asks)
 		n := 0
 		for _, m := range all {
 			n += m.keys
 			if m.keys > maxMerged {
 				t.Fatalf("%d keys in a call", m.keys)
 			}
-			for _, group := range m.groups {
-				repeats += len(group) - 1
+			for _, g := range m.groups {
+				for a := g.first.same; a != nil; a = a.same {
+					repeats++
+				}
 			}
 		}
 		merges += n - len(all)
 		e := &exchange{}
 		for _, a := range asks {
-			e.calls = append(e.calls, &queued{ask: a})
+			e.calls = append(e.calls, a)
 		}
 		if err := s.single.exchange(context.Background(), e); err != nil {
 			t.Fatal(err)
 		}
 		var unusual []*ask
-		for _, m := range new(merger).merge(asks) { // as the exchange merged them
-			for _, group := range m.groups {
-				allowed := 0
-				for _, a := range group {
+		for _, m := range new(merger).merge(s, asks) { // as the exchange merged them
+			for _, g := range m.groups {
+				allowed, times := 0, 0
+				for a := g.first; a != nil; a = a.same {
+					times++
 					if a.apart { // a key had another kind's record
 						unusual = append(unusual, a)
 						continue
@@ -101,7 +104,7 @@ func TestMergedDecisionsAreSerial(t *testing.T) {
 						allowed++
 					}
 				}
-				if allowed > 0 && allowed < len(group) {
+				if allowed > 0 && allowed < times {
 					partly++
 				}
 			}
@@ -154,14 +157,14 @@ func TestABatchOfAnUnknownScriptWithoutItsFirstCaller(t *testing.T) {
 		}
 		a.keys = []string{s.Own.StoreKey(a.reqs[0].Key)}
 		a.words = []any{a.keys[0]}
-		e.calls = append(e.calls, &queued{ask: a})
+		e.calls = append(e.calls, a)
 	}
-	e.calls[0].ask.state.Store(withdrawn)
+	e.calls[0].state.Store(withdrawn)
 	if err := s.single.exchange(t.Context(), e); err != nil {
 		t.Fatal(err)
 	}
 	got := make([]store.Decision, 1)
-	if a := e.calls[1].ask; a.err != nil || a.apart {
+	if a := e.calls[1]; a.err != nil || a.apart {
 		t.Fatalf("%v, apart %v", a.err, a.apart)
 	} else if err := s.readAnswer(a, got); err != nil || !got[0].Allowed || got[0].Used != 1 {
 		t.Errorf("%+v, %v", got[0], err)

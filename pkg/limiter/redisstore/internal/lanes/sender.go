@@ -127,9 +127,9 @@ func (s *Sender) Write(ctx context.Context, key string, once bool, words ...any)
 
 // send sends c and waits for its answer.
 func (s *Sender) send(ctx context.Context, c *call) (*redis.Cmd, error) {
-	q := &queued{call: c}
-	err := s.ask(ctx, q)
-	return &q.call.Cmd, err
+	a := &ask{call: c}
+	err := s.ask(ctx, a)
+	return &a.call.Cmd, err
 }
 
 // Process sends a command of the user's own at most once, past all lanes.
@@ -149,19 +149,19 @@ func (s *Sender) Load(key string) (busy, waiting, abandoned int) {
 	return l.busy, l.waiting, l.abandoned
 }
 
-// ask sends q and waits for its answer, no longer than ctx and the budget allow. If q was sent
-// alone, q.call holds the answer afterwards. An error of what may have reached the server is a
+// ask sends a and waits for its answer, no longer than ctx and the budget allow. If a was sent
+// alone, a.call holds the answer afterwards. An error of what may have reached the server is a
 // sentError, one that came when the caller's own time was over is a callerError, and one from a node a nodeError.
-func (s *Sender) ask(ctx context.Context, q *queued) error {
+func (s *Sender) ask(ctx context.Context, a *ask) error {
 	for {
-		q.since = time.Now()
-		q.late = q.since.Add(s.Budget)
-		err := fromCaller(ctx, s.route(ctx, q))
-		again := s.reworded(ctx, q.call, err)
+		a.since = time.Now()
+		a.late = a.since.Add(s.Budget)
+		err := fromCaller(ctx, s.route(ctx, a))
+		again := s.reworded(ctx, a.call, err)
 		if again == nil {
 			return err
 		}
-		*q = queued{call: again, done: q.done}
+		a.again(again)
 	}
 }
 
@@ -200,26 +200,26 @@ func (s *Sender) Named(err error, server redis.Cmdable) error {
 	return err
 }
 
-// route sends q to the node that has its key.
-func (s *Sender) route(ctx context.Context, q *queued) error {
+// route sends a to the node that has its key.
+func (s *Sender) route(ctx context.Context, a *ask) error {
 	if s.single != nil {
-		return s.single.send(ctx, q)
+		return s.single.send(ctx, a)
 	}
-	key, reads := q.place()
+	key, reads := a.place()
 	if key == "" || reads && s.cluster.Options().ReadOnly { // a replica's, perhaps
-		return s.sendAnywhere(ctx, q.alone(ctx), q.late)
+		return s.sendAnywhere(ctx, s.own(ctx, a), a.late)
 	}
-	lane, err := s.laneOf(ctx, key, q.late)
+	lane, err := s.laneOf(ctx, key, a.late)
 	if err != nil {
 		return err
 	}
-	err = lane.send(ctx, q)
+	err = lane.send(ctx, a)
 	if redisserver.IsElsewhere(err) {
 		// The slot is elsewhere by now, or on its way. Nothing has happened yet.
 		s.cluster.ReloadState(context.Background())
-		q.call.state.CompareAndSwap(sent, unsent)
+		a.call.state.CompareAndSwap(sent, unsent)
 		elsewhere := placeIn(err)
-		if err = s.sendAnywhere(ctx, q.call, q.late); err != nil {
+		if err = s.sendAnywhere(ctx, a.call, a.late); err != nil {
 			return &nodeError{err, elsewhere}
 		}
 		return nil
