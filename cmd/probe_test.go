@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/limitfields"
 	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
@@ -37,7 +38,8 @@ func limited(t *testing.T, text string, spoil func(http.Header) (status int)) (u
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		httplimit.AllHeaders.Set(w.Header(), nil, []store.Request{req}, []store.Decision{decision})
+		all := limitfields.Selection(httplimit.AllHeaders)
+		limitfields.Set(w.Header(), all, nil, []store.Request{req}, []store.Decision{decision})
 		status := http.StatusOK
 		if !decision.Allowed {
 			if status = http.StatusTooManyRequests; spoil != nil {

@@ -1,10 +1,8 @@
 package httplimit
 
 import (
-	"cmp"
 	"net/http"
 	"net/netip"
-	"strconv"
 	"strings"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -44,8 +42,7 @@ type Clients struct {
 // Validate returns a [limiter.ErrInvalid] if Header is no name of a field or IPv6Bits is out of range.
 func (c *Clients) Validate() error {
 	if !isToken(c.field()) {
-		return store.Invalidf("%q is not the name of a header field; write one such as %s, %s or X-Real-IP", c.Header, Forwarded,
-			XForwardedFor)
+		return store.Invalidf("%q is not the name of a header field, such as %s", c.Header, XForwardedFor)
 	}
 	if bits := c.IPv6Bits; bits < 0 || bits > 128 {
 		return store.Invalidf("%d bits of an IPv6 address; it must be from 1 to 128, or 0 for %d", bits, DefaultIPv6Bits)
@@ -57,8 +54,8 @@ func (c *Clients) Validate() error {
 // error is a [limiter.ErrInvalid] that quotes text.
 func ParseNetwork(text string) (netip.Prefix, error) {
 	network, err := netip.ParsePrefix(text)
-	if address, wrong := netip.ParseAddr(text); wrong == nil {
-		network, err = netip.PrefixFrom(address.WithZone(""), address.BitLen()), nil
+	if address, ok := parseAddress(text); ok {
+		return netip.PrefixFrom(address, address.BitLen()), nil
 	}
 	if err != nil {
 		return netip.Prefix{}, store.Invalidf("%q is not a network; write it like 10.0.0.0/8, 2001:db8::/32 or 192.0.2.1", text)
@@ -69,43 +66,32 @@ func ParseNetwork(text string) (netip.Prefix, error) {
 	return network.Masked(), nil
 }
 
-// Bounds of what is read, so that a long list costs no more than a short one.
-const (
-	maxHops             = 64   // members of the list, from the right
-	maxAddress          = 128  // bytes of a member of X-Forwarded-For with its blanks
-	maxForwardedElement = 1024 // the same for Forwarded, whose members hold more
-)
-
-// Of returns the client of r: an IPv4 address, or the network of an IPv6 address, such as 2001:db8::/64. The client of an
-// IPv6 address that a translator made of an IPv4 address (NAT64, SIIT) is that IPv4 address. It is empty if r does not come
-// from an IP network, such as from a Unix socket.
+// Of returns the client of r: an IPv4 address, or the network of an IPv6 address, such as 2001:db8::/64. The client of
+// an IPv6 address that a translator made of an IPv4 address (NAT64, SIIT) is that IPv4 address. It is empty if r does
+// not come from an IP network, such as from a Unix socket.
 func (c *Clients) Of(r *http.Request) string {
 	client, ok := Peer(r)
 	if !ok {
 		return ""
 	}
 	if c.Trusts(client) {
-		client = c.follow(client, r.Header.Values(c.field()))
+		client = c.follow(client, strings.Join(r.Header.Values(c.field()), ","))
 	}
 	return c.text(client)
 }
 
-// Client returns the client that text names, as [Clients.Of] does: text is an address, with or without brackets, a port or a
-// zone, or an IPv6 network of no more than one client. ok is false for anything else.
+// Client returns the client that text names, as [Clients.Of] does: text is an address, with or without brackets, a
+// port or a zone, or an IPv6 network of no more than one client. ok is false for anything else.
 func (c *Clients) Client(text string) (client string, ok bool) {
-	host, bits, isNetwork := strings.Cut(text, "/")
-	address, ok := parseNode(host)
-	if !ok {
-		return "", false
+	if network, err := netip.ParsePrefix(text); err == nil {
+		client, least := c.text(network.Addr().Unmap()), 128
+		if one, err := netip.ParsePrefix(client); err == nil {
+			least = one.Bits()
+		}
+		return client, network.Addr().Is6() && network.Bits() >= least
 	}
-	client = c.text(address)
-	if !isNetwork {
-		return client, true
-	}
-	_, whole, _ := strings.Cut(client, "/") // nothing if the client is one address
-	least, _ := strconv.Atoi(cmp.Or(whole, "128"))
-	length, err := strconv.ParseUint(bits, 10, 8)
-	return client, err == nil && length >= uint64(least) && length <= 128 && strings.Contains(host, ":")
+	address, ok := parseNode(text)
+	return c.text(address), ok
 }
 
 // field returns the name of the field to read.
@@ -117,12 +103,7 @@ func (c *Clients) field() string {
 }
 
 // Peer returns the address that sent r. ok is false if there is none, such as on a Unix socket.
-func Peer(r *http.Request) (address netip.Addr, ok bool) {
-	if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
-		return peer.Addr().Unmap().WithZone(""), true
-	}
-	return parseAddress(r.RemoteAddr)
-}
+func Peer(r *http.Request) (address netip.Addr, ok bool) { return parseNode(r.RemoteAddr) }
 
 // Trusts reports whether address, a result of [Peer], belongs to a trusted proxy.
 func (c *Clients) Trusts(address netip.Addr) bool {
@@ -134,6 +115,85 @@ func (c *Clients) Trusts(address netip.Addr) bool {
 	return false
 }
 
+// maxHops is the most members of the list that are read, from the right.
+const maxHops = 64
+
+// follow returns the client that the trusted proxies name in the list.
+func (c *Clients) follow(client netip.Addr, list string) netip.Addr {
+	isForwarded := strings.EqualFold(c.field(), Forwarded)
+	for range maxHops {
+		comma := strings.LastIndexByte(list, ',')
+		if node := strings.Trim(list[comma+1:], blanks); node != "" {
+			if isForwarded {
+				node = forwardedFor(node)
+			}
+			address, ok := parseNode(node)
+			if ok {
+				client = address
+			}
+			if !ok || !c.Trusts(client) {
+				return client
+			}
+		}
+		if comma < 0 {
+			break
+		}
+		list = list[:comma]
+	}
+	return client
+}
+
+// blanks may stand around the members of a list.
+const blanks = " \t"
+
+// forwardedFor returns the parameter "for" of a member of Forwarded, or "" if there is none, or if the member is wrong.
+//
+// A separator inside quotes counts, too. So a member can be the rest of one in which a proxy quoted what the client
+// sent, such as host="x,for=192.0.2.1". Its last quote has no beginning then, since proxies escape quotes of clients.
+func forwardedFor(member string) (node string) {
+	for pair := range strings.SplitSeq(member, ";") {
+		name, value, _ := strings.Cut(strings.Trim(pair, blanks), "=")
+		if len(value) > 1 && value[0] == '"' && value[len(value)-1] == '"' {
+			value = value[1 : len(value)-1]
+		}
+		isFor := strings.EqualFold(name, "for")
+		if !isToken(name) || strings.ContainsAny(value, `"\`) || isFor && node != "" {
+			return ""
+		}
+		if isFor {
+			node = value
+		}
+	}
+	return node
+}
+
+// parseNode reads an address with or without a port, an IPv6 address with or without brackets. ok is false for
+// anything else, such as "unknown" or "_hidden".
+func parseNode(node string) (address netip.Addr, ok bool) {
+	host, at := node, strings.LastIndexByte(node, ':')
+	if at >= 0 && (strings.HasSuffix(node[:at], "]") || strings.IndexByte(node, ':') == at) {
+		port := node[at+1:]
+		isNumber := port != "" && len(port) <= 5 && strings.Trim(port, "0123456789") == ""
+		if !isNumber && !strings.HasPrefix(port, "_") { // a name hides the port (RFC 7239, 6.2)
+			return address, false
+		}
+		host = node[:at]
+	}
+	if inside, has := strings.CutPrefix(host, "["); has {
+		if host, ok = strings.CutSuffix(inside, "]"); !ok || !strings.Contains(host, ":") {
+			return address, false
+		}
+	}
+	return parseAddress(host)
+}
+
+// parseAddress reads an address in one form: an IPv4 address inside IPv6 becomes IPv4, and a zone is dropped, since
+// it means something only on the machine that wrote it.
+func parseAddress(text string) (address netip.Addr, ok bool) {
+	address, err := netip.ParseAddr(text)
+	return address.WithZone("").Unmap(), err == nil
+}
+
 // translated are the networks whose addresses end with the IPv4 address that they stand for.
 var translated = [...]netip.Prefix{
 	netip.MustParsePrefix("64:ff9b::/96"),    // NAT64, RFC 6052
@@ -141,24 +201,14 @@ var translated = [...]netip.Prefix{
 	netip.MustParsePrefix("::ffff:0:0:0/96"), // SIIT, RFC 7915
 }
 
-// untranslated returns the IPv4 address that address stands for, or address. An address that ends with 0.0.0.0, which is no
-// client, has the IPv4 address in other places.
-func untranslated(address netip.Addr) netip.Addr {
-	if address.Is4() {
-		return address
-	}
+// text returns client in the form that keys use. Only here is a translated address IPv4: a trusted proxy is known by
+// the address that it has. An address that ends with 0.0.0.0, which is no client, has the IPv4 address elsewhere.
+func (c *Clients) text(client netip.Addr) string {
 	for _, network := range translated {
-		if bytes := address.As16(); network.Contains(address) && [4]byte(bytes[12:]) != [4]byte{} {
-			return netip.AddrFrom4([4]byte(bytes[12:]))
+		if bytes := client.As16(); network.Contains(client) && [4]byte(bytes[12:]) != [4]byte{} {
+			client = netip.AddrFrom4([4]byte(bytes[12:]))
 		}
 	}
-	return address
-}
-
-// text returns client in the form that keys use. Only here is a translated address IPv4: a trusted proxy is known by the
-// address that it has.
-func (c *Clients) text(client netip.Addr) string {
-	client = untranslated(client)
 	bits := c.IPv6Bits
 	if bits == 0 {
 		bits = DefaultIPv6Bits
@@ -171,38 +221,4 @@ func (c *Clients) text(client netip.Addr) string {
 		return ""
 	}
 	return network.String()
-}
-
-// follow returns the client that the trusted proxies name in the lines of the field. Several lines are one list. It
-// reads each line by itself, so that a quote which a client opens in its line cannot reach into the line of a
-// proxy.
-func (c *Clients) follow(client netip.Addr, lines []string) netip.Addr {
-	cut, read := cutAddress, parseNode
-	if strings.EqualFold(c.field(), Forwarded) {
-		cut, read = cutForwarded, parseForwarded
-	}
-	looked := 0
-	for i := len(lines) - 1; i >= 0; i-- {
-		for rest, more := lines[i], true; more; {
-			var member string
-			var ok bool
-			if looked++; looked > maxHops {
-				return client
-			}
-			if member, rest, more, ok = cut(rest); !ok {
-				return client
-			}
-			if member == "" {
-				continue // an empty member of a list does not count
-			}
-			next, ok := read(member)
-			if !ok {
-				return client
-			}
-			if client = next; !c.Trusts(client) {
-				return client
-			}
-		}
-	}
-	return client
 }

@@ -75,15 +75,18 @@ func TestClients(t *testing.T) {
 			[]string{x, "198.51.100.7, 192.0.2.1" + strings.Repeat(",10.0.0.2", maxHops-1)}, "192.0.2.1"},
 		{"one more than is looked at", &proxies, "10.0.0.1:1",
 			[]string{x, "192.0.2.1" + strings.Repeat(",10.0.0.2", maxHops)}, "10.0.0.2"},
-		{"the longest member", &proxies, "10.0.0.1:1", []string{x, strings.Repeat(" ", maxAddress-9) + "192.0.2.1"}, "192.0.2.1"},
-		{"one character more", &proxies, "10.0.0.1:1", []string{x, strings.Repeat(" ", maxAddress-8) + "192.0.2.1"}, "10.0.0.1"},
 
 		{"Forwarded", &rfc, "10.0.0.1:1", []string{f, "for=192.0.2.1;proto=http;by=203.0.113.43"}, "192.0.2.1"},
 		{"Forwarded, with a port", &rfc, "10.0.0.1:1", []string{f, `For="192.0.2.1:47011"`}, "192.0.2.1"},
 		{"Forwarded, IPv6 with a hidden port", &rfc, "10.0.0.1:1",
 			[]string{f, `by=_x ; for="[2001:db8:cafe::17]:_p"`}, "2001:db8:cafe::/64"},
 		{"Forwarded, several", &rfc, "10.0.0.1:1",
-			[]string{f, `for=198.51.100.7, for=192.0.2.1;by="_a,\"b;for=9.9.9.9"`, f, "for=10.0.0.2"}, "192.0.2.1"},
+			[]string{f, `for=198.51.100.7, for=192.0.2.1;by="_a"`, f, "for=10.0.0.2"}, "192.0.2.1"},
+		{"Forwarded, a client's host with a comma", &rfc, "10.0.0.1:1", []string{f, `for=192.0.2.1;host="x,for=9.9.9.9"`}, "10.0.0.1"},
+		{"Forwarded, a client's host with a quote", &rfc, "10.0.0.1:1",
+			[]string{f, `for=192.0.2.1;host="x,for=9.9.9.9;by=\""`}, "10.0.0.1"},
+		{"Forwarded, a client's host with a semicolon", &rfc, "10.0.0.1:1",
+			[]string{f, `host="x;for=9.9.9.9;by=y";for=192.0.2.1`}, "10.0.0.1"},
 		{"Forwarded, unknown", &rfc, "10.0.0.1:1", []string{f, "for=192.0.2.1, for=unknown"}, "10.0.0.1"},
 		{"Forwarded, hidden", &rfc, "10.0.0.1:1", []string{f, "for=192.0.2.1, for=_secret, for=10.0.0.2"}, "10.0.0.2"},
 		{"Forwarded, without for", &rfc, "10.0.0.1:1", []string{f, "for=192.0.2.1, proto=https"}, "10.0.0.1"},
@@ -153,6 +156,8 @@ func TestParseNetwork(t *testing.T) {
 	}
 }
 
+func isProxy(client string) bool { return strings.HasPrefix(client, "10.") || client == "fd00::/64" }
+
 // Whatever a client sends, the proxies decide who it is: it cannot become another client or hide among those that
 // send the same.
 func TestNobodyChoosesAnAddress(t *testing.T) {
@@ -169,13 +174,18 @@ func TestNobodyChoosesAnAddress(t *testing.T) {
 		clients := Clients{Trusted: networks("10.0.0.0/8", "fd00::/8")}
 		clients.Header = rapid.SampledFrom([]string{"", Forwarded, "X-Client"}).Draw(t, "field")
 		sent := claims.Draw(t, "lines of the field that the client sends")
+		quoted := rapid.OneOf(rapid.Just(""), rapid.StringMatching(`[ -~]{1,40}`),
+			rapid.StringMatching(`.?[",;]for=9.9.9.9[",;]?[ -~]{0,9}`)).Draw(t, "host")
 		peer := client
 		for _, proxy := range rapid.SliceOfN(rapid.SampledFrom([]string{"10.0.0.1", "10.9.9.9", "fd00::7"}), 0, 5).Draw(t, "proxies") {
 			member := peer
 			if clients.Header == Forwarded {
-				member = `proto=http;for="` + peer + `";by="_p, \"q\" \\"`
+				member = `proto=http;for="` + peer + `";by="_p"`
 				if strings.Contains(peer, ":") {
 					member = `for="[` + peer + `]:443"`
+				}
+				if quoted != "" {
+					member += `;host="` + strings.NewReplacer(`"`, `\"`, `\`, `\\`).Replace(quoted) + `"`
 				}
 			}
 			if len(sent) > 0 && rapid.Bool().Draw(t, "in the last line") {
@@ -192,7 +202,8 @@ func TestNobodyChoosesAnAddress(t *testing.T) {
 				r.Header[other] = claims.Draw(t, "lines of another field")
 			}
 		}
-		if got := clients.Of(r); got != want {
+		// A proxy that quotes what the client chose as the host can be taken for the client, but nobody else can.
+		if got := clients.Of(r); got != want && (quoted == "" || !isProxy(got)) {
 			t.Fatalf("%s through %s with %q is taken for %q", client, r.RemoteAddr, r.Header, got)
 		}
 	})

@@ -15,7 +15,7 @@
 //	mux.Handle("/login", limit.Wrap(loginPage))
 //
 // A request within its limits reaches the handler. Its answer has the fields RateLimit, RateLimit-Policy and
-// X-RateLimit-* (see [Headers.Set]), and the handler gets the decision from [OutcomeOf]. A request over a limit
+// X-RateLimit-* (see [Headers]), and the handler gets the decision from [OutcomeOf]. A request over a limit
 // gets the status 429, Retry-After, and a body of the type application/problem+json.
 //
 // Policy and rule can also come from the file that the command limitctl validates; see the
@@ -39,6 +39,8 @@
 // text.
 package httplimit
 
+import "github.com/limitctl/limitctl/internal/limitfields"
+
 // Settings are what an HTTP server needs besides the policies: the section http of a configuration, and the one of
 // each policy.
 type Settings struct {
@@ -58,14 +60,61 @@ func (s *Settings) Options(policy string) Options {
 	return Options{Rule: s.Rules[policy], Clients: s.Clients, Headers: headers}
 }
 
-// Client returns the value of an attribute as requests have it: if the policy takes the attribute from the client, and value
-// names a client, it is what [Clients.Client] returns, else value. Whoever has the attribute from elsewhere uses it, so that a
-// client has one key, however its address is written.
+// Client returns the value of an attribute as requests have it: if the policy takes the attribute from the client, and
+// value names a client, it is what [Clients.Client] returns, else value. So a client has one key, however its address is
+// written.
 func (s *Settings) Client(policy, attribute, value string) string {
-	if source := s.Rules[policy].Attributes[attribute]; source.kind == fromClient && !source.hashed {
-		if client, ok := s.Clients.Client(value); ok {
-			return client
+	if source := s.Rules[policy].Attributes[attribute]; source.String() == client {
+		if named, ok := s.Clients.Client(value); ok {
+			return named
 		}
 	}
 	return value
 }
+
+// Headers selects the header fields of answers that inform a client about its limits:
+//
+//	RateLimit-Policy: "burst";q=100;w=60,"daily";q=1000;w=86400
+//	RateLimit: "burst";r=99;t=1,"daily";r=999;t=87
+//	X-RateLimit-Limit: 100
+//	X-RateLimit-Remaining: 99
+//	X-RateLimit-Reset: 1700000001
+//
+// In RateLimit-Policy q is the count of the limit, and w its period in seconds, rounded up. For a period below one
+// second, q is the number that fits into a second, rounded down. So the fields never promise more than the limit
+// allows in the long run. q does not include the burst, which a client can have saved up, so r can be greater than
+// q. X-RateLimit-Limit is the capacity, the most that r can be.
+//
+// In RateLimit r is what remains, and t the time until more remains, in seconds, rounded up: the retry after of a
+// limit that denied, the next unit of a bucket, the end of a window. For the sliding algorithms t is the reset
+// after, since nothing nearer is known; more can remain earlier. X-RateLimit-Reset is the instant of t for its
+// limit, and not before Retry-After, so that a client can sleep until then and is allowed. It is by this machine's
+// clock, like the field Date, except for the end of a window of a calendar, which is the same by all.
+//
+// Retry-After is the time until the same request is allowed, if nobody else takes. It is never less than the t of a
+// limit that denied.
+//
+// The fields leave out what cannot deny: shadow limits, and limits from which an operator exempted the client. A
+// limit without a decision, or with one by a failure policy, is in RateLimit-Policy only, since its usage is
+// unknown. A limit that an override or a local share changes appears as changed. A block appears as a limit with
+// nothing left until it ends.
+//
+// If any field is selected, limits that are used up to their share [policy.Limit].Warn or further are in
+// X-RateLimit-Warning, with the per cent that are used, rounded down: "daily";used=83
+type Headers uint8
+
+const (
+	// RateLimit is RateLimit-Policy and RateLimit, the structured fields of
+	// draft-ietf-httpapi-ratelimit-headers. They list all limits.
+	RateLimit = Headers(limitfields.RateLimit)
+	// XRateLimit is X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset (unix
+	// seconds), of the limit that has the least left.
+	XRateLimit = Headers(limitfields.XRateLimit)
+	// RetryAfter is Retry-After on a denial, in whole seconds.
+	RetryAfter = Headers(limitfields.RetryAfter)
+
+	// AllHeaders selects all fields.
+	AllHeaders = RateLimit | XRateLimit | RetryAfter
+	// NoHeaders selects no fields, in [Options].
+	NoHeaders Headers = 1 << 7
+)

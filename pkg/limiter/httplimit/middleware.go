@@ -9,11 +9,41 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/limitctl/limitctl/internal/limitfields"
 	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
+
+// Options say how a [Middleware] limits requests. The functions must be safe for concurrent use.
+type Options struct {
+	// Rule says where the attributes are and which requests are not limited.
+	Rule Rule
+	// Clients says which proxies are trusted. The default is none.
+	Clients Clients
+	// Headers are the fields of answers; 0 means [AllHeaders].
+	Headers Headers
+	// Attributes, if not nil, returns attributes that are not in the request itself, such as the user of a session.
+	// They take precedence over those of Rule. One with the name of a field that is a limit's cost is that number,
+	// such as "tokens": "3000". A client that can set it chooses its own cost. A missing cost is an error, also for
+	// a shadow limit. An error becomes the status 400 if it is a [limiter.ErrInvalid], else 500.
+	Attributes func(r *http.Request) (policy.Attributes, error)
+	// Cost, if not nil, returns the cost of r; 0 means that r is not limited. The default is 1 for each request. It
+	// does not apply to a limit with its own cost; see [Rule.Costs].
+	Cost func(r *http.Request) int64
+	// WithoutDelay lets the requests of a leaky bucket through at once. The default holds each until its turn, so
+	// that the handler sees them at an even rate. At most as many as the bucket's burst are held. See
+	// Decision.Delay.
+	WithoutDelay bool
+	// Denied, if not nil, answers a request over a limit, instead of [Outcome.WriteDenial]. The fields of Headers
+	// are already set.
+	Denied func(w http.ResponseWriter, r *http.Request, o *Outcome)
+	// Failed, if not nil, answers a request for which there is no decision, instead of [WriteFailure].
+	Failed func(w http.ResponseWriter, r *http.Request, err error)
+	// OnError, if not nil, gets the reason why there is no decision, unless the client caused it.
+	OnError func(r *http.Request, err error)
+}
 
 // Middleware passes requests to handlers as far as their limits allow. It is safe for concurrent use. It can wrap
 // several handlers, which then share their limits.
@@ -24,7 +54,7 @@ type Middleware struct {
 	options Options
 }
 
-// An asker appends the requests for r, and their names, to o, which may have capacity for them.
+// An asker appends the requests for r to o, which may have capacity for them.
 type asker func(o *Outcome, r *http.Request, cost int64) error
 
 // New returns a middleware that decides by the policy p with limits. It ignores OnError of p, which is for
@@ -34,10 +64,27 @@ func New(limits *limiter.Limiter, p *policy.Policy, options Options) (*Middlewar
 	if p == nil {
 		return nil, store.Invalidf("the policy is nil")
 	}
-	if err := options.check(p); err != nil {
-		return nil, err
+	if problems := p.Problems(); len(problems) > 0 {
+		return nil, store.Invalidf("policy %q: %s", p.Name, problems[0].Text)
 	}
-	return newMiddleware(limits, newPolicyAsker(p, &options).ask, options)
+	known, _ := p.Attributes()
+	known = append(known, p.CostFields()...)
+	for name, source := range options.Rule.Attributes {
+		if !slices.Contains(known, name) {
+			return nil, store.Invalidf("policy %q has no attribute %q, for which there is a source", p.Name, name)
+		}
+		if source.place == nil {
+			return nil, store.Invalidf("the source of attribute %q is empty; make it with ParseSource", name)
+		}
+	}
+	for _, name := range Sourced(p) {
+		if _, has := options.Rule.Attributes[name]; !has && options.Attributes == nil {
+			return nil, store.Invalidf("policy %q needs %q; say where it is in a request", p.Name, name)
+		}
+	}
+	a := &policyAsker{policy: p.Prepare(), options: &options, known: known, needed: p.Needed()}
+	a.attributes.New = func() any { return policy.Attributes{} }
+	return newMiddleware(limits, a.ask, options)
 }
 
 // PerKey limits each key by each limit. key is the source of the key in a request: "header:X-API-Key", as
@@ -52,14 +99,20 @@ func PerKey(limits *limiter.Limiter, key string, each ...limiter.Limit) (func(ht
 	if len(each) == 0 {
 		return nil, store.Invalidf("no limit for each %s; give at least one", key)
 	}
-	for i := range each {
-		if err := checkOwn(each[:i], each[i]); err != nil {
+	for i, limit := range each {
+		if limit.Name == "" {
+			return nil, store.Invalidf("the limit%s has no name", limit)
+		}
+		if slices.ContainsFunc(each[:i], func(other limiter.Limit) bool { return other.Name == limit.Name }) {
+			return nil, store.Invalidf("two limits have the name %q", limit.Name)
+		}
+		asked := limit.For("key").Stored()
+		if err := asked.Check(store.Take); err != nil {
 			return nil, err
 		}
 	}
-	clients := &Clients{}
 	m, err := NewFunc(limits, func(r *http.Request) ([]limiter.Request, error) {
-		value := source.value(r, clients)
+		value := source.value(r, &Clients{})
 		if value == "" {
 			return nil, store.Invalidf("the request must have exactly one value for %s", key)
 		}
@@ -75,18 +128,6 @@ func PerKey(limits *limiter.Limiter, key string, each ...limiter.Limit) (func(ht
 	return m.Wrap, nil
 }
 
-// checkOwn returns what is wrong with a limit beside the others.
-func checkOwn(others []limiter.Limit, limit limiter.Limit) error {
-	own := limit.For("key").Stored()
-	if own.Key.Name == "" {
-		return store.Invalidf("the limit %s has no name", own.Limit)
-	}
-	if slices.ContainsFunc(others, func(other limiter.Limit) bool { return other.Name == limit.Name }) {
-		return store.Invalidf("two limits have the name %q", limit.Name)
-	}
-	return own.Check(store.Take)
-}
-
 // NewFunc returns a middleware that calls ask for the requests of each HTTP request, such as for limits that differ
 // by customer. Without any, r is not limited. An error of ask becomes the status 400 if it is a
 // [limiter.ErrInvalid], else 500. Options must not have attributes and costs.
@@ -97,14 +138,10 @@ func NewFunc(limits *limiter.Limiter, ask func(r *http.Request) ([]limiter.Reque
 	case len(options.Rule.Attributes) > 0 || options.Attributes != nil || options.Cost != nil:
 		return nil, store.Invalidf("options have attributes or costs, and the function says what to ask; leave them out")
 	}
-	if err := options.checkAnswers(); err != nil {
-		return nil, err
-	}
 	m, err := newMiddleware(limits, func(o *Outcome, r *http.Request, _ int64) error {
 		asked, err := ask(r)
 		for _, request := range asked {
 			o.requests = append(o.requests, request.Stored())
-			o.names = append(o.names, request.Limit().Name)
 		}
 		return err
 	}, options)
@@ -115,6 +152,12 @@ func NewFunc(limits *limiter.Limiter, ask func(r *http.Request) ([]limiter.Reque
 }
 
 func newMiddleware(limits *limiter.Limiter, ask asker, options Options) (*Middleware, error) {
+	if err := options.Clients.Validate(); err != nil {
+		return nil, err
+	}
+	if status := options.Rule.Status(); status < 400 || status > 599 {
+		return nil, store.Invalidf("status %d of a denial; it must be from 400 to 599", status)
+	}
 	if limits == nil || limits.Store() == nil {
 		return nil, store.Invalidf("the limiter is nil; make it with limiter.New")
 	}
@@ -154,19 +197,20 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		next.ServeHTTP(w, r)
 		return
 	}
-	m.options.Headers.Set(w.Header(), o.names, o.requests, o.decisions)
-	m.options.Headers.SetWarning(w.Header(), o.names, o.limits, o.requests, o.decisions)
-	if !store.AllAllowed(o.decisions) {
-		if m.options.Denied != nil {
-			m.options.Denied(w, r, o)
-		} else {
-			o.WriteDenial(w)
+	limitfields.Set(w.Header(), limitfields.Selection(m.options.Headers&AllHeaders), o.limits, o.requests, o.decisions)
+	sum := store.Summarize(o.decisions)
+	switch {
+	case !store.AllAllowed(o.decisions) && m.options.Denied != nil:
+		m.options.Denied(w, r, o)
+		return
+	case !store.AllAllowed(o.decisions):
+		o.WriteDenial(w)
+		return
+	case sum.Delay > 0 && !m.options.WithoutDelay: // the turn of a leaky bucket
+		if err := sys.Sleep(r.Context(), sum.Delay); err != nil {
+			m.fail(w, r, cmp.Or(store.GaveUp(r.Context()), err)) // its turn stays taken
+			return
 		}
-		return
-	}
-	if err := m.await(r.Context(), o); err != nil {
-		m.fail(w, r, err) // its turn stays taken
-		return
 	}
 	next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), outcomeKey{}, o)))
 }
@@ -185,74 +229,12 @@ func (m *Middleware) decide(r *http.Request, cost int64) (*Outcome, error) {
 	if err := m.ask(o, r, cost); err != nil || len(o.requests) == 0 {
 		return o, err
 	}
-	if o.decisions = room.decisions[:0]; len(o.requests) > len(room.decisions) {
-		o.decisions = make([]store.Decision, 0, len(o.requests))
-	}
-	o.decisions = o.decisions[:len(o.requests)]
+	o.decisions = slices.Grow(room.decisions[:0], len(o.requests))[:len(o.requests)]
 	err := m.store.Decide(r.Context(), store.Take, o.requests, o.decisions)
 	if m.own && errors.Is(err, store.ErrInvalid) { // a mistake of the service, not of the client
 		err = errors.New("what the service asks is wrong: " + err.Error())
 	}
 	return o, err
-}
-
-// policyAsker makes requests by a policy.
-type policyAsker struct {
-	policy  *policy.Prepared
-	options *Options
-	names   []string // of the limits
-	known   []string // the attributes of the policy, and its costs
-	needed  []string // those that are required
-	// attributes are empty policy.Attributes, for reuse while requests are made.
-	attributes sync.Pool
-}
-
-func newPolicyAsker(p *policy.Policy, options *Options) *policyAsker {
-	a := &policyAsker{policy: p.Prepare(), options: options, needed: p.Needed()}
-	a.known, _ = p.Attributes()
-	a.known = append(a.known, p.CostFields()...)
-	a.attributes.New = func() any { return policy.Attributes{} }
-	for i := range p.Limits {
-		a.names = append(a.names, p.Limits[i].Name)
-	}
-	return a
-}
-
-func (a *policyAsker) ask(o *Outcome, r *http.Request, cost int64) error {
-	attributes := a.attributes.Get().(policy.Attributes)
-	defer func() {
-		clear(attributes)
-		a.attributes.Put(attributes)
-	}()
-	if err := a.find(attributes, r); err != nil {
-		return err
-	}
-	var overrides [8]int
-	costs, err := a.options.Rule.Costs(a.policy.Policy, r, attributes, nil)
-	if err != nil {
-		return err
-	}
-	o.names, o.limits = a.names, a.policy.Limits
-	o.requests, _, err = a.policy.AppendRequests(o.requests, overrides[:0], attributes, cost, costs...)
-	return err
-}
-
-// find adds the attributes of r.
-func (a *policyAsker) find(attributes policy.Attributes, r *http.Request) error {
-	a.options.Rule.add(attributes, r, &a.options.Clients)
-	if a.options.Attributes != nil {
-		own, err := a.options.Attributes(r)
-		if err != nil {
-			return err
-		}
-		for name, value := range own {
-			if !slices.Contains(a.known, name) { // a mistake of the service, not of the client
-				return fmt.Errorf("policy %q has no attribute %q", a.policy.Name, name)
-			}
-			attributes[name] = bounded(value)
-		}
-	}
-	return a.options.Rule.missing(a.needed, attributes)
 }
 
 func (m *Middleware) fail(w http.ResponseWriter, r *http.Request, err error) {
@@ -266,14 +248,44 @@ func (m *Middleware) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// await waits for the turn of a leaky bucket.
-func (m *Middleware) await(ctx context.Context, o *Outcome) error {
-	delay := store.Summarize(o.decisions).Delay
-	if delay == 0 || m.options.WithoutDelay {
-		return nil
+// policyAsker makes requests by a policy.
+type policyAsker struct {
+	policy  *policy.Prepared
+	options *Options
+	known   []string // the attributes of the policy, and its costs
+	needed  []string // the attributes that are required
+	// attributes are empty policy.Attributes, for reuse while requests are made.
+	attributes sync.Pool
+}
+
+func (a *policyAsker) ask(o *Outcome, r *http.Request, cost int64) error {
+	attributes := a.attributes.Get().(policy.Attributes)
+	defer func() {
+		clear(attributes)
+		a.attributes.Put(attributes)
+	}()
+	a.options.Rule.add(attributes, r, &a.options.Clients)
+	if a.options.Attributes != nil {
+		own, err := a.options.Attributes(r)
+		if err != nil {
+			return err
+		}
+		for name, value := range own {
+			if !slices.Contains(a.known, name) { // a mistake of the service, not of the client
+				return fmt.Errorf("policy %q has no attribute %q", a.policy.Name, name)
+			}
+			attributes[name] = bounded(value)
+		}
 	}
-	if err := sys.Sleep(ctx, delay); err != nil {
-		return cmp.Or(store.GaveUp(ctx), err)
+	if err := a.options.Rule.missing(a.needed, attributes); err != nil {
+		return err
 	}
-	return nil
+	costs, err := a.options.Rule.Costs(a.policy.Policy, r, attributes)
+	if err != nil {
+		return err
+	}
+	var exceptions [8]int
+	o.limits = a.policy.Limits
+	o.requests, _, err = a.policy.AppendRequests(o.requests, exceptions[:0], attributes, cost, costs...)
+	return err
 }

@@ -376,7 +376,7 @@ func TestWhatNewRefuses(t *testing.T) {
 		"a field of two words":      {good, httplimit.Options{Rule: byUser(), Clients: httplimit.Clients{Header: "X Real"}}, `"X Real"`},
 		"a denial that sounds good": {good, status, "200"},
 		"a cost without a source": {uncosted, httplimit.Options{Rule: byUser()},
-			`policy "p" needs the cost "tokens"; say where it is in a request`},
+			`policy "p" needs "tokens"; say where it is in a request`},
 	} {
 		if _, err := httplimit.New(door(t, memorystore.New()), test.policy, test.options); !errors.Is(err, store.ErrInvalid) ||
 			!strings.Contains(err.Error(), test.want) {

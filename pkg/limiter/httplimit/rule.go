@@ -31,18 +31,14 @@ func (rule *Rule) Status() int {
 }
 
 // Of returns the attributes of r. It leaves out those that r does not have; a policy refuses requests without an
-// attribute that one of its limits needs.
-//
-// It includes the costs that Attributes names, until [Rule.Costs] moves them out.
-//
-// A value of more than 128 bytes is cut, and ends with a hash of the whole value.
+// attribute that one of its limits needs. It includes the costs that Attributes names, until [Rule.Costs] moves them
+// out. A value of more than 128 bytes is cut, and ends with a hash of the whole value.
 func (rule *Rule) Of(r *http.Request, clients *Clients) policy.Attributes {
 	attributes := make(policy.Attributes, len(rule.Attributes))
 	rule.add(attributes, r, clients)
 	return attributes
 }
 
-// add adds the attributes of r.
 func (rule *Rule) add(attributes policy.Attributes, r *http.Request, clients *Clients) {
 	for name, source := range rule.Attributes {
 		if value := source.value(r, clients); value != "" {
@@ -65,17 +61,8 @@ type Skip struct {
 
 // Skips reports whether r is not limited.
 func (rule *Rule) Skips(r *http.Request) bool {
-	return slices.Contains(rule.Skip.Methods, r.Method) && !overridesMethod(r) || len(rule.Skip.Paths) > 0 && rule.Skip.hasPath(r.URL.Path)
-}
-
-// overridesMethod reports whether a service could read the method of r from a field.
-func overridesMethod(r *http.Request) bool {
-	for _, field := range [...]string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"} {
-		if len(r.Header[field]) > 0 {
-			return true
-		}
-	}
-	return false
+	overrides := r.Header["X-Http-Method-Override"] != nil || r.Header["X-Http-Method"] != nil || r.Header["X-Method-Override"] != nil
+	return !overrides && slices.Contains(rule.Skip.Methods, r.Method) || len(rule.Skip.Paths) > 0 && rule.Skip.hasPath(r.URL.Path)
 }
 
 func (s *Skip) hasPath(asked string) bool {
@@ -83,34 +70,55 @@ func (s *Skip) hasPath(asked string) bool {
 	if asked == "" || strings.ContainsAny(asked, `%;\`) || strings.TrimSuffix(asked, "/") != strings.TrimSuffix(path.Clean(asked), "/") {
 		return false
 	}
-	for _, pattern := range s.Paths {
+	return slices.ContainsFunc(s.Paths, func(pattern string) bool {
 		begin, isPrefix := strings.CutSuffix(pattern, "*")
-		if asked == pattern || isPrefix && strings.HasPrefix(asked, begin) {
-			return true
-		}
-	}
-	return false
+		return asked == pattern || isPrefix && strings.HasPrefix(asked, begin)
+	})
 }
 
-// Missing returns a [limiter.ErrInvalid] that names, in the words of a client, an attribute which a limit of p
-// needs and attributes lack; nil if nothing is missing.
-func (rule *Rule) Missing(p *policy.Policy, attributes policy.Attributes) error {
-	return rule.missing(p.Needed(), attributes)
-}
-
+// missing returns a [limiter.ErrInvalid] that names, in the words of a client, what is needed and attributes lack.
 func (rule *Rule) missing(needed []string, attributes policy.Attributes) error {
 	var missing []string
 	for _, name := range needed {
-		if attributes[name] != "" {
-			continue
+		if attributes[name] == "" {
+			if source, has := rule.Attributes[name]; has {
+				name = source.String()
+			}
+			missing = append(missing, name)
 		}
-		if source, has := rule.Attributes[name]; has {
-			name = source.String()
-		}
-		missing = append(missing, name)
 	}
 	if len(missing) == 0 {
 		return nil
 	}
 	return store.Invalidf("the request must have exactly one value for %s", strings.Join(missing, " and for "))
+}
+
+// bytesField is the cost that every request has: the length of its body.
+const bytesField = "bytes"
+
+// Sourced returns the names for which a [Rule] needs a source so that p can limit requests: the attributes that p
+// needs, and the fields that are costs, except bytes, which has Content-Length.
+func Sourced(p *policy.Policy) []string {
+	return append(p.Needed(), slices.DeleteFunc(p.CostFields(), func(field string) bool { return field == bytesField })...)
+}
+
+// Costs returns what r costs for the limits of p whose cost is a field. It moves such fields out of attributes. Without
+// a source, the field bytes is the Content-Length, and at least 1, since each request costs something. A missing cost is
+// a [limiter.ErrInvalid] in the words of a client.
+func (rule *Rule) Costs(p *policy.Policy, r *http.Request, attributes policy.Attributes) (costs []policy.FieldCost, err error) {
+	var needed []string
+	for _, field := range p.CostFields() {
+		if field != bytesField || attributes[field] != "" || rule.Attributes[field] != (Source{}) {
+			needed = append(needed, field)
+			continue
+		}
+		if r.ContentLength < 0 {
+			return nil, store.Invalidf("the request must have a Content-Length, as its bytes are counted")
+		}
+		costs = append(costs, policy.FieldCost{Field: field, Units: max(1, r.ContentLength)})
+	}
+	if err := rule.missing(needed, attributes); err != nil {
+		return nil, err
+	}
+	return p.CostsIn(attributes, costs)
 }

@@ -12,42 +12,36 @@ import (
 
 // Source is the place of an attribute's value in a request. The zero Source is invalid. [ParseSource] makes one.
 type Source struct {
-	kind sourceKind
-	name string // of a header, a cookie, a query parameter; or the value itself
-	// segments is the number of path segments to use.
-	segments int
+	place *place
+	name  string // of a header, a cookie, a query parameter; or the value itself
 	// hashed: the value is a secret, and keys contain only its hash.
 	hashed bool
 }
 
-type sourceKind uint8
+// A place is a kind of sources. A name follows a word that ends with a colon.
+type place struct {
+	word  string
+	value func(r *http.Request, clients *Clients, name string) string
+	// check returns the name in the form of requests, or what is wrong with it; nil if any name is right.
+	check func(name string) (plain, wrong string)
+}
 
-const (
-	fromClient sourceKind = iota + 1
-	fromMethod
-	fromHost
-	fromPath
-	fromSegments
-	fromHeader
-	fromQuery
-	fromCookie
-	fromValue
-)
+const client = "client"
 
-// sourceWords are the kinds as in configurations. A name follows those that end with a colon.
-var sourceWords = []struct {
-	word string
-	kind sourceKind
-}{
-	{"client", fromClient}, {"method", fromMethod}, {"host", fromHost}, {"path", fromPath}, {"path:", fromSegments},
-	{"header:", fromHeader}, {"query:", fromQuery}, {"cookie:", fromCookie}, {"value:", fromValue},
+var places = [...]place{
+	{client, func(r *http.Request, clients *Clients, _ string) string { return clients.Of(r) }, nil},
+	{"method", func(r *http.Request, _ *Clients, _ string) string { return methodOf(r) }, nil},
+	{"host", func(r *http.Request, _ *Clients, _ string) string { return hostOf(r) }, nil},
+	{"path", func(r *http.Request, _ *Clients, _ string) string { return plainPath(r) }, nil},
+	{"path:", func(r *http.Request, _ *Clients, n string) string { return firstSegments(plainPath(r), n) }, checkSegments},
+	{"header:", func(r *http.Request, _ *Clients, name string) string { return fieldOf(r, name) }, checkField},
+	{"query:", func(r *http.Request, _ *Clients, name string) string { return queryOf(r.URL.RawQuery, name) }, nil},
+	{"cookie:", func(r *http.Request, _ *Clients, name string) string { return cookieOf(r, name) }, checkCookie},
+	{"value:", func(_ *http.Request, _ *Clients, text string) string { return text }, nil},
 }
 
 // hashWord precedes the source of a secret.
 const hashWord = "hash:"
-
-// maxSegments is the most path segments of a source.
-const maxSegments = 32
 
 // ParseSource reads a source:
 //
@@ -71,21 +65,20 @@ const maxSegments = 32
 //
 // An error is a [limiter.ErrInvalid].
 func ParseSource(text string) (Source, error) {
-	if secret, hashed := strings.CutPrefix(text, hashWord); hashed {
-		s, err := ParseSource(secret)
-		if err == nil && s.hashed {
-			err = store.Invalidf("source %q is hashed twice; write hash: once", text)
-		}
-		s.hashed = true
-		return s, err
-	}
-	for _, each := range sourceWords {
-		name, found := strings.CutPrefix(text, each.word)
-		if !found || strings.HasSuffix(each.word, ":") != (name != "") {
+	plain, hashed := strings.CutPrefix(text, hashWord)
+	for i := range places {
+		p := &places[i]
+		name, found := strings.CutPrefix(plain, p.word)
+		if !found || strings.HasSuffix(p.word, ":") != (name != "") {
 			continue
 		}
-		s := Source{kind: each.kind, name: name}
-		return s, s.check(text)
+		if p.check != nil {
+			var wrong string
+			if name, wrong = p.check(name); wrong != "" {
+				return Source{}, store.Invalidf("source %q: %s", text, wrong)
+			}
+		}
+		return Source{p, name, hashed}, nil
 	}
 	return Source{}, store.Invalidf("source %q is unknown; it is client, method, host, path, path:N, header:NAME, query:NAME, "+
 		"cookie:NAME or value:TEXT, or hash: and one of these", text)
@@ -100,101 +93,71 @@ func MustSource(text string) Source {
 	return s
 }
 
-// check returns what is wrong with the name of s, and puts the name into the form that requests have.
-func (s *Source) check(text string) error {
-	switch s.kind {
-	case fromHeader:
-		if !isToken(s.name) {
-			return store.Invalidf("source %q: %q is not the name of a header field", text, s.name)
-		}
-		s.name = http.CanonicalHeaderKey(s.name)
-		if s.name == XForwardedFor || s.name == Forwarded {
-			return store.Invalidf("source %q: any client can send that field; use client, and trust the proxies that set it", text)
-		}
-	case fromCookie:
-		if !isToken(s.name) {
-			return store.Invalidf("source %q: %q is not the name of a cookie", text, s.name)
-		}
-	case fromSegments:
-		n, err := strconv.Atoi(s.name)
-		if err != nil || n < 1 || n > maxSegments {
-			return store.Invalidf("source %q: %q is not a number of segments; it must be from 1 to %d, such as path:2", text, s.name,
-				maxSegments)
-		}
-		s.name, s.segments = strconv.Itoa(n), n
-	default: // the others have no name, or accept any
+func checkSegments(name string) (plain, wrong string) {
+	n, err := strconv.Atoi(name)
+	if err != nil || n < 1 || n > 32 {
+		return "", strconv.Quote(name) + " is not a number of segments from 1 to 32, such as path:2"
 	}
-	return nil
+	return strconv.Itoa(n), ""
+}
+
+func checkField(name string) (plain, wrong string) {
+	plain = http.CanonicalHeaderKey(name)
+	switch {
+	case !isToken(name):
+		return "", strconv.Quote(name) + " is not the name of a header field"
+	case plain == XForwardedFor || plain == Forwarded:
+		return "", "any client can send that field; use client, and trust the proxies that set it"
+	}
+	return plain, ""
+}
+
+func checkCookie(name string) (plain, wrong string) {
+	if !isToken(name) {
+		return "", strconv.Quote(name) + " is not the name of a cookie"
+	}
+	return name, ""
 }
 
 // isToken reports whether text is a token of RFC 9110, like the names of fields and cookies.
 func isToken(text string) bool {
-	for _, c := range []byte(text) {
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0:
-		default:
-			return false
-		}
-	}
-	return text != ""
+	const others = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	return text != "" && strings.Trim(text, others) == ""
 }
 
 // String returns the source as ParseSource reads it.
 func (s Source) String() string {
-	for _, each := range sourceWords {
-		if each.kind == s.kind {
-			text := each.word + s.name
-			if s.hashed {
-				text = hashWord + text
-			}
-			return text
-		}
+	switch {
+	case s.place == nil:
+		return ""
+	case s.hashed:
+		return hashWord + s.place.word + s.name
 	}
-	return ""
+	return s.place.word + s.name
 }
 
 // attribute is the name of a value of s if no policy names it.
 func (s *Source) attribute() string {
-	switch s.kind {
-	case fromClient:
+	switch s.place.word {
+	case client:
 		return "ip"
-	case fromHeader, fromQuery, fromCookie:
+	case "header:", "query:", "cookie:":
 		return strings.ToLower(s.name)
-	default:
-		return "key"
 	}
+	return "key"
 }
 
 // value returns the value of s in r, hashed if it is a secret; empty if r has none.
 func (s *Source) value(r *http.Request, clients *Clients) string {
-	value := s.plainValue(r, clients)
-	if !s.hashed || value == "" {
-		return value
+	value := s.place.value(r, clients, s.name)
+	if s.hashed && value != "" {
+		return hashOf(value)
 	}
-	sum := sha256.Sum256([]byte(value))
-	return base64.RawURLEncoding.EncodeToString(sum[:hashBytes])
+	return value
 }
 
-func (s *Source) plainValue(r *http.Request, clients *Clients) string {
-	switch s.kind {
-	case fromClient:
-		return clients.Of(r)
-	case fromMethod:
-		return methodOf(r)
-	case fromHost:
-		return hostOf(r)
-	case fromPath:
-		return plainPath(r)
-	case fromSegments:
-		return firstSegments(plainPath(r), s.segments)
-	case fromHeader:
-		return fieldOf(r, s.name)
-	case fromQuery:
-		return queryOf(r.URL.RawQuery, s.name)
-	case fromCookie:
-		return cookieOf(r, s.name)
-	case fromValue:
-		return s.name
-	}
-	return ""
+// hashOf returns 192 bits of a hash of value.
+func hashOf(value string) string {
+	sum := sha256.Sum256([]byte(value))
+	return base64.RawURLEncoding.EncodeToString(sum[:24])
 }

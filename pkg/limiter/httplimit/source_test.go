@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -201,9 +202,9 @@ func FuzzAttributes(f *testing.F) {
 	for _, text := range []string{"client", "method", "host", "path", "path:2", "header:X-User", "query:key", "cookie:sid"} {
 		name := strings.NewReplacer(":", "-").Replace(text)
 		rule.Attributes[name] = MustSource(text)
-		limits = append(limits, policy.Limit{Limit: limiter.LimitOf(name, limitOf("10/1m")), By: []string{name}})
+		limits = append(limits, policy.Limit{Limit: limiter.Per(name, 10, time.Minute), By: []string{name}})
 	}
-	all := policy.Limit{Limit: limiter.LimitOf("all", limitOf("10/1m"))}
+	all := policy.Limit{Limit: limiter.Per("all", 10, time.Minute)}
 	for _, l := range limits[:6] {
 		all.By = append(all.By, l.By[0])
 	}

@@ -20,9 +20,11 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/serve"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/refusal"
+	"github.com/limitctl/limitctl/internal/limitfields"
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -238,19 +240,13 @@ func (l *listener) decide(ctx context.Context, c *call) (err error) {
 	return err
 }
 
-// setHeaders sets the fields that inform the client about its limits. A limit without a policy has no name.
+// setHeaders sets the fields that inform the client about its limits.
 func (l *listener) setHeaders(header http.Header, c *call) {
-	var names []string
+	var limits []policy.Limit
 	if c.answer.Policy != nil {
-		for i := range c.answer.Requests {
-			names = append(names, c.answer.LimitName(i))
-		}
+		limits = c.answer.Policy.Limits
 	}
-	headers := l.engine.Settings().HTTP.Headers
-	headers.Set(header, names, c.answer.Requests, c.answer.Decisions)
-	if c.answer.Policy != nil {
-		headers.SetWarning(header, names, c.answer.Policy.Limits, c.answer.Requests, c.answer.Decisions)
-	}
+	limitfields.Set(header, limitfields.Selection(l.engine.Settings().HTTP.Headers), limits, c.answer.Requests, c.answer.Decisions)
 }
 
 // refuse answers with an error.

@@ -68,7 +68,7 @@ func (l *listener) authorize(w http.ResponseWriter, r *http.Request, rest string
 	}
 	c := new(call)
 	c.ask.Op, c.ask.Policy, c.ask.Attributes, c.ask.Cost, c.ask.Settings = store.Take, name, rule.Of(original, clients), 1, settings
-	if c.ask.Costs, err = rule.Costs(decides, original, c.ask.Attributes, nil); err == nil {
+	if c.ask.Costs, err = rule.Costs(decides, original, c.ask.Attributes); err == nil {
 		err = l.decide(r.Context(), c)
 	}
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/internal/configfile"
+	"github.com/limitctl/limitctl/internal/limitfields"
 	"github.com/limitctl/limitctl/internal/rls"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -196,9 +197,7 @@ func (c calls) appendResponse(response []byte, descriptors int, settings *engine
 	}
 	if len(all.decisions) > 0 {
 		header := http.Header{}
-		names := all.names()
-		headers.Set(header, names, all.reqs, all.decisions)
-		headers.SetWarning(header, names, all.configured, all.reqs, all.decisions)
+		limitfields.Set(header, limitfields.Selection(headers), all.named(), all.reqs, all.decisions)
 		response = appendHeaders(response, header)
 	}
 	return response

@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
@@ -10,10 +11,10 @@ import (
 
 // limitSet collects the limits of all descriptors for the client.
 type limitSet struct {
-	policies, limits []string // their names
-	configured       []policy.Limit
-	reqs             []store.Request
-	decisions        []store.Decision
+	policies  []string // their names
+	limits    []policy.Limit
+	reqs      []store.Request
+	decisions []store.Decision
 }
 
 // add adds the limits of a descriptor. Of two equal limits it keeps the one with less remaining.
@@ -26,8 +27,7 @@ func (s *limitSet) add(answer *decision.Answer) {
 			continue
 		}
 		s.policies = append(s.policies, answer.Policy.Name)
-		s.limits = append(s.limits, answer.LimitName(i))
-		s.configured = append(s.configured, answer.Policy.Limits[i])
+		s.limits = append(s.limits, answer.Policy.Limits[i])
 		s.reqs = append(s.reqs, answer.Requests[i])
 		s.decisions = append(s.decisions, answer.Decisions[i])
 	}
@@ -43,24 +43,23 @@ func (s *limitSet) find(request *store.Request) int {
 	return -1
 }
 
-// names returns a unique name for each limit, by which a client joins its fields: LIMIT, or POLICY/LIMIT if several
+// named returns the limits with a unique name for each, by which a client joins its fields: LIMIT, or POLICY/LIMIT if several
 // policies have a limit of that name, as in current_limit. A "+" is added for each earlier subject of the same
 // limit.
-func (s *limitSet) names() []string {
-	names := make([]string, len(s.limits))
+func (s *limitSet) named() []policy.Limit {
+	named := slices.Clone(s.limits)
 	for i, limit := range s.limits {
-		names[i] = limit
 		before := 0
 		for j, other := range s.limits {
 			switch {
-			case other != limit:
+			case other.Name != limit.Name:
 			case s.policies[j] != s.policies[i]:
-				names[i] = s.policies[i] + "/" + limit
+				named[i].Name = s.policies[i] + "/" + limit.Name
 			case j < i:
 				before++
 			}
 		}
-		names[i] += strings.Repeat("+", before)
+		named[i].Name += strings.Repeat("+", before)
 	}
-	return names
+	return named
 }

@@ -1,4 +1,4 @@
-package httplimit
+package limitfields
 
 import (
 	"context"
@@ -67,7 +67,7 @@ func TestWhatIsToldIsTrue(t *testing.T) {
 			op := rapid.SampledFrom([]store.Op{store.Take, store.Take, store.Peek}).Draw(t, "operation")
 			decisions := decide(op, reqs)
 			header := http.Header{}
-			AllHeaders.set(header, names, reqs, decisions, func() time.Time { return now })
+			set(header, all, named(names...), reqs, decisions, func() time.Time { return now })
 			seen := read(t, header)
 			least := int64(1 << 62)
 			for i, state := range seen.states {

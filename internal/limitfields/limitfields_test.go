@@ -1,4 +1,4 @@
-package httplimit
+package limitfields
 
 import (
 	"net/http"
@@ -11,6 +11,8 @@ import (
 
 	"github.com/dunglas/httpsfv"
 
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -189,7 +191,7 @@ func TestHeaders(t *testing.T) {
 		{"no limits", []string{}, nil, nil, "", "", ""},
 	} {
 		header := http.Header{}
-		AllHeaders.set(header, test.names, asked(test.limits...), test.decisions, func() time.Time { return noon })
+		set(header, all, named(test.names...), asked(test.limits...), test.decisions, func() time.Time { return noon })
 		var others []string
 		for _, name := range []string{limitField, remainingField, resetField, retryAfterField} {
 			others = append(others, header[name]...)
@@ -202,24 +204,34 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
+const all = RateLimit | XRateLimit | RetryAfter
+
+// named returns limits of a policy with these names; nil without any.
+func named(names ...string) (limits []policy.Limit) {
+	for _, name := range names {
+		limits = append(limits, policy.Limit{Limit: limiter.Limit{Name: name}})
+	}
+	return limits
+}
+
 // Set sets only the selected fields and replaces their old values.
 func TestHeadersAreChosen(t *testing.T) {
 	reqs := asked("10/1m")
 	decisions := []store.Decision{{RetryAfter: time.Second, ResetAfter: time.Minute}}
-	for h, want := range map[Headers][]string{
+	for h, want := range map[Selection][]string{
 		0:                      {},
 		RateLimit:              {policyField, rateLimitField},
 		XRateLimit:             {limitField, remainingField, resetField},
 		RetryAfter:             {retryAfterField},
 		RateLimit | RetryAfter: {policyField, rateLimitField, retryAfterField},
-		AllHeaders:             {policyField, rateLimitField, limitField, remainingField, resetField, retryAfterField},
+		all:                    {policyField, rateLimitField, limitField, remainingField, resetField, retryAfterField},
 	} {
 		header := http.Header{}
 		for _, name := range want {
 			header[name] = []string{"old", "older"}
 		}
 		header["Content-Type"] = []string{"text/plain"}
-		h.Set(header, nil, reqs, decisions)
+		Set(header, h, nil, reqs, decisions)
 		if len(header) != len(want)+1 {
 			t.Errorf("%d sets %v, not %v", h, header, want)
 		}
@@ -234,7 +246,7 @@ func TestHeadersAreChosen(t *testing.T) {
 // Appending to one field does not write into another.
 func TestHeadersAreSafeToAddTo(t *testing.T) {
 	header := http.Header{}
-	AllHeaders.Set(header, nil, asked("10/1m"), []store.Decision{{RetryAfter: time.Second}})
+	Set(header, all, nil, asked("10/1m"), []store.Decision{{RetryAfter: time.Second}})
 	before := header.Clone()
 	for name := range header {
 		header.Add(name, "more")
@@ -258,11 +270,42 @@ func TestTheEndOfAWindowOfACalendar(t *testing.T) {
 	decision := store.Decision{Used: 10, RetryAfter: end.Sub(at), ResetAfter: end.Sub(at), At: store.InstantOf(at)}
 	for _, late := range []time.Duration{-3 * time.Second, 0, 40 * time.Millisecond, 5 * time.Second} {
 		header := http.Header{}
-		AllHeaders.set(header, []string{"month"}, reqs, []store.Decision{decision}, func() time.Time { return at.Add(late) })
+		set(header, all, named("month"), reqs, []store.Decision{decision}, func() time.Time { return at.Add(late) })
 		seen := read(t, header)
 		if seen.reset != strconv.FormatInt(end.Unix(), 10) || seen.policies[0] != (toldLimit{"month", 10, 745 * 3600}) ||
-			seen.states[0].second != wholeSeconds(end.Sub(at)) || seen.retryAfter != wholeSeconds(end.Sub(at)) {
+			seen.states[0].second != WholeSeconds(end.Sub(at)) || seen.retryAfter != WholeSeconds(end.Sub(at)) {
 			t.Errorf("with a clock that is %s late: %v", late, header)
 		}
+	}
+}
+
+// The share is one of what the limit is now: an operator's override and a local share change it. Nothing is known of a limit
+// that was not asked, and a limit that does not apply does not warn.
+func TestAWarningIsAboutTheLimitThatApplies(t *testing.T) {
+	limits := []policy.Limit{{Limit: limiter.Limit{Name: "a"}, Warn: store.WholeShare / 2}}
+	reqs := []store.Request{{Limit: store.Limit{Count: 10, Period: 1e9}}}
+	for _, test := range []struct {
+		name     string
+		decision store.Decision
+		want     string
+	}{
+		{"below", store.Decision{Used: 4}, ""},
+		{"at", store.Decision{Used: 5}, `"a";used=50`},
+		{"beyond", store.Decision{Used: 25}, `"a";used=250`},
+		{"doubled", store.Decision{Used: 5, Override: &store.Override{Effect: store.OverrideTimes, Thousandths: 2000}}, ""},
+		{"exempt", store.Decision{Used: 10, Override: &store.Override{Effect: store.OverrideExempt}}, ""},
+		{"local", store.Decision{Used: 2, LocalShare: store.WholeShare / 5}, `"a";used=100`},
+		{"unguarded", store.Decision{Used: 10, Unguarded: true}, ""},
+	} {
+		header := http.Header{}
+		Set(header, all, limits, reqs, []store.Decision{test.decision})
+		if got := header.Get("X-RateLimit-Warning"); got != test.want {
+			t.Errorf("%s: %q, not %q", test.name, got, test.want)
+		}
+	}
+	header := http.Header{}
+	Set(header, 0, limits, reqs, []store.Decision{{Used: 10}})
+	if len(header) > 0 {
+		t.Errorf("without any headers: %v", header)
 	}
 }
