@@ -65,7 +65,7 @@ local function drop(key, kept)
   redis.call('HDEL', key, unpack(gone))
 end
 
--- since returns the begin of the run of denials that two counts of a key make: see Merge of internal/denialtable.
+-- since returns the begin of the run of denials that two counts of a key make: see MergeDenied of pkg/limiter/admin.
 local function since_of(since_before, last_before, since, last)
   if since > last_before + 300000 then
     return since

@@ -13,8 +13,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/limitctl/limitctl/internal/overridetable"
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -28,18 +26,6 @@ const (
 	// ExportBytes is about how many bytes of records one exchange with a server carries.
 	// A record that is larger by itself comes alone.
 	ExportBytes = 4 << 20
-)
-
-// The parts of what a server holds of overrides; see overrides_index.lua.
-const (
-	OverridesMagic = "RI\x01"
-	OverridesHead  = len(OverridesMagic) + 6 + overridetable.VersionSize
-	OverridesEntry = overridetable.IDSize + 6
-	OverridesSize  = OverridesHead + admin.MaxOverrides*OverridesEntry
-
-	OverrideMagic = "RO\x01"
-	OverrideHead  = len(OverrideMagic) + 6 + 6
-	OverrideSize  = OverrideHead + overridetable.MaxSize
 )
 
 // A Script is put together when it is first called.
@@ -61,15 +47,12 @@ func (s *Script) SHA() any {
 
 // The scripts that do not decide.
 var (
-	Delete         = script("held.lua", "delete.lua")
-	Adjust         = decides([]string{"held.lua", "adjust.lua"}, store.Kinds()...)
-	Import         = script("held.lua", "import.lua")
-	AddDenials     = script("denials.lua")
-	SetOverride    = script("overrides_index.lua", "override_set.lua")
-	RevokeOverride = script("overrides_index.lua", "override_revoke.lua")
-	ListOverrides  = script("overrides_index.lua", "override_list.lua")
-	PublishConfig  = script("config_publish.lua")
-	ConfigReports  = script("config_reports.lua")
+	Delete        = script("held.lua", "delete.lua")
+	Adjust        = decides([]string{"held.lua", "adjust.lua"}, store.Kinds()...)
+	Import        = script("held.lua", "import.lua")
+	AddDenials    = script("denials.lua")
+	GetRecords    = script("table_get.lua")
+	ChangeRecords = script("table_change.lua")
 )
 
 // The scripts that decide, by kind, and those of several kinds.
@@ -113,8 +96,7 @@ func Decide(kind store.Kind) *Script { return decide[kind.RecordsOf()] }
 
 // All returns every script that a server may be asked to run.
 func All() []*Script {
-	all := []*Script{Delete, Adjust, Import, AddDenials, SetOverride, RevokeOverride,
-		ListOverrides, PublishConfig, ConfigReports, DecideNumbers, DecideAny, DecideManyNumbers}
+	all := []*Script{Delete, Adjust, Import, AddDenials, GetRecords, ChangeRecords, DecideNumbers, DecideAny, DecideManyNumbers}
 	for _, kind := range store.Kinds() {
 		for _, of := range []map[store.Kind]*Script{one, many, decide} {
 			if script := of[kind]; script != nil {

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/denialtable"
 	"github.com/limitctl/limitctl/internal/recordformat"
 	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -40,19 +39,12 @@ func TestNumbersOfTheScripts(t *testing.T) {
 		"'I4I4', 34":             store.Kind(5).RecordSize() == 34,
 		"size = 30":              store.Kind(7).RecordSize() == 30,
 		"size < 26":              recordformat.HeaderSize == 26,
-		"kept = 1000, held = 15": denialtable.Minutes.Kept == 1000 && denialtable.Minutes.Held() == 1500,
-		"kept = 200, held = 300": denialtable.Coarse.Kept == 200 && denialtable.Coarse.Held() == 300,
-		"60000 + 3600000":        denialtable.Minutes.History == time.Hour,
-		"600000 + 86400000":      denialtable.Coarse.History == 24*time.Hour,
+		"kept = 1000, held = 15": admin.FineSteps.Kept == 1000 && admin.FineSteps.Held() == 1500,
+		"kept = 200, held = 300": admin.CoarseSteps.Kept == 200 && admin.CoarseSteps.Held() == 300,
+		"60000 + 3600000":        admin.FineSteps.History == time.Hour,
+		"600000 + 86400000":      admin.CoarseSteps.History == 24*time.Hour,
 		"300000":                 admin.DenialPause == 5*time.Minute,
 		"1001 - t.rows":          admin.LetThroughKept == 1000,
-		"'4096'":                 admin.MaxConfigHead == 4096,
-		"'1024'":                 admin.MaxConfigReport == 1024,
-		"count >= 1000":          admin.MaxOverrides == 1000,
-		"'14041'":                lua.OverridesSize == 14041,
-		"'16399'":                lua.OverrideSize == 16399,
-		`'RI\001'`:               lua.OverridesMagic == "RI\x01" && lua.OverridesHead == 41,
-		`'RO\001'`:               lua.OverrideMagic == "RO\x01" && lua.OverrideHead == 15,
 	} {
 		used := false
 		for _, script := range lua.All() {

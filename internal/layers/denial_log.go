@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/denialtable"
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/spacesaving"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -34,7 +33,7 @@ type DenialLog struct {
 }
 
 // WithDenialLog wraps backend so that an operator can see who is denied, and what overrides let through: it counts
-// denied takes by key, and allowed calls by the override that applied. It adds them to the [admin.DenialTable] of
+// denied takes by key, and allowed calls by the override that applied. It adds them to the [admin.Tables] of
 // backend in the background, at most once a second. Without any it writes nothing. It returns a store without a table
 // unchanged.
 //
@@ -50,14 +49,14 @@ func WithDenialLog(backend store.Store, settings DenialLog) store.Store {
 	return CollectDenials(backend, settings).Wrap(backend)
 }
 
-// CollectDenials returns a collector that writes to the [admin.DenialTable] of backend. It is for several stores
+// CollectDenials returns a collector that writes to the [admin.Tables] of backend. It is for several stores
 // around one backend; otherwise use [WithDenialLog].
 func CollectDenials(backend store.Store, settings DenialLog) *DenialCollector {
 	if settings.Every <= 0 {
 		settings.Every = time.Second
 	}
 	c := &DenialCollector{settings: settings, seed: maphash.MakeSeed(), start: time.Now().Add(-time.Microsecond), pause: settings.Every}
-	c.table, _ = admin.DenialTableOf(backend)
+	c.table, _ = admin.TablesOf(backend)
 	for i := range c.stripes {
 		c.stripes[i].sketch = spacesaving.New[store.Key, denialNote](countersPerStripe, cloneKey)
 	}
@@ -149,7 +148,7 @@ const (
 // time. Its memory is bounded.
 type DenialCollector struct {
 	settings DenialLog
-	table    admin.DenialTable // nil for a store without one
+	table    *admin.Tables // nil for a store without one
 	seed     maphash.Seed
 	start    time.Time // just before, so that no instant is 0
 	stripes  [denialStripes]denialStripe
@@ -383,7 +382,7 @@ func (c *DenialCollector) drain() (counts []countedKey, d admin.Denials) {
 			break
 		}
 		if place, known := places[row.Key]; known { // a long name, and one that is what Shorten makes of it
-			d.Rows[place] = denialtable.Merge(d.Rows[place], row)
+			d.Rows[place] = admin.MergeDenied(d.Rows[place], row)
 			continue
 		}
 		places[row.Key] = len(d.Rows)

@@ -21,6 +21,7 @@ import (
 // denyingStore denies with decision, or answers with decisions or by answer, and has a table of denials that fails with err. It
 // records what was written when.
 type denyingStore struct {
+	admin.Tables
 	decision  store.Decision
 	decisions []store.Decision
 	answer    func(req store.Request) store.Decision
@@ -47,10 +48,18 @@ func (s *denyingStore) Decide(_ context.Context, _ store.Op, reqs []store.Reques
 
 func (s *denyingStore) Close() error { s.closed++; return nil }
 
-func (s *denyingStore) AddDenials(ctx context.Context, d admin.Denials) error {
-	if err := d.Check(); err != nil {
-		panic(err)
-	}
+// denying gives s its table.
+func denying(s *denyingStore) *denyingStore {
+	s.SideTable = denyingSide{denyingStore: s}
+	return s
+}
+
+type denyingSide struct {
+	admin.SideTable
+	*denyingStore
+}
+
+func (s denyingSide) AddCounts(ctx context.Context, d *admin.Denials) error {
 	s.mu.Lock()
 	s.at = append(s.at, time.Now())
 	hangs := s.hangs
@@ -61,15 +70,11 @@ func (s *denyingStore) AddDenials(ctx context.Context, d admin.Denials) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.writes = append(s.writes, d)
+	s.writes = append(s.writes, *d)
 	if s.err == errPanic {
 		panic("a bug of the table")
 	}
 	return s.err
-}
-
-func (s *denyingStore) Denials(context.Context, time.Duration) (admin.Denials, error) {
-	return admin.Denials{}, nil
 }
 
 var errPanic = errors.New("panic")
@@ -136,7 +141,7 @@ func pass(d time.Duration) {
 
 func TestDenialsAreWrittenOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		table := &denyingStore{}
+		table := denying(&denyingStore{})
 		backend := layers.WithDenialLog(table, layers.DenialLog{})
 		pass(time.Minute)
 		if len(table.at) != 0 {
@@ -171,7 +176,7 @@ func TestDenialsAreWrittenOnceASecond(t *testing.T) {
 func TestDenialsAreBounded(t *testing.T) {
 	for _, isAway := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			table := &denyingStore{}
+			table := denying(&denyingStore{})
 			if isAway {
 				table.set(store.ErrUnavailable)
 			}
@@ -206,7 +211,7 @@ func TestDenialsAreBounded(t *testing.T) {
 
 func TestDenialsOfAnOutageAreWrittenLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		table := &denyingStore{hangs: true}
+		table := denying(&denyingStore{hangs: true})
 		var told []string
 		recovered := 0
 		backend := layers.WithDenialLog(table, layers.DenialLog{OnError: func(err error) { told = append(told, err.Error()) },
@@ -255,7 +260,7 @@ func TestDenialsOfAnOutageAreWrittenLater(t *testing.T) {
 // between the denials. All that a write that failed had is in the next one.
 func TestARowOfDenialsSaysHow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		table := &denyingStore{err: store.ErrUnavailable}
+		table := denying(&denyingStore{err: store.ErrUnavailable})
 		backend := layers.WithDenialLog(table, layers.DenialLog{})
 		block := &store.Override{ID: "5y7qnswd", Effect: store.OverrideBlock}
 		twice := &store.Override{ID: "8e2kd01x", Effect: store.OverrideTimes, Thousandths: 2000}
@@ -317,7 +322,7 @@ func TestARowOfDenialsSaysHow(t *testing.T) {
 // writes after it.
 func TestASubjectAndWhatARowMakesOfItAreOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		table := &denyingStore{}
+		table := denying(&denyingStore{})
 		backend := layers.WithDenialLog(table, layers.DenialLog{})
 		long := admin.Denied{Key: store.Key{Subject: strings.Repeat("x", admin.MaxDenialText+1), Name: "n"}}
 		deny(t, backend, long.Key.Subject, 3)
@@ -341,7 +346,7 @@ func TestARefusalIsToldOnceAndRarelyTriedAgain(t *testing.T) {
 		{store.ErrRefused, allowed},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			table := &denyingStore{err: test.err, decision: test.decision}
+			table := denying(&denyingStore{err: test.err, decision: test.decision})
 			told := 0
 			backend := layers.WithDenialLog(table, layers.DenialLog{OnError: func(error) { told++; panic("a bug of the callback") }})
 			for range 600 {
@@ -365,7 +370,7 @@ func TestARefusalIsToldOnceAndRarelyTriedAgain(t *testing.T) {
 func TestDenialsAreNotCountedTwice(t *testing.T) {
 	for _, name := range []string{"a denial in an outage", "nothing", "the end"} {
 		synctest.Test(t, func(t *testing.T) {
-			table := &denyingStore{err: store.ErrOutcomeUnknown}
+			table := denying(&denyingStore{err: store.ErrOutcomeUnknown})
 			backend := layers.WithDenialLog(table, layers.DenialLog{})
 			deny(t, backend, "user:42", 5)
 			pass(time.Second + time.Millisecond)
@@ -404,12 +409,12 @@ func TestDenialsAreNotCountedTwice(t *testing.T) {
 
 // Many concurrent callers in real time, each second one under an override.
 func TestConcurrentCallsAreAllCounted(t *testing.T) {
-	table := &denyingStore{answer: func(req store.Request) (d store.Decision) {
+	table := denying(&denyingStore{answer: func(req store.Request) (d store.Decision) {
 		if id, is := strings.CutPrefix(req.Key.Subject, "override:"); is {
 			d = store.Decision{Allowed: true, Override: &store.Override{ID: id}}
 		}
 		return d
-	}}
+	}})
 	backend := layers.WithDenialLog(table, layers.DenialLog{Every: time.Millisecond})
 	var callers sync.WaitGroup
 	for i := range 8 {
@@ -433,7 +438,7 @@ func TestConcurrentCallsAreAllCounted(t *testing.T) {
 func TestAWriteHasTheKeysDeniedMostAndTheOthersFollow(t *testing.T) {
 	for _, closes := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			table := &denyingStore{}
+			table := denying(&denyingStore{})
 			backend := layers.WithDenialLog(table, layers.DenialLog{})
 			for i := range 450 {
 				deny(t, backend, fmt.Sprintf("user:%d", i), 1+i%3)
@@ -468,7 +473,7 @@ func TestAWriteHasTheKeysDeniedMostAndTheOthersFollow(t *testing.T) {
 
 func TestCloseGivesUpAStoreThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		table := &denyingStore{hangs: true}
+		table := denying(&denyingStore{hangs: true})
 		backend := layers.WithDenialLog(table, layers.DenialLog{})
 		deny(t, backend, "user:42", 1)
 		begun := time.Now()

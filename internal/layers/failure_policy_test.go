@@ -195,12 +195,12 @@ func TestStackHasOneOrder(t *testing.T) {
 	if !slices.Equal(order, want) {
 		t.Errorf("from the outside: %v, want %v", order, want)
 	}
-	if _, has := admin.OverrideTableOf(backend); !has {
+	if _, has := admin.TablesOf(backend); !has {
 		t.Error("the overrides of the store are hidden behind a wrapper that embeds it")
 	}
-	table := &denyingStore{}
+	table := denying(&denyingStore{})
 	wrapped := store.WithBudget(layers.WithBreaker(layers.WithDenialLog(table, layers.DenialLog{}), layers.Breaker{}), time.Second)
-	if found, has := admin.DenialTableOf(wrapped); !has || found != admin.DenialTable(table) {
+	if found, has := admin.TablesOf(wrapped); !has || found != &table.Tables {
 		t.Errorf("found %v, %v", found, has)
 	}
 	if backend := layers.WithDenialLog(plainStore{}, layers.DenialLog{}); backend != store.Store(plainStore{}) {
@@ -218,7 +218,7 @@ func TestOverridesApplyWhileTheStoreIsAway(t *testing.T) {
 		{store.Override{Effect: store.OverrideBlock}, 0},
 		{store.Override{Effect: store.OverrideExempt}, 30},
 	} {
-		table := &watchedTable{Store: memorystore.New()}
+		table := watched(&watchedTable{Store: memorystore.New()})
 		if _, err := table.SetOverride(t.Context(), test.override, time.Hour); err != nil {
 			t.Fatal(err)
 		}

@@ -61,7 +61,7 @@ func TestWhatIsCounted(t *testing.T) {
 		"an ID of no store":                     {decisions: []store.Decision{let(&store.Override{ID: "a\x00b"}), let(a)}, let: once},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			table := &denyingStore{decisions: test.decisions}
+			table := denying(&denyingStore{decisions: test.decisions})
 			backend := layers.WithDenialLog(table, layers.DenialLog{WithoutLocal: test.withoutLocal})
 			var reqs []store.Request
 			for i, d := range test.decisions {
@@ -87,7 +87,7 @@ func TestWhatIsCounted(t *testing.T) {
 // it may have brought is not.
 func TestWhatIsLetThroughIsWrittenOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		table := &denyingStore{decision: store.Decision{Allowed: true, Override: &store.Override{ID: "5y7qnswd"}}}
+		table := denying(&denyingStore{decision: store.Decision{Allowed: true, Override: &store.Override{ID: "5y7qnswd"}}})
 		backend := layers.WithDenialLog(table, layers.DenialLog{})
 		check := func(when string, writes int, want int64) {
 			t.Helper()
@@ -129,7 +129,7 @@ func TestWhatIsLetThroughIsWrittenOnce(t *testing.T) {
 // before others have ended.
 func TestWhatIsLetThroughIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		table := &denyingStore{}
+		table := denying(&denyingStore{})
 		backend := layers.WithDenialLog(table, layers.DenialLog{})
 		allow := func(id string) {
 			table.decision = store.Decision{Allowed: true, Override: &store.Override{ID: id}}

@@ -20,22 +20,33 @@ import (
 // watchedTable counts the reads of a table, and fails them while err is set.
 type watchedTable struct {
 	*memorystore.Store
+	admin.Tables
 	err          error
 	looks, lists int
 	takes        int
 }
 
-func (s *watchedTable) OverrideVersion(ctx context.Context) (string, error) {
-	s.looks++
-	if s.err != nil {
-		return "", s.err
-	}
-	return s.Store.OverrideVersion(ctx)
+// watched gives s its table.
+func watched(s *watchedTable) *watchedTable {
+	s.SideTable = watchedSide{s.Store.SideTable, s}
+	return s
 }
 
-func (s *watchedTable) Overrides(ctx context.Context) ([]store.Override, string, error) {
-	s.lists++
-	return s.Store.Overrides(ctx)
+type watchedSide struct {
+	admin.SideTable
+	table *watchedTable
+}
+
+func (s watchedSide) Get(ctx context.Context, t admin.Table, names ...string) ([]admin.TableRecord, store.Instant, error) {
+	if len(names) == 1 && names[0] == "" {
+		s.table.looks++
+		if s.table.err != nil {
+			return nil, 0, s.table.err
+		}
+	} else if len(names) != 3 { // which are read to set one
+		s.table.lists++
+	}
+	return s.SideTable.Get(ctx, t, names...)
 }
 
 func (s *watchedTable) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
@@ -57,7 +68,7 @@ type overrideFixture struct {
 
 func newOverrideFixture(t *testing.T) *overrideFixture {
 	f := &overrideFixture{T: t, agenda: &agenda{virtualTime: new(virtualTime)}}
-	f.table = &watchedTable{Store: memorystore.New(memorystore.WithClock(f.local))}
+	f.table = watched(&watchedTable{Store: memorystore.New(memorystore.WithClock(f.local))})
 	f.store = layers.WithOverrides(f.table, layers.Overrides{Clock: f.local, Background: f.background,
 		OnError: func(err error) { f.errs = append(f.errs, err) }})
 	return f
@@ -229,7 +240,7 @@ func TestOverridesWithoutTheRight(t *testing.T) {
 }
 
 func TestLoadedOverridesApplyToTheFirstDecision(t *testing.T) {
-	table := &watchedTable{Store: memorystore.New()}
+	table := watched(&watchedTable{Store: memorystore.New()})
 	if _, err := table.SetOverride(context.Background(), store.Override{Effect: store.OverrideBlock}, time.Hour); err != nil {
 		t.Fatal(err)
 	}
@@ -442,12 +453,20 @@ func TestABlockEndsWithTheLastOfMany(t *testing.T) {
 // slowTable needs time for each read of overrides, and ignores its context.
 type slowTable struct {
 	*memorystore.Store
+	admin.Tables
 	takes atomic.Int64 // in nanoseconds
 }
 
-func (s *slowTable) OverrideVersion(ctx context.Context) (string, error) {
-	time.Sleep(time.Duration(s.takes.Load()))
-	return s.Store.OverrideVersion(ctx)
+type slowSide struct {
+	admin.SideTable
+	table *slowTable
+}
+
+func (s slowSide) Get(ctx context.Context, t admin.Table, names ...string) ([]admin.TableRecord, store.Instant, error) {
+	if len(names) == 1 && names[0] == "" {
+		time.Sleep(time.Duration(s.table.takes.Load()))
+	}
+	return s.SideTable.Get(ctx, t, names...)
 }
 
 // The first decision, and the first after a long pause, wait for the overrides; no other one does. None waits
@@ -456,6 +475,7 @@ func TestTheFirstDecisionsWaitForOverrides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slow = 100 * time.Millisecond
 		table := &slowTable{Store: memorystore.New()}
+		table.SideTable = slowSide{table.Store.SideTable, table}
 		table.takes.Store(int64(slow))
 		backend := layers.WithOverrides(table, layers.Overrides{})
 		limits := storecall.New(backend)
@@ -510,6 +530,7 @@ func TestTheFirstDecisionsWaitForOverrides(t *testing.T) {
 func TestAfterALoadNoDecisionWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := &slowTable{Store: memorystore.New()}
+		table.SideTable = slowSide{table.Store.SideTable, table}
 		table.takes.Store(int64(100 * time.Millisecond))
 		watch := layers.WatchOverrides(table, layers.Overrides{})
 		defer watch.Close()

@@ -31,7 +31,7 @@ type Overrides struct {
 	Background func(delay time.Duration, f func())
 }
 
-// WithOverrides wraps backend so that the overrides in its [admin.OverrideTable] apply to calls, within about a
+// WithOverrides wraps backend so that the overrides in its [admin.Tables] apply to calls, within about a
 // second. It returns a store without a table unchanged.
 //
 // It checks for changes in the background, by one small read a second, while decisions are made and for a minute
@@ -65,7 +65,7 @@ func WithOverrides(backend store.Store, settings Overrides) store.Store {
 // overrides before the first decision; otherwise use [WithOverrides].
 type OverrideWatch struct {
 	Overrides
-	table   admin.OverrideTable // nil for a store without one
+	table   *admin.Tables // nil for a store without one
 	time    stopwatch
 	current atomic.Pointer[knownOverrides] // nil for none
 	used    atomic.Bool                    // a decision was made since the last check
@@ -120,7 +120,7 @@ func WatchOverrides(backend store.Store, settings Overrides) *OverrideWatch {
 		settings.Background = background
 	}
 	w := &OverrideWatch{Overrides: settings, time: newStopwatch(settings.Clock), pause: settings.Every}
-	w.table, _ = admin.OverrideTableOf(backend)
+	w.table, _ = admin.TablesOf(backend)
 	w.ctx, w.close = context.WithCancel(context.Background())
 	w.rested.Store(true)
 	return w

@@ -5,6 +5,7 @@ import (
 	crypto "crypto/rand"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 
 // Settings are the parts of a [Follower]. Functions can be nil, except for Use and Now.
 type Settings struct {
-	Table admin.ConfigTable
+	Table *admin.Tables
 	// Use puts a version in force, all of its limits at one instant. Its error says why this process cannot use it; then
 	// what was before stays in force.
 	Use func(v *Version) error
@@ -68,7 +69,7 @@ type FollowerState struct {
 
 // NewFollower returns a follower that has nothing in force.
 func NewFollower(s Settings) *Follower {
-	return &Follower{Settings: s, place: -1, id: crypto.Text()[:admin.ConfigIDSize]}
+	return &Follower{Settings: s, place: -1, id: crypto.Text()[:idSize]}
 }
 
 // State returns what is known.
@@ -121,7 +122,7 @@ func (f *Follower) Look(ctx context.Context) error {
 func (f *Follower) look(ctx context.Context) error {
 	ctx, cancel := store.BudgetContext(ctx, f.Timeout)
 	defer cancel()
-	text, err := f.Table.ConfigHead(ctx)
+	text, err := f.Table.Value(ctx, admin.ConfigTable, "")
 	switch {
 	case err != nil:
 		return err
@@ -169,7 +170,7 @@ func (f *Follower) fetch(ctx context.Context, head *Head, known *Version) (v *Ve
 	if known != nil && known.Number == head.Version && known.Hash == head.Hash {
 		return known, "", nil
 	}
-	record, err = f.Table.ConfigVersion(ctx, head.Version)
+	record, err = f.Table.Value(ctx, admin.ConfigTable, strconv.FormatInt(head.Version, 10))
 	switch {
 	case err != nil && !errors.Is(err, store.ErrForeign):
 		return nil, "", &readError{err}

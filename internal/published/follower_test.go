@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -202,11 +203,11 @@ func TestAVersionThatCannotBeKeptIsInForce(t *testing.T) {
 // A process reports what it has in force at once, and then every ten seconds; it takes a free place, and leaves it.
 func TestAFollowerReports(t *testing.T) {
 	r := newRig(t)
-	for place := range admin.ConfigPlaces - 1 { // of others
-		r.placed[place] = admin.ConfigReport{Place: place, ID: strings.Repeat("o", admin.ConfigIDSize), Text: "{}"}
+	for place := range places - 1 { // of others
+		r.placed[place] = admin.TableRecord{Value: strings.Repeat("o", idSize) + "{}", Left: reportKept}
 	}
 	report := func() Process {
-		all, err := Processes(context.Background(), r.table)
+		all, err := Processes(context.Background(), &r.table.Tables)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -256,9 +257,9 @@ func TestAReportFits(t *testing.T) {
 	for _, text := range []string{"x", "\x00", "é", "\xff", `"`, "<", "\u2028"} {
 		long := strings.Repeat(text, 5000)
 		p := Process{Name: long, Host: long, Program: long, Error: long, Version: 1 << 60, Refused: 1 << 60, PID: 1 << 60}
-		r := admin.ConfigReport{ID: strings.Repeat("a", admin.ConfigIDSize), Text: p.text(), Left: 1e9}
-		if err := r.Check(); err != nil || !strings.Contains(r.Text, fmt.Sprint(1<<60)) {
-			t.Errorf("%q: %v, %s", text, err, r.Text)
+		if report := p.text(); idSize+len(report) > admin.MaxConfigReport || !utf8.ValidString(report) ||
+			!strings.Contains(report, fmt.Sprint(1<<60)) {
+			t.Errorf("%q: %s", text, report)
 		}
 	}
 }

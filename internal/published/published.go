@@ -1,5 +1,5 @@
 // Package published has what publishers and followers of a configuration in a store share: the texts of an
-// [admin.ConfigTable], and a [Follower], which keeps the published configuration in force in a process.
+// [admin.Tables], and a [Follower], which keeps the published configuration in force in a process.
 package published
 
 import (
@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -50,6 +51,21 @@ type Head struct {
 	// Tried is a version that an earlier program tried beside the one in force; 0 for none. It does not decide, and it is not
 	// written again.
 	Tried int64 `json:"-"`
+}
+
+// versionsKept is the most versions that are kept, and bytesKept the most bytes of their records.
+const (
+	versionsKept = 50
+	bytesKept    = 8 << 20
+)
+
+// TableOf returns the tables in which backend keeps published configurations.
+func TableOf(backend store.Store) (*admin.Tables, error) {
+	table, has := admin.TablesOf(backend)
+	if !has || table.Private {
+		return nil, store.Invalidf("this store keeps no configurations for other processes; use one in Redis or in a file")
+	}
+	return table, nil
 }
 
 // maxNumber is the greatest number of a version, which programs in other languages read exactly.
@@ -206,9 +222,9 @@ type State struct {
 }
 
 // Read reads the state.
-func Read(ctx context.Context, table admin.ConfigTable) (*State, error) {
+func Read(ctx context.Context, table *admin.Tables) (*State, error) {
 	s := new(State)
-	entries, damaged, err := table.ConfigHistory(ctx, admin.ConfigHistoryKept)
+	entries, damaged, err := table.Lines(ctx, admin.HistoryList, admin.HistoryList.Kept())
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +238,7 @@ func Read(ctx context.Context, table admin.ConfigTable) (*State, error) {
 		line.At = entry.At
 		s.Lines = append(s.Lines, line)
 	}
-	if s.Was, err = table.ConfigHead(ctx); err == nil && s.Was != "" {
+	if s.Was, err = table.Value(ctx, admin.ConfigTable, ""); err == nil && s.Was != "" {
 		s.Head, err = readHead(s.Was)
 	}
 	if err == nil && s.Was != "" {
@@ -306,7 +322,7 @@ func (s *State) NextNumber() int64 {
 }
 
 // Next returns the change that puts a version with a new number in force. It completes v.
-func (s *State) Next(v *Version) admin.ConfigChange {
+func (s *State) Next(v *Version) *admin.Change {
 	v.Number, v.Hash = s.NextNumber(), Hash(v.Text)
 	record := v.Record()
 	line := Line{Version: v.Number, Did: didPublish, Of: v.Of, By: v.By, Reason: v.Reason, Hash: v.Hash, Bytes: len(record)}
@@ -319,7 +335,12 @@ func (s *State) Next(v *Version) admin.ConfigChange {
 	if tried := s.Head.Tried; tried != 0 {
 		drop = append(drop, tried)
 	}
-	return admin.ConfigChange{Was: s.Was, Head: head.Text(), Version: v.Number, Record: record, Line: jsonText(line), Drop: drop}
+	c := &admin.Change{Table: admin.ConfigTable, What: "publication", Was: s.Was, Line: jsonText(line),
+		Set: []admin.TableRecord{{Name: strconv.FormatInt(v.Number, 10), Value: record}, {Value: head.Text()}}}
+	for _, number := range drop {
+		c.Drop = append(c.Drop, strconv.FormatInt(number, 10))
+	}
+	return c
 }
 
 // oldest returns the oldest version to keep beside a new one of so many bytes, and those to drop.
@@ -333,7 +354,7 @@ func (s *State) oldest(number int64, size int) (oldest int64, drop []int64) {
 	}
 	oldest = s.oldestBeside(number, size, before)
 	for n := before; n < oldest; n++ {
-		if len(drop) == admin.ConfigHistoryKept {
+		if len(drop) == admin.HistoryList.Kept() {
 			return n, drop
 		}
 		drop = append(drop, n)
@@ -352,12 +373,12 @@ func (s *State) oldestBeside(number int64, size int, before int64) int64 {
 		sizes[s.Lines[i].Version] = max(sizes[s.Lines[i].Version], bytes)
 	}
 	oldest := number
-	for oldest > before && number-oldest < admin.ConfigVersionsKept-1 {
+	for oldest > before && number-oldest < versionsKept-1 {
 		next, known := sizes[oldest-1]
 		if !known {
 			next = admin.MaxConfigRecord
 		}
-		if size += next; size > admin.ConfigBytesKept {
+		if size += next; size > bytesKept {
 			break
 		}
 		oldest--
@@ -366,8 +387,8 @@ func (s *State) oldestBeside(number int64, size int, before int64) int64 {
 }
 
 // Fetch returns a version. It is a [store.ErrInvalid] if the store does not keep it, and lists those that it keeps.
-func (s *State) Fetch(ctx context.Context, table admin.ConfigTable, number int64) (*Version, error) {
-	record, err := table.ConfigVersion(ctx, number)
+func (s *State) Fetch(ctx context.Context, table *admin.Tables, number int64) (*Version, error) {
+	record, err := table.Value(ctx, admin.ConfigTable, strconv.FormatInt(number, 10))
 	switch {
 	case err != nil:
 		return nil, err

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/limitctl/limitctl/internal/configfile"
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -16,7 +15,7 @@ import (
 // Whatever becomes of the head, it is the same.
 func TestVersionsAreBounded(t *testing.T) {
 	for name, test := range map[string]struct{ size, published, kept int }{
-		"small": {100, 60, admin.ConfigVersionsKept}, "large": {configfile.MaxSize, 9, 7},
+		"small": {100, 60, versionsKept}, "large": {configfile.MaxSize, 9, 7},
 	} {
 		t.Run(name, func(t *testing.T) {
 			table := newTable()
@@ -35,18 +34,18 @@ func TestVersionsAreBounded(t *testing.T) {
 				for _, record := range table.versions {
 					bytes += len(record)
 				}
-				if want := min(i+1, test.kept); len(table.versions) != want || bytes > admin.ConfigBytesKept {
+				if want := min(i+1, test.kept); len(table.versions) != want || bytes > bytesKept {
 					t.Fatalf("after version %d, %d are kept with %d bytes, want %d", i+1, len(table.versions), bytes, want)
 				}
 			}
-			sound, err := Read(t.Context(), table)
+			sound, err := Read(t.Context(), &table.Tables)
 			table.head = "junk"
-			s, err2 := Read(t.Context(), table)
+			s, err2 := Read(t.Context(), &table.Tables)
 			if err := errors.Join(err, err2); err != nil || len(s.Lines) != test.published {
 				t.Fatal(len(s.Lines), err)
 			}
 			for number := int64(1); number <= int64(test.published); number++ {
-				v, err := s.Fetch(t.Context(), table, number)
+				v, err := s.Fetch(t.Context(), &table.Tables, number)
 				kept := number > int64(test.published-test.kept)
 				if kept != (err == nil) || kept != s.Kept(number) || kept != sound.Kept(number) || kept && v.Number != number ||
 					!kept && !errors.Is(err, store.ErrInvalid) {
@@ -67,12 +66,12 @@ func TestNumbersGoOn(t *testing.T) {
 		t.Errorf("the next one is version %d", v.Number)
 	}
 	table.lines = append(table.lines, "x", "{}", `{"version":-1}`, `{"version":9,"bytes":-1}`, `{"version":9223372036854775807}`)
-	if s, err := Read(t.Context(), table); err != nil || s.Damaged != 5 || len(s.Lines) != 3 {
+	if s, err := Read(t.Context(), &table.Tables); err != nil || s.Damaged != 5 || len(s.Lines) != 3 {
 		t.Errorf("%+v, %v", s, err)
 	}
 	for _, head := range []string{"x", Head{Version: 1 << 62, Oldest: 1 << 62, Hash: Hash(nil)}.Text()} {
 		table.head = head
-		s, err := Read(t.Context(), table)
+		s, err := Read(t.Context(), &table.Tables)
 		if err != nil || !errors.Is(s.Broken, store.ErrForeign) || s.Was != head || s.Head != (Head{}) || s.NextNumber() != 4 {
 			t.Errorf("of the head %s: %+v, %v", head, s, err)
 		}

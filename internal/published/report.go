@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -47,7 +48,7 @@ func (p Process) text() string {
 	p.Name, p.Host, p.Program, p.Error = cut(p.Name, maxName), cut(p.Host, maxName), cut(p.Program, maxName), cut(p.Error, maxError)
 	for {
 		text := jsonText(p)
-		if len(text) <= admin.MaxConfigReport-admin.ConfigIDSize {
+		if len(text) <= admin.MaxConfigReport-idSize {
 			return text
 		}
 		// Escapes of control characters take six bytes for one.
@@ -61,11 +62,18 @@ func cut(text string, most int) string {
 }
 
 // Processes returns what processes have reported, by name, host and number.
-func Processes(ctx context.Context, table admin.ConfigTable) (processes []Process, err error) {
-	reports, err := table.ConfigReports(ctx)
+func Processes(ctx context.Context, table *admin.Tables) (processes []Process, err error) {
+	names := make([]string, places)
+	for i := range names {
+		names[i] = strconv.Itoa(i)
+	}
+	reports, _, err := table.Get(ctx, admin.ReportTable, names...)
+	if errors.Is(err, store.ErrForeign) { // the others are known
+		err = nil
+	}
 	for _, r := range reports {
 		p := Process{}
-		if json.Unmarshal([]byte(r.Text), &p) != nil || p.Version < 0 {
+		if len(r.Value) < idSize || json.Unmarshal([]byte(r.Value[idSize:]), &p) != nil || p.Version < 0 {
 			continue
 		}
 		p.Seen = max(0, reportKept-r.Left)
@@ -77,8 +85,12 @@ func Processes(ctx context.Context, table admin.ConfigTable) (processes []Proces
 	return processes, err
 }
 
-// places is how many places a process tries for one report.
-const places = 4
+// There are places for reports, and a process tries some for one. A report begins with the random ID of its process.
+const (
+	places = 500
+	tries  = 4
+	idSize = 16
+)
 
 // reports reports what is in force, if that has changed or if it is time.
 func (f *Follower) reports(ctx context.Context) {
@@ -98,11 +110,11 @@ func (f *Follower) reports(ctx context.Context) {
 	f.keep()
 	ctx, cancel := store.BudgetContext(ctx, f.Timeout)
 	defer cancel()
-	for range places {
+	for range tries {
 		if f.place < 0 {
-			f.place = rand.IntN(admin.ConfigPlaces)
+			f.place = rand.IntN(places)
 		}
-		free, err := f.Table.ReportConfig(ctx, admin.ConfigReport{Place: f.place, ID: f.id, Text: text, Left: reportKept})
+		free, err := f.write(ctx, text, reportKept)
 		if err != nil && !errors.Is(err, store.ErrForeign) {
 			if !store.IsAway(err) && !f.mute && f.OnWarning != nil {
 				f.mute = true
@@ -119,6 +131,17 @@ func (f *Follower) reports(ctx context.Context) {
 	}
 }
 
+// write writes a report, unless the place has that of another process.
+func (f *Follower) write(ctx context.Context, text string, left time.Duration) (free bool, err error) {
+	place := strconv.Itoa(f.place)
+	held, err := f.Table.Value(ctx, admin.ReportTable, place)
+	if err != nil || held != "" && !strings.HasPrefix(held, f.id) {
+		return false, err
+	}
+	return f.Table.Change(ctx, &admin.Change{Table: admin.ReportTable, What: "report", Guard: place, Was: held,
+		Set: []admin.TableRecord{{Name: place, Value: f.id + text, Left: left}}})
+}
+
 // Close withdraws the report, so that nobody waits for this process.
 func (f *Follower) Close(ctx context.Context) {
 	if f.place < 0 {
@@ -126,5 +149,5 @@ func (f *Follower) Close(ctx context.Context) {
 	}
 	ctx, cancel := store.BudgetContext(ctx, f.Timeout)
 	defer cancel()
-	f.Table.ReportConfig(ctx, admin.ConfigReport{Place: f.place, ID: f.id, Text: f.report.text, Left: time.Millisecond})
+	f.write(ctx, f.report.text, time.Millisecond)
 }

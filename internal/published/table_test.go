@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,10 +15,11 @@ import (
 
 // table is a store's table, which the test can read and spoil.
 type table struct {
+	admin.Tables
 	head     string
 	versions map[int64]string
 	lines    []string
-	placed   map[int]admin.ConfigReport
+	placed   map[int]admin.TableRecord
 	err      error // of every call
 	foreign  bool  // each record is larger than any of ours
 	reads    int   // of versions
@@ -26,60 +28,77 @@ type table struct {
 }
 
 func newTable() *table {
-	return &table{versions: map[int64]string{}, placed: map[int]admin.ConfigReport{}}
+	t := &table{versions: map[int64]string{}, placed: map[int]admin.TableRecord{}}
+	t.SideTable = side{table: t}
+	return t
 }
 
-func (t *table) ConfigHead(context.Context) (string, error) {
-	t.heads++
-	return t.head, t.err
+type side struct {
+	admin.SideTable
+	*table
 }
 
-func (t *table) ConfigVersion(_ context.Context, number int64) (string, error) {
-	t.reads++
-	if t.foreign || t.versions[number] != "" {
-		t.large++
+func (t side) Get(_ context.Context, kind admin.Table, names ...string) (found []admin.TableRecord, _ store.Instant, _ error) {
+	for _, name := range names {
+		number, _ := strconv.ParseInt(name, 10, 64)
+		r := admin.TableRecord{Name: name}
+		switch {
+		case kind == admin.ReportTable:
+			r = t.placed[int(number)]
+		case name == "":
+			t.heads++
+			r.Value = t.head
+		default:
+			r.Value = t.versions[number]
+			if t.reads++; t.foreign || r.Value != "" {
+				t.large++
+			}
+			if t.foreign {
+				return nil, 0, &store.ForeignError{StoreKey: "v", Holds: "a value that is not a published configuration"}
+			}
+		}
+		if r.Value != "" {
+			found = append(found, r)
+		}
 	}
-	if t.foreign {
-		return "", &store.ForeignError{StoreKey: "v", Holds: "a value that is not a published configuration"}
-	}
-	return t.versions[number], t.err
+	return found, 0, t.err
 }
 
-func (t *table) ConfigHistory(_ context.Context, most int) (entries []admin.JournalEntry, damaged int, err error) {
+func (t side) Lines(_ context.Context, _ admin.List, most int) (lines []admin.JournalEntry, damaged int, err error) {
 	for _, line := range t.lines[max(0, len(t.lines)-most):] {
-		entries = append(entries, admin.JournalEntry{At: time.Unix(1, 0), Text: line})
+		lines = append(lines, admin.JournalEntry{At: time.Unix(1, 0), Text: line})
 	}
-	return entries, 0, t.err
+	return lines, 0, t.err
 }
 
-func (t *table) PublishConfig(_ context.Context, c admin.ConfigChange) (bool, error) {
-	if err := errors.Join(t.err, c.Check()); err != nil || c.Was != t.head {
+func (t side) Change(_ context.Context, c *admin.Change) (bool, error) {
+	if err := errors.Join(t.err, c.Check()); err != nil {
 		return false, err
 	}
-	t.head, t.lines = c.Head, append(t.lines, c.Line)
-	t.versions[c.Version] = c.Record
-	for _, number := range c.Drop {
-		delete(t.versions, number)
+	if c.Table == admin.ReportTable {
+		place, err := strconv.Atoi(c.Guard)
+		if t.placed[place].Value != c.Was {
+			return false, err
+		}
+		t.placed[place] = c.Set[0]
+		return true, err
 	}
-	return true, nil
-}
-
-func (t *table) ReportConfig(_ context.Context, r admin.ConfigReport) (bool, error) {
-	if err := errors.Join(t.err, r.Check()); err != nil {
-		return false, err
-	}
-	if held, is := t.placed[r.Place]; is && held.ID != r.ID {
+	if c.Was != t.head {
 		return false, nil
 	}
-	t.placed[r.Place] = r
-	return true, nil
-}
-
-func (t *table) ConfigReports(context.Context) (reports []admin.ConfigReport, err error) {
-	for _, r := range t.placed {
-		reports = append(reports, r)
+	for _, r := range c.Set {
+		if number, err := strconv.ParseInt(r.Name, 10, 64); err == nil {
+			t.versions[number] = r.Value
+		} else {
+			t.head = r.Value
+		}
 	}
-	return reports, t.err
+	for _, name := range c.Drop {
+		number, _ := strconv.ParseInt(name, 10, 64)
+		delete(t.versions, number)
+	}
+	t.lines = append(t.lines, c.Line)
+	return true, nil
 }
 
 // limited is a configuration with a limit.
@@ -90,12 +109,12 @@ func limited(n int) []byte {
 // publish publishes a text.
 func (t *table) publish(tb testing.TB, text []byte) *Version {
 	tb.Helper()
-	s, err := Read(context.Background(), t)
+	s, err := Read(context.Background(), &t.Tables)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	v := &Version{By: "anna", Reason: "a test", Text: text}
-	if done, err := t.PublishConfig(context.Background(), s.Next(v)); err != nil || !done {
+	if done, err := t.Change(context.Background(), s.Next(v)); err != nil || !done {
 		tb.Fatal(done, err)
 	}
 	return v
@@ -127,7 +146,7 @@ func newRig(t *testing.T) *rig {
 // begin starts the process anew.
 func (r *rig) begin() {
 	r.Follower = NewFollower(Settings{
-		Table: r.table,
+		Table: &r.table.Tables,
 		Use: func(v *Version) error {
 			if _, err := Parse("published", v.Text); err != nil {
 				return err

@@ -206,7 +206,7 @@ type Overrides struct {
 }
 
 func (o Overrides) add(b *builder) error {
-	if _, has := admin.OverrideTableOf(b.store); !has {
+	if _, has := admin.TablesOf(b.store); !has {
 		return store.Invalidf("the store keeps no overrides, so the option Overrides has no effect; leave it out")
 	}
 	shared, has := store.As[*layers.Shared](b.store)
@@ -229,7 +229,7 @@ type DenialLog struct {
 }
 
 func (o DenialLog) add(b *builder) error {
-	if _, has := admin.DenialTableOf(b.store); !has {
+	if _, has := admin.TablesOf(b.store); !has {
 		return store.Invalidf("the store keeps no denials, so the option DenialLog has no effect; leave it out")
 	}
 	shared, has := store.As[*layers.Shared](b.store)

@@ -60,7 +60,7 @@ type Entry struct {
 // Override is an override that a run set, extended or revoked.
 type Override struct {
 	ID string `json:"id"`
-	// Override is what it does, to whom and why, in the form of package overridetable.
+	// Override is what it does, to whom and why, as a store keeps it.
 	Override json.RawMessage `json:"override"`
 	// CreatedAt and ExpiresAt are by the store's clock. A run that revokes it ends it before.
 	CreatedAt time.Time `json:"created_at"`

@@ -51,7 +51,7 @@ func WarnOfOverrides(g *Globals, err error) {
 // OverridesOf reads the overrides that are in force in a store. With an error it also returns a
 // list, of the overrides that it could read.
 func OverridesOf(ctx context.Context, g *Globals, backend store.Store) (*store.OverrideList, error) {
-	table, has := admin.OverrideTableOf(backend)
+	table, has := admin.TablesOf(backend)
 	if !has {
 		return store.NewOverrideList(nil), nil
 	}

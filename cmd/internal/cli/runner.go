@@ -93,7 +93,7 @@ func openAuditLog(env *Env) (auditlog.Writer, error) {
 // ReadJournal reads the part of the audit log that is in the store: the runs of all machines. It returns what it could
 // read even with an error, and warns of texts that are not of the audit log.
 func ReadJournal(ctx context.Context, g *Globals, backend store.Store, q auditlog.Query) (*auditlog.History, error) {
-	journal, has := admin.JournalOf(backend)
+	journal, has := admin.AuditOf(backend)
 	if !has {
 		return &auditlog.History{}, nil
 	}

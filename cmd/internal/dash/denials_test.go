@@ -71,14 +71,14 @@ func TestDeniedKeysAreShown(t *testing.T) {
 }
 
 // brokenDenials is a table that cannot be read.
-type brokenDenials struct{ admin.DenialTable }
+type brokenDenials struct{ admin.SideTable }
 
-func (brokenDenials) Denials(context.Context, time.Duration) (admin.Denials, error) {
-	return admin.Denials{}, fmt.Errorf("%w: no permissions", store.ErrRefused)
+func (brokenDenials) Counts(context.Context, time.Duration, func(store.Instant, int64, *admin.Denials)) (store.Instant, error) {
+	return 0, fmt.Errorf("%w: no permissions", store.ErrRefused)
 }
 
 func TestDenialsThatCannotBeRead(t *testing.T) {
-	d := begin(t, three, func(o *Options) { o.Denials = brokenDenials{} })
+	d := begin(t, three, func(o *Options) { o.Denials = &admin.Tables{SideTable: brokenDenials{}} })
 	d.second()
 	if text := d.View(); !strings.Contains(text, "denials not known") || !strings.Contains(text, "no permissions") ||
 		!strings.Contains(text, "10/10") {

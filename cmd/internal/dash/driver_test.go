@@ -104,7 +104,7 @@ func begin(t *testing.T, fill func(*driver), change func(*Options)) *driver {
 		t.Fatal(err)
 	}
 	o := Options{
-		Store: d.store, Denials: d.store, Overrides: d.store, Query: admin.Query{Subjects: all},
+		Store: d.store, Denials: &d.store.Tables, Overrides: &d.store.Tables, Query: admin.Query{Subjects: all},
 		Actions: d.actions, Where: "redis://10.0.0.1:6379", Selection: `"*"`,
 		Refresh: time.Second, MaxKeys: 5000, Now: func() time.Time { return d.now },
 		Sleep:        func(context.Context, time.Duration) error { return context.Canceled }, // the test brings what is due

@@ -46,8 +46,8 @@ func (o *dashboardOptions) open(ctx context.Context, options dash.Options) (s *s
 		}
 	}()
 	options.Store, options.Where = backend, where
-	options.Denials, _ = admin.DenialTableOf(backend)
-	options.Overrides, _ = admin.OverrideTableOf(backend)
+	options.Denials, _ = admin.TablesOf(backend)
+	options.Overrides, _ = admin.TablesOf(backend)
 	chosen, err := o.Settings()
 	if err == nil && !o.once {
 		chosen, err = o.SettingsToChange(ctx)

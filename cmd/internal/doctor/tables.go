@@ -15,14 +15,14 @@ import (
 // examineTables examines the store's denials and overrides. An error means that the store stopped answering; a
 // missing right is a finding.
 func examineTables(ctx context.Context, backend store.Store) (found []Finding, err error) {
-	if table, has := admin.DenialTableOf(backend); has {
+	if table, has := admin.TablesOf(backend); has {
 		denials, err := table.Denials(ctx, admin.DenialMinutes)
 		if store.IsAway(err) {
 			return found, err
 		}
 		found = append(found, judgeDenials(&denials, err))
 	}
-	if table, has := admin.OverrideTableOf(backend); has {
+	if table, has := admin.TablesOf(backend); has {
 		overrides, _, err := table.Overrides(ctx)
 		if store.IsAway(err) {
 			return found, err

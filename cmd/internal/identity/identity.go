@@ -21,7 +21,7 @@ type Store struct {
 	Address string
 	// Prefix is the text that its keys begin with.
 	Prefix string
-	// ID is the random id of the store ([admin.Identity]); empty if it has none, or it could not be read.
+	// ID is the random id of the store ([admin.Tables.StoreID]); empty if it has none, or it could not be read.
 	ID string
 	// Servers are the run ids of its masters, which last until their next start, with the number of the database.
 	// There are none for an embedded store, or if the servers could not be asked.
@@ -99,7 +99,7 @@ func Ask(ctx context.Context, url string, options connect.Options) (Store, error
 
 // ID returns the id of an open store, empty if it has none.
 func ID(ctx context.Context, backend store.Store) (string, error) {
-	of, has := admin.IdentityOf(backend)
+	of, has := admin.AuditOf(backend)
 	if !has {
 		return "", nil
 	}

@@ -150,7 +150,7 @@ func runDenials(ctx context.Context, o *denialsOptions) error {
 // look reads the denials once.
 func (o *denialsOptions) look(ctx context.Context, backend store.Store) (*denialsAnswer, error) {
 	answer := &denialsAnswer{span: o.span, by: o.grouping, over: o.over}
-	table, has := admin.DenialTableOf(backend)
+	table, has := admin.TablesOf(backend)
 	if !has {
 		return answer, store.Invalidf("this store keeps no denials")
 	}

@@ -51,7 +51,7 @@ func (o *inspectOptions) keyFacts(ctx context.Context, backend store.Store, need
 	f.overrides, o.withoutOverrides = cli.OverridesOf(ctx, o.Globals, backend)
 	ctx, cancel := store.BudgetContext(ctx, o.Timeout)
 	defer cancel()
-	table, has := admin.DenialTableOf(backend)
+	table, has := admin.TablesOf(backend)
 	if !has {
 		if needed {
 			return f, store.Invalidf("this store keeps no denials")

@@ -78,7 +78,7 @@ func (s *Selection) keysByName(ctx context.Context, backend admin.Keyspace, quer
 	for _, name := range s.Names {
 		add(name)
 	}
-	if table, has := admin.DenialTableOf(backend); has {
+	if table, has := admin.TablesOf(backend); has {
 		denials, _ := table.Denials(ctx, namesDenied) // without the right to it, the other names are enough
 		for i := range denials.Rows {
 			add(denials.Rows[i].Key.Name)

@@ -77,7 +77,7 @@ func (r *Runner) change(ctx context.Context, observer Observer, c *change) (made
 // ensureStoreID gives the store an id if it has none, and returns it. It is empty if the user
 // may not do that, or the store is away, which the change itself will say.
 func (r *Runner) ensureStoreID(ctx context.Context) string {
-	of, has := admin.IdentityOf(r.Store)
+	of, has := admin.AuditOf(r.Store)
 	if !has {
 		return ""
 	}
@@ -142,7 +142,7 @@ func (l *auditLogs) end(ctx context.Context, entry *auditlog.Entry, err error) e
 // operation is interrupted meanwhile. If it cannot write, it warns once, and the operation goes on: an operator at night
 // who lacks a right must be able to work.
 func (l *auditLogs) tell(ctx context.Context, entry *auditlog.Entry) {
-	journal, has := admin.JournalOf(l.Store)
+	journal, has := admin.AuditOf(l.Store)
 	if !has || l.refused {
 		return
 	}

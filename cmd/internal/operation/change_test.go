@@ -16,11 +16,17 @@ import (
 // journalStore is a store whose journal fails as it is told.
 type journalStore struct {
 	connect.Store
+	admin.Tables
+}
+
+// journal is its table.
+type journal struct {
+	admin.SideTable
 	texts []string
 	errs  []error // of the next calls
 }
 
-func (j *journalStore) AppendJournal(_ context.Context, text string) error {
+func (j *journal) Append(_ context.Context, _ admin.List, text string) error {
 	j.texts = append(j.texts, text)
 	if len(j.errs) > 0 {
 		err := j.errs[0]
@@ -28,10 +34,6 @@ func (j *journalStore) AppendJournal(_ context.Context, text string) error {
 		return err
 	}
 	return nil
-}
-
-func (j *journalStore) ReadJournal(context.Context, int) ([]admin.JournalEntry, int, error) {
-	return nil, 0, nil
 }
 
 // Without the audit log in the store the work goes on, with one warning. A store that refused is
@@ -51,8 +53,8 @@ func TestAJournalThatCannotBeWritten(t *testing.T) {
 	} {
 		s := newSite(t)
 		s.take(t, "a", 3)
-		journal := &journalStore{Store: s.memory, errs: test.errs}
-		s.Store = journal
+		journal := &journal{SideTable: s.memory.SideTable, errs: test.errs}
+		s.Store = &journalStore{s.memory, admin.Tables{SideTable: journal}}
 		warnings := 0
 		s.Warn = func(error) { warnings++ }
 		result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})

@@ -261,19 +261,20 @@ func (b *brokenStore) Decide(ctx context.Context, op store.Op, reqs []store.Requ
 // brokenOverrides is a store that sets no override, and does not revoke one of them.
 type brokenOverrides struct {
 	connect.Store
-	admin.OverrideTable
+	admin.Tables
+}
+
+// unsettable is its table.
+type unsettable struct {
+	admin.SideTable
 	fails string // the ID of that one
 }
 
-func (b *brokenOverrides) SetOverride(context.Context, store.Override, time.Duration) (store.Override, error) {
-	return store.Override{}, store.ErrUnavailable
-}
-
-func (b *brokenOverrides) RevokeOverride(ctx context.Context, id string) (store.Override, bool, error) {
-	if id == b.fails {
-		return store.Override{}, false, store.ErrUnavailable
+func (u unsettable) Change(ctx context.Context, c *admin.Change) (bool, error) {
+	if c.Table == admin.OverrideTable && (len(c.Drop) == 0 || c.Drop[0] == u.fails) {
+		return false, store.ErrUnavailable
 	}
-	return b.OverrideTable.RevokeOverride(ctx, id)
+	return u.SideTable.Change(ctx, c)
 }
 
 // must returns what a call returned that cannot fail.

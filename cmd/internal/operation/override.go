@@ -13,7 +13,6 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/internal/overridetable"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -65,11 +64,11 @@ func (r *Runner) SetOverride(ctx context.Context, plan *OverridePlan, observer O
 
 // record adds an override to the entry of the run that set or revoked it.
 func record(entry *auditlog.Entry, o *store.Override) {
-	written, err := overridetable.Encode(o, store.MinOverrideTime)
+	text, err := admin.EncodeOverride(o)
 	if err != nil {
 		return // it was read from a store, which may hold one that is larger than those of today
 	}
-	entry.Overrides = append(entry.Overrides, auditlog.Override{ID: o.ID, Override: written.Text, CreatedAt: o.CreatedAt.UTC(),
+	entry.Overrides = append(entry.Overrides, auditlog.Override{ID: o.ID, Override: text, CreatedAt: o.CreatedAt.UTC(),
 		ExpiresAt: o.ExpiresAt.UTC()})
 }
 
@@ -92,8 +91,8 @@ func EndedOverrides(runs []*auditlog.Entry, inForce []store.Override, now time.T
 	byID := map[string]*Ended{}
 	for _, run := range runs {
 		for _, recorded := range run.Overrides {
-			o, err := overridetable.Decode(recorded.Override)
-			if err != nil || !overridetable.IsID(recorded.ID) {
+			o, err := admin.DecodeOverride(recorded.Override)
+			if err != nil || !admin.IsOverrideID(recorded.ID) {
 				continue // anybody who can write to the store can write to its journal
 			}
 			o.ID, o.CreatedAt, o.ExpiresAt = recorded.ID, recorded.CreatedAt, recorded.ExpiresAt
@@ -171,7 +170,7 @@ func (r *Runner) RevokeOverrides(ctx context.Context, plan *RevokePlan, observer
 }
 
 // revoke ends one override, also if the operation is interrupted meanwhile.
-func (r *Runner) revoke(ctx context.Context, table admin.OverrideTable, id string) (store.Override, bool, error) {
+func (r *Runner) revoke(ctx context.Context, table *admin.Tables, id string) (store.Override, bool, error) {
 	ctx, cancel := store.BudgetContext(context.WithoutCancel(ctx), r.Timeout)
 	defer cancel()
 	return table.RevokeOverride(ctx, id)
@@ -207,8 +206,8 @@ func (r *Runner) Overrides(ctx context.Context) ([]store.Override, error) {
 	return overrides, err
 }
 
-func (r *Runner) overrideTable() (admin.OverrideTable, error) {
-	table, has := admin.OverrideTableOf(r.Store)
+func (r *Runner) overrideTable() (*admin.Tables, error) {
+	table, has := admin.TablesOf(r.Store)
 	if !has {
 		return nil, store.Invalidf("this store keeps no overrides")
 	}
@@ -236,7 +235,7 @@ func (r *Runner) withOverrides(ctx context.Context, remaining *Remaining) (*Rema
 // overridesInForce returns the overrides that are in force; nil for none. That they may not be
 // read is a warning.
 func (r *Runner) overridesInForce(ctx context.Context) (*store.OverrideList, error) {
-	if _, has := admin.OverrideTableOf(r.Store); !has {
+	if _, has := admin.TablesOf(r.Store); !has {
 		return nil, nil
 	}
 	overrides, err := r.Overrides(ctx)

@@ -102,7 +102,7 @@ func (r *Runner) PreviewOverride(ctx context.Context, plan *PreviewPlan, observe
 
 // countDenied counts the keys that were denied lately. A store that cannot say so has none.
 func (p *preview) countDenied(ctx context.Context, backend store.Store) {
-	table, has := admin.DenialTableOf(backend)
+	table, has := admin.TablesOf(backend)
 	if !has {
 		return
 	}

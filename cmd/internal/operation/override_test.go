@@ -159,7 +159,7 @@ func TestAnOverrideThatFails(t *testing.T) {
 	s := newSite(t)
 	first, _ := s.SetOverride(t.Context(), planToTriple(t, "a"), &watcher{})
 	second, _ := s.SetOverride(t.Context(), planToTriple(t, "b"), &watcher{})
-	broken := &brokenOverrides{Store: s.memory, OverrideTable: s.memory, fails: second.ID}
+	broken := &brokenOverrides{s.memory, admin.Tables{SideTable: unsettable{s.memory.SideTable, second.ID}}}
 	s.Store = broken
 	revoked, err := s.RevokeOverrides(t.Context(), &RevokePlan{IDs: []string{first.ID, second.ID}}, &watcher{})
 	if len(revoked) != 1 || !errors.Is(err, outcome.ErrPartly) || !errors.Is(err, store.ErrUnavailable) {
@@ -288,7 +288,7 @@ func TestWhatAnOverrideWouldChangeInACrowd(t *testing.T) {
 		s := newSite(t)
 		crowd := crowded{s.Store, 3}
 		s.Store = crowd
-		table, _ := admin.DenialTableOf(s.Store)
+		table, _ := admin.TablesOf(s.Store)
 		denied := []admin.Denied{{Key: key("a:7"), Count: 1}, {Key: key("b:7"), Count: 9}}
 		if err := table.AddDenials(t.Context(), admin.Denials{Rows: denied}); err != nil {
 			t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/limitctl/limitctl/internal/published"
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -27,20 +26,20 @@ type PublishPlan struct {
 // Publish asks, and puts a configuration in force as the next version. If it returns no version, nothing was changed, or
 // the error says that the outcome is unknown.
 func (r *Runner) Publish(ctx context.Context, plan *PublishPlan, observer Observer) (*published.Version, error) {
-	table, has := admin.ConfigTableOf(r.Store)
-	if !has {
-		return nil, store.Invalidf("this store keeps no published configurations")
+	table, err := published.TableOf(r.Store)
+	if err != nil {
+		return nil, err
 	}
 	v := &published.Version{At: r.Now().UTC(), By: r.User, Reason: plan.Consent.Reason, Of: plan.Of, Text: plan.Config}
 	next := plan.State.Next(v)
 	entry := r.newEntry(plan.Command, fmt.Sprintf("%s (version %d)", plan.Text, v.Number))
 	entry.Matched = 1
 	var made *published.Version
-	_, err := r.change(ctx, observer, &change{entry: entry, consent: plan.Consent, question: plan.Question, make: func() error {
+	_, err = r.change(ctx, observer, &change{entry: entry, consent: plan.Consent, question: plan.Question, make: func() error {
 		// A change that has begun is finished, so that it is known what became of it.
 		ctx, cancel := store.BudgetContext(context.WithoutCancel(ctx), r.Timeout)
 		defer cancel()
-		done, err := table.PublishConfig(ctx, next)
+		done, err := table.Change(ctx, next)
 		switch {
 		case err != nil:
 			return err

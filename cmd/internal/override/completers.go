@@ -27,7 +27,7 @@ func (c completer) overridesInForce() []store.Override {
 		return nil
 	}
 	defer backend.Close()
-	table, has := admin.OverrideTableOf(backend)
+	table, has := admin.TablesOf(backend)
 	if !has {
 		return nil
 	}

@@ -86,7 +86,7 @@ func runHandover(ctx context.Context, g *cli.Globals) error {
 
 // readDenials reads who was denied most.
 func (a *handoverAnswer) readDenials(ctx context.Context, g *cli.Globals, backend store.Store) error {
-	table, has := admin.DenialTableOf(backend)
+	table, has := admin.TablesOf(backend)
 	if !has {
 		return store.Invalidf("this store keeps no denials")
 	}

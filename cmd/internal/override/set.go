@@ -14,8 +14,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/internal/overridetable"
 	"github.com/limitctl/limitctl/internal/subjecttext"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -370,8 +370,8 @@ func (o *overrideSetOptions) inForceAlready(ctx context.Context, runner *operati
 		return nil
 	}
 	inForce, _ := runner.Overrides(ctx) // only to print what changes
-	identity := overridetable.Identity(wanted)
-	at := slices.IndexFunc(inForce, func(is store.Override) bool { return overridetable.Identity(&is) == identity })
+	identity := admin.OverrideIdentity(wanted)
+	at := slices.IndexFunc(inForce, func(is store.Override) bool { return admin.OverrideIdentity(&is) == identity })
 	if at < 0 {
 		return nil
 	}

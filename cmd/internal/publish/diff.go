@@ -152,7 +152,7 @@ func (o *diffOptions) compareWithStore(ctx context.Context, inUse, after *config
 		return answer, err
 	}
 	before := inUse
-	if table, has := admin.ConfigTableOf(backend); has {
+	if table, err := published.TableOf(backend); err == nil {
 		p := &place{backend: backend, where: where, table: table}
 		if err := p.read(ctx, o.Globals); err != nil {
 			return nil, err

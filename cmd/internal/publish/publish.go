@@ -130,7 +130,7 @@ type place struct {
 	settings *cli.Settings
 	backend  connect.Store
 	where    string
-	table    admin.ConfigTable
+	table    *admin.Tables
 	state    *published.State
 }
 
@@ -141,11 +141,7 @@ func openPlace(ctx context.Context, g *cli.Globals, s *cli.Settings, open func()
 		return nil, err
 	}
 	p := &place{settings: s, backend: backend, where: where}
-	var has bool
-	if p.table, has = admin.ConfigTableOf(backend); !has {
-		err = cli.Usagef("the store %s keeps no configurations, because no other process could read them; give --store with a Redis or "+
-			"a file", where)
-	} else {
+	if p.table, err = published.TableOf(backend); err == nil {
 		err = p.read(ctx, g)
 	}
 	if err != nil {

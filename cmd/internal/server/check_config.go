@@ -3,29 +3,19 @@ package server
 import (
 	"strings"
 
-	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/serve"
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/internal/published"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
-
-// configTable returns where a store keeps published configurations.
-func configTable(backend store.Store) (admin.ConfigTable, error) {
-	table, has := admin.ConfigTableOf(backend)
-	if !has {
-		return nil, cli.Usagef("--config store: needs a store that other processes can publish to; give --store with a Redis or a file")
-	}
-	return table, nil
-}
 
 // checked answers --check-config. Flags and files are read and have no mistake, and backend is not connected to; where is its
 // name.
 func (f *serveFrame) checked(c *config.Config, backend store.Store, where string) error {
 	o := f.flags
 	if o.FromStore() {
-		if _, err := configTable(backend); err != nil {
+		if _, err := published.TableOf(backend); err != nil {
 			return err
 		}
 	}

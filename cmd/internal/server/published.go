@@ -53,7 +53,7 @@ func (f *serveFrame) follow(
 	ctx context.Context, options reload.Options, fallback *config.Config, backend store.Store,
 ) (*reload.Reloader, error) {
 	o := f.flags
-	table, err := configTable(backend)
+	table, err := published.TableOf(backend)
 	if err != nil {
 		return nil, err
 	}

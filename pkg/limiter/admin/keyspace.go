@@ -2,10 +2,8 @@
 // Services need none of it.
 //
 //   - [Keyspace] lists, deletes, adjusts and brings back keys. [KeyspaceOf] finds it.
-//   - [OverrideTable] keeps the overrides of operators. [OverrideTableOf] finds it.
-//   - [DenialTable] counts denials per key. [DenialTableOf] finds it.
-//   - [Journal] keeps a list of texts, such as who changed what. [JournalOf] finds it.
-//   - [Identity] is the id that identifies a store. [IdentityOf] finds it.
+//   - [Tables] keep what is beside the limits: overrides, denials, a journal and the id of the store. [TablesOf] finds them.
+//     A store implements the [SideTable] below them.
 //
 // All stores of this module have them.
 package admin

@@ -43,17 +43,18 @@ func TestAForeignHeadIsReplaced(t *testing.T) {
 	backend := open(t, path)
 	publish := func(head string) {
 		t.Helper()
-		if done, err := backend.PublishConfig(t.Context(), admin.ConfigChange{Head: head, Line: "line"}); err != nil || !done {
+		done, err := backend.Change(t.Context(), &admin.Change{Table: admin.ConfigTable, Set: []admin.TableRecord{{Value: head}}, Line: "line"})
+		if err != nil || !done {
 			t.Errorf("%t, %v", done, err)
 		}
 	}
 	publish("head")
 	execute(t, path, "UPDATE published SET record = zeroblob(32 << 20)")
-	if _, err := backend.ConfigHead(t.Context()); !errors.Is(err, store.ErrForeign) {
+	if _, err := backend.Value(t.Context(), admin.ConfigTable, ""); !errors.Is(err, store.ErrForeign) {
 		t.Errorf("a head of 32 MB: %v", err)
 	}
 	publish("next")
-	if head, err := backend.ConfigHead(t.Context()); head != "next" || err != nil {
+	if head, err := backend.Value(t.Context(), admin.ConfigTable, ""); head != "next" || err != nil {
 		t.Errorf("%q, %v", head, err)
 	}
 }

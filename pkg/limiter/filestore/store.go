@@ -18,11 +18,13 @@ import (
 
 	_ "modernc.org/sqlite" // the "sqlite" driver
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Store is a [store.Store] and an [admin.Keyspace] in a file.
 type Store struct {
+	admin.Tables
 	path   string
 	prefix string
 	clock  func() time.Time
@@ -63,6 +65,7 @@ func New(path string, options ...Option) (*Store, error) {
 		}
 		option(s)
 	}
+	s.SideTable = side{s}
 	if s.clock == nil {
 		return nil, store.Invalidf("the clock of the file store is nil")
 	}

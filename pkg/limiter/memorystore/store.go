@@ -28,6 +28,7 @@ const (
 // It has no lock that all calls share, and starts no goroutine. Each call removes a few unused keys, so that the
 // Store holds at most a small multiple of the keys in use.
 type Store struct {
+	admin.Tables
 	layout admin.OwnLayout
 	clock  func() store.Instant
 	seed   maphash.Seed
@@ -37,12 +38,8 @@ type Store struct {
 	lastName   atomic.Pointer[hashedName]
 	nameMisses atomic.Uint32
 	stripes    [stripeCount]stripe
-	denials    denials
-	journal    journal
-	overrides  overrides
 	bound      *bound // of the keys; nil for none
 	tokens     tokens
-	id         atomic.Pointer[string] // nil until the store has one
 }
 
 // An Option configures a Store.
@@ -72,6 +69,7 @@ func WithPrefix(prefix string) Option {
 // New returns an empty Store. Each call of a Store with an option that is wrong fails with a [store.ErrInvalid].
 func New(options ...Option) *Store {
 	s := &Store{layout: store.DefaultPrefix, seed: maphash.MakeSeed(), clock: monotonicClock()}
+	s.Tables = admin.Tables{SideTable: newSide(s), Private: true}
 	for i, option := range options {
 		if option == nil {
 			s.unfit = store.Invalidf("option %d of %d of the memory store is nil", i+1, len(options))

@@ -41,7 +41,7 @@ func version(n int64) []byte {
 type fleet struct {
 	*testing.T
 	open    func() store.Store
-	table   admin.ConfigTable // the publisher's
+	table   *admin.Tables // the publisher's
 	members []*member
 	sound   sync.Map     // the versions without a mistake that were published
 	holding sync.RWMutex // is locked while nobody takes
@@ -118,14 +118,14 @@ func (f *fleet) take(ctx context.Context, m *member) {
 }
 
 // change makes a change of what is published; without an answer of the store nothing is known.
-func (f *fleet) change(make func(s *published.State) admin.ConfigChange) error {
+func (f *fleet) change(make func(s *published.State) *admin.Change) error {
 	ctx, cancel := context.WithTimeout(context.Background(), answers)
 	defer cancel()
 	s, err := published.Read(ctx, f.table)
 	if err != nil && (s == nil || s.Was == "") {
 		return err
 	}
-	_, err = f.table.PublishConfig(ctx, make(s))
+	_, err = f.table.Change(ctx, make(s))
 	return err
 }
 
@@ -137,10 +137,10 @@ func (f *fleet) publish(n int64) error {
 	} else {
 		f.sound.Store(n, true)
 	}
-	return f.change(func(s *published.State) admin.ConfigChange {
+	return f.change(func(s *published.State) *admin.Change {
 		change := s.Next(v)
 		if n%6 == 0 {
-			change.Record = "spoilt" // which no publisher wrote
+			change.Set[0].Value = "spoilt" // which no publisher wrote
 		}
 		return change
 	})
@@ -193,7 +193,7 @@ func TestAFleetDecidesByOneVersionAtATime(t *testing.T) {
 	}}
 	publisher := f.open()
 	defer publisher.Close()
-	f.table, _ = admin.ConfigTableOf(publisher)
+	f.table, _ = admin.TablesOf(publisher)
 	f.until("the first is published", func() bool { return f.publish(1) == nil })
 	for i := range 3 {
 		m := &member{name: fmt.Sprint("checkout-", i), cache: filepath.Join(t.TempDir(), "kept")}
@@ -230,7 +230,7 @@ func TestAFleetDecidesByOneVersionAtATime(t *testing.T) {
 	if _, err := policies.Take(t.Context(), "llm", alone, 5); err != nil {
 		t.Fatal(err)
 	}
-	err := f.change(func(s *published.State) admin.ConfigChange {
+	err := f.change(func(s *published.State) *admin.Change {
 		return s.Next(&published.Version{By: "anna", Reason: "back", Of: 1, Text: version(1)})
 	})
 	if err != nil {

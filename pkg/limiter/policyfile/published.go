@@ -46,9 +46,9 @@ type publishedFile struct {
 // nothing was published, [store.ErrUnavailable] and the like of the store, [*Mistakes] of a version that this program
 // does not understand.
 func Follow(ctx context.Context, backend store.Store, p Published) (*File, error) {
-	table, has := admin.ConfigTableOf(backend)
-	if !has {
-		return nil, store.Invalidf("the store keeps no published configurations; use one in Redis or in a file")
+	table, err := published.TableOf(backend)
+	if err != nil {
+		return nil, err
 	}
 	source := &publishedFile{prefix: store.DefaultPrefix}
 	if s, has := store.As[interface{ Prefix() string }](backend); has {
@@ -65,7 +65,7 @@ func Follow(ctx context.Context, backend store.Store, p Published) (*File, error
 	}
 	settings.OnError, settings.OnWarning = source.tell, source.tell
 	source.follower = published.NewFollower(settings)
-	err := source.follower.Start(ctx)
+	err = source.follower.Start(ctx)
 	switch {
 	case source.file != nil:
 		return source.file, nil

@@ -30,12 +30,12 @@ func pair(count string) string {
 // publish puts a text in force in a store, as the command does.
 func publish(t *testing.T, backend store.Store, text string) {
 	t.Helper()
-	table, _ := admin.ConfigTableOf(backend)
+	table, _ := admin.TablesOf(backend)
 	s, err := published.Read(t.Context(), table)
 	if err != nil {
 		t.Fatal(err)
 	}
-	done, err := table.PublishConfig(t.Context(), s.Next(&published.Version{By: "anna", Reason: "a test", Text: []byte(text)}))
+	done, err := table.Change(t.Context(), s.Next(&published.Version{By: "anna", Reason: "a test", Text: []byte(text)}))
 	if err != nil || !done {
 		t.Fatal(done, err)
 	}
@@ -70,14 +70,20 @@ func openFile(t *testing.T) *filestore.Store {
 // awayTable hides the published configurations of a store while it is away.
 type awayTable struct {
 	*filestore.Store
+	admin.Tables
 	away bool
 }
 
-func (s *awayTable) ConfigHead(ctx context.Context) (string, error) {
-	if s.away {
-		return "", store.ErrUnavailable
+type awaySide struct {
+	admin.SideTable
+	table *awayTable
+}
+
+func (s awaySide) Get(ctx context.Context, t admin.Table, names ...string) ([]admin.TableRecord, store.Instant, error) {
+	if s.table.away {
+		return nil, 0, store.ErrUnavailable
 	}
-	return s.Store.ConfigHead(ctx)
+	return s.SideTable.Get(ctx, t, names...)
 }
 
 // A service has each published version in force, all limits of it at one instant, and keeps the one before if it cannot
@@ -130,7 +136,7 @@ func TestARuntimeFollowsWhatIsPublished(t *testing.T) {
 	if err := next(); err != nil || countOf() != "token-bucket:5/1h" {
 		t.Errorf("of a sound one it tells %v, and has %s in force", err, countOf())
 	}
-	processes, err := published.Processes(t.Context(), backend)
+	processes, err := published.Processes(t.Context(), &backend.Tables)
 	if err != nil || len(processes) != 1 || processes[0].Name != "checkout" || processes[0].Version != 6 {
 		t.Errorf("the processes are %+v, %v", processes, err)
 	}
@@ -141,6 +147,7 @@ func TestARuntimeFollowsWhatIsPublished(t *testing.T) {
 // A start without the store decides by the version that was kept, and before anything was published by the fallback.
 func TestAStartWithoutWhatIsPublished(t *testing.T) {
 	backend := &awayTable{Store: openFile(t)}
+	backend.SideTable = awaySide{backend.Store.SideTable, backend}
 	cache := filepath.Join(t.TempDir(), "kept", "limits")
 	fallback, err := policyfile.Parse("fallback.yaml", []byte("prefix: other\n"+pair("7")))
 	if err != nil {
@@ -246,15 +253,15 @@ const (
 func TestAHeadWithATrialIsReadAsItsVersionInForce(t *testing.T) {
 	backend := openFile(t)
 	publish(t, backend, pair("1000"))
-	s, err := published.Read(t.Context(), backend)
+	s, err := published.Read(t.Context(), &backend.Tables)
 	if err != nil {
 		t.Fatal(err)
 	}
 	tried := published.Version{Number: 2, By: "anna", Reason: "a trial", Text: []byte(pair("5"))}
 	hash := published.Hash(tried.Text)
 	head := fmt.Sprintf(triedHead, s.Head.Hash, hash)
-	done, err := backend.PublishConfig(t.Context(), admin.ConfigChange{Was: s.Was, Head: head, Version: 2, Record: tried.Record(),
-		Line: fmt.Sprintf(triedLine, hash)})
+	done, err := backend.Change(t.Context(), &admin.Change{Table: admin.ConfigTable, Was: s.Was, Line: fmt.Sprintf(triedLine, hash),
+		Set: []admin.TableRecord{{Name: "2", Value: tried.Record()}, {Value: head}}})
 	if err != nil || !done {
 		t.Fatal(done, err)
 	}
@@ -276,11 +283,11 @@ func TestAHeadWithATrialIsReadAsItsVersionInForce(t *testing.T) {
 	if len(told) != 1 || told[0] != "version 2, which an older limitctl tried beside version 1, is ignored" {
 		t.Errorf("told %q", told)
 	}
-	if s, err = published.Read(t.Context(), backend); err != nil || s.Head.Version != 3 || s.Head.Tried != 0 || s.Before() != 1 ||
+	if s, err = published.Read(t.Context(), &backend.Tables); err != nil || s.Head.Version != 3 || s.Head.Tried != 0 || s.Before() != 1 ||
 		s.Kept(2) || strings.Contains(s.Was, "next") || !strings.HasPrefix(s.Was, `{"schema":1,`) {
 		t.Errorf("afterwards the head is %s, %v", s.Was, err)
 	}
-	if record, err := backend.ConfigVersion(t.Context(), 2); record != "" || err != nil {
+	if record, err := backend.Value(t.Context(), admin.ConfigTable, fmt.Sprint(2)); record != "" || err != nil {
 		t.Errorf("the version that was tried is kept: %q, %v", record, err)
 	}
 }

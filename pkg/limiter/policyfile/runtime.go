@@ -84,12 +84,12 @@ func NewRuntime(file *File, backend store.Store, options ...limiter.Option) (*Ru
 			r.policy = append(r.policy, o)
 		}
 	}
-	if _, has := admin.OverrideTableOf(backend); has {
+	if _, has := admin.TablesOf(backend); has {
 		r.shared.Watch = layers.WatchOverrides(backend, layers.Overrides{OnError: observer.OnOverrides,
 			OnRecovered: recovered(observer.OnOverrides)})
 		r.policy = append(r.policy, limiter.Overrides{})
 	}
-	if _, has := admin.DenialTableOf(backend); has {
+	if _, has := admin.TablesOf(backend); has {
 		r.shared.Denials = layers.CollectDenials(backend, layers.DenialLog{OnError: observer.OnDenialLog,
 			OnRecovered: recovered(observer.OnDenialLog)})
 	}

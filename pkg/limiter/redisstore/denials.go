@@ -3,7 +3,6 @@ package redisstore
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,17 +12,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
-
-	"github.com/limitctl/limitctl/internal/denialtable"
 	"github.com/limitctl/limitctl/internal/panics"
 	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
-
-var _ admin.DenialTable = (*Store)(nil)
 
 const (
 	// minuteTries is how often a write looks for the minute that the server is in. The
@@ -37,16 +32,14 @@ const (
 	// awayShare of the time that is left is what one master gets.
 	clockMasters = 8
 	awayShare    = 4
-
-	minuteMS = int64(time.Minute / time.Millisecond)
+	minuteMS     = int64(time.Minute / time.Millisecond)
 )
 
-// denialKeys returns the keys of the denials of a minute, and of the ten minutes that it is in, and those of what
-// overrides let through in both. They have one hash tag, so that one script writes all, and in a Cluster the next ten
-// minutes are elsewhere.
-func (s *Store) denialKeys(minute int64) []string {
-	fine := s.denialKey(denialtable.Minutes, minute)
-	coarse := s.denialKey(denialtable.Coarse, minute*minuteMS/denialtable.Coarse.Length.Milliseconds())
+// denialKeys returns the keys of the denials of a minute, and of the ten minutes that it is in, and those of what overrides let
+// through in both. They have one hash tag, so that one script writes all, and in a Cluster the next ten minutes are elsewhere.
+func (s side) denialKeys(minute int64) []string {
+	fine := s.denialKey(admin.FineSteps, minute)
+	coarse := s.denialKey(admin.CoarseSteps, minute*minuteMS/admin.CoarseSteps.Length.Milliseconds())
 	return []string{fine, coarse, letThroughKey(fine), letThroughKey(coarse)}
 }
 
@@ -54,26 +47,22 @@ func (s *Store) denialKeys(minute int64) []string {
 func letThroughKey(denials string) string { return denials + ":overrides" }
 
 // denialKey returns the key of the denials of a step.
-func (s *Store) denialKey(steps denialtable.Steps, number int64) string {
+func (s side) denialKey(steps admin.DenialSteps, number int64) string {
 	key := fmt.Sprintf("%s!{%s}", s.lanes.Own, denialTag(steps, number))
-	if steps == denialtable.Minutes {
+	if steps == admin.FineSteps {
 		key += fmt.Sprintf(":%d", number)
 	}
 	return key
 }
 
-func denialTag(steps denialtable.Steps, number int64) string {
-	return fmt.Sprintf("denials:%d", number*int64(steps.Length)/int64(denialtable.Coarse.Length))
+func denialTag(steps admin.DenialSteps, number int64) string {
+	return fmt.Sprintf("denials:%d", number*int64(steps.Length)/int64(admin.CoarseSteps.Length))
 }
 
-// AddDenials implements [admin.DenialTable] in one script call. The minute is that of the
-// server's clock, which the key has to be known before: it is guessed, and the server says
-// so if it is another.
-func (s *Store) AddDenials(ctx context.Context, d admin.Denials) error {
+// AddCounts implements [admin.SideTable] in one script call. The minute is that of the server's clock, which the key has to be
+// known before: it is guessed, and the server says so if it is another.
+func (s side) AddCounts(ctx context.Context, d *admin.Denials) error {
 	if err := s.lanes.Check(); err != nil {
-		return err
-	}
-	if err := d.Check(); err != nil {
 		return err
 	}
 	clock := any("")
@@ -85,7 +74,7 @@ func (s *Store) AddDenials(ctx context.Context, d admin.Denials) error {
 		}
 		minute := now / minuteMS
 		keys := s.denialKeys(minute)
-		cmd, err := s.lanes.Run(ctx, true, lua.AddDenials, keys, denialArguments(minute, clock, &d))
+		cmd, err := s.lanes.Run(ctx, true, lua.AddDenials, keys, denialArguments(minute, clock, d))
 		if err != nil {
 			return s.lanes.Explain(err, "write of denials", true, keys)
 		}
@@ -113,13 +102,9 @@ func denialArguments(minute int64, clock any, d *admin.Denials) []any {
 		arguments = append(arguments, "", packDenials("", "", total, lost, 0, 0, 0, 0))
 	}
 	for _, row := range d.Rows {
-		limit := ""
-		if row.Limit != (store.Limit{}) {
-			limit = row.Limit.String()
-		}
-		row = denialtable.ByClock(row, d.Now, 0)
+		row = row.ByClock(d.Now, 0)
 		arguments = append(arguments, row.Key.Subject+"\x00"+row.Key.Name,
-			packDenials(limit, row.Override, row.Count, -int64(row.LastAt)/1000, -int64(row.Since)/1000, row.Blocked, row.Compared,
+			packDenials(row.LimitText(), row.Override, row.Count, -int64(row.LastAt)/1000, -int64(row.Since)/1000, row.Blocked, row.Compared,
 				row.Allowed))
 	}
 	if len(d.LetThrough) == 0 {
@@ -161,82 +146,61 @@ func unpackDenials(packed string) (numbers [denialNumbers]int64, limit, override
 	return numbers, limit, override, ok
 }
 
-// appendSix appends the last six bytes of n.
-func appendSix(buf []byte, n uint64) []byte {
-	eight := binary.BigEndian.AppendUint64(nil, n)
-	return append(buf, eight[2:]...)
-}
-
-func six(text string) int64 {
-	var eight [8]byte
-	copy(eight[2:], text)
-	return int64(binary.BigEndian.Uint64(eight[:]))
-}
-
-// Denials implements [admin.DenialTable]. It reads up to 61 minutes, or 145 times ten minutes, two keys each.
-func (s *Store) Denials(ctx context.Context, last time.Duration) (admin.Denials, error) {
+// Counts implements [admin.SideTable]. It reads up to 61 minutes, or 145 times ten minutes, two keys each.
+func (s side) Counts(ctx context.Context, last time.Duration, add func(store.Instant, int64, *admin.Denials)) (store.Instant, error) {
 	if err := s.lanes.Check(); err != nil {
-		return admin.Denials{}, err
-	}
-	if err := denialtable.CheckLast(last); err != nil {
-		return admin.Denials{}, err
+		return 0, err
 	}
 	end, err := s.lanes.Alone(ctx)
 	if err != nil {
-		return admin.Denials{}, err
+		return 0, err
 	}
 	defer end()
 	away := &awayMasters{store: s}
 	now, err := s.denialClock(ctx, away)
 	if err != nil {
-		return admin.Denials{}, err
+		return 0, err
 	}
-	sum, steps := denialtable.NewSum(now, last), denialtable.For(last)
+	steps := admin.StepsOf(last)
 	from, to := steps.Touched(now, last)
 	atOnce := int64(rowsAtOnce / steps.Kept)
 	for first := from; first <= to; first += atOnce {
 		read := make([]admin.Denials, min(atOnce, to-first+1))
-		through, errs := make([][]admin.LetThrough, len(read)), make([]error, 2*len(read))
+		errs := make([]error, 2*len(read))
 		var reading panics.Group
 		for i := range read {
-			number, key := first+int64(i), s.denialKey(steps, first+int64(i))
+			number := first + int64(i)
+			key, tag := s.denialKey(steps, number), denialTag(steps, number)
 			reading.Go(func() {
-				errs[2*i] = away.ask(ctx, denialTag(steps, number), func(ctx context.Context) (err error) {
-					read[i], err = s.readDenials(ctx, key)
-					return err
-				})
+				errs[2*i] = away.ask(ctx, tag, func(ctx context.Context) error { return s.readDenials(ctx, key, &read[i]) })
 			})
 			reading.Go(func() {
-				errs[2*i+1] = away.ask(ctx, denialTag(steps, number), func(ctx context.Context) (err error) {
-					through[i], err = s.readLetThrough(ctx, letThroughKey(key))
-					return err
+				errs[2*i+1] = away.ask(ctx, tag, func(ctx context.Context) error {
+					return s.readLetThrough(ctx, letThroughKey(key), &read[i])
 				})
 			})
 		}
 		if err := reading.Wait(); err != nil {
-			return admin.Denials{}, s.lanes.Explain(lanes.MaybeSent(err), "read of denials", false, nil)
+			return 0, s.lanes.Explain(lanes.MaybeSent(err), readingDenials, false, nil)
 		}
 		for i := range read {
 			if err := cmp.Or(errs[2*i], errs[2*i+1]); err != nil {
-				return admin.Denials{}, err
+				return 0, err
 			}
-			read[i].LetThrough = through[i]
-			sum.Add(first+int64(i), &read[i])
+			add(now, first+int64(i), &read[i])
 		}
 	}
-	denials, err := sum.Denials(), away.err()
-	denials.Lost = denials.Lost || err != nil
-	return denials, err
+	return now, away.err()
 }
 
 // denialClock returns the instant that counts: what a server's clock shows, unless the store
 // has another one. In a Cluster it is the clock of the master that has the current ten minutes, or
 // those before if that master is away.
-func (s *Store) denialClock(ctx context.Context, away *awayMasters) (now store.Instant, err error) {
+func (s side) denialClock(ctx context.Context, away *awayMasters) (now store.Instant, err error) {
 	if s.lanes.Clock != nil {
 		return store.InstantOf(s.lanes.Clock()), nil
 	}
-	steps := denialtable.Coarse
+	steps := admin.CoarseSteps
 	current := (time.Now().UnixMilli() + s.lanes.Ahead.Load()) / steps.Length.Milliseconds()
 	for number := current; number > current-clockMasters && now == 0; number-- {
 		err = away.ask(ctx, denialTag(steps, number), func(ctx context.Context) (err error) {
@@ -254,7 +218,7 @@ func (s *Store) denialClock(ctx context.Context, away *awayMasters) (now store.I
 }
 
 // serverTime asks the server that has a key for its clock.
-func (s *Store) serverTime(ctx context.Context, key string) (store.Instant, error) {
+func (s side) serverTime(ctx context.Context, key string) (store.Instant, error) {
 	cmd, err := s.lanes.Read(ctx, key, "time")
 	if err != nil {
 		return 0, s.lanes.Explain(err, "read of the clock", false, []string{key})
@@ -276,7 +240,7 @@ func (s *Store) serverTime(ctx context.Context, key string) (store.Instant, erro
 // that each is waited for once, and not for all the time that there is. Of a store in one
 // piece it knows nothing.
 type awayMasters struct {
-	store *Store
+	store side
 	mu    sync.Mutex
 	errs  map[string]error // by the master's address
 }
@@ -324,72 +288,53 @@ func (a *awayMasters) err() error {
 	return errors.Join(errs...)
 }
 
+const readingDenials = "read of denials"
+
 // readDenials reads the denials of a step. There may be none.
-func (s *Store) readDenials(ctx context.Context, key string) (step admin.Denials, err error) {
+func (s side) readDenials(ctx context.Context, key string, step *admin.Denials) error {
 	total, known := int64(0), int64(0)
-	sound, err := s.readHash(ctx, key, func(name, value string) bool {
+	err := s.readHash(ctx, key, func(name, value string) bool {
 		numbers, limit, override, sound := unpackDenials(value)
-		if !sound {
-			return false
-		}
 		if name == "" {
 			total, step.Lost = numbers[0], numbers[1] != 0
-			return true
+			return sound
 		}
 		row := admin.Denied{Count: numbers[0], LastAt: store.Instant(numbers[1] * 1000), Since: store.Instant(numbers[2] * 1000),
 			Blocked: numbers[3], Compared: numbers[4], Allowed: numbers[5], Override: override}
 		row.Limit, _ = store.ParseLimit(limit) // one of a newer limitctl is not known
-		var named bool
-		row.Key.Subject, row.Key.Name, named = strings.Cut(name, "\x00")
-		if !named || row.Key.Name == "" || row.Key.Validate() != nil || row.Blocked > row.Count || row.Compared > row.Count {
-			return false
-		}
+		row.Key.Subject, row.Key.Name, _ = strings.Cut(name, "\x00")
 		known += row.Count
 		step.Rows = append(step.Rows, row)
-		return true
+		return sound && row.IsSound()
 	})
-	if err != nil {
-		return step, err
-	}
-	if !sound || total < known || known < 0 {
-		return step, foreignDenials(key)
+	if err == nil && (total < known || known < 0) {
+		return foreign(key)
 	}
 	step.Others = total - known
-	return step, nil
+	return err
 }
 
 // readLetThrough reads what overrides let through in a step.
-func (s *Store) readLetThrough(ctx context.Context, key string) (all []admin.LetThrough, err error) {
-	sound, err := s.readHash(ctx, key, func(id, value string) bool {
+func (s side) readLetThrough(ctx context.Context, key string, step *admin.Denials) error {
+	return s.readHash(ctx, key, func(id, value string) bool {
 		count, err := strconv.ParseInt(value, 10, 64)
 		l := admin.LetThrough{Override: id, Count: count}
-		if err != nil || id != "" && l.Check() != nil {
-			return false
+		if id != "" && len(step.LetThrough) < admin.LetThroughKept {
+			step.LetThrough = append(step.LetThrough, l)
 		}
-		if id != "" && len(all) < admin.LetThroughKept {
-			all = append(all, l)
-		}
-		return true
+		return err == nil && (id == "" || l.Check() == nil)
 	})
-	if err == nil && !sound {
-		err = foreignDenials(key)
-	}
-	return all, err
 }
 
-func foreignDenials(key string) error {
-	return &store.ForeignError{StoreKey: key, Holds: "a hash that is not a table of denials"}
-}
-
-// readHash calls add with each field of a hash and its value. sound reports whether add returned true for all.
-func (s *Store) readHash(ctx context.Context, key string, add func(field, value string) bool) (sound bool, err error) {
+// readHash calls add with each field of a hash and its value. It returns a [store.ErrForeign] if add says that one is not sound.
+func (s side) readHash(ctx context.Context, key string, add func(field, value string) (sound bool)) error {
 	cmd, err := s.lanes.Read(ctx, key, "hgetall", key)
 	if redisserver.IsErrorReply(err, "WRONGTYPE") {
-		return false, &store.ForeignError{StoreKey: key, Holds: "a value that is not a table of denials"}
+		return foreign(key)
 	} else if err != nil {
-		return false, s.lanes.Explain(err, "read of denials", false, []string{key})
+		return s.lanes.Explain(err, readingDenials, false, []string{key})
 	}
-	sound = true
+	sound := true
 	switch fields := cmd.Val().(type) {
 	case map[any]any: // RESP3
 		for field, value := range fields {
@@ -400,7 +345,10 @@ func (s *Store) readHash(ctx context.Context, key string, add func(field, value 
 			sound = add(lanes.Text(fields[i]), lanes.Text(fields[i+1])) && sound
 		}
 	default:
-		return false, s.lanes.Refuse("read of denials", false)
+		return s.lanes.Refuse(readingDenials, false)
 	}
-	return sound, nil
+	if !sound {
+		return foreign(key)
+	}
+	return nil
 }

@@ -43,14 +43,13 @@ func (s *Store) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]
 // checked and changed in one step. Decide is a [store.ErrInvalid]: only the limiter itself
 // decides. The journal and the identity are those of s.
 func (s *Store) OtherLimiters(sources layouts.Sources) admin.Keyspace {
-	return &layoutKeys{s.keys.OtherLimiters(sources), s, s, s}
+	return &layoutKeys{s.keys.OtherLimiters(sources), admin.Tables{SideTable: s.SideTable, AuditOnly: true}, s}
 }
 
 // layoutKeys is the keyspace of other limiters.
 type layoutKeys struct {
 	*keyspace.Keyspace
-	admin.Journal
-	admin.Identity
+	admin.Tables
 	store *Store
 }
 

@@ -148,6 +148,7 @@ func newStore(client redis.UniversalClient, owned bool, options []Option) (*Stor
 	}
 	s.lanes = lanes.NewSender(client, servers, s.sending) // after the hooks, which it uses
 	s.keys = keyspace.New(s.lanes)
+	s.SideTable = side{s}
 	return s, nil
 }
 

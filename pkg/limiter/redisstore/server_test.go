@@ -168,6 +168,16 @@ func TestLaw02_PeekWithoutTheRightToWrite(t *testing.T) {
 	}
 }
 
+// publication is a change of what is published.
+func publication(was, head string, version int64, record string, drop ...int64) *admin.Change {
+	c := &admin.Change{Table: admin.ConfigTable, What: "publication", Was: was, Line: "line",
+		Set: []admin.TableRecord{{Name: fmt.Sprint(version), Value: record}, {Value: head}}}
+	for _, number := range drop {
+		c.Drop = append(c.Drop, fmt.Sprint(number))
+	}
+	return c
+}
+
 // A publication that is refused has changed nothing, not even what it would have dropped. In a full server, and in place of
 // what is no head, one succeeds.
 func TestWhatAPublicationChanges(t *testing.T) {
@@ -175,8 +185,7 @@ func TestWhatAPublicationChanges(t *testing.T) {
 	publish := func(was string, version int64, options redis.Options) error {
 		backend := newStore(t, redis.NewClient(&options))
 		defer backend.Close()
-		done, err := backend.PublishConfig(ctx, admin.ConfigChange{Was: was, Head: fmt.Sprint("head ", version), Version: version,
-			Record: "record", Line: "line", Drop: []int64{version - 1}})
+		done, err := backend.Change(ctx, publication(was, fmt.Sprint("head ", version), version, "record", version-1))
 		if err == nil && !done {
 			t.Errorf("version %d is not published", version)
 		}
@@ -256,7 +265,7 @@ func TestAMissingRightIsNamed(t *testing.T) {
 		options := as(server, "~*", "+@all", "-"+command)
 		operator := newStore(t, redis.NewClient(&options))
 		defer operator.Close()
-		_, err := operator.PublishConfig(ctx, admin.ConfigChange{Head: "h", Line: "l"})
+		_, err := operator.Change(ctx, publication("", "h", 1, "r"))
 		checkNamed(t, err, command)
 		if command == "getrange" {
 			_, err = operator.SetOverride(ctx, store.Override{Effect: store.OverrideBlock}, time.Hour)
@@ -421,18 +430,16 @@ func TestPublishingWithoutTheRightToRemove(t *testing.T) {
 	defer backend.Close()
 	owner := newStore(t, redis.NewClient(&redis.Options{Addr: server.Addr}))
 	defer owner.Close()
-	first := admin.ConfigChange{Head: "one", Version: 1, Record: "first", Line: "1"}
-	if done, err := owner.PublishConfig(ctx, first); err != nil || !done {
+	if done, err := owner.Change(ctx, publication("", "one", 1, "first")); err != nil || !done {
 		t.Fatalf("with the right: %t, %v", done, err)
 	}
-	second := admin.ConfigChange{Was: "one", Head: "two", Version: 2, Record: "second", Line: "2", Drop: []int64{1}}
-	if done, err := backend.PublishConfig(ctx, second); done || !errors.Is(err, store.ErrRefused) {
+	if done, err := backend.Change(ctx, publication("one", "two", 2, "second", 1)); done || !errors.Is(err, store.ErrRefused) {
 		t.Errorf("without the right: %t, %v", done, err)
 	}
-	head, err := backend.ConfigHead(ctx)
-	old, err2 := backend.ConfigVersion(ctx, 1)
-	next, err3 := backend.ConfigVersion(ctx, 2)
-	lines, damaged, err4 := backend.ConfigHistory(ctx, 10)
+	head, err := backend.Value(ctx, admin.ConfigTable, "")
+	old, err2 := backend.Value(ctx, admin.ConfigTable, "1")
+	next, err3 := backend.Value(ctx, admin.ConfigTable, "2")
+	lines, damaged, err4 := backend.Lines(ctx, admin.HistoryList, 10)
 	must(t, errors.Join(err, err2, err3, err4))
 	if got := fmt.Sprint(head, old, next, len(lines), damaged); got != fmt.Sprint("one", "first", "", 1, 0) {
 		t.Errorf("afterwards there are %s", got)

@@ -22,6 +22,7 @@ import (
 // Store is a [store.Store] and an [admin.Keyspace] in Redis.
 type Store struct {
 	settings
+	admin.Tables
 	lanes      *lanes.Sender
 	keys       *keyspace.Own
 	closing    sync.Once

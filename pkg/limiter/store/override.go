@@ -8,7 +8,7 @@ import (
 )
 
 // Override changes the limits of some keys until an instant: another limit, a block or an exemption. An operator
-// sets it in a store (see admin.OverrideTable). A limiter with the option limiter.Overrides applies it within about
+// sets it in a store (see admin.Tables). A limiter with the option limiter.Overrides applies it within about
 // a second, unless the store is away.
 type Override struct {
 	// ID identifies the override, for instance to revoke it. The store makes it.

@@ -80,43 +80,27 @@ func everyCall(backend store.Store) (calls []storeCall) {
 			return err
 		})
 	}
-	if table, has := admin.DenialTableOf(backend); has {
+	if tables, has := admin.TablesOf(backend); has {
 		now := store.InstantOf(time.Now())
 		add("AddDenials", func() error {
-			return table.AddDenials(ctx, admin.Denials{Now: now, Rows: []admin.Denied{{Key: closing.Key, Count: 1, LastAt: now}}})
+			return tables.AddDenials(ctx, admin.Denials{Now: now, Rows: []admin.Denied{{Key: closing.Key, Count: 1, LastAt: now}}})
 		})
-		add("Denials", func() error { _, err := table.Denials(ctx, time.Minute); return err })
-	}
-	if id, has := admin.IdentityOf(backend); has {
-		add("StoreID", func() error { _, err := id.StoreID(ctx); return err })
-		add("EnsureStoreID", func() error { _, err := id.EnsureStoreID(ctx); return err })
-	}
-	if journal, has := admin.JournalOf(backend); has {
-		add("AppendJournal", func() error { return journal.AppendJournal(ctx, "entry") })
-		add("ReadJournal", func() error { _, _, err := journal.ReadJournal(ctx, 1); return err })
-	}
-	if table, has := admin.OverrideTableOf(backend); has {
+		add("Denials", func() error { _, err := tables.Denials(ctx, time.Minute); return err })
+		add("StoreID", func() error { _, err := tables.StoreID(ctx); return err })
+		add("EnsureStoreID", func() error { _, err := tables.EnsureStoreID(ctx); return err })
+		add("AppendJournal", func() error { return tables.AppendJournal(ctx, "entry") })
+		add("ReadJournal", func() error { _, _, err := tables.ReadJournal(ctx, 1); return err })
 		add("SetOverride", func() error {
-			_, err := table.SetOverride(ctx, store.Override{Effect: store.OverrideBlock}, time.Hour)
+			_, err := tables.SetOverride(ctx, store.Override{Effect: store.OverrideBlock}, time.Hour)
 			return err
 		})
-		add("OverrideVersion", func() error { _, err := table.OverrideVersion(ctx); return err })
-		add("Overrides", func() error { _, _, err := table.Overrides(ctx); return err })
-		add("RevokeOverride", func() error { _, _, err := table.RevokeOverride(ctx, "none"); return err })
-	}
-	if table, has := admin.ConfigTableOf(backend); has {
-		add("ConfigHead", func() error { _, err := table.ConfigHead(ctx); return err })
-		add("ConfigVersion", func() error { _, err := table.ConfigVersion(ctx, 1); return err })
-		add("ConfigHistory", func() error { _, _, err := table.ConfigHistory(ctx, 1); return err })
-		add("PublishConfig", func() error {
-			_, err := table.PublishConfig(ctx, admin.ConfigChange{Head: "head", Line: "line"})
+		add("OverrideVersion", func() error { _, err := tables.OverrideVersion(ctx); return err })
+		add("Overrides", func() error { _, _, err := tables.Overrides(ctx); return err })
+		add("RevokeOverride", func() error { _, _, err := tables.RevokeOverride(ctx, "00000000"); return err })
+		add("Change", func() error {
+			_, err := tables.Change(ctx, &admin.Change{Table: admin.ReportTable, Set: []admin.TableRecord{{Name: "1", Value: "text"}}})
 			return err
 		})
-		add("ReportConfig", func() error {
-			_, err := table.ReportConfig(ctx, admin.ConfigReport{ID: "0123456789abcdef", Text: "report", Left: time.Minute})
-			return err
-		})
-		add("ConfigReports", func() error { _, err := table.ConfigReports(ctx); return err })
 	}
 	return calls
 }

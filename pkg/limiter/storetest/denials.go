@@ -17,9 +17,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// denials runs the laws of an [admin.DenialTable], if the stores have one.
+// denials runs the laws of an [admin.Tables], if the stores have one.
 func denials(t *testing.T, h Harness) {
-	if _, has := admin.DenialTableOf(h.New(t, nil)); !has {
+	if _, has := admin.TablesOf(h.New(t, nil)); !has {
 		return
 	}
 	t.Run("AddUp", func(t *testing.T) { t.Parallel(); denialsAddUp(t, h) })
@@ -39,7 +39,7 @@ type addedDenials struct {
 // denialsAddUp adds random denials while time passes, and checks every field of the sums of whole steps.
 func denialsAddUp(t *testing.T, h Harness) {
 	now := epoch
-	table, _ := admin.DenialTableOf(h.New(t, func() time.Time { return now }))
+	table, _ := admin.TablesOf(h.New(t, func() time.Time { return now }))
 	cases := 0
 	check(t, func(t *rapid.T) {
 		cases++
@@ -113,7 +113,7 @@ func denialsAreKeptByStep(t *testing.T, h Harness) {
 	} {
 		begin := epoch.Truncate(step.length)
 		now := begin.Add(40 * time.Second)
-		table, _ := admin.DenialTableOf(h.New(t, func() time.Time { return now }))
+		table, _ := admin.TablesOf(h.New(t, func() time.Time { return now }))
 		ctx := context.Background()
 		of := func(subject string) admin.Denials {
 			at := store.InstantOf(now)
@@ -171,7 +171,7 @@ func denialsSinceWhen(t *testing.T, h Harness) {
 	} {
 		for _, last := range []time.Duration{admin.DenialMinutes, admin.DenialHistory} {
 			now := epoch.Truncate(10 * time.Minute)
-			table, _ := admin.DenialTableOf(h.New(t, func() time.Time { return now }))
+			table, _ := admin.TablesOf(h.New(t, func() time.Time { return now }))
 			add := func(since time.Duration) {
 				t.Helper()
 				d := admin.Denials{Now: store.InstantOf(now)}
@@ -276,7 +276,7 @@ func sumOfDenials(added []addedDenials, now store.Instant, last time.Duration) (
 func denialsAreBounded(t *testing.T, h Harness) {
 	now := epoch
 	backend := h.New(t, func() time.Time { return now })
-	table, _ := admin.DenialTableOf(backend)
+	table, _ := admin.TablesOf(backend)
 	ctx := context.Background()
 	total := int64(0)
 	for write := range 20 {
@@ -333,7 +333,7 @@ func letThrough(d *admin.Denials, override string) (count int64) {
 // known, and that the next step has room again.
 func letThroughIsBounded(t *testing.T, h Harness) {
 	now := epoch.Truncate(10 * time.Minute).Add(30 * time.Second)
-	table, _ := admin.DenialTableOf(h.New(t, func() time.Time { return now }))
+	table, _ := admin.TablesOf(h.New(t, func() time.Time { return now }))
 	ctx := context.Background()
 	add := func(ids ...string) {
 		t.Helper()
@@ -391,7 +391,7 @@ func patternOfAll(t *testing.T) store.Pattern {
 
 // denialsAreChecked checks that invalid denials are refused.
 func denialsAreChecked(t *testing.T, h Harness) {
-	table, _ := admin.DenialTableOf(h.New(t, nil))
+	table, _ := admin.TablesOf(h.New(t, nil))
 	ctx := context.Background()
 	key := store.Key{Subject: "user:42", Name: "n"}
 	long := store.Key{Subject: strings.Repeat("é", 101), Name: "n"}

@@ -17,9 +17,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// overrides runs the laws of an [admin.OverrideTable], if the stores have one.
+// overrides runs the laws of an [admin.Tables], if the stores have one.
 func overrides(t *testing.T, h Harness) {
-	if _, has := admin.OverrideTableOf(h.New(t, nil)); !has {
+	if _, has := admin.TablesOf(h.New(t, nil)); !has {
 		return
 	}
 	t.Run("AreKept", func(t *testing.T) { t.Parallel(); overridesAreKept(t, h) })
@@ -85,7 +85,7 @@ func sameOverride(a, b *store.Override) bool {
 // returned, with a new version after each change.
 func overridesAreKept(t *testing.T, h Harness) {
 	now := epoch
-	table, _ := admin.OverrideTableOf(h.New(t, func() time.Time { return now }))
+	table, _ := admin.TablesOf(h.New(t, func() time.Time { return now }))
 	ctx := context.Background()
 	versions := map[string]bool{}
 	check(t, func(t *rapid.T) {
@@ -142,7 +142,7 @@ func overridesAreKept(t *testing.T, h Harness) {
 }
 
 // checkOverrides checks the overrides of the table, and that the version is new if anything changed.
-func checkOverrides(t *rapid.T, table admin.OverrideTable, want []store.Override, now time.Time, changed bool, last string,
+func checkOverrides(t *rapid.T, table *admin.Tables, want []store.Override, now time.Time, changed bool, last string,
 	versions map[string]bool) (version string) {
 	t.Helper()
 	got, of, err := table.Overrides(context.Background())
@@ -182,7 +182,7 @@ func checkOverrides(t *rapid.T, table admin.OverrideTable, want []store.Override
 // overridesAreBounded fills the table.
 func overridesAreBounded(t *testing.T, h Harness) {
 	now := epoch
-	table, _ := admin.OverrideTableOf(h.New(t, func() time.Time { return now }))
+	table, _ := admin.TablesOf(h.New(t, func() time.Time { return now }))
 	ctx := context.Background()
 	block := func(i int) store.Override {
 		subject, err := store.ExactPattern(fmt.Sprintf("user:%d", i))
@@ -235,7 +235,7 @@ func overridesAreBounded(t *testing.T, h Harness) {
 
 // overridesAreChecked checks that invalid overrides are refused, and that unknown IDs are reported.
 func overridesAreChecked(t *testing.T, h Harness) {
-	table, _ := admin.OverrideTableOf(h.New(t, nil))
+	table, _ := admin.TablesOf(h.New(t, nil))
 	ctx := context.Background()
 	for _, id := range []string{"", "0", "00000000", "version", "../../..", "a:b*c\x00d", strings.Repeat("a", 1000)} {
 		if _, found, err := table.RevokeOverride(ctx, id); found || err != nil {
@@ -277,7 +277,7 @@ func overridesAreChecked(t *testing.T, h Harness) {
 // overridesEndByThemselves uses the store's own clock.
 func overridesEndByThemselves(t *testing.T, h Harness) {
 	backend := h.New(t, nil)
-	table, _ := admin.OverrideTableOf(backend)
+	table, _ := admin.TablesOf(backend)
 	ctx := context.Background()
 	before := h.dump(t, backend)
 	set, err := table.SetOverride(ctx, store.Override{Effect: store.OverrideBlock}, 300*time.Millisecond)

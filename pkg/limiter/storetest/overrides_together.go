@@ -13,7 +13,7 @@ import (
 
 // overridesAreSetTogether sets and revokes from many concurrent callers.
 func overridesAreSetTogether(t *testing.T, h Harness) {
-	table, _ := admin.OverrideTableOf(h.New(t, nil))
+	table, _ := admin.TablesOf(h.New(t, nil))
 	ctx := context.Background()
 	const callers, each = 8, 10
 	var wait sync.WaitGroup
@@ -57,7 +57,7 @@ func overridesAreSetTogether(t *testing.T, h Harness) {
 // overridesAreOne sets the same override again, alone and from many concurrent callers.
 func overridesAreOne(t *testing.T, h Harness) {
 	now := epoch
-	table, _ := admin.OverrideTableOf(h.New(t, func() time.Time { return now }))
+	table, _ := admin.TablesOf(h.New(t, func() time.Time { return now }))
 	ctx := context.Background()
 	set := func(o store.Override, lasts time.Duration) store.Override {
 		t.Helper()

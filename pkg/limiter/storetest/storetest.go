@@ -6,8 +6,8 @@
 // does. Logic is tested in virtual time with random requests, concurrency on the
 // store's own clock.
 //
-// The two methods of [store.Store] are enough. A store that is an [admin.Keyspace], or has denials, a journal, an
-// identity or overrides, has to keep their laws, too.
+// The two methods of [store.Store] are enough. A store that is an [admin.Keyspace], or has an
+// [admin.SideTable], has to keep their laws, too.
 package storetest
 
 import (
@@ -112,9 +112,5 @@ func Run(t *testing.T, h Harness) {
 	}
 	t.Run("Calendar", func(t *testing.T) { calendarWindows(t, h) })
 	t.Run("Closed", func(t *testing.T) { closed(t, h) })
-	t.Run("Denials", func(t *testing.T) { denials(t, h) })
-	t.Run("Identity", func(t *testing.T) { identity(t, h) })
-	t.Run("Journal", func(t *testing.T) { journal(t, h) })
-	t.Run("Overrides", func(t *testing.T) { overrides(t, h) })
-	t.Run("Published", func(t *testing.T) { published(t, h) })
+	t.Run("Tables", func(t *testing.T) { tables(t, h) })
 }

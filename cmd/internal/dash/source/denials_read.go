@@ -12,7 +12,7 @@ import (
 // counts by the minute. One look at a time is under way.
 type DenialReader struct {
 	*Options
-	Table admin.DenialTable
+	Table *admin.Tables
 	// counts and others are what the look before found since a minute began.
 	counts     map[store.Key]int64
 	letThrough map[string]int64 // by the ID of an override

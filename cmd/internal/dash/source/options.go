@@ -19,9 +19,9 @@ type Options struct {
 	Query admin.Query
 	Keep  func(*admin.Entry) bool
 	// Denials is the store's table of who was denied; nil if it has none.
-	Denials admin.DenialTable
+	Denials *admin.Tables
 	// Overrides is the store's table of overrides; nil if it has none.
-	Overrides admin.OverrideTable
+	Overrides *admin.Tables
 	// InForce returns the limit that counts now for the key of an entry, which has the recorded one, under
 	// the override that applies to the key; nil for none. It may be called concurrently. Without it the
 	// recorded limit counts.

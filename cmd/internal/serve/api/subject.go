@@ -81,7 +81,7 @@ func (l *listener) keysOf(ctx context.Context, subject string) ([]*decision.Entr
 	}
 	var overrides []store.Override
 	var err error
-	if table, has := admin.OverrideTableOf(l.options.Keys); has {
+	if table, has := admin.TablesOf(l.options.Keys); has {
 		if overrides, _, err = table.Overrides(ctx); err != nil {
 			return nil, err
 		}
@@ -122,7 +122,7 @@ func (l *listener) keysOf(ctx context.Context, subject string) ([]*decision.Entr
 // deniedLately returns how often a key was denied lately; counted is false if that is not known.
 func (l *listener) deniedLately(ctx context.Context) (denied func(store.Key) int64, counted bool) {
 	var denials admin.Denials
-	if table, has := admin.DenialTableOf(l.options.Keys); has {
+	if table, has := admin.TablesOf(l.options.Keys); has {
 		var err error
 		denials, err = table.Denials(ctx, deniedLately)
 		counted = err == nil

@@ -76,7 +76,7 @@ func counted(t *testing.T, settings *engine.Settings, r *rls.Request) (series, d
 		}
 	}
 	slices.Sort(series)
-	table, has := admin.DenialTableOf(backend)
+	table, has := admin.TablesOf(backend)
 	if !has {
 		t.Fatal("the store has no table of denials")
 	}

@@ -203,7 +203,7 @@ func (m *Metrics) sampleKeys(ctx context.Context, s *Sampling) ([]prometheus.Met
 
 // sampleDenied reads the most denied keys.
 func (m *Metrics) sampleDenied(ctx context.Context, s *Sampling) (gauges []prometheus.Metric, _ error) {
-	table, has := admin.DenialTableOf(s.Store)
+	table, has := admin.TablesOf(s.Store)
 	if !has {
 		return nil, nil
 	}

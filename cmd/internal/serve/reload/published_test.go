@@ -20,21 +20,23 @@ import (
 
 // awayTable is a store's table that can be away.
 type awayTable struct {
-	*filestore.Store
+	admin.SideTable
 	away bool
 	left time.Duration // of the last report
 }
 
-func (t *awayTable) ReportConfig(ctx context.Context, r admin.ConfigReport) (bool, error) {
-	t.left = r.Left
-	return t.Store.ReportConfig(ctx, r)
+func (t *awayTable) Change(ctx context.Context, c *admin.Change) (bool, error) {
+	if c.Table == admin.ReportTable {
+		t.left = c.Set[0].Left
+	}
+	return t.SideTable.Change(ctx, c)
 }
 
-func (t *awayTable) ConfigHead(ctx context.Context) (string, error) {
-	if t.away {
-		return "", store.ErrUnavailable
+func (t *awayTable) Get(ctx context.Context, table admin.Table, names ...string) ([]admin.TableRecord, store.Instant, error) {
+	if t.away && table == admin.ConfigTable {
+		return nil, 0, store.ErrUnavailable
 	}
-	return t.Store.ConfigHead(ctx)
+	return t.SideTable.Get(ctx, table, names...)
 }
 
 // Each change of what is in force is told once, also the first sound version after one that cannot be used, and the log
@@ -45,20 +47,21 @@ func TestAPublishedVersionIsToldOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer backend.Close()
-	table := &awayTable{Store: backend}
+	table := &awayTable{SideTable: backend.SideTable}
+	tables := &admin.Tables{SideTable: table}
 	publish := func(text string) {
 		t.Helper()
-		s, err := published.Read(t.Context(), table)
+		s, err := published.Read(t.Context(), tables)
 		if err != nil {
 			t.Fatal(err)
 		}
-		done, err := table.PublishConfig(t.Context(), s.Next(&published.Version{By: "anna", Reason: "a test", Text: []byte(text)}))
+		done, err := table.Change(t.Context(), s.Next(&published.Version{By: "anna", Reason: "a test", Text: []byte(text)}))
 		if err != nil || !done {
 			t.Fatal(done, err)
 		}
 	}
 	now := func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
-	settings := published.Settings{Table: table, Now: now, Timeout: time.Minute, Process: published.Process{Name: "gate"}}
+	settings := published.Settings{Table: tables, Now: now, Timeout: time.Minute, Process: published.Process{Name: "gate"}}
 	var told, applied []string
 	var log bytes.Buffer
 	options := Options{

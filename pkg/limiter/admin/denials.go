@@ -1,9 +1,12 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -11,25 +14,39 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// DenialTable counts denials per key in a store, and per override what that let through. It is separate from the
-// limits, since a denied take changes no key. It has a step for each minute of the last [DenialMinutes], with the
-// [DenialsKept] keys denied most, and one for each ten minutes of the last [DenialHistory], with the
-// [CoarseDenialsKept] keys denied most. Steps begin and end by the store's clock, and expire by themselves.
+// AddDenials counts d in the current steps of the table of denials. The table is separate from the limits, since a denied
+// take changes no key. It has a step for each minute of the last [DenialMinutes], with the [DenialsKept] keys denied most,
+// and one for each ten minutes of the last [DenialHistory], with the [CoarseDenialsKept] keys denied most. Steps begin and
+// end by the store's clock, and expire by themselves.
 //
-// All stores of this module have one. [DenialTableOf] finds it, and the option limiter.DenialLog writes it.
-type DenialTable interface {
-	// AddDenials adds d to the current steps. d.Rows and d.LetThrough have at most MaxDenialRows each; of d.Rows each
-	// key is there once, shortened by [Denied.Shorten], and of d.LetThrough each override once. Since, LastAt and Now
-	// are by the caller's clock; only their differences count. Steps of rows do not count. After a
-	// [store.ErrOutcomeUnknown] the denials may have been added.
-	AddDenials(ctx context.Context, d Denials) error
-	// Denials returns the sum of the steps that the last period touches: minutes, or if last is above DenialMinutes
-	// ten minutes. last is above 0 and at most DenialHistory. With an [IncompleteError] it returns the denials of the
-	// other masters, and Lost is true.
-	Denials(ctx context.Context, last time.Duration) (Denials, error)
+// d.Rows and d.LetThrough have at most MaxDenialRows each; of d.Rows each key is there once, shortened by
+// [Denied.Shorten], and of d.LetThrough each override once. Since, LastAt and Now are by the caller's clock; only their
+// differences count. Steps of rows do not count. After a [store.ErrOutcomeUnknown] the denials may have been added.
+func (t *Tables) AddDenials(ctx context.Context, d Denials) error {
+	if err := d.Check(); err != nil {
+		return err
+	}
+	return t.AddCounts(ctx, &d)
 }
 
-// Bounds of a [DenialTable].
+// Denials returns the sum of the steps that the last period touches: minutes, or if last is above DenialMinutes ten
+// minutes. last is above 0 and at most DenialHistory. With an [IncompleteError] it returns the denials of the other
+// masters, and Lost is true.
+func (t *Tables) Denials(ctx context.Context, last time.Duration) (Denials, error) {
+	if last <= 0 || last > DenialHistory {
+		return Denials{}, store.Invalidf("denials of the last %s: it must be more than 0 and at most %s", last, DenialHistory)
+	}
+	sum := newDenialSum(last)
+	now, err := t.Counts(ctx, last, sum.add)
+	if _, incomplete := errors.AsType[*IncompleteError](err); err != nil && !incomplete {
+		return Denials{}, err
+	}
+	d := sum.denials(now)
+	d.Lost = d.Lost || err != nil
+	return d, err
+}
+
+// Bounds of the table of denials.
 const (
 	DenialHistory = 24 * time.Hour
 	// DenialMinutes is the latest part of the history, which is known by the minute.
@@ -245,39 +262,163 @@ func shorten(text string) string {
 	return text[:end] + mark + hex.EncodeToString(sum[:hashBytes])
 }
 
-// DenialTableOf returns the table of backend, or of the store that it wraps. There is none if a wrapper was not
-// made with [store.Wrap], and so does not say what it wraps.
-func DenialTableOf(backend store.Store) (table DenialTable, has bool) {
-	return store.As[DenialTable](backend)
+// DenialSteps are the steps of one length. They are numbered since the epoch.
+type DenialSteps struct {
+	Length  time.Duration
+	History time.Duration // how long a step is kept after its end
+	Kept    int           // the most keys of a step
 }
 
-// MaxOverrides is the most overrides that can be in force in a store.
-const MaxOverrides = 1000
+// A table has both at once.
+var (
+	FineSteps   = DenialSteps{time.Minute, DenialMinutes, DenialsKept}
+	CoarseSteps = DenialSteps{10 * time.Minute, DenialHistory, CoarseDenialsKept}
+)
 
-// OverrideTable keeps the overrides of a store, separate from its limits: at most [MaxOverrides]. Each expires by
-// itself at its end, even if no program runs.
-//
-// All stores of this module have one. [OverrideTableOf] finds it, and the option limiter.Overrides applies it.
-type OverrideTable interface {
-	// OverrideVersion returns a version that changes whenever an override is set or revoked; it is empty if there
-	// is none. A version never comes back with other overrides. It is one small read. The end of an override does
-	// not change the version, unless it was the last.
-	OverrideVersion(ctx context.Context) (string, error)
-	// Overrides returns the overrides that have not ended, the newest first, and their version. If a foreign value
-	// prevents reading some of them, it returns the others together with a [store.ErrForeign] that names one.
-	Overrides(ctx context.Context) (overrides []store.Override, version string, err error)
-	// SetOverride adds o for that time, in whole milliseconds, and returns it with its ID, CreatedAt and ExpiresAt.
-	// If an override in force has the same subjects, names, attributes, effect and amount, it extends that one,
-	// which keeps its ID and takes the new end, reason and author. The error is a [store.ErrInvalid] if
-	// [store.Override.Check] fails, and a [store.ErrRefused] if there are already [MaxOverrides]. After a
-	// [store.ErrOutcomeUnknown] it may have been set.
-	SetOverride(ctx context.Context, o store.Override, lasts time.Duration) (store.Override, error)
-	// RevokeOverride ends an override and returns it. It may not exist or have ended.
-	RevokeOverride(ctx context.Context, id string) (o store.Override, found bool, err error)
+// StepsOf returns the steps that a sum of the last period is made of.
+func StepsOf(last time.Duration) DenialSteps {
+	if last <= FineSteps.History {
+		return FineSteps
+	}
+	return CoarseSteps
 }
 
-// OverrideTableOf returns the table of backend, or of the store that it wraps; see
-// [DenialTableOf].
-func OverrideTableOf(backend store.Store) (table OverrideTable, has bool) {
-	return store.As[OverrideTable](backend)
+// Held is the number of rows of a step above which those beyond s.Kept are removed. The margin avoids a search at
+// each write.
+func (s DenialSteps) Held() int { return s.Kept * 3 / 2 }
+
+// At returns the number of the step of now.
+func (s DenialSteps) At(now store.Instant) int64 { return int64(now) / s.Length.Microseconds() }
+
+// End returns when a step expires.
+func (s DenialSteps) End(number int64) store.Instant {
+	return store.Instant((number+1)*s.Length.Microseconds() + s.History.Microseconds())
+}
+
+// Touched returns the first and the last step of the period that ends now.
+func (s DenialSteps) Touched(now store.Instant, last time.Duration) (from, to int64) {
+	return s.At(max(0, now-store.Instant(last.Microseconds()))), s.At(now)
+}
+
+// ByClock is for stores. It returns row with its instants by the clock that shows now, where theirs shows its.
+func (row Denied) ByClock(its, now store.Instant) Denied {
+	if row.Since == 0 || row.Since > row.LastAt {
+		row.Since = row.LastAt
+	}
+	row.Since, row.LastAt = now-max(0, its-row.Since), now-max(0, its-row.LastAt)
+	return row
+}
+
+// LimitText is for stores. It is the limit as text, "" for none.
+func (row *Denied) LimitText() string {
+	if row.Limit == (store.Limit{}) {
+		return ""
+	}
+	return row.Limit.String()
+}
+
+// IsSound is for stores. It reports whether limitctl can have written a row.
+func (row *Denied) IsSound() bool {
+	return row.Count >= 0 && row.Blocked >= 0 && row.Blocked <= row.Count && row.Compared >= 0 && row.Compared <= row.Count &&
+		row.Allowed >= 0 && row.Key.Name != "" && row.Key.Validate() == nil
+}
+
+// MergeDenied returns the sum of two counts of a key, of which held was added before. Either may be zero.
+func MergeDenied(held, added Denied) Denied {
+	if held.Count == 0 {
+		return added
+	}
+	const pause = store.Instant(DenialPause / time.Microsecond)
+	sum := added
+	switch {
+	case added.Since > held.LastAt+pause: // a new run
+	case held.Since > added.LastAt+pause: // an old run
+		sum.Since = held.Since
+	default:
+		sum.Since = min(held.Since, added.Since)
+	}
+	sum.Count += held.Count
+	sum.Blocked += held.Blocked
+	sum.Allowed += held.Allowed
+	sum.Compared += held.Compared
+	sum.LastAt = max(sum.LastAt, held.LastAt)
+	if sum.Limit == (store.Limit{}) {
+		sum.Limit = held.Limit
+	}
+	sum.Override = cmp.Or(sum.Override, held.Override)
+	sum.Steps = held.Steps
+	return sum
+}
+
+// denialSum is the sum of steps.
+type denialSum struct {
+	last       time.Duration
+	rows       map[store.Key]Denied
+	letThrough map[string]int64 // by the ID of an override
+	others     int64
+	lost       bool
+}
+
+func newDenialSum(last time.Duration) *denialSum {
+	return &denialSum{last: last, rows: map[store.Key]Denied{}, letThrough: map[string]int64{}}
+}
+
+// add adds the step with that number, after those before it, and may reorder its rows. Only the most denied rows keep
+// their own counts. It leaves out rows whose last denial is before the period that ends now.
+func (s *denialSum) add(now store.Instant, number int64, step *Denials) {
+	s.others += step.Others
+	s.lost = s.lost || step.Lost
+	for _, l := range step.LetThrough {
+		s.letThrough[l.Override] += l.Count
+	}
+	kept, rows := StepsOf(s.last).Kept, step.Rows
+	if len(rows) > kept {
+		SortMostDenied(rows)
+		for _, row := range rows[kept:] {
+			s.others += row.Count
+		}
+		rows = rows[:kept]
+	}
+	for _, row := range rows {
+		if row.LastAt <= now-store.Instant(s.last.Microseconds()) {
+			continue
+		}
+		row.LastAt = min(row.LastAt, now) // another clock's, or nobody's
+		row.Since = min(row.Since, row.LastAt)
+		sum := MergeDenied(s.rows[row.Key], row)
+		sum.Steps = append(sum.Steps, DenialStep{Number: number, Count: row.Count})
+		s.rows[row.Key] = sum
+	}
+}
+
+// denials returns the sum at now.
+func (s *denialSum) denials(now store.Instant) Denials {
+	steps := StepsOf(s.last)
+	d := Denials{Others: s.others, Lost: s.lost, Now: now, Step: steps.Length}
+	d.FirstStep, _ = steps.Touched(now, s.last)
+	for _, row := range s.rows {
+		if name, shadow := strings.CutPrefix(row.Key.Name, ShadowName); shadow {
+			row.Key.Name = name
+			d.Shadows = append(d.Shadows, row)
+		} else {
+			d.Rows = append(d.Rows, row)
+		}
+	}
+	SortMostDenied(d.Rows)
+	SortMostDenied(d.Shadows)
+	for id, count := range s.letThrough {
+		d.LetThrough = append(d.LetThrough, LetThrough{Override: id, Count: count})
+	}
+	slices.SortFunc(d.LetThrough, func(a, b LetThrough) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Override, b.Override))
+	})
+	return d
+}
+
+// SortMostDenied sorts rows by their counts; among equals the last denial comes first.
+func SortMostDenied(rows []Denied) {
+	slices.SortFunc(rows, func(a, b Denied) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(b.LastAt, a.LastAt),
+			cmp.Compare(a.Key.Subject, b.Key.Subject), cmp.Compare(a.Key.Name, b.Key.Name))
+	})
 }

@@ -1,0 +1,310 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/subjecttext"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+const (
+	// MaxOverrides is the most overrides that can be in force in a store.
+	MaxOverrides = 1000
+	// OverrideIDSize is the number of characters in an ID, and OverrideVersionSize in a version.
+	OverrideIDSize      = 8
+	OverrideVersionSize = 32
+	// maxOverrideSize is the most bytes of an override as text.
+	maxOverrideSize = 16 << 10
+	// changeTries is how often a change is tried again because another came first.
+	changeTries = 200
+)
+
+// OverrideVersion returns a version that changes whenever an override is set or revoked; it is empty if there is none.
+// A version never comes back with other overrides. It is one small read. The end of an override does not change the
+// version, unless it was the last.
+func (t *Tables) OverrideVersion(ctx context.Context) (string, error) {
+	return t.Value(ctx, OverrideTable, "")
+}
+
+// Overrides returns the overrides that have not ended, the newest first, and their version. If foreign values prevent
+// reading some of them, it returns the others with a [store.ErrForeign] that names one.
+func (t *Tables) Overrides(ctx context.Context) (overrides []store.Override, version string, err error) {
+	names, version, err := t.Names(ctx)
+	if err != nil || len(names) == 0 {
+		return nil, "", err
+	}
+	found, now, err := t.Get(ctx, OverrideTable, names...) // what changes meanwhile has another version
+	if err != nil && !errors.Is(err, store.ErrForeign) {
+		return nil, "", err
+	}
+	for i := range found {
+		o, wrong := readOverride(&found[i], now)
+		if wrong != nil {
+			err = errors.Join(err, wrong)
+			continue
+		}
+		overrides = append(overrides, o)
+	}
+	slices.SortFunc(overrides, func(a, b store.Override) int { return store.CompareAge(&a, &b) })
+	return overrides, version, err
+}
+
+// SetOverride adds o for that time, in whole milliseconds, and returns it with its ID, CreatedAt and ExpiresAt. If an
+// override in force has the same subjects, names, attributes, effect and amount, it extends that one, which keeps its
+// ID and takes the new end, reason and author. The error is a [store.ErrInvalid] if [store.Override.Check] fails, and a
+// [store.ErrRefused] if there are already [MaxOverrides]. After a [store.ErrOutcomeUnknown] it may have been set.
+func (t *Tables) SetOverride(ctx context.Context, o store.Override, lasts time.Duration) (store.Override, error) {
+	if err := o.Check(lasts); err != nil {
+		return store.Override{}, err
+	}
+	text, which, err := encodeOverride(&o)
+	if err != nil {
+		return store.Override{}, err
+	}
+	for range changeTries {
+		names, version, err := t.Names(ctx)
+		if err != nil {
+			return store.Override{}, err
+		}
+		id, now, err := t.overrideID(ctx, text, which)
+		if err != nil {
+			return store.Override{}, err
+		}
+		if len(names) >= MaxOverrides && !slices.Contains(names, id) {
+			return store.Override{}, fmt.Errorf("%w: %d overrides are in force, which is the most; revoke one, or set one that covers several",
+				store.ErrRefused, MaxOverrides)
+		}
+		const millisecond = store.Instant(time.Millisecond / time.Microsecond)
+		left := (lasts + time.Millisecond - 1).Truncate(time.Millisecond)
+		r := TableRecord{Name: id, Value: text, Created: now / millisecond * millisecond, Left: left}
+		r.Ends = r.Created + store.Instant(left.Microseconds())
+		done, err := t.Change(ctx, &Change{Table: OverrideTable, What: "override", Was: version,
+			Set: []TableRecord{{Value: newOverrideVersion()}, r}})
+		if err != nil {
+			return store.Override{}, err
+		}
+		if done {
+			return readOverride(&r, now)
+		}
+	}
+	return store.Override{}, errOthersFirst()
+}
+
+func errOthersFirst() error { return fmt.Errorf("%w: other changes come first", store.ErrRefused) }
+
+// overrideID returns the ID of an override, a hash of its subjects and effect, so that the same override is found
+// again. Once in a billion times another override has the same: then it is another hash.
+func (t *Tables) overrideID(ctx context.Context, text string, which int) (id string, now store.Instant, err error) {
+	const tries = 3
+	var ids [tries]string
+	for try := range ids {
+		sum := sha256.Sum256(append([]byte{byte(try)}, text[:which]...))
+		ids[try] = base32.NewEncoding(overrideIDLetters).EncodeToString(sum[:5])
+	}
+	found, now, err := t.Get(ctx, OverrideTable, ids[:]...)
+	if err != nil {
+		return "", 0, err
+	}
+	for _, id := range ids {
+		at := slices.IndexFunc(found, func(r TableRecord) bool { return r.Name == id })
+		if at < 0 {
+			return id, now, nil
+		}
+		if rest, same := strings.CutPrefix(found[at].Value, text[:which]); same && rest != "" && strings.Contains(",}", rest[:1]) {
+			return id, now, nil
+		}
+	}
+	return "", 0, fmt.Errorf("%w: no ID is free for an override", store.ErrRefused)
+}
+
+// RevokeOverride ends an override and returns it. It may not exist or have ended.
+func (t *Tables) RevokeOverride(ctx context.Context, id string) (o store.Override, found bool, err error) {
+	if !IsOverrideID(id) {
+		return o, false, nil
+	}
+	for range changeTries {
+		_, version, err := t.Names(ctx)
+		if err != nil {
+			return o, false, err
+		}
+		held, now, err := t.Get(ctx, OverrideTable, id)
+		if err != nil || len(held) == 0 {
+			return o, false, err
+		}
+		if o, err = readOverride(&held[0], now); err != nil {
+			return o, false, err
+		}
+		done, err := t.Change(ctx, &Change{Table: OverrideTable, What: "revocation of an override", Was: version,
+			Set: []TableRecord{{Value: newOverrideVersion()}}, Drop: []string{id}})
+		if err != nil {
+			return store.Override{}, false, err
+		}
+		if done {
+			return o, true, nil
+		}
+	}
+	return store.Override{}, false, errOthersFirst()
+}
+
+// readOverride reads what a store holds of an override at now.
+func readOverride(r *TableRecord, now store.Instant) (store.Override, error) {
+	const longest = store.Instant(store.MaxOverrideTime / time.Microsecond)
+	o, err := DecodeOverride([]byte(r.Value))
+	switch {
+	case err != nil || !IsOverrideID(r.Name):
+		return store.Override{}, r.Foreign("a value that is not an override")
+	case r.Created < 0 || r.Ends <= r.Created || r.Ends-r.Created > longest || r.Created-now > longest || r.Ends > store.MaxInstant:
+		return store.Override{}, r.Foreign("an override of an instant or a time that no override has")
+	}
+	o.ID, o.CreatedAt, o.ExpiresAt = r.Name, r.Created.Time(), r.Ends.Time()
+	o.Left = time.Duration(max(0, r.Ends-now)) * time.Microsecond
+	return o, nil
+}
+
+// overrideText is an override as JSON text. Its ID and times are stored separately. Reason and By come last: the text
+// before them identifies the override.
+type overrideText struct {
+	Subject     string            `json:"subject,omitempty"`
+	Name        string            `json:"name,omitempty"`
+	Attributes  map[string]string `json:"attributes,omitempty"` // the form of values in subjects
+	Effect      string            `json:"effect"`
+	Limit       string            `json:"limit,omitempty"`
+	Thousandths int64             `json:"thousandths,omitempty"`
+	Units       int64             `json:"units,omitempty"`
+	Reason      string            `json:"reason,omitempty"`
+	By          string            `json:"by,omitempty"`
+}
+
+// OverrideIdentity returns the part of an override's text that identifies it: overrides that differ only in their times,
+// reason and author have the same. It is empty for an override that cannot be set.
+func OverrideIdentity(o *store.Override) string {
+	if o.Check(store.MinOverrideTime) != nil {
+		return ""
+	}
+	text, which, err := encodeOverride(o)
+	if err != nil {
+		return ""
+	}
+	return text[:which]
+}
+
+// EncodeOverride checks o and returns its text, without the parts that a store adds.
+func EncodeOverride(o *store.Override) ([]byte, error) {
+	if err := o.Check(store.MinOverrideTime); err != nil {
+		return nil, err
+	}
+	text, _, err := encodeOverride(o)
+	return []byte(text), err
+}
+
+// encodeOverride also returns the number of bytes that identify the override.
+func encodeOverride(o *store.Override) (text string, which int, err error) {
+	w := overrideText{Subject: patternText(o.Subjects), Name: patternText(o.Names), Effect: o.Effect.String()}
+	if len(o.Attributes) > 0 {
+		w.Attributes = make(map[string]string, len(o.Attributes))
+	}
+	for name, value := range o.Attributes {
+		w.Attributes[subjecttext.Escape(name)] = subjecttext.Escape(value)
+	}
+	switch o.Effect {
+	case store.OverrideLimit:
+		w.Limit = o.Limit.String()
+	case store.OverrideTimes:
+		w.Thousandths = o.Thousandths
+	case store.OverrideAdd:
+		w.Units = o.Units
+	case store.OverrideBlock, store.OverrideExempt:
+	}
+	which = len(w.json()) - len("}")
+	w.Reason, w.By = o.Reason, o.By
+	if text = w.json(); len(text) > maxOverrideSize {
+		err = store.Invalidf("an override of %d bytes; at most %d fit", len(text), maxOverrideSize)
+	}
+	return text, which, err
+}
+
+// json returns the text, without escapes for HTML.
+func (w *overrideText) json() string {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	encoder.Encode(w) // texts and numbers, which cannot fail
+	return strings.TrimSuffix(text.String(), "\n")
+}
+
+// patternText writes p in a form that can be read back.
+func patternText(p store.Pattern) string {
+	subject, exact := p.Exact()
+	if !exact || p.String() != subject {
+		return p.String()
+	}
+	if read, err := store.ParsePattern(subject); err == nil {
+		if same, exact := read.Exact(); exact && same == subject {
+			return subject
+		}
+	}
+	return store.EscapeGlob(subject)
+}
+
+// DecodeOverride reads the text of [EncodeOverride].
+func DecodeOverride(text []byte) (o store.Override, err error) {
+	var w overrideText
+	if err := json.Unmarshal(text, &w); err != nil {
+		return o, err
+	}
+	o = store.Override{Thousandths: w.Thousandths, Units: w.Units, Reason: w.Reason, By: w.By}
+	if o.Effect, err = store.ParseOverrideEffect(w.Effect); err == nil && o.Effect == store.OverrideLimit {
+		if o.Limit, err = store.ParseLimit(w.Limit); err == nil {
+			o.Limit, err = o.Limit.Normalize()
+		}
+	}
+	for _, p := range []struct {
+		text string
+		into *store.Pattern
+	}{{w.Subject, &o.Subjects}, {w.Name, &o.Names}} {
+		if err == nil && p.text != "" {
+			*p.into, err = store.ParsePattern(p.text)
+		}
+	}
+	for name, value := range w.Attributes {
+		plainName, ok := subjecttext.Unescape(name)
+		plain, ok2 := subjecttext.Unescape(value)
+		if !ok || !ok2 {
+			return o, errors.New("a damaged attribute")
+		}
+		if o.Attributes == nil {
+			o.Attributes = map[string]string{}
+		}
+		o.Attributes[plainName] = plain
+	}
+	if err == nil {
+		err = o.Check(store.MinOverrideTime)
+	}
+	return o, err
+}
+
+// overrideIDLetters leaves out letters that are easily confused.
+const overrideIDLetters = "0123456789abcdefghjkmnpqrstvwxyz"
+
+// IsOverrideID reports whether text has the form of an ID.
+func IsOverrideID(text string) bool {
+	return len(text) == OverrideIDSize && strings.Trim(text, overrideIDLetters) == ""
+}
+
+// newOverrideVersion returns a new, unique version.
+func newOverrideVersion() string {
+	random := make([]byte, OverrideVersionSize/2)
+	rand.Read(random) // never fails
+	return hex.EncodeToString(random)
+}

@@ -1,0 +1,182 @@
+package admin
+
+import (
+	"context"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// SideTable is what a store keeps beside its limits: records by name, lists of texts, and counts of denials. The store
+// bounds them and ends them by its own clock; what they mean is for [Tables]. Everybody who can write to the store can
+// write to it, so do not trust what you read.
+type SideTable interface {
+	// Get returns the records of those names that have not ended, and the instant by the store's clock; the name "" is
+	// that of the table's version. If some hold foreign values, it returns the others with a [store.ErrForeign].
+	Get(ctx context.Context, t Table, names ...string) (found []TableRecord, now store.Instant, err error)
+	// Names returns the names of the records of an [OverrideTable] that have not ended, and its version. It is empty
+	// if there are none.
+	Names(ctx context.Context) (names []string, version string, err error)
+	// Change makes a change at one instant. done is false, and nothing was changed, if the record that it is guarded by
+	// has another value. After a [store.ErrOutcomeUnknown] it may have been made.
+	Change(ctx context.Context, c *Change) (done bool, err error)
+	// Append adds a text to a list, and removes what is more than is kept.
+	Append(ctx context.Context, l List, text string) error
+	// Lines returns the latest texts of a list, at most most, the oldest first. damaged is the number of entries among
+	// them that Append did not write.
+	Lines(ctx context.Context, l List, most int) (lines []JournalEntry, damaged int, err error)
+	// AddCounts adds denials, which are checked, to the current [FineSteps] and [CoarseSteps]. It keeps the most denied
+	// keys of each, and counts the others together.
+	AddCounts(ctx context.Context, d *Denials) error
+	// Counts calls step for each step that the last period touches and that has counts, the earliest first, and returns
+	// the instant that the period ends at. With an [IncompleteError] steps are missing.
+	Counts(ctx context.Context, last time.Duration, step func(now store.Instant, number int64, d *Denials)) (now store.Instant, err error)
+}
+
+// A Table is a kind of records.
+type Table uint8
+
+// The tables. An older limitctl finds each where it looks for it.
+const (
+	// IdentityTable has one record, the id of the store, under the name "".
+	IdentityTable Table = iota
+	// OverrideTable has the overrides by their IDs. Its version ends with the last of them.
+	OverrideTable
+	// ConfigTable has the published configurations by their numbers. Its version is a text that says which is in force.
+	ConfigTable
+	// ReportTable has what processes report about the published configuration, by the numbers of their places.
+	ReportTable
+)
+
+// Bounds of published configurations, in bytes.
+const (
+	MaxConfigHead   = 4 << 10 // of the version of a [ConfigTable]
+	MaxConfigRecord = 1<<20 + 64<<10
+	MaxConfigReport = 1 << 10
+)
+
+// String returns what errors call the table.
+func (t Table) String() string {
+	return [...]string{"the store's id", "overrides", "published configurations", "reports of processes"}[t]
+}
+
+// Max returns the most bytes of a record of that name.
+func (t Table) Max(name string) int {
+	switch {
+	case t == OverrideTable && name != "":
+		return maxOverrideSize
+	case t == ConfigTable && name == "":
+		return MaxConfigHead
+	case t == ConfigTable:
+		return MaxConfigRecord
+	case t == ReportTable:
+		return MaxConfigReport
+	}
+	return 2 * storeIDBytes // also of a version of overrides
+}
+
+// TableRecord is a record of a [SideTable].
+type TableRecord struct {
+	Name, Value string
+	// Created and Ends are the instants of an override, in whole milliseconds.
+	Created, Ends store.Instant
+	// Left is how long the record is kept; 0 for ever.
+	Left time.Duration
+	// Place is where the store keeps the record, for errors.
+	Place string
+}
+
+// Foreign returns the error about a value that limitctl did not write.
+func (r *TableRecord) Foreign(holds string) error {
+	return &store.ForeignError{StoreKey: r.Place, Holds: holds}
+}
+
+// Change is a change of a table.
+type Change struct {
+	Table Table
+	// What is the change, such as "publication", for errors.
+	What string
+	// Guard is the name of a record that must have the value Was, "" for none. A foreign value counts as none, except
+	// in an [OverrideTable].
+	Guard, Was string
+	// Set are records to set, and Drop names of records to remove.
+	Set  []TableRecord
+	Drop []string
+	// Line, if it is not empty, is added to the [HistoryList].
+	Line string
+}
+
+// Check is for stores. It returns a [store.ErrInvalid] if the change is out of bounds.
+func (c *Change) Check() error {
+	for i := range c.Set {
+		if r := &c.Set[i]; r.Value == "" || len(r.Value) > c.Table.Max(r.Name) {
+			return store.Invalidf("a record of %d bytes for %s; it can have 1 to %d", len(r.Value), c.Table, c.Table.Max(r.Name))
+		}
+	}
+	if c.Line != "" {
+		return checkText(c.Line)
+	}
+	return nil
+}
+
+// A List is a kind of texts.
+type List uint8
+
+// The lists.
+const (
+	// JournalList says who changed what.
+	JournalList List = iota
+	// HistoryList says what was published.
+	HistoryList
+)
+
+// String returns what errors call the list.
+func (l List) String() string { return [...]string{"the journal", "the history of configurations"}[l] }
+
+// Kept is the number of texts that a store keeps.
+func (l List) Kept() int { return [...]int{JournalKept, 1000}[l] }
+
+// Tables are what the records of a [SideTable] mean. Stores that have one embed it.
+//
+//   - The id of the store, which identifies it, whatever its address. A copy of a server's data has the id of the
+//     original.
+//   - A journal, such as of who changed what.
+//   - The overrides of operators.
+//   - Who was denied, and what overrides let through.
+type Tables struct {
+	SideTable
+	// AuditOnly: the limits are those of another limiter, so that only the id and the journal are about them.
+	AuditOnly bool
+	// Private: no other process finds what is in the tables.
+	Private bool
+}
+
+func (t *Tables) tables() *Tables { return t }
+
+// Value returns the value of a record; it is empty if there is none.
+func (t *Tables) Value(ctx context.Context, table Table, name string) (string, error) {
+	found, _, err := t.Get(ctx, table, name)
+	if err != nil || len(found) == 0 {
+		return "", err
+	}
+	return found[0].Value, nil
+}
+
+// AuditOf returns the tables of backend, or of the store that it wraps, for the id and the journal. There are none if a
+// wrapper was not made with [store.Wrap], and so does not say what it wraps.
+func AuditOf(backend store.Store) (*Tables, bool) {
+	holder, has := store.As[interface{ tables() *Tables }](backend)
+	if !has || holder.tables().SideTable == nil {
+		return nil, false
+	}
+	return holder.tables(), true
+}
+
+// TablesOf returns the tables of backend, as [AuditOf] does, if all of them are about its limits.
+func TablesOf(backend store.Store) (*Tables, bool) {
+	tables, has := AuditOf(backend)
+	if !has || tables.AuditOnly {
+		return nil, false
+	}
+	return tables, true
+}

@@ -1,0 +1,215 @@
+package memorystore
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// side is the [admin.SideTable] of a store, under one lock.
+type side struct {
+	store   *Store
+	mu      sync.Mutex
+	records map[recordName]admin.TableRecord
+	lists   map[admin.List][]admin.JournalEntry
+	steps   map[stepName]*denialStep
+}
+
+type recordName struct {
+	table admin.Table
+	name  string
+}
+
+type stepName struct {
+	steps  admin.DenialSteps
+	number int64
+}
+
+type denialStep struct {
+	rows       map[store.Key]admin.Denied
+	letThrough map[string]int64 // by the ID of an override
+	others     int64
+	lost       bool
+}
+
+func newSide(s *Store) *side {
+	return &side{store: s, records: map[recordName]admin.TableRecord{}, lists: map[admin.List][]admin.JournalEntry{},
+		steps: map[stepName]*denialStep{}}
+}
+
+// begin takes the lock, and removes records that have ended.
+func (s *side) begin() (now store.Instant, err error) {
+	if err := s.store.check(); err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	now = s.store.clock()
+	maps.DeleteFunc(s.records, func(_ recordName, r admin.TableRecord) bool { return r.Ends > 0 && r.Ends <= now })
+	return now, nil
+}
+
+// Get implements [admin.SideTable].
+func (s *side) Get(_ context.Context, t admin.Table, names ...string) (found []admin.TableRecord, now store.Instant, err error) {
+	if now, err = s.begin(); err != nil {
+		return nil, 0, err
+	}
+	defer s.mu.Unlock()
+	for _, name := range names {
+		if r, has := s.records[recordName{t, name}]; has {
+			r.Left = now.Until(r.Ends)
+			found = append(found, r)
+		}
+	}
+	return found, now, nil
+}
+
+// Names implements [admin.SideTable].
+func (s *side) Names(context.Context) (names []string, version string, err error) {
+	if _, err := s.begin(); err != nil {
+		return nil, "", err
+	}
+	defer s.mu.Unlock()
+	for n := range s.records {
+		if n.table == admin.OverrideTable && n.name != "" {
+			names = append(names, n.name)
+		}
+	}
+	return names, s.records[recordName{admin.OverrideTable, ""}].Value, nil
+}
+
+// Change implements [admin.SideTable].
+func (s *side) Change(_ context.Context, c *admin.Change) (done bool, err error) {
+	now, err := s.begin()
+	if err != nil {
+		return false, err
+	}
+	defer s.mu.Unlock()
+	if err := c.Check(); err != nil || s.records[recordName{c.Table, c.Guard}].Value != c.Was {
+		return false, err
+	}
+	for _, name := range c.Drop {
+		delete(s.records, recordName{c.Table, name})
+	}
+	for _, r := range c.Set {
+		if r.Place = "the memory store"; r.Ends == 0 && r.Left > 0 {
+			r.Ends = now + store.Instant(r.Left.Microseconds())
+		}
+		s.records[recordName{c.Table, r.Name}] = r
+	}
+	if c.Table == admin.OverrideTable {
+		s.endVersion()
+	}
+	if c.Line != "" {
+		s.append(admin.HistoryList, c.Line, now)
+	}
+	return true, nil
+}
+
+// endVersion ends the version of the overrides with the last of them.
+func (s *side) endVersion() {
+	name := recordName{admin.OverrideTable, ""}
+	version := s.records[name]
+	version.Ends = 1 // long ago
+	for n, r := range s.records {
+		if n.table == admin.OverrideTable && n != name {
+			version.Ends = max(version.Ends, r.Ends)
+		}
+	}
+	s.records[name] = version
+}
+
+// Append implements [admin.SideTable].
+func (s *side) Append(_ context.Context, l admin.List, text string) error {
+	now, err := s.begin()
+	if err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	s.append(l, text, now)
+	return nil
+}
+
+func (s *side) append(l admin.List, text string, now store.Instant) {
+	all := append(s.lists[l], admin.JournalEntry{At: now.Time(), Text: text})
+	s.lists[l] = slices.Delete(all, 0, max(0, len(all)-l.Kept()))
+}
+
+// Lines implements [admin.SideTable].
+func (s *side) Lines(_ context.Context, l admin.List, most int) (lines []admin.JournalEntry, damaged int, err error) {
+	if _, err := s.begin(); err != nil {
+		return nil, 0, err
+	}
+	defer s.mu.Unlock()
+	all := s.lists[l]
+	return slices.Clone(all[max(0, len(all)-max(0, most)):]), 0, nil
+}
+
+// AddCounts implements [admin.SideTable].
+func (s *side) AddCounts(_ context.Context, d *admin.Denials) error {
+	now, err := s.begin()
+	if err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.steps, func(n stepName, _ *denialStep) bool { return n.steps.End(n.number) <= now })
+	for _, steps := range []admin.DenialSteps{admin.FineSteps, admin.CoarseSteps} {
+		name := stepName{steps, steps.At(now)}
+		if s.steps[name] == nil {
+			s.steps[name] = &denialStep{rows: map[store.Key]admin.Denied{}, letThrough: map[string]int64{}}
+		}
+		s.steps[name].add(steps, d, now)
+	}
+	return nil
+}
+
+// add adds d, and drops what is too much.
+func (step *denialStep) add(steps admin.DenialSteps, d *admin.Denials, now store.Instant) {
+	for _, row := range d.Rows {
+		row.Steps = nil
+		step.rows[row.Key] = admin.MergeDenied(step.rows[row.Key], row.ByClock(d.Now, now))
+	}
+	for _, l := range d.LetThrough {
+		if before := step.letThrough[l.Override]; before > 0 || len(step.letThrough) < admin.LetThroughKept {
+			step.letThrough[l.Override] = before + l.Count
+		}
+	}
+	step.others += d.Others
+	step.lost = step.lost || d.Lost
+	if len(step.rows) <= steps.Held() {
+		return
+	}
+	rows := slices.Collect(maps.Values(step.rows))
+	admin.SortMostDenied(rows)
+	for _, row := range rows[steps.Kept:] {
+		step.others += row.Count
+		delete(step.rows, row.Key)
+	}
+}
+
+// Counts implements [admin.SideTable].
+func (s *side) Counts(_ context.Context, last time.Duration, add func(store.Instant, int64, *admin.Denials)) (store.Instant, error) {
+	now, err := s.begin()
+	if err != nil {
+		return 0, err
+	}
+	defer s.mu.Unlock()
+	steps := admin.StepsOf(last)
+	from, to := steps.Touched(now, last)
+	for number := from; number <= to; number++ {
+		step := s.steps[stepName{steps, number}]
+		if step == nil {
+			continue
+		}
+		d := &admin.Denials{Rows: slices.Collect(maps.Values(step.rows)), Others: step.others, Lost: step.lost}
+		for id, count := range step.letThrough {
+			d.LetThrough = append(d.LetThrough, admin.LetThrough{Override: id, Count: count})
+		}
+		add(now, number, d)
+	}
+	return now, nil
+}
