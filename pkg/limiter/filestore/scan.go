@@ -6,6 +6,7 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/limitctl/limitctl/internal/keystates"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -146,30 +147,20 @@ func (s *Store) selectedAfter(q *admin.Query, after store.Key, where string, arg
 	return where, args
 }
 
+// explain says what a row of a scan is.
 func (s *Store) explain(q *admin.Query, key store.Key, value []byte, now store.Instant) found {
-	layout := admin.OwnLayout(s.prefix)
-	storeKey := layout.StoreKey(key)
-	held := admin.Held{StoreKey: storeKey, Text: value, Length: int64(len(value))}
-	if value == nil {
-		held.Length = int64(store.MaxRecordSize) + 1 // or more; see boundedRecord
-	}
-	var entry admin.Entry
+	storeKey := admin.OwnLayout(s.prefix).StoreKey(key)
+	var state store.State
 	err := key.Validate()
-	if err == nil {
-		entry, err = layout.Entry(q, key, &held, now)
+	if err != nil {
+		err = &store.ForeignError{StoreKey: storeKey, Holds: err.Error()}
+	} else {
+		err = decode(s.prefix, key, &state, value)
 	}
 	if err != nil {
-		return found{admin.Entry{Key: key, StoreKey: storeKey}, &store.ForeignError{StoreKey: storeKey, Holds: err.Error()}}
+		return found{admin.Entry{Key: key, StoreKey: storeKey}, err}
 	}
-	entry.TTL = entry.State.UnusedAt(now).Time().Sub(now.Time()) // nothing else ends a row
-	if q.Bytes {
-		entry.Bytes = int64(len(key.Subject) + len(key.Name) + len(value))
-	}
-	if q.Records {
-		entry.Record = recordOf(key, entry.State, now)
-	}
-	if !q.States || !entry.State.IsShort() {
-		entry.State = nil
-	}
+	entry := admin.NewEntry(q, key, storeKey, &state, now)
+	keystates.Complete(q, &entry, &state, now)
 	return found{entry, nil}
 }

@@ -1,12 +1,11 @@
 package memorystore
 
 import (
-	"bytes"
 	"context"
 	"iter"
-	"slices"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/keystates"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -85,159 +84,53 @@ func (s *Store) look(q *admin.Query, key store.Key) (entry admin.Entry, inUse bo
 
 func (s *Store) describe(q *admin.Query, e *entry, now store.Instant) admin.Entry {
 	described := admin.NewEntry(q, e.key, s.layout.StoreKey(e.key), &e.state, now)
-	described.State = nil // the reader must not keep it
-	if q.States && e.state.IsShort() {
-		described.State = e.state.Clone()
-	}
-	if q.Bytes {
-		described.Bytes = int64(len(e.key.Subject) + len(e.key.Name) + len(e.state.AppendRecord(nil)))
-	}
-	if q.Records {
-		described.Record = recordOf(e, now)
-	}
+	keystates.Complete(q, &described, &e.state, now)
 	return described
 }
 
-func recordOf(e *entry, now store.Instant) admin.Record {
-	return admin.Record{Key: e.key, Value: e.state.AppendRecord(nil), Expires: e.state.UnusedAt(now).Time()}
+// change changes keys one by one.
+func (s *Store) change(_ bool, do func(keystates.Each) error) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	return do(func(key store.Key, change func(*store.State, store.Instant) bool) error {
+		return s.withRoom(func() error { return s.changeOne(key, change) })
+	})
+}
+
+func (s *Store) changeOne(key store.Key, change func(*store.State, store.Instant) bool) error {
+	hash := s.hash(key)
+	stripe := s.stripeOf(hash)
+	stripe.mu.Lock()
+	defer stripe.mu.Unlock()
+	now := s.clock()
+	e := stripe.find(hash, key)
+	isNew := e == nil
+	if isNew {
+		e = &entry{key: key}
+	}
+	if !change(&e.state, now) {
+		return nil
+	}
+	if isNew && !e.state.IsZero() && !s.bound.reserve(1) {
+		return s.bound.full
+	}
+	e.expireAfter(time.Duration(e.state.UnusedAt(now)-now)*time.Microsecond, now)
+	stripe.keep(hash, e, isNew)
+	return nil
 }
 
 // Delete implements [admin.Keyspace].
-func (s *Store) Delete(ctx context.Context, records ...admin.Record) (deleted int, changed []admin.Record, err error) {
-	if err := s.check(); err != nil {
-		return 0, nil, err
-	}
-	for i := range records {
-		if err := records[i].Key.Validate(); err != nil {
-			return 0, nil, err
-		}
-	}
-	for i := range records {
-		hash := s.hash(records[i].Key)
-		stripe := s.stripeOf(hash)
-		stripe.mu.Lock()
-		if e := stripe.find(hash, records[i].Key); e != nil {
-			if now := s.clock(); e.state.Used(now) > 0 {
-				deleted++
-				if r := recordOf(e, now); records[i].Value != nil && !bytes.Equal(r.Value, records[i].Value) {
-					changed = append(changed, r)
-				}
-			}
-			stripe.remove(stripe.index(hash, records[i].Key))
-		}
-		stripe.mu.Unlock()
-	}
-	return deleted, changed, nil
+func (s *Store) Delete(_ context.Context, records ...admin.Record) (deleted int, changed []admin.Record, err error) {
+	return keystates.Change(s.change).Delete(records)
 }
 
 // Adjust implements [admin.Keyspace].
-func (s *Store) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]admin.Adjusted, error) {
-	if err := s.check(); err != nil {
-		return nil, err
-	}
-	adjustments = slices.Clone(adjustments)
-	for i := range adjustments {
-		if err := adjustments[i].Normalize(); err != nil {
-			return nil, err
-		}
-	}
-	results := make([]admin.Adjusted, len(adjustments))
-	for i := range adjustments {
-		if err := s.withRoom(func() (err error) { results[i], err = s.adjustOne(&adjustments[i]); return err }); err != nil {
-			return results, err
-		}
-	}
-	return results, nil
-}
-
-func (s *Store) adjustOne(a *admin.Adjustment) (admin.Adjusted, error) {
-	hash := s.hash(a.Key)
-	stripe := s.stripeOf(hash)
-	stripe.mu.Lock()
-	defer stripe.mu.Unlock()
-	now := s.clock()
-	e := stripe.find(hash, a.Key)
-	if e == nil {
-		fresh := &entry{key: a.Key}
-		_, changed := a.Apply(&fresh.state, now)
-		if changed && !s.bound.reserve(1) {
-			return admin.Adjusted{}, s.bound.full
-		}
-		if changed {
-			fresh.expireAfter(time.Duration(fresh.state.UnusedAt(now)-now)*time.Microsecond, now)
-			stripe.add(hash, fresh)
-		}
-		return admin.Adjusted{Done: true, After: fresh.state.Used(now)}, nil
-	}
-	var held admin.Record
-	if a.Kept != nil {
-		held = recordOf(e, now)
-	}
-	before, changed := a.Apply(&e.state, now)
-	result := admin.Adjusted{Done: true, Before: before, After: e.state.Used(now)}
-	if !changed {
-		return result, nil
-	}
-	if before > 0 && !bytes.Equal(held.Value, a.Kept) {
-		result.Record = held
-	}
-	if e.state.IsZero() {
-		stripe.remove(stripe.index(hash, a.Key))
-		return result, nil
-	}
-	e.expireAfter(time.Duration(e.state.UnusedAt(now)-now)*time.Microsecond, now)
-	return result, nil
+func (s *Store) Adjust(_ context.Context, adjustments ...admin.Adjustment) ([]admin.Adjusted, error) {
+	return keystates.Change(s.change).Adjust(adjustments)
 }
 
 // Import implements [admin.Keyspace].
-func (s *Store) Import(ctx context.Context, replace bool, records ...admin.Record) ([]admin.ImportOutcome, error) {
-	if err := s.check(); err != nil {
-		return nil, err
-	}
-	for i := range records {
-		if err := records[i].Check(); err != nil {
-			return nil, err
-		}
-	}
-	outcomes := make([]admin.ImportOutcome, len(records))
-	for i := range records {
-		if err := s.withRoom(func() (err error) { outcomes[i], err = s.importOne(replace, &records[i]); return err }); err != nil {
-			return outcomes, err
-		}
-	}
-	return outcomes, nil
-}
-
-func (s *Store) importOne(replace bool, r *admin.Record) (admin.ImportOutcome, error) {
-	imported := &entry{key: r.Key}
-	if imported.state.DecodeRecord(r.Value) != nil {
-		return admin.Foreign, nil // unreachable: Check refuses it
-	}
-	hash := s.hash(r.Key)
-	stripe := s.stripeOf(hash)
-	stripe.mu.Lock()
-	defer stripe.mu.Unlock()
-	now := s.clock()
-	unusedAt := imported.state.UnusedAt(now)
-	if imported.state.Used(now) == 0 {
-		return admin.Lapsed, nil
-	}
-	e := stripe.find(hash, r.Key)
-	switch {
-	case e == nil || e.state.Used(now) == 0:
-	case bytes.Equal(e.state.AppendRecord(nil), r.Value):
-		return admin.AlreadyThere, nil
-	case !replace:
-		return admin.InUse, nil
-	}
-	imported.expireAfter(time.Duration(unusedAt-now)*time.Microsecond, now)
-	if e != nil {
-		e.state, e.expiresAt = imported.state, imported.expiresAt
-		return admin.Imported, nil
-	}
-	if !s.bound.reserve(1) {
-		return admin.NotKnown, s.bound.full
-	}
-	stripe.add(hash, imported)
-	return admin.Imported, nil
+func (s *Store) Import(_ context.Context, replace bool, records ...admin.Record) ([]admin.ImportOutcome, error) {
+	return keystates.Change(s.change).Import(replace, records)
 }
