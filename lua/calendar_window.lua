@@ -2,7 +2,8 @@
 -- as their burst says when the window begins: quarters of an hour since the epoch, and then 7 bits for people, which
 -- only Go reads. The period is its length.
 --
--- KEYS[1]  the store key. Its record has 30 bytes: the header, units 4. The second number of its state is when the window ends
+-- KEYS[1]  the store key. Its record has 30 bytes: the header, units 4. The second number of its state is when the
+--          window ends
 -- ARGV     a request as in decide.lua, which decides it
 -- Returns  as decide.lua
 -- Cost     one TIME and GETRANGE, and a SET for an allowed take. The key expires when the window ends.

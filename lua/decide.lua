@@ -4,11 +4,11 @@
 -- KEYS     the store key of each request, no two the same, and then that of the token, if there is one
 -- ARGV[1]  op 1: 't' take, 'p' peek, which writes nothing, 'r' refund, 'a' adjust: bring usage to exactly the cost,
 --          'c' charge, which need not fit, 'u' take up to the cost, 's' settle: what was charged with the token becomes
---          the cost. Then each request in 20 bytes, as in frame.lua: kind (+ 128 for a shadow, which is charged if it fits
---          and keeps no other from being charged), count, burst, period, cost. With a token: how long to remember it 7
---          (µs), the digest of keys and limits 16, and attempt 8: not zero in a call over several slots. A
---          refund then gives back only what that attempt answers for. At the end of a refund that must not come late:
---          not after 7 (µs). With the clock or a key's last charge past it, nothing changes.
+--          the cost. Then each request in 20 bytes, as in frame.lua: kind (+ 128 for a shadow, which is charged if it
+--          fits and keeps no other from being charged), count, burst, period, cost. With a token: how long to remember
+--          it 7 (µs), the digest of keys and limits 16, and attempt 8: not zero in a call over several slots. A refund
+--          then gives back only what that attempt answers for. At the end of a refund that must not come late: not
+--          after 7 (µs). With the clock or a key's last charge past it, nothing changes.
 -- ARGV[2]  now, as in frame.lua
 -- ARGV[3]  what each request leaves 4, as in frame.lua
 -- Returns  a string: now 7, whether this repeats what was done before 1 (0 or 1), then for each request: allowed 1,
@@ -45,8 +45,8 @@ for i = 1, count do
   late = late or not_after and r.instant > not_after
 end
 
--- What is remembered of the token: see TokenRecord in pkg/limiter/store/token.go. mine says that this call's attempt answers
--- for it. parts has for each request: cost, granted, real, turn.
+-- What is remembered of the token: see TokenRecord in pkg/limiter/store/token.go. mine says that this call's attempt
+-- answers for it. parts has for each request: cost, granted, real, turn.
 local remembered, remembered_op, settled, until_when, responsible, mine, parts, recall, remember
 if token then
   parts, mine = {}, attempt == '\0\0\0\0\0\0\0\0'

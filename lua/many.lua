@@ -26,7 +26,8 @@ local function decide_single(calls, op, times, leaves)
   local kind, count, burst, period, cost
   kind, count, burst, period, cost, place = struct.unpack('>BI4I4I7I4', argument, place)
   local rule = rules[kind]
-  local size, sound, at, unused_at, layout = rule.size, rule.sound, rule.at, rule.unused_at, '>I3BI4I4I7I7' .. rule.format
+  local size, sound, at, unused_at = rule.size, rule.sound, rule.at, rule.unused_at
+  local layout = '>I3BI4I4I7I7' .. rule.format
   local all_granted = struct.pack('>BI2BB', 0, times, 1, size) -- what mostly is the answer
   local capacity = burst -- which is the count for a rule without bursts
   if leaves then
@@ -59,7 +60,8 @@ local function decide_single(calls, op, times, leaves)
     if usual and op == 't' and granted > 0 then
       a, used = a + granted * cost, used + granted * cost
       record = struct.pack(layout, magic, kind, count, burst, period, instant, a, b)
-      usual = not redis.pcall('SET', key, record, expires, milliseconds(unused_at(count, period, instant, a, b) - expires_from)).err
+      local expiry = milliseconds(unused_at(count, period, instant, a, b) - expires_from)
+      usual = not redis.pcall('SET', key, record, expires, expiry).err
     end
     parts = parts + 2
     if not usual then
@@ -82,7 +84,8 @@ local instants, as, bs, useds, records = {}, {}, {}, {}, {}
 -- whether redis let it.
 local function charge(limits, granted)
   for i = 1, limits do
-    local count, burst, period, instant, a, b = counts[i], bursts[i], periods[i], instants[i], as[i] + granted * costs[i], bs[i]
+    local count, burst, period, instant = counts[i], bursts[i], periods[i], instants[i]
+    local a, b = as[i] + granted * costs[i], bs[i]
     local record = struct.pack(layouts[i], magic, kinds[i], count, burst, period, instant, a, b)
     local expiry = milliseconds(used_rules[i].unused_at(count, period, instant, a, b) - expires_from)
     if redis.pcall('SET', KEYS[next_key + i - 1], record, expires, expiry).err then

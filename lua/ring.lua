@@ -104,7 +104,8 @@ end
 
 -- ring_header packs what comes before the entries.
 local function ring_header(s, head, length, base)
-  return struct.pack('>I3BI4I4I7I7' .. s.rule.header, s.rule.magic or magic, s.kind, s.count, s.burst, s.period, s.time, head, length, base)
+  local layout, begins = '>I3BI4I4I7I7' .. s.rule.header, s.rule.magic or magic
+  return struct.pack(layout, begins, s.kind, s.count, s.burst, s.period, s.time, head, length, base)
 end
 
 -- update writes the newest entry and the header into the record as it is. It returns false and
@@ -196,7 +197,8 @@ local function ring_in_place(s)
 end
 
 local function ring_save(s, now)
-  local newest, unused_at = struct.pack(s.rule.entry, s.newest % s.rule.wrap, s.newest_sum), (s.newest + s.span) * s.step
+  local newest = struct.pack(s.rule.entry, s.newest % s.rule.wrap, s.newest_sum)
+  local unused_at = (s.newest + s.span) * s.step
   if ring_in_place(s) and update(s, newest, unused_at, now) then
     return
   end

@@ -1,7 +1,13 @@
--- Sliced counter: a sliding counter whose period is cut into slices. The rule is
--- explained in its twin, pkg/limiter/store/sliced_counter.go.
--- An entry of the ring says until which slice, by its number since the epoch, how
--- many units were taken. What other limits have as their burst is how many slices.
+-- Sliced counter: a sliding counter whose period is cut into slices. Units of whole slices in view count in full, and
+-- those of the oldest by the share of it that is in view. What other limits have as their burst is how many slices.
+--
+-- KEYS[1]  the store key. Its record is the header, head 2, length 2, base 4, and a ring (see ring.lua) of entries of
+--          6 bytes: a slice, by its number since the epoch 2, the sum of all units until its end 4
+-- ARGV     a request as in decide.lua, which decides it by the functions below
+-- Returns  as decide.lua. The record is a digest of at most four entries.
+-- Cost     O(log n) GETRANGE of an entry, and for an allowed take two SETRANGE, and now and then a rewrite of the ring.
+--          The key expires when the newest slice leaves.
+-- Twin     pkg/limiter/store/sliced_counter.go
 
 -- sliced_view returns what the oldest slice in view holds and what the later ones do,
 -- the share of the oldest that counts, rounded up, and how much of it is in view.
@@ -28,7 +34,8 @@ local function sliced_view(s, now)
 end
 
 rules[6] = {
-  load = ring_load, fresh = ring_fresh, charge = ring_charge, refund = ring_refund, in_place = ring_in_place, save = ring_save,
+  load = ring_load, fresh = ring_fresh, charge = ring_charge, refund = ring_refund,
+  in_place = ring_in_place, save = ring_save,
   magic = 0x524c02,
   header = 'I2I2I4',
   ring_at = 34,

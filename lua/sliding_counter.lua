@@ -1,5 +1,5 @@
 -- Sliding counter: used = previous × (period − elapsed) ÷ period + current. The current units were used in the window
--- that holds time, the previous ones in the window before; windows are aligned to the epoch.
+-- that holds time, the previous ones in the window before it. Windows are aligned to the epoch.
 --
 -- KEYS[1]  the store key. Its record has 34 bytes: the header, current 4, previous 4
 -- ARGV     a request as in frame.lua, which also shows how it is decided by the functions below

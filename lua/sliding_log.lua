@@ -1,9 +1,17 @@
--- Sliding log: the time of every unit is kept for one period. The rule is
--- explained in its twin, pkg/limiter/store/sliding_log.go.
--- An entry of the ring says until when (instant) how many units were taken.
+-- Sliding log: the time of every unit is kept for one period. An entry of its ring says until when how many units were
+-- taken, so that units which were taken at once share one.
+--
+-- KEYS[1]  the store key. Its record is the header, head 4, length 4, base 3, and a ring (see ring.lua) of entries of
+--          10 bytes: an instant 7, the sum of all units until then 3
+-- ARGV     a request as in decide.lua, which decides it by the functions below
+-- Returns  as decide.lua. The record is a digest of one or two entries.
+-- Cost     O(log n) GETRANGE of an entry, and for an allowed take two SETRANGE, and now and then a rewrite of the ring.
+--          The key expires when the newest entry leaves.
+-- Twin     pkg/limiter/store/sliding_log.go
 
 rules[4] = {
-  load = ring_load, fresh = ring_fresh, charge = ring_charge, refund = ring_refund, in_place = ring_in_place, save = ring_save,
+  load = ring_load, fresh = ring_fresh, charge = ring_charge, refund = ring_refund,
+  in_place = ring_in_place, save = ring_save,
   header = 'I4I4I3',
   ring_at = 37,
   entry = '>I7I3',

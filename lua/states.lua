@@ -24,10 +24,10 @@ local function foreign(i, holds)
   return { err = 'FOREIGN ' .. i .. ' ' .. holds }
 end
 
--- load reads the state of the request r, of KEYS[i], into r.state, a table, false if unused, and r.instant, the now of that
--- state: time never runs backwards. The table has the fields of the record's header, the rule of its kind, and how to handle
--- it. load returns an error reply if that fails, or if the window that the caller has computed does not hold the instant:
--- nothing may be decided in a wrong one. The error says that instant, and now.
+-- load reads the state of the request r, of KEYS[i], into r.state, a table, false if unused, and r.instant, the now of
+-- that state: time never runs backwards. The table has the fields of the record's header, the rule of its kind, and how
+-- to handle it. load returns an error reply if that fails, or if the window that the caller has computed does not hold
+-- the instant: nothing may be decided in a wrong one. The error says that instant, and now.
 local function load(r, i)
   local key, s = KEYS[i], false
   local raw = redis.pcall('GETRANGE', key, '0', '511') -- all records but large logs
@@ -89,7 +89,8 @@ end
 -- charged returns the state of r, of KEYS[i], with units added, under its limit.
 local function charged(r, i, units)
   local s, rule = r.state, r.rule
-  if not s or s.kind ~= r.kind or s.period ~= r.period or rule.measure and rule.measure(r.count, r.burst, r.period) ~= s.step then
+  if not s or s.kind ~= r.kind or s.period ~= r.period
+    or rule.measure and rule.measure(r.count, r.burst, r.period) ~= s.step then
     units = units + used(r) -- usage is kept, its age is not
     s = { key = KEYS[i], kind = r.kind, rule = rule, how = rule.load and rule or numbers, a = 0, b = 0 }
     s.count, s.burst, s.period, s.time = r.count, r.burst, r.period, r.instant

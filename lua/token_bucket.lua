@@ -1,5 +1,5 @@
--- Token bucket, and leaky bucket, whose delay changes no state: the level rises by each cost and leaks at count ÷ period.
--- A cost that fits under the burst is allowed. The level is units + rest ÷ period, exactly, as it was at time.
+-- Token bucket, and leaky bucket, whose delay changes no state: the level rises by each cost and leaks at count ÷
+-- period. A cost that fits under the burst is allowed. The level is units + rest ÷ period, exactly, as it was at time.
 --
 -- KEYS[1]  the store key. Its record has 37 bytes: the header, units 4, rest 7
 -- ARGV     a request as in frame.lua, which also shows how it is decided by the functions below

@@ -112,14 +112,15 @@ func (s *Store) peekLater(ctx context.Context, groups [][]int, reqs []store.Requ
 	return nil
 }
 
-// decideGroup decides the requests of a group, and puts the answers to their places.
+// decideGroup decides the requests of a group, and puts the answers to their places. attempt is not zero for a token.
 func (s *Store) decideGroup(ctx context.Context, op store.Op, attempt uint64, group []int, reqs []store.Request,
 	decisions []store.Decision) error {
-	part, answers := make([]store.Request, len(group)), make([]store.Decision, len(group))
-	for n, i := range group {
-		part[n] = reqs[i]
+	w, answers := s.lanes.NewWork(), make([]store.Decision, len(group))
+	w.Reqs, w.Attempt = w.Reqs[:0], attempt
+	for _, i := range group {
+		w.Reqs = append(w.Reqs, reqs[i])
 	}
-	err := s.decideTogether(ctx, op, attempt, part, answers)
+	err := s.lanes.Decide(ctx, op, w, answers)
 	for n, i := range group {
 		decisions[i] = answers[n]
 	}

@@ -146,10 +146,3 @@ func (s *Store) Shard(key store.Key) string { return s.lanes.ShardOf(key.Subject
 
 // Prefix returns what store keys begin with; see [WithPrefix].
 func (s *Store) Prefix() string { return string(s.lanes.Own) }
-
-// decideTogether decides requests of one slot, which are normalized. attempt is not zero for a token in several slots.
-func (s *Store) decideTogether(ctx context.Context, op store.Op, attempt uint64, reqs []store.Request, decisions []store.Decision) error {
-	w := s.lanes.NewWork()
-	w.Reqs, w.Attempt = append(w.Reqs[:0], reqs...), attempt
-	return s.lanes.Decide(ctx, op, w, decisions)
-}

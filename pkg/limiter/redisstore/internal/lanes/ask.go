@@ -115,7 +115,9 @@ func (a *ask) shared(err error) error {
 	if err == nil || a.in == nil || redisserver.IsErrorReply(err, "") {
 		return err
 	}
-	return &store.BatchError{Batch: a.in.number, Err: err}
+	e := known(err)
+	e.batch = a.in.number
+	return e
 }
 
 // withdraw keeps a from being sent, and reports whether it came in time for that.

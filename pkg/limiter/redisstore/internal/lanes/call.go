@@ -58,15 +58,7 @@ func withdraw(state *atomic.Int32) bool {
 // outcome marks err if the server may have seen c.
 func (c *call) outcome(err error) error {
 	if err != nil && c.state.Load() == sent && !redisserver.IsErrorReply(err, "") {
-		return sentError{err}
+		return MaybeSent(err)
 	}
 	return err
 }
-
-// MaybeSent marks err, of what may have reached the server.
-func MaybeSent(err error) error { return sentError{err} }
-
-// sentError marks an error of a call that may have reached the server.
-type sentError struct{ error }
-
-func (e sentError) Unwrap() error { return e.error }

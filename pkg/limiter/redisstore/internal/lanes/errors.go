@@ -10,6 +10,33 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
+// callError is an error of a call, and what is known about that.
+type callError struct {
+	error
+	sent   bool   // it may have reached the server
+	gaveUp error  // a store.ErrGaveUp, if the caller's context had ended
+	batch  uint64 // the exchange that got no answer at all, with its other callers; 0 for none
+	atNode bool   // it came from a node of a Cluster
+	node   string // whose address this is, as far as it is known
+}
+
+func (e *callError) Unwrap() error { return e.error }
+
+// known returns err as a callError, to note what is known.
+func known(err error) *callError {
+	if e, is := err.(*callError); is {
+		return e
+	}
+	return &callError{error: err}
+}
+
+// MaybeSent marks err, of what may have reached the server.
+func MaybeSent(err error) error {
+	e := known(err)
+	e.sent = true
+	return e
+}
+
 // Explain turns an error of the client into one of the limiter's, which names the server,
 // the key or the right. verb is what was asked, and changes says whether that would have
 // changed anything.
@@ -20,43 +47,30 @@ func (s *Sender) Explain(err error, verb string, changes bool, keys []string) er
 			return foreign
 		}
 	}
-	var sent sentError
-	var discovery *redisserver.DiscoveryError
-	call := redisserver.Call{
+	var known callError
+	if of, is := errors.AsType[*callError](err); is {
+		known = *of
+	}
+	_, discovering := errors.AsType[*redisserver.DiscoveryError](err)
+	explained := s.Servers.ExplainCall(err, redisserver.Call{
 		Verb: verb, Changes: changes, Keys: keys, ScriptCommand: failingCommand,
-		Sent: errors.As(err, &sent) && !errors.As(err, &discovery),
+		Sent: known.sent && !discovering, Address: known.node, GaveUp: known.gaveUp,
+	})
+	if known.batch != 0 {
+		explained = &store.BatchError{Batch: known.batch, Err: explained}
 	}
-	var node *nodeError
-	if errors.As(err, &node) {
-		call.Address = node.address
-	}
-	var caller *callerError
-	if errors.As(err, &caller) {
-		call.GaveUp = caller.reason
-	}
-	explained := s.Servers.ExplainCall(err, call)
-	var shared *store.BatchError
-	if errors.As(err, &shared) && !errors.As(explained, &shared) {
-		explained = &store.BatchError{Batch: shared.Batch, Err: explained}
-	}
-	if node == nil {
+	if !known.atNode {
 		return explained
 	}
-	return &store.ShardError{Shard: partOf(node), Err: explained}
-}
-
-// partOf returns the part of the store that failed. Any node can report that no node has a slot,
-// so that error is of no part.
-func partOf(err *nodeError) string {
-	if redisserver.IsErrorReply(err, "CLUSTERDOWN Hash slot not served") {
-		return ""
+	if redisserver.IsErrorReply(err, "CLUSTERDOWN Hash slot not served") { // any node can say so, so it is of no part
+		known.node = ""
 	}
-	return err.address
+	return &store.ShardError{Shard: known.node, Err: explained}
 }
 
 // Refuse is the error about an answer that no script of the store's gives.
 func (s *Sender) Refuse(verb string, changes bool) error {
-	return s.Explain(sentError{redisserver.ErrAnswer}, verb, changes, nil)
+	return s.Explain(MaybeSent(redisserver.ErrAnswer), verb, changes, nil)
 }
 
 // foreignReply begins the scripts' reply that a key holds something else.

@@ -143,7 +143,7 @@ func (l *lane) finish(e *exchange, panicked error) *exchange {
 		e.fine = false
 		for _, a := range e.calls {
 			if a.call == nil {
-				a.err = sentError{panicked}
+				a.err = MaybeSent(panicked)
 			} else {
 				a.call.SetErr(panicked)
 			}

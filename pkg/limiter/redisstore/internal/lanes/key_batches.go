@@ -81,7 +81,7 @@ func (s *Sender) EachBatch(ctx context.Context, storeKeys []string, size int, do
 		})
 	}
 	if panicked := working.Wait(); panicked != nil {
-		failed = append(failed, s.Explain(sentError{panicked}, "call", true, nil))
+		failed = append(failed, s.Explain(MaybeSent(panicked), "call", true, nil))
 	}
 	unknown := slices.IndexFunc(failed, func(err error) bool { return errors.Is(err, store.ErrOutcomeUnknown) })
 	switch {

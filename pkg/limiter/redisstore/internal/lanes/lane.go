@@ -91,7 +91,7 @@ func (s *Sender) newLane(client redis.UniversalClient) *lane {
 }
 
 // send sends a and waits for its answer until it is late, or until ctx ends: by itself while it
-// is quiet, and else with the others. An error of what may have reached the server is a sentError.
+// is quiet, and else with the others.
 func (l *lane) send(ctx context.Context, a *ask) error {
 	own, limited := ctx.Deadline() // before the lock: a context of the caller's own can panic
 	caller, end, budgeted := store.BudgetOf(ctx)
@@ -256,7 +256,7 @@ func (l *lane) drop(a *ask, reason error) error {
 	if unsent {
 		return reason
 	}
-	return sentError{reason}
+	return MaybeSent(reason)
 }
 
 // watchUntil sees to it that the lane looks after its callers at that time, or before. The
@@ -341,11 +341,4 @@ func (l *lane) ended(panicked bool) {
 	l.busy--
 	l.panicked = l.panicked || panicked
 	l.start()
-}
-
-// idle reports whether nothing is under way.
-func (l *lane) idle() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.busy == 0 && l.abandoned == 0 && l.first == nil
 }

@@ -52,7 +52,7 @@ func (s *Sender) Array(ctx context.Context, changes bool, script *lua.Script, st
 	}
 	reply, err := cmd.Slice()
 	if err != nil || len(reply)%size > 1 {
-		return nil, sentError{redisserver.ErrAnswer}
+		return nil, MaybeSent(redisserver.ErrAnswer)
 	}
 	return reply, nil
 }

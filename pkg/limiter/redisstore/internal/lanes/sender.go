@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
-	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -150,8 +149,7 @@ func (s *Sender) Load(key string) (busy, waiting, abandoned int) {
 }
 
 // ask sends a and waits for its answer, no longer than ctx and the budget allow. If a was sent
-// alone, a.call holds the answer afterwards. An error of what may have reached the server is a
-// sentError, one that came when the caller's own time was over is a callerError, and one from a node a nodeError.
+// alone, a.call holds the answer afterwards. What is known about an error is in a callError.
 func (s *Sender) ask(ctx context.Context, a *ask) error {
 	for {
 		a.since = time.Now()
@@ -171,31 +169,24 @@ func fromCaller(ctx context.Context, err error) error {
 		return err
 	}
 	if reason := store.GaveUp(ctx); reason != nil {
-		return &callerError{err, reason}
+		e := known(err)
+		e.gaveUp = reason
+		return e
 	}
 	return err
 }
 
-// callerError marks an error that came because the caller's context ended.
-type callerError struct {
-	error
-	reason error // a store.ErrGaveUp
+// atNode marks err, which came from a node of a Cluster.
+func atNode(err error, address string) error {
+	e := known(err)
+	e.atNode, e.node = true, address
+	return e
 }
-
-func (e *callerError) Unwrap() error { return e.error }
-
-// nodeError says which node an error came from.
-type nodeError struct {
-	error
-	address string
-}
-
-func (e *nodeError) Unwrap() error { return e.error }
 
 // Named marks err if it came from a node of a Cluster.
 func (s *Sender) Named(err error, server redis.Cmdable) error {
 	if node, is := server.(*redis.Client); is && err != nil && s.IsCluster() {
-		return &nodeError{err, node.Options().Addr}
+		return atNode(err, node.Options().Addr)
 	}
 	return err
 }
@@ -220,7 +211,7 @@ func (s *Sender) route(ctx context.Context, a *ask) error {
 		a.call.state.CompareAndSwap(sent, unsent)
 		elsewhere := placeIn(err)
 		if err = s.sendAnywhere(ctx, a.call, a.late); err != nil {
-			return &nodeError{err, elsewhere}
+			return atNode(err, elsewhere)
 		}
 		return nil
 	}
@@ -245,10 +236,6 @@ func (s *Sender) sendAnywhere(ctx context.Context, c *call, deadline time.Time) 
 	}
 	return c.outcome(err)
 }
-
-// mostLanes is how many lanes are kept, more than a Cluster has nodes: nodes leave, and
-// come back as another client.
-const mostLanes = 2048
 
 // laneOf returns the lane to the master that has key. A client asks for the nodes when
 // it first needs them, and knows them from then on.
@@ -279,9 +266,6 @@ func (s *Sender) laneOf(ctx context.Context, key string, deadline time.Time) (*l
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l = s.lanes[node]; l == nil {
-		if len(s.lanes) >= mostLanes {
-			maps.DeleteFunc(s.lanes, func(_ *redis.Client, l *lane) bool { return l.idle() })
-		}
 		l = s.newLane(node)
 		s.lanes[node] = l
 	}
