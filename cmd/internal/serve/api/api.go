@@ -3,14 +3,13 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -111,51 +110,27 @@ func notFound(path string) string {
 	return text + " " + prefix + "policies, " + prefix + "subject and " + authPrefix + "POLICY"
 }
 
-// call is a question and its answer. Their memory is reused, unless the call failed.
+// call is a question and its answer.
 type call struct {
-	question question
-	ask      engine.Ask
-	answer   decision.Answer
-	text     []byte // of the answer
-}
-
-var calls = sync.Pool{New: func() any { return new(call) }}
-
-// release clears a call that was answered, and keeps its memory for another one.
-func (c *call) release() {
-	clear(c.answer.Requests)
-	clear(c.answer.Decisions)
-	*c = call{ask: engine.Ask{Limits: c.ask.Limits[:0]}, text: c.text[:0],
-		answer: decision.Answer{Requests: c.answer.Requests, Overrides: c.answer.Overrides, Decisions: c.answer.Decisions}}
-	calls.Put(c)
+	question
+	ask    engine.Ask
+	answer decision.Answer
+	err    error // why there is no answer
 }
 
 // serve answers one request, whose body was read.
 func (l *listener) serve(w http.ResponseWriter, r *http.Request, v *verb, body []byte) {
-	if isList(body) {
+	if list := bytes.TrimLeft(body, " \t\r\n"); len(list) > 0 && list[0] == '[' {
 		l.serveList(w, r, v, body)
 		return
 	}
-	c, err := l.read(v, body)
-	if err == nil {
-		err = l.answer(r.Context(), v, c)
+	c := l.read(v, body)
+	l.decide(r.Context(), &c)
+	if c.err == nil {
+		l.setHeaders(w.Header(), &c)
 	}
-	if err != nil {
-		l.refuse(w, err)
-		return
-	}
-	header := w.Header()
-	l.setHeaders(header, c)
-	c.text = append(c.appendAnswer(v, c.text), '\n')
-	header["Content-Type"] = contentType
-	if len(c.text) > counted {
-		header["Content-Length"] = []string{strconv.Itoa(len(c.text))}
-	}
-	if status := c.status(); status != http.StatusOK {
-		w.WriteHeader(status)
-	}
-	w.Write(c.text)
-	c.release()
+	status, document := l.document(v, &c)
+	refusal.WriteJSON(w, status, document)
 }
 
 // maxBody bounds a body, in bytes.
@@ -182,62 +157,45 @@ func refuseBody(w http.ResponseWriter, err error) {
 }
 
 // read reads a question. An attribute that is the client becomes what a request of that client has.
-func (l *listener) read(v *verb, text []byte) (*call, error) {
-	c := calls.Get().(*call)
-	if err := c.question.read(v, text); err != nil {
-		return nil, err
+func (l *listener) read(v *verb, text []byte) (c call) {
+	settings := l.engine.Settings()
+	if c.question, c.err = readQuestion(v, text); c.err != nil {
+		return c
 	}
-	c.ask.Settings = l.engine.Settings()
-	for i := range c.question.Attributes.value {
-		a := &c.question.Attributes.value[i]
-		a.Value = c.ask.Settings.HTTP.Client(c.question.Policy.value, a.Name, a.Value)
+	for i := range c.Attributes {
+		a := &c.Attributes[i]
+		a.Value = settings.HTTP.Client(valueOf(c.Policy), a.Name, a.Value)
 	}
-	return c, nil
+	c.ask, c.err = c.question.ask(v, settings)
+	return c
 }
 
-// answer decides about the question, which was read.
-func (l *listener) answer(ctx context.Context, v *verb, c *call) error {
-	if err := c.question.ask(v, &c.ask); err != nil {
-		return err
+// decide decides about a question that was read. A panic fails only this request.
+func (l *listener) decide(ctx context.Context, c *call) {
+	if c.err != nil {
+		return
 	}
-	if err := l.decide(ctx, c); err != nil {
-		return err
+	defer panics.Catch(&c.err)
+	if c.err = l.engine.Decide(ctx, &c.ask, &c.answer); errors.Is(c.err, engine.ErrUnknownPolicy) {
+		_, c.err = c.ask.Settings.Policy(c.ask.Policy)
 	}
-	c.answer.Key = c.question.subject()
-	return nil
+	c.answer.Key = c.subject()
 }
 
-// appendAnswer appends the document of the answer.
-func (c *call) appendAnswer(v *verb, to []byte) []byte {
-	document := c.answer.Document
+// document is the answer to a question, with its status.
+func (l *listener) document(v *verb, c *call) (status int, document any) {
+	switch {
+	case c.err != nil:
+		return l.refusal(c.err)
+	case !store.AllAllowed(c.answer.Decisions):
+		status = http.StatusTooManyRequests
+	default:
+		status = http.StatusOK
+	}
 	if v.op == store.Refund {
-		document = c.answer.RefundDocument
+		return status, c.answer.RefundDocument()
 	}
-	text, _ := output.JSON(document()) // cannot fail for its types
-	return append(to, text...)
-}
-
-// status is the status of the answer.
-func (c *call) status() int {
-	if store.AllAllowed(c.answer.Decisions) {
-		return http.StatusOK
-	}
-	return http.StatusTooManyRequests
-}
-
-// counted is the longest body for which net/http sets the length itself, which costs less.
-const counted = 2 << 10
-
-var contentType = []string{"application/json"}
-
-// decide calls the engine. A panic there fails only this request.
-func (l *listener) decide(ctx context.Context, c *call) (err error) {
-	defer panics.Catch(&err)
-	err = l.engine.Decide(ctx, &c.ask, &c.answer)
-	if errors.Is(err, engine.ErrUnknownPolicy) {
-		_, err = c.ask.Settings.Policy(c.ask.Policy)
-	}
-	return err
+	return status, c.answer.Document()
 }
 
 // setHeaders sets the fields that inform the client about its limits.
@@ -251,23 +209,22 @@ func (l *listener) setHeaders(header http.Header, c *call) {
 
 // refuse answers with an error.
 func (l *listener) refuse(w http.ResponseWriter, err error) {
-	kind, message := l.explain(err)
-	refusal.WriteJSON(w, kind.Status, refusal.Document(kind.Word, message, kind == outcome.OutcomeUnknown))
+	status, document := l.refusal(err)
+	refusal.WriteJSON(w, status, document)
 }
 
-// explain returns what an error means, and says it without secrets.
-func (l *listener) explain(err error) (kind outcome.Kind, message string) {
-	kind = outcome.Of(err, nil)
+// refusal returns the document of an error, which has no secrets.
+func (l *listener) refusal(err error) (status int, document any) {
+	kind, message := outcome.Of(err, nil), l.options.Describe(err)
 	switch {
 	case errors.Is(err, store.ErrOutcomeUnknown): // also if the request was cut short
-		return outcome.OutcomeUnknown, l.options.Describe(err)
+		kind = outcome.OutcomeUnknown
 	case kind == outcome.Usage:
-		// It quotes what the client sent. To hide secrets in that would let the client guess them.
-		return kind, err.Error()
+		message = err.Error() // it quotes what the client sent; to hide secrets in that would let the client guess them
 	case errors.Is(err, store.ErrGaveUp):
-		return outcome.Interrupted, "the request ended before the store answered"
+		kind, message = outcome.Interrupted, "the request ended before the store answered"
 	}
-	return kind, l.options.Describe(err)
+	return kind.Status, refusal.Document(kind.Word, message, kind == outcome.OutcomeUnknown)
 }
 
 func shorten(text string) string {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
@@ -29,7 +30,8 @@ type believed struct {
 func (l *listener) clients(settings *engine.Settings) *httplimit.Clients {
 	b := l.believed.Load()
 	if b == nil || b.settings != settings {
-		b = &believed{settings, withLoopback(settings.HTTP.Clients)}
+		b = &believed{settings, settings.HTTP.Clients}
+		b.clients.Trusted = slices.Concat(loopback, b.clients.Trusted)
 		l.believed.Store(b)
 	}
 	return &b.clients
@@ -68,14 +70,12 @@ func (l *listener) authorize(w http.ResponseWriter, r *http.Request, rest string
 	}
 	c := new(call)
 	c.ask.Op, c.ask.Policy, c.ask.Attributes, c.ask.Cost, c.ask.Settings = store.Take, name, rule.Of(original, clients), 1, settings
-	if c.ask.Costs, err = rule.Costs(decides, original, c.ask.Attributes); err == nil {
-		err = l.decide(r.Context(), c)
-	}
-	if err != nil {
-		if errors.Is(err, store.ErrInvalid) {
-			err = cmp.Or(lacking(decides, &rule, c.ask.Attributes), err)
+	c.ask.Costs, c.err = rule.Costs(decides, original, c.ask.Attributes)
+	if l.decide(r.Context(), c); c.err != nil {
+		if errors.Is(c.err, store.ErrInvalid) {
+			c.err = cmp.Or(lacking(decides, &rule, c.ask.Attributes), c.err)
 		}
-		l.refuse(w, err)
+		l.refuse(w, c.err)
 		return
 	}
 	l.setHeaders(w.Header(), c)
@@ -103,8 +103,7 @@ func lacking(p *policy.Policy, rule *httplimit.Rule, attributes policy.Attribute
 	}
 	for _, field := range p.CostFields() {
 		if _, has := rule.Attributes[field]; !has { // no proxy sends the length of a body here
-			return store.Invalidf("policy %q needs the cost %s; say in http.attributes of the policy where in a request it is, "+
-				"such as header:X-%s", p.Name, field, http.CanonicalHeaderKey(field))
+			return store.Invalidf("policy %q needs the cost %s; say in http.attributes of the policy where in a request it is", p.Name, field)
 		}
 	}
 	return nil

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
@@ -35,27 +34,23 @@ func originalRequest(r *http.Request, path string) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	target, err := originalTarget(r)
-	switch {
-	case err != nil:
+	address, err := said(r, targetFields)
+	if err != nil {
 		return nil, err
-	case target == nil:
-		target = &url.URL{Path: cmp.Or(path, "/"), RawQuery: r.URL.RawQuery}
-	case path != "" && path != target.Path:
-		return nil, store.Invalidf("the path %q behind the policy and a field of the request name different requests", shorten(path))
 	}
-	original := &http.Request{Method: r.Method, URL: target, Proto: r.Proto, ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor,
-		Header: r.Header, Host: r.Host, RemoteAddr: r.RemoteAddr, TLS: r.TLS, Body: http.NoBody,
+	target := &url.URL{Path: cmp.Or(path, "/"), RawQuery: r.URL.RawQuery}
+	if address != "" {
+		if target, err = url.ParseRequestURI(address); err != nil {
+			return nil, store.Invalidf("%q is not an address like /path?query", shorten(address))
+		}
+		if path != "" && path != target.Path {
+			return nil, store.Invalidf("the path %q behind the policy and a field of the request name different requests", shorten(path))
+		}
+	}
+	original := &http.Request{URL: target, Proto: r.Proto, ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor,
+		Header: r.Header, RemoteAddr: r.RemoteAddr, TLS: r.TLS, Body: http.NoBody,
 		ContentLength: -1} // r says its own
-	if method != "" {
-		original.Method = method
-	}
-	switch {
-	case host != "":
-		original.Host = host
-	case target.Host != "":
-		original.Host = target.Host
-	}
+	original.Method, original.Host = cmp.Or(method, r.Method), cmp.Or(host, target.Host, r.Host)
 	return original.WithContext(r.Context()), nil
 }
 
@@ -69,52 +64,17 @@ func said(r *http.Request, fields []string) (value string, err error) {
 			case in == "":
 				value, in = each, field
 			case each != value:
-				return "", disagreement(in, value, field, each)
+				return "", store.Invalidf("%s is %q and %s is %q; the proxy must set or remove both, so that no client can say what it asked for",
+					in, shorten(value), field, shorten(each))
 			}
 		}
 	}
 	return value, nil
 }
 
-func disagreement(field, value, other, otherValue string) error {
-	return store.Invalidf("%s is %q and %s is %q; the proxy must set or remove both, so that no client can say what it asked for",
-		field, shorten(value), other, shorten(otherValue))
-}
-
-// originalTarget returns the address of the original request, or nil if no field has it. It has a host only if
-// there is a single field: otherwise a client could add one with a host.
-func originalTarget(r *http.Request) (target *url.URL, err error) {
-	in, value := "", ""
-	for _, field := range targetFields {
-		for _, each := range r.Header[field] {
-			if each == "" {
-				continue
-			}
-			parsed, err := url.ParseRequestURI(each)
-			switch {
-			case err != nil:
-				return nil, store.Invalidf("%s is %q, which is not an address like /path?query", field, shorten(each))
-			case target == nil:
-				target, in, value = parsed, field, each
-			case parsed.Path != target.Path || parsed.RawQuery != target.RawQuery:
-				return nil, disagreement(in, value, field, each)
-			default:
-				target.Host = ""
-			}
-		}
-	}
-	return target, nil
-}
-
 // loopback are the networks of this machine. A proxy there is always trusted: who can connect from there can use
 // any name anyway.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
-
-// withLoopback returns clients that also trust proxies on this machine.
-func withLoopback(clients httplimit.Clients) httplimit.Clients {
-	clients.Trusted = slices.Concat(loopback, clients.Trusted)
-	return clients
-}
 
 // checkPeer refuses a peer that is no trusted proxy. Without this error, all clients of such a proxy would share
 // one limit unnoticed: the proxy's.

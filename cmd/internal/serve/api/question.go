@@ -8,8 +8,9 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode/utf8"
+	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/internal/strictjson"
 	"github.com/limitctl/limitctl/internal/texts"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -60,107 +61,130 @@ func verbOf(name string) *verb {
 	return nil
 }
 
-// question is the content of a body.
+// question is the content of a body. What it lacks is nil.
 type question struct {
-	Key        field[string]     `json:"key"`
-	Limits     field[[]string]   `json:"limits"`
-	Policy     field[string]     `json:"policy"`
-	Attributes field[attributes] `json:"attributes"`
-	Cost       field[int64]      `json:"cost"`
-	Costs      field[costs]      `json:"costs"`
-	Token      field[string]     `json:"token"`
-	TokenTTL   field[string]     `json:"token_ttl"`
-	UpTo       field[int64]      `json:"up_to"`
-	Force      field[bool]       `json:"force"`
+	Key, Policy, Token, TokenTTL *string
+	Limits                       []string
+	Attributes                   []policy.Attribute // in the order of the body, for the key in the answer
+	Costs                        []policy.FieldCost
+	Cost, UpTo                   *int64
+	Force                        *bool
 }
 
-// field is a value that can be missing.
-type field[T any] struct {
-	value T
-	has   bool
-}
+const (
+	aText   = "a text"
+	aNumber = "a whole number without quotes, such as 1"
+)
 
-// twice stands for the value of a field that has two.
-const twice = "two values"
+// mostAttributes bounds the attributes of a body. A policy uses fewer.
+const mostAttributes = 64
 
-// UnmarshalJSON implements [json.Unmarshaler]. It refuses a second value, and null, at which encoding/json does nothing.
-func (f *field[T]) UnmarshalJSON(text []byte) error {
-	switch {
-	case f.has:
-		return &json.UnmarshalTypeError{Value: twice}
-	case string(text) == "null":
-		return &json.UnmarshalTypeError{Value: "null"}
-	}
-	f.has = true
-	return json.Unmarshal(text, &f.value)
-}
-
-const aNumber = "a whole number without quotes, such as 1"
-
-// kinds are what fields must be, if they are no texts.
-var kinds = map[string]string{
-	"limits": "a list of texts", "attributes": `an object of texts, such as {"ip":"203.0.113.9"}`, "cost": aNumber, "up_to": aNumber,
-	"costs": `an object of whole numbers, such as {"tokens":3000}`, "force": "true or false",
-}
-
-// read reads a body for a verb. An error is a [store.ErrInvalid].
-func (q *question) read(v *verb, body []byte) error {
+// readQuestion reads a body for a verb. An error is a [store.ErrInvalid].
+func readQuestion(v *verb, body []byte) (q question, err error) {
 	d, err := strictjson.NewDecoder(body)
 	if err != nil {
-		return wrongBody(v, err)
+		return q, store.Invalidf("the body: %s", err)
 	}
-	d.DisallowUnknownFields()
-	switch err := d.Decode(q); {
+	switch token, err := d.Token(); {
 	case errors.Is(err, io.EOF):
-		return store.Invalidf(`the body is empty; send JSON, such as {"key":"user:42","limits":["10/1m"]}`)
+		return q, store.Invalidf(`the body is empty; send JSON, such as {"key":"user:42","limits":["10/1m"]}`)
+	case err == nil && token != json.Delim('{'):
+		return q, store.Invalidf(`the body is no object; send one, such as {"key":"user:42","limits":["10/1m"]}`)
 	case err != nil:
-		return wrongBody(v, err)
+		return q, wrongBody(err)
 	}
-	if err := strictjson.End(d); err != nil {
-		return wrongBody(v, err)
-	}
-	if slices.ContainsFunc(body, func(b byte) bool { return 'A' <= b && b <= 'Z' || b == '\\' || b >= utf8.RuneSelf }) { // in a name?
-		if err := strictjson.Names(body, q); err != nil {
-			return wrongBody(v, err)
+	err = strictjson.Members(d, func(name string) error {
+		if !slices.Contains(v.fields, name) {
+			return unknownField(v, name)
 		}
-	}
-	for _, some := range [...]struct {
-		name string
-		has  bool
-	}{{"cost", q.Cost.has}, {"costs", q.Costs.has}, {"token", q.Token.has}, {"token_ttl", q.TokenTTL.has}, {"up_to", q.UpTo.has},
-		{"force", q.Force.has}} {
-		if some.has && !slices.Contains(v.fields, some.name) {
-			return unknownField(v, some.name)
+		switch name {
+		case "key":
+			return value(d, body, name, aText, &q.Key)
+		case "policy":
+			return value(d, body, name, aText, &q.Policy)
+		case "token":
+			return value(d, body, name, aText, &q.Token)
+		case "token_ttl":
+			return value(d, body, name, aText, &q.TokenTTL)
+		case "limits":
+			return value(d, body, name, "a list of texts", &q.Limits)
+		case "cost":
+			return value(d, body, name, aNumber, &q.Cost)
+		case "up_to":
+			return value(d, body, name, aNumber, &q.UpTo)
+		case "force":
+			return value(d, body, name, "true or false", &q.Force)
+		case "attributes":
+			q.Attributes = []policy.Attribute{}
+			return members(d, body, name, `an object of texts, such as {"ip":"203.0.113.9"}`, "attribute", aText,
+				func(name, text string) error {
+					switch {
+					case text == "":
+						return store.Invalidf("attribute %q is empty; give it a value, or all who leave it empty share one subject", name)
+					case len(q.Attributes) == mostAttributes:
+						return store.Invalidf("there are more than %d attributes; send those that the policy uses", mostAttributes)
+					}
+					q.Attributes = append(q.Attributes, policy.Attribute{Name: name, Value: text})
+					return nil
+				})
 		}
+		q.Costs = []policy.FieldCost{}
+		return members(d, body, name, `an object of whole numbers, such as {"tokens":3000}`, "cost", aNumber,
+			func(name string, units int64) error {
+				if len(q.Costs) == store.MaxRequests {
+					return store.Invalidf("there are more than %d costs; send those that the policy uses", store.MaxRequests)
+				}
+				q.Costs = append(q.Costs, policy.FieldCost{Field: name, Units: units})
+				return nil
+			})
+	})
+	return q, wrongBody(cmp.Or(err, strictjson.End(d)))
+}
+
+// value reads a value, which must be what the text says.
+func value[T any](d *json.Decoder, body []byte, name, must string, into *T) error {
+	if rest := bytes.TrimLeft(body[d.InputOffset():], ": \t\r\n"); bytes.HasPrefix(rest, []byte("null")) { // at which Decode does nothing
+		return store.Invalidf("%s must be %s, not null", name, must)
 	}
-	return nil
+	err := d.Decode(into)
+	if mistaken, is := errors.AsType[*json.UnmarshalTypeError](err); is {
+		return store.Invalidf("%s must be %s, not %s", name, must, shorten(mistaken.Value))
+	}
+	return err
+}
+
+// members reads an object whose names are those of policies, and calls add for each.
+func members[T any](d *json.Decoder, body []byte, field, must, what, each string, add func(name string, value T) error) error {
+	switch token, err := d.Token(); {
+	case err != nil:
+		return err
+	case token != json.Delim('{'):
+		return store.Invalidf("%s must be %s", field, must)
+	}
+	return strictjson.Members(d, func(name string) error {
+		if err := policy.ValidateName(what, name); err != nil {
+			return err
+		}
+		var read T
+		if err := value(d, body, what+" "+name, each, &read); err != nil {
+			return err
+		}
+		return add(name, read)
+	})
 }
 
 // wrongBody says in terms of a body what an error of its decoder means.
-func wrongBody(v *verb, err error) error {
-	mistaken, syntax := new(json.UnmarshalTypeError), new(json.SyntaxError)
+func wrongBody(err error) error {
+	syntax, is := errors.AsType[*json.SyntaxError](err)
 	switch {
-	case errors.Is(err, store.ErrInvalid):
+	case err == nil || errors.Is(err, store.ErrInvalid):
 		return err
-	case errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
 		return store.Invalidf("the body ends too early")
-	case errors.As(err, &syntax):
+	case is:
 		return store.Invalidf("the body is not valid JSON at byte %d: %s", syntax.Offset, err)
-	case errors.As(err, &mistaken) && mistaken.Field == "":
-		return store.Invalidf(`the body is no object; send one, such as {"key":"user:42","limits":["10/1m"]}`)
-	case mistaken.Value == twice:
-		return store.Invalidf("%q is given twice; keep one", mistaken.Field)
-	case mistaken.Field != "":
-		return wrongKind(mistaken.Field, cmp.Or(kinds[mistaken.Field], "a text"), mistaken)
-	}
-	if name, is := strings.CutPrefix(strings.TrimPrefix(err.Error(), "json: "), "unknown field "); is {
-		return unknownField(v, strings.Trim(name, `"`))
 	}
 	return store.Invalidf("the body: %s", err)
-}
-
-func wrongKind(name, must string, mistaken *json.UnmarshalTypeError) error {
-	return store.Invalidf("%s must be %s, not %s", name, must, shorten(mistaken.Value))
 }
 
 func unknownField(v *verb, name string) error {
@@ -170,59 +194,124 @@ func unknownField(v *verb, name string) error {
 	return store.Invalidf("unknown field %q; the fields of %s are %s", shorten(name), v.name, strings.Join(v.fields, ", "))
 }
 
-// mostAttributes bounds the attributes of a body. A policy uses fewer.
-const mostAttributes = 64
-
-// attributes are in the order of the body, for the key in the answer.
-type attributes []policy.Attribute
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (all *attributes) UnmarshalJSON(text []byte) error {
-	return members(text, "attribute", "a text", func(name, value string) error {
-		switch {
-		case value == "":
-			return store.Invalidf("attribute %q is empty; give it a value, or all who leave it empty share one subject", name)
-		case len(*all) == mostAttributes:
-			return store.Invalidf("there are more than %d attributes; send those that the policy uses", mostAttributes)
-		}
-		*all = append(*all, policy.Attribute{Name: name, Value: value})
-		return nil
-	})
-}
-
-// costs are units by the names of costs.
-type costs []policy.FieldCost
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (all *costs) UnmarshalJSON(text []byte) error {
-	return members(text, "cost", aNumber, func(name string, units int64) error {
-		if len(*all) == store.MaxRequests {
-			return store.Invalidf("there are more than %d costs; send those that the policy uses", store.MaxRequests)
-		}
-		*all = append(*all, policy.FieldCost{Field: name, Units: units})
-		return nil
-	})
-}
-
-// members reads an object whose names are those of policies, and calls add for each.
-func members[T any](text []byte, what, must string, add func(name string, value T) error) error {
-	d := json.NewDecoder(bytes.NewReader(text))
-	if token, err := d.Token(); err != nil || token != json.Delim('{') {
-		return &json.UnmarshalTypeError{Value: string(text)}
+// check reports fields that are missing or contradict each other. The engine checks their values and the limits
+// later.
+func (q *question) check(v *verb) error {
+	switch {
+	case q.Key != nil && q.Policy != nil:
+		return store.Invalidf("key and policy both say who is limited; send key with limits, or policy with attributes")
+	case q.Policy != nil && q.Limits != nil:
+		return store.Invalidf("policy and limits both say what is allowed; send one of them")
+	case q.Policy != nil && *q.Policy == "":
+		return store.Invalidf("policy is empty; name one, or send key and limits")
+	case q.Policy != nil:
+	case q.Costs != nil:
+		return store.Invalidf("costs are for a policy whose limits name them, and none is named; add policy")
+	case q.Attributes != nil:
+		return store.Invalidf("attributes are for a policy, and none is named; add policy")
+	case q.Key == nil && q.Limits == nil:
+		return store.Invalidf("nothing says who is limited; send key and limits, or policy and attributes")
+	case q.Key == nil:
+		return store.Invalidf(`key is missing; it says who is limited, such as "user:42"`)
+	case len(q.Limits) == 0:
+		return store.Invalidf(`limits are missing; they say what is allowed, such as ["10/1m"]`)
+	case len(q.Limits) > store.MaxRequests:
+		return store.Invalidf("there are more than %d limits; decide fewer together", store.MaxRequests)
 	}
-	return strictjson.Members(d, func(name string) error {
-		if err := policy.ValidateName(what, name); err != nil {
-			return err
+	switch {
+	case q.Token != nil && *q.Token == "":
+		return store.Invalidf("token is empty; send a text that is different for each call, such as an order's number")
+	case q.TokenTTL != nil && q.Token == nil:
+		return store.Invalidf("token_ttl says how long to remember a token; add token")
+	case v.op == store.Settle && q.Token == nil:
+		return store.Invalidf("settle needs the token that the units were taken with; add token")
+	case v.op == store.Settle && q.Cost == nil && q.Costs == nil:
+		return store.Invalidf("settle needs the real cost; add cost, or costs of a policy's fields")
+	case valueOf(q.Force) && q.UpTo != nil:
+		return store.Invalidf("force takes all units and up_to those that fit; send one of them")
+	case q.Cost != nil && q.UpTo != nil:
+		return store.Invalidf("cost and up_to both say how many units; send one of them")
+	case q.UpTo != nil && (*q.UpTo < 1 || *q.UpTo > store.MaxCount):
+		return store.Invalidf("up_to %d is out of range; it must be from 1 to %d", *q.UpTo, store.MaxCount)
+	}
+	return nil
+}
+
+// ask returns the ask for the engine.
+func (q *question) ask(v *verb, settings *engine.Settings) (ask engine.Ask, err error) {
+	if err := q.check(v); err != nil {
+		return ask, err
+	}
+	ask = engine.Ask{Settings: settings, Op: v.op, Cost: 1, Key: valueOf(q.Key), Policy: valueOf(q.Policy), Token: valueOf(q.Token),
+		Costs: q.Costs, CostSaid: q.Cost != nil}
+	switch {
+	case v.op == store.Adjust:
+		ask.Cost = 0 // units that stay in use
+	case valueOf(q.Force):
+		ask.Op = store.Charge
+	case q.UpTo != nil:
+		ask.Op, ask.Cost = store.TakeUpTo, *q.UpTo
+	}
+	if q.Cost != nil {
+		ask.Cost = *q.Cost
+	}
+	if q.TokenTTL != nil {
+		if ask.TokenTTL, err = parseTokenTTL(*q.TokenTTL); err != nil {
+			return ask, err
 		}
-		var value field[T]
-		err := d.Decode(&value)
-		mistaken := new(json.UnmarshalTypeError)
-		switch {
-		case errors.As(err, &mistaken):
-			return wrongKind(what+" "+name, must, mistaken)
-		case err != nil:
-			return err
+	}
+	for _, text := range q.Limits {
+		limit, err := store.ParseLimit(text)
+		if err == nil {
+			err = limit.CheckStored()
 		}
-		return add(name, value.value)
-	})
+		if err != nil {
+			return ask, err
+		}
+		ask.Limits = append(ask.Limits, limit)
+	}
+	if q.Attributes != nil {
+		ask.Attributes = make(policy.Attributes, len(q.Attributes))
+	}
+	for _, a := range q.Attributes {
+		ask.Attributes[a.Name] = a.Value
+	}
+	return ask, nil
+}
+
+// valueOf is what p points to, or the zero value.
+func valueOf[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
+func parseTokenTTL(text string) (time.Duration, error) {
+	ttl, err := store.ParsePeriod(text)
+	if err != nil {
+		return 0, store.Invalidf("token_ttl: %s", err)
+	}
+	if ttl < store.MinTokenTTL || ttl > store.MaxTokenTTL {
+		return 0, store.Invalidf("token_ttl %s is out of range; it must be from %s to %s", text, store.FormatPeriod(store.MinTokenTTL),
+			store.FormatPeriod(store.MaxTokenTTL))
+	}
+	return ttl, nil
+}
+
+// subject is the subject in the answer: the key, or the attributes in the form of the command line.
+func (q *question) subject() string {
+	if q.Policy == nil {
+		return valueOf(q.Key)
+	}
+	var b strings.Builder
+	for i, a := range q.Attributes {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(a.Name)
+		b.WriteByte('=')
+		b.WriteString(a.Value)
+	}
+	return b.String()
 }

@@ -1,13 +1,13 @@
 package api
 
 import (
-	"github.com/limitctl/limitctl/internal/configfile"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"

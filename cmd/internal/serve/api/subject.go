@@ -87,7 +87,14 @@ func (l *listener) keysOf(ctx context.Context, subject string) ([]*decision.Entr
 		}
 	}
 	inForce := store.NewOverrideList(overrides)
-	denied, counted := l.deniedLately(ctx)
+	denied, counted := map[store.Key]int64{}, false
+	if table, has := admin.TablesOf(l.options.Keys); has {
+		denials, err := table.Denials(ctx, deniedLately)
+		for _, row := range denials.Rows {
+			denied[row.Key] = row.Count
+		}
+		counted = err == nil
+	}
 	found := map[store.Key]admin.Entry{}
 	for entry, err := range l.options.Keys.Scan(ctx, admin.Query{Keys: keys, InForce: func(e *admin.Entry) store.Limit {
 		return limits.InForce(e, inForce.For(e.Key))
@@ -101,7 +108,9 @@ func (l *listener) keysOf(ctx context.Context, subject string) ([]*decision.Entr
 	}
 	for i, key := range keys {
 		override := inForce.For(key)
-		facts := decision.Facts{Denied: denied(key), Counted: counted, Override: override}
+		row := admin.Denied{Key: key}
+		row.Shorten() // as the table has it
+		facts := decision.Facts{Denied: denied[row.Key], Counted: counted, Override: override}
 		e, used := found[key]
 		if recorded := e.LastLimit(); used && limits.HasDrifted(key, recorded, override) {
 			facts.Configured, _ = limits.Of(key, recorded, override)
@@ -117,24 +126,4 @@ func (l *listener) keysOf(ctx context.Context, subject string) ([]*decision.Entr
 		entries[i] = decision.NewEntry(&e, facts)
 	}
 	return entries, nil
-}
-
-// deniedLately returns how often a key was denied lately; counted is false if that is not known.
-func (l *listener) deniedLately(ctx context.Context) (denied func(store.Key) int64, counted bool) {
-	var denials admin.Denials
-	if table, has := admin.TablesOf(l.options.Keys); has {
-		var err error
-		denials, err = table.Denials(ctx, deniedLately)
-		counted = err == nil
-	}
-	return func(key store.Key) int64 {
-		row := admin.Denied{Key: key}
-		row.Shorten() // as the table has it
-		for i := range denials.Rows {
-			if denials.Rows[i].Key == row.Key {
-				return denials.Rows[i].Count
-			}
-		}
-		return 0
-	}, counted
 }
