@@ -103,7 +103,8 @@ func lacking(p *policy.Policy, rule *httplimit.Rule, attributes policy.Attribute
 	}
 	for _, field := range p.CostFields() {
 		if _, has := rule.Attributes[field]; !has { // no proxy sends the length of a body here
-			return store.Invalidf("policy %q needs the cost %s; say in http.attributes of the policy where in a request it is", p.Name, field)
+			return store.Invalidf("policy %q needs the cost %s; say in http.attributes of the policy where in a request it is, "+
+				"such as header:X-%s", p.Name, field, http.CanonicalHeaderKey(field))
 		}
 	}
 	return nil
