@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redact"
 	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -38,9 +40,42 @@ func LacksRight(err error) bool { return IsErrorReply(err, "NOPERM") }
 // IsElsewhere reports whether err says that another master has the key.
 func IsElsewhere(err error) bool { return IsErrorReply(err, "MOVED") || IsErrorReply(err, "ASK") }
 
-// notNow are the error replies of a server that will recover by itself. It has not run the command.
-var notNow = []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "UNKILLABLE",
-	"ERR max number of clients reached", "NOREPLICAS"}
+// answerError says what is wrong with an answer.
+type answerError struct{ text string }
+
+func (e *answerError) Error() string { return e.text }
+
+// ErrAnswer is the error about an answer that no server gives to the command. A proxy might give it.
+var ErrAnswer error = &answerError{"its answer is not one that Redis gives to this"}
+
+// garbled are the beginnings of go-redis' errors about answers that are well-formed but of a wrong type.
+var garbled = []string{"redis: can't parse", "redis: got ", "redis: invalid ", "redis: unexpected ", "redis: RESP3 map key",
+	"redis: the length of the array", "got ", "strconv."}
+
+// WrongAnswer returns what is wrong with an answer, if err is about one that no server gives, or about a panic
+// because of it. It returns nil for any other error.
+func WrongAnswer(err error) error {
+	var answer *answerError
+	var panicked *panics.Error
+	switch {
+	case errors.As(err, &answer):
+		return answer
+	case errors.As(err, &panicked):
+		return panicked
+	case errors.Is(err, redis.Nil):
+		return ErrAnswer
+	}
+	for ; err != nil; err = errors.Unwrap(err) {
+		if _, is := err.(net.Error); is {
+			return nil // it is about the connection
+		}
+		text := err.Error()
+		if slices.ContainsFunc(garbled, func(beginning string) bool { return strings.HasPrefix(text, beginning) }) {
+			return ErrAnswer
+		}
+	}
+	return nil
+}
 
 // Call describes a failed call.
 type Call struct {
@@ -79,18 +114,104 @@ func (s *Servers) ExplainCall(err error, call Call) error {
 	if !IsErrorReply(err, "") {
 		return s.explainNoReply(err, call)
 	}
-	reply := err.Error()
-	for _, prefix := range notNow {
-		if strings.HasPrefix(reply, prefix) {
-			s.lookForNodes()
-			if prefix == "READONLY" {
-				return fmt.Errorf("%w: redis at %s is a read-only replica; give the master's address, or wait for a failover to end: %w",
-					store.ErrUnavailable, call.Address, s.clean(err))
-			}
-			return fmt.Errorf("%w: redis at %s does not serve now: %w", store.ErrUnavailable, call.Address, s.clean(err))
+	for _, reply := range replies {
+		if !reply.matches(err.Error()) {
+			continue
+		}
+		if !reply.away {
+			return fmt.Errorf("%w: redis at %s: %s", store.ErrRefused, call.Address, reply.text)
+		}
+		s.lookForNodes()
+		return fmt.Errorf("%w: redis at %s %s: %w", store.ErrUnavailable, call.Address, reply.text, s.clean(err))
+	}
+	return fmt.Errorf("%w: redis at %s: %s", store.ErrRefused, call.Address, s.explainRefusal(err.Error(), call))
+}
+
+// meaning is what error replies mean, with whose text they begin, or that they contain after "…".
+type meaning struct {
+	reply string
+	away  bool // the server will recover by itself, and has not run the command
+	text  string
+}
+
+func (m *meaning) matches(reply string) bool {
+	if part, inside := strings.CutPrefix(m.reply, "…"); inside {
+		return strings.Contains(reply, part)
+	}
+	return strings.HasPrefix(reply, m.reply)
+}
+
+// replies have a meaning whatever the call was.
+var replies = []meaning{
+	{"READONLY", true, "is a read-only replica; give the master's address, or wait for a failover to end"},
+	{"LOADING", true, notNow}, {"MASTERDOWN", true, notNow}, {"CLUSTERDOWN", true, notNow}, {"TRYAGAIN", true, notNow},
+	{"BUSY", true, notNow}, {"UNKILLABLE", true, notNow}, {"NOREPLICAS", true, notNow},
+	{"ERR max number of clients reached", true, notNow},
+	{"…WRONGPASS", false, "wrong user name or password"},
+	{"NOAUTH", false, "it needs a password and none was given"},
+	{"…cluster support disabled", false, "it is a single server, not a node of a Cluster"},
+	{"MOVED ", false, elsewhere}, {"ASK ", false, elsewhere},
+	{"…nonexistent global variable 'struct'", false, noStruct}, // miniredis
+	{"…OOM command not allowed", false, "out of memory (maxmemory reached), so nothing can be charged"},
+}
+
+const (
+	notNow    = "does not serve now"
+	elsewhere = "it is a node of a Cluster, and the key is at another; connect to it as a Cluster"
+	noStruct  = "its Lua has no struct, which limitctl's scripts need; it is no Redis or Valkey (in tests, take a store in memory)"
+)
+
+// explainRefusal says what the operator needs after a refusal: the right, or the key.
+func (s *Servers) explainRefusal(reply string, call Call) string {
+	command := commandRefused(reply)
+	if command == "" && strings.Contains(reply, "can't run this command") && call.ScriptCommand != nil {
+		command = call.ScriptCommand(reply)
+	}
+	switch {
+	case strings.Contains(reply, "can't access at least one of the keys"), strings.Contains(reply, "access one of the keys"),
+		strings.Contains(reply, "No permissions to access a key"): // Redis 7.2, Valkey
+		return "the user lacks the right to use " + s.keys(call.Keys)
+	case command != "":
+		return "the user lacks the right to run " + strings.ToUpper(command) + " (ACL SETUSER … +" + strings.ToLower(command) + ")"
+	}
+	text := s.secrets.Answer(strings.TrimPrefix(reply, "ERR "))
+	if strings.HasPrefix(reply, "ERR unknown command") {
+		text += "; if this is a Sentinel's port, limitctl doctor names the URL to give"
+	}
+	return text
+}
+
+// commandRefused returns the command, in the form of an ACL, that the user may not run according to a reply, or "".
+func commandRefused(reply string) string {
+	_, rest, said := strings.Cut(reply, "no permissions to run the '")
+	command, _, ended := strings.Cut(rest, "' command")
+	refused := strings.HasPrefix(reply, "NOPERM") || strings.Contains(reply, "ACL failure in script: ") // Redis 7.2, Valkey
+	// A text of another kind of server is not repeated as a right.
+	if !refused || !said || !ended || strings.Trim(command, "abcdefghijklmnopqrstuvwxyz_|") != "" {
+		return ""
+	}
+	return command
+}
+
+// keys names the keys of a call.
+func (s *Servers) keys(storeKeys []string) string {
+	switch {
+	case len(storeKeys) == 0 && s.prefix == "":
+		return "its keys"
+	case len(storeKeys) == 0:
+		return "keys under the prefix " + strconv.Quote(s.prefix)
+	}
+	quoted, beside := make([]string, len(storeKeys)), ""
+	for i, key := range storeKeys {
+		quoted[i] = strconv.Quote(key)
+		if s.prefix != "" && strings.HasPrefix(key, s.prefix+"!") { // a rule for limits alone does not include these keys
+			beside = "; keys that begin " + strconv.Quote(s.prefix+"!") + " need a right of their own, which limitctl doctor names"
 		}
 	}
-	return fmt.Errorf("%w: redis at %s: %s", store.ErrRefused, call.Address, s.explainReply(reply, call))
+	if len(quoted) == 1 {
+		return "key " + quoted[0] + beside
+	}
+	return "one of the keys " + strings.Join(quoted, ", ") + beside
 }
 
 // DiscoveryError says that no known node gave the client of a Cluster the list of nodes. It is about all of them.
@@ -116,31 +237,26 @@ func nodeIn(err error) string {
 func (s *Servers) explainNoReply(err error, call Call) error {
 	s.lookForNodes()
 	var dial *net.OpError
-	mayHaveRun := call.Sent && !(errors.As(err, &dial) && dial.Op == "dial")
-	if call.GaveUp != nil && mayHaveRun && call.Changes {
+	unknown := call.Changes && call.Sent && !(errors.As(err, &dial) && dial.Op == "dial")
+	wrong := WrongAnswer(err)
+	switch {
+	case call.GaveUp != nil && unknown:
 		return fmt.Errorf("%w: after the %s was sent to redis at %s, which may or may not have happened, %w",
 			store.ErrOutcomeUnknown, call.Verb, call.Address, call.GaveUp)
-	}
-	if call.GaveUp != nil {
+	case call.GaveUp != nil:
 		return fmt.Errorf("redis at %s had not answered when %w", call.Address, call.GaveUp)
-	}
-	if s.isClosed(err) && !(mayHaveRun && call.Changes) {
+	case s.isClosed(err) && !unknown:
 		return fmt.Errorf("the client of redis at %s is %w", call.Address, store.ErrClosed)
-	}
-	if wrong := WrongAnswer(err); wrong != nil {
-		wrong = s.secrets.Error(wrong) // it quotes the beginning of the answer
-		if mayHaveRun && call.Changes {
-			return fmt.Errorf("%w: redis at %s: %w, so the %s may or may not have happened",
-				store.ErrOutcomeUnknown, call.Address, wrong, call.Verb)
-		}
-		return fmt.Errorf("%w: redis at %s: %w", store.ErrRefused, call.Address, wrong)
-	}
-	why := reason(err, s.secrets)
-	if mayHaveRun && call.Changes {
+	case wrong != nil && unknown: // it quotes the beginning of the answer
+		return fmt.Errorf("%w: redis at %s: %w, so the %s may or may not have happened",
+			store.ErrOutcomeUnknown, call.Address, s.secrets.Error(wrong), call.Verb)
+	case wrong != nil:
+		return fmt.Errorf("%w: redis at %s: %w", store.ErrRefused, call.Address, s.secrets.Error(wrong))
+	case unknown:
 		return fmt.Errorf("%w: redis at %s stopped answering after the %s was sent, which may or may not have happened: %w",
-			store.ErrOutcomeUnknown, call.Address, call.Verb, why)
+			store.ErrOutcomeUnknown, call.Address, call.Verb, reason(err, s.secrets))
 	}
-	return fmt.Errorf("%w: redis at %s cannot be reached: %w", store.ErrUnavailable, call.Address, why)
+	return fmt.Errorf("%w: redis at %s cannot be reached: %w", store.ErrUnavailable, call.Address, reason(err, s.secrets))
 }
 
 // lookForNodes makes the client of a Cluster load the slots again, since a replica may have replaced a master. The
@@ -162,9 +278,7 @@ func reason(err error, secrets *redact.Secrets) error {
 		return &shortError{"the caller gave up", clean}
 	case sys.IsTimeout(err):
 		return &shortError{"no answer in time", clean}
-	case errors.As(err, &operation) && errors.As(operation.Err, &system):
-		return &shortError{operation.Err.Error(), clean}
-	case errors.As(clean, &operation):
+	case errors.As(err, &operation) && errors.As(operation.Err, &system), errors.As(clean, &operation):
 		return &shortError{operation.Err.Error(), clean}
 	}
 	return clean
@@ -178,79 +292,19 @@ type shortError struct {
 func (e *shortError) Error() string { return e.text }
 func (e *shortError) Unwrap() error { return e.error }
 
-// explainReply adds to a refusal what the operator needs: the right or the key.
-func (s *Servers) explainReply(reply string, call Call) string {
-	switch {
-	case strings.Contains(reply, "WRONGPASS"):
-		return "wrong user name or password"
-	case strings.HasPrefix(reply, "NOAUTH"):
-		return "it needs a password and none was given"
-	case strings.Contains(reply, "cluster support disabled"):
-		return "it is a single server, not a node of a Cluster"
-	case strings.HasPrefix(reply, "MOVED "), strings.HasPrefix(reply, "ASK "):
-		return "it is a node of a Cluster, and the key is at another; connect to it as a Cluster"
-	case strings.HasPrefix(reply, "ERR unknown command"):
-		return s.secrets.Answer(strings.TrimPrefix(reply, "ERR ")) +
-			"; if this is a Sentinel's port, limitctl doctor names the URL to give"
-	case strings.Contains(reply, "nonexistent global variable 'struct'"): // miniredis
-		return noStruct
-	case strings.Contains(reply, "OOM command not allowed"):
-		return "out of memory (maxmemory reached), so nothing can be charged"
-	case strings.Contains(reply, "can't access at least one of the keys"),
-		strings.Contains(reply, "access one of the keys"),
-		strings.Contains(reply, "No permissions to access a key"): // Redis 7.2, Valkey
-		return "the user lacks the right to use " + s.keys(call.Keys)
-	case commandRefused(reply) != "":
-		return lacksCommand(commandRefused(reply))
-	case strings.Contains(reply, "can't run this command") && call.ScriptCommand != nil:
-		if command := call.ScriptCommand(reply); command != "" {
-			return lacksCommand(command)
-		}
+// clean returns an answer of the server without secrets and useless parts.
+func (s *Servers) clean(err error) error {
+	var answer redis.Error
+	if !errors.As(err, &answer) || s.secrets.Answer(err.Error()) == err.Error() && s.secrets.Answer(answer.Error()) == answer.Error() {
+		return s.secrets.Error(err)
 	}
-	return s.secrets.Answer(strings.TrimPrefix(reply, "ERR "))
+	return cleanAnswer(s.secrets.Answer(err.Error()))
 }
 
-// noStruct is about a program that imitates Redis.
-const noStruct = "its Lua has no struct, which limitctl's scripts need; it is no Redis or Valkey (in tests, take a store in memory)"
+// cleanAnswer is a [redis.Error] with a shortened text.
+type cleanAnswer string
 
-// commandRefused returns the command, in the form of an ACL, that the user may not run according to a reply, or "".
-func commandRefused(reply string) string {
-	_, rest, said := strings.Cut(reply, "no permissions to run the '")
-	command, _, ended := strings.Cut(rest, "' command")
-	refused := strings.HasPrefix(reply, "NOPERM") || strings.Contains(reply, "ACL failure in script: ") // Redis 7.2, Valkey
-	if !refused || !said || !ended {
-		return ""
-	}
-	for _, r := range command { // do not repeat a text of another kind of server as a right
-		if (r < 'a' || r > 'z') && r != '_' && r != '|' {
-			return ""
-		}
-	}
-	return command
-}
+func (a cleanAnswer) Error() string { return string(a) }
 
-// lacksCommand returns the text that a user may not run a command, and how to allow it.
-func lacksCommand(command string) string {
-	return "the user lacks the right to run " + strings.ToUpper(command) + " (ACL SETUSER … +" + strings.ToLower(command) + ")"
-}
-
-// keys names the keys of a call.
-func (s *Servers) keys(storeKeys []string) string {
-	switch {
-	case len(storeKeys) == 0 && s.prefix == "":
-		return "its keys"
-	case len(storeKeys) == 0:
-		return "keys under the prefix " + strconv.Quote(s.prefix)
-	}
-	quoted, beside := make([]string, len(storeKeys)), ""
-	for i, key := range storeKeys {
-		quoted[i] = strconv.Quote(key)
-		if s.prefix != "" && strings.HasPrefix(key, s.prefix+"!") { // a rule for limits alone does not include these keys
-			beside = "; keys that begin " + strconv.Quote(s.prefix+"!") + " need a right of their own, which limitctl doctor names"
-		}
-	}
-	if len(quoted) == 1 {
-		return "key " + quoted[0] + beside
-	}
-	return "one of the keys " + strings.Join(quoted, ", ") + beside
-}
+// RedisError implements [redis.Error].
+func (cleanAnswer) RedisError() {}

@@ -68,6 +68,22 @@ func addressOf(client redis.UniversalClient) string {
 	return "its address"
 }
 
+// passwordOf returns the password in the options of client.
+func passwordOf(client redis.UniversalClient) string {
+	switch c := client.(type) {
+	case *redis.Client:
+		return c.Options().Password
+	case *redis.ClusterClient:
+		return c.Options().Password
+	case *redis.Ring:
+		return c.Options().Password
+	}
+	return ""
+}
+
+// Redact returns a text of the server, such as a field of INFO, without known secrets and with a readable length.
+func (s *Servers) Redact(text string) string { return s.secrets.Answer(text) }
+
 // ServerOf returns the server that has a key.
 func (s *Servers) ServerOf(ctx context.Context, storeKey string) (redis.Cmdable, error) {
 	if s.cluster != nil {
