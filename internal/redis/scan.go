@@ -3,6 +3,7 @@ package redisserver
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/redis/go-redis/v9"
 
@@ -65,11 +66,11 @@ func (s *Scan[K]) Tag(ctx context.Context, tag string) error {
 
 // Server scans the keys of one server, about most of them; 0 means all.
 func (s *Scan[K]) Server(ctx context.Context, server redis.Cmdable, most int) (Coverage, error) {
-	walk, err := newWalk(ctx, server)
-	if err != nil {
+	walk := &walk{server: server}
+	if err := walk.count(ctx); err != nil {
 		return Coverage{}, err
 	}
-	coverage := Coverage{Total: walk.total, Counted: walk.hidden == nil}
+	coverage := Coverage{Total: walk.total, Counted: walk.counted}
 	if err := s.known(ctx, walk.total); err != nil {
 		return coverage, err
 	}
@@ -91,7 +92,7 @@ func (s *Scan[K]) Server(ctx context.Context, server redis.Cmdable, most int) (C
 			return Coverage{}, err
 		}
 	}
-	err = <-walked
+	err := <-walked
 	return coverage, err
 }
 
@@ -156,4 +157,81 @@ func (s *Scan[K]) masters(ctx context.Context, masters []*redis.Client) error {
 	}
 	errs = append(errs, scanning.Wait())
 	return errors.Join(errs...)
+}
+
+const (
+	// A scan may read walkTimes the number of keys, plus walkMore. It reads some twice if keys are added or the
+	// server resizes its table. A table whose keys have just expired is nearly empty but still large, so most calls
+	// then find nothing.
+	walkTimes = 10
+	walkMore  = 500_000
+	// walkMost is the bound if the user lacks the right to know the number of keys.
+	walkMost = 100_000_000
+	// mostKeys is how many keys a server can have.
+	mostKeys = 1 << 40
+	// An answer may have givenTimes the requested number of keys, plus givenMore, since a server reads whole
+	// buckets.
+	givenTimes = 10
+	givenMore  = 1000
+)
+
+// walk follows the SCANs of one server, and detects that they do not end.
+type walk struct {
+	server  redis.Cmdable
+	total   int64 // the number of keys at the last count
+	counted bool  // the user has the right to know it
+	looked  int64
+	cursor  uint64
+}
+
+// count gets the number of keys. Without the right to it there is no progress.
+func (w *walk) count(ctx context.Context) error {
+	total, err := w.server.DBSize(ctx).Result()
+	if err == nil && (total < 0 || total > mostKeys) {
+		err = &answerError{fmt.Sprintf("its DBSIZE is %d", total)}
+	}
+	if w.counted = !LacksRight(err); !w.counted {
+		return nil
+	}
+	w.total = total
+	return err
+}
+
+// next makes the server read count more keys. It returns those that match, and reports whether these were the last.
+func (w *walk) next(ctx context.Context, match string, count int) (storeKeys []string, ended bool, err error) {
+	storeKeys, cursor, err := w.server.Scan(ctx, w.cursor, match, int64(count)).Result()
+	if err != nil {
+		return nil, false, err
+	}
+	given := len(storeKeys)
+	switch {
+	case given > givenTimes*count+givenMore:
+		return nil, false, &answerError{fmt.Sprintf("its SCAN gives %d keys where %d were asked for", given, count)}
+	case cursor == 0:
+		return storeKeys, true, nil
+	case cursor == w.cursor:
+		return nil, false, &answerError{fmt.Sprintf("its SCAN does not go on: the cursor %d came twice in a row", cursor)}
+	}
+	w.cursor = cursor
+	w.looked += int64(max(count, given))
+	return storeKeys, false, w.checkEnds(ctx)
+}
+
+// checkEnds returns an error if the walk has read more keys than there can be.
+func (w *walk) checkEnds(ctx context.Context) error {
+	for _, counted := range []bool{false, true} {
+		switch {
+		case !w.counted && w.looked > walkMost:
+			return &answerError{fmt.Sprintf("its SCAN has not ended after %d keys; with the right to DBSIZE limitctl knows how many there are",
+				w.looked)}
+		case !w.counted || w.looked <= walkTimes*w.total+walkMore:
+			return nil
+		case counted:
+			return &answerError{fmt.Sprintf("its SCAN does not end: %d keys were looked at, and there are %d", w.looked, w.total)}
+		}
+		if err := w.count(ctx); err != nil { // there may be more by now
+			return err
+		}
+	}
+	return nil
 }

@@ -18,7 +18,7 @@ func (s *Scan[K]) cluster(ctx context.Context, slot int) error {
 		return err
 	}
 	if slot >= 0 && !before.isLarge(ctx, slot) {
-		if err := s.slots(ctx, []int{slot}); !LacksRight(err) {
+		if err := s.slots(ctx, before, []int{slot}); !LacksRight(err) {
 			return err
 		}
 	}
@@ -41,7 +41,7 @@ func (s *Scan[K]) cluster(ctx context.Context, slot int) error {
 		if len(slots) == 0 {
 			return nil
 		}
-		if err := s.slots(ctx, slots); !LacksRight(err) {
+		if err := s.slots(ctx, after, slots); !LacksRight(err) {
 			return err
 		}
 		// Without the right to read single slots, it scans all keys again. A key that moved to another master in
@@ -71,7 +71,7 @@ func (m *slotMap) isLarge(ctx context.Context, slot int) bool {
 }
 
 const (
-	// mostSlots is the most slots to read at a time. Their master must get no other slots meanwhile, so while many
+	// mostSlots is the most slots to read at a time. Their masters must get no other slots meanwhile, so while many
 	// move, fewer are read.
 	mostSlots = 512
 	// slotPause is the pause after a round that read no slot completely, and slotPatience the most such rounds in a
@@ -80,16 +80,21 @@ const (
 	slotPatience = 1000
 )
 
-// slots reads the keys of slots that move, or may have moved, until each slot was read completely.
-func (s *Scan[K]) slots(ctx context.Context, slots []int) error {
-	size := mostSlots
-	for inVain := 0; len(slots) > 0; {
-		left, err := s.slotsOnce(ctx, slots, size)
+// ErrNoMaster is an error like the reply of a Cluster that is down.
+var ErrNoMaster = errors.New("the cluster is down")
+
+// slots reads the keys of slots that move, or may have moved, until each slot was read completely. m says where they
+// are.
+func (s *Scan[K]) slots(ctx context.Context, m *slotMap, slots []int) error {
+	for size, inVain := mostSlots, 0; len(slots) > 0; {
+		some := slots[:min(size, len(slots))]
+		after, left, err := s.slotsOnce(ctx, m, some)
 		if err != nil {
 			return err
 		}
-		if len(left) < len(slots) {
-			inVain, slots = 0, left
+		m, slots = after, append(slots[len(some):len(slots):len(slots)], left...)
+		if len(left) < len(some) {
+			inVain = 0
 			continue
 		}
 		size = max(1, size/4)
@@ -105,97 +110,42 @@ func (s *Scan[K]) slots(ctx context.Context, slots []int) error {
 	return nil
 }
 
-// ErrNoMaster is an error like the reply of a Cluster that is down.
-var ErrNoMaster = errors.New("the cluster is down")
-
-// slotsOnce reads the keys of slots, size of them at a time, and returns the slots that it may not have read
-// completely.
-func (s *Scan[K]) slotsOnce(ctx context.Context, slots []int, size int) (left []int, err error) {
-	m, err := s.Servers.slotMap(ctx)
-	if err != nil {
-		return nil, err
+// slotsOnce reads the keys of slots, and returns where these are afterwards, and those that it may not have read
+// completely. It reads the owners first: a key of a moving slot that is missing there has moved to another master, which
+// is read next.
+func (s *Scan[K]) slotsOnce(ctx context.Context, before *slotMap, slots []int) (after *slotMap, left []int, err error) {
+	moving := slices.ContainsFunc(slots, func(slot int) bool { return before.owner(slot) < 0 || before.isMoving(slot) })
+	if moving && before.lost != nil {
+		return nil, nil, before.lost
 	}
-	resting := make([][]int, len(m.masters))
-	var moving []int
-	for _, slot := range slots {
-		if owner := m.owner(slot); owner >= 0 && !m.isMoving(slot) {
-			resting[owner] = append(resting[owner], slot)
-		} else {
-			moving = append(moving, slot)
-		}
-	}
-	for i, master := range m.masters {
-		for some := range slices.Chunk(resting[i], size) {
-			rest, err := s.restingSlots(ctx, master, some)
-			if err != nil {
-				return nil, err
-			}
-			left = append(left, rest...)
-		}
-	}
-	if len(moving) > 0 && m.lost != nil {
-		return nil, m.lost
-	}
-	for some := range slices.Chunk(moving, max(1, size/32)) {
-		rest, err := s.movingSlots(ctx, some)
-		if err != nil {
-			return nil, err
-		}
-		left = append(left, rest...)
-	}
-	return left, nil
-}
-
-// restingSlots reads the keys that a master has of slots, and returns the slots that it may not have read
-// completely.
-func (s *Scan[K]) restingSlots(ctx context.Context, master *redis.Client, slots []int) (left []int, err error) {
-	before, after, err := s.readSlots(ctx, master, slots)
-	for _, slot := range slots {
-		if !stayed(slot, before, after) {
-			left = append(left, slot)
-		}
-	}
-	return left, err
-}
-
-// movingSlots reads the keys of slots that are moving, and returns the slots that it may not have read completely.
-// It reads the source first: a key that is missing there has moved to the destination, which is read next.
-func (s *Scan[K]) movingSlots(ctx context.Context, slots []int) (left []int, err error) {
-	before, err := s.Servers.slotMap(ctx)
-	if err != nil {
-		return nil, err
-	}
-	bySource := map[int][]int{}
-	for _, slot := range slots {
-		owner := before.owner(slot)
-		bySource[owner] = append(bySource[owner], slot)
-	}
-	for owner, some := range bySource {
-		if owner < 0 {
-			continue
-		}
-		masters := slices.Insert(slices.Delete(slices.Clone(before.masters), owner, owner+1), 0, before.masters[owner])
-		for _, master := range masters {
-			if _, _, err := s.readSlots(ctx, master, some); err != nil {
-				return nil, err
+	for _, ofOwners := range []bool{true, false} {
+		for i, master := range before.masters {
+			wanted := slices.DeleteFunc(slices.Clone(slots), func(slot int) bool {
+				owner := before.owner(slot)
+				return owner < 0 || (owner == i) != ofOwners || !ofOwners && !before.isMoving(slot)
+			})
+			if err := s.readSlots(ctx, master, wanted); err != nil {
+				return nil, nil, err
 			}
 		}
 	}
-	after, err := s.Servers.slotMap(ctx)
-	if err != nil {
-		return nil, err
+	if after, err = s.Servers.slotMap(ctx); err != nil {
+		return nil, nil, err
 	}
 	for _, slot := range slots {
-		if before.owner(slot) < 0 || !before.keeps(slot, after) {
+		if before.owner(slot) < 0 || !before.keeps(slot, after) || after.isMoving(slot) && !before.isMoving(slot) {
 			left = append(left, slot)
 		}
 	}
-	return left, errors.Join(before.lost, after.lost)
+	if moving {
+		err = after.lost
+	}
+	return after, left, err
 }
 
-// readSlots reads the keys that a master has of slots, and returns its claims before and after.
-func (s *Scan[K]) readSlots(ctx context.Context, master *redis.Client, slots []int) (before, after claim, err error) {
-	storeKeys, before, after, err := keysIn(ctx, master, slots)
+// readSlots reads the keys that a master has of slots.
+func (s *Scan[K]) readSlots(ctx context.Context, master *redis.Client, slots []int) error {
+	storeKeys, err := keysIn(ctx, master, slots)
 	if err == nil {
 		if err = s.known(ctx, int64(len(storeKeys))); err == nil {
 			err = s.Read(ctx, s.page(master, storeKeys, len(storeKeys)))
@@ -204,55 +154,50 @@ func (s *Scan[K]) readSlots(ctx context.Context, master *redis.Client, slots []i
 	if err != nil && !LacksRight(err) && ctx.Err() == nil {
 		err = s.Servers.Incomplete(err, master)
 	}
-	return before, after, err
+	return err
 }
 
 // keysPerExchange is the approximate number of keys in one exchange, since the size of its answers is bounded.
 const keysPerExchange = 100_000
 
-// keysIn returns the names of the keys that a master has of slots, and its claims before and after.
-func keysIn(ctx context.Context, master *redis.Client, slots []int) (storeKeys []string, before, after claim, err error) {
+// keysIn returns the names of the keys that a master has of slots.
+func keysIn(ctx context.Context, master *redis.Client, slots []int) (storeKeys []string, err error) {
+	if len(slots) == 0 {
+		return nil, nil
+	}
 	pipe := master.Pipeline()
-	nodes := pipe.ClusterNodes(ctx)
 	counts := make([]*redis.IntCmd, len(slots))
 	for i, slot := range slots {
 		counts[i] = pipe.ClusterCountKeysInSlot(ctx, slot)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, before, after, err
+		return nil, err
 	}
-	before = claimIn(nodes.Val())
-	for again := make([]int, len(slots)); ; {
-		var asked []int // indexes of slots
-		pipe := master.Pipeline()
+	type part struct{ slot, most int }
+	var parts []part
+	for i, slot := range slots {
+		if n := int(counts[i].Val()); n > 0 {
+			parts = append(parts, part{slot, n + n/8 + 16}) // more than there were, since new ones may have come
+		}
+	}
+	for len(parts) > 0 {
 		var answers []*redis.StringSliceCmd
-		keys, left := 0, false
-		for i, slot := range slots {
-			if most := int(counts[i].Val()); most > 0 && again[i] >= 0 {
-				if left = keys >= keysPerExchange; left {
-					break // for the next exchange
-				}
-				// More than there were, since new ones may have come.
-				again[i] = max(2*again[i], most+most/8+16)
-				keys += again[i]
-				asked, answers = append(asked, i), append(answers, pipe.ClusterGetKeysInSlot(ctx, slot, again[i]))
-			}
+		for keys := 0; len(answers) < len(parts) && keys < keysPerExchange; {
+			p := parts[len(answers)]
+			keys += p.most
+			answers = append(answers, pipe.ClusterGetKeysInSlot(ctx, p.slot, p.most))
 		}
-		nodes := pipe.ClusterNodes(ctx)
 		if _, err := pipe.Exec(ctx); err != nil {
-			return nil, before, after, err
+			return nil, err
 		}
-		full := false
-		for n, i := range asked {
-			storeKeys = append(storeKeys, answers[n].Val()...)
-			if len(answers[n].Val()) < again[i] {
-				again[i] = -1
-			} else {
-				full = true
+		next := slices.Clone(parts[len(answers):])
+		for i, answer := range answers {
+			storeKeys = append(storeKeys, answer.Val()...)
+			if p := parts[i]; len(answer.Val()) >= p.most { // there are more by now
+				next = append(next, part{p.slot, 2 * p.most})
 			}
 		}
-		if !full && !left {
-			return storeKeys, before, claimIn(nodes.Val()), nil
-		}
+		parts = next
 	}
+	return storeKeys, nil
 }
