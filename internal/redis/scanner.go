@@ -3,7 +3,8 @@ package redisserver
 import (
 	"bytes"
 	"fmt"
-	"math"
+	"strconv"
+	"strings"
 )
 
 const (
@@ -21,8 +22,6 @@ const (
 	longestLine = 64 << 10
 	// deepest is the deepest nesting of lists. Redis needs about six; each level is a nested call in the client.
 	deepest = 16
-	// mostDigits is the most digits of a length: more do not fit an int64.
-	mostDigits = 19
 )
 
 // wrong returns why a client must not read on.
@@ -35,26 +34,33 @@ type scanner struct {
 	spent   int64 // the cost of the values in this exchange
 	payload int64 // the remaining bytes of a text, including its line end
 
-	kind     byte // of the current line; 0 between lines
-	line     int  // bytes of it read
-	last     byte // the last of them
-	digits   int  // of its length, if it announces one
-	length   int64
-	negative bool
+	kind   byte     // of the current line; 0 between lines
+	line   int      // bytes of it read after the kind
+	last   byte     // the last of them
+	length [21]byte // the length that it announces: what does not fit is more than an int64
 
 	depth int
 	open  [deepest]int64 // the remaining values of each enclosing list
 }
 
+// The kinds of lines that are values themselves, and of those that announce the length of a text or of a list.
+const (
+	simpleKinds = "+-:,#_("
+	textKinds   = "$!="
+	listKinds   = "*~%>"
+)
+
+func isOneOf(kinds string, kind byte) bool { return strings.IndexByte(kinds, kind) >= 0 }
+
 // scan checks the next bytes. On an error it returns how many of them are sound: those before the end of the wrong
 // line.
 func (s *scanner) scan(p []byte) (sound int, err error) {
 	for i := 0; i < len(p); {
+		n := 1
 		switch {
 		case s.payload > 2: // the text itself does not matter
-			n := min(s.payload-2, int64(len(p)-i))
-			s.payload -= n
-			i += int(n)
+			n = int(min(s.payload-2, int64(len(p)-i)))
+			s.payload -= int64(n)
 		case s.payload > 0:
 			if p[i] != "\n\r"[s.payload-1] {
 				return i, wrong("a text does not end where it should")
@@ -62,135 +68,88 @@ func (s *scanner) scan(p []byte) (sound int, err error) {
 			if s.payload--; s.payload == 0 {
 				s.valueEnds()
 			}
-			i++
 		case s.kind == 0:
-			if err := s.begin(p[i:]); err != nil {
-				return i, err
-			}
-			i++
-		case s.announces():
-			if err := s.header(p[i]); err != nil {
-				return i, err
-			}
-			i++
+			err = s.begin(p[i:])
+		case isOneOf(simpleKinds, s.kind):
+			n, err = s.simple(p[i:])
+		case p[i] == '\n':
+			err = s.announced()
+		case s.line == len(s.length):
+			err = wrong("it announces a length of more than %d characters", len(s.length))
 		default:
-			n, err := s.simple(p[i:])
-			if err != nil {
-				return i + n, err
-			}
-			i += n
+			s.length[s.line] = p[i]
+			s.line++
 		}
+		if err != nil {
+			return i, err
+		}
+		i += n
 	}
 	return len(p), nil
 }
 
 // begin reads the first byte of a line.
 func (s *scanner) begin(p []byte) error {
-	s.kind, s.line, s.last, s.digits, s.length, s.negative = p[0], 1, p[0], 0, 0, false
-	switch p[0] {
-	case '+', '-', ':', ',', '#', '_', '(':
-	case '$', '!', '=', '*', '~', '%':
-	case '>':
-		if s.depth > 0 {
-			return wrong("it has a message to subscribers in the middle")
-		}
-	default:
-		// Attributes ('|') are among these: Redis sends them only on request, and clients read any number of them
-		// before an answer.
-		return wrong("a value begins with %q", p[:min(len(p), 12)])
+	switch s.kind, s.line, s.last = p[0], 0, p[0]; {
+	case s.kind == '>' && s.depth > 0:
+		return wrong("it has a message to subscribers in the middle")
+	case isOneOf(simpleKinds, s.kind), isOneOf(textKinds, s.kind), isOneOf(listKinds, s.kind):
+		return nil
 	}
-	return nil
-}
-
-// announces reports whether the line announces the length of what follows.
-func (s *scanner) announces() bool {
-	switch s.kind {
-	case '$', '!', '=', '*', '~', '%', '>':
-		return true
-	}
-	return false
+	// Attributes ('|') are among these: Redis sends them only on request, and clients read any number of them
+	// before an answer.
+	return wrong("a value begins with %q", p[:min(len(p), 12)])
 }
 
 // simple reads a part of a line that is a value itself.
 func (s *scanner) simple(p []byte) (n int, err error) {
-	end := bytes.IndexByte(p, '\n')
-	n = end
-	if end < 0 {
-		n = len(p)
-	}
-	if s.line += n; s.line > longestLine {
+	part, _, ended := bytes.Cut(p, []byte("\n"))
+	if s.line += len(part); s.line > longestLine {
 		return 0, wrong("it has a line of more than %d bytes", longestLine)
 	}
-	if n > 0 {
-		s.last = p[n-1]
+	if len(part) > 0 {
+		s.last = part[len(part)-1]
 	}
-	if end < 0 {
-		return n, nil
-	}
-	if s.last != '\r' {
-		return n, wrong("a line does not end as it should")
-	}
-	if err := s.spend(int64(s.line)); err != nil {
-		return n, err
+	switch {
+	case !ended:
+		return len(part), nil
+	case s.last != '\r':
+		return 0, wrong("a line does not end as it should")
 	}
 	s.valueEnds()
-	return n + 1, nil
-}
-
-// header reads the next byte of a line that announces a length.
-func (s *scanner) header(c byte) error {
-	switch {
-	case s.last == '\r' && c == '\n':
-		return s.announced()
-	case s.last == '\r' || c == '\r' && s.digits == 0:
-		return wrong("it announces a %s of no length", s.word())
-	case c == '-' && s.line == 1:
-		s.negative = true
-	case '0' <= c && c <= '9':
-		if s.digits++; s.digits > mostDigits {
-			return wrong("it announces a %s whose length has more than %d digits", s.word(), mostDigits)
-		}
-		if digit := int64(c - '0'); s.length > (math.MaxInt64-digit)/10 {
-			s.length = math.MaxInt64
-		} else {
-			s.length = 10*s.length + digit
-		}
-	case c != '\r':
-		return wrong("it announces a %s of a length with %q in it", s.word(), c)
-	}
-	s.line++
-	s.last = c
-	return nil
+	return len(part) + 1, s.spend(int64(s.line))
 }
 
 // announced handles the end of a line that announces a length.
 func (s *scanner) announced() error {
-	if s.negative {
-		if (s.kind != '$' && s.kind != '*') || s.length != 1 || s.digits != 1 {
-			return wrong("it announces a %s of length -%d", s.word(), s.length)
-		}
+	text, ended := bytes.CutSuffix(s.length[:s.line], []byte("\r"))
+	length, err := strconv.ParseInt(string(text), 10, 64)
+	isText, isNil := isOneOf(textKinds, s.kind), string(text) == "-1" && (s.kind == '$' || s.kind == '*')
+	switch {
+	case isNil && ended:
 		s.valueEnds()
 		return nil
+	case !ended || err != nil || text[0] < '0' || text[0] > '9':
+		return wrong("it announces a length of %q", text)
 	}
-	isText := s.kind == '$' || s.kind == '!' || s.kind == '='
-	cost, values := s.length, s.length
+	cost, values, unit := length, length, "bytes"
+	if !isText {
+		unit = "values"
+	}
 	switch {
-	case s.length > mostMemory: // what follows would not fit
+	case length > mostMemory: // what follows would not fit
 	case s.kind == '%':
 		values *= 2
 		cost = mapCost + values*valueCost
 	case !isText:
 		cost = (1 + values) * valueCost
 	}
-	if err := s.spend(cost); err != nil {
-		if cost > mostMemory {
-			return wrong("it announces a %s of %d %s", s.word(), s.length, s.unit())
-		}
-		return err
+	if cost > mostMemory {
+		return wrong("it announces %d %s", length, unit)
 	}
 	switch {
 	case isText:
-		s.kind, s.payload = 0, s.length+2
+		s.kind, s.payload = 0, length+2
 	case values == 0:
 		s.valueEnds()
 	case s.depth == deepest:
@@ -200,12 +159,12 @@ func (s *scanner) announced() error {
 		s.open[s.depth] = values
 		s.depth++
 	}
-	return nil
+	return s.spend(cost)
 }
 
 // spend adds the cost of a value.
 func (s *scanner) spend(cost int64) error {
-	if s.spent += min(cost, mostMemory+1); s.spent > mostMemory {
+	if s.spent += cost; s.spent > mostMemory {
 		return wrong("it goes on after %d MB", mostMemory>>20)
 	}
 	return nil
@@ -220,24 +179,4 @@ func (s *scanner) valueEnds() {
 		}
 		s.depth--
 	}
-}
-
-func (s *scanner) word() string {
-	switch s.kind {
-	case '$', '!', '=':
-		return "text"
-	case '%':
-		return "map"
-	case '>':
-		return "message"
-	}
-	return "list"
-}
-
-func (s *scanner) unit() string {
-	switch s.kind {
-	case '$', '!', '=':
-		return "bytes"
-	}
-	return "values"
 }
