@@ -147,25 +147,13 @@ func (r *Role) Needs(right Right) bool {
 // Rule returns the words of an ACL, after the name and password, that allow a user exactly what the role needs with
 // keys under prefix. On a server older than Redis 7 some of the words are unknown; see docs/operations.md.
 func (r *Role) Rule(prefix string) []string {
-	words := []string{"resetkeys", KeyRule(prefix, r.Writes)}
-	if slices.ContainsFunc(Rights(prefix), func(right Right) bool { return right.Beside && r.Needs(right) }) || r.readsOverrides() {
-		words = append(words, BesideRule(prefix, r.Writes))
-	}
-	words = append(words, "-@all")
+	words := []string{"resetkeys", KeyRule(prefix, r.Writes), BesideRule(prefix, r.Writes), "-@all"}
 	for _, right := range Rights(prefix) {
 		if r.Needs(right) {
 			words = append(words, "+"+right.Command)
 		}
 	}
 	return words
-}
-
-// readsOverrides reports whether the role's commands decide, or set overrides. Then they read overrides, which are
-// in keys beside the limits, and need no other right for that.
-func (r *Role) readsOverrides() bool {
-	return slices.ContainsFunc(r.For, func(command string) bool {
-		return slices.Contains([]string{"check", "inspect", "consume", "override"}, command)
-	})
 }
 
 // KeyRule returns the word of an ACL that gives access to the keys under prefix.
