@@ -78,7 +78,7 @@ func (c Change) Delete(records []admin.Record) (deleted int, changed []admin.Rec
 	return deleted, changed, foreign
 }
 
-// Adjust implements [admin.Keyspace]. With an error it returns the results of the keys before it.
+// Adjust implements [admin.Adjuster]. With an error it returns the results of the keys before it.
 func (c Change) Adjust(adjustments []admin.Adjustment) ([]admin.Adjusted, error) {
 	adjustments = slices.Clone(adjustments)
 	creates := false

@@ -64,7 +64,8 @@ func (r *ResetResult) Missing() []string { return missingParts(r.Incomplete) }
 // Reset finds the selected keys, shows them, asks, and deletes or adjusts them. Without a
 // result nothing was changed.
 func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) (*ResetResult, error) {
-	if plan.Remaining != nil && r.Place.Layout != "" {
+	adjuster, canAdjust := store.As[admin.Adjuster](r.Store)
+	if plan.Remaining != nil && (!canAdjust || r.Place.Layout != "") { // a read-only store refuses later
 		return nil, store.Invalidf("--to-remaining: limitctl only deletes keys of other limiters")
 	}
 	entry := r.newEntry("reset", plan.Text)
@@ -72,7 +73,7 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	if err != nil {
 		return nil, outcome.WithProgress(err, "nothing was changed")
 	}
-	targets := &targets{remaining: remaining, dryRun: plan.DryRun}
+	targets := &targets{remaining: remaining, adjuster: adjuster, dryRun: plan.DryRun}
 	if !plan.DryRun {
 		header := backup.Header{Adjusts: plan.Remaining != nil, Marked: true}
 		if targets.backup, err = r.createBackup(ctx, plan.Backup, entry, header); err != nil {
@@ -262,7 +263,7 @@ func (r *Runner) adjustBatch(ctx context.Context, t *targets, batch backup.Batch
 	records, foreign, unknown := batch.Records, done.foreign, done.unknown
 	return r.retry(ctx, new(true), func(ctx context.Context, unsure bool) error {
 		done.foreign, done.unknown = foreign, unknown
-		results, err := r.Store.Adjust(ctx, adjustments...)
+		results, err := t.adjuster.Adjust(ctx, adjustments...)
 		results = append(results, make([]admin.Adjusted, max(0, len(adjustments)-len(results)))...) // none after some errors
 		var late, same, left []admin.Record
 		var again []admin.Adjustment

@@ -14,7 +14,8 @@ import (
 // targets are the keys that a reset is about.
 type targets struct {
 	remaining *Remaining // what is to remain of each, nil to delete them
-	dryRun    bool       // they are only counted
+	adjuster  admin.Adjuster
+	dryRun    bool // they are only counted
 	count     int
 	backup    *backupFile  // holds them, so that there may be any number
 	held      backup.Batch // holds them if there is no backup, and those that no backup can keep

@@ -3,7 +3,7 @@ package admin
 import "github.com/limitctl/limitctl/pkg/limiter/store"
 
 // Adjustment sets the usage of one key, for operators; [store.Adjust] adjusts the keys of one call together. See
-// [Keyspace.Adjust].
+// [Adjuster].
 type Adjustment struct {
 	Key store.Key
 	// Limit is the limit to charge if units are missing.

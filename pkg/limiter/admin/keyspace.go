@@ -1,7 +1,7 @@
 // Package admin is for operators' tools, and for stores that serve them: what a store offers besides decisions.
 // Services need none of it.
 //
-//   - [Keyspace] lists, deletes, adjusts and brings back keys. [KeyspaceOf] finds it.
+//   - [Keyspace] lists, deletes and brings back keys; an [Adjuster] adjusts them, too. [KeyspaceOf] finds it.
 //   - [Tables] keep what is beside the limits: overrides, denials, a journal and the id of the store. [TablesOf] finds them.
 //     A store implements the [SideTable] below them.
 //
@@ -19,7 +19,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Keyspace is a [store.Store] whose keys can be listed, deleted, adjusted and brought back, for operators. All
+// Keyspace is a [store.Store] whose keys can be listed, deleted and brought back, for operators. All
 // stores of this module are one. [KeyspaceOf] finds it.
 type Keyspace interface {
 	store.Store
@@ -32,16 +32,22 @@ type Keyspace interface {
 	// values stay, each with a [store.ForeignError] among the joined errors. After any other error some keys may
 	// have been deleted.
 	Delete(ctx context.Context, records ...Record) (deleted int, changed []Record, err error)
-	// Adjust sets the usage of each key, each at one instant by itself, and returns the results. If Kept is set and
-	// the key no longer holds that value, the result has what the key held instead, so that the caller can complete
-	// a backup. Foreign values stay, each with a [store.ForeignError] among the joined errors. After any other
-	// error some keys may have been adjusted.
-	Adjust(ctx context.Context, adjustments ...Adjustment) ([]Adjusted, error)
 	// Import brings records of a scan back, with the expiry they had, and returns the outcomes. It overwrites a key
 	// in use only if replace is set. After an error some records may have been imported: those whose outcome says
 	// so, and perhaps those with the outcome NotKnown. There may be no outcomes at all. A store can skip records
 	// that it cannot hold: each then has an [UnfitError] among the joined errors.
 	Import(ctx context.Context, replace bool, records ...Record) ([]ImportOutcome, error)
+}
+
+// Adjuster is a [Keyspace] that can adjust its limits. Those of limitctl's own limits can, and no others: the limits of other
+// limiters are only deleted, and restored.
+type Adjuster interface {
+	Keyspace
+	// Adjust sets the usage of each key, each at one instant by itself, and returns the results. If Kept is set and
+	// the key no longer holds that value, the result has what the key held instead, so that the caller can complete
+	// a backup. Foreign values stay, each with a [store.ForeignError] among the joined errors. After any other
+	// error some keys may have been adjusted.
+	Adjust(ctx context.Context, adjustments ...Adjustment) ([]Adjusted, error)
 }
 
 // KeyspaceOf returns backend as a Keyspace, or the one that it wraps; see [store.As].

@@ -29,7 +29,7 @@ func (s *Store) Delete(ctx context.Context, records ...admin.Record) (deleted in
 	return s.change(ctx).Delete(records)
 }
 
-// Adjust implements [admin.Keyspace] in one transaction.
+// Adjust implements [admin.Adjuster] in one transaction.
 func (s *Store) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]admin.Adjusted, error) {
 	results, err := s.change(ctx).Adjust(adjustments)
 	if err != nil && !errors.Is(err, store.ErrForeign) {

@@ -125,7 +125,7 @@ func (s *Store) Delete(_ context.Context, records ...admin.Record) (deleted int,
 	return keystates.Change(s.change).Delete(records)
 }
 
-// Adjust implements [admin.Keyspace].
+// Adjust implements [admin.Adjuster].
 func (s *Store) Adjust(_ context.Context, adjustments ...admin.Adjustment) ([]admin.Adjusted, error) {
 	return keystates.Change(s.change).Adjust(adjustments)
 }

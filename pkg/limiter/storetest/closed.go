@@ -53,7 +53,7 @@ func everyCall(backend store.Store) (calls []storeCall) {
 			return backend.Decide(ctx, op, []store.Request{token}, make([]store.Decision, 1))
 		})
 	}
-	if keys, has := admin.KeyspaceOf(backend); has {
+	if keys, has := store.As[admin.Adjuster](backend); has {
 		var record store.State
 		limit, _ := closing.Limit.Normalize()
 		record.Charge(limit, 3, store.InstantOf(time.Now()))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"strings"
 
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -40,11 +41,7 @@ func (id ID) tag() string {
 	if id.StoreKey == "" {
 		return id.Subject
 	}
-	_, rest, opened := strings.Cut(id.StoreKey, "{")
-	if tag, _, closed := strings.Cut(rest, "}"); opened && closed && tag != "" {
-		return tag
-	}
-	return id.StoreKey
+	return redisserver.HashTag(id.StoreKey)
 }
 
 // QueryOf returns a query of exactly these rows. subjects are those of the whole selection, so

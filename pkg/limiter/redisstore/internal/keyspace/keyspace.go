@@ -5,6 +5,7 @@ package keyspace
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -69,43 +70,43 @@ const (
 	smallBytes = 64 << 10
 )
 
-// perExchange returns how many of the first of n records go in one exchange, at least one.
-func perExchange(n int, size func(i int) int) int {
-	for i, bytes := 0, 0; i < n; i++ {
-		if bytes += size(i); bytes > bytesPerExchange {
-			return max(1, i)
+// span is some records that go in one exchange.
+type span struct{ first, end, bytes int }
+
+// spans divides n records into as many as one exchange can carry, at least one each.
+func spans(n int, size func(i int) int) iter.Seq[span] {
+	return func(yield func(span) bool) {
+		for s := (span{}); s.first < n; s = (span{first: s.end, end: s.end}) {
+			for ; s.end < n && (s.end == s.first || s.bytes+size(s.end) <= bytesPerExchange); s.end++ {
+				s.bytes += size(s.end)
+			}
+			if !yield(s) {
+				return
+			}
 		}
 	}
-	return n
 }
 
 // exchanges calls do with n records, as many at a time as one exchange can carry. Values that have changed come back in the
 // answer, which is then about as large as the request. An exchange with large records runs while no other such one does.
 // exchanges ends with the first error of do.
 func (k *Keyspace) exchanges(ctx context.Context, n int, size func(i int) int, do func(first, end int) error) error {
-	for first := 0; first < n; {
-		end := first + perExchange(n-first, func(i int) int { return size(first + i) })
-		bytes := 0
-		for i := first; i < end; i++ {
-			bytes += size(i)
-		}
-		if err := k.exchange(ctx, bytes, func() error { return do(first, end) }); err != nil {
-			return err
-		}
-		first = end
-	}
-	return nil
-}
-
-func (k *Keyspace) exchange(ctx context.Context, bytes int, do func() error) error {
-	if bytes > smallBytes {
-		end, err := k.Alone(ctx)
+	for s := range spans(n, size) {
+		err := func() error {
+			if s.bytes > smallBytes {
+				end, err := k.Alone(ctx)
+				if err != nil {
+					return err
+				}
+				defer end()
+			}
+			return do(s.first, s.end)
+		}()
 		if err != nil {
 			return err
 		}
-		defer end()
 	}
-	return do()
+	return nil
 }
 
 // together reports whether one script call can have two store keys.

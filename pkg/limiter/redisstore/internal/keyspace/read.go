@@ -146,11 +146,13 @@ func (r *reader) readFrom(ctx context.Context, server redis.Cmdable, values []*h
 		if err == nil {
 			err = r.reserve(there)
 		}
-		for err == nil && len(there) > 0 {
-			n := perExchange(len(there), func(i int) int { return int(max(there[i].reads, min(there[i].size, mostKept))) })
+		for s := range spans(len(there), func(i int) int { return int(max(there[i].reads, min(there[i].size, mostKept))) }) {
+			if err != nil {
+				break
+			}
 			var changed []*held
-			changed, elsewhere, err = r.contents(ctx, server, there[:n])
-			moved, values, there = append(moved, elsewhere...), append(values, changed...), there[n:]
+			changed, elsewhere, err = r.contents(ctx, server, there[s.first:s.end])
+			moved, values = append(moved, elsewhere...), append(values, changed...)
 		}
 		if err != nil {
 			return nil, err
@@ -164,10 +166,11 @@ func (r *reader) readLarge(ctx context.Context, values []*held, done func(first,
 	if len(values) == 0 {
 		return nil
 	}
-	err := r.measure(ctx, r.server, values)
-	for first := 0; err == nil && first < len(values); {
-		end := first + perExchange(len(values)-first, func(i int) int { return int(values[first+i].reads) })
-		_, moved, err := r.contents(ctx, r.server, values[first:end])
+	if err := r.measure(ctx, r.server, values); err != nil {
+		return err
+	}
+	for s := range spans(len(values), func(i int) int { return int(values[i].reads) }) {
+		_, moved, err := r.contents(ctx, r.server, values[s.first:s.end])
 		if err == nil {
 			err = r.follow(moved, func(moved []*held) (still []*held, err error) {
 				_, still, err = r.contents(ctx, r.Client, moved)
@@ -175,14 +178,13 @@ func (r *reader) readLarge(ctx context.Context, values []*held, done func(first,
 			})
 		}
 		if err == nil {
-			err = done(first, end)
+			err = done(s.first, s.end)
 		}
 		if err != nil {
 			return err
 		}
-		first = end
 	}
-	return err
+	return nil
 }
 
 // clock asks for the time of a server: for the Cluster's client, which asks any, that of the reader's server.

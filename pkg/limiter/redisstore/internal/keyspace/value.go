@@ -197,25 +197,16 @@ func askLength(ctx context.Context, pipe redis.Pipeliner, value *held) *redis.In
 	return nil
 }
 
-// typedReply is what was asked of a value whose type is known.
-type typedReply struct {
-	length  *redis.IntCmd // of what is not a small hash
-	members redis.Cmder   // nil if they are too many
-	dump    *redis.StringCmd
-	noDump  bool // the value is too large for a backup
-	until   *redis.IntCmd
-}
-
 // contents reads what is in values. changed are those that have another type by now.
 func (r *reader) contents(ctx context.Context, server redis.Cmdable, values []*held) (changed, moved []*held, err error) {
 	pipe := server.Pipeline()
 	clock := r.clock(ctx, pipe, server)
 	lifetime, isInstant := r.lifetimeCommand()
-	replies := make([]typedReply, len(values))
+	takes, lifetimes := make([]func() error, len(values)), make([]*redis.IntCmd, len(values))
 	for i, value := range values {
-		replies[i] = r.ask(ctx, pipe, value)
-		replies[i].until = redis.NewIntCmd(ctx, lifetime, value.StoreKey)
-		_ = pipe.Process(ctx, replies[i].until) // the error is that of the pipeline
+		takes[i] = r.ask(ctx, pipe, value)
+		lifetimes[i] = redis.NewIntCmd(ctx, lifetime, value.StoreKey)
+		_ = pipe.Process(ctx, lifetimes[i]) // the error is that of the pipeline
 	}
 	if err := r.execute(ctx, pipe, len(values)); err != nil {
 		return nil, nil, err
@@ -224,16 +215,25 @@ func (r *reader) contents(ctx context.Context, server redis.Cmdable, values []*h
 	if err != nil {
 		return nil, nil, err
 	}
-	if r.isTooOld(isInstant, replies[0].until.Err()) {
+	if r.isTooOld(isInstant, lifetimes[0].Err()) {
 		return r.contents(ctx, server, values)
 	}
 	for i, value := range values {
 		value.at = now
-		switch err := r.take(value, &replies[i], isInstant); {
+		err := takes[i]()
+		if isNil := errors.Is(err, redis.Nil); err == nil || isNil {
+			err = lifetimes[i].Err()
+			if isNil { // it expired between the answers
+				value.gone()
+			} else if err == nil {
+				value.keep(lifetimes[i].Val(), isInstant)
+			}
+		}
+		switch {
 		case redisserver.IsElsewhere(err):
 			moved = append(moved, value)
 		case redisserver.IsErrorReply(err, "WRONGTYPE"):
-			value.Type = ""
+			*value = held{Value: layouts.Value{StoreKey: value.StoreKey}, bytes: value.bytes}
 			changed = append(changed, value)
 		case err != nil:
 			return nil, nil, err
@@ -242,96 +242,85 @@ func (r *reader) contents(ctx context.Context, server redis.Cmdable, values []*h
 	return changed, moved, nil
 }
 
-// ask asks for what is in a value, or for less if that is too much.
-func (r *reader) ask(ctx context.Context, pipe redis.Pipeliner, value *held) (reply typedReply) {
-	storeKey := value.StoreKey
-	if value.Type != layouts.HashValue || value.reads > r.mostRead {
-		reply.length = askLength(ctx, pipe, value)
-	}
-	switch {
-	case value.reads > r.mostRead:
-	case value.Type == layouts.StringValue:
-		reply.members = pipe.GetRange(ctx, storeKey, 0, r.mostText-1)
-	case value.Type == layouts.HashValue:
-		reply.members = pipe.HGetAll(ctx, storeKey)
-	case value.Type == layouts.ListValue:
-		reply.members = pipe.LRange(ctx, storeKey, 0, layouts.MostMembers-1)
-	case value.Type == layouts.SortedSetValue:
-		reply.members = pipe.ZRangeWithScores(ctx, storeKey, -layouts.MostMembers, -1)
-	}
-	if r.query.Records && value.Type != layouts.StringValue {
-		if reply.noDump = value.size > mostKept; !reply.noDump {
-			reply.dump = pipe.Dump(ctx, storeKey)
+// ask asks for what is in a value, or for less if that is too much. take takes the answers.
+func (r *reader) ask(ctx context.Context, pipe redis.Pipeliner, h *held) (take func() error) {
+	var takes []func() error
+	isMuch := h.reads > r.mostRead
+	if h.Type != layouts.HashValue || isMuch {
+		if length := askLength(ctx, pipe, h); length != nil {
+			takes = append(takes, func() (err error) { h.Length, err = length.Result(); return err })
 		}
 	}
-	return reply
-}
-
-// take takes what was answered about a value.
-func (r *reader) take(h *held, reply *typedReply, isInstant bool) error {
-	if reply.length != nil && reply.length.Err() != nil {
-		return reply.length.Err()
-	}
-	if reply.members != nil && reply.members.Err() != nil {
-		return reply.members.Err()
-	}
-	if err := reply.until.Err(); err != nil {
-		return err
-	}
-	if !h.keep(reply.until.Val(), isInstant) {
-		return nil
-	}
-	if reply.length != nil {
-		h.Length = reply.length.Val()
-	}
-	h.takeMembers(reply.members)
 	switch {
-	case h.Type == layouts.NoValue:
-		return nil
-	case h.reads > r.mostRead && h.Type == layouts.HashValue && h.size == 0:
-		h.isMore(layouts.MostMembers, h.Length, "fields")
-	case h.reads > r.mostRead:
+	case isMuch && h.Type == layouts.HashValue && h.size == 0:
+		takes = append(takes, func() error { h.isMore(layouts.MostMembers, h.Length, "fields"); return nil })
+	case isMuch:
 		h.isMore(mostRead, h.size, "bytes of memory")
-	case reply.noDump:
-		h.isMore(mostKept, h.size, "bytes of memory into a backup")
-	case h.Type == layouts.StringValue && h.Length > int64(len(h.Text)):
-		h.isMore(layouts.MostText, h.Length, "bytes")
+	default:
+		if members := r.askMembers(ctx, pipe, h); members != nil {
+			takes = append(takes, members)
+		}
 	}
-	if reply.dump == nil {
+	if r.query.Records && h.Type != layouts.StringValue {
+		if h.size <= mostKept {
+			dump := pipe.Dump(ctx, h.StoreKey)
+			takes = append(takes, func() (err error) { h.dump, err = dump.Bytes(); return err })
+		} else if !isMuch {
+			h.isMore(mostKept, h.size, "bytes of memory into a backup")
+		}
+	}
+	return func() error {
+		for _, take := range takes {
+			if err := take(); err != nil {
+				return err
+			}
+		}
 		return nil
 	}
-	dump, err := reply.dump.Bytes()
-	if errors.Is(err, redis.Nil) { // it expired between the answers
-		h.gone()
-		return nil
-	}
-	h.dump = dump
-	return err
 }
 
-// takeMembers takes the parts of a value.
-func (h *held) takeMembers(reply redis.Cmder) {
-	switch cmd := reply.(type) {
-	case *redis.StringCmd:
-		h.Text, _ = cmd.Bytes()
-		h.more = false
-	case *redis.MapStringStringCmd:
-		h.Members = make([]layouts.Member, 0, len(cmd.Val()))
-		for name, text := range cmd.Val() {
-			h.Members = append(h.Members, layouts.Member{Name: name, Text: text})
+// askMembers asks for what is in a value. It returns nil for a set, whose members are not read.
+func (r *reader) askMembers(ctx context.Context, pipe redis.Pipeliner, h *held) (take func() error) {
+	switch h.Type {
+	case layouts.StringValue:
+		text := pipe.GetRange(ctx, h.StoreKey, 0, r.mostText-1)
+		return func() (err error) {
+			h.Text, err = text.Bytes()
+			if h.more = false; h.Length > int64(len(h.Text)) {
+				h.isMore(layouts.MostText, h.Length, "bytes")
+			}
+			return err
 		}
-		h.Length = int64(len(h.Members))
-		if h.Length == 0 { // it expired between the answers
-			h.gone()
+	case layouts.HashValue:
+		fields := pipe.HGetAll(ctx, h.StoreKey)
+		return func() error {
+			h.Members = make([]layouts.Member, 0, len(fields.Val()))
+			for name, text := range fields.Val() {
+				h.Members = append(h.Members, layouts.Member{Name: name, Text: text})
+			}
+			if h.Length = int64(len(h.Members)); h.Length == 0 && fields.Err() == nil { // it expired
+				return redis.Nil
+			}
+			return fields.Err()
 		}
-	case *redis.StringSliceCmd:
-		for _, name := range cmd.Val() {
-			h.Members = append(h.Members, layouts.Member{Name: name})
+	case layouts.ListValue:
+		items := pipe.LRange(ctx, h.StoreKey, 0, layouts.MostMembers-1)
+		return func() error {
+			for _, name := range items.Val() {
+				h.Members = append(h.Members, layouts.Member{Name: name})
+			}
+			return items.Err()
 		}
-	case *redis.ZSliceCmd:
-		for _, z := range cmd.Val() {
-			name, _ := z.Member.(string)
-			h.Members = append(h.Members, layouts.Member{Name: name, Score: z.Score})
+	case layouts.SortedSetValue:
+		scores := pipe.ZRangeWithScores(ctx, h.StoreKey, -layouts.MostMembers, -1)
+		return func() error {
+			for _, z := range scores.Val() {
+				name, _ := z.Member.(string)
+				h.Members = append(h.Members, layouts.Member{Name: name, Score: z.Score})
+			}
+			return scores.Err()
 		}
+	default: // handled below
 	}
+	return nil
 }
