@@ -44,7 +44,7 @@ func TestBombs(t *testing.T) {
 		nested = "lists and maps are nested more than 100 deep here"
 		named  = "the file has more than 5000 anchors and aliases"
 		marks  = "the file has more than 100000 brackets, commas, colons and quotes"
-		long   = "the line is longer than 64 KiB; split it"
+		long   = "the line has more than 65536 bytes; split it"
 		level  = "this list or map has more than 10000 lines"
 		tags   = "the file has more than 100 tags; tags are not used here, remove them"
 		lines  = "the file has more than 20000 lines"
@@ -69,6 +69,7 @@ func TestBombs(t *testing.T) {
 		"quotes":                 {broken("''"), "2:1: " + marks},
 		"blank lines":            {"a: |\n" + repeated("\n"), "102:1: more than 100 blank lines in a row"},
 		"blank lines with space": {"a: |\n" + repeated(" \n"), "102:1: more than 100 blank lines in a row"},
+		"replacements":           {broken("\ufffd"), "1:1: the file is a text"},
 		"documents":              {repeated("--- a\n"), "11:1: the file has more than 10 documents; only one is allowed"},
 	} {
 		first, allocated := parsed(t, test.text)

@@ -45,19 +45,26 @@ func (r *Reader) Fields(v Value, what string, o *Object) (fields map[string]Valu
 	}
 	fields = map[string]Value{}
 	for _, e := range entries {
-		if !slices.Contains(names, e.Name) {
-			meant := intended(e.Name, names)
-			said := strconv.Quote(e.Name)
-			if meant == "" { // it may not be a name at all
-				said = quote(v.Path, e.Name)
-			}
-			r.mistake(v.Path+".?", e.key, "%s has no field %s; %s", what, said, remedy(e.Name, meant, names))
-			if !slices.ContainsFunc(entries, func(other Value) bool { return other.Name == meant }) { // otherwise that one is read
-				r.bad[join(v.Path, meant)] = true
-			}
+		if slices.Contains(names, e.Name) {
+			fields[e.Name] = e
+		}
+	}
+	for _, e := range entries {
+		if slices.Contains(names, e.Name) {
 			continue
 		}
-		fields[e.Name] = e
+		meant, said := intended(e.Name, names), strconv.Quote(e.Name)
+		remedy := "did you mean " + meant + "?"
+		if meant == "" { // it may not be a name at all
+			said, remedy = quote(v.Path, e.Name), "it has "+strings.Join(names, ", ")
+		}
+		if option, value, is := strings.Cut(e.Name, "="); is && slices.Contains(names, option) {
+			remedy = fmt.Sprintf("inside {} a comma ends the limit; quote it, or write %s: %s", option, value)
+		}
+		r.mistake(v.Path+".?", e.key, "%s has no field %s; %s", what, said, remedy)
+		if _, there := fields[meant]; !there { // otherwise that one is read
+			r.bad[join(v.Path, meant)] = true
+		}
 	}
 	for _, f := range o.Fields {
 		if _, found := fields[f.Name]; f.Required && !found && !r.bad[join(v.Path, f.Name)] {
@@ -65,42 +72,24 @@ func (r *Reader) Fields(v Value, what string, o *Object) (fields map[string]Valu
 			if v.Name == "" {
 				at = r.point(v)
 			}
-			r.mistake(join(v.Path, f.Name), at, "%s has no %s: %s", what, f.Name, lowerFirst(f.About))
+			about := strings.ToLower(f.About[:1]) + strings.TrimSuffix(f.About[1:], ".")
+			r.mistake(join(v.Path, f.Name), at, "%s has no %s: %s", what, f.Name, about)
 		}
 	}
 	return fields, true
 }
 
-// intended returns the one of the names that an unknown name probably means, or "".
+// intended returns the one of the names that an unknown name probably means, or "": "password" is for password_file.
 func intended(name string, names []string) string {
-	if near := Nearest(name, names); near != "" {
-		return near
+	isBeginning := func(candidate string) bool { return len(name) > 2 && strings.HasPrefix(candidate, name) }
+	if i := slices.IndexFunc(names, isBeginning); i >= 0 && Nearest(name, names) == "" {
+		return names[i]
 	}
-	for _, candidate := range names { // "password" for password_file
-		if len(name) > 2 && strings.HasPrefix(candidate, name) {
-			return candidate
-		}
-	}
-	return ""
+	return Nearest(name, names)
 }
 
-// Nearest returns the one of the names that differs from name in the fewest letters, if that is one letter or at
-// most a third of them; otherwise "".
+// Nearest returns the one of the names that differs from name in the fewest letters, if that is one letter or at most a
+// third of them; otherwise "".
 func Nearest(name string, names []string) string {
 	return texts.Nearest(name, names, max(1, (len(name)+1)/3))
-}
-
-// remedy returns what to do about an unknown field.
-func remedy(name, meant string, names []string) string {
-	if option, value, is := strings.Cut(name, "="); is && slices.Contains(names, option) {
-		return fmt.Sprintf("inside {} a comma ends the limit; quote it, or write %s: %s", option, value)
-	}
-	if meant != "" {
-		return fmt.Sprintf("did you mean %s?", meant)
-	}
-	return "it has " + strings.Join(names, ", ")
-}
-
-func lowerFirst(text string) string {
-	return strings.ToLower(text[:1]) + strings.TrimSuffix(text[1:], ".")
 }

@@ -1,32 +1,37 @@
-// Package yamlfile reads YAML files strictly: it finds every mistake of a file at once, with its place, remembers
-// where values were written, and takes bounded time and memory for any file.
+// Package yamlfile reads YAML files strictly: it finds every mistake of a file at once, with its place, remembers where
+// values were written, and takes bounded time and memory for any file.
 package yamlfile
 
 import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
 
 	"github.com/limitctl/limitctl/internal/redact"
+	"github.com/limitctl/limitctl/internal/texts"
 )
 
-// Reader reads values from a file's YAML. It notes a mistake and leaves a gap, so that the caller goes on and finds
-// the others.
+// Reader reads values from a file's YAML. It notes a mistake and leaves a gap, so that the caller goes on and finds the
+// others.
 type Reader struct {
 	path     string
 	lines    []string
 	secrets  *redact.Secrets // that no mistake may show
 	mistakes []Mistake
 	noted    map[Mistake]bool
-	// aliases has the node of each alias.
-	aliases map[*ast.AliasNode]ast.Node
+	aliases  map[*ast.AliasNode]ast.Node
 	// entries counts the entries that were read, each as often as it was.
 	entries int
-	// places are the tokens of the values read, by their paths.
+	// places are the tokens of the values read, by their paths, and bad the paths that already have a mistake.
 	places map[string]*token.Token
-	// bad are the paths that already have a mistake.
-	bad map[string]bool
+	bad    map[string]bool
 }
 
 // Value is a value of a map, or of a list.
@@ -35,6 +40,84 @@ type Value struct {
 	Path, Name string
 	key        *token.Token // the place of a missing value
 	node       ast.Node     // nil if it already has a mistake
+}
+
+// Mistake is one thing that is wrong in a file, and where. Line and Column count from 1, in characters.
+type Mistake struct {
+	Path   string `json:"path"`
+	Line   int    `json:"line"`
+	Column int    `json:"column"`
+	Text   string `json:"text"`
+}
+
+// String returns the mistake on one line: "limitctl.yaml:3:7: unknown field".
+func (m *Mistake) String() string {
+	return fmt.Sprintf("%s:%d:%d: %s", m.Path, m.Line, m.Column, m.Text)
+}
+
+// Format writes a line for each mistake, up to twenty.
+func Format(mistakes []Mistake) string {
+	const most = 20
+	var lines []string
+	for i := range mistakes[:min(most, len(mistakes))] {
+		lines = append(lines, texts.Escape(mistakes[i].String()))
+	}
+	if more := len(mistakes) - most; more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Bounds of the mistakes: how many of a file are recorded, and how many characters each has, since it can contain a
+// name or a value of the file.
+const (
+	maxMistakes = 1000
+	maxText     = 500
+)
+
+// Mistakes returns the mistakes in the order of their file, without what was to be hidden.
+func (r *Reader) Mistakes() []Mistake {
+	slices.SortStableFunc(r.mistakes, func(a, b Mistake) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	for i := range r.mistakes {
+		r.mistakes[i].Text = cut(r.secrets.Text(r.mistakes[i].Text), maxText)
+	}
+	return r.mistakes
+}
+
+func cut(text string, most int) string {
+	if utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	return string([]rune(text)[:most]) + "…"
+}
+
+// Hide removes secrets from the texts of all mistakes.
+func (r *Reader) Hide(secrets ...string) { r.secrets.Add(secrets...) }
+
+// at notes a mistake at a place, which it moves into the file: the parser's tokens can be just past an end.
+func (r *Reader) at(line, column int, format string, args ...any) {
+	line = min(max(line, 1), len(r.lines))
+	if line == len(r.lines) && line > 1 && r.lines[line-1] == "" {
+		line, column = line-1, 1<<20 // the end of the last line does not begin another one
+	}
+	column = min(max(column, 1), utf8.RuneCountInString(r.lines[line-1])+1)
+	// The text is cut again when secrets are removed.
+	m := Mistake{Path: r.path, Line: line, Column: column, Text: cut(fmt.Sprintf(format, args...), 4*maxText)}
+	if len(r.noted) < maxMistakes && !r.noted[m] { // the value of several aliases is read several times
+		r.noted[m] = true
+		r.mistakes = append(r.mistakes, m)
+	}
+}
+
+// mistake notes a mistake at a token, about the value at a path.
+func (r *Reader) mistake(path string, at *token.Token, format string, args ...any) {
+	r.bad[path] = true
+	if at == nil {
+		at = &token.Token{Position: &token.Position{}}
+	}
+	r.at(at.Position.Line, at.Position.Column, format, args...)
 }
 
 // Mistake notes a mistake in a value, at its place.
@@ -47,11 +130,25 @@ func (r *Reader) MistakeAtKey(v Value, format string, args ...any) {
 	r.mistake(v.Path, v.key, format, args...)
 }
 
-// MistakeAt notes a mistake at a path, at the place of its value, or else of the nearest value that contains the
-// path. It notes nothing if there is already a mistake.
+// MistakeAt notes a mistake at a path, at the place of its value, or else of the nearest value that contains the path.
+// It notes nothing if there is already a mistake.
 func (r *Reader) MistakeAt(path, format string, args ...any) {
-	if !r.HasMistake(path) {
-		r.mistake(path, r.token(path), format, args...)
+	if r.HasMistake(path) {
+		return
+	}
+	var at *token.Token
+	for container := range above(path) {
+		at = cmp.Or(at, r.places[container])
+	}
+	r.mistake(path, at, format, args...)
+}
+
+// above yields a path, and the paths of what contains it.
+func above(path string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for end := len(path); end >= 0 && yield(path[:end]); {
+			end = strings.LastIndexAny(path[:end], ".[")
+		}
 	}
 }
 
@@ -60,29 +157,22 @@ func (r *Reader) Spoil(v Value) { r.bad[v.Path] = true }
 
 // HasMistake reports whether there is a mistake at a path or above it.
 func (r *Reader) HasMistake(path string) bool {
-	for {
-		if r.bad[path] {
+	for container := range above(path) {
+		if r.bad[container] {
 			return true
 		}
-		end := strings.LastIndexAny(path, ".[")
-		if end < 0 {
-			return false
-		}
-		path = path[:end]
 	}
+	return false
 }
 
 // HasMistakeWithin reports whether there is a mistake at a path, above it or below it.
 func (r *Reader) HasMistakeWithin(path string) bool {
-	if r.HasMistake(path) {
-		return true
-	}
 	for bad := range r.bad {
 		if rest, within := strings.CutPrefix(bad, path); within && strings.IndexAny(rest, ".[") == 0 {
 			return true
 		}
 	}
-	return false
+	return r.HasMistake(path)
 }
 
 // Line returns the line of a value.
@@ -93,9 +183,6 @@ func (r *Reader) Line(v Value) int {
 	return 1
 }
 
-// Hide removes secrets from the texts of all mistakes.
-func (r *Reader) Hide(secrets ...string) { r.secrets.Add(secrets...) }
-
 // Lines returns the line of each value that was read, by path.
 func (r *Reader) Lines() map[string]int {
 	lines := make(map[string]int, len(r.places))
@@ -105,49 +192,42 @@ func (r *Reader) Lines() map[string]int {
 	return lines
 }
 
-// resolve follows aliases; it returns nil for a mistake that is already noted.
-func (r *Reader) resolve(n ast.Node) ast.Node {
-	for {
-		switch node := n.(type) {
-		case *ast.AnchorNode:
-			n = node.Value
-		case *ast.TagNode:
-			n = node.Value
-		case *ast.AliasNode:
-			n = r.aliases[node]
-			if n == nil {
-				return nil
-			}
-		default:
-			return n
-		}
-	}
-}
-
-// token returns the token of the value at a path, or of what contains it.
-func (r *Reader) token(path string) *token.Token {
-	for {
-		if at := r.places[path]; at != nil {
-			return at
-		}
-		end := strings.LastIndexAny(path, ".[")
-		if end < 0 {
-			return nil
-		}
-		path = path[:end]
-	}
-}
-
-// point returns the token that marks a value.
+// point returns the token that marks a value. An absent value has no place of its own.
 func (r *Reader) point(v Value) *token.Token {
 	if v.node == nil || v.node.Type() == ast.NullType {
-		return v.key // an absent value has no place
+		return v.key
 	}
-	if at := firstToken(v.node); at != nil {
-		return at
-	}
-	return v.key
+	return cmp.Or(firstToken(v.node), v.key)
 }
+
+// firstToken returns the beginning of a node. A block's own token is its first colon.
+func firstToken(n ast.Node) *token.Token {
+	switch n := n.(type) {
+	case nil:
+		return nil
+	case *ast.MappingNode:
+		if !n.IsFlowStyle && len(n.Values) > 0 {
+			return firstToken(n.Values[0])
+		}
+	case *ast.MappingValueNode:
+		return firstToken(n.Key)
+	}
+	return n.GetToken()
+}
+
+// quote returns the name of an entry for a mistake. Nothing says where passwords are in a file with mistakes, so a name
+// that can be one is not repeated: what is within contexts or looks like a URL.
+func quote(path, name string) string {
+	if path == "contexts" || strings.HasPrefix(path, "contexts.") || path == "" && !plainName().MatchString(name) ||
+		strings.ContainsAny(name, "@/") {
+		return masked
+	}
+	return strconv.Quote(name)
+}
+
+const masked = "(masked)"
+
+var plainName = texts.Regexp(`^[A-Za-z_][A-Za-z0-9_-]{0,63}$`)
 
 func join(path, name string) string {
 	if path == "" {

@@ -1,6 +1,7 @@
 package yamlfile
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,8 +11,79 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Named returns the entries of a map whose names the author chose. It leaves out those with an invalid name. what
-// is the word for a name in a mistake.
+// resolve follows aliases; it returns nil for a mistake that is already noted.
+func (r *Reader) resolve(n ast.Node) ast.Node {
+	for {
+		switch node := n.(type) {
+		case *ast.AnchorNode:
+			n = node.Value
+		case *ast.TagNode:
+			n = node.Value
+		case *ast.AliasNode:
+			n = r.aliases[node]
+		case *ast.MappingKeyNode: // a key with "?"
+			n = node.Value
+		default:
+			return n
+		}
+	}
+}
+
+// scalar returns a scalar's text as it is written; an empty value has none.
+func scalar(n ast.Node) (text string, ok bool) {
+	switch n := n.(type) {
+	case *ast.StringNode:
+		return n.Value, true
+	case *ast.LiteralNode:
+		return strings.TrimSuffix(n.Value.Value, "\n"), true
+	case *ast.BoolNode, *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
+		return n.GetToken().Value, true
+	}
+	return "", false
+}
+
+// mapValues returns the entries of a map; nil if the node is not a map.
+func mapValues(n ast.Node) []*ast.MappingValueNode {
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		return append([]*ast.MappingValueNode{}, n.Values...)
+	case *ast.MappingValueNode:
+		return []*ast.MappingValueNode{n}
+	}
+	return nil
+}
+
+func (r *Reader) wrongType(v Value, what, want string) {
+	is := "a text"
+	switch r.resolve(v.node).Type() {
+	case ast.MappingType, ast.MappingValueType:
+		is = "a map"
+	case ast.SequenceType:
+		is = "a list"
+	case ast.NullType:
+		is = "empty"
+	case ast.BoolType:
+		is = "true or false"
+	case ast.IntegerType, ast.FloatType, ast.InfinityType, ast.NanType:
+		is = "a number"
+	}
+	r.Mistake(v, "%s is %s; it must be %s", what, is, want)
+}
+
+// known reports whether there is a value to read, and the number of entries is within the bound.
+func (r *Reader) known(v Value) bool {
+	if r.entries++; r.entries == maxEntries {
+		r.MistakeAtKey(v, "with its aliases expanded, the file has more than %d entries", maxEntries)
+	}
+	if r.entries >= maxEntries || r.resolve(v.node) == nil {
+		r.Spoil(v) // so that nothing is reported as missing there
+		return false
+	}
+	return true
+}
+
+// Named returns the entries of a map whose names the author chose. It leaves out those with an invalid name. what is the
+// word for a name in a mistake.
 func (r *Reader) Named(v Value, what, want string, validate func(name string) error) []Value {
 	entries, _ := r.Map(v, what, want)
 	return slices.DeleteFunc(entries, func(e Value) bool {
@@ -22,22 +94,6 @@ func (r *Reader) Named(v Value, what, want string, validate func(name string) er
 		r.places[e.Path] = e.key // it begins with its name
 		return err != nil
 	})
-}
-
-func (r *Reader) wrongType(v Value, what, want string) {
-	r.mistake(v.Path, r.point(v), "%s is %s; it must be %s", what, kind(r.resolve(v.node)), want)
-}
-
-// known reports whether there is a value to read, and the number of entries is within the bound.
-func (r *Reader) known(v Value) bool {
-	if r.entries++; r.entries == maxEntries {
-		r.mistake(v.Path, v.key, "with its aliases expanded, the file has more than %d entries", maxEntries)
-	}
-	if r.entries >= maxEntries || r.resolve(v.node) == nil {
-		r.bad[v.Path] = true // so that nothing is reported as missing there
-		return false
-	}
-	return true
 }
 
 // Map returns the entries of a map in their order; merged ones come last.
@@ -54,21 +110,18 @@ func (r *Reader) Map(v Value, what, want string) (entries []Value, ok bool) {
 	there := map[string]*token.Token{}
 	for _, value := range values {
 		at := firstToken(value.Key)
-		if value.Key.IsMergeKey() {
+		name, isText := scalar(r.resolve(value.Key))
+		switch first := there[name]; {
+		case value.Key.IsMergeKey():
 			merges = append(merges, Value{Path: v.Path, key: at, node: value.Value})
-			continue
-		}
-		name, isText := scalar(r.resolve(keyNode(value.Key)))
-		if !isText {
+		case !isText:
 			r.mistake(v.Path+".?", at, "a key must be a plain text")
-			continue
-		}
-		if first := there[name]; first != nil {
+		case first != nil:
 			r.mistake(v.Path+".?", at, "%s is given twice, first in line %d; keep one", quote(v.Path, name), first.Position.Line)
-			continue
+		default:
+			there[name] = at
+			entries = append(entries, Value{Path: join(v.Path, name), Name: name, key: at, node: value.Value})
 		}
-		there[name] = at
-		entries = append(entries, Value{Path: join(v.Path, name), Name: name, key: at, node: value.Value})
 	}
 	for _, merge := range merges {
 		for _, merged := range r.merged(merge) {
@@ -86,15 +139,17 @@ func (r *Reader) Map(v Value, what, want string) (entries []Value, ok bool) {
 
 // merged returns the entries of a merge key, from one map or a list of them.
 func (r *Reader) merged(v Value) (entries []Value) {
-	const what, want = "what << merges", "a map or an alias of one"
+	maps := []Value{v}
 	if list, isList := r.resolve(v.node).(*ast.SequenceNode); isList {
-		for _, value := range list.Values {
-			more, _ := r.Map(Value{Path: v.Path, key: firstToken(value), node: value}, what, want)
-			entries = append(entries, more...)
+		maps = nil
+		for _, node := range list.Values {
+			maps = append(maps, Value{Path: v.Path, key: firstToken(node), node: node})
 		}
-		return entries
 	}
-	entries, _ = r.Map(v, what, want)
+	for _, merge := range maps {
+		more, _ := r.Map(merge, "what << merges", "a map or an alias of one")
+		entries = append(entries, more...)
+	}
 	return entries
 }
 
@@ -109,10 +164,7 @@ func (r *Reader) List(v Value, what, want string) (values []Value, ok bool) {
 		return nil, false
 	}
 	for i, value := range sequence.Values {
-		e := Value{Path: fmt.Sprintf("%s[%d]", v.Path, i), key: firstToken(value), node: value}
-		if e.key == nil {
-			e.key = v.key
-		}
+		e := Value{Path: fmt.Sprintf("%s[%d]", v.Path, i), node: value, key: cmp.Or(firstToken(value), v.key)}
 		r.places[e.Path] = r.point(e)
 		values = append(values, e)
 	}
@@ -134,25 +186,20 @@ func (r *Reader) Text(v Value, what, want string) (text string, ok bool) {
 		return "", false
 	}
 	text, isScalar := scalar(r.resolve(v.node))
-	if !isScalar || text == "" {
-		if isScalar {
-			r.mistake(v.Path, r.point(v), "%s is empty; it must be %s", what, want)
-		} else {
-			r.wrongType(v, what, want)
-		}
-		return "", false
+	switch {
+	case !isScalar:
+		r.wrongType(v, what, want)
+	case text == "":
+		r.Mistake(v, "%s is empty; it must be %s", what, want)
 	}
-	return text, true
+	return text, text != ""
 }
 
 // IsEmpty reports whether a value is null or an empty text.
 func (r *Reader) IsEmpty(v Value) bool {
 	node := r.resolve(v.node)
-	if node == nil {
-		return false
-	}
 	text, isScalar := scalar(node)
-	return node.Type() == ast.NullType || isScalar && text == ""
+	return node != nil && node.Type() == ast.NullType || isScalar && text == ""
 }
 
 // Bool reads true or false.
@@ -161,20 +208,19 @@ func (r *Reader) Bool(v Value) bool {
 		return false
 	}
 	node := r.resolve(v.node)
-	value, isBool := node.(*ast.BoolNode)
-	if isBool {
+	if value, isBool := node.(*ast.BoolNode); isBool {
 		return value.Value
 	}
 	if text, isScalar := scalar(node); isScalar {
-		r.mistake(v.Path, r.point(v), "%s is %s; it must be true or false", v.Name, quote(v.Path, text))
+		r.Mistake(v, "%s is %s; it must be true or false", v.Name, quote(v.Path, text))
 	} else {
 		r.wrongType(v, v.Name, "true or false")
 	}
 	return false
 }
 
-// Texts returns all texts, names and values, within a value, each once even if several aliases contain it. It notes
-// no mistakes.
+// Texts returns all texts, names and values, within a value, each once even if several aliases contain it. It notes no
+// mistakes.
 func (r *Reader) Texts(v Value) (texts []string) {
 	seen := map[ast.Node]bool{}
 	var walk func(n ast.Node)
@@ -187,7 +233,7 @@ func (r *Reader) Texts(v Value) (texts []string) {
 			texts = append(texts, text)
 		}
 		for _, entry := range mapValues(n) {
-			walk(keyNode(entry.Key))
+			walk(entry.Key)
 			walk(entry.Value)
 		}
 		if list, is := n.(*ast.SequenceNode); is {
