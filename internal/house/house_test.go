@@ -6,11 +6,15 @@ import (
 	"flag"
 	"fmt"
 	"go/ast"
+	"go/importer"
 	"go/parser"
 	"go/token"
+	"go/types"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -202,6 +206,62 @@ func TestNothingIsExportedForNobody(t *testing.T) {
 		if !isUsed(name) && !usedGroups[group] {
 			t.Errorf("no other package uses %s", name)
 		}
+	}
+}
+
+// No public package exports a type of an internal one: its documentation would be nowhere.
+func TestNoInternalTypeIsPublic(t *testing.T) {
+	list := exec.Command("go", "list", "-C", "../..", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", "./pkg/...")
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		name, file, _ := strings.Cut(strings.TrimSpace(line), " ")
+		compiled[name] = file
+	}
+	read := importer.ForCompiler(token.NewFileSet(), "gc", func(name string) (io.ReadCloser, error) { return os.Open(compiled[name]) })
+	public := 0
+	for name := range compiled {
+		if !strings.Contains(name, "limitctl/pkg/") || strings.Contains(name, "/internal") {
+			continue
+		}
+		public++
+		p, err := read.Import(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check := func(what string, of types.Type) {
+			types.TypeString(of, func(used *types.Package) string {
+				if strings.Contains(used.Path(), "/internal/") {
+					t.Errorf("%s.%s is of the internal package %s", name, what, used.Path())
+				}
+				return ""
+			})
+		}
+		for _, exported := range p.Scope().Names() {
+			object := p.Scope().Lookup(exported)
+			if !object.Exported() {
+				continue
+			}
+			check(exported, types.Unalias(object.Type()))
+			if s, is := object.Type().Underlying().(*types.Struct); is {
+				for field := range s.Fields() {
+					if field.Exported() {
+						check(exported+"."+field.Name(), field.Type())
+					}
+				}
+			}
+			for method := range types.NewMethodSet(types.NewPointer(object.Type())).Methods() {
+				if method.Obj().Exported() {
+					check(exported+"."+method.Obj().Name(), method.Type())
+				}
+			}
+		}
+	}
+	if public < 10 {
+		t.Errorf("only %d packages", public)
 	}
 }
 

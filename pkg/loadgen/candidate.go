@@ -62,7 +62,7 @@ func PolicyRequests(p *policy.Policy, attributes policy.Attributes) ([]store.Req
 			"have one of them",
 			p.Name, strings.Join(fields, " and "))
 	}
-	requests, _, err := p.RequestsWithExceptions(attributes, 1, p.AllCosts(1)...)
+	requests, _, err := p.Prepare().AppendRequests(nil, nil, attributes, 1, p.AllCosts(1)...)
 	for i := range requests {
 		cost := p.Limits[i].Cost
 		if cost.Field != "" || len(fields) == 0 && cost.Units == 0 {

@@ -153,7 +153,7 @@ func PolicyRequest(g *Globals, name string, op store.Op, args []string, cost *Co
 	} else if err := cost.Check(p, op); err != nil {
 		return nil, err
 	}
-	if d.Reqs, d.Overrides, err = p.RequestsWithExceptions(attributes, cost.Units, cost.Fields...); err != nil {
+	if d.Reqs, d.Overrides, err = p.Prepare().AppendRequests(nil, nil, attributes, cost.Units, cost.Fields...); err != nil {
 		return nil, err
 	}
 	for i := range d.Reqs {

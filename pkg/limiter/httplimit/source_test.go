@@ -231,7 +231,7 @@ func FuzzAttributes(f *testing.F) {
 				attributes[name] = "-"
 			}
 		}
-		reqs, _, err := p.RequestsWithExceptions(attributes, 1)
+		reqs, _, err := p.Prepare().AppendRequests(nil, nil, attributes, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

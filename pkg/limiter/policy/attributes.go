@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -12,14 +13,7 @@ import (
 type Attributes map[string]string
 
 // Names returns the names of the attributes in order.
-func (a Attributes) Names() []string {
-	names := make([]string, 0, len(a))
-	for name := range a {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func (a Attributes) Names() []string { return slices.Sorted(maps.Keys(a)) }
 
 // Text writes the attributes in the order of their names as name=value, with spaces between, as on the command line.
 func (a Attributes) Text() string {

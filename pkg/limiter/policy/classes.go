@@ -55,23 +55,12 @@ func (c *Classes) String() string {
 }
 
 // leave returns the share that a request with these attributes leaves.
-func (c *Classes) leave(attributes Attributes) store.Share {
-	if len(c.Of) == 0 {
-		return 0
-	}
-	if class, has := attributes[c.By]; has {
-		for i := range c.Of {
-			if c.Of[i].Name == class {
-				return c.Of[i].Leave
-			}
-		}
-	}
-	return c.largest()
-}
-
-// largest returns the largest share of a class.
-func (c *Classes) largest() (most store.Share) {
+func (c *Classes) leave(attributes Attributes) (most store.Share) {
+	class, has := attributes[c.By]
 	for i := range c.Of {
+		if has && c.Of[i].Name == class {
+			return c.Of[i].Leave
+		}
 		most = max(most, c.Of[i].Leave)
 	}
 	return most
@@ -85,9 +74,6 @@ func (l *Limit) Leave(limit store.Limit, attributes Attributes) int64 {
 
 // unitsOf returns a share of what limit allows at once, rounded up.
 func unitsOf(share store.Share, limit store.Limit) int64 {
-	if share == 0 {
-		return 0
-	}
 	return (limit.Capacity()*int64(share) + int64(store.WholeShare) - 1) / int64(store.WholeShare)
 }
 
@@ -117,24 +103,11 @@ func (l *Limit) classProblems(path string, add func(path, format string, args ..
 			add(at, "class %q is there twice; keep one", class.Name)
 		case class.Leave >= store.WholeShare:
 			add(at, "class %q leaves %s of limit %q, so it gets nothing; leave less than 100%%", class.Name, class.Leave, l.Name)
-		default:
-			l.checkRoom(&c.Of[i], at, add)
-		}
-	}
-}
-
-// checkRoom reports a class to which a limit of l never allows anything.
-func (l *Limit) checkRoom(class *Class, path string, add func(path, format string, args ...any)) {
-	cost := max(1, l.Cost.Units)
-	for _, limit := range l.all() {
-		limit, err := limit.Normalize()
-		if err != nil || l.Shadow || cost > limit.Capacity() { // the last is reported by itself
-			continue
-		}
-		if leave := unitsOf(class.Leave, limit); cost+leave > limit.Capacity() {
-			add(path, "class %q leaves %d of the %d units that limit %s allows at once, so a cost of %d never fits", class.Name, leave,
-				limit.Capacity(), limit, cost)
-			return
+		case class.Leave > 0:
+			l.checkRoom(max(1, l.Cost.Units), class.Leave, func(limit store.Limit, cost, leave int64) {
+				add(at, "class %q leaves %d of the %d units that limit %s allows at once, so a cost of %d never fits", class.Name,
+					leave, limit.Capacity(), limit, cost)
+			})
 		}
 	}
 }

@@ -36,22 +36,9 @@ func TestClassesLeaveTheirShare(t *testing.T) {
 		{Attributes{"model": "large", "plan": "free"}, 3},
 		{Attributes{"model": "large"}, 6},
 	} {
-		for by, make := range map[string]func(Attributes, int64, ...FieldCost) ([]store.Request, error){
-			"Requests": func(a Attributes, cost int64, costs ...FieldCost) ([]store.Request, error) {
-				reqs, _, err := p.RequestsWithExceptions(a, cost, costs...)
-				return reqs, err
-			},
-			"Prepare": func(a Attributes, cost int64, costs ...FieldCost) ([]store.Request, error) {
-				reqs, _, err := p.Prepare().AppendRequests(nil, nil, a, cost, costs...)
-				return reqs, err
-			},
-			"Request": func(a Attributes, cost int64, _ ...FieldCost) ([]store.Request, error) {
-				return []store.Request{p.Request(&p.Limits[0], a, cost)}, nil
-			},
-		} {
-			if reqs, err := make(test.attributes, 1); err != nil || reqs[0].Leave != test.leave {
-				t.Errorf("%s of %v: %+v, %v; want %d to be left", by, test.attributes, reqs, err, test.leave)
-			}
+		reqs, _, err := p.Prepare().AppendRequests(nil, nil, test.attributes, 1)
+		if err != nil || reqs[0].Leave != test.leave {
+			t.Errorf("%v: %+v, %v; want %d to be left", test.attributes, reqs, err, test.leave)
 		}
 	}
 	if _, needed := p.Attributes(); needed["plan"] || p.CheckAttributes(Attributes{"plan": "x"}) != nil {

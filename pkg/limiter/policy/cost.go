@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/limitctl/limitctl/internal/texts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -153,8 +152,11 @@ func (p *Policy) checkCosts(costs []FieldCost, fields []string) error {
 		switch {
 		case slices.ContainsFunc(costs[:i], func(c FieldCost) bool { return c.Field == cost.Field }):
 			return store.Invalidf("cost %q is given twice; keep one", cost.Field)
+		case len(fields) == 0:
+			return store.Invalidf("unknown cost %q; no limit of policy %q has a field as its cost", cost.Field, p.Name)
 		case !slices.Contains(fields, cost.Field):
-			return p.unknownCost(cost.Field, fields)
+			return store.Invalidf("unknown cost %q; policy %q has %s%s", cost.Field, p.Name, strings.Join(fields, ", "),
+				meant(cost.Field, fields))
 		case cost.Units < 0 || cost.Units > store.MaxCount:
 			return store.Invalidf("cost %s is %d; it must be a whole number from 0 to %d", cost.Field, cost.Units, store.MaxCount)
 		}
@@ -165,17 +167,6 @@ func (p *Policy) checkCosts(costs []FieldCost, fields []string) error {
 		}
 	}
 	return nil
-}
-
-func (p *Policy) unknownCost(field string, fields []string) error {
-	if len(fields) == 0 {
-		return store.Invalidf("unknown cost %q; no limit of policy %q has a field as its cost", field, p.Name)
-	}
-	meant := ""
-	if near := texts.Nearest(field, fields, 2); near != "" {
-		meant = "; did you mean " + near + "?"
-	}
-	return store.Invalidf("unknown cost %q; policy %q has %s%s", field, p.Name, strings.Join(fields, ", "), meant)
 }
 
 // UnitsOf returns the units that a call charges to each limit, in their order, for a cost of cost units and these

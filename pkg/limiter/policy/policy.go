@@ -76,30 +76,22 @@ type Exception struct {
 // Attributes returns the names of all attributes that the policy can use, in order; needed has those that it
 // requires.
 func (p *Policy) Attributes() (names []string, needed map[string]bool) {
-	needed = map[string]bool{}
-	all := map[string]bool{}
+	needed, all := map[string]bool{}, map[string]bool{}
 	for i := range p.Limits {
-		p.Limits[i].addAttributes(all)
-		for _, name := range p.Limits[i].By {
-			needed[name] = true
+		l := &p.Limits[i]
+		for _, name := range l.By {
+			needed[name], all[name] = true, true
+		}
+		for _, exception := range l.Exceptions {
+			for name := range exception.When {
+				all[name] = true
+			}
+		}
+		if l.Classes.By != "" {
+			all[l.Classes.By] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(all)), needed
-}
-
-// addAttributes adds the names of all attributes that the limit can use.
-func (l *Limit) addAttributes(all map[string]bool) {
-	for _, name := range l.By {
-		all[name] = true
-	}
-	for _, exception := range l.Exceptions {
-		for name := range exception.When {
-			all[name] = true
-		}
-	}
-	if by := l.Classes.By; by != "" {
-		all[by] = true
-	}
 }
 
 // Needed returns the names of the attributes that the policy requires, in order.
@@ -117,64 +109,30 @@ func (p *Policy) CheckAttributes(attributes Attributes) error {
 			if slices.Contains(p.CostFields(), name) {
 				return store.Invalidf("%q is a cost of policy %q and no attribute; give it among the costs", name, p.Name)
 			}
-			meant := ""
-			if near := texts.Nearest(name, known, 2); near != "" {
-				meant = "; did you mean " + near + "?"
-			}
-			return store.Invalidf("unknown attribute %q; policy %q uses %s%s", name, p.Name, strings.Join(known, ", "), meant)
+			return store.Invalidf("unknown attribute %q; policy %q uses %s%s", name, p.Name, strings.Join(known, ", "), meant(name, known))
 		}
 	}
 	return nil
+}
+
+// meant proposes a known name for an unknown one.
+func meant(name string, known []string) string {
+	if near := texts.Nearest(name, known, 2); near != "" {
+		return "; did you mean " + near + "?"
+	}
+	return ""
 }
 
 // Requests returns a request for each limit of the policy, from the attributes and for cost units. A limit with its
 // own [Cost] uses that; costs has one for each field. An attribute or a cost that is missing or unknown is a
 // [store.ErrInvalid] that names it. The policy must have no [Problem].
 func (p *Policy) Requests(attributes Attributes, cost int64, costs ...FieldCost) ([]limiter.Request, error) {
-	reqs, _, err := p.RequestsWithExceptions(attributes, cost, costs...)
+	reqs, _, err := p.Prepare().AppendRequests(nil, nil, attributes, cost, costs...)
 	var requests []limiter.Request
 	for i := range reqs {
 		requests = append(requests, limiter.RequestOf(reqs[i]))
 	}
 	return requests, err
-}
-
-// RequestsWithExceptions is [Policy.Requests] for package store, and returns for each request also the index of the
-// exception that applies, or -1.
-func (p *Policy) RequestsWithExceptions(
-	attributes Attributes, cost int64, costs ...FieldCost,
-) (reqs []store.Request, exceptions []int, err error) {
-	if err := p.CheckAttributes(attributes); err != nil {
-		return nil, nil, err
-	}
-	var missing []string
-	for i := range p.Limits {
-		for _, name := range p.Limits[i].By {
-			if attributes[name] == "" && !slices.Contains(missing, name) {
-				missing = append(missing, name)
-			}
-		}
-	}
-	if len(missing) > 0 {
-		noun := "attribute"
-		if len(missing) > 1 {
-			noun = "attributes"
-		}
-		return nil, nil, store.Invalidf("policy %q needs the %s %s; add %s=VALUE", p.Name, noun, strings.Join(missing, " and "),
-			strings.Join(missing, "=VALUE "))
-	}
-	units, err := p.UnitsOf(cost, costs...)
-	if err != nil {
-		return nil, nil, err
-	}
-	reqs = make([]store.Request, 0, len(p.Limits))
-	for i := range p.Limits {
-		l := &p.Limits[i]
-		limit, exception := l.For(attributes)
-		exceptions = append(exceptions, exception)
-		reqs = append(reqs, l.request(p.Key(l, attributes), limit, units[i], attributes))
-	}
-	return reqs, exceptions, nil
 }
 
 // For returns the limit that applies to the attributes, and the index of its exception, or -1.
@@ -187,17 +145,6 @@ func (l *Limit) For(attributes Attributes) (limit store.Limit, exception int) {
 	return l.Stored(), -1
 }
 
-// Request returns the request of limit l of the policy for cost units. The attributes must include those of its By.
-func (p *Policy) Request(l *Limit, attributes Attributes, cost int64) store.Request {
-	limit, _ := l.For(attributes)
-	return l.request(p.Key(l, attributes), limit, cost, attributes)
-}
-
-// request returns the request of l under limit, which applies to the attributes.
-func (l *Limit) request(key store.Key, limit store.Limit, cost int64, attributes Attributes) store.Request {
-	return store.Request{Key: key, Limit: limit, Cost: cost, Leave: l.Leave(limit, attributes), Shadow: l.Shadow}
-}
-
 // Key returns the key of a limit of the policy for the attributes, which must include those of its By. The subject
 // is the attributes, joined without ambiguity, and the name is "<policy>/<limit>":
 //
@@ -206,15 +153,18 @@ func (l *Limit) request(key store.Key, limit store.Limit, cost int64, attributes
 // With HashBy the subject has only the attributes of HashBy, and the others follow the name: tenant:acme
 // api/user-route:user:7
 func (p *Policy) Key(l *Limit, attributes Attributes) store.Key {
-	name := p.Name + "/" + l.Name
-	if n := len(p.HashBy); n > 0 {
-		key := store.Key{Subject: join(p.HashBy, attributes), Name: name}
-		if len(l.By) > n {
-			key.Name += ":" + join(l.By[n:], attributes)
-		}
-		return key
+	key := store.Key{Subject: p.subject(l, attributes), Name: p.Name + "/" + l.Name}
+	if n := len(p.HashBy); n > 0 && len(l.By) > n {
+		key.Name += ":" + join(l.By[n:], attributes)
 	}
-	return store.Key{Subject: join(l.By, attributes), Name: name}
+	return key
+}
+
+func (p *Policy) subject(l *Limit, attributes Attributes) string {
+	if len(p.HashBy) > 0 {
+		return join(p.HashBy, attributes)
+	}
+	return join(l.By, attributes)
 }
 
 // KeyFields are the parts of a key of a policy's limit.
@@ -236,10 +186,7 @@ func ParseKey(key store.Key) (parts KeyFields, ok bool) {
 // it. ok is false for any other.
 func ParseSubject(subject string) (attributes []Attribute, ok bool) {
 	found, ok := subjecttext.Split(subject)
-	if !ok {
-		return nil, false
-	}
-	return listOf(found), true
+	return listOf(found), ok
 }
 
 // LimitName is the name of the policy and the name of the limit: "api/user-route".
@@ -251,14 +198,4 @@ func LimitName(key store.Key) string {
 		return parts.LimitName()
 	}
 	return key.Name
-}
-
-// Has reports whether p has all of these attributes.
-func (p *KeyFields) Has(attributes Attributes) bool {
-	for name, value := range attributes {
-		if !slices.Contains(p.Attributes, Attribute{name, value}) {
-			return false
-		}
-	}
-	return true
 }

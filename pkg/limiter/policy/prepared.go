@@ -2,6 +2,7 @@ package policy
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -12,16 +13,10 @@ type Prepared struct {
 	*Policy
 	known, needed []string
 	costs         []string // the fields that are costs
-	limits        []preparedLimit
-}
-
-// preparedLimit is what is known about the keys of a limit without attributes.
-type preparedLimit struct {
-	// name is the name of the keys, unless HashBy appends attributes to it.
-	name      string
-	fixedName bool
-	// like is the index of the first limit of the policy with the same subject, perhaps itself.
-	like int
+	// like has for each limit the index of the first one with the same subject, perhaps itself.
+	like []int
+	// names has for each limit the name of its keys; "" if HashBy appends attributes to it.
+	names []string
 }
 
 // Prepare precomputes the parts of p. The policy must have no [Problem].
@@ -29,64 +24,71 @@ func (p *Policy) Prepare() *Prepared {
 	prepared := &Prepared{Policy: p, needed: p.Needed(), costs: p.CostFields()}
 	prepared.known, _ = p.Attributes()
 	for i := range p.Limits {
-		limit := preparedLimit{name: p.Name + "/" + p.Limits[i].Name, fixedName: len(p.HashBy) == 0 || len(p.Limits[i].By) == len(p.HashBy)}
-		limit.like = slices.IndexFunc(p.Limits, func(other Limit) bool {
-			return len(p.HashBy) > 0 || slices.Equal(other.By, p.Limits[i].By)
-		})
-		prepared.limits = append(prepared.limits, limit)
+		l, name := &p.Limits[i], ""
+		if n := len(p.HashBy); n == 0 || n == len(l.By) {
+			name = p.Name + "/" + l.Name
+		}
+		prepared.names = append(prepared.names, name)
+		prepared.like = append(prepared.like, slices.IndexFunc(p.Limits, func(other Limit) bool {
+			return len(p.HashBy) > 0 || slices.Equal(other.By, l.By)
+		}))
 	}
 	return prepared
 }
 
-// AppendRequests is [Policy.RequestsWithExceptions], but appends to slices, which may be nil. It leaves them
-// unchanged on an error.
+// AppendRequests appends a request for each limit of the policy, as [Policy.Requests] makes them, but of package store,
+// and for each the index of the exception that applies, or -1. It appends nothing on an error.
 func (p *Prepared) AppendRequests(
 	reqs []store.Request, exceptions []int, attributes Attributes, cost int64, costs ...FieldCost,
 ) ([]store.Request, []int, error) {
-	if !p.accepts(attributes) || !p.acceptsCosts(costs) {
-		_, _, err := p.RequestsWithExceptions(attributes, cost, costs...)
+	if err := p.check(attributes, costs); err != nil {
 		return reqs, exceptions, err
 	}
 	first := len(reqs)
 	for i := range p.Limits {
-		l, prepared := &p.Limits[i], &p.limits[i]
+		l := &p.Limits[i]
 		limit, exception := l.For(attributes)
-		req := l.request(store.Key{}, limit, l.Cost.of(cost, costs), attributes)
+		var key store.Key
 		switch {
-		case !prepared.fixedName:
-			req.Key = p.Key(l, attributes)
-		case prepared.like < i:
-			req.Key = store.Key{Subject: reqs[first+prepared.like].Key.Subject, Name: prepared.name}
-		case len(p.HashBy) > 0:
-			req.Key = store.Key{Subject: join(p.HashBy, attributes), Name: prepared.name}
+		case p.names[i] == "":
+			key = p.Key(l, attributes)
+		case p.like[i] < i:
+			key = store.Key{Subject: reqs[first+p.like[i]].Key.Subject, Name: p.names[i]}
 		default:
-			req.Key = store.Key{Subject: join(l.By, attributes), Name: prepared.name}
+			key = store.Key{Subject: p.subject(l, attributes), Name: p.names[i]}
 		}
-		reqs, exceptions = append(reqs, req), append(exceptions, exception)
+		reqs = append(reqs, store.Request{
+			Key: key, Limit: limit, Cost: l.Cost.of(cost, costs), Leave: l.Leave(limit, attributes), Shadow: l.Shadow,
+		})
+		exceptions = append(exceptions, exception)
 	}
 	return reqs, exceptions, nil
 }
 
-// accepts reports whether attributes has all that the policy requires, and none that it does not use.
-func (p *Prepared) accepts(attributes Attributes) bool {
-	for _, name := range p.needed {
-		if attributes[name] == "" {
-			return false
-		}
-	}
+// check returns a [store.ErrInvalid] that names what is missing or unknown.
+func (p *Prepared) check(attributes Attributes, costs []FieldCost) error {
 	found := 0
 	for _, name := range p.known {
-		if _, there := attributes[name]; there {
+		if _, given := attributes[name]; given {
 			found++
 		}
 	}
-	return found == len(attributes)
-}
-
-// acceptsCosts is accepts for costs: each required one once, and no other.
-func (p *Prepared) acceptsCosts(costs []FieldCost) bool {
-	if len(costs) == 0 && len(p.costs) == 0 {
-		return true
+	if found < len(attributes) {
+		return p.CheckAttributes(attributes)
 	}
-	return len(costs) == len(p.costs) && p.checkCosts(costs, p.costs) == nil
+	var missing []string
+	for _, name := range p.needed {
+		if attributes[name] == "" {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		noun := "attribute"
+		if len(missing) > 1 {
+			noun = "attributes"
+		}
+		return store.Invalidf("policy %q needs the %s %s; add %s=VALUE", p.Name, noun, strings.Join(missing, " and "),
+			strings.Join(missing, "=VALUE "))
+	}
+	return p.checkCosts(costs, p.costs)
 }

@@ -114,21 +114,26 @@ func (p *Policy) costProblems(l *Limit, path string, add func(path, format strin
 		}
 		return
 	}
-	for _, limit := range l.all() {
-		if limit, err := limit.Normalize(); err == nil && !l.Shadow && l.Cost.Units > limit.Capacity() {
-			add(path+".cost", "cost %d can never fit limit %s, which allows at most %d at once", l.Cost.Units, limit, limit.Capacity())
-			return
-		}
-	}
+	l.checkRoom(l.Cost.Units, 0, func(limit store.Limit, cost, _ int64) {
+		add(path+".cost", "cost %d can never fit limit %s, which allows at most %d at once", cost, limit, limit.Capacity())
+	})
 }
 
-// all returns the limit and those of its exceptions.
-func (l *Limit) all() []store.Limit {
+// checkRoom reports the first limit, of l and its exceptions, that never allows the cost while the share is left. What
+// never fits by itself is reported without a share.
+func (l *Limit) checkRoom(cost int64, share store.Share, report func(limit store.Limit, cost, leave int64)) {
 	limits := []store.Limit{l.Stored()}
 	for i := range l.Exceptions {
 		limits = append(limits, l.Exceptions[i].Limit.Stored())
 	}
-	return limits
+	for _, limit := range limits {
+		limit, err := limit.Normalize()
+		leave := unitsOf(share, limit)
+		if err == nil && !l.Shadow && cost+leave > limit.Capacity() && (share == 0 || cost <= limit.Capacity()) {
+			report(limit, cost, leave)
+			return
+		}
+	}
 }
 
 // validateOwnName is ValidateName for texts that begin the names of keys. They cannot be the name of an algorithm,
@@ -147,8 +152,7 @@ func isAlgorithm(name string) bool {
 	return name == "gcra" || slices.ContainsFunc(store.Algorithms(), func(a store.Algorithm) bool { return a.String() == name })
 }
 
-func duplicates(names []string) []string {
-	var twice []string
+func duplicates(names []string) (twice []string) {
 	for i, name := range names {
 		if slices.Contains(names[:i], name) && !slices.Contains(twice, name) {
 			twice = append(twice, name)

@@ -20,7 +20,15 @@ type Selection struct {
 // Match reports whether the key is selected. It needs only the key.
 func (s *Selection) Match(key store.Key) bool {
 	parts, ok := ParseKey(key)
-	return ok && matches(s.Policies, parts.Policy) && matches(s.Limits, parts.Limit) && parts.Has(s.Attributes)
+	if !ok || !matches(s.Policies, parts.Policy) || !matches(s.Limits, parts.Limit) {
+		return false
+	}
+	for name, value := range s.Attributes {
+		if !slices.Contains(parts.Attributes, Attribute{name, value}) {
+			return false
+		}
+	}
+	return true
 }
 
 func matches(p store.Pattern, name string) bool { return p.IsZero() || p.Match(name) }

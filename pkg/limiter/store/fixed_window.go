@@ -3,8 +3,6 @@ package store
 import (
 	"strings"
 	"time"
-
-	"github.com/limitctl/limitctl/internal/calendar"
 )
 
 // fixedWindow: time is cut into windows of one period, aligned to the epoch,
@@ -121,10 +119,6 @@ func (w calendarWindow) readState(r *recordReader, s *State) (problem string) {
 	return w.fixedWindow.readState(r, s)
 }
 
-// Calendar is what the windows of a limit are: days, weeks, months, quarters or years of a time zone. Two calendars of
-// the same windows are the same pointer, so that limits can be compared. [ParseLimit] makes them.
-type Calendar = calendar.Calendar
-
 // MaxWindow is the length of the longest window of a calendar: a leap year in a zone that moves west within it.
 const MaxWindow = MaxPeriod + 24*time.Hour
 
@@ -138,7 +132,7 @@ func (l *Limit) checkCalendar() error {
 		return Invalidf("a limit has a calendar that ParseLimit did not make")
 	case l.Algorithm != FixedWindow:
 		return Invalidf("a %s limit has no windows of a calendar; leave %s out, or choose %s", l.Algorithm, l.calendarOption(), FixedWindow)
-	case l.Phase < 0 || l.windowBegin() > MaxInstant || int64(l.windowBegin())%calendar.Bound != 0:
+	case l.Phase < 0 || l.windowBegin() > MaxInstant || int64(l.windowBegin())%calendarBound != 0:
 		return Invalidf("phase %s is not when a window of a calendar begins; leave it out", FormatPeriod(l.Phase))
 	}
 	return nil
@@ -165,10 +159,10 @@ func (l *Limit) setCalendar(period, options string) (is bool, err error) {
 		case l.Algorithm != FixedWindow:
 			return true, Invalidf("a %s limit has no windows in a time zone; leave tz=%s out, or choose %s", l.Algorithm, zone, FixedWindow)
 		}
-		if l.Calendar, err = calendar.Parse(period, zone); err != nil {
+		if l.Calendar, err = parseCalendar(period, zone); err != nil {
 			return true, Invalidf("%s", err)
 		}
-		l.Period = l.Calendar.Unit.Usual()
+		l.Period = usualWindow(l.Calendar.Unit)
 		return true, nil
 	}
 	return false, nil
@@ -176,18 +170,18 @@ func (l *Limit) setCalendar(period, options string) (is bool, err error) {
 
 // packedWindow returns the window that l is in, as records and requests have it in place of a burst.
 func (l *Limit) packedWindow() uint32 {
-	begin, zero := int64(l.windowBegin()), 1<<(calendar.OffsetBits-1)
-	return uint32(begin/calendar.Bound<<calendar.OffsetBits) | uint32(l.Calendar.OffsetAt(begin)+zero)
+	begin, zero := int64(l.windowBegin()), 1<<(offsetBits-1)
+	return uint32(begin/calendarBound<<offsetBits) | uint32(l.Calendar.offsetAt(begin)+zero)
 }
 
 // setPackedWindow has l be in a packed window, whose length is its period. It reports whether the window can be.
 func (l *Limit) setPackedWindow(packed uint32) bool {
-	const zero = 1 << (calendar.OffsetBits - 1)
-	begin := int64(packed>>calendar.OffsetBits) * calendar.Bound
+	const zero = 1 << (offsetBits - 1)
+	begin := int64(packed>>offsetBits) * calendarBound
 	if begin > MaxInstant {
 		return false
 	}
-	l.Phase, l.Calendar = time.Duration(begin)*time.Microsecond, calendar.Known(int(packed%(2*zero))-zero)
+	l.Phase, l.Calendar = time.Duration(begin)*time.Microsecond, calendarWithOffset(int(packed%(2*zero))-zero)
 	return true
 }
 
@@ -221,7 +215,7 @@ func (l Limit) InWindow(at Instant) Limit {
 		l.Phase = time.Duration(windowStart(at, l.period(), l.Phase)) * time.Microsecond
 		return l
 	}
-	w := l.Calendar.At(int64(at))
+	w := l.Calendar.at(int64(at))
 	l.Phase, l.Period = time.Duration(w.Begin)*time.Microsecond, time.Duration(w.End-w.Begin)*time.Microsecond
 	return l
 }

@@ -269,7 +269,7 @@ func (l Limit) String() string {
 // PeriodText returns the period of l as it is written: that of a calendar, such as "1mo", or as [FormatPeriod] has it.
 func (l *Limit) PeriodText() string {
 	if l.Calendar != nil && !l.isRecorded() {
-		return string(l.Calendar.Unit)
+		return l.Calendar.Unit
 	}
 	return FormatPeriod(l.Period)
 }

@@ -77,14 +77,10 @@ func compareOverrides(a, b *Override) int {
 
 // class is the rank of an effect.
 func (e OverrideEffect) class() int {
-	switch e {
-	case OverrideBlock:
-		return 0
-	case OverrideExempt:
-		return 1
-	default:
-		return 2
+	if e == OverrideBlock || e == OverrideExempt {
+		return int(e) - int(OverrideBlock)
 	}
+	return 2
 }
 
 func falseLast(a, b bool) int {
@@ -111,66 +107,61 @@ func (l *OverrideList) All() []Override { return l.all }
 
 // InForce is [OverrideList.For] without the overrides that have ended at now; 0 is before all ends.
 func (l *OverrideList) InForce(key *Key, now Instant) *Override {
-	return l.search(key, overrideSearch{now: now})
+	var first *rankedOverride
+	value := subjectValue{read: -1}
+	for _, some := range [...][]*rankedOverride{l.subjects[key.Subject], l.patterns} {
+		for _, r := range some {
+			if first != nil && first.rank < r.rank {
+				break
+			}
+			if (now == 0 || r.expires > now) && r.isAbout(key, &value) {
+				first = r
+				break
+			}
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	return first.Override
 }
 
 // BlockedUntil returns the end of the last block of key; block is one of them. All blocks have begun, so there is no
 // gap before that.
 func (l *OverrideList) BlockedUntil(key *Key, block *Override) Instant {
-	return InstantOf(l.search(key, overrideSearch{now: InstantOf(block.ExpiresAt), lastBlock: true, found: block}).ExpiresAt)
-}
-
-// overrideSearch is a search for the override that applies to a key, or for its block that ends last. The key is not
-// a field, so that it stays off the heap.
-type overrideSearch struct {
-	now       Instant // what has ended then is left out
-	lastBlock bool
-	rank      int // of what was found
-	found     *Override
-
-	read    int // the text before the value that was read last
-	value   netip.Prefix
-	isValue bool
-}
-
-// search returns the override that it found.
-func (l *OverrideList) search(key *Key, s overrideSearch) *Override {
-	s.read = -1
-	s.among(l.subjects[key.Subject], key)
-	s.among(l.patterns, key)
-	return s.found
-}
-
-// among searches some overrides, in the order of rank.
-func (s *overrideSearch) among(some []*rankedOverride, key *Key) {
-	for _, r := range some {
-		switch {
-		case s.lastBlock && r.Effect != OverrideBlock: // blocks come first
-			return
-		case !s.lastBlock && s.found != nil && s.rank < r.rank:
-			return
-		case s.now != 0 && r.expires <= s.now || !s.isAbout(r, key):
-			continue
+	end := InstantOf(block.ExpiresAt)
+	value := subjectValue{read: -1}
+	for _, some := range [...][]*rankedOverride{l.subjects[key.Subject], l.patterns} {
+		for _, r := range some {
+			if r.Effect != OverrideBlock { // blocks come first
+				break
+			}
+			if r.expires > end && r.isAbout(key, &value) {
+				end = r.expires
+			}
 		}
-		s.found, s.rank = r.Override, r.rank
-		if !s.lastBlock {
-			return
-		}
-		s.now = r.expires // only a later end is of interest
 	}
+	return end
 }
 
-// isAbout is [Override.Matches] of r. It looks first at what is quick, since there can be a thousand.
-func (s *overrideSearch) isAbout(r *rankedOverride, key *Key) bool {
+// subjectValue is the end of a subject, read as a network once for all overrides with networks.
+type subjectValue struct {
+	read    int // the text before it
+	network netip.Prefix
+	ok      bool
+}
+
+// isAbout is [Override.Matches]. It looks first at what is quick, since there can be a thousand.
+func (r *rankedOverride) isAbout(key *Key, value *subjectValue) bool {
 	if !strings.HasPrefix(key.Subject, r.begin) {
 		return false
 	}
 	if r.network.IsValid() {
-		if s.read != r.before {
-			s.read = r.before
-			s.value, s.isValue = parseNetwork(key.Subject[r.before:])
+		if value.read != r.before {
+			value.read = r.before
+			value.network, value.ok = parseNetwork(key.Subject[r.before:])
 		}
-		if !s.isValue || s.value.Bits() < r.network.Bits() || !r.network.Contains(s.value.Addr()) {
+		if !value.ok || value.network.Bits() < r.network.Bits() || !r.network.Contains(value.network.Addr()) {
 			return false
 		}
 	}

@@ -76,7 +76,7 @@ func isAbout(o *store.Override, key store.Key) bool {
 	parts, isPolicys := policy.ParseKey(key)
 	nameFits := o.Names.IsZero() || o.Names.Match(key.Name) || isPolicys && o.Names.Match(parts.LimitName())
 	return (o.Subjects.IsZero() || o.Subjects.Match(key.Subject)) && nameFits &&
-		(len(o.Attributes) == 0 || isPolicys && parts.Has(o.Attributes))
+		(len(o.Attributes) == 0 || (&policy.Selection{Attributes: o.Attributes}).Match(key))
 }
 
 // For any overrides and key, the one that is found is the first of all by the rule.

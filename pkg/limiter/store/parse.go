@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/calendar"
 	"github.com/limitctl/limitctl/internal/texts"
 )
 
@@ -72,7 +71,7 @@ func parseLimit(text string, algorithm Algorithm) (limit Limit, err error) {
 		return Limit{}, err
 	} else if !is {
 		if limit.Period, err = ParsePeriod(period); err != nil {
-			if needs := calendar.NeedsZone(period); needs != nil {
+			if needs := needsZone(period); needs != nil {
 				err = Invalidf("%s", needs)
 			} else if strings.ContainsAny(period, " ;") && strings.Contains(period, "/") {
 				err = Invalidf("it is several limits; put a comma between them")

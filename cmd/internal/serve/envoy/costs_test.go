@@ -51,7 +51,7 @@ func askFor(t *testing.T, hits uint32, tokens ...string) (denied bool, used [3]i
 	for _, call := range calls {
 		denied = denied || call.denied
 	}
-	reqs, _, err := settings.Policies[0].RequestsWithExceptions(policy.Attributes{"team": "red"}, 1,
+	reqs, _, err := settings.Policies[0].Prepare().AppendRequests(nil, nil, policy.Attributes{"team": "red"}, 1,
 		policy.FieldCost{Field: "tokens", Units: 1})
 	if err != nil {
 		t.Fatal(err)

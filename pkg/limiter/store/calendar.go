@@ -1,6 +1,4 @@
-// Package calendar computes windows of a calendar: days, weeks, months, quarters and years of a time zone. Instants are
-// whole microseconds since the epoch, as stores count them.
-package calendar
+package store
 
 import (
 	"errors"
@@ -12,37 +10,36 @@ import (
 	"time"
 )
 
-// Calendar is the windows of one unit in one zone. Two of the same windows are the same pointer.
+// Calendar is what the windows of a limit are: days, weeks, months, quarters or years of a time zone. Two calendars of
+// the same windows are the same pointer, so that limits can be compared. [ParseLimit] makes them.
 type Calendar struct {
-	// Unit is the length of a window, as it is written. It is empty if only the bounds of one window are known.
-	Unit     Unit
+	// Unit is the length of a window: 1d, 1w, 1mo, 3mo or 1y. It is empty if only the bounds of one window are known.
+	Unit     string
 	Zone     string // its name in the IANA database; empty without a unit
 	Location *time.Location
-	latest   atomic.Pointer[Window] // that was asked for, mostly the current one
+	latest   atomic.Pointer[windowBounds] // that was asked for, mostly the current one
 }
 
-// Unit is the length of a window, as it is written. Weeks begin on Monday, and quarters with January, April, July and
-// October.
-type Unit string
-
+// The units. Weeks begin on Monday, and quarters with January, April, July and October.
 const (
-	day     Unit = "1d"
-	week    Unit = "1w"
-	month   Unit = "1mo"
-	quarter Unit = "3mo"
-	year    Unit = "1y"
+	day     = "1d"
+	week    = "1w"
+	month   = "1mo"
+	quarter = "3mo"
+	year    = "1y"
 )
 
 var (
-	units = []Unit{day, week, month, quarter, year}
-	words = map[string]Unit{"d": day, "day": day, "w": week, "week": week, "mo": month, "month": month, "y": year, "year": year}
+	calendarUnits = []string{day, week, month, quarter, year}
+	calendarWords = map[string]string{"d": day, "day": day, "w": week, "week": week, "mo": month, "month": month, "y": year,
+		"year": year}
 )
 
 const aDay = 24 * time.Hour
 
-// Usual returns the length of the longest usual window.
-func (u Unit) Usual() time.Duration {
-	switch u {
+// usualWindow returns the length of the longest usual window of a unit.
+func usualWindow(unit string) time.Duration {
+	switch unit {
 	case day:
 		return aDay
 	case week:
@@ -51,30 +48,29 @@ func (u Unit) Usual() time.Duration {
 		return 31 * aDay
 	case quarter:
 		return 92 * aDay
-	case year:
 	}
 	return 366 * aDay
 }
 
-// Parse returns the calendar of a period, such as "1mo", in a zone. The error is one line that says what would be right.
-func Parse(period, zone string) (*Calendar, error) {
-	unit, is := words[period]
+// parseCalendar returns the calendar of a period, such as "1mo", in a zone. The error says what would be right.
+func parseCalendar(period, zone string) (*Calendar, error) {
+	unit, is := calendarWords[period]
 	if !is {
-		unit = Unit(period)
+		unit = period
 	}
-	if !slices.Contains(units, unit) {
+	if !slices.Contains(calendarUnits, unit) {
 		return nil, fmt.Errorf("%q is no window of a calendar; in a time zone there are 1d, 1w, 1mo, 3mo and 1y", period)
 	}
-	return of(unit, zone)
+	return calendarIn(unit, zone)
 }
 
-// NeedsZone returns what is wrong with a period that is no duration: it needs a zone, or is nearly one that does. It returns nil
+// needsZone returns what is wrong with a period that is no duration: it needs a zone, or is nearly one that does. It returns nil
 // for any other.
-func NeedsZone(period string) error {
-	_, isWord := words[period]
+func needsZone(period string) error {
+	_, isWord := calendarWords[period]
 	unit := strings.TrimLeft(period, "0123456789")
 	switch {
-	case isWord || slices.Contains(units, Unit(period)):
+	case isWord || slices.Contains(calendarUnits, period):
 		return fmt.Errorf("a window of %[1]s needs a time zone; write fixed-window:COUNT/%[1]s,tz=Europe/Berlin, or tz=UTC", period)
 	case slices.Contains([]string{"mo", "y", "month", "year", "months", "years"}, unit):
 		return fmt.Errorf("%q is no window of a calendar; there are 1mo, 3mo and 1y, with tz=ZONE", period)
@@ -82,34 +78,34 @@ func NeedsZone(period string) error {
 	return nil
 }
 
-// Bound is the time that bounds of windows are whole multiples of, in microseconds. Since 1972 all offsets of zones are
+// calendarBound is the time that bounds of windows are whole multiples of, in microseconds. Since 1972 all offsets of zones are
 // whole quarters of an hour.
-const Bound = int64(15 * time.Minute / time.Microsecond)
+const calendarBound = int64(15 * time.Minute / time.Microsecond)
 
-// Window is from Begin to before End.
-type Window struct {
+// windowBounds is from Begin to before End.
+type windowBounds struct {
 	Begin, End int64
-	Offset     int // what local time is ahead of UTC at the end, in Bounds
+	Offset     int // what local time is ahead of UTC at the end, in multiples of calendarBound
 }
 
 // calendars has all that were made. There are no more than zones in the host's database, with five units each.
-var calendars sync.Map // id → *Calendar
+var calendars sync.Map // calendarID → *Calendar
 
-type id struct {
-	unit Unit
+type calendarID struct {
+	unit string
 	zone string
 }
 
-// of returns the calendar of windows in a zone of the IANA database.
-func of(unit Unit, zone string) (*Calendar, error) {
-	if known, has := calendars.Load(id{unit, zone}); has {
+// calendarIn returns the calendar of windows in a zone of the IANA database.
+func calendarIn(unit, zone string) (*Calendar, error) {
+	if known, has := calendars.Load(calendarID{unit, zone}); has {
 		return known.(*Calendar), nil
 	}
 	location, err := loadZone(zone)
 	if err != nil {
 		return nil, err
 	}
-	made, _ := calendars.LoadOrStore(id{unit, zone}, &Calendar{Unit: unit, Zone: zone, Location: location})
+	made, _ := calendars.LoadOrStore(calendarID{unit, zone}, &Calendar{Unit: unit, Zone: zone, Location: location})
 	return made.(*Calendar), nil
 }
 
@@ -133,8 +129,8 @@ func loadZone(name string) (*time.Location, error) {
 	return nil, fmt.Errorf("unknown time zone %q; %s", name, advice)
 }
 
-// At returns the window that holds an instant. Before the epoch there is no time, so the first one begins there.
-func (c *Calendar) At(at int64) Window {
+// at returns the window that holds an instant. Before the epoch there is no time, so the first one begins there.
+func (c *Calendar) at(at int64) windowBounds {
 	if w := c.latest.Load(); w != nil && w.Begin <= at && at < w.End {
 		return *w
 	}
@@ -153,13 +149,13 @@ func (c *Calendar) At(at int64) Window {
 	}
 	// Where clocks are set back over midnight the date at an instant can be the one before. It is of the window of
 	// the first midnight.
-	w := Window{End: c.bound(y, m, d)}
+	w := windowBounds{End: c.bound(y, m, d)}
 	for w.End <= at {
 		y, m, d = c.next(y, m, d)
 		w.Begin, w.End = w.End, c.bound(y, m, d)
 	}
 	w.Begin = max(0, w.Begin)
-	w.Offset = int(c.offset(w.End) / Bound)
+	w.Offset = int(c.offset(w.End) / calendarBound)
 	c.latest.Store(&w)
 	return w
 }
@@ -183,7 +179,7 @@ func (c *Calendar) next(y int, m time.Month, d int) (int, time.Month, int) {
 	return y, m, d
 }
 
-// bound returns the first instant at which the local date is that day or a later one, in whole Bounds. Midnight need not
+// bound returns the first instant at which the local date is that day or a later one, a multiple of calendarBound. Midnight need not
 // be on that day: summer time can begin with it, and a zone can skip a day. It does not ask for the next change of the
 // zone: on the last day of some leap years [time.Time.ZoneBounds] names one that is past.
 func (c *Calendar) bound(y int, m time.Month, d int) int64 {
@@ -191,9 +187,9 @@ func (c *Calendar) bound(y int, m time.Month, d int) int64 {
 	before, after := c.offset(midnight-aDay.Microseconds()), c.offset(midnight+aDay.Microseconds())
 	at := midnight - max(before, after)
 	for before != after && at < midnight+aDay.Microseconds() && at+c.offset(at) < midnight {
-		at += Bound
+		at += calendarBound
 	}
-	return at - ((at%Bound)+Bound)%Bound
+	return at - ((at%calendarBound)+calendarBound)%calendarBound
 }
 
 // offset returns by how much local time is ahead of UTC.
@@ -202,31 +198,31 @@ func (c *Calendar) offset(at int64) int64 {
 	return int64(seconds) * 1e6
 }
 
-// OffsetBits are how many bits an offset has, in Bounds: from -64 to 63.
-const OffsetBits = 7
+// offsetBits are how many bits an offset has, in multiples of calendarBound: from -64 to 63.
+const offsetBits = 7
 
-// Known returns the calendar of a window of which only the bounds are known, and the offset at its end. It is nil for an offset
-// that no zone has.
-func Known(offset int) *Calendar {
-	const zero = 1 << (OffsetBits - 1)
+// calendarWithOffset returns the calendar of a window of which only the bounds are known, and the offset at its end. It
+// is nil for an offset that no zone has.
+func calendarWithOffset(offset int) *Calendar {
+	const zero = 1 << (offsetBits - 1)
 	if offset < -zero || offset >= zero {
 		return nil
 	}
-	return &known()[offset+zero]
+	return &knownOffsets()[offset+zero]
 }
 
-var known = sync.OnceValue(func() *[1 << OffsetBits]Calendar {
-	var all [1 << OffsetBits]Calendar
+var knownOffsets = sync.OnceValue(func() *[1 << offsetBits]Calendar {
+	var all [1 << offsetBits]Calendar
 	for i := range all {
-		all[i].Location = time.FixedZone("", (i-len(all)/2)*int(Bound/1e6))
+		all[i].Location = time.FixedZone("", (i-len(all)/2)*int(calendarBound/1e6))
 	}
 	return &all
 })
 
-// OffsetAt returns what local time is ahead of UTC at the end of the window that holds an instant, in Bounds.
-func (c *Calendar) OffsetAt(at int64) int {
+// offsetAt returns what local time is ahead of UTC at the end of the window that holds an instant, in multiples of calendarBound.
+func (c *Calendar) offsetAt(at int64) int {
 	if c.Unit == "" {
-		return int(c.offset(at) / Bound)
+		return int(c.offset(at) / calendarBound)
 	}
-	return c.At(at).Offset
+	return c.at(at).Offset
 }
