@@ -351,7 +351,7 @@ func TestPeekOnAnOlderServer(t *testing.T) {
 	}
 }
 
-// A log too large to read in passing is described by asking the server. One that makes no sense is one foreign value,
+// A log too large to read in passing is read whole. One that makes no sense is one foreign value,
 // and the scan goes on.
 func TestScanDescribesLargeLogs(t *testing.T) {
 	var seconds atomic.Int64

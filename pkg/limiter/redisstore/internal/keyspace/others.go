@@ -77,15 +77,12 @@ func (o *others) read(ctx context.Context, sc *scan, server redis.Cmdable, some 
 func (o *others) readOnce(ctx context.Context, sc *scan, server redis.Cmdable, some []chosen) (all []found, err error) {
 	r := sc.reader(server)
 	r.several = len(some) > 1
-	if r.now, err = sc.about(ctx, server); err != nil {
-		return nil, err
-	}
 	some = slices.Clone(some)
 	sc.mu.Lock()
 	some = slices.DeleteFunc(some, func(c chosen) bool { return sc.families.Has(c.storeKey) }) // found with others before
 	sc.mu.Unlock()
 	values := map[string]*held{}
-	// Which keys belong together can depend on the time, and that is known when they are read.
+	// Which keys belong together can depend on the server's time, which is known when they are read.
 	const turns = 3
 	for range turns {
 		var storeKeys []string

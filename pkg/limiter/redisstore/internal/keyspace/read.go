@@ -23,7 +23,7 @@ type reader struct {
 	// onlyText: only strings are read, and long ones in a second step, see readLarge. Else all is, whatever its type.
 	onlyText           bool
 	mostText, mostRead int64
-	// now is what the clock of server showed last.
+	// now is what the clock of server showed last, or ours.
 	now time.Time
 	// several: what is read may be less than was asked for, by errMuch, and bytes is how much it is in memory.
 	several bool
@@ -38,7 +38,8 @@ const (
 )
 
 func (sc *scan) reader(server redis.Cmdable) *reader {
-	return &reader{scan: sc, server: server, stride: sc.stride(server), head: firstText, mostText: layouts.MostText, mostRead: mostRead}
+	return &reader{scan: sc, server: server, now: time.Now(), stride: sc.stride(server), head: firstText,
+		mostText: layouts.MostText, mostRead: mostRead}
 }
 
 // execute runs a pipeline about so many values. An error is one of all that was asked; what single commands answer

@@ -44,7 +44,9 @@ type changing struct {
 }
 
 // change calls do with changes of the records, as many at a time as one exchange can carry. members are those of each record.
-func (k *Keyspace) change(ctx context.Context, records []admin.Record, members [][]admin.Member, do func(first int, c *changing) error) error {
+func (k *Keyspace) change(
+	ctx context.Context, records []admin.Record, members [][]admin.Member, do func(first int, c *changing) error,
+) error {
 	size := func(i int) int { return records[i].Size() }
 	return k.exchanges(ctx, len(records), size, func(first, end int) error {
 		return do(first, &changing{Keyspace: k, records: records[first:end], sets: k.sets(members[first:end])})

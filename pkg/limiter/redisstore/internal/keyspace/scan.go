@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -21,14 +20,13 @@ type scan struct {
 	*Keyspace
 	query   admin.Query
 	batches chan batch
-	strides sync.Map    // of reading values, by redis.Cmdable
 	hashes  atomic.Bool // most values that were read last are no strings
 	mu      sync.Mutex
 	// single are store keys that came and are a limit by themselves, families all those of others: the second one may come at any
 	// time after the first.
 	single, families *redisserver.Seen
-	ahead            map[redis.Cmdable]time.Duration // how far clocks of servers are ahead of ours
-	lost             map[string]error                // what is missing, by master
+	lost             map[string]error                      // what is missing, by master
+	strides          map[redis.Cmdable]*redisserver.Stride // of reading values
 }
 
 // batch is what a scan has read in one go.
@@ -51,7 +49,7 @@ func (k *Keyspace) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entr
 			return
 		}
 		sc := &scan{Keyspace: k, query: q, batches: make(chan batch), single: k.Servers.NewSeen(), families: redisserver.NewSeenAll(),
-			ahead: map[redis.Cmdable]time.Duration{}, lost: map[string]error{}}
+			lost: map[string]error{}, strides: map[redis.Cmdable]*redisserver.Stride{}}
 		sc.run(ctx, yield)
 	}
 }
@@ -148,11 +146,12 @@ func (sc *scan) send(ctx context.Context, b batch) error {
 
 // stride returns the stride of reading values from a server.
 func (sc *scan) stride(server redis.Cmdable) *redisserver.Stride {
-	stride, has := sc.strides.Load(server)
-	if !has {
-		stride, _ = sc.strides.LoadOrStore(server, redisserver.NewStride(redisserver.KeysPerRead))
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	if sc.strides[server] == nil {
+		sc.strides[server] = redisserver.NewStride(redisserver.KeysPerRead)
 	}
-	return stride.(*redisserver.Stride)
+	return sc.strides[server]
 }
 
 // isUnused reports whether nothing of a limit is in use any more. A key with a defect counts as used, and one that never
@@ -226,24 +225,6 @@ func mastersIn(err error) (masters []string) {
 		return []string{of.Shard}
 	}
 	return nil
-}
-
-// about returns about what the clock of a server shows. It is asked once in a scan.
-func (sc *scan) about(ctx context.Context, server redis.Cmdable) (time.Time, error) {
-	sc.mu.Lock()
-	ahead, known := sc.ahead[server]
-	sc.mu.Unlock()
-	if known {
-		return time.Now().Add(ahead), nil
-	}
-	now, err := server.Time(ctx).Result()
-	if err != nil {
-		return now, err
-	}
-	sc.mu.Lock()
-	defer sc.mu.Unlock()
-	sc.ahead[server] = time.Until(now)
-	return now, nil
 }
 
 // storeKeysOf returns the store keys of what was chosen.
