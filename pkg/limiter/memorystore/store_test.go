@@ -13,24 +13,10 @@ import (
 
 	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
-	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
 
-func TestConformance(t *testing.T) {
-	storetest.Run(t, storetest.Harness{
-		Sequences: 500,
-		New: func(tb testing.TB, clock func() time.Time) store.Store {
-			if clock == nil {
-				return New()
-			}
-			return New(WithClock(clock))
-		},
-		Dump: func(tb testing.TB, backend store.Store) string { return dump(backend.(*Store)) },
-	})
-}
-
-// dump writes every entry with its state and expiry.
-func dump(s *Store) string {
+// Dump writes every entry with its state and expiry.
+func Dump(s *Store) string {
 	var entries []*entry
 	for i := range s.stripes {
 		for _, at := range s.stripes[i].slots {

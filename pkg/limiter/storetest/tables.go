@@ -23,12 +23,13 @@ func tables(t *testing.T, h Harness) {
 	}
 	for name, law := range map[string]func(*testing.T, Harness){
 		"ReadBack": tablesAreReadBack, "OneOfManyChanges": tablesAreChangedByOne, "ReportsEnd": reportsEnd, "Checked": tablesAreChecked,
-		"Lists": listsAreBounded, "Identity": identityIsOne,
+		"Lists": listsAreBounded, "Identity": identityIsOne, "MatchTheReference": tablesMatchTheReference,
+		"OverridesAreBounded": overridesAreBounded, "OverridesEnd": overridesEndByThemselves,
+		"OverridesAreSetTogether": overridesAreSetTogether, "DenialsAreBounded": denialsAreBounded,
+		"LetThroughIsBounded": letThroughIsBounded, "SinceWhen": sinceWhen,
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); law(t, h) })
 	}
-	t.Run("Denials", func(t *testing.T) { denials(t, h) })
-	t.Run("Overrides", func(t *testing.T) { overrides(t, h) })
 }
 
 // newTables returns the tables of a new store, which no scan finds.

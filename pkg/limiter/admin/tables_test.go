@@ -1,0 +1,241 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// epoch is the beginning of virtual time.
+var epoch = time.Date(2026, 3, 29, 0, 59, 59, 123_457_000, time.UTC)
+
+// newTables returns the tables of a store in memory.
+func newTables(clock func() time.Time) *admin.Tables {
+	return &memorystore.New(memorystore.WithClock(clock)).Tables
+}
+
+// Setting the same override again keeps its ID, and takes the new end, reason and author.
+func TestTheSameOverrideIsOne(t *testing.T) {
+	now := epoch
+	table := newTables(func() time.Time { return now })
+	ctx := context.Background()
+	set := func(o store.Override, lasts time.Duration) store.Override {
+		t.Helper()
+		done, err := table.SetOverride(ctx, o, lasts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return done
+	}
+	list := func() []store.Override {
+		t.Helper()
+		all, _, err := table.Overrides(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	add := store.Override{Effect: store.OverrideAdd, Units: 5, Reason: "first", By: "ann"}
+	first := set(add, time.Hour)
+	fifty := add
+	fifty.Units, fifty.Reason = 50, ""
+	if other := set(fifty, time.Hour); other.ID == first.ID || len(list()) != 2 {
+		t.Errorf("5 and 50 units more are one: %+v", list())
+	}
+	for _, lasts := range []time.Duration{2 * time.Hour, time.Minute} { // first a later end, then an earlier one
+		now = now.Add(time.Second)
+		again := add
+		again.Reason, again.By = "again "+lasts.String(), "ben"
+		got := set(again, lasts)
+		if got.ID != first.ID || got.Reason != again.Reason || got.By != "ben" ||
+			!got.CreatedAt.Equal(now.Truncate(time.Millisecond)) ||
+			!got.ExpiresAt.Equal(got.CreatedAt.Add(lasts)) {
+			t.Errorf("set again for %s it is %+v", lasts, got)
+		}
+		all := list()
+		at := slices.IndexFunc(all, func(o store.Override) bool { return o.ID == first.ID })
+		if len(all) != 2 || at < 0 || !reflect.DeepEqual(all[at], got) {
+			t.Errorf("the table has %+v", all)
+		}
+	}
+	now = now.Add(time.Minute) // the earlier end counts
+	if all := list(); len(all) != 1 || all[0].ID == first.ID {
+		t.Errorf("after its end the table has %+v", all)
+	}
+	if _, found, err := table.RevokeOverride(ctx, first.ID); found || err != nil {
+		t.Errorf("revoked after its end: %v, %v", found, err)
+	}
+	if back := set(add, time.Hour); back.Reason != "first" || len(list()) != 2 {
+		t.Errorf("after its end it is set as %+v, %+v", back, list())
+	}
+	var wait sync.WaitGroup
+	for range 8 {
+		wait.Go(func() { set(store.Override{Effect: store.OverrideBlock}, time.Hour) })
+	}
+	wait.Wait()
+	if all := list(); len(all) != 3 {
+		t.Errorf("set by 8 at once there are %+v", all)
+	}
+}
+
+// Invalid overrides are refused, and unknown IDs are reported.
+func TestOverridesAreChecked(t *testing.T) {
+	table := newTables(time.Now)
+	ctx := context.Background()
+	for _, id := range []string{"", "0", "00000000", "version", "../../..", "a:b*c\x00d", strings.Repeat("a", 1000)} {
+		if _, found, err := table.RevokeOverride(ctx, id); found || err != nil {
+			t.Errorf("revoking %q: %v, %v", id, found, err)
+		}
+	}
+	many := map[string]string{}
+	for i := range store.MaxOverrideAttributes + 1 {
+		many[fmt.Sprintf("a%d", i)] = "b"
+	}
+	for _, o := range []store.Override{
+		{Effect: 99},
+		{Effect: store.OverrideLimit},
+		{Effect: store.OverrideLimit, Limit: store.Limit{Count: 1, Period: time.Nanosecond}},
+		{Effect: store.OverrideTimes},
+		{Effect: store.OverrideTimes, Thousandths: store.MaxOverrideThousandths + 1},
+		{Effect: store.OverrideAdd},
+		{Effect: store.OverrideAdd, Units: -store.MaxCount - 1},
+		{Effect: store.OverrideBlock, Reason: "a\nb"},
+		{Effect: store.OverrideBlock, Reason: strings.Repeat("a", store.MaxOverrideText+1)},
+		{Effect: store.OverrideBlock, By: "\xff"},
+		{Effect: store.OverrideBlock, Attributes: many},
+		{Effect: store.OverrideBlock, Attributes: map[string]string{"tenant": ""}},
+	} {
+		if _, err := table.SetOverride(ctx, o, time.Hour); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	for _, lasts := range []time.Duration{0, -time.Hour, store.MaxOverrideTime + 1} {
+		if _, err := table.SetOverride(ctx, store.Override{Effect: store.OverrideBlock}, lasts); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("for %s: %v", lasts, err)
+		}
+	}
+	if list, version, err := table.Overrides(ctx); len(list) > 0 || version != "" || err != nil {
+		t.Errorf("%+v, %q, %v", list, version, err)
+	}
+}
+
+// A step is kept as long as one of its instants is within the history of its length,
+// even if others are added then, and a row as long as its last denial is.
+func TestDenialsAreKeptByStep(t *testing.T) {
+	for _, step := range []struct{ length, history time.Duration }{
+		{time.Minute, admin.DenialMinutes}, {10 * time.Minute, admin.DenialHistory},
+	} {
+		begin := epoch.Truncate(step.length)
+		now := begin.Add(40 * time.Second)
+		table := newTables(func() time.Time { return now })
+		ctx := context.Background()
+		of := func(subject string) admin.Denials {
+			at := store.InstantOf(now)
+			row := admin.Denied{Key: store.Key{Subject: subject, Name: "n"}, Count: 1, LastAt: at}
+			return admin.Denials{Rows: []admin.Denied{row}, Others: 1, Now: at,
+				LetThrough: []admin.LetThrough{{Override: "5y7qnswd", Count: 1}}}
+		}
+		if err := table.AddDenials(ctx, of("old")); err != nil {
+			t.Fatal(err)
+		}
+		for _, test := range []struct {
+			after        time.Duration // from the beginning of the step
+			rows, others int64
+		}{
+			{step.history + 40*time.Second - time.Millisecond, 1, 1},
+			{step.history + 40*time.Second, 0, 1},
+			{step.history + step.length - time.Millisecond, 0, 1},
+			{step.history + step.length, 0, 0},
+		} {
+			now = begin.Add(test.after)
+			before, err := table.Denials(ctx, step.history)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rows := int64(len(before.Rows)); rows != test.rows || before.Others != test.others ||
+				letThrough(&before, "5y7qnswd") != test.others {
+				t.Errorf("%s after the step began: %+v; want %d rows, %d others and as many let through", test.after, before,
+					test.rows, test.others)
+			}
+		}
+		now = begin.Add(step.history + 39*time.Second)
+		if err := table.AddDenials(ctx, of("new")); err != nil {
+			t.Fatal(err)
+		}
+		if d, err := table.Denials(ctx, step.history); err != nil || len(d.Rows) != 2 || d.Others != 2 || letThrough(&d, "5y7qnswd") != 2 {
+			t.Errorf("%s after the step began, others being added: %+v, %v", step.history, d, err)
+		}
+	}
+}
+
+// letThrough returns how many takes an override let through.
+func letThrough(d *admin.Denials, override string) (count int64) {
+	for _, l := range d.LetThrough {
+		if l.Override == override {
+			count += l.Count
+		}
+	}
+	return count
+}
+
+// Invalid denials are refused.
+func TestDenialsAreChecked(t *testing.T) {
+	table := newTables(time.Now)
+	ctx := context.Background()
+	key := store.Key{Subject: "user:42", Name: "n"}
+	long := store.Key{Subject: strings.Repeat("é", 101), Name: "n"}
+	for _, d := range []admin.Denials{
+		{Rows: make([]admin.Denied, admin.MaxDenialRows+1)},
+		{Rows: []admin.Denied{{Key: store.Key{Subject: "user:42"}, Count: 1}}},
+		{Rows: []admin.Denied{{Key: long, Count: 1}}},
+		{Rows: []admin.Denied{{Key: store.Key{Subject: "a\x00b", Name: "n"}, Count: 1}}},
+		{Rows: []admin.Denied{{Key: key, Count: 0}}},
+		{Rows: []admin.Denied{{Key: key, Count: 1}, {Key: key, Count: 1}}},
+		{Rows: []admin.Denied{{Key: key, Count: 1, Blocked: 2}}},
+		{Rows: []admin.Denied{{Key: key, Count: 1, Blocked: -1}}},
+		{Rows: []admin.Denied{{Key: key, Count: 1, Allowed: -1}}},
+		{Rows: []admin.Denied{{Key: key, Count: 1, Compared: 2}}},
+		{Rows: []admin.Denied{{Key: key, Count: 1, Compared: -1}}},
+		{Rows: []admin.Denied{{Key: key, Count: 1, Override: "a\x00b"}}},
+		{Rows: []admin.Denied{{Key: key, Count: 1, Override: strings.Repeat("i", admin.MaxDenialText+1)}}},
+		{Rows: []admin.Denied{{Key: key, Count: 1, Limit: store.Limit{Count: -1, Period: time.Second}}}},
+		{Others: -1},
+		{LetThrough: make([]admin.LetThrough, admin.MaxDenialRows+1)},
+		{LetThrough: []admin.LetThrough{{Override: "5y7qnswd", Count: 0}}},
+		{LetThrough: []admin.LetThrough{{Override: "5y7qnswd", Count: -1}}},
+		{LetThrough: []admin.LetThrough{{Override: "", Count: 1}}},
+		{LetThrough: []admin.LetThrough{{Override: "a\x00b", Count: 1}}},
+		{LetThrough: []admin.LetThrough{{Override: strings.Repeat("i", admin.MaxDenialText+1), Count: 1}}},
+		{LetThrough: []admin.LetThrough{{Override: "5y7qnswd", Count: 1}, {Override: "5y7qnswd", Count: 1}}},
+	} {
+		if err := table.AddDenials(ctx, d); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("%.80v: %v", d, err)
+		}
+	}
+	for _, last := range []time.Duration{0, -time.Second, admin.DenialHistory + 1} {
+		if _, err := table.Denials(ctx, last); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("the last %s: %v", last, err)
+		}
+	}
+	shortened := admin.Denied{Key: long, Count: 1}
+	shortened.Shorten()
+	longest := admin.LetThrough{Override: strings.Repeat("i", admin.MaxDenialText), Count: 1}
+	added := admin.Denials{Rows: []admin.Denied{shortened}, LetThrough: []admin.LetThrough{longest}}
+	if err := table.AddDenials(ctx, added); err != nil {
+		t.Errorf("%q: %v", shortened.Key.Subject, err)
+	}
+	if got, err := table.Denials(ctx, time.Hour); err != nil || len(got.Rows) != 1 || got.Rows[0].Key != shortened.Key || !got.Exact() ||
+		!slices.Equal(got.LetThrough, added.LetThrough) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
