@@ -1,7 +1,7 @@
 package memorystore
 
 import (
-	"container/heap"
+	"maps"
 	"slices"
 	"sync"
 
@@ -12,15 +12,8 @@ import (
 // memory are one step. It is taken before the locks of stripes.
 type tokens struct {
 	mu      sync.Mutex
-	byToken map[string]*token
-	byEnd   tokenHeap
-}
-
-// token is a remembered token.
-type token struct {
-	text   string
-	record store.TokenRecord
-	index  int // in the heap
+	byToken map[string]store.TokenRecord
+	most    int // that were in the map since it was made
 }
 
 // decideCharging decides the calls for which [store.IsCharging] is true.
@@ -34,10 +27,8 @@ func (s *Store) decideCharging(op store.Op, reqs []store.Request, decisions []st
 	if text != "" {
 		s.tokens.mu.Lock()
 		defer s.tokens.mu.Unlock()
-		s.tokens.forgetOld(s.clock())
-		if t := s.tokens.byToken[text]; t != nil {
-			known = t.record
-		}
+		s.tokens.forgetSome(s.clock())
+		known = s.tokens.byToken[text]
 	}
 	var record store.TokenRecord
 	var changes store.Changes
@@ -55,62 +46,29 @@ func (s *Store) decideCharging(op store.Op, reqs []store.Request, decisions []st
 
 // keep remembers record for text, or forgets text if record is zero.
 func (t *tokens) keep(text string, record store.TokenRecord) {
-	known := t.byToken[text]
-	switch {
-	case record.IsZero() && known != nil:
-		heap.Remove(&t.byEnd, known.index)
+	if record.IsZero() {
 		delete(t.byToken, text)
-	case record.IsZero():
-	case known != nil:
-		known.record = record
-		heap.Fix(&t.byEnd, known.index)
-	default:
-		if t.byToken == nil {
-			t.byToken = map[string]*token{}
+		return
+	}
+	if t.byToken == nil {
+		t.byToken = map[string]store.TokenRecord{}
+	}
+	t.byToken[text] = record
+}
+
+// forgetSome looks at some tokens, which a map has in a random order, and removes those that have ended at now. Each call
+// with a token does so, and thus few of those in memory have ended.
+func (t *tokens) forgetSome(now store.Instant) {
+	left := 8
+	for text := range t.byToken {
+		if t.byToken[text].Expires <= now {
+			delete(t.byToken, text)
 		}
-		known = &token{text: text, record: record}
-		t.byToken[text] = known
-		heap.Push(&t.byEnd, known)
+		if left--; left == 0 {
+			break
+		}
 	}
-}
-
-// forgetOld removes tokens that have ended at now. Each call with a token does so, and thus the memory holds only
-// valid tokens and those that ended since the last such call.
-func (t *tokens) forgetOld(now store.Instant) {
-	for len(t.byEnd) > 0 && t.byEnd[0].record.Expires <= now {
-		delete(t.byToken, heap.Pop(&t.byEnd).(*token).text)
+	if t.most = max(t.most, len(t.byToken)); len(t.byToken)*4 < t.most { // a map never shrinks
+		t.byToken, t.most = maps.Collect(maps.All(t.byToken)), len(t.byToken)
 	}
-	if len(t.byEnd) == 0 {
-		t.byToken, t.byEnd = nil, nil // a map never shrinks
-	}
-}
-
-// tokenHeap is a heap by the end of tokens.
-type tokenHeap []*token
-
-// Len implements [heap.Interface].
-func (h tokenHeap) Len() int { return len(h) }
-
-// Less implements [heap.Interface].
-func (h tokenHeap) Less(i, j int) bool { return h[i].record.Expires < h[j].record.Expires }
-
-// Swap implements [heap.Interface].
-func (h tokenHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-// Push implements [heap.Interface].
-func (h *tokenHeap) Push(added any) {
-	t := added.(*token)
-	t.index = len(*h)
-	*h = append(*h, t)
-}
-
-// Pop implements [heap.Interface].
-func (h *tokenHeap) Pop() any {
-	last := len(*h) - 1
-	t := (*h)[last]
-	(*h)[last], *h = nil, (*h)[:last]
-	return t
 }
