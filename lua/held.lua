@@ -61,6 +61,8 @@ local function held(key, kind, kept)
       return 'none'
     elseif type(text) == 'string' and stands_for(kept, text) then
       return kind, text, true
+    elseif type(text) == 'table' and not string.find(text.err, 'WRONGTYPE', 1, true) then
+      redis.call('GET', key) -- fails by its name
     end
     return holds(key) or 'none', text
   elseif kind == 'record' then

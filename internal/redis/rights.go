@@ -60,7 +60,7 @@ func Rights(prefix string) []Right {
 		deciding = []string{"consume", "refund", "reset"}
 		changing = append(deciding, "undo", "override")
 		reading  = append(deciding, "undo", "check")
-		scripted = []string{"check", "inspect", "reset", "override"}
+		scripted = []string{"check", "override"}
 		looking  = []string{"inspect", "doctor"}
 		scanning = append(looking, "reset")
 		doctor   = []string{"doctor"}
@@ -81,7 +81,7 @@ func Rights(prefix string) []Right {
 		{Command: "eval", For: changing, Try: []any{"eval", nothing, 1, key}},
 		{Command: "get", For: []string{"check", "consume", "reset", "undo"}, Try: []any{"get", key}},
 		{Command: "getrange", For: onLimits, Try: []any{"getrange", key, 0, 0}},
-		{Command: "exists", For: reading, Try: []any{"exists", key}},
+		{Command: "exists", For: append(deciding, "check"), Try: []any{"exists", key}},
 		{Command: "strlen", For: append(reading, "inspect"), Try: []any{"strlen", key}},
 		{Command: "type", For: append(reading, "inspect"), Try: []any{"type", key}, Else: "the type of a foreign value is not shown"},
 		{Command: "time", For: timed, Try: []any{"time"}},
