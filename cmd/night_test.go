@@ -36,7 +36,8 @@ func startService(t *testing.T, cluster *redistest.Cluster) *service {
 	if err != nil {
 		t.Fatal(err)
 	}
-	served := layers.WithDenialLog(layers.WithOverrides(backend, layers.Overrides{}), layers.DenialLog{})
+	served := layers.Stack(backend, layers.Layers{Overrides: layers.WatchOverrides(backend, store.Overrides{}, layers.Env{}),
+		DenialLog: layers.CollectDenials(backend, store.DenialLog{}, nil)})
 	ctx, quit := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	t.Cleanup(func() {

@@ -29,7 +29,7 @@ func hotKeySection(ctx context.Context, p plan, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		leased := storecall.New(layers.WithLeases(backend, layers.Leases{}))
+		leased := storecall.New(layers.Stack(backend, layers.Layers{Leases: &store.Leases{}}))
 		limit := store.Limit{Count: int64(hotKeyQuota.count), Period: hotKeyQuota.period}
 		contestants = append([]contestant{{"limitctl, leases", takesOf(leased, limit)}}, contestants...)
 		cells := []cell{

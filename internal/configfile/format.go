@@ -5,7 +5,6 @@ package configfile
 import (
 	"fmt"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/yamlfile"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -30,7 +29,7 @@ func fileObject() *yamlfile.Object {
 }
 
 func breakerObject() *yamlfile.Object {
-	unlessSaid := layers.Breaker{}.WithDefaults()
+	unlessSaid := store.Breaker{}.WithDefaults()
 	return &yamlfile.Object{About: "When services stop asking a store that is away, and when they try again.", Fields: []yamlfile.Field{
 		{Name: "enabled", About: "Whether there is a breaker; true by default.", Schema: yesOrNo},
 		{Name: "failures", About: fmt.Sprintf("How many failures in a row open it; %d by default.", unlessSaid.Failures),

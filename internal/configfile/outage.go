@@ -3,7 +3,6 @@ package configfile
 import (
 	"time"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/yamlfile"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -25,8 +24,8 @@ func readShare(r *yamlfile.Reader, fields map[string]yamlfile.Value, byDefault s
 }
 
 // readBreaker reads the field breaker of the file.
-func readBreaker(r *yamlfile.Reader, file map[string]yamlfile.Value) *layers.Breaker {
-	breaker := layers.Breaker{}.WithDefaults()
+func readBreaker(r *yamlfile.Reader, file map[string]yamlfile.Value) *store.Breaker {
+	breaker := store.Breaker{}.WithDefaults()
 	v, given := file["breaker"]
 	if !given {
 		return &breaker

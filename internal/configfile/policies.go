@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/yamlfile"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
@@ -28,7 +27,7 @@ type File struct {
 	// LocalShare is for policies without their own, and for limits without a policy.
 	LocalShare store.Share
 	// Breaker has its defaults filled in; nil means no breaker.
-	Breaker *layers.Breaker
+	Breaker *store.Breaker
 	// Policies are in the order of the file. Each has its LocalShare.
 	Policies []*policy.Policy
 	// HTTP has its defaults filled in, and a rule for each policy that has one.

@@ -2,7 +2,9 @@ package layers
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,144 +13,173 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Breaker has the settings of [WithBreaker]. A zero field means its default.
-type Breaker struct {
-	// Failures is the number of failures in a row that opens the breaker; the default is 5. A failure is an error
-	// that [store.IsAway] accepts, or an answer that took longer than Slow. A denial, or a refusal such as a wrong
-	// password, is an answer. An invalid request, or a caller that gave up in less time, says nothing about the
-	// store. A [store.BatchError] is one failure of all who get it.
-	Failures int
-	// Slow is the longest time of a good answer; the default is 1 s. Keep it below the time that your callers have:
-	// a caller that gives up earlier says nothing about the store.
-	Slow time.Duration
-	// Pause is the time from opening to the first recovery check; the default is 500 ms. It doubles with each check
-	// that fails, up to MaxPause, whose default is 10 s.
-	Pause, MaxPause time.Duration
-	// Clock is the clock; the default is time.Now.
-	Clock func() time.Time
-	// OnChange, if set, gets each change of state, one after the other and in order. It must not call the store.
-	OnChange func(BreakerChange)
-}
-
-// BreakerState is the state of a breaker.
-type BreakerState uint8
-
-const (
-	// BreakerClosed: calls go to the store.
-	BreakerClosed BreakerState = iota
-	// BreakerOpen: calls fail at once.
-	BreakerOpen
-	// BreakerHalfOpen: calls fail at once, while a recovery check is under way.
-	BreakerHalfOpen
-)
-
-// String returns "closed", "open" or "half-open".
-func (s BreakerState) String() string {
-	switch s {
-	case BreakerOpen:
-		return "open"
-	case BreakerHalfOpen:
-		return "half-open"
-	default:
-		return "closed"
-	}
-}
-
-// BreakerChange is one change of a breaker's state.
-type BreakerChange struct {
-	// Shard is the shard of a [store.Sharded] store, empty for a store without shards. When the store loses a shard, its
-	// breaker changes to closed.
-	Shard    string
-	From, To BreakerState
-	At       time.Time
-	// Reason is the error that opened the breaker, or kept it open; nil otherwise.
-	Reason error
-}
-
-// WithBreaker wraps backend so that, once it is away, calls fail at once instead of each after its own time-out.
-// They charge nothing, and the error is a [store.ErrUnavailable] that says "circuit open since …".
+// breakerStore is the law of [store.Breaker]: once the store is away, calls fail at once instead of each after its own
+// time-out. They charge nothing, and the error is a [store.ErrUnavailable] that says "circuit open since …".
 //
 // After a pause the next call starts a recovery check: a peek at the same keys, in the background. No caller waits
 // for it, and there is one at a time, however many calls come. If the store answers, the breaker closes. Until a
 // call has then succeeded, one failure opens it again, for twice the last pause: a store can answer peeks and not
 // takes.
 //
-// A store that is [store.Sharded], such as a Redis Cluster, has a breaker for each shard: while a shard is away, only
+// A store that is [store.Sharded], such as a Redis Cluster, has a circuit for each shard: while a shard is away, only
 // calls for its keys fail. A call over several shards needs all of them. Its failure counts for the shard that the
 // error names, see [store.ShardError]. If the error names none, or such a call is only slow, it counts for none.
-func WithBreaker(backend store.Store, settings Breaker) store.Store {
-	s := &breakerStore{Store: backend, Breaker: settings.WithDefaults()}
-	s.sharded, _ = store.As[store.Sharded](backend)
-	s.whole.init(s, "")
-	s.shards.Store(&map[string]*circuit{})
-	return store.Wrap(s, backend)
-}
-
-// WithDefaults returns b with its zero fields filled in. It raises a MaxPause below Pause to Pause.
-func (b Breaker) WithDefaults() Breaker {
-	orElse := func(value *time.Duration, byDefault time.Duration) {
-		if *value <= 0 {
-			*value = byDefault
-		}
-	}
-	orElse(&b.Slow, time.Second)
-	orElse(&b.Pause, 500*time.Millisecond)
-	orElse(&b.MaxPause, 10*time.Second)
-	b.MaxPause = max(b.MaxPause, b.Pause)
-	if b.Failures <= 0 {
-		b.Failures = 5
-	}
-	if b.Clock == nil {
-		b.Clock = time.Now
-	}
-	return b
-}
-
-// breakerStore passes calls to a store or refuses them. Each shard of the store has a circuit.
 type breakerStore struct {
 	store.Store
-	Breaker
+	store.Breaker
+	Env
 
 	sharded store.Sharded // nil if the store has no shards
 	whole   circuit       // for keys in a shard without a name
 	shards  atomic.Pointer[map[string]*circuit]
 
-	mu sync.Mutex // for all circuits, so that OnChange gets their changes one after the other
+	mu sync.Mutex // for all circuits, so that the observer gets their changes one after the other
+}
+
+func newBreaker(backend store.Store, settings store.Breaker, env Env) *breakerStore {
+	s := &breakerStore{Store: backend, Breaker: settings.WithDefaults(), Env: env}
+	s.sharded, _ = store.As[store.Sharded](backend)
+	s.whole.init(s, "")
+	s.shards.Store(&map[string]*circuit{})
+	return s
+}
+
+// visit is a shard that a call needs.
+type visit struct {
+	*circuit
+	begun int64 // the epoch at the beginning
+	first int   // the index of its first request
 }
 
 // Decide implements [store.Store].
 func (s *breakerStore) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
-	c := &s.whole
-	if s.sharded != nil && len(reqs) > 0 {
-		shard := s.sharded.Shard(reqs[0].Key)
-		for i := 1; i < len(reqs); i++ {
-			if s.sharded.Shard(reqs[i].Key) != shard {
-				return s.decideAcross(ctx, op, reqs, decisions)
-			}
+	var few [4]visit // no allocation
+	visits := few[:0]
+	if s.sharded == nil || len(reqs) == 0 {
+		visits = append(visits, visit{circuit: &s.whole, begun: s.whole.epoch.Load()})
+	} else {
+		visits = s.visits(visits, reqs)
+	}
+	for i := range visits {
+		if visits[i].begun%2 != 0 {
+			return s.refuse(ctx, visits[i].circuit, op, reqs)
 		}
-		c = s.circuitOf(shard, reqs[0].Key)
 	}
-	epoch := c.epoch.Load()
-	if epoch%2 != 0 {
-		return s.refuse(ctx, c, op, reqs)
-	}
-	begun := s.Clock()
+	begun := s.wallTime()
 	err := s.Store.Decide(ctx, op, reqs, decisions)
-	c.judge(err, s.Clock().Sub(begun), epoch, reqs)
+	s.judge(visits, err, s.wallTime().Sub(begun), reqs, decisions)
 	return err
 }
 
-// refuse returns the error for a call that c refuses, and starts a recovery check of its shard if it is time.
-func (s *breakerStore) refuse(ctx context.Context, c *circuit, op store.Op, reqs []store.Request) error {
+// visits appends the shards that reqs need.
+func (s *breakerStore) visits(visits []visit, reqs []store.Request) []visit {
+next:
+	for i := range reqs {
+		shard := s.sharded.Shard(reqs[i].Key)
+		for n := range visits {
+			if visits[n].shard == shard {
+				continue next
+			}
+		}
+		c := s.circuitOf(shard, reqs[i].Key)
+		visits = append(visits, visit{circuit: c, begun: c.epoch.Load(), first: i})
+	}
+	return visits
+}
+
+// judge handles the answer to a call, by the shards that it needed.
+func (s *breakerStore) judge(visits []visit, err error, took time.Duration, reqs []store.Request, decisions []store.Decision) {
+	slow := took > s.Slow
+	if err == nil && !slow {
+		s.judgeAnswers(visits, reqs, decisions)
+		return
+	}
+	failed := store.IsAway(err) || slow
+	if !failed && (errors.Is(err, store.ErrGaveUp) || errors.Is(err, store.ErrInvalid)) {
+		return // it says nothing about the store
+	}
+	if err == nil {
+		err = fmt.Errorf("an answer took %s", took.Round(time.Millisecond))
+	}
+	var of *store.ShardError
+	named := s.sharded != nil && errors.As(err, &of)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, v := range visits {
+		// The error of a call over several shards is about one of them, and says nothing about the others, which may
+		// not have been called.
+		if named && v.shard == of.Shard || !named && len(visits) == 1 {
+			if failed && s.sharded != nil {
+				v.sample = reqs[v.first].Key
+			}
+			v.count(failed, err, v.begun)
+			return
+		}
+	}
+	if !named {
+		return
+	}
+	// The call was not meant for this shard, for example because a slot has moved.
+	if c := (*s.shards.Load())[of.Shard]; c != nil && c.state == store.BreakerClosed {
+		c.count(failed, err, c.epoch.Load())
+	}
+}
+
+// errShardAway replaces the unknown error of a shard that was away while another shard denied.
+var errShardAway = errors.New("it did not answer a call over several shards")
+
+// judgeAnswers handles the answers to a call. If one of several shards denied, the answer does not depend on a shard
+// that is away; the decisions of that shard are then unguarded.
+func (s *breakerStore) judgeAnswers(visits []visit, reqs []store.Request, decisions []store.Decision) {
+	for n := range visits {
+		v, failed := &visits[n], false
+		if len(visits) > 1 {
+			for i := range decisions {
+				failed = failed || decisions[i].Unguarded && s.sharded.Shard(reqs[i].Key) == v.shard
+			}
+		}
+		if !failed && v.well.Load() {
+			continue
+		}
+		s.mu.Lock()
+		if failed {
+			v.sample = reqs[v.first].Key
+			v.count(true, errShardAway, v.begun)
+		} else {
+			v.count(false, nil, v.begun)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// refuse returns the error of the first shard that refuses a call, and starts recovery checks of all shards of the call
+// for which it is time, each with its own requests.
+func (s *breakerStore) refuse(ctx context.Context, first *circuit, op store.Op, reqs []store.Request) error {
 	// An invalid call gets its own error, and does not start a recovery check.
 	normal, err := store.NormalizeAll(nil, op, reqs)
 	if err != nil {
 		return err
 	}
+	byShard := map[string][]store.Request{}
+	for _, req := range normal {
+		shard := ""
+		if s.sharded != nil {
+			shard = s.sharded.Shard(req.Key)
+		}
+		byShard[shard] = append(byShard[shard], req)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	refusal := c.refusal
-	c.tryAgain(normal)
+	refusal := first.refusal
+	for shard, own := range byShard {
+		c := (*s.shards.Load())[shard]
+		if shard == "" {
+			c = &s.whole
+		}
+		if c != nil {
+			c.tryAgain(own)
+		}
+	}
 	if err := store.GaveUp(ctx); err != nil {
 		return err // like the store: the caller's time was over first
 	}
@@ -166,15 +197,68 @@ func (s *breakerStore) checkRecovery(reqs []store.Request) error {
 		defer cancel()
 		return s.Store.Decide(ctx, store.Peek, reqs, make([]store.Decision, len(reqs)))
 	}, func(err error) { answered <- err })
-	enough := time.NewTimer(checkTimeFactor * s.Slow) // a store that ignores its context must not block the breaker
+	enough := time.NewTimer(2 * s.Slow) // a store that ignores its context must not block the breaker
 	defer enough.Stop()
 	select {
 	case err := <-answered:
 		return err
 	case <-enough.C:
-		return fmt.Errorf("%w: a recovery check was not answered within %s", store.ErrUnavailable, checkTimeFactor*s.Slow)
+		return fmt.Errorf("%w: a recovery check was not answered within %s", store.ErrUnavailable, 2*s.Slow)
 	}
 }
 
-// checkTimeFactor bounds the time of a recovery check, as a multiple of Slow.
-const checkTimeFactor = 2
+// mostShards is the most circuits, however many names a store has for its shards.
+const mostShards = 1024
+
+// circuitOf returns the circuit of a shard that contains key.
+func (s *breakerStore) circuitOf(shard string, key store.Key) *circuit {
+	if shard == "" {
+		return &s.whole
+	}
+	if c := (*s.shards.Load())[shard]; c != nil {
+		return c
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := (*s.shards.Load())[shard]; c != nil {
+		return c
+	}
+	// A new shard may replace an old one.
+	s.forgetVanished(nil)
+	if known := *s.shards.Load(); len(known) >= mostShards {
+		var leaves *circuit
+		for _, c := range known {
+			if leaves = c; c.state == store.BreakerClosed {
+				break
+			}
+		}
+		s.forget(leaves)
+	}
+	c := &circuit{sample: key}
+	c.init(s, shard)
+	shards := maps.Clone(*s.shards.Load())
+	shards[shard] = c
+	s.shards.Store(&shards)
+	return c
+}
+
+// forgetVanished forgets shards, except one, that no longer contain their sample key. A shard that still has other
+// keys gets a new circuit with its next call. The caller holds the lock.
+func (s *breakerStore) forgetVanished(except *circuit) {
+	for _, c := range *s.shards.Load() {
+		if c != except && s.sharded.Shard(c.sample) != c.shard {
+			s.forget(c)
+		}
+	}
+}
+
+// forget forgets a shard. The caller holds the lock.
+func (s *breakerStore) forget(c *circuit) {
+	shards := maps.Clone(*s.shards.Load())
+	delete(shards, c.shard)
+	s.shards.Store(&shards)
+	c.gone = true
+	if c.state != store.BreakerClosed {
+		c.change(store.BreakerClosed, nil)
+	}
+}

@@ -11,7 +11,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// circuit is the breaker of a store, or of one of its shards.
+// circuit is the breaker of a store, or of one of its shards: so many failures in a row open it, and a recovery check
+// that succeeds closes it.
 type circuit struct {
 	store *breakerStore
 	shard string
@@ -22,11 +23,11 @@ type circuit struct {
 	// well: calls pass, and none has failed since the last success. Then a success takes no lock.
 	well atomic.Bool
 
-	// shown is a copy of the state that needs no lock, for example in OnChange.
+	// shown is a copy of the state that needs no lock, for example in an observer.
 	shown atomic.Uint32
 
 	// Guarded by the lock of the store.
-	state    BreakerState
+	state    store.BreakerState
 	failures int           // in a row, while closed
 	batches  []uint64      // those that are among the failures
 	since    time.Time     // when it last changed from closed
@@ -44,12 +45,12 @@ func (c *circuit) init(s *breakerStore, shard string) {
 
 // tryAgain starts a recovery check with reqs, if it is time. The caller holds the lock and does not use reqs again.
 func (c *circuit) tryAgain(reqs []store.Request) {
-	if c.gone || c.state == BreakerClosed {
+	if c.gone || c.state == store.BreakerClosed {
 		return
 	}
 	c.sample = reqs[0].Key
-	if c.state == BreakerOpen && !c.store.Clock().Before(c.next) {
-		c.change(BreakerHalfOpen, nil)
+	if c.state == store.BreakerOpen && !c.store.wallTime().Before(c.next) {
+		c.change(store.BreakerHalfOpen, nil)
 		panics.Go(func() error { return c.store.checkRecovery(reqs) }, c.recoveryChecked)
 	}
 }
@@ -64,40 +65,9 @@ func (c *circuit) recoveryChecked(err error) {
 		c.open(err)
 	default:
 		c.failures = c.store.Failures - 1 // a refusal counts as an answer
-		c.epoch.Add(1)                    // before OnChange, so that whoever learns of it can call
-		c.change(BreakerClosed, nil)
+		c.epoch.Add(1)                    // before the observer, so that who hears of it can call
+		c.change(store.BreakerClosed, nil)
 	}
-}
-
-// saysNothing reports whether an error says nothing about the store.
-func saysNothing(err error) bool {
-	return errors.Is(err, store.ErrGaveUp) || errors.Is(err, store.ErrInvalid)
-}
-
-// judge handles the result of a call of reqs, all in this shard, that began in an epoch.
-func (c *circuit) judge(err error, took time.Duration, epoch int64, reqs []store.Request) {
-	slow := took > c.store.Slow
-	if err == nil && !slow && c.well.Load() {
-		return
-	}
-	failed := store.IsAway(err) || slow
-	if !failed && saysNothing(err) {
-		return
-	}
-	if err == nil && slow {
-		err = fmt.Errorf("an answer took %s", took.Round(time.Millisecond))
-	}
-	s := c.store
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if shard, named := shardNamed(err); named && s.sharded != nil && shard != c.shard {
-		s.countElsewhere(shard, failed, err)
-		return
-	}
-	if failed && s.sharded != nil {
-		c.sample = reqs[0].Key
-	}
-	c.count(failed, err, epoch)
 }
 
 // count counts the result of a call that began in an epoch. The caller holds the lock.
@@ -113,7 +83,7 @@ func (c *circuit) count(failed bool, err error, epoch int64) {
 			return
 		}
 		if c.failures++; c.failures >= c.store.Failures {
-			c.since = c.store.Clock()
+			c.since = c.store.wallTime()
 			c.open(err)
 			c.epoch.Add(1)
 		}
@@ -137,19 +107,17 @@ func (c *circuit) counted(err error) bool {
 // open opens the breaker, or prolongs the pause. The caller holds the lock.
 func (c *circuit) open(reason error) {
 	c.pause = min(max(c.store.Pause, 2*c.pause), c.store.MaxPause)
-	c.next, c.batches = c.store.Clock().Add(c.pause), nil
+	c.next, c.batches = c.store.wallTime().Add(c.pause), nil
 	// The error of another call, such as an unknown outcome, must not be wrapped here.
 	c.refusal = fmt.Errorf("%w (circuit open since %s); the last error was: %s", store.ErrUnavailable, c.since.Format("15:04:05"), reason)
-	c.change(BreakerOpen, reason)
+	c.change(store.BreakerOpen, reason)
 	c.store.forgetVanished(c)
 }
 
 // change sets the state and reports the change. The caller holds the lock, so that changes are reported in order.
-func (c *circuit) change(to BreakerState, reason error) {
+func (c *circuit) change(to store.BreakerState, reason error) {
 	from := c.state
 	c.state = to
 	c.shown.Store(uint32(to))
-	if c.store.OnChange != nil {
-		c.store.OnChange(BreakerChange{Shard: c.shard, From: from, To: to, At: c.store.Clock(), Reason: reason})
-	}
+	c.store.Observer.breakerChanged(store.BreakerChange{Shard: c.shard, From: from, To: to, At: c.store.wallTime(), Reason: reason})
 }

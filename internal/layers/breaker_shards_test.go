@@ -23,7 +23,7 @@ func (s shardedStore) Shard(key store.Key) (shard string) {
 }
 
 // fuseShards puts a store with shards behind breakers, which find the shards through other wrappers.
-func fuseShards(settings layers.Breaker) *fused {
+func fuseShards(settings store.Breaker) *fused {
 	s := newSickStore()
 	return fuseOver(s, store.WithBudget(shardedStore{s}, time.Hour), settings)
 }
@@ -42,14 +42,14 @@ func (f *fused) checked() (subjects string) {
 // A call over several shards needs all of them, and each that is away is checked with its own keys.
 func TestACallOverSeveralShardsNeedsAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := fuseShards(layers.Breaker{Failures: 1, Pause: time.Second})
+		f := fuseShards(store.Breaker{Failures: 1, Pause: time.Second})
 		f.change(func() { f.sick["a"], f.sick["c"] = errAway, errUnknown })
 		for range 2 { // the error names the shard
 			f.take("b1", "a1")
 			f.take("b1", "c1")
 		}
-		f.wantOf(t, "a", layers.BreakerClosed, layers.BreakerOpen)
-		f.wantOf(t, "c", layers.BreakerClosed, layers.BreakerOpen)
+		f.wantOf(t, "a", store.BreakerClosed, store.BreakerOpen)
+		f.wantOf(t, "c", store.BreakerClosed, store.BreakerOpen)
 		asked := f.asked["b"]
 		for range 10 {
 			if err := f.take("b1", "a1"); !isOpen(err) {
@@ -74,7 +74,7 @@ func TestACallOverSeveralShardsNeedsAll(t *testing.T) {
 		}
 		closed := 0
 		for len(f.changes) > 0 {
-			if c := <-f.changes; c.To == layers.BreakerClosed {
+			if c := <-f.changes; c.To == store.BreakerClosed {
 				closed++
 			}
 		}
@@ -108,7 +108,7 @@ func TestWhatCountsForAPart(t *testing.T) {
 		"not needed":                      {func(s *sickStore) { s.skips = true }, [][]string{{"b1", "a1"}, {"b1", "a1"}}, "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := fuseShards(layers.Breaker{Failures: 2})
+			f := fuseShards(store.Breaker{Failures: 2})
 			f.sick["a"] = errAway
 			test.prepare(f.sickStore)
 			for _, subjects := range test.calls {
@@ -128,13 +128,13 @@ func TestWhatCountsForAPart(t *testing.T) {
 // An error counts for the shard that it names, to which the keys may have moved.
 func TestAnErrorOfAnotherShard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := fuseShards(layers.Breaker{Failures: 2})
+		f := fuseShards(store.Breaker{Failures: 2})
 		f.take("a1") // so that it is known
 		f.change(func() { f.sick["b"] = &store.ShardError{Shard: "a", Err: errAway} })
 		f.change(func() { f.unnamed = true })
 		f.take("b1")
 		f.take("b1")
-		f.wantOf(t, "a", layers.BreakerClosed, layers.BreakerOpen)
+		f.wantOf(t, "a", store.BreakerClosed, store.BreakerOpen)
 		f.change(func() { f.sick["b"] = &store.ShardError{Err: errAway} }) // without a shard
 		for range 5 {
 			f.take("b1")
@@ -147,14 +147,14 @@ func TestAnErrorOfAnotherShard(t *testing.T) {
 // way there no longer count.
 func TestAPartThatVanishesIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := fuseShards(layers.Breaker{Failures: 1, Pause: time.Second})
+		f := fuseShards(store.Breaker{Failures: 1, Pause: time.Second})
 		f.change(func() { f.sick["a"] = errAway })
 		f.take("a1")
-		f.wantOf(t, "a", layers.BreakerClosed, layers.BreakerOpen)
+		f.wantOf(t, "a", store.BreakerClosed, store.BreakerOpen)
 		hold := f.holdBack(store.Peek)
 		f.pass(time.Second)
 		f.take("a1")
-		f.wantOf(t, "a", layers.BreakerOpen, layers.BreakerHalfOpen)
+		f.wantOf(t, "a", store.BreakerOpen, store.BreakerHalfOpen)
 		if n := f.asked["a"]; n != 2 {
 			t.Errorf("the shard was asked %d times, want 2: the recovery check is under way", n)
 		}
@@ -162,16 +162,16 @@ func TestAPartThatVanishesIsForgotten(t *testing.T) {
 		if err := f.take("a1"); err != nil {
 			t.Errorf("after the failover: %v", err)
 		}
-		f.wantOf(t, "a", layers.BreakerHalfOpen, layers.BreakerClosed)
+		f.wantOf(t, "a", store.BreakerHalfOpen, store.BreakerClosed)
 		close(hold)
 		for n := range 3000 { // each failover gives the shard a new name
 			f.change(func() { f.sick[f.moved["a"]] = errAway })
 			f.take("a1")
-			f.wantOf(t, f.moved["a"], layers.BreakerClosed, layers.BreakerOpen)
+			f.wantOf(t, f.moved["a"], store.BreakerClosed, store.BreakerOpen)
 			old := f.moved["a"]
 			f.change(func() { f.moved["a"] = fmt.Sprint("a", n) })
 			f.take("a1")
-			f.wantOf(t, old, layers.BreakerOpen, layers.BreakerClosed)
+			f.wantOf(t, old, store.BreakerOpen, store.BreakerClosed)
 		}
 		f.quiet(t)
 	})
@@ -186,11 +186,12 @@ func (s *endlessStore) Shard(key store.Key) string { return key.Subject }
 func TestShardsThatAreKeptAreBounded(t *testing.T) {
 	backend := &endlessStore{fakeStore{err: errAway}}
 	open := map[string]bool{}
-	broken := layers.WithBreaker(backend, layers.Breaker{Failures: 1, OnChange: func(c layers.BreakerChange) {
-		if open[c.Shard] = true; c.To == layers.BreakerClosed {
-			delete(open, c.Shard)
-		}
-	}})
+	broken := layers.Stack(backend, layers.Layers{Breaker: &store.Breaker{Failures: 1},
+		Env: layers.Env{Observer: &layers.Observer{OnBreaker: func(c store.BreakerChange) {
+			if open[c.Shard] = true; c.To == store.BreakerClosed {
+				delete(open, c.Shard)
+			}
+		}}}})
 	for n := range 1500 {
 		storecall.New(broken).Take(t.Context(), store.Key{Subject: fmt.Sprint("u", n)}, store.Limit{Count: 1, Period: time.Hour}, 1)
 	}
@@ -222,7 +223,7 @@ func TestWhatACallOverSeveralShardsSays(t *testing.T) {
 		"a failure without a shard, after minutes": {sick: errAway, took: time.Hour, unnamed: true, opens: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := fuseShards(layers.Breaker{Failures: 2, Slow: time.Second})
+			f := fuseShards(store.Breaker{Failures: 2, Slow: time.Second})
 			f.change(func() { f.sick["a"] = errAway })
 			f.take("a1")
 			f.change(func() {
@@ -256,7 +257,7 @@ func TestACallOverSeveralShardsIsOfItsTime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := fuseShards(layers.Breaker{Failures: 2, Pause: time.Second, Slow: time.Hour})
+				f := fuseShards(store.Breaker{Failures: 2, Pause: time.Second, Slow: time.Hour})
 				hold := f.holdBack(store.Take)
 				f.change(func() { ends(f) })
 				go f.take("b1", "a1")
@@ -265,18 +266,18 @@ func TestACallOverSeveralShardsIsOfItsTime(t *testing.T) {
 				f.change(func() { f.sick["a"], f.skips = errAway, false })
 				f.take("a1")
 				f.take("a1")
-				f.wantOf(t, "a", layers.BreakerClosed, layers.BreakerOpen)
+				f.wantOf(t, "a", store.BreakerClosed, store.BreakerOpen)
 				f.change(func() { delete(f.sick, "a"); f.now = f.now.Add(time.Second) })
 				f.take("a1")
-				f.wantOf(t, "a", layers.BreakerOpen, layers.BreakerHalfOpen)
-				f.wantOf(t, "a", layers.BreakerHalfOpen, layers.BreakerClosed)
+				f.wantOf(t, "a", store.BreakerOpen, store.BreakerHalfOpen)
+				f.wantOf(t, "a", store.BreakerHalfOpen, store.BreakerClosed)
 				f.change(func() { f.skips = name != "with a failure" })
 				close(hold)
 				synctest.Wait()
 				f.quiet(t) // one failure in the new epoch would open it again
 				f.change(func() { f.sick["a"], f.skips = errAway, false })
 				f.take("a1")
-				f.wantOf(t, "a", layers.BreakerClosed, layers.BreakerOpen)
+				f.wantOf(t, "a", store.BreakerClosed, store.BreakerOpen)
 			})
 		})
 	}
@@ -284,7 +285,7 @@ func TestACallOverSeveralShardsIsOfItsTime(t *testing.T) {
 
 // The error is about the first shard of the call that is away. An invalid call and a late caller get their own.
 func TestTheFirstShardThatIsAwayIsTold(t *testing.T) {
-	f := fuseShards(layers.Breaker{Failures: 1})
+	f := fuseShards(store.Breaker{Failures: 1})
 	f.change(func() { f.sick["a"], f.sick["c"] = errAway, errUnknown })
 	f.take("a1")
 	f.take("c1")

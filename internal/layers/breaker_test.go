@@ -121,21 +121,20 @@ func (s *sickStore) holdBack(ops ...store.Op) chan<- struct{} {
 type fused struct {
 	*sickStore
 	store.Store
-	changes chan layers.BreakerChange
+	changes chan store.BreakerChange
 }
 
 // fuse puts a store of one piece behind a breaker. Its subjects begin with u.
-func fuse(settings layers.Breaker) *fused {
+func fuse(settings store.Breaker) *fused {
 	s := newSickStore()
 	s.unnamed = true
 	return fuseOver(s, s, settings)
 }
 
-func fuseOver(s *sickStore, backend store.Store, settings layers.Breaker) *fused {
-	f := &fused{sickStore: s, changes: make(chan layers.BreakerChange, 5000)}
-	settings.Clock = f.clock
-	settings.OnChange = func(c layers.BreakerChange) { f.changes <- c }
-	f.Store = layers.WithBreaker(backend, settings)
+func fuseOver(s *sickStore, backend store.Store, settings store.Breaker) *fused {
+	f := &fused{sickStore: s, changes: make(chan store.BreakerChange, 5000)}
+	f.Store = layers.Stack(backend, layers.Layers{Breaker: &settings, Env: layers.Env{Clock: f.clock,
+		Observer: &layers.Observer{OnBreaker: func(c store.BreakerChange) { f.changes <- c }}}})
 	return f
 }
 
@@ -157,13 +156,13 @@ func (f *fused) take(subjects ...string) error {
 }
 
 // want checks for a change of a store of one piece.
-func (f *fused) want(t *testing.T, from, to layers.BreakerState) layers.BreakerChange {
+func (f *fused) want(t *testing.T, from, to store.BreakerState) store.BreakerChange {
 	t.Helper()
 	return f.wantOf(t, "", from, to)
 }
 
 // wantOf checks for a change of a shard, which comes before all goroutines of the bubble wait.
-func (f *fused) wantOf(t *testing.T, shard string, from, to layers.BreakerState) (c layers.BreakerChange) {
+func (f *fused) wantOf(t *testing.T, shard string, from, to store.BreakerState) (c store.BreakerChange) {
 	t.Helper()
 	synctest.Wait()
 	select {
@@ -177,10 +176,10 @@ func (f *fused) wantOf(t *testing.T, shard string, from, to layers.BreakerState)
 }
 
 // wantRecovery checks that the breaker is half-open, and then to.
-func (f *fused) wantRecovery(t *testing.T, to layers.BreakerState) layers.BreakerChange {
+func (f *fused) wantRecovery(t *testing.T, to store.BreakerState) store.BreakerChange {
 	t.Helper()
-	f.want(t, layers.BreakerOpen, layers.BreakerHalfOpen)
-	return f.want(t, layers.BreakerHalfOpen, to)
+	f.want(t, store.BreakerOpen, store.BreakerHalfOpen)
+	return f.want(t, store.BreakerHalfOpen, to)
 }
 
 // open lets the store be away until the breaker is open, and then answer again.
@@ -190,7 +189,7 @@ func (f *fused) open(t *testing.T) {
 	for n := 0; n < 5 && len(f.changes) == 0; n++ {
 		f.take()
 	}
-	f.want(t, layers.BreakerClosed, layers.BreakerOpen)
+	f.want(t, store.BreakerClosed, store.BreakerOpen)
 	f.set(nil, 0)
 }
 
@@ -241,7 +240,7 @@ func TestWhatOpensABreaker(t *testing.T) {
 		"three batches":              {[]error{batch(1), batch(1), batch(2), batch(3)}, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := fuse(layers.Breaker{Failures: 3, Slow: 100 * time.Millisecond})
+			f := fuse(store.Breaker{Failures: 3, Slow: 100 * time.Millisecond})
 			for _, err := range test.errs {
 				f.set(err, test.took)
 				if got := f.take(); !errors.Is(got, err) {
@@ -281,12 +280,12 @@ func (f *fused) wantFlood(t *testing.T, open int64) {
 // come, and doubles the pause after each failure.
 func TestAnOpenBreakerTriesWithOneCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := fuse(layers.Breaker{Failures: 1, Pause: time.Second, MaxPause: 3 * time.Second})
+		f := fuse(store.Breaker{Failures: 1, Pause: time.Second, MaxPause: 3 * time.Second})
 		f.set(errUnknown, 0)
 		if err := f.take(); !errors.Is(err, store.ErrOutcomeUnknown) {
 			t.Fatal(err)
 		}
-		f.want(t, layers.BreakerClosed, layers.BreakerOpen)
+		f.want(t, store.BreakerClosed, store.BreakerOpen)
 		err := f.take()
 		if !isOpen(err) || errors.Is(err, store.ErrOutcomeUnknown) {
 			t.Errorf("%v; want an ErrUnavailable, which charged nothing", err)
@@ -300,7 +299,7 @@ func TestAnOpenBreakerTriesWithOneCheck(t *testing.T) {
 			f.wantFlood(t, 100)
 			f.pass(1)
 			f.wantFlood(t, 100)
-			if c := f.wantRecovery(t, layers.BreakerOpen); !errors.Is(c.Reason, errUnknown) {
+			if c := f.wantRecovery(t, store.BreakerOpen); !errors.Is(c.Reason, errUnknown) {
 				t.Errorf("it stays open because of %v", c.Reason)
 			}
 			if checks := f.called(store.Peek); checks != n+1 {
@@ -317,18 +316,18 @@ func TestAnOpenBreakerTriesWithOneCheck(t *testing.T) {
 // starts only one, and none of them waits for it. MaxPause is never shorter than Pause.
 func TestACheckThatHangsIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := fuse(layers.Breaker{Failures: 1, Pause: time.Second, MaxPause: time.Millisecond, Slow: 100 * time.Millisecond})
+		f := fuse(store.Breaker{Failures: 1, Pause: time.Second, MaxPause: time.Millisecond, Slow: 100 * time.Millisecond})
 		f.open(t)
 		f.pass(time.Second)
 		hung := f.holdBack(store.Peek)
 		f.wantFlood(t, 100)
-		f.want(t, layers.BreakerOpen, layers.BreakerHalfOpen)
+		f.want(t, store.BreakerOpen, store.BreakerHalfOpen)
 		time.Sleep(200*time.Millisecond - 1)
 		f.pass(time.Hour)
 		f.wantFlood(t, 100) // the recovery check is under way
 		f.quiet(t)          // it is not given up too early
 		time.Sleep(time.Nanosecond)
-		c := f.want(t, layers.BreakerHalfOpen, layers.BreakerOpen)
+		c := f.want(t, store.BreakerHalfOpen, store.BreakerOpen)
 		if !errors.Is(c.Reason, store.ErrUnavailable) || !strings.Contains(c.Reason.Error(), "not answered within 200ms") {
 			t.Errorf("it is open since %v", c.Reason)
 		}
@@ -338,7 +337,7 @@ func TestACheckThatHangsIsGivenUp(t *testing.T) {
 		f.quiet(t)
 		f.pass(1)
 		f.take()
-		f.wantRecovery(t, layers.BreakerClosed)
+		f.wantRecovery(t, store.BreakerClosed)
 		close(hung) // too late to count
 		f.quiet(t)
 		f.wantFlood(t, 0)
@@ -352,7 +351,7 @@ func TestACheckThatHangsIsGivenUp(t *testing.T) {
 // error says since when it is open this time.
 func TestAClosedBreakerIsOnProbation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := fuse(layers.Breaker{Failures: 3, Pause: time.Second})
+		f := fuse(store.Breaker{Failures: 3, Pause: time.Second})
 		f.open(t)
 		reopen := func(pause time.Duration, failures int) {
 			t.Helper()
@@ -361,7 +360,7 @@ func TestAClosedBreakerIsOnProbation(t *testing.T) {
 			f.wantFlood(t, 100)
 			f.pass(1)
 			f.take()
-			f.wantRecovery(t, layers.BreakerClosed)
+			f.wantRecovery(t, store.BreakerClosed)
 			f.set(store.ErrGaveUp, 0) // does not count
 			f.take()
 			f.set(errAway, 0)
@@ -370,7 +369,7 @@ func TestAClosedBreakerIsOnProbation(t *testing.T) {
 					t.Errorf("after %d failures: %v", n, err)
 				}
 			}
-			f.want(t, layers.BreakerClosed, layers.BreakerOpen)
+			f.want(t, store.BreakerClosed, store.BreakerOpen)
 			if err, since := f.take(), f.clock().Format("15:04:05"); !strings.Contains(fmt.Sprint(err), "open since "+since) {
 				t.Errorf("%v; want it open since %s", err, since)
 			}
@@ -380,7 +379,7 @@ func TestAClosedBreakerIsOnProbation(t *testing.T) {
 		f.set(nil, 0)
 		f.pass(4 * time.Second)
 		f.take()
-		f.wantRecovery(t, layers.BreakerClosed)
+		f.wantRecovery(t, store.BreakerClosed)
 		if err := f.take(); err != nil {
 			t.Error(err)
 		}
@@ -393,7 +392,7 @@ func TestAClosedBreakerIsOnProbation(t *testing.T) {
 // fits into a full store.
 func TestABreakerChecksWithAPeek(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := fuse(layers.Breaker{Failures: 1, Pause: time.Second})
+		f := fuse(store.Breaker{Failures: 1, Pause: time.Second})
 		f.open(t)
 		f.pass(time.Second)
 		ask := func(op store.Op, cost int64) error {
@@ -406,7 +405,7 @@ func TestABreakerChecksWithAPeek(t *testing.T) {
 		if err := ask(store.Adjust, 0); !isOpen(err) {
 			t.Error(err)
 		}
-		f.wantRecovery(t, layers.BreakerClosed)
+		f.wantRecovery(t, store.BreakerClosed)
 		if reqs := <-f.checks; len(reqs) != 1 || reqs[0].Key.Subject != "u" || reqs[0].Cost != 1 {
 			t.Errorf("checked with %+v", reqs)
 		}

@@ -19,63 +19,13 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// DenialLog has the settings of [WithDenialLog]. A zero field means its default.
-type DenialLog struct {
-	// Every is the shortest time between two writes; the default is 1 s.
-	Every time.Duration
-	// OnError, if set, gets the error when denials can no longer be written, once until they can be written again.
-	OnError func(error)
-	// WithoutLocal leaves out denials by a local share while the store is away, for a process that does not wait
-	// until the store is back.
-	WithoutLocal bool
-	// OnRecovered, if set, is called after OnError when denials were written again.
-	OnRecovered func()
-}
-
-// WithDenialLog wraps backend so that an operator can see who is denied, and what overrides let through: it counts
-// denied takes by key, and allowed calls by the override that applied. It adds them to the [admin.Tables] of
-// backend in the background, at most once a second. Without any it writes nothing. It returns a store without a table
-// unchanged.
-//
-// It counts what callers see as denied or allowed, whoever decided: the store, an override, a denial memory, a lease or
-// a local share. So it belongs around those layers. What a shadow limit would have denied has rows of its own. It does
-// not count peeks, repeated calls that were allowed before, and what a failure policy decides.
-//
-// Its memory is bounded (about 1,000 keys). Beyond that, it counts the least denied keys together, so the most
-// denied ones always have their own counts. While the table cannot be written, for instance because the store is
-// away or the user lacks the right, decisions are not affected, counting goes on, and it tries again later. Close
-// writes the rest, for which it takes at most 1 s.
-func WithDenialLog(backend store.Store, settings DenialLog) store.Store {
-	return CollectDenials(backend, settings).Wrap(backend)
-}
-
-// CollectDenials returns a collector that writes to the [admin.Tables] of backend. It is for several stores
-// around one backend; otherwise use [WithDenialLog].
-func CollectDenials(backend store.Store, settings DenialLog) *DenialCollector {
-	if settings.Every <= 0 {
-		settings.Every = time.Second
-	}
-	c := &DenialCollector{settings: settings, seed: maphash.MakeSeed(), start: time.Now().Add(-time.Microsecond), pause: settings.Every}
-	c.table, _ = admin.TablesOf(backend)
-	for i := range c.stripes {
-		c.stripes[i].sketch = spacesaving.New[store.Key, denialNote](countersPerStripe, cloneKey)
-	}
-	return c
-}
-
-// Wrap is [WithDenialLog] for one of several stores around the backend of the collector. Closing the result closes
-// the collector.
-func (c *DenialCollector) Wrap(backend store.Store) store.Store {
-	if c.table == nil {
-		return backend
-	}
-	return store.Wrap(&denialLogStore{Store: backend, collector: c}, backend)
-}
-
-// denialLogStore passes the denials of a store to a collector.
+// denialLogStore is the law of [store.DenialLog]: an operator can see who is denied, and what overrides let through. It
+// counts what callers see as denied or allowed, whoever decided: the store, an override, a denial memory, a lease or a
+// local share. What a shadow limit would have denied has rows of its own. It does not count peeks, repeated calls that
+// were allowed before, and what a failure policy decides.
 type denialLogStore struct {
 	store.Store
-	collector *DenialCollector
+	*DenialCollector
 }
 
 // Decide implements [store.Store].
@@ -92,16 +42,18 @@ func (s *denialLogStore) Decide(ctx context.Context, op store.Op, reqs []store.R
 		case d.Shadow:
 			if !d.Allowed && !d.Repeated {
 				req := reqs[i]
-				req.SetDefaults()
 				req.Key.Name = admin.ShadowName + req.Key.Name
-				s.collector.count(req, d)
+				s.count(&req, d)
 			}
 		case !d.Allowed:
-			s.collector.count(reqs[i], d)
+			s.count(&reqs[i], d)
 		case tookEffect:
-			s.collector.pass(reqs[i])
-			if d.Override != nil && !d.Repeated && !s.isCounted(decisions[:i], d.Override) {
-				s.collector.passUnder(d.Override)
+			s.pass(&reqs[i].Key)
+			isCounted := func(earlier store.Decision) bool {
+				return earlier.Override == d.Override && !earlier.Shadow && s.counts(&earlier)
+			}
+			if d.Override != nil && !d.Repeated && (i == 0 || !slices.ContainsFunc(decisions[:i], isCounted)) {
+				s.passUnder(d.Override.ID)
 			}
 		}
 	}
@@ -109,152 +61,155 @@ func (s *denialLogStore) Decide(ctx context.Context, op store.Op, reqs []store.R
 }
 
 // counts reports whether a decision is one of those that are counted.
-func (s *denialLogStore) counts(d *store.Decision) bool {
-	return !d.Unguarded && (d.DecidedBy != store.DecidedByLocal || !s.collector.settings.WithoutLocal)
-}
-
-// isCounted reports whether an earlier decision of the same call was counted for an override.
-func (s *denialLogStore) isCounted(earlier []store.Decision, o *store.Override) bool {
-	for i := range earlier {
-		if earlier[i].Override == o && !earlier[i].Shadow && s.counts(&earlier[i]) {
-			return true
-		}
-	}
-	return false
+func (c *DenialCollector) counts(d *store.Decision) bool {
+	return !d.Unguarded && (d.DecidedBy != store.DecidedByLocal || !c.WithoutLocal)
 }
 
 // Close writes the rest and closes the store.
 func (s *denialLogStore) Close() error {
-	s.collector.Close()
+	s.DenialCollector.Close()
 	return s.Store.Close()
 }
 
 const (
-	denialStripes     = 8 // so that callers with few denials rarely wait for each other
-	countersPerStripe = 128
-
+	denialCounters = 1024
 	// denialBytes is the approximate size of the largest write: all 200 rows, unless their names are long.
-	denialBytes    = 56 << 10
-	denialRowBytes = 48 // of a row without its texts
-	// letThroughBytes is that of what an override let through, without its ID.
-	letThroughBytes = 24
+	denialBytes     = 56 << 10
+	denialRowBytes  = 48 // of a row without its texts
+	letThroughBytes = 24 // of what an override let through, without its ID
 
 	denialTimeout = time.Second      // of one write
 	mostAwayPause = 30 * time.Second // between writes to a store that is away
 	refusedPause  = time.Minute      // after a refusal, which somebody has to fix
 )
 
-// DenialCollector counts denials by key, and by override what that let through. It writes them to a store from time to
-// time. Its memory is bounded.
+// DenialCollector counts denials by key, and by override what that let through. It adds them to the
+// [admin.Tables] of a store in the background, at most once a second. Without any it writes nothing.
+//
+// Its memory is bounded (about 1,000 keys). Beyond that, it counts the least denied keys together, so the most
+// denied ones always have their own counts. While the table cannot be written, for instance because the store is
+// away or the user lacks the right, decisions are not affected, counting goes on, and it tries again later.
 type DenialCollector struct {
-	settings DenialLog
+	// WithoutLocal leaves out denials by a local share while the store is away, for a process that does not wait
+	// until the store is back.
+	WithoutLocal bool
+
+	every    time.Duration
+	observer *Observer
 	table    *admin.Tables // nil for a store without one
+	start    time.Time     // just before, so that no instant is 0
 	seed     maphash.Seed
-	start    time.Time // just before, so that no instant is 0
-	stripes  [denialStripes]denialStripe
-	lost     atomic.Bool // a write whose outcome is unknown
+	known    [64]atomic.Uint64 // a bit for each key that was denied lately, so that others cost no lock when they pass
 
-	letThrough letThrough
+	mu         sync.Mutex // guards what is counted
+	sketch     *spacesaving.Sketch[store.Key, denialNote]
+	letThrough map[string]int64 // by ID of the override
+	lost       bool             // a write whose outcome is unknown
+	due        bool             // a write is due or under way
+	timer      *time.Timer      // of the next write
+	closed     bool
 
-	due     atomic.Bool // a write is due or under way
-	writing sync.Mutex  // held by the writer; guards the fields below
+	writing sync.Mutex // held by the writer; guards the fields below
 	pause   time.Duration
 	failing bool
-
-	mu     sync.Mutex
-	timer  *time.Timer // of the next write
-	closed bool
-}
-
-// denialStripe counts the keys with certain hashes.
-type denialStripe struct {
-	known  atomic.Uint64 // a bit for each key with a counter, so that other keys cost no lock when they pass
-	mu     sync.Mutex
-	sketch *spacesaving.Sketch[store.Key, denialNote]
-	_      [64]byte // keeps neighbours in different cache lines
 }
 
 // denialNote is what is known of the denials of a key, besides how many there are. A key that was denied lately keeps
 // it after a write, so that a run of denials keeps its begin.
 type denialNote struct {
-	since, lastAt store.Instant
-	limit         store.Limit
-	blocked       int64
-	override      string
-	// compared counts the denials of a run after the first, allowed what went through between two of them, and passed
-	// what did since the last one.
-	compared, allowed, passed int64
+	admin.Denied
+	passed int64 // takes that went through since the last denial
 }
 
-func cloneKey(key store.Key) store.Key {
-	return store.Key{Subject: strings.Clone(key.Subject), Name: strings.Clone(key.Name)}
+// CollectDenials returns a collector that writes to the [admin.Tables] of backend, for the stacks around it.
+func CollectDenials(backend store.Store, settings store.DenialLog, observer *Observer) *DenialCollector {
+	every := settings.Every
+	if every <= 0 {
+		every = time.Second
+	}
+	c := &DenialCollector{every: every, observer: observer, start: time.Now().Add(-time.Microsecond), pause: every,
+		seed: maphash.MakeSeed(), letThrough: map[string]int64{}}
+	c.table, _ = admin.TablesOf(backend)
+	c.sketch = spacesaving.New[store.Key, denialNote](denialCounters, func(key store.Key) store.Key {
+		return store.Key{Subject: strings.Clone(key.Subject), Name: strings.Clone(key.Name)}
+	})
+	return c
 }
 
-// Count counts a denial of req that no store has decided. A request without a limit has a name. An invalid key is left out, since
-// no table takes it.
+// wrap makes the layer around backend, unless there is no table. Closing it closes the collector.
+func (c *DenialCollector) wrap(backend store.Store) store.Store {
+	if c.table == nil {
+		return backend
+	}
+	return &denialLogStore{backend, c}
+}
+
+// Count counts a denial of req that no store has decided. A request without a limit has a name. An invalid key is left
+// out, since no table takes it.
 func (c *DenialCollector) Count(req store.Request, d *store.Decision) {
+	if req.Limit != (store.Limit{}) {
+		req.SetDefaults() // for the key's name
+	}
 	if c.table != nil && req.Key.Validate() == nil {
-		c.count(req, d)
+		c.count(&req, d)
 	}
 }
 
 // count counts a denial of req.
-func (c *DenialCollector) count(req store.Request, d *store.Decision) {
-	known := req.Limit != (store.Limit{})
-	req.SetDefaults() // for the key's name
+func (c *DenialCollector) count(req *store.Request, d *store.Decision) {
 	now := c.now()
-	stripe, bit := c.stripe(req.Key)
-	stripe.mu.Lock()
-	note := stripe.sketch.Add(req.Key, 1)
-	if note.lastAt == 0 || now-note.lastAt > store.Instant(admin.DenialPause/time.Microsecond) {
-		note.since, note.passed = now, 0
+	known, bit := c.bit(&req.Key)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	note := c.sketch.Add(req.Key, 1)
+	if note.LastAt == 0 || now-note.LastAt > denialPause {
+		note.Since, note.passed = now, 0
 	} else {
-		note.compared++
+		note.Compared++
 	}
-	note.lastAt, note.allowed, note.passed = max(note.lastAt, now), note.allowed+note.passed, 0
+	note.LastAt, note.Allowed, note.passed = max(note.LastAt, now), note.Allowed+note.passed, 0
 	if d.DecidedBy == store.DecidedByOverride && d.Override != nil {
-		note.blocked++
-		note.override = d.Override.ID
-	} else if known {
-		note.limit = d.Override.Apply(req.Limit)
+		note.Blocked++
+		note.Override = d.Override.ID
+	} else if req.Limit != (store.Limit{}) {
+		note.Limit = d.Override.Apply(req.Limit)
 	}
-	stripe.known.Or(bit)
-	stripe.mu.Unlock()
+	known.Or(bit)
 	c.writeLater()
 }
 
-// pass counts a take of req that went through, if its key was denied lately.
-func (c *DenialCollector) pass(req store.Request) {
-	if !c.knowsAny() {
+// denialPause is the longest time between two denials of a run.
+const denialPause = store.Instant(admin.DenialPause / time.Microsecond)
+
+// pass counts a take of key that went through, if it was denied lately.
+func (c *DenialCollector) pass(key *store.Key) {
+	known, bit := c.bit(key)
+	if known.Load()&bit == 0 {
 		return
 	}
-	req.SetDefaults()
-	stripe, bit := c.stripe(req.Key)
-	if stripe.known.Load()&bit == 0 {
-		return
-	}
-	stripe.mu.Lock()
-	if note := stripe.sketch.Note(req.Key); note != nil {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if note := c.sketch.Note(*key); note != nil {
 		note.passed++
 	}
-	stripe.mu.Unlock()
 }
 
 // passUnder counts a call that an override let through.
-func (c *DenialCollector) passUnder(o *store.Override) {
-	if c.letThrough.add(o.ID, 1) {
+func (c *DenialCollector) passUnder(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.addLetThrough(admin.LetThrough{Override: id, Count: 1}) {
 		c.writeLater()
 	}
 }
 
-// knowsAny reports whether any key was denied lately.
-func (c *DenialCollector) knowsAny() bool {
-	for i := range c.stripes {
-		if c.stripes[i].known.Load() != 0 {
-			return true
-		}
+// addLetThrough reports false if there is no room. The caller holds the lock.
+func (c *DenialCollector) addLetThrough(l admin.LetThrough) bool {
+	if _, held := c.letThrough[l.Override]; !held && (len(c.letThrough) >= admin.LetThroughKept || l.Check() != nil) {
+		return false
 	}
-	return false
+	c.letThrough[l.Override] += l.Count
+	return true
 }
 
 // now is a clock for differences only. It costs half of time.Now.
@@ -262,24 +217,16 @@ func (c *DenialCollector) now() store.Instant {
 	return store.Instant(time.Since(c.start) / time.Microsecond)
 }
 
-// stripe returns the stripe that counts key, and its bit there.
-func (c *DenialCollector) stripe(key store.Key) (stripe *denialStripe, bit uint64) {
+// bit returns the bit of key in c.known.
+func (c *DenialCollector) bit(key *store.Key) (known *atomic.Uint64, bit uint64) {
 	hash := maphash.String(c.seed, key.Subject) ^ bits.RotateLeft64(maphash.String(c.seed, key.Name), 32)
-	return &c.stripes[hash%denialStripes], 1 << (hash / denialStripes % 64)
+	return &c.known[hash%uint64(len(c.known))], 1 << (hash >> 58)
 }
 
-// writeLater schedules a write.
+// writeLater schedules a write, unless one is due or under way. The caller holds the lock.
 func (c *DenialCollector) writeLater() {
-	if !c.due.Load() && c.due.CompareAndSwap(false, true) {
-		c.writeAfter(c.settings.Every)
-	}
-}
-
-func (c *DenialCollector) writeAfter(pause time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.closed {
-		c.timer = time.AfterFunc(pause, c.writeNow)
+	if !c.due && !c.closed {
+		c.due, c.timer = true, time.AfterFunc(c.every, c.writeNow)
 	}
 }
 
@@ -288,36 +235,23 @@ func (c *DenialCollector) writeNow() {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	c.write(context.Background())
-	if c.isEmpty() {
-		c.due.Store(false)
-		if !c.isEmpty() { // a denial came in between, and relied on this write
-			c.writeLater()
-		}
-		return
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.due = !c.isEmpty(); c.due && !c.closed {
+		c.timer = time.AfterFunc(c.pause, c.writeNow)
 	}
-	c.writeAfter(c.pause)
 }
 
+// isEmpty reports whether there is nothing to write. The caller holds the lock.
 func (c *DenialCollector) isEmpty() bool {
-	if c.lost.Load() || !c.letThrough.isEmpty() {
-		return false
-	}
-	for i := range c.stripes {
-		stripe := &c.stripes[i]
-		stripe.mu.Lock()
-		empty := stripe.sketch.IsEmpty()
-		stripe.mu.Unlock()
-		if !empty {
-			return false
-		}
-	}
-	return true
+	return !c.lost && len(c.letThrough) == 0 && c.sketch.IsEmpty()
 }
+
+type countedKey = spacesaving.Count[store.Key, denialNote]
 
 // write writes the most denied keys, and sets c.pause for the next write. The caller holds c.writing.
 func (c *DenialCollector) write(ctx context.Context) error {
 	counts, d := c.drain()
-	d.Lost = c.lost.Swap(false)
 	if len(d.Rows) == 0 && len(d.LetThrough) == 0 && d.Others == 0 && !d.Lost {
 		return nil
 	}
@@ -326,60 +260,65 @@ func (c *DenialCollector) write(ctx context.Context) error {
 	err := panics.Call(func() error { return c.table.AddDenials(ctx, d) })
 	switch {
 	case err == nil:
-		if c.failing && c.settings.OnRecovered != nil {
-			panics.Call(func() error { c.settings.OnRecovered(); return nil })
+		if c.failing {
+			c.observer.denialLog(nil)
 		}
-		c.pause, c.failing = c.settings.Every, false
+		c.pause, c.failing = c.every, false
 		return nil
 	case errors.Is(err, store.ErrOutcomeUnknown): // another try could count them twice
-		c.lost.Store(true)
+		c.mu.Lock()
+		c.lost = true
+		c.mu.Unlock()
 	default:
-		c.putBack(counts, d.Others)
-		for _, l := range d.LetThrough {
-			c.letThrough.add(l.Override, l.Count)
-		}
-		if d.Lost {
-			c.lost.Store(true)
-		}
+		c.putBack(counts, d)
 	}
 	if store.IsAway(err) || errors.Is(err, store.ErrGaveUp) {
-		c.pause = min(2*c.pause, max(c.settings.Every, mostAwayPause))
+		c.pause = min(2*c.pause, max(c.every, mostAwayPause))
 	} else {
-		c.pause = max(c.settings.Every, refusedPause)
+		c.pause = max(c.every, refusedPause)
 	}
-	if !c.failing && c.settings.OnError != nil {
-		panics.Call(func() error { c.settings.OnError(fmt.Errorf("denials cannot be written: %w", err)); return nil })
+	if !c.failing {
+		c.observer.denialLog(fmt.Errorf("denials cannot be written: %w", err))
 	}
 	c.failing = true
 	return err
 }
 
-type countedKey = spacesaving.Count[store.Key, denialNote]
-
-// drain removes the most denied keys from the sketches, and counts of what overrides let through. It returns the
-// counts of the keys, and what to write.
+// drain removes what one write takes: the most denied keys, with their counts, and what overrides let through.
 func (c *DenialCollector) drain() (counts []countedKey, d admin.Denials) {
-	d.Now, d.LetThrough = c.now(), c.letThrough.drain()
-	for i := range c.stripes {
-		some, lost := c.drainStripe(&c.stripes[i], d.Now)
-		counts = append(counts, some...)
-		d.Others += lost
-	}
-	slices.SortFunc(counts, func(a, b countedKey) int { return cmp.Compare(b.N, a.N) })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d.Now, d.Lost, c.lost = c.now(), c.lost, false
 	room, places := denialBytes, map[store.Key]int{}
-	for _, l := range d.LetThrough {
-		room -= len(l.Override) + letThroughBytes
+	for id, count := range c.letThrough {
+		if len(d.LetThrough) == admin.MaxDenialRows {
+			break
+		}
+		d.LetThrough = append(d.LetThrough, admin.LetThrough{Override: id, Count: count})
+		delete(c.letThrough, id)
+		room -= len(id) + letThroughBytes
 	}
+	for i := range c.known {
+		c.known[i].Store(0)
+	}
+	counts, d.Others = c.sketch.Drain(func(counted *countedKey) (note denialNote, stays bool) {
+		if d.Now-counted.Note.LastAt > denialPause {
+			return note, false
+		}
+		known, bit := c.bit(&counted.Key)
+		known.Or(bit)
+		note.Since, note.LastAt, note.passed = counted.Note.Since, counted.Note.LastAt, counted.Note.passed
+		return note, true
+	})
+	slices.SortFunc(counts, func(a, b countedKey) int { return cmp.Compare(b.N, a.N) })
 	for i, counted := range counts {
-		note := counted.Note
-		row := admin.Denied{Key: counted.Key, Count: counted.N, LastAt: note.lastAt, Since: note.since, Blocked: note.blocked,
-			Override: note.override, Allowed: note.allowed, Compared: note.compared, Limit: note.limit}
+		row := counted.Note.Denied
+		row.Key, row.Count = counted.Key, counted.N
 		row.Shorten()
 		room -= len(row.Key.Subject) + len(row.Key.Name) + len(row.Override) + denialRowBytes
 		if i == admin.MaxDenialRows || room < 0 { // the others stay, and count on until they are among the first
-			c.putBack(counts[i:], 0)
-			counts = counts[:i]
-			break
+			c.addBack(counts[i:])
+			return counts[:i], d
 		}
 		if place, known := places[row.Key]; known { // a long name, and one that is what Shorten makes of it
 			d.Rows[place] = admin.MergeDenied(d.Rows[place], row)
@@ -391,54 +330,35 @@ func (c *DenialCollector) drain() (counts []countedKey, d admin.Denials) {
 	return counts, d
 }
 
-// drainStripe takes the counts of a stripe. Keys that were denied lately keep their counters.
-func (c *DenialCollector) drainStripe(stripe *denialStripe, now store.Instant) (counts []countedKey, lost int64) {
-	stripe.mu.Lock()
-	defer stripe.mu.Unlock()
-	known := uint64(0)
-	counts, lost = stripe.sketch.Drain(func(counted *countedKey) (note denialNote, yes bool) {
-		if now-counted.Note.lastAt > store.Instant(admin.DenialPause/time.Microsecond) {
-			return note, false
-		}
-		_, bit := c.stripe(counted.Key)
-		known |= bit
-		return denialNote{since: counted.Note.since, lastAt: counted.Note.lastAt, passed: counted.Note.passed}, true
-	})
-	stripe.known.Store(known)
-	return counts, lost
+// putBack adds what was not written.
+func (c *DenialCollector) putBack(counts []countedKey, d admin.Denials) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.addBack(counts)
+	c.sketch.AddLost(d.Others)
+	c.lost = c.lost || d.Lost
+	for _, l := range d.LetThrough {
+		c.addLetThrough(l)
+	}
 }
 
-// putBack adds the counts that were not written.
-func (c *DenialCollector) putBack(counts []countedKey, others int64) {
+// addBack adds counts to what has been counted since. The caller holds the lock.
+func (c *DenialCollector) addBack(counts []countedKey) {
 	for i := range counts {
-		stripe, bit := c.stripe(counts[i].Key)
-		stripe.mu.Lock()
-		stripe.sketch.Add(counts[i].Key, counts[i].N).putBack(&counts[i].Note)
-		stripe.known.Or(bit)
-		stripe.mu.Unlock()
+		before := counts[i].Note.Denied
+		before.Count = counts[i].N
+		note := c.sketch.Add(counts[i].Key, counts[i].N)
+		if note.LastAt == 0 {
+			note.Denied = before
+		} else {
+			note.Denied = admin.MergeDenied(before, note.Denied)
+		}
+		known, bit := c.bit(&counts[i].Key)
+		known.Or(bit)
 	}
-	stripe := &c.stripes[0]
-	stripe.mu.Lock()
-	stripe.sketch.AddLost(others)
-	stripe.mu.Unlock()
 }
 
-// putBack adds what was noted before n was made anew.
-func (n *denialNote) putBack(before *denialNote) {
-	if n.lastAt == 0 {
-		n.since = before.since
-	}
-	n.lastAt = max(n.lastAt, before.lastAt)
-	n.blocked += before.blocked
-	n.allowed += before.allowed
-	n.compared += before.compared
-	if n.limit == (store.Limit{}) {
-		n.limit = before.limit
-	}
-	n.override = cmp.Or(n.override, before.override)
-}
-
-// Close writes the rest, and stops. The store stays open.
+// Close writes the rest, for which it takes at most a second, and stops. The store stays open.
 func (c *DenialCollector) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -450,6 +370,12 @@ func (c *DenialCollector) Close() {
 	defer c.writing.Unlock()
 	ctx, cancel := store.BudgetContext(context.Background(), denialTimeout)
 	defer cancel()
-	for ctx.Err() == nil && !c.isEmpty() && c.write(ctx) == nil {
+	for left := true; left && ctx.Err() == nil; {
+		if c.write(ctx) != nil {
+			return
+		}
+		c.mu.Lock()
+		left = !c.isEmpty()
+		c.mu.Unlock()
 	}
 }

@@ -142,7 +142,7 @@ func pass(d time.Duration) {
 func TestDenialsAreWrittenOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := denying(&denyingStore{})
-		backend := layers.WithDenialLog(table, layers.DenialLog{})
+		backend := withDenialLog(table)
 		pass(time.Minute)
 		if len(table.at) != 0 {
 			t.Fatalf("%d writes, and nothing was denied", len(table.at))
@@ -180,7 +180,7 @@ func TestDenialsAreBounded(t *testing.T) {
 			if isAway {
 				table.set(store.ErrUnavailable)
 			}
-			backend := layers.WithDenialLog(table, layers.DenialLog{})
+			backend := withDenialLog(table)
 			const second = 4_000
 			for i := range 10 * second {
 				deny(t, backend, fmt.Sprintf("rare:%d", i), 1)
@@ -214,8 +214,13 @@ func TestDenialsOfAnOutageAreWrittenLater(t *testing.T) {
 		table := denying(&denyingStore{hangs: true})
 		var told []string
 		recovered := 0
-		backend := layers.WithDenialLog(table, layers.DenialLog{OnError: func(err error) { told = append(told, err.Error()) },
-			OnRecovered: func() { recovered++ }})
+		backend := observedDenialLog(table, &layers.Observer{OnDenialLog: func(err error) {
+			if err == nil {
+				recovered++
+				return
+			}
+			told = append(told, err.Error())
+		}})
 		goroutines := runtime.NumGoroutine()
 		begun := time.Now()
 		for range 600 {
@@ -261,7 +266,7 @@ func TestDenialsOfAnOutageAreWrittenLater(t *testing.T) {
 func TestARowOfDenialsSaysHow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := denying(&denyingStore{err: store.ErrUnavailable})
-		backend := layers.WithDenialLog(table, layers.DenialLog{})
+		backend := withDenialLog(table)
 		block := &store.Override{ID: "5y7qnswd", Effect: store.OverrideBlock}
 		twice := &store.Override{ID: "8e2kd01x", Effect: store.OverrideTimes, Thousandths: 2000}
 		decided := func(d store.Decision, times int) {
@@ -323,7 +328,7 @@ func TestARowOfDenialsSaysHow(t *testing.T) {
 func TestASubjectAndWhatARowMakesOfItAreOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := denying(&denyingStore{})
-		backend := layers.WithDenialLog(table, layers.DenialLog{})
+		backend := withDenialLog(table)
 		long := admin.Denied{Key: store.Key{Subject: strings.Repeat("x", admin.MaxDenialText+1), Name: "n"}}
 		deny(t, backend, long.Key.Subject, 3)
 		long.Shorten()
@@ -348,7 +353,8 @@ func TestARefusalIsToldOnceAndRarelyTriedAgain(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			table := denying(&denyingStore{err: test.err, decision: test.decision})
 			told := 0
-			backend := layers.WithDenialLog(table, layers.DenialLog{OnError: func(error) { told++; panic("a bug of the callback") }})
+			backend := observedDenialLog(table, &layers.Observer{OnDenialLog: func(error) { told++; panic("a bug of the callback") },
+				OnPanic: func(error) {}})
 			for range 600 {
 				deny(t, backend, "user:42", 1)
 				pass(time.Second)
@@ -371,7 +377,7 @@ func TestDenialsAreNotCountedTwice(t *testing.T) {
 	for _, name := range []string{"a denial in an outage", "nothing", "the end"} {
 		synctest.Test(t, func(t *testing.T) {
 			table := denying(&denyingStore{err: store.ErrOutcomeUnknown})
-			backend := layers.WithDenialLog(table, layers.DenialLog{})
+			backend := withDenialLog(table)
 			deny(t, backend, "user:42", 5)
 			pass(time.Second + time.Millisecond)
 			if sum, _ := table.sum(); sum["user:42"] != 5 {
@@ -415,7 +421,7 @@ func TestConcurrentCallsAreAllCounted(t *testing.T) {
 		}
 		return d
 	}})
-	backend := layers.WithDenialLog(table, layers.DenialLog{Every: time.Millisecond})
+	backend := layers.Stack(table, layers.Layers{DenialLog: layers.CollectDenials(table, store.DenialLog{Every: time.Millisecond}, nil)})
 	var callers sync.WaitGroup
 	for i := range 8 {
 		callers.Go(func() {
@@ -439,7 +445,7 @@ func TestAWriteHasTheKeysDeniedMostAndTheOthersFollow(t *testing.T) {
 	for _, closes := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			table := denying(&denyingStore{})
-			backend := layers.WithDenialLog(table, layers.DenialLog{})
+			backend := withDenialLog(table)
 			for i := range 450 {
 				deny(t, backend, fmt.Sprintf("user:%d", i), 1+i%3)
 			}
@@ -474,7 +480,7 @@ func TestAWriteHasTheKeysDeniedMostAndTheOthersFollow(t *testing.T) {
 func TestCloseGivesUpAStoreThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := denying(&denyingStore{hangs: true})
-		backend := layers.WithDenialLog(table, layers.DenialLog{})
+		backend := withDenialLog(table)
 		deny(t, backend, "user:42", 1)
 		begun := time.Now()
 		backend.Close()

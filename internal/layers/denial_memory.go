@@ -7,21 +7,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// DenialMemory has the settings of [DenialMemory.Wrap]. A zero field means its default.
-type DenialMemory struct {
-	// MaxStale is the longest time that a denial is remembered; the default is 1 s.
-	MaxStale time.Duration
-	// Keys is the approximate number of keys that are remembered; the default is 16,384. Each takes about 300
-	// bytes. If there are more, the denials that end first are forgotten first.
-	Keys int
-	// Clock is the local clock; the default is the process's own. Only its differences matter, so it need not agree
-	// with the store's clock.
-	Clock func() time.Time
-}
-
-// Wrap wraps backend so that its denials are remembered: after the store has denied a single take, the
-// same take is denied without a call until its RetryAfter is over, for at most MaxStale. So is a
-// take of more units of the same key under the same limit. Such a decision is by [store.DecidedByDenialMemory].
+// denialMemory is the law of [store.DenialMemory]: after the store has denied a single take, the same take is denied
+// without a call until its RetryAfter is over, for at most MaxStale. So is a take of more units of the same key under
+// the same limit. Such a decision is by [store.DecidedByDenialMemory].
 //
 // The memory never allows anything. It can deny what the store would allow only after somebody outside this store
 // gave units back, deleted the key or charged it under another limit: it notices that up to MaxStale late. A
@@ -33,23 +21,17 @@ type DenialMemory struct {
 //
 // Only denials of the store itself are remembered, not those of a failure policy. Calls of several requests, shadow
 // limits, takes with a token and other operations than takes pass through.
-func (m DenialMemory) Wrap(backend store.Store) store.Store {
-	if m.MaxStale <= 0 {
-		m.MaxStale = time.Second
-	}
-	if m.Keys <= 0 {
-		m.Keys = 16_384
-	}
-	return store.Wrap(&denialMemory{
-		Store: backend, maxStale: m.MaxStale, time: newStopwatch(m.Clock), denials: newKeyTable[denial](m.Keys),
-	}, backend)
-}
-
 type denialMemory struct {
 	store.Store
 	maxStale time.Duration
 	time     stopwatch
 	denials  *keyTable[denial]
+}
+
+func newDenialMemory(backend store.Store, settings store.DenialMemory, env Env) *denialMemory {
+	settings = settings.WithDefaults()
+	return &denialMemory{Store: backend, maxStale: settings.MaxStale, time: newStopwatch(env.Clock),
+		denials: newKeyTable[denial](settings.Keys)}
 }
 
 // denial is a denial of the store. It is immutable.
@@ -64,14 +46,17 @@ type denial struct {
 
 // Decide implements [store.Store].
 func (s *denialMemory) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
-	if op != store.Take || !isSingle(reqs, decisions) {
-		return s.pass(ctx, op, reqs, decisions)
+	if op != store.Take && op != store.Peek {
+		// They can give units back; also after an error or a panic.
+		defer s.forget(reqs)
 	}
-	req := reqs[0]
-	req.SetDefaults()
+	if op != store.Take || !isSingle(reqs, decisions) {
+		return s.Store.Decide(ctx, op, reqs, decisions)
+	}
+	req := &reqs[0]
 	set := s.denials.set(s.denials.hash(&req.Key))
 	sent := s.time.now()
-	if known := set.find(&req); known != nil && known.value.answer(&req, sent, &decisions[0]) {
+	if known := set.find(req); known != nil && known.value.answer(req, sent, &decisions[0]) {
 		return nil
 	}
 	forgotten := set.forgotten.Load()
@@ -93,20 +78,10 @@ func isSingle(reqs []store.Request, decisions []store.Decision) bool {
 	return len(reqs) == 1 && len(decisions) == 1 && !reqs[0].Shadow && reqs[0].Token == ""
 }
 
-// pass passes a call on, and forgets its keys if it can give units back.
-func (s *denialMemory) pass(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
-	if op != store.Take && op != store.Peek {
-		// Also after an error or a panic, since the units may have been given back.
-		defer s.forget(reqs)
-	}
-	return s.Store.Decide(ctx, op, reqs, decisions)
-}
-
 func (s *denialMemory) forget(reqs []store.Request) {
 	for i := range reqs {
-		req := reqs[i]
-		req.SetDefaults()
-		s.denials.set(s.denials.hash(&req.Key)).forget(&req.Key)
+		key := &reqs[i].Key
+		s.denials.set(s.denials.hash(key)).forget(key)
 	}
 }
 

@@ -67,7 +67,7 @@ func ask(t failer, backend store.Store, key store.Key, limit store.Limit, cost i
 
 func TestADenialIsRememberedUntilItsRetryAfter(t *testing.T) {
 	far := newFarStore(2*time.Millisecond, 3*time.Millisecond)
-	memory := layers.DenialMemory{Clock: far.time.local}.Wrap(far)
+	memory := withMemory(far, store.DenialMemory{}, far.time.local)
 	key, limit := store.Key{Subject: "user:1"}, store.Limit{Count: 10, Period: time.Second}
 	ask(t, memory, key, limit, 10)
 	want := ask(t, memory, key, limit, 1)
@@ -90,7 +90,7 @@ func TestADenialIsRememberedUntilItsRetryAfter(t *testing.T) {
 
 func TestADenialIsRememberedForMaxStaleAtMost(t *testing.T) {
 	far := newFarStore(time.Millisecond, 0)
-	memory := layers.DenialMemory{MaxStale: 200 * time.Millisecond, Clock: far.time.local}.Wrap(far)
+	memory := withMemory(far, store.DenialMemory{MaxStale: 200 * time.Millisecond}, far.time.local)
 	key, limit := store.Key{Subject: "user:1"}, store.Limit{Algorithm: store.FixedWindow, Count: 1, Period: time.Hour}
 	ask(t, memory, key, limit, 1)
 	ask(t, memory, key, limit, 1)
@@ -135,7 +135,7 @@ func TestWhatTheDenialMemoryDoesNotAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			far := newFarStore(0, 0)
-			memory := layers.DenialMemory{Clock: far.time.local}.Wrap(far)
+			memory := withMemory(far, store.DenialMemory{}, far.time.local)
 			ask(t, memory, key, limit, 8)
 			ask(t, memory, key, limit, 3)
 			if d := ask(t, memory, key, limit, 3); d.DecidedBy != store.DecidedByDenialMemory {
@@ -163,7 +163,7 @@ func TestWhatTheDenialMemoryDoesNotAnswer(t *testing.T) {
 
 func TestAFailurePolicysDenialIsNotRemembered(t *testing.T) {
 	far := newFarStore(0, 0)
-	memory := layers.DenialMemory{Clock: far.time.local}.Wrap(layers.WithFailure(far, layers.Failure{Policy: store.DenyOnError}))
+	memory := withMemory(layers.Stack(far, layers.Layers{Failure: layers.Failure{Policy: store.DenyOnError}}), store.DenialMemory{}, far.time.local)
 	key, limit := store.Key{Subject: "user:1"}, store.Limit{Count: 10, Period: time.Hour}
 	far.err = store.ErrUnavailable
 	ask(t, memory, key, limit, 1)
@@ -177,7 +177,7 @@ func TestAFailurePolicysDenialIsNotRemembered(t *testing.T) {
 func TestADenialFromBeforeARefundIsNotRemembered(t *testing.T) {
 	far := newFarStore(0, 0)
 	key, limit := store.Key{Subject: "user:1"}, store.Limit{Count: 1, Period: time.Hour}
-	memory := layers.DenialMemory{Clock: far.time.local}.Wrap(far)
+	memory := withMemory(far, store.DenialMemory{}, far.time.local)
 	ask(t, memory, key, limit, 1)
 	far.afterTake = func() {
 		far.afterTake = nil
@@ -197,7 +197,7 @@ func TestTheDenialMemorySaysWhatTheStoreWould(t *testing.T) {
 			return time.Duration(rapid.Int64Range(0, most.Microseconds()).Draw(t, name)) * time.Microsecond
 		}
 		far := newFarStore(duration("way", 20*time.Millisecond), duration("back", 20*time.Millisecond))
-		memory := layers.DenialMemory{Clock: far.time.local}.Wrap(far)
+		memory := withMemory(far, store.DenialMemory{}, far.time.local)
 		limit, asked := anyLimit(rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "limit"), 0))), map[store.Key][]int64{}
 		for range rapid.IntRange(1, 60).Draw(t, "takes") {
 			far.time.passed += duration("pause", limit.Period/4)
@@ -229,7 +229,7 @@ func TestTheDenialMemorySaysWhatTheStoreWould(t *testing.T) {
 
 func TestTheDenialMemoryIsBounded(t *testing.T) {
 	far := newFarStore(0, 0)
-	memory := layers.DenialMemory{Keys: 64, Clock: far.time.local}.Wrap(far)
+	memory := withMemory(far, store.DenialMemory{Keys: 64}, far.time.local)
 	limit := store.Limit{Count: 1, Period: time.Hour}
 	const subjects = 2_000
 	for i := range subjects {
@@ -255,7 +255,7 @@ func TestTheDenialMemoryIsBounded(t *testing.T) {
 // The denial memory repeats a denial only to those who leave as much, with what remains for them.
 func TestADenialIsOfThoseWhoLeaveAsMuch(t *testing.T) {
 	far := newFarStore(0, 0)
-	memory := layers.DenialMemory{Clock: far.time.local}.Wrap(far)
+	memory := withMemory(far, store.DenialMemory{}, far.time.local)
 	decide(t, memory, store.Take, leaves(6, 0))
 	for i, test := range []struct {
 		req     store.Request

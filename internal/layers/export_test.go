@@ -1,26 +1,6 @@
 package layers
 
-import (
-	"sync/atomic"
-	"testing"
-)
-
-// LetThroughCounts is how a process counts what overrides let through.
-type LetThroughCounts = letThrough
-
-// Add counts a call that an override let through. It reports false if there is no room for that.
-func (l *letThrough) Add(id string) bool { return l.add(id, 1) }
-
-// Drain takes the counts of a write, and returns their sum.
-func (l *letThrough) Drain() (sum int64) {
-	for _, c := range l.drain() {
-		sum += c.Count
-	}
-	return sum
-}
-
-// Counter is the count of an override, as a caller has it that is just about to add to it.
-func (l *letThrough) Counter(id string) *atomic.Int64 { return (*l.known.Load())[id] }
+import "testing"
 
 // WaitedFor returns the number of keys with a queue.
 func (w *Waiter) WaitedFor() int {
@@ -41,4 +21,11 @@ func (w *Waiter) Steps() int {
 	w.turns.mu.Lock()
 	defer w.turns.mu.Unlock()
 	return w.turns.steps
+}
+
+// SetLeaseKeys sets the number of keys that are leased at a time.
+func SetLeaseKeys(t *testing.T, keys int) {
+	before := leaseKeys
+	leaseKeys = keys
+	t.Cleanup(func() { leaseKeys = before })
 }

@@ -4,19 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Failure says how takes and peeks are decided while the store is away ([store.IsAway]). The zero Failure passes
-// errors on.
+// Failure says how takes and peeks are decided while the store is away. The zero Failure passes errors on.
 //
-// With the policy [store.LocalOnError] a fallback store decides while the store is away: another store, by default in
-// the memory of this process, with a share of each limit. So an outage neither stops everything nor lets everything
-// through. The fallback store does not know the usage in the store, and the store does not learn the usage in the
-// fallback store. In an outage, each process can therefore let through its share of a limit in addition to what the
-// store let through:
+// With the policy [store.LocalOnError] a fallback store decides, mostly in the memory of this process, with a share of
+// each limit. So an outage neither stops everything nor lets everything through. The fallback store does not know
+// the usage in the store, and the store does not learn the usage in the fallback store. In an outage, each process can
+// therefore let through its share of a limit in addition to what the store let through:
 //
 //	over-admission ≤ processes × share × limit
 //
@@ -32,43 +29,30 @@ type Failure struct {
 	Policy store.FailurePolicy
 	// Share is the fallback store's part of the count and of the burst of each limit; the default is DefaultShare.
 	Share store.Share
-	// Fallback decides instead of the store under store.LocalOnError. The default is a map in memory, which does not
-	// remember tokens: there, a repeated call is charged again. The caller has to close it. If it fails, the error
+	// Fallback decides instead of the store under store.LocalOnError. The caller has to close it. If it fails, the error
 	// is the store's, with the fallback store's error in its text.
 	Fallback store.Store
-	// Clock is the clock of the map in memory; the default is time.Now.
-	Clock func() time.Time
-	// OnFailure, if set, gets each error that the policy replaced by a decision. Calls can be concurrent.
-	OnFailure func(error)
 }
 
-// WithFailure wraps backend so that, while it is away ([store.IsAway]), failure decides takes and peeks instead of
-// an error. Each such decision says so in DecidedBy, and is Unguarded unless a fallback store made it. A call is
-// decided either by the store or by the policy.
+// failurePolicyStore is the law of [Failure]: while the store is away ([store.IsAway]), the policy decides takes and
+// peeks instead of an error. Each such decision says so in DecidedBy, and is Unguarded unless a fallback store made it.
+// A call is decided either by the store or by the policy.
 //
 // Any other error passes through, since a wrong password is not an outage, nor is the end of the caller's own time
 // ([store.ErrGaveUp]). So does every error of other operations. Do not refund to the store what the policy let
 // through: the store did not charge it, and would give back units of others. Check Decision.DecidedBy. What a
 // fallback store charged fades there.
-//
-// The keys are those of backend. Wrap a store once and keep the result: each call of WithFailure makes a new, empty
-// fallback store in memory.
-func WithFailure(backend store.Store, failure Failure) store.Store {
-	if failure.Policy == store.FailOnError {
-		return backend
-	}
-	if failure.Share == 0 {
-		failure.Share = store.DefaultShare
-	}
-	if failure.Fallback == nil && failure.Policy == store.LocalOnError {
-		failure.Fallback = newFallbackMap(failure.Clock)
-	}
-	return store.Wrap(&failurePolicyStore{Store: backend, Failure: failure}, backend)
-}
-
 type failurePolicyStore struct {
 	store.Store
 	Failure
+	observer *Observer
+}
+
+func newFailurePolicy(backend store.Store, failure Failure, env Env) *failurePolicyStore {
+	if failure.Share == 0 {
+		failure.Share = store.DefaultShare
+	}
+	return &failurePolicyStore{backend, failure, env.Observer}
 }
 
 // Decide implements [store.Store].
@@ -78,7 +62,7 @@ func (s *failurePolicyStore) Decide(ctx context.Context, op store.Op, reqs []sto
 		return err // a caller whose time is over gets no decision
 	}
 	if s.Policy == store.LocalOnError {
-		switch wrong := decideLocally(ctx, s.Fallback, s.Share, op, reqs, decisions); {
+		switch wrong := s.decideLocally(ctx, op, reqs, decisions); {
 		case errors.Is(wrong, store.ErrInvalid):
 			return wrong // the store would have returned the same
 		case wrong != nil: // the store's error says whether it may have charged
@@ -94,9 +78,7 @@ func (s *failurePolicyStore) Decide(ctx context.Context, op store.Op, reqs []sto
 	if replaced, asked := ctx.Value(replacedError{}).(*error); asked {
 		*replaced = err
 	}
-	if s.OnFailure != nil {
-		s.OnFailure(err)
-	}
+	s.observer.failed(err)
 	return nil
 }
 
@@ -110,13 +92,13 @@ func KeepReplaced(ctx context.Context, replaced *error) context.Context {
 }
 
 // SettleLocally settles the charges of a local share with the real costs of reqs; decisions say what was charged
-// and who decided. It does not change other decisions. backend contains a [WithFailure].
+// and who decided. It does not change other decisions. backend contains a [Failure].
 func SettleLocally(ctx context.Context, backend store.Store, reqs []store.Request, decisions []store.Decision) error {
 	s, has := store.As[*failurePolicyStore](backend)
 	if !has || s.Policy != store.LocalOnError {
 		return nil
 	}
-	var back, missing []store.Request
+	due := map[store.Op][]store.Request{}
 	for i, d := range decisions {
 		r := reqs[i]
 		r.Token, r.TokenTTL = "", 0 // only the store can remember its take
@@ -125,16 +107,14 @@ func SettleLocally(ctx context.Context, backend store.Store, reqs []store.Reques
 		case d.DecidedBy != store.DecidedByLocal || r.Cost == 0:
 		case r.Cost < 0:
 			r.Cost = -r.Cost
-			back = append(back, r)
+			due[store.Refund] = append(due[store.Refund], r)
 		default:
-			missing = append(missing, r)
+			due[store.Charge] = append(due[store.Charge], r)
 		}
 	}
-	for op, reqs := range map[store.Op][]store.Request{store.Refund: back, store.Charge: missing} {
-		if len(reqs) > 0 {
-			if err := decideLocally(ctx, s.Fallback, s.Share, op, reqs, make([]store.Decision, len(reqs))); err != nil {
-				return err
-			}
+	for op, reqs := range due {
+		if err := s.decideLocally(ctx, op, reqs, make([]store.Decision, len(reqs))); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -93,8 +92,9 @@ func TestFailurePolicy(t *testing.T) {
 				answer := store.Decision{Allowed: true, Used: 3, Remaining: 4, RetryAfter: 5, ResetAfter: 6, Delay: 7, At: 8}
 				inner := &fakeStore{err: test.err, decision: answer}
 				var told []error
-				settings := layers.Failure{Policy: policy, OnFailure: func(err error) { told = append(told, err) }}
-				backend := layers.WithFailure(inner, settings)
+				with := layers.Layers{Failure: layers.Failure{Policy: policy, Fallback: memorystore.New()}, Env: layers.Env{
+					Observer: &layers.Observer{OnFailure: func(err error) { told = append(told, err) }}}}
+				backend := layers.Stack(inner, with)
 				reqs := []store.Request{asking("a", "10/1h", 1), asking("b", "10/1h", 2)}
 				reqs[1].Shadow = true
 				decisions := make([]store.Decision, len(reqs))
@@ -126,8 +126,8 @@ func TestFailurePolicy(t *testing.T) {
 				if !slices.Equal(inner.ops, []store.Op{test.op}) || !reflect.DeepEqual(inner.reqs, reqs) {
 					t.Errorf("the store was asked for %v of %+v", inner.ops, inner.reqs)
 				}
-				settings.OnFailure = nil
-				if err := layers.WithFailure(inner, settings).Decide(test.ctx, test.op, reqs, decisions); err != wantErr {
+				with.Observer = nil
+				if err := layers.Stack(inner, with).Decide(test.ctx, test.op, reqs, decisions); err != wantErr {
 					t.Errorf("without anybody to tell: %v", err)
 				}
 				if err := backend.Close(); err != test.err || inner.closed != 1 {
@@ -141,22 +141,20 @@ func TestFailurePolicy(t *testing.T) {
 // Layers preserve what an error says of a charge: nothing was charged, or it is unknown.
 func TestWrappersKeepWhatIsKnownOfACharge(t *testing.T) {
 	still := func() time.Time { return time.Unix(1_700_000_000, 0) }
-	breaker := func(s store.Store) store.Store {
-		return layers.WithBreaker(store.WithBudget(s, time.Hour), layers.Breaker{Clock: still})
-	}
-	local := func(s store.Store) store.Store {
-		failing := &fakeStore{err: fmt.Errorf("%w: disk full", store.ErrRefused)}
-		return layers.WithFailure(s, layers.Failure{Policy: store.LocalOnError, Fallback: failing,
-			OnFailure: func(err error) { t.Errorf("told of %v, which nothing replaced", err) }})
+	failing := &fakeStore{err: fmt.Errorf("%w: disk full", store.ErrRefused)}
+	breaker := layers.Layers{Breaker: &store.Breaker{}, Budget: time.Hour}
+	local := layers.Layers{Failure: layers.Failure{Policy: store.LocalOnError, Fallback: failing}}
+	both := layers.Layers{Breaker: breaker.Breaker, Budget: time.Hour, Failure: local.Failure}
+	for _, with := range []*layers.Layers{&breaker, &local, &both} {
+		with.Env = layers.Env{Clock: still, Observer: &layers.Observer{
+			OnFailure: func(err error) { t.Errorf("told of %v, which nothing replaced", err) }}}
 	}
 	kinds := []error{store.ErrUnavailable, store.ErrOutcomeUnknown, store.ErrGaveUp, store.ErrRefused, store.ErrForeign,
 		store.ErrInvalid, store.ErrClosed}
-	for name, wrap := range map[string]func(store.Store) store.Store{
-		"a breaker": breaker, "a local share that fails": local,
-		"both": func(s store.Store) store.Store { return local(breaker(s)) }} {
+	for name, with := range map[string]layers.Layers{"a breaker": breaker, "a local share that fails": local, "both": both} {
 		for _, err := range []error{errAway, errUnknown, store.ErrGaveUp, fmt.Errorf("%w: %w", store.ErrOutcomeUnknown, store.ErrGaveUp),
 			store.ErrRefused, &store.ForeignError{}, store.ErrNeverFits, store.ErrClosed} {
-			backend := wrap(&fakeStore{err: err})
+			backend := layers.Stack(&fakeStore{err: err}, with)
 			for _, op := range []store.Op{store.Take, store.Refund} {
 				got := backend.Decide(t.Context(), op, []store.Request{asking("u", "10/1h", 1)}, make([]store.Decision, 1))
 				const failed = "; deciding locally failed too: store refused: disk full"
@@ -174,40 +172,6 @@ func TestWrappersKeepWhatIsKnownOfACharge(t *testing.T) {
 	}
 }
 
-// plainStore embeds a store, and so hides its other interfaces.
-type plainStore struct{ store.Store }
-
-// The order is the documented one, from the outside in, and hides no table of the store.
-func TestStackHasOneOrder(t *testing.T) {
-	var order []string
-	var with layers.Layers
-	fields := reflect.ValueOf(&with).Elem()
-	for i := range fields.NumField() {
-		name := fields.Type().Field(i).Name
-		fields.Field(i).Set(reflect.ValueOf(func(backend store.Store) store.Store {
-			order = slices.Insert(order, 0, name)
-			return &plainStore{backend}
-		}))
-	}
-	backend := layers.Stack(memorystore.New(), with)
-	want := []string{"Observer", "Around", "DenialLog", "Overrides", "DenialMemory", "Failure", "Leases", "Breaker", "StoreObserver",
-		"Budget"}
-	if !slices.Equal(order, want) {
-		t.Errorf("from the outside: %v, want %v", order, want)
-	}
-	if _, has := admin.TablesOf(backend); !has {
-		t.Error("the overrides of the store are hidden behind a wrapper that embeds it")
-	}
-	table := denying(&denyingStore{})
-	wrapped := store.WithBudget(layers.WithBreaker(layers.WithDenialLog(table, layers.DenialLog{}), layers.Breaker{}), time.Second)
-	if found, has := admin.TablesOf(wrapped); !has || found != &table.Tables {
-		t.Errorf("found %v, %v", found, has)
-	}
-	if backend := layers.WithDenialLog(plainStore{}, layers.DenialLog{}); backend != store.Store(plainStore{}) {
-		t.Error("a store without a table is wrapped")
-	}
-}
-
 // Overrides apply to the decisions of a local share while the store is away.
 func TestOverridesApplyWhileTheStoreIsAway(t *testing.T) {
 	for _, test := range []struct {
@@ -222,14 +186,13 @@ func TestOverridesApplyWhileTheStoreIsAway(t *testing.T) {
 		if _, err := table.SetOverride(t.Context(), test.override, time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		watch := layers.WatchOverrides(table, layers.Overrides{})
+		watch := layers.WatchOverrides(table, store.Overrides{}, layers.Env{})
 		if err := watch.Load(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		table.err = store.ErrUnavailable
-		backend := layers.Stack(table, layers.Layers{Overrides: watch.Wrap, Failure: func(backend store.Store) store.Store {
-			return layers.WithFailure(backend, layers.Failure{Policy: store.LocalOnError, Share: store.WholeShare})
-		}})
+		backend := layers.Stack(table, layers.Layers{Overrides: watch,
+			Failure: layers.Failure{Policy: store.LocalOnError, Share: store.WholeShare, Fallback: memorystore.New()}})
 		allowed := 0
 		for range 30 {
 			if decide(t, backend, store.Take, asking("user:1", "10/1h", 1))[0].Allowed {
@@ -257,34 +220,38 @@ func TestLayersAllocateNothing(t *testing.T) {
 		if _, err := backend.(*memorystore.Store).SetOverride(t.Context(), o, time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		return layers.WithOverrides(backend, layers.Overrides{})
+		return withOverrides(backend)
 	}
-	ofShards := func(s store.Store) store.Store { return layers.WithBreaker(shards{plainStore{s}}, layers.Breaker{}) }
+	stack := func(with layers.Layers) func(store.Store) store.Store {
+		return func(s store.Store) store.Store { return layers.Stack(s, with) }
+	}
+	ofShards := func(s store.Store) store.Store {
+		return layers.Stack(shards{plainStore{s}}, layers.Layers{Breaker: &store.Breaker{}})
+	}
 	for name, test := range map[string]struct {
 		wrap  func(store.Store) store.Store
 		count int64
 		by    store.Decider
 		more  []store.Request
 	}{
-		"a breaker":              {wrap: func(s store.Store) store.Store { return layers.WithBreaker(s, layers.Breaker{}) }},
+		"a breaker":              {wrap: stack(layers.Layers{Breaker: &store.Breaker{}})},
 		"breakers of shards":     {wrap: ofShards},
 		"breakers of two shards": {wrap: ofShards, more: []store.Request{asking("other", "1000/1s", 1)}},
-		"an observer": {wrap: func(s store.Store) store.Store {
-			return layers.WithObserver(s, layers.Observer{OnCall: func(context.Context, layers.Call) {}})
-		}},
-		"overrides":           {wrap: func(s store.Store) store.Store { return layers.WithOverrides(s, layers.Overrides{}) }},
+		"an observer": {wrap: stack(layers.Layers{Env: layers.Env{
+			Observer: &layers.Observer{OnCall: func(context.Context, layers.Call) {}}}})},
+		"overrides":           {wrap: withOverrides},
 		"overrides of others": {wrap: func(s store.Store) store.Store { return overridden(s, "user:*") }},
 		"an override":         {wrap: func(s store.Store) store.Store { return overridden(s, "u") }},
-		"a remembered denial": {wrap: layers.DenialMemory{MaxStale: time.Hour}.Wrap, count: 1, by: store.DecidedByDenialMemory},
-		"a lease": {wrap: func(s store.Store) store.Store {
-			return layers.WithLeases(s, layers.Leases{Max: 1_000_000, Term: time.Minute})
-		}, by: store.DecidedByLease},
+		"a remembered denial": {wrap: stack(layers.Layers{DenialMemory: &store.DenialMemory{MaxStale: time.Hour}}), count: 1,
+			by: store.DecidedByDenialMemory},
+		"a lease": {wrap: stack(layers.Layers{Leases: &store.Leases{Max: 1_000_000, Term: time.Minute}}), by: store.DecidedByLease},
 	} {
 		backend := test.wrap(memorystore.New())
 		req := asking("u", "1/1h", 1)
 		if req.Limit.Count = store.MaxCount; test.count > 0 {
 			req.Limit.Count = test.count
 		}
+		req.Limit.Burst = req.Limit.Count
 		reqs, by := append([]store.Request{req}, test.more...), 0
 		decisions := make([]store.Decision, len(reqs))
 		take := func() {

@@ -85,7 +85,7 @@ func (s *leaseStore) sweepLater() {
 	s.sweeping = true
 	s.mu.Unlock()
 	if !coming {
-		s.Background(max(s.Idle/2, 1), func() {
+		s.after(max(s.idle()/2, 1), func() {
 			s.enter()
 			defer s.leave()
 			s.mu.Lock()
@@ -129,7 +129,7 @@ func (s *leaseStore) look(refunds []leaseRefund, k *keyed[leasedKey]) []leaseRef
 	if left != l.seenLeft {
 		l.seenLeft, l.seenSince = left, now
 	}
-	if now < l.ends && now-l.seenSince < s.Idle && !s.closed.Load() {
+	if now < l.ends && now-l.seenSince < s.idle() && !s.closed.Load() {
 		return refunds
 	}
 	if left > 0 {

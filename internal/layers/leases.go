@@ -7,34 +7,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Leases has the settings of [WithLeases]. A zero field means its default.
-type Leases struct {
-	// Max is the most units of a key that are held in advance, and never more than a tenth of what the limit allows
-	// at once to requests that leave as much; the default is 1000. The number follows the rate of the key: about what
-	// is taken in a quarter to a half of a Term.
-	Max int64
-	// Term is the longest time that units are held; the default is 100 ms.
-	Term time.Duration
-	// Idle is the time without a request after which units are given back; the default is half a Term.
-	Idle time.Duration
-	// Keys is the approximate number of keys that are leased at a time; the default is 1,024. Units of other keys
-	// are taken one by one.
-	Keys int
-	// Clock is the local clock; the default is the process's own. Only its differences matter, so it need not agree
-	// with the store's clock.
-	Clock func() time.Time
-	// Background runs a function after a delay, without blocking its caller; the default uses timers and goroutines
-	// of the process. It is for virtual time: it may run a function without a delay before it returns.
-	Background func(delay time.Duration, f func())
-}
-
-// WithLeases wraps backend so that units of busy keys are taken in advance, several at a time, and handed out
-// without a call. Such a decision is by [store.DecidedByLease], and its At is the instant at which the store
-// charged the units.
+// leaseStore is the law of [store.Leases]: units of busy keys are taken in advance, several at a time, and handed out
+// without a call. Such a decision is by [store.DecidedByLease], and its At is the instant at which the store charged
+// the units.
 //
 // By that instant the limit is never exceeded: the units were charged before they are handed out, in the same
 // window. By the clock, units are used up to a Term after their charge, so a bucket can let through more than its
@@ -58,43 +36,10 @@ type Leases struct {
 // A sliding log is not leased, because a refund removes its newest units, which can be somebody else's. A leaky
 // bucket is not leased either, since each of its units has a turn. Calls of several requests, shadow limits, takes
 // with a token and other operations than takes pass through.
-func WithLeases(backend store.Store, settings Leases) store.Store {
-	orElse := func(value *time.Duration, unlessSaid time.Duration) {
-		if *value <= 0 {
-			*value = unlessSaid
-		}
-	}
-	orElse(&settings.Term, 100*time.Millisecond)
-	orElse(&settings.Idle, settings.Term/2)
-	if settings.Max <= 0 {
-		settings.Max = defaultLeaseMax
-	}
-	if settings.Keys <= 0 {
-		settings.Keys = 1024
-	}
-	if settings.Background == nil {
-		settings.Background = background
-	}
-	s := &leaseStore{
-		Store: backend, Leases: settings, time: newStopwatch(settings.Clock), keys: newKeyTable[leasedKey](settings.Keys),
-		heat: newHeat(settings.Term / 2),
-	}
-	s.done.L = &s.mu
-	return store.Wrap(s, backend)
-}
-
-// background runs f in a goroutine, after a delay. f itself reports a panic to its callers.
-func background(delay time.Duration, f func()) {
-	time.AfterFunc(delay, func() {
-		var told error
-		defer panics.Catch(&told)
-		f()
-	})
-}
-
 type leaseStore struct {
 	store.Store
-	Leases
+	store.Leases
+	Env
 	time   stopwatch
 	keys   *keyTable[leasedKey]
 	heat   heat
@@ -108,24 +53,29 @@ type leaseStore struct {
 	done     sync.Cond // signalled when one has ended
 }
 
-const (
-	defaultLeaseMax = 1000
-	// leaseShare is the part of a limit's capacity that one store may hold in advance: a tenth.
-	leaseShare = 10
-)
+// leaseShare is the part of a limit's capacity that one store may hold in advance: a tenth.
+const leaseShare = 10
 
-// Held returns the most units of a key under the normalized limit that a store with these leases holds for requests
-// that leave nothing, and 0 if such a key is not leased.
-func (l Leases) Held(limit store.Limit) int64 { return l.heldFor(&store.Request{Limit: limit}) }
+// leaseKeys is the approximate number of keys that are leased at a time. Units of other keys are taken one by one.
+var leaseKeys = 1024 // tests have fewer
 
-// heldFor is Held for requests that leave as much as req.
-func (l Leases) heldFor(req *store.Request) int64 {
+func newLeases(backend store.Store, settings store.Leases, env Env) *leaseStore {
+	settings = settings.WithDefaults()
+	s := &leaseStore{Store: backend, Leases: settings, Env: env, time: newStopwatch(env.Clock),
+		keys: newKeyTable[leasedKey](leaseKeys), heat: newHeat(settings.Term / 2)}
+	s.done.L = &s.mu
+	return s
+}
+
+// idle is the time without a request after which units are given back.
+func (s *leaseStore) idle() time.Duration { return s.Term / 2 }
+
+// bound returns the most units of a key to hold in advance for requests that leave as much as req, and 0 if such a key
+// is not leased.
+func (s *leaseStore) bound(req *store.Request) int64 {
 	const least = 2 // with less there is nothing to hold in advance
-	most := l.Max
-	if most <= 0 {
-		most = defaultLeaseMax
-	}
-	if most = min(most, req.Capacity()/leaseShare); req.Limit.Ahead() == nil || most < least {
+	most := min(s.Max, req.Capacity()/leaseShare)
+	if req.Limit.Ahead() == nil || most < least {
 		return 0
 	}
 	return most
@@ -136,16 +86,15 @@ func (s *leaseStore) Decide(ctx context.Context, op store.Op, reqs []store.Reque
 	if op != store.Take || !isSingle(reqs, decisions) || reqs[0].Cost < 1 || s.closed.Load() {
 		return s.Store.Decide(ctx, op, reqs, decisions)
 	}
-	req := reqs[0]
-	req.SetDefaults()
+	req := &reqs[0]
 	hash := s.keys.hash(&req.Key)
 	set := s.keys.set(hash)
-	if k := set.find(&req); k != nil && !k.value.cold.Load() {
+	if k := set.find(req); k != nil && !k.value.cold.Load() {
 		now := s.time.now()
 		if l := k.value.current.Load(); l != nil && l.handOut(req.Cost, now, &decisions[0]) {
 			return nil
 		}
-		if answered, err := s.wait(ctx, k, &req, &decisions[0]); answered {
+		if answered, err := s.wait(ctx, k, req, &decisions[0]); answered {
 			return err
 		}
 	}
@@ -155,7 +104,7 @@ func (s *leaseStore) Decide(ctx context.Context, op store.Op, reqs []store.Reque
 	// Take units in advance only while plenty remain.
 	d := &decisions[0]
 	if d.Allowed && isOfStore(d) && d.Remaining >= req.Capacity()/leaseShare && s.heat.add(hash, s.time.now()) {
-		s.lease(set, &req, d)
+		s.lease(set, req, d)
 	}
 	return nil
 }
@@ -165,7 +114,7 @@ func isOfStore(d *store.Decision) bool { return d.DecidedBy == store.DecidedBySt
 
 // lease begins to take units of a key in advance. d is the store's last decision on it.
 func (s *leaseStore) lease(set *keySet[leasedKey], req *store.Request, d *store.Decision) {
-	bound := s.heldFor(req)
+	bound := s.bound(req)
 	if bound == 0 {
 		return
 	}
@@ -252,7 +201,7 @@ func (s *leaseStore) wait(ctx context.Context, k *keyed[leasedKey], req *store.R
 // start runs f in the background; Close waits for it.
 func (s *leaseStore) start(f func()) {
 	s.enter()
-	s.Background(0, func() {
+	s.after(0, func() {
 		defer s.leave()
 		f()
 	})

@@ -61,7 +61,7 @@ var (
 // heated returns leases over a store with a hot key: its next take makes a lease.
 func heated(t *testing.T, takes time.Duration) (*slowStore, store.Store) {
 	slow := newSlowStore(0)
-	leases := layers.WithLeases(slow, layers.Leases{Max: 50})
+	leases := layers.Stack(slow, layers.Layers{Leases: &store.Leases{Max: 50}})
 	for range 4 {
 		if d := ask(t, leases, hotKey, hotLimit, 1); d.DecidedBy != store.DecidedByStore {
 			t.Fatalf("a cold key: %+v", d)
@@ -237,7 +237,7 @@ func TestManyCallersOfLeases(t *testing.T) {
 			var group sync.WaitGroup
 			var stacks []store.Store
 			for r := range replicas {
-				stack := layers.DenialMemory{}.Wrap(layers.WithLeases(slow, layers.Leases{Max: most}))
+				stack := layers.Stack(slow, layers.Layers{DenialMemory: &store.DenialMemory{}, Leases: &store.Leases{Max: most}})
 				stacks = append(stacks, stack)
 				for c := range callers {
 					random := rand.New(rand.NewPCG(uint64(r), uint64(c)))

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
@@ -166,9 +165,9 @@ func TestLeasesKeepTheLimit(t *testing.T) {
 			return upTo(max(limit.Period, time.Second))
 		}
 		r := newReplicas(n, upTo(time.Millisecond), upTo(time.Millisecond), func(backend store.Store, a *agenda) store.Store {
-			backend = leased(layers.Leases{Max: most, Term: term})(lateRefunds{backend, a, delay}, a)
+			backend = leased(store.Leases{Max: most, Term: term})(lateRefunds{backend, a, delay}, a)
 			if remember {
-				backend = layers.DenialMemory{Clock: a.local}.Wrap(backend)
+				backend = withMemory(backend, store.DenialMemory{}, a.local)
 			}
 			return backend
 		})

@@ -42,7 +42,7 @@ func (s *failingStore) Decide(ctx context.Context, op store.Op, reqs []store.Req
 }
 
 // newFailing returns a replica with leases over a store that can fail.
-func newFailing(settings layers.Leases) (*replicas, *failingStore) {
+func newFailing(settings store.Leases) (*replicas, *failingStore) {
 	backend := &failingStore{}
 	return newReplicas(1, 0, 0, func(far store.Store, a *agenda) store.Store {
 		backend.Store = far
@@ -65,7 +65,7 @@ func TestALeaseCountsFromTheSending(t *testing.T) {
 		{store.Limit{Algorithm: store.SlidingCounter, Count: 1000, Period: 600 * time.Millisecond, Slices: 2}, 90 * time.Millisecond},
 	} {
 		for _, late := range []time.Duration{-time.Microsecond, 0} {
-			r := newReplicas(1, 0, 0, leased(layers.Leases{Max: 50, Term: term, Idle: time.Hour}))
+			r := newReplicas(1, 0, 0, leased(store.Leases{Max: 50, Term: term}))
 			r.pass(200 * time.Millisecond) // into the window
 			for range 4 {
 				r.take(t, 0, hotKey, test.limit, 1)
@@ -102,7 +102,7 @@ func (r *replicas) takenAhead(t *testing.T, limit store.Limit) int64 {
 // lossOf returns one replica whose store has failed a call for more units than are held in advance.
 func lossOf(t *testing.T, limit store.Limit, err error) *replicas {
 	t.Helper()
-	r, backend := newFailing(layers.Leases{Max: 50})
+	r, backend := newFailing(store.Leases{Max: 50})
 	r.takes(t, 0, limit, 10*time.Microsecond, 5*time.Millisecond) // until it takes 50 at a time
 	backend.next = err
 	for range 100 {
@@ -203,7 +203,7 @@ func TestWhatALeaseGivesBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, backend := newFailing(layers.Leases{Max: 50, Term: 24 * time.Hour, Idle: 24 * time.Hour})
+		r, backend := newFailing(store.Leases{Max: 50, Term: 24 * time.Hour})
 		at, got := r.fullLease(t, backend, limit)
 		begin := at
 		if test.ofStart {
@@ -236,7 +236,7 @@ func TestUnitsThatDidNotGoBackCountUntilTheyAreGone(t *testing.T) {
 			{store.Limit{Algorithm: store.SlidingCounter, Count: 100_000, Period: 9 * time.Second, Slices: 3}, 12 * time.Second},
 		} {
 			for _, late := range []time.Duration{-time.Microsecond, 0} {
-				r, backend := newFailing(layers.Leases{Max: 50})
+				r, backend := newFailing(store.Leases{Max: 50})
 				backend.refund = refund
 				at, got := r.fullLease(t, backend, test.limit)
 				r.pass(200 * time.Millisecond) // it is idle
@@ -256,7 +256,7 @@ func TestUnitsThatDidNotGoBackCountUntilTheyAreGone(t *testing.T) {
 // At most half of the remaining units are taken in advance.
 func TestLeasesLeaveHalf(t *testing.T) {
 	limit := store.Limit{Algorithm: store.FixedWindow, Count: 1000, Period: time.Hour}
-	r := newReplicas(1, 0, 0, leased(layers.Leases{}))
+	r := newReplicas(1, 0, 0, leased(store.Leases{}))
 	most := int64(0)
 	for before := int64(0); before < limit.Count; {
 		left := limit.Count - before
@@ -275,10 +275,9 @@ func TestLeasesLeaveHalf(t *testing.T) {
 	}
 }
 
-func leased(settings layers.Leases) func(store.Store, *agenda) store.Store {
+func leased(settings store.Leases) func(store.Store, *agenda) store.Store {
 	return func(backend store.Store, a *agenda) store.Store {
-		settings.Clock, settings.Background = a.local, a.background
-		return layers.WithLeases(backend, settings)
+		return layers.Stack(backend, layers.Layers{Leases: &settings, Env: layers.Env{Clock: a.local, Background: a.background}})
 	}
 }
 
@@ -307,7 +306,7 @@ func TestLeasesFollowTheRate(t *testing.T) {
 		perSecond      int
 		atLeast, below float64 // takes per call of the store
 	}{{1, 1, 1.01}, {20, 1, 1.01}, {200, 3, 12}, {1000, 20, 50}, {10_000, 45, 52}, {1_000_000, 49, 52}} {
-		r := newReplicas(1, 0, 0, leased(layers.Leases{Max: 50}))
+		r := newReplicas(1, 0, 0, leased(store.Leases{Max: 50}))
 		pause := time.Second / time.Duration(test.perSecond)
 		length := min(2*time.Second, 20_000*pause)
 		r.takes(t, 0, limit, pause, length)
@@ -321,7 +320,7 @@ func TestLeasesFollowTheRate(t *testing.T) {
 // Unused units go back when the key is idle, and on Close.
 func TestUnusedUnitsGoBack(t *testing.T) {
 	limit := store.Limit{Algorithm: store.FixedWindow, Count: 100_000, Period: time.Hour}
-	r := newReplicas(2, time.Millisecond, time.Millisecond, leased(layers.Leases{Max: 50}))
+	r := newReplicas(2, time.Millisecond, time.Millisecond, leased(store.Leases{Max: 50}))
 	first, _ := r.takes(t, 0, limit, time.Millisecond, 300*time.Millisecond)
 	r.pass(100 * time.Millisecond) // not the end of the window
 	if used := r.used(t, hotKey, limit); used != int64(first) {
@@ -343,7 +342,8 @@ func TestUnusedUnitsGoBack(t *testing.T) {
 // The number of leased keys is bounded. Others take units one by one, and a key that was replaced leaves no charge.
 func TestLeasedKeysAreBounded(t *testing.T) {
 	limit := store.Limit{Algorithm: store.FixedWindow, Count: 1000, Period: time.Hour}
-	r := newReplicas(1, 0, 0, leased(layers.Leases{Max: 50, Keys: 16}))
+	layers.SetLeaseKeys(t, 16)
+	r := newReplicas(1, 0, 0, leased(store.Leases{Max: 50}))
 	most := 0
 	for round := range 3 {
 		leasedNow := 0
@@ -376,7 +376,7 @@ func TestLeasedKeysAreBounded(t *testing.T) {
 // Calls that only the store may answer pass through.
 func TestWhatLeasesPassThrough(t *testing.T) {
 	limit := store.Limit{Algorithm: store.FixedWindow, Count: 100_000, Period: time.Hour}
-	r := newReplicas(1, 0, 0, leased(layers.Leases{}))
+	r := newReplicas(1, 0, 0, leased(store.Leases{}))
 	r.takes(t, 0, limit, time.Millisecond, 200*time.Millisecond)
 	one := store.Request{Key: hotKey, Limit: limit, Cost: 1}
 	shadow, withToken := one, one
@@ -407,7 +407,7 @@ func TestWhatLeasesPassThrough(t *testing.T) {
 
 // Units that were taken in advance for those who leave nothing are not given to others, and what is left stays free.
 func TestLeasesAreOfThoseWhoLeaveAsMuch(t *testing.T) {
-	r := newReplicas(1, 0, 0, leased(layers.Leases{}))
+	r := newReplicas(1, 0, 0, leased(store.Leases{}))
 	limit := store.Limit{Algorithm: store.FixedWindow, Count: 1000, Period: time.Hour}
 	req := func(leave int64) store.Request {
 		return store.Request{Key: store.Key{Subject: "hot"}, Limit: limit, Cost: 1, Leave: leave}

@@ -62,7 +62,9 @@ func TestWhatIsCounted(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			table := denying(&denyingStore{decisions: test.decisions})
-			backend := layers.WithDenialLog(table, layers.DenialLog{WithoutLocal: test.withoutLocal})
+			log := layers.CollectDenials(table, store.DenialLog{}, nil)
+			log.WithoutLocal = test.withoutLocal
+			backend := layers.Stack(table, layers.Layers{DenialLog: log})
 			var reqs []store.Request
 			for i, d := range test.decisions {
 				reqs = append(reqs, store.Request{Key: store.Key{Subject: "u", Name: fmt.Sprint(i)}, Shadow: d.Shadow,
@@ -88,7 +90,7 @@ func TestWhatIsCounted(t *testing.T) {
 func TestWhatIsLetThroughIsWrittenOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := denying(&denyingStore{decision: store.Decision{Allowed: true, Override: &store.Override{ID: "5y7qnswd"}}})
-		backend := layers.WithDenialLog(table, layers.DenialLog{})
+		backend := withDenialLog(table)
 		check := func(when string, writes int, want int64) {
 			t.Helper()
 			if sum, did := table.letThrough()["5y7qnswd"], len(table.written()); did != writes || sum != want {
@@ -130,7 +132,7 @@ func TestWhatIsLetThroughIsWrittenOnce(t *testing.T) {
 func TestWhatIsLetThroughIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := denying(&denyingStore{})
-		backend := layers.WithDenialLog(table, layers.DenialLog{})
+		backend := withDenialLog(table)
 		allow := func(id string) {
 			table.decision = store.Decision{Allowed: true, Override: &store.Override{ID: id}}
 			deny(t, backend, "u", 1)
@@ -152,25 +154,4 @@ func TestWhatIsLetThroughIsBounded(t *testing.T) {
 		}
 		backend.Close()
 	})
-}
-
-// A call whose override loses its place meanwhile, among a thousand others, is counted all the same: what it adds to the
-// count that is dropped says so.
-func TestACountIsNotLostWithItsPlace(t *testing.T) {
-	var counts layers.LetThroughCounts
-	for i := range admin.LetThroughKept {
-		counts.Add(fmt.Sprint(i))
-	}
-	for counts.Drain() > 0 { // so that all rest
-	}
-	late := counts.Counter("7")
-	if !counts.Add("new") || counts.Counter("7") != nil {
-		t.Fatal("there was no room for another one")
-	}
-	if late.Add(1) > 0 {
-		t.Error("the late caller takes its call for counted")
-	}
-	if !counts.Add("7") || counts.Drain() != 2 {
-		t.Error("it cannot be counted anew")
-	}
 }

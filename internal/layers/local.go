@@ -5,7 +5,6 @@ import (
 	"hash/maphash"
 	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,19 +15,16 @@ import (
 // store will be back, but earlier tries are of no use.
 const shareRetry = time.Second
 
-// decideLocally decides reqs with fallback, by a share of each limit.
-func decideLocally(
-	ctx context.Context, fallback store.Store, share store.Share, op store.Op, reqs []store.Request, decisions []store.Decision,
-) error {
-	shared := make([]store.Request, len(reqs))
-	copy(shared, reqs)
+// decideLocally decides reqs with the fallback store, by a share of each limit.
+func (s *failurePolicyStore) decideLocally(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+	shared := slices.Clone(reqs)
 	for i := range shared {
 		r := &shared[i]
 		// Check the limits first, since a share can make an invalid limit valid.
 		if err := r.Normalize(op); err != nil {
 			return err
 		}
-		r.SetLimit(share.Of(r.Limit))
+		r.SetLimit(s.Share.Of(r.Limit))
 	}
 	for i := range shared {
 		if r := &shared[i]; (op == store.Take || op == store.Peek) && r.NeverFits(op) {
@@ -37,23 +33,23 @@ func decideLocally(
 			r.Shadow, op = true, store.Peek
 		}
 	}
-	if held, is := store.As[interface{ Len() int }](fallback); is {
+	if held, is := store.As[interface{ Len() int }](s.Fallback); is {
 		full := held.Len() >= fallbackKeys
-		if full && !crowded.Load() {
+		if full {
 			crowded.Store(true)
 		}
 		if crowded.Load() {
-			if err := putInCrowd(ctx, fallback, shared, full); err != nil {
+			if err := s.putInCrowd(ctx, shared, full); err != nil {
 				return err
 			}
 		}
 	}
-	if err := fallback.Decide(ctx, op, shared, decisions); err != nil {
+	if err := s.Fallback.Decide(ctx, op, shared, decisions); err != nil {
 		return err
 	}
 	for i := range decisions {
 		d := &decisions[i]
-		d.DecidedBy, d.LocalShare = store.DecidedByLocal, share
+		d.DecidedBy, d.LocalShare = store.DecidedByLocal, s.Share
 		if d.Shadow != reqs[i].Shadow {
 			d.Shadow, d.RetryAfter = false, shareRetry
 		}
@@ -63,8 +59,7 @@ func decideLocally(
 
 // Tests have fewer.
 var (
-	// fallbackKeys is the number of keys that a fallback store in memory holds, without the crowd. Each takes less
-	// than a kilobyte.
+	// fallbackKeys is the number of keys that a fallback store in memory holds, without the crowd.
 	fallbackKeys = 100_000
 	// crowdKeys is the number of keys that all other keys of a limit share.
 	crowdKeys uint64 = 1 << 14
@@ -81,10 +76,10 @@ var crowded atomic.Bool
 // so that invented keys cannot fill the memory while the store is away. When the fallback store has room again, they keep
 // the shared key as long as it has usage, so that nothing is allowed twice. A shared key denies sooner, and never
 // lets more through. Shared with another limit it could: under a short period all usage of the key would fade soon.
-func putInCrowd(ctx context.Context, fallback store.Store, reqs []store.Request, full bool) error {
+func (s *failurePolicyStore) putInCrowd(ctx context.Context, reqs []store.Request, full bool) error {
 	inUse := func(r *store.Request) (bool, error) {
 		var held [1]store.Decision
-		err := fallback.Decide(ctx, store.Peek, []store.Request{{Key: r.Key, Limit: r.Limit, Cost: 1}}, held[:])
+		err := s.Fallback.Decide(ctx, store.Peek, []store.Request{{Key: r.Key, Limit: r.Limit, Cost: 1}}, held[:])
 		return held[0].Used > 0, err
 	}
 	for i := range reqs {
@@ -116,86 +111,3 @@ func putInCrowd(ctx context.Context, fallback store.Store, reqs []store.Request,
 	}
 	return nil
 }
-
-// fallbackMap is the default fallback store, in memory. It is used only in an outage, so it is simple; package
-// memorystore is fast.
-type fallbackMap struct {
-	clock func() time.Time
-
-	mu     sync.Mutex
-	states map[store.Key]*store.State
-}
-
-func newFallbackMap(clock func() time.Time) *fallbackMap {
-	if clock == nil {
-		clock = time.Now
-	}
-	return &fallbackMap{clock: clock, states: map[store.Key]*store.State{}}
-}
-
-// sweepForEach is the number of keys to check for each new one, so that unused keys cannot pile up.
-const sweepForEach = 4
-
-// Decide implements [store.Store].
-func (s *fallbackMap) Decide(_ context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
-	normalized, err := store.NormalizeAll(nil, op, reqs)
-	if err != nil {
-		return err
-	}
-	now := store.InstantOf(s.clock())
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	states := make([]*store.State, len(normalized))
-	for i := range normalized {
-		if states[i] = s.states[normalized[i].Key]; states[i] == nil {
-			states[i] = &store.State{}
-		}
-	}
-	if len(s.states) >= fallbackKeys {
-		s.sweep(now)
-	}
-	changed := false
-	if op == store.Charge {
-		changes, err := store.DecideCharging(op, normalized, states, decisions, &store.TokenRecord{}, now)
-		if err != nil {
-			return err
-		}
-		changed = changes.States
-	} else {
-		changed = store.Decide(op, normalized, states, decisions, now)
-	}
-	if !changed {
-		return nil
-	}
-	for i := range normalized {
-		key := normalized[i].Key
-		if _, held := s.states[key]; !held && !states[i].IsZero() {
-			s.sweep(now)
-			s.states[key] = states[i]
-		}
-	}
-	return nil
-}
-
-// Len returns the number of keys.
-func (s *fallbackMap) Len() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.states)
-}
-
-// sweep removes unused keys among a few that the map yields, from a random start.
-func (s *fallbackMap) sweep(now store.Instant) {
-	looked := 0
-	for key, state := range s.states {
-		if state.Used(now) == 0 {
-			delete(s.states, key)
-		}
-		if looked++; looked == sweepForEach {
-			return
-		}
-	}
-}
-
-// Close implements [store.Store].
-func (s *fallbackMap) Close() error { return nil }

@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
-	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
 
 // outage is a store that can go away, with its own clock.
@@ -39,7 +36,8 @@ func (o *outage) Decide(ctx context.Context, op store.Op, reqs []store.Request, 
 
 // locally wraps o as a service would.
 func (o *outage) locally(share store.Share) store.Store {
-	return layers.WithFailure(o, layers.Failure{Policy: store.LocalOnError, Share: share, Clock: o.clock})
+	return layers.Stack(o, layers.Layers{Failure: layers.Failure{Policy: store.LocalOnError, Share: share,
+		Fallback: memorystore.New(memorystore.WithClock(o.clock))}})
 }
 
 func decide(t failer, backend store.Store, op store.Op, reqs ...store.Request) []store.Decision {
@@ -56,7 +54,9 @@ func asking(subject, limit string, cost int64) store.Request {
 	if err != nil {
 		panic(err)
 	}
-	return store.Request{Key: store.Key{Subject: subject, Name: "n"}, Limit: parsed, Cost: cost}
+	req := store.Request{Key: store.Key{Subject: subject, Name: "n"}, Limit: parsed, Cost: cost}
+	req.SetDefaults()
+	return req
 }
 
 // While the store is away its share decides, and the usage in the store stays.
@@ -129,37 +129,6 @@ func TestLocalDeniesWhatItsShareNeverFits(t *testing.T) {
 	}
 }
 
-// The fallback store in memory gives the same answers as a memory store.
-func TestTheFallbackInMemoryIsAStore(t *testing.T) {
-	random := rand.New(rand.NewPCG(2, 3))
-	o := newOutage()
-	o.err = errAway
-	inMap := o.locally(store.WholeShare)
-	inStore := layers.WithFailure(o, layers.Failure{Policy: store.LocalOnError, Share: store.WholeShare,
-		Fallback: memorystore.New(memorystore.WithClock(o.clock))})
-	kinds := store.Kinds()
-	for step := range 5_000 {
-		o.now = o.now.Add(time.Duration(random.IntN(1000)) * time.Millisecond)
-		var reqs []store.Request
-		for subject := range 1 + random.IntN(3) {
-			kind := kinds[random.IntN(len(kinds))]
-			limit := store.Limit{Algorithm: kind.Algorithm(), Count: 5, Period: 10 * time.Second}
-			if kind.HasSlices() {
-				limit.Slices = 10
-			}
-			if kind.InCalendar() {
-				limit = storetest.LimitOf(kind, 5, 0)
-			}
-			key := store.Key{Subject: fmt.Sprint(subject, random.IntN(4))}
-			reqs = append(reqs, store.Request{Key: key, Limit: limit, Cost: 1 + random.Int64N(5), Shadow: random.IntN(8) == 0})
-		}
-		op := store.Op(random.IntN(2))
-		if got, want := decide(t, inMap, op, reqs...), decide(t, inStore, op, reqs...); !slices.Equal(got, want) {
-			t.Fatalf("step %d: %s of %+v gives %+v, not %+v", step, op, reqs, got, want)
-		}
-	}
-}
-
 // A fallback store removes unused keys, so that ever new subjects in a long outage do not fill the memory.
 func TestAFallbackStoreForgetsUnusedKeys(t *testing.T) {
 	o := newOutage()
@@ -180,16 +149,12 @@ func TestAFallbackStoreForgetsUnusedKeys(t *testing.T) {
 }
 
 // crowded returns a store that is away, and whose fallback store is full of a limit that holds keys.
-func crowded(t *testing.T, share store.Share, limit string, fallback func(o *outage) store.Store) (o *outage, backend store.Store) {
+func crowded(t *testing.T, share store.Share, limit string) (o *outage, backend store.Store) {
 	t.Helper()
 	layers.SetFallbackKeys(t, 1000, 64)
 	o = newOutage()
 	o.err = errUnknown
-	settings := layers.Failure{Policy: store.LocalOnError, Share: share, Clock: o.clock}
-	if fallback != nil {
-		settings.Fallback = fallback(o)
-	}
-	backend = layers.WithFailure(o, settings)
+	backend = o.locally(share)
 	takeOf(t, backend, "held ", 1000, limit)
 	return o, backend
 }
@@ -207,41 +172,34 @@ func takeOf(t *testing.T, backend store.Store, prefix string, keys int, limit st
 
 // Invented keys in an outage fill no memory, gain nothing, and take nothing from the keys that the fallback store holds.
 func TestInventedKeysFillNoFallback(t *testing.T) {
-	for name, fallback := range map[string]func(o *outage) store.Store{
-		"map":         nil,
-		"memorystore": func(o *outage) store.Store { return memorystore.New(memorystore.WithClock(o.clock)) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			o, backend := crowded(t, store.DefaultShare, "8/1h", fallback)
-			if allowed := takeOf(t, backend, "invented ", 2000, "8/1h"); allowed != 2*64 { // a share of 2 for each shared key
-				t.Errorf("%d invented keys are let through; the crowd has %d units", allowed, 2*64)
-			}
-			if held := layers.StatsOf(backend).LocalKeys; held > 1000+64 {
-				t.Errorf("%d keys are held", held)
-			}
-			if d := decide(t, backend, store.Take, asking("held 0", "8/1h", 1))[0]; !d.Allowed || d.Used != 2 {
-				t.Errorf("a key that is held lost its state: %+v", d)
-			}
-			for i := range 300 { // some share a key
-				decide(t, backend, store.Take, asking("new", "9/1h", 1), asking(fmt.Sprint("newer ", i), "9/1h", 1))
-			}
-			// When the usage has faded, keys are separate again.
-			o.now = o.now.Add(2 * time.Hour)
-			for i := range 2000 { // a denial frees nothing
-				decide(t, backend, store.Take, asking(fmt.Sprint("later ", i%100), "1000000/1h", 1))
-			}
-			for i := range 100 { // in a crowd, a key can be alone
-				if d := decide(t, backend, store.Take, asking(fmt.Sprint("own again ", i), "8/1h", 2))[0]; !d.Allowed || d.Used != 2 {
-					t.Fatalf("the fallback store stays full: %+v", d)
-				}
-			}
-		})
+	o, backend := crowded(t, store.DefaultShare, "8/1h")
+	if allowed := takeOf(t, backend, "invented ", 2000, "8/1h"); allowed != 2*64 { // a share of 2 for each shared key
+		t.Errorf("%d invented keys are let through; the crowd has %d units", allowed, 2*64)
+	}
+	if held := layers.StatsOf(backend).LocalKeys; held > 1000+64 {
+		t.Errorf("%d keys are held", held)
+	}
+	if d := decide(t, backend, store.Take, asking("held 0", "8/1h", 1))[0]; !d.Allowed || d.Used != 2 {
+		t.Errorf("a key that is held lost its state: %+v", d)
+	}
+	for i := range 300 { // some share a key
+		decide(t, backend, store.Take, asking("new", "9/1h", 1), asking(fmt.Sprint("newer ", i), "9/1h", 1))
+	}
+	// When the usage has faded, keys are separate again.
+	o.now = o.now.Add(2 * time.Hour)
+	for i := range 2000 { // a denial frees nothing
+		decide(t, backend, store.Take, asking(fmt.Sprint("later ", i%100), "1000000/1h", 1))
+	}
+	for i := range 100 { // in a crowd, a key can be alone
+		if d := decide(t, backend, store.Take, asking(fmt.Sprint("own again ", i), "8/1h", 2))[0]; !d.Allowed || d.Used != 2 {
+			t.Fatalf("the fallback store stays full: %+v", d)
+		}
 	}
 }
 
 // Invented keys of a limit with a short period free nothing of a limit with a long one.
 func TestACrowdHasOneLimit(t *testing.T) {
-	o, backend := crowded(t, store.WholeShare, "1/1d", nil)
+	o, backend := crowded(t, store.WholeShare, "1/1d")
 	lasting := asking("invented", "2/1d", 2)
 	if d := decide(t, backend, store.Take, lasting)[0]; !d.Allowed {
 		t.Fatalf("the first take: %+v", d)
@@ -255,7 +213,7 @@ func TestACrowdHasOneLimit(t *testing.T) {
 
 // A key that was charged in the crowd is not allowed again when the fallback store has room for it.
 func TestTheCrowdIsLeftWhenNothingOfItIsInUse(t *testing.T) {
-	o, backend := crowded(t, store.WholeShare/4, "4/1s", nil)
+	o, backend := crowded(t, store.WholeShare/4, "4/1s")
 	for i, step := range []struct {
 		after   time.Duration
 		allowed int // of a hundred

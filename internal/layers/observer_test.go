@@ -11,17 +11,16 @@ import (
 	"testing"
 
 	"github.com/limitctl/limitctl/internal/layers"
-	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 func TestAnObserverIsToldOfCalls(t *testing.T) {
 	var calls []layers.Call
 	backend := &fakeStore{}
-	observed := layers.WithObserver(backend, layers.Observer{OnCall: func(_ context.Context, call layers.Call) {
+	observed := layers.Stack(backend, layers.Layers{Env: layers.Env{Observer: &layers.Observer{OnCall: func(_ context.Context, call layers.Call) {
 		call.Requests = slices.Clone(call.Requests)
 		calls = append(calls, call)
-	}})
+	}}}})
 	decide(t, observed, store.Take, asking("user:42", "1/1s", 3))
 	backend.err = store.ErrUnavailable
 	err := observed.Decide(t.Context(), store.Peek, []store.Request{asking("user:42", "1/1s", 1)}, make([]store.Decision, 1))
@@ -53,74 +52,50 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// A breaker and a failure policy inside report to the same observer.
-func TestAnObserverIsToldOfTheBreakerAndOfFailures(t *testing.T) {
-	backend := &fakeStore{err: store.ErrUnavailable}
-	var told []string
-	own := 0
-	observer := layers.Observer{
-		OnCall: func(_ context.Context, call layers.Call) {
-			told = append(told, call.Outcome()+" by "+call.Decisions[0].DecidedBy.String())
-		},
-		OnFailure: func(err error) { told = append(told, "failure: "+err.Error()) },
-		OnBreaker: func(change layers.BreakerChange) { told = append(told, change.To.String()) },
-	}
-	breaker := observer.Breaker(layers.Breaker{Failures: 1, OnChange: func(layers.BreakerChange) { own++ }})
-	var wrapped store.Store = layers.WithBreaker(backend, breaker)
-	wrapped = layers.WithFailure(wrapped, layers.Failure{Policy: store.AllowOnError, OnFailure: observer.Failure()})
-	wrapped = layers.WithObserver(wrapped, observer)
-	decide(t, wrapped, store.Take, asking("user:42", "1/1s", 1))
-	if got := strings.Join(told, "; "); got != "open; failure: store unavailable; allowed by failure-policy" || own != 1 {
-		t.Errorf("told %s; the breaker's own function %d times", got, own)
-	}
-}
-
-func TestAnObserverThatIsNotSetIsNone(t *testing.T) {
-	backend := memorystore.New()
-	if layers.WithObserver(backend, layers.Observer{}) != store.Store(backend) {
-		t.Error("it wraps the store")
-	}
-	if layers.Observer.Failure(layers.Observer{}) != nil || layers.Observer.Breaker(layers.Observer{}, layers.Breaker{}).OnChange != nil {
-		t.Error("it wants to be told")
-	}
-}
-
-// A panic in any function changes no decision, and is reported once.
-func TestAnObserversPanicReachesNobody(t *testing.T) {
-	panicsAt := 0
-	observer := layers.Observer{
-		OnCall:    func(context.Context, layers.Call) { panicsAt++; panic("a bug in OnCall\nof two lines") },
-		OnFailure: func(error) { panic("a bug in OnFailure") },
-		OnBreaker: func(layers.BreakerChange) { panic("a bug in OnBreaker") },
-	}
-	var told []string
-	observer.OnPanic = func(err error) { told = append(told, err.Error()) }
-	observed := layers.WithObserver(memorystore.New(), observer)
-	for n := range 2 {
-		if d := decide(t, observed, store.Take, asking("user:42", "1/1h", 1))[0]; d.Allowed != (n == 0) {
-			t.Errorf("%+v", d)
+// A breaker and a failure policy report to the same observer. A panic in any of its functions changes no decision, and
+// is reported once.
+func TestOneObserverOfAllLayers(t *testing.T) {
+	var heard, panicked []string
+	panics := false
+	hear := func(text string) {
+		if heard = append(heard, text); panics {
+			panic("a bug\nof two lines")
 		}
 	}
-	observer.Failure()(store.ErrUnavailable)
-	observer.Breaker(layers.Breaker{}).OnChange(layers.BreakerChange{})
-	want := "internal error: a bug in OnCall; internal error: a bug in OnFailure; internal error: a bug in OnBreaker"
-	if got := strings.Join(told, "; "); got != want || panicsAt != 2 {
-		t.Errorf("told %q, want %q; OnCall was called %d times", got, want, panicsAt)
+	observer := &layers.Observer{
+		OnCall: func(_ context.Context, call layers.Call) {
+			hear(call.Outcome() + " by " + call.Decisions[0].DecidedBy.String())
+		},
+		OnFailure: func(err error) { hear("failure: " + err.Error()) },
+		OnBreaker: func(change store.BreakerChange) { hear(change.To.String()) },
+		OnPanic:   func(err error) { panicked = append(panicked, err.Error()); panic("a bug in OnPanic") },
+	}
+	ask := func() {
+		t.Helper()
+		heard = nil
+		stack := layers.Stack(&fakeStore{err: store.ErrUnavailable}, layers.Layers{Breaker: &store.Breaker{Failures: 1},
+			Failure: layers.Failure{Policy: store.AllowOnError}, Env: layers.Env{Observer: observer}})
+		if d := decide(t, stack, store.Take, asking("user:42", "1/1s", 1))[0]; !d.Allowed {
+			t.Errorf("decided %+v", d)
+		}
+		if got := strings.Join(heard, "; "); got != "open; failure: store unavailable; allowed by failure-policy" {
+			t.Errorf("heard %s", got)
+		}
+	}
+	ask()
+	panics = true
+	ask()
+	if !slices.Equal(panicked, []string{"internal error: a bug"}) {
+		t.Errorf("reported %q", panicked)
 	}
 
-	observer.OnPanic = func(error) { panic("a bug in OnPanic") }
-	decide(t, layers.WithObserver(memorystore.New(), observer), store.Take, asking("user:42", "1/1h", 1))
-
-	observer.OnPanic = nil
 	var log bytes.Buffer
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 	defer slog.SetDefault(before)
-	observed = layers.WithObserver(memorystore.New(), observer)
-	for range 3 {
-		decide(t, observed, store.Take, asking("user:42", "1/1h", 1))
-	}
-	if lines := strings.Count(log.String(), "an observer panicked"); lines != 1 || !strings.Contains(log.String(), "a bug in OnCall") {
+	observer = &layers.Observer{OnCall: observer.OnCall, OnFailure: observer.OnFailure, OnBreaker: observer.OnBreaker}
+	ask()
+	if lines := strings.Count(log.String(), "an observer panicked"); lines != 1 || !strings.Contains(log.String(), "a bug") {
 		t.Errorf("logged %d times: %s", lines, log.String())
 	}
 }

@@ -10,6 +10,19 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
+// overrideStore is the law of [store.Overrides]: if an override changes the limit, that limit decides takes, charges and
+// everything else, under the key of the original limit. [store.OverrideList] says which override applies if there are
+// several. Each decision names its Override.
+//
+// A blocked take is denied without a call: nothing is charged, RetryAfter is the time to the end of the block, and
+// Used is 0, since it is unknown. In a call of several requests none is charged then. Operations that give units
+// back or charge for past events pass through, and so does a shadow limit, whose decision names the block. A take
+// whose cost fits its limit but not the override's is denied in the same way. A take with a token that was allowed
+// before the block gets its old answer.
+//
+// An exempt take is always allowed, without a Delay, and charged if it fits. If it did not fit, nothing was
+// charged, and DecidedBy is [store.DecidedByOverride]: do not refund it. An exempt TakeUpTo is granted all units,
+// or as many as its other requests; if fewer were charged, DecidedBy is DecidedByOverride, too.
 type overrideStore struct {
 	store.Store
 	watch *OverrideWatch
@@ -28,44 +41,30 @@ func (s *overrideStore) Close() error {
 
 // Decide implements [store.Store].
 func (s *overrideStore) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
-	known := s.watch.known(ctx)
-	if known == nil {
-		return s.Store.Decide(ctx, op, reqs, decisions)
-	}
-	for i := range reqs {
-		if o, now := s.find(known, &reqs[i]); o != nil {
-			c := s.calls.Get().(*overriddenCall)
-			c.op, c.now = op, now
-			for j := range reqs {
-				if j > i {
-					o, _ = s.find(known, &reqs[j])
-				}
-				if j < i {
-					c.add(reqs[j], nil, known, false)
-				} else {
+	if known := s.watch.known(ctx); known != nil {
+		for i := range reqs {
+			if o, now := s.find(known, &reqs[i].Key); o != nil {
+				c := s.calls.Get().(*overriddenCall)
+				c.op, c.now = op, now
+				for j := range reqs {
+					o, _ := s.find(known, &reqs[j].Key)
 					c.add(reqs[j], o, known, len(reqs) == 1)
 				}
+				return s.decideUnder(ctx, c, reqs, decisions)
 			}
-			return s.decideUnder(ctx, c, reqs, decisions)
 		}
 	}
 	return s.Store.Decide(ctx, op, reqs, decisions)
 }
 
-// find returns the override that applies to req, and the instant by the store's clock. Without an override, o is nil
+// find returns the override that applies to key, and the instant by the store's clock. Without an override, o is nil
 // and now means nothing.
-func (s *overrideStore) find(known *knownOverrides, req *store.Request) (o *store.Override, now store.Instant) {
-	key := req.Key
-	if key.Name == "" {
-		named := store.Request{Key: key, Limit: req.Limit}
-		named.SetDefaults()
-		key = named.Key
-	}
-	if o = known.InForce(&key, 0); o == nil {
+func (s *overrideStore) find(known *knownOverrides, key *store.Key) (o *store.Override, now store.Instant) {
+	if o = known.InForce(key, 0); o == nil {
 		return nil, 0
 	}
 	if now = known.clock(&s.watch.time); now >= store.InstantOf(o.ExpiresAt) {
-		o = known.InForce(&key, now)
+		o = known.InForce(key, now)
 	}
 	return o, now
 }
@@ -131,10 +130,8 @@ func (c *overriddenCall) add(req store.Request, o *store.Override, known *knownO
 	var asked *store.Request
 	if req.Token != "" { // the token is remembered for the original request
 		copied := req
-		copied.SetDefaults()
 		asked = &copied
 	}
-	req.SetDefaults() // for the key's name, which stays
 	switch o.Effect {
 	case store.OverrideBlock:
 		if isTake(c.op) {
@@ -270,9 +267,8 @@ func (s *overrideStore) peek(ctx context.Context, c *overriddenCall, hasToken bo
 
 // isExempt reports whether all requests of c are exempt.
 func (c *overriddenCall) isExempt() bool {
-	return !slices.ContainsFunc(c.effects, func(p overriddenRequest) bool {
-		return p.override == nil ||
-			p.override.Effect != store.OverrideExempt
+	return !slices.ContainsFunc(c.effects, func(e overriddenRequest) bool {
+		return e.override == nil || e.override.Effect != store.OverrideExempt
 	})
 }
 

@@ -69,8 +69,12 @@ type overrideFixture struct {
 func newOverrideFixture(t *testing.T) *overrideFixture {
 	f := &overrideFixture{T: t, agenda: &agenda{virtualTime: new(virtualTime)}}
 	f.table = watched(&watchedTable{Store: memorystore.New(memorystore.WithClock(f.local))})
-	f.store = layers.WithOverrides(f.table, layers.Overrides{Clock: f.local, Background: f.background,
-		OnError: func(err error) { f.errs = append(f.errs, err) }})
+	f.store = layers.Stack(f.table, layers.Layers{Overrides: layers.WatchOverrides(f.table, store.Overrides{}, layers.Env{
+		Clock: f.local, Background: f.background, Observer: &layers.Observer{OnOverrides: func(err error) {
+			if err != nil {
+				f.errs = append(f.errs, err)
+			}
+		}}})})
 	return f
 }
 
@@ -244,12 +248,12 @@ func TestLoadedOverridesApplyToTheFirstDecision(t *testing.T) {
 	if _, err := table.SetOverride(context.Background(), store.Override{Effect: store.OverrideBlock}, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	watch := layers.WatchOverrides(table, layers.Overrides{})
+	watch := layers.WatchOverrides(table, store.Overrides{}, layers.Env{})
 	defer watch.Close()
 	if err := watch.Load(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	d := decide(t, watch.Wrap(table), store.Take, asking("u", "1/1h", 1))[0]
+	d := decide(t, layers.Stack(table, layers.Layers{Overrides: watch}), store.Take, asking("u", "1/1h", 1))[0]
 	if d.Allowed || d.DecidedBy != store.DecidedByOverride || table.looks != 1 || table.takes != 0 {
 		t.Errorf("%+v, %d looks, %d takes", d, table.looks, table.takes)
 	}
@@ -259,7 +263,7 @@ func TestLoadedOverridesApplyToTheFirstDecision(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	slow := layers.WatchOverrides(table, layers.Overrides{Background: func(time.Duration, func()) {}})
+	slow := layers.WatchOverrides(table, store.Overrides{}, layers.Env{Background: func(time.Duration, func()) {}})
 	if err := slow.Load(ended); !errors.Is(err, store.ErrGaveUp) {
 		t.Errorf("loaded by a caller who has left: %v", err)
 	}
@@ -477,7 +481,7 @@ func TestTheFirstDecisionsWaitForOverrides(t *testing.T) {
 		table := &slowTable{Store: memorystore.New()}
 		table.SideTable = slowSide{table.Store.SideTable, table}
 		table.takes.Store(int64(slow))
-		backend := layers.WithOverrides(table, layers.Overrides{})
+		backend := withOverrides(table)
 		limits := storecall.New(backend)
 		wants := func(when string, blocked bool, within, takes time.Duration) {
 			t.Helper()
@@ -532,12 +536,12 @@ func TestAfterALoadNoDecisionWaits(t *testing.T) {
 		table := &slowTable{Store: memorystore.New()}
 		table.SideTable = slowSide{table.Store.SideTable, table}
 		table.takes.Store(int64(100 * time.Millisecond))
-		watch := layers.WatchOverrides(table, layers.Overrides{})
+		watch := layers.WatchOverrides(table, store.Overrides{}, layers.Env{})
 		defer watch.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		err, begin := watch.Load(ctx), time.Now()
-		decide(t, watch.Wrap(table), store.Peek, asking("u", "1/1h", 1))
+		decide(t, layers.Stack(table, layers.Layers{Overrides: watch}), store.Peek, asking("u", "1/1h", 1))
 		if took := time.Since(begin); err == nil || took != 0 {
 			t.Errorf("loaded %v, and a decision took %s", err, took)
 		}

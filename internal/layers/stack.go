@@ -1,24 +1,135 @@
 // Package layers has the layers around a store, for the options of limiter.New. Each layer is a Store that wraps
-// another one, and [Stack] puts them in the right order:
-//
-//	WithObserver      sees what callers see
-//	limiter.Around    a wrapper of the application
-//	WithDenialLog     counts who is denied
-//	WithOverrides     applies the overrides of operators
-//	DenialMemory      repeats denials without a round trip
-//	WithFailure       decides while the store is away
-//	WithLeases        takes units of busy keys in advance
-//	WithBreaker       stops calling a store, or a shard of it ([store.Sharded]), that is away
-//	WithObserver      sees what reaches the store
-//	store.WithBudget  bounds the time of a call
-//
-// [Waiter] is a caller of such a stack.
+// another one, and [Stack] has their one order. [Waiter] is a caller of such a stack.
 package layers
 
-import "github.com/limitctl/limitctl/pkg/limiter/store"
+import (
+	"context"
+	"slices"
+	"time"
 
-// Shared is a store whose limiters share what they read of it and write to it in the background. Closing one of them leaves these
-// parts open.
+	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// Layers are the layers to put around a store, from the outside in. A layer whose field is zero is left out.
+type Layers struct {
+	Env
+	// Around is a wrapper of the application. Like OnCall of the [Observer], it sees what the caller sees.
+	Around func(store.Store) store.Store
+	// DenialLog counts all denials of the layers below, including blocks.
+	DenialLog *DenialCollector
+	// Overrides apply to what a failure policy decides while the store is away, and to what a denial memory remembers.
+	Overrides *OverrideWatch
+	// DenialMemory repeats denials without a round trip.
+	DenialMemory *store.DenialMemory
+	// Failure decides when the layers below or the store fail.
+	Failure Failure
+	// Leases take units of busy keys in advance.
+	Leases *store.Leases
+	// Breaker judges the store by what it does within its budget. OnStoreCall of the Observer sees the calls that it
+	// lets through.
+	Breaker *store.Breaker
+	// Budget is the most time of a call of the store; see [store.WithBudget].
+	Budget time.Duration
+}
+
+// Env is what layers need of the world around them. The zero Env is that of the process.
+type Env struct {
+	// Observer sees what layers do; nil for none.
+	Observer *Observer
+	// Clock is the local clock; the default is the process's own. Only its differences matter, so it need not agree
+	// with the store's clock.
+	Clock func() time.Time
+	// Background runs a function after a delay, without blocking its caller; the default uses timers of the process.
+	// It is for virtual time: it may run a function without a delay before it returns.
+	Background func(delay time.Duration, f func())
+}
+
+// Stack puts layers around backend. The result gives access to the keys of backend, as with [store.Wrap]. Layers get
+// requests with their defaults set.
+func Stack(backend store.Store, with Layers) store.Store {
+	bare := backend
+	add := func(wrapper store.Store) {
+		if wrapper != backend {
+			backend = store.Wrap(wrapper, backend)
+		}
+	}
+	if with.Budget > 0 {
+		add(store.WithBudget(backend, with.Budget))
+	}
+	if o := with.Observer; o != nil && o.OnStoreCall != nil {
+		add(&observerStore{Store: backend, observer: o, onCall: o.OnStoreCall, start: time.Now()})
+	}
+	if with.Breaker != nil {
+		add(newBreaker(backend, *with.Breaker, with.Env))
+	}
+	if with.Leases != nil {
+		add(newLeases(backend, *with.Leases, with.Env))
+	}
+	if with.Failure.Policy != store.FailOnError {
+		add(newFailurePolicy(backend, with.Failure, with.Env))
+	}
+	if with.DenialMemory != nil {
+		add(newDenialMemory(backend, *with.DenialMemory, with.Env))
+	}
+	if with.Overrides != nil {
+		add(with.Overrides.wrap(backend))
+	}
+	if with.DenialLog != nil {
+		add(with.DenialLog.wrap(backend))
+	}
+	if with.Around != nil {
+		add(with.Around(backend))
+	}
+	if o := with.Observer; o != nil && o.OnCall != nil {
+		add(&observerStore{Store: backend, observer: o, onCall: o.OnCall, start: time.Now()})
+	}
+	if backend != bare {
+		add(&entrance{backend})
+	}
+	return backend
+}
+
+// entrance sets the defaults of requests, so that the layers inside need not.
+type entrance struct{ store.Store }
+
+// Decide implements [store.Store].
+func (s *entrance) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+	for i := range reqs {
+		if !reqs[i].HasDefaults() {
+			reqs = slices.Clone(reqs)
+			for j := range reqs {
+				reqs[j].SetDefaults()
+			}
+			break
+		}
+	}
+	return s.Store.Decide(ctx, op, reqs, decisions)
+}
+
+// after runs f after a delay. f itself reports a panic to its callers.
+func (e *Env) after(delay time.Duration, f func()) {
+	if e.Background != nil {
+		e.Background(delay, f)
+		return
+	}
+	time.AfterFunc(delay, func() {
+		var err error
+		defer panics.Catch(&err)
+		f()
+	})
+}
+
+// wallTime returns the time of the local clock.
+func (e *Env) wallTime() time.Time {
+	if e.Clock != nil {
+		return e.Clock()
+	}
+	return time.Now()
+}
+
+// Shared is a store whose limiters share what they read of it and write to it in the background. Closing one of them
+// leaves these parts open.
 type Shared struct {
 	store.Store
 	Watch   *OverrideWatch
@@ -27,51 +138,3 @@ type Shared struct {
 
 // Unwrap returns the store inside.
 func (s *Shared) Unwrap() store.Store { return s.Store }
-
-// Layers are the layers to put around a store. Each can be nil.
-type Layers struct {
-	// Observer sees every decision as the caller gets it.
-	Observer func(store.Store) store.Store
-	// Around is a wrapper of the application.
-	Around func(store.Store) store.Store
-	// DenialLog is [WithDenialLog] or [DenialCollector.Wrap].
-	DenialLog func(store.Store) store.Store
-	// Overrides is [WithOverrides] or [OverrideWatch.Wrap].
-	Overrides func(store.Store) store.Store
-	// DenialMemory is [DenialMemory.Wrap].
-	DenialMemory func(store.Store) store.Store
-	// Failure is [WithFailure].
-	Failure func(store.Store) store.Store
-	// Leases is [WithLeases].
-	Leases func(store.Store) store.Store
-	// Breaker is [WithBreaker].
-	Breaker func(store.Store) store.Store
-	// StoreObserver sees every call of the store.
-	StoreObserver func(store.Store) store.Store
-	// Budget is [store.WithBudget].
-	Budget func(store.Store) store.Store
-}
-
-// Stack puts layers around backend in the right order. From the outside in:
-//
-//   - the observer and the application's own wrapper see what the caller sees;
-//   - the denial log counts all denials of the layers below, including blocks;
-//   - overrides apply to what a failure policy decides while the store is away, and to what a denial
-//     memory remembers;
-//   - the failure policy decides when the leases, the breaker or the store fail;
-//   - the breaker judges the store by what it does within its budget.
-//
-// The result gives access to the keys of backend, as with [store.Wrap].
-func Stack(backend store.Store, with Layers) store.Store {
-	for _, layer := range [...]func(store.Store) store.Store{
-		with.Budget, with.StoreObserver, with.Breaker, with.Leases, with.Failure,
-		with.DenialMemory, with.Overrides, with.DenialLog, with.Around, with.Observer,
-	} {
-		if layer != nil {
-			if wrapped := layer(backend); wrapped != backend {
-				backend = store.Wrap(wrapped, backend)
-			}
-		}
-	}
-	return backend
-}

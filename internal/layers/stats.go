@@ -5,15 +5,15 @@ import "github.com/limitctl/limitctl/pkg/limiter/store"
 // Stats are the figures of the layers around a store at one moment. Those of a missing layer are zero.
 type Stats struct {
 	// Breakers is the state of each shard's breaker. A store without shards has one, whose name is empty. It is nil
-	// without [WithBreaker].
-	Breakers map[string]BreakerState
-	// LeasedKeys is the number of keys of which [WithLeases] holds units in advance, and LeasedUnits the number of
+	// without a breaker.
+	Breakers map[string]store.BreakerState
+	// LeasedKeys is the number of keys of which leases hold units in advance, and LeasedUnits the number of
 	// these units.
 	LeasedKeys, LeasedUnits int64
-	// LocalKeys is the number of keys in the fallback store of [WithFailure], in memory or in a store with a method Len()
+	// LocalKeys is the number of keys in the fallback store of a [Failure], in memory or in a store with a method Len()
 	// int.
 	LocalKeys int64
-	// Denials is the number of denials that [DenialMemory.Wrap] repeats.
+	// Denials is the number of denials that the denial memory repeats.
 	Denials int64
 }
 
@@ -39,12 +39,12 @@ func StatsOf(s store.Store) Stats {
 }
 
 // states returns the state of each shard.
-func (s *breakerStore) states() map[string]BreakerState {
-	states := map[string]BreakerState{}
+func (s *breakerStore) states() map[string]store.BreakerState {
+	states := map[string]store.BreakerState{}
 	for shard, c := range *s.shards.Load() {
-		states[shard] = BreakerState(c.shown.Load())
+		states[shard] = store.BreakerState(c.shown.Load())
 	}
-	if whole := BreakerState(s.whole.shown.Load()); len(states) == 0 || whole != BreakerClosed {
+	if whole := store.BreakerState(s.whole.shown.Load()); len(states) == 0 || whole != store.BreakerClosed {
 		states[""] = whole // otherwise it is from the time before any shard was known
 	}
 	return states

@@ -100,6 +100,7 @@ func (c *Caller) decide(ctx context.Context, op store.Op, key store.Key, limit s
 	own := c.calls.Get().(*call)
 	req := &own.req[0] // not a shadow limit
 	req.Key, req.Limit, req.Cost = key, limit, cost
+	req.SetDefaults()
 	own.decision[0] = store.Decision{}
 	err := c.store.Decide(ctx, op, own.req[:], own.decision[:])
 	decision := own.decision[0]

@@ -265,13 +265,5 @@ func (l *Limiter) Stats() Stats {
 	if l == nil || l.store == nil {
 		return Stats{}
 	}
-	s := layers.StatsOf(l.stacked)
-	stats := Stats{LeasedKeys: s.LeasedKeys, LeasedUnits: s.LeasedUnits, LocalKeys: s.LocalKeys, Denials: s.Denials}
-	if s.Breakers != nil {
-		stats.Breakers = make(map[string]BreakerState, len(s.Breakers))
-		for shard, state := range s.Breakers {
-			stats.Breakers[shard] = BreakerState(state)
-		}
-	}
-	return stats
+	return Stats(layers.StatsOf(l.stacked))
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/configfile"
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -55,7 +54,7 @@ func Load(env Environment) (*Config, error) {
 		named, by = env.Getenv("LIMITCTL_CONFIG"), "LIMITCTL_CONFIG"
 	}
 	user := env.UserFile()
-	breaker := layers.Breaker{}.WithDefaults()
+	breaker := store.Breaker{}.WithDefaults()
 	c := &Config{origins: map[string]Origin{}, File: configfile.File{
 		LocalShare: store.DefaultShare, Breaker: &breaker, HTTP: configfile.DefaultHTTP(),
 	}}

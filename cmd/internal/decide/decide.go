@@ -70,25 +70,25 @@ func openToDecide(ctx context.Context, g *cli.Globals, op store.Op, onError stri
 		return nil, err
 	}
 	request.Where = where
-	with := layers.Layers{Budget: budgetLayer(g), Overrides: overridesLayer(ctx, g, opened, request)}
+	with := layers.Layers{Budget: g.Timeout, Overrides: overridesOf(ctx, g, opened, request), Failure: f.Failure}
 	if request.WithoutOverrides != nil { // a failure policy must not allow what can never fit
 		if _, err := store.NormalizeAll(nil, op, request.Reqs); err != nil {
 			return nil, errors.Join(err, opened.Close())
 		}
 	}
 	if op != store.Peek {
-		if with.DenialLog, err = denialLayer(g, countDenials, opened); err != nil {
+		if with.DenialLog, err = denialLog(g, countDenials, opened); err != nil {
 			return nil, errors.Join(err, opened.Close())
 		}
 	}
-	f.OnFailure = func(err error) {
+	with.Observer = &layers.Observer{OnFailure: func(err error) {
 		fmt.Fprintf(g.Env.Err, "limitctl: warning: %s; %s\n", cli.Message(err), f.decides)
-	}
+	}}
 	if f.Policy == store.LocalOnError {
-		f.Fallback = store.WithBudget(openFallback(g), g.Timeout)
-		with.Around = func(backend store.Store) store.Store { return &withFallback{backend, f.Fallback} }
+		fallback := store.WithBudget(openFallback(g), g.Timeout)
+		with.Failure.Fallback = fallback
+		with.Around = func(backend store.Store) store.Store { return &withFallback{backend, fallback} }
 	}
-	with.Failure = func(backend store.Store) store.Store { return layers.WithFailure(backend, f.Failure) }
 	return layers.Stack(opened, with), nil
 }
 
@@ -116,10 +116,10 @@ func printDecision(g *cli.Globals, a *decisionAnswer) error {
 // countVariable asks to count denials where no flag says it.
 const countVariable = "LIMITCTL_COUNT_DENIALS"
 
-// denialLayer returns the layer that counts denials of a command that takes, if the flag asks for it, else the
-// environment, else the configuration. The layer writes the denials to backend when its store is closed. It does not
-// count denials by a local file: the command ends at once, and should not wait a second time for a store that is away.
-func denialLayer(g *cli.Globals, asked *bool, backend store.Store) (func(store.Store) store.Store, error) {
+// denialLog counts the denials of a command that takes, if the flag asks for it, else the environment, else the
+// configuration; otherwise it is nil. It writes them to backend when it is closed. It does not count denials by a local
+// file: the command ends at once, and should not wait a second time for a store that is away.
+func denialLog(g *cli.Globals, asked *bool, backend store.Store) (*layers.DenialCollector, error) {
 	c, err := g.Config()
 	if err != nil {
 		return nil, err
@@ -135,24 +135,23 @@ func denialLayer(g *cli.Globals, asked *bool, backend store.Store) (func(store.S
 	if !counts {
 		return nil, nil
 	}
-	return layers.CollectDenials(backend, layers.DenialLog{WithoutLocal: true, OnError: func(err error) {
-		fmt.Fprintf(g.Env.Err, "limitctl: warning: %s\n", cli.Message(err))
-	}}).Wrap, nil
+	log := layers.CollectDenials(backend, store.DenialLog{}, &layers.Observer{OnDenialLog: func(err error) {
+		if err != nil {
+			fmt.Fprintf(g.Env.Err, "limitctl: warning: %s\n", cli.Message(err))
+		}
+	}})
+	log.WithoutLocal = true
+	return log, nil
 }
 
-// overridesLayer reads the overrides in force in backend, and returns the layer that applies them. If they cannot be
-// read, the store decides without them, and request holds the error.
-func overridesLayer(ctx context.Context, g *cli.Globals, backend store.Store, request *cli.LimitRequest) func(store.Store) store.Store {
-	watch := layers.WatchOverrides(backend, layers.Overrides{})
+// overridesOf reads the overrides in force in backend. If they cannot be read, the store decides without them, and
+// request holds the error.
+func overridesOf(ctx context.Context, g *cli.Globals, backend store.Store, request *cli.LimitRequest) *layers.OverrideWatch {
+	watch := layers.WatchOverrides(backend, store.Overrides{}, layers.Env{})
 	ctx, cancel := store.BudgetContext(ctx, g.Timeout/operation.OverrideShare)
 	defer cancel()
 	request.WithoutOverrides = watch.Load(ctx)
-	return watch.Wrap
-}
-
-// budgetLayer returns the layer that bounds each call of the store by --timeout.
-func budgetLayer(g *cli.Globals) func(store.Store) store.Store {
-	return func(backend store.Store) store.Store { return store.WithBudget(backend, g.Timeout) }
+	return watch
 }
 
 // openFallback returns the fallback store of the chosen store. It is read and written only while the store is away; if it

@@ -64,8 +64,7 @@ func runSettle(ctx context.Context, o *settleOptions) error {
 	if err != nil {
 		return err
 	}
-	backend := layers.Stack(opened, layers.Layers{Budget: budgetLayer(o.Globals), Overrides: overridesLayer(ctx, o.Globals, opened,
-		o.request)})
+	backend := layers.Stack(opened, layers.Layers{Budget: o.Timeout, Overrides: overridesOf(ctx, o.Globals, opened, o.request)})
 	defer backend.Close()
 	decisions, err := decide(ctx, backend, store.Settle, o.request.Reqs)
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -102,7 +101,7 @@ func TestWrappersInASimulation(t *testing.T) {
 		fmt.Fprintf(&b, "%.3f,a\n", 1431857100+float64(i)/300)
 	}
 	log := readLog(t, b.String())
-	leases, denials := &layers.Leases{Max: 50, Term: 100 * time.Millisecond}, &layers.DenialMemory{MaxStale: time.Second}
+	leases, denials := &store.Leases{Max: 50, Term: 100 * time.Millisecond}, &store.DenialMemory{MaxStale: time.Second}
 	for name, test := range map[string]struct {
 		wrap      Wrap
 		calls     int64 // at most

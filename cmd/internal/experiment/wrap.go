@@ -17,8 +17,8 @@ import (
 type Wrap struct {
 	// Replicas is how many instances there are of all wrappers, 0 for one. Requests go to them in turn.
 	Replicas int
-	Denials  *layers.DenialMemory
-	Leases   *layers.Leases
+	Denials  *store.DenialMemory
+	Leases   *store.Leases
 	// Words are the wrappers as they were asked for, such as "lease=50".
 	Words []string
 }
@@ -28,17 +28,7 @@ func (w *Wrap) IsZero() bool { return w.Denials == nil && w.Leases == nil }
 
 // around returns the replicas of the wrappers around an empty store in memory, all by one clock.
 func (w *Wrap) around(clock *loadgen.Clock) *replicas {
-	var with layers.Layers
-	if w.Leases != nil {
-		leases := *w.Leases
-		leases.Clock, leases.Background = clock.Now, clock.Background
-		with.Leases = func(backend store.Store) store.Store { return layers.WithLeases(backend, leases) }
-	}
-	if w.Denials != nil {
-		denials := *w.Denials
-		denials.Clock = clock.Now
-		with.DenialMemory = denials.Wrap
-	}
+	with := layers.Layers{Leases: w.Leases, DenialMemory: w.Denials, Env: layers.Env{Clock: clock.Now, Background: clock.Background}}
 	r := &replicas{store: &countedStore{Store: memorystore.New(memorystore.WithClock(clock.Now))}}
 	for range max(1, w.Replicas) {
 		r.stacks = append(r.stacks, layers.Stack(r.store, with))

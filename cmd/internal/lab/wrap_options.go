@@ -8,7 +8,6 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/experiment"
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -42,14 +41,14 @@ func (o *wrapFlags) parse() (wrap experiment.Wrap, err error) {
 		switch name {
 		case "denials":
 			ok = ok && wrap.Denials == nil
-			wrap.Denials = &layers.DenialMemory{MaxStale: time.Second}
+			wrap.Denials = &store.DenialMemory{MaxStale: time.Second}
 			if given {
 				wrap.Denials.MaxStale, err = store.ParsePeriod(settings)
 				ok = ok && err == nil && wrap.Denials.MaxStale >= time.Millisecond && wrap.Denials.MaxStale <= time.Hour
 			}
 		case "lease":
 			ok = ok && wrap.Leases == nil
-			wrap.Leases = &layers.Leases{Max: 1000, Term: 100 * time.Millisecond}
+			wrap.Leases = &store.Leases{Max: 1000, Term: 100 * time.Millisecond}
 			if given {
 				wrap.Leases.Max, err = store.ParseNumber("UNITS", units, 2, 1_000_000)
 				ok = ok && err == nil

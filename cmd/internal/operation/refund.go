@@ -39,12 +39,12 @@ func (r *Runner) Refund(ctx context.Context, plan *RefundPlan, observer Observer
 func (r *Runner) refund(ctx context.Context, plan *RefundPlan) (*RefundResult, error) {
 	ctx, cancel := store.BudgetContext(ctx, r.Timeout)
 	defer cancel()
-	watch := layers.WatchOverrides(r.Store, layers.Overrides{})
+	watch := layers.WatchOverrides(r.Store, store.Overrides{}, layers.Env{})
 	defer watch.Close()
 	loading, loaded := store.BudgetContext(ctx, r.Timeout/OverrideShare)
 	defer loaded()
 	result := &RefundResult{Decisions: make([]store.Decision, len(plan.Requests)), WithoutOverrides: watch.Load(loading)}
-	backend := layers.Stack(r.Store, layers.Layers{Overrides: watch.Wrap})
+	backend := layers.Stack(r.Store, layers.Layers{Overrides: watch})
 	if err := backend.Decide(ctx, store.Refund, plan.Requests, result.Decisions); err != nil {
 		return nil, err
 	}

@@ -58,8 +58,8 @@ func (f *serveFrame) events() *events.Log {
 // engineOptions connect an engine with the metrics and the log.
 func (f *serveFrame) engineOptions(log *events.Log) engine.Options {
 	return engine.Options{
-		Timeout:       f.flags.Timeout,
-		StoreObserver: f.meter.StoreObserver(),
+		Timeout:     f.flags.Timeout,
+		OnStoreCall: f.meter.StoreCall,
 		OnDecision: func(ask *engine.Ask, answer *decision.Answer, err error, took time.Duration) {
 			f.meter.Decided(ask, answer, err, took)
 			log.Decision(ask, answer, err, took)

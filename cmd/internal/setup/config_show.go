@@ -11,7 +11,6 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/internal/layers"
 	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -144,7 +143,7 @@ type breakerDocument struct {
 	MaxPause string `json:"max_pause,omitempty"` // the longest that it stays open
 }
 
-func newBreakerDocument(b *layers.Breaker) breakerDocument {
+func newBreakerDocument(b *store.Breaker) breakerDocument {
 	if b == nil {
 		return breakerDocument{}
 	}

@@ -19,8 +19,9 @@ func TestDenialsOfOneFileAddUp(t *testing.T) {
 	key, limit := store.Key{Subject: "user:42"}, store.Limit{Count: 1, Period: time.Hour}
 	var writers sync.WaitGroup
 	for range 4 {
-		log := layers.DenialLog{Every: time.Millisecond, OnError: func(err error) { t.Error(err) }}
-		backend := layers.WithDenialLog(open(t, path), log)
+		file := open(t, path)
+		backend := layers.Stack(file, layers.Layers{DenialLog: layers.CollectDenials(file, store.DenialLog{Every: time.Millisecond},
+			&layers.Observer{OnDenialLog: func(err error) { t.Error(err) }})})
 		writers.Go(func() {
 			for range 50 {
 				if err := take(backend, key, limit, 1); err != nil {

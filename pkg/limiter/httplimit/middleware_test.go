@@ -216,7 +216,7 @@ func TestAStoreThatDecidesNothing(t *testing.T) {
 // A failure policy decides while the store is away. The answer invents no remaining units.
 func TestFailurePolicies(t *testing.T) {
 	for onError, status := range map[store.FailurePolicy]int{store.AllowOnError: 200, store.DenyOnError: 429} {
-		backend := layers.WithFailure(failing{store.ErrUnavailable}, layers.Failure{Policy: onError})
+		backend := layers.Stack(failing{store.ErrUnavailable}, layers.Layers{Failure: layers.Failure{Policy: onError}})
 		response := newService(t, policyOf(t, "1/1h"), backend, httplimit.Options{}).get("X-User", "ada")
 		if response.StatusCode != status {
 			t.Errorf("%s: %d", onError, response.StatusCode)

@@ -93,9 +93,7 @@ func Parse(name string, data []byte) (*File, error) {
 	}
 	file := &File{Name: name, Prefix: read.Prefix, Policies: read.Policies, HTTP: read.HTTP, Denials: !read.NoDenials,
 		sum: poll.Sum(data)}
-	if b := read.Breaker; b != nil {
-		file.Breaker = &limiter.Breaker{Failures: b.Failures, Slow: b.Slow, Pause: b.Pause, MaxPause: b.MaxPause}
-	}
+	file.Breaker = (*limiter.Breaker)(read.Breaker)
 	if file.Prefix == "" {
 		file.Prefix = store.DefaultPrefix
 	}

@@ -71,11 +71,11 @@ func NewRuntime(file *File, backend store.Store, options ...limiter.Option) (*Ru
 			s.Prefix(), file.Name, file.Prefix)
 	}
 	r := &Runtime{local: memorystore.New(), shared: &layers.Shared{Store: backend}}
-	var observer limiter.Observer
+	var env layers.Env
 	for _, option := range options {
 		switch o := option.(type) {
 		case limiter.Observer:
-			observer = o
+			env.Observer = &layers.Observer{OnOverrides: o.OnOverrides, OnDenialLog: o.OnDenialLog, OnPanic: o.OnPanic}
 			r.base = append(r.base, limiter.Observer{OnStoreCall: o.OnStoreCall, OnBreaker: o.OnBreaker, OnPanic: o.OnPanic})
 			r.policy = append(r.policy, limiter.Observer{OnCall: o.OnCall, OnFailure: o.OnFailure, OnPanic: o.OnPanic})
 		case limiter.Leases, limiter.Breaker, limiter.Timeout:
@@ -85,13 +85,11 @@ func NewRuntime(file *File, backend store.Store, options ...limiter.Option) (*Ru
 		}
 	}
 	if _, has := admin.TablesOf(backend); has {
-		r.shared.Watch = layers.WatchOverrides(backend, layers.Overrides{OnError: observer.OnOverrides,
-			OnRecovered: recovered(observer.OnOverrides)})
+		r.shared.Watch = layers.WatchOverrides(backend, store.Overrides{}, env)
 		r.policy = append(r.policy, limiter.Overrides{})
 	}
 	if _, has := admin.TablesOf(backend); has {
-		r.shared.Denials = layers.CollectDenials(backend, layers.DenialLog{OnError: observer.OnDenialLog,
-			OnRecovered: recovered(observer.OnDenialLog)})
+		r.shared.Denials = layers.CollectDenials(backend, store.DenialLog{}, env.Observer)
 	}
 	use := r.Use
 	if file.published != nil {
@@ -101,14 +99,6 @@ func NewRuntime(file *File, backend store.Store, options ...limiter.Option) (*Ru
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
-}
-
-// recovered returns a function that reports to f that an error is over.
-func recovered(f func(error)) func() {
-	if f == nil {
-		return nil
-	}
-	return func() { f(nil) }
 }
 
 // File returns the file in force.

@@ -42,7 +42,8 @@ func TestDenialsOfSeveralProcessesAddUp(t *testing.T) {
 	var writers sync.WaitGroup
 	for range 8 {
 		client := redis.NewClient(&redis.Options{Addr: server.Addr, DisableIdentity: true})
-		backend := layers.WithDenialLog(newStore(t, client), layers.DenialLog{Every: time.Millisecond})
+		inner := newStore(t, client)
+		backend := layers.Stack(inner, layers.Layers{DenialLog: layers.CollectDenials(inner, store.DenialLog{Every: time.Millisecond}, nil)})
 		writers.Go(func() {
 			takeOften(t, backend, "user:42", 300)
 			takeOften(t, backend, "user:7", 30)
@@ -311,7 +312,8 @@ func TestAWriteOfDenialsIsBounded(t *testing.T) {
 	client := server.Client()
 	var sizes commandSizes
 	client.AddHook(&sizes)
-	backend := layers.WithDenialLog(newStore(t, client), layers.DenialLog{Every: time.Hour})
+	inner := newStore(t, client)
+	backend := layers.Stack(inner, layers.Layers{DenialLog: layers.CollectDenials(inner, store.DenialLog{Every: time.Hour}, nil)})
 	const keys = 100
 	for i := range keys {
 		takeOften(t, backend, fmt.Sprintf("%03d%s", i, strings.Repeat("é", 500)), 2)

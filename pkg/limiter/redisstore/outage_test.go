@@ -16,6 +16,7 @@ import (
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/internal/tier"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -104,16 +105,17 @@ func TestFailoverWithALocalShare(t *testing.T) {
 			defer backend.Close()
 			ledger := newLedger()
 			var mu sync.Mutex
-			states := map[string]layers.BreakerState{}
-			state := func(shard string) (s layers.BreakerState, told bool) {
+			states := map[string]store.BreakerState{}
+			state := func(shard string) (s store.BreakerState, told bool) {
 				mu.Lock()
 				defer mu.Unlock()
 				s, told = states[shard]
 				return s, told
 			}
-			stack := layers.WithFailure(layers.WithBreaker(backend, layers.Breaker{Pause: time.Millisecond, MaxPause: 10 * time.Millisecond,
-				OnChange: func(c layers.BreakerChange) { mu.Lock(); defer mu.Unlock(); states[c.Shard] = c.To }}),
-				layers.Failure{Policy: store.LocalOnError, OnFailure: ledger.replaced})
+			stack := layers.Stack(backend, layers.Layers{Failure: layers.Failure{Policy: store.LocalOnError, Fallback: memorystore.New()},
+				Breaker: &store.Breaker{Pause: time.Millisecond, MaxPause: 10 * time.Millisecond},
+				Env: layers.Env{Observer: &layers.Observer{OnFailure: ledger.replaced,
+					OnBreaker: func(c store.BreakerChange) { mu.Lock(); defer mu.Unlock(); states[c.Shard] = c.To }}}})
 			for range 2 { // the second is of a shard that is known
 				ledger.take(stack, key, neverLapsing(1_000_000))
 			}
@@ -132,7 +134,7 @@ func TestFailoverWithALocalShare(t *testing.T) {
 			for before := ledger.by[store.DecidedByStore]; ledger.by[store.DecidedByStore] == before; {
 				ledger.take(stack, key, neverLapsing(1_000_000)) // until the client has found the new master
 			}
-			if s, _ := state(old); s != layers.BreakerClosed {
+			if s, _ := state(old); s != store.BreakerClosed {
 				t.Errorf("the breaker of the old master is %s", s)
 			}
 			if shard := backend.Shard(key); name == "Cluster" && shard == old {
@@ -151,8 +153,9 @@ func TestOutagesLeaveNothingBehind(t *testing.T) {
 	backend := own(t, client)
 	defer backend.Close()
 	ledger := newLedger()
-	stack := layers.WithFailure(layers.WithBreaker(backend, layers.Breaker{Failures: 1, Pause: time.Microsecond,
-		MaxPause: time.Microsecond}), layers.Failure{Policy: store.LocalOnError, OnFailure: ledger.replaced})
+	stack := layers.Stack(backend, layers.Layers{Failure: layers.Failure{Policy: store.LocalOnError, Fallback: memorystore.New()},
+		Breaker: &store.Breaker{Failures: 1, Pause: time.Microsecond, MaxPause: time.Microsecond},
+		Env:     layers.Env{Observer: &layers.Observer{OnFailure: ledger.replaced}}})
 	takes := func() {
 		var callers sync.WaitGroup
 		for i := range 8 {
@@ -255,13 +258,16 @@ func TestOneMasterThatHangsIsNobodyElsesOutage(t *testing.T) {
 	defer backend.Close()
 	var mu sync.Mutex
 	now := time.Unix(1_700_000_000, 0)
-	told := make(chan layers.BreakerChange, 10000)
+	told := make(chan store.BreakerChange, 10000)
 	hasty := &hastyFor{Store: backend}
-	broken := layers.WithBreaker(store.Wrap(hasty, backend), layers.Breaker{
-		Failures: failures, Slow: time.Hour, OnChange: func(c layers.BreakerChange) { told <- c },
-		Clock: func() time.Time { mu.Lock(); defer mu.Unlock(); return now },
+	broken := layers.Stack(store.Wrap(hasty, backend), layers.Layers{
+		Breaker: &store.Breaker{Failures: failures, Slow: time.Hour},
+		Env: layers.Env{Clock: func() time.Time { mu.Lock(); defer mu.Unlock(); return now },
+			Observer: &layers.Observer{OnBreaker: func(c store.BreakerChange) { told <- c }}},
 	})
-	limits, limit := storecall.New(layers.WithFailure(broken, layers.Failure{Policy: store.LocalOnError})), neverLapsing(1_000_000)
+	limits := storecall.New(layers.Stack(broken, layers.Layers{
+		Failure: layers.Failure{Policy: store.LocalOnError, Fallback: memorystore.New()}}))
+	limit := neverLapsing(1_000_000)
 	take := func(key store.Key) (store.Decider, error) {
 		d, err := limits.Take(t.Context(), key, limit, 1)
 		return d.DecidedBy, err
@@ -282,7 +288,7 @@ func TestOneMasterThatHangsIsNobodyElsesOutage(t *testing.T) {
 	for range 60 {
 		healthy()
 	}
-	if c := <-told; c.To != layers.BreakerOpen || c.Shard != cluster.Masters[sick].Addr {
+	if c := <-told; c.To != store.BreakerOpen || c.Shard != cluster.Masters[sick].Addr {
 		t.Errorf("told that %s is %s", c.Shard, c.To)
 	}
 	if by, err := take(keys[sick]); err != nil || by != store.DecidedByLocal {
@@ -309,7 +315,7 @@ func TestOneMasterThatHangsIsNobodyElsesOutage(t *testing.T) {
 			if c.Shard != cluster.Masters[sick].Addr {
 				t.Errorf("told that %s is %s", c.Shard, c.To)
 			}
-			if closed = c.To == layers.BreakerClosed; c.To != layers.BreakerHalfOpen {
+			if closed = c.To == store.BreakerClosed; c.To != store.BreakerHalfOpen {
 				break
 			}
 		}

@@ -42,7 +42,7 @@ func TestAStoresBudgetIsNotTheCallersTime(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(test.ctx, test.caller)
 			defer cancel()
-			backend := layers.WithFailure(store.WithBudget(silentStore{}, test.budget), layers.Failure{Policy: store.AllowOnError})
+			backend := layers.Stack(silentStore{}, layers.Layers{Budget: test.budget, Failure: layers.Failure{Policy: store.AllowOnError}})
 			d, err := storecall.New(backend).Take(ctx, store.Key{Subject: "u"}, store.Limit{Count: 1, Period: time.Hour}, 1)
 			if test.gaveUp == nil && (err != nil || !d.Unguarded) {
 				t.Errorf("%+v, %v; want the policy's answer", d, err)

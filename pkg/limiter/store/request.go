@@ -122,7 +122,8 @@ func (r *Request) SetDefaults() {
 
 // HasDefaults reports whether [Request.SetDefaults] would change nothing in r.
 func (r *Request) HasDefaults() bool {
-	return r.Key.Name != "" && r.Limit.Algorithm != 0 && r.Limit.Burst != 0 && r.Limit.Slices != 1 && r.Token == ""
+	return r.Key.Name != "" && r.Limit.Algorithm != 0 && r.Limit.Burst != 0 && r.Limit.Slices != 1 &&
+		(r.Token == "" || r.TokenTTL != 0)
 }
 
 // Capacity returns the most units that may be in use after r is allowed: what its limit allows at one instant, less

@@ -18,7 +18,7 @@ func TestAWrapperKeepsTheKeyspace(t *testing.T) {
 	ctx := context.Background()
 	backend := memorystore.New()
 	denied := 0
-	wrapped := layers.WithFailure(withCount(backend, &denied), layers.Failure{Policy: store.AllowOnError})
+	wrapped := layers.Stack(withCount(backend, &denied), layers.Layers{Failure: layers.Failure{Policy: store.AllowOnError}})
 	once := store.Limit{Count: 1, Period: time.Hour}
 	key := store.Key{Subject: "user:42", Name: "once"}
 	for range 3 {
@@ -51,7 +51,7 @@ func TestAWrapperKeepsTheKeyspace(t *testing.T) {
 		t.Errorf("the store inside has %d in use, %v", d.Used, err)
 	}
 
-	if _, has := admin.KeyspaceOf(layers.WithFailure(struct{ store.Store }{}, layers.Failure{Policy: store.AllowOnError})); has {
+	if _, has := admin.KeyspaceOf(layers.Stack(struct{ store.Store }{}, layers.Layers{Failure: layers.Failure{Policy: store.AllowOnError}})); has {
 		t.Error("around a store without keys there is a keyspace")
 	}
 }

@@ -39,11 +39,8 @@ func (s *Settings) Policy(name string) (*policy.Policy, error) {
 
 // file returns the settings for a [policyfile.Runtime].
 func (s *Settings) file() *policyfile.File {
-	f := &policyfile.File{Name: "the configuration", Prefix: s.Prefix, Policies: s.Policies, HTTP: s.HTTP, Denials: !s.NoDenials}
-	if b := s.Breaker; b != nil {
-		f.Breaker = &limiter.Breaker{Failures: b.Failures, Slow: b.Slow, Pause: b.Pause, MaxPause: b.MaxPause}
-	}
-	return f
+	return &policyfile.File{Name: "the configuration", Prefix: s.Prefix, Policies: s.Policies, HTTP: s.HTTP,
+		Denials: !s.NoDenials, Breaker: (*limiter.Breaker)(s.Breaker)}
 }
 
 // Ask is a question to the engine: about the limits of a policy for attributes, or about limits of a key.
@@ -74,8 +71,8 @@ type Options struct {
 	// OnDecision gets each ask with its answer. After an error the answer has no decisions, and no policy if that
 	// is unknown. It must not change or keep either.
 	OnDecision func(ask *Ask, answer *decision.Answer, err error, took time.Duration)
-	// StoreObserver observes each call of the store itself, inside all layers.
-	StoreObserver layers.Observer
+	// OnStoreCall gets each call of the store itself, inside all layers.
+	OnStoreCall func(ctx context.Context, call layers.Call)
 	// Observer gets what else happens: failures, changes of the breaker, overrides and denials that are out of date.
 	Observer limiter.Observer
 }
@@ -99,8 +96,7 @@ func New(backend admin.Keyspace, settings *Settings, options Options) *Engine {
 		first.Prefix = s.Prefix()
 	}
 	runtime, err := policyfile.NewRuntime(first, layers.Stack(backend, layers.Layers{
-		Budget:        func(backend store.Store) store.Store { return store.WithBudget(backend, options.Timeout) },
-		StoreObserver: func(backend store.Store) store.Store { return layers.WithObserver(backend, options.StoreObserver) },
+		Budget: options.Timeout, Env: layers.Env{Observer: &layers.Observer{OnStoreCall: options.OnStoreCall}},
 	}), options.Observer)
 	if err != nil {
 		panic(err) // the reader of configurations has checked the settings

@@ -164,14 +164,12 @@ func (m *Metrics) Handler() http.Handler {
 	})
 }
 
-// StoreObserver measures the calls of the store and counts its errors. It belongs next to the store.
-func (m *Metrics) StoreObserver() layers.Observer {
-	return layers.Observer{OnCall: func(_ context.Context, call layers.Call) {
-		m.storeTook.WithLabelValues(operationOf(call.Op)).Observe(call.Took.Seconds())
-		if call.Err != nil {
-			m.storeErrors.WithLabelValues(errorKind(call.Err)).Inc()
-		}
-	}}
+// StoreCall measures a call of the store and counts its error.
+func (m *Metrics) StoreCall(_ context.Context, call layers.Call) {
+	m.storeTook.WithLabelValues(operationOf(call.Op)).Observe(call.Took.Seconds())
+	if call.Err != nil {
+		m.storeErrors.WithLabelValues(errorKind(call.Err)).Inc()
+	}
 }
 
 // Batch counts calls that went to a server together.

@@ -30,7 +30,7 @@ import (
 func observed(t testing.TB, backend admin.Keyspace, settings *engine.Settings) (*engine.Engine, *metrics.Metrics) {
 	m := metrics.New(metrics.Options{Version: "test"})
 	e := engine.New(backend, settings, engine.Options{
-		Timeout: time.Minute, Observer: limiter.Observer{OnBreaker: m.Breaker}, StoreObserver: m.StoreObserver(), OnDecision: m.Decided, OnReplace: m.Configure,
+		Timeout: time.Minute, Observer: limiter.Observer{OnBreaker: m.Breaker}, OnStoreCall: m.StoreCall, OnDecision: m.Decided, OnReplace: m.Configure,
 	})
 	t.Cleanup(func() { e.Close(); backend.Close() })
 	return e, m
@@ -316,7 +316,7 @@ func TestClientsCannotMakeSeries(t *testing.T) {
 // Prometheus' own tool accepts the exposition.
 func TestTheExpositionIsValid(t *testing.T) {
 	tier.Full(t, "Prometheus")
-	e, m := observed(t, memorystore.New(), &engine.Settings{File: configfile.File{Policies: []*policy.Policy{login()}, Breaker: &layers.Breaker{}}})
+	e, m := observed(t, memorystore.New(), &engine.Settings{File: configfile.File{Policies: []*policy.Policy{login()}, Breaker: &store.Breaker{}}})
 	decide(t, e, ask(store.Take, "192.0.2.1", "a@example.com"))
 	m.Listener("http", http.NotFoundHandler(), nil)
 	m.Connections("http", 1)
@@ -428,7 +428,7 @@ func TestBreakers(t *testing.T) {
 	if n := s.sum("limitctl_breaker_state"); n != 0 {
 		t.Error("without a breaker there is a state of one")
 	}
-	m.Configure(&engine.Settings{File: configfile.File{Breaker: &layers.Breaker{}}}, true)
+	m.Configure(&engine.Settings{File: configfile.File{Breaker: &store.Breaker{}}}, true)
 	s, _ = scrape(t, m)
 	s.want(t, `limitctl_breaker_state{part="",state="closed"}`, 1)
 	changed := m.Breaker
@@ -451,7 +451,7 @@ func TestBreakers(t *testing.T) {
 		t.Errorf("%d series with 200 parts, %d with 2000", before, len(s))
 	}
 	s.want(t, `limitctl_breaker_state{part="",state="open"}`, 1)
-	m.Configure(&engine.Settings{File: configfile.File{Breaker: &layers.Breaker{}}}, true)
+	m.Configure(&engine.Settings{File: configfile.File{Breaker: &store.Breaker{}}}, true)
 	s, _ = scrape(t, m)
 	s.want(t, `limitctl_breaker_state{part="",state="open"}`, 0)
 }
@@ -499,12 +499,11 @@ func TestCountingAllocatesNothing(t *testing.T) {
 	m.Configure(&engine.Settings{File: configfile.File{Policies: []*policy.Policy{p}}}, true)
 	question := ask(store.Take, "192.0.2.1", "a@example.com")
 	answer := &decision.Answer{Policy: p, Decisions: []store.Decision{{Allowed: true, Granted: 1}, {Shadow: true}}}
-	observer := m.StoreObserver()
 	call := layers.Call{Op: store.Take, Decisions: answer.Decisions}
 	ctx := context.Background()
 	if n := testing.AllocsPerRun(1000, func() {
 		m.Decided(question, answer, nil, time.Millisecond)
-		observer.OnCall(ctx, call)
+		m.StoreCall(ctx, call)
 		m.Batch(3)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)

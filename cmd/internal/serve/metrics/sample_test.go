@@ -12,7 +12,6 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/metrics"
 	"github.com/limitctl/limitctl/internal/configfile"
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
@@ -221,7 +220,7 @@ func TestAnOutage(t *testing.T) {
 		p.OnError = onError
 		p.Limits[0].Count, p.Limits[1].Count = 1000, 1000
 		e, m := observed(t, backend, &engine.Settings{File: configfile.File{Policies: []*policy.Policy{p},
-			Breaker: &layers.Breaker{Failures: 3, Pause: time.Hour}}})
+			Breaker: &store.Breaker{Failures: 3, Pause: time.Hour}}})
 		for i := range 17 {
 			backend.gone = i >= 10
 			err := e.Decide(t.Context(), ask(store.Take, "192.0.2.1", "a@example.com"), new(decision.Answer))

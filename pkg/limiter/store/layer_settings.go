@@ -1,0 +1,127 @@
+package store
+
+import "time"
+
+// Breaker has the settings of a layer that stops calling a store that is away, so that callers do not each wait for a
+// time-out. It opens after several failures in a row. Then a recovery check finds out from time to time whether the
+// store is back. A zero field means its default.
+type Breaker struct {
+	// Failures is the number of failures in a row that opens it; the default is 5. A failure is an error that [IsAway]
+	// accepts, or an answer that took longer than Slow. A denial or a refusal, such as a wrong password, is an answer.
+	// An invalid request, or a caller that gave up earlier, says nothing about the store. One lost connection is one
+	// failure, however many calls shared it (see [BatchError]).
+	Failures int
+	// Slow is the longest time of a good answer; the default is 1 s. Keep it below the time that your callers have:
+	// a caller that gives up earlier says nothing about the store.
+	Slow time.Duration
+	// Pause is the time from opening to the first recovery check; the default is 500 ms. It doubles with each check
+	// that fails, up to MaxPause, whose default is 10 s.
+	Pause, MaxPause time.Duration
+}
+
+// WithDefaults returns b with its zero fields filled in. It raises a MaxPause below Pause to Pause.
+func (b Breaker) WithDefaults() Breaker {
+	b.Failures = orDefault(b.Failures, 5)
+	b.Slow = orDefault(b.Slow, time.Second)
+	b.Pause = orDefault(b.Pause, 500*time.Millisecond)
+	b.MaxPause = max(orDefault(b.MaxPause, 10*time.Second), b.Pause)
+	return b
+}
+
+// BreakerState is the state of a [Breaker].
+type BreakerState uint8
+
+const (
+	// BreakerClosed: calls go to the store.
+	BreakerClosed BreakerState = iota
+	// BreakerOpen: calls fail at once with an [ErrUnavailable].
+	BreakerOpen
+	// BreakerHalfOpen: a recovery check is under way, and other calls fail as if it were open.
+	BreakerHalfOpen
+)
+
+// String returns "closed", "open" or "half-open".
+func (s BreakerState) String() string {
+	switch s {
+	case BreakerOpen:
+		return "open"
+	case BreakerHalfOpen:
+		return "half-open"
+	default:
+		return "closed"
+	}
+}
+
+// BreakerChange is a change of a breaker's state.
+type BreakerChange struct {
+	// Shard is the shard of a [Sharded] store, such as a master of a Cluster; empty for other stores. When the store
+	// loses a shard, its breaker changes to closed.
+	Shard    string
+	From, To BreakerState
+	At       time.Time
+	// Reason is what opened the breaker or kept it open; nil otherwise.
+	Reason error
+}
+
+// Leases has the settings of a layer that takes units of a busy key in advance, in chunks, and hands them out without
+// a round trip. It never lets through more than the limit, but can deny units that other processes hold. A zero field
+// means its default.
+type Leases struct {
+	// Max is the most units of a key that a process holds; the default is 1000. It is never more than a tenth of what
+	// the limit allows at once to requests that leave as much. The number follows the rate of the key: about what is
+	// taken in a quarter to a half of a Term.
+	Max int64
+	// Term is the longest time that units are held; the default is 100 ms.
+	Term time.Duration
+}
+
+// WithDefaults returns l with its zero fields filled in.
+func (l Leases) WithDefaults() Leases {
+	return Leases{Max: orDefault(l.Max, 1000), Term: orDefault(l.Term, 100*time.Millisecond)}
+}
+
+// DenialMemory has the settings of a layer that repeats the store's denials without a round trip until their
+// RetryAfter is over. It never allows anything. A zero field means its default.
+type DenialMemory struct {
+	// MaxStale is the longest time that a denial is remembered; the default is 1 s. So late it can notice that another
+	// process gave units back.
+	MaxStale time.Duration
+	// Keys is the approximate number of keys to remember, at about 300 bytes each; the default is 16,384. If there are
+	// more, the denials that end first are forgotten first.
+	Keys int
+}
+
+// WithDefaults returns m with its zero fields filled in.
+func (m DenialMemory) WithDefaults() DenialMemory {
+	return DenialMemory{MaxStale: orDefault(m.MaxStale, time.Second), Keys: orDefault(m.Keys, 16_384)}
+}
+
+// Overrides has the settings of a layer that applies the overrides of operators within about a second. It reads them
+// in the background. Only the first decision, and the first after a pause, waits for them. A zero field means its
+// default.
+type Overrides struct {
+	// Every is the time between two reads; the default is 1 s.
+	Every time.Duration
+	// Idle is how long after the last decision the reads go on; the default is a minute.
+	Idle time.Duration
+}
+
+// WithDefaults returns o with its zero fields filled in.
+func (o Overrides) WithDefaults() Overrides {
+	return Overrides{Every: orDefault(o.Every, time.Second), Idle: orDefault(o.Idle, time.Minute)}
+}
+
+// DenialLog has the settings of a layer that counts in the store denials per key, and per override what it lets
+// through. It writes in the background, and when it is closed.
+type DenialLog struct {
+	// Every is the shortest time between two writes; the default is 1 s.
+	Every time.Duration
+}
+
+// orDefault returns value, or byDefault if value is not positive.
+func orDefault[T ~int | ~int64](value, byDefault T) T {
+	if value <= 0 {
+		return byDefault
+	}
+	return value
+}
