@@ -4,17 +4,10 @@ import "github.com/limitctl/limitctl/pkg/limiter/store"
 
 // Stats are the figures of the layers around a store at one moment. Those of a missing layer are zero.
 type Stats struct {
-	// Breakers is the state of each shard's breaker. A store without shards has one, whose name is empty. It is nil
-	// without a breaker.
-	Breakers map[string]store.BreakerState
-	// LeasedKeys is the number of keys of which leases hold units in advance, and LeasedUnits the number of
-	// these units.
-	LeasedKeys, LeasedUnits int64
-	// LocalKeys is the number of keys in the fallback store of a [Failure], in memory or in a store with a method Len()
-	// int.
-	LocalKeys int64
-	// Denials is the number of denials that the denial memory repeats.
-	Denials int64
+	Breakers                map[string]store.BreakerState // by shard; nil without a breaker
+	LeasedKeys, LeasedUnits int64                         // what leases hold in advance
+	LocalKeys               int64                         // of the fallback store, if it has a method Len() int
+	Denials                 int64                         // that the denial memory repeats
 }
 
 // StatsOf returns the figures of the layers around a store, the outermost of each kind. It walks over all that they
