@@ -4,13 +4,13 @@ import (
 	"net/http"
 	"net/url"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/limitctl/limitctl/internal/subjecttext"
+	"github.com/limitctl/limitctl/internal/texts"
 )
 
 // methodOf returns the method. OTHER replaces all unknown ones: a client could invent them and have a new limit for each.
@@ -35,7 +35,7 @@ func hostOf(r *http.Request) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-var parameters = regexp.MustCompile(`;[^/]*`)
+var parameters = texts.Regexp(`;[^/]*`)
 
 // plainPath returns the path of r in one form for all ways to write it: without escapes, empty segments, dots, and
 // a slash at its end. Some services read a backslash as a slash and ignore what follows a semicolon in a segment,
@@ -43,7 +43,7 @@ var parameters = regexp.MustCompile(`;[^/]*`)
 func plainPath(r *http.Request) string {
 	p := r.URL.Path
 	if strings.ContainsAny(p, `;\`) {
-		p = parameters.ReplaceAllString(strings.ReplaceAll(p, `\`, "/"), "")
+		p = parameters().ReplaceAllString(strings.ReplaceAll(p, `\`, "/"), "")
 	}
 	return path.Clean("/" + p)
 }

@@ -64,8 +64,8 @@ func parseCalendar(period, zone string) (*Calendar, error) {
 	return calendarIn(unit, zone)
 }
 
-// needsZone returns what is wrong with a period that is no duration: it needs a zone, or is nearly one that does. It returns nil
-// for any other.
+// needsZone returns what is wrong with a period that is no duration: it needs a zone, or is nearly one that does. It
+// returns nil for any other.
 func needsZone(period string) error {
 	_, isWord := calendarWords[period]
 	unit := strings.TrimLeft(period, "0123456789")
@@ -78,8 +78,8 @@ func needsZone(period string) error {
 	return nil
 }
 
-// calendarBound is the time that bounds of windows are whole multiples of, in microseconds. Since 1972 all offsets of zones are
-// whole quarters of an hour.
+// calendarBound is the time that bounds of windows are whole multiples of, in microseconds. Since 1972 all offsets of
+// zones are whole quarters of an hour.
 const calendarBound = int64(15 * time.Minute / time.Microsecond)
 
 // windowBounds is from Begin to before End.
