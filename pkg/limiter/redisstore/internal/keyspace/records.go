@@ -36,6 +36,7 @@ type changing struct {
 	script  *lua.Script
 	records []admin.Record
 	sets    [][]member
+	members int // in all sets
 	// argument is what the script gets about a member besides its kind, and kind says whether it also gets the expiry.
 	argument func(m *member) []byte
 	first    []any // arguments before those about members
@@ -49,15 +50,20 @@ func (k *Keyspace) change(
 ) error {
 	size := func(i int) int { return records[i].Size() }
 	return k.exchanges(ctx, len(records), size, func(first, end int) error {
-		return do(first, &changing{Keyspace: k, records: records[first:end], sets: k.sets(members[first:end])})
+		sets, n := k.sets(members[first:end])
+		return do(first, &changing{Keyspace: k, records: records[first:end], sets: sets, members: n})
 	})
 }
 
-// sets returns the members of records, each once, in sets.
-func (k *Keyspace) sets(members [][]admin.Member) [][]member {
+// sets returns the members of records, each once, in sets, and how many there are.
+func (k *Keyspace) sets(members [][]admin.Member) (sets [][]member, all int) {
 	type place struct{ set, at int }
 	known := make(map[string]place, len(members))
-	sets := make([][]member, 0, len(members))
+	sets = make([][]member, 0, len(members))
+	alone, index := make([]member, len(members)), make([]int, len(members)) // most records have one member
+	for i := range index {
+		index[i] = i
+	}
 	for i := range members {
 		mine := len(sets) // the sets of this record begin here
 		for j := range members[i] {
@@ -73,12 +79,15 @@ func (k *Keyspace) sets(members [][]admin.Member) [][]member {
 			}
 			if n == len(sets) {
 				sets = append(sets, nil)
+				if n == mine {
+					sets[n] = alone[i : i : i+1]
+				}
 			}
 			known[m.StoreKey] = place{n, len(sets[n])}
-			sets[n] = append(sets[n], member{m, []int{i}, len(known) - 1})
+			sets[n] = append(sets[n], member{m, index[i : i+1 : i+1], len(known) - 1})
 		}
 	}
-	return sets
+	return sets, len(known)
 }
 
 // eachCall calls do with the sets that one script call can have.
@@ -117,10 +126,13 @@ func (c *changing) call(ctx context.Context, sets [][]member) (*redis.Cmd, []mem
 	return cmd, all, nil
 }
 
+// recordWord is recordKind, as a command has it.
+var recordWord any = recordKind
+
 // kindOf is what the scripts get of a key, see lua/held.lua. A record is deleted whenever it expires.
-func (c *changing) kindOf(m *member, with bool) string {
+func (c *changing) kindOf(m *member, with bool) any {
 	if m.Type == recordKind && c.script == lua.Delete {
-		return recordKind
+		return recordWord
 	}
 	at := int64(-1)
 	if !m.Expires.IsZero() {
@@ -169,7 +181,7 @@ func keptMember(m *member) []byte {
 type deletion struct {
 	*changing
 	// outcomes are the known outcomes of members, and late is what members held that the caller had not kept, by their number.
-	outcomes map[int]byte
+	outcomes []byte
 	late     map[int]admin.Member
 }
 
@@ -188,7 +200,7 @@ func (k *Keyspace) Delete(ctx context.Context, records ...admin.Record) (deleted
 	var errs []error
 	err = k.change(ctx, records, members, func(_ int, c *changing) error {
 		c.verb, c.script, c.argument = "deletion", lua.Delete, keptMember
-		d := &deletion{c, map[int]byte{}, map[int]admin.Member{}}
+		d := &deletion{c, make([]byte, c.members), map[int]admin.Member{}}
 		err := c.eachCall(ctx, func(sets [][]member) error { return d.call(ctx, sets) })
 		gone, some := d.result()
 		deleted, changed, errs = deleted+gone, append(changed, some...), append(errs, c.errs...)
@@ -264,34 +276,38 @@ func (d *deletion) callOnce(ctx context.Context, sets [][]member) (left [][]memb
 func (d *deletion) result() (deleted int, changed []admin.Record) {
 	type fate struct{ some, new bool }
 	fates := make([]fate, len(d.records))
-	held := make([][]admin.Member, len(d.records)) // what was deleted
 	for _, set := range d.sets {
 		for _, m := range set {
+			outcome := d.outcomes[m.number]
+			_, isLate := d.late[m.number]
 			for _, record := range m.records {
-				switch d.outcomes[m.number] {
-				case '1':
-					was := *m.Member
-					if late, is := d.late[m.number]; is {
-						was = late
-						fates[record].new = true
-					}
-					fates[record].some = true
+				fates[record].some = fates[record].some || outcome == '1'
+				fates[record].new = fates[record].new || isLate || outcome != '1' && outcome != 0 && m.Dump != nil
+			}
+		}
+	}
+	held := map[int][]admin.Member{} // what was deleted, or may be, of records that have changed
+	for _, set := range d.sets {
+		for _, m := range set {
+			was, isLate := d.late[m.number]
+			if outcome := d.outcomes[m.number]; outcome != '1' && outcome != 0 {
+				continue
+			} else if !isLate {
+				was = *m.Member
+			}
+			for _, record := range m.records {
+				if fates[record].some && fates[record].new {
 					held[record] = append(held[record], was)
-				case 0: // the outcome is not known
-					held[record] = append(held[record], *m.Member)
-				default:
-					fates[record].new = fates[record].new || m.Dump != nil
 				}
 			}
 		}
 	}
 	for i := range fates {
-		if !fates[i].some {
-			continue
+		if fates[i].some {
+			deleted++
 		}
-		deleted++
-		if fates[i].new {
-			changed = append(changed, d.layout.record(d.records[i], held[i]))
+		if members, is := held[i]; is {
+			changed = append(changed, d.layout.record(d.records[i], members))
 		}
 	}
 	return deleted, changed
