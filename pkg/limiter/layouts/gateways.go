@@ -2,6 +2,7 @@ package layouts
 
 import (
 	"errors"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,7 +70,8 @@ func decodeEnvoy(_ *row, found *Found) (Reading, error) {
 	if len(names) == 0 {
 		return Reading{}, errors.New("a counter whose window fits no unit")
 	}
-	key, limit := store.Key{Subject: found.Key.Subject, Name: "envoy/" + strings.Join(names, "-or-")}, store.Limit{Algorithm: store.FixedWindow}
+	key := store.Key{Subject: found.Key.Subject, Name: "envoy/" + strings.Join(names, "-or-")}
+	limit := store.Limit{Algorithm: store.FixedWindow}
 	if len(names) == 1 {
 		limit.Period = longest
 	}
@@ -94,7 +96,8 @@ func isEnvoyDescriptor(descriptor string) bool {
 	}
 	_, address, _ := strings.Cut(descriptor, "_remote_address_")
 	address, _, _ = strings.Cut(address, "_")
-	return isAddress(address) || isNetwork(address)
+	_, err := netip.ParsePrefix(address)
+	return isAddress(address) || err == nil
 }
 
 // kongKey is "ratelimit:<route>:<service>:<client>:<begin in ms>:<period>" of the plugin rate-limiting, and
@@ -146,7 +149,7 @@ func calendarEnd(begin time.Time, period string) (end time.Time, ok bool) {
 // matchKong: what was not asked for has routes and services in the form of Kong's own.
 func matchKong(storeKey string, asked bool) (store.Key, bool) {
 	w, ok := parseKong(storeKey)
-	return w.key, ok && (asked || kongIDs.MatchString(storeKey))
+	return w.key, ok && (asked || kongIDs().MatchString(storeKey))
 }
 
 // decodeKong: denied requests count, too. A limit that an operator gives counts for windows of its period. A month
@@ -169,7 +172,7 @@ func decodeKong(_ *row, found *Found) (Reading, error) {
 		entry = countEntry(entry.Limit, count, min(left, value.TTL))
 	}
 	kept := lifetime{longest: limit.Period, passes: true, never: "Kong/kong#5763", absurd: "Kong/kong#14995"}
-	return kept.reading(found, entry, kongIDs.MatchString(found.StoreKey))
+	return kept.reading(found, entry, kongIDs().MatchString(found.StoreKey))
 }
 
 // rackAttackKey is of a window's counter, or of a client that fail2ban or allow2ban has banned. The name of a

@@ -3,7 +3,6 @@ package layouts
 import (
 	"bytes"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -230,11 +229,10 @@ func (e *UnsureError) Error() string {
 	if e.Wrong != "" {
 		return text + " holds " + e.Wrong + ", which " + layouts + " does not write"
 	}
-	text += " may be of " + layouts
-	switch {
-	case e.Defect != "":
-		text += ": " + e.Defect
-	case e.NeverExpires:
+	if text += " may be of " + layouts; e.Defect != "" {
+		return text + ": " + e.Defect
+	}
+	if e.NeverExpires {
 		text += ", and has no TTL"
 	}
 	return text
@@ -318,7 +316,7 @@ func (c *candidate) ttl(parts []admin.Member) (ttl time.Duration) {
 }
 
 // keptWithLimits are the keys of what limitctl keeps with limits, from the "!" behind the prefix on.
-var keptWithLimits = regexp.MustCompile(`(?s)^(?:id$|token:|token-sha256:|\{(?:audit\}$|override\}(?:$|:)|denials:[^}]*\}(?:$|:)|` +
+var keptWithLimits = keysLike(`^(?:id$|token:|token-sha256:|\{(?:audit\}$|override\}(?:$|:)|denials:[^}]*\}(?:$|:)|` +
 	`[^}]*\}:token:|[^}]*\}:token-sha256:))`)
 
 // IsOwn reports whether limitctl wrote a value itself, under whatever prefix: the record of a limit, or what it keeps
@@ -330,5 +328,5 @@ func IsOwn(value *Value) bool {
 		}
 	}
 	_, rest, is := strings.Cut(value.StoreKey, "!")
-	return is && keptWithLimits.MatchString(rest)
+	return is && keptWithLimits().MatchString(rest)
 }

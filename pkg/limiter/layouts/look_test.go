@@ -308,8 +308,8 @@ func TestStrangersUnderAMapping(t *testing.T) {
 				test.subjects = "*"
 			}
 			v := vector{storeKey: test.value.StoreKey, now: 1_795_294_335_000_000, values: []Value{test.value}}
-			entries, err := v.judge(Sources{{Layout: layout, Keys: pattern(t, "rl:*"), Limit: test.limit}, {Layout: layout, Limit: test.limit}},
-				&admin.Query{Subjects: pattern(t, test.subjects)})
+			sources := Sources{{Layout: layout, Keys: pattern(t, "rl:*"), Limit: test.limit}, {Layout: layout, Limit: test.limit}}
+			entries, err := v.judge(sources, &admin.Query{Subjects: pattern(t, test.subjects)})
 			if errors.Is(err, store.ErrForeign) || (len(entries) == 1) != (test.want == "") {
 				t.Fatalf("it is %+v, %v", entries, err)
 			}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/limitctl/limitctl/internal/texts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -15,7 +16,7 @@ type row struct {
 	info Info
 	// keys are the usual store keys, and others those of an operator who names the layout for them. The group
 	// "subject" is the subject, without it the whole key is. What groups "name" match follows the layout's name.
-	keys, others *regexp.Regexp
+	keys, others func() *regexp.Regexp
 	// Without keys any will do, and those are usual that usual reports so, if it is not nil.
 	usual func(storeKey string) bool
 	// match is for store keys that no pattern describes.
@@ -65,9 +66,11 @@ func (r *row) Match(storeKey string, asked bool) (store.Key, bool) {
 	if r.keys == nil {
 		return key, storeKey != "" && (asked || r.usual == nil || r.usual(storeKey))
 	}
-	pattern, at := r.keys, r.keys.FindStringSubmatchIndex(storeKey)
+	pattern := r.keys()
+	at := pattern.FindStringSubmatchIndex(storeKey)
 	if at == nil && asked && r.others != nil {
-		pattern, at = r.others, r.others.FindStringSubmatchIndex(storeKey)
+		pattern = r.others()
+		at = pattern.FindStringSubmatchIndex(storeKey)
 	}
 	if at == nil {
 		return store.Key{}, false
@@ -96,8 +99,8 @@ func (r *row) Together(storeKey string, limit store.Limit, now store.Instant) []
 	return []string{storeKey}
 }
 
-// keysLike compiles what store keys are like. They can hold line feeds.
-func keysLike(pattern string) *regexp.Regexp { return regexp.MustCompile("(?s)" + pattern) }
+// keysLike compiles what store keys are like at its first use. They can hold line feeds.
+func keysLike(pattern string) func() *regexp.Regexp { return texts.Regexp("(?s)" + pattern) }
 
 var anyKey = keysLike(`.`)
 
@@ -115,14 +118,14 @@ func isNotThrottleds(storeKey string) bool {
 }
 
 // groupsOf returns what the groups of a pattern match in a store key, nil if it does not match.
-func groupsOf(pattern *regexp.Regexp, storeKey string) map[string]string {
-	texts := pattern.FindStringSubmatch(storeKey)
-	if texts == nil {
+func groupsOf(pattern func() *regexp.Regexp, storeKey string) map[string]string {
+	found := pattern().FindStringSubmatch(storeKey)
+	if found == nil {
 		return nil
 	}
 	groups := map[string]string{}
-	for i, name := range pattern.SubexpNames() {
-		groups[name] += texts[i] // at most one of a name matches
+	for i, name := range pattern().SubexpNames() {
+		groups[name] = found[i]
 	}
 	return groups
 }
@@ -141,13 +144,8 @@ func windowNumber(text string) (index int64, ok bool) {
 	return index, err == nil && index > 0 && strconv.FormatInt(index, 10) == text
 }
 
-// isAddress reports whether a text is an IP address, isNetwork whether it is a network of them, such as 192.0.2.0/24.
+// isAddress reports whether a text is an IP address.
 func isAddress(text string) bool {
 	_, err := netip.ParseAddr(text)
-	return err == nil
-}
-
-func isNetwork(text string) bool {
-	_, err := netip.ParsePrefix(text)
 	return err == nil
 }

@@ -45,7 +45,7 @@ func parseUpstash(storeKey string) (key upstashKey, ok bool) {
 			return key, false
 		}
 	}
-	if upstashOthers.MatchString(storeKey) {
+	if upstashOthers().MatchString(storeKey) {
 		return key, false
 	}
 	if before, number, has := cutLast(key.id, ":"); has && before != "" {
