@@ -65,8 +65,7 @@ local function load(r, i)
       key = key, overfull = overfull,
     }
     if not how.load(s, size) then
-      local ttl = s.bare and redis.pcall('PTTL', key)
-      if ttl ~= -1 and type(ttl) ~= 'table' then -- who lacks the right to ask takes it for what it looks like
+      if not s.bare or redis.pcall('PTTL', key) ~= -1 then
         return foreign(i, 'a damaged limit record')
       end
       s = false
