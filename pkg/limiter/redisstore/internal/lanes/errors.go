@@ -24,7 +24,7 @@ func (e *callError) Unwrap() error { return e.error }
 
 // known returns err as a callError, to note what is known.
 func known(err error) *callError {
-	if e, is := err.(*callError); is {
+	if e, is := errors.AsType[*callError](err); is {
 		return e
 	}
 	return &callError{error: err}

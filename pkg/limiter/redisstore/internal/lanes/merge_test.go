@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -75,10 +76,7 @@ func TestMergedDecisionsAreSerial(t *testing.T) {
 			}
 		}
 		merges += n - len(all)
-		e := &exchange{}
-		for _, a := range asks {
-			e.calls = append(e.calls, a)
-		}
+		e := &exchange{calls: slices.Clone(asks)}
 		if err := s.single.exchange(context.Background(), e); err != nil {
 			t.Fatal(err)
 		}

@@ -45,7 +45,9 @@ func (s *Sender) Run(ctx context.Context, changes bool, script *lua.Script, keys
 
 // Array runs a script that answers with an array, of elements that come in groups
 // of a size, with or without one before them.
-func (s *Sender) Array(ctx context.Context, changes bool, script *lua.Script, storeKeys []string, arguments []any, size int) ([]any, error) {
+func (s *Sender) Array(
+	ctx context.Context, changes bool, script *lua.Script, storeKeys []string, arguments []any, size int,
+) ([]any, error) {
 	cmd, err := s.Run(ctx, changes, script, storeKeys, arguments)
 	if err != nil {
 		return nil, err
