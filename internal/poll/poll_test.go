@@ -3,6 +3,7 @@ package poll
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,9 +12,10 @@ import (
 // A content is applied once, at rest, and again when it comes back after a failure. Each cause of a failure is returned once.
 func TestALookAppliesWhatHasChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		text, failure := "a", error(nil)
+		var text atomic.Value // of string
+		var failure error
 		var applied []string
-		s := Files(func(string) ([]byte, error) { return []byte(text), failure }, func(texts [][]byte) error {
+		s := Files(func(string) ([]byte, error) { return []byte(text.Load().(string)), failure }, func(texts [][]byte) error {
 			if string(texts[0]) == "wrong" {
 				return errors.New("wrong")
 			}
@@ -37,14 +39,15 @@ func TestALookAppliesWhatHasChanged(t *testing.T) {
 			{"a", errors.New("away"), false, "false <nil> [a a a]", "away"},
 			{"a", nil, false, "true <nil> [a a a a]", ""},
 		} {
-			text, failure = step.text, step.failure
+			text.Store(step.text)
+			failure = step.failure
 			done, err := s.Look(t.Context(), step.again)
 			if got := fmt.Sprint(done, err, applied); got != step.want || s.Stale() != step.stale {
 				t.Errorf("step %d: %s, want %s; stale is %q", i, got, step.want, s.Stale())
 			}
 		}
-		text = "half"
-		time.AfterFunc(Settle/2, func() { text = "whole" })
+		text.Store("half")
+		time.AfterFunc(Settle/2, func() { text.Store("whole") })
 		if done, err := s.Look(t.Context(), false); done || err != nil {
 			t.Errorf("what is being written is applied: %t, %v", done, err)
 		}

@@ -101,7 +101,6 @@ func (f *serveFrame) reloader(ctx context.Context, c, fallback *config.Config, b
 		Fixed:       o.fixedSettings,
 		OnReload:    f.meter.Reloaded,
 		Describe:    o.describe,
-		Subjects:    o.logSubjects,
 		Log:         f.Log,
 		Now:         o.Env.Now,
 	}

@@ -87,8 +87,6 @@ func NewRuntime(file *File, backend store.Store, options ...limiter.Option) (*Ru
 	if _, has := admin.TablesOf(backend); has {
 		r.shared.Watch = layers.WatchOverrides(backend, store.Overrides{}, env)
 		r.policy = append(r.policy, limiter.Overrides{})
-	}
-	if _, has := admin.TablesOf(backend); has {
 		r.shared.Denials = layers.CollectDenials(backend, store.DenialLog{}, env.Observer)
 	}
 	use := r.Use
@@ -371,10 +369,8 @@ func (r *Runtime) Close() error {
 		}
 		errs = append(errs, f.free.Close(), f.base.Close())
 	}
-	if r.shared.Denials != nil {
-		r.shared.Denials.Close()
-	}
 	if r.shared.Watch != nil {
+		r.shared.Denials.Close()
 		r.shared.Watch.Close()
 	}
 	return errors.Join(append(errs, r.local.Close())...)

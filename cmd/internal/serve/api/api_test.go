@@ -77,7 +77,7 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		{"consume", `{"policy":""}`, "policy is empty"},
 		{"consume", `{"key":"a","limits":["1/1m"],"attributes":{"ip":"x"}}`, "attributes are for a policy"},
 		{"consume", `{"policy":"logn"}`, `policy "logn" is unknown; did you mean login?; the server's configuration has login`},
-		{"consume", `{"policy":"login"}`, `policy "login" needs the attributes ip and email`},
+		{"consume", `{"policy":"login"}`, `policy "login" needs the attributes email and ip`},
 		{"consume", `{"policy":"login","attributes":{"ip":"a","email":"b","ipp":"c"}}`,
 			`unknown attribute "ipp"; policy "login" uses email, ip, plan; did you mean ip?`},
 		{"consume", `{"key":"a","limits":["10"]}`, `limit "10": it has no period; write COUNT/PERIOD, such as 10/1m`},

@@ -79,22 +79,20 @@ func (l *listener) keysOf(ctx context.Context, subject string) ([]*decision.Entr
 	if len(keys) == 0 {
 		return entries, nil
 	}
+	denied, counted := map[store.Key]int64{}, false
 	var overrides []store.Override
-	var err error
 	if table, has := admin.TablesOf(l.options.Keys); has {
+		var err error
 		if overrides, _, err = table.Overrides(ctx); err != nil {
 			return nil, err
 		}
-	}
-	inForce := store.NewOverrideList(overrides)
-	denied, counted := map[store.Key]int64{}, false
-	if table, has := admin.TablesOf(l.options.Keys); has {
 		denials, err := table.Denials(ctx, deniedLately)
 		for _, row := range denials.Rows {
 			denied[row.Key] = row.Count
 		}
 		counted = err == nil
 	}
+	inForce := store.NewOverrideList(overrides)
 	found := map[store.Key]admin.Entry{}
 	for entry, err := range l.options.Keys.Scan(ctx, admin.Query{Keys: keys, InForce: func(e *admin.Entry) store.Limit {
 		return limits.InForce(e, inForce.For(e.Key))

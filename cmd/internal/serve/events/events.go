@@ -50,7 +50,7 @@ type Log struct {
 
 	mu     sync.Mutex
 	spells map[cause]*spell
-	shards map[string]brokenShard // the shards of the store whose breaker is not closed
+	shards map[string]OpenBreaker // the shards of the store whose breaker is not closed
 	// The time and the cause of a fault; nil if there is none.
 	overrides, denials *Stale
 }
@@ -71,14 +71,9 @@ type spell struct {
 	onError, text         string
 }
 
-type brokenShard struct {
-	since  time.Time
-	reason string
-}
-
 // New returns a Log without events.
 func New(o Options) *Log {
-	return &Log{Options: o, spells: map[cause]*spell{}, shards: map[string]brokenShard{}}
+	return &Log{Options: o, spells: map[cause]*spell{}, shards: map[string]OpenBreaker{}}
 }
 
 // Failure notes why a policy decides without the store. Decision reports it.
@@ -178,7 +173,7 @@ func (l *Log) Breaker(change limiter.BreakerChange) {
 		delete(l.shards, shard)
 		if broken {
 			log.Info("the breaker is closed: the store is called again", "open_for",
-				change.At.Sub(before.since).Round(time.Millisecond).String())
+				change.At.Sub(before.Since).Round(time.Millisecond).String())
 		}
 	case limiter.BreakerOpen:
 		reason := "unknown"
@@ -189,7 +184,7 @@ func (l *Log) Breaker(change limiter.BreakerChange) {
 			log.Debug("the breaker stays open", "error", reason)
 			return
 		}
-		l.shards[shard] = brokenShard{change.At, reason}
+		l.shards[shard] = OpenBreaker{shard, change.At.UTC(), reason}
 		log.Warn("the breaker is open: the store is not called", "error", reason)
 	case limiter.BreakerHalfOpen: // the result of the recovery check is reported
 	}
@@ -295,7 +290,7 @@ func (l *Log) State() (ok bool, state State) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, shard := range slices.Sorted(maps.Keys(l.shards)) {
-		state.Breaker = append(state.Breaker, OpenBreaker{shard, l.shards[shard].since.UTC(), l.shards[shard].reason})
+		state.Breaker = append(state.Breaker, l.shards[shard])
 	}
 	state.Overrides, state.Denials = l.overrides, l.denials
 	for c, s := range l.spells {

@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -36,8 +35,6 @@ type Options struct {
 	OnReload func(hash string, err error)
 	// Describe returns an error in one line without secrets.
 	Describe func(error) string
-	// Subjects: the log may name the subjects of overrides in policies.
-	Subjects bool
 	Log      *slog.Logger
 	Now      func() time.Time
 }
@@ -257,7 +254,6 @@ func (r *Reloader) replace(c *config.Config) {
 	before, was := r.set(c, hash)
 	switch {
 	case hash != was.Hash:
-		r.tellDifferences(before, c)
 		r.Log.Info("another configuration is in force", "files", c.Read, "hash", hash, "policies", len(c.Policies))
 	case was.StaleSince != nil:
 		r.Log.Info("the configuration can be used again, and is the one in force", "hash", hash)
@@ -313,7 +309,7 @@ func firstMistake(err error, text string) string {
 	return text
 }
 
-// mostTold is the most mistakes, differences and remarks that the log lists.
+// mostTold is the most mistakes and remarks that the log lists.
 const mostTold = 50
 
 // tellRemarks logs what has no equal in the files of envoyproxy/ratelimit.
@@ -322,43 +318,6 @@ func (r *Reloader) tellRemarks(c *config.Config) {
 		r.Log.Warn("a setting of envoyproxy/ratelimit has no equal", "at", fmt.Sprintf("%s:%d", remark.Path, remark.Line),
 			"setting", remark.Field, "remark", remark.Text)
 	}
-}
-
-// tellDifferences logs for whom another configuration is more or less.
-func (r *Reloader) tellDifferences(before, after *config.Config) {
-	old := *before
-	old.Prefix = after.Prefix // it is fixed, and perhaps secret
-	differences := config.Differences(&old, after)
-	for i := range differences[:min(len(differences), mostTold)] {
-		d := &differences[i]
-		var args []any
-		for _, fact := range [][2]string{{"policy", d.Policy}, {"limit", d.Limit}, {"for", r.who(d)}, {"old", d.Old}, {"new", d.New}} {
-			if fact[1] != "" {
-				args = append(args, fact[0], fact[1])
-			}
-		}
-		what := "limit"
-		if d.Limit == "" {
-			what = "setting"
-		}
-		r.Log.Info("a "+what+" is "+string(d.Change), args...)
-	}
-	if more := len(differences) - mostTold; more > 0 {
-		r.Log.Info("more limits or settings differ", "more", more)
-	}
-}
-
-// who returns the subjects of a difference, empty for all others.
-func (r *Reloader) who(d *config.Difference) string {
-	var words []string
-	for _, name := range d.When.Names() {
-		value := "…"
-		if r.Subjects {
-			value = d.When[name]
-		}
-		words = append(words, name+"="+value)
-	}
-	return strings.Join(words, " ")
 }
 
 // Hash identifies the part of a configuration about policies and how they are served. Contexts, which can contain
