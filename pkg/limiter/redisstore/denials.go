@@ -303,9 +303,11 @@ func (s side) readDenials(ctx context.Context, key string, step *admin.Denials) 
 			Blocked: numbers[3], Compared: numbers[4], Allowed: numbers[5], Override: override}
 		row.Limit, _ = store.ParseLimit(limit) // one of a newer limitctl is not known
 		row.Key.Subject, row.Key.Name, _ = strings.Cut(name, "\x00")
-		known += row.Count
-		step.Rows = append(step.Rows, row)
-		return sound && row.IsSound()
+		if sound = sound && row.IsSound(); sound { // a hostile answer has any number of others
+			known += row.Count
+			step.Rows = append(step.Rows, row)
+		}
+		return sound
 	})
 	if err == nil && (total < known || known < 0) {
 		return foreign(key)
