@@ -177,70 +177,30 @@ func (d *Denials) Total() int64 {
 
 // Check is for stores. It returns a [store.ErrInvalid] if d cannot be added.
 func (d *Denials) Check() error {
-	if len(d.Rows) > MaxDenialRows {
-		return store.Invalidf("%d rows of denials in one call; at most %d fit", len(d.Rows), MaxDenialRows)
+	if len(d.Rows) > MaxDenialRows || len(d.LetThrough) > MaxDenialRows || d.Others < 0 {
+		return store.Invalidf("%d rows of denials, %d of overrides and %d others; at most %d rows fit", len(d.Rows), len(d.LetThrough),
+			d.Others, MaxDenialRows)
 	}
-	if d.Others < 0 {
-		return store.Invalidf("%d other denials; there must be 0 or more", d.Others)
-	}
-	if err := d.checkLetThrough(); err != nil {
-		return err
-	}
-	seen := make(map[store.Key]bool, len(d.Rows))
+	keys, overrides := make(map[store.Key]bool, len(d.Rows)), make(map[string]bool, len(d.LetThrough))
 	for i := range d.Rows {
-		key := d.Rows[i].Key
-		switch {
-		case seen[key]:
-			return store.Invalidf("the key %s is in two rows of denials; sum them up", key)
-		case d.Rows[i].Count < 1:
-			return store.Invalidf("%d denials of %s; there must be 1 or more", d.Rows[i].Count, key)
+		row := &d.Rows[i]
+		if keys[row.Key] || row.Count < 1 || !row.IsSound() || len(row.Key.Subject) > MaxDenialText ||
+			len(row.Key.Name) > MaxDenialText || !isOverrideID(row.Override) {
+			return store.Invalidf("a row of denials of %s that cannot be, or is there twice", row.Key)
 		}
-		seen[key] = true
-		if err := key.Validate(); err != nil {
-			return err
-		}
-		if len(key.Subject) > MaxDenialText || len(key.Name) > MaxDenialText || key.Name == "" {
-			return store.Invalidf("the key %s does not fit a row of denials, whose subject and name have 1 to %d bytes", key, MaxDenialText)
-		}
-		if err := d.Rows[i].check(); err != nil {
-			return err
+		if keys[row.Key] = true; row.Limit != (store.Limit{}) {
+			if _, err := row.Limit.Normalize(); err != nil {
+				return err
+			}
 		}
 	}
-	return nil
-}
-
-func (d *Denials) checkLetThrough() error {
-	if len(d.LetThrough) > MaxDenialRows {
-		return store.Invalidf("%d overrides that let takes through in one call; at most %d fit", len(d.LetThrough), MaxDenialRows)
-	}
-	seen := make(map[string]bool, len(d.LetThrough))
 	for _, l := range d.LetThrough {
-		if err := l.Check(); err != nil {
-			return err
+		if err := l.Check(); err != nil || overrides[l.Override] {
+			return cmp.Or(err, store.Invalidf("what the override %s let through is there twice", l.Override))
 		}
-		if seen[l.Override] {
-			return store.Invalidf("what the override %s let through is there twice; sum it up", l.Override)
-		}
-		seen[l.Override] = true
+		overrides[l.Override] = true
 	}
 	return nil
-}
-
-// check checks all but the key and the count.
-func (d *Denied) check() error {
-	switch {
-	case d.Blocked < 0 || d.Blocked > d.Count:
-		return store.Invalidf("%d of %d denials of %s by an override; there must be 0 to as many", d.Blocked, d.Count, d.Key)
-	case d.Allowed < 0 || d.Compared < 0 || d.Compared > d.Count:
-		return store.Invalidf("%d allowed takes of %s, and %d of %d denials compared; there must be 0 or more, and of denials 0 to as many",
-			d.Allowed, d.Key, d.Compared, d.Count)
-	case !isOverrideID(d.Override):
-		return store.Invalidf("%.40q is not the ID of an override", d.Override)
-	case d.Limit == store.Limit{}:
-		return nil
-	}
-	_, err := d.Limit.Normalize()
-	return err
 }
 
 // Shorten cuts a subject and a name that are longer than [MaxDenialText], and ends them with a hash, so that
