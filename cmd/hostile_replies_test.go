@@ -46,7 +46,8 @@ func conversations(dir string) []conversation {
 		{name: "check", args: []string{"check", "user:1", "--limit", "10/1h"}, stages: []stage{inScripts, inReads},
 			survives: []stage{inReads}},
 		{name: "inspect all", args: []string{"inspect", "*", "-o", "json"},
-			stages: []stage{inScans, inReads, inScripts, {"DBSIZE"}, {"TIME"}, {"PTTL", "PEXPIRETIME"}}},
+			stages:   []stage{inScans, inReads, inScripts, {"DBSIZE"}, {"TIME"}, {"PTTL", "PEXPIRETIME"}},
+			survives: []stage{inScripts}}, // it warns that overrides cannot be read
 		{name: "undo", args: []string{"undo", filepath.Join(dir, "backup.jsonl"), "--yes"},
 			stages: []stage{inScripts, {"XADD"}}, codes: []int{exitPartly}, survives: []stage{{"XADD"}}},
 		{name: "reset", args: []string{"reset", "*", "--yes"}, stages: []stage{inScans, inReads, inScripts}, codes: []int{exitPartly}},
@@ -55,7 +56,7 @@ func conversations(dir string) []conversation {
 		{name: "doctor", args: []string{"doctor", "--scan-limit", "0"}, // or it ends a scan by its own bound
 			stages: []stage{inScans, inReads, inInfos, {"DBSIZE"}, {"TIME"}}, codes: []int{exitNo, exitPartly}, itself: true},
 		{name: "dashboard", args: []string{"dashboard", "--once", "--refresh", "100ms"},
-			stages: []stage{inScans, inReads, inScripts, inInfos}, survives: []stage{inInfos}, itself: true},
+			stages: []stage{inScans, inReads, inScripts, inInfos}, survives: []stage{inInfos, inScripts}, itself: true},
 		{name: "Tab", args: []string{"__complete", "inspect", ""}, stages: []stage{inScans, inReads}, codes: []int{exitYes}},
 	}
 }

@@ -99,7 +99,8 @@ func servedListener(t *testing.T, url, file string) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := engine.New(backend, &engine.Settings{File: configfile.File{Policies: c.Policies, HTTP: c.HTTP}}, engine.Options{Timeout: time.Minute})
+	settings := &engine.Settings{File: configfile.File{Policies: c.Policies, HTTP: c.HTTP}}
+	e := engine.New(backend, settings, engine.Options{Timeout: time.Minute})
 	t.Cleanup(func() {
 		e.Close()
 		backend.Close()

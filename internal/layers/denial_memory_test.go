@@ -163,7 +163,8 @@ func TestWhatTheDenialMemoryDoesNotAnswer(t *testing.T) {
 
 func TestAFailurePolicysDenialIsNotRemembered(t *testing.T) {
 	far := newFarStore(0, 0)
-	memory := withMemory(layers.Stack(far, layers.Layers{Failure: layers.Failure{Policy: store.DenyOnError}}), store.DenialMemory{}, far.time.local)
+	closed := layers.Stack(far, layers.Layers{Failure: layers.Failure{Policy: store.DenyOnError}})
+	memory := withMemory(closed, store.DenialMemory{}, far.time.local)
 	key, limit := store.Key{Subject: "user:1"}, store.Limit{Count: 10, Period: time.Hour}
 	far.err = store.ErrUnavailable
 	ask(t, memory, key, limit, 1)

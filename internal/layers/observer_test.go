@@ -17,10 +17,11 @@ import (
 func TestAnObserverIsToldOfCalls(t *testing.T) {
 	var calls []layers.Call
 	backend := &fakeStore{}
-	observed := layers.Stack(backend, layers.Layers{Env: layers.Env{Observer: &layers.Observer{OnCall: func(_ context.Context, call layers.Call) {
+	observer := &layers.Observer{OnCall: func(_ context.Context, call layers.Call) {
 		call.Requests = slices.Clone(call.Requests)
 		calls = append(calls, call)
-	}}}})
+	}}
+	observed := layers.Stack(backend, layers.Layers{Env: layers.Env{Observer: observer}})
 	decide(t, observed, store.Take, asking("user:42", "1/1s", 3))
 	backend.err = store.ErrUnavailable
 	err := observed.Decide(t.Context(), store.Peek, []store.Request{asking("user:42", "1/1s", 1)}, make([]store.Decision, 1))

@@ -253,7 +253,8 @@ func TestALocalShareHoldsUpNobodyWhoFits(t *testing.T) {
 			}
 			return true, store.ErrUnavailable
 		})
-		soft := storecall.New(layers.Stack(q.store, layers.Layers{Failure: layers.Failure{Policy: store.LocalOnError, Fallback: memorystore.New()}}))
+		local := layers.Failure{Policy: store.LocalOnError, Fallback: memorystore.New()}
+		soft := storecall.New(layers.Stack(q.store, layers.Layers{Failure: local}))
 		q.Caller = soft
 		q.comes("large", takes("u", 100, time.Minute, 100)) // the share is 25
 		q.comes("small", takes("u", 100, time.Minute, 1))

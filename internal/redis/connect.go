@@ -27,7 +27,8 @@ var silence = sync.OnceFunc(logging.Disable)
 func (u *URL) Connect(a Access) (redis.UniversalClient, error) {
 	password := cmp.Or(u.Password, a.Password)
 	if u.User != "" && password == "" { // the client would not log in, and commands would run as the default user
-		return nil, BadURL("it names the user %q and no password is known; set LIMITCTL_PASSWORD, or write %s", u.User, u.scheme+forms[u.Kind])
+		return nil, BadURL("it names the user %q and no password is known; set LIMITCTL_PASSWORD, or write %s", u.User,
+			u.scheme+forms[u.Kind])
 	}
 	config, err := u.tlsConfig(a)
 	if err != nil {

@@ -66,7 +66,7 @@ func WrongAnswer(err error) error {
 		return ErrAnswer
 	}
 	for ; err != nil; err = errors.Unwrap(err) {
-		if _, is := err.(net.Error); is {
+		if isNetError(err) {
 			return nil // it is about the connection
 		}
 		text := err.Error()
@@ -75,6 +75,12 @@ func WrongAnswer(err error) error {
 		}
 	}
 	return nil
+}
+
+// isNetError reports whether err itself, not one that it wraps, is a network error.
+func isNetError(err any) bool {
+	_, is := err.(net.Error)
+	return is
 }
 
 // Call describes a failed call.

@@ -222,8 +222,8 @@ func (w *walk) checkEnds(ctx context.Context) error {
 	for _, counted := range []bool{false, true} {
 		switch {
 		case !w.counted && w.looked > walkMost:
-			return &answerError{fmt.Sprintf("its SCAN has not ended after %d keys; with the right to DBSIZE limitctl knows how many there are",
-				w.looked)}
+			return &answerError{fmt.Sprintf("its SCAN has not ended after %d keys; with the right to DBSIZE limitctl knows how many "+
+				"there are", w.looked)}
 		case !w.counted || w.looked <= walkTimes*w.total+walkMore:
 			return nil
 		case counted:

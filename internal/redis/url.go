@@ -2,7 +2,6 @@ package redisserver
 
 import (
 	"cmp"
-	"fmt"
 	"net"
 	"net/url"
 	"slices"
@@ -96,8 +95,8 @@ func BadURL(format string, args ...any) error {
 }
 
 // bad returns an error that ends with the right form of the URL.
-func (u *URL) bad(format string, args ...any) error {
-	return BadURL("%s; write %s", fmt.Sprintf(format, args...), u.scheme+forms[u.Kind])
+func (u *URL) bad(problem string) error {
+	return BadURL("%s; write %s", problem, u.scheme+forms[u.Kind])
 }
 
 // ParseURL parses the URL of a Redis. Errors repeat only names of options: an unescaped password can be in any part.

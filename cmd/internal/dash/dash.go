@@ -117,6 +117,9 @@ func Once(ctx context.Context, out io.Writer, o Options, columns, lines int) err
 		if m.feed.problem != nil {
 			return m.feed.problem
 		}
+		if look > 0 && m.feed.overrides.problem != nil && o.Unread != nil {
+			o.Unread(m.feed.overrides.problem)
+		}
 		if fetched, is := msg.(source.Fetched); is && look > 0 && o.Document != nil {
 			fetched.Denials = m.feed.denials.Frame(m.now)
 			return o.Document(source.NewDocument(&fetched.Snapshot, m.feed.overrides.list))

@@ -167,6 +167,7 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 	if o.Format.String() == "json" {
 		now.options.Document = func(d *dash.Document) error { return o.Print(frameAnswer{d}) }
 	}
+	now.options.Unread = func(err error) { cli.WarnOfOverrides(o.Globals, err) }
 	return dash.Once(ctx, o.Env.Out, now.options, columns, lines)
 }
 

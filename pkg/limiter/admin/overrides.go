@@ -82,8 +82,8 @@ func (t *Tables) SetOverride(ctx context.Context, o store.Override, lasts time.D
 			return store.Override{}, err
 		}
 		if len(names) >= MaxOverrides && !slices.Contains(names, id) {
-			return store.Override{}, fmt.Errorf("%w: %d overrides are in force, which is the most; revoke one, or set one that covers several",
-				store.ErrRefused, MaxOverrides)
+			return store.Override{}, fmt.Errorf("%w: %d overrides are in force, which is the most; revoke one, or set one that covers "+
+				"several", store.ErrRefused, MaxOverrides)
 		}
 		const millisecond = store.Instant(time.Millisecond / time.Microsecond)
 		left := (lasts + time.Millisecond - 1).Truncate(time.Millisecond)

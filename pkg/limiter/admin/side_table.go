@@ -80,7 +80,7 @@ type TableRecord struct {
 	Name, Value string
 	// Created and Ends are the instants of an override, in whole milliseconds.
 	Created, Ends store.Instant
-	// Left is how long the record is kept; 0 for ever.
+	// Left is how long the record is kept; 0 for ever. It may be 0, too, for one that was asked for by itself.
 	Left time.Duration
 	// Place is where the store keeps the record, for errors.
 	Place string

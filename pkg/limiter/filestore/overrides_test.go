@@ -43,7 +43,8 @@ func TestAForeignHeadIsReplaced(t *testing.T) {
 	backend := open(t, path)
 	publish := func(head string) {
 		t.Helper()
-		done, err := backend.Change(t.Context(), &admin.Change{Table: admin.ConfigTable, Set: []admin.TableRecord{{Value: head}}, Line: "line"})
+		done, err := backend.Change(t.Context(),
+			&admin.Change{Table: admin.ConfigTable, Set: []admin.TableRecord{{Value: head}}, Line: "line"})
 		if err != nil || !done {
 			t.Errorf("%t, %v", done, err)
 		}

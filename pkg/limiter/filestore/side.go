@@ -212,7 +212,8 @@ func (s side) Change(ctx context.Context, c *admin.Change) (done bool, err error
 			return err
 		}
 		for _, name := range c.Drop {
-			err := exec(ctx, tx, fmt.Sprintf("DELETE FROM %s WHERE prefix = ? AND %s = ?", of.name, of.key), s.prefix, rowKey(c.Table, name))
+			err := exec(ctx, tx, fmt.Sprintf("DELETE FROM %s WHERE prefix = ? AND %s = ?", of.name, of.key), s.prefix,
+				rowKey(c.Table, name))
 			if err != nil {
 				return err
 			}
@@ -244,8 +245,8 @@ func (s side) Change(ctx context.Context, c *admin.Change) (done bool, err error
 
 // endVersion ends the version of the overrides with the last of them.
 func (s side) endVersion(ctx context.Context, tx *sql.Conn, now store.Instant) error {
-	err := exec(ctx, tx, `UPDATE overrides SET created = ?, ends = (SELECT coalesce(max(ends), 0) FROM overrides WHERE prefix = ? AND id != '')
-		WHERE prefix = ? AND id = ''`, int64(now), s.prefix, s.prefix)
+	err := exec(ctx, tx, `UPDATE overrides SET created = ?,
+		ends = (SELECT coalesce(max(ends), 0) FROM overrides WHERE prefix = ? AND id != '') WHERE prefix = ? AND id = ''`, int64(now), s.prefix, s.prefix)
 	return errors.Join(err, exec(ctx, tx, "DELETE FROM overrides WHERE prefix = ? AND ends <= ?", s.prefix, int64(now)))
 }
 

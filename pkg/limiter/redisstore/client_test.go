@@ -129,7 +129,8 @@ func TestAFailoverClientTakesTheFirstSoundSentinel(t *testing.T) {
 		want      error
 	}{{[]string{empty, list, silent.Addr().String(), sound}, nil}, {[]string{empty, list}, store.ErrRefused}} {
 		client := redisstore.NewFailoverClient(redis.FailoverOptions{MasterName: "m", SentinelAddrs: c.addresses, Password: "of-the-master",
-			SentinelPassword: "of-the-sentinel", DialTimeout: redistest.Patience, ReadTimeout: redistest.Patience, WriteTimeout: redistest.Patience})
+			SentinelPassword: "of-the-sentinel", DialTimeout: redistest.Patience, ReadTimeout: redistest.Patience,
+			WriteTimeout: redistest.Patience})
 		backend, err := redisstore.Own(client)
 		if err != nil {
 			t.Fatal(err)

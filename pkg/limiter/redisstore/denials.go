@@ -104,8 +104,8 @@ func denialArguments(minute int64, clock any, d *admin.Denials) []any {
 	for _, row := range d.Rows {
 		row = row.ByClock(d.Now, 0)
 		arguments = append(arguments, row.Key.Subject+"\x00"+row.Key.Name,
-			packDenials(row.LimitText(), row.Override, row.Count, -int64(row.LastAt)/1000, -int64(row.Since)/1000, row.Blocked, row.Compared,
-				row.Allowed))
+			packDenials(row.LimitText(), row.Override, row.Count, -int64(row.LastAt)/1000, -int64(row.Since)/1000, row.Blocked,
+				row.Compared, row.Allowed))
 	}
 	if len(d.LetThrough) == 0 {
 		return arguments

@@ -43,7 +43,8 @@ func TestDenialsOfSeveralProcessesAddUp(t *testing.T) {
 	for range 8 {
 		client := redis.NewClient(&redis.Options{Addr: server.Addr, DisableIdentity: true})
 		inner := newStore(t, client)
-		backend := layers.Stack(inner, layers.Layers{DenialLog: layers.CollectDenials(inner, store.DenialLog{Every: time.Millisecond}, nil)})
+		log := layers.CollectDenials(inner, store.DenialLog{Every: time.Millisecond}, nil)
+		backend := layers.Stack(inner, layers.Layers{DenialLog: log})
 		writers.Go(func() {
 			takeOften(t, backend, "user:42", 300)
 			takeOften(t, backend, "user:7", 30)

@@ -184,7 +184,8 @@ func TestALayoutImportIsRefusedWhole(t *testing.T) {
 	text := pair.Members[0].Dump
 	for _, edited := range []admin.Member{{StoreKey: "rl!id", Type: "string", Dump: text},
 		{StoreKey: "rl!{audit}", Type: "string", Dump: text}, {StoreKey: "times:z", Type: "zset", Dump: text},
-		{StoreKey: "times:z", Type: "record", Dump: zset.Members[0].Dump}, {StoreKey: "times:z", Type: "+zset", Dump: zset.Members[0].Dump}} {
+		{StoreKey: "times:z", Type: "record", Dump: zset.Members[0].Dump},
+		{StoreKey: "times:z", Type: "+zset", Dump: zset.Members[0].Dump}} {
 		some := admin.Record{Key: pair.Key, Members: []admin.Member{pair.Members[0], edited}}
 		if _, err := keys.Import(ctx, true, some); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("a backup that was edited to name %q: %v", edited.StoreKey, err)

@@ -91,7 +91,7 @@ func (s side) Get(ctx context.Context, t admin.Table, names ...string) (found []
 	if err := s.lanes.Check(); err != nil {
 		return nil, 0, err
 	}
-	if t != admin.ReportTable && (t != admin.OverrideTable || slices.Equal(names, []string{""})) {
+	if len(names) == 1 && (t != admin.OverrideTable || names[0] == "") {
 		found, err = s.getOne(ctx, t, names[0])
 		return found, 0, err
 	}

@@ -51,7 +51,8 @@ func TestAWrapperKeepsTheKeyspace(t *testing.T) {
 		t.Errorf("the store inside has %d in use, %v", d.Used, err)
 	}
 
-	if _, has := admin.KeyspaceOf(layers.Stack(struct{ store.Store }{}, layers.Layers{Failure: layers.Failure{Policy: store.AllowOnError}})); has {
+	open := layers.Layers{Failure: layers.Failure{Policy: store.AllowOnError}}
+	if _, has := admin.KeyspaceOf(layers.Stack(struct{ store.Store }{}, open)); has {
 		t.Error("around a store without keys there is a keyspace")
 	}
 }

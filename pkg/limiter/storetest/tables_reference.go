@@ -45,7 +45,8 @@ func tablesMatchTheReference(t *testing.T, h Harness) {
 				}
 			case what < 4:
 				o := drawOverride(t)
-				lasts := rapid.SampledFrom([]time.Duration{1, time.Millisecond, time.Second, time.Hour, store.MaxOverrideTime}).Draw(t, "lasts")
+				lasts := rapid.SampledFrom([]time.Duration{1, time.Millisecond, time.Second, time.Hour,
+					store.MaxOverrideTime}).Draw(t, "lasts")
 				changed = true
 				sameAnswer(t, "set", tables, reference, func(tables *admin.Tables) (store.Override, bool, error) {
 					set, err := tables.SetOverride(context.Background(), o, max(lasts, time.Millisecond))
@@ -163,7 +164,8 @@ func sameOverrides(t *rapid.T, tables, reference *admin.Tables, changed bool, la
 	t.Helper()
 	got, of, err := tables.Overrides(context.Background())
 	want, _, err2 := reference.Overrides(context.Background())
-	if err := cmp.Or(err, err2); err != nil || !slices.EqualFunc(got, want, func(a, b store.Override) bool { return sameOverride(&a, &b) }) {
+	same := func(a, b store.Override) bool { return sameOverride(&a, &b) }
+	if err := cmp.Or(err, err2); err != nil || !slices.EqualFunc(got, want, same) {
 		t.Fatalf("%+v, %v, want %+v", got, err, want)
 	}
 	version, err = tables.OverrideVersion(context.Background())

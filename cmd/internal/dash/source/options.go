@@ -65,6 +65,8 @@ type Options struct {
 	Color bool
 	// Document, if set, takes the data of the frame in place of its text; only Once does that.
 	Document func(*Document) error
+	// Unread gets why the overrides cannot be read, so that the frame is without them; only Once calls it.
+	Unread func(error)
 }
 
 // Actions are what can be done to keys from the dashboard.

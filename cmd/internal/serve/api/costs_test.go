@@ -127,9 +127,10 @@ func refused(t *testing.T, listener http.Handler, verb, body, says string) {
 
 // With forward-auth the costs come from fields; the length of the original body is unknown.
 func TestForwardAuthTakesCostsOfFields(t *testing.T) {
-	settings := &engine.Settings{File: configfile.File{Policies: []*policy.Policy{llmPolicy(t)}, HTTP: httplimit.Settings{Rules: map[string]httplimit.Rule{
+	settings := &engine.Settings{File: configfile.File{Policies: []*policy.Policy{llmPolicy(t)}}}
+	settings.HTTP = httplimit.Settings{Rules: map[string]httplimit.Rule{
 		"llm": {Attributes: map[string]httplimit.Source{"team": sourceOf(t, "header:X-Team"), "tokens": sourceOf(t, "header:X-Tokens")}},
-	}}}}
+	}}
 	web := llmPolicy(t)
 	web.Name, web.Limits[1].Cost.Field = "web", "bytes"
 	settings.Policies = append(settings.Policies, web)

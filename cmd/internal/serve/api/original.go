@@ -64,8 +64,8 @@ func said(r *http.Request, fields []string) (value string, err error) {
 			case in == "":
 				value, in = each, field
 			case each != value:
-				return "", store.Invalidf("%s is %q and %s is %q; the proxy must set or remove both, so that no client can say what it asked for",
-					in, shorten(value), field, shorten(each))
+				return "", store.Invalidf("%s is %q and %s is %q; the proxy must set or remove both, so that no client can say "+
+					"what it asked for", in, shorten(value), field, shorten(each))
 			}
 		}
 	}

@@ -23,7 +23,8 @@ func TestReset(t *testing.T) {
 		{Limit: limiter.Per("tokens", 100, time.Hour), By: []string{"team"}, Cost: policy.Cost{Field: "tokens"}},
 		{Limit: limiter.LimitOf("fixed", limitOf(t, "10/1h")), By: []string{"team"}, Cost: policy.Cost{Units: 5}},
 	}}
-	e := engine.New(backend, &engine.Settings{File: configfile.File{Policies: []*policy.Policy{loginPolicy(t), costly}}}, engine.Options{Timeout: time.Minute})
+	settings := &engine.Settings{File: configfile.File{Policies: []*policy.Policy{loginPolicy(t), costly}}}
+	e := engine.New(backend, settings, engine.Options{Timeout: time.Minute})
 	defer e.Close()
 	open, closed := Handler(e, Options{Resets: true}), Handler(e, Options{})
 	const red, blue = `"policy":"llm","attributes":{"team":"red"}`, `"policy":"llm","attributes":{"team":"blue"}`

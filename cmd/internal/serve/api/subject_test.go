@@ -43,7 +43,8 @@ func subjectListener(t *testing.T) (*exactReads, http.Handler) {
 		{Limit: limiter.LimitOf("day", limitOf(t, "100/1d")), By: []string{"tenant"}},
 		{Limit: limiter.LimitOf("user", limitOf(t, "5/1h")), By: []string{"tenant", "user"}},
 	}}
-	e := engine.New(backend, &engine.Settings{File: configfile.File{Policies: []*policy.Policy{loginPolicy(t), tenants}}}, engine.Options{Timeout: time.Minute})
+	settings := &engine.Settings{File: configfile.File{Policies: []*policy.Policy{loginPolicy(t), tenants}}}
+	e := engine.New(backend, settings, engine.Options{Timeout: time.Minute})
 	t.Cleanup(func() { e.Close() })
 	return backend, Handler(e, Options{Keys: backend, Timeout: time.Minute})
 }

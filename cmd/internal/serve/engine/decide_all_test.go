@@ -90,8 +90,8 @@ func TestDecideAllIsAllOrNothing(t *testing.T) {
 func TestWhatNeverFitsIsDenied(t *testing.T) {
 	away := false
 	backend := awayAt{memorystore.New(), &away}
-	e := New(backend, &Settings{File: configfile.File{Policies: []*policy.Policy{tenants("a", store.FailOnError, 5), tenants("b", store.FailOnError, 2)}}},
-		Options{Timeout: time.Minute})
+	policies := []*policy.Policy{tenants("a", store.FailOnError, 5), tenants("b", store.FailOnError, 2)}
+	e := New(backend, &Settings{File: configfile.File{Policies: policies}}, Options{Timeout: time.Minute})
 	defer e.Close()
 	decide := func(asks ...Ask) (text string) {
 		t.Helper()
@@ -177,7 +177,8 @@ func TestTheSumOfCostsIsBounded(t *testing.T) {
 func TestTheLeastLocalShareCountsForAll(t *testing.T) {
 	few, many := tenants("few", store.LocalOnError, 10), tenants("many", store.LocalOnError, 10)
 	few.LocalShare, many.LocalShare = store.WholeShare/5, store.WholeShare/2
-	e := New(lost{memorystore.New()}, &Settings{File: configfile.File{Policies: []*policy.Policy{few, many}}}, Options{Timeout: time.Minute})
+	settings := &Settings{File: configfile.File{Policies: []*policy.Policy{few, many}}}
+	e := New(lost{memorystore.New()}, settings, Options{Timeout: time.Minute})
 	defer e.Close()
 	for _, names := range [][2]string{{"few", "many"}, {"many", "few"}} {
 		answers := make([]decision.Answer, 2)

@@ -16,11 +16,12 @@ func TestABreakerClosesWithoutCalls(t *testing.T) {
 	backend := &away{Keyspace: memorystore.New()}
 	backend.gone.Store(true)
 	closed := make(chan struct{})
-	e := newEngine(t, backend, strings.ReplaceAll(localFile, "1h", "1ms"), Options{Observer: limiter.Observer{OnBreaker: func(c limiter.BreakerChange) {
+	observer := limiter.Observer{OnBreaker: func(c limiter.BreakerChange) {
 		if c.To == limiter.BreakerClosed {
 			close(closed)
 		}
-	}}})
+	}}
+	e := newEngine(t, backend, strings.ReplaceAll(localFile, "1h", "1ms"), Options{Observer: observer})
 	allowed(t, e, ip("a"))
 	backend.gone.Store(false)
 	for checked := 0; ; checked++ {

@@ -30,7 +30,8 @@ import (
 func observed(t testing.TB, backend admin.Keyspace, settings *engine.Settings) (*engine.Engine, *metrics.Metrics) {
 	m := metrics.New(metrics.Options{Version: "test"})
 	e := engine.New(backend, settings, engine.Options{
-		Timeout: time.Minute, Observer: limiter.Observer{OnBreaker: m.Breaker}, OnStoreCall: m.StoreCall, OnDecision: m.Decided, OnReplace: m.Configure,
+		Timeout: time.Minute, Observer: limiter.Observer{OnBreaker: m.Breaker}, OnStoreCall: m.StoreCall, OnDecision: m.Decided,
+		OnReplace: m.Configure,
 	})
 	t.Cleanup(func() { e.Close(); backend.Close() })
 	return e, m
@@ -316,7 +317,8 @@ func TestClientsCannotMakeSeries(t *testing.T) {
 // Prometheus' own tool accepts the exposition.
 func TestTheExpositionIsValid(t *testing.T) {
 	tier.Full(t, "Prometheus")
-	e, m := observed(t, memorystore.New(), &engine.Settings{File: configfile.File{Policies: []*policy.Policy{login()}, Breaker: &store.Breaker{}}})
+	settings := &engine.Settings{File: configfile.File{Policies: []*policy.Policy{login()}, Breaker: &store.Breaker{}}}
+	e, m := observed(t, memorystore.New(), settings)
 	decide(t, e, ask(store.Take, "192.0.2.1", "a@example.com"))
 	m.Listener("http", http.NotFoundHandler(), nil)
 	m.Connections("http", 1)

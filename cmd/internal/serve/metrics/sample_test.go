@@ -114,7 +114,8 @@ func TestTheShareInUseOfLimitsOfEnvoy(t *testing.T) {
 	}
 	descriptors := []configfile.EnvoyDescriptor{of("pattern", "/api/*", true), of("star", "/api/*", false), of("long", long, true)}
 	backend := memorystore.New()
-	e, m := observed(t, backend, &engine.Settings{File: configfile.File{Policies: []*policy.Policy{limits("pattern"), limits("star"), limits("long")},
+	policies := []*policy.Policy{limits("pattern"), limits("star"), limits("long")}
+	e, m := observed(t, backend, &engine.Settings{File: configfile.File{Policies: policies,
 		Envoy: configfile.EnvoyDomains{"d": descriptors}}})
 	for i, value := range []string{"/api/x", "/api/*", long} {
 		d := &descriptors[i]
