@@ -295,6 +295,8 @@ func (s side) packed(ctx context.Context, c *admin.Change) (set []admin.TableRec
 	if s.lanes.Clock != nil {
 		later = time.Hour
 	}
+	// All that one change writes with one end expires together, and at some time.
+	left := func(ends store.Instant) time.Duration { return max(time.Millisecond, now.Until(ends)) + later }
 	names := slices.Clone(c.Drop)
 	set = make([]admin.TableRecord, 1, 1+len(c.Set))
 	for _, r := range c.Set {
@@ -304,7 +306,7 @@ func (s side) packed(ctx context.Context, c *admin.Change) (set []admin.TableRec
 		}
 		names, i.entries = append(names, r.Name), append(i.entries, r)
 		text := appendMillis(appendMillis([]byte(overrideMagic), r.Created), r.Ends)
-		r.Value, r.Left = string(text)+r.Value, r.Left+later
+		r.Value, r.Left = string(text)+r.Value, left(r.Ends)
 		set = append(set, r)
 	}
 	ends, entries := store.Instant(0), []byte(nil)
@@ -316,7 +318,7 @@ func (s side) packed(ctx context.Context, c *admin.Change) (set []admin.TableRec
 	}
 	if len(entries) > 0 {
 		set[0].Value = string(append(append(appendMillis([]byte(indexMagic), ends), i.version...), entries...))
-		set[0].Left = now.Until(ends) + later
+		set[0].Left = left(ends)
 	}
 	return set, true, nil
 }
