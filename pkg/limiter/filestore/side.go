@@ -246,7 +246,8 @@ func (s side) Change(ctx context.Context, c *admin.Change) (done bool, err error
 // endVersion ends the version of the overrides with the last of them.
 func (s side) endVersion(ctx context.Context, tx *sql.Conn, now store.Instant) error {
 	err := exec(ctx, tx, `UPDATE overrides SET created = ?,
-		ends = (SELECT coalesce(max(ends), 0) FROM overrides WHERE prefix = ? AND id != '') WHERE prefix = ? AND id = ''`, int64(now), s.prefix, s.prefix)
+		ends = (SELECT coalesce(max(ends), 0) FROM overrides WHERE prefix = ? AND id != '') WHERE prefix = ? AND id = ''`,
+		int64(now), s.prefix, s.prefix)
 	return errors.Join(err, exec(ctx, tx, "DELETE FROM overrides WHERE prefix = ? AND ends <= ?", s.prefix, int64(now)))
 }
 
