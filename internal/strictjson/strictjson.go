@@ -29,12 +29,6 @@ func Decode(text []byte, into any) error {
 	if err := End(d); err != nil {
 		return err
 	}
-	return Names(text, into)
-}
-
-// Names refuses names that objects in text, which was decoded into what into points to, have twice, and those that are not
-// exactly the name of a field there.
-func Names(text []byte, into any) error {
 	return walk(json.NewDecoder(bytes.NewReader(text)), reflect.TypeOf(into)) // Decode has refused what is nested too deeply
 }
 

@@ -55,11 +55,11 @@ func cutInstant(reply string) (now store.Instant, rest string, err error) {
 	if len(reply) < 7 {
 		return 0, "", redisserver.ErrAnswer
 	}
-	return InstantOf(reply), reply[7:], nil
+	return instantOf(reply), reply[7:], nil
 }
 
-// InstantOf reads the instant that a reply begins with.
-func InstantOf(reply string) store.Instant {
+// instantOf reads the instant that a reply begins with.
+func instantOf(reply string) store.Instant {
 	var instant [8]byte
 	copy(instant[1:], reply[:7])
 	return store.Instant(binary.BigEndian.Uint64(instant[:]))
@@ -140,7 +140,7 @@ func (p *reading) read(a *ask) error {
 		}
 		*state, *v = store.State{}, verdict{allowed: a.granted || rest[0] == 1}
 		if a.complete {
-			v.granted, v.turn = UnitsAt(rest, 1), InstantOf(rest[5:])
+			v.granted, v.turn = UnitsAt(rest, 1), instantOf(rest[5:])
 		}
 		all = all && v.allowed
 		record := rest[size : size+int(rest[size-1])]
