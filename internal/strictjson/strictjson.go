@@ -29,7 +29,7 @@ func Decode(text []byte, into any) error {
 	if err := End(d); err != nil {
 		return err
 	}
-	return walk(json.NewDecoder(bytes.NewReader(text)), reflect.TypeOf(into)) // Decode has refused what is nested too deeply
+	return walk(json.NewDecoder(bytes.NewReader(text)), reflect.TypeOf(into)) // what is nested too deeply was refused above
 }
 
 // NewDecoder returns a decoder of text, for [Members] and [End].
