@@ -2,6 +2,7 @@ package redisserver
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"net"
@@ -58,8 +59,8 @@ func (c *conn) Read(p []byte) (int, error) {
 		return 0, c.broken
 	}
 	n, err := c.Conn.Read(p)
-	if _, plain := c.Conn.(*net.TCPConn); plain && !c.heard && err != nil && !sys.IsTimeout(err) && !errors.Is(err, net.ErrClosed) {
-		return 0, netError(errHungUp)
+	if err := c.hungUp(err); err != nil {
+		return 0, err
 	}
 	c.heard = c.heard || n > 0
 	if c.asked.Swap(false) {
@@ -78,7 +79,7 @@ func (c *conn) Read(p []byte) (int, error) {
 func (c *conn) Write(words []byte) (int, error) {
 	c.asked.Store(true)
 	if c.budget == 0 {
-		return c.Conn.Write(words)
+		return c.write(words)
 	}
 	if name, begins := firstCommand(words); begins {
 		until := int64(0)
@@ -90,7 +91,34 @@ func (c *conn) Write(words []byte) (int, error) {
 			c.Conn.SetWriteDeadline(c.earlier(c.writing))
 		}
 	}
-	return c.Conn.Write(words)
+	return c.write(words)
+}
+
+// write writes words. A server that wants a client's certificate hangs up after the handshake, and its reason is lost
+// if this client was writing.
+func (c *conn) write(words []byte) (int, error) {
+	n, err := c.Conn.Write(words)
+	if _, plain := c.Conn.(*net.TCPConn); !plain {
+		err = cmp.Or(c.hungUp(err), err)
+	}
+	return n, err
+}
+
+// hungUp returns what can be wrong if a server ends a connection before it has answered anything, and nil for
+// another error.
+func (c *conn) hungUp(err error) error {
+	var tlsError *net.OpError // a TLS alert says the reason
+	alert := errors.As(err, &tlsError) && tlsError.Op == "remote error"
+	if c.heard || err == nil || alert || sys.IsTimeout(err) || errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	switch c.Conn.(type) {
+	case *net.TCPConn:
+		return netError(errHungUp)
+	case *tls.Conn:
+		return netError(errNoCertificate)
+	}
+	return nil
 }
 
 // SetDeadline implements [net.Conn]. The client uses it to set no deadline before it checks a connection for the
@@ -144,9 +172,10 @@ func firstCommand(words []byte) (name string, begins bool) {
 
 // A port of the other protocol answers nothing: one with TLS hangs up, and one without waits for more.
 var (
-	errHungUp      = errors.New("it hung up before any answer; does the port speak TLS?")
-	errNoHandshake = errors.New("no answer to the TLS handshake in time; does the port speak TLS?")
-	errNoTLS       = errors.New("the port does not speak TLS")
+	errHungUp        = errors.New("it hung up before any answer; does the port speak TLS?")
+	errNoCertificate = errors.New("it hung up before any answer; is a client's certificate required (tls_cert, tls_key)?")
+	errNoHandshake   = errors.New("no answer to the TLS handshake in time; does the port speak TLS?")
+	errNoTLS         = errors.New("the port does not speak TLS")
 )
 
 // dialError returns an error of dialing, which says what can be wrong with a TLS handshake.
