@@ -1,6 +1,6 @@
-// Package poll reads something again and again, and applies it when it has changed.
+// Package poll looks at something again and again, and applies it when it has changed.
 //
-// It compares contents. Notices of the file system would come sooner, but not from every file system, not for the target of a
+// Of files it compares contents. Notices of the file system would come sooner, but not from every file system, not for the target of a
 // symbolic link, and not for a directory that is created anew. The content is the same wherever a file is, and reading it costs
 // little.
 package poll
@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/sys"
 )
 
@@ -20,8 +21,9 @@ const Settle = 100 * time.Millisecond
 
 // Source is something that can change. Look is for one goroutine, and Stale for any.
 type Source[T any] struct {
-	// Read returns the content, and its [Sum].
-	Read func() (content T, sum string, err error)
+	// Read returns the content, and a text that is another one for another content, such as its [Sum]. The content of one that
+	// was seen does not count.
+	Read func(ctx context.Context) (content T, sum string, err error)
 	// Apply uses a content. Its error says why the one before stays in use.
 	Apply func(content T) error
 	// Settle is the time for which a changed content must stay the same; 0 for none.
@@ -32,26 +34,35 @@ type Source[T any] struct {
 	failed atomic.Pointer[string] // why the last content is not in use; nil if it is
 }
 
-// Look reads once, and applies the content if it has changed, or if again is set. It returns each cause of a failure once.
+// Look reads once, and applies the content if it has changed, or if again is set. It returns each cause of a failure once. A
+// panic is a failure, and the end of ctx is none.
 func (s *Source[T]) Look(ctx context.Context, again bool) (applied bool, err error) {
-	content, sum, err := s.Read()
+	var content T
+	var sum string
+	read := func() (err error) {
+		content, sum, err = s.Read(ctx)
+		return err
+	}
+	err = panics.Call(read)
 	if err == nil && sum != s.Seen && s.Settle > 0 {
 		before := sum
 		if sys.Sleep(ctx, s.Settle) != nil {
 			return false, nil
 		}
-		if content, sum, err = s.Read(); err == nil && sum != before {
+		if err = panics.Call(read); err == nil && sum != before {
 			return false, nil // until the next look
 		}
 	}
 	switch {
+	case err != nil && ctx.Err() != nil:
+		return false, err
 	case err != nil:
 		s.Seen = ""
 	case sum == s.Seen && !again:
 		return false, nil
 	default:
 		s.Seen = sum
-		err = s.Apply(content)
+		err = panics.Call(func() error { return s.Apply(content) })
 	}
 	if err == nil {
 		s.failed.Store(nil)
@@ -75,7 +86,7 @@ func (s *Source[T]) Stale() string {
 
 // Files returns a Source of files that are used together.
 func Files(read func(path string) ([]byte, error), apply func(texts [][]byte) error, paths ...string) *Source[[][]byte] {
-	return &Source[[][]byte]{Apply: apply, Read: func() (texts [][]byte, sum string, err error) {
+	return &Source[[][]byte]{Apply: apply, Read: func(context.Context) (texts [][]byte, sum string, err error) {
 		for _, path := range paths {
 			text, err := read(path)
 			if err != nil {

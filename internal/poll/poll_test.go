@@ -1,6 +1,7 @@
 package poll
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -19,6 +20,9 @@ func TestALookAppliesWhatHasChanged(t *testing.T) {
 			if string(texts[0]) == "wrong" {
 				return errors.New("wrong")
 			}
+			if string(texts[0]) == "bug" {
+				panic("a bug")
+			}
 			applied = append(applied, string(texts[0]))
 			return nil
 		}, "path")
@@ -35,6 +39,7 @@ func TestALookAppliesWhatHasChanged(t *testing.T) {
 			{"wrong", nil, false, "false wrong [a a]", "wrong"},
 			{"wrong", nil, false, "false <nil> [a a]", "wrong"},
 			{"a", nil, false, "true <nil> [a a a]", ""},
+			{"bug", nil, false, "false internal error: a bug [a a a]", "internal error: a bug"},
 			{"a", errors.New("away"), false, "false away [a a a]", "away"},
 			{"a", errors.New("away"), false, "false <nil> [a a a]", "away"},
 			{"a", nil, false, "true <nil> [a a a a]", ""},
@@ -46,6 +51,13 @@ func TestALookAppliesWhatHasChanged(t *testing.T) {
 				t.Errorf("step %d: %s, want %s; stale is %q", i, got, step.want, s.Stale())
 			}
 		}
+		ended, end := context.WithCancel(t.Context())
+		end()
+		failure = errors.New("ended")
+		if applied, err := s.Look(ended, false); applied || err != failure || s.Stale() != "" {
+			t.Errorf("the end is a failure: %t, %v, %q", applied, err, s.Stale())
+		}
+		failure = nil
 		text.Store("half")
 		time.AfterFunc(Settle/2, func() { text.Store("whole") })
 		if done, err := s.Look(t.Context(), false); done || err != nil {

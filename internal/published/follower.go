@@ -1,15 +1,16 @@
 package published
 
 import (
+	"cmp"
 	"context"
 	crypto "crypto/rand"
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/internal/poll"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -36,15 +37,14 @@ type Settings struct {
 	Timeout time.Duration
 }
 
-// Follower keeps the published configuration in force in one process. Its owner calls Start and then Look, from one
-// goroutine; State can be called from any.
+// Follower keeps the published configuration in force in one process. It is for one goroutine, which calls Start and then Look.
 type Follower struct {
 	Settings
+	FollowerState
+	source poll.Source[following]
+
 	id     string
 	place  int
-	done   string // the head that was dealt with
-	wrong  error  // why its version cannot be used; nil if it is in force
-	told   string // the error that OnError got
 	mute   bool   // OnWarning got the error of a report
 	unkept string // the record of the version in force, until it is kept; empty if there is nothing to keep
 	warned bool   // OnWarning got that error
@@ -52,9 +52,6 @@ type Follower struct {
 		at   time.Time
 		text string
 	}
-
-	mu    sync.Mutex
-	state FollowerState
 }
 
 // FollowerState is what a follower knows.
@@ -62,28 +59,52 @@ type FollowerState struct {
 	// InForce is the version in force, nil for none, and Since is when it was put in force.
 	InForce *Version
 	Since   time.Time
-	// Refused is a version that cannot be used, 0 for none, and Err why; Err alone says why the store cannot be read.
-	Refused int64
-	Err     error
+	// Err says why the published version is not in force. It is a [*RefusedError] if the version cannot be used.
+	Err error
+}
+
+// RefusedError says why this process cannot use a version.
+type RefusedError struct {
+	Version int64
+	Cause   error
+}
+
+// Error names the version.
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("version %d cannot be used: %s", e.Version, e.Cause)
+}
+
+// Unwrap returns the cause.
+func (e *RefusedError) Unwrap() error { return e.Cause }
+
+// Refused is the version that cannot be used, 0 for none.
+func (s *FollowerState) Refused() int64 {
+	if refused, is := errors.AsType[*RefusedError](s.Err); is {
+		return refused.Version
+	}
+	return 0
+}
+
+// following is what a look finds: a head, and the record of its version unless that is in force already. An error stays until
+// another version is named.
+type following struct {
+	Head
+	record string
+	err    error
 }
 
 // NewFollower returns a follower that has nothing in force.
 func NewFollower(s Settings) *Follower {
-	return &Follower{Settings: s, place: -1, id: crypto.Text()[:idSize]}
-}
-
-// State returns what is known.
-func (f *Follower) State() FollowerState {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.state
+	f := &Follower{Settings: s, place: -1, id: crypto.Text()[:idSize]}
+	f.source = poll.Source[following]{Read: f.read, Apply: f.apply}
+	return f
 }
 
 // Start puts the published version in force; if the store is away or has none, the one that was kept. It returns an
 // error if there is neither, or the process can use neither.
 func (f *Follower) Start(ctx context.Context) error {
 	err := f.Look(ctx)
-	if f.State().InForce != nil {
+	if f.InForce != nil {
 		return nil
 	}
 	if f.Kept != nil {
@@ -100,104 +121,63 @@ func (f *Follower) Start(ctx context.Context) error {
 // Look looks once whether another version is in force, by one small read, and reports now and then. It returns why the
 // published version is not in force in this process, nil if it is.
 func (f *Follower) Look(ctx context.Context) error {
-	err := panics.Call(func() error { return f.look(ctx) })
-	if ctx.Err() != nil {
-		return err // the process ends
+	applied, err := f.source.Look(ctx, false)
+	switch {
+	case err != nil && ctx.Err() != nil: // the process ends
+		return err
+	case err != nil || applied && f.Err != nil:
+		if f.Err = err; f.OnError != nil {
+			f.OnError(err)
+		}
 	}
-	f.mu.Lock()
-	f.state.Err = err
-	f.mu.Unlock()
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
-	if text != f.told && f.OnError != nil {
-		f.OnError(err)
-	}
-	f.told = text
 	f.reports(ctx)
-	return err
+	return f.Err
 }
 
-func (f *Follower) look(ctx context.Context) error {
+// read reads the head, and the record of its version if that is another one.
+func (f *Follower) read(ctx context.Context) (next following, text string, err error) {
 	ctx, cancel := store.BudgetContext(ctx, f.Timeout)
 	defer cancel()
-	text, err := f.Table.Value(ctx, admin.ConfigTable, "")
+	text, err = f.Table.Value(ctx, admin.ConfigTable, "")
 	switch {
-	case err != nil:
-		return err
-	case text == "":
-		f.done = ""
-		return ErrNothing
-	case text == f.done:
-		return f.wrong
+	case err == nil && text == "":
+		err = ErrNothing
+	case err == nil && text != f.source.Seen:
+		next.Head, err = readHead(text)
 	}
-	head, err := readHead(text)
+	if v := f.InForce; err != nil || text == f.source.Seen || v != nil && v.Number == next.Version && v.Hash == next.Hash {
+		return next, text, err
+	}
+	next.record, err = f.Table.Value(ctx, admin.ConfigTable, strconv.FormatInt(next.Version, 10))
+	switch {
+	case errors.Is(err, store.ErrForeign): // it is large, and not read again
+		next.err, err = err, nil
+	case err == nil && next.record == "":
+		err = &RefusedError{next.Version, fmt.Errorf("%w: the store does not have it", store.ErrForeign)}
+	}
+	return next, text, err
+}
+
+// apply puts the version of a head in force.
+func (f *Follower) apply(next following) error {
+	err := next.err
+	if next.record != "" {
+		var v *Version
+		if v, err = readVersion(next.record); err == nil && (v.Number != next.Version || v.Hash != next.Hash) {
+			err = broken("record", "it is of another version than the head says")
+		}
+		if err == nil {
+			err = f.use(v)
+		}
+	}
 	if err != nil {
-		return err
+		return &RefusedError{next.Version, err}
 	}
-	inForce := f.State().InForce
-	v, record, err := f.fetch(ctx, &head, inForce)
-	if err == nil && v != inForce {
-		err = f.use(v)
-	}
-	if err != nil {
-		return f.cannot(text, head.Version, err)
-	}
-	if record != "" {
-		f.unkept = record
-	}
-	f.refuse(0)
-	f.done, f.wrong = text, nil
-	if warning := head.TriedWarning(); warning != nil && f.OnWarning != nil {
+	f.unkept = cmp.Or(next.record, f.unkept)
+	if warning := next.TriedWarning(); warning != nil && f.OnWarning != nil {
 		f.OnWarning(warning)
 	}
 	return nil
-}
-
-// readError says that a version could not be read. It may be otherwise the next time.
-type readError struct{ error }
-
-// Unwrap returns the cause.
-func (e *readError) Unwrap() error { return e.error }
-
-// errMissing: the store lacks a version. It costs little to look for it again.
-var errMissing = &readError{fmt.Errorf("%w: the store does not have it", store.ErrForeign)}
-
-// fetch returns the version that a head names: the one that is known, or it reads its record. An error that is no
-// [*readError] stays until another version is named.
-func (f *Follower) fetch(ctx context.Context, head *Head, known *Version) (v *Version, record string, err error) {
-	if known != nil && known.Number == head.Version && known.Hash == head.Hash {
-		return known, "", nil
-	}
-	record, err = f.Table.Value(ctx, admin.ConfigTable, strconv.FormatInt(head.Version, 10))
-	switch {
-	case err != nil && !errors.Is(err, store.ErrForeign):
-		return nil, "", &readError{err}
-	case err != nil:
-		return nil, "", err
-	case record == "":
-		return nil, "", errMissing
-	}
-	v, err = readVersion(record)
-	if err == nil && (v.Number != head.Version || v.Hash != head.Hash) {
-		err = broken("record", "it is of another version than the head says")
-	}
-	return v, record, err
-}
-
-// cannot returns why a version of a head cannot be used. What is wrong with the version is not looked at again.
-func (f *Follower) cannot(text string, number int64, err error) error {
-	read := new(readError)
-	if errors.As(err, &read) && read != errMissing {
-		return read.error
-	}
-	f.refuse(number)
-	wrong := fmt.Errorf("version %d cannot be used: %w", number, err)
-	if read != errMissing {
-		f.done, f.wrong = text, wrong
-	}
-	return wrong
 }
 
 // keep keeps the version in force, if that is not done yet. Without it the version is in force all the same.
@@ -212,24 +192,16 @@ func (f *Follower) keep() {
 	}
 	if !f.warned && f.OnWarning != nil {
 		f.OnWarning(fmt.Errorf("version %d is in force, and cannot be kept for a start without the store: %w",
-			f.State().InForce.Number, err))
+			f.InForce.Number, err))
 	}
 	f.warned = true
 }
 
 // use puts a version in force. A panic is a reason not to, as an error is.
 func (f *Follower) use(v *Version) error {
-	if err := panics.Call(func() error { return f.Use(v) }); err != nil {
-		return err
+	err := panics.Call(func() error { return f.Use(v) })
+	if err == nil {
+		f.InForce, f.Since = v, f.Now()
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.state.InForce, f.state.Since, f.state.Refused = v, f.Now(), 0
-	return nil
-}
-
-func (f *Follower) refuse(number int64) {
-	f.mu.Lock()
-	f.state.Refused = number
-	f.mu.Unlock()
+	return err
 }

@@ -31,7 +31,7 @@ func TestAFollowerPutsVersionsInForce(t *testing.T) {
 	v := r.publish(t, limited(3))
 	r.second()
 	r.uses("the last of two", "1", "3")
-	if state := r.State(); state.InForce.Number != v.Number || state.InForce.Hash != v.Hash ||
+	if state := r.FollowerState; state.InForce.Number != v.Number || state.InForce.Hash != v.Hash ||
 		!state.Since.Equal(r.now) || state.Err != nil {
 		t.Errorf("the state is %+v", state)
 	}
@@ -72,21 +72,21 @@ func TestAFollowerStartsWithWhatWasKept(t *testing.T) {
 	r.second()
 	r.err = store.ErrUnavailable
 	r.begin()
-	if err := r.Start(t.Context()); err != nil || r.State().InForce.Number != 2 {
-		t.Errorf("%v, %+v", err, r.State())
+	if err := r.Start(t.Context()); err != nil || r.InForce.Number != 2 {
+		t.Errorf("%v, %+v", err, r.FollowerState)
 	}
 	r.uses("before and after the restart", "1", "2", "2")
 	r.err = nil
 	r.versions[2] = "broken\n"
 	r.begin()
-	if err := r.Start(t.Context()); err != nil || r.State().InForce.Number != 2 {
-		t.Errorf("with a broken record: %v, %+v", err, r.State())
+	if err := r.Start(t.Context()); err != nil || r.InForce.Number != 2 {
+		t.Errorf("with a broken record: %v, %+v", err, r.FollowerState)
 	}
 	for _, kept := range []string{"", "x", "{}\n", r.kept[:len(r.kept)-1]} {
 		r.kept = kept
 		r.begin()
-		if err := r.Start(t.Context()); err == nil || r.State().InForce != nil {
-			t.Errorf("with %.20q kept: %v, %+v", kept, err, r.State())
+		if err := r.Start(t.Context()); err == nil || r.InForce != nil {
+			t.Errorf("with %.20q kept: %v, %+v", kept, err, r.FollowerState)
 		}
 	}
 }
@@ -147,13 +147,13 @@ func TestAFollowerRefusesWhatIsBroken(t *testing.T) {
 				}
 			}
 			r.uses("spoilt")
-			if len(r.told) != 1 || r.State().InForce.Number != 1 {
-				t.Errorf("told %q; the state is %+v", r.told, r.State())
+			if len(r.told) != 1 || r.InForce.Number != 1 {
+				t.Errorf("told %q; the state is %+v", r.told, r.FollowerState)
 			}
 			if r.large > 1 {
 				t.Errorf("a record was read %d times", r.large)
 			}
-			if _, err := readHead(r.head); err == nil && (r.State().Refused == 0 ||
+			if _, err := readHead(r.head); err == nil && (r.Refused() == 0 ||
 				!strings.Contains(r.report.text, `"error":"version `)) {
 				t.Errorf("it reports %s", r.report.text)
 			}
@@ -178,7 +178,7 @@ func TestAVersionThatCannotBeKeptIsInForce(t *testing.T) {
 		}
 	}
 	r.uses("without room for it", "1")
-	if len(r.told) != 0 || r.State().Err != nil || strings.Contains(r.report.text, "error") {
+	if len(r.told) != 0 || r.Err != nil || strings.Contains(r.report.text, "error") {
 		t.Errorf("told %q; it reports %s", r.told, r.report.text)
 	}
 	const says = "version 1 is in force, and cannot be kept for a start without the store: no room"

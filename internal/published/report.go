@@ -94,13 +94,12 @@ const (
 
 // reports reports what is in force, if that has changed or if it is time.
 func (f *Follower) reports(ctx context.Context) {
-	now, state := f.Now(), f.State()
-	p := f.Process
-	if v := state.InForce; v != nil {
-		p.Version, p.Hash, p.Since = v.Number, v.Hash, state.Since
+	now, p := f.Now(), f.Process
+	if v := f.InForce; v != nil {
+		p.Version, p.Hash, p.Since = v.Number, v.Hash, f.Since
 	}
-	if p.Refused = state.Refused; p.Refused > 0 && state.Err != nil {
-		p.Error = state.Err.Error()
+	if p.Refused = f.Refused(); p.Refused > 0 {
+		p.Error = f.Err.Error()
 	}
 	text := p.text()
 	if late := now.Sub(f.report.at); text == f.report.text && late >= 0 && late < reportEvery {

@@ -241,7 +241,7 @@ func (r *Runtime) Watch(ctx context.Context, every time.Duration, onChange func(
 		onChange = func(error) {}
 	}
 	inForce := r.File()
-	file := poll.Source[[]byte]{Apply: r.apply, Settle: poll.Settle, Seen: inForce.sum, Read: func() ([]byte, string, error) {
+	file := poll.Source[[]byte]{Apply: r.apply, Settle: poll.Settle, Seen: inForce.sum, Read: func(context.Context) ([]byte, string, error) {
 		text, err := readfile.All(inForce.Name, MaxSize)
 		return text, poll.Sum(text), err
 	}}

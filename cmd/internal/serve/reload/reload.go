@@ -141,7 +141,7 @@ func (r *Reloader) Refresh(ctx context.Context, asked bool) {
 }
 
 // read reads the files. One that cannot be read can be optional.
-func (r *Reloader) read() (now contents, sum string, _ error) {
+func (r *Reloader) read(context.Context) (now contents, sum string, _ error) {
 	now = contents{}
 	var texts [][]byte
 	paths := r.inForce.Searched
@@ -214,12 +214,11 @@ func (r *Reloader) looked(err error) {
 
 // setVersion tells operators which version is in force.
 func (r *Reloader) setVersion() {
-	followed := r.follower.State()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.state.Refused = followed.Refused
-	if followed.InForce != nil {
-		r.state.Version = followed.InForce.Number
+	r.state.Refused = r.follower.Refused()
+	if v := r.follower.InForce; v != nil {
+		r.state.Version = v.Number
 	}
 }
 
