@@ -246,12 +246,15 @@ func TestNoInternalTypeIsPublic(t *testing.T) {
 				continue
 			}
 			check(exported, types.Unalias(object.Type()))
-			if s, is := object.Type().Underlying().(*types.Struct); is {
+			switch s := object.Type().Underlying().(type) {
+			case *types.Struct:
 				for field := range s.Fields() {
 					if field.Exported() {
 						check(exported+"."+field.Name(), field.Type())
 					}
 				}
+			default: // such as the methods of an interface
+				check(exported, s)
 			}
 			for method := range types.NewMethodSet(types.NewPointer(object.Type())).Methods() {
 				if method.Obj().Exported() {
