@@ -237,13 +237,6 @@ func (o *RequestFlags) requests(cmd *cobra.Command, op store.Op, subject string)
 			return nil, err
 		}
 		burst.Fill(&limit)
-		// What the flags filled in may break a bound that the text did not.
-		if _, err := limit.Normalize(); err != nil {
-			return nil, Usagef("limit %q: %s", text, err)
-		}
-		if err := limit.CheckStored(); err != nil {
-			return nil, err
-		}
 		req := store.Request{Key: store.Key{Subject: subject}, Limit: limit, Cost: o.Cost.Units, Leave: o.leave}
 		carry(&req)
 		reqs = append(reqs, req)
@@ -275,6 +268,9 @@ func EachLimit(given []string) (each []string) {
 func normalized(op store.Op, reqs []store.Request) ([]store.Request, error) {
 	if op == store.Take || op == store.Peek {
 		op = store.Charge
+	}
+	if err := store.CheckStored(reqs); err != nil {
+		return nil, err
 	}
 	return store.NormalizeAll(nil, op, reqs)
 }

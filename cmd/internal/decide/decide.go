@@ -71,11 +71,6 @@ func openToDecide(ctx context.Context, g *cli.Globals, op store.Op, onError stri
 	}
 	request.Where = where
 	with := layers.Layers{Budget: g.Timeout, Overrides: overridesOf(ctx, g, opened, request), Failure: f.Failure}
-	if request.WithoutOverrides != nil { // a failure policy must not allow what can never fit
-		if _, err := store.NormalizeAll(nil, op, request.Reqs); err != nil {
-			return nil, errors.Join(err, opened.Close())
-		}
-	}
 	if op != store.Peek {
 		if with.DenialLog, err = denialLog(g, countDenials, opened); err != nil {
 			return nil, errors.Join(err, opened.Close())

@@ -75,16 +75,10 @@ func (e *Engine) decideAll(ctx context.Context, asks []Ask, answers []decision.A
 		}
 	}
 	decisions := make([]store.Decision, len(requests))
-	decide := func(op store.Op) (err error) {
-		if requests, err = store.NormalizeAll(requests[:0], op, requests); err == nil {
-			err = limits.Store().Decide(ctx, op, requests, decisions)
-		}
-		return err
-	}
-	err := decide(op)
+	err := limits.Store().Decide(ctx, op, requests, decisions)
 	if errors.Is(err, store.ErrNeverFits) {
 		never := shadowed(op, requests)
-		deny(requests, decisions, never, decide(store.Peek))
+		deny(requests, decisions, never, limits.Store().Decide(ctx, store.Peek, requests, decisions))
 		e.countDenials(&asks[0], requests, decisions)
 	} else if err != nil {
 		return err
@@ -103,7 +97,6 @@ func (e *Engine) decideAll(ctx context.Context, asks []Ask, answers []decision.A
 func shadowed(op store.Op, requests []store.Request) (never []bool) {
 	never = make([]bool, len(requests))
 	for i := range requests {
-		requests[i].SetDefaults()
 		never[i] = requests[i].NeverFits(op)
 	}
 	all := !slices.Contains(never, true)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -145,7 +146,8 @@ type awayAt struct {
 
 func (s awayAt) Decide(ctx context.Context, op store.Op, requests []store.Request, decisions []store.Decision) error {
 	if *s.away {
-		return store.ErrUnavailable
+		_, err := store.NormalizeAll(nil, op, requests) // as every store
+		return cmp.Or(err, store.ErrUnavailable)
 	}
 	return s.Store.Decide(ctx, op, requests, decisions)
 }

@@ -158,10 +158,6 @@ func (e *Engine) decide(ctx context.Context, ask *Ask, answer *decision.Answer) 
 	if err != nil {
 		return err
 	}
-	// They are normalized in place.
-	if answer.Requests, err = store.NormalizeAll(answer.Requests[:0], ask.Op, answer.Requests); err != nil {
-		return err
-	}
 	answer.Decisions = slices.Grow(answer.Decisions, len(answer.Requests))[:len(answer.Requests)]
 	clear(answer.Decisions)
 	if err = limits.Store().Decide(ctx, ask.Op, answer.Requests, answer.Decisions); err != nil {
@@ -206,6 +202,7 @@ func (ask *Ask) requests(p *policy.Prepared, limits *limiter.Limiter, answer *de
 		if r.Token, r.TokenTTL = ask.Token, ask.TokenTTL; ask.Op == store.Adjust {
 			r.Cost = ask.Cost
 		}
+		r.SetDefaults() // the store checks it, under the override that applies
 	}
 	return nil
 }
