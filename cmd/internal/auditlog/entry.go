@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -85,6 +86,24 @@ func (e *Entry) Document() any {
 		Matched *int64 `json:"matched"`
 		Changed *int64 `json:"changed"`
 	}{Entry: e}
+}
+
+// CommandText is what was run, for people: the command and its selection.
+func (e *Entry) CommandText() string { return strings.TrimSpace(e.Command + " " + e.Selection) }
+
+// ChangedText is how many keys a run has changed, as far as that is known, for people. It is empty if the run does not
+// count keys.
+func (e *Entry) ChangedText() string {
+	switch changed := strconv.FormatInt(e.Changed, 10); {
+	case !e.CountsKeys():
+		return ""
+	case e.Outcome == Begun:
+		return "?"
+	case e.Unknown > 0:
+		return "≥" + changed
+	default:
+		return changed
+	}
 }
 
 // Outcome is how a run ended.

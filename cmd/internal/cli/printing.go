@@ -1,13 +1,16 @@
 package cli
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 )
 
 // Printer returns where and how to print the answer.
@@ -125,4 +128,35 @@ func (g *Globals) ReadFilter(cmd *cobra.Command) (err error) {
 	}
 	g.Format = "json"
 	return nil
+}
+
+// NoteUnsure prints the keys that look like a limiter's and were left out; left is the word for that, such as "not
+// shown".
+func (g *Globals) NoteUnsure(u *operation.Unsure, left string) {
+	if u.Count == 0 {
+		return
+	}
+	noTTL := ""
+	if u.NeverExpire > 0 {
+		noTTL = fmt.Sprintf(", %s without TTL, which may deny for ever", output.Thousands(u.NeverExpire))
+	}
+	g.Note("%s %s%s; select such keys with --layout NAME and a PATTERN of store keys:", output.Plural(int(u.Count), "key"), left, noTTL)
+	for _, key := range u.First {
+		g.Say("  %s", output.Printable(output.Shorten(key.Error(), 3*LongestKey)))
+	}
+	if more := u.Count - int64(len(u.First)); more > 0 {
+		g.Say("  … and %s more", output.Thousands(more))
+	}
+}
+
+// UsedText is how much of a limit is used, for people, such as 3/10.
+func UsedText(e *admin.Entry) string {
+	used, capacity := NotKnown, NotKnown
+	if e.UsedKnown() {
+		used = Number(e.Used)
+	}
+	if e.CapacityKnown() {
+		capacity = Number(e.Limit.Capacity())
+	}
+	return used + "/" + capacity
 }

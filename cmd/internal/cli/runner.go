@@ -3,7 +3,9 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 
 	"github.com/limitctl/limitctl/cmd/internal/auditlog"
@@ -109,4 +111,30 @@ func ReadJournal(ctx context.Context, g *Globals, backend store.Store, q auditlo
 		g.Note("warning: %s in the journal of the store are not of the audit and are left out", CountOf(int64(bad), "text", "texts"))
 	}
 	return history, err
+}
+
+// ReadAuditFile reads the audit log of this machine from its file.
+func ReadAuditFile(ctx context.Context, g *Globals, path string, q auditlog.Query) (*auditlog.History, error) {
+	file, err := g.Env.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &auditlog.History{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return auditlog.Read(ctx, file, q)
+}
+
+// LocalRuns are the runs of this machine's audit in all contexts, the latest last.
+func LocalRuns(ctx context.Context, g *Globals) ([]*auditlog.Entry, error) {
+	path, err := AuditFile(g.Env.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	history, err := ReadAuditFile(ctx, g, path, auditlog.Query{})
+	if err != nil {
+		return nil, Usagef("the audit log cannot be read: %s", err)
+	}
+	return history.Runs, nil
 }

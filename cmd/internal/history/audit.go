@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -302,7 +301,7 @@ func (o *auditOptions) readMachine(ctx context.Context, where string) (*auditlog
 		return nil, err
 	}
 	keep := o.keeps()
-	history, err := readAuditLog(ctx, o.Globals, path, auditlog.Query{Most: o.limit, Keep: func(e *auditlog.Entry) bool {
+	history, err := cli.ReadAuditFile(ctx, o.Globals, path, auditlog.Query{Most: o.limit, Keep: func(e *auditlog.Entry) bool {
 		if !keep(e) {
 			return false
 		}
@@ -319,30 +318,4 @@ func (o *auditOptions) readMachine(ctx context.Context, where string) (*auditlog
 		fmt.Fprintf(o.Env.Err, "limitctl: warning: %d lines in all are not entries of the audit and are left out\n", history.Bad)
 	}
 	return history, nil
-}
-
-// readAuditLog reads the audit log of this machine from its file.
-func readAuditLog(ctx context.Context, g *cli.Globals, path string, q auditlog.Query) (*auditlog.History, error) {
-	file, err := g.Env.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return &auditlog.History{}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return auditlog.Read(ctx, file, q)
-}
-
-// localRuns are the runs of this machine's audit in all contexts, the latest last.
-func localRuns(ctx context.Context, g *cli.Globals) ([]*auditlog.Entry, error) {
-	path, err := cli.AuditFile(g.Env.Getenv)
-	if err != nil {
-		return nil, err
-	}
-	history, err := readAuditLog(ctx, g, path, auditlog.Query{})
-	if err != nil {
-		return nil, cli.Usagef("the audit log cannot be read: %s", err)
-	}
-	return history.Runs, nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/auditlog"
@@ -118,10 +117,10 @@ func (a *auditAnswer) table(whole bool) (columns []output.Column, rows [][]outpu
 			}
 		}
 		row := []output.Cell{{Text: e.Time.In(a.zone).Format("2006-01-02 15:04:05")}, {Text: who(e)}, {Text: where(e, whole)},
-			{Text: changedText(e)}, {Text: outcome, Style: style}}
+			{Text: e.ChangedText()}, {Text: outcome, Style: style}}
 		if whole {
 			row = append(row, output.Cell{Text: cmp.Or(a.backup(e), "-")}, output.Cell{Text: cmp.Or(e.Reason, "-")})
-			row = slices.Insert(row, 3, output.Cell{Text: commandText(e)}, output.Cell{Text: matchedText(e)})
+			row = slices.Insert(row, 3, output.Cell{Text: e.CommandText()}, output.Cell{Text: matchedText(e)})
 		}
 		rows = append(rows, row)
 	}
@@ -132,9 +131,6 @@ func (a *auditAnswer) table(whole bool) (columns []output.Column, rows [][]outpu
 func (a *auditAnswer) undoneBy(u *auditlog.Undone) string {
 	return u.Time.In(a.zone).Format("2006-01-02 15:04:05") + " by " + u.User
 }
-
-// commandText is what was run.
-func commandText(e *auditlog.Entry) string { return strings.TrimSpace(e.Command + " " + e.Selection) }
 
 // who is the user of a run, on which machine.
 func who(e *auditlog.Entry) string {
@@ -167,20 +163,6 @@ func matchedText(e *auditlog.Entry) string {
 	return cli.Number(e.Matched)
 }
 
-// changedText is how many keys a run has changed, as far as that is known, empty if
-// it does not count keys.
-func changedText(e *auditlog.Entry) string {
-	switch {
-	case !e.CountsKeys():
-		return ""
-	case e.Outcome == auditlog.Begun:
-		return "?"
-	case e.Unknown > 0:
-		return "≥" + cli.Number(e.Changed)
-	}
-	return cli.Number(e.Changed)
-}
-
 // backup is the argument for restore, quoted for a shell.
 func (a *auditAnswer) backup(e *auditlog.Entry) string {
 	switch {
@@ -196,7 +178,7 @@ func (a *auditAnswer) backup(e *auditlog.Entry) string {
 // stays whole.
 func (a *auditAnswer) printRest(p *output.Printer, e *auditlog.Entry) {
 	const indent = "    "
-	for _, line := range output.Wrap(output.Printable(commandText(e)), p.Width-len(indent)) {
+	for _, line := range output.Wrap(output.Printable(e.CommandText()), p.Width-len(indent)) {
 		p.Line("%s%s", indent, output.Cut(line, p.Width-len(indent)))
 	}
 	if backup := a.backup(e); backup != "" {

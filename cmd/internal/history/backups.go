@@ -49,7 +49,7 @@ func keptBackups(ctx context.Context, g *cli.Globals) (directory string, all []k
 	if err != nil {
 		return "", nil, cli.Usagef("the backups cannot be listed: %s%s", err, cli.StateHint(g.Env.Getenv))
 	}
-	runs, err := localRuns(ctx, g)
+	runs, err := cli.LocalRuns(ctx, g)
 	if err != nil {
 		return "", nil, err
 	}

@@ -193,7 +193,7 @@ func (u *undoing) settings(ctx context.Context) (*cli.Settings, error) {
 
 // choose returns the path of the backup to restore.
 func (u *undoing) choose(ctx context.Context, runner *operation.Runner, args []string) (path string, err error) {
-	u.runs, err = localRuns(ctx, u.Globals)
+	u.runs, err = cli.LocalRuns(ctx, u.Globals)
 	switch {
 	case len(args) == 0 && err != nil:
 		return "", err
@@ -366,7 +366,7 @@ func (u *undoing) tell(e *auditlog.Entry) {
 		return
 	}
 	u.told = true
-	u.Note("undo %s by %s: %s of %s changed", describeRun(e), output.Printable(e.User), changedText(e),
+	u.Note("undo %s by %s: %s of %s changed", describeRun(e), output.Printable(e.User), e.ChangedText(),
 		output.Plural(int(e.Matched), "key"))
 }
 
@@ -376,7 +376,7 @@ func describeRun(e *auditlog.Entry) string {
 	if e.Outcome == auditlog.Begun {
 		word = "begun"
 	}
-	return fmt.Sprintf("%s (%s at %s)", output.Printable(commandText(e)), word, clockTime(e.Time))
+	return fmt.Sprintf("%s (%s at %s)", output.Printable(e.CommandText()), word, clockTime(e.Time))
 }
 
 // headerOf reads the header of a backup, which may be compressed by now, and returns its path. The header is nil if it

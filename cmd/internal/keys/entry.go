@@ -57,17 +57,6 @@ func limitText(e *admin.Entry) string {
 	return text
 }
 
-func usedText(e *admin.Entry) string {
-	used, capacity := cli.NotKnown, cli.NotKnown
-	if e.UsedKnown() {
-		used = cli.Number(e.Used)
-	}
-	if e.CapacityKnown() {
-		capacity = cli.Number(e.Limit.Capacity())
-	}
-	return used + "/" + capacity
-}
-
 func remainingText(e *admin.Entry) string {
 	if !e.RemainingKnown() {
 		return cli.NotKnown

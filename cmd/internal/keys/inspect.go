@@ -312,9 +312,9 @@ func (o *inspectOptions) explain(answer inspection, f *operation.Found) {
 		}
 	}
 	if o.summary {
-		noteUnsure(o.Globals, &f.Unsure, "not counted")
+		o.NoteUnsure(&f.Unsure, "not counted")
 	} else {
-		noteUnsure(o.Globals, &f.Unsure, "not shown")
+		o.NoteUnsure(&f.Unsure, "not shown")
 	}
 	if f.Matched == 0 && f.Foreign.Count() == 0 && f.Unsure.Count == 0 {
 		cli.SayNothingMatches(o.Globals, &o.keys, o.where)

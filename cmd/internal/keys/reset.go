@@ -165,7 +165,7 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 		o.Note("%s; no backup keeps what cannot be read", damagedRecords(result.Damaged))
 	}
 	if !o.Quiet {
-		noteUnsure(o.Globals, &result.Unsure, "left as "+map[bool]string{true: "it is", false: "they are"}[result.Unsure.Count == 1])
+		o.NoteUnsure(&result.Unsure, "left as "+map[bool]string{true: "it is", false: "they are"}[result.Unsure.Count == 1])
 	}
 	if err == nil && result.Matched == 0 && result.Unsure.Count == 0 && !o.Quiet {
 		cli.SayNothingMatches(o.Globals, &plan.Selection, where)
@@ -211,7 +211,7 @@ func (o *resetOptions) showSelected(s *operation.Selected, selection, place stri
 		for i, key := range storeKeys {
 			storeKeys[i] = output.Printable(output.Shorten(key, 2*cli.LongestKey))
 		}
-		o.Say("  %s  %s used", strings.Join(storeKeys, " + "), usedText(e))
+		o.Say("  %s  %s used", strings.Join(storeKeys, " + "), cli.UsedText(e))
 	}
 	if more := s.Count - len(s.Sample); more > 0 {
 		fmt.Fprintf(o.Env.Err, "  … and %d more\n", more)
@@ -270,9 +270,9 @@ type resetAnswer struct {
 	Undo   string `json:"undo,omitempty"` // the command that undoes it
 	// Layouts are those of other limiters whose keys matched, Beyond is what a reset of these
 	// does not reach, and Unsure are keys that look like another limiter's and were left.
-	Layouts []string         `json:"layouts,omitempty"`
-	Beyond  []beyondDocument `json:"beyond,omitempty"`
-	Unsure  *unsureDocument  `json:"unsure,omitempty"`
+	Layouts []string                  `json:"layouts,omitempty"`
+	Beyond  []beyondDocument          `json:"beyond,omitempty"`
+	Unsure  *operation.UnsureDocument `json:"unsure,omitempty"`
 	effect  operation.Effect
 	gone    int64 // disappeared before their deletion
 }
@@ -302,7 +302,7 @@ func newResetAnswer(plan *operation.ResetPlan, result *operation.ResetResult, er
 		a.Left = result.Matched - result.Changed - result.Unknown
 	}
 	if result.Unsure.Count > 0 {
-		a.Unsure = newUnsureDocument(&result.Unsure)
+		a.Unsure = result.Unsure.Document()
 	}
 	if plan.Remaining != nil {
 		a.ToRemaining, a.AtLeast = &plan.Remaining.Units, plan.Remaining.AtLeast

@@ -113,13 +113,13 @@ func (a *inspectAnswer) csvRow(row *inspectRow) []string {
 // Document implements output.Answer.
 func (a *inspectAnswer) Document() any {
 	d := struct {
-		SchemaVersion int             `json:"schema_version"`
-		Complete      bool            `json:"complete"`
-		Keys          []any           `json:"keys"`
-		Unsure        *unsureDocument `json:"unsure,omitempty"`
+		SchemaVersion int                       `json:"schema_version"`
+		Complete      bool                      `json:"complete"`
+		Keys          []any                     `json:"keys"`
+		Unsure        *operation.UnsureDocument `json:"unsure,omitempty"`
 	}{SchemaVersion: output.SchemaVersion, Complete: a.complete, Keys: a.Lines()}
 	if a.layouts {
-		d.Unsure = newUnsureDocument(&a.unsure)
+		d.Unsure = a.unsure.Document()
 	}
 	return d
 }
@@ -198,7 +198,7 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 		e := &rows[i].entry
 		style := closeness(e)
 		row := []output.Cell{{Text: e.Key.Subject}, {Text: e.Key.Name}, {Text: rowLimitText(&rows[i])},
-			{Text: barText(e), Style: style}, {Text: usedText(e), Style: style}, {Text: remainingText(e)}}
+			{Text: barText(e), Style: style}, {Text: cli.UsedText(e), Style: style}, {Text: remainingText(e)}}
 		if rows[i].override != nil {
 			row[4].Text += cli.OverrideMark
 		}

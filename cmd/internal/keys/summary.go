@@ -182,10 +182,10 @@ func (a *summaryAnswer) Document() any {
 		SchemaVersion int   `json:"schema_version"`
 		Groups        []any `json:"groups"`
 		summaryFigures
-		Unsure *unsureDocument `json:"unsure,omitempty"`
+		Unsure *operation.UnsureDocument `json:"unsure,omitempty"`
 	}{SchemaVersion: output.SchemaVersion, Groups: a.Lines(), summaryFigures: a.document(&a.overall).summaryFigures}
 	if a.layouts {
-		d.Unsure = newUnsureDocument(&a.unsure)
+		d.Unsure = a.unsure.Document()
 	}
 	return d
 }

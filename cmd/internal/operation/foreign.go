@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -104,4 +105,34 @@ func (u *Unsure) add(key *layouts.UnsureError) {
 		u.First = slices.Insert(u.First, at, key)
 		u.First = u.First[:min(len(u.First), keptForeign)]
 	}
+}
+
+// UnsureDocument is the keys that look like a limiter's and were left out, in JSON.
+type UnsureDocument struct {
+	Count int64               `json:"count"`
+	First []unsureKeyDocument `json:"first"`
+	// NoTTL is how many of them have no expiry, and may deny for ever. They come first in First.
+	NoTTL int64 `json:"no_ttl"`
+}
+
+// unsureKeyDocument is one of them: it may be of any of Layouts, unless Wrong is set.
+type unsureKeyDocument struct {
+	StoreKey string `json:"store_key"`
+	// StoreKeyBase64 are the bytes of a StoreKey that is not UTF-8, which JSON cannot hold.
+	StoreKeyBase64 string   `json:"store_key_base64,omitempty"`
+	Layouts        []string `json:"layouts"`
+	Defect         string   `json:"defect,omitempty"` // its defect if it is of the layout
+	Wrong          string   `json:"wrong,omitempty"`  // what none of the layouts writes
+	NoTTL          bool     `json:"no_ttl"`
+}
+
+// Document is the keys in JSON.
+func (u *Unsure) Document() *UnsureDocument {
+	d := &UnsureDocument{Count: u.Count, NoTTL: u.NeverExpire, First: []unsureKeyDocument{}}
+	for _, key := range u.First {
+		d.First = append(d.First, unsureKeyDocument{StoreKey: key.StoreKey,
+			StoreKeyBase64: output.Base64IfNeeded(key.StoreKey), Layouts: key.Layouts, Defect: key.Defect,
+			Wrong: key.Wrong, NoTTL: key.NeverExpires})
+	}
+	return d
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -24,59 +23,10 @@ type overrideAnswer struct {
 	ended     []operation.Ended    // of a list with --all
 }
 
-// operatorOverride is an override in JSON. Fields that its effect does not use are null.
-type operatorOverride struct {
-	ID          string            `json:"id"`
-	Subject     *string           `json:"subject"` // null if it goes by Attributes only
-	Name        string            `json:"name"`
-	Attributes  policy.Attributes `json:"attributes,omitempty"`
-	Effect      string            `json:"effect"`
-	Limit       *string           `json:"limit"`
-	Factor      *float64          `json:"factor"`
-	Units       *int64            `json:"units"`
-	Reason      string            `json:"reason"`
-	By          string            `json:"by"`
-	CreatedAt   time.Time         `json:"created_at"`
-	ExpiresAt   time.Time         `json:"expires_at"`
-	RemainingMS int64             `json:"remaining_ms"` // until it ends
-	*endedDocument
-}
-
-// endedDocument has what is known of the end of an override that is not in force, in a list with --all.
-type endedDocument struct {
-	EndedAt   *time.Time `json:"ended_at"`   // null if the audit log does not say why it is not in force
-	RevokedBy *string    `json:"revoked_by"` // null if it ended by itself
-	// RevokedFor is the reason that was given for the revocation.
-	RevokedFor string `json:"revoked_for"`
-}
-
-func newOperatorOverride(o *store.Override) operatorOverride {
-	d := operatorOverride{ID: o.ID, Name: allowance.Pattern(o.Names), Attributes: o.Attributes,
-		Effect: o.Effect.String(), Reason: o.Reason, By: o.By, CreatedAt: output.UTC(o.CreatedAt),
-		ExpiresAt:   output.UTC(o.ExpiresAt),
-		RemainingMS: output.Milliseconds(o.Left)}
-	if len(o.Attributes) == 0 || !o.Subjects.IsZero() {
-		subject := allowance.Pattern(o.Subjects)
-		d.Subject = &subject
-	}
-	switch o.Effect {
-	case store.OverrideLimit:
-		text := o.Limit.String()
-		d.Limit = &text
-	case store.OverrideTimes:
-		factor := float64(o.Thousandths) / 1000
-		d.Factor = &factor
-	case store.OverrideAdd:
-		d.Units = &o.Units
-	case store.OverrideBlock, store.OverrideExempt:
-	}
-	return d
-}
-
 // endedOverride returns an override that has ended as JSON.
-func endedOverride(e *operation.Ended) operatorOverride {
-	d := newOperatorOverride(&e.Override)
-	d.endedDocument = &endedDocument{RevokedFor: e.Why}
+func endedOverride(e *operation.Ended) allowance.Document {
+	d := allowance.NewDocument(&e.Override)
+	d.EndedDocument = &allowance.EndedDocument{RevokedFor: e.Why}
 	if !e.At.IsZero() {
 		at := output.UTC(e.At)
 		d.EndedAt = &at
@@ -90,23 +40,23 @@ func endedOverride(e *operation.Ended) operatorOverride {
 // Document implements output.Answer.
 func (a *overrideAnswer) Document() any {
 	return struct {
-		SchemaVersion int                `json:"schema_version"`
-		Overrides     []operatorOverride `json:"overrides"`
-		Ended         []operatorOverride `json:"ended,omitempty"` // with --all
-		Concerned     *concernedDocument `json:"concerned,omitempty"`
+		SchemaVersion int                  `json:"schema_version"`
+		Overrides     []allowance.Document `json:"overrides"`
+		Ended         []allowance.Document `json:"ended,omitempty"` // with --all
+		Concerned     *concernedDocument   `json:"concerned,omitempty"`
 	}{output.SchemaVersion, a.inForceDocuments(), a.endedDocuments(), newConcernedDocument(a.concerned)}
 }
 
-func (a *overrideAnswer) inForceDocuments() []operatorOverride {
-	documents := make([]operatorOverride, len(a.overrides))
+func (a *overrideAnswer) inForceDocuments() []allowance.Document {
+	documents := make([]allowance.Document, len(a.overrides))
 	for i, o := range a.overrides {
-		documents[i] = newOperatorOverride(o)
+		documents[i] = allowance.NewDocument(o)
 	}
 	return documents
 }
 
-func (a *overrideAnswer) endedDocuments() []operatorOverride {
-	documents := make([]operatorOverride, len(a.ended))
+func (a *overrideAnswer) endedDocuments() []allowance.Document {
+	documents := make([]allowance.Document, len(a.ended))
 	for i := range a.ended {
 		documents[i] = endedOverride(&a.ended[i])
 	}
@@ -127,7 +77,7 @@ func (a *overrideAnswer) Records() [][]string {
 		if d.Units != nil {
 			units = cli.Number(*d.Units)
 		}
-		if d.endedDocument != nil {
+		if d.EndedDocument != nil {
 			endedAt, revokedBy, revokedFor = cli.NotKnown, orEmpty(d.RevokedBy), d.RevokedFor
 			if d.EndedAt != nil {
 				endedAt = d.EndedAt.Format(time.RFC3339)
@@ -222,18 +172,9 @@ func (a *overrideAnswer) printInForce(p *output.Printer) {
 // printWhole prints which override that is on as many lines as it needs.
 func printWhole(p *output.Printer, o *store.Override) {
 	p.Line("%s  %s", o.ID, p.Paint(effectStyle(o), allowance.Effect(o)))
-	for _, line := range output.Break(whomText(o), restWidth(p)) {
+	for _, line := range output.Break(allowance.WhomText(o), restWidth(p)) {
 		fmt.Fprintln(p.Out, restIndent+line)
 	}
-}
-
-// whomText is for which keys an override is, for people.
-func whomText(o *store.Override) string {
-	whom := output.Printable(allowance.Whom(o))
-	if !o.Names.IsZero() {
-		whom += ", limit " + output.Printable(allowance.Pattern(o.Names))
-	}
-	return whom
 }
 
 // restWidth is the width of the lines behind restIndent; 0 for no bound.

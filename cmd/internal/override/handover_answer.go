@@ -130,7 +130,7 @@ func (a *handoverAnswer) overridesPart() *part {
 	}
 	made := a.newPart(partOverrides, "IN FORCE", len(a.inForce), count, "limitctl override list")
 	for _, o := range a.inForce {
-		made.items = append(made.items, o.ID+"  "+allowance.Effect(o)+"  "+whomText(o)+"  "+cli.Ending(o, a.now))
+		made.items = append(made.items, o.ID+"  "+allowance.Effect(o)+"  "+allowance.WhomText(o)+"  "+cli.Ending(o, a.now))
 	}
 	return made
 }
@@ -230,9 +230,9 @@ func (a *handoverAnswer) Document() any {
 		d.Top = append(d.Top, deniedDocument{row.Key.Subject, row.Key.Name, row.Count, output.UTC(row.LastAt.Time()), row.Blocked,
 			output.UTC(row.Since.Time()), i >= len(a.denials.top)})
 	}
-	overrides := []operatorOverride{}
+	overrides := []allowance.Document{}
 	for _, o := range a.inForce {
-		overrides = append(overrides, newOperatorOverride(o))
+		overrides = append(overrides, allowance.NewDocument(o))
 	}
 	changes := []any{}
 	for _, e := range a.changes {
@@ -245,13 +245,13 @@ func (a *handoverAnswer) Document() any {
 		}
 	}
 	return struct {
-		SchemaVersion int                `json:"schema_version"`
-		At            time.Time          `json:"at"`
-		Place         string             `json:"place"` // the context, or the store
-		Overrides     []operatorOverride `json:"overrides"`
-		Changes       []any              `json:"changes"` // of the last 12 hours, the latest first
-		Denials       denials            `json:"denials"`
-		Unread        []unreadDocument   `json:"unread"` // the parts that could not be read whole
+		SchemaVersion int                  `json:"schema_version"`
+		At            time.Time            `json:"at"`
+		Place         string               `json:"place"` // the context, or the store
+		Overrides     []allowance.Document `json:"overrides"`
+		Changes       []any                `json:"changes"` // of the last 12 hours, the latest first
+		Denials       denials              `json:"denials"`
+		Unread        []unreadDocument     `json:"unread"` // the parts that could not be read whole
 	}{output.SchemaVersion, output.UTC(a.now), a.place, overrides, changes, d, unread}
 }
 

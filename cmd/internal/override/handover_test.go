@@ -15,16 +15,20 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
+var handedAt = time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
+
 // handed is a handover with so many overrides, changes and denied keys.
 func handed(t *testing.T, overrides, changes, denied int) *handoverAnswer {
 	t.Helper()
-	a := &handoverAnswer{now: hour, place: "prod"}
+	a := &handoverAnswer{now: handedAt, place: "prod"}
 	for i := range overrides {
-		o := made(t, fmt.Sprintf("aaaaaa%02d", i), fmt.Sprintf("tenant:t%d:%s", i, strings.Repeat("x", i%90)), store.OverrideTimes)
+		o := store.Override{ID: fmt.Sprintf("aaaaaa%02d", i), Effect: store.OverrideTimes, Thousandths: 3000, By: "ana",
+			Reason: "a launch", ExpiresAt: handedAt.Add(time.Hour), Left: time.Hour, CreatedAt: handedAt}
+		o.Subjects, _ = store.ParsePattern(fmt.Sprintf("tenant:t%d:%s", i, strings.Repeat("x", i%90)))
 		a.inForce = append(a.inForce, &o)
 	}
 	for i := range changes {
-		a.changes = append(a.changes, &auditlog.Entry{Time: hour.Add(-time.Duration(i) * time.Minute), User: "ana", Host: "here",
+		a.changes = append(a.changes, &auditlog.Entry{Time: handedAt.Add(-time.Duration(i) * time.Minute), User: "ana", Host: "here",
 			Command:   "reset",
 			Selection: fmt.Sprintf("'tenant:t%d:*'", i), Outcome: auditlog.Done, Changed: 3, Reason: strings.Repeat("why ", i%100)})
 	}

@@ -108,11 +108,11 @@ type previewAnswer struct {
 // Document implements output.Answer.
 func (a *previewAnswer) Document() any {
 	return struct {
-		SchemaVersion int                `json:"schema_version"`
-		DryRun        bool               `json:"dry_run"`
-		Overrides     []operatorOverride `json:"overrides"`
-		Concerned     *concernedDocument `json:"concerned"`
-	}{output.SchemaVersion, true, []operatorOverride{newOperatorOverride(a.override)}, newConcernedDocument(a.concerned)}
+		SchemaVersion int                  `json:"schema_version"`
+		DryRun        bool                 `json:"dry_run"`
+		Overrides     []allowance.Document `json:"overrides"`
+		Concerned     *concernedDocument   `json:"concerned"`
+	}{output.SchemaVersion, true, []allowance.Document{allowance.NewDocument(a.override)}, newConcernedDocument(a.concerned)}
 }
 
 // Records implements output.Answer.

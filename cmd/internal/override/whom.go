@@ -94,7 +94,7 @@ func (w *whom) isShownAs(o *store.Override) bool {
 	}
 	whom := allowance.Whom(o)
 	shown := output.Printable(whom)
-	return slices.Contains([]string{whom, shown, strings.Trim(shown, `"`), whomText(o)}, w.text)
+	return slices.Contains([]string{whom, shown, strings.Trim(shown, `"`), allowance.WhomText(o)}, w.text)
 }
 
 // revokeOf ends the overrides of an effect, or of any, that were set for exactly these keys. what is their noun.
