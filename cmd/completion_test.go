@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/cmd/internal/files"
-	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/internal/files"
+	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/internal/tier"
 )
 

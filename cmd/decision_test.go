@@ -10,7 +10,7 @@ import (
 
 	"github.com/mattn/go-runewidth"
 
-	"github.com/limitctl/limitctl/cmd/internal/clitest"
+	"github.com/limitctl/limitctl/internal/clitest"
 )
 
 const testPolicies = `policies:

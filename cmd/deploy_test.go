@@ -14,7 +14,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
-	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/internal/cli"
 )
 
 func deployFile(t *testing.T, name string) string {

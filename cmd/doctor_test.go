@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/cmd/internal/doctor"
+	"github.com/limitctl/limitctl/internal/doctor"
 	"github.com/limitctl/limitctl/internal/redistest"
 )
 

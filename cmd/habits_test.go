@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/internal/cli"
 )
 
 // Each hint is about a command that is not there, and names one that is, with flags that it has.

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/hostiletext"
+	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
 )

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/limitctl/limitctl/cmd/internal/outcome"
+	"github.com/limitctl/limitctl/internal/outcome"
 )
 
 // orderly is how long an interrupted command has to end by itself and to report its progress.

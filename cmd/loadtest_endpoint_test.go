@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/internal/report"
 	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"

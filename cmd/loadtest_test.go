@@ -13,9 +13,9 @@ import (
 
 	"github.com/mattn/go-runewidth"
 
-	"github.com/limitctl/limitctl/cmd/internal/clitest"
-	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/internal/clitest"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/report"
 	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/internal/tier"
 )

@@ -18,10 +18,10 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/limitctl/limitctl/cmd/internal/cli"
-	"github.com/limitctl/limitctl/cmd/internal/files"
-	"github.com/limitctl/limitctl/cmd/internal/noterminalquery"
-	"github.com/limitctl/limitctl/cmd/internal/outcome"
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/files"
+	"github.com/limitctl/limitctl/internal/noterminalquery"
+	"github.com/limitctl/limitctl/internal/outcome"
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/sys"
 )

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/internal/cli"
 )
 
 // Numbers and durations are read alike in every flag.

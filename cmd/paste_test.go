@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/internal/connect"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
 )

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/internal/cli"
 )
 
 var update = flag.Bool("update", false, "write docs/commands.md as the commands are now")

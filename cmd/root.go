@@ -8,18 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/limitctl/limitctl/cmd/internal/cli"
-	"github.com/limitctl/limitctl/cmd/internal/dashboard"
-	"github.com/limitctl/limitctl/cmd/internal/decide"
-	"github.com/limitctl/limitctl/cmd/internal/history"
-	"github.com/limitctl/limitctl/cmd/internal/keys"
-	"github.com/limitctl/limitctl/cmd/internal/lab"
-	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/cmd/internal/override"
-	"github.com/limitctl/limitctl/cmd/internal/publish"
-	"github.com/limitctl/limitctl/cmd/internal/server"
-	"github.com/limitctl/limitctl/cmd/internal/setup"
-	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/cmd/decide"
+	"github.com/limitctl/limitctl/cmd/see"
+	"github.com/limitctl/limitctl/cmd/setup"
+	"github.com/limitctl/limitctl/cmd/stepin"
+	"github.com/limitctl/limitctl/cmd/test"
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/internal/texts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -52,23 +48,23 @@ func commands() []command {
 		{"run", toDecide, decide.NewRunCmd},
 		{"refund", toDecide, decide.NewRefundCmd},
 		{"settle", toDecide, decide.NewSettleCmd},
-		{"inspect", toLook, keys.NewInspectCmd},
-		{"denials", toLook, keys.NewDenialsCmd},
-		{"dashboard", toLook, dashboard.NewDashboardCmd},
-		{"handover", toLook, override.NewHandoverCmd},
-		{"audit", toLook, history.NewAuditCmd},
-		{"doctor", toLook, setup.NewDoctorCmd},
-		{"reset", toChange, keys.NewResetCmd},
-		{"undo", toChange, history.NewUndoCmd},
-		{"override", toChange, override.NewOverrideCmd},
-		{"block", toChange, override.NewBlockCmd},
-		{"unblock", toChange, override.NewUnblockCmd},
-		{"exempt", toChange, override.NewExemptCmd},
-		{"loadtest", toTest, lab.NewLoadtestCmd},
-		{"probe", toTest, lab.NewProbeCmd},
-		{"simulate", toTest, lab.NewSimulateCmd},
-		{"report", toTest, lab.NewReportCmd},
-		{"serve", toServe, server.NewServeCmd},
+		{"inspect", toLook, see.NewInspectCmd},
+		{"denials", toLook, see.NewDenialsCmd},
+		{"dashboard", toLook, see.NewDashboardCmd},
+		{"handover", toLook, see.NewHandoverCmd},
+		{"audit", toLook, see.NewAuditCmd},
+		{"doctor", toLook, see.NewDoctorCmd},
+		{"reset", toChange, stepin.NewResetCmd},
+		{"undo", toChange, stepin.NewUndoCmd},
+		{"override", toChange, stepin.NewOverrideCmd},
+		{"block", toChange, stepin.NewBlockCmd},
+		{"unblock", toChange, stepin.NewUnblockCmd},
+		{"exempt", toChange, stepin.NewExemptCmd},
+		{"loadtest", toTest, test.NewLoadtestCmd},
+		{"probe", toTest, test.NewProbeCmd},
+		{"simulate", toTest, test.NewSimulateCmd},
+		{"report", toTest, test.NewReportCmd},
+		{"serve", toServe, setup.NewServeCmd},
 		{"config", toServe, newConfigCmd},
 		{"context", toServe, setup.NewContextCmd},
 		{"version", toServe, setup.NewVersionCmd},
@@ -79,7 +75,7 @@ func commands() []command {
 // newConfigCmd makes limitctl config: what is about a file, and what is about a configuration in a store.
 func newConfigCmd(global *cli.Globals) *cobra.Command {
 	cmd := setup.NewConfigCmd(global)
-	cmd.AddCommand(publish.Commands(global)...)
+	cmd.AddCommand(setup.Commands(global)...)
 	return cmd
 }
 

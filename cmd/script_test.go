@@ -23,7 +23,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/tier"
 )
 

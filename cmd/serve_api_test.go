@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/cmd/internal/config"
-	"github.com/limitctl/limitctl/cmd/internal/connect"
-	"github.com/limitctl/limitctl/cmd/internal/serve/api"
-	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/internal/config"
 	"github.com/limitctl/limitctl/internal/configfile"
+	"github.com/limitctl/limitctl/internal/connect"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/serve/api"
+	"github.com/limitctl/limitctl/internal/serve/engine"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 

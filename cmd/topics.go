@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/limitctl/limitctl/cmd/internal/cli"
-	"github.com/limitctl/limitctl/cmd/internal/outcome"
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/outcome"
 )
 
 // topic is a page of the help that is about no command.

@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"pgregory.net/rapid"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 // Whatever the unknown attributes are, the limit that applies is a candidate. It is the only one if all are known.

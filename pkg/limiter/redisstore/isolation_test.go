@@ -12,14 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/storecall"
-	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
-
 	"github.com/redis/go-redis/v9"
 
 	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 

@@ -5,13 +5,12 @@ import (
 	"errors"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/keyspace"
-	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
-
 	"github.com/redis/go-redis/v9"
 
 	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/internal/sys"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/keyspace"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 

@@ -11,11 +11,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/keyspace"
-	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
-
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/keyspace"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 

@@ -7,10 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
-
 	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 

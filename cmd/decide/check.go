@@ -1,0 +1,70 @@
+package decide
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+type checkOptions struct {
+	*cli.Globals
+	cli.RequestFlags
+	onError string
+	request *cli.LimitRequest
+}
+
+// NewCheckCmd makes limitctl check.
+func NewCheckCmd(global *cli.Globals) *cobra.Command {
+	o := &checkOptions{Globals: global}
+	cmd := &cobra.Command{
+		Use:   "check KEY --limit [ALGORITHM:]COUNT/PERIOD | check --policy NAME ATTRIBUTE=VALUE...",
+		Short: "Say whether a request would be allowed, and write nothing",
+		Long: `Check says whether KEY could take --cost units now, and takes none. The exit
+code is the answer: 0 yes, 1 no. It shows the used and remaining units of now.
+
+If KEY is - (not after --), it reads keys from standard input, one on each
+line, and the exit code is 0 if all of them are allowed.
+
+With --policy, the limits are those of a policy of the configuration, and
+attributes say who is limited.`,
+		Example: `  limitctl check user:42 --limit 10/1m
+  limitctl check user:42 --limit 10/1m --limit 100/1h --cost 5 -o json
+  limitctl check --policy login ip=203.0.113.9 email=a@example.com
+  if limitctl check -q deploys --limit 3/1h; then echo "room for one more"; fi
+  limitctl check -q user:42 --limit 10/1m --on-error allow`,
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if readsKeys(cmd, args) {
+				requests, err := requestsOfKeys(global, &o.RequestFlags, cmd, store.Peek)
+				if err != nil {
+					return err
+				}
+				return decideKeys(cmd.Context(), global, store.Peek, o.onError, nil, requests)
+			}
+			if o.request, err = o.RequestFlags.Request(cmd, global, store.Peek, args); err != nil {
+				return err
+			}
+			return runCheck(cmd.Context(), o)
+		},
+		ValidArgsFunction: cli.Offers(global).KeyOrAttributes,
+	}
+	o.AddFlags(cmd, global)
+	o.AddLeaveFlag(cmd)
+	addOnErrorFlag(cmd, &o.onError)
+	return cmd
+}
+
+func runCheck(ctx context.Context, o *checkOptions) error {
+	backend, err := openToDecide(ctx, o.Globals, store.Peek, o.onError, nil, o.request)
+	if err != nil {
+		return err
+	}
+	defer backend.Close()
+	decisions, err := decide(ctx, backend, store.Peek, o.request.Reqs)
+	if err != nil {
+		return err
+	}
+	return printDecision(o.Globals, &decisionAnswer{verb: "allowed", LimitRequest: o.request, decisions: decisions})
+}

@@ -1,0 +1,254 @@
+package decide
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/connect"
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/operation"
+	"github.com/limitctl/limitctl/internal/outcome"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+type consumeOptions struct {
+	*cli.Globals
+	cli.RequestFlags
+	cli.ConsentOptions
+	onError string
+	denials bool // as --count-denials says
+	counts  *bool
+	wait    string
+	force   bool
+	upTo    int64
+	op      store.Op // as force and upTo say
+	request *cli.LimitRequest
+	// maxWait is how long to wait for a turn: nothing, a while, or for ever.
+	maxWait time.Duration
+}
+
+const forever = time.Duration(1<<63 - 1)
+
+// NewConsumeCmd makes limitctl consume.
+func NewConsumeCmd(global *cli.Globals) *cobra.Command {
+	o := &consumeOptions{Globals: global}
+	cmd := &cobra.Command{
+		Use:   "consume KEY --limit [ALGORITHM:]COUNT/PERIOD | consume --policy NAME ATTRIBUTE=VALUE...",
+		Short: "Take units, if they fit",
+		Long: `Consume takes --cost units of KEY if they fit all its limits, else none. The
+exit code is the answer: 0 taken, 1 denied.
+
+If KEY is - (not after --), it reads keys from standard input, one on each
+line, and decides them one after the other. The exit code is 0 if all of them
+are allowed.
+
+With --policy, the limits are those of a policy of the configuration, and
+attributes say who is limited. The limits are decided together, in the order of
+the file. A limit with a cost of its own takes that cost: a fixed number, or the
+number of a field, such as --cost tokens=3000.
+
+With --wait, a denied request waits for its turn: as long as it takes, or at
+most DURATION with --wait=DURATION. A request that a leaky bucket delays waits
+for that delay. If the wait would be too long, the request is denied at once.
+
+With --token, a retry is safe: if the same request was allowed with the same
+token before, it is allowed again, and nothing more is charged. A token that was
+used for another key, limit or cost is refused. Denials are not remembered. In a
+Cluster a token is known in the slot of its key only.
+
+With --force, it takes the units even if they do not fit, such as the bytes of
+an answer that was sent already. More units than the limit can then be in use,
+and requests are denied until enough have come back. With --up-to, it takes as
+many of N units as fit; the exit code is 0 if that is at least one.
+
+A large request takes more than one unit and at least half of what one of its
+limits holds. In a protected context a large request asks for the context's
+name, or takes it from --confirm, and is written to the audit log.
+
+If you know the real cost only afterwards, take an estimate with --token, and
+correct it with "limitctl settle".`,
+		Example: `  limitctl consume user:42 --limit 3/10s
+  limitctl consume user:42 --limit 10/1m --limit sliding-log:100/1h
+  limitctl consume --policy login ip=203.0.113.9 email=a@example.com
+  limitctl consume llm:team-a --limit 100000/1m --cost 2300 --wait=30s
+  limitctl consume --policy llm team=search --cost tokens=3000
+  limitctl consume mails --limit leaky-bucket:5/1s --wait && echo "send one"
+  limitctl consume orders --limit 100/1h --token order-4711
+  limitctl consume llm:team-a --limit 100000/1m --cost 2300 --token request-81
+  limitctl consume egress:team-a --limit 1000000/1h --cost 734003 --force
+  limitctl consume batch --limit 500/1m --up-to 200 -o json`,
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if readsKeys(cmd, args) {
+				requests, err := requestsOfKeys(global, &o.RequestFlags, cmd, store.Take)
+				if err != nil {
+					return err
+				}
+				if err := o.readWait(cmd); err != nil {
+					return err
+				}
+				return decideKeys(cmd.Context(), global, store.Take, o.onError, o.counts, requests)
+			}
+			if o.op, err = o.chooseOp(cmd); err != nil {
+				return err
+			}
+			if o.request, err = o.RequestFlags.Request(cmd, global, o.op, args); err != nil {
+				return err
+			}
+			if err = o.readWait(cmd); err != nil {
+				return err
+			}
+			return runConsume(cmd.Context(), o)
+		},
+		ValidArgsFunction: cli.Offers(global).KeyOrAttributes,
+	}
+	o.AddFlags(cmd, global)
+	o.AddLeaveFlag(cmd)
+	o.AddChargeConsentFlags(cmd)
+	addOnErrorFlag(cmd, &o.onError)
+	o.addWaitFlags(cmd)
+	o.AddTokenFlag(cmd, "charge a request once, however often it is sent with the same `TEXT`, such as the number of an order")
+	o.AddTokenTTLFlag(cmd)
+	cmd.Flags().BoolVar(&o.force, "force", false, "take the units even if they do not fit")
+	cli.NumberFlag(cmd.Flags(), &o.upTo, "up-to", "", 0, "take as many of `N` units as fit, and say how many")
+	return cmd
+}
+
+// chooseOp returns the operation for --force and --up-to.
+func (o *consumeOptions) chooseOp(cmd *cobra.Command) (store.Op, error) {
+	flags := cmd.Flags()
+	op, flag := store.Take, ""
+	switch {
+	case o.force && flags.Changed("up-to"):
+		return 0, cli.Usagef("--force takes all units and --up-to those that fit; give one of them")
+	case o.force:
+		op, flag = store.Charge, "--force"
+	case flags.Changed("up-to"):
+		if flags.Changed("cost") {
+			return 0, cli.Usagef("--cost and --up-to both say how many units; give one of them")
+		}
+		if o.upTo < 1 || o.upTo > store.MaxCount {
+			return 0, cli.Usagef("--up-to %d is out of range; it must be from 1 to %d", o.upTo, store.MaxCount)
+		}
+		op, flag, o.Cost.Units = store.TakeUpTo, "--up-to", o.upTo
+	}
+	switch {
+	case op != store.Take && flags.Changed("wait"):
+		return 0, cli.Usagef("%s does not wait for a turn; leave out --wait or %s", flag, flag)
+	case op != store.Take && flags.Changed("on-error"):
+		return 0, cli.Usagef("--on-error is for a yes or no; with %s an unreachable store is an error, so leave it out", flag)
+	}
+	return op, nil
+}
+
+// addWaitFlags adds the flags about a denial: --wait and --count-denials.
+func (o *consumeOptions) addWaitFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.wait, "wait", "", "wait for a turn instead of a denial, for at most `DURATION` if given (--wait=30s)")
+	cmd.Flags().Lookup("wait").NoOptDefVal = "forever"
+	cmd.Flags().BoolVar(&o.denials, "count-denials", false, "count in the store a denial, and what an override lets through (default $"+
+		countVariable+", else as the configuration says)")
+}
+
+// readWait reads the flags of addWaitFlags.
+func (o *consumeOptions) readWait(cmd *cobra.Command) (err error) {
+	if cmd.Flags().Changed("count-denials") {
+		o.counts = &o.denials
+	}
+	o.maxWait, err = parseWait(o.wait)
+	return err
+}
+
+func parseWait(text string) (time.Duration, error) {
+	switch text {
+	case "":
+		return 0, nil
+	case "forever":
+		return forever, nil
+	}
+	maxWait, err := store.ParsePeriod(text)
+	if err != nil || maxWait <= 0 {
+		return 0, cli.Usagef("--wait=%s is not a positive duration; write --wait=30s, or --wait alone to wait as long as it takes", text)
+	}
+	return maxWait, nil
+}
+
+func runConsume(ctx context.Context, o *consumeOptions) error {
+	decisions, err := o.charge(ctx, "consume")
+	if err != nil {
+		return err
+	}
+	return printDecision(o.Globals, &decisionAnswer{verb: o.verb(decisions), LimitRequest: o.request, decisions: decisions,
+		charges: true, again: "already decided: nothing more was charged"})
+}
+
+// charge asks the store to take the units, for the command of that name, and closes it.
+func (o *consumeOptions) charge(ctx context.Context, command string) (decisions []store.Decision, err error) {
+	asked := operation.IsLarge(o.request.Reqs) || o.Confirm != ""
+	s, err := o.Settings()
+	if asked {
+		s, err = o.SettingsToChange(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if asked {
+		if err := o.CheckCharge(s.Access(), o.Env.InIsTerminal, command); err != nil {
+			return nil, err
+		}
+	}
+	backend, err := openToDecide(ctx, o.Globals, store.Take, o.onError, o.counts, o.request)
+	if err != nil {
+		return nil, err
+	}
+	defer backend.Close()
+	if s.Access().ReadOnly {
+		o.maxWait = 0 // it is refused now, not after a wait
+	}
+	take := func(ctx context.Context) ([]store.Decision, error) { return o.take(ctx, backend) }
+	if keyspace, has := store.As[connect.Store](backend); asked && has {
+		plan := &operation.ConsumePlan{Requests: o.request.Reqs, Text: o.Words(o.request), Consent: o.Given(), Take: take}
+		return cli.NewRunner(o.Globals, s, keyspace, o.request.Where).Consume(ctx, plan, &cli.Observer{Global: o.Globals})
+	}
+	return take(ctx)
+}
+
+// verb is the word for what the command did, if it did it.
+func (o *consumeOptions) verb(decisions []store.Decision) string {
+	sum := store.Summarize(decisions)
+	switch o.op {
+	case store.Charge:
+		if o.request.Policy != nil && o.request.Policy.HasOwnCosts() {
+			return "charged " + o.request.Amounts()
+		}
+		return fmt.Sprintf("charged %d", sum.Granted)
+	case store.TakeUpTo:
+		return fmt.Sprintf("granted %d of %d", sum.Granted, o.upTo)
+	default:
+		return "allowed"
+	}
+}
+
+// take takes at once with --force and --up-to, and else waits for its turn.
+func (o *consumeOptions) take(ctx context.Context, backend store.Store) ([]store.Decision, error) {
+	if o.maxWait == 0 {
+		return decide(ctx, backend, o.op, o.request.Reqs)
+	}
+	turn := layers.Waiter{Store: backend, Now: o.Env.Now, Sleep: o.Env.Sleep, OnWait: func(wait time.Duration) {
+		if !o.Quiet {
+			fmt.Fprintf(o.Env.Err, "limitctl: waiting %s for a turn\n", output.Duration(wait))
+		}
+	}}
+	if o.maxWait != forever {
+		turn.MaxWait = o.maxWait
+	}
+	decisions, err := turn.Take(ctx, o.request.Reqs...)
+	if errors.Is(err, layers.ErrNotGivenBack) {
+		err = outcome.Partly(err)
+	}
+	return decisions, err
+}

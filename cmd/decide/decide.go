@@ -1,0 +1,187 @@
+// Package decide has the commands that ask a store about limits and charge them: check, consume, refund and
+// settle.
+package decide
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/connect"
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/operation"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+func addOnErrorFlag(cmd *cobra.Command, onError *string) {
+	cmd.Flags().StringVar(onError, "on-error", "",
+		"what an unreachable store means: `fail|allow|deny|local[=SHARE]`; fail is exit 3, allow 0, deny 1, and with "+
+			"local a file on this machine decides with a share of each limit, 25% by default (default fail, or the policy's)")
+	cmd.RegisterFlagCompletionFunc("on-error", cobra.FixedCompletions([]string{"fail", "allow", "deny", "local"},
+		cobra.ShellCompDirectiveNoFileComp))
+}
+
+// failure is what an unreachable store means for a command.
+type failure struct {
+	layers.Failure
+	// decides names in a warning who decides instead of the store.
+	decides string
+}
+
+// failureOf is the failure policy of --on-error, else that of the limits' policy, which may be nil.
+func failureOf(g *cli.Globals, onError string, p *policy.Policy) (f failure, err error) {
+	said := "--on-error " + onError
+	if onError == "" && p != nil {
+		f.Policy, said = p.OnError, fmt.Sprintf("on_error: %s of policy %s", p.OnError, p.Name)
+		if f.Policy == store.LocalOnError {
+			f.Share = p.LocalShare
+		}
+	} else if f.Failure, err = cli.ParseOnError(g, onError, p); err != nil {
+		return f, err
+	}
+	f.decides = said + " decides"
+	if f.Policy == store.LocalOnError {
+		f.decides = fmt.Sprintf("a local file decides with %s of each limit (%s)", f.Share, said)
+	}
+	return f, nil
+}
+
+// openToDecide opens the store for op, a take or a peek, under a failure policy: that of
+// --on-error, else that of the request's policy, if it has one.
+//
+// countDenials asks to count denials; nil leaves that to the environment and the configuration.
+func openToDecide(ctx context.Context, g *cli.Globals, op store.Op, onError string, countDenials *bool,
+	request *cli.LimitRequest) (store.Store, error) {
+	f, err := failureOf(g, onError, request.Policy)
+	if err != nil {
+		return nil, err
+	}
+	open := g.OpenToRead
+	if op != store.Peek {
+		open = g.Open
+	}
+	opened, where, err := open()
+	if err != nil {
+		return nil, err
+	}
+	request.Where = where
+	with := layers.Layers{Budget: g.Timeout, Overrides: overridesOf(ctx, g, opened, request), Failure: f.Failure}
+	if op != store.Peek {
+		if with.DenialLog, err = denialLog(g, countDenials, opened); err != nil {
+			return nil, errors.Join(err, opened.Close())
+		}
+	}
+	with.Observer = &layers.Observer{OnFailure: func(err error) {
+		fmt.Fprintf(g.Env.Err, "limitctl: warning: %s; %s\n", cli.Message(err), f.decides)
+	}}
+	if f.Policy == store.LocalOnError {
+		fallback := store.WithBudget(openFallback(g), g.Timeout)
+		with.Failure.Fallback = fallback
+		with.Around = func(backend store.Store) store.Store { return &withFallback{backend, fallback} }
+	}
+	return layers.Stack(opened, with), nil
+}
+
+// decide asks the store once.
+func decide(ctx context.Context, backend store.Store, op store.Op, reqs []store.Request) ([]store.Decision, error) {
+	decisions := make([]store.Decision, len(reqs))
+	return decisions, backend.Decide(ctx, op, reqs, decisions)
+}
+
+// printDecision prints a decision, and returns a denial as the error that it is to a script.
+func printDecision(g *cli.Globals, a *decisionAnswer) error {
+	a.now = g.Env.Now()
+	if err := a.WithoutOverrides; err != nil && store.Summarize(a.decisions).DecidedBy == store.DecidedByStore {
+		cli.WarnOfOverrides(g, err) // a warning has named who else decided
+	}
+	if err := g.Print(a); err != nil {
+		return err
+	}
+	if !store.Summarize(a.decisions).Allowed {
+		return cli.ErrDenied
+	}
+	return nil
+}
+
+// countVariable asks to count denials where no flag says it.
+const countVariable = "LIMITCTL_COUNT_DENIALS"
+
+// denialLog counts the denials of a command that takes, if the flag asks for it, else the environment, else the
+// configuration; otherwise it is nil. It writes them to backend when it is closed. It does not count denials by a local
+// file: the command ends at once, and should not wait a second time for a store that is away.
+func denialLog(g *cli.Globals, asked *bool, backend store.Store) (*layers.DenialCollector, error) {
+	c, err := g.Config()
+	if err != nil {
+		return nil, err
+	}
+	counts := c.Denials
+	if text := g.Env.Getenv(countVariable); asked != nil {
+		counts = *asked
+	} else if text != "" {
+		if counts, err = strconv.ParseBool(text); err != nil {
+			return nil, cli.Usagef("%s=%s is neither true nor false (1 or 0)", countVariable, text)
+		}
+	}
+	if !counts {
+		return nil, nil
+	}
+	log := layers.CollectDenials(backend, store.DenialLog{}, &layers.Observer{OnDenialLog: func(err error) {
+		if err != nil {
+			fmt.Fprintf(g.Env.Err, "limitctl: warning: %s\n", cli.Message(err))
+		}
+	}})
+	log.WithoutLocal = true
+	return log, nil
+}
+
+// overridesOf reads the overrides in force in backend. If they cannot be read, the store decides without them, and
+// request holds the error.
+func overridesOf(ctx context.Context, g *cli.Globals, backend store.Store, request *cli.LimitRequest) *layers.OverrideWatch {
+	watch := layers.WatchOverrides(backend, store.Overrides{}, layers.Env{})
+	ctx, cancel := store.BudgetContext(ctx, g.Timeout/operation.OverrideShare)
+	defer cancel()
+	request.WithoutOverrides = watch.Load(ctx)
+	return watch
+}
+
+// openFallback returns the fallback store of the chosen store. It is read and written only while the store is away; if it
+// cannot be opened, each decision returns the error.
+func openFallback(g *cli.Globals) store.Store {
+	path, err := cli.FallbackFile(g)
+	if err != nil {
+		return noFallback{err}
+	}
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		g.Env.Keep(path + suffix)
+	}
+	backend, _, err := connect.Open("file:"+path, connect.Options{Prefix: g.Chosen.Prefix.Value, Timeout: g.Timeout, OwnFile: true})
+	if err != nil {
+		return noFallback{err}
+	}
+	return backend
+}
+
+// noFallback stands for a fallback store that cannot be opened.
+type noFallback struct{ reason error }
+
+// Decide implements [store.Store].
+func (s noFallback) Decide(context.Context, store.Op, []store.Request, []store.Decision) error {
+	return s.reason
+}
+
+// Close implements [store.Store].
+func (s noFallback) Close() error { return nil }
+
+// withFallback is a store that is closed together with its fallback store.
+type withFallback struct {
+	store.Store
+	fallback store.Store
+}
+
+// Close closes both.
+func (s *withFallback) Close() error { return errors.Join(s.Store.Close(), s.fallback.Close()) }

@@ -1,0 +1,169 @@
+package decide
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/decision"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// decisionAnswer is the answer of check, consume, refund and settle.
+type decisionAnswer struct {
+	verb string // in the past tense, for a yes: "allowed", "refunded"
+	*cli.LimitRequest
+	decisions []store.Decision
+	charges   bool   // show the granted units
+	again     string // is shown if the decision repeats an earlier one
+	now       time.Time
+}
+
+// answer returns the answer in the form that programs get.
+func (a *decisionAnswer) answer() *decision.Answer {
+	return &decision.Answer{Key: a.Key, Policy: a.Policy, Requests: a.Reqs, Overrides: a.Overrides,
+		Decisions: a.decisions, Charges: a.charges}
+}
+
+// Document implements output.Answer.
+func (a *decisionAnswer) Document() any { return a.answer().Document() }
+
+// Records implements output.Answer.
+func (a *decisionAnswer) Records() [][]string {
+	records := [][]string{{"key", "cost", "name", "algorithm", "count", "period_ms", "burst", "allowed",
+		"used", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms", "unguarded", "policy", "limit", "subject", "shadow",
+		"override", "granted", "repeated", "decided_by", "applied_override", "override_effect", "override_expires_at",
+		"override_reason", "override_by", "leave"}}
+	policyName := ""
+	if a.Policy != nil {
+		policyName = a.Policy.Name
+	}
+	answer := a.answer()
+	for i, d := range a.decisions {
+		limit := answer.Decided(i)
+		record := []string{a.Key, cli.Number(a.Reqs[i].Cost), limit.Name, limit.Algorithm,
+			cli.Number(limit.Count), cli.Number(limit.PeriodMS), cli.Number(limit.Burst), strconv.FormatBool(d.Allowed),
+			cli.Number(limit.Used), cli.Number(limit.Remaining), cli.Number(limit.RetryAfterMS), cli.Number(limit.ResetAfterMS),
+			cli.Number(limit.DelayMS),
+			strconv.FormatBool(d.Unguarded),
+			policyName, limit.PolicysName, a.Reqs[i].Key.Subject, strconv.FormatBool(d.Shadow), cli.Number(int64(limit.Override)),
+			cli.Number(d.Granted), strconv.FormatBool(d.Repeated), limit.DecidedBy}
+		records = append(records, append(append(record, limit.Applied.Cells()...), cli.Number(answer.Leave(i))))
+	}
+	return records
+}
+
+// Print implements output.Answer: one line, and for several limits a table below it.
+func (a *decisionAnswer) Print(p *output.Printer) {
+	sum := store.Summarize(a.decisions)
+	local, repeated := "", ""
+	if sum.DecidedBy == store.DecidedByLocal {
+		local = " locally (store unavailable)"
+	}
+	if sum.Repeated {
+		repeated = " (" + a.again + ")"
+	}
+	mark := p.Paint(output.Calm, "✓ "+a.verb+local+repeated)
+	if !sum.Allowed {
+		mark = "✗ denied" + local
+		if a.Policy != nil && !sum.Unguarded {
+			mark += " by " + strings.Join(a.answer().DeniedBy(), ", ")
+		}
+		mark = p.Paint(output.AtEnd, mark)
+	}
+	subject := output.Printable(a.Key)
+	if sum.Unguarded {
+		p.Line("%s  %s: the store did not answer", mark, subject)
+		return
+	}
+	if len(a.Reqs) == 1 && a.Policy == nil {
+		p.Line("%s  %s: %s", mark, subject, decision.Room(&sum, a.answer().Capacity(0), a.answer().Leave(0)))
+		a.printOverrides(p)
+		return
+	}
+	times := output.Printable(a.answer().Times(&sum))
+	if left := fmt.Sprintf("%d remaining%s", sum.Remaining, times); !a.answer().OwnCosts() {
+		p.Line("%s  %s: %s", mark, subject, left)
+	} else if when := strings.TrimPrefix(times, ", "); when != "" {
+		p.Line("%s  %s: %s", mark, subject, when)
+	} else {
+		p.Line("%s  %s", mark, subject)
+	}
+	if a.Policy != nil {
+		a.printPolicy(p)
+	} else {
+		a.printLimits(p)
+	}
+	a.printOverrides(p)
+}
+
+// printLimits prints a table of limits without a policy.
+func (a *decisionAnswer) printLimits(p *output.Printer) {
+	columns := []output.Column{{Header: ""}, {Header: "LIMIT", Shrinks: 12}, {Header: "USED", Right: true, Drops: 2},
+		{Header: "REMAINING", Right: true, Drops: 1},
+		{Header: "RETRY IN", Right: true}, {Header: "RESETS IN", Right: true, Drops: 3}}
+	var rows [][]output.Cell
+	for i, d := range a.decisions {
+		sign, style := "✓", output.Calm
+		if !d.Allowed {
+			sign, style = "✗", output.AtEnd
+		}
+		rows = append(rows, []output.Cell{{Text: sign, Style: style}, {Text: a.answer().Effective(i).String()}, {Text: cli.Number(d.Used)},
+			{Text: cli.Number(d.Remaining)}, {Text: cli.OrDash(d.RetryAfter)}, {Text: cli.OrDash(d.ResetAfter)}})
+	}
+	p.Table(columns, rows)
+}
+
+// printPolicy prints a table of a policy's limits.
+func (a *decisionAnswer) printPolicy(p *output.Printer) {
+	columns := []output.Column{{Header: ""}, {Header: "LIMIT", Shrinks: 12}, {Header: "SUBJECT", Shrinks: 12},
+		{Header: "USED", Right: true},
+		{Header: "REMAINING", Right: true, Drops: 1}, {Header: "RETRY IN", Right: true}, {Header: "RESETS IN", Right: true, Drops: 3},
+		{Header: "NOTE", Shrinks: 6, Drops: 2}}
+	var rows [][]output.Cell
+	for i, d := range a.decisions {
+		sign, style := "✓", output.Calm
+		var notes []string
+		used, remaining := fmt.Sprintf("%d/%d", d.Used, a.answer().Capacity(i)), cli.Number(d.Remaining)
+		switch {
+		case d.Unguarded:
+			sign, style, used, remaining = "?", output.Near, "-", "-"
+			notes = append(notes, "not decided: its store is unreachable")
+		case d.Shadow && !d.Allowed:
+			sign, style = "~", output.Near
+			notes = append(notes, "shadow: would deny")
+		case d.Shadow:
+			notes = append(notes, "shadow")
+		case !d.Allowed:
+			sign, style = "✗", output.AtEnd
+		}
+		if a.Policy.HasOwnCosts() {
+			notes = append(notes, fmt.Sprintf("cost %d", a.Reqs[i].Cost))
+		}
+		if leave := a.answer().Leave(i); leave > 0 {
+			notes = append(notes, fmt.Sprintf("leaves %d", leave))
+		}
+		if a.Overrides[i] >= 0 {
+			notes = append(notes, fmt.Sprintf("override %d", a.Overrides[i]+1))
+		}
+		if d.Override != nil {
+			notes = append(notes, cli.OperatorsText(d.Override))
+		}
+		rows = append(rows, []output.Cell{{Text: sign, Style: style}, {Text: a.LimitName(i)}, {Text: a.Reqs[i].Key.Subject},
+			{Text: used}, {Text: remaining}, {Text: cli.OrDash(d.RetryAfter)},
+			{Text: cli.OrDash(d.ResetAfter)}, {Text: strings.Join(notes, ", ")}})
+	}
+	p.Table(columns, rows)
+}
+
+// printOverrides prints the overrides that apply.
+func (a *decisionAnswer) printOverrides(p *output.Printer) {
+	var applied []*store.Override
+	for i := range a.decisions {
+		applied = append(applied, a.decisions[i].Override)
+	}
+	cli.PrintApplied(p, applied, a.now)
+}

@@ -1,0 +1,128 @@
+package decide
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/operation"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+type refundOptions struct {
+	*cli.Globals
+	cli.RequestFlags
+	cli.ConsentOptions
+	request *cli.LimitRequest
+}
+
+// NewRefundCmd makes limitctl refund.
+func NewRefundCmd(global *cli.Globals) *cobra.Command {
+	o := &refundOptions{Globals: global}
+	cmd := &cobra.Command{
+		Use:   "refund KEY --limit [ALGORITHM:]COUNT/PERIOD | refund --policy NAME ATTRIBUTE=VALUE...",
+		Short: "Give units back",
+		Long: `Refund gives KEY back --cost units that it took, the newest first, and never
+more than are in use. With --policy it does so in each limit of a policy; a
+limit with a cost of its own gets that cost back. If nothing is in use, for
+instance because the limit has another period or the units have come back by
+themselves, it says so and exits with 1. What was taken with a token is given
+back by "limitctl settle --cost 0".
+
+In a protected context it asks for the context's name, or takes it from
+--confirm, and writes to the audit log.`,
+		Example: `  limitctl refund user:42 --limit 3/10s
+  limitctl refund --policy login ip=203.0.113.9 email=a@example.com
+  limitctl refund llm:team-a --limit 100000/1m --cost 1200`,
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if o.request, err = o.RequestFlags.Request(cmd, global, store.Refund, args); err != nil {
+				return err
+			}
+			return runRefund(cmd.Context(), o)
+		},
+		ValidArgsFunction: cli.Offers(global).KeyOrAttributes,
+	}
+	o.AddFlags(cmd, global)
+	o.AddChargeConsentFlags(cmd)
+	cmd.Flags().Lookup("cost").Usage =
+		"`N` units to give back, or tokens=N of the limits of a policy whose cost is tokens; repeat it for several"
+	cmd.Flags().Lookup("policy").Usage =
+		"give back to the limits of the policy of that `NAME`; the arguments are attributes, such as ip=203.0.113.9"
+	return cmd
+}
+
+func runRefund(ctx context.Context, o *refundOptions) error {
+	s, err := o.SettingsToChange(ctx)
+	if err != nil {
+		return err
+	}
+	if err := o.CheckCharge(s.Access(), o.Env.InIsTerminal, "refund"); err != nil {
+		return err
+	}
+	backend, where, err := o.Open()
+	if err != nil {
+		return err
+	}
+	defer backend.Close()
+	result, err := cli.NewRunner(o.Globals, s, backend, where).Refund(ctx, &operation.RefundPlan{Requests: o.request.Reqs,
+		Text:    o.Words(o.request),
+		Consent: o.Given()}, &cli.Observer{Global: o.Globals})
+	if err != nil {
+		return err
+	}
+	o.request.WithoutOverrides = result.WithoutOverrides
+	answer := &refundAnswer{decisionAnswer{verb: "refunded", LimitRequest: o.request, decisions: result.Decisions, now: o.Env.Now()}}
+	if err := o.Print(answer); err != nil {
+		return err
+	}
+	if answer.answer().Refunded() == 0 {
+		if !o.Quiet {
+			o.Note("see what is in use with: %s", shell.Command("limitctl", "inspect", "--exact", o.request.Reqs[0].Key.Subject))
+		}
+		return cli.ErrDenied
+	}
+	return nil
+}
+
+// refundAnswer is the answer of refund: what is left, and how many units it has removed from use.
+type refundAnswer struct{ decisionAnswer }
+
+// Document implements output.Answer.
+func (a *refundAnswer) Document() any { return a.answer().RefundDocument() }
+
+// Records implements output.Answer.
+func (a *refundAnswer) Records() [][]string {
+	records := a.decisionAnswer.Records()
+	records[0] = append(records[0], "refunded")
+	for i := range a.decisions {
+		records[i+1] = append(records[i+1], cli.Number(a.decisions[i].Refunded))
+	}
+	return records
+}
+
+// Print implements output.Answer. If a refund removes less than its cost, it shows the units of each limit.
+func (a *refundAnswer) Print(p *output.Printer) {
+	subject, all := output.Printable(a.Key), true
+	for i := range a.decisions {
+		all = all && a.decisions[i].Refunded == a.Reqs[i].Cost
+	}
+	switch {
+	case a.answer().Refunded() == 0:
+		p.Line("%s  %s: nothing was refunded", p.Paint(output.AtEnd, "✗ nothing to refund"), subject)
+		for i := range a.Reqs {
+			p.Line("   %s: nothing is in use", output.Printable(a.LimitName(i)))
+		}
+	default:
+		a.decisionAnswer.Print(p)
+		if all {
+			return
+		}
+		for i := range a.Reqs {
+			p.Line("   %s: refunded %d of %s", output.Printable(a.LimitName(i)), a.decisions[i].Refunded,
+				output.Plural(int(a.Reqs[i].Cost), "unit"))
+		}
+	}
+}

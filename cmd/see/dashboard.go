@@ -1,0 +1,228 @@
+// Package dashboard has the command dashboard: it connects the screen of package dash with a store.
+package see
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/dash"
+	"github.com/limitctl/limitctl/internal/doctor"
+	"github.com/limitctl/limitctl/internal/operation"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/internal/sys"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+type dashboardOptions struct {
+	*cli.Globals
+	cli.SelectionOptions
+	refresh string
+	maxKeys int
+	once    bool
+	// selection is that of the flags and arguments.
+	selection operation.Selection
+}
+
+// NewDashboardCmd makes limitctl dashboard.
+func NewDashboardCmd(global *cli.Globals) *cobra.Command {
+	o := &dashboardOptions{Globals: global}
+	cmd := &cobra.Command{
+		Use:     "dashboard [PATTERN] | --policy POLICY [ATTRIBUTE=VALUE...]",
+		Aliases: []string{"top"},
+		Short:   "Watch live who is denied, near a limit or at it",
+		Long: `Dashboard shows live every limit whose subject matches PATTERN, or all: first
+those that are denied most, then those closest to their limit. Press ? for its
+keys: they filter and sort, show all about one key, copy its subject, set an
+override and reset what is chosen. These ask, keep a backup and write to the
+audit log as limitctl reset and limitctl override do.
+
+With --layout it shows the keys of other rate limiters, and marks those with
+defects with a ! (limitctl inspect --layout names the defects). You can reset
+them; they have no overrides and no denials.
+
+It follows at most --max-keys keys and finds others with a slow scan, so it can
+stay open on a busy server. It shows how many of the keys it covers. It always
+shows keys that are denied. Without a terminal it prints one frame, as with
+--once.
+
+` + cli.SelectionHelp,
+		Example: `  limitctl dashboard
+  limitctl dashboard 'tenant:acme:*'
+  limitctl dashboard --policy api tenant=acme --refresh 500ms
+  limitctl dashboard --layout auto
+  limitctl dashboard --once`,
+		Args: o.checkArguments,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			options, err := o.plan(args)
+			if err != nil {
+				return err
+			}
+			if err := o.checkTerminal(); err != nil {
+				return err
+			}
+			if !o.once && !o.onTerminal() {
+				o.once = true
+				o.Note("without a terminal one frame is printed, as with --once")
+			}
+			return runDashboard(cmd.Context(), o, options)
+		},
+		ValidArgsFunction: cli.Offers(global).KeyOrAttributes,
+	}
+	o.AddSelectionFlags(cmd, global)
+	flags := cmd.Flags()
+	flags.StringVar(&o.refresh, "refresh", "1s", "look at the keys every `INTERVAL`")
+	cli.NumberFlag(flags, &o.maxKeys, "max-keys", "", 1000, "follow at most `N` keys, those closest to their limit")
+	flags.BoolVar(&o.once, "once", false, "print one frame as text and leave")
+	cmd.RegisterFlagCompletionFunc("refresh", cobra.NoFileCompletions)
+	return cmd
+}
+
+// checkArguments checks the arguments. No argument means all keys.
+func (o *dashboardOptions) checkArguments(cmd *cobra.Command, args []string) error {
+	return o.Arguments(cmd, orAll(args))
+}
+
+func orAll(args []string) []string {
+	if len(args) == 0 {
+		return []string{"*"}
+	}
+	return args
+}
+
+// plan turns the flags and arguments into the options of the dashboard, without its store.
+func (o *dashboardOptions) plan(args []string) (options dash.Options, err error) {
+	if o.Policy == "" {
+		args = orAll(args)
+	}
+	selection, err := o.Selected(o.Globals, args)
+	if err != nil {
+		return options, err
+	}
+	o.selection = selection
+	interval, err := store.ParsePeriod(o.refresh)
+	if err != nil || interval < 100*time.Millisecond || interval > time.Minute {
+		return options, cli.Usagef("--refresh %q is not an interval from 100ms to 1m; write it like 500ms or 2s", o.refresh)
+	}
+	options = dash.Options{
+		Query: selection.Query, Keep: selection.Keep, Selection: selection.Text,
+		Refresh: interval, Timeout: o.Timeout, MaxKeys: o.maxKeys,
+		Now: o.Env.Now, Sleep: o.Env.Sleep, Color: o.Color(), Layouts: o.LayoutsName, Beyond: cli.BeyondOf,
+	}
+	return options, o.checkFlags()
+}
+
+// checkFlags reports flags that do not apply to the dashboard.
+func (o *dashboardOptions) checkFlags() error {
+	const most = 100_000
+	switch {
+	case o.Foreign:
+		return cli.Usagef("the dashboard shows only limits; see foreign values with `limitctl inspect --foreign`")
+	case o.maxKeys < 1 || o.maxKeys > most:
+		return cli.Usagef("--max-keys %d is out of range; follow from 1 to %d keys", o.maxKeys, most)
+	case o.Quiet:
+		return cli.Usagef("--quiet would leave nothing of the dashboard to show; leave it out")
+	case o.Format.String() == "json" && (o.once || !o.onTerminal()):
+	case o.Format.String() != "table":
+		return cli.Usagef("the dashboard cannot be shown as %s; use `--once -o json` or `limitctl inspect`", o.Format)
+	}
+	return nil
+}
+
+// onTerminal reports whether there is a terminal to draw on and to read keys from.
+func (o *dashboardOptions) onTerminal() bool { return o.Env.InIsTerminal && o.Env.OutIsTerminal }
+
+// checkTerminal reports a terminal that does not move its cursor, or does not say what it is. Any other is taken to obey
+// the usual sequences. Windows has no TERM, and its terminals obey.
+func (o *dashboardOptions) checkTerminal() error {
+	term := o.Env.Getenv("TERM")
+	switch {
+	case o.once || !o.onTerminal():
+	case term == "dumb", term == "unknown", term == "" && runtime.GOOS != "windows":
+		return cli.Usagef("a terminal with TERM=%q cannot show the dashboard; use `dashboard --once`", term)
+	}
+	return nil
+}
+
+func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options) error {
+	now, err := o.open(ctx, options)
+	if err != nil {
+		return err
+	}
+	defer now.report()
+	defer now.close()
+	if !o.once {
+		return o.show(ctx, now.options)
+	}
+	columns, lines := 0, 0 // all rows, as a pipe or a file has room for them
+	if o.Env.OutIsTerminal {
+		columns, lines = o.Env.Size()
+	}
+	if o.Format.String() == "json" {
+		now.options.Document = func(d *dash.Document) error { return o.Print(frameAnswer{d}) }
+	}
+	now.options.Unread = func(err error) { cli.WarnOfOverrides(o.Globals, err) }
+	return dash.Once(ctx, o.Env.Out, now.options, columns, lines)
+}
+
+// frameAnswer is the data of a frame, which is printed as JSON only.
+type frameAnswer struct{ *dash.Document }
+
+// Records implements output.Answer.
+func (frameAnswer) Records() [][]string { return nil }
+
+// Print implements output.Answer.
+func (frameAnswer) Print(*output.Printer) {}
+
+func (o *dashboardOptions) show(ctx context.Context, options dash.Options) error {
+	o.Env.Hold() // the terminal must be restored at the end
+	shown, leave := context.WithCancel(ctx)
+	defer leave()
+	signals := o.Env.Signals(syscall.SIGHUP, syscall.SIGQUIT) // which would end the process at once
+	panics.Go(func() error {
+		select {
+		case <-signals:
+			leave()
+		case <-shown.Done():
+		}
+		return nil
+	}, func(error) {})
+	defer sys.BeSmall()()
+	options.Tmux = o.Env.Getenv("TMUX") != ""
+	err := dash.Run(shown, o.Env.In, o.Env.RawOut, options)
+	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
+		return cli.ErrLeft // by Ctrl-C or a closed terminal, which are usual ways to leave
+	}
+	return err
+}
+
+// dashServers are the vitals in the form of the dashboard.
+func dashServers(all []doctor.Vitals) []dash.Server {
+	servers := make([]dash.Server, len(all))
+	for i, v := range all {
+		servers[i] = dash.Server{Name: v.Address, Version: v.Version, Role: v.Role, OpsPerSecond: v.OpsPerSecond,
+			UsedMemory: v.UsedMemory, MaxMemory: v.MaxMemory, RoundTrip: v.RoundTrip}
+		if v.Problem != nil {
+			servers[i].Problem = cli.Message(v.Problem)
+		}
+	}
+	return servers
+}
+
+// unreachable is why no server can be asked, nil if one can.
+func unreachable(all []doctor.Vitals) error {
+	var problems []error
+	for _, v := range all {
+		if v.Problem == nil || !store.IsAway(v.Problem) && !errors.Is(v.Problem, store.ErrRefused) {
+			return nil
+		}
+		problems = append(problems, v.Problem)
+	}
+	return errors.Join(problems...)
+}

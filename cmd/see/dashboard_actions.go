@@ -1,0 +1,197 @@
+package see
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/connect"
+	"github.com/limitctl/limitctl/internal/dash"
+	"github.com/limitctl/limitctl/internal/operation"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// dashActions changes keys for the dashboard, by the operations of reset and restore.
+type dashActions struct {
+	globals cli.Globals // quiet
+	runner  *operation.Runner
+	// consent covers everything: the dashboard has asked already, in its own way.
+	consent   operation.Consent
+	newBackup func() (*operation.BackupPlan, error)
+	// subjects are those of the command line.
+	subjects store.Pattern
+	observer dashObserver
+	// usedSince are, for each backup, the keys that its last undo left because they had
+	// been used since. Only these are brought back over what they hold: the others are
+	// back already, and may have been used since then.
+	usedSince map[string]map[store.Key]bool
+	// warning is printed when the dashboard ends; empty if there is none.
+	warning string
+}
+
+// newDashActions returns nil if the store is read-only.
+func newDashActions(g *cli.Globals, s *cli.Settings, backend connect.Store, where string, subjects store.Pattern) *dashActions {
+	access := s.Access()
+	if access.ReadOnly {
+		return nil
+	}
+	actions := &dashActions{
+		globals:   *g,
+		runner:    cli.NewRunner(g, s, backend, where),
+		consent:   operation.Consent{Yes: true, Context: access.Context},
+		newBackup: func() (*operation.BackupPlan, error) { return cli.DefaultBackup(g.Env) },
+		usedSince: map[string]map[store.Key]bool{}, subjects: subjects,
+	}
+	actions.runner.Warn, actions.globals.Quiet = actions.warn, true
+	return actions
+}
+
+// warn keeps a warning until the dashboard ends. The first one is enough: all are about the audit log in the store, and
+// equal.
+func (a *dashActions) warn(err error) { a.warning = cmp.Or(a.warning, cli.Message(err)) }
+
+// backups returns the backups of all resets so far, in their order.
+func (a *dashActions) backups() []string { return a.observer.backups }
+
+// Reset implements dash.Actions.
+func (a *dashActions) Reset(ctx context.Context, ids []dash.ID) (done dash.Changed, err error) {
+	text := "in the dashboard: " + output.Printable(nameOf(ids[0]))
+	if more := len(ids) - 1; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	selection := operation.Selection{Query: dash.QueryOf(a.subjects, ids)}
+	if selection.Query.StoreKeys != nil { // their values can hold other limits, too
+		chosen := make(map[dash.ID]bool, len(ids))
+		for _, id := range ids {
+			chosen[id] = true
+		}
+		selection.Keep = func(e *admin.Entry) bool { return chosen[dash.ID{Key: e.Key, StoreKey: e.StoreKey}] }
+	}
+	plan := &operation.ResetPlan{Selection: selection, Text: text, Consent: a.consent,
+		KeepGoing: true} // the dashboard reports what it could not change
+	if plan.Backup, err = a.newBackup(); err != nil {
+		return done, err
+	}
+	result, err := a.runner.Reset(ctx, plan, &a.observer)
+	if result != nil {
+		done.Keys = result.Changed
+		done.Backup = result.Backup
+	}
+	return done, err
+}
+
+// nameOf is the name of a key in the audit.
+func nameOf(id dash.ID) string {
+	if id.StoreKey != "" {
+		return id.StoreKey
+	}
+	return id.Key.String()
+}
+
+// Undo implements dash.Actions. That keys were used since and left is not an error here:
+// the dashboard asks about them.
+func (a *dashActions) Undo(ctx context.Context, reset dash.Changed, replace bool) (done dash.Changed, err error) {
+	left := map[store.Key]bool{}
+	plan := &operation.RestorePlan{Replace: replace, Consent: a.consent, InUse: func(key store.Key) { left[key] = true }}
+	if replace {
+		again := a.usedSince[reset.Backup]
+		plan.Only = func(key store.Key) bool { return again[key] }
+	}
+	if plan.Backup, err = operation.OpenBackup(&a.runner.Files, reset.Backup, a.runner.Place.Prefix); err != nil {
+		return done, err
+	}
+	defer plan.Backup.Close()
+	result, err := a.runner.Restore(ctx, plan, &a.observer)
+	if result == nil {
+		return done, err
+	}
+	if !replace {
+		a.usedSince[reset.Backup] = left
+	}
+	done = dash.Changed{Keys: result.Restored, InUse: result.InUse, Lapsed: result.Lapsed, Backup: reset.Backup}
+	if used := (*operation.UsedSinceError)(nil); errors.As(err, &used) {
+		err = nil
+	}
+	return done, err
+}
+
+// ParseOverride implements dash.Actions, by the rules of the flags of override set.
+func (a *dashActions) ParseOverride(form dash.OverrideForm) (o store.Override, lasts time.Duration, err error) {
+	o.Effect, o.Reason = form.Effect, form.Reason
+	if lasts, err = store.ParsePeriod(form.For); err != nil || lasts < time.Second || lasts > store.MaxOverrideTime {
+		return o, lasts, cli.Usagef("%q is not a duration from 1s to 30d; write it like 45m, 2h or 1d", form.For)
+	}
+	switch form.Effect {
+	case store.OverrideTimes:
+		o.Thousandths, err = cli.ParseTimes(form.Value)
+	case store.OverrideAdd:
+		o.Units, err = store.ParseNumber("the number of units", form.Value, math.MinInt64, math.MaxInt64)
+	case store.OverrideLimit:
+		o.Limit, err = store.ParseLimit(form.Value)
+	case store.OverrideBlock, store.OverrideExempt:
+	}
+	if err == nil {
+		err = o.Check(lasts)
+	}
+	return o, lasts, err
+}
+
+// ParseSubjects implements dash.Actions. The dashboard shows which client an address is.
+func (a *dashActions) ParseSubjects(pattern string) (store.Pattern, error) {
+	named, err := a.globals.NameClients(false, "", []string{pattern})
+	if err != nil {
+		return store.Pattern{}, err
+	}
+	return cli.ParseSubjects(named[0], false)
+}
+
+// SetOverride implements dash.Actions.
+func (a *dashActions) SetOverride(ctx context.Context, o store.Override, lasts time.Duration) (store.Override, error) {
+	text := "in the dashboard: " + output.Printable(o.Subjects.String()) + " " + o.Effect.String()
+	set, err := a.runner.SetOverride(ctx, &operation.OverridePlan{Override: o, Lasts: lasts, Text: text, Consent: a.consent}, &a.observer)
+	if set == nil {
+		return o, err
+	}
+	return *set, err
+}
+
+// RevokeOverride implements dash.Actions.
+func (a *dashActions) RevokeOverride(ctx context.Context, id, reason string) error {
+	plan := &operation.RevokePlan{IDs: []string{id}, Consent: a.consent}
+	plan.Consent.Reason = reason
+	_, err := a.runner.RevokeOverrides(ctx, plan, &a.observer)
+	return err
+}
+
+// dashObserver shows nothing, since the dashboard does, and remembers how to undo changes.
+type dashObserver struct{ backups []string }
+
+// Begin implements [operation.Observer].
+func (*dashObserver) Begin(operation.Step) operation.Progress { return noProgress{} }
+
+// Selected implements [operation.Observer].
+func (*dashObserver) Selected(*operation.Selected) {}
+
+// Confirm implements [operation.Observer]. It is not called, since the consent covers
+// everything; if it were, nothing would be changed.
+func (*dashObserver) Confirm(_ context.Context, q operation.Question) error {
+	return fmt.Errorf("%s? was not asked in the dashboard", q.Text)
+}
+
+// Undoable implements [operation.Observer].
+func (o *dashObserver) Undoable(backup string) { o.backups = append(o.backups, backup) }
+
+// noProgress shows nothing.
+type noProgress struct{}
+
+// Set implements [operation.Progress].
+func (noProgress) Set(int64, int64, int64) {}
+
+// Close implements [operation.Progress].
+func (noProgress) Close() {}

@@ -1,0 +1,108 @@
+package see
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/clitest"
+	"github.com/limitctl/limitctl/internal/config"
+	"github.com/limitctl/limitctl/internal/connect"
+	"github.com/limitctl/limitctl/internal/dash"
+	"github.com/limitctl/limitctl/internal/storecall"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// dashActionsOf returns the actions of a dashboard of a store.
+func dashActionsOf(t *testing.T, backend connect.Store) *dashActions {
+	t.Helper()
+	g := &cli.Globals{Env: clitest.Env(t), Flags: cli.Flags{Timeout: time.Minute, Changed: func(string) bool { return false }}}
+	s, err := g.Settings()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newDashActions(g, s, backend, "memory", store.Pattern{})
+}
+
+// An undo over what was used since is of the keys that the one before it left: what that
+// brought back may have been used, too, and this is not to be forgotten.
+func TestUndoInTheDashboardKeepsWhatWasUsedAfterIt(t *testing.T) {
+	ctx := t.Context()
+	backend := memorystore.New()
+	take := func(key store.Key, cost int64) int64 {
+		t.Helper()
+		decision, err := storecall.New(backend).Take(ctx, key, store.Limit{Count: 1000, Period: 1000 * time.Hour}, cost)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return decision.Used
+	}
+	calm, busy := store.Key{Subject: "calm", Name: "n"}, store.Key{Subject: "busy", Name: "n"}
+	take(calm, 10)
+	take(busy, 10)
+	actions := dashActionsOf(t, backend)
+	reset, err := actions.Reset(ctx, []dash.ID{{Key: calm}, {Key: busy}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	take(busy, 1)
+	done, err := actions.Undo(ctx, reset, false)
+	if err != nil || done.Keys != 1 || done.InUse != 1 {
+		t.Fatalf("undone: %+v, %v", done, err)
+	}
+	take(calm, 500)
+	done, err = actions.Undo(ctx, reset, true)
+	if err != nil || done.Keys != 1 {
+		t.Errorf("undone with what was used since: %+v, %v", done, err)
+	}
+	if used := take(calm, 1); used != 511 {
+		t.Errorf("%d used of the key that was back already, want 511", used)
+	}
+	if used := take(busy, 1); used != 11 {
+		t.Errorf("%d used of the other, want 11", used)
+	}
+}
+
+// An address in the form of an override is the client that serve counts.
+func TestAnAddressInTheDashboard(t *testing.T) {
+	actions := dashActionsOf(t, memorystore.New())
+	var err error
+	actions.globals.Loaded, err = config.Parse("limitctl.yaml",
+		[]byte("policies: {p: {http: {attributes: {ip: client}}, limits: [{name: n, by: [ip], limit: 1/1s}]}}"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := actions.ParseSubjects("ip:2001:db8::1"); err != nil || !p.Match("ip:2001%3Adb8%3A%3A/64") {
+		t.Errorf("%s, %v", p, err)
+	}
+}
+
+// brokenImport loses the store after a first key that was used since.
+type brokenImport struct{ *memorystore.Store }
+
+func (brokenImport) Import(context.Context, bool, ...admin.Record) ([]admin.ImportOutcome, error) {
+	return []admin.ImportOutcome{admin.InUse}, fmt.Errorf("gone: %w", store.ErrOutcomeUnknown)
+}
+
+func TestUndoInTheDashboardSaysThatTheStoreWasLost(t *testing.T) {
+	ctx := t.Context()
+	backend := memorystore.New()
+	keys := []dash.ID{{Key: store.Key{Subject: "a", Name: "n"}}, {Key: store.Key{Subject: "b", Name: "n"}}}
+	for _, key := range keys {
+		if _, err := storecall.New(backend).Take(ctx, key.Key, store.Limit{Count: 10, Period: time.Hour}, 5); err != nil {
+			t.Fatal(err)
+		}
+	}
+	actions := dashActionsOf(t, brokenImport{backend})
+	reset, err := actions.Reset(ctx, keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done, err := actions.Undo(ctx, reset, false); err == nil {
+		t.Errorf("it is said to be done: %+v", done)
+	}
+}

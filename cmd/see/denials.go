@@ -1,0 +1,199 @@
+package see
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+type denialsOptions struct {
+	*cli.Globals
+	exact    bool
+	last     string
+	by       string
+	grouping denialGrouping
+	over     int64
+	failIf   bool
+	limit    int
+	span     time.Duration
+	subjects store.Pattern
+}
+
+// NewDenialsCmd makes limitctl denials.
+func NewDenialsCmd(global *cli.Globals) *cobra.Command {
+	o := &denialsOptions{Globals: global}
+	cmd := &cobra.Command{
+		Use:   "denials [PATTERN]",
+		Short: "Show who is being throttled",
+		Long: `Denials shows which keys were denied in the last minutes, those denied most
+first. PATTERN is a glob over subjects or a network, as in inspect; the default
+is all.
+
+Serve counts denials, and services that use the library do if they ask for it.
+Consume does with --count-denials, with LIMITCTL_COUNT_DENIALS=true, or if the
+configuration says "denials: true". They add the counts to the store once a
+second. The store keeps an hour by the minute, with the 1,000 keys denied most
+in each, and 24 hours by ten minutes, with the 200 keys denied most. It counts
+whole steps, so the counts can cover up to one step more than --last.
+
+  LIMIT    the limit in force that denied last
+  DENIED   how often the limit denied
+  BLOCKED  how often an operator's block denied; such keys come last
+  SHARE    the share of the requests that was denied between the first and the
+           last denial, in the processes that denied
+  SINCE    when this run of denials began: no five minutes without one since
+
+If more keys were denied than have counts of their own, counts are marked with
+≥. With --by it counts by the values of an attribute, in limits of policies and
+in subjects written like tenant:acme:user:42. With --by network it counts by
+networks of addresses: /24 of IPv4 and /64 of IPv6, or --by network:16,48.
+
+For scripts: --over shows only what a limit denied more than N times, and
+--fail-if-any exits with 1 if anything is shown. Denials by a block do not
+count for either.`,
+		Example: `  limitctl denials
+  limitctl denials 'tenant:acme:*' --last 24h
+  limitctl denials ip:203.0.113.0/24
+  limitctl denials --by tenant --limit-rows 10
+  limitctl denials 'ip:*' --by network:24
+  limitctl denials -q 'tenant:*' --over 100 --fail-if-any
+  limitctl denials -o json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return cli.Usagef("%s given, and denials takes one PATTERN; quote it, so that the shell does not expand it",
+					cli.Several(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.parse(cmd, args); err != nil {
+				return err
+			}
+			return runDenials(cmd.Context(), o)
+		},
+		ValidArgsFunction: cli.Offers(global).Keys,
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, as it is typed")
+	flags.StringVar(&o.last, "last", "10m", "show denials of the last `DURATION`, up to 24h")
+	flags.StringVar(&o.by, "by", "", "sum up by the values of `ATTRIBUTE`, such as tenant, or by network[:BITS[,BITS]] of IPv4 and IPv6")
+	cli.NumberFlag(flags, &o.over, "over", "", 0, "show only what a limit denied more than `N` times")
+	flags.BoolVar(&o.failIf, "fail-if-any", false, "exit with 1 if anything is shown that a limit denied, for alerts")
+	cli.NumberFlag(flags, &o.limit, "limit-rows", "n", 0, "show only the first `N`")
+	cmd.RegisterFlagCompletionFunc("last", cobra.FixedCompletions([]string{"1m", "10m", "1h", "24h"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("by", cli.Offers(global).AllAttributes)
+	return cli.ListsNames(cmd)
+}
+
+func (o *denialsOptions) parse(cmd *cobra.Command, args []string) (err error) {
+	if o.exact && len(args) == 0 {
+		return cli.Usagef("--exact is for a PATTERN, and none is given")
+	}
+	if len(args) == 0 {
+		args = []string{"*"}
+	}
+	if args, err = o.NameClients(o.exact, "", args); err != nil {
+		return err
+	}
+	if o.subjects, err = cli.ParseSubjects(args[0], o.exact); err != nil {
+		return err
+	}
+	if o.span, err = store.ParsePeriod(o.last); err != nil || o.span <= 0 || o.span > admin.DenialHistory {
+		return cli.Usagef("--last %s is not a duration of up to 24h, which is how long denials are kept; write it like 10m or 24h", o.last)
+	}
+	if cmd.Flags().Changed("by") {
+		if o.grouping, err = parseGrouping(o.by); err != nil {
+			return err
+		}
+	}
+	if o.over < 0 {
+		return cli.Usagef("--over %d is negative; give a number of denials", o.over)
+	}
+	if o.limit < 0 {
+		return cli.Usagef("--limit-rows %d is negative; give a number of rows, or 0 for all", o.limit)
+	}
+	return nil
+}
+
+func runDenials(ctx context.Context, o *denialsOptions) error {
+	backend, _, err := o.OpenToRead()
+	if err != nil {
+		return err
+	}
+	defer backend.Close()
+	answer, away := o.look(ctx, backend)
+	if away != nil && !cli.IsPartial(away) {
+		return away
+	}
+	if err := o.Print(answer); err != nil {
+		return errors.Join(err, away)
+	}
+	if !o.Quiet && away == nil {
+		o.explain(answer)
+	}
+	if away == nil && o.failIf && answer.hasDenials() {
+		return cli.ErrDenied
+	}
+	return away
+}
+
+// look reads the denials once.
+func (o *denialsOptions) look(ctx context.Context, backend store.Store) (*denialsAnswer, error) {
+	answer := &denialsAnswer{span: o.span, by: o.grouping, over: o.over}
+	table, has := admin.TablesOf(backend)
+	if !has {
+		return answer, store.Invalidf("this store keeps no denials")
+	}
+	ctx, cancel := store.BudgetContext(ctx, o.Timeout)
+	defer cancel()
+	denials, err := table.Denials(ctx, o.span)
+	if err != nil && !cli.IsPartial(err) {
+		return answer, err
+	}
+	answer.add(&denials, o.subjects)
+	if o.limit > 0 {
+		answer.cut(o.limit)
+	}
+	return answer, err
+}
+
+// explain prints notes that are not in the rows.
+func (o *denialsOptions) explain(a *denialsAnswer) {
+	if a.found == 0 && o.over > 0 {
+		o.Note("no key has a count of its own above %s in the last %s", output.Thousands(o.over), output.Duration(a.span))
+		return
+	}
+	if a.total == 0 && a.others == 0 && a.shadows == 0 {
+		who := "nobody"
+		if pattern := o.subjects.String(); pattern != "*" {
+			who = "nobody matching " + shell.Command(pattern)
+			if !strings.ContainsAny(pattern, ":*") {
+				o.Note("%s is a whole subject; one with that in it matches %s", shell.Command(pattern), shell.Command("*"+pattern+"*"))
+			}
+		}
+		o.Note("%s is known to have been denied in the last %s; see `limitctl denials --help` for who counts", who, output.Duration(a.span))
+		return
+	}
+	if a.by.name != "" && o.over == 0 && !slices.ContainsFunc(a.rows, func(row denialRow) bool { return !row.isNone }) {
+		o.Note("no key that was denied has %s", a.by.missing())
+	}
+	if a.others > 0 {
+		o.Note("%s more of keys without a count of their own: there were too many", cli.CountOf(a.others, "denial", "denials"))
+	}
+	if a.lost {
+		o.Note("some denials may be missing: the outcome of a write is not known")
+	}
+	if shown := len(a.rows); shown < a.found {
+		o.Note("%d of %d rows shown", shown, a.found)
+	}
+}

@@ -1,0 +1,396 @@
+package see
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// denialsAnswer is who was denied.
+type denialsAnswer struct {
+	span    time.Duration
+	by      denialGrouping
+	over    int64 // what a limit denied no more often is left out
+	rows    []denialRow
+	found   int   // how many rows there are, shown or not
+	total   int64 // denials of all of them
+	blocked int64 // of those, by an override
+	shadows int64 // what shadow limits would have denied, which is not in total
+	others  int64 // denials of keys without a row of their own
+	lost    bool
+	now     store.Instant
+	step    time.Duration
+}
+
+// denialRow is a key, or all keys of a group. Keys that belong to no group are in the row whose isNone is set.
+type denialRow struct {
+	admin.Denied
+	trend  []int64       // by step
+	limits []store.Limit // that denied
+	group  string
+	isNone bool
+	shadow bool // it was not denied, and would have been
+}
+
+// add adds the denials of subjects that match. Blocked keys come last, since their denials are intended.
+func (a *denialsAnswer) add(d *admin.Denials, subjects store.Pattern) {
+	a.others, a.lost, a.now, a.step = d.Others, d.Lost, d.Now, d.Step
+	if exact, is := subjects.Exact(); is { // a long one is shortened in the table
+		shortened := admin.Denied{Key: store.Key{Subject: exact}}
+		shortened.Shorten()
+		subjects, _ = store.ExactPattern(shortened.Key.Subject)
+	}
+	type group struct {
+		key    store.Key
+		value  string
+		isNone bool
+		shadow bool
+	}
+	places := map[group]int{}
+	for i, denied := range slices.Concat(d.Rows, d.Shadows) {
+		shadow := i >= len(d.Rows)
+		if !subjects.Match(denied.Key.Subject) {
+			continue
+		}
+		of := group{key: denied.Key, shadow: shadow}
+		if a.by.name != "" {
+			value, has := a.by.of(denied.Key)
+			of = group{value: value, isNone: !has, shadow: shadow}
+		}
+		place, known := places[of]
+		if !known {
+			place = len(a.rows)
+			places[of] = place
+			a.rows = append(a.rows, denialRow{Denied: admin.Denied{Key: of.key}, group: of.value, isNone: of.isNone,
+				shadow: shadow})
+		}
+		a.rows[place].add(&denied, d.Trend(&denied))
+	}
+	a.rows = slices.DeleteFunc(a.rows, func(row denialRow) bool { return a.over > 0 && row.Count-row.Blocked <= a.over })
+	for i := range a.rows {
+		if row := &a.rows[i]; row.shadow {
+			a.shadows += row.Count
+		} else {
+			a.total, a.blocked = a.total+row.Count, a.blocked+row.Blocked
+		}
+	}
+	slices.SortStableFunc(a.rows, func(x, y denialRow) int { // shadows last
+		if x.shadow != y.shadow {
+			return map[bool]int{true: 1, false: -1}[x.shadow]
+		}
+		return cmp.Or(cmp.Compare(y.Count-y.Blocked, x.Count-x.Blocked), cmp.Compare(y.Count, x.Count))
+	})
+	a.found = len(a.rows)
+}
+
+// add adds a key to the row.
+func (r *denialRow) add(d *admin.Denied, trend []int64) {
+	if r.Count == 0 || d.Since < r.Since {
+		r.Since = d.Since
+	}
+	if d.Limit != (store.Limit{}) && !slices.Contains(r.limits, d.Limit) {
+		r.limits = append(r.limits, d.Limit)
+	}
+	r.Count += d.Count
+	r.Blocked += d.Blocked
+	r.Compared += d.Compared
+	r.Allowed += d.Allowed
+	r.LastAt = max(r.LastAt, d.LastAt)
+	r.Override = cmp.Or(r.Override, d.Override)
+	if r.trend == nil {
+		r.trend = make([]int64, len(trend))
+	}
+	for i, n := range trend {
+		r.trend[i] += n
+	}
+}
+
+// denialGrouping is what --by groups keys by; the zero value does not.
+type denialGrouping struct {
+	name       string // as given
+	ipv4, ipv6 int    // the bits of networks; 0 for an attribute
+}
+
+// parseGrouping reads --by.
+func parseGrouping(text string) (denialGrouping, error) {
+	name, bits, hasBits := strings.Cut(text, ":")
+	if name != "network" {
+		if err := policy.ValidateName("attribute", text); err != nil {
+			return denialGrouping{}, cli.Usagef("--by: %s", err)
+		}
+		return denialGrouping{name: text}, nil
+	}
+	by := denialGrouping{name: text, ipv4: 24, ipv6: 64}
+	if !hasBits {
+		return by, nil
+	}
+	ipv4, ipv6, hasBoth := strings.Cut(bits, ",")
+	var err error
+	if by.ipv4, err = strconv.Atoi(ipv4); err == nil && hasBoth {
+		by.ipv6, err = strconv.Atoi(ipv6)
+	}
+	if err != nil || by.ipv4 < 1 || by.ipv4 > 32 || by.ipv6 < 1 || by.ipv6 > 128 {
+		return by, cli.Usagef("--by %s: the bits of a network are 1 to 32 for IPv4 and 1 to 128 for IPv6; "+
+			"write network:24 or network:24,64", text)
+	}
+	return by, nil
+}
+
+// of returns the group of a key. It need not have one.
+func (by denialGrouping) of(key store.Key) (value string, has bool) {
+	if by.ipv4 == 0 {
+		return attributeOf(key, by.name)
+	}
+	network, has := store.NetworkOf(key.Subject, by.ipv4, by.ipv6)
+	if !has {
+		return "", false
+	}
+	return network.String(), true
+}
+
+// missing says what no key has that was denied.
+func (by denialGrouping) missing() string {
+	if by.ipv4 > 0 {
+		return "an address at the end of its subject"
+	}
+	return "an attribute " + output.Printable(by.name)
+}
+
+// attributeOf returns the value of an attribute that a key was made of.
+func attributeOf(key store.Key, name string) (value string, has bool) {
+	var attributes []policy.Attribute
+	if parts, isPolicys := policy.ParseKey(key); isPolicys {
+		attributes = parts.Attributes
+	} else {
+		attributes, _ = policy.ParseSubject(key.Subject)
+	}
+	for _, attribute := range attributes {
+		if attribute.Name == name {
+			return attribute.Value, true
+		}
+	}
+	return "", false
+}
+
+// hasDenials reports whether a limit denied, and not only a block.
+func (a *denialsAnswer) hasDenials() bool { return a.total > a.blocked }
+
+// cut leaves the first rows.
+func (a *denialsAnswer) cut(rows int) { a.rows = a.rows[:min(rows, len(a.rows))] }
+
+// isExact reports whether the counts are exact; else they are lower bounds.
+func (a *denialsAnswer) isExact() bool { return a.others == 0 && !a.lost }
+
+// count writes a count, marked if it may be more.
+func (a *denialsAnswer) count(n int64) string {
+	if a.isExact() {
+		return output.Thousands(n)
+	}
+	return "≥" + output.Thousands(n)
+}
+
+// summary is the answer in a few words.
+func (a *denialsAnswer) summary() string {
+	what := "key"
+	if a.by.name != "" {
+		what = "group"
+	}
+	text := a.count(a.total-a.blocked) + " denied in " + output.Duration(a.span) + ", " + output.Plural(a.found, what)
+	if a.blocked > 0 {
+		text += "; " + a.count(a.blocked) + " blocked"
+	}
+	if a.shadows > 0 {
+		text += "; shadow limits would have denied " + a.count(a.shadows)
+	}
+	return text
+}
+
+// denialFacts are what a document says of a key or a group.
+type denialFacts struct {
+	// Denied includes Blocked, which an override denied.
+	Denied  int64     `json:"denied"`
+	LastAt  time.Time `json:"last_at"`
+	Blocked int64     `json:"blocked"`
+	Since   time.Time `json:"since"`
+	// Limit is the one that denied last; nil if it is not known, or of a group in which several did.
+	Limit *string `json:"limit"`
+	// Override is the ID of the last override that denied.
+	Override *string `json:"override"`
+	// Share is the denied share of the takes after the first denial, in the processes that denied; nil if no process
+	// denied twice.
+	Share *float64 `json:"share"`
+	// Trend counts the denials of each step, the earliest first.
+	Trend []int64 `json:"trend"`
+	// Shadow: the limit only would have denied. The sums leave that out.
+	Shadow bool `json:"shadow,omitempty"`
+}
+
+type denialDocument struct {
+	Key  string `json:"key"`
+	Name string `json:"name"`
+	denialFacts
+}
+
+type denialByDocument struct {
+	By    string  `json:"by"`
+	Value *string `json:"value"`
+	denialFacts
+}
+
+func (a *denialsAnswer) line(row *denialRow) any {
+	facts := denialFacts{Denied: row.Count, LastAt: row.LastAt.Time().Truncate(time.Millisecond), Blocked: row.Blocked,
+		Since: row.Since.Time().Truncate(time.Millisecond), Trend: row.trend, Shadow: row.shadow}
+	if limit := row.limit(); limit != "" {
+		facts.Limit = &limit
+	}
+	if row.Override != "" {
+		facts.Override = &row.Override
+	}
+	if share, known := row.Share(); known && !row.shadow {
+		share = math.Floor(share*1000) / 1000
+		facts.Share = &share
+	}
+	if a.by.name == "" {
+		return denialDocument{row.Key.Subject, row.Key.Name, facts}
+	}
+	document := denialByDocument{By: a.by.name, denialFacts: facts}
+	if !row.isNone {
+		document.Value = &row.group
+	}
+	return document
+}
+
+// limit is the limit that denied, if it is one and known.
+func (r *denialRow) limit() string {
+	if len(r.limits) != 1 {
+		return ""
+	}
+	return r.limits[0].String()
+}
+
+// Document implements output.Answer.
+func (a *denialsAnswer) Document() any {
+	return struct {
+		SchemaVersion int   `json:"schema_version"`
+		LastMS        int64 `json:"last_ms"`
+		// StepMS is how long a step of the trends is.
+		StepMS int64 `json:"step_ms"`
+		// Exact: no count is higher in truth. Others counts denials of keys without a row of their own.
+		Exact   bool  `json:"exact"`
+		Denied  int64 `json:"denied"`
+		Others  int64 `json:"others"`
+		Blocked int64 `json:"blocked"`
+		Denials []any `json:"denials"`
+	}{output.SchemaVersion, a.span.Milliseconds(), a.step.Milliseconds(), a.isExact(), a.total, a.others, a.blocked, a.Lines()}
+}
+
+// Lines implements output.Answer.
+func (a *denialsAnswer) Lines() []any {
+	lines := make([]any, len(a.rows))
+	for i := range a.rows {
+		lines[i] = a.line(&a.rows[i])
+	}
+	return lines
+}
+
+// Records implements output.Answer.
+func (a *denialsAnswer) Records() [][]string {
+	first := []string{"key", "name"}
+	if a.by.name != "" {
+		first = []string{"by", "value"}
+	}
+	records := [][]string{append(first, "denied", "last_at", "blocked", "since", "limit", "override", "share", "shadow")}
+	for i := range a.rows {
+		row := &a.rows[i]
+		record := []string{row.Key.Subject, row.Key.Name}
+		if a.by.name != "" {
+			record = []string{a.by.name, row.group}
+		}
+		records = append(records, append(record, cli.Number(row.Count), row.LastAt.Time().Format(time.RFC3339), cli.Number(row.Blocked),
+			row.Since.Time().Format(time.RFC3339), row.limit(), row.Override, row.share(), strconv.FormatBool(row.shadow)))
+	}
+	return records
+}
+
+// share is the denied share in percent, rounded down, or empty.
+func (r *denialRow) share() string {
+	share, known := r.Share()
+	if !known || r.shadow { // what a shadow lets through is not counted
+		return ""
+	}
+	return strconv.Itoa(int(share*100)) + "%"
+}
+
+// Print implements output.Answer.
+func (a *denialsAnswer) Print(p *output.Printer) {
+	if len(a.rows) == 0 {
+		return
+	}
+	columns := []output.Column{{Header: "SUBJECT", Shrinks: 8, Names: true}, {Header: "NAME", Shrinks: 8, Names: true},
+		{Header: "LIMIT", Drops: 1}, {Header: "DENIED", Right: true}, {Header: "BLOCKED", Right: true},
+		{Header: "SHARE", Right: true, Drops: 2}, {Header: "SINCE", Right: true}, {Header: "LAST", Right: true, Drops: 3}}
+	if a.by.name != "" {
+		columns[0].Header = strings.ToUpper(strings.SplitN(a.by.name, ":", 2)[0])
+	}
+	var rows [][]output.Cell
+	for i := range a.rows {
+		row := &a.rows[i]
+		first := output.Cell{Text: row.Key.Subject}
+		switch {
+		case row.isNone:
+			first = output.Cell{Text: "(none)", Style: output.Faint}
+		case a.by.name != "":
+			first.Text = row.group
+		}
+		limit := row.limit()
+		if n := len(row.limits); n > 1 {
+			limit = output.Plural(n, "limit")
+		}
+		name := row.Key.Name
+		denied := output.Cell{Text: a.count(row.Count - row.Blocked), Style: output.AtEnd}
+		if row.Blocked == row.Count {
+			denied.Style = output.Near
+		}
+		if row.shadow {
+			denied.Style = output.Faint
+			name += " (shadow)"
+			if a.by.name != "" {
+				first.Text += " (shadow)"
+			}
+		}
+		rows = append(rows, []output.Cell{first, {Text: name}, {Text: limit}, denied, {Text: a.count(row.Blocked)},
+			{Text: row.share()}, {Text: a.ago(row.Since)}, {Text: a.ago(row.LastAt)}})
+	}
+	if !slices.ContainsFunc(a.rows, func(row denialRow) bool { return row.Compared > 0 }) {
+		columns, rows = withoutColumn(columns, rows, 5)
+	}
+	if a.blocked == 0 {
+		columns, rows = withoutColumn(columns, rows, 4)
+	}
+	if a.by.name != "" {
+		columns, rows = withoutColumn(columns, rows, 1)
+	}
+	p.Table(columns, rows)
+	p.Line("%s", a.summary())
+}
+
+// ago is how long before now an instant was, in words.
+func (a *denialsAnswer) ago(at store.Instant) string {
+	return output.Duration(max(0, time.Duration(a.now-at)*time.Microsecond).Truncate(time.Second)) + " ago"
+}
+
+func withoutColumn(columns []output.Column, rows [][]output.Cell, i int) ([]output.Column, [][]output.Cell) {
+	for r := range rows {
+		rows[r] = slices.Delete(rows[r], i, i+1)
+	}
+	return slices.Delete(columns, i, i+1), rows
+}

@@ -1,0 +1,311 @@
+package see
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/connect"
+	"github.com/limitctl/limitctl/internal/doctor"
+	"github.com/limitctl/limitctl/internal/outcome"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/shell"
+)
+
+// The levels of --fail-on.
+const (
+	failOnWarn  = "warn"
+	failOnError = "error"
+)
+
+type doctorOptions struct {
+	*cli.Globals
+	scanLimit int
+	failOn    string
+}
+
+// NewDoctorCmd makes limitctl doctor.
+func NewDoctorCmd(global *cli.Globals) *cobra.Command {
+	o := &doctorOptions{Globals: global}
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Examine the store and say what to fix",
+		Long: `Doctor checks the store as an expert would: whether it answers and how fast, its
+version, replicas, persistence, memory, eviction and clock, the rights of its
+user, the keys under the prefix, and the denials and overrides in the store. It
+changes nothing. Each check is ✓ fine, ? not known, ! a warning or ✗ a problem.
+Warnings and problems come with advice.
+
+It looks at up to --scan-limit keys under the prefix, names the biggest and the
+hottest of them, and says if there are more.
+
+Exit codes: 0 no problem; 1 a problem (✗), or with --fail-on warn a warning; 3
+the store cannot be reached; 4 the store refuses; 5 findings are missing,
+because the store stopped answering or one of several servers cannot be reached.
+With 3 and 4 that is the only finding.`,
+		Example: `  limitctl doctor
+  limitctl doctor -o json > findings.json
+  limitctl doctor --scan-limit 0`,
+		Args: cli.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case o.scanLimit < 0:
+				return cli.Usagef("--scan-limit %d is negative; give a number of keys, or 0 for all", o.scanLimit)
+			case o.failOn != failOnError && o.failOn != failOnWarn:
+				return cli.Usagef("--fail-on %q is neither warn nor error", o.failOn)
+			}
+			return runDoctor(cmd.Context(), o)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cli.NumberFlag(cmd.Flags(), &o.scanLimit, "scan-limit", "", 100_000, "look at no more than `N` keys of the store; 0 is all")
+	cmd.Flags().StringVar(&o.failOn, "fail-on", failOnError,
+		"exit with 1 from this `LEVEL` on: error for problems (✗), warn also for warnings (!)")
+	cmd.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{failOnWarn, failOnError}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func runDoctor(ctx context.Context, o *doctorOptions) error {
+	report, err := o.examine(ctx)
+	if report == nil {
+		return err
+	}
+	if printErr := o.Print(&doctorAnswer{report}); printErr != nil {
+		return printErr
+	}
+	switch {
+	case err != nil && report.Reached:
+		return outcome.Partly(fmt.Errorf("the examination is not complete: %w", err))
+	case err != nil:
+		return err
+	case report.Count(doctor.Fail) > 0, o.failOn == failOnWarn && report.Count(doctor.Warn) > 0:
+		return cli.ErrDenied
+	}
+	return nil
+}
+
+// examine returns no report if there is nothing to examine.
+func (o *doctorOptions) examine(ctx context.Context) (*doctor.Report, error) {
+	url, options, err := o.Connection()
+	if err != nil {
+		return nil, err
+	}
+	store, _, err := connect.Open(url, options)
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	report, err := doctor.Embedded(ctx, store)
+	if report == nil {
+		report, err = o.examineRedis(ctx, url, options, store)
+	}
+	if report != nil && report.Reached {
+		report.Add(doctor.JudgeLocal(o.localFiles()))
+	}
+	return report, err
+}
+
+func (o *doctorOptions) examineRedis(
+	ctx context.Context, url string, options connect.Options, store connect.Store,
+) (*doctor.Report, error) {
+	client, _, err := connect.Client(url, options)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	parsed, access, err := connect.Redis(url, options)
+	if err != nil {
+		return nil, err
+	}
+	transport, err := parsed.Transport(ctx, access)
+	if err != nil {
+		return nil, err
+	}
+	sentinels, err := parsed.Sentinels(ctx, access)
+	if err != nil {
+		return nil, err
+	}
+	return doctor.Redis(ctx, client, doctor.Options{
+		Prefix: options.Prefix, ScanLimit: o.scanLimit, Now: o.Env.Now, Store: store,
+		Transport: transport, Sentinels: sentinels,
+	})
+}
+
+// localFiles looks at what limitctl keeps on this machine.
+func (o *doctorOptions) localFiles() doctor.LocalFiles {
+	found := doctor.LocalFiles{Directory: cli.StateDir(o.Env.Getenv)}
+	if found.Directory == "" {
+		return found
+	}
+	entries, err := o.Env.List(filepath.Join(found.Directory, "backups"))
+	for _, entry := range entries {
+		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
+			found.Backups++
+			found.BackupBytes += info.Size()
+		}
+	}
+	fallback, fallbackErr := cli.FallbackFile(o.Globals)
+	if entries, listErr := o.Env.List(found.Directory); listErr == nil {
+		for _, entry := range entries {
+			info, err := entry.Info()
+			switch {
+			case err != nil:
+			case entry.Name() == "audit.jsonl":
+				found.AuditBytes = info.Size()
+			case fallbackErr == nil && entry.Name() == filepath.Base(fallback):
+				found.ShadowBytes = info.Size()
+			}
+		}
+	} else {
+		err = listErr
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		found.Problem = err
+	}
+	return found
+}
+
+// doctorAnswer is what an examination found.
+type doctorAnswer struct{ report *doctor.Report }
+
+// Document implements output.Answer.
+func (a *doctorAnswer) Document() any {
+	return struct {
+		SchemaVersion int              `json:"schema_version"`
+		Failed        int              `json:"failed"`
+		Warnings      int              `json:"warnings"` // how many checks work with a risk
+		Fine          int              `json:"fine"`     // how many checks found nothing
+		Unknown       int              `json:"unknown"`  // how many checks nothing answers
+		Findings      []doctor.Finding `json:"findings"`
+	}{output.SchemaVersion, a.report.Count(doctor.Fail), a.report.Count(doctor.Warn), a.report.Count(doctor.OK),
+		a.report.Count(doctor.Unknown), a.report.Findings}
+}
+
+// Lines implements output.Answer.
+func (a *doctorAnswer) Lines() []any { return output.Lines(a.report.Findings) }
+
+// Records implements output.Answer. The data of a finding is JSON in its cell.
+func (a *doctorAnswer) Records() [][]string {
+	records := [][]string{{"check", "status", "server", "summary", "advice", "data"}}
+	for _, f := range a.report.Findings {
+		data := ""
+		if text, err := json.Marshal(f.Data); err == nil && f.Data != nil {
+			data = string(text)
+		}
+		records = append(records, []string{f.Check, string(f.Status), f.Server, f.Summary, strings.TrimSpace(f.Advice + " " + f.Command),
+			data})
+	}
+	return records
+}
+
+// Print implements output.Answer. What several servers have in common is said once.
+func (a *doctorAnswer) Print(p *output.Printer) {
+	findings := joinServers(a.report.Findings)
+	var keys []doctor.Finding
+	findings = slices.DeleteFunc(findings, func(f doctor.Finding) bool {
+		ranks := f.Status == doctor.OK && (f.Check == "biggest" || f.Check == "hottest")
+		if ranks {
+			keys = append(keys, f)
+		}
+		return ranks
+	})
+	names, servers := 0, 0
+	for _, f := range findings {
+		names, servers = max(names, len(f.Check)), max(servers, output.Width(output.Escape(f.Server)))
+	}
+	for _, f := range findings {
+		label, indent := fmt.Sprintf("%-*s  ", names, f.Check), 2+names+2
+		if servers > 0 {
+			label += fmt.Sprintf("%-*s  ", servers, output.Escape(f.Server))
+			indent += servers + 2
+		}
+		printFinding(p, f, label, indent)
+	}
+	fails, warns := a.report.Count(doctor.Fail), a.report.Count(doctor.Warn)
+	_, style := markOf(worst(fails, warns))
+	counts := fmt.Sprintf("%s, %s, %d fine", output.Plural(fails, "problem"), output.Plural(warns, "warning"), a.report.Count(doctor.OK))
+	if n := a.report.Count(doctor.Unknown); n > 0 {
+		counts += fmt.Sprintf(", %d not known", n)
+	}
+	fmt.Fprintln(p.Out, p.Paint(style, counts))
+	for _, f := range keys { // which are no findings to people, and so have a line each
+		line := fmt.Sprintf("%s  %s", f.Check, f.Summary)
+		if p.Width > 0 {
+			line = output.Cut(line, p.Width)
+		}
+		fmt.Fprintln(p.Out, p.Paint(output.Faint, line))
+	}
+}
+
+// joinServers makes one finding of those that differ in nothing but their server.
+func joinServers(findings []doctor.Finding) []doctor.Finding {
+	var joined []doctor.Finding
+	var counts []int
+	for _, f := range findings {
+		at := slices.IndexFunc(joined, func(j doctor.Finding) bool {
+			return f.Server != "" && j.Check == f.Check && j.Status == f.Status && j.Summary == f.Summary && j.Advice == f.Advice
+		})
+		if at < 0 {
+			joined, counts = append(joined, f), append(counts, 1)
+			continue
+		}
+		counts[at]++
+		joined[at].Server = output.Plural(counts[at], "server")
+	}
+	return joined
+}
+
+func printFinding(p *output.Printer, f doctor.Finding, label string, indent int) {
+	mark, style := markOf(f.Status)
+	indent = p.Labelled(p.Paint(style, mark)+" "+label, indent, f.Summary)
+	if f.Advice == "" {
+		return
+	}
+	text, command, _ := strings.Cut(f.Advice, shell.SetUserBegins)
+	var lines []string
+	if text = strings.TrimRight(text, " "); text != "" {
+		lines = output.Wrap(text, p.Width-indent-2)
+	}
+	if command != "" { // which is pasted, so the terminal alone may break it
+		lines = append(lines, shell.SetUserBegins+command)
+	}
+	if f.Command != "" {
+		lines = append(lines, f.Command)
+	}
+	arrow := "→ "
+	for _, line := range lines {
+		fmt.Fprintln(p.Out, strings.Repeat(" ", indent)+p.Paint(output.Faint, arrow+line))
+		arrow = "  "
+	}
+}
+
+func markOf(status doctor.Status) (mark string, style output.Style) {
+	switch status {
+	case doctor.Fail:
+		return "✗", output.AtEnd
+	case doctor.Warn:
+		return "!", output.Near
+	case doctor.Unknown:
+		return "?", output.Plain
+	default:
+		return "✓", output.Calm
+	}
+}
+
+func worst(fails, warns int) doctor.Status {
+	switch {
+	case fails > 0:
+		return doctor.Fail
+	case warns > 0:
+		return doctor.Warn
+	}
+	return doctor.OK
+}

@@ -1,0 +1,127 @@
+package see
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/internal/auditlog"
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/outcome"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+const (
+	// handoverChanges is how far back a handover shows changes, and handoverDenials how far back denials.
+	handoverChanges = 12 * time.Hour
+	handoverDenials = 10 * time.Minute
+	// topDenied is how many keys it names at most.
+	topDenied = 10
+)
+
+// NewHandoverCmd makes limitctl handover.
+func NewHandoverCmd(global *cli.Globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "handover",
+		Short: "Show what the next shift has to know, on one screen",
+		Long: `Handover shows the overrides in force, what was changed in the last 12 hours,
+and who was denied most in the last 10 minutes. On a terminal it takes one
+screen, with a row for each thing, and says of each part how much more there is
+and which command shows it. Keys that a block denies now come last, since their
+denials are intended.
+
+The changes are those of the audit log in the store, of all machines. If a part
+cannot be read, it says so in the place of the part, shows the others, and the
+exit code is 5. If none can be read, it shows only the error, and the exit code
+is that of the error.`,
+		Example: `  limitctl handover
+  limitctl handover --context prod -o json`,
+		Args:              cli.NoArguments,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return runHandover(cmd.Context(), global) },
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+}
+
+func runHandover(ctx context.Context, g *cli.Globals) error {
+	s, err := g.Settings()
+	if err != nil {
+		return err
+	}
+	g.OfAnyKeys = true
+	backend, where, err := g.OpenToRead()
+	if err != nil {
+		return err
+	}
+	defer backend.Close()
+	a := &handoverAnswer{now: g.Env.Now(), place: s.Place(where)}
+	if g.Env.OutIsTerminal {
+		_, a.rows = g.Env.Size()
+	}
+	runner := cli.NewRunner(g, s, backend, where)
+	overrides, err := runner.Overrides(ctx)
+	a.failed[partOverrides] = err
+	for _, o := range store.NewOverrideList(overrides).All() {
+		a.inForce = append(a.inForce, &o)
+	}
+	history, err := cli.ReadJournal(ctx, g, backend, auditlog.Query{Keep: func(e *auditlog.Entry) bool {
+		return !e.Time.Before(a.now.Add(-handoverChanges))
+	}})
+	a.failed[partChanges] = err
+	a.changes = slices.Clone(history.Runs)
+	slices.Reverse(a.changes)
+	a.failed[partDenials] = a.readDenials(ctx, g, backend)
+	if !slices.Contains(a.failed[:], nil) { // there is nothing to hand over
+		return a.err()
+	}
+	if err := g.Print(a); err != nil {
+		return err
+	}
+	return a.err()
+}
+
+// readDenials reads who was denied most.
+func (a *handoverAnswer) readDenials(ctx context.Context, g *cli.Globals, backend store.Store) error {
+	table, has := admin.TablesOf(backend)
+	if !has {
+		return store.Invalidf("this store keeps no denials")
+	}
+	ctx, cancel := store.BudgetContext(ctx, g.Timeout)
+	defer cancel()
+	denials, err := table.Denials(ctx, handoverDenials)
+	a.denials.exact, a.denials.total, a.denials.keys = denials.Exact(), denials.Total(), len(denials.Rows)
+	a.denials.now = denials.Now
+	for i := range denials.Rows {
+		a.denials.blocked += denials.Rows[i].Blocked
+	}
+	a.denials.top = denials.Rows
+	slices.SortStableFunc(a.denials.top, func(x, y admin.Denied) int {
+		return cmp.Or(cmp.Compare(y.Count-y.Blocked, x.Count-x.Blocked), cmp.Compare(y.Count, x.Count))
+	})
+	a.denials.top = a.denials.top[:min(topDenied, len(a.denials.top))]
+	a.denials.shadows = denials.Shadows[:min(topDenied, len(denials.Shadows))]
+	return err
+}
+
+// err is the error of the command: that of all parts, or one that says that some were read. What several parts have in
+// common is said once, and a store that is away is that in whatever way each part met it.
+func (a *handoverAnswer) err() error {
+	var different []error
+	for _, err := range a.failed {
+		same := func(d error) bool {
+			return d.Error() == err.Error() || errors.Is(d, store.ErrUnavailable) && errors.Is(err, store.ErrUnavailable)
+		}
+		if err != nil && !slices.ContainsFunc(different, same) {
+			different = append(different, err)
+		}
+	}
+	err := errors.Join(different...)
+	if err != nil && slices.Contains(a.failed[:], nil) {
+		return outcome.Partly(err)
+	}
+	return err
+}

@@ -1,0 +1,340 @@
+// Package keys has the commands that look at keys and reset them: inspect, denials and reset.
+package see
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/operation"
+	"github.com/limitctl/limitctl/internal/outcome"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+type inspectOptions struct {
+	*cli.Globals
+	cli.SelectionOptions
+	sort    string
+	limit   int
+	all     bool
+	bytes   bool
+	summary bool
+	by      string
+	failIf  bool
+	// failIfNone: a mistyped name must not look like good news.
+	failIfNone bool
+	keys       operation.Selection
+	where      string // the open store's name
+	// resetNoTTL is the command that shows what a reset of keys without expiry would delete.
+	resetNoTTL string
+	// withoutOverrides is why the overrides could not be read; nil if they were.
+	withoutOverrides error
+}
+
+// NewInspectCmd makes limitctl inspect.
+func NewInspectCmd(global *cli.Globals) *cobra.Command {
+	o := &inspectOptions{Globals: global, SelectionOptions: cli.SelectionOptions{JudgesPolicy: true}}
+	cmd := &cobra.Command{
+		Use:   "inspect PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
+		Short: "Show the state of every matching key",
+		Long: `Inspect shows the usage of every limit whose subject matches PATTERN, those
+closest to their limit first. It writes nothing.
+
+` + cli.SelectionHelp + `
+
+DENIED counts the denials of a key in the last 10 minutes, as the command
+denials does. A key at its limit has nothing left now, but perhaps nobody was
+denied. The sign ` + drifted + ` marks a key whose limit is not that of the configuration:
+the key was not used since the limit changed, or services with another
+configuration use it.
+
+On a terminal it shows the first ` + strconv.Itoa(terminalRows) + ` rows; --all and --limit-rows change that.
+As jsonl or csv, without --sort and --limit-rows, it prints all keys in the
+order in which it finds them.`,
+		Example: `  limitctl inspect user:42
+  limitctl inspect 'tenant:acme:*' --at-limit
+  limitctl inspect --policy api tenant=acme
+  limitctl inspect '*' --sort bytes --limit-rows 10
+  limitctl inspect '*' --sort denied --limit-rows 10
+  limitctl inspect '*' --summary
+  limitctl inspect '*' --summary --by tenant
+  limitctl inspect '*' --layout auto
+  limitctl inspect 'login:*' --layout redis_rate --limit 10/1m
+  limitctl inspect -q --policy api --at-limit --fail-if-any
+  limitctl inspect '*' -o csv > limits.csv`,
+		Args: o.Arguments,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("by") {
+				if err := policy.ValidateName("attribute", o.by); err != nil {
+					return cli.Usagef("--by: %s", err)
+				}
+			}
+			if err := o.parse(args); err != nil {
+				return err
+			}
+			return runInspect(cmd.Context(), o)
+		},
+		ValidArgsFunction: cli.Offers(global).KeyOrAttributes,
+	}
+	o.AddSelectionFlags(cmd, global)
+	flags := cmd.Flags()
+	flags.StringVar(&o.sort, "sort", "",
+		"`ORDER` of the keys: share (the used share of the limit, the default), used, remaining, denied, bytes, reset or key")
+	cli.NumberFlag(flags, &o.limit, "limit-rows", "n", 0, "show only the first `N` in that order")
+	flags.BoolVar(&o.all, "all", false, "show all rows, also on a terminal")
+	flags.BoolVar(&o.bytes, "bytes", false, "also show the memory that each key takes in the store")
+	flags.BoolVar(&o.summary, "summary", false,
+		"show how many keys each limit has, how many are at their limit, how often they were denied, and the memory they take")
+	flags.StringVar(&o.by, "by", "", "sum up by the values of `ATTRIBUTE`, such as tenant, instead of by limit")
+	flags.BoolVar(&o.failIf, "fail-if-any", false, "exit with 1 if any key is selected, for alerts")
+	flags.BoolVar(&o.failIfNone, "fail-if-none", false, "exit with 1 if nothing matches")
+	cmd.RegisterFlagCompletionFunc("by", cli.Offers(global).AllAttributes)
+	cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(orderNames(), cobra.ShellCompDirectiveNoFileComp))
+	return cli.ListsNames(cmd)
+}
+
+// terminalRows is the default number of rows on a terminal.
+const terminalRows = 100
+
+func (o *inspectOptions) parse(args []string) (err error) {
+	if o.keys, err = o.Selected(o.Globals, args); err != nil {
+		return err
+	}
+	if o.sort != "" && orders()[o.sort] == nil {
+		return cli.Usagef("--sort %q is not an order; it is one of %s", o.sort, strings.Join(orderNames(), ", "))
+	}
+	if o.limit < 0 {
+		return cli.Usagef("--limit-rows %d is negative; give a number of keys, or 0 for all", o.limit)
+	}
+	if o.all && o.limit > 0 {
+		return cli.Usagef("--all and --limit-rows both say how many rows to show; give one of them")
+	}
+	o.summary = o.summary || o.by != ""
+	if o.summary && (o.limit > 0 || o.Foreign || o.sort != "" && o.sort != "denied") {
+		return cli.Usagef("--summary shows no keys; it cannot be given with --limit-rows, --foreign or a --sort other than denied")
+	}
+	if o.Foreign && (o.sort != "" && o.sort != "key") {
+		return cli.Usagef("--foreign shows values that are not limits; the only order they have is --sort key")
+	}
+	o.keys.Query.Bytes = o.bytes || o.summary || o.sort == "bytes"
+	if o.failIf && o.failIfNone {
+		return cli.Usagef("--fail-if-any and --fail-if-none would always fail together; give one of them")
+	}
+	return nil
+}
+
+func runInspect(ctx context.Context, o *inspectOptions) error {
+	backend, where, err := o.OpenToRead()
+	if err != nil {
+		return err
+	}
+	defer backend.Close()
+	s, err := o.Settings()
+	if err != nil {
+		return err
+	}
+	o.where = where
+	if o.resetNoTTL = cli.CommandHere(o.Globals, s, "reset") + " " + o.keys.Text; !o.NoTTL {
+		o.resetNoTTL += " --no-ttl"
+	}
+	o.resetNoTTL += " --dry-run"
+	p := o.Printer()
+	if p.Streams() && !p.Quiet && !o.summary && o.sort == "" && o.limit == 0 {
+		return o.stream(ctx, backend, p)
+	}
+	most := o.limit
+	if most == 0 && !o.all && o.Env.OutIsTerminal && o.Format.String() == "table" {
+		most = terminalRows
+	}
+	answer, f, err := o.look(ctx, backend, most)
+	if err == nil || f.Matched > 0 {
+		if err := o.printInspection(answer, p); err != nil {
+			return err
+		}
+	}
+	return o.conclude(answer, &f, err)
+}
+
+// printInspection prints an answer, row by row if the format allows it, since millions of keys in one document would
+// take much memory.
+func (o *inspectOptions) printInspection(answer inspection, p *output.Printer) error {
+	keys, is := answer.(*inspectAnswer)
+	if !is || !p.Streams() || p.Quiet {
+		return o.Print(answer)
+	}
+	stream, err := p.Stream(keys.header())
+	if err != nil {
+		return cli.NotPrinted(err)
+	}
+	if err := errors.Join(keys.write(stream), stream.Flush()); err != nil {
+		return cli.NotPrinted(err)
+	}
+	cli.WarnOfFormulas(o.Globals, p)
+	return nil
+}
+
+// inspection is an answer of inspect.
+type inspection interface {
+	output.Answer
+	rows() int
+}
+
+// look scans once, and returns an answer of at most that many rows; 0 means all.
+func (o *inspectOptions) look(ctx context.Context, backend admin.Keyspace, most int) (inspection, operation.Found, error) {
+	facts, err := o.keyFacts(ctx, backend, o.sort == "denied")
+	if o.summary {
+		answer := newSummaryAnswer(o.by, most, facts)
+		answer.layouts = o.Layouts != nil
+		if err != nil {
+			return answer, operation.Found{}, err
+		}
+		f, err := cli.Scan(ctx, o.Globals, backend, facts.selecting(&o.keys), func(e *admin.Entry, _ error) error {
+			row := facts.row(e, nil)
+			answer.add(&row)
+			return nil
+		})
+		if o.keys.Keep == nil {
+			answer.addUnused(&o.keys.Query)
+		}
+		answer.finish(o.sort == "denied")
+		answer.unsure = f.Unsure
+		return answer, f, err
+	}
+	order := "share"
+	if o.Foreign {
+		order = "key"
+	}
+	if o.sort != "" {
+		order = o.sort
+	}
+	answer := &inspectAnswer{facts: facts, bytes: o.keys.Query.Bytes, foreign: o.Foreign, layouts: o.Layouts != nil,
+		denied: order == "denied", now: o.Env.Now(), resetNoTTL: o.resetNoTTL}
+	answer.top = &topRows{order: orders()[order], most: most}
+	if err != nil {
+		return answer, operation.Found{}, err
+	}
+	f, err := cli.Scan(ctx, o.Globals, backend, facts.selecting(&o.keys), func(e *admin.Entry, foreign error) error {
+		row := facts.row(e, foreign)
+		answer.top.add(&row)
+		return nil
+	})
+	answer.top.sort()
+	answer.complete, answer.unsure = err == nil, f.Unsure
+	return answer, f, err
+}
+
+func foreignText(err error) string {
+	var foreign *store.ForeignError
+	if errors.As(err, &foreign) {
+		return foreign.Holds
+	}
+	return ""
+}
+
+// stream prints the keys as they are found.
+func (o *inspectOptions) stream(ctx context.Context, backend admin.Keyspace, p *output.Printer) error {
+	facts, err := o.keyFacts(ctx, backend, false)
+	if err != nil {
+		return err
+	}
+	answer := &inspectAnswer{facts: facts, bytes: o.keys.Query.Bytes, foreign: o.Foreign, layouts: o.Layouts != nil}
+	stream, err := p.Stream(answer.header())
+	if err != nil {
+		return cli.NotPrinted(err)
+	}
+	f, err := cli.Scan(ctx, o.Globals, backend, facts.selecting(&o.keys), func(e *admin.Entry, foreign error) error {
+		row := facts.row(e, foreign)
+		if err := stream.Write(answer.line(&row), func() []string { return answer.csvRow(&row) }); err != nil {
+			return cli.NotPrinted(err)
+		}
+		return nil
+	})
+	if flushErr := stream.Flush(); flushErr != nil {
+		return cli.NotPrinted(flushErr)
+	}
+	cli.WarnOfFormulas(o.Globals, p)
+	return o.conclude(nil, &f, err)
+}
+
+// conclude prints notes that are not in the answer, and returns the error of the command. answer is nil if all keys
+// were printed.
+func (o *inspectOptions) conclude(answer inspection, f *operation.Found, err error) error {
+	var printing *cli.OutputError
+	switch {
+	case errors.As(err, &printing):
+		return err
+	case err != nil && f.Matched > 0:
+		return outcome.Partly(f.WithProgress(err))
+	case err != nil: // it also says why overrides could not be read
+		return f.WithProgress(err)
+	}
+	cli.WarnOfOverrides(o.Globals, o.withoutOverrides)
+	if unknown := o.unknownPolicy(); unknown != nil && f.Matched == 0 && f.Foreign.Count() == 0 {
+		return unknown
+	} else if unknown != nil && !o.Quiet {
+		o.Note("warning: %s", cli.Message(unknown))
+	}
+	if !o.Quiet {
+		o.explain(answer, f)
+	}
+	if some := f.Matched > 0 || o.Foreign && f.Foreign.Count() > 0; some && o.failIf || !some && o.failIfNone {
+		return cli.ErrDenied
+	}
+	if o.Foreign {
+		return nil
+	}
+	return f.Foreign.Err(f.Matched > 0)
+}
+
+// explain prints notes that are not in the rows.
+func (o *inspectOptions) explain(answer inspection, f *operation.Found) {
+	switch answer := answer.(type) {
+	case *inspectAnswer:
+		all := f.Matched
+		if o.Foreign {
+			all = int64(f.Foreign.Count())
+		}
+		if shown := int64(answer.rows()); shown < all && o.limit > 0 {
+			o.Note("%d of %d keys shown", shown, all)
+		} else if shown < all {
+			o.Note("%s of %s keys shown; add --all for all, or --limit-rows N", output.Thousands(shown), output.Thousands(all))
+		}
+	case *summaryAnswer:
+		if shown := len(answer.shown()); shown < answer.rows() {
+			o.Note("%s of %s rows shown; add --all for all", output.Thousands(int64(shown)), output.Thousands(int64(answer.rows())))
+		}
+	}
+	if o.summary {
+		o.NoteUnsure(&f.Unsure, "not counted")
+	} else {
+		o.NoteUnsure(&f.Unsure, "not shown")
+	}
+	if f.Matched == 0 && f.Foreign.Count() == 0 && f.Unsure.Count == 0 {
+		cli.SayNothingMatches(o.Globals, &o.keys, o.where)
+	}
+}
+
+// unknownPolicy is the error of a --policy that the configuration does not have. If there are keys of it, an earlier
+// configuration may have had it; if there are none, the name is probably mistyped, and no result would look like good
+// news.
+func (o *inspectOptions) unknownPolicy() error {
+	c, err := o.Config()
+	if err != nil || o.Policy == "" || len(c.Policies) == 0 {
+		return nil
+	}
+	name, err := store.ParsePattern(o.Policy)
+	if err != nil {
+		return err
+	}
+	if exact, is := name.Exact(); is {
+		_, err = c.Policy(exact)
+	}
+	return err
+}

@@ -1,0 +1,78 @@
+package see
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// A table marks the keys with defects, and says each defect once.
+func TestInspectMarksDefects(t *testing.T) {
+	forEver := admin.Defect{Kind: admin.NeverExpires, Text: "no expiry, so it denies for ever", Stuck: true}
+	early := admin.Defect{Kind: admin.ShortTTL, Text: "expires before its units have come back"}
+	print := func(defects ...[]admin.Defect) string {
+		facts := &keyFacts{}
+		kept := &topRows{order: orders()["key"]}
+		for i, list := range defects {
+			subject := string(rune('a' + i))
+			e := admin.Entry{Key: store.Key{Subject: subject, Name: "kong/minute"}, StoreKey: "ratelimit:" + subject, Layout: "kong",
+				Limit: store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: time.Minute}, TTL: time.Minute, Defects: list}
+			e.Used, e.ResetAfter = 3, time.Minute
+			kept.add(&inspectRow{entry: e})
+		}
+		kept.sort()
+		var out strings.Builder
+		answer := &inspectAnswer{top: kept, facts: facts, resetNoTTL: "limitctl reset '*' --no-ttl --dry-run"}
+		answer.Print(&output.Printer{Out: &out, Width: 120})
+		return out.String()
+	}
+	for _, test := range []struct {
+		defects [][]admin.Defect
+		want    string
+	}{
+		{[][]admin.Defect{nil, {forEver}, {early, forEver}},
+			`SUBJECT  NAME         LIMIT                           USED  REMAINING     RESETS IN
+a        kong/minute  fixed-window:10/1m  ███░░░░░░░  3/10          0            1m
+b        kong/minute  fixed-window:10/1m  ███░░░░░░░  3/10          0  !         1m
+c        kong/minute  fixed-window:10/1m  ███░░░░░░░  3/10          0  !         1m
+! 2 keys: no expiry, so it denies for ever
+! 1 key: expires before its units have come back
+! 2 keys stay so until somebody deletes them: reset --no-ttl does that; look first with:
+  limitctl reset '*' --no-ttl --dry-run
+`},
+		{[][]admin.Defect{{early}},
+			`SUBJECT  NAME         LIMIT                           USED  REMAINING     RESETS IN
+a        kong/minute  fixed-window:10/1m  ███░░░░░░░  3/10          0  !         1m
+! 1 key: expires before its units have come back
+`},
+	} {
+		if got := print(test.defects...); got != test.want {
+			t.Errorf("got\n%s\nwant\n%s", got, test.want)
+		}
+	}
+}
+
+// A key that its limiter keeps for ever on purpose resets when its units are back; one that lost its
+// expiry does not say so.
+func TestResetOfAKeyWithoutExpiry(t *testing.T) {
+	bucket := admin.Entry{Key: store.Key{Subject: "a", Name: "bucket4j"}, Layout: "bucket4j", TTL: -1,
+		Limit: store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Minute, Burst: 10}}
+	bucket.Used, bucket.ResetAfter = 3, 18*time.Second
+	lost := bucket
+	lost.Defects = []admin.Defect{{Kind: admin.NeverExpires}}
+	own := bucket
+	own.Layout = ""
+	for _, test := range []struct {
+		name  string
+		entry admin.Entry
+		want  string
+	}{{"on purpose", bucket, "18s"}, {"lost", lost, "no TTL"}, {"limitctl's own", own, "no TTL"}} {
+		if got := resetText(&test.entry).Text; got != test.want {
+			t.Errorf("%s: resets in %q, want %q", test.name, got, test.want)
+		}
+	}
+}

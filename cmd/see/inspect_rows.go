@@ -1,0 +1,268 @@
+package see
+
+import (
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/decision"
+	"github.com/limitctl/limitctl/internal/operation"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// inspectAnswer is the state of keys.
+type inspectAnswer struct {
+	top     *topRows
+	facts   *keyFacts
+	bytes   bool // show them
+	foreign bool // the keys are foreign
+	layouts bool // the keys are those of other limiters
+	// resetNoTTL is the command that shows what a reset of keys without expiry would delete.
+	resetNoTTL string
+	// unsure are the keys that look like another limiter's and are left out.
+	unsure   operation.Unsure
+	denied   bool // show how often keys were denied, even if none was
+	complete bool // the scan saw all selected keys
+	now      time.Time
+}
+
+func (a *inspectAnswer) rows() int { return len(a.top.rows) }
+
+// foreignDocument is a value that limitctl did not write.
+type valueDocument struct {
+	Key      string `json:"key"`
+	StoreKey string `json:"store_key"`
+	Name     string `json:"name"`
+	Holds    string `json:"holds"`
+	// StoreKeyBase64 are the bytes of a store key that is not UTF-8.
+	StoreKeyBase64 string `json:"store_key_base64,omitempty"`
+}
+
+// line is the document of one row.
+func (a *inspectAnswer) line(row *inspectRow) any {
+	if a.foreign {
+		return valueDocument{Key: row.entry.Key.Subject, StoreKey: row.entry.StoreKey, Name: row.entry.Key.Name, Holds: row.holds,
+			StoreKeyBase64: output.Base64IfNeeded(row.entry.StoreKey)}
+	}
+	return a.document(row)
+}
+
+// document is the document of a row that is a limit.
+func (a *inspectAnswer) document(row *inspectRow) *decision.Entry {
+	return decision.NewEntry(&row.entry, decision.Facts{Denied: row.denied, Counted: a.facts.counted, Configured: row.configured,
+		Override: row.override})
+}
+
+func (a *inspectAnswer) header() []string {
+	if a.foreign {
+		return []string{"key", "store_key", "name", "holds"}
+	}
+	header := []string{"key", "store_key", "ttl_ms", "name", "algorithm", "count", "period_ms", "burst", "slices",
+		"used", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms"}
+	if a.bytes {
+		header = append(header, "bytes")
+	}
+	header = append(header, "override", "denied", "policy", "limit", "attributes", "configured_limit", "recorded_limit")
+	if a.layouts {
+		header = append(header, "layout", "store_keys", "defects")
+	}
+	return header
+}
+
+// csvRow is one row of CSV. An unknown value is an empty cell.
+func (a *inspectAnswer) csvRow(row *inspectRow) []string {
+	if a.foreign {
+		return []string{row.entry.Key.Subject, row.entry.StoreKey, row.entry.Key.Name, row.holds}
+	}
+	d := a.document(row)
+	cell := func(n *int64) string {
+		if n == nil {
+			return ""
+		}
+		return cli.Number(*n)
+	}
+	algorithm, slices := "", ""
+	if d.Algorithm != nil {
+		algorithm = *d.Algorithm
+	}
+	if d.Slices != 0 {
+		slices = cli.Number(d.Slices)
+	}
+	cells := []string{d.Key, d.StoreKey, cli.Number(d.TTLMS), d.Name, algorithm, cell(d.Count), cell(d.PeriodMS), cell(d.Burst), slices,
+		cell(d.Used), cell(d.Remaining), cell(d.RetryAfterMS), cell(d.ResetAfterMS), cell(d.DelayMS)}
+	if a.bytes {
+		cells = append(cells, cli.Number(d.Bytes))
+	}
+	override := ""
+	if row.override != nil {
+		override = row.override.ID
+	}
+	cells = append(cells, override, cell(d.Denied), d.Policy, d.Limit, d.Attributes.Text(), d.ConfiguredLimit, d.RecordedLimit)
+	if a.layouts {
+		var kinds []string
+		for i := range d.Defects {
+			kinds = append(kinds, string(d.Defects[i].Kind))
+		}
+		cells = append(cells, d.Layout, shell.Command(d.StoreKeys...), strings.Join(kinds, " "))
+	}
+	return cells
+}
+
+// Document implements output.Answer.
+func (a *inspectAnswer) Document() any {
+	d := struct {
+		SchemaVersion int                       `json:"schema_version"`
+		Complete      bool                      `json:"complete"`
+		Keys          []any                     `json:"keys"`
+		Unsure        *operation.UnsureDocument `json:"unsure,omitempty"`
+	}{SchemaVersion: output.SchemaVersion, Complete: a.complete, Keys: a.Lines()}
+	if a.layouts {
+		d.Unsure = a.unsure.Document()
+	}
+	return d
+}
+
+// Lines implements output.Answer.
+func (a *inspectAnswer) Lines() []any {
+	lines := make([]any, a.rows())
+	for i := range lines {
+		row := &a.top.rows[i].inspectRow
+		lines[i] = a.line(row)
+	}
+	return lines
+}
+
+// Records implements output.Answer.
+func (a *inspectAnswer) Records() [][]string {
+	records := [][]string{a.header()}
+	for i := range a.top.rows {
+		row := &a.top.rows[i].inspectRow
+		records = append(records, a.csvRow(row))
+	}
+	return records
+}
+
+// write writes the rows one after the other, in a format that streams.
+func (a *inspectAnswer) write(stream *output.Stream) error {
+	for i := range a.top.rows {
+		row := &a.top.rows[i].inspectRow
+		if err := stream.Write(a.line(row), func() []string { return a.csvRow(row) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drifted marks a key whose limit is not the configuration's.
+const drifted = "≠"
+
+// Print implements output.Answer.
+func (a *inspectAnswer) Print(p *output.Printer) {
+	if a.rows() == 0 {
+		return
+	}
+	if a.foreign {
+		a.printForeign(p)
+		return
+	}
+	rows := make([]inspectRow, a.rows())
+	denied, drifting := a.denied, 0
+	for i := range rows {
+		rows[i] = a.top.rows[i].inspectRow
+		denied = denied || rows[i].denied > 0
+		if rows[i].hasDrifted() {
+			drifting++
+		}
+	}
+	defects, stuck := countDefects(rows)
+	columns := []output.Column{{Header: "SUBJECT", Shrinks: 8, Names: true}, {Header: "NAME", Shrinks: 8, Names: true},
+		{Header: "LIMIT", Drops: 3}, {Drops: 4}, {Header: "USED", Right: true}, {Header: "REMAINING", Right: true, Drops: 2}}
+	if drifting > 0 {
+		columns = append(columns, output.Column{})
+	}
+	if len(defects) > 0 {
+		columns = append(columns, output.Column{})
+	}
+	if denied {
+		columns = append(columns, output.Column{Header: "DENIED", Right: true})
+	}
+	columns = append(columns, output.Column{Header: "RESETS IN", Right: true})
+	if a.bytes {
+		columns = append(columns, output.Column{Header: "BYTES", Right: true})
+	}
+	cells := make([][]output.Cell, len(rows))
+	var applied []*store.Override
+	for i := range rows {
+		e := &rows[i].entry
+		style := closeness(e)
+		row := []output.Cell{{Text: e.Key.Subject}, {Text: e.Key.Name}, {Text: rowLimitText(&rows[i])},
+			{Text: barText(e), Style: style}, {Text: cli.UsedText(e), Style: style}, {Text: remainingText(e)}}
+		if rows[i].override != nil {
+			row[4].Text += cli.OverrideMark
+		}
+		applied = append(applied, rows[i].override)
+		if drifting > 0 {
+			mark := output.Cell{Style: output.Near}
+			if rows[i].hasDrifted() {
+				mark.Text = drifted
+			}
+			row = append(row, mark)
+		}
+		if len(defects) > 0 {
+			mark := output.Cell{Style: output.AtEnd}
+			if len(e.Defects) > 0 {
+				mark.Text = defectMark
+			}
+			row = append(row, mark)
+		}
+		if denied {
+			row = append(row, a.facts.deniedCell(rows[i].denied))
+		}
+		row = append(row, resetText(e))
+		if a.bytes {
+			row = append(row, output.Cell{Text: cli.Number(e.Bytes)})
+		}
+		cells[i] = row
+	}
+	p.Table(columns, cells)
+	cli.PrintApplied(p, applied, a.now)
+	if drifting > 0 {
+		p.Line("%s %s last charged under another limit; that of the configuration is in force and shown", drifted, keysWere(drifting))
+	}
+	printDefects(p, defects, stuck, a.resetNoTTL)
+	printOverfull(p, rows)
+}
+
+// keysWere writes a number of keys, with was or were.
+func keysWere(n int) string {
+	if n == 1 {
+		return "1 key was"
+	}
+	return output.Plural(n, "key") + " were"
+}
+
+// deniedCell is how often keys were denied.
+func (f *keyFacts) deniedCell(n int64) output.Cell {
+	switch text := output.Thousands(n); {
+	case !f.counted:
+		return output.Cell{Text: cli.NotKnown}
+	case n == 0:
+		return output.Cell{Text: "-"}
+	case f.exact:
+		return output.Cell{Text: text, Style: output.AtEnd}
+	default:
+		return output.Cell{Text: "≥" + text, Style: output.AtEnd}
+	}
+}
+
+func (a *inspectAnswer) printForeign(p *output.Printer) {
+	columns := []output.Column{{Header: "STORE KEY", Shrinks: 12, Names: true}, {Header: "HOLDS", Shrinks: 8}}
+	var rows [][]output.Cell
+	for i := range a.top.rows {
+		row := &a.top.rows[i].inspectRow
+		rows = append(rows, []output.Cell{{Text: row.entry.StoreKey}, {Text: row.holds}})
+	}
+	p.Table(columns, rows)
+}

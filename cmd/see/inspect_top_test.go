@@ -1,0 +1,71 @@
+package see
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// The rows that are kept are the first in the order.
+func TestKeptRowsAreTheFirstAndWhole(t *testing.T) {
+	number := rapid.OneOf(rapid.Int64Range(-1, 3), rapid.Int64())
+	rapid.Check(t, func(t *rapid.T) {
+		var rows []inspectRow
+		for i := range rapid.IntRange(0, 400).Draw(t, "rows") {
+			key := store.Key{Subject: rapid.SampledFrom([]string{"a", "b", "tenant:日本"}).Draw(t, "subject"), Name: fmt.Sprint("n", i)}
+			e := admin.Entry{Key: key, StoreKey: admin.OwnLayout("rl").StoreKey(key), UsedUnknown: rapid.Bool().Draw(t, "unknown"),
+				Limit: store.Limit{Algorithm: store.FixedWindow, Count: rapid.Int64Range(1, 3).Draw(t, "count"), Period: time.Minute}}
+			if rapid.Bool().Draw(t, "recorded") {
+				e.Recorded = store.Limit{Algorithm: store.TokenBucket, Count: 7, Period: time.Hour}
+			}
+			if rapid.Bool().Draw(t, "other layout") {
+				e.StoreKey = "other:" + key.Subject
+			}
+			e.Used, e.Remaining, e.Bytes = number.Draw(t, "used"), number.Draw(t, "remaining"), number.Draw(t, "bytes")
+			e.TTL, e.ResetAfter = time.Duration(number.Draw(t, "ttl")), time.Duration(number.Draw(t, "reset"))
+			if rapid.Bool().Draw(t, "defects") {
+				e.Defects = []admin.Defect{{Kind: admin.Grows,
+					Text:  rapid.SampledFrom([]string{"it grows", "it grows fast"}).Draw(t, "text"),
+					Stuck: rapid.Bool().Draw(t, "stuck")}}
+			}
+			rows = append(rows, inspectRow{entry: e, holds: rapid.SampledFrom([]string{"", "a list"}).Draw(t, "holds")})
+		}
+		order := orders()[rapid.SampledFrom(orderNames()).Draw(t, "order")]
+		most := rapid.IntRange(0, 10).Draw(t, "most")
+		kept := &topRows{order: order, most: most}
+		for i := range rows {
+			kept.add(&rows[i])
+		}
+		kept.sort()
+		slices.SortFunc(rows, func(a, b inspectRow) int {
+			x, xKnown := order(&a)
+			y, yKnown := order(&b)
+			if xKnown != yKnown {
+				return cmp.Compare(map[bool]int{true: 0, false: 1}[xKnown], map[bool]int{true: 0, false: 1}[yKnown])
+			}
+			if xKnown && x != y {
+				return cmp.Compare(y, x)
+			}
+			return cmp.Or(cmp.Compare(a.entry.Key.Subject, b.entry.Key.Subject), cmp.Compare(a.entry.Key.Name, b.entry.Key.Name))
+		})
+		if most > 0 {
+			rows = rows[:min(most, len(rows))]
+		}
+		if len(kept.rows) != len(rows) {
+			t.Fatalf("%d are kept, want %d", len(kept.rows), len(rows))
+		}
+		for i := range rows {
+			if got := kept.rows[i].inspectRow; !reflect.DeepEqual(got, rows[i]) {
+				t.Fatalf("row %d is\n%+v, want\n%+v", i, got, rows[i])
+			}
+		}
+	})
+}

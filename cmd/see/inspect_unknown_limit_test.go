@@ -1,0 +1,166 @@
+package see
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/clitest"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/storetest"
+)
+
+// inspecting returns an inspect of all keys, with a change made to its flags.
+func inspecting(t *testing.T, change func(*inspectOptions)) *inspectOptions {
+	t.Helper()
+	o := &inspectOptions{Globals: &cli.Globals{Env: clitest.Env(t), Flags: cli.Flags{Quiet: true,
+		Changed: func(string) bool { return false }}}}
+	if change != nil {
+		change(o)
+	}
+	if err := o.parse([]string{"*"}); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// shownAs is what inspect answers about entries of which not all is known.
+func shownAs(t *testing.T, format output.Format, change func(*inspectOptions)) string {
+	t.Helper()
+	o := inspecting(t, change)
+	answer, _, err := o.look(context.Background(), storetest.NotAllKnown(), o.limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := (&output.Printer{Out: &out, Data: &out, Format: format}).Answer(answer); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestInspectShowsWhatIsNotKnown(t *testing.T) {
+	table := strings.Split(shownAs(t, "table", nil), "\n")
+	for i, want := range []string{
+		"SUBJECT NAME LIMIT USED REMAINING RESETS IN",
+		"whole hits fixed-window:10/1m ██████████ 10/10 0 30s",
+		"no-period hits fixed-window:10/? █████████░ 9/10 1 30s",
+		"no-count hits fixed-window:?/1m 8/? ? 30s", // no share: these come last, by what is used
+		"used-only hits unknown 7/? ? 30s",
+		"silent hits unknown ?/? ? no TTL",
+	} {
+		if got := strings.Join(strings.Fields(table[i]), " "); got != want {
+			t.Errorf("line %d of the table is %q, want %q", i, got, want)
+		}
+	}
+
+	csv := strings.Split(shownAs(t, "csv", func(o *inspectOptions) { o.sort = "used" }), "\n")
+	for i, want := range []string{
+		"key,store_key,ttl_ms,name,algorithm,count,period_ms,burst,slices,used,remaining,retry_after_ms,reset_after_ms,delay_ms," +
+			"override,denied,policy,limit,attributes,configured_limit,recorded_limit",
+		"whole,counter:whole,30000,hits,fixed-window,10,60000,10,,10,0,30000,30000,0,,,,,,,",
+		"no-period,counter:no-period,30000,hits,fixed-window,10,,10,,9,1,,30000,,,,,,,,",
+		"no-count,counter:no-count,30000,hits,fixed-window,,60000,,,8,,,30000,,,,,,,,",
+		"used-only,counter:used-only,30000,hits,,,,,,7,,,30000,,,,,,,,",
+		"silent,counter:silent,-1,hits,,,,,,,,,,,,,,,,,",
+	} {
+		if csv[i] != want {
+			t.Errorf("line %d of the CSV is %q, want %q", i, csv[i], want)
+		}
+	}
+
+	var document struct{ Keys []map[string]any }
+	if err := json.Unmarshal([]byte(shownAs(t, "json", nil)), &document); err != nil {
+		t.Fatal(err)
+	}
+	unknown := func(subject string) (fields []string) {
+		for _, key := range document.Keys {
+			if key["key"] != subject {
+				continue
+			}
+			for _, field := range []string{"algorithm", "count", "period_ms", "burst", "used", "remaining", "retry_after_ms",
+				"reset_after_ms", "delay_ms"} {
+				value, there := key[field]
+				if !there {
+					t.Errorf("%s has no %s", subject, field)
+				} else if value == nil {
+					fields = append(fields, field)
+				}
+			}
+		}
+		return fields
+	}
+	for subject, want := range map[string]string{
+		"whole": "", "no-period": "period_ms retry_after_ms delay_ms",
+		"no-count":  "count burst remaining retry_after_ms delay_ms",
+		"used-only": "algorithm count period_ms burst remaining retry_after_ms delay_ms",
+		"silent":    "algorithm count period_ms burst used remaining retry_after_ms reset_after_ms delay_ms",
+	} {
+		if got := strings.Join(unknown(subject), " "); got != want {
+			t.Errorf("null of %s are %q, want %q", subject, got, want)
+		}
+	}
+	if text := shownAs(t, "jsonl", nil); strings.Count(text, `"count":null`) != 3 {
+		t.Errorf("the lines of JSON are\n%s", text)
+	}
+}
+
+func TestOrdersPutWhatIsNotKnownLast(t *testing.T) {
+	for order, want := range map[string]string{
+		"share":     "whole no-period no-count used-only silent",
+		"used":      "whole no-period no-count used-only silent",
+		"remaining": "whole no-period no-count silent used-only",
+		"reset":     "no-count no-period used-only whole silent",
+		"key":       "no-count no-period silent used-only whole",
+		"bytes":     "no-count no-period silent used-only whole",
+	} {
+		text := shownAs(t, "csv", func(o *inspectOptions) { o.sort = order })
+		var got []string
+		for _, line := range strings.Split(strings.TrimSpace(text), "\n")[1:] {
+			got = append(got, line[:strings.Index(line, ",")])
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("by %s they are %v, want %s", order, got, want)
+		}
+	}
+	if len(orders()) != 7 { // that of denials needs a store that counts them
+		t.Error("an order is not tested")
+	}
+}
+
+func TestSelectionsOfStateNeedItKnown(t *testing.T) {
+	for flags, want := range map[string]int64{"": 5, "denied": 1, "min-used": 2, "no-ttl": 1} {
+		o := inspecting(t, func(o *inspectOptions) {
+			o.AtLimit, o.NoTTL = flags == "denied", flags == "no-ttl"
+			if flags == "min-used" {
+				o.MinUsed = "0%"
+			}
+		})
+		_, found, err := o.look(context.Background(), storetest.NotAllKnown(), 0)
+		if err != nil || found.Matched != want {
+			t.Errorf("%q: %d matched, want %d; %v", flags, found.Matched, want, err)
+		}
+	}
+}
+
+func TestSummaryCountsWhatIsNotKnown(t *testing.T) {
+	summary := func(o *inspectOptions) { o.summary = true }
+	if text := shownAs(t, "jsonl", summary); !strings.Contains(text,
+		`"keys":5,"at_limit":1,"denied":null,"drifted":0,"bytes":0,"unknown":3`) {
+		t.Errorf("it is %s", text)
+	}
+	answer := newSummaryAnswer("", 0, &keyFacts{})
+	for _, e := range storetest.NotAllKnown()[2:] { // of these nobody can tell
+		answer.add(&inspectRow{entry: e})
+	}
+	answer.finish(false)
+	if got := answer.groups[0].atLimitText(); got != cli.NotKnown {
+		t.Errorf("at the limit are %q", got)
+	}
+	if cells := answer.Records()[1]; cells[3] != "" {
+		t.Errorf("in CSV at the limit are %q", cells[3])
+	}
+}

@@ -1,0 +1,203 @@
+// Package setup has the commands about how limitctl is set up: config, context, doctor and version.
+package setup
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/config"
+	"github.com/limitctl/limitctl/internal/configfile"
+	"github.com/limitctl/limitctl/internal/connect"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// NewConfigCmd makes limitctl config.
+func NewConfigCmd(global *cli.Globals) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Check and explain the configuration file",
+		Long: `The configuration is a file, limitctl.yaml, that you can review like code. It
+has policies, which are limits that are decided together; contexts, which are
+named stores; and the prefix of all keys.
+
+limitctl uses the first of these files that exists: the file of --config, the
+file of LIMITCTL_CONFIG, ./limitctl.yaml, and the user's own,
+$XDG_CONFIG_HOME/limitctl/limitctl.yaml. It always reads the contexts of the
+user's own file, too. Go programs load the same file with the package
+policyfile. docs/configuration.md describes every field.
+
+Config publish puts the policies of a file in force in all processes that follow
+the store: limitctl serve --config store:, and Go services. docs/publish.md says
+how a team changes limits by pull requests.`,
+		Example: `  limitctl config init limits/limitctl.yaml
+  limitctl config validate
+  limitctl config show --origin
+  limitctl config publish limitctl.yaml -m "more for acme" --context prod
+  limitctl config explain --policy login ip=203.0.113.9 email=a@example.com`,
+		Args: cli.NoArguments,
+		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newConfigInitCmd(global), newConfigValidateCmd(global), newConfigShowCmd(global), newConfigExplainCmd(global),
+		newConfigImportCmd(global), newConfigSchemaCmd(global))
+	return cmd
+}
+
+func newConfigValidateCmd(global *cli.Globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "validate [FILE]",
+		Short: "Find all mistakes in the configuration",
+		Long: `Validate reads FILE, or the files that the other commands would read, and shows
+each mistake with its line. The exit code is 0 without mistakes, else 2. With -o
+json, the mistakes are also on standard output. It warns of a policy that stores
+a secret as it is, such as header:Authorization.`,
+		Example: "  limitctl config validate\n  limitctl config validate limitctl.yaml -o json",
+		Args:    cli.AtMostOneArgument,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return runConfigValidateFile(global, args[0])
+			}
+			return runConfigValidate(global)
+		},
+	}
+}
+
+func runConfigValidate(g *cli.Globals) error {
+	env := cli.ConfigEnvironment(g)
+	env.CheckStore = storeChecker(g)
+	c, err := config.Load(env)
+	if err == nil && len(c.Read) == 0 {
+		return cli.Usagef("there is no configuration file; looked for %s; name one with --config FILE", strings.Join(c.Searched, ", "))
+	}
+	return printValidation(g, c, err)
+}
+
+func runConfigValidateFile(g *cli.Globals, path string) error {
+	data, err := g.Env.ReadConfig(path)
+	if err != nil {
+		return cli.Usagef("the file %s cannot be read: %s", shell.Command(path), cli.Cause(err))
+	}
+	c, err := config.Parse(path, data, storeChecker(g))
+	if err == nil {
+		env := cli.ConfigEnvironment(g)
+		err = c.AddRatelimit(&env)
+	}
+	return printValidation(g, c, err)
+}
+
+// storeChecker returns a function that checks a store's URL. It does not connect, and needs no password, which may
+// exist only on another machine.
+func storeChecker(g *cli.Globals) func(url string) error {
+	const unread = "(the password is not read)"
+	return func(url string) error {
+		backend, _, err := connect.Open(url, connect.Options{Prefix: store.DefaultPrefix, Timeout: g.Timeout, Password: unread,
+			ReadFile: g.Env.ReadCertificate})
+		if err != nil {
+			return err
+		}
+		return backend.Close()
+	}
+}
+
+// printValidation prints that a configuration is valid, or returns its mistakes.
+func printValidation(g *cli.Globals, c *config.Config, err error) error {
+	answer := &validAnswer{SchemaVersion: output.SchemaVersion, Valid: err == nil, Mistakes: []config.Mistake{}}
+	if mistakes := cli.MistakesOf(err); mistakes != nil {
+		answer.Mistakes = mistakes.List
+	} else if err != nil {
+		return err
+	}
+	if err == nil {
+		answer.Files, answer.Policies, answer.Layouts, answer.Contexts = c.Read, len(c.Policies), len(c.Layouts), len(c.Contexts)
+		warnOfSecrets(g, c)
+		for _, r := range c.Remarks {
+			answer.Remarks = append(answer.Remarks, remarkDocument(r))
+			g.Warn(r.String())
+		}
+	}
+	if printErr := g.Print(answer); printErr != nil {
+		return printErr
+	}
+	return err
+}
+
+// validAnswer is the answer of config validate.
+type validAnswer struct {
+	SchemaVersion int              `json:"schema_version"`
+	Valid         bool             `json:"valid"`
+	Files         []string         `json:"files,omitempty"`
+	Policies      int              `json:"policies"`
+	Layouts       int              `json:"layouts,omitempty"`
+	Contexts      int              `json:"contexts"`
+	Mistakes      []config.Mistake `json:"mistakes"`
+	// Remarks say what has no equal in the files of envoyproxy/ratelimit.
+	Remarks []remarkDocument `json:"remarks,omitempty"`
+}
+
+// Records implements output.Answer.
+func (a *validAnswer) Records() [][]string {
+	records := [][]string{{"path", "line", "column", "text"}}
+	for _, m := range a.Mistakes {
+		records = append(records, []string{m.Path, fmt.Sprint(m.Line), fmt.Sprint(m.Column), m.Text})
+	}
+	return records
+}
+
+// Print implements output.Answer. Mistakes are the command's error.
+func (a *validAnswer) Print(p *output.Printer) {
+	if a.Valid {
+		layouts := ""
+		if a.Layouts > 0 {
+			layouts = ", " + output.Plural(a.Layouts, "mapping") + " of layouts"
+		}
+		p.Line("%s %s: %s%s, %s", p.Paint(output.Calm, "✓ valid"), strings.Join(a.Files, ", "),
+			output.Counted(a.Policies, "policy", "policies"), layouts, output.Plural(a.Contexts, "context"))
+	}
+}
+
+func newConfigSchemaCmd(global *cli.Globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of the configuration file",
+		Long: `Schema prints a JSON Schema. Editors use it to check and complete limitctl.yaml.
+Begin the file with
+
+  # yaml-language-server: $schema=limitctl.schema.json`,
+		Example:           "  limitctl config schema > limitctl.schema.json",
+		Args:              cli.NoArguments,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := configfile.SchemaText()
+			if err != nil {
+				return err
+			}
+			if _, err := global.Env.Out.Write(text); err != nil {
+				return cli.NotPrinted(err)
+			}
+			return nil
+		},
+	}
+}
+
+// plainSecrets are sources of attributes whose values are secrets, or hold some.
+var plainSecrets = []string{"header:Authorization", "header:Proxy-Authorization", "header:X-Api-Key", "header:Cookie"}
+
+// warnOfSecrets warns of policies that put a secret into keys unchanged.
+func warnOfSecrets(g *cli.Globals, c *config.Config) {
+	for _, p := range c.Policies {
+		attributes := c.HTTP.Rules[p.Name].Attributes
+		for _, name := range slices.Sorted(maps.Keys(attributes)) {
+			source := attributes[name]
+			if text := source.String(); slices.Contains(plainSecrets, text) || strings.HasPrefix(text, "cookie:") {
+				g.Warn(fmt.Sprintf("policy %q takes %s from %s, a secret, which then stands in keys, backups and the audit as it is; "+
+					"write hash:%[3]s", p.Name, name, text))
+			}
+		}
+	}
+}

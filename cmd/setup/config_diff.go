@@ -1,0 +1,426 @@
+package setup
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/internal/allowance"
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/config"
+	"github.com/limitctl/limitctl/internal/connect"
+	"github.com/limitctl/limitctl/internal/operation"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/published"
+	"github.com/limitctl/limitctl/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// diffOptions are those of diff.
+type diffOptions struct {
+	*cli.Globals
+	summary    markdownFlag
+	trace      string
+	attributes []string
+}
+
+func newDiffCmd(global *cli.Globals) *cobra.Command {
+	o := &diffOptions{Globals: global}
+	cmd := &cobra.Command{
+		Use:   "diff [OLD] [NEW]",
+		Short: "Show for whom limits are loosened, tightened or dropped",
+		Long: `Diff compares two configuration files. For each limit, and for each of its
+overrides, it shows whether more or less is allowed. A limit is loosened if more
+is allowed at once or in the long run, and neither is less. It is changed if one
+is more and the other less, or if the algorithm differs.
+
+With one file, or none for the configuration in use, it compares the file with
+the keys in use in the store, and counts those whose limit would change. A key
+has the limit of its last request. If an override is in that limit, NEW has it,
+too. Keys of policies that the configuration does
+not have are shown as dropped; keys of no policy are left out.
+
+OVER is how many of the keys have more in use now than the new limit allows:
+they are denied from the deploy on, until they have room again. The subjects
+that are over it by most are named. A key that an override blocks or exempts
+is not counted. ≥ means that more may be over: which limit they get depends on
+an attribute that is not in the key.
+
+With --trace it also shows how many requests of recorded traffic each of the
+policies that differ would have denied, as simulate does: under OLD and NEW, or
+under the version in force, else the configuration in use, and the file.
+
+The exit code is 0 if nothing differs, else 1.`,
+		Example: `  limitctl config diff limitctl.yaml new.yaml
+  limitctl config diff new.yaml --context prod
+  limitctl config diff --context prod -o json
+  limitctl config diff new.yaml --context prod --trace requests.jsonl
+  limitctl config diff new.yaml --context prod --markdown change.md`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 2 {
+				return cli.Usagef("%s given, and diff takes at most two files", cli.Several(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := cli.CheckPlaces(cmd, global); err != nil {
+				return err
+			}
+			return o.run(cmd.Context(), args)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.trace, "trace", "", "also show what the recorded traffic in `FILE` would have got, as simulate does")
+	flags.StringArrayVar(&o.attributes, "attribute", nil,
+		"`NAME=FIELD`: the attribute NAME of the policies is in the field FIELD of the trace (default the field of that name)")
+	cmd.RegisterFlagCompletionFunc("attribute", cobra.NoFileCompletions)
+	o.summary.add(cmd)
+	return cmd
+}
+
+func (o *diffOptions) run(ctx context.Context, args []string) error {
+	if o.trace == "" && len(o.attributes) > 0 {
+		return cli.Usagef("--attribute needs a --trace, whose fields it is for")
+	}
+	answer, err := o.compare(ctx, args)
+	if err != nil {
+		return err
+	}
+	if err := o.summary.print(o.Globals, answer); err != nil {
+		return err
+	}
+	if len(answer.rows)+len(answer.traffic) > 0 {
+		return cli.ErrDenied
+	}
+	if !o.Quiet {
+		o.Note("nothing differs")
+	}
+	return nil
+}
+
+// compare compares two files, or one with the store.
+func (o *diffOptions) compare(ctx context.Context, args []string) (*diffAnswer, error) {
+	files := make([]*config.Config, len(args))
+	for i, path := range args {
+		data, err := o.Env.ReadConfig(path)
+		if err != nil {
+			return nil, cli.Usagef("the file %s cannot be read: %s", shell.Command(path), cli.Cause(err))
+		}
+		if files[i], err = config.Parse(path, data, nil); err != nil {
+			return nil, err
+		}
+		env := cli.ConfigEnvironment(o.Globals)
+		if err := files[i].AddRatelimit(&env); err != nil {
+			return nil, err
+		}
+	}
+	if len(files) == 2 {
+		answer := new(diffAnswer)
+		for _, d := range config.Differences(files[0], files[1]) {
+			answer.rows = append(answer.rows, diffRow{Difference: d})
+		}
+		return answer, o.replay(ctx, answer, files[0], files[1])
+	}
+	inUse, err := o.Config()
+	if err != nil {
+		return nil, err
+	}
+	after := inUse
+	if len(files) == 1 {
+		after = files[0]
+	} else if len(after.Policies) == 0 {
+		return nil, cli.Usagef("there is no configuration with policies to compare the store with; name one with --config FILE")
+	}
+	return o.compareWithStore(ctx, inUse, after)
+}
+
+// compareWithStore compares a configuration with the keys in use, and the traffic also under what is in force: the published
+// version, else the configuration in use.
+func (o *diffOptions) compareWithStore(ctx context.Context, inUse, after *config.Config) (*diffAnswer, error) {
+	backend, where, err := o.OpenToRead()
+	if err != nil {
+		return nil, err
+	}
+	defer backend.Close()
+	answer := &diffAnswer{ofKeys: true}
+	if answer.rows, err = keyDifferencesOf(ctx, o.Globals, backend, after); err != nil || o.trace == "" {
+		return answer, err
+	}
+	before := inUse
+	if table, err := published.TableOf(backend); err == nil {
+		p := &place{backend: backend, where: where, table: table}
+		if err := p.read(ctx, o.Globals); err != nil {
+			return nil, err
+		}
+		if _, err = p.state.InForce(); err == nil {
+			_, before, err = p.inForce(ctx, o.Globals)
+		}
+		if err != nil && !errors.Is(err, published.ErrNothing) {
+			return nil, err
+		}
+	}
+	if before == after {
+		return nil, cli.Usagef("nothing was published to compare the traffic with; name a file with other policies")
+	}
+	return answer, o.replay(ctx, answer, before, after)
+}
+
+// diffRow is a difference, and the number of its keys if keys were compared.
+type diffRow struct {
+	config.Difference
+	keys    int64
+	example string // a subject
+	// over is how many keys have more in use than the new limit allows, and overPerhaps how many more may have,
+	// because their limit depends on an attribute that they do not hold. worst are the first by how much it is.
+	over, overPerhaps int64
+	worst             []overKey
+}
+
+// overKey is a subject that has more in use than its new limit allows.
+type overKey struct {
+	Subject string `json:"subject"`
+	Used    int64  `json:"used"`
+	Most    int64  `json:"most"` // units that the new limit allows at once
+}
+
+// keptOver is how many subjects over their new limit are kept for each difference, and shownOver how many the table names.
+const keptOver, shownOver = 10, 3
+
+// addOver counts a key if it is over its new limit, one of several if that depends on attributes which it does not hold.
+func (r *diffRow) addOver(e *admin.Entry, candidates []policy.Candidate, override *store.Override) {
+	if override != nil && (override.Effect == store.OverrideBlock || override.Effect == store.OverrideExempt) || !e.UsedKnown() {
+		return // the override decides, and not the limit
+	}
+	over, most := 0, int64(0)
+	for _, candidate := range candidates {
+		limit := override.Apply(candidate.Limit)
+		if capacity := limit.Capacity(); e.Used > capacity {
+			over, most = over+1, max(most, capacity)
+		}
+	}
+	switch {
+	case over == 0:
+	case over < len(candidates):
+		r.overPerhaps++
+	default:
+		r.over++
+		key := overKey{Subject: e.Key.Subject, Used: e.Used, Most: most}
+		at, _ := slices.BinarySearchFunc(r.worst, key, func(a, b overKey) int {
+			return cmp.Or(cmp.Compare(b.Used-b.Most, a.Used-a.Most), cmp.Compare(a.Subject, b.Subject))
+		})
+		r.worst = slices.Insert(r.worst, at, key)
+		r.worst = r.worst[:min(keptOver, len(r.worst))]
+	}
+}
+
+// name names what differs: the limit of a policy, the policy, or - for all of the file.
+func (r *diffRow) name() string {
+	if r.Limit != "" {
+		return r.Policy + "/" + r.Limit
+	}
+	return cmp.Or(r.Policy, "-")
+}
+
+// overText is how many keys are over the new limit, as people read it.
+func (r *diffRow) overText() string {
+	switch {
+	case r.New == "":
+		return "-"
+	case r.overPerhaps > 0:
+		return "≥" + cli.Number(r.over)
+	}
+	return cli.Number(r.over)
+}
+
+// keyDifferencesOf compares the keys in use in an open store with a configuration.
+func keyDifferencesOf(ctx context.Context, g *cli.Globals, backend connect.Store, c *config.Config) ([]diffRow, error) {
+	overrides, withoutOverrides := cli.OverridesOf(ctx, g, backend)
+	limits := allowance.NewConfiguredLimits(c.Policies)
+	everything, err := store.ParsePattern("*")
+	if err != nil {
+		return nil, err
+	}
+	selection := operation.Selection{Text: "'*'", Query: admin.Query{Subjects: everything}}
+	selection.Query.States = len(overrides.All()) > 0 // which say when the last request was
+	type group struct{ policy, limit, old, new string }
+	places := map[group]int{}
+	var rows []diffRow
+	found, err := cli.Scan(ctx, g, backend, &selection, func(e *admin.Entry, foreign error) error {
+		parts, isPolicys := policy.ParseKey(e.Key)
+		if foreign != nil || !isPolicys || !e.LimitKnown() {
+			return nil
+		}
+		d := config.Difference{Policy: parts.Policy, Limit: parts.Limit, Change: config.Dropped, Old: e.Limit.String()}
+		var candidates []policy.Candidate
+		override := overrides.For(e.Key)
+		if limits[[2]string{parts.Policy, parts.Limit}] != nil {
+			if !limits.HasDrifted(e.Key, e.Limit, override) {
+				return nil
+			}
+			candidates = limits.Candidates(e.Key)
+			recorded := override // the override that is in the limit of the last request
+			if override != nil && (e.State == nil || e.State.Time < store.InstantOf(override.CreatedAt)) {
+				recorded = nil
+			}
+			d.Change, d.New = becomes(e.Limit, candidates, recorded)
+		}
+		name := group{d.Policy, d.Limit, d.Old, d.New}
+		place, known := places[name]
+		if !known {
+			place = len(rows)
+			places[name] = place
+			rows = append(rows, diffRow{Difference: d, example: e.Key.Subject})
+		}
+		rows[place].keys++
+		rows[place].example = min(rows[place].example, e.Key.Subject)
+		rows[place].addOver(e, candidates, override)
+		return nil
+	})
+	slices.SortFunc(rows, func(a, b diffRow) int {
+		return cmp.Or(cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Limit, b.Limit), cmp.Compare(b.keys, a.keys),
+			cmp.Compare(a.Old, b.Old))
+	})
+	if err == nil { // else that error reports it
+		cli.WarnOfOverrides(g, withoutOverrides)
+	}
+	return rows, found.WithProgress(err)
+}
+
+// becomes is what a limit becomes: one of several if that depends on attributes which the key does not hold. override is the one
+// that is in the old limit, and will be in the new one; nil for none.
+func becomes(old store.Limit, candidates []policy.Candidate, override *store.Override) (change config.Change, text string) {
+	for i, candidate := range candidates {
+		limit := override.Apply(candidate.Limit)
+		one, _ := config.Compare(old, limit)
+		if i > 0 {
+			text += " or "
+		}
+		text += limit.String()
+		if change == "" || change == one {
+			change = one
+		} else {
+			change = config.Changed
+		}
+	}
+	return change, text
+}
+
+// diffAnswer is the differences between configurations, or between keys and a configuration.
+type diffAnswer struct {
+	rows    []diffRow
+	ofKeys  bool
+	traffic []traffic
+}
+
+type diffDocument struct {
+	Policy string            `json:"policy"`
+	Limit  string            `json:"limit,omitempty"`
+	When   policy.Attributes `json:"when,omitempty"`
+	Change config.Change     `json:"change"`
+	Old    *string           `json:"old"` // null if there is none
+	New    *string           `json:"new"`
+	// Keys is how many keys in use it concerns, and Example is the subject of one.
+	Keys    *int64 `json:"keys,omitempty"`
+	Example string `json:"example,omitempty"`
+	// Over is how many of them have more in use than the new limit allows, absent without a new limit, OverPerhaps how many
+	// more may have, and MostOver the first few subjects.
+	Over        *int64    `json:"over,omitempty"`
+	OverPerhaps int64     `json:"over_perhaps,omitempty"` // how many more may have more in use than the new limit allows
+	MostOver    []overKey `json:"most_over,omitempty"`    // the first few subjects over the new limit
+}
+
+// Document implements output.Answer.
+func (a *diffAnswer) Document() any {
+	return struct {
+		SchemaVersion int   `json:"schema_version"`
+		Differences   []any `json:"differences"`
+		// Traffic is what recorded traffic would have got, by policy.
+		Traffic []traffic `json:"traffic,omitempty"`
+	}{output.SchemaVersion, a.Lines(), a.traffic}
+}
+
+// Lines implements output.Answer.
+func (a *diffAnswer) Lines() []any {
+	lines := make([]any, len(a.rows))
+	for i := range a.rows {
+		row := &a.rows[i]
+		d := diffDocument{Policy: row.Policy, Limit: row.Limit, When: row.When, Change: row.Change, Example: row.example}
+		if row.Old != "" {
+			d.Old = &row.Old
+		}
+		if row.New != "" {
+			d.New = &row.New
+		}
+		if a.ofKeys {
+			d.Keys = &row.keys
+			if row.New != "" {
+				d.Over, d.OverPerhaps, d.MostOver = &row.over, row.overPerhaps, row.worst
+			}
+		}
+		lines[i] = d
+	}
+	return lines
+}
+
+// Records implements output.Answer.
+func (a *diffAnswer) Records() [][]string {
+	records := [][]string{{"policy", "limit", "when", "change", "old", "new", "keys", "example", "over"}}
+	for _, row := range a.rows {
+		keys, over := "", ""
+		if a.ofKeys {
+			keys = cli.Number(row.keys)
+		}
+		if a.ofKeys && row.New != "" {
+			over = cli.Number(row.over)
+		}
+		records = append(records, []string{row.Policy, row.Limit, row.When.Text(), string(row.Change), row.Old, row.New, keys,
+			row.example, over})
+	}
+	return records
+}
+
+// Print implements output.Answer.
+func (a *diffAnswer) Print(p *output.Printer) {
+	defer printTraffic(p, a.traffic)
+	if len(a.rows) == 0 {
+		return
+	}
+	columns := []output.Column{{Header: "LIMIT", Shrinks: 10, Names: true}, {Header: "FOR", Shrinks: 10, Names: true}, {Header: "CHANGE"},
+		{Header: "OLD"}, {Header: "NEW"}}
+	if a.ofKeys {
+		columns[1] = output.Column{Header: "KEYS", Right: true}
+		columns = append(columns, output.Column{Header: "OVER", Right: true}, output.Column{Header: "EXAMPLE", Shrinks: 10, Drops: 1})
+	}
+	styles := map[config.Change]output.Style{config.Loosened: output.Calm, config.Tightened: output.AtEnd, config.Dropped: output.Near,
+		config.Added: output.AtEnd}
+	var rows [][]output.Cell
+	for i := range a.rows {
+		r := &a.rows[i]
+		row := []output.Cell{{Text: r.name()}, {Text: cmp.Or(r.When.Text(), "all others")},
+			{Text: string(r.Change), Style: styles[r.Change]}, {Text: cmp.Or(r.Old, "-")}, {Text: cmp.Or(r.New, "-")}}
+		if a.ofKeys {
+			row[1] = output.Cell{Text: cli.Number(r.keys)}
+			style := output.Plain
+			if r.over+r.overPerhaps > 0 {
+				style = output.AtEnd
+			}
+			row = append(row, output.Cell{Text: r.overText(), Style: style}, output.Cell{Text: r.example})
+		}
+		rows = append(rows, row)
+	}
+	p.Table(columns, rows)
+	for i := range a.rows {
+		for n, key := range a.rows[i].worst {
+			if n == shownOver {
+				p.Line("and %s more over %s", cli.Number(a.rows[i].over-shownOver), a.rows[i].New)
+				break
+			}
+			p.Line("over %s: %s (%s in use)", a.rows[i].New, output.Printable(key.Subject), cli.Number(key.Used))
+		}
+	}
+}

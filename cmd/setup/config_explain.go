@@ -1,0 +1,193 @@
+package setup
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/decision"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+type configExplainOptions struct {
+	*cli.Globals
+	policy string
+	args   []string
+}
+
+func newConfigExplainCmd(global *cli.Globals) *cobra.Command {
+	o := &configExplainOptions{Globals: global}
+	cmd := &cobra.Command{
+		Use:   "explain --policy NAME ATTRIBUTE=VALUE...",
+		Short: "Show which limits and overrides would apply",
+		Long: `Explain shows how a policy limits a request with these attributes: how much each
+limit allows, which override applies, and which key counts it. Overrides of the
+policy are in the configuration. Overrides of an operator are in the store; if
+it does not answer, explain prints a warning and shows the limits without them.`,
+		Example: `  limitctl config explain --policy api tenant=acme user=7 route=/c
+  limitctl config explain --policy api tenant=other plan=enterprise user=7 route=/c -o json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.args = args
+			return runConfigExplain(cmd.Context(), o)
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+			return cli.Offers(global).Attributes(o.policy, args, begun)
+		},
+	}
+	cmd.Flags().StringVar(&o.policy, "policy", "", "`NAME` of the policy")
+	cmd.RegisterFlagCompletionFunc("policy", cli.Offers(global).Policies)
+	return cmd
+}
+
+func runConfigExplain(ctx context.Context, o *configExplainOptions) error {
+	if o.policy == "" {
+		return cli.Usagef("no policy given; write `limitctl config explain --policy NAME attribute=value`")
+	}
+	d, err := cli.PolicyRequest(o.Globals, o.policy, store.Peek, o.args, nil, nil)
+	if err != nil {
+		return err
+	}
+	s, err := o.Settings()
+	if err != nil {
+		return err
+	}
+	answer := &explainAnswer{SchemaVersion: output.SchemaVersion, Policy: d.Policy.Name, OnError: d.Policy.OnError.String(),
+		LocalShare: localShare(d.Policy), HashBy: d.Policy.HashBy}
+	if origin, said := o.Loaded.Origin("policies." + d.Policy.Name); said {
+		answer.Origin = origin.String()
+	}
+	answer.now = o.Env.Now()
+	overrides := o.readOverrides(ctx)
+	for i, req := range d.Reqs {
+		applied := overrides.For(req.Key)
+		under := decision.Under(req, applied, 0)
+		limit := under.Limit.InWindow(store.InstantOf(answer.now))
+		explained := explainedLimit{
+			Limit: d.LimitName(i), By: d.Policy.Limits[i].By, Key: req.Key.Subject, Name: req.Key.Name,
+			StoreKey:  admin.OwnLayout(s.Prefix.Value).StoreKey(req.Key),
+			Algorithm: limit.Algorithm.String(), Count: limit.Count, PeriodMS: output.Milliseconds(limit.Period),
+			Burst: limit.Burst, Slices: limit.Slices, WindowEndsAt: decision.WindowEnd(limit),
+			Cost: d.Policy.Limits[i].Cost.String(), Leave: under.Leave,
+			Shadow: req.Shadow, Override: d.Overrides[i] + 1, Applied: decision.NewAppliedOverride(applied, req.Limit),
+			applied: applied, text: limit.String(),
+		}
+		if d.Overrides[i] >= 0 {
+			explained.When = d.Policy.Limits[i].Exceptions[d.Overrides[i]].When
+		}
+		answer.Limits = append(answer.Limits, explained)
+	}
+	return o.Print(answer)
+}
+
+// readOverrides reads the operator's overrides, without a line that names the store: if there are none the store does
+// not matter.
+func (o *configExplainOptions) readOverrides(ctx context.Context) *store.OverrideList {
+	silent := *o.Globals
+	silent.Quiet = true
+	backend, _, err := silent.OpenToRead()
+	if err != nil {
+		o.Note("warning: overrides cannot be read: %s", cli.Message(err))
+		return store.NewOverrideList(nil)
+	}
+	defer backend.Close()
+	overrides, err := cli.OverridesOf(ctx, o.Globals, backend)
+	cli.WarnOfOverrides(o.Globals, err)
+	return overrides
+}
+
+// explainAnswer is the limits of a policy for attributes.
+type explainAnswer struct {
+	SchemaVersion int              `json:"schema_version"`
+	Policy        string           `json:"policy"`
+	Origin        string           `json:"origin"`
+	OnError       string           `json:"on_error"`
+	LocalShare    string           `json:"local_share,omitempty"`
+	HashBy        []string         `json:"hash_by,omitempty"`
+	Limits        []explainedLimit `json:"limits"`
+	now           time.Time
+}
+
+type explainedLimit struct {
+	Limit        string            `json:"limit"`
+	By           []string          `json:"by"`
+	Key          string            `json:"key"`
+	Name         string            `json:"name"`
+	StoreKey     string            `json:"store_key"`
+	Algorithm    string            `json:"algorithm"`
+	Count        int64             `json:"count"`
+	PeriodMS     int64             `json:"period_ms"`
+	Burst        int64             `json:"burst"`
+	Slices       int64             `json:"slices,omitempty"`
+	WindowEndsAt string            `json:"window_ends_at,omitempty"`
+	Cost         string            `json:"cost,omitempty"`
+	Leave        int64             `json:"leave,omitempty"`
+	Shadow       bool              `json:"shadow,omitempty"`
+	Override     int               `json:"override,omitempty"`
+	When         policy.Attributes `json:"when,omitempty"`
+	// Applied is an operator's override, which the limit above includes.
+	Applied *decision.AppliedOverride `json:"applied_override,omitempty"`
+	applied *store.Override
+	text    string
+}
+
+// Records implements output.Answer.
+func (a *explainAnswer) Records() [][]string {
+	records := [][]string{{"policy", "limit", "subject", "name", "store_key", "algorithm", "count", "period_ms", "burst", "shadow",
+		"override", "when", "applied_override", "override_effect", "override_expires_at", "override_reason", "override_by"}}
+	for _, l := range a.Limits {
+		record := []string{a.Policy, l.Limit, l.Key, l.Name, l.StoreKey, l.Algorithm, cli.Number(l.Count),
+			cli.Number(l.PeriodMS), cli.Number(l.Burst),
+			strconv.FormatBool(l.Shadow), strconv.Itoa(l.Override), l.When.Text()}
+		records = append(records, append(record, l.Applied.Cells()...))
+	}
+	return records
+}
+
+// Print implements output.Answer.
+func (a *explainAnswer) Print(p *output.Printer) {
+	hashed := ""
+	if len(a.HashBy) > 0 {
+		hashed = ", in one slot by " + strings.Join(a.HashBy, ", ")
+	}
+	shared := ""
+	if a.LocalShare != "" {
+		shared = " with " + a.LocalShare + " of each limit"
+	}
+	p.Line("policy %s (%s), on_error %s%s%s", a.Policy, a.Origin, a.OnError, shared, hashed)
+	columns := []output.Column{{Header: "LIMIT", Shrinks: 10}, {Header: "ALLOWS", Shrinks: 12}, {Header: "KEY", Shrinks: 16},
+		{Header: "NOTE", Shrinks: 8}}
+	var rows [][]output.Cell
+	for _, l := range a.Limits {
+		var notes []string
+		if l.Cost != "" {
+			notes = append(notes, "cost "+l.Cost)
+		}
+		if l.Leave > 0 {
+			notes = append(notes, fmt.Sprintf("leaves %d", l.Leave))
+		}
+		if l.Shadow {
+			notes = append(notes, "shadow")
+		}
+		if l.Override > 0 {
+			notes = append(notes, fmt.Sprintf("override %d: %s", l.Override, l.When.Text()))
+		}
+		if l.applied != nil {
+			notes = append(notes, cli.OperatorsText(l.applied))
+		}
+		rows = append(rows, []output.Cell{{Text: l.Limit}, {Text: l.text}, {Text: l.StoreKey}, {Text: strings.Join(notes, ", ")}})
+	}
+	p.Table(columns, rows)
+	var applied []*store.Override
+	for i := range a.Limits {
+		applied = append(applied, a.Limits[i].applied)
+	}
+	cli.PrintApplied(p, applied, a.now)
+}

@@ -1,0 +1,78 @@
+package setup
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/output"
+)
+
+func newFetchCmd(global *cli.Globals) *cobra.Command {
+	var number int64
+	cmd := &cobra.Command{
+		Use:   "fetch",
+		Short: "Print a published configuration",
+		Long: `Fetch prints the text of the version in force, or of another one that the store
+keeps. What it prints is a configuration: config validate, config diff and
+simulate take it.`,
+		Example: `  limitctl config fetch > published.yaml
+  limitctl config fetch --version 12 -o json`,
+		Args: cli.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if number < 0 || cmd.Flags().Changed("version") && number == 0 {
+				return cli.Usagef("--version %d is no version; they count from 1", number)
+			}
+			return runFetch(cmd.Context(), global, number)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cli.NumberFlag(cmd.Flags(), &number, "version", "", 0, "print version `N` (default the one in force)")
+	cmd.RegisterFlagCompletionFunc("version", cobra.NoFileCompletions)
+	return cmd
+}
+
+func runFetch(ctx context.Context, g *cli.Globals, number int64) error {
+	p, err := openToRead(ctx, g)
+	if err != nil {
+		return err
+	}
+	defer p.backend.Close()
+	if number == 0 {
+		if number, err = p.state.InForce(); err != nil {
+			return err
+		}
+	}
+	v, err := p.fetch(ctx, g, number)
+	if err != nil {
+		return err
+	}
+	return g.Print(&fetchAnswer{SchemaVersion: output.SchemaVersion, Version: v.Number, InForce: v.Number == p.state.Head.Version,
+		Hash: v.Hash, At: output.UTC(v.At), By: v.By, Reason: v.Reason, Of: v.Of, Text: string(v.Text), data: g.Env.Out})
+}
+
+// fetchAnswer is the answer of fetch.
+type fetchAnswer struct {
+	SchemaVersion int       `json:"schema_version"`
+	Version       int64     `json:"version"`
+	InForce       bool      `json:"in_force"` // whether it decides now
+	Hash          string    `json:"hash"`
+	At            time.Time `json:"at"`
+	By            string    `json:"by"`
+	Reason        string    `json:"reason"`
+	Of            int64     `json:"of,omitempty"` // the version that it brought back
+	Text          string    `json:"text"`
+	data          io.Writer
+}
+
+// Records implements output.Answer.
+func (a *fetchAnswer) Records() [][]string {
+	return [][]string{{"version", "hash", "at", "by", "reason", "text"},
+		{cli.Number(a.Version), a.Hash, a.At.Format(time.RFC3339), a.By, a.Reason, a.Text}}
+}
+
+// Print implements output.Answer: the text alone, for a file.
+func (a *fetchAnswer) Print(*output.Printer) { io.WriteString(a.data, a.Text) }

@@ -1,0 +1,124 @@
+package setup
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/config"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/ratelimitfile"
+	"github.com/limitctl/limitctl/internal/shell"
+)
+
+// importFrom is the only kind of file that config import reads.
+const importFrom = "envoy"
+
+func newConfigImportCmd(global *cli.Globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "import envoy FILE...",
+		Short: "Turn the limits of envoyproxy/ratelimit into policies",
+		Long: `Import reads files of envoyproxy/ratelimit, or a directory with them, and prints
+the policies and the section envoy of a limitctl.yaml with the same limits.
+What has no equal is a warning with its line.
+
+Descriptors that are nested become lists of entries, and are looked up in the
+same way. A limit of 0 becomes deny: true. serve can also read the files as
+they are, with envoy: {ratelimit_config: DIRECTORY}. The page
+docs/from-envoyproxy-ratelimit.md leads through the whole move.`,
+		Example: `  limitctl config import envoy config/config.yaml > limitctl.yaml
+  limitctl config import envoy config -o json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0 || args[0] != importFrom:
+				return cli.Usagef("say what is imported, and from which files: limitctl config import envoy FILE...")
+			case len(args) == 1:
+				return cli.Usagef("no file is given; name those of envoyproxy/ratelimit: limitctl config import envoy FILE...")
+			}
+			return nil
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 0 {
+				return []string{importFrom}, cobra.ShellCompDirectiveNoFileComp
+			}
+			return nil, cobra.ShellCompDirectiveDefault
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return runConfigImport(global, args[1:]) },
+	}
+}
+
+func runConfigImport(g *cli.Globals, places []string) error {
+	list := cli.ConfigEnvironment(g).List
+	var files []ratelimitfile.File
+	for _, place := range places {
+		paths := []string{place}
+		if _, err := list(place); err == nil {
+			if paths, err = config.RatelimitPaths(place, list); err != nil {
+				return err
+			}
+		}
+		for _, path := range paths {
+			data, err := g.Env.ReadConfig(path)
+			if err != nil {
+				return cli.Usagef("the file %s cannot be read: %s", shell.Command(path), cli.Cause(err))
+			}
+			files = append(files, ratelimitfile.File{Path: path, Data: data})
+		}
+	}
+	rules, mistakes := ratelimitfile.Read(files)
+	if len(mistakes) > 0 {
+		return &config.Mistakes{List: mistakes}
+	}
+	answer := &importAnswer{SchemaVersion: output.SchemaVersion, Policies: len(rules.Policies), Configuration: rules.Text(),
+		Remarks: []remarkDocument{}}
+	for _, descriptors := range rules.Envoy {
+		answer.Descriptors += len(descriptors)
+	}
+	for _, r := range rules.Remarks {
+		answer.Remarks = append(answer.Remarks, remarkDocument(r))
+		g.Warn(r.String())
+	}
+	if err := g.Print(answer); err != nil {
+		return err
+	}
+	if !g.Quiet {
+		g.Note("%s for %s; %s without an equal", output.Counted(answer.Policies, "policy", "policies"),
+			output.Plural(answer.Descriptors, "descriptor"), output.Plural(len(answer.Remarks), "setting"))
+	}
+	return nil
+}
+
+// importAnswer is the answer of config import.
+type importAnswer struct {
+	SchemaVersion int `json:"schema_version"`
+	Policies      int `json:"policies"`
+	Descriptors   int `json:"descriptors"` // how many were read
+	// Configuration is the text of a limitctl.yaml.
+	Configuration string           `json:"configuration"`
+	Remarks       []remarkDocument `json:"remarks"` // what has no equal, or means something else
+}
+
+type remarkDocument struct {
+	Path  string `json:"path"`
+	Line  int    `json:"line"`
+	Field string `json:"field"`
+	Text  string `json:"text"`
+}
+
+// Records implements output.Answer.
+func (a *importAnswer) Records() [][]string {
+	records := [][]string{{"path", "line", "field", "text"}}
+	for _, r := range a.Remarks {
+		records = append(records, []string{r.Path, fmt.Sprint(r.Line), r.Field, r.Text})
+	}
+	return records
+}
+
+// Print implements output.Answer.
+func (a *importAnswer) Print(p *output.Printer) {
+	for line := range strings.Lines(a.Configuration) {
+		p.Line("%s", strings.TrimSuffix(line, "\n"))
+	}
+}

@@ -1,0 +1,320 @@
+// Package publish has the commands about a configuration in a store: publish, history, fetch, status and rollback, and diff,
+// which shows what a configuration would change.
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/config"
+	"github.com/limitctl/limitctl/internal/connect"
+	"github.com/limitctl/limitctl/internal/operation"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/published"
+	"github.com/limitctl/limitctl/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// Commands makes the commands, for limitctl config.
+func Commands(global *cli.Globals) []*cobra.Command {
+	return []*cobra.Command{newDiffCmd(global), newPublishCmd(global), newHistoryCmd(global), newFetchCmd(global),
+		newStatusCmd(global), newRollbackCmd(global)}
+}
+
+// options are those of publish and rollback.
+type options struct {
+	*cli.Globals
+	cli.ConsentOptions
+	summary       markdownFlag
+	dryRun, force bool
+	noKeys        bool
+	command       string // for messages
+}
+
+func (o *options) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.BoolVar(&o.dryRun, "dry-run", false, "show what would change, and change nothing")
+	flags.BoolVar(&o.force, "force", false, "even if overrides in force name a policy that is no longer in the configuration")
+	flags.BoolVar(&o.noKeys, "no-keys", false, "do not look for keys in use that would be over their new limit")
+	o.summary.add(cmd)
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := cli.CheckPlaces(cmd, o.Globals); err != nil {
+			return err
+		}
+		return run(cmd, args)
+	}
+	o.AddPublishConsentFlags(cmd)
+}
+
+func newPublishCmd(global *cli.Globals) *cobra.Command {
+	o := &options{Globals: global, command: "config publish"}
+	cmd := &cobra.Command{
+		Use:   "publish FILE",
+		Short: "Put the policies of a file in force in all processes",
+		Long: `Publish writes the policies of FILE into the store as the next version, with
+who, when and why. Processes that follow the store have it in force within two
+seconds: limitctl serve --config store:, and Go services (policyfile.Follow).
+
+What decides is published: policies, http, envoy, breaker, local_share and
+denials. Contexts, layouts and the prefix stay in the file, so no store or
+password gets into the store.
+
+Before it asks, it shows the limits that change, the keys in use whose limit
+changes, and who has more in use than the new limit allows. config diff --trace
+shows what recorded traffic would have got.
+
+Nothing is written if FILE has a mistake or the same policies as the version in
+force, or if somebody else has published meanwhile. A policy that overrides in
+force name must not disappear, unless --force is given.
+
+The store keeps the latest 50 versions, at most 8 MB of them, and the history of
+1,000.`,
+		Example: `  limitctl config publish limitctl.yaml -m "more for acme" --context prod
+  limitctl config publish limitctl.yaml --dry-run
+  limitctl config publish limitctl.yaml -m "$CI_COMMIT_TITLE" --confirm prod --context prod -o json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch len(args) {
+			case 0:
+				return cli.Usagef("no FILE given; name the configuration to publish, such as limitctl.yaml")
+			case 1:
+				return nil
+			}
+			return cli.Usagef("%s given, and publish takes one FILE", cli.Several(args))
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return o.publish(cmd.Context(), args[0]) },
+	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+func (o *options) publish(ctx context.Context, path string) error {
+	data, err := o.Env.ReadConfig(path)
+	if err != nil {
+		return cli.Usagef("the file %s cannot be read: %s", shell.Command(path), cli.Cause(err))
+	}
+	c, err := config.Parse(path, data, nil)
+	if err != nil {
+		return err
+	}
+	if len(c.Policies) == 0 {
+		return cli.Usagef("%s has no policies, so there is nothing to publish", path)
+	}
+	if c.EnvoyOptions.RatelimitConfig != "" {
+		return cli.Usagef("%s has a ratelimit_config, whose files other machines do not have; write its limits into the file with "+
+			"`limitctl config import envoy`", path)
+	}
+	text, err := published.TextOf(path, data)
+	if err != nil {
+		return err
+	}
+	return o.change(ctx, func(p *place) (*change, error) {
+		if c.Prefix != "" && c.Prefix != p.settings.Prefix.Value {
+			return nil, cli.Usagef("%s has the prefix %q, and the store is open with %q, so nobody would find the keys; give %s", path,
+				c.Prefix, p.settings.Prefix.Value, shell.Command("--prefix", c.Prefix))
+		}
+		return &change{title: path, text: text}, nil
+	})
+}
+
+// place is a store with published configurations.
+type place struct {
+	settings *cli.Settings
+	backend  connect.Store
+	where    string
+	table    *admin.Tables
+	state    *published.State
+}
+
+// openPlace opens the store by open, and reads what is published there.
+func openPlace(ctx context.Context, g *cli.Globals, s *cli.Settings, open func() (connect.Store, string, error)) (*place, error) {
+	backend, where, err := open()
+	if err != nil {
+		return nil, err
+	}
+	p := &place{settings: s, backend: backend, where: where}
+	if p.table, err = published.TableOf(backend); err == nil {
+		err = p.read(ctx, g)
+	}
+	if err != nil {
+		backend.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// read reads what is published.
+func (p *place) read(ctx context.Context, g *cli.Globals) (err error) {
+	ctx, cancel := store.BudgetContext(ctx, g.Timeout)
+	defer cancel()
+	if p.state, err = published.Read(ctx, p.table); err != nil {
+		return err
+	}
+	if warning := p.state.Head.TriedWarning(); warning != nil {
+		g.Note("warning: %s", warning)
+	}
+	if p.state.Damaged > 0 {
+		g.Note("warning: %s in the history of the store are not limitctl's, and are left out",
+			cli.CountOf(int64(p.state.Damaged), "entry", "entries"))
+	}
+	return nil
+}
+
+// fetch returns a version.
+func (p *place) fetch(ctx context.Context, g *cli.Globals, number int64) (*published.Version, error) {
+	ctx, cancel := store.BudgetContext(ctx, g.Timeout)
+	defer cancel()
+	return p.state.Fetch(ctx, p.table, number)
+}
+
+// inForce returns the version in force; v is not nil if only its text has mistakes.
+func (p *place) inForce(ctx context.Context, g *cli.Globals) (v *published.Version, c *config.Config, err error) {
+	if v, err = p.fetch(ctx, g, p.state.Head.Version); err == nil {
+		c, err = config.Parse(fmt.Sprintf("version %d", v.Number), v.Text, nil)
+	}
+	return v, c, err
+}
+
+// change is what a command is about to publish.
+type change struct {
+	title string // in messages
+	text  []byte
+	of    int64 // the version that it was before; 0 for a file
+}
+
+// change shows what would change, asks, and publishes.
+func (o *options) change(ctx context.Context, next func(p *place) (*change, error)) error {
+	if strings.TrimSpace(o.Reason) == "" && !o.dryRun {
+		return cli.Usagef("no reason given; say why with -m TEXT, for those who read the history later")
+	}
+	s, err := o.Settings()
+	if err == nil && !o.dryRun {
+		s, err = o.SettingsToChange(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	open := o.OpenToRead
+	if !o.dryRun {
+		open = o.Open
+		if err := o.Check(s.Access(), o.Env.InIsTerminal, o.command, "publishes", ", or --dry-run to look first"); err != nil {
+			return err
+		}
+	}
+	p, err := openPlace(ctx, o.Globals, s, open)
+	if err != nil {
+		return err
+	}
+	defer p.backend.Close()
+	c, err := next(p)
+	if err != nil {
+		return err
+	}
+	if p.state.Broken != nil {
+		o.Note("warning: %s; it is replaced, and what is in force is not compared", cli.Message(p.state.Broken))
+	}
+	answer, err := o.preview(ctx, p, c)
+	if err != nil {
+		return err
+	}
+	if answer.same || o.dryRun {
+		return o.summary.print(o.Globals, answer)
+	}
+	plan := &operation.PublishPlan{Command: o.command, Text: c.title, State: p.state, Config: c.text, Of: c.of,
+		Consent: o.ConsentOptions.Given(), Question: "Publish " + c.title}
+	if c.of != 0 {
+		plan.Question = "Bring " + c.title + " back"
+	}
+	shown := !plan.Consent.Covers(s.Access())
+	if shown && !o.Quiet {
+		answer.show(&output.Printer{Out: o.Env.Err})
+	}
+	v, err := cli.NewRunner(o.Globals, s, p.backend, p.where).Publish(ctx, plan, &cli.Observer{Global: o.Globals})
+	if v == nil {
+		return err
+	}
+	answer.version, answer.shown = v, shown
+	printErr := o.summary.print(o.Globals, answer)
+	if before := p.state.Head.Version; before != 0 && !answer.unreadable && !o.Quiet {
+		// Who goes back is in a hurry, and the keys only inform: nothing is refused because of them.
+		o.Note("go back with: %s", cli.CommandHere(o.Globals, s, "config", "rollback", cli.Number(before), "-m",
+			fmt.Sprint("back to ", before), "--no-keys"))
+	}
+	return errors.Join(err, printErr)
+}
+
+// preview compares what would be published with what is in force, and with the keys in use.
+func (o *options) preview(ctx context.Context, p *place, c *change) (*answer, error) {
+	a := &answer{dryRun: o.dryRun, of: c.of, place: p.settings.Place(p.where), before: p.state.Head.Version,
+		next: p.state.NextNumber()}
+	after, err := config.Parse(c.title, c.text, nil)
+	if err != nil {
+		return nil, err
+	}
+	before, err := config.Parse("nothing", []byte("contexts: {}\n"), nil)
+	if err != nil {
+		return nil, err
+	}
+	if p.state.Head.Version > 0 {
+		v, inForce, err := p.inForce(ctx, o.Globals)
+		switch {
+		case v != nil && v.Hash == published.Hash(c.text):
+			a.same = true
+			return a, nil
+		case err == nil:
+			before = inForce
+		default: // it is replaced, so that nobody is stuck with it
+			a.unreadable = true
+			o.Note("warning: version %d, which is in force, cannot be read, so it is not compared: %s", p.state.Head.Version,
+				cli.Message(err))
+		}
+	}
+	before.Prefix, after.Prefix = "", ""
+	for _, d := range config.Differences(before, after) {
+		a.limits.rows = append(a.limits.rows, diffRow{Difference: d})
+	}
+	if err := o.checkOverrides(ctx, p, before, after); err != nil {
+		return nil, err
+	}
+	if !o.noKeys && !o.Quiet {
+		a.keys = &diffAnswer{ofKeys: true}
+		if a.keys.rows, err = keyDifferencesOf(ctx, o.Globals, p.backend, after); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// checkOverrides refuses a configuration without a policy that overrides in force name.
+func (o *options) checkOverrides(ctx context.Context, p *place, before, after *config.Config) error {
+	var gone []string
+	for _, old := range before.Policies {
+		if !slices.ContainsFunc(after.Policies, func(now *policy.Policy) bool { return now.Name == old.Name }) {
+			gone = append(gone, old.Name)
+		}
+	}
+	if len(gone) == 0 || o.force {
+		return nil
+	}
+	overrides, err := cli.NewRunner(o.Globals, p.settings, p.backend, p.where).Overrides(ctx)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(overrides, func(o store.Override) bool {
+		policy, _, isPolicys := strings.Cut(o.Names.String(), "/")
+		return isPolicys && slices.Contains(gone, policy)
+	})
+	if i < 0 {
+		return nil
+	}
+	return cli.Usagef("the override %s in force names %s, and the configuration no longer has this policy; revoke the override, or "+
+		"give --force; nothing was published", overrides[i].ID, overrides[i].Names)
+}

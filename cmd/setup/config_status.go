@@ -1,0 +1,151 @@
+package setup
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/published"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+func newStatusCmd(global *cli.Globals) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show which process has which published configuration in force",
+		Long: `Status shows the version in force, and the processes that follow the store:
+which version each has, since when, and how long ago it reported. Processes
+report every ten seconds and after each change. Those that have not reported for
+30 seconds are left out. Up to 500 processes are shown.
+
+A process lags if it has another version. If it refuses the one in force, for
+instance because it is an older program, status shows why.
+
+The exit code is 0 if no process lags, else 1.`,
+		Example:           "  limitctl config status\n  limitctl config status --context prod -o json",
+		Args:              cli.NoArguments,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return runStatus(cmd.Context(), global) },
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	return cmd
+}
+
+func runStatus(ctx context.Context, g *cli.Globals) error {
+	p, err := openToRead(ctx, g)
+	if err != nil {
+		return err
+	}
+	defer p.backend.Close()
+	if _, err := p.state.InForce(); err != nil {
+		return err
+	}
+	bounded, cancel := store.BudgetContext(ctx, g.Timeout)
+	defer cancel()
+	processes, err := published.Processes(bounded, p.table)
+	if err != nil {
+		return err
+	}
+	a := &statusAnswer{now: g.Env.Now(), SchemaVersion: output.SchemaVersion, Version: p.state.Head.Version, Hash: p.state.Head.Hash,
+		Processes: []processEntry{}}
+	for _, line := range p.state.Lines {
+		if line.Version == a.Version && line.PutInForce() {
+			at := output.UTC(line.At)
+			a.At, a.By, a.Reason = &at, line.By, line.Reason
+		}
+	}
+	for _, process := range processes {
+		e := processEntry{Name: process.Name, Host: process.Host, PID: process.PID, Program: process.Program, Version: process.Version,
+			Hash: process.Hash, Since: output.UTC(process.Since), SeenAgoMS: output.Milliseconds(process.Seen), Refused: process.Refused,
+			Error: process.Error, Current: process.Version == a.Version && process.Hash == a.Hash}
+		if !e.Current {
+			a.Lagging++
+		}
+		a.Processes = append(a.Processes, e)
+	}
+	if err := g.Print(a); err != nil {
+		return err
+	}
+	if a.Lagging > 0 {
+		return cli.ErrDenied
+	}
+	return nil
+}
+
+// statusAnswer is the answer of status.
+type statusAnswer struct {
+	SchemaVersion int            `json:"schema_version"`
+	Version       int64          `json:"version"`
+	Hash          string         `json:"hash"`
+	At            *time.Time     `json:"at,omitempty"` // when it was published
+	By            string         `json:"by,omitempty"`
+	Reason        string         `json:"reason,omitempty"`
+	Lagging       int            `json:"lagging"` // how many processes have another version
+	Processes     []processEntry `json:"processes"`
+	now           time.Time
+}
+
+type processEntry struct {
+	Name      string    `json:"name"`
+	Host      string    `json:"host"`
+	PID       int       `json:"pid,omitempty"`
+	Program   string    `json:"program,omitempty"`
+	Version   int64     `json:"version"` // 0 for the file of a first start
+	Hash      string    `json:"hash,omitempty"`
+	Since     time.Time `json:"since"`       // by the clock of the process
+	SeenAgoMS int64     `json:"seen_ago_ms"` // since its last report
+	Current   bool      `json:"current"`
+	Refused   int64     `json:"refused,omitempty"` // the version that it cannot use
+	Error     string    `json:"error,omitempty"`
+}
+
+// Lines implements output.Answer.
+func (a *statusAnswer) Lines() []any { return output.Lines(a.Processes) }
+
+// Records implements output.Answer.
+func (a *statusAnswer) Records() [][]string {
+	records := [][]string{{"name", "host", "pid", "version", "since", "seen_ago_ms", "current", "error"}}
+	for _, e := range a.Processes {
+		records = append(records, []string{e.Name, e.Host, fmt.Sprint(e.PID), cli.Number(e.Version), e.Since.Format(time.RFC3339),
+			cli.Number(e.SeenAgoMS), fmt.Sprint(e.Current), e.Error})
+	}
+	return records
+}
+
+// Print implements output.Answer.
+func (a *statusAnswer) Print(p *output.Printer) {
+	text := fmt.Sprintf("version %d is in force", a.Version)
+	if a.At != nil {
+		text += fmt.Sprintf(", published %s by %s: %s", cli.Clock(*a.At, a.now), output.Printable(a.By), output.Printable(a.Reason))
+	}
+	p.Line("%s", text)
+	if len(a.Processes) == 0 {
+		p.Line("no process follows this store")
+		return
+	}
+	var rows [][]output.Cell
+	for i := range a.Processes {
+		e := &a.Processes[i]
+		state := output.Cell{Text: "✓", Style: output.Calm}
+		if !e.Current {
+			state = output.Cell{Text: "lags", Style: output.AtEnd}
+		}
+		version := cli.Number(e.Version)
+		if e.Version == 0 {
+			version = "none"
+		}
+		rows = append(rows, []output.Cell{{Text: e.Name}, {Text: e.Host}, {Text: cli.Number(int64(e.PID))}, {Text: version}, state,
+			{Text: cli.Clock(e.Since, a.now)}, {Text: output.Duration(time.Duration(e.SeenAgoMS)*time.Millisecond) + " ago"}})
+	}
+	p.Table([]output.Column{{Header: "PROCESS", Shrinks: 10, Names: true}, {Header: "HOST", Shrinks: 8, Names: true},
+		{Header: "PID", Right: true, Drops: 2}, {Header: "VERSION", Right: true},
+		{Header: "STATE"}, {Header: "SINCE", Drops: 1}, {Header: "SEEN"}}, rows)
+	for i := range a.Processes {
+		if e := &a.Processes[i]; e.Error != "" {
+			p.Line("%s on %s: %s", output.Printable(e.Name), output.Printable(e.Host), output.Printable(e.Error))
+		}
+	}
+}

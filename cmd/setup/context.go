@@ -1,0 +1,284 @@
+package setup
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/config"
+	"github.com/limitctl/limitctl/internal/output"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
+)
+
+// NewContextCmd makes limitctl context.
+func NewContextCmd(global *cli.Globals) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "context",
+		Short: "Stores with names: list them, choose one",
+		Long: `A context is a named store: its URL, where its password is, and what is allowed
+there. Contexts are in the user's own configuration file, or in the file of
+--config. They are not allowed in the limitctl.yaml of a working directory.
+
+A context can also name the layouts of other limiters' keys in its store.
+Commands that show or reset keys then use them without --layout. Other commands
+use limitctl's own keys, and say so.
+
+--context NAME uses a context for one command. "context use" chooses one for
+all commands from now on.`,
+		Example: `  limitctl context list
+  limitctl context use dev
+  limitctl check user:42 --limit 10/1m --context dev`,
+		Args: cli.NoArguments,
+		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newContextListCmd(global), newContextUseCmd(global), newContextShowCmd(global))
+	return cmd
+}
+
+func newContextListCmd(global *cli.Globals) *cobra.Command {
+	return cli.ListsNames(&cobra.Command{
+		Use:               "list",
+		Short:             "List the contexts; the one in use has a star",
+		Example:           "  limitctl context list\n  limitctl context list -o json",
+		Args:              cli.NoArguments,
+		RunE:              func(cmd *cobra.Command, args []string) error { return runContextList(global) },
+		ValidArgsFunction: cobra.NoFileCompletions,
+	})
+}
+
+func runContextList(g *cli.Globals) error {
+	c, err := g.Config()
+	if err != nil {
+		return err
+	}
+	current, err := g.CurrentContext()
+	if err != nil {
+		return err
+	}
+	answer := &contextsAnswer{SchemaVersion: output.SchemaVersion, Contexts: []contextDocument{}}
+	for _, x := range c.Contexts {
+		answer.Contexts = append(answer.Contexts, newContextDocument(c, x, current))
+	}
+	if len(c.Contexts) == 0 && !g.Quiet {
+		g.Note("there are no contexts; looked in %s", strings.Join(c.ContextFiles(), ", "))
+	}
+	return g.Print(answer)
+}
+
+type contextUseOptions struct {
+	*cli.Globals
+	none bool
+	name string
+}
+
+func newContextUseCmd(global *cli.Globals) *cobra.Command {
+	o := &contextUseOptions{Globals: global}
+	cmd := &cobra.Command{
+		Use:   "use NAME | use --none",
+		Short: "Use a context from now on",
+		Long: `Use chooses a context for all commands from now on. The flags --store and
+--context and the variables LIMITCTL_STORE and LIMITCTL_CONTEXT take precedence.
+The choice is a file in the state directory; use does not write configuration
+files.`,
+		Example: "  limitctl context use dev\n  limitctl context use --none",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if o.none != (len(args) == 0) || len(args) > 1 {
+				return cli.Usagef("give the NAME of one context, or --none")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !o.none {
+				o.name = args[0]
+			}
+			return runContextUse(o)
+		},
+		ValidArgsFunction: cli.Offers(global).Contexts,
+	}
+	cmd.Flags().BoolVar(&o.none, "none", false, "use no context")
+	return cmd
+}
+
+func runContextUse(o *contextUseOptions) error {
+	path := cli.ContextFile(o.Env.Getenv)
+	if path == "" {
+		return cli.Usagef("neither XDG_STATE_HOME nor HOME is set, so no context can be remembered; give --context NAME to each command")
+	}
+	if o.none {
+		if err := o.Env.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return cli.Usagef("the choice of a context cannot be removed: %s%s", err, cli.StateHint(o.Env.Getenv))
+		}
+		return o.confirm("using no context from now on")
+	}
+	c, err := o.Config()
+	if err != nil {
+		return err
+	}
+	x, err := c.Context(o.name)
+	if err != nil {
+		return err
+	}
+	if err := o.Env.WriteFile(path, []byte(x.Name+"\n")); err != nil {
+		return cli.Usagef("the choice of a context cannot be written: %s%s", err, cli.StateHint(o.Env.Getenv))
+	}
+	for _, variable := range []string{"LIMITCTL_STORE", "LIMITCTL_CONTEXT"} {
+		if o.Env.Getenv(variable) != "" && !o.Quiet {
+			fmt.Fprintf(o.Env.Err, "limitctl: %s is set, and overrides the chosen context\n", variable)
+		}
+	}
+	return o.confirm("using the context %s from now on: %s", x.Name, redisserver.RedactURL(x.Store))
+}
+
+func (o *contextUseOptions) confirm(format string, args ...any) error {
+	if !o.Quiet {
+		o.Note(format, args...)
+	}
+	return nil
+}
+
+func newContextShowCmd(global *cli.Globals) *cobra.Command {
+	return &cobra.Command{
+		Use:     "show [NAME]",
+		Short:   "Show a context, or the one in use",
+		Example: "  limitctl context show dev\n  limitctl context show --context dev -o json",
+		Args:    cli.AtMostOneArgument,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name := ""
+			if len(args) > 0 {
+				name = args[0]
+			}
+			return runContextShow(global, name)
+		},
+		ValidArgsFunction: cli.Offers(global).Contexts,
+	}
+}
+
+func runContextShow(g *cli.Globals, name string) error {
+	current, err := g.CurrentContext()
+	if err != nil {
+		return err
+	}
+	if name == "" {
+		name = current
+	}
+	if name == "" {
+		return cli.Usagef("no context is in use; name one or choose one with `limitctl context use`")
+	}
+	c, err := g.Config()
+	if err != nil {
+		return err
+	}
+	x, err := c.Context(name)
+	if err != nil {
+		return err
+	}
+	return g.Print(&contextAnswer{output.SchemaVersion, newContextDocument(c, x, current)})
+}
+
+// contextDocument is a context in an answer, without its password.
+type contextDocument struct {
+	Name         string   `json:"name"`
+	Store        string   `json:"store"`
+	Prefix       string   `json:"prefix,omitempty"`
+	Layouts      []string `json:"layouts,omitempty"` // of other limiters, by which keys are read
+	PasswordFile string   `json:"password_file,omitempty"`
+	PasswordEnv  string   `json:"password_env,omitempty"`
+	ReadOnly     bool     `json:"read_only"`
+	Protected    bool     `json:"protected"`
+	Current      bool     `json:"current"`
+	Origin       string   `json:"origin"`
+}
+
+func newContextDocument(c *config.Config, x *config.Context, current string) contextDocument {
+	origin, _ := c.Origin("contexts." + x.Name)
+	return contextDocument{x.Name, redisserver.RedactURL(x.Store), x.Prefix, x.Layouts, x.PasswordFile, x.PasswordEnv,
+		x.ReadOnly, x.Protected, x.Name == current, origin.String()}
+}
+
+func (d *contextDocument) record() []string {
+	return []string{d.Name, d.Store, d.Prefix, d.PasswordFile, d.PasswordEnv, fmt.Sprint(d.ReadOnly), fmt.Sprint(d.Protected),
+		fmt.Sprint(d.Current), d.Origin, strings.Join(d.Layouts, ",")}
+}
+
+func contextHeader() []string {
+	return []string{"name", "store", "prefix", "password_file", "password_env", "read_only", "protected", "current", "origin", "layouts"}
+}
+
+// access is what a context allows, in words.
+func (d *contextDocument) access() string {
+	switch {
+	case d.ReadOnly:
+		return "read-only"
+	case d.Protected:
+		return "protected"
+	}
+	return "-"
+}
+
+// contextsAnswer is the list of all contexts.
+type contextsAnswer struct {
+	SchemaVersion int               `json:"schema_version"`
+	Contexts      []contextDocument `json:"contexts"`
+}
+
+// Lines implements output.Answer.
+func (a *contextsAnswer) Lines() []any { return output.Lines(a.Contexts) }
+
+// Records implements output.Answer.
+func (a *contextsAnswer) Records() [][]string {
+	records := [][]string{contextHeader()}
+	for i := range a.Contexts {
+		records = append(records, a.Contexts[i].record())
+	}
+	return records
+}
+
+// Print implements output.Answer.
+func (a *contextsAnswer) Print(p *output.Printer) {
+	if len(a.Contexts) == 0 {
+		return
+	}
+	columns := []output.Column{{Header: ""}, {Header: "NAME"}, {Header: "STORE", Shrinks: 12}, {Header: "PREFIX", Drops: 2},
+		{Header: "ACCESS"}, {Header: "ORIGIN", Shrinks: 8, Drops: 1}}
+	layouts := slices.ContainsFunc(a.Contexts, func(x contextDocument) bool { return len(x.Layouts) > 0 })
+	if layouts {
+		columns = append(columns, output.Column{Header: "LAYOUTS", Shrinks: 8, Drops: 3})
+	}
+	var rows [][]output.Cell
+	for i := range a.Contexts {
+		x, star := &a.Contexts[i], " "
+		if x.Current {
+			star = "*"
+		}
+		rows = append(rows, []output.Cell{{Text: star, Style: output.Calm}, {Text: x.Name}, {Text: x.Store},
+			{Text: cmp.Or(x.Prefix, "-")}, {Text: x.access()}, {Text: x.Origin, Style: output.Faint}})
+		if layouts {
+			rows[i] = append(rows[i], output.Cell{Text: cmp.Or(strings.Join(x.Layouts, ","), "-")})
+		}
+	}
+	p.Table(columns, rows)
+}
+
+// contextAnswer is one context.
+type contextAnswer struct {
+	SchemaVersion int `json:"schema_version"`
+	contextDocument
+}
+
+// Records implements output.Answer.
+func (a *contextAnswer) Records() [][]string { return [][]string{contextHeader(), a.record()} }
+
+// Print implements output.Answer.
+func (a *contextAnswer) Print(p *output.Printer) {
+	var rows [][]output.Cell
+	for i, value := range a.record() {
+		rows = append(rows, []output.Cell{{Text: contextHeader()[i], Style: output.Faint}, {Text: cmp.Or(value, "-")}})
+	}
+	p.Table([]output.Column{{Header: "FIELD"}, {Header: "VALUE", Shrinks: 20}}, rows)
+}

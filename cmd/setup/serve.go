@@ -1,0 +1,239 @@
+// Package server has the command serve: from the flags it makes the listeners of the server, and what
+// decides behind them.
+package setup
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/config"
+	"github.com/limitctl/limitctl/internal/serve"
+	"github.com/limitctl/limitctl/internal/serve/api"
+	"github.com/limitctl/limitctl/internal/serve/engine"
+	"github.com/limitctl/limitctl/internal/serve/envoy"
+)
+
+// serveFlags are the flags of serve.
+type serveFlags struct {
+	listen, admin, grpc               string
+	grpcAge                           time.Duration
+	drain, drainDelay                 time.Duration
+	certificate, key, clientAuthority string
+	tokenFile                         string
+	maxInFlight, maxConnections       int
+	logFormat, logLevel               string
+	logSubjects, logRequests          bool
+	grpcTokens, grpcReflection        bool
+	metricsFlags
+	publishedFlags
+}
+
+type serveOptions struct {
+	*cli.Globals
+	serveFlags
+}
+
+// NewServeCmd makes limitctl serve.
+func NewServeCmd(global *cli.Globals) *cobra.Command {
+	o := &serveOptions{Globals: global}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve limits to programs over HTTP and gRPC",
+		Long: `Serve answers requests about limits, for programs in any language and for
+proxies.
+
+Programs send JSON. POST /v1/check and /v1/consume take {"key", "limits",
+"cost"}, or {"policy", "attributes", "cost", "costs"}. The answer is that of the
+command, with status 200 if it is allowed and 429 if it is denied. There are
+also /v1/refund, /v1/settle, /v1/reset (for access tokens that may), GET
+/v1/policies, and GET /v1/subject?subject=SUBJECT, which says what inspect says.
+
+nginx, Caddy, HAProxy and Traefik ask /v1/auth/POLICY before they pass a request
+on: the answer is 204 if it is allowed, else 429 or the policy's denied_status.
+The section http of the configuration says where a request has the policy's
+attributes. A proxy on another machine must be in its trusted_proxies.
+
+The address of --grpc is Envoy's rate limit service, over gRPC, with the
+descriptors of the configuration's section envoy.
+
+The address of --admin is for operators, without TLS and access token:
+GET /metrics for Prometheus; /healthz, 200 while the process works; and
+/readyz, 503 while the server stops, with the state of its components.
+
+Configurations to paste are in docs/serve.md, the fields of /v1 in
+docs/serve-api.md, and files for containers and systemd in docs/deploy:
+https://github.com/limitctl/limitctl
+
+An address is HOST:PORT or unix:PATH. The host is required: 127.0.0.1 is this
+machine only, 0.0.0.0 is every network. With port 0 the system chooses one;
+the log and -o json name it. systemd:NAME is the socket that a socket unit of
+systemd has opened, with FileDescriptorName=NAME.
+
+With --token-file or $LIMITCTL_SERVE_TOKEN, requests to /v1 need the header
+"Authorization: Bearer TOKEN". A proxy that passes on the Authorization of its
+own clients can send X-Limitctl-Authorization instead. The file has one access
+token on each line. All of them are valid, so that one can replace another.
+Fields can follow a token: name=NAME for the log, limit=100/1s for its requests
+to this process, and scopes=SCOPE,SCOPE for what it may do: decide (check,
+consume, auth), refund (refund, settle), read (check, policies, subject)
+and reset. Without them it may do all but reset.
+
+With --config store: the configuration is the one that "limitctl config publish"
+has put into the store. Each further version is in force within two seconds. The
+last one is kept on disk for a start without the store; --config-fallback FILE
+is for a start before anything was published.
+
+Certificates and access tokens are read again when their files change, and on
+SIGHUP. If new files cannot be used, the old ones stay in force, and the log
+says so.
+
+With --check-config it reads all files, says what is wrong with them and with
+the flags, and exits with 0 or 2. It connects to nothing and listens nowhere.
+
+On SIGTERM or Ctrl-C it takes no new connections and answers the requests under
+way. It exits with 0 if all were answered within --drain, else with 5. A second
+signal ends it at once.`,
+		Example: `  limitctl serve
+  limitctl serve --store redis://127.0.0.1:6379 --listen 0.0.0.0:8080
+  limitctl serve --config limitctl.yaml --check-config
+  limitctl serve --store redis://127.0.0.1:6379 --config store:
+  limitctl serve --listen unix:http.sock --admin off --log-format json
+  curl -d '{"key":"user:42","limits":["10/1m"]}' localhost:8080/v1/consume`,
+		Args: cli.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd.Context(), o) },
+	}
+	o.addFlags(cmd)
+	cli.GroupFlags(cmd, "Who may ask", o.addAccessFlags)
+	cli.GroupFlags(cmd, "Log", o.addLogFlags)
+	return cmd
+}
+
+func (f *serveFlags) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:8080", "answer requests at `ADDRESS`; off for nowhere")
+	flags.StringVar(&f.admin, "admin", "127.0.0.1:9090", "answer operators at `ADDRESS`; off for nowhere")
+	flags.StringVar(&f.grpc, "grpc", "", "answer Envoy's rate limit service, which is gRPC, at `ADDRESS`")
+	cli.DurationFlag(flags, &f.grpcAge, "grpc-max-age", "", 0,
+		"end each connection of --grpc after about `DURATION`, so that clients spread over new servers; 0 for never")
+	flags.BoolVar(&f.grpcReflection, "grpc-reflection", false,
+		"tell clients of --grpc its services and messages, for tools such as grpcurl")
+	cli.DurationFlag(flags, &f.drain, "drain", "", 5*time.Second, "after SIGTERM, end within `DURATION`, even if requests are under way")
+	cli.DurationFlag(flags, &f.drainDelay, "drain-delay", "", 0,
+		"first accept new connections for `DURATION`, until balancers send no more")
+	cli.NumberFlag(flags, &f.maxInFlight, "max-in-flight", "", 1024, "answer at most `N` requests at a time, and others with 503")
+	cli.NumberFlag(flags, &f.maxConnections, "max-connections", "", 10_000,
+		"keep at most `N` connections open; the one idle longest makes room")
+	f.metricsFlags.add(flags)
+	f.publishedFlags.add(flags)
+}
+
+func (f *serveFlags) addAccessFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.certificate, "tls-cert", "", "serve with TLS by the certificates in `FILE`")
+	flags.StringVar(&f.key, "tls-key", "", "`FILE` with the key of the certificate")
+	flags.StringVar(&f.clientAuthority, "tls-client-ca", "", "require a certificate of each client, signed by an authority in `FILE`")
+	flags.StringVar(&f.tokenFile, "token-file", "", "require an access token from `FILE` with each request to /v1")
+	flags.BoolVar(&f.grpcTokens, "grpc-tokens", false,
+		"require an access token with each call of --grpc, too, in the metadata authorization")
+}
+
+func (f *serveFlags) addLogFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.logFormat, "log-format", "text", "write the log as `FORMAT`: text, json")
+	flags.StringVar(&f.logLevel, "log-level", "info", "log from `LEVEL` up: debug, info, warn, error")
+	flags.BoolVar(&f.logSubjects, "log-subjects", false, "name subjects in the log; at the level debug it has a line for each request")
+	flags.BoolVar(&f.logRequests, "log-requests", false, "log each request, with the name of its access token and without its query")
+	cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error"},
+		cobra.ShellCompDirectiveNoFileComp))
+}
+
+func runServe(ctx context.Context, o *serveOptions) error {
+	// Mistakes in flags and files are found before anything is opened.
+	frame, err := o.frame()
+	if err != nil {
+		return err
+	}
+	o.Follows = true
+	c, err := o.Config()
+	if err != nil {
+		return err
+	}
+	fallback, err := o.checkPublished()
+	if err != nil {
+		return err
+	}
+	chosen, err := o.Settings()
+	if err != nil {
+		return err
+	}
+	if chosen.Context != nil && chosen.Context.ReadOnly {
+		return cli.Usagef("context %q is read-only, and serve takes units; choose another", chosen.Context.Name)
+	}
+
+	// The engine, its observers, and what runs beside it.
+	store, where, err := o.OpenWatched(frame.meter.Batch)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	if o.checkOnly { // opening does not connect
+		return frame.checked(c, store, where)
+	}
+	reloader, err := frame.reloader(ctx, c, fallback, store)
+	if err != nil {
+		return err
+	}
+	defer reloader.Close(context.WithoutCancel(ctx))
+	c = reloader.Config()
+	defer serve.SpareHeap()()
+	log := frame.events()
+	frame.meter.WatchOverrides(log.OverridesStale)
+	e := engine.New(store, &engine.Settings{File: c.File}, frame.engineOptions(log))
+	defer e.Close()
+	reloader.Apply = func(c *config.Config) { e.Replace(&engine.Settings{File: c.File}) }
+	frame.begin(c, where)
+	frame.checkRecovery(e, log)
+	frame.sample(store)
+
+	// The listeners. One gate bounds the requests of all clients.
+	gate := serve.NewGate(o.maxInFlight, frame.meter.Refused)
+	answers := frame.guard(api.Handler(e, api.Options{
+		Describe: o.describe, Keys: store, Timeout: o.Timeout, Gate: gate, Resets: frame.tokens != nil,
+		ListTime: o.Timeout + exchangeTime/2,
+	}))
+	frame.programs(answers)
+	frame.operators()
+	frame.envoy(e, envoy.Options{Gate: gate, Describe: o.describe, Age: o.grpcAge, Reflection: o.grpcReflection})
+	return serve.Run(ctx, &frame.Options)
+}
+
+// logger returns the log of the server.
+func (o *serveOptions) logger() (*slog.Logger, error) {
+	var options slog.HandlerOptions
+	level := new(slog.Level)
+	switch o.logLevel {
+	case "debug", "info", "warn", "error":
+		if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, cli.Usagef("--log-level %q is not known; give debug, info, warn or error", o.logLevel)
+	}
+	options.Level = level
+	options.ReplaceAttr = o.withoutSecretsIn
+	switch o.logFormat {
+	case "text":
+		return slog.New(slog.NewTextHandler(o.Env.Err, &options)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(o.Env.Err, &options)), nil
+	}
+	return nil, cli.Usagef("--log-format %q is not known; give text or json", o.logFormat)
+}
+
+// describe writes an error of a store for clients and the log: one line without secrets.
+func (o *serveOptions) describe(err error) string { return o.WithoutSecrets(cli.Message(err)) }

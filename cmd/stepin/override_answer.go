@@ -1,0 +1,234 @@
+package stepin
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/allowance"
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/operation"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// overrideAnswer is the answer of the commands that set, revoke or list overrides.
+type overrideAnswer struct {
+	overrides []*store.Override
+	now       time.Time
+	did       string               // "set" or "revoked"; empty for a list
+	concerned *operation.Concerned // what that changes; nil if unknown
+	place     string               // the name of the context in which it was done; empty without one
+	ended     []operation.Ended    // of a list with --all
+}
+
+// endedOverride returns an override that has ended as JSON.
+func endedOverride(e *operation.Ended) allowance.Document {
+	d := allowance.NewDocument(&e.Override)
+	d.EndedDocument = &allowance.EndedDocument{RevokedFor: e.Why}
+	if !e.At.IsZero() {
+		at := output.UTC(e.At)
+		d.EndedAt = &at
+	}
+	if e.RevokedBy != "" {
+		d.RevokedBy = &e.RevokedBy
+	}
+	return d
+}
+
+// Document implements output.Answer.
+func (a *overrideAnswer) Document() any {
+	return struct {
+		SchemaVersion int                  `json:"schema_version"`
+		Overrides     []allowance.Document `json:"overrides"`
+		Ended         []allowance.Document `json:"ended,omitempty"` // with --all
+		Concerned     *concernedDocument   `json:"concerned,omitempty"`
+	}{output.SchemaVersion, a.inForceDocuments(), a.endedDocuments(), newConcernedDocument(a.concerned)}
+}
+
+func (a *overrideAnswer) inForceDocuments() []allowance.Document {
+	documents := make([]allowance.Document, len(a.overrides))
+	for i, o := range a.overrides {
+		documents[i] = allowance.NewDocument(o)
+	}
+	return documents
+}
+
+func (a *overrideAnswer) endedDocuments() []allowance.Document {
+	documents := make([]allowance.Document, len(a.ended))
+	for i := range a.ended {
+		documents[i] = endedOverride(&a.ended[i])
+	}
+	return documents
+}
+
+// Lines implements output.Answer.
+func (a *overrideAnswer) Lines() []any {
+	return output.Lines(slices.Concat(a.inForceDocuments(), a.endedDocuments()))
+}
+
+// Records implements output.Answer. Fields that the effect does not use are empty cells.
+func (a *overrideAnswer) Records() [][]string {
+	records := [][]string{{"id", "subject", "name", "attributes", "effect", "limit", "factor", "units", "reason", "by", "created_at",
+		"expires_at", "remaining_ms", "ended_at", "revoked_by", "revoked_for"}}
+	for _, d := range slices.Concat(a.inForceDocuments(), a.endedDocuments()) {
+		units, endedAt, revokedBy, revokedFor := "", "", "", ""
+		if d.Units != nil {
+			units = cli.Number(*d.Units)
+		}
+		if d.EndedDocument != nil {
+			endedAt, revokedBy, revokedFor = cli.NotKnown, orEmpty(d.RevokedBy), d.RevokedFor
+			if d.EndedAt != nil {
+				endedAt = d.EndedAt.Format(time.RFC3339)
+			}
+		}
+		records = append(records, []string{d.ID, orEmpty(d.Subject), d.Name, d.Attributes.Text(), d.Effect,
+			orEmpty(d.Limit), numberOrEmpty(d.Factor), units, d.Reason, d.By, d.CreatedAt.Format(time.RFC3339),
+			d.ExpiresAt.Format(time.RFC3339), cli.Number(d.RemainingMS), endedAt, revokedBy, revokedFor})
+	}
+	return records
+}
+
+// orEmpty is a text for CSV, which has no null.
+func orEmpty(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
+}
+
+// numberOrEmpty is orEmpty for a number.
+func numberOrEmpty(number *float64) string {
+	if number == nil {
+		return ""
+	}
+	return strconv.FormatFloat(*number, 'f', -1, 64)
+}
+
+// Print implements output.Answer.
+func (a *overrideAnswer) Print(p *output.Printer) {
+	if a.did != "" {
+		did := "✓ " + a.did
+		if a.place != "" {
+			did += " in " + output.Printable(a.place)
+		}
+		for _, o := range a.overrides {
+			p.Line("%s  %s", p.Paint(output.Calm, did), sentence(o, a.now))
+		}
+		return
+	}
+	if len(a.overrides) > 0 {
+		a.printInForce(p)
+	}
+	for i := range a.ended {
+		if i == 0 {
+			p.Line("%s", p.Paint(output.Faint, "NO LONGER IN FORCE"))
+		}
+		e := &a.ended[i]
+		printWhole(p, &e.Override)
+		for _, line := range output.Wrap(endText(e, a.now), restWidth(p)) {
+			fmt.Fprintln(p.Out, restIndent+line)
+		}
+	}
+}
+
+// endText is how and when an override ended, and who set it.
+func endText(e *operation.Ended, now time.Time) string {
+	text := "not in force, and the audit log does not say why"
+	switch {
+	case e.RevokedBy != "":
+		text = "revoked " + cli.Clock(e.At, now) + " by " + output.Printable(e.RevokedBy)
+		if e.Why != "" {
+			text += ": " + output.Printable(e.Why)
+		}
+	case !e.At.IsZero():
+		text = "ended " + cli.Clock(e.At, now)
+	}
+	return text + "; set by " + output.Printable(e.By) + ": " + output.Printable(e.Reason)
+}
+
+// printInForce prints the table of the overrides in force, or a few lines for each where it would not fit.
+func (a *overrideAnswer) printInForce(p *output.Printer) {
+	if columns, rows := a.table(true); !p.TooNarrow(columns, rows) {
+		p.Table(columns, rows)
+		return
+	}
+	if columns, rows := a.table(false); !p.TooNarrow(columns, rows) {
+		for i, line := range p.TableLines(columns, rows) {
+			fmt.Fprintln(p.Out, line)
+			if i > 0 {
+				a.printRest(p, a.overrides[i-1])
+			}
+		}
+		return
+	}
+	for _, o := range a.overrides { // a subject, limit or effect would be cut in a table
+		printWhole(p, o)
+		a.printRest(p, o)
+	}
+}
+
+// printWhole prints which override that is on as many lines as it needs.
+func printWhole(p *output.Printer, o *store.Override) {
+	p.Line("%s  %s", o.ID, p.Paint(effectStyle(o), allowance.Effect(o)))
+	for _, line := range output.Break(allowance.WhomText(o), restWidth(p)) {
+		fmt.Fprintln(p.Out, restIndent+line)
+	}
+}
+
+// restWidth is the width of the lines behind restIndent; 0 for no bound.
+func restWidth(p *output.Printer) int {
+	if p.Width == 0 {
+		return 0
+	}
+	return max(p.Width-len(restIndent), 1)
+}
+
+// restIndent is before the lines below the row of an override.
+const restIndent = "    "
+
+// printRest prints what the narrow table has no columns for.
+func (a *overrideAnswer) printRest(p *output.Printer, o *store.Override) {
+	for _, line := range output.Wrap(cli.Ending(o, a.now), restWidth(p)) {
+		fmt.Fprintln(p.Out, restIndent+line)
+	}
+}
+
+// effectStyle is the style of an override's effect.
+func effectStyle(o *store.Override) output.Style {
+	switch o.Effect {
+	case store.OverrideBlock:
+		return output.AtEnd
+	case store.OverrideExempt:
+		return output.Near
+	default:
+		return output.Plain
+	}
+}
+
+// table returns the table. Without whole, it has only what says which override that is; the rest then stands below
+// each row.
+func (a *overrideAnswer) table(whole bool) (columns []output.Column, rows [][]output.Cell) {
+	columns = []output.Column{{Header: "SUBJECT"}, {Header: "LIMIT"}, {Header: "EFFECT"}}
+	if whole {
+		columns = append(columns, output.Column{Header: "LEFT", Right: true}, output.Column{Header: "UNTIL"},
+			output.Column{Header: "BY"}, output.Column{Header: "REASON"})
+	}
+	columns = append(columns, output.Column{Header: "ID"})
+	for _, o := range a.overrides {
+		row := []output.Cell{{Text: allowance.Whom(o)}, {Text: allowance.Pattern(o.Names)},
+			{Text: allowance.Effect(o), Style: effectStyle(o)}}
+		if whole {
+			row = append(row, output.Cell{Text: output.Duration(o.Left.Truncate(time.Second))},
+				output.Cell{Text: cli.Clock(o.ExpiresAt, a.now)}, output.Cell{Text: o.By}, output.Cell{Text: o.Reason})
+		}
+		rows = append(rows, append(row, output.Cell{Text: o.ID}))
+	}
+	return columns, rows
+}
+
+// sentence describes an override completely, for people.
+func sentence(o *store.Override, now time.Time) string {
+	return fmt.Sprintf("override %s: %s %s", o.ID, output.Printable(allowance.All(o)), cli.Ending(o, now))
+}

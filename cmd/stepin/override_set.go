@@ -1,0 +1,379 @@
+package stepin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/operation"
+	"github.com/limitctl/limitctl/internal/shell"
+	"github.com/limitctl/limitctl/internal/subjecttext"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// overrideSetOptions are the flags of the commands that set an override.
+type overrideSetOptions struct {
+	*cli.Globals
+	cli.ConsentOptions
+	exact     bool
+	policy    string
+	limitName string
+	effectOptions
+	lasts, until string
+	dryRun       bool
+}
+
+// overridePatternHelp explains the arguments that select keys.
+const overridePatternHelp = `PATTERN is a glob over subjects or a network, as in inspect. With --policy the
+arguments are attributes instead, and the override applies to every key of the
+policy that has them. --limit-name selects some of their limits.
+
+It ends after --for, at most 30 days, or at --until: 04:00 (the next one on this
+machine's clock), a date and time, or an instant such as 2026-11-22T04:00:00Z.
+It first shows what would apply to the keys in use, and asks. Without a terminal
+it needs --yes. In a protected context it asks for the context's name, or takes
+it from --confirm. It also counts the keys in use that it concerns, and those
+that were denied in the last 10 minutes. It looks at keys for at most --timeout.
+It writes to the audit log (see limitctl audit).`
+
+func newOverrideSetCmd(global *cli.Globals) *cobra.Command {
+	o := &overrideSetOptions{Globals: global}
+	cmd := &cobra.Command{
+		Use:   "set PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
+		Short: "Change the limits of some subjects for a while",
+		Long: `Set gives the keys whose subject matches PATTERN another limit for a while
+(--limit), a multiple of their limit (--times), or more units (--add). The
+commands block and exempt set the other overrides. Setting the same override
+again keeps its ID and replaces its end and reason. A --limit without an
+algorithm is a token bucket, as everywhere.
+
+` + overridePatternHelp,
+		Example: `  limitctl override set 'tenant:acme:*' --times 3 --for 2h --reason "launch day"
+  limitctl override set user:42 --limit 1000/1m --until 04:00 --reason "import"
+  limitctl override set --policy api tenant=acme --add 500 --for 1h --reason "as sold"
+  limitctl override set 'tenant:acme:*' --times 3 --for 2h --dry-run`,
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
+	}
+	o.addFlags(cmd)
+	o.addEffectFlags(cmd)
+	return cmd
+}
+
+// NewBlockCmd makes "limitctl block".
+func NewBlockCmd(global *cli.Globals) *cobra.Command {
+	o := &overrideSetOptions{Globals: global, effectOptions: effectOptions{fixed: store.OverrideBlock}}
+	cmd := &cobra.Command{
+		Use:   "block PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
+		Short: "Deny everything to some subjects for a while",
+		Long: `Block denies every request for the keys whose subject matches PATTERN, until the
+block ends or is revoked (see limitctl unblock). It charges nothing.
+
+` + overridePatternHelp,
+		Example: `  limitctl block ip:203.0.113.9 --for 1h --reason "scraper"
+  limitctl block ip:203.0.113.0/24 --for 1h --reason "scrapers"
+  limitctl block 'tenant:acme:*' --until 04:00 --reason "runaway job" --yes`,
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
+	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+// NewExemptCmd makes "limitctl exempt".
+func NewExemptCmd(global *cli.Globals) *cobra.Command {
+	o := &overrideSetOptions{Globals: global, effectOptions: effectOptions{fixed: store.OverrideExempt}}
+	cmd := &cobra.Command{
+		Use:   "exempt PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
+		Short: "Allow everything to some subjects for a while",
+		Long: `Exempt allows every request for the keys whose subject matches PATTERN, until
+the exemption ends or is revoked. Requests are still counted.
+
+` + overridePatternHelp,
+		Example: `  limitctl exempt tenant:acme --for 30m --reason "migration"
+  limitctl exempt --policy api tenant=acme --until 04:00 --reason "migration" --yes`,
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
+	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+// addFlags adds the flags of all commands that set an override.
+func (o *overrideSetOptions) addFlags(cmd *cobra.Command) {
+	complete := cli.Offers(o.Globals)
+	cmd.ValidArgsFunction = complete.KeyOrAttributes
+	cmd.Args = func(cmd *cobra.Command, args []string) error { return o.arguments(cmd, args) }
+	flags := cmd.Flags()
+	flags.BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, as it is typed")
+	flags.StringVar(&o.policy, "policy", "", "keys of the `POLICY`, with the attributes given as arguments")
+	flags.StringVar(&o.limitName, "limit-name", "", "only limits called `NAME` (a glob)")
+	addEndFlags(cmd, &o.lasts, &o.until)
+	flags.BoolVar(&o.dryRun, "dry-run", false, "show what would change, and change nothing")
+	o.AddConsentFlags(cmd)
+	flags.Lookup("reason").Usage = "why (required); the override and the audit log show the `TEXT`"
+	cmd.RegisterFlagCompletionFunc("policy", complete.Policies)
+	cmd.RegisterFlagCompletionFunc("limit-name", complete.LimitNames)
+}
+
+// arguments is the check of the command's arguments.
+func (o *overrideSetOptions) arguments(cmd *cobra.Command, args []string) error {
+	if o.policy != "" && o.exact {
+		return cli.Usagef("--exact is for a PATTERN, not for --policy")
+	}
+	if err := o.selection().Arguments(cmd, args); err != nil {
+		return err
+	}
+	if o.exact {
+		return nil
+	}
+	if o.policy == "" {
+		return checkBlockable(args[0])
+	}
+	for _, attribute := range args {
+		name, value, _ := strings.Cut(attribute, "=")
+		if o.isPatternValue(name, value) {
+			return cli.Usagef("%s: an attribute has one value, so %q is no pattern; write %s without --policy", attribute, value,
+				shell.Command(name+":"+value, "--limit-name", o.policy+"/"+cmp.Or(o.limitName, "*")))
+		}
+	}
+	return nil
+}
+
+// isPatternValue reports whether the value of an attribute looks like a pattern or a network, which it cannot be unless it is that
+// of one client.
+func (o *overrideSetOptions) isPatternValue(name, value string) bool {
+	network, err := netip.ParsePrefix(value)
+	if err != nil || network.Addr().Is4() {
+		return err == nil || strings.ContainsAny(value, "*?[") && !cli.IsAddress(value)
+	}
+	c, err := o.Config()
+	if err != nil {
+		return false
+	}
+	address := network.Addr().String()
+	client := c.HTTP.Client(o.policy, name, address)
+	return client != address && client != c.HTTP.Client(o.policy, name, value)
+}
+
+// checkBlockable refuses patterns that look like an address, a network or an attribute and hardly match any subject:
+// the command would succeed and change nothing. --exact allows them.
+func checkBlockable(pattern string) error {
+	switch what, instead := mistaken(pattern); what {
+	case "":
+		return nil
+	case "an attribute":
+		return cli.Usagef("%s is an attribute, and without --policy a PATTERN of subjects is needed; write %s, or add --policy '*'",
+			pattern,
+			shell.Command(instead))
+	default:
+		return cli.Usagef("%s is %s, and subjects begin with a name; write %s, or add --exact if a subject is %s alone",
+			pattern, what,
+			shell.Command(instead), "the "+what[strings.IndexByte(what, ' ')+1:])
+	}
+}
+
+// mistaken returns what a text is that was meant for a pattern of subjects and hardly matches any, and what to write
+// instead; empty for others.
+func mistaken(pattern string) (what, instead string) {
+	name, value, isPair := strings.Cut(pattern, "=")
+	_, networkErr := netip.ParsePrefix(pattern)
+	switch {
+	case isPair && subjecttext.IsName(name):
+		return "an attribute", name + ":" + value
+	case cli.IsAddress(pattern):
+		return "an address", "ip:" + pattern
+	case networkErr == nil:
+		return "a network", "ip:" + pattern
+	}
+	return "", ""
+}
+
+// selection is the override's selection in the form of the commands that select keys.
+func (o *overrideSetOptions) selection() *cli.SelectionOptions {
+	return &cli.SelectionOptions{Exact: o.exact, Policy: o.policy, Name: o.limitName}
+}
+
+// run sets the override of the command line, or shows what it would do.
+func (o *overrideSetOptions) run(cmd *cobra.Command, args []string) error {
+	plan, err := o.plan(cmd, args)
+	if err != nil {
+		return err
+	}
+	s, err := o.Settings()
+	if err == nil && !o.dryRun {
+		s, err = o.SettingsToChange(cmd.Context())
+	}
+	if err != nil {
+		return err
+	}
+	if !o.dryRun {
+		name := strings.TrimPrefix(cmd.CommandPath(), "limitctl ")
+		if err := o.Check(s.Access(), o.Env.InIsTerminal, name, "sets an override", ", or --dry-run to look first"); err != nil {
+			return err
+		}
+	}
+	return o.set(cmd.Context(), s, plan)
+}
+
+// overridePlan is the override of a command line.
+type overridePlan struct {
+	operation.OverridePlan
+	// selection finds the keys in use that the override concerns.
+	selection operation.Selection
+}
+
+// plan turns the flags and arguments into an override.
+func (o *overrideSetOptions) plan(cmd *cobra.Command, args []string) (*overridePlan, error) {
+	plan := &overridePlan{OverridePlan: operation.OverridePlan{Consent: o.Given()}}
+	override := &plan.Override
+	effect, err := o.effect(cmd, override)
+	if err != nil {
+		return nil, err
+	}
+	now := o.Env.Now()
+	end, err := parseEnd(cmd, o.lasts, o.until, now)
+	if err != nil {
+		return nil, err
+	}
+	plan.Lasts = end.Sub(now)
+	override.CreatedAt, override.ExpiresAt, override.Left = now, end, plan.Lasts // by the clock of this machine
+	override.Reason = strings.TrimSpace(o.Reason)
+	if override.Reason == "" && !o.dryRun {
+		return nil, cli.Usagef("no reason given; say why with --reason TEXT, for those who find the override later")
+	}
+	if args, err = o.NameClients(o.exact, o.policy, args); err != nil {
+		return nil, err
+	}
+	if plan.selection, err = o.selection().Selected(o.Globals, args); err != nil {
+		return nil, err
+	}
+	if err := o.subjects(override, args); err != nil {
+		return nil, err
+	}
+	if err := override.Check(plan.Lasts); err != nil { // before the audit records the begin of a change
+		return nil, err
+	}
+	plan.Text = strings.TrimSuffix(plan.selection.Text+" "+effect, " ")
+	if o.until != "" {
+		plan.Text += " " + shell.Command("--until", end.UTC().Format(time.RFC3339))
+	} else {
+		plan.Text += " " + shell.Command("--for", store.FormatPeriod(plan.Lasts))
+	}
+	return plan, nil
+}
+
+// subjects sets the subjects or attributes of the override.
+func (o *overrideSetOptions) subjects(override *store.Override, args []string) (err error) {
+	limits := o.limitName
+	switch {
+	case o.policy == "":
+		if trimmed := strings.TrimSpace(args[0]); trimmed != args[0] && !o.exact {
+			return cli.Usagef("the pattern %q begins or ends with a blank; write %q, or give --exact for that subject", args[0], trimmed)
+		}
+		if override.Subjects, err = cli.ParseSubjects(args[0], o.exact); err != nil || limits == "" {
+			return err
+		}
+		if o.isOfPolicies(limits) {
+			limits = "*/" + limits
+		}
+	default:
+		if override.Attributes, err = policy.ParseAttributes(args); err != nil {
+			return err
+		}
+		if limits, err = cli.WithoutPolicy(cmp.Or(limits, "*"), o.policy); err != nil {
+			return err
+		}
+		limits = o.policy + "/" + limits
+	}
+	override.Names, err = store.ParsePattern(limits)
+	return err
+}
+
+// isOfPolicies reports whether a --limit-name is the name of a limit within its policy.
+func (o *overrideSetOptions) isOfPolicies(limitName string) bool {
+	name, err := store.ParsePattern(limitName)
+	if err != nil || strings.Contains(limitName, "/") {
+		return false
+	}
+	c, err := o.Config()
+	return err == nil && slices.ContainsFunc(c.Policies, func(p *policy.Policy) bool {
+		return slices.ContainsFunc(p.Limits, func(l policy.Limit) bool { return name.Match(l.Name) })
+	})
+}
+
+// set shows the keys that the override concerns, asks, sets it and prints it.
+func (o *overrideSetOptions) set(ctx context.Context, s *cli.Settings, plan *overridePlan) error {
+	open := o.Open
+	if o.dryRun {
+		open = o.OpenToRead
+	}
+	backend, where, err := open()
+	if err != nil {
+		return err
+	}
+	defer backend.Close()
+	runner := cli.NewRunner(o.Globals, s, backend, where)
+	answer := &overrideAnswer{now: o.Env.Now(), did: "set", place: s.Place("")}
+	most := o.Timeout
+	if _, exact := plan.Override.Subjects.Exact(); o.dryRun && !exact {
+		most = 0 // the user waits for it
+	}
+	asks := !plan.Consent.Covers(s.Access())
+	if o.dryRun || asks {
+		if answer.concerned, err = o.concerned(ctx, runner, plan, most); err != nil {
+			return err
+		}
+	}
+	if answer.concerned != nil && !o.Quiet {
+		o.noteConcerned(plan, answer.concerned, s.Place(where))
+	}
+	preview := &previewAnswer{&plan.Override, answer.concerned}
+	if o.dryRun {
+		return o.Print(preview)
+	}
+	if asks && !o.Quiet {
+		p := o.Printer()
+		p.Out = o.Env.Err
+		preview.Print(p)
+	}
+	same := o.inForceAlready(ctx, runner, &plan.Override)
+	set, err := runner.SetOverride(ctx, &plan.OverridePlan, &cli.Observer{Global: o.Globals})
+	if set == nil {
+		return err
+	}
+	answer.overrides = []*store.Override{set}
+	printErr := o.Print(answer)
+	if same != nil {
+		o.Note("it was in force already, %s; its end and its reason are new", cli.Ending(same, o.Env.Now()))
+	}
+	if answer.concerned == nil && !o.Quiet {
+		if concerned, err := o.concerned(ctx, runner, plan, most); err == nil {
+			o.noteConcerned(plan, concerned, s.Place(where))
+		}
+	}
+	if !o.Quiet || printErr != nil {
+		o.Note("end it sooner with: %s", cli.CommandHere(o.Globals, s, "override", "revoke", set.ID))
+	}
+	return errors.Join(err, printErr)
+}
+
+// inForceAlready returns the override that this one gives a new end and reason, or nil.
+func (o *overrideSetOptions) inForceAlready(ctx context.Context, runner *operation.Runner, wanted *store.Override) *store.Override {
+	if o.Quiet {
+		return nil
+	}
+	inForce, _ := runner.Overrides(ctx) // only to print what changes
+	identity := admin.OverrideIdentity(wanted)
+	at := slices.IndexFunc(inForce, func(is store.Override) bool { return admin.OverrideIdentity(&is) == identity })
+	if at < 0 {
+		return nil
+	}
+	return &inForce[at]
+}

@@ -1,0 +1,352 @@
+package stepin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/decision"
+	"github.com/limitctl/limitctl/internal/operation"
+	"github.com/limitctl/limitctl/internal/output"
+)
+
+type resetOptions struct {
+	*cli.Globals
+	cli.SelectionOptions
+	cli.ConsentOptions
+	cli.BackupOptions
+	dryRun      bool
+	toRemaining int64
+	atLeast     bool
+	keepGoing   bool
+	failIfNone  bool
+}
+
+// NewResetCmd makes limitctl reset.
+func NewResetCmd(global *cli.Globals) *cobra.Command {
+	o := &resetOptions{Globals: global}
+	cmd := &cobra.Command{
+		Use:   "reset PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
+		Short: "Delete matching keys, so that none of their units are in use",
+		Long: `Reset makes every limit whose subject matches PATTERN unused. It first shows how
+many keys match, with some examples, and asks. Without a terminal it needs
+--yes. In a protected context it asks for the context's name, or takes it from
+--confirm.
+
+With --to-remaining N it leaves exactly N units of each limit instead, and says
+how many keys gain units and how many lose units. With --at-least no key loses
+units: a key with more than N stays as it is. It uses the limit that applies
+now: the one in the configuration, else that of the last charge.
+
+If not all keys can be read, for instance because a master of a Cluster is lost,
+it changes nothing. --keep-going changes the keys that were found. The question
+says what is missing.
+
+With --layout it deletes all keys of a limit together. It says what a reset does
+not reach, such as a cache in the limiter's processes.
+
+It first writes the keys that it will change to a backup, and prints the command
+that brings them back. It also writes to the audit log (see limitctl audit).
+
+` + cli.SelectionHelp,
+		Example: `  limitctl reset user:42
+  limitctl reset 'tenant:acme:*' --dry-run
+  limitctl reset 'tenant:acme:*' --yes
+  limitctl reset --policy api tenant=acme --yes
+  limitctl reset --exact 'tenant:*' --yes
+  limitctl reset user:42 --to-remaining 100 --yes
+  limitctl reset 203.0.113.9 --layout auto --dry-run
+  limitctl reset 'tenant:acme:*' --to-remaining 50 --at-least --yes`,
+		Args: o.Arguments,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			plan, err := o.plan(cmd, args)
+			if err != nil {
+				return err
+			}
+			return runReset(cmd.Context(), o, plan)
+		},
+		ValidArgsFunction: cli.Offers(global).KeyOrAttributes,
+	}
+	o.AddSelectionFlags(cmd, global)
+	cli.GroupFlags(cmd, "Consent and backup", o.AddConsentFlags)
+	cli.GroupFlags(cmd, "Consent and backup", o.AddBackupFlags)
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be changed and change nothing")
+	cli.NumberFlag(cmd.Flags(), &o.toRemaining, "to-remaining", "", 0, "instead of deleting, leave exactly `N` units of each limit")
+	cmd.Flags().BoolVar(&o.atLeast, "at-least", false, "with --to-remaining, do not change keys that have more")
+	cmd.Flags().BoolVar(&o.keepGoing, "keep-going", false, "if not all keys can be read, change those that were found")
+	cmd.Flags().BoolVar(&o.failIfNone, "fail-if-none", false, "exit with 1 if nothing matches")
+	return cmd
+}
+
+// plan turns the flags and arguments into what is to be done.
+func (o *resetOptions) plan(cmd *cobra.Command, args []string) (plan *operation.ResetPlan, err error) {
+	plan = &operation.ResetPlan{DryRun: o.dryRun, KeepGoing: o.keepGoing, Consent: o.Given()}
+	if cmd.Flags().Changed("to-remaining") {
+		if o.toRemaining < 0 {
+			return nil, cli.Usagef("--to-remaining %d is negative; give the units to leave, from 0", o.toRemaining)
+		}
+		plan.Remaining = &operation.Remaining{Units: o.toRemaining, AtLeast: o.atLeast}
+	} else if o.atLeast {
+		return nil, cli.Usagef("--at-least is for --to-remaining N; add it, or leave --at-least out")
+	}
+	if o.Foreign {
+		return nil, cli.Usagef("reset never touches values that limitctl did not write; see them with `limitctl inspect --foreign`")
+	}
+	if err := o.CheckBackup(); err != nil {
+		return nil, err
+	}
+	if plan.Selection, err = o.Selected(o.Globals, args); err != nil {
+		return nil, err
+	}
+	plan.Text = plan.Selection.Text
+	if plan.Remaining != nil {
+		plan.Remaining.Configured = cli.Configured(o.Globals)
+		plan.Text += fmt.Sprintf(" --to-remaining %d", plan.Remaining.Units)
+		if o.atLeast {
+			plan.Text += " --at-least"
+		}
+	}
+	if o.dryRun {
+		return plan, nil
+	}
+	s, err := o.SettingsToChange(cmd.Context())
+	if err != nil {
+		return nil, err
+	}
+	if err := o.Check(s.Access(), o.Env.InIsTerminal, "reset", "deletes", ", or --dry-run to look first"); err != nil {
+		return nil, err
+	}
+	plan.Backup, err = o.BackupPlan(o.Env)
+	return plan, err
+}
+
+func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) error {
+	open := o.Open
+	if o.dryRun {
+		open = o.OpenToRead
+	}
+	s, err := o.Settings()
+	if err != nil {
+		return err
+	}
+	store, where, err := open()
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	runner := cli.NewRunner(o.Globals, s, store, where)
+	watching := &cli.Observer{Global: o.Globals}
+	if !o.Quiet || !o.dryRun && !plan.Consent.Covers(s.Access()) { // a question needs the list
+		watching.Show = func(selected *operation.Selected) { o.showSelected(selected, plan.Selection.Text, s.Place(where)) }
+	}
+	result, err := runner.Reset(ctx, plan, watching)
+	if result == nil {
+		return o.WithHint(err)
+	}
+	if broken := (*operation.BrokenScanError)(nil); errors.As(err, &broken) {
+		err = fmt.Errorf("%w; --keep-going changes the %s found", err, keysThatWere(result.Matched))
+	}
+	answer := newResetAnswer(plan, result, err)
+	if answer.Backup != "" {
+		answer.Undo = cli.UndoCommand(o.Globals, s, answer.Backup)
+	}
+	printErr := o.Print(answer)
+	if answer.Undo != "" && (!o.Quiet || printErr != nil) {
+		fmt.Fprintf(o.Env.Err, "limitctl: undo with: %s\n", cli.UndoLine(o.Globals, s, result.Backup))
+	}
+	if result.Gone > 0 && answer.Undo != "" && !o.Quiet {
+		o.Note("this also brings back keys that somebody else deleted meanwhile")
+	}
+	if result.Damaged > 0 && !o.Quiet {
+		o.Note("%s; no backup keeps what cannot be read", damagedRecords(result.Damaged))
+	}
+	if !o.Quiet {
+		o.NoteUnsure(&result.Unsure, "left as "+map[bool]string{true: "it is", false: "they are"}[result.Unsure.Count == 1])
+	}
+	if err == nil && result.Matched == 0 && result.Unsure.Count == 0 && !o.Quiet {
+		cli.SayNothingMatches(o.Globals, &plan.Selection, where)
+	}
+	if err == nil && printErr == nil && result.Matched == 0 && o.failIfNone {
+		return cli.ErrDenied
+	}
+	return errors.Join(err, printErr)
+}
+
+// damagedRecords warns of keys of a reset that hold damaged records.
+func damagedRecords(n int64) string {
+	if n == 1 {
+		return "1 of the keys holds a damaged record"
+	}
+	return output.Thousands(n) + " of the keys hold damaged records"
+}
+
+// keysThatWere writes a number of keys, with was or were.
+func keysThatWere(n int64) string {
+	if n == 1 {
+		return "1 key that was"
+	}
+	return output.Plural(int(n), "key") + " that were"
+}
+
+// showSelected shows what a reset is about to change; selection and place are words.
+func (o *resetOptions) showSelected(s *operation.Selected, selection, place string) {
+	if s.Count == 0 {
+		return
+	}
+	verb := "match"
+	if s.Count == 1 {
+		verb = "matches"
+	}
+	o.Say("%s %s %s in %s:", output.Plural(s.Count, "key"), verb, selection, place)
+	for i := range s.Sample {
+		e := &s.Sample[i]
+		storeKeys := []string{e.StoreKey}
+		if several := decision.SeveralStoreKeys(e); several != nil {
+			storeKeys = several
+		}
+		for i, key := range storeKeys {
+			storeKeys[i] = output.Printable(output.Shorten(key, 2*cli.LongestKey))
+		}
+		o.Say("  %s  %s used", strings.Join(storeKeys, " + "), cli.UsedText(e))
+	}
+	if more := s.Count - len(s.Sample); more > 0 {
+		fmt.Fprintf(o.Env.Err, "  … and %d more\n", more)
+		o.showLimits(s.Limits)
+	}
+	if s.Remaining != nil {
+		o.Say("%s", s.Effect.Future())
+	}
+	for _, beyond := range allBeyond(s.Layouts) {
+		o.Say("%s: %s", beyond.Layout, beyond.Text)
+	}
+	if s.Incomplete != nil {
+		fmt.Fprintf(o.Env.Err, "limitctl: warning: not all keys could be looked at: %s\n", cli.Message(s.Incomplete))
+	}
+}
+
+// shownLimits is how many limits of a reset are shown at most.
+const shownLimits = 5
+
+// showLimits shows how the keys divide into limits.
+func (o *resetOptions) showLimits(limits []operation.LimitCount) {
+	fmt.Fprintf(o.Env.Err, "by limit:")
+	for i, limit := range limits[:min(shownLimits, len(limits))] {
+		if i > 0 {
+			fmt.Fprint(o.Env.Err, ",")
+		}
+		fmt.Fprintf(o.Env.Err, " %s %d", output.Printable(limit.Name), limit.Keys)
+	}
+	if more := len(limits) - shownLimits; more > 0 {
+		fmt.Fprintf(o.Env.Err, ", and %d other limits", more)
+	}
+	fmt.Fprintln(o.Env.Err)
+}
+
+// resetAnswer is what a reset did.
+type resetAnswer struct {
+	SchemaVersion int   `json:"schema_version"`
+	Matched       int64 `json:"matched"`
+	// Changed counts keys that were deleted, or adjusted to something else, for sure.
+	Changed int64 `json:"changed"`
+	// Left counts keys that are as they were: not reached, gone before, foreign, or with the units already.
+	Left int64 `json:"left"`
+	// Unknown is the most keys whose outcome is unknown.
+	Unknown int64 `json:"unknown"`
+	DryRun  bool  `json:"dry_run"`
+	// Complete: the scan saw all keys, and all that matched were handled.
+	Complete bool `json:"complete"`
+	// Missing are the masters that could not be scanned, if known.
+	Missing     []string `json:"missing,omitempty"`
+	ToRemaining *int64   `json:"to_remaining,omitempty"`
+	AtLeast     bool     `json:"at_least,omitempty"`
+	// Gained and Lost count keys that gained and lost units, in a dry run as they would.
+	Gained *int64 `json:"gained,omitempty"`
+	Lost   *int64 `json:"lost,omitempty"`
+	Backup string `json:"backup,omitempty"`
+	Undo   string `json:"undo,omitempty"` // the command that undoes it
+	// Layouts are those of other limiters whose keys matched, Beyond is what a reset of these
+	// does not reach, and Unsure are keys that look like another limiter's and were left.
+	Layouts []string                  `json:"layouts,omitempty"`
+	Beyond  []beyondDocument          `json:"beyond,omitempty"`
+	Unsure  *operation.UnsureDocument `json:"unsure,omitempty"`
+	effect  operation.Effect
+	gone    int64 // disappeared before their deletion
+}
+
+// beyondDocument is what the deletion of a layout's keys does not reach.
+type beyondDocument struct {
+	Layout string `json:"layout"`
+	Text   string `json:"text"`
+}
+
+// allBeyond returns what the deletion of several layouts' keys does not reach.
+func allBeyond(layouts []string) (all []beyondDocument) {
+	for _, name := range layouts {
+		if text := cli.BeyondOf(name); text != "" {
+			all = append(all, beyondDocument{name, text})
+		}
+	}
+	return all
+}
+
+// newResetAnswer is the answer for the result of a plan, which ended with err.
+func newResetAnswer(plan *operation.ResetPlan, result *operation.ResetResult, err error) *resetAnswer {
+	a := &resetAnswer{SchemaVersion: output.SchemaVersion, Matched: result.Matched, Changed: result.Changed, Unknown: result.Unknown,
+		DryRun: plan.DryRun, Complete: err == nil, Missing: result.Missing(), Backup: result.Backup, effect: result.Effect,
+		gone: result.Gone, Layouts: result.Layouts, Beyond: allBeyond(result.Layouts)}
+	if !plan.DryRun {
+		a.Left = result.Matched - result.Changed - result.Unknown
+	}
+	if result.Unsure.Count > 0 {
+		a.Unsure = result.Unsure.Document()
+	}
+	if plan.Remaining != nil {
+		a.ToRemaining, a.AtLeast = &plan.Remaining.Units, plan.Remaining.AtLeast
+		a.Gained, a.Lost = &a.effect.Gain, &a.effect.Lose
+	}
+	return a
+}
+
+// Records implements output.Answer.
+func (a *resetAnswer) Records() [][]string {
+	return [][]string{{"matched", "changed", "left", "unknown", "dry_run", "complete", "gained", "lost", "backup"},
+		{cli.Number(a.Matched), cli.Number(a.Changed), cli.Number(a.Left), cli.Number(a.Unknown), fmt.Sprint(a.DryRun),
+			fmt.Sprint(a.Complete), cli.Number(a.effect.Gain), cli.Number(a.effect.Lose), a.Backup}}
+}
+
+// Print implements output.Answer.
+func (a *resetAnswer) Print(p *output.Printer) {
+	keys := func(n int64) string { return output.Plural(int(n), "key") }
+	switch {
+	case a.ToRemaining != nil && a.DryRun:
+		p.Line("would leave %s of %s (dry run)%s", a.remaining(), keys(a.Matched), after(a.effect.Future()))
+	case a.ToRemaining != nil:
+		p.Line("left %s of %s%s", a.remaining(), keys(a.effect.Gain+a.effect.Lose+a.effect.Stay), after(a.effect.Past()))
+	case a.DryRun:
+		p.Line("would delete %s (dry run)", keys(a.Matched))
+	case a.gone > 0:
+		p.Line("deleted %s, %d gone meanwhile (expired, or deleted by somebody else)", keys(a.Changed), a.gone)
+	default:
+		p.Line("deleted %s", keys(a.Changed))
+	}
+}
+
+// remaining is what each key has left, in words.
+func (a *resetAnswer) remaining() string {
+	if a.AtLeast {
+		return fmt.Sprintf("at least %d remaining", *a.ToRemaining)
+	}
+	return fmt.Sprintf("%d remaining", *a.ToRemaining)
+}
+
+// after puts a colon before words, if there are any.
+func after(words string) string {
+	if words == "" {
+		return ""
+	}
+	return ": " + words
+}

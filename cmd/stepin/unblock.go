@@ -1,0 +1,45 @@
+package stepin
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// NewUnblockCmd makes limitctl unblock.
+func NewUnblockCmd(global *cli.Globals) *cobra.Command {
+	o := &overrideRevokeOptions{Globals: global, whomOptions: whomOptions{Globals: global}}
+	cmd := &cobra.Command{
+		Use:   "unblock PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
+		Short: "End the blocks of a pattern now",
+		Long: `Unblock revokes all blocks that were set for exactly these keys: for PATTERN, or
+for the attributes that "limitctl override list" shows as their subject, or with
+--policy for the attributes of that policy. --limit-name keeps the blocks of
+other limits; it is written as in "limitctl block" or as the list shows it.
+Unblock keeps other overrides, and blocks of other patterns that match the same
+subjects. If there is no such block, the exit code is 1.`,
+		Example: `  limitctl unblock ip:203.0.113.9
+  limitctl unblock 'tenant:acme:*' --yes
+  limitctl unblock --policy login ip=203.0.113.9 --yes`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 && o.policy == "" {
+				return cli.Usagef("unblock takes one PATTERN, that of the block; `limitctl override list` shows them")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			of, err := o.whomOptions.parse(args)
+			if err != nil {
+				return err
+			}
+			return o.revokeOf(cmd.Context(), of, "unblock", "block",
+				func(override *store.Override) bool { return override.Effect == store.OverrideBlock })
+		},
+		ValidArgsFunction: completer{global}.blockedPatterns,
+	}
+	cmd.Flags().BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, as it is typed")
+	o.addWhomFlags(cmd)
+	o.AddConsentFlags(cmd)
+	return cmd
+}

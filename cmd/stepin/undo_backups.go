@@ -1,0 +1,252 @@
+package stepin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/auditlog"
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/operation"
+	"github.com/limitctl/limitctl/internal/outcome"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// keptBackup is a backup on this machine.
+type keptBackup struct {
+	Name      string     `json:"name"`
+	Path      string     `json:"path"`
+	Time      *time.Time `json:"time"` // null if it cannot be read
+	AgeMS     *int64     `json:"age_ms"`
+	User      string     `json:"user,omitempty"` // of the run that made it, as far as the audit log knows
+	Run       string     `json:"run,omitempty"`  // its name
+	Command   string     `json:"command,omitempty"`
+	Selection string     `json:"selection,omitempty"`
+	Context   string     `json:"context,omitempty"`
+	Store     string     `json:"store,omitempty"`
+	StoreID   string     `json:"store_id,omitempty"`
+	Prefix    string     `json:"prefix,omitempty"`
+	Keys      int64      `json:"keys"`
+	Bytes     int64      `json:"bytes"`
+	Whole     bool       `json:"whole"`
+	Error     string     `json:"error,omitempty"` // why it cannot be read
+	made      time.Time  // or last written to if that is unknown
+	// unended: the audit log has no end of its run.
+	unended bool
+}
+
+// keptBackups reads the backups of this machine through, the newest first.
+func keptBackups(ctx context.Context, g *cli.Globals) (directory string, all []keptBackup, err error) {
+	folder, err := cli.BackupFolder(g)
+	if err != nil {
+		return "", nil, err
+	}
+	files, err := folder.List()
+	if err != nil {
+		return "", nil, cli.Usagef("the backups cannot be listed: %s%s", err, cli.StateHint(g.Env.Getenv))
+	}
+	runs, err := cli.LocalRuns(ctx, g)
+	if err != nil {
+		return "", nil, err
+	}
+	madeBy := map[string]*auditlog.Entry{}
+	for _, e := range runs {
+		if e.Backup != "" {
+			madeBy[e.Backup] = e
+		}
+	}
+	const settled = time.Hour // a reset that is not in the audit yet may be scanning
+	all = make([]keptBackup, len(files))
+	for i, file := range files {
+		if err := ctx.Err(); err != nil {
+			return "", nil, err
+		}
+		b := &all[i]
+		*b = keptBackup{Name: file.Name, Path: file.Path, Bytes: file.Size, made: file.Changed}
+		run := madeBy[auditlog.PlainName(file.Path)]
+		if run == nil {
+			b.unended = g.Env.Now().Sub(file.Changed) < settled
+		} else {
+			b.User, b.Run, b.unended = run.User, run.Run, run.Outcome == auditlog.Begun
+		}
+		s, err := folder.Survey(file.Path)
+		if err != nil {
+			b.Error = cli.Message(err)
+			continue
+		}
+		age := max(0, g.Env.Now().Sub(s.Time)).Milliseconds()
+		b.made, b.Time, b.AgeMS, b.Keys, b.Whole = s.Time, &s.Time, &age, s.Keys, !s.Torn
+		b.Command, b.Selection, b.Context, b.Store, b.StoreID, b.Prefix = s.Command, s.Selection, s.Context, s.Store, s.StoreID, s.Prefix
+	}
+	return folder.Path, all, nil
+}
+
+// toPrune returns the backups older than age, and how many of these stay: the newest of each store, and those whose run has
+// not ended. The newest of all comes first.
+func toPrune(all []keptBackup, age time.Duration, now time.Time) (gone []keptBackup, spared int) {
+	gone = []keptBackup{} // a list in JSON, also if empty
+	newest := map[string]bool{}
+	for i := range all {
+		b := &all[i]
+		of := cmp.Or(b.StoreID, b.Store) + "\x00" + b.Prefix
+		needed := b.unended || !newest[of]
+		newest[of] = true
+		switch {
+		case now.Sub(b.made) <= age:
+		case needed:
+			spared++
+		default:
+			gone = append(gone, *b)
+		}
+	}
+	return gone, spared
+}
+
+func runList(ctx context.Context, o *undoOptions) error {
+	directory, all, err := keptBackups(ctx, o.Globals)
+	if err != nil {
+		return err
+	}
+	if len(all) == 0 && !o.Quiet {
+		o.Note("there are no backups in %s", directory)
+	}
+	return o.Print(&backupsAnswer{SchemaVersion: output.SchemaVersion, Directory: directory, Bytes: sizeOf(all), Backups: all})
+}
+
+func runPrune(ctx context.Context, o *undoOptions) error {
+	age, err := store.ParsePeriod(o.prune)
+	switch {
+	case err != nil:
+		return cli.Usagef("--prune %q is not a duration; write it like 90d or 12h", o.prune)
+	case !o.Yes && !o.dryRun && !o.Env.InIsTerminal:
+		return cli.Usagef("--prune asks before it removes, and there is no terminal to ask on; give --yes, or --dry-run to look first")
+	}
+	directory, all, err := keptBackups(ctx, o.Globals)
+	if err != nil {
+		return err
+	}
+	gone, spared := toPrune(all, age, o.Env.Now())
+	answer := &backupsAnswer{SchemaVersion: output.SchemaVersion, Directory: directory, Bytes: sizeOf(gone), Backups: gone,
+		Removed: new(int), DryRun: o.dryRun}
+	if spared > 0 && !o.Quiet {
+		o.Note("%s kept: the newest of a store, or of a reset that has not ended", output.Plural(spared, "backup"))
+	}
+	if o.dryRun || len(gone) == 0 {
+		return o.Print(answer)
+	}
+	if !o.Yes {
+		answer.printRows(&output.Printer{Out: o.Env.Err})
+		question := fmt.Sprintf("Remove %s, %s", output.Plural(len(gone), "backup"), output.Bytes(answer.Bytes))
+		if err := (&cli.Observer{Global: o.Globals}).Confirm(ctx, operation.Question{Text: question}); err != nil {
+			return err
+		}
+	}
+	for i := range gone {
+		if failed := o.Env.Remove(gone[i].Path); failed != nil {
+			err = errors.Join(err, failed)
+			continue
+		}
+		*answer.Removed++
+	}
+	if err != nil && *answer.Removed > 0 {
+		err = outcome.Partly(err)
+	}
+	return errors.Join(err, o.Print(answer))
+}
+
+func sizeOf(backups []keptBackup) (bytes int64) {
+	for i := range backups {
+		bytes += backups[i].Bytes
+	}
+	return bytes
+}
+
+// backupsAnswer is the answer of undo --list, and of undo --prune.
+type backupsAnswer struct {
+	SchemaVersion int          `json:"schema_version"`
+	Directory     string       `json:"directory"`
+	Bytes         int64        `json:"bytes"` // of all
+	Backups       []keptBackup `json:"backups"`
+	Removed       *int         `json:"removed,omitempty"` // how many of them are removed
+	DryRun        bool         `json:"dry_run,omitempty"`
+}
+
+// Lines implements output.Answer.
+func (a *backupsAnswer) Lines() []any { return output.Lines(a.Backups) }
+
+// Records implements output.Answer.
+func (a *backupsAnswer) Records() [][]string {
+	records := [][]string{{"name", "time", "user", "run", "command", "selection", "context", "store", "store_id", "prefix", "keys", "bytes",
+		"whole", "error", "path"}}
+	for i := range a.Backups {
+		b := &a.Backups[i]
+		made := ""
+		if b.Time != nil {
+			made = b.Time.Format(time.RFC3339)
+		}
+		records = append(records, []string{b.Name, made, b.User, b.Run, b.Command, b.Selection, b.Context, b.Store, b.StoreID, b.Prefix,
+			cli.Number(b.Keys), cli.Number(b.Bytes), fmt.Sprint(b.Whole), b.Error, b.Path})
+	}
+	return records
+}
+
+// Print implements output.Answer.
+func (a *backupsAnswer) Print(p *output.Printer) {
+	switch {
+	case a.DryRun:
+		a.printRows(p)
+		p.Line("would remove %s (dry run)", output.Plural(len(a.Backups), "backup"))
+	case a.Removed != nil:
+		p.Line("removed %s of %s", output.Plural(*a.Removed, "backup"), output.Bytes(a.Bytes))
+	case len(a.Backups) > 0:
+		a.printRows(p)
+		p.Line("%s, %s in %s", output.Plural(len(a.Backups), "backup"), output.Bytes(a.Bytes), a.Directory)
+	}
+}
+
+func (a *backupsAnswer) printRows(p *output.Printer) {
+	if len(a.Backups) == 0 {
+		return
+	}
+	columns := []output.Column{{Header: "NAME"}, {Header: "AGE", Right: true}, {Header: "BY", Shrinks: 5, Drops: 1},
+		{Header: "COMMAND", Shrinks: 8, Drops: 3}, {Header: "WHERE", Shrinks: 8, Drops: 2}, {Header: "KEYS", Right: true},
+		{Header: "SIZE", Right: true}, {Header: "STATE", Shrinks: 5}}
+	var rows [][]output.Cell
+	for i := range a.Backups {
+		b := &a.Backups[i]
+		age, keys, state := "-", "-", output.Cell{Text: "whole"}
+		switch {
+		case b.Error != "":
+			state = output.Cell{Text: "unreadable: " + b.Error, Style: output.Near}
+		case !b.Whole:
+			state = output.Cell{Text: "torn", Style: output.Near}
+		}
+		if b.AgeMS != nil {
+			age, keys = ageText(time.Duration(*b.AgeMS)*time.Millisecond), cli.Number(b.Keys)
+		}
+		rows = append(rows, []output.Cell{{Text: b.Name}, {Text: age}, {Text: cmp.Or(b.User, "-")},
+			{Text: strings.TrimSpace(b.Command + " " + b.Selection)}, {Text: cmp.Or(b.Context, b.Store, "-")}, {Text: keys},
+			{Text: output.Bytes(b.Bytes)}, state})
+	}
+	p.Table(columns, rows)
+}
+
+// ageText is an age in its largest unit.
+func ageText(age time.Duration) string {
+	switch {
+	case age < time.Minute:
+		return fmt.Sprintf("%ds", int(age.Seconds()))
+	case age < time.Hour:
+		return fmt.Sprintf("%dm", int(age.Minutes()))
+	case age < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(age.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(age.Hours()/24))
+}
+
+// clockTime is an instant for people, in UTC as in the names of backups.
+func clockTime(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 MST") }

@@ -1,0 +1,57 @@
+package test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/clitest"
+	"github.com/limitctl/limitctl/internal/report"
+)
+
+// ruled is something with a verdict.
+type ruled struct {
+	verdict report.Verdict
+	reasons []string
+}
+
+func (r ruled) Markdown() []byte { return nil }
+
+func (r ruled) JUnit() []byte { return nil }
+
+func (r ruled) Ruling() (verdict report.Verdict, what string, reasons []string) {
+	return r.verdict, "load test of a:1/1s,burst=5\n::error::x", r.reasons
+}
+
+// GitHub shows why something did not pass. Nothing of a text of others becomes a command of its own.
+func TestAnnotations(t *testing.T) {
+	const title = ` title=limitctl%3A FAIL%3A "load test of a%3A1/1s%2Cburst=5\n%3A%3Aerror%3A%3Ax"::`
+	for name, test := range map[string]struct {
+		actions string
+		quiet   bool
+		ruled   ruled
+		want    string
+	}{
+		"elsewhere": {"", false, ruled{report.Fail, []string{"x"}}, ""},
+		"not true":  {"false", false, ruled{report.Fail, []string{"x"}}, ""},
+		"quiet":     {"true", true, ruled{report.Fail, []string{"x"}}, ""},
+		"pass":      {"true", false, ruled{report.Pass, nil}, ""},
+		"fail": {"true", false, ruled{report.Fail, []string{"denied<1% was missed: 90%", "two\n::warning::forged\r"}},
+			"::error" + title + `denied<1%25 was missed: 90%25%0A"two\n::warning::forged\r"` + "\n"},
+		"inconclusive": {"true", false, ruled{report.Inconclusive, []string{"never above 7%"}},
+			"::warning" + strings.Replace(title, "FAIL", "INCONCLUSIVE", 1) + "never above 7%25\n"},
+	} {
+		var out bytes.Buffer
+		env := clitest.Env(t)
+		env.Err = &out
+		env.Getenv = func(variable string) string {
+			return map[string]string{"GITHUB_ACTIONS": test.actions}[variable]
+		}
+		g := &cli.Globals{Env: env}
+		g.Quiet = test.quiet
+		if annotate(g, test.ruled); out.String() != test.want {
+			t.Errorf("%s: %q, want %q", name, &out, test.want)
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package test
+
+import (
+	"bytes"
+	"flag"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/experiment"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/probe"
+	"github.com/limitctl/limitctl/internal/report"
+	"github.com/limitctl/limitctl/internal/report/show"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/loadgen"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
+)
+
+var thorough = flag.Bool("thorough", false, "try honest services with many seeds")
+
+// standardTimeout is the default of --timeout.
+const standardTimeout = 2 * time.Second
+
+// probed runs `probe --limit`.
+func probed(t *testing.T, h handler, limit string, seed uint64) (a *probeAnswer) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		get := newService(h, seed)
+		result, err := probe.Run(t.Context(), &probe.Config{Client: get, Limit: limitOf(limit), Quota: probeRequests, MaxTime: probeTime,
+			Timeout: standardTimeout, Workers: probeWorkers})
+		a = &probeAnswer{Result: result, endpoint: get.Describe(), limit: limitOf(limit), unfinished: err != nil}
+	})
+	return a
+}
+
+// loaded runs `loadtest --limit` with the default load.
+func loaded(t *testing.T, h handler, limit string, seed uint64) (d *report.Document) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		get := newService(h, seed)
+		get.due, get.every = time.Now(), time.Second/defaultRate
+		plan := experiment.LoadTest{
+			Candidates: []experiment.Candidate{{Limits: []store.Limit{limitOf(limit)}}}, Timeout: standardTimeout,
+			Load: experiment.Load{
+				Subjects: 1, Seed: 1, Workers: 64, Duration: defaultDuration, // more are never busy at this rate
+				Mix: loadgen.Mix{Subjects: loadgen.Evenly(1), Costs: loadgen.Costs{Least: 1, Most: 1}},
+			},
+			Endpoint: &experiment.EndpointPlan{Intervals: interval.Options{Resolution: time.Millisecond}},
+			Open:     func() (experiment.Target, error) { return experiment.NewEndpointTarget(get), nil },
+		}
+		var err error
+		if d, err = plan.Run(t.Context(), noWatcher{}); err != nil && len(d.Runs) == 0 {
+			t.Fatal(err)
+		}
+		d.Judge()
+	})
+	return d
+}
+
+type noWatcher struct{}
+
+func (noWatcher) Begin(*experiment.Candidate) time.Duration { return 0 }
+func (noWatcher) Progress(*loadgen.Result, time.Duration)   {}
+func (noWatcher) End()                                      {}
+func (noWatcher) Kept(string)                               {}
+
+// printed is what a command prints.
+func printed(a output.Answer) string {
+	var out bytes.Buffer
+	a.Print(&output.Printer{Out: &out})
+	return out.String()
+}
+
+// detects runs the finder of a defect, and reports whether it says what it should. said is the whole report.
+func (d *defect) detects(t *testing.T) (is bool, said string) {
+	if words, is := strings.CutPrefix(d.found, "loadtest "); is {
+		document := loaded(t, d.is, d.limit, 1)
+		return document.Verdict != report.Pass && slices.ContainsFunc(document.Reasons, func(reason string) bool {
+			return strings.Contains(reason, words)
+		}), printed(show.Answer{Report: document})
+	}
+	a := probed(t, d.is, d.limit, 1)
+	return slices.ContainsFunc(a.Checks, func(c probe.Check) bool {
+		return "probe "+c.Name == d.found && c.Verdict == probe.Fail
+	}), printed(a)
+}
+
+// Each defect is found by a command with its default flags.
+func TestTheCatalogueOfDefectsIsFound(t *testing.T) {
+	for i, d := range catalogue() {
+		if testing.Short() && i%6 != 1 {
+			continue
+		}
+		t.Run(d.what, func(t *testing.T) {
+			t.Parallel()
+			if is, said := d.detects(t); !is {
+				t.Errorf("%s does not find it:\n%s", d.found, said)
+			}
+		})
+	}
+}
+
+// No command reports a failure of a service that does what it says.
+func TestNoFailureIsReportedOfTheHonest(t *testing.T) {
+	for i, h := range honestOnes {
+		probes, loads := uint64(1), uint64(0)
+		switch {
+		case *thorough:
+			probes, loads = 6, 3
+		case testing.Short() && i%4 != 0:
+			continue
+		case i%4 == 0 && !testing.Short():
+			loads = 1
+		}
+		t.Run(h.what, func(t *testing.T) {
+			t.Parallel()
+			for seed := range probes {
+				if a := probed(t, h.is(), h.limit, seed); a.verdict() == report.Fail {
+					t.Errorf("probe --limit, seed %d:\n%s", seed, printed(a))
+				}
+			}
+			for seed := range loads {
+				if d := loaded(t, h.is(), h.limit, seed); d.Verdict == report.Fail {
+					t.Errorf("loadtest, seed %d:\n%s", seed, printed(show.Answer{Report: d}))
+				}
+			}
+		})
+	}
+}
+
+// A period that is a little too long or too short is no pass, whether denied requests might count or windows begin anywhere. Of
+// a sliding counter that is not known, as its windows are not.
+func TestAPeriodThatIsOffIsNoPass(t *testing.T) {
+	seeds := uint64(20)
+	if testing.Short() {
+		seeds = 3
+	}
+	for _, text := range []string{window, first, log, bucket, "sliding-log:5/10s", "fixed-window:100/1m", "leaky-bucket:10/1s,burst=50"} {
+		for _, percent := range []time.Duration{95, 105} {
+			limit := limitOf(text)
+			limit.Period = limit.Period * percent / 100
+			for seed := range seeds {
+				inner, far := tells(text, memory{}.keeps(limit)), time.Duration(seed%2)*8*time.Millisecond
+				a := probed(t, func(q *asked, a *answered) {
+					q.shortest, q.longest = far, far+time.Millisecond
+					inner(q, a)
+				}, text, seed)
+				if !slices.ContainsFunc(a.Checks, func(c probe.Check) bool {
+					return (c.Name == "admitted" || c.Name == "recovery") && c.Verdict == probe.Fail
+				}) {
+					t.Errorf("%s, and its period is %d %%, seed %d:\n%s", text, percent, seed, printed(a))
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,225 @@
+package test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/endpoint"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// endpointFlags are the flags of commands that send requests to an endpoint.
+type endpointFlags struct {
+	denied   []int // statuses of denials
+	hosts    []string
+	request  endpoint.HTTPOptions
+	body     string
+	insecure bool
+	cacert   string
+	cert     string
+	key      string
+	subjects string // a file
+	naming   endpoint.Subjects
+	rls      rlsFlags
+}
+
+// Bounds of the files with bodies and subjects.
+const (
+	maxBodyFile     = 1 << 20
+	maxSubjectsFile = 256 << 20
+)
+
+func (o *endpointFlags) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.IntSliceVar(&o.denied, "denied-status", []int{http.StatusTooManyRequests},
+		"`STATUS` of an endpoint's denials, or several with commas between")
+	flags.StringArrayVar(&o.hosts, endpoint.TestHostFlag, nil, "send requests to `HOST`, which is not this machine")
+	flags.StringVarP(&o.request.Method, "method", "X", "", "`METHOD` of the requests to an endpoint (default GET, or POST with --body)")
+	flags.StringArrayVarP(&o.request.Headers, "header", "H", nil,
+		"'`NAME: VALUE`' sent with each request to an endpoint; {subject} stands for who asks, {cost} for what it costs (repeatable)")
+	flags.StringVar(&o.body, "body", "",
+		"`TEXT` sent with each request to an endpoint, or @FILE; may hold {subject} and {cost}, in JSON inside of quotes")
+	flags.StringVar(&o.subjects, "subjects", "", "names of subjects, such as keys of an API, from the lines of `FILE`")
+	flags.StringVar(&o.naming.Format, "subject-format", "",
+		"`TEXT` that names a subject in requests, of {run}, {subject}, {n} and {ip} (default "+endpoint.DefaultSubjects+")")
+	flags.BoolVar(&o.request.HTTP2, "http2", false, "speak HTTP/2 with an endpoint: over TLS if the URL is https, and h2c otherwise")
+	flags.BoolVar(&o.request.NoKeepAlive, "no-keepalive", false, "open a new connection to an endpoint for each request")
+	flags.BoolVar(&o.insecure, "insecure", false, "accept any certificate of an endpoint")
+	flags.StringVar(&o.cacert, "cacert", "", "trust the authorities in `FILE` (PEM) for an endpoint's certificate")
+	flags.StringVar(&o.cert, "cert", "", "show the certificate in `FILE` (PEM) to an endpoint")
+	flags.StringVar(&o.key, "key", "", "the key of --cert is in `FILE` (PEM)")
+	o.rls.addFlags(cmd)
+	for _, flag := range []string{"denied-status", endpoint.TestHostFlag, "header", "body", "subject-format"} {
+		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
+	}
+	cmd.RegisterFlagCompletionFunc("method",
+		cobra.FixedCompletions([]string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// httpFlags are the flags about the form of HTTP requests.
+func httpFlags() []string {
+	return []string{"denied-status", "method", "header", "body", "http2", "no-keepalive"}
+}
+
+// tlsFlags are the flags about certificates.
+func tlsFlags() []string { return []string{"insecure", "cacert", "cert", "key"} }
+
+// endpointOnlyFlags are the flags that only apply to the URL of an endpoint.
+func endpointOnlyFlags() []string {
+	return append(append(httpFlags(), tlsFlags()...), endpoint.TestHostFlag, "subjects", "subject-format", "domain", "descriptor")
+}
+
+// notInCalendar returns the mistake of a limit in windows of a calendar for an endpoint, whose windows are found out or audited by
+// their length.
+func notInCalendar(text string, limit *store.Limit) error {
+	if limit.Calendar == nil {
+		return nil
+	}
+	return cli.Usagef("limit %q: windows of a calendar are checked in a store and not at an endpoint; leave tz= out, or give a limit of "+
+		"the endpoint with a shorter window", text)
+}
+
+// isEndpoint reports whether an argument is the URL of an endpoint.
+func isEndpoint(text string) bool { return strings.Contains(text, "://") }
+
+// client returns the client of the endpoint at a URL.
+func (o *endpointFlags) client(g *cli.Globals, url string) (endpoint.Client, error) {
+	isRLS := endpoint.IsRLS(url)
+	if !isRLS && o.rls.given() {
+		return nil, cli.Usagef("--domain and --descriptor are for a rate limit service, such as grpc://127.0.0.1:8081")
+	}
+	if len(o.denied) == 0 || slices.ContainsFunc(o.denied, func(status int) bool { return status < 200 || status > 599 }) {
+		return nil, cli.Usagef("--denied-status must be statuses from 200 to 599, such as 429, with commas between")
+	}
+	options := o.request
+	options.URL, options.DeniedStatuses, options.Permitted, options.Timeout = url, o.denied, o.hosts, g.Timeout
+	options.UserAgent = userAgent(g)
+	options.Body = o.body
+	if path, isFile := strings.CutPrefix(o.body, "@"); isFile {
+		text, err := g.Env.ReadFile(path, maxBodyFile)
+		if err != nil {
+			return nil, cli.Usagef("--body: the file %q cannot be read: %s", path, cli.Cause(err))
+		}
+		options.Body = string(text)
+	}
+	var err error
+	if options.TLS, err = o.tls(g); err != nil {
+		return nil, err
+	}
+	if isRLS {
+		return endpoint.NewRLS(endpoint.RLSOptions{
+			URL: url, Domain: o.rls.domain, Descriptors: o.rls.descriptors, Headers: options.Headers,
+			UserAgent: options.UserAgent, Permitted: o.hosts, Timeout: options.Timeout,
+			TLS: options.TLS,
+		})
+	}
+	return endpoint.NewHTTP(options)
+}
+
+// tls returns what the flags say about certificates; nil if nothing.
+func (o *endpointFlags) tls(g *cli.Globals) (*tls.Config, error) {
+	texts := map[string][]byte{}
+	for _, file := range [][2]string{{"cacert", o.cacert}, {"cert", o.cert}, {"key", o.key}} {
+		if file[1] == "" {
+			continue
+		}
+		text, err := g.Env.ReadCertificate(file[1])
+		if err != nil {
+			return nil, cli.Usagef("--%s: the file %q cannot be read: %s", file[0], file[1], cli.Cause(err))
+		}
+		texts[file[0]] = text
+	}
+	config := &tls.Config{InsecureSkipVerify: o.insecure}
+	switch {
+	case (o.cert == "") != (o.key == ""):
+		return nil, cli.Usagef("give both --cert and --key")
+	case !o.insecure && len(texts) == 0:
+		return nil, nil
+	case o.cert != "":
+		pair, err := tls.X509KeyPair(texts["cert"], texts["key"])
+		if err != nil {
+			return nil, cli.Usagef("--cert and --key are no pair: %s", strings.TrimPrefix(err.Error(), "tls: "))
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	if o.cacert != "" {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(texts["cacert"]) {
+			return nil, cli.Usagef("--cacert: %q holds no certificate; it must be a PEM file", o.cacert)
+		}
+	}
+	return config, nil
+}
+
+// userAgent identifies limitctl to an endpoint.
+func userAgent(g *cli.Globals) string {
+	return "limitctl/" + g.Env.ProgramVersion() + " (rate limit test; https://github.com/limitctl/limitctl)"
+}
+
+// renamed returns a client that uses the names of subjects from the flags.
+func (o *endpointFlags) renamed(g *cli.Globals, client endpoint.Client) (endpoint.Client, error) {
+	if o.subjects == "" && o.naming.Format == "" {
+		return client, nil
+	}
+	names, err := o.names(g)
+	return names.Rename(client), err
+}
+
+// names returns the names of subjects.
+func (o *endpointFlags) names(g *cli.Globals) (endpoint.Subjects, error) {
+	names := o.naming
+	if o.subjects == "" {
+		return names, names.Check()
+	}
+	if names.Format != "" {
+		return names, cli.Usagef("--subjects and --subject-format both say what subjects are called; give one of them")
+	}
+	text, err := g.Env.ReadFile(o.subjects, maxSubjectsFile)
+	if err != nil {
+		return names, cli.Usagef("--subjects: the file %q cannot be read: %s", o.subjects, cli.Cause(err))
+	}
+	seen := map[string]bool{}
+	number := 0
+	for line := range strings.Lines(string(text)) {
+		number++
+		switch line = strings.TrimRight(line, "\r\n"); {
+		case strings.TrimSpace(line) == "":
+			continue
+		case strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || r == 0x7f }):
+			return names, cli.Usagef("--subjects: line %d of %q has a control character", number, o.subjects)
+		case seen[line]: // its text may be secret
+			return names, cli.Usagef("--subjects: line %d of %q is there already; name each subject once", number, o.subjects)
+		}
+		seen[line] = true
+		names.List = append(names.List, line)
+	}
+	if len(names.List) == 0 {
+		return names, cli.Usagef("--subjects: %q names no subject; write one a line", o.subjects)
+	}
+	return names, nil
+}
+
+// rlsFlags are the flags with the request to an Envoy rate limit service.
+type rlsFlags struct {
+	domain      string
+	descriptors []string
+}
+
+func (o *rlsFlags) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&o.domain, "domain", "", "ask a rate limit service about the domain `NAME`")
+	flags.StringArrayVar(&o.descriptors, "descriptor", nil,
+		"ask a rate limit service about a descriptor, `KEY=VALUE,...`; {subject} stands for who asks, and \\, for a comma (repeatable)")
+	for _, flag := range []string{"domain", "descriptor"} {
+		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
+	}
+}
+
+// given reports whether any of the flags is.
+func (o *rlsFlags) given() bool { return o.domain != "" || len(o.descriptors) > 0 }

@@ -1,0 +1,200 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/connect"
+	"github.com/limitctl/limitctl/internal/experiment"
+	"github.com/limitctl/limitctl/internal/outcome"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// refuseLoadTest refuses a load test in a protected or read-only context, since it writes to the store.
+func refuseLoadTest(ctx context.Context, g *cli.Globals) error {
+	s, err := g.SettingsToChange(ctx)
+	if err != nil {
+		return err
+	}
+	switch access := s.Access(); {
+	case access.ReadOnly:
+		return &connect.ReadOnlyError{Context: access.Context, What: "load test"}
+	case access.Reached:
+		return cli.Usagef("this is the store of the protected context %q; a load test is for another store", access.Context)
+	case access.Protected:
+		return cli.Usagef("context %q is protected; a load test is for another store", access.Context)
+	}
+	return nil
+}
+
+// openExperiment opens a store for one experiment, under a prefix of its own.
+func openExperiment(g *cli.Globals, url string, options connect.Options) (*experiment.Store, error) {
+	store, err := experiment.OpenStore(url, options)
+	if _, err := g.OpenedToWrite(store, err); err != nil {
+		return nil, err
+	}
+	return store, nil
+}
+
+// experimentError puts an error of an experiment in the words of the command: it names the flag of a wrong value, and keys
+// that are left in the store.
+func experimentError(cmd *cobra.Command, err error) error {
+	var left *experiment.LeftoverError
+	if errors.As(err, &left) {
+		return outcome.Partly(err)
+	}
+	var plan *experiment.PlanError
+	if errors.As(err, &plan) {
+		flag := string(plan.Field)
+		return cli.Usagef("--%s %s %s", flag, cmd.Flags().Lookup(flag).Value, plan.Problem)
+	}
+	return err
+}
+
+// experimentLimitFlags are the flags of commands that try limits under one or several algorithms.
+type experimentLimitFlags struct {
+	limits     []string
+	algorithms string
+	burst      int64
+}
+
+// addFlags adds the flags. repeated is the help about a repeated --limit.
+func (o *experimentLimitFlags) addFlags(cmd *cobra.Command, repeated string) {
+	flags := cmd.Flags()
+	// Not a StringSlice: a limit may hold a comma.
+	flags.StringArrayVarP(&o.limits, "limit", "l", nil,
+		"`[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N]`, such as 30/1m; repeat it "+repeated)
+	flags.StringVarP(&o.algorithms, "algorithm", "a", "",
+		"try limits that name no algorithm under each of the `ALGORITHMS`: all, or some with commas between (default token-bucket)")
+	cli.NumberFlag(flags, &o.burst, "burst", "", 0, "burst of `N` units for bucket limits without one of their own (default their count)")
+	for _, flag := range []string{"limit", "algorithm"} {
+		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
+	}
+}
+
+// sets returns the limits that are decided together: a set for each algorithm. endpoint: an endpoint decides them.
+func (o *experimentLimitFlags) sets(cmd *cobra.Command, endpoint bool) (sets [][]store.Limit, err error) {
+	each, err := o.each(cmd)
+	if err != nil {
+		return nil, err
+	}
+	if len(each) == 0 {
+		orPolicy := ", or --policy NAME"
+		if endpoint { // which no policy is for
+			orPolicy = "; limitctl probe URL finds out which it has"
+		}
+		return nil, cli.Usagef("no limit given; add --limit COUNT/PERIOD, such as --limit 10/1m%s", orPolicy)
+	}
+	runs := 1
+	for _, under := range each {
+		runs = max(runs, len(under))
+	}
+	for i := range runs {
+		var set []store.Limit
+		for _, under := range each {
+			limit, err := under[min(i, len(under)-1)].Normalize()
+			if err != nil {
+				return nil, err
+			}
+			set = append(set, limit)
+		}
+		sets = append(sets, set)
+	}
+	return sets, nil
+}
+
+// each returns every limit under each algorithm that it is tried under. A burst that is not given is 0.
+func (o *experimentLimitFlags) each(cmd *cobra.Command) (each [][]store.Limit, err error) {
+	algorithms, err := parseAlgorithms(o.algorithms)
+	if err != nil {
+		return nil, err
+	}
+	burst, err := cli.GivenBurst(cmd, o.burst)
+	if err != nil {
+		return nil, err
+	}
+	algorithmUsed := false
+	for _, text := range cli.EachLimit(o.limits) {
+		tried, named, err := underEach(text, algorithms)
+		if err != nil {
+			return nil, err
+		}
+		withSlices := tried[len(tried)-1]
+		for i := range tried {
+			burst.Fill(&tried[i])
+			// What the flags filled in may break a bound that the text did not.
+			if _, err := tried[i].Normalize(); err != nil {
+				return nil, cli.Usagef("limit %q as %s: %s", text, tried[i].Algorithm, err)
+			}
+		}
+		if o.algorithms == everyAlgorithm && !named {
+			withSlices.Algorithm, withSlices.Slices = store.SlidingCounter, slicesTried
+			if _, err := withSlices.Normalize(); err == nil { // the period can be cut so
+				tried = append(tried, withSlices)
+			}
+		}
+		algorithmUsed = algorithmUsed || !named
+		each = append(each, tried)
+	}
+	if err := burst.Unused(); err != nil {
+		return nil, err
+	}
+	if o.algorithms != "" && !algorithmUsed {
+		return nil, cli.Usagef("--algorithm %s applies to none of the limits; it is for limits that name no algorithm", o.algorithms)
+	}
+	return each, nil
+}
+
+// underEach reads a limit under each algorithm, or under the one that it names.
+func underEach(text string, algorithms []store.Algorithm) (limits []store.Limit, named bool, err error) {
+	limit, err := store.ParseLimit(text)
+	if err == nil && limit.Algorithm != 0 {
+		return []store.Limit{limit}, true, nil
+	}
+	for _, algorithm := range algorithms {
+		one := limit
+		if err != nil { // it may be valid under this algorithm only, as slices are
+			var errUnder error
+			if one, errUnder = store.ParseLimitAs(text, algorithm); errUnder != nil {
+				return nil, false, errUnder
+			}
+		}
+		one.Algorithm = algorithm
+		limits = append(limits, one)
+	}
+	return limits, false, nil
+}
+
+// everyAlgorithm is the word for all algorithms, and slicesTried is the number of slices of a second sliding counter
+// among these.
+const (
+	everyAlgorithm = "all"
+	slicesTried    = 10
+)
+
+// parseAlgorithms reads "all", or algorithms separated by commas.
+func parseAlgorithms(text string) ([]store.Algorithm, error) {
+	switch text {
+	case "":
+		return []store.Algorithm{store.TokenBucket}, nil
+	case everyAlgorithm:
+		return store.Algorithms(), nil
+	}
+	var algorithms []store.Algorithm
+	for name := range strings.SplitSeq(text, ",") {
+		algorithm, err := store.ParseAlgorithm(strings.TrimSpace(name))
+		if err != nil {
+			return nil, cli.Usagef("--algorithm: %s; separate several with commas, or write all", err)
+		}
+		if slices.Contains(algorithms, algorithm) {
+			return nil, cli.Usagef("--algorithm names %s twice; name it once", algorithm)
+		}
+		algorithms = append(algorithms, algorithm)
+	}
+	return algorithms, nil
+}

@@ -1,0 +1,275 @@
+package test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/experiment"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/loadgen"
+)
+
+// loadOptions are the flags about the load.
+type loadOptions struct {
+	rate         float64
+	arrivals     string
+	stages       string
+	workers      int
+	duration     time.Duration
+	requests     int64
+	warmup       time.Duration
+	keys         int
+	distribution string
+	cost         string
+	costField    string // the field of the cost, from cost
+	scenario     string
+	seed         uint64
+}
+
+// Bounds and defaults of loads.
+const (
+	maxSubjects     = 10_000_000
+	maxWorkers      = 100_000
+	maxRate         = 10_000_000
+	defaultRate     = 1000
+	defaultWorkers  = 256
+	defaultDuration = 10 * time.Second
+)
+
+func (o *loadOptions) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	cli.DecimalFlag(flags, &o.rate, "rate", "r",
+		fmt.Sprintf("`N` requests a second in total, on schedule (default %d, unless --workers alone is given)", defaultRate))
+	flags.StringVar(&o.arrivals, "arrivals", "uniform", "`HOW` requests arrive: uniform, poisson, or bursts:N/INTERVAL")
+	flags.StringVar(&o.stages, "stages", "",
+		"`DURATION:RATE,...`: go evenly from the rate before, 0 at first, to each rate, such as 10s:1000,30s:5000,10s:0")
+	cli.NumberFlag(flags, &o.workers, "workers", "w", defaultWorkers,
+		"`N` requests may be under way at once; without a rate, each worker sends when its last one is answered")
+	cli.DurationFlag(flags, &o.duration, "duration", "d", 0,
+		"send for `DURATION` (default 10s, or the stages' or the scenario's own length)")
+	cli.NumberFlag(flags, &o.requests, "requests", "n", 0, "send at most `N` requests")
+	cli.DurationFlag(flags, &o.warmup, "warmup", "", 0,
+		"audit the requests of the first `DURATION`, but do not count or time them")
+	cli.NumberFlag(flags, &o.keys, "keys", "k", 1, "`N` subjects ask")
+	flags.StringVar(&o.distribution, "distribution", "uniform",
+		"`HOW` often each subject asks: uniform, zipf:S, hot:SHARE/N (such as hot:90%/3) or sequential")
+	flags.StringVar(&o.cost, "cost", "1", "`UNITS` a request takes: a number, or uniform:1-100; or tokens=UNITS of the limits of a "+
+		"policy whose cost is tokens")
+	flags.StringVar(&o.scenario, "scenario", "", "send a `PATTERN` that breaks naive limiters: "+scenarioNames())
+	cli.NumberFlag(flags, &o.seed, "seed", "", 1, "`NUMBER` that starts all random choices; the same number gives the same requests")
+	open := cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace // a value can continue
+	cmd.RegisterFlagCompletionFunc("arrivals", cobra.FixedCompletions([]string{"uniform", "poisson", "bursts:"}, open))
+	cmd.RegisterFlagCompletionFunc("distribution", cobra.FixedCompletions([]string{"uniform", "zipf:", "hot:", "sequential"}, open))
+	cmd.RegisterFlagCompletionFunc("scenario",
+		cobra.FixedCompletions(strings.Split(scenarioNames(), ", "), cobra.ShellCompDirectiveNoFileComp))
+	for _, flag := range []string{"rate", "stages", "workers", "duration", "requests", "warmup", "keys", "cost", "seed"} {
+		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
+	}
+}
+
+func scenarioNames() string {
+	var names []string
+	for _, s := range loadgen.Scenarios() {
+		names = append(names, s.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// parse returns the load of the flags.
+func (o *loadOptions) parse(cmd *cobra.Command) (load experiment.Load, err error) {
+	given := cmd.Flags().Changed
+	if err := o.checkBounds(given); err != nil {
+		return load, err
+	}
+	load = experiment.Load{
+		Subjects: o.keys, Seed: o.seed, Workers: o.workers, Duration: o.duration, Requests: o.requests, Warmup: o.warmup,
+	}
+	schedule, err := o.schedule(given)
+	if err != nil {
+		return load, err
+	}
+	costs, err := o.parseCosts()
+	if err != nil {
+		return load, err
+	}
+	load.Mix.Costs = costs
+	if schedule == "scenario" {
+		return load, o.addScenario(&load, given)
+	}
+	if load.Mix.Subjects, err = parseDistribution(o.distribution, o.keys); err != nil {
+		return load, err
+	}
+	return load, o.addSchedule(&load, schedule, given)
+}
+
+// parseCosts reads "5", "uniform:1-100", or one of them behind "tokens=".
+func (o *loadOptions) parseCosts() (loadgen.Costs, error) {
+	text := o.cost
+	if field, units, has := strings.Cut(text, "="); has {
+		if err := policy.ValidateName("cost", field); err != nil {
+			return loadgen.Costs{}, cli.Usagef("--cost %q: %s", text, err)
+		}
+		o.costField, text = field, units
+	}
+	return parseCosts(text)
+}
+
+// checkCost reports a cost that does not fit the policy, which may be nil. given: the command line has --cost.
+func (o *loadOptions) checkCost(p *policy.Policy, load *experiment.Load, given bool) error {
+	if p == nil {
+		if o.costField != "" {
+			return cli.Usagef("--cost %s is for a --policy with that cost; write the number alone", o.cost)
+		}
+		return nil
+	}
+	if load.Scenario != nil && p.HasOwnCosts() {
+		return cli.Usagef("--scenario %s sends what one limit allows, and limits of policy %q have their own costs; send a --rate",
+			o.scenario, p.Name)
+	}
+	fields := p.CostFields()
+	if o.costField == "" && len(fields) > 0 {
+		return cli.MissingCosts(p, fields)
+	}
+	if o.costField == "" {
+		return p.CheckCost(store.Take, load.Mix.Costs.Least, given)
+	}
+	if !slices.Contains(fields, o.costField) || len(fields) == 1 {
+		_, err := p.UnitsOf(1, policy.FieldCost{Field: o.costField, Units: 1})
+		return err
+	}
+	return nil // the plan of the load reports several fields
+}
+
+func (o *loadOptions) checkBounds(given func(flag string) bool) error {
+	switch {
+	case given("rate") && (!(o.rate > 0) || o.rate > maxRate):
+		return cli.Usagef("--rate %v is out of range; it must be above 0 and at most %d", o.rate, maxRate)
+	case o.workers < 1 || o.workers > maxWorkers:
+		return cli.Usagef("--workers %d is out of range; it must be from 1 to %d", o.workers, maxWorkers)
+	case given("duration") && (o.duration <= 0 || o.duration > experiment.MaxDuration):
+		return cli.Usagef("--duration %s is out of range; it must be above 0 and at most %s", store.FormatPeriod(o.duration),
+			store.FormatPeriod(experiment.MaxDuration))
+	case given("requests") && o.requests < 1:
+		return cli.Usagef("--requests %d is not positive; it must be 1 or more", o.requests)
+	case o.keys < 1 || o.keys > maxSubjects:
+		return cli.Usagef("--keys %d is out of range; it must be from 1 to %d", o.keys, maxSubjects)
+	}
+	return nil
+}
+
+// schedule returns the flag with the times of requests: "arrivals" for bursts, "" if there is none.
+func (o *loadOptions) schedule(given func(flag string) bool) (flag string, err error) {
+	for _, other := range []string{"rate", "stages", "scenario"} {
+		switch {
+		case !given(other):
+		case flag != "":
+			return "", cli.Usagef("--%s and --%s both say when requests are sent; give one of them", flag, other)
+		default:
+			flag = other
+		}
+	}
+	switch how, _, _ := strings.Cut(o.arrivals, ":"); {
+	case how == "bursts":
+		if _, _, err := parseBursts(o.arrivals); err != nil {
+			return "", err
+		}
+		if flag != "" {
+			return "", cli.Usagef("--arrivals %s and --%s both say when requests are sent; give one of them", o.arrivals, flag)
+		}
+		return "arrivals", nil
+	case o.arrivals != "uniform" && o.arrivals != "poisson":
+		return "", cli.Usagef("--arrivals %q is unknown; it is uniform, poisson or bursts:N/INTERVAL", o.arrivals)
+	case given("arrivals") && flag == "scenario":
+		return "", cli.Usagef("--arrivals and --scenario both say when requests are sent; give one of them")
+	}
+	return flag, nil
+}
+
+// addSchedule sets the times of requests of a load without a scenario.
+func (o *loadOptions) addSchedule(load *experiment.Load, schedule string, given func(flag string) bool) (err error) {
+	load.Poisson = o.arrivals == "poisson"
+	words := ""
+	switch {
+	case schedule == "stages":
+		if load.Stages, err = parseStages(o.stages); err != nil {
+			return err
+		}
+		if given("duration") {
+			load.Stages = loadgen.Cut(load.Stages, o.duration)
+			load.Duration = loadgen.Length(load.Stages)
+		}
+		load.Rate, words = loadgen.Total(load.Stages)/loadgen.Length(load.Stages).Seconds(), "stages "+o.stages
+		load.Words = o.words(words, given)
+		return nil
+	}
+	if !given("duration") {
+		load.Duration = defaultDuration
+	}
+	switch {
+	case schedule == "arrivals":
+		load.Burst, load.Interval, _ = parseBursts(o.arrivals) // an error would have ended parse
+		load.Rate = float64(load.Burst) / load.Interval.Seconds()
+		words = fmt.Sprintf("bursts of %d every %s", load.Burst, store.FormatPeriod(load.Interval))
+	case schedule == "" && given("workers"):
+		if given("arrivals") {
+			return cli.Usagef("--arrivals %s needs a rate, and --workers alone has none; add --rate N", o.arrivals)
+		}
+		words = "closed loop of " + output.Plural(o.workers, "worker")
+	default:
+		if load.Rate = o.rate; schedule == "" {
+			load.Rate = defaultRate
+		}
+		load.Stages = []loadgen.Stage{{Duration: load.Duration, From: load.Rate, To: load.Rate}}
+		words = strconv.FormatFloat(load.Rate, 'f', -1, 64) + "/s"
+	}
+	load.Words = o.words(words, given)
+	return nil
+}
+
+// addScenario makes a load that of a scenario.
+func (o *loadOptions) addScenario(load *experiment.Load, given func(flag string) bool) error {
+	scenario, err := loadgen.ParseScenario(o.scenario)
+	if err != nil {
+		return cli.Usagef("--scenario: %s", err)
+	}
+	if given("distribution") {
+		return cli.Usagef("--distribution and --scenario both say who asks; give one of them")
+	}
+	if !given("keys") {
+		load.Subjects = scenario.Subjects
+	}
+	if load.Subjects < scenario.LeastSubjects {
+		return cli.Usagef("--keys %d is too few for the scenario %s; it needs %d or more", load.Subjects, scenario.Name,
+			scenario.LeastSubjects)
+	}
+	load.Scenario = &scenario
+	load.Words = scenario.About + ", over " + output.Plural(load.Subjects, "key")
+	if o.cost != "1" {
+		load.Words += ", cost " + o.cost
+	}
+	return nil
+}
+
+// words describe the load, for a report. schedule is the flag with the times of requests.
+func (o *loadOptions) words(schedule string, given func(flag string) bool) string {
+	text := schedule
+	if o.arrivals == "poisson" {
+		text += " poisson"
+	}
+	text += ", over " + output.Plural(o.keys, "key")
+	if given("distribution") && o.distribution != "uniform" {
+		text += " (" + o.distribution + ")"
+	}
+	if o.cost != "1" {
+		text += ", cost " + o.cost
+	}
+	return text
+}

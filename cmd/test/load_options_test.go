@@ -1,0 +1,138 @@
+package test
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/experiment"
+	"github.com/limitctl/limitctl/internal/outcome"
+	"github.com/limitctl/limitctl/pkg/loadgen"
+)
+
+// parseLoad reads the flags of a load as a command does that has no others.
+func parseLoad(t *testing.T, args ...string) (experiment.Load, error) {
+	t.Helper()
+	o := new(loadOptions)
+	cmd := &cobra.Command{Use: "loadtest"}
+	o.addFlags(cmd)
+	if err := cmd.ParseFlags(args); err != nil {
+		t.Fatal(err)
+	}
+	return o.parse(cmd)
+}
+
+// What is sent, and for how long, follows from what was said and what was not.
+func TestLoads(t *testing.T) {
+	for _, test := range []struct {
+		args     string
+		words    string
+		rate     float64
+		duration time.Duration
+		closed   bool
+		arrivals int // of the first second
+	}{
+		{"", "1000/s, over 1 key", 1000, 10 * time.Second, false, 1000},
+		{"--rate 0.5", "0.5/s, over 1 key", 0.5, 10 * time.Second, false, 1},
+		{"--rate 250 --workers 3 --keys 7 --cost 2", "250/s, over 7 keys, cost 2", 250, 10 * time.Second, false, 250},
+		{"--workers 3", "closed loop of 3 workers, over 1 key", 0, 10 * time.Second, true, 0},
+		{"--workers 1 --duration 3s", "closed loop of 1 worker, over 1 key", 0, 3 * time.Second, true, 0},
+		{"--arrivals poisson --duration 1s", "1000/s poisson, over 1 key", 1000, time.Second, false, 1000},
+		{"--arrivals uniform", "1000/s, over 1 key", 1000, 10 * time.Second, false, 1000},
+		{"--arrivals bursts:30/200ms", "bursts of 30 every 200ms, over 1 key", 150, 10 * time.Second, false, 150},
+		{"--arrivals bursts:1k/min --workers 9 --duration 1m", "bursts of 1000 every 1m, over 1 key",
+			1000.0 / 60, time.Minute, false, 1000},
+		{"--stages 2s:100,1s:0", "stages 2s:100,1s:0, over 1 key", 50, 3 * time.Second, false, 25},
+		{"--stages 2s:100 --arrivals poisson", "stages 2s:100 poisson, over 1 key", 50, 2 * time.Second, false, -1},
+		{"--stages 2s:100 --duration 1s", "stages 2s:100, over 1 key", 25, time.Second, false, 25},
+		{"--stages 2s:100 --workers 5", "stages 2s:100, over 1 key", 50, 2 * time.Second, false, 25},
+		{"--rate 1k --keys 9 --distribution zipf:1.1 --cost uniform:2-1k", "1000/s, over 9 keys (zipf:1.1), cost uniform:2-1k",
+			1000, 10 * time.Second, false, 1000},
+	} {
+		load, err := parseLoad(t, strings.Fields(test.args)...)
+		if err != nil {
+			t.Errorf("%s: %v", test.args, err)
+			continue
+		}
+		duration := cmp.Or(load.Duration, loadgen.Length(load.Stages))
+		if load.Words != test.words || load.Rate != test.rate || duration != test.duration || load.IsClosed() != test.closed {
+			t.Errorf("%s: %q at %v/s for %s, closed %t", test.args, load.Words, load.Rate, duration, load.IsClosed())
+		}
+		arrivals := load.Arrivals(loadgen.Setting{})
+		if (arrivals == nil) != test.closed {
+			t.Errorf("%s: the load is %v", test.args, arrivals)
+		}
+		if arrivals == nil || test.arrivals < 0 {
+			continue
+		}
+		n, costs := 0, load.Mix.Costs
+		for a, ok := arrivals.Next(); ok && a.Due < time.Second; a, ok = arrivals.Next() {
+			if n++; int(a.Subject) >= load.Subjects || a.Cost < costs.Least || a.Cost > costs.Most {
+				t.Errorf("%s: %+v", test.args, a)
+			}
+		}
+		if poisson := load.Poisson && duration > time.Second; n != test.arrivals && !poisson {
+			t.Errorf("%s: %d in the first second, want %d", test.args, n, test.arrivals)
+		}
+	}
+}
+
+func TestParseStages(t *testing.T) {
+	stages, err := parseStages("10s:1000, 1m:5000,500ms:0")
+	want := []loadgen.Stage{
+		{Duration: 10 * time.Second, From: 0, To: 1000},
+		{Duration: time.Minute, From: 1000, To: 5000},
+		{Duration: 500 * time.Millisecond, From: 5000, To: 0},
+	}
+	if err != nil || !slices.Equal(stages, want) {
+		t.Errorf("%+v, %v", stages, err)
+	}
+}
+
+func TestParseCosts(t *testing.T) {
+	for text, want := range map[string]loadgen.Costs{
+		"1": {Least: 1, Most: 1}, "250": {Least: 250, Most: 250}, "uniform:1-100": {Least: 1, Most: 100},
+		"uniform:7-7": {Least: 7, Most: 7}, "1000000000": {Least: 1e9, Most: 1e9},
+	} {
+		if got, err := parseCosts(text); err != nil || got != want {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+}
+
+func TestParseDistribution(t *testing.T) {
+	for _, text := range []string{"uniform", "sequential", "zipf:1", "zipf:0.01", "zipf:10", "hot:90%/3", "hot:0.9/3", "hot:100%/10",
+		"hot:1%/1"} {
+		if got, err := parseDistribution(text, 10); err != nil || got.Subjects() != 10 {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+}
+
+// Flags that are wrong are errors of usage that name their flag.
+func TestLoadsThatAreWrong(t *testing.T) {
+	for name, texts := range map[string][]string{
+		"stages": {"", ",", "10s", "10s:", ":5", "10s:5,", "10s:5;1s:6", "-1s:5", "0s:5", "1s:-5", "1s:Inf", "1s:1e8",
+			"1s:NaN", "40d:5", "1s:0", "1ms:1", "1s:0,1s:0"},
+		"cost": {"", "0", "-1", "1.5", "1e3", "many", "1000000001", "1-5", "uniform", "uniform:", "uniform:5",
+			"uniform:5-", "uniform:-5", "uniform:5-4", "uniform:0-4", "uniform:1-2-3", "uniform:1-1000000001", "normal:1-5", " 1"},
+		"distribution": {"", "uniform:", "Uniform", "sequential:1", "zipf", "zipf:", "zipf:0", "zipf:-1", "zipf:11", "zipf:NaN",
+			"zipf:Inf", "zipf:x", "hot", "hot:", "hot:90%", "hot:90%/", "hot:90%/0", "hot:90%/-1", "hot:90%/11", "hot:0%/1",
+			"hot:101%/1", "hot:-5%/1", "hot:NaN/1", "hot:x/1", "hot:/1", "hot:90%/1/1"},
+		"arrivals": {"", "uniform:", "uniform:1", "poisson:", "Poisson", "bursts", "bursts:", "bursts:5", "bursts:5/",
+			"bursts:/1s", "bursts:0/1s", "bursts:-1/1s", "bursts:1.5/1s", "bursts:5/0s", "bursts:5/-1s", "bursts:5/1",
+			"bursts:5/1s/1s", "bursts:99999999/1s"},
+	} {
+		for _, text := range texts {
+			_, err := parseLoad(t, "--keys", "10", "--"+name, text)
+			if cli.ExitCode(err) != outcome.ExitUsage || !strings.HasPrefix(err.Error(), "--"+name) {
+				t.Errorf("--%s %q: %v", name, text, err)
+			}
+		}
+	}
+}

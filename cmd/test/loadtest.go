@@ -1,0 +1,224 @@
+// Package lab has the commands that try limits out and measure them: loadtest, probe and simulate, and report
+// and compare for what they found.
+package test
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/experiment"
+	"github.com/limitctl/limitctl/internal/report"
+	"github.com/limitctl/limitctl/pkg/loadgen"
+)
+
+type loadtestOptions struct {
+	*cli.Globals
+	experimentLimitFlags
+	loadOptions
+	endpointFlags
+	reportingOptions
+	samples        string // a file
+	policyName     string
+	implementation string
+	abortOnFail    bool
+	keep           bool
+	maxErrors      string
+	url            string // of an endpoint; empty for a store
+}
+
+// NewLoadtestCmd makes limitctl loadtest.
+func NewLoadtestCmd(global *cli.Globals) *cobra.Command {
+	o := &loadtestOptions{Globals: global}
+	cmd := &cobra.Command{
+		Use:   "loadtest --limit [ALGORITHM:]COUNT/PERIOD... | loadtest --policy NAME [ATTRIBUTE=VALUE...] | loadtest URL --limit ...",
+		Short: "Drive a limit with load: is it right, is it fast, what does it cost?",
+		Long: `Loadtest sends requests to a limit in a real store and audits every answer. It
+compares what the limit allowed with what it should have allowed, and measures
+how long the answers took and what they cost. docs/load-testing.md explains the
+figures.
+
+The load is an open loop: --rate requests a second are due on schedule, even if
+the store is slow, and latency counts from when a request was due. A request
+that cannot be sent within --timeout is dropped, and counted. With --workers and
+no rate it is a closed loop: each worker sends a request when its last one is
+answered. A --scenario sends a pattern that breaks naive limiters.
+
+Several --limit are decided together. --algorithm all, or a list, runs the same
+load under each algorithm, one after the other, and compares them.
+
+--samples streams the figures of each second while the load test runs.
+
+The keys have a prefix of their own and are removed at the end.
+Loadtest refuses contexts that are read-only or protected. Ctrl-C ends the load,
+waits for the answers under way, and reports; a second Ctrl-C stops at once.
+
+A --threshold is a promise such as 'p99<5ms', 'over_admitted==0' or 'denied<1%'.
+
+The verdict is inconclusive if nothing is known to be wrong and too little was
+seen: no limit of the run was reached, more than --max-errors of the planned
+requests got no decision, or the load generator was the limit and a threshold
+cannot be judged.
+
+Exit codes: 0 pass; 1 a threshold is missed, the audit found wrong answers
+(unless --no-fail), or more than --max-errors got no decision; if the verdict is
+inconclusive for another reason, 0, and 1 with --strict; 5 no failure, but not
+all keys of the run could be removed.`,
+		Example: `  limitctl loadtest --limit 100/1s --rate 500 --duration 2s
+  limitctl loadtest --limit 100/1s --algorithm all --scenario boundary --duration 1500ms
+  limitctl loadtest --limit 1000/1m --workers 64 --keys 1000 --distribution zipf:1.2 --duration 1s -o json
+  limitctl loadtest --policy api tenant=acme --keys 20 --stages 1s:200,1s:0 --threshold 'errors==0'
+  limitctl loadtest --limit 100/1s --rate 500 --duration 3s --samples seconds.jsonl`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			plan, err := o.parse(cmd, args)
+			if err != nil {
+				return err
+			}
+			return experimentError(cmd, runLoadtest(cmd.Context(), o, plan))
+		},
+	}
+	flags := cmd.Flags()
+	o.experimentLimitFlags.addFlags(cmd, "to decide several together")
+	flags.StringVar(&o.policyName, "policy", "",
+		"decide the limits of the policy `NAME`; arguments set attributes, and loadtest makes up the others")
+	cli.GroupFlags(cmd, "The load", o.loadOptions.addFlags)
+	cli.GroupFlags(cmd, reportingTitle, o.reportingOptions.addFlags)
+	cli.GroupFlags(cmd, reportingTitle, func(cmd *cobra.Command) {
+		cmd.Flags().StringVar(&o.maxErrors, "max-errors", "1%",
+			"exit with 1 if more than `PERCENT` of the planned requests got no decision: they failed, timed out or were dropped")
+	})
+	flags.StringVar(&o.implementation, "implementation", experiment.Script,
+		"`NAME` of how to decide in Redis: script, or naive (several commands, to see what an audit finds)")
+	cli.GroupFlags(cmd, endpointTitle, o.endpointFlags.addFlags)
+	flags.StringVar(&o.samples, "samples", "",
+		"write the figures of each second to `FILE` as a JSON line when it ends, or to standard output for -, in place of the answer")
+	flags.BoolVar(&o.abortOnFail, "abort-on-fail", false,
+		"end the run as soon as a threshold cannot be met any more")
+	flags.BoolVar(&o.keep, "keep", false, "keep the run's keys in the store, to look at them")
+	cmd.RegisterFlagCompletionFunc("policy", cli.Offers(global).Policies)
+	cmd.RegisterFlagCompletionFunc("implementation",
+		cobra.FixedCompletions([]string{experiment.Script, experiment.Naive}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("max-errors", cobra.NoFileCompletions)
+	cmd.MarkFlagFilename("samples", "jsonl")
+	return cmd
+}
+
+// loadtestPlan is the load test of a command line.
+type loadtestPlan struct {
+	experiment.LoadTest
+	mayFail  float64 // the share of planned requests that may get no decision
+	promises []report.Expression
+}
+
+func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (plan *loadtestPlan, err error) {
+	plan = &loadtestPlan{LoadTest: experiment.LoadTest{Open: o.target, Timeout: o.Timeout, Keep: o.keep}}
+	if args, err = o.parseURL(cmd, args); err != nil {
+		return nil, err
+	}
+	if o.implementation != experiment.Script && o.implementation != experiment.Naive {
+		return nil, cli.Usagef("--implementation %q is unknown; it is script or naive", o.implementation)
+	}
+	if plan.Load, err = o.loadOptions.parse(cmd); err != nil {
+		return nil, err
+	}
+	if err = o.planEndpoint(plan); err != nil {
+		return nil, err
+	}
+	if plan.promises, err = o.reportingOptions.parse(cmd, o.Globals, report.LoadTest); err != nil {
+		return nil, err
+	}
+	if err = o.checkSamples(cmd); err != nil {
+		return nil, err
+	}
+	var isShare bool
+	if plan.mayFail, isShare = parsePercent(o.maxErrors); !isShare || plan.mayFail > 1 {
+		return nil, cli.Usagef("--max-errors %q is not a percentage from 0%% to 100%%; write one such as 1%%", o.maxErrors)
+	}
+	if o.abortOnFail {
+		if plan.AbortOn = plan.promises; len(plan.AbortOn) == 0 {
+			return nil, cli.Usagef("--abort-on-fail needs a --threshold")
+		}
+	}
+	plan.Candidates, err = o.candidates(cmd, args)
+	if err != nil {
+		return nil, err
+	}
+	for i := range plan.Candidates {
+		for _, limit := range plan.Candidates[i].Limits {
+			if err := notInCalendar(limit.String(), &limit); err != nil && o.url != "" {
+				return nil, err
+			}
+		}
+	}
+	return plan, o.loadOptions.checkCost(plan.Candidates[0].Policy, &plan.Load, cmd.Flags().Changed("cost"))
+}
+
+// target opens the store or the endpoint of the test.
+func (o *loadtestOptions) target() (experiment.Target, error) {
+	if o.url != "" {
+		client, err := o.client(o.Globals, o.url)
+		if err != nil {
+			return nil, err
+		}
+		return experiment.NewEndpointTarget(client), nil
+	}
+	url, options, err := o.Connection()
+	if err != nil {
+		return nil, err
+	}
+	store, err := openExperiment(o.Globals, url, options)
+	if err != nil {
+		return nil, err
+	}
+	target, err := experiment.NewStoreTarget(store, o.implementation)
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return target, nil
+}
+
+func runLoadtest(ctx context.Context, o *loadtestOptions, plan *loadtestPlan) (err error) {
+	if o.url == "" {
+		if err := refuseLoadTest(ctx, o.Globals); err != nil {
+			return err
+		}
+	}
+	if o.samples != "" {
+		stream, err := newStream(o.Globals, o.samples)
+		if err != nil {
+			return err
+		}
+		plan.EachSecond = func(algorithm, limit string, second *loadgen.Second) { stream.add(sampleOf(algorithm, limit, second)) }
+		defer func() {
+			switch unwritten := stream.end(); {
+			case errors.Is(err, cli.ErrDenied) && unwritten != nil: // a pipeline needs the verdict
+				o.Note("%s", o.WithoutSecrets(cli.Message(unwritten)))
+			default:
+				err = errors.Join(err, unwritten)
+			}
+		}()
+	}
+	watcher := &loadtestWatcher{global: o.Globals, several: len(plan.Candidates) > 1}
+	document, failure := plan.Run(ctx, watcher)
+	if len(document.Runs) == 0 {
+		return failure
+	}
+	document.MaxErrors = &plan.mayFail
+	err = o.finish(o.Globals, document, plan.promises, o.samples == cli.StandardOutput)
+	var left *experiment.LeftoverError
+	switch {
+	case failure == nil:
+		failure = err
+	case errors.Is(err, cli.ErrDenied) && errors.As(failure, &left):
+		// A pipeline needs the verdict, so it decides the exit code.
+		o.Note("%s", o.WithoutSecrets(cli.Message(failure)))
+		failure = err
+	}
+	// The report says which thresholds were missed until the interrupt.
+	if document.Interrupted && (failure == nil || errors.Is(failure, cli.ErrDenied)) {
+		failure = ctx.Err()
+	}
+	return failure
+}

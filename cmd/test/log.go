@@ -1,0 +1,244 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/experiment"
+	"github.com/limitctl/limitctl/internal/files"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/loadgen/trace"
+)
+
+// logOptions are the flags about recorded traffic.
+type logOptions struct {
+	file       string
+	logFormat  string
+	timeField  string
+	keyFields  []string
+	costField  string
+	attributes []string
+	zone       string
+}
+
+func (o *logOptions) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&o.logFormat, "log-format", "auto", "`FORMAT` of the log: "+strings.Join(trace.FormatNames(), ", "))
+	flags.StringVar(&o.timeField, "time-field", "", "`FIELD` that says when a request was (default time)")
+	flags.StringArrayVar(&o.keyFields, "key-field", nil,
+		"`FIELD` that says who is limited; repeat it to limit by several fields together (default ip of an access log, else key)")
+	flags.StringVar(&o.costField, "cost-field", "",
+		"`FIELD` with the units that a request takes; without it a request takes 1 (default cost, if there is one, or "+
+			"the cost field of a policy's limits)")
+	flags.StringArrayVar(&o.attributes, "attribute", nil,
+		"`NAME=FIELD`: the attribute NAME of the policies is in the field FIELD (default the field of that name)")
+	flags.StringVar(&o.zone, "timezone", "",
+		"the times of JSON and CSV that name no zone are in `ZONE`, such as Europe/Berlin or +02:00 (default: they cannot be read)")
+	cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions(trace.FormatNames(), cobra.ShellCompDirectiveNoFileComp))
+	for _, flag := range logFlags()[1:] {
+		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
+	}
+}
+
+// logFlags are the flags about a log.
+func logFlags() []string {
+	return []string{"log-format", "time-field", "key-field", "cost-field", "attribute", "timezone"}
+}
+
+// logReading is how to read a log.
+type logReading struct {
+	file string // or - for standard input
+	name string // its name in messages
+	from trace.Options
+	// The fields that identify callers, in the form of a [experiment.Log].
+	keyFields []string
+	fieldOf   policy.Attributes
+}
+
+// parse returns how to read the log for the candidates.
+func (o *logOptions) parse(cmd *cobra.Command, candidates []experiment.Candidate) (r *logReading, err error) {
+	for _, flag := range []string{"time-field", "cost-field"} {
+		if cmd.Flags().Changed(flag) && cmd.Flags().Lookup(flag).Value.String() == "" {
+			return nil, cli.Usagef("--%s is empty; give it a value or leave it out", flag)
+		}
+	}
+	r = &logReading{file: o.file, name: output.Printable(o.file), keyFields: o.keyFields}
+	if o.file == "-" {
+		r.name = "standard input"
+	}
+	if r.from.Format, err = trace.ParseFormat(o.logFormat); err != nil {
+		return nil, cli.Usagef("--log-format: %s", err)
+	}
+	if cmd.Flags().Changed("timezone") {
+		if r.from.Zone, err = parseZone(o.zone); err != nil {
+			return nil, err
+		}
+	}
+	r.from.Time, r.from.Cost, r.from.Key = o.timeField, o.costField, o.keyFields
+	for i, name := range o.keyFields {
+		if name == "" || slices.Index(o.keyFields, name) < i {
+			return nil, cli.Usagef("--key-field %q is empty or given twice; name each field once", name)
+		}
+	}
+	if r.fieldOf, err = policy.ParseAttributes(o.attributes); err != nil {
+		return nil, cli.Usagef("--attribute: %s", err)
+	}
+	if err := r.addCost(candidates); err != nil {
+		return r, err
+	}
+	return r, r.addAttributes(candidates)
+}
+
+// parseZone reads a time zone: its name, or how far its clocks are ahead.
+func parseZone(text string) (*time.Location, error) {
+	for _, layout := range []string{"-07:00", "-0700"} {
+		if at, err := time.Parse(layout, text); err == nil {
+			_, offset := at.Zone()
+			return time.FixedZone(text, offset), nil
+		}
+	}
+	zone, err := time.LoadLocation(text)
+	if err != nil || text == "" {
+		return nil, cli.Usagef("--timezone %q is not known here; write a name such as Europe/Berlin, or an offset such as +02:00", text)
+	}
+	return zone, nil
+}
+
+// addCost adds the cost field of a policy's limits, unless the flags name another field.
+func (r *logReading) addCost(candidates []experiment.Candidate) error {
+	var fields []string
+	for _, c := range candidates {
+		if c.Policy != nil {
+			fields = append(fields, c.Policy.CostFields()...)
+		}
+	}
+	slices.Sort(fields)
+	switch fields = slices.Compact(fields); {
+	case len(fields) > 1:
+		return cli.Usagef("the policies have the costs %s, and the requests of an experiment have one; try limits with one of them",
+			strings.Join(fields, " and "))
+	case len(fields) == 1 && r.from.Cost == "":
+		r.from.Cost = fields[0]
+	}
+	return nil
+}
+
+// addAttributes adds the fields with the attributes of the policies.
+func (r *logReading) addAttributes(candidates []experiment.Candidate) error {
+	limits := slices.ContainsFunc(candidates, func(c experiment.Candidate) bool { return c.Policy == nil })
+	policies := slices.ContainsFunc(candidates, func(c experiment.Candidate) bool { return c.Policy != nil })
+	switch {
+	case !policies && len(r.fieldOf) > 0:
+		return cli.Usagef("--attribute needs a --policy, whose attributes it is for")
+	case !limits && len(r.keyFields) > 0:
+		return cli.Usagef("--key-field needs a --limit; name a policy's fields by --attribute NAME=FIELD")
+	}
+	log := &experiment.Log{FieldOf: r.fieldOf}
+	used := policy.Attributes{}
+	for _, c := range candidates {
+		if c.Policy == nil {
+			continue
+		}
+		names, needed := c.Policy.Attributes()
+		for _, name := range names {
+			used[name] = log.FieldFor(name)
+			field := trace.Field{Name: used[name], Optional: !needed[name]}
+			if !limits && !field.Optional {
+				r.from.Key = append(r.from.Key, field.Name)
+			} else {
+				r.from.Further = append(r.from.Further, field)
+			}
+		}
+	}
+	for _, name := range r.fieldOf.Names() {
+		if policies && used[name] == "" {
+			return cli.Usagef("--attribute %s is not an attribute of the policies; they know %s", name, strings.Join(used.Names(), ", "))
+		}
+	}
+	return nil
+}
+
+// read reads the log, and prints warnings about it at once.
+func (r *logReading) read(ctx context.Context, g *cli.Globals) (*experiment.Log, error) {
+	in := g.Env.In
+	if r.file != "-" {
+		file, err := g.Env.Open(r.file)
+		if err != nil {
+			return nil, r.explain(err)
+		}
+		defer file.Close()
+		in = file
+	}
+	log, err := trace.Read(ctx, in, r.from)
+	if err != nil {
+		return nil, r.explain(err)
+	}
+	read := &experiment.Log{Trace: log, Name: r.name, Notes: logWarnings(g, log), KeyFields: r.keyFields, FieldOf: r.fieldOf}
+	if g.Loaded != nil {
+		read.HTTP = g.Loaded.HTTP
+	}
+	return read, nil
+}
+
+// explain adds the name of the file to an error.
+func (r *logReading) explain(err error) error {
+	var path *fs.PathError
+	switch {
+	case errors.Is(err, context.Canceled):
+		return err
+	case files.IsNotAFile(err):
+		return cli.Usagef("the log %s cannot be read: %s; give - instead, and the log as standard input", r.name, cli.Cause(err))
+	case errors.As(err, &path):
+		return cli.Usagef("the log %s cannot be read: %s", r.name, path.Err)
+	case errors.Is(err, trace.ErrFormat):
+		return fmt.Errorf("%s: %w (--log-format, --time-field)", r.name, err)
+	case errors.Is(err, trace.ErrNoKey):
+		return fmt.Errorf("%s: %w; say with --key-field which field names the caller", r.name, err)
+	}
+	return fmt.Errorf("%s: %w", r.name, err)
+}
+
+// logWarnings returns warnings about the log for the report, and prints them if the report is for a program.
+func logWarnings(g *cli.Globals, log *trace.Trace) []string {
+	var warnings []string
+	warn := func(format string, args ...any) {
+		text := fmt.Sprintf(format, args...)
+		warnings = append(warnings, text)
+		warnBesideReport(g, text)
+	}
+	if log.Bad > 0 {
+		first := log.FirstBad[0]
+		warn("%d of %d lines could not be read and are left out; line %d, %q: %s", log.Bad, log.Lines, first.Number, first.Excerpt,
+			first.Reason)
+		for _, bad := range log.FirstBad[1:] {
+			g.Warn(fmt.Sprintf("line %d, %q: %s", bad.Number, bad.Excerpt, bad.Reason))
+		}
+	}
+	if log.Twice > 0 {
+		warn("the time zone has the times of %d of %d lines twice, because its clocks are set back; the first of the two is taken",
+			log.Twice, log.Lines)
+	}
+	if log.OutOfOrder > 0 {
+		warn("%d of %d lines were out of order, and were put in order", log.OutOfOrder, log.Lines)
+	}
+	if log.Damage != "" {
+		warn("the log is not complete: %s; the figures are about what could be read before", log.Damage)
+	}
+	return warnings
+}
+
+// warnBesideReport prints a warning that is also in the report, if the report is for a program.
+func warnBesideReport(g *cli.Globals, text string) {
+	if g.Format.String() != "table" {
+		g.Warn(text)
+	}
+}

@@ -1,0 +1,275 @@
+package test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/endpoint"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/probe"
+	"github.com/limitctl/limitctl/internal/redact"
+	"github.com/limitctl/limitctl/internal/report"
+	"github.com/limitctl/limitctl/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+type probeOptions struct {
+	*cli.Globals
+	endpointFlags
+	summaryFlags
+	limit    string
+	requests int
+	maxTime  time.Duration
+	workers  int
+	require  []string
+	strict   bool
+}
+
+// The default bounds of a probe, with a limit and without.
+const (
+	probeRequests = 3000
+	probeTime     = 10 * time.Minute
+	lookRequests  = 100
+	lookTime      = 30 * time.Second
+	probeWorkers  = 16
+	mostWorkers   = 1000
+)
+
+// NewProbeCmd makes limitctl probe.
+func NewProbeCmd(global *cli.Globals) *cobra.Command {
+	o := &probeOptions{Globals: global}
+	cmd := &cobra.Command{
+		Use:   "probe URL [--limit [ALGORITHM:]COUNT/PERIOD]",
+		Short: "See what limits an endpoint, or check that it keeps a limit",
+		Long: `Without --limit, probe sends some 100 requests in half a minute to an endpoint,
+an HTTP service or an Envoy rate limit service (grpc://), and says what it saw:
+what headers announce, how many requests passed at once, what a denial is, and
+when the first came back. It claims nothing, and ends with lines that check what
+this looks like. With --limit it checks the endpoint:
+
+  admitted       no more than the limit, and the first denial at its request
+  denial-status  429, or what --denied-status says
+  retry-after    there on a denial, and true
+  headers        RateLimit, X-RateLimit and others: well-formed, and true
+  subjects       what one subject uses is not missing to another
+  recovery       what was used comes back when the limit says
+
+Write {subject} in the URL, a --header or the --body where the endpoint reads
+who asks. Probe uses subjects that nobody has used before, and never exceeds
+--requests or --max-time.
+
+The verdict is pass only if probe saw the endpoint enforce its limit and saw or
+read something of its period, and no check failed. If nothing failed and too
+little was seen, it is inconclusive. So it is if a check that --require or
+--strict demands was not seen.
+
+Exit codes: 0 pass, or something was seen; 1 a check failed, the verdict is
+inconclusive, or nothing was seen; 2 the command line is wrong; 3 the endpoint
+cannot be reached, or answered nothing; 130 interrupted.`,
+		Example: `  limitctl probe 'http://127.0.0.1:8080/?user={subject}'
+  limitctl probe http://127.0.0.1:8080/ -H 'X-Api-Key: {subject}' --limit 100/1m
+  limitctl probe 'http://127.0.0.1:8080/?user={subject}' --limit 10/1s --require recovery
+  limitctl probe http://127.0.0.1:8080/ --requests 300 --max-time 2m -o json
+  limitctl probe http://127.0.0.1:8080/ --limit 10/1s --junit probe.xml --markdown probe.md`,
+		Args: exactlyOneURL("probe"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.summaryFlags.check(cmd, global); err != nil {
+				return err
+			}
+			return o.run(cmd, args[0])
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cli.GroupFlags(cmd, endpointTitle, o.endpointFlags.addFlags)
+	flags := cmd.Flags()
+	flags.StringVarP(&o.limit, "limit", "l", "", "check that the endpoint keeps `[ALGORITHM:]COUNT/PERIOD`")
+	cli.NumberFlag(flags, &o.requests, "requests", "n", 0, "send at most `N` requests (default 100, and 3000 with --limit)")
+	cli.DurationFlag(flags, &o.maxTime, "max-time", "", 0, "run for at most `DURATION` (default 30s, and 10m with --limit)")
+	cli.NumberFlag(flags, &o.workers, "workers", "", probeWorkers, "send up to `N` requests at once, to reach a high limit")
+	flags.StringSliceVar(&o.require, "require", nil, "pass only if these `CHECKS` pass, with commas between")
+	flags.BoolVar(&o.strict, "strict", false, "pass only if every check passes for which there is something to test")
+	cli.GroupFlags(cmd, reportingTitle, o.summaryFlags.addFlags)
+	flags.Lookup("junit").Usage = "write each check as a test case in JUnit XML to `FILE`, or - for standard output"
+	for _, flag := range []string{"limit", "requests", "max-time", "workers"} {
+		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
+	}
+	cmd.RegisterFlagCompletionFunc("require", cobra.FixedCompletions(probe.CheckNames(), cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// exactlyOneURL checks that the URL of an endpoint is the only argument.
+func exactlyOneURL(command string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0:
+			return cli.Usagef("%s needs the URL of an endpoint, such as http://127.0.0.1:8080/", command)
+		case len(args) > 1:
+			return cli.Usagef("%s takes one URL, and %q was given as well", command, args[1])
+		case !isEndpoint(args[0]):
+			return cli.Usagef("%q is not the URL of an endpoint; write http://HOST/PATH", args[0])
+		}
+		return nil
+	}
+}
+
+func (o *probeOptions) run(cmd *cobra.Command, url string) error {
+	ctx := cmd.Context()
+	config, err := o.config(cmd)
+	if err != nil {
+		return err
+	}
+	client, err := o.client(o.Globals, url)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	named, err := o.renamed(o.Globals, client)
+	if err != nil {
+		return err
+	}
+	config.Client, config.Step = named, o.progress
+	began := o.Env.Now()
+	bounded, cancel := store.BudgetContext(ctx, o.Timeout)
+	err = client.Connect(bounded)
+	cancel()
+	if err != nil {
+		return fmt.Errorf("%s: %w", client.Describe(), err)
+	}
+	if !cmd.Flags().Changed("limit") {
+		seen, failure := probe.Look(ctx, config)
+		a := &lookAnswer{Seen: seen, endpoint: client.Describe(), took: o.Env.Now().Sub(began), began: began}
+		for i := range seen.LooksLike {
+			a.commands = append(a.commands, o.checkedBy(cmd, url, &seen.LooksLike[i], seen.Denial))
+		}
+		return o.end(a, client, seen.Events, failure, seen.Any())
+	}
+	result, failure := probe.Run(ctx, config)
+	a := &probeAnswer{Result: result, limit: config.Limit, endpoint: client.Describe(), unfinished: failure != nil, began: began,
+		took: o.Env.Now().Sub(began)}
+	if err := o.summaryFlags.write(o.Globals, a); err != nil {
+		return err
+	}
+	if o.summaryFlags.replacesAnswer() {
+		return o.exit(client, result.Events, failure, a.verdict() == report.Pass)
+	}
+	return o.end(a, client, result.Events, failure, a.verdict() == report.Pass)
+}
+
+// end prints an answer, and returns what the command ends with.
+func (o *probeOptions) end(a output.Answer, client endpoint.Client, events []probe.Event, failure error, passed bool) error {
+	if err := o.Print(a); err != nil {
+		return err
+	}
+	return o.exit(client, events, failure, passed)
+}
+
+func (*probeOptions) exit(client endpoint.Client, events []probe.Event, failure error, passed bool) error {
+	switch err := probe.Unanswered(events); {
+	case failure != nil:
+		return failure
+	case err != nil:
+		return fmt.Errorf("%s: %w", client.Describe(), err)
+	case !passed:
+		return cli.ErrDenied
+	}
+	return nil
+}
+
+// checkedBy returns the command that checks a limit, with the flags that were given about the endpoint. Of headers it has only
+// those that say who asks.
+func (o *probeOptions) checkedBy(cmd *cobra.Command, url string, limit *store.Limit, denial *probe.Denial) string {
+	words := []string{"limitctl", "probe", endpoint.RedactURL(url), "--limit", limit.String()}
+	if usual := []int{0, http.StatusTooManyRequests}; denial != nil && !slices.Contains(usual, denial.Status) &&
+		!cmd.Flags().Changed("denied-status") {
+		words = append(words, "--denied-status", strconv.Itoa(denial.Status))
+	}
+	kept := append(endpointOnlyFlags(), "timeout", "workers")
+	cmd.Flags().Visit(func(flag *pflag.Flag) {
+		if !slices.Contains(kept, flag.Name) {
+			return
+		}
+		values := []string{flag.Value.String()}
+		if list, isList := flag.Value.(pflag.SliceValue); isList {
+			values = list.GetSlice()
+		}
+		for _, value := range values {
+			switch {
+			case flag.Name == "header":
+				words = append(words, "-H", endpoint.RedactHeader(value))
+			case flag.Name == "body" && !strings.HasPrefix(value, "@"):
+				words = append(words, "--body", redact.Mark)
+			case flag.Value.Type() == "bool":
+				words = append(words, "--"+flag.Name+map[bool]string{false: "=false"}[value == "true"])
+			default:
+				words = append(words, "--"+flag.Name, value)
+			}
+		}
+	})
+	return shell.Command(words...)
+}
+
+// config is the configuration of the probe, without its client.
+func (o *probeOptions) config(cmd *cobra.Command) (*probe.Config, error) {
+	given := cmd.Flags().Changed
+	looks := !given("limit")
+	for _, flag := range []string{"require", "strict", "junit", "markdown"} {
+		if looks && given(flag) {
+			return nil, cli.Usagef("--%s is about checks; give the --limit to check as well", flag)
+		}
+	}
+	if len(o.require) == 0 && given("require") {
+		return nil, cli.Usagef("--require is empty; the checks are %s", strings.Join(probe.CheckNames(), ", "))
+	}
+	if !given("requests") {
+		o.requests = map[bool]int{false: probeRequests, true: lookRequests}[looks]
+	}
+	if !given("max-time") {
+		o.maxTime = map[bool]time.Duration{false: probeTime, true: lookTime}[looks]
+	}
+	config := &probe.Config{Quota: o.requests, MaxTime: o.maxTime, Timeout: o.Timeout, Workers: o.workers, DeniedStatus: o.denied[0],
+		Require: o.require, Strict: o.strict}
+	for _, name := range o.require {
+		if !slices.Contains(probe.CheckNames(), name) {
+			return nil, cli.Usagef("--require %q is not a check; the checks are %s", name, strings.Join(probe.CheckNames(), ", "))
+		}
+	}
+	switch {
+	case o.requests < 1:
+		return nil, cli.Usagef("--requests %d is not a number of requests; give 1 or more", o.requests)
+	case o.maxTime <= 0:
+		return nil, cli.Usagef("--max-time %s is no time; give for instance 2m", store.FormatPeriod(o.maxTime))
+	case o.workers < 1 || o.workers > mostWorkers:
+		return nil, cli.Usagef("--workers %d is out of range; it must be from 1 to %d", o.workers, mostWorkers)
+	}
+	if looks {
+		return config, nil
+	}
+	limit, err := store.ParseLimit(o.limit)
+	if err == nil {
+		err = notInCalendar(o.limit, &limit)
+	}
+	if err == nil {
+		config.Limit, err = limit.Normalize()
+	}
+	return config, err
+}
+
+// progress prints what begins to standard error, unless it is short.
+func (o *probeOptions) progress(what string, atMost time.Duration) {
+	const soon = 500 * time.Millisecond
+	switch {
+	case o.Quiet || atMost < soon:
+	case atMost > store.MaxPeriod: // there is no bound
+		o.Note("%s", what)
+	default:
+		o.Note("%s: at most %s", what, output.Duration(atMost))
+	}
+}

@@ -1,0 +1,187 @@
+package test
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/report"
+	"github.com/limitctl/limitctl/internal/report/compare"
+	"github.com/limitctl/limitctl/internal/report/show"
+	"github.com/limitctl/limitctl/internal/shell"
+)
+
+type reportOptions struct {
+	*cli.Globals
+	summaryFlags
+	verdictFlags
+	html    string
+	against []string
+	margin  string
+	only    []string
+}
+
+// NewReportCmd makes limitctl report.
+func NewReportCmd(global *cli.Globals) *cobra.Command {
+	o := &reportOptions{Globals: global}
+	cmd := &cobra.Command{
+		Use:   "report FILE [--against BASE]...",
+		Short: "Show a saved report, or what became worse since earlier ones",
+		Long: `Report shows a report that loadtest or simulate saved. With --against it shows
+how the report differs from one or more earlier reports of the same load, for
+each limit that is in both, and what became worse.
+
+A difference counts if it is larger than a margin (p50 and p99 25% or 50 µs,
+throughput 5%, fairness 5%, the share of dropped arrivals 0.1 percentage points;
+--margin replaces the percentages). Several --against show how much a run varies
+by chance: then a figure has to be outside of all of theirs. The audit and
+errors have no margin: one more unit over- or under-admitted, a worst window
+that is greater and above 1.00 × the limit, or more errors are a regression. If
+the load generator was the limit in any of the reports, times and throughput are
+not judged. Costs are only judged if --only names them.
+
+Exit codes: 0 pass, or inconclusive (1 with --strict); 1 a threshold is missed,
+an audit failed (unless --no-fail), or too many requests got no decision; with
+--against, 1 something became worse; 2 a file is not a report, or the reports
+have no limit in common.`,
+		Example: `  limitctl report run.json
+  limitctl report run.json --html report.html --junit report.xml
+  limitctl report new.json --against base.json
+  limitctl report new.json --against base1.json --against base2.json --only p99,errors,over_admitted --margin 25% -o json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return cli.Usagef("report takes one file that loadtest or simulate saved, and %d were given; compare files by --against",
+					len(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.check(cmd); err != nil {
+				return err
+			}
+			if len(o.against) > 0 {
+				return runComparison(o, args[0], cmd.Flags().Changed("margin"))
+			}
+			return runReport(o, args[0])
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return []string{"json"}, cobra.ShellCompDirectiveFilterFileExt
+		},
+	}
+	o.summaryFlags.addFlags(cmd)
+	o.verdictFlags.addFlags(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&o.html, "html", "", "also write the report as a page to `FILE`")
+	flags.StringArrayVar(&o.against, "against", nil, "compare with the earlier report `BASE`; repeat it for several")
+	flags.StringVar(&o.margin, "margin", "", "ignore relative differences up to `PERCENT`, such as 10%, except in the audit")
+	flags.StringSliceVar(&o.only, "only", nil, "judge only these `METRICS`, such as p99,errors,over_admitted")
+	cmd.MarkFlagFilename("html", "html")
+	cmd.MarkFlagFilename("against", "json")
+	cmd.RegisterFlagCompletionFunc("margin", cobra.NoFileCompletions)
+	cmd.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(compare.Metrics(), cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// check reports flags that do not belong together.
+func (o *reportOptions) check(cmd *cobra.Command) error {
+	given := cmd.Flags().Changed
+	for _, flag := range []string{"margin", "only"} {
+		if given(flag) && !given("against") {
+			return cli.Usagef("--%s is about a comparison; add --against BASE", flag)
+		}
+	}
+	for _, flag := range []string{"html", "no-fail", "strict"} {
+		if given(flag) && given("against") {
+			return cli.Usagef("--%s is about one report; leave out --against", flag)
+		}
+	}
+	return o.summaryFlags.check(cmd, o.Globals)
+}
+
+func runReport(o *reportOptions, path string) error {
+	d, err := readReport(o.Globals, path)
+	if err != nil {
+		return err
+	}
+	if o.html != "" {
+		if err := writePage(o.Globals, d.Document, o.html); err != nil {
+			return err
+		}
+	}
+	if err := o.show(show.Answer{Report: d.Document}); err != nil {
+		return err
+	}
+	return o.exit(d.Document)
+}
+
+func runComparison(o *reportOptions, path string, hasMargin bool) error {
+	var options compare.Options
+	if hasMargin {
+		share, ok := parsePercent(o.margin)
+		if !ok {
+			return cli.Usagef("--margin %q is not a percentage from 0%% to 1000%%; write one such as 10%%", o.margin)
+		}
+		options.Margin = &share
+	}
+	metrics := compare.Metrics()
+	for _, name := range o.only {
+		// The units at the ends of their JSON names are optional.
+		name = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSpace(name), "_us"), "_percent")
+		if !slices.Contains(metrics, name) {
+			return cli.Usagef("--only %s: no such metric is judged; it is one of %s", shell.Command(name), strings.Join(metrics, " "))
+		}
+		options.Only = append(options.Only, name)
+	}
+	latest, err := readReport(o.Globals, path)
+	if err != nil {
+		return err
+	}
+	bases := make([]report.Named, len(o.against))
+	for i, base := range o.against {
+		if bases[i], err = readReport(o.Globals, base); err != nil {
+			return err
+		}
+	}
+	comparison, err := compare.Reports(bases, latest, options)
+	if err != nil {
+		return err
+	}
+	if err := o.show(comparison); err != nil {
+		return err
+	}
+	if comparison.Regressions > 0 {
+		return cli.ErrDenied
+	}
+	return nil
+}
+
+// show writes the summaries of an answer, and prints it unless one of them replaces it.
+func (o *reportOptions) show(answer interface {
+	output.Answer
+	summarized
+}) error {
+	if err := o.summaryFlags.write(o.Globals, answer); err != nil || o.replacesAnswer() {
+		return err
+	}
+	return o.Print(answer)
+}
+
+// parsePercent reads "10%" as 0.1.
+func parsePercent(text string) (share float64, ok bool) {
+	share, percent, ok := cli.ParseShare(text)
+	return share, percent && ok && share <= 10
+}
+
+// readReport reads a report from a file.
+func readReport(g *cli.Globals, path string) (report.Named, error) {
+	data, err := g.Env.ReadFile(path, report.MaxSize)
+	if err != nil {
+		return report.Named{}, cli.Usagef("the report %s cannot be read: %s; loadtest and simulate write one with --save",
+			shell.Command(path), cli.Cause(err))
+	}
+	d, err := report.Read(path, data)
+	return report.Named{Name: path, Document: d}, err
+}

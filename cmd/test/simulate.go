@@ -1,0 +1,199 @@
+package test
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/experiment"
+	"github.com/limitctl/limitctl/internal/progress"
+	"github.com/limitctl/limitctl/internal/report"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+type simulateOptions struct {
+	*cli.Globals
+	experimentLimitFlags
+	logOptions
+	wrapFlags
+	reportingOptions
+	policies []string
+	suggest  string
+}
+
+// NewSimulateCmd makes limitctl simulate.
+func NewSimulateCmd(global *cli.Globals) *cobra.Command {
+	o := &simulateOptions{Globals: global}
+	cmd := &cobra.Command{
+		Use:   "simulate FILE --limit [ALGORITHM:]COUNT/PERIOD... | simulate FILE --policy NAME...",
+		Short: "Show what a limit would have done to recorded traffic",
+		Long: `Simulate decides each request of a log at its own time, without waiting, and
+shows how many requests and keys would have been denied. It tries each --limit
+by itself, and decides the limits of a --policy together.
+
+FILE, or standard input for -, is an access log of Apache or nginx (common or
+combined), JSON lines, or CSV with a header, compressed with gzip or not.
+Simulate counts and leaves out lines that it cannot read, and sorts lines that
+are out of order. A request that costs more than a limit ever allows at once
+counts as denied.
+
+The fields of an access log are ip, user, time, method, path (without its query
+string), protocol, status, bytes, referer and agent. Fields of nested JSON
+objects are named with dots, such as request.ip. A --limit is by the field ip of
+an access log, and by the field key of other logs; a --policy is by the fields
+that have its attributes' names. Times are RFC 3339, or like those of access
+logs, or numbers since 1970: s, ms, µs or ns by magnitude.
+
+--wrap puts the wrappers of a service around a store in memory, by the log's
+clock, and --replicas makes several instances of them, to which requests go in
+turn. The report shows how many calls of the store that saves, and which
+requests were decided differently.
+
+--suggest finds, for each --limit, the lowest count that keeps a promise: denied
+or denied_keys, < or <=, and a share or a number. A burst in the limit does not
+change; otherwise the burst is the count. If no count keeps the promise, the
+exit code is 1.`,
+		Example: `  limitctl simulate access.log --limit 30/1m
+  limitctl simulate access.log --limit 30/1m --limit 500/1h --algorithm all
+  limitctl simulate access.log --limit sliding-log:30/1m --suggest 'denied_keys<1%'
+  limitctl simulate access.log --policy api --attribute tenant=ip --attribute user=ip --attribute route=path
+  gzip -c access.log | limitctl simulate - --limit 30/1m --key-field ip --key-field path -o json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0:
+				return cli.Usagef("no FILE given; name a log, or - for standard input, as in `%s access.log --limit 30/1m`",
+					cmd.CommandPath())
+			case len(args) > 1:
+				return cli.Usagef("%s given, and %s takes one FILE", cli.Several(args), cmd.Name())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.file = args[0]
+			plan, err := o.parse(cmd)
+			if err != nil {
+				return err
+			}
+			return experimentError(cmd, runSimulate(cmd.Context(), o, plan))
+		},
+	}
+	flags := cmd.Flags()
+	o.experimentLimitFlags.addFlags(cmd, "to try several")
+	flags.StringArrayVar(&o.policies, "policy", nil, "try the policy `NAME`; repeat it to try several side by side")
+	cli.GroupFlags(cmd, logTitle, o.logOptions.addFlags)
+	cli.GroupFlags(cmd, wrapTitle, o.wrapFlags.addFlags)
+	flags.StringVar(&o.suggest, "suggest", "",
+		"find the lowest count of each limit that keeps a `PROMISE`, such as 'denied_keys<1%'")
+	cli.GroupFlags(cmd, reportingTitle, o.reportingOptions.addFlags)
+	cmd.RegisterFlagCompletionFunc("policy", cli.Offers(global).Policies)
+	cmd.RegisterFlagCompletionFunc("suggest", cobra.NoFileCompletions)
+	return cmd
+}
+
+// simulatePlan is the simulation of a command line.
+type simulatePlan struct {
+	experiment.Simulation
+	log      *logReading
+	promises []report.Expression
+}
+
+func (o *simulateOptions) parse(cmd *cobra.Command) (plan *simulatePlan, err error) {
+	plan = new(simulatePlan)
+	if len(o.limits)+len(o.policies) == 0 {
+		return nil, cli.Usagef("no limit given; add --limit COUNT/PERIOD, such as --limit 30/1m, or --policy NAME")
+	}
+	for _, flag := range []string{"suggest", "algorithm"} {
+		if cmd.Flags().Changed(flag) && cmd.Flags().Lookup(flag).Value.String() == "" {
+			return nil, cli.Usagef("--%s is empty; give it a value or leave it out", flag)
+		}
+	}
+	each, err := o.each(cmd)
+	if err != nil {
+		return nil, err
+	}
+	for _, under := range each {
+		for _, limit := range under {
+			plan.Candidates = append(plan.Candidates, experiment.Candidate{Limits: []store.Limit{limit}})
+		}
+	}
+	if plan.Wrap, err = o.wrapFlags.parse(); err != nil {
+		return nil, err
+	}
+	if plan.Promise, err = o.parseSuggest(); err != nil {
+		return nil, err
+	}
+	for _, name := range o.policies {
+		c, err := o.Config()
+		if err != nil {
+			return nil, err
+		}
+		p, err := c.Policy(name)
+		if err != nil {
+			return nil, err
+		}
+		plan.Candidates = append(plan.Candidates, experiment.Candidate{Policy: p})
+	}
+	if plan.log, err = o.logOptions.parse(cmd, plan.Candidates); err != nil {
+		return nil, err
+	}
+	plan.promises, err = o.reportingOptions.parse(cmd, o.Globals, report.Simulation)
+	return plan, err
+}
+
+// parseSuggest reads the threshold for which --suggest searches the least count.
+func (o *simulateOptions) parseSuggest() (*report.Expression, error) {
+	if o.suggest == "" {
+		return nil, nil
+	}
+	if len(o.limits) == 0 {
+		return nil, cli.Usagef("--suggest needs a --limit, whose count it searches")
+	}
+	promise, err := report.ParseThreshold(o.suggest)
+	if err != nil || !promise.IsAboutDenials() {
+		return nil, cli.Usagef("--suggest %q is not a promise about denials; write it like denied_keys<1%%, denied<=0.5%% or denied<20",
+			o.suggest)
+	}
+	return &promise, nil
+}
+
+func runSimulate(ctx context.Context, o *simulateOptions, plan *simulatePlan) (err error) {
+	if plan.Log, err = plan.log.read(ctx, o.Globals); err != nil {
+		return err
+	}
+	result, err := plan.Run(ctx, &simulateWatcher{global: o.Globals})
+	if err != nil {
+		return err
+	}
+	for _, run := range result.Report.Runs {
+		for _, warning := range run.Warnings[len(plan.Log.Notes):] {
+			warnBesideReport(o.Globals, run.Limit+": "+warning)
+		}
+	}
+	if err := o.finish(o.Globals, result.Report, plan.promises, false); err != nil {
+		return err
+	}
+	if !result.PromiseKept {
+		return cli.ErrDenied
+	}
+	return nil
+}
+
+// simulateWatcher shows the progress of a simulation. It is a [experiment.SimulationObserver].
+type simulateWatcher struct {
+	global *cli.Globals
+	bar    *progress.Bar
+}
+
+// Begin shows a bar on a terminal.
+func (w *simulateWatcher) Begin(*experiment.Candidate) {
+	w.bar = w.global.Progress("simulating", "denied")
+}
+
+// Progress moves the bar.
+func (w *simulateWatcher) Progress(decided, requests, denied int64) {
+	w.bar.Set(decided, requests, denied)
+}
+
+// End removes the bar.
+func (w *simulateWatcher) End() { w.bar.Close() }

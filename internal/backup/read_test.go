@@ -1,0 +1,156 @@
+package backup
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/files"
+	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+)
+
+func zipped(tb testing.TB, file []byte) []byte {
+	tb.Helper()
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	w.Write(file)
+	if err := w.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// A compressed backup brings back the same, and a torn one what is complete.
+func TestCompressed(t *testing.T) {
+	var records []admin.Record
+	for i := range 300 {
+		records = append(records, record(t, strings.Repeat("x", i+1), int64(i+1)))
+	}
+	file := written(t, records, records[:7])
+	_, want, _, err := read(file, 50)
+	if err != nil {
+		t.Fatal(err)
+	}
+	small := zipped(t, file)
+	c, got, _, err := read(append(bytes.Clone(small), make([]byte, 600)...), 50) // as a tape pads it
+	if err != nil || c.Torn || len(got) != len(want) || c.Records != 300 {
+		t.Fatalf("compressed: %d of %d records, torn: %v, %v", len(got), len(want), c.Torn, err)
+	}
+	for _, cut := range []int{len(small) - 1, len(small) - 9, len(small) / 2} {
+		if c, got, _, err := read(small[:cut], 50); err != nil || !c.Torn || len(got) == 0 {
+			t.Errorf("torn after %d of %d bytes: %d records, torn: %v, %v", cut, len(small), len(got), c.Torn, err)
+		}
+	}
+	if _, _, _, err := read(small[:5], 50); err == nil {
+		t.Error("5 bytes of it are a backup")
+	}
+}
+
+// A survey counts the same as Check.
+func TestLook(t *testing.T) {
+	records := []admin.Record{record(t, "a", 1), record(t, `"amends":true}`, 2), record(t, "c", 3)}
+	file := written(t, records, records[:2])
+	s, err := look(bytes.NewReader(file))
+	if err != nil || s.Keys != 3 || s.Torn || s.Prefix != "rl" {
+		t.Errorf("it is %+v, %v", s, err)
+	}
+	if s, err := look(bytes.NewReader(file[:len(file)-3])); err != nil || s.Keys != 3 || !s.Torn {
+		t.Errorf("torn, it is %+v, %v", s, err)
+	}
+	if _, err := look(strings.NewReader("x\n")); err == nil {
+		t.Error("anything is a backup")
+	}
+}
+
+// List returns possible backups, the newest first, and Find finds them by name.
+func TestFolder(t *testing.T) {
+	dir := t.TempDir()
+	newer, older := Name(time.Unix(2000, 0), "7"), Name(time.Unix(1000, 0), "99")
+	for _, name := range []string{older + ".gz", newer, "notes.txt"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "d.jsonl"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	folder := &Folder{Path: dir, Entries: os.ReadDir, Open: files.Open}
+	listed, err := folder.List()
+	if err != nil || len(listed) != 2 || listed[0].Name != newer || listed[1].Name != older+".gz" || listed[0].Size != 1 {
+		t.Errorf("it lists %v, %v", listed, err)
+	}
+	for name, want := range map[string]string{newer: newer, older: older + ".gz", strings.TrimSuffix(newer, ".jsonl"): newer,
+		older + ".gz": older + ".gz", strings.TrimSuffix(older, ".jsonl"): older + ".gz", newer + ".gz": "",
+		"../" + newer: "", "": "", "notes.txt": "", "nosuch": ""} {
+		path, found := folder.Find(name)
+		if found != (want != "") || found && path != filepath.Join(dir, want) {
+			t.Errorf("%q is found at %q (%v)", name, path, found)
+		}
+	}
+	empty := &Folder{Path: filepath.Join(dir, "nosuch"), Entries: func(string) ([]fs.DirEntry, error) { return nil, fs.ErrNotExist }}
+	if listed, err := empty.List(); err != nil || len(listed) > 0 {
+		t.Errorf("a directory that is not there has %v, %v", listed, err)
+	}
+}
+
+// slowEnd is a reader with a slow second half.
+type slowEnd struct {
+	*bytes.Reader
+	half    int
+	begun   chan struct{} // the second half
+	reading atomic.Bool
+}
+
+func (s *slowEnd) Read(p []byte) (int, error) {
+	s.reading.Store(true)
+	defer s.reading.Store(false)
+	if s.half -= len(p); s.half <= 0 {
+		close(s.begun)
+		time.Sleep(50 * time.Millisecond) // long enough to notice a forgotten reader
+		s.half = math.MaxInt
+	}
+	return s.Reader.Read(p)
+}
+
+// The reader has ended when Each returns, even after an error or a panic.
+func TestConcurrentReadingEndsWithEach(t *testing.T) {
+	t.Parallel()
+	var records []admin.Record
+	for i := range 50_000 {
+		records = append(records, record(t, strconv.Itoa(i), 1))
+	}
+	file := written(t, records, nil)
+	if len(file) < 3*maxHeader {
+		t.Fatalf("a file of %d bytes is read in one go", len(file))
+	}
+	for name, failing := range map[string]func() error{"an error": func() error { return io.ErrClosedPipe },
+		"a panic": func() error { panic(io.ErrClosedPipe) }} {
+		in := &slowEnd{Reader: bytes.NewReader(file), half: 2 * maxHeader, begun: make(chan struct{})}
+		batches := 0
+		err := panics.Call(func() error {
+			return new(Contents).Each(in, 100, func(Batch) error {
+				batches++
+				select {
+				case <-in.begun:
+					return failing()
+				default:
+					return nil
+				}
+			})
+		})
+		if in.reading.Load() || batches == 0 || !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("%s: %d batches, %v; it is still read: %v", name, batches, err, in.reading.Load())
+		}
+	}
+}

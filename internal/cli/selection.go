@@ -1,0 +1,323 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/internal/allowance"
+	"github.com/limitctl/limitctl/internal/config"
+	"github.com/limitctl/limitctl/internal/operation"
+	"github.com/limitctl/limitctl/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// SelectionHelp explains the arguments of commands that take a selection.
+var SelectionHelp = `PATTERN is a glob over subjects: * any characters, ? one, [abc] one of a set, \
+takes the next literally. A network at its end, as in ip:203.0.113.0/24, matches
+subjects that end in an address or a network inside it. Without any of these, or
+with --exact, it is exactly that subject, with all its limits. If the
+configuration takes the attribute from the client, the address of a client is
+what serve counts, such as its /64. --exact takes it as it is typed.
+
+Redis has no index of a subject's keys. In a Redis of many keys, a command that
+only looks reads those of one subject under the names of limits that the
+configuration, the denials of the last hour and --limit-name have. It scans all
+keys if there are none, and with --limit-name '*'. A reset always scans.
+
+With --policy the arguments are attributes instead. They select every key of the
+policy that has them; its other attributes can have any value. If the
+configuration tells the names of the keys, the command reads them without a
+scan. With a glob for POLICY, such as 'api*', it looks at all keys, also those
+of an earlier configuration.
+
+With --layout the keys are those that other limiters wrote to a Redis. PATTERN
+is then a glob over subjects, as they are in the limiter's keys, or over whole
+keys of the store. The default is the layouts of the context in use; --layout
+limitctl selects limitctl's own keys. Keys that are not certainly a limiter's
+are reported and left out, unless PATTERN or the configuration names them.`
+
+// SelectionOptions say which keys a command is for.
+type SelectionOptions struct {
+	LayoutOptions
+	Exact   bool
+	Policy  string
+	Name    string // of the limit
+	AtLimit bool
+	MinUsed string
+	NoTTL   bool
+	Foreign bool
+	// JudgesPolicy: the command itself handles a --policy that is not configured.
+	JudgesPolicy bool
+}
+
+// AddSelectionFlags adds the flags that select keys.
+func (s *SelectionOptions) AddSelectionFlags(cmd *cobra.Command, global *Globals) {
+	GroupFlags(cmd, "Which keys", s.addOwnFlags)
+	GroupFlags(cmd, "Keys of another rate limiter", s.AddLayoutFlags)
+	cmd.RegisterFlagCompletionFunc("policy", Offers(global).Policies)
+	cmd.RegisterFlagCompletionFunc("limit-name", Offers(global).LimitNames)
+}
+
+func (s *SelectionOptions) addOwnFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.BoolVar(&s.Exact, "exact", false, "take PATTERN as a subject, as it is typed")
+	flags.StringVar(&s.Policy, "policy", "", "only keys of the `POLICY` (a glob), with the attributes given as arguments")
+	flags.StringVar(&s.Name, "limit-name", "", "only keys of limits called `NAME` (a glob)")
+	flags.BoolVar(&s.AtLimit, "at-limit", false, "only keys with nothing left now")
+	flags.BoolVar(&s.AtLimit, "denied", false, "the old name of --at-limit")
+	flags.MarkHidden("denied")
+	flags.StringVar(&s.MinUsed, "min-used", "", "only keys with at least that `SHARE` of their limit used, such as 80%")
+	flags.BoolVar(&s.NoTTL, "no-ttl", false, "only keys that never expire; limitctl writes none")
+	flags.BoolVar(&s.Foreign, "foreign", false, "only values that limitctl did not write")
+	cmd.RegisterFlagCompletionFunc("min-used", cobra.NoFileCompletions)
+}
+
+// Arguments is the check of a command's arguments.
+func (s *SelectionOptions) Arguments(cmd *cobra.Command, args []string) error {
+	// An empty value comes from a script's variable that is not set. Without it more would
+	// be selected than is meant.
+	for _, flag := range []string{"policy", "limit-name", "min-used"} {
+		if cmd.Flags().Changed(flag) && cmd.Flags().Lookup(flag).Value.String() == "" {
+			return Usagef("--%s is empty; give it a value or leave it out", flag)
+		}
+	}
+	switch {
+	case s.Policy != "":
+		return nil
+	case len(args) == 0:
+		return Usagef("no PATTERN given; write a subject or a glob, or '*' for all, as in `%s '*'`", cmd.CommandPath())
+	case len(args) > 1:
+		return Usagef("%s given, and %s takes one PATTERN; quote it, so that the shell does not expand it", Several(args), cmd.Name())
+	}
+	return nil
+}
+
+// Selected turns the flags and arguments into the keys that they select.
+func (s *SelectionOptions) Selected(g *Globals, args []string) (selection operation.Selection, err error) {
+	if err := s.Use(g); err != nil {
+		return selection, err
+	}
+	if args, err = g.NameClients(s.Exact || g.Layouts != nil, s.Policy, args); err != nil {
+		return selection, err
+	}
+	if s.Policy == "" {
+		selection, err = s.byPattern(args[0], g.Layouts != nil)
+	} else {
+		selection, err = s.byPolicy(g, args)
+	}
+	if err != nil {
+		return selection, err
+	}
+	minShare := 0.0
+	if s.MinUsed != "" {
+		if minShare, err = parseMinUsed(s.MinUsed); err != nil {
+			return selection, err
+		}
+	}
+	if s.Foreign && (s.AtLimit || s.MinUsed != "" || s.NoTTL) {
+		return selection, Usagef("--foreign cannot be given with --at-limit, --min-used or --no-ttl: a foreign value is not a limit")
+	}
+	selection.Text += s.LayoutOptions.text(g)
+	selection.Foreign, selection.Query.Foreign = s.Foreign, s.Foreign
+	selection.Keep = s.keep(minShare)
+	selection.Names = s.knownNames(g, &selection)
+	for _, flag := range []struct {
+		set  bool
+		text string
+	}{{s.AtLimit, "--at-limit"}, {s.MinUsed != "", shell.Command("--min-used", s.MinUsed)}, {s.NoTTL, "--no-ttl"},
+		{s.Foreign, "--foreign"}} {
+		if flag.set {
+			selection.Text += " " + flag.text
+		}
+	}
+	return selection, nil
+}
+
+// keep reports whether the flags select a state of a key; nil selects all.
+func (s *SelectionOptions) keep(minShare float64) func(*admin.Entry) bool {
+	atLimit, noTTL, minUsed := s.AtLimit, s.NoTTL, s.MinUsed != ""
+	if !atLimit && !noTTL && !minUsed {
+		return nil
+	}
+	return func(e *admin.Entry) bool {
+		share, known := e.Share()
+		return (!atLimit || e.AtLimit()) && (!minUsed || known && share >= minShare) && (!noTTL || e.TTL < 0)
+	}
+}
+
+// knownNames returns the names of limits under which a selection's one subject may have keys. They are nil if it is not of one
+// subject, or says itself which keys it is of.
+func (s *SelectionOptions) knownNames(g *Globals, selection *operation.Selection) []string {
+	subject, exact := selection.Query.Subjects.Exact()
+	if !exact || selection.Query.Keys != nil || s.Policy != "" || s.Foreign || g.Layouts != nil {
+		return nil
+	}
+	names := []string{}
+	if s.Name != "" {
+		name, err := store.ParsePattern(s.Name)
+		whole, isExact := name.Exact()
+		if err != nil || !isExact {
+			return nil
+		}
+		names = append(names, whole)
+	}
+	for _, key := range keysOf(g, subject) {
+		names = append(names, key.Name)
+	}
+	return names
+}
+
+// byPattern selects by a pattern of subjects, or with layouts also of store keys.
+func (s *SelectionOptions) byPattern(text string, layouts bool) (selection operation.Selection, err error) {
+	query := &selection.Query
+	parse, parseName := ParseSubjects, store.ParsePattern
+	if layouts {
+		parse, parseName = parseStoreKeys, store.ParseStoreKeyPattern
+	}
+	if query.Subjects, err = parse(text, s.Exact); err != nil {
+		return selection, err
+	}
+	selection.Text = shell.Command(text)
+	if s.Exact {
+		selection.Text = shell.Command("--exact", text)
+	}
+	if s.Name == "" {
+		return selection, nil
+	}
+	name, err := parseName(s.Name)
+	if err != nil {
+		return selection, Usagef("--limit-name: %s", err)
+	}
+	selection.Text += " " + shell.Command("--limit-name", s.Name)
+	if layouts {
+		query.Names = name
+		return selection, nil
+	}
+	subject, oneSubject := query.Subjects.Exact()
+	whole, oneName := name.Exact()
+	key := store.Key{Subject: subject, Name: whole}
+	if _, isPolicys := policy.ParseKey(key); oneSubject && oneName && !isPolicys && strings.Contains(whole, "/") {
+		query.Keys = []store.Key{key} // the whole name of a limit that has no name of its own
+		return selection, nil
+	}
+	query.Match = func(key store.Key) bool {
+		// A policy's limit can be called by its own name or with its policy's, as
+		// --summary shows it, without what hash_by has put behind it.
+		parts, isPolicys := policy.ParseKey(key)
+		return name.Match(key.Name) || isPolicys && (name.Match(parts.Limit) || name.Match(parts.LimitName()))
+	}
+	return selection, nil
+}
+
+// byPolicy selects the keys of policies that have the attributes given as arguments.
+func (s *SelectionOptions) byPolicy(g *Globals, args []string) (selection operation.Selection, err error) {
+	if g.Layouts != nil && s.LayoutName == "" {
+		return selection, Usagef("--policy selects limitctl's own keys, and the context %s reads those of %s; add %s",
+			g.Chosen.Context.Name, g.LayoutsName, shell.Command("--layout", config.OwnLayout))
+	} else if g.Layouts != nil {
+		return selection, Usagef("--policy selects limitctl's own keys, and --layout those of other limiters; give one of them")
+	}
+	c, err := g.Config()
+	if err != nil {
+		return selection, err
+	}
+	if !s.JudgesPolicy {
+		s.warnOfUnknownPolicy(g, c)
+	}
+	if s.Exact {
+		return selection, Usagef("--exact is for a PATTERN, not for --policy")
+	}
+	attributes, err := policy.ParseAttributes(args)
+	if err != nil {
+		return selection, err
+	}
+	wanted := policy.Selection{Attributes: attributes}
+	if wanted.Policies, err = store.ParsePattern(s.Policy); err != nil {
+		return selection, Usagef("--policy: %s", err)
+	}
+	selection.OfPolicy, selection.Text = true, shell.Command("--policy", s.Policy)
+	if s.Name != "" {
+		name, err := WithoutPolicy(s.Name, s.Policy)
+		if err != nil {
+			return selection, err
+		}
+		if wanted.Limits, err = store.ParsePattern(name); err != nil {
+			return selection, Usagef("--limit-name: %s", err)
+		}
+		selection.Text += " " + shell.Command("--limit-name", s.Name)
+	}
+	for _, name := range attributes.Names() {
+		selection.Text += " " + shell.Command(name+"="+attributes[name])
+	}
+	selection.Query, err = wanted.Query(c.Policies)
+	return selection, err
+}
+
+// WithoutPolicy returns a --limit-name beside a --policy, which can be written with that policy, as lists show it.
+func WithoutPolicy(limitName, policyName string) (string, error) {
+	of, name, has := strings.Cut(limitName, "/")
+	switch {
+	case !has:
+		return limitName, nil
+	case of != policyName:
+		return "", Usagef("%s is of the policy %s, and %s is given; give one policy", shell.Command("--limit-name", limitName), of,
+			shell.Command("--policy", policyName))
+	}
+	return name, nil
+}
+
+// warnOfUnknownPolicy warns if the configuration does not have the policy. An earlier
+// configuration may have had it; but after a slip, no result would look like good news.
+func (s *SelectionOptions) warnOfUnknownPolicy(g *Globals, c *config.Config) {
+	name, err := store.ParsePattern(s.Policy)
+	if err != nil || len(c.Policies) == 0 || g.Quiet {
+		return
+	}
+	if exact, is := name.Exact(); is {
+		if _, err := c.Policy(exact); err != nil {
+			fmt.Fprintf(g.Env.Err, "limitctl: warning: %s\n", Message(err))
+		}
+	}
+}
+
+// SayNothingMatches reports that a selection matches no key in the store; where is the store's name.
+func SayNothingMatches(g *Globals, selection *operation.Selection, where string) {
+	text := fmt.Sprintf("nothing in use matches %s in %s", selection.Text, g.PlaceOf(where))
+	if g.Layouts == nil {
+		text += ", prefix " + g.Chosen.Prefix.Value + g.UnknownClient(selection.Query.Subjects)
+	}
+	g.Note("%s", text)
+	if g.Layouts == nil && g.OfAnyKeys && !selection.OfPolicy && !g.ownKeysAsked && IsRedis(g.Chosen.Store.Value) {
+		g.Note("only limitctl's own keys were looked at; add --layout auto for those of other limiters")
+	}
+}
+
+// Configured returns the limit that the configuration has for a key, if it is that of a
+// policy and follows from what is in the key; nil if there is no configuration to ask.
+func Configured(g *Globals) func(store.Key) (store.Limit, bool) {
+	c, err := g.Config()
+	if err != nil || len(c.Policies) == 0 {
+		return nil
+	}
+	limits := allowance.NewConfiguredLimits(c.Policies)
+	return func(key store.Key) (limit store.Limit, known bool) {
+		candidates := limits.Candidates(key)
+		if len(candidates) != 1 { // an override may go by an attribute that the key does not have
+			return limit, false
+		}
+		return candidates[0].Limit, true
+	}
+}
+
+// keysOf returns the keys that a subject has by the configuration; none if it has mistakes.
+func keysOf(g *Globals, subject string) []store.Key {
+	c, err := g.Config()
+	if err != nil {
+		return nil
+	}
+	return allowance.KeysOf(c.Policies, subject)
+}

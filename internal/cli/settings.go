@@ -1,0 +1,284 @@
+package cli
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/limitctl/limitctl/internal/config"
+	"github.com/limitctl/limitctl/internal/connect"
+	"github.com/limitctl/limitctl/internal/files"
+	"github.com/limitctl/limitctl/internal/output"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// Place is the name of the open store for people: that of its context, else where, which is
+// the store's own name.
+func (s *Settings) Place(where string) string {
+	if s.Context != nil {
+		return s.Context.Name
+	}
+	return where
+}
+
+// PlaceOf is the name of the open store for people; where is the store's own name.
+func (g *Globals) PlaceOf(where string) string {
+	if g.Chosen == nil {
+		return where
+	}
+	return g.Chosen.Place(where)
+}
+
+// Settings finds out which store is meant: that of --store, else of --context,
+// else of LIMITCTL_STORE or LIMITCTL_CONTEXT, else of the context chosen by "context use", else the
+// user's own file. The configuration must have no mistakes. It is not read if flags and
+// variables say everything.
+func (g *Globals) Settings() (*Settings, error) {
+	if g.Chosen != nil {
+		return g.Chosen, nil
+	}
+	s := &Settings{byFlag: true}
+	var contextName, contextOrigin string
+	switch {
+	case g.Store != "" && g.ContextName != "":
+		return nil, Usagef("--store and --context both name a store; give one of them")
+	case g.Store != "":
+		s.Store = Setting{g.Store, "flag --store"}
+	case g.ContextName != "":
+		contextName, contextOrigin = g.ContextName, "flag --context"
+	case g.Env.Getenv("LIMITCTL_STORE") != "" && g.Env.Getenv(contextVariable) != "":
+		return nil, Usagef("LIMITCTL_STORE and %s both name a store; set one of them", contextVariable)
+	case g.Env.Getenv("LIMITCTL_STORE") != "":
+		s.Store = Setting{g.Env.Getenv("LIMITCTL_STORE"), byVariable}
+		s.hidden, _, _ = g.chosenContext() // an error does not matter here: the choice is not used
+	default:
+		s.byFlag = false
+		var err error
+		if contextName, contextOrigin, err = g.chosenContext(); err != nil {
+			return nil, err
+		}
+		s.chosenBy = contextOrigin
+	}
+	if contextName != "" {
+		if err := s.useContext(g, contextName, contextOrigin); err != nil {
+			return nil, err
+		}
+	}
+	if s.Store.Value == "" {
+		path, err := defaultFile(g.Env.Getenv)
+		if err != nil {
+			return nil, err
+		}
+		s.Store = Setting{"file:" + path, byDefault}
+	}
+	if err := s.findPrefix(g); err != nil {
+		return nil, err
+	}
+	g.Chosen = s
+	return s, nil
+}
+
+func (s *Settings) useContext(g *Globals, name, origin string) error {
+	c, err := g.Config()
+	if err != nil {
+		return err
+	}
+	if s.Context, err = c.Context(name); err != nil {
+		switch origin {
+		case contextVariable:
+			err = fmt.Errorf("%s: %w", contextVariable, err)
+		case byUse:
+			err = fmt.Errorf("%w; it was chosen by `limitctl context use`; choose another, or none with `limitctl context use --none`", err)
+		}
+		return err
+	}
+	at, _ := c.Origin("contexts." + name + ".store")
+	s.Store = Setting{s.Context.Store, fmt.Sprintf("context %s (%s), chosen by %s", name, at, origin)}
+	return nil
+}
+
+func (s *Settings) findPrefix(g *Globals) error {
+	if origin, given := g.GivenBy("prefix"); given {
+		s.Prefix = Setting{g.Prefix, origin}
+		return nil
+	}
+	c, err := g.Config()
+	if err != nil {
+		return err
+	}
+	switch {
+	case s.Context != nil && s.Context.Prefix != "":
+		at, _ := c.Origin("contexts." + s.Context.Name + ".prefix")
+		s.Prefix = Setting{s.Context.Prefix, at.String()}
+	case c.Prefix != "":
+		at, _ := c.Origin("prefix")
+		s.Prefix = Setting{c.Prefix, at.String()}
+	default:
+		s.Prefix = Setting{store.DefaultPrefix, byDefault}
+	}
+	return nil
+}
+
+// announce names a store that the user has not typed. It names the user's own file only until the file is there, since it
+// is always the same one.
+func (s *Settings) announce(env *Env) {
+	w, file := env.Err, strings.TrimPrefix(s.Store.Value, "file:")
+	switch {
+	case strings.HasPrefix(s.Store.Value, "memory:"):
+		fmt.Fprintln(w, "limitctl: the store memory: holds limits for this command only")
+	case s.hidden != "":
+		fmt.Fprintf(w, "limitctl: using LIMITCTL_STORE, %s, and not the context %s (chosen by context use)\n",
+			output.Escape(redisserver.RedactURL(s.Store.Value)), output.Escape(s.hidden))
+	case s.byFlag:
+	case s.Context != nil:
+		fmt.Fprintf(w, "limitctl: using the context %s (chosen by %s)\n", output.Escape(s.Context.Name), s.chosenBy)
+	default:
+		opened, err := env.Open(file)
+		if err == nil {
+			opened.Close()
+			return
+		}
+		fmt.Fprintf(w, "limitctl: using the file %s (no --store given)\n", output.Escape(file))
+	}
+}
+
+// Config reads the configuration, once.
+func (g *Globals) Config() (*config.Config, error) {
+	if g.Loaded != nil {
+		return g.Loaded, nil
+	}
+	if g.FromStore() && !g.Follows {
+		return nil, Usagef("--config %s is for serve, which follows what is published there; for this command, get the file by "+
+			"`limitctl config fetch > published.yaml`", publishedConfig)
+	}
+	c, err := config.Load(ConfigEnvironment(g))
+	if err != nil {
+		return nil, err
+	}
+	g.Loaded = c
+	return c, nil
+}
+
+// ConfigEnvironment is what the configuration is read from.
+func ConfigEnvironment(g *Globals) config.Environment {
+	e := config.Environment{Explicit: g.ConfigFile, Getenv: g.Env.Getenv, ReadFile: g.Env.ReadConfig, List: g.Env.names}
+	if g.FromStore() {
+		e.Explicit, e.FromStore = "", true
+	}
+	return e
+}
+
+// publishedConfig is a --config that means the configuration that was published to the store.
+const publishedConfig = "store:"
+
+// FromStore reports whether the configuration is the one that was published to the store.
+func (g *Globals) FromStore() bool {
+	return g.ConfigFile == publishedConfig || g.ConfigFile == "" && g.Env.Getenv("LIMITCTL_CONFIG") == publishedConfig
+}
+
+// byUse is the origin of a context that "context use" has remembered.
+const byUse = "context use"
+
+// byVariable is the origin of a store that the environment names.
+const byVariable = "environment variable LIMITCTL_STORE"
+
+// chosenContext returns the name in LIMITCTL_CONTEXT, else the one that "context use" has remembered, or "".
+func (g *Globals) chosenContext() (name, origin string, err error) {
+	if name = g.Env.Getenv(contextVariable); name != "" {
+		return name, contextVariable, nil
+	}
+	path := ContextFile(g.Env.Getenv)
+	if path == "" {
+		return "", "", nil
+	}
+	text, err := g.Env.ReadFile(path, files.MaxChoice)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", "", nil
+	case err != nil: // without the choice, the command would use another store
+		return "", "", Usagef("the choice of a context cannot be read: %s%s", err, StateHint(g.Env.Getenv))
+	}
+	return strings.TrimSpace(string(text)), byUse, nil
+}
+
+// CurrentContext returns the name of the context that a command would use, or "".
+func (g *Globals) CurrentContext() (string, error) {
+	switch {
+	case g.ContextName != "":
+		return g.ContextName, nil
+	case g.Store != "" || g.Env.Getenv("LIMITCTL_STORE") != "":
+		return "", nil
+	}
+	name, _, err := g.chosenContext()
+	return name, err
+}
+
+// ContextFile is where "context use" remembers its choice; empty if there is no directory for it.
+func ContextFile(getenv func(string) string) string {
+	directory := StateDir(getenv)
+	if directory == "" {
+		return ""
+	}
+	return filepath.Join(directory, "context")
+}
+
+// defaultFile returns the path of the default store.
+func defaultFile(getenv func(string) string) (string, error) {
+	directory := StateDir(getenv)
+	if directory == "" {
+		return "", Usagef("no --store given, and neither XDG_STATE_HOME nor HOME is set to find a file; give --store file:PATH")
+	}
+	return filepath.Join(directory, "limits.db"), nil
+}
+
+// StateHint names the variable that says where the state is, for the end of an error about a file there.
+func StateHint(getenv func(string) string) string {
+	if state := getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {
+		return "; XDG_STATE_HOME=" + state + " says where it is"
+	}
+	return ""
+}
+
+// StateDir is where limitctl keeps its state; empty if the environment names no directory.
+func StateDir(getenv func(string) string) string {
+	state := getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(state) { // the XDG specification ignores a relative one
+		home := getenv("HOME")
+		if home == "" {
+			return ""
+		}
+		state = filepath.Join(home, ".local", "state")
+	}
+	return filepath.Join(state, "limitctl")
+}
+
+// FallbackFile returns the path of the fallback store of the chosen store. There is one for each
+// store and prefix, which all commands of the user share. The URL identifies the store, since a
+// store that is away cannot be asked.
+func FallbackFile(g *Globals) (string, error) { return storeFile(g, "local-shadow-", ".db") }
+
+// PublishedFile returns the path of the file in which serve keeps the published configuration of the chosen store.
+func PublishedFile(g *Globals) (string, error) { return storeFile(g, "published-", ".config") }
+
+// storeFile returns the path of a file of the user about the chosen store.
+func storeFile(g *Globals, before, after string) (string, error) {
+	s, err := g.Settings()
+	if err != nil {
+		return "", err
+	}
+	directory := StateDir(g.Env.Getenv)
+	if directory == "" {
+		return "", errors.New("neither XDG_STATE_HOME nor HOME is set to find a file for it")
+	}
+	address, err := connect.Address(s.Store.Value)
+	if err != nil {
+		return "", err
+	}
+	hash := sha256.Sum256([]byte(address + "\x00" + s.Prefix.Value))
+	return filepath.Join(directory, before+hex.EncodeToString(hash[:8])+after), nil
+}

@@ -1,0 +1,61 @@
+// Package clitest has an environment in which tests run commands.
+package clitest
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/files"
+)
+
+// Env is an environment without a terminal and with nothing to read, whose store and state are in folders of the test.
+// Its clock moves when a command sleeps, and only then.
+// What commands print is lost unless the test sets Out and Err.
+func Env(t *testing.T) *cli.Env {
+	t.Helper()
+	now := time.Now()
+	variables := map[string]string{"LIMITCTL_STORE": "file:" + filepath.Join(t.TempDir(), "limits.db"), "XDG_STATE_HOME": t.TempDir(),
+		"GOGC": "200"} // or a scan of many keys changes it for all tests
+	return &cli.Env{
+		In: strings.NewReader(""), Out: io.Discard, Err: io.Discard,
+		Getenv:   func(name string) string { return variables[name] },
+		Environ:  func() []string { return nil },
+		ReadFile: files.Read, Open: files.Open, List: files.List,
+		WriteFile: files.Write, WriteShared: files.WriteShared, CanWrite: files.CanWrite, Follow: files.Follow,
+		Create: files.Create, Append: files.Append, MakeDir: files.MakeDir, Keep: files.Keep, Remove: os.Remove,
+		Stream: files.Stream, KeepOn: func() {},
+		Account: func() string { return "builder" }, Host: func() string { return "here" },
+		Now: func() time.Time { return now },
+		Sleep: func(ctx context.Context, d time.Duration) error {
+			now = now.Add(d)
+			return ctx.Err()
+		},
+		Signals: func(...syscall.Signal) <-chan struct{} { return nil },
+		Size:    func() (columns, rows int) { return 80, 24 },
+		Hold:    func() {},
+		// No program takes the place of a test.
+		FindProgram: func(name string) (string, error) { return name, nil },
+		Become:      func(string, []string) (int, error) { return 0, nil },
+	}
+}
+
+// Strip removes SGR sequences.
+func Strip(text string) string {
+	var b strings.Builder
+	for text != "" {
+		before, after, found := strings.Cut(text, "\x1b[")
+		b.WriteString(before)
+		if !found {
+			break
+		}
+		_, text, _ = strings.Cut(after, "m")
+	}
+	return b.String()
+}

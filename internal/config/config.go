@@ -1,0 +1,144 @@
+// Package config reads limitctl's configuration: policies, which are reviewed like code, and contexts, which name
+// the stores. It reads strictly, finds every mistake of a file at once, and remembers where each value was written.
+package config
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/limitctl/limitctl/internal/configfile"
+	"github.com/limitctl/limitctl/internal/ratelimitfile"
+	"github.com/limitctl/limitctl/internal/yamlfile"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// Config is the content of one file, or of several together.
+type Config struct {
+	// PolicyFile is the file with the policies; empty if there is none.
+	PolicyFile string
+	// File is the content of PolicyFile, without what is for operators alone.
+	configfile.File
+	// Layouts say which keys of other limiters have which layout, in the order of the file.
+	Layouts []Mapping
+	// Contexts are in the order of the files.
+	Contexts []*Context
+	// Read are the files that were read.
+	Read []string
+	// Searched are the files that were looked for, in the order of their precedence.
+	Searched []string
+	// Ratelimit is the file or directory of envoy.ratelimit_config, empty for none; and RatelimitFiles are its files.
+	Ratelimit      string
+	RatelimitFiles []string
+	// Remarks say what in these files has no equal.
+	Remarks []ratelimitfile.Remark
+
+	origins map[string]Origin
+}
+
+// Parse reads a configuration file; path is its name in messages. checkStore, if not nil, returns what is wrong
+// with the URL of a context's store, without its password. An error is a [*Mistakes] with all mistakes.
+func Parse(path string, data []byte, checkStore func(url string) error) (*Config, error) {
+	c, mistakes := read(path, data, checkStore, "")
+	if len(mistakes) > 0 {
+		return nil, &Mistakes{mistakes}
+	}
+	return c, nil
+}
+
+// WithPublished returns c with the policies of a published text, and what else decides; name is the text's name in
+// messages. A text with contexts or layouts was not published by limitctl, and is a [store.ErrInvalid]; other errors
+// are [*Mistakes].
+func (c *Config) WithPublished(name string, text []byte) (*Config, error) {
+	published, err := Parse(name, text, nil)
+	if err != nil {
+		return nil, err
+	}
+	if len(published.Contexts) > 0 || len(published.Layouts) > 0 {
+		return nil, store.Invalidf("%s has contexts or layouts, so limitctl did not publish it", name)
+	}
+	published.Prefix, published.Contexts, published.Layouts, published.Searched = c.Prefix, c.Contexts, c.Layouts, c.Searched
+	return published, nil
+}
+
+// Context is a store with a name, and rules for what may be done to it.
+type Context struct {
+	Name string
+	// Store is the store's URL. It can contain a password.
+	Store string
+	// Prefix is the text that the store's keys begin with; empty if the context has none.
+	Prefix string
+	// PasswordFile and PasswordEnv say where the password is; at most one is set.
+	PasswordFile, PasswordEnv string
+	// Layouts are the default layouts with which keys are read; none for limitctl's own keys.
+	Layouts []string
+	// ReadOnly: nothing may write. Protected: destructive commands need a confirmation.
+	ReadOnly, Protected bool
+}
+
+// Origin is the place of a value.
+type Origin struct {
+	Path string
+	Line int
+}
+
+// String returns the origin as "limitctl.yaml:12".
+func (o Origin) String() string { return fmt.Sprintf("%s:%d", o.Path, o.Line) }
+
+// Origin returns the place of the value at a path, such as "policies.login.limits[0].limit" or
+// "contexts.prod.store".
+func (c *Config) Origin(path string) (origin Origin, ok bool) {
+	origin, ok = c.origins[path]
+	return origin, ok
+}
+
+// Policy returns the policy of that name. An error is a [store.ErrInvalid] that lists the policies, or the files
+// that were looked for.
+func (c *Config) Policy(name string) (*policy.Policy, error) {
+	if c.PolicyFile == "" {
+		return nil, store.Invalidf("policy %q: there is no configuration file; looked for %s; name one with --config FILE", name,
+			strings.Join(c.Searched, ", "))
+	}
+	return configfile.FindPolicy(c.PolicyFile, c.Policies, name)
+}
+
+// Context returns the context of that name. An error is a [store.ErrInvalid] that lists the contexts.
+func (c *Config) Context(name string) (*Context, error) {
+	names := make([]string, 0, len(c.Contexts))
+	for _, x := range c.Contexts {
+		if x.Name == name {
+			return x, nil
+		}
+		names = append(names, x.Name)
+	}
+	if len(names) == 0 {
+		return nil, store.Invalidf("context %q: no contexts are configured; looked in %s; write contexts: {NAME: {store: URL}} there", name,
+			strings.Join(c.ContextFiles(), ", "))
+	}
+	return nil, store.Invalidf("context %q is unknown%s; there are %s", name, configfile.Suggestion(name, names),
+		strings.Join(names, ", "))
+}
+
+// ContextFiles are the files in which contexts were looked for.
+func (c *Config) ContextFiles() []string {
+	var files []string
+	for _, path := range c.Searched {
+		if path != LocalFile {
+			files = append(files, path)
+		}
+	}
+	return files
+}
+
+// Mistake is one mistake in a file, with its place.
+type Mistake = yamlfile.Mistake
+
+// Mistakes is the error of files with mistakes, in the order of the files and of
+// their lines. It is a [store.ErrInvalid].
+type Mistakes struct{ List []Mistake }
+
+// Error returns a line for each mistake.
+func (m *Mistakes) Error() string { return yamlfile.Format(m.List) }
+
+// Is makes Mistakes a store.ErrInvalid.
+func (m *Mistakes) Is(target error) bool { return target == store.ErrInvalid }

@@ -1,0 +1,191 @@
+package dash
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/dash/source"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// awayStore is one that does not answer while it is away.
+type awayStore struct {
+	admin.Keyspace
+	away bool
+}
+
+func (s *awayStore) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
+	if s.away {
+		return func(yield func(admin.Entry, error) bool) {
+			yield(admin.Entry{}, fmt.Errorf("%w: 10.0.0.1 is silent", store.ErrUnavailable))
+		}
+	}
+	return s.Keyspace.Scan(ctx, q)
+}
+
+func TestALostStoreLeavesTheLastFrameAndComesBack(t *testing.T) {
+	backend := &awayStore{}
+	d := begin(t, three, func(o *Options) {
+		backend.Keyspace = o.Store
+		o.Store, o.Color = backend, true
+	})
+	backend.away = true
+	for range 7 {
+		d.second()
+	}
+	if text := d.View(); !strings.Contains(text, "no answer for 7s, retrying") || !strings.Contains(text, "\x1b[2mfull") {
+		t.Errorf("away:\n%s", text)
+	}
+	if r := d.feed.rows[source.OwnID(store.Key{Subject: "full", Name: "token-bucket/1m"})]; !r.InUse {
+		t.Error("a key is taken for unused")
+	}
+	backend.away = false
+	d.second()
+	if text := d.View(); strings.Contains(text, "no answer") || strings.Contains(text, "\x1b[2mfull") {
+		t.Errorf("back:\n%s", text)
+	}
+}
+
+// Those at the limit stay in view, however many others there are.
+func TestNoMoreThanMaxKeysAreFollowed(t *testing.T) {
+	d := begin(t, func(d *driver) {
+		for i := range 50 {
+			d.take(store.Key{Subject: fmt.Sprintf("user:%02d", i)}, "100/1h", 1+int64(i))
+		}
+		d.take(store.Key{Subject: "full"}, "10/1h", 10)
+	}, func(o *Options) { o.MaxKeys = 5 })
+	if text := d.View(); !strings.Contains(text, "5 of about 51 followed") ||
+		!strings.Contains(text, "about 51 keys, about 1 at the limit") {
+		t.Errorf("it says:\n%s", text)
+	}
+	d.take(store.Key{Subject: "user:00"}, "100/1h", 99)
+	d.second()
+	if want := "[full] user:00 user:49 user:48 user:47"; d.subjects() != want {
+		t.Errorf("then it follows %s, want %s", d.subjects(), want)
+	}
+}
+
+func TestUnusedKeysAreForgotten(t *testing.T) {
+	d := begin(t, func(d *driver) { d.take(store.Key{Subject: "a"}, "10/1s", 1) }, nil)
+	d.second()
+	if d.subjects() != "[a]" || d.keys.rows[0].InUse {
+		t.Errorf("it shows %s", d.subjects())
+	}
+	for range 62 {
+		d.second()
+	}
+	if d.subjects() != "" || len(d.feed.rows) > 0 {
+		t.Errorf("it still shows %s", d.subjects())
+	}
+}
+
+func TestOnce(t *testing.T) {
+	d := begin(t, three, nil)
+	var out bytes.Buffer
+	o := d.Options
+	slept := time.Duration(0)
+	o.Sleep = func(_ context.Context, pause time.Duration) error {
+		slept = pause
+		d.now = d.now.Add(pause)
+		return nil
+	}
+	if err := Once(t.Context(), &out, o, 80, 24); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); strings.Contains(text, "▸") || !strings.Contains(text, "full") || strings.Contains(text, "\x1b") ||
+		slept != time.Second {
+		t.Errorf("it wrote:\n%s", text)
+	}
+	o.Store = &awayStore{Keyspace: d.store, away: true}
+	if err := Once(t.Context(), &out, o, 80, 24); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("of a store that is away: %v", err)
+	}
+}
+
+// What is asked of a key while another's answer is under way is not answered by that.
+func TestTheDetailIsOfItsKey(t *testing.T) {
+	d := begin(t, three, nil)
+	d.detail.key, d.feed.fetching = d.keys.rows[0].ID(), false
+	d.screen = &d.detail
+	look := d.look()
+	d.detail.key, d.detail.read = d.keys.rows[1].ID(), nil
+	d.run(look)
+	if got := d.detail.read; got != nil {
+		t.Errorf("the detail of %v is %+v, which is of another key", d.detail.key, got)
+	}
+}
+
+// nodesStore has a node that can hang.
+type nodesStore struct {
+	admin.Keyspace
+	hangs bool
+}
+
+func nodeOf(_ context.Context, subject string) string {
+	if strings.HasPrefix(subject, "b") {
+		return "10.0.0.2:6379"
+	}
+	return "10.0.0.1:6379"
+}
+
+func (s *nodesStore) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
+	if len(q.Keys) > 0 && strings.HasPrefix(q.Keys[0].Subject, "b") && s.hangs {
+		return func(yield func(admin.Entry, error) bool) {
+			yield(admin.Entry{}, fmt.Errorf("%w: redis at 10.0.0.2:6379 cannot be reached: no answer in time", store.ErrUnavailable))
+		}
+	}
+	return s.Keyspace.Scan(ctx, q)
+}
+
+// While one node of several does not answer, the keys of the others stay up to date, and its
+// own are marked.
+func TestOneNodeIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := &nodesStore{}
+		a, b := store.Key{Subject: "a", Name: "token-bucket/1h"}, store.Key{Subject: "b", Name: "token-bucket/1h"}
+		d := begin(t, func(d *driver) {
+			d.take(a, "10/1h", 5)
+			d.take(b, "10/1h", 6)
+		}, func(o *Options) {
+			backend.Keyspace = o.Store
+			o.Store, o.NodeOf, o.Color = backend, nodeOf, false
+		})
+		second := func() {
+			d.second()
+			synctest.Wait() // a node that was away is read while the dashboard goes on
+		}
+		second()
+		backend.hangs = true
+		second()
+		for i := range 4 {
+			d.take(a, "10/1h", 1)
+			d.take(b, "10/1h", 1)
+			second()
+			text := d.View()
+			ofA, ofB := d.feed.rows[source.OwnID(a)], d.feed.rows[source.OwnID(b)]
+			if ofA.Used != int64(6+i) || ofA.Stale || ofB.Used != 6 || !ofB.Stale {
+				t.Errorf("%d of a and %d of b are used:\n%s", ofA.Used, ofB.Used, text)
+			}
+			if want := fmt.Sprintf("no answer from 10.0.0.2:6379 for %ds: 1 key marked ? as they were then", i+2); !strings.Contains(text,
+				want) ||
+				!strings.Contains(text, "  ?b ") || strings.Contains(text, "?a") {
+				t.Errorf("it does not say %q:\n%s", want, text)
+			}
+		}
+		backend.hangs = false
+		for range 3 { // the last failure, then a question, whose answer is taken in at the next look at the latest
+			second()
+		}
+		if text := d.View(); d.feed.rows[source.OwnID(b)].Used != 10 || strings.Contains(text, "no answer") {
+			t.Errorf("back:\n%s", text)
+		}
+	})
+}

@@ -1,0 +1,164 @@
+package dash
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/limitctl/limitctl/internal/allowance"
+	"github.com/limitctl/limitctl/internal/dash/figures"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// What is in force can be revoked and extended, also if no key of it is in use; the cursor stays with its override.
+func TestWhatIsInForceCanBeChanged(t *testing.T) {
+	d := governedBy(t, nil)
+	d.press("O")
+	d.send(tea.MouseMsg{X: 4, Y: len(d.headLines()) + 3, Action: tea.MouseActionPress, Button: tea.MouseButtonLeft})
+	if o := d.inForce.current(); o == nil || o.Effect != store.OverrideExempt {
+		t.Errorf("after a click %v is selected", o)
+	}
+	d.press("<home><pgdown><pgup><down>r")
+	if text := d.View(); !strings.Contains(text, "Revoke user:$(rm -r ~)<b>é*, block") {
+		t.Errorf("asked why:\n%s", text)
+	}
+	d.press("a mistake<enter>y")
+	left := d.overrides()
+	if len(left) != 4 {
+		t.Fatalf("after a yes %d are in force", len(left))
+	}
+	for i := range left {
+		if strings.HasPrefix(left[i].Subjects.String(), "user:") {
+			t.Error("another one was revoked")
+		}
+	}
+	d.press("<home>e") // the block of the network, for 2h more
+	d.second()
+	d.press("<enter><enter>y")
+	for _, o := range d.overrides() {
+		if o.Effect == store.OverrideBlock && !strings.Contains(d.View(), "set: block until 14:02") {
+			t.Errorf("%s ends at %s:\n%s", o.Subjects, o.ExpiresAt, d.View())
+		}
+	}
+}
+
+// In a read-only context everything in force is seen and nothing changes; a protected one asks for its name.
+func TestWhatIsInForceIsGuarded(t *testing.T) {
+	d := governedBy(t, func(o *Options) { o.Actions = nil })
+	d.press("Or")
+	if text := d.View(); d.changes.form != nil || !strings.Contains(text, "the context is read-only") {
+		t.Errorf("read-only:\n%s", text)
+	}
+	d = governedBy(t, func(o *Options) { o.Context, o.Protected = "prod", true })
+	d.press("Or<enter>y")
+	if len(d.overrides()) != 5 || d.changes.question == nil {
+		t.Errorf("a y was enough for a protected context; %d are in force", len(d.overrides()))
+	}
+	d.press("<esc>r<enter>prod<enter>")
+	if len(d.overrides()) != 4 {
+		t.Errorf("with its name typed %d are in force", len(d.overrides()))
+	}
+}
+
+// What an override lets through is what was added between looks, also across the minutes that the table is in, and no more
+// when that is over. It is of all keys, whatever is followed.
+func TestWhatAnOverrideLetsThroughASecond(t *testing.T) {
+	d := begin(t, func(d *driver) {
+		three(d)
+		d.deny(admin.Denials{LetThrough: []admin.LetThrough{{Override: "ended", Count: 6000}}})
+	}, nil)
+	set, err := d.store.SetOverride(t.Context(), store.Override{Effect: store.OverrideTimes, Thousandths: 2000}, 2*time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.second()
+	if got := d.effectsNow()["ended"].LetThrough; got > 100 {
+		t.Errorf("what was let through before the first look is %g a second", got)
+	}
+	for second := range 130 {
+		d.deny(admin.Denials{Rows: []admin.Denied{deniedRow("full", 3)}, LetThrough: []admin.LetThrough{{Override: set.ID, Count: 40}}})
+		d.second()
+		if got := d.effectsNow()[set.ID]; second > figures.Lately && math.Abs(got.LetThrough-40) > 0.4 {
+			t.Fatalf("after %d s it is %+v, want 40 a second", second, got)
+		}
+	}
+	d.press("O")
+	if text := d.View(); !strings.Contains(text, "  lets through 40/s, denies 3.0/s") {
+		t.Errorf("it says:\n%s", text)
+	}
+	for range figures.Lately + 1 {
+		d.second()
+	}
+	if text := d.View(); strings.Contains(text, "lets through") || len(d.feed.denials.LetThrough) != 0 {
+		t.Errorf("when nothing is let through any more it says:\n%s", text)
+	}
+}
+
+// What was denied before an override was set is not of it. A little that is denied since is not nothing.
+func TestWhatANewOverrideDenies(t *testing.T) {
+	d := begin(t, three, nil)
+	for range 5 {
+		d.deny(admin.Denials{Rows: []admin.Denied{deniedRow("full", 3)}})
+		d.second()
+	}
+	set, err := d.store.SetOverride(t.Context(), store.Override{Effect: store.OverrideTimes, Thousandths: 2000}, 2*time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.second()
+	d.press("O")
+	if e, text := d.effectsNow()[set.ID], d.View(); e.Denied != 0 || e.Keys != 4 || !strings.Contains(text, "  4 keys") ||
+		strings.Contains(text, "denies") {
+		t.Errorf("it does %+v, and it says:\n%s", e, text)
+	}
+	d.deny(admin.Denials{Rows: []admin.Denied{deniedRow("full", 1)}})
+	d.second()
+	if e, text := d.effectsNow()[set.ID], d.View(); e.Denied == 0 || !strings.Contains(text, "  denies ") {
+		t.Errorf("after a denial it does %+v, and it says:\n%s", e, text)
+	}
+}
+
+// governedBy starts a dashboard of traffic under overrides.
+func governedBy(t *testing.T, change func(*Options)) *driver {
+	t.Helper()
+	d := begin(t, nil, change)
+	governed(d)
+	return d
+}
+
+// b and e are about whom is written: the key itself, or a pattern that the question says the reach of. One of
+// everybody is not taken.
+func TestBlockByAPattern(t *testing.T) {
+	for keys, want := range map[string]string{
+		"b<enter><enter><enter><enter>y":                       "full block",
+		"b<bs>*<enter><enter><enter>scraper<enter>y":           "ful* block",
+		"e<enter> <enter><enter><enter>y":                      "full exempt of token-bucket/1m",
+		"b<bs><bs><bs><bs>*<enter><enter><enter><enter>y":      "",
+		"b<bs>*<enter><enter><enter>scraper<enter>n":           "",
+		"b<bs><bs><bs><bs>ne*<enter><enter><enter><enter>y":    "ne* block",
+		"b<bs><bs><bs><bs>[<enter><enter><enter><enter>y<esc>": "",
+	} {
+		d := begin(t, three, nil)
+		d.press(keys)
+		got := ""
+		for _, o := range d.overrides() {
+			got = o.Subjects.String() + " " + allowance.Effect(&o)
+			if !o.Names.IsZero() {
+				got += " of " + o.Names.String()
+			}
+		}
+		if got != want {
+			t.Errorf("%q sets %q, want %q:\n%s", keys, got, want, d.View())
+		}
+	}
+	d := begin(t, three, nil)
+	d.press("b<bs><bs><bs><bs>ne*<enter><enter><enter><enter>")
+	if text := d.View(); !strings.Contains(text, "It is NOT about full token-bucket/1m") ||
+		!strings.Contains(text, "near token-bucket/1m") {
+		t.Errorf("of a pattern that leaves the key out it says:\n%s", text)
+	}
+}

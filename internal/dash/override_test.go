@@ -1,0 +1,132 @@
+package dash
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/dash/followed"
+	"github.com/limitctl/limitctl/internal/dash/source"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// all returns the overrides of the store.
+func (d *driver) overrides() []store.Override {
+	d.t.Helper()
+	all, _, err := d.store.Overrides(d.t.Context())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return all
+}
+
+// The form sets an override of the key under the cursor after a yes, its row shows it, and it
+// ends by itself.
+func TestAnOverrideFromTheRow(t *testing.T) {
+	d := begin(t, three, nil)
+	d.press("jo")
+	d.press("<enter><enter><enter><enter><enter>launch day<enter>")
+	text := d.View()
+	for _, want := range []string{"Set this override for 2h?", "near token-bucket/1m",
+		"loosened: token-bucket:10/1m becomes token-bucket:30/1m",
+		"It ends by itself at 14:00.", "Reason: launch day"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("asked, without %q:\n%s", want, text)
+		}
+	}
+	if len(d.overrides()) != 0 {
+		t.Fatal("it was set before the yes")
+	}
+	d.press("y")
+	all := d.overrides()
+	if len(all) != 1 || all[0].Thousandths != 3000 || all[0].Reason != "launch day" {
+		t.Fatalf("set were %+v", all)
+	}
+	d.second()
+	if text := d.View(); !strings.Contains(text, "▸ ±near") || !strings.Contains(text, "×3 until 14:00") {
+		t.Errorf("its row:\n%s", text)
+	}
+	d.take(store.Key{Subject: "calm"}, "fixed-window:100/1h", 1)
+	d.now = d.now.Add(2 * time.Hour)
+	d.second()
+	if text := d.View(); strings.Contains(text, "±") || strings.Contains(text, "OVERRIDE") {
+		t.Errorf("after its end:\n%s", text)
+	}
+}
+
+func TestTheFormOfAnOverride(t *testing.T) {
+	for keys, want := range map[string]string{
+		"o<right><right><enter><enter><enter><enter><enter><enter>y": "limit 600/1m",
+		"ob<enter><enter><enter><enter><enter>y":                     "block",
+		"oe<enter><enter><enter><enter><enter>y":                     "exempt",
+		"oe<enter><enter> <enter><enter><enter>y":                    "exempt all",
+		"oe<enter><enter><enter><enter><enter>n":                     "",
+		"oe<esc>":                                                    "",
+		"oe<enter><enter><enter>x<enter><enter>y":                    "", // 2hx is no duration
+	} {
+		d := begin(t, three, nil)
+		d.press(keys)
+		got := ""
+		for _, o := range d.overrides() {
+			got = o.Effect.String()
+			if o.Effect == store.OverrideLimit {
+				got += " " + fmt.Sprintf("%d/%s", o.Limit.Count, store.FormatPeriod(o.Limit.Period))
+			}
+			if o.Names.IsZero() {
+				got += " all"
+			}
+		}
+		if got != want {
+			t.Errorf("%q sets %q, want %q:\n%s", keys, got, want, d.View())
+		}
+	}
+}
+
+func TestAnOverrideIsEnded(t *testing.T) {
+	d := begin(t, three, nil)
+	d.press("ob<enter><enter><enter><enter><enter>y")
+	d.second()
+	d.press("<end>") // blocked ones are the last
+	d.press("o<left>")
+	d.press("<enter><enter>")
+	if text := d.View(); !strings.Contains(text, "End this override?") {
+		t.Errorf("asked:\n%s", text)
+	}
+	d.press("y")
+	if all := d.overrides(); len(all) != 0 {
+		t.Errorf("left are %+v", all)
+	}
+}
+
+func TestAnOverrideThatFails(t *testing.T) {
+	d := begin(t, three, nil)
+	d.actions.err = errors.New("the store said no")
+	d.press("ob<enter><enter><enter><enter><enter>y")
+	if text := d.View(); !strings.Contains(text, "the store said no") {
+		t.Errorf("it says:\n%s", text)
+	}
+	d = begin(t, three, func(o *Options) { o.Actions = nil })
+	if d.press("o"); d.changes.form != nil {
+		t.Error("a form is open in a read-only context")
+	}
+}
+
+// A subject that looks like a pattern is blocked as the subject that it is.
+func TestABlockOfASubjectThatLooksLikeAPattern(t *testing.T) {
+	for _, subject := range []string{"a*b", `a\b`, "[ab]", "ip:203.0.113.0/24"} {
+		f := &form{of: &followed.Row{Reading: source.Reading{Entry: admin.Entry{Key: store.Key{Subject: subject, Name: "n"}}}},
+			choices: []choice{{effect: store.OverrideBlock}}, all: true}
+		(&model{}).openForm(f)
+		got, err := f.whom(store.ParsePattern)
+		if exact, is := got.Exact(); err != nil || !is || exact != subject {
+			t.Errorf("%q: it is about %q, %v", subject, got, err)
+		}
+		f.inputs[whomField].SetValue(store.EscapeGlob(subject) + "*")
+		if got, err = f.whom(store.ParsePattern); err != nil || !got.Match(subject+"x") {
+			t.Errorf("%q made longer: it is about %q, %v", subject, got, err)
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/allowance"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// OverrideReader reads them when they have changed. One look at a time is under way.
+type OverrideReader struct {
+	*Options
+	read    bool // they were, and this is what was found:
+	version string
+	list    *store.OverrideList
+	ends    time.Time // when the first of them ends; zero if there are none
+}
+
+// OverridesLook is what a look at the overrides brought.
+type OverridesLook struct {
+	List *store.OverrideList
+	Took time.Duration
+	Err  error
+}
+
+// Look reads the overrides if they have changed.
+func (r *OverrideReader) Look(ctx context.Context) (l OverridesLook) {
+	begun := r.Now()
+	if r.Timeout > 0 {
+		var done context.CancelFunc
+		ctx, done = store.BudgetContext(ctx, r.Timeout)
+		defer done()
+	}
+	l.Err = r.refresh(ctx, begun)
+	l.List, l.Took = r.list, r.Now().Sub(begun)
+	return l
+}
+
+// refresh reads the overrides if the version says that they changed, or if one has ended.
+func (r *OverrideReader) refresh(ctx context.Context, now time.Time) error {
+	version, err := r.Overrides.OverrideVersion(ctx)
+	if err != nil {
+		return err
+	}
+	if r.read && version == r.version && (r.ends.IsZero() || now.Before(r.ends)) {
+		return nil
+	}
+	all, version, err := r.Overrides.Overrides(ctx)
+	if err != nil && !errors.Is(err, store.ErrForeign) { // those that can be read are there all the same
+		return err
+	}
+	r.read, r.version, r.list, r.ends = true, version, nil, time.Time{}
+	for i := range all {
+		if r.ends.IsZero() || all[i].ExpiresAt.Before(r.ends) {
+			r.ends = all[i].ExpiresAt
+		}
+	}
+	if len(all) > 0 {
+		r.list = store.NewOverrideList(all)
+	}
+	return nil
+}
+
+// Rules are what counts for keys besides their records.
+type Rules struct {
+	*Options
+	// List are the overrides in force; nil if there are none.
+	List *store.OverrideList
+}
+
+// Override returns the override that applies to a key, nil if there is none.
+func (f Rules) Override(key store.Key) *store.Override {
+	if f.List == nil {
+		return nil
+	}
+	if found := f.List.For(key); found != nil && f.Now().Before(found.ExpiresAt) {
+		return found
+	}
+	return nil
+}
+
+// Limit returns the limit that counts for the key of an entry, which has the recorded one.
+func (f Rules) Limit(e *admin.Entry) store.Limit {
+	if f.InForce == nil || e.Layout != "" {
+		return e.Limit
+	}
+	limit, err := f.InForce(e, f.Override(e.Key)).Normalize()
+	if err != nil {
+		return e.Limit
+	}
+	return limit
+}
+
+// Block makes an entry one with nothing left, if its key is blocked.
+func (f Rules) Block(e *admin.Entry) {
+	if o := f.Override(e.Key); o != nil {
+		allowance.Block(e, f.List, o, o.ExpiresAt.Sub(f.Now()))
+	}
+}
+
+// scan yields what a query finds, as the limits and the overrides in force leave it.
+func (f Rules) scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
+	q.InForce = f.Limit
+	find := f.Store.Scan
+	if f.Find != nil && q.Keys == nil {
+		find = f.Find
+	}
+	return func(yield func(admin.Entry, error) bool) {
+		for entry, err := range find(ctx, q) {
+			if err == nil {
+				f.Block(&entry)
+			}
+			if !yield(entry, err) {
+				return
+			}
+		}
+	}
+}
+
+// IsBlock reports whether an override is a block. It may be nil.
+func IsBlock(o *store.Override) bool { return o != nil && o.Effect == store.OverrideBlock }

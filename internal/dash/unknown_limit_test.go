@@ -1,0 +1,70 @@
+package dash
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/limitctl/limitctl/internal/dash/source"
+	"github.com/limitctl/limitctl/pkg/limiter/storetest"
+)
+
+// beginWithUnknown starts a dashboard of entries of which not all is known.
+func beginWithUnknown(t *testing.T, entries storetest.Entries) *driver {
+	t.Helper()
+	d := begin(t, nil, func(o *Options) { o.Store = entries })
+	d.send(tea.WindowSizeMsg{Width: 160, Height: 40})
+	d.second()
+	return d
+}
+
+// lineOf returns the words of the line about a key.
+func lineOf(t *testing.T, d *driver, subject string) string {
+	t.Helper()
+	for line := range strings.Lines(d.View()) {
+		words := strings.Fields(strings.Trim(line, " ▸>•*\n"))
+		if len(words) > 0 && words[0] == subject {
+			return strings.Join(words, " ")
+		}
+	}
+	t.Fatalf("there is no line of %s:\n%s", subject, d.View())
+	return ""
+}
+
+func TestListShowsWhatIsNotKnown(t *testing.T) {
+	d := beginWithUnknown(t, storetest.NotAllKnown())
+	for subject, want := range map[string]string{
+		"whole": "10/10 0", "no-period": "9/10 1", "no-count": "8/? ?", "used-only": "7/? ?", "silent": "?/? ?",
+	} {
+		if line := lineOf(t, d, subject); !strings.Contains(line, " "+want+" ") {
+			t.Errorf("the line of %s lacks %q: %s", subject, want, line)
+		}
+	}
+	if atLimit, _ := d.atLimit(); atLimit != 1 {
+		t.Errorf("%d are at the limit, want 1", atLimit)
+	}
+	d.press("<home>")
+	if want := "[whole] no-period no-count used-only silent"; d.subjects() != want {
+		t.Errorf("it shows %s, want %s", d.subjects(), want)
+	}
+	if d.press("<end>t"); !strings.Contains(d.View(), "is not known, so nothing can be taken") {
+		t.Errorf("taking of a key whose limit is not known:\n%s", d.View())
+	}
+}
+
+// A document says what is not known by null.
+func TestDocumentOfWhatIsNotKnown(t *testing.T) {
+	for _, e := range storetest.NotAllKnown() {
+		text, err := json.Marshal(source.Reading{Entry: e})
+		if err != nil {
+			t.Fatal(err)
+		}
+		known := bytes.Contains(text, []byte(`"limit":"`+e.Limit.String()+`"`))
+		if known != e.LimitKnown() || known == bytes.Contains(text, []byte("null")) {
+			t.Errorf("%s is %s", e.Key, text)
+		}
+	}
+}

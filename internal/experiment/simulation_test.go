@@ -1,0 +1,204 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/report"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// watcher writes down what the observer of a simulation is told.
+type watcher struct {
+	told     []string
+	requests int64
+}
+
+func (w *watcher) Begin(c *Candidate)            { w.told = append(w.told, "begin "+c.Title()) }
+func (w *watcher) Progress(_, requests, _ int64) { w.requests = requests }
+func (w *watcher) End()                          { w.told = append(w.told, "end") }
+
+// limitOf returns a candidate of a limit as somebody wrote it.
+func limitOf(t *testing.T, text string) Candidate {
+	t.Helper()
+	limit, err := store.ParseLimit(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Candidate{Limits: []store.Limit{limit}}
+}
+
+// tenLines are ten requests of one key in a second.
+func tenLines(t *testing.T) *Log {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("time,key\n")
+	for i := range 10 {
+		fmt.Fprintf(&b, "1431857100.%d,a\n", i)
+	}
+	return readLog(t, b.String())
+}
+
+func TestASimulationTriesEachCandidate(t *testing.T) {
+	observer := new(watcher)
+	plan := &Simulation{Candidates: []Candidate{limitOf(t, "3/1h"), limitOf(t, "sliding-log:20/1h")}, Log: tenLines(t)}
+	plan.Log.Notes = []string{"a note"}
+	result, err := plan.Run(t.Context(), observer)
+	if err != nil || len(result.Report.Runs) != 2 || !result.PromiseKept {
+		t.Fatalf("%v, %+v", err, result)
+	}
+	first, second := result.Report.Runs[0], result.Report.Runs[1]
+	if first.Allowed != 3 || first.Denied != 7 || first.KeysDenied != 1 || first.MostDenied[0].Key != "a" || second.Allowed != 10 {
+		t.Errorf("%+v\n%+v", first, second)
+	}
+	const load = "10 requests of requests.csv by key, from 2015-05-17 10:05:00 to 2015-05-17 10:05:00"
+	if first.Store != report.NoStore || first.Load != load || !slices.Equal(first.Warnings, plan.Log.Notes) {
+		t.Errorf("%q on %s warns of %q", first.Load, first.Store, first.Warnings)
+	}
+	if want := []string{"begin token-bucket", "end", "begin sliding-log", "end"}; !slices.Equal(observer.told, want) ||
+		observer.requests != 10 {
+		t.Errorf("the observer was told %q of %d requests", observer.told, observer.requests)
+	}
+}
+
+func TestTheLeastCountThatKeepsAPromise(t *testing.T) {
+	for text, kept := range map[string]bool{"denied<=20%": true, "denied<0": false} {
+		promise, err := report.ParseThreshold(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan := &Simulation{Candidates: []Candidate{limitOf(t, "1/1h")}, Log: tenLines(t), Promise: &promise}
+		result, err := plan.Run(t.Context(), new(watcher))
+		if err != nil || result.PromiseKept != kept || len(result.Report.Suggestions) != 1 {
+			t.Fatalf("%s: %v, %+v", text, err, result)
+		}
+		suggestion, runs := result.Report.Suggestions[0], result.Report.Runs
+		switch {
+		case !kept && len(runs) != 1, kept && len(runs) != 2:
+			t.Errorf("%s: %d runs", text, len(runs))
+		case kept && (suggestion.Count != 8 || suggestion.Below != "30%" || runs[1].Limit != "token-bucket:8/1h"):
+			t.Errorf("%s: %+v, tried as %s", text, suggestion, runs[1].Limit)
+		}
+		if len(plan.Candidates) != 1 {
+			t.Errorf("%s: the plan has %d candidates afterwards", text, len(plan.Candidates))
+		}
+	}
+}
+
+// Wrappers around a store save calls of it, and what they cost is told: a lease that holds units of one replica denies
+// another one.
+func TestWrappersInASimulation(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("time,key\n")
+	for i := range 3000 {
+		fmt.Fprintf(&b, "%.3f,a\n", 1431857100+float64(i)/300)
+	}
+	log := readLog(t, b.String())
+	leases, denials := &store.Leases{Max: 50, Term: 100 * time.Millisecond}, &store.DenialMemory{MaxStale: time.Second}
+	for name, test := range map[string]struct {
+		wrap      Wrap
+		calls     int64 // at most
+		exact     bool
+		overLimit int64 // units, at most
+	}{
+		"replicas alone":  {Wrap{Replicas: 3}, 0, true, 0},
+		"a denial memory": {Wrap{Denials: denials, Replicas: 2}, 2600, false, 0},
+		"leases":          {Wrap{Leases: leases, Replicas: 2}, 2500, false, 100},
+		"both, by one":    {Wrap{Leases: leases, Denials: denials}, 2000, false, 100},
+	} {
+		plan := &Simulation{Candidates: []Candidate{limitOf(t, "sliding-counter:1000/5s")}, Log: log, Wrap: test.wrap}
+		result, err := plan.Run(t.Context(), new(watcher))
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := &result.Report.Runs[0]
+		if run.Requests != 3000 || result.Report.AuditFailed() || run.Denied == 0 {
+			t.Errorf("%s: %d requests, %d denied, failed %t", name, run.Requests, run.Denied, result.Report.AuditFailed())
+		}
+		if w := run.Wrapped; (w == nil) != test.exact || w != nil && (w.StoreCalls == 0 || w.StoreCalls > test.calls ||
+			run.Audit.OverAdmitted > test.overLimit) {
+			t.Errorf("%s: %+v, %+v", name, w, run.Audit)
+		}
+	}
+}
+
+func TestAnInterruptedSimulationHasNoResult(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	plan := &Simulation{Candidates: []Candidate{limitOf(t, "3/1h")}, Log: tenLines(t)}
+	if result, err := plan.Run(ctx, new(watcher)); !errors.Is(err, context.Canceled) || result != nil {
+		t.Errorf("%v, %+v", err, result)
+	}
+}
+
+// What is denied most under a policy with limits by different attributes are keys of these limits: an attacker who tries many
+// names from one address is one key, and none of the names is. What other limits denied does not count as allowed.
+func TestTheMostDeniedOfAPolicyAreKeysOfItsLimits(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("time,ip,email\n")
+	for i := range 40 {
+		fmt.Fprintf(&b, "%d,10.0.0.66,victim-%d\n", 1431857100+i, i)
+	}
+	for i, ip := range []string{"10.0.0.1", "10.0.0.2", "10.0.0.66", "10.0.0.3", "10.0.0.4"} {
+		fmt.Fprintf(&b, "%d,%s,one\n", 1431857200+i, ip)
+	}
+	limits := []policy.Limit{
+		{Limit: limiter.LimitOf("address", limitOf(t, "5/1h").Limits[0]), By: []string{"ip"}},
+		{Limit: limiter.LimitOf("name", limitOf(t, "3/1h").Limits[0]), By: []string{"email"}},
+		{Limit: limiter.LimitOf("trial", limitOf(t, "1/1h").Limits[0]), By: []string{"email"}},
+	}
+	limits[2].Shadow = true
+	plan := &Simulation{Candidates: []Candidate{{Policy: &policy.Policy{Name: "login", Limits: limits}}},
+		Log: readLog(t, b.String(), "ip", "email")}
+	result, err := plan.Run(t.Context(), new(watcher))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := &result.Report.Runs[0]
+	most := []report.KeyCount{{Key: "ip=10.0.0.66 (address)", Allowed: 5, Denied: 36}, {Key: "email=one (name)", Allowed: 3, Denied: 1}}
+	if run.Requests != 45 || run.Denied != 37 || run.Keys != 45 || run.KeysDenied != 37 || !slices.Equal(run.MostDenied, most) {
+		t.Errorf("%d requests, %d denied, %d keys, %d of them denied, most %+v",
+			run.Requests, run.Denied, run.Keys, run.KeysDenied, run.MostDenied)
+	}
+}
+
+// A policy has the subjects that a load test of it has, whose requests all of its limits decide together: a limit that
+// never denies changes no figure of them.
+func TestSubjectsOfAPolicyWithSeveralLimits(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("time,user\n")
+	for i := range 60 {
+		for n := range 1 + 4*(i/52) { // the last eight ask five times
+			fmt.Fprintf(&b, "%d,user-%d\n", 1431857100+5*i+n, i)
+		}
+	}
+	limits := []policy.Limit{
+		{Limit: limiter.LimitOf("hour", limitOf(t, "sliding-log:4/1h").Limits[0]), By: []string{"user"}},
+		{Limit: limiter.LimitOf("minute", limitOf(t, "sliding-log:3/1m").Limits[0]), By: []string{"user"}},
+		{Limit: limiter.LimitOf("day", limitOf(t, "sliding-log:100/1d").Limits[0]), By: []string{"user"}},
+		{Limit: limiter.LimitOf("trial", limitOf(t, "1/1h").Limits[0]), By: []string{"user"}},
+	}
+	limits[3].Shadow = true
+	log := readLog(t, b.String(), "user")
+	for from := range 2 {
+		candidate := Candidate{Policy: &policy.Policy{Name: "api", Limits: limits[from:]}}
+		plan := &Simulation{Candidates: []Candidate{candidate}, Log: log}
+		result, err := plan.Run(t.Context(), new(watcher))
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := &result.Report.Runs[0]
+		if run.Requests != 92 || run.Denied != 16 || run.Keys != 60 || run.KeysDenied != 8 || len(run.MostDenied) != 8 ||
+			run.MostDenied[0] != (report.KeyCount{Key: "user=user-52", Allowed: 3, Denied: 2}) {
+			t.Errorf("%d limits: %d requests, %d denied, %d keys, %d of them denied, most %+v",
+				len(limits)-from, run.Requests, run.Denied, run.Keys, run.KeysDenied, run.MostDenied)
+		}
+	}
+}

@@ -1,0 +1,64 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	redisserver "github.com/limitctl/limitctl/internal/redis"
+	"github.com/limitctl/limitctl/internal/report"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// failsOnce fails a take of a thousand.
+type failsOnce struct {
+	store.Store
+	calls int
+	err   error
+}
+
+func (s *failsOnce) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+	if s.calls++; op == store.Take && s.calls == 500 {
+		return s.err
+	}
+	return s.Store.Decide(ctx, op, reqs, decisions)
+}
+
+// An answer that no store gives fails a run, however seldom it comes, and an outage does not.
+func TestAnAnswerThatNoStoreGivesFailsARun(t *testing.T) {
+	for _, test := range []struct {
+		err    error
+		reason string
+	}{
+		{fmt.Errorf("%w: %w", store.ErrOutcomeUnknown, redisserver.ErrAnswer),
+			"1 answer that no store gives; the first: outcome unknown: " + redisserver.ErrAnswer.Error()},
+		{&store.ForeignError{StoreKey: "k", Holds: "a damaged limit record"},
+			`1 answer that no store gives; the first: key "k" holds a damaged limit record; it was left as it is`},
+		{store.ErrOutcomeUnknown, ""},
+		{store.ErrUnavailable, ""},
+	} {
+		o := &opener{t: t}
+		l := o.plan(closedLoop(1, 1000), "10/1h")
+		l.Open = func() (Target, error) {
+			target, err := o.open()
+			if err != nil {
+				return nil, err
+			}
+			planted := target.(*memoryTarget).Target.(*storeTarget)
+			planted.decides = &failsOnce{Store: planted.decides, err: test.err}
+			return planted, nil
+		}
+		d, err := l.Run(t.Context(), new(recorder))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Judge()
+		want := report.Pass
+		if test.reason != "" {
+			want = report.Fail
+		}
+		if d.Runs[0].Errors != 1 || d.Verdict != want || (test.reason != "") != (len(d.Reasons) == 1 && d.Reasons[0] == test.reason) {
+			t.Errorf("%v: %s, %q, %d errors", test.err, d.Verdict, d.Reasons, d.Runs[0].Errors)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// ConsumePlan says what is taken, and how.
+type ConsumePlan struct {
+	Requests []store.Request
+	// Text is the request in the words of a command line, for the audit log.
+	Text    string
+	Consent Consent
+	// Take takes the units, if they fit.
+	Take func(ctx context.Context) ([]store.Decision, error)
+}
+
+// Consume takes units. A large request in a protected place is asked about before, and
+// written down in the audit log, as it leaves the others little or nothing.
+func (r *Runner) Consume(ctx context.Context, plan *ConsumePlan, observer Observer) (decisions []store.Decision, err error) {
+	take := func(ctx context.Context) ([]store.Decision, error) {
+		decisions, err = plan.Take(ctx)
+		return decisions, err
+	}
+	if !IsLarge(plan.Requests) {
+		return take(ctx)
+	}
+	err = r.charge(ctx, observer, &charge{command: "consume", text: plan.Text, consent: plan.Consent, requests: plan.Requests,
+		verb: "Consume", decide: take})
+	return decisions, err
+}
+
+// IsLarge reports whether requests take so much that others feel it: more than one unit, and at
+// least half of what one of their limits holds. A single unit never is: one deploy of two a
+// day is what the limit is for.
+func IsLarge(reqs []store.Request) bool {
+	return slices.ContainsFunc(reqs, func(r store.Request) bool { return r.Cost > 1 && r.Cost >= (r.Limit.Capacity()+1)/2 })
+}
+
+// charge is a refund or a large consume.
+type charge struct {
+	command, verb string // such as "refund", and "Refund" in the question
+	text          string
+	consent       Consent
+	requests      []store.Request
+	decide        func(ctx context.Context) ([]store.Decision, error)
+}
+
+// charge decides. In a protected place it is a change like a reset: it asks, and is written
+// down.
+func (r *Runner) charge(ctx context.Context, observer Observer, c *charge) error {
+	if err := c.consent.Check(r.Place.Access, c.command); err != nil {
+		return err
+	}
+	if !r.Place.Protected {
+		_, err := c.decide(ctx)
+		return err
+	}
+	entry := r.newEntry(c.command, c.text)
+	entry.Matched = int64(len(c.requests))
+	question := c.verb + " " + unitsOf(c.requests)
+	_, err := r.change(ctx, observer, &change{entry: entry, consent: c.consent, question: question, make: func() error {
+		decisions, err := c.decide(ctx)
+		switch {
+		case errors.Is(err, store.ErrOutcomeUnknown):
+			entry.Unknown = entry.Matched
+		case err == nil:
+			for i := range decisions {
+				if d := &decisions[i]; d.Refunded > 0 || d.Granted > 0 && !d.Repeated {
+					entry.Changed++
+				}
+			}
+		}
+		return err
+	}})
+	return err
+}
+
+// unitsOf says how many units of what requests are about.
+func unitsOf(reqs []store.Request) string {
+	if slices.ContainsFunc(reqs, func(r store.Request) bool { return r.Cost != reqs[0].Cost }) {
+		var parts []string
+		for i := range reqs {
+			parts = append(parts, output.Plural(int(reqs[i].Cost), "unit")+" of "+reqs[i].Key.Subject+" "+reqs[i].Key.Name)
+		}
+		return strings.Join(parts, " and ")
+	}
+	text := output.Plural(int(reqs[0].Cost), "unit") + " of " + reqs[0].Key.Subject
+	if more := len(reqs) - 1; more > 0 {
+		text += " and of " + output.Plural(more, "other limit")
+	}
+	return text
+}

@@ -1,0 +1,138 @@
+package operation
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/limitctl/limitctl/internal/outcome"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// Foreign is the values that an operation met and limitctl did not write.
+type Foreign struct {
+	count int
+	first []error // the errors of the first few
+}
+
+// keptForeign is how many errors of foreign values are kept.
+const keptForeign = 5
+
+// Count is how many there are.
+func (f *Foreign) Count() int { return f.count }
+
+func (f *Foreign) add(err error) {
+	f.count++
+	if len(f.first) < keptForeign {
+		f.first = append(f.first, err)
+	}
+}
+
+// take adds the foreign values among joined errors, and returns the other errors.
+func (f *Foreign) take(err error) error {
+	if !errors.Is(err, store.ErrForeign) {
+		return err // as it is: it may be several errors without having been joined
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		f.add(err)
+		return nil
+	}
+	var others []error
+	for _, err := range joined.Unwrap() {
+		others = append(others, f.take(err))
+	}
+	return errors.Join(others...)
+}
+
+// merge adds the values that a later step met. The scan and the change may both meet a
+// value, which is reported once.
+func (f *Foreign) merge(later *Foreign) {
+	f.count += later.count
+	for _, err := range later.first {
+		switch {
+		case slices.ContainsFunc(f.first, func(e error) bool { return e.Error() == err.Error() }):
+			f.count--
+		case len(f.first) < keptForeign:
+			f.first = append(f.first, err)
+		}
+	}
+}
+
+// Err is the foreign values as an error, nil if there are none. It is an
+// [outcome.ErrPartly] if something else was done.
+func (f *Foreign) Err(othersDone bool) error {
+	if f.count == 0 {
+		return nil
+	}
+	err := errors.Join(f.first...)
+	if more := f.count - len(f.first); more > 0 {
+		err = fmt.Errorf("%w\nand %d more foreign values", err, more)
+	}
+	if othersDone {
+		return outcome.Partly(err)
+	}
+	return err
+}
+
+// isDamaged reports whether an error is of a damaged record of limitctl's own.
+func isDamaged(err error) bool {
+	var key *store.ForeignError
+	return errors.As(err, &key) && key.IsDamaged()
+}
+
+// Unsure is the keys that an operation met and that may be of a limiter.
+type Unsure struct {
+	Count int64
+	// NeverExpire is how many of them may deny for ever, since they have no expiry.
+	NeverExpire int64
+	// First are the first few of them, those that may deny for ever before all others.
+	First []*layouts.UnsureError
+}
+
+func (u *Unsure) add(key *layouts.UnsureError) {
+	u.Count++
+	at := len(u.First)
+	if key.NeverExpires {
+		u.NeverExpire++
+		if expires := slices.IndexFunc(u.First, func(k *layouts.UnsureError) bool { return !k.NeverExpires }); expires >= 0 {
+			at = expires
+		}
+	}
+	if at < keptForeign {
+		u.First = slices.Insert(u.First, at, key)
+		u.First = u.First[:min(len(u.First), keptForeign)]
+	}
+}
+
+// UnsureDocument is the keys that look like a limiter's and were left out, in JSON.
+type UnsureDocument struct {
+	Count int64               `json:"count"`
+	First []unsureKeyDocument `json:"first"`
+	// NoTTL is how many of them have no expiry, and may deny for ever. They come first in First.
+	NoTTL int64 `json:"no_ttl"`
+}
+
+// unsureKeyDocument is one of them: it may be of any of Layouts, unless Wrong is set.
+type unsureKeyDocument struct {
+	StoreKey string `json:"store_key"`
+	// StoreKeyBase64 are the bytes of a StoreKey that is not UTF-8, which JSON cannot hold.
+	StoreKeyBase64 string   `json:"store_key_base64,omitempty"`
+	Layouts        []string `json:"layouts"`
+	Defect         string   `json:"defect,omitempty"` // its defect if it is of the layout
+	Wrong          string   `json:"wrong,omitempty"`  // what none of the layouts writes
+	NoTTL          bool     `json:"no_ttl"`
+}
+
+// Document is the keys in JSON.
+func (u *Unsure) Document() *UnsureDocument {
+	d := &UnsureDocument{Count: u.Count, NoTTL: u.NeverExpire, First: []unsureKeyDocument{}}
+	for _, key := range u.First {
+		d.First = append(d.First, unsureKeyDocument{StoreKey: key.StoreKey,
+			StoreKeyBase64: output.Base64IfNeeded(key.StoreKey), Layouts: key.Layouts, Defect: key.Defect,
+			Wrong: key.Wrong, NoTTL: key.NeverExpires})
+	}
+	return d
+}

@@ -1,0 +1,99 @@
+// Package operation is what limitctl does to the keys of a store: it selects them, resets
+// them or adjusts what remains of them, restores them from a backup and refunds units.
+//
+// An operation gets a plan, reports its progress to an observer, asks the observer before it
+// changes anything, and returns a result. It knows nothing of command lines and screens:
+// a command turns its flags into a plan and the result into an answer, and the dashboard
+// calls the same operations.
+//
+// What somebody has to agree to, such as a reset, goes through the method change of the
+// [Runner]. It changes nothing that the context forbids, that nobody agreed to, or that
+// cannot be written to the audit log.
+package operation
+
+import (
+	"context"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/auditlog"
+	"github.com/limitctl/limitctl/internal/connect"
+	"github.com/limitctl/limitctl/internal/files"
+	"github.com/limitctl/limitctl/internal/identity"
+)
+
+// Runner runs operations in one store. It is safe for concurrent use if its fields are.
+type Runner struct {
+	Store connect.Store
+	Place Place
+	// Timeout bounds each exchange with the store.
+	Timeout time.Duration
+	Files   Files
+	Now     func() time.Time
+	// Sleep waits between two tries of a batch, and returns the context's error if that ends first.
+	Sleep func(ctx context.Context, d time.Duration) error
+	// User is who runs the operations, Account the name of the process's user if that is
+	// another, and Host the machine, for the audit log.
+	User, Account, Host string
+	// OpenAuditLog opens the audit log, before anything is asked or changed.
+	OpenAuditLog func() (auditlog.Writer, error)
+	// Describe is what the audit log says of an error: one line, without passwords.
+	Describe func(error) string
+	// Identify finds out which store it is, as far as that can be known. The error says why no
+	// more than its address is known.
+	Identify func(context.Context) (identity.Store, error)
+	// Warn, if set, gets what went wrong without stopping anything.
+	Warn func(error)
+}
+
+// Access is what the context in use allows, or the protected one whose store it is.
+type Access struct {
+	// Context is its name; empty if the store was chosen without a context, and is not that
+	// of a protected one.
+	Context string
+	// Reached: the context is not the one in use. It is protected, and this is its store, which
+	// was reached in another way.
+	Reached bool
+	// ReadOnly forbids all changes. Protected wants the name of the context for each.
+	ReadOnly, Protected bool
+}
+
+// Place is where operations work, as people know it.
+type Place struct {
+	Access
+	// Store is the store's name, without a password.
+	Store string
+	// Prefix is what the store's keys begin with.
+	Prefix string
+	// Layout names the layout of another limiter by which the keys are read; empty for
+	// limitctl's own.
+	Layout string
+}
+
+// Files is the part of the file system that operations use; package files has the
+// functions.
+type Files struct {
+	Open   func(path string) (files.File, error)
+	Create func(path string) (files.File, error)
+	// MakeDir makes a directory of limitctl's own.
+	MakeDir func(path string) error
+	Remove  func(path string) error
+}
+
+// Step is a part of an operation that takes a while.
+type Step string
+
+// The steps. Their names are shown to people.
+const (
+	Scanning  Step = "scanning"
+	Resetting Step = "resetting"
+	Restoring Step = "restoring"
+)
+
+// Progress takes how far a step has come.
+type Progress interface {
+	// Set says that done of about total keys are done, and that matched of them, in a
+	// scan, were selected.
+	Set(done, total, matched int64)
+	// Close says that the step has ended.
+	Close()
+}

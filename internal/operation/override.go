@@ -1,0 +1,252 @@
+package operation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/allowance"
+	"github.com/limitctl/limitctl/internal/auditlog"
+	"github.com/limitctl/limitctl/internal/outcome"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// OverridePlan says which override to set, and for how long.
+type OverridePlan struct {
+	// Override is whom it is about, what it does and why. The runner says who sets it, and
+	// the store the rest.
+	Override store.Override
+	// Lasts is for how long, at most [store.MaxOverrideTime].
+	Lasts time.Duration
+	// Text is the override in the words of a command line, for the audit log.
+	Text    string
+	Consent Consent
+}
+
+// SetOverride asks and sets an override. If it returns no override, nothing was
+// changed, or the error says that the outcome is unknown.
+func (r *Runner) SetOverride(ctx context.Context, plan *OverridePlan, observer Observer) (*store.Override, error) {
+	table, err := r.overrideTable()
+	if err != nil {
+		return nil, err
+	}
+	wanted := plan.Override
+	wanted.By = r.User
+	command := "override set"
+	if wanted.Effect == store.OverrideBlock || wanted.Effect == store.OverrideExempt {
+		command = wanted.Effect.String() // these are commands of their own
+	}
+	entry := r.newEntry(command, plan.Text)
+	entry.Matched, entry.Reason = 1, wanted.Reason
+	var set *store.Override
+	question := fmt.Sprintf("Set this override for %s", output.Duration(plan.Lasts))
+	_, err = r.change(ctx, observer, &change{entry: entry, consent: plan.Consent, question: question, make: func() error {
+		// A change that has begun is finished, so that it is known what became of it.
+		ctx, cancel := store.BudgetContext(context.WithoutCancel(ctx), r.Timeout)
+		defer cancel()
+		done, err := table.SetOverride(ctx, wanted, plan.Lasts)
+		if err != nil {
+			return err
+		}
+		set, entry.Changed = &done, 1
+		entry.Selection += " (" + done.ID + ")"
+		record(entry, &done)
+		return nil
+	}})
+	return set, err
+}
+
+// record adds an override to the entry of the run that set or revoked it.
+func record(entry *auditlog.Entry, o *store.Override) {
+	text, err := admin.EncodeOverride(o)
+	if err != nil {
+		return // it was read from a store, which may hold one that is larger than those of today
+	}
+	entry.Overrides = append(entry.Overrides, auditlog.Override{ID: o.ID, Override: text, CreatedAt: o.CreatedAt.UTC(),
+		ExpiresAt: o.ExpiresAt.UTC()})
+}
+
+// Ended is an override that is no longer in force.
+type Ended struct {
+	store.Override
+	// At is when it ended. It is zero if the audit log does not say why it is no longer in force, for example because
+	// the store was emptied.
+	At time.Time
+	// RevokedBy is who revoked it, and Why for what reason; empty if it ended by itself.
+	RevokedBy, Why string
+}
+
+// clockDifference is how far the clocks of a machine and of a store may be apart.
+const clockDifference = time.Minute
+
+// EndedOverrides returns the overrides that runs of the audit log have set or revoked and that are not in force at
+// now, the latest to end first. runs are in the order of time.
+func EndedOverrides(runs []*auditlog.Entry, inForce []store.Override, now time.Time) []Ended {
+	byID := map[string]*Ended{}
+	for _, run := range runs {
+		for _, recorded := range run.Overrides {
+			o, err := admin.DecodeOverride(recorded.Override)
+			if err != nil || !admin.IsOverrideID(recorded.ID) {
+				continue // anybody who can write to the store can write to its journal
+			}
+			o.ID, o.CreatedAt, o.ExpiresAt = recorded.ID, recorded.CreatedAt, recorded.ExpiresAt
+			ended := &Ended{Override: o, At: o.ExpiresAt}
+			if run.Command == revokeCommand {
+				ended.At, ended.RevokedBy, ended.Why = run.Time, run.User, run.Reason
+			} else if ended.At.After(now.Add(clockDifference)) {
+				ended.At = time.Time{}
+			}
+			byID[o.ID] = ended
+		}
+	}
+	for i := range inForce {
+		delete(byID, inForce[i].ID)
+	}
+	var all []Ended
+	for _, ended := range byID {
+		all = append(all, *ended)
+	}
+	slices.SortFunc(all, func(x, y Ended) int { return cmp.Or(y.At.Compare(x.At), cmp.Compare(x.ID, y.ID)) })
+	return all
+}
+
+// OverrideShare is which part of the store's time the reading of overrides may take before a
+// decision, so that a store which hangs is not waited for twice.
+const OverrideShare = 4
+
+// revokeCommand is the command of a run that revokes overrides.
+const revokeCommand = "override revoke"
+
+// RevokePlan says which overrides to end.
+type RevokePlan struct {
+	IDs     []string
+	Consent Consent
+}
+
+// RevokeOverrides asks and ends overrides, and returns those that it has ended. If one of
+// them is not in force, none is ended.
+func (r *Runner) RevokeOverrides(ctx context.Context, plan *RevokePlan, observer Observer) (revoked []store.Override, err error) {
+	table, err := r.overrideTable()
+	if err != nil {
+		return nil, err
+	}
+	inForce, err := r.inForce(ctx, plan.IDs)
+	if err != nil {
+		return nil, err
+	}
+	var texts []string
+	for i := range inForce {
+		texts = append(texts, inForce[i].ID+" ("+allowance.All(&inForce[i])+")")
+	}
+	entry := r.newEntry(revokeCommand, strings.Join(texts, " "))
+	entry.Matched = int64(len(plan.IDs))
+	question := "Revoke " + output.Plural(len(plan.IDs), "override")
+	_, err = r.change(ctx, observer, &change{entry: entry, consent: plan.Consent, question: question, make: func() error {
+		var failures []error
+		for _, id := range plan.IDs {
+			ended, found, err := r.revoke(ctx, table, id)
+			switch {
+			case err != nil:
+				failures = append(failures, err)
+			case found: // one that ended by itself meanwhile is what was wanted
+				revoked = append(revoked, ended)
+				record(entry, &ended)
+			}
+		}
+		entry.Changed = int64(len(revoked))
+		err := errors.Join(failures...)
+		if err != nil && len(revoked) > 0 {
+			err = outcome.Partly(err)
+		}
+		return err
+	}})
+	return revoked, err
+}
+
+// revoke ends one override, also if the operation is interrupted meanwhile.
+func (r *Runner) revoke(ctx context.Context, table *admin.Tables, id string) (store.Override, bool, error) {
+	ctx, cancel := store.BudgetContext(context.WithoutCancel(ctx), r.Timeout)
+	defer cancel()
+	return table.RevokeOverride(ctx, id)
+}
+
+// inForce returns the overrides of these IDs, or an [ErrNoOverride] for the first ID that none in
+// force has.
+func (r *Runner) inForce(ctx context.Context, ids []string) (found []store.Override, err error) {
+	overrides, err := r.Overrides(ctx)
+	if err != nil && !errors.Is(err, store.ErrForeign) {
+		return nil, err
+	}
+	for _, id := range ids {
+		at := slices.IndexFunc(overrides, func(o store.Override) bool { return o.ID == id })
+		if at < 0 {
+			return nil, noOverride(id)
+		}
+		found = append(found, overrides[at])
+	}
+	return found, nil
+}
+
+// Overrides returns the overrides that are in force. With a [store.ErrForeign], which names
+// one that cannot be read, it returns the others.
+func (r *Runner) Overrides(ctx context.Context) ([]store.Override, error) {
+	table, err := r.overrideTable()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := store.BudgetContext(ctx, r.Timeout)
+	defer cancel()
+	overrides, _, err := table.Overrides(ctx)
+	return overrides, err
+}
+
+func (r *Runner) overrideTable() (*admin.Tables, error) {
+	table, has := admin.TablesOf(r.Store)
+	if !has {
+		return nil, store.Invalidf("this store keeps no overrides")
+	}
+	return table, nil
+}
+
+// ErrNoOverride is the error of an ID that no override in force has.
+var ErrNoOverride = errors.New("not in force")
+
+func noOverride(id string) error {
+	return fmt.Errorf("override %q is %w: it has ended, was revoked, or never was; see `limitctl override list`", id, ErrNoOverride)
+}
+
+// withOverrides returns remaining, which may be nil, with the overrides that are in force.
+func (r *Runner) withOverrides(ctx context.Context, remaining *Remaining) (*Remaining, error) {
+	if remaining == nil {
+		return nil, nil
+	}
+	with := *remaining
+	var err error
+	with.overrides, err = r.overridesInForce(ctx)
+	return &with, err
+}
+
+// overridesInForce returns the overrides that are in force; nil for none. That they may not be
+// read is a warning.
+func (r *Runner) overridesInForce(ctx context.Context) (*store.OverrideList, error) {
+	if _, has := admin.TablesOf(r.Store); !has {
+		return nil, nil
+	}
+	overrides, err := r.Overrides(ctx)
+	switch {
+	case errors.Is(err, store.ErrRefused): // for want of a right to read them; decisions go on without them, too
+		if r.Warn != nil {
+			r.Warn(fmt.Errorf("overrides cannot be read, so limits are computed without them: %w", err))
+		}
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return store.NewOverrideList(overrides), nil
+}

@@ -1,0 +1,317 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/auditlog"
+	"github.com/limitctl/limitctl/internal/connect"
+	"github.com/limitctl/limitctl/internal/outcome"
+	"github.com/limitctl/limitctl/internal/storecall"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// pattern reads a pattern that is right.
+func pattern(t *testing.T, text string) store.Pattern {
+	t.Helper()
+	return must(store.ParsePattern(text))
+}
+
+// planToTriple triples the limits of some for an hour.
+func planToTriple(t *testing.T, subjects string) *OverridePlan {
+	t.Helper()
+	return &OverridePlan{Text: subjects + " --times 3", Lasts: time.Hour,
+		Override: store.Override{Subjects: pattern(t, subjects), Effect: store.OverrideTimes, Thousandths: 3000, Reason: "why"}}
+}
+
+// ended are the entries of runs that have ended.
+func (s *site) ended() []auditlog.Entry {
+	return slices.DeleteFunc(slices.Clone(s.log.entries), func(e auditlog.Entry) bool { return e.Outcome == auditlog.Begun })
+}
+
+func TestAnOverrideIsAskedForSetAndWrittenDown(t *testing.T) {
+	s := newSite(t)
+	w := &watcher{}
+	set, err := s.SetOverride(t.Context(), planToTriple(t, "a"), w)
+	if err != nil || set.ID == "" || set.By != "night" || len(w.questions) != 1 {
+		t.Fatalf("set was %+v, %v, after %+v", set, err, w.questions)
+	}
+	e := s.ended()[0]
+	if e.Command != "override set" || e.Selection != "a --times 3 ("+set.ID+")" || e.Reason != "why" || e.Outcome != auditlog.Done ||
+		e.Changed != 1 {
+		t.Errorf("the audit log says %+v", e)
+	}
+	inForce, err := s.Overrides(t.Context())
+	if err != nil || len(inForce) != 1 || inForce[0].ID != set.ID {
+		t.Errorf("in force are %+v, %v", inForce, err)
+	}
+
+	revoked, err := s.RevokeOverrides(t.Context(), &RevokePlan{IDs: []string{set.ID}, Consent: Consent{Reason: "over"}}, w)
+	if err != nil || len(revoked) != 1 || revoked[0].ID != set.ID || len(w.questions) != 2 {
+		t.Fatalf("revoked were %+v, %v, after %+v", revoked, err, w.questions)
+	}
+	if e := s.ended()[1]; e.Command != "override revoke" || e.Selection != set.ID+" (a, ×3)" || e.Reason != "over" ||
+		e.Outcome != auditlog.Done {
+		t.Errorf("the audit log says %+v", e)
+	}
+	if inForce, _ = s.Overrides(t.Context()); len(inForce) != 0 {
+		t.Errorf("in force are %+v", inForce)
+	}
+}
+
+// What ended, how and when, comes from the audit log alone.
+func TestWhichOverridesHaveEnded(t *testing.T) {
+	s := newSite(t)
+	set := func(subjects string) *store.Override {
+		return must(s.SetOverride(t.Context(), planToTriple(t, subjects), &watcher{}))
+	}
+	over, revoked, again, kept := set("over"), set("revoked:*"), set("again"), set("kept")
+	must(s.RevokeOverrides(t.Context(), &RevokePlan{IDs: []string{revoked.ID, again.ID}, Consent: Consent{Reason: "done"}}, &watcher{}))
+	set("again")
+	inForce, _ := s.Overrides(t.Context())
+	var runs []*auditlog.Entry
+	for _, e := range s.ended() {
+		runs = append(runs, &e)
+	}
+	runs = append(runs, &auditlog.Entry{
+		Overrides: []auditlog.Override{{ID: "nonsense", Override: []byte("[1]")}, {Override: []byte("{}")}}})
+	none := slices.DeleteFunc(slices.Clone(inForce), func(o store.Override) bool {
+		return o.ID != kept.ID && o.Subjects.String() != "again"
+	})
+	texts := func(ended []Ended) (all []string) {
+		for _, e := range ended {
+			all = append(all, fmt.Sprint(e.Subjects, " ", e.At.IsZero(), " ", e.At.Equal(e.ExpiresAt), " ", e.RevokedBy, " ",
+				e.Why, " ", e.Reason))
+		}
+		slices.Sort(all)
+		return all
+	}
+	for _, test := range []struct {
+		now  time.Time
+		want []string
+	}{
+		{over.ExpiresAt, []string{"over false true   why", "revoked:* false false night done why"}},
+		{over.ExpiresAt.Add(-clockDifference), []string{"over false true   why", "revoked:* false false night done why"}},
+		{over.ExpiresAt.Add(-clockDifference - time.Millisecond), []string{
+			"over true false   why", "revoked:* false false night done why"}},
+	} {
+		if got := texts(EndedOverrides(runs, none, test.now)); !slices.Equal(got, test.want) {
+			t.Errorf("at %s ended are %q, want %q", test.now, got, test.want)
+		}
+	}
+}
+
+// Nothing is set or revoked that nobody agreed to.
+func TestAnOverrideThatNobodyAgreedTo(t *testing.T) {
+	s := newSite(t)
+	kept := must(s.SetOverride(t.Context(), planToTriple(t, "kept"), &watcher{}))
+	no := &watcher{answer: errNo}
+	if set, err := s.SetOverride(t.Context(), planToTriple(t, "a"), no); set != nil || !errors.Is(err, errNo) {
+		t.Errorf("after a no was set %+v, %v", set, err)
+	}
+	revoke := &RevokePlan{IDs: []string{kept.ID}}
+	if revoked, err := s.RevokeOverrides(t.Context(), revoke, no); len(revoked) > 0 || !errors.Is(err, errNo) {
+		t.Errorf("after a no was revoked %+v, %v", revoked, err)
+	}
+	s.Place.Access = Access{Context: "prod", Protected: true}
+	plan := planToTriple(t, "a")
+	plan.Consent.Yes = true
+	if _, err := s.SetOverride(t.Context(), plan, no); !errors.Is(err, errNo) || no.questions[len(no.questions)-1].Context != "prod" {
+		t.Errorf("in a protected context it asked %+v, %v", no.questions, err)
+	}
+	s.Place.Access = Access{Context: "look", ReadOnly: true}
+	var readOnly *connect.ReadOnlyError
+	if _, err := s.SetOverride(t.Context(), plan, no); !errors.As(err, &readOnly) {
+		t.Errorf("in a read-only context: %v", err)
+	}
+	if _, err := s.RevokeOverrides(t.Context(), revoke, no); !errors.As(err, &readOnly) {
+		t.Errorf("in a read-only context: %v", err)
+	}
+	if inForce, _ := s.Overrides(t.Context()); len(inForce) != 1 || len(s.ended()) != 1 {
+		t.Errorf("in force are %+v, and the audit log has %+v", inForce, s.ended())
+	}
+}
+
+// If one of several is not in force, none is revoked.
+func TestRevokingWhatIsNotInForce(t *testing.T) {
+	s := newSite(t)
+	kept := must(s.SetOverride(t.Context(), planToTriple(t, "kept"), &watcher{}))
+	plan := &RevokePlan{IDs: []string{kept.ID, "nosuch"}, Consent: Consent{Yes: true}}
+	_, err := s.RevokeOverrides(t.Context(), plan, &watcher{})
+	if !errors.Is(err, ErrNoOverride) || !strings.Contains(err.Error(), `"nosuch"`) {
+		t.Errorf("it says %v", err)
+	}
+	if inForce, _ := s.Overrides(t.Context()); len(inForce) != 1 || len(s.ended()) != 1 {
+		t.Errorf("in force are %+v, and the audit log has %+v", inForce, s.ended())
+	}
+}
+
+// A failure is written down, and is partly done if something was.
+func TestAnOverrideThatFails(t *testing.T) {
+	s := newSite(t)
+	first, _ := s.SetOverride(t.Context(), planToTriple(t, "a"), &watcher{})
+	second, _ := s.SetOverride(t.Context(), planToTriple(t, "b"), &watcher{})
+	broken := &brokenOverrides{s.memory, admin.Tables{SideTable: unsettable{s.memory.SideTable, second.ID}}}
+	s.Store = broken
+	revoked, err := s.RevokeOverrides(t.Context(), &RevokePlan{IDs: []string{first.ID, second.ID}}, &watcher{})
+	if len(revoked) != 1 || !errors.Is(err, outcome.ErrPartly) || !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("revoked were %+v, %v", revoked, err)
+	}
+	if e := s.ended()[2]; e.Outcome != auditlog.Partly || e.Matched != 2 || e.Changed != 1 {
+		t.Errorf("the audit log says %+v", e)
+	}
+	if _, err := s.SetOverride(t.Context(), planToTriple(t, "c"), &watcher{}); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("it says %v", err)
+	}
+	if e := s.ended()[3]; e.Outcome != auditlog.Failed || e.Changed != 0 || e.Error == "" {
+		t.Errorf("the audit log says %+v", e)
+	}
+}
+
+// What an override would change, key by key.
+func TestWhatAnOverrideWouldChange(t *testing.T) {
+	s := newSite(t)
+	for _, subject := range []string{"a:1", "a:2", "a:3", "b:1"} {
+		s.take(t, subject, 1)
+	}
+	block := planToTriple(t, "a:2")
+	block.Override.Effect = store.OverrideBlock
+	blocked := must(s.SetOverride(t.Context(), block, &watcher{}))
+	preview := func(o store.Override) *Concerned {
+		t.Helper()
+		return must(s.PreviewOverride(t.Context(), &PreviewPlan{Override: o, Selection: everything(t)}, &watcher{}))
+	}
+	limit := func(count int64, period time.Duration) store.Override {
+		return store.Override{Subjects: pattern(t, "a:*"), Effect: store.OverrideLimit,
+			Limit: store.Limit{Algorithm: store.TokenBucket, Count: count, Burst: count, Period: period}}
+	}
+	text := func(r *Rule) string {
+		if r.Override != nil && r.Override.Effect != store.OverrideLimit && r.Limit.Count == 0 || r.Override == blocked {
+			return r.Override.Effect.String()
+		}
+		return strings.TrimPrefix(r.Limit.String(), "token-bucket:")
+	}
+	for name, test := range map[string]struct {
+		override store.Override
+		want     string // of a:1 and a:3; a:2 stays blocked
+	}{
+		"more":           {planToTriple(t, "a:*").Override, "10/1h → 30/1h"},
+		"another limit":  {limit(5, time.Hour), "10/1h → 5/1h"},
+		"fewer units":    {store.Override{Subjects: pattern(t, "a:*"), Effect: store.OverrideAdd, Units: -3}, "10/1h → 7/1h"},
+		"another's name": {store.Override{Subjects: pattern(t, "a:*"), Effect: store.OverrideBlock, Names: pattern(t, "x")}, ""},
+	} {
+		c := preview(test.override)
+		if test.want == "" {
+			if c.Keys != 0 || len(c.Limits) != 0 {
+				t.Errorf("%s: it concerns %+v", name, c)
+			}
+			continue
+		}
+		if c.Keys != 3 || len(c.Limits) != 2 || c.Limits[0].Keys != 2 || c.Limits[1].Keys != 1 {
+			t.Fatalf("%s: it concerns %+v", name, c)
+		}
+		if got := text(&c.Limits[0].Now) + " → " + text(&c.Limits[0].Then); got != test.want || c.Limits[0].Then.Override.ID != "" {
+			t.Errorf("%s: %s by %+v, want %s", name, got, c.Limits[0].Then.Override, test.want)
+		}
+		if o := c.Limits[1].Then.Override; o.ID != blocked.ID {
+			t.Errorf("%s: of the blocked one %+v decides", name, o)
+		}
+	}
+	if c := preview(store.Override{Subjects: pattern(t, "*"), Effect: store.OverrideExempt}); c.Keys != 4 ||
+		c.Limits[0].Then.Override.Effect != store.OverrideExempt || c.Limits[0].Keys != 3 {
+		t.Errorf("an exemption of all concerns %+v", c)
+	}
+	if len(s.ended()) != 1 {
+		t.Errorf("the audit log has %+v", s.ended())
+	}
+}
+
+// A limit that an override has changed already is that of the configuration, if that has it, else of the record.
+func TestWhatAnOverrideWouldChangeOfAnOverride(t *testing.T) {
+	s := newSite(t)
+	if _, err := s.SetOverride(t.Context(), planToTriple(t, "a:*"), &watcher{}); err != nil {
+		t.Fatal(err)
+	}
+	tripled := tenAnHour
+	tripled.Count = 30
+	if _, err := storecall.New(s.memory).Take(t.Context(), key("a:1"), tripled, 1); err != nil {
+		t.Fatal(err)
+	}
+	double := planToTriple(t, "a:*").Override
+	double.Thousandths = 2000
+	c, err := s.PreviewOverride(t.Context(), &PreviewPlan{Override: double, Selection: everything(t)}, &watcher{})
+	if err != nil || len(c.Limits) != 1 || c.Limits[0].Now.Limit.Count != 30 || c.Limits[0].Then.Limit.Count != 0 {
+		t.Fatalf("it concerns %+v, %v", c, err)
+	}
+	configured := func(store.Key) (store.Limit, bool) {
+		return store.Limit{Algorithm: store.TokenBucket, Count: 100, Burst: 100, Period: time.Hour}, true
+	}
+	c, err = s.PreviewOverride(t.Context(), &PreviewPlan{Override: double, Selection: everything(t), Configured: configured}, &watcher{})
+	if err != nil || c.Limits[0].Now.Limit.Count != 300 || c.Limits[0].Then.Limit.Count != 200 {
+		t.Fatalf("by the configuration it concerns %+v, %v", c, err)
+	}
+}
+
+// crowded is a store with more keys than can be looked at in time.
+type crowded struct {
+	connect.Store
+	found int
+}
+
+func (c crowded) Unwrap() store.Store { return c.Store }
+
+func (c crowded) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
+	return func(yield func(admin.Entry, error) bool) {
+		for i := range c.found {
+			if !yield(admin.Entry{Key: key(fmt.Sprintf("a:%d", i))}, nil) {
+				return
+			}
+			q.Progress(81_000, 2_750_000)
+		}
+		<-ctx.Done()
+		yield(admin.Entry{}, ctx.Err())
+	}
+}
+
+// Whom an override concerns is told also where not all keys can be looked at in time, with how many were,
+// and with how many of the keys that were denied lately.
+func TestWhatAnOverrideWouldChangeInACrowd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		crowd := crowded{s.Store, 3}
+		s.Store = crowd
+		table, _ := admin.TablesOf(s.Store)
+		denied := []admin.Denied{{Key: key("a:7"), Count: 1}, {Key: key("b:7"), Count: 9}}
+		if err := table.AddDenials(t.Context(), admin.Denials{Rows: denied}); err != nil {
+			t.Fatal(err)
+		}
+		plan := &PreviewPlan{Override: planToTriple(t, "a:*").Override, Selection: everything(t), Most: 2 * time.Second}
+		begin := time.Now()
+		c, err := s.PreviewOverride(t.Context(), plan, &watcher{})
+		if err != nil || !c.Cut || c.Incomplete != nil || c.Keys != 3 || c.Looked != 81_000 || c.Total != 2_750_000 || c.Denied != 1 ||
+			c.DeniedOf != 2 {
+			t.Errorf("it concerns %+v, %v", c, err)
+		}
+		crowd.found = 0
+		s.Store = crowd
+		if c, err := s.PreviewOverride(t.Context(), plan, &watcher{}); err != nil || !c.Cut || c.Looked != 0 || c.Denied != 1 {
+			t.Errorf("before any key was seen it concerns %+v, %v", c, err)
+		}
+		if took := time.Since(begin); took != 2*plan.Most {
+			t.Errorf("it looked for %s", took)
+		}
+		interrupted, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := s.PreviewOverride(interrupted, plan, &watcher{}); err == nil {
+			t.Error("an interrupted look is taken for one that was cut")
+		}
+	})
+}

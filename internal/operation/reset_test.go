@@ -1,0 +1,456 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/auditlog"
+	"github.com/limitctl/limitctl/internal/connect"
+	"github.com/limitctl/limitctl/internal/outcome"
+	"github.com/limitctl/limitctl/internal/storecall"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+func TestReset(t *testing.T) {
+	s, w := newSite(t), &watcher{}
+	for i := range 7 {
+		s.take(t, i, 3)
+	}
+	s.Place.Context = "dev"
+	plan := s.planToReset(t)
+	before := *plan
+	result, err := s.Reset(t.Context(), plan, w)
+	path := filepath.Join(s.dir, "backup.jsonl")
+	if err != nil || result.Matched != 7 || result.Changed != 7 || result.Backup != path {
+		t.Fatalf("it came to %+v, %v", result, err)
+	}
+	if n := s.inUse(t); n != 0 {
+		t.Errorf("%d keys are left", n)
+	}
+	if len(w.questions) != 1 || w.questions[0] != (Question{Text: "Delete 7 keys"}) {
+		t.Errorf("it asked %+v", w.questions)
+	}
+	for _, e := range w.selected.Sample {
+		if e.Record.Value != nil {
+			t.Errorf("the sample holds the record of %s", e.Key)
+		}
+	}
+	if w.selected.Count != 7 || len(w.selected.Sample) != 5 || len(w.selected.Limits) != 1 || w.selected.Limits[0] != (LimitCount{"n", 7}) {
+		t.Errorf("it showed %+v", w.selected)
+	}
+	if len(w.undo) != 1 || w.undo[0] != result.Backup || fmt.Sprint(w.steps) != "[scanning resetting]" {
+		t.Errorf("it told the ways back %v and the steps %v", w.undo, w.steps)
+	}
+	want := auditlog.Entry{Time: s.now.UTC(), User: "night", Context: "dev", Store: "memory", Prefix: "rl", Command: "reset",
+		Selection: "'*' in words", Matched: 7, Changed: 7, Backup: path, Outcome: auditlog.Done}
+	if len(s.log.entries) != 1 || !reflect.DeepEqual(s.log.entries[0], want) || s.log.closed != 1 {
+		t.Errorf("the audit log has %+v, want %+v", s.log.entries, want)
+	}
+	if !reflect.DeepEqual(*plan, before) {
+		t.Errorf("the plan became %+v", plan)
+	}
+}
+
+// Whatever keeps a reset from beginning, no key is changed, and no file and no line of
+// the audit log is left.
+func TestAResetThatDoesNotBegin(t *testing.T) {
+	for name, test := range map[string]struct {
+		prepare func(s *site, w *watcher, plan *ResetPlan)
+		is      func(error) bool
+		says    string
+	}{
+		"a no": {func(_ *site, w *watcher, _ *ResetPlan) { w.answer = errNo }, func(err error) bool { return errors.Is(err, errNo) }, "no"},
+		"a protected context, and a no to its question": {func(s *site, w *watcher, plan *ResetPlan) {
+			s.Place.Access = Access{Context: "prod", Protected: true}
+			w.answer, plan.Consent.Yes = errNo, true
+		}, func(err error) bool { return errors.Is(err, errNo) }, "no"},
+		"a read-only context": {func(s *site, _ *watcher, plan *ResetPlan) {
+			s.Place.Access = Access{Context: "prod", ReadOnly: true}
+			plan.Consent = Consent{Yes: true, Context: "prod"}
+		}, func(err error) bool { return errors.Is(err, store.ErrInvalid) },
+			`context "prod" is read-only; a reset writes, so it was not done`},
+		"a consent for another context": {func(s *site, _ *watcher, plan *ResetPlan) {
+			s.Place.Access = Access{Context: "prod", Protected: true}
+			plan.Consent = Consent{Yes: true, Context: "dev"}
+		}, func(err error) bool { return errors.Is(err, store.ErrInvalid) },
+			"the consent is for context dev, and the context in use is prod"},
+		"an audit log that cannot be opened": {func(s *site, _ *watcher, _ *ResetPlan) { s.log.openErr = os.ErrPermission },
+			func(err error) bool { return errors.Is(err, os.ErrPermission) }, ""},
+		"more remaining than fits": {func(_ *site, _ *watcher, plan *ResetPlan) { plan.Remaining = &Remaining{Units: 11} },
+			func(err error) bool { return errors.Is(err, store.ErrInvalid) },
+			"11 remaining is more than limit token-bucket:10/1h of key "},
+		"an interrupt at its question": {func(_ *site, w *watcher, _ *ResetPlan) { w.interrupts = true },
+			func(err error) bool { return errors.Is(err, context.Canceled) }, "(nothing was changed)"},
+		"more remaining than one of two limits fits": {func(s *site, _ *watcher, plan *ResetPlan) {
+			large := store.Limit{Count: 100, Period: tenAnHour.Period}
+			if _, err := storecall.New(s.memory).Take(context.Background(), key("large"), large, 1); err != nil {
+				panic(err)
+			}
+			plan.Remaining, plan.Selection.Query = &Remaining{Units: 50}, admin.Query{Keys: []store.Key{key("large"), key("a")}}
+		}, func(err error) bool { return errors.Is(err, store.ErrInvalid) }, "50 remaining is more than limit"},
+		"a file where the backup is to be": {func(s *site, _ *watcher, plan *ResetPlan) { plan.Backup.Path = s.dir },
+			func(err error) bool { return errors.As(err, new(*NoBackupError)) }, "exists"},
+		"no directory for the backup": {func(s *site, _ *watcher, plan *ResetPlan) { plan.Backup.Path = filepath.Join(s.dir, "none", "b") },
+			func(err error) bool { return errors.As(err, new(*NoBackupError)) }, "the backup cannot be written: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, w := newSite(t), &watcher{}
+			s.take(t, "a", 3)
+			plan := s.planToReset(t)
+			test.prepare(s, w, plan)
+			keys := s.inUse(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			if w.interrupts {
+				w.onConfirm = cancel
+			}
+			result, err := s.Reset(ctx, plan, w)
+			cancel()
+			if result != nil || err == nil || !test.is(err) || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("it came to %+v, %v", result, err)
+			}
+			if len(w.undo) > 0 {
+				t.Errorf("it told a way back: %v", w.undo)
+			}
+			s.checkUntouched(t, keys)
+		})
+	}
+}
+
+// A dry run shows what it would do, and a reset of nothing asks nothing; neither changes or writes anything.
+func TestADryRunAsksAndChangesNothing(t *testing.T) {
+	for _, keys := range []int64{1, 0} {
+		s, w := newSite(t), &watcher{answer: errNo}
+		plan := s.planToReset(t)
+		if keys > 0 {
+			s.take(t, "a", 3)
+			plan.DryRun = true
+			s.Place.Access = Access{Context: "prod", ReadOnly: true}
+		}
+		result, err := s.Reset(t.Context(), plan, w)
+		if err != nil || result.Matched != keys || result.Changed != 0 || result.Backup != "" || int64(w.selected.Count) != keys ||
+			len(w.questions) > 0 {
+			t.Errorf("of %d keys it came to %+v, %v, and asked %v", keys, result, err, w.questions)
+		}
+		s.checkUntouched(t, keys)
+	}
+}
+
+// many are more keys than a batch has.
+const many = keysPerBatch + 100
+
+func (s *site) takeMany(t *testing.T) {
+	t.Helper()
+	for i := range many {
+		s.take(t, i, 3)
+	}
+}
+
+// Wherever a reset is cut, what was deleted before is counted and in the backup, and the audit log says how it ended. Nothing can
+// have been changed in a store that was never reached, so that no backup is kept; but it can if the answer did not come. Nobody is
+// told to undo what a store has refused. A store that is away is given a minute, and whoever interrupts does not wait for it.
+func TestAResetThatIsCut(t *testing.T) {
+	away, unknown, refused := store.ErrUnavailable, store.ErrOutcomeUnknown, store.ErrRefused
+	for name, test := range map[string]struct {
+		many             bool    // keys, or one
+		errs             []error // of the deletions, one after the other, and then the last
+		interruptAt      string
+		changed, unknown int64
+		is               error
+		outcome          auditlog.Outcome
+		kept, told       bool // the backup
+		tries            int  // 0 for those of a minute
+		says             string
+	}{
+		"away in the middle": {true, []error{nil, away}, "", keysPerBatch, 0, outcome.ErrPartly, auditlog.Partly, true, true, 0,
+			"(500 of 600 keys done" + resetEndsWith},
+		"never reached": {false, []error{away}, "", 0, 0, away, auditlog.Failed, false, false, 0, "(0 of 1 key done)"},
+		"never an answer": {false, []error{unknown}, "", 0, 1, unknown, auditlog.Failed, true, true, 0,
+			"(0 of 1 key known to be done" + resetEndsWith},
+		"refused": {false, []error{refused}, "", 0, 0, refused, auditlog.Failed, true, false, 1, "(0 of 1 key done)"},
+		"no answer, and then away": {true, []error{unknown, away}, "", 0, keysPerBatch, unknown, auditlog.Failed, true, true, 0,
+			"(0 of 600 keys known to be done" + resetEndsWith},
+		"no answer, and then refused": {false, []error{unknown, refused}, "", 0, 1, refused, auditlog.Failed, true, true, 2, ""},
+		"interrupted in a batch": {true, []error{nil}, "delete", keysPerBatch, 0, context.Canceled, auditlog.Interrupted, true, true,
+			1, ""},
+		"interrupted while it waits": {false, []error{unknown}, "sleep", 0, 1, unknown, auditlog.Interrupted, true, true, 1, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, w, tries := newSite(t), &watcher{}, 0
+			s.take(t, 0, 3)
+			if test.many {
+				s.takeMany(t)
+			}
+			keys := s.inUse(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			began, sleep := s.now, s.Sleep
+			s.Sleep = func(ctx context.Context, d time.Duration) error {
+				if test.interruptAt == "sleep" {
+					cancel()
+				}
+				return sleep(ctx, d)
+			}
+			s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []admin.Record) (int, []admin.Record, error) {
+				if test.interruptAt == "delete" {
+					cancel()
+				}
+				tries++
+				if err := test.errs[min(tries, len(test.errs))-1]; err != nil {
+					return 0, nil, err
+				}
+				return do(records...)
+			}}
+			result, err := s.Reset(ctx, s.planToReset(t), w)
+			if result == nil || result.Matched != keys || result.Changed != test.changed || result.Unknown != test.unknown ||
+				(result.Backup != "") != test.told || (len(w.undo) > 0) != test.told {
+				t.Fatalf("it came to %+v, and told %v", result, w.undo)
+			}
+			if !errors.Is(err, test.is) || errors.Is(err, outcome.ErrPartly) != (test.changed > 0) ||
+				!strings.HasSuffix(err.Error(), test.says) {
+				t.Errorf("the error is %v", err)
+			}
+			if took := s.now.Sub(began); test.tries > 0 && tries != test.tries ||
+				test.tries == 0 && (took < retryTime || took >= retryTime+longestPause || tries < 15 || tries > 20) {
+				t.Errorf("it tried %d times in %s", tries, took)
+			}
+			kept := len(s.left(t)) > 0
+			e := s.log.entries[0]
+			if kept != test.kept || (e.Backup != "") != kept || e.Outcome != test.outcome || e.Matched != keys ||
+				e.Changed != test.changed ||
+				e.Error != "described: "+err.Error() {
+				t.Errorf("a backup is kept: %v; the audit log has %+v", kept, e)
+			}
+			if n := s.inUse(t); n != keys-test.changed {
+				t.Errorf("%d keys are left", n)
+			}
+			if s.Store = s.memory; test.told {
+				if restored := s.restoreAll(t, result.Backup); restored.Restored != test.changed {
+					t.Errorf("of the backup come back %+v", restored)
+				}
+			}
+		})
+	}
+}
+
+// What is used between the scan and the deletion is in the backup, too, also if that is tried again. Keys that somebody else deletes
+// meanwhile are counted apart, and a record that was damaged meanwhile does not replace the sound one.
+func TestTheBackupHasWhatWasDeleted(t *testing.T) {
+	for name, test := range map[string]struct {
+		meanwhile func(t *testing.T, s *site) // after the scan
+		delete    func(t *testing.T, s *site, try int, do deleting, records []admin.Record) (int, []admin.Record, error)
+		gone, a   int64
+	}{
+		"used since": {meanwhile: func(t *testing.T, s *site) { s.take(t, "a", 2) }, a: 5},
+		"gone meanwhile": {meanwhile: func(t *testing.T, s *site) {
+			if _, _, err := s.memory.Delete(t.Context(), admin.Record{Key: key("b")}); err != nil {
+				t.Error(err)
+			}
+		}, gone: 1, a: 3},
+		"used between two tries": {a: 5, delete: func(t *testing.T, s *site, try int, do deleting, records []admin.Record) (
+			int, []admin.Record, error) {
+			if try == 1 {
+				s.take(t, "a", 2)
+				return 0, nil, store.ErrUnavailable
+			}
+			return do(records...)
+		}},
+		"damaged since": {a: 3, delete: func(t *testing.T, _ *site, _ int, do deleting, records []admin.Record) (
+			int, []admin.Record, error) {
+			deleted, _, err := do(records...)
+			damaged := admin.Record{Key: key("a"), Value: []byte("\x02damaged")}
+			if damaged.Check() == nil {
+				t.Error("the record is not damaged")
+			}
+			return deleted, []admin.Record{damaged}, err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, tries := newSite(t), 0
+			s.take(t, "a", 3)
+			s.take(t, "b", 4)
+			broken := &brokenStore{Store: s.memory}
+			if test.delete != nil {
+				broken.delete = func(do deleting, records []admin.Record) (int, []admin.Record, error) {
+					tries++
+					return test.delete(t, s, tries, do, records)
+				}
+			}
+			s.Store = broken
+			result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{onSelected: func() {
+				if test.meanwhile != nil {
+					test.meanwhile(t, s)
+				}
+			}})
+			if err != nil || result.Matched != 2 || result.Changed != 2-test.gone || result.Gone != test.gone {
+				t.Fatalf("it came to %+v, %v", result, err)
+			}
+			s.Store = s.memory
+			if b := s.opened(t, result.Backup); b.Damaged > 0 || b.Records != 2 {
+				t.Errorf("the backup has %d records and %d damaged lines", b.Records, b.Damaged)
+			}
+			if s.restoreAll(t, result.Backup); s.used(t, "a") != test.a || s.used(t, "b") != 4 {
+				t.Errorf("%d and %d units come back", s.used(t, "a"), s.used(t, "b"))
+			}
+		})
+	}
+}
+
+// A foreign value, and one that became foreign after the scan, is left and told, and the others are reset.
+func TestAResetBesideAForeignValue(t *testing.T) {
+	s := newSite(t)
+	s.take(t, "a", 3)
+	s.take(t, "b", 3)
+	s.Store = &brokenStore{Store: &failingScan{Store: s.memory, foreign: true},
+		delete: func(do deleting, records []admin.Record) (int, []admin.Record, error) {
+			n, late, err := do(records[1:]...)
+			return n, late, errors.Join(err, &store.ForeignError{StoreKey: "rl:{x}:n", Holds: "a list"})
+		}}
+	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
+	if result == nil || result.Matched != 2 || result.Changed != 1 || !errors.Is(err, outcome.ErrPartly) ||
+		!errors.Is(err, store.ErrForeign) || !strings.Contains(err.Error(), "rl:{f}:n") || !strings.Contains(err.Error(), "rl:{x}:n") {
+		t.Errorf("it came to %+v, %v", result, err)
+	}
+}
+
+// failingScan ends a scan with an error after some keys, or meets a foreign value first.
+type failingScan struct {
+	connect.Store
+	after   int // 0 for no error
+	foreign bool
+}
+
+func (f *failingScan) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
+	return func(yield func(admin.Entry, error) bool) {
+		if f.foreign && !yield(admin.Entry{Key: key("f")}, &store.ForeignError{StoreKey: "rl:{f}:n", Holds: "a list"}) {
+			return
+		}
+		n := 0
+		for e, err := range f.Store.Scan(ctx, q) {
+			if n++; !yield(e, err) {
+				return
+			}
+			if n == f.after {
+				q.Report(int64(n), 3)
+				yield(admin.Entry{}, fmt.Errorf("the scan: %w", errors.Join(
+					&admin.IncompleteError{Shard: "10.0.0.2:7", Err: store.ErrUnavailable},
+					&admin.IncompleteError{Shard: "10.0.0.1:7", Err: store.ErrUnavailable})))
+				return
+			}
+		}
+	}
+}
+
+// A broken scan ends a reset that nobody is asked about, unless it is to go on. Whoever is asked
+// is told in the question.
+func TestAResetAfterABrokenScan(t *testing.T) {
+	for name, test := range map[string]struct {
+		consent, keepGoing bool
+		none               bool // of what was looked at is selected
+		changed            int64
+		question           string
+	}{
+		"a consent given before": {consent: true},
+		"nothing found":          {consent: true, none: true},
+		"to keep going":          {consent: true, keepGoing: true, changed: 2},
+		"asked": {changed: 2,
+			question: "Not all keys could be looked at: those of 10.0.0.1:7 and 10.0.0.2:7 are missing. Delete 2 keys all the same"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, w := newSite(t), &watcher{}
+			for i := range 3 {
+				s.take(t, i, 3)
+			}
+			s.Store = &failingScan{Store: s.memory, after: 2}
+			plan := s.planToReset(t)
+			plan.Consent.Yes, plan.KeepGoing = test.consent, test.keepGoing
+			matched := int64(2)
+			if test.none {
+				plan.Selection.Keep, matched = func(*admin.Entry) bool { return false }, 0
+			}
+			result, err := s.Reset(t.Context(), plan, w)
+			if result == nil || result.Matched != matched || result.Changed != test.changed || !store.IsAway(result.Incomplete) ||
+				strings.Join(result.Missing(), " ") != "10.0.0.1:7 10.0.0.2:7" || !test.none && w.selected.Incomplete == nil {
+				t.Fatalf("it came to %+v, %v, and showed %+v", result, err, w.selected)
+			}
+			if (len(w.questions) > 0) != (test.question != "") || test.question != "" && w.questions[0].Text != test.question {
+				t.Errorf("it asked %+v", w.questions)
+			}
+			if test.changed > 0 {
+				if !errors.Is(err, outcome.ErrPartly) || !strings.HasSuffix(err.Error(), "(2 of about 3 keys looked at, 2 matched)") ||
+					s.log.entries[0].Outcome != auditlog.Partly {
+					t.Errorf("it ended with %v; the audit log has %+v", err, s.log.entries)
+				}
+				return
+			}
+			if incomplete := (*BrokenScanError)(nil); !test.none && !errors.As(err, &incomplete) || errors.Is(err, outcome.ErrPartly) ||
+				!store.IsAway(err) || !strings.HasSuffix(err.Error(), "(2 of about 3 keys looked at, nothing was changed)") {
+				t.Errorf("it ended with %v", err)
+			}
+			s.checkUntouched(t, 3)
+		})
+	}
+}
+
+// That the audit log could not be written does not hide how the reset ended.
+func TestATrailThatCannotBeWritten(t *testing.T) {
+	s := newSite(t)
+	s.take(t, "a", 3)
+	s.log.endFail = os.ErrPermission
+	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
+	if result == nil || result.Changed != 1 || !errors.Is(err, os.ErrPermission) || !errors.Is(err, outcome.ErrPartly) {
+		t.Errorf("it came to %+v, %v", result, err)
+	}
+}
+
+func TestRefund(t *testing.T) {
+	s := newSite(t)
+	s.take(t, "a", 7)
+	result, err := s.Refund(t.Context(), &RefundPlan{Requests: []store.Request{{Key: key("a"), Limit: tenAnHour, Cost: 3}}}, &watcher{})
+	if err != nil || result.Decisions[0].Used != 4 || s.used(t, "a") != 4 {
+		t.Errorf("it came to %+v, %v", result, err)
+	}
+	s.Store = &brokenStore{Store: s.memory, decide: func([]store.Request) error { return store.ErrUnavailable }}
+	if result, err := s.Refund(t.Context(), &RefundPlan{}, &watcher{}); result != nil || !store.IsAway(err) {
+		t.Errorf("without a store it came to %+v, %v", result, err)
+	}
+}
+
+// farFuture is a store where one key expires later than a backup can say.
+type farFuture struct{ connect.Store }
+
+func (f *farFuture) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
+	return func(yield func(admin.Entry, error) bool) {
+		for entry, err := range f.Store.Scan(ctx, q) {
+			if entry.Key == key("far") {
+				entry.Record.Expires = time.UnixMilli(1 << 60)
+			}
+			if !yield(entry, err) {
+				return
+			}
+		}
+	}
+}
+
+// A key whose record cannot be brought back stays, and that is said.
+func TestAKeyThatNoBackupHoldsStays(t *testing.T) {
+	s := newSite(t)
+	s.take(t, "far", 3)
+	s.take(t, "near", 3)
+	s.Store = &farFuture{s.memory}
+	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
+	if !errors.Is(err, outcome.ErrPartly) || !strings.Contains(err.Error(), "1 key could not be kept") || result.Changed != 1 {
+		t.Errorf("it came to %+v, %v", result, err)
+	}
+	if s.used(t, "far") != 3 || s.used(t, "near") != 0 {
+		t.Errorf("%d and %d are in use", s.used(t, "far"), s.used(t, "near"))
+	}
+}

@@ -1,0 +1,326 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/limitctl/limitctl/internal/auditlog"
+	"github.com/limitctl/limitctl/internal/backup"
+	"github.com/limitctl/limitctl/internal/outcome"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// opened opens a backup.
+func (s *site) opened(t *testing.T, path string) *Backup {
+	t.Helper()
+	b := must(OpenBackup(&s.Files, path, "rl"))
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+// restoreAll restores a backup, whatever is in use.
+func (s *site) restoreAll(t *testing.T, path string) *RestoreResult {
+	t.Helper()
+	return must(s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path), Replace: true, Consent: Consent{Yes: true}}, &watcher{}))
+}
+
+// reset resets all keys, and returns the path of the backup.
+func (s *site) reset(t *testing.T) string {
+	t.Helper()
+	result := must(s.Reset(t.Context(), s.planToReset(t), &watcher{}))
+	s.log.entries, s.log.opened, s.log.closed = nil, 0, 0
+	return result.Backup
+}
+
+func TestRestore(t *testing.T) {
+	s, w := newSite(t), &watcher{}
+	s.take(t, "a", 3)
+	s.take(t, "b", 4)
+	path := s.reset(t)
+	result, err := s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path)}, w)
+	if err != nil || *result != (RestoreResult{Restored: 2}) || s.used(t, "a") != 3 || s.used(t, "b") != 4 {
+		t.Errorf("it came to %+v, %v", result, err)
+	}
+	if len(w.questions) != 1 || w.questions[0].Text != "Restore 2 keys" || len(w.steps) != 1 || w.steps[0] != Restoring {
+		t.Errorf("it asked %v, in the steps %v", w.questions, w.steps)
+	}
+	want := auditlog.Entry{Time: s.now.UTC(), User: "night", Store: "memory", Prefix: "rl", Command: "undo", Selection: path,
+		Matched: 2, Changed: 2, Outcome: auditlog.Done}
+	if len(s.log.entries) != 1 || !reflect.DeepEqual(s.log.entries[0], want) {
+		t.Errorf("the audit log has %+v, want %+v", s.log.entries, want)
+	}
+}
+
+// What is there already as the backup has it is not counted as changed.
+func TestARestoreOfWhatIsThere(t *testing.T) {
+	s := newSite(t)
+	s.take(t, "a", 3)
+	s.take(t, "b", 4)
+	path := s.reset(t)
+	s.take(t, "b", 1)
+	for i, want := range []struct {
+		result  RestoreResult
+		changed int64
+	}{
+		{RestoreResult{Restored: 2}, 2},
+		{RestoreResult{Already: 2}, 0},
+	} {
+		if result := s.restoreAll(t, path); *result != want.result {
+			t.Errorf("restore %d came to %+v", i, result)
+		}
+		if entry := s.log.entries[i]; entry.Matched != 2 || entry.Changed != want.changed || entry.Unknown != 0 ||
+			entry.Outcome != auditlog.Done {
+			t.Errorf("the audit log of restore %d has %+v", i, entry)
+		}
+	}
+}
+
+// Keys that have been used since are left and told. A second restore that replaces can be
+// told to bring back these alone.
+func TestRestoreLeavesWhatWasUsedSince(t *testing.T) {
+	s := newSite(t)
+	s.take(t, "calm", 3)
+	s.take(t, "busy", 4)
+	path := s.reset(t)
+	s.take(t, "busy", 1)
+	left := map[store.Key]bool{}
+	plan := &RestorePlan{Backup: s.opened(t, path), InUse: func(k store.Key) { left[k] = true }}
+	result, err := s.Restore(t.Context(), plan, &watcher{})
+	used := (*UsedSinceError)(nil)
+	if !errors.As(err, &used) || used.Keys != 1 || !errors.Is(err, outcome.ErrPartly) || *result != (RestoreResult{Restored: 1, InUse: 1}) {
+		t.Fatalf("it came to %+v, %v", result, err)
+	}
+	if len(left) != 1 || !left[key("busy")] || s.used(t, "busy") != 1 {
+		t.Errorf("left are %v", left)
+	}
+	s.take(t, "calm", 2)
+	w := &watcher{}
+	plan = &RestorePlan{Backup: s.opened(t, path), Replace: true, Only: func(k store.Key) bool { return left[k] }}
+	result, err = s.Restore(t.Context(), plan, w)
+	if err != nil || *result != (RestoreResult{Restored: 1}) || s.used(t, "busy") != 4 || s.used(t, "calm") != 5 {
+		t.Errorf("it came to %+v, %v; used are %d and %d", result, err, s.used(t, "busy"), s.used(t, "calm"))
+	}
+	if len(w.questions) != 1 || w.questions[0].Text != "Restore 2 keys" {
+		t.Errorf("it asked %+v", w.questions)
+	}
+}
+
+func TestARestoreThatDoesNotBegin(t *testing.T) {
+	for name, test := range map[string]struct {
+		access Access
+		plan   RestorePlan
+		openIs error
+		asks   Question
+	}{
+		"a no": {Access{}, RestorePlan{}, nil, Question{Text: "Restore 1 key"}},
+		"a no in a protected context": {Access{Context: "prod", Protected: true}, RestorePlan{Consent: Consent{Yes: true}}, nil,
+			Question{"Restore 1 key", "prod"}},
+		"a read-only context":   {Access{Context: "prod", ReadOnly: true}, RestorePlan{Consent: Consent{Yes: true}}, nil, Question{}},
+		"a consent for another": {Access{Context: "prod"}, RestorePlan{Consent: Consent{Context: "dev"}}, nil, Question{}},
+		"no trail":              {Access{}, RestorePlan{}, os.ErrPermission, Question{}},
+	} {
+		s, w := newSite(t), &watcher{answer: errNo}
+		s.take(t, "a", 3)
+		path := s.reset(t)
+		test.plan.Backup, s.Place.Access, s.log.openErr = s.opened(t, path), test.access, test.openIs
+		result, err := s.Restore(t.Context(), &test.plan, w)
+		if result != nil || err == nil || s.inUse(t) > 0 || len(s.log.entries) > 0 || s.log.opened != s.log.closed {
+			t.Errorf("%s: it came to %+v, %v; the audit log has %+v", name, result, err, s.log)
+		}
+		if test.asks == (Question{}) && len(w.questions) > 0 ||
+			test.asks != (Question{}) && (len(w.questions) != 1 || w.questions[0] != test.asks) {
+			t.Errorf("%s: it asked %+v", name, w.questions)
+		}
+	}
+}
+
+func TestAnInterruptedRestore(t *testing.T) {
+	s := newSite(t)
+	s.takeMany(t)
+	path := s.reset(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	s.Store = &brokenStore{Store: s.memory, importing: func(do importing, records []admin.Record) ([]admin.ImportOutcome, error) {
+		interrupt()
+		return do(records...)
+	}}
+	result, err := s.Restore(ctx, &RestorePlan{Backup: s.opened(t, path)}, &watcher{})
+	if result == nil || result.Restored != keysPerBatch || !errors.Is(err, context.Canceled) ||
+		!strings.HasSuffix(err.Error(), "(500 of 600 records restored)") {
+		t.Errorf("it came to %+v, %v", result, err)
+	}
+	if entry := s.log.entries[0]; entry.Outcome != auditlog.Interrupted || entry.Matched != many ||
+		entry.Changed != keysPerBatch || s.inUse(t) != keysPerBatch {
+		t.Errorf("the audit log has %+v, and %d keys are in use", entry, s.inUse(t))
+	}
+}
+
+// An answer that did not come leaves open what became of the last batch.
+func TestARestoreThatLosesItsStore(t *testing.T) {
+	s := newSite(t)
+	s.take(t, "a", 1)
+	s.take(t, "b", 1)
+	path := s.reset(t)
+	s.Store = &brokenStore{Store: s.memory, importing: func(do importing, records []admin.Record) ([]admin.ImportOutcome, error) {
+		if len(records) < 2 {
+			return nil, store.ErrOutcomeUnknown
+		}
+		outcomes, _ := do(records[:1]...)
+		return append(outcomes, admin.NotKnown), store.ErrOutcomeUnknown
+	}}
+	for replace, second := range map[bool]string{false: "; run it again: it restores the rest, and leaves keys that were used since",
+		true: "; a second run also overwrites the keys that are restored, which forgets what was used of them since"} {
+		plan := &RestorePlan{Backup: s.opened(t, path), Replace: replace, Consent: Consent{Yes: true}}
+		result, err := s.Restore(t.Context(), plan, &watcher{})
+		if result == nil || result.Restored+result.Already != 1 || result.Unknown != 1 || !errors.Is(err, outcome.ErrPartly) ||
+			!strings.HasSuffix(err.Error(), "(1 of 2 records known to be restored"+second+slow) {
+			t.Errorf("replace %v: it came to %+v, %v", replace, result, err)
+		}
+	}
+}
+
+func TestBackupsThatCannotBeRestored(t *testing.T) {
+	s := newSite(t)
+	s.take(t, "a", 1)
+	path := s.reset(t)
+	if _, err := OpenBackup(&s.Files, path, "other"); err == nil || !errors.As(err, new(*PrefixError)) {
+		t.Errorf("with another prefix: %v", err)
+	}
+	for name, test := range map[string]struct{ text, says string }{
+		"nothing":        {"", "it is empty, so it is not a backup; nothing was restored"},
+		"only damage":    {"{\"limitctl_backup\":1,\"prefix\":\"rl\"}\nnoise\n", "holds no record that can be read: line 2: "},
+		"something else": {"{}\n", "its first line is not that of a backup; nothing was restored"},
+	} {
+		path := filepath.Join(s.dir, strings.ReplaceAll(name, " ", "-"))
+		if err := os.WriteFile(path, []byte(test.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := OpenBackup(&s.Files, path, "rl"); err == nil || !strings.Contains(err.Error(), test.says) ||
+			!strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := OpenBackup(&s.Files, filepath.Join(s.dir, "none"), "rl"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("without a file: %v", err)
+	}
+}
+
+// A damaged line costs itself, and the restore is not whole.
+func TestARestoreOfADamagedBackup(t *testing.T) {
+	s := newSite(t)
+	s.take(t, "a", 1)
+	path := s.reset(t)
+	text := must(os.ReadFile(path))
+	if err := os.WriteFile(path, append(text, "noise\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	result, err := s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path)}, &watcher{})
+	if result == nil || result.Restored != 1 || !errors.Is(err, outcome.ErrPartly) || s.log.entries[0].Outcome != auditlog.Partly {
+		t.Errorf("it came to %+v, %v", result, err)
+	}
+}
+
+// killedReset resets all keys, and returns the backup as it was in the middle of the second batch, which has deleted nothing
+// yet: that of a process that was killed there. Those keys and all after them are put back in use.
+func (s *site) killedReset(t *testing.T, remaining *Remaining) (path string) {
+	t.Helper()
+	plan := s.planToReset(t)
+	plan.Remaining = remaining
+	path = filepath.Join(s.dir, "killed.jsonl")
+	killed := fmt.Errorf("killed: %w", store.ErrRefused)
+	batches := 0
+	second := func() error {
+		if batches++; batches < 2 {
+			return nil
+		}
+		text, err := os.ReadFile(plan.Backup.Path)
+		if err == nil {
+			err = os.WriteFile(path, text, 0o600)
+		}
+		return errors.Join(killed, err)
+	}
+	s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []admin.Record) (int, []admin.Record, error) {
+		if err := second(); err != nil {
+			return 0, nil, err
+		}
+		return do(records...)
+	}, adjust: func(do adjusting, adjustments []admin.Adjustment) ([]admin.Adjusted, error) {
+		if err := second(); err != nil {
+			return nil, err
+		}
+		return do(adjustments...)
+	}}
+	if _, err := s.Reset(t.Context(), plan, &watcher{}); !errors.Is(err, killed) {
+		t.Fatal(err)
+	}
+	s.Store, s.log.entries, s.log.opened, s.log.closed = s.memory, nil, 0, 0
+	return path
+}
+
+// The backup of a reset that was killed says which keys it had not reached. They stay as others have left them since, used or
+// deleted, and nobody is told to replace them. Another store has not seen that reset, so it gets all.
+func TestARestoreLeavesWhatAKilledResetHadNotReached(t *testing.T) {
+	for name, test := range map[string]struct {
+		remaining *Remaining
+		replace   bool
+		other     error
+		want      RestoreResult
+		first     int64 // used of the first key then, which the reset has changed and somebody has used since
+		last      int64 // the same of one that it had not reached
+	}{
+		"deleted":           {nil, false, nil, RestoreResult{Restored: 499, InUse: 1, Already: 500, Unreached: 2}, 1, 7},
+		"deleted, replaced": {nil, true, nil, RestoreResult{Restored: 500, Already: 500, Unreached: 2}, 3, 7},
+		"adjusted":          {&Remaining{Units: 10}, false, nil, RestoreResult{Restored: 500, Already: 500, Unreached: 2}, 3, 7},
+		"elsewhere":         {nil, true, errors.New("another"), RestoreResult{Restored: 502, Already: 500}, 3, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			for i := range 2*keysPerBatch + 2 {
+				s.take(t, i, 3)
+			}
+			path := s.killedReset(t, test.remaining)
+			var batches [][]admin.Record
+			b := s.opened(t, path)
+			if _, err := b.file.Seek(0, 0); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.Each(b.file, keysPerBatch, func(batch backup.Batch) error {
+				batches = append(batches, batch.Records)
+				return nil
+			}); err != nil || len(batches) != 3 || len(batches[2]) != 2 {
+				t.Fatalf("the backup has %d batches, %v", len(batches), err)
+			}
+			first, last := batches[0][0].Key.Subject, batches[2][0].Key.Subject
+			s.take(t, first, 1)
+			s.take(t, last, 4)
+			deleted := batches[2][1]
+			if _, _, err := s.memory.Delete(t.Context(), deleted); err != nil {
+				t.Fatal(err)
+			}
+			var inUse []store.Key
+			plan := &RestorePlan{Backup: s.opened(t, path), Replace: test.replace, IntoOther: test.other, Consent: Consent{Yes: true},
+				InUse: func(k store.Key) { inUse = append(inUse, k) }}
+			result, err := s.Restore(t.Context(), plan, &watcher{})
+			left := (*UsedSinceError)(nil)
+			if result == nil || *result != test.want || errors.As(err, &left) != (test.want.InUse > 0) ||
+				int64(len(inUse)) != test.want.InUse {
+				t.Errorf("it came to %+v, %v; want %+v", result, err, test.want)
+			}
+			if used := s.used(t, first); used != test.first {
+				t.Errorf("%d of the first key are in use, want %d", used, test.first)
+			}
+			if used := s.used(t, last); used != test.last {
+				t.Errorf("%d of a key that was not reached are in use, want %d", used, test.last)
+			}
+			if used := s.used(t, deleted.Key.Subject); used != 0 && test.other == nil {
+				t.Errorf("%d of a key are in use that somebody else deleted", used)
+			}
+		})
+	}
+}

@@ -1,0 +1,142 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/limitctl/limitctl/internal/outcome"
+	"github.com/limitctl/limitctl/internal/sys"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// Selection is which keys an operation is about.
+type Selection struct {
+	Query admin.Query
+	// Keep, if set, says which of the states that the query finds are selected.
+	Keep func(*admin.Entry) bool
+	// Names, if not nil, are the names under which the query's one subject may have keys. In a store of many keys only these
+	// are looked for, and those of limits that were denied, if there are any. A reset does not use them.
+	Names []string
+	// Foreign selects the values that limitctl did not write, instead of limits.
+	Foreign bool
+	// Damaged selects damaged records of limitctl's own, too.
+	Damaged bool
+	// Text is the selection in words, for people.
+	Text string
+	// OfPolicy: it selects by a policy, and so only limitctl's own keys.
+	OfPolicy bool
+}
+
+// Found is what a scan came to.
+type Found struct {
+	// Matched is how many keys were selected, foreign values aside.
+	Matched int64
+	// Looked is how many keys were looked at, of about Total.
+	Looked, Total int64
+	Foreign       Foreign
+	// Unsure are keys that may be of a limiter, and were left out.
+	Unsure Unsure
+}
+
+// manyKeys is from how many selected keys on a scan is careful with memory.
+const manyKeys = 1_000_000
+
+// Scan calls do with each selected key; a foreign value comes with its error. An error of
+// do ends the scan.
+func Scan(ctx context.Context, backend admin.Keyspace, s *Selection, observer Observer,
+	do func(e *admin.Entry, foreign error) error) (found Found, err error) {
+	progress := observer.Begin(Scanning)
+	defer progress.Close()
+	query := s.Query
+	query.Progress = func(looked, total int64) {
+		found.Looked, found.Total = looked, total
+		progress.Set(looked, total, found.Matched)
+	}
+	for entry, err := range s.Entries(ctx, backend, query) {
+		var unsure *layouts.UnsureError
+		switch {
+		case errors.As(err, &unsure):
+			found.Unsure.add(unsure)
+			err = nil
+		case s.Damaged && isDamaged(err) && (s.Keep == nil || s.Keep(&entry)):
+			found.Matched++
+			err = do(&entry, err)
+		case errors.Is(err, store.ErrForeign):
+			found.Foreign.add(err)
+			if s.Foreign {
+				err = do(&entry, err)
+			} else {
+				err = nil
+			}
+		case err == nil && !s.Foreign && (s.Keep == nil || s.Keep(&entry)):
+			// The scan of a Cluster remembers the keys it has seen. With many keys that is
+			// large, and garbage must not double it.
+			if found.Matched++; found.Matched == manyKeys {
+				defer sys.CollectOften()()
+			}
+			err = do(&entry, nil)
+		}
+		if err != nil {
+			return found, err
+		}
+	}
+	return found, nil
+}
+
+// WithProgress says of an error of the scan how far it had come.
+func (f *Found) WithProgress(err error) error {
+	if err == nil || f.Looked == 0 {
+		return err
+	}
+	return outcome.WithProgress(err, "%d of about %d keys looked at, %d matched", f.Looked, f.Total, f.Matched)
+}
+
+// incompleteQuestion asks a question although a scan ended with scanErr.
+func incompleteQuestion(question string, scanErr error) string {
+	missing := ""
+	if parts := missingParts(scanErr); len(parts) > 0 {
+		missing = ": those of " + strings.Join(parts, " and ") + " are missing"
+	}
+	return "Not all keys could be looked at" + missing + ". " + question + " all the same"
+}
+
+// missingParts returns the parts that joined errors are of, whatever wraps them.
+func missingParts(err error) (parts []string) {
+	if err == nil {
+		return nil
+	}
+	inner := []error{errors.Unwrap(err)}
+	if joined, is := err.(interface{ Unwrap() []error }); is {
+		inner = joined.Unwrap()
+	}
+	for _, err := range inner {
+		parts = append(parts, missingParts(err)...)
+	}
+	if of := (*admin.IncompleteError)(nil); len(parts) == 0 && errors.As(err, &of) {
+		return []string{of.Shard}
+	}
+	slices.Sort(parts)
+	return slices.Compact(parts)
+}
+
+// BrokenScanError says that nothing was changed, because not all keys could be looked at and
+// nobody agreed to go on with those that were found.
+type BrokenScanError struct{ err error }
+
+// Error is that of the scan.
+func (e *BrokenScanError) Error() string { return e.err.Error() }
+
+// Unwrap returns the error of the scan.
+func (e *BrokenScanError) Unwrap() error { return e.err }
+
+// nothingChanged says of the error of a scan that nothing was done after it.
+func nothingChanged(found *Found, err error) error {
+	if found.Looked == 0 {
+		return outcome.WithProgress(err, "nothing was changed")
+	}
+	return outcome.WithProgress(err, "%d of about %d keys looked at, nothing was changed", found.Looked, found.Total)
+}

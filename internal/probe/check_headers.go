@@ -1,0 +1,166 @@
+package probe
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/probe/headers"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
+)
+
+// mostFindings is the most findings about headers in one line.
+const mostFindings = 4
+
+// dialectOrder orders the dialects: the first is the one that clients should read.
+var dialectOrder = []string{
+	headers.DialectDraft8, headers.DialectDraft7, headers.DialectDraft6, headers.DialectKong, headers.DialectGitHub,
+	headers.DialectEnvoy, headers.DialectAPISIX, headers.DialectSpring,
+	headers.DialectXUnix, headers.DialectX, headers.DialectRLS,
+}
+
+// headers checks the fields about limits, without Retry-After. dialects are those that were seen.
+func (e *proof) headers() (c Check, dialects []string) {
+	c = Check{Name: checkHeaders, Verdict: Unknown, Seen: "no field is about a limit",
+		Expected: "fields that can be read, agree and are true of " + e.limit.String()}
+	var found headers.Findings
+	told := 0
+	for i := range e.events {
+		r := e.readings[&e.events[i]]
+		if len(r.Families) > 0 {
+			told++
+		}
+		for _, problem := range r.Problems {
+			found.AddProblem(problem)
+		}
+		for k := range r.Families {
+			if name := r.Families[k].Dialect; !slices.Contains(dialects, name) {
+				dialects = append(dialects, name)
+			}
+		}
+	}
+	dialects = e.dialects(dialects, &found)
+	for _, dialect := range dialects {
+		e.truth(dialect, &found)
+	}
+	switch texts := found.Texts(); {
+	case len(texts) > 0:
+		c.Verdict, c.Details = Fail, texts
+		c.Seen = strings.Join(texts[:min(len(texts), mostFindings)], "; ")
+		if len(texts) > mostFindings {
+			c.Seen += fmt.Sprintf("; and %d more", len(texts)-mostFindings)
+		}
+	case told == 0:
+		c.Moot = len(e.events) > 0
+	case !e.isKept():
+		c.Seen = fmt.Sprintf("%s on %s; it is not known whether they are true, since the limit is not kept",
+			strings.Join(dialects, " and "), output.Plural(told, "answer"))
+	default:
+		c.Verdict, c.Seen = Pass, fmt.Sprintf("%s on %s, and true", strings.Join(dialects, " and "), output.Plural(told, "answer"))
+	}
+	return c, dialects
+}
+
+// dialects sorts the dialects that were seen. X-RateLimit without a reset is no dialect of its own beside one with a
+// reset.
+func (e *proof) dialects(seen []string, found *headers.Findings) []string {
+	withReset := false
+	for _, r := range e.readings {
+		for _, f := range r.Families {
+			withReset = withReset || f.Dialect == headers.DialectX && f.Limits[0].HasReset
+		}
+	}
+	for _, unix := range []string{headers.DialectXUnix, headers.DialectGitHub} {
+		if !slices.Contains(seen, unix) || !slices.Contains(seen, headers.DialectX) {
+			continue
+		}
+		if withReset {
+			found.Add("mixed", 1, "X-RateLimit-Reset is a unix time in one answer and seconds in another")
+			continue
+		}
+		for _, r := range e.readings {
+			for k := range r.Families {
+				if f := &r.Families[k]; f.Dialect == headers.DialectX {
+					f.Dialect = unix
+				}
+			}
+		}
+		seen = slices.DeleteFunc(seen, func(name string) bool { return name == headers.DialectX })
+	}
+	slices.SortFunc(seen, func(a, b string) int { return slices.Index(dialectOrder, a) - slices.Index(dialectOrder, b) })
+	return seen
+}
+
+// truth compares what the fields of a dialect say with what can be true of the limit. Of a limit that is not kept nothing is
+// known but its policy.
+func (e *proof) truth(dialect string, found *headers.Findings) {
+	var first *headers.Limit
+	within := time.Duration(0)
+	finding := e.audit(&e.limit, e.keys, func(event *Event) *interval.Reported {
+		for k := range e.readings[event].Families {
+			f := &e.readings[event].Families[k]
+			if f.Dialect != dialect {
+				continue
+			}
+			l := f.About(&e.limit)
+			if l == nil {
+				return nil
+			}
+			if !l.Tells(&e.limit) {
+				e.wrongPolicy(l, found)
+				return nil
+			}
+			if first == nil {
+				first = l
+			}
+			within = max(within, l.ResetWithin)
+			return headers.Reported(l)
+		}
+		return nil
+	})
+	if first == nil || !e.isKept() {
+		return
+	}
+	if lie := &finding.Lies[audit.Remaining]; lie.Answers > 0 {
+		text := fmt.Sprintf("is %d, and %d can be left at most: %d too many", lie.Reported, lie.TrueMost, lie.Reported-lie.TrueMost)
+		if lie.Reported < lie.True {
+			text = fmt.Sprintf("is %d, and %d must be left: %d too few", lie.Reported, lie.True, lie.True-lie.Reported)
+		}
+		found.Add(first.LeftField, int(lie.Answers), "%s %s", first.LeftField, text)
+	}
+	if lie := &finding.Lies[audit.ResetAfter]; lie.Answers > 0 {
+		text := "all is back after " + span(time.Duration(lie.TrueMost)) + " at the latest"
+		if lie.Reported < lie.True {
+			text = "nothing is back for " + span(time.Duration(lie.True))
+		}
+		says := "says " + span(time.Duration(lie.Reported))
+		if lie.Reported < 0 {
+			says, text = "is "+span(-time.Duration(lie.Reported))+" in the past", "nothing is back before its answer"
+		}
+		found.Add(first.ResetField, int(lie.Answers), "%s %s, and %s%s", first.ResetField, says, text, clocks(within))
+	}
+}
+
+// clocks says that a time was taken from another clock, which may differ by so much.
+func clocks(within time.Duration) string {
+	if within == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", also if the clocks differ by %s", span(within))
+}
+
+// wrongPolicy notes a count and a window that are not those of the limit.
+func (e *proof) wrongPolicy(l *headers.Limit, found *headers.Findings) {
+	if l.Count == headers.NotTold {
+		return
+	}
+	seen := fmt.Sprint(l.Count)
+	if l.Window != headers.NotTold {
+		seen += " in " + store.FormatPeriod(l.Window)
+	}
+	found.Add("policy "+l.CountField, 1, "%s says %s, and the limit is %s", l.CountField, seen, e.limit)
+}

@@ -1,0 +1,281 @@
+package probe
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/endpoint"
+	"github.com/limitctl/limitctl/internal/probe/headers"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// sendRequests sends the requests that the checks need.
+func (v *verification) sendRequests() error {
+	capacity := v.limit.Capacity()
+	if capacity+1 > int64(v.requestsLeft()) {
+		v.notes = append(v.notes, fmt.Sprintf("A limit of %d is not reached by %d requests, so none was sent; give --requests %d or more.",
+			capacity, v.requestsLeft(), 7*capacity+150))
+		return nil
+	}
+	if !v.canChoose() {
+		wait := v.drain() + v.limit.Period
+		v.step(wait, "waiting until nothing can be in use, as all requests are of one subject")
+		if err := v.wait(wait); err != nil {
+			return err
+		}
+	}
+	subject := v.subject()
+	reached, err := v.fill(subject)
+	if err == nil && !reached {
+		if v.canChoose() {
+			subject = v.subject()
+		}
+		// A slow endpoint is never asked fast enough one by one.
+		v.step(0, "asking with several requests at once, as one after the other was too slow to reach the limit")
+		v.alone = 0
+		reached, err = v.fill(subject)
+	}
+	if err != nil || !reached {
+		return err
+	}
+	if err := v.other(subject); err != nil {
+		return err
+	}
+	back, err := v.awaitRecovery(subject)
+	if err != nil || !back {
+		return err
+	}
+	if _, err := v.fill(subject); err != nil { // what came back at once
+		return err
+	}
+	const tries = 3
+	for n, more := 0, v.limit.Algorithm == store.FixedWindow; more && n < tries; n++ { // for a denial that was certainly decided after that
+		if more, err = v.askAt(subject, v.clock.Now().Add(3*resolution)); err != nil {
+			return err
+		}
+	}
+	if err := v.quiet(subject); err != nil {
+		return err
+	}
+	if err := v.idle(subject); err != nil {
+		return err
+	}
+	return v.edge()
+}
+
+// edge uses up a window right before its end, and asks for all of the next one right after. Windows that begin with
+// a request let through twice as much then; a sliding limit must not.
+func (v *verification) edge() error {
+	l := &v.limit
+	if l.Algorithm.HasBurst() || !v.canChoose() || l.Count < 2 {
+		return nil
+	}
+	if int64(v.requestsLeft()) < 2*l.Count+4 {
+		return errRequests
+	}
+	if v.timeLeft() < l.Period+l.Period/4 {
+		return errTime
+	}
+	subject := v.subject()
+	first, err := v.send(subject)
+	if err != nil {
+		return err
+	}
+	v.step(l.Period+l.Period/16, "asking before and after the end of a window")
+	for _, at := range []time.Duration{l.Period - l.Period/8, l.Period + v.justAfter(), l.Period + l.Period/16} {
+		if err := v.waitUntil(first.Answered.Add(at)); err != nil {
+			return err
+		}
+		if _, err := v.fill(subject); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drain returns the longest time that a full key takes until it is unused.
+func (v *verification) drain() time.Duration {
+	var full store.State
+	full.Charge(v.limit, v.limit.Capacity(), 0)
+	return time.Duration(full.UnusedAt(0)) * time.Microsecond
+}
+
+// fill sends requests until one is denied, or until twice the limit was admitted.
+func (v *verification) fill(subject string) (reached bool, err error) {
+	v.step(0, "asking until a request is denied")
+	events, err := v.exhaust(subject, int(min(2*v.limit.Capacity()+2, int64(v.requestsLeft()))))
+	reached = slices.ContainsFunc(events, isDenied)
+	if err == nil && !reached && v.requestsLeft() == 0 {
+		err = errRequests
+	}
+	return reached, err
+}
+
+// other sends a request of another subject while this one is denied, and then requests of this one until it is
+// denied again.
+func (v *verification) other(subject string) error {
+	if !v.canChoose() {
+		return nil
+	}
+	other := v.subject()
+	for range 1 + v.meanwhile() {
+		if _, err := v.send(other); err != nil {
+			return err
+		}
+	}
+	_, err := v.exhaust(subject, int(min(v.limit.Capacity()+1, int64(v.requestsLeft()))))
+	return err
+}
+
+// meanwhile is how many units a bucket may get back between two requests of one subject, so that one more request would
+// prove nothing.
+func (v *verification) meanwhile() int {
+	const soon = 50 * time.Millisecond
+	l := &v.limit
+	if !l.Algorithm.HasBurst() {
+		return 0
+	}
+	return int(min(float64(l.Capacity())/2, 2*soon.Seconds()*float64(l.Count)/l.Period.Seconds()))
+}
+
+// awaitRecovery sends requests until a denied subject is admitted again: right before and after the instants that
+// the limit and Retry-After name, and at a few others. If it stays out, it is left alone, as denied requests may keep it out,
+// and asked once more.
+func (v *verification) awaitRecovery(subject string) (back bool, err error) {
+	begin := v.last(subject)
+	if begin.Outcome != endpoint.Denied { // it was one of several at once
+		if reached, err := v.fill(subject); err != nil || !reached {
+			return false, err
+		}
+		begin = v.last(subject)
+	}
+	from, due := begin.Answered, v.schedule(subject).late
+	giveUp := from.Add(max(5*due.Sub(from)/2, 2*v.limit.Period+time.Second))
+	v.step(due.Sub(from), "waiting until the subject is admitted again")
+	told := false
+	for {
+		at := v.nextPoll(subject, from, due, giveUp)
+		if at.IsZero() {
+			break
+		}
+		if !told && at.After(due.Add(v.limit.Period/8)) {
+			told = true
+			v.step(giveUp.Sub(at), "waiting on, although the subject should be admitted by now")
+		}
+		if back, err = v.askAt(subject, at); back || err != nil {
+			return back, err
+		}
+	}
+	wait := v.drain() + v.limit.Period
+	v.step(wait, "pausing, since denied requests may keep the subject out")
+	if back, err = v.askAt(subject, v.clock.Now().Add(wait)); back {
+		v.notes = append(v.notes, fmt.Sprintf("Requests now and then for %s were denied, and the first after a pause of %s was admitted: "+
+			"denied requests may begin the wait anew.", span(giveUp.Sub(from)), span(wait)))
+	}
+	return back, err
+}
+
+// askAt sends a request at an instant, and reports whether it was admitted.
+func (v *verification) askAt(subject string, at time.Time) (admitted bool, err error) {
+	if err := v.waitUntil(at); err != nil {
+		return false, err
+	}
+	event, err := v.send(subject)
+	return err == nil && event.Outcome == endpoint.Allowed, err
+}
+
+// nextPoll returns the instant of the next request; zero if it is no use to wait longer. It uses the last denial,
+// since a denied request may have moved the instant.
+func (v *verification) nextPoll(subject string, begin, due, giveUp time.Time) (next time.Time) {
+	last := v.last(subject)
+	now := v.clock.Now()
+	offer := func(t time.Time) {
+		if t.After(now) && !t.After(giveUp) && (next.IsZero() || t.Before(next)) {
+			next = t
+		}
+	}
+	s := v.schedule(subject)
+	offer(s.early.Add(-v.justBefore(subject)))
+	if s.late.After(last.Answered.Add(resolution)) { // else it is late, and would fit at any time
+		offer(s.late.Add(v.justAfter()))
+	}
+	if r := v.read(last); r.RetryAfter != headers.NotTold {
+		offer(last.Sent.Add(r.RetryAfter - mostLate - justBefore))
+		offer(last.Answered.Add(r.RetryAfter + justAfter))
+	}
+	polls := time.Duration(polls)
+	if v.isTurned() {
+		polls = turnPolls
+	}
+	spacing := max(due.Sub(begin)/(polls+1), 20*time.Millisecond)
+	for n := time.Duration(1); n <= polls; n++ {
+		offer(begin.Add(n * spacing))
+	}
+	for n := time.Duration(1); n <= 2*polls; n++ { // the subject is late
+		offer(due.Add(n * max(spacing, v.limit.Period/8)))
+	}
+	return next
+}
+
+// quiet asks for all at the instant from which all must be back, and for nothing before. So it is no denied request that keeps
+// the subject out of a period that is a little too long.
+func (v *verification) quiet(subject string) error {
+	if v.limit.Algorithm == store.SlidingCounter { // that instant is not known
+		return nil
+	}
+	const why = "waiting until all must be back"
+	if l := &v.limit; l.Algorithm.HasBurst() { // first until all but one are nearly back, to see whether they come back too fast
+		back := v.drain() - l.Period/time.Duration(l.Count)
+		if err := v.fillAt(subject, v.last(subject).Sent.Add(back-v.justBefore(subject)), why); err != nil {
+			return err
+		}
+	} else if v.isTurned() {
+		if _, err := v.askAt(subject, v.schedule(subject).early.Add(-v.justBefore(subject))); err != nil {
+			return err
+		}
+	}
+	return v.fillAt(subject, v.schedule(subject).unused.Add(v.justAfter()), why)
+}
+
+// justAfter is how long after an instant a request is asked that must be admitted from then on, however the clocks of both
+// sides run and however coarse they are, and justBefore how long before one that must be denied, if it takes as long as the last.
+func (v *verification) justAfter() time.Duration {
+	return justAfter + 2*resolution + v.limit.Period/1000
+}
+
+func (v *verification) justBefore(subject string) time.Duration {
+	last := v.last(subject)
+	return justBefore + v.limit.Period/1000 + last.Answered.Sub(last.Sent)
+}
+
+// isTurned reports whether windows begin at instants that are not known but by the answers.
+func (v *verification) isTurned() bool {
+	return v.limit.Algorithm == store.FixedWindow && !v.limit.FromFirst
+}
+
+// idle waits until a subject is unused, and for longer than a period, and then asks for all of it.
+func (v *verification) idle(subject string) error {
+	at := v.clock.Now().Add(v.limit.Period + v.limit.Period/2)
+	if unused := v.schedule(subject).unused; unused.After(at) {
+		at = unused
+	}
+	return v.fillAt(subject, at.Add(justAfter), "waiting until all is unused")
+}
+
+// fillAt waits until an instant, and then asks for all.
+func (v *verification) fillAt(subject string, at time.Time, why string) error {
+	wait := at.Sub(v.clock.Now())
+	if v.timeLeft() < wait {
+		return errTime
+	}
+	if int64(v.requestsLeft()) <= v.limit.Capacity() {
+		return errRequests
+	}
+	v.step(wait, why)
+	if err := v.waitUntil(at); err != nil {
+		return err
+	}
+	_, err := v.fill(subject)
+	return err
+}

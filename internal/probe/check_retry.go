@@ -1,0 +1,181 @@
+package probe
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/endpoint"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/probe/headers"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
+)
+
+// retryAfter checks that Retry-After is there and true.
+func (e *proof) retryAfter() Check {
+	c := Check{Name: checkRetryAfter, Verdict: Unknown, Seen: "no request was denied",
+		Expected: "on each denial, in seconds or as a date, not too early and at most 1 s late"}
+	var said headers.Retries
+	apart := e.apart()
+	waited, nearest, within := "", time.Duration(0), time.Duration(0)
+	for i := range e.keys {
+		events := e.keys[i].events
+		for n, event := range events {
+			if event.Outcome != endpoint.Denied {
+				continue
+			}
+			r := e.readings[event]
+			said.Add(event.Status, r)
+			switch {
+			case r.RetryProblem != "":
+				return failed(c, r.RetryProblem)
+			case r.RetryAfter == headers.NotTold:
+				continue
+			}
+			within = max(within, r.RetryWithin)
+			wrong, seen, gap := e.retried(r, apart, events, n)
+			if wrong != "" {
+				return failed(c, fmt.Sprintf("Retry-After: %s%s", r.RetryText, wrong))
+			}
+			if seen != "" && (waited == "" || gap < nearest) {
+				nearest = gap
+				waited = fmt.Sprintf("Retry-After: %s%s", r.RetryText, seen)
+			}
+		}
+	}
+	lie := e.retryLies()
+	switch {
+	case said.Wrong() != "":
+		return failed(c, said.Wrong())
+	case said.Missing > 0 && said.Status == 0:
+		c.Moot, c.Seen = true, "the service adds none to its answers, which is usual"
+	case said.Missing > 0:
+		c.Moot = true
+		c.Seen = fmt.Sprintf("missing, but it is only asked for with status %d, and denials have %d", http.StatusTooManyRequests,
+			said.Status)
+	case lie.Answers > 0:
+		wait, word := time.Duration(lie.TrueMost), "at the latest"
+		if lie.Reported < lie.True {
+			wait, word = time.Duration(lie.True), "at the earliest"
+		}
+		return failed(c, fmt.Sprintf(
+			"Retry-After is %s, but the limit admits it after %s %s%s%s", span(time.Duration(lie.Reported)), span(wait),
+			word, clocks(within), hint(time.Duration(lie.Reported), wait)))
+	case waited != "":
+		c.Verdict, c.Seen = Pass, waited
+		if apart > 0 {
+			c.Seen += "; it is later by another time on each denial, so that clients come back apart"
+		}
+	case said.Told > 0:
+		c.Seen = fmt.Sprintf("it is on %s, and the probe did not wait that long", output.Plural(said.Told, "denial"))
+	}
+	return c
+}
+
+// retryLies returns the waits that cannot be true of the limit, if it is kept.
+func (e *proof) retryLies() (none audit.Lie) {
+	if !e.isKept() {
+		return none
+	}
+	finding := e.audit(&e.limit, e.keys, func(event *Event) *interval.Reported {
+		reported := headers.Reported(nil)
+		if !e.readings[event].ReportRetry(reported) {
+			return nil
+		}
+		return reported
+	})
+	return finding.Lies[audit.RetryAfter]
+}
+
+// apart returns the longest wait if denials of one wait name instants that go up and down by more than a second, and 0 if not.
+// Then the waits are longer on purpose, so that clients do not come back all at once. A wait that is always the same, or in
+// another unit, only moves them one way.
+func (e *proof) apart() (longest time.Duration) {
+	up, down := false, false
+	for i := range e.keys {
+		var before time.Time
+		for _, event := range e.keys[i].events {
+			r := e.readings[event]
+			if event.Outcome != endpoint.Denied || r.RetryAfter == headers.NotTold || r.RetryProblem != "" {
+				before = time.Time{}
+				continue
+			}
+			named, coarse := event.Answered.Add(r.RetryAfter), mostLate+r.RetryWithin
+			up = up || !before.IsZero() && named.Sub(before) > coarse
+			down = down || !before.IsZero() && before.Sub(named) > coarse
+			before, longest = named, max(longest, r.RetryAfter)
+		}
+	}
+	if !up || !down {
+		return 0
+	}
+	return longest
+}
+
+func failed(c Check, seen string) Check {
+	c.Verdict, c.Seen = Fail, seen
+	return c
+}
+
+// retried judges a denial by the requests after it: it returns what is wrong with its Retry-After, or that a request
+// waited for it and was admitted. It may be later by apart. gap is the time between the announced instant and the nearest
+// request.
+func (e *proof) retried(r *headers.Reading, apart time.Duration, events []*Event, n int) (wrong, seen string, gap time.Duration) {
+	event := events[n]
+	before := time.Duration(0)
+	for _, later := range events[n+1:] {
+		wait := later.Sent.Sub(event.Answered)
+		if wait < 0 { // it can have been decided before
+			continue
+		}
+		switch later.Outcome {
+		case endpoint.Allowed:
+			if latest := later.Answered.Sub(event.Sent); latest < r.RetryAfter-r.RetryWithin-mostLate-apart {
+				return fmt.Sprintf(", but a request %s later was admitted already%s%s", span(wait), clocks(r.RetryWithin),
+					hint(r.RetryAfter, latest)), "", 0
+			}
+			gap = wait - r.RetryAfter
+			switch {
+			case wait+r.RetryWithin < r.RetryAfter:
+				return "", "", 0
+			case before > 0:
+				return "", fmt.Sprintf(": a request %s later was denied, and one %s later admitted", span(before), span(wait)), gap
+			}
+			return "", fmt.Sprintf(": a request %s later was admitted", span(wait)), gap + mostLate
+		case endpoint.Denied:
+			if wait >= r.RetryAfter+r.RetryWithin+resolution && later.Answered != event.Answered {
+				return fmt.Sprintf(", but a request %s later was denied%s%s", span(wait), clocks(r.RetryWithin),
+					e.whenAdmitted(events, event)), "", 0
+			}
+			before = wait
+			if e.certain.UnderIfFree > 0 {
+				return "", "", 0 // it made the wait longer, and said so itself
+			}
+		default:
+			return "", "", 0
+		}
+	}
+	return "", "", 0
+}
+
+// whenAdmitted describes when a request was admitted after a denial.
+func (e *proof) whenAdmitted(events []*Event, denied *Event) string {
+	for _, event := range events {
+		if event.Sent.After(denied.Answered) && event.Outcome == endpoint.Allowed {
+			return fmt.Sprintf("; the first was admitted %s later", span(event.Sent.Sub(denied.Answered)))
+		}
+	}
+	return ""
+}
+
+// hint guesses why a wait that was told as a number is far too long.
+func hint(told, truly time.Duration) string {
+	switch n := told / time.Second; {
+	case n >= headers.LeastUnix:
+		return "; it looks like a unix time"
+	case n >= 100 && time.Duration(n)*time.Millisecond <= truly+2*mostLate && time.Duration(n)*time.Millisecond >= truly/2:
+		return "; it looks like milliseconds"
+	}
+	return ""
+}

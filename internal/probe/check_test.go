@@ -1,0 +1,189 @@
+package probe
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/probe/headers"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+var testLimits = []string{
+	"token-bucket:10/1m", "token-bucket:5/10s,burst=20", "token-bucket:100/1s", "leaky-bucket:10/20s", "leaky-bucket:3/1s,burst=8",
+	"fixed-window:10/1m", "fixed-window:7/2s", "fixed-window:10/1m,from=first", "fixed-window:5/10s,from=first",
+	"sliding-log:10/1m", "sliding-log:4/1s", "sliding-counter:10/10s", "sliding-counter:20/1m,slices=6", "fixed-window:3/1500ms,from=first",
+}
+
+var testDialects = []string{
+	headers.DialectDraft8, headers.DialectDraft7, headers.DialectDraft6, "express-6", headers.DialectKong, headers.DialectX,
+	headers.DialectXUnix, headers.DialectGitHub, headers.DialectAPISIX,
+	headers.DialectEnvoy, "envoy-unix", "laravel", "limitctl", "date", "none",
+}
+
+// What keeps its limit and tells the truth fails no check, whichever of two meanings a reset has, and if clocks differ.
+func TestHonestServicesFailNoCheck(t *testing.T) {
+	n := uint64(0)
+	clocks := []time.Duration{0, 3e8, -3e8, 14e8, -14e8, 24e8, -24e8}
+	for _, limit := range testLimits {
+		for _, dialect := range append(testDialects, testDialects...) {
+			n++
+			if testing.Short() && n%5 != 0 {
+				continue // each limit and each dialect still has its turns
+			}
+			s := newServed(limit, dialect, n)
+			s.ahead, s.unlike = clocks[n%uint64(len(clocks))], n/uint64(len(testDialects))%2 == 1
+			t.Run(limit+" "+dialect, func(t *testing.T) {
+				t.Parallel()
+				r, err := hold(s, limit)
+				if err != nil {
+					t.Error(err)
+				}
+				for _, c := range r.Checks {
+					mayBeUnknown := c.Name == checkHeaders && (dialect == "none" || dialect == "date") ||
+						c.Name == checkRetryAfter && dialect == "none"
+					if c.Name == checkRetryAfter && dialect == "none" {
+						continue // it is missing, and that is told
+					}
+					if c.Verdict == Fail || c.Verdict == Unknown && !mayBeUnknown && !c.Moot {
+						t.Errorf("%s %s: expected %s, seen %s", c.Verdict, c.Name, c.Expected, c.Seen)
+					}
+				}
+			})
+		}
+	}
+}
+
+// Each lie is caught by the check that it is the business of, in words that name it.
+func TestLiesAreCaught(t *testing.T) {
+	t.Parallel()
+	set := func(name string, value func(d *store.Decision, now time.Time) int64) func(http.Header, int, *store.Decision, time.Time) {
+		return func(h http.Header, _ int, d *store.Decision, now time.Time) {
+			if h.Get(name) != "" {
+				h.Set(name, strconv.FormatInt(value(d, now), 10))
+			}
+		}
+	}
+	retry := func(value func(d *store.Decision) int64) func(http.Header, int, *store.Decision, time.Time) {
+		return set("Retry-After", func(d *store.Decision, _ time.Time) int64 { return value(d) })
+	}
+	for _, test := range []struct {
+		what, limit, dialect string
+		spoil                func(s *served)
+		held                 string // if it is not limit
+		check, words         string
+	}{
+		{"429 without Retry-After", "fixed-window:10/10s", headers.DialectDraft8, func(s *served) {
+			s.lie = func(h http.Header, _ int, _ *store.Decision, _ time.Time) { h.Del("Retry-After") }
+		}, "", checkRetryAfter, "missing on"},
+		{"Retry-After one second early", "token-bucket:1/5s", headers.DialectDraft8, func(s *served) {
+			s.lie = retry(func(d *store.Decision) int64 { return ceil(d.RetryAfter) - 1 })
+		}, "", checkRetryAfter, "later was denied"},
+		{"Retry-After two seconds late", "fixed-window:10/10s", headers.DialectDraft8, func(s *served) {
+			s.lie = retry(func(d *store.Decision) int64 { return ceil(d.RetryAfter) + 2 })
+		}, "", checkRetryAfter, "was admitted already"},
+		{"Retry-After in milliseconds", "fixed-window:10/10s", headers.DialectX, func(s *served) {
+			s.lie = retry(func(d *store.Decision) int64 { return d.RetryAfter.Milliseconds() })
+		}, "", checkRetryAfter, "looks like milliseconds"},
+		{"Retry-After with a fraction", "fixed-window:10/10s", headers.DialectX, func(s *served) {
+			s.lie = func(h http.Header, _ int, d *store.Decision, _ time.Time) {
+				if !d.Allowed {
+					h.Set("Retry-After", "1.5")
+				}
+			}
+		}, "", checkRetryAfter, `"1.5" is neither a whole number of seconds nor a date`},
+		{"remaining never falls", "fixed-window:10/10s", headers.DialectX, func(s *served) {
+			s.lie = set("X-RateLimit-Remaining", func(d *store.Decision, _ time.Time) int64 { return 10 })
+		}, "", checkHeaders, "can be left at most"},
+		{"remaining is one too many", "sliding-log:10/10s", headers.DialectX, func(s *served) {
+			s.lie = set("X-RateLimit-Remaining", func(d *store.Decision, _ time.Time) int64 { return d.Remaining + 1 })
+		}, "", checkHeaders, "1 too many"},
+		{"a reset that is long past", "fixed-window:10/10s", headers.DialectXUnix, func(s *served) {
+			s.lie = set("X-RateLimit-Reset", func(_ *store.Decision, now time.Time) int64 { return now.Unix() - 15 })
+		}, "", checkHeaders, "in the past, and nothing is back before its answer, also if the clocks differ by 3 s"},
+		{"a date that is long past", "fixed-window:10/10s", "date", func(s *served) {
+			s.lie = func(h http.Header, _ int, d *store.Decision, now time.Time) {
+				if !d.Allowed {
+					h.Set("Retry-After", now.Add(d.RetryAfter-6*time.Second).UTC().Format(http.TimeFormat))
+				}
+			}
+		}, "", checkRetryAfter, "later was denied, also if the clocks differ by 3 s"},
+		{"a wrong limit in the header", "fixed-window:10/10s", headers.DialectDraft8, func(s *served) {
+			s.lie = func(h http.Header, _ int, _ *store.Decision, _ time.Time) {
+				h.Set("RateLimit-Policy", `"default";q=20;w=10`)
+			}
+		}, "", checkHeaders, "says 20 in 10s, and the limit is fixed-window:10/10s"},
+		{"503", "fixed-window:10/10s", headers.DialectX, func(s *served) { s.status = 503 }, "", checkDenialStatus,
+			"; if that is meant, give --denied-status 503"},
+		{"subjects share", "fixed-window:10/10s", headers.DialectX, func(s *served) { s.shared = true }, "", checkSubjects,
+			"they share it"},
+		{"one too many", "fixed-window:11/10s", "none", nil, "fixed-window:10/10s", checkAdmitted, "units too many"},
+		{"one too few", "fixed-window:9/10s", "none", nil, "fixed-window:10/10s", checkAdmitted, "request 10 of a new subject was denied"},
+		{"a window twice as long", "fixed-window:10/20s,from=first", "none", nil, "fixed-window:10/10s,from=first", checkRecovery,
+			"too late"},
+		{"a window half as long", "fixed-window:10/5s,from=first", "none", nil, "fixed-window:10/10s,from=first", checkRecovery,
+			"too early"},
+		{"bursts at the boundary", "fixed-window:10/10s", "none", nil, "sliding-log:10/10s", checkAdmitted, "too many"},
+		{"it never recovers", "fixed-window:10/10s", "none", func(s *served) { s.neverRecovers = true }, "", checkRecovery,
+			"no later request of that subject was admitted"},
+		{"it recovers too much", "token-bucket:10/10s", "none", func(s *served) { s.extraAfter = 5 }, "", checkRecovery, "too much"},
+		{"two dialects contradict", "fixed-window:10/10s", "limitctl", func(s *served) {
+			s.lie = set("X-RateLimit-Remaining", func(d *store.Decision, _ time.Time) int64 { return max(0, d.Remaining-1) })
+		}, "", checkHeaders, "contradict each other"},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			s := newServed(test.limit, test.dialect, 3)
+			if test.spoil != nil {
+				test.spoil(s)
+			}
+			held := test.held
+			if held == "" {
+				held = test.limit
+			}
+			r, err := hold(s, held)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := r.check(test.check)
+			if c.Verdict != Fail || !strings.Contains(c.Seen, test.words) {
+				for _, c := range r.Checks {
+					t.Logf("%s %s: expected %s, seen %s", c.Verdict, c.Name, c.Expected, c.Seen)
+				}
+				t.Errorf("%s %s: seen %q, without %q", c.Verdict, c.Name, c.Seen, test.words)
+			}
+		})
+	}
+}
+
+// Waits that are longer by chance, so that clients come back apart, are no failure. Those that are too long in one way
+// are, and so is one that is too short.
+func TestWaitsMayBeSpread(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		more func(random *rand.Rand) int64 // seconds
+		want Verdict
+	}{
+		{"spread", func(random *rand.Rand) int64 { return random.Int64N(5) }, Pass},
+		{"always late", func(*rand.Rand) int64 { return 3 }, Fail},
+		{"early by chance", func(random *rand.Rand) int64 { return random.Int64N(7) - 2 }, Fail},
+	} {
+		s, random := newServed("fixed-window:10/20s,from=first", headers.DialectDraft8, 4), rand.New(rand.NewPCG(3, 3))
+		s.lie = func(h http.Header, _ int, d *store.Decision, _ time.Time) {
+			if h.Get("Retry-After") != "" {
+				h.Set("Retry-After", strconv.FormatInt(max(0, ceil(d.RetryAfter)+test.more(random)), 10))
+			}
+		}
+		r, err := hold(s, "fixed-window:10/20s,from=first")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range r.Checks {
+			if c.Name == checkRetryAfter && (c.Verdict != test.want || test.want == Pass && !strings.Contains(c.Seen, "come back apart")) {
+				t.Errorf("%s: %s: %s", test.name, c.Verdict, c.Seen)
+			}
+		}
+	}
+}

@@ -1,0 +1,273 @@
+// Package headers reads what answers say about their limits, in all dialects.
+package headers
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/endpoint"
+)
+
+// farClock is by how much an instant of the endpoint's clock may be off: it has whole seconds, and so has the field Date
+// by which that clock is known.
+const farClock = 3 * time.Second
+
+// The dialects of header fields about limits.
+const (
+	// DialectDraft8 is RateLimit-Policy and RateLimit of draft-ietf-httpapi-ratelimit-headers-08
+	// to -10: lists of named policies.
+	DialectDraft8 = "draft-8"
+	// DialectDraft7 is its -07: "RateLimit: limit=100, remaining=50, reset=30".
+	DialectDraft7 = "draft-7"
+	// DialectDraft6 is its -03 to -06: RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset.
+	DialectDraft6 = "draft-6"
+	// DialectKong is draft-6 and a pair of fields for each period, such as X-RateLimit-Limit-Minute.
+	DialectKong = "kong"
+	// DialectX is X-RateLimit-Limit, -Remaining and -Reset in seconds.
+	DialectX = "x-ratelimit"
+	// DialectXUnix is the same with a unix time in X-RateLimit-Reset.
+	DialectXUnix = "x-ratelimit-unix"
+	// DialectGitHub is DialectXUnix with X-RateLimit-Used.
+	DialectGitHub = "github"
+	// DialectAPISIX is DialectX with a fraction in X-RateLimit-Reset.
+	DialectAPISIX = "apisix"
+	// DialectEnvoy is DialectX with policies in X-RateLimit-Limit: "10, 10;w=1".
+	DialectEnvoy = "envoy"
+	// DialectSpring is X-RateLimit-Remaining, -Replenish-Rate and -Burst-Capacity.
+	DialectSpring = "spring-gateway"
+)
+
+const (
+	longestValue = 4096 // bytes of a field that are read
+	mostLimits   = 32   // limits that are read from one field
+	longestQuote = 60   // bytes of a field that are shown
+	NotTold      = -1
+)
+
+// Reading is what the header of one answer says.
+type Reading struct {
+	Families []Family
+	// RetryAfter is NotTold if it is missing or malformed, and below 0 for a date that is over. RetryText is the text of the field.
+	RetryAfter time.Duration
+	RetryText  string
+	// RetryWithin is by how much RetryAfter may be off: a date comes from another clock.
+	RetryWithin time.Duration
+	// RetryProblem is what is wrong with Retry-After.
+	RetryProblem string
+	// Problems are what is wrong with the other fields, each with the field's name.
+	Problems []string
+}
+
+// Family is the fields of one dialect in one answer.
+type Family struct {
+	Dialect string
+	Limits  []Limit
+}
+
+// Limit is what an answer says about one limit.
+type Limit struct {
+	// name is the policy's name, if it has one.
+	name string
+	// Count and Window are the policy, and Remaining is what is left; NotTold if it is missing.
+	Count, Remaining int64
+	Window           time.Duration
+	// Reset is how long until there is more, or until everything is back, if HasReset. ResetWithin is by how much it may be
+	// off: an instant comes from another clock.
+	Reset, ResetWithin time.Duration
+	HasReset           bool
+	// Unit is what is counted; empty for requests.
+	Unit string
+	// CountField, LeftField and ResetField are the names of the fields, such as "X-RateLimit-Remaining".
+	CountField, LeftField, ResetField string
+}
+
+// Tightest returns the limit with the least left; nil if none says what is left.
+func (f *Family) Tightest() *Limit {
+	var found *Limit
+	for i := range f.Limits {
+		if l := &f.Limits[i]; l.Remaining != NotTold && (found == nil || l.Remaining < found.Remaining) {
+			found = l
+		}
+	}
+	return found
+}
+
+// Read reads the header of an answer that came at an instant of this machine's clock. skew is how much the other
+// side's clock is ahead.
+func Read(header http.Header, answered time.Time, skew time.Duration) Reading {
+	r := Reading{RetryAfter: NotTold}
+	there := answered.Add(skew)
+	r.readRetryAfter(header, there)
+	if isKept(header) {
+		return r // it belongs to another answer
+	}
+	if hasPrefix(header, "Ratelimit") {
+		r.readStructured(header)
+	}
+	r.readPlain(header, there)
+	return r
+}
+
+// hasPrefix reports whether a field has a name that begins with one of the prefixes, in Go's canonical form.
+func hasPrefix(header http.Header, prefixes ...string) bool {
+	for name := range header {
+		for _, prefix := range prefixes {
+			if strings.HasPrefix(name, prefix) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// values returns the values of a field, whose name has Go's canonical form but for RateLimit. It is for every answer
+// of a load test: header.Values would allocate memory for the name.
+func values(header http.Header, name string) []string {
+	key := append(make([]byte, 0, 64), name...)
+	if i := strings.Index(name, "RateLimit"); i >= 0 {
+		key[i+len("Rate")] = 'l'
+	}
+	return header[string(key)]
+}
+
+// isKept reports whether a cache kept the answer for a while.
+func isKept(header http.Header) bool {
+	values := header["Age"]
+	if len(values) == 0 {
+		return false
+	}
+	age, err := strconv.Atoi(values[0])
+	return err == nil && age > 0
+}
+
+// problem notes what is wrong with a field.
+func (r *Reading) problem(format string, args ...any) {
+	r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
+}
+
+// add adds a family that says something.
+func (r *Reading) add(dialect string, limits []Limit) {
+	if len(limits) > 0 {
+		r.Families = append(r.Families, Family{dialect, limits})
+	}
+}
+
+// readRetryAfter reads Retry-After, which is a number of seconds or a date.
+func (r *Reading) readRetryAfter(header http.Header, there time.Time) {
+	values := header["Retry-After"]
+	if len(values) == 0 {
+		return
+	}
+	text := strings.TrimSpace(values[0])
+	r.RetryText = Shown(text)
+	if len(values) > 1 {
+		r.RetryProblem = fmt.Sprintf("Retry-After is there %d times", len(values))
+		return
+	}
+	if isDigits(text) {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n > int64(longestWait/time.Second) {
+			r.RetryProblem = fmt.Sprintf("Retry-After: %s is too great a number of seconds", r.RetryText)
+			return
+		}
+		r.RetryAfter = time.Duration(n) * time.Second
+		return
+	}
+	if date, err := http.ParseTime(text); err == nil {
+		r.RetryWithin = farClock
+		r.RetryAfter = max(-longestWait, min(date.Sub(there), longestWait)).Truncate(time.Microsecond) // never NotTold
+		return
+	}
+	r.RetryProblem = fmt.Sprintf("Retry-After: %s is neither a whole number of seconds nor a date", quote(text))
+}
+
+// longestWait bounds the durations that are read, so that their sums fit.
+const longestWait = 100 * 366 * 24 * time.Hour
+
+// single returns the value of a field that may occur once.
+func (r *Reading) single(header http.Header, name string) (text string, found bool) {
+	values := values(header, name)
+	if len(values) == 0 {
+		return "", false
+	}
+	for _, other := range values[1:] {
+		if other != values[0] {
+			r.problem("%s is there %d times, with different values", name, len(values))
+			return "", false
+		}
+	}
+	if len(values[0]) > longestValue {
+		r.problem("%s is %d bytes long", name, len(values[0]))
+		return "", false
+	}
+	return strings.TrimSpace(values[0]), true
+}
+
+// quote returns a text of the other side in quotes, short and printable.
+func quote(text string) string {
+	if len(text) > longestQuote {
+		return strconv.QuoteToASCII(text[:longestQuote]) + "…"
+	}
+	return strconv.QuoteToASCII(text)
+}
+
+// Shown returns a text of the other side, in quotes if it needs them.
+func Shown(text string) string {
+	if quoted := quote(text); quoted != `"`+text+`"` || strings.Contains(text, ",") || text == "" {
+		return quoted
+	}
+	return text
+}
+
+func isDigits(text string) bool {
+	return text != "" && strings.Trim(text, "0123456789") == ""
+}
+
+// SkewOf returns how much the other side's clock is ahead of this machine's, by the field Date. It has whole seconds
+// only, so less than two seconds is none. What a cache kept tells no clock.
+func SkewOf(header http.Header, sent, answered time.Time) time.Duration {
+	date, err := http.ParseTime(header.Get("Date"))
+	if err != nil || isKept(header) {
+		return 0
+	}
+	const coarse = 2 * time.Second
+	if skew := date.Sub(sent); skew < -coarse || date.Sub(answered) > coarse {
+		return skew
+	}
+	return 0
+}
+
+// DialectRLS is what Envoy's rate limit services say in the statuses of their answers.
+const DialectRLS = "rls"
+
+// readLimits reads what a rate limit service says besides the header.
+func (r *Reading) readLimits(told []endpoint.ToldLimit) {
+	var limits []Limit
+	for i := range told {
+		t := &told[i]
+		if i == mostLimits {
+			r.problem("the answer names %d limits", len(told))
+			break
+		}
+		where := "status"
+		if len(told) > 1 {
+			where = fmt.Sprintf("status %d", t.Descriptor+1)
+		}
+		limit := Limit{name: t.Name, Count: NotTold, Window: NotTold, Remaining: t.Remaining,
+			CountField: where + " current_limit", LeftField: where + " limit_remaining", ResetField: where + " duration_until_reset"}
+		if t.Count > 0 {
+			limit.Count = t.Count
+		}
+		if t.Period > 0 {
+			limit.Window = t.Period
+		}
+		if t.ResetKnown {
+			limit.Reset, limit.HasReset = min(max(0, t.ResetAfter), longestWait), true
+		}
+		limits = append(limits, limit)
+	}
+	r.add(DialectRLS, limits)
+}

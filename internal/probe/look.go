@@ -1,0 +1,292 @@
+package probe
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"mime"
+	"slices"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/endpoint"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/probe/headers"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// Seen is what a look at an endpoint saw of a limit. It claims nothing that was not seen.
+type Seen struct {
+	Events []Event
+	// Dialects are those of the headers, the newest first, and Told what they announce, each once.
+	Dialects []string
+	Told     []headers.Limit
+	// Passed requests of one subject were admitted in PassedIn, one right after the other, before the first was denied.
+	Passed   int
+	PassedIn time.Duration
+	// Denial is the first one, nil if none was seen.
+	Denial *Denial
+	// Shared says that another subject was denied as well; nil if that was not tried.
+	Shared *bool
+	// Back are the returns: each is when a denied subject was admitted again.
+	Back []Return
+	// Renews: denied requests kept the subject out, since all came back far sooner when it had not asked meanwhile.
+	Renews bool
+	// LooksLike are limits that answer like that, the likeliest first.
+	LooksLike []store.Limit
+	Notes     []string
+}
+
+// Denial is what an endpoint answers to those whom it denies.
+type Denial struct {
+	Status     int
+	RetryAfter string // as it was sent, or empty
+	Body       string // the kind of its body, or empty if it has none
+}
+
+// Return is when a denied subject was admitted again.
+type Return struct {
+	// After and By bound the instant: the last denial was sent, and the admission was answered.
+	After, By time.Time
+	// Least and Most are the same since the first denial. Quiet is how long no request had been sent before the admission, and
+	// Pause the longest such time that was not enough.
+	Least, Most, Quiet, Pause time.Duration
+	// Units are admitted at once then, or more if Open.
+	Units int
+	Open  bool
+}
+
+// Any reports whether anything of a limit was seen.
+func (s *Seen) Any() bool { return s.Denial != nil || len(s.Told) > 0 }
+
+const (
+	firstPause = 10 * time.Millisecond
+	// A pause is a part of the time since the first denial, and a greater one after the first sixth of the probe's time: each
+	// denied request may keep the subject out.
+	soonPart, laterPart, patience = 0.2, 0.4, 6
+	// lastRequest is how long before the end the last request is sent.
+	lastRequest = 100 * time.Millisecond
+	// mostReturns is how many returns are waited for.
+	mostReturns = 2
+)
+
+// looker looks at an endpoint.
+type looker struct {
+	*session
+	seen    *Seen
+	subject string
+	first   *Event // the first that was admitted
+	anew    bool   // a denial said that the wait begins anew
+}
+
+// Look sends requests of one subject until one is denied, and then now and then until it is admitted again. After an error
+// the result has what was seen until then; it is never nil. A used-up quota is no error.
+func Look(ctx context.Context, config *Config) (*Seen, error) {
+	l := &looker{session: newSession(ctx, config), seen: &Seen{}}
+	l.subject = l.session.subject()
+	err := l.look()
+	if errors.Is(err, errSpent) {
+		if l.seen.Denial != nil && l.seen.Passed > 0 && len(l.seen.Back) == 0 && isDenied(*l.last(l.subject)) {
+			text := "nothing came back in " + span(l.clock.Now().Sub(l.denied().Answered))
+			if due, told := l.retryAt(l.denied()); told && !l.end.IsZero() && due.After(l.end) {
+				text += fmt.Sprintf("; a denial says Retry-After: %s, and a longer --max-time waits for that", l.seen.Denial.RetryAfter)
+			}
+			l.note("%s", text)
+		}
+		err = nil
+	}
+	l.seen.Events = l.events
+	l.readHeaders()
+	if l.seen.LooksLike = l.guess(); l.seen.Renews {
+		l.note("the lines assume that denied requests do not count, since no limit can say that they do")
+	}
+	return l.seen, err
+}
+
+func (l *looker) note(format string, values ...any) {
+	l.seen.Notes = append(l.seen.Notes, fmt.Sprintf(format, values...))
+}
+
+// denied is the first denial of the subject; nil if there is none.
+func (l *looker) denied() *Event {
+	if i := slices.IndexFunc(l.events, isDenied); i >= 0 {
+		return &l.events[i]
+	}
+	return nil
+}
+
+func (l *looker) look() error {
+	l.step(l.timeLeft(), "asking until a request is denied")
+	most := max(1, l.requestsLeft()*4/5)
+	burst, err := l.exhaust(l.subject, most)
+	if l.seen.Passed = count(burst, isAdmitted); l.seen.Passed > 0 {
+		l.first = &burst[slices.IndexFunc(burst, isAdmitted)]
+	}
+	if d := l.denied(); d != nil {
+		l.seen.Denial = denialOf(d)
+	}
+	if len(burst) > 0 {
+		l.seen.PassedIn = burst[len(burst)-1].Answered.Sub(burst[0].Sent)
+	}
+	switch text := unasked(l.events); {
+	case err != nil && !errors.Is(err, errSpent):
+	case l.seen.Denial == nil && text != "":
+		l.note("%s", text)
+	case l.seen.Denial == nil && l.seen.Passed > 0:
+		l.note("%d of %s were admitted in %s and none was denied%s", l.seen.Passed, output.Plural(len(burst), "request"),
+			span(l.seen.PassedIn), cmp.Or(l.likeDenials(), "; --requests N sends more"))
+	case l.seen.Denial != nil && l.seen.Passed == 0:
+		l.note("every request was denied; look later, or as subjects that the endpoint admits")
+	}
+	if err != nil || l.seen.Denial == nil || l.seen.Passed == 0 {
+		return err
+	}
+	if l.canChoose() {
+		other, err := l.send(l.session.subject())
+		if err != nil {
+			return err
+		}
+		shared := other.Outcome == endpoint.Denied
+		l.seen.Shared = &shared
+	}
+	for range mostReturns {
+		if err := l.awaitReturn(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// denialOf describes a denial.
+func denialOf(e *Event) *Denial {
+	d := &Denial{Status: e.Status}
+	if text := e.Header.Get("Retry-After"); text != "" {
+		d.RetryAfter = headers.Shown(text)
+	}
+	if text := e.Header.Get("Content-Type"); e.Header.Get("Content-Length") != "0" && text != "" {
+		if kind, _, err := mime.ParseMediaType(text); err == nil {
+			text = kind
+		}
+		d.Body = headers.Shown(text)
+	}
+	return d
+}
+
+// awaitReturn sends requests now and then until the subject is admitted again, and then until it is denied.
+func (l *looker) awaitReturn() error {
+	if l.last(l.subject).Outcome != endpoint.Denied { // it came back while several requests were under way
+		if _, err := l.exhaust(l.subject, sequential); err != nil {
+			return err
+		}
+	}
+	last := *l.last(l.subject)
+	if last.Outcome != endpoint.Denied {
+		l.note("units came back too fast to be seen")
+		return errSpent
+	}
+	l.step(l.timeLeft(), "waiting until a request is admitted again")
+	begin, longest, isLast := last, time.Duration(0), false
+	for {
+		pause := l.pause(&begin, &last)
+		if longest == 0 && len(l.seen.Back) > 0 { // the pause that was long enough before, without a request meanwhile
+			pause = l.seen.Back[0].Quiet
+		}
+		if left := l.timeLeft() - lastRequest; pause > left && left > firstPause && !isLast {
+			pause, isLast = left, true
+		}
+		if err := l.wait(pause); err != nil {
+			return err
+		}
+		e, err := l.send(l.subject)
+		if err != nil {
+			return err
+		}
+		if e.Outcome != endpoint.Allowed {
+			if e.Outcome == endpoint.Denied {
+				longest = max(longest, e.Sent.Sub(last.Answered), 1)
+				last = e
+				l.beginsAnew(&begin, &e)
+			}
+			continue
+		}
+		back := Return{After: last.Sent, By: e.Answered, Least: max(0, last.Sent.Sub(begin.Answered)), Most: e.Answered.Sub(begin.Answered),
+			Quiet: e.Sent.Sub(last.Answered), Pause: longest, Units: 1, Open: true}
+		more, err := l.exhaust(l.subject, min(l.seen.Passed+1, l.requestsLeft()))
+		back.Units += count(more, isAdmitted)
+		back.Open = !slices.ContainsFunc(more, isDenied)
+		if l.seen.Back = append(l.seen.Back, back); len(l.seen.Back) == 2 {
+			// A window is at most until its first return, and the next takes no less. A bucket gives back less.
+			first := l.seen.Back[0]
+			l.seen.Renews = min(first.Units, back.Units) >= l.seen.Passed &&
+				back.By.Sub(first.After) < first.After.Sub(l.first.Answered)*9/10
+		}
+		return err
+	}
+}
+
+// pause returns how long to wait after the last denial of a wait: a growing part of the time since the first, but no longer than that
+// one's Retry-After says, and then as long as the last one's says, since each may begin the wait anew.
+func (l *looker) pause(first, last *Event) time.Duration {
+	now, part := l.clock.Now(), soonPart
+	elapsed := now.Sub(first.Answered)
+	if l.config.MaxTime > 0 && elapsed > l.config.MaxTime/patience {
+		part = laterPart
+	}
+	pause := max(firstPause, time.Duration(float64(elapsed)*part))
+	due, told := l.retryAt(first)
+	next, toldAgain := l.retryAt(last)
+	switch {
+	case !told || !toldAgain:
+	case now.Before(due):
+		pause = min(pause, due.Sub(now))
+	default:
+		pause = max(pause, next.Sub(now))
+	}
+	return pause
+}
+
+// retryAt returns the instant from which on a denial says that the subject is admitted.
+func (l *looker) retryAt(denial *Event) (at time.Time, told bool) {
+	r := l.read(denial)
+	return denial.Answered.Add(r.RetryAfter + r.RetryWithin + justAfter), r.RetryAfter != headers.NotTold
+}
+
+// beginsAnew notes a denial at an instant that the first one of a wait named, if it says that the wait is as long again.
+func (l *looker) beginsAnew(first, again *Event) {
+	due, told := l.retryAt(first)
+	if !told || l.anew || again.Sent.Before(due) {
+		return
+	}
+	r, at := l.read(first), l.read(again)
+	if l.anew = r.RetryAfter > 0 && at.RetryAfter+mostLate > r.RetryAfter && at.RetryAfter >= mostLate; l.anew {
+		l.note("a denial said Retry-After: %s, and after that time another one said %s: each request may begin the wait anew",
+			r.RetryText, at.RetryText)
+	}
+}
+
+// readHeaders notes what the headers of all answers say.
+func (l *looker) readHeaders() {
+	for i := range l.events {
+		e := &l.events[i]
+		r := l.read(e)
+		for _, problem := range r.Problems {
+			if !slices.Contains(l.seen.Notes, problem) && len(l.seen.Notes) < mostFindings {
+				l.note("%s", problem)
+			}
+		}
+		for _, f := range r.Families {
+			if !slices.Contains(l.seen.Dialects, f.Dialect) {
+				l.seen.Dialects = append(l.seen.Dialects, f.Dialect)
+			}
+			for _, told := range f.Limits {
+				isKnown := slices.ContainsFunc(l.seen.Told, func(known headers.Limit) bool {
+					return known.CountField == told.CountField && known.Count == told.Count && known.Window == told.Window
+				})
+				if told.Unit == "" && told.Count != headers.NotTold && !isKnown && len(l.seen.Told) < mostFindings {
+					l.seen.Told = append(l.seen.Told, told)
+				}
+			}
+		}
+	}
+	slices.SortFunc(l.seen.Dialects, func(a, b string) int { return slices.Index(dialectOrder, a) - slices.Index(dialectOrder, b) })
+}

@@ -1,0 +1,86 @@
+// Package probe asks an endpoint with a bounded number of requests: [Run] checks whether it keeps a limit, and [Look] says
+// what is seen of one.
+package probe
+
+import (
+	"context"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/endpoint"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// Config says what to probe and how.
+type Config struct {
+	Client endpoint.Client
+	// Limit is the limit that the endpoint should keep, which only [Run] needs.
+	Limit store.Limit
+	// Quota is the most requests that may be sent.
+	Quota int
+	// MaxTime is the longest time that the probe may take; 0 means as long as it needs.
+	MaxTime time.Duration
+	// Workers is the most requests under way at once, so that a large limit is exhausted before it refills; 0 and 1
+	// mean one.
+	Workers int
+	// Timeout is how long an answer may take; 0 means as long as the client waits.
+	Timeout time.Duration
+	// DeniedStatus is the status that a denial must have; 0 means 429.
+	DeniedStatus int
+	// Require are the names of checks that must pass; see [CheckNames].
+	Require []string
+	// Strict requires every check for which there is something to test.
+	Strict bool
+	// Clock tells the time and waits, for tests in virtual time; nil is this machine's.
+	Clock Clock
+	// Step is called when something begins that takes a while: what it is, and the longest time that it takes. It may be nil.
+	Step func(what string, atMost time.Duration)
+}
+
+// Clock is the time of a probe.
+type Clock interface {
+	Now() time.Time
+	// Sleep waits. If ctx ends earlier, it returns its error.
+	Sleep(ctx context.Context, d time.Duration) error
+}
+
+// Event is one request of a probe and its answer.
+type Event struct {
+	Subject string
+	endpoint.Answer
+	// Err is why there was no answer; the request may have been counted.
+	Err error
+}
+
+// Result is what a probe found, check by check.
+type Result struct {
+	// Dialects are those of the headers about the limit, the newest first.
+	Dialects []string
+	Checks   []Check
+	// Missing are the required checks that were not seen.
+	Missing []string
+	// Notes say in words what is no check's.
+	Notes []string
+	// Events are all requests that were sent, in order.
+	Events []Event
+}
+
+// Verdict is the result of a check.
+type Verdict string
+
+// The verdicts of a check.
+const (
+	Pass    Verdict = "pass"
+	Fail    Verdict = "fail"
+	Unknown Verdict = "unknown" // could not be checked
+)
+
+// Check is one thing that a probe checks.
+type Check struct {
+	Name           string
+	Verdict        Verdict
+	Expected, Seen string
+	// Details list what Seen sums up, if that is more than one thing.
+	Details []string
+	// Moot says that there is nothing to test, so an unknown verdict leaves nothing open.
+	Moot bool
+}

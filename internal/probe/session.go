@@ -1,0 +1,422 @@
+package probe
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/endpoint"
+	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/internal/probe/headers"
+	"github.com/limitctl/limitctl/internal/sys"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// span writes a duration as exactly as a sentence needs it.
+func span(d time.Duration) string {
+	switch {
+	case d != 0 && d.Abs() < time.Millisecond/2:
+		return "under 1 ms"
+	case d < 0:
+		return "-" + span(-d)
+	case d >= time.Hour:
+		d = d.Round(time.Second)
+	case d >= 10*time.Second:
+		d = d.Round(100 * time.Millisecond)
+	case d >= time.Second:
+		d = d.Round(10 * time.Millisecond)
+	default:
+		d = d.Round(time.Millisecond)
+	}
+	if d >= time.Minute && d%time.Second == 0 {
+		return store.FormatPeriod(d)
+	}
+	if d >= time.Minute {
+		return d.String()
+	}
+	if d >= time.Second {
+		return fmt.Sprintf("%.6g s", d.Seconds()) // no more digits than it was rounded to
+	}
+	return fmt.Sprintf("%d ms", d.Milliseconds())
+}
+
+const (
+	// justAfter is how long after an instant the probe sends a request that should be admitted from then on, and
+	// justBefore how long before it one that should be denied.
+	justAfter, justBefore = 3 * time.Millisecond, 10 * time.Millisecond
+	// polls is the number of requests of a key during a wait, besides those at the instants that matter, and turnPolls that
+	// until a window turns at an instant that is not known.
+	polls, turnPolls = 6, 60
+)
+
+// mostLate is how much too late Retry-After may be: it is in whole seconds.
+const mostLate = time.Second
+
+// systemClock is the clock of this machine.
+type systemClock struct{}
+
+func (systemClock) Now() time.Time { return time.Now() }
+
+func (systemClock) Sleep(ctx context.Context, d time.Duration) error { return sys.Sleep(ctx, d) }
+
+// errSpent is the error of a request that would exceed the quota; the errors that wrap it say which one.
+var (
+	errSpent     = errors.New("the quota is used up")
+	errRequests  = fmt.Errorf("%w: all requests were sent", errSpent)
+	errTime      = fmt.Errorf("%w: the time is over", errSpent)
+	errNoAnswers = errors.New("the endpoint does not answer")
+)
+
+// mostFailures is the number of failures in a row after which a probe gives up.
+const mostFailures = 20
+
+// session sends the requests of one probe and keeps its quota: it sends no request and waits for nothing beyond it,
+// and returns an error that is errSpent, with what it learned until then. Its methods are for one goroutine.
+type session struct {
+	ctx    context.Context
+	config *Config
+	clock  Clock
+	end    time.Time // of the probe; zero if it may take any time
+	name   string    // the beginning of all subjects of this probe
+	begun  int       // the number of subjects
+	alone  int       // requests of a subject that go one by one
+	failed int       // the number of requests without an answer, in a row
+
+	statuses statuses
+
+	mutex  sync.Mutex
+	sent   int
+	events []Event // in the order in which they were answered
+}
+
+func newSession(ctx context.Context, config *Config) *session {
+	s := &session{ctx: ctx, config: config, clock: config.Clock, alone: sequential, name: strings.ToLower(rand.Text()[:8])}
+	if s.clock == nil {
+		s.clock = systemClock{}
+	}
+	if config.MaxTime > 0 {
+		s.end = s.clock.Now().Add(config.MaxTime)
+	}
+	return s
+}
+
+// canChoose reports whether the requests name the subject.
+func (s *session) canChoose() bool {
+	subject, _ := s.config.Client.Places()
+	return subject
+}
+
+// step reports that something begins that takes a while.
+func (s *session) step(atMost time.Duration, what string) {
+	if s.config.Step != nil {
+		s.config.Step(what, min(atMost, s.timeLeft()))
+	}
+}
+
+// subject returns the name of a new subject.
+func (s *session) subject() string {
+	s.begun++
+	return fmt.Sprintf("%s-%d", s.name, s.begun)
+}
+
+// requestsLeft returns how many requests may still be sent.
+func (s *session) requestsLeft() int {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.config.Quota - s.sent
+}
+
+// timeLeft returns how much of the probe's time is left: very long if it may take any time.
+func (s *session) timeLeft() time.Duration {
+	if s.end.IsZero() {
+		return 1 << 62
+	}
+	return s.end.Sub(s.clock.Now())
+}
+
+// wait waits, but not beyond the end of the probe's time.
+func (s *session) wait(d time.Duration) error {
+	if d <= 0 {
+		return s.ctx.Err()
+	}
+	left := s.timeLeft()
+	if left < d {
+		return errTime
+	}
+	return s.clock.Sleep(s.ctx, d)
+}
+
+// waitUntil waits until an instant.
+func (s *session) waitUntil(t time.Time) error { return s.wait(t.Sub(s.clock.Now())) }
+
+// send sends one request of a subject. A request that failed is an event, too; the error is for what ends the probe.
+func (s *session) send(subject string) (Event, error) {
+	event, err := s.sendOne(subject)
+	if err != nil {
+		s.keepUnawaited(&event)
+		return event, err
+	}
+	s.statuses.take(&event)
+	return event, s.add([]Event{event})
+}
+
+// sendOne sends one request. It adds no event, and any goroutine can call it. Beside an error the event is the
+// zero event if none was sent.
+func (s *session) sendOne(subject string) (Event, error) {
+	if err := s.ctx.Err(); err != nil {
+		return Event{}, err
+	}
+	if s.timeLeft() < 0 {
+		return Event{}, errTime
+	}
+	if !s.takeRequest() {
+		return Event{}, errRequests
+	}
+	event := Event{Subject: subject}
+	before := s.clock.Now()
+	ctx, longest := s.ctx, s.config.Timeout
+	left := s.timeLeft()
+	isLast := longest <= 0 || left < longest
+	if isLast {
+		longest = left
+	}
+	if !isLast || !s.end.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = store.BudgetContext(ctx, longest)
+		defer cancel()
+	}
+	if event.Err = s.config.Client.Send(ctx, subject, 1, &event.Answer); event.Err == nil {
+		return event, nil
+	}
+	event.Outcome = endpoint.Failed
+	if event.Sent.IsZero() {
+		event.Sent = before
+	}
+	if event.Answered.IsZero() {
+		event.Answered = s.clock.Now()
+	}
+	err := s.ctx.Err()
+	if err == nil && isLast && s.timeLeft() <= 0 {
+		err = errTime
+	}
+	if err != nil {
+		event.Err = unawaited{event.Err}
+	}
+	return event, err
+}
+
+// unawaited is the error of a request for whose answer there was no time. It may have been charged, and says nothing about
+// the endpoint.
+type unawaited struct{ error }
+
+func isUnawaited(e *Event) bool {
+	_, is := errors.AsType[unawaited](e.Err)
+	return is
+}
+
+// keepUnawaited stores the event of a request that ended the probe, if its answer was not awaited.
+func (s *session) keepUnawaited(event *Event) {
+	if isUnawaited(event) {
+		s.events = append(s.events, *event)
+	}
+}
+
+func (s *session) takeRequest() bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.sent >= s.config.Quota {
+		return false
+	}
+	s.sent++
+	return true
+}
+
+// add stores events, and gives up after too many failures in a row.
+func (s *session) add(events []Event) error {
+	s.events = append(s.events, events...)
+	for i := range events {
+		if events[i].Outcome != endpoint.Failed {
+			s.failed = 0
+		} else if s.failed++; s.failed >= mostFailures {
+			return fmt.Errorf("%w: %w", errNoAnswers, failure(&events[i]))
+		}
+	}
+	return nil
+}
+
+// sequential is how many requests of a subject go one by one, and how long, before several workers send them: a small limit then
+// needs few denials, and what it lets in is known exactly.
+const (
+	sequential    = 32
+	sequentialFor = time.Second
+)
+
+// exhaust sends up to most requests of a subject as fast as the workers can, until one is denied.
+func (s *session) exhaust(subject string, most int) (events []Event, err error) {
+	odd, begin := 0, s.clock.Now() // answers in a row that may be denials
+	for len(events) < most && !slices.ContainsFunc(events, isDenied) {
+		n := 1
+		if (len(events) >= s.alone || s.clock.Now().Sub(begin) > sequentialFor) && s.config.Workers > 1 {
+			n = min(s.config.Workers, most-len(events))
+		}
+		more, err := s.sendAtOnce(subject, n)
+		for i := range more {
+			if odd = s.statuses.inARow(&more[i], odd); odd == enoughOdd {
+				s.isDenial(more[i].Status)
+			}
+		}
+		events = append(events, more...)
+		for i := range events {
+			s.statuses.take(&events[i])
+		}
+		if err != nil {
+			return events, err
+		}
+	}
+	return events, nil
+}
+
+func isDenied(e Event) bool { return e.Outcome == endpoint.Denied }
+
+func isAdmitted(e Event) bool { return e.Outcome == endpoint.Allowed }
+
+// count counts the events for which is is true.
+func count(events []Event, is func(Event) bool) (n int) {
+	for i := range events {
+		if is(events[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+// sendAtOnce sends n requests of a subject at the same time.
+func (s *session) sendAtOnce(subject string, n int) ([]Event, error) {
+	if n == 1 {
+		event, err := s.send(subject)
+		if err != nil && (event.Sent.IsZero() || isUnawaited(&event)) {
+			return nil, err
+		}
+		return []Event{event}, err
+	}
+	events, failures := make([]Event, n), make([]error, n)
+	var group panics.Group
+	for i := range events {
+		group.Go(func() { events[i], failures[i] = s.sendOne(subject) })
+	}
+	err := group.Wait()
+	kept := events[:0]
+	for i := range events {
+		if failures[i] != nil {
+			err = failures[i]
+			s.keepUnawaited(&events[i])
+			continue
+		}
+		s.statuses.take(&events[i])
+		kept = append(kept, events[i])
+	}
+	if failure := s.add(kept); failure != nil {
+		err = failure
+	}
+	return kept, err
+}
+
+// statuses tells denials from failures where the endpoint denies with another status, such as 503. The zero statuses
+// knows none yet.
+type statuses struct {
+	usual  int          // of the first admitted answer
+	denied map[int]bool // those found to be denials
+	odd    int          // the last one that was neither
+}
+
+// take corrects the outcome of an answer by the statuses that are known.
+func (s *statuses) take(e *Event) {
+	switch {
+	case e.Err != nil || e.Outcome == endpoint.Denied:
+	case s.denied[e.Status]:
+		e.Outcome = endpoint.Denied
+	case s.usual == 0 && e.Outcome == endpoint.Allowed:
+		s.usual = e.Status
+	}
+}
+
+// enoughOdd is the number of answers in a row with the same unusual status after which the status counts as a
+// denial, and not as a failure.
+const enoughOdd = 3
+
+// inARow returns how many answers in a row, including this one, had the same status that is neither the usual one
+// nor a known denial.
+func (s *statuses) inARow(e *Event, before int) int {
+	if e.Err != nil || e.Outcome == endpoint.Denied || s.usual == 0 || e.Status == s.usual {
+		return 0
+	}
+	if before > 0 && e.Status != s.odd {
+		before = 0
+	}
+	s.odd = e.Status
+	return before + 1
+}
+
+// isDenial marks a status as a denial, also for earlier events.
+func (s *session) isDenial(status int) {
+	if s.statuses.denied == nil {
+		s.statuses.denied = make(map[int]bool)
+	}
+	s.statuses.denied[status] = true
+	for i := range s.events {
+		s.statuses.take(&s.events[i])
+	}
+}
+
+// read reads the header of an answer, by the clock of the first answer.
+func (s *session) read(e *Event) *headers.Reading {
+	var skew time.Duration
+	if i := slices.IndexFunc(s.events, func(e Event) bool { return len(e.Header) > 0 }); i >= 0 {
+		skew = headers.SkewOf(s.events[i].Header, s.events[i].Sent, s.events[i].Answered)
+	}
+	r := headers.ReadAnswer(&e.Answer, skew)
+	return &r
+}
+
+// likeDenials says how many answers that count as admitted say that they are none, and what the last of them says; empty if at
+// most one does.
+func (s *session) likeDenials() string {
+	last, n := "", 0
+	for i := range s.events {
+		e := &s.events[i]
+		if e.Outcome != endpoint.Allowed {
+			continue
+		}
+		r, said := s.read(e), ""
+		for k := range r.Families {
+			if left := r.Families[k].Tightest(); left != nil && left.Remaining == 0 {
+				said = left.LeftField + " is 0"
+			}
+		}
+		if r.RetryText != "" {
+			said = "Retry-After: " + r.RetryText
+		}
+		if said != "" {
+			last, n = fmt.Sprintf("status %d, %s", e.Status, said), n+1
+		}
+	}
+	if n < 2 {
+		return ""
+	}
+	return fmt.Sprintf(", although %d answers look like denials (the last: %s); a denial is told by its status alone", n, last)
+}
+
+// last returns the last event of a subject; nil if there is none.
+func (s *session) last(subject string) *Event {
+	for i := len(s.events) - 1; i >= 0; i-- {
+		if s.events[i].Subject == subject {
+			return &s.events[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package probe
+
+import (
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/probe/headers"
+)
+
+// given runs a probe of a server with a limit that the user gives.
+func given(t *testing.T, s *server, limit string, config Config) *Result {
+	t.Helper()
+	config.Limit = parse(t, limit)
+	return run(t, s, config)
+}
+
+// What was not seen is no pass, and a slow endpoint is asked with several requests at once.
+func TestVerdictNeedsEvidence(t *testing.T) {
+	slow := func(limit string) *server {
+		return &server{decider: newOurs(t, limit), shortest: 150 * time.Millisecond, longest: 151 * time.Millisecond}
+	}
+	const none = "token-bucket:1000000000/1s"
+	usual := Config{Quota: 3000, MaxTime: 10 * time.Minute, Workers: 16}
+	for _, test := range []struct {
+		what   string
+		server *server
+		limit  string
+		config Config
+		want   Verdict
+		sent   bool
+	}{
+		{"more than all requests", simulated(newOurs(t, none)), "5000/1m", usual, Unknown, false},
+		{"as many as all requests", simulated(newOurs(t, none)), "fixed-window:20/2s", Config{Quota: 20, Workers: 16}, Unknown, false},
+		{"one request more", simulated(newOurs(t, none)), "fixed-window:20/2s", Config{Quota: 21, Workers: 16}, Unknown, true},
+		{"two windows and one more", simulated(newOurs(t, none)), "fixed-window:20/2s", Config{Quota: 41, Workers: 16}, Fail, true},
+		{"a slow one without a limit", slow(none), "fixed-window:20/2s", usual, Fail, true},
+		{"a slow one with a limit", slow("fixed-window:20/2s"), "fixed-window:20/2s", usual, Pass, true},
+		{"too slow to reach it", slow(none), "fixed-window:2000/1s", Config{Quota: 3000, MaxTime: time.Minute, Workers: 2}, Unknown, true},
+	} {
+		r := given(t, test.server, test.limit, test.config)
+		if got := r.Overall(); got != test.want || (len(r.Events) > 0) != test.sent || len(r.Events) > test.config.Quota {
+			t.Errorf("%s: %s after %d requests, checks %+v", test.what, got, len(r.Events), r.Checks)
+		}
+	}
+}
+
+// Where nothing was seen of the period, neither by a wait nor in words, there is no verdict.
+func TestVerdictNeedsThePeriod(t *testing.T) {
+	for dialect, want := range map[string]Verdict{"none": Unknown, headers.DialectX: Pass} {
+		s := newServed("sliding-log:5/1h", dialect, 1)
+		s.status = 503
+		r, err := Run(t.Context(), &Config{Client: s, Limit: s.limit, Quota: 2000, MaxTime: time.Minute, DeniedStatus: 503, Clock: s.clock})
+		if err != nil || r.Overall() != want {
+			t.Errorf("%s: %s, %+v, %v", dialect, r.Overall(), r.Checks, err)
+		}
+	}
+}
+
+// When windows begin is not known, so nothing is called wrong that is right for one of the phases that explain all answers.
+func TestAGuessedPhaseAccusesNobody(t *testing.T) {
+	phases := uint64(24)
+	if testing.Short() {
+		phases = 6
+	}
+	for _, limit := range []string{"fixed-window:20/2s", "fixed-window:10/10s", "sliding-counter:20/2s"} {
+		t.Run(limit, func(t *testing.T) {
+			t.Parallel()
+			for seed := range phases {
+				s := newServed(limit, headers.DialectX, seed)
+				s.phase = time.Duration(37+211*seed) * time.Millisecond % s.limit.Period
+				r, err := hold(s, limit)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, c := range r.Checks {
+					if c.Verdict == Fail || c.Name == checkAdmitted && c.Verdict != Pass {
+						t.Errorf("windows begin at %s: %s %s: expected %s, seen %s", s.phase, c.Verdict, c.Name, c.Expected, c.Seen)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Requests that were under way together were decided in no known order: an admission among them is no recovery after a denial.
+func TestRequestsAtOnceProveNoOrder(t *testing.T) {
+	for _, limit := range []string{"fixed-window:100/1h", "sliding-log:50/1h"} {
+		r := given(t, simulated(newOurs(t, limit)), limit, Config{Quota: 3000, MaxTime: time.Minute, Workers: 16})
+		for name, want := range map[string]Verdict{checkAdmitted: Pass, checkSubjects: Pass, checkRecovery: Unknown} {
+			if c := r.check(name); c.Verdict != want {
+				t.Errorf("%s: %s %s: %s", limit, c.Verdict, name, c.Seen)
+			}
+		}
+	}
+}

@@ -1,0 +1,209 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/limitctl/limitctl/internal/junit"
+	"github.com/limitctl/limitctl/internal/markdown"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/report"
+	"github.com/limitctl/limitctl/internal/report/show"
+)
+
+// Lines implements [output.Answer]: a line for each run.
+func (c *Comparison) Lines() []any { return output.Lines(c.Runs) }
+
+// Records implements [output.Answer]: a row for each figure.
+func (c *Comparison) Records() [][]string {
+	records := [][]string{{"run", "metric", "base", "new", "verdict", "base_least", "base_most", "judged"}}
+	number := func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+	known := func(f *float64) string {
+		if f == nil {
+			return ""
+		}
+		return number(*f)
+	}
+	for _, run := range c.Runs {
+		for _, d := range run.Differences {
+			records = append(records, []string{run.Run, d.Metric, number(d.Base), number(d.New), string(d.Verdict),
+				known(d.BaseLeast), known(d.BaseMost), strconv.FormatBool(d.Judged)})
+		}
+	}
+	return records
+}
+
+// Ruling returns the verdict on the new report, and what became worse.
+func (c *Comparison) Ruling() (verdict report.Verdict, what string, reasons []string) {
+	return c.Verdict, "comparison with earlier reports", c.worse()
+}
+
+// Print implements [output.Answer]: the verdict with its reasons, what makes it doubtful,
+// and the table of each run.
+func (c *Comparison) Print(p *output.Printer) {
+	worse := c.worse()
+	if c.Verdict == report.Fail {
+		show.Labelled(p, "FAIL", output.AtEnd, worse)
+	} else {
+		show.Labelled(p, "PASS", output.Calm, []string{"no regression"})
+	}
+	for _, warning := range c.Warnings {
+		show.Say(p, output.Near, warning)
+	}
+	styles := map[report.Verdict]output.Style{Better: output.Calm, Worse: output.AtEnd, Changed: output.Near}
+	for _, run := range c.Runs {
+		fmt.Fprintln(p.Out)
+		fmt.Fprintln(p.Out, output.Cut(output.Printable(run.Run), max(p.Width, 80)))
+		columns := []output.Column{
+			{Header: "METRIC", Shrinks: 12}, {Header: "BASE", Right: true}, {Header: "NEW", Right: true},
+			{Header: "CHANGE", Right: true, Drops: 1}, {Header: ""},
+		}
+		var rows [][]output.Cell
+		for _, d := range run.Differences {
+			word := string(d.Verdict)
+			if d.Verdict == Same {
+				word = ""
+			}
+			rows = append(rows, []output.Cell{
+				{Text: d.name()}, {Text: d.base()}, {Text: d.figure.write(d.New)}, {Text: d.change()},
+				{Text: word, Style: styles[d.Verdict]},
+			})
+		}
+		p.Table(columns, rows)
+	}
+}
+
+// worse says what became worse, what does not depend on the machine first.
+func (c *Comparison) worse() (all []string) {
+	var noisy []string
+	for _, run := range c.Runs {
+		for i := range run.Differences {
+			d := &run.Differences[i]
+			text := d.inWords()
+			if len(c.Runs) > 1 {
+				text = run.Run + ": " + text
+			}
+			switch {
+			case d.Verdict != Worse:
+			case d.figure.margin > 0:
+				noisy = append(noisy, text)
+			default:
+				all = append(all, text)
+			}
+		}
+	}
+	return append(all, noisy...)
+}
+
+// inWords says what the figure is, and what it was.
+func (d *Difference) inWords() string {
+	text := fmt.Sprintf("%s is %s, and was %s", d.name(), d.figure.write(d.New), d.base())
+	if change := d.change(); change != "" {
+		text += " (" + change + ")"
+	}
+	return text
+}
+
+// base is the figure of the base runs: of several, from the least to the greatest.
+func (d *Difference) base() string {
+	if d.BaseLeast == nil || *d.BaseLeast == *d.BaseMost {
+		return d.figure.write(d.Base)
+	}
+	least, most := d.figure.write(*d.BaseLeast), d.figure.write(*d.BaseMost)
+	if least == most {
+		return most
+	}
+	return least + " … " + most
+}
+
+// name is the metric for people. The unit is left to the values.
+func (d *Difference) name() string {
+	metric := d.figure.name()
+	switch metric { // the words of a run's audit, whose "units over" is least_over_admitted
+	case "over_admitted":
+		return "admitted while over"
+	case "under_admitted":
+		return "denied while under"
+	}
+	if strings.HasSuffix(metric, "_cpu") {
+		metric += " µs"
+	}
+	return strings.ReplaceAll(metric, "_", " ")
+}
+
+// change is the difference as a share of the base. For shares it is in points.
+func (d *Difference) change() string {
+	switch difference := d.New - d.Base; {
+	case difference == 0:
+		return ""
+	case strings.HasSuffix(d.Metric, "_percent"):
+		return fmt.Sprintf("%+.3g points", difference)
+	case d.Base == 0:
+		return ""
+	default:
+		percent := 100 * difference / d.Base
+		if math.Abs(percent) < 0.1 {
+			return fmt.Sprintf("%+.0g%%", percent)
+		}
+		return fmt.Sprintf("%+.1f%%", percent)
+	}
+}
+
+// JUnit returns the comparison as JUnit XML: a test case for each figure that is judged.
+func (c *Comparison) JUnit() []byte {
+	var suites []junit.Suite
+	for _, run := range c.Runs {
+		s := junit.Suite{Name: run.Run}
+		for i := range run.Differences {
+			d := &run.Differences[i]
+			if !d.Judged {
+				continue
+			}
+			one := junit.Case{Class: run.Run, Name: d.Metric}
+			if d.Verdict == Worse {
+				one.Failed = d.inWords()
+			} else {
+				one.Said = d.inWords()
+			}
+			s.Cases = append(s.Cases, one)
+		}
+		suites = append(suites, s)
+	}
+	return junit.XML(suites...)
+}
+
+// Markdown returns the comparison as a short summary: the verdict, and what differs.
+func (c *Comparison) Markdown() []byte {
+	var b strings.Builder
+	show.Heading(&b, c.Verdict, "comparison of "+output.Count(int64(len(c.Runs)), "run"))
+	show.Bullets(&b, c.Warnings)
+	for _, run := range c.Runs {
+		var rows [][]string
+		same := 0
+		for i := range run.Differences {
+			d := &run.Differences[i]
+			if d.Verdict == Same {
+				same++
+				continue
+			}
+			word := string(d.Verdict)
+			if d.Verdict == Worse {
+				word = "❌ **worse**"
+			}
+			rows = append(rows, []string{
+				markdown.Text(d.name()), markdown.Text(d.figure.write(d.Base)), markdown.Text(d.figure.write(d.New)),
+				markdown.Text(d.change()), word,
+			})
+		}
+		fmt.Fprintf(&b, "%s: %s", markdown.Code(show.Name(run.Run)), output.Count(int64(same), "figure")+" the same")
+		if len(rows) == 0 {
+			b.WriteString("\n\n")
+			continue
+		}
+		b.WriteString(", and\n\n")
+		markdown.Table(&b, []string{"metric", "base", "new", "change", ""}, []bool{false, true, true, true, false}, rows)
+	}
+	return []byte(b.String())
+}

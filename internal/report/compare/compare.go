@@ -1,0 +1,219 @@
+// Package compare finds what became worse from one report to another.
+package compare
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/report"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// Comparison is how a new report differs from those to compare it with.
+type Comparison struct {
+	SchemaVersion int `json:"schema_version"`
+	// Verdict is [report.Fail] if there are regressions, and else [report.Pass].
+	Verdict report.Verdict `json:"verdict"`
+	// Regressions is the number of differences whose verdict is [Worse].
+	Regressions int `json:"regressions"`
+	// Warnings say what makes them hard to compare.
+	Warnings []string        `json:"warnings"`
+	Runs     []RunComparison `json:"runs"`
+}
+
+// RunComparison is the differences between two runs of the same limit.
+type RunComparison struct {
+	Run         string       `json:"run"` // its title
+	Differences []Difference `json:"differences"`
+}
+
+// Difference is one figure of the new run and of those to compare it with.
+type Difference struct {
+	// Metric is its name, as in a threshold; shares of the requests end in "_percent",
+	// and times in "_us".
+	Metric string `json:"metric"`
+	// Base is the figure of the base run; of several, the middle one. BaseLeast and BaseMost
+	// are the least and the greatest then.
+	Base      float64        `json:"base"`
+	BaseLeast *float64       `json:"base_least,omitempty"` // the least of several base runs
+	BaseMost  *float64       `json:"base_most,omitempty"`  // the greatest of them
+	New       float64        `json:"new"`
+	Verdict   report.Verdict `json:"verdict"`
+	// Judged: it can be a regression. Otherwise it is at most [Changed].
+	Judged bool `json:"judged"`
+
+	figure *figure
+}
+
+const (
+	Same    report.Verdict = "same"    // no difference, or one within the margin
+	Better  report.Verdict = "better"  // an improvement
+	Worse   report.Verdict = "worse"   // a regression
+	Changed report.Verdict = "changed" // neither good nor bad by itself
+)
+
+// Options say how to compare.
+type Options struct {
+	// Margin, if set, replaces all relative margins.
+	Margin *float64
+	// Only are the metrics that are judged; if there are none, all but the costs.
+	Only []string
+}
+
+// Metrics are the names of all metrics that a comparison can judge.
+func Metrics() []string {
+	var names []string
+	for _, f := range figures() {
+		if f.good != 0 {
+			names = append(names, f.name())
+		}
+	}
+	return names
+}
+
+// Reports compares runs of the same limit in a report with those in one or more base
+// reports. It is a [store.ErrInvalid] if there are none.
+//
+// A figure differs if it is outside of what the base runs had, by more than its margin.
+func Reports(bases []report.Named, latest report.Named, o Options) (*Comparison, error) {
+	c := &Comparison{SchemaVersion: output.SchemaVersion, Verdict: report.Pass, Warnings: []string{}, Runs: []RunComparison{}}
+	names := make([]string, len(bases))
+	for i, base := range bases {
+		names[i] = base.Name
+		if base.Kind != latest.Kind {
+			c.warn("%s is a %s and %s a %s", base.Name, base.Kind, latest.Name, latest.Kind)
+		}
+	}
+	for _, d := range append(slices.Clone(bases), latest) {
+		if d.Interrupted {
+			c.warn("%s was interrupted", d.Name)
+		}
+	}
+	for i := range latest.Runs {
+		if of := c.basesOf(bases, latest, i); len(of) > 0 {
+			c.compare(of, &latest.Runs[i], o)
+		}
+	}
+	if len(c.Runs) == 0 {
+		return nil, store.Invalidf("no run of %s is of the same limit as one of %s; compare reports of the same test",
+			latest.Name, strings.Join(names, " and "))
+	}
+	if c.Regressions > 0 {
+		c.Verdict = report.Fail
+	}
+	return c, nil
+}
+
+// basesOf finds the runs with the title of run i of the new report, and of several with that title the one at the same
+// place among them. Single runs always match.
+func (c *Comparison) basesOf(bases []report.Named, latest report.Named, i int) (all []*report.Run) {
+	is := &latest.Runs[i]
+	before := 0 // runs of the same title
+	for j := range i {
+		if latest.Runs[j].Title() == is.Title() {
+			before++
+		}
+	}
+	for _, base := range bases {
+		if len(base.Runs) == 1 && len(latest.Runs) == 1 {
+			if was := base.Runs[0].Title(); was != is.Title() {
+				c.warn("the limits differ: %s and %s", was, is.Title())
+			}
+			all = append(all, &base.Runs[0])
+			continue
+		}
+		left := before
+		at := slices.IndexFunc(base.Runs, func(r report.Run) bool {
+			if r.Title() == is.Title() {
+				left--
+			}
+			return left < 0
+		})
+		if at < 0 {
+			c.warn("%s is in %s and not in %s", is.Title(), latest.Name, base.Name)
+			continue
+		}
+		all = append(all, &base.Runs[at])
+	}
+	return all
+}
+
+// compare adds the differences of a run.
+func (c *Comparison) compare(bases []*report.Run, is *report.Run, o Options) {
+	limited := is.GeneratorLimited
+	for _, was := range bases {
+		c.differentLoads(was, is)
+		limited = limited || was.GeneratorLimited
+	}
+	if limited {
+		c.warn("%s: the load generator was the limit, not the store; times and throughput are shown, but not judged", is.Title())
+	}
+	run := RunComparison{Run: is.Title(), Differences: []Difference{}}
+	for _, f := range figures() {
+		var before []float64
+		for _, was := range bases {
+			if value, has := f.of(was); has {
+				before = append(before, value)
+			}
+		}
+		after, has := f.of(is)
+		if len(before) == 0 || !has {
+			continue
+		}
+		d := f.difference(before, after, o.Margin)
+		d.Judged = f.good != 0 && !(limited && f.ofMachine) &&
+			(len(o.Only) == 0 && !f.onRequest || slices.Contains(o.Only, f.name()))
+		if !d.Judged && d.Verdict != Same {
+			d.Verdict = Changed
+		}
+		if d.Verdict == Worse {
+			c.Regressions++
+		}
+		run.Differences = append(run.Differences, d)
+	}
+	c.Runs = append(c.Runs, run)
+}
+
+// difference compares a figure with those of the base runs.
+func (f *figure) difference(bases []float64, after float64, margin *float64) Difference {
+	slices.Sort(bases)
+	least, most := bases[0], bases[len(bases)-1]
+	d := Difference{Metric: f.metric, Base: bases[len(bases)/2], New: after, figure: f}
+	if len(bases) > 1 {
+		d.BaseLeast, d.BaseMost = &least, &most
+	}
+	d.Verdict = f.verdict(math.Min(math.Max(after, least), most), after, margin)
+	return d
+}
+
+func (c *Comparison) warn(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); !slices.Contains(c.Warnings, text) {
+		c.Warnings = append(c.Warnings, text)
+	}
+}
+
+// differentLoads warns of what makes two runs hard to compare.
+func (c *Comparison) differentLoads(was, is *report.Run) {
+	for _, what := range []struct {
+		name string
+		of   func(*report.Run) string
+	}{
+		{"load", func(r *report.Run) string { return r.Load }},
+		{"number of workers", func(r *report.Run) string { return output.Thousands(int64(r.Workers)) }},
+		{"implementation", func(r *report.Run) string { return r.Implementation }},
+		{"store", func(r *report.Run) string { return r.Store }},
+	} {
+		if before, after := what.of(was), what.of(is); before != after {
+			c.warn("%s: the %s differs: %s, and now %s", is.Title(), what.name, cmp.Or(before, "none"), cmp.Or(after, "none"))
+		}
+	}
+	const tolerance = 0.05
+	if before, after := float64(was.DurationMS), float64(is.DurationMS); math.Abs(after-before) > tolerance*before {
+		c.warn("%s: the duration differs: %s, and now %s", is.Title(),
+			output.Duration(report.FromMS(was.DurationMS)), output.Duration(report.FromMS(is.DurationMS)))
+	}
+}

@@ -1,0 +1,92 @@
+package report_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/limitctl/limitctl/internal/report"
+	"github.com/limitctl/limitctl/internal/report/sample"
+)
+
+var updated = flag.Bool("update", false, "rewrite the golden files")
+
+// What is saved is read again as it was, histograms included.
+func TestSavedReports(t *testing.T) {
+	for name, d := range sample.Saved() {
+		data, err := d.Save()
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden := filepath.Join("testdata", name)
+		if *updated {
+			if err := os.WriteFile(golden, data, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil || !bytes.Equal(data, want) {
+			t.Errorf("%s is not what is saved now (%v); -update writes it", name, err)
+		}
+		again, err := report.Read(name, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if twice, err := again.Save(); err != nil || !bytes.Equal(twice, data) {
+			t.Errorf("%s is saved as something else after it was read (%v)", name, err)
+		}
+		for i := range again.Runs {
+			got, want := again.Runs[i].Histograms, d.Runs[i].Histograms
+			if !got.Latency.Equals(want.Latency) || !got.Service.Equals(want.Service) || !got.Lag.Equals(want.Lag) {
+				t.Errorf("%s: run %d has other histograms after it was read", name, i)
+			}
+			again.Runs[i].Histograms = want // the library's own fields differ
+		}
+		if !reflect.DeepEqual(again, d) {
+			t.Errorf("%s is read as something else", name)
+		}
+	}
+}
+
+func TestReadSaysWhatIsWrong(t *testing.T) {
+	good, err := sample.OneRun().Save()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ data, want string }{
+		{"", "x.json is empty"},
+		{string(good[:len(good)/2]), "x.json ends in the middle of its JSON"},
+		{"hello", "x.json is not JSON; give a report that loadtest or simulate saved"},
+		{"[]", "x.json is not a report: "},
+		{"{}", "x.json is JSON, but not a report"},
+		{`{"schema_version":1,"keys":[]}`, "x.json is JSON, but not a report"},
+		{`{"schema_version":2,"kind":"loadtest","runs":[]}`, "x.json has schema_version 2, and this limitctl reads 1"},
+		{`{"schema_version":1,"kind":"loadtest","runs":[{"requests":"many"}]}`, "x.json is not a report: "},
+		{`{"schema_version":1,"kind":"loadtest","runs":[],"thresholds":[{"run":1}]}`, "x.json is not a report: threshold"},
+		{`{"schema_version":1,"kind":"loadtest","runs":[{},{"requests":-1}]}`,
+			"x.json is not a report: run 2 is damaged: -1 is out of range for a count or a time"},
+		{`{"schema_version":1,"kind":"loadtest","runs":[{"requests":1,"allowed":2}]}`,
+			"x.json is not a report: run 1 is damaged: 1 requests had 2 answers"},
+		{`{"schema_version":1,"kind":"loadtest","runs":[{"keys":1,"keys_denied":2}]}`,
+			"x.json is not a report: run 1 is damaged: of 1 keys 2 were denied"},
+		{`{"schema_version":1,"kind":"loadtest","runs":[{"interval_ms":1,"timeline":[{"offset_ms":5},{"offset_ms":5}]}]}`,
+			"x.json is not a report: run 1 is damaged: its timeline"},
+		{`{"schema_version":1,"kind":"loadtest","runs":[{"histograms":{"latency_us":"AAAA"}}]}`,
+			"x.json is not a report: the histogram of its latency cannot be read: "},
+		{`{"schema_version":1,"kind":"loadtest","runs":[{"histograms":{"schedule_lag_us":"HISTFAAAAB"}}]}`,
+			"x.json is not a report: the histogram of its schedule lag cannot be read: "},
+		{string(good) + "{}", "x.json goes on after its report"},
+	} {
+		d, err := report.Read("x.json", []byte(test.data))
+		if err == nil || !strings.HasPrefix(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%.40q: %v, want %s…", test.data, err, test.want)
+		}
+		if d != nil {
+			t.Errorf("%.40q: there is a document beside the error", test.data)
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package show
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/limitctl/limitctl/internal/report"
+	"github.com/limitctl/limitctl/internal/report/sample"
+)
+
+func pageOf(t *testing.T, d *report.Document) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := (Answer{d}).HTML(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// Whatever is in a document, its page names no other place.
+func TestPagesReferToNothing(t *testing.T) {
+	for name, d := range sample.Fixtures() {
+		refersToNothing(t, name, pageOf(t, d))
+	}
+}
+
+var (
+	tags, values = regexp.MustCompile(`<[a-zA-Z][^<>]*`), regexp.MustCompile(`"[^"]*"`)
+	references   = regexp.MustCompile(`(?i)^<(a|script|link|img|iframe|object|embed|image|use|base|form)\b|` +
+		`\b(src|srcset|href|action|on[a-z]+)\s*=`)
+)
+
+func refersToNothing(t *testing.T, name string, page []byte) {
+	t.Helper()
+	for _, tag := range tags.FindAll(page, -1) {
+		if references.Match(values.ReplaceAll(tag, nil)) {
+			t.Errorf("%s: %s", name, tag)
+		}
+	}
+	style, _, _ := bytes.Cut(page, []byte("</style>"))
+	if bytes.Contains(style, []byte("url(")) || bytes.Contains(style, []byte("@import")) {
+		t.Errorf("%s: the style refers to something", name)
+	}
+}
+
+// The pages are looked at in a browser, as they are by people.
+func TestPagesInABrowser(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		want map[string]int // elements by selector
+	}{
+		{"one", map[string]int{
+			".verdict.bad": 1, ".curve path.line": 1, ".overtime .plot": 1, "path.allowed": 1, "path.denied": 1, "path.errors": 0,
+			".finding.good": 2, ".finding.bad": 1, "section td": 1,
+		}},
+		{"five", map[string]int{".curve path.line": 5, ".curve .legend li": 5, ".overtime .plot": 5, ".finding": 11}},
+		{"racing", map[string]int{".finding.bad": 5, "path.errors": 1, "path.dropped": 1, "section td": 1}},
+		{"simulation", map[string]int{".curve": 0, ".overtime .plot": 2, ".finding": 2, "section td": 1}},
+		{"empty", map[string]int{".plot": 0, ".verdict.near": 1}},
+		{"hostile", map[string]int{"script": 0, "img": 0, "b": 0, "section td": 1}},
+		{"long", map[string]int{".overtime .plot": 2, ".curve": 0}},
+		{"none", map[string]int{"section": 0}},
+	}
+	pages := [][]byte{[]byte(`<!DOCTYPE html><body><p style="width:2000px">wide</p>` +
+		`<div class="xs"><span>0</span><span style="margin-left:-2px">1</span></div>`)}
+	var selectors []string
+	for _, test := range tests {
+		pages = append(pages, pageOf(t, sample.Fixtures()[test.name]))
+		selectors = slices.AppendSeq(selectors, maps.Keys(test.want))
+	}
+	for dark, paper := range map[bool]string{false: "rgb(255, 255, 255)", true: "rgb(20, 24, 29)"} {
+		shown := pages
+		if dark { // the colours alone differ
+			shown = pages[:2]
+		}
+		for _, s := range inBrowser(t, dark, shown, selectors) {
+			if s.Page == 0 {
+				if len(s.Problems) != 3 { // the page, the paragraph, the label
+					t.Errorf("of a page that does not fit it is said: %q", s.Problems)
+				}
+				continue
+			}
+			test := tests[s.Page-1]
+			where := fmt.Sprintf("%s-%d-dark:%t", test.name, s.Width, dark)
+			if len(s.Problems) > 0 {
+				t.Errorf("%s: %q", where, s.Problems[:min(len(s.Problems), 8)])
+			}
+			for selector, want := range test.want {
+				got := s.Counts[selector]
+				if selector == "section td" { // any number, but some
+					got = min(got, want)
+				}
+				if got != want {
+					t.Errorf("%s: %d of %s, want %d", where, got, selector, want)
+				}
+			}
+			if s.Asked != 0 || s.Paper != paper || !strings.HasPrefix(s.Title, "limitctl: ") {
+				t.Errorf("%s: it asks %d times, is on %s, and its title is %q", where, s.Asked, s.Paper, s.Title)
+			}
+		}
+	}
+}
+
+// The page says what became of the requests of each run, and what an endpoint answered.
+func TestRequestsOnThePage(t *testing.T) {
+	d := judged(func(r *report.Run) {
+		r.Requests, r.Allowed, r.Denied, r.Errors, r.TimedOut, r.Dropped = 9900, 9000, 850, 50, 20, 100
+		r.Statuses, r.Endpoint = map[string]int64{"200": 9000, "503": 30, "429": 850}, new(report.Endpoint)
+		r.Store = "http://127.0.0.1/"
+	})
+	p := newPage(d)
+	var rows []string
+	for _, row := range p.Tables[1].Rows {
+		rows = append(rows, row[0].Text+": "+row[1].Text)
+	}
+	want := []string{
+		"Requests: 10,000", "Allowed: 9,000 (90%)", "Denied: 850 (8.5%)", "Failed: 50 (0.5%)", "Failed: timed out: 20 (0.2%)",
+		"Dropped before they were sent: 100 (1.0%)", "Answers 200 OK: 9,000", "Answers 429 Too Many Requests: 850",
+		"Answers 503 Service Unavailable: 30",
+	}
+	if !slices.Equal(rows, want) {
+		t.Errorf("%q", rows)
+	}
+	if i := slices.IndexFunc(p.Facts, func(f fact) bool { return f.Name == "Endpoint" }); i < 0 || p.Facts[i].Value != d.Runs[0].Store {
+		t.Errorf("%+v", p.Facts)
+	}
+}
+
+func TestTheCommandBreaksBetweenWords(t *testing.T) {
+	d := sample.OneRun()
+	d.Origin = &report.Origin{Command: "limitctl loadtest --threshold 'p99<5ms'"}
+	if page := pageOf(t, d); !bytes.Contains(page, []byte("<span>loadtest</span> <span>--threshold</span> ")) {
+		t.Errorf("%s", page)
+	}
+}

@@ -1,0 +1,241 @@
+package report_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/limitctl/limitctl/internal/report"
+	"github.com/limitctl/limitctl/internal/report/sample"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit"
+)
+
+// parsed reads a promise that is right.
+func parsed(t *testing.T, text string) report.Expression {
+	t.Helper()
+	e, err := report.ParseThreshold(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// Of errors that there were not, what is promised at most holds, and what is promised at
+// least does not.
+func TestPromisesAboutWhatThereWasNot(t *testing.T) {
+	d := sample.OneRun()
+	sample.Promised(d, "error_p99<1s", "error_max<=1ms", "errors==0", "error_p99>1ms")
+	for i, want := range []bool{true, true, true, false} {
+		if got := d.Thresholds[i]; got.OK != want {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+func TestThresholds(t *testing.T) {
+	figures := &report.Figures{
+		Requests: 1000, Allowed: 990, Denied: 10, Errors: 0, Dropped: 1000, Keys: 300, KeysDenied: 3, DurationMS: 2000,
+		ThroughputPerS: 499.5,
+		Latency:        &report.Quantiles{P50: 800, P90: 1500, P99: 5000, P999: 9999, Max: 1_500_000},
+		Service:        &report.Quantiles{P99: 4999},
+		Audit: report.Audit{Totals: audit.Totals{WorstRatio: 1.97, OverAdmitted: 1 << 60, UnderAdmitted: 1<<60 + 1},
+			Fairness: 0.1},
+		Cost: &report.Cost{ServerCPU: sample.Pointer(9.5)},
+	}
+	for _, test := range []struct {
+		text   string
+		ok     bool
+		actual string
+	}{
+		{"p99<5ms", false, "5ms"},
+		{"p99<=5ms", true, "5ms"},
+		{"p99<=5000us", true, "5000us"}, {"p99<1m", true, "0.005s"},
+		{"p99<=4999.999us", false, "5000us"},
+		{"service_p99<5ms", true, "4.999ms"},
+		{"p50==0.8ms", true, "0.8ms"},
+		{"max>1s", true, "1.5s"},
+		{"p999!=9.999ms", false, "9.999ms"},
+		{"denied<1%", false, "1%"},
+		{"denied<=1%", true, "1%"},
+		{"allowed>=99%", true, "99%"},
+		{"denied_keys<=1%", true, "1%"},
+		{"dropped==50%", true, "50%"}, // of the arrivals
+		{"errors==0%", true, "0%"},
+		{"over_admitted==1152921504606846976", true, "1152921504606846976"},
+		{"under_admitted==1152921504606846976", false, "1152921504606846977"}, // which floats cannot tell apart
+		{"worst_window_ratio<=1.97", true, "1.97"},
+		{"throughput>=499.5", true, "499.5"},
+		{"rate==500", true, "500"},
+		{"server_cpu_us<9.5", false, "9.5"},
+	} {
+		e, err := report.ParseThreshold(test.text)
+		if err != nil {
+			t.Errorf("%s: %v", test.text, err)
+			continue
+		}
+		ok, actual, err := e.Holds(figures)
+		if err != nil || ok != test.ok || actual != test.actual {
+			t.Errorf("%s: %t, %s, %v; want %t, %s", test.text, ok, actual, err, test.ok, test.actual)
+		}
+	}
+}
+
+// What is shown lies on the side of the bound that decided, and of nothing all shares are 0.
+func TestSharesAreExact(t *testing.T) {
+	for _, test := range []struct {
+		figures report.Figures
+		text    string
+		ok      bool
+		actual  string
+	}{
+		{report.Figures{Requests: 10_000_000, Denied: 100_001}, "denied<=1%", false, "1.00001%"},
+		{report.Figures{}, "denied<1%", true, "0%"},
+	} {
+		if ok, actual, err := parsed(t, test.text).Holds(&test.figures); err != nil || ok != test.ok || actual != test.actual {
+			t.Errorf("%s: %t, %s, %v", test.text, ok, actual, err)
+		}
+	}
+}
+
+func TestWrongThresholds(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                       "write a metric, one of",
+		"p99=5ms":                                "write a metric, one of",
+		"p98<5ms":                                `unknown metric "p98"; write one such as p95, p99, service_p99, errors, denied, `,
+		"p(95)<200":                              `unknown metric "p(95)"; did you mean p95<200ms?`,
+		"P99.9<=1.5s":                            `did you mean p999<=1.5s?`,
+		"med<200":                                `did you mean p50<200ms?`,
+		"overadmitted==0":                        `did you mean over_admitted==0?`,
+		"service_p95th<5%":                       `did you mean service_p95?`,
+		"http_req_duration<200":                  `write one such as p95`,
+		"<5ms":                                   `unknown metric ""; write one such as p95`,
+		"p99<5":                                  `"5" has no unit of time; write a time in us, ms or s`,
+		"p99<5%":                                 `"5%" has no unit of time`,
+		"p99<ms":                                 `"ms" is not a value of p99`,
+		"p99<-5ms":                               `"-5ms" is not a value of p99`,
+		"p99<1e9ms":                              `"1e9ms" is not a value of p99`,
+		"p99<1/2ms":                              `is not a value of p99`,
+		"over_admitted==0%":                      `over_admitted is not in "%"; write a whole number such as 100`,
+		"requests>5%":                            `requests is not in "%"`,
+		"denied<1.5":                             "denied is a whole number and never 1.5",
+		"denied<200%":                            `"200%" is not a percentage from 0% to 100%; write one such as 1%`,
+		"throughput>1000/s":                      `"1000/s" is not a value of throughput; write a number such as 1.5`,
+		"denied<1" + "0000000000000000000000000": "is not a value of denied",
+	} {
+		_, err := report.ParseThreshold(text)
+		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "threshold \"") ||
+			strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// A promise about what a run does not have is neither kept nor missed.
+func TestAbsentMetrics(t *testing.T) {
+	for text, want := range map[string]string{
+		"p99<5ms":           `threshold "p99<5ms": the run has no p99: a simulation measures no times`,
+		"server_cpu_us<20":  "server cpu us is not known of this store",
+		"bytes_per_unit<20": "bytes per unit is not known of this store",
+	} {
+		e := parsed(t, text)
+		d := report.New(report.Simulation)
+		d.Runs = []report.Run{{}}
+		held, err := d.Evaluate([]report.Expression{e})
+		if held || !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %t, %v", text, held, err)
+		}
+	}
+}
+
+// A load test that got no answer did not keep what was promised of its times.
+func TestNothingMeasuredIsMissed(t *testing.T) {
+	d := report.New(report.LoadTest)
+	d.Runs = []report.Run{{Figures: report.Figures{Requests: 10}}}
+	sample.Promised(d, "p99<5ms")
+	if !d.Missed() || d.Thresholds[0].Actual != "nothing was measured" {
+		t.Errorf("%+v", d.Thresholds)
+	}
+}
+
+// A generator that is the limit makes times longer and rates lower than they were. What it cannot have changed is judged: a time
+// is at least the service's own.
+func TestPromisesWhenTheGeneratorWasTheLimit(t *testing.T) {
+	for text, want := range map[string]string{
+		"p99<5ms": "kept", "p99<1us": "missed", "p99<=899us": "missed", "p99<=900us": "unknown",
+		"p99<901us": "unknown", "p99<1250us": "unknown", "p99<1251us": "kept",
+		"p99>5ms": "missed", "p99>1us": "kept", "p99>=900us": "kept", "p99>900us": "unknown", "p99>1ms": "unknown",
+		"p99==1us": "missed", "p99==1ms": "unknown", "p99==1250us": "unknown", "p99==2ms": "missed",
+		"p99!=1us": "kept", "p99!=1ms": "unknown", "p99!=2ms": "kept",
+		"service_p99<1us": "missed", "late<=0": "unknown", "late>0": "unknown", "error_p99<1us": "unknown", "lag_p99<1us": "missed",
+		"throughput>1000000": "unknown", "throughput>1": "kept", "throughput<1": "missed", "throughput<1000000": "unknown",
+		"rate>=1000000": "unknown", "over_admitted==0": "kept", "denied<1%": "missed", "dropped<1": "missed",
+	} {
+		d := report.New(report.LoadTest)
+		run := sample.LoadRun("token-bucket", 1, 1, 0)
+		run.GeneratorLimited, run.Late, run.Dropped, run.Service.P99, run.ErrorLatency = true, 5, 5, 900, run.Latency
+		d.Runs = []report.Run{run}
+		sample.Promised(d, text)
+		got := "missed"
+		if one := d.Thresholds[0]; one.OK {
+			got = "kept"
+		} else if one.NotJudged != "" {
+			got = "unknown"
+		}
+		if got != want || d.Missed() != (want == "missed") {
+			t.Errorf("%s: %s, want %s: %+v", text, got, want, d.Thresholds)
+		}
+		e := parsed(t, text)
+		if want != "missed" && report.Lost([]report.Expression{e}, &run.Figures) {
+			t.Errorf("%s: the run is lost", text)
+		}
+	}
+}
+
+// Every run is held against every promise, each time anew.
+func TestEvaluate(t *testing.T) {
+	d := sample.FiveRuns()
+	var expressions []report.Expression
+	for _, text := range []string{"p99<5ms", "worst_window_ratio<=1"} {
+		expressions = append(expressions, parsed(t, text))
+	}
+	for range 2 {
+		held, err := d.Evaluate(expressions)
+		if err != nil || held || len(d.Thresholds) != 10 || !d.Missed() {
+			t.Fatalf("%t, %v, %v", held, err, d.Thresholds)
+		}
+	}
+	missed := ""
+	for _, threshold := range d.Thresholds {
+		if !threshold.OK {
+			missed += d.Runs[threshold.Run].Algorithm + " " + threshold.Expression + " " + threshold.Actual + "; "
+		}
+	}
+	const want = "leaky-bucket p99<5ms 666.623ms; fixed-window worst_window_ratio<=1 1.97; " +
+		"sliding-counter worst_window_ratio<=1 1.08; "
+	if missed != want {
+		t.Errorf("missed are %s", missed)
+	}
+	if held, err := d.Evaluate(nil); !held || err != nil || len(d.Thresholds) != 0 || d.Missed() {
+		t.Errorf("without promises: %t, %v, %v", held, err, d.Thresholds)
+	}
+}
+
+// A run under way is lost once it has broken a promise of at most so much. A promise of
+// at least so much may still be kept, and so may one whose figure is not there yet.
+func TestLost(t *testing.T) {
+	figures := &report.Figures{Requests: 1000, Allowed: 900, Denied: 100, Audit: report.Audit{Totals: audit.Totals{OverAdmitted: 1}}}
+	for text, want := range map[string]bool{
+		"over_admitted==0": true, "over_admitted<1": true, "over_admitted<=1": false, "over_admitted==1": false,
+		"over_admitted==2": false, "over_admitted!=1": false, "denied<10%": true, "denied<=10%": false,
+		"requests>=2000": false, "p99<5ms": false, "fairness<=1": false,
+	} {
+		e := parsed(t, text)
+		if got := report.Lost([]report.Expression{e}, figures); got != want {
+			t.Errorf("%s: lost is %t, want %t", text, got, want)
+		}
+	}
+	if report.Lost(nil, figures) {
+		t.Error("a run without promises is lost")
+	}
+}

@@ -1,0 +1,281 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/outcome"
+	"github.com/limitctl/limitctl/internal/poll"
+	"github.com/limitctl/limitctl/internal/serve/refusal"
+	"github.com/limitctl/limitctl/internal/subjecttext"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// shortestToken is the shortest length of a token: fewer characters can be guessed.
+const shortestToken = 16
+
+// tokenHeader carries the token if Authorization belongs to the client, such as in requests of a proxy to /v1/auth.
+const tokenHeader = "X-Limitctl-Authorization"
+
+// The scopes of access tokens: what the bearer may do.
+const (
+	scopeDecide = "decide" // ask, and take units
+	scopeRefund = "refund" // give units back, and settle
+	scopeReset  = "reset"  // let somebody begin anew
+	scopeRead   = "read"   // ask without taking, see the policies and the state of a subject
+)
+
+// scopes are all of them. A token that names none has the first ones, which is what tokens could always do.
+var scopes = []string{scopeDecide, scopeRefund, scopeRead, scopeReset}
+
+const usualScopes = 3
+
+// AccessTokens are the access tokens for /v1. Several can be valid, so that one can replace another. They are safe for
+// concurrent use.
+type AccessTokens struct {
+	*poll.Source[[][]byte] // nil if they are of no file
+	inForce                atomic.Pointer[[]accessToken]
+	// used counts what tokens with a limit do. It stays when the tokens are replaced.
+	used *memorystore.Store
+}
+
+// accessToken is one of the tokens, of which only the hash is kept.
+type accessToken struct {
+	sum    [sha256.Size]byte
+	name   string // or the line that it is on
+	count  string // what its requests are counted under, wherever its line is
+	scopes []string
+	limit  store.Limit // of its requests, in this process; zero for none
+}
+
+// ParseAccessTokens returns the access tokens of a text, one on a line. It ignores empty lines and those that begin with #.
+// Fields may follow a token: name=NAME, scopes=SCOPE,SCOPE and limit=COUNT/PERIOD.
+func ParseAccessTokens(text []byte) (*AccessTokens, error) {
+	t := &AccessTokens{used: memorystore.New()}
+	return t, t.use(text)
+}
+
+// ReadAccessTokens returns the access tokens of a file. Look reads it again: if it cannot be read or has no token, the old tokens
+// stay valid.
+func ReadAccessTokens(path string, read func(path string) ([]byte, error)) (*AccessTokens, error) {
+	t := &AccessTokens{used: memorystore.New()}
+	t.Source = poll.Files(read, func(texts [][]byte) error { return t.use(texts[0]) }, path)
+	_, err := t.Look(context.Background(), false)
+	return t, err
+}
+
+// Count returns the number of valid tokens.
+func (t *AccessTokens) Count() int { return len(*t.inForce.Load()) }
+
+func (t *AccessTokens) use(text []byte) error {
+	var all []accessToken
+	line := 0
+	for raw := range bytes.Lines(text) {
+		line++
+		content := bytes.TrimSpace(raw)
+		if len(content) == 0 || content[0] == '#' {
+			continue
+		}
+		token, err := parseAccessToken(string(content), line)
+		if err != nil {
+			return fmt.Errorf("line %d: %w", line, err)
+		}
+		for i := range all {
+			switch {
+			case all[i].name == token.name:
+				return fmt.Errorf("line %d: an access token before it has the name %q, too", line, token.name)
+			case all[i].sum == token.sum: // one of them would decide what both may do
+				return fmt.Errorf("line %d: the access token %q before it is the same; keep one of the lines", line, all[i].name)
+			}
+		}
+		all = append(all, token)
+	}
+	if all == nil {
+		return errors.New("there is no access token; write one on a line, made with `openssl rand -hex 32`")
+	}
+	t.inForce.Store(&all)
+	return nil
+}
+
+// parseAccessToken reads a line of tokens. An error does not quote the token, nor what can be a part of it.
+func parseAccessToken(content string, line int) (t accessToken, err error) {
+	token, rest, _ := strings.Cut(content, " ")
+	switch {
+	case len(token) < shortestToken:
+		return t, fmt.Errorf("an access token has %d characters, and fewer than %d can be guessed; make one with `openssl rand -hex 32`",
+			len(token), shortestToken)
+	case strings.ContainsFunc(content, func(r rune) bool { return r < ' ' || r > '~' }):
+		return t, errors.New("an access token has a character that a header cannot carry; make one with `openssl rand -hex 32`")
+	}
+	t = accessToken{sum: sha256.Sum256([]byte(token)), name: fmt.Sprint("line ", line), scopes: scopes[:usualScopes]}
+	t.count = hex.EncodeToString(t.sum[:])
+	for _, field := range strings.Fields(rest) {
+		name, value, _ := strings.Cut(field, "=")
+		switch {
+		case name == "name" && subjecttext.IsName(value):
+			t.name, t.count = value, value
+		case name == "scopes" && value != "":
+			if t.scopes, err = parseScopes(value); err != nil {
+				return t, err
+			}
+		case name == "limit":
+			if t.limit, err = store.ParseLimit(value); err == nil {
+				t.limit, err = t.limit.Normalize()
+			}
+			if err != nil {
+				return t, err
+			}
+		default:
+			return t, errors.New("what follows an access token is name=NAME, scopes=SCOPE,SCOPE or limit=COUNT/PERIOD, with a name of " +
+				"letters, digits, - and _")
+		}
+	}
+	return t, nil
+}
+
+func parseScopes(text string) (all []string, err error) {
+	for scope := range strings.SplitSeq(text, ",") {
+		if !slices.Contains(scopes, scope) {
+			return nil, fmt.Errorf("an access token has the scopes %s; each is one of %s", text, strings.Join(scopes, ", "))
+		}
+		all = append(all, scope)
+	}
+	return all, nil
+}
+
+// Needs returns the scopes of which a request needs one.
+type Needs func(r *http.Request) []string
+
+// Wrap answers requests without a valid token with 401, those whose token has none of the needed scopes with 403, and those
+// beyond its limit with 429. The next handler does not see the header with the token.
+func (t *AccessTokens) Wrap(next http.Handler, needs Needs) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, name := range []string{tokenHeader, "Authorization"} {
+			token := t.find(r.Header[name])
+			if token == nil {
+				continue
+			}
+			delete(r.Header, name)
+			noteBearer(r.Context(), token.name)
+			if t.refuses(w, r, token, needs(r)) {
+				return
+			}
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("WWW-Authenticate", `Bearer realm="limitctl"`)
+		refusal.Write(w, outcome.Unauthorized.Status, outcome.Unauthorized.Word, "this needs an access token: Authorization: Bearer TOKEN")
+	})
+}
+
+// refuses reports whether a token does not allow a request, and answers it then.
+func (t *AccessTokens) refuses(w http.ResponseWriter, r *http.Request, token *accessToken, needed []string) bool {
+	if !slices.ContainsFunc(needed, func(scope string) bool { return slices.Contains(token.scopes, scope) }) {
+		refusal.Write(w, http.StatusForbidden, outcome.Unauthorized.Word, fmt.Sprintf(
+			"the access token %q has the scopes %s, and this needs %s", token.name, strings.Join(token.scopes, ", "),
+			strings.Join(needed, " or ")))
+		return true
+	}
+	wait := t.exceeds(r.Context(), token)
+	if wait == 0 {
+		return false
+	}
+	w.Header().Set("Retry-After", strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10))
+	refusal.Write(w, http.StatusTooManyRequests, outcome.Overloaded.Word, token.beyond())
+	return true
+}
+
+func (t *accessToken) beyond() string {
+	return fmt.Sprintf("the access token %q has sent more than its limit, %s", t.name, t.limit)
+}
+
+// exceeds returns how long a token has to wait for its next request; 0 means that it may send it now.
+func (t *AccessTokens) exceeds(ctx context.Context, token *accessToken) time.Duration {
+	if token.limit == (store.Limit{}) {
+		return 0
+	}
+	reqs := []store.Request{{Key: store.Key{Subject: token.count, Name: "access-token"}, Limit: token.limit, Cost: 1}}
+	decided := make([]store.Decision, 1)
+	if err := t.used.Decide(ctx, store.Take, reqs, decided); err != nil || decided[0].Allowed {
+		return 0 // a store in memory fails only if the client has gone
+	}
+	return max(decided[0].RetryAfter, 1)
+}
+
+// Admits says why a call with these values of its metadata authorization is refused, and "" if they are a token with the
+// scope decide that is within its limit. A token beyond its limit only came too soon.
+func (t *AccessTokens) Admits(values []string) (refusal string, tooSoon bool) {
+	token := t.find(values)
+	switch {
+	case token == nil || !slices.Contains(token.scopes, scopeDecide):
+		return "this needs an access token that may decide: authorization: Bearer TOKEN", false
+	case t.exceeds(context.Background(), token) > 0:
+		return token.beyond(), true
+	}
+	return "", false
+}
+
+// Name returns the name of the token that the values of the metadata authorization are; empty for none.
+func (t *AccessTokens) Name(values []string) string {
+	if token := t.find(values); token != nil {
+		return token.name
+	}
+	return ""
+}
+
+// find returns the token that the values of a header field are. It takes the same time for wrong and right tokens.
+func (t *AccessTokens) find(values []string) *accessToken {
+	if len(values) != 1 {
+		return nil
+	}
+	scheme, token, found := strings.Cut(values[0], " ")
+	if !found || !strings.EqualFold(scheme, "Bearer") {
+		return nil
+	}
+	given, all, at := sha256.Sum256([]byte(strings.TrimSpace(token))), *t.inForce.Load(), -1
+	for i := range all {
+		at = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(given[:], all[i].sum[:]), i, at)
+	}
+	if at < 0 {
+		return nil
+	}
+	return &all[at]
+}
+
+// WithoutBrowsers refuses requests that a page in a browser sends. Any page can make the browser send a POST to
+// this machine without a question, and so use up or give back units of others. Programs send no Origin. A token
+// also keeps pages out, since they do not know it.
+//
+// Requests of proxies at the paths that begin with except have the fields of their clients, and so pass.
+func WithoutBrowsers(next http.Handler, except string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if fromPage(r.Header) && !strings.HasPrefix(r.URL.Path, except) {
+			refusal.Write(w, http.StatusForbidden, outcome.Unauthorized.Word,
+				"a page in a browser may not call this server, since it has no access tokens (--token-file)")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// fromPage reports whether a page sent a request, and not a program or a person. Browsers send one of these fields
+// with every request that can change something.
+func fromPage(header http.Header) bool {
+	if len(header["Origin"]) > 0 {
+		return true
+	}
+	site := header.Get("Sec-Fetch-Site")
+	return site != "" && site != "none"
+}

@@ -1,0 +1,111 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"syscall"
+
+	"github.com/limitctl/limitctl/internal/files"
+)
+
+// Address is the address of a listener.
+type Address struct {
+	network string // tcp, unix, or empty for open
+	text    string // HOST:PORT, or the path of a socket
+	// open opens a socket that another program has made.
+	open func() (net.Listener, error)
+}
+
+// Inherited is the address of a socket that another program has made, and open opens. text names it in errors.
+func Inherited(text string, open func() (net.Listener, error)) Address {
+	return Address{text: text, open: open}
+}
+
+// ParseAddress reads HOST:PORT or unix:PATH. The host is required, so that a forgotten word does not open the port
+// to every network.
+func ParseAddress(text string) (Address, error) {
+	if path, is := strings.CutPrefix(text, "unix:"); is {
+		if path == "" {
+			return Address{}, errors.New("names no socket; write unix:/run/limitctl/http.sock")
+		}
+		if err := files.CheckSocket(path); err != nil {
+			return Address{}, err
+		}
+		return Address{network: "unix", text: path}, nil
+	}
+	host, port, err := net.SplitHostPort(text)
+	switch {
+	case err != nil:
+		return Address{}, fmt.Errorf("%q is not HOST:PORT or unix:PATH; write for example 127.0.0.1:8080", text)
+	case host == "" || host == "*":
+		return Address{}, fmt.Errorf("%q names no host; write 127.0.0.1:%s for this machine only, or 0.0.0.0:%[2]s for every network", text,
+			port)
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil || port == "" {
+		return Address{}, fmt.Errorf("%q has no port from 0 to 65535; write for example %s", text, net.JoinHostPort(host, "8080"))
+	}
+	return Address{network: "tcp", text: text}, nil
+}
+
+// String returns the address as it was written.
+func (a Address) String() string {
+	if a.network == "unix" {
+		return "unix:" + a.text
+	}
+	return a.text
+}
+
+// IsLocal reports whether only this machine can reach the address. Another program decides that for a socket that it makes.
+func (a Address) IsLocal() bool {
+	host, _, _ := net.SplitHostPort(a.text)
+	ip, _ := netip.ParseAddr(host)
+	return a.network != "tcp" || host == "localhost" || ip.Unmap().IsLoopback()
+}
+
+// local reports whether only this machine can reach a listener.
+func local(address net.Addr) bool {
+	tcp, is := address.(*net.TCPAddr)
+	if !is {
+		return true
+	}
+	ip, _ := netip.AddrFromSlice(tcp.IP)
+	return ip.Unmap().IsLoopback()
+}
+
+// listen listens at an address.
+func (a Address) listen() (net.Listener, error) {
+	if a.open != nil {
+		listener, err := a.open()
+		if err != nil {
+			return nil, fmt.Errorf("%s cannot be used: %w", a, err)
+		}
+		return listener, nil
+	}
+	listen := files.ListenUnix
+	if a.network != "unix" {
+		listen = func(text string) (net.Listener, error) { return net.Listen(a.network, text) }
+	}
+	listener, err := listen(a.text)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("%s is in use by another program; end that, or choose another address", a)
+	case errors.Is(err, syscall.EACCES):
+		return nil, fmt.Errorf("%s is not allowed to this user; choose a port above 1023, or another path", a)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, fmt.Errorf("%s is no address of this machine; 127.0.0.1 always is, and 0.0.0.0 means all of them", a)
+	case err != nil:
+		return nil, fmt.Errorf("cannot listen at %s: %w", a, err)
+	}
+	return listener, nil
+}
+
+// name returns the address of a listener with its actual port.
+func name(address net.Addr) string {
+	if address.Network() == "unix" {
+		return "unix:" + address.String()
+	}
+	return address.String()
+}

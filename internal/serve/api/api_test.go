@@ -1,0 +1,257 @@
+package api
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/serve"
+	"github.com/limitctl/limitctl/internal/serve/engine"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+func TestBodiesThatAreRefused(t *testing.T) {
+	many := strings.Repeat(`"10/1m",`, 64) + `"10/1m"`
+	manyAttributes := ""
+	for i := range 65 {
+		manyAttributes += fmt.Sprintf(`"a%d":"x",`, i)
+	}
+	for _, test := range []struct{ verb, body, says string }{
+		{"consume", "", `the body is empty; send JSON, such as {"key":"user:42","limits":["10/1m"]}`},
+		{"consume", "\ufeff{}", "not valid JSON at byte 1: invalid character 'ï'"},
+		{"consume", "\x00", `not valid JSON at byte 1: invalid character '\x00'`},
+		{"consume", "[]", "the list is empty"},
+		{"consume", `7`, "the body is no object; send one, such as"},
+		{"consume", `{`, "the body ends too early"},
+		{"consume", `{"key":`, "the body ends too early"},
+		{"consume", `{"key":"a",}`, "not valid JSON at byte 11: invalid character '}' looking for beginning of object key string"},
+		{"consume", `{"key":"a","limits":["1/1m"]} {}`, "something follows its end at byte 31"},
+		{"consume", "{\"key\":\"\xff\"}", "not valid UTF-8"},
+		{"consume", "{\"key\":\"a\nb\"}", `invalid character '\n' in string literal`},
+		{"consume", `{"key":"\ud800"}`, "half a surrogate pair"},
+		{"consume", `{"key":"\x41"}`, `invalid character 'x' in string escape code`},
+		{"consume", `{"limt":["1/1m"]}`, `unknown field "limt"; did you mean "limits"?`},
+		{"consume", `{"Key":"a","limits":["1/1m"]}`, `unknown field "Key"; did you mean "key"?`},
+		{"consume", `{"\u004bey":"a","limits":["1/1m"]}`, `unknown field "Key"; did you mean "key"?`},
+		{"consume", `{"key":"a","KEY":"b"}`, `unknown field "KEY"; did you mean "key"?`},
+		{"consume", `{"subject":"a"}`,
+			`unknown field "subject"; the fields of consume are ` +
+				`key, limits, policy, attributes, cost, costs, token, token_ttl, up_to, force`},
+		{"check", `{"up_to":1}`, `unknown field "up_to"; the fields of check are ` +
+			`key, limits, policy, attributes, cost, costs, token, token_ttl`},
+		{"consume", `{"key":"a","key":"a"}`, `"key" is given twice; keep one`},
+		{"consume", `{"key":"a","k\u0065y":"a"}`, `"key" is given twice; keep one`},
+		{"consume", `{"key":1}`, "key must be a text, not number"},
+		{"consume", `{"key":null}`, "key must be a text, not null"},
+		{"consume", `{"limits":null}`, "limits must be a list of texts, not null"},
+		{"consume", `{"attributes":null}`, "attributes must be an object of texts"},
+		{"consume", `{"limits":"10/1m"}`, "limits must be a list of texts, not string"},
+		{"consume", `{"limits":["10/1m",1]}`, "limits must be a list of texts, not number"},
+		{"consume", `{"key":"a","limits":[null]}`, `limit ""`},
+		{"consume", `{"limits":` + strings.Repeat("[", 30_000), "exceeded max depth"},
+		{"consume", `{"attributes":` + strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5001),
+			`attribute a must be a text, not object`},
+		{"consume", `{"key":"a","limits":[` + many + `]}`, "there are more than 64 limits; decide fewer together"},
+		{"consume", `{"attributes":{"ip":""}}`, `attribute "ip" is empty`},
+		{"consume", `{"attributes":{"ip":null}}`, `attribute ip must be a text, not null`},
+		{"consume", `{"attributes":{"i p":"x"}}`, `attribute name "i p" is not valid`},
+		{"consume", `{"attributes":{"ip":"a","ip":"a"}}`, `"ip" is given twice`},
+		{"consume", `{"attributes":{` + strings.TrimSuffix(manyAttributes, ",") + `}}`, "more than 64 attributes"},
+		{"consume", `{"cost":"1"}`, "cost must be a whole number without quotes, such as 1, not string"},
+		{"consume", `{"cost":1.0}`, "not number 1.0"},
+		{"consume", `{"cost":1e3}`, "not number 1e3"},
+		{"consume", `{"cost":01}`, "not valid JSON at byte 9: invalid character '1'"},
+		{"consume", `{"cost":null}`, "not null"},
+		{"consume", `{"cost":99999999999999999999}`, "not number 99999999999999999999"},
+		{"consume", `{"cost":` + strings.Repeat("9", 5000) + `}`, "not number 9999"},
+		{"consume", `{"force":"true"}`, "force must be true or false, not string"},
+		{"consume", `{}`, "nothing says who is limited; send key and limits, or policy and attributes"},
+		{"consume", `{"key":"a"}`, `limits are missing; they say what is allowed, such as ["10/1m"]`},
+		{"consume", `{"limits":["1/1m"]}`, "key is missing"},
+		{"consume", `{"key":"a","policy":"login"}`, "key and policy both say who is limited"},
+		{"consume", `{"policy":""}`, "policy is empty"},
+		{"consume", `{"key":"a","limits":["1/1m"],"attributes":{"ip":"x"}}`, "attributes are for a policy"},
+		{"consume", `{"policy":"logn"}`, `policy "logn" is unknown; did you mean login?; the server's configuration has login`},
+		{"consume", `{"policy":"login"}`, `policy "login" needs the attributes email and ip`},
+		{"consume", `{"policy":"login","attributes":{"ip":"a","email":"b","ipp":"c"}}`,
+			`unknown attribute "ipp"; policy "login" uses email, ip, plan; did you mean ip?`},
+		{"consume", `{"key":"a","limits":["10"]}`, `limit "10": it has no period; write COUNT/PERIOD, such as 10/1m`},
+		{"consume", `{"key":"a","limits":["10/1m","10/1m"]}`, `share the name "token-bucket/1m"`},
+		{"consume", `{"key":"","limits":["10/1m"]}`, "subject is empty"},
+		{"consume", `{"key":"a{b","limits":["10/1m"]}`, "delimits the subject"},
+		{"consume", `{"key":"a","limits":["10/1m"],"cost":0}`, "cost 0 is not positive"},
+		{"consume", `{"key":"a","limits":["10/1m"],"cost":-1}`, "cost -1 is"},
+		{"consume", `{"key":"a","limits":["10/1m"],"cost":11}`, "cost 11 can never fit"},
+		{"consume", `{"key":"a","limits":["10/1m"],"token":"` + strings.Repeat("x", 201) + `"}`, "at most 200 fit"},
+		{"consume", `{"key":"a","limits":["10/1m"],"token_ttl":"1m"}`, "token_ttl says how long to remember a token; add token"},
+		{"consume", `{"key":"a","limits":["10/1m"],"token":"t","token_ttl":"1x"}`, "token_ttl: "},
+		{"consume", `{"key":"a","limits":["10/1m"],"token":"t","token_ttl":"25h"}`,
+			"token_ttl 25h is out of range; it must be from 1ms to 1d"},
+		{"consume", `{"key":"a","limits":["10/1m"],"force":true,"up_to":1}`, "force takes all units and up_to those that fit"},
+		{"consume", `{"key":"a","limits":["10/1m"],"cost":1,"up_to":1}`, "cost and up_to both say how many units"},
+		{"consume", `{"key":"a","limits":["10/1m"],"up_to":0}`, "up_to 0 is out of range; it must be from 1 to 1000000000"},
+		{"settle", `{"key":"a","limits":["10/1m"],"cost":1}`, "settle needs the token"},
+		{"settle", `{"key":"a","limits":["10/1m"],"token":"t"}`, "settle needs the real cost"},
+		{"settle", `{"key":"a","limits":["10/1m"],"token":"t","cost":-1}`, "cost -1 is negative"},
+	} {
+		w, document := ask(t, memoryListener(t), "POST", "/v1/"+test.verb, test.body)
+		kind, message := errorOf(document)
+		oneLine := !strings.ContainsAny(message, "\n\r") && len(message) < 2100
+		if w.Code != 400 || kind != "usage" || !strings.Contains(message, test.says) || !oneLine {
+			t.Errorf("%s %.80q: %d %s %q, want %q", test.verb, test.body, w.Code, kind, message, test.says)
+		}
+	}
+}
+
+func TestBodiesThatAreAnswered(t *testing.T) {
+	listener := memoryListener(t)
+	for _, test := range []struct {
+		verb, body string
+		status     int
+		has        string // a field and its value
+	}{
+		{"check", `{"key":"a","limits":["2/1h"]}`, 200, "remaining 2"},
+		{"consume", "\t{ \"limits\" : [ \"2/1h\" ] , \"key\" : \"\\u0061\" }\r\n", 200, "remaining 1"},
+		{"consume", `{"key":"a","limits":["2/1h"],"cost":1,"force":false}`, 200, "granted 1"},
+		{"consume", `{"key":"a","limits":["2/1h"]}`, 429, "granted 0"},
+		{"check", `{"key":"a","limits":["2/1h"],"token":"t"}`, 429, "denied_by [token-bucket/1h]"},
+		{"consume", `{"key":"a","limits":["2/1h"],"force":true,"cost":3}`, 200, "granted 3"},
+		{"refund", `{"key":"a","limits":["2/1h"],"cost":4}`, 200, "refunded 4"},
+		{"consume", `{"key":"a","limits":["2/1h"],"up_to":9}`, 200, "granted 1"},
+		{"refund", `{"key":"nobody","limits":["2/1h"]}`, 200, "refunded 0"},
+		{"consume", `{"key":"b","limits":["10/1h","sliding-log:3/1m"],"cost":2}`, 200, "remaining 1"},
+		{"consume", `{"key":"c","limits":["10/1h"],"cost":5,"token":"t1","token_ttl":"1h"}`, 200, "remaining 5"},
+		{"consume", `{"key":"c","limits":["10/1h"],"cost":5,"token":"t1"}`, 200, "repeated true"},
+		{"consume", `{"key":"c","limits":["10/1h"],"cost":4,"token":"t1"}`, 400, ""},
+		{"settle", `{"key":"c","limits":["10/1h"],"cost":7,"token":"t1"}`, 200, "remaining 3"},
+		{"settle", `{"key":"c","limits":["10/1h"],"cost":8,"token":"t1"}`, 400, ""},
+		{"settle", `{"key":"c","limits":["10/1h"],"cost":0,"token":"nobody's"}`, 409, ""},
+		{"consume", `{"key":"d","limits":["10/1h"],"cost":5,"token":"t2"}`, 200, "remaining 5"},
+		{"refund", `{"key":"d","limits":["10/1h"],"cost":5,"token":"t2"}`, 200, "refunded 5"},
+		{"consume", `{"policy":"login","attributes":{"ip":"203.0.113.9","email":"é😀"}}`, 200, "key ip=203.0.113.9 email=é😀"},
+		{"consume", `{"policy":"login","attributes":{"email":"\ud83d\ude00","ip":"203.0.113.9"},"cost":2}`, 200, "policy login"},
+		{"consume", `{"policy":"login","attributes":{"email":"😀","ip":"203.0.113.9"}}`, 429, "denied_by [email]"},
+	} {
+		w, document := ask(t, listener, "POST", "/v1/"+test.verb, test.body)
+		field, want, _ := strings.Cut(test.has, " ")
+		if w.Code != test.status || field != "" && fmt.Sprint(document[field]) != want {
+			t.Errorf("%s %s: %d %s, want %d with %s", test.verb, test.body, w.Code, w.Body, test.status, test.has)
+		}
+		if (test.status == 429) != (w.Header().Get("Retry-After") != "") {
+			t.Errorf("%s %s: status %d with Retry-After %q", test.verb, test.body, w.Code, w.Header().Get("Retry-After"))
+		}
+	}
+}
+
+func TestOtherPathsAndMethods(t *testing.T) {
+	listener := memoryListener(t)
+	for _, test := range []struct {
+		method, path string
+		status       int
+		allow, says  string
+	}{
+		{"GET", "/v1/check", 405, "POST", "method GET is not for /v1/check; send POST with a body such as"},
+		{"HEAD", "/v1/consume", 405, "POST", ""},
+		{"POST", "/v1/policies", 405, "GET, HEAD", "send GET"},
+		{"POST", "/", 404, "",
+			"there is nothing at /; there are /v1/check, /v1/consume, /v1/refund, /v1/settle, /v1/reset, /v1/policies, /v1/subject and " +
+				"/v1/auth/POLICY"},
+		{"POST", "/v1/consume/", 404, "", "there is nothing at"},
+		{"POST", "/v1/" + strings.Repeat("x", 5000), 404, "", "there is nothing at"},
+	} {
+		w, document := ask(t, listener, test.method, test.path, "{}")
+		kind, message := errorOf(document)
+		if w.Code != test.status || w.Header().Get("Allow") != test.allow || kind != "usage" || !strings.Contains(message, test.says) {
+			t.Errorf("%s %.40s: %d %v %s %s", test.method, test.path, w.Code, w.Header(), kind, message)
+		}
+	}
+}
+
+func TestPoliciesAreListed(t *testing.T) {
+	w, _ := ask(t, memoryListener(t), http.MethodGet, "/v1/policies", "")
+	const want = `{"schema_version":1,"policies":[{"name":"login","attributes":["email","ip"],"optional_attributes":["plan"],` +
+		`"on_error":"fail","limits":[{"name":"ip","by":["ip"],"limit":"token-bucket:10/1h"},` +
+		`{"name":"email","by":["email"],"limit":"token-bucket:2/1h"}]}]}` + "\n"
+	if w.Code != 200 || w.Body.String() != want {
+		t.Errorf("%d %s, want\n%s", w.Code, w.Body, want)
+	}
+}
+
+func TestABodyIsBounded(t *testing.T) {
+	listener := memoryListener(t)
+	fits := `{"key":"a","limits":["2/1h"]}`
+	fits += strings.Repeat(" ", maxBody-len(fits))
+	for body, want := range map[string]int{fits: 200, fits + " ": 413} {
+		for _, known := range []bool{true, false} {
+			w, r := request("POST", "/v1/check", body)
+			if !known {
+				r.ContentLength = -1 // chunked
+			}
+			listener.ServeHTTP(w, r)
+			if w.Code != want {
+				t.Errorf("%d bytes, length known %v: %d %s", len(body), known, w.Code, w.Body)
+			}
+			if closes := w.Header().Get("Connection") == "close"; closes != (want == 413) {
+				t.Errorf("%d bytes, length known %v: the connection is kept: %v", len(body), known, !closes)
+			}
+		}
+	}
+}
+
+// A limit warns from its share on, in the header and not in the document. Limits of a key cannot.
+func TestWarnings(t *testing.T) {
+	warned := loginPolicy(t)
+	warned.Name, warned.Limits[1].Warn = "warned", store.WholeShare/2
+	listener := listenerOn(t, memorystore.New(), time.Minute, warned)
+	for _, want := range []string{`"email";used=50`, `"email";used=100`, `"email";used=100`} {
+		w, _ := ask(t, listener, "POST", "/v1/consume", `{"policy":"warned","attributes":{"ip":"a","email":"b"}}`)
+		if got := w.Header().Get("X-RateLimit-Warning"); got != want {
+			t.Errorf("status %d, warning %q, not %q", w.Code, got, want)
+		}
+	}
+	for _, body := range []string{`{"policy":"login","attributes":{"ip":"a","email":"c"},"cost":2}`, `{"key":"a","limits":["1/1m"]}`} {
+		if w, _ := ask(t, listener, "POST", "/v1/consume", body); len(w.Header()["X-Ratelimit-Warning"]) > 0 {
+			t.Errorf("%s: %v", body, w.Header())
+		}
+	}
+	if w, _ := ask(t, listener, "GET", "/v1/policies", ""); strings.Count(w.Body.String(), `"warn":"50%"`) != 1 {
+		t.Errorf("policies: %s", w.Body)
+	}
+}
+
+// A request whose body does not arrive takes no place in the gate.
+func TestSlowBodiesTakeNoPlace(t *testing.T) {
+	backend := memorystore.New()
+	t.Cleanup(func() { backend.Close() })
+	e := engine.New(backend, &engine.Settings{}, engine.Options{Timeout: time.Minute})
+	t.Cleanup(func() { e.Close() })
+	gate := serve.NewGate(1, nil)
+	listener := Handler(e, Options{Gate: gate})
+	const body = `{"key":"a","limits":["2/1h"]}`
+	slow, ends := io.Pipe()
+	answered := make(chan int)
+	go func() {
+		w := httptest.NewRecorder()
+		listener.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/consume", slow))
+		answered <- w.Code
+	}()
+	io.WriteString(ends, body[:9])
+	if w, _ := ask(t, listener, http.MethodPost, "/v1/consume", body); w.Code != http.StatusOK {
+		t.Errorf("beside a slow body: %d %s", w.Code, w.Body)
+	}
+	gate.Enter()
+	if w, _ := ask(t, listener, http.MethodPost, "/v1/consume", body); w.Code != http.StatusServiceUnavailable {
+		t.Errorf("a full gate: %d %s", w.Code, w.Body)
+	}
+	gate.Leave()
+	io.WriteString(ends, body[9:])
+	ends.Close()
+	if status := <-answered; status != http.StatusOK {
+		t.Errorf("the slow one: %d", status)
+	}
+}

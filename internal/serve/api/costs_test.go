@@ -1,0 +1,162 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/configfile"
+	"github.com/limitctl/limitctl/internal/serve/engine"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// llmPolicy limits the calls and the tokens of teams.
+func llmPolicy(t testing.TB) *policy.Policy {
+	team := []string{"team"}
+	return &policy.Policy{Name: "llm", Limits: []policy.Limit{
+		{Limit: limiter.LimitOf("requests", limitOf(t, "60/366d")), By: team, Cost: policy.Cost{Units: 1}},
+		{Limit: limiter.LimitOf("tokens", limitOf(t, "100000/366d")), By: team, Cost: policy.Cost{Field: "tokens"}},
+	}}
+}
+
+// mixedPolicy also has a limit that uses the cost of the request.
+func mixedPolicy(t testing.TB) *policy.Policy {
+	p := llmPolicy(t)
+	p.Name, p.Limits[0].Cost = "mixed", policy.Cost{}
+	return p
+}
+
+// costListener is a handler with these policies and a clock that stands still.
+func costListener(t testing.TB) http.Handler {
+	now := time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)
+	backend := memorystore.New(memorystore.WithClock(func() time.Time { return now }))
+	t.Cleanup(func() { backend.Close() })
+	return listenerOn(t, backend, time.Minute, llmPolicy(t), mixedPolicy(t))
+}
+
+// figures returns the cost and the usage of each limit in an answer.
+func figures(document map[string]any) string {
+	text := ""
+	limits, _ := document["limits"].([]any)
+	for _, limit := range limits {
+		limit := limit.(map[string]any)
+		text += fmt.Sprintf("%v of %v; ", limit["cost"], limit["used"])
+	}
+	return strings.TrimSuffix(text, "; ")
+}
+
+func TestEachLimitIsAskedForItsCost(t *testing.T) {
+	listener := costListener(t)
+	const red = `"policy":"llm","attributes":{"team":"red"}`
+	for _, test := range []struct {
+		verb, body string
+		status     int
+		want       string
+	}{
+		{"check", `{` + red + `,"costs":{"tokens":100000}}`, 200, "1 of 0; 100000 of 0"},
+		{"consume", `{` + red + `,"costs":{"tokens":99999}}`, 200, "1 of 1; 99999 of 99999"},
+		{"consume", `{` + red + `,"costs":{"tokens":2}}`, 429, "1 of 1; 2 of 99999"},
+		{"consume", `{"costs":{"tokens":1},` + red + `}`, 200, "1 of 2; 1 of 100000"},
+		{"refund", `{` + red + `,"costs":{"tokens":60000}}`, 200, "1 of 1; 60000 of 40000"},
+		{"consume", `{` + red + `,"costs":{"tokens":1000},"token":"a"}`, 200, "1 of 2; 1000 of 41000"},
+		{"settle", `{` + red + `,"costs":{"tokens":400},"token":"a"}`, 200, "1 of 2; 400 of 40400"},
+		{"consume", `{` + red + `,"costs":{"tokens":100000},"force":true}`, 200, "1 of 3; 100000 of 140400"},
+	} {
+		w, document := ask(t, listener, "POST", "/v1/"+test.verb, test.body)
+		if got := figures(document); w.Code != test.status || got != test.want {
+			t.Errorf("%s %s: %d, %s, not %s", test.verb, test.body, w.Code, got, test.want)
+		}
+		if _, has := document["cost"]; has {
+			t.Errorf("%s %s has one cost for all limits: %s", test.verb, test.body, w.Body)
+		}
+	}
+}
+
+func TestWrongCostsAreRefused(t *testing.T) {
+	listener := costListener(t)
+	manyCosts := ""
+	for i := range 64 {
+		manyCosts += fmt.Sprintf(`"a%d":1,`, i)
+	}
+	for _, test := range []struct{ verb, body, says string }{
+		{"consume", ``, "needs the cost tokens; add tokens=UNITS to the costs"},
+		{"consume", `"cost":5`, `cost 5 is for no limit of policy "llm", ` +
+			`as each has a cost of its own; say what it is of, such as tokens=5`},
+		{"consume", `"costs":{"tokens":-1}`, "cost tokens is -1; it must be a whole number from 0 to 1000000000"},
+		{"consume", `"costs":{"tokens":1000000001}`, "cost tokens is 1000000001; it must be a whole number from 0 to 1000000000"},
+		{"consume", `"costs":{"tokens":0}`, "cost 0 is not positive; it must be 1 or more"},
+		{"consume", `"costs":{"tokens":100001}`, "cost 100001 can never fit limit"},
+		{"consume", `"costs":{"toks":1}`, `unknown cost "toks"; policy "llm" has tokens; did you mean tokens?`},
+		{"consume", `"costs":{"team":1,"tokens":1}`, `unknown cost "team"; policy "llm" has tokens`},
+		{"consume", `"costs":{"tokens":1,"tokens":1}`, `"tokens" is given twice; keep one`},
+		{"consume", `"costs":[1]`, `costs must be an object of whole numbers, such as {"tokens":3000}`},
+		{"consume", `"costs":{"tokens":1},"up_to":5`,
+			`what fits is one number for all limits, and limit "requests" of policy "llm" has cost: 1`},
+		{"settle", `"token":"a"`, "settle needs the real cost; add cost, or costs of a policy's fields"},
+		{"consume", `"costs":{` + manyCosts + `"b":1}`, "there are more than 64 costs"},
+	} {
+		body := `{"policy":"llm","attributes":{"team":"red"},` + test.body + `}`
+		refused(t, listener, test.verb, strings.Replace(body, ",}", "}", 1), test.says)
+	}
+	refused(t, listener, "consume", `{"policy":"llm","attributes":{"team":"red","tokens":"3"}}`,
+		`"tokens" is a cost of policy "llm" and no attribute`)
+	refused(t, listener, "consume", `{"key":"a","limits":["1/1m"],"costs":{"tokens":1}}`, "costs are for a policy whose limits name them")
+	refused(t, listener, "settle", `{"policy":"mixed","attributes":{"team":"red"},"costs":{"tokens":1},"token":"a"}`,
+		`limit "requests" of policy "mixed" has no cost of its own; say its real cost, too`)
+	_, document := ask(t, listener, "POST", "/v1/check", `{"policy":"llm","attributes":{"team":"red"},"costs":{"tokens":1}}`)
+	if figures(document) != "1 of 0; 1 of 0" {
+		t.Errorf("what was refused was charged: %v", document)
+	}
+}
+
+// refused checks that a body is refused with that text.
+func refused(t *testing.T, listener http.Handler, verb, body, says string) {
+	t.Helper()
+	w, document := ask(t, listener, "POST", "/v1/"+verb, body)
+	problem, _ := document["error"].(map[string]any)
+	if text := fmt.Sprint(problem["message"]); w.Code != 400 || !strings.Contains(text, says) || strings.Contains(text, "\n") {
+		t.Errorf("%s %.100s: %d %s", verb, body, w.Code, text)
+	}
+}
+
+// With forward-auth the costs come from fields; the length of the original body is unknown.
+func TestForwardAuthTakesCostsOfFields(t *testing.T) {
+	settings := &engine.Settings{File: configfile.File{Policies: []*policy.Policy{llmPolicy(t)}}}
+	settings.HTTP = httplimit.Settings{Rules: map[string]httplimit.Rule{
+		"llm": {Attributes: map[string]httplimit.Source{"team": sourceOf(t, "header:X-Team"), "tokens": sourceOf(t, "header:X-Tokens")}},
+	}}
+	web := llmPolicy(t)
+	web.Name, web.Limits[1].Cost.Field = "web", "bytes"
+	settings.Policies = append(settings.Policies, web)
+	settings.HTTP.Rules["web"] = httplimit.Rule{Attributes: map[string]httplimit.Source{"team": sourceOf(t, "header:X-Team")}}
+	backend := memorystore.New()
+	t.Cleanup(func() { backend.Close() })
+	e := engine.New(backend, settings, engine.Options{Timeout: time.Minute})
+	t.Cleanup(func() { e.Close() })
+	listener := Handler(e, Options{})
+	for _, test := range []struct {
+		policy string
+		fields []string
+		status int
+		says   string
+	}{
+		{"llm", []string{"X-Team: red", "X-Tokens: 100000"}, 204, ""},
+		{"llm", []string{"X-Team: red", "X-Tokens: 1000"}, 429, `"violated-policies":["tokens"]`},
+		{"llm", []string{"X-Team: red", "X-Tokens: many"}, 400, `cost tokens is \"many\"; it must be a whole number`},
+		{"llm", []string{"X-Team: red"}, 400, "the request must have exactly one value for header:X-Tokens"},
+		{"web", []string{"X-Team: red", "Content-Length: 5"}, 400,
+			`policy \"web\" needs the cost bytes; say in http.attributes of the policy where in a request it is, such as header:X-Bytes`},
+	} {
+		w := httptest.NewRecorder()
+		listener.ServeHTTP(w, authRequest("GET", "/v1/auth/"+test.policy, "127.0.0.1:999", test.fields...))
+		if w.Code != test.status || !strings.Contains(w.Body.String(), test.says) {
+			t.Errorf("%s %v: %d %s", test.policy, test.fields, w.Code, w.Body)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// mostQuestions is the most questions in one body.
+const mostQuestions = store.MaxRequests
+
+// serveList answers a list of questions, each as if it came by itself, also if there is a mistake in another one. Those about the
+// same subject are decided in their order, others together, so that a store that merges calls decides them in few.
+func (l *listener) serveList(w http.ResponseWriter, r *http.Request, v *verb, body []byte) {
+	var questions []json.RawMessage
+	err := wrongBody(json.Unmarshal(body, &questions))
+	switch {
+	case err != nil:
+	case len(questions) == 0:
+		err = store.Invalidf(`the list is empty; send questions, such as [{"key":"user:42","limits":["10/1m"]}]`)
+	case len(questions) > mostQuestions:
+		err = store.Invalidf("the list has more than %d questions; send them in several requests", mostQuestions)
+	}
+	if err != nil {
+		l.refuse(w, err)
+		return
+	}
+	calls, answers := make([]call, len(questions)), make([][]byte, len(questions))
+	bySubject := map[string][]int{}
+	for i, question := range questions {
+		calls[i] = l.read(v, question)
+		who := calls[i].about()
+		bySubject[who] = append(bySubject[who], i)
+	}
+	ctx := r.Context()
+	if l.options.ListTime > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, l.options.ListTime)
+		defer cancel()
+	}
+	var all panics.Group
+	for _, places := range bySubject {
+		all.Go(func() {
+			for _, i := range places {
+				l.decide(ctx, &calls[i])
+				status, document := l.document(v, &calls[i])
+				text, err := output.JSON(document)
+				if err != nil { // texts and numbers can always be written
+					panic(err)
+				}
+				answers[i] = append(strconv.AppendInt([]byte(`{"status":`), int64(status), 10), ',')
+				answers[i] = append(answers[i], text[1:]...)
+			}
+		})
+	}
+	if err := all.Wait(); err != nil {
+		l.refuse(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	text := append([]byte(`{"schema_version":`), strconv.Itoa(output.SchemaVersion)...)
+	text = append(append(text, `,"answers":[`...), bytes.Join(answers, []byte(","))...)
+	w.Write(append(text, "]}\n"...))
+}
+
+// about says who a question is about: equal for equal keys, and for equal policies and attributes.
+func (q *question) about() string {
+	same := *q
+	same.Attributes = slices.Clone(q.Attributes)
+	slices.SortFunc(same.Attributes, func(a, b policy.Attribute) int { return strings.Compare(a.Name, b.Name) })
+	return valueOf(q.Policy) + " " + same.subject()
+}

@@ -1,0 +1,257 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/configfile"
+	"github.com/limitctl/limitctl/internal/decision"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+func tenants(name string, onError store.FailurePolicy, count int64) *policy.Policy {
+	return &policy.Policy{Name: name, OnError: onError, LocalShare: store.DefaultShare, Limits: []policy.Limit{
+		{Limit: limiter.Per("all", count, time.Hour), By: []string{"tenant"}},
+	}}
+}
+
+func askFor(op store.Op, policyName, tenant string, cost int64) Ask {
+	return Ask{Op: op, Policy: policyName, Attributes: policy.Attributes{"tenant": tenant}, Cost: cost}
+}
+
+func TestDecideAllIsAllOrNothing(t *testing.T) {
+	var told int
+	e := New(memorystore.New(), &Settings{File: configfile.File{Policies: []*policy.Policy{
+		tenants("a", store.FailOnError, 5), tenants("b", store.FailOnError, 2)}}},
+		Options{Timeout: time.Minute, OnDecision: func(*Ask, *decision.Answer, error, time.Duration) { told++ }})
+	defer e.Close()
+	remaining := func(asks ...Ask) (all []int64) {
+		t.Helper()
+		answers := make([]decision.Answer, len(asks))
+		before := told
+		if err := e.DecideAll(t.Context(), asks, answers); err != nil {
+			t.Fatal(err)
+		}
+		own := 0 // one that has all its keys in common with an earlier one counts there
+		for i := range asks {
+			same := func(other Ask) bool {
+				return other.Policy == asks[i].Policy && maps.Equal(other.Attributes, asks[i].Attributes)
+			}
+			if !slices.ContainsFunc(asks[:i], same) {
+				own++
+			}
+		}
+		if told-before != own {
+			t.Errorf("the observer was told of %d asks, and %d differ", told-before, own)
+		}
+		for i := range answers {
+			n := answers[i].Decisions[0].Remaining
+			if !answers[i].Decisions[0].Allowed {
+				n = -1 - n
+			}
+			all = append(all, n)
+		}
+		return all
+	}
+	for i, test := range []struct {
+		asks []Ask
+		want []int64 // the remaining units; -1 and below for a denial
+	}{
+		{[]Ask{askFor(store.Take, "a", "x", 2), askFor(store.Take, "b", "x", 2)}, []int64{3, 0}},
+		{[]Ask{askFor(store.Take, "a", "x", 2), askFor(store.Take, "b", "x", 1)}, []int64{3, -1}},
+		{[]Ask{askFor(store.Peek, "a", "x", 1), askFor(store.Peek, "b", "x", 1)}, []int64{3, -1}},
+		{[]Ask{askFor(store.Take, "a", "x", 2), askFor(store.Take, "a", "x", 2)}, []int64{-4, -4}},
+		{[]Ask{askFor(store.Take, "a", "x", 1), askFor(store.Take, "a", "y", 1), askFor(store.Take, "a", "x", 2)}, []int64{0, 4, 0}},
+	} {
+		got := remaining(test.asks...)
+		for j := range test.want {
+			if got[j] != test.want[j] {
+				t.Errorf("asks %d: %d remain, not %d", i, got, test.want)
+				break
+			}
+		}
+	}
+	asks := []Ask{askFor(store.Take, "a", "x", 1), askFor(store.Take, "none", "x", 1)}
+	if err := e.DecideAll(t.Context(), asks, make([]decision.Answer, 2)); !errors.Is(err, ErrUnknownPolicy) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// What can never fit is denied, and tells what is left, without a time to wait. So does the sum of equal asks, and the others of a
+// call are answered for what they ask. Nothing is charged.
+func TestWhatNeverFitsIsDenied(t *testing.T) {
+	away := false
+	backend := awayAt{memorystore.New(), &away}
+	policies := []*policy.Policy{tenants("a", store.FailOnError, 5), tenants("b", store.FailOnError, 2)}
+	e := New(backend, &Settings{File: configfile.File{Policies: policies}}, Options{Timeout: time.Minute})
+	defer e.Close()
+	decide := func(asks ...Ask) (text string) {
+		t.Helper()
+		answers := make([]decision.Answer, len(asks))
+		if err := e.DecideAll(t.Context(), asks, answers); err != nil {
+			t.Fatal(err)
+		}
+		for i := range answers {
+			d := &answers[i].Decisions[0]
+			text += fmt.Sprintf("%t %d left, %d granted, retry %s, unguarded %t, shadow %t; ", d.Allowed, d.Remaining, d.Granted,
+				d.RetryAfter, d.Unguarded, d.Shadow)
+			if answers[i].Requests[0].Shadow {
+				t.Errorf("the request of ask %d became a shadow", i)
+			}
+		}
+		return text
+	}
+	decide(askFor(store.Take, "a", "x", 1), askFor(store.Take, "b", "full", 2))
+	denied := func(left int) string {
+		return fmt.Sprintf("false %d left, 0 granted, retry 0s, unguarded false, shadow false; ", left)
+	}
+	fits := "true 4 left, 0 granted, retry 0s, unguarded false, shadow false; "
+	for i, test := range []struct {
+		asks []Ask
+		want string
+	}{
+		{[]Ask{askFor(store.Take, "a", "x", 6)}, denied(4)},
+		{[]Ask{askFor(store.Take, "a", "x", store.MaxCount+1)}, denied(4)},
+		{[]Ask{askFor(store.Peek, "a", "x", 6)}, denied(4)},
+		{[]Ask{askFor(store.Take, "a", "x", 3), askFor(store.Take, "a", "x", 3)}, denied(4) + denied(4)},
+		{[]Ask{askFor(store.Take, "a", "x", 4), askFor(store.Take, "b", "x", 3)}, fits + denied(2)},
+		{[]Ask{askFor(store.Take, "b", "x", 3), askFor(store.Take, "a", "x", 5)}, denied(2) + denied(4)}, // 5 do not fit, but could
+		{[]Ask{askFor(store.Take, "b", "x", 3), askFor(store.Take, "b", "full", 1)}, denied(2) + denied(0)},
+	} {
+		if got := decide(test.asks...); got != test.want {
+			t.Errorf("asks %d: %s, want %s", i, got, test.want)
+		}
+	}
+	away = true
+	unasked := "true 0 left, 0 granted, retry 0s, unguarded true, shadow false; "
+	if got := decide(askFor(store.Take, "a", "x", 6), askFor(store.Take, "b", "x", 1)); got != denied(0)+unasked {
+		t.Errorf("without a store: %s", got)
+	}
+}
+
+// awayAt is a store that can be away.
+type awayAt struct {
+	*memorystore.Store
+	away *bool
+}
+
+func (s awayAt) Decide(ctx context.Context, op store.Op, requests []store.Request, decisions []store.Decision) error {
+	if *s.away {
+		_, err := store.NormalizeAll(nil, op, requests) // as every store
+		return cmp.Or(err, store.ErrUnavailable)
+	}
+	return s.Store.Decide(ctx, op, requests, decisions)
+}
+
+// A sum of costs that exceeds the bound of a request is not the caller's mistake.
+func TestTheSumOfCostsIsBounded(t *testing.T) {
+	shadow := tenants("shadow", store.FailOnError, 5)
+	shadow.Limits[0].Shadow = true
+	e := New(memorystore.New(), &Settings{File: configfile.File{Policies: []*policy.Policy{shadow}}}, Options{Timeout: time.Minute})
+	defer e.Close()
+	for _, op := range []store.Op{store.Take, store.Refund} {
+		for _, costs := range [][2]int64{{store.MaxCount - 1, 1}, {store.MaxCount, 1}, {store.MaxCount, store.MaxCount}} {
+			answers := make([]decision.Answer, 2)
+			asks := []Ask{askFor(op, "shadow", "x", costs[0]), askFor(op, "shadow", "x", costs[1])}
+			if err := e.DecideAll(t.Context(), asks, answers); err != nil {
+				t.Errorf("%s of %d: %v", op, costs, err)
+				continue
+			}
+			for i := range answers {
+				if cost := answers[i].Requests[0].Cost; cost != store.MaxCount {
+					t.Errorf("%s of %d: answer %d is for %d units", op, costs, i, cost)
+				}
+			}
+		}
+	}
+}
+
+// Of several local policies the one with the smallest share decides for all.
+func TestTheLeastLocalShareCountsForAll(t *testing.T) {
+	few, many := tenants("few", store.LocalOnError, 10), tenants("many", store.LocalOnError, 10)
+	few.LocalShare, many.LocalShare = store.WholeShare/5, store.WholeShare/2
+	settings := &Settings{File: configfile.File{Policies: []*policy.Policy{few, many}}}
+	e := New(lost{memorystore.New()}, settings, Options{Timeout: time.Minute})
+	defer e.Close()
+	for _, names := range [][2]string{{"few", "many"}, {"many", "few"}} {
+		answers := make([]decision.Answer, 2)
+		asks := []Ask{askFor(store.Peek, names[0], "x", 1), askFor(store.Peek, names[1], "x", 1)}
+		if err := e.DecideAll(t.Context(), asks, answers); err != nil {
+			t.Fatal(err)
+		}
+		for i := range answers {
+			if d := answers[i].Decisions[0]; d.Remaining != 2 {
+				t.Errorf("%v: %d remain of %s, not 2", names, d.Remaining, names[i])
+			}
+		}
+	}
+}
+
+// lost is a store that is away.
+type lost struct{ *memorystore.Store }
+
+func (lost) Decide(context.Context, store.Op, []store.Request, []store.Decision) error {
+	return store.ErrUnavailable
+}
+
+func TestTheStrictestFailurePolicyCountsForAll(t *testing.T) {
+	e := New(lost{memorystore.New()}, &Settings{File: configfile.File{Policies: []*policy.Policy{
+		tenants("allow", store.AllowOnError, 5), tenants("local", store.LocalOnError, 8), tenants("deny", store.DenyOnError, 5),
+		tenants("fail", store.FailOnError, 5)}}}, Options{Timeout: time.Minute})
+	defer e.Close()
+	for _, test := range []struct {
+		one, other string
+		want       store.Decider
+		allowed    bool
+	}{
+		{"allow", "local", store.DecidedByLocal, true},
+		{"local", "allow", store.DecidedByLocal, true},
+		{"deny", "local", store.DecidedByFailurePolicy, false},
+		{"allow", "deny", store.DecidedByFailurePolicy, false},
+		{"deny", "fail", 0, false},
+	} {
+		answers := make([]decision.Answer, 2)
+		err := e.DecideAll(t.Context(), []Ask{askFor(store.Take, test.one, test.one+test.other, 1),
+			askFor(store.Take, test.other, test.one+test.other, 1)}, answers)
+		if test.want == 0 {
+			if !errors.Is(err, store.ErrUnavailable) {
+				t.Errorf("%s and %s: error %v", test.one, test.other, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range answers {
+			if d := answers[i].Decisions[0]; d.DecidedBy != test.want || d.Allowed != test.allowed {
+				t.Errorf("%s and %s: %+v", test.one, test.other, d)
+			}
+		}
+	}
+}
+
+// Classes leave their share of limits that an ask gives.
+func TestClassesLeaveAShareOfGivenLimits(t *testing.T) {
+	p := tenants("a", store.FailOnError, 5)
+	p.Limits[0].Classes = policy.Classes{By: "plan", Of: []policy.Class{{Name: "free", Leave: store.WholeShare / 4}}}
+	e := New(memorystore.New(), &Settings{File: configfile.File{Policies: []*policy.Policy{p}}}, Options{Timeout: time.Minute})
+	defer e.Close()
+	ask := askFor(store.Peek, "a", "t", 1)
+	ask.Attributes["plan"], ask.Limits = "free", []store.Limit{{Count: 1000, Period: time.Hour}}
+	answers := make([]decision.Answer, 1)
+	if err := e.DecideAll(t.Context(), []Ask{ask}, answers); err != nil {
+		t.Fatal(err)
+	}
+	if r := answers[0].Requests[0]; r.Limit.Count != 1000 || r.Leave != 250 {
+		t.Errorf("a given limit: %+v", r)
+	}
+}

@@ -1,0 +1,121 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/configfile"
+	"github.com/limitctl/limitctl/internal/decision"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// settingsOf parses the text of a configuration.
+func settingsOf(t testing.TB, text string) *Settings {
+	t.Helper()
+	file, r := configfile.Read("limitctl.yaml", []byte(text), configfile.Operators{})
+	if mistakes := r.Mistakes(); len(mistakes) > 0 {
+		t.Fatal(mistakes)
+	}
+	return &Settings{File: configfile.File{Policies: file.Policies, Breaker: file.Breaker, HTTP: file.HTTP, Envoy: file.Envoy}}
+}
+
+func newEngine(t testing.TB, backend admin.Keyspace, text string, options Options) *Engine {
+	t.Helper()
+	if options.Timeout == 0 {
+		options.Timeout = time.Minute // no test here depends on the speed of the machine
+	}
+	e := New(backend, settingsOf(t, text), options)
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+const loginFile = `
+policies:
+  login:
+    limits: [{name: ip, by: [ip], limit: fixed-window:3/1h}]
+`
+
+func ip(address string) *Ask {
+	return &Ask{Policy: "login", Attributes: policy.Attributes{"ip": address}, Cost: 1}
+}
+
+func allowed(t testing.TB, e *Engine, ask *Ask) bool {
+	t.Helper()
+	var answer decision.Answer
+	if err := e.Decide(t.Context(), ask, &answer); err != nil {
+		t.Fatal(err)
+	}
+	return store.AllAllowed(answer.Decisions)
+}
+
+// away is a store that a test can make unavailable.
+type away struct {
+	admin.Keyspace
+	gone atomic.Bool
+}
+
+func (s *away) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+	if s.gone.Load() {
+		return fmt.Errorf("%w: it is a test", store.ErrUnavailable)
+	}
+	return s.Keyspace.Decide(ctx, op, reqs, decisions)
+}
+
+// Unwrap gives access to the store's overrides and denials.
+func (s *away) Unwrap() store.Store { return s.Keyspace }
+
+// A reused answer has nothing of the ask before.
+func TestAnAnswerIsUsedAgain(t *testing.T) {
+	e := newEngine(t, memorystore.New(), loginFile, Options{})
+	var answer decision.Answer
+	if err := e.Decide(t.Context(), ip("a"), &answer); err != nil || answer.Policy.Name != "login" || !answer.Charges {
+		t.Fatalf("%+v, %v", answer, err)
+	}
+	limits := []store.Limit{{Count: 2, Period: time.Hour}, {Count: 3, Period: time.Minute}}
+	if err := e.Decide(t.Context(), &Ask{Op: store.Peek, Key: "k", Limits: limits, Cost: 1}, &answer); err != nil {
+		t.Fatal(err)
+	}
+	if answer.Policy != nil || answer.Key != "k" || len(answer.Requests) != 2 || len(answer.Overrides) != 0 ||
+		len(answer.Decisions) != 2 || answer.Charges {
+		t.Errorf("%+v", answer)
+	}
+	for _, ask := range []*Ask{{Policy: "other", Cost: 1}, {Policy: "login", Cost: 1}, {Key: "k", Cost: 1}, {Key: "k", Limits: limits}} {
+		err := e.Decide(t.Context(), ask, &answer)
+		if !errors.Is(err, store.ErrInvalid) && !errors.Is(err, ErrUnknownPolicy) {
+			t.Errorf("%+v: the error is %v", ask, err)
+		}
+		if len(answer.Decisions) != 0 || ask.Policy == "other" && answer.Policy != nil {
+			t.Errorf("%+v is answered %+v", ask, answer)
+		}
+	}
+}
+
+// OnDecision gets each of several asks that are decided together, with the settings for which they were made.
+func TestAsksTogetherAreReported(t *testing.T) {
+	var told []string
+	e := newEngine(t, memorystore.New(), loginFile, Options{OnDecision: func(ask *Ask, answer *decision.Answer, err error,
+		_ time.Duration) {
+		told = append(told, fmt.Sprint(ask.Attributes["ip"], len(answer.Decisions), err == nil))
+	}})
+	settings := e.Settings()
+	e.Replace(settingsOf(t, "prefix: rl"))
+	asks := []Ask{*ip("a"), *ip("b")}
+	answers := make([]decision.Answer, 2)
+	if err := e.DecideAll(t.Context(), asks, answers); !errors.Is(err, ErrUnknownPolicy) {
+		t.Errorf("by the settings in force: %v", err)
+	}
+	asks[0].Settings, asks[1].Settings = settings, settings
+	if err := e.DecideAll(t.Context(), asks, answers); err != nil || !answers[1].Decisions[0].Allowed {
+		t.Errorf("%+v, %v", answers, err)
+	}
+	if want := "[a0 false b0 false a1 true b1 true]"; fmt.Sprint(told) != want {
+		t.Errorf("told was %v, not %s", told, want)
+	}
+}

@@ -1,0 +1,171 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/decision"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+const localFile = `
+breaker: {failures: 1, pause: 1h, max_pause: 1h}
+policies:
+  login:
+    on_error: local
+    local_share: 50%
+    limits: [{name: ip, by: [ip], limit: fixed-window:8/1h}]
+`
+
+// A reload in an outage does not refill a local share: not for the same settings, not when the policy is gone for a
+// while, and for a higher share only by the difference.
+func TestAReplacementRefillsNoLocalShare(t *testing.T) {
+	backend := &away{Keyspace: memorystore.New()}
+	backend.gone.Store(true)
+	var failed atomic.Int64
+	e := newEngine(t, backend, localFile, Options{Observer: limiter.Observer{OnFailure: func(error) { failed.Add(1) }}})
+	admitted := 0
+	ask := func() {
+		for range 10 {
+			if allowed(t, e, ip("a")) {
+				admitted++
+			}
+		}
+	}
+	ask()
+	for range 5 {
+		e.Replace(settingsOf(t, localFile))
+		ask()
+	}
+	e.Replace(settingsOf(t, "prefix: rl"))
+	e.Replace(settingsOf(t, localFile))
+	ask()
+	if admitted != 4 {
+		t.Errorf("%d were let through, and the share is 4", admitted)
+	}
+	e.Replace(settingsOf(t, `
+policies:
+  login:
+    on_error: local
+    local_share: 75%
+    limits: [{name: ip, by: [ip], limit: fixed-window:8/1h}]
+`))
+	ask()
+	if admitted != 6 || failed.Load() != 80 {
+		t.Errorf("%d were let through, and the share is 6; %d failures were told", admitted, failed.Load())
+	}
+}
+
+// A breaker stays open over a reload that does not change its settings, and only then.
+func TestABreakerStaysOverAReplacement(t *testing.T) {
+	backend := &away{Keyspace: memorystore.New()}
+	backend.gone.Store(true)
+	var changes []limiter.BreakerState
+	var news []bool
+	e := newEngine(t, backend, localFile, Options{
+		Observer:  limiter.Observer{OnBreaker: func(c limiter.BreakerChange) { changes = append(changes, c.To) }},
+		OnReplace: func(_ *Settings, isNew bool) { news = append(news, isNew) },
+	})
+	allowed(t, e, ip("a"))
+	backend.gone.Store(false)
+	e.Replace(settingsOf(t, localFile+"  other: {limits: [{name: ip, by: [ip], limit: 1/1h}]}\n"))
+	var answer decision.Answer
+	if e.Decide(t.Context(), ip("a"), &answer); answer.Decisions[0].DecidedBy != store.DecidedByLocal {
+		t.Errorf("with an open breaker it is decided by %s", answer.Decisions[0].DecidedBy)
+	}
+	e.Replace(settingsOf(t, "breaker: {enabled: false}"+localFile[len("\nbreaker: {failures: 1, pause: 1h, max_pause: 1h}"):]))
+	if e.Decide(t.Context(), ip("a"), &answer); answer.Decisions[0].DecidedBy != store.DecidedByStore {
+		t.Errorf("without a breaker it is decided by %s", answer.Decisions[0].DecidedBy)
+	}
+	e.Replace(settingsOf(t, localFile))
+	if e.Decide(t.Context(), ip("a"), &answer); answer.Decisions[0].DecidedBy != store.DecidedByStore {
+		t.Errorf("with a new breaker it is decided by %s", answer.Decisions[0].DecidedBy)
+	}
+	if fmt.Sprint(changes, news) != "[open] [true false true true]" {
+		t.Errorf("told were %v, new breakers %v", changes, news)
+	}
+}
+
+// A cost that its limit never allows fits under an override that raises the limit.
+func TestAnOverrideMakesRoomForACost(t *testing.T) {
+	backend := memorystore.New()
+	e := newEngine(t, backend, loginFile, Options{})
+	pattern, _ := store.ParsePattern("ip:192.0.2.1")
+	o := store.Override{Subjects: pattern, Effect: store.OverrideTimes, Thousandths: 10_000, Reason: "a test", By: "me"}
+	if _, err := backend.SetOverride(t.Context(), o, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	ask, answers := ip("192.0.2.1"), make([]decision.Answer, 1)
+	ask.Cost = 20
+	if err := e.Decide(t.Context(), ask, &answers[0]); err != nil || !answers[0].Decisions[0].Allowed {
+		t.Errorf("%v, %+v", err, answers)
+	}
+	ask.Cost = 10
+	if err := e.DecideAll(t.Context(), []Ask{*ask}, answers); err != nil || !answers[0].Decisions[0].Allowed {
+		t.Errorf("of a list: %v, %+v", err, answers)
+	}
+}
+
+// Overrides and denials do not depend on settings: a block stays after a replacement, and so do denials that are
+// not yet written.
+func TestOverridesAndDenialsOutliveAReplacement(t *testing.T) {
+	backend := memorystore.New()
+	pattern, err := store.ParsePattern("ip:blocked")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := store.Override{Subjects: pattern, Effect: store.OverrideBlock, Reason: "a test", By: "me"}
+	if _, err := backend.SetOverride(t.Context(), o, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	e := newEngine(t, backend, loginFile, Options{})
+	for range 3 {
+		var answer decision.Answer
+		err := e.Decide(t.Context(), ip("blocked"), &answer)
+		if err != nil || answer.Decisions[0].Allowed || answer.Decisions[0].Override == nil {
+			t.Errorf("%+v, %v", answer.Decisions, err)
+		}
+		e.Replace(settingsOf(t, loginFile))
+	}
+	e.Close()
+	denials, err := backend.Denials(t.Context(), time.Hour)
+	if err != nil || len(denials.Rows) != 1 || denials.Rows[0].Count != 3 {
+		t.Errorf("%+v, %v", denials, err)
+	}
+}
+
+// Calls that begin before a replacement finish with their settings, even if the store delays them.
+func TestCallsUnderWayEndByWhatTheyBeganWith(t *testing.T) {
+	slow := &held{Keyspace: memorystore.New(), arrived: make(chan struct{}), release: make(chan struct{})}
+	e := newEngine(t, slow, loginFile, Options{})
+	var answer decision.Answer
+	var err error
+	var group sync.WaitGroup
+	group.Go(func() { err = e.Decide(context.Background(), ip("a"), &answer) })
+	<-slow.arrived
+	e.Replace(settingsOf(t, "prefix: rl"))
+	close(slow.release)
+	group.Wait()
+	if err != nil || !answer.Decisions[0].Allowed || answer.Policy.Name != "login" {
+		t.Errorf("%+v, %v", answer, err)
+	}
+}
+
+// held is a store whose calls wait.
+type held struct {
+	admin.Keyspace
+	arrived, release chan struct{}
+}
+
+func (s *held) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+	close(s.arrived)
+	<-s.release
+	return s.Keyspace.Decide(ctx, op, reqs, decisions)
+}

@@ -1,0 +1,265 @@
+package envoy
+
+import (
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/configfile"
+	"github.com/limitctl/limitctl/internal/decision"
+	"github.com/limitctl/limitctl/internal/limitfields"
+	"github.com/limitctl/limitctl/internal/rls"
+	"github.com/limitctl/limitctl/internal/serve/engine"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// call is a descriptor that the configuration decides.
+type call struct {
+	index  int // of the descriptor in the request
+	rule   *configfile.EnvoyDescriptor
+	policy *policy.Policy // nil for none; that of a descriptor that is always denied stands for it
+	// overridden: Envoy's own limit replaces that of the policy.
+	overridden bool
+	ask        engine.Ask
+	answer     decision.Answer
+	denied     bool
+	// undecided: there is no limit to ask: the descriptor is always or never denied, the override of the limit is zero, or an
+	// entry is no valid cost.
+	undecided bool
+}
+
+type calls []*call
+
+// group is the calls of one operation, and their asks.
+type group struct {
+	calls []*call
+	asks  []engine.Ask
+}
+
+func (c calls) of(op store.Op) (g group) {
+	for _, each := range c {
+		if each.ask.Op == op && !each.undecided {
+			g.calls, g.asks = append(g.calls, each), append(g.asks, each.ask)
+		}
+	}
+	return g
+}
+
+// callsOf returns a call for each descriptor of r that the configuration limits, or names as unlimited. An error is a
+// [store.ErrInvalid].
+func callsOf(r *rls.Request, in *index) (all calls, err error) {
+	known := in.domains[r.Domain]
+	if known == nil {
+		return nil, nil
+	}
+	var replaced []string
+	for i := range r.Descriptors {
+		d := &r.Descriptors[i]
+		rule, attributes := known.find(d)
+		if rule == nil {
+			continue
+		}
+		for name, value := range attributes {
+			attributes[name] = in.settings.HTTP.Client(rule.Policy, name, value)
+		}
+		replaced = append(replaced, rule.Replaces...)
+		each := &call{index: i, rule: rule, ask: engine.Ask{Settings: in.settings, Policy: rule.Policy, Attributes: attributes}}
+		switch {
+		case rule.Unlimited:
+			each.undecided = true
+		case rule.Deny:
+			each.undecided, each.denied = true, true
+			each.policy, each.ask.Policy = in.deniers[rule], engine.DenyPolicy
+			each.ask.Op, each.ask.Cost = operation(d, r.Hits)
+		case rule.Policy == "":
+			continue
+		default:
+			each.ask.Op, each.ask.Cost = operation(d, r.Hits)
+			each.policy = in.policies[rule.Policy]
+			each.addCosts()
+			if d.HasLimit {
+				if err := each.override(&d.Limit); err != nil {
+					return nil, err
+				}
+			}
+		}
+		all = append(all, each)
+	}
+	if len(replaced) > 0 {
+		all = slices.DeleteFunc(all, func(c *call) bool {
+			return !c.rule.Unlimited && !c.overridden && c.rule.Name != "" && slices.Contains(replaced, c.rule.Name)
+		})
+	}
+	return all, nil
+}
+
+// addCosts reads the costs in the entries. An error would let the request pass: so an entry that is no valid cost
+// is a denial, and each cost is at least 1.
+func (c *call) addCosts() {
+	if c.policy == nil {
+		return
+	}
+	var err error
+	if c.ask.Costs, err = c.policy.CostsIn(c.ask.Attributes, nil); err != nil {
+		c.denied, c.undecided = true, true
+	}
+	for i := range c.ask.Costs {
+		c.ask.Costs[i].Units = max(1, c.ask.Costs[i].Units)
+	}
+}
+
+// refuses reports whether a limit denies a call that nobody decides.
+func (c *call) refuses(l *policy.Limit) bool {
+	if c.rule.Deny || c.overridden {
+		return true
+	}
+	text, has := c.ask.Attributes[l.Cost.Field]
+	_, err := policy.ParseFieldCost(l.Cost.Field, text)
+	return l.Cost.Field != "" && has && err != nil
+}
+
+// override replaces the policy's limit by Envoy's, if the policy has a single one. With several it is unclear which
+// one Envoy means, so they stay.
+func (c *call) override(l *rls.LimitOverride) error {
+	period := l.Period()
+	if period == 0 {
+		return store.Invalidf("the limit of descriptor %d has unit %d and multiplier %d, which is no period", c.index+1, l.Unit,
+			l.Multiplier)
+	}
+	p := c.policy
+	c.overridden = p != nil && len(p.Limits) == 1
+	switch {
+	case !c.overridden:
+	case l.RequestsPerUnit == 0:
+		c.denied, c.undecided = true, true
+	default:
+		c.ask.Limits = []store.Limit{{
+			Algorithm: p.Limits[0].Limit.Algorithm, Count: min(int64(l.RequestsPerUnit), store.MaxCount), Period: period,
+		}}
+	}
+	return nil
+}
+
+// operation returns the operation and the cost of a descriptor.
+func operation(d *rls.Descriptor, ofRequest uint32) (store.Op, int64) {
+	hits := uint64(max(1, ofRequest))
+	if d.HasHits {
+		hits = d.Hits
+	}
+	switch units := int64(min(hits, store.MaxCount)); {
+	case units == 0:
+		return store.Peek, 1
+	case d.Negative:
+		return store.Refund, units
+	default:
+		return store.Take, units
+	}
+}
+
+// appendResponse appends the RateLimitResponse to a request with that many descriptors.
+func (c calls) appendResponse(response []byte, descriptors int, settings *engine.Settings) []byte {
+	headers, own := settings.HTTP.Headers, settings.EnvoyOptions.Headers
+	if own != (configfile.EnvoyHeaders{}) {
+		headers = 0
+	}
+	overall := rls.OK
+	for _, each := range c {
+		if each.denied && !settings.EnvoyOptions.Shadow {
+			overall = rls.OverLimit
+		}
+	}
+	response = rls.AppendOverall(response, overall)
+	var all limitSet
+	var nearest rls.Status
+	next := 0
+	for i := range descriptors {
+		s := rls.Status{Code: rls.OK}
+		if next < len(c) && c[next].index == i {
+			each := c[next]
+			next++
+			s = each.status()
+			if headers != 0 && !each.undecided {
+				all.add(&each.answer)
+			}
+			if s.HasLimit && (!nearest.HasLimit || nearer(&s, &nearest)) {
+				nearest = s
+			}
+		}
+		response = rls.AppendStatus(response, &s)
+	}
+	if nearest.HasLimit && own.Limit != "" {
+		response = rls.AppendHeader(response, own.Limit, strconv.FormatUint(uint64(nearest.RequestsPerUnit), 10))
+		response = rls.AppendHeader(response, own.Remaining, strconv.FormatUint(uint64(nearest.Remaining), 10))
+		response = rls.AppendHeader(response, own.Reset, strconv.FormatUint(nearest.ResetSeconds, 10))
+	}
+	if len(all.decisions) > 0 {
+		header := http.Header{}
+		limitfields.Set(header, limitfields.Selection(headers), all.named(), all.reqs, all.decisions)
+		response = appendHeaders(response, header)
+	}
+	return response
+}
+
+// status is Envoy's status of a descriptor, about the limit that is nearest to its end.
+func (c *call) status() rls.Status {
+	s := rls.Status{Code: rls.OK}
+	if c.denied {
+		s.Code = rls.OverLimit
+	}
+	if c.rule.Unlimited {
+		s.Remaining = math.MaxUint32
+	}
+	if c.undecided {
+		return s
+	}
+	tightest := -1
+	for i := range c.answer.Decisions {
+		if d := &c.answer.Decisions[i]; !d.Shadow && !d.Unguarded && (tightest < 0 || tighter(d, &c.answer.Decisions[tightest])) {
+			tightest = i
+		}
+	}
+	if tightest < 0 {
+		return s
+	}
+	d, limit := &c.answer.Decisions[tightest], c.answer.Effective(tightest)
+	s.HasLimit = true
+	if s.Name = c.rule.Name; s.Name == "" {
+		s.Name = c.answer.Policy.Name + "/" + c.answer.LimitName(tightest)
+	}
+	s.RequestsPerUnit, s.Unit = clamped(limit.Count), rls.UnitOf(limit.Period)
+	if limit.Calendar != nil {
+		s.Unit = rls.UnitNamed(limit.PeriodText())
+	}
+	s.Remaining = clamped(d.Remaining)
+	until := d.ResetAfter
+	if !d.Allowed && d.RetryAfter > 0 {
+		until = d.RetryAfter
+	}
+	s.HasReset, s.ResetSeconds = true, uint64((until+time.Second-1)/time.Second)
+	return s
+}
+
+// nearer reports whether s is nearer to its end than other: denied, or with less left.
+func nearer(s, other *rls.Status) bool {
+	if s.Code != other.Code {
+		return s.Code == rls.OverLimit
+	}
+	return s.Remaining < other.Remaining
+}
+
+// tighter reports whether d is nearer to its end than other.
+func tighter(d, other *store.Decision) bool {
+	if d.Allowed != other.Allowed {
+		return !d.Allowed
+	}
+	if !d.Allowed && d.RetryAfter != other.RetryAfter {
+		return d.RetryAfter > other.RetryAfter
+	}
+	return d.Remaining < other.Remaining
+}
+
+// clamped converts n to the range of Envoy's messages.
+func clamped(n int64) uint32 { return uint32(max(0, min(n, math.MaxUint32))) }

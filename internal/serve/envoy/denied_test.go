@@ -1,0 +1,174 @@
+package envoy
+
+import (
+	"fmt"
+	"maps"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/configfile"
+	"github.com/limitctl/limitctl/internal/rls"
+	"github.com/limitctl/limitctl/internal/serve/engine"
+	"github.com/limitctl/limitctl/internal/serve/metrics"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// denyingSettings have a limit of 2 hits, limits of an own cost, and descriptors that are always denied.
+func denyingSettings() *engine.Settings {
+	two := policy.Limit{Limit: limiter.Per("two", 2, 366*24*time.Hour), By: []string{"user"}}
+	settings := llmSettings()
+	settings.Denials = true
+	settings.Policies = append(settings.Policies, &policy.Policy{Name: "few", Limits: []policy.Limit{two}})
+	settings.Envoy["edge"] = append(settings.Envoy["edge"],
+		configfile.EnvoyDescriptor{Policy: "few", Entries: []configfile.EnvoyEntry{{Key: "user", Attribute: "user"}}},
+		configfile.EnvoyDescriptor{Deny: true, Entries: []configfile.EnvoyEntry{
+			{Key: "user"}, {Key: "plan", Value: "none", Fixed: true}}},
+		configfile.EnvoyDescriptor{Deny: true, Name: "gone", Ordered: true, Entries: []configfile.EnvoyEntry{
+			{Key: "path", Value: "/old/*", Fixed: true}, {Key: "path"}}})
+	return settings
+}
+
+// askEdge is a request for one or more descriptors of the domain edge.
+func askEdge(hits uint32, descriptors ...string) *rls.Request {
+	r := &rls.Request{Domain: "edge", Hits: hits}
+	for _, text := range descriptors {
+		d := rls.Descriptor{}
+		for entry := range strings.SplitSeq(text, ",") {
+			key, value, _ := strings.Cut(entry, "=")
+			d.Entries = append(d.Entries, rls.Entry{Key: key, Value: value})
+		}
+		r.Descriptors = append(r.Descriptors, d)
+	}
+	return r
+}
+
+// counted asks once, and returns the counters that are not zero, and who is in the table of denials.
+func counted(t *testing.T, settings *engine.Settings, r *rls.Request) (series, denials []string, answer *rls.Response) {
+	t.Helper()
+	m, backend := metrics.New(metrics.Options{}), memorystore.New()
+	defer backend.Close()
+	e := engine.New(backend, settings, engine.Options{Timeout: time.Minute, OnDecision: m.Decided, OnReplace: m.Configure})
+	l := &listener{engine: e, options: Options{Describe: func(err error) string { return err.Error() }}}
+	message, err := l.answer(t.Context(), rls.AppendRequest(nil, r))
+	e.Close() // writes the denials
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer, err = rls.ReadResponse(message); err != nil {
+		t.Fatal(err)
+	}
+	recorder := httptest.NewRecorder()
+	m.Handler().ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))
+	for line := range strings.Lines(recorder.Body.String()) {
+		line = strings.TrimSpace(line)
+		for _, name := range []string{"decisions", "checks", "calls", "errors", "granted_units"} {
+			if rest, is := strings.CutPrefix(line, "limitctl_"+name+"_total{"); is && !strings.HasSuffix(line, " 0") {
+				series = append(series, name+" "+strings.NewReplacer(`"`, "", "}", "", "limit=", "", "outcome=", "", "policy=", "",
+					"operation=", "", "result=", "").Replace(rest))
+			}
+		}
+	}
+	slices.Sort(series)
+	table, has := admin.TablesOf(backend)
+	if !has {
+		t.Fatal("the store has no table of denials")
+	}
+	found, err := table.Denials(t.Context(), time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range found.Rows {
+		denials = append(denials, fmt.Sprint(row.Key, " ", row.Count))
+	}
+	slices.Sort(denials)
+	return series, denials, answer
+}
+
+// Every OVER_LIMIT counts once as a denial, of the limit that denies, in the metrics and in the table of denials. No error and no
+// other decision does. A shadow of all domains changes nothing of that.
+func TestEveryDenialIsCounted(t *testing.T) {
+	zero := askEdge(1, "user=eve")
+	zero.Descriptors[0].HasLimit, zero.Descriptors[0].Limit = true, rls.LimitOverride{RequestsPerUnit: 0, Unit: 2}
+	looks := askEdge(1, "user=eve,plan=none")
+	looks.Descriptors[0].HasHits = true
+	for name, test := range map[string]struct {
+		request         *rls.Request
+		series, denials []string
+	}{
+		"always denied": {askEdge(1, "user=eve,plan=none"),
+			[]string{"calls consume,(deny),denied 1", "decisions edge/user/plan=none,denied,(deny) 1"},
+			[]string{"user:eve:plan:none (deny)/edge/user/plan=none 1"}},
+		"always denied by a name": {askEdge(1, "path=/old/a,path=b:c"),
+			[]string{"calls consume,(deny),denied 1", "decisions gone,denied,(deny) 1"},
+			[]string{"path:/old/a:path_2:b%3Ac (deny)/gone 1"}},
+		"always denied, without hits": {looks,
+			[]string{"calls check,(deny),denied 1", "checks edge/user/plan=none,denied,(deny) 1"}, nil},
+		"never fits": {askEdge(5, "user=eve"),
+			[]string{"calls consume,few,denied 1", "decisions two,denied,few 1"}, []string{"user:eve few/two 1"}},
+		"a sum that never fits": {askEdge(1, "user=eve", "user=eve", "user=eve"),
+			[]string{"calls consume,few,denied 1", "decisions two,denied,few 1"}, []string{"user:eve few/two 1"}},
+		"an equal descriptor": {askEdge(1, "user=eve", "user=eve"),
+			[]string{"calls consume,few,allowed 1", "decisions two,allowed,few 1", "granted_units two,few 2"}, nil},
+		"a limit of 0": {zero,
+			[]string{"calls consume,few,denied 1", "decisions two,denied,few 1"}, []string{"user:eve few/two 1"}},
+		"no cost": {askEdge(1, "team=red,tokens=many"),
+			[]string{"calls consume,llm,denied 1", "decisions hits,not-asked,llm 1", "decisions requests,not-asked,llm 1",
+				"decisions tokens,denied,llm 1"}, []string{"team:red llm/tokens 1"}},
+		"one of several limits": {askEdge(1, "team=red,tokens=1001"),
+			[]string{"calls consume,llm,denied 1", "decisions hits,allowed,llm 1", "decisions requests,allowed,llm 1",
+				"decisions tokens,denied,llm 1"}, []string{"team:red llm/tokens 1"}},
+	} {
+		for _, shadow := range []bool{false, true} {
+			settings := denyingSettings()
+			settings.EnvoyOptions.Shadow = shadow
+			series, denials, answer := counted(t, settings, test.request)
+			if !slices.Equal(series, test.series) || !slices.Equal(denials, test.denials) {
+				t.Errorf("%s, shadow %t: counted are %q, and denials %q", name, shadow, series, denials)
+			}
+			denied := len(test.denials) > 0 || test.request == looks
+			if (answer.Overall == rls.OverLimit) != (denied && !shadow) {
+				t.Errorf("%s, shadow %t: the answer is %+v", name, shadow, answer)
+			}
+		}
+	}
+}
+
+// A shadow limit counts what it would deny.
+func TestAShadowLimitCountsWhatNeverFits(t *testing.T) {
+	settings := denyingSettings()
+	settings.Policies[1].Limits[0].Shadow = true
+	series, denials, answer := counted(t, settings, askEdge(5, "user=eve"))
+	if want := []string{"calls consume,few,allowed 1", "decisions two,shadow-denied,few 1"}; !slices.Equal(series, want) ||
+		len(denials) > 0 || answer.Overall != rls.OK {
+		t.Errorf("counted are %q, and denials %q; the answer is %+v", series, denials, answer)
+	}
+}
+
+// A cost that never fits, and a sum of them, have the answers of other denials: the limit and what is left of it, and no time after
+// which the same would fit.
+func TestAnswersAboutWhatNeverFits(t *testing.T) {
+	for _, r := range []*rls.Request{askEdge(5, "user=eve"), askEdge(1, "user=eve", "user=eve", "user=eve")} {
+		settings := denyingSettings()
+		settings.HTTP.Headers = httplimit.RateLimit | httplimit.RetryAfter
+		_, _, answer := counted(t, settings, r)
+		for _, s := range answer.Statuses {
+			if s.Code != rls.OverLimit || !s.HasLimit || s.RequestsPerUnit != 2 || s.Remaining != 2 || s.Name != "few/two" {
+				t.Errorf("%d descriptors: a status is %+v", len(r.Descriptors), s)
+			}
+		}
+		names := map[string]bool{}
+		for _, h := range answer.Headers {
+			names[h.Name] = true
+		}
+		if want := map[string]bool{"ratelimit": true, "ratelimit-policy": true}; !maps.Equal(names, want) {
+			t.Errorf("%d descriptors: the fields are %v", len(r.Descriptors), answer.Headers)
+		}
+	}
+}

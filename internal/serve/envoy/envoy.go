@@ -1,0 +1,221 @@
+// Package envoy is the server's rate limit service for Envoy: the policies of a configuration decide its
+// descriptors.
+package envoy
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/limitctl/limitctl/internal/decision"
+	"github.com/limitctl/limitctl/internal/outcome"
+	"github.com/limitctl/limitctl/internal/rls"
+	"github.com/limitctl/limitctl/internal/serve/engine"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// service is the name of Envoy's service.
+const (
+	service = "envoy.service.ratelimit.v3.RateLimitService"
+	method  = "ShouldRateLimit"
+	// peerService is the name of envoyproxy/ratelimit in health checks, which probes written for it use.
+	peerService = "ratelimit"
+)
+
+// Options are the parts of the service.
+type Options struct {
+	// Admits, if set, says why a call with that authorization is refused, "" if it is not, and whether it only came too
+	// soon. Health checks and reflection need no authorization.
+	Admits func(authorization []string) (refusal string, tooSoon bool)
+	// Reflection: clients may ask for the services and their messages.
+	Reflection bool
+	// Age is how long a connection may last; 0 means without a bound.
+	Age time.Duration
+	// Time is the time for a call, from its headers to the end of its answer.
+	Time time.Duration
+	// Calls is the most calls that one connection can have at once.
+	Calls int
+	// Gate bounds the calls that are decided at a time; nil means no bound.
+	Gate Gate
+	// Describe returns an error of a store for clients: one line without secrets.
+	Describe func(error) string
+	// OnUnknownDomain, if set, gets each domain that no configuration names.
+	OnUnknownDomain func(domain string)
+	// OnBug, if set, gets each panic.
+	OnBug func(error)
+	// OnEnd, if set, gets the gRPC code of each call.
+	OnEnd func(codes.Code)
+	// OnCall, if set, gets each call, for a log. Caller, if set, gives the name of who calls with that authorization.
+	OnCall func(*Call)
+	Caller func(authorization []string) string
+}
+
+// Gate bounds the calls under way.
+type Gate interface {
+	// Enter reports whether another call may begin. If so, the caller has to call Leave afterwards.
+	Enter() bool
+	Leave()
+}
+
+// Call is a call that has ended.
+type Call struct {
+	// Path is the path of the method, as the client sent it.
+	Path string
+	Code codes.Code
+	// Took is the time from the whole request until the answer was there.
+	Took time.Duration
+	From net.Addr
+	// Caller is who called, if that is known. It is no secret.
+	Caller string
+}
+
+// New returns a server that answers Envoy with the decisions of e.
+func New(e *engine.Engine, options Options) *Server {
+	l := &listener{engine: e, options: options}
+	return newServer(l.answer, options)
+}
+
+type listener struct {
+	engine  *engine.Engine
+	options Options
+	last    atomic.Pointer[index]
+}
+
+// index returns the index of the settings in force.
+func (l *listener) index() *index {
+	settings := l.engine.Settings()
+	in := l.last.Load()
+	if in == nil || in.settings != settings {
+		in = newIndex(settings)
+		l.last.Store(in)
+	}
+	return in
+}
+
+// answer is ShouldRateLimit.
+func (l *listener) answer(ctx context.Context, message []byte) ([]byte, error) {
+	r, err := rls.ReadRequest(message)
+	switch {
+	case err != nil:
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	case r.Domain == "":
+		return nil, status.Error(codes.InvalidArgument, "the request has no domain")
+	case len(r.Descriptors) == 0:
+		return nil, status.Error(codes.InvalidArgument, "the request has no descriptors")
+	}
+	in := l.index()
+	if in.domains[r.Domain] == nil && l.options.OnUnknownDomain != nil {
+		l.options.OnUnknownDomain(r.Domain)
+	}
+	calls, err := callsOf(r, in)
+	if err == nil {
+		err = l.decide(ctx, calls)
+	}
+	if err != nil {
+		return nil, l.statusOf(ctx, err)
+	}
+	return calls.appendResponse(make([]byte, 0, 256), len(r.Descriptors), in.settings), nil
+}
+
+// decide decides all descriptors that match: first refunds, then peeks, and then, all or nothing, takes. If a peek
+// is denied, nothing is taken.
+func (l *listener) decide(ctx context.Context, calls calls) error {
+	denied := slices.ContainsFunc(calls, func(c *call) bool { return c.denied })
+	for _, op := range [...]store.Op{store.Refund, store.Peek, store.Take} {
+		group := calls.of(op)
+		if len(group.asks) == 0 {
+			continue
+		}
+		if op == store.Take && denied {
+			for i := range group.asks {
+				group.asks[i].Op = store.Peek
+			}
+		}
+		answers := make([]decision.Answer, len(group.asks))
+		if err := l.engine.DecideAll(ctx, group.asks, answers); err != nil {
+			return err
+		}
+		for i := range answers {
+			call := group.calls[i]
+			call.answer = answers[i]
+			call.denied = op != store.Refund && !store.AllAllowed(answers[i].Decisions)
+			denied = denied || call.denied
+		}
+	}
+	for _, call := range calls {
+		if call.undecided && call.denied {
+			l.engine.Refuse(&call.ask, call.policy, call.refuses)
+		}
+	}
+	return nil
+}
+
+// statusOf converts an error for Envoy. Its filter then lets the request pass, unless failure_mode_deny is set.
+func (l *listener) statusOf(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return status.Error(codes.DeadlineExceeded, "the deadline has passed: "+l.options.Describe(err))
+	case ctx.Err() != nil:
+		return status.Error(codes.Canceled, "the call was given up")
+	case errors.Is(err, engine.ErrUnknownPolicy):
+		return status.Error(codes.FailedPrecondition, err.Error())
+	}
+	var code codes.Code
+	switch outcome.Of(err, nil).Status {
+	case http.StatusBadRequest:
+		code = codes.InvalidArgument
+	case http.StatusBadGateway:
+		code = codes.FailedPrecondition
+	case http.StatusServiceUnavailable:
+		code = codes.Unavailable
+	default:
+		return err // a bug, whose text the client does not get
+	}
+	return status.Error(code, l.options.Describe(err))
+}
+
+// appendHeaders appends the fields about the client's limits, in the order of their names, so that equal answers
+// are equal bytes.
+func appendHeaders(response []byte, header http.Header) []byte {
+	for _, name := range slices.Sorted(maps.Keys(header)) {
+		for _, value := range header[name] {
+			response = rls.AppendHeader(response, strings.ToLower(name), value)
+		}
+	}
+	return response
+}
+
+// longestSeldom is the most names that Seldom keeps.
+const longestSeldom = 100
+
+// longestName is the most bytes of a name that it compares.
+const longestName = 200
+
+// Seldom returns a function that calls tell once for each name, and for at most 100 names, whatever clients send.
+// It compares the first 200 bytes of a name. It is safe for concurrent use.
+func Seldom(tell func(name string)) func(name string) {
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	return func(name string) {
+		name = strings.Clone(name[:min(len(name), longestName)]) // a copy does not keep the request in memory
+		mu.Lock()
+		first := !seen[name] && len(seen) < longestSeldom
+		if first {
+			seen[name] = true
+		}
+		mu.Unlock()
+		if first {
+			tell(name)
+		}
+	}
+}

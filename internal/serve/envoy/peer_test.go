@@ -1,0 +1,199 @@
+package envoy
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/configfile"
+	"github.com/limitctl/limitctl/internal/ratelimitfile"
+	"github.com/limitctl/limitctl/internal/rls"
+	"github.com/limitctl/limitctl/internal/serve/engine"
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// peerSettings are the settings that limitctl makes of the files of envoyproxy/ratelimit.
+func peerSettings(t *testing.T) *engine.Settings {
+	t.Helper()
+	var files []ratelimitfile.File
+	for _, name := range []string{"limits.yaml", "other.yaml"} {
+		path := filepath.Join("testdata", "peer", name)
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, ratelimitfile.File{Path: path, Data: data})
+	}
+	rules, mistakes := ratelimitfile.Read(files)
+	if len(mistakes) > 0 {
+		t.Fatal(mistakes)
+	}
+	return &engine.Settings{File: configfile.File{Policies: rules.Policies, Envoy: rules.Envoy}}
+}
+
+// newListener returns a listener with those settings and an empty store, whose clock stands still.
+func newListener(t *testing.T, settings *engine.Settings) *listener {
+	t.Helper()
+	now := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	backend := memorystore.New(memorystore.WithClock(func() time.Time { return now }))
+	e := engine.New(backend, settings, engine.Options{Timeout: time.Minute})
+	t.Cleanup(func() { e.Close(); backend.Close() })
+	return &listener{engine: e, options: Options{Describe: func(err error) string { return err.Error() }}}
+}
+
+// readAsk reads a line of the corpus: ask DOMAIN HITS DESCRIPTOR…, a descriptor being KEY=VALUE,KEY=VALUE.
+func readAsk(t *testing.T, line string) *rls.Request {
+	t.Helper()
+	words := strings.Fields(line)
+	hits, err := strconv.ParseUint(words[2], 10, 32)
+	if err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	r := askEdge(uint32(hits), words[3:]...)
+	r.Domain = words[1]
+	return r
+}
+
+// summary writes an answer as the corpus has it.
+func summary(t *testing.T, message []byte) string {
+	t.Helper()
+	answer, err := rls.ReadResponse(message)
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes := map[rls.Code]string{rls.OK: "OK", rls.OverLimit: "OVER_LIMIT"}
+	units := []string{"UNKNOWN", "SECOND", "MINUTE", "HOUR", "DAY", "MONTH", "YEAR", "WEEK"}
+	text := codes[answer.Overall]
+	for _, s := range answer.Statuses {
+		limit, left := "-", strconv.FormatUint(uint64(s.Remaining), 10)
+		if s.HasLimit {
+			limit = fmt.Sprintf("%d/%s", s.RequestsPerUnit, units[s.Unit])
+		}
+		if s.Remaining == math.MaxUint32 {
+			left = "max"
+		}
+		text += fmt.Sprintf(" %s:%s:%s", codes[s.Code], limit, left)
+	}
+	return text
+}
+
+// limitctl gives the answers that envoyproxy/ratelimit gave to the same requests with the same files. Where it does not,
+// the reason is a row of the docs.
+func TestTheAnswersOfThePeer(t *testing.T) {
+	const path = "testdata/peer/corpus.txt"
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../../../docs/from-envoyproxy-ratelimit.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := peerSettings(t)
+	var l *listener
+	var got string
+	asked := 0
+	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+	for i, line := range lines {
+		keyword, rest, _ := strings.Cut(line, " ")
+		switch keyword {
+		case "case":
+			l = newListener(t, settings)
+		case "ask":
+			asked++
+			response, err := l.answer(t.Context(), rls.AppendRequest(nil, readAsk(t, line)))
+			if err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			got = summary(t, response)
+		case "answer":
+			want, reason := rest, ""
+			if i+1 < len(lines) && strings.HasPrefix(lines[i+1], "limitctl ") {
+				want, reason, _ = strings.Cut(strings.TrimPrefix(lines[i+1], "limitctl "), " because ")
+				if want == rest || !strings.Contains(string(page), "| "+reason+" |") {
+					t.Errorf("%s: the reason %q is no row of the docs, or the answers are equal", lines[i-1], reason)
+				}
+			}
+			if got != want {
+				t.Errorf("%s: the answer is %q, not %q", lines[i-1], got, want)
+			}
+		}
+	}
+	if asked < 300 {
+		t.Errorf("there are only %d requests", asked)
+	}
+}
+
+// The fields about the nearest limit have the configured names, in one order, and a shadow lets every request pass.
+func TestOptionsForAllDomains(t *testing.T) {
+	settings := peerSettings(t)
+	settings.EnvoyOptions = configfile.EnvoyOptions{Shadow: true, Headers: configfile.EnvoyHeaders{Limit: "A", Remaining: "B", Reset: "C"}}
+	l := newListener(t, settings)
+	const day = 24 * 60 * 60
+	left := uint64(day - (5*60*60 + 6*60 + 7)) // the rest of the day of the clock
+	for _, want := range []struct {
+		overall rls.Code
+		status  rls.Code // of the second descriptor
+		limit   string
+		left    string
+	}{{rls.OK, rls.OK, "1", "0"}, {rls.OK, rls.OverLimit, "1", "0"}} {
+		message, err := l.answer(t.Context(), rls.AppendRequest(nil, readAsk(t, "ask rl 1 foo=a foo=a,bar=bkthomps none=x")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := rls.ReadResponse(message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		headers := []rls.Header{{Name: "A", Value: want.limit}, {Name: "B", Value: want.left}, {Name: "C", Value: fmt.Sprint(left)}}
+		if answer.Overall != want.overall || answer.Statuses[1].Code != want.status || !slices.Equal(answer.Headers, headers) ||
+			answer.Statuses[1].Name != "bkthomps" || answer.Statuses[0].Name != "rl-foo/day" {
+			t.Errorf("the answer is %+v, and its fields are to be %v", answer, headers)
+		}
+	}
+}
+
+// A limit that is nearly used up is told, under the name that its other fields have.
+func TestWarningsOfDescriptors(t *testing.T) {
+	settings := peerSettings(t)
+	settings.HTTP.Headers = httplimit.RateLimit
+	for _, p := range settings.Policies {
+		for i := range p.Limits {
+			p.Limits[i].Warn = store.WholeShare
+		}
+	}
+	message, err := newListener(t, settings).answer(t.Context(), rls.AppendRequest(nil, readAsk(t, "ask rl 2 foo=a")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := rls.ReadResponse(message)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := rls.Header{Name: "x-ratelimit-warning", Value: `"day";used=100`}
+	if !slices.Contains(answer.Headers, want) {
+		t.Errorf("the fields are %v", answer.Headers)
+	}
+}
+
+// A descriptor's keys never are those of envoyproxy/ratelimit: DOMAIN_KEY_VALUE_…_SECONDS.
+func TestKeysDoNotCollideWithThePeer(t *testing.T) {
+	for _, p := range peerSettings(t).Policies {
+		attributes := policy.Attributes{}
+		for _, name := range p.Limits[0].By {
+			attributes[name] = "x_1772600767"
+		}
+		if key := p.Key(&p.Limits[0], attributes); !strings.Contains(key.Subject, ":") || !strings.Contains(key.Name, "/") {
+			t.Errorf("%v could be a key of the peer", key)
+		}
+	}
+}

@@ -1,0 +1,340 @@
+// Package events reports to operators what happens while the server decides: in its log, with a line for each
+// request only at the level debug, and as facts for /readyz.
+package events
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/decision"
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/serve/engine"
+	"github.com/limitctl/limitctl/internal/shell"
+	"github.com/limitctl/limitctl/internal/texts"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+const (
+	// quiet is the time without a failure after which an outage is over.
+	quiet = 10 * time.Second
+	// repeat is the time between two reports of an outage that goes on.
+	repeat = time.Minute
+)
+
+// Options are the parts of a Log.
+type Options struct {
+	Log *slog.Logger
+	Now func() time.Time
+	// Describe returns an error in one line without secrets.
+	Describe func(error) string
+	// Subjects: the log may name subjects.
+	Subjects bool
+	// Redis: the store is in Redis, where a value of another type can be deleted.
+	Redis bool
+}
+
+// Log reports events. It is safe for concurrent use.
+type Log struct {
+	Options
+
+	outage atomic.Pointer[error] // why a policy has decided without the store, the last time
+
+	mu     sync.Mutex
+	spells map[cause]*spell
+	shards map[string]OpenBreaker // the shards of the store whose breaker is not closed
+	// The time and the cause of a fault; nil if there is none.
+	overrides, denials *Stale
+}
+
+// cause is what happens again and again under a policy.
+type cause struct {
+	policy string
+	// kind is the kind of errors that callers get instead of decisions, the label of limitctl_errors_total. It is empty if the
+	// policy decides without the store.
+	kind string
+}
+
+// spell is a time in which the same thing happens again and again. It is reported at its beginning, regularly while
+// it goes on, and at its end.
+type spell struct {
+	since, last, reported time.Time
+	total, before         int64 // how often it happened, in all and until the last report
+	onError, text         string
+}
+
+// New returns a Log without events.
+func New(o Options) *Log {
+	return &Log{Options: o, spells: map[cause]*spell{}, shards: map[string]OpenBreaker{}}
+}
+
+// Failure notes why a policy decides without the store. Decision reports it.
+func (l *Log) Failure(err error) { l.outage.Store(&err) }
+
+// gaveUp is the kind of errors of callers that did not wait for the store, which may have charged them.
+const gaveUp = "gave-up-unknown"
+
+// failed reports an error that a caller got instead of a decision, once at the beginning of a spell. Refresh
+// reports the rest. Mistakes of callers are not reported, nor is the time that they give the server; it is a
+// warning if units may be charged for a call that nobody waited for.
+func (l *Log) failed(ask *engine.Ask, err error) {
+	call := layers.Call{Err: err}
+	kind := call.Outcome()
+	if kind != "invalid" && kind != "gave-up" && !errors.Is(err, engine.ErrUnknownPolicy) {
+		l.count(cause{cmp.Or(ask.Policy, "(none)"), kind}, "", err) // as in the metrics
+	}
+}
+
+// count counts an event, and reports it if it begins a spell.
+func (l *Log) count(c cause, onError string, err error) {
+	now := l.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.spells[c]
+	if s == nil {
+		s = &spell{since: now, reported: now, onError: onError, text: l.Describe(err)}
+		if c.kind != "" && !l.Subjects { // in store keys the subject is in braces
+			s.text = braces().ReplaceAllString(s.text, ":{…}")
+		}
+		l.spells[c] = s
+		more := []any{"error", s.text}
+		if foreign := (*store.ForeignError)(nil); l.Redis && c.kind != "" && errors.As(err, &foreign) {
+			more = append(more, "mend", shell.Unlink(foreign.StoreKey)) // with its subject: no caller made that key
+		}
+		l.tell(c, s, "", more...)
+	}
+	s.last = now
+	s.total++
+}
+
+var braces = texts.Regexp(`:\{[^}]*(\}|$)`)
+
+// tell logs the beginning of a spell, or that it still goes on.
+func (l *Log) tell(c cause, s *spell, still string, more ...any) {
+	level, text := slog.LevelError, "callers "+still+"get errors instead of decisions"
+	switch c.kind {
+	case gaveUp:
+		level, text = slog.LevelWarn, "callers "+still+"give up before the store answers, and units may be charged"
+	case "":
+		level, text = slog.LevelWarn, "the store "+still+"does not decide, the policy does"
+	}
+	l.Log.Log(context.Background(), level, text, append(c.labels(s), more...)...)
+}
+
+func (c cause) labels(s *spell) []any {
+	if c.kind == "" {
+		return []any{"policy", c.policy, "on_error", s.onError}
+	}
+	return []any{"policy", c.policy, "kind", c.kind}
+}
+
+// Refresh reports outages and errors that are over, and regularly those that go on.
+func (l *Log) Refresh(context.Context, bool) {
+	now := l.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c, s := range l.spells {
+		over, counts := "no caller got such an error for ", "errors"
+		if c.kind == "" {
+			over, counts = "no decision was made without the store for ", "without_store"
+		}
+		switch {
+		case now.Sub(s.last) >= quiet:
+			delete(l.spells, c) // the next one begins a new spell
+			l.Log.Info(over+quiet.String(), append(c.labels(s), counts, s.total,
+				"lasted", s.last.Sub(s.since).Round(time.Millisecond).String())...)
+		case now.Sub(s.reported) >= repeat:
+			l.tell(c, s, "still ", counts, s.total-s.before, "since", s.since.UTC())
+			s.before, s.reported = s.total, now
+		}
+	}
+}
+
+// Breaker reports a change of the store's breaker. Recovery checks that fail are reported at the level debug.
+func (l *Log) Breaker(change limiter.BreakerChange) {
+	shard := change.Shard
+	log := l.Log
+	if shard != "" {
+		log = log.With("part", shard)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before, broken := l.shards[shard]
+	switch change.To {
+	case limiter.BreakerClosed:
+		delete(l.shards, shard)
+		if broken {
+			log.Info("the breaker is closed: the store is called again", "open_for",
+				change.At.Sub(before.Since).Round(time.Millisecond).String())
+		}
+	case limiter.BreakerOpen:
+		reason := "unknown"
+		if change.Reason != nil {
+			reason = l.Describe(change.Reason)
+		}
+		if broken {
+			log.Debug("the breaker stays open", "error", reason)
+			return
+		}
+		l.shards[shard] = OpenBreaker{shard, change.At.UTC(), reason}
+		log.Warn("the breaker is open: the store is not called", "error", reason)
+	case limiter.BreakerHalfOpen: // the result of the recovery check is reported
+	}
+}
+
+// NewBreaker forgets the state of the breaker, which a new, closed one has replaced.
+func (l *Log) NewBreaker() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.shards)
+}
+
+// Decision reports errors that callers get, policies that decide without the store, and each ask at the level debug.
+func (l *Log) Decision(ask *engine.Ask, answer *decision.Answer, err error, took time.Duration) {
+	if err != nil {
+		l.failed(ask, err)
+	} else if why := l.outage.Load(); why != nil && slices.ContainsFunc(answer.Decisions, withoutStore) {
+		l.count(cause{policy: ask.Policy}, answer.Policy.OnError.String(), *why)
+	}
+	if !l.Log.Enabled(context.Background(), slog.LevelDebug) {
+		return
+	}
+	args := []any{"operation", ask.Op.String(), "policy", ask.Policy, "took", took.String()}
+	if l.Subjects {
+		args = append(args, "subject", subject(ask))
+	}
+	message := "allowed"
+	switch {
+	case err != nil:
+		message = "not decided"
+		args = append(args, "error", l.Describe(err))
+	default:
+		sum := store.Summarize(answer.Decisions)
+		args = append(args, "decided_by", sum.DecidedBy.String())
+		if !sum.Allowed {
+			message = "denied"
+			args = append(args, "denied_by", answer.DeniedBy(), "retry_after", sum.RetryAfter.String())
+		}
+	}
+	l.Log.Debug(message, args...)
+}
+
+// withoutStore reports whether a failure policy has decided.
+func withoutStore(d store.Decision) bool {
+	return d.DecidedBy == store.DecidedByFailurePolicy || d.DecidedBy == store.DecidedByLocal
+}
+
+// subject returns the subject of an ask as the caller wrote it.
+func subject(ask *engine.Ask) string {
+	if ask.Policy == "" {
+		return ask.Key
+	}
+	return ask.Attributes.Text()
+}
+
+// State is the state of the store, for operators.
+type State struct {
+	// Breaker has the shards of the store whose breaker is open; the name is empty for a store without shards.
+	Breaker []OpenBreaker `json:"breaker_open,omitempty"`
+	// Without are the policies that decide without the store.
+	Without []Outage `json:"without_store,omitempty"`
+	// Errors are the errors that callers get instead of decisions.
+	Errors []Errors `json:"errors,omitempty"`
+	// Overrides says why the known overrides are out of date.
+	Overrides *Stale `json:"overrides_stale,omitempty"`
+	// Denials says why denials are not written to the store.
+	Denials *Stale `json:"denials_stale,omitempty"`
+}
+
+// OpenBreaker is a shard of the store that is not called.
+type OpenBreaker struct {
+	Part  string    `json:"part,omitempty"`
+	Since time.Time `json:"since"`
+	Error string    `json:"error"`
+}
+
+// Outage is a policy that decides without the store.
+type Outage struct {
+	Policy    string    `json:"policy"`
+	OnError   string    `json:"on_error"`
+	Since     time.Time `json:"since"`
+	Decisions int64     `json:"decisions"`
+}
+
+// Errors are errors that callers get instead of decisions of a policy.
+type Errors struct {
+	Policy string    `json:"policy"`
+	Kind   string    `json:"kind"` // the label of limitctl_errors_total
+	Since  time.Time `json:"since"`
+	Calls  int64     `json:"calls"`
+	Error  string    `json:"error"`
+}
+
+// Stale says since when and why something of the store cannot be read or written.
+type Stale struct {
+	Since time.Time `json:"since"`
+	Error string    `json:"error"`
+}
+
+// State returns the state of the store. ok reports that the store decides as operators have configured it, as far
+// as is known. Errors that callers caused are left out.
+func (l *Log) State() (ok bool, state State) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, shard := range slices.Sorted(maps.Keys(l.shards)) {
+		state.Breaker = append(state.Breaker, l.shards[shard])
+	}
+	state.Overrides, state.Denials = l.overrides, l.denials
+	for c, s := range l.spells {
+		switch c.kind {
+		case "":
+			state.Without = append(state.Without, Outage{c.policy, s.onError, s.since.UTC(), s.total})
+		case gaveUp:
+		default:
+			state.Errors = append(state.Errors, Errors{c.policy, c.kind, s.since.UTC(), s.total, s.text})
+		}
+	}
+	slices.SortFunc(state.Without, func(a, b Outage) int { return strings.Compare(a.Policy, b.Policy) })
+	slices.SortFunc(state.Errors, func(a, b Errors) int {
+		return cmp.Or(strings.Compare(a.Policy, b.Policy), strings.Compare(a.Kind, b.Kind))
+	})
+	return len(state.Breaker)+len(state.Without)+len(state.Errors) == 0 && state.Overrides == nil, state
+}
+
+// Overrides reports why overrides cannot be read, and nil when they can be read again. The known ones apply until their ends.
+func (l *Log) Overrides(err error) {
+	l.report(&l.overrides, err, "operators' overrides are out of date", "operators' overrides are up to date again")
+}
+
+// OverridesStale reports whether overrides cannot be read.
+func (l *Log) OverridesStale() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.overrides != nil
+}
+
+// Denials reports why denials cannot be written, and nil when they can be written again.
+func (l *Log) Denials(err error) {
+	l.report(&l.denials, err, "denials cannot be recorded", "denials can be recorded again")
+}
+
+func (l *Log) report(what **Stale, err error, begins, ends string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case err != nil:
+		*what = &Stale{l.Now().UTC(), l.Describe(err)}
+		l.Log.Warn(begins, "error", (*what).Error)
+	case *what != nil:
+		l.Log.Info(ends, "lasted", l.Now().Sub((*what).Since).Round(time.Millisecond).String())
+		*what = nil
+	}
+}

@@ -1,0 +1,247 @@
+// Package metrics counts the decisions of the server, and the answers in a load test, for Prometheus.
+//
+// Labels contain only names of the configuration and words of this package, so the number of series is bounded
+// whatever clients send. The exception is the most denied keys, which are optional.
+package metrics
+
+import (
+	"context"
+	"net/http"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/serve/engine"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Options are the settings of Metrics.
+type Options struct {
+	// Version is the version of the program.
+	Version string
+	// Clock is the clock; the default is time.Now.
+	Clock func() time.Time
+}
+
+// Metrics are the metrics of the server, in their own registry. The methods are safe for concurrent use.
+type Metrics struct {
+	registry *prometheus.Registry
+	clock    func() time.Time
+
+	decisions, checks, granted, warnings *prometheus.CounterVec // by policy and limit
+	classes                              *prometheus.CounterVec // by policy, limit and class
+	calls, errors                        *prometheus.CounterVec // by policy
+	took, storeTook                      *prometheus.HistogramVec
+	storeErrors, sampleErrors            *prometheus.CounterVec
+	batches                              prometheus.Observer
+	breakerState                         *prometheus.GaugeVec
+	breakerChanges                       *prometheus.CounterVec
+	reloads                              *prometheus.CounterVec
+	loaded, stale                        prometheus.Gauge
+	config                               *prometheus.GaugeVec
+	requests, connectionsRefused         *prometheus.CounterVec // by listener
+	requestTook                          *prometheus.HistogramVec
+	inFlight, connections                *prometheus.GaugeVec
+	refused                              prometheus.Counter
+	grpcCalls                            *prometheus.CounterVec
+
+	settings atomic.Pointer[engine.Settings] // in force
+	samples  sync.Map                        // of sample, by what was read
+
+	mu    sync.RWMutex         // for the fields below
+	known map[series]time.Time // when it was removed; zero while it is in force
+	parts map[string]bool      // of the store that have a series of their breaker
+}
+
+// New returns metrics that are all zero.
+func New(options Options) *Metrics {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	make := promauto.With(r)
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return make.NewCounterVec(prometheus.CounterOpts{Name: "limitctl_" + name, Help: help}, labels)
+	}
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return make.NewGaugeVec(prometheus.GaugeOpts{Name: "limitctl_" + name, Help: help}, labels)
+	}
+	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		return make.NewHistogramVec(prometheus.HistogramOpts{Name: "limitctl_" + name, Help: help, Buckets: buckets}, labels)
+	}
+	// From the time of a memory store to the time that callers wait.
+	durations := []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}
+	m := &Metrics{
+		registry: r, clock: options.Clock, known: map[series]time.Time{},
+		decisions: counter("decisions_total",
+			"Decisions about requests that are to be charged, by limit. A request under several limits counts once for each.",
+			"policy", "limit", "outcome"),
+		checks: counter("checks_total",
+			"Decisions about requests that are never charged, by limit: what would have been decided.", "policy", "limit", "outcome"),
+		granted: counter("granted_units_total", "Units charged, by limit.", "policy", "limit"),
+		warnings: counter("warnings_total",
+			"Decisions after which as much of a limit was used as its field warn says, by limit. Limits without it have no series.",
+			"policy", "limit"),
+		classes: counter("class_decisions_total",
+			"Decisions about requests that are to be charged, by class, for limits that have classes. Any other class counts as other.",
+			"policy", "limit", "class", "outcome"),
+		calls: counter("calls_total", "Calls of all limits of a policy together, by what was asked and its result.",
+			"policy", "operation", "result"),
+		errors:       counter("errors_total", "Calls that had an error for an answer, by its kind.", "policy", "kind"),
+		took:         histogram("decision_duration_seconds", "Time that a call took, with the store's.", durations, "policy"),
+		storeTook:    histogram("store_duration_seconds", "Time that the store itself took for a call.", durations, "operation"),
+		storeErrors:  counter("store_errors_total", "Errors of the store itself, by kind.", "kind"),
+		sampleErrors: counter("sample_errors_total", "Times that the store could not be read for the metrics, by what was read.", "what"),
+		batches: histogram("store_batch_size", "Calls that went to a Redis server together. One that went alone counts as 1.",
+			[]float64{1, 2, 4, 8, 16, 32, 64, 128}).WithLabelValues(),
+		breakerState: gauge("breaker_state", "1 for the state that the breaker is in, else 0. A Cluster has a breaker for each part, "+
+			"named by the address of its master.", "part", "state"),
+		breakerChanges: counter("breaker_changes_total", "Changes of the breaker's state.", "part", "to"),
+		reloads:        counter("config_reloads_total", "Times that the configuration was read again, since the start.", "result"),
+		loaded: gauge("config_last_success_timestamp_seconds",
+			"When the configuration that is in force was read, as unix time.").WithLabelValues(),
+		stale: gauge("config_stale",
+			"1 if the configuration could not be read again, so that the one before is still in force.").WithLabelValues(),
+		config:   gauge("config_info", "1; the label is the hash of the configuration in force, for comparing servers.", "hash"),
+		requests: counter("http_requests_total", "Requests answered, by listener and class of the status.", "door", "status"),
+		requestTook: histogram("http_request_duration_seconds", "Time from a request's header to the end of its answer.", durations,
+			"door"),
+		inFlight: gauge("http_requests_in_flight", "Requests that are being answered.", "door"),
+		refused: counter("refused_requests_total",
+			"Requests that were refused because too many were in flight.").WithLabelValues(),
+		grpcCalls:   counter("grpc_calls_total", "Calls of Envoy's rate limit service, by the code of gRPC.", "code"),
+		connections: gauge("connections_open", "Connections that clients have open.", "door"),
+		connectionsRefused: counter("connections_refused_total",
+			"Connections that were closed because too many were open.", "door"),
+	}
+	if m.clock == nil {
+		m.clock = time.Now
+	}
+	gauge("build_info", "1; the labels say which program this is.", "version", "goversion").
+		WithLabelValues(options.Version, runtime.Version()).Set(1)
+	for _, operation := range operations {
+		m.storeTook.WithLabelValues(operation)
+	}
+	begin(m.storeErrors, errorKinds...)
+	begin(m.sampleErrors, "used", "keys", "denied")
+	begin(m.reloads, "success", "failure")
+	begin(m.grpcCalls, "OK")
+	m.loaded.Set(seconds(m.clock()))
+	r.MustRegister(atScrape{m})
+	m.Configure(nil, true)
+	return m
+}
+
+// begin makes the series of a counter for the values of its label, so that their first increase is visible.
+func begin(counter *prometheus.CounterVec, values ...string) {
+	for _, value := range values {
+		counter.WithLabelValues(value)
+	}
+}
+
+func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
+
+const (
+	// scrapes is the most scrapes at once. Others are refused.
+	scrapes = 4
+	// scrapeTime is the longest time of a scrape.
+	scrapeTime = 10 * time.Second
+)
+
+// Handler answers GET /metrics.
+func (m *Metrics) Handler() http.Handler {
+	metrics := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+		EnableOpenMetrics: true, MaxRequestsInFlight: scrapes, Timeout: scrapeTime, ErrorHandling: promhttp.ContinueOnError,
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m.forgetRemoved()
+		metrics.ServeHTTP(w, r)
+	})
+}
+
+// StoreCall measures a call of the store and counts its error.
+func (m *Metrics) StoreCall(_ context.Context, call layers.Call) {
+	m.storeTook.WithLabelValues(operationOf(call.Op)).Observe(call.Took.Seconds())
+	if call.Err != nil {
+		m.storeErrors.WithLabelValues(errorKind(call.Err)).Inc()
+	}
+}
+
+// Batch counts calls that went to a server together.
+func (m *Metrics) Batch(calls int) { m.batches.Observe(float64(calls)) }
+
+// maxParts is the most parts of a store with their own series; the others share one.
+const maxParts = 64
+
+// Breaker counts a change of the store's breaker.
+func (m *Metrics) Breaker(change limiter.BreakerChange) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	part := change.Shard
+	if !m.parts[part] && len(m.parts) >= maxParts {
+		part = "(others)"
+	}
+	m.setBreaker(part, change.To)
+	m.breakerChanges.WithLabelValues(part, change.To.String()).Inc()
+}
+
+// setBreaker sets the state of a part's breaker. The caller holds the lock.
+func (m *Metrics) setBreaker(part string, state limiter.BreakerState) {
+	m.parts[part] = true
+	for _, each := range []limiter.BreakerState{limiter.BreakerClosed, limiter.BreakerOpen, limiter.BreakerHalfOpen} {
+		m.breakerState.WithLabelValues(part, each.String()).Set(oneIf(each == state))
+		m.breakerChanges.WithLabelValues(part, each.String())
+	}
+}
+
+func oneIf(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// Loaded sets the configuration with which the server begins.
+func (m *Metrics) Loaded(hash string) {
+	m.config.Reset()
+	if hash != "" {
+		m.config.WithLabelValues(hash).Set(1)
+	}
+	m.loaded.Set(seconds(m.clock()))
+	m.stale.Set(0)
+}
+
+// Reloaded counts a reload of the configuration, or its failure.
+func (m *Metrics) Reloaded(hash string, err error) {
+	if err != nil {
+		m.reloads.WithLabelValues("failure").Inc()
+		m.stale.Set(1)
+		return
+	}
+	m.reloads.WithLabelValues("success").Inc()
+	m.Loaded(hash)
+}
+
+// WatchOverrides adds a metric that shows whether overrides cannot be read.
+func (m *Metrics) WatchOverrides(stale func() bool) {
+	m.watch("overrides_stale", "1 if operators' overrides cannot be read, so that new ones do not apply.",
+		func() float64 { return oneIf(stale()) })
+}
+
+// WatchCertificate adds metrics about the certificate of TLS listeners: when it expires, and whether its files
+// cannot be read again, which stale reports.
+func (m *Metrics) WatchCertificate(expires func() time.Time, stale func() string) {
+	m.watch("certificate_expiry_timestamp_seconds", "When the certificate that is in force expires, as unix time.",
+		func() float64 { return seconds(expires()) })
+	m.watch("certificate_stale", "1 if the certificate's files cannot be read again, so that the one before is still in force.",
+		func() float64 { return oneIf(stale() != "") })
+}
+
+func (m *Metrics) watch(name, help string, value func() float64) {
+	promauto.With(m.registry).NewGaugeFunc(prometheus.GaugeOpts{Name: "limitctl_" + name, Help: help}, value)
+}

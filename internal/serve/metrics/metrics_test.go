@@ -1,0 +1,513 @@
+package metrics_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/configfile"
+	"github.com/limitctl/limitctl/internal/decision"
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/serve/engine"
+	"github.com/limitctl/limitctl/internal/serve/metrics"
+	"github.com/limitctl/limitctl/internal/tier"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// observed is an engine on a store, with its metrics.
+func observed(t testing.TB, backend admin.Keyspace, settings *engine.Settings) (*engine.Engine, *metrics.Metrics) {
+	m := metrics.New(metrics.Options{Version: "test"})
+	e := engine.New(backend, settings, engine.Options{
+		Timeout: time.Minute, Observer: limiter.Observer{OnBreaker: m.Breaker}, OnStoreCall: m.StoreCall, OnDecision: m.Decided,
+		OnReplace: m.Configure,
+	})
+	t.Cleanup(func() { e.Close(); backend.Close() })
+	return e, m
+}
+
+// samples are the values of a scrape by series, in the text format.
+type samples map[string]float64
+
+func scrape(t testing.TB, m *metrics.Metrics) (samples, string) {
+	t.Helper()
+	recorder := httptest.NewRecorder()
+	m.Handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if recorder.Code != http.StatusOK {
+		t.Fatalf("status %d: %s", recorder.Code, recorder.Body)
+	}
+	text := recorder.Body.String()
+	found := samples{}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		i := strings.LastIndexByte(line, ' ')
+		value, err := strconv.ParseFloat(line[i+1:], 64)
+		if err != nil {
+			t.Fatalf("%q: %s", line, err)
+		}
+		found[line[:i]] = value
+	}
+	return found, text
+}
+
+// sum adds the series of a metric that have all of the labels.
+func (s samples) sum(name string, labels ...string) (sum float64) {
+	for series, value := range s {
+		rest, ok := strings.CutPrefix(series, name)
+		if !ok || rest != "" && rest[0] != '{' {
+			continue
+		}
+		has := true
+		for _, label := range labels {
+			has = has && strings.Contains(rest, label)
+		}
+		if has {
+			sum += value
+		}
+	}
+	return sum
+}
+
+func (s samples) want(t *testing.T, series string, want float64) {
+	t.Helper()
+	if got, there := s[series]; !there || got != want {
+		t.Errorf("%s is %v (there: %t), want %v", series, got, there, want)
+	}
+}
+
+func login() *policy.Policy {
+	return &policy.Policy{Name: "login", Limits: []policy.Limit{
+		{Limit: limiter.Per("ip", 5, time.Minute), By: []string{"ip"}},
+		{Limit: limiter.Limit{Name: "email", Count: 3, Period: time.Minute, Shadow: true}, By: []string{"email"}},
+	}}
+}
+
+func ask(op store.Op, ip, email string) *engine.Ask {
+	return &engine.Ask{Op: op, Policy: "login", Attributes: policy.Attributes{"ip": ip, "email": email}, Cost: 1}
+}
+
+func decide(t *testing.T, e *engine.Engine, ask *engine.Ask) *decision.Answer {
+	t.Helper()
+	answer := new(decision.Answer)
+	if err := e.Decide(t.Context(), ask, answer); err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+// Only a limit with a share to warn at has a series of warnings. Each decision that charges counts from that share on.
+func TestWarningsAreCounted(t *testing.T) {
+	p := login()
+	p.Limits[0].Warn = 80 * store.WholeShare / 100
+	e, m := observed(t, memorystore.New(), &engine.Settings{File: configfile.File{Policies: []*policy.Policy{p}}})
+	count := func(want float64) {
+		t.Helper()
+		s, _ := scrape(t, m)
+		s.want(t, `limitctl_warnings_total{limit="ip",policy="login"}`, want)
+		if s.sum("limitctl_warnings_total") != want || s.sum("limitctl_warnings_total", `limit="email"`) != 0 {
+			t.Error("other limits warn")
+		}
+	}
+	count(0)
+	for i, want := range []float64{0, 0, 0, 1, 2, 3} { // the last is denied
+		if decide(t, e, ask(store.Take, "192.0.2.1", "a@example.com")); want == 0 {
+			count(0)
+		} else if count(want); i == 5 {
+			decide(t, e, ask(store.Peek, "192.0.2.1", "a@example.com"))
+			decide(t, e, ask(store.Refund, "192.0.2.1", "a@example.com"))
+			count(want)
+		}
+	}
+	e.Replace(&engine.Settings{File: configfile.File{Policies: []*policy.Policy{login()}}})
+	decide(t, e, ask(store.Take, "192.0.2.1", "a@example.com"))
+	count(3)
+}
+
+// Only a limit with classes has series of them: one for each, up to a bound, and one for all others.
+func TestClassesAreCounted(t *testing.T) {
+	p := login()
+	p.Limits[0].Classes = policy.Classes{By: "plan", Of: []policy.Class{{Name: "paid"}, {Name: "free", Leave: 400_000}}}
+	e, m := observed(t, memorystore.New(), &engine.Settings{File: configfile.File{Policies: []*policy.Policy{p}}})
+	for i, plan := range []string{"free", "free", "free", "free", "paid", "gold", ""} { // the fourth and the last two are denied
+		asked := ask(store.Take, "192.0.2.1", "a@example.com")
+		if plan != "" {
+			asked.Attributes["plan"] = plan
+		}
+		if answer := decide(t, e, asked); answer.Decisions[0].Allowed != (i < 3 || plan == "paid") {
+			t.Fatalf("request %d: %+v", i, answer.Decisions[0])
+		}
+		asked.Op = store.Peek
+		decide(t, e, asked)
+	}
+	count := func() samples {
+		t.Helper()
+		s, _ := scrape(t, m)
+		for class, want := range map[string][2]float64{"free": {3, 1}, "paid": {1, 0}, "other": {0, 2}} {
+			series := `limitctl_class_decisions_total{class="` + class + `",limit="ip",outcome="`
+			s.want(t, series+`allowed",policy="login"}`, want[0])
+			s.want(t, series+`denied",policy="login"}`, want[1])
+		}
+		if sum := s.sum("limitctl_class_decisions_total"); sum != 7 {
+			t.Errorf("%v decisions of classes", sum)
+		}
+		return s
+	}
+	count()
+	for n := range 100 { // each time with another class
+		next := login()
+		next.Limits[0].Classes = policy.Classes{By: "plan", Of: []policy.Class{{Name: "paid"}, {Name: fmt.Sprint("class ", n)}}}
+		e.Replace(&engine.Settings{File: configfile.File{Policies: []*policy.Policy{next}}})
+	}
+	classes := map[string]bool{}
+	for series := range count() {
+		if _, rest, is := strings.Cut(series, `limitctl_class_decisions_total{class="`); is {
+			class, _, _ := strings.Cut(rest, `"`)
+			classes[class] = true
+		}
+	}
+	if len(classes) != 103 { // until the removed ones are forgotten
+		t.Errorf("%d classes have series, want 100, those of the beginning and the others", len(classes))
+	}
+	next := login()
+	next.Limits[0].Classes.By = "plan"
+	for n := range 100 {
+		next.Limits[0].Classes.Of = append(next.Limits[0].Classes.Of, policy.Class{Name: fmt.Sprint("many ", n)})
+	}
+	e.Replace(&engine.Settings{File: configfile.File{Policies: []*policy.Policy{next}}})
+	if _, text := scrape(t, m); !strings.Contains(text, `class="many 49"`) || strings.Contains(text, `class="many 50"`) {
+		t.Error("not the first 50 classes of a limit have series")
+	}
+}
+
+// Each limit of a call is counted exactly once, by its outcome.
+func TestEachLimitOfACallIsCountedOnce(t *testing.T) {
+	e, m := observed(t, memorystore.New(), &engine.Settings{File: configfile.File{Policies: []*policy.Policy{login()}}})
+	for range 7 {
+		decide(t, e, ask(store.Take, "192.0.2.1", "a@example.com"))
+	}
+	decide(t, e, ask(store.Peek, "192.0.2.1", "a@example.com"))
+	decide(t, e, ask(store.Refund, "192.0.2.1", "a@example.com"))
+	e.Decide(t.Context(), &engine.Ask{Op: store.Take, Policy: "login", Cost: 1}, new(decision.Answer))
+	e.Decide(t.Context(), &engine.Ask{Op: store.Take, Policy: "lgin", Cost: 1}, new(decision.Answer))
+	decide(t, e, &engine.Ask{Op: store.Take, Key: "user:42", Cost: 2, Limits: []store.Limit{
+		{Count: 9, Period: time.Minute}, {Count: 50, Period: time.Hour}}})
+
+	s, _ := scrape(t, m)
+	s.want(t, `limitctl_decisions_total{limit="ip",outcome="allowed",policy="login"}`, 5)
+	s.want(t, `limitctl_decisions_total{limit="ip",outcome="denied",policy="login"}`, 2)
+	s.want(t, `limitctl_decisions_total{limit="email",outcome="allowed",policy="login"}`, 3)
+	s.want(t, `limitctl_decisions_total{limit="email",outcome="shadow-denied",policy="login"}`, 4)
+	s.want(t, `limitctl_checks_total{limit="ip",outcome="denied",policy="login"}`, 1)
+	s.want(t, `limitctl_checks_total{limit="email",outcome="shadow-denied",policy="login"}`, 1)
+	s.want(t, `limitctl_decisions_total{limit="(none)",outcome="allowed",policy="(none)"}`, 2)
+	s.want(t, `limitctl_granted_units_total{limit="ip",policy="login"}`, 5)
+	s.want(t, `limitctl_granted_units_total{limit="(none)",policy="(none)"}`, 4)
+	s.want(t, `limitctl_calls_total{operation="consume",policy="login",result="allowed"}`, 5)
+	s.want(t, `limitctl_calls_total{operation="consume",policy="login",result="denied"}`, 2)
+	s.want(t, `limitctl_calls_total{operation="consume",policy="login",result="error"}`, 1)
+	s.want(t, `limitctl_calls_total{operation="refund",policy="login",result="allowed"}`, 1)
+	s.want(t, `limitctl_calls_total{operation="consume",policy="(unknown)",result="error"}`, 1)
+	s.want(t, `limitctl_errors_total{kind="invalid",policy="login"}`, 1)
+	s.want(t, `limitctl_errors_total{kind="unknown-policy",policy="(unknown)"}`, 1)
+	s.want(t, `limitctl_decision_duration_seconds_count{policy="login"}`, 10)
+	s.want(t, `limitctl_store_duration_seconds_count{operation="consume"}`, 8)
+	if sum := s.sum("limitctl_decisions_total", `policy="login"`); sum != 14 {
+		t.Errorf("%v decisions of login are counted, want 7 of each of 2 limits", sum)
+	}
+}
+
+// The outcome of a limit for each kind of decision.
+func TestOutcomes(t *testing.T) {
+	block := &store.Override{Effect: store.OverrideBlock}
+	times := &store.Override{Effect: store.OverrideTimes}
+	p := &policy.Policy{Name: "p", Limits: []policy.Limit{{Limit: limiter.Per("l", 5, time.Minute), By: []string{"a"}}}}
+	for _, test := range []struct {
+		outcome string
+		of      store.Decision
+	}{
+		{"allowed", store.Decision{Allowed: true}},
+		{"allowed", store.Decision{Allowed: true, DecidedBy: store.DecidedByOverride}},
+		{"allowed", store.Decision{Allowed: true, Granted: 3, Repeated: true}}, // charged by the call before
+		{"denied", store.Decision{}},
+		{"denied", store.Decision{DecidedBy: store.DecidedByOverride, Override: times}},
+		{"blocked", store.Decision{DecidedBy: store.DecidedByOverride, Override: block}},
+		{"shadow-denied", store.Decision{Shadow: true}},
+		{"shadow-denied", store.Decision{Shadow: true, DecidedBy: store.DecidedByOverride, Override: block}},
+		{"local", store.Decision{Allowed: true, DecidedBy: store.DecidedByLocal}},
+		{"local-denied", store.Decision{DecidedBy: store.DecidedByLocal}},
+		{"unguarded", store.Decision{Allowed: true, Unguarded: true, DecidedBy: store.DecidedByFailurePolicy}},
+		{"unguarded-denied", store.Decision{Unguarded: true, DecidedBy: store.DecidedByFailurePolicy}},
+		{"not-asked", store.Decision{Allowed: true, Unguarded: true}},
+	} {
+		m := metrics.New(metrics.Options{})
+		m.Configure(&engine.Settings{File: configfile.File{Policies: []*policy.Policy{p}}}, true)
+		answer := &decision.Answer{Policy: p, Decisions: []store.Decision{test.of}}
+		m.Decided(&engine.Ask{Op: store.Take, Policy: "p"}, answer, nil, time.Millisecond)
+		s, _ := scrape(t, m)
+		s.want(t, fmt.Sprintf(`limitctl_decisions_total{limit="l",outcome=%q,policy="p"}`, test.outcome), 1)
+		s.want(t, `limitctl_granted_units_total{limit="l",policy="p"}`, 0)
+		if sum := s.sum("limitctl_decisions_total"); sum != 1 {
+			t.Errorf("%+v: %v outcomes, want 1", test.of, sum)
+		}
+	}
+}
+
+// Clients cannot create series, and no label contains what they send.
+func TestClientsCannotMakeSeries(t *testing.T) {
+	e, m := observed(t, memorystore.New(), &engine.Settings{File: configfile.File{Policies: []*policy.Policy{login()}}})
+	listener := m.Listener("http", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status, _ := strconv.Atoi(r.URL.Query().Get("status"))
+		w.WriteHeader(max(status, 100))
+	}), nil)
+	before, _ := scrape(t, m)
+	const calls = 10_000
+	var answer decision.Answer
+	for i := range calls {
+		hostile := "hostile-" + strconv.Itoa(i)
+		answer = decision.Answer{}
+		switch i % 4 {
+		case 0:
+			e.Decide(t.Context(), ask(store.Take, hostile, hostile), &answer)
+		case 1:
+			e.Decide(t.Context(), &engine.Ask{Op: store.Peek, Policy: hostile, Attributes: policy.Attributes{hostile: hostile}, Cost: 1},
+				&answer)
+		case 2:
+			limits := []store.Limit{{Count: int64(i + 1), Period: time.Duration(i%1000+1) * time.Second}}
+			e.Decide(t.Context(), &engine.Ask{Op: store.Take, Key: hostile, Limits: limits, Cost: 1}, &answer)
+		case 3:
+			e.Decide(t.Context(), &engine.Ask{Op: store.Take, Policy: "login", Attributes: policy.Attributes{hostile: hostile}, Cost: 1},
+				&answer)
+		}
+	}
+	for status := 100; status < 1000; status++ {
+		r := httptest.NewRequest("HOSTILE", fmt.Sprintf("/hostile?status=%d", status), nil)
+		listener.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	after, text := scrape(t, m)
+	if len(after) != len(before) {
+		for series := range after {
+			if _, was := before[series]; !was {
+				t.Logf("new: %s", series)
+			}
+		}
+		t.Errorf("%d series before, %d after %d different requests", len(before), len(after), calls)
+	}
+	if i := strings.Index(strings.ToLower(text), "hostile"); i >= 0 {
+		t.Errorf("what a client sent is in %q", text[max(0, i-80):i+40])
+	}
+	if sum := after.sum("limitctl_calls_total"); sum != float64(calls) {
+		t.Errorf("%v calls are counted of %d", sum, calls)
+	}
+}
+
+// Prometheus' own tool accepts the exposition.
+func TestTheExpositionIsValid(t *testing.T) {
+	tier.Full(t, "Prometheus")
+	settings := &engine.Settings{File: configfile.File{Policies: []*policy.Policy{login()}, Breaker: &store.Breaker{}}}
+	e, m := observed(t, memorystore.New(), settings)
+	decide(t, e, ask(store.Take, "192.0.2.1", "a@example.com"))
+	m.Listener("http", http.NotFoundHandler(), nil)
+	m.Connections("http", 1)
+	m.ConnectionRefused("http")
+	m.Loaded("abc")
+	_, text := scrape(t, m)
+	check := exec.Command("promtool", "check", "metrics")
+	check.Stdin = strings.NewReader(text)
+	if output, err := check.CombinedOutput(); err != nil || len(output) > 0 {
+		t.Errorf("promtool check metrics: %v\n%s", err, output)
+	}
+	for _, accepts := range []string{"application/openmetrics-text; version=1.0.0", "text/plain"} {
+		r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+		r.Header.Set("Accept", accepts)
+		recorder := httptest.NewRecorder()
+		m.Handler().ServeHTTP(recorder, r)
+		body, _ := io.ReadAll(recorder.Body)
+		isOpen := strings.HasSuffix(string(body), "# EOF\n")
+		if got := recorder.Header().Get("Content-Type"); !strings.HasPrefix(got, accepts) ||
+			isOpen != strings.Contains(accepts, "openmetrics") {
+			t.Errorf("asked for %s: got %s, with the end of OpenMetrics: %t", accepts, got, isOpen)
+		}
+	}
+}
+
+// Series of removed policies go some minutes later.
+func TestSeriesOfOldPoliciesGo(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	m := metrics.New(metrics.Options{Clock: func() time.Time { return now }})
+	old, next := login(), &policy.Policy{Name: "api", Limits: login().Limits[:1]}
+	m.Configure(&engine.Settings{File: configfile.File{Policies: []*policy.Policy{old}}}, true)
+	told := func(p *policy.Policy) {
+		answer := &decision.Answer{Policy: p, Decisions: make([]store.Decision, len(p.Limits))}
+		m.Decided(&engine.Ask{Op: store.Take, Policy: p.Name}, answer, nil, 0)
+	}
+	told(old)
+	m.Configure(&engine.Settings{File: configfile.File{Policies: []*policy.Policy{next}}}, true)
+	told(old) // was under way
+	s, _ := scrape(t, m)
+	s.want(t, `limitctl_decisions_total{limit="ip",outcome="denied",policy="login"}`, 2)
+	s.want(t, `limitctl_limit{limit="ip",policy="api"}`, 5)
+	if n := s.sum("limitctl_limit", `policy="login"`); n != 0 {
+		t.Error("a limit that is in force no more has a gauge")
+	}
+	now = now.Add(9 * time.Minute)
+	m.Configure(&engine.Settings{File: configfile.File{Policies: []*policy.Policy{login()}}}, true) // another policy with the name
+	m.Configure(&engine.Settings{File: configfile.File{Policies: []*policy.Policy{next}}}, true)
+	now = now.Add(9 * time.Minute)
+	s, _ = scrape(t, m)
+	s.want(t, `limitctl_decisions_total{limit="ip",outcome="denied",policy="login"}`, 2)
+	now = now.Add(time.Minute)
+	_, text := scrape(t, m)
+	if strings.Contains(text, "login") {
+		t.Error("series of a policy stay for more than ten minutes after it was in force")
+	}
+	told(old)
+	if _, text := scrape(t, m); strings.Contains(text, "login") {
+		t.Error("a call that began long ago makes series of a forgotten policy")
+	}
+}
+
+// A storm of reloads, each with other names, leaves a bounded number of series.
+func TestReloadStormsLeaveFewSeries(t *testing.T) {
+	m := metrics.New(metrics.Options{})
+	most := 0
+	for i := range 500 {
+		p := login()
+		p.Name = fmt.Sprintf("login%d", i)
+		m.Configure(&engine.Settings{File: configfile.File{Policies: []*policy.Policy{p}}}, true)
+		if i%100 == 99 {
+			s, _ := scrape(t, m)
+			most = max(most, len(s))
+		}
+	}
+	if most > 20_000 {
+		t.Errorf("%d series after a storm of reloads", most)
+	}
+}
+
+func TestReloads(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	m := metrics.New(metrics.Options{Clock: func() time.Time { return now }})
+	m.Loaded("5ac1")
+	now = now.Add(time.Minute)
+	m.Reloaded("9be0", errors.New("line 3: unknown field"))
+	s, text := scrape(t, m)
+	s.want(t, `limitctl_config_reloads_total{result="failure"}`, 1)
+	s.want(t, `limitctl_config_stale`, 1)
+	s.want(t, `limitctl_config_info{hash="5ac1"}`, 1)
+	s.want(t, `limitctl_config_last_success_timestamp_seconds`, 1_000_000)
+	if strings.Contains(text, "unknown field") || strings.Contains(text, "9be0") {
+		t.Error("the metrics tell of a file that is not in force")
+	}
+	m.Reloaded("9be0", nil)
+	s, _ = scrape(t, m)
+	s.want(t, `limitctl_config_reloads_total{result="success"}`, 1)
+	s.want(t, `limitctl_config_stale`, 0)
+	s.want(t, `limitctl_config_info{hash="9be0"}`, 1)
+	s.want(t, `limitctl_config_last_success_timestamp_seconds`, 1_000_060)
+	if n := s.sum("limitctl_config_info"); n != 1 {
+		t.Errorf("%v configurations are in force", n)
+	}
+}
+
+// The state of a breaker, and of so many parts that not all can have series.
+func TestBreakers(t *testing.T) {
+	m := metrics.New(metrics.Options{})
+	s, _ := scrape(t, m)
+	if n := s.sum("limitctl_breaker_state"); n != 0 {
+		t.Error("without a breaker there is a state of one")
+	}
+	m.Configure(&engine.Settings{File: configfile.File{Breaker: &store.Breaker{}}}, true)
+	s, _ = scrape(t, m)
+	s.want(t, `limitctl_breaker_state{part="",state="closed"}`, 1)
+	changed := m.Breaker
+	changed(limiter.BreakerChange{To: limiter.BreakerOpen})
+	s, _ = scrape(t, m)
+	s.want(t, `limitctl_breaker_state{part="",state="closed"}`, 0)
+	s.want(t, `limitctl_breaker_state{part="",state="open"}`, 1)
+	s.want(t, `limitctl_breaker_changes_total{part="",to="open"}`, 1)
+	before := 0
+	for i := range 2000 {
+		to := limiter.BreakerState(i % 3)
+		changed(limiter.BreakerChange{Shard: fmt.Sprintf("10.0.%d.%d:6379", i/250, i%250), To: to})
+		if i == 200 {
+			s, _ = scrape(t, m)
+			before = len(s)
+		}
+	}
+	s, _ = scrape(t, m)
+	if len(s) > before+6 {
+		t.Errorf("%d series with 200 parts, %d with 2000", before, len(s))
+	}
+	s.want(t, `limitctl_breaker_state{part="",state="open"}`, 1)
+	m.Configure(&engine.Settings{File: configfile.File{Breaker: &store.Breaker{}}}, true)
+	s, _ = scrape(t, m)
+	s.want(t, `limitctl_breaker_state{part="",state="open"}`, 0)
+}
+
+// Listeners count their answers, even if a handler panics or writes nothing.
+func TestListeners(t *testing.T) {
+	m := metrics.New(metrics.Options{})
+	listener := m.Listener("http", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/early":
+			w.WriteHeader(http.StatusEarlyHints)
+			w.WriteHeader(http.StatusTooManyRequests)
+		case "/panic":
+			panic(http.ErrAbortHandler)
+		case "/text":
+			io.WriteString(w, "text")
+			http.NewResponseController(w).Flush()
+		}
+	}), nil)
+	for _, path := range []string{"/early", "/panic", "/text", "/"} {
+		func() {
+			defer func() { recover() }()
+			listener.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))
+		}()
+	}
+	m.Refused()
+	for _, code := range []string{"OK", "UNAVAILABLE", "UNAVAILABLE"} {
+		m.CallEnded(code)
+	}
+	s, _ := scrape(t, m)
+	s.want(t, `limitctl_http_requests_total{door="http",status="2xx"}`, 2)
+	s.want(t, `limitctl_http_requests_total{door="http",status="4xx"}`, 1)
+	s.want(t, `limitctl_http_requests_total{door="http",status="5xx"}`, 1)
+	s.want(t, `limitctl_http_request_duration_seconds_count{door="http"}`, 4)
+	s.want(t, `limitctl_http_requests_in_flight{door="http"}`, 0)
+	s.want(t, `limitctl_refused_requests_total`, 1)
+	s.want(t, `limitctl_grpc_calls_total{code="OK"}`, 1)
+	s.want(t, `limitctl_grpc_calls_total{code="UNAVAILABLE"}`, 2)
+}
+
+// Counting a decision allocates nothing, so that it does not slow it down.
+func TestCountingAllocatesNothing(t *testing.T) {
+	m := metrics.New(metrics.Options{})
+	p := login()
+	m.Configure(&engine.Settings{File: configfile.File{Policies: []*policy.Policy{p}}}, true)
+	question := ask(store.Take, "192.0.2.1", "a@example.com")
+	answer := &decision.Answer{Policy: p, Decisions: []store.Decision{{Allowed: true, Granted: 1}, {Shadow: true}}}
+	call := layers.Call{Op: store.Take, Decisions: answer.Decisions}
+	ctx := context.Background()
+	if n := testing.AllocsPerRun(1000, func() {
+		m.Decided(question, answer, nil, time.Millisecond)
+		m.StoreCall(ctx, call)
+		m.Batch(3)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
