@@ -68,8 +68,8 @@ tests: # of the module at the top, all of them
 	go test -vet=off -timeout 20m ./...
 
 # What runs under the race detector: the quick tests of the packages in which much goes on side by side.
-RACING       = ./internal/... $(filter-out %/filestore,$(shell go list ./pkg/...)) \
-	$(addprefix ./cmd/internal/,connect dash/... doctor endpoint operation progress serve/...)
+RACING       = $(filter-out %/filestore,$(shell go list ./pkg/...)) $(addprefix ./internal/,connect dash/... doctor endpoint \
+	layers operation panics poll progress published redis serve/... spacesaving)
 
 races:
 	go test -vet=off -timeout 20m -race -short $(RACING)
@@ -119,7 +119,7 @@ nightly: setup ## what a night has time for: every test under the race detector,
 	@$(MAKE) --no-print-directory stress mutants
 
 soak: setup ## ten minutes of load, rubbish and outages on a server, which has to end as it began, and every simulated server
-	go test -count 1 -timeout 1h ./cmd/internal/lab ./pkg/loadgen/audit/interval -thorough
+	go test -count 1 -timeout 1h ./cmd/test ./pkg/loadgen/audit/interval -thorough
 	go test ./cmd -timeout 20m -count 1 -v -run '^TestServeSoak$$' -soak 10m
 
 docs: ## write anew what the docs show of commands: the references, the layouts, and outputs of the pages

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// goTypes are the types below cmd/internal, internal and pkg, by folder and name.
+// goTypes are the types of cmd, internal and pkg, by folder and name.
 type goTypes struct {
 	structs   map[string]*ast.StructType
 	named     map[string]ast.Expr // other types
@@ -25,7 +25,7 @@ type goTypes struct {
 func readGo(t *testing.T) *goTypes {
 	g := &goTypes{structs: map[string]*ast.StructType{}, named: map[string]ast.Expr{}, marshals: map[string]string{}}
 	fset := token.NewFileSet()
-	for _, root := range []string{"internal", "../internal", "../pkg"} {
+	for _, root := range []string{".", "../internal", "../pkg"} {
 		err := filepath.WalkDir(root, func(file string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") || strings.Contains(file, "testdata") {
 				return err

@@ -1,5 +1,3 @@
-// Package history has the commands about what was changed: who did it, and how to bring back what was there
-// before: audit, backups, restore and undo.
 package see
 
 import (

@@ -1,4 +1,3 @@
-// Package dashboard has the command dashboard: it connects the screen of package dash with a store.
 package see
 
 import (

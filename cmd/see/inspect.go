@@ -1,4 +1,4 @@
-// Package keys has the commands that look at keys and reset them: inspect, denials and reset.
+// Package see has the commands that look and change nothing: inspect, denials, dashboard, handover, audit and doctor.
 package see
 
 import (

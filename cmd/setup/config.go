@@ -1,4 +1,4 @@
-// Package setup has the commands about how limitctl is set up: config, context, doctor and version.
+// Package setup has the commands about how limitctl is set up, and the server: serve, config, context and version.
 package setup
 
 import (

@@ -1,5 +1,3 @@
-// Package publish has the commands about a configuration in a store: publish, history, fetch, status and rollback, and diff,
-// which shows what a configuration would change.
 package setup
 
 import (

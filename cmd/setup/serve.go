@@ -1,5 +1,3 @@
-// Package server has the command serve: from the flags it makes the listeners of the server, and what
-// decides behind them.
 package setup
 
 import (

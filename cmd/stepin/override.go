@@ -1,4 +1,4 @@
-// Package override has the commands by which an operator steps in while a service runs: override, block,
+// Package stepin has the commands by which an operator steps in while a service runs: reset, undo, override, block,
 // unblock and exempt.
 package stepin
 

@@ -1,5 +1,4 @@
-// Package lab has the commands that try limits out and measure them: loadtest, probe and simulate, and report
-// and compare for what they found.
+// Package test has the commands that try limits out and measure them: loadtest, probe, simulate and report.
 package test
 
 import (

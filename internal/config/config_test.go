@@ -18,7 +18,7 @@ import (
 )
 
 // testdata are configurations with which the library is tested, too.
-const testdata = "../../../internal/configfile/testdata/"
+const testdata = "../configfile/testdata/"
 
 var update = flag.Bool("update", false, "write what the broken configurations' errors are now")
 
@@ -81,7 +81,7 @@ func parseFile(t *testing.T, file string) *Config {
 // The configurations in the documentation are valid.
 func TestDocumentedConfigurations(t *testing.T) {
 	n := 0
-	for _, file := range []string{"../../../README.md", "../../../docs/configuration.md"} {
+	for _, file := range []string{"../../README.md", "../../docs/configuration.md"} {
 		text := must(os.ReadFile(file))
 		for _, block := range strings.Split(string(text), "```yaml\n")[1:] {
 			block, _, _ = strings.Cut(block, "```")

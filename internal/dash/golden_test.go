@@ -249,6 +249,6 @@ func golden(t *testing.T, name, frame string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("%s is now (go test ./cmd/internal/dash -update writes it):\n%s\nand was:\n%s", path, got, want)
+		t.Errorf("%s is now (go test ./internal/dash -update writes it):\n%s\nand was:\n%s", path, got, want)
 	}
 }
