@@ -1,5 +1,5 @@
 -- Decides requests against the states of their keys at one instant, all or nothing: any operation, with any
--- algorithms. The Go twins are Decide and DecideCharging in pkg/limiter/store.
+-- algorithms. The Go twin is Decide in pkg/limiter/store.
 --
 -- KEYS     the store key of each request, no two the same, and then that of the token, if there is one
 -- ARGV[1]  op 1: 't' take, 'p' peek, which writes nothing, 'r' refund, 'a' adjust: bring usage to exactly the cost,

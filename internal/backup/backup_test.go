@@ -27,7 +27,7 @@ func value(tb testing.TB, limit store.Limit, used int64) []byte {
 	}
 	state := store.State{}
 	reqs := []store.Request{{Key: store.Key{Subject: "u", Name: "n"}, Limit: limit, Cost: used}}
-	store.Decide(store.Take, reqs, []*store.State{&state}, make([]store.Decision, 1), 1e15)
+	_, _ = store.Decide(store.Take, reqs, []*store.State{&state}, make([]store.Decision, 1), nil, 1e15)
 	if record = state.AppendRecord(nil); len(record) == 0 {
 		tb.Fatalf("%s with %d used has no record", limit, used)
 	}
@@ -129,7 +129,7 @@ func TestBatchesOfLargeRecords(t *testing.T) {
 	reqs := []store.Request{{Key: store.Key{Subject: "u", Name: "n"}, Limit: log, Cost: 1}}
 	reqs[0].Limit, _ = log.Normalize()
 	for at := range 250_000 {
-		store.Decide(store.Take, reqs, []*store.State{&state}, make([]store.Decision, 1), store.Instant(1e15+at))
+		_, _ = store.Decide(store.Take, reqs, []*store.State{&state}, make([]store.Decision, 1), nil, store.Instant(1e15+at))
 	}
 	large.Value = state.AppendRecord(nil)
 	if len(large.Value) < maxBatch/3 {

@@ -120,10 +120,10 @@ func (s *plantedStore) decide(op store.Op, reqs []store.Request, decisions []sto
 	}
 	if d.apart {
 		for i := range normalized {
-			store.Decide(op, normalized[i:i+1], states[i:i+1], decisions[i:i+1], now)
+			_, _ = store.Decide(op, normalized[i:i+1], states[i:i+1], decisions[i:i+1], nil, now)
 		}
 	} else {
-		store.Decide(op, normalized, states, decisions, now)
+		_, _ = store.Decide(op, normalized, states, decisions, nil, now)
 	}
 	if d.race > 0 {
 		s.mu.Unlock()

@@ -122,18 +122,18 @@ func (s *leaseStore) share(k *keyed[leasedKey], call *asking, a leaseAnswer, err
 		key.answerAsked(call, func(w *waiter) { w.decision, w.alone = a.decision, w.cost != a.cost })
 		return nil
 	}
-	rule := k.limit.Ahead()
 	at := a.decision.At
+	end, gone := k.limit.Advance(at)
 	reach := k.request(0)
 	l := &lease{decision: a.decision, capacity: reach.Capacity(), sent: a.sent, got: a.got}
 	// The store decided between sent and got. The earlier one is the safe assumption.
 	l.ends = a.sent + s.Term
-	if inWindow := rule.End(&k.limit, at) - at; inWindow < store.Instant(s.Term/time.Microsecond) {
+	if inWindow := end - at; inWindow < store.Instant(s.Term/time.Microsecond) {
 		l.ends = a.sent + time.Duration(inWindow)*time.Microsecond
 	}
 	l.seenLeft, l.seenSince = a.cost, a.got
 	key.remaining = a.decision.Remaining
-	if rule.Gone(&k.limit, at) == 0 {
+	if gone == 0 {
 		key.lost = min(key.lost, a.decision.Used-a.cost) // at most all that is in use is theirs
 	}
 	left := a.cost
@@ -196,7 +196,7 @@ func (k *leasedKey) answerAsked(call *asking, set func(*waiter)) {
 // unknownUntil returns until when units count that may have been charged about now; 0 if that depends on other
 // charges.
 func unknownUntil(limit *store.Limit, now time.Duration) time.Duration {
-	if limit.Ahead().Gone(limit, 0) == 0 {
+	if _, gone := limit.Advance(0); gone == 0 {
 		return 0
 	}
 	return now + 2*limit.Period + refundWay

@@ -36,18 +36,18 @@ func (s *leaseStore) retire(refunds []leaseRefund, k *keyed[leasedKey]) []leaseR
 
 // refund appends the refundable part of left units to refunds, and counts the rest as lost.
 func (s *leaseStore) refund(refunds []leaseRefund, k *keyed[leasedKey], l *lease, left int64) []leaseRefund {
-	rule, at, now := k.limit.Ahead(), l.decision.At, s.time.now()
+	at, now := l.decision.At, s.time.now()
 	// The time at the store is only an estimate here. The store checks notAfter, so a wrong estimate costs units,
 	// but never gives back too many.
 	notAfter := at + store.Instant((now-l.sent+refundWay)/time.Microsecond) + 1
-	end := rule.End(&k.limit, at)
+	end, instant := k.limit.Advance(at)
 	notAfter = min(notAfter, end-1, store.MaxInstant)
 	back := int64(0)
 	if soonest := at + store.Instant((now-l.got)/time.Microsecond); soonest < end {
-		back = max(0, left-rule.Leaked(&k.limit, int64(notAfter-at)))
+		back = max(0, left-k.limit.Leaked(int64(notAfter-at)))
 	}
 	gone := time.Duration(0)
-	if instant := rule.Gone(&k.limit, at); instant > 0 {
+	if instant > 0 {
 		gone = l.got + at.Until(instant)
 	}
 	k.value.lose(left-back, gone)

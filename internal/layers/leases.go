@@ -75,7 +75,7 @@ func (s *leaseStore) idle() time.Duration { return s.Term / 2 }
 func (s *leaseStore) bound(req *store.Request) int64 {
 	const least = 2 // with less there is nothing to hold in advance
 	most := min(s.Max, req.Capacity()/leaseShare)
-	if req.Limit.Ahead() == nil || most < least {
+	if !req.Limit.CanAdvance() || most < least {
 		return 0
 	}
 	return most

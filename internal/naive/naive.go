@@ -67,8 +67,8 @@ func (s *Store) Decide(ctx context.Context, op store.Op, reqs []store.Request, d
 		}
 		wasUsed[i] = !states[i].IsZero()
 	}
-	if !store.Decide(op, reqs, states, decisions, now) {
-		return nil
+	if changes, err := store.Decide(op, reqs, states, decisions, &store.TokenRecord{}, now); err != nil || !changes.States {
+		return err
 	}
 	written := 0
 	for i, state := range states {

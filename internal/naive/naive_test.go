@@ -161,7 +161,7 @@ func TestSequentialCallsAreRight(t *testing.T) {
 			if err != nil {
 				rt.Fatal(err)
 			}
-			store.Decide(op, normalized, states, want, store.InstantOf(now))
+			_, _ = store.Decide(op, normalized, states, want, nil, store.InstantOf(now))
 			decider, isNaive := store.Store(backend), rapid.Bool().Draw(rt, "naive")
 			if !isNaive {
 				decider = scripts

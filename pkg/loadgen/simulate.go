@@ -206,7 +206,9 @@ func (s *simulator) decide(ctx context.Context, r *trace.Request, subject uint32
 		}
 		fits = fits && !reqs[j].NeverFits(store.Take)
 	}
-	store.Decide(store.Take, reqs, s.current, s.ours, r.At)
+	if _, err := store.Decide(store.Take, reqs, s.current, s.ours, nil, r.At); err != nil {
+		return err
+	}
 	decisions := s.ours
 	if !fits {
 		s.result.NeverFits++

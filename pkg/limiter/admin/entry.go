@@ -3,7 +3,6 @@ package admin
 import (
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -51,25 +50,10 @@ func NewEntry(q *Query, key store.Key, storeKey string, s *store.State, now stor
 	return entry
 }
 
-// peeks are of type *peeked. Scans peek at millions of keys.
-var peeks = sync.Pool{New: func() any { return new(peeked) }}
-
-// peeked is what a peek needs, of one request.
-type peeked struct {
-	reqs      [1]store.Request
-	states    [1]*store.State
-	decisions [1]store.Decision
-}
-
 // peek says what a limit would decide by a state.
-func peek(key store.Key, limit store.Limit, s *store.State, now store.Instant) store.Decision {
-	p := peeks.Get().(*peeked)
-	*p = peeked{reqs: [1]store.Request{{Key: key, Limit: limit, Cost: 1}}, states: [1]*store.State{s}}
-	store.Decide(store.Peek, p.reqs[:], p.states[:], p.decisions[:], now)
-	decision := p.decisions[0]
-	*p = peeked{}
-	peeks.Put(p)
-	return decision
+func peek(key store.Key, limit store.Limit, s *store.State, now store.Instant) (d store.Decision) {
+	store.DecideOne(store.Peek, &store.Request{Key: key, Limit: limit, Cost: 1}, s, &d, now)
+	return d
 }
 
 // LastLimit returns the limit of the last charge, by which the usage fades.

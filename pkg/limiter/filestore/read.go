@@ -55,12 +55,8 @@ func (s *Store) peek(ctx context.Context, reqs []store.Request, decisions []stor
 		return err
 	}
 	now := store.InstantOf(s.clock())
-	if store.IsCharging(store.Peek, reqs) {
-		_, err := store.DecideCharging(store.Peek, reqs, states, decisions, &record, now)
-		return err
-	}
-	store.Decide(store.Peek, reqs, states, decisions, now)
-	return nil
+	_, err = store.Decide(store.Peek, reqs, states, decisions, &record, now)
+	return err
 }
 
 func (s *Store) readState(ctx context.Context, tx *sql.Conn, key store.Key, state *store.State) error {

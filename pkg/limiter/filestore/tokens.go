@@ -32,8 +32,8 @@ const (
 	reclaimTokens = "DELETE FROM tokens WHERE rowid IN (SELECT rowid FROM tokens WHERE ends <= ?+0 ORDER BY ends LIMIT ?)"
 )
 
-// decideCharging decides the calls for which [store.IsCharging] is true.
-func (t *transaction) decideCharging(op store.Op, reqs []store.Request, states []*store.State, decisions []store.Decision,
+// decideAll decides reqs, and keeps what their token remembers.
+func (t *transaction) decideAll(op store.Op, reqs []store.Request, states []*store.State, decisions []store.Decision,
 ) (changed bool, err error) {
 	var record store.TokenRecord
 	token := reqs[0].Token
@@ -42,7 +42,7 @@ func (t *transaction) decideCharging(op store.Op, reqs []store.Request, states [
 			return false, err
 		}
 	}
-	changes, err := store.DecideCharging(op, reqs, states, decisions, &record, t.now)
+	changes, err := store.Decide(op, reqs, states, decisions, &record, t.now)
 	if err == nil && changes.Token {
 		err = t.saveToken(token, &record)
 	}

@@ -87,13 +87,7 @@ func (t *transaction) decide(op store.Op, reqs []store.Request, decisions []stor
 		}
 		rows[i], states[i] = r, &r.state
 	}
-	var changed bool
-	var err error
-	if store.IsCharging(op, reqs) {
-		changed, err = t.decideCharging(op, reqs, states, decisions)
-	} else {
-		changed = store.Decide(op, reqs, states, decisions, t.now)
-	}
+	changed, err := t.decideAll(op, reqs, states, decisions)
 	for _, r := range rows {
 		r.changed = r.changed || changed
 	}

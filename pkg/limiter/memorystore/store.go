@@ -132,22 +132,13 @@ func (s *Store) Decide(ctx context.Context, op store.Op, reqs []store.Request, d
 	if err := ctx.Err(); err != nil {
 		return cmp.Or(store.GaveUp(ctx), fmt.Errorf("%w: %w", store.ErrUnavailable, err))
 	}
-	if store.IsCharging(op, reqs) {
-		return s.decideCharging(op, reqs, decisions)
-	}
-	if len(reqs) == 1 && s.bound == nil {
+	switch isShort := len(reqs) == 1 && (op == store.Take || op == store.Peek) && reqs[0].Token == "" && reqs[0].NotAfter == 0; {
+	case isShort && s.bound == nil:
 		return s.decideOne(op, &reqs[0], decisions)
-	}
-	if len(reqs) == 1 {
+	case isShort:
 		return s.withRoom(func() error { return s.decideOne(op, &reqs[0], decisions) })
 	}
-	normalized, err := store.NormalizeAll(nil, op, reqs)
-	if err != nil {
-		return err
-	}
-	return s.decideSeveral(normalized, decisions, func(states []*store.State, now store.Instant) (bool, error) {
-		return store.Decide(op, normalized, states, decisions, now), nil
-	})
+	return s.decideAny(op, reqs, decisions)
 }
 
 func (s *Store) decideOne(op store.Op, req *store.Request, decisions []store.Decision) error {

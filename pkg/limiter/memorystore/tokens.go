@@ -16,8 +16,8 @@ type tokens struct {
 	most    int // that were in the map since it was made
 }
 
-// decideCharging decides the calls for which [store.IsCharging] is true.
-func (s *Store) decideCharging(op store.Op, reqs []store.Request, decisions []store.Decision) error {
+// decideAny decides any call.
+func (s *Store) decideAny(op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	reqs, err := store.NormalizeAll(nil, op, reqs)
 	if err != nil {
 		return err
@@ -35,7 +35,7 @@ func (s *Store) decideCharging(op store.Op, reqs []store.Request, decisions []st
 	err = s.decideSeveral(reqs, decisions, func(states []*store.State, now store.Instant) (_ bool, err error) {
 		record = known
 		record.Charges = slices.Clone(known.Charges)
-		changes, err = store.DecideCharging(op, reqs, states, decisions, &record, now)
+		changes, err = store.Decide(op, reqs, states, decisions, &record, now)
 		return changes.States, err
 	})
 	if err == nil && changes.Token {

@@ -226,3 +226,127 @@ func (c *Calendar) offsetAt(at int64) int {
 	}
 	return c.at(at).Offset
 }
+
+// MaxWindow is the length of the longest window of a calendar: a leap year in a zone that moves west within it.
+const MaxWindow = MaxPeriod + 24*time.Hour
+
+// isRecorded reports whether l was read from a record, which has the bounds of its window, but neither unit nor zone.
+func (l *Limit) isRecorded() bool { return l.Calendar != nil && l.Calendar.Unit == "" }
+
+// checkCalendar is check for windows of a calendar.
+func (l *Limit) checkCalendar() error {
+	switch {
+	case l.Calendar.Location == nil:
+		return Invalidf("a limit has a calendar that ParseLimit did not make")
+	case l.Algorithm != FixedWindow:
+		return Invalidf("a %s limit has no windows of a calendar; leave %s out, or choose %s", l.Algorithm, l.calendarOption(), FixedWindow)
+	case l.Phase < 0 || l.windowBegin() > MaxInstant || int64(l.windowBegin())%calendarBound != 0:
+		return Invalidf("phase %s is not when a window of a calendar begins; leave it out", FormatPeriod(l.Phase))
+	}
+	return nil
+}
+
+// calendarOption returns what the calendar adds to the text of l: its zone or, of a limit of a record, when its window
+// ends, which no limit is given with.
+func (l *Limit) calendarOption() string {
+	if l.isRecorded() {
+		return untilOption + l.ownWindowEnd().Format(time.RFC3339)
+	}
+	return zoneOption + l.Calendar.Zone
+}
+
+// setCalendar reads the period of l if the options name a zone.
+func (l *Limit) setCalendar(period, options string) (is bool, err error) {
+	for option := range strings.SplitSeq(options, ",") {
+		zone, is := strings.CutPrefix(option, zoneOption)
+		switch {
+		case !is:
+			continue
+		case l.Algorithm == 0:
+			return true, Invalidf("only a %[1]s limit has windows in a time zone; write %[1]s: before the count", FixedWindow)
+		case l.Algorithm != FixedWindow:
+			return true, Invalidf("a %s limit has no windows in a time zone; leave tz=%s out, or choose %s", l.Algorithm, zone, FixedWindow)
+		}
+		if l.Calendar, err = parseCalendar(period, zone); err != nil {
+			return true, Invalidf("%s", err)
+		}
+		l.Period = usualWindow(l.Calendar.Unit)
+		return true, nil
+	}
+	return false, nil
+}
+
+// packedWindow returns the window that l is in, as records and requests have it in place of a burst.
+func (l *Limit) packedWindow() uint32 {
+	begin, zero := int64(l.windowBegin()), 1<<(offsetBits-1)
+	return uint32(begin/calendarBound<<offsetBits) | uint32(l.Calendar.offsetAt(begin)+zero)
+}
+
+// setPackedWindow has l be in a packed window, whose length is its period. It reports whether the window can be.
+func (l *Limit) setPackedWindow(packed uint32) bool {
+	const zero = 1 << (offsetBits - 1)
+	begin := int64(packed>>offsetBits) * calendarBound
+	if begin > MaxInstant {
+		return false
+	}
+	l.Phase, l.Calendar = time.Duration(begin)*time.Microsecond, calendarWithOffset(int(packed%(2*zero))-zero)
+	return true
+}
+
+// IsRecordedAs reports whether recorded, the limit of a record, is l. A record has the window of a calendar, and not
+// its zone.
+func (l Limit) IsRecordedAs(recorded Limit) bool {
+	if l.Calendar == nil || recorded.Calendar == nil {
+		return l == recorded
+	}
+	in := l.InWindow(recorded.windowBegin())
+	in.Calendar = recorded.Calendar
+	return in == recorded
+}
+
+// isInWindowOf reports whether l has a calendar and is in the window of a limit that was read from a record.
+func (l *Limit) isInWindowOf(read *Limit) bool {
+	return l.Calendar != nil && read.Calendar != nil && l.Phase == read.Phase && l.Period == read.Period
+}
+
+// windowBegin returns when the window that l is in begins.
+func (l *Limit) windowBegin() Instant { return Instant(l.Phase / time.Microsecond) }
+
+// InWindow returns l, which must be normalized, in the window of its calendar that holds an instant: Period is the
+// length of that window then, and Phase its begin since the epoch. One without a calendar stays as it is. A limit of a
+// record knows the length of one window only, and repeats that.
+func (l Limit) InWindow(at Instant) Limit {
+	if l.Calendar == nil {
+		return l
+	}
+	if l.isRecorded() {
+		l.Phase = time.Duration(windowStart(at, l.period(), l.Phase)) * time.Microsecond
+		return l
+	}
+	w := l.Calendar.at(int64(at))
+	l.Phase, l.Period = time.Duration(w.Begin)*time.Microsecond, time.Duration(w.End-w.Begin)*time.Microsecond
+	return l
+}
+
+// WindowEnd returns when the window of l's calendar that holds an instant ends, by the clocks of its zone, and whether
+// l has a calendar.
+func (l Limit) WindowEnd(at Instant) (end time.Time, has bool) {
+	if l.Calendar == nil {
+		return time.Time{}, false
+	}
+	l = l.InWindow(at)
+	return l.ownWindowEnd(), true
+}
+
+// WindowEnds is [Limit.WindowEnd] for the window that l is in. It has none without a calendar, and before
+// [Limit.InWindow].
+func (l Limit) WindowEnds() (end time.Time, has bool) {
+	if l.Calendar == nil || l.Phase == 0 {
+		return time.Time{}, false
+	}
+	return l.ownWindowEnd(), true
+}
+
+func (l *Limit) ownWindowEnd() time.Time {
+	return (l.windowBegin() + Instant(l.period())).Time().In(l.Calendar.Location)
+}

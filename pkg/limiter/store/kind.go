@@ -1,6 +1,7 @@
 package store
 
 import (
+	"math"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/recordformat"
@@ -10,116 +11,75 @@ import (
 // are a sliding counter in slices and a fixed window of a calendar. Kinds are for stores; people choose an [Algorithm].
 type Kind uint8
 
-// definition is all that the project knows about a kind. It stands with its rule, one file for each kind but those
-// of fixed windows, which share one; lua/ has a file with the name of each kind and the same rule.
+// The kinds that no Algorithm has the number of. The last one has no records: it is of limits that others decide.
+const (
+	slicedCounterKind   Kind = 6
+	calendarWindowKind  Kind = 7
+	windowFromFirstKind Kind = 8
+)
+
+// definition is what is known about a kind. lua/ has a file with its name and the same rule.
 type definition struct {
 	name      string
-	algorithm Algorithm // that this is the kind of
+	algorithm Algorithm
 	rule      rule
-	// hasBurst: its limits have a burst of their own, which is their capacity.
-	hasBurst bool
-	maxCount int64
-	// stateSize is the number of bytes of a record after its header, 0 if that varies.
-	stateSize int
-	// version is the first version of the record format that has the kind, 0 for the first one.
-	version uint8
-	// inSlices: its limits have more than one slice.
-	inSlices bool
-	// described: it describes limits that others decide. It has no records and no script.
-	described bool
-	// inCalendar: its limits are decided in windows of a calendar, whose bounds come with the request.
-	inCalendar bool
-	// recordsOf is the kind whose records and script it shares, 0 for its own.
-	recordsOf Kind
-	// entries returns the most log entries of a record under a limit while used units are in use; nil without a log.
-	entries func(l *Limit, used int64) int64
-	// countsEachUnit: the log has every unit, so the usage is exactly what was charged in the last period.
-	countsEachUnit bool
-	// queue returns the turn of an allowed request; nil if that is at once.
-	queue queue
-	// ahead is for units that are taken in advance; nil if the kind does not allow that.
-	ahead Ahead
-	// fadesBy returns how long before it is unused a key has at most room units in use; nil if that depends on more
-	// than the limit. It may be a microsecond short.
-	fadesBy func(limit Limit, room int64) time.Duration
+	maxCount  int64
+	version   uint8       // the first one of the record format that has the kind; 0 for the usual one
+	restSize  int         // of State.Rest in a record, in bytes
+	ring      *ringLayout // of a log, which a record has instead of two numbers
 }
 
-// queue is a kind whose allowed requests wait for their turn.
-type queue interface {
-	// turn returns the instant at which everything in s at now has left at the rate of limit, which is the new
-	// limit. The limit is passed by value, so that requests stay off the heap.
-	turn(s *State, limit Limit, now Instant) Instant
-}
-
-// Ahead is for a limit whose units can be taken in advance: it makes no difference which of the recently charged
-// units are given back.
-type Ahead interface {
-	// End returns until when units that were charged at an instant can be used or given back as if they were charged
-	// then.
-	End(l *Limit, at Instant) Instant
-	// Leaked returns the most units that can fade in span microseconds before the end.
-	Leaked(l *Limit, span int64) int64
-	// Gone returns the instant from which units that were charged at an instant no longer count, and 0 if that
-	// depends on other charges.
-	Gone(l *Limit, at Instant) Instant
-}
-
-// definitions holds every kind by its number, which never changes.
+// definitions has every kind by its number, which never changes.
 var definitions = [...]definition{
-	TokenBucket:    tokenBucketDefinition,
-	LeakyBucket:    leakyBucketDefinition,
-	FixedWindow:    fixedWindowDefinition,
-	SlidingLog:     slidingLogDefinition,
-	SlidingCounter: slidingCounterDefinition,
+	TokenBucket:    {name: "token-bucket", algorithm: TokenBucket, rule: bucket{}, maxCount: MaxCount, restSize: 7},
+	LeakyBucket:    {name: "leaky-bucket", algorithm: LeakyBucket, rule: bucket{}, maxCount: MaxCount, restSize: 7},
+	FixedWindow:    {name: "fixed-window", algorithm: FixedWindow, rule: fixedWindow{}, maxCount: MaxCount},
+	SlidingLog:     {name: "sliding-log", algorithm: SlidingLog, rule: slidingLog{}, maxCount: MaxSlidingLogCount, ring: &slidingLogRing},
+	SlidingCounter: {name: "sliding-counter", algorithm: SlidingCounter, rule: slidingCounter{}, maxCount: MaxCount, restSize: 4},
 
-	slicedCounterKind:  slicedCounterDefinition,
-	calendarWindowKind: calendarWindowDefinition,
-
-	windowFromFirstKind: windowFromFirstDefinition,
+	slicedCounterKind: {name: "sliced-counter", algorithm: SlidingCounter, rule: slicedCounter{}, maxCount: MaxCount, version: 2,
+		ring: &slicedCounterRing},
+	calendarWindowKind:  {name: "calendar-window", algorithm: FixedWindow, rule: fixedWindow{}, maxCount: MaxCount, version: 4},
+	windowFromFirstKind: {name: "window-from-first", algorithm: FixedWindow, rule: fixedWindow{}, maxCount: MaxCount},
 }
 
-// rule is a kind's rule of counting, as pure functions on a State whose Limit it wrote. A request fits if used +
-// cost does not exceed the capacity of the limit; that is the same for all rules. They differ in how usage fades.
+// rule is a kind's rule of counting, as pure functions on a State whose Limit it wrote. A request fits if used + cost
+// does not exceed the capacity of the limit; the rules differ in how usage fades.
 type rule interface {
 	// used returns the units in use at now, rounded up.
 	used(s *State, now Instant) int64
-	// usedAtMost returns the first instant, not before now, at which used is at most room, which is at least 0. For
-	// room 0 that is when s is unused.
+	// usedAtMost returns the first instant, not before now, at which used is at most room, which is at least 0.
 	usedAtMost(s *State, room int64, now Instant) Instant
-	// charge adds cost units at now, under s.Limit.
-	charge(s *State, cost int64, now Instant)
-	// refund removes cost units at now, the newest first, or all if there are fewer.
-	refund(s *State, cost int64, now Instant)
+	// age removes from s what no longer counts at now.
+	age(s *State, now Instant)
+	// charge adds cost units at s.Time, to which s was aged.
+	charge(s *State, cost int64)
+	// refund removes cost units at s.Time, to which s was aged: the newest first, or all if there are fewer.
+	refund(s *State, cost int64)
 	// excess returns how many units to refund so that exactly left of the inUse units at now stay in use.
 	excess(s *State, inUse, left int64, now Instant) int64
-
-	// appendState appends the record of s without its header.
-	appendState(buf []byte, s *State) []byte
-	// readState reads that back into s, which has the header's Limit and Time. problem says what no rule would have
-	// written. Without a problem, the state is within the bounds of the arithmetic.
-	readState(r *recordReader, s *State) (problem string)
 }
 
-// wholeUnits is for rules in which a unit counts fully until it is gone.
+// wholeUnits is for rules in which a unit counts fully until it is gone, and State.Units are those that do.
 type wholeUnits struct{}
+
+func (wholeUnits) charge(s *State, cost int64) { s.Units += cost }
+
+func (wholeUnits) refund(s *State, cost int64) { s.Units = max(0, s.Units-cost) }
 
 func (wholeUnits) excess(_ *State, inUse, left int64, _ Instant) int64 { return inUse - left }
 
 // Kinds lists every kind that stores keep, in the order of their numbers.
 func Kinds() []Kind {
-	kinds := make([]Kind, 0, len(definitions))
-	for k := range definitions {
-		if Kind(k).known() {
-			kinds = append(kinds, Kind(k))
-		}
+	var kinds []Kind
+	for k := Kind(TokenBucket); k.known(); k++ {
+		kinds = append(kinds, k)
 	}
 	return kinds
 }
 
 // known reports whether stores keep records of kind k.
-func (k Kind) known() bool {
-	return int(k) < len(definitions) && definitions[k].rule != nil && !definitions[k].described
-}
+func (k Kind) known() bool { return k > 0 && k < windowFromFirstKind }
 
 // String returns the kind's name, such as "token-bucket".
 func (k Kind) String() string { return definitions[k].name }
@@ -127,11 +87,11 @@ func (k Kind) String() string { return definitions[k].name }
 // Algorithm returns the algorithm that k is the kind of.
 func (k Kind) Algorithm() Algorithm { return definitions[k].algorithm }
 
-// RecordsOf returns the kind whose records and script k shares, k itself if it has
-// its own.
+// RecordsOf returns the kind whose records and script k shares, k itself if it has its own. A leaky bucket is a token
+// bucket there, since a delay changes no state.
 func (k Kind) RecordsOf() Kind {
-	if other := definitions[k].recordsOf; other != 0 {
-		return other
+	if k == Kind(LeakyBucket) {
+		return Kind(TokenBucket)
 	}
 	return k
 }
@@ -139,32 +99,22 @@ func (k Kind) RecordsOf() Kind {
 // RecordSize returns the number of bytes of a record of kind k, 0 if that varies. A record of fixed size holds at
 // most two numbers.
 func (k Kind) RecordSize() int {
-	if definitions[k].stateSize == 0 {
+	if definitions[k].ring != nil {
 		return 0
 	}
-	return recordformat.HeaderSize + definitions[k].stateSize
-}
-
-// MostRecordBytes returns the most bytes of a record under l, which must be normalized, while used units are in use.
-// That can be more than the capacity if l was lowered.
-func (l *Limit) MostRecordBytes(used int64) int64 {
-	kind := l.Kind()
-	if entries := definitions[kind].entries; entries != nil {
-		return int64(recordformat.HeaderSize) + recordformat.LogEntrySize*entries(l, used)
-	}
-	return int64(kind.RecordSize())
+	return recordformat.HeaderSize + 4 + definitions[k].restSize
 }
 
 // CountsEachUnit reports whether a record of kind k has the time of every unit. Then the usage is exactly what was
 // charged in the last period, and takes memory for it.
-func (k Kind) CountsEachUnit() bool { return definitions[k].countsEachUnit }
+func (k Kind) CountsEachUnit() bool { return k == Kind(SlidingLog) }
 
 // HasSlices reports whether limits of kind k have more than one slice.
-func (k Kind) HasSlices() bool { return definitions[k].inSlices }
+func (k Kind) HasSlices() bool { return k == slicedCounterKind }
 
 // InCalendar reports whether limits of kind k are decided in windows of a calendar. A request has to say the bounds of
 // its window then (see [Limit.InWindow]), and a script that finds them wrong decides nothing.
-func (k Kind) InCalendar() bool { return definitions[k].inCalendar }
+func (k Kind) InCalendar() bool { return k == calendarWindowKind }
 
 // DecidesShort reports whether a short script decides limits of kind k: their states are two numbers, and nothing else
 // is to be looked at.
@@ -186,15 +136,53 @@ func (l *Limit) Kind() Kind {
 	return Kind(l.Algorithm)
 }
 
-// Ahead returns the rules for units of l, which must be normalized, that are taken in advance; nil if l does not allow that.
-func (l *Limit) Ahead() Ahead { return definitions[l.Kind()].ahead }
+// windows returns for how many windows, or slices, a unit of l counts, with the one that it was charged in. It is 0 if
+// l has no windows at fixed times.
+func (l *Limit) windows() Instant {
+	switch l.Kind() {
+	case Kind(FixedWindow), calendarWindowKind:
+		return 1
+	case Kind(SlidingCounter):
+		return 2
+	case slicedCounterKind:
+		return Instant(l.Slices) + 1
+	}
+	return 0
+}
+
+// CanAdvance reports whether units of l, which must be normalized, can be taken in advance: it makes no difference which
+// of the recently charged units are given back.
+func (l *Limit) CanAdvance() bool { return l.Algorithm == TokenBucket || l.windows() > 0 }
+
+// Advance is for units that were charged in advance at an instant. Until end, they can be used or given back as if they
+// were charged then. From gone on they no longer count; it is 0 if that depends on other charges.
+func (l *Limit) Advance(at Instant) (end, gone Instant) {
+	if l.Algorithm == TokenBucket {
+		return math.MaxInt64, 0
+	}
+	in := l.InWindow(at)
+	width := in.period() / max(1, l.Slices)
+	start := windowStart(at, width, in.Phase)
+	return start + Instant(width), start + Instant(width)*l.windows()
+}
+
+// Leaked returns the most units in advance that can fade in span microseconds before their end.
+func (l *Limit) Leaked(span int64) int64 {
+	if l.Algorithm != TokenBucket {
+		return 0
+	}
+	return mulAddDivCeil(span, l.Count, 0, l.period())
+}
 
 // FadesBy returns how long before it is unused a key under l, which must be normalized, has at most room units in
 // use. It may be a microsecond short. known is false if that depends on more than the limit.
 func (l *Limit) FadesBy(room int64) (before time.Duration, known bool) {
-	fades := definitions[l.Kind()].fadesBy
-	if fades == nil {
-		return 0, false
+	switch l.Kind() {
+	case Kind(FixedWindow), calendarWindowKind:
+		return 0, true
+	case Kind(TokenBucket), Kind(LeakyBucket):
+		wait, _ := mulAddDiv(room, l.period(), 0, l.Count)
+		return time.Duration(wait) * time.Microsecond, true
 	}
-	return fades(*l, room), true
+	return 0, false
 }

@@ -18,18 +18,12 @@ const (
 	FixedWindow
 	SlidingLog
 	SlidingCounter
-	// The next is 8, written as a number: 6 is the kind of a sliding counter in slices, 7 that of a window of a calendar.
+	// The next is 9; see the kinds.
 )
 
 // Algorithms lists every algorithm in the order of their numeric values.
 func Algorithms() []Algorithm {
-	var algorithms []Algorithm
-	for _, kind := range Kinds() {
-		if a := kind.Algorithm(); Kind(a) == kind {
-			algorithms = append(algorithms, a)
-		}
-	}
-	return algorithms
+	return []Algorithm{TokenBucket, LeakyBucket, FixedWindow, SlidingLog, SlidingCounter}
 }
 
 // AlgorithmNames lists the names of all algorithms, in the order of [Algorithms].
@@ -49,16 +43,14 @@ func (a Algorithm) String() string {
 	return fmt.Sprintf("algorithm(%d)", uint8(a))
 }
 
-func (a Algorithm) known() bool {
-	return a != 0 && int(a) < len(definitions) && definitions[a].algorithm == a
-}
+func (a Algorithm) known() bool { return a >= TokenBucket && a <= SlidingCounter }
 
 // HasBurst reports whether a limit of this algorithm has a burst of its own. The window algorithms have none: they
 // allow their count at once. The zero Algorithm has one, since it means TokenBucket.
-func (a Algorithm) HasBurst() bool { return a == 0 || a.known() && definitions[a].hasBurst }
+func (a Algorithm) HasBurst() bool { return a <= LeakyBucket }
 
 // HasSlices reports whether a limit of this algorithm can have slices.
-func (a Algorithm) HasSlices() bool { return a == definitions[slicedCounterKind].algorithm }
+func (a Algorithm) HasSlices() bool { return a == SlidingCounter }
 
 // MaxCount returns the greatest count of a limit of this algorithm.
 func (a Algorithm) MaxCount() int64 {
@@ -139,17 +131,16 @@ func (l *Limit) setDefaults() {
 // limit: every decision calls it.
 func (l *Limit) check() error {
 	if !l.Algorithm.known() {
-		algorithms := Algorithms()
-		return Invalidf("unknown algorithm number %d; there are %d to %d", uint8(l.Algorithm), algorithms[0], algorithms[len(algorithms)-1])
+		return Invalidf("unknown algorithm number %d; there are %d to %d", uint8(l.Algorithm), TokenBucket, SlidingCounter)
 	}
-	kind := &definitions[l.Algorithm]
+	most, hasBurst := l.Algorithm.MaxCount(), l.Algorithm.HasBurst()
 	longest := MaxPeriod
 	if l.Calendar != nil {
 		longest = MaxWindow
 	}
 	switch {
-	case l.Count < MinCount || l.Count > kind.maxCount:
-		return Invalidf("count %d of a %s limit is out of range; it must be from %d to %d", l.Count, l.Algorithm, MinCount, kind.maxCount)
+	case l.Count < MinCount || l.Count > most:
+		return Invalidf("count %d of a %s limit is out of range; it must be from %d to %d", l.Count, l.Algorithm, MinCount, most)
 	case l.Period < MinPeriod || l.Period > longest:
 		return Invalidf("period %s is out of range; it must be from %s to %s", FormatPeriod(l.Period), FormatPeriod(MinPeriod),
 			FormatPeriod(longest))
@@ -172,9 +163,9 @@ func (l *Limit) check() error {
 		return Invalidf("a %s limit has no windows that begin with a request; from=first is for a %s", l.Algorithm, FixedWindow)
 	case l.Phase != 0 && l.Calendar == nil:
 		return Invalidf("windows of a %s limit have no phase without a calendar", l.Algorithm)
-	case kind.hasBurst && (l.Burst < 1 || l.Burst > MaxCount):
+	case hasBurst && (l.Burst < 1 || l.Burst > MaxCount):
 		return Invalidf("burst %d is out of range; it must be from 1 to %d", l.Burst, MaxCount)
-	case !kind.hasBurst && l.Burst != l.Count:
+	case !hasBurst && l.Burst != l.Count:
 		return Invalidf("a %s limit has no burst; leave it out, its count of %d is allowed at once", l.Algorithm, l.Count)
 	case l.Burst > l.Count && l.drainsTooSlowly(l.Burst):
 		return Invalidf("a burst of %d at %d/%s takes more than %s to drain; lower the burst or raise the count",

@@ -310,7 +310,7 @@ func TestAWindowFromTheFirstRequest(t *testing.T) {
 		{second(150), true}, {second(209), true}, {second(210) - 1, false}, {second(211), true},
 	} {
 		var d [1]Decision
-		Decide(Take, []Request{{Key: Key{Subject: "a"}, Limit: limit, Cost: 1}}, []*State{&s}, d[:], step.at)
+		_, _ = Decide(Take, []Request{{Key: Key{Subject: "a"}, Limit: limit, Cost: 1}}, []*State{&s}, d[:], nil, step.at)
 		if d[0].Allowed != step.allowed {
 			t.Errorf("at %d: %+v", step.at, d[0])
 		}

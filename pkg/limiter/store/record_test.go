@@ -23,7 +23,7 @@ func take(s *store.State, limit store.Limit, cost int64, now store.Instant) (all
 
 func act(op store.Op, s *store.State, limit store.Limit, cost int64, now store.Instant) store.Decision {
 	var decision [1]store.Decision
-	store.Decide(op, []store.Request{{Limit: limit, Cost: cost}}, []*store.State{s}, decision[:], now)
+	_, _ = store.Decide(op, []store.Request{{Limit: limit, Cost: cost}}, []*store.State{s}, decision[:], nil, now)
 	return decision[0]
 }
 

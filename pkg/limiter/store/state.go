@@ -50,15 +50,13 @@ const shortLog = 40
 
 // IsShort reports whether s takes little memory. Only a log, or a counter in slices, can
 // take much.
-func (s *State) IsShort() bool { return s.log == nil || s.log.length <= shortLog }
+func (s *State) IsShort() bool { return s.log == nil || s.log.length() <= shortLog }
 
 // Clone returns a copy of s that shares nothing with it.
 func (s *State) Clone() *State {
 	clone := *s
 	if s.log != nil {
-		log := *s.log
-		log.ring = slices.Clone(log.ring)
-		clone.log = &log
+		clone.log = &unitLog{entries: slices.Clone(s.log.entries[s.log.head:]), base: s.log.base}
 	}
 	return &clone
 }
@@ -84,13 +82,11 @@ func (s *State) Used(now Instant) int64 {
 // UnusedAt returns the first instant, not before now, at which s equals the
 // unused state again if nothing more is charged. A store lets the key expire
 // then.
-func (s *State) UnusedAt(now Instant) Instant { return s.usedAtMost(0, now) }
+func (s *State) UnusedAt(now Instant) Instant { return s.UsedAtMost(0, now) }
 
 // UsedAtMost returns the first instant, not before now, at which no more than room units are
 // in use if nothing more is charged. A take of what a limit has beyond room fits then.
-func (s *State) UsedAtMost(room int64, now Instant) Instant { return s.usedAtMost(room, now) }
-
-func (s *State) usedAtMost(room int64, now Instant) Instant {
+func (s *State) UsedAtMost(room int64, now Instant) Instant {
 	if s.IsZero() {
 		return now
 	}
@@ -100,17 +96,22 @@ func (s *State) usedAtMost(room int64, now Instant) Instant {
 // Charge adds cost units under limit at now, whether or not they fit.
 // When the algorithm, the period, its slices or the window of a calendar differ from those s was written
 // under, what was used until now counts as used at now: usage is kept, its age is not.
-func (s *State) Charge(limit Limit, cost int64, now Instant) {
+func (s *State) Charge(limit Limit, cost int64, now Instant) { s.charge(&limit, cost, now) }
+
+func (s *State) charge(limit *Limit, cost int64, now Instant) {
 	now = s.clock(now)
 	if limit.Calendar != nil {
-		limit = limit.InWindow(now)
+		in := limit.InWindow(now)
+		limit = &in
 	}
-	if !s.Limit.countsLike(&limit) {
+	if !s.Limit.countsLike(limit) {
 		cost += s.Used(now)
-		*s = State{Limit: limit, Time: now}
+		*s = State{Limit: *limit, Time: now}
 	}
-	s.rule().charge(s, cost, now) // what leaked until now leaked at the old rate
-	s.Limit = limit
+	rule := s.rule()
+	rule.age(s, now) // what leaked until now leaked at the old rate
+	rule.charge(s, cost)
+	s.Limit = *limit
 }
 
 // Adjust leaves exactly used units in use at now: it charges under limit what
@@ -133,8 +134,10 @@ func (s *State) Refund(cost int64, now Instant) {
 		return
 	}
 	now = s.clock(now)
-	s.rule().refund(s, cost, now)
-	if s.rule().used(s, now) == 0 {
+	rule := s.rule()
+	rule.age(s, now)
+	rule.refund(s, cost)
+	if rule.used(s, now) == 0 {
 		*s = State{}
 	}
 }

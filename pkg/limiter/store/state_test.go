@@ -218,7 +218,7 @@ func TestATokenEndsWithItsTime(t *testing.T) {
 		{now, false, 3, now + lasts}, {now + lasts - 1, true, 3, now + lasts}, {now + lasts, false, 6, now + 2*lasts},
 	} {
 		var decisions [1]store.Decision
-		changes, err := store.DecideCharging(store.Take, reqs, []*store.State{&state}, decisions[:], &token, test.at)
+		changes, err := store.Decide(store.Take, reqs, []*store.State{&state}, decisions[:], &token, test.at)
 		d := &decisions[0]
 		if err != nil || d.Repeated != test.repeated || d.Granted != 3 || d.Used != test.used || token.Expires != test.expires ||
 			changes != (store.Changes{States: !test.repeated, Token: !test.repeated}) {

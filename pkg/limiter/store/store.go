@@ -3,7 +3,7 @@
 //
 // A [Store] keeps what is used under a [Key], which is a subject and the name of one of its limits, and decides a
 // [Request] by its [Limit]. A [Decision] is the answer. A store of the two methods Decide and Close is enough;
-// package storetest tests it by the laws. [NormalizeAll] checks requests, and [Decide] and [DecideCharging] are the
+// package storetest tests it by the laws. [NormalizeAll] checks requests, and [Decide] has the
 // rules of all algorithms on a [State], which an embedded store reads before and writes after.
 //
 // # More than deciding

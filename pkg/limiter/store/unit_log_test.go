@@ -9,15 +9,6 @@ import (
 // logModel is what unitLog stands for: the time of every unit, oldest first.
 type logModel []Instant
 
-func (m logModel) unitsAfter(at Instant) (units int64) {
-	for _, taken := range m {
-		if taken > at {
-			units++
-		}
-	}
-	return units
-}
-
 func (m *logModel) dropThrough(at Instant) {
 	var kept logModel
 	for _, taken := range *m {
@@ -47,14 +38,14 @@ func TestUnitLogAgainstModel(t *testing.T) {
 			return Instant(rapid.Int64Range(90, int64(now)+2).Draw(t, "at"))
 		}
 		add := func(units int64, at Instant) {
-			entries := log.length
+			entries := log.length()
 			log.add(units, at)
 			for range units {
 				model = append(model, at)
 			}
 			// Memory follows what is in use, also when that was more.
-			if log.length > entries && len(log.ring) > max(minRing, 8*log.length) {
-				t.Fatalf("a ring of %d for %d entries", len(log.ring), log.length)
+			if log.length() > entries && cap(log.entries) > max(minLog, 8*log.length()) {
+				t.Fatalf("memory for %d of %d entries", cap(log.entries), log.length())
 			}
 		}
 		t.Repeat(map[string]func(*rapid.T){
@@ -83,21 +74,12 @@ func TestUnitLogAgainstModel(t *testing.T) {
 				log.removeNewest(int64(units))
 				model = model[:max(0, len(model)-units)]
 			},
-			"unitsAfter": func(t *rapid.T) {
-				at := anInstant(t)
-				if got, want := log.unitsAfter(at), model.unitsAfter(at); got != want {
-					t.Fatalf("%d units after %d, not %d", got, at, want)
-				}
-			},
 			"": func(t *rapid.T) {
-				if got := log.sumBefore(log.length) - log.base; got != int64(len(model)) {
+				if got := log.sum() - log.base; got != int64(len(model)) {
 					t.Fatalf("%d units, not %d", got, len(model))
 				}
-				if got, want := log.length, model.distinct(); got != want {
+				if got, want := log.length(), model.distinct(); got != want {
 					t.Fatalf("%d entries for %d instants", got, want)
-				}
-				if n := len(log.ring); n&(n-1) != 0 || n < log.length {
-					t.Fatalf("a ring of %d for %d entries", n, log.length)
 				}
 				for newer := range len(model) {
 					i, found := log.indexOfUnitFromNewest(int64(newer))
@@ -115,27 +97,8 @@ func TestUnitLogAgainstModel(t *testing.T) {
 	})
 }
 
-// Every answer in a log of every length, also when the ring wraps around.
-func TestUnitLogFirstWhere(t *testing.T) {
-	for length := range 70 {
-		for _, head := range []int{0, 1, 50} {
-			var log unitLog
-			for i := range head + length {
-				log.add(1, Instant(i))
-			}
-			log.dropThrough(Instant(head - 1))
-			for want := range length + 1 {
-				first := Instant(head + want)
-				if got := log.firstWhere(func(e *logEntry) bool { return e.at >= first }); got != want {
-					t.Fatalf("of %d entries from %d on, it is number %d, not %d", length, head, got, want)
-				}
-			}
-		}
-	}
-}
-
 // A log in steady use, in which as much is dropped as is added, must keep its
-// ring: a decision that copies it each time would take time in proportion.
+// memory: a decision that copies it each time would take time in proportion.
 func TestUnitLogInSteadyUseAllocatesNothing(t *testing.T) {
 	for _, kept := range []Instant{0, 1, 100} {
 		var log unitLog

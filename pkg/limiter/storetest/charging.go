@@ -14,7 +14,7 @@ func (c *comparison) token(op store.Op) string {
 	return c.reqs[0].Key.Subject + ":" + string(rune('0'+c.r.IntN(2)))
 }
 
-// charging makes req part of a call for DecideCharging: with the token, if there is one, and then mostly with the
+// charging makes req part of a call that charges: with the token, if there is one, and then mostly with the
 // remembered cost, or with a cost that does not fit.
 func (c *comparison) charging(op store.Op, req *store.Request, token string, upTo int64) {
 	most := req.Limit.Algorithm.MaxCount()

@@ -11,7 +11,11 @@ import (
 func (c *comparison) ask(i int, op store.Op, req store.Request, at store.Instant) (d store.Decision, used int64) {
 	req.Token, req.NotAfter, req.Shadow = "", 0, false
 	state := c.states[i].Clone()
-	store.DecideOne(op, &req, state, &d, at)
+	if op == store.Refund {
+		state.Refund(req.Cost, at)
+	} else {
+		store.DecideOne(op, &req, state, &d, at)
+	}
 	return d, state.Used(at)
 }
 

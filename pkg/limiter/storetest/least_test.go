@@ -43,14 +43,10 @@ func (s *least) Decide(_ context.Context, op store.Op, reqs []store.Request, dec
 		}
 	}
 	now, token := store.InstantOf(s.clock()), reqs[0].Token
-	var changes store.Changes
-	if store.IsCharging(op, reqs) {
-		record := s.tokens[token]
-		if changes, err = store.DecideCharging(op, reqs, states, decisions, &record, now); changes.Token {
-			s.tokens[token] = record
-		}
-	} else {
-		changes.States = store.Decide(op, reqs, states, decisions, now)
+	record := s.tokens[token]
+	changes, err := store.Decide(op, reqs, states, decisions, &record, now)
+	if changes.Token {
+		s.tokens[token] = record
 	}
 	if err != nil || !changes.States {
 		return err

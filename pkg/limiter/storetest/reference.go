@@ -111,9 +111,7 @@ func (c *comparison) compare(backend store.Store, op store.Op, now time.Time) (c
 	}
 	normalized, wantErr := store.NormalizeAll(nil, op, c.reqs)
 	repeated := false
-	switch {
-	case wantErr != nil:
-	case store.IsCharging(op, normalized):
+	if wantErr == nil {
 		record := new(store.TokenRecord)
 		if token := c.reqs[0].Token; token != "" {
 			record = c.tokens[token]
@@ -121,10 +119,8 @@ func (c *comparison) compare(backend store.Store, op store.Op, now time.Time) (c
 		repeated = !record.IsZero() && record.Expires > at
 		c.ended = c.ended || !record.IsZero() && record.Expires <= at
 		var changes store.Changes
-		changes, wantErr = store.DecideCharging(op, normalized, c.states, want, record, at)
+		changes, wantErr = store.Decide(op, normalized, c.states, want, record, at)
 		changed = changes.States || changes.Token
-	default:
-		changed = store.Decide(op, normalized, c.states, want, at)
 	}
 	c.trace = append(c.trace, fmt.Sprintf("%d %s %+v -> %+v %v", now.UnixMicro(), op, c.reqs, want, wantErr))
 	err := backend.Decide(context.Background(), op, c.reqs, got)

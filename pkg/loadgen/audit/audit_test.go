@@ -281,7 +281,7 @@ func TestNothingIsFoundOfARightStore(t *testing.T) {
 			if leaves {
 				reqs[0].Leave = rapid.Int64Range(0, limit.Capacity()-1).Draw(t, "leave")
 			}
-			store.Decide(store.Take, reqs, []*store.State{&state}, decisions[:], now)
+			_, _ = store.Decide(store.Take, reqs, []*store.State{&state}, decisions[:], nil, now)
 			a.Observe(Observation{At: now, Cost: 1, Leave: reqs[0].Leave, Allowed: decisions[0].Allowed, Charged: decisions[0].Allowed,
 				Reported: told(&decisions[0])})
 			pressed = pressed || !decisions[0].Allowed && !leaves

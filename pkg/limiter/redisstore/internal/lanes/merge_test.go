@@ -133,7 +133,7 @@ func compare(t *testing.T, states map[string]*store.State, a *ask, got []store.D
 		}
 		before[i] = states[key]
 	}
-	store.Decide(a.op, a.reqs, before, want, store.InstantOf(now))
+	_, _ = store.Decide(a.op, a.reqs, before, want, nil, store.InstantOf(now))
 	if !reflect.DeepEqual(got, want) {
 		t.Fatalf("%v %+v:\n got %+v\nwant %+v", a.op, a.reqs, got, want)
 	}

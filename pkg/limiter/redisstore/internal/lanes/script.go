@@ -29,7 +29,7 @@ func deciding(op store.Op, reqs []store.Request) *lua.Script {
 
 // decidesShort reports whether reqs are what the short scripts decide: a take or peek whose states are all two numbers.
 func decidesShort(op store.Op, reqs []store.Request) bool {
-	return (op == store.Take || op == store.Peek) && !store.IsCharging(op, reqs) &&
+	return (op == store.Take || op == store.Peek) && reqs[0].Token == "" &&
 		!slices.ContainsFunc(reqs, func(r store.Request) bool { return r.Shadow || !r.Limit.Kind().DecidesShort() })
 }
 
