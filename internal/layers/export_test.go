@@ -6,7 +6,7 @@ import "testing"
 func (w *Waiter) WaitedFor() int {
 	w.turns.mu.Lock()
 	defer w.turns.mu.Unlock()
-	return len(w.turns.queues)
+	return len(w.turns.lines)
 }
 
 // SetFallbackKeys sets how many keys a fallback store in memory has, and how many others share.

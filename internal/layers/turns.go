@@ -1,83 +1,109 @@
 package layers
 
 import (
-	"context"
+	"cmp"
 	"math"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// turns has the queues of callers for each key, in the order of arrival. A key without a queue takes no memory. The
-// zero turns is ready for use.
+// turns is the law of waiting in order: those who wait for a key get their turns in the order of their arrival, except that
+// nobody waits behind one who leaves more. Nobody waits for a later caller, so there is no deadlock. The zero turns is ready.
 //
-// A caller holds places at keys. A later caller that needs such a key and leaves as much there, or more, waits behind it
-// and does not call the store.
-// A caller holds a place only at the key that makes it wait longest, so that a wait for one key does not block
-// callers of another key of the same call. It keeps earlier places as long as the new wait is no longer than its
-// whole wait so far: then nobody takes the units of one key while it waits for the other, and calls with several
-// limits get their turn, too.
-//
-// Nobody waits for a later caller, so there is no deadlock.
+// Who waits has a place at the key that makes him wait longest, so that a wait for one key holds up nobody at another. He
+// keeps his places at other keys while the new wait is no longer than his whole wait so far: then nobody takes the units
+// of one key while he waits for the other, and calls with several limits get their turns, too.
 type turns struct {
-	arrived atomic.Uint64 // the number of requests so far
 	mu      sync.Mutex
-	queues  map[store.Key]*turnQueue
-	steps   int // of the work in the queues, for tests
+	arrived uint64 // callers so far
+	lines   map[store.Key]*line
+	steps   int // of the work in the lines, for tests
 }
 
-// arrive gives a caller its number. It holds no place yet.
-func (t *turns) arrive(reqs []store.Request, until time.Time) *place {
-	n := uint64(len(reqs))
-	p := &place{number: t.arrived.Add(n) - n, reqs: make([]store.Request, n), until: until}
+// line has the callers with a place at a key. It is gone when nobody has one.
+type line struct {
+	classes map[int64][]*spot // those who wait in the order of arrival, by what they leave
+	taking  int64             // the cost of those who pass
+	// answer is the last denial that one of them got from the store, and answered its local time.
+	answer   store.Decision
+	answered time.Time
+	ends     time.Time // no wait here ends before; zero for never
+}
+
+// waiting is a caller who waits. Its fields below the blank line are guarded by the lock of turns.
+type waiting struct {
+	number uint64          // in the order of arrival
+	reqs   []store.Request // with their defaults set
+	until  time.Time       // when the wait must end; zero for never
+	wake   chan struct{}   // gets a value when it has to look again
+	last   []store.Decision
+	lastAt time.Time // when last was the store's denial
+
+	spots   []spot // one for each request
+	since   time.Time
+	asleep  bool // it waits behind others, until wake
+	passing bool // it has its turn, together with others; nobody waits behind it
+}
+
+// spot is what a caller has to do with the key of one of its requests.
+type spot struct {
+	*waiting
+	req  *store.Request
+	fits time.Time // when the request will fit, as far as is known
+	line *line     // where it has a place; nil if it has none
+}
+
+// arrive gives a caller its number. It has no place yet.
+func (t *turns) arrive(reqs []store.Request, until time.Time) *waiting {
+	p := &waiting{reqs: make([]store.Request, len(reqs)), until: until, wake: make(chan struct{}, 1), spots: make([]spot, len(reqs))}
 	copy(p.reqs, reqs)
-	for i := range p.reqs {
-		p.reqs[i].SetDefaults() // which set the name of the key
+	for i := range reqs {
+		p.reqs[i].SetDefaults() // for the name of the key
+		p.spots[i] = spot{waiting: p, req: &p.reqs[i]}
 	}
-	p.held, p.fits = make([]*spot, n), make([]time.Time, n)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.arrived++
+	p.number = t.arrived
 	return p
 }
 
-// look decides what p does next. If behind is not nil, p sleeps until behind ends, since another caller is before
-// it. Otherwise it calls the store after wait. If denial is not nil, its turn will not come before its wait
-// must end; with over, that time has come.
-func (t *turns) look(ctx context.Context, p *place, now time.Time, over bool) (
-	behind context.Context, wait time.Duration, denial []store.Decision,
-) {
+// look decides what p does next. If it is behind others, it sleeps until p.wake. Otherwise it calls the store after wait.
+// If denial is not nil, its turn will not come before its wait must end; with over, that time has come.
+func (t *turns) look(p *waiting, now time.Time, over bool) (behind bool, wait time.Duration, denial []store.Decision) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p.stir()
+	p.asleep = false
 	at, ahead := t.blocked(p)
 	switch {
 	case p.passing:
-		return nil, 0, nil
+		return false, 0, nil
 	case ahead == nil:
-		return nil, p.notBefore().Sub(now), nil
-	}
-	if over || t.tooLate(p) {
-		return nil, 0, t.denial(p, now)
+		return false, p.notBefore().Sub(now), nil
+	case over || t.tooLate(p):
+		return false, 0, t.denial(p, now)
 	}
 	t.hold(p, at, ahead.notBefore().Sub(now), now)
-	behind, p.wake = context.WithCancel(ctx)
-	t.renew(p)
-	return behind, 0, nil
+	p.asleep = true
+	return true, 0, nil
 }
 
-// denied handles a denial of p. If holds, p holds a place from now on.
-func (t *turns) denied(p *place, decisions []store.Decision, now time.Time, holds bool) {
+// denied handles a denial of p. If holds, p has a place from now on.
+func (t *turns) denied(p *waiting, decisions []store.Decision, now time.Time, holds bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.setPassing(p, false)
 	longest := -1
 	for i := range decisions {
 		d := &decisions[i]
-		p.fits[i] = time.Time{}
+		p.spots[i].fits = time.Time{}
 		if d.Allowed || d.Shadow || d.Unguarded {
 			continue
 		}
-		p.fits[i] = now.Add(d.RetryAfter)
+		p.spots[i].fits = now.Add(d.RetryAfter)
 		if longest < 0 || d.RetryAfter > decisions[longest].RetryAfter {
 			longest = i
 		}
@@ -86,120 +112,307 @@ func (t *turns) denied(p *place, decisions []store.Decision, now time.Time, hold
 		return
 	}
 	t.hold(p, longest, decisions[longest].RetryAfter, now)
-	for i, s := range p.held {
-		if s == nil || p.fits[i].IsZero() {
+	for i := range p.spots {
+		s := &p.spots[i]
+		if s.line == nil || s.fits.IsZero() {
 			continue
 		}
-		q := t.queues[p.reqs[i].Key]
-		q.answer, q.answered = decisions[i], now
-		if q.ahead(p, i) == nil { // else nobody waits for p
-			t.tell(q, q.root, p.fits[i])
+		s.line.answer, s.line.answered = decisions[i], now
+		if t.ahead(s) == nil && endsBefore(s.line.ends, s.fits) { // else nobody waits for p, or all are in time
+			t.tell(s.line, s.fits)
 		}
 	}
-}
-
-// tell wakes those who sleep in q, from a spot down, and whose wait must end before a turn at that time.
-func (t *turns) tell(q *turnQueue, from *spot, turn time.Time) {
-	if from == nil || from.ends.IsZero() || !from.ends.Before(turn) {
-		return
-	}
-	t.tell(q, from.left, turn)
-	if from.wake != nil && from.until.Before(turn) && t.tooLate(from.place) {
-		from.stir()
-	}
-	t.tell(q, from.right, turn)
-	q.sum(from)
 }
 
 // granted handles an answer that let p through, and gives a turn to those for whom it left enough.
-func (t *turns) granted(p *place, decisions []store.Decision, now time.Time) {
+func (t *turns) granted(p *waiting, decisions []store.Decision, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	held := t.drop(p)
-	for i := range p.reqs {
-		if q := t.queues[p.reqs[i].Key]; q != nil && held[i] {
-			t.pass(q, &p.reqs[i], &decisions[i], now)
-		}
+	for i := range p.spots {
+		t.release(&p.spots[i], &decisions[i], now)
 	}
 }
 
 // failed lets all callers behind p call the store, since nobody knows whose turn it is while the store is away.
-func (t *turns) failed(p *place) {
+func (t *turns) failed(p *waiting) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.drop(p)
-	for i := range p.reqs {
-		q := t.queues[p.reqs[i].Key]
-		if q == nil || p.passing { // it was done already
+	for i := range p.spots {
+		l := t.remove(&p.spots[i])
+		if l == nil || p.passing { // it was done already
 			continue
 		}
-		for s := q.first(math.MaxInt64); s != nil; s = q.first(math.MaxInt64) {
-			s.stir()
-			t.setPassing(s.place, true)
+		for s := t.first(l, math.MaxInt64); s != nil; s = t.first(l, math.MaxInt64) {
+			s.rouse()
+			t.setPassing(s.waiting, true)
 		}
 	}
 }
 
-// leave ends p's wait, whatever its result. The next in each of its queues gets its turn.
-func (t *turns) leave(p *place) {
+// leave ends p's wait, whatever its result. The next in each of its lines gets its turn.
+func (t *turns) leave(p *waiting) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p.stir()
-	for i, held := range t.drop(p) {
-		if held {
-			t.next(p, i)
+	for i := range p.spots {
+		t.release(&p.spots[i], nil, time.Time{})
+	}
+}
+
+// rouse ends p's sleep behind others, and reports whether it slept.
+func (p *waiting) rouse() bool {
+	slept := p.asleep
+	if p.asleep = false; slept {
+		select {
+		case p.wake <- struct{}{}:
+		default: // it is waking up anyway
 		}
 	}
+	return slept
+}
+
+// notBefore returns when all of p's requests will fit, as far as is known.
+func (p *waiting) notBefore() (latest time.Time) {
+	for i := range p.spots {
+		if at := p.spots[i].fits; at.After(latest) {
+			latest = at
+		}
+	}
+	return latest
+}
+
+// blocked returns the request for which p waits longest for an earlier caller, and that caller; nil if p has its turn.
+func (t *turns) blocked(p *waiting) (at int, ahead *spot) {
+	for i := range p.spots {
+		if other := t.ahead(&p.spots[i]); other != nil && (ahead == nil || other.notBefore().After(ahead.notBefore())) {
+			at, ahead = i, other
+		}
+	}
+	return at, ahead
+}
+
+// ahead returns the first at the key of s who arrived before, leaves no more, and has not had its turn; nil if there is
+// none. Nobody waits for a shadow limit.
+func (t *turns) ahead(s *spot) *spot {
+	if l := t.lines[s.req.Key]; l != nil && !s.req.Shadow {
+		if first := t.first(l, s.req.Leave+1); first != nil && first.number < s.number {
+			return first
+		}
+	}
+	return nil
+}
+
+// first returns the first of those who wait and leave less than that; nil if there is none.
+func (t *turns) first(l *line, leaves int64) (first *spot) {
+	for leave, class := range l.classes {
+		t.steps++
+		if s := class[0]; leave < leaves && (first == nil || s.number < first.number) {
+			first = s
+		}
+	}
+	return first
 }
 
 // tooLate reports whether p's turn certainly comes after its wait must end: there is not even room for an earlier
 // caller with the same cost or less. It ignores the callers between the two, since each of them may leave.
-func (t *turns) tooLate(p *place) bool {
-	if p.until.IsZero() {
-		return false
-	}
-	for i := range p.reqs {
-		req := &p.reqs[i]
-		_, ahead := t.ahead(p, req)
-		if ahead == nil {
-			continue
-		}
-		for j := range ahead.reqs {
-			if fitsNoSooner(req, &ahead.reqs[j]) && ahead.fits[j].After(p.until) {
-				return true
-			}
+func (t *turns) tooLate(p *waiting) bool {
+	for i := range p.spots {
+		s := &p.spots[i]
+		if ahead := t.ahead(s); ahead != nil && fitsNoSooner(s.req, ahead.req) && endsBefore(p.until, ahead.fits) {
+			return true
 		}
 	}
 	return false
 }
 
-// ahead returns the queue of a request of p, and the next caller before p in it, or nil.
-func (t *turns) ahead(p *place, req *store.Request) (q *turnQueue, ahead *place) {
-	if q = t.queues[req.Key]; q == nil || req.Shadow {
-		return nil, nil
+// endsBefore reports whether a wait that ends at end, or never if that is zero, ends before at.
+func endsBefore(end, at time.Time) bool { return !end.IsZero() && end.Before(at) }
+
+// tell wakes those who sleep at a place, and for whom a turn at that time is too late.
+func (t *turns) tell(l *line, turn time.Time) {
+	l.ends = time.Time{}
+	for _, class := range l.classes {
+		for _, s := range class {
+			t.steps++
+			if s.asleep && endsBefore(s.until, turn) && t.tooLate(s.waiting) {
+				s.rouse()
+			} else {
+				l.endsBy(s.until)
+			}
+		}
 	}
-	return q, q.ahead(p, p.request(req.Key))
 }
 
-// denial is the answer to p if its turn does not come in time. It has the store's last answers to callers of the
-// same keys.
-func (t *turns) denial(p *place, now time.Time) []store.Decision {
-	decisions := make([]store.Decision, len(p.reqs))
+// endsBy keeps in mind that a wait ends then.
+func (l *line) endsBy(end time.Time) {
+	if l.ends.IsZero() || endsBefore(end, l.ends) {
+		l.ends = end
+	}
+}
+
+// denial is the answer to p if its turn does not come in time. It has the store's last answers to callers of the same keys.
+func (t *turns) denial(p *waiting, now time.Time) []store.Decision {
+	decisions := make([]store.Decision, len(p.spots))
 	for i := range decisions {
-		req, d := &p.reqs[i], &decisions[i]
-		*d = store.Decision{Allowed: true, Shadow: req.Shadow, Unguarded: true} // no limit was applied
-		q, ahead := t.ahead(p, req)
+		s, d := &p.spots[i], &decisions[i]
+		*d = store.Decision{Allowed: true, Shadow: s.req.Shadow, Unguarded: true} // no limit was applied
+		ahead := t.ahead(s)
 		if ahead == nil {
 			continue
 		}
-		passed := now.Sub(q.answered).Truncate(time.Microsecond)
-		*d = q.answer
-		d.At += store.Instant(passed.Microseconds())
-		under := *req
-		under.SetLimit(d.Override.Apply(req.Limit))
+		*d = ahead.line.answer
+		d.RetryAfter = 0
+		age(d, now.Sub(ahead.line.answered))
+		under := *s.req
+		under.SetLimit(d.Override.Apply(s.req.Limit))
 		d.Remaining = max(0, under.Capacity()-d.Used)
 		d.RetryAfter = max(time.Microsecond, ahead.notBefore().Sub(now).Truncate(time.Microsecond))
-		d.ResetAfter = max(d.RetryAfter, d.ResetAfter-passed)
+		d.ResetAfter = max(d.RetryAfter, d.ResetAfter)
 	}
 	return decisions
+}
+
+// hold gives p a place at the key of request i, for a wait of wait. It gives up places at other keys if nobody may
+// have to wait that long there.
+func (t *turns) hold(p *waiting, i int, wait time.Duration, now time.Time) {
+	if p.since.IsZero() {
+		p.since = now
+	}
+	if wait > now.Sub(p.since) {
+		for j := range p.spots {
+			if j != i {
+				t.release(&p.spots[j], nil, now)
+			}
+		}
+	}
+	s := &p.spots[i]
+	if s.line != nil {
+		return
+	}
+	if s.line = t.lines[s.req.Key]; s.line == nil {
+		if t.lines == nil {
+			t.lines = make(map[store.Key]*line)
+		}
+		s.line = &line{classes: map[int64][]*spot{}}
+		t.lines[s.req.Key] = s.line
+	}
+	s.line.endsBy(s.until)
+	s.queue()
+}
+
+// release takes the place of s away, and gives a turn to all there for whom d leaves room, which let s through. It wakes
+// the first for whom there is no room, to wait until there is; those behind it who leave less do not wait for it. If d is nil,
+// s leaves: then the next gets its turn, and what the store said of it.
+func (t *turns) release(s *spot, d *store.Decision, now time.Time) {
+	l := t.remove(s)
+	if l == nil {
+		return
+	}
+	free := int64(-1) // for one who leaves nothing
+	if d != nil {
+		free = d.Remaining + s.req.Leave
+	}
+	least := int64(math.MaxInt64) // that anyone leaves who stays
+	for next := t.first(l, least); next != nil; next = t.first(l, least) {
+		slept := next.rouse()
+		if _, ahead := t.blocked(next.waiting); slept && ahead == nil && next.req.Cost <= free-l.taking-next.req.Leave {
+			t.setPassing(next.waiting, true)
+			continue
+		}
+		var fits time.Time
+		if d != nil {
+			fits = fitsNext(d, s.req, next.req, now)
+		} else if fitsNoSooner(next.req, s.req) {
+			fits = s.fits
+		}
+		if fits.After(next.fits) {
+			next.fits = fits
+		}
+		least = next.req.Leave
+	}
+}
+
+// remove takes the place of s away, and returns the line; nil if it had none.
+func (t *turns) remove(s *spot) *line {
+	l := s.line
+	if l == nil {
+		return nil
+	}
+	if s.passing {
+		l.taking -= s.req.Cost
+	} else {
+		s.unqueue()
+	}
+	s.line = nil
+	if len(l.classes) == 0 && l.taking == 0 {
+		delete(t.lines, s.req.Key)
+	}
+	return l
+}
+
+// setPassing says whether p has its turn, together with others. Then it keeps its places, but nobody waits behind it.
+func (t *turns) setPassing(p *waiting, passing bool) {
+	if p.passing == passing {
+		return
+	}
+	p.passing = passing
+	for i := range p.spots {
+		switch s := &p.spots[i]; {
+		case s.line == nil:
+		case passing:
+			s.unqueue()
+			s.line.taking += s.req.Cost
+		default:
+			s.line.taking -= s.req.Cost
+			s.queue()
+		}
+	}
+}
+
+// queue lets s wait at its place.
+func (s *spot) queue() {
+	class := s.line.classes[s.req.Leave]
+	s.line.classes[s.req.Leave] = slices.Insert(class, s.in(class), s)
+}
+
+func (s *spot) unqueue() {
+	class := s.line.classes[s.req.Leave]
+	at := s.in(class)
+	if class = slices.Delete(class, at, at+1); len(class) == 0 {
+		delete(s.line.classes, s.req.Leave)
+	} else {
+		s.line.classes[s.req.Leave] = class
+	}
+}
+
+// in returns where s belongs in a class.
+func (s *spot) in(class []*spot) int {
+	at, _ := slices.BinarySearchFunc(class, s, func(a, b *spot) int { return cmp.Compare(a.number, b.number) })
+	return at
+}
+
+// fitsNoSooner reports whether req fits no sooner than other, a request for the same key.
+func fitsNoSooner(req, other *store.Request) bool {
+	return req.Limit == other.Limit && req.Cost+req.Leave >= other.Cost+other.Leave
+}
+
+// fitsNext returns when there is room for next after d, which granted req; zero if d does not determine that.
+func fitsNext(d *store.Decision, req, next *store.Request, now time.Time) time.Time {
+	room := next.Capacity() - next.Cost
+	if room < 0 || req.Limit != next.Limit || d.DecidedBy != store.DecidedByStore || d.Used+d.Remaining != req.Capacity() {
+		return time.Time{} // the last two: it was not this limit that decided
+	}
+	before, known := req.Limit.FadesBy(room)
+	if !known {
+		return time.Time{}
+	}
+	return now.Add(max(0, d.ResetAfter-before))
+}
+
+// age makes a decision that is so old one of now.
+func age(d *store.Decision, passed time.Duration) {
+	passed = max(0, passed.Truncate(time.Microsecond))
+	if !d.Allowed && d.RetryAfter > 0 {
+		d.RetryAfter = max(time.Microsecond, d.RetryAfter-passed)
+	}
+	d.At, d.ResetAfter = d.At+store.Instant(passed/time.Microsecond), max(d.RetryAfter, d.ResetAfter-passed)
 }

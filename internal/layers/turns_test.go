@@ -323,7 +323,7 @@ func (s *slowly) Decide(ctx context.Context, op store.Op, reqs []store.Request, 
 	return s.Store.Decide(ctx, op, reqs, decisions)
 }
 
-// The work for a caller grows like the logarithm of the number of those who wait, whatever the store answers.
+// The work for a caller hardly grows with the number of those who wait, whatever the store answers.
 func TestTheWorkForACallerHardlyGrowsWithTheOthers(t *testing.T) {
 	type answers = func(number, n int, failed bool) (after time.Duration, fails bool)
 	const second = time.Second

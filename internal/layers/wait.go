@@ -15,13 +15,12 @@ import (
 // stay charged.
 var ErrNotGivenBack = errors.New("what was taken was not given back")
 
-// Waiter takes units as soon as they fit. While it waits for a turn nothing is charged, except by a leaky bucket,
-// whose turns are in the order of the charges.
+// Waiter is the law of waiting for a turn: units are taken as soon as they fit. Until then nothing is charged, except by a
+// leaky bucket, whose turns are in the order of the charges.
 //
 // Callers of one Waiter who wait for the same key take turns in the order of their calls, whatever their costs. Only
-// one who leaves less than an earlier caller does not wait for it; see [store.Request].Leave.
-// Only the first calls the store, when its turn has come, so there are about as many calls as granted units. Of the
-// limits of one call, the queue is for the one that makes it wait longest. Callers of other Waiters, of other
+// one who leaves less than an earlier caller does not wait for it; see [store.Request].Leave. Only the first calls the
+// store, when its turn has come, so there are about as many calls as granted units. Callers of other Waiters, of other
 // processes, and those who take without waiting are not in this order. While the store is away there is no order:
 // everybody calls, so that nobody waits for the time-outs of others.
 //
@@ -42,56 +41,59 @@ type Waiter struct {
 }
 
 // Take charges all reqs once they fit together, and returns when the caller may go on: at once, after a wait for its
-// turn, or after the delay of a leaky bucket. Callers of one Waiter get their turns in the order of their calls.
+// turn, or after the delay of a leaky bucket.
 //
 // A denial is no error: the turn would come after ctx's deadline, or after MaxWait. It comes at once if the store said
 // so, to this caller or to an earlier one with the same cost or less. Otherwise it comes at the deadline: if others
-// are still before this caller (their number does not matter, since each of them may leave), or if the turn came just
-// after the deadline. Such a denial has the store's last answer. If the store never answered this caller, the
-// decisions are Unguarded, and so are those on limits that were not applied because the turn for another did not come.
+// are still before this caller (their number does not matter, since each of them may leave), or if its turn came just
+// then. Such a denial has the store's last answer. Decisions on limits that were not applied because the turn for another
+// did not come are Unguarded.
 //
-// If ctx is cancelled during the wait, the error is a [store.ErrGaveUp] and nothing stays charged; if the refund
-// fails, it is an [ErrNotGivenBack], too. If it is unknown at the end whether the units were charged, the error is
-// a [store.ErrOutcomeUnknown].
+// If ctx ends while the store is asked or during a delay, the error is a [store.ErrGaveUp] and nothing stays charged; if
+// the refund fails, it is an [ErrNotGivenBack], too. If it is unknown at the end whether the units were charged, the error
+// is a [store.ErrOutcomeUnknown].
 func (w *Waiter) Take(ctx context.Context, reqs ...store.Request) ([]store.Decision, error) {
-	var last lastAnswer
-	decisions, err := w.take(ctx, reqs, &last)
-	if err != nil {
-		if denial := last.asDenial(reqs, w.now()); cameTooLate(ctx, err) && !store.AllAllowed(denial) {
-			return denial, nil
-		}
+	p := w.turns.arrive(reqs, w.end(ctx))
+	defer w.turns.leave(p)
+	decisions, err := w.take(ctx, p)
+	if err == nil {
+		return decisions, nil
+	}
+	if p.last == nil || !errors.Is(err, store.ErrGaveUp) || !errors.Is(ctx.Err(), context.DeadlineExceeded) ||
+		errors.Is(err, store.ErrOutcomeUnknown) || errors.Is(err, ErrNotGivenBack) {
 		return nil, err
 	}
-	return decisions, nil
+	for i := range p.last { // its turn came just at the deadline
+		age(&p.last[i], w.now().Sub(p.lastAt))
+	}
+	return p.last, nil
 }
 
-// take is Take, but returns an error to a caller whose time is over, and sets last to the store's last answer.
-func (w *Waiter) take(ctx context.Context, reqs []store.Request, last *lastAnswer) ([]store.Decision, error) {
-	until := w.end(ctx)
-	if decisions, repeated, err := w.repeat(ctx, reqs, until, last); repeated || err != nil {
-		return decisions, err
+// take is Take, but returns an error to a caller whose time is over.
+func (w *Waiter) take(ctx context.Context, p *waiting) ([]store.Decision, error) {
+	repeated, err := w.isRepeated(ctx, p.reqs)
+	if err != nil {
+		return nil, err
 	}
-	p := w.turns.arrive(reqs, until)
-	defer w.turns.leave(p)
-	for {
-		if denial, err := w.awaitTurn(ctx, p); denial != nil || err != nil {
-			return denial, err
-		}
-		decisions, allowed, err := w.ask(ctx, reqs, until)
-		if err != nil {
-			if store.IsAway(err) {
-				w.turns.failed(p)
+	for ; ; repeated = false {
+		if !repeated { // else it was allowed before, and need not wait
+			if denial, err := w.awaitTurn(ctx, p); denial != nil || err != nil {
+				return denial, err
 			}
-			return nil, err
 		}
-		sum, left, away := store.Summarize(decisions), w.left(until), decidedInAnOutage(decisions)
+		decisions, allowed, err := w.ask(ctx, p)
+		away := store.IsAway(err) || decidedInAnOutage(decisions)
 		if away {
 			w.turns.failed(p)
 		}
+		if err != nil {
+			return nil, err
+		}
+		sum, left := store.Summarize(decisions), w.left(p)
 		switch {
 		case allowed:
 			w.turns.granted(p, decisions, w.now())
-			return decisions, w.awaitDelay(ctx, reqs, decisions, last)
+			return decisions, w.awaitDelay(ctx, p.reqs, decisions)
 		case sum.Unguarded:
 			return decisions, nil
 		case sum.Allowed:
@@ -102,88 +104,36 @@ func (w *Waiter) take(ctx context.Context, reqs []store.Request, last *lastAnswe
 		if !stays {
 			return decisions, nil
 		}
-		*last = lastAnswer{decisions, w.now()}
+		p.last, p.lastAt = decisions, w.now()
 	}
 }
 
-// cameTooLate reports whether err says only that ctx's deadline has passed, and nothing was charged.
-func cameTooLate(ctx context.Context, err error) bool {
-	return errors.Is(err, store.ErrGaveUp) && errors.Is(ctx.Err(), context.DeadlineExceeded) &&
-		!errors.Is(err, store.ErrOutcomeUnknown) && !errors.Is(err, ErrNotGivenBack)
-}
-
-// lastAnswer is the store's last answer to a caller: a denial, or a take that was given back.
-type lastAnswer struct {
-	decisions []store.Decision // nil if there is none
-	at        time.Time
-}
-
-// asDenial returns it as a denial at now.
-func (a *lastAnswer) asDenial(reqs []store.Request, now time.Time) []store.Decision {
-	if a.decisions == nil {
-		decisions := make([]store.Decision, len(reqs))
-		for i := range decisions {
-			decisions[i].Unguarded, decisions[i].Shadow = true, reqs[i].Shadow
-		}
-		return decisions
-	}
-	passed, taken := max(0, now.Sub(a.at).Truncate(time.Microsecond)), store.AllAllowed(a.decisions)
-	for i := range a.decisions {
-		d := &a.decisions[i]
-		if taken && !d.Shadow {
-			d.Allowed, d.RetryAfter, d.Delay, d.Granted = false, d.Delay, 0, 0
-		}
-		if !d.Allowed && d.RetryAfter > 0 {
-			d.RetryAfter = max(time.Microsecond, d.RetryAfter-passed)
-		}
-		d.At, d.ResetAfter = d.At+store.Instant(passed.Microseconds()), max(d.RetryAfter, d.ResetAfter-passed)
-	}
-	return a.decisions
-}
-
-// repeat answers reqs if the store remembers their token. They were allowed then, and need not wait.
-func (w *Waiter) repeat(ctx context.Context, reqs []store.Request, until time.Time, last *lastAnswer) (
-	decisions []store.Decision, repeated bool, err error,
-) {
+// isRepeated reports whether the store remembers the token of reqs.
+func (w *Waiter) isRepeated(ctx context.Context, reqs []store.Request) (bool, error) {
 	if len(reqs) == 0 || reqs[0].Token == "" {
-		return nil, false, nil
+		return false, nil
 	}
-	if decisions, err = w.decide(ctx, store.Peek, reqs); err != nil || !store.Summarize(decisions).Repeated {
-		return nil, false, err
-	}
-	decisions, allowed, err := w.ask(ctx, reqs, until)
-	switch {
-	case err != nil:
-		return nil, false, err
-	case allowed:
-		return decisions, true, w.awaitDelay(ctx, reqs, decisions, last)
-	case store.Summarize(decisions).Allowed:
-		return tooLate(decisions, w.left(until)), true, nil
-	}
-	return nil, false, nil // it was given back meanwhile
-}
-
-// decidedInAnOutage reports whether the store was away, and something else decided. Then there is no order: a cost
-// that fits a limit but not its local share would block everybody for the whole outage.
-func decidedInAnOutage(decisions []store.Decision) bool {
-	return slices.ContainsFunc(decisions, func(d store.Decision) bool {
-		return d.DecidedBy == store.DecidedByLocal || d.DecidedBy == store.DecidedByFailurePolicy
-	})
+	decisions, err := w.decide(ctx, store.Peek, reqs)
+	return err == nil && store.Summarize(decisions).Repeated, err
 }
 
 // awaitTurn returns when p may call the store, or with a denial if its turn does not come in time.
-func (w *Waiter) awaitTurn(ctx context.Context, p *place) (denial []store.Decision, err error) {
+func (w *Waiter) awaitTurn(ctx context.Context, p *waiting) (denial []store.Decision, err error) {
 	for slept := false; ; {
-		left := w.left(p.until)
-		behind, wait, denial := w.turns.look(ctx, p, w.now(), left <= 0 || ctx.Err() != nil)
+		left := w.left(p)
+		behind, wait, denial := w.turns.look(p, w.now(), left <= 0 || ctx.Err() != nil)
 		switch {
 		case denial != nil:
 			return denial, nil
-		case behind != nil:
+		case behind:
 			slept = false
-			if err := w.sleep(behind, left); err != nil && behind.Err() == nil {
-				return nil, err
+			end := time.NewTimer(left)
+			select {
+			case <-p.wake:
+			case <-end.C:
+			case <-ctx.Done():
 			}
+			end.Stop()
 			if err := ctx.Err(); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 				return nil, gaveUp(err)
 			}
@@ -201,72 +151,44 @@ func (w *Waiter) awaitTurn(ctx context.Context, p *place) (denial []store.Decisi
 	}
 }
 
-// ask takes reqs, unless their delay is longer than what is left of the wait. allowed says that they are allowed in
-// time, and charged unless they are Unguarded.
-func (w *Waiter) ask(ctx context.Context, reqs []store.Request, until time.Time) (decisions []store.Decision, allowed bool, err error) {
+// ask takes p's requests, unless their delay is longer than what is left of the wait. allowed says that they are allowed
+// in time, and charged unless they are Unguarded.
+func (w *Waiter) ask(ctx context.Context, p *waiting) (decisions []store.Decision, allowed bool, err error) {
 	// A denied take charges nothing, so a peek before it gains nothing. But a leaky bucket can allow a turn that
 	// comes too late; a peek avoids its charge.
-	look := !until.IsZero() && slices.ContainsFunc(reqs, func(r store.Request) bool { return r.Limit.Algorithm == store.LeakyBucket })
-	for {
+	isLeaky := func(r store.Request) bool { return r.Limit.Algorithm == store.LeakyBucket }
+	for look := !p.until.IsZero() && slices.ContainsFunc(p.reqs, isLeaky); ; look = true {
 		if look {
-			if decisions, err = w.decide(ctx, store.Peek, reqs); err != nil {
+			if decisions, err = w.decide(ctx, store.Peek, p.reqs); err != nil {
 				return nil, false, err
 			}
-			if sum := store.Summarize(decisions); !sum.Allowed || sum.Unguarded || sum.Delay > w.left(until) {
+			if sum := store.Summarize(decisions); !sum.Allowed || sum.Unguarded || sum.Delay > w.left(p) {
 				return decisions, false, nil
 			}
 		}
-		if decisions, err = w.decide(ctx, store.Take, reqs); err != nil {
+		if decisions, err = w.decide(ctx, store.Take, p.reqs); err != nil {
 			return nil, false, err
 		}
 		sum := store.Summarize(decisions)
-		if !sum.Allowed || sum.Unguarded || sum.Delay <= w.left(until) {
+		if !sum.Allowed || sum.Unguarded || sum.Delay <= w.left(p) {
 			return decisions, sum.Allowed, nil
 		}
 		if sum.Repeated { // its turn comes too late, and stays with the earlier call
 			return decisions, false, nil
 		}
-		// Another caller was faster, and now the turn comes too late.
-		if err := w.giveBack(ctx, reqs, decisions); err != nil {
+		// Another caller was faster, and now the turn comes too late. The answer describes the key after the refund.
+		if err := w.giveBack(ctx, p.reqs, decisions); err != nil {
 			return nil, false, err
 		}
-		look = true // so that the answer describes the key after the refund
 	}
-}
-
-func (w *Waiter) decide(ctx context.Context, op store.Op, reqs []store.Request) ([]store.Decision, error) {
-	decisions := make([]store.Decision, len(reqs))
-	return decisions, w.Store.Decide(ctx, op, reqs, decisions)
-}
-
-// end returns the instant at which the wait must end, zero for none.
-func (w *Waiter) end(ctx context.Context) time.Time {
-	until, _ := ctx.Deadline()
-	if w.MaxWait > 0 {
-		if end := w.now().Add(w.MaxWait); until.IsZero() || end.Before(until) {
-			return end
-		}
-	}
-	return until
-}
-
-// left is how long the wait can still be.
-func (w *Waiter) left(until time.Time) time.Duration {
-	if until.IsZero() {
-		return 1<<63 - 1
-	}
-	return until.Sub(w.now())
 }
 
 // awaitDelay waits for the delay of what was taken. If the caller leaves before its turn, it gives the units back.
-func (w *Waiter) awaitDelay(ctx context.Context, reqs []store.Request, taken []store.Decision, last *lastAnswer) error {
-	begin := w.now()
-	err := w.sleep(ctx, store.Summarize(taken).Delay)
-	if err == nil {
-		return nil
+func (w *Waiter) awaitDelay(ctx context.Context, reqs []store.Request, taken []store.Decision) error {
+	if err := w.sleep(ctx, store.Summarize(taken).Delay); err != nil {
+		return errors.Join(err, w.giveBack(ctx, reqs, taken))
 	}
-	*last = lastAnswer{taken, begin}
-	return errors.Join(err, w.giveBack(ctx, reqs, taken))
+	return nil
 }
 
 // giveBackTimeout bounds the time of a refund for a caller who leaves.
@@ -296,6 +218,14 @@ func (w *Waiter) giveBack(ctx context.Context, reqs []store.Request, taken []sto
 	return nil
 }
 
+// decidedInAnOutage reports whether the store was away, and something else decided. Then there is no order: a cost
+// that fits a limit but not its local share would block everybody for the whole outage.
+func decidedInAnOutage(decisions []store.Decision) bool {
+	return slices.ContainsFunc(decisions, func(d store.Decision) bool {
+		return d.DecidedBy == store.DecidedByLocal || d.DecidedBy == store.DecidedByFailurePolicy
+	})
+}
+
 // tooLate makes a denial of a turn that is further away than the time left.
 func tooLate(decisions []store.Decision, left time.Duration) []store.Decision {
 	for i := range decisions {
@@ -304,6 +234,30 @@ func tooLate(decisions []store.Decision, left time.Duration) []store.Decision {
 		}
 	}
 	return decisions
+}
+
+func (w *Waiter) decide(ctx context.Context, op store.Op, reqs []store.Request) ([]store.Decision, error) {
+	decisions := make([]store.Decision, len(reqs))
+	return decisions, w.Store.Decide(ctx, op, reqs, decisions)
+}
+
+// end returns the instant at which the wait must end, zero for none.
+func (w *Waiter) end(ctx context.Context) time.Time {
+	until, _ := ctx.Deadline()
+	if w.MaxWait > 0 {
+		if end := w.now().Add(w.MaxWait); until.IsZero() || end.Before(until) {
+			return end
+		}
+	}
+	return until
+}
+
+// left is how long the wait can still be.
+func (w *Waiter) left(p *waiting) time.Duration {
+	if p.until.IsZero() {
+		return 1<<63 - 1
+	}
+	return p.until.Sub(w.now())
 }
 
 func (w *Waiter) now() time.Time {
@@ -315,11 +269,10 @@ func (w *Waiter) now() time.Time {
 
 // sleep returns a [store.ErrGaveUp] if ctx ends first.
 func (w *Waiter) sleep(ctx context.Context, d time.Duration) error {
-	wait := sys.Sleep
 	if w.Sleep != nil {
-		wait = w.Sleep
+		return gaveUp(w.Sleep(ctx, d))
 	}
-	return gaveUp(wait(ctx, d))
+	return gaveUp(sys.Sleep(ctx, d))
 }
 
 // gaveUp wraps the error that ended a wait.

@@ -89,8 +89,8 @@ func (l *Limiter) Refund(ctx context.Context, requests ...Request) (Decisions, e
 // requests are charged, or the store is away and [FailOpen] or [FailLocal] let them through.
 //
 // If the turn would come after ctx's deadline, the error is a [*DeniedError], which is also a
-// context.DeadlineExceeded. Wait returns it at once if it knows. If ctx is cancelled, the error is an [ErrGaveUp],
-// and Wait takes the charge back; if it cannot, the error is an [ErrNotGivenBack], too.
+// context.DeadlineExceeded. Wait returns it at once if it knows. If ctx is cancelled, or ends before the store answers,
+// the error is an [ErrGaveUp], and Wait takes the charge back; if it cannot, the error is an [ErrNotGivenBack], too.
 //
 // Callers of one Limiter who wait for the same key get their turns in the order of their calls, except that nobody
 // waits for an earlier caller who leaves more units than he does (see [Request.Leave]). Across processes
