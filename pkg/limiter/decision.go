@@ -8,27 +8,23 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Decider is what made a decision.
-type Decider uint8
+// Decider is what made a decision. Its String is the word of machine formats, such as "store" or "failure-policy".
+type Decider = store.Decider
 
 const (
 	// DecidedByStore: the store decided by the limit itself.
-	DecidedByStore Decider = Decider(store.DecidedByStore)
+	DecidedByStore Decider = store.DecidedByStore
 	// DecidedByLocal: the store was away, and this process decided by a share of the limit; see [FailLocal].
-	DecidedByLocal Decider = Decider(store.DecidedByLocal)
+	DecidedByLocal Decider = store.DecidedByLocal
 	// DecidedByDenialMemory: the process remembered a denial of the store; see [DenialMemory].
-	DecidedByDenialMemory Decider = Decider(store.DecidedByDenialMemory)
+	DecidedByDenialMemory Decider = store.DecidedByDenialMemory
 	// DecidedByLease: the process had taken the units in advance; see [Leases].
-	DecidedByLease Decider = Decider(store.DecidedByLease)
+	DecidedByLease Decider = store.DecidedByLease
 	// DecidedByOverride: an operator's [Override] blocks or exempts the key.
-	DecidedByOverride Decider = Decider(store.DecidedByOverride)
+	DecidedByOverride Decider = store.DecidedByOverride
 	// DecidedByFailurePolicy: the store was away, and [FailOpen] or [FailClosed] decided.
-	DecidedByFailurePolicy Decider = Decider(store.DecidedByFailurePolicy)
+	DecidedByFailurePolicy Decider = store.DecidedByFailurePolicy
 )
-
-// String returns the word of machine formats: "store", "local", "denial-memory", "lease", "override" or
-// "failure-policy".
-func (d Decider) String() string { return store.Decider(d).String() }
 
 // Decision is the answer to one request. Used, Remaining and ResetAfter describe the key as the
 // call leaves it.
@@ -122,9 +118,6 @@ func DecisionsOf(decisions []store.Decision) Decisions {
 
 // Allowed reports whether the call took effect: every request is allowed, apart from those of shadow limits.
 func (d Decisions) Allowed() bool {
-	if d.count == 1 {
-		return d.first.Allowed || d.first.Shadow
-	}
 	return store.AllAllowed(d.all())
 }
 
@@ -155,7 +148,7 @@ func (d Decisions) Unguarded() bool { return d.summary().Unguarded }
 
 // DecidedBy is the source of the answer: the first that denied, else the first that allowed in place of the store,
 // else the store.
-func (d Decisions) DecidedBy() Decider { return Decider(d.summary().DecidedBy) }
+func (d Decisions) DecidedBy() Decider { return d.summary().DecidedBy }
 
 // DeniedBy returns the indexes of the requests that denied the call, in their order; all of them if [FailClosed]
 // denied. After an error it is empty.
@@ -174,10 +167,7 @@ func (d Decisions) Len() int { return d.count }
 
 // At returns the decision on request i. The first is 0.
 func (d Decisions) At(i int) Decision {
-	if i < 0 || i >= d.count {
-		panic("limiter: no such decision") // like an index of a slice
-	}
-	if i == 0 {
+	if i == 0 && d.count > 0 {
 		return decisionOf(&d.first)
 	}
 	return decisionOf(&d.rest[i-1])
@@ -221,7 +211,7 @@ func decisionOf(d *store.Decision) Decision {
 	decision := Decision{
 		Allowed: d.Allowed, Shadow: d.Shadow, Granted: d.Granted, Refunded: d.Refunded, Repeated: d.Repeated,
 		Used: d.Used, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter, Delay: d.Delay,
-		Unguarded: d.Unguarded, DecidedBy: Decider(d.DecidedBy), LocalShare: float64(d.LocalShare) / float64(store.WholeShare),
+		Unguarded: d.Unguarded, DecidedBy: d.DecidedBy, LocalShare: float64(d.LocalShare) / float64(store.WholeShare),
 	}
 	if d.At != 0 {
 		decision.At = d.At.Time()

@@ -28,34 +28,17 @@
 //   - package redisstore: in a Redis that many machines share: one server, a Cluster, or behind
 //     Sentinels. A decision is one atomic script call, in a Cluster one for each slot.
 //
-// They decide by the same rules. The subject and the name of a limit make the key, so two limits with the same name
-// share their usage. Do not use a secret, such as an API key, as a subject; package httplimit hashes it.
+// They decide by the same rules. The subject and the name of a limit make the key. Do not use a secret, such as an
+// API key, as a subject; package httplimit hashes it.
 //
-// # What an error means
+// # Errors and outages
 //
-// A denial of Take is no error. [Limiter.Wait] and [Limiter.Reserve] return a denial as a
-// [*DeniedError]. After any other error nothing was decided, and Decisions are denied:
-//
-//   - [ErrInvalid]: the request is wrong; correct the program. [ErrNeverFits] is one: the
-//     cost is more than the limit ever allows at once.
-//   - [ErrUnavailable]: the store is away, and nothing was charged.
-//   - [ErrOutcomeUnknown]: the store is away, and may have charged.
-//   - [ErrGaveUp]: the caller's context ended. [ErrNotGivenBack] is one after which the turn stays charged.
-//   - [ErrUnknownToken]: nothing is remembered under the token of a settlement.
-//   - [ErrRefused]: the store refused: a wrong password, a missing right, no memory.
-//   - [ErrForeign]: something else is stored under the key.
-//   - [ErrClosed]: the limiter or its store is closed.
-//
-// # In an outage
+// A denial of Take is no error. [Limiter.Wait] and [Limiter.Reserve] return a denial as a [*DeniedError]. After any
+// other error, such as [ErrUnavailable], nothing was decided, and Decisions are denied.
 //
 // While the store is away, calls return an error by default. One option can decide instead: [FailLocal] decides in
 // this process by a share of each limit, [FailOpen] allows, [FailClosed] denies. With a [Breaker], callers do not
 // each wait for a time-out. No option replaces the error of a store that refuses.
-//
-// # Options
-//
-// [New] takes options in any order and applies them in the order that [Option] lists. It returns an error for an
-// option that is wrong, is given twice or has no effect.
 //
 //	limits, err := limiter.New(store, limiter.Breaker{}, limiter.FailLocal(0.25), limiter.Overrides{})
 //

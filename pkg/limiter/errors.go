@@ -50,27 +50,19 @@ type DeniedError struct {
 	waited   bool
 }
 
-// Error names the limits that denied, up to three, with their subjects, and says when to try again.
+// Error names the limits that denied, with their subjects, and says when to try again.
 func (e *DeniedError) Error() string {
-	text, between := "denied", " by "
-	by := e.DeniedBy()
-	for n, i := range by {
-		if e.Unguarded() || i >= len(e.Requests) {
-			break
-		}
-		if n == 3 {
-			text += fmt.Sprintf(" and %d more", len(by)-n)
-			break
-		}
+	text, between, by := "denied", " by ", e.DeniedBy()
+	if e.Unguarded() {
+		text, by = "denied, because the store is away", nil
+	}
+	for _, i := range by {
 		if o := e.At(i).Override; o != nil && o.Effect == store.OverrideBlock.String() {
 			between += "override " + o.ID + " of "
 		}
 		key := e.Requests[i].asked.Key
 		text += fmt.Sprintf("%slimit %q of %q", between, key.Name, key.Subject)
 		between = ", "
-	}
-	if e.Unguarded() {
-		text += ", because the store is away"
 	}
 	if e.waited {
 		text += ": the turn did not come in time"

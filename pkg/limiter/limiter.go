@@ -96,14 +96,13 @@ func (l *Limiter) Refund(ctx context.Context, requests ...Request) (Decisions, e
 // waits for an earlier caller who leaves more units than he does (see [Request.Leave]). Across processes
 // only a [LeakyBucket] keeps an order, since the store assigns its turns.
 func (l *Limiter) Wait(ctx context.Context, requests ...Request) error {
-	asked, err := l.asked(ctx, requests)
-	if err != nil {
+	if err := l.check(ctx, requests); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(l.closing, cancel)()
-	decisions, err := l.waiter.Take(ctx, asked...)
+	decisions, err := l.waiter.Take(ctx, stored(requests)...)
 	switch {
 	case l.isClosed.Load() && err != nil && !errors.Is(err, ErrOutcomeUnknown) && !errors.Is(err, ErrNotGivenBack):
 		return ErrClosed
@@ -119,10 +118,10 @@ func (l *Limiter) Wait(ctx context.Context, requests ...Request) error {
 
 // Reset makes the keys of requests unused, such as after a successful login. It ignores the cost.
 func (l *Limiter) Reset(ctx context.Context, requests ...Request) error {
-	asked, err := l.asked(ctx, requests)
-	if err != nil {
+	if err := l.check(ctx, requests); err != nil {
 		return err
 	}
+	asked := stored(requests)
 	for i := range asked {
 		asked[i].Cost, asked[i].Token, asked[i].TokenTTL = 0, "", 0
 	}
@@ -146,16 +145,13 @@ func (l *Limiter) Close() error {
 	return l.result
 }
 
-// asked converts requests for the store.
-func (l *Limiter) asked(ctx context.Context, requests []Request) ([]store.Request, error) {
-	if err := l.check(ctx, requests); err != nil {
-		return nil, err
-	}
+// stored converts requests for the store.
+func stored(requests []Request) []store.Request {
 	asked := make([]store.Request, len(requests))
 	for i := range requests {
 		asked[i] = requests[i].asked
 	}
-	return asked, nil
+	return asked
 }
 
 // check finds errors that need no call of the store.
@@ -188,7 +184,12 @@ func (l *Limiter) decide(ctx context.Context, op store.Op, requests []Request) (
 		return d, err
 	}
 	if len(requests) > 1 {
-		return l.decideSeveral(ctx, op, requests)
+		asked := stored(requests)
+		decisions := make([]store.Decision, len(asked))
+		if err := l.ask(ctx, op, asked, decisions); err != nil {
+			return d, err
+		}
+		return DecisionsOf(decisions), nil
 	}
 	c := l.calls.Get().(*call)
 	c.requests[0] = requests[0].asked
@@ -199,18 +200,6 @@ func (l *Limiter) decide(ctx context.Context, op store.Op, requests []Request) (
 	c.requests[0].Key, c.requests[0].Token = store.Key{}, "" // keep nothing of the caller's
 	l.calls.Put(c)
 	return d, err
-}
-
-func (l *Limiter) decideSeveral(ctx context.Context, op store.Op, requests []Request) (Decisions, error) {
-	asked := make([]store.Request, len(requests))
-	for i := range requests {
-		asked[i] = requests[i].asked
-	}
-	decisions := make([]store.Decision, len(asked))
-	if err := l.ask(ctx, op, asked, decisions); err != nil {
-		return Decisions{}, err
-	}
-	return DecisionsOf(decisions), nil
 }
 
 // ask calls the store, unless the limiter is closed.
@@ -261,9 +250,4 @@ type Stats struct {
 
 // Stats returns the figures of this moment. It walks over all keys that the options remember, so do not call it for
 // each request.
-func (l *Limiter) Stats() Stats {
-	if l == nil || l.store == nil {
-		return Stats{}
-	}
-	return Stats(layers.StatsOf(l.stacked))
-}
+func (l *Limiter) Stats() Stats { return Stats(layers.StatsOf(l.stacked)) }

