@@ -96,20 +96,15 @@ func PerKey(limits *limiter.Limiter, key string, each ...limiter.Limit) (func(ht
 	if err != nil {
 		return nil, err
 	}
-	if len(each) == 0 {
-		return nil, store.Invalidf("no limit for each %s; give at least one", key)
-	}
+	sample := make([]store.Request, len(each))
 	for i, limit := range each {
 		if limit.Name == "" {
 			return nil, store.Invalidf("the limit%s has no name", limit)
 		}
-		if slices.ContainsFunc(each[:i], func(other limiter.Limit) bool { return other.Name == limit.Name }) {
-			return nil, store.Invalidf("two limits have the name %q", limit.Name)
-		}
-		asked := limit.For("key").Stored()
-		if err := asked.Check(store.Take); err != nil {
-			return nil, err
-		}
+		sample[i] = limit.For("key").Stored()
+	}
+	if _, err := store.NormalizeAll(nil, store.Take, sample); err != nil {
+		return nil, err
 	}
 	m, err := NewFunc(limits, func(r *http.Request) ([]limiter.Request, error) {
 		value := source.value(r, &Clients{})
