@@ -78,11 +78,9 @@ func set(
 			tightest, tightestLimit, tightestWait = d, limit, wait
 		}
 	}
-	values := make([]string, 0, 7)
 	put := func(name string, isSelected bool, value string) {
 		if isSelected {
-			values = append(values, value)
-			header[name] = values[len(values)-1 : len(values) : len(values)]
+			header[name] = []string{value}
 		}
 	}
 	put(policyField, s&RateLimit != 0 && len(policies) > 0, string(policies))

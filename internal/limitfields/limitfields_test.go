@@ -243,21 +243,6 @@ func TestHeadersAreChosen(t *testing.T) {
 	}
 }
 
-// Appending to one field does not write into another.
-func TestHeadersAreSafeToAddTo(t *testing.T) {
-	header := http.Header{}
-	Set(header, all, nil, asked("10/1m"), []store.Decision{{RetryAfter: time.Second}})
-	before := header.Clone()
-	for name := range header {
-		header.Add(name, "more")
-	}
-	for name, values := range header {
-		if len(values) != 2 || values[0] != before[name][0] {
-			t.Errorf("%s: %q was %q", name, values, before[name])
-		}
-	}
-}
-
 // The end of a window of a calendar is the same instant by all clocks, so it is not rounded by this machine's.
 func TestTheEndOfAWindowOfACalendar(t *testing.T) {
 	limit, err := store.ParseLimit("fixed-window:10/1mo,tz=Europe/Berlin")

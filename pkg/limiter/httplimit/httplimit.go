@@ -21,22 +21,15 @@
 // Policy and rule can also come from the file that the command limitctl validates; see the
 // example of a file.
 //
-// # Behind proxies
-//
 // Behind a proxy all requests come from the proxy's address. Name the proxies in [Clients].Trusted: then the client
 // is the address that they report. Reports of others are ignored.
-//
-// # Requests that lack something
 //
 // A request without an attribute that a limit needs, or with several different values of it, gets the status 400.
 // If it were let through, leaving out a field would be a way around the limit. If a service has users without a
 // name, give them one in [Options].Attributes, such as "guest", and add a limit by their address.
 //
-// # A store that is away
-//
-// The middleware decides with a limiter. Without limiter.FailOpen, FailClosed or FailLocal, requests get the status
-// 503 while the store is away. Errors that are not the client's go to [Options].OnError; no answer contains their
-// text.
+// Without limiter.FailOpen, FailClosed or FailLocal, requests get the status 503 while the store is away. Errors that
+// are not the client's go to [Options].OnError; no answer contains their text.
 package httplimit
 
 import "github.com/limitctl/limitctl/internal/limitfields"

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"sync"
 
 	"github.com/limitctl/limitctl/internal/limitfields"
 	"github.com/limitctl/limitctl/internal/sys"
@@ -54,7 +53,7 @@ type Middleware struct {
 	options Options
 }
 
-// An asker appends the requests for r to o, which may have capacity for them.
+// An asker puts the requests for r into o.
 type asker func(o *Outcome, r *http.Request, cost int64) error
 
 // New returns a middleware that decides by the policy p with limits. It ignores OnError of p, which is for
@@ -83,7 +82,6 @@ func New(limits *limiter.Limiter, p *policy.Policy, options Options) (*Middlewar
 		}
 	}
 	a := &policyAsker{policy: p.Prepare(), options: &options, known: known, needed: p.Needed()}
-	a.attributes.New = func() any { return policy.Attributes{} }
 	return newMiddleware(limits, a.ask, options)
 }
 
@@ -210,21 +208,12 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), outcomeKey{}, o)))
 }
 
-// outcomeRoom is an outcome with capacity for the limits of a usual policy.
-type outcomeRoom struct {
-	Outcome
-	requests  [2]store.Request
-	decisions [2]store.Decision
-}
-
 func (m *Middleware) decide(r *http.Request, cost int64) (*Outcome, error) {
-	room := &outcomeRoom{Outcome: Outcome{status: m.options.Rule.Status()}}
-	o := &room.Outcome
-	o.requests = room.requests[:0]
+	o := &Outcome{status: m.options.Rule.Status()}
 	if err := m.ask(o, r, cost); err != nil || len(o.requests) == 0 {
 		return o, err
 	}
-	o.decisions = slices.Grow(room.decisions[:0], len(o.requests))[:len(o.requests)]
+	o.decisions = make([]store.Decision, len(o.requests))
 	err := m.store.Decide(r.Context(), store.Take, o.requests, o.decisions)
 	if m.own && errors.Is(err, store.ErrInvalid) { // a mistake of the service, not of the client
 		err = errors.New("what the service asks is wrong: " + err.Error())
@@ -249,17 +238,10 @@ type policyAsker struct {
 	options *Options
 	known   []string // the attributes of the policy, and its costs
 	needed  []string // the attributes that are required
-	// attributes are empty policy.Attributes, for reuse while requests are made.
-	attributes sync.Pool
 }
 
 func (a *policyAsker) ask(o *Outcome, r *http.Request, cost int64) error {
-	attributes := a.attributes.Get().(policy.Attributes)
-	defer func() {
-		clear(attributes)
-		a.attributes.Put(attributes)
-	}()
-	a.options.Rule.add(attributes, r, &a.options.Clients)
+	attributes := a.options.Rule.Of(r, &a.options.Clients)
 	if a.options.Attributes != nil {
 		own, err := a.options.Attributes(r)
 		if err != nil {
@@ -279,8 +261,7 @@ func (a *policyAsker) ask(o *Outcome, r *http.Request, cost int64) error {
 	if err != nil {
 		return err
 	}
-	var exceptions [8]int
 	o.limits = a.policy.Limits
-	o.requests, _, err = a.policy.AppendRequests(o.requests, exceptions[:0], attributes, cost, costs...)
+	o.requests, _, err = a.policy.AppendRequests(nil, nil, attributes, cost, costs...)
 	return err
 }

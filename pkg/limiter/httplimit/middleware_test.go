@@ -398,15 +398,15 @@ func TestWhatPerKeyAndNewFuncRefuse(t *testing.T) {
 		return err
 	}
 	for want, err := range map[string]error{
-		"the limiter is nil":           perKey(nil, "client", each),
-		`source "nothing" is unknown`:  perKey(limits, "nothing", each),
-		"no name":                      perKey(limits, "client", limiter.Per("", 1, time.Hour)),
-		"period 60ns":                  perKey(limits, "client", limiter.Per("a", 1, 60)),
+		"the limiter is nil":          perKey(nil, "client", each),
+		`source "nothing" is unknown`: perKey(limits, "nothing", each),
+		"no name":                     perKey(limits, "client", limiter.Per("", 1, time.Hour)),
+		"period 60ns":                 perKey(limits, "client", limiter.Per("a", 1, 60)),
 		`share the name "a"`:          perKey(limits, "client", each, each),
-		"0 requests":                   perKey(limits, "client"),
-		"is nil":                       newFunc(nil, httplimit.Rule{}),
-		"leave them out":               newFunc(none, byUser()),
-		"200":                          newFunc(none, httplimit.Rule{DeniedStatus: 200}),
+		"0 requests":                  perKey(limits, "client"),
+		"is nil":                      newFunc(nil, httplimit.Rule{}),
+		"leave them out":              newFunc(none, byUser()),
+		"200":                         newFunc(none, httplimit.Rule{DeniedStatus: 200}),
 	} {
 		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

@@ -35,16 +35,12 @@ func (rule *Rule) Status() int {
 // out. A value of more than 128 bytes is cut, and ends with a hash of the whole value.
 func (rule *Rule) Of(r *http.Request, clients *Clients) policy.Attributes {
 	attributes := make(policy.Attributes, len(rule.Attributes))
-	rule.add(attributes, r, clients)
-	return attributes
-}
-
-func (rule *Rule) add(attributes policy.Attributes, r *http.Request, clients *Clients) {
 	for name, source := range rule.Attributes {
 		if value := source.value(r, clients); value != "" {
 			attributes[name] = bounded(value)
 		}
 	}
+	return attributes
 }
 
 // Skip selects requests that are neither counted nor denied: those with one of the methods, and those to one of the
