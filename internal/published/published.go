@@ -27,13 +27,10 @@ import (
 // program tried beside the one in force. A program refuses those of a later form.
 const schema, triedSchema = 1, 2
 
-// newerError says that a later program has written something, which this one does not understand.
-type newerError struct{ Found int }
-
-// Error names both forms.
-func (e *newerError) Error() string {
-	return fmt.Sprintf("the published configuration has form %d, and this program knows forms up to %d; use a newer limitctl",
-		e.Found, triedSchema)
+// newer is the error of what a later program has written.
+func newer(form int) error {
+	return fmt.Errorf("the published configuration has form %d, and this program knows forms up to %d; use a newer limitctl", form,
+		triedSchema)
 }
 
 // broken is the error of a text that no program of ours wrote.
@@ -71,20 +68,22 @@ func TableOf(backend store.Store) (*admin.Tables, error) {
 // maxNumber is the greatest number of a version, which programs in other languages read exactly.
 const maxNumber = 1 << 53
 
-// readHead reads a head. An error is a [*newerError] or a [store.ErrForeign].
-func readHead(text string) (h Head, err error) {
-	var next struct {
+// readHead reads a head. An error is of a later form, or a [store.ErrForeign].
+func readHead(text string) (Head, error) {
+	var read struct {
+		Head
 		Next struct {
 			Version int64 `json:"version"`
 		} `json:"next"`
 	}
-	if err := cmp.Or(json.Unmarshal([]byte(text), &h), json.Unmarshal([]byte(text), &next)); err != nil {
-		return h, broken("head", err)
+	if err := json.Unmarshal([]byte(text), &read); err != nil {
+		return Head{}, broken("head", err)
 	}
-	h.Tried = next.Next.Version
+	h := read.Head
+	h.Tried = read.Next.Version
 	switch {
 	case h.Schema > triedSchema:
-		return h, &newerError{h.Schema}
+		return h, newer(h.Schema)
 	case h.Schema < 1 || h.Version < 1 || h.Oldest < 1 || h.Oldest > h.Version || h.Version > maxNumber || !isHash(h.Hash) ||
 		h.Tried < 0 || h.Tried > maxNumber:
 		return h, broken("head", "its numbers or its hash cannot be")
@@ -151,7 +150,7 @@ func (v Version) Record() string {
 	return record.String()
 }
 
-// readVersion reads a record in bounded memory, and checks its hash. An error is a [*newerError] or a
+// readVersion reads a record in bounded memory, and checks its hash. An error is of a later form, or a
 // [store.ErrForeign].
 func readVersion(record string) (*Version, error) {
 	line, compressed, found := strings.Cut(record, "\n")
@@ -161,7 +160,7 @@ func readVersion(record string) (*Version, error) {
 	}
 	switch {
 	case v.Schema > schema:
-		return nil, &newerError{v.Schema}
+		return nil, newer(v.Schema)
 	case v.Schema < 1 || v.Number < 1:
 		return nil, broken("record", "it has no number")
 	}

@@ -62,24 +62,15 @@ func same(a, b *configfile.File) bool {
 	return reflect.DeepEqual(one, other)
 }
 
-// mistakesError are the mistakes of a published text. It is a [store.ErrInvalid].
-type mistakesError struct{ List []yamlfile.Mistake }
-
-// Error returns a line for each mistake.
-func (e *mistakesError) Error() string { return yamlfile.Format(e.List) }
-
-// Is makes every mistakesError a [store.ErrInvalid].
-func (e *mistakesError) Is(target error) bool { return target == store.ErrInvalid }
-
 // Parse reads the text of a published configuration; name is its name in mistakes. It refuses a text with contexts,
-// which [TextOf] never returns. An error is a [*mistakesError].
+// which [TextOf] never returns. An error is a [store.ErrInvalid] with a line for each mistake.
 func Parse(name string, text []byte) (*configfile.File, error) {
 	refuse := func(r *yamlfile.Reader, v yamlfile.Value) {
 		r.Mistake(v, "a published configuration has neither contexts nor layouts")
 	}
 	file, r := configfile.Read(name, text, configfile.Operators{Contexts: refuse, Layouts: refuse})
 	if mistakes := r.Mistakes(); len(mistakes) > 0 {
-		return nil, &mistakesError{mistakes}
+		return nil, store.Invalidf("%s", yamlfile.Format(mistakes))
 	}
 	return &file, nil
 }

@@ -9,16 +9,10 @@
 //	      - {name: email-minute, by: [email], limit: 5/1m}
 //
 // [Load] reads such a file, usually named limitctl.yaml. The rules and errors are those of "limitctl config
-// validate": a [*Mistakes] has all mistakes, each with its line and column.
+// validate": a [*Mistakes] has all mistakes, each with its line and column. Contexts are ignored: the service opens its
+// own store.
 //
-// The file may have contexts, which name the stores of the command. This package ignores them: the service opens
-// its own store.
-//
-// # In force
-//
-// A [Runtime] decides by a file. It applies on_error while the store is away, the breaker and the overrides of
-// operators, and counts denials. It reloads a changed file while the service runs, and keeps the old one if the new
-// one has a mistake:
+// A [Runtime] decides by a file, and reloads it when it has changed:
 //
 //	file, err := policyfile.Load("limitctl.yaml")
 //	...
@@ -28,8 +22,6 @@
 //	go policies.Watch(ctx, time.Second, func(err error) { log.Print("limits reloaded: ", err) })
 //	...
 //	decisions, err := policies.Take(ctx, "login", policy.Attributes{"ip": ip, "email": email}, 1)
-//
-// # Published
 //
 // [Follow] gets the policies from the store instead, where "limitctl config publish" puts them. Then Watch puts each
 // further version in force within two seconds:

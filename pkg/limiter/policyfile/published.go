@@ -108,11 +108,13 @@ func (s *publishedFile) add(r *Runtime) error {
 	return r.Use(s.file)
 }
 
-// look puts the published version in force, if it is another one.
-func (s *publishedFile) look(ctx context.Context) error {
+// look puts the published version in force, if it is another one, and returns the news, once.
+func (s *publishedFile) look(ctx context.Context) (news []error, err error) {
 	s.looking.Lock()
 	defer s.looking.Unlock()
-	return s.follower.Look(ctx)
+	err = s.follower.Look(ctx)
+	news, s.news = s.news, nil
+	return news, err
 }
 
 // tell adds news: an error, or nil for another version and when all is well again.
@@ -120,15 +122,6 @@ func (s *publishedFile) tell(err error) {
 	if err != nil || !slices.Contains(s.news, nil) {
 		s.news = append(s.news, err)
 	}
-}
-
-// takeNews returns the news, once.
-func (s *publishedFile) takeNews() []error {
-	s.looking.Lock()
-	defer s.looking.Unlock()
-	news := s.news
-	s.news = nil
-	return news
 }
 
 // close withdraws the report of this process.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -208,7 +209,8 @@ func (r *Runtime) Stats() limiter.Stats {
 func (r *Runtime) Reload() error {
 	file := r.File()
 	if file.published != nil {
-		return file.published.look(context.Background())
+		_, err := file.published.look(context.Background())
+		return err
 	}
 	text, err := readfile.All(file.Name, MaxSize)
 	if err != nil {
@@ -233,18 +235,16 @@ func (r *Runtime) apply(text []byte) error {
 // Watch reloads the file when it changes, until ctx ends. It looks at it with the period every, such as a second.
 // onChange, if not nil, gets nil after each reload, and an error once for each change that cannot be used.
 //
-// It follows the store if the file was published there: by one small read each time, for which no decision waits. It
-// also reports which version is in force, for "limitctl config status"; onChange also gets the error when the store
-// cannot be read, and nil when it can be read again, and an error if a version is in force and cannot be kept in the cache.
+// Of a published file it reads the store, by one small read each time, for which no decision waits. onChange also gets the
+// error when the store cannot be read, nil when it can be read again, and an error if a version cannot be kept in the cache.
 func (r *Runtime) Watch(ctx context.Context, every time.Duration, onChange func(error)) {
 	if onChange == nil {
 		onChange = func(error) {}
 	}
 	inForce := r.File()
-	file := poll.Source[[]byte]{Apply: r.apply, Settle: poll.Settle, Seen: inForce.sum, Read: func(context.Context) ([]byte, string, error) {
-		text, err := readfile.All(inForce.Name, MaxSize)
-		return text, poll.Sum(text), err
-	}}
+	read := func(path string) ([]byte, error) { return readfile.All(path, MaxSize) }
+	file := poll.Files(read, func(texts [][]byte) error { return r.apply(texts[0]) }, inForce.Name)
+	file.Settle, file.Seen = poll.Settle, inForce.sum
 	look := func() {
 		if applied, err := file.Look(ctx, false); applied || err != nil {
 			onChange(err)
@@ -253,9 +253,9 @@ func (r *Runtime) Watch(ctx context.Context, every time.Duration, onChange func(
 	if source := inForce.published; source != nil {
 		defer source.close(context.WithoutCancel(ctx))
 		look = func() {
-			source.look(ctx)
-			for _, news := range source.takeNews() {
-				onChange(news)
+			news, _ := source.look(ctx)
+			for _, err := range news {
+				onChange(err)
 			}
 		}
 	}
@@ -271,7 +271,7 @@ func (r *Runtime) Use(file *File) error {
 	defer r.reloading.Unlock()
 	before := r.inForce.Load()
 	next := &InForce{File: file, policies: map[string]*policyInForce{}}
-	if before != nil && sameBreaker(before.File.Breaker, file.Breaker) {
+	if before != nil && reflect.DeepEqual(before.File.Breaker, file.Breaker) {
 		next.base = before.base
 	} else {
 		base := r.base
@@ -304,10 +304,6 @@ func (r *Runtime) Use(file *File) error {
 		r.inForce.Store(next)
 	}
 	return err
-}
-
-func sameBreaker(one, other *limiter.Breaker) bool {
-	return one == other || one != nil && other != nil && *one == *other
 }
 
 // optionsOf returns the options of the limiters of a file's policies.
@@ -343,8 +339,6 @@ func (r *Runtime) policyOf(p *policy.Policy, before, next *InForce) (*policyInFo
 // onError returns the failure policy of p as an option.
 func (r *Runtime) onError(p *policy.Policy) limiter.Option {
 	switch p.OnError {
-	case store.FailOnError:
-		return nil
 	case store.AllowOnError:
 		return limiter.FailOpen()
 	case store.DenyOnError:
@@ -355,8 +349,9 @@ func (r *Runtime) onError(p *policy.Policy) limiter.Option {
 			share = store.DefaultShare
 		}
 		return limiter.FailLocalIn(r.local, float64(share)/float64(store.WholeShare))
+	default:
+		return nil
 	}
-	return nil
 }
 
 // Close gives back leased units, writes the denials that are not yet written, and stops the work in the background.
