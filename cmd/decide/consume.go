@@ -191,7 +191,7 @@ func (o *consumeOptions) charge(ctx context.Context, command string) (decisions 
 	asked := operation.IsLarge(o.request.Reqs) || o.Confirm != ""
 	s, err := o.Settings()
 	if asked {
-		s, err = o.SettingsToChange(ctx)
+		s, err = o.SettingsToChange()
 	}
 	if err != nil {
 		return nil, err

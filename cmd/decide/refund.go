@@ -55,7 +55,7 @@ In a protected context it asks for the context's name, or takes it from
 }
 
 func runRefund(ctx context.Context, o *refundOptions) error {
-	s, err := o.SettingsToChange(ctx)
+	s, err := o.SettingsToChange()
 	if err != nil {
 		return err
 	}

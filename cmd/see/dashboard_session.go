@@ -50,7 +50,7 @@ func (o *dashboardOptions) open(ctx context.Context, options dash.Options) (s *s
 	options.Overrides, _ = admin.TablesOf(backend)
 	chosen, err := o.Settings()
 	if err == nil && !o.once {
-		chosen, err = o.SettingsToChange(ctx)
+		chosen, err = o.SettingsToChange()
 	}
 	if err != nil {
 		return nil, err

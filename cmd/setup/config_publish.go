@@ -195,7 +195,7 @@ func (o *options) change(ctx context.Context, next func(p *place) (*change, erro
 	}
 	s, err := o.Settings()
 	if err == nil && !o.dryRun {
-		s, err = o.SettingsToChange(ctx)
+		s, err = o.SettingsToChange()
 	}
 	if err != nil {
 		return err

@@ -96,7 +96,7 @@ pattern that matches the same subjects is another one, and stays.`,
 }
 
 func runOverrideRevoke(ctx context.Context, o *overrideRevokeOptions, ids []string) error {
-	s, err := o.SettingsToChange(ctx)
+	s, err := o.SettingsToChange()
 	if err != nil {
 		return err
 	}

@@ -208,7 +208,7 @@ func (o *overrideSetOptions) run(cmd *cobra.Command, args []string) error {
 	}
 	s, err := o.Settings()
 	if err == nil && !o.dryRun {
-		s, err = o.SettingsToChange(cmd.Context())
+		s, err = o.SettingsToChange()
 	}
 	if err != nil {
 		return err

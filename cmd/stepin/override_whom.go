@@ -99,7 +99,7 @@ func (w *whom) isShownAs(o *store.Override) bool {
 
 // revokeOf ends the overrides of an effect, or of any, that were set for exactly these keys. what is their noun.
 func (o *overrideRevokeOptions) revokeOf(ctx context.Context, w *whom, command, what string, keep func(*store.Override) bool) error {
-	s, err := o.SettingsToChange(ctx)
+	s, err := o.SettingsToChange()
 	if err != nil {
 		return err
 	}

@@ -113,7 +113,7 @@ func (o *resetOptions) plan(cmd *cobra.Command, args []string) (plan *operation.
 	if o.dryRun {
 		return plan, nil
 	}
-	s, err := o.SettingsToChange(cmd.Context())
+	s, err := o.SettingsToChange()
 	if err != nil {
 		return nil, err
 	}

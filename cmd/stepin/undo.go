@@ -138,9 +138,6 @@ func (u *undoing) run(ctx context.Context, args []string) error {
 	}
 	if b.Layout != "" {
 		u.Layouts, u.LayoutsName = layouts.Sources{}, b.Layout // the records name their keys
-		if s.Guard == nil {
-			s.Looked = false // more contexts can protect them
-		}
 	}
 	if s, err = u.settings(ctx); err != nil {
 		return err
@@ -184,7 +181,7 @@ func (u *undoing) settings(ctx context.Context) (*cli.Settings, error) {
 	if u.dryRun {
 		return u.Settings()
 	}
-	s, err := u.SettingsToChange(ctx)
+	s, err := u.SettingsToChange()
 	if err != nil || u.Confirm != "" && u.plan.Backup == nil && s.Access().Context == "" {
 		return s, err
 	}

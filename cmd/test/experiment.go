@@ -17,7 +17,7 @@ import (
 
 // refuseLoadTest refuses a load test in a protected or read-only context, since it writes to the store.
 func refuseLoadTest(ctx context.Context, g *cli.Globals) error {
-	s, err := g.SettingsToChange(ctx)
+	s, err := g.SettingsToChange()
 	if err != nil {
 		return err
 	}

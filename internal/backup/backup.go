@@ -40,11 +40,9 @@ type Header struct {
 	Adjusts bool `json:"adjusts,omitempty"`
 	// Marked: before keys are changed, a line says how far the change has come. Older versions of limitctl did not write it.
 	Marked bool `json:"marked,omitempty"`
-	// Address, Servers and StoreID identify the store, as in package identity. Older versions of limitctl did not
-	// write them, and a store may have no id.
-	Address string   `json:"address,omitempty"`
-	Servers []string `json:"servers,omitempty"`
-	StoreID string   `json:"store_id,omitempty"`
+	// Address and StoreID identify the store. Older versions of limitctl did not write them, and a store may have no id.
+	Address string `json:"address,omitempty"`
+	StoreID string `json:"store_id,omitempty"`
 	// Layout is the layout with which keys of other limiters were read; empty for limitctl's own.
 	Layout string `json:"layout,omitempty"`
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/config"
-	"github.com/limitctl/limitctl/internal/identity"
 	"github.com/limitctl/limitctl/internal/operation"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/layouts"
@@ -76,12 +75,8 @@ type Settings struct {
 	Guard *config.Context
 	// guardAnnounced: the command has named Guard to the user.
 	guardAnnounced bool
-	// Looked: the command has looked for Guard.
-	Looked bool
 	// announced: the command has named the store to the user.
 	announced bool
-	// identity identifies the store; nil until its servers have answered.
-	identity *identity.Store
 }
 
 // Access is what the context in use allows, or the protected one whose store it is; without

@@ -10,7 +10,6 @@ import (
 
 	"github.com/limitctl/limitctl/internal/auditlog"
 	"github.com/limitctl/limitctl/internal/connect"
-	"github.com/limitctl/limitctl/internal/identity"
 	"github.com/limitctl/limitctl/internal/operation"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -18,6 +17,7 @@ import (
 
 // NewRunner returns what runs operations in an open store; where is the store's name.
 func NewRunner(g *Globals, s *Settings, backend connect.Store, where string) *operation.Runner {
+	address, _ := connect.Address(s.Store.Value) // the store is open, so it has one
 	return &operation.Runner{
 		Store:        backend,
 		Place:        operation.Place{Access: s.Access(), Store: where, Prefix: s.Prefix.Value, Layout: g.LayoutsName},
@@ -31,7 +31,7 @@ func NewRunner(g *Globals, s *Settings, backend connect.Store, where string) *op
 		OpenAuditLog: func() (auditlog.Writer, error) { return openAuditLog(g.Env) },
 		Describe:     func(err error) string { return g.WithoutSecrets(Message(err)) },
 		Warn:         func(err error) { fmt.Fprintf(g.Env.Err, "limitctl: warning: %s\n", Message(err)) },
-		Identify:     func(ctx context.Context) (identity.Store, error) { return identify(ctx, g, s, backend) },
+		Address:      address,
 	}
 }
 

@@ -137,6 +137,9 @@ func Client(url string, options Options) (client redis.UniversalClient, where st
 func Address(url string) (string, error) {
 	if scheme, rest, _ := strings.Cut(url, ":"); scheme == "file" {
 		path, err := filepath.Abs(filePath(rest))
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			path = real
+		}
 		return "file " + path, err
 	} else if !redisserver.IsURL(url) {
 		return scheme, nil

@@ -112,6 +112,7 @@ func newSite(t *testing.T) *site {
 	s.Runner = &Runner{
 		Store:   s.memory,
 		Place:   Place{Store: "memory", Prefix: "rl"},
+		Address: "memory",
 		Timeout: time.Minute,
 		Files:   Files{Open: files.Open, Create: files.Create, MakeDir: files.MakeDir, Remove: os.Remove},
 		Now:     func() time.Time { return s.now },

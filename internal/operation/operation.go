@@ -18,7 +18,6 @@ import (
 	"github.com/limitctl/limitctl/internal/auditlog"
 	"github.com/limitctl/limitctl/internal/connect"
 	"github.com/limitctl/limitctl/internal/files"
-	"github.com/limitctl/limitctl/internal/identity"
 )
 
 // Runner runs operations in one store. It is safe for concurrent use if its fields are.
@@ -38,9 +37,8 @@ type Runner struct {
 	OpenAuditLog func() (auditlog.Writer, error)
 	// Describe is what the audit log says of an error: one line, without passwords.
 	Describe func(error) string
-	// Identify finds out which store it is, as far as that can be known. The error says why no
-	// more than its address is known.
-	Identify func(context.Context) (identity.Store, error)
+	// Address identifies the store by the form of [connect.Address].
+	Address string
 	// Warn, if set, gets what went wrong without stopping anything.
 	Warn func(error)
 }

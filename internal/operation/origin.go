@@ -5,57 +5,70 @@ import (
 	"fmt"
 
 	"github.com/limitctl/limitctl/internal/backup"
-	"github.com/limitctl/limitctl/internal/identity"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// identify returns which store it is, as far as that is known.
-func (r *Runner) identify(ctx context.Context) (identity.Store, error) {
-	if r.Identify == nil {
-		return identity.Store{Prefix: r.Place.Prefix}, nil
-	}
-	return r.Identify(ctx)
+// identity says which store something is of.
+type identity struct {
+	address string // in the form of connect.Address
+	prefix  string
+	id      string // the store's random id; empty if it has none, or it could not be read
 }
 
-// CheckOrigin returns an [otherStoreError] if a backup is not of this store for sure, and
-// what the store said if it does not tell which one it is.
+// identity returns which store this is. The error says why its id is not known.
+func (r *Runner) identity(ctx context.Context) (identity, error) {
+	here := identity{address: r.Address, prefix: r.Place.Prefix}
+	of, has := admin.AuditOf(r.Store)
+	if !has {
+		return here, nil
+	}
+	ctx, cancel := store.BudgetContext(ctx, r.Timeout)
+	defer cancel()
+	var err error
+	here.id, err = of.StoreID(ctx)
+	return here, err
+}
+
+// originOf is the store that a backup is of, as it is to be compared with this one. The keys of other limiters are in a
+// server whatever our prefix is, but its id is under the prefix.
+func (r *Runner) originOf(h *backup.Header) identity {
+	origin := identity{address: h.Address, prefix: h.Prefix, id: h.StoreID}
+	if h.Layout != "" && origin.prefix != r.Place.Prefix {
+		origin.prefix, origin.id = r.Place.Prefix, ""
+	}
+	if !admin.IsStoreID(origin.id) {
+		origin.id = ""
+	}
+	return origin
+}
+
+// is reports whether two stores are certainly the same one: at one address, and not with two ids.
+func (a identity) is(b identity) bool {
+	return a.prefix == b.prefix && a.address == b.address && a.address != "" && (a.id == b.id || a.id == "" || b.id == "")
+}
+
+// CheckOrigin returns an [otherStoreError] if a backup is not of this store for sure, and what the store said if it does
+// not tell which one it is.
 func (r *Runner) CheckOrigin(ctx context.Context, b *Backup) error {
-	here, err := r.identify(ctx)
-	if here.Address == "" && here.ID == "" {
-		return nil
-	}
+	here, err := r.identity(ctx)
 	origin := r.originOf(&b.Header)
-	verdict := identity.Compare(&origin, &here)
-	if verdict == identity.Same {
+	if origin.is(here) || here.address == "" && here.id == "" {
 		return nil
 	}
-	if verdict == identity.Other && err != nil {
+	copied := origin.id != "" && origin.id == here.id && origin.prefix == here.prefix
+	if err != nil && !copied {
 		return &originUnknownError{Path: b.Path, Err: err}
 	}
-	return &otherStoreError{Path: b.Path, Backup: b.Header.Store, BackupID: origin.ID, Here: r.Place.Store, HereID: here.ID,
-		MaybeCopy: verdict == identity.Copy}
+	return &otherStoreError{Path: b.Path, Backup: b.Header.Store, BackupID: origin.id, Here: r.Place.Store, HereID: here.id,
+		MaybeCopy: copied}
 }
 
 // IsOrigin reports whether a backup with that header is of this store for sure.
 func (r *Runner) IsOrigin(ctx context.Context, header *backup.Header) bool {
-	here, _ := r.identify(ctx)
-	origin := r.originOf(header)
-	return identity.Compare(&origin, &here) == identity.Same
-}
-
-// originOf is the store that a backup is of, as it is to be compared with this one. The keys of
-// other limiters are in a server whatever our prefix is, but its id is under the prefix.
-func (r *Runner) originOf(h *backup.Header) identity.Store {
-	origin := identity.Store{Address: h.Address, Prefix: h.Prefix, ID: h.StoreID, Servers: h.Servers}
-	if h.Layout != "" && origin.Prefix != r.Place.Prefix {
-		origin.Prefix, origin.ID = r.Place.Prefix, ""
-	}
-	if !admin.IsStoreID(origin.ID) {
-		origin.ID = ""
-	}
-	return origin
+	here, _ := r.identity(ctx)
+	return r.originOf(header).is(here)
 }
 
 // originUnknownError says that a store does not tell which one it is, and why.

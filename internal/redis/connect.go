@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -91,30 +90,4 @@ func (u *URL) Transport(ctx context.Context, a Access) (Transport, error) {
 		}
 	}
 	return t, nil
-}
-
-// Runs returns an identifier for each master behind a client: its run id, which lasts until its next start, and the
-// number of the database. It leaves out servers that do not tell. A nil client has none.
-func Runs(ctx context.Context, client redis.UniversalClient) []string {
-	if client == nil {
-		return nil
-	}
-	database := 0
-	if single, is := client.(*redis.Client); is {
-		database = single.Options().DB
-	}
-	var mu sync.Mutex
-	var runs []string
-	servers := New(client, "")
-	servers.EachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
-		info, err := servers.Info(ctx, master, "server")
-		if id := info["run_id"]; err == nil && id != "" {
-			mu.Lock()
-			defer mu.Unlock()
-			runs = append(runs, fmt.Sprintf("%s/%d", id, database))
-		}
-		return nil
-	})
-	slices.Sort(runs)
-	return runs
 }
