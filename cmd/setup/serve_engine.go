@@ -3,7 +3,6 @@ package setup
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/cli"
@@ -12,7 +11,6 @@ import (
 	"github.com/limitctl/limitctl/internal/serve"
 	"github.com/limitctl/limitctl/internal/serve/engine"
 	"github.com/limitctl/limitctl/internal/serve/events"
-	"github.com/limitctl/limitctl/internal/serve/reload"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -26,7 +24,7 @@ func (f *serveFrame) begin(c *config.Config, where string) {
 	version, tell := f.flags.Env.ProgramVersion(), f.Ready
 	f.Ready = func(addresses map[string]string) error { // with an address in use it does not serve
 		f.Log.Info("limitctl serves", "version", version, "store", f.flags.PlaceOf(where), "files", c.Read, "policies", names,
-			"hash", reload.Hash(c), "denials", !c.NoDenials)
+			"hash", engine.Hash(c), "denials", !c.NoDenials)
 		return tell(addresses)
 	}
 }
@@ -86,26 +84,24 @@ func (f *serveFrame) engineOptions(log *events.Log) engine.Options {
 func (f *serveFrame) checkRecovery(e *engine.Engine, log *events.Log) {
 	f.Refreshes = append(f.Refreshes, func(ctx context.Context, _ bool) {
 		if _, state := log.State(); len(state.Breaker) > 0 {
-			sharded := slices.ContainsFunc(state.Breaker, func(b events.OpenBreaker) bool { return b.Part != "" })
-			e.CheckRecovery(ctx, sharded)
+			e.CheckRecovery(ctx)
 		}
 	})
 }
 
 // reloader returns what puts another configuration in force, from the files or from the store; fallback is for the store.
-func (f *serveFrame) reloader(ctx context.Context, c, fallback *config.Config, backend store.Store) (r *reload.Reloader, err error) {
+func (f *serveFrame) reloader(ctx context.Context, c, fallback *config.Config, backend store.Store) (r *engine.Reloader, err error) {
 	o := f.flags
-	options := reload.Options{
+	options := engine.ReloadOptions{
 		Environment: cli.ConfigEnvironment(o.Globals),
 		Config:      c,
-		Fixed:       o.fixedSettings,
 		OnReload:    f.meter.Reloaded,
 		Describe:    o.describe,
 		Log:         f.Log,
 		Now:         o.Env.Now,
 	}
 	if !o.FromStore() {
-		r = reload.New(options)
+		r = engine.ReloadFiles(options)
 	} else if r, err = f.follow(ctx, options, fallback, backend); err != nil {
 		return nil, err
 	}
@@ -116,24 +112,4 @@ func (f *serveFrame) reloader(ctx context.Context, c, fallback *config.Config, b
 	}})
 	f.Refreshes = append(f.Refreshes, r.Refresh)
 	return r, nil
-}
-
-// fixedSettings are the settings that apply only at the start of the server: its store and the prefix of its keys.
-func (o *serveOptions) fixedSettings(c *config.Config) map[string]string {
-	fixed := map[string]string{}
-	prefix := c.Prefix
-	if o.Chosen != nil && o.Chosen.Context != nil {
-		if x, err := c.Context(o.Chosen.Context.Name); err == nil {
-			fixed["store"] = x.Store + "\n" + x.PasswordFile + "\n" + x.PasswordEnv
-			if x.Prefix != "" {
-				prefix = x.Prefix
-			}
-		} else {
-			fixed["store"] = "none"
-		}
-	}
-	if _, given := o.GivenBy("prefix"); !given {
-		fixed["prefix"] = prefix
-	}
-	return fixed
 }

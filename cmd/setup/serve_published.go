@@ -9,7 +9,7 @@ import (
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/config"
 	"github.com/limitctl/limitctl/internal/published"
-	"github.com/limitctl/limitctl/internal/serve/reload"
+	"github.com/limitctl/limitctl/internal/serve/engine"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -50,8 +50,8 @@ func (o *serveOptions) checkPublished() (fallback *config.Config, err error) {
 
 // follow returns what follows the published configuration.
 func (f *serveFrame) follow(
-	ctx context.Context, options reload.Options, fallback *config.Config, backend store.Store,
-) (*reload.Reloader, error) {
+	ctx context.Context, options engine.ReloadOptions, fallback *config.Config, backend store.Store,
+) (*engine.Reloader, error) {
 	o := f.flags
 	table, err := published.TableOf(backend)
 	if err != nil {
@@ -73,5 +73,5 @@ func (f *serveFrame) follow(
 			return string(record), err
 		}
 	}
-	return reload.Follow(ctx, options, settings, fallback)
+	return engine.ReloadPublished(ctx, options, settings, fallback)
 }

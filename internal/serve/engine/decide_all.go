@@ -77,8 +77,7 @@ func (e *Engine) decideAll(ctx context.Context, asks []Ask, answers []decision.A
 	decisions := make([]store.Decision, len(requests))
 	err := limits.Store().Decide(ctx, op, requests, decisions)
 	if errors.Is(err, store.ErrNeverFits) {
-		never := shadowed(op, requests)
-		deny(requests, decisions, never, limits.Store().Decide(ctx, store.Peek, requests, decisions))
+		neverFits(ctx, limits.Store(), op, requests, decisions)
 		e.countDenials(&asks[0], requests, decisions)
 	} else if err != nil {
 		return err
@@ -92,32 +91,24 @@ func (e *Engine) decideAll(ctx context.Context, asks []Ask, answers []decision.A
 	return nil
 }
 
-// shadowed makes shadows of the requests that op can never allow, so that a store tells what is left of their limits, and returns
-// which they are. If none is, a layer below found that the call can never be allowed: then all are.
-func shadowed(op store.Op, requests []store.Request) (never []bool) {
-	never = make([]bool, len(requests))
-	for i := range requests {
-		never[i] = requests[i].NeverFits(op)
-	}
-	all := !slices.Contains(never, true)
-	for i := range requests {
-		if r := &requests[i]; never[i] || all && !r.Shadow {
-			never[i], r.Shadow, r.Cost = true, true, min(r.Cost, store.MaxCount)
+// neverFits fills in decisions about requests that can never be allowed together: what is left, and a denial of those that alone
+// never fit. If there is none, only their sum does not, or an override: then all are denied.
+func neverFits(ctx context.Context, backend store.Store, op store.Op, requests []store.Request, decisions []store.Decision) {
+	all := !slices.ContainsFunc(requests, func(r store.Request) bool { return r.NeverFits(op) })
+	peeks, never := slices.Clone(requests), make([]bool, len(requests))
+	for i := range peeks {
+		if r := &peeks[i]; !r.Shadow && (all || r.NeverFits(op)) {
+			never[i], r.Shadow, r.Cost = true, true, 1
 		}
 	}
-	return never
-}
-
-// deny turns decisions about shadows into denials. err is why the store did not answer.
-func deny(requests []store.Request, decisions []store.Decision, never []bool, err error) {
+	err := backend.Decide(ctx, store.Peek, peeks, decisions)
 	for i := range decisions {
 		d := &decisions[i]
 		if err != nil || never[i] && d.Unguarded {
 			*d = store.Decision{Allowed: true, Unguarded: !never[i], Shadow: requests[i].Shadow}
 		}
-		d.RetryAfter = 0 // the call is never allowed
-		if never[i] {
-			requests[i].Shadow, d.Allowed, d.Shadow, d.Delay = false, false, false, 0
+		if d.RetryAfter = 0; never[i] {
+			d.Allowed, d.Shadow, d.Delay = false, false, 0
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -84,9 +83,8 @@ type Engine struct {
 	runtime *policyfile.Runtime
 	denials *layers.DenialCollector // nil for none
 
-	replacing sync.Mutex
-	settings  atomic.Pointer[Settings]
-	checked   atomic.Uint64 // the number of keys that CheckRecovery has peeked at
+	settings atomic.Pointer[Settings]
+	checked  uint64 // the number of keys that CheckRecovery has peeked at
 }
 
 // New returns an engine with those settings in force. The caller closes the store.
@@ -110,10 +108,8 @@ func New(backend admin.Keyspace, settings *Settings, options Options) *Engine {
 	return e
 }
 
-// Replace puts settings in force. Calls that are under way finish with the old ones.
+// Replace puts settings in force, for one goroutine. Calls that are under way finish with the old ones.
 func (e *Engine) Replace(settings *Settings) {
-	e.replacing.Lock()
-	defer e.replacing.Unlock()
 	own := *settings
 	if err := e.runtime.Use(own.file()); err != nil {
 		panic(err) // as in New
@@ -211,21 +207,17 @@ func (ask *Ask) requests(p *policy.Prepared, limits *limiter.Limiter, answer *de
 // not call the engine afterwards.
 func (e *Engine) Close() error { return e.runtime.Close() }
 
-// shardChecks is the number of keys that CheckRecovery peeks at if the store has shards: enough to reach each shard
-// within a few calls.
-const shardChecks = 64
+// recoveryChecks is the number of keys that CheckRecovery peeks at: enough to reach each shard of a store within a few calls. While
+// a breaker is open, most of them do not reach the store.
+const recoveryChecks = 64
 
-// CheckRecovery lets an open breaker check whether the store is back, if it is time. Calls do so, too, but without
-// calls a breaker would stay open when the store is back, and refuse the next call. sharded says that the breaker is
-// open for some shards of the store only. Nothing is charged.
-func (e *Engine) CheckRecovery(ctx context.Context, sharded bool) {
-	n := 1
-	if sharded {
-		n = shardChecks
-	}
+// CheckRecovery lets open breakers check whether the store is back, if it is time, for one goroutine. Without calls a breaker would
+// stay open when the store is back, and refuse the next call. Nothing is charged.
+func (e *Engine) CheckRecovery(ctx context.Context) {
 	_, free := e.runtime.InForce().Of("")
-	for range n {
-		key := store.Key{Subject: "limitctl-probe-" + strconv.FormatUint(e.checked.Add(1), 10)}
+	for range recoveryChecks {
+		e.checked++
+		key := store.Key{Subject: "limitctl-probe-" + strconv.FormatUint(e.checked, 10)}
 		reqs := []store.Request{{Key: key, Limit: store.Limit{Count: 1, Period: time.Second}, Cost: 1}}
 		if free.Store().Decide(ctx, store.Peek, reqs, make([]store.Decision, 1)); ctx.Err() != nil {
 			return

@@ -96,12 +96,12 @@ func TestABreakerStaysOverAReplacement(t *testing.T) {
 // A cost that its limit never allows fits under an override that raises the limit.
 func TestAnOverrideMakesRoomForACost(t *testing.T) {
 	backend := memorystore.New()
-	e := newEngine(t, backend, loginFile, Options{})
 	pattern, _ := store.ParsePattern("ip:192.0.2.1")
 	o := store.Override{Subjects: pattern, Effect: store.OverrideTimes, Thousandths: 10_000, Reason: "a test", By: "me"}
 	if _, err := backend.SetOverride(t.Context(), o, time.Hour); err != nil {
 		t.Fatal(err)
 	}
+	e := newEngine(t, backend, loginFile, Options{}) // reads the overrides when it begins
 	ask, answers := ip("192.0.2.1"), make([]decision.Answer, 1)
 	ask.Cost = 20
 	if err := e.Decide(t.Context(), ask, &answers[0]); err != nil || !answers[0].Decisions[0].Allowed {

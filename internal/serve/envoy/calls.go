@@ -72,7 +72,7 @@ func callsOf(r *rls.Request, in *index) (all calls, err error) {
 			each.undecided = true
 		case rule.Deny:
 			each.undecided, each.denied = true, true
-			each.policy, each.ask.Policy = in.deniers[rule], engine.DenyPolicy
+			each.policy, each.ask.Policy = in.settings.Denier(rule), engine.DenyPolicy
 			each.ask.Op, each.ask.Cost = operation(d, r.Hits)
 		case rule.Policy == "":
 			continue

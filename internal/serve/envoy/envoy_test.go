@@ -55,7 +55,7 @@ func TestMatch(t *testing.T) {
 		{[]rls.Entry{{Key: "k", Value: "v"}, {Key: "ip", Value: "1"}, {Key: "x", Value: "y"}}, false},
 		{nil, false},
 	} {
-		attributes, got := match(&rls.Descriptor{Entries: test.entries}, &known)
+		attributes, got := (&domain{settings: &engine.Settings{}}).match(&rls.Descriptor{Entries: test.entries}, &known)
 		if got != test.want || got && (len(attributes) != 1 || attributes["ip"] != "1") {
 			t.Errorf("%v: %v, %t", test.entries, attributes, got)
 		}

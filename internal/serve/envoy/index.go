@@ -1,7 +1,6 @@
 package envoy
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/configfile"
@@ -15,12 +14,12 @@ type index struct {
 	settings *engine.Settings
 	domains  map[string]*domain
 	policies map[string]*policy.Policy
-	deniers  map[*configfile.EnvoyDescriptor]*policy.Policy // of those that are always denied
 }
 
 // domain is the descriptors of a domain.
 type domain struct {
-	root node
+	settings *engine.Settings
+	root     node
 	// unordered are those whose entries can be in any order; the first that matches decides.
 	unordered []*configfile.EnvoyDescriptor
 }
@@ -44,19 +43,15 @@ type pattern struct {
 }
 
 func newIndex(settings *engine.Settings) *index {
-	in := &index{settings: settings, domains: map[string]*domain{}, policies: map[string]*policy.Policy{},
-		deniers: map[*configfile.EnvoyDescriptor]*policy.Policy{}}
+	in := &index{settings: settings, domains: map[string]*domain{}, policies: map[string]*policy.Policy{}}
 	for _, p := range settings.Policies {
 		in.policies[p.Name] = p
 	}
 	for name, descriptors := range settings.Envoy {
-		d := &domain{}
+		d := &domain{settings: settings}
 		in.domains[name] = d
 		for i := range descriptors {
 			rule := &descriptors[i]
-			if rule.Deny {
-				rule = in.denier(rule)
-			}
 			if !rule.Ordered {
 				d.unordered = append(d.unordered, rule)
 				continue
@@ -71,17 +66,6 @@ func newIndex(settings *engine.Settings) *index {
 		}
 	}
 	return in
-}
-
-// denier returns a descriptor that is always denied with an attribute for each entry, so that its denials name who it is.
-func (in *index) denier(d *configfile.EnvoyDescriptor) *configfile.EnvoyDescriptor {
-	named, p := *d, in.settings.Denier(d)
-	named.Entries = slices.Clone(d.Entries)
-	for i := range named.Entries {
-		named.Entries[i].Attribute = p.Limits[0].By[i]
-	}
-	in.deniers[&named] = p
-	return &named
 }
 
 // child returns the node for the next entry, which it makes if there is none.
@@ -156,27 +140,27 @@ func (d *domain) find(r *rls.Descriptor) (*configfile.EnvoyDescriptor, policy.At
 		}
 	}
 	if at != nil && at.rule != nil {
-		return at.rule, attributesOf(at.rule, func(i int) string { return r.Entries[i].Value })
+		return at.rule, d.attributesOf(at.rule, func(i int) string { return r.Entries[i].Value })
 	}
 	for _, known := range d.unordered {
-		if attributes, matches := match(r, known); matches {
+		if attributes, matches := d.match(r, known); matches {
 			return known, attributes
 		}
 	}
 	return nil, nil
 }
 
-// match returns the attributes of d, if it has exactly the entries of known, in any order.
-func match(d *rls.Descriptor, known *configfile.EnvoyDescriptor) (policy.Attributes, bool) {
-	if len(d.Entries) != len(known.Entries) {
+// match returns the attributes of r, if it has exactly the entries of known, in any order.
+func (d *domain) match(r *rls.Descriptor, known *configfile.EnvoyDescriptor) (policy.Attributes, bool) {
+	if len(r.Entries) != len(known.Entries) {
 		return nil, false
 	}
 	values := make([]string, len(known.Entries))
 	for i := range known.Entries {
 		wanted := &known.Entries[i]
 		found := false
-		for j := range d.Entries {
-			if e := &d.Entries[j]; e.Key == wanted.Key && (!wanted.Fixed || e.Value == wanted.Value) {
+		for j := range r.Entries {
+			if e := &r.Entries[j]; e.Key == wanted.Key && (!wanted.Fixed || e.Value == wanted.Value) {
 				values[i], found = e.Value, true
 				break
 			}
@@ -185,14 +169,18 @@ func match(d *rls.Descriptor, known *configfile.EnvoyDescriptor) (policy.Attribu
 			return nil, false
 		}
 	}
-	return attributesOf(known, func(i int) string { return values[i] }), true
+	return d.attributesOf(known, func(i int) string { return values[i] }), true
 }
 
 // attributesOf returns the attributes of a descriptor with the entries of known, from their values.
-func attributesOf(known *configfile.EnvoyDescriptor, value func(i int) string) policy.Attributes {
-	attributes := make(policy.Attributes, len(known.Entries))
+func (d *domain) attributesOf(known *configfile.EnvoyDescriptor, value func(i int) string) policy.Attributes {
+	attributes, denier := make(policy.Attributes, len(known.Entries)), d.settings.Denier(known)
 	for i := range known.Entries {
-		if name := known.Entries[i].Attribute; name != "" {
+		name := known.Entries[i].Attribute
+		if denier != nil { // the denial names who it is, by all entries
+			name = denier.Limits[0].By[i]
+		}
+		if name != "" {
 			attributes[name] = known.AttributeOf(value(i))
 		}
 	}

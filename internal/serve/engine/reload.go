@@ -1,6 +1,4 @@
-// Package reload keeps the configuration of the server in force: that of its files, or the one that is published to its store. While
-// there are mistakes in it, the old one stays.
-package reload
+package engine
 
 import (
 	"context"
@@ -10,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -21,17 +18,14 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Options are the parts of a Reloader.
-type Options struct {
-	// Environment says where the configuration is.
+// ReloadOptions are the parts of a [Reloader].
+type ReloadOptions struct {
+	// Environment says where the files of the configuration are.
 	Environment config.Environment
 	// Config is the configuration at the start. Of a published one it has what is not published: contexts and the prefix.
 	Config *config.Config
-	// Fixed returns the parts of a configuration that apply only at the start, by name, such as the prefix. The
-	// values can be secret; they are compared and not shown.
-	Fixed func(c *config.Config) map[string]string
-	// OnReload, if set, is called after each reading of the configuration, with the hash of the one in force and
-	// the reason why it is not the one of the files.
+	// OnReload is called after each reading of the configuration, with the hash of the one in force, and the reason why it is
+	// not the one that was read.
 	OnReload func(hash string, err error)
 	// Describe returns an error in one line without secrets.
 	Describe func(error) string
@@ -39,9 +33,10 @@ type Options struct {
 	Now      func() time.Time
 }
 
-// Reloader replaces the configuration in force. State is safe for concurrent use; Refresh is for one goroutine.
+// Reloader keeps the configuration in force: that of the files, or the one that is published to the store. While there are
+// mistakes in it, the old one stays. State is safe for concurrent use; Refresh is for one goroutine.
 type Reloader struct {
-	Options
+	ReloadOptions
 	// Apply puts another configuration in force. Set it before Refresh is called.
 	Apply func(c *config.Config)
 
@@ -50,16 +45,13 @@ type Reloader struct {
 	follower *published.Follower // nil for files
 	asked    bool                // somebody waits for the result of this Refresh
 	inForce  *config.Config
-	start    map[string]string // the fixed parts at the start
-	fixed    map[string]string // the fixed parts in force
-	wrong    error             // why the published version is not in force
 
 	mu    sync.Mutex
-	state State
+	state ReloadState
 }
 
-// State is the state of the configuration, for operators.
-type State struct {
+// ReloadState is the state of the configuration, for operators.
+type ReloadState struct {
 	// Files are the files of the configuration.
 	Files []string `json:"files"`
 	// Hash is for comparing servers of one version; see [Hash].
@@ -70,7 +62,7 @@ type State struct {
 	Refused int64 `json:"refused,omitempty"`
 	// LoadedAt is when the configuration in force was loaded.
 	LoadedAt time.Time `json:"loaded_at"`
-	// Error says why the current content of the files is not in force, and StaleSince since when.
+	// Error says why another configuration is not in force, and StaleSince since when.
 	Error      string     `json:"error,omitempty"`
 	StaleSince *time.Time `json:"stale_since,omitempty"`
 }
@@ -83,18 +75,18 @@ type content struct {
 	err  error
 }
 
-// New returns a Reloader of files.
-func New(o Options) *Reloader {
-	r := &Reloader{Options: o}
+// ReloadFiles returns a Reloader of files.
+func ReloadFiles(o ReloadOptions) *Reloader {
+	r := &Reloader{ReloadOptions: o}
 	r.files = &poll.Source[contents]{Read: r.read, Apply: r.load, Settle: poll.Settle}
-	r.begin(o.Config)
+	r.put(o.Config)
 	return r
 }
 
-// Follow returns a Reloader of the configuration that is published. Without one it begins with the version that was kept, and else
-// with fallback, if that is not nil. An error says why there is no configuration to begin with.
-func Follow(ctx context.Context, o Options, settings published.Settings, fallback *config.Config) (*Reloader, error) {
-	r := &Reloader{Options: o}
+// ReloadPublished returns a Reloader of the configuration that is published. Without one it begins with the version that was kept,
+// and else with fallback, if that is not nil. An error says why there is no configuration to begin with.
+func ReloadPublished(ctx context.Context, o ReloadOptions, settings published.Settings, fallback *config.Config) (*Reloader, error) {
+	r := &Reloader{ReloadOptions: o}
 	settings.Use, settings.OnError = r.use, r.looked
 	r.follower = published.NewFollower(settings)
 	err := r.follower.Start(ctx)
@@ -105,9 +97,9 @@ func Follow(ctx context.Context, o Options, settings published.Settings, fallbac
 		}
 		c := *fallback
 		c.Contexts, c.Prefix = o.Config.Contexts, o.Config.Prefix
-		r.begin(&c)
+		r.put(&c)
 	}
-	r.looked(r.wrong)
+	r.looked(r.follower.Err)
 	r.setVersion()
 	return r, nil
 }
@@ -123,7 +115,7 @@ func (r *Reloader) Close(ctx context.Context) {
 }
 
 // State returns the state of the configuration.
-func (r *Reloader) State() State {
+func (r *Reloader) State() ReloadState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.state
@@ -174,41 +166,34 @@ func (r *Reloader) load(now contents) error {
 		}
 	}
 	if err == nil {
-		r.replace(c)
+		r.put(c)
 		return nil
 	}
 	if c != nil && c.Ratelimit != "" {
 		r.listed = c.Ratelimit // a mistake there can be mended, too
 	}
-	r.keep("the configuration cannot be used", err)
+	r.keep(err)
 	return err
 }
 
 // use puts a published version in force.
 func (r *Reloader) use(v *published.Version) error {
-	c, err := r.Options.Config.WithPublished(fmt.Sprintf("published version %d", v.Number), v.Text)
-	switch {
-	case err != nil:
-		return store.Invalidf("%s", firstMistake(err, err.Error()))
-	case r.inForce == nil:
-		r.begin(c)
-	default:
-		r.replace(c)
+	c, err := r.ReloadOptions.Config.WithPublished(fmt.Sprintf("published version %d", v.Number), v.Text)
+	if err != nil {
+		return store.Invalidf("%s", r.Describe(err))
 	}
+	r.put(c)
 	return nil
 }
 
 // looked gets why the published version is not in force, and nil when it is again.
 func (r *Reloader) looked(err error) {
-	r.wrong = err
 	switch {
 	case r.inForce == nil:
-	case err == nil && r.State().StaleSince != nil: // no other version is in force, which would have ended that
-		r.replace(r.inForce)
-	case store.IsAway(err):
-		r.keep("the store with the published configuration cannot be reached", err)
 	case err != nil:
-		r.keep("the published configuration cannot be used", err)
+		r.keep(err)
+	case r.state.StaleSince != nil: // no other version is in force, which would have ended that
+		r.put(r.inForce)
 	}
 }
 
@@ -222,36 +207,28 @@ func (r *Reloader) setVersion() {
 	}
 }
 
-// begin begins with a configuration.
-func (r *Reloader) begin(c *config.Config) {
-	r.start = r.Fixed(c)
-	r.fixed = r.start
-	r.set(c, Hash(c))
-	r.tellRemarks(c)
-}
-
-// set notes the configuration in force, and returns what was before.
-func (r *Reloader) set(c *config.Config, hash string) (before *config.Config, was State) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	before, was = r.inForce, r.state
-	r.inForce, r.listed = c, c.Ratelimit
-	r.state.Files, r.state.Hash, r.state.Policies = slices.Clone(c.Read), hash, len(c.Policies)
-	r.state.Error, r.state.StaleSince = "", nil
-	if hash != was.Hash {
-		r.state.LoadedAt = r.Now().UTC()
-	}
-	return before, was
-}
-
-// replace puts a configuration in force, unless it is equal.
-func (r *Reloader) replace(c *config.Config) {
-	hash := Hash(c)
-	if hash != r.state.Hash {
+// put puts a configuration in force.
+func (r *Reloader) put(c *config.Config) {
+	before, was, hash := r.inForce, r.state, Hash(c)
+	if before != nil && hash != was.Hash {
 		r.Apply(c)
 	}
-	before, was := r.set(c, hash)
+	now := was
+	now.Files, now.Hash, now.Policies, now.Error, now.StaleSince = slices.Clone(c.Read), hash, len(c.Policies), "", nil
+	if hash != was.Hash {
+		now.LoadedAt = r.Now().UTC()
+	}
+	r.mu.Lock()
+	r.inForce, r.listed, r.state = c, c.Ratelimit, now
+	r.mu.Unlock()
+	if before == nil || !slices.Equal(c.Remarks, before.Remarks) {
+		for _, remark := range c.Remarks[:min(len(c.Remarks), mostRemarks)] {
+			r.Log.Warn("a setting of envoyproxy/ratelimit has no equal", "remark", remark)
+		}
+	}
 	switch {
+	case before == nil:
+		return
 	case hash != was.Hash:
 		r.Log.Info("another configuration is in force", "files", c.Read, "hash", hash, "policies", len(c.Policies))
 	case was.StaleSince != nil:
@@ -259,64 +236,27 @@ func (r *Reloader) replace(c *config.Config) {
 	case r.asked:
 		r.Log.Info("the configuration was read again, and is the one in force", "hash", hash)
 	}
-	if !slices.Equal(c.Remarks, before.Remarks) {
-		r.tellRemarks(c)
+	if c.Prefix != before.Prefix {
+		r.Log.Warn("another prefix is configured, which is used from the next start on")
 	}
-	fixed := r.Fixed(c)
-	for name := range maps.Keys(r.start) {
-		if fixed[name] != r.start[name] && fixed[name] != r.fixed[name] {
-			r.Log.Warn("another "+name+" is configured, which is used from the next start on", "setting", name)
-		}
-	}
-	r.fixed = fixed
-	if r.OnReload != nil {
-		r.OnReload(hash, nil)
-	}
+	r.OnReload(hash, nil)
 }
 
-// keep keeps the configuration in force, because of an error; what says in the log what is wrong.
-func (r *Reloader) keep(what string, err error) {
-	if mistakes := new(config.Mistakes); errors.As(err, &mistakes) {
-		for _, m := range mistakes.List[:min(len(mistakes.List), mostTold)] {
-			r.Log.Error("a mistake in the configuration", "at", fmt.Sprintf("%s:%d:%d", m.Path, m.Line, m.Column), "mistake", m.Text)
-		}
-	}
+// mostRemarks is the most remarks that the log lists.
+const mostRemarks = 50
+
+// keep keeps the configuration in force, because of an error.
+func (r *Reloader) keep(err error) {
 	r.mu.Lock()
-	if r.state.Error = firstMistake(err, r.Describe(err)); r.state.StaleSince == nil {
+	r.state.Error = r.Describe(err)
+	if r.state.StaleSince == nil {
 		now := r.Now().UTC()
 		r.state.StaleSince = &now
 	}
 	state := r.state
 	r.mu.Unlock()
-	r.Log.Error(what+"; the old one stays in force", "error", state.Error, "loaded_at", state.LoadedAt)
-	if r.OnReload != nil {
-		r.OnReload(state.Hash, err)
-	}
-}
-
-// firstMistake is the first of several mistakes, and how many more there are; otherwise it is text.
-func firstMistake(err error, text string) string {
-	mistakes := new(config.Mistakes)
-	if !errors.As(err, &mistakes) || len(mistakes.List) == 0 {
-		return text
-	}
-	m := mistakes.List[0]
-	text = fmt.Sprintf("%s:%d:%d: %s", m.Path, m.Line, m.Column, m.Text)
-	if n := len(mistakes.List); n > 1 {
-		text = fmt.Sprintf("%s (and %d more)", text, n-1)
-	}
-	return text
-}
-
-// mostTold is the most mistakes and remarks that the log lists.
-const mostTold = 50
-
-// tellRemarks logs what has no equal in the files of envoyproxy/ratelimit.
-func (r *Reloader) tellRemarks(c *config.Config) {
-	for _, remark := range c.Remarks[:min(len(c.Remarks), mostTold)] {
-		r.Log.Warn("a setting of envoyproxy/ratelimit has no equal", "at", fmt.Sprintf("%s:%d", remark.Path, remark.Line),
-			"setting", remark.Field, "remark", remark.Text)
-	}
+	r.Log.Error("the configuration cannot be used; the old one stays in force", "error", state.Error, "loaded_at", state.LoadedAt)
+	r.OnReload(state.Hash, err)
 }
 
 // Hash identifies the part of a configuration about policies and how they are served. Contexts, which can contain

@@ -1,4 +1,4 @@
-package reload
+package engine
 
 import (
 	"bytes"
@@ -64,19 +64,18 @@ func TestAPublishedVersionIsToldOnce(t *testing.T) {
 	settings := published.Settings{Table: tables, Now: now, Timeout: time.Minute, Process: published.Process{Name: "gate"}}
 	var told, applied []string
 	var log bytes.Buffer
-	options := Options{
+	options := ReloadOptions{
 		Config:   &config.Config{},
-		Fixed:    func(*config.Config) map[string]string { return nil },
 		OnReload: func(_ string, err error) { told = append(told, fmt.Sprint(err == nil)) },
 		Describe: func(err error) string { return err.Error() },
 		Log:      slog.New(slog.NewTextHandler(&log, nil)),
 		Now:      now,
 	}
-	if _, err := Follow(t.Context(), options, settings, nil); !errors.Is(err, store.ErrInvalid) || table.left > time.Second {
+	if _, err := ReloadPublished(t.Context(), options, settings, nil); !errors.Is(err, store.ErrInvalid) || table.left > time.Second {
 		t.Errorf("before the first version: %v, and the process is reported for %s", err, table.left)
 	}
 	publish(withLimit(1))
-	r, err := Follow(t.Context(), options, settings, nil)
+	r, err := ReloadPublished(t.Context(), options, settings, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,10 +90,10 @@ func TestAPublishedVersionIsToldOnce(t *testing.T) {
 		{"nothing new", func() {}, "[]", "[]", false, ""},
 		{"another version", func() { publish(withLimit(2)) }, "[true]", "[2]", false, "another configuration is in force"},
 		{"a broken one", func() { publish("policies: {login: {}}\n") }, "[false]", "[]", true,
-			"the published configuration cannot be used; the old one stays in force"},
+			"cannot be used; the old one stays in force"},
 		{"a sound one", func() { publish(withLimit(3)) }, "[true]", "[3]", false, "another configuration is in force"},
 		{"away", func() { table.away = true }, "[false]", "[]", true,
-			"the store with the published configuration cannot be reached; the old one stays in force"},
+			"the old one stays in force\" error=\"store unavailable"},
 		{"back", func() { table.away = false }, "[true]", "[]", false, "the configuration can be used again"},
 	} {
 		told, applied = nil, nil

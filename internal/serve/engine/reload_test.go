@@ -1,4 +1,4 @@
-package reload
+package engine
 
 import (
 	"bytes"
@@ -54,9 +54,8 @@ func newRig(t *testing.T, path, text string) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Reloader = New(Options{
+	r.Reloader = ReloadFiles(ReloadOptions{
 		Environment: environment, Config: c,
-		Fixed:    func(c *config.Config) map[string]string { return map[string]string{"prefix": c.Prefix} },
 		OnReload: func(hash string, err error) { r.told = append(r.told, fmt.Sprint(err == nil)) },
 		Describe: func(err error) string { return err.Error() },
 		Log:      slog.New(slog.NewTextHandler(&r.log, nil)),
@@ -284,7 +283,7 @@ func testFilesOfRatelimitAreFollowed(t *testing.T) {
 	r.wants("quota_mode", "2", "3", "2", "4", "5", "6")
 	write("c", 7)
 	r.wants("another file", "2", "3", "2", "4", "5", "6", "6")
-	if n := strings.Count(r.log.String(), "setting=quota_mode"); n != 1 {
+	if n := strings.Count(r.log.String(), "quota_mode"); n != 1 {
 		t.Errorf("it is said %d times:\n%s", n, &r.log)
 	}
 }
