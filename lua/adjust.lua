@@ -4,7 +4,8 @@
 -- KEYS     the keys to adjust, no two the same
 -- ARGV[1]  'a', then for each key the limit and the units to leave in use, as decide.lua has
 --          requests, then for each key a byte ('<' if a key with fewer units in use is left as it
---          is, else '='), and the value that the caller has kept, as in held.lua, after its length 1
+--          is, else '='), and the value that the caller has kept: its form 1, as in held.lua, and it after
+--          its length 1
 -- ARGV[2]  as in decide.lua
 -- Returns  an array: a string with the units in use before 4 and after 4 of each key, then four
 --          elements for each key that was left (its index in KEYS, what it holds, '', 0) or
@@ -12,13 +13,13 @@
 --          the value, when it would have expired in ms since the epoch or -1)
 -- Cost     one TIME, and for each key what decide.lua takes
 
--- before_change tells what a key holds that is about to be changed, unless kept stands for it.
-local function before_change(i, s, kept)
-  if kept == '' then
+-- before_change tells what a key holds that is about to be changed, unless the caller has it.
+local function before_change(i, s, form, kept)
+  if form == '-' then
     return
   end
   local value = #s.raw < 512 and s.raw or redis.call('GET', s.key)
-  if not stands_for(kept, value) then
+  if not stands_for(form, kept, value) then
     tell(i, '', value, expires_at(s.key))
   end
 end
@@ -36,8 +37,8 @@ end
 local whole, in_place, emptied, units = {}, {}, {}, {}
 local next_kept = 2 + 20 * #KEYS
 for i = 1, #KEYS do
-  local only, kept
-  only, kept, next_kept = struct.unpack('>c1Bc0', ARGV[1], next_kept)
+  local only, form, kept
+  only, form, kept, next_kept = struct.unpack('>c1c1Bc0', ARGV[1], next_kept)
   local r = request(i)
   local failure = load(r, i)
   local what = failure and string.match(failure.err, '^FOREIGN %d+ (.*)$')
@@ -51,7 +52,7 @@ for i = 1, #KEYS do
     local left = only == '<' and math.min(in_use, r.cost) or r.cost
     if in_use ~= left then
       if before then
-        before_change(i, before, kept)
+        before_change(i, before, form, kept)
       end
       local after = adjusted(r, i, left)
       if after and not after.raw then

@@ -3,7 +3,7 @@
 -- since. All keys are looked at before any is deleted.
 --
 -- KEYS     the keys, those of one limit next to each other
--- ARGV     for each key two: its kind, as in held.lua, and the value that the caller has kept
+-- ARGV     for each key two: its kind and form, as in held.lua, and the value that the caller has kept
 -- Returns  an array: a string of one byte a key, '1' deleted, '0' not there, 'o' left since it is of
 --          another kind, '-' left with another one of its limit, 'b' left since too much had to be
 --          returned; then four elements for each key that was left (its index in KEYS, what it
@@ -28,12 +28,12 @@ end
 -- look looks at KEYS[i]. It returns how many bytes the reply needs for it, and whether it goes with the
 -- key before.
 local function look(i)
-  local key, kept = KEYS[i], ARGV[2 * i]
-  local kind, expires, with = kind_in(ARGV[2 * i - 1])
-  local is, value, same = held(key, kind, kept)
+  local key = KEYS[i]
+  local kind, form, expires, with = kind_in(ARGV[2 * i - 1])
+  local is, value, same = held(key, kind, form, ARGV[2 * i])
   if is == kind then
     done[i] = '1'
-    if kept ~= '' and (not same or expiry_changed(key, expires)) then
+    if form ~= '-' and (not same or expiry_changed(key, expires)) then
       news[i] = value
       return #value, with
     end

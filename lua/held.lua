@@ -3,8 +3,8 @@
 --
 -- A key has a kind: 'record' for a limit record of ours, be it damaged, else the type of a key that
 -- another limiter wrote. Its value is the text of a record or string, and what DUMP returns of
--- anything else. A value that the caller has is 't' and a text, 'T' and its SHA-1 in hexadecimal,
--- 'd' and a dump, 'D' and its SHA-1, or '' for none.
+-- anything else. What the caller has of a value has a form: 't' for a text, 'T' for its SHA-1 in
+-- hexadecimal, 'd' for a dump, 'D' for its SHA-1, '-' for nothing.
 
 local reply = { 0 }
 
@@ -13,24 +13,20 @@ local function tell(i, holds, value, expires)
   reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = i, holds, value, expires
 end
 
--- stands_for reports whether kept, which the caller has, is a value.
-local function stands_for(kept, value)
-  local form = string.byte(kept)
-  if form == 116 or form == 100 then -- 't', 'd'
-    return #kept == 1 + #value and string.sub(kept, 2) == value
+-- stands_for reports whether kept, which the caller has in a form, is a value.
+local function stands_for(form, kept, value)
+  if form == 't' or form == 'd' then
+    return kept == value
   end
-  return form and string.sub(kept, 2) == redis.sha1hex(value)
+  return form ~= '-' and kept == redis.sha1hex(value)
 end
 
--- kind_in reads the kind of a key and what follows it: when the key expires, in ms since the epoch
--- or -1 for never, if that matters. With '+' in front the key goes with the one before it: keys of
--- one limit are changed together or not at all.
+-- kind_in reads the kind of a key, the form of its value, and when the key expires, in ms since the
+-- epoch or -1 for never, if that matters. With '+' in front the key goes with the one before it: keys
+-- of one limit are changed together or not at all.
 local function kind_in(text)
-  if text == 'record' then
-    return text, '', false
-  end
-  local with, kind, expires = string.match(text, '^(%+?)(%S+) ?(%-?%d*)$')
-  return kind, expires, with == '+'
+  local with, kind, form, expires = string.match(text, '^(%+?)(%S+) (%S) ?(%-?%d*)$')
+  return kind, form, expires, with == '+'
 end
 
 -- holds tells what is under a key: nil for nothing, 'record', or in words what limitctl did not write.
@@ -52,40 +48,35 @@ local function holds(key)
 end
 
 -- held returns the kind of a key, 'none' for nothing, or what it holds instead of a record; its value
--- if it is of that kind; and whether that is what the caller has. Without kept the value is ''.
-local function held(key, kind, kept)
-  local form = string.byte(kept)
-  if kind == 'record' and form then
+-- if it is of that kind; and whether that is what the caller has. Without that the value is ''.
+local function held(key, kind, form, kept)
+  local is_text = form == 't' or form == 'T'
+  if is_text then
     local text = redis.pcall('GET', key)
     if not text then
       return 'none'
-    elseif type(text) == 'string' and stands_for(kept, text) then
-      return kind, text, true
     elseif type(text) == 'table' and not string.find(text.err, 'WRONGTYPE', 1, true) then
       redis.call('GET', key) -- fails by its name
+    elseif type(text) == 'string' then
+      local same = stands_for(form, kept, text)
+      if kind == 'string' or same then
+        return kind, text, same
+      end
+      return holds(key), text
     end
-    return holds(key) or 'none', text
-  elseif kind == 'record' then
+  end
+  if kind == 'record' then
     return holds(key) or 'none', ''
-  elseif form == 116 or form == 84 then -- 't', 'T'
-    local text = redis.pcall('GET', key)
-    if type(text) == 'string' then
-      return 'string', text, stands_for(kept, text)
-    elseif not text then
-      return 'none'
-    elseif not string.find(text.err, 'WRONGTYPE', 1, true) then
-      redis.call('GET', key) -- fails by its name
-    end
-  elseif form then
+  elseif form == 'd' or form == 'D' then
     local dump = redis.call('DUMP', key)
     if not dump then
       return 'none'
-    elseif stands_for(kept, dump) then
+    elseif stands_for(form, kept, dump) then
       return kind, dump, true
     end
   end
   local is = redis.call('TYPE', key).ok
-  if is ~= kind or not form then
+  if is ~= kind or form == '-' then
     return is, ''
   end
   return is, redis.call('DUMP', key)

@@ -3,8 +3,8 @@
 --
 -- KEYS          the keys, those of one limit next to each other
 -- ARGV[1]       '1' to overwrite what is there, '0' to leave it
--- ARGV[2i]      the kind of KEYS[i] and when it expires, as in held.lua
--- ARGV[2i + 1]  its value, as in held.lua
+-- ARGV[2i]      the kind and form of KEYS[i] and when it expires, as in held.lua
+-- ARGV[2i + 1]  its value
 -- Returns       a string of one byte a key: 'i' imported, 'a' already there, 'l' expired by now,
 --               'u' in use and left, 'f' of another kind and left, 'v' left since the server
 --               cannot read the dump, '-' left with another one of its limit
@@ -30,10 +30,10 @@ end
 -- goes with the one before.
 local function look(i)
   local key = KEYS[i]
-  local kind, expires, with = kind_in(ARGV[2 * i])
-  local is, value, same = held(key, kind, ARGV[2 * i + 1])
+  local kind, form, expires, with = kind_in(ARGV[2 * i])
+  local is, value, same = held(key, kind, form, ARGV[2 * i + 1])
   expires = tonumber(expires)
-  before[i] = { value = is == kind and value, expires = expires }
+  before[i] = { value = is == kind and value, form = form, expires = expires }
   if expires >= 0 and expires <= now then
     return 'l', with
   elseif is ~= 'none' and is ~= kind then
@@ -47,23 +47,23 @@ local function look(i)
 end
 
 -- put writes a value and its expiry, and returns an error reply if that fails.
-local function put(key, value, expires)
-  local text, at = string.sub(value, 2), string.format('%.0f', expires)
-  if string.byte(value) ~= 116 then -- 't'
-    return redis.pcall('RESTORE', key, expires < 0 and '0' or at, text, 'REPLACE', 'ABSTTL')
+local function put(key, form, value, expires)
+  local at = string.format('%.0f', expires)
+  if form ~= 't' then
+    return redis.pcall('RESTORE', key, expires < 0 and '0' or at, value, 'REPLACE', 'ABSTTL')
   elseif expires < 0 then
-    return redis.pcall('SET', key, text)
+    return redis.pcall('SET', key, value)
   elseif absolute then
-    return redis.pcall('SET', key, text, 'PXAT', at)
+    return redis.pcall('SET', key, value, 'PXAT', at)
   end
-  return redis.pcall('SET', key, text, 'PX', string.format('%.0f', expires - now))
+  return redis.pcall('SET', key, value, 'PX', string.format('%.0f', expires - now))
 end
 
 -- take_back undoes the writing of KEYS[i].
 local function take_back(i)
   local was = before[i]
   if was.value then
-    put(KEYS[i], string.sub(ARGV[2 * i + 1], 1, 1) .. was.value, was.expired)
+    put(KEYS[i], was.form, was.value, was.expired)
   else
     redis.call('UNLINK', KEYS[i])
   end
@@ -74,9 +74,9 @@ end
 local function write(first, last)
   for i = first, last do
     if outcomes[i] == 'w' then
-      local key, was, value = KEYS[i], before[i], ARGV[2 * i + 1]
+      local key, was = KEYS[i], before[i]
       was.expired = first < last and was.value and expires_at(key)
-      local done = put(key, value, was.expires)
+      local done = put(key, was.form, ARGV[2 * i + 1], was.expires)
       if type(done) == 'table' and done.err then
         for earlier = first, i - 1 do
           if outcomes[earlier] == 'i' then
@@ -86,7 +86,7 @@ local function write(first, last)
         end
         outcomes[i] = 'v'
         if string.find(done.err, 'can\'t run this command', 1, true) or string.find(done.err, '^NOPERM') then
-          local command = string.byte(value) == 116 and 'set' or 'restore'
+          local command = was.form == 't' and 'set' or 'restore'
           return { err = 'NOPERM this user has no permissions to run the \'' .. command .. '\' command' }
         end
         return done

@@ -100,11 +100,11 @@ func packAdjustments(adjustments []admin.Adjustment, batch []int, limits []store
 		if a.OnlyLess {
 			only = '<'
 		}
-		var kept []byte
-		if a.Kept != nil {
-			kept = keptValue(a.Kept, 't')
+		kept, form := keptValue(a.Kept, 't')
+		if a.Kept == nil {
+			form = '-'
 		}
-		packed = append(append(packed, only, byte(len(kept))), kept...)
+		packed = append(append(packed, only, form, byte(len(kept))), kept...)
 	}
 	return packed
 }

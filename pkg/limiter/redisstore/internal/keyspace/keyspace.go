@@ -34,10 +34,10 @@ type layout interface {
 	listed(q *admin.Query) (all []chosen, isListed bool, err error)
 	// read reads and judges some of what was chosen, which a server has. It can give parts of it before the others are read.
 	read(ctx context.Context, sc *scan, server redis.Cmdable, some []chosen, give func([]found) error) error
-	// members are the store keys of a record, each with its value as the scripts know it.
-	members(r *admin.Record) ([]admin.Member, error)
-	// sound are the members of a record that can be imported. An [admin.UnfitError] concerns this record alone.
-	sound(r *admin.Record) ([]admin.Member, error)
+	// members adds the store keys of a record to all, each with its value as the scripts know it.
+	members(all []admin.Member, r *admin.Record) ([]admin.Member, error)
+	// sound is members of a record that can be imported. An [admin.UnfitError] concerns this record alone.
+	sound(all []admin.Member, r *admin.Record) ([]admin.Member, error)
 	// record is a record with these members instead of its own.
 	record(r admin.Record, members []admin.Member) admin.Record
 }

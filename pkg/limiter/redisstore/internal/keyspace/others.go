@@ -153,17 +153,18 @@ func judge(sc *scan, look *layouts.Look, values map[string]*held) ([]admin.Entry
 	return slices.DeleteFunc(entries, isUnused), err
 }
 
-func (o *others) members(r *admin.Record) ([]admin.Member, error) {
+func (o *others) members(all []admin.Member, r *admin.Record) ([]admin.Member, error) {
 	if len(r.Members) == 0 {
 		return nil, store.Invalidf("the record of key %q names no store keys", r.Key.Subject)
 	}
-	return r.Members, nil
+	return append(all, r.Members...), nil
 }
 
 // sound implements layout. Records are often read from a file, which anybody may have edited.
-func (o *others) sound(r *admin.Record) ([]admin.Member, error) {
+func (o *others) sound(all []admin.Member, r *admin.Record) ([]admin.Member, error) {
 	err := r.Check()
-	if _, none := o.members(r); err == nil {
+	all, none := o.members(all, r)
+	if err == nil {
 		err = none
 	}
 	for i := range r.Members {
@@ -174,7 +175,7 @@ func (o *others) sound(r *admin.Record) ([]admin.Member, error) {
 	if err != nil {
 		return nil, &admin.UnfitError{Err: err}
 	}
-	return r.Members, nil
+	return all, nil
 }
 
 // checkMember reports, as a [store.ErrInvalid], what makes a member unfit to be imported.

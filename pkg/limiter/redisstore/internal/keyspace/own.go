@@ -174,22 +174,23 @@ func instant(s *lanes.Sender, now time.Time) store.Instant {
 	return store.InstantOf(now)
 }
 
-func (o own) members(r *admin.Record) ([]admin.Member, error) {
-	return []admin.Member{{StoreKey: o.Own.StoreKey(r.Key), Type: recordKind, Dump: r.Value, Expires: r.Expires}}, validate(r.Key)
+func (o own) members(all []admin.Member, r *admin.Record) ([]admin.Member, error) {
+	m := admin.Member{StoreKey: o.Own.StoreKey(r.Key), Type: recordKind, Dump: r.Value, Expires: r.Expires}
+	return append(all, m), validate(r.Key)
 }
 
 // sound implements layout. If somebody removed the key's expiry, it is when the record's units are back, because no record
 // stays for ever.
-func (o own) sound(r *admin.Record) ([]admin.Member, error) {
+func (o own) sound(all []admin.Member, r *admin.Record) ([]admin.Member, error) {
 	state, err := r.Decode()
 	if err != nil {
 		return nil, err
 	}
-	members, err := o.members(r)
+	all, err = o.members(all, r)
 	if r.Expires.IsZero() {
-		members[0].Expires = state.UnusedAt(state.Time).Time().Add(time.Millisecond - time.Microsecond) // whole ms, rounded up
+		all[len(all)-1].Expires = state.UnusedAt(state.Time).Time().Add(time.Millisecond - time.Microsecond) // whole ms, rounded up
 	}
-	return members, err
+	return all, err
 }
 
 func (o own) record(r admin.Record, members []admin.Member) admin.Record {

@@ -1,11 +1,13 @@
 package keyspace
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -22,11 +24,14 @@ import (
 // Members of a record that lie in one slot are a set: they are deleted together and come back together, or not at all. Those of
 // several slots are changed slot by slot, since no script call can have them all.
 
-// member is a store key of one record, or of several that share it.
+// member is a store key of a record, and of others that share it.
 type member struct {
 	*admin.Member
-	records []int
-	number  int // among all members of an exchange
+	record int // the first that has it
+	others []int
+	// What became of it, as a deletion says; 0 if that is not known. late is what it held that the caller had not kept.
+	outcome byte
+	late    *admin.Member
 }
 
 // changing is the change of some records that go in one exchange.
@@ -34,60 +39,69 @@ type changing struct {
 	*Keyspace
 	verb    string
 	script  *lua.Script
+	first   []any // arguments before those about members
 	records []admin.Record
+	members []member // those of a set are next to each other
 	sets    [][]member
-	members int // in all sets
-	// argument is what the script gets about a member besides its kind, and kind says whether it also gets the expiry.
-	argument func(m *member) []byte
-	first    []any // arguments before those about members
-	mu       sync.Mutex
-	errs     []error // about single keys
+	mu      sync.Mutex
+	errs    []error // about single keys
 }
 
-// change calls do with changes of the records, as many at a time as one exchange can carry. members are those of each record.
+// change calls do with the change of records, as many at a time as one exchange can carry. Those of the record with an index
+// are members from the end of the one before to its own.
 func (k *Keyspace) change(
-	ctx context.Context, records []admin.Record, members [][]admin.Member, do func(first int, c *changing) error,
+	ctx context.Context, records []admin.Record, members []admin.Member, ends []int, do func(first int, c *changing) error,
 ) error {
 	size := func(i int) int { return records[i].Size() }
 	return k.exchanges(ctx, len(records), size, func(first, end int) error {
-		sets, n := k.sets(members[first:end])
-		return do(first, &changing{Keyspace: k, records: records[first:end], sets: sets, members: n})
+		c := &changing{Keyspace: k, records: records[first:end]}
+		begin := 0
+		if first > 0 {
+			begin = ends[first-1]
+		}
+		c.members, c.sets = make([]member, 0, ends[end-1]-begin), make([][]member, 0, end-first)
+		known := map[string]int{} // where in members a store key is
+		for i := range c.records {
+			c.add(i, members[begin:ends[first+i]], known)
+			begin = ends[first+i]
+		}
+		return do(first, c)
 	})
 }
 
-// sets returns the members of records, each once, in sets, and how many there are.
-func (k *Keyspace) sets(members [][]admin.Member) (sets [][]member, all int) {
-	type place struct{ set, at int }
-	known := make(map[string]place, len(members))
-	sets = make([][]member, 0, len(members))
-	alone, index := make([]member, len(members)), make([]int, len(members)) // most records have one member
-	for i := range index {
-		index[i] = i
-	}
-	for i := range members {
-		mine := len(sets) // the sets of this record begin here
-		for j := range members[i] {
-			m := &members[i][j]
+// add divides the members of a record into sets. A record of ours has its key for itself.
+func (c *changing) add(record int, members []admin.Member, known map[string]int) {
+	for len(members) > 0 {
+		begin := len(c.members)
+		var elsewhere []admin.Member
+		for i := range members {
+			m := &members[i]
 			if at, has := known[m.StoreKey]; has {
-				shared := &sets[at.set][at.at]
-				shared.records = append(shared.records, i)
+				c.members[at].others = append(c.members[at].others, record)
 				continue
 			}
-			n := mine
-			for n < len(sets) && !k.together(sets[n][0].StoreKey, m.StoreKey) {
-				n++
+			if len(c.members) > begin && !c.together(c.members[begin].StoreKey, m.StoreKey) {
+				elsewhere = append(elsewhere, *m)
+				continue
 			}
-			if n == len(sets) {
-				sets = append(sets, nil)
-				if n == mine {
-					sets[n] = alone[i : i : i+1]
-				}
+			if m.Type != recordKind {
+				known[m.StoreKey] = len(c.members)
 			}
-			known[m.StoreKey] = place{n, len(sets[n])}
-			sets[n] = append(sets[n], member{m, index[i : i+1 : i+1], len(known) - 1})
+			c.members = append(c.members, member{Member: m, record: record})
 		}
+		if set := c.members[begin:]; len(set) > 0 {
+			c.sets = append(c.sets, set)
+		}
+		members = elsewhere
 	}
-	return sets, len(known)
+}
+
+// ofRecords calls do with the index of each record that has a member.
+func (m *member) ofRecords(do func(record int)) {
+	do(m.record)
+	for _, record := range m.others {
+		do(record)
+	}
 }
 
 // eachCall calls do with the sets that one script call can have.
@@ -102,13 +116,14 @@ func (c *changing) eachCall(ctx context.Context, do func(sets [][]member) error)
 
 // call runs the script for sets, and returns its reply and their members. Keys of a single set that are on their way to another
 // master are waited for.
-func (c *changing) call(ctx context.Context, sets [][]member) (*redis.Cmd, []member, error) {
-	all := make([]member, 0, len(sets))
+func (c *changing) call(ctx context.Context, sets [][]member) (*redis.Cmd, []*member, error) {
+	all := make([]*member, 0, len(sets))
 	storeKeys, arguments := make([]string, 0, len(sets)), append(make([]any, 0, 1+2*len(sets)), c.first...)
 	for _, set := range sets {
 		for n := range set {
-			all, storeKeys = append(all, set[n]), append(storeKeys, set[n].StoreKey)
-			arguments = append(arguments, c.kindOf(&set[n], n > 0), c.argument(&set[n]))
+			m := &set[n]
+			kind, value := c.words(m, n > 0)
+			all, storeKeys, arguments = append(all, m), append(storeKeys, m.StoreKey), append(arguments, kind, value)
 		}
 	}
 	var cmd *redis.Cmd
@@ -126,26 +141,33 @@ func (c *changing) call(ctx context.Context, sets [][]member) (*redis.Cmd, []mem
 	return cmd, all, nil
 }
 
-// recordWord is recordKind, as a command has it.
-var recordWord any = recordKind
+// recordWords are the kinds of records as the deletion has them: they are deleted whenever they expire.
+var recordWords = map[byte]any{'t': "record t", 'T': "record T", '-': "record -"}
 
-// kindOf is what the scripts get of a key, see lua/held.lua. A record is deleted whenever it expires.
-func (c *changing) kindOf(m *member, with bool) any {
-	if m.Type == recordKind && c.script == lua.Delete {
-		return recordWord
+// words are what the scripts get of a key, see lua/held.lua. A deletion needs no more than what tells a value from another.
+func (c *changing) words(m *member, with bool) (kind, value any) {
+	text, form := valueOf(m.Member)
+	if c.script == lua.Delete {
+		if text, form = keptValue(text, form); m.Dump == nil {
+			form = '-'
+		}
+		if m.Type == recordKind {
+			return recordWords[form], text
+		}
 	}
 	at := int64(-1)
 	if !m.Expires.IsZero() {
 		at = m.Expires.UnixMilli()
 	}
-	kind := m.Type + " " + strconv.FormatInt(at, 10)
+	word := make([]byte, 0, 32)
 	if with {
-		return "+" + kind
+		word = append(word, '+')
 	}
-	return kind
+	word = append(append(word, m.Type...), ' ', form, ' ')
+	return string(strconv.AppendInt(word, at, 10)), text
 }
 
-// valueOf is the value of a member as the scripts know it, and the byte that it begins with there: it is a text or a dump.
+// valueOf is the value of a member as the scripts know it, and its form: it is a text or a dump.
 func valueOf(m *admin.Member) (value []byte, form byte) {
 	switch m.Type {
 	case recordKind:
@@ -160,29 +182,13 @@ func valueOf(m *admin.Member) (value []byte, form byte) {
 
 // keptValue tells the scripts which value the caller has kept: a short one itself, a long one by a checksum that they can compute,
 // too. The sum of a short one would cost the server more than to read it.
-func keptValue(value []byte, form byte) []byte {
+func keptValue(value []byte, form byte) (kept []byte, keptForm byte) {
 	const keptAsIs = 254 // whose length fits a byte with the form
 	if len(value) <= keptAsIs {
-		return append([]byte{form}, value...)
+		return value, form
 	}
 	sum := sha1.Sum(value)
-	return append([]byte{form - 'a' + 'A'}, hex.EncodeToString(sum[:])...)
-}
-
-// keptMember is keptValue of a member, and empty if its value was not kept.
-func keptMember(m *member) []byte {
-	if m.Dump == nil {
-		return []byte{}
-	}
-	return keptValue(valueOf(m.Member))
-}
-
-// deletion is the deletion of some records.
-type deletion struct {
-	*changing
-	// outcomes are the known outcomes of members, and late is what members held that the caller had not kept, by their number.
-	outcomes []byte
-	late     map[int]admin.Member
+	return hex.AppendEncode(nil, sum[:]), form - 'a' + 'A'
 }
 
 // Delete implements [admin.Keyspace] with a script that checks each value first. A record is deleted if any of its members was
@@ -191,123 +197,116 @@ func (k *Keyspace) Delete(ctx context.Context, records ...admin.Record) (deleted
 	if err := k.Check(); err != nil {
 		return 0, nil, err
 	}
-	members := make([][]admin.Member, len(records))
+	members, ends := make([]admin.Member, 0, len(records)), make([]int, len(records))
 	for i := range records {
-		if members[i], err = k.layout.members(&records[i]); err != nil {
+		if members, err = k.layout.members(members, &records[i]); err != nil {
 			return 0, nil, err
 		}
+		ends[i] = len(members)
 	}
 	var errs []error
-	err = k.change(ctx, records, members, func(_ int, c *changing) error {
-		c.verb, c.script, c.argument = "deletion", lua.Delete, keptMember
-		d := &deletion{c, make([]byte, c.members), map[int]admin.Member{}}
-		err := c.eachCall(ctx, func(sets [][]member) error { return d.call(ctx, sets) })
-		gone, some := d.result()
+	err = k.change(ctx, records, members, ends, func(_ int, c *changing) error {
+		c.verb, c.script = "deletion", lua.Delete
+		err := c.eachCall(ctx, func(sets [][]member) error { return c.deleteSets(ctx, sets) })
+		gone, some := c.deleted()
 		deleted, changed, errs = deleted+gone, append(changed, some...), append(errs, c.errs...)
 		return err
 	})
 	return deleted, changed, errors.Join(append(errs, err)...)
 }
 
-// call deletes sets by a script call, and by more where the values are too large for one answer.
-func (d *deletion) call(ctx context.Context, sets [][]member) error {
-	left, err := d.callOnce(ctx, sets)
+// deleteSets deletes sets by a script call, and by more where the values are too large for one answer.
+func (c *changing) deleteSets(ctx context.Context, sets [][]member) error {
+	left, err := c.deleteOnce(ctx, sets)
 	for _, set := range left {
-		again, err := d.callOnce(ctx, [][]member{set})
+		again, err := c.deleteOnce(ctx, [][]member{set})
 		if err != nil {
 			return err
 		}
 		if len(again) > 0 {
-			d.mu.Lock()
-			d.errs = append(d.errs, &store.ForeignError{StoreKey: set[0].StoreKey, Holds: "by now more than a backup takes"})
-			d.mu.Unlock()
+			c.fail(&store.ForeignError{StoreKey: set[0].StoreKey, Holds: "by now more than a backup takes"})
 		}
 	}
 	return err
 }
 
-// callOnce deletes sets, and returns those that were left since too much had to be returned.
-func (d *deletion) callOnce(ctx context.Context, sets [][]member) (left [][]member, err error) {
-	cmd, all, err := d.changing.call(ctx, sets)
+// fail notes an error about a single key.
+func (c *changing) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.errs = append(c.errs, err)
+}
+
+// deleteOnce deletes sets, and returns those that were left since too much had to be returned.
+func (c *changing) deleteOnce(ctx context.Context, sets [][]member) (left [][]member, err error) {
+	cmd, all, err := c.call(ctx, sets)
 	if err != nil {
 		return nil, err
 	}
 	reply, err := cmd.Slice()
 	if err != nil || len(reply) == 0 || len(lanes.Text(reply[0])) != len(all) {
-		return nil, d.Refuse(d.verb, true)
+		return nil, c.Refuse(c.verb, true)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	outcomes := lanes.Text(reply[0])
-	for n := 0; len(sets) > 0; n, sets = n+len(sets[0]), sets[1:] {
-		isLeft := false
-		for i, m := range sets[0] {
-			d.outcomes[m.number] = outcomes[n+i]
-			isLeft = isLeft || outcomes[n+i] == 'b'
-		}
-		if isLeft {
-			left = append(left, sets[0])
+	for i, outcome := range []byte(lanes.Text(reply[0])) {
+		all[i].outcome = outcome
+	}
+	for _, set := range sets {
+		if slices.ContainsFunc(set, func(m member) bool { return m.outcome == 'b' }) {
+			left = append(left, set)
 		}
 	}
 	ok := eachReported(reply, len(all), func(i int, holds string, was []byte, until time.Time) {
 		m := all[i]
 		if holds != "" {
-			holds = d.Servers.Redact(holds)
+			holds = c.Servers.Redact(holds)
 			if m.Type != recordKind {
 				holds = fmt.Sprintf("a %s by now, and held a %s", holds, m.Type)
 			}
-			d.errs = append(d.errs, &store.ForeignError{StoreKey: m.StoreKey, Holds: holds})
+			c.fail(&store.ForeignError{StoreKey: m.StoreKey, Holds: holds})
 			return
 		}
-		if m.Type == string(layouts.StringValue) {
-			if _, form := valueOf(m.Member); form == 't' {
-				was = dumpText(was)
-			}
+		if _, form := valueOf(m.Member); form == 't' && m.Type != recordKind {
+			was = dumpText(was)
 		}
-		d.late[m.number] = admin.Member{StoreKey: m.StoreKey, Type: m.Type, Dump: was, Expires: until}
+		m.late = &admin.Member{StoreKey: m.StoreKey, Type: m.Type, Dump: was, Expires: until}
 	})
 	if !ok {
-		return nil, d.Refuse(d.verb, true)
+		return nil, c.Refuse(c.verb, true)
 	}
 	return left, nil
 }
 
-// result returns how many records were deleted, and those that held something else than what the caller has kept, as they were.
-func (d *deletion) result() (deleted int, changed []admin.Record) {
+// deleted returns how many records were deleted, and those that held something else than what the caller has kept, as they were.
+func (c *changing) deleted() (deleted int, changed []admin.Record) {
 	type fate struct{ some, new bool }
-	fates := make([]fate, len(d.records))
-	for _, set := range d.sets {
-		for _, m := range set {
-			outcome := d.outcomes[m.number]
-			_, isLate := d.late[m.number]
-			for _, record := range m.records {
-				fates[record].some = fates[record].some || outcome == '1'
-				fates[record].new = fates[record].new || isLate || outcome != '1' && outcome != 0 && m.Dump != nil
-			}
-		}
+	fates := make([]fate, len(c.records))
+	for i := range c.members {
+		m := &c.members[i]
+		isNew := m.late != nil || m.outcome != '1' && m.outcome != 0 && m.Dump != nil
+		m.ofRecords(func(record int) {
+			f := &fates[record]
+			f.some, f.new = f.some || m.outcome == '1', f.new || isNew
+		})
 	}
 	held := map[int][]admin.Member{} // what was deleted, or may be, of records that have changed
-	for _, set := range d.sets {
-		for _, m := range set {
-			was, isLate := d.late[m.number]
-			if outcome := d.outcomes[m.number]; outcome != '1' && outcome != 0 {
-				continue
-			} else if !isLate {
-				was = *m.Member
-			}
-			for _, record := range m.records {
-				if fates[record].some && fates[record].new {
-					held[record] = append(held[record], was)
-				}
-			}
+	for i := range c.members {
+		m := &c.members[i]
+		was := cmp.Or(m.late, m.Member)
+		if m.outcome != '1' && m.outcome != 0 {
+			continue
 		}
+		m.ofRecords(func(record int) {
+			if fates[record].some && fates[record].new {
+				held[record] = append(held[record], *was)
+			}
+		})
 	}
 	for i := range fates {
 		if fates[i].some {
 			deleted++
 		}
 		if members, is := held[i]; is {
-			changed = append(changed, d.layout.record(d.records[i], members))
+			changed = append(changed, c.layout.record(c.records[i], members))
 		}
 	}
 	return deleted, changed
@@ -322,31 +321,25 @@ func (k *Keyspace) Import(ctx context.Context, replace bool, records ...admin.Re
 	}
 	outcomes := make([]admin.ImportOutcome, len(records))
 	var errs []error
-	var fit []admin.Record
-	var members [][]admin.Member
-	var places []int // of those that fit
+	members, ends := make([]admin.Member, 0, len(records)), make([]int, len(records))
 	for i := range records {
-		sound, err := k.layout.sound(&records[i])
+		sound, err := k.layout.sound(members, &records[i])
 		if unfit := (*admin.UnfitError)(nil); errors.As(err, &unfit) {
 			outcomes[i], errs = admin.Unfit, append(errs, err)
-			continue
-		}
-		if err != nil {
+		} else if err != nil {
 			return nil, err
+		} else {
+			members = sound
 		}
-		fit, members, places = append(fit, records[i]), append(members, sound), append(places, i)
+		ends[i] = len(members)
 	}
 	overwrites := "0"
 	if replace {
 		overwrites = "1"
 	}
-	err := k.change(ctx, fit, members, func(first int, c *changing) error {
+	err := k.change(ctx, records, members, ends, func(first int, c *changing) error {
 		c.verb, c.script, c.first = "import", lua.Import, []any{overwrites}
-		c.argument = func(m *member) []byte {
-			value, form := valueOf(m.Member)
-			return append([]byte{form}, value...)
-		}
-		err := c.eachCall(ctx, func(sets [][]member) error { return c.importSets(ctx, sets, outcomes, places[first:]) })
+		err := c.eachCall(ctx, func(sets [][]member) error { return c.importSets(ctx, sets, outcomes[first:]) })
 		if err == nil && len(c.errs) > 0 {
 			err = c.errs[0]
 		}
@@ -358,8 +351,8 @@ func (k *Keyspace) Import(ctx context.Context, replace bool, records ...admin.Re
 	return outcomes, errors.Join(append(errs, err)...)
 }
 
-// importSets brings back sets by a script call. The outcome of a record is in its place.
-func (c *changing) importSets(ctx context.Context, sets [][]member, outcomes []admin.ImportOutcome, places []int) error {
+// importSets brings back sets by a script call. outcomes are those of the records.
+func (c *changing) importSets(ctx context.Context, sets [][]member, outcomes []admin.ImportOutcome) error {
 	cmd, all, err := c.call(ctx, sets)
 	if err != nil {
 		return err
@@ -380,9 +373,7 @@ func (c *changing) importSets(ctx context.Context, sets [][]member, outcomes []a
 		if !known {
 			return c.Refuse(c.verb, true)
 		}
-		for _, record := range m.records {
-			outcomes[places[record]] = combined(outcomes[places[record]], outcome)
-		}
+		m.ofRecords(func(record int) { outcomes[record] = combined(outcomes[record], outcome) })
 	}
 	return nil
 }
